@@ -1,0 +1,54 @@
+// Package clock reads the clocks that a lease is held against.
+//
+// No single clock can be trusted with a lease. Go's monotonic clock stands
+// still while the machine sleeps (on Linux it is CLOCK_MONOTONIC), so a laptop
+// or a virtual machine that was suspended would wake up believing that no time
+// has passed. The wall clock notices the sleep but can be set back. A lease is
+// therefore over as soon as either says so, and on Linux also when
+// CLOCK_BOOTTIME, which counts sleep and cannot be set, says so.
+//
+// It is the library's one seam for tests of time: a Clock is a function, and
+// everything that judges a lease asks the Client's.
+package clock
+
+import "time"
+
+// A Clock takes one reading of all clocks. It must be safe for concurrent use.
+type Clock func() Reading
+
+// A Reading is one look at all clocks.
+type Reading struct {
+	mono   time.Time     // with a monotonic part
+	wall   time.Time     // without
+	asleep time.Duration // how long the machine has slept since it booted, where that is known
+}
+
+// System reads the machine's clocks.
+func System() Reading {
+	now := time.Now()
+	return Reading{mono: now, wall: now.Round(0), asleep: asleep()}
+}
+
+// At returns the reading of a machine whose monotonic clock shows mono and its
+// wall clock wall, and that has slept for asleep in all. Tests use it to play a
+// machine that was suspended, or whose clock was set.
+func At(mono, wall time.Time, asleep time.Duration) Reading {
+	return Reading{mono: mono, wall: wall.Round(0), asleep: asleep}
+}
+
+// Time returns the reading as a time with a monotonic part.
+func (r Reading) Time() time.Time { return r.mono }
+
+// jitter is below what counts as sleep: the system tells it in whole
+// milliseconds, and a lease's drift allowance starts at 2 ms.
+const jitter = 2 * time.Millisecond
+
+// Since returns the time from an earlier reading to r: the longest that any
+// clock claims.
+func (r Reading) Since(earlier Reading) time.Duration {
+	d := max(r.mono.Sub(earlier.mono), r.wall.Sub(earlier.wall))
+	if slept := r.asleep - earlier.asleep; slept >= jitter {
+		d = max(d, r.mono.Sub(earlier.mono)+slept)
+	}
+	return d
+}
