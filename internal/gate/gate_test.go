@@ -1,0 +1,151 @@
+package gate
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+)
+
+func TestWaitersEnterInTheOrderOfTheirComing(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var g Gates
+		if ok, _, err := g.TryEnter("a"); !ok || err != nil {
+			t.Fatalf("TryEnter of a free gate = %v, %v", ok, err)
+		}
+		var order []int // each appends while inside
+		for i := range 10 {
+			go func() {
+				if err := g.Enter(t.Context(), "a"); err != nil {
+					t.Errorf("Enter: %v", err)
+				}
+				order = append(order, i)
+				g.Leave("a")
+			}()
+			synctest.Wait() // i waits before i+1 comes
+		}
+		g.Leave("a")
+		synctest.Wait()
+		if want := []int{0, 1, 2, 3, 4, 5, 6, 7, 8, 9}; !slices.Equal(order, want) {
+			t.Errorf("order = %v, want %v", order, want)
+		}
+		if len(g.names) != 0 {
+			t.Errorf("%d gates are left, want none", len(g.names))
+		}
+	})
+}
+
+func TestNamesDoNotWaitForEachOther(t *testing.T) {
+	var g Gates
+	for _, name := range []string{"a", "b"} {
+		if err := g.Enter(t.Context(), name); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+func TestAWaiterWhoGivesUpIsSkipped(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var g Gates
+		g.TryEnter("a")
+		// Of five waiters the first, a middle one and the last give up.
+		entered := make(chan int, 5)
+		var wg sync.WaitGroup
+		for i := range 5 {
+			ctx := t.Context()
+			if i%2 == 0 {
+				c, cancel := context.WithTimeout(ctx, time.Second)
+				defer cancel()
+				ctx = c
+			}
+			wg.Go(func() {
+				err := g.Enter(ctx, "a")
+				if i%2 == 0 {
+					if !errors.Is(err, context.DeadlineExceeded) {
+						t.Errorf("waiter %d: %v, want a deadline exceeded", i, err)
+					}
+					return
+				}
+				entered <- i
+				g.Leave("a")
+			})
+			synctest.Wait()
+		}
+		time.Sleep(2 * time.Second)
+		g.Leave("a")
+		wg.Wait()
+		if first, second := <-entered, <-entered; first != 1 || second != 3 {
+			t.Errorf("entered: %d, %d, want 1, 3", first, second)
+		}
+		if len(g.names) != 0 {
+			t.Errorf("%d gates are left, want none", len(g.names))
+		}
+	})
+}
+
+func TestAGateThatComesFreeAsItsWaiterGivesUpIsNotLost(t *testing.T) {
+	// Leave and cancel at the same moment, many times: whoever wins, the gate is
+	// free afterwards.
+	for range 1000 {
+		var g Gates
+		g.TryEnter("a")
+		ctx, cancel := context.WithCancel(t.Context())
+		done := make(chan struct{})
+		go func() {
+			defer close(done)
+			if g.Enter(ctx, "a") == nil {
+				g.Leave("a")
+			}
+		}()
+		go cancel()
+		g.Leave("a")
+		<-done
+		if ok, _, _ := g.TryEnter("a"); !ok {
+			t.Fatal("the gate is taken, and nobody is inside")
+		}
+	}
+}
+
+func TestTheNoteIsOfTheGoroutineInside(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var g Gates
+		word := errors.New("word")
+		g.TryEnter("a")
+		g.Note("a", word)
+		if ok, note, _ := g.TryEnter("a"); ok || note != word {
+			t.Errorf("TryEnter = %v, %v, want false and the note", ok, note)
+		}
+		go g.Enter(t.Context(), "a")
+		synctest.Wait()
+		g.Leave("a")
+		synctest.Wait()
+		if got := g.Last("a"); got != nil {
+			t.Errorf("the next one inside has said %v, want nothing yet", got)
+		}
+	})
+}
+
+func TestCloseEndsWaits(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var g Gates
+		g.TryEnter("a")
+		errs := make(chan error, 3)
+		for range 3 {
+			go func() { errs <- g.Enter(t.Context(), "a") }()
+		}
+		synctest.Wait()
+		g.Close()
+		for range 3 {
+			if err := <-errs; err != ErrClosed {
+				t.Errorf("Enter = %v, want ErrClosed", err)
+			}
+		}
+		if err := g.Enter(t.Context(), "b"); err != ErrClosed {
+			t.Errorf("Enter after Close = %v, want ErrClosed", err)
+		}
+		g.Leave("a") // what was taken can still be left
+	})
+}
