@@ -1,0 +1,256 @@
+package master
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"strings"
+	"time"
+
+	"github.com/gomodule/redigo/redis"
+)
+
+// A peer is what the server says of a connection.
+type peer struct {
+	client  int64  // CLIENT ID; 0 if the server does not tell
+	run     string // run_id; "" if the server does not tell
+	broken  bool   // the connection was lost, perhaps with commands on the way
+	haunted bool   // the connection before this one was lost and may still speak
+}
+
+// supervise dials, serves the connection, and dials again, until Close.
+func (m *Master) supervise() {
+	defer close(m.done)
+	redial := m.cfg.Redial()
+	for {
+		conn, p, err := m.connect()
+		if err == nil && m.isClosed() {
+			conn.Close()
+		} else if err == nil {
+			redial = m.cfg.Redial()
+			m.up(p)
+			err = m.serve(conn)
+			p.broken = !errors.Is(err, errStopped)
+			m.last = p
+		}
+		if m.isClosed() {
+			m.abandon(ErrClosed)
+			return
+		}
+		m.become(Down, err)
+		m.abandon(err)
+		if !m.pause(redial.NextBackOff()) {
+			return
+		}
+	}
+}
+
+func (m *Master) isClosed() bool {
+	select {
+	case <-m.closing:
+		return true
+	default:
+		return false
+	}
+}
+
+// pause waits for d and reports whether the master is still open.
+func (m *Master) pause(d time.Duration) bool {
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-t.C:
+		return true
+	case <-m.closing:
+		return false
+	}
+}
+
+// up lets commands in, behind the releases that are owed.
+func (m *Master) up(p peer) {
+	m.mu.Lock()
+	if p.haunted {
+		m.haunted = time.Now().Add(echoes[len(echoes)-1])
+	}
+	owed := m.payLocked(time.Now())
+	m.queue = append(owed, m.queue...)
+	poke(m.wake)
+	m.mu.Unlock()
+	m.become(Up, nil)
+}
+
+// connect borrows a connection and makes it ready, within DialTimeout. It is
+// done in a goroutine of its own since a pool's Dial might not heed a context:
+// then that goroutine ends when Dial does, and closes what it got.
+func (m *Master) connect() (redis.Conn, peer, error) {
+	type result struct {
+		conn redis.Conn
+		peer peer
+		err  error
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), m.cfg.DialTimeout)
+	defer cancel()
+	results, gone := make(chan result), make(chan struct{})
+	defer close(gone)
+	last := m.last
+	go func() {
+		var r result
+		if r.conn, r.err = m.borrow(ctx); r.err == nil {
+			if r.peer, r.err = hello(ctx, r.conn, last); r.err != nil {
+				discard(r.conn)
+			}
+		}
+		select {
+		case results <- r:
+		case <-gone:
+			if r.err == nil {
+				r.conn.Close()
+			}
+		}
+	}()
+	limit := time.NewTimer(m.cfg.DialTimeout)
+	defer limit.Stop()
+	for closing := m.closing; ; {
+		select {
+		case r := <-results:
+			return r.conn, r.peer, m.dialError(r.err)
+		case <-limit.C:
+			return nil, peer{}, m.dialError(context.DeadlineExceeded)
+		case <-closing:
+			// Not without that goroutine, if it can be had.
+			closing = nil
+			cancel()
+		}
+	}
+}
+
+// borrow gets a connection from the pool. redigo's GetContext panics, with a
+// send on a closed channel, if a pool that waits is closed while ctx ends.
+func (m *Master) borrow(ctx context.Context) (conn redis.Conn, err error) {
+	defer func() {
+		if p := recover(); p != nil {
+			if !m.cfg.Pool.Wait {
+				panic(p)
+			}
+			conn, err = nil, errors.New("the pool is closed")
+		}
+	}()
+	conn, err = m.cfg.Pool.GetContext(ctx)
+	if err != nil {
+		return nil, err // GetContext's conn is a stand-in that only repeats err
+	}
+	return conn, nil
+}
+
+// hello loads the script, learns who we are to this server, and has it kill
+// our last connection: else what still lies in that socket could be executed
+// after the releases that are sent on this one.
+func hello(ctx context.Context, conn redis.Conn, last peer) (p peer, err error) {
+	// An empty Do does nothing, except to say whether time-outs are to be had.
+	if _, err := redis.DoWithTimeout(conn, time.Second, ""); err != nil {
+		return p, err
+	}
+	conn.Send("SCRIPT", "LOAD", releaseScript)
+	conn.Send("CLIENT", "ID")
+	conn.Send("INFO", "server")
+	if err := conn.Flush(); err != nil {
+		return p, err
+	}
+	if _, err := redis.String(receive(ctx, conn)); err != nil {
+		return p, fmt.Errorf("SCRIPT LOAD: %w", err)
+	}
+	// A server that forbids one of the next two can still be used.
+	if p.client, err = redis.Int64(receive(ctx, conn)); err != nil && conn.Err() != nil {
+		return p, err
+	}
+	info, err := redis.String(receive(ctx, conn))
+	if err != nil && conn.Err() != nil {
+		return p, err
+	}
+	p.run = infoField(info, "run_id")
+	if last.broken {
+		p.haunted, err = exorcise(ctx, conn, last, p)
+		return p, err
+	}
+	return p, nil
+}
+
+// exorcise makes sure that a connection which we have lost cannot speak any
+// more, and reports whether it still may.
+func exorcise(ctx context.Context, conn redis.Conn, last, now peer) (haunted bool, err error) {
+	if last.run == "" || now.run == "" || last.client == 0 {
+		return true, nil
+	}
+	if last.run != now.run {
+		return false, nil // it ended with the process that it led to
+	}
+	// Client ids are never reused within one run_id, so this kills nobody else's
+	// connection.
+	conn.Send("CLIENT", "KILL", "ID", last.client)
+	if err := conn.Flush(); err != nil {
+		return true, err
+	}
+	if _, err := redis.Int64(receive(ctx, conn)); err != nil {
+		return true, conn.Err()
+	}
+	return false, nil
+}
+
+// discard closes a connection on which replies may be pending. Redigo's Close
+// would wait for them, however long; a read that times out breaks it first.
+func discard(conn redis.Conn) {
+	sever(conn)
+	conn.Close()
+}
+
+// sever breaks a connection, which also frees a writer that is stuck in its
+// socket. What redigo still finds in its buffer before it fails is finite.
+func sever(conn redis.Conn) {
+	for conn.Err() == nil {
+		if _, err := redis.ReceiveWithTimeout(conn, -time.Second); err != nil && !isReply(err) {
+			return
+		}
+	}
+}
+
+// receive reads a reply before ctx's deadline.
+func receive(ctx context.Context, conn redis.Conn) (any, error) {
+	deadline, _ := ctx.Deadline()
+	return redis.ReceiveWithTimeout(conn, max(time.Until(deadline), time.Nanosecond))
+}
+
+// infoField returns a field of INFO's reply.
+func infoField(info, field string) string {
+	for line := range strings.Lines(info) {
+		if name, value, ok := strings.Cut(line, ":"); ok && name == field {
+			return strings.TrimSpace(value)
+		}
+	}
+	return ""
+}
+
+// dialError words a failure to connect. Time-outs come in many guises, some of
+// which match context.DeadlineExceeded: a caller must not take them for the end
+// of its own context.
+func (m *Master) dialError(err error) error {
+	if isTimeout(err) {
+		return fmt.Errorf("no connection within %v", m.cfg.DialTimeout)
+	}
+	return err
+}
+
+// noReply words the end of a connection.
+func noReply(err error) error {
+	if isTimeout(err) {
+		return errors.New("connection retired: a reply is overdue")
+	}
+	return fmt.Errorf("connection lost: %w", err)
+}
+
+func isTimeout(err error) bool {
+	var netErr net.Error
+	return errors.Is(err, context.DeadlineExceeded) || errors.Is(err, os.ErrDeadlineExceeded) ||
+		errors.As(err, &netErr) && netErr.Timeout()
+}
