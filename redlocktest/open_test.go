@@ -1,0 +1,58 @@
+package redlocktest_test
+
+import (
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/redlock-go/redlock"
+	"github.com/redlock-go/redlock/redlocktest"
+)
+
+// TestAStockKeeperSurvivesADeadMaster is the program of the package comment.
+func TestAStockKeeperSurvivesADeadMaster(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		masters := redlocktest.Start(t)
+		client := masters.Open(nil)
+		masters.Master(0).Stop()
+
+		stock := client.Locker("stock")
+		stock.Lock()
+		time.Sleep(time.Hour) // renewed all the while
+		stock.Unlock()
+
+		synctest.Wait()
+		if held := strings.Join(masters.Get("stock"), ""); held != "" {
+			t.Errorf("the key is left behind: %s", held)
+		}
+	})
+}
+
+func TestTwoClientsExcludeEachOther(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		masters := redlocktest.StartN(t, 3)
+		opts := &redlock.Options{Prefix: "shop:"}
+		one, other := masters.Open(opts), masters.Open(opts)
+		if opts.Names != nil {
+			t.Errorf("Open wrote Names = %q into the caller's options", opts.Names)
+		}
+		a, b := one.Locker("stock"), other.Locker("stock")
+		if !a.TryLock() {
+			t.Fatal("the first TryLock = false, want true")
+		}
+		// Until the last master has executed it, too: it is the others that
+		// make the quorum, and there the second might still come first.
+		synctest.Wait()
+		if b.TryLock() {
+			t.Error("the second TryLock = true, want false")
+		}
+		synctest.Wait()
+		for i, token := range masters.Get("shop:stock") {
+			if token != a.Lease().Token() {
+				t.Errorf("%s holds %q, want %q", masters.Names()[i], token, a.Lease().Token())
+			}
+		}
+		a.Unlock()
+	})
+}
