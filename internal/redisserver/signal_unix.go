@@ -1,0 +1,19 @@
+//go:build unix
+
+package redisserver
+
+import "syscall"
+
+func freeze(p *process) error {
+	if err := p.cmd.Process.Signal(syscall.SIGSTOP); err != nil {
+		return err
+	}
+	return awaitStopped(p.cmd.Process.Pid)
+}
+
+func thaw(p *process) error {
+	if p == nil {
+		return nil // it never began
+	}
+	return p.cmd.Process.Signal(syscall.SIGCONT)
+}

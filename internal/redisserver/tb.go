@@ -1,0 +1,34 @@
+package redisserver
+
+import (
+	"os"
+	"os/exec"
+	"testing"
+)
+
+// Require names the environment variable that turns a missing redis-server from
+// a reason to skip into a failure, if it is "1". CI sets it.
+const Require = "REDLOCK_REQUIRE_REDIS"
+
+// StartTB starts n servers for a test, as Start does, and stops them when the
+// test ends. Where no redis-server is installed it skips the test, or fails it
+// if the environment has REDLOCK_REQUIRE_REDIS=1.
+func StartTB(tb testing.TB, n int, args ...string) []*Server {
+	tb.Helper()
+	if _, err := exec.LookPath("redis-server"); err != nil {
+		if os.Getenv(Require) == "1" {
+			tb.Fatalf("no redis-server in PATH, and %s=1 forbids skipping: %v", Require, err)
+		}
+		tb.Skip("no redis-server in PATH: this test needs real Redis servers; install Redis to run it")
+	}
+	servers := make([]*Server, n)
+	for i := range servers {
+		s, err := Start(args...)
+		if err != nil {
+			tb.Fatal(err)
+		}
+		tb.Cleanup(s.Stop)
+		servers[i] = s
+	}
+	return servers
+}
