@@ -1,0 +1,318 @@
+package redlock
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/gomodule/redigo/redis"
+
+	"github.com/redlock-go/redlock/internal/clock"
+	"github.com/redlock-go/redlock/internal/gate"
+	"github.com/redlock-go/redlock/internal/master"
+	"github.com/redlock-go/redlock/internal/quorum"
+)
+
+// A Client holds the connections to the masters. A program needs one for each
+// set of masters; its methods are safe for concurrent use.
+type Client struct {
+	opts    *Options // immutable
+	clock   clock.Clock
+	masters []*master.Master
+	pools   []*redis.Pool // those to close with the Client
+	gates   gate.Gates
+	notices notices
+	closing chan struct{} // closed when Close begins
+	closed  chan struct{} // closed when Close has ended
+
+	mu     sync.Mutex // guards what follows
+	calls  int        // calls that may still send something
+	ending bool       // Close has begun
+	quiet  chan struct{}
+}
+
+// Open returns a Client of the masters at urls, one URL for each: redis:// or
+// rediss:// (with TLS) as [user:password@]host[:port][/database], unix:// as
+// [user:password@]/path[?db=database], or a plain host:port. Five is usual; a
+// majority must answer for a lock to be had.
+//
+// Like sql.Open it waits for nobody: it returns an error only for what cannot
+// be right, such as the same address twice. Masters are dialled, and dialled
+// again when they fail, in the background; Ping tells whether enough are there.
+func Open(urls []string, opts *Options) (*Client, error) {
+	targets := make([]target, len(urls))
+	names := make([]string, len(urls))
+	seen := make(map[string]int)
+	for i, raw := range urls {
+		t, err := parseTarget(raw)
+		if err != nil {
+			return nil, fmt.Errorf("redlock: Open: URL %d: %w", i+1, err)
+		}
+		if first, twice := seen[t.address]; twice {
+			return nil, fmt.Errorf("redlock: Open: URLs %d and %d have the same address %s; each master counts once", first+1, i+1, t.address)
+		}
+		seen[t.address] = i
+		targets[i], names[i] = t, t.address
+	}
+	o := Options{}
+	if opts != nil {
+		o = *opts
+	}
+	if len(o.Names) == 0 {
+		o.Names = names
+	}
+	valid, err := o.withDefaults(len(urls))
+	if err != nil {
+		return nil, err
+	}
+	pools := make([]*redis.Pool, len(targets))
+	for i, t := range targets {
+		pools[i] = newPool(t, valid)
+	}
+	c, err := newClient(pools, valid)
+	if err != nil {
+		return nil, err
+	}
+	c.pools = pools
+	return c, nil
+}
+
+// New returns a Client of one redigo pool per master. The pools are the
+// caller's: Close leaves them open. The Client keeps up to two connections of
+// each, so MaxActive must not be 1; a pool should set DialContext rather than
+// Dial, which cannot be interrupted. Like Open, New waits for nobody.
+func New(masters []*redis.Pool, opts *Options) (*Client, error) {
+	if err := checkPools(masters); err != nil {
+		return nil, err
+	}
+	valid, err := opts.withDefaults(len(masters))
+	if err != nil {
+		return nil, err
+	}
+	return newClient(masters, valid)
+}
+
+func newClient(pools []*redis.Pool, opts *Options) (*Client, error) {
+	if len(pools) == 0 {
+		return nil, errors.New("redlock: no masters given")
+	}
+	if len(pools) > master.MaxMasters {
+		return nil, fmt.Errorf("redlock: %d masters given, at most %d are possible", len(pools), master.MaxMasters)
+	}
+	c := &Client{
+		opts:    opts,
+		clock:   clock.System,
+		notices: notices{log: opts.Logger},
+		closing: make(chan struct{}),
+		closed:  make(chan struct{}),
+		quiet:   make(chan struct{}),
+	}
+	for i, pool := range pools {
+		c.masters = append(c.masters, master.Start(master.Config{
+			Pool:        pool,
+			Index:       i,
+			NodeTimeout: opts.NodeTimeout,
+			DialTimeout: opts.DialTimeout,
+			Redial:      func() interface{ NextBackOff() time.Duration } { return schedule(longestDial) },
+			Changed:     func(before master.State, now master.Status) { c.masterChanged(i, before, now) },
+		}))
+	}
+	return c, nil
+}
+
+// Locker returns a Locker for name with Options.LockOptions. It is cheap and
+// sends nothing. Each call returns a new Locker: lock and unlock the same one.
+// Lockers of one name exclude each other. An empty name, and one whose key
+// would begin with "redlock:", panics; NewLocker returns an error instead.
+func (c *Client) Locker(name string) *Locker {
+	l, err := c.NewLocker(name, nil)
+	if err != nil {
+		panic(err.Error())
+	}
+	return l
+}
+
+// NewLocker returns a Locker for name with opts alone; nil means
+// Options.LockOptions. It returns an error for a name or options that cannot
+// be.
+func (c *Client) NewLocker(name string, opts *LockOptions) (*Locker, error) {
+	key, err := c.opts.key(name)
+	if err != nil {
+		return nil, err
+	}
+	o, err := c.opts.lockOptions(opts)
+	if err != nil {
+		return nil, err
+	}
+	return &Locker{client: c, name: name, key: key, opts: o}, nil
+}
+
+// Ping returns nil if a quorum of masters can be asked for locks, and a
+// *QuorumError that says why not otherwise. It waits for first connections, up
+// to DialTimeout, and for one answer of each master, up to NodeTimeout.
+func (c *Client) Ping(ctx context.Context) error {
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	if !c.begin() {
+		return ErrClosed
+	}
+	defer c.end()
+	round := quorum.Ask(c.masters, master.Ping, nil, c.opts.NodeTimeout)
+	defer round.End()
+	if round.Wait(ctx, c.closing, quorum.Tally.Won).Won() {
+		return nil
+	}
+	err := c.quorumError(opPing, "", round)
+	if ctx.Err() != nil {
+		return &endedError{op: opPing, ctx: ctx, last: err}
+	}
+	if c.isClosing() {
+		return ErrClosed
+	}
+	return err
+}
+
+// A MasterState is what a master is good for.
+type MasterState int
+
+const (
+	// MasterConnecting is the state until the first connection stands or fails.
+	MasterConnecting MasterState = iota
+	// MasterUp is the state of a master that can be asked.
+	MasterUp
+	// MasterDown is the state of a master that cannot be reached. It is dialled
+	// again until it can.
+	MasterDown
+)
+
+func (s MasterState) String() string {
+	switch s {
+	case MasterConnecting:
+		return "connecting"
+	case MasterUp:
+		return "up"
+	case MasterDown:
+		return "down"
+	}
+	return fmt.Sprintf("MasterState(%d)", int(s))
+}
+
+// A MasterStatus tells of one master.
+type MasterStatus struct {
+	Name  string        // see Options.Names
+	State MasterState   // what it is good for
+	Since time.Time     // since when
+	Err   error         // why it is down; nil otherwise
+	RTT   time.Duration // the time from handing over a command to its reply, last seen; 0 before the first
+}
+
+// Masters returns the status of each master, in their order.
+func (c *Client) Masters() []MasterStatus {
+	all := make([]MasterStatus, len(c.masters))
+	for i, m := range c.masters {
+		all[i] = c.status(i, m.Status())
+	}
+	return all
+}
+
+// masterStates are the public names of the master package's states.
+var masterStates = [...]MasterState{
+	master.Connecting: MasterConnecting,
+	master.Up:         MasterUp,
+	master.Down:       MasterDown,
+}
+
+func (c *Client) status(i int, s master.Status) MasterStatus {
+	return MasterStatus{Name: c.opts.Names[i], State: masterStates[s.State], Since: s.Since, Err: s.Err, RTT: s.RTT}
+}
+
+// masterChanged is called by a master's own goroutine.
+func (c *Client) masterChanged(i int, before master.State, now master.Status) {
+	status := c.status(i, now)
+	c.notices.masterChanged(masterStates[before], status)
+	if f := c.opts.Trace.MasterChanged; f != nil {
+		f(context.Background(), status)
+	}
+}
+
+// Close ends all waits: Lock panics, the other calls return ErrClosed. What is
+// locked and not yet unlocked is not released, since its holder may still be at
+// work: it runs out by itself, and a later Unlock just returns. Close waits for
+// every goroutine of the Client, and for releases under way to be answered,
+// DialTimeout at most; it returns an error only if one would not end by then.
+// Calling it again waits for the first call and returns nil.
+func (c *Client) Close() error {
+	c.mu.Lock()
+	if c.ending {
+		c.mu.Unlock()
+		<-c.closed
+		return nil
+	}
+	c.ending = true
+	if c.calls == 0 {
+		close(c.quiet)
+	}
+	c.mu.Unlock()
+	defer close(c.closed)
+
+	close(c.closing)
+	c.gates.Close()
+	// A reply may be waited for from just now on: hence a little more.
+	limit := time.NewTimer(c.opts.DialTimeout + c.opts.NodeTimeout)
+	defer limit.Stop()
+	// Calls first: they may still have to roll something back.
+	select {
+	case <-c.quiet:
+	case <-limit.C:
+		limit.Reset(0)
+	}
+	for _, m := range c.masters {
+		m.Close()
+	}
+	var err error
+	for i, m := range c.masters {
+		select {
+		case <-m.Done():
+		case <-limit.C:
+			limit.Reset(0)
+			err = fmt.Errorf("redlock: Close: %s: still connecting after %v", c.opts.Names[i], c.opts.DialTimeout)
+		}
+	}
+	for _, p := range c.pools {
+		p.Close()
+	}
+	return err
+}
+
+// begin notes a call that may send something, and reports whether the Client
+// is still open. end must be called if it is.
+func (c *Client) begin() bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.ending {
+		return false
+	}
+	c.calls++
+	return true
+}
+
+func (c *Client) end() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.calls--
+	if c.ending && c.calls == 0 {
+		close(c.quiet)
+	}
+}
+
+func (c *Client) isClosing() bool {
+	select {
+	case <-c.closing:
+		return true
+	default:
+		return false
+	}
+}

@@ -1,0 +1,190 @@
+package redlock
+
+import (
+	"context"
+	"errors"
+	"strconv"
+	"time"
+
+	"github.com/redlock-go/redlock/internal/clock"
+	"github.com/redlock-go/redlock/internal/gate"
+	"github.com/redlock-go/redlock/internal/quorum"
+)
+
+// LockContext locks l like Lock, but waits no longer than ctx lasts: ctx bounds
+// the wait, not the holding. It returns nil only with the lock.
+//
+// If ctx ends, the error matches ctx.Err and its cause, and wraps the last
+// attempt's *QuorumError: errors.Is(err, ErrHeld) says that somebody held the
+// lock, and if it is false the masters are the reason. No key is left on any
+// master that answers, now or later. If Options.NewBackOff's schedule stops,
+// the error is the last *QuorumError alone. On a closed Client it is ErrClosed.
+func (l *Locker) LockContext(ctx context.Context) error {
+	return l.lock(ctx, false)
+}
+
+// TryLockContext tries to lock l in one attempt. It does not wait behind other
+// goroutines. The error is ErrHeld, or matches it, if somebody holds the lock;
+// a *QuorumError that does not match ErrHeld if too few masters granted it for
+// other reasons; one that matches ctx.Err if ctx ended; ErrClosed on a closed
+// Client.
+func (l *Locker) TryLockContext(ctx context.Context) error {
+	return l.tryLock(ctx)
+}
+
+// UnlockContext unlocks l and says how that went. ctx bounds the caller's wait:
+// the release is sent to all masters even if ctx has ended.
+//
+// The error is nil if the lease lasted until now and a quorum answered. It is
+// ErrNotHeld if l is not locked. It matches ErrLost if the lease had ended
+// before: then somebody else may have held the lock meanwhile. It is a
+// *QuorumError if too few masters answered within NodeTimeout, and matches
+// ctx.Err if ctx ended first: in both cases the lease lasted, l is unlocked,
+// and the masters that did not answer will be told when they do. On a closed
+// Client it is ErrClosed.
+func (l *Locker) UnlockContext(ctx context.Context) error {
+	return l.unlock(ctx)
+}
+
+// A wait is one call's way to the lock.
+type wait struct {
+	locker   *Locker
+	forever  bool // nothing but Close ends it
+	began    clock.Reading
+	attempts int
+	watch    *time.Timer // warns of a long wait
+}
+
+// enter waits for the gate.
+func (w *wait) enter(ctx context.Context) error {
+	l, c := w.locker, w.locker.client
+	if ok, _, _ := c.gates.TryEnter(l.key); ok {
+		return nil
+	}
+	w.warn()
+	switch err := c.gates.Enter(ctx, l.key); {
+	case err == nil:
+		return nil
+	case errors.Is(err, gate.ErrClosed):
+		return ErrClosed
+	}
+	return &endedError{op: opAcquire, name: l.name, ctx: ctx, last: l.taken(c.gates.Last(l.key))}
+}
+
+// acquire makes attempts until one succeeds, in the gate.
+func (w *wait) acquire(ctx context.Context) (*Lease, error) {
+	l, c := w.locker, w.locker.client
+	s, err := w.attempt(ctx)
+	if err == nil {
+		return s, nil
+	}
+	w.warn()
+	delays := retrier{schedule: c.opts.NewBackOff(), forever: w.forever}
+	for {
+		c.gates.Note(l.key, err)
+		d, more := delays.next()
+		if !more {
+			return nil, w.outcome(ctx, err)
+		}
+		if !c.pause(ctx, d) {
+			return nil, w.outcome(ctx, err)
+		}
+		if s, err = w.attempt(ctx); err == nil {
+			return s, nil
+		}
+	}
+}
+
+// attempt makes one attempt. Its error is a *QuorumError even if ctx or the
+// Client ended it: see outcome.
+func (w *wait) attempt(ctx context.Context) (*Lease, error) {
+	l, c := w.locker, w.locker.client
+	w.attempts++
+	start := c.clock()
+	s, err := c.acquire(ctx, l, start)
+	if f := c.opts.Trace.AttemptDone; f != nil {
+		f(ctx, AttemptInfo{Name: l.name, Elapsed: c.clock().Since(start), Err: err})
+	}
+	if f := c.opts.Trace.Acquired; f != nil && err == nil {
+		f(ctx, AcquiredInfo{Name: l.name, Attempts: w.attempts, Waited: c.clock().Since(w.began), Until: s.Until()})
+	}
+	return s, err
+}
+
+// outcome returns what to tell the caller after a last attempt that ended in
+// err.
+func (w *wait) outcome(ctx context.Context, err error) error {
+	switch c := w.locker.client; {
+	case c.isClosing():
+		return ErrClosed
+	case ctx.Err() != nil:
+		return &endedError{op: opAcquire, name: w.locker.name, ctx: ctx, last: err}
+	}
+	return err
+}
+
+// warnAfter is how long a Lock waits before it tells the Logger.
+const warnAfter = time.Second
+
+// warn has the Logger told of a wait that has no other way to say why it lasts.
+func (w *wait) warn() {
+	if !w.forever || w.watch != nil {
+		return
+	}
+	l, began := w.locker, time.Now()
+	w.watch = time.AfterFunc(warnAfter, func() {
+		l.client.notices.waiting(l.name, began, l.taken(l.client.gates.Last(l.key)))
+	})
+}
+
+func (w *wait) end() {
+	if w.watch != nil {
+		w.watch.Stop()
+	}
+}
+
+// pause waits for d, and reports whether ctx and the Client have lasted.
+func (c *Client) pause(ctx context.Context, d time.Duration) bool {
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-t.C:
+		return ctx.Err() == nil
+	case <-ctx.Done():
+	case <-c.closing:
+	}
+	return false
+}
+
+// quorumError makes an error of a round that was not won.
+func (c *Client) quorumError(op, name string, round *quorum.Round) *QuorumError {
+	t := round.Tally()
+	e := &QuorumError{Op: op, Name: name, Granted: t.Granted, Need: t.Need, held: op == opAcquire && t.Held()}
+	for i, v := range round.Votes() {
+		err := v.Err
+		switch {
+		case v.Granted():
+			continue
+		case !v.In:
+			err = errNoAnswer
+		case err == nil && op == opRelease:
+			err = errNotOurs
+		case err == nil:
+			err = errRefused
+		}
+		e.Errs = append(e.Errs, &NodeError{Master: c.opts.Names[i], Op: op, Err: err})
+	}
+	return e
+}
+
+// unasked makes the error of a caller who finds another goroutine asking, which
+// has no answer yet.
+func (c *Client) unasked(op, name string) *QuorumError {
+	e := &QuorumError{Op: op, Name: name, Need: quorum.Majority(len(c.masters))}
+	for _, m := range c.opts.Names {
+		e.Errs = append(e.Errs, &NodeError{Master: m, Op: op, Err: errUnasked})
+	}
+	return e
+}
+
+func quote(name string) string { return strconv.Quote(name) }

@@ -1,0 +1,83 @@
+// Package redlock provides a sync.Locker that works across processes and
+// machines. It runs the Redlock algorithm over N independent Redis masters,
+// five as a rule.
+//
+//	client, err := redlock.Open([]string{"10.0.0.1:6379", "10.0.0.2:6379", "10.0.0.3:6379"}, nil)
+//	…
+//	mu := client.Locker("stock")
+//	mu.Lock()
+//	defer mu.Unlock()
+//
+// A [Locker] is used like a sync.Mutex: shared by goroutines, locked and
+// unlocked in pairs. [Locker.LockContext] waits no longer than a context lasts,
+// [Locker.TryLock] does not wait.
+//
+// # What it promises
+//
+// Mutual exclusion: at most one holder has a valid [Lease] of a name at any
+// moment. A lease is granted by a majority of the configured masters, not of
+// those that can be reached, and any two majorities share a master.
+//
+// Freedom from deadlock: the lock of a holder that crashed, or was cut off, is
+// free again when its TTL has run out at the masters.
+//
+// Fault tolerance: while a majority of masters answers, locks are taken and
+// released, at the speed of those that answer. A master that is frozen, dead or
+// unreachable is found out, left out, and dialled again in the background.
+//
+// # What it needs
+//
+// The masters are independent: no replication between them, never the same
+// server twice. Their clocks and the clients' run at nearly the same speed:
+// within the drift of Options.DriftFactor × TTL + 2 ms; they need not show the
+// same time.
+//
+// A master that restarts with an empty memory must stay away for longer than
+// the longest TTL in use, or its vote may be given twice: start it with a delay,
+// or with appendfsync always. The library does not enforce that yet.
+//
+// # What a holder may rely on
+//
+// From a successful lock until [Lease.Until] nobody else gets in, as far as the
+// above holds. A lease is not renewed yet: what is held for longer than its TTL
+// is lost, [Lease.Valid] says so, and [Locker.UnlockContext] says it too. No
+// clock can warn of a write that is already on its way when the process, or its
+// machine, is paused: what must never be written twice needs a resource that
+// refuses late writers.
+//
+// # Concurrency
+//
+// A [Client] and its Lockers may be used by any number of goroutines. Of one
+// Client and one name, at most one goroutine is on the wire: the others queue in
+// the process, first come first served, and cost the masters nothing. The lock
+// stays taken from Lock to Unlock for the other goroutines of the Client, even
+// if the lease has been lost in between, so that a late Unlock never frees a
+// successor.
+//
+// Lock never fails because of the network: without a majority it waits. It
+// panics only when its Client is closed.
+//
+// # Time
+//
+// An attempt sends one SET to every master at once; each has
+// Options.NodeTimeout to answer. It is decided as soon as the answers that have
+// come decide it. An attempt that fails is undone at once on all masters,
+// whatever they have answered, and undone again on those that did not answer,
+// when they do: no key is left behind. Then the next attempt follows after a
+// random delay, Options.NewBackOff. Validity counts from before the first byte
+// was sent, is shortened by the drift, and is judged by the monotonic and the
+// wall clock, whichever says that more time has passed.
+//
+// # Keys
+//
+// The lock is the string Options.Prefix + name, which holds the token of its
+// holder: what Redlocks of other languages use too, so that locks exclude each
+// other across languages. Keys that begin with "redlock:" are reserved.
+//
+// # Testing
+//
+// Package redlocktest has embedded masters with faults to switch on, which run
+// in a testing/synctest bubble.
+//
+// The algorithm is that of https://redis.io/docs/latest/develop/use/patterns/distributed-locks/.
+package redlock

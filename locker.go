@@ -1,0 +1,166 @@
+package redlock
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"sync/atomic"
+
+	"github.com/redlock-go/redlock/internal/master"
+)
+
+var _ sync.Locker = (*Locker)(nil)
+
+// A Locker is a mutual exclusion lock between processes, used like a
+// sync.Mutex: by any number of goroutines, not copied, locked and unlocked in
+// pairs, though one goroutine may unlock what another locked. It is made by
+// Client.Locker or NewLocker; the methods of a zero Locker panic.
+//
+// It does not replace a sync.Mutex within a process for data that only the
+// process has: it is held for as long as the lease lasts. See the package
+// comment for what a holder may rely on.
+type Locker struct {
+	client *Client
+	name   string
+	key    string // Options.Prefix + name
+	opts   LockOptions
+
+	lease atomic.Pointer[Lease] // from a lock to its unlock
+}
+
+// Lock locks l. If the lock is in use, by another goroutine or another process,
+// or if no quorum of masters can be reached, it waits until it is not: Lock
+// never returns without the lock, and tells the Logger when it has waited for
+// 1 s and why. It panics on a closed Client, also if that is closed while it
+// waits. LockContext can be interrupted and returns errors.
+func (l *Locker) Lock() {
+	if err := l.lock(context.Background(), true); err != nil {
+		panic("redlock: Lock of " + quote(l.name) + " on a closed Client")
+	}
+}
+
+// TryLock tries to lock l and reports whether it succeeded. It makes one
+// attempt at most, waits for nobody else's, and does not say why it failed:
+// TryLockContext does.
+func (l *Locker) TryLock() bool {
+	return l.TryLockContext(context.Background()) == nil
+}
+
+// Unlock unlocks l. It panics if l is not locked on entry. The release is sent
+// to all masters; Unlock returns when a quorum has answered, NodeTimeout at the
+// latest. It does not say whether the lease was lost before: UnlockContext does.
+func (l *Locker) Unlock() {
+	if err := l.unlock(context.Background()); err == ErrNotHeld {
+		panic("redlock: unlock of unlocked Locker")
+	}
+}
+
+// Name returns the name that was given to Client.Locker.
+func (l *Locker) Name() string { return l.name }
+
+// Lease returns the lease by which l is locked, or nil if it is not. Ask for it
+// between locking and unlocking: it stays the holder's own when others lock l
+// afterwards.
+func (l *Locker) Lease() *Lease { return l.lease.Load() }
+
+// lock waits for the gate of the name and then acquires the lock. On a schedule
+// that stops it gives up unless forever.
+func (l *Locker) lock(ctx context.Context, forever bool) error {
+	c := l.open()
+	if ctx.Err() != nil {
+		return &endedError{op: opAcquire, name: l.name, ctx: ctx}
+	}
+	if !c.begin() {
+		return ErrClosed
+	}
+	defer c.end()
+	w := &wait{locker: l, forever: forever, began: c.clock()}
+	defer w.end()
+	if err := w.enter(ctx); err != nil {
+		return err
+	}
+	s, err := w.acquire(ctx)
+	if err != nil {
+		c.gates.Leave(l.key)
+		return err
+	}
+	l.hold(s)
+	return nil
+}
+
+// tryLock makes one attempt.
+func (l *Locker) tryLock(ctx context.Context) error {
+	c := l.open()
+	if ctx.Err() != nil {
+		return &endedError{op: opAcquire, name: l.name, ctx: ctx}
+	}
+	if !c.begin() {
+		return ErrClosed
+	}
+	defer c.end()
+	ok, note, err := c.gates.TryEnter(l.key)
+	if err != nil {
+		return ErrClosed
+	}
+	if !ok {
+		return l.taken(note)
+	}
+	w := &wait{locker: l, began: c.clock()}
+	s, err := w.attempt(ctx)
+	if err != nil {
+		c.gates.Leave(l.key)
+		return w.outcome(ctx, err)
+	}
+	l.hold(s)
+	return nil
+}
+
+// hold makes s the lease of l, whose gate the caller is in.
+func (l *Locker) hold(s *Lease) {
+	l.lease.Store(s)
+	// For whoever finds the gate taken from now on: until the unlock, also if
+	// the lease is lost before.
+	l.client.gates.Note(l.key, ErrHeld)
+}
+
+// unlock ends the lease, releases the lock on all masters and leaves the gate.
+func (l *Locker) unlock(ctx context.Context) error {
+	c := l.open()
+	s := l.lease.Swap(nil)
+	if s == nil {
+		return ErrNotHeld
+	}
+	defer c.gates.Leave(l.key)
+	if !c.begin() {
+		return ErrClosed
+	}
+	defer c.end()
+	return s.release(ctx)
+}
+
+// taken returns what to say of a gate that another goroutine has taken, given
+// the word that it left there.
+func (l *Locker) taken(note error) error {
+	if note == nil {
+		note = l.client.unasked(opAcquire, l.name)
+	}
+	if errors.Is(note, ErrHeld) {
+		return ErrHeld
+	}
+	return note
+}
+
+// open returns the Client, or panics if there is none.
+func (l *Locker) open() *Client {
+	if l.client == nil {
+		panic("redlock: use of a zero Locker; Client.Locker makes one that can be used")
+	}
+	return l.client
+}
+
+// The operations that errors name.
+var (
+	opAcquire = master.Set.String()
+	opRelease = master.Release.String()
+	opPing    = master.Ping.String()
+)

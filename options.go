@@ -1,0 +1,202 @@
+package redlock
+
+import (
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"log/slog"
+	"strings"
+	"time"
+)
+
+// Options are a Client's settings. Nil or zero means defaults. They are
+// copied: later changes have no effect.
+type Options struct {
+	// LockOptions is what Client.Locker uses.
+	LockOptions LockOptions
+
+	// Prefix is put before each name to make the Redis key. The default is
+	// none: the key is the name, as Redlocks in other languages use it, so that
+	// locks exclude each other across languages.
+	Prefix string
+
+	// Names are what the masters are called in errors, logs and traces, in
+	// their order. The default is the URL's host:port for Open, and "master 1"
+	// and so on for New.
+	Names []string
+
+	// TLSConfig is for rediss URLs. It is cloned for each, and ServerName is set
+	// from the URL unless it is set here. The default trusts the system's roots.
+	TLSConfig *tls.Config
+
+	// NodeTimeout is one master's share of a round: how long its vote is waited
+	// for. It should be far below the TTL, so that masters which do not answer
+	// cannot use up the validity. Zero means 50 ms; negative is an error.
+	NodeTimeout time.Duration
+
+	// DialTimeout bounds connecting to a master, with TLS, AUTH and what the
+	// Client asks it first. A connection whose oldest reply is overdue by so
+	// much is given up. It also bounds Close. Zero means 1 s; negative is an
+	// error.
+	DialTimeout time.Duration
+
+	// MaxTTL is the longest TTL that any client of these masters uses; Lockers
+	// with a longer one are refused. Zero means 10 s or LockOptions.TTL, the
+	// larger; negative is an error.
+	MaxTTL time.Duration
+
+	// DriftFactor is the part of the TTL by which validity is shortened, beside
+	// 2 ms, because the masters' clocks may run faster than ours. Zero means
+	// 0.01; negative, and 1 or more, is an error.
+	DriftFactor float64
+
+	// NewBackOff makes the schedule of one wait: a factory, since schedules keep
+	// state. Lock ignores a schedule's stop and stays at its longest step;
+	// LockContext then returns the last attempt's error. Nil means delays from
+	// 5 ms, growing by half, up to 250 ms, each randomised by half, for ever.
+	NewBackOff func() BackOff
+
+	// Logger is told, rate-limited, of what a caller of Lock would not see
+	// otherwise: masters going down and coming up, and waits of more than 1 s.
+	// Nil means slog.Default().
+	Logger *slog.Logger
+
+	// Trace is told of everything; nil means nobody is.
+	Trace *Trace
+}
+
+// LockOptions are a Locker's settings. Nil or zero means defaults.
+type LockOptions struct {
+	// TTL is how long the masters keep the lock for a holder they do not hear
+	// from. It is rounded down to whole milliseconds. Zero means 10 s; negative
+	// is an error, and so is a TTL that leaves no validity after drift and one
+	// NodeTimeout.
+	TTL time.Duration
+}
+
+// Defaults.
+const (
+	defaultTTL         = 10 * time.Second
+	defaultNodeTimeout = 50 * time.Millisecond
+	defaultDialTimeout = time.Second
+	defaultDriftFactor = 0.01
+	driftFloor         = 2 * time.Millisecond // the precision of Redis' own expiry, and a bit
+)
+
+// ownKeys is how our own keys on the masters begin; a lock's key must not.
+const ownKeys = "redlock:"
+
+// withDefaults returns a validated copy of o for n masters. It is the only
+// place where options are judged, with LockOptions.withDefaults.
+func (o *Options) withDefaults(n int) (*Options, error) {
+	c := Options{}
+	if o != nil {
+		c = *o
+	}
+	c.Names = append([]string(nil), c.Names...)
+	if c.TLSConfig != nil {
+		c.TLSConfig = c.TLSConfig.Clone()
+	}
+	for _, d := range []struct {
+		name string
+		val  *time.Duration
+		def  time.Duration
+	}{
+		{"NodeTimeout", &c.NodeTimeout, defaultNodeTimeout},
+		{"DialTimeout", &c.DialTimeout, defaultDialTimeout},
+		{"MaxTTL", &c.MaxTTL, max(defaultTTL, c.LockOptions.TTL)},
+	} {
+		if *d.val < 0 {
+			return nil, fmt.Errorf("redlock: Options.%s is negative: %v", d.name, *d.val)
+		}
+		if *d.val == 0 {
+			*d.val = d.def
+		}
+	}
+	if !(c.DriftFactor >= 0 && c.DriftFactor < 1) {
+		return nil, fmt.Errorf("redlock: Options.DriftFactor is %v, want at least 0 and below 1", c.DriftFactor)
+	}
+	if c.DriftFactor == 0 {
+		c.DriftFactor = defaultDriftFactor
+	}
+	if c.NewBackOff == nil {
+		c.NewBackOff = newBackOff
+	}
+	if c.Logger == nil {
+		c.Logger = slog.Default()
+	}
+	if c.Trace == nil {
+		c.Trace = &Trace{}
+	}
+	if err := c.checkNames(n); err != nil {
+		return nil, err
+	}
+	lock, err := c.lockOptions(&c.LockOptions)
+	if err != nil {
+		return nil, fmt.Errorf("%w (in Options.LockOptions)", err)
+	}
+	c.LockOptions = lock
+	return &c, nil
+}
+
+func (o *Options) checkNames(n int) error {
+	if len(o.Names) == 0 {
+		for i := range n {
+			o.Names = append(o.Names, fmt.Sprintf("master %d", i+1))
+		}
+		return nil
+	}
+	if len(o.Names) != n {
+		return fmt.Errorf("redlock: Options.Names has %d names for %d masters", len(o.Names), n)
+	}
+	seen := make(map[string]bool)
+	for _, name := range o.Names {
+		if name == "" || seen[name] {
+			return fmt.Errorf("redlock: Options.Names has %q twice, or it is empty", name)
+		}
+		seen[name] = true
+	}
+	return nil
+}
+
+// lockOptions returns a validated copy of l, which may be nil.
+func (o *Options) lockOptions(l *LockOptions) (LockOptions, error) {
+	if l == nil {
+		return o.LockOptions, nil
+	}
+	c := *l
+	if c.TTL < 0 {
+		return c, fmt.Errorf("redlock: LockOptions.TTL is negative: %v", c.TTL)
+	}
+	if c.TTL == 0 {
+		c.TTL = defaultTTL
+	}
+	// Redis counts milliseconds. Validity must be computed from what it counts,
+	// or it would outlast the key.
+	c.TTL = c.TTL.Truncate(time.Millisecond)
+	if c.TTL > o.MaxTTL {
+		return c, fmt.Errorf("redlock: LockOptions.TTL of %v is above Options.MaxTTL of %v", c.TTL, o.MaxTTL)
+	}
+	if least := o.drift(c.TTL) + o.NodeTimeout; c.TTL <= least {
+		return c, fmt.Errorf("redlock: LockOptions.TTL of %v leaves no validity after drift and NodeTimeout, together %v", c.TTL, least)
+	}
+	return c, nil
+}
+
+// drift returns how much shorter than its TTL a lease is relied on, for clocks
+// that run at different speeds.
+func (o *Options) drift(ttl time.Duration) time.Duration {
+	return time.Duration(float64(ttl)*o.DriftFactor) + driftFloor
+}
+
+// key returns the Redis key of a lock, or an error if it cannot have one.
+func (o *Options) key(name string) (string, error) {
+	if name == "" {
+		return "", errors.New("redlock: a lock needs a name")
+	}
+	key := o.Prefix + name
+	if strings.HasPrefix(key, ownKeys) {
+		return "", fmt.Errorf("redlock: the key %q begins with %q, which is reserved", key, ownKeys)
+	}
+	return key, nil
+}

@@ -1,0 +1,177 @@
+package redlock_test
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"math"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/gomodule/redigo/redis"
+
+	"github.com/redlock-go/redlock"
+)
+
+// somePool is a pool that no test uses.
+func somePool() *redis.Pool {
+	return &redis.Pool{Dial: func() (redis.Conn, error) { return nil, errors.New("not here") }}
+}
+
+func TestBadOptionsAreErrorsThatNameTheField(t *testing.T) {
+	for _, row := range []struct {
+		name string
+		opts redlock.Options
+		want string
+	}{
+		{"negative TTL", redlock.Options{LockOptions: redlock.LockOptions{TTL: -1}}, "LockOptions.TTL is negative"},
+		{"TTL below a millisecond", redlock.Options{LockOptions: redlock.LockOptions{TTL: time.Microsecond}}, "LockOptions.TTL of 0s leaves no validity"},
+		{"TTL not above drift and NodeTimeout", redlock.Options{LockOptions: redlock.LockOptions{TTL: 52 * time.Millisecond}}, "LockOptions.TTL of 52ms leaves no validity after drift and NodeTimeout"},
+		{"TTL above MaxTTL", redlock.Options{LockOptions: redlock.LockOptions{TTL: time.Minute}, MaxTTL: time.Second}, "LockOptions.TTL of 1m0s is above Options.MaxTTL of 1s"},
+		{"negative NodeTimeout", redlock.Options{NodeTimeout: -time.Second}, "Options.NodeTimeout is negative: -1s"},
+		{"negative DialTimeout", redlock.Options{DialTimeout: -1}, "Options.DialTimeout is negative"},
+		{"negative MaxTTL", redlock.Options{MaxTTL: -1}, "Options.MaxTTL is negative"},
+		{"negative DriftFactor", redlock.Options{DriftFactor: -0.1}, "Options.DriftFactor is -0.1"},
+		{"DriftFactor of one", redlock.Options{DriftFactor: 1}, "Options.DriftFactor is 1"},
+		{"DriftFactor not a number", redlock.Options{DriftFactor: math.NaN()}, "Options.DriftFactor is NaN"},
+		{"too few names", redlock.Options{Names: []string{"a"}}, "Options.Names has 1 names for 3 masters"},
+		{"a name twice", redlock.Options{Names: []string{"a", "b", "a"}}, `Options.Names has "a" twice`},
+		{"an empty name", redlock.Options{Names: []string{"a", "", "c"}}, `Options.Names has "" twice, or it is empty`},
+	} {
+		c, err := redlock.New([]*redis.Pool{somePool(), somePool(), somePool()}, &row.opts)
+		if err == nil {
+			c.Close()
+		}
+		if err == nil || !strings.Contains(err.Error(), row.want) || !strings.HasPrefix(err.Error(), "redlock: ") {
+			t.Errorf("%s: New = %v, want %q", row.name, err, row.want)
+		}
+	}
+}
+
+func TestBadPoolsAreErrors(t *testing.T) {
+	twice := somePool()
+	one := somePool()
+	one.MaxActive = 1
+	for _, row := range []struct {
+		name  string
+		pools []*redis.Pool
+		want  string
+	}{
+		{"none", nil, "no masters given"},
+		{"nil", []*redis.Pool{somePool(), nil}, "pool 2 is nil"},
+		{"the same twice", []*redis.Pool{twice, somePool(), twice}, "pools 1 and 3 are the same"},
+		{"one connection only", []*redis.Pool{one}, "pool 1 has a MaxActive of 1"},
+		{"no Dial", []*redis.Pool{{}}, "pool 1 has neither Dial nor DialContext"},
+		{"too many", make([]*redis.Pool, 65), "at most 64"},
+	} {
+		if len(row.pools) == 65 {
+			for i := range row.pools {
+				row.pools[i] = somePool()
+			}
+		}
+		c, err := redlock.New(row.pools, nil)
+		if err == nil {
+			c.Close()
+		}
+		if err == nil || !strings.Contains(err.Error(), row.want) {
+			t.Errorf("%s: New = %v, want %q", row.name, err, row.want)
+		}
+	}
+}
+
+func TestNewLockerJudgesNamesAndOptions(t *testing.T) {
+	c, err := redlock.New([]*redis.Pool{somePool()}, &redlock.Options{Prefix: "red"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	for _, row := range []struct {
+		name string
+		opts *redlock.LockOptions
+		want string
+	}{
+		{"", nil, "a lock needs a name"},
+		{"lock:a", nil, `the key "redlock:a" begins with "redlock:", which is reserved`},
+		{"a", &redlock.LockOptions{TTL: time.Hour}, "LockOptions.TTL of 1h0m0s is above Options.MaxTTL of 10s"},
+		{"a", &redlock.LockOptions{TTL: -1}, "LockOptions.TTL is negative"},
+	} {
+		if _, err := c.NewLocker(row.name, row.opts); err == nil || !strings.Contains(err.Error(), row.want) {
+			t.Errorf("NewLocker(%q, %+v) = %v, want %q", row.name, row.opts, err, row.want)
+		}
+	}
+	if _, err := c.NewLocker("a", nil); err != nil {
+		t.Errorf("NewLocker with nil options = %v", err)
+	}
+}
+
+func TestOptionsAreCopied(t *testing.T) {
+	opts := &redlock.Options{Names: []string{"a", "b"}}
+	c, err := redlock.New([]*redis.Pool{somePool(), somePool()}, opts)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	opts.Names[0] = "changed"
+	if got := c.Masters()[0].Name; got != "a" {
+		t.Errorf("the master is called %q, want a", got)
+	}
+}
+
+func TestOpenJudgesURLs(t *testing.T) {
+	const secret = "s3cr3t"
+	for _, row := range []struct {
+		urls []string
+		want string // "" if they are right
+	}{
+		{[]string{"127.0.0.1:1", "redis://127.0.0.1:2", "rediss://user:s3cr3t@host.example:3/2", "unix:///run/a.sock", "unix://user:s3cr3t@/run/b.sock?db=3", "redis://[::1]:4", "redis://:s3cr3t@localhost"}, ""},
+		{[]string{}, "no masters given"},
+		{[]string{"a:1", "redis://x:s3cr3t@a:1/3"}, "URLs 1 and 2 have the same address a:1"},
+		{[]string{"localhost"}, "URL 1: neither a URL nor host:port"},
+		{[]string{"user:s3cr3t@host:1"}, "URL 1: neither a URL nor host:port"},
+		{[]string{"a:1", "redis://x:s3cr3t@h:port"}, "URL 2: not a valid URL"},
+		{[]string{"redis://x:s3cr3t%zz@h:1"}, "URL 1: not a valid URL"},
+		{[]string{"redis://s3cr3t@h:1"}, "URL 1: a user without a password"},
+		{[]string{"http://x:s3cr3t@h:1"}, "URL 1: unknown scheme"},
+		{[]string{"redis://x:s3cr3t@/1"}, "URL 1: no host"},
+		{[]string{"redis://x:s3cr3t@h:1/a"}, "URL 1: the database is not a number"},
+		{[]string{"redis://h:1/-1"}, "URL 1: the database is not a number"},
+		{[]string{"redis://h:1/1?db=2"}, "URL 1: two databases"},
+		{[]string{"redis://h:1?password=s3cr3t"}, `URL 1: unknown parameter "password"`},
+		{[]string{"unix://run/a.sock"}, "URL 1: a unix URL needs an absolute path"},
+	} {
+		c, err := redlock.Open(row.urls, &redlock.Options{Logger: quiet()})
+		if err == nil {
+			c.Close()
+		}
+		switch {
+		case row.want == "" && err != nil:
+			t.Errorf("Open(%q) = %v", row.urls, err)
+		case row.want != "" && (err == nil || !strings.Contains(err.Error(), row.want)):
+			t.Errorf("Open(%q) = %v, want %q", row.urls, err, row.want)
+		case err != nil && strings.Contains(err.Error(), secret):
+			t.Errorf("Open(%q) prints the password: %v", row.urls, err)
+		}
+	}
+}
+
+func TestErrorsAreOneLineAndNameTheMaster(t *testing.T) {
+	node := &redlock.NodeError{Master: "10.0.0.1:6379", Op: "acquire", Err: errors.New("two\r\nlines")}
+	if got, want := node.Error(), "redlock: 10.0.0.1:6379: acquire: two lines"; got != want {
+		t.Errorf("NodeError = %q, want %q", got, want)
+	}
+	quorum := &redlock.QuorumError{Op: "acquire", Name: "a\nb", Granted: 2, Need: 3,
+		Errs: []error{node, fmt.Errorf("slow")}}
+	if got, want := quorum.Error(), `redlock: acquire "a\nb": granted by 2, 3 needed (10.0.0.1:6379: two lines; slow)`; got != want {
+		t.Errorf("QuorumError = %q, want %q", got, want)
+	}
+	if !errors.Is(quorum, node.Err) {
+		t.Error("a QuorumError does not wrap its masters' errors")
+	}
+	if errors.Is(quorum, redlock.ErrHeld) {
+		t.Error("a QuorumError matches ErrHeld without refusals")
+	}
+}
+
+func quiet() *slog.Logger { return slog.New(slog.NewTextHandler(io.Discard, nil)) }

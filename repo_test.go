@@ -1,0 +1,250 @@
+package redlock_test
+
+import (
+	"bufio"
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+)
+
+// The rules that the repository holds itself to.
+
+const module = "github.com/redlock-go/redlock"
+
+// goFiles calls f for each Go file of the module that is no test.
+func goFiles(t *testing.T, f func(path string, file *ast.File, fset *token.FileSet)) {
+	t.Helper()
+	fset := token.NewFileSet()
+	err := filepath.WalkDir(".", func(path string, d fs.DirEntry, err error) error {
+		switch {
+		case err != nil:
+			return err
+		case d.IsDir() && path != "." && (strings.HasPrefix(d.Name(), ".") || exists(filepath.Join(path, "go.mod"))):
+			return filepath.SkipDir // not ours, or a module of its own
+		case !strings.HasSuffix(path, ".go") || strings.HasSuffix(path, "_test.go"):
+			return nil
+		}
+		file, err := parser.ParseFile(fset, path, nil, parser.ParseComments)
+		if err != nil {
+			return err
+		}
+		f(path, file, fset)
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+func exists(path string) bool {
+	_, err := os.Stat(path)
+	return err == nil
+}
+
+func TestArrowsGoDownOnly(t *testing.T) {
+	const redigo = "github.com/gomodule/redigo/redis"
+	const backoff = "github.com/cenkalti/backoff/v4"
+	may := map[string][]string{
+		".":               {"internal/gate", "internal/quorum", "internal/master", "internal/clock", redigo},
+		"internal/gate":   {},
+		"internal/clock":  {},
+		"internal/quorum": {"internal/master"},
+		"internal/master": {redigo},
+	}
+	seen := make(map[string]bool)
+	goFiles(t, func(path string, file *ast.File, _ *token.FileSet) {
+		allowed, ruled := may[filepath.ToSlash(filepath.Dir(path))]
+		if !ruled {
+			return
+		}
+		seen[filepath.ToSlash(filepath.Dir(path))] = true
+		for _, spec := range file.Imports {
+			name, _ := strconv.Unquote(spec.Path.Value)
+			name = strings.TrimPrefix(name, module+"/")
+			if !strings.Contains(name, ".") && !strings.HasPrefix(name, "internal/") {
+				continue // the standard library
+			}
+			if path == "backoff.go" && name == backoff {
+				continue // it alone knows that
+			}
+			if !slices.Contains(allowed, name) {
+				t.Errorf("%s imports %s, which is not below it", path, name)
+			}
+		}
+	})
+	for dir := range may {
+		if !seen[dir] {
+			t.Errorf("no Go file in %s: the rule has lost its subject", dir)
+		}
+	}
+}
+
+func TestEveryExportedNameIsDocumented(t *testing.T) {
+	documented := 0
+	goFiles(t, func(path string, file *ast.File, fset *token.FileSet) {
+		if file.Name.Name == "main" {
+			return
+		}
+		for _, decl := range file.Decls {
+			for name, doc := range exported(decl) {
+				documented++
+				if doc == "" {
+					t.Errorf("%s: %s has no comment", fset.Position(decl.Pos()), name)
+				}
+			}
+		}
+	})
+	if documented < 50 {
+		t.Errorf("only %d exported names were seen", documented)
+	}
+}
+
+// exported returns the exported names that a declaration makes and their
+// comments.
+func exported(decl ast.Decl) map[string]string {
+	names := make(map[string]string)
+	add := func(id *ast.Ident, docs ...*ast.CommentGroup) {
+		if !id.IsExported() {
+			return
+		}
+		names[id.Name] = ""
+		for _, doc := range docs {
+			names[id.Name] += doc.Text()
+		}
+	}
+	switch d := decl.(type) {
+	case *ast.FuncDecl:
+		if d.Recv == nil || ast.IsExported(receiver(d)) {
+			add(d.Name, d.Doc)
+		}
+	case *ast.GenDecl:
+		for _, spec := range d.Specs {
+			switch s := spec.(type) {
+			case *ast.TypeSpec:
+				add(s.Name, d.Doc, s.Doc)
+				addFields(add, s)
+			case *ast.ValueSpec:
+				for _, id := range s.Names {
+					add(id, d.Doc, s.Doc, s.Comment)
+				}
+			}
+		}
+	}
+	for _, usual := range []string{"Error", "String", "Unwrap", "Is", "Network", "Answered"} {
+		if doc, ok := names[usual]; ok && doc == "" {
+			delete(names, usual) // an interface's method, which needs no words
+		}
+	}
+	return names
+}
+
+func addFields(add func(*ast.Ident, ...*ast.CommentGroup), s *ast.TypeSpec) {
+	fields, ok := s.Type.(*ast.StructType)
+	if !ok || !s.Name.IsExported() {
+		return
+	}
+	var lead *ast.CommentGroup // a comment may speak for the fields that follow it directly
+	for _, f := range fields.Fields.List {
+		if f.Doc != nil || f.Comment != nil {
+			lead = f.Doc
+		}
+		for _, id := range f.Names {
+			add(id, f.Doc, f.Comment, lead)
+		}
+	}
+}
+
+func receiver(d *ast.FuncDecl) string {
+	switch r := d.Recv.List[0].Type.(type) {
+	case *ast.Ident:
+		return r.Name
+	case *ast.StarExpr:
+		if id, ok := r.X.(*ast.Ident); ok {
+			return id.Name
+		}
+	}
+	return "?"
+}
+
+func TestThePackageIsDescribedOnce(t *testing.T) {
+	described := make(map[string][]string)
+	goFiles(t, func(path string, file *ast.File, _ *token.FileSet) {
+		if file.Doc != nil {
+			dir := filepath.Dir(path)
+			described[dir] = append(described[dir], path)
+		}
+	})
+	goFiles(t, func(path string, file *ast.File, _ *token.FileSet) {
+		if where := described[filepath.Dir(path)]; len(where) != 1 {
+			t.Errorf("package comment of %s: in %q, want it in one file", filepath.Dir(path), where)
+		}
+	})
+}
+
+// TestTheReadmesProgramIsTheExample holds the program that a newcomer reads
+// first to the one that is compiled.
+func TestTheReadmesProgramIsTheExample(t *testing.T) {
+	readme, err := os.ReadFile("README.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	program := regexp.MustCompile("(?s)```go\n(.*?)```").FindSubmatch(readme)
+	if program == nil {
+		t.Fatal("the README has no program")
+	}
+	example, err := os.ReadFile("example_test.go")
+	if err != nil {
+		t.Fatal(err)
+	}
+	got := body(t, string(program[1]), "func main() {")
+	want := body(t, string(example), "func Example() {")
+	if got != want {
+		t.Errorf("the README's program:\n%s\nthe example:\n%s", got, want)
+	}
+	if _, err := parser.ParseFile(token.NewFileSet(), "README.go", program[1], parser.AllErrors); err != nil {
+		t.Errorf("the README's program: %v", err)
+	}
+}
+
+// body returns the lines between head and the closing brace of its function.
+func body(t *testing.T, text, head string) string {
+	t.Helper()
+	_, rest, ok := strings.Cut(text, head+"\n")
+	if !ok {
+		t.Fatalf("there is no %s", head)
+	}
+	inside, _, _ := strings.Cut(rest, "\n}")
+	return inside
+}
+
+// TestLinksOfTheDocumentsLead follows the relative links of the documents.
+func TestLinksOfTheDocumentsLead(t *testing.T) {
+	link := regexp.MustCompile(`\]\(([^):]+)\)`)
+	links := 0
+	for _, document := range []string{"README.md", "CONTRIBUTING.md", "CHANGELOG.md"} {
+		f, err := os.Open(document)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer f.Close()
+		for lines := bufio.NewScanner(f); lines.Scan(); {
+			for _, m := range link.FindAllStringSubmatch(lines.Text(), -1) {
+				links++
+				if !exists(m[1]) {
+					t.Errorf("%s links to %s, which is not there", document, m[1])
+				}
+			}
+		}
+	}
+	if links == 0 {
+		t.Error("no links were found")
+	}
+}
