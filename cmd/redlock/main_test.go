@@ -1,0 +1,98 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"os"
+	"os/exec"
+	"strings"
+	"testing"
+)
+
+// TestMain lets the test binary be the demo's worker: the demo re-executes whatever
+// executable it is in.
+func TestMain(m *testing.M) {
+	if len(os.Args) > 1 && os.Args[1] == workerCommandName {
+		os.Exit(run(context.Background(), os.Args, os.Stdin, os.Stdout, os.Stderr))
+	}
+	os.Unsetenv(mastersEnv) // the tests choose their masters themselves
+	os.Exit(m.Run())
+}
+
+func TestExitStatusAndFirstLine(t *testing.T) {
+	for _, tt := range []struct {
+		name    string
+		args    []string
+		want    int
+		wantOut string
+		wantErr string
+	}{
+		{"no arguments show help", nil, exitOK, "redlock demo", ""},
+		{"help", []string{"--help"}, exitOK, "COMMANDS:", ""},
+		{"help for demo", []string{"demo", "--help"}, exitOK, "Exit status: 0 if", ""},
+		{"unknown command", []string{"frobnicate"}, exitUsage, "", `redlock: error: unknown command "frobnicate"`},
+		{"a URL for a command", []string{"redis://:s3kret@h:1"}, exitUsage, "", "redlock: error: a URL is not a command"},
+		{"help for an unknown command", []string{"help", "nix"}, exitUsage, "", "redlock: error: No help topic"},
+		{"unknown flag", []string{"demo", "--frob"}, exitUsage, "", "redlock: error: flag provided but not defined"},
+		{"stray argument", []string{"demo", "redis://:s3kret@h:1"}, exitUsage, "", "redlock: error: demo takes no arguments"},
+		{"bad masters", []string{"demo", "--masters", "redis://:s3kret@h:1,nix"}, exitUsage, "", "redlock: error: master 2 of 2 in --masters is neither"},
+		{"a worker by hand", []string{workerCommandName}, exitUsage, "", "redlock: error: demo-worker is started by"},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			var out, errOut bytes.Buffer
+			got := run(t.Context(), append([]string{"redlock"}, tt.args...), strings.NewReader(""), &out, &errOut)
+			if got != tt.want {
+				t.Errorf("run(%q) = %d, want %d", tt.args, got, tt.want)
+			}
+			if !strings.Contains(out.String(), tt.wantOut) {
+				t.Errorf("standard output %q does not contain %q", out.String(), tt.wantOut)
+			}
+			if !strings.HasPrefix(errOut.String(), tt.wantErr) || (tt.wantErr == "") != (errOut.Len() == 0) {
+				t.Errorf("standard error %q, want it to begin with %q", errOut.String(), tt.wantErr)
+			}
+			if strings.Contains(out.String()+errOut.String(), "s3kret") {
+				t.Errorf("the output shows a password: %s%s", out.String(), errOut.String())
+			}
+		})
+	}
+}
+
+func TestHelpHidesTheWorkerAndTheEnvironmentsPasswords(t *testing.T) {
+	t.Setenv(mastersEnv, "redis://:s3kret@h:1")
+	for _, args := range [][]string{{"redlock"}, {"redlock", "demo", "--help"}} {
+		var out bytes.Buffer
+		run(t.Context(), args, strings.NewReader(""), &out, &out)
+		for _, not := range []string{"s3kret", workerCommandName} {
+			if strings.Contains(out.String(), not) {
+				t.Errorf("%q shows %q:\n%s", args, not, out.String())
+			}
+		}
+	}
+}
+
+func TestReport(t *testing.T) {
+	ended, cancel := context.WithCancel(t.Context())
+	cancel()
+	for _, tt := range []struct {
+		name     string
+		ctx      context.Context
+		err      error
+		want     int
+		wantText string
+	}{
+		{"success", t.Context(), nil, exitOK, ""},
+		{"finished although interrupted", ended, nil, exitOK, ""},
+		{"failure", t.Context(), errors.New("redlock: so be it"), exitFailure, "redlock: error: so be it\n"},
+		{"hint", t.Context(), withHint(errors.New("no"), "try"), exitFailure, "redlock: error: no\nredlock: hint: try\n"},
+		{"interrupted", ended, errors.New("a worker failed"), exitInterrupted, "redlock: error: interrupted\n"},
+		{"a worker's death is no wrong usage", t.Context(), errors.Join(&exec.ExitError{}), exitFailure, "redlock: error: <nil>\n"},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			var text bytes.Buffer
+			if got := report(tt.ctx, tt.err, &text); got != tt.want || text.String() != tt.wantText {
+				t.Errorf("report = %d %q, want %d %q", got, text.String(), tt.want, tt.wantText)
+			}
+		})
+	}
+}
