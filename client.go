@@ -13,19 +13,21 @@ import (
 	"github.com/redlock-go/redlock/internal/gate"
 	"github.com/redlock-go/redlock/internal/master"
 	"github.com/redlock-go/redlock/internal/quorum"
+	"github.com/redlock-go/redlock/internal/renew"
 )
 
 // A Client holds the connections to the masters. A program needs one for each
 // set of masters; its methods are safe for concurrent use.
 type Client struct {
-	opts    *Options // immutable
-	clock   clock.Clock
-	masters []*master.Master
-	pools   []*redis.Pool // those to close with the Client
-	gates   gate.Gates
-	notices notices
-	closing chan struct{} // closed when Close begins
-	closed  chan struct{} // closed when Close has ended
+	opts     *Options // immutable
+	clock    clock.Clock
+	masters  []*master.Master
+	pools    []*redis.Pool // those to close with the Client
+	gates    gate.Gates
+	renewals *renew.Scheduler
+	notices  notices
+	closing  chan struct{} // closed when Close begins
+	closed   chan struct{} // closed when Close has ended
 
 	mu     sync.Mutex // guards what follows
 	calls  int        // calls that may still send something
@@ -103,12 +105,13 @@ func newClient(pools []*redis.Pool, opts *Options) (*Client, error) {
 	}
 	c := &Client{
 		opts:    opts,
-		clock:   clock.System,
+		clock:   opts.clock,
 		notices: notices{log: opts.Logger},
 		closing: make(chan struct{}),
 		closed:  make(chan struct{}),
 		quiet:   make(chan struct{}),
 	}
+	c.renewals = renew.Start(c.clock)
 	for i, pool := range pools {
 		c.masters = append(c.masters, master.Start(master.Config{
 			Pool:        pool,
@@ -238,9 +241,10 @@ func (c *Client) masterChanged(i int, before master.State, now master.Status) {
 	}
 }
 
-// Close ends all waits: Lock panics, the other calls return ErrClosed. What is
-// locked and not yet unlocked is not released, since its holder may still be at
-// work: it runs out by itself, and a later Unlock just returns. Close waits for
+// Close ends all waits: Lock panics, the other calls return ErrClosed. It ends
+// all leases: their Done closes and their Err is ErrClosed. What is locked and
+// not yet unlocked is not released, since its holder may still be at work: it
+// runs out by itself, and a later Unlock just returns. Close waits for
 // every goroutine of the Client, and for releases under way to be answered,
 // DialTimeout at most; it returns an error only if one would not end by then.
 // Calling it again waits for the first call and returns nil.
@@ -260,6 +264,9 @@ func (c *Client) Close() error {
 
 	close(c.closing)
 	c.gates.Close()
+	for _, t := range c.renewals.Close() {
+		(*Lease)(t.(*task)).end(ErrClosed)
+	}
 	// A reply may be waited for from just now on: hence a little more.
 	limit := time.NewTimer(c.opts.DialTimeout + c.opts.NodeTimeout)
 	defer limit.Stop()

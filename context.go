@@ -20,7 +20,8 @@ import (
 // master that answers, now or later. If Options.NewBackOff's schedule stops,
 // the error is the last *QuorumError alone. On a closed Client it is ErrClosed.
 func (l *Locker) LockContext(ctx context.Context) error {
-	return l.lock(ctx, false)
+	_, err := l.lock(ctx, false)
+	return err
 }
 
 // TryLockContext tries to lock l in one attempt. It does not wait behind other
@@ -44,6 +45,64 @@ func (l *Locker) TryLockContext(ctx context.Context) error {
 // Client it is ErrClosed.
 func (l *Locker) UnlockContext(ctx context.Context) error {
 	return l.unlock(ctx)
+}
+
+// Do calls f while it holds the lock. It waits for the lock like LockContext, and
+// returns that error without calling f if it does not get it. f's context ends
+// with ctx or with the lease; then its cause says which, and f should return.
+//
+// Do returns f's error unchanged if the lease lasted until f returned. If it did
+// not, somebody else may have been in, and whatever f returned, Do returns an
+// error that matches ErrLost, says why, and wraps f's. It unlocks also if f
+// panics or calls runtime.Goexit. If f has unlocked by itself, Do unlocks no
+// successor.
+func (l *Locker) Do(ctx context.Context, f func(ctx context.Context) error) (err error) {
+	s, err := l.lock(ctx, false)
+	if err != nil {
+		return err
+	}
+	// The release must not be held up, nor cut short, by a context that ended.
+	defer func() {
+		if !l.lease.CompareAndSwap(s, nil) {
+			return // f has unlocked it
+		}
+		if lost := lossOf(s, l.leave(context.WithoutCancel(ctx), s)); lost != nil {
+			err = &doError{lost: lost, err: err}
+		}
+	}()
+	return f(s.Context(ctx))
+}
+
+// lossOf returns err if it says that the lease s was lost, and nil otherwise.
+// The end of the Client is a loss to a function that was to hold the lock.
+func lossOf(s *Lease, err error) error {
+	switch {
+	case errors.Is(err, ErrClosed):
+		return &lostError{name: s.name, reason: ErrClosed}
+	case errors.Is(err, ErrLost):
+		return err
+	}
+	return nil
+}
+
+// A doError says that a lease did not outlast a function.
+type doError struct {
+	lost error
+	err  error // the function's, or nil
+}
+
+func (e *doError) Error() string {
+	if e.err == nil {
+		return e.lost.Error()
+	}
+	return e.lost.Error() + "; the function returned: " + oneLine(e.err)
+}
+
+func (e *doError) Unwrap() []error {
+	if e.err == nil {
+		return []error{e.lost}
+	}
+	return []error{e.lost, e.err}
 }
 
 // A wait is one call's way to the lock.
@@ -158,19 +217,26 @@ func (c *Client) pause(ctx context.Context, d time.Duration) bool {
 
 // quorumError makes an error of a round that was not won.
 func (c *Client) quorumError(op, name string, round *quorum.Round) *QuorumError {
-	t := round.Tally()
+	return c.quorumErrorOf(op, name, round.Votes())
+}
+
+func (c *Client) quorumErrorOf(op, name string, votes []quorum.Vote) *QuorumError {
+	t := quorum.Count(votes)
 	e := &QuorumError{Op: op, Name: name, Granted: t.Granted, Need: t.Need, held: op == opAcquire && t.Held()}
-	for i, v := range round.Votes() {
+	for i, v := range votes {
 		err := v.Err
 		switch {
 		case v.Granted():
 			continue
 		case !v.In:
 			err = errNoAnswer
-		case err == nil && op == opRelease:
-			err = errNotOurs
-		case err == nil:
+		case err != nil:
+		case op == opAcquire:
 			err = errRefused
+		case v.Value < 0:
+			err = errNotOurs
+		default:
+			err = errMissing
 		}
 		e.Errs = append(e.Errs, &NodeError{Master: c.opts.Names[i], Op: op, Err: err})
 	}

@@ -14,6 +14,8 @@ var (
 	ErrHeld = errors.New("redlock: lock is held")
 	// ErrLost says that a lease ended before it was unlocked.
 	ErrLost = errors.New("redlock: lease lost")
+	// ErrReleased says that a lease ended because it was unlocked.
+	ErrReleased = errors.New("redlock: lease released")
 	// ErrNotHeld says that the Locker was not locked.
 	ErrNotHeld = errors.New("redlock: not locked")
 	// ErrClosed says that the Client is closed.
@@ -24,7 +26,8 @@ var (
 // refusal is not a held lock.
 var (
 	errRefused  = errors.New("held by another")
-	errNotOurs  = errors.New("the key was not ours any more")
+	errMissing  = errors.New("the key is gone")
+	errNotOurs  = errors.New("the key is somebody else's")
 	errNoAnswer = errors.New("no answer yet")
 	errUnasked  = errors.New("not asked, since another goroutine is asking")
 )
@@ -32,7 +35,7 @@ var (
 // A NodeError is what went wrong with one master.
 type NodeError struct {
 	Master string // its name: see Options.Names
-	Op     string // what it was asked: "acquire", "release" or "ping"
+	Op     string // what it was asked: "acquire", "renew", "release" or "ping"
 	Err    error  // the cause
 }
 
@@ -47,7 +50,7 @@ func (e *NodeError) Unwrap() error { return e.Err }
 // matches ErrHeld only if refusals alone rule a quorum out, so that a lock
 // which is held and masters which are down cannot be mistaken for each other.
 type QuorumError struct {
-	Op      string  // "acquire", "release" or "ping"
+	Op      string  // "acquire", "renew", "release" or "ping"
 	Name    string  // of the lock; empty for a ping
 	Granted int     // how many masters did
 	Need    int     // how many would have had to
@@ -97,7 +100,7 @@ type endedError struct {
 func (e *endedError) Error() string {
 	s := fmt.Sprintf("redlock: %s %q: %s", e.op, e.name, oneLine(context.Cause(e.ctx)))
 	if e.last != nil {
-		s += " (" + strings.TrimPrefix(oneLine(e.last), "redlock: ") + ")"
+		s += " (" + unprefixed(e.last) + ")"
 	}
 	return s
 }
@@ -109,6 +112,9 @@ func (e *endedError) Unwrap() []error {
 	}
 	return errs
 }
+
+// unprefixed returns err's text for use inside another of ours.
+func unprefixed(err error) string { return strings.TrimPrefix(oneLine(err), "redlock: ") }
 
 // oneLine returns err's text without line breaks: an error is one line of a log.
 func oneLine(err error) string {

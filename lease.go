@@ -4,23 +4,37 @@ import (
 	"context"
 	"crypto/rand"
 	"encoding/base64"
+	"errors"
 	"fmt"
+	"sync"
 	"time"
 
 	"github.com/redlock-go/redlock/internal/clock"
 	"github.com/redlock-go/redlock/internal/master"
 	"github.com/redlock-go/redlock/internal/quorum"
+	"github.com/redlock-go/redlock/internal/renew"
 )
 
 // A Lease is one successful acquisition of a lock. It belongs to its holder:
-// locking the same Locker again makes another Lease. Its methods are safe for
-// concurrent use, and those of a nil Lease say that nothing is held.
+// locking the same Locker again makes another Lease. It ends when the lock is
+// unlocked, when it is lost, or when the Client is closed, and never comes
+// back. Its methods are safe for concurrent use, and those of a nil Lease say
+// that nothing is held.
 type Lease struct {
-	client   *Client
-	name     string
-	claim    *master.Claim
-	start    clock.Reading // before the first byte of the acquisition was sent
-	validity time.Duration // from start on
+	client   *Client       // immutable
+	name     string        // immutable
+	opts     LockOptions   // immutable
+	claim    *master.Claim // immutable
+	validity time.Duration // immutable; from start on
+	acquired clock.Reading // immutable; before the first byte of the acquisition was sent
+	entry    renew.Entry   // when there is something to do: renew, ask again, end
+
+	mu      sync.Mutex    // guards what follows; the lease's commands are queued under it
+	start   clock.Reading // of the acquisition, or of the last renewal that succeeded
+	err     error         // why it ended; nil while it lasts
+	done    chan struct{} // made when asked for; closed with err
+	cancels []context.CancelCauseFunc
+	renewal *renewal // the one under way, or the last one
 }
 
 // Token returns the random value that stands on the masters while the lease
@@ -32,20 +46,121 @@ func (s *Lease) Token() string {
 	return s.claim.Token()
 }
 
-// Until returns the end of validity: TTL less drift after the acquisition
-// began. It is the zero Time for a nil Lease.
+// Until returns the end of validity, as far as it is known now: TTL less drift
+// after the acquisition, or the last successful renewal, began. It is the zero
+// Time for a nil Lease.
 func (s *Lease) Until() time.Time {
 	if s == nil {
 		return time.Time{}
 	}
-	return s.start.Time().Add(s.validity)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.untilLocked()
 }
 
 // Valid reports whether the holder may still rely on the lease. It is computed
 // when asked, by the monotonic and the wall clock, of which the stricter counts:
 // so it is right at once after a pause of the process or the machine.
-func (s *Lease) Valid() bool {
-	return s != nil && s.client.clock().Since(s.start) < s.validity
+func (s *Lease) Valid() bool { return s.Err() == nil }
+
+// Err returns nil while the lease lasts, and then why it ended: ErrReleased if
+// it was unlocked, ErrClosed if the Client was closed, or an error that matches
+// ErrLost and says why. Like Valid it looks at the clocks. It is ErrNotHeld for
+// a nil Lease.
+func (s *Lease) Err() error {
+	if s == nil {
+		return ErrNotHeld
+	}
+	return s.look(s.client.clock())
+}
+
+// Done returns a channel that is closed when the lease ends for whatever
+// reason: at the end of validity at the latest, even if no master answers. After
+// a pause of the process it may be late by the time that timers need; Valid and
+// Err are not. It is closed already for a nil Lease.
+func (s *Lease) Done() <-chan struct{} {
+	if s == nil {
+		return closedChannel
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.done == nil {
+		if s.err != nil {
+			return closedChannel
+		}
+		s.done = make(chan struct{})
+	}
+	return s.done
+}
+
+var closedChannel = func() chan struct{} {
+	c := make(chan struct{})
+	close(c)
+	return c
+}()
+
+// Context returns a context that ends with parent or with the lease; then its
+// cause is what Lease.Err says. It needs no cancel: what it holds is freed when
+// either ends. Its Err looks at the clocks, as Valid does.
+func (s *Lease) Context(parent context.Context) context.Context {
+	ctx, cancel := context.WithCancelCause(parent)
+	if s == nil {
+		cancel(ErrNotHeld)
+		return ctx
+	}
+	s.whenEnded(cancel)
+	return leaseContext{ctx, s}
+}
+
+// whenEnded has cancel called when the lease ends, or now if it has ended.
+func (s *Lease) whenEnded(cancel context.CancelCauseFunc) {
+	s.mu.Lock()
+	err := s.err
+	if err == nil {
+		s.cancels = append(s.cancels, cancel)
+	}
+	s.mu.Unlock()
+	if err != nil {
+		cancel(err)
+	}
+}
+
+// A leaseContext asks the clocks before it says that it lasts.
+type leaseContext struct {
+	context.Context
+	lease *Lease
+}
+
+func (c leaseContext) Err() error {
+	c.lease.Err() // ends the context if the lease is over
+	return c.Context.Err()
+}
+
+// acquire makes one acquisition: one round of SETs and, unless that is won, the
+// releases that undo it on all masters, whatever they have answered: also one
+// that refused, or whose answer was lost, may have set the key.
+func (c *Client) acquire(ctx context.Context, l *Locker, start clock.Reading) (*Lease, error) {
+	claim := master.NewClaim(l.key, newToken(), l.opts.TTL)
+	round := quorum.Ask(c.masters, master.Set, claim, c.opts.NodeTimeout)
+	defer round.End()
+	validity := l.opts.TTL - c.opts.drift(l.opts.TTL)
+	t := round.Wait(ctx, c.closing, quorum.Tally.Decided)
+	took := c.clock().Since(start)
+	if t.Won() && took < validity {
+		s := &Lease{client: c, name: l.name, opts: l.opts, claim: claim, validity: validity, acquired: start, start: start}
+		s.begin()
+		return s, nil
+	}
+	c.undo(claim)
+	if t.Won() {
+		err := c.quorumError(opAcquire, l.name, round)
+		err.Errs = append(err.Errs, fmt.Errorf("the round took %v, which leaves nothing of a validity of %v", took, validity))
+		return nil, err
+	}
+	// The rollback is on its way. What follows only finds out what to tell: one
+	// dead master must not make a lock that is held look like an outage.
+	round.Wait(ctx, c.closing, quorum.Tally.Explained)
+	return nil, c.quorumError(opAcquire, l.name, round)
 }
 
 // newToken returns 20 bytes of randomness as text, as the specification asks.
@@ -55,66 +170,103 @@ func newToken() string {
 	return base64.RawURLEncoding.EncodeToString(b[:])
 }
 
-// acquire makes one acquisition: one round of SETs and, unless that is won, the
-// releases that undo it on all masters, whatever they have answered: also one
-// that refused, or whose answer was lost, may have set the key.
-func (c *Client) acquire(ctx context.Context, l *Locker, start clock.Reading) (*Lease, error) {
-	ttl := l.opts.TTL
-	claim := master.NewClaim(l.key, newToken(), ttl)
-	round := quorum.Ask(c.masters, master.Set, claim, c.opts.NodeTimeout)
-	defer round.End()
-	s := &Lease{client: c, name: l.name, claim: claim, start: start, validity: ttl - c.opts.drift(ttl)}
-	t := round.Wait(ctx, c.closing, quorum.Tally.Decided)
-	if t.Won() && s.Valid() {
-		return s, nil
+// begin schedules the lease's first renewal, or its end.
+func (s *Lease) begin() {
+	s.mu.Lock()
+	open := s.scheduleLocked()
+	s.mu.Unlock()
+	if !open {
+		s.end(ErrClosed)
 	}
-	for _, m := range c.masters {
-		m.Ask(master.Release, claim, nobody{})
+}
+
+// end ends the lease for the reason err, unless it has ended; it reports
+// whether it did. Nothing is sent to the masters.
+func (s *Lease) end(err error) bool {
+	s.mu.Lock()
+	ended := s.endLocked(err)
+	s.mu.Unlock()
+	if ended {
+		s.tell(err)
 	}
-	if t.Won() {
-		err := c.quorumError(opAcquire, l.name, round)
-		err.Errs = append(err.Errs, fmt.Errorf("the round took %v, which leaves nothing of a validity of %v",
-			c.clock().Since(start), s.validity))
-		return nil, err
+	return ended
+}
+
+// endLocked ends the lease for the reason err, unless it has ended; it reports
+// whether it did. Then the caller queues the releases, if any, before it gives
+// up the mutex, and calls tell after.
+//
+// So Done closes before the releases leave: the holder knows before anybody
+// else gets in. And nothing of the lease can follow them: all its commands are
+// queued under the mutex while it lasts. A key that is set again behind its
+// release would lock the name for nobody.
+func (s *Lease) endLocked(err error) bool {
+	if s.err != nil {
+		return false
 	}
-	// The rollback is on its way. What follows only finds out what to tell: one
-	// dead master must not make a lock that is held look like an outage.
-	round.Wait(ctx, c.closing, quorum.Tally.Explained)
-	return nil, c.quorumError(opAcquire, l.name, round)
+	s.err = err
+	if s.done != nil {
+		close(s.done)
+	}
+	s.client.renewals.Remove(&s.entry)
+	return true
+}
+
+// tell ends the contexts of a lease that has just ended.
+func (s *Lease) tell(err error) {
+	s.mu.Lock()
+	cancels := s.cancels
+	s.cancels = nil
+	s.mu.Unlock()
+	for _, cancel := range cancels {
+		cancel(err)
+	}
 }
 
 // release ends the lease and releases its lock on all masters, whatever they
 // answered before. It returns when a quorum has deleted the key, or when it is
-// clear what else to say, or when ctx ends: the rest finishes by itself.
+// clear what else to say, or when ctx ends: the rest finishes by itself. A lease
+// that has ended before was released then; its reason is returned.
 func (s *Lease) release(ctx context.Context) error {
 	c := s.client
-	lasted := s.Valid()
+	if err := s.Err(); err != nil {
+		return err
+	}
+	s.mu.Lock()
+	if !s.endLocked(ErrReleased) {
+		defer s.mu.Unlock()
+		return s.err
+	}
 	round := quorum.Ask(c.masters, master.Release, s.claim, c.opts.NodeTimeout)
+	s.mu.Unlock()
 	defer round.End()
+	s.tell(ErrReleased)
 	t := round.Wait(ctx, nil, quorum.Tally.Settled)
-	err := s.released(ctx, t, round, lasted)
+	err := s.released(ctx, t, round)
 	if f := c.opts.Trace.Released; f != nil {
-		f(ctx, ReleasedInfo{Name: s.name, Held: c.clock().Since(s.start), Err: err})
+		f(ctx, ReleasedInfo{Name: s.name, Held: c.clock().Since(s.acquired), Err: err})
 	}
 	return err
 }
 
-func (s *Lease) released(ctx context.Context, t quorum.Tally, round *quorum.Round, lasted bool) error {
+func (s *Lease) released(ctx context.Context, t quorum.Tally, round *quorum.Round) error {
+	if !t.Held() && t.Answered() {
+		return nil
+	}
+	err := s.client.quorumError(opRelease, s.name, round)
 	switch {
-	case !lasted:
-		return fmt.Errorf("%w: %q was held for longer than its validity", ErrLost, s.name)
 	case t.Held():
 		// The key was gone at so many masters that others could get in.
-		return fmt.Errorf("%w: %w", ErrLost, s.client.quorumError(opRelease, s.name, round))
-	case t.Answered():
-		return nil
+		return &lostError{name: s.name, reason: errors.New("the key was gone when it was unlocked"), votes: err}
 	case ctx.Err() != nil:
-		return &endedError{op: opRelease, name: s.name, ctx: ctx, last: s.client.quorumError(opRelease, s.name, round)}
+		return &endedError{op: opRelease, name: s.name, ctx: ctx, last: err}
 	}
-	return s.client.quorumError(opRelease, s.name, round)
+	return err
 }
 
-// nobody does not care for the answer.
-type nobody struct{}
-
-func (nobody) Answered(int, master.Answer) {}
+// undo releases a claim on all masters and waits for nothing.
+func (c *Client) undo(claim *master.Claim) {
+	for _, m := range c.masters {
+		m.Ask(master.Release, claim, nil)
+	}
+}

@@ -34,7 +34,7 @@ type Locker struct {
 // 1 s and why. It panics on a closed Client, also if that is closed while it
 // waits. LockContext can be interrupted and returns errors.
 func (l *Locker) Lock() {
-	if err := l.lock(context.Background(), true); err != nil {
+	if _, err := l.lock(context.Background(), true); err != nil {
 		panic("redlock: Lock of " + quote(l.name) + " on a closed Client")
 	}
 }
@@ -48,7 +48,8 @@ func (l *Locker) TryLock() bool {
 
 // Unlock unlocks l. It panics if l is not locked on entry. The release is sent
 // to all masters; Unlock returns when a quorum has answered, NodeTimeout at the
-// latest. It does not say whether the lease was lost before: UnlockContext does.
+// latest. If the lease was lost before, Unlock only ends the holding;
+// UnlockContext does the same and says so.
 func (l *Locker) Unlock() {
 	if err := l.unlock(context.Background()); err == ErrNotHeld {
 		panic("redlock: unlock of unlocked Locker")
@@ -65,27 +66,27 @@ func (l *Locker) Lease() *Lease { return l.lease.Load() }
 
 // lock waits for the gate of the name and then acquires the lock. On a schedule
 // that stops it gives up unless forever.
-func (l *Locker) lock(ctx context.Context, forever bool) error {
+func (l *Locker) lock(ctx context.Context, forever bool) (*Lease, error) {
 	c := l.open()
 	if ctx.Err() != nil {
-		return &endedError{op: opAcquire, name: l.name, ctx: ctx}
+		return nil, &endedError{op: opAcquire, name: l.name, ctx: ctx}
 	}
 	if !c.begin() {
-		return ErrClosed
+		return nil, ErrClosed
 	}
 	defer c.end()
 	w := &wait{locker: l, forever: forever, began: c.clock()}
 	defer w.end()
 	if err := w.enter(ctx); err != nil {
-		return err
+		return nil, err
 	}
 	s, err := w.acquire(ctx)
 	if err != nil {
 		c.gates.Leave(l.key)
-		return err
+		return nil, err
 	}
 	l.hold(s)
-	return nil
+	return s, nil
 }
 
 // tryLock makes one attempt.
@@ -125,11 +126,17 @@ func (l *Locker) hold(s *Lease) {
 
 // unlock ends the lease, releases the lock on all masters and leaves the gate.
 func (l *Locker) unlock(ctx context.Context) error {
-	c := l.open()
+	l.open()
 	s := l.lease.Swap(nil)
 	if s == nil {
 		return ErrNotHeld
 	}
+	return l.leave(ctx, s)
+}
+
+// leave releases the lease s, which is l's no longer, and leaves the gate.
+func (l *Locker) leave(ctx context.Context, s *Lease) error {
+	c := l.client
 	defer c.gates.Leave(l.key)
 	if !c.begin() {
 		return ErrClosed
@@ -161,6 +168,7 @@ func (l *Locker) open() *Client {
 // The operations that errors name.
 var (
 	opAcquire = master.Set.String()
+	opRenew   = master.Renew.String()
 	opRelease = master.Release.String()
 	opPing    = master.Ping.String()
 )

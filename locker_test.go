@@ -419,7 +419,7 @@ func TestAMasterThatNeverGotTheSetIsOwedNothing(t *testing.T) {
 
 func TestALateUnlockTouchesNoSuccessor(t *testing.T) {
 	bubble(t, 5, func(t *testing.T, ms *redlocktest.Masters) {
-		opts := &redlock.Options{LockOptions: redlock.LockOptions{TTL: time.Second}}
+		opts := &redlock.Options{LockOptions: redlock.LockOptions{TTL: time.Second, RenewEvery: -1}}
 		stale, next := connected(t, ms, opts).Locker("a"), connected(t, ms, nil).Locker("a")
 		stale.Lock()
 		s := stale.Lease()
@@ -447,7 +447,7 @@ func TestALateUnlockTouchesNoSuccessor(t *testing.T) {
 
 func TestTheGateStaysTakenUntilTheUnlockAlsoAfterALoss(t *testing.T) {
 	bubble(t, 5, func(t *testing.T, ms *redlocktest.Masters) {
-		opts := &redlock.Options{LockOptions: redlock.LockOptions{TTL: time.Second}}
+		opts := &redlock.Options{LockOptions: redlock.LockOptions{TTL: time.Second, RenewEvery: -1}}
 		c := connected(t, ms, opts)
 		l := c.Locker("a")
 		l.Lock()

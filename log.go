@@ -52,6 +52,13 @@ func (n *notices) masterChanged(before MasterState, s MasterStatus) {
 	}
 }
 
+// lost tells of a lost lease, which a holder that does not look would not know.
+func (n *notices) lost(err *lostError) {
+	if n.allow("lost " + err.name) {
+		n.log.Warn("redlock: a lease was lost", "name", err.name, "why", unprefixed(err))
+	}
+}
+
 // waiting tells that a Lock, which has no other way to say so, waits.
 func (n *notices) waiting(name string, since time.Time, why error) {
 	if !n.allow("wait " + name) {

@@ -7,6 +7,8 @@ import (
 	"log/slog"
 	"strings"
 	"time"
+
+	"github.com/redlock-go/redlock/internal/clock"
 )
 
 // Options are a Client's settings. Nil or zero means defaults. They are
@@ -57,12 +59,14 @@ type Options struct {
 	NewBackOff func() BackOff
 
 	// Logger is told, rate-limited, of what a caller of Lock would not see
-	// otherwise: masters going down and coming up, and waits of more than 1 s.
-	// Nil means slog.Default().
+	// otherwise: masters going down and coming up, waits of more than 1 s, and
+	// lost leases. Nil means slog.Default().
 	Logger *slog.Logger
 
 	// Trace is told of everything; nil means nobody is.
 	Trace *Trace
+
+	clock clock.Clock // tests set it
 }
 
 // LockOptions are a Locker's settings. Nil or zero means defaults.
@@ -72,6 +76,17 @@ type LockOptions struct {
 	// is an error, and so is a TTL that leaves no validity after drift and one
 	// NodeTimeout.
 	TTL time.Duration
+
+	// RenewEvery is how often a lease is renewed while it is held, to last a
+	// full TTL again. Zero means a third of the TTL, which leaves room for two
+	// failures; negative means never: the lease ends with its validity, unless
+	// Lease.Extend is called. It must be below the TTL less drift.
+	RenewEvery time.Duration
+
+	// MaxHold is for how long a lease is renewed, from its acquisition on; then
+	// it runs out, and is lost. Somebody who forgot to unlock, or hangs, must
+	// not keep others out for ever. Zero means 1 h; negative means no bound.
+	MaxHold time.Duration
 }
 
 // Defaults.
@@ -80,6 +95,7 @@ const (
 	defaultNodeTimeout = 50 * time.Millisecond
 	defaultDialTimeout = time.Second
 	defaultDriftFactor = 0.01
+	defaultMaxHold     = time.Hour
 	driftFloor         = 2 * time.Millisecond // the precision of Redis' own expiry, and a bit
 )
 
@@ -124,6 +140,9 @@ func (o *Options) withDefaults(n int) (*Options, error) {
 	}
 	if c.Logger == nil {
 		c.Logger = slog.Default()
+	}
+	if c.clock == nil {
+		c.clock = clock.System
 	}
 	if c.Trace == nil {
 		c.Trace = &Trace{}
@@ -179,6 +198,15 @@ func (o *Options) lockOptions(l *LockOptions) (LockOptions, error) {
 	}
 	if least := o.drift(c.TTL) + o.NodeTimeout; c.TTL <= least {
 		return c, fmt.Errorf("redlock: LockOptions.TTL of %v leaves no validity after drift and NodeTimeout, together %v", c.TTL, least)
+	}
+	if c.RenewEvery == 0 {
+		c.RenewEvery = c.TTL / 3
+	}
+	if validity := c.TTL - o.drift(c.TTL); c.RenewEvery >= validity {
+		return c, fmt.Errorf("redlock: LockOptions.RenewEvery of %v is not below the validity of %v", c.RenewEvery, validity)
+	}
+	if c.MaxHold == 0 {
+		c.MaxHold = defaultMaxHold
 	}
 	return c, nil
 }

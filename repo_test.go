@@ -53,9 +53,10 @@ func TestArrowsGoDownOnly(t *testing.T) {
 	const redigo = "github.com/gomodule/redigo/redis"
 	const backoff = "github.com/cenkalti/backoff/v4"
 	may := map[string][]string{
-		".":               {"internal/gate", "internal/quorum", "internal/master", "internal/clock", redigo},
+		".":               {"internal/gate", "internal/quorum", "internal/master", "internal/clock", "internal/renew", redigo},
 		"internal/gate":   {},
 		"internal/clock":  {},
+		"internal/renew":  {"internal/clock"},
 		"internal/quorum": {"internal/master"},
 		"internal/master": {redigo},
 	}

@@ -14,6 +14,10 @@ type Trace struct {
 	AttemptDone func(ctx context.Context, info AttemptInfo)
 	// Acquired is called when a lock has been acquired.
 	Acquired func(ctx context.Context, info AcquiredInfo)
+	// Renewed is called when a renewal has succeeded.
+	Renewed func(ctx context.Context, info RenewedInfo)
+	// Lost is called when a lease was lost.
+	Lost func(ctx context.Context, info LostInfo)
 	// Released is called when a release has been sent, and answered by a quorum
 	// or given up waiting for.
 	Released func(ctx context.Context, info ReleasedInfo)
@@ -34,6 +38,20 @@ type AcquiredInfo struct {
 	Attempts int           // how many it took
 	Waited   time.Duration // from the call on, the wait for other goroutines included
 	Until    time.Time     // end of validity
+}
+
+// RenewedInfo tells of a renewal.
+type RenewedInfo struct {
+	Name    string        // of the lock
+	Elapsed time.Duration // from before the first byte until a quorum had renewed
+	Until   time.Time     // the new end of validity
+}
+
+// LostInfo tells of a loss.
+type LostInfo struct {
+	Name string        // of the lock
+	Held time.Duration // since the acquisition began
+	Err  error         // why; it matches ErrLost
 }
 
 // ReleasedInfo tells of a release.

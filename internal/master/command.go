@@ -5,7 +5,6 @@ import (
 	_ "embed"
 	"encoding/hex"
 	"errors"
-	"fmt"
 	"strconv"
 	"sync/atomic"
 	"time"
@@ -13,10 +12,10 @@ import (
 	"github.com/gomodule/redigo/redis"
 )
 
-//go:embed release.lua
-var releaseScript string
+//go:embed batch.lua
+var batchScript string
 
-var releaseSHA = sha1Hex(releaseScript)
+var batchSHA = sha1Hex(batchScript)
 
 func sha1Hex(text string) string {
 	sum := sha1.Sum([]byte(text))
@@ -30,8 +29,12 @@ const (
 	// Set sets the claim's key to its token unless it exists: value 1 if it
 	// was set, 0 if somebody holds it.
 	Set Kind = iota
+	// Renew gives the claim's key its full TTL again if it holds the claim's
+	// token: value 1 if it did, 0 if there is no key, -1 if it holds another
+	// token. It never makes a key.
+	Renew
 	// Release deletes the claim's key if it holds the claim's token: value 1
-	// if it was deleted, 0 if nothing of the claim was there.
+	// if it was deleted, 0 if there was no key, -1 if it holds another token.
 	Release
 	// Ping asks for a sign of life: value 1. It has no claim.
 	Ping
@@ -44,6 +47,8 @@ func (k Kind) String() string {
 	switch k {
 	case Set:
 		return "acquire"
+	case Renew:
+		return "renew"
 	case Release:
 		return "release"
 	case Ping:
@@ -57,7 +62,8 @@ func (k Kind) String() string {
 // A Claim is one acquisition's stake in a key: the token that it writes there,
 // and at which masters that token may stand. It is shared by all masters.
 type Claim struct {
-	key, token, ttl any // immutable; boxed once here, not once per master by redigo
+	name            string // immutable; the key
+	key, token, ttl any    // immutable; boxed once here, not once per master by redigo
 	written         atomic.Uint64
 }
 
@@ -66,7 +72,7 @@ const MaxMasters = 64
 
 // NewClaim returns a claim on key by token, for ttl in whole milliseconds.
 func NewClaim(key, token string, ttl time.Duration) *Claim {
-	return &Claim{key: key, token: token, ttl: strconv.FormatInt(ttl.Milliseconds(), 10)}
+	return &Claim{name: key, key: key, token: token, ttl: strconv.FormatInt(ttl.Milliseconds(), 10)}
 }
 
 // Token returns the claim's token.
@@ -84,9 +90,9 @@ type Answer struct {
 	Err   error // why there is no value
 }
 
-// An Asker is told the answer to its command. Answered is called exactly once
-// for each command, by the goroutine that read the reply or, when the command
-// cannot be sent, by the one that asked. It must not block.
+// An Asker is told the answer to its command: once for each command that Ask
+// took, by the goroutine that read the reply or found that there will be none.
+// It must not block.
 type Asker interface {
 	Answered(master int, a Answer)
 }
@@ -98,12 +104,15 @@ var (
 	errFull       = errors.New("too many commands are waiting for this master")
 )
 
+// scripted reports whether commands of the kind travel in a batch.
+func (k Kind) scripted() bool { return k == Renew || k == Release }
+
 // decode makes an Answer of a reply. A reply of the wrong shape means that
-// this connection can no longer be trusted to keep replies in order: it is an
-// error in ok's place.
-func decode(k Kind, reply any, err error) (a Answer, ok bool) {
-	if err != nil {
-		return Answer{Err: err}, true
+// this connection can no longer be trusted to keep replies in order: then it
+// reports false.
+func decode(k Kind, reply any) (a Answer, ok bool) {
+	if e, isErr := reply.(redis.Error); isErr { // of a batch's member
+		return Answer{Err: e}, true
 	}
 	switch k {
 	case Set:
@@ -113,8 +122,8 @@ func decode(k Kind, reply any, err error) (a Answer, ok bool) {
 		if s, isString := reply.(string); isString && s == "OK" {
 			return Answer{Value: 1}, true
 		}
-	case Release:
-		if n, isInt := reply.(int64); isInt && (n == 0 || n == 1) {
+	case Renew, Release:
+		if n, isInt := reply.(int64); isInt && n >= -1 && n <= 1 {
 			return Answer{Value: n}, true
 		}
 	case Ping:
@@ -125,11 +134,6 @@ func decode(k Kind, reply any, err error) (a Answer, ok bool) {
 		return Answer{}, true
 	}
 	return Answer{}, false
-}
-
-// errUnexpected says that a reply has the wrong shape, without repeating it.
-func errUnexpected(k Kind, reply any) error {
-	return fmt.Errorf("unexpected reply of type %T to %s", reply, k)
 }
 
 // isReply reports whether err is an error reply: the connection is well, the

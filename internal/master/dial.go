@@ -152,7 +152,7 @@ func hello(ctx context.Context, conn redis.Conn, last peer) (p peer, err error) 
 	if _, err := redis.DoWithTimeout(conn, time.Second, ""); err != nil {
 		return p, err
 	}
-	conn.Send("SCRIPT", "LOAD", releaseScript)
+	conn.Send("SCRIPT", "LOAD", batchScript)
 	conn.Send("CLIENT", "ID")
 	conn.Send("INFO", "server")
 	if err := conn.Flush(); err != nil {

@@ -82,37 +82,57 @@ func (l *link) write() {
 	}
 }
 
-func (l *link) flush(batch []item) error {
-	if len(batch) == 0 {
+func (l *link) flush(items []item) error {
+	if len(items) == 0 {
 		return nil
 	}
 	// The reader may begin before the bytes have left: its time-out counts from
 	// here, and if Flush gets stuck it is the reader who breaks it up.
 	poke(l.m.due)
-	for i := range batch {
-		if err := l.send(&batch[i]); err != nil {
+	for len(items) > 0 {
+		n := max(items[0].batch, 1)
+		if err := l.send(items[:n]); err != nil {
 			return err
 		}
+		items = items[n:]
 	}
 	return l.conn.Flush()
 }
 
-func (l *link) send(it *item) error {
-	a := l.args[:0]
-	name := "EVALSHA"
-	switch it.kind {
+// send writes one command, or the batch that items are.
+func (l *link) send(items []item) error {
+	name, args := "EVALSHA", l.args[:0]
+	switch it := items[0]; it.kind {
 	case Set:
-		name, a = "SET", append(a, it.claim.key, it.claim.token, "NX", "PX", it.claim.ttl)
-	case Release:
-		a = append(a, releaseSHA, "1", it.claim.key, it.claim.token)
+		name, args = "SET", append(args, it.claim.key, it.claim.token, argNX, argPX, it.claim.ttl)
+	case Renew, Release:
+		args = append(args, argBatchSHA, len(items))
+		for _, it := range items {
+			args = append(args, it.claim.key)
+		}
+		for _, it := range items {
+			ttl := argZero
+			if it.kind == Renew {
+				ttl = it.claim.ttl
+			}
+			args = append(args, it.claim.token, ttl)
+		}
 	case Ping:
 		name = "PING"
 	case load:
-		name, a = "SCRIPT", append(a, "LOAD", releaseScript)
+		name, args = "SCRIPT", append(args, "LOAD", batchScript)
 	}
-	l.args = a
-	return l.conn.Send(name, a...)
+	l.args = args
+	return l.conn.Send(name, args...)
 }
+
+// Arguments, boxed once for redigo.
+var (
+	argNX       any = "NX"
+	argPX       any = "PX"
+	argZero     any = "0"
+	argBatchSHA any = batchSHA
+)
 
 // read hands replies back, in order, until the link is dead.
 func (l *link) read() {
@@ -123,7 +143,7 @@ func (l *link) read() {
 			return
 		case <-l.m.due:
 		}
-		for it, ok := l.m.oldest(); ok; it, ok = l.m.answered() {
+		for it, ok := l.m.oldest(); ok; it, ok = l.m.oldest() {
 			if !l.receive(it) {
 				return
 			}
@@ -131,22 +151,49 @@ func (l *link) read() {
 	}
 }
 
-// receive reads the reply to it and tells the asker. It reports whether the
-// connection is still good.
+// receive reads the reply to it, or to the batch that begins with it, and tells
+// the askers. It reports whether the connection is still good.
 func (l *link) receive(it item) bool {
 	reply, err := redis.ReceiveWithTimeout(l.conn, l.m.patience(it))
-	if err != nil && !isReply(err) {
+	switch {
+	case err != nil && !isReply(err):
 		l.die(noReply(err))
 		return false
+	case err != nil:
+		for range max(it.batch, 1) {
+			l.m.settle(Answer{Err: err}, it.batch)
+		}
+		return true
+	case it.batch == 0:
+		return l.accept(it.kind, reply)
 	}
-	a, ok := decode(it.kind, reply, err)
-	if !ok {
-		l.die(errUnexpected(it.kind, reply))
-		sever(l.conn)
-		return false
+	replies, _ := reply.([]any)
+	if len(replies) != it.batch {
+		return l.garbled(it.kind, reply)
 	}
-	l.m.settle(it, a)
+	for _, reply := range replies {
+		if !l.accept(it.kind, reply) {
+			return false
+		}
+	}
 	return true
+}
+
+// accept settles the oldest command with its reply.
+func (l *link) accept(k Kind, reply any) bool {
+	a, ok := decode(k, reply)
+	if !ok {
+		return l.garbled(k, reply)
+	}
+	l.m.settle(a, 0)
+	return true
+}
+
+// garbled gives up a connection whose replies can no longer be told apart.
+func (l *link) garbled(k Kind, reply any) bool {
+	l.die(fmt.Errorf("unexpected reply of type %T to %v", reply, k))
+	sever(l.conn)
+	return false
 }
 
 // recoverFromReply treats a reply that redigo cannot hold as a broken
@@ -179,42 +226,46 @@ func (m *Master) oldest() (item, bool) {
 	return *m.flight.first(), true
 }
 
-// answered drops the oldest command, whose reply has been dealt with, and
-// returns the next one.
-func (m *Master) answered() (item, bool) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	m.flight.pop()
-	if m.flight.len() == 0 {
-		if m.closed {
-			poke(m.wake) // the writer may be waiting for this to stop
-		}
-		return item{}, false
-	}
-	return *m.flight.first(), true
-}
-
-// settle does what an answer to it requires and tells the asker.
-func (m *Master) settle(it item, a Answer) {
+// settle takes the oldest command out of flight, does what its answer requires,
+// and tells its asker. An error may have been the answer to a whole batch.
+func (m *Master) settle(a Answer, batch int) {
 	now := time.Now()
-	retry := false
 	m.mu.Lock()
+	it := m.flight.pop()
 	m.status.RTT = now.Sub(it.sent)
-	if it.kind == Release {
-		// The scripts are gone, so something has happened to this master. Load
-		// them and ask once more, in the asker's name.
-		if retry = noScript(a.Err) && !it.again; retry {
-			m.pushLocked(item{kind: load})
-			it.again = true
-			m.pushLocked(it)
-		} else {
-			m.settleLocked(it, a, now)
-		}
+	again := it.kind.scripted() && m.againLocked(it, a, batch)
+	if it.kind == Release && !again {
+		m.settleLocked(it, a, now)
+	}
+	if m.closed && m.flight.len() == 0 {
+		poke(m.wake) // the writer may be waiting for this to stop
 	}
 	m.mu.Unlock()
-	if it.asker != nil && !retry {
+	if it.asker != nil && !again {
 		it.asker.Answered(m.cfg.Index, a)
 	}
+}
+
+// againLocked sends a scripted command again, in its asker's name, if the error
+// that it was answered with need not be its own.
+func (m *Master) againLocked(it item, a Answer, batch int) bool {
+	switch {
+	case a.Err == nil:
+		return false
+	case noScript(a.Err) && !it.reloaded:
+		// The scripts are gone: something has happened to this master.
+		if it.batch > 0 { // one member of the batch loads them for all
+			m.pushLocked(item{kind: load})
+		}
+		it.reloaded = true
+	case batch > 1:
+		// One member's key may be forbidden to us, and took the others with it.
+		it.alone = true
+	default:
+		return false
+	}
+	m.pushLocked(it)
+	return true
 }
 
 func noScript(err error) bool {

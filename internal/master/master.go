@@ -90,6 +90,7 @@ type Master struct {
 	closed bool
 	queue  []item  // not yet handed to the writer
 	spare  []item  // the queue's other buffer
+	plan   plan    // the writer's scratch
 	flight flight  // handed to the writer, not yet answered
 	owed   []*debt // releases to send again
 	// Until then a connection that we have lost may still speak: see echoes.
@@ -100,12 +101,14 @@ type Master struct {
 
 // An item is one command on its way.
 type item struct {
-	kind  Kind
-	claim *Claim
-	asker Asker // nil for the master's own commands
-	debt  *debt // what this release pays, if it was owed
-	again bool  // sent a second time, after NOSCRIPT
-	sent  time.Time
+	kind     Kind
+	claim    *Claim
+	asker    Asker // nil if nobody cares for the answer
+	debt     *debt // what this release pays, if it was owed
+	batch    int   // how many items from here on share one script call; 0: none begins here
+	alone    bool  // not to be batched: the batch that it was in was answered by an error
+	reloaded bool  // sent again after the scripts were loaded again
+	sent     time.Time
 }
 
 // Start returns a Master that connects in the background.
@@ -132,21 +135,21 @@ func (m *Master) Status() Status {
 // Connecting reports whether the first connection is still under way.
 func (m *Master) Connecting() bool { return m.Status().State == Connecting }
 
-// Ask sends a command, in the order of the calls, and has asker told the
-// answer. A master that is down, or whose queue is full, answers at once; a
-// release that cannot be sent now is owed if the claim's token may stand here.
-func (m *Master) Ask(kind Kind, claim *Claim, asker Asker) {
+// Ask sends a command, in the order of the calls, and has asker, which may be
+// nil, told the answer. It returns an error instead if the command cannot be
+// sent: if the master is down or its queue full. A release that cannot be sent
+// is owed, if the claim's token may stand here.
+func (m *Master) Ask(kind Kind, claim *Claim, asker Asker) error {
 	m.mu.Lock()
-	err := m.admitLocked(kind)
-	if err == nil {
-		m.pushLocked(item{kind: kind, claim: claim, asker: asker})
-	} else if kind == Release && claim.mayStandAt(m.cfg.Index) && !m.closed {
-		m.owed = append(m.owed, &debt{claim: claim})
+	defer m.mu.Unlock()
+	if err := m.admitLocked(kind); err != nil {
+		if kind == Release && claim.mayStandAt(m.cfg.Index) && !m.closed {
+			m.owed = append(m.owed, &debt{claim: claim})
+		}
+		return err
 	}
-	m.mu.Unlock()
-	if err != nil {
-		asker.Answered(m.cfg.Index, Answer{Err: err})
-	}
+	m.pushLocked(item{kind: kind, claim: claim, asker: asker})
+	return nil
 }
 
 func (m *Master) admitLocked(kind Kind) error {
@@ -198,22 +201,24 @@ func (m *Master) become(s State, err error) {
 	}
 }
 
-// take moves the queue into flight and returns it for writing. The slice is
-// the caller's until its next take.
+// take moves the queue into flight, arranged for sending, and returns it. The
+// slice is the caller's, who is the writer, until its next take.
 func (m *Master) take() []item {
 	now := time.Now()
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	batch := m.queue
-	m.queue, m.spare = m.spare[:0], batch
-	for i := range batch {
-		batch[i].sent = now
-		if batch[i].kind == Set {
-			batch[i].claim.wrote(m.cfg.Index)
+	queue := m.queue
+	m.queue, m.spare = m.spare[:0], queue
+	items := m.plan.arrange(queue)
+	clear(queue)
+	for i := range items {
+		items[i].sent = now
+		if items[i].kind == Set {
+			items[i].claim.wrote(m.cfg.Index)
 		}
-		m.flight.push(batch[i])
+		m.flight.push(items[i])
 	}
-	return batch
+	return items
 }
 
 // idle reports whether nothing is queued or in flight.

@@ -39,7 +39,7 @@ func (m *Master) settleLocked(it item, a Answer, now time.Time) {
 		}
 		it.debt.due = now.Add(heartbeat)
 		m.oweLocked(it)
-	case a.Value == 0 && now.Before(m.haunted):
+	case a.Value <= 0 && now.Before(m.haunted):
 		if it.debt == nil {
 			it.debt = &debt{claim: it.claim}
 		}

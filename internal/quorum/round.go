@@ -55,8 +55,10 @@ func Ask(masters []*master.Master, kind master.Kind, claim *master.Claim, timeou
 			r.grace |= 1 << i
 		}
 	}
-	for _, m := range masters {
-		m.Ask(kind, claim, r)
+	for i, m := range masters {
+		if err := m.Ask(kind, claim, r); err != nil {
+			r.Answered(i, master.Answer{Err: err})
+		}
 	}
 	return r
 }
@@ -74,14 +76,7 @@ func (r *Round) voteLocked(i int, a master.Answer) {
 		return
 	}
 	r.answers[i] = Vote{Answer: a, In: true}
-	switch {
-	case a.Err != nil:
-		r.tally.Failed++
-	case a.Value > 0:
-		r.tally.Granted++
-	default:
-		r.tally.Refused++
-	}
+	r.tally.add(r.answers[i])
 	if r.goal != nil && (r.goal(r.tally) || r.tally.open() == 0) {
 		r.goal = nil
 		r.reached <- struct{}{}

@@ -5,13 +5,34 @@ package quorum
 // would both have a majority.
 func Majority(n int) int { return n/2 + 1 }
 
-// A Tally counts the votes of one round. It is a value: no method changes it.
+// A Tally counts the votes of one round.
 type Tally struct {
 	N       int // masters asked
 	Need    int // votes that decide
 	Granted int // did what was asked
 	Refused int // answered that somebody else's token, or none, stands there
 	Failed  int // answered by an error, or not in time
+}
+
+// Count tallies the votes of all masters, of which some may still be missing.
+func Count(votes []Vote) Tally {
+	t := Tally{N: len(votes), Need: Majority(len(votes))}
+	for _, v := range votes {
+		t.add(v)
+	}
+	return t
+}
+
+func (t *Tally) add(v Vote) {
+	switch {
+	case !v.In:
+	case v.Err != nil:
+		t.Failed++
+	case v.Value > 0:
+		t.Granted++
+	default:
+		t.Refused++
+	}
 }
 
 // open returns how many masters have not voted yet.

@@ -1,0 +1,87 @@
+package master
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"testing"
+	"time"
+)
+
+// TestAPlanKeepsTheOrderOfEachName arranges random queues and holds the result
+// to what a plan promises.
+func TestAPlanKeepsTheOrderOfEachName(t *testing.T) {
+	var p plan
+	for seed := range uint64(2000) {
+		random := rand.New(rand.NewPCG(seed, 0))
+		names := 1 + random.IntN(300)
+		var queue []item
+		for i := range random.IntN(600) {
+			it := item{kind: []Kind{Set, Renew, Release, Release, Ping}[random.IntN(5)], alone: random.IntN(20) == 0}
+			if it.kind != Ping {
+				it.claim = NewClaim(fmt.Sprint(random.IntN(names)), fmt.Sprint(i), time.Second)
+			}
+			queue = append(queue, it)
+		}
+		checkPlan(t, queue, p.arrange(queue))
+		if t.Failed() {
+			t.Fatalf("with seed %d", seed)
+		}
+	}
+}
+
+func checkPlan(t *testing.T, queue, got []item) {
+	t.Helper()
+	want := make(map[string][]*Claim) // by name, in order
+	scripted, pings := 0, 0
+	for _, it := range queue {
+		if it.claim == nil {
+			pings++
+			continue
+		}
+		want[it.claim.name] = append(want[it.claim.name], it.claim)
+		if it.kind.scripted() && !it.alone {
+			scripted++
+		}
+	}
+	if len(got) != len(queue) {
+		t.Errorf("%d items of %d are left", len(got), len(queue))
+	}
+	batches := 0
+	for i := 0; i < len(got); {
+		n := got[i].batch
+		if (n > 0) != got[i].kind.scripted() || n > batchMost {
+			t.Errorf("item %d, a %v, begins a batch of %d", i, got[i].kind, n)
+			return
+		}
+		if n > 0 && !got[i].alone {
+			batches++
+		}
+		seen := make(map[string]bool)
+		for _, it := range got[i : i+max(n, 1)] {
+			if it.claim == nil {
+				pings--
+				continue
+			}
+			name := it.claim.name
+			if seen[name] {
+				t.Errorf("a batch holds two commands of %s", name)
+			}
+			seen[name] = true
+			if n > 1 && (it.alone || !it.kind.scripted()) {
+				t.Errorf("a %v, alone: %v, is in a batch of %d", it.kind, it.alone, n)
+			}
+			if len(want[name]) == 0 || want[name][0] != it.claim {
+				t.Errorf("a command of %s was overtaken by a later one", name)
+				return
+			}
+			want[name] = want[name][1:]
+		}
+		i += max(n, 1)
+	}
+	if pings != 0 {
+		t.Errorf("%d pings are missing", pings)
+	}
+	if len(queue) > 300 && len(want) > 250 && batches > scripted/4 {
+		t.Errorf("%d commands of many names make %d batches", scripted, batches)
+	}
+}
