@@ -10,7 +10,8 @@
 //
 // A [Locker] is used like a sync.Mutex: shared by goroutines, locked and
 // unlocked in pairs. [Locker.LockContext] waits no longer than a context lasts,
-// [Locker.TryLock] does not wait.
+// [Locker.TryLock] does not wait. [Locker.Do] is to be preferred: it gives the
+// work a context that ends if the lock is lost, and reports the loss.
 //
 // # What it promises
 //
@@ -38,12 +39,26 @@
 //
 // # What a holder may rely on
 //
-// From a successful lock until [Lease.Until] nobody else gets in, as far as the
-// above holds. A lease is not renewed yet: what is held for longer than its TTL
-// is lost, [Lease.Valid] says so, and [Locker.UnlockContext] says it too. No
-// clock can warn of a write that is already on its way when the process, or its
-// machine, is paused: what must never be written twice needs a resource that
-// refuses late writers.
+// While [Lease.Valid] reports true nobody else gets in, as far as the above
+// holds. The lease is renewed every LockOptions.RenewEvery for as long as the
+// lock is held, the process lives and a majority of masters answers, up to
+// LockOptions.MaxHold.
+//
+// When that ends, the lease is lost, and the holder learns of it before anybody
+// else can get in: at the end of validity, which comes before the keys run out at
+// the masters, [Lease.Done] closes, contexts from [Lease.Context] and Do end with
+// a cause that matches [ErrLost], and [Lease.Err] says why. If the masters say
+// that the keys are gone, it is lost at once. Unlock then only ends the holding;
+// [Locker.UnlockContext] and Do return the error.
+//
+// A holder that cannot run cannot learn anything. Stopped by SIGSTOP, a debugger,
+// a suspended machine, it finds the truth at its first question: Valid and Err
+// compute their answer from the clocks, those of contexts too, while Done and
+// timers may come a moment later. What no clock can tell is a pause between the
+// question and the deed: a frozen virtual machine whose clocks were frozen too,
+// a write that is already on its way through a slow network. Whatever must not
+// be written by a late holder needs a fence, a number that the resource compares;
+// the library does not hand out fences yet.
 //
 // # Concurrency
 //
@@ -66,7 +81,12 @@
 // when they do: no key is left behind. Then the next attempt follows after a
 // random delay, Options.NewBackOff. Validity counts from before the first byte
 // was sent, is shortened by the drift, and is judged by the monotonic and the
-// wall clock, whichever says that more time has passed.
+// wall clock, and on Linux by the one that counts sleep, whichever says that more
+// time has passed.
+//
+// A renewal is counted like an acquisition, by a majority within the validity
+// that is left; masters that fail are asked again. It never makes a key: only
+// when it has succeeded are masters that lost the key sent it again.
 //
 // # Keys
 //

@@ -2,6 +2,7 @@ package redlock_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log"
 	"os"
@@ -24,14 +25,13 @@ func Example() {
 	}
 	defer client.Close()
 
-	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
-	defer cancel()
-	stock := client.Locker("stock")
-	if err := stock.LockContext(ctx); err != nil {
-		log.Fatal(err) // somebody held it all the time, or no majority answered: it says which
+	err = client.Locker("stock").Do(context.Background(), func(ctx context.Context) error {
+		fmt.Println("nobody else, on any machine, is in here")
+		return ctx.Err() // ctx ends if the lock is lost
+	})
+	if err != nil {
+		log.Fatal(err) // if it was lost, errors.Is(err, redlock.ErrLost)
 	}
-	defer stock.Unlock()
-	fmt.Println("nobody else is in here until", stock.Lease().Until().Format(time.TimeOnly))
 }
 
 // A pool of one's own for each master, here to embedded ones.
@@ -48,6 +48,23 @@ func ExampleNew() {
 	fmt.Println("locked")
 	mu.Unlock()
 	// Output: locked
+}
+
+// A wait that ends: the error tells a lock that is held from masters that are
+// down.
+func ExampleLocker_LockContext() {
+	client, err := redlock.New(embedded(3), nil)
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer client.Close()
+	client.Locker("stock").Lock() // somebody else
+
+	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Millisecond)
+	defer cancel()
+	err = client.Locker("stock").LockContext(ctx)
+	fmt.Println(errors.Is(err, context.DeadlineExceeded), errors.Is(err, redlock.ErrHeld))
+	// Output: true true
 }
 
 func ExampleLocker_TryLock() {

@@ -1,6 +1,7 @@
 package redlock_test
 
 import (
+	"bufio"
 	"context"
 	"errors"
 	"fmt"
@@ -10,6 +11,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"syscall"
 	"testing"
 	"time"
 
@@ -32,20 +34,51 @@ const (
 // exit status.
 var roles = map[string]func() int{
 	"counter": playCounter,
+	"holder":  playHolder,
 }
 
 // spawn starts this test binary as another process in a role.
 func spawn(t *testing.T, role string, servers []*redisserver.Server, env ...string) *exec.Cmd {
 	t.Helper()
+	cmd := command(role, servers, env...)
+	start(t, cmd)
+	return cmd
+}
+
+// spawnLines is spawn, with the lines that the process prints.
+func spawnLines(t *testing.T, role string, servers []*redisserver.Server, env ...string) (*exec.Cmd, <-chan string) {
+	t.Helper()
+	cmd := command(role, servers, env...)
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	lines := make(chan string)
+	start(t, cmd)
+	go func() {
+		defer close(lines)
+		for scan := bufio.NewScanner(out); scan.Scan(); {
+			lines <- scan.Text()
+		}
+	}()
+	return cmd, lines
+}
+
+// command returns this test binary as a process in a role.
+func command(role string, servers []*redisserver.Server, env ...string) *exec.Cmd {
 	cmd := exec.Command(os.Args[0])
 	cmd.Env = append(os.Environ(), roleVariable+"="+role, mastersVariable+"="+strings.Join(addresses(servers), ","))
 	cmd.Env = append(cmd.Env, env...)
 	cmd.Stderr = os.Stderr
+	return cmd
+}
+
+func start(t *testing.T, cmd *exec.Cmd) {
+	t.Helper()
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { cmd.Process.Kill() })
-	return cmd
 }
 
 func addresses(servers []*redisserver.Server) []string {
@@ -307,4 +340,65 @@ func infoNumber(tb testing.TB, s *redisserver.Server, section, word string) int 
 	_, rest, _ := strings.Cut(info, word)
 	n, _ := strconv.Atoi(rest[:strings.IndexFunc(rest+".", func(r rune) bool { return r < '0' || r > '9' })])
 	return n
+}
+
+// playHolder locks, says so, and when it is told to go on tells what its lease
+// says at the first question.
+func playHolder() int {
+	c, err := redlock.Open(strings.Split(os.Getenv(mastersVariable), ","),
+		&redlock.Options{LockOptions: redlock.LockOptions{TTL: 500 * time.Millisecond}})
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return 1
+	}
+	defer c.Close()
+	l := c.Locker("a")
+	l.Lock()
+	s := l.Lease()
+	ctx := s.Context(context.Background())
+	last := time.Now() // before we can be stopped
+	fmt.Println("locked")
+	// Running hot, so that a question comes first after the pause, before any
+	// timer has changed what it is answered from.
+	for now := last; now.Sub(last) < time.Second; now = time.Now() {
+		last = now
+	}
+	fmt.Println("paused", s.Valid(), s.Err(), ctx.Err() != nil)
+	<-s.Done()
+	<-ctx.Done()
+	fmt.Println("done", errors.Is(context.Cause(ctx), redlock.ErrLost), errors.Is(l.UnlockContext(context.Background()), redlock.ErrLost))
+	return 0
+}
+
+func TestAHolderThatWasStoppedKnowsAtTheFirstQuestion(t *testing.T) {
+	servers := redisserver.StartTB(t, 5)
+	holder, lines := spawnLines(t, "holder", servers)
+	if got := <-lines; got != "locked" {
+		t.Fatalf("the holder says %q, want locked", got)
+	}
+	holder.Process.Signal(syscall.SIGSTOP)
+	ours := openReal(t, servers, nil).Locker("a")
+	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+	defer cancel()
+	time.AfterFunc(30*time.Second, func() { holder.Process.Kill() }) // it has no end of its own
+	if err := ours.LockContext(ctx); err != nil {
+		t.Fatal(err) // it runs out by itself
+	}
+	time.Sleep(1500 * time.Millisecond) // the holder tells a pause by its length
+	holder.Process.Signal(syscall.SIGCONT)
+	// Its timers may have been as quick as its question: then the loss has
+	// another wording, and still it is a loss.
+	if got := <-lines; !strings.HasPrefix(got, "paused false redlock: lease of \"a\" lost: ") || !strings.HasSuffix(got, " true") {
+		t.Errorf("after the pause the holder says %q, want it to know of the loss", got)
+	}
+	if got := <-lines; got != "done true true" {
+		t.Errorf("the holder says %q, want done true true", got)
+	}
+	if err := holder.Wait(); err != nil {
+		t.Errorf("the holder: %v", err)
+	}
+	if err := ours.UnlockContext(t.Context()); err != nil {
+		t.Errorf("the stale holder has disturbed its successor: %v", err)
+	}
+	eventually(t, "no key is left", func() bool { return empty(t, servers) })
 }
