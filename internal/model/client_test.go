@@ -1,0 +1,208 @@
+package model
+
+// What a client may do next. A client is a set of permissions rather than a
+// program: it may give up or let its lease end whenever it likes, which stands
+// for time-outs, unlocking, lost leases and the passing of validity alike, and
+// it may decide long after the votes came, which stands for replies that travel.
+
+func (w *world) clientSteps(s *state, c int, next func(action, state)) {
+	switch s.clients[c].phase {
+	case idle:
+		w.begin(s, c, next)
+	case acquiring:
+		w.commit(s, c, next)
+		if w.fences {
+			w.secondRound(s, c, next)
+		}
+		w.end(s, c, next)
+	case holding:
+		if w.renewals {
+			w.beginRenewal(s, c, next)
+		}
+		w.end(s, c, next)
+	case renewing:
+		w.askAgain(s, c, next)
+		w.commitRenewal(s, c, next)
+		w.giveUpRenewal(s, c, next)
+		if w.countAfterEnd {
+			w.outlive(s, c, next)
+		}
+		w.end(s, c, next)
+	}
+	if w.sleeps {
+		w.sleep(s, c, next)
+	}
+	if w.crashes && s.clients[c].phase != idle {
+		w.crash(s, c, next)
+	}
+}
+
+// begin draws a fresh token and asks every master.
+func (w *world) begin(s *state, c int, next func(action, state)) {
+	if w.attempts > 0 && s.attempts == 0 {
+		return
+	}
+	n := *s
+	cl := &n.clients[c]
+	cl.phase = acquiring
+	if w.attempts > 0 {
+		n.attempts--
+	}
+	if w.fences {
+		cl.floor = n.highest
+	}
+	if w.slowAcquisition {
+		cl.drawn = n.clock
+	}
+	for i := range n.masters {
+		w.send(&n.masters[i].lanes[c], set)
+	}
+	next(action{verb: begins, client: c}, n)
+}
+
+// commit makes a lease of a quorum: with fences, of a quorum that answered
+// exactly the same one. Which of the votes the client has read is left open, so
+// any such fence will do, though a larger one may have been granted elsewhere.
+func (w *world) commit(s *state, c int, next func(action, state)) {
+	tried := uint32(0)
+	for i := range s.masters {
+		fence := s.masters[i].lanes[c].ack
+		if tried>>fence&1 == 1 || s.granted(c, fence) < majority {
+			continue
+		}
+		tried |= 1 << fence
+		n := *s
+		n.hold(c, fence, w)
+		next(action{verb: commits, client: c, fence: fence}, n)
+	}
+}
+
+// granted counts the votes that came with that fence, which is 0 without fences.
+func (s *state) granted(c int, fence uint8) int {
+	n := 0
+	for i := range s.masters {
+		if l := &s.masters[i].lanes[c]; l.vote == counted && l.ack == fence {
+			n++
+		}
+	}
+	return n
+}
+
+// hold turns an acquisition into a lease.
+func (s *state) hold(c int, fence uint8, w *world) {
+	cl := &s.clients[c]
+	cl.phase, cl.want, cl.fence = holding, 0, fence
+	if w.fences {
+		s.checkFence(c, fence, w)
+		for i := range s.masters {
+			if m := &s.masters[i]; m.earlier&roundOf(c) != 0 {
+				m.past = max(m.past, fence)
+			}
+		}
+		s.highest = max(s.highest, fence)
+		if w.vanish {
+			s.committed |= 1 << fence
+		}
+	}
+	for o := range s.clients {
+		if o != c && s.clients[o].phase.holds() && (w.sleeps || w.countAfterEnd) {
+			s.clients[o].overtaken = true
+		}
+	}
+	cl.floor, cl.drawn = 0, 0
+	s.restOn(c)
+}
+
+// restOn makes the open round the one that the lease rests on. The keys of the
+// round before are held by nothing from now on: its validity may end any moment.
+func (s *state) restOn(c int) {
+	for i := range s.masters {
+		m := &s.masters[i]
+		if m.owner == ownerOf(c) {
+			switch m.cover {
+			case byLease:
+				m.cover = loose
+			case byRound:
+				m.cover = byLease
+			}
+		}
+		open := m.earlier&roundOf(c) != 0
+		m.earlier &^= leaseOf(c) | roundOf(c)
+		if open {
+			m.earlier |= leaseOf(c)
+		}
+		m.lanes[c].vote, m.lanes[c].ack = none, 0
+	}
+}
+
+// secondRound asks every master to raise its fence to the largest that the
+// client has read, when no quorum agrees.
+func (w *world) secondRound(s *state, c int, next func(action, state)) {
+	for fence := s.clients[c].want + 1; fence <= maxFence; fence++ {
+		given, upTo := false, 0
+		for i := range s.masters {
+			if l := &s.masters[i].lanes[c]; l.vote == counted && l.ack <= fence {
+				upTo++
+				given = given || l.ack == fence
+			}
+		}
+		if !given || upTo < majority || s.granted(c, fence) >= majority {
+			continue
+		}
+		n := *s
+		n.clients[c].want = fence
+		for i := range n.masters {
+			// One that answered exactly this would do nothing.
+			if l := &n.masters[i].lanes[c]; l.vote != counted || l.ack != fence {
+				w.send(l, raise.with(fence))
+			}
+		}
+		next(action{verb: raises, client: c, fence: fence}, n)
+	}
+}
+
+// end is the end of an attempt or of a lease, for whatever reason. The releases
+// are queued then and arrive when they like.
+func (w *world) end(s *state, c int, next func(action, state)) {
+	n := *s
+	n.close(c)
+	for i := range n.masters {
+		l := &n.masters[i].lanes[c]
+		refused := s.clients[c].phase == acquiring && s.masters[i].lanes[c].vote == none
+		if !w.forgetRefused || !refused {
+			l.sendRelease()
+		}
+		if w.healAfterRelease && s.clients[c].phase == renewing && w.room > l.len() {
+			l.queue[l.len()] = heal.with(s.clients[c].fence)
+		}
+	}
+	next(action{verb: ends, client: c, phase: s.clients[c].phase}, n)
+}
+
+// close ends all that the client has: no round of its is open, its keys may go.
+func (s *state) close(c int) {
+	s.clients[c] = client{}
+	for i := range s.masters {
+		m := &s.masters[i]
+		if m.owner == ownerOf(c) {
+			m.cover = loose
+		}
+		m.earlier &^= leaseOf(c) | roundOf(c)
+		s.forgetRound(m, c)
+	}
+}
+
+// forgetRound drops the votes of the open round at m, and the extensions under
+// way: executed late, one would only let a key live longer, and a key may live
+// as long as it likes.
+func (s *state) forgetRound(m *master, c int) {
+	l := &m.lanes[c]
+	l.vote, l.ack = none, 0
+	for i := 0; i < maxRoom; {
+		if l.queue[i] == extend {
+			l.drop(i)
+		} else {
+			i++
+		}
+	}
+}

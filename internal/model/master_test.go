@@ -1,0 +1,253 @@
+package model
+
+// What may happen at a master next: it executes the oldest command of a client,
+// or that command is lost; its key's time runs out; it loses its memory.
+
+func (w *world) masterSteps(s *state, i int, next func(action, state)) {
+	m := &s.masters[i]
+	for c := range m.lanes {
+		l := &m.lanes[c]
+		if l.queue[0] != nothing {
+			w.execute(s, i, c, next)
+			if l.queue[0] != release { // a release is owed until it is executed
+				n := *s
+				n.masters[i].lanes[c].drop(0)
+				next(action{verb: loses, client: c, master: i, command: l.queue[0]}, n)
+			}
+		}
+		if l.vote == pending {
+			w.probe(s, i, c, next)
+		}
+		if w.releaseOvertakes && l.queue[1] == release {
+			n := *s
+			q := &n.masters[i].lanes[c].queue
+			q[0], q[1] = q[1], q[0]
+			next(action{verb: overtakes, client: c, master: i, command: l.queue[0]}, n)
+		}
+	}
+	if m.owner != free && (m.cover == loose || w.vanish) {
+		n := *s
+		n.masters[i].owner, n.masters[i].cover = free, loose
+		next(action{verb: expires, client: int(m.owner) - 1, master: i}, n)
+	}
+	w.restart(s, i, next)
+	w.endQuarantine(s, i, next)
+}
+
+// execute runs the command at the head of the queue.
+func (w *world) execute(s *state, i, c int, next func(action, state)) {
+	n := *s
+	m := &n.masters[i]
+	l := &m.lanes[c]
+	k := l.queue[0]
+	l.drop(0)
+	a := action{verb: executes, client: c, master: i, command: k}
+	mine := m.owner == ownerOf(c)
+	switch k.kind() {
+	case set:
+		if m.owner == free {
+			w.grantSet(n, i, c, a, next)
+			return
+		}
+	case raise:
+		if mine {
+			n.raise(i, c, k.fence(), w)
+			a.done, a.fence = true, m.fence
+		}
+	case extend:
+		if m.owner == free && w.healAtOnce {
+			mine, m.owner = true, ownerOf(c)
+		}
+		if mine {
+			a.done = true
+			m.cover = byRound
+			if n.clients[c].openOver {
+				m.cover = loose
+			}
+			w.vote(&n, i, c, 0)
+		}
+	case heal:
+		if m.owner == free {
+			a.done = true
+			// It counts for nothing before a renewal has extended it, so that
+			// letting it go at any moment adds nothing that could be relied on.
+			m.owner, m.cover = ownerOf(c), loose
+			if !w.healKeepsFence {
+				m.fence = max(m.fence, k.fence())
+			}
+		}
+	case release:
+		if mine {
+			a.done = true
+			m.owner, m.cover = free, loose
+		}
+	}
+	next(a, n)
+}
+
+// grantSet sets the key, and the fence to the larger of the next one and the
+// client's proposal. The clocks of clients and masters differ: any of spread.
+func (w *world) grantSet(s state, i, c int, a action, next func(action, state)) {
+	m, cl := &s.masters[i], &s.clients[c]
+	m.owner, m.cover = ownerOf(c), loose
+	current := cl.phase == acquiring && m.lanes[c].current()
+	if current {
+		m.cover = byRound
+	}
+	a.done = true
+	clock := s.clock
+	if w.slowAcquisition {
+		clock = cl.drawn
+	}
+	before, last := m.fence, uint8(0)
+	for d := range max(1, w.spread) {
+		n := s
+		if w.fences {
+			a.fence = before + 1
+			if !w.noClock {
+				a.fence = max(before+1, clock+d)
+			}
+			if a.fence == last {
+				continue // the clock that runs ahead by this much makes no difference
+			}
+			if a.fence > maxFence {
+				panic("model: bug: the fences outgrow a command")
+			}
+			last = a.fence
+			n.masters[i].fence = a.fence
+		}
+		if current {
+			w.vote(&n, i, c, a.fence)
+		}
+		next(a, n)
+	}
+}
+
+// raise is the second round at one master: it reports the fence, which counts
+// only if it is exactly the one asked for.
+func (s *state) raise(i, c int, fence uint8, w *world) {
+	m, cl := &s.masters[i], &s.clients[c]
+	m.fence = max(m.fence, fence)
+	if cl.phase != acquiring || cl.want != fence || !m.lanes[c].current() {
+		return // nobody waits for this answer any more
+	}
+	if w.anyAck {
+		w.vote(s, i, c, fence)
+	} else {
+		w.vote(s, i, c, m.fence)
+	}
+}
+
+// vote hands a grant to the client. The incarnation probe runs behind it on the
+// same connection, at once or some time later.
+func (w *world) vote(s *state, i, c int, fence uint8) {
+	l := &s.masters[i].lanes[c]
+	l.ack = fence
+	l.vote = pending
+	if !w.probes {
+		s.decide(i, c, w)
+	}
+}
+
+// decide is the probe's answer: a grant counts if this is the memory that gave
+// it, which a restart has made sure of, and not a quarantined one.
+func (s *state) decide(i, c int, w *world) {
+	l := &s.masters[i].lanes[c]
+	l.vote = counted
+	if s.masters[i].quarantined && !(w.countQuarantined && s.clients[c].phase == renewing) {
+		l.vote, l.ack = none, 0
+	}
+}
+
+func (w *world) probe(s *state, i, c int, next func(action, state)) {
+	n := *s
+	n.decide(i, c, w)
+	next(action{verb: probes, client: c, master: i, done: n.masters[i].lanes[c].vote == counted}, n)
+}
+
+// restart takes a master's memory, all of it or, where snapshots are kept, what
+// was written last: then a key is back under the promise of an earlier round, or
+// one that was released is back and nobody's.
+func (w *world) restart(s *state, i int, next func(action, state)) {
+	if s.restarts == 0 {
+		return
+	}
+	n := *s
+	w.beginLife(&n, i)
+	back := n
+	n.masters[i].owner, n.masters[i].fence = free, 0
+	next(action{verb: forgets, master: i}, n)
+	if !w.snapshots {
+		return
+	}
+	for c := range back.clients {
+		if back.clients[c].phase != idle && back.masters[i].lanes[c].current() {
+			back.masters[i].owner = ownerOf(c)
+			next(action{verb: restores, client: c, master: i}, back)
+		}
+	}
+	back.masters[i].owner = orphan
+	next(action{verb: restores, client: nClients, master: i}, back)
+}
+
+// beginLife is what every restart does. Commands under way still arrive: a proxy
+// may keep the connection, and a flush or a promotion does not end it. Votes that
+// the client has counted stay counted; the probe of the others finds another life.
+func (w *world) beginLife(s *state, i int) {
+	if s.restarts != always {
+		s.restarts--
+	}
+	m := &s.masters[i]
+	m.cover = loose
+	for c := range m.lanes {
+		l := &m.lanes[c]
+		if l.vote == pending {
+			l.vote, l.ack = none, 0
+		}
+		for at := 0; w.dropOwed && at < l.len(); {
+			if l.queue[at] == release {
+				l.drop(at)
+			} else {
+				at++
+			}
+		}
+	}
+	if !w.noQuarantine {
+		m.quarantined, m.past = true, s.highest
+		m.earlier = s.open(w)
+	}
+}
+
+// open returns the rounds that a quarantine beginning now must outlast.
+func (s *state) open(w *world) rounds {
+	var r rounds
+	for c := range s.clients {
+		cl := &s.clients[c]
+		if cl.phase.holds() && !cl.over {
+			r |= leaseOf(c)
+		}
+		if (cl.phase == acquiring || cl.phase == renewing && !cl.openOver) && !w.heldOnly {
+			r |= roundOf(c)
+		}
+	}
+	if w.shortQuarantine {
+		return 0
+	}
+	return r
+}
+
+// endQuarantine lets a master vote again, when every round that began before
+// its restart has ended. MaxTTL has passed since: a clock read from now on is
+// past every fence that was committed with the help of the forgotten life.
+func (w *world) endQuarantine(s *state, i int, next func(action, state)) {
+	if !s.masters[i].quarantined || s.masters[i].earlier != 0 {
+		return
+	}
+	n := *s
+	m := &n.masters[i]
+	if w.fences && !w.noClock {
+		n.clock = max(n.clock, m.past+1)
+	}
+	m.quarantined, m.past = false, 0
+	next(action{verb: votesAgain, master: i}, n)
+}

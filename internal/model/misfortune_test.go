@@ -1,0 +1,58 @@
+package model
+
+// What may befall a client.
+
+// sleep stops a holder for longer than its leases last, and no clock of its
+// tells: its lease and its open round have ended, and it carries on.
+func (w *world) sleep(s *state, c int, next func(action, state)) {
+	cl := s.clients[c]
+	open := cl.phase == renewing
+	if !cl.phase.holds() || cl.over && cl.openOver == open || open && !w.oneByOne {
+		return
+	}
+	n := *s
+	n.clients[c].over, n.clients[c].openOver = true, open
+	for i := range n.masters {
+		m := &n.masters[i]
+		if m.owner == ownerOf(c) {
+			m.cover = loose
+			if !w.oneByOne {
+				m.owner = free
+			}
+		}
+		m.earlier &^= leaseOf(c) | roundOf(c)
+	}
+	next(action{verb: sleeps, client: c}, n)
+}
+
+// outlive lets the validity of a lease end while its renewal is undecided, and
+// the client go on with that renewal.
+func (w *world) outlive(s *state, c int, next func(action, state)) {
+	if s.clients[c].phase != renewing || s.clients[c].over {
+		return
+	}
+	n := *s
+	n.clients[c].over = true
+	for i := range n.masters {
+		m := &n.masters[i]
+		if m.owner == ownerOf(c) && m.cover == byLease {
+			m.cover = loose
+		}
+		m.earlier &^= leaseOf(c)
+	}
+	next(action{verb: outlives, client: c}, n)
+}
+
+// crash ends a client without its releases: its keys become nobody's.
+func (w *world) crash(s *state, c int, next func(action, state)) {
+	n := *s
+	n.close(c)
+	for i := range n.masters {
+		m := &n.masters[i]
+		m.lanes[c].queue = [maxRoom]command{}
+		if m.owner == ownerOf(c) {
+			m.owner = orphan
+		}
+	}
+	next(action{verb: dies, client: c}, n)
+}

@@ -1,0 +1,90 @@
+package model
+
+// Renewing a lease: what a holder may do next.
+
+func (w *world) beginRenewal(s *state, c int, next func(action, state)) {
+	n := *s
+	cl := &n.clients[c]
+	cl.phase = renewing
+	cl.doomed, cl.openOver = cl.overtaken, false
+	for i := range n.masters {
+		w.send(&n.masters[i].lanes[c], extend)
+	}
+	next(action{verb: renews, client: c}, n)
+}
+
+// askAgain asks a master once more whose vote failed, in the same round.
+func (w *world) askAgain(s *state, c int, next func(action, state)) {
+	for i := range s.masters {
+		if l := &s.masters[i].lanes[c]; l.vote == none && !l.has(extend) {
+			n := *s
+			w.send(&n.masters[i].lanes[c], extend)
+			if n != *s {
+				next(action{verb: asksAgain, client: c, master: i}, n)
+			}
+		}
+	}
+}
+
+// commitRenewal prolongs the lease, and only then sets the keys that are
+// missing. Any master that has not granted may have answered that it is missing,
+// as late as it likes: where the key is there, a heal does nothing.
+func (w *world) commitRenewal(s *state, c int, next func(action, state)) {
+	if s.granted(c, 0) < majority {
+		return
+	}
+	n := *s
+	cl := &n.clients[c]
+	for i := range n.masters {
+		if l := &n.masters[i].lanes[c]; l.vote == none && !l.has(heal) {
+			w.sendHeal(l, cl.fence)
+		}
+	}
+	if cl.doomed {
+		n.broken = honestLoss
+	}
+	cl.phase, cl.over = holding, cl.openOver
+	cl.openOver, cl.doomed = false, false
+	n.restOn(c)
+	for i := range n.masters {
+		n.forgetRound(&n.masters[i], c)
+	}
+	next(action{verb: prolongs, client: c}, n)
+}
+
+// sendHeal queues a heal in the place of the extension that it answers.
+func (w *world) sendHeal(l *lane, fence uint8) {
+	for i, k := range l.queue {
+		if k == extend {
+			l.queue[i] = heal.with(fence)
+			return
+		}
+	}
+	w.send(l, heal.with(fence))
+}
+
+// giveUpRenewal abandons a renewal; the next counts from its own beginning. What
+// the abandoned one extended lives longer than the lease that it did not prolong.
+func (w *world) giveUpRenewal(s *state, c int, next func(action, state)) {
+	n := *s
+	cl := &n.clients[c]
+	for i := range n.masters {
+		m := &n.masters[i]
+		if m.owner == ownerOf(c) && m.cover == byRound {
+			m.cover = byLease
+		}
+		if cl.over && m.owner == ownerOf(c) {
+			m.cover = loose
+		}
+		m.earlier &^= roundOf(c)
+		if l := &m.lanes[c]; w.healForRetry && l.vote == none && !l.has(heal) {
+			w.sendHeal(l, cl.fence)
+		}
+		if !w.keepVotes {
+			n.forgetRound(m, c)
+		}
+	}
+	cl.phase = holding
+	cl.openOver, cl.doomed = false, false
+	next(action{verb: givesUp, client: c}, n)
+}
