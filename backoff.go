@@ -52,6 +52,9 @@ type retrier struct {
 // that may not end stays at the longest step it has seen, or, where there was
 // none, at the default's.
 func (r *retrier) next() (time.Duration, bool) {
+	if r.schedule == nil {
+		panic("redlock: Options.NewBackOff returned nil")
+	}
 	d := r.schedule.NextBackOff()
 	if d >= 0 {
 		r.longest = max(r.longest, d)

@@ -244,10 +244,12 @@ func (c *Client) masterChanged(i int, before master.State, now master.Status) {
 // Close ends all waits: Lock panics, the other calls return ErrClosed. It ends
 // all leases: their Done closes and their Err is ErrClosed. What is locked and
 // not yet unlocked is not released, since its holder may still be at work: it
-// runs out by itself, and a later Unlock just returns. Close waits for
-// every goroutine of the Client, and for releases under way to be answered,
-// DialTimeout at most; it returns an error only if one would not end by then.
-// Calling it again waits for the first call and returns nil.
+// runs out by itself, and a later Unlock just returns. So do keys that masters
+// keep which have not answered a release: nobody will repeat it. Close waits for
+// every goroutine of the Client, and for releases under way to be answered, about
+// DialTimeout at most; it returns an error if one would not end by then, as a
+// pool's Dial that heeds no context might. Calling it again waits for the first
+// call and returns nil.
 func (c *Client) Close() error {
 	c.mu.Lock()
 	if c.ending {
@@ -267,25 +269,31 @@ func (c *Client) Close() error {
 	for _, t := range c.renewals.Close() {
 		(*Lease)(t.(*task)).end(ErrClosed)
 	}
-	// A reply may be waited for from just now on: hence a little more.
-	limit := time.NewTimer(c.opts.DialTimeout + c.opts.NodeTimeout)
-	defer limit.Stop()
-	// Calls first: they may still have to roll something back.
+	// Calls first: they may still have to roll something back. They are quick,
+	// unless a function of the user's is not.
+	patience := time.NewTimer(c.opts.DialTimeout / 2)
+	defer patience.Stop()
 	select {
 	case <-c.quiet:
-	case <-limit.C:
-		limit.Reset(0)
+	case <-patience.C:
 	}
 	for _, m := range c.masters {
 		m.Close()
 	}
+	// A reply may be waited for from just now on: hence a little more.
+	limit, stop := context.WithTimeout(context.Background(), c.opts.DialTimeout+c.opts.NodeTimeout)
+	defer stop()
 	var err error
 	for i, m := range c.masters {
 		select {
 		case <-m.Done():
-		case <-limit.C:
-			limit.Reset(0)
-			err = fmt.Errorf("redlock: Close: %s: still connecting after %v", c.opts.Names[i], c.opts.DialTimeout)
+			continue
+		default:
+		}
+		select {
+		case <-m.Done():
+		case <-limit.Done():
+			err = fmt.Errorf("redlock: Close: %s: a connection, or the dialling of one, has not ended yet", c.opts.Names[i])
 		}
 	}
 	for _, p := range c.pools {

@@ -299,6 +299,7 @@ func TestCloseLeavesPoolsOpen(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
+			synctest.Wait() // Close cancels a dial that is under way
 			l := c.Locker("a")
 			pass(l)
 			c.Close()

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"strconv"
+	"sync/atomic"
 	"time"
 
 	"github.com/redlock-go/redlock/internal/clock"
@@ -14,11 +15,12 @@ import (
 // LockContext locks l like Lock, but waits no longer than ctx lasts: ctx bounds
 // the wait, not the holding. It returns nil only with the lock.
 //
-// If ctx ends, the error matches ctx.Err and its cause, and wraps the last
-// attempt's *QuorumError: errors.Is(err, ErrHeld) says that somebody held the
-// lock, and if it is false the masters are the reason. No key is left on any
-// master that answers, now or later. If Options.NewBackOff's schedule stops,
-// the error is the last *QuorumError alone. On a closed Client it is ErrClosed.
+// If ctx ends, the error matches ctx.Err and its cause, and wraps what the last
+// attempt found, if there was one: errors.Is(err, ErrHeld) says that somebody
+// held the lock; a *QuorumError without that says what was wrong with which
+// master. No key is left on any master that answers, now or later, as long as
+// the Client is open. If Options.NewBackOff's schedule stops, the error is the
+// last *QuorumError alone. On a closed Client it is ErrClosed.
 func (l *Locker) LockContext(ctx context.Context) error {
 	_, err := l.lock(ctx, false)
 	return err
@@ -41,8 +43,8 @@ func (l *Locker) TryLockContext(ctx context.Context) error {
 // before: then somebody else may have held the lock meanwhile. It is a
 // *QuorumError if too few masters answered within NodeTimeout, and matches
 // ctx.Err if ctx ended first: in both cases the lease lasted, l is unlocked,
-// and the masters that did not answer will be told when they do. On a closed
-// Client it is ErrClosed.
+// and the masters that did not answer will be told when they do, as long as the
+// Client is open. On a closed Client it is ErrClosed.
 func (l *Locker) UnlockContext(ctx context.Context) error {
 	return l.unlock(ctx)
 }
@@ -111,18 +113,23 @@ type wait struct {
 	forever  bool // nothing but Close ends it
 	began    clock.Reading
 	attempts int
+	inside   bool        // the gate is taken
+	lease    *Lease      // acquired, and not yet the Locker's
 	watch    *time.Timer // warns of a long wait
+	over     atomic.Bool // the wait is
 }
 
 // enter waits for the gate.
 func (w *wait) enter(ctx context.Context) error {
 	l, c := w.locker, w.locker.client
 	if ok, _, _ := c.gates.TryEnter(l.key); ok {
+		w.inside = true
 		return nil
 	}
 	w.warn()
 	switch err := c.gates.Enter(ctx, l.key); {
 	case err == nil:
+		w.inside = true
 		return nil
 	case errors.Is(err, gate.ErrClosed):
 		return ErrClosed
@@ -131,43 +138,68 @@ func (w *wait) enter(ctx context.Context) error {
 }
 
 // acquire makes attempts until one succeeds, in the gate.
-func (w *wait) acquire(ctx context.Context) (*Lease, error) {
+func (w *wait) acquire(ctx context.Context) error {
 	l, c := w.locker, w.locker.client
-	s, err := w.attempt(ctx)
+	err := w.attempt(ctx)
 	if err == nil {
-		return s, nil
+		return nil
 	}
 	w.warn()
 	delays := retrier{schedule: c.opts.NewBackOff(), forever: w.forever}
 	for {
 		c.gates.Note(l.key, err)
 		d, more := delays.next()
-		if !more {
-			return nil, w.outcome(ctx, err)
+		if !more || !c.pause(ctx, d) {
+			return w.outcome(ctx, err)
 		}
-		if !c.pause(ctx, d) {
-			return nil, w.outcome(ctx, err)
-		}
-		if s, err = w.attempt(ctx); err == nil {
-			return s, nil
+		if err = w.attempt(ctx); err == nil {
+			return nil
 		}
 	}
 }
 
 // attempt makes one attempt. Its error is a *QuorumError even if ctx or the
 // Client ended it: see outcome.
-func (w *wait) attempt(ctx context.Context) (*Lease, error) {
+func (w *wait) attempt(ctx context.Context) error {
 	l, c := w.locker, w.locker.client
 	w.attempts++
 	start := c.clock()
 	s, err := c.acquire(ctx, l, start)
+	w.lease = s
 	if f := c.opts.Trace.AttemptDone; f != nil {
 		f(ctx, AttemptInfo{Name: l.name, Elapsed: c.clock().Since(start), Err: err})
 	}
 	if f := c.opts.Trace.Acquired; f != nil && err == nil {
 		f(ctx, AcquiredInfo{Name: l.name, Attempts: w.attempts, Waited: c.clock().Since(w.began), Until: s.Until()})
 	}
-	return s, err
+	return err
+}
+
+// hold makes what was acquired the Locker's lease.
+func (w *wait) hold() *Lease {
+	l, s := w.locker, w.lease
+	l.lease.Store(s)
+	// For whoever finds the gate taken from now on: until the unlock, also if
+	// the lease is lost before.
+	l.client.gates.Note(l.key, ErrHeld)
+	w.inside, w.lease = false, nil
+	return s
+}
+
+// end ends the wait. Unless the lock is the caller's now, the gate is left, and
+// what may have been acquired is given back: a function of the user's, in the
+// Trace or the schedule, may have panicked meanwhile.
+func (w *wait) end() {
+	w.over.Store(true)
+	if w.watch != nil {
+		w.watch.Stop()
+	}
+	if w.lease != nil {
+		w.lease.drop()
+	}
+	if w.inside {
+		w.locker.client.gates.Leave(w.locker.key)
+	}
 }
 
 // outcome returns what to tell the caller after a last attempt that ended in
@@ -192,14 +224,14 @@ func (w *wait) warn() {
 	}
 	l, began := w.locker, time.Now()
 	w.watch = time.AfterFunc(warnAfter, func() {
-		l.client.notices.waiting(l.name, began, l.taken(l.client.gates.Last(l.key)))
+		if !l.client.begin() { // Close waits for this
+			return
+		}
+		defer l.client.end()
+		if why := l.taken(l.client.gates.Last(l.key)); !w.over.Load() {
+			l.client.notices.waiting(l.name, began, why)
+		}
 	})
-}
-
-func (w *wait) end() {
-	if w.watch != nil {
-		w.watch.Stop()
-	}
 }
 
 // pause waits for d, and reports whether ctx and the Client have lasted.

@@ -255,6 +255,7 @@ func TestAScheduleThatStops(t *testing.T) {
 		if took := time.Since(start); took != 33*time.Second {
 			t.Errorf("Lock took %v, want 33s: 1 + 2 + 3, then steps of 3s", took)
 		}
+		synctest.Wait() // two of three are enough for Lock
 		if got := ms.Master(0).Count("SET") - before; got != 13 {
 			t.Errorf("Lock made %d attempts, want 13", got)
 		}

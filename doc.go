@@ -78,7 +78,8 @@
 // Options.NodeTimeout to answer. It is decided as soon as the answers that have
 // come decide it. An attempt that fails is undone at once on all masters,
 // whatever they have answered, and undone again on those that did not answer,
-// when they do: no key is left behind. Then the next attempt follows after a
+// when they do: no key is left behind, unless the Client is closed before; then
+// it runs out. Then the next attempt follows after a
 // random delay, Options.NewBackOff. Validity counts from before the first byte
 // was sent, is shortened by the drift, and is judged by the monotonic and the
 // wall clock, and on Linux by the one that counts sleep, whichever says that more

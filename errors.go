@@ -63,7 +63,7 @@ func (e *QuorumError) Error() string {
 	var b strings.Builder
 	b.WriteString("redlock: " + e.Op)
 	if e.Name != "" {
-		fmt.Fprintf(&b, " %q", e.Name)
+		b.WriteString(" " + quote(e.Name))
 	}
 	fmt.Fprintf(&b, ": granted by %d, %d needed", e.Granted, e.Need)
 	separator := " ("
@@ -98,7 +98,11 @@ type endedError struct {
 }
 
 func (e *endedError) Error() string {
-	s := fmt.Sprintf("redlock: %s %q: %s", e.op, e.name, oneLine(context.Cause(e.ctx)))
+	s := "redlock: " + e.op
+	if e.name != "" {
+		s += " " + quote(e.name)
+	}
+	s += ": " + oneLine(context.Cause(e.ctx))
 	if e.last != nil {
 		s += " (" + unprefixed(e.last) + ")"
 	}

@@ -212,6 +212,16 @@ func (s *Lease) endLocked(err error) bool {
 	return true
 }
 
+// drop gives up a lease that never became anybody's.
+func (s *Lease) drop() {
+	s.mu.Lock()
+	if s.endLocked(ErrReleased) {
+		s.client.undo(s.claim)
+	}
+	s.mu.Unlock()
+	s.tell(ErrReleased)
+}
+
 // tell ends the contexts of a lease that has just ended.
 func (s *Lease) tell(err error) {
 	s.mu.Lock()

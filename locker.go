@@ -2,7 +2,6 @@ package redlock
 
 import (
 	"context"
-	"errors"
 	"sync"
 	"sync/atomic"
 
@@ -57,48 +56,51 @@ func (l *Locker) Unlock() {
 }
 
 // Name returns the name that was given to Client.Locker.
-func (l *Locker) Name() string { return l.name }
+func (l *Locker) Name() string {
+	l.open()
+	return l.name
+}
 
 // Lease returns the lease by which l is locked, or nil if it is not. Ask for it
 // between locking and unlocking: it stays the holder's own when others lock l
 // afterwards.
-func (l *Locker) Lease() *Lease { return l.lease.Load() }
+func (l *Locker) Lease() *Lease {
+	l.open()
+	return l.lease.Load()
+}
 
 // lock waits for the gate of the name and then acquires the lock. On a schedule
 // that stops it gives up unless forever.
 func (l *Locker) lock(ctx context.Context, forever bool) (*Lease, error) {
 	c := l.open()
-	if ctx.Err() != nil {
-		return nil, &endedError{op: opAcquire, name: l.name, ctx: ctx}
-	}
 	if !c.begin() {
 		return nil, ErrClosed
 	}
 	defer c.end()
+	if ctx.Err() != nil {
+		return nil, &endedError{op: opAcquire, name: l.name, ctx: ctx}
+	}
 	w := &wait{locker: l, forever: forever, began: c.clock()}
 	defer w.end()
 	if err := w.enter(ctx); err != nil {
 		return nil, err
 	}
-	s, err := w.acquire(ctx)
-	if err != nil {
-		c.gates.Leave(l.key)
+	if err := w.acquire(ctx); err != nil {
 		return nil, err
 	}
-	l.hold(s)
-	return s, nil
+	return w.hold(), nil
 }
 
 // tryLock makes one attempt.
 func (l *Locker) tryLock(ctx context.Context) error {
 	c := l.open()
-	if ctx.Err() != nil {
-		return &endedError{op: opAcquire, name: l.name, ctx: ctx}
-	}
 	if !c.begin() {
 		return ErrClosed
 	}
 	defer c.end()
+	if ctx.Err() != nil {
+		return &endedError{op: opAcquire, name: l.name, ctx: ctx}
+	}
 	ok, note, err := c.gates.TryEnter(l.key)
 	if err != nil {
 		return ErrClosed
@@ -106,22 +108,13 @@ func (l *Locker) tryLock(ctx context.Context) error {
 	if !ok {
 		return l.taken(note)
 	}
-	w := &wait{locker: l, began: c.clock()}
-	s, err := w.attempt(ctx)
-	if err != nil {
-		c.gates.Leave(l.key)
+	w := &wait{locker: l, inside: true, began: c.clock()}
+	defer w.end()
+	if err := w.attempt(ctx); err != nil {
 		return w.outcome(ctx, err)
 	}
-	l.hold(s)
+	w.hold()
 	return nil
-}
-
-// hold makes s the lease of l, whose gate the caller is in.
-func (l *Locker) hold(s *Lease) {
-	l.lease.Store(s)
-	// For whoever finds the gate taken from now on: until the unlock, also if
-	// the lease is lost before.
-	l.client.gates.Note(l.key, ErrHeld)
 }
 
 // unlock ends the lease, releases the lock on all masters and leaves the gate.
@@ -137,6 +130,7 @@ func (l *Locker) unlock(ctx context.Context) error {
 // leave releases the lease s, which is l's no longer, and leaves the gate.
 func (l *Locker) leave(ctx context.Context, s *Lease) error {
 	c := l.client
+	c.gates.Note(l.key, nil) // it is not ours any more that is held
 	defer c.gates.Leave(l.key)
 	if !c.begin() {
 		return ErrClosed
@@ -149,10 +143,7 @@ func (l *Locker) leave(ctx context.Context, s *Lease) error {
 // the word that it left there.
 func (l *Locker) taken(note error) error {
 	if note == nil {
-		note = l.client.unasked(opAcquire, l.name)
-	}
-	if errors.Is(note, ErrHeld) {
-		return ErrHeld
+		return l.client.unasked(opAcquire, l.name)
 	}
 	return note
 }

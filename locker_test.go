@@ -346,21 +346,6 @@ func TestAFailedAttemptLeavesNoKey(t *testing.T) {
 			},
 			want: "no quorum",
 		},
-		{
-			name: "a server that answers errors for a while",
-			fault: func(ms *redlocktest.Masters) {
-				for i := range 3 {
-					ms.Master(i).Fail("BUSY Redis is busy running a script")
-				}
-			},
-			mend: func(ms *redlocktest.Masters) {
-				time.Sleep(5 * time.Second)
-				for i := range 3 {
-					ms.Master(i).Fail("")
-				}
-			},
-			want: "no quorum",
-		},
 	} {
 		t.Run(row.name, func(t *testing.T) {
 			bubble(t, 5, func(t *testing.T, ms *redlocktest.Masters) {
@@ -400,6 +385,96 @@ func TestAReleaseIsOwedUntilItsMasterAnswers(t *testing.T) {
 		time.Sleep(15 * time.Second)
 		wantFree(t, ms, "a")
 	})
+}
+
+func TestAReleaseThatWasAnsweredByAnErrorIsOwed(t *testing.T) {
+	bubble(t, 5, func(t *testing.T, ms *redlocktest.Masters) {
+		opts := &redlock.Options{LockOptions: redlock.LockOptions{TTL: time.Hour}}
+		l := connected(t, ms, opts).Locker("a")
+		l.Lock()
+		synctest.Wait()
+		for i := range 3 {
+			ms.Master(i).Fail("BUSY Redis is busy running a script")
+		}
+		l.Unlock()
+		time.Sleep(time.Minute)
+		if got := len(holders(ms, "a")); got != 3 {
+			t.Fatalf("%d masters keep the key, want the three that answer errors", got)
+		}
+		for i := range 3 {
+			ms.Master(i).Fail("")
+		}
+		time.Sleep(1500 * time.Millisecond)
+		wantFree(t, ms, "a")
+	})
+}
+
+func TestScriptsThatWereFlushedAreLoadedAgain(t *testing.T) {
+	bubble(t, 3, func(t *testing.T, ms *redlocktest.Masters) {
+		c := connected(t, ms, &redlock.Options{LockOptions: redlock.LockOptions{TTL: time.Hour}})
+		l := c.Locker("a")
+		l.Lock()
+		synctest.Wait()
+		for i := range 3 {
+			conn := ms.Pools()[i].Get()
+			if _, err := conn.Do("SCRIPT", "FLUSH"); err != nil {
+				t.Fatal(err)
+			}
+			conn.Close()
+		}
+		if err := l.UnlockContext(t.Context()); err != nil {
+			t.Errorf("UnlockContext after SCRIPT FLUSH = %v", err)
+		}
+		wantFree(t, ms, "a")
+	})
+}
+
+func TestAPanicInTheUsersFunctionsFreesTheLock(t *testing.T) {
+	for _, row := range []struct {
+		name string
+		opts func() *redlock.Options
+		held bool
+	}{
+		{name: "Acquired", opts: func() *redlock.Options {
+			return &redlock.Options{Trace: &redlock.Trace{Acquired: func(context.Context, redlock.AcquiredInfo) { panic("mine") }}}
+		}},
+		{name: "AttemptDone", opts: func() *redlock.Options {
+			return &redlock.Options{Trace: &redlock.Trace{AttemptDone: func(context.Context, redlock.AttemptInfo) { panic("mine") }}}
+		}},
+		{name: "NewBackOff", held: true, opts: func() *redlock.Options {
+			return &redlock.Options{NewBackOff: func() redlock.BackOff { panic("mine") }}
+		}},
+		{name: "a nil BackOff", held: true, opts: func() *redlock.Options {
+			return &redlock.Options{NewBackOff: func() redlock.BackOff { return nil }}
+		}},
+	} {
+		t.Run(row.name, func(t *testing.T) {
+			bubble(t, 3, func(t *testing.T, ms *redlocktest.Masters) {
+				l := connected(t, ms, row.opts()).Locker("a")
+				if row.held {
+					hold(ms, "a", 0, 1, 2)
+				}
+				for _, lock := range []func(){l.Lock, func() { l.TryLock() }} {
+					func() {
+						defer func() { recover() }()
+						lock()
+					}()
+				}
+				for i := range 3 {
+					if row.held {
+						ms.Master(i).Del("a")
+					}
+				}
+				wantFree(t, ms, "a")
+				func() {
+					defer func() { recover() }()
+					if err := l.TryLockContext(t.Context()); err != nil {
+						t.Errorf("TryLockContext after a panic = %v, want the gate to be free", err)
+					}
+				}()
+			})
+		})
+	}
 }
 
 func TestAMasterThatNeverGotTheSetIsOwedNothing(t *testing.T) {
@@ -508,6 +583,10 @@ func TestMisuseDies(t *testing.T) {
 		{"zero Locker", func(c *redlock.Client) { new(redlock.Locker).Lock() },
 			"redlock: use of a zero Locker; Client.Locker makes one that can be used"},
 		{"zero Locker, unlock", func(c *redlock.Client) { new(redlock.Locker).Unlock() },
+			"redlock: use of a zero Locker; Client.Locker makes one that can be used"},
+		{"zero Locker, name", func(c *redlock.Client) { new(redlock.Locker).Name() },
+			"redlock: use of a zero Locker; Client.Locker makes one that can be used"},
+		{"zero Locker, lease", func(c *redlock.Client) { new(redlock.Locker).Lease() },
 			"redlock: use of a zero Locker; Client.Locker makes one that can be used"},
 		{"zero Locker, try", func(c *redlock.Client) { new(redlock.Locker).TryLock() },
 			"redlock: use of a zero Locker; Client.Locker makes one that can be used"},

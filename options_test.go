@@ -138,7 +138,9 @@ func TestOpenJudgesURLs(t *testing.T) {
 		{[]string{"redis://x:s3cr3t@h:1/a"}, "URL 1: the database is not a number"},
 		{[]string{"redis://h:1/-1"}, "URL 1: the database is not a number"},
 		{[]string{"redis://h:1/1?db=2"}, "URL 1: two databases"},
-		{[]string{"redis://h:1?password=s3cr3t"}, `URL 1: unknown parameter "password"`},
+		{[]string{"redis://h:1?password=s3cr3t"}, "URL 1: unknown parameter, only db is known"},
+		{[]string{"redis://user:12?s3cr3t@h:6379"}, "URL 1: unknown parameter"},
+		{[]string{"redis://user:12#s3cr3t@h:6379"}, "URL 1: a # that is not written %23"},
 		{[]string{"unix://run/a.sock"}, "URL 1: a unix URL needs an absolute path"},
 	} {
 		c, err := redlock.Open(row.urls, &redlock.Options{Logger: quiet()})

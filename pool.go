@@ -3,6 +3,7 @@ package redlock
 import (
 	"context"
 	"crypto/tls"
+	"errors"
 	"fmt"
 	"net"
 	"net/url"
@@ -30,13 +31,17 @@ func parseTarget(raw string) (target, error) {
 	if !strings.Contains(raw, "://") {
 		host, port, err := net.SplitHostPort(raw)
 		if err != nil || host == "" || port == "" || strings.Contains(raw, "@") {
-			return target{}, fmt.Errorf("neither a URL nor host:port")
+			return target{}, errors.New("neither a URL nor host:port")
 		}
 		return target{network: "tcp", address: raw}, nil
 	}
 	u, err := url.Parse(raw)
 	if err != nil {
-		return target{}, fmt.Errorf("not a valid URL")
+		return target{}, errors.New("not a valid URL")
+	}
+	if u.Fragment != "" || strings.HasSuffix(raw, "#") {
+		// Most likely the rest of a password that was not escaped.
+		return target{}, errors.New("a # that is not written %23")
 	}
 	t := target{network: "tcp", tls: u.Scheme == "rediss"}
 	if u.User != nil {
@@ -44,7 +49,7 @@ func parseTarget(raw string) (target, error) {
 		if !ok {
 			// redis-cli takes a lone user name for the password, other clients
 			// for the user.
-			return target{}, fmt.Errorf("a user without a password: write :password@ or user:password@")
+			return target{}, errors.New("a user without a password: write :password@ or user:password@")
 		}
 		t.username, t.password = u.User.Username(), password
 	}
@@ -52,7 +57,7 @@ func parseTarget(raw string) (target, error) {
 	switch u.Scheme {
 	case "redis", "rediss":
 		if u.Hostname() == "" {
-			return target{}, fmt.Errorf("no host")
+			return target{}, errors.New("no host")
 		}
 		port := u.Port()
 		if port == "" {
@@ -61,11 +66,11 @@ func parseTarget(raw string) (target, error) {
 		t.address = net.JoinHostPort(u.Hostname(), port)
 	case "unix":
 		if u.Host != "" || u.Path == "" {
-			return target{}, fmt.Errorf("a unix URL needs an absolute path, as in unix:///run/redis.sock")
+			return target{}, errors.New("a unix URL needs an absolute path, as in unix:///run/redis.sock")
 		}
 		t.network, t.address, db = "unix", u.Path, ""
 	default:
-		return target{}, fmt.Errorf("unknown scheme, want redis, rediss or unix")
+		return target{}, errors.New("unknown scheme, want redis, rediss or unix")
 	}
 	return t, t.setDB(db, u.Query())
 }
@@ -75,10 +80,10 @@ func (t *target) setDB(path string, query url.Values) error {
 	db := path
 	for key := range query {
 		if key != "db" {
-			return fmt.Errorf("unknown parameter %q", key)
+			return errors.New("unknown parameter, only db is known")
 		}
 		if path != "" {
-			return fmt.Errorf("two databases")
+			return errors.New("two databases")
 		}
 		db = query.Get(key)
 	}
@@ -87,7 +92,7 @@ func (t *target) setDB(path string, query url.Values) error {
 	}
 	n, err := strconv.ParseUint(db, 10, 31)
 	if err != nil {
-		return fmt.Errorf("the database is not a number")
+		return errors.New("the database is not a number")
 	}
 	t.db = int(n)
 	return nil

@@ -1,9 +1,11 @@
 // Command redlock shows and uses distributed locks over independent Redis masters.
 //
+//	redlock run     run a command while holding a lock
 //	redlock demo    count in one file from four processes, without a lock and with one
 //
 // It exits with status 0 if all went well, 1 if it failed, 2 if it was called wrongly,
-// and 130 if it was interrupted. Errors go to standard error as "redlock: error: …".
+// and 130 if it was interrupted; redlock run exits with its command's status, or with one
+// that its help lists. Errors go to standard error as "redlock: error: …".
 package main
 
 import (
@@ -31,6 +33,10 @@ const (
 const moduleURL = "github.com/redlock-go/redlock"
 
 func main() {
+	if len(os.Args) > 1 && os.Args[1] == runCommandName {
+		// It listens by itself: its signals are its command's.
+		os.Exit(run(context.Background(), os.Args, os.Stdin, os.Stdout, os.Stderr))
+	}
 	// The first signal asks everything to end in order; once it has come, stop lets a
 	// second one kill the process, for those whose patience ends before our clean-up.
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
@@ -40,18 +46,21 @@ func main() {
 
 // run is main without the process around it: it executes args and returns the exit status.
 func run(ctx context.Context, args []string, in io.Reader, out, errOut io.Writer) int {
-	err := rootCommand(in, out, errOut).Run(ctx, args)
+	args, command := cutCommand(args)
+	err := rootCommand(in, out, errOut, command).Run(ctx, args)
 	return report(ctx, err, errOut)
 }
 
 // rootCommand returns the command tree. Each subcommand lives in a file of its own name.
-func rootCommand(in io.Reader, out, errOut io.Writer) *cli.Command {
+// command is what cutCommand has cut off.
+func rootCommand(in io.Reader, out, errOut io.Writer, command []string) *cli.Command {
 	return &cli.Command{
 		Name:  "redlock",
 		Usage: "distributed locks over independent Redis masters",
 		Description: "New here? `redlock demo` needs no Redis and shows in seconds what the lock is for.\n" +
-			"Exit status: 0 success, 1 failure, 2 wrong usage, 130 interrupted.",
-		Commands:     []*cli.Command{demoCommand(), demoWorkerCommand()},
+			"Exit status: 0 success, 1 failure, 2 wrong usage, 130 interrupted; `redlock run --help`\n" +
+			"lists its own.",
+		Commands:     []*cli.Command{runCommand(command), demoCommand(), demoWorkerCommand()},
 		Reader:       in,
 		Writer:       out,
 		ErrWriter:    errOut,
@@ -87,6 +96,22 @@ type hintedError struct {
 func (e *hintedError) Error() string { return e.err.Error() }
 func (e *hintedError) Unwrap() error { return e.err }
 
+// A statusError chooses the exit status itself. Without an error there is nothing to print:
+// the status is that of a command which has said what there is to say.
+type statusError struct {
+	status int
+	err    error
+}
+
+func (e *statusError) Error() string {
+	if e.err == nil {
+		return fmt.Sprintf("exit status %d", e.status)
+	}
+	return e.err.Error()
+}
+
+func (e *statusError) Unwrap() error { return e.err }
+
 // withHint returns err with advice, which report prints on a line of its own.
 func withHint(err error, hint string) error { return &hintedError{err, hint} }
 
@@ -118,6 +143,10 @@ func report(ctx context.Context, err error, errOut io.Writer) int {
 	if err == nil {
 		return exitOK
 	}
+	status := (*statusError)(nil)
+	if errors.As(err, &status) && status.err == nil {
+		return status.status
+	}
 	if ctx.Err() != nil {
 		// Whatever failed after the signal failed because of it.
 		fmt.Fprintln(errOut, "redlock: error: interrupted")
@@ -126,6 +155,9 @@ func report(ctx context.Context, err error, errOut io.Writer) int {
 	fmt.Fprintf(errOut, "redlock: error: %s\n", strings.TrimPrefix(err.Error(), "redlock: "))
 	if hinted := (*hintedError)(nil); errors.As(err, &hinted) {
 		fmt.Fprintf(errOut, "redlock: hint: %s\n", hinted.hint)
+	}
+	if status != nil {
+		return status.status
 	}
 	// An error of the cli package itself is about help for what does not exist. It is told
 	// by its method; looked for by errors.As, a worker's *exec.ExitError would pass for one.

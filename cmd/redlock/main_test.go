@@ -11,8 +11,15 @@ import (
 )
 
 // TestMain lets the test binary be the demo's worker: the demo re-executes whatever
-// executable it is in.
+// executable it is in. It also lets it be `redlock run`, which is about processes, and what
+// that runs.
 func TestMain(m *testing.M) {
+	if len(os.Args) > 1 && os.Args[1] == runCommandName {
+		main()
+	}
+	if len(os.Args) > 2 && os.Args[1] == runChildName {
+		os.Exit(runChild(os.Args[2], os.Args[3:]))
+	}
 	if len(os.Args) > 1 && os.Args[1] == workerCommandName {
 		os.Exit(run(context.Background(), os.Args, os.Stdin, os.Stdout, os.Stderr))
 	}
@@ -37,6 +44,22 @@ func TestExitStatusAndFirstLine(t *testing.T) {
 		{"unknown flag", []string{"demo", "--frob"}, exitUsage, "", "redlock: error: flag provided but not defined"},
 		{"stray argument", []string{"demo", "redis://:s3kret@h:1"}, exitUsage, "", "redlock: error: demo takes no arguments"},
 		{"bad masters", []string{"demo", "--masters", "redis://:s3kret@h:1,nix"}, exitUsage, "", "redlock: error: master 2 of 2 in --masters is neither"},
+		{"help for run", []string{"run", "--help"}, exitOK, "121  the lease was lost", ""},
+		{"run without --", []string{"run", "n", "true"}, exitUsage, "", "redlock: error: run needs a -- before"},
+		{"run without --, with the command's flag", []string{"run", "n", "ls", "-l"}, exitUsage, "", "redlock: error: flag provided but not defined: -l\nredlock: hint: redlock run NAME --"},
+		{"run without a name", []string{"run", "--", "true"}, exitUsage, "", "redlock: error: run needs the NAME"},
+		{"run with two names", []string{"run", "n", "s3kret", "--", "true"}, exitUsage, "", "redlock: error: run takes one NAME"},
+		{"run with a URL for a name", []string{"run", "redis://:s3kret@h:1", "--", "true"}, exitUsage, "", "redlock: error: a URL is not the name"},
+		{"run without a command", []string{"run", "n", "--"}, exitUsage, "", "redlock: error: run needs a COMMAND"},
+		{"run without masters", []string{"run", "n", "--", "true"}, exitUsage, "", "redlock: error: run needs the masters"},
+		{"run of a lock called help", []string{"run", "help", "--", "true"}, exitUsage, "", "redlock: error: run needs the masters"},
+		{"run with a bad TTL", []string{"run", "--ttl", "0", "n", "--", "true"}, exitUsage, "", "redlock: error: --ttl is 0s, want"},
+		{"run with too short a TTL", []string{"run", "--masters", "h:1", "--ttl", "20ms", "n", "--", "echo"}, exitUsage, "", "redlock: error: LockOptions.TTL"},
+		{"run with a bad wait", []string{"run", "--wait", "-1s", "n", "--", "true"}, exitUsage, "", "redlock: error: --wait is -1s, want"},
+		{"run with a reserved name", []string{"run", "--masters", "h:1", "redlock:n", "--", "echo"}, exitUsage, "", "redlock: error: the key"},
+		{"run with bad masters", []string{"run", "--masters", "redis://:s3kret@h:1,nix", "n", "--", "true"}, exitUsage, "", "redlock: error: master 2 of 2 in --masters is neither"},
+		{"run of what is not there", []string{"run", "--masters", "h:1", "n", "--", "/nix/nix"}, exitNotFound, "", "redlock: error: "},
+		{"run of what cannot be run", []string{"run", "--masters", "h:1", "n", "--", os.TempDir()}, exitCannotExec, "", "redlock: error: "},
 		{"a worker by hand", []string{workerCommandName}, exitUsage, "", "redlock: error: demo-worker is started by"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {

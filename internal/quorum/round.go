@@ -38,8 +38,9 @@ type Vote struct {
 func (v Vote) Granted() bool { return v.In && v.Err == nil && v.Value > 0 }
 
 // Ask sends one command to all masters. A master that has not answered within
-// timeout has failed; while its first connection is under way it is given until
-// that stands, and timeout more.
+// timeout has failed. While its first connection is under way it is given until
+// that stands, and timeout more; not for a release, which nobody should wait for
+// and which reaches it all the same.
 func Ask(masters []*master.Master, kind master.Kind, claim *master.Claim, timeout time.Duration) *Round {
 	n := len(masters)
 	r := &Round{
@@ -51,7 +52,7 @@ func Ask(masters []*master.Master, kind master.Kind, claim *master.Claim, timeou
 		reached: make(chan struct{}, 1),
 	}
 	for i, m := range masters {
-		if m.Connecting() {
+		if kind != master.Release && m.Connecting() {
 			r.grace |= 1 << i
 		}
 	}
