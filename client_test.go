@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -274,8 +275,9 @@ func TestCloseIsBoundedByDialTimeout(t *testing.T) {
 
 func TestADialThatHeedsNoContextDoesNotHoldUpClose(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		release := make(chan struct{})
+		release, dials := make(chan struct{}), atomic.Int32{}
 		pool := &redis.Pool{Dial: func() (redis.Conn, error) {
+			dials.Add(1)
 			<-release
 			return nil, errors.New("too late")
 		}}
@@ -283,9 +285,16 @@ func TestADialThatHeedsNoContextDoesNotHoldUpClose(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		synctest.Wait()
-		if err := c.Close(); err != nil {
-			t.Errorf("Close = %v", err)
+		time.Sleep(time.Hour)
+		if n := dials.Load(); n != 1 {
+			t.Errorf("%d dials hang, want no second one beside the first", n)
+		}
+		start := time.Now()
+		if err := c.Close(); err == nil || !strings.Contains(err.Error(), "master 1") {
+			t.Errorf("Close = %v, want an error that names the master whose dial goes on", err)
+		}
+		if took := time.Since(start); took > 1100*time.Millisecond {
+			t.Errorf("Close took %v, want about DialTimeout", took)
 		}
 		close(release)
 	})

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"runtime"
 	"slices"
 	"strings"
 	"sync"
@@ -717,5 +718,44 @@ func TestAKeyOfAnotherTypeIsHeldAndStays(t *testing.T) {
 		if got := ms.Master(0).Keys(); !slices.Equal(got, []string{"a"}) {
 			t.Errorf("keys = %q, want the hash still there", got)
 		}
+	})
+}
+
+func TestNothingLeaksThroughAThousandFreezes(t *testing.T) {
+	bubble(t, 3, func(t *testing.T, ms *redlocktest.Masters) {
+		pools := ms.Pools()
+		c, err := redlock.New(pools, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer c.Close()
+		l := c.Locker("a")
+		cycle := func() {
+			ms.Master(0).Freeze()
+			ms.Master(1).Freeze()
+			l.TryLock() // commands, and releases, for the frozen
+			time.Sleep(1500 * time.Millisecond)
+			ms.Master(0).Thaw()
+			ms.Master(1).Thaw()
+			time.Sleep(12 * time.Second) // releases are repeated for so long
+		}
+		for range 3 {
+			cycle()
+		}
+		before := runtime.NumGoroutine()
+		for range 1000 {
+			cycle()
+		}
+		synctest.Wait()
+		if after := runtime.NumGoroutine(); after > before {
+			t.Errorf("%d goroutines, then %d", before, after)
+		}
+		for i, p := range pools {
+			if n := p.ActiveCount(); n > 2 {
+				t.Errorf("pool %d has %d connections, want 2 at most", i, n)
+			}
+		}
+		pass(l)
+		wantFree(t, ms, "a")
 	})
 }

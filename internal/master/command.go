@@ -62,9 +62,11 @@ func (k Kind) String() string {
 // A Claim is one acquisition's stake in a key: the token that it writes there,
 // and at which masters that token may stand. It is shared by all masters.
 type Claim struct {
-	name            string // immutable; the key
-	key, token, ttl any    // immutable; boxed once here, not once per master by redigo
-	written         atomic.Uint64
+	name            string        // immutable; the key
+	key, token, ttl any           // immutable; boxed once here, not once per master by redigo
+	admitted        atomic.Uint64 // masters whose queue took a SET
+	written         atomic.Uint64 // masters that a SET was written to
+	adrift          atomic.Uint64 // masters whose connection was lost with the SET unanswered
 }
 
 // MaxMasters is how many masters a Claim can keep track of.
@@ -78,11 +80,11 @@ func NewClaim(key, token string, ttl time.Duration) *Claim {
 // Token returns the claim's token.
 func (c *Claim) Token() string { return c.token.(string) }
 
-// wrote notes that a command which may put the token there goes out to a master.
-func (c *Claim) wrote(index int) { c.written.Or(1 << index) }
-
 // mayStandAt reports whether a master may hold the token, now or later.
-func (c *Claim) mayStandAt(index int) bool { return c.written.Load()&(1<<index) != 0 }
+func (c *Claim) mayStandAt(index int) bool { return has(&c.written, index) }
+
+func mark(masters *atomic.Uint64, index int)     { masters.Or(1 << index) }
+func has(masters *atomic.Uint64, index int) bool { return masters.Load()&(1<<index) != 0 }
 
 // An Answer is what a master replied to one command.
 type Answer struct {

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net"
 	"os"
+	"runtime"
 	"strings"
 	"time"
 
@@ -26,14 +27,16 @@ func (m *Master) supervise() {
 	redial := m.cfg.Redial()
 	for {
 		conn, p, err := m.connect()
-		if err == nil && m.isClosed() {
-			conn.Close()
-		} else if err == nil {
-			redial = m.cfg.Redial()
+		if err == nil {
+			began := time.Now()
 			m.up(p)
 			err = m.serve(conn)
 			p.broken = !errors.Is(err, errStopped)
 			m.last = p
+			// A server that hangs up on us at once is not to be dialled at once.
+			if time.Since(began) >= steady {
+				redial = m.cfg.Redial()
+			}
 		}
 		if m.isClosed() {
 			m.abandon(ErrClosed)
@@ -42,10 +45,15 @@ func (m *Master) supervise() {
 		m.become(Down, err)
 		m.abandon(err)
 		if !m.pause(redial.NextBackOff()) {
+			m.awaitDial()
 			return
 		}
 	}
 }
+
+// steady is how long a connection must have stood for the next dial to begin a
+// schedule of its own.
+const steady = time.Second
 
 func (m *Master) isClosed() bool {
 	select {
@@ -81,49 +89,55 @@ func (m *Master) up(p peer) {
 	m.become(Up, nil)
 }
 
+// A dialled is what came of dialling.
+type dialled struct {
+	conn redis.Conn
+	peer peer
+	err  error
+}
+
 // connect borrows a connection and makes it ready, within DialTimeout. It is
-// done in a goroutine of its own since a pool's Dial might not heed a context:
-// then that goroutine ends when Dial does, and closes what it got.
+// done in a goroutine of its own, since a pool's Dial might not heed a context.
+// Such a goroutine is waited for, by the next connect or before the end: a
+// second one, and a third, would hang just as well.
 func (m *Master) connect() (redis.Conn, peer, error) {
-	type result struct {
-		conn redis.Conn
-		peer peer
-		err  error
-	}
 	ctx, cancel := context.WithTimeout(context.Background(), m.cfg.DialTimeout)
 	defer cancel()
-	results, gone := make(chan result), make(chan struct{})
-	defer close(gone)
-	last := m.last
-	go func() {
-		var r result
-		if r.conn, r.err = m.borrow(ctx); r.err == nil {
-			if r.peer, r.err = hello(ctx, r.conn, last); r.err != nil {
-				discard(r.conn)
+	if m.dialling == nil {
+		results, last := make(chan dialled, 1), m.last
+		m.dialling = results
+		go func() {
+			var d dialled
+			if d.conn, d.err = m.borrow(ctx); d.err == nil {
+				if d.peer, d.err = hello(ctx, d.conn, last); d.err != nil {
+					discard(d.conn)
+				}
 			}
-		}
-		select {
-		case results <- r:
-		case <-gone:
-			if r.err == nil {
-				r.conn.Close()
-			}
-		}
-	}()
-	limit := time.NewTimer(m.cfg.DialTimeout)
-	defer limit.Stop()
-	for closing := m.closing; ; {
-		select {
-		case r := <-results:
-			return r.conn, r.peer, m.dialError(r.err)
-		case <-limit.C:
-			return nil, peer{}, m.dialError(context.DeadlineExceeded)
-		case <-closing:
-			// Not without that goroutine, if it can be had.
-			closing = nil
-			cancel()
-		}
+			results <- d
+		}()
 	}
+	select {
+	case d := <-m.dialling:
+		m.dialling = nil
+		return d.conn, d.peer, m.dialError(d.err)
+	case <-ctx.Done():
+		return nil, peer{}, m.dialError(ctx.Err())
+	case <-m.closing:
+		cancel()
+	}
+	m.awaitDial()
+	return nil, peer{}, ErrClosed
+}
+
+// awaitDial waits for a dial whose result is not wanted any more.
+func (m *Master) awaitDial() {
+	if m.dialling == nil {
+		return
+	}
+	if d := <-m.dialling; d.err == nil {
+		d.conn.Close()
+	}
+	m.dialling = nil
 }
 
 // borrow gets a connection from the pool. redigo's GetContext panics, with a
@@ -150,6 +164,7 @@ func (m *Master) borrow(ctx context.Context) (conn redis.Conn, err error) {
 func hello(ctx context.Context, conn redis.Conn, last peer) (p peer, err error) {
 	// An empty Do does nothing, except to say whether time-outs are to be had.
 	if _, err := redis.DoWithTimeout(conn, time.Second, ""); err != nil {
+		conn.Close() // sever could not
 		return p, err
 	}
 	conn.Send("SCRIPT", "LOAD", batchScript)
@@ -209,16 +224,30 @@ func discard(conn redis.Conn) {
 // socket. What redigo still finds in its buffer before it fails is finite.
 func sever(conn redis.Conn) {
 	for conn.Err() == nil {
-		if _, err := redis.ReceiveWithTimeout(conn, -time.Second); err != nil && !isReply(err) {
-			return
-		}
+		receiveWithin(conn, -time.Second)
 	}
 }
 
 // receive reads a reply before ctx's deadline.
 func receive(ctx context.Context, conn redis.Conn) (any, error) {
 	deadline, _ := ctx.Deadline()
-	return redis.ReceiveWithTimeout(conn, max(time.Until(deadline), time.Nanosecond))
+	return receiveWithin(conn, max(time.Until(deadline), time.Nanosecond))
+}
+
+var errTooLarge = errors.New("a reply too large to read")
+
+// receiveWithin reads a reply. Redigo panics, in make, at an array of 10¹⁸
+// elements; that is the server's fault, not the program's.
+func receiveWithin(conn redis.Conn, timeout time.Duration) (reply any, err error) {
+	defer func() {
+		if p := recover(); p != nil {
+			if e, ok := p.(runtime.Error); !ok || !strings.Contains(e.Error(), "makeslice") {
+				panic(p)
+			}
+			reply, err = nil, errTooLarge
+		}
+	}()
+	return redis.ReceiveWithTimeout(conn, timeout)
 }
 
 // infoField returns a field of INFO's reply.

@@ -136,7 +136,6 @@ var (
 
 // read hands replies back, in order, until the link is dead.
 func (l *link) read() {
-	defer l.recoverFromReply()
 	for {
 		select {
 		case <-l.dead:
@@ -154,8 +153,12 @@ func (l *link) read() {
 // receive reads the reply to it, or to the batch that begins with it, and tells
 // the askers. It reports whether the connection is still good.
 func (l *link) receive(it item) bool {
-	reply, err := redis.ReceiveWithTimeout(l.conn, l.m.patience(it))
+	reply, err := receiveWithin(l.conn, l.m.patience(it))
 	switch {
+	case err == errTooLarge:
+		l.die(err)
+		sever(l.conn)
+		return false
 	case err != nil && !isReply(err):
 		l.die(noReply(err))
 		return false
@@ -194,18 +197,6 @@ func (l *link) garbled(k Kind, reply any) bool {
 	l.die(fmt.Errorf("unexpected reply of type %T to %v", reply, k))
 	sever(l.conn)
 	return false
-}
-
-// recoverFromReply treats a reply that redigo cannot hold as a broken
-// connection: a length of 10¹⁸ in front of an array makes it panic.
-func (l *link) recoverFromReply() {
-	if p := recover(); p != nil {
-		if _, isRuntime := p.(runtime.Error); !isRuntime || !strings.Contains(fmt.Sprint(p), "makeslice") {
-			panic(p)
-		}
-		l.die(errors.New("a reply too large to read"))
-		sever(l.conn)
-	}
 }
 
 // patience returns how long the oldest command's reply is still waited for.

@@ -22,9 +22,9 @@ import (
 	"github.com/gomodule/redigo/redis"
 )
 
-// Queue bounds: a SET is refused while limit commands and owed releases are
-// outstanding. A release is never refused: each belongs to a SET that was let
-// in, so the releases are bounded by the SETs.
+// Queue bounds: commands are refused while limit of them and owed releases are
+// outstanding, but not the release of a SET that was let in: it has its place
+// since then. So the queue is bounded by twice the limit and the locks held.
 const limit = 1 << 14
 
 // Heartbeat is how often an idle connection is tried, and owed releases that
@@ -96,7 +96,9 @@ type Master struct {
 	// Until then a connection that we have lost may still speak: see echoes.
 	haunted time.Time
 
-	last peer // the last connection as the server knew it; the supervisor's own
+	// The supervisor's own:
+	last     peer         // the last connection as the server knew it
+	dialling chan dialled // cap 1: what comes of the dial under way, if there is one
 }
 
 // An item is one command on its way.
@@ -142,23 +144,28 @@ func (m *Master) Connecting() bool { return m.Status().State == Connecting }
 func (m *Master) Ask(kind Kind, claim *Claim, asker Asker) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if err := m.admitLocked(kind); err != nil {
+	if err := m.admitLocked(kind, claim); err != nil {
 		if kind == Release && claim.mayStandAt(m.cfg.Index) && !m.closed {
 			m.owed = append(m.owed, &debt{claim: claim})
 		}
 		return err
 	}
+	if kind == Set {
+		mark(&claim.admitted, m.cfg.Index)
+	}
 	m.pushLocked(item{kind: kind, claim: claim, asker: asker})
 	return nil
 }
 
-func (m *Master) admitLocked(kind Kind) error {
+func (m *Master) admitLocked(kind Kind, claim *Claim) error {
 	switch {
 	case m.closed:
 		return ErrClosed
 	case m.status.State == Down:
 		return m.status.Err
-	case kind != Release && len(m.queue)+m.flight.len()+len(m.owed) >= limit:
+	case len(m.queue)+m.flight.len()+len(m.owed) < limit:
+		return nil
+	case kind != Release || !has(&claim.admitted, m.cfg.Index):
 		return errFull
 	}
 	return nil
@@ -214,7 +221,7 @@ func (m *Master) take() []item {
 	for i := range items {
 		items[i].sent = now
 		if items[i].kind == Set {
-			items[i].claim.wrote(m.cfg.Index)
+			mark(&items[i].claim.written, m.cfg.Index)
 		}
 		m.flight.push(items[i])
 	}
@@ -235,7 +242,11 @@ func (m *Master) abandon(err error) {
 	m.mu.Lock()
 	lost := make([]item, 0, m.flight.len()+len(m.queue))
 	for m.flight.len() > 0 {
-		lost = append(lost, m.flight.pop())
+		it := m.flight.pop()
+		if it.kind == Set {
+			mark(&it.claim.adrift, m.cfg.Index)
+		}
+		lost = append(lost, it)
 	}
 	lost = append(lost, m.queue...)
 	clear(m.queue)

@@ -11,10 +11,10 @@ type debt struct {
 	echoes int       // how often it has been repeated after «nothing there»
 }
 
-// When a connection is lost with commands on it, and the server cannot be told
-// to kill it, those commands may still be executed after the new connection's
-// releases. Then a release that found nothing is repeated so long after the
-// first, in case that its SET has come since.
+// When a connection is lost with SETs on it, and the server cannot be told to
+// kill it, they may still be executed after the new connection's releases. Then
+// a release of theirs that found nothing is repeated so long after the first, in
+// case that the SET has come since.
 var echoes = [...]time.Duration{1 * time.Second, 3 * time.Second, 10 * time.Second}
 
 // oweLocked keeps a release that went unanswered, unless its token was never
@@ -39,7 +39,7 @@ func (m *Master) settleLocked(it item, a Answer, now time.Time) {
 		}
 		it.debt.due = now.Add(heartbeat)
 		m.oweLocked(it)
-	case a.Value <= 0 && now.Before(m.haunted):
+	case a.Value <= 0 && has(&it.claim.adrift, m.cfg.Index) && now.Before(m.haunted):
 		if it.debt == nil {
 			it.debt = &debt{claim: it.claim}
 		}
