@@ -113,6 +113,7 @@ type wait struct {
 	forever  bool // nothing but Close ends it
 	began    clock.Reading
 	attempts int
+	queued   bool        // the gate was taken when the call came
 	inside   bool        // the gate is taken
 	lease    *Lease      // acquired, and not yet the Locker's
 	watch    *time.Timer // warns of a long wait
@@ -126,6 +127,7 @@ func (w *wait) enter(ctx context.Context) error {
 		w.inside = true
 		return nil
 	}
+	w.queued = true
 	w.warn()
 	switch err := c.gates.Enter(ctx, l.key); {
 	case err == nil:
@@ -162,8 +164,10 @@ func (w *wait) acquire(ctx context.Context) error {
 // Client ended it: see outcome.
 func (w *wait) attempt(ctx context.Context) error {
 	l, c := w.locker, w.locker.client
-	w.attempts++
-	start := c.clock()
+	start := w.began
+	if w.attempts++; w.attempts > 1 || w.queued {
+		start = c.clock() // time has passed since the call
+	}
 	s, err := c.acquire(ctx, l, start)
 	w.lease = s
 	if f := c.opts.Trace.AttemptDone; f != nil {

@@ -442,3 +442,31 @@ func TestARoundThatUsesUpTheValidityIsNotWon(t *testing.T) {
 		wantFree(t, ms, "a")
 	})
 }
+
+func TestValidityDoesNotCountTheWait(t *testing.T) {
+	bubble(t, 3, func(t *testing.T, ms *redlocktest.Masters) {
+		l := connected(t, ms, nil).Locker("a")
+		l.Lock()
+		time.AfterFunc(5*time.Second, l.Unlock)
+		if err := l.LockContext(t.Context()); err != nil { // at the gate
+			t.Fatal(err)
+		}
+		if got := time.Until(l.Lease().Until()); got != 9898*time.Millisecond {
+			t.Errorf("validity after a wait at the gate is %v, want all of it", got)
+		}
+		l.Unlock()
+		hold(ms, "a", 0, 1, 2)
+		time.AfterFunc(5*time.Second, func() {
+			for i := range 3 {
+				ms.Master(i).Del("a")
+			}
+		})
+		if err := l.LockContext(t.Context()); err != nil { // between rounds
+			t.Fatal(err)
+		}
+		if got := time.Until(l.Lease().Until()); got != 9898*time.Millisecond {
+			t.Errorf("validity after a wait between rounds is %v, want all of it", got)
+		}
+		l.Unlock()
+	})
+}

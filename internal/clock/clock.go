@@ -11,7 +11,10 @@
 // everything that judges a lease asks the Client's.
 package clock
 
-import "time"
+import (
+	"sync/atomic"
+	"time"
+)
 
 // A Clock takes one reading of all clocks. It must be safe for concurrent use.
 type Clock func() Reading
@@ -26,8 +29,25 @@ type Reading struct {
 // System reads the machine's clocks.
 func System() Reading {
 	now := time.Now()
-	return Reading{mono: now, wall: now.Round(0), asleep: asleep()}
+	r := Reading{mono: now, wall: now.Round(0)}
+	// Asking for the time asleep takes system calls, a tenth of a lock's cost.
+	// A machine that has slept shows it on its wall clock as well, so while
+	// neither clock has moved on there is nothing new to ask for.
+	last := recent.Load()
+	if last != nil && near(r.mono.Sub(last.mono)) && near(r.wall.Sub(last.wall)) {
+		r.asleep = last.asleep
+		return r
+	}
+	r.asleep = asleep()
+	kept := r // so that r itself is not allocated
+	recent.Store(&kept)
+	return r
 }
+
+// recent is the last reading for which the machine was asked how long it slept.
+var recent atomic.Pointer[Reading]
+
+func near(d time.Duration) bool { return d >= 0 && d < 10*time.Millisecond }
 
 // At returns the reading of a machine whose monotonic clock shows mono and its
 // wall clock wall, and that has slept for asleep in all. Tests use it to play a

@@ -3,7 +3,8 @@
 --    1  the token was there: deleted, or given its full time to live again
 --    0  there is no key
 --   -1  another token is there, or something that is no lock
--- or an error, which harms none of the others. Nothing here makes a key.
+-- or an error, which harms none of the others. The answer for a single key comes
+-- by itself, without a list around it. Nothing here makes a key.
 local answers = {}
 for i, key in ipairs(KEYS) do
   local token, ttl = ARGV[2 * i - 1], ARGV[2 * i]
@@ -21,5 +22,8 @@ for i, key in ipairs(KEYS) do
   else
     answers[i] = -1
   end
+end
+if #KEYS == 1 then
+  return answers[1]
 end
 return answers

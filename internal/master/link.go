@@ -167,7 +167,7 @@ func (l *link) receive(it item) bool {
 			l.m.settle(Answer{Err: err}, it.batch)
 		}
 		return true
-	case it.batch == 0:
+	case it.batch <= 1:
 		return l.accept(it.kind, reply)
 	}
 	replies, _ := reply.([]any)
