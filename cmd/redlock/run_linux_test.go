@@ -1,0 +1,155 @@
+package main
+
+import (
+	"bufio"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"strings"
+	"syscall"
+	"testing"
+)
+
+func TestRunsCommandDiesWithIt(t *testing.T) {
+	_, masters := embedMasters(t, 3)
+	r := startRun(t, masters, nil, "stubborn")
+	r.expect("ready")
+	if err := r.cmd.Process.Kill(); err != nil {
+		t.Fatal(err)
+	}
+	if _, rest := r.end(); rest != "" { // it comes when nobody is left who could write
+		t.Errorf("the command said %q, want it killed without a word", rest)
+	}
+}
+
+func init() { verbs["shell"] = runShell }
+
+// runShell is the life of a child that does what a shell does with a job in the foreground:
+// when it is stopped, the shell says so, reads a line and continues it.
+func runShell(args []string) int {
+	tty := openTerminal()
+	defer tty.close(0)
+	job := exec.Command(args[0], args[1:]...)
+	job.Stdin, job.Stdout, job.Stderr = os.Stdin, os.Stdout, os.Stderr
+	job.SysProcAttr = &syscall.SysProcAttr{Foreground: true, Ctty: int(tty.file.Fd())}
+	if err := job.Start(); err != nil {
+		return 98
+	}
+	in := bufio.NewReader(os.Stdin)
+	for {
+		var ws syscall.WaitStatus
+		if _, err := syscall.Wait4(job.Process.Pid, &ws, syscall.WUNTRACED, nil); err != nil {
+			continue
+		}
+		tty.setForeground(tty.own)
+		if !ws.Stopped() {
+			fmt.Println("status", ws.ExitStatus())
+			return 0
+		}
+		fmt.Println("stopped")
+		in.ReadString('\n')
+		tty.setForeground(job.Process.Pid)
+		syscall.Kill(-job.Process.Pid, syscall.SIGCONT)
+	}
+}
+
+// A console is a terminal's other end.
+type console struct {
+	t    *testing.T
+	file *os.File
+	seen string
+}
+
+// startShell starts a shell at a terminal, and in it `redlock run` of a child.
+func startShell(t *testing.T, masters, flags string, child ...string) *console {
+	t.Helper()
+	file, err := os.OpenFile("/dev/ptmx", os.O_RDWR|syscall.O_NOCTTY, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { file.Close() })
+	var number, unlocked int32
+	if e := ioctl(file, syscall.TIOCGPTN, &number); e != 0 {
+		t.Fatal(e)
+	}
+	if e := ioctl(file, syscall.TIOCSPTLCK, &unlocked); e != 0 {
+		t.Fatal(e)
+	}
+	end, err := os.OpenFile(fmt.Sprint("/dev/pts/", number), os.O_RDWR|syscall.O_NOCTTY, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer end.Close()
+	args := append([]string{runChildName, "shell", os.Args[0], runCommandName}, strings.Fields(flags)...)
+	args = append(args, "n", "--", os.Args[0], runChildName)
+	shell := exec.Command(os.Args[0], append(args, child...)...)
+	shell.Env = runEnv(masters)
+	shell.Stdin, shell.Stdout, shell.Stderr = end, end, end
+	shell.SysProcAttr = &syscall.SysProcAttr{Setsid: true, Setctty: true}
+	if err := shell.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { shell.Process.Kill(); shell.Wait() })
+	return &console{t: t, file: file}
+}
+
+// expect reads until the screen shows text.
+func (s *console) expect(text string) {
+	s.t.Helper()
+	buf := make([]byte, 1024)
+	for !strings.Contains(s.seen, text) {
+		n, err := s.file.Read(buf)
+		if err != nil {
+			s.t.Fatalf("the screen ends (%v) without %q:\n%s", err, text, s.seen)
+		}
+		s.seen += string(buf[:n])
+	}
+}
+
+func (s *console) press(keys string) {
+	s.t.Helper()
+	if _, err := io.WriteString(s.file, keys); err != nil {
+		s.t.Fatal(err)
+	}
+}
+
+func TestRunAtATerminal(t *testing.T) {
+	_, masters := embedMasters(t, 3)
+	t.Run("reads it", func(t *testing.T) {
+		s := startShell(t, masters, "", "echo")
+		s.expect("under n\r\n")
+		s.press("hello\n\x04")
+		s.expect("hello\r\nhello\r\n") // the terminal's echo and the command's
+		s.expect("status 0\r\n")
+	})
+	t.Run("is interrupted", func(t *testing.T) {
+		s := startShell(t, masters, "", "hold")
+		s.expect("ready\r\n")
+		s.press("\x03")
+		s.expect("got interrupt\r\n")
+		s.expect("status 40\r\n")
+	})
+	t.Run("is stopped and goes on", func(t *testing.T) {
+		s := startShell(t, masters, "--ttl 1h", "echo")
+		s.expect("under n\r\n")
+		s.press("\x1a")
+		s.expect("stopped\r\n")
+		s.press("fg\n")
+		s.press("hello\n\x04")
+		s.expect("hello\r\nhello\r\n")
+		s.expect("status 0\r\n")
+	})
+	t.Run("is stopped beyond the lease", func(t *testing.T) {
+		s := startShell(t, masters, "--ttl 1s", "hold")
+		s.expect("ready\r\n")
+		s.press("\x1a")
+		s.expect("stopped\r\n")
+		startRun(t, masters, []string{"--wait", "20s"}, "exit", "0").wantEnd(0)
+		s.press("fg\n")
+		s.expect(fmt.Sprintf("status %d\r\n", exitLost))
+		if strings.Contains(s.seen, "got") {
+			t.Errorf("the command went on without the lease:\n%s", s.seen)
+		}
+	})
+}

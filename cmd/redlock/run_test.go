@@ -1,0 +1,271 @@
+package main
+
+import (
+	"bufio"
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/alicebob/miniredis/v2"
+)
+
+// runChildName makes the test binary a command for `redlock run`: see TestMain.
+const runChildName = "run-test-child"
+
+// childPatience is how long a child waits to be ended, lest a failing test leave it behind.
+const childPatience = time.Minute
+
+// verbs are what else a child can do on some systems.
+var verbs = make(map[string]func(args []string) int)
+
+// runChild is the command's life, and returns its exit status.
+func runChild(verb string, args []string) int {
+	switch verb {
+	case "exit":
+		n, _ := strconv.Atoi(args[0])
+		return n
+	case "echo":
+		fmt.Fprintln(os.Stderr, "under", os.Getenv(nameEnv))
+		io.Copy(os.Stdout, os.Stdin)
+		return 0
+	case "alone": // fails if another is in there; also fails if it cannot tell
+		f, err := os.OpenFile(args[0], os.O_CREATE|os.O_EXCL, 0o600)
+		if err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			return 1
+		}
+		f.Close()
+		time.Sleep(20 * time.Millisecond) // the critical section's work, for others to fall into
+		if os.Remove(args[0]) != nil {
+			return 1
+		}
+		return 0
+	}
+	if f := verbs[verb]; f != nil {
+		return f(args)
+	}
+	return 2
+}
+
+// embedMasters starts n masters and returns them and what --masters takes.
+func embedMasters(t *testing.T, n int) (servers []*miniredis.Miniredis, list string) {
+	t.Helper()
+	var urls []string
+	for range n {
+		s := miniredis.RunT(t)
+		s.ClockTTL(true)
+		s.RequireAuth("s3kret")
+		servers = append(servers, s)
+		urls = append(urls, "redis://:s3kret@"+s.Addr())
+	}
+	return servers, strings.Join(urls, ",")
+}
+
+// A running is a `redlock run` of a child, in a process of its own.
+type running struct {
+	t     *testing.T
+	cmd   *exec.Cmd
+	lines *bufio.Scanner // the child's output; its end is the end of all who can write there
+
+	mu     sync.Mutex // guards stderr
+	stderr bytes.Buffer
+}
+
+// startRun starts `redlock run` with flags, the lock "n" and a child.
+func startRun(t *testing.T, masters string, flags []string, child ...string) *running {
+	t.Helper()
+	r := newRun(t, masters, flags, child...)
+	r.start()
+	return r
+}
+
+// newRun is startRun without the start.
+func newRun(t *testing.T, masters string, flags []string, child ...string) *running {
+	t.Helper()
+	args := slices.Concat([]string{runCommandName}, flags, []string{"n", "--", os.Args[0], runChildName}, child)
+	r := &running{t: t, cmd: exec.Command(os.Args[0], args...)}
+	r.cmd.Env = runEnv(masters)
+	r.cmd.Stderr = r
+	out, err := r.cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.lines = bufio.NewScanner(out)
+	return r
+}
+
+func (r *running) start() {
+	r.t.Helper()
+	if err := r.cmd.Start(); err != nil {
+		r.t.Fatal(err)
+	}
+	r.t.Cleanup(func() { r.cmd.Process.Kill() })
+}
+
+// runEnv returns the environment for a `redlock run` on these masters.
+func runEnv(masters string) []string {
+	// With -race a process that ends well would sleep for a second first.
+	return append(os.Environ(), mastersEnv+"="+masters, "GORACE=atexit_sleep_ms=0")
+}
+
+// Write is the standard error's.
+func (r *running) Write(b []byte) (int, error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.stderr.Write(b)
+}
+
+func (r *running) said() string {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.stderr.String()
+}
+
+// expect reads the child's next line.
+func (r *running) expect(want string) {
+	r.t.Helper()
+	if !r.lines.Scan() || r.lines.Text() != want {
+		r.t.Fatalf("the command said %q, want %q; standard error:\n%s", r.lines.Text(), want, r.said())
+	}
+}
+
+// end waits for the end and returns the exit status and what the child said until then.
+func (r *running) end() (status int, rest string) {
+	r.t.Helper()
+	for r.lines.Scan() {
+		rest += r.lines.Text() + "\n"
+	}
+	err := r.cmd.Wait()
+	if exit := (*exec.ExitError)(nil); err != nil && !errors.As(err, &exit) {
+		r.t.Fatal(err)
+	}
+	if strings.Contains(r.said(), "s3kret") {
+		r.t.Errorf("the output shows a password:\n%s", r.said())
+	}
+	return r.cmd.ProcessState.ExitCode(), rest
+}
+
+// wantEnd waits for the end, and wants it so.
+func (r *running) wantEnd(status int, stderr ...string) {
+	r.t.Helper()
+	if got, _ := r.end(); got != status {
+		r.t.Errorf("exit status %d, want %d; standard error:\n%s", got, status, r.said())
+	}
+	want(r.t, r.said(), stderr...)
+}
+
+func TestRunPassesTheExitStatusOn(t *testing.T) {
+	_, masters := embedMasters(t, 3)
+	for _, status := range []int{0, 1, 42, 255} {
+		r := startRun(t, masters, nil, "exit", strconv.Itoa(status))
+		r.wantEnd(status)
+		if r.said() != "" {
+			t.Errorf("with status %d redlock said %q, want nothing", status, r.said())
+		}
+	}
+}
+
+func TestRunPassesInputAndOutputThrough(t *testing.T) {
+	_, masters := embedMasters(t, 3)
+	text := strings.Repeat("a line\n", 20_000)
+	cmd := exec.Command(os.Args[0], runCommandName, "n", "--", os.Args[0], runChildName, "echo")
+	cmd.Env = runEnv(masters)
+	var out, errOut bytes.Buffer
+	cmd.Stdin, cmd.Stdout, cmd.Stderr = strings.NewReader(text), &out, &errOut
+	if err := cmd.Run(); err != nil {
+		t.Fatalf("%v: %s", err, errOut.String())
+	}
+	if out.String() != text {
+		t.Errorf("%d bytes came out, want the %d that went in", out.Len(), len(text))
+	}
+	if errOut.String() != "under n\n" {
+		t.Errorf("standard error %q, want what the command wrote there", errOut.String())
+	}
+}
+
+func TestRunReleasesTheLock(t *testing.T) {
+	servers, masters := embedMasters(t, 3)
+	// With so long a TTL only a release can free the lock for the next one's only try.
+	for range 3 {
+		startRun(t, masters, []string{"--ttl", "1h", "--wait", "0"}, "exit", "3").wantEnd(3)
+	}
+	r := startRun(t, masters, []string{"--ttl", "1h", "--wait", "0"}, "no-such-verb")
+	r.wantEnd(2)
+	for i, s := range servers {
+		if s.Exists("n") {
+			t.Errorf("master %d still has the key", i+1)
+		}
+	}
+}
+
+func TestRunSaysThatTheLockIsHeld(t *testing.T) {
+	servers, masters := embedMasters(t, 5)
+	for _, s := range servers {
+		s.Set("n", "another's")
+	}
+	startRun(t, masters, []string{"--wait", "0"}, "exit", "0").wantEnd(exitHeld, `redlock: error: "n" is held by another`)
+	startRun(t, masters, []string{"--wait", "100ms"}, "exit", "0").wantEnd(exitHeld, `redlock: error: "n" is held by another; waited 100ms for it`)
+	for i, s := range servers {
+		if got, _ := s.Get("n"); got != "another's" {
+			t.Errorf("master %d has %q, want the other's token", i+1, got)
+		}
+	}
+}
+
+func TestRunSaysThatTheMastersAreDown(t *testing.T) {
+	servers, masters := embedMasters(t, 5)
+	down := servers[0].Addr()
+	for _, s := range servers[:3] {
+		s.Close()
+	}
+	for _, s := range servers[3:] {
+		s.Set("n", "another's") // two refusals of five are no held lock
+	}
+	for _, wait := range []string{"0", "300ms"} {
+		startRun(t, masters, []string{"--wait", wait}, "exit", "0").wantEnd(exitNoQuorum,
+			"redlock: error: no quorum of the masters", down, "redlock: hint: a majority")
+	}
+}
+
+func TestRunsExcludeEachOther(t *testing.T) {
+	_, masters := embedMasters(t, 5)
+	section := filepath.Join(t.TempDir(), "section")
+	var runs []*running
+	for range 6 {
+		runs = append(runs, startRun(t, masters, nil, "alone", section))
+	}
+	for _, r := range runs {
+		r.wantEnd(0)
+	}
+}
+
+func TestCutCommand(t *testing.T) {
+	for _, tt := range []struct{ args, rest, command string }{
+		{"redlock", "redlock", "none"},
+		{"redlock demo -- x", "redlock demo -- x", "none"},
+		{"redlock run n", "redlock run n", "none"},
+		{"redlock run n --", "redlock run n", ""},
+		{"redlock run n -- ls -l -- x", "redlock run n", "ls -l -- x"},
+	} {
+		t.Run(tt.args, func(t *testing.T) {
+			rest, command := cutCommand(strings.Fields(tt.args))
+			got := strings.Join(command, " ")
+			if command == nil {
+				got = "none"
+			}
+			if got != tt.command || strings.Join(rest, " ") != tt.rest {
+				t.Errorf("cutCommand = %q, %q, want %q, %q", rest, got, tt.rest, tt.command)
+			}
+		})
+	}
+}

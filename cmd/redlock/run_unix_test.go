@@ -1,0 +1,309 @@
+//go:build linux || darwin || freebsd || netbsd || openbsd || dragonfly
+
+package main
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"os"
+	"os/exec"
+	"os/signal"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/redlock-go/redlock"
+	"github.com/redlock-go/redlock/internal/redisserver"
+)
+
+func init() {
+	for _, verb := range []string{"hold", "stubborn", "family", "deaf"} {
+		verbs[verb] = func([]string) int { return holdOn(verb) }
+	}
+	verbs["die"] = func([]string) int {
+		syscall.Kill(os.Getpid(), syscall.SIGKILL)
+		select {}
+	}
+}
+
+// holdOn is the life of a child that stays, and says which signals it gets: "hold" ends by
+// the first that asks for it, "stubborn" by none, and "family" like "hold", but leaves a
+// child of its own behind that hears nothing.
+func holdOn(verb string) int {
+	signals := make(chan os.Signal, 16)
+	signal.Notify(signals, passedOn...)
+	switch verb {
+	case "deaf":
+		signal.Ignore(passedOn...)
+	case "family":
+		child := exec.Command(os.Args[0], runChildName, "deaf")
+		child.ExtraFiles = []*os.File{os.Stdout} // open for as long as it lives
+		out, err := child.StdoutPipe()
+		if err != nil {
+			return 98
+		}
+		if err := child.Start(); err != nil {
+			return 98
+		}
+		out.Read(make([]byte, 1)) // it is ready
+	}
+	fmt.Println("ready")
+	end := time.After(childPatience)
+	for {
+		select {
+		case s := <-signals:
+			fmt.Println("got", s)
+			if verb != "stubborn" && s != syscall.SIGUSR1 {
+				return 40
+			}
+		case <-end:
+			return 99
+		}
+	}
+}
+
+func TestRunPassesSignalsOn(t *testing.T) {
+	_, masters := embedMasters(t, 3)
+	for _, s := range []syscall.Signal{syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP, syscall.SIGQUIT, syscall.SIGUSR2} {
+		r := startRun(t, masters, nil, "hold")
+		r.expect("ready")
+		for _, s := range []syscall.Signal{syscall.SIGUSR1, s} {
+			if err := r.cmd.Process.Signal(s); err != nil {
+				t.Fatal(err)
+			}
+			r.expect("got " + s.String())
+		}
+		r.wantEnd(40)
+	}
+}
+
+func TestRunReleasesTheLockOfACommandThatDoesNotStart(t *testing.T) {
+	servers, masters := embedMasters(t, 3)
+	text := filepath.Join(t.TempDir(), "text")
+	if err := os.WriteFile(text, []byte("no program\n"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	out, err := exec.Command(os.Args[0], runCommandName, "--masters", masters, "n", "--", text).CombinedOutput()
+	if exit := (*exec.ExitError)(nil); !errors.As(err, &exit) || exit.ExitCode() != exitCannotExec {
+		t.Errorf("it ended with %v, want %d: %s", err, exitCannotExec, out)
+	}
+	for i, s := range servers {
+		if s.Exists("n") {
+			t.Errorf("master %d still has the key", i+1)
+		}
+	}
+}
+
+func TestRunSaysWhichSignalEndedTheCommand(t *testing.T) {
+	_, masters := embedMasters(t, 3)
+	startRun(t, masters, nil, "die").wantEnd(128 + 9)
+}
+
+func TestRunLeavesAnIgnoredSignalIgnored(t *testing.T) {
+	_, masters := embedMasters(t, 3)
+	r := newRun(t, masters, nil, "hold")
+	// By a shell, as nohup does: in this process it could not be undone.
+	r.cmd.Args = append([]string{"sh", "-c", `trap "" HUP; exec "$@"`, "sh"}, r.cmd.Args...)
+	var err error
+	if r.cmd.Path, err = exec.LookPath("sh"); err != nil {
+		t.Fatal(err)
+	}
+	r.start()
+	r.expect("ready")
+	for _, s := range []syscall.Signal{syscall.SIGHUP, syscall.SIGUSR1} {
+		if err := r.cmd.Process.Signal(s); err != nil {
+			t.Fatal(err)
+		}
+	}
+	r.expect("got " + syscall.SIGUSR1.String())
+	r.cmd.Process.Signal(syscall.SIGTERM)
+	r.wantEnd(40)
+}
+
+func TestASignalEndsTheWait(t *testing.T) {
+	servers, masters := embedMasters(t, 3)
+	for _, s := range servers {
+		s.Set("n", "another's")
+	}
+	r := startRun(t, masters, nil, "exit", "0")
+	until(t, func() bool { return strings.Contains(r.said(), "still waiting") })
+	if err := r.cmd.Process.Signal(syscall.SIGTERM); err != nil {
+		t.Fatal(err)
+	}
+	r.wantEnd(128+15, `why="held by another"`, `redlock: error: ended by a signal (terminated) while waiting for the lock "n"`)
+}
+
+// until polls until what holds.
+func until(t *testing.T, what func() bool) {
+	t.Helper()
+	for deadline := time.Now().Add(20 * time.Second); !what(); time.Sleep(5 * time.Millisecond) {
+		if time.Now().After(deadline) {
+			t.Fatal("what was waited for did not happen")
+		}
+	}
+}
+
+// realMasters starts five real masters.
+func realMasters(t *testing.T) (servers []*redisserver.Server, list string) {
+	t.Helper()
+	servers = redisserver.StartTB(t, 5)
+	var addrs []string
+	for _, s := range servers {
+		addrs = append(addrs, s.Addr())
+	}
+	return servers, strings.Join(addrs, ",")
+}
+
+func TestRunEndsItsCommandWhenTheMastersFreeze(t *testing.T) {
+	for _, tt := range []struct{ child, stderr string }{
+		{"hold", "ending the command"},
+		{"stubborn", "the command was killed"},
+		{"family", "ending the command"},
+	} {
+		t.Run(tt.child, func(t *testing.T) {
+			servers, masters := realMasters(t)
+			r := startRun(t, masters, []string{"--ttl", "3s"}, tt.child)
+			r.expect("ready")
+			for _, s := range servers[:3] {
+				if err := s.Freeze(); err != nil {
+					t.Fatal(err)
+				}
+			}
+			r.expect("got terminated")
+			r.wantEnd(exitLost, tt.stderr, "redlock: error: ")
+		})
+	}
+}
+
+func TestRunHoldsBeyondTheTTL(t *testing.T) {
+	servers, masters := realMasters(t)
+	r := startRun(t, masters, []string{"--ttl", "1s"}, "hold")
+	r.expect("ready")
+	token, err := servers[0].Do("GET", "n")
+	if err != nil {
+		t.Fatal(err)
+	}
+	// More than two TTLs, by a master's own clock: another key that lives so long.
+	if _, err := servers[0].Do("SET", "clock", "x", "PX", 2500); err != nil {
+		t.Fatal(err)
+	}
+	until(t, func() bool {
+		got, err := servers[0].Do("EXISTS", "clock")
+		return err == nil && got == int64(0)
+	})
+	if got, err := servers[0].Do("GET", "n"); err != nil || string(got.([]byte)) != string(token.([]byte)) {
+		t.Errorf("the master has %s, %v, want the token %s", got, err, token)
+	}
+	r.cmd.Process.Signal(syscall.SIGTERM)
+	r.wantEnd(40)
+}
+
+func TestRunEndsItsCommandWhenTheKeysAreDeleted(t *testing.T) {
+	servers, masters := realMasters(t)
+	r := startRun(t, masters, []string{"--ttl", "2s"}, "stubborn")
+	r.expect("ready")
+	for _, s := range servers {
+		if _, err := s.Do("DEL", "n"); err != nil {
+			t.Fatal(err)
+		}
+	}
+	r.wantEnd(exitLost, "redlock: error: ", "the command was killed")
+}
+
+func TestRunThatWasStoppedBeyondItsLeaseKillsFirst(t *testing.T) {
+	_, masters := realMasters(t)
+	r := startRun(t, masters, []string{"--ttl", "1s"}, "hold")
+	r.expect("ready")
+	if err := r.cmd.Process.Signal(syscall.SIGSTOP); err != nil {
+		t.Fatal(err)
+	}
+	startRun(t, masters, []string{"--wait", "20s"}, "exit", "0").wantEnd(0)
+	if err := r.cmd.Process.Signal(syscall.SIGCONT); err != nil {
+		t.Fatal(err)
+	}
+	status, rest := r.end()
+	if status != exitLost || rest != "" {
+		t.Errorf("exit status %d after %q, want %d and no word: the command was to be killed; standard error:\n%s",
+			status, rest, exitLost, r.said())
+	}
+}
+
+// A lateLease is a lease that is not renewed.
+type lateLease struct {
+	until time.Time
+	done  chan struct{}
+}
+
+func (l lateLease) Until() time.Time      { return l.until }
+func (l lateLease) Valid() bool           { return time.Now().Before(l.until) }
+func (l lateLease) Done() <-chan struct{} { return l.done }
+func (l lateLease) Err() error {
+	select {
+	case <-l.done:
+		return redlock.ErrLost
+	default:
+		return nil
+	}
+}
+
+// A leaseView is what redlock's Lease is.
+var _ leaseView = (*redlock.Lease)(nil)
+
+// runJob runs a child under l, with its output in the pipe that it returns the end of.
+func runJob(t *testing.T, l leaseView, grace time.Duration, child string) (j *job, out io.Reader, ended chan int) {
+	t.Helper()
+	r, w, err := os.Pipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { r.Close() })
+	cmd := exec.Command(os.Args[0], runChildName, child)
+	cmd.Stdout = w
+	j = &job{lease: l, grace: grace, inbox: &inbox{}, log: slog.New(slog.DiscardHandler)}
+	ended = make(chan int)
+	go func() {
+		status, err := j.run(cmd)
+		if err != nil {
+			t.Error(err)
+		}
+		w.Close()
+		ended <- status
+	}()
+	return j, r, ended
+}
+
+func TestJobKillsAtOnceWhenTheLeaseEndsEarly(t *testing.T) {
+	l := lateLease{time.Now().Add(time.Hour), make(chan struct{})}
+	j, out, ended := runJob(t, l, time.Second, "stubborn")
+	out.Read(make([]byte, len("ready\n")))
+	close(l.done)
+	if status := <-ended; status != 128+9 || j.told || !j.killed {
+		t.Errorf("status %d, told %v, killed %v, want it killed without a word", status, j.told, j.killed)
+	}
+}
+
+func TestJobDoesNotBeginUnderALeaseThatIsOver(t *testing.T) {
+	j, out, ended := runJob(t, lateLease{time.Now(), nil}, time.Second, "hold")
+	if status := <-ended; status != 0 || !j.killed {
+		t.Errorf("status %d, killed %v, want 0 and true", status, j.killed)
+	}
+	if text, _ := io.ReadAll(out); len(text) != 0 {
+		t.Errorf("the command ran and said %q", text)
+	}
+}
+
+func TestJobKillsWhatItsCommandLeftBehind(t *testing.T) {
+	until := time.Now().Add(3 * time.Second)
+	j, out, ended := runJob(t, lateLease{until, nil}, time.Second, "family")
+	text, _ := io.ReadAll(out) // until nobody is left who could write
+	if status := <-ended; status != 40 || !j.told || j.killed {
+		t.Errorf("status %d, told %v, killed %v, want 40: it ended when it was told", status, j.told, j.killed)
+	}
+	if string(text) != "ready\ngot terminated\n" {
+		t.Errorf("the command said %q", text)
+	}
+}
