@@ -22,6 +22,7 @@ type Client struct {
 	opts     *Options // immutable
 	clock    clock.Clock
 	masters  []*master.Master
+	group    *quorum.Group // of the masters
 	pools    []*redis.Pool // those to close with the Client
 	gates    gate.Gates
 	renewals *renew.Scheduler
@@ -122,6 +123,7 @@ func newClient(pools []*redis.Pool, opts *Options) (*Client, error) {
 			Changed:     func(before master.State, now master.Status) { c.masterChanged(i, before, now) },
 		}))
 	}
+	c.group = quorum.NewGroup(c.masters, opts.NodeTimeout)
 	return c, nil
 }
 
@@ -163,7 +165,7 @@ func (c *Client) Ping(ctx context.Context) error {
 		return ErrClosed
 	}
 	defer c.end()
-	round := quorum.Ask(c.masters, master.Ping, nil, c.opts.NodeTimeout)
+	round := c.group.Ask(master.Ping, nil)
 	defer round.End()
 	if round.Wait(ctx, c.closing, quorum.Tally.Won).Won() {
 		return nil

@@ -116,6 +116,7 @@ type wait struct {
 	queued   bool        // the gate was taken when the call came
 	inside   bool        // the gate is taken
 	lease    *Lease      // acquired, and not yet the Locker's
+	last     error       // of the last attempt that was not cut short
 	watch    *time.Timer // warns of a long wait
 	over     atomic.Bool // the wait is
 }
@@ -152,7 +153,7 @@ func (w *wait) acquire(ctx context.Context) error {
 		c.gates.Note(l.key, err)
 		d, more := delays.next()
 		if !more || !c.pause(ctx, d) {
-			return w.outcome(ctx, err)
+			return w.outcome(ctx)
 		}
 		if err = w.attempt(ctx); err == nil {
 			return nil
@@ -170,6 +171,9 @@ func (w *wait) attempt(ctx context.Context) error {
 	}
 	s, err := c.acquire(ctx, l, start)
 	w.lease = s
+	if w.last == nil || ctx.Err() == nil {
+		w.last = err
+	}
 	if f := c.opts.Trace.AttemptDone; f != nil {
 		f(ctx, AttemptInfo{Name: l.name, Elapsed: c.clock().Since(start), Err: err})
 	}
@@ -206,16 +210,15 @@ func (w *wait) end() {
 	}
 }
 
-// outcome returns what to tell the caller after a last attempt that ended in
-// err.
-func (w *wait) outcome(ctx context.Context, err error) error {
+// outcome returns what to tell the caller after the last attempt.
+func (w *wait) outcome(ctx context.Context) error {
 	switch c := w.locker.client; {
 	case c.isClosing():
 		return ErrClosed
 	case ctx.Err() != nil:
-		return &endedError{op: opAcquire, name: w.locker.name, ctx: ctx, last: err}
+		return &endedError{op: opAcquire, name: w.locker.name, ctx: ctx, last: w.last}
 	}
-	return err
+	return w.last
 }
 
 // warnAfter is how long a Lock waits before it tells the Logger.

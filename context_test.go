@@ -470,3 +470,43 @@ func TestValidityDoesNotCountTheWait(t *testing.T) {
 		l.Unlock()
 	})
 }
+
+func TestAnAttemptThatWasCutShortDoesNotHideTheOnesBefore(t *testing.T) {
+	bubble(t, 3, func(t *testing.T, ms *redlocktest.Masters) {
+		c := connected(t, ms, nil)
+		hold(ms, "a", 0, 1, 2)
+		time.AfterFunc(500*time.Millisecond, func() {
+			for i := range 3 {
+				ms.Master(i).Delay(time.Minute) // no answer from here on
+			}
+		})
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second-time.Millisecond)
+		defer cancel()
+		err := c.Locker("a").LockContext(ctx)
+		if !errors.Is(err, context.DeadlineExceeded) {
+			t.Fatalf("LockContext = %v", err)
+		}
+		// Rounds without an answer follow each other by then; each that ran its
+		// course says so.
+		if errors.Is(err, redlock.ErrHeld) {
+			t.Errorf("%v matches ErrHeld, and the last whole attempt had no answer", err)
+		}
+		for i := range 3 {
+			ms.Master(i).Delay(0)
+		}
+		time.Sleep(2 * time.Minute)
+		ctx, cancel = context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		time.AfterFunc(time.Second-20*time.Millisecond, func() {
+			for i := range 3 {
+				ms.Master(i).Delay(time.Minute)
+			}
+		})
+		if err := c.Locker("a").LockContext(ctx); !errors.Is(err, redlock.ErrHeld) {
+			t.Errorf("LockContext = %v, want ErrHeld: every attempt that ran its course was refused", err)
+		}
+		for i := range 3 {
+			ms.Master(i).Delay(0)
+		}
+	})
+}

@@ -141,7 +141,7 @@ func (c leaseContext) Err() error {
 // that refused, or whose answer was lost, may have set the key.
 func (c *Client) acquire(ctx context.Context, l *Locker, start clock.Reading) (*Lease, error) {
 	claim := master.NewClaim(l.key, newToken(), l.opts.TTL)
-	round := quorum.Ask(c.masters, master.Set, claim, c.opts.NodeTimeout)
+	round := c.group.Ask(master.Set, claim)
 	defer round.End()
 	validity := l.opts.TTL - c.opts.drift(l.opts.TTL)
 	t := round.Wait(ctx, c.closing, quorum.Tally.Decided)
@@ -247,7 +247,7 @@ func (s *Lease) release(ctx context.Context) error {
 		defer s.mu.Unlock()
 		return s.err
 	}
-	round := quorum.Ask(c.masters, master.Release, s.claim, c.opts.NodeTimeout)
+	round := c.group.Ask(master.Release, s.claim)
 	s.mu.Unlock()
 	defer round.End()
 	s.tell(ErrReleased)

@@ -111,7 +111,7 @@ func (l *Locker) tryLock(ctx context.Context) error {
 	w := &wait{locker: l, inside: true, began: c.clock()}
 	defer w.end()
 	if err := w.attempt(ctx); err != nil {
-		return w.outcome(ctx, err)
+		return w.outcome(ctx)
 	}
 	w.hold()
 	return nil

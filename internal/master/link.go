@@ -24,7 +24,8 @@ type link struct {
 	once sync.Once
 	dead chan struct{} // closed once err is set
 	err  error
-	args []any // the writer's scratch
+	args []any     // the writer's scratch
+	now  time.Time // the reader's, taken once for each reply
 }
 
 // errStopped ends a link that Close has drained.
@@ -142,6 +143,7 @@ func (l *link) read() {
 			return
 		case <-l.m.due:
 		}
+		l.now = time.Now()
 		for it, ok := l.m.oldest(); ok; it, ok = l.m.oldest() {
 			if !l.receive(it) {
 				return
@@ -153,7 +155,8 @@ func (l *link) read() {
 // receive reads the reply to it, or to the batch that begins with it, and tells
 // the askers. It reports whether the connection is still good.
 func (l *link) receive(it item) bool {
-	reply, err := receiveWithin(l.conn, l.m.patience(it))
+	reply, err := receiveWithin(l.conn, l.m.patience(it, l.now))
+	l.now = time.Now()
 	switch {
 	case err == errTooLarge:
 		l.die(err)
@@ -164,7 +167,7 @@ func (l *link) receive(it item) bool {
 		return false
 	case err != nil:
 		for range max(it.batch, 1) {
-			l.m.settle(Answer{Err: err}, it.batch)
+			l.m.settle(Answer{Err: err}, it.batch, l.now)
 		}
 		return true
 	case it.batch <= 1:
@@ -188,7 +191,7 @@ func (l *link) accept(k Kind, reply any) bool {
 	if !ok {
 		return l.garbled(k, reply)
 	}
-	l.m.settle(a, 0)
+	l.m.settle(a, 0, l.now)
 	return true
 }
 
@@ -200,8 +203,8 @@ func (l *link) garbled(k Kind, reply any) bool {
 }
 
 // patience returns how long the oldest command's reply is still waited for.
-func (m *Master) patience(it item) time.Duration {
-	left := time.Until(it.sent.Add(max(m.cfg.DialTimeout, m.cfg.NodeTimeout)))
+func (m *Master) patience(it item, now time.Time) time.Duration {
+	left := it.sent.Add(max(m.cfg.DialTimeout, m.cfg.NodeTimeout)).Sub(now)
 	// At least one NodeTimeout: if it is this process that slept, the reply
 	// lies in the socket already and the connection is healthy.
 	return max(left, m.cfg.NodeTimeout)
@@ -219,8 +222,7 @@ func (m *Master) oldest() (item, bool) {
 
 // settle takes the oldest command out of flight, does what its answer requires,
 // and tells its asker. An error may have been the answer to a whole batch.
-func (m *Master) settle(a Answer, batch int) {
-	now := time.Now()
+func (m *Master) settle(a Answer, batch int, now time.Time) {
 	m.mu.Lock()
 	it := m.flight.pop()
 	m.status.RTT = now.Sub(it.sent)

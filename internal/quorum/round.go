@@ -13,19 +13,36 @@ import (
 	"github.com/redlock-go/redlock/internal/master"
 )
 
+// A Group is the masters among which rounds are held. It is safe for concurrent
+// use.
+type Group struct {
+	masters []*master.Master // immutable
+	timeout time.Duration    // immutable: one master's share of a round
+	// Rounds to be used again, a dozen allocations each. They hold channels and
+	// timers, which a synctest bubble must not leave to the next: hence a pool for
+	// each Group, not one for all.
+	idle sync.Pool
+}
+
+// NewGroup returns a Group of masters, each of which has timeout to answer.
+func NewGroup(masters []*master.Master, timeout time.Duration) *Group {
+	return &Group{masters: masters, timeout: timeout}
+}
+
 // A Round is one command sent to all masters, and the counting of their votes.
 // One goroutine waits for it; votes may come for as long as masters like.
 type Round struct {
-	masters []*master.Master // immutable
-	timeout time.Duration    // immutable: one master's share
+	group   *Group // immutable
 	expiry  *time.Timer
+	reached chan struct{} // cap 1: goal is true of tally
 
 	mu      sync.Mutex // guards what follows
 	tally   Tally
 	answers []Vote
 	grace   uint64 // masters whose first connection was under way when last looked at
 	goal    func(Tally) bool
-	reached chan struct{} // cap 1: goal is true of tally
+	missing int  // answers that have not come, of those that will
+	ended   bool // nobody waits any more
 }
 
 // A Vote is one master's answer, once In.
@@ -37,26 +54,24 @@ type Vote struct {
 // Granted reports whether the master did what was asked.
 func (v Vote) Granted() bool { return v.In && v.Err == nil && v.Value > 0 }
 
-// Ask sends one command to all masters. A master that has not answered within
-// timeout has failed. While its first connection is under way it is given until
-// that stands, and timeout more; not for a release, which nobody should wait for
-// and which reaches it all the same.
-func Ask(masters []*master.Master, kind master.Kind, claim *master.Claim, timeout time.Duration) *Round {
-	n := len(masters)
-	r := &Round{
-		masters: masters,
-		timeout: timeout,
-		expiry:  time.NewTimer(timeout),
-		tally:   Tally{N: n, Need: Majority(n)},
-		answers: make([]Vote, n),
-		reached: make(chan struct{}, 1),
-	}
-	for i, m := range masters {
-		if kind != master.Release && m.Connecting() {
-			r.grace |= 1 << i
+// Ask sends one command to all masters; End must be called on the round. A
+// master that has not answered within the Group's time-out has failed. While its
+// first connection is under way it is given until that stands, and its time
+// then; not for a release, which nobody should wait for and which reaches it all
+// the same.
+func (g *Group) Ask(kind master.Kind, claim *master.Claim) *Round {
+	r := g.round()
+	r.mu.Lock()
+	r.missing = len(g.masters) // so that none is the last before all are asked
+	if kind != master.Release {
+		for i, m := range g.masters {
+			if m.Connecting() {
+				r.grace |= 1 << i
+			}
 		}
 	}
-	for i, m := range masters {
+	r.mu.Unlock()
+	for i, m := range g.masters {
 		if err := m.Ask(kind, claim, r); err != nil {
 			r.Answered(i, master.Answer{Err: err})
 		}
@@ -64,12 +79,50 @@ func Ask(masters []*master.Master, kind master.Kind, claim *master.Claim, timeou
 	return r
 }
 
+// round returns a round without votes, whose time has begun.
+func (g *Group) round() *Round {
+	n := len(g.masters)
+	r, _ := g.idle.Get().(*Round)
+	if r == nil {
+		return &Round{
+			group:   g,
+			expiry:  time.NewTimer(g.timeout),
+			reached: make(chan struct{}, 1),
+			tally:   Tally{N: n, Need: Majority(n)},
+			answers: make([]Vote, n),
+		}
+	}
+	r.tally = Tally{N: n, Need: Majority(n)}
+	clear(r.answers)
+	r.grace, r.ended = 0, false
+	r.expiry.Reset(g.timeout)
+	return r
+}
+
 // Answered implements master.Asker. A vote that comes after its master was
 // given up does not count.
 func (r *Round) Answered(i int, a master.Answer) {
 	r.mu.Lock()
-	defer r.mu.Unlock()
 	r.voteLocked(i, a)
+	r.missing--
+	done := r.ended && r.missing == 0
+	r.mu.Unlock()
+	if done {
+		r.group.idle.Put(r)
+	}
+}
+
+// End ends the round: the caller must not use it any more. Votes that are still
+// to come change nothing; the last of them frees the round for another.
+func (r *Round) End() {
+	r.expiry.Stop()
+	r.mu.Lock()
+	r.ended = true
+	done := r.missing == 0
+	r.mu.Unlock()
+	if done {
+		r.group.idle.Put(r)
+	}
 }
 
 func (r *Round) voteLocked(i int, a master.Answer) {
@@ -101,7 +154,7 @@ func (r *Round) Wait(ctx context.Context, stop <-chan struct{}, goal func(Tally)
 			return r.Tally()
 		case <-r.expiry.C:
 			if next := r.expire(); next {
-				r.expiry.Reset(r.timeout)
+				r.expiry.Reset(r.group.timeout)
 			}
 			continue // if none is left, expire's votes have ended the wait
 		case <-ctx.Done():
@@ -134,13 +187,13 @@ func (r *Round) expire() (more bool) {
 			continue
 		}
 		if bit := uint64(1) << i; r.grace&bit != 0 {
-			if !r.masters[i].Connecting() {
+			if !r.group.masters[i].Connecting() {
 				r.grace &^= bit // connected since: its time begins now
 			}
 			more = true
 			continue
 		}
-		r.voteLocked(i, master.Answer{Err: fmt.Errorf("no answer within %v", r.timeout)})
+		r.voteLocked(i, master.Answer{Err: fmt.Errorf("no answer within %v", r.group.timeout)})
 	}
 	return more
 }
@@ -158,7 +211,3 @@ func (r *Round) Votes() []Vote {
 	defer r.mu.Unlock()
 	return append([]Vote(nil), r.answers...)
 }
-
-// End stops the round's timer. Votes that are still to come are counted, for
-// nobody.
-func (r *Round) End() { r.expiry.Stop() }
