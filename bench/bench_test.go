@@ -1,0 +1,111 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"testing"
+	"time"
+
+	"github.com/redlock-go/redlock/internal/redisserver"
+)
+
+// TestMain lets the test's executable be the worker processes too.
+func TestMain(m *testing.M) {
+	if id := os.Getenv(workerEnv); id != "" {
+		if err := work(id); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			os.Exit(1)
+		}
+		return
+	}
+	quiet()
+	os.Exit(m.Run())
+}
+
+// stubborn locks are stuck from the given lock on.
+type stubborn struct{ left int }
+
+func (s *stubborn) lock(ctx context.Context) error {
+	if s.left--; s.left < 0 {
+		<-ctx.Done()
+		return ctx.Err()
+	}
+	return nil
+}
+
+func (s *stubborn) unlock() error { return errNotUnlocked }
+
+func TestDriveAbandonsWhoIsStuck(t *testing.T) {
+	d := drive([]mutex{&stubborn{left: 3}, &stubborn{left: 1}}, time.Millisecond, 50*time.Millisecond)
+	if d.stuck != 2 || len(d.times) != 4 || d.failed != 4 {
+		t.Errorf("drive = %+v, want 2 stuck, 4 times, 4 failed", d)
+	}
+}
+
+func TestSubjectsHaveNamesOfTheirOwn(t *testing.T) {
+	seen := make(map[string]bool)
+	for _, s := range subjects() {
+		if seen[s.id] || subjectByID(s.id) == nil {
+			t.Errorf("subject %q is there twice, or not found", s.id)
+		}
+		seen[s.id] = true
+	}
+	if !seen[reference] {
+		t.Errorf("no subject %q, to which ratios refer", reference)
+	}
+}
+
+func TestEachTargetIsOfAWorkload(t *testing.T) {
+	r := &results{workloads: workloads()}
+	for _, g := range targets() {
+		if !r.ran(g.workload) {
+			t.Errorf("no workload %q, of which %q is", g.workload, g.what)
+		}
+	}
+	for _, p := range panels() {
+		if !r.ran(p.workload) {
+			t.Errorf("no workload %q, which the chart shows", p.workload)
+		}
+	}
+}
+
+func TestMasterOf(t *testing.T) {
+	if i, err := masterOf(rueidisKey("a:b", 3)); i != 3 || err != nil {
+		t.Errorf("masterOf = %d, %v, want 3", i, err)
+	}
+	if _, err := masterOf("a"); err == nil {
+		t.Error("masterOf has no error for another's key")
+	}
+}
+
+// TestEveryWorkloadRuns makes one very short repetition of everything.
+func TestEveryWorkloadRuns(t *testing.T) {
+	if _, err := exec.LookPath("redis-server"); err != nil {
+		if os.Getenv(redisserver.Require) == "1" {
+			t.Fatal(err)
+		}
+		t.Skip("no redis-server in PATH")
+	}
+	b := &bench{log: io.Discard, subjects: subjects(), workloads: workloads(), plan: plan{
+		reps: 1, faultReps: 1, leaseReps: 1, warmUp: 10 * time.Millisecond, lasting: 20 * time.Millisecond,
+		bound: 500 * time.Millisecond, contending: 100 * time.Millisecond, holding: 100 * time.Millisecond,
+		leases: 200, handovers: 2, kills: 1,
+	}}
+	res, err := b.run()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, w := range b.workloads {
+		for _, s := range b.subjects {
+			if w.takes(s) && len(res.found[key{w.id, s.id}]) != 1 {
+				t.Errorf("%s: %s: no figures", w.id, s.id)
+			}
+		}
+		if n, _ := res.value(w.id, oursID, broken); n != 0 {
+			t.Errorf("%s: %v violations of mutual exclusion by our library", w.id, n)
+		}
+	}
+}

@@ -1,0 +1,135 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/gomodule/redigo/redis"
+
+	"github.com/redlock-go/redlock/internal/redisserver"
+)
+
+// masters is how many there are in every workload.
+const masters = 5
+
+// fleet is five real redis-server processes.
+type fleet struct {
+	servers []*redisserver.Server
+	sick    map[int]bool // frozen or killed: they cannot be asked
+	ready   chan error   // told once, when all may vote
+}
+
+// startFleet starts the servers; await tells when they can be measured.
+func startFleet() (*fleet, error) {
+	f := &fleet{sick: make(map[int]bool), ready: make(chan error, 1)}
+	for range masters {
+		// The limit of clients is what 512 callers of any pool may need.
+		s, err := redisserver.Start("--maxclients", "8000", "--tcp-backlog", "511")
+		if err != nil {
+			f.stop()
+			return nil, err
+		}
+		f.servers = append(f.servers, s)
+	}
+	go func() { f.ready <- awaitVoters(f.addrs(), 30*time.Second) }()
+	return f, nil
+}
+
+// await returns when all masters may vote.
+func (f *fleet) await() error {
+	err := <-f.ready
+	f.ready <- err
+	return err
+}
+
+func (f *fleet) stop() {
+	for _, s := range f.servers {
+		s.Stop()
+	}
+}
+
+func (f *fleet) addrs() []string {
+	var all []string
+	for _, s := range f.servers {
+		all = append(all, s.Addr())
+	}
+	return all
+}
+
+// freeze stops those masters; thaw lets them go on and returns when they have
+// done what was sent to them meanwhile.
+func (f *fleet) freeze(which []int) error {
+	for _, i := range which {
+		if err := f.servers[i].Freeze(); err != nil {
+			return errors.Join(err, f.thaw())
+		}
+		f.sick[i] = true
+	}
+	return nil
+}
+
+func (f *fleet) thaw() error {
+	var errs []error
+	for i := range f.sick {
+		if err := f.servers[i].Thaw(); err != nil {
+			errs = append(errs, err)
+			continue
+		}
+		delete(f.sick, i)
+		if _, err := f.servers[i].Do("PING"); err != nil {
+			errs = append(errs, err)
+		}
+	}
+	return errors.Join(errs...)
+}
+
+func (f *fleet) kill(which []int) error {
+	for _, i := range which {
+		if err := f.servers[i].Kill(); err != nil {
+			return err
+		}
+		f.sick[i] = true
+	}
+	return nil
+}
+
+// load returns what the masters that are well have done.
+func (f *fleet) load() (load, error) {
+	var sum load
+	for i, s := range f.servers {
+		if f.sick[i] {
+			continue
+		}
+		info, err := redis.String(s.Do("INFO", "all"))
+		if err != nil {
+			return sum, err
+		}
+		l, err := parseInfo(info)
+		if err != nil {
+			return sum, fmt.Errorf("%s: %w", s.Addr(), err)
+		}
+		sum = sum.plus(l)
+	}
+	return sum, nil
+}
+
+// guarded reports whether our library keeps its record of restarts there.
+func (f *fleet) guarded() bool {
+	n, err := redis.Int(f.servers[0].Do("EXISTS", "redlock:incarnation"))
+	return err == nil && n == 1
+}
+
+// remaining returns in how long a quorum of masters will have forgotten a lock,
+// whose key on master i is key(i), if nobody renews it.
+func (f *fleet) remaining(key func(i int) string) (time.Duration, error) {
+	var left []time.Duration
+	for i, s := range f.servers {
+		ms, err := redis.Int64(s.Do("PTTL", key(i)))
+		if err != nil {
+			return 0, err
+		}
+		left = append(left, time.Duration(max(ms, 0))*time.Millisecond)
+	}
+	return quorumth(left), nil
+}

@@ -1,0 +1,164 @@
+package main
+
+import (
+	"errors"
+	"math/rand/v2"
+	"time"
+)
+
+// handover is the workload of one holder and one waiter, two processes: how
+// long after the holder's leaving the waiter enters.
+func handover(b *bench, s *subject, rep int) (figures, error) {
+	workers, err := b.startWorkers(s, 2, 1, ttl)
+	if err != nil {
+		return nil, err
+	}
+	defer stopAll(workers)
+	const limit = 20 * time.Second
+	holder, waiter := workers[0], workers[1]
+	entered, err := holder.ask(order{Op: opLock}, limit)
+	if err != nil {
+		return nil, err
+	}
+	var took []float64
+	var stays []interval
+	for range b.plan.handovers {
+		if err := waiter.tell(order{Op: opLock}); err != nil {
+			return nil, err
+		}
+		// Longer than any library's waiters sleep, so that the leaving meets
+		// them at any point of their sleep.
+		time.Sleep(50*time.Millisecond + rand.N(250*time.Millisecond))
+		left, err := holder.ask(order{Op: opUnlock}, limit)
+		if err != nil {
+			return nil, err
+		}
+		next, err := waiter.answer(limit)
+		if errors.Is(err, errSilent) {
+			return figures{hung: 1}, nil
+		}
+		if err != nil {
+			return nil, err
+		}
+		took = append(took, millis(time.Duration(next.At-left.At)))
+		stays = append(stays, interval{entered.At, left.At})
+		entered = next
+		holder, waiter = waiter, holder
+	}
+	return figures{handoverTime: median(took), broken: float64(violations(stays))}, nil
+}
+
+// The workload of a holder that is killed.
+const (
+	killedTTL    = time.Second
+	killedOthers = 4
+)
+
+// holderKilled is the workload of a holder that is killed while others wait:
+// how long after the end of what its lock had left to live the next enters.
+func holderKilled(b *bench, s *subject, rep int) (figures, error) {
+	var late []float64
+	var stays []interval
+	for range b.plan.kills {
+		one, l, err := b.killHolder(s)
+		if errors.Is(err, errSilent) {
+			return figures{hung: 1}, nil
+		}
+		if err != nil {
+			return nil, err
+		}
+		late, stays = append(late, millis(l)), append(stays, one...)
+	}
+	worst := late[0]
+	for _, l := range late {
+		worst = max(worst, l)
+	}
+	return figures{lateness: median(late), worstLateness: worst, broken: float64(violations(stays))}, nil
+}
+
+func (b *bench) killHolder(s *subject) (stays []interval, late time.Duration, err error) {
+	const limit = 20 * time.Second
+	workers, err := b.startWorkers(s, 1+killedOthers, 1, killedTTL)
+	if err != nil {
+		return nil, 0, err
+	}
+	defer stopAll(workers)
+	held, err := workers[0].ask(order{Op: opLock}, limit)
+	if err != nil {
+		return nil, 0, err
+	}
+	for _, w := range workers[1:] {
+		if err := w.tell(order{Op: opLock}); err != nil {
+			return nil, 0, err
+		}
+	}
+	// Less than the TTL, so that those count as well which do not renew.
+	time.Sleep(300*time.Millisecond + rand.N(300*time.Millisecond))
+	died := now()
+	workers[0].kill()
+	left, err := b.fleet.remaining(func(i int) string { return keyOf(s, b.contendedName(), i) })
+	if err != nil {
+		return nil, 0, err
+	}
+	asked := now()
+	stays = append(stays, interval{held.At, died})
+	next, err := entries(workers[1:], limit)
+	if err != nil {
+		return nil, 0, err
+	}
+	first := next[0].At
+	for _, r := range next {
+		first = min(first, r.At)
+		stays = append(stays, interval{r.At, now()}) // they are still in
+	}
+	return stays, time.Duration(first-asked) - left, nil
+}
+
+// keyOf returns the Redis key of a lock on master i.
+func keyOf(s *subject, name string, i int) string {
+	if s.id == "rueidislock" {
+		return rueidisKey(name, i)
+	}
+	return name
+}
+
+// entries returns the workers' first answer and those that follow soon: who
+// enters while the first is in, breaks the lock.
+func entries(workers []*remote, limit time.Duration) ([]report, error) {
+	got := make(chan report)
+	over := make(chan struct{})
+	defer close(over)
+	for _, w := range workers {
+		go func() {
+			select {
+			case r, ok := <-w.out:
+				if !ok {
+					r.Err = "a worker has ended by itself"
+				}
+				select {
+				case got <- r:
+				case <-over:
+				}
+			case <-over:
+			}
+		}()
+	}
+	var all []report
+	timer := time.NewTimer(limit)
+	defer timer.Stop()
+	for {
+		select {
+		case r := <-got:
+			if r.Err != "" {
+				return nil, errors.New(r.Err)
+			}
+			all = append(all, r)
+			timer.Reset(100 * time.Millisecond)
+		case <-timer.C:
+			if len(all) == 0 {
+				return nil, errSilent
+			}
+			return all, nil
+		}
+	}
+}

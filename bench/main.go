@@ -1,0 +1,173 @@
+// Command bench measures redlock beside other lock libraries for Redis, on five
+// real redis-server processes that it starts itself. See README.md.
+package main
+
+import (
+	"cmp"
+	"flag"
+	"fmt"
+	"io"
+	"log"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"regexp"
+	"time"
+
+	goredis "github.com/redis/go-redis/v9"
+	"github.com/redis/go-redis/v9/logging"
+)
+
+func main() {
+	if id := os.Getenv(workerEnv); id != "" {
+		if err := work(id); err != nil {
+			fmt.Fprintln(os.Stderr, "bench: worker:", err)
+			os.Exit(1)
+		}
+		return
+	}
+	if err := run(); err != nil {
+		fmt.Fprintln(os.Stderr, "bench:", err)
+		os.Exit(1)
+	}
+}
+
+// quiet keeps the libraries' logs out of ours: under frozen masters there are
+// many, and they are not what is measured.
+func quiet() {
+	log.SetOutput(io.Discard)
+	slog.SetDefault(slog.New(slog.DiscardHandler))
+	goredis.SetLogger(&logging.VoidLogger{})
+}
+
+func run() error {
+	short := flag.Bool("short", false, "a quick pass of about a minute, for seeing that all works; its figures mean little")
+	only := flag.String("only", "", "a regexp: run only the workloads whose names match")
+	peers := flag.String("peers", "", "a regexp: run only the peers whose names match, beside ours")
+	reps := flag.Int("reps", 0, "how often each workload is repeated (default 5 or 3, 1 with -short)")
+	out := flag.String("out", "", `a directory for RESULTS.md and results.svg (default "." for a full run, none for a partial one)`)
+	flag.Parse()
+	onlyRE, err := regexp.Compile(*only)
+	if err != nil {
+		return fmt.Errorf("-only: %w", err)
+	}
+	peersRE, err := regexp.Compile(*peers)
+	if err != nil {
+		return fmt.Errorf("-peers: %w", err)
+	}
+	quiet()
+
+	b := &bench{plan: fullPlan(), log: os.Stderr}
+	if *short {
+		b.plan = shortPlan()
+	} else if *only == "" && *peers == "" {
+		*out = cmp.Or(*out, ".")
+	}
+	if *reps > 0 {
+		b.plan.reps, b.plan.faultReps, b.plan.leaseReps = *reps, *reps, *reps
+	}
+	for _, s := range subjects() {
+		if s.id == oursID || peersRE.MatchString(s.id) {
+			b.subjects = append(b.subjects, s)
+		}
+	}
+	for _, w := range workloads() {
+		if onlyRE.MatchString(w.id) {
+			b.workloads = append(b.workloads, w)
+		}
+	}
+	res, err := b.run()
+	if err != nil {
+		return err
+	}
+	res.short = *short
+	printTables(os.Stdout, res)
+	if *out == "" {
+		return nil
+	}
+	return write(*out, res)
+}
+
+func write(dir string, res *results) error {
+	if err := os.WriteFile(filepath.Join(dir, "RESULTS.md"), []byte(markdown(res)), 0o644); err != nil {
+		return err
+	}
+	return os.WriteFile(filepath.Join(dir, "results.svg"), []byte(chart(res)), 0o644)
+}
+
+// bench is one run.
+type bench struct {
+	plan      plan
+	subjects  []*subject
+	workloads []*workload
+	log       io.Writer
+	fleet     *fleet
+	doomed    *fleet // of which some are killed; nil unless there is such a workload
+	opened    int    // how many runs have had names of their own
+}
+
+// run runs all workloads and returns what they found.
+func (b *bench) run() (*results, error) {
+	res := &results{at: time.Now(), plan: b.plan, workloads: b.workloads, subjects: b.subjects, found: make(map[key][]figures)}
+	var err error
+	if b.fleet, err = startFleet(); err != nil {
+		return nil, err
+	}
+	defer b.fleet.stop()
+	for _, w := range b.workloads {
+		if w.id == idKilled2 {
+			if b.doomed, err = startFleet(); err != nil { // now, so that its masters may vote in time
+				return nil, err
+			}
+			defer b.doomed.stop()
+		}
+	}
+	if err := b.fleet.await(); err != nil {
+		return nil, err
+	}
+	for _, w := range b.workloads {
+		if err := b.runWorkload(w, res); err != nil {
+			return nil, fmt.Errorf("%s: %w", w.id, err)
+		}
+	}
+	res.guarded = b.fleet.guarded()
+	res.machine = describe(b.fleet)
+	res.took = time.Since(res.at)
+	return res, nil
+}
+
+// enoughHangs is how often a subject may hang in a workload; then it is asked no
+// more, since each time takes seconds and says the same.
+const enoughHangs = 2
+
+// runWorkload has all subjects take turns, in another order each repetition.
+func (b *bench) runWorkload(w *workload, res *results) error {
+	if w.finish != nil {
+		defer w.finish()
+	}
+	var taking []*subject
+	for _, s := range b.subjects {
+		if w.takes(s) {
+			taking = append(taking, s)
+		}
+	}
+	for rep := range w.reps(b.plan) {
+		for i := range taking {
+			s := taking[(i+rep)%len(taking)]
+			if hangs, _ := res.hangs(w.id, s.id); hangs == enoughHangs {
+				continue
+			}
+			began := time.Now()
+			f, err := w.trial(b, s, rep)
+			if err != nil {
+				return fmt.Errorf("%s: %w", s.id, err)
+			}
+			res.add(w.id, s.id, f)
+			fmt.Fprintf(b.log, "%-13s %d  %-32s %5.1fs  %s\n", w.id, rep+1, s.id, time.Since(began).Seconds(), brief(w, f))
+		}
+	}
+	return nil
+}
+
+// doomedFleet returns the masters of which some are to die.
+func (b *bench) doomedFleet() (*fleet, error) { return b.doomed, b.doomed.await() }

@@ -1,0 +1,124 @@
+package main
+
+import (
+	"encoding/xml"
+	"errors"
+	"io"
+	"strings"
+	"testing"
+	"time"
+)
+
+// fake returns results of a run in which ours took and peers took that long.
+func fake(oursTook, redsyncTook float64) *results {
+	r := &results{
+		at: time.Unix(0, 0), plan: fullPlan(), workloads: workloads(), subjects: subjects(),
+		found: make(map[key][]figures), machine: machine{cores: 2},
+	}
+	for range 3 {
+		r.add(idOne, oursID, figures{middle: oursTook, tail: 2 * oursTook, allocations: 30})
+		r.add(idOne, reference, figures{middle: redsyncTook, allocations: 96})
+		r.add(idFrozen1, oursID, figures{middle: oursTook, tail: 11 * oursTook})
+	}
+	r.add(idFrozen1, reference, figures{hung: 1})
+	r.add(idFrozen1, "redsync, WithFailFast", figures{hung: 1})
+	r.add(idFrozen1, "redsync, WithFailFast", figures{middle: 300})
+	return r
+}
+
+func TestVerdictsFollowTheFigures(t *testing.T) {
+	for _, row := range []struct {
+		name      string
+		oursTook  float64
+		guarded   bool
+		wantFirst string
+	}{
+		{"below the target is met", 60, false, "met"},
+		{"above is missed, by so much", 130, false, "**missed** by a factor of 2.00"},
+		{"the restart guard has an allowance", 71, true, "met"},
+		{"which it has not without it", 71, false, "**missed** by a factor of 1.09"},
+	} {
+		t.Run(row.name, func(t *testing.T) {
+			r := fake(row.oursTook, 100)
+			r.guarded = row.guarded
+			first := r.verdicts().rows[0]
+			if got := first[len(first)-1]; got != row.wantFirst {
+				t.Errorf("verdict = %q, want %q", got, row.wantFirst)
+			}
+		})
+	}
+}
+
+func TestATargetIsMissedByWhoeverHangs(t *testing.T) {
+	r := fake(50, 100)
+	r.add(idFrozen1, oursID, figures{hung: 1})
+	for _, row := range r.verdicts().rows {
+		if row[0] == idFrozen1 && !strings.Contains(row[len(row)-1], "missed") {
+			t.Errorf("verdict = %q for a library that hung", row)
+		}
+	}
+}
+
+func TestWhatWasNotMeasuredIsNotJudged(t *testing.T) {
+	for _, row := range fake(50, 100).verdicts().rows {
+		if row[0] == id512 && row[len(row)-1] != "not measured in this run" {
+			t.Errorf("verdict = %q without figures", row)
+		}
+	}
+}
+
+func TestMarkdownSaysWhoHung(t *testing.T) {
+	text := markdown(fake(50, 100))
+	for _, want := range []string{
+		"| " + reference + " | never within 3s |",
+		"| redsync, WithFailFast | 300; over 3s in 1 of 2 |",
+		"| " + oursID + " | 50.0 | 100 |",
+	} {
+		if !strings.Contains(text, want) {
+			t.Errorf("RESULTS.md lacks %q:\n%s", want, text)
+		}
+	}
+}
+
+func TestTheChartIsWellFormed(t *testing.T) {
+	text := chart(fake(50, 100))
+	dec := xml.NewDecoder(strings.NewReader(text))
+	for {
+		if _, err := dec.Token(); errors.Is(err, io.EOF) {
+			break
+		} else if err != nil {
+			t.Fatalf("%v in\n%s", err, text)
+		}
+	}
+	if !strings.Contains(text, "never within 3s") {
+		t.Error("the chart does not show who never returned")
+	}
+}
+
+func TestNumber(t *testing.T) {
+	for _, row := range []struct {
+		x    float64
+		want string
+	}{
+		{0, "0"}, {0.0044, "0.0044"}, {0.58, "0.58"}, {0.997, "0.9970"}, {0.99997, "1.0000"}, {1, "1.00"}, {9.37, "9.37"},
+		{42.44, "42.4"}, {199.6, "200"}, {7012, "7012"}, {117_000, "117\u2009000"}, {-12_345_678, "-12\u2009345\u2009678"}, {-0.5, "-0.50"},
+	} {
+		if got := number(row.x); got != row.want {
+			t.Errorf("number(%v) = %q, want %q", row.x, got, row.want)
+		}
+	}
+}
+
+func TestParseInfo(t *testing.T) {
+	info := "# CPU\r\nused_cpu_sys:1.5\r\nused_cpu_user:0.25\r\nused_cpu_sys_children:9\r\n" +
+		"# Commandstats\r\ncmdstat_set:calls=10,usec=1\r\ncmdstat_evalsha:calls=4,usec=1\r\n" +
+		"cmdstat_client|setinfo:calls=3,usec=1\r\ncmdstat_info:calls=2,usec=1\r\n"
+	got, err := parseInfo(info)
+	want := load{cpu: 1750 * time.Millisecond, commands: 14, scripts: 4}
+	if err != nil || got != want {
+		t.Errorf("parseInfo = %+v, %v, want %+v", got, err, want)
+	}
+	if _, err := parseInfo("# nothing\r\n"); err == nil {
+		t.Error("parseInfo of nothing has no error")
+	}
+}

@@ -1,0 +1,110 @@
+package main
+
+import (
+	"fmt"
+	"os"
+	"os/exec"
+	"runtime"
+	"runtime/debug"
+	"strings"
+	"time"
+)
+
+// key names a row.
+type key struct{ workload, subject string }
+
+// results are what a run found.
+type results struct {
+	at        time.Time
+	took      time.Duration
+	short     bool
+	plan      plan
+	workloads []*workload
+	subjects  []*subject
+	found     map[key][]figures // one for each repetition
+	guarded   bool              // our library kept watch on restarts
+	machine   machine
+}
+
+func (r *results) add(workload, subject string, f figures) {
+	k := key{workload, subject}
+	r.found[k] = append(r.found[k], f)
+}
+
+// value returns a figure over all repetitions, and reports whether there is
+// one.
+func (r *results) value(workload, subject string, m metric) (float64, bool) {
+	var values []float64
+	sum := 0.0
+	for _, f := range r.found[key{workload, subject}] {
+		if v, ok := f[m]; ok {
+			values = append(values, v)
+			sum += v
+		}
+	}
+	if summed[m] {
+		return sum, len(values) > 0
+	}
+	return median(values), len(values) > 0
+}
+
+// hangs returns in how many of its repetitions the subject has passed the
+// bound.
+func (r *results) hangs(workload, subject string) (n, of int) {
+	x, _ := r.value(workload, subject, hung)
+	return int(x), len(r.found[key{workload, subject}])
+}
+
+// ratio returns a's figure as a multiple of b's.
+func (r *results) ratio(workload, a, b string, m metric) (float64, bool) {
+	x, okX := r.value(workload, a, m)
+	y, okY := r.value(workload, b, m)
+	if !okX || !okY || y == 0 {
+		return 0, false
+	}
+	return x / y, true
+}
+
+// machine is where it was run, and with what.
+type machine struct {
+	cpu, kernel, redis, goVersion string
+	cores                         int
+	versions                      []string
+}
+
+func describe(f *fleet) machine {
+	m := machine{cpu: "unknown", kernel: "unknown", redis: "unknown", goVersion: runtime.Version(), cores: runtime.NumCPU()}
+	if text, err := os.ReadFile("/proc/cpuinfo"); err == nil {
+		for line := range strings.Lines(string(text)) {
+			if name, value, ok := strings.Cut(line, ":"); ok && strings.TrimSpace(name) == "model name" {
+				m.cpu = strings.TrimSpace(value)
+				break
+			}
+		}
+	}
+	if text, err := os.ReadFile("/proc/sys/kernel/osrelease"); err == nil {
+		m.kernel = strings.TrimSpace(string(text))
+	}
+	if text, err := exec.Command("redis-server", "--version").Output(); err == nil {
+		if _, after, ok := strings.Cut(string(text), "v="); ok {
+			m.redis = strings.Fields(after)[0]
+		}
+	}
+	if info, ok := debug.ReadBuildInfo(); ok {
+		for _, d := range info.Deps {
+			if interesting(d.Path) {
+				m.versions = append(m.versions, fmt.Sprintf("%s %s", d.Path, d.Version))
+			}
+		}
+	}
+	return m
+}
+
+func interesting(path string) bool {
+	for _, p := range []string{"go-redsync/", "gomodule/redigo", "redis/go-redis", "redis/rueidis", "bsm/redislock"} {
+		if strings.Contains(path, p) {
+			return true
+		}
+	}
+	return false
+}

@@ -1,0 +1,124 @@
+package main
+
+import (
+	"fmt"
+	"math"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// now returns the time of CLOCK_MONOTONIC, which all processes of this machine
+// share. time.Now reads the same clock, many times faster than a system call
+// can, but from an epoch of each process, which is looked for once.
+func now() int64 {
+	e := epoch()
+	return e.clock + int64(time.Since(e.at))
+}
+
+// instant is one moment by both.
+type instant struct {
+	at    time.Time
+	clock int64
+}
+
+var epoch = sync.OnceValue(func() instant {
+	var best instant
+	narrowest := time.Duration(math.MaxInt64)
+	for range 100 {
+		before := time.Now()
+		clock := monotonic()
+		if width := time.Since(before); width < narrowest { // the error is at most that
+			narrowest = width
+			best = instant{before.Add(width / 2), clock}
+		}
+	}
+	return best
+})
+
+func monotonic() int64 {
+	var t unix.Timespec
+	if err := unix.ClockGettime(unix.CLOCK_MONOTONIC, &t); err != nil {
+		panic(fmt.Sprintf("bench: no monotonic clock: %v", err))
+	}
+	return t.Nano()
+}
+
+// sleepUntil sleeps until that time of now.
+func sleepUntil(at int64) { time.Sleep(time.Duration(at - now())) }
+
+// processCPU returns the CPU time that this process has used.
+func processCPU() time.Duration {
+	var u unix.Rusage
+	if err := unix.Getrusage(unix.RUSAGE_SELF, &u); err != nil {
+		panic(fmt.Sprintf("bench: getrusage: %v", err))
+	}
+	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
+}
+
+// load is what a server has done since it started.
+type load struct {
+	cpu      time.Duration
+	commands int64 // of clients and of scripts, without the benchmark's and the connections' own
+	scripts  int64 // EVALSHA
+}
+
+func (l load) plus(m load) load {
+	return load{l.cpu + m.cpu, l.commands + m.commands, l.scripts + m.scripts}
+}
+
+func (l load) minus(m load) load {
+	return load{l.cpu - m.cpu, l.commands - m.commands, l.scripts - m.scripts}
+}
+
+// administrative commands are not counted: they belong to connecting, or are
+// this benchmark's.
+var administrative = []string{"info", "hello", "client", "ping", "select", "config", "command", "auth"}
+
+// parseInfo reads a server's INFO all.
+func parseInfo(info string) (load, error) {
+	var l load
+	seen := 0
+	for line := range strings.Lines(info) {
+		key, value, _ := strings.Cut(strings.TrimSpace(line), ":")
+		switch {
+		case key == "used_cpu_sys" || key == "used_cpu_user":
+			s, err := strconv.ParseFloat(value, 64)
+			if err != nil {
+				return l, fmt.Errorf("%s: %w", key, err)
+			}
+			l.cpu += time.Duration(s * float64(time.Second))
+			seen++
+		case strings.HasPrefix(key, "cmdstat_"):
+			name := strings.TrimPrefix(key, "cmdstat_")
+			calls, _, _ := strings.Cut(strings.TrimPrefix(value, "calls="), ",")
+			n, err := strconv.ParseInt(calls, 10, 64)
+			if err != nil {
+				return l, fmt.Errorf("%s: %w", key, err)
+			}
+			if !isAdministrative(name) {
+				l.commands += n
+			}
+			if name == "evalsha" {
+				l.scripts += n
+			}
+		}
+	}
+	if seen != 2 {
+		return l, fmt.Errorf("INFO has %d of 2 CPU times", seen)
+	}
+	return l, nil
+}
+
+func isAdministrative(name string) bool {
+	name, _, _ = strings.Cut(name, "|")
+	for _, a := range administrative {
+		if name == a {
+			return true
+		}
+	}
+	return false
+}
