@@ -130,9 +130,10 @@ func (w *wait) enter(ctx context.Context) error {
 	}
 	w.queued = true
 	w.warn()
-	switch err := c.gates.Enter(ctx, l.key); {
+	switch baton, err := c.gates.Enter(ctx, l.key, l); {
 	case err == nil:
 		w.inside = true
+		w.lease, _ = baton.(*Lease)
 		return nil
 	case errors.Is(err, gate.ErrClosed):
 		return ErrClosed

@@ -26,7 +26,8 @@ type Lease struct {
 	opts     LockOptions   // immutable
 	claim    *master.Claim // immutable
 	validity time.Duration // immutable; from start on
-	acquired clock.Reading // immutable; before the first byte of the acquisition was sent
+	granted  clock.Reading // immutable; before the first byte of the round that the masters granted
+	acquired clock.Reading // immutable; the same, or when the lease was handed over to this holder
 	entry    renew.Entry   // when there is something to do: renew, ask again, end
 
 	mu      sync.Mutex    // guards what follows; the lease's commands are queued under it
@@ -147,7 +148,7 @@ func (c *Client) acquire(ctx context.Context, l *Locker, start clock.Reading) (*
 	t := round.Wait(ctx, c.closing, quorum.Tally.Decided)
 	took := c.clock().Since(start)
 	if t.Won() && took < validity {
-		s := &Lease{client: c, name: l.name, opts: l.opts, claim: claim, validity: validity, acquired: start, start: start}
+		s := &Lease{client: c, name: l.name, opts: l.opts, claim: claim, validity: validity, granted: start, acquired: start, start: start}
 		s.begin()
 		return s, nil
 	}

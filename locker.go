@@ -45,9 +45,10 @@ func (l *Locker) TryLock() bool {
 	return l.TryLockContext(context.Background()) == nil
 }
 
-// Unlock unlocks l. It panics if l is not locked on entry. The release is sent
-// to all masters; Unlock returns when a quorum has answered, NodeTimeout at the
-// latest. If the lease was lost before, Unlock only ends the holding;
+// Unlock unlocks l. It panics if l is not locked on entry. If another goroutine
+// waits for the lock it may be handed over at once: see LockOptions.Handover.
+// Otherwise the release is sent to all masters, and Unlock returns when a quorum
+// has answered, NodeTimeout at the latest. If the lease was lost before, Unlock only ends the holding;
 // UnlockContext does the same and says so.
 func (l *Locker) Unlock() {
 	if err := l.unlock(context.Background()); err == ErrNotHeld {
@@ -85,8 +86,10 @@ func (l *Locker) lock(ctx context.Context, forever bool) (*Lease, error) {
 	if err := w.enter(ctx); err != nil {
 		return nil, err
 	}
-	if err := w.acquire(ctx); err != nil {
-		return nil, err
+	if w.lease == nil { // nobody has passed one on
+		if err := w.acquire(ctx); err != nil {
+			return nil, err
+		}
 	}
 	return w.hold(), nil
 }
@@ -127,9 +130,13 @@ func (l *Locker) unlock(ctx context.Context) error {
 	return l.leave(ctx, s)
 }
 
-// leave releases the lease s, which is l's no longer, and leaves the gate.
+// leave hands over or releases the lease s, which is l's no longer, and leaves
+// the gate.
 func (l *Locker) leave(ctx context.Context, s *Lease) error {
 	c := l.client
+	if l.handOver(ctx, s) {
+		return nil
+	}
 	c.gates.Note(l.key, nil) // it is not ours any more that is held
 	defer c.gates.Leave(l.key)
 	if !c.begin() {

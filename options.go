@@ -87,6 +87,13 @@ type LockOptions struct {
 	// it runs out, and is lost. Somebody who forgot to unlock, or hangs, must
 	// not keep others out for ever. Zero means 1 h; negative means no bound.
 	MaxHold time.Duration
+
+	// Handover is for how long a lock may travel among the goroutines of the
+	// Client, from one unlock to the next waiter, without being released to
+	// others: counted from when the masters granted it, to the last time that it
+	// is passed on. It needs renewal, and Lockers of equal LockOptions. Zero means
+	// 50 ms; negative means not at all.
+	Handover time.Duration
 }
 
 // Defaults.
@@ -96,6 +103,7 @@ const (
 	defaultDialTimeout = time.Second
 	defaultDriftFactor = 0.01
 	defaultMaxHold     = time.Hour
+	defaultHandover    = 50 * time.Millisecond
 	driftFloor         = 2 * time.Millisecond // the precision of Redis' own expiry, and a bit
 )
 
@@ -207,6 +215,9 @@ func (o *Options) lockOptions(l *LockOptions) (LockOptions, error) {
 	}
 	if c.MaxHold == 0 {
 		c.MaxHold = defaultMaxHold
+	}
+	if c.Handover == 0 {
+		c.Handover = defaultHandover
 	}
 	return c, nil
 }

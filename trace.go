@@ -14,6 +14,9 @@ type Trace struct {
 	AttemptDone func(ctx context.Context, info AttemptInfo)
 	// Acquired is called when a lock has been acquired.
 	Acquired func(ctx context.Context, info AcquiredInfo)
+	// HandedOver is called when a holder's unlock has passed the lock to another
+	// goroutine of the Client; ctx is the unlocking call's.
+	HandedOver func(ctx context.Context, info HandedOverInfo)
 	// Renewed is called when a renewal has succeeded.
 	Renewed func(ctx context.Context, info RenewedInfo)
 	// Lost is called when a lease was lost.
@@ -38,6 +41,13 @@ type AcquiredInfo struct {
 	Attempts int           // how many it took
 	Waited   time.Duration // from the call on, the wait for other goroutines included
 	Until    time.Time     // end of validity
+}
+
+// HandedOverInfo tells of a handover.
+type HandedOverInfo struct {
+	Name  string        // of the lock
+	Held  time.Duration // for how long the one who unlocked held it
+	Until time.Time     // end of validity for the next holder, as far as it is known
 }
 
 // RenewedInfo tells of a renewal.

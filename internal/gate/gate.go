@@ -30,37 +30,36 @@ type gate struct {
 
 type waiter struct {
 	ready      chan struct{} // closed when the gate is this waiter's, or the Gates are closed
+	tag        any           // immutable; what Pass is to know of it
 	prev, next *waiter
 	inside     bool // the gate is this waiter's; guarded by Gates.mu
+	baton      any  // what it was passed; guarded by Gates.mu
 }
 
-// Enter waits for the gate of name and takes it. It returns nil once the gate
-// is taken, ctx's error if that ends first, or ErrClosed. If the gate comes free
-// just as ctx ends, the gate goes to the next waiter: a caller who has given up
-// must not be made to hold a lock.
-func (g *Gates) Enter(ctx context.Context, name string) error {
-	w, err := g.line(name)
+// Enter waits for the gate of name and takes it. It returns a nil error once the
+// gate is taken, with the baton that it was passed, if there was one; ctx's
+// error if that ends first; or ErrClosed. If the gate comes just as ctx ends, it
+// is taken: a baton must not be lost.
+func (g *Gates) Enter(ctx context.Context, name string, tag any) (baton any, err error) {
+	w, err := g.line(name, tag)
 	if w == nil {
-		return err
+		return nil, err
 	}
 	select {
 	case <-w.ready:
-		g.mu.Lock()
-		defer g.mu.Unlock()
-		if !w.inside {
-			return ErrClosed
-		}
-		return nil
 	case <-ctx.Done():
+		err = ctx.Err()
 	}
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	if w.inside {
-		g.leaveLocked(name)
-	} else if gt := g.names[name]; gt != nil && !g.closed {
-		gt.remove(w)
+	switch {
+	case w.inside:
+		return w.baton, nil
+	case g.closed:
+		return nil, ErrClosed
 	}
-	return ctx.Err()
+	g.names[name].remove(w) // it is there, for it has a waiter
+	return nil, err
 }
 
 // TryEnter takes the gate of name if it is free, and reports whether it did.
@@ -98,6 +97,25 @@ func (g *Gates) Last(name string) error {
 	return nil
 }
 
+// Pass leaves the gate of name to the waiter that has waited longest, with a
+// baton, if there is such a waiter and make returns a baton for its tag. It
+// reports whether it did; if not, the gate is still the caller's. make is called
+// under the mutex of all gates: it must be quick, and call none of their methods.
+func (g *Gates) Pass(name string, make func(tag any) any) bool {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	gt := g.names[name]
+	if gt == nil || gt.first == nil {
+		return false
+	}
+	w := gt.first
+	if w.baton = make(w.tag); w.baton == nil {
+		return false
+	}
+	g.admitLocked(gt)
+	return true
+}
+
 // Leave gives the gate of name to the waiter that has waited longest, or frees
 // it. The goroutine that leaves need not be the one that entered.
 func (g *Gates) Leave(name string) {
@@ -125,7 +143,7 @@ func (g *Gates) Close() {
 
 // line takes the gate if it is free and returns nil, or a waiter that has
 // joined the line.
-func (g *Gates) line(name string) (*waiter, error) {
+func (g *Gates) line(name string, tag any) (*waiter, error) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	if g.closed {
@@ -136,7 +154,7 @@ func (g *Gates) line(name string) (*waiter, error) {
 		g.takeLocked(name)
 		return nil, nil
 	}
-	w := &waiter{ready: make(chan struct{})}
+	w := &waiter{ready: make(chan struct{}), tag: tag}
 	gt.push(w)
 	return w, nil
 }
@@ -153,13 +171,18 @@ func (g *Gates) leaveLocked(name string) {
 	if gt == nil {
 		panic("redlock: bug: leaving a gate that is not taken: " + name)
 	}
-	w := gt.first
-	if w == nil {
+	if gt.first == nil {
 		delete(g.names, name)
 		return
 	}
-	gt.remove(w)
 	gt.note = nil
+	g.admitLocked(gt)
+}
+
+// admitLocked lets the first waiter in.
+func (g *Gates) admitLocked(gt *gate) {
+	w := gt.first
+	gt.remove(w)
 	w.inside = true
 	close(w.ready)
 }

@@ -19,7 +19,7 @@ func TestWaitersEnterInTheOrderOfTheirComing(t *testing.T) {
 		var order []int // each appends while inside
 		for i := range 10 {
 			go func() {
-				if err := g.Enter(t.Context(), "a"); err != nil {
+				if _, err := g.Enter(t.Context(), "a", nil); err != nil {
 					t.Errorf("Enter: %v", err)
 				}
 				order = append(order, i)
@@ -41,7 +41,7 @@ func TestWaitersEnterInTheOrderOfTheirComing(t *testing.T) {
 func TestNamesDoNotWaitForEachOther(t *testing.T) {
 	var g Gates
 	for _, name := range []string{"a", "b"} {
-		if err := g.Enter(t.Context(), name); err != nil {
+		if _, err := g.Enter(t.Context(), name, nil); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -62,7 +62,7 @@ func TestAWaiterWhoGivesUpIsSkipped(t *testing.T) {
 				ctx = c
 			}
 			wg.Go(func() {
-				err := g.Enter(ctx, "a")
+				_, err := g.Enter(ctx, "a", nil)
 				if i%2 == 0 {
 					if !errors.Is(err, context.DeadlineExceeded) {
 						t.Errorf("waiter %d: %v, want a deadline exceeded", i, err)
@@ -96,7 +96,7 @@ func TestAGateThatComesFreeAsItsWaiterGivesUpIsNotLost(t *testing.T) {
 		done := make(chan struct{})
 		go func() {
 			defer close(done)
-			if g.Enter(ctx, "a") == nil {
+			if _, err := g.Enter(ctx, "a", nil); err == nil {
 				g.Leave("a")
 			}
 		}()
@@ -118,7 +118,7 @@ func TestTheNoteIsOfTheGoroutineInside(t *testing.T) {
 		if ok, note, _ := g.TryEnter("a"); ok || note != word {
 			t.Errorf("TryEnter = %v, %v, want false and the note", ok, note)
 		}
-		go g.Enter(t.Context(), "a")
+		go g.Enter(t.Context(), "a", nil)
 		synctest.Wait()
 		g.Leave("a")
 		synctest.Wait()
@@ -134,7 +134,10 @@ func TestCloseEndsWaits(t *testing.T) {
 		g.TryEnter("a")
 		errs := make(chan error, 3)
 		for range 3 {
-			go func() { errs <- g.Enter(t.Context(), "a") }()
+			go func() {
+				_, err := g.Enter(t.Context(), "a", nil)
+				errs <- err
+			}()
 		}
 		synctest.Wait()
 		g.Close()
@@ -143,9 +146,72 @@ func TestCloseEndsWaits(t *testing.T) {
 				t.Errorf("Enter = %v, want ErrClosed", err)
 			}
 		}
-		if err := g.Enter(t.Context(), "b"); err != ErrClosed {
+		if _, err := g.Enter(t.Context(), "b", nil); err != ErrClosed {
 			t.Errorf("Enter after Close = %v, want ErrClosed", err)
 		}
 		g.Leave("a") // what was taken can still be left
 	})
+}
+
+func TestABatonGoesToTheFirstWhoMayHaveIt(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var g Gates
+		if g.Pass("a", func(any) any { return "baton" }) {
+			t.Error("Pass of a gate that is not taken reported true")
+		}
+		g.TryEnter("a")
+		if g.Pass("a", func(any) any { return "baton" }) {
+			t.Error("Pass to nobody reported true")
+		}
+		got := make(chan any)
+		for _, tag := range []string{"red", "blue"} {
+			go func() {
+				baton, err := g.Enter(t.Context(), "a", tag)
+				if err != nil {
+					t.Errorf("Enter = %v", err)
+				}
+				got <- baton
+			}()
+			synctest.Wait()
+		}
+		onlyBlue := func(tag any) any {
+			if tag != "blue" {
+				return nil
+			}
+			return "for blue"
+		}
+		if g.Pass("a", onlyBlue) {
+			t.Error("the baton has overtaken the first waiter")
+		}
+		g.Leave("a")
+		if baton := <-got; baton != nil {
+			t.Errorf("the first waiter got %v, want nothing", baton)
+		}
+		if !g.Pass("a", onlyBlue) {
+			t.Error("the baton was not passed")
+		}
+		if baton := <-got; baton != "for blue" {
+			t.Errorf("the second waiter got %v, want its baton", baton)
+		}
+	})
+}
+
+func TestABatonIsNotLostToAWaiterWhoGivesUp(t *testing.T) {
+	// Pass and cancel at the same moment, many times: the baton is where Pass
+	// says that it is.
+	for range 1000 {
+		var g Gates
+		g.TryEnter("a")
+		ctx, cancel := context.WithCancel(t.Context())
+		got := make(chan any)
+		go func() {
+			baton, _ := g.Enter(ctx, "a", nil)
+			got <- baton
+		}()
+		go cancel()
+		passed := g.Pass("a", func(any) any { return "baton" })
+		if baton := <-got; (baton != nil) != passed {
+			t.Fatalf("Pass = %v, and the waiter got %v", passed, baton)
+		}
+	}
 }
