@@ -26,6 +26,7 @@ type Client struct {
 	pools    []*redis.Pool // those to close with the Client
 	gates    gate.Gates
 	renewals *renew.Scheduler
+	sleepers sleepers
 	notices  notices
 	closing  chan struct{} // closed when Close begins
 	closed   chan struct{} // closed when Close has ended
@@ -113,12 +114,19 @@ func newClient(pools []*redis.Pool, opts *Options) (*Client, error) {
 		quiet:   make(chan struct{}),
 	}
 	c.renewals = renew.Start(c.clock)
+	c.sleepers.need = quorum.Majority(len(pools))
+	id := "" // the masters' word for no wake-ups
+	if !opts.DisableWakeups {
+		id = newToken()
+	}
 	for i, pool := range pools {
 		c.masters = append(c.masters, master.Start(master.Config{
 			Pool:        pool,
 			Index:       i,
 			NodeTimeout: opts.NodeTimeout,
 			DialTimeout: opts.DialTimeout,
+			ID:          id,
+			Woken:       c.woken,
 			Redial:      func() interface{ NextBackOff() time.Duration } { return schedule(longestDial) },
 			Changed:     func(before master.State, now master.Status) { c.masterChanged(i, before, now) },
 		}))
@@ -212,6 +220,11 @@ type MasterStatus struct {
 	Since time.Time     // since when
 	Err   error         // why it is down; nil otherwise
 	RTT   time.Duration // the time from handing over a command to its reply, last seen; 0 before the first
+
+	// WakeErr says why this master wakes nobody of this Client, which then finds
+	// out that a lock is free by trying again. It is nil if it does, and with
+	// Options.DisableWakeups.
+	WakeErr error
 }
 
 // Masters returns the status of each master, in their order.
@@ -231,7 +244,7 @@ var masterStates = [...]MasterState{
 }
 
 func (c *Client) status(i int, s master.Status) MasterStatus {
-	return MasterStatus{Name: c.opts.Names[i], State: masterStates[s.State], Since: s.Since, Err: s.Err, RTT: s.RTT}
+	return MasterStatus{Name: c.opts.Names[i], State: masterStates[s.State], Since: s.Since, Err: s.Err, RTT: s.RTT, WakeErr: s.WakeErr}
 }
 
 // masterChanged is called by a master's own goroutine.

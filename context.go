@@ -3,12 +3,14 @@ package redlock
 import (
 	"context"
 	"errors"
+	"math/rand/v2"
 	"strconv"
 	"sync/atomic"
 	"time"
 
 	"github.com/redlock-go/redlock/internal/clock"
 	"github.com/redlock-go/redlock/internal/gate"
+	"github.com/redlock-go/redlock/internal/master"
 	"github.com/redlock-go/redlock/internal/quorum"
 )
 
@@ -141,39 +143,76 @@ func (w *wait) enter(ctx context.Context) error {
 	return &endedError{op: opAcquire, name: l.name, ctx: ctx, last: l.taken(c.gates.Last(l.key))}
 }
 
-// acquire makes attempts until one succeeds, in the gate.
+// acquire makes attempts until one succeeds, in the gate. The first is a plain
+// SET. If it is refused, the second follows at once and joins the name's queue,
+// to be woken; then come sleeps between.
 func (w *wait) acquire(ctx context.Context) error {
 	l, c := w.locker, w.locker.client
-	err := w.attempt(ctx)
-	if err == nil {
+	kind, now := master.Acquire, true
+	if c.sleepers.yields(l.key) {
+		kind = master.Behind
+	} else if w.attempt(ctx, master.Set) == nil {
 		return nil
+	} else {
+		now = errors.Is(w.last, ErrHeld)
 	}
 	w.warn()
+	sleeper := c.sleepers.add(l.key)
+	defer c.sleepers.remove(l.key)
+	defer w.quit()
 	delays := retrier{schedule: c.opts.NewBackOff(), forever: w.forever}
 	for {
-		c.gates.Note(l.key, err)
-		d, more := delays.next()
-		if !more || !c.pause(ctx, d) {
+		if !now {
+			d, more := delays.next()
+			if !more {
+				return w.outcome(ctx)
+			}
+			if c.sleep(ctx, w.notPast(d), sleeper) {
+				delays.schedule = c.opts.NewBackOff()
+			}
+		}
+		if ctx.Err() != nil || c.isClosing() {
 			return w.outcome(ctx)
 		}
-		if err = w.attempt(ctx); err == nil {
+		if w.attempt(ctx, kind) == nil {
 			return nil
 		}
+		kind, now = master.Acquire, false
+	}
+}
+
+// notPast shortens a sleep to the moment when the lock will be free if nobody
+// renews it, and a little more, so that not all come at once.
+func (w *wait) notPast(d time.Duration) time.Duration {
+	var e *QuorumError
+	if errors.As(w.last, &e) && e.frees && e.free < d {
+		return e.free + time.Millisecond + rand.N(5*time.Millisecond)
+	}
+	return d
+}
+
+// quit leaves the queue, unless the lock was acquired, which does it too.
+func (w *wait) quit() {
+	if c := w.locker.client; w.lease == nil && !c.opts.DisableWakeups {
+		c.tellAll(master.Quit, master.NewClaim(w.locker.key, newToken(), 0, 0))
 	}
 }
 
 // attempt makes one attempt. Its error is a *QuorumError even if ctx or the
 // Client ended it: see outcome.
-func (w *wait) attempt(ctx context.Context) error {
+func (w *wait) attempt(ctx context.Context, kind master.Kind) error {
 	l, c := w.locker, w.locker.client
 	start := w.began
 	if w.attempts++; w.attempts > 1 || w.queued {
 		start = c.clock() // time has passed since the call
 	}
-	s, err := c.acquire(ctx, l, start)
+	s, err := c.acquire(ctx, l, kind, start, start.Since(w.began))
 	w.lease = s
 	if w.last == nil || ctx.Err() == nil {
 		w.last = err
+	}
+	if err != nil {
+		c.gates.Note(l.key, w.last)
 	}
 	if f := c.opts.Trace.AttemptDone; f != nil {
 		f(ctx, AttemptInfo{Name: l.name, Elapsed: c.clock().Since(start), Err: err})
@@ -242,13 +281,15 @@ func (w *wait) warn() {
 	})
 }
 
-// pause waits for d, and reports whether ctx and the Client have lasted.
-func (c *Client) pause(ctx context.Context, d time.Duration) bool {
+// sleep waits for d, or for the end of ctx or the Client, or for a wake-up, and
+// reports whether it was that.
+func (c *Client) sleep(ctx context.Context, d time.Duration, s *sleeper) (woken bool) {
 	t := time.NewTimer(d)
 	defer t.Stop()
 	select {
+	case <-s.wake:
+		return true
 	case <-t.C:
-		return ctx.Err() == nil
 	case <-ctx.Done():
 	case <-c.closing:
 	}
@@ -263,6 +304,9 @@ func (c *Client) quorumError(op, name string, round *quorum.Round) *QuorumError 
 func (c *Client) quorumErrorOf(op, name string, votes []quorum.Vote) *QuorumError {
 	t := quorum.Count(votes)
 	e := &QuorumError{Op: op, Name: name, Granted: t.Granted, Need: t.Need, held: op == opAcquire && t.Held()}
+	if e.held {
+		e.free, e.frees = freeAfter(votes)
+	}
 	for i, v := range votes {
 		err := v.Err
 		switch {

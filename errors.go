@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"time"
 )
 
 // Errors to be compared with errors.Is.
@@ -57,6 +58,10 @@ type QuorumError struct {
 	Errs    []error // one *NodeError for each master that did not
 
 	held bool
+	// When a quorum of masters will have let the key expire, if they have said
+	// so and nobody renews it: for how long it is worth to sleep at most.
+	free  time.Duration
+	frees bool
 }
 
 func (e *QuorumError) Error() string {

@@ -140,9 +140,9 @@ func (c leaseContext) Err() error {
 // acquire makes one acquisition: one round of SETs and, unless that is won, the
 // releases that undo it on all masters, whatever they have answered: also one
 // that refused, or whose answer was lost, may have set the key.
-func (c *Client) acquire(ctx context.Context, l *Locker, start clock.Reading) (*Lease, error) {
-	claim := master.NewClaim(l.key, newToken(), l.opts.TTL)
-	round := c.group.Ask(master.Set, claim)
+func (c *Client) acquire(ctx context.Context, l *Locker, kind master.Kind, start clock.Reading, waited time.Duration) (*Lease, error) {
+	claim := master.NewClaim(l.key, newToken(), l.opts.TTL, waited)
+	round := c.group.Ask(kind, claim)
 	defer round.End()
 	validity := l.opts.TTL - c.opts.drift(l.opts.TTL)
 	t := round.Wait(ctx, c.closing, quorum.Tally.Decided)
@@ -152,7 +152,7 @@ func (c *Client) acquire(ctx context.Context, l *Locker, start clock.Reading) (*
 		s.begin()
 		return s, nil
 	}
-	c.undo(claim)
+	c.tellAll(master.Undo, claim)
 	if t.Won() {
 		err := c.quorumError(opAcquire, l.name, round)
 		err.Errs = append(err.Errs, fmt.Errorf("the round took %v, which leaves nothing of a validity of %v", took, validity))
@@ -217,7 +217,7 @@ func (s *Lease) endLocked(err error) bool {
 func (s *Lease) drop() {
 	s.mu.Lock()
 	if s.endLocked(ErrReleased) {
-		s.client.undo(s.claim)
+		s.client.tellAll(master.Release, s.claim)
 	}
 	s.mu.Unlock()
 	s.tell(ErrReleased)
@@ -253,6 +253,9 @@ func (s *Lease) release(ctx context.Context) error {
 	defer round.End()
 	s.tell(ErrReleased)
 	t := round.Wait(ctx, nil, quorum.Tally.Settled)
+	if round.Any(wokeAnother) {
+		c.sleepers.yield(s.claim.Key())
+	}
 	err := s.released(ctx, t, round)
 	if f := c.opts.Trace.Released; f != nil {
 		f(ctx, ReleasedInfo{Name: s.name, Held: c.clock().Since(s.acquired), Err: err})
@@ -275,9 +278,12 @@ func (s *Lease) released(ctx context.Context, t quorum.Tally, round *quorum.Roun
 	return err
 }
 
-// undo releases a claim on all masters and waits for nothing.
-func (c *Client) undo(claim *master.Claim) {
+// wokeAnother reports whether a vote on a release says that it woke a client.
+func wokeAnother(v quorum.Vote) bool { return v.Value == 2 }
+
+// tellAll sends a command to all masters and waits for nothing.
+func (c *Client) tellAll(kind master.Kind, claim *master.Claim) {
 	for _, m := range c.masters {
-		m.Ask(master.Release, claim, nil)
+		m.Ask(kind, claim, nil)
 	}
 }

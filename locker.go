@@ -113,7 +113,7 @@ func (l *Locker) tryLock(ctx context.Context) error {
 	}
 	w := &wait{locker: l, inside: true, began: c.clock()}
 	defer w.end()
-	if err := w.attempt(ctx); err != nil {
+	if err := w.attempt(ctx, master.Set); err != nil {
 		return w.outcome(ctx)
 	}
 	w.hold()

@@ -42,7 +42,16 @@ func (n *notices) allow(kind string) bool {
 // masterChanged tells of a master that has gone down or come back. That it
 // came up the first time is what everybody expects.
 func (n *notices) masterChanged(before MasterState, s MasterStatus) {
-	if before == MasterConnecting && s.State == MasterUp || !n.allow("master "+s.Name+" "+s.State.String()) {
+	if before == MasterConnecting && s.State == MasterUp {
+		return
+	}
+	if before == s.State {
+		if s.WakeErr != nil && n.allow("wake "+s.Name) {
+			n.log.Warn("redlock: master wakes nobody", "master", s.Name, "err", oneLine(s.WakeErr))
+		}
+		return
+	}
+	if !n.allow("master " + s.Name + " " + s.State.String()) {
 		return
 	}
 	if s.State == MasterDown {
@@ -61,7 +70,7 @@ func (n *notices) lost(err *lostError) {
 
 // waiting tells that a Lock, which has no other way to say so, waits.
 func (n *notices) waiting(name string, since time.Time, why error) {
-	if !n.allow("wait " + name) {
+	if !n.allow("lock " + name) {
 		return
 	}
 	n.log.Warn("redlock: still waiting for a lock", "name", name,

@@ -58,6 +58,12 @@ type Options struct {
 	// 5 ms, growing by half, up to 250 ms, each randomised by half, for ever.
 	NewBackOff func() BackOff
 
+	// DisableWakeups turns off the queue and the messages by which a release wakes
+	// the next waiting process, for servers that forbid what they need: keys that
+	// begin with "redlock:queue:" and channels that begin with "redlock:wake:".
+	// Waiters then find out by trying again.
+	DisableWakeups bool
+
 	// Logger is told, rate-limited, of what a caller of Lock would not see
 	// otherwise: masters going down and coming up, waits of more than 1 s, and
 	// lost leases. Nil means slog.Default().

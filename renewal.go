@@ -249,7 +249,7 @@ func (s *Lease) lose(err *lostError) error {
 		defer s.mu.Unlock()
 		return s.err
 	}
-	s.client.undo(s.claim)
+	s.client.tellAll(master.Release, s.claim)
 	s.mu.Unlock()
 	s.tell(err)
 	s.client.notices.lost(err)

@@ -16,9 +16,9 @@ func TestAPlanKeepsTheOrderOfEachName(t *testing.T) {
 		names := 1 + random.IntN(300)
 		var queue []item
 		for i := range random.IntN(600) {
-			it := item{kind: []Kind{Set, Renew, Release, Release, Ping}[random.IntN(5)], alone: random.IntN(20) == 0}
+			it := item{kind: []Kind{Set, Renew, Release, Undo, Acquire, Ping}[random.IntN(6)], alone: random.IntN(20) == 0}
 			if it.kind != Ping {
-				it.claim = NewClaim(fmt.Sprint(random.IntN(names)), fmt.Sprint(i), time.Second)
+				it.claim = NewClaim(fmt.Sprint(random.IntN(names)), fmt.Sprint(i), time.Second, 0)
 			}
 			queue = append(queue, it)
 		}

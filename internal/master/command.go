@@ -22,41 +22,74 @@ func sha1Hex(text string) string {
 	return hex.EncodeToString(sum[:])
 }
 
-// A Kind says what a command does.
+// A Kind says what a command does. Except for Ping it does so to its claim's key
+// and token; batch.lua says it in full. A value above 0 means that it was done.
 type Kind uint8
 
 const (
-	// Set sets the claim's key to its token unless it exists: value 1 if it
-	// was set, 0 if somebody holds it.
+	// Set sets the key unless it exists: value 1, or 0 if somebody holds it.
 	Set Kind = iota
-	// Renew gives the claim's key its full TTL again if it holds the claim's
-	// token: value 1 if it did, 0 if there is no key, -1 if it holds another
-	// token. It never makes a key.
+	// Acquire is Set, which joins the key's queue if somebody holds it: value 1,
+	// or what Left explains.
+	Acquire
+	// Behind is Acquire by a client that has just woken another: it does not
+	// overtake those who queue.
+	Behind
+	// Renew gives the key its full TTL again: value 1, 0 if there is no key, -1 if
+	// it holds another token. It never makes a key.
 	Renew
-	// Release deletes the claim's key if it holds the claim's token: value 1
-	// if it was deleted, 0 if there was no key, -1 if it holds another token.
+	// Release deletes the key and wakes the client that has queued longest: value
+	// 1, 2 if somebody was woken, 0 if there was no key, -1 if it holds another
+	// token.
 	Release
+	// Undo is Release that wakes nobody.
+	Undo
+	// Quit is Undo that leaves the queue.
+	Quit
+	// Wake wakes the client that has queued longest, if the key is free.
+	Wake
 	// Ping asks for a sign of life: value 1. It has no claim.
 	Ping
-	// load loads the scripts; its reply does not matter, since a release that
-	// needs it says so itself.
+	// load loads the scripts; its reply does not matter, since a command that
+	// needs them says so itself.
 	load
 )
 
-func (k Kind) String() string {
-	switch k {
-	case Set:
-		return "acquire"
-	case Renew:
-		return "renew"
-	case Release:
-		return "release"
-	case Ping:
-		return "ping"
-	case load:
-		return "script load"
+// kinds are the kinds' properties.
+var kinds = [...]struct {
+	name string
+	word any // what the script calls it; nil if it is no scripted command
+}{
+	Set:     {"acquire", nil},
+	Acquire: {"acquire", "acquire"},
+	Behind:  {"acquire", "behind"},
+	Renew:   {"renew", "renew"},
+	Release: {"release", "release"},
+	Undo:    {"release", "undo"},
+	Quit:    {"release", "quit"},
+	Wake:    {"wake", "wake"},
+	Ping:    {"ping", nil},
+	load:    {"script load", nil},
+}
+
+func (k Kind) String() string { return kinds[k].name }
+
+// scripted reports whether commands of the kind travel in a batch.
+func (k Kind) scripted() bool { return kinds[k].word != nil }
+
+// sets reports whether a command of the kind may set the key.
+func (k Kind) sets() bool { return k <= Behind }
+
+// releases reports whether a command of the kind deletes the key.
+func (k Kind) releases() bool { return k == Release || k == Undo || k == Quit }
+
+// Left returns how long the key will live that refused an Acquire or Behind, as
+// the master says; false if it does not know, or the key may live for ever.
+func (a Answer) Left() (time.Duration, bool) {
+	if a.Err != nil || a.Value > -2 {
+		return 0, false
 	}
-	panic("redlock: bug: unknown kind of command")
+	return time.Duration(-2-a.Value) * time.Millisecond, true
 }
 
 // A Claim is one acquisition's stake in a key: the token that it writes there,
@@ -64,6 +97,7 @@ func (k Kind) String() string {
 type Claim struct {
 	name            string        // immutable; the key
 	key, token, ttl any           // immutable; boxed once here, not once per master by redigo
+	waited          any           // immutable; how long its client has waited, in ms
 	admitted        atomic.Uint64 // masters whose queue took a SET
 	written         atomic.Uint64 // masters that a SET was written to
 	adrift          atomic.Uint64 // masters whose connection was lost with the SET unanswered
@@ -72,10 +106,18 @@ type Claim struct {
 // MaxMasters is how many masters a Claim can keep track of.
 const MaxMasters = 64
 
-// NewClaim returns a claim on key by token, for ttl in whole milliseconds.
-func NewClaim(key, token string, ttl time.Duration) *Claim {
-	return &Claim{name: key, key: key, token: token, ttl: strconv.FormatInt(ttl.Milliseconds(), 10)}
+// NewClaim returns a claim on key by token, for ttl in whole milliseconds, of a
+// client that has waited for it already.
+func NewClaim(key, token string, ttl, waited time.Duration) *Claim {
+	c := &Claim{name: key, key: key, token: token, ttl: strconv.FormatInt(ttl.Milliseconds(), 10), waited: argZero}
+	if waited >= time.Millisecond {
+		c.waited = strconv.FormatInt(waited.Milliseconds(), 10)
+	}
+	return c
 }
+
+// Key returns the claim's key.
+func (c *Claim) Key() string { return c.name }
 
 // Token returns the claim's token.
 func (c *Claim) Token() string { return c.token.(string) }
@@ -106,9 +148,6 @@ var (
 	errFull       = errors.New("too many commands are waiting for this master")
 )
 
-// scripted reports whether commands of the kind travel in a batch.
-func (k Kind) scripted() bool { return k == Renew || k == Release }
-
 // decode makes an Answer of a reply. A reply of the wrong shape means that
 // this connection can no longer be trusted to keep replies in order: then it
 // reports false.
@@ -124,8 +163,8 @@ func decode(k Kind, reply any) (a Answer, ok bool) {
 		if s, isString := reply.(string); isString && s == "OK" {
 			return Answer{Value: 1}, true
 		}
-	case Renew, Release:
-		if n, isInt := reply.(int64); isInt && n >= -1 && n <= 1 {
+	case Acquire, Behind, Renew, Release, Undo, Quit, Wake:
+		if n, isInt := reply.(int64); isInt && n <= 2 {
 			return Answer{Value: n}, true
 		}
 	case Ping:

@@ -23,16 +23,19 @@ type peer struct {
 
 // supervise dials, serves the connection, and dials again, until Close.
 func (m *Master) supervise() {
-	defer close(m.done)
 	redial := m.cfg.Redial()
+	d := &dialer{m: m, greet: func(ctx context.Context, conn redis.Conn) (peer, error) {
+		return hello(ctx, conn, m.last)
+	}}
+	defer d.await()
 	for {
-		conn, p, err := m.connect()
+		conn, p, err := d.connect()
 		if err == nil {
 			began := time.Now()
 			m.up(p)
 			err = m.serve(conn)
 			p.broken = !errors.Is(err, errStopped)
-			m.last = p
+			m.last = p // no dial is under way that would read it
 			// A server that hangs up on us at once is not to be dialled at once.
 			if time.Since(began) >= steady {
 				redial = m.cfg.Redial()
@@ -45,7 +48,6 @@ func (m *Master) supervise() {
 		m.become(Down, err)
 		m.abandon(err)
 		if !m.pause(redial.NextBackOff()) {
-			m.awaitDial()
 			return
 		}
 	}
@@ -96,48 +98,57 @@ type dialled struct {
 	err  error
 }
 
+// A dialer dials for one purpose, one dial at a time.
+type dialer struct {
+	m *Master
+	// greet makes a new connection ready.
+	greet   func(context.Context, redis.Conn) (peer, error)
+	pending chan dialled // cap 1: what comes of the dial under way, if there is one
+}
+
 // connect borrows a connection and makes it ready, within DialTimeout. It is
 // done in a goroutine of its own, since a pool's Dial might not heed a context.
 // Such a goroutine is waited for, by the next connect or before the end: a
 // second one, and a third, would hang just as well.
-func (m *Master) connect() (redis.Conn, peer, error) {
+func (d *dialer) connect() (redis.Conn, peer, error) {
+	m := d.m
 	ctx, cancel := context.WithTimeout(context.Background(), m.cfg.DialTimeout)
 	defer cancel()
-	if m.dialling == nil {
-		results, last := make(chan dialled, 1), m.last
-		m.dialling = results
+	if d.pending == nil {
+		results := make(chan dialled, 1)
+		d.pending = results
 		go func() {
-			var d dialled
-			if d.conn, d.err = m.borrow(ctx); d.err == nil {
-				if d.peer, d.err = hello(ctx, d.conn, last); d.err != nil {
-					discard(d.conn)
+			var r dialled
+			if r.conn, r.err = m.borrow(ctx); r.err == nil {
+				if r.peer, r.err = d.greet(ctx, r.conn); r.err != nil {
+					discard(r.conn)
 				}
 			}
-			results <- d
+			results <- r
 		}()
 	}
 	select {
-	case d := <-m.dialling:
-		m.dialling = nil
-		return d.conn, d.peer, m.dialError(d.err)
+	case r := <-d.pending:
+		d.pending = nil
+		return r.conn, r.peer, m.dialError(r.err)
 	case <-ctx.Done():
 		return nil, peer{}, m.dialError(ctx.Err())
 	case <-m.closing:
 		cancel()
 	}
-	m.awaitDial()
+	d.await()
 	return nil, peer{}, ErrClosed
 }
 
-// awaitDial waits for a dial whose result is not wanted any more.
-func (m *Master) awaitDial() {
-	if m.dialling == nil {
+// await waits for a dial whose result is not wanted any more.
+func (d *dialer) await() {
+	if d.pending == nil {
 		return
 	}
-	if d := <-m.dialling; d.err == nil {
-		d.conn.Close()
+	if r := <-d.pending; r.err == nil {
+		discard(r.conn)
 	}
-	m.dialling = nil
+	d.pending = nil
 }
 
 // borrow gets a connection from the pool. redigo's GetContext panics, with a
@@ -162,9 +173,7 @@ func (m *Master) borrow(ctx context.Context) (conn redis.Conn, err error) {
 // our last connection: else what still lies in that socket could be executed
 // after the releases that are sent on this one.
 func hello(ctx context.Context, conn redis.Conn, last peer) (p peer, err error) {
-	// An empty Do does nothing, except to say whether time-outs are to be had.
-	if _, err := redis.DoWithTimeout(conn, time.Second, ""); err != nil {
-		conn.Close() // sever could not
+	if err := canTimeOut(conn); err != nil {
 		return p, err
 	}
 	conn.Send("SCRIPT", "LOAD", batchScript)
@@ -190,6 +199,17 @@ func hello(ctx context.Context, conn redis.Conn, last peer) (p peer, err error) 
 		return p, err
 	}
 	return p, nil
+}
+
+// canTimeOut returns an error, and closes the connection, if it is none that can
+// be read with a time-out.
+func canTimeOut(conn redis.Conn) error {
+	// An empty Do does nothing, except to say that.
+	_, err := redis.DoWithTimeout(conn, time.Second, "")
+	if err != nil {
+		conn.Close() // sever could not
+	}
+	return err
 }
 
 // exorcise makes sure that a connection which we have lost cannot speak any

@@ -24,6 +24,7 @@ type link struct {
 	once sync.Once
 	dead chan struct{} // closed once err is set
 	err  error
+	id   any       // the client's, for the script; immutable
 	args []any     // the writer's scratch
 	now  time.Time // the reader's, taken once for each reply
 }
@@ -35,7 +36,7 @@ var errStopped = errors.New("stopped")
 // returns the reason. The connection goes back to its pool, which drops it
 // unless it is healthy and silent.
 func (m *Master) serve(conn redis.Conn) error {
-	l := &link{m: m, conn: conn, dead: make(chan struct{})}
+	l := &link{m: m, conn: conn, dead: make(chan struct{}), id: m.cfg.ID}
 	read := make(chan struct{})
 	go func() {
 		defer close(read)
@@ -106,25 +107,31 @@ func (l *link) send(items []item) error {
 	switch it := items[0]; it.kind {
 	case Set:
 		name, args = "SET", append(args, it.claim.key, it.claim.token, argNX, argPX, it.claim.ttl)
-	case Renew, Release:
-		args = append(args, argBatchSHA, len(items))
-		for _, it := range items {
-			args = append(args, it.claim.key)
-		}
-		for _, it := range items {
-			ttl := argZero
-			if it.kind == Renew {
-				ttl = it.claim.ttl
-			}
-			args = append(args, it.claim.token, ttl)
-		}
 	case Ping:
 		name = "PING"
 	case load:
 		name, args = "SCRIPT", append(args, "LOAD", batchScript)
+	default:
+		args = append(args, argBatchSHA, len(items))
+		for _, it := range items {
+			args = append(args, it.claim.key)
+		}
+		args = append(args, l.id)
+		for _, it := range items {
+			args = append(args, kinds[it.kind].word, it.claim.token, it.claim.ttl, l.waited(&it))
+		}
 	}
 	l.args = args
 	return l.conn.Send(name, args...)
+}
+
+// waited returns what tells the script where in the queue a client stands, or
+// that it is not to queue: while we do not listen here, nobody can wake us.
+func (l *link) waited(it *item) any {
+	if it.kind != Acquire && it.kind != Behind || !it.listening {
+		return argNone
+	}
+	return it.claim.waited
 }
 
 // Arguments, boxed once for redigo.
@@ -132,6 +139,7 @@ var (
 	argNX       any = "NX"
 	argPX       any = "PX"
 	argZero     any = "0"
+	argNone     any = ""
 	argBatchSHA any = batchSHA
 )
 
@@ -227,7 +235,7 @@ func (m *Master) settle(a Answer, batch int, now time.Time) {
 	it := m.flight.pop()
 	m.status.RTT = now.Sub(it.sent)
 	again := it.kind.scripted() && m.againLocked(it, a, batch)
-	if it.kind == Release && !again {
+	if it.kind.releases() && !again {
 		m.settleLocked(it, a, now)
 	}
 	if m.closed && m.flight.len() == 0 {

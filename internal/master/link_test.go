@@ -180,7 +180,7 @@ type every time.Duration
 
 func (e every) NextBackOff() time.Duration { return time.Duration(e) }
 
-func claimOf(name string) *Claim { return NewClaim(name, "token of "+name, time.Hour) }
+func claimOf(name string) *Claim { return NewClaim(name, "token of "+name, time.Hour, 0) }
 
 func TestARetiredConnectionFailsItsCommandsAndTheNextOneServes(t *testing.T) {
 	for _, row := range []struct {

@@ -11,7 +11,7 @@
 // # Concurrency
 //
 // A Master has one supervisor goroutine, which dials, and one writer and one
-// reader while a connection stands. Callers only append to a queue: they never
+// reader while a connection stands; likewise a listener for wake-ups. Callers only append to a queue: they never
 // wait for the network here. No mutex is held across I/O or a callback.
 package master
 
@@ -61,18 +61,26 @@ type Status struct {
 	Since time.Time     // since when
 	Err   error         // why it is down
 	RTT   time.Duration // of the last reply; 0 before the first
+	// WakeErr says why this master wakes nobody of ours; nil if it does, or is not
+	// asked to.
+	WakeErr error
 }
 
-// Config is what a Master is made of. All fields are required.
+// Config is what a Master is made of. All fields but ID and Woken are required.
 type Config struct {
 	Pool        *redis.Pool   // where connections come from
 	Index       int           // its place in the list, below MaxMasters
 	NodeTimeout time.Duration // how long a healthy master may take to answer
 	DialTimeout time.Duration // bounds connecting, and how late a reply may be
+	// ID is the client's, by which masters wake it; empty for no wake-ups.
+	ID string
+	// Woken is told that a lock became free, and of the token that held it. It
+	// must not block.
+	Woken func(master int, key, token string)
 	// Redial makes a fresh schedule of waits between dials.
 	Redial func() interface{ NextBackOff() time.Duration }
-	// Changed is told of each new state, in order, by the supervisor. It must
-	// not block.
+	// Changed is told of each new state, and of wake-ups failing or working again.
+	// It must not block.
 	Changed func(before State, now Status)
 }
 
@@ -83,7 +91,7 @@ type Master struct {
 	wake    chan struct{} // cap 1: the queue has something for the writer
 	due     chan struct{} // cap 1: a reply is due, for the reader
 	closing chan struct{} // closed by Close
-	done    chan struct{} // closed when the supervisor has ended
+	done    chan struct{} // closed when supervisor and listener have ended
 
 	mu     sync.Mutex // guards what follows
 	status Status
@@ -94,11 +102,11 @@ type Master struct {
 	flight flight  // handed to the writer, not yet answered
 	owed   []*debt // releases to send again
 	// Until then a connection that we have lost may still speak: see echoes.
-	haunted time.Time
+	haunted   time.Time
+	listening bool      // the subscription stands
+	deaf      time.Time // since when it cannot be had; zero: it stands
 
-	// The supervisor's own:
-	last     peer         // the last connection as the server knew it
-	dialling chan dialled // cap 1: what comes of the dial under way, if there is one
+	last peer // the last connection as the server knew it; the supervisor's own
 }
 
 // An item is one command on its way.
@@ -111,6 +119,8 @@ type item struct {
 	alone    bool  // not to be batched: the batch that it was in was answered by an error
 	reloaded bool  // sent again after the scripts were loaded again
 	sent     time.Time
+	// The subscription stood when it was sent: an Acquire may join the queue.
+	listening bool
 }
 
 // Start returns a Master that connects in the background.
@@ -123,7 +133,15 @@ func Start(cfg Config) *Master {
 		done:    make(chan struct{}),
 		status:  Status{State: Connecting, Since: time.Now()},
 	}
-	go m.supervise()
+	var all sync.WaitGroup
+	all.Go(m.supervise)
+	if cfg.ID != "" {
+		all.Go(m.listen)
+	}
+	go func() {
+		all.Wait()
+		close(m.done)
+	}()
 	return m
 }
 
@@ -145,12 +163,12 @@ func (m *Master) Ask(kind Kind, claim *Claim, asker Asker) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if err := m.admitLocked(kind, claim); err != nil {
-		if kind == Release && claim.mayStandAt(m.cfg.Index) && !m.closed {
-			m.owed = append(m.owed, &debt{claim: claim})
+		if kind.releases() && claim.mayStandAt(m.cfg.Index) && !m.closed {
+			m.owed = append(m.owed, &debt{kind: kind, claim: claim})
 		}
 		return err
 	}
-	if kind == Set {
+	if kind.sets() {
 		mark(&claim.admitted, m.cfg.Index)
 	}
 	m.pushLocked(item{kind: kind, claim: claim, asker: asker})
@@ -165,7 +183,7 @@ func (m *Master) admitLocked(kind Kind, claim *Claim) error {
 		return m.status.Err
 	case len(m.queue)+m.flight.len()+len(m.owed) < limit:
 		return nil
-	case kind != Release || !has(&claim.admitted, m.cfg.Index):
+	case !kind.releases() || !has(&claim.admitted, m.cfg.Index):
 		return errFull
 	}
 	return nil
@@ -219,8 +237,8 @@ func (m *Master) take() []item {
 	items := m.plan.arrange(queue)
 	clear(queue)
 	for i := range items {
-		items[i].sent = now
-		if items[i].kind == Set {
+		items[i].sent, items[i].listening = now, m.listening
+		if items[i].kind.sets() {
 			mark(&items[i].claim.written, m.cfg.Index)
 		}
 		m.flight.push(items[i])
@@ -243,7 +261,7 @@ func (m *Master) abandon(err error) {
 	lost := make([]item, 0, m.flight.len()+len(m.queue))
 	for m.flight.len() > 0 {
 		it := m.flight.pop()
-		if it.kind == Set {
+		if it.kind.sets() {
 			mark(&it.claim.adrift, m.cfg.Index)
 		}
 		lost = append(lost, it)
@@ -252,7 +270,7 @@ func (m *Master) abandon(err error) {
 	clear(m.queue)
 	m.queue = m.queue[:0]
 	for _, it := range lost {
-		if it.kind == Release {
+		if it.kind.releases() {
 			m.oweLocked(it)
 		}
 	}

@@ -6,6 +6,7 @@ import "time"
 // long as that takes: a SET which reached a frozen master takes effect when it
 // thaws, with its full TTL, and nobody but us knows that it must go.
 type debt struct {
+	kind   Kind
 	claim  *Claim
 	due    time.Time // not to be sent before; zero: at once
 	echoes int       // how often it has been repeated after «nothing there»
@@ -25,7 +26,7 @@ func (m *Master) oweLocked(it item) {
 	}
 	d := it.debt
 	if d == nil {
-		d = &debt{claim: it.claim}
+		d = &debt{kind: it.kind, claim: it.claim}
 	}
 	m.owed = append(m.owed, d)
 }
@@ -35,13 +36,13 @@ func (m *Master) settleLocked(it item, a Answer, now time.Time) {
 	switch {
 	case a.Err != nil:
 		if it.debt == nil {
-			it.debt = &debt{claim: it.claim}
+			it.debt = &debt{kind: it.kind, claim: it.claim}
 		}
 		it.debt.due = now.Add(heartbeat)
 		m.oweLocked(it)
 	case a.Value <= 0 && has(&it.claim.adrift, m.cfg.Index) && now.Before(m.haunted):
 		if it.debt == nil {
-			it.debt = &debt{claim: it.claim}
+			it.debt = &debt{kind: it.kind, claim: it.claim}
 		}
 		if it.debt.echoes < len(echoes) {
 			// From the moment of reconnecting on, or from now, whichever is later.
@@ -64,7 +65,7 @@ func (m *Master) payLocked(now time.Time) []item {
 		if d.due.After(now) {
 			keep = append(keep, d)
 		} else {
-			pay = append(pay, item{kind: Release, claim: d.claim, debt: d})
+			pay = append(pay, item{kind: d.kind, claim: d.claim, debt: d})
 		}
 	}
 	clear(m.owed[len(keep):])

@@ -211,3 +211,15 @@ func (r *Round) Votes() []Vote {
 	defer r.mu.Unlock()
 	return append([]Vote(nil), r.answers...)
 }
+
+// Any reports whether is holds for any vote that is in.
+func (r *Round) Any(is func(Vote) bool) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for _, v := range r.answers {
+		if v.In && is(v) {
+			return true
+		}
+	}
+	return false
+}

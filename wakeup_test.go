@@ -1,0 +1,386 @@
+package redlock_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/redlock-go/redlock"
+	"github.com/redlock-go/redlock/redlocktest"
+)
+
+// enter locks l in the background and tells on the channel when it is in.
+func enter(l *redlock.Locker) <-chan time.Time {
+	in := make(chan time.Time, 1)
+	go func() {
+		if l.LockContext(context.Background()) == nil { // else the Client was closed
+			in <- time.Now()
+		}
+	}()
+	return in
+}
+
+// take locks l, at all masters: a quorum is enough for Lock, and a waiter might
+// get the others.
+func take(l *redlock.Locker) {
+	l.Lock()
+	synctest.Wait()
+}
+
+// queued waits until a client stands in the queue of a key at n masters.
+func queued(t *testing.T, ms *redlocktest.Masters, key string, clients int) {
+	t.Helper()
+	for range 1000 {
+		synctest.Wait()
+		total := 0
+		for i := range ms.Len() {
+			total += queueLen(t, ms, i, key)
+		}
+		if total == clients*ms.Len() {
+			return
+		}
+		time.Sleep(time.Millisecond)
+	}
+	t.Fatalf("%d clients never queued for %s", clients, key)
+}
+
+func queueLen(t *testing.T, ms *redlocktest.Masters, i int, key string) int {
+	t.Helper()
+	conn := ms.Pools()[i].Get()
+	defer conn.Close()
+	n, err := conn.Do("ZCARD", "redlock:queue:"+key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return int(n.(int64))
+}
+
+// lazy is a schedule whose steps are far longer than a wake-up takes.
+func lazy() *redlock.Options {
+	return &redlock.Options{NewBackOff: func() redlock.BackOff {
+		return backOffFunc(func() time.Duration { return 5 * time.Second })
+	}, LockOptions: redlock.LockOptions{TTL: time.Minute}}
+}
+
+func TestAReleaseWakesTheNextProcessAtOnce(t *testing.T) {
+	bubble(t, 5, func(t *testing.T, ms *redlocktest.Masters) {
+		a, b := connected(t, ms, lazy()).Locker("a"), connected(t, ms, lazy()).Locker("a")
+		take(a)
+		in := enter(b)
+		queued(t, ms, "a", 1)
+		time.Sleep(time.Second)
+		released := time.Now()
+		a.Unlock()
+		if took := (<-in).Sub(released); took != 0 {
+			t.Errorf("the waiter entered %v after the release, want no wait at all", took)
+		}
+		b.Unlock()
+		synctest.Wait()
+		for i := range 5 {
+			if keys := ms.Master(i).Keys(); len(keys) != 0 {
+				t.Errorf("master %d keeps %q", i+1, keys)
+			}
+		}
+	})
+}
+
+func TestWaitersEnterInTheOrderOfTheirComingWhateverTheirProcess(t *testing.T) {
+	bubble(t, 5, func(t *testing.T, ms *redlocktest.Masters) {
+		holder := connected(t, ms, lazy()).Locker("a")
+		take(holder)
+		var mu sync.Mutex
+		var order []int
+		var wg sync.WaitGroup
+		for i := range 8 {
+			l := connected(t, ms, lazy()).Locker("a")
+			wg.Go(func() {
+				l.Lock()
+				mu.Lock()
+				order = append(order, i)
+				mu.Unlock()
+				time.Sleep(time.Millisecond)
+				l.Unlock()
+			})
+			queued(t, ms, "a", i+1)
+			time.Sleep(2 * time.Millisecond) // tickets count milliseconds waited
+		}
+		start := time.Now()
+		holder.Unlock()
+		wg.Wait()
+		if want := []int{0, 1, 2, 3, 4, 5, 6, 7}; !slices.Equal(order, want) {
+			t.Errorf("order = %v, want %v", order, want)
+		}
+		if took := time.Since(start); took != 8*time.Millisecond {
+			t.Errorf("eight holdings of 1 ms took %v", took)
+		}
+	})
+}
+
+func TestAReleaseWakesOneProcessWhateverTheNumberWaiting(t *testing.T) {
+	bubble(t, 3, func(t *testing.T, ms *redlocktest.Masters) {
+		holder := connected(t, ms, lazy()).Locker("a")
+		take(holder)
+		const waiters = 10
+		for i := range waiters {
+			enter(connected(t, ms, lazy()).Locker("a"))
+			queued(t, ms, "a", i+1)
+		}
+		before := ms.Master(0).Count("EVALSHA")
+		holder.Unlock()
+		synctest.Wait()
+		// The release, the attempt of the one who was woken: nobody else moved.
+		if n := ms.Master(0).Count("EVALSHA") - before; n != 2 {
+			t.Errorf("a release with %d waiters made %d script calls, want 2", waiters, n)
+		}
+	})
+}
+
+func TestWakeUpsThatFailCostOneStep(t *testing.T) {
+	const step = 5 * time.Second
+	for _, row := range []struct {
+		name  string
+		fault func(t *testing.T, ms *redlocktest.Masters, waiter *redlock.Client)
+		opts  func(o *redlock.Options)
+		max   time.Duration
+	}{
+		{name: "turned off", opts: func(o *redlock.Options) { o.DisableWakeups = true }, max: step},
+		{name: "subscriptions cut", max: step + 10*time.Millisecond, fault: func(t *testing.T, ms *redlocktest.Masters, _ *redlock.Client) {
+			for i := range 5 {
+				ms.Master(i).Cut()
+			}
+		}},
+		{name: "a minority is frozen", max: 0, fault: func(t *testing.T, ms *redlocktest.Masters, _ *redlock.Client) {
+			ms.Master(0).Freeze()
+			ms.Master(1).Freeze()
+		}},
+		{name: "queues deleted", max: step, fault: func(t *testing.T, ms *redlocktest.Masters, _ *redlock.Client) {
+			for i := range 5 {
+				ms.Master(i).Del("redlock:queue:a")
+			}
+		}},
+		{name: "queues deleted at three", max: 2 * time.Millisecond, fault: func(t *testing.T, ms *redlocktest.Masters, _ *redlock.Client) {
+			for i := range 3 {
+				ms.Master(i).Del("redlock:queue:a")
+			}
+		}},
+		{name: "the queue's key is of another type", max: step, fault: func(t *testing.T, ms *redlocktest.Masters, _ *redlock.Client) {
+			for i := range 5 {
+				ms.Master(i).Set("redlock:queue:a", "not a queue", 0)
+			}
+		}},
+	} {
+		t.Run(row.name, func(t *testing.T) {
+			bubble(t, 5, func(t *testing.T, ms *redlocktest.Masters) {
+				opts := lazy()
+				if row.opts != nil {
+					row.opts(opts)
+				}
+				a := connected(t, ms, opts).Locker("a")
+				waiter := connected(t, ms, opts)
+				b := waiter.Locker("a")
+				take(a)
+				in := enter(b)
+				synctest.Wait()
+				if !opts.DisableWakeups {
+					queued(t, ms, "a", 1)
+				}
+				if row.fault != nil {
+					row.fault(t, ms, waiter)
+				}
+				released := time.Now()
+				a.Unlock()
+				if took := (<-in).Sub(released); took > row.max {
+					t.Errorf("the waiter entered after %v, want %v at most", took, row.max)
+				}
+				b.Unlock()
+				for i := range 2 {
+					ms.Master(i).Thaw()
+				}
+				time.Sleep(time.Minute)
+				wantFree(t, ms, "a")
+			})
+		})
+	}
+}
+
+func TestTheDeadInTheQueueAreSkipped(t *testing.T) {
+	bubble(t, 5, func(t *testing.T, ms *redlocktest.Masters) {
+		a := connected(t, ms, lazy()).Locker("a")
+		take(a)
+		for i := range 5 { // a hundred clients that died waiting
+			conn := ms.Pools()[i].Get()
+			for n := range 100 {
+				if _, err := conn.Do("ZADD", "redlock:queue:a", n, fmt.Sprint("dead", n)); err != nil {
+					t.Fatal(err)
+				}
+			}
+			conn.Close()
+		}
+		in := enter(connected(t, ms, lazy()).Locker("a"))
+		queued(t, ms, "a", 101)
+		released := time.Now()
+		a.Unlock()
+		if took := (<-in).Sub(released); took != 0 {
+			t.Errorf("behind a hundred dead the waiter entered after %v, want at once", took)
+		}
+	})
+}
+
+func TestAWaiterThatDiesInItsTurnHoldsNobodyUp(t *testing.T) {
+	bubble(t, 5, func(t *testing.T, ms *redlocktest.Masters) {
+		a := connected(t, ms, lazy()).Locker("a")
+		take(a)
+		first := connected(t, ms, lazy())
+		waits := make(chan error, 1)
+		go func() { waits <- first.Locker("a").LockContext(t.Context()) }()
+		queued(t, ms, "a", 1)
+		in := enter(connected(t, ms, lazy()).Locker("a"))
+		queued(t, ms, "a", 2)
+		first.Close() // its entry stays, its subscriptions go
+		<-waits
+		synctest.Wait()
+		released := time.Now()
+		a.Unlock()
+		if took := (<-in).Sub(released); took != 0 {
+			t.Errorf("behind a client that is gone the waiter entered after %v, want at once", took)
+		}
+	})
+}
+
+func TestAWakeUpThatNobodyWantsIsPassedOn(t *testing.T) {
+	bubble(t, 5, func(t *testing.T, ms *redlocktest.Masters) {
+		a := connected(t, ms, lazy()).Locker("a")
+		take(a)
+		// The first leaves, and its entries are put back, as if its leaving had
+		// been lost: it will be woken and wait no more.
+		first := connected(t, ms, lazy())
+		ctx, cancel := context.WithCancel(t.Context())
+		go first.Locker("a").LockContext(ctx)
+		queued(t, ms, "a", 1)
+		id := queueHead(t, ms, "a")
+		cancel()
+		queued(t, ms, "a", 0)
+		in := enter(connected(t, ms, lazy()).Locker("a"))
+		queued(t, ms, "a", 1)
+		for i := range 5 {
+			conn := ms.Pools()[i].Get()
+			conn.Do("ZADD", "redlock:queue:a", 1, id)
+			conn.Close()
+		}
+		released := time.Now()
+		a.Unlock()
+		if took := (<-in).Sub(released); took > 2*time.Millisecond {
+			t.Errorf("the waiter behind entered after %v, want the wake-up passed on", took)
+		}
+	})
+}
+
+func queueHead(t *testing.T, ms *redlocktest.Masters, key string) string {
+	t.Helper()
+	conn := ms.Pools()[0].Get()
+	defer conn.Close()
+	head, err := conn.Do("ZRANGE", "redlock:queue:"+key, 0, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(head.([]any)[0].([]byte))
+}
+
+func TestLeavingTheWaitLeavesTheQueue(t *testing.T) {
+	bubble(t, 5, func(t *testing.T, ms *redlocktest.Masters) {
+		a := connected(t, ms, lazy()).Locker("a")
+		take(a)
+		ctx, cancel := context.WithCancel(t.Context())
+		done := make(chan error)
+		l := connected(t, ms, lazy()).Locker("a")
+		go func() { done <- l.LockContext(ctx) }()
+		queued(t, ms, "a", 1)
+		cancel()
+		if err := <-done; !errors.Is(err, context.Canceled) || !errors.Is(err, redlock.ErrHeld) {
+			t.Errorf("LockContext = %v", err)
+		}
+		queued(t, ms, "a", 0)
+		a.Unlock()
+	})
+}
+
+func TestAReleaserDoesNotOvertakeWhomItWoke(t *testing.T) {
+	bubble(t, 5, func(t *testing.T, ms *redlocktest.Masters) {
+		// Two processes lock and unlock without a pause: they take turns.
+		var mu sync.Mutex
+		var order strings.Builder
+		var wg sync.WaitGroup
+		for _, name := range []string{"a", "b", "c"} {
+			l := connected(t, ms, nil).Locker("x")
+			wg.Go(func() {
+				for range 20 {
+					l.Lock()
+					mu.Lock()
+					order.WriteString(name)
+					mu.Unlock()
+					time.Sleep(time.Millisecond)
+					l.Unlock()
+				}
+			})
+		}
+		wg.Wait()
+		again := 0
+		for i := 4; i < order.Len(); i++ {
+			if order.String()[i] == order.String()[i-1] {
+				again++
+			}
+		}
+		if again > 6 { // the last of them is alone at the end
+			t.Errorf("%s: %d times one entered twice in a row", order.String(), again)
+		}
+		wantFree(t, ms, "x")
+	})
+}
+
+func TestWaitersOfACrashedHolderWakeWhenItsKeyExpires(t *testing.T) {
+	bubble(t, 5, func(t *testing.T, ms *redlocktest.Masters) {
+		for i := range 5 {
+			ms.Master(i).Set("a", "of one that crashed", 1234*time.Millisecond)
+		}
+		start := time.Now()
+		in := enter(connected(t, ms, lazy()).Locker("a"))
+		if took := (<-in).Sub(start); took < 1234*time.Millisecond || took > 1234*time.Millisecond+10*time.Millisecond {
+			t.Errorf("the waiter entered after %v, want when the key expired at 1.234s and a little jitter", took)
+		}
+	})
+}
+
+func TestTryLockNeverQueues(t *testing.T) {
+	bubble(t, 3, func(t *testing.T, ms *redlocktest.Masters) {
+		a, b := connected(t, ms, nil).Locker("a"), connected(t, ms, nil).Locker("a")
+		take(a)
+		for range 10 {
+			b.TryLock()
+		}
+		synctest.Wait()
+		for i := range 3 {
+			if n := queueLen(t, ms, i, "a"); n != 0 {
+				t.Errorf("%d clients queue at master %d, want none", n, i+1)
+			}
+		}
+		a.Unlock()
+	})
+}
+
+func TestMastersTellWhenTheyWakeNobody(t *testing.T) {
+	bubble(t, 3, func(t *testing.T, ms *redlocktest.Masters) {
+		c := connected(t, ms, nil)
+		time.Sleep(time.Second)
+		for _, m := range c.Masters() {
+			if m.WakeErr != nil {
+				t.Errorf("%s: %v", m.Name, m.WakeErr)
+			}
+		}
+	})
+}
