@@ -144,8 +144,9 @@ func (w *wait) enter(ctx context.Context) error {
 }
 
 // acquire makes attempts until one succeeds, in the gate. The first is a plain
-// SET. If it is refused, the second follows at once and joins the name's queue,
-// to be woken; then come sleeps between.
+// SET, and so is the first after a wake-up: then it is our turn. If it is
+// refused, the next follows at once, and joins the name's queue, to be woken.
+// Before the others come sleeps.
 func (w *wait) acquire(ctx context.Context) error {
 	l, c := w.locker, w.locker.client
 	kind, now := master.Acquire, true
@@ -169,6 +170,7 @@ func (w *wait) acquire(ctx context.Context) error {
 			}
 			if c.sleep(ctx, w.notPast(d), sleeper) {
 				delays.schedule = c.opts.NewBackOff()
+				kind = master.Set
 			}
 		}
 		if ctx.Err() != nil || c.isClosing() {
@@ -177,13 +179,23 @@ func (w *wait) acquire(ctx context.Context) error {
 		if w.attempt(ctx, kind) == nil {
 			return nil
 		}
-		kind, now = master.Acquire, false
+		kind, now = master.Acquire, kind == master.Set && errors.Is(w.last, ErrHeld)
 	}
 }
 
-// notPast shortens a sleep to the moment when the lock will be free if nobody
-// renews it, and a little more, so that not all come at once.
+// queueStep is how long a client sleeps at least that stands in the queue of a
+// quorum of masters: it will be woken, and tries again only in case that the
+// message is lost. Many who wait and try every few milliseconds would keep the
+// masters from whom they wait for.
+const queueStep = 100 * time.Millisecond
+
+// notPast lengthens a sleep from which we expect to be woken, and shortens it to
+// the moment when the lock will be free if nobody renews it, and a little more,
+// so that not all come at once.
 func (w *wait) notPast(d time.Duration) time.Duration {
+	if errors.Is(w.last, ErrHeld) && w.locker.client.listening() {
+		d = max(d, queueStep)
+	}
 	var e *QuorumError
 	if errors.As(w.last, &e) && e.frees && e.free < d {
 		return e.free + time.Millisecond + rand.N(5*time.Millisecond)

@@ -290,7 +290,7 @@ func TestLockSurvivesAScheduleThatNeverBegins(t *testing.T) {
 func TestDefaultDelaysGrowAreRandomAndNeverStop(t *testing.T) {
 	bubble(t, 1, func(t *testing.T, ms *redlocktest.Masters) {
 		var at []time.Time
-		opts := &redlock.Options{Trace: &redlock.Trace{
+		opts := &redlock.Options{DisableWakeups: true, Trace: &redlock.Trace{
 			AttemptDone: func(context.Context, redlock.AttemptInfo) { at = append(at, time.Now()) },
 		}}
 		c := connected(t, ms, opts)

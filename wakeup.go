@@ -134,6 +134,17 @@ func (c *Client) woken(i int, key, token string) {
 	}
 }
 
+// listening reports whether a quorum of masters can wake this Client.
+func (c *Client) listening() bool {
+	n := 0
+	for _, m := range c.masters {
+		if m.Listening() {
+			n++
+		}
+	}
+	return n >= c.sleepers.need
+}
+
 // freeAfter returns when a quorum of masters will have let the key expire, if
 // nobody renews it, by the answers of those that refused it; false if they do
 // not say.

@@ -21,25 +21,20 @@
 -- by itself, without a list around it. Only acquire and behind make a key.
 local id = ARGV[1]
 
--- How long a queue is kept after the last client joined: longer than any sleep
--- between two attempts, each of which joins again.
-local kept = '600000'
-
-local function queue(key) return 'redlock:queue:' .. key end
-
 -- Clients that are gone are skipped: nobody subscribes to their channels any
 -- more. (The count that PUBLISH returns includes a monitor's PSUBSCRIBE *.)
 -- Whatever goes wrong here costs somebody a step of a schedule, no more.
 local function wake(key, token)
+  local queue = 'redlock:queue:' .. key
   for _ = 1, 1000 do
-    local head = redis.pcall('ZPOPMIN', queue(key))
-    if type(head) ~= 'table' or not head[1] then
+    local head = redis.pcall('ZPOPMIN', queue)[1]
+    if not head then
       return 1
     end
-    if head[1] ~= id then
-      local channel = 'redlock:wake:' .. head[1]
+    if head ~= id then
+      local channel = 'redlock:wake:' .. head
       local there = redis.pcall('PUBSUB', 'NUMSUB', channel)
-      if type(there) ~= 'table' or there.err or tonumber(there[2]) > 0 then
+      if there.err or tonumber(there[2]) > 0 then
         local sent = redis.pcall('PUBLISH', channel, token .. ' ' .. key)
         return type(sent) == 'number' and 2 or 1
       end
@@ -48,12 +43,15 @@ local function wake(key, token)
   return 1
 end
 
+-- A queue is kept for ten minutes after the last client joined it: longer than
+-- any sleep between two attempts, each of which joins again.
 local function refuse(key, waited)
   if waited ~= '' and id ~= '' then
+    local queue = 'redlock:queue:' .. key
     local now = redis.call('TIME')
     local ticket = now[1] * 1000000 + now[2] - waited * 1000
-    redis.pcall('ZADD', queue(key), 'NX', string.format('%.0f', ticket), id)
-    redis.pcall('PEXPIRE', queue(key), kept)
+    redis.pcall('ZADD', queue, 'NX', string.format('%.0f', ticket), id)
+    redis.pcall('PEXPIRE', queue, '600000')
   end
   local left = redis.pcall('PTTL', key)
   if type(left) ~= 'number' or left < 0 then
@@ -62,77 +60,57 @@ local function refuse(key, waited)
   return -2 - left
 end
 
-local function acquire(key, token, ttl, waited)
+local function acquire(what, key, token, ttl, waited)
+  if what == 'behind' then
+    redis.pcall('ZREM', 'redlock:queue:' .. key, id)
+    if redis.pcall('EXISTS', 'redlock:queue:' .. key) == 1 then
+      return refuse(key, waited)
+    end
+  end
   local set = redis.pcall('SET', key, token, 'NX', 'PX', ttl)
-  if type(set) == 'table' and set.err then
-    return set
-  elseif not set then
+  if not set then
     return refuse(key, waited)
+  elseif set.err then
+    return set
   end
   if id ~= '' then
-    redis.pcall('ZREM', queue(key), id)
+    redis.pcall('ZREM', 'redlock:queue:' .. key, id)
   end
   return 1
 end
 
-local function behind(key, token, ttl, waited)
-  redis.pcall('ZREM', queue(key), id)
-  local others = redis.pcall('ZCARD', queue(key))
-  if type(others) == 'number' and others > 0 then
-    return refuse(key, waited)
+local function answer(what, key, token, ttl, waited)
+  if what == 'acquire' or what == 'behind' then
+    return acquire(what, key, token, ttl, waited)
+  elseif what == 'wake' then
+    return id ~= '' and redis.pcall('EXISTS', key) == 0 and wake(key, token) or 0
+  elseif what == 'quit' and id ~= '' then
+    redis.pcall('ZREM', 'redlock:queue:' .. key, id)
   end
-  return acquire(key, token, ttl, waited)
-end
-
--- Applies f to a key that holds the token.
-local function owned(key, token, f)
   local held = redis.pcall('GET', key)
-  if held == token then
-    return f(key)
-  elseif not held then
+  if not held then
     return 0
-  elseif type(held) == 'table' and string.sub(held.err, 1, 9) ~= 'WRONGTYPE' then
-    return held
+  elseif held ~= token then
+    if type(held) == 'table' and string.sub(held.err, 1, 9) ~= 'WRONGTYPE' then
+      return held
+    end
+    return -1
+  elseif what == 'renew' then
+    return redis.pcall('PEXPIRE', key, ttl)
   end
-  return -1
+  local deleted = redis.pcall('DEL', key)
+  if what == 'release' and id ~= '' and deleted == 1 then
+    return wake(key, token)
+  end
+  return deleted
 end
 
-local function delete(key) return redis.pcall('DEL', key) end
-
-local does = {
-  acquire = acquire,
-  behind = behind,
-  renew = function(key, token, ttl)
-    return owned(key, token, function() return redis.pcall('PEXPIRE', key, ttl) end)
-  end,
-  undo = function(key, token) return owned(key, token, delete) end,
-  quit = function(key, token)
-    if id ~= '' then
-      redis.pcall('ZREM', queue(key), id)
-    end
-    return owned(key, token, delete)
-  end,
-  release = function(key, token)
-    local answer = owned(key, token, delete)
-    if answer == 1 and id ~= '' then
-      return wake(key, token)
-    end
-    return answer
-  end,
-  wake = function(key, token)
-    if id == '' or redis.pcall('EXISTS', key) ~= 0 then
-      return 0
-    end
-    return wake(key, token)
-  end,
-}
-
+if #KEYS == 1 then
+  return answer(ARGV[2], KEYS[1], ARGV[3], ARGV[4], ARGV[5])
+end
 local answers = {}
 for i, key in ipairs(KEYS) do
   local a = 4 * i - 2
-  answers[i] = does[ARGV[a]](key, ARGV[a + 1], ARGV[a + 2], ARGV[a + 3])
-end
-if #KEYS == 1 then
-  return answers[1]
+  answers[i] = answer(ARGV[a], key, ARGV[a + 1], ARGV[a + 2], ARGV[a + 3])
 end
 return answers

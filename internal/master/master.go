@@ -155,6 +155,13 @@ func (m *Master) Status() Status {
 // Connecting reports whether the first connection is still under way.
 func (m *Master) Connecting() bool { return m.Status().State == Connecting }
 
+// Listening reports whether the master can wake this client.
+func (m *Master) Listening() bool {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.listening
+}
+
 // Ask sends a command, in the order of the calls, and has asker, which may be
 // nil, told the answer. It returns an error instead if the command cannot be
 // sent: if the master is down or its queue full. A release that cannot be sent
