@@ -27,7 +27,7 @@ type Client struct {
 	gates    gate.Gates
 	renewals *renew.Scheduler
 	sleepers sleepers
-	notices  notices
+	notices  *notices
 	closing  chan struct{} // closed when Close begins
 	closed   chan struct{} // closed when Close has ended
 
@@ -108,7 +108,7 @@ func newClient(pools []*redis.Pool, opts *Options) (*Client, error) {
 	c := &Client{
 		opts:    opts,
 		clock:   opts.clock,
-		notices: notices{log: opts.Logger},
+		notices: startNotices(opts.Logger),
 		closing: make(chan struct{}),
 		closed:  make(chan struct{}),
 		quiet:   make(chan struct{}),
@@ -310,6 +310,12 @@ func (c *Client) Close() error {
 		case <-limit.Done():
 			err = fmt.Errorf("redlock: Close: %s: a connection, or the dialling of one, has not ended yet", c.opts.Names[i])
 		}
+	}
+	close(c.notices.stop)
+	select {
+	case <-c.notices.done:
+	case <-limit.Done():
+		err = errors.Join(err, errors.New("redlock: Close: the Logger has not returned yet"))
 	}
 	for _, p := range c.pools {
 		p.Close()

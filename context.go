@@ -67,8 +67,11 @@ func (l *Locker) Do(ctx context.Context, f func(ctx context.Context) error) (err
 	}
 	// The release must not be held up, nor cut short, by a context that ended.
 	defer func() {
-		if !l.lease.CompareAndSwap(s, nil) {
-			return // f has unlocked it
+		if !l.lease.CompareAndSwap(s, nil) { // f has unlocked it
+			if lost := lossOf(s, s.Err()); lost != nil {
+				err = &doError{lost: lost, err: err}
+			}
+			return
 		}
 		if lost := lossOf(s, l.leave(context.WithoutCancel(ctx), s)); lost != nil {
 			err = &doError{lost: lost, err: err}
@@ -80,7 +83,9 @@ func (l *Locker) Do(ctx context.Context, f func(ctx context.Context) error) (err
 // lossOf returns err if it says that the lease s was lost, and nil otherwise.
 // The end of the Client is a loss to a function that was to hold the lock.
 func lossOf(s *Lease, err error) error {
-	switch {
+	switch ended := s.Err(); {
+	case errors.Is(ended, ErrLost): // before the Client was closed, if it was
+		return ended
 	case errors.Is(err, ErrClosed):
 		return &lostError{name: s.name, reason: ErrClosed}
 	case errors.Is(err, ErrLost):

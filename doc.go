@@ -53,8 +53,8 @@
 //
 // A holder that cannot run cannot learn anything. Stopped by SIGSTOP, a debugger,
 // a suspended machine, it finds the truth at its first question: Valid and Err
-// compute their answer from the clocks, those of contexts too, while Done and
-// timers may come a moment later. What no clock can tell is a pause between the
+// compute their answer from the clocks, and so does the Err of a lease's context,
+// though not of those derived from it; Done and timers may come a moment later. What no clock can tell is a pause between the
 // question and the deed: a frozen virtual machine whose clocks were frozen too,
 // a write that is already on its way through a slow network. Whatever must not
 // be written by a late holder needs a fence, a number that the resource compares;

@@ -30,12 +30,12 @@ type Lease struct {
 	acquired clock.Reading // immutable; the same, or when the lease was handed over to this holder
 	entry    renew.Entry   // when there is something to do: renew, ask again, end
 
-	mu      sync.Mutex    // guards what follows; the lease's commands are queued under it
-	start   clock.Reading // of the acquisition, or of the last renewal that succeeded
-	err     error         // why it ended; nil while it lasts
-	done    chan struct{} // made when asked for; closed with err
-	cancels []context.CancelCauseFunc
-	renewal *renewal // the one under way, or the last one
+	mu      sync.Mutex                 // guards what follows; the lease's commands are queued under it
+	start   clock.Reading              // of the acquisition, or of the last renewal that succeeded
+	err     error                      // why it ended; nil while it lasts
+	done    chan struct{}              // made when asked for; closed with err
+	cancels map[*leaseContext]struct{} // those that have not ended
+	renewal *renewal                   // the one under way, or the last one
 }
 
 // Token returns the random value that stands on the masters while the lease
@@ -109,32 +109,41 @@ func (s *Lease) Context(parent context.Context) context.Context {
 		cancel(ErrNotHeld)
 		return ctx
 	}
-	s.whenEnded(cancel)
-	return leaseContext{ctx, s}
-}
-
-// whenEnded has cancel called when the lease ends, or now if it has ended.
-func (s *Lease) whenEnded(cancel context.CancelCauseFunc) {
+	c := &leaseContext{Context: ctx, lease: s, cancel: cancel}
 	s.mu.Lock()
-	err := s.err
-	if err == nil {
-		s.cancels = append(s.cancels, cancel)
+	if s.cancels == nil {
+		s.cancels = make(map[*leaseContext]struct{})
+	}
+	if s.err == nil {
+		s.cancels[c] = struct{}{}
 	}
 	s.mu.Unlock()
-	if err != nil {
-		cancel(err)
-	}
+	context.AfterFunc(ctx, c.forget)
+	c.Err() // the lease may have ended before
+	return c
 }
 
 // A leaseContext asks the clocks before it says that it lasts.
 type leaseContext struct {
 	context.Context
-	lease *Lease
+	lease  *Lease
+	cancel context.CancelCauseFunc
 }
 
-func (c leaseContext) Err() error {
-	c.lease.Err() // ends the context if the lease is over
+// Err implements context.Context. A lease that has ended has ended this context,
+// also if it has not been told yet.
+func (c *leaseContext) Err() error {
+	if err := c.lease.Err(); err != nil {
+		c.cancel(err)
+	}
 	return c.Context.Err()
+}
+
+// forget lets the lease forget a context that has ended.
+func (c *leaseContext) forget() {
+	c.lease.mu.Lock()
+	defer c.lease.mu.Unlock()
+	delete(c.lease.cancels, c)
 }
 
 // acquire makes one acquisition: one round of SETs and, unless that is won, the
@@ -194,13 +203,11 @@ func (s *Lease) end(err error) bool {
 }
 
 // endLocked ends the lease for the reason err, unless it has ended; it reports
-// whether it did. Then the caller queues the releases, if any, before it gives
-// up the mutex, and calls tell after.
-//
-// So Done closes before the releases leave: the holder knows before anybody
-// else gets in. And nothing of the lease can follow them: all its commands are
-// queued under the mutex while it lasts. A key that is set again behind its
-// release would lock the name for nobody.
+// whether it did. Then the caller gives up the mutex, calls tell, and only then
+// queues the releases, if any: the holder, and whoever has a context of the
+// lease, knows before anybody else gets in. Nothing of the lease can follow its
+// release, since all its commands are queued under the mutex while it lasts: a
+// key that is set again behind the release would lock the name for nobody.
 func (s *Lease) endLocked(err error) bool {
 	if s.err != nil {
 		return false
@@ -215,12 +222,9 @@ func (s *Lease) endLocked(err error) bool {
 
 // drop gives up a lease that never became anybody's.
 func (s *Lease) drop() {
-	s.mu.Lock()
-	if s.endLocked(ErrReleased) {
+	if s.end(ErrReleased) {
 		s.client.tellAll(master.Release, s.claim)
 	}
-	s.mu.Unlock()
-	s.tell(ErrReleased)
 }
 
 // tell ends the contexts of a lease that has just ended.
@@ -229,8 +233,8 @@ func (s *Lease) tell(err error) {
 	cancels := s.cancels
 	s.cancels = nil
 	s.mu.Unlock()
-	for _, cancel := range cancels {
-		cancel(err)
+	for c := range cancels {
+		c.cancel(err)
 	}
 }
 
@@ -248,10 +252,10 @@ func (s *Lease) release(ctx context.Context) error {
 		defer s.mu.Unlock()
 		return s.err
 	}
-	round := c.group.Ask(master.Release, s.claim)
 	s.mu.Unlock()
-	defer round.End()
 	s.tell(ErrReleased)
+	round := c.group.Ask(master.Release, s.claim)
+	defer round.End()
 	t := round.Wait(ctx, nil, quorum.Tally.Settled)
 	if round.Any(wokeAnother) {
 		c.sleepers.yield(s.claim.Key())

@@ -244,14 +244,12 @@ func (s *Lease) overLocked(now clock.Reading) *lostError {
 // ended with. A lost lease is released on all masters, as a true release:
 // somebody may be waiting.
 func (s *Lease) lose(err *lostError) error {
-	s.mu.Lock()
-	if !s.endLocked(err) {
+	if !s.end(err) {
+		s.mu.Lock()
 		defer s.mu.Unlock()
 		return s.err
 	}
 	s.client.tellAll(master.Release, s.claim)
-	s.mu.Unlock()
-	s.tell(err)
 	s.client.notices.lost(err)
 	if f := s.client.opts.Trace.Lost; f != nil {
 		f(context.Background(), LostInfo{Name: s.name, Held: s.client.clock().Since(s.acquired), Err: err})
@@ -260,13 +258,17 @@ func (s *Lease) lose(err *lostError) error {
 }
 
 // Extend renews the lease now, for those who turned renewal off, and waits for
-// the outcome. Masters that fail are asked again until validity ends. It returns
+// the outcome; it joins a renewal that is under way, whose beginning counts.
+// Masters that fail are asked again until validity ends. It returns
 // nil if a quorum has renewed it, which moves Until; Err's error if the lease
 // has ended; and one that matches ctx.Err, and wraps a *QuorumError, if ctx
 // ended first, which ends nothing else. MaxHold does not bound it.
 func (s *Lease) Extend(ctx context.Context) error {
 	if err := s.Err(); err != nil {
 		return err
+	}
+	if ctx.Err() != nil {
+		return &endedError{op: opRenew, name: s.name, ctx: ctx}
 	}
 	s.mu.Lock()
 	if s.err != nil {
@@ -305,7 +307,7 @@ type lostError struct {
 }
 
 func (e *lostError) Error() string {
-	s := fmt.Sprintf("redlock: lease of %q lost: %s", e.name, oneLine(e.reason))
+	s := fmt.Sprintf("redlock: lease of %q lost: %s", e.name, unprefixed(e.reason))
 	if e.votes != nil {
 		s += " (" + unprefixed(e.votes) + ")"
 	}

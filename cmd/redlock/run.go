@@ -166,7 +166,9 @@ func runLocked(ctx context.Context, cfg runConfig, errOut io.Writer) error {
 	}
 	in := listen()
 	defer in.close()
-	log := slog.New(slog.NewTextHandler(errOut, nil))
+	patient := newPatientWriter(errOut)
+	defer patient.flush() // after the Client is closed, which logs no more then
+	log := slog.New(slog.NewTextHandler(patient, nil))
 	wait := &lockWait{name: cfg.name, limit: cfg.wait, log: log, began: time.Now()}
 	var urls []string
 	for _, m := range cfg.masters {

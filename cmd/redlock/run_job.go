@@ -117,9 +117,9 @@ func (j *job) guard(p *process) time.Duration {
 	}
 	if !j.told {
 		j.told = true
+		p.terminate()
 		j.log.Error("redlock: the lease cannot be renewed: ending the command",
 			"name", j.name, "left", left.Round(time.Millisecond))
-		p.terminate()
 	}
 	return min(max(left, time.Millisecond), lookEvery)
 }

@@ -100,6 +100,7 @@ type Claim struct {
 	waited          any           // immutable; how long its client has waited, in ms
 	admitted        atomic.Uint64 // masters whose queue took a SET
 	written         atomic.Uint64 // masters that a SET was written to
+	granted         atomic.Uint64 // masters that have answered a SET with yes
 	adrift          atomic.Uint64 // masters whose connection was lost with the SET unanswered
 }
 
@@ -124,6 +125,19 @@ func (c *Claim) Token() string { return c.token.(string) }
 
 // mayStandAt reports whether a master may hold the token, now or later.
 func (c *Claim) mayStandAt(index int) bool { return has(&c.written, index) }
+
+// answered notes what a master said to a SET. One that has refused it, by an
+// error or because somebody else's token stands there, has nothing of ours and
+// need not be told so until it agrees: it may never, if it is the name that is
+// forbidden to us.
+func (c *Claim) answered(index int, a Answer) {
+	switch {
+	case a.Value > 0:
+		mark(&c.granted, index)
+	case !has(&c.granted, index) && !has(&c.adrift, index):
+		c.written.And(^(uint64(1) << index))
+	}
+}
 
 func mark(masters *atomic.Uint64, index int)     { masters.Or(1 << index) }
 func has(masters *atomic.Uint64, index int) bool { return masters.Load()&(1<<index) != 0 }

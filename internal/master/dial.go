@@ -46,7 +46,6 @@ func (m *Master) supervise() {
 			return
 		}
 		m.become(Down, err)
-		m.abandon(err)
 		if !m.pause(redial.NextBackOff()) {
 			return
 		}

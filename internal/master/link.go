@@ -235,8 +235,12 @@ func (m *Master) settle(a Answer, batch int, now time.Time) {
 	it := m.flight.pop()
 	m.status.RTT = now.Sub(it.sent)
 	again := it.kind.scripted() && m.againLocked(it, a, batch)
-	if it.kind.releases() && !again {
+	switch {
+	case again:
+	case it.kind.releases():
 		m.settleLocked(it, a, now)
+	case it.kind.sets():
+		it.claim.answered(m.cfg.Index, a)
 	}
 	if m.closed && m.flight.len() == 0 {
 		poke(m.wake) // the writer may be waiting for this to stop

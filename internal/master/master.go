@@ -218,7 +218,8 @@ func (m *Master) Close() {
 // Done is closed when every goroutine of the master has ended.
 func (m *Master) Done() <-chan struct{} { return m.done }
 
-// become changes the state and tells of it. Only the supervisor calls it.
+// become changes the state, lets go of what cannot be answered in it, and only
+// then tells: whoever is told may be slow. Only the supervisor calls it.
 func (m *Master) become(s State, err error) {
 	m.mu.Lock()
 	before := m.status.State
@@ -228,6 +229,9 @@ func (m *Master) become(s State, err error) {
 	m.status.Err = err
 	status := m.status
 	m.mu.Unlock()
+	if s == Down {
+		m.abandon(err)
+	}
 	if before != s {
 		m.cfg.Changed(before, status)
 	}

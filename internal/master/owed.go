@@ -9,13 +9,14 @@ type debt struct {
 	kind   Kind
 	claim  *Claim
 	due    time.Time // not to be sent before; zero: at once
-	echoes int       // how often it has been repeated after «nothing there»
+	echoes int       // how often it has been repeated
 }
 
 // When a connection is lost with SETs on it, and the server cannot be told to
 // kill it, they may still be executed after the new connection's releases. Then
-// a release of theirs that found nothing is repeated so long after the first, in
-// case that the SET has come since.
+// a release of theirs is repeated so long after the first, in case that the SET
+// has come since; also one that deleted the key, which another SET of the claim
+// may have made.
 var echoes = [...]time.Duration{1 * time.Second, 3 * time.Second, 10 * time.Second}
 
 // oweLocked keeps a release that went unanswered, unless its token was never
@@ -40,7 +41,7 @@ func (m *Master) settleLocked(it item, a Answer, now time.Time) {
 		}
 		it.debt.due = now.Add(heartbeat)
 		m.oweLocked(it)
-	case a.Value <= 0 && has(&it.claim.adrift, m.cfg.Index) && now.Before(m.haunted):
+	case has(&it.claim.adrift, m.cfg.Index) && now.Before(m.haunted):
 		if it.debt == nil {
 			it.debt = &debt{kind: it.kind, claim: it.claim}
 		}
