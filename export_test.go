@@ -15,3 +15,10 @@ func (o *Options) SetClocks(offsets func() (wall, asleep time.Duration)) {
 		return clock.At(now, now.Add(wall), asleep)
 	}
 }
+
+// Contexts returns how many contexts a lease keeps track of.
+func (s *Lease) Contexts() int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return len(s.cancels)
+}

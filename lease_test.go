@@ -800,3 +800,122 @@ func TestTenThousandLeasesAreRenewedInBatches(t *testing.T) {
 		}
 	})
 }
+
+// stuckHandler is a Logger's handler that does not return until released.
+type stuckHandler struct {
+	slog.Handler
+	release chan struct{}
+}
+
+func (h stuckHandler) Enabled(context.Context, slog.Level) bool { return true }
+
+func (h stuckHandler) Handle(context.Context, slog.Record) error {
+	<-h.release
+	return nil
+}
+
+func TestAStuckLoggerHoldsUpNoLease(t *testing.T) {
+	bubble(t, 3, func(t *testing.T, ms *redlocktest.Masters) {
+		release := make(chan struct{})
+		opts := short()
+		opts.Logger = slog.New(stuckHandler{release: release})
+		c := connected(t, ms, opts)
+		gone, kept, lost := c.Locker("gone"), c.Locker("kept"), c.Locker("lost")
+		for _, l := range []*redlock.Locker{gone, kept, lost} {
+			l.Lock()
+		}
+		synctest.Wait()
+		for i := range 3 {
+			ms.Master(i).Del("gone") // the Logger is told of the loss, and stays there
+		}
+		time.Sleep(10 * time.Second)
+		wantLost(t, gone.Lease(), "gone")
+		if err := kept.Lease().Err(); err != nil {
+			t.Errorf("another lease, whose masters are well: %v", err)
+		}
+		for i := range 3 {
+			ms.Master(i).Stop()
+		}
+		s := lost.Lease()
+		<-s.Done()
+		if late := time.Since(s.Until()); late != 0 {
+			t.Errorf("Done closed %v after the end of validity", late)
+		}
+		close(release)
+	})
+}
+
+func TestDoTellsOfALossAlsoIfFHasUnlocked(t *testing.T) {
+	bubble(t, 5, func(t *testing.T, ms *redlocktest.Masters) {
+		l := connected(t, ms, short()).Locker("a")
+		err := l.Do(t.Context(), func(ctx context.Context) error {
+			synctest.Wait()
+			for i := range 5 {
+				ms.Master(i).Del("a")
+			}
+			<-ctx.Done()
+			l.Unlock()
+			return nil
+		})
+		if !errors.Is(err, redlock.ErrLost) {
+			t.Errorf("Do = %v, want ErrLost", err)
+		}
+	})
+}
+
+func TestAContextSaysNothingElseThanItsLease(t *testing.T) {
+	c := redlocktest.StartN(t, 3).Open(nil)
+	l := c.Locker("a")
+	for range 200 {
+		l.Lock()
+		s := l.Lease()
+		var contexts []context.Context
+		for range 50 {
+			contexts = append(contexts, s.Context(context.Background()))
+		}
+		unlocked := make(chan struct{})
+		go func() {
+			defer close(unlocked)
+			l.Unlock()
+		}()
+		<-s.Done()
+		for _, ctx := range contexts {
+			if ctx.Err() == nil {
+				t.Fatal("a context lasts whose lease has ended")
+			}
+		}
+		<-unlocked
+	}
+}
+
+func TestALeaseForgetsContextsThatHaveEnded(t *testing.T) {
+	bubble(t, 3, func(t *testing.T, ms *redlocktest.Masters) {
+		l := connected(t, ms, nil).Locker("a")
+		l.Lock()
+		s := l.Lease()
+		for range 1000 {
+			parent, cancel := context.WithCancel(t.Context())
+			s.Context(parent)
+			cancel()
+		}
+		synctest.Wait()
+		if n := s.Contexts(); n != 0 {
+			t.Errorf("the lease keeps %d contexts that have ended", n)
+		}
+		l.Unlock()
+	})
+}
+
+func TestAnUnlockAsTheFirstQuestionAfterASleepTellsOfTheLoss(t *testing.T) {
+	bubble(t, 3, func(t *testing.T, ms *redlocktest.Masters) {
+		var slept atomic.Int64
+		opts := &redlock.Options{}
+		opts.SetClocks(func() (wall, asleep time.Duration) { return 0, time.Duration(slept.Load()) })
+		l := connected(t, ms, opts).Locker("a")
+		l.Lock()
+		slept.Store(int64(time.Hour))
+		if err := l.UnlockContext(t.Context()); !errors.Is(err, redlock.ErrLost) {
+			t.Errorf("UnlockContext = %v, want ErrLost", err)
+		}
+	})
+}

@@ -759,3 +759,44 @@ func TestNothingLeaksThroughAThousandFreezes(t *testing.T) {
 		wantFree(t, ms, "a")
 	})
 }
+
+// Rounds are used again; what one has left behind must not show in the next.
+func TestARoundThatIsUsedAgainIsFresh(t *testing.T) {
+	bubble(t, 5, func(t *testing.T, ms *redlocktest.Masters) {
+		c := connected(t, ms, nil)
+		l := c.Locker("a")
+		for range 20 {
+			for range 5 {
+				pass(l)
+				synctest.Wait() // the last vote frees the round
+			}
+			for i := range 3 {
+				ms.Master(i).Freeze()
+			}
+			start := time.Now()
+			if err := l.TryLockContext(t.Context()); outcome(err) != "no quorum" {
+				t.Errorf("TryLockContext with three frozen = %v", err)
+			}
+			if took := time.Since(start); took != 50*time.Millisecond {
+				t.Errorf("it took %v, want NodeTimeout", took)
+			}
+			for i := range 3 {
+				ms.Master(i).Thaw()
+			}
+			time.Sleep(time.Second) // late votes come, and free their rounds
+			ctx, cancel := context.WithCancel(t.Context())
+			for i := range 5 {
+				ms.Master(i).Delay(10 * time.Millisecond)
+			}
+			time.AfterFunc(10*time.Millisecond, cancel) // at the moment of the votes
+			if l.LockContext(ctx) == nil {
+				l.Unlock()
+			}
+			for i := range 5 {
+				ms.Master(i).Delay(0)
+			}
+			time.Sleep(time.Second)
+		}
+		wantFree(t, ms, "a")
+	})
+}

@@ -35,6 +35,7 @@ const (
 var roles = map[string]func() int{
 	"counter": playCounter,
 	"holder":  playHolder,
+	"waiter":  playWaiter,
 }
 
 // spawn starts this test binary as another process in a role.
@@ -401,4 +402,65 @@ func TestAHolderThatWasStoppedKnowsAtTheFirstQuestion(t *testing.T) {
 		t.Errorf("the stale holder has disturbed its successor: %v", err)
 	}
 	eventually(t, "no key is left", func() bool { return empty(t, servers) })
+}
+
+// playWaiter waits for the lock, and says when it has it.
+func playWaiter() int {
+	c, err := redlock.Open(strings.Split(os.Getenv(mastersVariable), ","), nil)
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return 1
+	}
+	defer c.Close()
+	if err := c.Ping(context.Background()); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return 1
+	}
+	l := c.Locker("a")
+	fmt.Println("waiting")
+	l.Lock()
+	fmt.Println("in")
+	l.Unlock()
+	return 0
+}
+
+func TestAWaiterThatIsStoppedWhenItIsItsTurnHoldsNobodyUp(t *testing.T) {
+	servers := redisserver.StartTB(t, 5)
+	ours := openReal(t, servers, nil).Locker("a")
+	ours.Lock()
+	queue := func(n int) {
+		eventually(t, fmt.Sprintf("%d clients queue", n), func() bool {
+			for _, s := range servers {
+				if got, err := s.Do("ZCARD", "redlock:queue:a"); err != nil || got != int64(n) {
+					return false
+				}
+			}
+			return true
+		})
+	}
+	first, firstSays := spawnLines(t, "waiter", servers)
+	<-firstSays
+	queue(1)
+	second, secondSays := spawnLines(t, "waiter", servers)
+	<-secondSays
+	queue(2)
+	first.Process.Signal(syscall.SIGSTOP)
+	ours.Unlock()
+	if got := <-secondSays; got != "in" {
+		t.Errorf("the second waiter says %q, want in", got)
+	}
+	if err := second.Wait(); err != nil {
+		t.Error(err)
+	}
+	first.Process.Signal(syscall.SIGCONT)
+	if got := <-firstSays; got != "in" {
+		t.Errorf("the first waiter says %q, want in", got)
+	}
+	if err := first.Wait(); err != nil {
+		t.Error(err)
+	}
+	eventually(t, "no key is left", func() bool {
+		n, err := servers[0].Do("EXISTS", "a")
+		return err == nil && n == int64(0)
+	})
 }
