@@ -86,7 +86,9 @@ func Open(urls []string, opts *Options) (*Client, error) {
 // New returns a Client of one redigo pool per master. The pools are the
 // caller's: Close leaves them open. The Client keeps up to two connections of
 // each, so MaxActive must not be 1; a pool should set DialContext rather than
-// Dial, which cannot be interrupted. Like Open, New waits for nobody.
+// Dial, which cannot be interrupted. A broken server that announces a reply larger
+// than memory is refused on Open's connections; on those of the caller's pools it
+// is not. Like Open, New waits for nobody.
 func New(masters []*redis.Pool, opts *Options) (*Client, error) {
 	if err := checkPools(masters); err != nil {
 		return nil, err

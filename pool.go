@@ -11,6 +11,8 @@ import (
 	"strings"
 
 	"github.com/gomodule/redigo/redis"
+
+	"github.com/redlock-go/redlock/internal/master"
 )
 
 // A target is where a master is and how to log in there.
@@ -104,8 +106,11 @@ func newPool(t target, opts *Options) *redis.Pool {
 	dial := func(ctx context.Context, _, _ string) (net.Conn, error) {
 		d := net.Dialer{Timeout: opts.DialTimeout}
 		conn, err := d.DialContext(ctx, t.network, t.address)
-		if err != nil || !t.tls {
-			return conn, err
+		if err != nil {
+			return nil, err
+		}
+		if !t.tls {
+			return master.Bounded(conn), nil
 		}
 		// Redigo's own handshake does not heed ctx.
 		secure := tls.Client(conn, tlsConfig(t, opts))
@@ -113,7 +118,7 @@ func newPool(t target, opts *Options) *redis.Pool {
 			conn.Close()
 			return nil, err
 		}
-		return secure, nil
+		return master.Bounded(secure), nil
 	}
 	options := []redis.DialOption{
 		redis.DialContextFunc(dial),

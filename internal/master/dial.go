@@ -297,6 +297,7 @@ func noReply(err error) error {
 	return fmt.Errorf("connection lost: %w", err)
 }
 
+// isTimeout reports whether err is a time-out in any of its guises.
 func isTimeout(err error) bool {
 	var netErr net.Error
 	return errors.Is(err, context.DeadlineExceeded) || errors.Is(err, os.ErrDeadlineExceeded) ||
