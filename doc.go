@@ -72,6 +72,24 @@
 // Lock never fails because of the network: without a majority it waits. It
 // panics only when its Client is closed.
 //
+// # Contention
+//
+// Among goroutines of a Client a lock that is released while others wait is
+// handed over: the next one in line becomes the holder of the same token, with a
+// Lease of its own, and the masters are not asked. This goes on for
+// LockOptions.Handover after the masters granted the lock; then it is released,
+// so that other processes wait for no more than that and one critical section.
+//
+// Among processes a Client that is refused joins the name's queue on the masters,
+// and a release wakes the client that has waited longest: one, whatever the number
+// waiting, so that they enter in the order of their coming, in well under a
+// millisecond on a fast network. The queue is a hint; who gets the lock is decided
+// by the masters' votes alone. A wake-up that is lost costs the waiter one step of
+// Options.NewBackOff, which it follows as well, though not in steps of less than
+// 100 ms while it stands in the queues of a majority. It also tries when the
+// holder's key would expire. Servers may forbid what wake-ups need; Client.Masters
+// tells, and Options.DisableWakeups turns them off.
+//
 // # Time
 //
 // An attempt sends one SET to every master at once; each has
@@ -93,7 +111,11 @@
 //
 // The lock is the string Options.Prefix + name, which holds the token of its
 // holder: what Redlocks of other languages use too, so that locks exclude each
-// other across languages. Keys that begin with "redlock:" are reserved.
+// other across languages. Keys that begin with "redlock:" are reserved:
+// "redlock:queue:" + key is the sorted set of the ids of waiting clients, by
+// ticket, which is kept for ten minutes after the last has joined. A client
+// listens on the channel "redlock:wake:" + its id, where the freed token and key
+// are published.
 //
 // # Testing
 //
