@@ -117,6 +117,7 @@ func newClient(pools []*redis.Pool, opts *Options) (*Client, error) {
 	}
 	c.renewals = renew.Start(c.clock)
 	c.sleepers.need = quorum.Majority(len(pools))
+	servers := master.NewServers(opts.Names)
 	id := "" // the masters' word for no wake-ups
 	if !opts.DisableWakeups {
 		id = newToken()
@@ -127,6 +128,7 @@ func newClient(pools []*redis.Pool, opts *Options) (*Client, error) {
 			Index:       i,
 			NodeTimeout: opts.NodeTimeout,
 			DialTimeout: opts.DialTimeout,
+			Servers:     servers,
 			ID:          id,
 			Woken:       c.woken,
 			Redial:      func() interface{ NextBackOff() time.Duration } { return schedule(longestDial) },
@@ -201,6 +203,11 @@ const (
 	// MasterDown is the state of a master that cannot be reached. It is dialled
 	// again until it can.
 	MasterDown
+	// MasterRefused is the state of a master that answers, and must not vote: a
+	// replica, a member of a cluster, one whose maxmemory-policy may evict locks,
+	// or the same server as another of the list. It is looked at again every
+	// second.
+	MasterRefused
 )
 
 func (s MasterState) String() string {
@@ -211,6 +218,8 @@ func (s MasterState) String() string {
 		return "up"
 	case MasterDown:
 		return "down"
+	case MasterRefused:
+		return "refused"
 	}
 	return fmt.Sprintf("MasterState(%d)", int(s))
 }
@@ -220,7 +229,7 @@ type MasterStatus struct {
 	Name  string        // see Options.Names
 	State MasterState   // what it is good for
 	Since time.Time     // since when
-	Err   error         // why it is down; nil otherwise
+	Err   error         // why it is down or refused; nil otherwise
 	RTT   time.Duration // the time from handing over a command to its reply, last seen; 0 before the first
 
 	// WakeErr says why this master wakes nobody of this Client, which then finds
@@ -243,6 +252,7 @@ var masterStates = [...]MasterState{
 	master.Connecting: MasterConnecting,
 	master.Up:         MasterUp,
 	master.Down:       MasterDown,
+	master.Refused:    MasterRefused,
 }
 
 func (c *Client) status(i int, s master.Status) MasterStatus {

@@ -29,7 +29,9 @@
 // # What it needs
 //
 // The masters are independent: no replication between them, never the same
-// server twice. Their clocks and the clients' run at nearly the same speed:
+// server twice. Replicas, members of a cluster, servers whose maxmemory-policy may
+// evict locks, and the second address of the same server are found on connecting,
+// do not vote, and [Client.Masters] says why; as far as they answer INFO. Their clocks and the clients' run at nearly the same speed:
 // within the drift of Options.DriftFactor × TTL + 2 ms; they need not show the
 // same time.
 //

@@ -98,9 +98,9 @@ func (n *notices) masterChanged(before MasterState, s MasterStatus) {
 			log.Warn("redlock: master wakes nobody", "master", s.Name, "err", oneLine(s.WakeErr))
 		})
 	case before == s.State, before == MasterConnecting && s.State == MasterUp:
-	case s.State == MasterDown:
-		n.write("down "+s.Name, func(log *slog.Logger) {
-			log.Warn("redlock: master is down", "master", s.Name, "err", oneLine(s.Err))
+	case s.State == MasterDown || s.State == MasterRefused:
+		n.write(s.State.String()+" "+s.Name, func(log *slog.Logger) {
+			log.Warn("redlock: master is "+s.State.String(), "master", s.Name, "err", oneLine(s.Err))
 		})
 	default:
 		n.write("up "+s.Name, func(log *slog.Logger) {

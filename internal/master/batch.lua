@@ -1,11 +1,11 @@
 -- What is done to locks, many in one call. KEYS are the locks' keys; ARGV[1] is
--- the calling client's id, or '' if it uses no wake-ups; then come four for each
--- key: what to do, a token, a time to live in ms, and how long, in ms, the client
--- has waited already (acquire) or '' if it does not want to be woken.
+-- the calling client's id, or '' if it uses no wake-ups; then come two for each
+-- key: what to do, and a token.
 --
---   acquire  set the key unless it exists; else join the queue
---   behind   the same, but do not overtake those who queue
---   renew    give the key its full time to live again if it holds the token
+--   acquire ttl [waited]  set the key, for ttl in ms, unless it exists; else join the
+--            queue, as one who has waited so many ms, if that is said
+--   behind ttl [waited]   the same, but do not overtake those who queue
+--   renew ttl             give the key its time to live again if it holds the token
 --   release  delete the key if it holds the token, and wake the queue's head
 --   undo     delete the key if it holds the token
 --   quit     the same, and leave the queue
@@ -79,7 +79,11 @@ local function acquire(what, key, token, ttl, waited)
   return 1
 end
 
-local function answer(what, key, token, ttl, waited)
+local function answer(what, key, token)
+  local ttl, waited
+  if what ~= 'release' and what ~= 'undo' then
+    what, ttl, waited = string.match(what, '^(%a+) ?(%d*) ?(%d*)$')
+  end
   if what == 'acquire' or what == 'behind' then
     return acquire(what, key, token, ttl, waited)
   elseif what == 'wake' then
@@ -106,11 +110,10 @@ local function answer(what, key, token, ttl, waited)
 end
 
 if #KEYS == 1 then
-  return answer(ARGV[2], KEYS[1], ARGV[3], ARGV[4], ARGV[5])
+  return answer(ARGV[2], KEYS[1], ARGV[3])
 end
 local answers = {}
 for i, key in ipairs(KEYS) do
-  local a = 4 * i - 2
-  answers[i] = answer(ARGV[a], key, ARGV[a + 1], ARGV[a + 2], ARGV[a + 3])
+  answers[i] = answer(ARGV[2 * i], key, ARGV[2 * i + 1])
 end
 return answers

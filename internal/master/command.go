@@ -97,7 +97,7 @@ func (a Answer) Left() (time.Duration, bool) {
 type Claim struct {
 	name            string        // immutable; the key
 	key, token, ttl any           // immutable; boxed once here, not once per master by redigo
-	waited          any           // immutable; how long its client has waited, in ms
+	waited          string        // immutable; how long its client has waited, in ms
 	admitted        atomic.Uint64 // masters whose queue took a SET
 	written         atomic.Uint64 // masters that a SET was written to
 	granted         atomic.Uint64 // masters that have answered a SET with yes
@@ -110,7 +110,7 @@ const MaxMasters = 64
 // NewClaim returns a claim on key by token, for ttl in whole milliseconds, of a
 // client that has waited for it already.
 func NewClaim(key, token string, ttl, waited time.Duration) *Claim {
-	c := &Claim{name: key, key: key, token: token, ttl: strconv.FormatInt(ttl.Milliseconds(), 10), waited: argZero}
+	c := &Claim{name: key, key: key, token: token, ttl: strconv.FormatInt(ttl.Milliseconds(), 10), waited: "0"}
 	if waited >= time.Millisecond {
 		c.waited = strconv.FormatInt(waited.Milliseconds(), 10)
 	}

@@ -25,7 +25,7 @@ type peer struct {
 func (m *Master) supervise() {
 	redial := m.cfg.Redial()
 	d := &dialer{m: m, greet: func(ctx context.Context, conn redis.Conn) (peer, error) {
-		return hello(ctx, conn, m.last)
+		return m.hello(ctx, conn)
 	}}
 	defer d.await()
 	for {
@@ -33,7 +33,8 @@ func (m *Master) supervise() {
 		if err == nil {
 			began := time.Now()
 			m.up(p)
-			err = m.serve(conn)
+			err = m.serve(conn, p.run)
+			m.cfg.Servers.leave(m.cfg.Index, p.run)
 			p.broken = !errors.Is(err, errStopped)
 			m.last = p // no dial is under way that would read it
 			// A server that hangs up on us at once is not to be dialled at once.
@@ -45,7 +46,11 @@ func (m *Master) supervise() {
 			m.abandon(ErrClosed)
 			return
 		}
-		m.become(Down, err)
+		if isRefusal(err) {
+			m.become(Refused, err)
+		} else {
+			m.become(Down, err)
+		}
 		if !m.pause(redial.NextBackOff()) {
 			return
 		}
@@ -168,36 +173,50 @@ func (m *Master) borrow(ctx context.Context) (conn redis.Conn, err error) {
 	return conn, nil
 }
 
-// hello loads the script, learns who we are to this server, and has it kill
-// our last connection: else what still lies in that socket could be executed
+// sections are those of INFO that say what a server is: one by one, which every
+// version understands.
+var sections = []string{"server", "replication", "cluster", "memory"}
+
+// hello loads the script, learns what the server is and who we are to it, and
+// has it kill our last connection: else what still lies in that socket could be executed
 // after the releases that are sent on this one.
-func hello(ctx context.Context, conn redis.Conn, last peer) (p peer, err error) {
+func (m *Master) hello(ctx context.Context, conn redis.Conn) (p peer, err error) {
 	if err := canTimeOut(conn); err != nil {
 		return p, err
 	}
 	conn.Send("SCRIPT", "LOAD", batchScript)
 	conn.Send("CLIENT", "ID")
-	conn.Send("INFO", "server")
+	for _, section := range sections {
+		conn.Send("INFO", section)
+	}
 	if err := conn.Flush(); err != nil {
 		return p, err
 	}
 	if _, err := redis.String(receive(ctx, conn)); err != nil {
 		return p, fmt.Errorf("SCRIPT LOAD: %w", err)
 	}
-	// A server that forbids one of the next two can still be used.
+	// A server that forbids what follows can still be used.
 	if p.client, err = redis.Int64(receive(ctx, conn)); err != nil && conn.Err() != nil {
 		return p, err
 	}
-	info, err := redis.String(receive(ctx, conn))
-	if err != nil && conn.Err() != nil {
-		return p, err
+	var info string
+	for range sections {
+		section, err := redis.String(receive(ctx, conn))
+		if err != nil && conn.Err() != nil {
+			return p, err
+		}
+		info += section
 	}
 	p.run = infoField(info, "run_id")
-	if last.broken {
-		p.haunted, err = exorcise(ctx, conn, last, p)
+	if err := judge(info); err != nil {
 		return p, err
 	}
-	return p, nil
+	if m.last.broken {
+		if p.haunted, err = exorcise(ctx, conn, m.last, p); err != nil {
+			return p, err
+		}
+	}
+	return p, m.cfg.Servers.claim(m.cfg.Index, p.run)
 }
 
 // canTimeOut returns an error, and closes the connection, if it is none that can

@@ -25,6 +25,7 @@ type link struct {
 	dead chan struct{} // closed once err is set
 	err  error
 	id   any       // the client's, for the script; immutable
+	run  string    // the server's run_id; immutable
 	args []any     // the writer's scratch
 	now  time.Time // the reader's, taken once for each reply
 }
@@ -35,8 +36,8 @@ var errStopped = errors.New("stopped")
 // serve runs a connection until it fails, or is drained after Close, and
 // returns the reason. The connection goes back to its pool, which drops it
 // unless it is healthy and silent.
-func (m *Master) serve(conn redis.Conn) error {
-	l := &link{m: m, conn: conn, dead: make(chan struct{}), id: m.cfg.ID}
+func (m *Master) serve(conn redis.Conn, run string) error {
+	l := &link{m: m, run: run, conn: conn, dead: make(chan struct{}), id: m.cfg.ID}
 	read := make(chan struct{})
 	go func() {
 		defer close(read)
@@ -68,6 +69,10 @@ func (l *link) write() {
 			return
 		case <-l.m.wake:
 		case <-tick.C:
+			if err := l.m.cfg.Servers.check(l.m.cfg.Index, l.run); err != nil {
+				l.die(err)
+				return // the reader stops at the next reply, or when one is overdue
+			}
 			l.m.beat()
 		case <-closing:
 			closing = nil
@@ -118,28 +123,31 @@ func (l *link) send(items []item) error {
 		}
 		args = append(args, l.id)
 		for _, it := range items {
-			args = append(args, kinds[it.kind].word, it.claim.token, it.claim.ttl, l.waited(&it))
+			args = append(args, it.word(), it.claim.token)
 		}
 	}
 	l.args = args
 	return l.conn.Send(name, args...)
 }
 
-// waited returns what tells the script where in the queue a client stands, or
-// that it is not to queue: while we do not listen here, nobody can wake us.
-func (l *link) waited(it *item) any {
-	if it.kind != Acquire && it.kind != Behind || !it.listening {
-		return argNone
+// word returns what tells the script what to do.
+func (it *item) word() any {
+	word := kinds[it.kind].word
+	switch {
+	case it.kind == Renew:
+		return word.(string) + " " + it.claim.ttl.(string)
+	case it.kind.sets() && it.listening:
+		return word.(string) + " " + it.claim.ttl.(string) + " " + it.claim.waited
+	case it.kind.sets(): // nobody could wake us, so we do not queue
+		return word.(string) + " " + it.claim.ttl.(string)
 	}
-	return it.claim.waited
+	return word
 }
 
 // Arguments, boxed once for redigo.
 var (
 	argNX       any = "NX"
 	argPX       any = "PX"
-	argZero     any = "0"
-	argNone     any = ""
 	argBatchSHA any = batchSHA
 )
 

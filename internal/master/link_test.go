@@ -163,6 +163,7 @@ func run(t *testing.T, handle func(int, []string) string, f func(t *testing.T, m
 		server := &fake{handle: handle}
 		m := Start(Config{
 			Pool:        server.pool(),
+			Servers:     NewServers([]string{"it"}),
 			NodeTimeout: 50 * time.Millisecond,
 			DialTimeout: time.Second,
 			Redial:      func() interface{ NextBackOff() time.Duration } { return every(100 * time.Millisecond) },
@@ -406,7 +407,7 @@ func TestCloseDrainsWhatWasAsked(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		server := &fake{handle: handle}
 		m := Start(Config{
-			Pool: server.pool(), NodeTimeout: 50 * time.Millisecond, DialTimeout: time.Second,
+			Pool: server.pool(), Servers: NewServers([]string{"it"}), NodeTimeout: 50 * time.Millisecond, DialTimeout: time.Second,
 			Redial:  func() interface{ NextBackOff() time.Duration } { return every(time.Second) },
 			Changed: func(State, Status) {},
 		})

@@ -35,12 +35,15 @@ const heartbeat = time.Second
 type State uint8
 
 const (
-	// Connecting: the first connection is under way. It ends in Up or Down.
+	// Connecting: the first connection is under way. It ends in one of the others.
 	Connecting State = iota
-	// Up: commands are sent. It ends in Down when the connection fails.
+	// Up: commands are sent. It ends in Down when the connection fails, or in
+	// Refused.
 	Up
-	// Down: commands fail at once, releases are owed. It ends in Up.
+	// Down: commands fail at once, releases are owed. It ends in Up or Refused.
 	Down
+	// Refused: the server answers, and must not vote. Otherwise it is like Down.
+	Refused
 )
 
 func (s State) String() string {
@@ -51,6 +54,8 @@ func (s State) String() string {
 		return "up"
 	case Down:
 		return "down"
+	case Refused:
+		return "refused"
 	}
 	panic("redlock: bug: unknown state of a master")
 }
@@ -59,7 +64,7 @@ func (s State) String() string {
 type Status struct {
 	State State         // what it is good for
 	Since time.Time     // since when
-	Err   error         // why it is down
+	Err   error         // why it is down or refused
 	RTT   time.Duration // of the last reply; 0 before the first
 	// WakeErr says why this master wakes nobody of ours; nil if it does, or is not
 	// asked to.
@@ -72,6 +77,8 @@ type Config struct {
 	Index       int           // its place in the list, below MaxMasters
 	NodeTimeout time.Duration // how long a healthy master may take to answer
 	DialTimeout time.Duration // bounds connecting, and how late a reply may be
+	// Servers is shared by the Client's masters.
+	Servers *Servers
 	// ID is the client's, by which masters wake it; empty for no wake-ups.
 	ID string
 	// Woken is told that a lock became free, and of the token that held it. It
@@ -186,7 +193,7 @@ func (m *Master) admitLocked(kind Kind, claim *Claim) error {
 	switch {
 	case m.closed:
 		return ErrClosed
-	case m.status.State == Down:
+	case m.status.State == Down || m.status.State == Refused:
 		return m.status.Err
 	case len(m.queue)+m.flight.len()+len(m.owed) < limit:
 		return nil
@@ -229,7 +236,7 @@ func (m *Master) become(s State, err error) {
 	m.status.Err = err
 	status := m.status
 	m.mu.Unlock()
-	if s == Down {
+	if s != Up {
 		m.abandon(err)
 	}
 	if before != s {

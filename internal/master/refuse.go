@@ -1,0 +1,112 @@
+package master
+
+import (
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+)
+
+// A refusal says why a server, which answers, must not vote.
+type refusal struct{ reason string }
+
+func (r *refusal) Error() string { return r.reason }
+
+func isRefusal(err error) bool {
+	var r *refusal
+	return errors.As(err, &r)
+}
+
+// judge returns why a server must not vote, by its own INFO; nil if it may, or
+// if it does not tell. A replica may be behind its master, and lose what it was
+// told; a cluster moves keys, and forbids scripts what ours do; and a lock that
+// is evicted is a lock that two hold.
+func judge(info string) error {
+	if role := infoField(info, "role"); role != "" && role != "master" {
+		return &refusal{"it is a replica: a lock's masters must be independent of each other"}
+	}
+	if infoField(info, "cluster_enabled") == "1" {
+		return &refusal{"it is part of a cluster: a lock's masters must be independent of each other"}
+	}
+	policy := infoField(info, "maxmemory_policy")
+	if limit := infoField(info, "maxmemory"); policy != "" && policy != "noeviction" && limit != "" && limit != "0" {
+		return &refusal{fmt.Sprintf("its maxmemory-policy, %s, may evict locks: it must be noeviction", policy)}
+	}
+	return nil
+}
+
+// Servers knows which of a Client's masters leads to which server, by the run_id
+// of its process: a server that is reached by two addresses has one vote. It is
+// safe for concurrent use.
+type Servers struct {
+	names []string // immutable; what the masters are called
+
+	mu     sync.Mutex         // guards what follows
+	voter  map[string]int     // the master that votes for a server
+	better map[string]standIn // one earlier in the list that leads there, too
+}
+
+// A standIn is to take a server over from a master later in the list.
+type standIn struct {
+	index int
+	until time.Time // it is not waited for any longer
+}
+
+// takeOver is how long a server's vote is kept for the master that is to take it
+// over, and dials once a second.
+const takeOver = 3 * time.Second
+
+// NewServers returns a Servers for masters of these names.
+func NewServers(names []string) *Servers {
+	return &Servers{names: names, voter: make(map[string]int), better: make(map[string]standIn)}
+}
+
+// claim makes a master the voter for a server, or returns why it is not. Of two
+// that lead to the same server the later in the list gives way; until it has, at
+// its next heartbeat, the earlier does not vote either.
+func (s *Servers) claim(index int, run string) error {
+	if run == "" {
+		return nil
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if err := s.yieldLocked(index, run); err != nil {
+		return err
+	}
+	if other, taken := s.voter[run]; taken && other != index {
+		if index < other {
+			s.better[run] = standIn{index, time.Now().Add(takeOver)}
+		}
+		return s.sameLocked(other)
+	}
+	s.voter[run] = index
+	delete(s.better, run)
+	return nil
+}
+
+// check returns why a master may not go on to vote for a server.
+func (s *Servers) check(index int, run string) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.yieldLocked(index, run)
+}
+
+func (s *Servers) yieldLocked(index int, run string) error {
+	if b, ok := s.better[run]; ok && b.index < index && time.Now().Before(b.until) {
+		return s.sameLocked(b.index)
+	}
+	return nil
+}
+
+func (s *Servers) sameLocked(other int) error {
+	return &refusal{fmt.Sprintf("it is the same server as %s", s.names[other])}
+}
+
+// leave ends a master's voting for a server.
+func (s *Servers) leave(index int, run string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.voter[run] == index {
+		delete(s.voter, run)
+	}
+}
