@@ -77,8 +77,11 @@ func (s *sleepers) hear(key, token string) bool {
 		sl.token, sl.heard = token, 0
 		sl.timer = time.AfterFunc(wakeAnyway, func() { poke(sl.wake) })
 	}
-	// The quorum-th message, even if it comes after an attempt that was too early.
-	if sl.heard++; sl.heard == s.need {
+	// One less than a quorum: while the attempt is on its way, one more master
+	// will have been told. At the first, one in ten attempts comes too early and
+	// takes its place in the queue anew; at the quorum-th, all come later than
+	// they could. Should it have been too early, the quorum-th message wakes again.
+	if sl.heard++; sl.heard == max(s.need-1, 1) || sl.heard == s.need {
 		sl.timer.Stop()
 		poke(sl.wake)
 	}

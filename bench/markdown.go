@@ -19,6 +19,7 @@ func markdown(r *results) string {
 	r.how(&s)
 	s.WriteString("## Targets\n\nComputed from the figures below. A ratio is ours to " + reference + " in this run.\n\n")
 	s.WriteString(r.verdicts().markdown())
+	s.WriteString("\n[MISSES.md](MISSES.md) says why what is missed is missed, from profiles.\n")
 	s.WriteString("\n## Figures\n")
 	for _, w := range r.workloads {
 		t := r.table(w)
