@@ -128,11 +128,12 @@ func (s *sleepers) yields(key string) bool {
 }
 
 // woken is told by a master that a lock became free. A wake-up that nobody of
-// this Client waits for is passed on to the next in the queue, there; unless we
-// hold the lock, and it was quicker than the last of the releases before: then
-// our own release will wake somebody.
+// this Client waits for is passed on to the next in the queue, there. Not if a
+// goroutine of ours is in the gate: either it gets the lock, or has it, being
+// quicker than the last of the releases, and its own release will wake somebody;
+// or another client got it, whose release will.
 func (c *Client) woken(i int, key, token string) {
-	if !c.sleepers.hear(key, token) && c.gates.Last(key) != ErrHeld {
+	if !c.sleepers.hear(key, token) && !c.gates.Taken(key) {
 		c.masters[i].Ask(master.Wake, master.NewClaim(key, token, 0, 0), nil)
 	}
 }

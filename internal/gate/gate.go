@@ -116,6 +116,13 @@ func (g *Gates) Pass(name string, make func(tag any) any) bool {
 	return true
 }
 
+// Taken reports whether a goroutine is inside the gate of name.
+func (g *Gates) Taken(name string) bool {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return g.names[name] != nil
+}
+
 // Leave gives the gate of name to the waiter that has waited longest, or frees
 // it. The goroutine that leaves need not be the one that entered.
 func (g *Gates) Leave(name string) {
