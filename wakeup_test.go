@@ -373,7 +373,7 @@ func TestTryLockNeverQueues(t *testing.T) {
 	})
 }
 
-func TestMastersTellWhenTheyWakeNobody(t *testing.T) {
+func TestHealthyMastersTellNothingOfWakeUps(t *testing.T) {
 	bubble(t, 3, func(t *testing.T, ms *redlocktest.Masters) {
 		c := connected(t, ms, nil)
 		time.Sleep(time.Second)

@@ -157,9 +157,8 @@ type Asker interface {
 
 // Errors that stand for an answer.
 var (
-	ErrClosed     = errors.New("client closed")
-	ErrConnecting = errors.New("not connected yet")
-	errFull       = errors.New("too many commands are waiting for this master")
+	ErrClosed = errors.New("client closed")
+	errFull   = errors.New("too many commands are waiting for this master")
 )
 
 // decode makes an Answer of a reply. A reply of the wrong shape means that
