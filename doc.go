@@ -84,8 +84,8 @@
 //
 // Among processes a Client that is refused joins the name's queue on the masters,
 // and a release wakes the client that has waited longest: one, whatever the number
-// waiting, so that they enter in the order of their coming, in well under a
-// millisecond on a fast network. The queue is a hint; who gets the lock is decided
+// waiting, so that they enter in the order of their coming, each within a round
+// trip or two of the release. The queue is a hint; who gets the lock is decided
 // by the masters' votes alone. A wake-up that is lost costs the waiter one step of
 // Options.NewBackOff, which it follows as well, though not in steps of less than
 // 100 ms while it stands in the queues of a majority. It also tries when the

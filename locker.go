@@ -48,8 +48,8 @@ func (l *Locker) TryLock() bool {
 // Unlock unlocks l. It panics if l is not locked on entry. If another goroutine
 // waits for the lock it may be handed over at once: see LockOptions.Handover.
 // Otherwise the release is sent to all masters, and Unlock returns when a quorum
-// has answered, NodeTimeout at the latest. If the lease was lost before, Unlock only ends the holding;
-// UnlockContext does the same and says so.
+// has answered, NodeTimeout at the latest. If the lease was lost before, Unlock
+// only ends the holding; UnlockContext does the same and says so.
 func (l *Locker) Unlock() {
 	if err := l.unlock(context.Background()); err == ErrNotHeld {
 		panic("redlock: unlock of unlocked Locker")

@@ -78,9 +78,9 @@ func (s *sleepers) hear(key, token string) bool {
 		sl.timer = time.AfterFunc(wakeAnyway, func() { poke(sl.wake) })
 	}
 	// One less than a quorum: while the attempt is on its way, one more master
-	// will have been told. At the first, one in ten attempts comes too early and
-	// takes its place in the queue anew; at the quorum-th, all come later than
-	// they could. Should it have been too early, the quorum-th message wakes again.
+	// will have been told. At the first, some attempts come too early and take
+	// their place in the queue anew; at the quorum-th, all come later than they
+	// could. Should it have been too early, the quorum-th message wakes again.
 	if sl.heard++; sl.heard == max(s.need-1, 1) || sl.heard == s.need {
 		sl.timer.Stop()
 		poke(sl.wake)

@@ -220,7 +220,13 @@ func TestTheDeadInTheQueueAreSkipped(t *testing.T) {
 					t.Fatal(err)
 				}
 			}
-			conn.Close()
+			// A monitor hears what is published to the dead, which must not pass for
+			// their being alive.
+			conn.Send("PSUBSCRIBE", "*")
+			conn.Flush()
+			if _, err := conn.Receive(); err != nil {
+				t.Fatal(err)
+			}
 		}
 		in := enter(connected(t, ms, lazy()).Locker("a"))
 		queued(t, ms, "a", 101)
@@ -228,6 +234,28 @@ func TestTheDeadInTheQueueAreSkipped(t *testing.T) {
 		a.Unlock()
 		if took := (<-in).Sub(released); took != 0 {
 			t.Errorf("behind a hundred dead the waiter entered after %v, want at once", took)
+		}
+	})
+}
+
+func TestASubscriptionThatOnlySeemsToStandIsMadeAgain(t *testing.T) {
+	bubble(t, 5, func(t *testing.T, ms *redlocktest.Masters) {
+		a, b := connected(t, ms, lazy()).Locker("a"), connected(t, ms, lazy()).Locker("a")
+		for i := range 5 { // nobody says anything, and nobody hangs up
+			ms.Master(i).Freeze()
+		}
+		time.Sleep(5 * time.Second)
+		for i := range 5 {
+			ms.Master(i).Thaw()
+		}
+		time.Sleep(5 * time.Second)
+		take(a)
+		in := enter(b)
+		queued(t, ms, "a", 1)
+		released := time.Now()
+		a.Unlock()
+		if took := (<-in).Sub(released); took != 0 {
+			t.Errorf("the waiter entered %v after the release, want no wait at all", took)
 		}
 	})
 }
