@@ -26,7 +26,7 @@ func BenchmarkLockUnlock(b *testing.B) {
 		}},
 	} {
 		b.Run(row.name, func(b *testing.B) {
-			servers := redisserver.StartTB(b, 5)
+			servers := redisserver.AdoptedTB(b, 5)
 			l := openReal(b, servers, nil).Locker("a")
 			row.fault(servers)
 			var times []time.Duration

@@ -129,6 +129,8 @@ func newClient(pools []*redis.Pool, opts *Options) (*Client, error) {
 			NodeTimeout: opts.NodeTimeout,
 			DialTimeout: opts.DialTimeout,
 			Servers:     servers,
+			Quarantine:  opts.quarantine(),
+			Clock:       opts.clock,
 			ID:          id,
 			Woken:       c.woken,
 			Redial:      func() interface{ NextBackOff() time.Duration } { return schedule(longestDial) },
@@ -166,9 +168,10 @@ func (c *Client) NewLocker(name string, opts *LockOptions) (*Locker, error) {
 	return &Locker{client: c, name: name, key: key, opts: o}, nil
 }
 
-// Ping returns nil if a quorum of masters can be asked for locks, and a
-// *QuorumError that says why not otherwise. It waits for first connections, up
-// to DialTimeout, and for one answer of each master, up to NodeTimeout.
+// Ping returns nil if a quorum of masters may vote, and a *QuorumError that says
+// why not otherwise: which are down, refused, or in quarantine until when. It waits
+// for first connections, up to DialTimeout, and for one answer of each master, up
+// to NodeTimeout.
 func (c *Client) Ping(ctx context.Context) error {
 	if err := ctx.Err(); err != nil {
 		return err
@@ -198,7 +201,7 @@ type MasterState int
 const (
 	// MasterConnecting is the state until the first connection stands or fails.
 	MasterConnecting MasterState = iota
-	// MasterUp is the state of a master that can be asked.
+	// MasterUp is the state of a master whose votes count.
 	MasterUp
 	// MasterDown is the state of a master that cannot be reached. It is dialled
 	// again until it can.
@@ -208,6 +211,10 @@ const (
 	// or the same server as another of the list. It is looked at again every
 	// second.
 	MasterRefused
+	// MasterQuarantined is the state of a master that answers, and may have
+	// forgotten locks: it has restarted, or lost its memory, or is new to redlock.
+	// Its votes do not count before Until: see Options.DisableRestartGuard.
+	MasterQuarantined
 )
 
 func (s MasterState) String() string {
@@ -220,6 +227,8 @@ func (s MasterState) String() string {
 		return "down"
 	case MasterRefused:
 		return "refused"
+	case MasterQuarantined:
+		return "quarantined"
 	}
 	return fmt.Sprintf("MasterState(%d)", int(s))
 }
@@ -229,13 +238,20 @@ type MasterStatus struct {
 	Name  string        // see Options.Names
 	State MasterState   // what it is good for
 	Since time.Time     // since when
-	Err   error         // why it is down or refused; nil otherwise
+	Until time.Time     // when its quarantine ends, if nothing happens; zero otherwise
+	Err   error         // why it is down, refused or quarantined; nil otherwise
 	RTT   time.Duration // the time from handing over a command to its reply, last seen; 0 before the first
 
 	// WakeErr says why this master wakes nobody of this Client, which then finds
 	// out that a lock is free by trying again. It is nil if it does, and with
 	// Options.DisableWakeups.
 	WakeErr error
+
+	// GuardErr says why this master may restart without our noticing: it does not
+	// tell the run_id of its process. Its votes count when its memory is old enough
+	// by its own word. It is nil if restarts are noticed, and with
+	// Options.DisableRestartGuard.
+	GuardErr error
 }
 
 // Masters returns the status of each master, in their order.
@@ -253,10 +269,15 @@ var masterStates = [...]MasterState{
 	master.Up:         MasterUp,
 	master.Down:       MasterDown,
 	master.Refused:    MasterRefused,
+
+	master.Quarantined: MasterQuarantined,
 }
 
 func (c *Client) status(i int, s master.Status) MasterStatus {
-	return MasterStatus{Name: c.opts.Names[i], State: masterStates[s.State], Since: s.Since, Err: s.Err, RTT: s.RTT, WakeErr: s.WakeErr}
+	return MasterStatus{
+		Name: c.opts.Names[i], State: masterStates[s.State], Since: s.Since, Until: s.Until, Err: s.Err, RTT: s.RTT,
+		WakeErr: s.WakeErr, GuardErr: s.GuardErr,
+	}
 }
 
 // masterChanged is called by a master's own goroutine.

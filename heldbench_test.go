@@ -19,7 +19,7 @@ import (
 func BenchmarkHeldLeases(b *testing.B) {
 	for _, leases := range []int{1, 1000, 10_000} {
 		b.Run(fmt.Sprint(leases), func(b *testing.B) {
-			servers := redisserver.StartTB(b, 5)
+			servers := redisserver.AdoptedTB(b, 5)
 			c := openReal(b, servers, nil)
 			before := liveHeap()
 			var wg sync.WaitGroup

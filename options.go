@@ -43,8 +43,9 @@ type Options struct {
 	DialTimeout time.Duration
 
 	// MaxTTL is the longest TTL that any client of these masters uses; Lockers
-	// with a longer one are refused. Zero means 10 s or LockOptions.TTL, the
-	// larger; negative is an error.
+	// with a longer one are refused. A master that may have forgotten locks does
+	// not vote for so long and 2 s more: see DisableRestartGuard. Zero means 10 s or
+	// LockOptions.TTL, the larger; negative is an error.
 	MaxTTL time.Duration
 
 	// DriftFactor is the part of the TTL by which validity is shortened, beside
@@ -64,9 +65,16 @@ type Options struct {
 	// Waiters then find out by trying again.
 	DisableWakeups bool
 
+	// DisableRestartGuard has the votes of masters count that have just restarted,
+	// or lost their memory, or been replaced by a replica; two may then hold one
+	// lock. It is for masters that lose nothing (appendonly with appendfsync always,
+	// no failover), whose restarts then do not cost a quarantine, and for servers
+	// that forbid what the guard needs: the key "redlock:incarnation".
+	DisableRestartGuard bool
+
 	// Logger is told, rate-limited, of what a caller of Lock would not see
-	// otherwise: masters going down and coming up, waits of more than 1 s, and
-	// lost leases. Nil means slog.Default().
+	// otherwise: masters going down, coming up and being quarantined, waits of more
+	// than 1 s, and lost leases. Nil means slog.Default().
 	Logger *slog.Logger
 
 	// Trace is told of everything; nil means nobody is.
@@ -100,6 +108,13 @@ type LockOptions struct {
 	// is passed on. It needs renewal, and Lockers of equal LockOptions. Zero means
 	// 50 ms; negative means not at all.
 	Handover time.Duration
+
+	// Fencing gives each lease a number, Lease.Fence, which is greater than those of
+	// all leases of the name before it, so that a resource can refuse a holder who
+	// comes late. All clients of the name must use it, or their leases have none. The
+	// clocks of clients and masters must agree within half a second. An acquisition is
+	// a script call then, and now and then takes two rounds.
+	Fencing bool
 }
 
 // Defaults.
@@ -232,6 +247,20 @@ func (o *Options) lockOptions(l *LockOptions) (LockOptions, error) {
 // that run at different speeds.
 func (o *Options) drift(ttl time.Duration) time.Duration {
 	return time.Duration(float64(ttl)*o.DriftFactor) + driftFloor
+}
+
+// quarantineMargin is what a quarantine lasts beyond MaxTTL: for rounds that were
+// under way, and for clocks.
+const quarantineMargin = 2 * time.Second
+
+// quarantine returns for how long a master's memory must have been known before
+// its votes count: when every lease has ended that it may have forgotten. It is 0
+// if the guard is off.
+func (o *Options) quarantine() time.Duration {
+	if o.DisableRestartGuard {
+		return 0
+	}
+	return o.MaxTTL + quarantineMargin
 }
 
 // key returns the Redis key of a lock, or an error if it cannot have one.

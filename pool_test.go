@@ -79,7 +79,7 @@ func TestTLS(t *testing.T) {
 				}
 				edited = append(edited, u)
 			}
-			c, err := redlock.Open(edited, &redlock.Options{TLSConfig: row.tls})
+			c, err := redlock.Open(edited, &redlock.Options{TLSConfig: row.tls, DisableRestartGuard: true})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -100,8 +100,8 @@ func TestTLS(t *testing.T) {
 
 func TestUnixSocketsPasswordsAndDatabases(t *testing.T) {
 	socket := filepath.Join(t.TempDir(), "redis.sock")
-	s := redisserver.StartTB(t, 1, "--unixsocket", socket, "--requirepass", "s3cr3t")[0]
-	c, err := redlock.Open([]string{"unix://:s3cr3t@" + socket + "?db=3"}, nil)
+	s := redisserver.AdoptedTB(t, 1, "--unixsocket", socket, "--requirepass", "s3cr3t")[0]
+	c, err := redlock.Open([]string{"unix://:s3cr3t@" + socket + "?db=3"}, &redlock.Options{DisableRestartGuard: true})
 	if err != nil {
 		t.Fatal(err)
 	}

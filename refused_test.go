@@ -10,7 +10,7 @@ import (
 )
 
 func TestServersThatMustNotVoteDoNotAndSayWhy(t *testing.T) {
-	first := redisserver.StartTB(t, 1)[0]
+	first := redisserver.AdoptedTB(t, 1)[0]
 	host, port, _ := strings.Cut(first.Addr(), ":")
 	for _, row := range []struct {
 		name string
@@ -25,6 +25,11 @@ func TestServersThatMustNotVoteDoNotAndSayWhy(t *testing.T) {
 	} {
 		t.Run(row.name, func(t *testing.T) {
 			s := redisserver.StartTB(t, 1, row.args...)[0]
+			if row.want == "" {
+				if err := s.Adopt(); err != nil {
+					t.Fatal(err)
+				}
+			}
 			c, err := redlock.Open([]string{s.Addr()}, nil)
 			if err != nil {
 				t.Fatal(err)
@@ -52,7 +57,7 @@ func TestServersThatMustNotVoteDoNotAndSayWhy(t *testing.T) {
 }
 
 func TestAReplicaThatIsMadeAMasterVotes(t *testing.T) {
-	first := redisserver.StartTB(t, 1)[0]
+	first := redisserver.AdoptedTB(t, 1)[0]
 	host, port, _ := strings.Cut(first.Addr(), ":")
 	s := redisserver.StartTB(t, 1, "--replicaof", host+" "+port)[0]
 	c, err := redlock.Open([]string{s.Addr()}, nil)
@@ -64,11 +69,15 @@ func TestAReplicaThatIsMadeAMasterVotes(t *testing.T) {
 	if _, err := s.Do("REPLICAOF", "NO", "ONE"); err != nil {
 		t.Fatal(err)
 	}
+	eventually(t, "it is quarantined", func() bool { return states(c, redlock.MasterQuarantined) == 1 })
+	if err := s.Adopt(); err != nil {
+		t.Fatal(err)
+	}
 	eventually(t, "it votes", func() bool { return c.Locker("a").TryLock() })
 }
 
 func TestAServerOfTwoAddressesHasOneVote(t *testing.T) {
-	servers := redisserver.StartTB(t, 2)
+	servers := redisserver.AdoptedTB(t, 2)
 	// Three addresses of one server, and one of another: no two of three... The
 	// first in the list is to be the one that votes, whichever connects first.
 	same := []string{redisserver.ProxyTB(t, servers[0].Addr()).Addr(), servers[0].Addr(), redisserver.ProxyTB(t, servers[0].Addr()).Addr()}

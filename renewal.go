@@ -144,8 +144,15 @@ func (r *renewal) askLocked(i int, now clock.Reading) {
 
 func (r *renewal) voteLocked(i int, a master.Answer, now time.Time) {
 	r.votes[i] = quorum.Vote{Answer: a, In: true}
-	if a.Err != nil && r.retry.IsZero() {
-		r.retry = now.Add(r.lease.client.opts.NodeTimeout)
+	if a.Err == nil {
+		return
+	}
+	retry := now.Add(r.lease.client.opts.NodeTimeout)
+	if q := (*master.QuarantineError)(nil); errors.As(a.Err, &q) && q.Until.After(retry) {
+		retry = q.Until // not before: ten thousand leases may be asking
+	}
+	if r.retry.IsZero() || retry.Before(r.retry) {
+		r.retry = retry
 	}
 }
 
@@ -200,7 +207,7 @@ func (s *Lease) countLocked() (won *renewal, lost *lostError) {
 func (r *renewal) healLocked(i int) {
 	if v := r.votes[i]; v.In && v.Err == nil && v.Value == 0 {
 		r.votes[i].Value = healed
-		r.lease.client.masters[i].Ask(master.Set, r.lease.claim, nil)
+		r.lease.client.masters[i].Ask(master.Heal, r.lease.claim, nil)
 	}
 }
 

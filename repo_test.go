@@ -53,12 +53,13 @@ func TestArrowsGoDownOnly(t *testing.T) {
 	const redigo = "github.com/gomodule/redigo/redis"
 	const backoff = "github.com/cenkalti/backoff/v4"
 	may := map[string][]string{
-		".":               {"internal/gate", "internal/quorum", "internal/master", "internal/clock", "internal/renew", redigo},
-		"internal/gate":   {},
-		"internal/clock":  {},
-		"internal/renew":  {"internal/clock"},
-		"internal/quorum": {"internal/master"},
-		"internal/master": {redigo},
+		".":                    {"internal/gate", "internal/quorum", "internal/master", "internal/clock", "internal/renew", redigo},
+		"internal/gate":        {},
+		"internal/clock":       {},
+		"internal/renew":       {"internal/clock"},
+		"internal/quorum":      {"internal/master"},
+		"internal/master":      {"internal/incarnation", "internal/clock", redigo},
+		"internal/incarnation": {"internal/clock", redigo},
 	}
 	seen := make(map[string]bool)
 	goFiles(t, func(path string, file *ast.File, _ *token.FileSet) {

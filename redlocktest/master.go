@@ -15,6 +15,8 @@ import (
 	"github.com/alicebob/miniredis/v2"
 	"github.com/alicebob/miniredis/v2/server"
 	"github.com/gomodule/redigo/redis"
+
+	"github.com/redlock-go/redlock/internal/incarnation"
 )
 
 // Master is one embedded Redis master. Its methods may be called by several
@@ -124,8 +126,18 @@ func (m *Master) start() error {
 	return nil
 }
 
+// Adopt declares that nobody holds a lock on the master, so that its votes count
+// at once, as Start does in the beginning. Without it a master that has forgotten
+// is in quarantine for Options.MaxTTL and 2 s.
+func (m *Master) Adopt() {
+	now := time.Now()
+	known := incarnation.Know(incarnation.Adopted(now))
+	m.Set(incarnation.Key, known.Record.Text, known.Expiry().Sub(now))
+}
+
 // Forget empties the master's memory, of all keys and scripts, running or
-// stopped.
+// stopped. Its votes do not count then until Options.MaxTTL and 2 s have passed,
+// or it is adopted.
 func (m *Master) Forget() {
 	m.mini.FlushAll()
 	m.mu.Lock()
@@ -191,8 +203,10 @@ func (m *Master) Set(key, value string, ttl time.Duration) {
 // Del deletes the key and reports whether it existed.
 func (m *Master) Del(key string) bool { return m.mini.Del(key) }
 
-// Keys returns all keys, sorted.
-func (m *Master) Keys() []string { return m.mini.Keys() }
+// Keys returns all keys, sorted, but for the record of the master's restarts.
+func (m *Master) Keys() []string {
+	return slices.DeleteFunc(m.mini.Keys(), func(key string) bool { return key == incarnation.Key })
+}
 
 // Count returns how many commands of this name, in whatever case, the master
 // has executed for clients since the beginning, over all its lives. Commands

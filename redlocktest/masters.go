@@ -14,8 +14,9 @@ type Masters struct {
 	masters []*Master  // immutable
 }
 
-// Start starts five masters, the usual number. They are shut down, whatever
-// faults are on, when tb's test ends.
+// Start starts five masters, the usual number, and adopts them: nobody holds a lock
+// there, so their votes count at once. They are shut down, whatever faults are on,
+// when tb's test ends.
 func Start(tb testing.TB) *Masters {
 	tb.Helper()
 	return StartN(tb, 5)
@@ -41,6 +42,7 @@ func StartN(tb testing.TB, n int) *Masters {
 		if err := m.start(); err != nil {
 			tb.Fatalf("redlocktest: start %s: %v", m.name, err)
 		}
+		m.Adopt()
 	}
 	return ms
 }

@@ -150,7 +150,7 @@ func until(t *testing.T, what func() bool) {
 // realMasters starts five real masters.
 func realMasters(t *testing.T) (servers []*redisserver.Server, list string) {
 	t.Helper()
-	servers = redisserver.StartTB(t, 5)
+	servers = redisserver.AdoptedTB(t, 5)
 	var addrs []string
 	for _, s := range servers {
 		addrs = append(addrs, s.Addr())

@@ -63,12 +63,18 @@ func (r Reading) Time() time.Time { return r.mono }
 // milliseconds, and a lease's drift allowance starts at 2 ms.
 const jitter = 2 * time.Millisecond
 
+// Elapsed returns the time from an earlier reading to r by the monotonic clock,
+// and the time asleep: what no setting of a clock changes.
+func (r Reading) Elapsed(earlier Reading) time.Duration {
+	d := r.mono.Sub(earlier.mono)
+	if slept := r.asleep - earlier.asleep; slept >= jitter {
+		d += slept
+	}
+	return d
+}
+
 // Since returns the time from an earlier reading to r: the longest that any
 // clock claims.
 func (r Reading) Since(earlier Reading) time.Duration {
-	d := max(r.mono.Sub(earlier.mono), r.wall.Sub(earlier.wall))
-	if slept := r.asleep - earlier.asleep; slept >= jitter {
-		d = max(d, r.mono.Sub(earlier.mono)+slept)
-	}
-	return d
+	return max(r.Elapsed(earlier), r.mono.Sub(earlier.mono), r.wall.Sub(earlier.wall))
 }

@@ -35,6 +35,8 @@ const (
 	// Behind is Acquire by a client that has just woken another: it does not
 	// overtake those who queue.
 	Behind
+	// Heal is Set by the key's holder at a master that has lost it. It is no vote.
+	Heal
 	// Renew gives the key its full TTL again: value 1, 0 if there is no key, -1 if
 	// it holds another token. It never makes a key.
 	Renew
@@ -48,11 +50,15 @@ const (
 	Quit
 	// Wake wakes the client that has queued longest, if the key is free.
 	Wake
-	// Ping asks for a sign of life: value 1. It has no claim.
+	// Ping asks for a sign of life, and whether votes count: value 1. It has no claim.
 	Ping
 	// load loads the scripts; its reply does not matter, since a command that
 	// needs them says so itself.
 	load
+	// probe asks, behind votes, whether they count, and look looks again at a
+	// server of which that is not certain: see guard. Nobody is told the answer.
+	probe
+	look
 )
 
 // kinds are the kinds' properties.
@@ -63,6 +69,7 @@ var kinds = [...]struct {
 	Set:     {"acquire", nil},
 	Acquire: {"acquire", "acquire"},
 	Behind:  {"acquire", "behind"},
+	Heal:    {"heal", nil},
 	Renew:   {"renew", "renew"},
 	Release: {"release", "release"},
 	Undo:    {"release", "undo"},
@@ -70,6 +77,8 @@ var kinds = [...]struct {
 	Wake:    {"wake", "wake"},
 	Ping:    {"ping", nil},
 	load:    {"script load", nil},
+	probe:   {"probe", nil},
+	look:    {"look", nil},
 }
 
 func (k Kind) String() string { return kinds[k].name }
@@ -78,7 +87,14 @@ func (k Kind) String() string { return kinds[k].name }
 func (k Kind) scripted() bool { return kinds[k].word != nil }
 
 // sets reports whether a command of the kind may set the key.
-func (k Kind) sets() bool { return k <= Behind }
+func (k Kind) sets() bool { return k <= Heal }
+
+// acquires reports whether a command of the kind is a new acquisition's.
+func (k Kind) acquires() bool { return k <= Behind }
+
+// votes reports whether the answer to a command of the kind is a vote, which
+// counts only if the master has forgotten nothing.
+func (k Kind) votes() bool { return k.acquires() || k == Renew || k == Ping }
 
 // releases reports whether a command of the kind deletes the key.
 func (k Kind) releases() bool { return k == Release || k == Undo || k == Quit }
@@ -169,7 +185,7 @@ func decode(k Kind, reply any) (a Answer, ok bool) {
 		return Answer{Err: e}, true
 	}
 	switch k {
-	case Set:
+	case Set, Heal:
 		if reply == nil {
 			return Answer{Value: 0}, true
 		}

@@ -11,6 +11,8 @@ import (
 	"time"
 
 	"github.com/gomodule/redigo/redis"
+
+	"github.com/redlock-go/redlock/internal/incarnation"
 )
 
 // A peer is what the server says of a connection.
@@ -19,6 +21,10 @@ type peer struct {
 	run     string // run_id; "" if the server does not tell
 	broken  bool   // the connection was lost, perhaps with commands on the way
 	haunted bool   // the connection before this one was lost and may still speak
+
+	legacy   bool    // it keeps scripts over restarts
+	database string  // that the connection has selected; for the guard
+	seen     lookout // of its incarnation; for the guard
 }
 
 // supervise dials, serves the connection, and dials again, until Close.
@@ -33,9 +39,12 @@ func (m *Master) supervise() {
 		if err == nil {
 			began := time.Now()
 			m.up(p)
-			err = m.serve(conn, p.run)
+			err = m.serve(conn, p)
 			m.cfg.Servers.leave(m.cfg.Index, p.run)
 			p.broken = !errors.Is(err, errStopped)
+			if errors.Is(err, errSwitched) {
+				p.run = "" // the connection's other half may have something to say yet
+			}
 			m.last = p // no dial is under way that would read it
 			// A server that hangs up on us at once is not to be dialled at once.
 			if time.Since(began) >= steady {
@@ -91,8 +100,17 @@ func (m *Master) up(p peer) {
 	owed := m.payLocked(time.Now())
 	m.queue = append(owed, m.queue...)
 	poke(m.wake)
+	var jump time.Duration
+	if m.guarded() {
+		before := m.guard.known
+		jump = m.knowLocked(p.seen, before == nil || before.Record.Text != p.seen.known.Record.Text)
+	}
+	m.ripenLocked(time.Now())
 	m.mu.Unlock()
-	m.become(Up, nil)
+	m.tell()
+	if jump != 0 {
+		m.cfg.Servers.weigh(m, jump)
+	}
 }
 
 // A dialled is what came of dialling.
@@ -186,6 +204,7 @@ func (m *Master) hello(ctx context.Context, conn redis.Conn) (p peer, err error)
 	}
 	conn.Send("SCRIPT", "LOAD", batchScript)
 	conn.Send("CLIENT", "ID")
+	conn.Send("CLIENT", "INFO")
 	for _, section := range sections {
 		conn.Send("INFO", section)
 	}
@@ -199,6 +218,11 @@ func (m *Master) hello(ctx context.Context, conn redis.Conn) (p peer, err error)
 	if p.client, err = redis.Int64(receive(ctx, conn)); err != nil && conn.Err() != nil {
 		return p, err
 	}
+	client, err := redis.String(receive(ctx, conn))
+	if err != nil && conn.Err() != nil {
+		return p, err
+	}
+	p.database = incarnation.DatabaseOf(client)
 	var info string
 	for range sections {
 		section, err := redis.String(receive(ctx, conn))
@@ -207,7 +231,7 @@ func (m *Master) hello(ctx context.Context, conn redis.Conn) (p peer, err error)
 		}
 		info += section
 	}
-	p.run = infoField(info, "run_id")
+	p.run, p.legacy = infoField(info, "run_id"), isLegacy(info)
 	if err := judge(info); err != nil {
 		return p, err
 	}
@@ -216,7 +240,16 @@ func (m *Master) hello(ctx context.Context, conn redis.Conn) (p peer, err error)
 			return p, err
 		}
 	}
-	return p, m.cfg.Servers.claim(m.cfg.Index, p.run)
+	if err := m.cfg.Servers.claim(m.cfg.Index, p.run); err != nil || !m.guarded() {
+		return p, err
+	}
+	if p.seen, err = m.enrol(ctx, conn, p.database); err != nil {
+		return p, err
+	}
+	if run := p.seen.known.Record.Run; p.run != "" && run != incarnation.Unknown && run != p.run {
+		return p, errSwitched
+	}
+	return p, nil
 }
 
 // canTimeOut returns an error, and closes the connection, if it is none that can

@@ -9,6 +9,8 @@ import (
 	"time"
 
 	"github.com/gomodule/redigo/redis"
+
+	"github.com/redlock-go/redlock/internal/incarnation"
 )
 
 // A link is one connection while it stands. Its writer and its reader are one
@@ -24,10 +26,12 @@ type link struct {
 	once sync.Once
 	dead chan struct{} // closed once err is set
 	err  error
-	id   any       // the client's, for the script; immutable
-	run  string    // the server's run_id; immutable
-	args []any     // the writer's scratch
-	now  time.Time // the reader's, taken once for each reply
+	id   any // the client's, for the script; immutable
+	peer     // immutable
+	// cap 1: the state may have changed, for the writer, who ends quarantines
+	turned chan struct{}
+	args   []any     // the writer's scratch
+	now    time.Time // the reader's, taken once for each reply
 }
 
 // errStopped ends a link that Close has drained.
@@ -36,8 +40,8 @@ var errStopped = errors.New("stopped")
 // serve runs a connection until it fails, or is drained after Close, and
 // returns the reason. The connection goes back to its pool, which drops it
 // unless it is healthy and silent.
-func (m *Master) serve(conn redis.Conn, run string) error {
-	l := &link{m: m, run: run, conn: conn, dead: make(chan struct{}), id: m.cfg.ID}
+func (m *Master) serve(conn redis.Conn, p peer) error {
+	l := &link{m: m, peer: p, conn: conn, dead: make(chan struct{}), turned: make(chan struct{}, 1), id: m.cfg.ID}
 	read := make(chan struct{})
 	go func() {
 		defer close(read)
@@ -62,12 +66,22 @@ func (l *link) die(err error) {
 func (l *link) write() {
 	tick := time.NewTicker(heartbeat)
 	defer tick.Stop()
+	ripe := time.NewTimer(0) // when the quarantine is over
+	defer ripe.Stop()
 	closing := l.m.closing
 	for {
 		select {
 		case <-l.dead:
 			return
 		case <-l.m.wake:
+		case <-ripe.C:
+			if until := l.m.ripen(); !until.IsZero() {
+				ripe.Reset(time.Until(until))
+			}
+			continue
+		case <-l.turned:
+			ripe.Reset(0)
+			continue
 		case <-tick.C:
 			if err := l.m.cfg.Servers.check(l.m.cfg.Index, l.run); err != nil {
 				l.die(err)
@@ -110,12 +124,16 @@ func (l *link) flush(items []item) error {
 func (l *link) send(items []item) error {
 	name, args := "EVALSHA", l.args[:0]
 	switch it := items[0]; it.kind {
-	case Set:
+	case Set, Heal:
 		name, args = "SET", append(args, it.claim.key, it.claim.token, argNX, argPX, it.claim.ttl)
 	case Ping:
 		name = "PING"
 	case load:
 		name, args = "SCRIPT", append(args, "LOAD", batchScript)
+	case probe:
+		return l.sendProbe(it.sight)
+	case look:
+		return incarnation.SendLook(l.conn, l.database, it.sight.known, it.sight.stale)
 	default:
 		args = append(args, argBatchSHA, len(items))
 		for _, it := range items {
@@ -171,16 +189,17 @@ func (l *link) read() {
 // receive reads the reply to it, or to the batch that begins with it, and tells
 // the askers. It reports whether the connection is still good.
 func (l *link) receive(it item) bool {
+	switch it.kind {
+	case probe:
+		return l.receiveProbe(it)
+	case look:
+		return l.receiveLook(it)
+	}
 	reply, err := receiveWithin(l.conn, l.m.patience(it, l.now))
 	l.now = time.Now()
 	switch {
-	case err == errTooLarge:
-		l.die(err)
-		sever(l.conn)
-		return false
 	case err != nil && !isReply(err):
-		l.die(noReply(err))
-		return false
+		return l.broken(err)
 	case err != nil:
 		for range max(it.batch, 1) {
 			l.m.settle(Answer{Err: err}, it.batch, l.now)
@@ -211,11 +230,18 @@ func (l *link) accept(k Kind, reply any) bool {
 	return true
 }
 
+// broken gives up a connection that could not be read.
+func (l *link) broken(err error) bool {
+	if err == errTooLarge {
+		return l.refused(err)
+	}
+	l.die(noReply(err))
+	return false
+}
+
 // garbled gives up a connection whose replies can no longer be told apart.
 func (l *link) garbled(k Kind, reply any) bool {
-	l.die(fmt.Errorf("unexpected reply of type %T to %v", reply, k))
-	sever(l.conn)
-	return false
+	return l.refused(fmt.Errorf("unexpected reply of type %T to %v", reply, k))
 }
 
 // patience returns how long the oldest command's reply is still waited for.
@@ -237,26 +263,38 @@ func (m *Master) oldest() (item, bool) {
 }
 
 // settle takes the oldest command out of flight, does what its answer requires,
-// and tells its asker. An error may have been the answer to a whole batch.
+// and tells its asker; a grant only when it is certain that it counts. An error
+// may have been the answer to a whole batch.
 func (m *Master) settle(a Answer, batch int, now time.Time) {
 	m.mu.Lock()
-	it := m.flight.pop()
-	m.status.RTT = now.Sub(it.sent)
-	again := it.kind.scripted() && m.againLocked(it, a, batch)
+	it := m.popLocked(now)
+	tell := it.asker != nil
 	switch {
-	case again:
+	case it.kind.scripted() && m.againLocked(it, a, batch):
+		tell = false
 	case it.kind.releases():
 		m.settleLocked(it, a, now)
 	case it.kind.sets():
 		it.claim.answered(m.cfg.Index, a)
 	}
+	if tell && m.guarded() && it.kind.votes() && a.Value > 0 {
+		m.guard.held = append(m.guard.held, verdict{it.asker, a})
+		tell = false
+	}
+	m.mu.Unlock()
+	if tell {
+		it.asker.Answered(m.cfg.Index, a)
+	}
+}
+
+// popLocked takes the oldest command, which was answered, out of flight.
+func (m *Master) popLocked(now time.Time) item {
+	it := m.flight.pop()
+	m.status.RTT = now.Sub(it.sent)
 	if m.closed && m.flight.len() == 0 {
 		poke(m.wake) // the writer may be waiting for this to stop
 	}
-	m.mu.Unlock()
-	if it.asker != nil && !again {
-		it.asker.Answered(m.cfg.Index, a)
-	}
+	return it
 }
 
 // againLocked sends a scripted command again, in its asker's name, if the error
@@ -285,16 +323,17 @@ func noScript(err error) bool {
 	return err != nil && strings.HasPrefix(err.Error(), "NOSCRIPT")
 }
 
-// beat is done once a second on a connection: it asks for what is owed, and
-// for a sign of life if there is nothing else to say, which also finds that an
-// idle connection has died before somebody needs it.
+// beat is done once a second on a connection: it asks for what is owed, and for a
+// sign of life if there is nothing else to say, which also finds before somebody
+// needs it that an idle connection has died, or that its server has forgotten.
 func (m *Master) beat() {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	for _, it := range m.payLocked(time.Now()) {
 		m.pushLocked(it)
 	}
-	if len(m.queue) == 0 && m.flight.len() == 0 {
+	if len(m.queue) == 0 && m.flight.len() == 0 || m.guarded() && !m.guard.probed {
 		m.pushLocked(item{kind: Ping})
 	}
+	m.guard.probed = false
 }

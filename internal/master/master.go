@@ -20,6 +20,8 @@ import (
 	"time"
 
 	"github.com/gomodule/redigo/redis"
+
+	"github.com/redlock-go/redlock/internal/clock"
 )
 
 // Queue bounds: commands are refused while limit of them and owed releases are
@@ -37,9 +39,14 @@ type State uint8
 const (
 	// Connecting: the first connection is under way. It ends in one of the others.
 	Connecting State = iota
-	// Up: commands are sent. It ends in Down when the connection fails, or in
-	// Refused.
+	// Up: commands are sent. It ends in Down when the connection fails, in
+	// Refused, or in Quarantined.
 	Up
+	// Quarantined: the server may have forgotten locks, so its votes do not count.
+	// It is sent no acquisitions, whose keys would only stand in the way of a true
+	// holder's heals; everything else is sent. It ends in Up, by time, or as Up
+	// does.
+	Quarantined
 	// Down: commands fail at once, releases are owed. It ends in Up or Refused.
 	Down
 	// Refused: the server answers, and must not vote. Otherwise it is like Down.
@@ -52,6 +59,8 @@ func (s State) String() string {
 		return "connecting"
 	case Up:
 		return "up"
+	case Quarantined:
+		return "quarantined"
 	case Down:
 		return "down"
 	case Refused:
@@ -64,11 +73,15 @@ func (s State) String() string {
 type Status struct {
 	State State         // what it is good for
 	Since time.Time     // since when
-	Err   error         // why it is down or refused
+	Until time.Time     // when a quarantine ends
+	Err   error         // why it is down, quarantined or refused
 	RTT   time.Duration // of the last reply; 0 before the first
 	// WakeErr says why this master wakes nobody of ours; nil if it does, or is not
 	// asked to.
 	WakeErr error
+	// GuardErr says why a restart of this master may go unnoticed; nil if it will
+	// not, or the guard is off.
+	GuardErr error
 }
 
 // Config is what a Master is made of. All fields but ID and Woken are required.
@@ -79,6 +92,10 @@ type Config struct {
 	DialTimeout time.Duration // bounds connecting, and how late a reply may be
 	// Servers is shared by the Client's masters.
 	Servers *Servers
+	// Quarantine is for how long a server's memory must have been known before its
+	// votes count; 0 turns the restart guard off. Clock is for the guard.
+	Quarantine time.Duration
+	Clock      clock.Clock
 	// ID is the client's, by which masters wake it; empty for no wake-ups.
 	ID string
 	// Woken is told that a lock became free, and of the token that held it. It
@@ -86,8 +103,8 @@ type Config struct {
 	Woken func(master int, key, token string)
 	// Redial makes a fresh schedule of waits between dials.
 	Redial func() interface{ NextBackOff() time.Duration }
-	// Changed is told of each new state, and of wake-ups failing or working again.
-	// It must not block.
+	// Changed is told of each new state, and of wake-ups failing or working again,
+	// by one goroutine at a time, in order. It must not block.
 	Changed func(before State, now Status)
 }
 
@@ -112,6 +129,9 @@ type Master struct {
 	haunted   time.Time
 	listening bool      // the subscription stands
 	deaf      time.Time // since when it cannot be had; zero: it stands
+	guard     guard
+	news      []change // that Changed has not been told of
+	telling   bool     // somebody is telling it
 
 	last peer // the last connection as the server knew it; the supervisor's own
 }
@@ -128,6 +148,13 @@ type item struct {
 	sent     time.Time
 	// The subscription stood when it was sent: an Acquire may join the queue.
 	listening bool
+	sight     *sight // of a probe or a look
+}
+
+// A change is what Changed is told.
+type change struct {
+	before State
+	now    Status
 }
 
 // Start returns a Master that connects in the background.
@@ -140,6 +167,7 @@ func Start(cfg Config) *Master {
 		done:    make(chan struct{}),
 		status:  Status{State: Connecting, Since: time.Now()},
 	}
+	cfg.Servers.join(m)
 	var all sync.WaitGroup
 	all.Go(m.supervise)
 	if cfg.ID != "" {
@@ -171,8 +199,9 @@ func (m *Master) Listening() bool {
 
 // Ask sends a command, in the order of the calls, and has asker, which may be
 // nil, told the answer. It returns an error instead if the command cannot be
-// sent: if the master is down or its queue full. A release that cannot be sent
-// is owed, if the claim's token may stand here.
+// sent: if the master is down or its queue full, or if it is quarantined and the
+// command would acquire a lock, or ask whether that may be. A release that cannot
+// be sent is owed, if the claim's token may stand here.
 func (m *Master) Ask(kind Kind, claim *Claim, asker Asker) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -194,6 +223,8 @@ func (m *Master) admitLocked(kind Kind, claim *Claim) error {
 	case m.closed:
 		return ErrClosed
 	case m.status.State == Down || m.status.State == Refused:
+		return m.status.Err
+	case m.status.State == Quarantined && (kind.acquires() || kind == Ping):
 		return m.status.Err
 	case len(m.queue)+m.flight.len()+len(m.owed) < limit:
 		return nil
@@ -225,27 +256,50 @@ func (m *Master) Close() {
 // Done is closed when every goroutine of the master has ended.
 func (m *Master) Done() <-chan struct{} { return m.done }
 
-// become changes the state, lets go of what cannot be answered in it, and only
-// then tells: whoever is told may be slow. Only the supervisor calls it.
+// become ends a connection's state, Up or Quarantined, and lets go of what cannot
+// be answered any more, before it tells anybody. Only the supervisor calls it.
 func (m *Master) become(s State, err error) {
 	m.mu.Lock()
+	m.setLocked(s, err, time.Time{})
+	m.mu.Unlock()
+	m.abandon(err)
+	m.tell()
+}
+
+// setLocked changes the state; tell is to be called when the mutex is given up.
+func (m *Master) setLocked(s State, err error, until time.Time) {
 	before := m.status.State
 	if before != s {
 		m.status.State, m.status.Since = s, time.Now()
 	}
-	m.status.Err = err
-	status := m.status
-	m.mu.Unlock()
-	if s != Up {
-		m.abandon(err)
-	}
+	m.status.Err, m.status.Until = err, until
 	if before != s {
-		m.cfg.Changed(before, status)
+		m.news = append(m.news, change{before, m.status})
 	}
 }
 
-// take moves the queue into flight, arranged for sending, and returns it. The
-// slice is the caller's, who is the writer, until its next take.
+// tell tells of changes, unless somebody is doing so, who then goes on: whoever is
+// told may be slow.
+func (m *Master) tell() {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.telling {
+		return
+	}
+	m.telling = true
+	for len(m.news) > 0 {
+		n := m.news[0]
+		m.news = m.news[1:]
+		m.mu.Unlock()
+		m.cfg.Changed(n.before, n.now)
+		m.mu.Lock()
+	}
+	m.telling = false
+}
+
+// take moves the queue into flight, arranged for sending, and returns it. If there
+// are votes in it, a probe follows. The slice is the caller's, who is the writer,
+// until its next take.
 func (m *Master) take() []item {
 	now := time.Now()
 	m.mu.Lock()
@@ -254,12 +308,25 @@ func (m *Master) take() []item {
 	m.queue, m.spare = m.spare[:0], queue
 	items := m.plan.arrange(queue)
 	clear(queue)
+	votes, guarded := false, m.guarded()
 	for i := range items {
-		items[i].sent, items[i].listening = now, m.listening
-		if items[i].kind.sets() {
-			mark(&items[i].claim.written, m.cfg.Index)
+		it := &items[i]
+		it.sent, it.listening = now, m.listening
+		if it.kind.sets() {
+			mark(&it.claim.written, m.cfg.Index)
 		}
-		m.flight.push(items[i])
+		votes = votes || it.kind.votes()
+		if it.kind == look {
+			it.sight.before = m.cfg.Clock()
+		}
+		m.flight.push(*it)
+	}
+	if votes && guarded {
+		it := m.probeLocked(m.cfg.Clock())
+		it.sent = now
+		m.flight.push(it)
+		m.plan.items = append(items, it)
+		items = m.plan.items
 	}
 	return items
 }
@@ -287,12 +354,15 @@ func (m *Master) abandon(err error) {
 	lost = append(lost, m.queue...)
 	clear(m.queue)
 	m.queue = m.queue[:0]
+	held, _ := m.judgeLocked(false)
+	m.guard.looks, m.guard.tries, m.guard.replaced = 0, 0, false
 	for _, it := range lost {
 		if it.kind.releases() {
 			m.oweLocked(it)
 		}
 	}
 	m.mu.Unlock()
+	m.deliver(held, err)
 	for _, it := range lost {
 		if it.asker != nil {
 			it.asker.Answered(m.cfg.Index, Answer{Err: err})

@@ -44,6 +44,9 @@ type Servers struct {
 	mu     sync.Mutex         // guards what follows
 	voter  map[string]int     // the master that votes for a server
 	better map[string]standIn // one earlier in the list that leads there, too
+
+	masters []*Master    // all
+	jumps   map[int]jump // of their clocks, by index, the last of each
 }
 
 // A standIn is to take a server over from a master later in the list.
@@ -58,7 +61,7 @@ const takeOver = 3 * time.Second
 
 // NewServers returns a Servers for masters of these names.
 func NewServers(names []string) *Servers {
-	return &Servers{names: names, voter: make(map[string]int), better: make(map[string]standIn)}
+	return &Servers{names: names, voter: make(map[string]int), better: make(map[string]standIn), jumps: make(map[int]jump)}
 }
 
 // claim makes a master the voter for a server, or returns why it is not. Of two

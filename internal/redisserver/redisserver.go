@@ -131,12 +131,7 @@ func (s *Server) PID() int {
 // Do sends one command over a connection of its own, and returns its reply. It
 // fails after 2 s at a server that is frozen.
 func (s *Server) Do(command string, args ...any) (any, error) {
-	c, err := redis.Dial("tcp", s.Addr(),
-		redis.DialConnectTimeout(adminTimeout),
-		redis.DialReadTimeout(adminTimeout),
-		redis.DialWriteTimeout(adminTimeout),
-		redis.DialPassword(s.auth),
-	)
+	c, err := s.dial()
 	if err != nil {
 		return nil, fmt.Errorf("redisserver: %s: %w", command, err)
 	}

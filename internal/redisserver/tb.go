@@ -13,6 +13,8 @@ const Require = "REDLOCK_REQUIRE_REDIS"
 // StartTB starts n servers for a test, as Start does, and stops them when the
 // test ends. Where no redis-server is installed it skips the test, or fails it
 // if the environment has REDLOCK_REQUIRE_REDIS=1.
+//
+// The servers are not adopted: see AdoptedTB.
 func StartTB(tb testing.TB, n int, args ...string) []*Server {
 	tb.Helper()
 	if _, err := exec.LookPath("redis-server"); err != nil {
@@ -29,6 +31,18 @@ func StartTB(tb testing.TB, n int, args ...string) []*Server {
 		}
 		tb.Cleanup(s.Stop)
 		servers[i] = s
+	}
+	return servers
+}
+
+// AdoptedTB is StartTB, and adopts the servers: see Server.Adopt.
+func AdoptedTB(tb testing.TB, n int, args ...string) []*Server {
+	tb.Helper()
+	servers := StartTB(tb, n, args...)
+	for _, s := range servers {
+		if err := s.Adopt(); err != nil {
+			tb.Fatal(err)
+		}
 	}
 	return servers
 }

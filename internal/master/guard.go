@@ -1,0 +1,347 @@
+package master
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/gomodule/redigo/redis"
+
+	"github.com/redlock-go/redlock/internal/clock"
+	"github.com/redlock-go/redlock/internal/incarnation"
+)
+
+// The restart guard: a grant counts only if the memory that it was made in is
+// known to be older than the longest lease. See package incarnation for how a
+// memory is told from the next.
+//
+// Behind the votes of each flush goes a probe, on the same connection. Grants are
+// held back until its replies, which come in the same read as a rule, have
+// confirmed them. If the probe finds anything odd the master is looked at again,
+// on the same connection: when the record is the one that was known, nothing was
+// lost and the grants count one round trip late; else they are void.
+
+// A guard is what a Master knows of its server's incarnation. The Master's mutex
+// guards it.
+type guard struct {
+	known *incarnation.Known // the record that was judged last; nil before the first look
+	drift incarnation.Drift  // of the server's clock, while that record holds
+	stale bool               // the record holds, and is to be written anew all the same
+	until time.Time          // when the votes will count; zero: they do
+	why   string             // they do not
+
+	looks    int             // under way; the last of them decides on what is held
+	tries    int             // looks since the record was known for sure
+	replaced bool            // they have found another record than was known
+	found    incarnation.Why // why that was written
+
+	held, spare []verdict // grants, in order, that wait for a probe or a look
+	probed      bool      // a probe was sent since the last heartbeat
+	idle        []*sight  // to be used again
+}
+
+// A verdict is an answer that is to be told if it counts.
+type verdict struct {
+	asker  Asker
+	answer Answer
+}
+
+// A sight is what a probe or a look is for.
+type sight struct {
+	known  *incarnation.Known
+	stale  bool
+	before clock.Reading // of our clocks, before it was sent
+}
+
+// A QuarantineError says that a master's votes do not count yet.
+type QuarantineError struct {
+	Until time.Time // when they will, if nothing happens
+	Why   string    // they do not
+}
+
+func (e *QuarantineError) Error() string {
+	return fmt.Sprintf("in quarantine until %s, for it may have forgotten locks: %s", e.Until.Format("15:04:05"), e.Why)
+}
+
+// guarded reports whether the restart guard is on.
+func (m *Master) guarded() bool { return m.cfg.Quarantine > 0 }
+
+// A lookout is one look at the server, and when it was taken by our own clocks.
+type lookout struct {
+	sight
+	look  incarnation.Look
+	after clock.Reading
+}
+
+// maxLooks bounds how often in a row a record may change under our eyes.
+const maxLooks = 10
+
+// enrol looks at a server's incarnation until it is known, on a connection that
+// nobody else uses yet.
+func (m *Master) enrol(ctx context.Context, conn redis.Conn, database string) (lookout, error) {
+	m.mu.Lock()
+	known, stale := m.guard.known, m.guard.stale
+	m.mu.Unlock()
+	found := incarnation.Holds
+	for range maxLooks {
+		o := lookout{sight: sight{known: known, stale: stale, before: m.cfg.Clock()}}
+		if err := incarnation.SendLook(conn, database, known, stale); err != nil {
+			return o, err
+		}
+		if err := conn.Flush(); err != nil {
+			return o, err
+		}
+		var err error
+		o.look, err = incarnation.ReadLook(func() (any, error) { return receive(ctx, conn) })
+		if err != nil && conn.Err() != nil {
+			return o, err
+		} else if err != nil {
+			return o, errUnguarded(err)
+		}
+		o.after = m.cfg.Clock()
+		if known != nil && o.look.Record.Text == known.Record.Text {
+			o.look.Why = found
+			return o, nil
+		}
+		known, stale, found = incarnation.Know(o.look.Record), false, o.look.Why
+	}
+	return lookout{}, errRestless
+}
+
+var errRestless = &refusal{"its record of restarts, " + incarnation.Key + ", keeps changing"}
+
+// errUnguarded says that a server does not allow what the guard needs.
+func errUnguarded(err error) error {
+	return &refusal{fmt.Sprintf("it cannot keep the record of its restarts, %s (%v): allow it, or disable the restart guard", incarnation.Key, err)}
+}
+
+// knowLocked takes in what the last look has confirmed. It returns by how much the
+// server's clock has jumped.
+func (m *Master) knowLocked(o lookout, replaced bool) (jump time.Duration) {
+	g := &m.guard
+	if replaced {
+		g.known, g.stale, g.drift, g.until = o.known, false, incarnation.Drift{}, time.Time{}
+	}
+	now := o.after.Time()
+	left := m.cfg.Quarantine - o.look.Age()
+	if g.known.Record.Adopted {
+		left = 0
+	}
+	until := now.Add(left)
+	switch jump = g.drift.Look(o.look.Now, o.before, o.after); {
+	case jump != 0:
+		m.cfg.Servers.note(m.cfg.Index, jump)
+		g.until = now.Add(m.cfg.Quarantine)
+		g.why = fmt.Sprintf("its clock has jumped by %v, or ours was stopped", jump.Round(time.Millisecond))
+	case left > 0 && until.After(g.until):
+		g.until = until
+		g.why = o.look.Why.String()
+		if o.look.Why == incarnation.Holds {
+			g.why = "its memory is known for " + o.look.Age().Round(time.Second).String() + " only"
+		}
+	}
+	m.status.GuardErr = nil
+	if g.known.Record.Run == incarnation.Unknown {
+		m.status.GuardErr = errBlind
+	}
+	return jump
+}
+
+var errBlind = errors.New("restarts cannot be told: the server does not say its run_id")
+
+// ripenLocked sets the state of a connected master: by whether the quarantine has
+// ended.
+func (m *Master) ripenLocked(now time.Time) {
+	if g := &m.guard; g.until.After(now) {
+		m.setLocked(Quarantined, &QuarantineError{g.until, g.why}, g.until)
+	} else {
+		g.until = time.Time{}
+		m.setLocked(Up, nil, time.Time{})
+	}
+}
+
+// ripen ends the quarantine if it is over, and returns when it will be; zero: it
+// is.
+func (m *Master) ripen() (until time.Time) {
+	m.mu.Lock()
+	if m.status.State == Quarantined {
+		m.ripenLocked(time.Now())
+		until = m.status.Until
+	}
+	m.mu.Unlock()
+	m.tell()
+	return until
+}
+
+// lookLocked has the server looked at again.
+func (m *Master) lookLocked() {
+	g := &m.guard
+	g.looks++
+	g.tries++
+	m.pushLocked(item{kind: look, sight: &sight{known: g.known, stale: g.stale}})
+}
+
+// probeLocked returns the probe to be sent behind votes.
+func (m *Master) probeLocked(before clock.Reading) item {
+	g := &m.guard
+	g.probed = true
+	var s *sight
+	if n := len(g.idle); n > 0 {
+		s, g.idle = g.idle[n-1], g.idle[:n-1]
+	} else {
+		s = new(sight)
+	}
+	*s = sight{known: g.known, before: before}
+	return item{kind: probe, sight: s}
+}
+
+// sendProbe sends a probe.
+func (l *link) sendProbe(s *sight) error {
+	if err := s.known.Probe(l.conn); err != nil || !l.legacy {
+		return err
+	}
+	return l.conn.Send("INFO", "server")
+}
+
+// receiveProbe reads the replies to a probe. It decides on the grants before it,
+// unless a look is under way or is needed.
+func (l *link) receiveProbe(it item) bool {
+	var replies [3]any // the third is asked for of an old server only
+	n := 2
+	if l.legacy {
+		n = 3
+	}
+	patience := l.m.patience(it, l.now)
+	for i := range replies[:n] {
+		reply, err := receiveWithin(l.conn, patience)
+		if err != nil && !isReply(err) {
+			return l.broken(err)
+		}
+		replies[i] = reply // nil with an error, which then is an odd reply, too
+	}
+	l.now = time.Now()
+	m, s := l.m, it.sight
+	now, there := s.known.Probed(replies[0], replies[1])
+	if l.legacy {
+		info, _ := redis.String(replies[2], nil)
+		there = there && infoField(info, "run_id") == s.known.Record.Run
+	}
+	after := m.cfg.Clock()
+	m.mu.Lock()
+	m.popLocked(l.now)
+	g := &m.guard
+	drift := g.drift
+	switch {
+	case g.looks > 0: // the last of them decides
+	case !there || s.known != g.known || drift.Look(now, s.before, after) != 0:
+		m.lookLocked()
+	default:
+		g.drift = drift
+		g.idle = append(g.idle, s)
+		held, err := m.judgeLocked(true)
+		m.mu.Unlock()
+		m.deliver(held, err)
+		return true
+	}
+	m.mu.Unlock()
+	return true
+}
+
+// receiveLook reads the replies to a look. The last of those under way decides
+// on the grants before it.
+func (l *link) receiveLook(it item) bool {
+	m := l.m
+	patience := m.patience(it, l.now)
+	found, err := incarnation.ReadLook(func() (any, error) { return receiveWithin(l.conn, patience) })
+	if err != nil && (l.conn.Err() != nil || err == errTooLarge) {
+		return l.broken(err)
+	} else if err != nil {
+		return l.refused(errUnguarded(err))
+	} else if run := found.Record.Run; l.run != "" && run != incarnation.Unknown && run != l.run {
+		return l.refused(errSwitched)
+	}
+	l.now = time.Now()
+	o := lookout{sight: *it.sight, look: found, after: m.cfg.Clock()}
+	m.mu.Lock()
+	m.popLocked(l.now)
+	g := &m.guard
+	g.looks--
+	switch text := found.Record.Text; {
+	case text != o.known.Record.Text || text != g.known.Record.Text:
+		// Another record. It is known once it was loaded, and confirmed.
+		g.known, g.stale, g.replaced, g.found = incarnation.Know(found.Record), false, true, found.Why
+		tries := g.tries
+		m.lookLocked()
+		m.mu.Unlock()
+		if tries >= maxLooks {
+			return l.refused(errRestless)
+		}
+		return true
+	case g.looks > 0:
+		m.mu.Unlock()
+		return true
+	}
+	if g.replaced {
+		o.look.Why = g.found
+	}
+	jump := m.knowLocked(o, g.replaced)
+	m.ripenLocked(l.now)
+	held, err := m.judgeLocked(!g.replaced && jump == 0)
+	g.tries, g.replaced = 0, false
+	m.mu.Unlock()
+	m.tell()
+	m.deliver(held, err)
+	poke(l.turned)
+	if jump != 0 {
+		m.cfg.Servers.weigh(m, jump)
+	}
+	return true
+}
+
+var errSwitched = errors.New("another server answers on the same connection")
+
+// refused gives up a connection on which replies may be pending.
+func (l *link) refused(err error) bool {
+	l.die(err)
+	sever(l.conn)
+	return false
+}
+
+// judgeLocked takes the grants that are held back, and decides on them; sure says
+// that they were made in the memory that is known. They are void for err.
+func (m *Master) judgeLocked(sure bool) (held []verdict, err error) {
+	g := &m.guard
+	held = g.held
+	g.held, g.spare = g.spare[:0], held
+	switch {
+	case m.status.State == Quarantined:
+		return held, m.status.Err
+	case !sure:
+		return held, errForgot
+	}
+	return held, nil
+}
+
+var errForgot = errors.New("it may have forgotten locks")
+
+// deliver tells verdicts, void for err unless that is nil. Only the reader calls
+// it, or who comes after it.
+func (m *Master) deliver(held []verdict, err error) {
+	for i, v := range held {
+		held[i] = verdict{}
+		if err != nil {
+			v.answer = Answer{Err: err}
+		}
+		v.asker.Answered(m.cfg.Index, v.answer)
+	}
+}
+
+// isLegacy reports whether a server keeps scripts over restarts: Redis before 7.
+func isLegacy(info string) bool {
+	major, _, _ := strings.Cut(infoField(info, "redis_version"), ".")
+	n, err := strconv.Atoi(major)
+	return err == nil && n < 7
+}

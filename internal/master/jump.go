@@ -1,0 +1,106 @@
+package master
+
+import (
+	"sync"
+	"time"
+)
+
+// A master's clock that jumps forward forgets locks before their time. Whoever
+// sees it jump tells everybody, by writing the master's record anew. But when a
+// client was stopped, as a virtual machine that is moved, all masters' clocks seem
+// to it to have jumped by as much: that is to cost nobody but itself. So before a
+// client writes, it looks at another master.
+
+// A jump of a master's clock, as a client sees it.
+type jump struct {
+	by time.Duration
+	at time.Time
+}
+
+const (
+	// alike is by how little two jumps may differ that are one of our own clock.
+	alike = 100 * time.Millisecond
+	// together is within what time they are seen then: every master is looked at
+	// once a second, unless it is slow.
+	together = 10 * time.Second
+)
+
+// join has a master take part in what Servers does.
+func (s *Servers) join(m *Master) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.masters = append(s.masters, m)
+}
+
+// note notes a jump of a master's clock.
+func (s *Servers) note(index int, by time.Duration) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.jumps[index] = jump{by, time.Now()}
+}
+
+// weigh decides whether m's clock has jumped, for all that a look at others says,
+// and has its record written anew then. The jump has been noted, and m's votes do
+// not count, in any case.
+func (s *Servers) weigh(m *Master, by time.Duration) {
+	s.mu.Lock()
+	masters := append([]*Master(nil), s.masters...)
+	s.mu.Unlock()
+	t := &trial{servers: s, of: m, jump: jump{by, time.Now()}, missing: len(masters)}
+	for _, other := range masters {
+		if other == m {
+			t.Answered(m.cfg.Index, Answer{Err: errForgot})
+		} else if err := other.Ask(Ping, nil, t); err != nil {
+			t.Answered(other.cfg.Index, Answer{Err: err})
+		}
+	}
+}
+
+// shared reports whether another master's clock seems to have jumped alike.
+func (s *Servers) shared(index int, j jump) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for i, other := range s.jumps {
+		if i != index && (other.by-j.by).Abs() <= alike && j.at.Sub(other.at).Abs() <= together {
+			return true
+		}
+	}
+	return false
+}
+
+// A trial waits for a look at other masters. The first that tells something
+// decides; if none does, the clock in question was at fault.
+type trial struct {
+	servers *Servers // immutable
+	of      *Master  // immutable
+	jump    jump     // immutable
+
+	mu      sync.Mutex // guards what follows
+	missing int
+	decided bool
+}
+
+// Answered implements Asker: a ping is granted by a master whose clock goes as it
+// went.
+func (t *trial) Answered(index int, a Answer) {
+	ours := a.Err != nil && t.servers.shared(t.of.cfg.Index, t.jump)
+	t.mu.Lock()
+	t.missing--
+	theirs := a.Err == nil || t.missing == 0
+	decides := !t.decided && (ours || theirs)
+	t.decided = t.decided || decides
+	t.mu.Unlock()
+	if decides && !ours {
+		t.of.rewrite()
+	}
+}
+
+// rewrite has the record written anew: on this connection, or the next.
+func (m *Master) rewrite() {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.guard.stale = true
+	if m.status.State == Quarantined && !m.closed {
+		m.lookLocked()
+	}
+}
