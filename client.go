@@ -27,6 +27,7 @@ type Client struct {
 	gates    gate.Gates
 	renewals *renew.Scheduler
 	sleepers sleepers
+	fences   fences
 	notices  *notices
 	closing  chan struct{} // closed when Close begins
 	closed   chan struct{} // closed when Close has ended

@@ -235,7 +235,7 @@ func (w *wait) attempt(ctx context.Context, kind master.Kind) error {
 		f(ctx, AttemptInfo{Name: l.name, Elapsed: c.clock().Since(start), Err: err})
 	}
 	if f := c.opts.Trace.Acquired; f != nil && err == nil {
-		f(ctx, AcquiredInfo{Name: l.name, Attempts: w.attempts, Waited: c.clock().Since(w.began), Until: s.Until()})
+		f(ctx, AcquiredInfo{Name: l.name, Attempts: w.attempts, Waited: c.clock().Since(w.began), Until: s.Until(), Rounds: s.rounds, Fence: s.Fence()})
 	}
 	return err
 }
@@ -334,6 +334,8 @@ func (c *Client) quorumErrorOf(op, name string, votes []quorum.Vote) *QuorumErro
 		case err != nil:
 		case op == opAcquire:
 			err = errRefused
+		case op == opFence && v.Value < -1:
+			err = errOvertaken
 		case v.Value < 0:
 			err = errNotOurs
 		default:

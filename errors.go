@@ -26,17 +26,18 @@ var (
 // Reasons for a vote that was not granted. They do not match ErrHeld: one
 // refusal is not a held lock.
 var (
-	errRefused  = errors.New("held by another")
-	errMissing  = errors.New("the key is gone")
-	errNotOurs  = errors.New("the key is somebody else's")
-	errNoAnswer = errors.New("no answer yet")
-	errUnasked  = errors.New("not asked, since another goroutine is asking")
+	errRefused   = errors.New("held by another")
+	errMissing   = errors.New("the key is gone")
+	errNotOurs   = errors.New("the key is somebody else's")
+	errNoAnswer  = errors.New("no answer yet")
+	errOvertaken = errors.New("it has given a higher fence")
+	errUnasked   = errors.New("not asked, since another goroutine is asking")
 )
 
 // A NodeError is what went wrong with one master.
 type NodeError struct {
 	Master string // its name: see Options.Names
-	Op     string // what it was asked: "acquire", "renew", "release" or "ping"
+	Op     string // what it was asked: "acquire", "fence", "renew", "release" or "ping"
 	Err    error  // the cause
 }
 
@@ -51,7 +52,7 @@ func (e *NodeError) Unwrap() error { return e.Err }
 // matches ErrHeld only if refusals alone rule a quorum out, so that a lock
 // which is held and masters which are down cannot be mistaken for each other.
 type QuorumError struct {
-	Op      string  // "acquire", "renew", "release" or "ping"
+	Op      string  // "acquire", "fence" (the second round of an acquisition), "renew", "release" or "ping"
 	Name    string  // of the lock; empty for a ping
 	Granted int     // how many masters did
 	Need    int     // how many would have had to

@@ -37,30 +37,33 @@ func (l *Locker) handOver(ctx context.Context, s *Lease) bool {
 	s.tell(ErrReleased)
 	next.begin()
 	if f := c.opts.Trace.HandedOver; f != nil {
-		f(ctx, HandedOverInfo{Name: s.name, Held: c.clock().Since(s.acquired), Until: next.Until()})
+		f(ctx, HandedOverInfo{Name: s.name, Held: c.clock().Since(s.acquired), Until: next.Until(), Fence: next.Fence()})
 	}
 	return true
 }
 
 // succeed ends the lease and returns its successor's, or returns nil if it is
-// better released: if it has ended, has travelled for Handover, has little
-// validity left, or is being renewed, so that nobody would get the votes.
+// better released: if it has ended, has travelled for Handover, or as often as its
+// fence can count, has little validity left, or is being renewed, so that nobody
+// would get the votes.
 func (s *Lease) succeed(now clock.Reading) *Lease {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	left := s.validity - now.Since(s.start)
-	if s.err != nil || left < s.validity/2 || now.Since(s.granted) >= s.opts.Handover || s.pendingLocked() != nil {
+	if s.err != nil || s.handovers == handoversMost || left < s.validity/2 || now.Since(s.granted) >= s.opts.Handover || s.pendingLocked() != nil {
 		return nil
 	}
 	s.endLocked(ErrReleased)
 	return &Lease{
-		client:   s.client,
-		name:     s.name,
-		opts:     s.opts,
-		claim:    s.claim,
-		validity: s.validity,
-		granted:  s.granted,
-		acquired: now,
-		start:    s.start,
+		client:    s.client,
+		name:      s.name,
+		opts:      s.opts,
+		claim:     s.claim,
+		validity:  s.validity,
+		granted:   s.granted,
+		acquired:  now,
+		fence:     s.fence,
+		handovers: s.handovers + 1,
+		start:     s.start,
 	}
 }

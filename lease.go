@@ -28,7 +28,12 @@ type Lease struct {
 	validity time.Duration // immutable; from start on
 	granted  clock.Reading // immutable; before the first byte of the round that the masters granted
 	acquired clock.Reading // immutable; the same, or when the lease was handed over to this holder
-	entry    renew.Entry   // when there is something to do: renew, ask again, end
+
+	fence     int64 // immutable; the number agreed on with the masters; 0: none
+	handovers int   // immutable; how often the lease was handed over before
+	rounds    int   // immutable; how many the acquisition took
+
+	entry renew.Entry // when there is something to do: renew, ask again, end
 
 	mu      sync.Mutex                 // guards what follows; the lease's commands are queued under it
 	start   clock.Reading              // of the acquisition, or of the last renewal that succeeded
@@ -150,27 +155,52 @@ func (c *leaseContext) forget() {
 // releases that undo it on all masters, whatever they have answered: also one
 // that refused, or whose answer was lost, may have set the key.
 func (c *Client) acquire(ctx context.Context, l *Locker, kind master.Kind, start clock.Reading, waited time.Duration) (*Lease, error) {
-	claim := master.NewClaim(l.key, newToken(), l.opts.TTL, waited)
-	round := c.group.Ask(kind, claim)
-	defer round.End()
 	validity := l.opts.TTL - c.opts.drift(l.opts.TTL)
+	s := &Lease{client: c, name: l.name, opts: l.opts, validity: validity, granted: start, acquired: start, start: start, rounds: 1}
+	s.claim = master.NewClaim(l.key, newToken(), l.opts.TTL, waited)
+	limit := validity
+	if l.opts.Fencing {
+		s.claim.Propose(c.fences.propose(l.key, start.Wall()))
+		limit = c.opts.fencedWithin(l.opts.TTL)
+	}
+	round := c.group.Ask(kind, s.claim)
+	defer round.End()
 	t := round.Wait(ctx, c.closing, quorum.Tally.Decided)
+	var err error
+	if l.opts.Fencing {
+		votes := round.Votes()
+		c.fences.heard(l.key, votes, start.Wall())
+		if t.Won() {
+			s.fence, s.rounds, err = c.fence(ctx, l, s.claim, votes, start)
+		}
+	}
 	took := c.clock().Since(start)
-	if t.Won() && took < validity {
-		s := &Lease{client: c, name: l.name, opts: l.opts, claim: claim, validity: validity, granted: start, acquired: start, start: start}
+	if t.Won() && err == nil && took < limit {
 		s.begin()
 		return s, nil
 	}
-	c.tellAll(master.Undo, claim)
+	c.tellAll(master.Undo, s.claim)
 	if t.Won() {
-		err := c.quorumError(opAcquire, l.name, round)
-		err.Errs = append(err.Errs, fmt.Errorf("the round took %v, which leaves nothing of a validity of %v", took, validity))
-		return nil, err
+		return nil, c.wasted(l.name, round, err, took, limit)
 	}
 	// The rollback is on its way. What follows only finds out what to tell: one
 	// dead master must not make a lock that is held look like an outage.
 	round.Wait(ctx, c.closing, quorum.Tally.Explained)
 	return nil, c.quorumError(opAcquire, l.name, round)
+}
+
+// wasted returns what to say of a round that was won in vain: for err, or because
+// it took too long.
+func (c *Client) wasted(name string, round *quorum.Round, err error, took, limit time.Duration) *QuorumError {
+	if e, ok := err.(*QuorumError); ok {
+		return e
+	}
+	e := c.quorumError(opAcquire, name, round)
+	if err == nil {
+		err = fmt.Errorf("it took %v, and had to take less than %v", took, limit)
+	}
+	e.Errs = append(e.Errs, err)
+	return e
 }
 
 // newToken returns 20 bytes of randomness as text, as the specification asks.

@@ -166,6 +166,7 @@ func (l *Locker) open() *Client {
 // The operations that errors name.
 var (
 	opAcquire = master.Set.String()
+	opFence   = master.Commit.String()
 	opRenew   = master.Renew.String()
 	opRelease = master.Release.String()
 	opPing    = master.Ping.String()

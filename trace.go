@@ -41,6 +41,8 @@ type AcquiredInfo struct {
 	Attempts int           // how many it took
 	Waited   time.Duration // from the call on, the wait for other goroutines included
 	Until    time.Time     // end of validity
+	Rounds   int           // of the attempt that succeeded: 1; more if masters had to be told the fence
+	Fence    uint64        // see Lease.Fence
 }
 
 // HandedOverInfo tells of a handover.
@@ -48,6 +50,7 @@ type HandedOverInfo struct {
 	Name  string        // of the lock
 	Held  time.Duration // for how long the one who unlocked held it
 	Until time.Time     // end of validity for the next holder, as far as it is known
+	Fence uint64        // the next holder's
 }
 
 // RenewedInfo tells of a renewal.

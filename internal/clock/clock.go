@@ -56,6 +56,9 @@ func At(mono, wall time.Time, asleep time.Duration) Reading {
 	return Reading{mono: mono, wall: wall.Round(0), asleep: asleep}
 }
 
+// Wall returns the wall clock's time.
+func (r Reading) Wall() time.Time { return r.wall }
+
 // Time returns the reading as a time with a monotonic part.
 func (r Reading) Time() time.Time { return r.mono }
 

@@ -23,7 +23,7 @@ func (p *plan) arrange(queue []item) []item {
 			p.close()
 		}
 		switch {
-		case !it.kind.scripted():
+		case !it.scripted():
 			it.batch = 0
 			p.items = append(p.items, it)
 		case it.alone:

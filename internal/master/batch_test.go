@@ -39,7 +39,7 @@ func checkPlan(t *testing.T, queue, got []item) {
 			continue
 		}
 		want[it.claim.name] = append(want[it.claim.name], it.claim)
-		if it.kind.scripted() && !it.alone {
+		if it.scripted() && !it.alone {
 			scripted++
 		}
 	}
@@ -49,7 +49,7 @@ func checkPlan(t *testing.T, queue, got []item) {
 	batches := 0
 	for i := 0; i < len(got); {
 		n := got[i].batch
-		if (n > 0) != got[i].kind.scripted() || n > batchMost {
+		if (n > 0) != got[i].scripted() || n > batchMost {
 			t.Errorf("item %d, a %v, begins a batch of %d", i, got[i].kind, n)
 			return
 		}
@@ -67,7 +67,7 @@ func checkPlan(t *testing.T, queue, got []item) {
 				t.Errorf("a batch holds two commands of %s", name)
 			}
 			seen[name] = true
-			if n > 1 && (it.alone || !it.kind.scripted()) {
+			if n > 1 && (it.alone || !it.scripted()) {
 				t.Errorf("a %v, alone: %v, is in a batch of %d", it.kind, it.alone, n)
 			}
 			if len(want[name]) == 0 || want[name][0] != it.claim {

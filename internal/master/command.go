@@ -37,6 +37,10 @@ const (
 	Behind
 	// Heal is Set by the key's holder at a master that has lost it. It is no vote.
 	Heal
+	// Commit raises the key's fence to Claim.Fix's, if the key still holds the token:
+	// value 1 if that is the fence now, -2 if it is a higher one; 0 if there is no key,
+	// -1 if it holds another token. It makes no key.
+	Commit
 	// Renew gives the key its full TTL again: value 1, 0 if there is no key, -1 if
 	// it holds another token. It never makes a key.
 	Renew
@@ -66,10 +70,11 @@ var kinds = [...]struct {
 	name string
 	word any // what the script calls it; nil if it is no scripted command
 }{
-	Set:     {"acquire", nil},
+	Set:     {"acquire", nil}, // of a fenced claim it is scripted, as Acquire is
 	Acquire: {"acquire", "acquire"},
 	Behind:  {"acquire", "behind"},
-	Heal:    {"heal", nil},
+	Heal:    {"heal", nil}, // likewise
+	Commit:  {"fence", "commit"},
 	Renew:   {"renew", "renew"},
 	Release: {"release", "release"},
 	Undo:    {"release", "undo"},
@@ -83,8 +88,10 @@ var kinds = [...]struct {
 
 func (k Kind) String() string { return kinds[k].name }
 
-// scripted reports whether commands of the kind travel in a batch.
-func (k Kind) scripted() bool { return kinds[k].word != nil }
+// scripted reports whether the command travels in a batch.
+func (it *item) scripted() bool {
+	return kinds[it.kind].word != nil || it.kind.sets() && it.claim.fenced()
+}
 
 // sets reports whether a command of the kind may set the key.
 func (k Kind) sets() bool { return k <= Heal }
@@ -94,7 +101,7 @@ func (k Kind) acquires() bool { return k <= Behind }
 
 // votes reports whether the answer to a command of the kind is a vote, which
 // counts only if the master has forgotten nothing.
-func (k Kind) votes() bool { return k.acquires() || k == Renew || k == Ping }
+func (k Kind) votes() bool { return k.acquires() || k == Commit || k == Renew || k == Ping }
 
 // releases reports whether a command of the kind deletes the key.
 func (k Kind) releases() bool { return k == Release || k == Undo || k == Quit }
@@ -114,6 +121,8 @@ type Claim struct {
 	name            string        // immutable; the key
 	key, token, ttl any           // immutable; boxed once here, not once per master by redigo
 	waited          string        // immutable; how long its client has waited, in ms
+	proposal        string        // immutable once asked for; the fence that it proposes; "" for none
+	fence           atomic.Int64  // to be committed, or committed
 	admitted        atomic.Uint64 // masters whose queue took a SET
 	written         atomic.Uint64 // masters that a SET was written to
 	granted         atomic.Uint64 // masters that have answered a SET with yes
@@ -132,6 +141,15 @@ func NewClaim(key, token string, ttl, waited time.Duration) *Claim {
 	}
 	return c
 }
+
+// Propose has the claim's acquisition ask for a fence, which is to be number unless
+// that is not above the last. It is called before the claim is asked for.
+func (c *Claim) Propose(number int64) { c.proposal = strconv.FormatInt(number, 10) }
+
+func (c *Claim) fenced() bool { return c.proposal != "" }
+
+// Fix sets the fence that Commit asks for, and that Heal raises a master's to.
+func (c *Claim) Fix(number int64) { c.fence.Store(number) }
 
 // Key returns the claim's key.
 func (c *Claim) Key() string { return c.name }
@@ -161,6 +179,7 @@ func has(masters *atomic.Uint64, index int) bool { return masters.Load()&(1<<ind
 // An Answer is what a master replied to one command.
 type Answer struct {
 	Value int64 // see Kind; 0 with an Err
+	Fence int64 // the key's, where the claim wants one
 	Err   error // why there is no value
 }
 
@@ -177,13 +196,28 @@ var (
 	errFull   = errors.New("too many commands are waiting for this master")
 )
 
+// decodeScripted makes an Answer of what the script said of one key: see decode.
+func decodeScripted(reply any) (a Answer, ok bool) {
+	if pair, isList := reply.([]any); isList && len(pair) == 2 {
+		if a.Fence, ok = pair[1].(int64); !ok {
+			return Answer{}, false
+		}
+		reply = pair[0]
+	}
+	switch r := reply.(type) {
+	case int64:
+		a.Value = r
+		return a, r <= 2
+	case redis.Error:
+		return Answer{Err: r}, true
+	}
+	return Answer{}, false
+}
+
 // decode makes an Answer of a reply. A reply of the wrong shape means that
 // this connection can no longer be trusted to keep replies in order: then it
 // reports false.
 func decode(k Kind, reply any) (a Answer, ok bool) {
-	if e, isErr := reply.(redis.Error); isErr { // of a batch's member
-		return Answer{Err: e}, true
-	}
 	switch k {
 	case Set, Heal:
 		if reply == nil {
@@ -191,10 +225,6 @@ func decode(k Kind, reply any) (a Answer, ok bool) {
 		}
 		if s, isString := reply.(string); isString && s == "OK" {
 			return Answer{Value: 1}, true
-		}
-	case Acquire, Behind, Renew, Release, Undo, Quit, Wake:
-		if n, isInt := reply.(int64); isInt && n <= 2 {
-			return Answer{Value: n}, true
 		}
 	case Ping:
 		if s, isString := reply.(string); isString && s == "PONG" {

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"runtime"
+	"strconv"
 	"strings"
 	"sync"
 	"time"
@@ -123,26 +124,26 @@ func (l *link) flush(items []item) error {
 // send writes one command, or the batch that items are.
 func (l *link) send(items []item) error {
 	name, args := "EVALSHA", l.args[:0]
-	switch it := items[0]; it.kind {
-	case Set, Heal:
-		name, args = "SET", append(args, it.claim.key, it.claim.token, argNX, argPX, it.claim.ttl)
-	case Ping:
-		name = "PING"
-	case load:
-		name, args = "SCRIPT", append(args, "LOAD", batchScript)
-	case probe:
-		return l.sendProbe(it.sight)
-	case look:
-		return incarnation.SendLook(l.conn, l.database, it.sight.known, it.sight.stale)
-	default:
+	switch it := &items[0]; {
+	case it.scripted():
 		args = append(args, argBatchSHA, len(items))
 		for _, it := range items {
 			args = append(args, it.claim.key)
 		}
 		args = append(args, l.id)
-		for _, it := range items {
-			args = append(args, it.word(), it.claim.token)
+		for i := range items {
+			args = append(args, items[i].word(), items[i].claim.token)
 		}
+	case it.kind.sets():
+		name, args = "SET", append(args, it.claim.key, it.claim.token, argNX, argPX, it.claim.ttl)
+	case it.kind == Ping:
+		name = "PING"
+	case it.kind == load:
+		name, args = "SCRIPT", append(args, "LOAD", batchScript)
+	case it.kind == probe:
+		return l.sendProbe(it.sight)
+	case it.kind == look:
+		return incarnation.SendLook(l.conn, l.database, it.sight.known, it.sight.stale)
 	}
 	l.args = args
 	return l.conn.Send(name, args...)
@@ -151,13 +152,30 @@ func (l *link) send(items []item) error {
 // word returns what tells the script what to do.
 func (it *item) word() any {
 	word := kinds[it.kind].word
-	switch {
-	case it.kind == Renew:
+	switch it.kind {
+	case Set, Acquire, Behind:
+		return it.acquisition()
+	case Heal:
+		return "heal " + it.claim.ttl.(string) + " " + strconv.FormatInt(it.claim.fence.Load(), 10)
+	case Commit:
+		return word.(string) + " " + strconv.FormatInt(it.claim.fence.Load(), 10)
+	case Renew:
 		return word.(string) + " " + it.claim.ttl.(string)
-	case it.kind.sets() && it.listening:
-		return word.(string) + " " + it.claim.ttl.(string) + " " + it.claim.waited
-	case it.kind.sets(): // nobody could wake us, so we do not queue
-		return word.(string) + " " + it.claim.ttl.(string)
+	}
+	return word
+}
+
+func (it *item) acquisition() string {
+	verb, waited := "acquire", "-" // nobody could wake us, so we do not queue
+	if it.kind == Behind {
+		verb = "behind"
+	}
+	if it.listening && it.kind != Set {
+		waited = it.claim.waited
+	}
+	word := verb + " " + it.claim.ttl.(string) + " " + waited
+	if it.claim.fenced() {
+		word += " " + it.claim.proposal
 	}
 	return word
 }
@@ -205,24 +223,28 @@ func (l *link) receive(it item) bool {
 			l.m.settle(Answer{Err: err}, it.batch, l.now)
 		}
 		return true
+	case !it.scripted():
+		a, ok := decode(it.kind, reply)
+		return l.accept(it.kind, reply, a, ok)
 	case it.batch <= 1:
-		return l.accept(it.kind, reply)
+		a, ok := decodeScripted(reply)
+		return l.accept(it.kind, reply, a, ok)
 	}
 	replies, _ := reply.([]any)
 	if len(replies) != it.batch {
 		return l.garbled(it.kind, reply)
 	}
 	for _, reply := range replies {
-		if !l.accept(it.kind, reply) {
+		a, ok := decodeScripted(reply)
+		if !l.accept(it.kind, reply, a, ok) {
 			return false
 		}
 	}
 	return true
 }
 
-// accept settles the oldest command with its reply.
-func (l *link) accept(k Kind, reply any) bool {
-	a, ok := decode(k, reply)
+// accept settles the oldest command with its answer, if its reply is one.
+func (l *link) accept(k Kind, reply any, a Answer, ok bool) bool {
 	if !ok {
 		return l.garbled(k, reply)
 	}
@@ -270,7 +292,7 @@ func (m *Master) settle(a Answer, batch int, now time.Time) {
 	it := m.popLocked(now)
 	tell := it.asker != nil
 	switch {
-	case it.kind.scripted() && m.againLocked(it, a, batch):
+	case it.scripted() && m.againLocked(it, a, batch):
 		tell = false
 	case it.kind.releases():
 		m.settleLocked(it, a, now)
