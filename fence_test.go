@@ -105,7 +105,7 @@ func TestMastersThatDisagreeAreToldTheFence(t *testing.T) {
 		var rounds sync.Map
 		l := connected(t, ms, fenced(&rounds)).Locker("a")
 		// Each has seen another acquisition last, a little ahead of our clock.
-		now := time.Now().UnixMilli()
+		now := time.Now().UnixMilli() + 500
 		for i := range 5 {
 			ms.Master(i).Set("redlock:fence:a", fmt.Sprint(now+int64(10*i)), time.Hour)
 		}
@@ -129,6 +129,9 @@ func TestMastersThatDisagreeAreToldTheFence(t *testing.T) {
 		l.Lock()
 		if again := l.Lease().Fence(); again <= first {
 			t.Errorf("the next fence is %d after %d", again, first)
+		}
+		if one, _ := rounds.Load(1); one != 1 {
+			t.Error("the next acquisition took more than one round, though we knew the highest fence")
 		}
 		l.Unlock()
 	})
@@ -176,6 +179,8 @@ func TestEachLocalHolderHasItsOwnFence(t *testing.T) {
 		const holders, turns = 10, 1000
 		var mu sync.Mutex
 		var fences []uint64
+		acquired := make(map[string]int64) // the numbers of the acquisitions, by token
+		most := uint64(0)                  // handovers of one acquisition
 		var all sync.WaitGroup
 		for range holders {
 			l := c.Locker("a")
@@ -183,7 +188,13 @@ func TestEachLocalHolderHasItsOwnFence(t *testing.T) {
 				for range turns {
 					l.Lock()
 					mu.Lock()
-					fences = append(fences, l.Lease().Fence())
+					f, token := l.Lease().Fence(), l.Lease().Token()
+					n, handovers := number(f)
+					fences, most = append(fences, f), max(most, handovers)
+					if before, ok := acquired[token]; ok && before != n {
+						t.Errorf("one acquisition has the numbers %d and %d", before, n)
+					}
+					acquired[token] = n
 					mu.Unlock()
 					l.Unlock()
 				}
@@ -193,25 +204,33 @@ func TestEachLocalHolderHasItsOwnFence(t *testing.T) {
 		if !slices.IsSorted(fences) || len(slices.Compact(slices.Clone(fences))) != holders*turns {
 			t.Error("fences repeat, or do not rise in the order of holding")
 		}
-		acquired := make(map[int64]uint64)
-		for _, f := range fences {
-			n, handovers := number(f)
-			acquired[n] = max(acquired[n], handovers)
-		}
 		// 10 000 turns do not fit into one acquisition's 12 bits.
-		if len(acquired) < 3 || !slices.Contains(slices.Collect(values(acquired)), 4095) {
-			t.Errorf("%d acquisitions with %v handovers at most, want 4095 and no more", len(acquired), acquired)
+		if len(acquired) < 3 || most != 4095 {
+			t.Errorf("%d acquisitions of %d handovers at most, want 3, and 4095", len(acquired), most)
 		}
 	})
 }
 
-func values(m map[int64]uint64) func(func(uint64) bool) {
-	return func(yield func(uint64) bool) {
-		for _, v := range m {
-			if !yield(v) {
-				return
+// What a master that forgets must not undo is bounded by how long acquisitions take.
+func TestAFencedAcquisitionMustNotTakeLong(t *testing.T) {
+	for _, row := range []struct {
+		delay time.Duration
+		ok    bool
+	}{{4 * time.Second, true}, {5500 * time.Millisecond, false}} {
+		bubble(t, 3, func(t *testing.T, ms *redlocktest.Masters) {
+			opts := fenced(nil) // of MaxTTL 10 s
+			opts.NodeTimeout = 7 * time.Second
+			c := connected(t, ms, opts)
+			for i := range 3 {
+				ms.Master(i).Delay(row.delay)
 			}
-		}
+			l := c.Locker("a")
+			if err := l.TryLockContext(t.Context()); (err == nil) != row.ok {
+				t.Errorf("after %v: TryLockContext = %v, want success: %t", row.delay, err, row.ok)
+			} else if row.ok {
+				l.Unlock()
+			}
+		})
 	}
 }
 
