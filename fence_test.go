@@ -137,6 +137,33 @@ func TestMastersThatDisagreeAreToldTheFence(t *testing.T) {
 	})
 }
 
+// A client whose clock is behind proposes what it has been told when it was refused.
+func TestAClientWhoseClockIsBehindNeedsNoMoreRounds(t *testing.T) {
+	bubble(t, 5, func(t *testing.T, ms *redlocktest.Masters) {
+		var rounds sync.Map
+		opts := fenced(&rounds)
+		opts.SetClocks(func() (wall, asleep time.Duration) { return -400 * time.Millisecond, 0 })
+		other, l := connected(t, ms, fenced(nil)).Locker("a"), connected(t, ms, opts).Locker("a")
+		time.Sleep(time.Second)
+		other.Lock()
+		synctest.Wait()
+		ms.Master(0).Set("redlock:fence:a", fmt.Sprint(fenceAt(t, ms.Master(0), "a")+1), time.Hour) // by somebody who got no quorum
+		for i := 1; i < 5; i++ {
+			ms.Master(i).Delay(time.Millisecond) // that one answers first
+		}
+		if l.TryLock() {
+			t.Fatal("TryLock of a held lock succeeded")
+		}
+		synctest.Wait()
+		other.Unlock()
+		l.Lock()
+		defer l.Unlock()
+		if one, _ := rounds.Load(1); one != 1 {
+			t.Error("the acquisition took more than one round")
+		}
+	})
+}
+
 func TestAFenceIsNotCommittedFarAheadOfTheClock(t *testing.T) {
 	for _, row := range []struct {
 		name  string
