@@ -111,7 +111,7 @@ func newClient(pools []*redis.Pool, opts *Options) (*Client, error) {
 	c := &Client{
 		opts:    opts,
 		clock:   opts.clock,
-		notices: startNotices(opts.Logger),
+		notices: startNotices(opts.Logger, len(pools)),
 		closing: make(chan struct{}),
 		closed:  make(chan struct{}),
 		quiet:   make(chan struct{}),
