@@ -35,9 +35,41 @@
 // within the drift of Options.DriftFactor × TTL + 2 ms; they need not show the
 // same time.
 //
-// A master that restarts with an empty memory must stay away for longer than
-// the longest TTL in use, or its vote may be given twice: start it with a delay,
-// or with appendfsync always. The library does not enforce that yet.
+// No client of these masters uses a TTL above Options.MaxTTL of any other. All
+// clients of a name are of this kind: a Redlock of another language excludes them
+// and is excluded, but counts the votes of masters that have just forgotten.
+//
+// # Restarts
+//
+// A master that restarts without its memory, or with an old copy of it, would grant
+// again what somebody holds. The algorithm asks operators to keep it away for the
+// longest TTL. Here that is enforced: a vote, for an acquisition or a renewal,
+// counts only if the master's memory is known to be older than Options.MaxTTL and
+// 2 s. Each master keeps the record that tells, under the key "redlock:incarnation";
+// the check travels behind the votes, in the same packet. Restarts, replicas that
+// were promoted behind the same address, FLUSHALL, FLUSHDB, SWAPDB, a lost end of the
+// append-only file, and a wall clock that was set begin another life of the memory.
+// Until it is old enough the master is in quarantine: [Client.Masters], [Client.Ping],
+// the Logger, Trace.MasterChanged and the errors of rounds that fail for it say so and
+// until when. Releases are sent there, and leases set their keys there again, so that
+// it knows what is held when its votes count.
+//
+// So mutual exclusion survives masters that forget, however many at once. A
+// minority that does costs nothing else; if a majority does within one quarantine,
+// leases end, and no lock is had until it is over.
+//
+// Masters that redlock has never used are in quarantine, too: nobody can tell new
+// from forgetful. The first lock then takes MaxTTL and 2 s. Whoever knows that nobody
+// holds a lock there may adopt them instead: redlock doctor --adopt. A new client of
+// masters that are in use waits for nothing.
+//
+// Not covered are a step of a master's clock that no client was connected across; the
+// same step of several at once, which each client that sees it takes for its own
+// clock's, and quarantines them for itself alone; a failover and back between two
+// looks, of which there is one a second at least; a replica that was promoted while
+// some clients still reach its old master; and restarts of a server that keeps its
+// run_id from us (INFO forbidden, MasterStatus.GuardErr) and still has its record.
+// Options.DisableRestartGuard turns all of it off.
 //
 // # What a holder may rely on
 //
@@ -59,8 +91,28 @@
 // though not of those derived from it; Done and timers may come a moment later. What no clock can tell is a pause between the
 // question and the deed: a frozen virtual machine whose clocks were frozen too,
 // a write that is already on its way through a slow network. Whatever must not
-// be written by a late holder needs a fence, a number that the resource compares;
-// the library does not hand out fences yet.
+// be written by a late holder needs a fence.
+//
+// # Fencing
+//
+// With LockOptions.Fencing each lease has a number, [Lease.Fence], above those of all
+// leases of the name before it, also of those that were handed over within the
+// process. The holder sends it along with what it writes; the resource remembers
+// the highest it has seen, and refuses less, and 0. Then a holder that was stopped
+// for longer than its lease cannot overwrite what its successor wrote. The resource
+// must compare and write in one step of its own; examples/fencing is one.
+//
+// The masters agree on the number, so it needs no other service. That it rises holds
+// also where two hold at once because keys have vanished: then no two have the same
+// number, and each is above all that were agreed on before its acquisition began. It
+// needs that clients' and masters' clocks show the same time to half a second, since
+// a master that has forgotten its numbers relies on the clock having passed them; that
+// the restart guard is on; and that all who lock the name use Fencing. Masters keep a
+// name's number for a day.
+//
+// What is said here of restarts and fences is explored, in every order of events, by
+// the model in internal/model, for three masters and two clients; it says what it
+// leaves out.
 //
 // # Concurrency
 //
@@ -117,7 +169,10 @@
 // "redlock:queue:" + key is the sorted set of the ids of waiting clients, by
 // ticket, which is kept for ten minutes after the last has joined. A client
 // listens on the channel "redlock:wake:" + its id, where the freed token and key
-// are published.
+// are published. "redlock:fence:" + key is the highest fence, kept for a day.
+// "redlock:incarnation" is the record of the master's life, one for each database:
+// the run_id of its process, since when in µs, the database, and whether it was
+// adopted; it is to expire in the year 2100, at a moment that tells it from others.
 //
 // # Testing
 //
