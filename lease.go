@@ -197,7 +197,7 @@ func (c *Client) wasted(name string, round *quorum.Round, err error, took, limit
 	}
 	e := c.quorumError(opAcquire, name, round)
 	if err == nil {
-		err = fmt.Errorf("it took %v, and had to take less than %v", took, limit)
+		err = fmt.Errorf("it took %v, which leaves nothing of a validity of %v", took, limit)
 	}
 	e.Errs = append(e.Errs, err)
 	return e

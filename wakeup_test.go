@@ -68,6 +68,27 @@ func lazy() *redlock.Options {
 	}, LockOptions: redlock.LockOptions{TTL: time.Minute}}
 }
 
+func TestAHolderDoesNotStayInTheQueueOfAMasterThatRefusedIt(t *testing.T) {
+	bubble(t, 5, func(t *testing.T, ms *redlocktest.Masters) {
+		l := connected(t, ms, nil).Locker("a")
+		hold(ms, "a", 0, 1, 2)
+		in := enter(l)
+		time.Sleep(time.Second)
+		ms.Master(0).Del("a")
+		ms.Master(1).Del("a")
+		<-in
+		synctest.Wait()
+		if keys := ms.Master(2).Keys(); !slices.Contains(keys, "redlock:queue:a") {
+			t.Fatalf("master 3 keeps %q, want our place in the queue", keys)
+		}
+		l.Unlock()
+		synctest.Wait()
+		if keys := ms.Master(2).Keys(); !slices.Equal(keys, []string{"a"}) {
+			t.Errorf("master 3 keeps %q, want somebody else's lock alone", keys)
+		}
+	})
+}
+
 func TestAReleaseWakesTheNextProcessAtOnce(t *testing.T) {
 	bubble(t, 5, func(t *testing.T, ms *redlocktest.Masters) {
 		a, b := connected(t, ms, lazy()).Locker("a"), connected(t, ms, lazy()).Locker("a")

@@ -9,7 +9,8 @@
 --   heal ttl fence  set the key, unless it exists, and raise its fence
 --   commit fence    raise the key's fence to this one, if the key holds the token
 --   renew ttl       give the key its time to live again if it holds the token
---   release  delete the key if it holds the token, and wake the queue's head
+--   release  delete the key if it holds the token, and wake the queue's head; if it does
+--            not, leave the queue, where a quorum of others has let us pass
 --   undo     delete the key if it holds the token
 --   quit     the same, and leave the queue
 --   wake     wake the queue's head if the key is free
@@ -176,6 +177,9 @@ local function answer(what, key, token)
     redis.pcall('ZREM', 'redlock:queue:' .. key, id)
   end
   local held = redis.pcall('GET', key)
+  if what == 'release' and held ~= token and id ~= '' then
+    redis.pcall('ZREM', 'redlock:queue:' .. key, id)
+  end
   if not held then
     return what == 'commit' and {0, 0} or 0
   elseif held ~= token then

@@ -1,0 +1,303 @@
+//go:build unix
+
+package main
+
+import (
+	"bufio"
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/redlock-go/redlock/internal/redisserver"
+)
+
+// TestMain lets the test binary be the command: stores and workers are processes of
+// their own, which run what main runs.
+func TestMain(m *testing.M) {
+	if len(os.Args) > 1 && (os.Args[1] == "store" || os.Args[1] == "work") {
+		time.AfterFunc(5*patience, func() { os.Exit(99) }) // nobody outlives a test for long
+		main()
+		os.Exit(0)
+	}
+	os.Exit(m.Run())
+}
+
+// patience bounds every wait; no healthy machine needs it.
+const patience = 30 * time.Second
+
+// A process is a store or a worker.
+type process struct {
+	t     *testing.T
+	name  string
+	cmd   *exec.Cmd
+	in    io.WriteCloser
+	lines chan string   // what it prints; closed when it is gone
+	said  bytes.Buffer  // its standard error; to be read when it is gone
+	gone  chan struct{} // closed when it is
+}
+
+// start starts the command as a process.
+func start(t *testing.T, name string, args ...string) *process {
+	t.Helper()
+	p := &process{t: t, name: name, cmd: exec.Command(os.Args[0], args...), lines: make(chan string, 100), gone: make(chan struct{})}
+	p.cmd.Stderr = &p.said
+	in, err := p.cmd.StdinPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	out, err := p.cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	p.in = in
+	if err := p.cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	go func() {
+		for scan := bufio.NewScanner(out); scan.Scan(); {
+			p.lines <- scan.Text()
+		}
+		p.cmd.Wait()
+		close(p.gone)
+		close(p.lines)
+	}()
+	t.Cleanup(func() {
+		p.cmd.Process.Kill() // stopped or not
+		<-p.gone
+	})
+	return p
+}
+
+// line returns the next line that the process prints; false if it has ended.
+func (p *process) line() (string, bool) {
+	p.t.Helper()
+	select {
+	case line, ok := <-p.lines:
+		return line, ok
+	case <-time.After(patience):
+		p.t.Fatalf("the %s worker or store says nothing", p.name)
+		return "", false
+	}
+}
+
+// expect reads a line of a form, whose numbers it stores.
+func (p *process) expect(format string, numbers ...any) {
+	p.t.Helper()
+	line, ok := p.line()
+	if !ok {
+		p.t.Fatalf("the %s has ended, and said: %s", p.name, &p.said)
+	}
+	if n, err := fmt.Sscanf(line, format, numbers...); err != nil || n != len(numbers) {
+		p.t.Fatalf("the %s prints %q, want %q", p.name, line, format)
+	}
+}
+
+// enter types Enter, whether the process can read it now or not.
+func (p *process) enter() {
+	p.t.Helper()
+	if _, err := io.WriteString(p.in, "\n"); err != nil {
+		p.t.Fatal(err)
+	}
+}
+
+func (p *process) signal(s syscall.Signal) {
+	p.t.Helper()
+	if err := p.cmd.Process.Signal(s); err != nil {
+		p.t.Fatal(err)
+	}
+}
+
+// wrote waits for the end of a worker, and reports whether the store has accepted its
+// write.
+func (p *process) wrote() bool {
+	p.t.Helper()
+	line, wrote := p.line()
+	if wrote && !strings.HasPrefix(line, "wrote ") {
+		p.t.Fatalf("the %s prints %q, want that it wrote", p.name, line)
+	}
+	if wrote {
+		if line, more := p.line(); more {
+			p.t.Fatalf("the %s prints %q, and should have ended", p.name, line)
+		}
+	}
+	return wrote
+}
+
+// A scene is a store, the masters of the lock, and two workers: the first was stopped
+// right before its write, with a lease that was valid when it looked. The second got the
+// lock when that had run out, and has read.
+type scene struct {
+	url           string
+	first, second *process
+	early, late   uint64 // their fences
+	args          []string
+}
+
+const firstAdds, secondAdds = 1, 10
+
+func newScene(t *testing.T, compare bool) *scene {
+	t.Helper()
+	servers := redisserver.AdoptedTB(t, 3)
+	var masters []string
+	for _, s := range servers {
+		masters = append(masters, s.Addr())
+	}
+	s := &scene{}
+	start(t, "store", "store", "-file", filepath.Join(t.TempDir(), "store"), fmt.Sprintf("-compare=%t", compare)).expect("%s", &s.url)
+	s.args = []string{"work", "-store", s.url, "-masters", strings.Join(masters, ",")}
+	const paused = "read %d with fence %d, and the lease is valid: Enter writes"
+	var n int
+
+	s.first = start(t, "first worker", append(s.args, "-pause", "-ttl", "2s", "-add", strconv.Itoa(firstAdds))...)
+	s.first.expect(paused, &n, &s.early)
+	s.first.signal(syscall.SIGSTOP)
+
+	// Running, it would renew its lease for an hour; so this one gets in only because it stands.
+	s.second = start(t, "second worker", append(s.args, "-pause", "-add", strconv.Itoa(secondAdds))...)
+	s.second.expect(paused, &n, &s.late)
+	if n != 0 || s.early == 0 || s.late <= s.early {
+		t.Fatalf("the second worker has fence %d and reads %d, the first has fence %d; want a higher one and 0", s.late, n, s.early)
+	}
+	return s
+}
+
+// lateWrite lets the first worker go on. Without looking at its lease again, it writes.
+func (s *scene) lateWrite() (accepted bool) {
+	s.first.t.Helper()
+	s.first.enter()
+	s.first.signal(syscall.SIGCONT)
+	return s.first.wrote()
+}
+
+func (s *scene) secondWrite() (accepted bool) {
+	s.second.t.Helper()
+	s.second.enter()
+	return s.second.wrote()
+}
+
+// look returns what is in the store.
+func (s *scene) look(t *testing.T) (value int, fence uint64) {
+	t.Helper()
+	client := http.Client{Timeout: patience}
+	resp, err := client.Get(s.url + "/account")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer resp.Body.Close()
+	text, err := io.ReadAll(resp.Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if value, err = strconv.Atoi(string(text)); err != nil {
+		t.Fatal(err)
+	}
+	if fence, err = strconv.ParseUint(resp.Header.Get("Fence"), 10, 64); err != nil {
+		t.Fatal(err)
+	}
+	return value, fence
+}
+
+// orders are when the late write may come: the second worker has the lock in both.
+var orders = []struct {
+	name string
+	play func(*scene) (first, second bool) // whether the writes are accepted
+	lost int                               // what the store has in the end if it accepts both
+}{
+	{"after the second's write", func(s *scene) (first, second bool) {
+		second = s.secondWrite()
+		return s.lateWrite(), second
+	}, firstAdds},
+	{"between the second's read and its write", func(s *scene) (first, second bool) {
+		first = s.lateWrite()
+		return first, s.secondWrite()
+	}, secondAdds},
+}
+
+func TestAFenceRefusesTheLateWriter(t *testing.T) {
+	for _, order := range orders {
+		t.Run(order.name, func(t *testing.T) {
+			t.Parallel()
+			s := newScene(t, true)
+			first, second := order.play(s)
+			if first || !second {
+				t.Errorf("the first worker's late write was accepted: %t, the second's: %t; want only the second's", first, second)
+			}
+			want := fmt.Sprintf("409 Conflict: fence %d is below %d, the highest for account", s.early, s.late)
+			if said := s.first.said.String(); !strings.Contains(said, want) {
+				t.Errorf("the first worker says %q, want %q in it", said, want)
+			}
+			if value, fence := s.look(t); value != secondAdds || fence != s.late {
+				t.Errorf("the store has %d with fence %d, want the second's %d with %d", value, fence, secondAdds, s.late)
+			}
+			// Nothing is lost: who was refused comes again.
+			again := start(t, "first worker again", append(s.args, "-add", strconv.Itoa(firstAdds))...)
+			if !again.wrote() {
+				t.Errorf("the first worker's second try failed: %s", &again.said)
+			}
+			if value, _ := s.look(t); value != firstAdds+secondAdds {
+				t.Errorf("the store has %d, want %d", value, firstAdds+secondAdds)
+			}
+		})
+	}
+}
+
+// The same processes, but for a store that does not compare: it is the fence that makes
+// the difference above, and the lock alone does not.
+func TestWithoutAFenceTheLateWriterUndoesAnUpdate(t *testing.T) {
+	for _, order := range orders {
+		t.Run(order.name, func(t *testing.T) {
+			t.Parallel()
+			s := newScene(t, false)
+			if first, second := order.play(s); !first || !second {
+				t.Errorf("the first worker's late write was accepted: %t, the second's: %t; want both", first, second)
+			}
+			if value, _ := s.look(t); value != order.lost {
+				t.Errorf("the store has %d, want %d: the other's update is lost", value, order.lost)
+			}
+		})
+	}
+}
+
+// A reader of the file, as whoever starts the store after a crash is one, finds a value
+// and its fence, or those before, at any moment. Elsewhere than on Unix it would be in the
+// writer's way.
+func TestTheFileIsWholeAtAnyMoment(t *testing.T) {
+	s := newStore(t)
+	stop, stopped := make(chan struct{}), make(chan struct{})
+	go func() {
+		defer close(stopped)
+		for {
+			select {
+			case <-stop:
+				return
+			default:
+			}
+			var all map[string]record
+			text, err := os.ReadFile(s.path)
+			if err == nil {
+				err = json.Unmarshal(text, &all)
+			}
+			r := all["account"]
+			if n, _ := strconv.ParseUint(string(r.Value), 10, 64); err != nil || r.Fence != n && r.Fence != 100 {
+				t.Errorf("the file is %q (%v)", text, err)
+				return
+			}
+		}
+	}()
+	for n := 101; n < 301; n++ {
+		fence := strconv.Itoa(n)
+		want(t, s, reply{200, fence, ""}, "PUT", "/account", fence, fence)
+	}
+	close(stop)
+	<-stopped
+}
