@@ -27,16 +27,16 @@ import (
 // A guard is what a Master knows of its server's incarnation. The Master's mutex
 // guards it.
 type guard struct {
-	known *incarnation.Known // the record that was judged last; nil before the first look
+	known *incarnation.Known // the record that was confirmed last; nil before the first look
 	drift incarnation.Drift  // of the server's clock, while that record holds
 	stale bool               // the record holds, and is to be written anew all the same
 	until time.Time          // when the votes will count; zero: they do
 	why   string             // they do not
 
-	looks    int             // under way; the last of them decides on what is held
-	tries    int             // looks since the record was known for sure
-	replaced bool            // they have found another record than was known
-	found    incarnation.Why // why that was written
+	looks int                // under way; the last of them decides on what is held
+	tries int                // how many it took so far
+	next  *incarnation.Known // the record that they have found, if it is not the one known
+	found incarnation.Why    // why it was written
 
 	held, spare []verdict // grants, in order, that wait for a probe or a look
 	probed      bool      // a probe was sent since the last heartbeat
@@ -176,13 +176,24 @@ func (m *Master) ripen() (until time.Time) {
 	return until
 }
 
+// latest returns the record that a probe or a look is to find.
+func (g *guard) latest() *incarnation.Known {
+	if g.next != nil {
+		return g.next
+	}
+	return g.known
+}
+
 // lookLocked has the server looked at again.
 func (m *Master) lookLocked() {
 	g := &m.guard
 	g.looks++
 	g.tries++
-	m.pushLocked(item{kind: look, sight: &sight{known: g.known, stale: g.stale}})
+	m.pushLocked(item{kind: look, sight: &sight{known: g.latest(), stale: g.stale}})
 }
+
+// forgetLooks forgets the looks that a lost connection leaves unanswered.
+func (g *guard) forgetLooks() { g.looks, g.tries, g.next = 0, 0, nil }
 
 // probeLocked returns the probe to be sent behind votes.
 func (m *Master) probeLocked(before clock.Reading) item {
@@ -194,7 +205,7 @@ func (m *Master) probeLocked(before clock.Reading) item {
 	} else {
 		s = new(sight)
 	}
-	*s = sight{known: g.known, before: before}
+	*s = sight{known: g.latest(), before: before}
 	return item{kind: probe, sight: s}
 }
 
@@ -269,28 +280,26 @@ func (l *link) receiveLook(it item) bool {
 	m.popLocked(l.now)
 	g := &m.guard
 	g.looks--
-	switch text := found.Record.Text; {
-	case text != o.known.Record.Text || text != g.known.Record.Text:
-		// Another record. It is known once it was loaded, and confirmed.
-		g.known, g.stale, g.replaced, g.found = incarnation.Know(found.Record), false, true, found.Why
-		tries := g.tries
+	text := found.Record.Text
+	if text != g.latest().Record.Text { // another, which is known once it was loaded and confirmed
+		g.next, g.stale, g.found = incarnation.Know(found.Record), false, found.Why
 		m.lookLocked()
-		m.mu.Unlock()
-		if tries >= maxLooks {
-			return l.refused(errRestless)
-		}
-		return true
-	case g.looks > 0:
-		m.mu.Unlock()
-		return true
+	} else if g.looks == 0 && text != o.known.Record.Text {
+		m.lookLocked()
 	}
-	if g.replaced {
+	if g.looks > 0 {
+		restless := g.tries > maxLooks
+		m.mu.Unlock()
+		return !restless || l.refused(errRestless)
+	}
+	replaced := g.next != nil
+	if replaced {
 		o.look.Why = g.found
 	}
-	jump := m.knowLocked(o, g.replaced)
+	jump := m.knowLocked(o, replaced)
 	m.ripenLocked(l.now)
-	held, err := m.judgeLocked(!g.replaced && jump == 0)
-	g.tries, g.replaced = 0, false
+	held, err := m.judgeLocked(!replaced && jump == 0)
+	g.forgetLooks()
 	m.mu.Unlock()
 	m.tell()
 	m.deliver(held, err)

@@ -355,7 +355,7 @@ func (m *Master) abandon(err error) {
 	clear(m.queue)
 	m.queue = m.queue[:0]
 	held, _ := m.judgeLocked(false)
-	m.guard.looks, m.guard.tries, m.guard.replaced = 0, 0, false
+	m.guard.forgetLooks()
 	for _, it := range lost {
 		if it.kind.releases() {
 			m.oweLocked(it)
