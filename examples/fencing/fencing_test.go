@@ -85,7 +85,7 @@ func (p *process) line() (string, bool) {
 	case line, ok := <-p.lines:
 		return line, ok
 	case <-time.After(patience):
-		p.t.Fatalf("the %s worker or store says nothing", p.name)
+		p.t.Fatalf("the %s says nothing", p.name)
 		return "", false
 	}
 }
@@ -224,6 +224,7 @@ var orders = []struct {
 }
 
 func TestAFenceRefusesTheLateWriter(t *testing.T) {
+	t.Parallel()
 	for _, order := range orders {
 		t.Run(order.name, func(t *testing.T) {
 			t.Parallel()
@@ -254,6 +255,7 @@ func TestAFenceRefusesTheLateWriter(t *testing.T) {
 // The same processes, but for a store that does not compare: it is the fence that makes
 // the difference above, and the lock alone does not.
 func TestWithoutAFenceTheLateWriterUndoesAnUpdate(t *testing.T) {
+	t.Parallel()
 	for _, order := range orders {
 		t.Run(order.name, func(t *testing.T) {
 			t.Parallel()

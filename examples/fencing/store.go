@@ -90,7 +90,8 @@ func (s *store) enter(key, fence string, value []byte) (record, error) {
 	return r, s.save(all)
 }
 
-// look returns a key's record. One that was never written is empty.
+// look returns a key's record; one that was never written is empty. What it returns is
+// on the disk: that is what it has the mutex for.
 func (s *store) look(key string) (record, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -121,10 +122,11 @@ func (s *store) save(all map[string]record) error {
 		return err
 	}
 	_, err = f.Write(text)
-	if err := errors.Join(err, f.Sync(), f.Close()); err != nil { // else the name may reach the disk before the text
+	// Without the Sync, the name could reach the disk before the text.
+	if err := errors.Join(err, f.Sync(), f.Close()); err != nil {
 		return err
 	}
-	if err := os.Rename(unfinished, s.path); err != nil || runtime.GOOS == "windows" { // which syncs no directories
+	if err := os.Rename(unfinished, s.path); err != nil || runtime.GOOS == "windows" { // it cannot sync directories
 		return err
 	}
 	dir, err := os.Open(filepath.Dir(s.path))
