@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"slices"
 	"strings"
 	"time"
 
@@ -31,8 +32,7 @@ type demoMasters struct {
 }
 
 // openMasters returns the given masters, or embedded ones if there are none given. It is
-// the one place where the demo's masters come from: what a new master needs before its
-// votes count belongs here.
+// the one place where the demo's masters come from.
 func openMasters(given []master) (*demoMasters, error) {
 	if len(given) == 0 {
 		return startEmbedded(embeddedMasters)
@@ -57,6 +57,11 @@ func startEmbedded(n int) (*demoMasters, error) {
 		}
 		s.ClockTTL(true) // else a lease of a dead worker would never run out
 		servers = append(servers, s)
+		// Nobody else has ever seen it, so there is no quarantine to wait for.
+		if err := adopt(context.Background(), master{name: s.Addr(), addr: s.Addr()}); err != nil {
+			set.free()
+			return nil, fmt.Errorf("adopting an embedded master: %w", err)
+		}
 		set.urls = append(set.urls, "redis://"+s.Addr())
 		set.names = append(set.names, s.Addr())
 	}
@@ -66,7 +71,8 @@ func startEmbedded(n int) (*demoMasters, error) {
 
 // useServers runs the demo on somebody's servers. Those are not ours to stop, nor to freeze:
 // CLIENT PAUSE would stop their other users too. So the workers reach the victim through a
-// relay in this process, and what is cut half way is the demo's own connections.
+// relay in this process, and what is cut half way is the demo's own connections. Nor are they
+// ours to adopt, since somebody may hold a lock there.
 func useServers(given []master) (*demoMasters, error) {
 	set := &demoMasters{victim: -1, free: func() {}}
 	var secrets []string
@@ -135,8 +141,15 @@ func (s *demoMasters) checkMasters(ctx context.Context, p *progress) error {
 		return withHint(s.redact(err), "redlock demo --masters host1:6379,host2:6379,host3:6379")
 	}
 	defer client.Close()
-	p.wait("waiting for the masters ...")
-	if err := awaitQuorum(ctx, client); err != nil {
+	const waiting = "waiting for the masters ..."
+	p.wait(waiting)
+	err = awaitQuorum(ctx, client, func(wait time.Duration) {
+		p.note(fmt.Sprintf("A lock has to wait %s: too few of the masters may vote yet, for they are new to redlock or\n"+
+			"  have restarted, and may have forgotten locks. Only if nobody holds one on them, let them vote\n"+
+			"  at once:  redlock doctor --adopt", whole(wait)))
+		p.wait(waiting)
+	})
+	if err != nil {
 		return withHint(s.redact(err), "a majority of the masters must answer; `redlock demo` alone brings its own")
 	}
 	return nil
@@ -152,8 +165,9 @@ func (s *demoMasters) redact(err error) error {
 
 // awaitQuorum waits until a quorum of client's masters may vote. Masters that cannot be
 // reached get connectPatience; if enough are there, and only not ready to vote, time mends
-// that and they get quorumPatience.
-func awaitQuorum(ctx context.Context, client *redlock.Client) error {
+// that and they get quorumPatience. quarantined, unless it is nil, is called once, in that
+// case, and told how long it will take.
+func awaitQuorum(ctx context.Context, client *redlock.Client, quarantined func(wait time.Duration)) error {
 	start := time.Now()
 	for {
 		ask, cancel := context.WithTimeout(ctx, connectPatience)
@@ -162,9 +176,14 @@ func awaitQuorum(ctx context.Context, client *redlock.Client) error {
 		if err == nil || ctx.Err() != nil {
 			return err
 		}
+		masters := client.Masters()
 		patience := quorumPatience
-		if tooManyDown(client.Masters()) {
+		if tooManyDown(masters) {
 			patience = connectPatience
+		}
+		if wait := quarantineOf(masters); wait > 0 && quarantined != nil {
+			quarantined(wait)
+			quarantined = nil
 		}
 		if time.Since(start) > patience {
 			return fmt.Errorf("no quorum of the masters: %w", err)
@@ -174,6 +193,26 @@ func awaitQuorum(ctx context.Context, client *redlock.Client) error {
 		case <-time.After(50 * time.Millisecond):
 		}
 	}
+}
+
+// quarantineOf returns how long it takes until a majority may vote, if only quarantines keep it
+// from that; else 0.
+func quarantineOf(masters []redlock.MasterStatus) time.Duration {
+	missing := len(masters)/2 + 1
+	var waits []time.Duration
+	for _, m := range masters {
+		switch m.State {
+		case redlock.MasterUp:
+			missing--
+		case redlock.MasterQuarantined:
+			waits = append(waits, time.Until(m.Until))
+		}
+	}
+	if missing <= 0 || missing > len(waits) {
+		return 0
+	}
+	slices.Sort(waits)
+	return waits[missing-1]
 }
 
 // tooManyDown reports whether the masters that are not down fall short of a majority.

@@ -25,24 +25,17 @@ func TestDemoOnEmbeddedMasters(t *testing.T) {
 		"master 3 of 5 (127.0.0.1:", ") was stopped at ", "a lock needs any 3 of 5 masters")
 }
 
-func TestDemoOnGivenMastersStopsNone(t *testing.T) {
-	var list []string
-	var servers []*miniredis.Miniredis
-	for range 3 {
-		s := miniredis.RunT(t)
-		s.RequireAuth("s3kret")
-		s.ClockTTL(true)
-		servers = append(servers, s)
-		list = append(list, "redis://:s3kret@"+s.Addr())
-	}
+func TestDemoOnGivenMastersStopsNoneAndAdoptsNone(t *testing.T) {
+	servers, list := freshMasters(t, 3)
 	cfg := smallDemo
-	var err error
-	if cfg.masters, err = parseMasters("--masters", strings.Join(list, ",")); err != nil {
-		t.Fatal(err)
-	}
+	cfg.masters = mustParse(t, list)
 	out := playDemo(t, cfg)
 	want(t, out, "3 given Redis masters", "  with the lock           40       40      0\n",
-		"master 2 of 3 ("+servers[1].Addr()+") was cut off at ", "it was left alone")
+		"master 2 of 3 ("+servers[1].Addr()+") was cut off at ", "it was left alone",
+		"A lock has to wait 5s: ", "at once:  redlock doctor --adopt\n")
+	if n := strings.Count(out, "has to wait"); n != 1 {
+		t.Errorf("the wait is told %d times, want once:\n%s", n, out)
+	}
 	if strings.Contains(out, "s3kret") {
 		t.Errorf("the output shows a password:\n%s", out)
 	}

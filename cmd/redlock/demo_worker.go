@@ -84,7 +84,7 @@ func work(ctx context.Context, cfg workerConfig, in io.Reader, out, errOut io.Wr
 			return err
 		}
 		defer client.Close()
-		if err := awaitQuorum(ctx, client); err != nil {
+		if err := awaitQuorum(ctx, client, nil); err != nil {
 			return err
 		}
 		mu = client.Locker(cfg.Lock)

@@ -1,11 +1,12 @@
 // Command redlock shows and uses distributed locks over independent Redis masters.
 //
 //	redlock run     run a command while holding a lock
+//	redlock doctor  say what each master is, and whether its votes count; adopt new ones
 //	redlock demo    count in one file from four processes, without a lock and with one
 //
-// It exits with status 0 if all went well, 1 if it failed, 2 if it was called wrongly,
-// and 130 if it was interrupted; redlock run exits with its command's status, or with one
-// that its help lists. Errors go to standard error as "redlock: error: …".
+// It exits with status 0 if all went well, 1 if it failed, 2 if it was called wrongly, 69
+// if there is no quorum of the masters, and 130 if it was interrupted; redlock run exits
+// with its command's status, or with one that its help lists. Errors go to standard error as "redlock: error: …".
 package main
 
 import (
@@ -58,9 +59,9 @@ func rootCommand(in io.Reader, out, errOut io.Writer, command []string) *cli.Com
 		Name:  "redlock",
 		Usage: "distributed locks over independent Redis masters",
 		Description: "New here? `redlock demo` needs no Redis and shows in seconds what the lock is for.\n" +
-			"Exit status: 0 success, 1 failure, 2 wrong usage, 130 interrupted; `redlock run --help`\n" +
-			"lists its own.",
-		Commands:     []*cli.Command{runCommand(command), demoCommand(), demoWorkerCommand()},
+			"Exit status: 0 success, 1 failure, 2 wrong usage, 69 no quorum of the masters, 130\n" +
+			"interrupted; `redlock run --help` lists its own.",
+		Commands:     []*cli.Command{runCommand(command), doctorCommand(), demoCommand(), demoWorkerCommand()},
 		Reader:       in,
 		Writer:       out,
 		ErrWriter:    errOut,

@@ -12,9 +12,9 @@ import (
 
 // TestMain lets the test binary be the demo's worker: the demo re-executes whatever
 // executable it is in. It also lets it be `redlock run`, which is about processes, and what
-// that runs.
+// that runs, and `redlock doctor`, which a test gives another environment.
 func TestMain(m *testing.M) {
-	if len(os.Args) > 1 && os.Args[1] == runCommandName {
+	if len(os.Args) > 1 && (os.Args[1] == runCommandName || os.Args[1] == "doctor") {
 		main()
 	}
 	if len(os.Args) > 2 && os.Args[1] == runChildName {
@@ -60,6 +60,11 @@ func TestExitStatusAndFirstLine(t *testing.T) {
 		{"run with bad masters", []string{"run", "--masters", "redis://:s3kret@h:1,nix", "n", "--", "true"}, exitUsage, "", "redlock: error: master 2 of 2 in --masters is neither"},
 		{"run of what is not there", []string{"run", "--masters", "h:1", "n", "--", "/nix/nix"}, exitNotFound, "", "redlock: error: "},
 		{"run of what cannot be run", []string{"run", "--masters", "h:1", "n", "--", os.TempDir()}, exitCannotExec, "", "redlock: error: "},
+		{"help for doctor", []string{"doctor", "--help"}, exitOK, "--adopt declares that nobody holds a lock", ""},
+		{"doctor without masters", []string{"doctor"}, exitUsage, "", "redlock: error: doctor needs the masters"},
+		{"doctor with masters for arguments", []string{"doctor", "redis://:s3kret@h:1"}, exitUsage, "", "redlock: error: doctor takes no arguments"},
+		{"doctor with bad masters", []string{"doctor", "--masters", "redis://:s3kret@h:1,nix"}, exitUsage, "", "redlock: error: master 2 of 2 in --masters is neither"},
+		{"doctor with a bad MaxTTL", []string{"doctor", "--masters", "h:1", "--max-ttl", "0"}, exitUsage, "", "redlock: error: --max-ttl is 0s, want"},
 		{"a worker by hand", []string{workerCommandName}, exitUsage, "", "redlock: error: demo-worker is started by"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
@@ -83,7 +88,7 @@ func TestExitStatusAndFirstLine(t *testing.T) {
 
 func TestHelpHidesTheWorkerAndTheEnvironmentsPasswords(t *testing.T) {
 	t.Setenv(mastersEnv, "redis://:s3kret@h:1")
-	for _, args := range [][]string{{"redlock"}, {"redlock", "demo", "--help"}} {
+	for _, args := range [][]string{{"redlock"}, {"redlock", "demo", "--help"}, {"redlock", "doctor", "--help"}} {
 		var out bytes.Buffer
 		run(t.Context(), args, strings.NewReader(""), &out, &out)
 		for _, not := range []string{"s3kret", workerCommandName} {

@@ -1,14 +1,21 @@
 package main
 
 import (
+	"context"
+	"crypto/tls"
 	"errors"
 	"net"
 	"net/url"
 	"os"
 	"slices"
+	"strconv"
 	"strings"
+	"time"
 
+	"github.com/gomodule/redigo/redis"
 	"github.com/urfave/cli/v3"
+
+	redismaster "github.com/redlock-go/redlock/internal/master"
 )
 
 // mastersEnv names the variable that stands in for --masters.
@@ -37,11 +44,23 @@ func mastersOf(cmd *cli.Command) ([]master, error) {
 	return nil, nil
 }
 
+// needMasters is mastersOf for commands that do not go without. example is what to write
+// behind --masters and its value.
+func needMasters(cmd *cli.Command, example string) ([]master, error) {
+	masters, err := mastersOf(cmd)
+	if err == nil && len(masters) == 0 {
+		err = withHint(usageErrorf("%s needs the masters: --masters or $%s", cmd.Name, mastersEnv),
+			"redlock "+cmd.Name+" --masters host1:6379,host2:6379,host3:6379"+example)
+	}
+	return masters, err
+}
+
 // A master is one entry of --masters.
 type master struct {
 	url  string // as given, password included: for redlock.Open and for nothing that is printed
 	name string // host:port or the socket's path: what may be printed
 	addr string // host:port to dial; empty for a unix socket
+	db   int    // the database to select
 
 	parsed *url.URL // nil if given as host:port
 }
@@ -78,9 +97,14 @@ var (
 	errMasterHost   = errors.New("names no host")
 	errMasterPath   = errors.New("names no socket")
 	errMasterPlain  = errors.New("is neither a URL nor host:port")
+	errMasterHash   = errors.New("has a # that is not written %23")
+	errMasterUser   = errors.New("has a user without a password: write :password@ or user:password@")
+	errMasterDB     = errors.New("names a database that is no number, or two")
+	errMasterQuery  = errors.New("has a parameter other than ?db=")
 )
 
-// parseMaster parses one entry. Its errors are the fixed ones above: see parseMasters.
+// parseMaster parses one entry. It refuses what redlock.Open refuses, so that all commands
+// agree. Its errors are the fixed ones above: see parseMasters.
 func parseMaster(entry string) (master, error) {
 	if entry == "" {
 		return master{}, errEmptyMaster
@@ -96,10 +120,16 @@ func parseMaster(entry string) (master, error) {
 	if err != nil {
 		return master{}, errMasterURL
 	}
+	if u.Fragment != "" || strings.HasSuffix(entry, "#") {
+		return master{}, errMasterHash
+	}
+	if _, ok := u.User.Password(); u.User != nil && !ok {
+		return master{}, errMasterUser
+	}
 	m := master{url: entry, parsed: u}
 	switch u.Scheme {
 	case "unix":
-		if u.Path == "" {
+		if u.Host != "" || u.Path == "" {
 			return master{}, errMasterPath
 		}
 		m.name = u.Path
@@ -116,7 +146,71 @@ func parseMaster(entry string) (master, error) {
 	default:
 		return master{}, errMasterScheme
 	}
-	return m, nil
+	m.db, err = databaseOf(u)
+	return m, err
+}
+
+// databaseOf returns the database that a URL selects: by its path, unless that is a socket's,
+// or by ?db=.
+func databaseOf(u *url.URL) (int, error) {
+	db := ""
+	if u.Scheme != "unix" {
+		db = strings.Trim(u.Path, "/")
+	}
+	for key, values := range u.Query() {
+		switch {
+		case key != "db":
+			return 0, errMasterQuery
+		case db != "":
+			return 0, errMasterDB
+		}
+		db = values[0]
+	}
+	if db == "" {
+		return 0, nil
+	}
+	n, err := strconv.ParseUint(db, 10, 31)
+	if err != nil {
+		return 0, errMasterDB
+	}
+	return int(n), nil
+}
+
+// dial connects to the master, logs in and selects the database, within patience; each reply
+// after that may take as long. Everything is bounded, for a frozen server still accepts
+// connections.
+func (m master) dial(ctx context.Context, patience time.Duration) (redis.Conn, error) {
+	ctx, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
+	network, address := "tcp", m.addr
+	if m.addr == "" {
+		network, address = "unix", m.name
+	}
+	var dialer interface {
+		DialContext(ctx context.Context, network, address string) (net.Conn, error)
+	} = &net.Dialer{}
+	var username, password string
+	if m.parsed != nil {
+		if m.parsed.Scheme == "rediss" {
+			dialer = &tls.Dialer{} // the server's name is the address's, the roots are the system's
+		}
+		username = m.parsed.User.Username()
+		password, _ = m.parsed.User.Password()
+	}
+	return redis.DialContext(ctx, network, address,
+		redis.DialContextFunc(func(ctx context.Context, network, address string) (net.Conn, error) {
+			conn, err := dialer.DialContext(ctx, network, address)
+			if err != nil {
+				return nil, err
+			}
+			return redismaster.Bounded(conn), nil // whatever listens there, it cannot exhaust our memory
+		}),
+		redis.DialReadTimeout(patience),
+		redis.DialWriteTimeout(patience),
+		redis.DialUsername(username),
+		redis.DialPassword(password),
+		redis.DialDatabase(m.db),
+	)
 }
 
 // secrets returns pairs for strings.NewReplacer that take the master's credentials out of

@@ -10,6 +10,7 @@ import (
 	"os"
 	"os/exec"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -38,6 +39,9 @@ const (
 	// nothing but release the lock under our feet, and environments end up in logs.
 	nameEnv = "REDLOCK_NAME"
 
+	// fenceEnv tells the command its lease's fence.
+	fenceEnv = "REDLOCK_FENCE"
+
 	defaultRunTTL = 10 * time.Second
 	waitForever   = time.Duration(-1)
 
@@ -48,7 +52,12 @@ const (
 )
 
 const runDescription = `Takes the lock NAME, runs COMMAND while holding it, and releases it. The -- is required.
-Standard input, output and error are the command's. Its environment has REDLOCK_NAME.
+Standard input, output and error are the command's. Its environment has REDLOCK_NAME and
+REDLOCK_FENCE: a number, greater than that of every run of NAME before. A COMMAND that was
+stopped for longer than its lease cannot know, and may write late; a resource that has to be
+safe from that remembers the highest number it has seen, and refuses what comes with a lower
+one. All who take the lock NAME must use such numbers, and the clocks of clients and masters
+must agree within half a second.
 
 The lock's lease is renewed for as long as COMMAND runs. COMMAND does not outlive it: when
 it cannot be renewed, COMMAND gets SIGTERM a fifth of the TTL before the end of the lease
@@ -63,7 +72,8 @@ the background when it ends by itself is not waited for, and runs without the lo
 
 Exit status: that of COMMAND, 128+n if signal n ended it (or the wait); and of redlock:
      2  wrong usage
-    69  no quorum: too few masters answered to take the lock; COMMAND was not run
+    69  no quorum: too few masters answered, or may vote yet (see redlock doctor), to take
+        the lock; COMMAND was not run
     75  the lock is held by another; COMMAND was not run
    121  the lease was lost, or was about to be, and COMMAND was ended
    125  redlock failed otherwise
@@ -148,14 +158,8 @@ func runConfigOf(cmd *cli.Command, command []string) (runConfig, error) {
 		return cfg, usageErrorf("--wait is %v, want 0 or more", cfg.wait)
 	}
 	var err error
-	if cfg.masters, err = mastersOf(cmd); err != nil {
-		return cfg, err
-	}
-	if len(cfg.masters) == 0 {
-		return cfg, withHint(usageErrorf("run needs the masters: --masters or $%s", mastersEnv),
-			"redlock run --masters host1:6379,host2:6379,host3:6379 NAME -- COMMAND …")
-	}
-	return cfg, nil
+	cfg.masters, err = needMasters(cmd, " NAME -- COMMAND …")
+	return cfg, err
 }
 
 // runLocked runs the command under the lock. Its error says what redlock exits with.
@@ -176,7 +180,7 @@ func runLocked(ctx context.Context, cfg runConfig, errOut io.Writer) error {
 	}
 	client, err := redlock.Open(urls, &redlock.Options{
 		// The job's own end bounds how long the lock is held, and redlock dies with it.
-		LockOptions: redlock.LockOptions{TTL: cfg.ttl, MaxHold: -1},
+		LockOptions: redlock.LockOptions{TTL: cfg.ttl, MaxHold: -1, Fencing: true},
 		Logger:      log,
 		Trace:       &redlock.Trace{AttemptDone: wait.attemptDone},
 	})
@@ -184,6 +188,7 @@ func runLocked(ctx context.Context, cfg runConfig, errOut io.Writer) error {
 		return &usageError{cfg.redact(err)}
 	}
 	defer client.Close()
+	wait.masters = client.Masters
 	lock, err := client.NewLocker(cfg.name, nil)
 	if err != nil {
 		return &usageError{cfg.redact(err)}
@@ -196,9 +201,11 @@ func runLocked(ctx context.Context, cfg runConfig, errOut io.Writer) error {
 
 // hold runs cmd while lock, which is locked, lasts, and unlocks it.
 func (cfg runConfig) hold(cmd *exec.Cmd, lock *redlock.Locker, in *inbox, log *slog.Logger) error {
-	j := &job{name: cfg.name, lease: lock.Lease(), grace: cfg.ttl / graceFraction, inbox: in, log: log}
+	lease := lock.Lease()
+	cmd.Env = append(cmd.Env, fenceEnv+"="+strconv.FormatUint(lease.Fence(), 10))
+	j := &job{name: cfg.name, lease: lease, grace: cfg.ttl / graceFraction, inbox: in, log: log}
 	status, err := j.run(cmd)
-	lost := j.lease.Err() // before the unlock, which ends the lease
+	lost := lease.Err() // before the unlock, which ends the lease
 	unlockErr := lock.UnlockContext(context.Background())
 	if lost == nil && errors.Is(unlockErr, redlock.ErrLost) {
 		lost = unlockErr

@@ -38,6 +38,9 @@ func runChild(verb string, args []string) int {
 		fmt.Fprintln(os.Stderr, "under", os.Getenv(nameEnv))
 		io.Copy(os.Stdout, os.Stdin)
 		return 0
+	case "fence":
+		fmt.Println(os.Getenv(fenceEnv))
+		return 0
 	case "alone": // fails if another is in there; also fails if it cannot tell
 		f, err := os.OpenFile(args[0], os.O_CREATE|os.O_EXCL, 0o600)
 		if err != nil {
@@ -57,8 +60,30 @@ func runChild(verb string, args []string) int {
 	return 2
 }
 
-// embedMasters starts n masters and returns them and what --masters takes.
+// embedMasters starts n masters, adopted, and returns them and what --masters takes.
 func embedMasters(t *testing.T, n int) (servers []*miniredis.Miniredis, list string) {
+	t.Helper()
+	servers, list = freshMasters(t, n)
+	for _, m := range mustParse(t, list) {
+		if err := adopt(t.Context(), m); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return servers, list
+}
+
+// mustParse parses what --masters takes.
+func mustParse(t *testing.T, list string) []master {
+	t.Helper()
+	masters, err := parseMasters("--masters", list)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return masters
+}
+
+// freshMasters is embedMasters without the adopting.
+func freshMasters(t *testing.T, n int) (servers []*miniredis.Miniredis, list string) {
 	t.Helper()
 	var urls []string
 	for range n {
@@ -214,7 +239,7 @@ func TestRunSaysThatTheLockIsHeld(t *testing.T) {
 		s.Set("n", "another's")
 	}
 	startRun(t, masters, []string{"--wait", "0"}, "exit", "0").wantEnd(exitHeld, `redlock: error: "n" is held by another`)
-	startRun(t, masters, []string{"--wait", "100ms"}, "exit", "0").wantEnd(exitHeld, `redlock: error: "n" is held by another; waited 100ms for it`)
+	startRun(t, masters, []string{"--wait", "1s"}, "exit", "0").wantEnd(exitHeld, `redlock: error: "n" is held by another; waited 1s for it`)
 	for i, s := range servers {
 		if got, _ := s.Get("n"); got != "another's" {
 			t.Errorf("master %d has %q, want the other's token", i+1, got)
@@ -231,9 +256,23 @@ func TestRunSaysThatTheMastersAreDown(t *testing.T) {
 	for _, s := range servers[3:] {
 		s.Set("n", "another's") // two refusals of five are no held lock
 	}
-	for _, wait := range []string{"0", "300ms"} {
+	for _, wait := range []string{"0", "1s"} {
 		startRun(t, masters, []string{"--wait", wait}, "exit", "0").wantEnd(exitNoQuorum,
 			"redlock: error: no quorum of the masters", down, "redlock: hint: a majority")
+	}
+}
+
+func TestRunTellsItsCommandTheFence(t *testing.T) {
+	_, masters := embedMasters(t, 3)
+	last := uint64(0)
+	for range 3 {
+		r := startRun(t, masters, nil, "fence")
+		status, said := r.end()
+		fence, err := strconv.ParseUint(strings.TrimSpace(said), 10, 64)
+		if status != 0 || err != nil || fence <= last {
+			t.Errorf("exit status %d, $%s is %q, want a number above %d; standard error:\n%s", status, fenceEnv, said, last, r.said())
+		}
+		last = fence
 	}
 }
 

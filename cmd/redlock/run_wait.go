@@ -28,10 +28,11 @@ const noticeAfter = time.Second
 
 // A lockWait is the wait for the lock.
 type lockWait struct {
-	name  string
-	limit time.Duration // see runConfig
-	log   *slog.Logger
-	began time.Time
+	name    string
+	limit   time.Duration // see runConfig
+	log     *slog.Logger
+	began   time.Time
+	masters func() []redlock.MasterStatus // how they do; set before lock
 
 	mu   sync.Mutex // guards what follows
 	last error      // of the last attempt that came to a result; nil: there was none
@@ -96,8 +97,24 @@ func (w *lockWait) explain(ctx context.Context, err error) error {
 	if errors.Is(err, redlock.ErrHeld) {
 		return &statusError{exitHeld, fmt.Errorf("%q is held by another%s", w.name, waited)}
 	}
+	if inQuarantine(w.masters()) {
+		return &statusError{exitNoQuorum, withHint(
+			fmt.Errorf("no quorum of the masters: they are in quarantine, for they are new to redlock or may have forgotten locks%s: %w", waited, err),
+			"wait until then; or, only if nobody holds a lock on these masters: redlock doctor --adopt")}
+	}
 	return &statusError{exitNoQuorum, withHint(fmt.Errorf("no quorum of the masters: %w", err),
 		"a majority of the masters must answer")}
+}
+
+// inQuarantine reports whether too few masters may vote, and enough might but for quarantines.
+func inQuarantine(masters []redlock.MasterStatus) bool {
+	n := make(map[redlock.MasterState]int)
+	for _, m := range masters {
+		n[m.State]++
+	}
+	need, up, quarantined := len(masters)/2+1, n[redlock.MasterUp], n[redlock.MasterQuarantined]
+	// A round is decided before the last ones have connected, which may be in quarantine too.
+	return quarantined > 0 && up < need && up+quarantined+n[redlock.MasterConnecting] >= need
 }
 
 // attemptDone is the Trace's: it notes why an attempt failed, and logs the reason of a wait

@@ -232,7 +232,7 @@ func (m *Master) hello(ctx context.Context, conn redis.Conn) (p peer, err error)
 		info += section
 	}
 	p.run, p.legacy = infoField(info, "run_id"), isLegacy(info)
-	if err := judge(info); err != nil {
+	if err := Judge(info); err != nil {
 		return p, err
 	}
 	if m.last.broken {

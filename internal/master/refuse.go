@@ -17,11 +17,11 @@ func isRefusal(err error) bool {
 	return errors.As(err, &r)
 }
 
-// judge returns why a server must not vote, by its own INFO; nil if it may, or
+// Judge returns why a server must not vote, by its own INFO; nil if it may, or
 // if it does not tell. A replica may be behind its master, and lose what it was
 // told; a cluster moves keys, and forbids scripts what ours do; and a lock that
 // is evicted is a lock that two hold.
-func judge(info string) error {
+func Judge(info string) error {
 	if role := infoField(info, "role"); role != "" && role != "master" {
 		return &refusal{"it is a replica: a lock's masters must be independent of each other"}
 	}

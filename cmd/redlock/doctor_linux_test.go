@@ -1,0 +1,40 @@
+package main
+
+import (
+	"crypto/tls"
+	"encoding/pem"
+	"net/http/httptest"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"testing"
+
+	"github.com/alicebob/miniredis/v2"
+)
+
+func TestDoctorSpeaksTLS(t *testing.T) {
+	web := httptest.NewTLSServer(nil) // for its certificate, which is for loopback
+	web.Close()
+	s := miniredis.NewMiniRedis()
+	s.RequireAuth("s3kret")
+	if err := s.StartTLS(&tls.Config{Certificates: web.TLS.Certificates}); err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	masters := "rediss://:s3kret@" + s.Addr()
+	wantRow(t, doctor(t, exitNoQuorum, masters), s.Addr(), "no", "-", "not reachable: tls: failed to verify certificate")
+
+	roots := filepath.Join(t.TempDir(), "roots.pem")
+	text := pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: web.Certificate().Raw})
+	if err := os.WriteFile(roots, text, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	// In a process of its own: the system's roots are read once in each.
+	cmd := exec.Command(os.Args[0], "doctor", "--adopt")
+	cmd.Env = append(runEnv(masters), "SSL_CERT_FILE="+roots)
+	out, err := cmd.CombinedOutput()
+	if err != nil {
+		t.Errorf("%v", err)
+	}
+	wantRow(t, string(out), s.Addr(), "yes", "not told", "adopted 2")
+}
