@@ -4,6 +4,7 @@ import (
 	"log/slog"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/redlock-go/redlock"
@@ -65,5 +66,30 @@ func TestMastersThatAreAdoptedWhileALockWaitsVoteAtOnce(t *testing.T) {
 			t.Errorf("Lock took %v, want 3 s, until the masters were adopted, and a heartbeat", took)
 		}
 		l.Unlock()
+	})
+}
+
+func TestWhatWasAskedBeforeAQuarantineWasKnownIsNotSent(t *testing.T) {
+	bubble(t, 3, func(t *testing.T, ms *redlocktest.Masters) {
+		for i := range 3 {
+			ms.Master(i).Forget()
+			ms.Master(i).HangDials()
+		}
+		l := ms.Open(nil).Locker("a")
+		time.AfterFunc(100*time.Millisecond, func() {
+			for i := range 3 {
+				ms.Master(i).ResumeDials()
+			}
+		})
+		err := l.TryLockContext(t.Context())
+		if outcome(err) != "no quorum" || !strings.Contains(err.Error(), "in quarantine until") {
+			t.Errorf("TryLockContext = %v, want it to tell of the quarantine", err)
+		}
+		synctest.Wait()
+		for i := range 3 {
+			if n := ms.Master(i).Count("SET"); n != 0 {
+				t.Errorf("master %d was sent %d SETs of acquisitions that cannot count", i+1, n)
+			}
+		}
 	})
 }

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/redlock-go/redlock/internal/clock"
+	"github.com/redlock-go/redlock/internal/incarnation"
 )
 
 // Options are a Client's settings. Nil or zero means defaults. They are
@@ -249,10 +250,6 @@ func (o *Options) drift(ttl time.Duration) time.Duration {
 	return time.Duration(float64(ttl)*o.DriftFactor) + driftFloor
 }
 
-// quarantineMargin is what a quarantine lasts beyond MaxTTL: for rounds that were
-// under way, and for clocks.
-const quarantineMargin = 2 * time.Second
-
 // quarantine returns for how long a master's memory must have been known before
 // its votes count: when every lease has ended that it may have forgotten. It is 0
 // if the guard is off.
@@ -260,7 +257,7 @@ func (o *Options) quarantine() time.Duration {
 	if o.DisableRestartGuard {
 		return 0
 	}
-	return o.MaxTTL + quarantineMargin
+	return o.MaxTTL + incarnation.Margin
 }
 
 // key returns the Redis key of a lock, or an error if it cannot have one.

@@ -32,7 +32,7 @@ type target struct {
 func parseTarget(raw string) (target, error) {
 	if !strings.Contains(raw, "://") {
 		host, port, err := net.SplitHostPort(raw)
-		if err != nil || host == "" || port == "" || strings.Contains(raw, "@") {
+		if err != nil || host == "" || port == "" || strings.ContainsAny(raw, "@/") {
 			return target{}, errors.New("neither a URL nor host:port")
 		}
 		return target{network: "tcp", address: raw}, nil

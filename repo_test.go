@@ -53,7 +53,7 @@ func TestArrowsGoDownOnly(t *testing.T) {
 	const redigo = "github.com/gomodule/redigo/redis"
 	const backoff = "github.com/cenkalti/backoff/v4"
 	may := map[string][]string{
-		".":                    {"internal/gate", "internal/quorum", "internal/master", "internal/clock", "internal/renew", redigo},
+		".":                    {"internal/gate", "internal/quorum", "internal/master", "internal/clock", "internal/renew", "internal/incarnation", redigo},
 		"internal/gate":        {},
 		"internal/clock":       {},
 		"internal/renew":       {"internal/clock"},

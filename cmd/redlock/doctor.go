@@ -37,9 +37,6 @@ const (
 
 	// defaultMaxTTL is that of redlock.Options.
 	defaultMaxTTL = 10 * time.Second
-
-	// quarantineMargin is what a quarantine lasts beyond MaxTTL: see redlock.Options.MaxTTL.
-	quarantineMargin = 2 * time.Second
 )
 
 // doctorCommand returns `redlock doctor`.
@@ -154,7 +151,7 @@ func examine(ctx context.Context, m master) finding {
 		return finding{name: m.name, unheard: unheard(m, infoErr)}
 	}
 	// A server that forbids INFO alone can still vote, and tells no role.
-	f := finding{name: m.name, role: roleOf(info), run: infoField(info, "run_id"), refusal: redismaster.Judge(info)}
+	f := finding{name: m.name, role: roleOf(info), run: redismaster.InfoField(info, "run_id"), refusal: redismaster.Judge(info)}
 	if f.refusal != nil {
 		return f
 	}
@@ -242,22 +239,12 @@ func plain(m master, err error) error {
 
 // roleOf returns a server's role by its INFO, in redlock's words, or "".
 func roleOf(info string) string {
-	role := infoField(info, "role")
+	role := redismaster.InfoField(info, "role")
 	switch {
-	case infoField(info, "cluster_enabled") == "1":
+	case redismaster.InfoField(info, "cluster_enabled") == "1":
 		return "cluster"
 	case role == "slave":
 		return "replica"
 	}
 	return role
-}
-
-// infoField returns a field of INFO's reply, or "".
-func infoField(info, field string) string {
-	for line := range strings.Lines(info) {
-		if value, ok := strings.CutPrefix(line, field+":"); ok {
-			return strings.TrimSpace(value)
-		}
-	}
-	return ""
 }

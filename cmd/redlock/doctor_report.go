@@ -96,7 +96,7 @@ type diagnosis struct {
 func diagnose(findings []finding, maxTTL time.Duration) diagnosis {
 	d := diagnosis{
 		masters: len(findings), need: len(findings)/2 + 1,
-		maxTTL: maxTTL, quarantine: maxTTL + quarantineMargin,
+		maxTTL: maxTTL, quarantine: maxTTL + incarnation.Margin,
 	}
 	var waits []time.Duration
 	for _, f := range findings {

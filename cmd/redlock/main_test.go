@@ -56,6 +56,7 @@ func TestExitStatusAndFirstLine(t *testing.T) {
 		{"run with a bad TTL", []string{"run", "--ttl", "0", "n", "--", "true"}, exitUsage, "", "redlock: error: --ttl is 0s, want"},
 		{"run with too short a TTL", []string{"run", "--masters", "h:1", "--ttl", "20ms", "n", "--", "echo"}, exitUsage, "", "redlock: error: LockOptions.TTL"},
 		{"run with a bad wait", []string{"run", "--wait", "-1s", "n", "--", "true"}, exitUsage, "", "redlock: error: --wait is -1s, want"},
+		{"run with a bad longest TTL", []string{"run", "--max-ttl", "5s", "n", "--", "true"}, exitUsage, "", "redlock: error: --max-ttl is 5s, want no less than --ttl, 10s"},
 		{"run with a reserved name", []string{"run", "--masters", "h:1", "redlock:n", "--", "echo"}, exitUsage, "", "redlock: error: the key"},
 		{"run with bad masters", []string{"run", "--masters", "redis://:s3kret@h:1,nix", "n", "--", "true"}, exitUsage, "", "redlock: error: master 2 of 2 in --masters is neither"},
 		{"run of what is not there", []string{"run", "--masters", "h:1", "n", "--", "/nix/nix"}, exitNotFound, "", "redlock: error: "},

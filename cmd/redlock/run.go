@@ -85,6 +85,7 @@ type runConfig struct {
 	masters []master
 	name    string
 	ttl     time.Duration
+	maxTTL  time.Duration // 0: the library's default
 	wait    time.Duration // 0: one try; waitForever
 	command []string
 }
@@ -100,6 +101,8 @@ func runCommand(command []string) *cli.Command {
 			mastersFlag(),
 			&cli.DurationFlag{Name: "ttl", Value: defaultRunTTL,
 				Usage: "the lease's `DURATION`: after a crash the lock is free again when it has passed"},
+			&cli.DurationFlag{Name: "max-ttl", DefaultText: "10s or --ttl, the larger",
+				Usage: "the longest --ttl, a `DURATION`, that anybody uses who locks on these masters: masters that restart do not vote for so long"},
 			&cli.DurationFlag{Name: "wait", Value: waitForever, DefaultText: "for ever",
 				Usage: "wait for the lock for this `DURATION`; 0: try once"},
 		},
@@ -140,7 +143,7 @@ func missingDashes(err error) error {
 
 // runConfigOf reads the call. Its errors do not repeat arguments: see noArguments.
 func runConfigOf(cmd *cli.Command, command []string) (runConfig, error) {
-	cfg := runConfig{name: cmd.Args().First(), ttl: cmd.Duration("ttl"), wait: cmd.Duration("wait"), command: command}
+	cfg := runConfig{name: cmd.Args().First(), ttl: cmd.Duration("ttl"), maxTTL: cmd.Duration("max-ttl"), wait: cmd.Duration("wait"), command: command}
 	switch {
 	case command == nil:
 		return cfg, missingDashes(errors.New("run needs a -- before the command"))
@@ -154,6 +157,8 @@ func runConfigOf(cmd *cli.Command, command []string) (runConfig, error) {
 		return cfg, usageErrorf("run needs a COMMAND after the --")
 	case cfg.ttl <= 0:
 		return cfg, usageErrorf("--ttl is %v, want more than 0", cfg.ttl)
+	case cmd.IsSet("max-ttl") && cfg.maxTTL < cfg.ttl:
+		return cfg, usageErrorf("--max-ttl is %v, want no less than --ttl, %v", cfg.maxTTL, cfg.ttl)
 	case cmd.IsSet("wait") && cfg.wait < 0:
 		return cfg, usageErrorf("--wait is %v, want 0 or more", cfg.wait)
 	}
@@ -181,6 +186,7 @@ func runLocked(ctx context.Context, cfg runConfig, errOut io.Writer) error {
 	client, err := redlock.Open(urls, &redlock.Options{
 		// The job's own end bounds how long the lock is held, and redlock dies with it.
 		LockOptions: redlock.LockOptions{TTL: cfg.ttl, MaxHold: -1, Fencing: true},
+		MaxTTL:      cfg.maxTTL,
 		Logger:      log,
 		Trace:       &redlock.Trace{AttemptDone: wait.attemptDone},
 	})

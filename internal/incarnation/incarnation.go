@@ -29,6 +29,10 @@ import (
 	"github.com/gomodule/redigo/redis"
 )
 
+// Margin is what a quarantine lasts beyond the longest TTL: for rounds that were
+// under way, and for clocks.
+const Margin = 2 * time.Second
+
 // Key is where a master keeps its record.
 const Key = "redlock:incarnation"
 
@@ -248,7 +252,10 @@ func do(conn redis.Conn, what string) (Look, error) {
 	if err != nil && conn.Err() != nil {
 		return Look{}, err
 	}
-	reply, err := conn.Do("EVAL", script, 1, Key, DatabaseOf(info), what, "")
+	if _, err := conn.Do("SCRIPT", "LOAD", script); err != nil {
+		return Look{}, err
+	}
+	reply, err := conn.Do("EVALSHA", scriptSHA, 1, Key, DatabaseOf(info), what, "")
 	if err != nil {
 		return Look{}, err
 	}

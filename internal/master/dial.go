@@ -106,11 +106,34 @@ func (m *Master) up(p peer) {
 		jump = m.knowLocked(p.seen, before == nil || before.Record.Text != p.seen.known.Record.Text)
 	}
 	m.ripenLocked(time.Now())
+	vain, err := m.keepOutLocked(), m.status.Err
 	m.mu.Unlock()
 	m.tell()
+	for _, asker := range vain {
+		asker.Answered(m.cfg.Index, Answer{Err: err})
+	}
 	if jump != 0 {
 		m.cfg.Servers.weigh(m, jump)
 	}
+}
+
+// keepOutLocked takes acquisitions out of the queue that came while the connection
+// was made, if it leads to a server in quarantine, and returns their askers.
+func (m *Master) keepOutLocked() (askers []Asker) {
+	if m.status.State != Quarantined {
+		return nil
+	}
+	kept := m.queue[:0]
+	for _, it := range m.queue {
+		if !it.kind.acquires() && it.kind != Ping {
+			kept = append(kept, it)
+		} else if it.asker != nil {
+			askers = append(askers, it.asker)
+		}
+	}
+	clear(m.queue[len(kept):])
+	m.queue = kept
+	return askers
 }
 
 // A dialled is what came of dialling.
@@ -231,7 +254,7 @@ func (m *Master) hello(ctx context.Context, conn redis.Conn) (p peer, err error)
 		}
 		info += section
 	}
-	p.run, p.legacy = infoField(info, "run_id"), isLegacy(info)
+	p.run, p.legacy = InfoField(info, "run_id"), isLegacy(info)
 	if err := Judge(info); err != nil {
 		return p, err
 	}
@@ -321,8 +344,8 @@ func receiveWithin(conn redis.Conn, timeout time.Duration) (reply any, err error
 	return redis.ReceiveWithTimeout(conn, timeout)
 }
 
-// infoField returns a field of INFO's reply.
-func infoField(info, field string) string {
+// InfoField returns a field of INFO's reply, or "".
+func InfoField(info, field string) string {
 	for line := range strings.Lines(info) {
 		if name, value, ok := strings.Cut(line, ":"); ok && name == field {
 			return strings.TrimSpace(value)

@@ -238,7 +238,7 @@ func (l *link) receiveProbe(it item) bool {
 	now, there := s.known.Probed(replies[0], replies[1])
 	if l.legacy {
 		info, _ := redis.String(replies[2], nil)
-		there = there && infoField(info, "run_id") == s.known.Record.Run
+		there = there && InfoField(info, "run_id") == s.known.Record.Run
 	}
 	after := m.cfg.Clock()
 	m.mu.Lock()
@@ -350,7 +350,7 @@ func (m *Master) deliver(held []verdict, err error) {
 
 // isLegacy reports whether a server keeps scripts over restarts: Redis before 7.
 func isLegacy(info string) bool {
-	major, _, _ := strings.Cut(infoField(info, "redis_version"), ".")
+	major, _, _ := strings.Cut(InfoField(info, "redis_version"), ".")
 	n, err := strconv.Atoi(major)
 	return err == nil && n < 7
 }

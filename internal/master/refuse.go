@@ -22,14 +22,14 @@ func isRefusal(err error) bool {
 // told; a cluster moves keys, and forbids scripts what ours do; and a lock that
 // is evicted is a lock that two hold.
 func Judge(info string) error {
-	if role := infoField(info, "role"); role != "" && role != "master" {
+	if role := InfoField(info, "role"); role != "" && role != "master" {
 		return &refusal{"it is a replica: a lock's masters must be independent of each other"}
 	}
-	if infoField(info, "cluster_enabled") == "1" {
+	if InfoField(info, "cluster_enabled") == "1" {
 		return &refusal{"it is part of a cluster: a lock's masters must be independent of each other"}
 	}
-	policy := infoField(info, "maxmemory_policy")
-	if limit := infoField(info, "maxmemory"); policy != "" && policy != "noeviction" && limit != "" && limit != "0" {
+	policy := InfoField(info, "maxmemory_policy")
+	if limit := InfoField(info, "maxmemory"); policy != "" && policy != "noeviction" && limit != "" && limit != "0" {
 		return &refusal{fmt.Sprintf("its maxmemory-policy, %s, may evict locks: it must be noeviction", policy)}
 	}
 	return nil
