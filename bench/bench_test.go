@@ -45,6 +45,26 @@ func TestDriveAbandonsWhoIsStuck(t *testing.T) {
 	}
 }
 
+func TestEverybodyFollowsEverybodyAsOften(t *testing.T) {
+	for _, players := range []int{2, 3} {
+		follows := make(map[[2]int]int)
+		for n := range 12 {
+			order := lineup(players, n)
+			for i := 1; i < players; i++ {
+				follows[[2]int{order[i-1], order[i]}]++
+			}
+		}
+		for pair, times := range follows {
+			if want := 12 / players; times != want {
+				t.Errorf("of %d, %d follows %d %d times in 12 turns, want %d", players, pair[1], pair[0], times, want)
+			}
+		}
+		if want := players * (players - 1); len(follows) != want {
+			t.Errorf("of %d, %d pairs follow each other, want %d", players, len(follows), want)
+		}
+	}
+}
+
 func TestSubjectsHaveNamesOfTheirOwn(t *testing.T) {
 	seen := make(map[string]bool)
 	for _, s := range subjects() {
@@ -92,11 +112,16 @@ func TestEveryWorkloadRuns(t *testing.T) {
 	b := &bench{log: io.Discard, subjects: subjects(), workloads: workloads(), plan: plan{
 		reps: 1, faultReps: 1, leaseReps: 1, warmUp: 10 * time.Millisecond, lasting: 20 * time.Millisecond,
 		bound: 500 * time.Millisecond, contending: 100 * time.Millisecond, holding: 100 * time.Millisecond,
-		leases: 200, handovers: 2, kills: 1,
+		leases: 200, handovers: 2, kills: 1, turns: 4, turn: 5 * time.Millisecond,
 	}}
 	res, err := b.run()
 	if err != nil {
 		t.Fatal(err)
+	}
+	for _, id := range []string{idFenced1, idFenced4} {
+		if _, ok := res.value(id, fencedID, oneRound); !ok {
+			t.Errorf("%s: rounds were not counted", id)
+		}
 	}
 	for _, w := range b.workloads {
 		for _, s := range b.subjects {
@@ -104,8 +129,10 @@ func TestEveryWorkloadRuns(t *testing.T) {
 				t.Errorf("%s: %s: no figures", w.id, s.id)
 			}
 		}
-		if n, _ := res.value(w.id, oursID, broken); n != 0 {
-			t.Errorf("%s: %v violations of mutual exclusion by our library", w.id, n)
+		for _, id := range []string{oursID, unguardedID, fencedID} {
+			if n, _ := res.value(w.id, id, broken); n != 0 {
+				t.Errorf("%s: %v violations of mutual exclusion by %s", w.id, n, id)
+			}
 		}
 	}
 }

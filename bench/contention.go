@@ -45,8 +45,10 @@ func (b *bench) judge(all []report, o order, m *meter) (figures, error) {
 	var stays []interval
 	var shares, processShares []float64
 	var longest, cpu time.Duration
+	var counted rounds
 	for _, r := range all {
 		cpu += r.CPU
+		counted = counted.plus(r.Rounds)
 		inProcess := 0
 		for _, turns := range r.Turns {
 			entered := 0
@@ -71,9 +73,12 @@ func (b *bench) judge(all []report, o order, m *meter) (figures, error) {
 		longestWait: millis(longest),
 		broken:      float64(violations(stays)),
 	}
-	if err := m.read(len(stays), out); err != nil {
+	spent, err := m.read()
+	if err != nil {
 		return nil, err
 	}
+	spent.each(len(stays), out)
+	counted.into(out)
 	out[clientCPU] = 0 // ours is the master's, which slept
 	if len(stays) > 0 {
 		out[clientCPU] = micros(cpu) / float64(len(stays))

@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"fmt"
 	"runtime"
 	"slices"
 	"sync"
@@ -102,12 +103,52 @@ func collect(recorders []*recorder) driven {
 	return d
 }
 
+// report logs what a drive should not have met.
+func (b *bench) report(d driven) {
+	if d.first != nil {
+		fmt.Fprintf(b.log, "%d unlocks failed, the first one: %v\n", d.failed, d.first)
+	}
+}
+
+// figures returns what so long a drive tells by itself.
+func (d driven) figures(lasting time.Duration) figures {
+	out := figures{failures: float64(d.failed)}
+	if d.stuck > 0 {
+		out[hung] = 1
+		return out
+	}
+	out[perSecond] = float64(d.inTime) / lasting.Seconds()
+	out[middle] = micros(quantile(d.times, 0.5))
+	out[tail] = micros(quantile(d.times, 0.99))
+	return out
+}
+
 // A meter measures what is spent between two moments.
 type meter struct {
-	fleet  *fleet
+	fleet *fleet
+	start spent
+}
+
+// spent is what has been spent, by this process and its masters.
+type spent struct {
 	load   load
 	cpu    time.Duration
 	allocs uint64
+}
+
+func (s spent) plus(t spent) spent {
+	return spent{s.load.plus(t.load), s.cpu + t.cpu, s.allocs + t.allocs}
+}
+
+// each adds to the figures what was spent for each of n locks.
+func (s spent) each(n int, into figures) {
+	if n == 0 {
+		return
+	}
+	into[commands] = float64(s.load.commands) / float64(n)
+	into[serverCPU] = micros(s.load.cpu) / float64(n)
+	into[clientCPU] = micros(s.cpu) / float64(n)
+	into[allocations] = float64(s.allocs) / float64(n)
 }
 
 func startMeter(f *fleet) (*meter, error) {
@@ -115,23 +156,18 @@ func startMeter(f *fleet) (*meter, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &meter{fleet: f, load: l, cpu: processCPU(), allocs: mallocs()}, nil
+	return &meter{fleet: f, start: spent{load: l, cpu: processCPU(), allocs: mallocs()}}, nil
 }
 
-// read adds to the figures what was spent for each of n locks. The masters that
-// are sick now must be those that were at the start.
-func (m *meter) read(n int, into figures) error {
-	cpu, allocs := processCPU()-m.cpu, mallocs()-m.allocs
+// read returns what was spent since the start. The masters that are sick now must
+// be those that were then.
+func (m *meter) read() (spent, error) {
+	cpu, allocs := processCPU(), mallocs()
 	l, err := m.fleet.load()
-	if err != nil || n == 0 {
-		return err
+	if err != nil {
+		return spent{}, err
 	}
-	l = l.minus(m.load)
-	into[commands] = float64(l.commands) / float64(n)
-	into[serverCPU] = micros(l.cpu) / float64(n)
-	into[clientCPU] = micros(cpu) / float64(n)
-	into[allocations] = float64(allocs) / float64(n)
-	return nil
+	return spent{l.minus(m.start.load), cpu - m.start.cpu, allocs - m.start.allocs}, nil
 }
 
 func mallocs() uint64 {

@@ -17,12 +17,12 @@ const masters = 5
 type fleet struct {
 	servers []*redisserver.Server
 	sick    map[int]bool // frozen or killed: they cannot be asked
-	ready   chan error   // told once, when all may vote
 }
 
-// startFleet starts the servers; await tells when they can be measured.
+// startFleet starts the servers and adopts them, since nobody can hold a lock
+// there: all may vote at once.
 func startFleet() (*fleet, error) {
-	f := &fleet{sick: make(map[int]bool), ready: make(chan error, 1)}
+	f := &fleet{sick: make(map[int]bool)}
 	for range masters {
 		// The limit of clients is what 512 callers of any pool may need.
 		s, err := redisserver.Start("--maxclients", "8000", "--tcp-backlog", "511")
@@ -31,16 +31,16 @@ func startFleet() (*fleet, error) {
 			return nil, err
 		}
 		f.servers = append(f.servers, s)
+		if err := s.Adopt(); err != nil {
+			f.stop()
+			return nil, err
+		}
 	}
-	go func() { f.ready <- awaitVoters(f.addrs(), 30*time.Second) }()
+	if err := awaitVoters(f.addrs(), 5*time.Second); err != nil {
+		f.stop()
+		return nil, err
+	}
 	return f, nil
-}
-
-// await returns when all masters may vote.
-func (f *fleet) await() error {
-	err := <-f.ready
-	f.ready <- err
-	return err
 }
 
 func (f *fleet) stop() {
@@ -112,12 +112,6 @@ func (f *fleet) load() (load, error) {
 		sum = sum.plus(l)
 	}
 	return sum, nil
-}
-
-// guarded reports whether our library keeps its record of restarts there.
-func (f *fleet) guarded() bool {
-	n, err := redis.Int(f.servers[0].Do("EXISTS", "redlock:incarnation"))
-	return err == nil && n == 1
 }
 
 // remaining returns in how long a quorum of masters will have forgotten a lock,

@@ -44,7 +44,7 @@ func run() error {
 	short := flag.Bool("short", false, "a quick pass of about a minute, for seeing that all works; its figures mean little")
 	only := flag.String("only", "", "a regexp: run only the workloads whose names match")
 	peers := flag.String("peers", "", "a regexp: run only the peers whose names match, beside ours")
-	reps := flag.Int("reps", 0, "how often each workload is repeated (default 5 or 3, 1 with -short)")
+	reps := flag.Int("reps", 0, "how often each workload is repeated (default 3 to 15, 1 with -short)")
 	out := flag.String("out", "", `a directory for RESULTS.md and results.svg (default "." for a full run, none for a partial one)`)
 	flag.Parse()
 	onlyRE, err := regexp.Compile(*only)
@@ -67,7 +67,7 @@ func run() error {
 		b.plan.reps, b.plan.faultReps, b.plan.leaseReps = *reps, *reps, *reps
 	}
 	for _, s := range subjects() {
-		if s.id == oursID || peersRE.MatchString(s.id) {
+		if s.id == oursID || s.ownCost || peersRE.MatchString(s.id) {
 			b.subjects = append(b.subjects, s)
 		}
 	}
@@ -102,8 +102,7 @@ type bench struct {
 	workloads []*workload
 	log       io.Writer
 	fleet     *fleet
-	doomed    *fleet // of which some are killed; nil unless there is such a workload
-	opened    int    // how many runs have had names of their own
+	opened    int // how many runs have had names of their own
 }
 
 // run runs all workloads and returns what they found.
@@ -115,22 +114,10 @@ func (b *bench) run() (*results, error) {
 	}
 	defer b.fleet.stop()
 	for _, w := range b.workloads {
-		if w.id == idKilled2 {
-			if b.doomed, err = startFleet(); err != nil { // now, so that its masters may vote in time
-				return nil, err
-			}
-			defer b.doomed.stop()
-		}
-	}
-	if err := b.fleet.await(); err != nil {
-		return nil, err
-	}
-	for _, w := range b.workloads {
 		if err := b.runWorkload(w, res); err != nil {
 			return nil, fmt.Errorf("%s: %w", w.id, err)
 		}
 	}
-	res.guarded = b.fleet.guarded()
 	res.machine = describe(b.fleet)
 	res.took = time.Since(res.at)
 	return res, nil
@@ -152,6 +139,12 @@ func (b *bench) runWorkload(w *workload, res *results) error {
 		}
 	}
 	for rep := range w.reps(b.plan) {
+		if w.beside != nil {
+			if err := b.runBeside(w, taking, rep, res); err != nil {
+				return err
+			}
+			continue
+		}
 		for i := range taking {
 			s := taking[(i+rep)%len(taking)]
 			if hangs, _ := res.hangs(w.id, s.id); hangs == enoughHangs {
@@ -162,12 +155,27 @@ func (b *bench) runWorkload(w *workload, res *results) error {
 			if err != nil {
 				return fmt.Errorf("%s: %w", s.id, err)
 			}
-			res.add(w.id, s.id, f)
-			fmt.Fprintf(b.log, "%-13s %d  %-32s %5.1fs  %s\n", w.id, rep+1, s.id, time.Since(began).Seconds(), brief(w, f))
+			b.note(w, s, rep, f, began, res)
 		}
 	}
 	return nil
 }
 
-// doomedFleet returns the masters of which some are to die.
-func (b *bench) doomedFleet() (*fleet, error) { return b.doomed, b.doomed.await() }
+// runBeside makes one repetition of a workload in which all subjects take turns.
+func (b *bench) runBeside(w *workload, taking []*subject, rep int, res *results) error {
+	began := time.Now()
+	all, err := w.beside(b, taking)
+	if err != nil {
+		return err
+	}
+	for i, f := range all {
+		b.note(w, taking[i], rep, f, began, res)
+	}
+	return nil
+}
+
+// note keeps the figures of a repetition, and shows them.
+func (b *bench) note(w *workload, s *subject, rep int, f figures, began time.Time, res *results) {
+	res.add(w.id, s.id, f)
+	fmt.Fprintf(b.log, "%-13s %d  %-32s %5.1fs  %s\n", w.id, rep+1, s.id, time.Since(began).Seconds(), brief(w, f))
+}

@@ -46,7 +46,7 @@ func (r *results) table(w *workload) table {
 	for _, m := range w.columns {
 		t.head = append(t.head, string(m))
 	}
-	t.head = append(t.head, "× "+reference)
+	t.head = append(t.head, "× "+w.reference())
 	for _, s := range r.subjects {
 		if len(r.found[key{w.id, s.id}]) == 0 {
 			continue
@@ -65,7 +65,7 @@ func (r *results) table(w *workload) table {
 			}
 		}
 		last := "–"
-		if x, ok := r.ratio(w.id, s.id, reference, w.columns[0]); ok && hangs == 0 {
+		if x, ok := r.ratio(w.id, s.id, w.reference(), w.columns[0]); ok && hangs == 0 {
 			last = number(x)
 		}
 		t.rows = append(t.rows, append(row, last))

@@ -22,7 +22,6 @@ type results struct {
 	workloads []*workload
 	subjects  []*subject
 	found     map[key][]figures // one for each repetition
-	guarded   bool              // our library kept watch on restarts
 	machine   machine
 }
 
@@ -55,14 +54,41 @@ func (r *results) hangs(workload, subject string) (n, of int) {
 	return int(x), len(r.found[key{workload, subject}])
 }
 
-// ratio returns a's figure as a multiple of b's.
+// ratio returns a's figure as a multiple of b's. Where they took turns within each
+// repetition it is the median of the repetitions' ratios: what slowed the machine
+// down slowed both.
 func (r *results) ratio(workload, a, b string, m metric) (float64, bool) {
+	if r.isBeside(workload) {
+		return r.pairedRatio(workload, a, b, m)
+	}
 	x, okX := r.value(workload, a, m)
 	y, okY := r.value(workload, b, m)
 	if !okX || !okY || y == 0 {
 		return 0, false
 	}
 	return x / y, true
+}
+
+func (r *results) pairedRatio(workload, a, b string, m metric) (float64, bool) {
+	all, others := r.found[key{workload, a}], r.found[key{workload, b}]
+	var ratios []float64
+	for i := range min(len(all), len(others)) {
+		x, okX := all[i][m]
+		y, okY := others[i][m]
+		if okX && okY && y != 0 {
+			ratios = append(ratios, x/y)
+		}
+	}
+	return median(ratios), len(ratios) > 0
+}
+
+func (r *results) isBeside(id string) bool {
+	for _, w := range r.workloads {
+		if w.id == id {
+			return w.beside != nil
+		}
+	}
+	return false
 }
 
 // machine is where it was run, and with what.

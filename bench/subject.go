@@ -16,6 +16,7 @@ type subject struct {
 	renews    bool // keeps what it holds, so that holding is a workload
 	onlyFault bool // shown only where masters fail
 	single    bool // knows one master, so that its failure is no minority's
+	ownCost   bool // ours with other settings: beside ours alone, where what they cost is asked
 }
 
 // setup is what a subject is opened with: the same for all.
@@ -42,12 +43,43 @@ type mutex interface {
 	unlock() error
 }
 
+// A rounder is locks that may count the rounds of their acquisitions.
+type rounder interface{ rounds() rounds }
+
+// rounds says how many of all acquisitions took one round; none are counted if All
+// is 0.
+type rounds struct{ One, All int64 }
+
+// roundsOf returns what l has counted so far.
+func roundsOf(l locks) rounds {
+	if r, ok := l.(rounder); ok {
+		return r.rounds()
+	}
+	return rounds{}
+}
+
+func (r rounds) plus(s rounds) rounds  { return rounds{r.One + s.One, r.All + s.All} }
+func (r rounds) minus(s rounds) rounds { return rounds{r.One - s.One, r.All - s.All} }
+
+// into adds to the figures, if rounds were counted.
+func (r rounds) into(f figures) {
+	if r.All > 0 {
+		f[oneRound] = 100 * float64(r.One) / float64(r.All)
+	}
+}
+
 // A holder is a mutex that can tell whether it is still held.
 type holder interface{ held() bool }
 
 const oursID = "redlock (ours)"
 
-// reference is the subject that ratios refer to.
+// Ours with other settings.
+const (
+	unguardedID = "redlock, guard disabled"
+	fencedID    = "redlock, fenced"
+)
+
+// reference is the subject that ratios refer to, unless the workload has another.
 const reference = "redsync on redigo"
 
 // subjects returns all, ours first.
@@ -55,7 +87,13 @@ func subjects() []*subject {
 	return []*subject{
 		{
 			id: oursID, short: "redlock (ours)", open: openOurs, contends: true, renews: true,
-			settings: "defaults (NodeTimeout 50 ms); only the Logger is silenced",
+			settings: "defaults (NodeTimeout 50 ms, the restart guard on, no fencing); only the Logger is silenced",
+		}, {
+			id: unguardedID, short: "redlock, no guard", open: openUnguarded, ownCost: true,
+			settings: "the same with Options.DisableRestartGuard",
+		}, {
+			id: fencedID, short: "redlock, fenced", open: openFenced, ownCost: true,
+			settings: "ours with LockOptions.Fencing, and the guard",
 		}, {
 			id: reference, short: "redsync · redigo", open: openRedsyncRedigo, contends: true,
 			settings: "redsync's defaults but for TTL and unlimited tries; a pool of ten connections a core for each master, go-redis' default, which serves hundreds of callers better than a connection for each and better than its example's MaxIdle 3; Wait, IdleTimeout 240 s, connect time-out 1 s, read and write time-outs as below",

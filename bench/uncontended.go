@@ -31,6 +31,8 @@ func (b *bench) open(s *subject, f *fleet, callers int, timeout time.Duration) (
 	return o, nil
 }
 
+func (o *session) rounds() rounds { return roundsOf(o.locks) }
+
 // close closes the client, which hangs in some where a master is frozen.
 func (o *session) close() {
 	done := make(chan struct{})
@@ -56,18 +58,16 @@ func (b *bench) measure(o *session, f *fleet) (figures, error) {
 		return nil, err
 	}
 	d := drive(o.mutexes, lasting, b.plan.bound)
-	if d.first != nil {
-		fmt.Fprintf(b.log, "%d unlocks failed, the first one: %v\n", d.failed, d.first)
+	b.report(d)
+	spent, err := m.read()
+	if err != nil {
+		return nil, err
 	}
-	out := figures{failures: float64(d.failed)}
-	if d.stuck > 0 {
-		out[hung] = 1
-		return out, nil
+	out := d.figures(lasting)
+	if d.stuck == 0 {
+		spent.each(len(d.times), out)
 	}
-	out[perSecond] = float64(d.inTime) / lasting.Seconds()
-	out[middle] = micros(quantile(d.times, 0.5))
-	out[tail] = micros(quantile(d.times, 0.99))
-	return out, m.read(len(d.times), out)
+	return out, nil
 }
 
 // callers is a workload of that many callers on as many names, all healthy.
@@ -112,39 +112,43 @@ func frozen(n int) func(*bench, *subject, int) (figures, error) {
 // killed once, for all: a master that has just been restarted has forgotten its
 // locks, and should not count at once. So all subjects connect before.
 type killed struct {
+	fleet    *fleet // of its own
 	sessions map[*subject]*session
 }
 
 func (k *killed) trial(b *bench, s *subject, rep int) (figures, error) {
-	f, err := b.doomedFleet()
-	if err != nil {
-		return nil, err
-	}
 	if k.sessions == nil {
-		if err := k.prepare(b, f); err != nil {
+		if err := k.prepare(b); err != nil {
 			return nil, err
 		}
 	}
-	return b.measure(k.sessions[s], f)
+	return b.measure(k.sessions[s], k.fleet)
 }
 
-func (k *killed) prepare(b *bench, f *fleet) error {
+func (k *killed) prepare(b *bench) error {
+	var err error
+	if k.fleet, err = startFleet(); err != nil {
+		return err
+	}
 	k.sessions = make(map[*subject]*session)
 	for _, s := range b.subjects {
 		if !faulty(s) {
 			continue
 		}
-		o, err := b.open(s, f, 1, brisk)
+		o, err := b.open(s, k.fleet, 1, brisk)
 		if err != nil {
 			return fmt.Errorf("%s: %w", s.id, err)
 		}
 		k.sessions[s] = o
 	}
-	return f.kill([]int{1, 3})
+	return k.fleet.kill([]int{1, 3})
 }
 
 func (k *killed) finish() {
 	for _, o := range k.sessions {
 		o.close()
+	}
+	if k.fleet != nil {
+		k.fleet.stop()
 	}
 }

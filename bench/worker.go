@@ -37,10 +37,11 @@ const (
 
 // report is a worker's answer to each order.
 type report struct {
-	Err   string
-	At    int64         // opLock: when it was entered; opUnlock: when it was left
-	Turns [][]turn      // opContend: of each goroutine
-	CPU   time.Duration // opContend: what was used from Start to Stop
+	Err    string
+	At     int64         // opLock: when it was entered; opUnlock: when it was left
+	Turns  [][]turn      // opContend: of each goroutine
+	CPU    time.Duration // opContend: what was used from Start to Stop
+	Rounds rounds        // opContend: of the acquisitions meanwhile
 }
 
 // turn is one wait of a goroutine and the stay that followed it. A wait that
@@ -76,7 +77,7 @@ func work(id string) error {
 	if err != nil {
 		return err
 	}
-	w := &worker{}
+	w := &worker{locks: l}
 	for i := range first.Setup.Callers {
 		// Once alone, so that connections and scripts are there.
 		warm := l.mutex(fmt.Sprintf("%s:warm:%d:%d", first.Name, os.Getpid(), i))
@@ -113,7 +114,10 @@ func listen(in io.Reader) <-chan order {
 	return orders
 }
 
-type worker struct{ mutexes []mutex }
+type worker struct {
+	locks   locks
+	mutexes []mutex
+}
 
 func (w *worker) obey(o order) report {
 	var r report
@@ -139,7 +143,7 @@ func (w *worker) obey(o order) report {
 // contend has all goroutines lock and unlock from Start to Stop.
 func (w *worker) contend(o order) report {
 	sleepUntil(o.Start)
-	cpu := processCPU()
+	cpu, before := processCPU(), roundsOf(w.locks)
 	ctx, cancel := context.WithCancel(context.Background())
 	end := time.AfterFunc(time.Duration(o.Stop-now()), cancel)
 	defer end.Stop()
@@ -150,7 +154,7 @@ func (w *worker) contend(o order) report {
 		wg.Go(func() { r.Turns[i] = takeTurns(ctx, m, o) })
 	}
 	wg.Wait()
-	r.CPU = processCPU() - cpu
+	r.CPU, r.Rounds = processCPU()-cpu, roundsOf(w.locks).minus(before)
 	return r
 }
 

@@ -1,7 +1,9 @@
 package main
 
 import (
+	"cmp"
 	"fmt"
+	"slices"
 	"strconv"
 	"time"
 )
@@ -33,6 +35,7 @@ const (
 	scriptRate    metric = "EVALSHA/s each"
 	bytesPerLease metric = "bytes/lease"
 	lostLeases    metric = "leases lost"
+	oneRound      metric = "one round %"
 )
 
 // summed metrics count what should never happen: all repetitions matter. Of the
@@ -49,7 +52,14 @@ type workload struct {
 	trial   func(b *bench, s *subject, rep int) (figures, error)
 	finish  func() // may be nil
 	reps    func(plan) int
+
+	// beside is instead of trial where all subjects take turns within a repetition.
+	beside  func(b *bench, all []*subject) ([]figures, error)
+	against string // the subject that ratios refer to; "": reference
 }
+
+// reference returns the subject that the workload's ratios refer to.
+func (w *workload) reference() string { return cmp.Or(w.against, reference) }
 
 // The settings that all subjects share.
 const (
@@ -61,6 +71,8 @@ const (
 // plan is how much is done.
 type plan struct {
 	reps, faultReps int
+	turns           int           // each subject's in a repetition, where they are beside each other
+	turn            time.Duration // how long each lasts
 	warmUp, lasting time.Duration // of workloads in one process
 	bound           time.Duration // after which an operation is called hung
 	contending      time.Duration // how long processes contend
@@ -73,20 +85,22 @@ type plan struct {
 
 func fullPlan() plan {
 	return plan{
-		reps: 5, faultReps: 3, warmUp: 200 * time.Millisecond, lasting: 500 * time.Millisecond, bound: 3 * time.Second,
+		reps: 5, faultReps: 3, turns: 40, turn: 40 * time.Millisecond, warmUp: 200 * time.Millisecond, lasting: 500 * time.Millisecond, bound: 3 * time.Second,
 		contending: 3 * time.Second, holding: 10 * time.Second, leases: 10_000, leaseReps: 1, handovers: 15, kills: 3,
 	}
 }
 
 func shortPlan() plan {
 	return plan{
-		reps: 1, faultReps: 1, warmUp: 100 * time.Millisecond, lasting: 250 * time.Millisecond, bound: 2 * time.Second,
+		reps: 1, faultReps: 1, turns: 10, turn: 20 * time.Millisecond, warmUp: 100 * time.Millisecond, lasting: 250 * time.Millisecond, bound: 2 * time.Second,
 		contending: time.Second, holding: 4 * time.Second, leases: 10_000, leaseReps: 1, handovers: 6, kills: 1,
 	}
 }
 
-func uncontended(s *subject) bool { return !s.onlyFault }
-func faulty(s *subject) bool      { return !s.single }
+func uncontended(s *subject) bool { return !s.onlyFault && !s.ownCost }
+func faulty(s *subject) bool      { return !s.single && !s.ownCost }
+func guarding(s *subject) bool    { return s.id == oursID || s.id == unguardedID }
+func fencing(s *subject) bool     { return s.id == oursID || s.id == fencedID }
 func contends(s *subject) bool    { return s.contends }
 func renews(s *subject) bool      { return s.renews }
 
@@ -99,6 +113,10 @@ const (
 	idOne       = "one"
 	id64        = "64names"
 	id512       = "512names"
+	idGuard1    = "guard1"
+	idGuard64   = "guard64"
+	idFenced1   = "fenced1"
+	idFenced4   = "fenced4"
 	idFrozen1   = "frozen1"
 	idFrozen2   = "frozen2"
 	idKilled2   = "killed2"
@@ -113,7 +131,7 @@ const (
 
 // workloads returns all, in the order in which they run.
 func workloads() []*workload {
-	return append(apart(), together()...)
+	return slices.Concat(apart(), ownCosts(), together())
 }
 
 // apart returns the workloads in which nobody waits for anybody.
@@ -151,6 +169,30 @@ func apart() []*workload {
 		about:   "Taken by 64 goroutines, then nothing is done with them for 10 s (4 s with -short). CPU share is of one core; memory is live heap and stacks. redsync and bsm/redislock do not renew what they hold.",
 		columns: []metric{cpuShare, serverShare, scriptRate, bytesPerLease, lostLeases}, trial: leases,
 	})
+}
+
+// ownCosts returns the workloads in which ours is beside ours with other settings.
+func ownCosts() []*workload {
+	figures := []metric{middle, tail, perSecond, commands, clientCPU, serverCPU, allocations}
+	return []*workload{
+		{
+			id: idGuard1, title: "The restart guard, one caller", takes: guarding, reps: repsOf, against: unguardedID,
+			about:   "One goroutine, one name, all masters healthy.",
+			columns: append(figures, failures), beside: beside(1),
+		}, {
+			id: idGuard64, title: "The restart guard, 64 callers, 64 names", takes: guarding, reps: repsOf, against: unguardedID,
+			about:   "64 goroutines, each with a name of its own.",
+			columns: append(figures, failures), beside: beside(64),
+		}, {
+			id: idFenced1, title: "Fencing, one caller", takes: fencing, reps: repsOf, against: oursID,
+			about:   "One goroutine, one name, all masters healthy.",
+			columns: append(figures, oneRound, failures), beside: beside(1),
+		}, {
+			id: idFenced4, title: "Fencing, 4 processes, one name, held for 1 ms", takes: fencing, reps: faultRepsOf, against: oursID,
+			about:   "Measured as among the libraries, below. The index is over the processes.",
+			columns: []metric{perSecond, fairness, longestWait, oneRound, broken}, trial: contention(4, 1, time.Millisecond),
+		},
+	}
 }
 
 // together returns the workloads of contention.
