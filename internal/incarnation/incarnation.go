@@ -153,7 +153,7 @@ func decode(reply any) (Look, error) {
 type Known struct {
 	Record Record // immutable
 	marker string // immutable; the script whose text is the record
-	sha    any    // immutable; its name, boxed for redigo
+	exists []any  // immutable; the arguments of SCRIPT that ask for it
 	moment int64  // immutable; when the record expires, in ms
 }
 
@@ -164,7 +164,7 @@ func Know(r Record) *Known {
 	return &Known{
 		Record: r,
 		marker: marker,
-		sha:    shaOf(marker),
+		exists: []any{"EXISTS", shaOf(marker)},
 		moment: 4_102_444_800_000 + int64(binary.BigEndian.Uint32(sum[:4])),
 	}
 }
@@ -174,16 +174,17 @@ func (k *Known) Expiry() time.Time { return time.UnixMilli(k.moment) }
 
 // Probe sends what is asked behind votes; two replies follow.
 func (k *Known) Probe(conn redis.Conn) error {
-	if err := conn.Send("PTTL", keyArg); err != nil {
+	if err := conn.Send("PTTL", ttlArgs...); err != nil {
 		return err
 	}
-	return conn.Send("SCRIPT", existsArg, k.sha)
+	return conn.Send("SCRIPT", k.exists...)
 }
 
-// Arguments, boxed once for redigo.
+// Arguments, boxed once for redigo, and a list of them made once: a probe is sent
+// with every vote.
 var (
-	keyArg    any = Key
-	existsArg any = "EXISTS"
+	keyArg  any = Key
+	ttlArgs     = []any{keyArg}
 )
 
 // Probed reads the replies to Probe: the master's time, if the record is as it
