@@ -3,6 +3,7 @@ package master
 import (
 	"net"
 	"strconv"
+	"time"
 )
 
 // What a reply may announce. The largest that we ask for is INFO's, a few
@@ -18,14 +19,36 @@ const (
 func Bounded(conn net.Conn) net.Conn { return &bounded{Conn: conn} }
 
 // A bounded connection follows the protocol just so far that it knows where a
-// length stands. It is read by one goroutine at a time, as connections are.
+// length stands. It is read by one goroutine at a time, as connections are, and
+// that alone sets the time-out of reading.
 type bounded struct {
 	net.Conn
-	skip int    // bytes left of a string
-	line []byte // the beginning of the line that is being read
+	skip     int       // bytes left of a string
+	line     []byte    // the beginning of the line that is being read
+	deadline time.Time // of reading
+	moved    bool      // the deadline is not set yet
+}
+
+// SetReadDeadline sets the time-out of the reads that follow, not of one under
+// way. Redigo sets it for each reply, of which most lie in its buffer already: it
+// costs a lock in the runtime, so it waits until there is something to read.
+func (b *bounded) SetReadDeadline(t time.Time) error {
+	b.deadline, b.moved = t, true
+	return nil
+}
+
+func (b *bounded) SetDeadline(t time.Time) error {
+	b.moved = false
+	return b.Conn.SetDeadline(t)
 }
 
 func (b *bounded) Read(p []byte) (int, error) {
+	if b.moved {
+		b.moved = false
+		if err := b.Conn.SetReadDeadline(b.deadline); err != nil {
+			return 0, err
+		}
+	}
 	n, err := b.Conn.Read(p)
 	for rest := p[:n]; len(rest) > 0; {
 		if b.skip > 0 {

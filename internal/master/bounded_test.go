@@ -1,9 +1,11 @@
 package master
 
 import (
+	"errors"
 	"fmt"
 	"io"
 	"net"
+	"os"
 	"strings"
 	"testing"
 	"testing/iotest"
@@ -87,4 +89,35 @@ func show(reply any) string {
 		return "[" + strings.Join(parts, " ") + "]"
 	}
 	return fmt.Sprint(reply)
+}
+
+func TestATimeOutOfReadingHoldsFromTheNextReadOn(t *testing.T) {
+	ours, theirs := net.Pipe()
+	defer theirs.Close()
+	conn := Bounded(ours)
+	defer conn.Close()
+	go theirs.Write([]byte("+OK\r\n+OK\r\n"))
+	p := make([]byte, 5)
+	for _, row := range []struct {
+		name     string
+		deadline time.Time
+		want     error
+	}{
+		{"in time", time.Now().Add(time.Minute), nil},
+		{"too late", time.Now().Add(-time.Second), os.ErrDeadlineExceeded},
+		{"again, not set anew", time.Time{}, os.ErrDeadlineExceeded},
+		{"given time again", time.Now().Add(time.Minute), nil},
+	} {
+		if !row.deadline.IsZero() {
+			conn.SetReadDeadline(row.deadline)
+		}
+		if _, err := conn.Read(p); !errors.Is(err, row.want) {
+			t.Errorf("%s: Read = %v, want %v", row.name, err, row.want)
+		}
+	}
+	conn.SetReadDeadline(time.Now().Add(time.Minute))
+	conn.SetDeadline(time.Now().Add(-time.Second))
+	if _, err := conn.Read(p); !errors.Is(err, os.ErrDeadlineExceeded) {
+		t.Errorf("Read = %v after a later SetDeadline, want a time-out", err)
+	}
 }
