@@ -233,14 +233,14 @@ func (l *link) receiveProbe(it item) bool {
 		}
 		replies[i] = reply // nil with an error, which then is an odd reply, too
 	}
-	l.now = time.Now()
 	m, s := l.m, it.sight
+	after := m.cfg.Clock()
+	l.now = after.Time()
 	now, there := s.known.Probed(replies[0], replies[1])
 	if l.legacy {
 		info, _ := redis.String(replies[2], nil)
 		there = there && InfoField(info, "run_id") == s.known.Record.Run
 	}
-	after := m.cfg.Clock()
 	m.mu.Lock()
 	m.popLocked(l.now)
 	g := &m.guard
@@ -274,8 +274,8 @@ func (l *link) receiveLook(it item) bool {
 	} else if run := found.Record.Run; l.run != "" && run != incarnation.Unknown && run != l.run {
 		return l.refused(errSwitched)
 	}
-	l.now = time.Now()
 	o := lookout{sight: *it.sight, look: found, after: m.cfg.Clock()}
+	l.now = o.after.Time()
 	m.mu.Lock()
 	m.popLocked(l.now)
 	g := &m.guard
