@@ -122,6 +122,7 @@ type Claim struct {
 	key, token, ttl any           // immutable; boxed once here, not once per master by redigo
 	waited          string        // immutable; how long its client has waited, in ms
 	proposal        string        // immutable once asked for; the fence that it proposes; "" for none
+	word            any           // likewise; what a Set with a proposal is to the script
 	fence           atomic.Int64  // to be committed, or committed
 	admitted        atomic.Uint64 // masters whose queue took a SET
 	written         atomic.Uint64 // masters that a SET was written to
@@ -144,7 +145,10 @@ func NewClaim(key, token string, ttl, waited time.Duration) *Claim {
 
 // Propose has the claim's acquisition ask for a fence, which is to be number unless
 // that is not above the last. It is called before the claim is asked for.
-func (c *Claim) Propose(number int64) { c.proposal = strconv.FormatInt(number, 10) }
+func (c *Claim) Propose(number int64) {
+	c.proposal = strconv.FormatInt(number, 10)
+	c.word = "acquire " + c.ttl.(string) + " - " + c.proposal // as acquisition words it
+}
 
 func (c *Claim) fenced() bool { return c.proposal != "" }
 

@@ -153,7 +153,9 @@ func (l *link) send(items []item) error {
 func (it *item) word() any {
 	word := kinds[it.kind].word
 	switch it.kind {
-	case Set, Acquire, Behind:
+	case Set: // of a fenced claim, or it were no scripted command
+		return it.claim.word
+	case Acquire, Behind:
 		return it.acquisition()
 	case Heal:
 		return "heal " + it.claim.ttl.(string) + " " + strconv.FormatInt(it.claim.fence.Load(), 10)
@@ -170,7 +172,7 @@ func (it *item) acquisition() string {
 	if it.kind == Behind {
 		verb = "behind"
 	}
-	if it.listening && it.kind != Set {
+	if it.listening {
 		waited = it.claim.waited
 	}
 	word := verb + " " + it.claim.ttl.(string) + " " + waited
