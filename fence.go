@@ -21,9 +21,13 @@ import (
 // otherwise commit one number.
 
 const (
+	// fenceTick is what numbers count of the clock. A name cannot be acquired more
+	// often than once in a tick for long, since its numbers may not run ahead of the
+	// clock; a lock and unlock takes longer than that.
+	fenceTick = 250 * time.Microsecond
 	// fenceBits is how many low bits of a fence count handovers: no number of ours is
 	// above 2⁵³, which JSON can carry, before 2039.
-	fenceBits = 12
+	fenceBits = 10
 	// handoversMost is how many handovers those bits can count.
 	handoversMost = 1<<fenceBits - 1
 	// aheadMost is by how much a number may be ahead of the clock when it is
@@ -59,11 +63,17 @@ type fences struct {
 // has passed.
 const fencesMost = 1024
 
+// numberAt returns the number of a time, and timeOf the time of a number.
+func numberAt(t time.Time) int64 { return t.UnixMicro() / fenceTick.Microseconds() }
+func timeOf(number int64) time.Time {
+	return time.UnixMicro(number * fenceTick.Microseconds())
+}
+
 // propose returns what to propose at a time.
 func (f *fences) propose(key string, now time.Time) int64 {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	return max(now.UnixMilli(), f.highest[key]+1)
+	return max(numberAt(now), f.highest[key]+1)
 }
 
 // heard takes in the numbers of a round's votes.
@@ -79,7 +89,7 @@ func (f *fences) heard(key string, votes []quorum.Vote, now time.Time) {
 	}
 	if len(f.highest) >= fencesMost {
 		for k, n := range f.highest {
-			if n < now.UnixMilli() {
+			if n < numberAt(now) {
 				delete(f.highest, k)
 			}
 		}
@@ -141,7 +151,7 @@ func exactly(votes []quorum.Vote, number int64) bool {
 // awaitClock waits until a number is no more ahead of the clock than it may be.
 func (c *Client) awaitClock(ctx context.Context, l *Locker, number int64, start clock.Reading) error {
 	now := c.clock()
-	ahead := time.UnixMilli(number).Sub(now.Wall()) - aheadMost
+	ahead := timeOf(number).Sub(now.Wall()) - aheadMost
 	if ahead <= 0 {
 		return nil
 	}

@@ -47,7 +47,10 @@ func fenceAt(t *testing.T, m *redlocktest.Master, name string) int64 {
 }
 
 // number returns the part of a fence that masters agree on, and the handovers.
-func number(fence uint64) (int64, uint64) { return int64(fence >> 12), fence & 4095 }
+func number(fence uint64) (int64, uint64) { return int64(fence >> 10), fence & 1023 }
+
+// ticks returns the number of a time: fences count quarters of a millisecond.
+func ticks(t time.Time) int64 { return t.UnixMicro() / 250 }
 
 func TestFencesRiseInOneRound(t *testing.T) {
 	bubble(t, 5, func(t *testing.T, ms *redlocktest.Masters) {
@@ -105,7 +108,7 @@ func TestMastersThatDisagreeAreToldTheFence(t *testing.T) {
 		var rounds sync.Map
 		l := connected(t, ms, fenced(&rounds)).Locker("a")
 		// Each has seen another acquisition last, a little ahead of our clock.
-		now := time.Now().UnixMilli() + 500
+		now := ticks(time.Now().Add(500 * time.Millisecond))
 		for i := range 5 {
 			ms.Master(i).Set("redlock:fence:a", fmt.Sprint(now+int64(10*i)), time.Hour)
 		}
@@ -179,7 +182,7 @@ func TestAFenceIsNotCommittedFarAheadOfTheClock(t *testing.T) {
 				l := connected(t, ms, fenced(nil)).Locker("a")
 				start := time.Now()
 				for i := range 3 {
-					ms.Master(i).Set("redlock:fence:a", fmt.Sprint(start.Add(row.ahead).UnixMilli()), time.Hour)
+					ms.Master(i).Set("redlock:fence:a", fmt.Sprint(ticks(start.Add(row.ahead))), time.Hour)
 				}
 				err := l.TryLockContext(t.Context())
 				switch took := time.Since(start); {
@@ -231,9 +234,9 @@ func TestEachLocalHolderHasItsOwnFence(t *testing.T) {
 		if !slices.IsSorted(fences) || len(slices.Compact(slices.Clone(fences))) != holders*turns {
 			t.Error("fences repeat, or do not rise in the order of holding")
 		}
-		// 10 000 turns do not fit into one acquisition's 12 bits.
-		if len(acquired) < 3 || most != 4095 {
-			t.Errorf("%d acquisitions of %d handovers at most, want 3, and 4095", len(acquired), most)
+		// 10 000 turns do not fit into one acquisition's 10 bits.
+		if len(acquired) < 3 || most != 1023 {
+			t.Errorf("%d acquisitions of %d handovers at most, want 3, and 1023", len(acquired), most)
 		}
 	})
 }
@@ -410,4 +413,22 @@ func TestFencesAgreeOnRealServersAmongClients(t *testing.T) {
 	}
 	all.Wait()
 	t.Logf("%d of %d acquisitions took one round", once, n)
+}
+
+func TestNumbersDoNotHoldUpALockThatIsTakenOften(t *testing.T) {
+	bubble(t, 3, func(t *testing.T, ms *redlocktest.Masters) {
+		l := connected(t, ms, fenced(nil)).Locker("a")
+		for i := range 3 {
+			ms.Master(i).Delay(150 * time.Microsecond)
+		}
+		start := time.Now()
+		const turns = 3000
+		for range turns {
+			l.Lock()
+			l.Unlock()
+		}
+		if took := time.Since(start); took > turns*400*time.Microsecond {
+			t.Errorf("%d times took %v, want 300 µs each", turns, took)
+		}
+	})
 }

@@ -67,8 +67,8 @@ local function refuse(key, waited)
 end
 
 -- A fence rises with every acquisition of its key, and is kept for a day after the
--- last: by then the clock, from which it is proposed, has passed it. The number has
--- more digits than Lua prints.
+-- last: by then the clock, from which it is proposed in quarters of a millisecond, has
+-- passed it. The number has more digits than Lua prints.
 local function fence(key)
   local number = redis.pcall('GET', 'redlock:fence:' .. key)
   if type(number) == 'table' then
@@ -89,8 +89,8 @@ local function number(key, proposal)
   local given = 0
   if not err then
     local now = redis.call('TIME')
-    local ms = now[1] * 1000 + math.floor(now[2] / 1000)
-    given = math.max(last + 1, math.min(tonumber(proposal), ms + 1000))
+    local latest = (now[1] + 1) * 4000 + math.floor(now[2] / 250)
+    given = math.max(last + 1, math.min(tonumber(proposal), latest))
     err = raise(key, given)
   end
   if err then

@@ -21,7 +21,7 @@ func TestTheScriptGivesAndFixesFences(t *testing.T) {
 	}
 	defer conn.Close()
 	const fence = "redlock:fence:a"
-	at := func(ms int64) int64 { return now.UnixMilli() + ms }
+	at := func(ticks int64) int64 { return now.UnixMilli()*4 + ticks }
 	word := func(format string, args ...any) string { return fmt.Sprintf(format, args...) }
 	pair := func(value, fence int64) any { return []any{value, fence} }
 	for _, step := range []struct {
@@ -42,13 +42,13 @@ func TestTheScriptGivesAndFixesFences(t *testing.T) {
 		{"not without a key", word("commit %d", at(20)), "A", pair(0, 0), "", at(8)},
 		{"one above the last, if the proposal is not", word("acquire 9000 - %d", at(3)), "C", pair(1, at(9)), "C", at(9)},
 		{"released", "release", "C", int64(1), "", at(9)},
-		{"no more than a second ahead of the clock", word("acquire 9000 - %d", at(60_000)), "D", pair(1, at(1000)), "D", at(1000)},
-		{"released", "release", "D", int64(1), "", at(1000)},
-		{"a heal sets the key and leaves a higher fence", word("heal 9000 %d", at(2)), "D", int64(1), "D", at(1000)},
-		{"a heal of a key that is there does nothing", word("heal 9000 %d", at(2000)), "E", int64(0), "D", at(1000)},
-		{"released", "release", "D", int64(1), "", at(1000)},
-		{"a heal raises a lower one", word("heal 9000 %d", at(3000)), "D", int64(1), "D", at(3000)},
-		{"released", "release", "D", int64(1), "", at(3000)},
+		{"no more than a second ahead of the clock", word("acquire 9000 - %d", at(60_000)), "D", pair(1, at(4000)), "D", at(4000)},
+		{"released", "release", "D", int64(1), "", at(4000)},
+		{"a heal sets the key and leaves a higher fence", word("heal 9000 %d", at(2)), "D", int64(1), "D", at(4000)},
+		{"a heal of a key that is there does nothing", word("heal 9000 %d", at(8000)), "E", int64(0), "D", at(4000)},
+		{"released", "release", "D", int64(1), "", at(4000)},
+		{"a heal raises a lower one", word("heal 9000 %d", at(12_000)), "D", int64(1), "D", at(12_000)},
+		{"released", "release", "D", int64(1), "", at(12_000)},
 		{"broken", "", "", nil, "", -1},
 		{"what cannot be fenced is not acquired", word("acquire 9000 - %d", at(5)), "F", nil, "", -1},
 		{"nor healed", word("heal 9000 %d", at(5)), "F", nil, "", -1},
