@@ -131,7 +131,7 @@ func (m *Master) start() error {
 // is in quarantine for Options.MaxTTL and 2 s.
 func (m *Master) Adopt() {
 	now := time.Now()
-	known := incarnation.Know(incarnation.Adopted(now))
+	known := incarnation.Adopted(now)
 	m.Set(incarnation.Key, known.Record.Text, known.Expiry().Sub(now))
 }
 

@@ -73,14 +73,14 @@ func Parse(text string) (Record, bool) {
 	return Record{Text: text, Run: f[0], Since: time.UnixMicro(micros), Database: f[2], Adopted: len(f) == 4}, true
 }
 
-// Adopted returns the record of a memory whose server does not tell its run_id,
-// adopted now.
-func Adopted(now time.Time) Record {
+// Adopted returns the record of a memory whose server does not tell its run_id, and
+// that is adopted now.
+func Adopted(now time.Time) *Known {
 	r, ok := Parse(fmt.Sprintf("%s %d %s adopted", Unknown, now.UnixMicro(), Unknown))
 	if !ok {
 		panic("redlock: bug: a record that is none")
 	}
-	return r
+	return Know(Look{Record: r, Run: Unknown})
 }
 
 // A Why says why a record did not hold. The empty one says that it does.
@@ -92,7 +92,8 @@ const (
 	Absent   Why = "absent"   // there was none: the memory is new, or was lost
 	Restart  Why = "restart"  // another process had written it
 	Database Why = "database" // it was written in another database
-	Clock    Why = "clock"    // it is from the future, or the clock has jumped since
+	Clock    Why = "clock"    // it is from the future
+	Stale    Why = "stale"    // a client knows that it holds no longer
 )
 
 func (w Why) String() string {
@@ -106,7 +107,9 @@ func (w Why) String() string {
 	case Database:
 		return "its databases were swapped"
 	case Clock:
-		return "its clock has jumped"
+		return "its clock was set back"
+	case Stale:
+		return "its clock has jumped, or it was a replica meanwhile"
 	}
 	return "its record does not hold: " + string(w)
 }
@@ -116,6 +119,7 @@ type Look struct {
 	Record Record    // the zero Record if there is none
 	Now    time.Time // by the master's clock
 	Why    Why       // why the record that was there before did not hold
+	Run    string    // the process' run_id, or Unknown
 }
 
 // Age returns for how long the memory has been known: 0 if there is no record.
@@ -129,16 +133,17 @@ func (l Look) Age() time.Duration {
 // decode reads the script's answer.
 func decode(reply any) (Look, error) {
 	parts, err := redis.Values(reply, nil)
-	if err != nil || len(parts) != 3 {
+	if err != nil || len(parts) != 4 {
 		return Look{}, fmt.Errorf("unexpected reply of type %T", reply)
 	}
 	text, err1 := redis.String(parts[0], nil)
 	micros, err2 := redis.Int64(parts[1], nil)
 	why, err3 := redis.String(parts[2], nil)
-	if err := errors.Join(err1, err2, err3); err != nil {
+	run, err4 := redis.String(parts[3], nil)
+	if err := errors.Join(err1, err2, err3, err4); err != nil {
 		return Look{}, errors.New("unexpected reply")
 	}
-	l := Look{Now: time.UnixMicro(micros), Why: Why(why)}
+	l := Look{Now: time.UnixMicro(micros), Why: Why(why), Run: run}
 	if text == "" {
 		return l, nil
 	}
@@ -157,10 +162,16 @@ type Known struct {
 	moment int64  // immutable; when the record expires, in ms
 }
 
-// Know returns what there is to know of a record.
-func Know(r Record) *Known {
+// Know returns what there is to know of the record that was looked at.
+func Know(l Look) *Known {
+	r := l.Record
 	sum := sha1.Sum([]byte(r.Text))
 	marker := "--" + r.Text // Lua's comment
+	if l.Run == Unknown {
+		// Who cannot tell one process from the next has a script of its own: from
+		// this one others tell that nobody has restarted.
+		marker = "--blind " + r.Text
+	}
 	return &Known{
 		Record: r,
 		marker: marker,
@@ -200,11 +211,11 @@ func (k *Known) Probed(ttl, exists any) (now time.Time, there bool) {
 }
 
 // SendLook sends the question for a master's record, to be written if there is
-// none that holds. If k is not nil it is loaded as a script first, and if it is
+// none that holds. If k is not nil it is loaded as a script as well, and if it is
 // stale it is to be written anew. A record is known when a look that has loaded it
-// answers with it: then this process is the one that the record names, has it, and
-// has loaded the script, unless that was another process, and then the next probe
-// tells.
+// answers with it: then this process is the one that the record names. Both happen at
+// one moment: a script that was loaded into another process must not be seen there
+// together with a record that does not hold.
 func SendLook(conn redis.Conn, database string, k *Known, stale bool) error {
 	if err := conn.Send("SCRIPT", "LOAD", script); err != nil {
 		return err
@@ -216,28 +227,42 @@ func SendLook(conn redis.Conn, database string, k *Known, stale bool) error {
 			old = k.Record.Text
 		}
 	}
+	if err := conn.Send("MULTI"); err != nil {
+		return err
+	}
 	if err := conn.Send("SCRIPT", "LOAD", marker); err != nil {
 		return err
 	}
-	return conn.Send("EVALSHA", scriptSHA, 1, keyArg, database, keep, old)
+	if err := conn.Send("EVALSHA", scriptSHA, 1, keyArg, database, keep, old); err != nil {
+		return err
+	}
+	return conn.Send("EXEC")
 }
 
 // ReadLook reads the replies to SendLook, by receive.
 func ReadLook(receive func() (any, error)) (Look, error) {
 	var first error
-	for range 2 {
+	for range 4 { // SCRIPT LOAD, MULTI, and two that are queued
 		if _, err := receive(); err != nil && first == nil {
 			first = err
 		}
 	}
-	reply, err := receive()
+	replies, err := redis.Values(receive())
 	if first != nil {
 		err = first
+	}
+	if err == nil && len(replies) != 2 {
+		err = fmt.Errorf("%d replies to EXEC", len(replies))
 	}
 	if err != nil {
 		return Look{}, err
 	}
-	return decode(reply)
+	for _, reply := range replies {
+		if err, failed := reply.(redis.Error); failed {
+			return Look{}, err
+		}
+	}
+	return decode(replies[1])
 }
 
 // Read looks at a master's record and changes nothing: Why says why it does not

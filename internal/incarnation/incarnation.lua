@@ -4,13 +4,13 @@
 --   what to do: keep, write a new record unless the old one holds; read, write
 --       nothing; adopt, declare that nobody holds a lock here
 --   a record that the caller knows to hold no longer, or ''
--- The answer is the record, empty if there is none; this server's time in µs; and
--- why the record that was there does not hold: '' if it does, else absent,
--- restart, database or clock.
+-- The answer is the record, empty if there is none; this server's time in µs; why the
+-- record that was there does not hold: '' if it does, else absent, restart, database,
+-- clock or stale; and this process' run_id.
 --
 -- A record is the run_id of the server's process, the time since when, in µs, and
 -- the database; then, if it was adopted, that word. '-' stands for a run_id that
--- the caller may not read.
+-- the caller may not read, and for a database.
 local key, database, what, stale = KEYS[1], ARGV[1], ARGV[2], ARGV[3]
 
 local info = redis.pcall('INFO', 'server')
@@ -18,17 +18,20 @@ local run = type(info) == 'string' and string.match(info, 'run_id:(%x+)') or '-'
 local time = redis.call('TIME')
 local now = time[1] * 1000000 + time[2]
 
--- What is unknown contradicts nothing: else a caller that may read less than
--- others, and they, would take turns in writing.
+-- What the caller does not know contradicts nothing, and what the record does not
+-- say contradicts only one who knows the rest: else callers that may read less
+-- than others, and they, would take turns in writing.
 local function judge(record)
-  local of, since, at = string.match(record, '^(%S+) (%d+) (%S+)')
-  if not of then
+  local of, since, at, more = string.match(record, '^(%S+) (%d+) (%S+)(.*)$')
+  if not of or more ~= '' and more ~= ' adopted' then
     return 'absent'
   elseif run ~= '-' and of ~= run then
     return 'restart'
-  elseif database ~= '-' and at ~= database then
+  elseif database ~= '-' and at ~= database and (at ~= '-' or run ~= '-') then
     return 'database'
-  elseif tonumber(since) > now or record == stale then
+  elseif record == stale then
+    return 'stale'
+  elseif tonumber(since) > now then
     return 'clock'
   end
   return ''
@@ -62,4 +65,4 @@ end
 if what ~= 'read' then
   mark(record)
 end
-return {record, now, why}
+return {record, now, why, run}

@@ -56,6 +56,9 @@ const (
 	Wake
 	// Ping asks for a sign of life, and whether votes count: value 1. It has no claim.
 	Ping
+	// Glance asks whether the server's clock goes as it went, and its memory is what it
+	// was, in a quarantine or not: value 1. It has no claim.
+	Glance
 	// load loads the scripts; its reply does not matter, since a command that
 	// needs them says so itself.
 	load
@@ -81,6 +84,7 @@ var kinds = [...]struct {
 	Quit:    {"release", "quit"},
 	Wake:    {"wake", "wake"},
 	Ping:    {"ping", nil},
+	Glance:  {"glance", nil},
 	load:    {"script load", nil},
 	probe:   {"probe", nil},
 	look:    {"look", nil},
@@ -101,7 +105,9 @@ func (k Kind) acquires() bool { return k <= Behind }
 
 // votes reports whether the answer to a command of the kind is a vote, which
 // counts only if the master has forgotten nothing.
-func (k Kind) votes() bool { return k.acquires() || k == Commit || k == Renew || k == Ping }
+func (k Kind) votes() bool {
+	return k.acquires() || k == Commit || k == Renew || k == Ping || k == Glance
+}
 
 // releases reports whether a command of the kind deletes the key.
 func (k Kind) releases() bool { return k == Release || k == Undo || k == Quit }
@@ -230,7 +236,7 @@ func decode(k Kind, reply any) (a Answer, ok bool) {
 		if s, isString := reply.(string); isString && s == "OK" {
 			return Answer{Value: 1}, true
 		}
-	case Ping:
+	case Ping, Glance:
 		if s, isString := reply.(string); isString && s == "PONG" {
 			return Answer{Value: 1}, true
 		}

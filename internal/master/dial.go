@@ -106,6 +106,9 @@ func (m *Master) up(p peer) {
 		jump = m.knowLocked(p.seen, before == nil || before.Record.Text != p.seen.known.Record.Text)
 	}
 	m.ripenLocked(time.Now())
+	if m.guard.stale { // decided since this server was looked at
+		m.lookLocked()
+	}
 	vain, err := m.keepOutLocked(), m.status.Err
 	m.mu.Unlock()
 	m.tell()
@@ -256,6 +259,9 @@ func (m *Master) hello(ctx context.Context, conn redis.Conn) (p peer, err error)
 	}
 	p.run, p.legacy = InfoField(info, "run_id"), isLegacy(info)
 	if err := Judge(info); err != nil {
+		if err == errReplica {
+			m.suspect()
+		}
 		return p, err
 	}
 	if m.last.broken {
@@ -266,13 +272,14 @@ func (m *Master) hello(ctx context.Context, conn redis.Conn) (p peer, err error)
 	if err := m.cfg.Servers.claim(m.cfg.Index, p.run); err != nil || !m.guarded() {
 		return p, err
 	}
-	if p.seen, err = m.enrol(ctx, conn, p.database); err != nil {
-		return p, err
+	p.seen, err = m.enrol(ctx, conn, p.database)
+	if run := p.seen.look.Run; err == nil && p.run != "" && run != incarnation.Unknown && run != p.run {
+		err = errSwitched
 	}
-	if run := p.seen.known.Record.Run; p.run != "" && run != incarnation.Unknown && run != p.run {
-		return p, errSwitched
+	if err != nil {
+		m.cfg.Servers.leave(m.cfg.Index, p.run)
 	}
-	return p, nil
+	return p, err
 }
 
 // canTimeOut returns an error, and closes the connection, if it is none that can

@@ -37,14 +37,17 @@ type guard struct {
 	tries int                // how many it took so far
 	next  *incarnation.Known // the record that they have found, if it is not the one known
 	found incarnation.Why    // why it was written
+	leapt time.Duration      // by how much the clock had jumped when a probe was answered
 
 	held, spare []verdict // grants, in order, that wait for a probe or a look
 	probed      bool      // a probe was sent since the last heartbeat
+	role        bool      // the next probe is to ask whether it is a replica now
 	idle        []*sight  // to be used again
 }
 
 // A verdict is an answer that is to be told if it counts.
 type verdict struct {
+	kind   Kind
 	asker  Asker
 	answer Answer
 }
@@ -53,6 +56,7 @@ type verdict struct {
 type sight struct {
 	known  *incarnation.Known
 	stale  bool
+	role   bool
 	before clock.Reading // of our clocks, before it was sent
 }
 
@@ -106,7 +110,7 @@ func (m *Master) enrol(ctx context.Context, conn redis.Conn, database string) (l
 			o.look.Why = found
 			return o, nil
 		}
-		known, stale, found = incarnation.Know(o.look.Record), false, o.look.Why
+		known, stale, found = incarnation.Know(o.look), false, o.look.Why
 	}
 	return lookout{}, errRestless
 }
@@ -131,7 +135,10 @@ func (m *Master) knowLocked(o lookout, replaced bool) (jump time.Duration) {
 		left = 0
 	}
 	until := now.Add(left)
-	switch jump = g.drift.Look(o.look.Now, o.before, o.after); {
+	if jump = g.drift.Look(o.look.Now, o.before, o.after); jump == 0 && !replaced {
+		jump = g.leapt // and back
+	}
+	switch {
 	case jump != 0:
 		m.cfg.Servers.note(m.cfg.Index, jump)
 		g.until = now.Add(m.cfg.Quarantine)
@@ -144,7 +151,7 @@ func (m *Master) knowLocked(o lookout, replaced bool) (jump time.Duration) {
 		}
 	}
 	m.status.GuardErr = nil
-	if g.known.Record.Run == incarnation.Unknown {
+	if o.look.Run == incarnation.Unknown {
 		m.status.GuardErr = errBlind
 	}
 	return jump
@@ -193,7 +200,15 @@ func (m *Master) lookLocked() {
 }
 
 // forgetLooks forgets the looks that a lost connection leaves unanswered.
-func (g *guard) forgetLooks() { g.looks, g.tries, g.next = 0, 0, nil }
+func (g *guard) forgetLooks() { g.looks, g.tries, g.next, g.leapt = 0, 0, nil, 0 }
+
+// suspect has the record written anew at the next look. A server that is a replica
+// for a while may come back as the same process with another's memory.
+func (m *Master) suspect() {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.guard.stale = m.guard.known != nil
+}
 
 // probeLocked returns the probe to be sent behind votes.
 func (m *Master) probeLocked(before clock.Reading) item {
@@ -205,24 +220,28 @@ func (m *Master) probeLocked(before clock.Reading) item {
 	} else {
 		s = new(sight)
 	}
-	*s = sight{known: g.latest(), before: before}
+	*s = sight{known: g.latest(), role: g.role, before: before}
+	g.role = false
 	return item{kind: probe, sight: s}
 }
 
 // sendProbe sends a probe.
 func (l *link) sendProbe(s *sight) error {
-	if err := s.known.Probe(l.conn); err != nil || !l.legacy {
+	if err := s.known.Probe(l.conn); err != nil || !l.legacy && !s.role {
 		return err
 	}
-	return l.conn.Send("INFO", "server")
+	if !l.legacy {
+		return l.conn.Send("INFO", "replication")
+	}
+	return l.conn.Send("INFO")
 }
 
 // receiveProbe reads the replies to a probe. It decides on the grants before it,
 // unless a look is under way or is needed.
 func (l *link) receiveProbe(it item) bool {
-	var replies [3]any // the third is asked for of an old server only
+	var replies [3]any
 	n := 2
-	if l.legacy {
+	if l.legacy || it.sight.role {
 		n = 3
 	}
 	patience := l.m.patience(it, l.now)
@@ -237,27 +256,34 @@ func (l *link) receiveProbe(it item) bool {
 	after := m.cfg.Clock()
 	l.now = after.Time()
 	now, there := s.known.Probed(replies[0], replies[1])
-	if l.legacy {
+	if n == 3 {
 		info, _ := redis.String(replies[2], nil)
-		there = there && InfoField(info, "run_id") == s.known.Record.Run
+		if err := judgeRole(info); err != nil {
+			m.suspect()
+			return l.refused(err)
+		}
+		there = there && (!l.legacy || InfoField(info, "run_id") == s.known.Record.Run)
 	}
 	m.mu.Lock()
 	m.popLocked(l.now)
 	g := &m.guard
-	drift := g.drift
+	drift, jump := g.drift, time.Duration(0)
+	if there {
+		jump = drift.Look(now, s.before, after)
+	}
+	var held []verdict
 	switch {
 	case g.looks > 0: // the last of them decides
-	case !there || s.known != g.known || drift.Look(now, s.before, after) != 0:
+	case !there || s.known != g.known || jump != 0:
+		g.leapt = jump
 		m.lookLocked()
 	default:
 		g.drift = drift
 		g.idle = append(g.idle, s)
-		held, err := m.judgeLocked(true)
-		m.mu.Unlock()
-		m.deliver(held, err)
-		return true
+		held = m.judgeLocked(true)
 	}
 	m.mu.Unlock()
+	m.deliver(held, nil)
 	return true
 }
 
@@ -271,7 +297,7 @@ func (l *link) receiveLook(it item) bool {
 		return l.broken(err)
 	} else if err != nil {
 		return l.refused(errUnguarded(err))
-	} else if run := found.Record.Run; l.run != "" && run != incarnation.Unknown && run != l.run {
+	} else if l.run != "" && found.Run != incarnation.Unknown && found.Run != l.run {
 		return l.refused(errSwitched)
 	}
 	o := lookout{sight: *it.sight, look: found, after: m.cfg.Clock()}
@@ -282,7 +308,7 @@ func (l *link) receiveLook(it item) bool {
 	g.looks--
 	text := found.Record.Text
 	if text != g.latest().Record.Text { // another, which is known once it was loaded and confirmed
-		g.next, g.stale, g.found = incarnation.Know(found.Record), false, found.Why
+		g.next, g.stale, g.found = incarnation.Know(found), false, found.Why
 		m.lookLocked()
 	} else if g.looks == 0 && text != o.known.Record.Text {
 		m.lookLocked()
@@ -298,11 +324,11 @@ func (l *link) receiveLook(it item) bool {
 	}
 	jump := m.knowLocked(o, replaced)
 	m.ripenLocked(l.now)
-	held, err := m.judgeLocked(!replaced && jump == 0)
+	held := m.judgeLocked(!replaced && jump == 0)
 	g.forgetLooks()
 	m.mu.Unlock()
 	m.tell()
-	m.deliver(held, err)
+	m.deliver(held, nil)
 	poke(l.turned)
 	if jump != 0 {
 		m.cfg.Servers.weigh(m, jump)
@@ -320,18 +346,20 @@ func (l *link) refused(err error) bool {
 }
 
 // judgeLocked takes the grants that are held back, and decides on them; sure says
-// that they were made in the memory that is known. They are void for err.
-func (m *Master) judgeLocked(sure bool) (held []verdict, err error) {
+// that they were made in the memory that is known, while its clock went as it went.
+func (m *Master) judgeLocked(sure bool) (held []verdict) {
 	g := &m.guard
 	held = g.held
 	g.held, g.spare = g.spare[:0], held
-	switch {
-	case m.status.State == Quarantined:
-		return held, m.status.Err
-	case !sure:
-		return held, errForgot
+	for i := range held {
+		switch {
+		case m.status.State == Quarantined && (held[i].kind != Glance || !sure):
+			held[i].answer = Answer{Err: m.status.Err}
+		case !sure:
+			held[i].answer = Answer{Err: errForgot}
+		}
 	}
-	return held, nil
+	return held
 }
 
 var errForgot = errors.New("it may have forgotten locks")

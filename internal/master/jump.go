@@ -3,6 +3,8 @@ package master
 import (
 	"sync"
 	"time"
+
+	"github.com/redlock-go/redlock/internal/incarnation"
 )
 
 // A master's clock that jumps forward forgets locks before their time. Whoever
@@ -43,14 +45,17 @@ func (s *Servers) note(index int, by time.Duration) {
 // and has its record written anew then. The jump has been noted, and m's votes do
 // not count, in any case.
 func (s *Servers) weigh(m *Master, by time.Duration) {
+	m.mu.Lock()
+	known := m.guard.known
+	m.mu.Unlock()
 	s.mu.Lock()
 	masters := append([]*Master(nil), s.masters...)
 	s.mu.Unlock()
-	t := &trial{servers: s, of: m, jump: jump{by, time.Now()}, missing: len(masters)}
+	t := &trial{servers: s, of: m, known: known, jump: jump{by, time.Now()}, missing: len(masters)}
 	for _, other := range masters {
 		if other == m {
 			t.Answered(m.cfg.Index, Answer{Err: errForgot})
-		} else if err := other.Ask(Ping, nil, t); err != nil {
+		} else if err := other.Ask(Glance, nil, t); err != nil {
 			t.Answered(other.cfg.Index, Answer{Err: err})
 		}
 	}
@@ -68,37 +73,40 @@ func (s *Servers) shared(index int, j jump) bool {
 	return false
 }
 
-// A trial waits for a look at other masters. The first that tells something
-// decides; if none does, the clock in question was at fault.
+// A trial waits for a look at other masters. The first whose clock goes as it went
+// decides: it is not ours that has stopped. If there is none it is ours if another
+// seems to have jumped alike.
 type trial struct {
-	servers *Servers // immutable
-	of      *Master  // immutable
-	jump    jump     // immutable
+	servers *Servers           // immutable
+	of      *Master            // immutable
+	known   *incarnation.Known // immutable; the record of the memory whose clock it was
+	jump    jump               // immutable
 
 	mu      sync.Mutex // guards what follows
 	missing int
 	decided bool
 }
 
-// Answered implements Asker: a ping is granted by a master whose clock goes as it
-// went.
+// Answered implements Asker.
 func (t *trial) Answered(index int, a Answer) {
-	ours := a.Err != nil && t.servers.shared(t.of.cfg.Index, t.jump)
 	t.mu.Lock()
 	t.missing--
-	theirs := a.Err == nil || t.missing == 0
-	decides := !t.decided && (ours || theirs)
+	decides := !t.decided && (a.Err == nil || t.missing == 0)
 	t.decided = t.decided || decides
 	t.mu.Unlock()
-	if decides && !ours {
-		t.of.rewrite()
+	if decides && (a.Err == nil || !t.servers.shared(t.of.cfg.Index, t.jump)) {
+		t.of.rewrite(t.known)
 	}
 }
 
-// rewrite has the record written anew: on this connection, or the next.
-func (m *Master) rewrite() {
+// rewrite has a record written anew, on this connection or the next, if it is still
+// the one that is known.
+func (m *Master) rewrite(known *incarnation.Known) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
+	if m.guard.latest() != known {
+		return
+	}
 	m.guard.stale = true
 	if m.status.State == Quarantined && !m.closed {
 		m.lookLocked()

@@ -136,7 +136,7 @@ func (l *link) send(items []item) error {
 		}
 	case it.kind.sets():
 		name, args = "SET", append(args, it.claim.key, it.claim.token, argNX, argPX, it.claim.ttl)
-	case it.kind == Ping:
+	case it.kind == Ping, it.kind == Glance:
 		name = "PING"
 	case it.kind == load:
 		name, args = "SCRIPT", append(args, "LOAD", batchScript)
@@ -224,7 +224,7 @@ func (l *link) receive(it item) bool {
 		for range max(it.batch, 1) {
 			l.m.settle(Answer{Err: err}, it.batch, l.now)
 		}
-		return true
+		return !l.demoted(err)
 	case !it.scripted():
 		a, ok := decode(it.kind, reply)
 		return l.accept(it.kind, reply, a, ok)
@@ -251,6 +251,16 @@ func (l *link) accept(k Kind, reply any, a Answer, ok bool) bool {
 		return l.garbled(k, reply)
 	}
 	l.m.settle(a, 0, l.now)
+	return !l.demoted(a.Err)
+}
+
+// demoted gives up a server that says it is a replica, and reports whether it has.
+func (l *link) demoted(err error) bool {
+	if err == nil || !l.m.guarded() || !strings.HasPrefix(err.Error(), "READONLY") {
+		return false
+	}
+	l.m.suspect()
+	l.refused(errReplica)
 	return true
 }
 
@@ -302,7 +312,7 @@ func (m *Master) settle(a Answer, batch int, now time.Time) {
 		it.claim.answered(m.cfg.Index, a)
 	}
 	if tell && m.guarded() && it.kind.votes() && a.Value > 0 {
-		m.guard.held = append(m.guard.held, verdict{it.asker, a})
+		m.guard.held = append(m.guard.held, verdict{it.kind, it.asker, a})
 		tell = false
 	}
 	m.mu.Unlock()
@@ -359,5 +369,5 @@ func (m *Master) beat() {
 	if len(m.queue) == 0 && m.flight.len() == 0 || m.guarded() && !m.guard.probed {
 		m.pushLocked(item{kind: Ping})
 	}
-	m.guard.probed = false
+	m.guard.probed, m.guard.role = false, true
 }

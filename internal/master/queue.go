@@ -74,7 +74,7 @@ func (m *Master) abandon(err error) {
 	lost = append(lost, m.queue...)
 	clear(m.queue)
 	m.queue = m.queue[:0]
-	held, _ := m.judgeLocked(false)
+	held := m.judgeLocked(false)
 	m.guard.forgetLooks()
 	for _, it := range lost {
 		if it.kind.releases() {

@@ -22,8 +22,8 @@ func isRefusal(err error) bool {
 // told; a cluster moves keys, and forbids scripts what ours do; and a lock that
 // is evicted is a lock that two hold.
 func Judge(info string) error {
-	if role := InfoField(info, "role"); role != "" && role != "master" {
-		return &refusal{"it is a replica: a lock's masters must be independent of each other"}
+	if err := judgeRole(info); err != nil {
+		return err
 	}
 	if InfoField(info, "cluster_enabled") == "1" {
 		return &refusal{"it is part of a cluster: a lock's masters must be independent of each other"}
@@ -34,6 +34,16 @@ func Judge(info string) error {
 	}
 	return nil
 }
+
+// judgeRole is Judge, of INFO's section replication.
+func judgeRole(info string) error {
+	if role := InfoField(info, "role"); role != "" && role != "master" {
+		return errReplica
+	}
+	return nil
+}
+
+var errReplica = &refusal{"it is a replica: a lock's masters must be independent of each other"}
 
 // Servers knows which of a Client's masters leads to which server, by the run_id
 // of its process: a server that is reached by two addresses has one vote. It is
