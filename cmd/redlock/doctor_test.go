@@ -199,7 +199,7 @@ func TestVotesAndWhy(t *testing.T) {
 		{"not old enough", found(11500*time.Millisecond, false), "in 1s", ", for 11s"},
 		{"young", found(0, false), "in 12s", ", for 0s"},
 		{"adopted", found(time.Second, true), "yes", ", 1s ago"},
-		{"of the future", with(found(0, true), func(f *finding) { f.look.Why = incarnation.Clock }), "not yet", "its record does not hold: its clock has jumped"},
+		{"of the future", with(found(0, true), func(f *finding) { f.look.Why = incarnation.Clock }), "not yet", "its record does not hold: its clock was set back"},
 		{"tells no run_id", with(found(time.Hour, false), func(f *finding) { f.run = "" }), "yes", "is not noticed"},
 		{"clock ahead", with(found(time.Hour, false), func(f *finding) { f.ahead = 2100 * time.Millisecond }), "yes", "; its clock is 2.1s ahead of ours"},
 		{"clock behind", with(found(time.Hour, false), func(f *finding) { f.ahead = -time.Minute }), "yes", "; its clock is 1m0s behind ours"},
