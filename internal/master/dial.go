@@ -269,17 +269,15 @@ func (m *Master) hello(ctx context.Context, conn redis.Conn) (p peer, err error)
 			return p, err
 		}
 	}
-	if err := m.cfg.Servers.claim(m.cfg.Index, p.run); err != nil || !m.guarded() {
-		return p, err
+	if m.guarded() {
+		if p.seen, err = m.enrol(ctx, conn, p.database); err != nil {
+			return p, err
+		}
+		if run := p.seen.look.Run; p.run != "" && run != incarnation.Unknown && run != p.run {
+			return p, errSwitched
+		}
 	}
-	p.seen, err = m.enrol(ctx, conn, p.database)
-	if run := p.seen.look.Run; err == nil && p.run != "" && run != incarnation.Unknown && run != p.run {
-		err = errSwitched
-	}
-	if err != nil {
-		m.cfg.Servers.leave(m.cfg.Index, p.run)
-	}
-	return p, err
+	return p, m.cfg.Servers.claim(m.cfg.Index, p.run)
 }
 
 // canTimeOut returns an error, and closes the connection, if it is none that can

@@ -110,7 +110,9 @@ func (m *Master) enrol(ctx context.Context, conn redis.Conn, database string) (l
 			o.look.Why = found
 			return o, nil
 		}
-		known, stale, found = incarnation.Know(o.look), false, o.look.Why
+		// What is stale is the record that was there, were it not known before.
+		stale = stale && known == nil && o.look.Why == incarnation.Holds
+		known, found = incarnation.Know(o.look), o.look.Why
 	}
 	return lookout{}, errRestless
 }
@@ -207,7 +209,7 @@ func (g *guard) forgetLooks() { g.looks, g.tries, g.next, g.leapt = 0, 0, nil, 0
 func (m *Master) suspect() {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	m.guard.stale = m.guard.known != nil
+	m.guard.stale = m.guarded()
 }
 
 // probeLocked returns the probe to be sent behind votes.

@@ -66,11 +66,24 @@ func (s *Servers) shared(index int, j jump) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for i, other := range s.jumps {
-		if i != index && (other.by-j.by).Abs() <= alike && j.at.Sub(other.at).Abs() <= together {
+		if i != index && other.like(j) {
 			return true
 		}
 	}
 	return false
+}
+
+// jumped reports whether a master's clock seems to have jumped alike.
+func (s *Servers) jumped(index int, j jump) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	other, ok := s.jumps[index]
+	return ok && other.like(j)
+}
+
+// like reports whether two jumps may be one of our own clock.
+func (j jump) like(other jump) bool {
+	return (other.by-j.by).Abs() <= alike && j.at.Sub(other.at).Abs() <= together
 }
 
 // A trial waits for a look at other masters. The first whose clock goes as it went
@@ -87,14 +100,16 @@ type trial struct {
 	decided bool
 }
 
-// Answered implements Asker.
+// Answered implements Asker. Who has seen the same jump before, and goes on from there,
+// is no witness.
 func (t *trial) Answered(index int, a Answer) {
+	witness := a.Err == nil && !t.servers.jumped(index, t.jump)
 	t.mu.Lock()
 	t.missing--
-	decides := !t.decided && (a.Err == nil || t.missing == 0)
+	decides := !t.decided && (witness || t.missing == 0)
 	t.decided = t.decided || decides
 	t.mu.Unlock()
-	if decides && (a.Err == nil || !t.servers.shared(t.of.cfg.Index, t.jump)) {
+	if decides && (witness || !t.servers.shared(t.of.cfg.Index, t.jump)) {
 		t.of.rewrite(t.known)
 	}
 }
