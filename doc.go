@@ -31,9 +31,9 @@
 // The masters are independent: no replication between them, never the same
 // server twice. Replicas, members of a cluster, servers whose maxmemory-policy may
 // evict locks, and the second address of the same server are found on connecting,
-// do not vote, and [Client.Masters] says why; as far as they answer INFO. Their clocks and the clients' run at nearly the same speed:
-// within the drift of Options.DriftFactor × TTL + 2 ms; they need not show the
-// same time.
+// do not vote, and [Client.Masters] says why; as far as they answer INFO. Their
+// clocks and the clients' run at nearly the same speed: within the drift of
+// Options.DriftFactor × TTL + 2 ms; they need not show the same time.
 //
 // No client of these masters uses a TTL above Options.MaxTTL of any other. All
 // clients of a name are of this kind: a Redlock of another language excludes them
@@ -63,12 +63,14 @@
 // holds a lock there may adopt them instead: redlock doctor --adopt. A new client of
 // masters that are in use waits for nothing.
 //
-// Not covered are a step of a master's clock that no client was connected across; the
-// same step of several at once, which each client that sees it takes for its own
-// clock's, and quarantines them for itself alone; a failover and back between two
-// looks, of which there is one a second at least; a replica that was promoted while
-// some clients still reach its old master; and restarts of a server that keeps its
-// run_id from us (INFO forbidden, MasterStatus.GuardErr) and still has its record.
+// Not covered are a step of a master's clock before the next look at it, of which
+// there is one a second at least, of a client that was connected across it, and steps
+// of less than 20 ms and a round trip; the same step of all masters that a client
+// reaches, which it takes for its own clock's, and quarantines them for itself alone; a
+// failover and back between two looks, or before the first look of those who have seen
+// it; a replica that was promoted while some clients still reach its old master; and
+// restarts of a server that keeps its run_id from us (INFO forbidden,
+// MasterStatus.GuardErr) and still has its record.
 // Options.DisableRestartGuard turns all of it off.
 //
 // # What a holder may rely on
@@ -88,10 +90,11 @@
 // A holder that cannot run cannot learn anything. Stopped by SIGSTOP, a debugger,
 // a suspended machine, it finds the truth at its first question: Valid and Err
 // compute their answer from the clocks, and so does the Err of a lease's context,
-// though not of those derived from it; Done and timers may come a moment later. What no clock can tell is a pause between the
-// question and the deed: a frozen virtual machine whose clocks were frozen too,
-// a write that is already on its way through a slow network. Whatever must not
-// be written by a late holder needs a fence.
+// though not of those derived from it; Done and timers may come a moment later.
+// What no clock can tell is a pause between the question and the deed: a frozen
+// virtual machine whose clocks were frozen too, a write that is already on its
+// way through a slow network. Whatever must not be written by a late holder needs
+// a fence.
 //
 // # Fencing
 //
@@ -107,8 +110,9 @@
 // number, and each is above all that were agreed on before its acquisition began. It
 // needs that clients' and masters' clocks show the same time to half a second, since
 // a master that has forgotten its numbers relies on the clock having passed them; that
-// the restart guard is on; and that all who lock the name use Fencing. Masters keep a
-// name's number for a day.
+// the restart guard is on; that masters are adopted only when nobody has held a lock
+// there for 2 s; and that all who lock the name use Fencing. Masters keep a name's
+// number for a day.
 //
 // What is said here of restarts and fences is explored, in every order of events, by
 // the model in internal/model, for three masters and two clients; it says what it

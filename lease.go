@@ -181,7 +181,7 @@ func (c *Client) acquire(ctx context.Context, l *Locker, kind master.Kind, start
 	}
 	c.tellAll(master.Undo, s.claim)
 	if t.Won() {
-		return nil, c.wasted(l.name, round, err, took, limit)
+		return nil, c.wasted(l.name, round, err, took, limit, validity)
 	}
 	// The rollback is on its way. What follows only finds out what to tell: one
 	// dead master must not make a lock that is held look like an outage.
@@ -191,12 +191,14 @@ func (c *Client) acquire(ctx context.Context, l *Locker, kind master.Kind, start
 
 // wasted returns what to say of a round that was won in vain: for err, or because
 // it took too long.
-func (c *Client) wasted(name string, round *quorum.Round, err error, took, limit time.Duration) *QuorumError {
+func (c *Client) wasted(name string, round *quorum.Round, err error, took, limit, validity time.Duration) *QuorumError {
 	if e, ok := err.(*QuorumError); ok {
 		return e
 	}
 	e := c.quorumError(opAcquire, name, round)
-	if err == nil {
+	if err == nil && limit < validity {
+		err = fmt.Errorf("it took %v: with Fencing, %v is the limit", took, limit)
+	} else if err == nil {
 		err = fmt.Errorf("it took %v, which leaves nothing of a validity of %v", took, limit)
 	}
 	e.Errs = append(e.Errs, err)

@@ -114,7 +114,9 @@ type LockOptions struct {
 	// all leases of the name before it, so that a resource can refuse a holder who
 	// comes late. All clients of the name must use it, or their leases have none. The
 	// clocks of clients and masters must agree within half a second. An acquisition is
-	// a script call then, and now and then takes two rounds.
+	// a script call then, and now and then takes two rounds; it must take no longer than
+	// half of Options.MaxTTL, which must be above NodeTimeout. It needs the restart
+	// guard: a master that forgets and counts at once may let numbers fall.
 	Fencing bool
 }
 
@@ -228,6 +230,9 @@ func (o *Options) lockOptions(l *LockOptions) (LockOptions, error) {
 	}
 	if least := o.drift(c.TTL) + o.NodeTimeout; c.TTL <= least {
 		return c, fmt.Errorf("redlock: LockOptions.TTL of %v leaves no validity after drift and NodeTimeout, together %v", c.TTL, least)
+	}
+	if limit := o.fencedWithin(c.TTL); c.Fencing && limit <= o.NodeTimeout {
+		return c, fmt.Errorf("redlock: LockOptions.Fencing leaves %v for an acquisition, half of Options.MaxTTL at most, which is not above NodeTimeout, %v", limit, o.NodeTimeout)
 	}
 	if c.RenewEvery == 0 {
 		c.RenewEvery = c.TTL / 3

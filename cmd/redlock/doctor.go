@@ -27,7 +27,8 @@ the database that the URL selects. Without --adopt nothing is changed.
 
 --adopt declares that nobody holds a lock on these masters, so that their votes count at
 once. Use it for servers that were just created, or while every client is stopped: if
-somebody does hold a lock, another may get it too. Masters that must not vote are left alone.
+somebody does hold a lock, another may get it too. With fences (redlock run has them) nobody
+must have held one for 2s, either. Masters that must not vote are left alone.
 
 Exit status: 0 if a quorum may vote at once, 69 if not, 2 for wrong usage, 130 if interrupted.`
 

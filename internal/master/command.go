@@ -133,6 +133,7 @@ type Claim struct {
 	admitted        atomic.Uint64 // masters whose queue took a SET
 	written         atomic.Uint64 // masters that a SET was written to
 	granted         atomic.Uint64 // masters that have answered a SET with yes
+	released        atomic.Uint64 // masters that were to be sent a release
 	adrift          atomic.Uint64 // masters whose connection was lost with the SET unanswered
 }
 

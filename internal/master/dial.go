@@ -116,7 +116,7 @@ func (m *Master) up(p peer) {
 		asker.Answered(m.cfg.Index, Answer{Err: err})
 	}
 	if jump != 0 {
-		m.cfg.Servers.weigh(m, jump)
+		m.cfg.Servers.weigh(m, jumpOf(jump))
 	}
 }
 

@@ -29,6 +29,7 @@ import (
 type guard struct {
 	known *incarnation.Known // the record that was confirmed last; nil before the first look
 	drift incarnation.Drift  // of the server's clock, while that record holds
+	seen  time.Time          // when it was confirmed last, by the server's clock
 	stale bool               // the record holds, and is to be written anew all the same
 	until time.Time          // when the votes will count; zero: they do
 	why   string             // they do not
@@ -38,6 +39,8 @@ type guard struct {
 	next  *incarnation.Known // the record that they have found, if it is not the one known
 	found incarnation.Why    // why it was written
 	leapt time.Duration      // by how much the clock had jumped when a probe was answered
+	// A jump of which no other master could say yet whether it is the server's.
+	unweighed jump
 
 	held, spare []verdict // grants, in order, that wait for a probe or a look
 	probed      bool      // a probe was sent since the last heartbeat
@@ -87,7 +90,7 @@ const maxLooks = 10
 // nobody else uses yet.
 func (m *Master) enrol(ctx context.Context, conn redis.Conn, database string) (lookout, error) {
 	m.mu.Lock()
-	known, stale := m.guard.known, m.guard.stale
+	known, stale, seen := m.guard.known, m.guard.stale, m.guard.seen
 	m.mu.Unlock()
 	found := incarnation.Holds
 	for range maxLooks {
@@ -111,16 +114,28 @@ func (m *Master) enrol(ctx context.Context, conn redis.Conn, database string) (l
 			return o, nil
 		}
 		// What is stale is the record that was there, were it not known before.
-		stale = stale && known == nil && o.look.Why == incarnation.Holds
+		stale = stale && known == nil && o.look.Why == incarnation.Holds || returned(o.look, seen)
 		known, found = incarnation.Know(o.look), o.look.Why
 	}
 	return lookout{}, errRestless
 }
 
+// returned reports whether a record that was found in another's place, and holds, was
+// there before the other was seen last: an older memory has come back, which knows
+// nothing of what was locked meanwhile.
+func returned(found incarnation.Look, seen time.Time) bool {
+	return found.Why == incarnation.Holds && found.Record.Since.Before(seen)
+}
+
 var errRestless = &refusal{"its record of restarts, " + incarnation.Key + ", keeps changing"}
 
-// errUnguarded says that a server does not allow what the guard needs.
+// errUnguarded says that a server does not do what the guard needs. What it does not
+// do at present, it may do when it is dialled again.
 func errUnguarded(err error) error {
+	text := err.Error()
+	if !strings.HasPrefix(text, "NOPERM") && !strings.Contains(text, "unknown command") && !strings.Contains(text, "The user executing the script") {
+		return fmt.Errorf("it did not say whether it has restarted: %w", err)
+	}
 	return &refusal{fmt.Sprintf("it cannot keep the record of its restarts, %s (%v): allow it, or disable the restart guard", incarnation.Key, err)}
 }
 
@@ -131,6 +146,7 @@ func (m *Master) knowLocked(o lookout, replaced bool) (jump time.Duration) {
 	if replaced {
 		g.known, g.stale, g.drift, g.until = o.known, false, incarnation.Drift{}, time.Time{}
 	}
+	g.seen = o.look.Now
 	now := o.after.Time()
 	left := m.cfg.Quarantine - o.look.Age()
 	if g.known.Record.Adopted {
@@ -149,7 +165,7 @@ func (m *Master) knowLocked(o lookout, replaced bool) (jump time.Duration) {
 		g.until = until
 		g.why = o.look.Why.String()
 		if o.look.Why == incarnation.Holds {
-			g.why = "its memory is known for " + o.look.Age().Round(time.Second).String() + " only"
+			g.why = "its memory is known for " + o.look.Age().Round(time.Second).String() + " only: it was new, or restarted, or has lost it"
 		}
 	}
 	m.status.GuardErr = nil
@@ -280,7 +296,7 @@ func (l *link) receiveProbe(it item) bool {
 		g.leapt = jump
 		m.lookLocked()
 	default:
-		g.drift = drift
+		g.drift, g.seen = drift, now
 		g.idle = append(g.idle, s)
 		held = m.judgeLocked(true)
 	}
@@ -310,7 +326,7 @@ func (l *link) receiveLook(it item) bool {
 	g.looks--
 	text := found.Record.Text
 	if text != g.latest().Record.Text { // another, which is known once it was loaded and confirmed
-		g.next, g.stale, g.found = incarnation.Know(found), false, found.Why
+		g.next, g.stale, g.found = incarnation.Know(found), returned(found, g.seen), found.Why
 		m.lookLocked()
 	} else if g.looks == 0 && text != o.known.Record.Text {
 		m.lookLocked()
@@ -333,7 +349,7 @@ func (l *link) receiveLook(it item) bool {
 	m.deliver(held, nil)
 	poke(l.turned)
 	if jump != 0 {
-		m.cfg.Servers.weigh(m, jump)
+		m.cfg.Servers.weigh(m, jumpOf(jump))
 	}
 	return true
 }

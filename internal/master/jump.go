@@ -19,12 +19,14 @@ type jump struct {
 	at time.Time
 }
 
+func jumpOf(by time.Duration) jump { return jump{by, time.Now()} }
+
 const (
 	// alike is by how little two jumps may differ that are one of our own clock.
 	alike = 100 * time.Millisecond
 	// together is within what time they are seen then: every master is looked at
-	// once a second, unless it is slow.
-	together = 10 * time.Second
+	// once a second, unless it is slow, or has to be dialled first.
+	together = 30 * time.Second
 )
 
 // join has a master take part in what Servers does.
@@ -44,14 +46,14 @@ func (s *Servers) note(index int, by time.Duration) {
 // weigh decides whether m's clock has jumped, for all that a look at others says,
 // and has its record written anew then. The jump has been noted, and m's votes do
 // not count, in any case.
-func (s *Servers) weigh(m *Master, by time.Duration) {
+func (s *Servers) weigh(m *Master, j jump) {
 	m.mu.Lock()
 	known := m.guard.known
 	m.mu.Unlock()
 	s.mu.Lock()
 	masters := append([]*Master(nil), s.masters...)
 	s.mu.Unlock()
-	t := &trial{servers: s, of: m, known: known, jump: jump{by, time.Now()}, missing: len(masters)}
+	t := &trial{servers: s, of: m, known: known, alone: len(masters) == 1, jump: j, missing: len(masters)}
 	for _, other := range masters {
 		if other == m {
 			t.Answered(m.cfg.Index, Answer{Err: errForgot})
@@ -87,13 +89,15 @@ func (j jump) like(other jump) bool {
 }
 
 // A trial waits for a look at other masters. The first whose clock goes as it went
-// decides: it is not ours that has stopped. If there is none it is ours if another
-// seems to have jumped alike.
+// decides: it is not ours that has stopped. If there is none, and another seems to
+// have jumped alike, it is ours. Else nobody can tell, and it is asked again.
 type trial struct {
 	servers *Servers           // immutable
 	of      *Master            // immutable
 	known   *incarnation.Known // immutable; the record of the memory whose clock it was
 	jump    jump               // immutable
+
+	alone bool // immutable; there is no other master
 
 	mu      sync.Mutex // guards what follows
 	missing int
@@ -109,8 +113,33 @@ func (t *trial) Answered(index int, a Answer) {
 	decides := !t.decided && (witness || t.missing == 0)
 	t.decided = t.decided || decides
 	t.mu.Unlock()
-	if decides && (witness || !t.servers.shared(t.of.cfg.Index, t.jump)) {
+	switch {
+	case !decides:
+	case witness || t.alone:
 		t.of.rewrite(t.known)
+	case !t.servers.shared(t.of.cfg.Index, t.jump):
+		t.of.weighLater(t.known, t.jump)
+	}
+}
+
+// weighLater has a jump weighed again at the next heartbeat, if the record that was
+// known then still is.
+func (m *Master) weighLater(known *incarnation.Known, j jump) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.guard.latest() == known {
+		m.guard.unweighed = j
+	}
+}
+
+// weighNow weighs a jump of which nobody could tell before.
+func (m *Master) weighNow() {
+	m.mu.Lock()
+	j := m.guard.unweighed
+	m.guard.unweighed = jump{}
+	m.mu.Unlock()
+	if j.by != 0 {
+		m.cfg.Servers.weigh(m, j)
 	}
 }
 

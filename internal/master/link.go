@@ -89,6 +89,7 @@ func (l *link) write() {
 				return // the reader stops at the next reply, or when one is overdue
 			}
 			l.m.beat()
+			l.m.weighNow()
 		case <-closing:
 			closing = nil
 		}
@@ -337,6 +338,8 @@ func (m *Master) againLocked(it item, a Answer, batch int) bool {
 	switch {
 	case a.Err == nil:
 		return false
+	case it.kind.sets() && has(&it.claim.released, m.cfg.Index):
+		return false // it would come behind its release
 	case noScript(a.Err) && !it.reloaded:
 		// The scripts are gone: something has happened to this master.
 		if it.batch > 0 { // one member of the batch loads them for all

@@ -84,7 +84,8 @@ type Status struct {
 	GuardErr error
 }
 
-// Config is what a Master is made of. All fields but ID and Woken are required.
+// Config is what a Master is made of. ID and Woken, Quarantine and
+// Clock may be left out.
 type Config struct {
 	Pool        *redis.Pool   // where connections come from
 	Index       int           // its place in the list, below MaxMasters
@@ -190,6 +191,9 @@ func (m *Master) Listening() bool {
 func (m *Master) Ask(kind Kind, claim *Claim, asker Asker) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
+	if kind.releases() {
+		mark(&claim.released, m.cfg.Index)
+	}
 	if err := m.admitLocked(kind, claim); err != nil {
 		if kind.releases() && claim.mayStandAt(m.cfg.Index) && !m.closed {
 			m.owed = append(m.owed, &debt{kind: kind, claim: claim})

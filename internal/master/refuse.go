@@ -46,8 +46,8 @@ func judgeRole(info string) error {
 var errReplica = &refusal{"it is a replica: a lock's masters must be independent of each other"}
 
 // Servers knows which of a Client's masters leads to which server, by the run_id
-// of its process: a server that is reached by two addresses has one vote. It is
-// safe for concurrent use.
+// of its process: a server that is reached by two addresses has one vote. It also
+// knows whose clocks have jumped: see weigh. It is safe for concurrent use.
 type Servers struct {
 	names []string // immutable; what the masters are called
 
@@ -55,6 +55,7 @@ type Servers struct {
 	voter  map[string]int     // the master that votes for a server
 	better map[string]standIn // one earlier in the list that leads there, too
 
+	// For weigh:
 	masters []*Master    // all
 	jumps   map[int]jump // of their clocks, by index, the last of each
 }

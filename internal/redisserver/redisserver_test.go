@@ -266,6 +266,38 @@ func TestServersDieWithTheirTest(t *testing.T) {
 	}
 }
 
+func TestAProxyHidesThatItsServerIsAnotherIfItIsTo(t *testing.T) {
+	for _, keeps := range []bool{true, false} {
+		servers := StartTB(t, 2)
+		must(t, servers[1], "OK", "SET", "who", "the other")
+		p := ProxyTB(t, servers[0].Addr())
+		if keeps {
+			p.Keep()
+		}
+		c, err := redis.Dial("tcp", p.Addr(), redis.DialReadTimeout(5*time.Second))
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer c.Close()
+		if _, err := c.Do("GET", "who"); err != nil {
+			t.Fatal(err)
+		}
+		servers[0].Kill()
+		p.Aim(servers[1].Addr())
+		if got, err := redis.String(c.Do("GET", "who")); keeps && got != "the other" || !keeps && err == nil {
+			t.Errorf("keeping connections, %v: GET = %q, %v", keeps, got, err)
+		}
+		later, err := redis.Dial("tcp", p.Addr())
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer later.Close()
+		if got, err := redis.String(later.Do("GET", "who")); err != nil || got != "the other" {
+			t.Errorf("a new connection: GET = %q, %v, want the other", got, err)
+		}
+	}
+}
+
 func TestAMissingServerSkipsOrFailsByTheEnvironment(t *testing.T) {
 	for name, test := range map[string]struct{ require, want string }{
 		"skip": {"", "skip"},

@@ -1,0 +1,269 @@
+package master
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/redlock-go/redlock/internal/clock"
+	"github.com/redlock-go/redlock/internal/incarnation"
+)
+
+// A memory is a fake server's, as far as the guard asks for it, and its clock.
+type memory struct {
+	fake
+
+	mu      sync.Mutex                // guards what follows
+	hook    func(cmd []string) string // see before
+	run     string                    // run_id; "" hides it
+	version string
+	role    string
+	keeps   bool // scripts, over a restart
+	record  string
+	expiry  int64 // of the record, in ms
+	scripts map[string]bool
+	multi   map[int][][]string // what is queued, by connection, between MULTI and EXEC
+	off     time.Duration      // of its clock
+	looks   int                // that it has answered
+}
+
+func newMemory(i int) *memory {
+	v := &memory{run: fmt.Sprintf("%040d", i), version: "7.2.4", role: "master", scripts: make(map[string]bool), multi: make(map[int][][]string)}
+	v.handle = v.answer
+	v.set(fmt.Sprintf("%s %d 0", v.run, time.Now().Add(-24*time.Hour).UnixMicro()))
+	return v
+}
+
+// set writes a record, to expire as the script would have it; "" deletes it.
+func (v *memory) set(record string) {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	v.setLocked(record)
+}
+
+func (v *memory) setLocked(record string) {
+	v.record = record
+	if r, ok := incarnation.Parse(record); ok {
+		v.expiry = incarnation.Know(incarnation.Look{Record: r}).Expiry().UnixMilli()
+	}
+}
+
+func (v *memory) get() string {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	return v.record
+}
+
+// before has f called before each command; what it returns is the reply, unless that
+// is empty.
+func (v *memory) before(f func(cmd []string) string) {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	v.hook = f
+}
+
+// step sets the clock.
+func (v *memory) step(by time.Duration) {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	v.off += by
+}
+
+// restart begins another process, behind connections that stay.
+func (v *memory) restart() {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	v.run = strings.Repeat("f", 40)
+	if !v.keeps {
+		clear(v.scripts)
+	}
+}
+
+// become has the server take a role: master or slave.
+func (v *memory) become(role string) {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	v.role = role
+}
+
+// expire has the record expire later.
+func (v *memory) expire() {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	v.expiry += 5000
+}
+
+func (v *memory) flushScripts() {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	clear(v.scripts)
+}
+
+func (v *memory) answer(conn int, cmd []string) string {
+	v.mu.Lock()
+	hook := v.hook
+	v.mu.Unlock()
+	if hook != nil {
+		if reply := hook(cmd); reply != "" {
+			return reply
+		}
+	}
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	queued, queues := v.multi[conn]
+	switch {
+	case cmd[0] == "MULTI":
+		v.multi[conn] = nil
+		return "+OK\r\n"
+	case cmd[0] == "EXEC":
+		delete(v.multi, conn)
+		reply := fmt.Sprintf("*%d\r\n", len(queued))
+		for _, cmd := range queued {
+			reply += v.executeLocked(conn, cmd)
+		}
+		return reply
+	case queues:
+		v.multi[conn] = append(queued, cmd)
+		return "+QUEUED\r\n"
+	}
+	return v.executeLocked(conn, cmd)
+}
+
+func (v *memory) executeLocked(conn int, cmd []string) string {
+	now := time.Now().Add(v.off)
+	switch what := strings.Join(cmd[:min(2, len(cmd))], " "); {
+	case what == "SCRIPT LOAD":
+		v.scripts[sha1Hex(cmd[2])] = true
+		return bulk(sha1Hex(cmd[2]))
+	case what == "SCRIPT EXISTS" && v.scripts[cmd[2]]:
+		return "*1\r\n:1\r\n"
+	case what == "SCRIPT EXISTS":
+		return "*1\r\n:0\r\n"
+	case cmd[0] == "INFO" && v.run != "":
+		return bulk("redis_version:" + v.version + "\r\nrun_id:" + v.run + "\r\nrole:" + v.role + "\r\n")
+	case what == "CLIENT INFO":
+		return bulk("id=1 db=0")
+	case cmd[0] == "PTTL" && v.record == "":
+		return ":-2\r\n"
+	case cmd[0] == "PTTL":
+		return ":" + strconv.FormatInt(v.expiry-now.UnixMilli(), 10) + "\r\n"
+	case cmd[0] == "EVALSHA" && cmd[3] == incarnation.Key && v.role == "master":
+		return v.lookLocked(now, cmd[6])
+	case cmd[0] == "EVALSHA" && cmd[2] != "1" && v.role != "master":
+		n, _ := strconv.Atoi(cmd[2])
+		return fmt.Sprintf("*%d\r\n", n) + strings.Repeat(readOnly, n)
+	case (cmd[0] == "SET" || cmd[0] == "EVALSHA") && v.role != "master":
+		return readOnly
+	}
+	return ok(conn, cmd)
+}
+
+// lookLocked does what incarnation.lua does.
+func (v *memory) lookLocked(now time.Time, stale string) string {
+	v.looks++
+	r, parsed := incarnation.Parse(v.record)
+	run, why := v.run, ""
+	if run == "" {
+		run = incarnation.Unknown
+	}
+	switch {
+	case !parsed:
+		why = "absent"
+	case v.run != "" && r.Run != v.run:
+		why = "restart"
+	case v.record == stale:
+		why = "stale"
+	case r.Since.After(now):
+		why = "clock"
+	}
+	if v.setLocked(v.record); why != "" {
+		v.setLocked(fmt.Sprintf("%s %d 0", run, now.UnixMicro()))
+	}
+	return "*4\r\n" + bulk(v.record) + ":" + strconv.FormatInt(now.UnixMicro(), 10) + "\r\n" + bulk(why) + bulk(run)
+}
+
+// readOnly is a replica's answer to what would write.
+const readOnly = "-READONLY You can't write against a read only replica.\r\n"
+
+func bulk(s string) string { return fmt.Sprintf("$%d\r\n%s\r\n", len(s), s) }
+
+// guarded runs f in a bubble with n servers and a client's masters, whose votes
+// count after a quarantine of a minute.
+func guarded(t *testing.T, n int, f func(t *testing.T, masters []*Master, servers []*memory)) {
+	t.Helper()
+	synctest.Test(t, func(t *testing.T) {
+		names := make([]string, n)
+		for i := range names {
+			names[i] = strconv.Itoa(i)
+		}
+		all := NewServers(names)
+		var masters []*Master
+		var servers []*memory
+		for i := range n {
+			v := newMemory(i)
+			servers = append(servers, v)
+			masters = append(masters, Start(Config{
+				Pool:        v.pool(),
+				Index:       i,
+				Servers:     all,
+				NodeTimeout: 50 * time.Millisecond,
+				DialTimeout: time.Second,
+				Quarantine:  time.Minute,
+				Clock:       clock.System,
+				Redial:      func() interface{ NextBackOff() time.Duration } { return every(100 * time.Millisecond) },
+				Changed:     func(State, Status) {},
+			}))
+		}
+		synctest.Wait()
+		for i, m := range masters {
+			if s := m.Status(); s.State != Up {
+				t.Fatalf("master %d is %v: %v", i, s.State, s.Err)
+			}
+		}
+		defer func() { // also if the test has failed
+			for _, m := range masters {
+				m.Close()
+				<-m.Done()
+			}
+			time.Sleep(2 * time.Hour) // servers that stall end by then
+		}()
+		f(t, masters, servers)
+	})
+}
+
+// vote asks for a lock, and returns the answer.
+func vote(t *testing.T, m *Master) Answer {
+	t.Helper()
+	var got answers
+	if err := m.Ask(Set, claimOf("a"), &got); err != nil {
+		return Answer{Err: err}
+	}
+	time.Sleep(2 * time.Second)
+	if len(got.get()) != 1 {
+		t.Fatalf("a SET was answered %v, want once", got.get())
+	}
+	return got.get()[0]
+}
+
+func wantState(t *testing.T, m *Master, want State, why string) {
+	t.Helper()
+	if s := m.Status(); s.State != want || why != "" && (s.Err == nil || !strings.Contains(s.Err.Error(), why)) {
+		t.Errorf("the master is %v: %v, want %v: %s", s.State, s.Err, want, why)
+	}
+}
+
+// on returns a before that calls f at the first command of a name, counted from
+// when it was made.
+func on(name string, f func()) func([]string) string {
+	var once sync.Once
+	return func(cmd []string) string {
+		if cmd[0] == name {
+			once.Do(f)
+		}
+		return ""
+	}
+}
