@@ -3,6 +3,7 @@ package redlock_test
 import (
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/gomodule/redigo/redis"
 
@@ -63,5 +64,33 @@ func TestAMasterThatWasAReplicaMeanwhileIsQuarantined(t *testing.T) {
 				return states(second, redlock.MasterQuarantined) == 1
 			})
 		})
+	}
+}
+
+// The memory that comes back is old, its record holds, and it knows nothing of what
+// was locked in between.
+func TestAnOldMemoryThatComesBackIsQuarantined(t *testing.T) {
+	servers := redisserver.AdoptedTB(t, 3)
+	opts := func() *redlock.Options {
+		return &redlock.Options{LockOptions: redlock.LockOptions{TTL: time.Second}, MaxTTL: time.Second}
+	}
+	first, second := openReal(t, servers, opts()), openReal(t, servers, opts())
+	swap := func() {
+		for _, s := range servers {
+			do(t, s, "SWAPDB", 0, 1)
+		}
+	}
+	swap()
+	for _, c := range []*redlock.Client{first, second} {
+		eventually(t, "the other memory is quarantined", func() bool { return states(c, redlock.MasterQuarantined) == 3 })
+	}
+	for _, c := range []*redlock.Client{first, second} {
+		eventually(t, "it votes", func() bool { return states(c, redlock.MasterUp) == 3 })
+	}
+	l := first.Locker("a")
+	l.Lock()
+	swap()
+	if err := second.Locker("a").TryLockContext(t.Context()); err == nil || !strings.Contains(err.Error(), "in quarantine") && !strings.Contains(err.Error(), "forgotten") {
+		t.Errorf("TryLockContext = %v, want no lock while the lease of the other is valid: %v", err, l.Lease().Valid())
 	}
 }

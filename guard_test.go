@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -278,5 +279,36 @@ func TestNothingIsAcquiredFromAMasterInQuarantine(t *testing.T) {
 			}
 		}
 		wantFree(t, ms, "held")
+	})
+}
+
+// Clients whose own clocks were stopped, with their connections lost meanwhile, as
+// when virtual machines are moved, cost nobody else anything.
+func TestClientsThatWereStoppedQuarantineNobodyElsesMasters(t *testing.T) {
+	bubble(t, 5, func(t *testing.T, ms *redlocktest.Masters) {
+		other := connected(t, ms, nil)
+		var slept atomic.Int64
+		var stopped []*redlock.Client
+		for range 5 {
+			opts := &redlock.Options{}
+			opts.SetClocks(func() (wall, asleep time.Duration) { return 0, time.Duration(slept.Load()) })
+			stopped = append(stopped, connected(t, ms, opts))
+		}
+		time.Sleep(5 * time.Second)
+		slept.Store(int64(30 * time.Second)) // their clocks differ from the masters' now
+		for i := range 5 {
+			ms.Master(i).Cut()
+		}
+		for range 500 {
+			time.Sleep(10 * time.Millisecond)
+			if n := states(other, redlock.MasterQuarantined); n > 0 {
+				t.Fatalf("%d masters are in quarantine for somebody else", n)
+			}
+		}
+		for _, c := range stopped {
+			if n := states(c, redlock.MasterQuarantined); n != 5 {
+				t.Errorf("%d masters are in quarantine for one that was stopped, want 5", n)
+			}
+		}
 	})
 }

@@ -399,6 +399,53 @@ func TestFlushedScriptsAreLoadedOnceForABatch(t *testing.T) {
 	})
 }
 
+// What was in a batch that failed is sent again alone, but not behind its release:
+// that has been answered, so nobody would ever take the key away.
+func TestNothingThatSetsAKeyIsSentAgainBehindItsRelease(t *testing.T) {
+	for _, kind := range []Kind{Set, Acquire, Heal} {
+		for _, answer := range []string{"-ERR a member\r\n", "-NOSCRIPT no such script\r\n"} {
+			failed := false
+			handle := func(conn int, cmd []string) string {
+				if cmd[0] == "EVALSHA" && !failed {
+					failed = true
+					time.Sleep(time.Second)
+					return answer
+				}
+				return ok(conn, cmd)
+			}
+			run(t, handle, func(t *testing.T, m *Master, server *fake) {
+				one, other := claimOf("a"), claimOf("b")
+				one.Propose(1)
+				other.Propose(1)
+				var told answers
+				m.mu.Lock() // so that they share a batch
+				for _, it := range []item{{kind: kind, claim: one, asker: &told}, {kind: kind, claim: other}} {
+					mark(&it.claim.admitted, 0)
+					m.pushLocked(it)
+				}
+				m.mu.Unlock()
+				time.Sleep(100 * time.Millisecond)
+				m.Ask(Undo, one, nil) // nobody waits any more
+				time.Sleep(5 * time.Second)
+				synctest.Wait()
+				if all := told.get(); len(all) != 1 || all[0].Err == nil {
+					t.Errorf("%v, %q: the asker is told %+v, want the error", kind, answer, all)
+				}
+				last := ""
+				for _, command := range server.seen("token of a") {
+					last = command
+				}
+				if !strings.Contains(last, "undo") {
+					t.Errorf("%v, %q: the last of it is %q, want the release", kind, answer, last)
+				}
+				if n := len(server.seen("token of b")); n != 2 {
+					t.Errorf("%v, %q: the other was sent %d times, want it to be sent again", kind, answer, n)
+				}
+			})
+		}
+	}
+}
+
 func TestCloseDrainsWhatWasAsked(t *testing.T) {
 	handle := func(conn int, cmd []string) string {
 		time.Sleep(10 * time.Millisecond)
