@@ -10,6 +10,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -404,11 +405,10 @@ func TestFlushedScriptsAreLoadedOnceForABatch(t *testing.T) {
 func TestNothingThatSetsAKeyIsSentAgainBehindItsRelease(t *testing.T) {
 	for _, kind := range []Kind{Set, Acquire, Heal} {
 		for _, answer := range []string{"-ERR a member\r\n", "-NOSCRIPT no such script\r\n"} {
-			failed := false
+			var failed atomic.Bool
 			handle := func(conn int, cmd []string) string {
-				if cmd[0] == "EVALSHA" && !failed {
-					failed = true
-					time.Sleep(time.Second)
+				if cmd[0] == "EVALSHA" && !failed.Swap(true) {
+					time.Sleep(200 * time.Millisecond)
 					return answer
 				}
 				return ok(conn, cmd)
