@@ -29,6 +29,8 @@ type memory struct {
 	multi   map[int][][]string // what is queued, by connection, between MULTI and EXEC
 	off     time.Duration      // of its clock
 	looks   int                // that it has answered
+	late    string             // what reply takes a while to come back
+	back    time.Duration      // for how long
 }
 
 func newMemory(i int) *memory {
@@ -83,6 +85,13 @@ func (v *memory) restart() {
 	}
 }
 
+// delay has the reply to a command take a while to come back.
+func (v *memory) delay(name string, by time.Duration) {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	v.late, v.back = name, by
+}
+
 // become has the server take a role: master or slave.
 func (v *memory) become(role string) {
 	v.mu.Lock()
@@ -112,8 +121,22 @@ func (v *memory) answer(conn int, cmd []string) string {
 			return reply
 		}
 	}
+	reply, back := v.queueOrExecute(conn, cmd)
+	time.Sleep(back)
+	return reply
+}
+
+// queueOrExecute returns the reply, and for how long it is on its way.
+func (v *memory) queueOrExecute(conn int, cmd []string) (reply string, back time.Duration) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
+	if cmd[0] == v.late {
+		back = v.back
+	}
+	return v.queueLocked(conn, cmd), back
+}
+
+func (v *memory) queueLocked(conn int, cmd []string) string {
 	queued, queues := v.multi[conn]
 	switch {
 	case cmd[0] == "MULTI":

@@ -1,0 +1,187 @@
+package master
+
+import (
+	"fmt"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/redlock-go/redlock/internal/incarnation"
+)
+
+func TestAServerThatKeepsScriptsIsAskedForItsRunID(t *testing.T) {
+	for _, version := range []string{"6.2.14", "2.8.24", "7.0.0"} {
+		guarded(t, 1, func(t *testing.T, masters []*Master, servers []*memory) {
+			v, m := servers[0], masters[0]
+			v.mu.Lock()
+			v.version, v.keeps = version, true
+			v.mu.Unlock()
+			v.before(func(cmd []string) string { // to be connected anew
+				if cmd[0] == "SET" && len(v.seen("2: ")) == 0 {
+					return hangUp
+				}
+				return ""
+			})
+			vote(t, m)
+			if a := vote(t, m); a.Value != 1 {
+				t.Errorf("%s: the vote: %+v, want it to count", version, a)
+			}
+			v.before(nil)
+			v.restart()
+			a := vote(t, m)
+			if old := version < "7"; (a.Err != nil) != old {
+				t.Errorf("%s: the vote after a restart that kept record and scripts: %+v, want it to be found out: %v", version, a, old)
+			}
+		})
+	}
+}
+
+// Another server's clock is another one: that it shows another time is no jump.
+func TestAnotherServersClockHasNotJumped(t *testing.T) {
+	guarded(t, 2, func(t *testing.T, masters []*Master, servers []*memory) {
+		v, m := servers[0], masters[0]
+		v.before(func(cmd []string) string {
+			if cmd[0] == "PING" {
+				v.before(nil)
+				v.restart()
+				v.step(time.Hour)
+				return hangUp
+			}
+			return ""
+		})
+		time.Sleep(1500 * time.Millisecond)
+		wantState(t, m, Quarantined, "it was restarted")
+		record := v.get()
+		time.Sleep(5 * time.Second)
+		wantState(t, m, Quarantined, "it was restarted")
+		if got := v.get(); got != record {
+			t.Errorf("the record is %q, want it to be what it was, %q", got, record)
+		}
+	})
+}
+
+// A server that says it is a replica is given up; its record is written anew when it
+// is none any more.
+func TestAReplicaForAWhileIsFoundOutByWhateverIsAsked(t *testing.T) {
+	for _, row := range []struct {
+		name string
+		ask  []Kind
+	}{{"nothing", nil}, {"a lock", []Kind{Set}}, {"a lock, by script", []Kind{Acquire}}, {"a renewal", []Kind{Renew}}, {"releases", []Kind{Release, Release}}} {
+		t.Run(row.name, func(t *testing.T) {
+			guarded(t, 2, func(t *testing.T, masters []*Master, servers []*memory) {
+				v, m := servers[0], masters[0]
+				before := v.get()
+				v.become("slave")
+				for i, kind := range row.ask {
+					m.Ask(kind, claimOf(fmt.Sprint(i)), nil)
+				}
+				if row.ask == nil {
+					time.Sleep(1100 * time.Millisecond) // a heartbeat
+				}
+				synctest.Wait()
+				wantState(t, m, Refused, "it is a replica")
+				v.become("master")
+				time.Sleep(200 * time.Millisecond)
+				wantState(t, m, Quarantined, "it was a replica meanwhile")
+				if v.get() == before {
+					t.Error("the record is not written anew")
+				}
+				wantState(t, masters[1], Up, "")
+			})
+		})
+	}
+}
+
+// A server that ends between two questions of a new connection, behind a proxy, has
+// not told what the next one is.
+func TestAServerThatIsReplacedWhileItIsGreetedIsGreetedAgain(t *testing.T) {
+	guarded(t, 1, func(t *testing.T, masters []*Master, servers []*memory) {
+		v, m := servers[0], masters[0]
+		v.before(func(cmd []string) string {
+			switch greeted := len(v.seen("2: INFO memory")) > 0; {
+			case cmd[0] == "PING" && !greeted:
+				return hangUp
+			case cmd[0] == "EVALSHA" && greeted:
+				v.before(nil)
+				v.restart()
+			}
+			return ""
+		})
+		time.Sleep(1500 * time.Millisecond)
+		wantState(t, m, Quarantined, "")
+		if len(v.seen("3: INFO server")) != 1 {
+			t.Error("the connection to the one that was not asked who it is stands")
+		}
+	})
+}
+
+func TestARecordThatKeepsChangingIsRefused(t *testing.T) {
+	guarded(t, 1, func(t *testing.T, masters []*Master, servers []*memory) {
+		v, m := servers[0], masters[0]
+		var looks atomic.Int64
+		v.before(func(cmd []string) string {
+			if cmd[0] == "EVALSHA" && cmd[3] == incarnation.Key {
+				v.set(fmt.Sprintf("%s %d 0", v.run, time.Now().UnixMicro()-1000+looks.Add(1)))
+			}
+			return ""
+		})
+		v.flushScripts()
+		if a := vote(t, m); a.Err == nil || !strings.Contains(a.Err.Error(), "keeps changing") {
+			t.Errorf("the vote: %+v, want it to say that the record keeps changing", a)
+		}
+		if n := looks.Load(); n > 250 {
+			t.Errorf("%d looks, want about ten for each of twenty connections", n)
+		}
+		wantState(t, m, Refused, "keeps changing")
+		v.before(nil)
+		time.Sleep(time.Second)
+		wantState(t, m, Quarantined, "")
+	})
+}
+
+func TestWhatTheServerForbidsIsSaid(t *testing.T) {
+	guarded(t, 1, func(t *testing.T, masters []*Master, servers []*memory) {
+		v, m := servers[0], masters[0]
+		v.before(func(cmd []string) string {
+			if cmd[0] == "EVALSHA" && cmd[3] == incarnation.Key {
+				return "-NOPERM no keys for you\r\n"
+			}
+			return ""
+		})
+		v.flushScripts()
+		if a := vote(t, m); a.Err == nil || !strings.Contains(a.Err.Error(), "it cannot keep the record") || !strings.Contains(a.Err.Error(), "NOPERM") {
+			t.Errorf("the vote: %+v, want it to say what is forbidden", a)
+		}
+		wantState(t, m, Refused, "it cannot keep the record")
+		v.before(nil)
+		time.Sleep(time.Second)
+		wantState(t, m, Up, "")
+	})
+}
+
+// Of two addresses of one server the first votes, unless it is refused.
+func TestARefusedMasterDoesNotKeepTheServer(t *testing.T) {
+	guarded(t, 2, func(t *testing.T, masters []*Master, servers []*memory) {
+		for i, v := range servers {
+			v.mu.Lock()
+			v.run = servers[1].run // both addresses lead to one server
+			v.mu.Unlock()
+			v.before(func(cmd []string) string {
+				if i == 0 && cmd[0] == "EVALSHA" && cmd[3] == incarnation.Key {
+					return "-NOPERM no keys for you\r\n"
+				} else if cmd[0] == "PING" && len(v.seen("2: ")) == 0 {
+					return hangUp // to be connected anew
+				}
+				return ""
+			})
+		}
+		time.Sleep(10 * time.Second)
+		synctest.Wait()
+		wantState(t, masters[0], Refused, "it cannot keep the record")
+		if s := masters[1].Status(); s.State == Refused {
+			t.Errorf("the other is %v: %v, though nobody else votes for its server", s.State, s.Err)
+		}
+	})
+}
