@@ -425,8 +425,7 @@ func TestNumbersDoNotHoldUpALockThatIsTakenOften(t *testing.T) {
 		start := time.Now()
 		const turns = 3000
 		for range turns {
-			l.Lock()
-			l.Unlock()
+			pass(l)
 		}
 		if took := time.Since(start); took > turns*400*time.Microsecond {
 			t.Errorf("%d times took %v, want 300 µs each", turns, took)

@@ -193,7 +193,7 @@ func TestABusyMasterIsLookedAtOnceASecond(t *testing.T) {
 			}
 			return ""
 		})
-		for i := range 40 {
+		for i := range 70 {
 			m.Ask(Release, claimOf(fmt.Sprint(i)), nil)
 			time.Sleep(100 * time.Millisecond)
 			if i == 15 {
