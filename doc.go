@@ -68,8 +68,8 @@
 // of less than 20 ms and a round trip; the same step of all masters that a client
 // reaches, which it takes for its own clock's, and quarantines them for itself alone; a
 // failover and back between two looks, or before the first look of those who have seen
-// it; a replica that was promoted while some clients still reach its old master; and
-// restarts of a server that keeps its run_id from us (INFO forbidden,
+// it; a replica that was promoted while some clients still reach its old master; a
+// machine that goes back to a snapshot of itself; and restarts of a server that keeps its run_id from us (INFO forbidden,
 // MasterStatus.GuardErr) and still has its record.
 // Options.DisableRestartGuard turns all of it off.
 //

@@ -106,6 +106,9 @@ func (m *Master) enrol(ctx context.Context, conn redis.Conn, database string) (l
 		if err != nil && conn.Err() != nil {
 			return o, err
 		} else if err != nil {
+			if isReadOnly(err) {
+				m.suspect()
+			}
 			return o, errUnguarded(err)
 		}
 		o.after = m.cfg.Clock()
@@ -122,9 +125,10 @@ func (m *Master) enrol(ctx context.Context, conn redis.Conn, database string) (l
 
 // returned reports whether a record that was found in another's place, and holds, was
 // there before the other was seen last: an older memory has come back, which knows
-// nothing of what was locked meanwhile.
+// nothing of what was locked meanwhile. After a step back of the clock, somebody's new
+// record looks like that, too, and if everybody wrote another there would be no end.
 func returned(found incarnation.Look, seen time.Time) bool {
-	return found.Why == incarnation.Holds && found.Record.Since.Before(seen)
+	return found.Why == incarnation.Holds && found.Record.Since.Before(seen) && found.Now.After(seen.Add(-time.Second))
 }
 
 var errRestless = &refusal{"its record of restarts, " + incarnation.Key + ", keeps changing"}
@@ -141,10 +145,10 @@ func errUnguarded(err error) error {
 
 // knowLocked takes in what the last look has confirmed. It returns by how much the
 // server's clock has jumped.
-func (m *Master) knowLocked(o lookout, replaced bool) (jump time.Duration) {
+func (m *Master) knowLocked(o lookout, replaced bool) (leap time.Duration) {
 	g := &m.guard
 	if replaced {
-		g.known, g.stale, g.drift, g.until = o.known, false, incarnation.Drift{}, time.Time{}
+		g.known, g.stale, g.drift, g.until, g.unweighed = o.known, false, incarnation.Drift{}, time.Time{}, jump{}
 	}
 	g.seen = o.look.Now
 	now := o.after.Time()
@@ -153,14 +157,14 @@ func (m *Master) knowLocked(o lookout, replaced bool) (jump time.Duration) {
 		left = 0
 	}
 	until := now.Add(left)
-	if jump = g.drift.Look(o.look.Now, o.before, o.after); jump == 0 && !replaced {
-		jump = g.leapt // and back
+	if leap = g.drift.Look(o.look.Now, o.before, o.after); leap == 0 && !replaced {
+		leap = g.leapt // and back
 	}
 	switch {
-	case jump != 0:
-		m.cfg.Servers.note(m.cfg.Index, jump)
+	case leap != 0:
+		m.cfg.Servers.note(m.cfg.Index, leap)
 		g.until = now.Add(m.cfg.Quarantine)
-		g.why = fmt.Sprintf("its clock has jumped by %v, or ours was stopped", jump.Round(time.Millisecond))
+		g.why = fmt.Sprintf("its clock has jumped by %v, or ours was stopped", leap.Round(time.Millisecond))
 	case left > 0 && until.After(g.until):
 		g.until = until
 		g.why = o.look.Why.String()
@@ -172,7 +176,7 @@ func (m *Master) knowLocked(o lookout, replaced bool) (jump time.Duration) {
 	if o.look.Run == incarnation.Unknown {
 		m.status.GuardErr = errBlind
 	}
-	return jump
+	return leap
 }
 
 var errBlind = errors.New("restarts cannot be told: the server does not say its run_id")
@@ -183,7 +187,7 @@ func (m *Master) ripenLocked(now time.Time) {
 	if g := &m.guard; g.until.After(now) {
 		m.setLocked(Quarantined, &QuarantineError{g.until, g.why}, g.until)
 	} else {
-		g.until = time.Time{}
+		g.until, g.unweighed = time.Time{}, jump{}
 		m.setLocked(Up, nil, time.Time{})
 	}
 }
@@ -292,6 +296,9 @@ func (l *link) receiveProbe(it item) bool {
 	var held []verdict
 	switch {
 	case g.looks > 0: // the last of them decides
+		if jump != 0 && s.known == g.known {
+			g.leapt = jump
+		}
 	case !there || s.known != g.known || jump != 0:
 		g.leapt = jump
 		m.lookLocked()
@@ -314,7 +321,7 @@ func (l *link) receiveLook(it item) bool {
 	if err != nil && (l.conn.Err() != nil || err == errTooLarge) {
 		return l.broken(err)
 	} else if err != nil {
-		return l.refused(errUnguarded(err))
+		return !l.demoted(err) && l.refused(errUnguarded(err))
 	} else if l.run != "" && found.Run != incarnation.Unknown && found.Run != l.run {
 		return l.refused(errSwitched)
 	}

@@ -8,6 +8,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/redlock-go/redlock/internal/clock"
 	"github.com/redlock-go/redlock/internal/incarnation"
 )
 
@@ -182,6 +183,46 @@ func TestARefusedMasterDoesNotKeepTheServer(t *testing.T) {
 		wantState(t, masters[0], Refused, "it cannot keep the record")
 		if s := masters[1].Status(); s.State == Refused {
 			t.Errorf("the other is %v: %v, though nobody else votes for its server", s.State, s.Err)
+		}
+	})
+}
+
+// After a step back each client finds the others' new record to be older than what it
+// has seen, and must not write another for that.
+func TestAStepBackIsWrittenOnce(t *testing.T) {
+	guarded(t, 2, func(t *testing.T, masters []*Master, servers []*memory) {
+		var more []*Master
+		for range 30 {
+			all := NewServers([]string{"0", "1"})
+			for i, v := range servers {
+				time.Sleep(7 * time.Millisecond)
+				more = append(more, Start(Config{
+					Pool: v.pool(), Index: i, Servers: all,
+					NodeTimeout: 50 * time.Millisecond, DialTimeout: time.Second, Quarantine: time.Minute, Clock: clock.System,
+					Redial:  func() interface{ NextBackOff() time.Duration } { return every(100 * time.Millisecond) },
+					Changed: func(State, Status) {},
+				}))
+			}
+		}
+		defer func() {
+			for _, m := range more {
+				m.Close()
+				<-m.Done()
+			}
+		}()
+		time.Sleep(3 * time.Second)
+		v := servers[0]
+		last, records := v.get(), 0
+		v.step(-2 * time.Minute)
+		for range 5000 {
+			time.Sleep(time.Millisecond)
+			if got := v.get(); got != last {
+				last = got
+				records++
+			}
+		}
+		if records > 2 {
+			t.Errorf("31 clients write %d records, want one or two", records)
 		}
 	})
 }

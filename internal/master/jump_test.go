@@ -271,3 +271,53 @@ func TestAJumpIsToldThoughDecidedWhileDialling(t *testing.T) {
 		}
 	})
 }
+
+// A jump of which nobody can tell is forgotten with the record it was of.
+func TestWhatNobodyCouldTellIsOfOneRecord(t *testing.T) {
+	guarded(t, 3, func(t *testing.T, masters []*Master, servers []*memory) {
+		v, m := servers[0], masters[0]
+		for _, o := range servers[1:] {
+			o.before(func([]string) string { return hangUp })
+		}
+		time.Sleep(1500 * time.Millisecond)
+		v.step(120 * time.Second)
+		time.Sleep(2500 * time.Millisecond)
+		wantState(t, m, Quarantined, "")
+		v.set(fmt.Sprintf("%s %d 0 adopted", v.run, time.Now().Add(120*time.Second).UnixMicro()))
+		time.Sleep(2500 * time.Millisecond)
+		wantState(t, m, Up, "")
+		adopted := v.get()
+		for _, o := range servers[1:] {
+			o.before(nil)
+		}
+		time.Sleep(3500 * time.Millisecond)
+		v.flushScripts()
+		time.Sleep(1500 * time.Millisecond)
+		synctest.Wait()
+		wantState(t, m, Up, "")
+		if got := v.get(); got != adopted {
+			t.Errorf("the record is %q, want it to be what it was, %q", got, adopted)
+		}
+	})
+}
+
+// And with its quarantine: then the record is sound again.
+func TestWhatNobodyCouldTellIsForgottenWithTheQuarantine(t *testing.T) {
+	guarded(t, 2, func(t *testing.T, masters []*Master, servers []*memory) {
+		v, m := servers[0], masters[0]
+		before := v.get()
+		servers[1].before(func([]string) string { return hangUp })
+		time.Sleep(1500 * time.Millisecond)
+		v.step(5 * time.Second)
+		time.Sleep(70 * time.Second)
+		wantState(t, m, Up, "")
+		servers[1].before(nil)
+		time.Sleep(5 * time.Second)
+		v.flushScripts()
+		time.Sleep(1500 * time.Millisecond)
+		wantState(t, m, Up, "")
+		if v.get() != before {
+			t.Error("the record is written anew, a minute after its votes count again")
+		}
+	})
+}

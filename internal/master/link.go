@@ -257,7 +257,7 @@ func (l *link) accept(k Kind, reply any, a Answer, ok bool) bool {
 
 // demoted gives up a server that says it is a replica, and reports whether it has.
 func (l *link) demoted(err error) bool {
-	if err == nil || !l.m.guarded() || !strings.HasPrefix(err.Error(), "READONLY") {
+	if !l.m.guarded() || !isReadOnly(err) {
 		return false
 	}
 	l.m.suspect()
@@ -272,6 +272,10 @@ func (l *link) broken(err error) bool {
 	}
 	l.die(noReply(err))
 	return false
+}
+
+func isReadOnly(err error) bool {
+	return err != nil && strings.HasPrefix(err.Error(), "READONLY")
 }
 
 // garbled gives up a connection whose replies can no longer be told apart.

@@ -75,11 +75,11 @@ func (m *Master) hearing(stands bool, err error) {
 	}
 	changed := (m.status.WakeErr == nil) != (err == nil)
 	m.status.WakeErr = err
-	status := m.status
-	m.mu.Unlock()
 	if changed {
-		m.cfg.Changed(status.State, status)
+		m.news = append(m.news, change{m.status.State, m.status})
 	}
+	m.mu.Unlock()
+	m.tell()
 }
 
 // hear reads wake-ups until the connection fails or the master is closed. The
