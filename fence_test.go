@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"math/rand/v2"
 	"slices"
 	"strconv"
@@ -429,6 +430,31 @@ func TestNumbersDoNotHoldUpALockThatIsTakenOften(t *testing.T) {
 		}
 		if took := time.Since(start); took > turns*400*time.Microsecond {
 			t.Errorf("%d times took %v, want 300 µs each", turns, took)
+		}
+	})
+}
+
+func TestOnlyAFenceBoundsHandovers(t *testing.T) {
+	bubble(t, 3, func(t *testing.T, ms *redlocktest.Masters) {
+		c := connected(t, ms, &redlock.Options{LockOptions: redlock.LockOptions{Handover: time.Hour}})
+		var mu sync.Mutex
+		turns := make(map[string]int) // by token
+		var all sync.WaitGroup
+		for range 10 {
+			l := c.Locker("a")
+			all.Go(func() {
+				for range 1000 {
+					l.Lock()
+					mu.Lock()
+					turns[l.Lease().Token()]++
+					mu.Unlock()
+					l.Unlock()
+				}
+			})
+		}
+		all.Wait()
+		if most := slices.Max(slices.Collect(maps.Values(turns))); most < 3000 {
+			t.Errorf("a lease travelled %d times at most, want no bound but time", most)
 		}
 	})
 }

@@ -50,7 +50,7 @@ func (s *Lease) succeed(now clock.Reading) *Lease {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	left := s.validity - now.Since(s.start)
-	if s.err != nil || s.handovers == handoversMost || left < s.validity/2 || now.Since(s.granted) >= s.opts.Handover || s.pendingLocked() != nil {
+	if s.err != nil || s.fence != 0 && s.handovers == handoversMost || left < s.validity/2 || now.Since(s.granted) >= s.opts.Handover || s.pendingLocked() != nil {
 		return nil
 	}
 	s.endLocked(ErrReleased)
