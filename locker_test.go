@@ -723,7 +723,7 @@ func TestAKeyOfAnotherTypeIsHeldAndStays(t *testing.T) {
 	})
 }
 
-func TestNothingLeaksThroughAThousandFreezes(t *testing.T) {
+func TestNothingLeaksThroughManyFreezes(t *testing.T) {
 	bubble(t, 3, func(t *testing.T, ms *redlocktest.Masters) {
 		pools := ms.Pools()
 		c, err := redlock.New(pools, nil)
@@ -745,7 +745,7 @@ func TestNothingLeaksThroughAThousandFreezes(t *testing.T) {
 			cycle()
 		}
 		before := runtime.NumGoroutine()
-		for range 1000 {
+		for range 30 {
 			cycle()
 		}
 		synctest.Wait()
