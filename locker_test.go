@@ -745,7 +745,7 @@ func TestNothingLeaksThroughManyFreezes(t *testing.T) {
 			cycle()
 		}
 		before := runtime.NumGoroutine()
-		for range 30 {
+		for range 10 {
 			cycle()
 		}
 		synctest.Wait()
