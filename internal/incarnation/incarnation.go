@@ -19,7 +19,6 @@ import (
 	"crypto/sha1"
 	_ "embed"
 	"encoding/binary"
-	"encoding/hex"
 	"errors"
 	"fmt"
 	"strconv"
@@ -39,7 +38,7 @@ const Key = "redlock:incarnation"
 //go:embed incarnation.lua
 var script string
 
-var scriptSHA any = shaOf(script)
+var scriptSHA any = redis.NewScript(-1, script).Hash()
 
 // What a look does: see the script.
 const (
@@ -175,7 +174,7 @@ func Know(l Look) *Known {
 	return &Known{
 		Record: r,
 		marker: marker,
-		exists: []any{"EXISTS", shaOf(marker)},
+		exists: []any{"EXISTS", redis.NewScript(-1, marker).Hash()},
 		moment: 4_102_444_800_000 + int64(binary.BigEndian.Uint32(sum[:4])),
 	}
 }
@@ -297,9 +296,4 @@ func DatabaseOf(clientInfo string) string {
 		}
 	}
 	return Unknown
-}
-
-func shaOf(text string) string {
-	sum := sha1.Sum([]byte(text))
-	return hex.EncodeToString(sum[:])
 }

@@ -1,5 +1,7 @@
 package master
 
+import "strconv"
+
 // batchMost bounds a batch: a script call holds up everybody else's commands.
 const batchMost = 128
 
@@ -85,4 +87,37 @@ func (p *plan) close() {
 	clear(p.open)
 	p.open = p.open[:0]
 	clear(p.names)
+}
+
+// word returns what tells the script what to do.
+func (it *item) word() any {
+	word := kinds[it.kind].word
+	switch it.kind {
+	case Set: // of a fenced claim, or it were no scripted command
+		return it.claim.word
+	case Acquire, Behind:
+		return it.acquisition()
+	case Heal:
+		return "heal " + it.claim.ttl.(string) + " " + strconv.FormatInt(it.claim.fence.Load(), 10)
+	case Commit:
+		return word.(string) + " " + strconv.FormatInt(it.claim.fence.Load(), 10)
+	case Renew:
+		return word.(string) + " " + it.claim.ttl.(string)
+	}
+	return word
+}
+
+func (it *item) acquisition() string {
+	verb, waited := "acquire", "-" // nobody could wake us, so we do not queue
+	if it.kind == Behind {
+		verb = "behind"
+	}
+	if it.listening {
+		waited = it.claim.waited
+	}
+	word := verb + " " + it.claim.ttl.(string) + " " + waited
+	if it.claim.fenced() {
+		word += " " + it.claim.proposal
+	}
+	return word
 }

@@ -1,9 +1,7 @@
 package master
 
 import (
-	"crypto/sha1"
 	_ "embed"
-	"encoding/hex"
 	"errors"
 	"strconv"
 	"sync/atomic"
@@ -15,12 +13,7 @@ import (
 //go:embed batch.lua
 var batchScript string
 
-var batchSHA = sha1Hex(batchScript)
-
-func sha1Hex(text string) string {
-	sum := sha1.Sum([]byte(text))
-	return hex.EncodeToString(sum[:])
-}
+var batchSHA = redis.NewScript(-1, batchScript).Hash()
 
 // A Kind says what a command does. Except for Ping it does so to its claim's key
 // and token; batch.lua says it in full. A value above 0 means that it was done.

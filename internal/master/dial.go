@@ -4,10 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net"
-	"os"
-	"runtime"
-	"strings"
 	"time"
 
 	"github.com/gomodule/redigo/redis"
@@ -280,17 +276,6 @@ func (m *Master) hello(ctx context.Context, conn redis.Conn) (p peer, err error)
 	return p, m.cfg.Servers.claim(m.cfg.Index, p.run)
 }
 
-// canTimeOut returns an error, and closes the connection, if it is none that can
-// be read with a time-out.
-func canTimeOut(conn redis.Conn) error {
-	// An empty Do does nothing, except to say that.
-	_, err := redis.DoWithTimeout(conn, time.Second, "")
-	if err != nil {
-		conn.Close() // sever could not
-	}
-	return err
-}
-
 // exorcise makes sure that a connection which we have lost cannot speak any
 // more, and reports whether it still may.
 func exorcise(ctx context.Context, conn redis.Conn, last, now peer) (haunted bool, err error) {
@@ -312,53 +297,6 @@ func exorcise(ctx context.Context, conn redis.Conn, last, now peer) (haunted boo
 	return false, nil
 }
 
-// discard closes a connection on which replies may be pending. Redigo's Close
-// would wait for them, however long; a read that times out breaks it first.
-func discard(conn redis.Conn) {
-	sever(conn)
-	conn.Close()
-}
-
-// sever breaks a connection, which also frees a writer that is stuck in its
-// socket. What redigo still finds in its buffer before it fails is finite.
-func sever(conn redis.Conn) {
-	for conn.Err() == nil {
-		receiveWithin(conn, -time.Second)
-	}
-}
-
-// receive reads a reply before ctx's deadline.
-func receive(ctx context.Context, conn redis.Conn) (any, error) {
-	deadline, _ := ctx.Deadline()
-	return receiveWithin(conn, max(time.Until(deadline), time.Nanosecond))
-}
-
-var errTooLarge = errors.New("a reply too large to read")
-
-// receiveWithin reads a reply. Redigo panics, in make, at an array of 10¹⁸
-// elements; that is the server's fault, not the program's.
-func receiveWithin(conn redis.Conn, timeout time.Duration) (reply any, err error) {
-	defer func() {
-		if p := recover(); p != nil {
-			if e, ok := p.(runtime.Error); !ok || !strings.Contains(e.Error(), "makeslice") {
-				panic(p)
-			}
-			reply, err = nil, errTooLarge
-		}
-	}()
-	return redis.ReceiveWithTimeout(conn, timeout)
-}
-
-// InfoField returns a field of INFO's reply, or "".
-func InfoField(info, field string) string {
-	for line := range strings.Lines(info) {
-		if name, value, ok := strings.Cut(line, ":"); ok && name == field {
-			return strings.TrimSpace(value)
-		}
-	}
-	return ""
-}
-
 // dialError words a failure to connect. Time-outs come in many guises, some of
 // which match context.DeadlineExceeded: a caller must not take them for the end
 // of its own context.
@@ -367,19 +305,4 @@ func (m *Master) dialError(err error) error {
 		return fmt.Errorf("no connection within %v", m.cfg.DialTimeout)
 	}
 	return err
-}
-
-// noReply words the end of a connection.
-func noReply(err error) error {
-	if isTimeout(err) {
-		return errors.New("connection retired: a reply is overdue")
-	}
-	return fmt.Errorf("connection lost: %w", err)
-}
-
-// isTimeout reports whether err is a time-out in any of its guises.
-func isTimeout(err error) bool {
-	var netErr net.Error
-	return errors.Is(err, context.DeadlineExceeded) || errors.Is(err, os.ErrDeadlineExceeded) ||
-		errors.As(err, &netErr) && netErr.Timeout()
 }

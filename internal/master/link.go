@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"runtime"
-	"strconv"
 	"strings"
 	"sync"
 	"time"
@@ -150,39 +149,6 @@ func (l *link) send(items []item) error {
 	return l.conn.Send(name, args...)
 }
 
-// word returns what tells the script what to do.
-func (it *item) word() any {
-	word := kinds[it.kind].word
-	switch it.kind {
-	case Set: // of a fenced claim, or it were no scripted command
-		return it.claim.word
-	case Acquire, Behind:
-		return it.acquisition()
-	case Heal:
-		return "heal " + it.claim.ttl.(string) + " " + strconv.FormatInt(it.claim.fence.Load(), 10)
-	case Commit:
-		return word.(string) + " " + strconv.FormatInt(it.claim.fence.Load(), 10)
-	case Renew:
-		return word.(string) + " " + it.claim.ttl.(string)
-	}
-	return word
-}
-
-func (it *item) acquisition() string {
-	verb, waited := "acquire", "-" // nobody could wake us, so we do not queue
-	if it.kind == Behind {
-		verb = "behind"
-	}
-	if it.listening {
-		waited = it.claim.waited
-	}
-	word := verb + " " + it.claim.ttl.(string) + " " + waited
-	if it.claim.fenced() {
-		word += " " + it.claim.proposal
-	}
-	return word
-}
-
 // Arguments, boxed once for redigo.
 var (
 	argNX       any = "NX"
@@ -276,6 +242,13 @@ func (l *link) broken(err error) bool {
 
 func isReadOnly(err error) bool {
 	return err != nil && strings.HasPrefix(err.Error(), "READONLY")
+}
+
+// refused gives up a connection on which replies may be pending.
+func (l *link) refused(err error) bool {
+	l.die(err)
+	sever(l.conn)
+	return false
 }
 
 // garbled gives up a connection whose replies can no longer be told apart.

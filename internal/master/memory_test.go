@@ -9,6 +9,8 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/gomodule/redigo/redis"
+
 	"github.com/redlock-go/redlock/internal/clock"
 	"github.com/redlock-go/redlock/internal/incarnation"
 )
@@ -160,8 +162,8 @@ func (v *memory) executeLocked(conn int, cmd []string) string {
 	now := time.Now().Add(v.off)
 	switch what := strings.Join(cmd[:min(2, len(cmd))], " "); {
 	case what == "SCRIPT LOAD":
-		v.scripts[sha1Hex(cmd[2])] = true
-		return bulk(sha1Hex(cmd[2]))
+		v.scripts[redis.NewScript(-1, cmd[2]).Hash()] = true
+		return bulk(redis.NewScript(-1, cmd[2]).Hash())
 	case what == "SCRIPT EXISTS" && v.scripts[cmd[2]]:
 		return "*1\r\n:1\r\n"
 	case what == "SCRIPT EXISTS":

@@ -3,6 +3,8 @@ package master
 import (
 	"errors"
 	"fmt"
+	"strconv"
+	"strings"
 	"sync"
 	"time"
 )
@@ -44,6 +46,23 @@ func judgeRole(info string) error {
 }
 
 var errReplica = &refusal{"it is a replica: a lock's masters must be independent of each other"}
+
+// InfoField returns a field of INFO's reply, or "".
+func InfoField(info, field string) string {
+	for line := range strings.Lines(info) {
+		if name, value, ok := strings.Cut(line, ":"); ok && name == field {
+			return strings.TrimSpace(value)
+		}
+	}
+	return ""
+}
+
+// isLegacy reports whether a server keeps scripts over restarts: Redis before 7.
+func isLegacy(info string) bool {
+	major, _, _ := strings.Cut(InfoField(info, "redis_version"), ".")
+	n, err := strconv.Atoi(major)
+	return err == nil && n < 7
+}
 
 // Servers knows which of a Client's masters leads to which server, by the run_id
 // of its process: a server that is reached by two addresses has one vote. It also
