@@ -1,0 +1,217 @@
+package simulation
+
+import (
+	"context"
+	"fmt"
+	"runtime"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/gomodule/redigo/redis"
+
+	"github.com/redlock-go/redlock/redlocktest"
+)
+
+// commit carries out a fault, at its time.
+func (r *run) commit(f fault) {
+	if !r.sleep(f.at) {
+		return
+	}
+	r.history.note("fault %d: %v", f.id, f)
+	undo := r.inflict(f)
+	r.sleep(f.lasts)
+	if undo != nil {
+		undo()
+		r.history.note("fault %d is over", f.id)
+	}
+}
+
+// inflict begins a fault and returns what ends it.
+func (r *run) inflict(f fault) (undo func()) {
+	switch f.kind {
+	case stopMaster, forgetMaster, flushMaster, freezeMaster, failMaster, loseReply, dropRequest, cutMaster, flushScripts:
+		return r.inflictMasters(f)
+	case eraseKey:
+		r.erase(f)
+		return nil
+	case pauseProcess, killProcess, loseMachine, closeProcess, setProcessClock:
+		return r.inflictProcess(f)
+	}
+	return r.inflictLinks(f)
+}
+
+func (r *run) inflictMasters(f fault) (undo func()) {
+	out := f.kind == stopMaster || f.kind == forgetMaster || f.kind == flushMaster || f.kind == freezeMaster || f.kind == failMaster
+	over := r.judge.trouble(f.masters, out)
+	each := func(do func(m *redlocktest.Master)) {
+		for _, i := range f.masters {
+			do(r.masters.Master(i))
+		}
+	}
+	begin, end := func(*redlocktest.Master) {}, func(*redlocktest.Master) {}
+	switch f.kind {
+	case stopMaster:
+		begin, end = (*redlocktest.Master).Stop, (*redlocktest.Master).Start
+	case forgetMaster:
+		begin, end = (*redlocktest.Master).Stop, (*redlocktest.Master).Start
+		defer each((*redlocktest.Master).Forget)
+	case flushMaster:
+		begin = (*redlocktest.Master).Forget
+	case freezeMaster:
+		begin, end = (*redlocktest.Master).Freeze, (*redlocktest.Master).Thaw
+	case failMaster:
+		begin = func(m *redlocktest.Master) { m.Fail("LOADING the dataset is being loaded") }
+		end = func(m *redlocktest.Master) { m.Fail("") }
+	case cutMaster:
+		begin = (*redlocktest.Master).Cut
+	case flushScripts:
+		begin = func(m *redlocktest.Master) { r.sendFlush(m) }
+	case loseReply:
+		begin = func(m *redlocktest.Master) { m.LoseReply(f.command) }
+	case dropRequest:
+		begin = func(m *redlocktest.Master) { m.DropRequest(f.command) }
+	}
+	each(begin)
+	return func() {
+		each(end)
+		over()
+	}
+}
+
+// sendFlush sends SCRIPT FLUSH. Errors do not matter: the master may be down.
+func (r *run) sendFlush(m *redlocktest.Master) {
+	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
+	defer cancel()
+	c, err := m.Dial(ctx)
+	if err != nil {
+		return
+	}
+	defer c.Close()
+	c.SetDeadline(time.Now().Add(time.Second))
+	conn := redis.NewConn(c, 0, 0)
+	conn.Do("SCRIPT", "FLUSH")
+}
+
+func (r *run) inflictLinks(f fault) (undo func()) {
+	over := r.judge.trouble(f.masters, false)
+	l := r.procs[f.process].current()
+	each := func(do func(l *link)) {
+		for _, i := range f.masters {
+			if l != nil {
+				do(l.links[i])
+			}
+		}
+	}
+	begin, end := func(*link) {}, func(*link) {}
+	switch f.kind {
+	case cutLink:
+		begin = func(l *link) { l.block(toMaster); l.block(toClient) }
+		end = func(l *link) { l.unblock(toMaster); l.unblock(toClient) }
+	case cutLinkOneWay:
+		begin = func(l *link) { l.block(f.way) }
+		end = func(l *link) { l.unblock(f.way) }
+	case slowLink:
+		begin = func(l *link) { l.setSlow(f.amount) }
+		end = func(l *link) { l.setSlow(0) }
+	case resetLink:
+		begin = func(l *link) { l.reset(f.amount) }
+	}
+	each(begin)
+	return func() {
+		each(end)
+		over()
+	}
+}
+
+func (r *run) inflictProcess(f fault) (undo func()) {
+	p := r.procs[f.process]
+	switch f.kind {
+	case setProcessClock:
+		p.offset.Add(int64(f.amount))
+		r.judge.clockSet(p, f.amount)
+		return nil
+	case pauseProcess:
+		over := r.judge.trouble(r.plan.everywhere(), false)
+		p.pause()
+		return func() {
+			p.resume()
+			over()
+		}
+	case closeProcess:
+		p.shut()
+	default:
+		p.crash(f.kind == loseMachine)
+	}
+	return p.startAgain
+}
+
+// erase deletes keys of a lock by hand.
+func (r *run) erase(f fault) {
+	check, after := r.judge.erase("a", f.masters)
+	if check != nil && r.sleep(after) {
+		check()
+	}
+}
+
+// checkKeys checks that no key of a lock is left once nobody holds or waits, and releases have had
+// time to be sent again.
+func (r *run) checkKeys() {
+	settle := 2 * time.Second
+	if r.plan.reads() {
+		settle = max(settle, r.plan.lock.TTL) // a lease without readers is kept for half of its validity
+	}
+	for _, f := range r.plan.faults {
+		switch {
+		case f.kind == killProcess || f.kind == loseMachine || f.kind == closeProcess:
+			settle = max(settle, r.plan.lock.TTL+2*time.Second) // nobody releases what the dead held
+		case f.process >= 0 || f.lasts > 0:
+			settle = max(settle, 13*time.Second) // releases are repeated until 10 s after a connection broke
+		}
+	}
+	if !r.sleep(settle) {
+		return
+	}
+	for i := range r.plan.masters {
+		m := r.masters.Master(i)
+		for _, key := range m.Keys() {
+			if strings.HasPrefix(key, "redlock:") {
+				continue
+			}
+			token, _ := m.Get(key)
+			r.judge.fail("keys left", fmt.Sprintf("%s keeps %q = %s for %v, although nobody holds it", m.Name(), key, token, m.TTL(key)))
+		}
+	}
+}
+
+// checkOldKeys checks that our own keys disappear by themselves.
+func (r *run) checkOldKeys() {
+	if len(r.judge.violations) > 0 {
+		return
+	}
+	time.Sleep(25 * time.Hour) // fences are kept for a day
+	for i := range r.plan.masters {
+		if keys := r.masters.Master(i).Keys(); len(keys) > 0 {
+			r.judge.fail("keys left", fmt.Sprintf("master %d keeps %q after a day", i+1, keys))
+		}
+	}
+}
+
+// checkGoroutines checks that no goroutine of the run is left but the calling one.
+func (r *run) checkGoroutines() {
+	buf := make([]byte, 1<<20)
+	buf = buf[:runtime.Stack(buf, true)]
+	all := strings.Split(string(buf), "\n\n")
+	_, bubble, ok := strings.Cut(strings.SplitN(all[0], "\n", 2)[0], "synctest bubble ")
+	if !ok {
+		panic("the run is not in a bubble")
+	}
+	left := slices.DeleteFunc(all[1:], func(stack string) bool {
+		first, rest, _ := strings.Cut(stack, "\n")
+		return !strings.HasSuffix(first, "synctest bubble "+bubble) || // of another run, or
+			strings.HasPrefix(rest, "internal/synctest.Run(") || strings.HasPrefix(rest, "testing/synctest.testingSynctestTest(")
+	})
+	if len(left) > 0 {
+		r.judge.fail("goroutines left", strings.Join(left, "\n\n"))
+	}
+}

@@ -1,0 +1,81 @@
+// Package simulation runs many clients of package redlock against five embedded masters, with faults, and
+// checks that the properties below hold. It consists of tests only; no package imports it.
+//
+//	go test ./internal/simulation                                            300 seeds, 75 with -race
+//	go test ./internal/simulation -v -timeout 0 -args -seeds 20000           many more, and a table of figures
+//	go test ./internal/simulation -run 'TestSeed$' -v -args -seed 17         the plan and the history of one seed
+//
+// A seed determines a plan: a few processes, their distances from the masters, what their goroutines do, and
+// which faults happen when. The clients use the public API. They run in a testing/synctest bubble, where an
+// hour takes a second. Seed n has profile n modulo the number of profiles (type profile).
+//
+// # Faults
+//
+// Masters:
+//   - crash, and start again with or without their memory
+//   - lose their memory while they run
+//   - freeze
+//   - answer with errors
+//   - lose single requests and replies
+//
+// Processes:
+//   - are cut off from some masters, in both directions or one
+//   - have slow messages
+//   - lose connections, and what was on its way arrives late, after what the next connection sends
+//   - are stopped for longer than a TTL
+//   - are killed
+//   - lose their machine (their connections stay open at the masters)
+//   - close their Client
+//   - start again
+//   - have their wall clocks set
+//
+// Keys are also deleted by hand.
+//
+// # Properties
+//
+//   - one holder: when a call returns with the lock, no other lease of the name is valid, or only those of readers
+//     beside a reader.
+//   - fences: each fence is larger than those of all earlier holders. A reader's may be equal to them. If keys
+//     were deleted by hand, two may hold the lock at once. Then each fence is larger than those given before
+//     its acquisition began, and no two are equal.
+//   - free lock: no waiter waits longer than profile.free while the lock is free and a quorum of masters
+//     answers the waiter.
+//   - waits: without faults, no call for several names, or for an RWLocker, takes longer than profile.waits.
+//   - order: without faults, at most profile.overtakes later comers of other processes enter before a
+//     waiter.
+//   - liveness: after the faults every waiter acquires the lock.
+//   - lost keys: a holder whose keys were deleted notices it by its next renewal.
+//   - lost for nothing: without faults, no lease that is renewed is lost.
+//   - done: Lease.Done closes when the validity ends, and before another process has the lock.
+//   - clocks: a lease ends at once when its validity is over by the wall clock of its process.
+//   - keys left: when no process holds the lock any more, its key disappears from all masters; after a day
+//     no key is left.
+//   - goroutines left: none after the Clients are closed. Close returns within one and a half times
+//     DialTimeout.
+//   - bounds and errors: calls return no later than their contexts end, Unlock returns within NodeTimeout,
+//     and the errors are those that the documentation promises.
+//
+// A lock whose key is left because of a fault does not count as free. For example, a release that could not
+// be sent, or was lost with its connection, is executed only when the connection stands again. Such keys are
+// excused for a few seconds after the fault (afterTrouble), and keys of a dead process for a TTL.
+//
+// # Repeating a run
+//
+// The seed determines the plan exactly, but not the run: goroutines that become ready at the same instant run
+// in any order, select chooses at random, and tokens are random. Delays between attempts repeat where they
+// come from math/rand. Times are drawn to the nanosecond, so that few events coincide. TestRunsRepeat with
+// -repeat 100 reports how many runs are identical.
+//
+// If a run fails, the simulation repeats it with single faults, processes and calls removed, to find a small
+// plan that fails. It tries each plan three times.
+//
+// # What is not simulated
+//
+//   - Memory that comes back older than it was. The embedded masters have no run_id by which a client
+//     could notice it.
+//   - Replicas.
+//   - Steps of a master's clock.
+//   - Pauses that no clock of the process shows. Only a fence protects against them. A process that is
+//     stopped here does not act on its leases and neither sends nor receives, but timers inside its Client
+//     fire.
+package simulation
