@@ -2,15 +2,15 @@ package model
 
 import "fmt"
 
-// An action is one step, for telling.
+// An action describes one step, for the output.
 type action struct {
 	verb    verb
 	client  int
 	master  int
-	phase   phase // that ended
+	phase   phase // the phase that ended
 	command command
 	fence   uint8
-	done    bool // the command had its effect
+	done    bool // whether the command had its effect
 }
 
 // A verb is the kind of a step.
@@ -36,13 +36,13 @@ const (
 	sleeps
 	outlives
 	dies
-	verbs // how many there are
+	verbs // the number of verbs
 )
 
-// maxFence is what a command can carry.
+// maxFence is the largest fence that fits in a command.
 const maxFence = 15
 
-// always is a number of restarts that does not become less.
+// always is a number of restarts that does not decrease.
 const always = 255
 
 func (a action) String() string {

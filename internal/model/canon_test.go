@@ -1,32 +1,33 @@
 package model
 
-// Two states that differ only in which master, or which client, is which have
-// the same futures but for the names, since neither has a name in the protocol:
-// every master is asked in the same way, every client asks in the same way. One
-// of them is explored.
+import "github.com/redlock-go/redlock/internal/model/explore"
 
-// canonical returns the representative of s: of the states that differ only by
-// a permutation, the one whose code is least.
+// Masters and clients have no names in the protocol: every master is asked in the same way, and every client
+// asks in the same way. So two states that differ only by a permutation of masters or clients have the same
+// futures, up to the permutation. Only one of them is explored.
+
+// canonical returns the representative of s: the state with the least codes among those that differ from s
+// only by a permutation.
 func (s state) canonical() state {
-	mine := s.sortMasters()
 	swapped := s
 	swapped.swapClients()
-	if its := swapped.sortMasters(); swapped.less(&its, &s, &mine) {
+	mine, its := s.sortMasters(), swapped.sortMasters()
+	c := explore.Compare(its[:], mine[:])
+	if c == 0 { // the masters do not distinguish the clients
+		mine, its := s.clients[0].code(), s.clients[1].code()
+		c = explore.Compare([]explore.Code{its}, []explore.Code{mine})
+	}
+	if c < 0 {
 		return swapped
 	}
 	return s
 }
 
-// sortMasters puts the masters in the order of their codes, which it returns.
-func (s *state) sortMasters() [nMasters]code {
-	var codes [nMasters]code
+func (s *state) sortMasters() (codes [nMasters]explore.Code) {
 	for i := range s.masters {
 		codes[i] = s.masters[i].code()
-		for j := i; j > 0 && codes[j].less(&codes[j-1]); j-- {
-			codes[j], codes[j-1] = codes[j-1], codes[j]
-			s.masters[j], s.masters[j-1] = s.masters[j-1], s.masters[j]
-		}
 	}
+	explore.Sort(s.masters[:], codes[:])
 	return codes
 }
 
@@ -45,35 +46,7 @@ func (s *state) swapClients() {
 	}
 }
 
-// less compares s with a permutation of it.
-func (s *state) less(its *[nMasters]code, o *state, other *[nMasters]code) bool {
-	for i := range its {
-		if its[i] != other[i] {
-			return its[i].less(&other[i])
-		}
-	}
-	// The clients' own parts decide only where the masters look the same to both.
-	for i := range s.clients {
-		if a, b := s.clients[i].code(), o.clients[i].code(); a != b {
-			return a.less(&b)
-		}
-	}
-	return false
-}
-
-// A code is the whole of a master or of a client as numbers, for comparing.
-type code [3]uint64
-
-func (a *code) less(b *code) bool {
-	for i := range a {
-		if a[i] != b[i] {
-			return a[i] < b[i]
-		}
-	}
-	return false
-}
-
-func (m *master) code() code {
+func (m *master) code() explore.Code {
 	queues := uint64(0)
 	for i := range m.lanes {
 		for _, k := range m.lanes[i].queue {
@@ -81,25 +54,18 @@ func (m *master) code() code {
 		}
 	}
 	own := uint64(m.owner)<<40 | uint64(m.cover)<<32 | uint64(m.fence)<<24 | uint64(m.past)<<16 |
-		uint64(m.earlier)<<8 | bit(m.quarantined)
+		uint64(m.earlier)<<8 | explore.Bit(m.quarantined)
 	votes := uint64(0)
 	for i := range m.lanes {
 		votes = votes<<16 | uint64(m.lanes[i].vote)<<8 | uint64(m.lanes[i].ack)
 	}
-	return code{own, queues, votes}
+	return explore.Code{own, queues, votes}
 }
 
-func (c *client) code() code {
-	return code{
+func (c *client) code() explore.Code {
+	return explore.Code{
 		uint64(c.phase)<<32 | uint64(c.want)<<24 | uint64(c.fence)<<16 |
 			uint64(c.floor)<<8 | uint64(c.drawn),
-		bit(c.over)<<3 | bit(c.openOver)<<2 | bit(c.overtaken)<<1 | bit(c.doomed),
+		explore.Bit(c.over)<<3 | explore.Bit(c.openOver)<<2 | explore.Bit(c.overtaken)<<1 | explore.Bit(c.doomed),
 	}
-}
-
-func bit(b bool) uint64 {
-	if b {
-		return 1
-	}
-	return 0
 }

@@ -1,9 +1,8 @@
 package model
 
-// What a client may do next. A client is a set of permissions rather than a
-// program: it may give up or let its lease end whenever it likes, which stands
-// for time-outs, unlocking, lost leases and the passing of validity alike, and
-// it may decide long after the votes came, which stands for replies that travel.
+// This file defines what a client may do next. A client is a set of permissions rather than a program. It may
+// give up or let its lease end at any time, which covers time-outs, unlocking, lost leases and the end of
+// validity alike. It may decide long after the votes came, which covers slow replies.
 
 func (w *world) clientSteps(s *state, c int, next func(action, state)) {
 	switch s.clients[c].phase {
@@ -37,7 +36,7 @@ func (w *world) clientSteps(s *state, c int, next func(action, state)) {
 	}
 }
 
-// begin draws a fresh token and asks every master.
+// begin starts an acquisition: it draws a new token and sends a SET to every master.
 func (w *world) begin(s *state, c int, next func(action, state)) {
 	if w.attempts > 0 && s.attempts == 0 {
 		return
@@ -60,9 +59,9 @@ func (w *world) begin(s *state, c int, next func(action, state)) {
 	next(action{verb: begins, client: c}, n)
 }
 
-// commit makes a lease of a quorum: with fences, of a quorum that answered
-// exactly the same one. Which of the votes the client has read is left open, so
-// any such fence will do, though a larger one may have been granted elsewhere.
+// commit makes a lease from a quorum of votes. With fences, the votes of the quorum must have the same fence.
+// The model leaves open which of the votes the client has read. So any such fence may be committed, even if a
+// master has granted a larger one.
 func (w *world) commit(s *state, c int, next func(action, state)) {
 	tried := uint32(0)
 	for i := range s.masters {
@@ -77,7 +76,7 @@ func (w *world) commit(s *state, c int, next func(action, state)) {
 	}
 }
 
-// granted counts the votes that came with that fence, which is 0 without fences.
+// granted counts the votes with the given fence. Without fences, the fence of every vote is 0.
 func (s *state) granted(c int, fence uint8) int {
 	n := 0
 	for i := range s.masters {
@@ -113,8 +112,8 @@ func (s *state) hold(c int, fence uint8, w *world) {
 	s.restOn(c)
 }
 
-// restOn makes the open round the one that the lease rests on. The keys of the
-// round before are held by nothing from now on: its validity may end any moment.
+// restOn makes the lease rest on the open round. From now on nothing protects the keys of the round before:
+// its validity may end at any moment.
 func (s *state) restOn(c int) {
 	for i := range s.masters {
 		m := &s.masters[i]
@@ -135,8 +134,8 @@ func (s *state) restOn(c int) {
 	}
 }
 
-// secondRound asks every master to raise its fence to the largest that the
-// client has read, when no quorum agrees.
+// secondRound is for a client without a quorum that agrees on a fence. It asks every master to raise its
+// fence to the largest one that the client has read.
 func (w *world) secondRound(s *state, c int, next func(action, state)) {
 	for fence := s.clients[c].want + 1; fence <= maxFence; fence++ {
 		given, upTo := false, 0
@@ -152,7 +151,7 @@ func (w *world) secondRound(s *state, c int, next func(action, state)) {
 		n := *s
 		n.clients[c].want = fence
 		for i := range n.masters {
-			// One that answered exactly this would do nothing.
+			// At a master that answered exactly this fence the command would do nothing.
 			if l := &n.masters[i].lanes[c]; l.vote != counted || l.ack != fence {
 				w.send(l, raise.with(fence))
 			}
@@ -161,8 +160,8 @@ func (w *world) secondRound(s *state, c int, next func(action, state)) {
 	}
 }
 
-// end is the end of an attempt or of a lease, for whatever reason. The releases
-// are queued then and arrive when they like.
+// end ends an attempt or a lease, for whatever reason. It queues the releases, which may arrive at any later
+// time.
 func (w *world) end(s *state, c int, next func(action, state)) {
 	n := *s
 	n.close(c)
@@ -179,7 +178,7 @@ func (w *world) end(s *state, c int, next func(action, state)) {
 	next(action{verb: ends, client: c, phase: s.clients[c].phase}, n)
 }
 
-// close ends all that the client has: no round of its is open, its keys may go.
+// close ends all rounds of the client. Its keys may disappear from now on.
 func (s *state) close(c int) {
 	s.clients[c] = client{}
 	for i := range s.masters {
@@ -192,9 +191,8 @@ func (s *state) close(c int) {
 	}
 }
 
-// forgetRound drops the votes of the open round at m, and the extensions under
-// way: executed late, one would only let a key live longer, and a key may live
-// as long as it likes.
+// forgetRound drops the votes of the open round at m, and the extensions under way. An extension that is
+// executed late would only let a key live longer, and a key may live for any time in the model.
 func (s *state) forgetRound(m *master, c int) {
 	l := &m.lanes[c]
 	l.vote, l.ack = none, 0

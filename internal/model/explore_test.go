@@ -3,19 +3,21 @@ package model
 import (
 	"fmt"
 	"strings"
+
+	"github.com/redlock-go/redlock/internal/model/explore"
 )
 
-// A result is what an exploration has seen.
+// A result is the outcome of an exploration.
 type result struct {
 	states int
 	steps  int
-	depth  int // of the farthest state from the beginning
+	depth  int // steps to the state farthest from the initial one
 	did    [verbs]int
-	broken property // the first found, in the fewest steps; intact if none
-	trace  []string // those steps
+	broken property // the property broken after the fewest steps; intact if none
+	trace  []string // the steps that break it
 }
 
-// initial returns the state in which nothing has happened yet.
+// initial returns the state before the first step.
 func (w *world) initial() state {
 	s := state{attempts: w.attempts, restarts: w.restarts}
 	if w.fences {
@@ -38,9 +40,8 @@ func (w *world) successors(s *state, next func(action, state)) {
 	}
 }
 
-// settle executes what has no effect now and cannot have one later: a release
-// at the head of a queue whose key is not there. Nothing of its client can set
-// that key before it.
+// settle executes commands that have no effect now and cannot have one later: a release at the head of a
+// queue whose key does not exist. No earlier command of its client can set that key.
 func (s *state) settle() {
 	for i := range s.masters {
 		m := &s.masters[i]
@@ -52,64 +53,30 @@ func (s *state) settle() {
 	}
 }
 
-// explore visits every state that can be reached, the nearest first, until one
-// breaks a property.
-func (w *world) explore() result {
-	start := w.initial().canonical()
-	seen := map[state]int32{start: 0}
-	order := []state{start}
-	from := []int32{0}
-	var r result
-	depth := []int32{0}
-	for at := 0; at < len(order); at++ {
-		here := order[at]
-		if p := w.check(&here); p != intact {
-			r.broken, r.trace = p, w.retrace(order, from, at)
-			break
-		}
-		w.successors(&here, func(a action, n state) {
-			r.steps++
-			r.did[a.verb]++
-			n = n.canonical()
-			if _, ok := seen[n]; ok {
-				return
-			}
-			seen[n] = int32(len(order))
-			order = append(order, n)
-			from = append(from, int32(at))
-			depth = append(depth, depth[at]+1)
-		})
+// model returns the world for exploring.
+func (w *world) model() explore.Model[state, action] {
+	return explore.Model[state, action]{
+		Initial:    w.initial(),
+		Successors: w.successors,
+		Canonical:  state.canonical,
+		Broken:     func(s *state) bool { return w.check(s) != intact },
 	}
-	r.states = len(order)
-	r.depth = int(depth[len(depth)-1])
-	return r
 }
 
-// retrace tells the way to a state. The representatives on it change the names
-// of masters and clients from step to step, so it is walked again with names.
-func (w *world) retrace(order []state, from []int32, to int) []string {
-	var way []int
-	for at := to; at != 0; at = int(from[at]) {
-		way = append(way, at)
+// exploration explores a world once for all tests.
+var exploration = explore.Once(func(w world) (r result) {
+	m := w.model()
+	m.Observe = func(a action) {
+		r.steps++
+		r.did[a.verb]++
 	}
-	var lines []string
-	here := w.initial()
-	for i := len(way) - 1; i >= 0; i-- {
-		found := false
-		var then state
-		w.successors(&here, func(a action, n state) {
-			if !found && n.canonical() == order[way[i]] {
-				found, then = true, n
-				lines = append(lines, a.String())
-			}
-		})
-		if !found {
-			panic("model: bug: a step of the trace cannot be walked again")
-		}
-		here = then
+	found := m.Explore()
+	r.states, r.depth = len(found.States), found.Depth()
+	if found.Broken >= 0 {
+		r.broken, r.trace = w.check(&found.States[found.Broken]), found.Trace(found.Broken)
 	}
-	return lines
-}
+	return r
+})
 
 func (r result) String() string {
 	text := fmt.Sprintf("%d states, %d steps, %d deep: %s", r.states, r.steps, r.depth, r.broken)

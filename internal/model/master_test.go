@@ -1,7 +1,7 @@
 package model
 
-// What may happen at a master next: it executes the oldest command of a client,
-// or that command is lost; its key's time runs out; it loses its memory.
+// This file defines what may happen at a master next: the oldest command of a client is executed or lost, the
+// TTL of its key ends, or the master loses its memory.
 
 func (w *world) masterSteps(s *state, i int, next func(action, state)) {
 	m := &s.masters[i]
@@ -34,7 +34,7 @@ func (w *world) masterSteps(s *state, i int, next func(action, state)) {
 	w.endQuarantine(s, i, next)
 }
 
-// execute runs the command at the head of the queue.
+// execute executes the command at the head of the queue.
 func (w *world) execute(s *state, i, c int, next func(action, state)) {
 	n := *s
 	m := &n.masters[i]
@@ -69,8 +69,8 @@ func (w *world) execute(s *state, i, c int, next func(action, state)) {
 	case heal:
 		if m.owner == free {
 			a.done = true
-			// It counts for nothing before a renewal has extended it, so that
-			// letting it go at any moment adds nothing that could be relied on.
+			// The key does not count before a renewal has extended it. So the model may let it disappear
+			// at any moment, since nothing relies on it.
 			m.owner, m.cover = ownerOf(c), loose
 			if !w.healKeepsFence {
 				m.fence = max(m.fence, k.fence())
@@ -85,8 +85,8 @@ func (w *world) execute(s *state, i, c int, next func(action, state)) {
 	next(a, n)
 }
 
-// grantSet sets the key, and the fence to the larger of the next one and the
-// client's proposal. The clocks of clients and masters differ: any of spread.
+// grantSet sets the key. It sets the fence to the larger of two numbers: the next fence, and the client's
+// proposal. The clocks of clients and masters differ, so the proposal is any of spread numbers.
 func (w *world) grantSet(s state, i, c int, a action, next func(action, state)) {
 	m, cl := &s.masters[i], &s.clients[c]
 	m.owner, m.cover = ownerOf(c), loose
@@ -108,7 +108,7 @@ func (w *world) grantSet(s state, i, c int, a action, next func(action, state)) 
 				a.fence = max(before+1, clock+d)
 			}
 			if a.fence == last {
-				continue // the clock that runs ahead by this much makes no difference
+				continue // a clock that is ahead by this much makes no difference
 			}
 			if a.fence > maxFence {
 				panic("model: bug: the fences outgrow a command")
@@ -123,13 +123,13 @@ func (w *world) grantSet(s state, i, c int, a action, next func(action, state)) 
 	}
 }
 
-// raise is the second round at one master: it reports the fence, which counts
-// only if it is exactly the one asked for.
+// raise executes the second round at one master. The master reports its fence, which counts only if it is
+// exactly the one requested.
 func (s *state) raise(i, c int, fence uint8, w *world) {
 	m, cl := &s.masters[i], &s.clients[c]
 	m.fence = max(m.fence, fence)
 	if cl.phase != acquiring || cl.want != fence || !m.lanes[c].current() {
-		return // nobody waits for this answer any more
+		return // the client does not wait for this answer any more
 	}
 	if w.anyAck {
 		w.vote(s, i, c, fence)
@@ -138,8 +138,8 @@ func (s *state) raise(i, c int, fence uint8, w *world) {
 	}
 }
 
-// vote hands a grant to the client. The incarnation probe runs behind it on the
-// same connection, at once or some time later.
+// vote delivers a grant to the client. The probe is executed after it on the same connection, at once or some
+// time later.
 func (w *world) vote(s *state, i, c int, fence uint8) {
 	l := &s.masters[i].lanes[c]
 	l.ack = fence
@@ -149,8 +149,8 @@ func (w *world) vote(s *state, i, c int, fence uint8) {
 	}
 }
 
-// decide is the probe's answer: a grant counts if this is the memory that gave
-// it, which a restart has made sure of, and not a quarantined one.
+// decide handles the answer of the probe. The grant counts unless the master is in quarantine. The master's
+// memory is the one that granted, since a restart drops the votes that are pending.
 func (s *state) decide(i, c int, w *world) {
 	l := &s.masters[i].lanes[c]
 	l.vote = counted
@@ -165,9 +165,9 @@ func (w *world) probe(s *state, i, c int, next func(action, state)) {
 	next(action{verb: probes, client: c, master: i, done: n.masters[i].lanes[c].vote == counted}, n)
 }
 
-// restart takes a master's memory, all of it or, where snapshots are kept, what
-// was written last: then a key is back under the promise of an earlier round, or
-// one that was released is back and nobody's.
+// restart deletes a master's memory. With snapshots, the master may instead return to what was last written.
+// Then a key may be there again under an earlier round, or a key that was released is there again and belongs
+// to no client.
 func (w *world) restart(s *state, i int, next func(action, state)) {
 	if s.restarts == 0 {
 		return
@@ -190,9 +190,9 @@ func (w *world) restart(s *state, i int, next func(action, state)) {
 	next(action{verb: restores, client: nClients, master: i}, back)
 }
 
-// beginLife is what every restart does. Commands under way still arrive: a proxy
-// may keep the connection, and a flush or a promotion does not end it. Votes that
-// the client has counted stay counted; the probe of the others finds another life.
+// beginLife does what every restart has in common. Commands under way still arrive, since a proxy may keep
+// the connection, and a flush or a promotion does not end it. Votes that the client has counted stay counted.
+// For other votes, the probe finds another memory.
 func (w *world) beginLife(s *state, i int) {
 	if s.restarts != always {
 		s.restarts--
@@ -218,7 +218,7 @@ func (w *world) beginLife(s *state, i int) {
 	}
 }
 
-// open returns the rounds that a quarantine beginning now must outlast.
+// open returns the rounds that a quarantine which begins now must outlast.
 func (s *state) open(w *world) rounds {
 	var r rounds
 	for c := range s.clients {
@@ -236,9 +236,9 @@ func (s *state) open(w *world) rounds {
 	return r
 }
 
-// endQuarantine lets a master vote again, when every round that began before
-// its restart has ended. MaxTTL has passed since: a clock read from now on is
-// past every fence that was committed with the help of the forgotten life.
+// endQuarantine lets a master vote again when every round that began before its restart has ended. MaxTTL has
+// passed since then. So a clock that is read from now on is past every fence that was committed with votes
+// from the lost memory.
 func (w *world) endQuarantine(s *state, i int, next func(action, state)) {
 	if !s.masters[i].quarantined || s.masters[i].earlier != 0 {
 		return

@@ -1,9 +1,9 @@
 package model
 
-// What may befall a client.
+// This file defines the faults of a client.
 
-// sleep stops a holder for longer than its leases last, and no clock of its
-// tells: its lease and its open round have ended, and it carries on.
+// sleep stops a holder for longer than its leases last, and none of its clocks shows it. Its lease and its
+// open round have ended, and it continues.
 func (w *world) sleep(s *state, c int, next func(action, state)) {
 	cl := s.clients[c]
 	open := cl.phase == renewing
@@ -25,8 +25,7 @@ func (w *world) sleep(s *state, c int, next func(action, state)) {
 	next(action{verb: sleeps, client: c}, n)
 }
 
-// outlive lets the validity of a lease end while its renewal is undecided, and
-// the client go on with that renewal.
+// outlive ends the validity of a lease while its renewal is undecided. The client continues that renewal.
 func (w *world) outlive(s *state, c int, next func(action, state)) {
 	if s.clients[c].phase != renewing || s.clients[c].over {
 		return
@@ -43,7 +42,7 @@ func (w *world) outlive(s *state, c int, next func(action, state)) {
 	next(action{verb: outlives, client: c}, n)
 }
 
-// crash ends a client without its releases: its keys become nobody's.
+// crash ends a client before it sends its releases. Its keys then belong to no client.
 func (w *world) crash(s *state, c int, next func(action, state)) {
 	n := *s
 	n.close(c)

@@ -1,13 +1,13 @@
 package model
 
-// A property is what must hold in every state.
+// A property must hold in every state.
 type property uint8
 
 const (
 	intact       property = iota
 	oneHolder             // at most one client has a lease whose validity lasts
 	risingFences          // committed fences rise; where keys vanish: differ, and exceed those committed before
-	honestLoss            // a renewal begun after another held the lock does not prolong the lease
+	honestLoss            // a renewal begun after another client held the lock does not extend the lease
 	nothingLeft           // a client at rest has no key at a master that has executed all it was sent
 )
 
@@ -21,7 +21,7 @@ func (p property) String() string {
 	}[p]
 }
 
-// check returns the property that s breaks.
+// check returns the property that s breaks, or intact.
 func (w *world) check(s *state) property {
 	if s.broken != intact {
 		return s.broken
@@ -46,9 +46,9 @@ func (w *world) check(s *state) property {
 	return intact
 }
 
-// checkFence judges a fence at its commit. In a world where keys vanish two may
-// hold at once and commit in either order, so that what can be asked is that no
-// number is given twice and that one who began later is later.
+// checkFence checks a fence when it is committed. In a world where keys vanish, two clients may hold the lock
+// at once and commit in either order. There it checks that no number is given twice, and that an acquisition
+// that began later gets a larger number.
 func (s *state) checkFence(c int, fence uint8, w *world) {
 	switch {
 	case w.vanish && s.committed>>fence&1 == 1,

@@ -1,6 +1,6 @@
 package model
 
-// Renewing a lease: what a holder may do next.
+// This file defines how a holder renews its lease.
 
 func (w *world) beginRenewal(s *state, c int, next func(action, state)) {
 	n := *s
@@ -13,7 +13,7 @@ func (w *world) beginRenewal(s *state, c int, next func(action, state)) {
 	next(action{verb: renews, client: c}, n)
 }
 
-// askAgain asks a master once more whose vote failed, in the same round.
+// askAgain repeats the command to a master whose vote failed, in the same round.
 func (w *world) askAgain(s *state, c int, next func(action, state)) {
 	for i := range s.masters {
 		if l := &s.masters[i].lanes[c]; l.vote == none && !l.has(extend) {
@@ -26,9 +26,8 @@ func (w *world) askAgain(s *state, c int, next func(action, state)) {
 	}
 }
 
-// commitRenewal prolongs the lease, and only then sets the keys that are
-// missing. Any master that has not granted may have answered that it is missing,
-// as late as it likes: where the key is there, a heal does nothing.
+// commitRenewal extends the lease, and only then sets the keys that are missing. Any master that has not
+// granted may have answered that its key is missing, at any time. Where the key exists, a heal does nothing.
 func (w *world) commitRenewal(s *state, c int, next func(action, state)) {
 	if s.granted(c, 0) < majority {
 		return
@@ -52,7 +51,7 @@ func (w *world) commitRenewal(s *state, c int, next func(action, state)) {
 	next(action{verb: prolongs, client: c}, n)
 }
 
-// sendHeal queues a heal in the place of the extension that it answers.
+// sendHeal queues a heal in place of the extension whose answer caused it.
 func (w *world) sendHeal(l *lane, fence uint8) {
 	for i, k := range l.queue {
 		if k == extend {
@@ -63,8 +62,8 @@ func (w *world) sendHeal(l *lane, fence uint8) {
 	w.send(l, heal.with(fence))
 }
 
-// giveUpRenewal abandons a renewal; the next counts from its own beginning. What
-// the abandoned one extended lives longer than the lease that it did not prolong.
+// giveUpRenewal abandons a renewal. The next renewal counts from its own beginning. Keys that the abandoned
+// renewal extended live longer than the lease, which it did not extend.
 func (w *world) giveUpRenewal(s *state, c int, next func(action, state)) {
 	n := *s
 	cl := &n.clients[c]

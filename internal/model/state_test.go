@@ -8,52 +8,51 @@ const (
 	maxRoom  = 4
 )
 
-// A state is all there is to know at one moment. It is comparable, and equal
-// states have equal futures.
+// A state is everything that determines what may happen next. It is comparable, and equal states have equal
+// futures.
 type state struct {
 	masters [nMasters]master
 	clients [nClients]client
 
-	highest   uint8    // fence committed so far
-	committed uint16   // set of them, where keys vanish and order is not enough
-	clock     uint8    // least proposal of a client that looks at its clock now
-	attempts  uint8    // acquisitions still to come, where they are bounded
-	restarts  uint8    // still to come
-	broken    property // what the last step broke
+	highest   uint8    // the highest fence committed so far
+	committed uint16   // the set of committed fences, in worlds where keys vanish
+	clock     uint8    // the least proposal of a client that reads its clock now
+	attempts  uint8    // acquisitions still to come, if they are bounded
+	restarts  uint8    // restarts still to come
+	broken    property // the property that the last step broke
 }
 
-// A master is one server, and everything that concerns it: permuting masters
-// then is permuting these, which is what makes them interchangeable.
+// A master is one server with everything that concerns it. So permuting these values permutes the masters.
 type master struct {
-	owner owner // whose key is there
-	cover cover // how long that key is sure to stay
-	fence uint8 // highest seen
-	past  uint8 // highest fence committed with the help of a life that is forgotten
+	owner owner // the client whose key exists
+	cover cover // until when that key must stay
+	fence uint8 // the highest fence seen
+	past  uint8 // the highest fence committed with votes from a memory that is lost
 
 	quarantined bool
-	earlier     rounds // those that began before the restart and are still open
+	earlier     rounds // rounds that began before the restart and are still open
 	lanes       [nClients]lane
 }
 
 // A lane is one client's connection to one master, in both directions.
 type lane struct {
-	queue [maxRoom]command // under way, the oldest first
-	vote  vote             // of the client's open round
+	queue [maxRoom]command // commands under way, oldest first
+	vote  vote             // the vote in the client's open round
 	ack   uint8            // the fence that came with it
 }
 
-// A client is one process that wants the lock over and over.
+// A client is one process that acquires the lock over and over.
 type client struct {
 	phase phase
 	want  uint8 // the fence of the second round; 0 in the first
-	fence uint8 // of the lease
+	fence uint8 // the fence of the lease
 	floor uint8 // highest fence committed when the acquisition began
 	drawn uint8 // clock when the acquisition began
 
-	over      bool // the lease's validity has ended and the client does not know
-	openOver  bool // the same for its undecided renewal
+	over      bool // the lease's validity has ended and the client has not noticed
+	openOver  bool // the same for the undecided renewal
 	overtaken bool // another client has acquired since this lease was acquired
-	doomed    bool // it had when the renewal began
+	doomed    bool // overtaken was true when the renewal began
 }
 
 // A phase is what a client is doing.
@@ -68,10 +67,10 @@ const (
 
 func (p phase) holds() bool { return p == holding || p == renewing }
 
-// An owner says whose token a key holds. Tokens need no numbers: what a client
-// sends is executed in order and each SET is followed by its release, so a key
-// of the client that the release does not delete cannot be found by its next
-// SET. Only a client that dies leaves one, and that becomes nobody's.
+// An owner is the client whose token a key holds. Tokens need no numbers. The commands of a client are
+// executed in order, and each SET is followed by its release. So if the release does not delete a key of the
+// client, that key cannot be there at its next SET. Only a client that dies leaves a key, and that key then
+// belongs to no client.
 type owner uint8
 
 const (
@@ -81,20 +80,19 @@ const (
 
 func ownerOf(c int) owner { return owner(c + 1) }
 
-// A cover is the promise under which a key stays: a master lets it go when its
-// TTL has run out, and that is after the end of the validity of the round that
-// set or extended it last, because the validity is counted from before that
-// round was sent and is shorter by the drift.
+// A cover is the condition under which a key must stay. A master deletes a key when its TTL has run out. That
+// is after the end of validity of the round that set or extended the key last, because validity is counted
+// from before that round was sent, and is shorter by the drift.
 type cover uint8
 
 const (
-	loose   cover = iota // that round has ended or has been superseded: any moment
-	byLease              // not before the lease ends or a later round takes its place
-	byRound              // not before the undecided round ends
+	loose   cover = iota // that round has ended or has been replaced: the key may go at any moment
+	byLease              // stays until the lease ends or a later round replaces that round
+	byRound              // stays until the undecided round ends
 )
 
-// A vote is a master's answer to the open round. Only grants are kept: refusals
-// and failures only make a client give up, which it may do at any moment.
+// A vote is a master's answer in the open round. Only grants are stored. Refusals and failures only make a
+// client give up, which it may do at any moment.
 type vote uint8
 
 const (
@@ -103,14 +101,14 @@ const (
 	counted      // granted, and the master's memory was known and old enough
 )
 
-// rounds is a set: each client's lease (the round that it rests on) and its
-// undecided round.
+// rounds is a set of rounds. It contains each client's lease, which means the round that the lease rests on,
+// and each client's undecided round.
 type rounds uint8
 
 func leaseOf(c int) rounds { return 1 << (2 * c) }
 func roundOf(c int) rounds { return 2 << (2 * c) }
 
-// A command is one entry of a queue: a kind, and for raise and heal a fence.
+// A command is one entry of a queue: its kind, and for raise and heal a fence.
 type command uint8
 
 const (
@@ -122,7 +120,7 @@ const (
 	release         // get == token, then del
 )
 
-const kinds = 8 // below the fence in a command
+const kinds = 8 // the fence of a command is above these bits
 
 func (k command) with(fence uint8) command { return k + command(fence)*kinds }
 func (k command) kind() command            { return k % kinds }
@@ -136,7 +134,7 @@ func (l *lane) len() int {
 	return n
 }
 
-// drop takes the i-th command out of the queue.
+// drop removes the i-th command from the queue.
 func (l *lane) drop(i int) {
 	copy(l.queue[i:], l.queue[i+1:])
 	l.queue[maxRoom-1] = nothing
@@ -152,20 +150,20 @@ func (l *lane) has(kind command) bool {
 	return false
 }
 
-// current reports whether what stands at the head of the queue belongs to what
-// the client is doing now: nothing of an acquisition follows its release.
+// current reports whether the command at the head of the queue belongs to what the client is doing now. It
+// does if no release is in the queue, since nothing of an acquisition follows its release.
 func (l *lane) current() bool { return !l.has(release) }
 
-// send queues a command if there is room for it and for the release that will
-// follow. If not it is lost, as with a full queue or a master that is down.
+// send queues a command if there is room for it and for the release that will follow. Otherwise the command
+// is lost, as with a full queue or a master that is down.
 func (w *world) send(l *lane, k command) {
 	if n := l.len(); n+2 <= w.room {
 		l.queue[n] = k
 	}
 }
 
-// sendRelease queues the release, whose place was kept. Directly behind another
-// release, which says that nothing has been sent since, it would do nothing.
+// sendRelease queues the release. Room for it was kept. Directly after another release it would do nothing,
+// since nothing has been sent in between.
 func (l *lane) sendRelease() {
 	switch n := l.len(); {
 	case n > 0 && l.queue[n-1] == release:

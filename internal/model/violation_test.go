@@ -2,35 +2,40 @@ package model
 
 import "testing"
 
-// TestEachRuleIsNeeded strikes out one rule at a time and finds the violation
-// that it prevents. The same worlds hold with the rule: TestTheProtocolHolds.
+// A strike is a world with one rule switched off, and the property that breaks there.
+type strike struct {
+	name  string
+	world world
+	rules rules
+	want  property
+}
+
+// struckOut switches off one rule at a time. With the rule, the same worlds hold: see TestTheProtocolHolds.
+var struckOut = []strike{
+	{"a master that forgot votes at once", restarts, rules{noQuarantine: true}, oneHolder},
+	{"a quarantine shorter than a lease", restarts, rules{shortQuarantine: true}, oneHolder},
+	{"a quarantine that ignores undecided rounds", restarts, rules{heldOnly: true}, oneHolder},
+	{"a renewal counts a quarantined master", renewed, rules{countQuarantined: true}, oneHolder},
+
+	{"a renewal counts after the end of validity", awake, rules{countAfterEnd: true}, honestLoss},
+	{"a retry counts its validity from its own beginning and its votes from the one before", awake, rules{keepVotes: true}, oneHolder},
+	{"a renewal counts what it healed", asleep, rules{healAtOnce: true}, honestLoss},
+	{"a retry counts what a failed renewal healed", asleep, rules{healForRetry: true}, honestLoss},
+
+	{"a heal behind the release", awake, rules{healAfterRelease: true}, nothingLeft},
+	{"a release overtakes its SET", locks, rules{releaseOvertakes: true}, nothingLeft},
+	{"no release where the SET was not granted", locks, rules{forgetRefused: true}, nothingLeft},
+	{"a restart drops a release before its SET has arrived", restarts, rules{dropOwed: true}, nothingLeft},
+
+	{"a raise is acknowledged under a higher fence", fencedOnly, rules{anyAck: true}, risingFences},
+	{"a fence without a clock", fencedAnew, rules{noClock: true}, risingFences},
+	{"a fence without a quarantine", fencedAnew, rules{noQuarantine: true}, risingFences},
+	{"a proposal older than the quarantine's end", fencedAnew, rules{slowAcquisition: true}, risingFences},
+}
+
+// TestEachRuleIsNeeded switches off one rule at a time and finds the violation that the rule prevents.
 func TestEachRuleIsNeeded(t *testing.T) {
-	for _, v := range []struct {
-		name  string
-		world world
-		rules rules
-		want  property
-	}{
-		{"a master that forgot votes at once", restarts, rules{noQuarantine: true}, oneHolder},
-		{"a quarantine shorter than a lease", restarts, rules{shortQuarantine: true}, oneHolder},
-		{"a quarantine that ignores undecided rounds", restarts, rules{heldOnly: true}, oneHolder},
-		{"a renewal counts a quarantined master", renewed, rules{countQuarantined: true}, oneHolder},
-
-		{"a renewal counts after the end of validity", awake, rules{countAfterEnd: true}, honestLoss},
-		{"a retry counts its validity from its own beginning and its votes from the one before", awake, rules{keepVotes: true}, oneHolder},
-		{"a renewal counts what it healed", asleep, rules{healAtOnce: true}, honestLoss},
-		{"a retry counts what a failed renewal healed", asleep, rules{healForRetry: true}, honestLoss},
-
-		{"a heal behind the release", awake, rules{healAfterRelease: true}, nothingLeft},
-		{"a release overtakes its SET", locks, rules{releaseOvertakes: true}, nothingLeft},
-		{"no release where the SET was not granted", locks, rules{forgetRefused: true}, nothingLeft},
-		{"a restart drops a release before its SET has arrived", restarts, rules{dropOwed: true}, nothingLeft},
-
-		{"a raise is acknowledged under a higher fence", fencedOnly, rules{anyAck: true}, risingFences},
-		{"a fence without a clock", fencedAnew, rules{noClock: true}, risingFences},
-		{"a fence without a quarantine", fencedAnew, rules{noQuarantine: true}, risingFences},
-		{"a proposal older than the quarantine's end", fencedAnew, rules{slowAcquisition: true}, risingFences},
-	} {
+	for _, v := range struckOut {
 		t.Run(v.name, func(t *testing.T) {
 			t.Parallel()
 			if v.world.rules != (rules{}) {
@@ -46,8 +51,8 @@ func TestEachRuleIsNeeded(t *testing.T) {
 	}
 }
 
-// TestRulesThatOtherRulesCover strikes out rules in worlds where nothing follows
-// from it. It keeps the documents honest about what these rules are for.
+// TestRulesThatOtherRulesCover switches off rules in worlds where no property breaks without them. It checks
+// what the documents claim about the purpose of these rules.
 func TestRulesThatOtherRulesCover(t *testing.T) {
 	withFences := fencedAnew
 	withFences.renewals, withFences.snapshots = true, false
@@ -57,19 +62,19 @@ func TestRulesThatOtherRulesCover(t *testing.T) {
 		rules rules
 		floor int
 	}{
-		// A holder whose clocks tell stops renewing when its validity ends, and
-		// until then its keys stand at a quorum: nobody else can have held.
+		// A holder whose clocks are right stops renewing when its validity ends. Until then its keys exist
+		// at a quorum, so no other client can have held the lock.
 		{"heals that count at once, for a holder that knows the time", awake, rules{healAtOnce: true}, 12_000},
 		{"heals of failed renewals, for a holder that knows the time", awake, rules{healForRetry: true}, 12_000},
-		// While a key stands no other acquisition raises the fence at its master.
+		// While a key exists, no other acquisition raises the fence at its master.
 		{"acknowledgements under a higher fence, while keys stand", fenced, rules{anyAck: true}, 60_000},
-		// A master that forgot proposes from its clock after the quarantine, and
-		// one that did not still knows the fence.
+		// A master that lost its memory proposes from its clock after the quarantine. A master that did not
+		// still has the fence.
 		{"heals that keep the fence, where clocks propose", withFences, rules{healKeepsFence: true}, 200_000},
 	} {
 		t.Run(v.name, func(t *testing.T) {
 			if v.floor > 100_000 && !*large {
-				return // a test that skips is a failure in CI
+				return // in CI, a skipped test is a failure
 			}
 			t.Parallel()
 			v.world.rules = v.rules
@@ -82,12 +87,11 @@ func TestRulesThatOtherRulesCover(t *testing.T) {
 	}
 }
 
-// TestWhatNoClockTells finds what remains with all rules in force: a holder
-// stopped without its clocks noticing, one of whose keys outlives the others,
-// may be granted a quorum with that key and one that a late SET, or a late heal,
-// sets behind the back of the other client's lease. Its renewal succeeds.
-// Only the fence tells then.
-func TestWhatNoClockTells(t *testing.T) {
+// TestALeaseIsProlongedWronglyAfterAPauseThatNoClockShows finds the violation that remains with all rules in force. A holder is stopped and its
+// clocks do not notice. One of its keys outlives the others. A late SET or a late heal sets another key, in
+// spite of another client's lease. With these two keys, its renewal gets a quorum and succeeds. Then only the
+// fence shows that the lease was lost.
+func TestALeaseIsProlongedWronglyAfterAPauseThatNoClockShows(t *testing.T) {
 	w := asleep
 	w.room, w.oneByOne = 3, true
 	r := exploration(w)

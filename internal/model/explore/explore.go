@@ -1,0 +1,160 @@
+// Package explore visits every state of a model. The tests of the models use it.
+//
+// A model is a type of states, and a function that calls back for each step from a state. The search is
+// breadth-first, so the first broken state that it finds is one with the fewest steps, and Search.Trace
+// returns these steps.
+//
+// States that differ only by a permutation of masters or clients have the same futures. Model.Canonical
+// selects one of them, and the search visits only that one. Sort and Compare help to select it.
+package explore
+
+import (
+	"fmt"
+	"sync"
+)
+
+// A Model is a state machine. S is its states: equal states have equal futures. A is its steps, which
+// fmt.Sprint describes.
+type Model[S comparable, A any] struct {
+	Initial    S                           // the state before the first step
+	Successors func(s *S, next func(A, S)) // calls next for each step from s, in the same order each time
+	Canonical  func(S) S                   // the representative of the permutations of a state; nil: each state is its own
+	Broken     func(*S) bool               // the search ends at a state for which Broken returns true
+	Observe    func(A)                     // is called once for each step of the search; may be nil
+	Progress   bool                        // record what Search.Trapped needs; takes more memory
+}
+
+// A Search is the result of Model.Explore.
+type Search[S comparable, A any] struct {
+	States []S // representatives, nearest to the initial state first
+	Broken int // the index of the broken state at which the search ended; -1: there is none
+
+	model  Model[S, A]
+	parent []int32 // by state: the state from which it was found; -1 for the initial state
+	into   []int32 // by state: the last of the edges that lead to it; -1: none. Only with Progress
+	edges  []edge
+}
+
+// An edge leads from one state to another.
+type edge struct {
+	from int32
+	next int32 // the previous edge that leads to the same state; -1: none
+}
+
+// Explore visits all states that can be reached, until one is broken.
+func (m Model[S, A]) Explore() *Search[S, A] {
+	if m.Canonical == nil {
+		m.Canonical = func(s S) S { return s }
+	}
+	r := &Search[S, A]{Broken: -1, model: m}
+	seen := make(map[S]int32)
+	visit := func(s S, from int32) {
+		s = m.Canonical(s)
+		to, ok := seen[s]
+		if !ok {
+			to = int32(len(r.States))
+			seen[s] = to
+			r.States, r.parent = append(r.States, s), append(r.parent, from)
+			if m.Progress {
+				r.into = append(r.into, -1)
+			}
+		}
+		if m.Progress && from >= 0 {
+			r.edges = append(r.edges, edge{from, r.into[to]})
+			r.into[to] = int32(len(r.edges) - 1)
+		}
+	}
+	visit(m.Initial, -1)
+	for at := 0; at < len(r.States); at++ {
+		here := r.States[at]
+		if m.Broken(&here) {
+			r.Broken = at
+			return r
+		}
+		m.Successors(&here, func(a A, s S) {
+			if m.Observe != nil {
+				m.Observe(a)
+			}
+			visit(s, int32(at))
+		})
+	}
+	return r
+}
+
+// path returns the indexes of the states after the initial one on the shortest way to States[at].
+func (r *Search[S, A]) path(at int) (path []int32) {
+	if r.parent[at] >= 0 {
+		path = append(r.path(int(r.parent[at])), int32(at))
+	}
+	return path
+}
+
+// Depth returns the number of steps to the state that is farthest from the initial one.
+func (r *Search[S, A]) Depth() int { return len(r.path(len(r.States) - 1)) }
+
+// Trace describes the steps from the initial state to States[at]. Representatives exchange the names of
+// masters and clients. So Trace repeats the steps without exchanging names.
+func (r *Search[S, A]) Trace(at int) (steps []string) {
+	here := r.model.Initial
+	for _, to := range r.path(at) {
+		found := false
+		var then S
+		r.model.Successors(&here, func(a A, s S) {
+			if !found && r.model.Canonical(s) == r.States[to] {
+				found, then = true, s
+				steps = append(steps, fmt.Sprint(a))
+			}
+		})
+		if !found {
+			panic("explore: bug: a step of the trace cannot be repeated")
+		}
+		here = then
+	}
+	return steps
+}
+
+// Trapped returns the index of the first state for which waits is true, and from which no path through such
+// states leads to a state for which done is true. It returns -1 if there is none. The model needs Progress.
+func (r *Search[S, A]) Trapped(waits, done func(*S) bool) int {
+	canEnd := make([]bool, len(r.States))
+	var todo []int32
+	for i := range r.States {
+		if done(&r.States[i]) {
+			canEnd[i] = true
+			todo = append(todo, int32(i))
+		}
+	}
+	for len(todo) > 0 {
+		at := todo[len(todo)-1]
+		todo = todo[:len(todo)-1]
+		for e := r.into[at]; e >= 0; e = r.edges[e].next {
+			if from := r.edges[e].from; !canEnd[from] && waits(&r.States[from]) {
+				canEnd[from] = true
+				todo = append(todo, from)
+			}
+		}
+	}
+	for i := range r.States {
+		if waits(&r.States[i]) && !canEnd[i] {
+			return i
+		}
+	}
+	return -1
+}
+
+// Once returns a function that calls f once for each argument and remembers its result. Tests that explore
+// the same world share the result, also if they run in parallel.
+func Once[W comparable, R any](f func(W) R) func(W) R {
+	var mu sync.Mutex // guards done
+	done := make(map[W]func() R)
+	return func(w W) R {
+		mu.Lock()
+		once, ok := done[w]
+		if !ok {
+			once = sync.OnceValue(func() R { return f(w) })
+			done[w] = once
+		}
+		mu.Unlock()
+		return once()
+	}
+}

@@ -1,0 +1,92 @@
+package explore
+
+import (
+	"fmt"
+	"slices"
+	"testing"
+)
+
+// pots are two pots that hold 0 to 3 coins each. It does not matter which pot is which.
+type pots [2]int
+
+// filled returns a model in which each step puts a coin into a pot.
+func filled(broken func(*pots) bool) Model[pots, string] {
+	return Model[pots, string]{
+		Successors: func(s *pots, next func(string, pots)) {
+			for i := range s {
+				if n := *s; n[i] < 3 {
+					n[i]++
+					next(fmt.Sprintf("pot %d", i+1), n)
+				}
+			}
+		},
+		Canonical: func(s pots) pots { slices.Sort(s[:]); return s },
+		Broken:    broken,
+		Progress:  true,
+	}
+}
+
+func never(*pots) bool { return false }
+
+func TestSearchVisitsEachRepresentativeOnce(t *testing.T) {
+	m, steps := filled(never), 0
+	m.Observe = func(string) { steps++ }
+	r := m.Explore()
+	if len(r.States) != 10 || steps != 15 || r.Depth() != 6 || r.Broken != -1 {
+		t.Errorf("%d states, %d steps, %d deep, broken: %d; want 10, 15, 6, -1", len(r.States), steps, r.Depth(), r.Broken)
+	}
+	m.Canonical = nil
+	if r := m.Explore(); len(r.States) != 16 {
+		t.Errorf("%d states without representatives, want 16", len(r.States))
+	}
+}
+
+func TestTraceIsTheShortestWayAndKeepsNames(t *testing.T) {
+	r := filled(func(s *pots) bool { return s[1] == 2 && s[0] == 1 }).Explore()
+	if r.Broken < 0 {
+		t.Fatal("the broken state is not found")
+	}
+	got := r.Trace(r.Broken)
+	pot := [2]int{}
+	for _, step := range got {
+		pot[step[len(step)-1]-'1']++
+	}
+	if len(got) != 3 || pot[0]+pot[1] != 3 || pot[0]*pot[1] != 2 {
+		t.Errorf("trace %q, want two coins in one pot and one in the other", got)
+	}
+	if r.Trace(0) != nil {
+		t.Errorf("trace of the initial state: %q", r.Trace(0))
+	}
+}
+
+func TestTrappedStateCannotReachTheEnd(t *testing.T) {
+	r := filled(never).Explore()
+	waits := func(s *pots) bool { return s[0]+s[1] < 6 }
+	if at := r.Trapped(waits, func(s *pots) bool { return s[0] == 3 }); at != -1 {
+		t.Errorf("%v is trapped, but both pots can always be filled", r.States[at])
+	}
+	at := r.Trapped(waits, func(s *pots) bool { return s[0] == 1 && s[1] == 1 })
+	if at < 0 || r.States[at] != (pots{0, 2}) {
+		t.Errorf("state %d is trapped, want the one with two coins in one pot", at)
+	}
+}
+
+func TestSortAndCompareUseTheFirstCodesThatDiffer(t *testing.T) {
+	parts, codes := []int{3, 1, 2}, []Code{{0, 3}, {0, 1}, {0, 2}}
+	Sort(parts, codes)
+	want := []Code{{0, 1}, {0, 2}, {0, 3}}
+	if !slices.Equal(parts, []int{1, 2, 3}) || !slices.Equal(codes, want) {
+		t.Errorf("%v, %v", parts, codes)
+	}
+	if more := []Code{{0, 1}, {0, 2, 1}, {}}; Compare(want, more) != -1 || Compare(more, want) != 1 || Compare(want, want) != 0 {
+		t.Error("Compare does not compare the codes in order")
+	}
+}
+
+func TestOnceCallsTheFunctionOnceForEachArgument(t *testing.T) {
+	calls := 0
+	f := Once(func(w int) int { calls++; return w * w })
+	if f(3) != 9 || f(4) != 16 || f(3) != 9 || calls != 2 {
+		t.Errorf("%d calls, want 2", calls)
+	}
+}
