@@ -1,0 +1,231 @@
+package main
+
+import (
+	"bufio"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"sync"
+	"syscall"
+	"time"
+)
+
+// A client is one client. Each process that runs it is one life of the client.
+type client struct {
+	index   int
+	program string   // immutable
+	links   []*link  // immutable; to each master
+	job     job      // of the next life
+	stderr  *os.File // of all lives
+	history *history
+	log     *runLog
+
+	busy sync.Mutex // taken by the fault that has the process in hand
+
+	mu     sync.Mutex // guards what follows
+	proc   *process
+	pauses []span // when it was stopped
+	deaths []death
+}
+
+// A span is a time between two moments. A pause that has not ended has to = 0.
+type span struct{ from, to int64 }
+
+// A death is the end of a process that had not finished its operations.
+type death struct {
+	life int
+	at   int64
+}
+
+// A process is one life of a client.
+type process struct {
+	life  int
+	cmd   *exec.Cmd
+	in    io.WriteCloser
+	began int64
+	ready chan struct{} // closed when it is connected
+	done  chan struct{} // closed when it has unlocked all and closed
+	gone  chan struct{} // closed when it has ended, and all its records are in
+
+	meant bool // the nemesis ends it
+	err   error
+}
+
+// start begins a life.
+func (c *client) start() error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	p := &process{
+		life: c.job.Life, cmd: exec.Command(c.program), began: now(),
+		ready: make(chan struct{}), done: make(chan struct{}), gone: make(chan struct{}),
+	}
+	p.cmd.Env = append(os.Environ(), workerEnv+"=1", "GORACE=halt_on_error=1") // with go run -race, a race ends the client
+	p.cmd.Stderr = c.stderr
+	in, err := p.cmd.StdinPipe()
+	if err != nil {
+		return err
+	}
+	out, err := p.cmd.StdoutPipe()
+	if err != nil {
+		return err
+	}
+	p.in = in
+	if err := p.cmd.Start(); err != nil {
+		return err
+	}
+	c.proc = p
+	line, err := json.Marshal(c.job)
+	if err != nil {
+		return err
+	}
+	c.job.Life++
+	go c.follow(p, out)
+	_, err = p.in.Write(append(line, '\n'))
+	return err
+}
+
+// follow takes in the records of a life until it ends.
+func (c *client) follow(p *process, out io.Reader) {
+	finished := false
+	in := bufio.NewScanner(out)
+	in.Buffer(nil, 1<<20)
+	for in.Scan() {
+		var r record
+		if err := json.Unmarshal(in.Bytes(), &r); err != nil {
+			c.log.printf("client %d: a record that is none: %q", c.index, in.Text())
+			continue
+		}
+		switch r.Kind {
+		case ready:
+			close(p.ready)
+		case done:
+			finished = true
+			close(p.done)
+		default:
+			c.history.add(r)
+		}
+	}
+	err := p.cmd.Wait()
+	c.mu.Lock()
+	if !finished {
+		c.deaths = append(c.deaths, death{p.life, now()})
+		if !p.meant {
+			p.err = fmt.Errorf("client %d has ended by itself: %w", c.index, errors.Join(err, errUnexpected))
+		}
+	}
+	c.mu.Unlock()
+	close(p.gone)
+}
+
+var errUnexpected = errors.New("nobody has killed it: see its log")
+
+func (c *client) process() *process {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.proc
+}
+
+// order sends a line to the client.
+func (c *client) order(what string) {
+	io.WriteString(c.process().in, what+"\n") // an error: it has ended
+}
+
+// pause stops the process for a while.
+func (c *client) pause(length time.Duration) error {
+	if !c.busy.TryLock() {
+		return fmt.Errorf("%w: the client is not there", errSkipped)
+	}
+	defer c.busy.Unlock()
+	c.stop(length)
+	return nil
+}
+
+// stutter stops the process again and again, each time for as long, and lets it run for
+// a moment in between.
+func (c *client) stutter(length, each time.Duration) error {
+	if !c.busy.TryLock() {
+		return fmt.Errorf("%w: the client is not there", errSkipped)
+	}
+	defer c.busy.Unlock()
+	for end := time.Now().Add(length); time.Now().Before(end); time.Sleep(passing) {
+		c.stop(each)
+	}
+	return nil
+}
+
+// stop stops the process for a while.
+func (c *client) stop(length time.Duration) {
+	p := c.process()
+	at := now()
+	if err := p.cmd.Process.Signal(syscall.SIGSTOP); err != nil {
+		return // it has just ended
+	}
+	c.mu.Lock()
+	i := len(c.pauses)
+	c.pauses = append(c.pauses, span{from: at})
+	c.mu.Unlock()
+	time.Sleep(length)
+	p.cmd.Process.Signal(syscall.SIGCONT)
+	c.mu.Lock()
+	c.pauses[i].to = now()
+	c.mu.Unlock()
+}
+
+// end ends the current process. It kills the process, or tells it to unlock and close and kills it
+// if that takes longer than patience; then it returns true.
+func (c *client) end(kill bool, patience time.Duration) (stuck bool) {
+	p := c.process()
+	c.mu.Lock()
+	p.meant = true
+	c.mu.Unlock()
+	if !kill {
+		c.order(orderStop)
+		select {
+		case <-p.gone:
+			return false
+		case <-p.done: // what follows is the exit
+		case <-time.After(patience):
+			stuck = true
+			p.cmd.Process.Signal(syscall.SIGQUIT) // its goroutines go to its log
+			select {
+			case <-p.gone:
+			case <-time.After(time.Second):
+			}
+		}
+	}
+	p.cmd.Process.Kill()
+	<-p.gone
+	return stuck
+}
+
+// pausedFor returns how long the client was stopped during a span.
+func (c *client) pausedFor(s span) int64 {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	var sum int64
+	for _, p := range c.pauses {
+		to := p.to
+		if to == 0 {
+			to = s.to
+		}
+		if d := min(to, s.to) - max(p.from, s.from); d > 0 {
+			sum += d
+		}
+	}
+	return sum
+}
+
+// died returns the time of a life's death, or 0 if it finished its operations.
+func (c *client) died(life int) int64 {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for _, d := range c.deaths {
+		if d.life == life {
+			return d.at
+		}
+	}
+	return 0
+}

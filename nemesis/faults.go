@@ -1,0 +1,159 @@
+package main
+
+import (
+	"fmt"
+	"slices"
+	"time"
+)
+
+// What faults do.
+
+// command sends a command to the masters of the fault.
+func command(name string, args ...any) func(*run, fault) error {
+	return func(r *run, f fault) error {
+		for _, i := range f.masters {
+			if _, err := r.fleet[i].Do(name, args...); err != nil {
+				return err
+			}
+		}
+		return nil
+	}
+}
+
+// ways sets the modes of the links of the fault's client for its time.
+func ways(up, down mode) func(*run, fault) error {
+	return func(r *run, f fault) error {
+		links := r.links(f)
+		for _, k := range links {
+			k.change(func(u, d *way) { u.mode, d.mode = up, down })
+		}
+		time.Sleep(f.length)
+		for _, k := range links {
+			k.mend()
+		}
+		return nil
+	}
+}
+
+// passing is how long a flapping link passes, and how long a stuttering client runs.
+const passing = 20 * time.Millisecond
+
+// flap makes the links of the fault's client hold back replies, then pass for a moment, then hold
+// back again. Every second time they hold back requests, too. The fault's amount is the length of
+// each hold.
+func flap(r *run, f fault) error {
+	links := r.links(f)
+	end := time.Now().Add(f.length)
+	for n := 0; time.Now().Before(end); n++ {
+		for _, k := range links {
+			k.change(func(up, down *way) {
+				down.mode = holds
+				if n%2 == 1 {
+					up.mode = holds
+				}
+			})
+		}
+		time.Sleep(f.amount)
+		for _, k := range links {
+			k.mend()
+		}
+		time.Sleep(passing)
+	}
+	return nil
+}
+
+// slowLinks makes the links of the fault's client slower.
+func slowLinks(r *run, f fault) error {
+	links := r.links(f)
+	add := func(by time.Duration) {
+		for _, k := range links {
+			k.change(func(u, d *way) {
+				u.latency += by
+				d.latency += by
+			})
+		}
+	}
+	add(f.amount)
+	time.Sleep(f.length)
+	add(-f.amount)
+	return nil
+}
+
+// onLinks does something at once to the links of the fault's client.
+func onLinks(do func(*link)) func(*run, fault) error {
+	return func(r *run, f fault) error {
+		for _, k := range r.links(f) {
+			do(k)
+		}
+		return nil
+	}
+}
+
+func (r *run) links(f fault) []*link {
+	var links []*link
+	for i, k := range r.clients[f.client].links {
+		if slices.Contains(f.masters, i) {
+			links = append(links, k)
+		}
+	}
+	return links
+}
+
+func stepClock(r *run, f fault) error {
+	s := r.fleet[f.masters[0]]
+	if s.clock == "" {
+		return fmt.Errorf("%w: there is no libfaketime", errSkipped)
+	}
+	return s.setClock(f.amount)
+}
+
+// subtle does a fault unless a client is starting or has just started. The schedule avoids this,
+// but on a busy machine a client may start late.
+func subtle(do func(*run, fault) error) func(*run, fault) error {
+	return func(r *run, f fault) error {
+		r.mu.Lock()
+		late := r.starts > 0
+		r.stepped = now()
+		r.mu.Unlock()
+		for _, cl := range r.clients {
+			p := cl.process()
+			late = late || !isClosed(p.ready) || now()-p.began < int64(settled)
+		}
+		if late {
+			return fmt.Errorf("%w: a client has just started", errSkipped)
+		}
+		return do(r, f)
+	}
+}
+
+// restartClient ends a client, with SIGKILL or not, and starts it again. It waits until the other
+// clients have had time to see the last subtle fault.
+func (r *run) restartClient(f fault, kill bool) error {
+	r.mu.Lock()
+	r.starts++
+	r.mu.Unlock()
+	defer func() {
+		r.mu.Lock()
+		r.starts--
+		r.mu.Unlock()
+	}()
+	cl := r.clients[f.client]
+	if !cl.busy.TryLock() {
+		return fmt.Errorf("%w: the client is not there", errSkipped)
+	}
+	defer cl.busy.Unlock()
+	if cl.end(kill, 20*time.Second) {
+		r.log.printf("client %d did not unlock and close", f.client)
+	}
+	time.Sleep(f.length)
+	for {
+		r.mu.Lock()
+		wait := r.stepped + int64(settled) - now()
+		r.mu.Unlock()
+		if wait <= 0 { // or there was no subtle fault
+			break
+		}
+		time.Sleep(time.Duration(wait))
+	}
+	return cl.start()
+}

@@ -1,0 +1,166 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/gomodule/redigo/redis"
+
+	"github.com/redlock-go/redlock/internal/redisserver"
+)
+
+// masters is how many there are.
+const masters = 5
+
+// A fleet is the masters.
+type fleet []*server
+
+// A server is one master: a redis-server with an append-only file and, where
+// libfaketime is installed, a wall clock that can be set.
+type server struct {
+	*redisserver.Server
+	clock string // the file that sets the clock; "" without libfaketime
+
+	busy sync.Mutex // taken by the fault that has the process in hand
+}
+
+// startFleet starts the masters and adopts them, since nobody holds a lock there yet. The files
+// that set their clocks are in dir.
+func startFleet(dir string) (fleet, error) {
+	var f fleet
+	for i := range masters {
+		s, err := startServer(filepath.Join(dir, fmt.Sprintf("clock-%d", i)))
+		if err == nil {
+			f = append(f, s)
+			err = s.Adopt()
+		}
+		if err != nil {
+			f.stop()
+			return nil, err
+		}
+	}
+	return f, nil
+}
+
+// startServer starts one master. It does not use fsync: the kernel keeps what a killed process has
+// written, and the fault that loses the tail of the file truncates it.
+func startServer(clock string) (*server, error) {
+	s := &server{}
+	if lib := faketime(); lib != "" {
+		s.clock = clock
+		if err := s.setClock(0); err != nil {
+			return nil, err
+		}
+		for name, value := range map[string]string{
+			"LD_PRELOAD":                   lib + ":libc.so.6", // libc's malloc first, because jemalloc asks for the time too early
+			"FAKETIME_TIMESTAMP_FILE":      clock,
+			"FAKETIME_NO_CACHE":            "1",
+			"FAKETIME_DONT_FAKE_MONOTONIC": "1",
+		} {
+			os.Setenv(name, value)
+			defer os.Unsetenv(name)
+		}
+	}
+	var err error
+	s.Server, err = redisserver.Start("--appendonly", "yes", "--appendfsync", "no", "--auto-aof-rewrite-percentage", "0")
+	return s, err
+}
+
+// faketime returns the path of libfaketime, or "".
+func faketime() string {
+	libraries, _ := filepath.Glob("/usr/lib/*/faketime/libfaketime.so.1")
+	if len(libraries) == 0 {
+		return ""
+	}
+	return libraries[0]
+}
+
+func (f fleet) stop() {
+	for _, s := range f {
+		s.Stop()
+	}
+}
+
+// setClock sets the server's wall clock to be off by an offset.
+func (s *server) setClock(offset time.Duration) error {
+	// The rename makes sure that the server never reads half a file.
+	text := fmt.Sprintf("%+.3f\n", offset.Seconds())
+	if err := os.WriteFile(s.clock+".new", []byte(text), 0o600); err != nil {
+		return err
+	}
+	return os.Rename(s.clock+".new", s.clock)
+}
+
+// aof returns the append-only file that the server writes to.
+func (s *server) aof() (string, error) {
+	files, err := filepath.Glob(filepath.Join(s.Dir(), "appendonlydir", "*.incr.aof"))
+	if err != nil || len(files) == 0 {
+		return "", errors.Join(err, errors.New("there is no append-only file"))
+	}
+	return slices.Max(files), nil
+}
+
+// What data a server has after a restart.
+const (
+	rememberAll     = "all"
+	rememberNothing = "nothing"
+	rememberOld     = "old" // all but the tail of the append-only file
+)
+
+// crash kills the server and restarts it after down. With rememberOld, what the server has written
+// in the last moments, of length tail, is cut off its append-only file.
+func (s *server) crash(memory string, tail, down time.Duration) error {
+	s.busy.Lock()
+	defer s.busy.Unlock()
+	file, err := s.aof()
+	if err != nil {
+		return err
+	}
+	before, err := os.Stat(file)
+	if err != nil {
+		return err
+	}
+	if memory == rememberOld {
+		time.Sleep(tail)
+	}
+	if err := s.Kill(); err != nil {
+		return err
+	}
+	switch memory {
+	case rememberOld:
+		err = os.Truncate(file, before.Size())
+	case rememberNothing:
+		err = os.RemoveAll(filepath.Dir(file))
+	}
+	time.Sleep(down)
+	return errors.Join(err, s.Restart())
+}
+
+// freeze stops the process for a while.
+func (s *server) freeze(length time.Duration) error {
+	s.busy.Lock()
+	defer s.busy.Unlock()
+	if err := s.Freeze(); err != nil {
+		return err
+	}
+	time.Sleep(length)
+	return s.Thaw()
+}
+
+// key returns the value of a key and its time to live. The value is "" if there is no key.
+func (s *server) key(name string) (token string, left time.Duration, err error) {
+	token, err = redis.String(s.Do("GET", name))
+	if errors.Is(err, redis.ErrNil) {
+		return "", 0, nil
+	}
+	if err != nil {
+		return "", 0, err
+	}
+	ms, err := redis.Int64(s.Do("PTTL", name))
+	return token, time.Duration(ms) * time.Millisecond, err
+}

@@ -1,0 +1,319 @@
+package main
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"slices"
+	"sync"
+	"time"
+)
+
+// A config has the settings of a run.
+type config struct {
+	plan
+	subject *subject
+	program string // the executable file of the clients
+	dir     string // for logs and results
+	strict  bool   // a violation ends the run, and is a failure
+	defect  string // built into the clients; "" for none
+
+	// entryMost is how long after the last fault each goroutine must have got the lock, and how
+	// long unlocking and closing may take.
+	entryMost time.Duration
+}
+
+// names returns the locks of a run. Two of them are held for a long time, so that at any moment a
+// lease exists that must be renewed, and that others wait for. Where a client has two goroutines on
+// one name, they hand the lock over to each other.
+func (c config) names() []lockName {
+	return []lockName{
+		{Name: "plain", Goroutines: 2},
+		{Name: "plain-long", Goroutines: 1, Long: true},
+		{Name: "fenced", Goroutines: 2, Fenced: c.subject.fences},
+		{Name: "fenced-long", Goroutines: 1, Fenced: c.subject.fences, Long: true},
+	}
+}
+
+// A run is one run of the nemesis.
+type run struct {
+	config
+	fleet   fleet
+	clients []*client
+	store   *store
+	history *history
+	log     *runLog
+
+	mu      sync.Mutex     // guards what follows
+	done    map[string]int // faults, by kind
+	skipped int
+	stepped int64 // the time of the last subtle fault
+	starts  int   // how many clients are being restarted
+
+	// Known when the run is over:
+	began, healed, ended int64
+	found                []violation
+	forever              []violation // lock keys a TTL and 1 s after the clients have ended
+}
+
+// newRun starts masters, store, links and clients.
+func newRun(c config) (*run, error) {
+	out, err := os.Create(filepath.Join(c.dir, "nemesis.log"))
+	if err != nil {
+		return nil, err
+	}
+	r := &run{config: c, history: newHistory(), log: &runLog{began: now(), out: out}, done: make(map[string]int)}
+	if r.fleet, err = startFleet(c.dir); err != nil {
+		return r, err
+	}
+	rng := func(stream uint64) *rand.Rand { return rand.New(rand.NewPCG(c.seed, stream)) }
+	if r.store, err = newStore(c.ttl, rng(2)); err != nil {
+		return r, err
+	}
+	for i := range c.plan.clients {
+		cl, err := r.newClient(i, rng(uint64(100+i)))
+		if err != nil {
+			return r, err
+		}
+		r.clients = append(r.clients, cl)
+	}
+	for _, cl := range r.clients {
+		if err := cl.start(); err != nil {
+			return r, err
+		}
+	}
+	for _, cl := range r.clients {
+		select {
+		case <-cl.process().ready:
+		case <-cl.process().gone:
+			return r, fmt.Errorf("client %d does not start: see %s", cl.index, cl.stderr.Name())
+		case <-time.After(20 * time.Second):
+			return r, fmt.Errorf("client %d is not ready after 20 s", cl.index)
+		}
+	}
+	return r, nil
+}
+
+// newClient makes a client and its links. Each client has latencies of its own.
+func (r *run) newClient(i int, rng *rand.Rand) (*client, error) {
+	stderr, err := os.Create(filepath.Join(r.dir, fmt.Sprintf("client-%d.log", i)))
+	if err != nil {
+		return nil, err
+	}
+	cl := &client{index: i, program: r.program, stderr: stderr, history: r.history, log: r.log}
+	far := time.Duration(1+rng.IntN(10)) * time.Millisecond
+	latency := func() time.Duration { return time.Duration(rng.Float64() * float64(far)) }
+	var addrs []string
+	for m, s := range r.fleet {
+		up, down := way{latency: latency(), jitter: far / 4}, way{latency: latency(), jitter: far / 4}
+		k, err := newLink(s.Addr(), up, down, rng.IntN(2) == 0, rand.New(rand.NewPCG(r.seed, uint64(1000+10*i+m))))
+		if err != nil {
+			return nil, err
+		}
+		cl.links = append(cl.links, k)
+		addrs = append(addrs, k.addr())
+	}
+	cl.job = job{
+		setup:   setup{Addrs: addrs, TTL: r.ttl, NodeTimeout: r.ttl / 20, Client: i},
+		Subject: r.subject.name, Seed: r.seed, Names: r.names(), Store: r.store.addr(),
+	}
+	return cl, nil
+}
+
+// close ends everything.
+func (r *run) close() {
+	for _, cl := range r.clients {
+		if cl.process() != nil {
+			cl.end(true, 0)
+		}
+		for _, k := range cl.links {
+			k.close()
+		}
+		cl.stderr.Close()
+	}
+	if r.store != nil {
+		r.store.close()
+	}
+	r.fleet.stop()
+}
+
+// play does the faults of the schedule, and returns when all are over. It returns earlier if ctx
+// ends, or if the run is strict and there is a violation.
+func (r *run) play(ctx context.Context, faults []fault) {
+	r.began = now()
+	var all sync.WaitGroup
+	defer all.Wait()
+	watch := time.NewTicker(time.Second)
+	defer watch.Stop()
+	end := time.NewTimer(r.length)
+	defer end.Stop()
+	for {
+		var next <-chan time.Time
+		if len(faults) > 0 {
+			next = time.After(faults[0].at - time.Duration(now()-r.began))
+		}
+		select {
+		case <-next:
+			f := faults[0]
+			faults = faults[1:]
+			all.Go(func() { r.do(f) })
+		case <-watch.C:
+			if r.strict && r.look() {
+				return
+			}
+		case <-end.C:
+			return
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
+// do does one fault.
+func (r *run) do(f fault) {
+	r.log.printf("%v", f)
+	err := f.kind.do(r, f)
+	r.mu.Lock()
+	switch {
+	case err == nil:
+		r.done[f.kind.name]++
+	case errors.Is(err, errSkipped):
+		r.skipped++
+	}
+	r.mu.Unlock()
+	if err != nil {
+		r.log.printf("%s: %v", f.kind.name, err)
+	} else if f.length > 0 {
+		r.log.printf("%s of %.3fs is over", f.kind.name, f.at.Seconds())
+	}
+}
+
+// errSkipped means that a fault was not done, because an earlier one took longer than planned.
+var errSkipped = errors.New("skipped")
+
+// look makes the checks that are possible while the run goes on, and reports whether there is a
+// violation.
+func (r *run) look() bool {
+	var found []violation
+	for _, n := range r.names() {
+		ops := r.history.snapshot()[n.Name]
+		all, _ := overlaps(ops)
+		found = append(found, all...)
+		if n.Fenced {
+			found = append(found, fences(ops)...)
+		}
+	}
+	found = append(found, r.crashes()...)
+	return len(found) > 0
+}
+
+// crashes returns the clients that have ended by themselves.
+func (r *run) crashes() (all []violation) {
+	for _, cl := range r.clients {
+		p := cl.process()
+		if isClosed(p.gone) && p.err != nil {
+			all = append(all, violation{kind: crashed, text: p.err.Error()})
+		}
+	}
+	return all
+}
+
+// heal ends all faults, checks that all masters answer, and tells the clients.
+func (r *run) heal() error {
+	var errs []error
+	for _, cl := range r.clients {
+		for _, k := range cl.links {
+			k.mend()
+		}
+	}
+	for i, s := range r.fleet {
+		if _, err := s.Do("PING"); err != nil {
+			errs = append(errs, fmt.Errorf("master %d after all faults: %w", i, err))
+		}
+	}
+	for _, cl := range r.clients {
+		cl.order(orderCalm)
+	}
+	r.healed = now()
+	r.log.printf("all faults are over")
+	return errors.Join(errs...)
+}
+
+// everybodyEnters waits until each goroutine has got the lock after the faults. It returns a
+// violation for each that has not within entryMost.
+func (r *run) everybodyEnters(ctx context.Context) (all []violation) {
+	limit := time.After(r.entryMost)
+	for {
+		missing := r.missing()
+		if len(missing) == 0 {
+			r.log.printf("everybody has entered")
+			return nil
+		}
+		select {
+		case <-time.After(20 * time.Millisecond):
+			continue
+		case <-ctx.Done():
+			return nil
+		case <-limit:
+		}
+		for _, g := range missing {
+			all = append(all, violation{kind: stuckWait, at: now(), text: fmt.Sprintf("goroutine %s has not entered within %v of the end of all faults", g, r.entryMost)})
+		}
+		return all
+	}
+}
+
+// missing returns the goroutines that have not got the lock since the faults ended.
+func (r *run) missing() []string {
+	in := make(map[string]bool)
+	for _, ops := range r.history.snapshot() {
+		for _, o := range ops {
+			if o.entered > r.healed {
+				in[o.id[:lastDot(o.id)]] = true
+			}
+		}
+	}
+	var missing []string
+	for _, cl := range r.clients {
+		for i, n := range r.names() {
+			for g := range n.Goroutines {
+				if id := fmt.Sprintf("%d.%d.%d", cl.index, cl.process().life, 10*i+g); !in[id] {
+					missing = append(missing, id)
+				}
+			}
+		}
+	}
+	return missing
+}
+
+func lastDot(s string) int {
+	for i := len(s) - 1; i >= 0; i-- {
+		if s[i] == '.' {
+			return i
+		}
+	}
+	return 0
+}
+
+// stop tells all clients to unlock and close. It returns a violation for each that does not.
+func (r *run) stop() (all []violation) {
+	var wg sync.WaitGroup
+	var mu sync.Mutex
+	for _, cl := range r.clients {
+		wg.Go(func() {
+			if cl.end(false, r.entryMost) {
+				mu.Lock()
+				defer mu.Unlock()
+				all = append(all, violation{kind: stuckWait, at: now(), text: fmt.Sprintf("client %d does not unlock and close within %v", cl.index, r.entryMost)})
+			}
+		})
+	}
+	wg.Wait()
+	r.ended = now()
+	slices.SortFunc(all, func(a, b violation) int { return cmp.Compare(a.text, b.text) })
+	return all
+}

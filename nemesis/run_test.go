@@ -1,0 +1,78 @@
+package main
+
+import (
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"testing"
+	"time"
+
+	"github.com/redlock-go/redlock/internal/redisserver"
+)
+
+// TestMain lets the test binary be the clients.
+func TestMain(m *testing.M) {
+	if os.Getenv(workerEnv) != "" {
+		main()
+		return
+	}
+	os.Exit(m.Run())
+}
+
+// needsServers skips the test where there is no redis-server.
+func needsServers(t *testing.T) {
+	t.Helper()
+	if _, err := exec.LookPath("redis-server"); err == nil {
+		return
+	}
+	if os.Getenv(redisserver.Require) == "1" {
+		t.Fatal("no redis-server in PATH")
+	}
+	t.Skip("no redis-server in PATH: this test needs real Redis servers; install Redis to run it")
+}
+
+func testConfig(s *subject, seed uint64, length time.Duration) config {
+	return config{plan: plan{seed: seed, length: length, clients: 5, ttl: time.Second}, subject: s, strict: s == ours, entryMost: patience}
+}
+
+func TestAShortRunOfEachSubject(t *testing.T) {
+	needsServers(t)
+	for _, s := range subjects {
+		t.Run(s.name, func(t *testing.T) {
+			dir := t.TempDir()
+			c := testConfig(s, 5, 4*time.Second)
+			if s != ours { // which are to show that they run, not what they make of faults
+				c.length, c.entryMost, c.only = time.Second, 2*time.Second, regexp.MustCompile("^$")
+			}
+			code, err := c.run(t.Context(), dir)
+			if err != nil || code != exitGood {
+				t.Errorf("run = %d, %v, want %d", code, err, exitGood)
+			}
+			history, err := os.ReadFile(filepath.Join(dir, "history.jsonl"))
+			if err != nil || len(history) < 1000 {
+				t.Errorf("the history has %d bytes, %v, want that of a run", len(history), err)
+			}
+		})
+	}
+}
+
+// TestADefectIsCaught shows that the nemesis can fail. Other defects take longer: see
+// README.md.
+func TestADefectIsCaught(t *testing.T) {
+	needsServers(t)
+	c := testConfig(ours, 1, time.Minute)
+	c.defect = "release-without-compare"
+	dir := t.TempDir()
+	code, err := c.run(t.Context(), dir)
+	if err != nil || code != exitGood {
+		t.Errorf("run with a defect = %d, %v, want it caught, %d", code, err, exitGood)
+	}
+	if pictures, _ := filepath.Glob(filepath.Join(dir, "*.html")); len(pictures) == 0 {
+		t.Error("there is no picture of the history")
+	}
+	c.defect = "no such defect"
+	if code, err := c.run(t.Context(), t.TempDir()); err == nil || code != exitError {
+		t.Errorf("run with an unknown defect = %d, %v, want an error", code, err)
+	}
+}

@@ -1,0 +1,75 @@
+package main
+
+import (
+	"context"
+	"log/slog"
+	"os"
+	"time"
+
+	"github.com/redlock-go/redlock"
+)
+
+var ours = &subject{
+	name:     "redlock",
+	settings: "TTL as below, MaxTTL the same, fences on half of the names, the last client without wake-ups; defaults otherwise",
+	fences:   true,
+	open:     openOurs,
+	key:      plainKey,
+}
+
+type ourLocks struct {
+	*redlock.Client
+	ttl time.Duration
+}
+
+func openOurs(s setup) (locks, error) {
+	c, err := redlock.Open(s.Addrs, &redlock.Options{
+		LockOptions:    redlock.LockOptions{TTL: s.TTL},
+		MaxTTL:         s.TTL,
+		Names:          []string{"m0", "m1", "m2", "m3", "m4"},
+		DisableWakeups: s.Client == 4,
+		Logger:         slog.New(slog.NewTextHandler(os.Stderr, nil)),
+	})
+	return ourLocks{c, s.TTL}, err
+}
+
+func (l ourLocks) await(ctx context.Context) error {
+	for {
+		err := l.Ping(ctx)
+		if err == nil || ctx.Err() != nil {
+			return err
+		}
+		select {
+		case <-ctx.Done():
+		case <-time.After(10 * time.Millisecond):
+		}
+	}
+}
+
+func (l ourLocks) close() { l.Client.Close() }
+
+func (l ourLocks) mutex(name string, fenced bool) mutex {
+	m := l.Locker(name)
+	if fenced {
+		var err error
+		if m, err = l.NewLocker(name, &redlock.LockOptions{TTL: l.ttl, Fencing: true}); err != nil {
+			panic(err)
+		}
+	}
+	return ourMutex{m}
+}
+
+type ourMutex struct{ *redlock.Locker }
+
+func (m ourMutex) lock(ctx context.Context) error { return m.LockContext(ctx) }
+func (m ourMutex) try(ctx context.Context) error  { return m.TryLockContext(ctx) }
+func (m ourMutex) wait()                          { m.Lock() }
+func (m ourMutex) unlock() error                  { return m.UnlockContext(context.Background()) }
+func (m ourMutex) held() bool                     { return m.Lease().Valid() }
+func (m ourMutex) extend()                        {} // leases renew themselves
+func (m ourMutex) token() string                  { return m.Lease().Token() }
+func (m ourMutex) fence() uint64                  { return m.Lease().Fence() }
+
+func (m ourMutex) do(ctx context.Context, f func()) error {
+	return m.Do(ctx, func(context.Context) error { f(); return nil })
+}
