@@ -11,15 +11,15 @@ import (
 	"time"
 )
 
-// requestBuffer is how many bytes of requests a connection takes before a write blocks. A kernel takes megabytes; less lets a test meet a full
-// socket without sending megabytes.
+// requestBuffer is how many bytes of requests a connection buffers before a write blocks. A kernel buffers
+// megabytes. With a smaller buffer a test can fill a connection without sending megabytes.
 const requestBuffer = 64 << 10
 
-// conn is one end of an in-memory connection. Unlike net.Pipe's ends it is
-// buffered, which is what makes it behave like a socket: a client may write
-// a long pipeline before it reads a reply, what it wrote reaches the master
-// although it closes, and no master is stuck, holding its lock, in a PUBLISH to
-// a subscriber that does not read.
+// conn is one end of an in-memory connection. It behaves like a socket because, unlike an end of net.Pipe, it
+// is buffered:
+//   - A client may write a long pipeline before it reads a reply.
+//   - What a client wrote reaches the master even if the client then closes the connection.
+//   - A PUBLISH to a subscriber that does not read does not block the master, which holds its mutex then.
 type conn struct {
 	in, out *stream // immutable
 	name    addr    // immutable
@@ -27,27 +27,26 @@ type conn struct {
 
 var _ net.Conn = (*conn)(nil)
 
-// newConn returns both ends of a connection. A request arrives delay after it
-// was written, in nanoseconds at that moment.
-func newConn(name string, delay *atomic.Int64) (client, server *conn) {
-	up := &stream{limit: requestBuffer, delay: delay, changed: make(chan struct{})}
-	down := &stream{changed: make(chan struct{})}
+// newConn returns both ends of a connection. A request arrives lag plus delay after it was written. Delay is
+// in nanoseconds and is read when the request is written. A reply arrives lag after it was written.
+func newConn(name string, delay *atomic.Int64, lag time.Duration) (client, server *conn) {
+	up := &stream{limit: requestBuffer, delay: delay, lag: lag, changed: make(chan struct{})}
+	down := &stream{lag: lag, changed: make(chan struct{})}
 	return &conn{in: down, out: up, name: addr(name)}, &conn{in: up, out: down, name: addr(name)}
 }
 
 func (c *conn) Read(p []byte) (int, error)  { return c.in.read(p) }
 func (c *conn) Write(p []byte) (int, error) { return c.out.write(p) }
 
-// Close lets the other end read what was written, then the end of file.
+// Close lets the other end read what was written, followed by io.EOF.
 func (c *conn) Close() error {
 	c.out.finish(io.EOF)
 	c.in.abandon()
 	return nil
 }
 
-// cut breaks the connection, called on the server's end: requests that were
-// not read yet are lost; the client reads the replies that were written, then
-// a reset.
+// cut breaks the connection. It is called on the server's end. Requests that were not read yet are lost. The
+// client reads the replies that were written, followed by ECONNRESET.
 func (c *conn) cut() {
 	c.out.finish(syscall.ECONNRESET)
 	c.in.abandon()
@@ -73,24 +72,25 @@ func (a addr) String() string { return string(a) }
 
 // stream is one direction of a connection.
 type stream struct {
-	limit int           // bytes that may wait, 0 for no limit; immutable
-	delay *atomic.Int64 // nanoseconds from a write to its arrival, nil for none; immutable
+	limit int           // size of the buffer in bytes; zero: no limit; immutable
+	delay *atomic.Int64 // nanoseconds from a write to its arrival; nil: none; immutable
+	lag   time.Duration // an additional delay of this connection; immutable
 
-	mu      sync.Mutex // guards what follows; never held while waiting
+	mu      sync.Mutex // guards the fields below; never held while waiting
 	chunks  []chunk    // written and not yet read, oldest first
 	size    int        // bytes in chunks
-	end     error      // once set, nothing more is written, and it is read behind the chunks
+	end     error      // if set: writes fail, and reads return it after the chunks
 	gone    bool       // the reader has closed
-	swallow func()     // if set: the next write is lost, and this is called for it
-	readBy  time.Time  // the reader's deadline, zero for none
-	writeBy time.Time  // the writer's deadline, zero for none
+	swallow func()     // if set: the next write is discarded, and this function is called
+	readBy  time.Time  // the reader's deadline; zero: none
+	writeBy time.Time  // the writer's deadline; zero: none
 	changed chan struct{}
 }
 
 // chunk is what one write added.
 type chunk struct {
 	data []byte
-	due  time.Time // when it arrives, zero for at once
+	due  time.Time // when it arrives; zero: at once
 }
 
 func (s *stream) read(p []byte) (int, error) {
@@ -106,16 +106,16 @@ func (s *stream) read(p []byte) (int, error) {
 	}
 }
 
-// readLocked reads what has arrived. If that is nothing, it returns the time at
-// which to look again, unless something changes before; zero for never.
+// readLocked reads what has arrived. If nothing has, it returns the time at which the caller should try
+// again, unless changed is closed before. A zero time means to wait for changed only.
 func (s *stream) readLocked(p []byte) (n int, until time.Time, err error) {
 	now := time.Now()
 	switch {
 	case s.gone:
 		return 0, until, net.ErrClosed
 	case passed(s.readBy, now):
-		// Before the data, as a socket does it: a deadline in the past is how
-		// a reader is stopped, also one that is behind.
+		// The deadline is checked before the data, as a socket does it. A deadline in the past stops a
+		// reader even if data is left to read.
 		return 0, until, os.ErrDeadlineExceeded
 	case len(s.chunks) == 0:
 		return 0, s.readBy, s.end
@@ -154,7 +154,7 @@ func (s *stream) write(p []byte) (int, error) {
 	}
 }
 
-// writeLocked takes as much of p as there is room for.
+// writeLocked appends as much of p as fits in the buffer, and returns how much that was.
 func (s *stream) writeLocked(p []byte) (int, error) {
 	now := time.Now()
 	switch {
@@ -171,11 +171,13 @@ func (s *stream) writeLocked(p []byte) (int, error) {
 	if len(p) == 0 {
 		return 0, nil
 	}
-	var due time.Time
+	lag := max(s.lag, 0)
 	if s.delay != nil {
-		if d := s.delay.Load(); d > 0 {
-			due = now.Add(time.Duration(d))
-		}
+		lag += time.Duration(max(s.delay.Load(), 0))
+	}
+	var due time.Time
+	if lag > 0 {
+		due = now.Add(lag)
 	}
 	s.appendLocked(chunk{data: bytes.Clone(p), due: due}) // a copy: the caller will reuse p
 	return len(p), nil
@@ -187,15 +189,15 @@ func (s *stream) appendLocked(c chunk) {
 	s.changedLocked()
 }
 
-// prepend adds data that arrives at once, whatever the delay. It is called
-// before anybody else knows the stream.
+// prepend adds data that arrives at once, whatever the delay. It must be called before anything else uses the
+// stream.
 func (s *stream) prepend(data []byte) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.appendLocked(chunk{data: data})
 }
 
-// finish ends the stream: err is read behind what was written. The first one counts.
+// finish ends the stream: reads return err after what was written. Only the first call has an effect.
 func (s *stream) finish(err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -205,7 +207,7 @@ func (s *stream) finish(err error) {
 	}
 }
 
-// abandon drops what was not read; nobody will read it.
+// abandon discards what was not read. It is called when the reader closes.
 func (s *stream) abandon() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -213,7 +215,7 @@ func (s *stream) abandon() {
 	s.changedLocked()
 }
 
-// loseNext makes the next write disappear and lost be called for it.
+// loseNext discards the next write, and calls lost instead.
 func (s *stream) loseNext(lost func()) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -234,15 +236,14 @@ func (s *stream) setWriteBy(t time.Time) {
 	s.changedLocked()
 }
 
-// changedLocked wakes those who wait for a change. Each of them looks again.
+// changedLocked wakes the goroutines that wait for a change. Each of them checks the stream again.
 func (s *stream) changedLocked() {
 	close(s.changed)
 	s.changed = make(chan struct{})
 }
 
-// wait returns when changed is closed, or at until unless that is zero. It is
-// a durable block for synctest, which a sync.Cond would be too, but that knows
-// no deadlines.
+// wait returns when changed is closed, or at the time until, unless that is zero. In a synctest bubble it
+// blocks durably. A sync.Cond would do so too, but has no deadlines.
 func wait(changed <-chan struct{}, until time.Time) {
 	if until.IsZero() {
 		<-changed
@@ -260,7 +261,7 @@ func passed(deadline, now time.Time) bool {
 	return !deadline.IsZero() && !deadline.After(now)
 }
 
-// earliest returns the earlier of two times, of which zero means never.
+// earliest returns the earlier of two times. A zero time means never.
 func earliest(a, b time.Time) time.Time {
 	if b.IsZero() || (!a.IsZero() && a.Before(b)) {
 		return a

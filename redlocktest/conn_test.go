@@ -48,14 +48,14 @@ func TestALongPipelineNeedsNoSecondGoroutine(t *testing.T) {
 
 func TestAConnectionObeysItsDeadlines(t *testing.T) {
 	everywhere(t, func(t *testing.T, settle func()) {
-		client, srv := newConn("m", nil)
+		client, srv := newConn("m", nil, 0)
 		failed := make(chan error)
 		go func() {
 			_, err := client.Read(make([]byte, 1))
 			failed <- err
 		}()
 		settle()
-		client.SetReadDeadline(time.Now().Add(-time.Second)) // stops a reader that waits
+		client.SetReadDeadline(time.Now().Add(-time.Second)) // stops a reader that is waiting
 		if err := <-failed; !errors.Is(err, os.ErrDeadlineExceeded) {
 			t.Errorf("Read = %v, want the deadline", err)
 		}
@@ -71,12 +71,12 @@ func TestAConnectionObeysItsDeadlines(t *testing.T) {
 	})
 }
 
-func TestAFrozenMastersConnectionIsFullOneDay(t *testing.T) {
+func TestTheConnectionOfAFrozenMasterFillsUp(t *testing.T) {
 	everywhere(t, func(t *testing.T, _ func()) {
 		ms := StartN(t, 1)
 		m := ms.Master(0)
 		m.Freeze()
-		client := func() *conn { m.mu.Lock(); defer m.mu.Unlock(); return m.connectLocked() }()
+		client := func() *conn { m.mu.Lock(); defer m.mu.Unlock(); return m.connectLocked(0) }()
 		set := []byte("*3\r\n" + bulk("SET") + bulk("k") + bulk(strings.Repeat("x", 1000)))
 		client.SetWriteDeadline(time.Now().Add(20 * time.Millisecond))
 		total := 0

@@ -1,12 +1,10 @@
-// Package redlocktest provides embedded Redis masters for tests, with faults
-// to switch on: a master can be stopped, emptied, frozen, slowed down or cut
-// off, and a single request or reply can be lost on purpose. It is to package
-// redlock what net/http/httptest is to net/http.
+// Package redlocktest provides embedded Redis masters for tests. A test can stop, empty, freeze or slow down
+// a master, cut its connections, and lose a single request or reply on purpose. The package is to redlock
+// what net/http/httptest is to net/http.
 //
-// The masters are [miniredis] servers in the test's own process, reached
-// through buffered in-memory connections. No port and no socket is involved,
-// so everything here also works inside a [testing/synctest] bubble, where
-// nobody waits for an hour to pass:
+// The masters are [miniredis] servers in the process of the test. Clients reach them through buffered
+// in-memory connections, without a port or a socket. So the package also works inside a [testing/synctest]
+// bubble, where an hour of virtual time passes at once:
 //
 //	package shop_test // an external test package, see below
 //
@@ -28,25 +26,29 @@
 //		})
 //	}
 //
-// In a bubble, call [Start] with the bubble's own *testing.T: its Cleanup
-// functions run inside the bubble, and whatever they shut down was made there.
+// In a bubble, call [Start] with the bubble's own *testing.T. Its Cleanup functions run inside the bubble, as
+// they must, since they shut down what was created there. If a test uses masters in a bubble that were
+// started outside of it, it fails at once.
 //
-// # What is real and what is not
+// With -race, run tests in bubbles with -cpu 1. Up to Go 1.26 at least, the runtime of the race detector may
+// crash in a bubble on more than one thread (golang/go#78156).
 //
-// Keys expire by the clock that the test sees. Commands of one connection are
-// executed in order, those of different connections in any order. A connection
-// takes 64 KiB of requests ahead of the master, then writes block, as on
-// a socket; replies are buffered without bound, as in Redis.
+// A program that calls redlock.Open itself gets the addresses of the masters from [Masters.URLs]. That works
+// outside of bubbles only. In a bubble, let the program take a Client, or the pools of [Masters.Pools].
 //
-// miniredis has no INFO server section, CONFIG, ROLE, CLIENT ID or CLIENT KILL:
-// a client cannot tell one life of such a master from the next by its run_id.
-// Scripts run, though a hundred times slower than in Redis. What depends on
-// these needs real servers.
+// # Differences from Redis
+//
+// Keys expire by the clock that the test sees. Commands of one connection are executed in order. Commands of
+// different connections are executed in any order. A connection buffers 64 KiB of requests, after which
+// writes block, as on a socket. Replies are buffered without a limit, as in Redis.
+//
+// miniredis does not implement CONFIG, ROLE, CLIENT ID, CLIENT KILL and the server section of INFO. So a
+// client cannot notice a restart of an embedded master by its run_id. Scripts run about a hundred times
+// slower than in Redis. Tests that depend on any of this need real servers.
 //
 // # Import cycles
 //
-// This package imports redlock. Tests of package redlock itself use it from
-// package redlock_test only.
+// This package imports redlock. Tests of package redlock itself can import it only from package redlock_test.
 //
 // [miniredis]: https://github.com/alicebob/miniredis
 package redlocktest

@@ -9,10 +9,9 @@ import (
 	"github.com/alicebob/miniredis/v2/server"
 )
 
-// Freeze stops the master as SIGSTOP does: dials still succeed, requests are
-// taken until the connection's buffer is full (64 KiB), and nothing is executed
-// or answered until Thaw. A command whose execution had begun may still finish.
-// Freezing a frozen or stopped master does nothing.
+// Freeze stops the master as SIGSTOP does. Dials still succeed, and connections accept requests until their
+// buffers are full (64 KiB), but the master executes and answers nothing until Thaw. A command whose
+// execution had begun may still finish. Freezing a frozen or stopped master does nothing.
 func (m *Master) Freeze() {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -21,10 +20,10 @@ func (m *Master) Freeze() {
 	}
 }
 
-// Thaw lets a frozen master go on. It executes what it was sent meanwhile, also
-// what came through connections that their clients have closed since: a SET
-// that its sender gave up on takes effect now, with its full time to live. Of
-// several connections, which comes first is random.
+// Thaw ends a Freeze. The master executes the requests that it was sent meanwhile, including those of
+// connections that their clients have closed since. So a SET whose sender gave up takes effect now, with its
+// full time to live. The order between connections is random. Thawing a master that is not frozen does
+// nothing.
 func (m *Master) Thaw() {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -38,51 +37,49 @@ func (m *Master) thawLocked() {
 	}
 }
 
-// Delay makes every request that is written from now on arrive d later, as over
-// a slow network; 0 or less turns that off. Requests that are sent together
-// arrive together. Replies and dials are not delayed. The order of a connection
-// is kept: after a shorter d, a request does not overtake an earlier one.
+// Delay makes every request that is written from now on arrive d later, as over a slow network. Zero or less
+// means no delay. Requests that are sent together arrive together. Requests of one connection stay in order:
+// after a shorter d, a request does not overtake an earlier one. Replies and dials are not delayed. To delay
+// these too, for some clients, use [Masters.WithDelays].
 func (m *Master) Delay(d time.Duration) { m.delay.Store(int64(d)) }
 
-// LoseReply makes the master execute the next command of this name, such as
-// "SET" or "evalsha", and cut the connection instead of answering it. What the
-// client had sent behind it is lost. Of n calls each loses one more reply.
+// LoseReply makes the master execute the next command with this name, such as "SET" or "evalsha", and then
+// cut the connection instead of answering. Requests that the client sent after that command are lost. Each
+// further call loses one more reply. The restart guard's probe, a script call behind every vote, is named PROBE.
 func (m *Master) LoseReply(command string) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.lose[strings.ToUpper(command)]++
 }
 
-// DropRequest makes the master cut the connection instead of executing the next
-// command of this name. What the client had sent behind it is lost. Of n calls
-// each drops one more request.
+// DropRequest makes the master cut the connection instead of executing the next command with this name, in
+// upper or lower case. Requests that the client sent after that command are lost. Each further call drops one
+// more request.
 func (m *Master) DropRequest(command string) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.drop[strings.ToUpper(command)]++
 }
 
-// Fail makes the master answer every command with this error, such as
-// "LOADING Redis is loading the dataset in memory", and execute none. An empty
-// message turns that off.
+// Fail makes the master answer every command with this error, such as "LOADING Redis is loading the dataset
+// in memory", and execute none. An empty message ends the fault.
 func (m *Master) Fail(message string) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.fail = message
 }
 
-// Cut cuts all connections, once: requests that the master has not executed are
-// lost, frozen or not. Dials work at once.
+// Cut cuts all present connections. Requests that the master has not executed are lost, even if it is frozen.
+// Clients can dial again at once.
 func (m *Master) Cut() {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.cutLocked()
 }
 
-// HangDials makes dials wait, as those to an unreachable host do, until
-// ResumeDials or until their context ends. Connections that exist go on. Faults
-// come on top of each other: a dial of a stopped master is refused only after
-// ResumeDials.
+// HangDials makes dials wait until ResumeDials or until their contexts end, as dials of an unreachable host
+// do. Existing connections are not affected. The fault combines with others: a dial of a stopped master waits
+// too, and is refused after ResumeDials.
 func (m *Master) HangDials() {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -91,7 +88,8 @@ func (m *Master) HangDials() {
 	}
 }
 
-// ResumeDials lets dials go on, those that wait and those to come.
+// ResumeDials ends HangDials: dials that wait continue, and later dials do not wait. If dials do not hang, it
+// does nothing.
 func (m *Master) ResumeDials() {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -101,15 +99,14 @@ func (m *Master) ResumeDials() {
 	}
 }
 
-// greeting is the first command of every connection, put there by connectLocked
-// and taken out by hook: it tells the hook which connection a peer is. No client
-// can send it as the first.
+// greeting is the first command of every connection. connectLocked inserts it and hook removes it. From its
+// argument the hook learns to which connection a peer belongs. No client can send it as its first command.
 const greeting = "REDLOCKTEST.CONNECTION"
 
-// connectLocked makes a connection to the running master and returns the
-// client's end.
-func (m *Master) connectLocked() *conn {
-	client, srv := newConn(m.name, &m.delay)
+// connectLocked makes a connection to the running master and returns the client's end. The connection delays
+// requests and replies by lag.
+func (m *Master) connectLocked(lag time.Duration) *conn {
+	client, srv := newConn(m.name, &m.delay, lag)
 	m.nextID++
 	l := &link{id: strconv.Itoa(m.nextID), conn: srv, dead: make(chan struct{})}
 	m.links[l.id] = l
@@ -129,7 +126,7 @@ func (m *Master) cutLocked() {
 	}
 }
 
-// cutLinkLocked cuts one connection; nothing of it is executed from here on.
+// cutLinkLocked cuts one connection. No command of it is executed afterwards.
 func (m *Master) cutLinkLocked(l *link) {
 	if m.links[l.id] != l {
 		return // it was cut before
@@ -139,9 +136,20 @@ func (m *Master) cutLinkLocked(l *link) {
 	l.conn.cut()
 }
 
-// hook is called by miniredis before each command, on the goroutine of its
-// connection. It returns true if the command shall not be executed.
-func (m *Master) hook(p *server.Peer, command string, args ...string) bool {
+// hook is called by miniredis before each command, on the goroutine of its connection. It returns true if the
+// command must not be executed.
+func (m *Master) hook(srv *server.Server, p *server.Peer, command string, args []string) bool {
+	if !isProbe(command, args) {
+		return m.admit(p, command, args)
+	}
+	if !m.admit(p, probe, args) {
+		answerProbe(srv, p, args[0])
+	}
+	return true
+}
+
+// admit applies the faults, and counts the command. It returns true if the command must not be executed.
+func (m *Master) admit(p *server.Peer, command string, args []string) bool {
 	m.mu.Lock()
 	l := m.peers[p]
 	if l == nil {
@@ -157,13 +165,13 @@ func (m *Master) hook(p *server.Peer, command string, args ...string) bool {
 		}
 		m.mu.Lock()
 		if isClosed(l.dead) {
-			break // else a cut connection's goroutine would spin until the thaw
+			break // otherwise the goroutine of a cut connection would spin until Thaw
 		}
 	}
 	defer m.mu.Unlock()
 	switch {
 	case isClosed(l.dead):
-		// miniredis had read this before the cut.
+		// miniredis read this command before the cut.
 		return true
 	case m.drop[command] > 0:
 		m.drop[command]--
@@ -185,17 +193,18 @@ func (m *Master) hook(p *server.Peer, command string, args ...string) bool {
 	return false
 }
 
-// welcomeLocked handles a command of a peer that is no connection's, or not yet.
+// welcomeLocked handles a command of a peer that is not in peers: the greeting of a new connection, or a
+// command that a script calls.
 func (m *Master) welcomeLocked(p *server.Peer, command string, args []string) bool {
 	if command != greeting || len(args) != 1 {
-		// A command that a script calls, through a peer made for it: part of
-		// its script, so no fault of its own and nothing to count.
+		// miniredis makes a new peer for each command that a script calls. Such a command is part of its
+		// script: faults do not apply to it, and it is not counted.
 		return false
 	}
 	l := m.links[args[0]]
 	if l == nil {
-		// Cut before it began. A link of its own, dead from birth, keeps what
-		// miniredis has read from passing as a script's.
+		// The connection was cut before its greeting was executed. It gets a link that is dead already.
+		// Without one, the commands that miniredis has read would pass for commands of a script.
 		l = &link{dead: make(chan struct{})}
 		close(l.dead)
 	}
@@ -211,7 +220,7 @@ func (m *Master) welcomeLocked(p *server.Peer, command string, args []string) bo
 	return true
 }
 
-// line returns the command as Commands reports it.
+// line returns the command in the form in which Commands reports it.
 func line(command string, args []string) string {
 	var b strings.Builder
 	b.WriteString(command)

@@ -4,13 +4,18 @@ import (
 	"context"
 	"errors"
 	"os"
+	"runtime"
 	"strings"
+	"sync"
 	"syscall"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	"github.com/gomodule/redigo/redis"
+
+	"github.com/redlock-go/redlock/internal/bubbletest"
+	"github.com/redlock-go/redlock/internal/incarnation"
 )
 
 func TestAStoppedMasterCutsItsConnectionsAndRefusesNewOnes(t *testing.T) {
@@ -23,13 +28,13 @@ func TestAStoppedMasterCutsItsConnectionsAndRefusesNewOnes(t *testing.T) {
 		if _, err := c.Do("GET", "stock"); err == nil {
 			t.Error("GET on a connection of a stopped master succeeds, want an error")
 		}
-		if _, err := m.dial(t.Context()); !errors.Is(err, syscall.ECONNREFUSED) || !strings.Contains(err.Error(), "master 1") {
+		if _, err := m.dial(t.Context(), 0); !errors.Is(err, syscall.ECONNREFUSED) || !strings.Contains(err.Error(), "master 1") {
 			t.Errorf("dial = %v, want a refusal by master 1", err)
 		}
 		if v, ok := m.Get("stock"); !ok {
 			t.Errorf("Get = %q, %v, want the memory of a stopped master", v, ok)
 		}
-		if _, err := ms.Master(1).dial(t.Context()); err != nil {
+		if _, err := ms.Master(1).dial(t.Context(), 0); err != nil {
 			t.Errorf("dial of the other master = %v, want nil", err)
 		}
 		m.Start()
@@ -148,12 +153,12 @@ func TestAFrozenMasterCanBeKilled(t *testing.T) {
 		settle()
 		m.Stop()
 		m.Start()
-		must(t, connect(t, ms), "<nil>", "GET", "stock") // neither frozen nor haunted
+		must(t, connect(t, ms), "<nil>", "GET", "stock") // neither frozen nor affected by old requests
 	})
 }
 
 func TestADelayedCommandIsExecutedLater(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubbletest.Test(t, func(t *testing.T) {
 		ms := StartN(t, 1)
 		m, c := ms.Master(0), connect(t, ms)
 		m.Delay(70 * time.Millisecond)
@@ -178,7 +183,7 @@ func TestADelayedCommandIsExecutedLater(t *testing.T) {
 		if got := time.Since(start); got != 70*time.Millisecond {
 			t.Errorf("a command without delay took until %v, want 70ms", got)
 		}
-		must(t, c, "a", "GET", "stock") // behind the delayed one
+		must(t, c, "a", "GET", "stock") // executed after the delayed request
 		if got := time.Since(start); got != 140*time.Millisecond {
 			t.Errorf("a command behind a delayed one took until %v, want 140ms", got)
 		}
@@ -209,7 +214,7 @@ func TestALostReplyIsOfACommandThatWasExecuted(t *testing.T) {
 		if got, err := c.Receive(); !errors.Is(err, syscall.ECONNRESET) {
 			t.Errorf("the lost reply = %v, %v, want a reset", got, err)
 		}
-		must(t, connect(t, ms), "2", "INCR", "n") // once is enough, and the one behind was lost
+		must(t, connect(t, ms), "2", "INCR", "n") // executed once; the request after it was lost
 	})
 }
 
@@ -219,7 +224,7 @@ func TestALostReplyCanBeAScripts(t *testing.T) {
 		m, c := ms.Master(0), connect(t, ms)
 		m.LoseReply("EVAL")
 		m.LoseReply("EVAL")
-		m.LoseReply("INCR") // a script's commands lose nothing
+		m.LoseReply("INCR") // a command that a script calls does not lose its reply
 		const script = "return redis.call('INCR', 'n')"
 		for range 2 {
 			if got, err := connect(t, ms).Do("EVAL", script, 0); err == nil {
@@ -294,12 +299,12 @@ func TestADialHangsUntilItIsResumedOrItsContextEnds(t *testing.T) {
 		must(t, c, "PONG", "PING")
 		ctx, cancel := context.WithTimeout(t.Context(), 20*time.Millisecond)
 		defer cancel()
-		if _, err := m.dial(ctx); !errors.Is(err, context.DeadlineExceeded) {
+		if _, err := m.dial(ctx, 0); !errors.Is(err, context.DeadlineExceeded) {
 			t.Errorf("dial = %v, want the context's end", err)
 		}
 		dialled := make(chan error)
 		go func() {
-			c, err := m.dial(context.Background())
+			c, err := m.dial(context.Background(), 0)
 			if err == nil {
 				c.Close()
 			}
@@ -317,4 +322,28 @@ func TestADialHangsUntilItIsResumedOrItsContextEnds(t *testing.T) {
 			t.Errorf("dial = %v, want nil", err)
 		}
 	})
+}
+
+func TestAMasterCanBeStoppedWhileItAnswersProbes(t *testing.T) {
+	ms := StartN(t, 1)
+	m := ms.Master(0)
+	for i := range 30 {
+		var probing sync.WaitGroup
+		for range 4 {
+			c := connect(t, ms)
+			probing.Go(func() {
+				for {
+					if _, err := c.Do("EVALSHA", strings.Repeat("0", 40), 1, incarnation.Key); err == nil || !strings.HasPrefix(err.Error(), "NOSCRIPT") {
+						return // the connection is cut
+					}
+				}
+			})
+		}
+		for m.Count(probe) < 100*(i+1) {
+			runtime.Gosched()
+		}
+		m.Stop()
+		probing.Wait()
+		m.Start()
+	}
 }

@@ -5,6 +5,8 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"net"
+	"os"
 	"slices"
 	"strings"
 	"sync"
@@ -19,32 +21,34 @@ import (
 	"github.com/redlock-go/redlock/internal/incarnation"
 )
 
-// Master is one embedded Redis master. Its methods may be called by several
-// goroutines at once, and while any fault is on.
+// Master is one embedded Redis master. Several goroutines may call its methods at once, and may do so while
+// any fault is on.
 //
-// Faults that are switched on stay on, across Stop and Start too, until they
-// are switched off; only a Freeze ends with the process that it froze.
+// A fault stays on until it is switched off, also across Stop and Start. The exception is Freeze, which Stop
+// ends.
 type Master struct {
 	name  string               // immutable
-	mini  *miniredis.Miniredis // immutable; the memory of all this master's lives
+	mini  *miniredis.Miniredis // immutable; keeps its memory across Stop and Start
 	delay atomic.Int64         // nanoseconds, see Delay
-	life  chan struct{}        // one slot, taken by whoever starts or stops
+	life  chan struct{}        // one slot, taken while starting or stopping
+	began time.Time            // when it was started, by the clock of that goroutine; immutable
+	over  atomic.Bool          // whether the test that started it has ended
 
-	mu     sync.Mutex             // guards what follows; never held while waiting, and miniredis is not called under it
+	mu     sync.Mutex             // guards the fields below; never held while waiting or calling miniredis
 	srv    *server.Server         // nil while stopped
 	links  map[string]*link       // connections by id, until they end
-	peers  map[*server.Peer]*link // the same, by what miniredis calls them
-	nextID int                    // the next link's id
-	frozen chan struct{}          // not nil while frozen, closed at the thaw
-	hung   chan struct{}          // not nil while dials hang, closed when they go on
+	peers  map[*server.Peer]*link // connections by the peer that miniredis made for them
+	nextID int                    // the id of the latest link
+	frozen chan struct{}          // closed by Thaw; nil: not frozen
+	hung   chan struct{}          // closed by ResumeDials; nil: dials do not hang
 	fail   string                 // see Fail
-	lose   map[string]int         // see LoseReply: how many, by command
-	drop   map[string]int         // see DropRequest: how many, by command
-	count  map[string]int         // executed so far, by command
-	log    []string               // executed so far
+	lose   map[string]int         // replies still to lose, by command; see LoseReply
+	drop   map[string]int         // requests still to drop, by command; see DropRequest
+	count  map[string]int         // commands executed so far, by name
+	log    []string               // commands executed so far
 }
 
-// link is one client's connection as its master sees it.
+// link is the master's end of one client's connection.
 type link struct {
 	id   string        // immutable
 	conn *conn         // the master's end; immutable
@@ -54,6 +58,7 @@ type link struct {
 func newMaster(name string) *Master {
 	m := &Master{
 		name:  name,
+		began: time.Now(),
 		mini:  miniredis.NewMiniRedis(),
 		life:  make(chan struct{}, 1),
 		links: map[string]*link{},
@@ -66,14 +71,13 @@ func newMaster(name string) *Master {
 	return m
 }
 
-// Name returns the master's name, "master 1" for the first.
+// Name returns the master's name. The first master is "master 1".
 func (m *Master) Name() string { return m.name }
 
-// Stop kills the master: its connections are cut, requests that it has not
-// executed are lost, and dials are refused with an error that is
-// [syscall.ECONNREFUSED]. A frozen master can be stopped. When Stop returns,
-// nothing is executed any more. Its memory stays, and can be looked at. Stopping
-// a stopped master does nothing.
+// Stop kills the master. Its connections are cut, requests that it has not executed are lost, and dials fail
+// with an error that matches [syscall.ECONNREFUSED]. A frozen master can be stopped, which ends the Freeze.
+// After Stop has returned, no command is executed. The keys stay and can still be read by the methods of
+// Master. Stopping a stopped master does nothing.
 func (m *Master) Stop() {
 	m.life <- struct{}{}
 	defer func() { <-m.life }()
@@ -88,14 +92,13 @@ func (m *Master) Stop() {
 	}
 }
 
-// Start starts the master again with the keys it had, as one that lost nothing
-// from its disk; those whose time ran out in between are gone. Scripts are
-// gone, too, since Redis does not persist them. For a crash without persistence
-// call [Master.Stop], [Master.Forget], Start. Starting a running master does
+// Start starts a stopped master again with the keys it had, like a server that lost nothing on its disk. Keys
+// whose time to live ended in between are gone. Scripts are gone too, since Redis does not persist them. To
+// simulate a crash without persistence, call Stop, [Master.Forget] and Start. Starting a running master does
 // nothing.
 func (m *Master) Start() {
 	if err := m.start(); err != nil {
-		panic("redlocktest: bug: " + err.Error()) // the only way to fail is to listen
+		panic("redlocktest: bug: " + err.Error()) // only listening can fail, and this does not listen
 	}
 }
 
@@ -108,17 +111,19 @@ func (m *Master) start() error {
 	if running {
 		return nil
 	}
-	// miniredis ends its blocking commands by this context and never makes
-	// another: without that, a BLPOP of the second life would not block.
+	// This context ends the blocking commands of miniredis. miniredis never makes a new one: without this
+	// line a BLPOP would not block after a restart.
 	m.mini.Ctx, m.mini.CtxCancel = context.WithCancel(context.Background())
-	// Dialling is how miniredis starts without a listener.
+	// Dial makes miniredis start without a listener.
 	c, err := m.mini.Dial()
 	if err != nil {
 		return err
 	}
 	c.Close()
 	srv := m.mini.Server()
-	srv.SetPreHook(m.hook) // of the new server: a hook does not outlive its server
+	srv.SetPreHook(func(p *server.Peer, command string, args ...string) bool { // each new server needs the hook again
+		return m.hook(srv, p, command, args)
+	})
 	flushScripts(srv)
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -126,36 +131,61 @@ func (m *Master) start() error {
 	return nil
 }
 
-// Adopt declares that nobody holds a lock on the master, so that its votes count
-// at once, as Start does in the beginning. Without it a master that has forgotten
-// is in quarantine for Options.MaxTTL and 2 s.
+// Adopt declares that no client holds a lock on the master, so that its votes count at once. [Start] does
+// this for new masters. Without it, a master that has lost its memory is in quarantine for Options.MaxTTL
+// plus 2 s.
 func (m *Master) Adopt() {
 	now := time.Now()
 	known := incarnation.Adopted(now)
 	m.Set(incarnation.Key, known.Record.Text, known.Expiry().Sub(now))
 }
 
-// Forget empties the master's memory, of all keys and scripts, running or
-// stopped. Its votes do not count then until Options.MaxTTL and 2 s have passed,
-// or it is adopted.
+// Forget deletes all keys and scripts of the master, whether it is running or stopped. After that its votes
+// do not count until Options.MaxTTL plus 2 s have passed, or until [Master.Adopt] is called.
 func (m *Master) Forget() {
 	m.mini.FlushAll()
 	m.mu.Lock()
 	srv := m.srv
 	m.mu.Unlock()
-	if srv != nil { // else start does it
+	if srv != nil { // otherwise start flushes the scripts
 		flushScripts(srv)
 	}
 }
 
-// flushScripts forgets the scripts, in the one way that miniredis offers. The
-// hook lets it pass, since its peer is no client's.
+// flushScripts deletes the scripts in the only way that miniredis offers. The hook lets the command pass,
+// since its peer does not belong to a client.
 func flushScripts(srv *server.Server) {
 	srv.Dispatch(server.NewPeer(bufio.NewWriter(io.Discard)), []string{"SCRIPT", "FLUSH"})
 }
 
-// dial connects to the master; it is the pools' DialContext.
-func (m *Master) dial(ctx context.Context) (redis.Conn, error) {
+// Dial returns a new connection to the master. It is for tests that put a network of their own between a
+// client and its masters: such a test calls Dial in the DialContext of a redigo pool for redlock.New. Dial
+// fails if the master is stopped, or when ctx ends while dials hang. The caller must close the connection
+// before the test that started the master ends.
+func (m *Master) Dial(ctx context.Context) (net.Conn, error) { return m.dialLagged(ctx, 0) }
+
+// dial connects to the master over a network that delays requests and replies by lag. It is the DialContext
+// of the pools.
+func (m *Master) dial(ctx context.Context, lag time.Duration) (redis.Conn, error) {
+	c, err := m.dialLagged(ctx, lag)
+	if err != nil {
+		return nil, err
+	}
+	return redis.NewConn(c, 0, 0), nil
+}
+
+func (m *Master) dialLagged(ctx context.Context, lag time.Duration) (net.Conn, error) {
+	if m.isElsewhere() {
+		panic(errElsewhere) // after an error the client would only dial again
+	}
+	if lag > 0 {
+		t := time.NewTimer(2 * lag)
+		defer t.Stop()
+		select {
+		case <-t.C:
+		case <-ctx.Done(): // the loop below returns the error
+		}
+	}
 	for {
 		if err := ctx.Err(); err != nil {
 			return nil, fmt.Errorf("redlocktest: dial %s: %w", m.name, err)
@@ -173,23 +203,33 @@ func (m *Master) dial(ctx context.Context) (redis.Conn, error) {
 	}
 	defer m.mu.Unlock()
 	if m.srv == nil {
-		return nil, fmt.Errorf("redlocktest: dial %s: %w", m.name, syscall.ECONNREFUSED)
+		return nil, &net.OpError{Op: "dial", Net: "redlocktest", Addr: addr(m.name), Err: os.NewSyscallError("connect", syscall.ECONNREFUSED)}
 	}
-	return redis.NewConn(m.connectLocked(), 0, 0), nil
+	return m.connectLocked(lag), nil
 }
 
-// Get returns the key's value, and reports whether the key exists and is
-// a string. Looking needs no connection: it works whatever faults are on.
+const errElsewhere = "redlocktest: the masters were started outside of the synctest bubble in which they are used, " +
+	"where time would stand still: call Start in the bubble, with the bubble's own *testing.T"
+
+// isElsewhere reports whether the caller is in a synctest bubble in which the master was not started. The
+// clock of a bubble begins in the year 2000, so it shows a time long before began.
+func (m *Master) isElsewhere() bool { return time.Until(m.began) > 365*24*time.Hour }
+
+// inBubble reports whether the master was started in a synctest bubble.
+func (m *Master) inBubble() bool { return m.began.Year() < 2020 }
+
+// Get returns the value of key, and reports whether the key exists and is a string. If not, the value is "".
+// Get uses no connection, so it works while any fault is on.
 func (m *Master) Get(key string) (string, bool) {
 	value, err := m.mini.Get(key)
 	return value, err == nil
 }
 
-// TTL returns how long the key will live, 0 if for ever or if it does not exist.
+// TTL returns how much longer the key will live. It returns 0 if the key does not exist or does not expire.
 func (m *Master) TTL(key string) time.Duration { return m.mini.TTL(key) }
 
-// Set stores a string under key, whatever was there, as somebody else's client
-// would. It lives for ttl; 0 or less means for ever.
+// Set stores a string under key, as another client would. It replaces any earlier value, of whatever type.
+// The key expires after ttl. Zero or less means that it does not expire.
 func (m *Master) Set(key, value string, ttl time.Duration) {
 	m.mini.Del(key) // miniredis refuses to replace another type
 	if err := m.mini.Set(key, value); err != nil {
@@ -203,24 +243,24 @@ func (m *Master) Set(key, value string, ttl time.Duration) {
 // Del deletes the key and reports whether it existed.
 func (m *Master) Del(key string) bool { return m.mini.Del(key) }
 
-// Keys returns all keys, sorted, but for the record of the master's restarts.
+// Keys returns all keys, sorted, except for the record of the master's restarts.
 func (m *Master) Keys() []string {
 	return slices.DeleteFunc(m.mini.Keys(), func(key string) bool { return key == incarnation.Key })
 }
 
-// Count returns how many commands of this name, in whatever case, the master
-// has executed for clients since the beginning, over all its lives. Commands
-// that a script calls do not count, nor do those that a fault kept from being
-// executed.
+// Count returns how many commands with this name, in upper or lower case, the master has executed for clients
+// since the test started it. Stop and Start do not reset the count. Commands that a script calls are not
+// counted, nor are those that a fault kept from being executed. The restart guard's probe, a script call behind every
+// vote, is counted as PROBE.
 func (m *Master) Count(command string) int {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	return m.count[strings.ToUpper(command)]
 }
 
-// Commands returns the commands that Count counts, in the order in which their
-// execution began, such as "SET stock token NX PX 10000": the name in upper
-// case, arguments that are empty or have blanks or unprintable characters quoted as in Go.
+// Commands returns the commands that Count counts, in the order in which their execution began, such as "SET
+// stock token NX PX 10000". The name is in upper case. Arguments that are empty, or contain blanks or
+// unprintable characters, are quoted as in Go.
 func (m *Master) Commands() []string {
 	m.mu.Lock()
 	defer m.mu.Unlock()

@@ -1,21 +1,29 @@
 package redlocktest
 
-import "github.com/redlock-go/redlock"
+import (
+	"log/slog"
 
-// Open returns a new Client of these masters over pools of its own: each call
-// plays one more process. Nil opts mean the defaults. Where opts names no
-// masters they are called as in [Masters.Names]; opts itself is not changed.
+	"github.com/redlock-go/redlock"
+)
+
+// Open returns a new Client of these masters, with pools of its own, so that each call stands for another
+// process. Nil opts means the defaults. If opts has no Names, the masters have the names of [Masters.Names].
+// If it has no Logger, the Client logs to the output of the test. Open does not change opts.
 //
-// A configuration that redlock refuses fails the test. The Client is closed
-// when the test ends, before the masters are; closing it earlier does no harm.
+// If redlock.New returns an error, Open fails the test. The Client is closed when the test ends, before the
+// masters are shut down. A test may close it earlier.
 func (ms *Masters) Open(opts *redlock.Options) *redlock.Client {
 	ms.tb.Helper()
+	ms.mustBeHere()
 	var o redlock.Options
 	if opts != nil {
 		o = *opts
 	}
 	if o.Names == nil {
 		o.Names = ms.Names()
+	}
+	if o.Logger == nil {
+		o.Logger = slog.New(slog.NewTextHandler(ms.tb.Output(), nil))
 	}
 	c, err := redlock.New(ms.Pools(), &o)
 	if err != nil {

@@ -7,12 +7,13 @@ import (
 	"time"
 
 	"github.com/redlock-go/redlock"
+	"github.com/redlock-go/redlock/internal/bubbletest"
 	"github.com/redlock-go/redlock/redlocktest"
 )
 
-// TestAStockKeeperSurvivesADeadMaster is the program of the package comment.
+// TestAStockKeeperSurvivesADeadMaster is the example program of the package documentation.
 func TestAStockKeeperSurvivesADeadMaster(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubbletest.Test(t, func(t *testing.T) {
 		masters := redlocktest.Start(t)
 		client := masters.Open(nil)
 		masters.Master(0).Stop()
@@ -30,7 +31,7 @@ func TestAStockKeeperSurvivesADeadMaster(t *testing.T) {
 }
 
 func TestTwoClientsExcludeEachOther(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubbletest.Test(t, func(t *testing.T) {
 		masters := redlocktest.StartN(t, 3)
 		opts := &redlock.Options{Prefix: "shop:"}
 		one, other := masters.Open(opts), masters.Open(opts)
@@ -41,8 +42,8 @@ func TestTwoClientsExcludeEachOther(t *testing.T) {
 		if !a.TryLock() {
 			t.Fatal("the first TryLock = false, want true")
 		}
-		// Until the last master has executed it, too: it is the others that
-		// make the quorum, and there the second might still come first.
+		// Wait until the last master has executed it, too. The other masters make the quorum, so at the
+		// last one the second command could still come first.
 		synctest.Wait()
 		if b.TryLock() {
 			t.Error("the second TryLock = true, want false")

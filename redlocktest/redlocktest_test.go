@@ -11,24 +11,26 @@ import (
 	"time"
 
 	"github.com/gomodule/redigo/redis"
+
+	"github.com/redlock-go/redlock/internal/bubbletest"
 )
 
-// everywhere runs a test in a bubble and outside of one: the masters must work
-// in both. The one outside may only wait for what happens by itself.
+// everywhere runs a test in a bubble and outside of one, since the masters must work in both. Outside of a
+// bubble a test may wait only for what happens without its help.
 func everywhere(t *testing.T, f func(t *testing.T, settle func())) {
 	t.Helper()
 	t.Run("in a bubble", func(t *testing.T) {
-		synctest.Test(t, func(t *testing.T) { f(t, synctest.Wait) })
+		bubbletest.Test(t, func(t *testing.T) { f(t, synctest.Wait) })
 	})
 	t.Run("outside", func(t *testing.T) {
 		f(t, func() {})
 	})
 }
 
-// connect returns a connection of its own to the first master.
+// connect returns a new connection to the first master.
 func connect(t *testing.T, ms *Masters) redis.Conn {
 	t.Helper()
-	c, err := ms.Master(0).dial(t.Context())
+	c, err := ms.Master(0).dial(t.Context(), 0)
 	if err != nil {
 		t.Fatalf("dial = %v, want nil", err)
 	}
@@ -36,7 +38,7 @@ func connect(t *testing.T, ms *Masters) redis.Conn {
 	return c
 }
 
-// must sends a command and wants this answer.
+// must sends a command and fails t unless the answer is want.
 func must(t *testing.T, c redis.Conn, want string, command string, args ...any) {
 	t.Helper()
 	reply, err := c.Do(command, args...)
@@ -48,7 +50,7 @@ func must(t *testing.T, c redis.Conn, want string, command string, args ...any) 
 	}
 }
 
-// send sends a command and does not wait.
+// send sends a command and does not wait for the answer.
 func send(t *testing.T, c redis.Conn, command string, args ...any) {
 	t.Helper()
 	if err := errors.Join(c.Send(command, args...), c.Flush()); err != nil {
@@ -56,7 +58,7 @@ func send(t *testing.T, c redis.Conn, command string, args ...any) {
 	}
 }
 
-// eventually waits for what other goroutines do by themselves.
+// eventually waits until cond holds because of other goroutines.
 func eventually(t *testing.T, what string, cond func() bool) {
 	t.Helper()
 	for deadline := time.Now().Add(10 * time.Second); !cond(); time.Sleep(time.Millisecond) {
@@ -89,7 +91,7 @@ func TestEveryMasterHasAMemoryOfItsOwn(t *testing.T) {
 }
 
 func TestAKeyExpiresByTheTestsClock(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubbletest.Test(t, func(t *testing.T) {
 		ms := StartN(t, 1)
 		c := connect(t, ms)
 		must(t, c, "OK", "SET", "stock", "a", "NX", "PX", 10_000)
@@ -109,7 +111,7 @@ func TestAKeyExpiresOutsideABubbleToo(t *testing.T) {
 	eventually(t, "the key expires", func() bool { _, ok := ms.Master(0).Get("stock"); return !ok })
 }
 
-func TestTheTestCanLookAndMeddle(t *testing.T) {
+func TestATestCanReadAndChangeKeys(t *testing.T) {
 	everywhere(t, func(t *testing.T, _ func()) {
 		ms := StartN(t, 1)
 		m, c := ms.Master(0), connect(t, ms)
@@ -153,14 +155,14 @@ func TestCommandsOfClientsAreCountedAndThoseOfScriptsAreNot(t *testing.T) {
 	})
 }
 
-// TestNothingIsLeftBehind leaves every fault on, and clients stuck in each: in
-// a bubble a goroutine that stays fails the test, outside of it they are counted.
+// TestNothingIsLeftBehind leaves every fault on, with clients blocked by each. In a bubble a goroutine that
+// is left fails the test. Outside of one the goroutines are counted.
 func TestNothingIsLeftBehind(t *testing.T) {
 	before := runtime.NumGoroutine()
 	everywhere(t, func(t *testing.T, settle func()) {
 		ms := Start(t)
 		stuck := make(chan struct{}, 5)
-		t.Cleanup(func() { // runs first: the masters are not released yet
+		t.Cleanup(func() { // runs first, before the clean-up of the masters
 			settle()
 			ms.release()
 			for range cap(stuck) {
@@ -195,10 +197,10 @@ func TestNothingIsLeftBehind(t *testing.T) {
 }
 
 func TestADialThatHangsIsResumedWhenTheTestEnds(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubbletest.Test(t, func(t *testing.T) {
 		m := StartN(t, 1).Master(0)
 		m.HangDials()
-		go m.dial(context.Background()) // if it stays, the bubble's end is a deadlock
+		go m.dial(context.Background(), 0) // if it does not return, the bubble ends in a deadlock
 		synctest.Wait()
 	})
 }
@@ -223,13 +225,13 @@ func TestAMasterForgetsItsConnections(t *testing.T) {
 		must(t, c, "PONG", "PING")
 		m.Freeze()
 		send(t, c, "PING")
-		settle() // until the master holds the command back
+		settle() // wait until the master holds the command back
 		m.Cut()
 		eventually(t, "a cut connection is forgotten, thaw or no thaw", none)
 	})
 }
 
-// TestFaultsCanBeSwitchedFromAnywhere is for the race detector.
+// TestFaultsCanBeSwitchedFromAnywhere is a test for the race detector.
 func TestFaultsCanBeSwitchedFromAnywhere(t *testing.T) {
 	everywhere(t, func(t *testing.T, _ func()) {
 		ms := StartN(t, 2)

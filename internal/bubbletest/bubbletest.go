@@ -1,0 +1,52 @@
+// Package bubbletest runs tests in testing/synctest bubbles.
+//
+// The package exists because of golang/go#78156. All timers of a bubble share one race context. A timer that
+// is already due when it is made runs at once, on the thread of the goroutine that makes it. Under the race
+// detector two threads may then use the race context at the same time. This crashes the process, by a SIGSEGV
+// below internal/synctest.Run or a failed CHECK of ThreadSanitizer. Limiting the process to one thread
+// prevents the crash. A test of this package crashes without that limit.
+package bubbletest
+
+import (
+	"runtime"
+	"sync"
+	"testing"
+	"testing/synctest"
+)
+
+// Test runs f in a bubble, as synctest.Test does. Under the race detector at most one goroutine of
+// the process runs at a time until the bubble ends.
+func Test(t *testing.T, f func(t *testing.T)) {
+	t.Helper()
+	if RaceEnabled {
+		serial.begin()
+		defer serial.end()
+	}
+	synctest.Test(t, f)
+}
+
+// serial limits the process to one thread that runs Go code.
+var serial limit
+
+// A limit counts the bubbles that need it, since tests may run in parallel.
+type limit struct {
+	mu       sync.Mutex // guards the fields below
+	bubbles  int
+	previous int // GOMAXPROCS before the first bubble
+}
+
+func (l *limit) begin() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.bubbles++; l.bubbles == 1 {
+		l.previous = runtime.GOMAXPROCS(1)
+	}
+}
+
+func (l *limit) end() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.bubbles--; l.bubbles == 0 {
+		runtime.GOMAXPROCS(l.previous)
+	}
+}
