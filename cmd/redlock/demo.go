@@ -1,168 +1,270 @@
 package main
 
 import (
+	"bufio"
 	"context"
 	"crypto/rand"
+	"errors"
 	"fmt"
 	"io"
 	"os"
-	"strings"
+	"sync"
 	"time"
 
 	"github.com/urfave/cli/v3"
+
+	"github.com/redlock-go/redlock"
 )
 
-// demoConfig says how much a demo does.
-type demoConfig struct {
-	workers int           // processes
-	each    int           // increments by each of them
-	hold    time.Duration // what one increment takes between its read and its write
-	masters []master      // none: embedded ones
-}
+const (
+	demoWorkers = 4                // processes
+	demoEach    = 250              // increments by each of them
+	demoWork    = time.Millisecond // between the read and the write of an increment
 
-// defaultDemo is long enough to see the victim go, and short enough to be watched.
-var defaultDemo = demoConfig{workers: 4, each: 250, hold: time.Millisecond}
+	// demoTTL is the TTL of the demo's locks, and the MaxTTL of its clients. It is short, so
+	// that masters which redlock has never seen can vote soon. No other client uses the
+	// demo's lock names.
+	demoTTL = 3 * time.Second
 
-// expected returns what the counter should show in the end.
-func (cfg demoConfig) expected() int { return cfg.workers * cfg.each }
+	// demoPatience is how long the demo waits for masters that do not answer. It is longer
+	// than the TTL, after which even the lock of a killed worker is free.
+	demoPatience = 15 * time.Second
+)
+
+const demoDescription = `Four processes add to one number in a file. Without a lock they overwrite
+each other's updates. With the lock no update is lost, although one of the
+masters stops half way.
+
+By default the five masters are embedded in this command, so it needs no
+Redis. With --masters the demo stops no server: it cuts its own connections
+to one of them. It uses a random lock name, and writes nothing else to the
+masters but redlock's own keys.
+
+Exit status: 0 if no update was lost with the lock; 1 if one was, if a
+worker failed, or if no majority of the masters answers; 2 for wrong usage;
+130 if interrupted.`
 
 // demoCommand returns `redlock demo`.
 func demoCommand() *cli.Command {
 	return &cli.Command{
-		Name:  "demo",
-		Usage: "count in one file from four processes, without a lock and with one",
-		Description: "Four processes increment one number in a file. Without a lock they overwrite each\n" +
-			"other's updates; with it none is lost, although one of the masters goes away half way.\n" +
-			"By default the five masters are embedded in the command: it needs no Redis. Of --masters\n" +
-			"none is stopped: the demo cuts its own connections to one of them. It uses a random\n" +
-			"lock name, and changes nothing else but redlock's own record of the master.\n\n" +
-			"Exit status: 0 if no update was lost under the lock; 1 if one was, if a worker failed, or\n" +
-			"if no majority of the masters answers; 2 for wrong usage; 130 if interrupted.",
+		Name:         "demo",
+		Usage:        "show updates that are lost without a lock, and none with it",
+		Description:  demoDescription + mastersHelp,
 		Flags:        []cli.Flag{mastersFlag()},
 		OnUsageError: onUsageError,
 		Action: func(ctx context.Context, cmd *cli.Command) error {
 			if err := noArguments(cmd); err != nil {
 				return err
 			}
-			cfg := defaultDemo
-			var err error
-			if cfg.masters, err = mastersOf(cmd); err != nil {
+			masters, err := mastersOf(cmd)
+			if err != nil {
 				return err
 			}
-			return runDemo(ctx, cfg, cmd.Root().Writer)
+			return runDemo(ctx, masters, demoEach, cmd.Root().Writer)
 		},
 	}
 }
 
-// demo is one run of `redlock demo`.
-type demo struct {
-	cfg      demoConfig
-	masters  *demoMasters
-	progress *progress
-	dir      string // holds the counters
-	result   demoResult
-}
-
-// demoResult is what the report tells.
-type demoResult struct {
-	without, with demoCount
-	taken         bool          // the victim is away
-	takenAt       int           // increments made by then
-	takenAfter    time.Duration // into the locked run
-}
-
-// demoCount is the outcome of one of the two runs.
-type demoCount struct {
-	tally
-	expected int // what the workers' increments add up to
-	counted  int // what the file says
-}
-
-// lost returns how many updates were overwritten.
-func (c demoCount) lost() int { return c.expected - c.counted }
-
-// perSecond returns how many increments, and so locks, were made in a second.
-func (c demoCount) perSecond() float64 {
-	if c.took <= 0 {
-		return 0
-	}
-	return float64(c.expected) / c.took.Seconds()
-}
-
-// runDemo runs the demo, writing to out.
-func runDemo(ctx context.Context, cfg demoConfig, out io.Writer) (err error) {
-	dir, err := os.MkdirTemp("", "redlock-demo-")
+// runDemo counts without the lock and with it, and writes to out what came of it.
+func runDemo(ctx context.Context, given []master, each int, out io.Writer) error {
+	masters, err := openDemoMasters(given)
 	if err != nil {
 		return err
 	}
-	defer os.RemoveAll(dir) // after every worker has ended: runCrew waits for them
-	masters, err := openMasters(cfg.masters)
+	defer masters.close()
+	total := demoWorkers * each
+	fmt.Fprintf(out, "%d processes add 1 to a number in a file, %d times each: read, work %v, write.\n"+
+		"The lock is on %d %s Redis masters.\n\n", demoWorkers, each, demoWork, len(masters.urls), masters.kind)
+	client, err := openClient(masters.urls, masters.names)
 	if err != nil {
 		return err
 	}
-	defer masters.free()
-
-	d := &demo{cfg: cfg, masters: masters, progress: newProgress(out), dir: dir}
-	defer d.progress.clear()
-	fmt.Fprint(out, introduction(cfg, masters))
-	if err := masters.checkMasters(ctx, d.progress); err != nil {
+	defer client.Close()
+	err = awaitQuorum(ctx, client, func(reason error) { fmt.Fprintf(out, "waiting for the masters: %v\n\n", reason) })
+	if err != nil {
 		return err
 	}
-	if d.result.without, err = d.count(ctx, "without the lock", ""); err != nil {
+	line := newLine(out)
+	defer line.end()
+	without, err := count(ctx, workerConfig{Each: each}, func(done int) {
+		line.rewrite("without the lock: added %d of %d", done, total)
+	})
+	if err != nil {
 		return err
 	}
-	if d.result.with, err = d.count(ctx, "with the lock", lockName()); err != nil {
+	line.print("without the lock: added %d, and the file says %d: %s", total, without.counted, lost(total, without.counted))
+	cfg := workerConfig{Each: each, Lock: "redlock-demo-" + rand.Text(), Masters: masters.urls, Names: masters.names}
+	with, err := count(ctx, cfg, func(done int) {
+		if done == total/2 && masters.take != nil {
+			masters.take()
+			line.print("                  at %d, %s", done, masters.fate)
+		}
+		line.rewrite("with the lock:    added %d of %d", done, total)
+	})
+	if err != nil {
 		return err
 	}
-	fmt.Fprint(out, conclusion(masters, d.result))
-	return verdict(d.result)
-}
-
-// verdict returns an error if the locked run is not what a lock promises.
-func verdict(r demoResult) error {
-	if lost := r.with.lost(); lost != 0 {
-		err := fmt.Errorf("with the lock the counter shows %d, expected %d", r.with.counted, r.with.expected)
-		return withHint(err, "this must not happen: please tell https://"+moduleURL+"/issues")
+	line.print("with the lock:    added %d, and the file says %d: %s,\n                  %.0f locks per second",
+		total, with.counted, lost(total, with.counted), float64(total)/with.took.Seconds())
+	if with.counted != total {
+		return withHint(fmt.Errorf("with the lock the file says %d, want %d", with.counted, total),
+			"this is a bug: please report it at https://"+moduleURL+"/issues")
 	}
+	fmt.Fprint(out, conclusion(len(masters.urls), total == without.counted, len(given) == 0))
 	return nil
 }
 
-// lockName returns a name that no other demo uses, be it on the same masters.
-func lockName() string { return "redlock-demo-" + strings.ToLower(rand.Text()[:12]) }
-
-// count lets the workers count once, under the lock of that name or, if it is empty,
-// under none.
-func (d *demo) count(ctx context.Context, label, lock string) (demoCount, error) {
-	number, err := newCounter(d.dir, strings.ReplaceAll(label, " ", "-"))
-	if err != nil {
-		return demoCount{}, err
+// lost says how many updates are missing from a number.
+func lost(total, counted int) string {
+	if counted == total {
+		return "none lost"
 	}
-	cfg := workerConfig{Counter: number.path, Each: d.cfg.each, Hold: d.cfg.hold, Lock: lock}
-	if lock != "" {
-		cfg.Masters = d.masters.urls
-	}
-	d.progress.begin(label, d.cfg.expected())
-	got, err := runCrew(ctx, d.cfg.workers, cfg, func(now tally) {
-		if lock != "" {
-			d.takeVictim(now)
-		}
-		d.progress.update(now.done)
-	})
-	if err != nil {
-		return demoCount{}, d.masters.redact(err)
-	}
-	d.progress.end(got.done)
-	counted, err := number.read()
-	return demoCount{tally: got, expected: d.cfg.expected(), counted: counted}, err
+	return fmt.Sprintf("%d lost", total-counted)
 }
 
-// takeVictim takes one master away when half of the increments are made.
-func (d *demo) takeVictim(now tally) {
-	if d.result.taken || d.masters.victim < 0 || now.done < d.cfg.expected()/2 {
-		return
+// conclusion says what the demo has shown with n masters.
+func conclusion(n int, nothingLost, embedded bool) string {
+	text := "\nWithout the lock two processes read the same number, and one update overwrites\n" +
+		"the other. "
+	if nothingLost {
+		text = "\nWithout the lock nothing was lost either, by chance. Run the demo again.\n"
 	}
-	d.result.taken, d.result.takenAt, d.result.takenAfter = true, now.done, now.took
-	d.masters.take()
-	d.progress.note(fmt.Sprintf("%s %s at %d, while the counting goes on",
-		d.masters.victimName(), d.masters.fate(), now.done))
+	text += fmt.Sprintf("With the lock one process at a time reads and writes. A lock\n"+
+		"needs any %d of %s.\n\n", n/2+1, plural(n, "master"))
+	if embedded {
+		text += "On your own servers:  redlock demo --masters host1:6379,host2:6379,host3:6379\n"
+	}
+	return text + "Read on:              https://" + moduleURL + "\n"
+}
+
+// A line is the last line of the output. On a terminal it shows how far a count has come.
+type line struct {
+	out      io.Writer
+	terminal bool
+	begin    string // moves to the beginning of an unfinished line; empty if there is none
+}
+
+func newLine(out io.Writer) *line {
+	f, ok := out.(*os.File)
+	return &line{out: out, terminal: ok && isTerminal(f)}
+}
+
+// rewrite replaces the unfinished line on a terminal. Elsewhere it does nothing.
+func (l *line) rewrite(format string, args ...any) {
+	if l.terminal {
+		fmt.Fprintf(l.out, l.begin+format, args...)
+		l.begin = "\r"
+	}
+}
+
+// print replaces the unfinished line by one that stays, which must be longer.
+func (l *line) print(format string, args ...any) {
+	fmt.Fprintf(l.out, l.begin+format+"\n", args...)
+	l.begin = ""
+}
+
+// end keeps an unfinished line, so that an error begins on a line of its own.
+func (l *line) end() {
+	if l.begin != "" {
+		fmt.Fprintln(l.out)
+	}
+}
+
+// A demoCount is the outcome of one count.
+type demoCount struct {
+	counted int // what the file says in the end
+	took    time.Duration
+}
+
+// count starts the workers, lets them count in a new file, and returns when all have ended.
+// It calls progress after each increment. If a worker fails, the others are killed.
+func count(ctx context.Context, cfg workerConfig, progress func(done int)) (result demoCount, err error) {
+	number, err := newCounter()
+	if err != nil {
+		return result, err
+	}
+	defer os.Remove(number.Name())
+	defer number.Close()
+	cfg.File = number.Name()
+	// Each worker writes one byte when it is ready, and one for each increment.
+	events, said, err := os.Pipe()
+	if err != nil {
+		return result, err
+	}
+	defer events.Close()
+
+	ctx, stop := context.WithCancelCause(ctx)
+	defer stop(nil)
+	var running sync.WaitGroup
+	var begin []io.Writer
+	for i := range demoWorkers {
+		w, err := startWorker(ctx, cfg, said)
+		if err != nil {
+			stop(err)
+			break
+		}
+		begin = append(begin, w.in)
+		running.Go(func() {
+			if err := w.cmd.Wait(); err != nil {
+				stop(fmt.Errorf("worker %d of %d: %w", i+1, demoWorkers, err))
+			}
+		})
+	}
+	said.Close() // so that events ends when the last worker has ended
+	total, done := demoWorkers*cfg.Each, -demoWorkers
+	var start time.Time
+	for r := bufio.NewReader(events); ; {
+		if _, err := r.ReadByte(); err != nil {
+			break
+		}
+		done++
+		if done > 0 {
+			progress(done)
+		}
+		if done == 0 { // every worker is ready
+			start = time.Now()
+			for _, in := range begin {
+				io.WriteString(in, "true\n") // a dead worker is noticed by its end
+			}
+		}
+	}
+	result.took = time.Since(start)
+	running.Wait()
+	if err := context.Cause(ctx); err != nil {
+		return result, err
+	}
+	if done != total {
+		return result, fmt.Errorf("the workers made %d increments, want %d", done, total)
+	}
+	result.counted, err = number.read()
+	return result, err
+}
+
+// awaitQuorum waits until a quorum of the client's masters may vote. It calls say with the
+// reason, once, if that takes time.
+func awaitQuorum(ctx context.Context, client *redlock.Client, say func(reason error)) error {
+	for start := time.Now(); ; say = func(error) {} {
+		err := client.Ping(ctx)
+		if err == nil || ctx.Err() != nil {
+			return err
+		}
+		// A quarantine ends by itself, however long it is.
+		if time.Since(start) > demoPatience && !errors.Is(err, redlock.ErrQuarantined) {
+			return withHint(fmt.Errorf("no quorum of the masters: %w", err),
+				"a majority of the masters must answer; `redlock demo` alone brings its own")
+		}
+		say(err)
+		select {
+		case <-ctx.Done():
+		case <-time.After(100 * time.Millisecond):
+		}
+	}
+}
+
+// plural returns n and its noun.
+func plural(n int, noun string) string {
+	if n == 1 {
+		return "1 " + noun
+	}
+	return fmt.Sprintf("%d %ss", n, noun)
 }

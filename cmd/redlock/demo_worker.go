@@ -1,7 +1,6 @@
 package main
 
 import (
-	"bufio"
 	"context"
 	"encoding/json"
 	"errors"
@@ -9,7 +8,10 @@ import (
 	"io"
 	"log/slog"
 	"os"
+	"os/exec"
 	"os/signal"
+	"strconv"
+	"strings"
 	"time"
 
 	"github.com/urfave/cli/v3"
@@ -17,149 +19,170 @@ import (
 	"github.com/redlock-go/redlock"
 )
 
-const (
-	workerCommandName = "demo-worker"
+const workerCommandName = "demo-worker"
 
-	// workerEnv holds a worker's workerConfig as JSON. Arguments would show the masters'
-	// passwords to everybody who may list processes.
-	workerEnv = "REDLOCK_DEMO_WORKER"
-
-	// workerGrace is how long a worker may take to end once it is told to, or once its
-	// parent is gone.
-	workerGrace = 3 * time.Second
-)
-
-// workerConfig is what a worker is told.
+// A workerConfig is what a worker reads first from its standard input. Arguments would show
+// the masters' passwords to everybody who may list processes.
 type workerConfig struct {
-	Counter string        // path of the counter
-	Each    int           // how many increments
-	Hold    time.Duration // from the read to the write of each
-	Lock    string        // name of the lock; empty: work without one
-	Masters []string      // URLs; unused without a lock
+	File    string   // the path of the counter
+	Each    int      // how many increments
+	Lock    string   // the name of the lock; empty: none
+	Masters []string // URLs
+	Names   []string // what errors call the masters
 }
 
-// environ returns this process's environment with cfg in it.
-func (cfg workerConfig) environ() ([]string, error) {
-	text, err := json.Marshal(cfg)
+// A worker is a running process of the demo.
+type worker struct {
+	cmd *exec.Cmd
+	in  io.Writer
+}
+
+// startWorker starts this same executable as a worker, which writes its events to out.
+func startWorker(ctx context.Context, cfg workerConfig, out *os.File) (*worker, error) {
+	exe, err := os.Executable()
 	if err != nil {
 		return nil, err
 	}
-	return append(os.Environ(), workerEnv+"="+string(text)), nil
+	cmd := exec.CommandContext(ctx, exe, workerCommandName)
+	cmd.Stdout, cmd.Stderr = out, os.Stderr
+	in, err := cmd.StdinPipe()
+	if err != nil {
+		return nil, err
+	}
+	if err := cmd.Start(); err != nil {
+		return nil, err
+	}
+	json.NewEncoder(in).Encode(cfg) // a worker that cannot read it ends with an error
+	return &worker{cmd, in}, nil
 }
 
-// demoWorkerCommand returns the hidden command that the demo starts its workers by.
-//
-// A worker talks to its parent by lines. It writes "ready" once it could begin, reads "go",
-// writes "done <n>" after each increment and last "end <longest wait for the lock, in ns>".
-// The end of its standard input, which a dying parent cannot help closing, means stop.
+// demoWorkerCommand returns the hidden command by which the demo starts its workers. A
+// worker reads its workerConfig, writes one byte when it is ready, reads one JSON value,
+// counts, and writes one byte for each increment.
 func demoWorkerCommand() *cli.Command {
 	return &cli.Command{
 		Name:         workerCommandName,
-		Usage:        "a worker of `redlock demo`, which starts it",
+		Usage:        "a process of `redlock demo`, which starts it",
 		Hidden:       true,
 		OnUsageError: onUsageError,
 		Action: func(ctx context.Context, cmd *cli.Command) error {
+			in := json.NewDecoder(cmd.Root().Reader)
 			var cfg workerConfig
-			if err := json.Unmarshal([]byte(os.Getenv(workerEnv)), &cfg); err != nil {
-				// The JSON error may quote what it failed on: passwords.
+			if err := in.Decode(&cfg); err != nil {
 				return usageErrorf("%s is started by `redlock demo`, not by hand", workerCommandName)
 			}
-			root := cmd.Root()
-			return work(ctx, cfg, root.Reader, root.Writer, root.ErrWriter)
+			return work(ctx, cfg, in, cmd.Root().Writer)
 		},
 	}
 }
 
-// work is a worker's life.
-func work(ctx context.Context, cfg workerConfig, in io.Reader, out, errOut io.Writer) error {
-	// A terminal sends Ctrl-C to the parent too, and the parent decides what comes of it.
+// work is the life of a worker.
+func work(ctx context.Context, cfg workerConfig, in *json.Decoder, out io.Writer) error {
+	// A terminal sends Ctrl-C to the demo too, which ends its workers.
 	signal.Ignore(os.Interrupt)
-	ctx, cancel := context.WithCancelCause(ctx)
-	defer cancel(nil)
-
-	var mu ctxLocker = noLock{}
+	f, err := os.OpenFile(cfg.File, os.O_RDWR, 0)
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	lock, unlock := func(context.Context) error { return nil }, func(context.Context) error { return nil }
 	if cfg.Lock != "" {
-		client, err := openClient(cfg.Masters, slog.New(slog.NewTextHandler(errOut, nil)))
+		client, err := openClient(cfg.Masters, cfg.Names)
 		if err != nil {
 			return err
 		}
 		defer client.Close()
-		if err := awaitQuorum(ctx, client, nil); err != nil {
+		if err := awaitQuorum(ctx, client, func(error) {}); err != nil {
 			return err
 		}
-		mu = client.Locker(cfg.Lock)
+		mu := client.Locker(cfg.Lock)
+		lock, unlock = mu.LockContext, mu.UnlockContext
 	}
-
-	begin := make(chan struct{})
-	go obeyParent(in, begin, cancel) // ends with the process: a read of stdin has no other end
-	fmt.Fprintln(out, "ready")
-	select {
-	case <-begin:
-	case <-ctx.Done():
-		return context.Cause(ctx)
-	}
-	longest, err := count(ctx, cfg, mu, out)
-	if err != nil {
+	io.WriteString(out, ".")
+	var begin any
+	if err := in.Decode(&begin); err != nil {
 		return err
 	}
-	fmt.Fprintf(out, "end %d\n", longest)
+	go func() {
+		in.Decode(&begin) // returns when the demo has ended, however it did
+		os.Exit(exitFailure)
+	}()
+	for range cfg.Each {
+		if err := incrementOnce(ctx, counter{f}, lock, unlock); err != nil {
+			return err
+		}
+		io.WriteString(out, ".")
+	}
 	return nil
 }
 
-var errStopped = errors.New("the demo has ended")
-
-// obeyParent closes begin at the first line of in, and stops the worker at in's end.
-func obeyParent(in io.Reader, begin chan<- struct{}, stop context.CancelCauseFunc) {
-	lines := bufio.NewReader(in)
-	if _, err := lines.ReadString('\n'); err == nil {
-		close(begin)
-		io.Copy(io.Discard, lines)
+// incrementOnce adds 1 to the number under the lock.
+func incrementOnce(ctx context.Context, c counter, lock, unlock func(context.Context) error) error {
+	ctx, cancel := context.WithTimeout(ctx, demoPatience)
+	defer cancel()
+	if err := lock(ctx); err != nil {
+		return err
 	}
-	stop(errStopped)
-	// Whatever hangs now, a worker does not outlive its demo.
-	time.AfterFunc(workerGrace, func() { os.Exit(exitFailure) })
-}
-
-// count increments the counter cfg.Each times, each time under mu, and returns the longest
-// wait for mu.
-func count(ctx context.Context, cfg workerConfig, mu ctxLocker, out io.Writer) (longest time.Duration, err error) {
-	number := counter{cfg.Counter}
-	for done := 1; done <= cfg.Each; done++ {
-		start := time.Now()
-		if err := mu.LockContext(ctx); err != nil {
-			return 0, err
-		}
-		longest = max(longest, time.Since(start))
-		err := number.increment(cfg.Hold)
-		// Only a lost lease counts. If too few masters confirm a release in time, the lock
-		// was held for as long as it mattered, and is freed in the background or runs out.
-		if unlockErr := mu.UnlockContext(ctx); err == nil && errors.Is(unlockErr, redlock.ErrLost) {
-			err = unlockErr
-		}
-		if err != nil {
-			return 0, err
-		}
-		if ctx.Err() != nil {
-			return 0, context.Cause(ctx)
-		}
-		fmt.Fprintf(out, "done %d\n", done)
+	if err := c.increment(); err != nil {
+		return err
 	}
-	return longest, nil
+	// A release that too few masters have confirmed in time is no failure: it is sent again.
+	if err := unlock(ctx); errors.Is(err, redlock.ErrLost) {
+		return err
+	}
+	return nil
 }
 
-// ctxLocker is what a worker needs of a lock.
-type ctxLocker interface {
-	LockContext(ctx context.Context) error
-	UnlockContext(ctx context.Context) error
+// openClient returns a client of the demo's masters, which logs nothing: the demo reports.
+func openClient(urls, names []string) (*redlock.Client, error) {
+	return redlock.Open(urls, &redlock.Options{
+		LockOptions: redlock.LockOptions{TTL: demoTTL},
+		MaxTTL:      demoTTL,
+		Names:       names,
+		Logger:      slog.New(slog.DiscardHandler),
+	})
 }
 
-var (
-	_ ctxLocker = (*redlock.Locker)(nil)
-	_ ctxLocker = noLock{}
-)
+// A counter is a number in a file. It is written as eight bytes in one call, so that a
+// reader sees the old number or the new one, and no mixture. What the demo loses without
+// the lock is lost between a read and a write.
+type counter struct{ *os.File }
 
-// noLock is the lock of those who have none.
-type noLock struct{}
+// newCounter creates a counter that is 0.
+func newCounter() (counter, error) {
+	f, err := os.CreateTemp("", "redlock-demo-")
+	if err != nil {
+		return counter{}, err
+	}
+	c := counter{f}
+	return c, c.write(0)
+}
 
-func (noLock) LockContext(context.Context) error   { return nil }
-func (noLock) UnlockContext(context.Context) error { return nil }
+// increment adds 1, as a program does that relies on being alone: read, work, write.
+func (c counter) increment() error {
+	value, err := c.read()
+	if err != nil {
+		return err
+	}
+	time.Sleep(demoWork)
+	return c.write(value + 1)
+}
+
+func (c counter) read() (int, error) {
+	var text [8]byte
+	if _, err := c.ReadAt(text[:], 0); err != nil {
+		return 0, fmt.Errorf("reading the counter: %w", err)
+	}
+	value, err := strconv.Atoi(strings.TrimSpace(string(text[:])))
+	if err != nil {
+		return 0, fmt.Errorf("reading the counter: %w", err)
+	}
+	return value, nil
+}
+
+func (c counter) write(value int) error {
+	if _, err := c.WriteAt(fmt.Appendf(nil, "%8d", value), 0); err != nil {
+		return fmt.Errorf("writing the counter: %w", err)
+	}
+	return nil
+}

@@ -2,10 +2,8 @@ package main
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"io"
-	"net"
 	"strings"
 	"sync"
 	"time"
@@ -17,20 +15,42 @@ import (
 	redismaster "github.com/redlock-go/redlock/internal/master"
 )
 
-const doctorDescription = `Asks each master what it is and since when its memory is known, and says whether its votes
-count. A server that is new to redlock, or has restarted, or has lost its memory, may have
-forgotten locks. So its votes do not count before the last of those has run out, which is
-after MaxTTL and 2s more; while that leaves too few masters, a first Lock waits.
+const doctorDescription = `Connects to each master and says whether its votes count, and why not. It
+tries every command that clients send, on keys of its own that it deletes.
 
-The times are of the master's own clock. What is known is kept in redlock:incarnation, in
-the database that the URL selects. Without --adopt nothing is changed.
+  VOTES    yes, no, or after which time
+  RTT      the median of five round trips, compared with NodeTimeout
+  CLOCK    how far the master's clock is ahead (+) or behind (-)
+  CLIENTS  how many clients listen for wake-ups; - if PUBSUB CHANNELS is
+           forbidden, which clients do not need
 
---adopt declares that nobody holds a lock on these masters, so that their votes count at
-once. Use it for servers that were just created, or while every client is stopped: if
-somebody does hold a lock, another may get it too. With fences (redlock run has them) nobody
-must have held one for 2s, either. Masters that must not vote are left alone.
+Below each master stand its memory's age, the largest MaxTTL that a client
+has declared, and settings. CONFIG GET, which clients do not need, says more.
+Colors are used on terminals, unless $NO_COLOR is set.
 
-Exit status: 0 if a quorum may vote at once, 69 if not, 2 for wrong usage, 130 if interrupted.`
+A master that is new to redlock, or has restarted, or has lost data, may
+have lost locks. Its votes count after the largest MaxTTL of any client and
+2s more. Until then a first Lock waits if too few other masters can vote.
+Times are by the master's own clock.
+
+--adopt declares that nobody holds a lock on these masters, so that their
+votes count at once. Use it for servers that were just created. It refuses
+if somebody may hold a lock: if clients are connected, if a master has a key
+that looks like a lock, if a master has lost data or was first used within
+the last MaxTTL and 2s, or if nobody can know, because a master does not
+answer or forbids SCAN, GETRANGE or PUBSUB CHANNELS. --force adopts all the
+same: if somebody does hold a lock, a second client can get it too. With
+fences (redlock run uses them) nobody must have held a lock in the last 2s,
+either.
+
+--acl prints the ACL rule with the least rights that clients need, and does
+nothing else. With --adopt it includes the rights that --adopt needs. With
+--status it prints the rule for a user that may only run redlock status.
+With --masters it includes SELECT if a URL has a database.
+
+Exit status: 0 if a quorum can vote now; 1 if --adopt refused; 2 for wrong
+usage; 69 if too few masters can vote now, or answer within NodeTimeout; 130
+if interrupted.`
 
 const (
 	// doctorPatience bounds connecting to a master, and each of its replies.
@@ -38,96 +58,191 @@ const (
 
 	// defaultMaxTTL is that of redlock.Options.
 	defaultMaxTTL = 10 * time.Second
+
+	// longestTTL is the longest of redlock.Options.
+	longestTTL = 7 * 24 * time.Hour
 )
 
 // doctorCommand returns `redlock doctor`.
 func doctorCommand() *cli.Command {
 	return &cli.Command{
 		Name:        "doctor",
-		Usage:       "say what each master is, and whether its votes count; adopt new ones",
-		Description: doctorDescription,
-		Flags: []cli.Flag{
-			mastersFlag(),
-			&cli.BoolFlag{Name: "adopt",
-				Usage: "declare that nobody holds a lock on these masters, so that their votes count at once"},
-			&cli.DurationFlag{Name: "max-ttl", Value: defaultMaxTTL,
-				Usage: "the clients' Options.MaxTTL, a `DURATION`; for redlock run with a longer --ttl, that"},
-		},
+		Usage:       "examine the masters; adopt new ones",
+		Description: doctorDescription + mastersHelp,
+		Flags: append(connectFlags(),
+			&cli.StringFlag{Name: "prefix", Usage: "`PREFIX` of the clients' lock names"},
+			&cli.DurationFlag{Name: "ttl", Value: defaultRunTTL, Usage: "TTL of the clients"},
+			&cli.DurationFlag{Name: "max-ttl", Value: defaultMaxTTL, Usage: "MaxTTL of the clients"},
+			&cli.DurationFlag{Name: "node-timeout", DefaultText: "automatic", Usage: "NodeTimeout of the clients"},
+			&cli.BoolFlag{Name: "adopt", Usage: "declare that nobody holds a lock on the masters"},
+			&cli.BoolFlag{Name: "force", Usage: "with --adopt: although somebody may hold a lock"},
+			&cli.BoolFlag{Name: "json", Usage: "print JSON: one object, on one line"},
+			&cli.BoolFlag{Name: "acl", Usage: "print the ACL rule with the least rights"},
+			&cli.BoolFlag{Name: "status", Usage: "with --acl: for redlock status alone"},
+		),
 		OnUsageError: onUsageError,
 		Action: func(ctx context.Context, cmd *cli.Command) error {
 			if err := noArguments(cmd); err != nil {
 				return err
 			}
-			maxTTL := cmd.Duration("max-ttl")
-			if maxTTL <= 0 {
-				return usageErrorf("--max-ttl is %v, want more than 0", maxTTL)
+			if strings.HasPrefix(cmd.String("prefix"), "redlock:") {
+				return usageErrorf("--prefix begins with redlock:, which is reserved")
 			}
-			masters, err := needMasters(cmd, "")
+			switch {
+			case cmd.Bool("status") && (!cmd.Bool("acl") || cmd.Bool("adopt")):
+				return usageErrorf("--status needs --acl, without --adopt")
+			case cmd.Bool("acl"):
+				return printACL(cmd)
+			}
+			d, err := doctorOf(cmd)
 			if err != nil {
 				return err
 			}
-			return runDoctor(ctx, masters, cmd.Bool("adopt"), maxTTL, cmd.Root().Writer)
+			return d.run(ctx, cmd.Root().Writer)
 		},
 	}
 }
 
-// runDoctor examines the masters, adopts them before if it is told to, and writes what it
-// found.
-func runDoctor(ctx context.Context, masters []master, adopting bool, maxTTL time.Duration, out io.Writer) error {
-	findings := examineAll(ctx, masters)
-	if adopting && ctx.Err() == nil {
-		fmt.Fprintln(out, strings.Join(adoptAll(ctx, masters, findings), "\n")+"\n")
-		findings = examineAll(ctx, masters) // what the masters say now, not what we believe
+// printACL prints the ACL rule for clients.
+func printACL(cmd *cli.Command) error {
+	masters, err := mastersOf(cmd)
+	if err != nil {
+		return err
+	}
+	selects := false
+	for _, m := range masters {
+		selects = selects || m.Database() != 0
+	}
+	line := aclLine(cmd.String("prefix"), selects, cmd.Bool("adopt"))
+	if cmd.Bool("status") {
+		line = statusLine(cmd.String("prefix"), selects)
+	}
+	_, err = fmt.Fprintln(cmd.Root().Writer, line)
+	return err
+}
+
+// A doctor is one call of `redlock doctor`.
+type doctor struct {
+	masters []master
+	prefix  string
+	maxTTL  time.Duration
+	ttl     time.Duration
+	adopt   bool
+	force   bool
+	json    bool
+
+	nodeTimeout time.Duration // 0: automatic
+	agreed      time.Duration // the largest MaxTTL of any client, as far as the masters know
+}
+
+// doctorOf reads the call.
+func doctorOf(cmd *cli.Command) (*doctor, error) {
+	d := &doctor{
+		prefix: cmd.String("prefix"),
+		maxTTL: cmd.Duration("max-ttl"), ttl: cmd.Duration("ttl"), nodeTimeout: cmd.Duration("node-timeout"),
+		adopt: cmd.Bool("adopt"), force: cmd.Bool("force"), json: cmd.Bool("json"),
+	}
+	switch {
+	case d.maxTTL <= 0 || d.maxTTL > longestTTL:
+		return nil, usageErrorf("--max-ttl is %v, want more than 0 and at most %v", d.maxTTL, longestTTL)
+	case d.ttl <= 0 || d.ttl > longestTTL:
+		return nil, usageErrorf("--ttl is %v, want more than 0 and at most %v", d.ttl, longestTTL)
+	case cmd.IsSet("node-timeout") && d.nodeTimeout <= 0:
+		return nil, usageErrorf("--node-timeout is %v, want more than 0", d.nodeTimeout)
+	case d.force && !d.adopt:
+		return nil, usageErrorf("--force needs --adopt")
+	}
+	var err error
+	d.masters, err = needMasters(cmd, "")
+	return d, err
+}
+
+// quarantine returns for how long the data of a master must be known before its votes count.
+func (d *doctor) quarantine() time.Duration { return d.agreed + incarnation.Margin }
+
+// run examines the masters, adopts them if that is asked for, and writes what it found.
+func (d *doctor) run(ctx context.Context, out io.Writer) error {
+	findings := d.examineAll(ctx)
+	var refused error
+	var lines []string
+	if d.adopt && ctx.Err() == nil {
+		if lines, refused = d.adoptAll(ctx, findings); !d.json {
+			fmt.Fprintln(out, fold(strings.Join(lines, "\n"), "", "  "))
+		}
+		findings = d.examineAll(ctx) // what the masters say now
 	}
 	if ctx.Err() != nil {
 		return ctx.Err()
 	}
-	d := diagnose(findings, maxTTL)
-	fmt.Fprint(out, table(findings, d.quarantine), "\n", d)
-	if d.now < d.need {
-		return &statusError{status: exitNoQuorum} // all is said
+	diagnosis := d.diagnose(findings)
+	if d.json {
+		if err := d.printJSON(out, findings, diagnosis, lines); err != nil {
+			return err
+		}
+	} else {
+		fmt.Fprint(out, table(findings, d.quarantine(), wantsColor(out)), "\n", fold(diagnosis.String(), "", ""))
+	}
+	switch {
+	case refused != nil:
+		return refused
+	case diagnosis.now < diagnosis.need || diagnosis.tooFar():
+		return &statusError{status: exitNoQuorum} // the output says why
 	}
 	return nil
 }
 
-// A finding is what a master says of itself.
+// A finding is what a master says about itself.
 type finding struct {
 	name    string
-	unheard error  // why it cannot be asked, as far as we need
-	role    string // empty if it does not tell
-	run     string // the run_id of its process; empty if it does not tell
-	refusal error  // why it must not vote; nil if it may
+	host    string        // the machine, by the address; empty if unknown
+	failure error         // why it cannot be examined; nil if it can
+	advice  string        // what to do about that; empty for no advice
+	role    string        // empty if it does not say
+	run     string        // the run_id of its process; empty if it does not say
+	rtt     time.Duration // round trip; 0 if unknown
+	facts   facts         // what it says about its settings
+	clients int           // how many clients of redlock listen there; -1 if it does not say
+	refusal error         // why it must not vote; nil if it may
+	lacks   []lack        // commands that it refuses
 
-	look  incarnation.Look // if it may vote
-	ahead time.Duration    // by how much its clock is ahead of ours, negative if behind: at least
+	look  incarnation.Inspection // if it may vote
+	ahead time.Duration          // by how much its clock is ahead of ours at least; negative: behind
 }
 
 // wait returns in what time the master's votes count, for clients with this quarantine, and
 // whether they will at all if nothing but time passes.
 func (f finding) wait(quarantine time.Duration) (time.Duration, bool) {
 	switch {
-	case f.unheard != nil || f.refusal != nil:
+	case f.failure != nil || f.refusal != nil:
 		return 0, false
 	case f.look.Why != incarnation.Holds:
-		return quarantine, true // from the first look of a client on, which writes the record
+		return quarantine, true // counted from when the first client connects
 	case f.look.Record.Adopted:
 		return 0, true
 	}
 	return max(0, quarantine-f.look.Age()), true
 }
 
-// examineAll examines the masters, all at once: some may take their time. Of those that are
-// one server the first may vote.
-func examineAll(ctx context.Context, masters []master) []finding {
-	findings := make([]finding, len(masters))
+// examineAll examines the masters at the same time, since some may be slow. If two are the
+// same server, the first may vote. Of all MaxTTL the largest counts, for every master: each client
+// applies it.
+func (d *doctor) examineAll(ctx context.Context) []finding {
+	findings := make([]finding, len(d.masters))
 	var wg sync.WaitGroup
-	for i, m := range masters {
-		wg.Go(func() { findings[i] = examine(ctx, m) })
+	for i, m := range d.masters {
+		wg.Go(func() {
+			findings[i] = finding{name: m.Address(), host: hostOf(m.Address()), clients: -1}
+			if err := findings[i].examine(ctx, m, d.prefix); err != nil {
+				findings[i].advice, findings[i].failure = failureOf(err)
+			}
+		})
 	}
 	wg.Wait()
+	d.agreed = d.maxTTL
 	first := make(map[string]string) // by run_id: the first master's name
 	for i := range findings {
 		f := &findings[i]
+		d.agreed = max(d.agreed, f.look.Record.MaxTTL)
 		if f.run == "" || f.refusal != nil {
 			continue
 		}
@@ -140,112 +255,67 @@ func examineAll(ctx context.Context, masters []master) []finding {
 	return findings
 }
 
-// examine asks a master what it is, and changes nothing there.
-func examine(ctx context.Context, m master) finding {
+// examine asks a master about itself. It leaves no change there. An error means that the
+// master could not be asked.
+func (f *finding) examine(ctx context.Context, m master, prefix string) error {
 	conn, err := m.dial(ctx, doctorPatience)
 	if err != nil {
-		return finding{name: m.name, unheard: unheard(m, err)}
+		return err
 	}
 	defer conn.Close()
-	info, infoErr := redis.String(conn.Do("INFO"))
-	if infoErr != nil && conn.Err() != nil {
-		return finding{name: m.name, unheard: unheard(m, infoErr)}
+	if f.rtt, err = roundTrip(conn); err != nil {
+		return err
 	}
-	// A server that forbids INFO alone can still vote, and tells no role.
-	f := finding{name: m.name, role: roleOf(info), run: redismaster.InfoField(info, "run_id"), refusal: redismaster.Judge(info)}
-	if f.refusal != nil {
-		return f
+	info, err := redis.String(conn.Do("INFO"))
+	if err != nil && (conn.Err() != nil || !forbidden(err)) {
+		return err
+	}
+	f.role, f.run, f.refusal = roleOf(info), redismaster.InfoField(info, "run_id"), redismaster.Judge(info)
+	f.facts = factsOf(info)
+	if err := f.facts.ask(conn); err != nil {
+		return err
+	}
+	if f.clients, err = wakeClients(conn); err != nil || f.refusal != nil {
+		return err
+	}
+	if err := f.tryRights(ctx, m, conn, prefix); err != nil || f.refusal != nil {
+		return err
 	}
 	before := time.Now()
 	f.look, err = incarnation.Read(conn)
 	after := time.Now()
-	switch {
-	case err != nil && (infoErr != nil || conn.Err() != nil):
-		return finding{name: m.name, unheard: unheard(m, err)}
-	case err != nil:
-		f.unheard = fmt.Errorf("its record cannot be read: %w", plain(m, err))
-		return f
+	if err != nil {
+		return fmt.Errorf("its record %s cannot be read: %w", incarnation.Key, err)
 	}
 	if now := f.look.Now; now.After(after) {
 		f.ahead = now.Sub(after)
 	} else if now.Before(before) {
 		f.ahead = now.Sub(before)
 	}
-	return f
-}
-
-// adoptAll adopts the masters that may vote, and returns a line on each.
-func adoptAll(ctx context.Context, masters []master, findings []finding) []string {
-	lines := make([]string, len(masters))
-	var wg sync.WaitGroup
-	for i, f := range findings {
-		switch {
-		case f.unheard != nil:
-			lines[i] = fmt.Sprintf("%s: not adopted: %v", f.name, f.unheard)
-		case f.refusal != nil:
-			lines[i] = fmt.Sprintf("%s: not adopted: %v", f.name, f.refusal)
-		case f.look.Why == incarnation.Holds && f.look.Record.Adopted:
-			lines[i] = fmt.Sprintf("%s: was adopted before", f.name)
-		default:
-			wg.Go(func() {
-				lines[i] = fmt.Sprintf("%s: adopted", f.name)
-				if err := adopt(ctx, masters[i]); err != nil {
-					lines[i] = fmt.Sprintf("%s: not adopted: %v", f.name, err)
-				}
-			})
-		}
-	}
-	wg.Wait()
-	return lines
-}
-
-// adopt declares that nobody holds a lock on a master.
-func adopt(ctx context.Context, m master) error {
-	conn, err := m.dial(ctx, doctorPatience)
-	if err != nil {
-		return plain(m, err)
-	}
-	defer conn.Close()
-	if _, err := incarnation.Adopt(conn); err != nil {
-		return plain(m, err)
-	}
 	return nil
 }
 
-// unheard returns why a master cannot be asked.
-func unheard(m master, err error) error {
-	why := "not reachable"
-	if errors.As(err, new(redis.Error)) {
-		why = "does not let us in"
+// tryRights finds out what the server refuses to do.
+func (f *finding) tryRights(ctx context.Context, m master, conn redis.Conn, prefix string) error {
+	regular, listening := tries(prefix)
+	lacks, err := tryAll(conn, regular)
+	if err != nil {
+		return err
 	}
-	return fmt.Errorf("%s: %w", why, plain(m, err))
-}
-
-// plain returns an error about a master in few words, in one line and without its password.
-func plain(m master, err error) error {
-	var op *net.OpError
-	var timeout net.Error
-	text := err.Error()
-	switch {
-	case errors.Is(err, context.DeadlineExceeded), errors.As(err, &timeout) && timeout.Timeout():
-		text = fmt.Sprintf("no answer within %v", doctorPatience)
-	case errors.Is(err, io.EOF):
-		text = "it closes the connection"
-	case errors.As(err, &op):
-		text = op.Err.Error() // without the address, which stands beside it
+	listener, err := m.dial(ctx, doctorPatience)
+	if err != nil {
+		return err
 	}
-	text = strings.Join(strings.Fields(text), " ")
-	return errors.New(strings.NewReplacer(m.secrets()...).Replace(text))
-}
-
-// roleOf returns a server's role by its INFO, in redlock's words, or "".
-func roleOf(info string) string {
-	role := redismaster.InfoField(info, "role")
-	switch {
-	case redismaster.InfoField(info, "cluster_enabled") == "1":
-		return "cluster"
-	case role == "slave":
-		return "replica"
+	defer listener.Close()
+	more, err := tryAll(listener, listening)
+	if err != nil {
+		return err
 	}
-	return role
+	f.lacks = append(lacks, more...)
+	for _, l := range f.lacks {
+		if !l.need.votes() {
+			f.refusal = errLacks
+		}
+	}
+	return nil
 }

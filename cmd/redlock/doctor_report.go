@@ -1,32 +1,78 @@
 package main
 
 import (
+	"cmp"
+	"errors"
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
-	"text/tabwriter"
 	"time"
 
 	"github.com/redlock-go/redlock/internal/incarnation"
+	redismaster "github.com/redlock-go/redlock/internal/master"
 )
 
-// table renders what was found, a line for each master.
-func table(findings []finding, quarantine time.Duration) string {
-	var b strings.Builder
-	w := tabwriter.NewWriter(&b, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(w, "MASTER\tVOTES\tROLE\tWHY")
-	for _, f := range findings {
-		role := f.role
-		switch {
-		case role == "" && f.unheard != nil:
-			role = "-"
-		case role == "":
-			role = "not told"
-		}
-		fmt.Fprintf(w, "%s\t%s\t%s\t%s\n", f.name, f.votes(quarantine), role, f.why())
+// table renders what was found: a line for each master, and remarks below it.
+func table(findings []finding, quarantine time.Duration, color bool) string {
+	s := sheet{head: []string{"MASTER", "VOTES", "SERVER", "ROLE", "RTT", "CLOCK", "CLIENTS"}}
+	if color {
+		s.paint = paintVotes
 	}
-	w.Flush()
-	return b.String()
+	for _, f := range findings {
+		cells := []string{f.name, f.votes(quarantine), cmp.Or(f.facts.server, "-"), f.roleShown(), "-", f.clock(), "-"}
+		if f.rtt > 0 {
+			cells[4] = milliseconds(f.rtt)
+		}
+		if f.clients >= 0 {
+			cells[6] = strconv.Itoa(f.clients)
+		}
+		why := f.why()
+		if facts := f.facts.list(f.look.Record.MaxTTL); len(facts) > 0 {
+			why = slices.Insert(why, 1, strings.Join(facts, ", "))
+		}
+		s.rows = append(s.rows, sheetRow{cells, why})
+	}
+	return s.String()
+}
+
+// paintVotes colors whether a master votes.
+func paintVotes(column int, cell string) string {
+	switch {
+	case column != 1:
+		return cell
+	case cell == "yes":
+		return colored(green, cell)
+	case cell == "no":
+		return colored(red, cell)
+	}
+	return colored(yellow, cell)
+}
+
+// roleShown returns the role for the table.
+func (f finding) roleShown() string {
+	switch {
+	case f.role == "" && f.failure != nil:
+		return "-"
+	case f.role == "":
+		return "unknown"
+	}
+	return f.role
+}
+
+// clock returns by how much the master's clock differs from ours, as far as that can be told.
+func (f finding) clock() string {
+	switch {
+	case f.failure != nil || f.refusal != nil:
+		return "-"
+	case f.ahead == 0:
+		return "same"
+	case f.ahead.Abs() < time.Second:
+		return fmt.Sprintf("%+dms", f.ahead.Milliseconds())
+	case f.ahead.Abs() < time.Minute:
+		return fmt.Sprintf("%+.1fs", f.ahead.Seconds())
+	}
+	return map[bool]string{true: "+", false: "-"}[f.ahead > 0] + long(f.ahead.Abs())
 }
 
 // votes says whether the master's votes count.
@@ -38,7 +84,7 @@ func (f finding) votes(quarantine time.Duration) string {
 	case wait == 0:
 		return "yes"
 	case f.look.Why != incarnation.Holds:
-		return "not yet" // nobody has begun to count
+		return "not yet" // the wait begins when a client connects
 	}
 	return "in " + whole(wait)
 }
@@ -47,90 +93,65 @@ func (f finding) votes(quarantine time.Duration) string {
 // redlock.LockOptions.Fencing.
 const clockTolerance = 500 * time.Millisecond
 
-// why says why the master's votes count, or do not.
-func (f finding) why() string {
-	if f.unheard != nil {
-		return f.unheard.Error()
+// errLacks stands for the remarks on lacks.
+var errLacks = errors.New("it refuses commands that clients need")
+
+// why says why the master's votes count, or do not, and what else is remarkable. There is at
+// least one remark.
+func (f finding) why() (remarks []string) {
+	switch {
+	case f.failure != nil:
+		if f.advice != "" {
+			return []string{f.failure.Error(), f.advice}
+		}
+		return []string{f.failure.Error()}
+	case f.refusal == errLacks:
+		// describe returns it below.
+	case f.refusal != nil:
+		return []string{"must not vote: " + f.refusal.Error()}
+	default:
+		remarks = append(remarks, f.memory())
 	}
-	if f.refusal != nil {
-		return "must not vote: " + f.refusal.Error()
-	}
-	parts := []string{f.memory()}
-	if f.run == "" {
-		parts = append(parts, "does not tell its run_id, so a restart that keeps the record is not noticed")
-	}
+	remarks = append(remarks, describe(f.lacks)...)
 	if f.ahead > clockTolerance {
-		parts = append(parts, fmt.Sprintf("its clock is %v ahead of ours", f.ahead.Round(100*time.Millisecond)))
+		remarks = append(remarks, fmt.Sprintf("its clock is %v ahead of ours", f.ahead.Round(100*time.Millisecond)))
 	} else if f.ahead < -clockTolerance {
-		parts = append(parts, fmt.Sprintf("its clock is %v behind ours", -f.ahead.Round(100*time.Millisecond)))
+		remarks = append(remarks, fmt.Sprintf("its clock is %v behind ours", -f.ahead.Round(100*time.Millisecond)))
 	}
-	return strings.Join(parts, "; ")
+	return append(remarks, f.facts.remarks()...)
 }
 
-// memory says since when the master's memory is known.
+// memory says for how long the master's data is known.
 func (f finding) memory() string {
-	since := f.look.Record.Since.Format("2006-01-02 15:04:05")
 	switch {
 	case f.look.Why == incarnation.Absent:
-		return "no record: new to redlock, or has lost its memory"
+		return "no record: new to redlock, or has lost its data"
 	case f.look.Why != incarnation.Holds:
-		return "its record does not hold: " + f.look.Why.String()
+		return "its record is not valid: " + f.look.Why.String()
 	case f.look.Record.Adopted:
-		return fmt.Sprintf("adopted %s, %s ago", since, long(f.look.Age()))
+		return fmt.Sprintf("adopted %s ago", long(f.look.Age()))
 	}
-	return fmt.Sprintf("known since %s, for %s", since, long(f.look.Age()))
+	return fmt.Sprintf("known for %s", long(f.look.Age()))
 }
 
-// A diagnosis is what the findings add up to.
-type diagnosis struct {
-	masters    int
-	need       int // for a quorum
-	now        int // may vote at once
-	later      int // may vote when time has passed, beside those
-	maxTTL     time.Duration
-	quarantine time.Duration // of clients with that MaxTTL
-	wait       time.Duration // until a quorum may vote, if now and later are one
-}
-
-// diagnose adds up findings, for clients with a MaxTTL.
-func diagnose(findings []finding, maxTTL time.Duration) diagnosis {
-	d := diagnosis{
-		masters: len(findings), need: len(findings)/2 + 1,
-		maxTTL: maxTTL, quarantine: maxTTL + incarnation.Margin,
-	}
-	var waits []time.Duration
-	for _, f := range findings {
-		wait, ok := f.wait(d.quarantine)
-		switch {
-		case ok && wait == 0:
-			d.now++
-		case ok:
-			d.later++
-			waits = append(waits, wait)
-		}
-	}
-	if missing := d.need - d.now; missing > 0 && missing <= len(waits) {
-		slices.Sort(waits)
-		d.wait = waits[missing-1]
-	}
-	return d
-}
-
-func (d diagnosis) String() string {
-	text := fmt.Sprintf("%d of %s may vote at once", d.now, plural(d.masters, "master"))
-	if d.now < d.need && d.later > 0 && d.wait == 0 {
-		text += fmt.Sprintf(", %d more after %s", d.later, whole(d.quarantine))
-	}
-	text += fmt.Sprintf("; a lock needs %d", d.need)
+// roleOf returns a server's role by its INFO, in redlock's words, or "".
+func roleOf(info string) string {
+	role := redismaster.InfoField(info, "role")
 	switch {
-	case d.now >= d.need:
-		return text + ".\n"
-	case d.wait > 0:
-		return fmt.Sprintf("%s. A first Lock will wait %s, for leases that they\n"+
-			"may have forgotten to run out (with a MaxTTL of %v). Only if nobody holds a lock on these\n"+
-			"masters, let them vote at once:  redlock doctor --adopt\n", text, whole(d.wait), d.maxTTL)
+	case redismaster.InfoField(info, "cluster_enabled") == "1":
+		return "cluster"
+	case role == "slave":
+		return "replica"
 	}
-	return text + ": there is none to be had before others are back.\n"
+	return role
+}
+
+// milliseconds renders a round trip.
+func milliseconds(d time.Duration) string {
+	if d < 10*time.Millisecond {
+		return fmt.Sprintf("%.2gms", max(0.01, d.Seconds()*1000))
+	}
+	return d.Round(time.Millisecond).String()
 }
 
 // whole renders a wait in whole seconds, rounded up.
@@ -138,7 +159,7 @@ func whole(d time.Duration) string {
 	return (d + time.Second - 1).Truncate(time.Second).String()
 }
 
-// long renders an age as a person would say it.
+// long renders an age in at most two units.
 func long(d time.Duration) string {
 	switch {
 	case d < time.Hour:

@@ -7,15 +7,17 @@ import (
 	"net"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/redlock-go/redlock"
 	"github.com/redlock-go/redlock/internal/incarnation"
 	"github.com/redlock-go/redlock/internal/redisserver"
 )
 
-func TestDoctorTellsWhatIsWrongWithEachMaster(t *testing.T) {
+func TestDoctorSaysWhatIsWrongWithEachMaster(t *testing.T) {
 	servers := redisserver.StartTB(t, 5, "--requirepass", "s3kret", "--masterauth", "s3kret")
 	up, killed, frozen, replica, evicting := servers[0], servers[1], servers[2], servers[3], servers[4]
 	noPassword := redisserver.StartTB(t, 1, "--requirepass", "s3kret")[0].Addr()
@@ -39,23 +41,23 @@ func TestDoctorTellsWhatIsWrongWithEachMaster(t *testing.T) {
 	for _, addr := range []string{up.Addr(), killed.Addr(), frozen.Addr(), replica.Addr(), evicting.Addr(), again} {
 		list += ",redis://:s3kret@" + addr
 	}
-	out := doctor(t, exitNoQuorum, list, "--adopt")
-	wantRow(t, out, "127.0.0.1:1", "no", "-", "not reachable: ")
-	wantRow(t, out, noPassword, "no", "-", "does not let us in: NOAUTH")
+	out := runDoctor(t, exitNoQuorum, list, "--adopt", "--force")
+	wantRow(t, out, "127.0.0.1:1", "no", "-", "not reachable: connection refused")
+	wantRow(t, out, noPassword, "no", "-", "does not let us in: a password is required")
 	wantRow(t, out, up.Addr(), "yes", "master", "adopted")
 	wantRow(t, out, killed.Addr(), "no", "-", "not reachable: ")
 	wantRow(t, out, frozen.Addr(), "no", "-", "not reachable: no answer within 1s")
 	wantRow(t, out, replica.Addr(), "no", "replica", "must not vote: it is a replica")
 	wantRow(t, out, evicting.Addr(), "no", "master", "must not vote: its maxmemory-policy, allkeys-lru")
 	wantRow(t, out, again, "no", "master", "must not vote: it is the same server as "+up.Addr())
-	want(t, out, up.Addr()+": adopted\n", replica.Addr()+": not adopted: it is a replica", killed.Addr()+": not adopted: ",
-		again+": not adopted: it is the same server", "\n1 of 8 masters may vote at once; a lock needs 5: there is none to be had")
+	want(t, out, up.Addr()+": adopted\n", replica.Addr()+": not adopted: must not vote: it is a replica", killed.Addr()+": not adopted: not reachable",
+		again+": not adopted: must not vote: it is the same server", "\n1 of 8 masters can vote now; a lock needs 5.\nNo lock can be acquired")
 	if n, err := evicting.Do("EXISTS", incarnation.Key); n != int64(0) {
 		t.Errorf("EXISTS of the record = %v, %v, want 0: a master that must not vote was adopted", n, err)
 	}
 }
 
-func TestDoctorTellsARestartAndTheDatabase(t *testing.T) {
+func TestDoctorDetectsARestartAndKeepsDatabasesApart(t *testing.T) {
 	dir, err := os.MkdirTemp("", "r") // t.TempDir's may be too long a path for a socket
 	if err != nil {
 		t.Fatal(err)
@@ -64,27 +66,27 @@ func TestDoctorTellsARestartAndTheDatabase(t *testing.T) {
 	socket := filepath.Join(dir, "r")
 	s := redisserver.StartTB(t, 1, "--appendonly", "yes", "--appendfsync", "always", "--unixsocket", socket)[0]
 	one, two := "unix://"+socket+"?db=1", "redis://"+s.Addr()+"/2"
-	doctor(t, exitOK, one, "--adopt")
-	wantRow(t, doctor(t, exitOK, one), socket, "yes", "master", "adopted")
-	wantRow(t, doctor(t, exitNoQuorum, two), s.Addr(), "not yet", "master", "no record")
+	runDoctor(t, exitOK, one, "--adopt")
+	wantRow(t, runDoctor(t, exitOK, one), socket, "yes", "master", "adopted")
+	wantRow(t, runDoctor(t, exitNoQuorum, two), s.Addr(), "not yet", "master", "no record")
 	if err := s.Restart(); err != nil {
 		t.Fatal(err)
 	}
-	wantRow(t, doctor(t, exitNoQuorum, one), socket, "not yet", "master",
-		"its record does not hold: it was restarted, or another server has taken its place")
+	wantRow(t, runDoctor(t, exitNoQuorum, one), socket, "not yet", "master",
+		"its record is not valid: it was restarted, or another server has taken its place")
 	client, err := redlock.Open([]string{one}, &redlock.Options{Logger: slog.New(slog.DiscardHandler)})
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer client.Close()
 	until(t, func() bool { return client.Masters()[0].State == redlock.MasterQuarantined })
-	votes, _, why := row(t, doctor(t, exitNoQuorum, one, "--max-ttl", "1h"), socket)
-	if !strings.HasPrefix(votes, "in 1h0m") && !strings.HasPrefix(votes, "in 59m") || !strings.HasPrefix(why, "known since 2") {
+	votes, _, why := row(t, runDoctor(t, exitNoQuorum, one, "--max-ttl", "1h"), socket)
+	if !strings.HasPrefix(votes, "in 1h0m") && !strings.HasPrefix(votes, "in 59m") || !strings.HasPrefix(why[0], "known for ") {
 		t.Errorf("after a client's look: %q, %q, want it known since then", votes, why)
 	}
 }
 
-func TestAdoptingEndsAWait(t *testing.T) {
+func TestAdoptingByForceEndsTheWaitOfAClient(t *testing.T) {
 	var list []string
 	for _, s := range redisserver.StartTB(t, 3) {
 		list = append(list, s.Addr())
@@ -92,8 +94,48 @@ func TestAdoptingEndsAWait(t *testing.T) {
 	masters := strings.Join(list, ",")
 	r := startRun(t, masters, []string{"--ttl", "1h"}, "exit", "7") // whose quarantine is longer than any test
 	until(t, func() bool {
-		return !strings.Contains(doctor(t, exitNoQuorum, masters, "--max-ttl", "1h"), "no record")
+		return !strings.Contains(runDoctor(t, exitNoQuorum, masters, "--max-ttl", "1h"), "no record")
 	})
-	doctor(t, exitOK, masters, "--max-ttl", "1h", "--adopt")
+	want(t, runDoctor(t, exitFailure, masters, "--max-ttl", "1h", "--adopt"), "connected clients that may hold locks: 1\n")
+	runDoctor(t, exitOK, masters, "--max-ttl", "1h", "--adopt", "--force")
 	r.wantEnd(7)
+}
+
+func TestDoctorShowsAndAppliesTheLargestMaxTTLThatAClientHasDeclared(t *testing.T) {
+	servers := redisserver.StartTB(t, 3)
+	masters := listOf(servers)
+	c := openQuietly(t, servers[0].Addr(), redlock.Options{MaxTTL: time.Hour})
+	until(t, func() bool { return c.Masters()[0].State == redlock.MasterQuarantined })
+	c.Close()
+	out := runDoctor(t, exitNoQuorum, masters)
+	if n := strings.Count(out, "    MaxTTL 1h0m, "); n != 1 { // the first master alone knows of it
+		t.Errorf("%d masters show a MaxTTL of an hour, want 1:\n%s", n, out)
+	}
+	votes, _, _ := row(t, out, servers[0].Addr())
+	if !strings.HasPrefix(votes, "in 1h0m") && !strings.HasPrefix(votes, "in 59m") {
+		t.Errorf("the first master votes %q, want it in an hour", votes)
+	}
+	want(t, out, "A first Lock waits 1h0m2s, ", "(MaxTTL is 1h0m0s)")
+	want(t, runDoctor(t, exitFailure, masters, "--adopt"), servers[0].Addr()+": its memory is known for ", ": locks from before may last ")
+}
+
+func TestDoctorMeasuresRoundTripsToMastersFarAway(t *testing.T) {
+	var list []string
+	for _, s := range redisserver.AdoptedTB(t, 3) {
+		p := redisserver.ProxyTB(t, s.Addr())
+		p.Delay(30 * time.Millisecond) // each way
+		list = append(list, p.Addr())
+	}
+	masters := strings.Join(list, ",")
+	want(t, runDoctor(t, exitOK, masters), "    adopted ", "A round trip to the farthest master", ", so the automatic NodeTimeout is ")
+	want(t, runDoctor(t, exitNoQuorum, masters, "--node-timeout", "50ms"), "longer than NodeTimeout, 50ms: no lock can be acquired.")
+	// A client agrees, once it is connected.
+	c := openQuietly(t, masters, redlock.Options{NodeTimeout: 50 * time.Millisecond})
+	until(t, func() bool {
+		return !slices.ContainsFunc(c.Masters(), func(m redlock.MasterStatus) bool { return m.State != redlock.MasterUp })
+	})
+	if err := c.Locker("n").TryLockContext(t.Context()); err == nil || !strings.Contains(err.Error(), "no answer within 50ms") {
+		t.Errorf("TryLockContext = %v, want that no master answers in time", err)
+	}
+	startRun(t, masters, []string{"--wait", "0", "--node-timeout", "2s"}, "exit", "3").wantEnd(3)
 }

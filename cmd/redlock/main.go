@@ -1,12 +1,16 @@
-// Command redlock shows and uses distributed locks over independent Redis masters.
+// Command redlock runs commands under distributed locks over independent Redis masters, and
+// examines the masters.
 //
 //	redlock run     run a command while holding a lock
-//	redlock doctor  say what each master is, and whether its votes count; adopt new ones
-//	redlock demo    count in one file from four processes, without a lock and with one
+//	redlock status  show who holds locks, and who waits
+//	redlock break   end somebody else's lease
+//	redlock doctor  examine the masters; adopt new ones
+//	redlock demo    show updates that are lost without a lock, and none with it
 //
-// It exits with status 0 if all went well, 1 if it failed, 2 if it was called wrongly, 69
-// if there is no quorum of the masters, and 130 if it was interrupted; redlock run exits
-// with its command's status, or with one that its help lists. Errors go to standard error as "redlock: error: …".
+// The exit status is 0 for success, 1 for failure, 2 for wrong usage, 69 if there is no quorum
+// of the masters, and 130 if the command was interrupted. redlock run exits with the status of
+// its command, or with one that its help lists. Errors go to standard error as
+// "redlock: error: …", advice as "redlock: hint: …".
 package main
 
 import (
@@ -20,54 +24,67 @@ import (
 	"syscall"
 
 	"github.com/urfave/cli/v3"
+
+	"github.com/redlock-go/redlock/internal/redisconn"
 )
 
-// The command's exit statuses, as its help promises them.
+// The exit statuses, which the help lists.
 const (
 	exitOK          = 0
 	exitFailure     = 1
 	exitUsage       = 2
-	exitInterrupted = 130 // 128 + SIGINT, the shells' way of saying so; for SIGTERM too
+	exitInterrupted = 130 // 128 + SIGINT, as shells report it; for SIGTERM too
 )
 
-// moduleURL is where a newcomer reads on.
+// moduleURL is where the documentation is.
 const moduleURL = "github.com/redlock-go/redlock"
 
 func main() {
 	if len(os.Args) > 1 && os.Args[1] == runCommandName {
-		// It listens by itself: its signals are its command's.
+		// `redlock run` handles its signals itself: it passes them on to its command.
 		os.Exit(run(context.Background(), os.Args, os.Stdin, os.Stdout, os.Stderr))
 	}
-	// The first signal asks everything to end in order; once it has come, stop lets a
-	// second one kill the process, for those whose patience ends before our clean-up.
+	// The first signal ends the command in order. After it, stop restores the default
+	// behaviour, so that a second signal kills the process.
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	context.AfterFunc(ctx, stop)
 	os.Exit(run(ctx, os.Args, os.Stdin, os.Stdout, os.Stderr))
 }
 
-// run is main without the process around it: it executes args and returns the exit status.
+// run executes args and returns the exit status.
 func run(ctx context.Context, args []string, in io.Reader, out, errOut io.Writer) int {
 	args, command := cutCommand(args)
+	if len(command) > 0 && command[len(command)-1] == completionFlag {
+		return exitOK // a shell asks how to complete the arguments of the command, which must not run
+	}
 	err := rootCommand(in, out, errOut, command).Run(ctx, args)
 	return report(ctx, err, errOut)
 }
 
-// rootCommand returns the command tree. Each subcommand lives in a file of its own name.
-// command is what cutCommand has cut off.
+// completionFlag is what the cli package's completion scripts append to a command line.
+const completionFlag = "--generate-shell-completion"
+
+// rootCommand returns the command tree. Each subcommand has a file of its own name. command
+// is what cutCommand has cut off.
 func rootCommand(in io.Reader, out, errOut io.Writer, command []string) *cli.Command {
 	return &cli.Command{
 		Name:  "redlock",
 		Usage: "distributed locks over independent Redis masters",
-		Description: "New here? `redlock demo` needs no Redis and shows in seconds what the lock is for.\n" +
-			"Exit status: 0 success, 1 failure, 2 wrong usage, 69 no quorum of the masters, 130\n" +
-			"interrupted; `redlock run --help` lists its own.",
-		Commands:     []*cli.Command{runCommand(command), doctorCommand(), demoCommand(), demoWorkerCommand()},
+		Description: "`redlock demo` needs no Redis and shows in seconds what the lock is for.\n\n" +
+			"Exit status: 0 success, 1 failure, 2 wrong usage, 69 no quorum of the\n" +
+			"masters, 130 interrupted. `redlock run --help` lists those of run.",
+		Commands: []*cli.Command{runCommand(command), statusCommand(), breakCommand(), doctorCommand(), demoCommand(), demoWorkerCommand(), helpCommand()},
+		Version:  version(),
+
+		EnableShellCompletion:           true,
+		ConfigureShellCompletionCommand: func(c *cli.Command) { c.Hidden, c.Usage = false, "print a script that makes a shell complete" },
+
 		Reader:       in,
 		Writer:       out,
 		ErrWriter:    errOut,
 		OnUsageError: onUsageError,
-		// report prints errors and chooses the status, once and for all commands; the
-		// package's own handler would print some of them and call os.Exit by itself.
+		// report prints errors and chooses the status. The cli package's own handler would
+		// print some errors and call os.Exit.
 		ExitErrHandler: func(context.Context, *cli.Command, error) {},
 		Action: func(_ context.Context, cmd *cli.Command) error {
 			if cmd.Args().Present() {
@@ -78,7 +95,26 @@ func rootCommand(in io.Reader, out, errOut io.Writer, command []string) *cli.Com
 	}
 }
 
-// A usageError says that the command was called wrongly.
+// helpCommand returns `redlock help`. The cli package's own one prints its usage errors, and
+// exits with another status.
+func helpCommand() *cli.Command {
+	return &cli.Command{
+		Name:         "help",
+		Aliases:      []string{"h"},
+		Usage:        cli.UsageCommandHelp,
+		ArgsUsage:    cli.ArgsUsageCommandHelp,
+		HideHelp:     true,
+		OnUsageError: onUsageError,
+		Action: func(ctx context.Context, cmd *cli.Command) error {
+			if cmd.Args().Present() {
+				return cli.ShowCommandHelp(ctx, cmd.Root(), cmd.Args().First())
+			}
+			return cli.ShowRootCommandHelp(cmd.Root())
+		},
+	}
+}
+
+// A usageError is an error in the command line.
 type usageError struct{ err error }
 
 func (e *usageError) Error() string { return e.err.Error() }
@@ -88,7 +124,7 @@ func usageErrorf(format string, args ...any) error {
 	return &usageError{fmt.Errorf(format, args...)}
 }
 
-// A hintedError carries what the user may do about it.
+// A hintedError is an error with advice for the user.
 type hintedError struct {
 	err  error
 	hint string
@@ -97,8 +133,8 @@ type hintedError struct {
 func (e *hintedError) Error() string { return e.err.Error() }
 func (e *hintedError) Unwrap() error { return e.err }
 
-// A statusError chooses the exit status itself. Without an error there is nothing to print:
-// the status is that of a command which has said what there is to say.
+// A statusError is an error with an exit status. If err is nil, report prints nothing: the
+// output already says everything.
 type statusError struct {
 	status int
 	err    error
@@ -113,17 +149,17 @@ func (e *statusError) Error() string {
 
 func (e *statusError) Unwrap() error { return e.err }
 
-// withHint returns err with advice, which report prints on a line of its own.
+// withHint returns err with advice, which report prints on its own line.
 func withHint(err error, hint string) error { return &hintedError{err, hint} }
 
-// onUsageError marks what the flag parser refuses. Every command names it: the cli package
-// does not hand it down.
+// onUsageError marks an error of the flag parser. Every command must name it, since the cli
+// package does not inherit it.
 func onUsageError(_ context.Context, _ *cli.Command, err error, _ bool) error {
 	return &usageError{err}
 }
 
-// noArguments is an Action's first question where a command takes flags only. It does not
-// repeat the argument, which may be a URL that lost its flag, password and all.
+// noArguments returns an error if a command that takes flags only has arguments. It does not
+// repeat the argument, which may be a URL with a password.
 func noArguments(cmd *cli.Command) error {
 	if cmd.Args().Present() {
 		return usageErrorf("%s takes no arguments", cmd.Name)
@@ -131,7 +167,7 @@ func noArguments(cmd *cli.Command) error {
 	return nil
 }
 
-// unknownCommand is the error for a first word that names no command.
+// unknownCommand returns the error for a first word that names no command.
 func unknownCommand(word string) error {
 	if strings.Contains(word, "@") { // a URL, maybe with its password
 		return usageErrorf("a URL is not a command")
@@ -139,7 +175,7 @@ func unknownCommand(word string) error {
 	return usageErrorf("unknown command %q", word)
 }
 
-// report prints err, if any, and returns the exit status it stands for.
+// report prints err, if any, and returns its exit status.
 func report(ctx context.Context, err error, errOut io.Writer) int {
 	if err == nil {
 		return exitOK
@@ -149,22 +185,25 @@ func report(ctx context.Context, err error, errOut io.Writer) int {
 		return status.status
 	}
 	if ctx.Err() != nil {
-		// Whatever failed after the signal failed because of it.
+		// After a signal, every failure is a consequence of it.
 		fmt.Fprintln(errOut, "redlock: error: interrupted")
 		return exitInterrupted
 	}
-	fmt.Fprintf(errOut, "redlock: error: %s\n", strings.TrimPrefix(err.Error(), "redlock: "))
-	if hinted := (*hintedError)(nil); errors.As(err, &hinted) {
+	fmt.Fprintf(errOut, "redlock: error: %s\n", strings.TrimPrefix(redisconn.Printable(err.Error()), "redlock: "))
+	hinted := (*hintedError)(nil)
+	if errors.As(err, &hinted) {
 		fmt.Fprintf(errOut, "redlock: hint: %s\n", hinted.hint)
 	}
 	if status != nil {
 		return status.status
 	}
-	// An error of the cli package itself is about help for what does not exist. It is told
-	// by its method; looked for by errors.As, a worker's *exec.ExitError would pass for one.
+	// The cli package's own errors are about help for an unknown command. They have a method
+	// ExitCode. errors.As must not be used: it would also find an *exec.ExitError.
 	_, asked := err.(cli.ExitCoder)
 	if usage := (*usageError)(nil); asked || errors.As(err, &usage) {
-		fmt.Fprintln(errOut, "redlock: hint: run `redlock --help` for what it accepts")
+		if hinted == nil {
+			fmt.Fprintln(errOut, "redlock: hint: run `redlock --help` for what it accepts")
+		}
 		return exitUsage
 	}
 	return exitFailure

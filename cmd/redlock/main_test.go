@@ -8,11 +8,13 @@ import (
 	"os/exec"
 	"strings"
 	"testing"
+	"time"
+	"unicode/utf8"
 )
 
-// TestMain lets the test binary be the demo's worker: the demo re-executes whatever
-// executable it is in. It also lets it be `redlock run`, which is about processes, and what
-// that runs, and `redlock doctor`, which a test gives another environment.
+// TestMain runs the tests, or the command, for tests that start it as a process: the demo's
+// workers, `redlock run` and the command that it runs, and `redlock doctor` in another
+// environment.
 func TestMain(m *testing.M) {
 	if len(os.Args) > 1 && (os.Args[1] == runCommandName || os.Args[1] == "doctor") {
 		main()
@@ -27,7 +29,7 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-func TestExitStatusAndFirstLine(t *testing.T) {
+func TestEachCommandLineHasItsExitStatusAndFirstLine(t *testing.T) {
 	for _, tt := range []struct {
 		name    string
 		args    []string
@@ -40,15 +42,23 @@ func TestExitStatusAndFirstLine(t *testing.T) {
 		{"help for demo", []string{"demo", "--help"}, exitOK, "Exit status: 0 if", ""},
 		{"unknown command", []string{"frobnicate"}, exitUsage, "", `redlock: error: unknown command "frobnicate"`},
 		{"a URL for a command", []string{"redis://:s3kret@h:1"}, exitUsage, "", "redlock: error: a URL is not a command"},
+		{"help with an unknown flag", []string{"help", "--nix"}, exitUsage, "", "redlock: error: flag provided but not defined: -nix"},
 		{"help for an unknown command", []string{"help", "nix"}, exitUsage, "", "redlock: error: No help topic"},
 		{"unknown flag", []string{"demo", "--frob"}, exitUsage, "", "redlock: error: flag provided but not defined"},
 		{"stray argument", []string{"demo", "redis://:s3kret@h:1"}, exitUsage, "", "redlock: error: demo takes no arguments"},
-		{"bad masters", []string{"demo", "--masters", "redis://:s3kret@h:1,nix"}, exitUsage, "", "redlock: error: master 2 of 2 in --masters is neither"},
+		{"bad masters", []string{"demo", "--masters", "redis://:s3kret@h:1,nix"}, exitUsage, "", "redlock: error: --masters: URL 2: neither"},
 		{"help for run", []string{"run", "--help"}, exitOK, "121  the lease was lost", ""},
 		{"run without --", []string{"run", "n", "true"}, exitUsage, "", "redlock: error: run needs a -- before"},
 		{"run without --, with the command's flag", []string{"run", "n", "ls", "-l"}, exitUsage, "", "redlock: error: flag provided but not defined: -l\nredlock: hint: redlock run NAME --"},
 		{"run without a name", []string{"run", "--", "true"}, exitUsage, "", "redlock: error: run needs the NAME"},
 		{"run with two names", []string{"run", "n", "s3kret", "--", "true"}, exitUsage, "", "redlock: error: run takes one NAME"},
+		{"run with a name twice", []string{"run", "--name", "n", "s3kret", "--", "true"}, exitUsage, "", "redlock: error: run takes one NAME before the --, and there are 2"},
+		{"run with several names", []string{"run", "--name", "b", "--name", "a,c", "--", "true"}, exitUsage, "", "redlock: error: run needs the masters"},
+		{"run with an empty name among several", []string{"run", "--name", "a", "--name", "", "--", "true"}, exitUsage, "", "redlock: error: run needs the NAME"},
+		{"run with a URL among several names", []string{"run", "--name", "a", "--name", "redis://:s3kret@h:1", "--", "true"}, exitUsage, "", "redlock: error: a URL is not the name"},
+		{"run with an empty name", []string{"run", "--name", "", "--", "true"}, exitUsage, "", "redlock: error: run needs the NAME"},
+		{"run with --name", []string{"run", "--name", "n", "--", "true"}, exitUsage, "", "redlock: error: run needs the masters"},
+		{"run with a URL for --name", []string{"run", "--name", "redis://:s3kret@h:1", "--", "true"}, exitUsage, "", "redlock: error: a URL is not the name"},
 		{"run with a URL for a name", []string{"run", "redis://:s3kret@h:1", "--", "true"}, exitUsage, "", "redlock: error: a URL is not the name"},
 		{"run without a command", []string{"run", "n", "--"}, exitUsage, "", "redlock: error: run needs a COMMAND"},
 		{"run without masters", []string{"run", "n", "--", "true"}, exitUsage, "", "redlock: error: run needs the masters"},
@@ -56,16 +66,48 @@ func TestExitStatusAndFirstLine(t *testing.T) {
 		{"run with a bad TTL", []string{"run", "--ttl", "0", "n", "--", "true"}, exitUsage, "", "redlock: error: --ttl is 0s, want"},
 		{"run with too short a TTL", []string{"run", "--masters", "h:1", "--ttl", "20ms", "n", "--", "echo"}, exitUsage, "", "redlock: error: LockOptions.TTL"},
 		{"run with a bad wait", []string{"run", "--wait", "-1s", "n", "--", "true"}, exitUsage, "", "redlock: error: --wait is -1s, want"},
+		{"run with a bad node timeout", []string{"run", "--node-timeout", "0", "n", "--", "true"}, exitUsage, "", "redlock: error: --node-timeout is 0s, want"},
+		{"run with a node timeout above the TTL", []string{"run", "--masters", "h:1", "--node-timeout", "5s", "n", "--", "echo"}, exitUsage, "", "redlock: error: --node-timeout is 5s, want less than half of --ttl, 10s"},
 		{"run with a bad longest TTL", []string{"run", "--max-ttl", "5s", "n", "--", "true"}, exitUsage, "", "redlock: error: --max-ttl is 5s, want no less than --ttl, 10s"},
 		{"run with a reserved name", []string{"run", "--masters", "h:1", "redlock:n", "--", "echo"}, exitUsage, "", "redlock: error: the key"},
-		{"run with bad masters", []string{"run", "--masters", "redis://:s3kret@h:1,nix", "n", "--", "true"}, exitUsage, "", "redlock: error: master 2 of 2 in --masters is neither"},
+		{"run with bad masters", []string{"run", "--masters", "redis://:s3kret@h:1,nix", "n", "--", "true"}, exitUsage, "", "redlock: error: --masters: URL 2: neither"},
 		{"run of what is not there", []string{"run", "--masters", "h:1", "n", "--", "/nix/nix"}, exitNotFound, "", "redlock: error: "},
 		{"run of what cannot be run", []string{"run", "--masters", "h:1", "n", "--", os.TempDir()}, exitCannotExec, "", "redlock: error: "},
 		{"help for doctor", []string{"doctor", "--help"}, exitOK, "--adopt declares that nobody holds a lock", ""},
 		{"doctor without masters", []string{"doctor"}, exitUsage, "", "redlock: error: doctor needs the masters"},
 		{"doctor with masters for arguments", []string{"doctor", "redis://:s3kret@h:1"}, exitUsage, "", "redlock: error: doctor takes no arguments"},
-		{"doctor with bad masters", []string{"doctor", "--masters", "redis://:s3kret@h:1,nix"}, exitUsage, "", "redlock: error: master 2 of 2 in --masters is neither"},
+		{"doctor with bad masters", []string{"doctor", "--masters", "redis://:s3kret@h:1,nix"}, exitUsage, "", "redlock: error: --masters: URL 2: neither"},
 		{"doctor with a bad MaxTTL", []string{"doctor", "--masters", "h:1", "--max-ttl", "0"}, exitUsage, "", "redlock: error: --max-ttl is 0s, want"},
+		{"doctor that is forced to nothing", []string{"doctor", "--masters", "h:1", "--force"}, exitUsage, "", "redlock: error: --force needs --adopt"},
+		{"doctor with a reserved prefix", []string{"doctor", "--masters", "h:1", "--prefix", "redlock:x"}, exitUsage, "", "redlock: error: --prefix begins with redlock:, which is reserved"},
+		{"the ACL rule of a reserved prefix", []string{"doctor", "--acl", "--prefix", "redlock:x"}, exitUsage, "", "redlock: error: --prefix begins with redlock:, which is reserved"},
+		{"the ACL rule of bad masters", []string{"doctor", "--acl", "--masters", "redis://:s3kret@h:1,nix"}, exitUsage, "", "redlock: error: --masters: URL 2: neither"},
+		{"doctor with a MaxTTL beyond counting", []string{"doctor", "--masters", "h:1", "--max-ttl", "2562047h"}, exitUsage, "", "redlock: error: --max-ttl is 2562047h0m0s, want more than 0 and at most 168h0m0s"},
+		{"run with a TTL beyond counting", []string{"run", "--masters", "h:1", "--ttl", "2562047h", "n", "--", "echo"}, exitUsage, "", "redlock: error: LockOptions.TTL is 2562047h0m0s, above the limit of 168h0m0s"},
+		{"run with a longest TTL beyond counting", []string{"run", "--masters", "h:1", "--max-ttl", "2562047h", "n", "--", "echo"}, exitUsage, "", "redlock: error: Options.MaxTTL is 2562047h0m0s, above the limit of 168h0m0s"},
+		{"run with a bad time to keep the lock", []string{"run", "--at-least", "-1s", "n", "--", "true"}, exitUsage, "", "redlock: error: --at-least is -1s, want"},
+		{"run that waits for ever and keeps the lock", []string{"run", "--at-least", "1s", "n", "--", "true"}, exitUsage, "", "redlock: error: --at-least needs a --wait that is shorter"},
+		{"run that waits as long as it keeps the lock", []string{"run", "--wait", "1s", "--at-least", "1s", "n", "--", "true"}, exitUsage, "", "redlock: error: --at-least is 1s, want more than --wait, 1s, plus"},
+		{"run that waits for less than it keeps the lock", []string{"run", "--wait", "1s", "--at-least", "1001ms", "n", "--", "true"}, exitUsage, "", "redlock: error: run needs the masters"},
+		{"run that keeps the lock no longer than needed", []string{"run", "--at-least", "0", "n", "--", "true"}, exitUsage, "", "redlock: error: run needs the masters"},
+		{"run with a bad status", []string{"run", "--held-exit", "256", "n", "--", "true"}, exitUsage, "", "redlock: error: --held-exit is 256, want 0 to 255"},
+		{"run with a bad owner", []string{"run", "--masters", "h:1", "--owner", "a b", "n", "--", "echo"}, exitUsage, "", "redlock: error: Options.Owner is \"a b\", want printable"},
+		{"help for status", []string{"status", "--help"}, exitOK, "OWNER    who holds the lock", ""},
+		{"status without masters", []string{"status"}, exitUsage, "", "redlock: error: status needs the masters"},
+		{"status of names and a prefix", []string{"status", "--masters", "h:1", "--prefix", "a", "b"}, exitUsage, "", "redlock: error: status takes names or --prefix, not both"},
+		{"status of a reserved prefix", []string{"status", "--masters", "h:1", "--prefix", "redlock:"}, exitUsage, "", "redlock: error: --prefix begins with redlock:, which is reserved"},
+		{"status of a URL", []string{"status", "redis://:s3kret@h:1"}, exitUsage, "", "redlock: error: a URL is not the name"},
+		{"status with bad masters", []string{"status", "--masters", "redis://:s3kret@h:1,nix"}, exitUsage, "", "redlock: error: --masters: URL 2: neither"},
+		{"status with a certificate and no key", []string{"status", "--masters", "rediss://h:1", "--cert", "x"}, exitUsage, "", "redlock: error: --cert and --key need each other"},
+		{"status with an authority that is not there", []string{"status", "--masters", "rediss://h:1", "--ca", "/nix"}, exitUsage, "", "redlock: error: --ca: open /nix: no such file"},
+		{"status with an authority that is none", []string{"status", "--masters", "rediss://h:1", "--ca", os.DevNull}, exitUsage, "", "redlock: error: --ca: " + os.DevNull + " has no certificate in PEM"},
+		{"status with flags for TLS without TLS", []string{"status", "--masters", "redis://:s3kret@h:1", "--insecure"}, exitUsage, "", "redlock: error: --ca, --cert, --key and --insecure are for rediss:// URLs"},
+		{"help for break", []string{"break", "--help"}, exitOK, "Until then\n   two clients can hold the lock", ""},
+		{"break without a name", []string{"break", "--masters", "h:1"}, exitUsage, "", "redlock: error: break takes the NAME of one lock, and there are 0"},
+		{"break of two names", []string{"break", "--masters", "h:1", "a", "s3kret"}, exitUsage, "", "redlock: error: break takes the NAME of one lock, and there are 2"},
+		{"break of a reserved name", []string{"break", "--masters", "h:1", "redlock:x"}, exitUsage, "", "redlock: error: a name that begins with redlock: is reserved"},
+		{"break without masters", []string{"break", "x"}, exitUsage, "", "redlock: error: break needs the masters"},
+		{"doctor with rights for status and nothing to print", []string{"doctor", "--masters", "h:1", "--status"}, exitUsage, "", "redlock: error: --status needs --acl"},
 		{"a worker by hand", []string{workerCommandName}, exitUsage, "", "redlock: error: demo-worker is started by"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
@@ -87,11 +129,19 @@ func TestExitStatusAndFirstLine(t *testing.T) {
 	}
 }
 
-func TestHelpHidesTheWorkerAndTheEnvironmentsPasswords(t *testing.T) {
+func TestHelpFitsATerminalAndShowsNeitherTheWorkerNorPasswords(t *testing.T) {
 	t.Setenv(mastersEnv, "redis://:s3kret@h:1")
-	for _, args := range [][]string{{"redlock"}, {"redlock", "demo", "--help"}, {"redlock", "doctor", "--help"}} {
+	for _, args := range [][]string{
+		{"redlock"}, {"redlock", "run", "--help"}, {"redlock", "status", "--help"}, {"redlock", "break", "--help"},
+		{"redlock", "demo", "--help"}, {"redlock", "doctor", "--help"},
+	} {
 		var out bytes.Buffer
 		run(t.Context(), args, strings.NewReader(""), &out, &out)
+		for line := range strings.Lines(out.String()) {
+			if columns := utf8.RuneCountInString(line) - 1; columns > 80 {
+				t.Errorf("%q has a line of %d columns: %s", args, columns, line)
+			}
+		}
 		for _, not := range []string{"s3kret", workerCommandName} {
 			if strings.Contains(out.String(), not) {
 				t.Errorf("%q shows %q:\n%s", args, not, out.String())
@@ -100,7 +150,7 @@ func TestHelpHidesTheWorkerAndTheEnvironmentsPasswords(t *testing.T) {
 	}
 }
 
-func TestReport(t *testing.T) {
+func TestReportPrintsErrorsAndChoosesTheStatus(t *testing.T) {
 	ended, cancel := context.WithCancel(t.Context())
 	cancel()
 	for _, tt := range []struct {
@@ -123,5 +173,15 @@ func TestReport(t *testing.T) {
 				t.Errorf("report = %d %q, want %d %q", got, text.String(), tt.want, tt.wantText)
 			}
 		})
+	}
+}
+
+// until polls until what holds.
+func until(t *testing.T, what func() bool) {
+	t.Helper()
+	for deadline := time.Now().Add(20 * time.Second); !what(); time.Sleep(5 * time.Millisecond) {
+		if time.Now().After(deadline) {
+			t.Fatal("what was waited for did not happen")
+		}
 	}
 }

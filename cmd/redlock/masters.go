@@ -3,49 +3,156 @@ package main
 import (
 	"context"
 	"crypto/tls"
-	"errors"
-	"net"
-	"net/url"
+	"crypto/x509"
+	"fmt"
+	"io"
 	"os"
-	"slices"
-	"strconv"
 	"strings"
 	"time"
 
 	"github.com/gomodule/redigo/redis"
 	"github.com/urfave/cli/v3"
 
-	redismaster "github.com/redlock-go/redlock/internal/master"
+	"github.com/redlock-go/redlock/internal/masterurl"
+	"github.com/redlock-go/redlock/internal/redisconn"
 )
 
-// mastersEnv names the variable that stands in for --masters.
+// mastersEnv is the environment variable that is used without --masters.
 const mastersEnv = "REDLOCK_MASTERS"
 
 // mastersFlag returns the flag --masters, the same for every command that has it.
 //
-// The variable is read by mastersOf and not by the flag itself, so that no help text or
-// flag error can ever quote a value that holds passwords.
+// mastersOf reads the variable, not the flag itself: else help texts and flag errors would
+// quote its value, which may hold passwords.
 func mastersFlag() cli.Flag {
 	return &cli.StringFlag{
-		Name: "masters",
-		Usage: "the Redis masters, as comma separated `URLS` (redis://, rediss://, unix://, or host:port); " +
-			"default $" + mastersEnv + ", where other users of this machine cannot read passwords",
+		Name:  "masters",
+		Usage: "comma separated `URLS`, or @FILE with them",
 	}
 }
 
-// mastersOf returns what --masters says, else what $REDLOCK_MASTERS says, else nil.
+// connectFlags returns --masters, and how to connect to masters with TLS.
+func connectFlags() []cli.Flag {
+	return []cli.Flag{
+		mastersFlag(),
+		&cli.StringFlag{Name: "ca", Usage: "`FILE` with the authorities to trust for rediss://"},
+		&cli.StringFlag{Name: "cert", Usage: "`FILE` with a client certificate for rediss://"},
+		&cli.StringFlag{Name: "key", Usage: "`FILE` with the key of --cert"},
+		&cli.BoolFlag{Name: "insecure", Usage: "accept any certificate from rediss://"},
+	}
+}
+
+// mastersHelp explains --masters. It ends the description of each command that has the flag.
+const mastersHelp = `
+
+Masters are redis://, rediss:// (TLS) or unix:// URLs, or host:port. Without
+--masters they are taken from $` + mastersEnv + `. Either can be @FILE, a file
+with one URL on each line. Put passwords into the variable or the file:
+others can see the arguments of processes.`
+
+// A master is one entry of --masters. Printing it shows its address only.
+type master struct {
+	masterurl.URL
+	raw    string      // as given, with the password: for redlock.Open, never printed
+	config *tls.Config // for rediss; nil for the defaults
+}
+
+// mastersOf returns the masters of --masters, else those of $REDLOCK_MASTERS, else nil.
 func mastersOf(cmd *cli.Command) ([]master, error) {
-	if cmd.IsSet("masters") {
-		return parseMasters("--masters", cmd.String("masters"))
+	source, list := "--masters", cmd.String("masters")
+	if !cmd.IsSet("masters") {
+		if source, list = "$"+mastersEnv, os.Getenv(mastersEnv); strings.TrimSpace(list) == "" {
+			return nil, nil
+		}
 	}
-	if list := os.Getenv(mastersEnv); strings.TrimSpace(list) != "" {
-		return parseMasters("$"+mastersEnv, list)
+	if name, isFile := strings.CutPrefix(strings.TrimSpace(list), "@"); isFile {
+		var err error
+		if list, err = mastersFile(name); err != nil {
+			return nil, usageErrorf("%s: %w", source, err)
+		}
+		source = redisconn.Printable(name)
 	}
-	return nil, nil
+	masters, err := parseMasters(source, list)
+	if err != nil {
+		return nil, err
+	}
+	config, err := tlsOf(cmd)
+	if err != nil || config == nil {
+		return masters, err
+	}
+	encrypted := false
+	for i := range masters {
+		masters[i].config = config
+		encrypted = encrypted || masters[i].TLS()
+	}
+	if !encrypted {
+		return nil, usageErrorf("--ca, --cert, --key and --insecure are for rediss:// URLs, and no master has one")
+	}
+	return masters, nil
 }
 
-// needMasters is mastersOf for commands that do not go without. example is what to write
-// behind --masters and its value.
+// mastersFileMost is how large a file of masters may be, in bytes.
+const mastersFileMost = 1 << 20
+
+// mastersFile returns the URLs of a file as a comma separated list. The file has one URL on each line.
+// Empty lines, and lines that begin with a #, do not count. Commas separate URLs, too.
+func mastersFile(name string) (string, error) {
+	f, err := os.Open(name)
+	if err != nil {
+		return "", err
+	}
+	defer f.Close()
+	text, err := io.ReadAll(io.LimitReader(f, mastersFileMost+1))
+	switch {
+	case err != nil:
+		return "", err
+	case len(text) > mastersFileMost:
+		return "", fmt.Errorf("%s is larger than %d bytes", name, mastersFileMost)
+	}
+	var urls []string
+	for line := range strings.Lines(string(text)) {
+		if line = strings.TrimSpace(line); line != "" && line[0] != '#' {
+			urls = append(urls, line)
+		}
+	}
+	return strings.Join(urls, ","), nil
+}
+
+// tlsOf returns the settings of TLS that the flags ask for, or nil for the defaults.
+func tlsOf(cmd *cli.Command) (*tls.Config, error) {
+	ca, cert, key := cmd.String("ca"), cmd.String("cert"), cmd.String("key")
+	if ca == "" && cert == "" && key == "" && !cmd.Bool("insecure") {
+		return nil, nil
+	}
+	config := &tls.Config{InsecureSkipVerify: cmd.Bool("insecure")}
+	if ca != "" {
+		text, err := os.ReadFile(ca)
+		if err != nil {
+			return nil, usageErrorf("--ca: %w", err)
+		}
+		config.RootCAs = x509.NewCertPool()
+		if !config.RootCAs.AppendCertsFromPEM(text) {
+			return nil, usageErrorf("--ca: %s has no certificate in PEM", ca)
+		}
+	}
+	switch {
+	case (cert == "") != (key == ""):
+		return nil, usageErrorf("--cert and --key need each other")
+	case cert != "":
+		pair, err := tls.LoadX509KeyPair(cert, key)
+		if err != nil {
+			return nil, usageErrorf("--cert, --key: %w", err)
+		}
+		config.Certificates = []tls.Certificate{pair}
+	}
+	return config, nil
+}
+
+// tlsConfig returns the settings of TLS for redlock.Open.
+func tlsConfig(masters []master) *tls.Config { return masters[0].config }
+
+// needMasters is mastersOf for commands that need masters. example is the rest of a command
+// line behind --masters and its value.
 func needMasters(cmd *cli.Command, example string) ([]master, error) {
 	masters, err := mastersOf(cmd)
 	if err == nil && len(masters) == 0 {
@@ -55,173 +162,36 @@ func needMasters(cmd *cli.Command, example string) ([]master, error) {
 	return masters, err
 }
 
-// A master is one entry of --masters.
-type master struct {
-	url  string // as given, password included: for redlock.Open and for nothing that is printed
-	name string // host:port or the socket's path: what may be printed
-	addr string // host:port to dial; empty for a unix socket
-	db   int    // the database to select
-
-	parsed *url.URL // nil if given as host:port
-}
-
-// String returns the master's name, so that a master printed by mistake tells no password.
-func (m master) String() string { return m.name }
-
-// GoString is String, for %#v.
-func (m master) GoString() string { return m.name }
-
-// parseMasters parses the value of source, a comma separated list. Its errors name an entry
-// by its position alone: net/url's own errors quote the URL or, after an unescaped '#' or
-// '/', a piece of the password as "port".
+// parseMasters parses the value of source, a comma separated list.
 func parseMasters(source, list string) ([]master, error) {
-	var masters []master
-	entries := strings.Split(list, ",")
-	for i, entry := range entries {
-		m, err := parseMaster(strings.TrimSpace(entry))
-		if err != nil {
-			return nil, usageErrorf("master %d of %d in %s %w", i+1, len(entries), source, err)
-		}
-		if slices.ContainsFunc(masters, func(o master) bool { return o.name == m.name }) {
-			return nil, usageErrorf("master %d of %d in %s is there twice: %s", i+1, len(entries), source, m.name)
-		}
-		masters = append(masters, m)
+	raw := strings.Split(list, ",")
+	for i := range raw {
+		raw[i] = strings.TrimSpace(raw[i])
+	}
+	urls, err := masterurl.ParseList(raw)
+	if err != nil {
+		return nil, usageErrorf("%s: %w", source, err)
+	}
+	masters := make([]master, len(urls))
+	for i := range urls {
+		masters[i] = master{URL: urls[i], raw: raw[i]}
 	}
 	return masters, nil
 }
 
-var (
-	errEmptyMaster  = errors.New("is empty")
-	errMasterURL    = errors.New("is not a valid URL (special characters in a password must be percent-encoded)")
-	errMasterScheme = errors.New("is no redis://, rediss:// or unix:// URL")
-	errMasterHost   = errors.New("names no host")
-	errMasterPath   = errors.New("names no socket")
-	errMasterPlain  = errors.New("is neither a URL nor host:port")
-	errMasterHash   = errors.New("has a # that is not written %23")
-	errMasterUser   = errors.New("has a user without a password: write :password@ or user:password@")
-	errMasterDB     = errors.New("names a database that is no number, or two")
-	errMasterQuery  = errors.New("has a parameter other than ?db=")
-)
-
-// parseMaster parses one entry. It refuses what redlock.Open refuses, so that all commands
-// agree. Its errors are the fixed ones above: see parseMasters.
-func parseMaster(entry string) (master, error) {
-	if entry == "" {
-		return master{}, errEmptyMaster
+// rawURLs returns what redlock.Open takes.
+func rawURLs(masters []master) []string {
+	raw := make([]string, len(masters))
+	for i, m := range masters {
+		raw[i] = m.raw
 	}
-	if !strings.Contains(entry, "://") {
-		host, port, err := net.SplitHostPort(entry)
-		if err != nil || host == "" || port == "" || strings.ContainsAny(entry, "@/") {
-			return master{}, errMasterPlain
-		}
-		return master{url: entry, name: entry, addr: entry}, nil
-	}
-	u, err := url.Parse(entry)
-	if err != nil {
-		return master{}, errMasterURL
-	}
-	if u.Fragment != "" || strings.HasSuffix(entry, "#") {
-		return master{}, errMasterHash
-	}
-	if _, ok := u.User.Password(); u.User != nil && !ok {
-		return master{}, errMasterUser
-	}
-	m := master{url: entry, parsed: u}
-	switch u.Scheme {
-	case "unix":
-		if u.Host != "" || u.Path == "" {
-			return master{}, errMasterPath
-		}
-		m.name = u.Path
-	case "redis", "rediss":
-		if u.Hostname() == "" {
-			return master{}, errMasterHost
-		}
-		port := u.Port()
-		if port == "" {
-			port = "6379"
-		}
-		m.addr = net.JoinHostPort(u.Hostname(), port)
-		m.name = m.addr
-	default:
-		return master{}, errMasterScheme
-	}
-	m.db, err = databaseOf(u)
-	return m, err
+	return raw
 }
 
-// databaseOf returns the database that a URL selects: by its path, unless that is a socket's,
-// or by ?db=.
-func databaseOf(u *url.URL) (int, error) {
-	db := ""
-	if u.Scheme != "unix" {
-		db = strings.Trim(u.Path, "/")
-	}
-	for key, values := range u.Query() {
-		switch {
-		case key != "db":
-			return 0, errMasterQuery
-		case db != "":
-			return 0, errMasterDB
-		}
-		db = values[0]
-	}
-	if db == "" {
-		return 0, nil
-	}
-	n, err := strconv.ParseUint(db, 10, 31)
-	if err != nil {
-		return 0, errMasterDB
-	}
-	return int(n), nil
-}
-
-// dial connects to the master, logs in and selects the database, within patience; each reply
-// after that may take as long. Everything is bounded, for a frozen server still accepts
-// connections.
+// dial connects to the master within patience. Each reply after that may take as long.
+// Everything is bounded, since a frozen server still accepts connections.
 func (m master) dial(ctx context.Context, patience time.Duration) (redis.Conn, error) {
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
-	network, address := "tcp", m.addr
-	if m.addr == "" {
-		network, address = "unix", m.name
-	}
-	var dialer interface {
-		DialContext(ctx context.Context, network, address string) (net.Conn, error)
-	} = &net.Dialer{}
-	var username, password string
-	if m.parsed != nil {
-		if m.parsed.Scheme == "rediss" {
-			dialer = &tls.Dialer{} // the server's name is the address's, the roots are the system's
-		}
-		username = m.parsed.User.Username()
-		password, _ = m.parsed.User.Password()
-	}
-	return redis.DialContext(ctx, network, address,
-		redis.DialContextFunc(func(ctx context.Context, network, address string) (net.Conn, error) {
-			conn, err := dialer.DialContext(ctx, network, address)
-			if err != nil {
-				return nil, err
-			}
-			return redismaster.Bounded(conn), nil // whatever listens there, it cannot exhaust our memory
-		}),
-		redis.DialReadTimeout(patience),
-		redis.DialWriteTimeout(patience),
-		redis.DialUsername(username),
-		redis.DialPassword(password),
-		redis.DialDatabase(m.db),
-	)
-}
-
-// secrets returns pairs for strings.NewReplacer that take the master's credentials out of
-// a text: a second fence behind the library, whose errors name masters without them.
-func (m master) secrets() []string {
-	if m.parsed == nil || m.parsed.User == nil {
-		return nil
-	}
-	pairs := []string{m.url, m.name, m.parsed.User.String() + "@", ""}
-	if password, ok := m.parsed.User.Password(); ok && password != "" {
-		pairs = append(pairs, ":"+password+"@", "@")
-	}
-	return pairs
+	return m.Dial(ctx, m.config, redis.DialReadTimeout(patience), redis.DialWriteTimeout(patience))
 }

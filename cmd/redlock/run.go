@@ -21,73 +21,100 @@ import (
 
 const runCommandName = "run"
 
-// What `redlock run` exits with where that is not its command's own status. The numbers
-// are those that others use for the same, or that nobody uses: sysexits.h for what mends
-// itself, the shells for what cannot be executed.
+// The exit statuses of `redlock run` itself. 69 and 75 are those of sysexits.h, 125 to 127 those
+// of env and timeout. 121 is used by no common program.
 const (
-	exitNoQuorum   = 69  // EX_UNAVAILABLE
-	exitHeld       = 75  // EX_TEMPFAIL: try again later
-	exitLost       = 121 // ours: xargs and timeout begin at 123
-	exitRunFailed  = 125 // anything else that is not the command's fault, as env and timeout have it
+	exitNoQuorum   = 69 // EX_UNAVAILABLE
+	exitHeld       = 75 // EX_TEMPFAIL: try again later
+	exitLost       = 121
+	exitRunFailed  = 125 // any other failure that is not the command's
 	exitCannotExec = 126
 	exitNotFound   = 127
 	exitSignal     = 128 // plus the signal's number
 )
 
 const (
-	// nameEnv tells the command which lock it runs under. The token is not told: it can do
-	// nothing but release the lock under our feet, and environments end up in logs.
+	// nameEnv is the environment variable with the lock's name. There is none with the token:
+	// a token is good for nothing but releasing the lock, and environments end up in logs.
 	nameEnv = "REDLOCK_NAME"
 
-	// fenceEnv tells the command its lease's fence.
+	// fenceEnv is the environment variable with the lease's fence.
 	fenceEnv = "REDLOCK_FENCE"
 
 	defaultRunTTL = 10 * time.Second
 	waitForever   = time.Duration(-1)
 
-	// graceFraction of the TTL is what the command has between being asked to end and being
-	// killed. Renewals start at a third of the TTL, so this leaves them, too, a good part of
-	// it to succeed in.
+	// The command has the TTL divided by graceFraction between SIGTERM and SIGKILL. Renewals
+	// begin after a third of the TTL, so they have about half of the TTL to succeed in.
 	graceFraction = 5
 )
 
-const runDescription = `Takes the lock NAME, runs COMMAND while holding it, and releases it. The -- is required.
-Standard input, output and error are the command's. Its environment has REDLOCK_NAME and
-REDLOCK_FENCE: a number, greater than that of every run of NAME before. A COMMAND that was
-stopped for longer than its lease cannot know, and may write late; a resource that has to be
-safe from that remembers the highest number it has seen, and refuses what comes with a lower
-one. All who take the lock NAME must use such numbers, and the clocks of clients and masters
-must agree within half a second.
+const runDescription = `Acquires the lock NAME, runs COMMAND while it holds the lock, and releases
+the lock. The -- is required. COMMAND uses redlock's standard input, output
+and error.
 
-The lock's lease is renewed for as long as COMMAND runs. COMMAND does not outlive it: when
-it cannot be renewed, COMMAND gets SIGTERM a fifth of the TTL before the end of the lease
-(2s of 10s), and SIGKILL at the end; so do the processes that COMMAND started and that have
-stayed in its process group. Only a pause of redlock itself can delay that: then COMMAND is
-killed as soon as redlock goes on (fg after a long Ctrl-Z, for example). On Linux and
-FreeBSD it also dies if redlock is killed.
+With several --name, all locks are acquired, or none, and released together:
 
-INT, TERM, QUIT and HUP are passed on to COMMAND and its process group, USR1 and USR2 to
-COMMAND alone; while waiting for the lock they end the wait. What COMMAND leaves running in
-the background when it ends by itself is not waited for, and runs without the lock.
+   redlock run --name accounts/1 --name accounts/2 -- ./transfer.sh
 
-Exit status: that of COMMAND, 128+n if signal n ended it (or the wait); and of redlock:
+COMMAND's environment has REDLOCK_NAME, the name of the lock, and
+REDLOCK_FENCE, a number that is greater than in every earlier run of NAME.
+If COMMAND is stopped for longer than its lease, it may write late without
+noticing. A resource can refuse such writes: it remembers the highest number
+that it has seen, and refuses lower ones. Then everybody who locks NAME must
+use fences, and the clocks of clients and masters must agree to within half
+a second. Several names are separated by a comma and a space in REDLOCK_NAME,
+and REDLOCK_FENCE is greater than in every earlier run of each of them.
+
+The lease is renewed while COMMAND runs, for as long as it runs. If it cannot
+be renewed, COMMAND gets SIGTERM a fifth of the TTL before the lease ends (2s
+of 10s), and SIGKILL when it ends. So do the processes that COMMAND has
+started and that are still in its process group. If redlock itself was
+stopped, it kills COMMAND as soon as it continues, for example by fg after a
+long Ctrl-Z. On Linux and FreeBSD COMMAND is also killed if redlock is
+killed.
+
+With --at-least the lock is kept until so much time has passed since it was
+acquired, although COMMAND has ended, also if it has failed. A signal ends
+that. It is for jobs that several machines start at nearly the same time: a
+job that takes 50ms would otherwise run on one after the other. --at-least
+needs a short --wait: machines that start at the same moment can refuse each
+other, and try again. It must be longer than --wait plus the difference of
+the machines' clocks, and shorter than the time between two runs.
+
+   * * * * *  redlock run --wait 1s --at-least 30s --quiet mail -- ./mail.sh
+
+INT, TERM, QUIT and HUP are passed on to COMMAND and its process group, USR1
+and USR2 to COMMAND alone. During the wait for the lock these signals end
+the wait. When COMMAND ends, redlock does not wait for processes that
+COMMAND left in the background. They run without the lock.
+
+Exit status: that of COMMAND; 128+n if signal n ended COMMAND or the wait;
+and redlock's own:
      2  wrong usage
-    69  no quorum: too few masters answered, or may vote yet (see redlock doctor), to take
-        the lock; COMMAND was not run
-    75  the lock is held by another; COMMAND was not run
-   121  the lease was lost, or was about to be, and COMMAND was ended
+    69  no quorum of the masters (see redlock doctor); COMMAND was not run
+    75  another client holds the lock; COMMAND was not run (--held-exit
+        chooses another status)
+   121  the lease was lost or could not be renewed, and COMMAND was ended
    125  redlock failed otherwise
    126  COMMAND cannot be executed
    127  COMMAND was not found`
 
-// runConfig is one call of `redlock run`.
+// A runConfig is one call of `redlock run`.
 type runConfig struct {
 	masters []master
-	name    string
+	names   []string
+	name    string // all of them, for the environment and for people
 	ttl     time.Duration
 	maxTTL  time.Duration // 0: the library's default
 	wait    time.Duration // 0: one try; waitForever
-	command []string
+	node    time.Duration // one master's time to answer; 0: the library's default
+	owner   string        // who holds the lock, to others; empty: the library's default
+
+	atLeast  time.Duration // how long the lock is kept, even if the command is quicker
+	heldExit int           // the exit status if another client holds the lock
+	quiet    bool          // say nothing of that, and of waiting
+	command  []string
 }
 
 // runCommand returns `redlock run`. command is what follows the "--": see cutCommand.
@@ -95,18 +122,21 @@ func runCommand(command []string) *cli.Command {
 	return &cli.Command{
 		Name:        runCommandName,
 		Usage:       "run a command while holding a lock",
-		UsageText:   "redlock run [options] NAME -- COMMAND [ARGUMENT...]",
-		Description: runDescription,
-		Flags: []cli.Flag{
-			mastersFlag(),
-			&cli.DurationFlag{Name: "ttl", Value: defaultRunTTL,
-				Usage: "the lease's `DURATION`: after a crash the lock is free again when it has passed"},
-			&cli.DurationFlag{Name: "max-ttl", DefaultText: "10s or --ttl, the larger",
-				Usage: "the longest --ttl, a `DURATION`, that anybody uses who locks on these masters: masters that restart do not vote for so long"},
-			&cli.DurationFlag{Name: "wait", Value: waitForever, DefaultText: "for ever",
-				Usage: "wait for the lock for this `DURATION`; 0: try once"},
-		},
-		HideHelpCommand: true, // "help" is a good name for a lock
+		UsageText:   "redlock run [options] NAME -- COMMAND [ARGUMENT...]\nredlock run [options] --name NAME [--name NAME...] -- COMMAND [ARGUMENT...]",
+		Description: runDescription + mastersHelp,
+		Flags: append(connectFlags(),
+			&cli.StringSliceFlag{Name: "name", Usage: "`N` is the name of a lock, or one of several"},
+			&cli.DurationFlag{Name: "wait", Value: waitForever, DefaultText: "for ever", Usage: "wait this long; 0: try once"},
+			&cli.DurationFlag{Name: "ttl", Value: defaultRunTTL, Usage: "how long the lock lasts after a crash"},
+			&cli.DurationFlag{Name: "max-ttl", DefaultText: "--ttl or 10s", Usage: "longest TTL of any client"},
+			&cli.DurationFlag{Name: "node-timeout", DefaultText: "automatic", Usage: "time for each master's answer"},
+			&cli.DurationFlag{Name: "at-least", DefaultText: "0s", Usage: "keep the lock so long"},
+			&cli.IntFlag{Name: "held-exit", Value: exitHeld, Usage: "exit status if others hold the lock"},
+			&cli.BoolFlag{Name: "quiet", Usage: "do not say that others hold the lock"},
+			&cli.StringFlag{Name: "owner", DefaultText: "host/pid", Usage: "`WHO` holds the lock, to others"},
+		),
+		HideHelpCommand:           true, // "help" is a good name for a lock
+		DisableSliceFlagSeparator: true, // a comma may be part of a name
 		OnUsageError: func(_ context.Context, _ *cli.Command, err error, _ bool) error {
 			if command == nil {
 				return missingDashes(err) // the flag was meant for COMMAND, probably
@@ -123,9 +153,9 @@ func runCommand(command []string) *cli.Command {
 	}
 }
 
-// cutCommand takes "-- COMMAND …" off the arguments of `redlock run`, before the cli package
-// sees them: it forgets where the "--" was, and reads flags behind arguments as ours. Without
-// a "--" command is nil.
+// cutCommand removes "-- COMMAND …" from the arguments of `redlock run`. The cli package would
+// lose the position of the "--", and take the command's flags for flags of redlock. Without a
+// "--", command is nil.
 func cutCommand(args []string) (rest, command []string) {
 	if len(args) < 2 || args[1] != runCommandName {
 		return args, nil
@@ -141,17 +171,24 @@ func missingDashes(err error) error {
 	return &usageError{withHint(err, "redlock run NAME -- COMMAND …: the -- keeps the command's flags from redlock")}
 }
 
-// runConfigOf reads the call. Its errors do not repeat arguments: see noArguments.
+// runConfigOf reads the command line. Its errors do not repeat arguments: see noArguments.
 func runConfigOf(cmd *cli.Command, command []string) (runConfig, error) {
-	cfg := runConfig{name: cmd.Args().First(), ttl: cmd.Duration("ttl"), maxTTL: cmd.Duration("max-ttl"), wait: cmd.Duration("wait"), command: command}
+	args, flags := cmd.Args().Slice(), cmd.StringSlice("name")
+	cfg := runConfig{ttl: cmd.Duration("ttl"), maxTTL: cmd.Duration("max-ttl"), wait: cmd.Duration("wait"),
+		node: cmd.Duration("node-timeout"), owner: cmd.String("owner"), command: command,
+		atLeast: cmd.Duration("at-least"), heldExit: cmd.Int("held-exit"), quiet: cmd.Bool("quiet")}
+	cfg.names = slices.Concat(args, flags)
+	slices.Sort(cfg.names)
+	cfg.names = slices.Compact(cfg.names)
+	cfg.name = strings.Join(cfg.names, ", ")
 	switch {
 	case command == nil:
 		return cfg, missingDashes(errors.New("run needs a -- before the command"))
-	case cmd.NArg() == 0 || cfg.name == "":
+	case len(cfg.names) == 0 || slices.Contains(cfg.names, ""):
 		return cfg, usageErrorf("run needs the NAME of a lock before the --")
-	case cmd.NArg() > 1:
-		return cfg, usageErrorf("run takes one NAME before the --, and there are %d", cmd.NArg())
-	case strings.Contains(cfg.name, "://") && strings.Contains(cfg.name, "@"):
+	case len(args) > 1 || len(args) == 1 && len(flags) > 0:
+		return cfg, usageErrorf("run takes one NAME before the --, and there are %d; for several names, use --name for each", len(args)+len(flags))
+	case slices.ContainsFunc(cfg.names, isURL):
 		return cfg, usageErrorf("a URL is not the name of a lock")
 	case len(command) == 0 || command[0] == "":
 		return cfg, usageErrorf("run needs a COMMAND after the --")
@@ -159,6 +196,18 @@ func runConfigOf(cmd *cli.Command, command []string) (runConfig, error) {
 		return cfg, usageErrorf("--ttl is %v, want more than 0", cfg.ttl)
 	case cmd.IsSet("max-ttl") && cfg.maxTTL < cfg.ttl:
 		return cfg, usageErrorf("--max-ttl is %v, want no less than --ttl, %v", cfg.maxTTL, cfg.ttl)
+	case cmd.IsSet("node-timeout") && cfg.node <= 0:
+		return cfg, usageErrorf("--node-timeout is %v, want more than 0", cfg.node)
+	case cfg.node >= cfg.ttl/2:
+		return cfg, usageErrorf("--node-timeout is %v, want less than half of --ttl, %v", cfg.node, cfg.ttl)
+	case cfg.atLeast < 0:
+		return cfg, usageErrorf("--at-least is %v, want 0 or more", cfg.atLeast)
+	case cfg.atLeast > 0 && !cmd.IsSet("wait"):
+		return cfg, usageErrorf("--at-least needs a --wait that is shorter: who waits for ever runs the command too")
+	case cfg.atLeast > 0 && cfg.atLeast <= cfg.wait:
+		return cfg, usageErrorf("--at-least is %v, want more than --wait, %v, plus the difference of the machines' clocks", cfg.atLeast, cfg.wait)
+	case cfg.heldExit < 0 || cfg.heldExit > 255:
+		return cfg, usageErrorf("--held-exit is %d, want 0 to 255", cfg.heldExit)
 	case cmd.IsSet("wait") && cfg.wait < 0:
 		return cfg, usageErrorf("--wait is %v, want 0 or more", cfg.wait)
 	}
@@ -167,69 +216,71 @@ func runConfigOf(cmd *cli.Command, command []string) (runConfig, error) {
 	return cfg, err
 }
 
-// runLocked runs the command under the lock. Its error says what redlock exits with.
+// isURL reports whether a name is a URL with a user, put in the wrong place. It must not appear in an error.
+func isURL(name string) bool { return strings.Contains(name, "://") && strings.Contains(name, "@") }
+
+// runLocked runs the command under the lock. Its error has the exit status.
 func runLocked(ctx context.Context, cfg runConfig, errOut io.Writer) error {
-	cmd, err := cfg.prepare() // before the lock is taken: nobody shall wait for a typing error
+	cmd, err := cfg.prepare() // before the lock is acquired, so that a typing error costs no wait
 	if err != nil {
 		return err
 	}
 	in := listen()
 	defer in.close()
-	patient := newPatientWriter(errOut)
-	defer patient.flush() // after the Client is closed, which logs no more then
-	log := slog.New(slog.NewTextHandler(patient, nil))
-	wait := &lockWait{name: cfg.name, limit: cfg.wait, log: log, began: time.Now()}
-	var urls []string
-	for _, m := range cfg.masters {
-		urls = append(urls, m.url)
-	}
-	client, err := redlock.Open(urls, &redlock.Options{
-		// The job's own end bounds how long the lock is held, and redlock dies with it.
+	logged := newAsyncWriter(errOut)
+	defer logged.flush() // after the Client was closed: then it logs nothing more
+	log := slog.New(withoutLosses{slog.NewTextHandler(logged, nil)})
+	wait := &lockWait{runConfig: cfg, log: log, began: time.Now()}
+	client, err := redlock.Open(rawURLs(cfg.masters), &redlock.Options{
+		// The lock is held until the command ends, however long that takes.
 		LockOptions: redlock.LockOptions{TTL: cfg.ttl, MaxHold: -1, Fencing: true},
+		Owner:       cfg.owner,
+		TLSConfig:   tlsConfig(cfg.masters),
 		MaxTTL:      cfg.maxTTL,
+		NodeTimeout: cfg.node,
 		Logger:      log,
 		Trace:       &redlock.Trace{AttemptDone: wait.attemptDone},
 	})
 	if err != nil {
-		return &usageError{cfg.redact(err)}
+		return &usageError{err}
 	}
 	defer client.Close()
-	wait.masters = client.Masters
-	lock, err := client.NewLocker(cfg.name, nil)
+	lock, err := client.NewLocker(cfg.names[0], nil, cfg.names[1:]...)
 	if err != nil {
-		return &usageError{cfg.redact(err)}
+		return &usageError{err}
 	}
-	if err := wait.lock(ctx, lock, in); err != nil {
-		return cfg.redact(err)
+	if err := wait.lock(ctx, client, lock, in); err != nil {
+		return err
 	}
-	return cfg.redact(cfg.hold(cmd, lock, in, log))
+	return cfg.hold(cmd, lock, in, log)
 }
 
 // hold runs cmd while lock, which is locked, lasts, and unlocks it.
 func (cfg runConfig) hold(cmd *exec.Cmd, lock *redlock.Locker, in *inbox, log *slog.Logger) error {
-	lease := lock.Lease()
+	lease, began := lock.Lease(), time.Now()
 	cmd.Env = append(cmd.Env, fenceEnv+"="+strconv.FormatUint(lease.Fence(), 10))
 	j := &job{name: cfg.name, lease: lease, grace: cfg.ttl / graceFraction, inbox: in, log: log}
 	status, err := j.run(cmd)
-	lost := lease.Err() // before the unlock, which ends the lease
+	lost := lease.Err() // before the unlock, which ends the lease too
+	lingered := err == nil && lost == nil && j.linger(cfg.atLeast-time.Since(began))
 	unlockErr := lock.UnlockContext(context.Background())
-	if lost == nil && errors.Is(unlockErr, redlock.ErrLost) {
+	if lost == nil && errors.Is(unlockErr, redlock.ErrLost) && !lingered {
 		lost = unlockErr
 	}
 	if lost == nil && j.killed {
 		lost = redlock.ErrLost
 	}
 	if unlockErr != nil && lost == nil {
-		log.Warn("redlock: the lock may stay taken until its lease runs out", "name", cfg.name, "err", cfg.redact(unlockErr))
+		log.Warn("redlock: the lock may stay taken until its lease runs out", "name", cfg.name, "err", unlockErr)
 	}
 	switch {
 	case err != nil:
 		return notExecuted(err)
 	case j.killed:
 		return &statusError{exitLost, fmt.Errorf("%w; the command was killed", lost)}
-	case j.told && lost == nil:
+	case j.asked && lost == nil:
 		return &statusError{exitLost, fmt.Errorf("the lease of %q could not be renewed; the command was ended before it ran out", cfg.name)}
-	case j.told:
+	case j.asked:
 		return &statusError{exitLost, fmt.Errorf("%w; the command was ended before", lost)}
 	case lost != nil:
 		return &statusError{exitLost, fmt.Errorf("%w; the command ended after that, with status %d", lost, status)}
@@ -239,20 +290,20 @@ func (cfg runConfig) hold(cmd *exec.Cmd, lock *redlock.Locker, in *inbox, log *s
 	return nil
 }
 
-// prepare returns the command, or an error if there is no such.
+// prepare returns the command, or an error if it does not exist or cannot be executed.
 func (cfg runConfig) prepare() (*exec.Cmd, error) {
 	cmd := exec.Command(cfg.command[0], cfg.command[1:]...)
 	if errors.Is(cmd.Err, exec.ErrDot) {
-		cmd.Err = nil // PATH is the user's to choose, as with a shell
+		cmd.Err = nil // a PATH with a relative directory is the user's choice, as in a shell
 	}
 	if cmd.Err == nil {
-		_, cmd.Err = exec.LookPath(cmd.Path) // exec.Command does not look at a path with slashes
+		_, cmd.Err = exec.LookPath(cmd.Path) // exec.Command does not check a path with slashes
 	}
 	if cmd.Err != nil {
 		return nil, notExecuted(cmd.Err)
 	}
-	// The files themselves and no copies: a terminal stays one, and nobody is left to read
-	// a pipe when the command is gone.
+	// The command gets the files themselves, not copies through pipes: a terminal stays a
+	// terminal, and a background process of the command can still write after redlock's end.
 	cmd.Stdin, cmd.Stdout, cmd.Stderr = os.Stdin, os.Stdout, os.Stderr
 	cmd.Env = append(os.Environ(), nameEnv+"="+cfg.name)
 	return cmd, nil
@@ -268,25 +319,4 @@ func notExecuted(err error) error {
 		status = exitRunFailed
 	}
 	return &statusError{status, err}
-}
-
-// redact returns err without the masters' credentials; nil for nil. The library names no
-// password: this is a second fence behind it.
-func (cfg runConfig) redact(err error) error {
-	if err == nil {
-		return nil
-	}
-	var secrets []string
-	for _, m := range cfg.masters {
-		secrets = append(secrets, m.secrets()...)
-	}
-	clean := strings.NewReplacer(secrets...).Replace(err.Error())
-	status := (*statusError)(nil)
-	switch {
-	case clean == err.Error():
-		return err
-	case errors.As(err, &status):
-		return &statusError{status.status, errors.New(clean)}
-	}
-	return errors.New(clean)
 }

@@ -4,7 +4,7 @@ package main
 
 import "syscall"
 
-// dieWithUs has the kernel kill the command when redlock dies, however that happens: nobody
-// would be left to end it with the lease. It reaches the command alone, not its children,
-// nor one that runs with other rights.
+// dieWithUs makes the kernel kill the command when redlock ends for any reason: nothing else would
+// end the command with the lease. The kernel kills only the command, not its children, and not a
+// command of another user.
 func dieWithUs(attr *syscall.SysProcAttr) { attr.Pdeathsig = syscall.SIGKILL }

@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// A leaseView is what a job must know of its lease.
+// A leaseView is what a job uses of its lease. Tests implement it.
 type leaseView interface {
 	Until() time.Time      // moves forward with each renewal
 	Valid() bool           // computed when asked
@@ -15,14 +15,16 @@ type leaseView interface {
 	Err() error            // nil while it lasts
 }
 
-// lookEvery bounds the time between two looks at the lease. Timers stand still while the
-// machine sleeps; what the lease says does not.
-const lookEvery = time.Second
+const (
+	// checkEvery is the longest time between two checks of the lease. A timer alone could be
+	// late: it stands still while the machine sleeps, and the lease does not.
+	checkEvery = time.Second
 
-// sweepEvery is the time between two looks for processes that have outlived the command.
-const sweepEvery = 10 * time.Millisecond
+	// sweepEvery is the time between two checks for processes that the command has left behind.
+	sweepEvery = 10 * time.Millisecond
+)
 
-// A job is a command that runs under a lease. Its fields belong to the goroutine in run.
+// A job is a command that runs under a lease. Only the goroutine that calls run uses its fields.
 type job struct {
 	name  string
 	lease leaseView
@@ -30,21 +32,21 @@ type job struct {
 	inbox *inbox
 	log   *slog.Logger
 
-	told   bool // the command was told to end, since the lease is not renewed
-	killed bool // the command was killed, since the lease has ended
+	asked  bool // the command was asked to end, because the lease cannot be renewed
+	killed bool // the command was killed, because the lease has ended
 }
 
-// news is what happened to a command. If it has not ended, its terminal has stopped it.
-type news struct {
+// A change is what happened to a command. If it has not ended, its terminal has stopped it.
+type change struct {
 	ended  bool
-	status int // if ended: what a shell would call it
+	status int // if it has ended: the exit status as shells report it
 }
 
-// run starts cmd, sees to it that it does not outlive the lease, and returns its exit
-// status. The error says why it did not start.
+// run starts cmd, ends it when the lease ends, and returns its exit status. The error says why
+// cmd did not start.
 func (j *job) run(cmd *exec.Cmd) (status int, err error) {
 	if over(j.lease) {
-		j.killed = true // before it was born
+		j.killed = true // it was not even started
 		return 0, nil
 	}
 	p, err := startProcess(cmd)
@@ -53,81 +55,85 @@ func (j *job) run(cmd *exec.Cmd) (status int, err error) {
 	}
 	defer p.free()
 	status = j.watch(p)
-	if j.told {
+	if j.asked {
 		j.sweep(p)
 	}
 	return status, nil
 }
 
-// watch returns when the command has ended.
+// watch returns the exit status of the command when it has ended. Until then it passes signals
+// on and ends the command if the lease ends.
 func (j *job) watch(p *process) (status int) {
 	done := j.lease.Done()
-	look := time.NewTimer(0)
-	defer look.Stop()
+	check := time.NewTimer(0)
+	defer check.Stop()
 	for {
 		var (
-			signal  os.Signal
-			goesOn  bool
-			stopped bool
+			signal    os.Signal
+			continued bool
+			stopped   bool
 		)
 		select {
-		case n := <-p.news:
-			if n.ended {
-				return n.status
+		case c := <-p.changes:
+			if c.ended {
+				return c.status
 			}
 			stopped = true
 		case <-done:
-			done = nil // guard knows
+			done = nil // guard handles it
 		case signal = <-j.inbox.signals:
 		case <-j.inbox.continued:
-			goesOn = true
-		case <-look.C:
+			continued = true
+		case <-check.C:
 		}
-		// The lease comes first, whatever has woken us: we may have been stopped beyond it,
-		// and several channels be ready, of which select takes any.
-		look.Reset(j.guard(p))
+		// Check the lease first, whatever the select has returned. This process may have been
+		// stopped for longer than the lease. Then several channels are ready, and select
+		// returns any of them.
+		check.Reset(j.guard(p))
 		if signal != nil {
 			p.pass(signal)
 		}
 		if stopped && !j.killed {
-			p.suspend() // time has passed when it returns
-			look.Reset(j.guard(p))
-			goesOn = true
+			p.suspend() // it may return much later
+			check.Reset(j.guard(p))
+			continued = true
 		}
-		if goesOn && !j.killed {
+		if continued && !j.killed {
 			p.resume()
 		}
 	}
 }
 
-// guard ends the command if the lease asks for that, and returns when to look again.
+// guard asks the command to end if the lease will end soon, and kills it if the lease has ended.
+// It returns the time until the next check.
 func (j *job) guard(p *process) time.Duration {
 	if over(j.lease) {
 		first := !j.killed
 		j.killed = true
 		if err := p.kill(); err != nil && first {
-			// It runs with other rights than ours, as under sudo.
+			// The command runs as another user, for example under sudo.
 			j.log.Error("redlock: the lease was lost, and the command cannot be killed", "name", j.name, "err", err)
 		}
-		return lookEvery
+		return checkEvery
 	}
 	left := time.Until(j.lease.Until())
 	if left > j.grace {
-		return min(left-j.grace, lookEvery)
+		return min(left-j.grace, checkEvery)
 	}
-	if !j.told {
-		j.told = true
+	if !j.asked {
+		j.asked = true
 		p.terminate()
 		j.log.Error("redlock: the lease cannot be renewed: ending the command",
 			"name", j.name, "left", left.Round(time.Millisecond))
 	}
-	return min(max(left, time.Millisecond), lookEvery)
+	return min(max(left, time.Millisecond), checkEvery)
 }
 
-// sweep gives the processes that the command has left behind what is left of the lease, and
-// then kills them: a shell that is told to end does not wait for what it has started.
+// sweep waits until the processes that the command has left behind end, and kills them when the
+// lease ends. A shell that gets SIGTERM does not wait for the processes that it has started.
 func (j *job) sweep(p *process) {
-	// Should the lease have been renewed after all, the time they were promised stays.
+	// If the lease is renewed after all, the processes still have only the time until its
+	// first end.
 	for end := j.lease.Until(); p.leftovers(); {
 		if over(j.lease) || !time.Now().Before(end) {
 			p.kill()
@@ -137,5 +143,21 @@ func (j *job) sweep(p *process) {
 	}
 }
 
-// over reports whether nobody may rely on the lease any more.
+// linger keeps the lease for longer, unless a signal comes. It reports whether it did.
+func (j *job) linger(d time.Duration) bool {
+	if d <= 0 || j.asked || j.killed {
+		return false
+	}
+	end := time.NewTimer(d)
+	defer end.Stop()
+	select {
+	case <-end.C:
+	case <-j.inbox.signals:
+	case <-j.lease.Done():
+		j.log.Warn("redlock: the lease was lost after the command had ended, so others may run it early", "name", j.name, "err", j.lease.Err())
+	}
+	return true
+}
+
+// over reports whether the lease has ended.
 func over(l leaseView) bool { return l.Err() != nil || !l.Valid() }

@@ -11,22 +11,22 @@ import (
 	"testing"
 )
 
-func TestRunsCommandDiesWithIt(t *testing.T) {
+func TestTheCommandIsKilledWhenRedlockIsKilled(t *testing.T) {
 	_, masters := embedMasters(t, 3)
 	r := startRun(t, masters, nil, "stubborn")
 	r.expect("ready")
 	if err := r.cmd.Process.Kill(); err != nil {
 		t.Fatal(err)
 	}
-	if _, rest := r.end(); rest != "" { // it comes when nobody is left who could write
+	if _, rest := r.end(); rest != "" { // the output ends when every process that could write has ended
 		t.Errorf("the command said %q, want it killed without a word", rest)
 	}
 }
 
 func init() { verbs["shell"] = runShell }
 
-// runShell is the life of a child that does what a shell does with a job in the foreground:
-// when it is stopped, the shell says so, reads a line and continues it.
+// runShell runs a job in the foreground, as a shell does. When the job is stopped, it prints that,
+// reads a line, and continues the job.
 func runShell(args []string) int {
 	tty := openTerminal()
 	defer tty.close(0)
@@ -114,7 +114,7 @@ func (s *console) press(keys string) {
 	}
 }
 
-func TestRunAtATerminal(t *testing.T) {
+func TestRunGivesTheTerminalToItsCommand(t *testing.T) {
 	_, masters := embedMasters(t, 3)
 	t.Run("reads it", func(t *testing.T) {
 		s := startShell(t, masters, "", "echo")
@@ -141,7 +141,7 @@ func TestRunAtATerminal(t *testing.T) {
 		s.expect("status 0\r\n")
 	})
 	t.Run("is stopped beyond the lease", func(t *testing.T) {
-		s := startShell(t, masters, "--ttl 1s", "hold")
+		s := startShell(t, masters, "--ttl 3s", "hold")
 		s.expect("ready\r\n")
 		s.press("\x1a")
 		s.expect("stopped\r\n")

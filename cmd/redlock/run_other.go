@@ -19,7 +19,7 @@ func listen() *inbox {
 
 func (in *inbox) close() { signal.Stop(in.signals) }
 
-// number returns the number by which the shells of other systems know a signal.
+// number returns the number that a signal has on Unix.
 func number(s os.Signal) int {
 	if s == os.Interrupt {
 		return 2
@@ -29,26 +29,27 @@ func number(s os.Signal) int {
 
 func shortOfResources(error) bool { return false }
 
-// A process is a running command. Here there is no asking it to end, and what it has started
-// is out of reach: when the lease is not renewed, the command alone is killed.
+// A process is a running command. On this system redlock can neither ask the command to end nor
+// reach the processes that it has started. If the lease is not renewed, redlock kills the command
+// alone.
 type process struct {
-	news chan news
-	cmd  *exec.Cmd
+	changes chan change
+	cmd     *exec.Cmd
 }
 
 func startProcess(cmd *exec.Cmd) (*process, error) {
 	if err := cmd.Start(); err != nil {
 		return nil, err
 	}
-	p := &process{news: make(chan news, 1), cmd: cmd}
+	p := &process{changes: make(chan change, 1), cmd: cmd}
 	go func() {
 		cmd.Wait() // its error says no more than the status
-		p.news <- news{ended: true, status: cmd.ProcessState.ExitCode()}
+		p.changes <- change{ended: true, status: cmd.ProcessState.ExitCode()}
 	}()
 	return p, nil
 }
 
-// pass does nothing for Ctrl-C, which the console sends to all its processes.
+// pass ignores Ctrl-C, which the console sends to all its processes itself.
 func (p *process) pass(s os.Signal) {
 	if s != os.Interrupt {
 		p.kill()
@@ -68,3 +69,6 @@ func (p *process) leftovers() bool { return false }
 func (p *process) suspend()        {}
 func (p *process) resume()         {}
 func (p *process) free()           {}
+
+// terminalSize returns 0: how large a terminal is, is not known on this system.
+func terminalSize(*os.File) (rows, columns int) { return 0, 0 }

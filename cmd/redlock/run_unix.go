@@ -12,14 +12,14 @@ import (
 	"time"
 )
 
-// passedOn is what the command hears of the signals that redlock gets. Stopping (TSTP, TTIN,
-// TTOU) and the like stay with redlock.
+// passedOn lists the signals that redlock passes on to the command. The signals that stop a
+// process (TSTP, TTIN, TTOU) are not among them.
 var passedOn = []os.Signal{
 	syscall.SIGINT, syscall.SIGTERM, syscall.SIGQUIT, syscall.SIGHUP, syscall.SIGUSR1, syscall.SIGUSR2,
 }
 
-// listen returns an inbox that gets this process's signals. One that is ignored, as nohup
-// does with HUP, stays so: the command inherits that.
+// listen returns an inbox for the signals of this process. A signal that is ignored, as HUP is
+// under nohup, stays ignored, and the command inherits that.
 func listen() *inbox {
 	in := &inbox{signals: make(chan os.Signal, 16), continued: make(chan os.Signal, 1)}
 	for _, s := range passedOn {
@@ -39,7 +39,7 @@ func (in *inbox) close() {
 // number returns the number of a signal.
 func number(s os.Signal) int { return int(s.(syscall.Signal)) }
 
-// shortOfResources reports whether a command did not start for no fault of its own.
+// shortOfResources reports whether a command did not start because the system lacks resources.
 func shortOfResources(err error) bool {
 	for _, e := range []error{syscall.EAGAIN, syscall.ENOMEM, syscall.EMFILE, syscall.ENFILE} {
 		if errors.Is(err, e) {
@@ -49,26 +49,25 @@ func shortOfResources(err error) bool {
 	return false
 }
 
-// A process is a running command in a process group of its own, so that what it has started
-// can be ended with it, and nothing else: redlock's own group is its caller's, which in a
-// shell's pipeline means everybody's. What a group of its own costs at a terminal, terminal
-// makes good.
+// A process is a running command in a process group of its own. So redlock can end the command
+// with all processes that it has started, and no others: redlock's own group belongs to its
+// caller, and contains a whole pipeline of a shell. See terminal for what else this requires.
 type process struct {
-	news chan news
-	pid  int       // of the command, and of its group
-	tty  *terminal // nil if there is none
+	changes chan change
+	pid     int       // of the command, and of its group
+	tty     *terminal // nil if there is none
 }
 
 // startProcess starts cmd.
 func startProcess(cmd *exec.Cmd) (*process, error) {
-	p := &process{news: make(chan news), tty: openTerminal()}
+	p := &process{changes: make(chan change), tty: openTerminal()}
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	p.tty.prepare(cmd.SysProcAttr)
 	dieWithUs(cmd.SysProcAttr)
 	started := make(chan error)
 	go func() {
-		// Never unlocked: a command that dies with us dies with the *thread* that has
-		// started it, and the Go runtime ends idle threads as it likes.
+		// The thread is never unlocked. On Linux the kernel kills the command when the
+		// *thread* that has started it ends, and the Go runtime may end idle threads.
 		runtime.LockOSThread()
 		err := cmd.Start()
 		if err == nil {
@@ -86,9 +85,9 @@ func startProcess(cmd *exec.Cmd) (*process, error) {
 	return p, nil
 }
 
-// wait sends the command's news, the last of which is its end. It waits by itself, since
-// exec.Cmd does not tell when a command stops; with files for its input and output there is
-// nothing else that exec.Cmd would do at the end.
+// wait sends the changes of the command's state, the last of which is its end. It does not use
+// exec.Cmd.Wait, which does not report that a command was stopped. Since the command's input and
+// output are files, exec.Cmd.Wait would do nothing else.
 func (p *process) wait() {
 	for {
 		var ws syscall.WaitStatus
@@ -96,33 +95,33 @@ func (p *process) wait() {
 		switch {
 		case err == syscall.EINTR:
 		case err != nil:
-			panic("redlock: bug: waiting for the command: " + err.Error()) // nobody else reaps it
+			panic("redlock: bug: waiting for the command: " + err.Error()) // nothing else waits for it
 		case ws.Exited():
-			p.news <- news{ended: true, status: ws.ExitStatus()}
+			p.changes <- change{ended: true, status: ws.ExitStatus()}
 			return
 		case ws.Signaled():
-			p.news <- news{ended: true, status: exitSignal + int(ws.Signal())}
+			p.changes <- change{ended: true, status: exitSignal + int(ws.Signal())}
 			return
 		case ws.Stopped() && ws.StopSignal() != syscall.SIGSTOP && p.tty != nil:
-			p.news <- news{} // else somebody has stopped it who will know when to continue it
+			p.changes <- change{} // by the terminal; a sender of SIGSTOP also sends SIGCONT
 		}
 	}
 }
 
-// signalGroup sends s to the command's group. A group's id is not used again while it has a
-// member; between the end of the last one and our notice of it the kernel would have to hand
-// out all its other ids first.
+// signalGroup sends s to the command's group. The kernel does not reuse the id of a group that has
+// a member. Between the end of the last member and its notice here, the kernel would have to use up
+// all other ids first.
 func (p *process) signalGroup(s syscall.Signal) error {
 	err := syscall.Kill(-p.pid, s)
 	if err == syscall.ESRCH {
-		return nil // gone already
+		return nil // it has ended already
 	}
 	return err
 }
 
-// pass passes a signal of ours on. What asks to end goes to the whole group, as a terminal
-// sends it; what only the command can know the meaning of, and what kills those who do not
-// know it, to the command alone.
+// pass passes a signal on. Signals that ask a process to end go to the whole group, as a terminal
+// sends them. USR1 and USR2 go to the command alone: they would kill processes that do not handle
+// them.
 func (p *process) pass(s os.Signal) {
 	switch sig := s.(syscall.Signal); sig {
 	case syscall.SIGUSR1, syscall.SIGUSR2:
@@ -135,35 +134,35 @@ func (p *process) pass(s os.Signal) {
 // terminate asks the command to end.
 func (p *process) terminate() {
 	p.signalGroup(syscall.SIGTERM)
-	p.signalGroup(syscall.SIGCONT) // or it would not hear that while it is stopped
+	p.signalGroup(syscall.SIGCONT) // else a stopped command would not get the SIGTERM
 }
 
-// kill ends the command, also if it is stopped.
+// kill kills the command, also while it is stopped.
 func (p *process) kill() error { return p.signalGroup(syscall.SIGKILL) }
 
-// leftovers reports whether the group of the command, which has ended, still has members.
+// leftovers reports whether the group still has members after the command's end.
 func (p *process) leftovers() bool { return syscall.Kill(-p.pid, 0) != syscall.ESRCH }
 
-// settle is how long a stop of our own may take to come into effect.
+// settle is how long it may take until a stop signal that redlock sends itself takes effect.
 const settle = 100 * time.Millisecond
 
-// suspend follows the command, which its terminal has stopped: a shell that started redlock
-// waits for redlock, and would not come back. It returns when redlock goes on; at once if
-// that is not to be stopped, because nobody is there who could continue it.
+// suspend stops redlock after the terminal has stopped the command. The shell waits for redlock,
+// so its prompt would not return otherwise. suspend returns when redlock continues. If redlock
+// cannot be stopped, because nobody could continue it, suspend returns at once.
 func (p *process) suspend() {
 	if p.tty.wanted() {
-		return // it only wants to read the terminal: resume gives it that
+		return // the command only needs the terminal, which resume gives it
 	}
 	p.tty.reclaim(p.pid)
-	syscall.Kill(0, syscall.SIGTSTP) // what the terminal would have done, were we one group
+	syscall.Kill(0, syscall.SIGTSTP) // as the terminal does to a single group
 	time.Sleep(settle)
 }
 
-// resume lets the command go on, in the foreground if we are there.
+// resume continues the command, in the foreground if redlock is there.
 func (p *process) resume() {
 	p.tty.give(p.pid)
 	p.signalGroup(syscall.SIGCONT)
 }
 
-// free takes the terminal back.
+// free puts redlock back in the foreground.
 func (p *process) free() { p.tty.close(p.pid) }

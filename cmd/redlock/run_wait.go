@@ -6,41 +6,40 @@ import (
 	"fmt"
 	"log/slog"
 	"os"
+	"strings"
 	"sync"
 	"time"
 
 	"github.com/redlock-go/redlock"
 )
 
-// An inbox is the signals that come to this process while it waits, and while it holds.
+// An inbox has the signals that this process receives.
 type inbox struct {
-	signals   chan os.Signal // what ends a wait, and is passed on to the command
-	continued chan os.Signal // this process was stopped and goes on; nil where that is unknown
+	signals   chan os.Signal // they end the wait for the lock, or are passed on to the command
+	continued chan os.Signal // this process was stopped and continues; nil on some systems
 }
 
-// A signalError is the cause of a wait's end.
+// A signalError says that a signal has ended the wait for the lock.
 type signalError struct{ signal os.Signal }
 
 func (e *signalError) Error() string { return fmt.Sprintf("ended by a signal (%v)", e.signal) }
 
-// noticeAfter is how long a wait for the lock lasts before its reason is logged.
+// noticeAfter is how long redlock waits for the lock before it logs the reason.
 const noticeAfter = time.Second
 
 // A lockWait is the wait for the lock.
 type lockWait struct {
-	name    string
-	limit   time.Duration // see runConfig
-	log     *slog.Logger
-	began   time.Time
-	masters func() []redlock.MasterStatus // how they do; set before lock
+	runConfig
+	log   *slog.Logger
+	began time.Time
 
-	mu   sync.Mutex // guards what follows
-	last error      // of the last attempt that came to a result; nil: there was none
-	told string     // the reason that was logged last
+	mu     sync.Mutex // guards what follows
+	last   error      // of the last attempt that was decided; nil if there was none
+	logged string     // the reason that was logged last
 }
 
-// lock locks l, or returns an error that says what to exit with.
-func (w *lockWait) lock(ctx context.Context, l *redlock.Locker, in *inbox) error {
+// lock locks l. Its error has the exit status.
+func (w *lockWait) lock(ctx context.Context, client *redlock.Client, l *redlock.Locker, in *inbox) error {
 	ctx, end := context.WithCancelCause(ctx)
 	defer end(nil)
 	locked, watched := make(chan struct{}), make(chan struct{})
@@ -54,12 +53,12 @@ func (w *lockWait) lock(ctx context.Context, l *redlock.Locker, in *inbox) error
 	}()
 	err := w.acquire(ctx, l)
 	close(locked)
-	<-watched // from here on signals are the command's
+	<-watched // from now on signals are passed on to the command
 	ended := (*signalError)(nil)
 	if !errors.As(context.Cause(ctx), &ended) {
-		return w.explain(ctx, err)
+		return w.explain(ctx, client, err)
 	}
-	if err == nil { // it came at the last moment, and the command has not begun
+	if err == nil { // the signal came when the lock was acquired; the command does not run
 		l.Unlock()
 	}
 	return &statusError{exitSignal + number(ended.signal), fmt.Errorf("%w while waiting for the lock %q", ended, w.name)}
@@ -67,58 +66,102 @@ func (w *lockWait) lock(ctx context.Context, l *redlock.Locker, in *inbox) error
 
 // acquire makes one attempt, or as many as the limit allows.
 func (w *lockWait) acquire(ctx context.Context, l *redlock.Locker) error {
-	if w.limit == 0 {
+	if w.wait == 0 {
 		return l.TryLockContext(ctx)
 	}
-	if w.limit > 0 {
+	if w.wait > 0 {
 		var cancel context.CancelFunc
-		ctx, cancel = context.WithTimeout(ctx, w.limit)
+		ctx, cancel = context.WithTimeout(ctx, w.wait)
 		defer cancel()
 	}
 	return l.LockContext(ctx)
 }
 
-// explain returns what to tell of an acquisition that ended in err: whether the lock was
-// held or the masters are the reason.
-func (w *lockWait) explain(ctx context.Context, err error) error {
-	if err == nil || ctx.Err() != nil { // without a signal, only a test's context ends
+// explain returns the error to report if an acquisition has failed with err: the lock is held,
+// or there is no quorum.
+func (w *lockWait) explain(ctx context.Context, client *redlock.Client, err error) error {
+	if err == nil || ctx.Err() != nil { // without a signal, ctx ends in tests only
 		return err
 	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	// An attempt that the limit cut off knows less than the one before it.
+	// The attempt that the limit has cut off knows less than the one before it.
 	if w.last != nil {
 		err = w.last
 	}
 	waited := ""
-	if w.limit > 0 {
-		waited = fmt.Sprintf("; waited %v for it", w.limit)
+	if w.wait > 0 {
+		waited = fmt.Sprintf("; waited %v for it", w.wait)
 	}
 	if errors.Is(err, redlock.ErrHeld) {
-		return &statusError{exitHeld, fmt.Errorf("%q is held by another%s", w.name, waited)}
+		if w.quiet {
+			return &statusError{status: w.heldExit}
+		}
+		name := w.names[0]
+		if q := (*redlock.QuorumError)(nil); errors.As(err, &q) && q.Held != "" {
+			name = q.Held
+		}
+		return &statusError{w.heldExit, fmt.Errorf("%q is held by %s%s", name, holderOf(ctx, client, name, err), waited)}
 	}
-	if inQuarantine(w.masters()) {
-		return &statusError{exitNoQuorum, withHint(
-			fmt.Errorf("no quorum of the masters: they are in quarantine, for they are new to redlock or may have forgotten locks%s: %w", waited, err),
-			"wait until then; or, only if nobody holds a lock on these masters: redlock doctor --adopt")}
+	hint := "a majority of the masters must answer; redlock doctor says more"
+	if errors.Is(err, redlock.ErrQuarantined) {
+		hint = "wait until the quarantine ends; or, only if nobody holds a lock on these masters: redlock doctor --adopt"
+	} else if advice := adviceOn(ctx, w.masters); len(advice) > 0 {
+		hint += ". " + strings.Join(advice, "; ")
 	}
-	return &statusError{exitNoQuorum, withHint(fmt.Errorf("no quorum of the masters: %w", err),
-		"a majority of the masters must answer")}
+	text := strings.TrimPrefix(err.Error(), "redlock: ")
+	return &statusError{exitNoQuorum, withHint(fmt.Errorf("no quorum of the masters%s: %s", waited, text), hint)}
 }
 
-// inQuarantine reports whether too few masters may vote, and enough might but for quarantines.
-func inQuarantine(masters []redlock.MasterStatus) bool {
-	n := make(map[redlock.MasterState]int)
-	for _, m := range masters {
-		n[m.State]++
+// adviceOn returns what to do about masters that cannot be reached, or do not let us in.
+func adviceOn(ctx context.Context, masters []master) (lines []string) {
+	advice := make([]string, len(masters))
+	var wg sync.WaitGroup
+	for i, m := range masters {
+		wg.Go(func() {
+			conn, err := m.dial(ctx, doctorPatience)
+			if err == nil {
+				_, err = conn.Do("PING")
+				conn.Close()
+			}
+			if err != nil {
+				advice[i], _ = failureOf(err)
+			}
+		})
 	}
-	need, up, quarantined := len(masters)/2+1, n[redlock.MasterUp], n[redlock.MasterQuarantined]
-	// A round is decided before the last ones have connected, which may be in quarantine too.
-	return quarantined > 0 && up < need && up+quarantined+n[redlock.MasterConnecting] >= need
+	wg.Wait()
+	for i, m := range masters {
+		if advice[i] != "" {
+			lines = append(lines, m.Address()+": "+advice[i])
+		}
+	}
+	return lines
 }
 
-// attemptDone is the Trace's: it notes why an attempt failed, and logs the reason of a wait
-// that is getting long, once for each reason.
+// holderOf returns who holds the lock, after an attempt that failed with err.
+func holderOf(ctx context.Context, client *redlock.Client, name string, err error) string {
+	if owner := ownerIn(err); owner != "" {
+		return owner
+	}
+	ctx, cancel := context.WithTimeout(ctx, time.Second)
+	defer cancel()
+	if h, err := client.Inspect(ctx, name); err == nil && h.Owner != "" {
+		return h.Owner
+	}
+	return "another"
+}
+
+// ownerIn returns the owner that an error of an attempt names, or "".
+func ownerIn(err error) string {
+	held := (*redlock.QuorumError)(nil)
+	if errors.As(err, &held) {
+		return held.Owner
+	}
+	return ""
+}
+
+// attemptDone is called after each attempt. It keeps the reason for a failure, and logs it during
+// a long wait, once for each reason.
 func (w *lockWait) attemptDone(ctx context.Context, info redlock.AttemptInfo) {
 	if info.Err == nil || ctx.Err() != nil {
 		return
@@ -127,14 +170,20 @@ func (w *lockWait) attemptDone(ctx context.Context, info redlock.AttemptInfo) {
 	defer w.mu.Unlock()
 	w.last = info.Err
 	reason := "no quorum of the masters"
-	if errors.Is(info.Err, redlock.ErrHeld) {
+	switch {
+	case errors.Is(info.Err, redlock.ErrHeld):
 		reason = "held by another"
+	case errors.Is(info.Err, redlock.ErrQuarantined):
+		reason = "the masters are in quarantine"
 	}
 	waited := time.Since(w.began)
-	if waited < noticeAfter || reason == w.told {
+	if waited < noticeAfter || reason == w.logged || w.quiet && errors.Is(info.Err, redlock.ErrHeld) {
 		return
 	}
-	w.told = reason
-	w.log.Warn("redlock: still waiting for the lock", "name", w.name,
-		"waited", waited.Round(time.Millisecond), "why", reason)
+	w.logged = reason
+	args := []any{"name", w.name, "waited", waited.Round(time.Millisecond), "why", reason}
+	if owner := ownerIn(info.Err); owner != "" {
+		args = append(args, "holder", owner)
+	}
+	w.log.Warn("redlock: still waiting for the lock", args...)
 }

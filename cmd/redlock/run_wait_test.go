@@ -4,7 +4,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/redlock-go/redlock"
+	"github.com/redlock-go/redlock/internal/redisserver"
 )
 
 func TestRunSaysThatTheMastersAreInQuarantine(t *testing.T) {
@@ -12,37 +12,21 @@ func TestRunSaysThatTheMastersAreInQuarantine(t *testing.T) {
 	servers[0].Close()
 	for _, wait := range []string{"0", "1s"} {
 		r := startRun(t, masters, []string{"--wait", wait}, "exit", "0")
-		r.wantEnd(exitNoQuorum, "redlock: error: no quorum of the masters: they are in quarantine",
-			"redlock: hint: ", "redlock doctor --adopt")
+		r.wantEnd(exitNoQuorum, "redlock: error: no quorum of the masters", "in quarantine until ",
+			"redlock: hint: wait until the quarantine ends", "redlock doctor --adopt")
 		if strings.Contains(r.said(), "held by another") {
 			t.Errorf("it says that the lock is held:\n%s", r.said())
 		}
 	}
 }
 
-func TestInQuarantine(t *testing.T) {
-	const up, down, q, connecting = redlock.MasterUp, redlock.MasterDown, redlock.MasterQuarantined, redlock.MasterConnecting
-	for _, tt := range []struct {
-		name   string
-		states []redlock.MasterState
-		want   bool
-	}{
-		{"all", []redlock.MasterState{q, q, q}, true},
-		{"enough beside the dead", []redlock.MasterState{down, q, q}, true},
-		{"one too many", []redlock.MasterState{up, q, down}, true},
-		{"not known yet", []redlock.MasterState{down, q, connecting}, true},
-		{"too many dead", []redlock.MasterState{down, down, q}, false},
-		{"a quorum up", []redlock.MasterState{up, up, q}, false},
-		{"none", []redlock.MasterState{down, down, connecting}, false},
+func TestRunSaysWhatToDoAboutAddresses(t *testing.T) {
+	s := redisserver.StartTB(t, 1)[0]
+	for _, tt := range []struct{ url, want string }{
+		{"127.0.0.1:1", "127.0.0.1:1: no server listens at this address"},
+		{"rediss://" + s.Addr(), s.Addr() + ": use redis://, or the server's port for TLS"},
 	} {
-		t.Run(tt.name, func(t *testing.T) {
-			var masters []redlock.MasterStatus
-			for _, s := range tt.states {
-				masters = append(masters, redlock.MasterStatus{State: s})
-			}
-			if got := inQuarantine(masters); got != tt.want {
-				t.Errorf("inQuarantine(%v) = %v, want %v", tt.states, got, tt.want)
-			}
-		})
+		r := startRun(t, tt.url, []string{"--wait", "0"}, "exit", "0")
+		r.wantEnd(exitNoQuorum, "redlock: hint: a majority of the masters must answer; redlock doctor says more. "+tt.want+"\n")
 	}
 }

@@ -1,0 +1,217 @@
+package main
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/urfave/cli/v3"
+
+	redismaster "github.com/redlock-go/redlock/internal/master"
+)
+
+const breakDescription = `Ends the lease by which somebody holds the lock NAME, and wakes the client
+that has waited longest. It says whose lease that is, and asks first. NAME
+includes the prefix that clients use, if any.
+
+The holder learns of it when it renews its lease, after a third of the TTL
+at most (3.3s of 10s), and without renewal when its lease ends. Until then
+two clients can hold the lock, unless the resource is guarded by fences. A
+holder that is redlock run then kills its command. A lock whose holder has
+crashed ends by itself: there is nothing to break.
+
+The holder is not kept from acquiring the lock again.
+
+Exit status: 0 if the lease has ended; 1 if nobody holds the lock, or the
+answer was no; 2 for wrong usage; 69 if no majority of the masters answers;
+130 if interrupted.`
+
+const breakWarning = `The holder notices at its next renewal, within about a third of its TTL. Until
+then two clients can hold the lock. If redlock run holds it, its command is
+killed when redlock run notices.
+`
+
+// breakCommand returns `redlock break`.
+func breakCommand() *cli.Command {
+	return &cli.Command{
+		Name:            "break",
+		Usage:           "end somebody else's lease",
+		UsageText:       "redlock break [options] NAME",
+		Description:     breakDescription + mastersHelp,
+		HideHelpCommand: true, // "help" is a good name for a lock
+		Flags: append(connectFlags(),
+			&cli.BoolFlag{Name: "force", Usage: "do not ask"},
+		),
+		OnUsageError: onUsageError,
+		Action: func(ctx context.Context, cmd *cli.Command) error {
+			if cmd.NArg() != 1 {
+				return usageErrorf("break takes the NAME of one lock, and there are %d", cmd.NArg())
+			}
+			name := cmd.Args().First()
+			if err := lockName(name); err != nil {
+				return err
+			}
+			masters, err := needMasters(cmd, " NAME")
+			if err != nil {
+				return err
+			}
+			b := &breaking{observer: newObserver(masters), name: name, force: cmd.Bool("force"), in: cmd.Root().Reader, out: cmd.Root().Writer}
+			defer b.close()
+			return b.run(ctx)
+		},
+	}
+}
+
+// A breaking is one call of `redlock break`.
+type breaking struct {
+	*observer
+	name  string
+	force bool
+	in    io.Reader
+	out   io.Writer
+}
+
+func (b *breaking) run(ctx context.Context) error {
+	seen := b.observe(ctx, []string{b.name})
+	if ctx.Err() != nil {
+		return ctx.Err()
+	}
+	b.printTroubles(seen)
+	if err := seen.quorate(); err != nil {
+		return err
+	}
+	lock := seen.locks[0]
+	switch {
+	case lock.problem != nil:
+		return fmt.Errorf("%s: %w", shown(b.name), lock.problem)
+	case lock.Token == "":
+		return fmt.Errorf("nobody holds %s", shown(b.name))
+	}
+	fmt.Fprint(b.out, fold(lock.sentence(seen.masters), "", ""))
+	if !b.force {
+		fmt.Fprint(b.out, breakWarning)
+		fmt.Fprint(b.out, "End this lease? [y/N] ")
+		if err := b.confirm(ctx); err != nil {
+			return err
+		}
+	}
+	return b.end(ctx, &seen, lock)
+}
+
+// printTroubles prints a line on each master that has not said everything.
+func (b *breaking) printTroubles(seen observation) {
+	for _, line := range seen.troubles(b.masters) {
+		fmt.Fprint(b.out, fold(line, "", "  "))
+	}
+}
+
+// sentence says who holds the lock.
+func (l lockOfNames) sentence(masters int) string {
+	verb := "is held by"
+	if !l.Held() {
+		verb = "is not held; too few masters have a key of"
+	}
+	left := "for " + short(l.Left) + " more"
+	if l.Left < 0 {
+		left = "for ever"
+	}
+	text := fmt.Sprintf("%s %s %s, on %d of %s, %s", shown(l.name), verb, l.owner(), l.Masters, plural(masters, "master"), left)
+	if l.Waiting > 0 {
+		text += fmt.Sprintf("; %s: %s", map[bool]string{true: "1 client waits", false: plural(l.Waiting, "client") + " wait"}[l.Waiting == 1], l.waiters())
+	}
+	return text + "."
+}
+
+// confirm returns nil if the user says yes.
+func (b *breaking) confirm(ctx context.Context) error {
+	answer := make(chan string, 1)
+	go func() { // which a signal must not wait for
+		line, _ := bufio.NewReader(b.in).ReadString('\n')
+		answer <- strings.ToLower(strings.TrimSpace(line))
+	}()
+	select {
+	case <-ctx.Done():
+		fmt.Fprintln(b.out)
+		return ctx.Err()
+	case word := <-answer:
+		switch word {
+		case "y", "yes":
+			return nil
+		case "":
+			fmt.Fprintln(b.out) // nobody has ended the line
+			return withHint(errors.New("nothing was ended, since nobody has said yes"), "--force does not ask")
+		}
+		return errors.New("nothing was ended")
+	}
+}
+
+// A renewal that is under way while keys are deleted may still succeed, and its holder then sets the
+// deleted keys again. So the keys are deleted until there is none, at most breakPasses times.
+const (
+	breakPasses = 5
+	breakPause  = 250 * time.Millisecond
+)
+
+// end ends the lease on all masters: the one that was shown, and no other that has come since.
+func (b *breaking) end(ctx context.Context, seen *observation, lock lockOfNames) error {
+	masters := make(map[int]bool) // where a key was deleted
+	others, clean := 0, false
+	for pass := 0; pass < breakPasses && !clean && ctx.Err() == nil; pass++ {
+		if pass > 0 {
+			select {
+			case <-ctx.Done():
+			case <-time.After(breakPause):
+			}
+		}
+		var deleted []int
+		deleted, others = b.remove(seen, lock.Token)
+		for _, i := range deleted {
+			masters[i] = true
+		}
+		clean = len(deleted) == 0
+	}
+	ended := len(masters)
+	b.printTroubles(*seen)
+	failed := 0
+	for _, err := range seen.failures {
+		if err != nil {
+			failed++
+		}
+	}
+	switch {
+	case !clean:
+		return &statusError{exitNoQuorum, fmt.Errorf("the lease of %s may last: its holder sets its keys again", lock.owner())}
+	case failed >= seen.need || failed > 0 && lock.Masters-ended >= seen.need:
+		return &statusError{exitNoQuorum, fmt.Errorf("the lease of %s may last: %d of %s did not end it", lock.owner(), failed, plural(seen.masters, "master"))}
+	case ended == 0 && others > 0:
+		return fmt.Errorf("the lease of %s had ended before, and somebody else holds %s now", lock.owner(), shown(b.name))
+	case ended == 0:
+		return fmt.Errorf("the lease of %s had ended before", lock.owner())
+	}
+	fmt.Fprintf(b.out, "Ended the lease of %s on %d of %s.\n", lock.owner(), ended, plural(seen.masters, "master"))
+	return nil
+}
+
+// remove deletes the keys that hold the token. It returns the masters where it did, and on how many the key
+// holds another token.
+func (b *breaking) remove(seen *observation, token string) (deleted []int, others int) {
+	var mu sync.Mutex // guards the results
+	b.each(seen, func(i int) error {
+		outcome, err := redismaster.Break(b.conns[i], b.name, token)
+		mu.Lock()
+		defer mu.Unlock()
+		switch outcome {
+		case redismaster.Granted, redismaster.Woke:
+			deleted = append(deleted, i)
+		case redismaster.OtherToken:
+			others++
+		}
+		return err
+	})
+	return deleted, others
+}

@@ -1,0 +1,121 @@
+package main
+
+import (
+	"bytes"
+	"errors"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/redlock-go/redlock"
+	"github.com/redlock-go/redlock/internal/redisserver"
+)
+
+func TestBreakEndsALeaseAndSaysWhose(t *testing.T) {
+	servers := redisserver.AdoptedTB(t, 3)
+	masters := listOf(servers)
+	a := openQuietly(t, masters, redlock.Options{Owner: "web-1", LockOptions: redlock.LockOptions{TTL: time.Hour, RenewEvery: time.Second}})
+	// It tries again in an hour, when the key expires, unless it is woken.
+	b := openQuietly(t, masters, redlock.Options{Owner: "web-2", NewBackOff: func() redlock.BackOff { return constant(time.Hour) }})
+	lease := hold(t, a, "stock").Lease()
+	waitFor(t, b, "stock")
+
+	const held = "stock is held by web-1, on 3 of 3 masters, for "
+	out, errOut := runCommandLine(t, exitFailure, "n\n", "break", "--masters", masters, "stock")
+	want(t, out, held, " more; 1 client waits: web-2 ", "within about a third of its TTL. Until\nthen two clients can hold the lock. ", "its command is\nkilled when redlock run notices.\nEnd this lease? [y/N] ")
+	want(t, errOut, "redlock: error: nothing was ended\n")
+	_, errOut = runCommandLine(t, exitFailure, "", "break", "--masters", masters, "stock")
+	want(t, errOut, "nobody has said yes", "--force does not ask")
+	if h, err := b.Inspect(t.Context(), "stock"); err != nil || h.Owner != "web-1" {
+		t.Fatalf("Inspect = %+v, %v, want that web-1 still holds the lock", h, err)
+	}
+
+	out, _ = runCommandLine(t, exitOK, "y\n", "break", "--masters", masters, "stock")
+	want(t, out, held, "Ended the lease of web-1 on 3 of 3 masters.\n")
+	until(t, func() bool { // the one that has waited was woken
+		h, err := a.Inspect(t.Context(), "stock")
+		return err == nil && h.Owner == "web-2"
+	})
+	<-lease.Done()
+	if err := lease.Err(); !errors.Is(err, redlock.ErrLost) {
+		t.Errorf("Lease.Err = %v after the break, want ErrLost", err)
+	}
+	out, _ = runCommandLine(t, exitOK, "", "break", "--force", "--masters", masters, "stock")
+	want(t, out, "stock is held by web-2, ", "Ended the lease of web-2 on ")
+	if strings.Contains(out, "?") {
+		t.Errorf("--force asks:\n%s", out)
+	}
+	_, errOut = runCommandLine(t, exitFailure, "", "break", "--force", "--masters", masters, "stock")
+	want(t, errOut, "redlock: error: nobody holds stock\n")
+
+	do(t, servers[0], "SET", "other", "2Q==abcdefghij")
+	out, _ = runCommandLine(t, exitOK, "yes\n", "break", "--masters", masters, "other")
+	want(t, out, "other is not held; too few masters have a key of unknown, on 1 of 3 masters, for ever.\n", "Ended the lease of unknown on 1 of 3 masters.\n")
+	if err := servers[0].Kill(); err != nil {
+		t.Fatal(err)
+	}
+	hold(t, a, "again")
+	out, _ = runCommandLine(t, exitOK, "", "break", "--force", "--masters", masters, "again")
+	want(t, out, servers[0].Addr()+": not reachable: ", "Ended the lease of web-1 on 2 of 3 masters.\n")
+	if err := servers[1].Kill(); err != nil {
+		t.Fatal(err)
+	}
+	_, errOut = runCommandLine(t, exitNoQuorum, "", "break", "--force", "--masters", masters, "again")
+	want(t, errOut, "1 of 3 masters answered; 2 are needed")
+}
+
+// A holder whose renewal succeeds while the keys are being deleted sets them again.
+func TestBreakDeletesKeysThatAreSetAgain(t *testing.T) {
+	servers, masters := embedMasters(t, 3)
+	for _, s := range servers {
+		s.Set("stock", "token")
+	}
+	healed := make(chan struct{})
+	go func() {
+		defer close(healed)
+		for servers[0].Exists("stock") && t.Context().Err() == nil {
+			time.Sleep(time.Millisecond)
+		}
+		servers[0].Set("stock", "token")
+	}()
+	out, _ := runCommandLine(t, exitOK, "", "break", "--force", "--masters", masters, "stock")
+	want(t, out, "Ended the lease of unknown on 3 of 3 masters.\n")
+	<-healed
+	if servers[0].Exists("stock") {
+		t.Error("the key that was set again is still there")
+	}
+}
+
+// A constant is a schedule with one delay.
+type constant time.Duration
+
+func (c constant) NextBackOff() time.Duration { return time.Duration(c) }
+
+// A lease that has come between the question and the answer is not ended.
+func TestBreakEndsNoOtherLeaseThanItHasShown(t *testing.T) {
+	servers := redisserver.AdoptedTB(t, 3)
+	masters := listOf(servers)
+	a := openQuietly(t, masters, redlock.Options{Owner: "web-1"})
+	b := openQuietly(t, masters, redlock.Options{Owner: "web-2"})
+	l := hold(t, a, "stock")
+	in := readerFunc(func(p []byte) (int, error) {
+		if l != nil {
+			l.UnlockContext(t.Context())
+			l = nil
+			hold(t, b, "stock")
+		}
+		return copy(p, "y\n"), nil
+	})
+	var out, errOut bytes.Buffer
+	if status := run(t.Context(), []string{"redlock", "break", "--masters", masters, "stock"}, in, &out, &errOut); status != exitFailure {
+		t.Errorf("exit status %d, want %d", status, exitFailure)
+	}
+	want(t, errOut.String(), "the lease of web-1 had ended before, and somebody else holds stock now")
+	if h, err := a.Inspect(t.Context(), "stock"); err != nil || h.Owner != "web-2" {
+		t.Errorf("Inspect = %+v, %v, want that web-2 holds the lock", h, err)
+	}
+}
+
+type readerFunc func(p []byte) (int, error)
+
+func (f readerFunc) Read(p []byte) (int, error) { return f(p) }

@@ -1,0 +1,44 @@
+package main
+
+import (
+	"bytes"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+)
+
+// The commands in the documents have flags that exist. Each is run with masters that cannot be parsed, which
+// are looked at last.
+func TestTheCommandsInTheDocumentsParse(t *testing.T) {
+	t.Setenv(mastersEnv, "nix")
+	block := regexp.MustCompile("(?s)```sh\n(.*?)```")
+	masters := regexp.MustCompile(`--masters \S+`)
+	commands := 0
+	for _, document := range []string{"README.md", "docs/operations.md", "docs/migration.md"} {
+		text, err := os.ReadFile(filepath.Join("..", "..", filepath.FromSlash(document)))
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, b := range block.FindAllStringSubmatch(string(text), -1) {
+			for line := range strings.Lines(b[1]) {
+				line, _, _ = strings.Cut(line, "#")
+				line = strings.TrimPrefix(strings.TrimSpace(line), "go run ./cmd/")
+				if !strings.HasPrefix(line, "redlock ") || line == "redlock demo" {
+					continue
+				}
+				commands++
+				var out, errOut bytes.Buffer
+				line = masters.ReplaceAllString(line, "")
+				status := run(t.Context(), strings.Fields(line), strings.NewReader(""), &out, &errOut)
+				if status != exitOK && !strings.Contains(errOut.String(), "URL 1: neither") && status != exitNotFound {
+					t.Errorf("%s: %s: exit status %d: %s", document, line, status, errOut.String())
+				}
+			}
+		}
+	}
+	if commands < 5 {
+		t.Errorf("only %d commands were found", commands)
+	}
+}

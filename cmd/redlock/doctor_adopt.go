@@ -1,0 +1,146 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/gomodule/redigo/redis"
+
+	"github.com/redlock-go/redlock/internal/incarnation"
+)
+
+// adoptAll adopts the masters whose votes do not count yet. It adopts none if somebody may
+// hold a lock on any of them, unless it is forced to. It returns a line on each master, and an
+// error if it refused.
+func (d *doctor) adoptAll(ctx context.Context, findings []finding) (lines []string, err error) {
+	if !slices.ContainsFunc(findings, d.adoptable) {
+		return d.adoptThose(ctx, findings), nil
+	}
+	doubts := d.doubtAll(ctx, findings)
+	for i, f := range findings {
+		for _, doubt := range doubts[i] {
+			lines = append(lines, fmt.Sprintf("%s: %s", f.name, doubt))
+		}
+	}
+	if len(lines) > 0 && !d.force {
+		return lines, &statusError{exitFailure, withHint(
+			errors.New("no master was adopted, since somebody may hold a lock on them"),
+			"stop all clients, or wait until their locks have run out; or, only if you know that nobody "+
+				"holds a lock: --adopt --force. If somebody does, a second client can get the same lock")}
+	}
+	if len(lines) > 0 {
+		lines = append(lines, "Adopting all the same: if somebody holds a lock, a second client can get it too.")
+	}
+	return append(lines, d.adoptThose(ctx, findings)...), nil
+}
+
+// adoptable reports whether adopting a master makes a difference.
+func (d *doctor) adoptable(f finding) bool {
+	wait, ok := f.wait(d.quarantine())
+	return ok && wait > 0
+}
+
+// adoptThose adopts the masters that may vote, and returns a line on each.
+func (d *doctor) adoptThose(ctx context.Context, findings []finding) []string {
+	lines := make([]string, len(findings))
+	var wg sync.WaitGroup
+	for i, f := range findings {
+		wait, ok := f.wait(d.quarantine())
+		switch {
+		case !ok:
+			lines[i] = fmt.Sprintf("%s: not adopted: %s", f.name, f.why()[0])
+		case wait == 0:
+			lines[i] = fmt.Sprintf("%s: not adopted: its votes count already", f.name)
+		default:
+			wg.Go(func() {
+				lines[i] = fmt.Sprintf("%s: adopted", f.name)
+				if err := adopt(ctx, d.masters[i]); err != nil {
+					lines[i] = fmt.Sprintf("%s: not adopted: %v", f.name, err)
+				}
+			})
+		}
+	}
+	wg.Wait()
+	return lines
+}
+
+// adopt declares that nobody holds a lock on a master.
+func adopt(ctx context.Context, m master) error {
+	conn, err := m.dial(ctx, doctorPatience)
+	if err != nil {
+		return plain(err)
+	}
+	defer conn.Close()
+	if _, err := incarnation.Adopt(conn); err != nil {
+		return plain(err)
+	}
+	return nil
+}
+
+// doubtAll returns for each master why somebody may hold a lock there.
+func (d *doctor) doubtAll(ctx context.Context, findings []finding) [][]string {
+	doubts := make([][]string, len(findings))
+	var wg sync.WaitGroup
+	for i, f := range findings {
+		wg.Go(func() { doubts[i] = d.doubt(ctx, d.masters[i], f) })
+	}
+	wg.Wait()
+	return doubts
+}
+
+// doubt returns why somebody may hold a lock on a master. A master that must not vote grants
+// no locks, so there is nothing to doubt.
+func (d *doctor) doubt(ctx context.Context, m master, f finding) (doubts []string) {
+	switch {
+	case f.refusal != nil:
+		return nil
+	case f.failure != nil:
+		return []string{fmt.Sprintf("nobody can know: %v", f.failure)}
+	}
+	wait, _ := f.wait(d.quarantine())
+	switch {
+	case wait == 0 || f.look.Why == incarnation.Absent:
+		// Its data is old or adopted; or there is no record. Then nobody can tell whether redlock
+		// has ever used it, and the user says that it has not.
+	case f.look.Why != incarnation.Holds:
+		doubts = append(doubts, fmt.Sprintf("%s: locks from before may last up to %v", f.look.Why, whole(d.quarantine())))
+	default:
+		doubts = append(doubts, fmt.Sprintf("its memory is known for %s only: locks from before may last %s more, and then it votes anyway",
+			long(f.look.Age()), whole(wait)))
+	}
+	conn, err := m.dial(ctx, doctorPatience)
+	if err != nil {
+		_, why := failureOf(err)
+		return append(doubts, fmt.Sprintf("nobody can know: %v", why))
+	}
+	defer conn.Close()
+	channels, err := redis.Strings(conn.Do("PUBSUB", "CHANNELS", "redlock:wake:*"))
+	channels = slices.DeleteFunc(channels, func(c string) bool { return strings.HasPrefix(c, trialChannel) })
+	switch {
+	case err != nil:
+		doubts = append(doubts, fmt.Sprintf("nobody can know whether clients are connected: PUBSUB CHANNELS: %v", plain(err)))
+	case len(channels) > 0:
+		doubts = append(doubts, fmt.Sprintf("connected clients that may hold locks: %d", len(channels)))
+	}
+	key, left, err := findLock(conn, d.prefix, scanMost)
+	switch {
+	case err != nil:
+		doubts = append(doubts, fmt.Sprintf("nobody can know whether it holds locks: %v", plain(err)))
+	case key != "":
+		doubts = append(doubts, fmt.Sprintf("it has what looks like a lock, %q, %s", key, left))
+	}
+	return doubts
+}
+
+// expires says when a key with this PTTL expires.
+func expires(ms int64) string {
+	if ms < 0 {
+		return "which does not expire"
+	}
+	return "which expires in " + whole(time.Duration(min(ms, int64(365*24*time.Hour/time.Millisecond)))*time.Millisecond)
+}

@@ -1,0 +1,233 @@
+package main
+
+import (
+	"io"
+	"log/slog"
+	"net"
+	"strings"
+	"testing"
+
+	"github.com/redlock-go/redlock"
+	"github.com/redlock-go/redlock/internal/incarnation"
+	"github.com/redlock-go/redlock/internal/redisserver"
+)
+
+// listOf returns what --masters takes.
+func listOf(servers []*redisserver.Server) string {
+	var list []string
+	for _, s := range servers {
+		list = append(list, s.Addr())
+	}
+	return strings.Join(list, ",")
+}
+
+// do sends a command to a server, which must not answer by an error.
+func do(t *testing.T, s *redisserver.Server, command string, args ...any) any {
+	t.Helper()
+	reply, err := s.Do(command, args...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return reply
+}
+
+// openQuietly opens a client that logs nothing, until the test ends.
+func openQuietly(t *testing.T, masters string, opts redlock.Options) *redlock.Client {
+	t.Helper()
+	opts.Logger = slog.New(slog.DiscardHandler)
+	c, err := redlock.Open(strings.Split(masters, ","), &opts)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { c.Close() })
+	return c
+}
+
+func TestAdoptRefusesWhileSomebodyMayHoldALock(t *testing.T) {
+	for _, tt := range []struct {
+		name    string
+		flags   []string
+		arrange func(t *testing.T, servers []*redisserver.Server, masters string)
+		want    string // of the first server, behind its address
+	}{
+		{"a client is connected", nil, func(t *testing.T, servers []*redisserver.Server, masters string) {
+			openQuietly(t, masters, redlock.Options{})
+			until(t, func() bool {
+				channels, _ := do(t, servers[0], "PUBSUB", "CHANNELS", "redlock:wake:*").([]any)
+				return len(channels) == 1
+			})
+		}, "connected clients that may hold locks: 1"},
+		{"a master has a lock of redlock", nil, func(t *testing.T, servers []*redisserver.Server, masters string) {
+			// A client that holds it and neither listens nor keeps a record.
+			c := openQuietly(t, masters, redlock.Options{DisableWakeups: true, DisableRestartGuard: true})
+			if err := c.Locker("stock").LockContext(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+		}, `it has what looks like a lock, "stock", which expires in `},
+		{"a master has a lock of another library", nil, func(t *testing.T, servers []*redisserver.Server, _ string) {
+			do(t, servers[0], "SET", "stock", "2Q==abcdefghij", "PX", 60_000)
+		}, `it has what looks like a lock, "stock", which expires in `},
+		{"a lock stands among much other data", nil, func(t *testing.T, servers []*redisserver.Server, _ string) {
+			do(t, servers[0], "EVAL", "for i = 1, 5000 do redis.call('SET', 'user:' .. i, '{}', 'PX', 60000) end", 0)
+			do(t, servers[0], "SET", "stock", "2Q==abcdefghij", "PX", 60_000)
+		}, `it has what looks like a lock, "stock", which expires in `},
+		{"there is any key under the prefix", []string{"--prefix", "app["}, func(t *testing.T, servers []*redisserver.Server, _ string) {
+			do(t, servers[0], "SET", "app[x", "1")
+		}, `it has what looks like a lock, "app[x", which does not expire`},
+		{"a client was connected shortly before", nil, func(t *testing.T, servers []*redisserver.Server, masters string) {
+			c := openQuietly(t, masters, redlock.Options{DisableWakeups: true})
+			until(t, func() bool {
+				for _, m := range c.Masters() {
+					if m.State != redlock.MasterQuarantined {
+						return false
+					}
+				}
+				return true
+			})
+			c.Close()
+		}, "its memory is known for "},
+		{"a master has restarted with its data", nil, func(t *testing.T, servers []*redisserver.Server, _ string) {
+			if err := servers[0].Adopt(); err != nil {
+				t.Fatal(err)
+			}
+			if err := servers[0].Restart(); err != nil {
+				t.Fatal(err)
+			}
+		}, "it was restarted, or another server has taken its place: locks from before may last up to 12s"},
+		{"a master does not answer", nil, func(t *testing.T, servers []*redisserver.Server, _ string) {
+			if err := servers[0].Kill(); err != nil {
+				t.Fatal(err)
+			}
+		}, "nobody can know: not reachable: connection refused"},
+		{"SCAN is forbidden", nil, func(t *testing.T, servers []*redisserver.Server, _ string) {
+			do(t, servers[0], "ACL", "SETUSER", "default", "-scan")
+		}, "nobody can know whether it holds locks: SCAN: NOPERM"},
+		{"PUBSUB CHANNELS is forbidden", nil, func(t *testing.T, servers []*redisserver.Server, _ string) {
+			do(t, servers[0], "ACL", "SETUSER", "default", "-pubsub", "+pubsub|numsub")
+		}, "nobody can know whether clients are connected: PUBSUB CHANNELS: NOPERM"},
+		{"a lock whose token names its owner", nil, func(t *testing.T, servers []*redisserver.Server, _ string) {
+			do(t, servers[0], "SET", "stock", "Q7wq2Jm0cX9_-aZbYcXdWeVfUgT@"+strings.Repeat("web~1,", 21), "PX", 60_000)
+		}, `it has what looks like a lock, "stock", which expires in 1m0s`},
+		{"values cannot be read", nil, func(t *testing.T, servers []*redisserver.Server, _ string) {
+			do(t, servers[0], "SET", "stock", "2Q==abcdefghij", "PX", 60_000)
+			do(t, servers[0], "ACL", "SETUSER", "default", "-getrange")
+		}, "nobody can know whether it holds locks: GETRANGE: NOPERM"},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			servers := redisserver.StartTB(t, 3, "--appendonly", "yes", "--appendfsync", "always")
+			masters := listOf(servers)
+			tt.arrange(t, servers, masters)
+			out := runDoctor(t, exitFailure, masters, append(tt.flags, "--adopt")...)
+			want(t, out, servers[0].Addr()+": "+tt.want)
+			for _, s := range servers[1:] {
+				if text, _ := s.Do("GET", incarnation.Key); strings.Contains(string(bytesOf(text)), "adopted") {
+					t.Errorf("%s was adopted: %s", s.Addr(), text)
+				}
+			}
+			out = runDoctor(t, exitOK, masters, append(tt.flags, "--adopt", "--force")...)
+			want(t, out, servers[0].Addr()+": "+tt.want, "a second client can get it too", servers[1].Addr()+": adopted\n")
+		})
+	}
+}
+
+func bytesOf(reply any) []byte {
+	b, _ := reply.([]byte)
+	return b
+}
+
+func TestAdoptIsNotRefusedForOtherData(t *testing.T) {
+	s := redisserver.StartTB(t, 1)[0]
+	for _, args := range [][]any{
+		{"SET", "config", "0123456789abcdef"},                      // does not expire
+		{"SET", "session", `{"user":"anna","roles":[]}`, "EX", 60}, // no token
+		{"SET", "counter", "17", "EX", 60},
+		{"HSET", "hash", "field", "0123456789abcdef"},
+		{"SET", "redlock:fence:stock", "29412080655459416", "EX", 60}, // ours, and no lock
+		{"ZADD", "redlock:queue:stock", 1, "0123456789abcdef"},
+	} {
+		do(t, s, args[0].(string), args[1:]...)
+	}
+	do(t, s, "EXPIRE", "hash", 60)
+	want(t, runDoctor(t, exitOK, s.Addr(), "--adopt"), s.Addr()+": adopted\n")
+
+	s = redisserver.StartTB(t, 1)[0]
+	do(t, s, "SET", "other", "0123456789abcdef", "EX", 60)
+	want(t, runDoctor(t, exitOK, s.Addr(), "--adopt", "--prefix", "app:"), s.Addr()+": adopted\n")
+}
+
+func TestTheSearchForLocksIsBounded(t *testing.T) {
+	s := redisserver.StartTB(t, 1)[0]
+	do(t, s, "EVAL", "for i = 1, 5000 do redis.call('SET', 'user:' .. i, '{}') end", 0)
+	m := mustParse(t, s.Addr())[0]
+	conn, err := m.dial(t.Context(), doctorPatience)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close()
+	for _, prefix := range []string{"", "app:"} {
+		const want = "it has more than 2000 keys, and not all were checked"
+		if _, _, err := findLock(conn, prefix, 2); err == nil || err.Error() != want {
+			t.Errorf("findLock in 2 pages = %v, want %q", err, want)
+		}
+		if key, _, err := findLock(conn, prefix, 20); key != "" || err != nil {
+			t.Errorf("findLock in 20 pages = %q, %v, want no lock", key, err)
+		}
+	}
+}
+
+func TestAdoptDoesNothingWhereEveryVoteCounts(t *testing.T) {
+	servers := redisserver.AdoptedTB(t, 3)
+	masters := listOf(servers)
+	openQuietly(t, masters, redlock.Options{})
+	out := runDoctor(t, exitOK, masters, "--adopt")
+	for _, s := range servers {
+		want(t, out, s.Addr()+": not adopted: its votes count already\n")
+	}
+}
+
+// A key of a name that a terminal would obey is quoted.
+func TestAdoptQuotesKeys(t *testing.T) {
+	s := redisserver.StartTB(t, 1)[0]
+	do(t, s, "SET", "a\x1b[2J", "0123456789abcdef", "EX", 60)
+	out := runDoctor(t, exitFailure, s.Addr(), "--adopt")
+	if strings.Contains(out, "\x1b") || !strings.Contains(out, `"a\x1b[2J"`) {
+		t.Errorf("the output is %q, want the key quoted", out)
+	}
+}
+
+func TestDoctorSaysWhatToDoAboutAnAddress(t *testing.T) {
+	s := redisserver.StartTB(t, 1, "--requirepass", "s3kret")[0]
+	plainWeb, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer plainWeb.Close()
+	go func() {
+		for {
+			conn, err := plainWeb.Accept()
+			if err != nil {
+				return
+			}
+			go func() {
+				io.WriteString(conn, "220 mail.example ESMTP\r\n")
+				io.Copy(io.Discard, conn)
+				conn.Close()
+			}()
+		}
+	}()
+	for _, tt := range []struct{ name, url, addr, want, advice string }{
+		{"wrong password", "redis://:s3kret2@" + s.Addr(), s.Addr(), "does not let us in: WRONGPASS", "the user or the password in the URL is wrong"},
+		{"no password", s.Addr(), s.Addr(), "does not let us in: a password is required", "use redis://user:password@host:port"},
+		{"TLS asked of a plain port", "rediss://:s3kret@" + s.Addr(), s.Addr(), "not reachable: it does not speak TLS", "use redis://, or the server's port for TLS"},
+		{"a mail server", plainWeb.Addr().String(), plainWeb.Addr().String(), "not reachable: it does not speak the Redis protocol", "is this the port of a Redis server, and without TLS?"},
+		{"TLS asked of a mail server", "rediss://" + plainWeb.Addr().String(), plainWeb.Addr().String(), "not reachable: it does not speak TLS", "use redis://, or the server's port for TLS"},
+		{"nobody listens", "127.0.0.1:1", "127.0.0.1:1", "not reachable: connection refused", "no server listens at this address"},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			out := runDoctor(t, exitNoQuorum, tt.url)
+			wantRow(t, out, tt.addr, "no", "-", tt.want)
+			want(t, out, " "+tt.advice+"\n")
+		})
+	}
+}

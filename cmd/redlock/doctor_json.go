@@ -1,0 +1,58 @@
+package main
+
+import (
+	"io"
+	"strings"
+	"time"
+)
+
+// printJSON prints what the doctor has found as one line. adopted is what --adopt has done.
+func (d *doctor) printJSON(out io.Writer, findings []finding, sum diagnosis, adopted []string) error {
+	type master struct {
+		Name   string   `json:"name"`
+		Votes  bool     `json:"votes"`
+		Wait   int64    `json:"wait_ms"` // until it votes; -1: not by waiting
+		Role   string   `json:"role"`    // empty if it does not say
+		RTT    float64  `json:"rtt_ms"`  // 0 if unknown
+		MaxTTL int64    `json:"max_ttl_ms"`
+		Why    []string `json:"why"`
+
+		Clients   *int     `json:"clients"`        // of redlock that listen there; null if it does not say
+		Ahead     *float64 `json:"clock_ahead_ms"` // of this machine's clock at least; null if unknown
+		Server    string   `json:"server"`         // these are empty if it does not say
+		Eviction  string   `json:"eviction"`
+		AOF       string   `json:"aof"`
+		Snapshots string   `json:"snapshots"`
+	}
+	all := struct {
+		Masters     []master `json:"masters"`
+		Now         int      `json:"now"`   // may vote at once
+		Later       int      `json:"later"` // may vote when time has passed, beside those
+		Need        int      `json:"need"`  // for a quorum
+		Able        bool     `json:"able"`  // locks can be acquired now
+		MaxTTL      int64    `json:"max_ttl_ms"`
+		NodeTimeout int64    `json:"node_timeout_ms"`
+		Adopt       []string `json:"adopt,omitempty"`
+		Verdict     []string `json:"verdict"`
+	}{
+		Masters: []master{}, Now: sum.now, Later: sum.later, Need: sum.need, Able: sum.now >= sum.need && !sum.tooFar(),
+		MaxTTL: sum.maxTTL.Milliseconds(), NodeTimeout: sum.timeout.Milliseconds(),
+		Adopt: adopted, Verdict: strings.Split(strings.TrimSuffix(sum.String(), "\n"), "\n"),
+	}
+	for _, f := range findings {
+		one := master{Name: f.name, Wait: -1, Role: f.role, RTT: float64(f.rtt) / float64(time.Millisecond), MaxTTL: f.look.Record.MaxTTL.Milliseconds(), Why: f.why()}
+		one.Server, one.Eviction, one.AOF, one.Snapshots = f.facts.server, f.facts.policy, f.facts.aof, f.facts.snapshots
+		if f.clients >= 0 {
+			one.Clients = &f.clients
+		}
+		if f.failure == nil && f.refusal == nil {
+			ahead := float64(f.ahead) / float64(time.Millisecond)
+			one.Ahead = &ahead
+		}
+		if wait, ok := f.wait(d.quarantine()); ok {
+			one.Votes, one.Wait = wait == 0, wait.Milliseconds()
+		}
+		all.Masters = append(all.Masters, one)
+	}
+	return writeJSON(out, all)
+}

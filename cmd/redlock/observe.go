@@ -1,0 +1,239 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/gomodule/redigo/redis"
+
+	"github.com/redlock-go/redlock/internal/holding"
+	redismaster "github.com/redlock-go/redlock/internal/master"
+	"github.com/redlock-go/redlock/internal/quorum"
+)
+
+// An observer reads from the masters who holds locks. It writes nothing there, and needs no right to.
+type observer struct {
+	masters []master
+	prefix  string // of the keys of locks that are looked for
+	conns   []redis.Conn
+}
+
+func newObserver(masters []master) *observer {
+	return &observer{masters: masters, conns: make([]redis.Conn, len(masters))}
+}
+
+func (o *observer) close() {
+	for i := range o.conns {
+		o.drop(i)
+	}
+}
+
+// drop closes the connection to a master, which has failed.
+func (o *observer) drop(i int) {
+	if o.conns[i] != nil {
+		o.conns[i].Close()
+		o.conns[i] = nil
+	}
+}
+
+// An observation is what the masters say of some locks.
+type observation struct {
+	masters  int           // how many there are
+	need     int           // for a quorum
+	answered int           // how many have said everything
+	failures []error       // by master: why it has not; nil if it has
+	remarks  []error       // by master: what it has not said; nil for nothing
+	locks    []lockOfNames // sorted by name
+	more     int           // how many locks were left out
+}
+
+// A lockOfNames is a lock and who holds it.
+type lockOfNames struct {
+	name string
+	holding.Holding
+	problem error // why it cannot be read on some master; nil if it can
+}
+
+// locksMost is how many locks are listed.
+const locksMost = 1000
+
+// observe asks the masters about the locks with these names, or about all that they have if names is
+// nil.
+func (o *observer) observe(ctx context.Context, names []string) observation {
+	seen := observation{
+		masters: len(o.masters), need: quorum.Majority(len(o.masters)),
+		failures: make([]error, len(o.masters)), remarks: make([]error, len(o.masters)),
+	}
+	o.each(&seen, func(i int) (err error) {
+		if o.conns[i] == nil {
+			o.conns[i], err = o.masters[i].dial(ctx, doctorPatience)
+		}
+		return err
+	})
+	if names == nil {
+		names = o.search(&seen)
+	}
+	names = slices.Compact(slices.Sorted(slices.Values(names)))
+	if seen.more = len(names) - locksMost; seen.more > 0 {
+		names = names[:locksMost]
+	}
+	looks := o.look(&seen, names)
+	for n, name := range names {
+		lock := lockOfNames{name: name}
+		var known []redismaster.Look
+		for i := range looks {
+			switch {
+			case seen.failures[i] != nil:
+			case looks[i][n].err != nil:
+				lock.problem = looks[i][n].err
+			default:
+				known = append(known, looks[i][n].look)
+			}
+		}
+		lock.Holding = holding.Of(known, len(o.masters))
+		seen.locks = append(seen.locks, lock)
+	}
+	o.census(&seen)
+	for _, err := range seen.failures {
+		if err == nil {
+			seen.answered++
+		}
+	}
+	return seen
+}
+
+// each calls f for each master that has not failed, at the same time, since some may be slow.
+func (o *observer) each(seen *observation, f func(i int) error) {
+	var wg sync.WaitGroup
+	for i := range o.masters {
+		if seen.failures[i] != nil {
+			continue
+		}
+		wg.Go(func() {
+			if err := f(i); err != nil {
+				o.drop(i)
+				seen.failures[i] = err
+			}
+		})
+	}
+	wg.Wait()
+}
+
+// search returns the names of all locks.
+func (o *observer) search(seen *observation) []string {
+	found := make([][]string, len(o.masters))
+	o.each(seen, func(i int) error {
+		var err error
+		found[i], err = findLocks(o.conns[i], o.prefix, scanMost)
+		if errors.Is(err, errTooManyKeys) {
+			seen.remarks[i], err = err, nil
+		}
+		return err
+	})
+	return append([]string{}, slices.Concat(found...)...) // not nil
+}
+
+// A sight is what a master says of one lock.
+type sight struct {
+	look redismaster.Look
+	err  error
+}
+
+// pipelined is how many locks a master is asked about together.
+const pipelined = 100
+
+// look returns what each master says of each lock.
+func (o *observer) look(seen *observation, names []string) [][]sight {
+	sights := make([][]sight, len(o.masters))
+	o.each(seen, func(i int) error {
+		for some := range slices.Chunk(names, pipelined) {
+			var queries []*redismaster.Claim
+			for _, name := range some {
+				queries = append(queries, redismaster.NewLook(name))
+			}
+			all, err := redismaster.ReadQueries(o.conns[i], queries)
+			if err != nil {
+				return err
+			}
+			for _, replies := range all {
+				look, err := redismaster.DecodeLook(replies)
+				if err != nil && strings.HasPrefix(err.Error(), "NOPERM") {
+					return err
+				}
+				sights[i] = append(sights[i], sight{look, err})
+			}
+		}
+		return nil
+	})
+	return sights
+}
+
+// census drops waiting clients that have ended.
+func (o *observer) census(seen *observation) {
+	listening := make([][]map[string]bool, len(seen.locks))
+	var mu sync.Mutex // guards listening
+	o.each(seen, func(i int) error {
+		for n, lock := range seen.locks {
+			if len(lock.Waiters) == 0 {
+				continue
+			}
+			all, err := redismaster.ReadQueries(o.conns[i], []*redismaster.Claim{redismaster.NewCensus(lock.IDs())})
+			if err != nil {
+				return err
+			}
+			if ids, ok := redismaster.DecodeCensus(all[0]); ok {
+				mu.Lock()
+				listening[n] = append(listening[n], ids)
+				mu.Unlock()
+			}
+		}
+		return nil
+	})
+	for n := range seen.locks {
+		seen.locks[n].Drop(listening[n])
+	}
+}
+
+// troubles returns a line on each master that has not said everything.
+func (seen observation) troubles(masters []master) (lines []string) {
+	for i, m := range masters {
+		switch {
+		case seen.failures[i] != nil:
+			advice, why := failureOf(seen.failures[i])
+			line := fmt.Sprintf("%s: %v", m.Address(), why)
+			if advice != "" {
+				line += " (" + advice + ")"
+			}
+			lines = append(lines, line)
+		case seen.remarks[i] != nil:
+			lines = append(lines, fmt.Sprintf("%s: %v", m.Address(), seen.remarks[i]))
+		}
+	}
+	return lines
+}
+
+// quorate returns an error if fewer than a quorum of masters have answered.
+func (seen observation) quorate() error {
+	if seen.answered >= seen.need {
+		return nil
+	}
+	return &statusError{exitNoQuorum, withHint(
+		fmt.Errorf("%d of %s answered; %d are needed to know who holds a lock", seen.answered, plural(seen.masters, "master"), seen.need),
+		"redlock doctor says more about each master")}
+}
+
+// short renders how long something lasts: to a tenth of a second below a minute.
+func short(d time.Duration) string {
+	switch {
+	case d < 0:
+		return "for ever"
+	case d < time.Minute:
+		return fmt.Sprintf("%.1fs", d.Seconds())
+	}
+	return long(d)
+}

@@ -1,0 +1,140 @@
+package main
+
+import (
+	"context"
+	"io"
+	"strings"
+	"time"
+
+	"github.com/urfave/cli/v3"
+)
+
+const statusDescription = `Shows who holds the locks NAME, and who waits for them. NAME includes the
+prefix that clients use, if any. With --prefix it shows all locks under
+PREFIX, which must be used for nothing else. With neither it shows every key
+that looks like a lock. The masters are only read.
+
+  OWNER    who holds the lock: host/pid, or what Options.Owner or
+           redlock run --owner says; unknown if the client does not say
+  LEFT     how long the lock lasts unless the holder renews it. Run status
+           twice: if LEFT has risen, the holder is alive and renews
+  MASTERS  how many of the masters agree; below a majority nobody holds it
+  FENCE    the lock's last fence; a handover inside a process adds a little
+  WAITING  how many clients wait, who, and for how long. Clients without
+           wake-ups are not seen.
+
+Exit status: 0 if a majority of the masters answered, 2 for wrong usage, 69
+if not, 130 if interrupted.`
+
+// watchEvery is how often --watch shows the locks.
+const watchEvery = time.Second
+
+// statusCommand returns `redlock status`.
+func statusCommand() *cli.Command {
+	return &cli.Command{
+		Name:            "status",
+		Usage:           "show who holds locks, and who waits",
+		UsageText:       "redlock status [options] [NAME...]",
+		Description:     statusDescription + mastersHelp,
+		HideHelpCommand: true, // "help" is a good name for a lock
+		Flags: append(connectFlags(),
+			&cli.StringFlag{Name: "prefix", Usage: "show all locks whose names begin with `PREFIX`"},
+			&cli.BoolFlag{Name: "watch", Usage: "show them again every second"},
+			&cli.BoolFlag{Name: "json", Usage: "print JSON: one object, on one line"},
+		),
+		OnUsageError: onUsageError,
+		Action: func(ctx context.Context, cmd *cli.Command) error {
+			s, err := statusOf(cmd)
+			if err != nil {
+				return err
+			}
+			defer s.close()
+			return s.run(ctx, cmd.Root().Writer)
+		},
+	}
+}
+
+// A status is one call of `redlock status`.
+type status struct {
+	*observer
+	names []string // nil: all
+	watch bool
+	json  bool
+}
+
+// statusOf reads the command line.
+func statusOf(cmd *cli.Command) (*status, error) {
+	var names []string
+	if cmd.Args().Present() {
+		names = cmd.Args().Slice()
+	}
+	for _, name := range names {
+		if err := lockName(name); err != nil {
+			return nil, err
+		}
+	}
+	switch prefix := cmd.String("prefix"); {
+	case cmd.IsSet("prefix") && len(names) > 0:
+		return nil, usageErrorf("status takes names or --prefix, not both")
+	case strings.HasPrefix(prefix, "redlock:"):
+		return nil, usageErrorf("--prefix begins with redlock:, which is reserved")
+	}
+	masters, err := needMasters(cmd, " NAME")
+	if err != nil {
+		return nil, err
+	}
+	s := &status{observer: newObserver(masters), names: names, watch: cmd.Bool("watch"), json: cmd.Bool("json")}
+	s.prefix = cmd.String("prefix")
+	return s, nil
+}
+
+// lockName returns an error for a name that no lock has. It does not repeat the name: see noArguments.
+func lockName(name string) error {
+	switch {
+	case name == "":
+		return usageErrorf("a lock needs a name")
+	case strings.Contains(name, "://") && strings.Contains(name, "@"):
+		return usageErrorf("a URL is not the name of a lock")
+	case strings.HasPrefix(name, "redlock:"):
+		return usageErrorf("a name that begins with redlock: is reserved")
+	}
+	return nil
+}
+
+// run shows the locks once, or until it is interrupted.
+func (s *status) run(ctx context.Context, out io.Writer) error {
+	screen := newScreen(out, s.watch && !s.json)
+	for {
+		seen := s.observe(ctx, s.names)
+		if ctx.Err() != nil {
+			return s.interrupted(ctx)
+		}
+		err := seen.quorate()
+		switch {
+		case s.json:
+			if err := s.printJSON(out, seen); err != nil {
+				return err
+			}
+		case s.watch && err != nil:
+			screen.show(s.text(seen) + "\n" + err.Error() + "\n") // it may pass
+		default:
+			screen.show(s.text(seen))
+		}
+		if !s.watch {
+			return err
+		}
+		select {
+		case <-time.After(watchEvery):
+		case <-ctx.Done():
+			return s.interrupted(ctx)
+		}
+	}
+}
+
+// interrupted returns the error of a call that a signal has ended. To end --watch so is no error.
+func (s *status) interrupted(ctx context.Context) error {
+	if s.watch {
+		return &statusError{status: exitInterrupted}
+	}
+	return ctx.Err()
+}

@@ -1,0 +1,178 @@
+package main
+
+import (
+	"fmt"
+	"io"
+	"os"
+	"strconv"
+	"strings"
+
+	redismaster "github.com/redlock-go/redlock/internal/master"
+	"github.com/redlock-go/redlock/internal/redisconn"
+)
+
+// namedWaiters is how many of the clients that wait for a lock the table names.
+const namedWaiters = 3
+
+// text renders what was seen as a table.
+func (s *status) text(seen observation) string {
+	var b strings.Builder
+	if len(seen.locks) > 0 {
+		b.WriteString(locksTable(seen).String())
+	} else if seen.answered >= seen.need {
+		b.WriteString("No locks.\n")
+	}
+	if seen.more > 0 {
+		fmt.Fprintf(&b, "%d more locks are not shown: use --prefix.\n", seen.more)
+	}
+	if lines := seen.troubles(s.masters); len(lines) > 0 {
+		b.WriteString("\n" + fold(strings.Join(lines, "\n"), "", "  "))
+	}
+	return b.String()
+}
+
+// locksTable returns the table of locks. If it is wider than a screen with the clients that wait, these stand
+// below their lock.
+func locksTable(seen observation) sheet {
+	s := sheet{head: []string{"NAME", "OWNER", "LEFT", "MASTERS", "FENCE", "WAITING"}}
+	for _, lock := range seen.locks {
+		row := sheetRow{cells: lock.cells(seen.masters)}
+		if lock.problem != nil {
+			row.remarks = []string{lock.problem.Error()}
+		}
+		s.rows = append(s.rows, row)
+	}
+	if total(s.widths()) <= screenWidth {
+		return s
+	}
+	for i, lock := range seen.locks {
+		if lock.Waiting > 0 {
+			s.rows[i].cells[5] = strconv.Itoa(lock.Waiting)
+			s.rows[i].remarks = append(s.rows[i].remarks, "waiting: "+lock.waiters())
+		}
+	}
+	return s
+}
+
+// cells returns a lock's line of the table.
+func (l lockOfNames) cells(masters int) []string {
+	owner, left, fence := "-", "-", "-"
+	if l.Token != "" {
+		owner, left = l.owner(), short(l.Left)
+		if !l.Held() {
+			owner += " (no majority)"
+		}
+	}
+	if l.Fence > 0 {
+		fence = fmt.Sprint(l.fence())
+	}
+	return []string{shown(l.name), owner, left, fmt.Sprintf("%d of %d", l.Masters, masters), fence, l.waiting()}
+}
+
+// owner returns who has the token, or how many clients read, and some of them.
+func (l lockOfNames) owner() string {
+	if l.Token != redismaster.Recall {
+		return ownerOr(l.Token)
+	}
+	text := fmt.Sprintf("%d reading", len(l.Readers))
+	for i, id := range l.Readers {
+		if i == namedWaiters {
+			return text + ", …"
+		}
+		text += map[bool]string{true: ": ", false: ", "}[i == 0] + ownerOr(id)
+	}
+	return text
+}
+
+// ownerOr returns the owner that a token or a client's id names, or that it is unknown.
+func ownerOr(token string) string {
+	if owner := redismaster.OwnerOf(token); owner != "" {
+		return owner
+	}
+	return "unknown"
+}
+
+// fence returns the last fence as Lease.Fence does, without handovers.
+func (l lockOfNames) fence() uint64 { return uint64(l.Fence) << 10 }
+
+// waiting renders how many clients wait, and names some.
+func (l lockOfNames) waiting() string {
+	if l.Waiting == 0 {
+		return "-"
+	}
+	return fmt.Sprintf("%d: %s", l.Waiting, l.waiters())
+}
+
+// waiters names some of the clients that wait.
+func (l lockOfNames) waiters() string {
+	var some []string
+	for _, w := range l.Waiters[:min(len(l.Waiters), namedWaiters)] {
+		some = append(some, ownerOr(w.ID)+" "+short(w.For))
+	}
+	text := strings.Join(some, ", ")
+	if l.Waiting > len(some) {
+		text += ", …"
+	}
+	return text
+}
+
+// shown returns a name for a table: quoted if it is not plain, and cut if it is long.
+func shown(name string) string {
+	const most = 60
+	cut := ""
+	if len(name) > most {
+		name, cut = strings.ToValidUTF8(name[:most], ""), "…"
+	}
+	if strings.ContainsAny(name, " \t\"") || redisconn.Printable(name) != name {
+		return fmt.Sprintf("%q", name) + cut
+	}
+	return name + cut
+}
+
+// A screen shows one text after the other: in its place on a terminal, and below it elsewhere.
+type screen struct {
+	out      io.Writer
+	terminal bool
+	size     func() (rows, columns int) // of the terminal
+	shown    bool
+}
+
+func newScreen(out io.Writer, redraw bool) *screen {
+	f, ok := out.(*os.File)
+	return &screen{out: out, terminal: redraw && ok && isTerminal(f), size: func() (rows, columns int) { return terminalSize(f) }}
+}
+
+func (s *screen) show(text string) {
+	switch {
+	case s.terminal:
+		// From the upper left corner, line by line, and then clear the rest: so it does not flicker.
+		text = strings.ReplaceAll(fit(text, s.size), "\n", "\x1b[K\r\n")
+		fmt.Fprint(s.out, "\x1b[H"+text+"\x1b[J")
+	case s.shown:
+		fmt.Fprint(s.out, "\n"+text)
+	default:
+		fmt.Fprint(s.out, text)
+	}
+	s.shown = true
+}
+
+// fit cuts text to what a terminal shows: the last line, where the cursor stays, is free.
+func fit(text string, size func() (rows, columns int)) string {
+	rows, columns := size()
+	lines := strings.Split(strings.TrimSuffix(text, "\n"), "\n")
+	if rows > 1 && len(lines) > rows-1 {
+		lines = append(lines[:rows-2], fmt.Sprintf("… %d more lines", len(lines)-rows+2))
+	}
+	for i, line := range lines {
+		if runes := []rune(line); columns > 0 && len(runes) > columns {
+			lines[i] = string(runes[:columns-1]) + "…"
+		}
+	}
+	return strings.Join(lines, "\n") + "\n"
+}
+
+// isTerminal reports whether f is a terminal that understands escape sequences.
+func isTerminal(f *os.File) bool {
+	info, err := f.Stat()
+	return err == nil && info.Mode()&os.ModeCharDevice != 0 && os.Getenv("TERM") != "dumb"
+}
