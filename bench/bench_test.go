@@ -6,6 +6,7 @@ import (
 	"io"
 	"os"
 	"os/exec"
+	"slices"
 	"testing"
 	"time"
 
@@ -40,7 +41,7 @@ func (s *stubborn) unlock() error { return errNotUnlocked }
 
 func TestDriveAbandonsWhoIsStuck(t *testing.T) {
 	d := drive([]mutex{&stubborn{left: 3}, &stubborn{left: 1}}, time.Millisecond, 50*time.Millisecond)
-	if d.stuck != 2 || len(d.times) != 4 || d.failed != 4 {
+	if d.Stuck != 2 || len(d.Times) != 4 || d.Failed != 4 || d.First != errNotUnlocked.Error() {
 		t.Errorf("drive = %+v, want 2 stuck, 4 times, 4 failed", d)
 	}
 }
@@ -101,6 +102,46 @@ func TestMasterOf(t *testing.T) {
 	}
 }
 
+// slow is a mutex whose every lock takes that long.
+type slow time.Duration
+
+func (s slow) lock(context.Context) error {
+	time.Sleep(time.Duration(s))
+	return nil
+}
+
+func (slow) unlock() error { return nil }
+
+// Whole operations would be a biased count: of those that take a third of the run, three and a bit fit.
+func TestTheLastOperationCountsByThePartThatWasInTime(t *testing.T) {
+	d := drive([]mutex{slow(20 * time.Millisecond)}, 30*time.Millisecond, time.Second)
+	if len(d.Times) != 2 || d.InTime <= 1 || d.InTime >= 2 {
+		t.Errorf("drive = %d operations, %.2f of them in time, want 2, the second in part", len(d.Times), d.InTime)
+	}
+}
+
+// named is locks that note the names they were asked for.
+type named struct{ names []string }
+
+func (n *named) mutex(name string) mutex {
+	n.names = append(n.names, name)
+	return slow(0)
+}
+
+func (*named) close() {}
+
+func TestChangingMutexHasANewNameEachTime(t *testing.T) {
+	n := &named{}
+	m := &changing{locks: n, prefix: "p"}
+	for range 3 {
+		m.lock(t.Context())
+		m.unlock()
+	}
+	if want := []string{"p:1", "p:2", "p:3"}; !slices.Equal(n.names, want) {
+		t.Errorf("names = %q, want %q", n.names, want)
+	}
+}
+
 // TestEveryWorkloadRuns makes one very short repetition of everything.
 func TestEveryWorkloadRuns(t *testing.T) {
 	if _, err := exec.LookPath("redis-server"); err != nil {
@@ -110,9 +151,9 @@ func TestEveryWorkloadRuns(t *testing.T) {
 		t.Skip("no redis-server in PATH")
 	}
 	b := &bench{log: io.Discard, subjects: subjects(), workloads: workloads(), plan: plan{
-		reps: 1, faultReps: 1, leaseReps: 1, warmUp: 10 * time.Millisecond, lasting: 20 * time.Millisecond,
+		reps: 1, faultReps: 1, leaseReps: 1, part: 0, warmUp: 10 * time.Millisecond, lasting: 20 * time.Millisecond,
 		bound: 500 * time.Millisecond, contending: 100 * time.Millisecond, holding: 100 * time.Millisecond,
-		leases: 200, handovers: 2, kills: 1, turns: 4, turn: 5 * time.Millisecond,
+		leases: 200, handovers: 2, kills: 1, races: 1,
 	}}
 	res, err := b.run()
 	if err != nil {
@@ -121,6 +162,11 @@ func TestEveryWorkloadRuns(t *testing.T) {
 	for _, id := range []string{idFenced1, idFenced4} {
 		if _, ok := res.value(id, fencedID, oneRound); !ok {
 			t.Errorf("%s: rounds were not counted", id)
+		}
+	}
+	for _, ms := range farRoundTrips {
+		if trip, _ := res.value(idTrip(ms), oursID, ping); trip < float64(ms) {
+			t.Errorf("%s: PING took %v ms", idTrip(ms), trip)
 		}
 	}
 	for _, w := range b.workloads {

@@ -1,50 +1,64 @@
 package main
 
 import (
-	"fmt"
-	"slices"
+	"cmp"
 	"time"
 )
 
-// What a setting of ours costs is a few hundredths, far less than what the machine
-// varies by from one second to the next. So its workloads have all subjects open
-// at once, and each takes a turn of a few milliseconds, again and again.
+// The machine's speed varies by a fifth from one second to the next, far more than what many
+// differences amount to. So where nobody waits for anybody all subjects are open at once, each in a
+// process of its own, and take turns that are short.
 
-// beside is a workload of that many callers on as many names, in which all
-// subjects take turns.
-func beside(callers int) func(*bench, []*subject) ([]figures, error) {
-	return func(b *bench, all []*subject) ([]figures, error) {
-		players := make([]*player, len(all))
-		for i, s := range all {
-			o, err := b.open(s, b.fleet, callers, patient)
-			if err != nil {
-				return nil, fmt.Errorf("%s: %w", s.id, err)
-			}
-			defer o.close()
-			players[i] = &player{session: o, before: o.rounds()}
-		}
-		if err := letPlay(b, players); err != nil {
-			return nil, err
-		}
-		out := make([]figures, len(all))
-		for i, p := range players {
-			out[i] = p.figures()
-		}
-		return out, nil
-	}
+// calls is a workload of callers that do not wait for each other.
+type calls struct {
+	callers int
+	names   naming
+	far     distances     // of all callers from the masters
+	timeout time.Duration // a peer's for one master; 0: patient
+	turns   int           // of each subject in a repetition
+	turn    time.Duration // how long each lasts
 }
 
-// letPlay has all players take their turns, unless one is stuck.
-func letPlay(b *bench, players []*player) error {
-	for n := range b.plan.turns {
-		for _, i := range lineup(len(players), n) {
-			p := players[i]
-			if err := p.play(b); err != nil || p.driven.stuck > 0 {
-				return err
+func (c calls) nodeTimeout() time.Duration { return cmp.Or(c.timeout, patient) }
+
+// beside runs a repetition in which all subjects take their turns, unless one is stuck.
+func (b *bench) beside(c calls, all []*subject) ([]figures, error) {
+	pings, err := b.fleet.pinger(c.far)
+	if err != nil {
+		return nil, err
+	}
+	sessions, err := b.openAll(all, b.fleetOf, c)
+	if err != nil {
+		return nil, err
+	}
+	defer closeAll(sessions)
+	turns := max(1, int(float64(c.turns)*b.plan.part))
+	sums := make([]measured, len(all))
+	for n := range turns {
+		for _, i := range lineup(len(all), n) {
+			if sums[i].driven.Stuck > 0 {
+				continue
 			}
+			if err := pings.ping(2); err != nil {
+				return nil, err
+			}
+			m, err := sessions[i].drive(c.turn)
+			if err != nil {
+				return nil, err
+			}
+			sums[i].plus(m)
 		}
 	}
-	return nil
+	trip := pings.trip()
+	out := make([]figures, len(all))
+	for i, sum := range sums {
+		out[i] = sum.figures(c.turn * time.Duration(turns))
+		if trip > 0 {
+			out[i][ping] = millis(trip)
+			out[i][trips] = out[i][middle] / micros(trip)
+		}
+	}
+	return out, nil
 }
 
 // lineup returns the order in which so many take their n-th turns: everybody
@@ -58,44 +72,4 @@ func lineup(players, n int) []int {
 		}
 	}
 	return order
-}
-
-// A player is a session with what it has done in its turns so far.
-type player struct {
-	*session
-	driven driven
-	lasted time.Duration
-	spent  spent
-	before rounds // of the warm-up
-}
-
-// play takes a turn.
-func (p *player) play(b *bench) error {
-	m, err := startMeter(b.fleet)
-	if err != nil {
-		return err
-	}
-	d := drive(p.mutexes, b.plan.turn, b.plan.bound)
-	b.report(d)
-	s, err := m.read()
-	if err != nil {
-		return err
-	}
-	p.lasted += b.plan.turn
-	p.spent = p.spent.plus(s)
-	p.driven.times = append(p.driven.times, d.times...)
-	p.driven.inTime += d.inTime
-	p.driven.failed += d.failed
-	p.driven.stuck += d.stuck
-	return nil
-}
-
-func (p *player) figures() figures {
-	slices.Sort(p.driven.times)
-	out := p.driven.figures(p.lasted)
-	if p.driven.stuck == 0 {
-		p.spent.each(len(p.driven.times), out)
-		p.rounds().minus(p.before).into(out)
-	}
-	return out
 }

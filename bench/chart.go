@@ -29,12 +29,14 @@ type panel struct {
 
 func panels() []panel {
 	return []panel{
-		{idOne, "Lock + unlock, one caller", "median µs, shorter is better", middle, 1, " µs"},
+		{idTripNames(5), "Lock + Unlock, round trip 5 ms", "in round trips, shorter is better", trips, 1, ""},
+		{idOne, "Lock + Unlock on loopback, one caller", "median µs, shorter is better", middle, 1, " µs"},
+		{idHandover5, "Leaving to the waiter's entering, 5 ms", "two processes, in round trips, shorter is better", handoverTrips, 1, ""},
 		{id512, "512 callers, 512 names", "locks per second, longer is better", perSecond, 1, "/s"},
 		{idFrozen1, "One of five masters frozen", "lock + unlock, median ms, shorter is better", middle, 1000, " ms"},
 		{idKilled2, "Two of five masters dead", "lock + unlock, median ms, shorter is better", middle, 1000, " ms"},
-		{idHandover, "Leaving to the waiter's entering", "two processes, median ms, shorter is better", handoverTime, 1, " ms"},
 		{idGoroutine, "64 goroutines, one name", "locks per second, longer is better", perSecond, 1, "/s"},
+		{idFree(10), "A free lock, three contenders", "each near to other masters, median ms, shorter is better", firstEntry, 1, " ms"},
 		{id16, "16 processes, one name: fairness", "Jain's index, 1 is best", fairness, 1, ""},
 		{id16, "16 processes, one name: longest wait", "ms, shorter is better", longestWait, 1, " ms"},
 	}
@@ -72,7 +74,7 @@ func chart(r *results) string {
 	}
 	width := 2*panelWidth + panelGap + 2*chartMargin
 	height := max(columnY[0], columnY[1])
-	caption := fmt.Sprintf("Five masters on loopback, %d cores, medians of alternating runs: bench/RESULTS.md", r.machine.cores)
+	caption := fmt.Sprintf("Five masters and all clients on %d cores, medians of interleaved repetitions: bench/RESULTS.md", r.machine.cores)
 	return fmt.Sprintf(`<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 %d %d" width="%d" height="%d" role="img" aria-label="Benchmark results">
 %s%s<text class="n" x="%d" y="%d">%s</text>
 </svg>

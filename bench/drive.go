@@ -1,8 +1,8 @@
 package main
 
 import (
+	"cmp"
 	"context"
-	"fmt"
 	"runtime"
 	"slices"
 	"sync"
@@ -14,34 +14,32 @@ import (
 type recorder struct {
 	mu     sync.Mutex // guards what follows
 	times  []time.Duration
-	inTime int   // of times, before the run was over
-	failed int   // unlocks that the library called failures
-	first  error // of those
+	inTime float64 // how many of times were over in time
+	failed int     // unlocks that the library called failures
+	first  string  // of those
 	done   bool
 }
 
-func (r *recorder) add(d time.Duration, inTime bool, err error) {
+func (r *recorder) add(d time.Duration, inTime float64, err error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.times = append(r.times, d)
-	if inTime {
-		r.inTime++
-	}
+	r.inTime += inTime
 	if err != nil {
 		r.failed++
-		if r.first == nil {
-			r.first = err
+		if r.first == "" {
+			r.first = err.Error()
 		}
 	}
 }
 
 // driven is what some callers did in some time.
 type driven struct {
-	times  []time.Duration // of lock and unlock, sorted
-	inTime int             // how many of them were over in time
-	failed int
-	first  error // what the first failed unlock said
-	stuck  int   // callers abandoned in an operation that passed the bound
+	Times  []time.Duration // of lock and unlock, sorted
+	InTime float64         // how many of them were over in time; of the last of each caller, the part that was
+	Failed int
+	First  string // what the first failed unlock said
+	Stuck  int    // callers abandoned in an operation that passed the bound
 }
 
 // drive has each mutex locked and unlocked by a goroutine of its own, again and
@@ -56,19 +54,7 @@ func drive(all []mutex, lasting, bound time.Duration) driven {
 	for i, m := range all {
 		r := &recorder{}
 		recorders[i] = r
-		wg.Go(func() {
-			for time.Since(start) < lasting {
-				began := time.Now()
-				if m.lock(ctx) != nil {
-					return
-				}
-				err := m.unlock()
-				r.add(time.Since(began), time.Since(start) <= lasting, err)
-			}
-			r.mu.Lock()
-			r.done = true
-			r.mu.Unlock()
-		})
+		wg.Go(func() { r.drive(ctx, m, start, lasting) })
 	}
 	over := make(chan struct{})
 	go func() {
@@ -84,52 +70,62 @@ func drive(all []mutex, lasting, bound time.Duration) driven {
 	return collect(recorders)
 }
 
+// drive locks and unlocks m until lasting has passed since start.
+func (r *recorder) drive(ctx context.Context, m mutex, start time.Time, lasting time.Duration) {
+	for {
+		began := time.Since(start)
+		if began >= lasting {
+			break
+		}
+		if m.lock(ctx) != nil {
+			return
+		}
+		err := m.unlock()
+		took := time.Since(start) - began
+		r.add(took, min(1, float64(lasting-began)/float64(took)), err)
+	}
+	r.mu.Lock()
+	r.done = true
+	r.mu.Unlock()
+}
+
 func collect(recorders []*recorder) driven {
 	var d driven
 	for _, r := range recorders {
 		r.mu.Lock()
-		d.times = append(d.times, r.times...)
-		d.inTime += r.inTime
-		d.failed += r.failed
-		if d.first == nil {
-			d.first = r.first
-		}
+		d.plus(driven{Times: r.times, InTime: r.inTime, Failed: r.failed, First: r.first})
 		if !r.done {
-			d.stuck++
+			d.Stuck++
 		}
 		r.mu.Unlock()
 	}
-	slices.Sort(d.times)
+	slices.Sort(d.Times)
 	return d
 }
 
-// report logs what a drive should not have met.
-func (b *bench) report(d driven) {
-	if d.first != nil {
-		fmt.Fprintf(b.log, "%d unlocks failed, the first one: %v\n", d.failed, d.first)
-	}
+// plus adds what was driven elsewhere. The times are not sorted afterwards.
+func (d *driven) plus(e driven) {
+	d.Times = append(d.Times, e.Times...)
+	d.InTime += e.InTime
+	d.Failed += e.Failed
+	d.First = cmp.Or(d.First, e.First)
+	d.Stuck += e.Stuck
 }
 
-// figures returns what so long a drive tells by itself.
+// figures returns what so long a drive tells by itself. The times are sorted.
 func (d driven) figures(lasting time.Duration) figures {
-	out := figures{failures: float64(d.failed)}
-	if d.stuck > 0 {
+	out := figures{failures: float64(d.Failed)}
+	if d.Stuck > 0 {
 		out[hung] = 1
 		return out
 	}
-	out[perSecond] = float64(d.inTime) / lasting.Seconds()
-	out[middle] = micros(quantile(d.times, 0.5))
-	out[tail] = micros(quantile(d.times, 0.99))
+	out[perSecond] = d.InTime / lasting.Seconds()
+	out[middle] = micros(quantile(d.Times, 0.5))
+	out[tail] = micros(quantile(d.Times, 0.99))
 	return out
 }
 
-// A meter measures what is spent between two moments.
-type meter struct {
-	fleet *fleet
-	start spent
-}
-
-// spent is what has been spent, by this process and its masters.
+// spent is what has been spent, by a process and its masters.
 type spent struct {
 	load   load
 	cpu    time.Duration
@@ -149,25 +145,6 @@ func (s spent) each(n int, into figures) {
 	into[serverCPU] = micros(s.load.cpu) / float64(n)
 	into[clientCPU] = micros(s.cpu) / float64(n)
 	into[allocations] = float64(s.allocs) / float64(n)
-}
-
-func startMeter(f *fleet) (*meter, error) {
-	l, err := f.load()
-	if err != nil {
-		return nil, err
-	}
-	return &meter{fleet: f, start: spent{load: l, cpu: processCPU(), allocs: mallocs()}}, nil
-}
-
-// read returns what was spent since the start. The masters that are sick now must
-// be those that were then.
-func (m *meter) read() (spent, error) {
-	cpu, allocs := processCPU(), mallocs()
-	l, err := m.fleet.load()
-	if err != nil {
-		return spent{}, err
-	}
-	return spent{l.minus(m.start.load), cpu - m.start.cpu, allocs - m.start.allocs}, nil
 }
 
 func mallocs() uint64 {

@@ -1,27 +1,31 @@
 package main
 
 import (
+	"encoding/gob"
 	"errors"
 	"fmt"
+	"os"
 	"time"
 
 	"github.com/gomodule/redigo/redis"
 
+	"github.com/redlock-go/redlock/internal/incarnation"
 	"github.com/redlock-go/redlock/internal/redisserver"
 )
 
 // masters is how many there are in every workload.
 const masters = 5
 
-// fleet is five real redis-server processes.
+// fleet is five real redis-server processes, and how to get there over distances.
 type fleet struct {
 	servers []*redisserver.Server
 	sick    map[int]bool // frozen or killed: they cannot be asked
+	network *network     // nil: nothing has been far away yet
 }
 
-// startFleet starts the servers and adopts them, since nobody can hold a lock
-// there: all may vote at once.
-func startFleet() (*fleet, error) {
+// startFleet starts the servers and has the program, by default this one, adopt them: nobody can hold a
+// lock there, so all may vote at once. Another commit's clients may not know our record.
+func startFleet(program string) (*fleet, error) {
 	f := &fleet{sick: make(map[int]bool)}
 	for range masters {
 		// The limit of clients is what 512 callers of any pool may need.
@@ -31,19 +35,51 @@ func startFleet() (*fleet, error) {
 			return nil, err
 		}
 		f.servers = append(f.servers, s)
-		if err := s.Adopt(); err != nil {
-			f.stop()
-			return nil, err
-		}
 	}
-	if err := awaitVoters(f.addrs(), 5*time.Second); err != nil {
+	r, err := startProcess(program, adopterRole)
+	if err != nil {
 		f.stop()
 		return nil, err
+	}
+	defer stopAll([]*remote{r})
+	if _, err := r.ask(order{Setup: setup{Addrs: f.addrs()}}, readyLimit); err != nil {
+		f.stop()
+		return nil, fmt.Errorf("adopting the masters: %w", err)
 	}
 	return f, nil
 }
 
+// adopterRole is what workerEnv holds in the process that adopts.
+const adopterRole = "adopter"
+
+// adopt is the main function of the process that adopts the masters of its only order.
+func adopt() error {
+	orders, out := listen(os.Stdin), gob.NewEncoder(os.Stdout)
+	o := <-orders
+	err := awaitVoters(o.Setup.Addrs, 5*time.Second, func(addr string) error {
+		conn, err := redis.Dial("tcp", addr)
+		if err != nil {
+			return err
+		}
+		defer conn.Close()
+		_, err = incarnation.Adopt(conn)
+		return err
+	})
+	var r report
+	if err != nil {
+		r.Err = err.Error()
+	}
+	if err := out.Encode(r); err != nil {
+		return err
+	}
+	<-orders // it ends the process
+	return nil
+}
+
 func (f *fleet) stop() {
+	if f.network != nil {
+		stopAll([]*remote{f.network.process})
+	}
 	for _, s := range f.servers {
 		s.Stop()
 	}

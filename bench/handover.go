@@ -8,44 +8,63 @@ import (
 
 // handover is the workload of one holder and one waiter, two processes: how
 // long after the holder's leaving the waiter enters.
-func handover(b *bench, s *subject, rep int) (figures, error) {
-	workers, err := b.startWorkers(s, 2, 1, ttl)
-	if err != nil {
-		return nil, err
-	}
-	defer stopAll(workers)
-	const limit = 20 * time.Second
-	holder, waiter := workers[0], workers[1]
-	entered, err := holder.ask(order{Op: opLock}, limit)
-	if err != nil {
-		return nil, err
-	}
-	var took []float64
-	var stays []interval
-	for range b.plan.handovers {
-		if err := waiter.tell(order{Op: opLock}); err != nil {
-			return nil, err
-		}
-		// Longer than any library's waiters sleep, so that the leaving meets
-		// them at any point of their sleep.
-		time.Sleep(50*time.Millisecond + rand.N(250*time.Millisecond))
-		left, err := holder.ask(order{Op: opUnlock}, limit)
+func handover(far distances) func(*bench, *subject, int) (figures, error) {
+	return func(b *bench, s *subject, rep int) (figures, error) {
+		pings, err := b.fleetOf(s).pinger(far)
 		if err != nil {
 			return nil, err
 		}
-		next, err := waiter.answer(limit)
+		workers, err := b.startWorkers(s, 2, 1, ttl, func(int) distances { return far })
+		if err != nil {
+			return nil, err
+		}
+		defer stopAll(workers)
+		took, stays, err := b.passOn(workers[0], workers[1], pings)
 		if errors.Is(err, errSilent) {
 			return figures{hung: 1}, nil
 		}
 		if err != nil {
 			return nil, err
 		}
+		out := figures{handoverTime: median(took), broken: float64(violations(stays))}
+		if trip := pings.trip(); trip > 0 {
+			out[ping] = millis(trip)
+			out[handoverTrips] = out[handoverTime] / out[ping]
+		}
+		return out, nil
+	}
+}
+
+// passOn has two processes pass a lock to each other, and returns how long each time took, in ms.
+func (b *bench) passOn(holder, waiter *remote, pings *pinger) (took []float64, stays []interval, err error) {
+	entered, err := holder.ask(order{Op: opLock}, readyLimit)
+	if err != nil {
+		return nil, nil, err
+	}
+	for range b.plan.handovers {
+		if err := waiter.tell(order{Op: opLock}); err != nil {
+			return nil, nil, err
+		}
+		if err := pings.ping(2); err != nil {
+			return nil, nil, err
+		}
+		// Longer than any library's waiters sleep, so that the leaving meets
+		// them at any point of their sleep.
+		time.Sleep(50*time.Millisecond + rand.N(250*time.Millisecond))
+		left, err := holder.ask(order{Op: opUnlock}, readyLimit)
+		if err != nil {
+			return nil, nil, err
+		}
+		next, err := waiter.answer(readyLimit)
+		if err != nil {
+			return nil, nil, err
+		}
 		took = append(took, millis(time.Duration(next.At-left.At)))
 		stays = append(stays, interval{entered.At, left.At})
 		entered = next
 		holder, waiter = waiter, holder
 	}
-	return figures{handoverTime: median(took), broken: float64(violations(stays))}, nil
+	return took, stays, nil
 }
 
 // The workload of a holder that is killed.
@@ -78,7 +97,7 @@ func holderKilled(b *bench, s *subject, rep int) (figures, error) {
 
 func (b *bench) killHolder(s *subject) (stays []interval, late time.Duration, err error) {
 	const limit = 20 * time.Second
-	workers, err := b.startWorkers(s, 1+killedOthers, 1, killedTTL)
+	workers, err := b.startWorkers(s, 1+killedOthers, 1, killedTTL, onLoopback)
 	if err != nil {
 		return nil, 0, err
 	}
@@ -96,7 +115,7 @@ func (b *bench) killHolder(s *subject) (stays []interval, late time.Duration, er
 	time.Sleep(300*time.Millisecond + rand.N(300*time.Millisecond))
 	died := now()
 	workers[0].kill()
-	left, err := b.fleet.remaining(func(i int) string { return keyOf(s, b.contendedName(), i) })
+	left, err := b.fleetOf(s).remaining(func(i int) string { return keyOf(s, b.name(), i) })
 	if err != nil {
 		return nil, 0, err
 	}

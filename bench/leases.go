@@ -17,19 +17,19 @@ func leases(b *bench, s *subject, rep int) (figures, error) {
 	if err != nil {
 		return nil, err
 	}
-	o := &session{locks: l}
-	defer o.close()
+	defer l.close()
 	b.opened++
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()
-	if err := l.mutex(fmt.Sprintf("bench:%d:first", b.opened)).lock(ctx); err != nil {
+	if err := l.mutex(b.name() + ":first").lock(ctx); err != nil {
 		return nil, err
 	}
 	before := memory()
+	var all []mutex
 	for i := range b.plan.leases {
-		o.mutexes = append(o.mutexes, l.mutex(fmt.Sprintf("bench:%d:%d", b.opened, i)))
+		all = append(all, l.mutex(fmt.Sprintf("%s:%d", b.name(), i)))
 	}
-	if err := o.forAll(func(m mutex) error { return m.lock(ctx) }); err != nil {
+	if err := forAll(all, func(m mutex) error { return m.lock(ctx) }); err != nil {
 		return nil, fmt.Errorf("taking them: %w", err)
 	}
 	out := figures{bytesPerLease: float64(memory()-before) / float64(b.plan.leases)}
@@ -37,13 +37,13 @@ func leases(b *bench, s *subject, rep int) (figures, error) {
 		return nil, err
 	}
 	lost := 0
-	for _, m := range o.mutexes {
+	for _, m := range all {
 		if !m.(holder).held() {
 			lost++
 		}
 	}
 	out[lostLeases] = float64(lost)
-	return out, o.forAll(func(m mutex) error {
+	return out, forAll(all, func(m mutex) error {
 		m.unlock() // of those that are lost it is no success
 		return nil
 	})
@@ -71,7 +71,7 @@ func (b *bench) watch(out figures) error {
 
 // forAll calls f for all mutexes from several goroutines, and returns one of
 // its errors.
-func (o *session) forAll(f func(mutex) error) error {
+func forAll(all []mutex, f func(mutex) error) error {
 	todo := make(chan mutex)
 	errs := make(chan error, takers)
 	var wg sync.WaitGroup
@@ -87,7 +87,7 @@ func (o *session) forAll(f func(mutex) error) error {
 			}
 		})
 	}
-	for _, m := range o.mutexes {
+	for _, m := range all {
 		todo <- m
 	}
 	close(todo)

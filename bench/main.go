@@ -12,6 +12,7 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"time"
 
 	goredis "github.com/redis/go-redis/v9"
@@ -45,6 +46,7 @@ func run() error {
 	only := flag.String("only", "", "a regexp: run only the workloads whose names match")
 	peers := flag.String("peers", "", "a regexp: run only the peers whose names match, beside ours")
 	reps := flag.Int("reps", 0, "how often each workload is repeated (default 3 to 15, 1 with -short)")
+	old := flag.String("old", "", "this program built with another commit's library: compare with that alone (see ./pairs)")
 	out := flag.String("out", "", `a directory for RESULTS.md and results.svg (default "." for a full run, none for a partial one)`)
 	flag.Parse()
 	onlyRE, err := regexp.Compile(*only)
@@ -60,27 +62,25 @@ func run() error {
 	b := &bench{plan: fullPlan(), log: os.Stderr}
 	if *short {
 		b.plan = shortPlan()
-	} else if *only == "" && *peers == "" {
+	} else if *only == "" && *peers == "" && *old == "" {
 		*out = cmp.Or(*out, ".")
 	}
 	if *reps > 0 {
 		b.plan.reps, b.plan.faultReps, b.plan.leaseReps = *reps, *reps, *reps
 	}
-	for _, s := range subjects() {
-		if s.id == oursID || s.ownCost || peersRE.MatchString(s.id) {
-			b.subjects = append(b.subjects, s)
-		}
+	b.subjects, b.workloads = subjects(), workloads()
+	if *old != "" {
+		b.compareWith(*old)
 	}
-	for _, w := range workloads() {
-		if onlyRE.MatchString(w.id) {
-			b.workloads = append(b.workloads, w)
-		}
-	}
+	b.subjects = slices.DeleteFunc(b.subjects, func(s *subject) bool {
+		return s.id != oursID && s.program == "" && !s.ownCost && !peersRE.MatchString(s.id)
+	})
+	b.workloads = slices.DeleteFunc(b.workloads, func(w *workload) bool { return !onlyRE.MatchString(w.id) })
 	res, err := b.run()
 	if err != nil {
 		return err
 	}
-	res.short = *short
+	res.short, res.old = *short, *old != ""
 	printTables(os.Stdout, res)
 	if *out == "" {
 		return nil
@@ -102,17 +102,27 @@ type bench struct {
 	workloads []*workload
 	log       io.Writer
 	fleet     *fleet
-	opened    int // how many runs have had names of their own
+	oldFleet  *fleet // of the other commit's clients, or nil
+	opened    int    // how many runs have had names of their own
 }
 
 // run runs all workloads and returns what they found.
 func (b *bench) run() (*results, error) {
 	res := &results{at: time.Now(), plan: b.plan, workloads: b.workloads, subjects: b.subjects, found: make(map[key][]figures)}
 	var err error
-	if b.fleet, err = startFleet(); err != nil {
+	if b.fleet, err = startFleet(""); err != nil {
 		return nil, err
 	}
 	defer b.fleet.stop()
+	for _, s := range b.subjects {
+		if s.program == "" {
+			continue
+		}
+		if b.oldFleet, err = startFleet(s.program); err != nil {
+			return nil, err
+		}
+		defer b.oldFleet.stop()
+	}
 	for _, w := range b.workloads {
 		if err := b.runWorkload(w, res); err != nil {
 			return nil, fmt.Errorf("%s: %w", w.id, err)
@@ -164,7 +174,7 @@ func (b *bench) runWorkload(w *workload, res *results) error {
 // runBeside makes one repetition of a workload in which all subjects take turns.
 func (b *bench) runBeside(w *workload, taking []*subject, rep int, res *results) error {
 	began := time.Now()
-	all, err := w.beside(b, taking)
+	all, err := b.beside(*w.beside, taking)
 	if err != nil {
 		return err
 	}

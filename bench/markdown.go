@@ -17,7 +17,7 @@ func markdown(r *results) string {
 	s.WriteString("![chart](results.svg)\n\n")
 	r.where(&s)
 	r.how(&s)
-	s.WriteString("## Targets\n\nComputed from the figures below. A ratio is ours to " + reference + " in this run, or to what it says.\n\n")
+	s.WriteString("## Targets\n\nComputed from the figures below: the median over the repetitions, with the least and the greatest. A ratio is the median of the repetitions' ratios.\n\n")
 	s.WriteString(r.verdicts().markdown())
 	s.WriteString("\n[MISSES.md](MISSES.md) says why what is missed is missed, from profiles.\n")
 	s.WriteString("\n## Figures\n")
@@ -46,28 +46,32 @@ func (r *results) how(s *strings.Builder) {
 	fmt.Fprintf(s, `## How it was measured
 
 - Five redis-server processes without persistence, on loopback. Clients and masters share the cores, so what a client
-  costs its machine shows in its throughput.
-- In each repetition all libraries take turns, in another order each time, each with a client of its own that is opened,
-  warmed up for %v, measured for %v (processes: %v) and closed. Shown is the **median over the repetitions**: %d where
-  all masters are healthy and nobody waits, %d otherwise, %d for leases held. Counts of what should never happen (failed
-  unlocks, violations, lost leases) are **sums** over them.
+  costs its machine shows in its throughput. Each library has processes of its own, which are this program again.
+- Repetitions are interleaved: in each one all libraries take turns, each with a client of its own that is opened and
+  warmed up. Where nobody waits for anybody they are open at once, and take turns of 40 to 400 ms, several in each
+  repetition, in an order in which everybody follows everybody as often. Shown is the **median over the repetitions**: %d
+  where all masters are healthy and nobody waits, %d otherwise, %d for leases held; for the first figure of a table, for
+  ratios and for targets with the (least–greatest). Ratios are computed in each repetition: what slows the machine down
+  slows both. Counts of what should never happen (failed unlocks, violations, lost leases) are **sums**.
+- Distances: another process forwards the connections and delays both directions. A *round trip* is what PING takes
+  through it meanwhile, the median. Connecting is not delayed.
 - All: TTL 10 s, five masters (but bsm/redislock, which knows one), no limit of tries, keys' names never used before. The
   masters are adopted when they have started, so that nobody waits for a quarantine. The last column is the first
   column's figure as a multiple of %s's.
-- What the restart guard and fencing cost is less than what the machine varies by from one second to the next. There,
-  ours with and without it are open at once and take turns of %v, %d in each repetition; each repetition has a ratio, and
-  their median is shown. *one round %%*: of all fenced acquisitions, by Trace.Acquired.
+- What ours counts by itself: *failed unlocks* (Trace.Released), *failed attempts* (Trace.AttemptDone), *one round %%*
+  (Trace.Acquired).
 - *commands/lock*: commandstats of all five masters, those inside scripts included, connections' own (HELLO, CLIENT,
-  PING) left out. *client CPU*: getrusage of the process or processes that lock, the benchmark's own loop included.
-  *server CPU*: INFO cpu of all masters that are well. *allocations/lock*: runtime.MemStats, of one lock and unlock.
+  PING) left out. *client CPU*: getrusage of the process or processes that lock. *server CPU*: INFO cpu of all masters
+  that are well. *allocations/lock*: runtime.MemStats, of one lock and unlock.
 - Time-outs of the peers for one master: %v, redsync's default for this TTL; where masters are frozen or dead %v, which is
   our default and what the specification advises: without it, redigo has no time-out at all and go-redis one of 5 s.
 - Where masters are frozen or dead, an operation that takes longer than %v is abandoned, and the table says so; a library
   that did it twice is not asked again. Throughput counts the locks that were over in time.
-- Other processes are this program again. **Violations** are counted from all processes' times of entering (after Lock
-  returned) and leaving (before Unlock was called), by CLOCK_MONOTONIC, merged and sorted: an entering before an earlier
-  stay's leaving is one.
-- *Jain's index* is (Σx)²/(n·Σx²) of what each got. *longest wait* includes waits that the end of the run cut short.
+- **Violations** are counted from all processes' times of entering (after Lock returned) and leaving (before Unlock was
+  called), by CLOCK_MONOTONIC, merged and sorted: an entering before an earlier stay's leaving is one. *Idle* is, by the
+  same times, when nobody was in though somebody waited.
+- *Jain's index* is (Σx)²/(n·Σx²) of what each got. *longest wait* includes waits that the end of the run cut short;
+  *turns of all* is the longest wait as a multiple of the time in which everybody could enter once.
 
-`, p.warmUp, p.lasting, p.contending, p.reps, p.faultReps, p.leaseReps, reference, p.turn, p.turns, patient, brisk, p.bound)
+`, p.reps, p.faultReps, p.leaseReps, reference, patient, brisk, p.bound)
 }

@@ -3,7 +3,6 @@ package main
 import (
 	"encoding/gob"
 	"errors"
-	"fmt"
 	"os"
 	"os/exec"
 	"time"
@@ -17,17 +16,29 @@ type remote struct {
 	stop func()
 }
 
-// startWorkers starts n processes that are going to contend for one name with
-// that many goroutines each.
-func (b *bench) startWorkers(s *subject, n, goroutines int, ttl time.Duration) ([]*remote, error) {
+// readyLimit is how long a worker may take to start, or to answer when it should be done.
+const readyLimit = 20 * time.Second
+
+// startWorkers starts n processes that are going to contend for one name with that many goroutines each,
+// process i at the distances far(i).
+func (b *bench) startWorkers(s *subject, n, goroutines int, ttl time.Duration, far func(i int) distances) ([]*remote, error) {
 	b.opened++
-	first := order{
-		Setup: setup{Addrs: b.fleet.addrs(), TTL: ttl, NodeTimeout: patient, Callers: goroutines},
-		Name:  b.contendedName(),
+	var all []setup
+	for i := range n {
+		addrs, err := b.fleetOf(s).at(far(i))
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, setup{Addrs: addrs, TTL: ttl, NodeTimeout: patient, Callers: goroutines, Prefix: b.name()})
 	}
+	return startAll(s, all)
+}
+
+// startAll starts a process for each setup.
+func startAll(s *subject, setups []setup) ([]*remote, error) {
 	var all []*remote
-	for range n {
-		r, err := startWorker(s, first)
+	for _, u := range setups {
+		r, err := startWorker(s, order{Setup: u})
 		if err != nil {
 			stopAll(all)
 			return nil, err
@@ -35,7 +46,7 @@ func (b *bench) startWorkers(s *subject, n, goroutines int, ttl time.Duration) (
 		all = append(all, r)
 	}
 	for _, r := range all {
-		if _, err := r.answer(20 * time.Second); err != nil { // that it is ready
+		if _, err := r.answer(readyLimit); err != nil { // that it is ready
 			stopAll(all)
 			return nil, err
 		}
@@ -43,16 +54,32 @@ func (b *bench) startWorkers(s *subject, n, goroutines int, ttl time.Duration) (
 	return all, nil
 }
 
-// contendedName is the name of the run that began last.
-func (b *bench) contendedName() string { return fmt.Sprintf("bench:%d", b.opened) }
+// onLoopback are the distances of workers that have none.
+func onLoopback(int) distances { return distances{} }
 
+// startWorker starts a process that opens the subject.
 func startWorker(s *subject, first order) (*remote, error) {
-	self, err := os.Executable()
+	id := s.id
+	if s.program != "" {
+		id = oursID
+	}
+	r, err := startProcess(s.program, id)
 	if err != nil {
 		return nil, err
 	}
-	cmd := exec.Command(self)
-	cmd.Env = append(os.Environ(), workerEnv+"="+s.id)
+	return r, r.tell(first)
+}
+
+// startProcess starts the program, by default this one, in a worker's role.
+func startProcess(program, role string) (*remote, error) {
+	if program == "" {
+		var err error
+		if program, err = os.Executable(); err != nil {
+			return nil, err
+		}
+	}
+	cmd := exec.Command(program)
+	cmd.Env = append(os.Environ(), workerEnv+"="+role)
 	cmd.Stderr = os.Stderr
 	in, err := cmd.StdinPipe()
 	if err != nil {
@@ -78,7 +105,7 @@ func startWorker(s *subject, first order) (*remote, error) {
 			r.out <- got
 		}
 	}()
-	return r, r.tell(first)
+	return r, nil
 }
 
 // tell sends an order and does not wait for the answer.

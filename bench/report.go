@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"io"
 	"math"
+	"slices"
 	"strconv"
 	"strings"
 	"text/tabwriter"
@@ -35,6 +36,16 @@ func thousands(n int64) string {
 	return s
 }
 
+// withRange shows the median of the values and, if there are several that differ, the least and the
+// greatest.
+func withRange(values []float64, unit string) string {
+	got, low, high := number(median(values)), number(slices.Min(values)), number(slices.Max(values))
+	if low == high {
+		return got + unit
+	}
+	return got + unit + " (" + low + "–" + high + ")"
+}
+
 // table is one workload's.
 type table struct {
 	head []string
@@ -60,13 +71,15 @@ func (r *results) table(w *workload) table {
 				row = append(row, r.hungCell(v, ok, hangs, of))
 			case !ok:
 				row = append(row, "–")
+			case i == 0 && !summed[m]:
+				row = append(row, withRange(r.values(w.id, s.id, m), ""))
 			default:
 				row = append(row, number(v))
 			}
 		}
 		last := "–"
-		if x, ok := r.ratio(w.id, s.id, w.reference(), w.columns[0]); ok && hangs == 0 {
-			last = number(x)
+		if x := r.ratios(w.id, s.id, w.reference(), w.columns[0]); len(x) > 0 && hangs == 0 {
+			last = withRange(x, "")
 		}
 		t.rows = append(t.rows, append(row, last))
 	}
@@ -107,9 +120,13 @@ func printTables(out io.Writer, r *results) {
 		}
 		tw.Flush()
 	}
+	if r.old {
+		return // the targets are not about other commits
+	}
 	fmt.Fprintln(out, "\nTargets")
 	tw := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
-	for _, row := range r.verdicts().rows {
+	t := r.verdicts()
+	for _, row := range append([][]string{t.head}, t.rows...) {
 		fmt.Fprintln(tw, strings.Join(row, "\t"))
 	}
 	tw.Flush()
@@ -117,20 +134,17 @@ func printTables(out io.Writer, r *results) {
 
 // verdicts compares the figures with the targets of the workloads that ran.
 func (r *results) verdicts() table {
-	t := table{head: []string{"workload", "", "figure", "got", "wanted", ""}}
+	t := table{head: []string{"workload", "", "figure", "measured", "target", ""}}
 	for _, g := range targets() {
 		if !r.ran(g.workload) {
 			continue
 		}
 		for _, b := range g.reach(r) {
-			verdict, got := b.verdict(), "–"
-			if b.known {
-				got = number(b.got) + b.unit
-			}
+			verdict := b.verdict()
 			if hangs, _ := r.hangs(g.workload, oursID); hangs > 0 {
 				verdict = "**missed**: an operation did not return"
 			}
-			t.rows = append(t.rows, []string{g.workload, g.what, b.name, got, b.wanted(), verdict})
+			t.rows = append(t.rows, []string{g.workload, g.what, b.name, b.measured(), b.wanted(), verdict})
 		}
 	}
 	return t

@@ -18,6 +18,7 @@ type results struct {
 	at        time.Time
 	took      time.Duration
 	short     bool
+	old       bool // ours is beside another commit's: see -old
 	plan      plan
 	workloads []*workload
 	subjects  []*subject
@@ -33,15 +34,12 @@ func (r *results) add(workload, subject string, f figures) {
 // value returns a figure over all repetitions, and reports whether there is
 // one.
 func (r *results) value(workload, subject string, m metric) (float64, bool) {
-	var values []float64
-	sum := 0.0
-	for _, f := range r.found[key{workload, subject}] {
-		if v, ok := f[m]; ok {
-			values = append(values, v)
+	values := r.values(workload, subject, m)
+	if summed[m] {
+		sum := 0.0
+		for _, v := range values {
 			sum += v
 		}
-	}
-	if summed[m] {
 		return sum, len(values) > 0
 	}
 	return median(values), len(values) > 0
@@ -54,22 +52,20 @@ func (r *results) hangs(workload, subject string) (n, of int) {
 	return int(x), len(r.found[key{workload, subject}])
 }
 
-// ratio returns a's figure as a multiple of b's. Where they took turns within each
-// repetition it is the median of the repetitions' ratios: what slowed the machine
-// down slowed both.
-func (r *results) ratio(workload, a, b string, m metric) (float64, bool) {
-	if r.isBeside(workload) {
-		return r.pairedRatio(workload, a, b, m)
+// values returns a figure of each repetition that has it.
+func (r *results) values(workload, subject string, m metric) []float64 {
+	var values []float64
+	for _, f := range r.found[key{workload, subject}] {
+		if v, ok := f[m]; ok {
+			values = append(values, v)
+		}
 	}
-	x, okX := r.value(workload, a, m)
-	y, okY := r.value(workload, b, m)
-	if !okX || !okY || y == 0 {
-		return 0, false
-	}
-	return x / y, true
+	return values
 }
 
-func (r *results) pairedRatio(workload, a, b string, m metric) (float64, bool) {
+// ratios returns a's figure as a multiple of b's, in each repetition that has both: what slowed the
+// machine down slowed both.
+func (r *results) ratios(workload, a, b string, m metric) []float64 {
 	all, others := r.found[key{workload, a}], r.found[key{workload, b}]
 	var ratios []float64
 	for i := range min(len(all), len(others)) {
@@ -79,16 +75,7 @@ func (r *results) pairedRatio(workload, a, b string, m metric) (float64, bool) {
 			ratios = append(ratios, x/y)
 		}
 	}
-	return median(ratios), len(ratios) > 0
-}
-
-func (r *results) isBeside(id string) bool {
-	for _, w := range r.workloads {
-		if w.id == id {
-			return w.beside != nil
-		}
-	}
-	return false
+	return ratios
 }
 
 // machine is where it was run, and with what.

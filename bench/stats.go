@@ -1,6 +1,8 @@
 package main
 
 import (
+	"cmp"
+	"math"
 	"slices"
 	"time"
 )
@@ -26,6 +28,16 @@ func quantile(sorted []time.Duration, q float64) time.Duration {
 	}
 	i := int(q*float64(len(sorted))+0.9999999) - 1
 	return sorted[min(max(i, 0), len(sorted)-1)]
+}
+
+// quantileOf is quantile of any values.
+func quantileOf(values []float64, q float64) float64 {
+	if len(values) == 0 {
+		return 0
+	}
+	s := slices.Sorted(slices.Values(values))
+	i := int(math.Ceil(q*float64(len(s)))) - 1
+	return s[min(max(i, 0), len(s)-1)]
 }
 
 // jain returns Jain's fairness index of what each got: 1 if all got the same,
@@ -68,6 +80,37 @@ func violations(stays []interval) int {
 		until = max(until, s.Leave)
 	}
 	return n
+}
+
+// idleTime returns for how long between start and stop nobody held the lock though somebody waited for it.
+func idleTime(turns []turn, start, stop int64) time.Duration {
+	// Each moment at which the number of holders or of waiters changes.
+	type change struct {
+		at               int64
+		holders, waiters int
+	}
+	var changes []change
+	for _, t := range turns {
+		until := stop
+		if t.entered() {
+			until = t.Stay.Enter
+			changes = append(changes, change{at: t.Stay.Enter, holders: 1}, change{at: t.Stay.Leave, holders: -1})
+		}
+		changes = append(changes, change{at: t.Asked, waiters: 1}, change{at: until, waiters: -1})
+	}
+	slices.SortFunc(changes, func(a, b change) int { return cmp.Compare(a.at, b.at) })
+	var idle int64
+	holders, waiters, since := 0, 0, start
+	for _, c := range changes {
+		at := min(max(c.at, start), stop)
+		if holders == 0 && waiters > 0 {
+			idle += at - since
+		}
+		since = at
+		holders += c.holders
+		waiters += c.waiters
+	}
+	return time.Duration(idle)
 }
 
 // quorumth returns the quorum-th smallest of the values. It sorts them.

@@ -100,6 +100,28 @@ func TestViolations(t *testing.T) {
 	}
 }
 
+func TestIdleIsWhenNobodyHoldsThoughSomebodyWaits(t *testing.T) {
+	for _, row := range []struct {
+		name  string
+		turns []turn
+		want  time.Duration
+	}{
+		{"not without anybody", nil, 0},
+		{"from asking to entering", []turn{{10, interval{15, 20}}}, 5},
+		{"not while another holds", []turn{{1, interval{1, 50}}, {10, interval{55, 60}}}, 5},
+		{"once, however many wait", []turn{{10, interval{20, 30}}, {10, interval{32, 40}}}, 12},
+		{"not while nobody waits", []turn{{10, interval{10, 20}}, {50, interval{50, 60}}}, 0},
+		{"up to the end, if the wait has none", []turn{{Asked: 90}}, 10},
+		{"not after the end", []turn{{95, interval{105, 110}}}, 5},
+	} {
+		t.Run(row.name, func(t *testing.T) {
+			if got := idleTime(row.turns, 0, 100); got != row.want {
+				t.Errorf("idleTime = %d, want %d", got, row.want)
+			}
+		})
+	}
+}
+
 func TestQuorumthIsWhenAMajorityHasForgotten(t *testing.T) {
 	if got := quorumth([]time.Duration{500, 0, 300, 0, 400}); got != 300 {
 		t.Errorf("quorumth = %d, want 300", got)

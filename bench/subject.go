@@ -8,6 +8,7 @@ import (
 // A subject is one library with one set of settings.
 type subject struct {
 	id       string // what -peers matches and tables show
+	program  string // which opens it in its processes; "": this one
 	short    string // the chart's label
 	settings string // for RESULTS.md
 	open     func(setup) (locks, error)
@@ -16,6 +17,7 @@ type subject struct {
 	renews    bool // keeps what it holds, so that holding is a workload
 	onlyFault bool // shown only where masters fail
 	single    bool // knows one master, so that its failure is no minority's
+	principal bool // takes part also where only the most important are compared
 	ownCost   bool // ours with other settings: beside ours alone, where what they cost is asked
 }
 
@@ -25,7 +27,20 @@ type setup struct {
 	TTL         time.Duration // of each lock
 	NodeTimeout time.Duration // how long a peer waits for one master; ours has its own default
 	Callers     int           // how many call at once: what pools are made for
+	Names       naming        // what the callers lock
+	Prefix      string        // of the names
+	Wants       []string      // what each caller locks at once, behind the Prefix; nil: see Names
+	WarmUp      time.Duration // how long all lock and unlock before the measurement; 0: once
 }
+
+// naming says which names the callers lock.
+type naming int
+
+const (
+	oneName  naming = iota // all callers the same
+	ownNames               // each caller a name of its own
+	newNames               // each caller another name each time
+)
 
 // locks is an open client of a subject.
 type locks interface {
@@ -43,28 +58,34 @@ type mutex interface {
 	unlock() error
 }
 
-// A rounder is locks that may count the rounds of their acquisitions.
-type rounder interface{ rounds() rounds }
+// A counter is locks that count what became of their attempts and releases.
+type counter interface{ counts() counts }
 
-// rounds says how many of all acquisitions took one round; none are counted if All
-// is 0.
-type rounds struct{ One, All int64 }
+// counts are what ours counts by itself. One of Acquired took one round; none are counted if Acquired is 0.
+type counts struct{ One, Acquired, FailedAttempts, FailedReleases int64 }
 
-// roundsOf returns what l has counted so far.
-func roundsOf(l locks) rounds {
-	if r, ok := l.(rounder); ok {
-		return r.rounds()
+// countsOf returns what l has counted so far.
+func countsOf(l locks) counts {
+	if c, ok := l.(counter); ok {
+		return c.counts()
 	}
-	return rounds{}
+	return counts{}
 }
 
-func (r rounds) plus(s rounds) rounds  { return rounds{r.One + s.One, r.All + s.All} }
-func (r rounds) minus(s rounds) rounds { return rounds{r.One - s.One, r.All - s.All} }
+func (c counts) plus(d counts) counts {
+	return counts{c.One + d.One, c.Acquired + d.Acquired, c.FailedAttempts + d.FailedAttempts, c.FailedReleases + d.FailedReleases}
+}
 
-// into adds to the figures, if rounds were counted.
-func (r rounds) into(f figures) {
-	if r.All > 0 {
-		f[oneRound] = 100 * float64(r.One) / float64(r.All)
+func (c counts) minus(d counts) counts {
+	return c.plus(counts{-d.One, -d.Acquired, -d.FailedAttempts, -d.FailedReleases})
+}
+
+// into adds to the figures, if anything was counted.
+func (c counts) into(f figures) {
+	f[failures] += float64(c.FailedReleases)
+	if c.Acquired > 0 {
+		f[oneRound] = 100 * float64(c.One) / float64(c.Acquired)
+		f[failedAttempts] = float64(c.FailedAttempts)
 	}
 }
 
@@ -77,7 +98,14 @@ const oursID = "redlock (ours)"
 const (
 	unguardedID = "redlock, guard disabled"
 	fencedID    = "redlock, fenced"
+	setID       = "redlock, several names"
 )
+
+// oldID is ours as another commit has it: see -against.
+const oldID = "redlock, old"
+
+// rueidisID is the only peer that waits for messages instead of polling.
+const rueidisID = "rueidislock"
 
 // reference is the subject that ratios refer to, unless the workload has another.
 const reference = "redsync on redigo"
@@ -86,8 +114,8 @@ const reference = "redsync on redigo"
 func subjects() []*subject {
 	return []*subject{
 		{
-			id: oursID, short: "redlock (ours)", open: openOurs, contends: true, renews: true,
-			settings: "defaults (NodeTimeout 50 ms, the restart guard on, no fencing); only the Logger is silenced",
+			id: oursID, short: "redlock (ours)", open: openOurs, contends: true, renews: true, principal: true,
+			settings: "defaults (the restart guard on, no fencing), but for a silent Logger and a Trace that counts attempts and releases; `Lock` and `Unlock`",
 		}, {
 			id: unguardedID, short: "redlock, no guard", open: openUnguarded, ownCost: true,
 			settings: "the same with Options.DisableRestartGuard",
@@ -95,7 +123,10 @@ func subjects() []*subject {
 			id: fencedID, short: "redlock, fenced", open: openFenced, ownCost: true,
 			settings: "ours with LockOptions.Fencing, and the guard",
 		}, {
-			id: reference, short: "redsync · redigo", open: openRedsyncRedigo, contends: true,
+			id: setID, short: "redlock, several names", open: openSets, ownCost: true,
+			settings: "ours; each Locker has four names, or those that the workload says",
+		}, {
+			id: reference, short: "redsync · redigo", open: openRedsyncRedigo, contends: true, principal: true,
 			settings: "redsync's defaults but for TTL and unlimited tries; a pool of ten connections a core for each master, go-redis' default, which serves hundreds of callers better than a connection for each and better than its example's MaxIdle 3; Wait, IdleTimeout 240 s, connect time-out 1 s, read and write time-outs as below",
 		}, {
 			id: "redsync on go-redis", short: "redsync · go-redis", open: openRedsyncGoRedis,
@@ -110,7 +141,7 @@ func subjects() []*subject {
 			id: "redsync, redigo as in its example", short: "redsync · no time-out", open: openRedsyncPlain, onlyFault: true,
 			settings: "the pool of redsync's own example: MaxIdle 3 and no time-outs, which are redigo's defaults",
 		}, {
-			id: "rueidislock", short: "rueidislock", open: openRueidislock, contends: true, renews: true,
+			id: rueidisID, short: "rueidislock", open: openRueidislock, contends: true, renews: true, principal: true,
 			settings: "KeyMajority 3, hence five keys; NoLoopTracking as its README recommends for Redis 7.0.5 and later; TryNextAfter as the time-outs below (its default of 20 ms makes it fail on a busy machine). It knows one client only, so its ClientBuilder is given one that sends key i to master i",
 		}, {
 			id: "bsm/redislock (ONE master)", short: "bsm · 1 master", open: openBSM, single: true,

@@ -13,11 +13,32 @@ import (
 
 type ours struct {
 	client *redlock.Client
-	count  *roundCount // nil unless rounds are counted
+	count  *count
 }
 
-// roundCount counts acquisitions, and those that took one round.
-type roundCount struct{ one, all atomic.Int64 }
+// count is counts, counted by several goroutines.
+type count struct{ one, acquired, failedAttempts, failedReleases atomic.Int64 }
+
+func (n *count) trace() *redlock.Trace {
+	return &redlock.Trace{
+		AttemptDone: func(_ context.Context, info redlock.AttemptInfo) {
+			if info.Err != nil {
+				n.failedAttempts.Add(1)
+			}
+		},
+		Acquired: func(_ context.Context, info redlock.AcquiredInfo) {
+			n.acquired.Add(1)
+			if info.Rounds == 1 {
+				n.one.Add(1)
+			}
+		},
+		Released: func(_ context.Context, info redlock.ReleasedInfo) {
+			if info.Err != nil {
+				n.failedReleases.Add(1)
+			}
+		},
+	}
+}
 
 func openOurs(s setup) (locks, error) { return openRedlock(s, &redlock.Options{}) }
 
@@ -26,38 +47,26 @@ func openUnguarded(s setup) (locks, error) {
 }
 
 func openFenced(s setup) (locks, error) {
-	n := &roundCount{}
-	l, err := openRedlock(s, &redlock.Options{
-		LockOptions: redlock.LockOptions{Fencing: true},
-		Trace: &redlock.Trace{Acquired: func(_ context.Context, info redlock.AcquiredInfo) {
-			n.all.Add(1)
-			if info.Rounds == 1 {
-				n.one.Add(1)
-			}
-		}},
-	})
-	l.count = n
-	return l, err
+	return openRedlock(s, &redlock.Options{LockOptions: redlock.LockOptions{Fencing: true}})
 }
 
-func openRedlock(s setup, o *redlock.Options) (ours, error) {
+func openRedlock(s setup, o *redlock.Options) (locks, error) {
+	n := &count{}
 	o.LockOptions.TTL = s.TTL
 	o.Logger = slog.New(slog.DiscardHandler)
+	o.Trace = n.trace()
 	c, err := redlock.Open(s.Addrs, o)
 	if err != nil {
-		return ours{}, err
+		return nil, err
 	}
-	return ours{client: c}, nil
+	return ours{c, n}, nil
 }
 
 func (o ours) mutex(name string) mutex { return ourMutex{o.client.Locker(name)} }
 func (o ours) close()                  { o.client.Close() }
 
-func (o ours) rounds() rounds {
-	if o.count == nil {
-		return rounds{}
-	}
-	return rounds{One: o.count.one.Load(), All: o.count.all.Load()}
+func (o ours) counts() counts {
+	return counts{o.count.one.Load(), o.count.acquired.Load(), o.count.failedAttempts.Load(), o.count.failedReleases.Load()}
 }
 
 type ourMutex struct{ *redlock.Locker }
@@ -66,12 +75,22 @@ func (m ourMutex) lock(ctx context.Context) error {
 	return untilLocked(ctx, func() error { return m.LockContext(ctx) })
 }
 
-func (m ourMutex) unlock() error { return m.UnlockContext(context.Background()) }
-func (m ourMutex) held() bool    { return m.Lease().Valid() }
+// unlock returns nil: Trace.Released tells about releases that fail.
+func (m ourMutex) unlock() error {
+	m.Unlock()
+	return nil
+}
 
-// awaitVoters returns when all masters may vote for our library, which must not
+func (m ourMutex) held() bool { return m.Lease().Valid() }
+
+// awaitVoters adopts the masters and returns when all may vote for our library, which must not
 // be measured with fewer of them than its peers.
-func awaitVoters(addrs []string, limit time.Duration) error {
+func awaitVoters(addrs []string, limit time.Duration, adopt func(addr string) error) error {
+	for _, addr := range addrs {
+		if err := adopt(addr); err != nil {
+			return fmt.Errorf("%s: %w", addr, err)
+		}
+	}
 	c, err := redlock.Open(addrs, &redlock.Options{Logger: slog.New(slog.DiscardHandler)})
 	if err != nil {
 		return err

@@ -7,41 +7,51 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"strconv"
 	"sync"
 	"time"
 )
 
-// This program is also the other processes of the contention workloads: run
-// again with workerEnv set, it opens a subject and does what it is told over
-// its standard input, answering over its standard output.
+// Each library runs in processes of its own, which are this program again with workerEnv set. A worker
+// opens a subject, reads orders from its standard input, and answers on its standard output.
 
-// workerEnv holds the id of the subject that a worker opens.
+// workerEnv holds the id of the subject that a worker opens, or another role.
 const workerEnv = "REDLOCK_BENCH_WORKER"
 
-// order is what a worker is told. The first has Setup and Name.
+// order is what a worker is to do. The first has Setup.
 type order struct {
 	Setup setup
-	Name  string
 
-	Op    string        // opLock, opUnlock or opContend; none in the first order
-	Hold  time.Duration // opContend: the length of each stay
-	Start int64         // opContend: when to begin and to end, by now
-	Stop  int64
+	Op      string        // none in the first order
+	Name    string        // opRace: of the lock
+	Hold    time.Duration // opContend: the length of each stay
+	Start   int64         // opContend, opRace: when to begin, by now
+	Stop    int64         // opContend: when to end
+	Lasting time.Duration // opDrive: for how long
+	Bound   time.Duration // opDrive: after which an operation is abandoned
+	Target  string        // opForward: the master's address
+	Delay   time.Duration // opForward: of each direction
 }
 
 const (
-	opLock    = "lock"
-	opUnlock  = "unlock"
-	opContend = "contend"
+	opLock    = "lock"    // the first caller locks
+	opUnlock  = "unlock"  // and unlocks
+	opRace    = "race"    // one caller locks a name at the same time as others elsewhere, and unlocks
+	opContend = "contend" // all callers lock, hold and unlock one name
+	opDrive   = "drive"   // all callers lock and unlock
+	opForward = "forward" // of the process that delays: a proxy
 )
 
 // report is a worker's answer to each order.
 type report struct {
 	Err    string
-	At     int64         // opLock: when it was entered; opUnlock: when it was left
+	At     int64         // opLock, opRace: when it was entered; opUnlock: when it was left
 	Turns  [][]turn      // opContend: of each goroutine
-	CPU    time.Duration // opContend: what was used from Start to Stop
-	Rounds rounds        // opContend: of the acquisitions meanwhile
+	Driven driven        // opDrive
+	CPU    time.Duration // opContend, opDrive: what was used meanwhile
+	Allocs uint64        // opDrive: made meanwhile
+	Counts counts        // opContend, opDrive: meanwhile
+	Addr   string        // opForward
 }
 
 // turn is one wait of a goroutine and the stay that followed it. A wait that
@@ -64,6 +74,12 @@ func (t turn) waited(stop int64) time.Duration {
 // work is the worker's main function. It returns when the standard input ends.
 func work(id string) error {
 	quiet()
+	switch id {
+	case networkRole:
+		return forward()
+	case adopterRole:
+		return adopt()
+	}
 	s := subjectByID(id)
 	if s == nil {
 		return fmt.Errorf("no subject %q", id)
@@ -73,21 +89,12 @@ func work(id string) error {
 	if !ok {
 		return errors.New("no order came")
 	}
-	l, err := s.open(first.Setup)
+	var ready report
+	w, err := newWorker(s, first.Setup)
 	if err != nil {
-		return err
+		ready.Err = err.Error()
 	}
-	w := &worker{locks: l}
-	for i := range first.Setup.Callers {
-		// Once alone, so that connections and scripts are there.
-		warm := l.mutex(fmt.Sprintf("%s:warm:%d:%d", first.Name, os.Getpid(), i))
-		if err := warm.lock(context.Background()); err != nil {
-			return err
-		}
-		warm.unlock()
-		w.mutexes = append(w.mutexes, l.mutex(first.Name))
-	}
-	if err := out.Encode(report{}); err != nil {
+	if err := out.Encode(ready); err != nil {
 		return err
 	}
 	for o := range orders {
@@ -116,7 +123,60 @@ func listen(in io.Reader) <-chan order {
 
 type worker struct {
 	locks   locks
-	mutexes []mutex
+	mutexes []mutex // of the callers
+}
+
+// newWorker opens the subject and has each caller lock once at least, so that connections and scripts are
+// there.
+func newWorker(s *subject, u setup) (*worker, error) {
+	l, err := s.open(u)
+	if err != nil {
+		return nil, err
+	}
+	w := &worker{locks: l}
+	for i := range u.Callers {
+		own := fmt.Sprintf("%s:%d:%d", u.Prefix, os.Getpid(), i)
+		switch u.Names {
+		case ownNames:
+			w.mutexes = append(w.mutexes, l.mutex(own))
+		case newNames:
+			w.mutexes = append(w.mutexes, &changing{locks: l, prefix: own})
+		case oneName:
+			if u.Wants != nil {
+				w.mutexes = append(w.mutexes, l.(setLocks).set(u.Prefix, u.Wants))
+			} else {
+				w.mutexes = append(w.mutexes, l.mutex(u.Prefix))
+			}
+			warm := l.mutex(own) // nobody else's
+			if err := warm.lock(context.Background()); err != nil {
+				return nil, err
+			}
+			warm.unlock()
+		}
+	}
+	if u.Names != oneName {
+		if d := drive(w.mutexes, u.WarmUp, warmUpBound); d.Stuck > 0 {
+			return nil, fmt.Errorf("%d callers are stuck in the warm-up", d.Stuck)
+		}
+	}
+	return w, nil
+}
+
+// warmUpBound is how long a lock may take while all masters are healthy.
+const warmUpBound = 5 * time.Second
+
+// changing is a mutex that has another name each time it is locked.
+type changing struct {
+	locks  locks
+	prefix string
+	n      int
+	mutex
+}
+
+func (c *changing) lock(ctx context.Context) error {
+	c.n++
+	c.mutex = c.locks.mutex(c.prefix + ":" + strconv.Itoa(c.n))
+	return c.mutex.lock(ctx)
 }
 
 func (w *worker) obey(o order) report {
@@ -129,8 +189,18 @@ func (w *worker) obey(o order) report {
 	case opUnlock:
 		r.At = now()
 		w.mutexes[0].unlock()
+	case opRace:
+		m := w.locks.mutex(o.Name)
+		sleepUntil(o.Start)
+		err = m.lock(context.Background())
+		r.At = now()
+		m.unlock()
 	case opContend:
 		r = w.contend(o)
+	case opDrive:
+		cpu, allocs, before := processCPU(), mallocs(), countsOf(w.locks)
+		r.Driven = drive(w.mutexes, o.Lasting, o.Bound)
+		r.CPU, r.Allocs, r.Counts = processCPU()-cpu, mallocs()-allocs, countsOf(w.locks).minus(before)
 	default:
 		err = fmt.Errorf("no such order: %q", o.Op)
 	}
@@ -143,7 +213,7 @@ func (w *worker) obey(o order) report {
 // contend has all goroutines lock and unlock from Start to Stop.
 func (w *worker) contend(o order) report {
 	sleepUntil(o.Start)
-	cpu, before := processCPU(), roundsOf(w.locks)
+	cpu, before := processCPU(), countsOf(w.locks)
 	ctx, cancel := context.WithCancel(context.Background())
 	end := time.AfterFunc(time.Duration(o.Stop-now()), cancel)
 	defer end.Stop()
@@ -154,7 +224,7 @@ func (w *worker) contend(o order) report {
 		wg.Go(func() { r.Turns[i] = takeTurns(ctx, m, o) })
 	}
 	wg.Wait()
-	r.CPU, r.Rounds = processCPU()-cpu, roundsOf(w.locks).minus(before)
+	r.CPU, r.Counts = processCPU()-cpu, countsOf(w.locks).minus(before)
 	return r
 }
 

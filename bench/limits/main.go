@@ -1,0 +1,111 @@
+// Command limits measures how far redlock goes: how many names one Client can hold, how many
+// waiters one name can have, which names, TTLs and numbers of masters work, and what each costs. It
+// starts real redis-server processes. It prints Markdown.
+//
+//	go run ./limits                    # everything but the long hold, about four minutes
+//	go run ./limits -only names,ttls   # some sections
+//	go run ./limits -only hold -hold 1h
+//
+// All clients and servers share the machine, so figures of CPU time are per operation or per second,
+// and are added up for all five masters unless the text says otherwise.
+package main
+
+import (
+	"flag"
+	"fmt"
+	"log/slog"
+	"os"
+	"runtime"
+	"slices"
+	"strings"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// A section is one table.
+type section struct {
+	name string
+	run  func(*options) error
+}
+
+type options struct {
+	hold   time.Duration // of the section hold
+	leases []int         // of the section held
+}
+
+var sections = []section{
+	{"cost", cost},
+	{"held", held},
+	{"waiters", waiters},
+	{"processes", processes},
+	{"names", names},
+	{"masters", masters},
+	{"ttls", ttls},
+	{"hold", longHold},
+}
+
+func main() {
+	if addrs := os.Getenv(workerEnv); addrs != "" {
+		if err := work(strings.Split(addrs, ",")); err != nil {
+			fmt.Fprintln(os.Stderr, "limits: worker:", err)
+			os.Exit(1)
+		}
+		return
+	}
+	if err := run(); err != nil {
+		fmt.Fprintln(os.Stderr, "limits:", err)
+		os.Exit(1)
+	}
+}
+
+func run() error {
+	o := &options{leases: []int{1, 1_000, 10_000, 100_000}}
+	only := flag.String("only", "cost,held,waiters,processes,names,masters,ttls", "the sections to run")
+	flag.DurationVar(&o.hold, "hold", time.Minute, "how long the section hold holds its locks")
+	flag.Parse()
+	slog.SetDefault(slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: slog.LevelWarn})))
+	wanted := strings.Split(*only, ",")
+	for _, name := range wanted {
+		if !slices.ContainsFunc(sections, func(s section) bool { return s.name == name }) {
+			return fmt.Errorf("no section %q", name)
+		}
+	}
+	fmt.Printf("%s, %d cores, %s/%s\n", runtime.Version(), runtime.NumCPU(), runtime.GOOS, runtime.GOARCH)
+	for _, s := range sections {
+		if !slices.Contains(wanted, s.name) {
+			continue
+		}
+		fmt.Printf("\n## %s\n\n", s.name)
+		if err := s.run(o); err != nil {
+			return fmt.Errorf("%s: %w", s.name, err)
+		}
+	}
+	return nil
+}
+
+// table prints the head of a table.
+func table(columns ...string) {
+	row(columns...)
+	fmt.Println("|" + strings.Repeat("---|", len(columns)))
+}
+
+func row(cells ...string) { fmt.Println("| " + strings.Join(cells, " | ") + " |") }
+
+// cpu returns the CPU time that this process has used.
+func cpu() time.Duration {
+	var u unix.Rusage
+	if err := unix.Getrusage(unix.RUSAGE_SELF, &u); err != nil {
+		panic(err)
+	}
+	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
+}
+
+// memory returns the bytes that live objects and stacks take.
+func memory() int64 {
+	runtime.GC()
+	runtime.GC() // for what the first collection's finalizers freed
+	var s runtime.MemStats
+	runtime.ReadMemStats(&s)
+	return int64(s.HeapAlloc + s.StackInuse)
+}
