@@ -1,0 +1,136 @@
+package otelredlock_test
+
+import (
+	"context"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"go.opentelemetry.io/otel/attribute"
+	sdkmetric "go.opentelemetry.io/otel/sdk/metric"
+	"go.opentelemetry.io/otel/sdk/metric/metricdata"
+	sdktrace "go.opentelemetry.io/otel/sdk/trace"
+	"go.opentelemetry.io/otel/sdk/trace/tracetest"
+
+	"github.com/redlock-go/redlock"
+	"github.com/redlock-go/redlock/contrib/otelredlock"
+	"github.com/redlock-go/redlock/internal/bubbletest"
+	"github.com/redlock-go/redlock/redlocktest"
+)
+
+// values collects the metrics: sums by name, and counts of histograms, for each set of attributes.
+func values(t *testing.T, reader *sdkmetric.ManualReader) map[string]int64 {
+	t.Helper()
+	var data metricdata.ResourceMetrics
+	if err := reader.Collect(t.Context(), &data); err != nil {
+		t.Fatal(err)
+	}
+	got := make(map[string]int64)
+	key := func(name string, set attribute.Set) string {
+		return name + "{" + set.Encoded(attribute.DefaultEncoder()) + "}"
+	}
+	for _, scope := range data.ScopeMetrics {
+		for _, m := range scope.Metrics {
+			switch d := m.Data.(type) {
+			case metricdata.Sum[int64]:
+				for _, p := range d.DataPoints {
+					got[key(m.Name, p.Attributes)] = p.Value
+				}
+			case metricdata.Histogram[float64]:
+				for _, p := range d.DataPoints {
+					got[key(m.Name, p.Attributes)] = int64(p.Count)
+				}
+			default:
+				t.Errorf("%s is a %T", m.Name, m.Data)
+			}
+		}
+	}
+	return got
+}
+
+func TestMetricsAndSpansFollowTheLocks(t *testing.T) {
+	bubbletest.Test(t, func(t *testing.T) {
+		reader, spans := sdkmetric.NewManualReader(), tracetest.NewSpanRecorder()
+		telemetry, err := otelredlock.New(&otelredlock.Options{
+			MeterProvider:  sdkmetric.NewMeterProvider(sdkmetric.WithReader(reader)),
+			TracerProvider: sdktrace.NewTracerProvider(sdktrace.WithSpanProcessor(spans)),
+			NameAttribute:  func(string) string { return "order" },
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		masters := redlocktest.StartN(t, 3)
+		client := masters.Open(&redlock.Options{Trace: telemetry.Trace(), LockOptions: redlock.LockOptions{TTL: 3 * time.Second}})
+		if err := telemetry.Watch(client); err != nil {
+			t.Fatal(err)
+		}
+		want := func(when string, metrics map[string]int64) {
+			t.Helper()
+			synctest.Wait()
+			got := values(t, reader)
+			for name, n := range metrics {
+				if got[name] != n {
+					t.Errorf("%s: %s = %d, want %d; all: %v", when, name, got[name], n, got)
+				}
+			}
+		}
+		lock := client.Locker("order:17")
+		lock.Lock()
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		waiting := make(chan error, 1)
+		go func() {
+			waiting <- masters.Open(&redlock.Options{Trace: telemetry.Trace()}).Locker("order:17").LockContext(ctx)
+		}()
+		time.Sleep(100 * time.Millisecond)
+		const name = "redlock.lock.name=order"
+		want("one is held and one waits", map[string]int64{
+			"redlock.lock.held{" + name + "}":                                      1,
+			"redlock.lock.pending_requests{" + name + "}":                          1,
+			"redlock.master.count{redlock.master.state=up}":                        3,
+			"redlock.master.count{redlock.master.state=down}":                      0,
+			"redlock.lock.acquire.duration{" + name + ",redlock.outcome=acquired}": 1,
+		})
+		if err := <-waiting; err == nil {
+			t.Fatal("two hold the lock")
+		}
+		time.Sleep(500 * time.Millisecond) // between the first renewal and the second
+		lock.Unlock()
+		lock.Lock()
+		for i := range 3 {
+			masters.Master(i).Del("order:17")
+		}
+		time.Sleep(5 * time.Second)
+		want("one was unlocked, and one lost", map[string]int64{
+			"redlock.lock.held{" + name + "}":                                     0,
+			"redlock.lock.pending_requests{" + name + "}":                         0,
+			"redlock.lease.lost{" + name + "}":                                    1,
+			"redlock.lock.hold.duration{" + name + "}":                            2,
+			"redlock.lease.renewal.duration{" + name + "}":                        1,
+			"redlock.lock.acquire.duration{" + name + ",redlock.outcome=timeout}": 1,
+		})
+		lock.Unlock()
+		ended := spans.Ended()
+		if len(ended) != 3 {
+			t.Fatalf("%d spans, want one for each call", len(ended))
+		}
+		if s := ended[1]; s.Name() != "redlock.lock" || s.EndTime().Sub(s.StartTime()) != time.Second {
+			t.Errorf("the span of the wait is %s, %v long, want redlock.lock, 1s", s.Name(), s.EndTime().Sub(s.StartTime()))
+		}
+	})
+}
+
+// BenchmarkTrace is what a lock and unlock cost beside the Client's work.
+func BenchmarkTrace(b *testing.B) {
+	telemetry, err := otelredlock.New(nil)
+	if err != nil {
+		b.Fatal(err)
+	}
+	trace := telemetry.Trace()
+	b.ReportAllocs()
+	for b.Loop() {
+		trace.LockStart(b.Context(), redlock.LockStartInfo{Name: "a"})
+		trace.LockDone(b.Context(), redlock.LockDoneInfo{Name: "a"})
+		trace.Released(b.Context(), redlock.ReleasedInfo{Name: "a"})
+	}
+}
