@@ -21,18 +21,18 @@ import (
 	"github.com/redlock-go/redlock/internal/redisserver"
 )
 
-// TestMain lets the test binary be the command: stores and workers are processes of
-// their own, which run what main runs.
+// TestMain runs the tests, or the command: the tests start stores and workers as processes of
+// this binary.
 func TestMain(m *testing.M) {
 	if len(os.Args) > 1 && (os.Args[1] == "store" || os.Args[1] == "work") {
-		time.AfterFunc(5*patience, func() { os.Exit(99) }) // nobody outlives a test for long
+		time.AfterFunc(5*patience, func() { os.Exit(99) }) // no process is left behind for long
 		main()
 		os.Exit(0)
 	}
 	os.Exit(m.Run())
 }
 
-// patience bounds every wait; no healthy machine needs it.
+// patience bounds every wait.
 const patience = 30 * time.Second
 
 // A process is a store or a worker.
@@ -78,19 +78,19 @@ func start(t *testing.T, name string, args ...string) *process {
 	return p
 }
 
-// line returns the next line that the process prints; false if it has ended.
+// line returns the next line that the process prints, or false if the process has ended.
 func (p *process) line() (string, bool) {
 	p.t.Helper()
 	select {
 	case line, ok := <-p.lines:
 		return line, ok
 	case <-time.After(patience):
-		p.t.Fatalf("the %s says nothing", p.name)
+		p.t.Fatalf("the %s prints nothing", p.name)
 		return "", false
 	}
 }
 
-// expect reads a line of a form, whose numbers it stores.
+// expect reads a line that fits the format, and stores its numbers.
 func (p *process) expect(format string, numbers ...any) {
 	p.t.Helper()
 	line, ok := p.line()
@@ -102,7 +102,7 @@ func (p *process) expect(format string, numbers ...any) {
 	}
 }
 
-// enter types Enter, whether the process can read it now or not.
+// enter sends Enter, which a stopped process reads when it continues.
 func (p *process) enter() {
 	p.t.Helper()
 	if _, err := io.WriteString(p.in, "\n"); err != nil {
@@ -133,9 +133,9 @@ func (p *process) wrote() bool {
 	return wrote
 }
 
-// A scene is a store, the masters of the lock, and two workers: the first was stopped
-// right before its write, with a lease that was valid when it looked. The second got the
-// lock when that had run out, and has read.
+// A scene is a store, the masters of the lock, and two workers. The first worker was stopped
+// directly before its write, after it had found its lease valid. When that lease had ended, the
+// second worker acquired the lock and read the value.
 type scene struct {
 	url           string
 	first, second *process
@@ -162,7 +162,8 @@ func newScene(t *testing.T, compare bool) *scene {
 	s.first.expect(paused, &n, &s.early)
 	s.first.signal(syscall.SIGSTOP)
 
-	// Running, it would renew its lease for an hour; so this one gets in only because it stands.
+	// A running worker would renew its lease. The second worker acquires the lock only because
+	// the first one is stopped.
 	s.second = start(t, "second worker", append(s.args, "-pause", "-add", strconv.Itoa(secondAdds))...)
 	s.second.expect(paused, &n, &s.late)
 	if n != 0 || s.early == 0 || s.late <= s.early {
@@ -171,7 +172,7 @@ func newScene(t *testing.T, compare bool) *scene {
 	return s
 }
 
-// lateWrite lets the first worker go on. Without looking at its lease again, it writes.
+// lateWrite continues the first worker, which writes without checking its lease again.
 func (s *scene) lateWrite() (accepted bool) {
 	s.first.t.Helper()
 	s.first.enter()
@@ -185,8 +186,8 @@ func (s *scene) secondWrite() (accepted bool) {
 	return s.second.wrote()
 }
 
-// look returns what is in the store.
-func (s *scene) look(t *testing.T) (value int, fence uint64) {
+// stored returns what is in the store.
+func (s *scene) stored(t *testing.T) (value int, fence uint64) {
 	t.Helper()
 	client := http.Client{Timeout: patience}
 	resp, err := client.Get(s.url + "/account")
@@ -207,7 +208,8 @@ func (s *scene) look(t *testing.T) (value int, fence uint64) {
 	return value, fence
 }
 
-// orders are when the late write may come: the second worker has the lock in both.
+// orders are the moments at which the late write can come. In both the second worker holds the
+// lock.
 var orders = []struct {
 	name string
 	play func(*scene) (first, second bool) // whether the writes are accepted
@@ -237,24 +239,24 @@ func TestAFenceRefusesTheLateWriter(t *testing.T) {
 			if said := s.first.said.String(); !strings.Contains(said, want) {
 				t.Errorf("the first worker says %q, want %q in it", said, want)
 			}
-			if value, fence := s.look(t); value != secondAdds || fence != s.late {
+			if value, fence := s.stored(t); value != secondAdds || fence != s.late {
 				t.Errorf("the store has %d with fence %d, want the second's %d with %d", value, fence, secondAdds, s.late)
 			}
-			// Nothing is lost: who was refused comes again.
+			// Nothing is lost: a worker that was refused can try again.
 			again := start(t, "first worker again", append(s.args, "-add", strconv.Itoa(firstAdds))...)
 			if !again.wrote() {
 				t.Errorf("the first worker's second try failed: %s", &again.said)
 			}
-			if value, _ := s.look(t); value != firstAdds+secondAdds {
+			if value, _ := s.stored(t); value != firstAdds+secondAdds {
 				t.Errorf("the store has %d, want %d", value, firstAdds+secondAdds)
 			}
 		})
 	}
 }
 
-// The same processes, but for a store that does not compare: it is the fence that makes
-// the difference above, and the lock alone does not.
-func TestWithoutAFenceTheLateWriterUndoesAnUpdate(t *testing.T) {
+// The same processes with a store that does not compare fences: the lock alone does not protect
+// the value.
+func TestWithoutFencesTheLateWriterUndoesAnUpdate(t *testing.T) {
 	t.Parallel()
 	for _, order := range orders {
 		t.Run(order.name, func(t *testing.T) {
@@ -263,17 +265,16 @@ func TestWithoutAFenceTheLateWriterUndoesAnUpdate(t *testing.T) {
 			if first, second := order.play(s); !first || !second {
 				t.Errorf("the first worker's late write was accepted: %t, the second's: %t; want both", first, second)
 			}
-			if value, _ := s.look(t); value != order.lost {
+			if value, _ := s.stored(t); value != order.lost {
 				t.Errorf("the store has %d, want %d: the other's update is lost", value, order.lost)
 			}
 		})
 	}
 }
 
-// A reader of the file, as whoever starts the store after a crash is one, finds a value
-// and its fence, or those before, at any moment. Elsewhere than on Unix it would be in the
-// writer's way.
-func TestTheFileIsWholeAtAnyMoment(t *testing.T) {
+// The file may be read at any moment, for example after a crash. It always has a value with its
+// own fence. (On other systems than Unix, a reader would block the writer.)
+func TestTheFileIsCompleteWheneverItIsRead(t *testing.T) {
 	s := newStore(t)
 	stop, stopped := make(chan struct{}), make(chan struct{})
 	go func() {

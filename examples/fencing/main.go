@@ -1,10 +1,10 @@
-// Command fencing shows what a lock cannot do by itself, and what a fence does about it:
-// a holder that is stopped for longer than its lease, and writes when it goes on.
+// Command fencing shows why a lock alone cannot protect a resource, and how a fence does: a
+// holder is stopped for longer than its lease, and writes when it continues.
 //
 //	fencing store   serve values that only the latest holder of a lock may write
-//	fencing work    lock "account", read it, and write what it is then
+//	fencing work    lock "account", read its value, add to it, and write it
 //
-// The README beside it says how to see it.
+// README.md in this directory shows how to run it.
 package main
 
 import (
@@ -40,12 +40,12 @@ func main() {
 	}
 }
 
-// serve is the life of the store's process.
+// serve runs the store.
 func serve(args []string) error {
 	flags := flag.NewFlagSet("fencing store", flag.ExitOnError)
 	listen := flags.String("listen", "127.0.0.1:0", "`address` to serve on")
 	file := flags.String("file", "store.json", "`path` of the file that holds the values and their fences")
-	compares := flags.Bool("compare", true, "refuse low fences; false shows what happens else")
+	compares := flags.Bool("compare", true, "refuse low fences; false shows what happens without fences")
 	flags.Parse(args) // exits on an error
 	s, err := openStore(*file)
 	if err != nil {
@@ -63,8 +63,8 @@ func serve(args []string) error {
 	return server.Serve(l)
 }
 
-// careless makes of a store one of the usual kind, which cannot tell who is late: all
-// fences are the same to it.
+// careless returns a store that ignores fences, as most stores do: it gives each request the same
+// fence.
 func careless(s http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		r.Header.Set("Fence", "1")
@@ -72,14 +72,14 @@ func careless(s http.Handler) http.Handler {
 	})
 }
 
-// work is the life of a worker's process: it adds to the account once.
+// work adds to the account once.
 func work(args []string) error {
 	flags := flag.NewFlagSet("fencing work", flag.ExitOnError)
 	store := flags.String("store", "", "the store's `URL`")
 	masters := flags.String("masters", os.Getenv("REDLOCK_MASTERS"), "the Redis masters, comma separated; default $REDLOCK_MASTERS")
-	ttl := flags.Duration("ttl", 10*time.Second, "how long the lock stays with a worker that is stopped")
+	ttl := flags.Duration("ttl", 10*time.Second, "how long a stopped worker keeps the lock")
 	add := flags.Int("add", 1, "what to add to the account")
-	pause := flags.Bool("pause", false, "wait for Enter between the last look at the lease and the write")
+	pause := flags.Bool("pause", false, "wait for Enter between the last check of the lease and the write")
 	flags.Parse(args)
 	client, err := redlock.Open(strings.Split(*masters, ","), &redlock.Options{
 		LockOptions: redlock.LockOptions{TTL: *ttl, Fencing: true},
@@ -100,16 +100,17 @@ func work(args []string) error {
 		if !lease.Valid() {
 			return lease.Err()
 		}
-		// Whatever is asked of the lease, and however often: after the last question comes
-		// a moment in which the process can be stopped, and before the store has the write
-		// another in which that can be held up. This moment is made long here.
+		// However often a holder checks its lease, the process can be stopped after the last
+		// check, or the write can be delayed on its way to the store. --pause makes this moment
+		// long.
 		if *pause {
 			fmt.Printf("read %d with fence %d, and the lease is valid: Enter writes\n", n, lease.Fence())
 			if _, err := bufio.NewReader(os.Stdin).ReadString('\n'); err != nil {
 				return err
 			}
 		}
-		// ctx would look at the lease once more. A write that is on its way does not.
+		// WithoutCancel: ctx would check the lease again. A write that is already on its way
+		// checks nothing.
 		if err := account.write(context.WithoutCancel(ctx), n+*add); err != nil {
 			return err
 		}
@@ -124,7 +125,7 @@ type resource struct {
 	fence uint64 // the holder's
 }
 
-// read returns the number. From then on no earlier holder can write it.
+// read returns the number. After it no earlier holder can write the number.
 func (r resource) read(ctx context.Context) (int, error) {
 	text, err := r.ask(ctx, http.MethodGet, "")
 	if err != nil || text == "" {
@@ -133,7 +134,7 @@ func (r resource) read(ctx context.Context) (int, error) {
 	return strconv.Atoi(text)
 }
 
-// write replaces the number, unless a later holder has come to it before.
+// write replaces the number, unless a later holder has used it before.
 func (r resource) write(ctx context.Context, n int) error {
 	_, err := r.ask(ctx, http.MethodPut, strconv.Itoa(n))
 	return err
@@ -147,7 +148,7 @@ func (r resource) ask(ctx context.Context, method, body string) (string, error) 
 		return "", err
 	}
 	req.Header.Set("Fence", strconv.FormatUint(r.fence, 10))
-	req.Close = true // a connection kept for the write might not outlast the pause
+	req.Close = true // a connection that is kept for the write might break during the pause
 	resp, err := http.DefaultClient.Do(req)
 	if err != nil {
 		return "", err

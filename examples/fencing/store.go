@@ -16,31 +16,30 @@ import (
 	"sync"
 )
 
-// A store keeps values in a file, each with the highest fence that has come for it,
-// and refuses whoever comes with a lower one. It is served over HTTP:
+// A store keeps values in a file, each with the highest fence that it has seen for the
+// value's key. It refuses requests with a lower fence. It is served over HTTP:
 //
-//	PUT /<key>, Fence: 7   writes; refused if a higher fence than 7 has come
-//	GET /<key>, Fence: 7   reads, for the holder of the lock; refused likewise
-//	GET /<key>             looks, and counts for nothing
+//	PUT /<key>, Fence: 7   writes; refused if the store has seen a higher fence than 7
+//	GET /<key>, Fence: 7   reads, for the holder of the lock; refused in the same way
+//	GET /<key>             reads, for everybody else; changes nothing
 //
-// A holder's read raises the fence as a write does. What the holder will write depends
-// on what it has read: once it has read, nobody before it may write any more.
+// A holder's read raises the fence, as a write does. The holder's next write depends on what
+// it has read, so no earlier holder may write after that read.
 //
-// The whole file is written anew for each change, so keep it small; and it belongs
-// to one process.
+// Each change writes the whole file, so the file should be small. Only one process may use it.
 type store struct {
 	path string     // immutable
-	mu   sync.Mutex // guards the file, from the look at a fence until it is replaced
+	mu   sync.Mutex // guards the file; held from reading a fence until the file is replaced
 }
 
-// A record is a value and the highest fence that has come for it, in one piece: a value
-// whose fence was forgotten is one that anybody may overwrite.
+// A record is a value and the highest fence that the store has seen for it. They are written
+// together: a value that has lost its fence could be overwritten by anybody.
 type record struct {
 	Value []byte
 	Fence uint64
 }
 
-// A refusal is an answer that is the caller's fault.
+// A refusal is an error of the caller.
 type refusal struct {
 	status int
 	text   string // one line
@@ -52,8 +51,9 @@ const mostBytes = 64 << 10 // of a value
 
 var names = regexp.MustCompile(`^[A-Za-z0-9_-]{1,64}$`)
 
-// openStore returns the store in the file at path, which is made if there is none. From
-// then on it must be there: a store that has lost its fences must not begin again.
+// openStore returns the store in the file at path. It creates the file if there is none. If the
+// file is lost later, every request fails: a store that has lost its fences must not start again
+// with none.
 func openStore(path string) (*store, error) {
 	s := &store{path: path}
 	_, err := s.load()
@@ -63,9 +63,9 @@ func openStore(path string) (*store, error) {
 	return s, err
 }
 
-// enter is what a holder does to a key: it writes value, or only reads if that is nil.
-// fence is the header's text.
-func (s *store) enter(key, fence string, value []byte) (record, error) {
+// access reads or writes a key for a holder with a fence, which is the text of the header. It
+// only reads if value is nil.
+func (s *store) access(key, fence string, value []byte) (record, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	all, err := s.load()
@@ -80,7 +80,7 @@ func (s *store) enter(key, fence string, value []byte) (record, error) {
 		return r, &refusal{http.StatusConflict, fmt.Sprintf("fence %d is below %d, the highest for %s", n, r.Fence, key)}
 	case n == r.Fence && value == nil:
 		return r, nil
-	default: // an equal one is the same holder, who may write again
+	default: // an equal fence comes from the same holder, who may write again
 		r.Fence = n
 	}
 	if value != nil {
@@ -90,17 +90,17 @@ func (s *store) enter(key, fence string, value []byte) (record, error) {
 	return r, s.save(all)
 }
 
-// look returns a key's record; one that was never written is empty. What it returns is
-// on the disk: that is what it has the mutex for.
-func (s *store) look(key string) (record, error) {
+// peek returns the record of a key, or an empty one if the key was never written. It takes the
+// mutex so that the record is on the disk when peek returns.
+func (s *store) peek(key string) (record, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	all, err := s.load()
 	return all[key], err
 }
 
-// load reads the file; the caller has the mutex. Nothing is kept in memory that could
-// disagree with it, whatever failed before.
+// load reads the file. The caller holds the mutex. The store keeps no copy in memory, which
+// could differ from the file after a failure.
 func (s *store) load() (all map[string]record, err error) {
 	text, err := os.ReadFile(s.path)
 	if err == nil {
@@ -109,8 +109,8 @@ func (s *store) load() (all map[string]record, err error) {
 	return all, err
 }
 
-// save replaces the file; the caller has the mutex. After a crash at any moment there is
-// the old file or the new one, and once it has returned nil, the new one.
+// save replaces the file. The caller holds the mutex. After a crash there is either the old file
+// or the new one; if save has returned nil, it is the new one.
 func (s *store) save(all map[string]record) error {
 	text, err := json.Marshal(all)
 	if err != nil {
@@ -126,7 +126,7 @@ func (s *store) save(all map[string]record) error {
 	if err := errors.Join(err, f.Sync(), f.Close()); err != nil {
 		return err
 	}
-	if err := os.Rename(unfinished, s.path); err != nil || runtime.GOOS == "windows" { // it cannot sync directories
+	if err := os.Rename(unfinished, s.path); err != nil || runtime.GOOS == "windows" { // which cannot sync directories
 		return err
 	}
 	dir, err := os.Open(filepath.Dir(s.path))
@@ -136,7 +136,7 @@ func (s *store) save(all map[string]record) error {
 	return errors.Join(dir.Sync(), dir.Close())
 }
 
-// ServeHTTP implements http.Handler. The mutex is not held while it waits for a client.
+// ServeHTTP implements http.Handler. It does not hold the mutex while it waits for a client.
 func (s *store) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	key := strings.TrimPrefix(r.URL.Path, "/")
 	fences := r.Header.Values("Fence")
@@ -147,16 +147,16 @@ func (s *store) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		err = &refusal{http.StatusNotFound, "keys are 1 to 64 of A-Z a-z 0-9 _ -"}
 	case r.Method == http.MethodPut:
 		if value, err = io.ReadAll(http.MaxBytesReader(w, r.Body, mostBytes)); err != nil {
-			err = &refusal{http.StatusRequestEntityTooLarge, err.Error()} // or it was cut off, and nobody reads this
+			err = &refusal{http.StatusRequestEntityTooLarge, err.Error()} // if the body was cut off, nobody reads the answer
 		}
 	case r.Method != http.MethodGet:
 		err = &refusal{http.StatusMethodNotAllowed, "GET or PUT"}
 	}
 	var rec record
 	if err == nil && value == nil && len(fences) == 0 {
-		rec, err = s.look(key)
+		rec, err = s.peek(key)
 	} else if err == nil {
-		rec, err = s.enter(key, strings.Join(fences, ", "), value) // several are none
+		rec, err = s.access(key, strings.Join(fences, ", "), value) // several fences are not valid
 	}
 	var refused *refusal
 	if errors.As(err, &refused) {

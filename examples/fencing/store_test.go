@@ -13,7 +13,7 @@ import (
 	"testing"
 )
 
-// reopen returns a store of a file, which may be another's too.
+// reopen opens the store of a file once more.
 func reopen(t *testing.T, path string) *store {
 	t.Helper()
 	s, err := openStore(path)
@@ -23,7 +23,7 @@ func reopen(t *testing.T, path string) *store {
 	return s
 }
 
-// newStore returns a store whose key "account" stands at "old" with the fence 100.
+// newStore returns a store whose key "account" has the value "old" and the fence 100.
 func newStore(t *testing.T) *store {
 	t.Helper()
 	s := reopen(t, filepath.Join(t.TempDir(), "store"))
@@ -48,7 +48,7 @@ func ask(s http.Handler, method, path, body string, fences ...string) reply {
 	return reply{w.Code, w.Header().Get("Fence"), w.Body.String()}
 }
 
-// want asks, and fails the test if the answer is another.
+// want asks a store, and fails the test if the answer differs.
 func want(t *testing.T, s http.Handler, want reply, method, path, body string, fences ...string) {
 	t.Helper()
 	if got := ask(s, method, path, body, fences...); got != want {
@@ -104,9 +104,9 @@ func TestTheStoreRefusesAllButTheHighestFence(t *testing.T) {
 	}
 }
 
-// A holder who writes what follows from what it has read must not find, when it comes
-// to write, that one before it has written in between: that would be lost.
-func TestWhoHasReadIsNotOvertakenByOneBefore(t *testing.T) {
+// A holder reads a value, computes a new one and writes it. If an earlier holder could write
+// between the two, its update would be lost.
+func TestAnEarlierHolderCannotWriteAfterALaterOneHasRead(t *testing.T) {
 	s := newStore(t)
 	want(t, s, reply{200, "102", "old"}, "GET", "/account", "", "102")
 	want(t, s, reply{409, "", "fence 101 is below 102, the highest for account\n"}, "PUT", "/account", "late", "101")
@@ -114,7 +114,7 @@ func TestWhoHasReadIsNotOvertakenByOneBefore(t *testing.T) {
 	want(t, s, reply{200, "102", "new"}, "GET", "/account", "")
 }
 
-func TestWhoOnlyLooksHindersNobody(t *testing.T) {
+func TestAReadWithoutAFenceDoesNotRefuseAnybody(t *testing.T) {
 	s := newStore(t)
 	want(t, s, reply{200, "100", "old"}, "GET", "/account", "")
 	want(t, s, reply{200, "100", ""}, "PUT", "/account", "new", "100")
@@ -146,7 +146,7 @@ func TestValuesAreAnyBytes(t *testing.T) {
 	}
 }
 
-func TestTheStoreRefusesWhatIsNotForIt(t *testing.T) {
+func TestTheStoreRefusesInvalidRequests(t *testing.T) {
 	long := strings.Repeat("k", 65)
 	for _, row := range []struct {
 		name, method, path, body string
@@ -182,8 +182,7 @@ func TestTheStoreRefusesWhatIsNotForIt(t *testing.T) {
 	}
 }
 
-// A body that was cut off is no value.
-func TestHalfAValueIsNotWritten(t *testing.T) {
+func TestAValueThatWasCutOffIsNotWritten(t *testing.T) {
 	s := newStore(t)
 	r := httptest.NewRequest("PUT", "/account", half{})
 	r.Header.Set("Fence", "101")
@@ -195,7 +194,7 @@ func TestHalfAValueIsNotWritten(t *testing.T) {
 	want(t, s, reply{200, "100", "old"}, "GET", "/account", "")
 }
 
-// half is a body that ends before its end.
+// half is a body that is cut off.
 type half struct{}
 
 func (half) Read(p []byte) (int, error) { return copy(p, "ne"), errors.New("cut off") }
@@ -216,7 +215,7 @@ func TestAWriteThatFailsChangesNothing(t *testing.T) {
 	want(t, s, reply{200, "101", ""}, "PUT", "/account", "new", "101")
 }
 
-func TestAStoreThatHasLostItsFencesAcceptsNothing(t *testing.T) {
+func TestAStoreWithoutItsFencesAcceptsNothing(t *testing.T) {
 	for _, row := range []struct {
 		name string
 		lose func(path string) error
@@ -238,8 +237,8 @@ func TestAStoreThatHasLostItsFencesAcceptsNothing(t *testing.T) {
 	}
 }
 
-// Whoever's write was accepted must find it, or one of a later holder.
-func TestWritersAtOnceDoNotUndoEachOther(t *testing.T) {
+// After a write was accepted, the store has its value or that of a later holder.
+func TestConcurrentWritersDoNotUndoEachOther(t *testing.T) {
 	const writers, writes = 8, 20
 	s := newStore(t)
 	server := httptest.NewServer(s)

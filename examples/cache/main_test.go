@@ -1,0 +1,35 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"path/filepath"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/redlock-go/redlock/redlocktest"
+)
+
+func TestOneProcessLoadsWhatAllRead(t *testing.T) {
+	ms := redlocktest.Start(t)
+	var loads atomic.Int64
+	load := func(context.Context) (string, error) { return fmt.Sprint("load ", loads.Add(1)), nil }
+	file := filepath.Join(t.TempDir(), "prices.txt")
+	var all sync.WaitGroup
+	for range 4 {
+		c := cache{lock: ms.Open(nil).RWLocker("cache"), file: file, fresh: time.Hour, load: load}
+		all.Go(func() {
+			for range 10 {
+				if text, err := c.get(t.Context()); err != nil || text != "load 1" {
+					t.Errorf("get = %q, %v, want what was loaded first", text, err)
+				}
+			}
+		})
+	}
+	all.Wait()
+	if n := loads.Load(); n != 1 {
+		t.Errorf("loaded %d times, want once", n)
+	}
+}

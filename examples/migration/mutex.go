@@ -1,0 +1,45 @@
+package migration
+
+import (
+	"context"
+	"net/http"
+	"sync"
+
+	"github.com/redlock-go/redlock"
+)
+
+// A stock before the second replica.
+type localStock struct {
+	mu sync.Mutex
+}
+
+func (s *localStock) take(w http.ResponseWriter, r *http.Request) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	takeOne(r.Context())
+}
+
+// A stock of several replicas. The field is a sync.Locker: nothing else changes.
+type stock struct {
+	mu *redlock.Locker // client.Locker("stock")
+}
+
+func (s *stock) take(w http.ResponseWriter, r *http.Request) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	takeOne(r.Context())
+}
+
+// A stock whose requests do not wait without end, and stop working if the lease is lost.
+type carefulStock struct {
+	mu *redlock.Locker
+}
+
+func (s *carefulStock) take(w http.ResponseWriter, r *http.Request) {
+	err := s.mu.Do(r.Context(), takeOne)
+	if err != nil {
+		http.Error(w, err.Error(), http.StatusServiceUnavailable)
+	}
+}
+
+func takeOne(ctx context.Context) error { return ctx.Err() }

@@ -1,0 +1,128 @@
+package main
+
+import (
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/x509"
+	"crypto/x509/pkix"
+	"encoding/pem"
+	"fmt"
+	"math/big"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/redlock-go/redlock/internal/redisserver"
+)
+
+// Servers that speak TLS only want a client's certificate, and their user has the rights that the doctor prints.
+func TestALockByTLSWithTheLeastRights(t *testing.T) {
+	dir := t.TempDir()
+	certificates(t, dir)
+	file := func(name string) string { return filepath.Join(dir, name) }
+	acl := doctor(t, "--acl", "--prefix", "shop:")
+	rule := strings.Fields(strings.Replace(acl, ">PASSWORD", ">s3kret", 1))
+	var args []any
+	for _, word := range rule[1:] {
+		args = append(args, word)
+	}
+	var masters []string
+	for range 3 {
+		port := freePort(t)
+		s, err := redisserver.Start("--tls-port", port, "--tls-cert-file", file("server.pem"), "--tls-key-file", file("server-key.pem"),
+			"--tls-ca-cert-file", file("ca.pem"), "--tls-auth-clients", "yes")
+		if err != nil && strings.Contains(err.Error(), "tls") {
+			t.Skipf("redis-server is built without TLS: %v", err)
+		} else if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(s.Stop)
+		if err := s.Adopt(); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := s.Do(rule[0], args...); err != nil {
+			t.Fatal(err)
+		}
+		masters = append(masters, "rediss://redlock:s3kret@127.0.0.1:"+port)
+	}
+	if err := run(masters, file("ca.pem"), file("client.pem"), file("client-key.pem")); err != nil {
+		t.Error(err)
+	}
+	out := doctor(t, "--prefix", "shop:", "--masters", strings.Join(masters, ","), "--ca", file("ca.pem"), "--cert", file("client.pem"), "--key", file("client-key.pem"))
+	if !strings.Contains(out, "3 of 3 masters can vote now") || strings.Contains(out, "does not allow") {
+		t.Errorf("the doctor says:\n%s", out)
+	}
+}
+
+// doctor returns the output of redlock doctor.
+func doctor(t *testing.T, args ...string) string {
+	t.Helper()
+	out, err := exec.Command("go", append([]string{"run", "../../cmd/redlock", "doctor"}, args...)...).Output()
+	if err != nil {
+		t.Fatalf("%v:\n%s", err, out)
+	}
+	return string(out)
+}
+
+// freePort returns a port on which nobody listens.
+func freePort(t *testing.T) string {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	_, port, _ := net.SplitHostPort(l.Addr().String())
+	return port
+}
+
+// certificates writes an authority and certificates that it has signed.
+func certificates(t *testing.T, dir string) {
+	t.Helper()
+	write := func(name, kind string, der []byte) {
+		text := pem.EncodeToMemory(&pem.Block{Type: kind, Bytes: der})
+		if err := os.WriteFile(filepath.Join(dir, name), text, 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	var authority *x509.Certificate
+	var signer *ecdsa.PrivateKey
+	for i, name := range []string{"ca", "server", "client"} {
+		key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+		if err != nil {
+			t.Fatal(err)
+		}
+		template := &x509.Certificate{
+			SerialNumber: big.NewInt(int64(i + 1)), Subject: pkix.Name{CommonName: name},
+			NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(time.Hour),
+			IsCA: name == "ca", BasicConstraintsValid: true, KeyUsage: x509.KeyUsageDigitalSignature | x509.KeyUsageCertSign,
+			IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)},
+		}
+		parent := template
+		if authority != nil {
+			parent = authority
+		} else {
+			signer = key
+		}
+		der, err := x509.CreateCertificate(rand.Reader, template, parent, &key.PublicKey, signer)
+		if err != nil {
+			t.Fatal(err)
+		}
+		private, err := x509.MarshalECPrivateKey(key)
+		if err != nil {
+			t.Fatal(err)
+		}
+		write(name+".pem", "CERTIFICATE", der)
+		write(fmt.Sprintf("%s-key.pem", name), "EC PRIVATE KEY", private)
+		if authority == nil {
+			if authority, err = x509.ParseCertificate(der); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+}

@@ -1,0 +1,161 @@
+package interop
+
+import (
+	"context"
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"os"
+	"os/exec"
+	"strconv"
+	"testing"
+	"time"
+
+	"github.com/go-redsync/redsync/v4"
+	rsredis "github.com/go-redsync/redsync/v4/redis"
+	rsredigo "github.com/go-redsync/redsync/v4/redis/redigo"
+	"github.com/gomodule/redigo/redis"
+
+	"github.com/redlock-go/redlock/internal/redisserver"
+)
+
+// pools returns a pool for each server.
+func pools(t *testing.T, servers []*redisserver.Server) []*redis.Pool {
+	t.Helper()
+	var all []*redis.Pool
+	for _, s := range servers {
+		p := &redis.Pool{MaxIdle: 4, DialContext: func(ctx context.Context) (redis.Conn, error) {
+			return redis.DialContext(ctx, "tcp", s.Addr(), redis.DialReadTimeout(time.Second), redis.DialWriteTimeout(time.Second))
+		}}
+		t.Cleanup(func() { p.Close() })
+		all = append(all, p)
+	}
+	return all
+}
+
+// redsyncs returns a party that uses redsync.
+func redsyncs(t *testing.T, servers []*redisserver.Server, name string, times int) party {
+	t.Helper()
+	var each []rsredis.Pool
+	for _, p := range pools(t, servers) {
+		each = append(each, rsredigo.NewPool(p))
+	}
+	rs := redsync.New(each...)
+	return party{"redsync", times, func(ctx context.Context, c counter, times int) error {
+		for i := range times {
+			m := rs.NewMutex(name, redsync.WithTries(math.MaxInt))
+			if err := m.LockContext(ctx); err != nil {
+				return fmt.Errorf("lock %d: %w", i+1, err)
+			}
+			if err := c.increment(); err != nil {
+				return err
+			}
+			if ok, err := m.UnlockContext(ctx); !ok {
+				return fmt.Errorf("unlock %d: %w", i+1, err)
+			}
+		}
+		return nil
+	}}
+}
+
+// plain returns a party that speaks the plain algorithm: SET NX PX, and a script that deletes
+// the key if it holds the token.
+func plain(t *testing.T, servers []*redisserver.Server, name string, times int) party {
+	t.Helper()
+	masters := pools(t, servers)
+	return party{"plain", times, func(ctx context.Context, c counter, times int) error {
+		for i := range times {
+			token := "plain-" + strconv.FormatUint(rand.Uint64(), 36)
+			for !plainAcquire(masters, name, token, 10*time.Second) {
+				plainRelease(masters, name, token)
+				if ctx.Err() != nil {
+					return fmt.Errorf("lock %d: %w", i+1, ctx.Err())
+				}
+				time.Sleep(time.Millisecond + rand.N(20*time.Millisecond))
+				token = "plain-" + strconv.FormatUint(rand.Uint64(), 36)
+			}
+			err := c.increment()
+			plainRelease(masters, name, token)
+			if err != nil {
+				return err
+			}
+		}
+		return nil
+	}}
+}
+
+// plainAcquire reports whether a quorum has granted the lock with validity left.
+func plainAcquire(masters []*redis.Pool, name, token string, ttl time.Duration) bool {
+	start, granted := time.Now(), 0
+	for _, p := range masters {
+		conn := p.Get()
+		if reply, _ := redis.String(conn.Do("SET", name, token, "NX", "PX", ttl.Milliseconds())); reply == "OK" {
+			granted++
+		}
+		conn.Close()
+	}
+	return granted > len(masters)/2 && time.Since(start) < ttl-ttl/100-2*time.Millisecond
+}
+
+var plainScript = redis.NewScript(1, `if redis.call("GET", KEYS[1]) == ARGV[1] then return redis.call("DEL", KEYS[1]) end return 0`)
+
+func plainRelease(masters []*redis.Pool, name, token string) {
+	for _, p := range masters {
+		conn := p.Get()
+		plainScript.Do(conn, name, token)
+		conn.Close()
+	}
+}
+
+// nodes returns a party that is a process with node-redlock on ioredis.
+func nodes(t *testing.T, servers []*redisserver.Server, name string, times int) party {
+	t.Helper()
+	node := needNode(t)
+	return party{"node-redlock", times, func(ctx context.Context, c counter, times int) error {
+		out, err := exec.CommandContext(ctx, node, "counter.mjs", ports(servers), name, c.path, strconv.Itoa(times)).CombinedOutput()
+		if err != nil {
+			return fmt.Errorf("%w: %s", err, out)
+		}
+		return nil
+	}}
+}
+
+// needNode returns the path of Node. Without Node and the packages it skips the test.
+func needNode(t *testing.T) string {
+	t.Helper()
+	path, err := exec.LookPath("node")
+	if err == nil {
+		_, err = os.Stat("node_modules/redlock")
+	}
+	if err == nil {
+		return path
+	}
+	if os.Getenv("REDLOCK_REQUIRE_NODE") == "1" {
+		t.Fatalf("REDLOCK_REQUIRE_NODE=1 forbids skipping: %v", err)
+	}
+	t.Skipf("this test needs Node and the packages of package.json, run npm ci in interop: %v", err)
+	return ""
+}
+
+func TestNoUpdateIsLostBesideNodeRedlock(t *testing.T) {
+	servers := redisserver.AdoptedTB(t, 5)
+	wantNothingLost(t, nodes(t, servers, "shared", 60), ours(t, servers, "shared", 150), ours(t, servers, "shared", 150))
+}
+
+func TestNoUpdateIsLostBesideRedsync(t *testing.T) {
+	servers := redisserver.AdoptedTB(t, 5)
+	wantNothingLost(t, redsyncs(t, servers, "shared", 60), redsyncs(t, servers, "shared", 60), ours(t, servers, "shared", 150), ours(t, servers, "shared", 150))
+}
+
+func TestNoUpdateIsLostBesideThePlainAlgorithm(t *testing.T) {
+	servers := redisserver.AdoptedTB(t, 5)
+	wantNothingLost(t, plain(t, servers, "shared", 100), plain(t, servers, "shared", 100), ours(t, servers, "shared", 150), ours(t, servers, "shared", 150))
+}
+
+// The tests above can fail: with two names, updates are lost.
+func TestUpdatesAreLostUnderDifferentNames(t *testing.T) {
+	servers := redisserver.AdoptedTB(t, 3)
+	if got, want := together(t, plain(t, servers, "one", 300), ours(t, servers, "other", 300)); got >= want {
+		t.Errorf("the counter is %d, want less than %d: the test cannot see lost updates", got, want)
+	}
+}
