@@ -6,18 +6,17 @@ import (
 	"github.com/cenkalti/backoff/v4"
 )
 
-// A BackOff is one wait's schedule of delays between attempts. It need not be
-// safe for concurrent use. The values of cenkalti/backoff, v4 and v5, are
-// BackOffs; their zero MaxElapsedTime means never to stop, their default means
-// 15 minutes.
+// A BackOff is a schedule of delays between the attempts of one wait. It need not be safe for concurrent use.
+// The schedules of cenkalti/backoff, v4 and v5, are BackOffs. Their MaxElapsedTime is 15 minutes by default;
+// zero means that they never stop.
 type BackOff interface {
 	// NextBackOff returns the next delay; a negative one stops the schedule.
 	NextBackOff() time.Duration
 }
 
-// The delays between attempts. The specification asks for a random delay, so
-// that clients who split a vote do not split the next one too; the first ones
-// are short because most locks are.
+// The delays between attempts. They are random, as the specification of Redlock requires, so that clients
+// that have split a vote do not split the next one, too. The first delays are short because most locks are
+// held briefly.
 const (
 	firstDelay   = 5 * time.Millisecond
 	delayFactor  = 1.5
@@ -29,8 +28,7 @@ const (
 // newBackOff returns the default schedule between attempts.
 func newBackOff() BackOff { return schedule(longestDelay) }
 
-// schedule returns a randomised schedule that grows up to longest and never
-// stops.
+// schedule returns a random schedule that grows up to longest and never stops.
 func schedule(longest time.Duration) *backoff.ExponentialBackOff {
 	return backoff.NewExponentialBackOff(
 		backoff.WithInitialInterval(firstDelay),
@@ -41,19 +39,24 @@ func schedule(longest time.Duration) *backoff.ExponentialBackOff {
 	)
 }
 
-// A retrier gives out the delays of one wait.
+// A retrier returns the delays of one wait.
 type retrier struct {
-	schedule BackOff
-	forever  bool          // ignore the schedule's stop
-	longest  time.Duration // so far
+	start    func() BackOff // immutable; makes a schedule
+	forever  bool           // immutable; continue after the schedule has stopped
+	schedule BackOff        // nil: not started
+	longest  time.Duration  // the longest delay so far
 }
 
-// next returns the next delay, or false if the schedule has stopped. A wait
-// that may not end stays at the longest step it has seen, or, where there was
-// none, at the default's.
+// reset makes next start a new schedule.
+func (r *retrier) reset() { r.schedule = nil }
+
+// next returns the next delay. It reports false if the schedule has stopped. If forever is set, it never
+// reports false: it returns the longest delay so far, or that of the default schedule if there was none.
 func (r *retrier) next() (time.Duration, bool) {
 	if r.schedule == nil {
-		panic("redlock: Options.NewBackOff returned nil")
+		if r.schedule = r.start(); r.schedule == nil {
+			panic("redlock: Options.NewBackOff returned nil")
+		}
 	}
 	d := r.schedule.NextBackOff()
 	if d >= 0 {

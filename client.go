@@ -12,61 +12,60 @@ import (
 	"github.com/redlock-go/redlock/internal/clock"
 	"github.com/redlock-go/redlock/internal/gate"
 	"github.com/redlock-go/redlock/internal/master"
+	"github.com/redlock-go/redlock/internal/masterurl"
 	"github.com/redlock-go/redlock/internal/quorum"
 	"github.com/redlock-go/redlock/internal/renew"
 )
 
-// A Client holds the connections to the masters. A program needs one for each
-// set of masters; its methods are safe for concurrent use.
+// A Client holds the connections to the masters. A program needs one Client for each set of masters. Its methods
+// are safe for concurrent use.
 type Client struct {
 	opts     *Options // immutable
 	clock    clock.Clock
 	masters  []*master.Master
 	group    *quorum.Group // of the masters
-	pools    []*redis.Pool // those to close with the Client
+	pools    []*redis.Pool // closed by Close; nil after New
 	gates    gate.Gates
 	renewals *renew.Scheduler
 	sleepers sleepers
+	shares   shares // of read leases
+	partings partings
 	fences   fences
+	crowded  crowds
+	owners   owners // of locks that a goroutine waits for
 	notices  *notices
-	closing  chan struct{} // closed when Close begins
+	events   events
+	closing  chan struct{} // closed when Close or Shutdown begins
+	refuse   sync.Once     // closes closing
 	closed   chan struct{} // closed when Close has ended
 
-	mu     sync.Mutex // guards what follows
-	calls  int        // calls that may still send something
-	ending bool       // Close has begun
-	quiet  chan struct{}
+	mu     sync.Mutex    // guards what follows
+	calls  int           // calls that may still send commands
+	ending bool          // Close has begun
+	quiet  chan struct{} // closed when ending is true and calls is 0
 }
 
-// Open returns a Client of the masters at urls, one URL for each: redis:// or
-// rediss:// (with TLS) as [user:password@]host[:port][/database], unix:// as
-// [user:password@]/path[?db=database], or a plain host:port. Five is usual; a
-// majority must answer for a lock to be had.
+// Open returns a Client of the masters at urls. Each URL is redis:// or rediss:// (with TLS) followed by
+// [user:password@]host[:port][/database], or unix:// followed by [user:password@]/path[?db=database], or a
+// plain host:port. Five masters are usual. A majority must answer to acquire a lock.
 //
-// Like sql.Open it waits for nobody: it returns an error only for what cannot
-// be right, such as the same address twice. Masters are dialled, and dialled
-// again when they fail, in the background; Ping tells whether enough are there.
+// Like sql.Open, Open does not wait for connections. It returns an error only for invalid arguments, such as
+// the same address twice. Masters are dialled in the background, and again after failures. Ping reports
+// whether enough of them are connected.
 func Open(urls []string, opts *Options) (*Client, error) {
-	targets := make([]target, len(urls))
-	names := make([]string, len(urls))
-	seen := make(map[string]int)
-	for i, raw := range urls {
-		t, err := parseTarget(raw)
-		if err != nil {
-			return nil, fmt.Errorf("redlock: Open: URL %d: %w", i+1, err)
-		}
-		if first, twice := seen[t.address]; twice {
-			return nil, fmt.Errorf("redlock: Open: URLs %d and %d have the same address %s; each master counts once", first+1, i+1, t.address)
-		}
-		seen[t.address] = i
-		targets[i], names[i] = t, t.address
+	targets, err := masterurl.ParseList(urls)
+	if err != nil {
+		return nil, fmt.Errorf("redlock: Open: %w", err)
 	}
 	o := Options{}
 	if opts != nil {
 		o = *opts
 	}
 	if len(o.Names) == 0 {
-		o.Names = names
+		o.Names = make([]string, len(targets))
+		for i, t := range targets {
+			o.Names[i] = t.Address()
+		}
 	}
 	valid, err := o.withDefaults(len(urls))
 	if err != nil {
@@ -84,12 +83,19 @@ func Open(urls []string, opts *Options) (*Client, error) {
 	return c, nil
 }
 
-// New returns a Client of one redigo pool per master. The pools are the
-// caller's: Close leaves them open. The Client keeps up to two connections of
-// each, so MaxActive must not be 1; a pool should set DialContext rather than
-// Dial, which cannot be interrupted. A broken server that announces a reply larger
-// than memory is refused on Open's connections; on those of the caller's pools it
-// is not. Like Open, New waits for nobody.
+// New returns a Client with one redigo pool per master. Close leaves the pools open. The Client keeps up to
+// two connections of each pool, so MaxActive must not be 1. A pool should set DialContext rather than Dial,
+// which cannot be interrupted.
+//
+// A pool may be shared with other code. Locks are kept in the database that new connections of the pool use.
+// If other code has selected another database on a borrowed connection, the Client sends SELECT. Its user
+// must then be allowed to run SELECT. Redis before 6.2 does not report which database a connection uses. With
+// such a version, do not share a pool with code that sends SELECT.
+//
+// A broken or hostile server can send a reply that exhausts the memory. The connections of Open reject such
+// replies. The connections of the caller's pools do so if their dial function uses BoundReplies.
+//
+// Like Open, New does not wait for connections.
 func New(masters []*redis.Pool, opts *Options) (*Client, error) {
 	if err := checkPools(masters); err != nil {
 		return nil, err
@@ -111,17 +117,22 @@ func newClient(pools []*redis.Pool, opts *Options) (*Client, error) {
 	c := &Client{
 		opts:    opts,
 		clock:   opts.clock,
-		notices: startNotices(opts.Logger, len(pools)),
 		closing: make(chan struct{}),
 		closed:  make(chan struct{}),
 		quiet:   make(chan struct{}),
 	}
+	c.notices = newNotices(opts.Logger, opts.MaxTTL, c.Masters)
 	c.renewals = renew.Start(c.clock)
-	c.sleepers.need = quorum.Majority(len(pools))
+	c.sleepers = newSleepers(len(pools))
+	c.partings = newPartings(opts.DisableWakeups)
+	c.fences = newFences()
+	c.crowded = newCrowds()
+	c.owners = newOwners()
+	c.gates.Queued = func(name string) { c.shares.recall(name) }
 	servers := master.NewServers(opts.Names)
-	id := "" // the masters' word for no wake-ups
+	id := "" // means no wake-ups
 	if !opts.DisableWakeups {
-		id = newToken()
+		id = newToken(opts.Owner)
 	}
 	for i, pool := range pools {
 		c.masters = append(c.masters, master.Start(master.Config{
@@ -130,34 +141,40 @@ func newClient(pools []*redis.Pool, opts *Options) (*Client, error) {
 			NodeTimeout: opts.NodeTimeout,
 			DialTimeout: opts.DialTimeout,
 			Servers:     servers,
-			Quarantine:  opts.quarantine(),
+			Guard:       !opts.DisableRestartGuard,
+			MaxTTL:      opts.MaxTTL,
 			Clock:       opts.clock,
 			ID:          id,
 			Woken:       c.woken,
+			Sample:      opts.Prefix + "redlock-rights-" + newToken(""),
 			Redial:      func() interface{ NextBackOff() time.Duration } { return schedule(longestDial) },
 			Changed:     func(before master.State, now master.Status) { c.masterChanged(i, before, now) },
 		}))
 	}
-	c.group = quorum.NewGroup(c.masters, opts.NodeTimeout)
+	c.group = quorum.NewGroup(c.masters)
+	go c.notices.run()
 	return c, nil
 }
 
-// Locker returns a Locker for name with Options.LockOptions. It is cheap and
-// sends nothing. Each call returns a new Locker: lock and unlock the same one.
-// Lockers of one name exclude each other. An empty name, and one whose key
-// would begin with "redlock:", panics; NewLocker returns an error instead.
-func (c *Client) Locker(name string) *Locker {
-	l, err := c.NewLocker(name, nil)
+// Locker returns a Locker for name with Options.LockOptions. It is cheap and sends nothing. Each call returns
+// a new Locker: unlock the same Locker that was locked. Lockers with the same name exclude each other. Locker
+// panics if name is empty, or if its key would begin with "redlock:". NewLocker returns an error instead.
+//
+// With more names, the Locker locks all of them or none. It excludes every Locker that has one of the names.
+// The order of the names does not matter, and a name that occurs twice counts once. 128 names are possible.
+// Lockers of several names do not deadlock with each other. A goroutine that locks several Lockers, one after
+// the other, can deadlock as with any mutex.
+func (c *Client) Locker(name string, more ...string) *Locker {
+	l, err := c.NewLocker(name, nil, more...)
 	if err != nil {
 		panic(err.Error())
 	}
 	return l
 }
 
-// NewLocker returns a Locker for name with opts alone; nil means
-// Options.LockOptions. It returns an error for a name or options that cannot
-// be.
-func (c *Client) NewLocker(name string, opts *LockOptions) (*Locker, error) {
+// NewLocker returns a Locker for name, and more names as for Locker, with opts, which replace
+// Options.LockOptions; nil means Options.LockOptions. It returns an error if a name or the options are invalid.
+func (c *Client) NewLocker(name string, opts *LockOptions, more ...string) (*Locker, error) {
 	key, err := c.opts.key(name)
 	if err != nil {
 		return nil, err
@@ -166,13 +183,15 @@ func (c *Client) NewLocker(name string, opts *LockOptions) (*Locker, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Locker{client: c, name: name, key: key, opts: o}, nil
+	if len(more) > 0 {
+		return c.newSet(name, more, o)
+	}
+	return &Locker{client: c, name: name, key: key, opts: o, terms: master.NewTerms(key, o.TTL)}, nil
 }
 
-// Ping returns nil if a quorum of masters may vote, and a *QuorumError that says
-// why not otherwise: which are down, refused, or in quarantine until when. It waits
-// for first connections, up to DialTimeout, and for one answer of each master, up
-// to NodeTimeout.
+// Ping returns nil if the votes of a quorum of masters count. Otherwise it returns a *QuorumError that says
+// which masters are down, refused, or in quarantine, and until when. It waits for first connections, up to
+// DialTimeout, and for one answer of each master, up to NodeTimeout.
 func (c *Client) Ping(ctx context.Context) error {
 	if err := ctx.Err(); err != nil {
 		return err
@@ -181,7 +200,7 @@ func (c *Client) Ping(ctx context.Context) error {
 		return ErrClosed
 	}
 	defer c.end()
-	round := c.group.Ask(master.Ping, nil)
+	round := c.group.Ask(master.Ping, nil, c.opts.limit(c.opts.LockOptions.TTL))
 	defer round.End()
 	if round.Wait(ctx, c.closing, quorum.Tally.Won).Won() {
 		return nil
@@ -196,15 +215,15 @@ func (c *Client) Ping(ctx context.Context) error {
 	return err
 }
 
-// Close ends all waits: Lock panics, the other calls return ErrClosed. It ends
-// all leases: their Done closes and their Err is ErrClosed. What is locked and
-// not yet unlocked is not released, since its holder may still be at work: it
-// runs out by itself, and a later Unlock just returns. So do keys that masters
-// keep which have not answered a release: nobody will repeat it. Close waits for
-// every goroutine of the Client, and for releases under way to be answered, about
-// DialTimeout at most; it returns an error if one would not end by then, as a
-// pool's Dial that heeds no context might. Calling it again waits for the first
-// call and returns nil.
+// Close ends all waits: Lock panics, and the other calls return ErrClosed. It ends all leases: their Done is
+// closed, and their Err is ErrClosed. A lock that is not yet unlocked is not released, since its holder may
+// still be working. It becomes free when its TTL has passed, and a later Unlock does nothing. Keys on masters
+// that have not answered a release also stay for their TTL.
+//
+// Close waits for every goroutine of the Client and for releases under way, for about DialTimeout at most. It
+// returns an error that names what has not ended by then, such as a Dial of a caller's pool that ignores its
+// context, a Logger, or a function of Options.Trace. It may be called from such a function. A second call
+// waits for the first one and returns nil.
 func (c *Client) Close() error {
 	c.mu.Lock()
 	if c.ending {
@@ -219,52 +238,57 @@ func (c *Client) Close() error {
 	c.mu.Unlock()
 	defer close(c.closed)
 
-	close(c.closing)
-	c.gates.Close()
-	for _, t := range c.renewals.Close() {
+	c.refuseLocks()
+	for _, t := range c.renewals.Stop() {
 		(*Lease)(t.(*task)).end(ErrClosed)
 	}
-	// Calls first: they may still have to roll something back. They are quick,
-	// unless a function of the user's is not.
-	patience := time.NewTimer(c.opts.DialTimeout / 2)
-	defer patience.Stop()
-	select {
-	case <-c.quiet:
-	case <-patience.C:
-	}
+	// Calls are awaited first, since they may still have to undo an attempt. They end soon, unless a function
+	// of the caller does not return.
+	ends(c.quiet, time.After(c.opts.DialTimeout/2))
 	for _, m := range c.masters {
 		m.Close()
 	}
-	// A reply may be waited for from just now on: hence a little more.
-	limit, stop := context.WithTimeout(context.Background(), c.opts.DialTimeout+c.opts.NodeTimeout)
-	defer stop()
-	var err error
+	// A connection may have begun just now to wait for a reply, so the limit is a little more than
+	// DialTimeout.
+	limit := time.NewTimer(c.opts.DialTimeout + c.opts.NodeTimeout)
+	defer limit.Stop()
+	var errs []error
+	await := func(done <-chan struct{}, what string) {
+		if !ends(done, limit.C) {
+			limit.Reset(0) // the next await must not block
+			errs = append(errs, errors.New("redlock: Close: "+what))
+		}
+	}
 	for i, m := range c.masters {
-		select {
-		case <-m.Done():
-			continue
-		default:
-		}
-		select {
-		case <-m.Done():
-		case <-limit.Done():
-			err = fmt.Errorf("redlock: Close: %s: a connection, or the dialling of one, has not ended yet", c.opts.Names[i])
-		}
+		await(m.Done(), c.opts.Names[i]+": a connection, or the dialling of one, has not ended yet")
 	}
+	await(c.renewals.Done(), "a renewal has not ended yet")
+	await(c.events.done(), "a function of Options.Trace has not returned yet")
 	close(c.notices.stop)
-	select {
-	case <-c.notices.done:
-	case <-limit.Done():
-		err = errors.Join(err, errors.New("redlock: Close: the Logger has not returned yet"))
-	}
+	await(c.notices.done, "the Logger has not returned yet")
 	for _, p := range c.pools {
 		p.Close()
 	}
-	return err
+	return errors.Join(errs...)
 }
 
-// begin notes a call that may send something, and reports whether the Client
-// is still open. end must be called if it is.
+// ends waits until done or limit, and reports whether done is closed.
+func ends(done <-chan struct{}, limit <-chan time.Time) bool {
+	select {
+	case <-done: // even if the limit has passed, too
+		return true
+	default:
+	}
+	select {
+	case <-done:
+		return true
+	case <-limit:
+		return false
+	}
+}
+
+// begin notes a call that may send commands, and reports whether the Client is open. If it is, the caller must
+// call end.
 func (c *Client) begin() bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -290,5 +314,12 @@ func (c *Client) isClosing() bool {
 		return true
 	default:
 		return false
+	}
+}
+
+// tellAll sends a command to all masters and does not wait for answers.
+func (c *Client) tellAll(kind master.Kind, claim *master.Claim) {
+	for _, m := range c.masters {
+		m.Ask(kind, claim, nil)
 	}
 }

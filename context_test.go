@@ -4,12 +4,12 @@ import (
 	"context"
 	"errors"
 	"strings"
-	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	"github.com/redlock-go/redlock"
+	"github.com/redlock-go/redlock/internal/locktest"
 	"github.com/redlock-go/redlock/redlocktest"
 )
 
@@ -172,7 +172,7 @@ func TestAnEndedContextSendsNothing(t *testing.T) {
 			}
 		}
 		time.Sleep(time.Minute)
-		if n := ms.Master(0).Count("SET"); n != 0 {
+		if n := sets(ms.Master(0), "a"); n != 0 {
 			t.Errorf("%d SETs were sent, want none", n)
 		}
 	})
@@ -191,7 +191,7 @@ func TestTryLockDoesNotWaitBehindOthers(t *testing.T) {
 		if took := time.Since(start); took != 0 {
 			t.Errorf("TryLockContext waited for %v", took)
 		}
-		if outcome(err) != "no quorum" {
+		if locktest.Outcome(err) != "no quorum" {
 			t.Errorf("TryLockContext beside a first round = %v, want a QuorumError that is not ErrHeld", err)
 		}
 		for i := range 5 {
@@ -213,109 +213,10 @@ func TestWithoutAQuorumTryLockSaysSoWithinThreeNodeTimeouts(t *testing.T) {
 			if took := time.Since(start); took > 150*time.Millisecond {
 				t.Errorf("TryLockContext took %v, want 3 × NodeTimeout at most", took)
 			}
-			if outcome(err) != "no quorum" {
+			if locktest.Outcome(err) != "no quorum" {
 				t.Errorf("TryLockContext = %v, want a QuorumError that is not ErrHeld", err)
 			}
 			time.Sleep(37 * time.Millisecond)
-		}
-	})
-}
-
-func TestAScheduleThatStops(t *testing.T) {
-	bubble(t, 3, func(t *testing.T, ms *redlocktest.Masters) {
-		steps := 0
-		var attempts atomic.Int32
-		opts := &redlock.Options{Trace: &redlock.Trace{
-			AttemptDone: func(context.Context, redlock.AttemptInfo) { attempts.Add(1) },
-		}, NewBackOff: func() redlock.BackOff {
-			steps = 0
-			return backOffFunc(func() time.Duration {
-				if steps++; steps > 3 {
-					return -1
-				}
-				return time.Duration(steps) * time.Second
-			})
-		}}
-		c := connected(t, ms, opts)
-		hold(ms, "a", 0, 1)
-		start := time.Now()
-		err := c.Locker("a").LockContext(t.Context())
-		var quorum *redlock.QuorumError
-		if !errors.As(err, &quorum) || !errors.Is(err, redlock.ErrHeld) {
-			t.Errorf("LockContext = %v, want the last QuorumError", err)
-		}
-		if took := time.Since(start); took != 6*time.Second {
-			t.Errorf("LockContext gave up after %v, want 1s + 2s + 3s", took)
-		}
-		// Lock goes on at the longest step.
-		attempts.Store(0)
-		time.AfterFunc(31*time.Second, func() {
-			ms.Master(0).Del("a")
-			ms.Master(1).Del("a")
-		})
-		start = time.Now()
-		l := c.Locker("a")
-		l.Lock()
-		if took := time.Since(start); took != 33*time.Second {
-			t.Errorf("Lock took %v, want 33s: 1 + 2 + 3, then steps of 3s", took)
-		}
-		if got := attempts.Load(); got != 14 { // the first two follow each other at once
-			t.Errorf("Lock made %d attempts, want 14", got)
-		}
-		l.Unlock()
-	})
-}
-
-// backOffFunc is a schedule in one function.
-type backOffFunc func() time.Duration
-
-func (f backOffFunc) NextBackOff() time.Duration { return f() }
-
-func TestLockSurvivesAScheduleThatNeverBegins(t *testing.T) {
-	bubble(t, 3, func(t *testing.T, ms *redlocktest.Masters) {
-		opts := &redlock.Options{NewBackOff: func() redlock.BackOff {
-			return backOffFunc(func() time.Duration { return -1 })
-		}}
-		c := connected(t, ms, opts)
-		hold(ms, "a", 0, 1)
-		time.AfterFunc(10*time.Second, func() { ms.Master(0).Del("a") })
-		l := c.Locker("a")
-		pass(l)
-		if n := ms.Master(2).Count("EVALSHA"); n > 100 {
-			t.Errorf("%d scripts in 10s: a busy loop", n)
-		}
-	})
-}
-
-func TestDefaultDelaysGrowAreRandomAndNeverStop(t *testing.T) {
-	bubble(t, 1, func(t *testing.T, ms *redlocktest.Masters) {
-		var at []time.Time
-		opts := &redlock.Options{DisableWakeups: true, Trace: &redlock.Trace{
-			AttemptDone: func(context.Context, redlock.AttemptInfo) { at = append(at, time.Now()) },
-		}}
-		c := connected(t, ms, opts)
-		hold(ms, "a", 0)
-		ctx, cancel := context.WithTimeout(t.Context(), 16*time.Minute) // backoff's own default stops after 15
-		defer cancel()
-		if err := c.Locker("a").LockContext(ctx); !errors.Is(err, context.DeadlineExceeded) {
-			t.Fatalf("LockContext = %v, want to wait for all of it", err)
-		}
-		distinct := make(map[time.Duration]bool)
-		for i := 2; i < len(at); i++ { // the second follows the first at once
-			d := at[i].Sub(at[i-1])
-			distinct[d] = true
-			if d < 2500*time.Microsecond || d > 375*time.Millisecond {
-				t.Errorf("delay %d is %v, want 5ms to 250ms, randomised by half", i, d)
-			}
-			if i > 20 && d < 125*time.Millisecond {
-				t.Errorf("delay %d is %v, want the longest step by now", i, d)
-			}
-		}
-		if first := at[2].Sub(at[1]); first > 7500*time.Microsecond {
-			t.Errorf("the first delay is %v, want about 5ms", first)
-		}
-		if len(distinct) < len(at)/2 {
-			t.Errorf("%d attempts had %d different delays: not random", len(at), len(distinct))
 		}
 	})
 }
@@ -368,109 +269,6 @@ func TestUnlockContextSaysWhatItFound(t *testing.T) {
 		if err := l.UnlockContext(t.Context()); err != redlock.ErrNotHeld {
 			t.Errorf("a second UnlockContext = %v, want ErrNotHeld", err)
 		}
-	})
-}
-
-func TestValidityIsWhatTheMastersCountLessTheDrift(t *testing.T) {
-	unrenewed := redlock.Options{LockOptions: redlock.LockOptions{RenewEvery: -1}}
-	for _, row := range []struct {
-		name  string
-		opts  redlock.Options
-		delay time.Duration // of each master
-		px    string
-		want  time.Duration // validity from the call on
-	}{
-		{name: "default", px: "10000", opts: unrenewed, want: 10*time.Second - 100*time.Millisecond - 2*time.Millisecond},
-		{name: "rounded down to whole milliseconds", px: "1000", want: time.Second - 10*time.Millisecond - 2*time.Millisecond,
-			opts: redlock.Options{LockOptions: redlock.LockOptions{TTL: time.Second + 999*time.Microsecond, RenewEvery: -1}}},
-		{name: "counted from before the first byte", px: "10000", opts: unrenewed, delay: 40 * time.Millisecond,
-			want: 10*time.Second - 102*time.Millisecond},
-		{name: "another drift", px: "10000", want: 8*time.Second - 2*time.Millisecond,
-			opts: redlock.Options{DriftFactor: 0.2, LockOptions: redlock.LockOptions{RenewEvery: -1}}},
-	} {
-		t.Run(row.name, func(t *testing.T) {
-			bubble(t, 3, func(t *testing.T, ms *redlocktest.Masters) {
-				l := connected(t, ms, &row.opts).Locker("a")
-				for i := range 3 {
-					ms.Master(i).Delay(row.delay)
-				}
-				start := time.Now()
-				l.Lock()
-				if got := time.Since(start); got != row.delay {
-					t.Errorf("Lock took %v, want %v", got, row.delay)
-				}
-				synctest.Wait() // a quorum is enough for Lock
-				s := l.Lease()
-				if got := s.Until().Sub(start); got != row.want {
-					t.Errorf("Until is %v after the call, want %v", got, row.want)
-				}
-				set := ""
-				for _, command := range ms.Master(0).Commands() {
-					if strings.HasPrefix(command, "SET ") {
-						set = command
-					}
-				}
-				if want := "SET a " + s.Token() + " NX PX " + row.px; set != want {
-					t.Errorf("sent %q, want %q", set, want)
-				}
-				time.Sleep(time.Until(s.Until()) - 1)
-				if !s.Valid() {
-					t.Error("not valid 1ns before its end")
-				}
-				time.Sleep(1 * time.Nanosecond)
-				if s.Valid() {
-					t.Error("valid at its end")
-				}
-				l.Unlock()
-			})
-		})
-	}
-}
-
-func TestARoundThatUsesUpTheValidityIsNotWon(t *testing.T) {
-	bubble(t, 3, func(t *testing.T, ms *redlocktest.Masters) {
-		for i := range 3 {
-			ms.Master(i).HangDials()
-		}
-		c := ms.Open(&redlock.Options{LockOptions: redlock.LockOptions{TTL: 200 * time.Millisecond}})
-		time.AfterFunc(300*time.Millisecond, func() {
-			for i := range 3 {
-				ms.Master(i).ResumeDials()
-			}
-		})
-		err := c.Locker("a").TryLockContext(t.Context())
-		if outcome(err) != "no quorum" || !strings.Contains(err.Error(), "leaves nothing of a validity of 196ms") {
-			t.Errorf("TryLockContext = %v, want an error that tells of the validity", err)
-		}
-		wantFree(t, ms, "a")
-	})
-}
-
-func TestValidityDoesNotCountTheWait(t *testing.T) {
-	bubble(t, 3, func(t *testing.T, ms *redlocktest.Masters) {
-		l := connected(t, ms, nil).Locker("a")
-		l.Lock()
-		time.AfterFunc(5*time.Second, l.Unlock)
-		if err := l.LockContext(t.Context()); err != nil { // at the gate
-			t.Fatal(err)
-		}
-		if got := time.Until(l.Lease().Until()); got != 9898*time.Millisecond {
-			t.Errorf("validity after a wait at the gate is %v, want all of it", got)
-		}
-		l.Unlock()
-		hold(ms, "a", 0, 1, 2)
-		time.AfterFunc(5*time.Second, func() {
-			for i := range 3 {
-				ms.Master(i).Del("a")
-			}
-		})
-		if err := l.LockContext(t.Context()); err != nil { // between rounds
-			t.Fatal(err)
-		}
-		if got := time.Until(l.Lease().Until()); got != 9898*time.Millisecond {
-			t.Errorf("validity after a wait between rounds is %v, want all of it", got)
-		}
-		l.Unlock()
 	})
 }
 

@@ -4,8 +4,14 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
+	"strconv"
 	"strings"
 	"time"
+
+	"github.com/redlock-go/redlock/internal/master"
+	"github.com/redlock-go/redlock/internal/quorum"
+	"github.com/redlock-go/redlock/internal/redisconn"
 )
 
 // Errors to be compared with errors.Is.
@@ -19,25 +25,55 @@ var (
 	ErrReleased = errors.New("redlock: lease released")
 	// ErrNotHeld says that the Locker was not locked.
 	ErrNotHeld = errors.New("redlock: not locked")
+	// ErrQuarantined says that masters are in quarantine: they answer, but they may have lost locks
+	// that somebody holds, so their votes do not count yet. The error of a quarantined master
+	// (MasterStatus.Err) matches it. The error of a round (of Ping, TryLockContext, LockContext)
+	// matches it if waiting until the quarantines end is enough; then MasterStatus.Until says when
+	// that is. A readiness check can tell "wait" from "down" by it.
+	ErrQuarantined = master.ErrQuarantined
 	// ErrClosed says that the Client is closed.
 	ErrClosed = errors.New("redlock: client is closed")
 )
 
-// Reasons for a vote that was not granted. They do not match ErrHeld: one
-// refusal is not a held lock.
+// Reasons for a vote that was not granted. They do not match ErrHeld: the lock is held only if a quorum
+// is ruled out.
 var (
 	errRefused   = errors.New("held by another")
 	errMissing   = errors.New("the key is gone")
 	errNotOurs   = errors.New("the key is somebody else's")
 	errNoAnswer  = errors.New("no answer yet")
+	errUnawaited = errors.New("not waited for")
 	errOvertaken = errors.New("it has given a higher fence")
 	errUnasked   = errors.New("not asked, since another goroutine is asking")
+	errPanicked  = errors.New("a function of the caller panicked")
 )
+
+// reasonOf returns the reason why a vote was not granted in a round. settled says whether the votes that are in
+// have settled the round.
+func reasonOf(v quorum.Vote, settled bool) error {
+	if !v.In && settled {
+		return errUnawaited
+	}
+	if !v.In {
+		return errNoAnswer
+	}
+	switch v.Outcome {
+	case master.Taken:
+		return errRefused
+	case master.Missing:
+		return errMissing
+	case master.OtherToken:
+		return errNotOurs
+	case master.Overtaken:
+		return errOvertaken
+	}
+	return v.Err
+}
 
 // A NodeError is what went wrong with one master.
 type NodeError struct {
 	Master string // its name: see Options.Names
-	Op     string // what it was asked: "acquire", "fence", "renew", "release" or "ping"
+	Op     string // what it was asked: "acquire", "fence", "renew", "release", "ping" or "inspect"
 	Err    error  // the cause
 }
 
@@ -52,48 +88,109 @@ func (e *NodeError) Unwrap() error { return e.Err }
 // matches ErrHeld only if refusals alone rule a quorum out, so that a lock
 // which is held and masters which are down cannot be mistaken for each other.
 type QuorumError struct {
-	Op      string  // "acquire", "fence" (the second round of an acquisition), "renew", "release" or "ping"
-	Name    string  // of the lock; empty for a ping
+	Op      string  // "acquire", "fence" (the second round of an acquisition), "renew", "release", "ping" or "inspect"
+	Name    string  // of the lock, as Locker.Name returns it; empty for a ping
 	Granted int     // how many masters did
 	Need    int     // how many would have had to
 	Errs    []error // one *NodeError for each master that did not
 
+	// Owner is who held the lock up to 2 s before, if the error matches ErrHeld and that is known: see
+	// Options.Owner. The masters are asked at most once a second, and only by waits that have
+	// lasted for 100 ms, so TryLockContext seldom knows.
+	Owner string
+
+	// Held is the name that is held, if the error matches ErrHeld: Name, or one of its names.
+	Held string
+
 	held bool
-	// When a quorum of masters will have let the key expire, if they have said
-	// so and nobody renews it: for how long it is worth to sleep at most.
-	free  time.Duration
-	frees bool
 }
 
+// Error returns one line. Masters that failed for the same reason are listed together.
 func (e *QuorumError) Error() string {
-	var b strings.Builder
-	b.WriteString("redlock: " + e.Op)
-	if e.Name != "" {
-		b.WriteString(" " + quote(e.Name))
+	if e.Name == "" {
+		return "redlock: " + e.unnamed()
 	}
-	fmt.Fprintf(&b, ": granted by %d, %d needed", e.Granted, e.Need)
-	separator := " ("
-	for _, err := range e.Errs {
-		b.WriteString(separator)
-		separator = "; "
-		var node *NodeError
-		if errors.As(err, &node) {
-			b.WriteString(node.Master + ": " + oneLine(node.Err))
-		} else {
-			b.WriteString(oneLine(err))
-		}
+	s := "redlock: " + e.Op + " " + quote(e.Name) + strings.TrimPrefix(e.unnamed(), e.Op)
+	if e.Owner != "" {
+		s += "; the holder is " + e.Owner
 	}
+	return s
+}
+
+// unnamed returns the text without the lock's name, and without its holder.
+func (e *QuorumError) unnamed() string {
+	s := fmt.Sprintf("%s: granted by %d, %d needed", e.Op, e.Granted, e.Need)
 	if len(e.Errs) > 0 {
-		b.WriteByte(')')
+		s += " (" + grouped(e.Errs) + ")"
 	}
-	return b.String()
+	return s
 }
 
 // Is reports whether target is ErrHeld and refusals alone ruled a quorum out.
 func (e *QuorumError) Is(target error) bool { return target == ErrHeld && e.held }
 
-// Unwrap returns the masters' errors.
-func (e *QuorumError) Unwrap() []error { return e.Errs }
+// Unwrap returns the masters' errors. It leaves out the masters in quarantine if too many others
+// failed: then waiting for the quarantines is not enough, and the error does not match
+// ErrQuarantined.
+func (e *QuorumError) Unwrap() []error {
+	quarantined := func(err error) bool { return errors.Is(err, ErrQuarantined) }
+	possible := e.Granted
+	for _, err := range e.Errs {
+		if quarantined(err) || errors.Is(err, errNoAnswer) || errors.Is(err, errUnawaited) {
+			possible++
+		}
+	}
+	if possible >= e.Need {
+		return e.Errs
+	}
+	return slices.DeleteFunc(slices.Clone(e.Errs), quarantined)
+}
+
+// quorumError returns the error for a round that was not won.
+func (c *Client) quorumError(op, name string, round *quorum.Round) *QuorumError {
+	return c.quorumErrorOf(op, name, round.Votes())
+}
+
+// quorumErrorOf is quorumError for these votes.
+func (c *Client) quorumErrorOf(op, name string, votes []quorum.Vote) *QuorumError {
+	t := quorum.Count(votes)
+	e := &QuorumError{Op: op, Name: name, Granted: t.Granted, Need: t.Need, held: op == opAcquire && t.RuledOut()}
+	if e.held {
+		e.Held = name
+	}
+	for i, v := range votes {
+		if !v.Granted() {
+			e.Errs = append(e.Errs, &NodeError{Master: c.opts.Names[i], Op: op, Err: reasonOf(v, t.Settled())})
+		}
+	}
+	return e
+}
+
+// unasked returns the error for a caller that does not ask the masters, because another goroutine of
+// the Client is asking and has no answer yet.
+func (c *Client) unasked(op, name string) *QuorumError {
+	e := &QuorumError{Op: op, Name: name, Need: quorum.Majority(len(c.masters))}
+	for _, m := range c.opts.Names {
+		e.Errs = append(e.Errs, &NodeError{Master: m, Op: op, Err: errUnasked})
+	}
+	return e
+}
+
+// wasted returns the error for a round of grants that did not become a lease: because of err, or because
+// it took too long.
+func (c *Client) wasted(name string, round *quorum.Round, err error, took, limit, validity time.Duration) *QuorumError {
+	if e, ok := err.(*QuorumError); ok {
+		return e
+	}
+	e := c.quorumError(opAcquire, name, round)
+	if err == nil && limit < validity {
+		err = fmt.Errorf("it took %v: with Fencing, %v is the limit", took, limit)
+	} else if err == nil {
+		err = fmt.Errorf("it took %v, which leaves nothing of a validity of %v", took, limit)
+	}
+	e.Errs = append(e.Errs, err)
+	return e
+}
 
 // An endedError says that a context ended a wait. It matches the context's
 // error and cause, and wraps what the last attempt had to say.
@@ -108,25 +205,102 @@ func (e *endedError) Error() string {
 	if e.name != "" {
 		s += " " + quote(e.name)
 	}
-	s += ": " + oneLine(context.Cause(e.ctx))
+	s += ": " + oneLine(e.cause())
 	if e.last != nil {
 		s += " (" + unprefixed(e.last) + ")"
 	}
 	return s
 }
 
+// cause returns why the context ended. A release says no more than that it did: the cause may be the
+// loss of another lease, and the error of a release must not match ErrLost for that.
+func (e *endedError) cause() error {
+	if e.op == opRelease {
+		return e.ctx.Err()
+	}
+	return context.Cause(e.ctx)
+}
+
 func (e *endedError) Unwrap() []error {
-	errs := []error{e.ctx.Err(), context.Cause(e.ctx)}
+	errs := []error{e.ctx.Err(), e.cause()}
 	if e.last != nil {
 		errs = append(errs, e.last)
 	}
 	return errs
 }
 
+// Reasons why a lease was lost.
+var (
+	errGone = errors.New("its key is gone, or somebody else's, at too many masters " +
+		"(deleted by hand or by redlock break, or lost by masters)")
+	errUnrenewed = errors.New("no quorum of masters renewed it in time")
+
+	errGoneAtUnlock = errors.New("the key was gone when it was unlocked")
+)
+
+// A lostError says why a lease was lost. It matches ErrLost.
+type lostError struct {
+	name   string
+	reason error
+	votes  *QuorumError // of the last renewal, or nil
+}
+
+func (e *lostError) Error() string {
+	return fmt.Sprintf("redlock: lease of %q lost: %s", e.name, e.why())
+}
+
+// why returns the error's text without the lock's name.
+func (e *lostError) why() string {
+	s := unprefixed(e.reason)
+	if e.votes != nil {
+		s += " (" + e.votes.unnamed() + ")"
+	}
+	return s
+}
+
+func (e *lostError) Is(target error) bool { return target == ErrLost }
+
+func (e *lostError) Unwrap() []error {
+	if e.votes == nil {
+		return []error{e.reason}
+	}
+	return []error{e.reason, e.votes}
+}
+
+// A doError says that a lease did not outlast the function that Do called.
+type doError struct {
+	lost error
+	err  error // what the function returned
+}
+
+func (e *doError) Error() string {
+	if e.err == nil {
+		return e.lost.Error()
+	}
+	return e.lost.Error() + "; the function returned: " + oneLine(e.err)
+}
+
+func (e *doError) Unwrap() []error {
+	if e.err == nil {
+		return []error{e.lost}
+	}
+	return []error{e.lost, e.err}
+}
+
 // unprefixed returns err's text for use inside another of ours.
 func unprefixed(err error) string { return strings.TrimPrefix(oneLine(err), "redlock: ") }
 
-// oneLine returns err's text without line breaks: an error is one line of a log.
-func oneLine(err error) string {
-	return strings.Join(strings.FieldsFunc(err.Error(), func(r rune) bool { return r == '\n' || r == '\r' }), " ")
-}
+// oneLine returns err's text as one line, without control characters.
+func oneLine(err error) string { return redisconn.Printable(err.Error()) }
+
+func quote(name string) string { return strconv.Quote(name) }
+
+// The operations in errors.
+var (
+	opAcquire = master.Set.String()
+	opFence   = master.Commit.String()
+	opRenew   = master.Renew.String()
+	opRelease = master.Release.String()
+	opPing    = master.Ping.String()
+	opInspect = master.Query.String()
+)

@@ -16,7 +16,7 @@ import (
 	"github.com/redlock-go/redlock/redlocktest"
 )
 
-// This is the program on the README's first screen; a test compares them.
+// This program is also on the first screen of the README. A test compares the two.
 func Example() {
 	masters := strings.Split(os.Getenv("REDLOCK_MASTERS"), ",") // host:port,host:port,…
 	client, err := redlock.Open(masters, nil)
@@ -27,14 +27,14 @@ func Example() {
 
 	err = client.Locker("stock").Do(context.Background(), func(ctx context.Context) error {
 		fmt.Println("nobody else, on any machine, is in here")
-		return ctx.Err() // ctx ends if the lock is lost
+		return context.Cause(ctx) // ctx ends if the lock is lost, and the cause says why
 	})
 	if err != nil {
 		log.Fatal(err) // if it was lost, errors.Is(err, redlock.ErrLost)
 	}
 }
 
-// A pool of one's own for each master, here to embedded ones.
+// Use New to give each master a pool of your own. Here the masters are embedded ones.
 func ExampleNew() {
 	var pools []*redis.Pool = embedded(3)
 	client, err := redlock.New(pools, &redlock.Options{Names: []string{"blue", "green", "red"}})
@@ -50,8 +50,7 @@ func ExampleNew() {
 	// Output: locked
 }
 
-// A wait that ends: the error tells a lock that is held from masters that are
-// down.
+// A wait with a time limit. The error shows whether the lock is held or masters are down.
 func ExampleLocker_LockContext() {
 	client, err := redlock.New(embedded(3), nil)
 	if err != nil {
@@ -65,6 +64,33 @@ func ExampleLocker_LockContext() {
 	err = client.Locker("stock").LockContext(ctx)
 	fmt.Println(errors.Is(err, context.DeadlineExceeded), errors.Is(err, redlock.ErrHeld))
 	// Output: true true
+}
+
+// The context of Do bounds the wait and the function. Here only the wait has a time limit.
+func ExampleLocker_LockContext_limitOnlyTheWait() {
+	client, err := redlock.New(embedded(3), nil)
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer client.Close()
+	work := func(ctx context.Context) error {
+		_, limited := ctx.Deadline()
+		fmt.Println("a limit for the work:", limited)
+		return context.Cause(ctx) // ctx ends if the lock is lost
+	}
+	lockAndWork := func(ctx context.Context, l *redlock.Locker) (err error) {
+		short, cancel := context.WithTimeout(ctx, 10*time.Second)
+		defer cancel()
+		if err := l.LockContext(short); err != nil {
+			return err
+		}
+		defer func() { err = errors.Join(err, l.UnlockContext(ctx)) }()
+		return work(l.Lease().Context(ctx))
+	}
+	fmt.Println(lockAndWork(context.Background(), client.Locker("stock")))
+	// Output:
+	// a limit for the work: false
+	// <nil>
 }
 
 func ExampleLocker_TryLock() {
@@ -83,11 +109,34 @@ func ExampleLocker_TryLock() {
 	// Output: writing the report
 }
 
-// embedded returns pools of n embedded masters, for examples, which have no
-// testing.T: theirs live until the process ends.
+// Inspect reports who holds a lock. It is meant for people and their tools, since the answer may be out of
+// date already.
+func ExampleClient_Inspect() {
+	masters := embedded(3)
+	holder, err := redlock.New(masters, &redlock.Options{Owner: "web-1/4711"})
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer holder.Close()
+	viewer, err := redlock.New(masters, nil)
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer viewer.Close()
+	stock := holder.Locker("stock")
+	stock.Lock()
+
+	h, err := viewer.Inspect(context.Background(), "stock")
+	fmt.Println(h.Owner, h.Held, h.Left > 0, h.Waiting, err)
+	stock.Unlock()
+	// Output: web-1/4711 true true 0 <nil>
+}
+
+// embedded returns pools of n embedded masters. It is for examples, which have no testing.T, so the masters
+// live until the process ends.
 func embedded(n int) []*redis.Pool { return redlocktest.StartN(exampleTB{}, n).Pools() }
 
-// exampleTB is what there is of a test in an example.
+// exampleTB is a testing.TB for examples. It has only the methods that they need.
 type exampleTB struct{ testing.TB }
 
 func (exampleTB) Helper()                      {}

@@ -6,8 +6,8 @@ import (
 	"github.com/redlock-go/redlock/internal/clock"
 )
 
-// SetClocks makes a Client with these Options see clocks that are off: the wall clock by wall, and
-// a machine that has slept for asleep.
+// SetClocks changes the clocks of a Client with these Options: the wall clock is off by wall, and the machine
+// has slept for asleep.
 func (o *Options) SetClocks(offsets func() (wall, asleep time.Duration)) {
 	o.clock = func() clock.Reading {
 		now := time.Now()
@@ -16,9 +16,15 @@ func (o *Options) SetClocks(offsets func() (wall, asleep time.Duration)) {
 	}
 }
 
-// Contexts returns how many contexts a lease keeps track of.
+// Contexts returns how many contexts are registered with the lease.
 func (s *Lease) Contexts() int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return len(s.cancels)
 }
+
+// Scheduled returns how many leases the Client has scheduled. It also stops all renewals.
+func (c *Client) Scheduled() int { return len(c.renewals.Stop()) }
+
+// Begin schedules the lease, as an acquisition or a handover does.
+func (s *Lease) Begin() { s.begin() }

@@ -11,57 +11,63 @@ import (
 	"github.com/redlock-go/redlock/internal/quorum"
 )
 
-// With LockOptions.Fencing each acquisition agrees with a quorum of masters on a
-// number. Each master gives a key that it sets a number above all that it has
-// given or been told for the name, near its clock; the client proposes one, so that
-// they usually give the same. The largest that a quorum has granted counts. If a
-// quorum has given exactly that, it is committed; else a second round raises all
-// masters to it, and again only those count that are then exactly there: of two
-// acquisitions, one of which may have lost its keys without knowing, both could
-// otherwise commit one number.
+// With LockOptions.Fencing each acquisition agrees with a quorum of masters on a number.
+//
+//   - A master that sets the key gives it a number. This is the number that the client proposes, which is
+//     near its clock, if it is above every number that the master has given to the name or was raised to.
+//     Otherwise it is a higher one.
+//   - The highest number in a quorum's votes counts. If a quorum has given exactly that number, it is
+//     committed.
+//   - Otherwise a second round raises all masters to that number. In this round, too, only masters count
+//     whose number is then exactly that one. Otherwise two acquisitions could commit the same number, when
+//     one of them has lost its keys without noticing.
 
 const (
-	// fenceTick is what numbers count of the clock. A name cannot be acquired more
-	// often than once in a tick for long, since its numbers may not run ahead of the
-	// clock; a lock and unlock takes longer than that.
-	fenceTick = 250 * time.Microsecond
-	// fenceBits is how many low bits of a fence count handovers: no number of ours is
-	// above 2⁵³, which JSON can carry, before 2039.
+	// fenceTick is the unit in which numbers count time. In the long run, a name cannot be acquired more often
+	// than once in a tick, since numbers may not run ahead of the clock. A loop of locks on one machine may
+	// be faster. Then each acquisition waits for the clock, once the numbers are aheadMost ahead of it.
+	fenceTick = master.FenceTick
+	// fenceBits is how many low bits of a fence count handovers. Until 2039 fences stay below 2⁵³, so that JSON
+	// can represent them.
 	fenceBits = 10
 	// handoversMost is how many handovers those bits can count.
 	handoversMost = 1<<fenceBits - 1
-	// aheadMost is by how much a number may be ahead of the clock when it is
-	// committed. A clock that runs far ahead must not force all numbers after it, and
-	// a master that has forgotten its numbers, which counts again after a quarantine,
-	// must find that the clock has passed them.
+	// aheadMost is how far a number may be ahead of the clock when it is committed. There are two reasons: a
+	// clock that is far ahead must not raise all later numbers; and when the quarantine of a master that has
+	// lost its numbers ends, the clock must have passed those numbers.
 	aheadMost = time.Second
-	// fenceRounds is in how many rounds an agreement is reached, or given up: each
-	// but the last was overtaken by an acquisition that does not know it has lost.
+	// fenceRounds is how many rounds an agreement may take. A round fails if another acquisition, which has
+	// lost its keys without noticing, has raised the number meanwhile.
 	fenceRounds = 5
 )
 
-// Fence returns the lease's number: greater than that of each earlier lease of the
-// name. A resource that remembers the highest it has seen, and refuses what comes
-// with a lower one, is safe from a holder that was stopped for longer than its lease
-// and writes late. It is 0, which a guarded resource must refuse, without
-// LockOptions.Fencing and for a nil Lease.
+// Fence returns the lease's number, which is greater than that of each earlier lease of the name. A resource
+// can store the highest number and refuse requests with a lower one. Then a holder that was stopped for
+// longer than its lease cannot overwrite later writes. Without LockOptions.Fencing, and for a nil Lease,
+// Fence returns 0, which the resource must refuse. It is below 2⁵³ until 2039, so it fits an SQL BIGINT and a
+// JSON number.
 func (s *Lease) Fence() uint64 {
 	if s == nil || s.fence == 0 {
 		return 0
 	}
-	return uint64(s.fence)<<fenceBits | uint64(s.handovers)
+	handovers := s.handovers
+	if s.shared != nil {
+		handovers = handoversMost // those of the last writer's lease are not known
+	}
+	return uint64(s.fence)<<fenceBits | uint64(handovers)
 }
 
-// fences remembers the highest number that was heard of for each name, so that the
-// next proposal is above it.
+// fences stores the highest number of each name that was proposed or received, so that the next proposal is
+// above it. A number that is no longer stored costs a round.
 type fences struct {
 	mu      sync.Mutex // guards what follows
-	highest map[string]int64
+	highest recent[int64]
 }
 
-// fencesMost is how many numbers are kept before those are dropped that the clock
-// has passed.
-const fencesMost = 1024
+// fencesFor is how long a number is stored at least. The clock passes most numbers within a second.
+const fencesFor = 10 * time.Second
+
+func newFences() fences { return fences{highest: recent[int64]{keep: fencesFor}} }
 
 // numberAt returns the number of a time, and timeOf the time of a number.
 func numberAt(t time.Time) int64 { return t.UnixMicro() / fenceTick.Microseconds() }
@@ -69,36 +75,32 @@ func timeOf(number int64) time.Time {
 	return time.UnixMicro(number * fenceTick.Microseconds())
 }
 
-// propose returns what to propose at a time.
-func (f *fences) propose(key string, now time.Time) int64 {
+// propose sets the number that a claim asks for. The acquisition begins now and must end within limit. A
+// number too far ahead of the clock cannot be used: see master.Claim.Expect.
+func (f *fences) propose(claim *master.Claim, now time.Time, limit time.Duration) {
+	number, most := numberAt(now), numberAt(now.Add(limit+aheadMost))
+	claim.Expect(number, most)
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	return max(numberAt(now), f.highest[key]+1)
+	if high, _ := f.highest.get(claim.Key()); high < most { // otherwise it was stored when our clock was wrong
+		number = max(number, high+1)
+	}
+	// Even if the attempt fails, some masters may give the number, perhaps after the attempt has ended.
+	f.highest.put(claim.Key(), number)
+	claim.Propose(number)
 }
 
-// heard takes in the numbers of a round's votes.
-func (f *fences) heard(key string, votes []quorum.Vote, now time.Time) {
+// heard stores the highest number in a round's votes.
+func (f *fences) heard(key string, votes []quorum.Vote) {
 	top, _ := topFence(votes)
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	if top <= f.highest[key] {
-		return
+	if high, _ := f.highest.get(key); top > high {
+		f.highest.put(key, top)
 	}
-	if f.highest == nil {
-		f.highest = make(map[string]int64)
-	}
-	if len(f.highest) >= fencesMost {
-		for k, n := range f.highest {
-			if n < numberAt(now) {
-				delete(f.highest, k)
-			}
-		}
-	}
-	f.highest[key] = top
 }
 
-// topFence returns the highest number of any vote, and the highest of those that
-// were granted.
+// topFence returns the highest number in all votes, and the highest in the granted votes.
 func topFence(votes []quorum.Vote) (top, granted int64) {
 	for _, v := range votes {
 		if v.In {
@@ -111,30 +113,40 @@ func topFence(votes []quorum.Vote) (top, granted int64) {
 	return top, granted
 }
 
-// fence agrees on a number for a claim that a quorum has granted. It returns how
-// many rounds the acquisition has taken; an error means that it must be undone.
+// fence agrees with the masters on a number for a claim that a quorum has granted. It returns the number, and
+// how many rounds the acquisition has taken. After an error the caller must undo the acquisition.
+//
+// A number is committed only when the clock is near it, so no master is raised to a number far ahead of the
+// clock.
 func (c *Client) fence(ctx context.Context, l *Locker, claim *master.Claim, votes []quorum.Vote, start clock.Reading) (number int64, rounds int, err error) {
 	_, number = topFence(votes)
-	claim.Fix(number)
+	if number == 0 { // a reader, and there was no writer
+		number = numberAt(start.Wall())
+	}
 	rounds = 1
-	for won := exactly(votes, number); !won; {
-		round := c.group.Ask(master.Commit, claim)
+	for won := exactly(votes, number); ; {
+		claim.Fix(number)
+		if err := c.awaitClock(ctx, l, number, start); err != nil {
+			return 0, rounds, err
+		}
+		if won {
+			return number, rounds, nil
+		}
+		round := c.group.Ask(master.Commit, claim, c.opts.limit(l.opts.TTL))
 		won = round.Wait(ctx, c.closing, quorum.Tally.Decided).Won()
 		votes = round.Votes()
 		round.End()
 		rounds++
-		c.fences.heard(l.key, votes, c.clock().Wall())
+		c.fences.heard(l.key, votes)
 		if won {
-			break
+			return number, rounds, nil
 		}
 		top, _ := topFence(votes)
 		if top <= number || rounds == fenceRounds {
 			return 0, rounds, c.quorumErrorOf(opFence, l.name, votes)
 		}
 		number = top
-		claim.Fix(number)
 	}
-	return number, rounds, c.awaitClock(ctx, l, number, start)
 }
 
 // exactly reports whether a quorum has granted exactly this number.
@@ -148,7 +160,8 @@ func exactly(votes []quorum.Vote, number int64) bool {
 	return n >= quorum.Majority(len(votes))
 }
 
-// awaitClock waits until a number is no more ahead of the clock than it may be.
+// awaitClock waits until the number is ahead of the clock by aheadMost at most. It returns an error if that
+// takes longer than the acquisition may take, or if ctx or the Client ends first.
 func (c *Client) awaitClock(ctx context.Context, l *Locker, number int64, start clock.Reading) error {
 	now := c.clock()
 	ahead := timeOf(number).Sub(now.Wall()) - aheadMost
@@ -165,15 +178,17 @@ func (c *Client) awaitClock(ctx context.Context, l *Locker, number int64, start 
 		case <-c.closing:
 		}
 	}
-	return fmt.Errorf("redlock: %s %q: the number is %v ahead of our clock: clients' and masters' clocks must agree within half a second",
-		opFence, l.name, ahead+aheadMost)
+	return fmt.Errorf("redlock: %s %q: the masters' number is %v ahead of our clock", opFence, l.name, ahead+aheadMost)
 }
 
-// fencedWithin returns in what time a fenced acquisition must be over. Half of MaxTTL is for
-// masters that forget: what an acquisition before that has committed is at most
-// aheadMost above the clock at its end, and the proposal of one whose votes they are
-// asked for after their quarantine, of MaxTTL and 2 s, is as old as that one takes.
-// So clocks may differ by half a second.
+// fencedWithin returns how long a fenced acquisition may take. The limit keeps numbers rising when masters
+// lose their numbers:
+//
+//   - A number that was committed before the loss is at most aheadMost above the clock at the end of its
+//     acquisition.
+//   - The quarantine of those masters lasts MaxTTL + 2 s. A later acquisition that uses their votes proposes
+//     a number from the time when it began.
+//   - No acquisition takes longer than half of MaxTTL, so the clocks may differ by half a second.
 func (o *Options) fencedWithin(ttl time.Duration) time.Duration {
 	return min(ttl-o.drift(ttl), o.MaxTTL/2)
 }

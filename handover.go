@@ -6,15 +6,13 @@ import (
 	"github.com/redlock-go/redlock/internal/clock"
 )
 
-// Handover passes a live lease to the next goroutine of the Client that waits
-// for the lock, without a word to the masters. It is bounded by
-// LockOptions.Handover since the masters granted the lock, so that other
-// processes wait for no more than that and one critical section of ours.
+// Handover passes a valid lease to the next goroutine of the Client that waits for the lock, without any
+// command to the masters. It stops when LockOptions.Handover has passed since the masters granted the lock.
+// So other processes wait for no more than that and one critical section of this process.
 
-// handOver ends the lease s, and makes the goroutine that has waited longest the
-// holder of a new one on the same token. It reports false, and does nothing, if
-// nobody waits, if the first who does has other LockOptions, or if the lease is
-// better released.
+// handOver ends the lease s, and gives the goroutine that has waited longest a new lease with the same token.
+// It does nothing and reports false if no goroutine waits, if the first one waits with other LockOptions, or
+// if succeed returns nil.
 func (l *Locker) handOver(ctx context.Context, s *Lease) bool {
 	c := l.client
 	if s.opts.Handover < 0 || s.opts.RenewEvery < 0 {
@@ -22,8 +20,9 @@ func (l *Locker) handOver(ctx context.Context, s *Lease) bool {
 	}
 	var next *Lease
 	passed := c.gates.Pass(l.key, func(tag any) any {
-		// A different TTL or MaxHold would not be what the next one asked for.
-		if tag.(*Locker).opts != l.opts {
+		// The next holder must get the TTL and MaxHold of its own Locker. A Locker of several names, which waits
+		// at the gates of all of them, has another key.
+		if next := tag.(*Locker); next.opts != l.opts || next.key != l.key || next.shared != nil {
 			return nil
 		}
 		if next = s.succeed(c.clock()); next == nil {
@@ -34,7 +33,7 @@ func (l *Locker) handOver(ctx context.Context, s *Lease) bool {
 	if !passed {
 		return false
 	}
-	s.tell(ErrReleased)
+	s.cancelContexts(ErrReleased)
 	next.begin()
 	if f := c.opts.Trace.HandedOver; f != nil {
 		f(ctx, HandedOverInfo{Name: s.name, Held: c.clock().Since(s.acquired), Until: next.Until(), Fence: next.Fence()})
@@ -42,10 +41,13 @@ func (l *Locker) handOver(ctx context.Context, s *Lease) bool {
 	return true
 }
 
-// succeed ends the lease and returns its successor's, or returns nil if it is
-// better released: if it has ended, has travelled for Handover, or as often as its
-// fence can count, has little validity left, or is being renewed, so that nobody
-// would get the votes.
+// succeed ends the lease and returns the successor's lease. It returns nil if the lease
+//
+//   - has ended;
+//   - was granted by the masters longer ago than Handover;
+//   - was handed over as often as its fence can count;
+//   - has little validity left;
+//   - is being renewed: its successor would not receive the votes.
 func (s *Lease) succeed(now clock.Reading) *Lease {
 	s.mu.Lock()
 	defer s.mu.Unlock()

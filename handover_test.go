@@ -14,8 +14,8 @@ import (
 	"github.com/redlock-go/redlock/redlocktest"
 )
 
-// queueUp starts n goroutines that wait for l, in order, and hold it for held;
-// each tells on the channel who it is and its lease.
+// queueUp starts n goroutines that wait for l in order. Each holds the lock for the time held, and sends its
+// lease on the channel.
 func queueUp(l *redlock.Locker, n int, held time.Duration) <-chan *redlock.Lease {
 	leases := make(chan *redlock.Lease, n)
 	for range n {
@@ -149,7 +149,7 @@ func TestSomeLeasesAreReleasedRatherThanHandedOver(t *testing.T) {
 	}
 }
 
-func TestCancelledWaitersDoNotDropTheBaton(t *testing.T) {
+func TestCancelledWaitersLoseNoHandover(t *testing.T) {
 	bubble(t, 5, func(t *testing.T, ms *redlocktest.Masters) {
 		l := connected(t, ms, nil).Locker("a")
 		l.Lock()
@@ -208,7 +208,7 @@ func TestRenewalGoesOnAcrossHolders(t *testing.T) {
 	})
 }
 
-func TestHandoverIsToldToTrace(t *testing.T) {
+func TestHandoversAreReportedToTrace(t *testing.T) {
 	bubble(t, 3, func(t *testing.T, ms *redlocktest.Masters) {
 		var handed, acquired, released atomic.Int32
 		l := connected(t, ms, &redlock.Options{Trace: &redlock.Trace{

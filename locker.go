@@ -10,144 +10,214 @@ import (
 
 var _ sync.Locker = (*Locker)(nil)
 
-// A Locker is a mutual exclusion lock between processes, used like a
-// sync.Mutex: by any number of goroutines, not copied, locked and unlocked in
-// pairs, though one goroutine may unlock what another locked. It is made by
-// Client.Locker or NewLocker; the methods of a zero Locker panic.
+// A Locker is a mutual exclusion lock between processes. It is used like a sync.Mutex: any number of
+// goroutines share it, and lock and unlock it in pairs. It must not be copied. A goroutine may unlock a
+// Locker that another goroutine has locked. Client.Locker and NewLocker return Lockers. Keep one in a field, or
+// call Client.Locker each time with Do: both are cheap. The methods of a zero Locker panic.
 //
-// It does not replace a sync.Mutex within a process for data that only the
-// process has: it is held for as long as the lease lasts. See the package
-// comment for what a holder may rely on.
+// For data that only one process uses, use a sync.Mutex: a Locker is held only as long as its lease lasts.
+// The package comment says what a holder may rely on.
 type Locker struct {
 	client *Client
 	name   string
-	key    string // Options.Prefix + name
+	key    string // Options.Prefix + name; for several names: see set
 	opts   LockOptions
+	terms  master.Terms // of all claims
+	set    *set         // nil: l has one name
 
-	lease atomic.Pointer[Lease] // from a lock to its unlock
+	announces bool     // it is the writer's side of an RWLocker
+	shared    *readers // of the reader's side of an RWLocker; nil for other Lockers
+
+	lease atomic.Pointer[Lease] // set by locking, nil after unlocking
 }
 
-// Lock locks l. If the lock is in use, by another goroutine or another process,
-// or if no quorum of masters can be reached, it waits until it is not: Lock
-// never returns without the lock, and tells the Logger when it has waited for
-// 1 s and why. It panics on a closed Client, also if that is closed while it
-// waits. LockContext can be interrupted and returns errors.
+// Lock locks l. If another goroutine or process holds the lock, or if no quorum of masters can be reached,
+// Lock waits. It never returns without the lock. After 1 s it reports the wait and its reason to the Logger.
+// It panics if the Client is closed before or during the wait. Use LockContext for a wait that can be
+// interrupted and for errors.
 func (l *Locker) Lock() {
 	if _, err := l.lock(context.Background(), true); err != nil {
 		panic("redlock: Lock of " + quote(l.name) + " on a closed Client")
 	}
 }
 
-// TryLock tries to lock l and reports whether it succeeded. It makes one
-// attempt at most, waits for nobody else's, and does not say why it failed:
-// TryLockContext does.
+// TryLock tries to lock l and reports whether it succeeded. It makes one attempt at most, and does not wait
+// for other goroutines. TryLockContext returns why it failed.
 func (l *Locker) TryLock() bool {
 	return l.TryLockContext(context.Background()) == nil
 }
 
-// Unlock unlocks l. It panics if l is not locked on entry. If another goroutine
-// waits for the lock it may be handed over at once: see LockOptions.Handover.
-// Otherwise the release is sent to all masters, and Unlock returns when a quorum
-// has answered, NodeTimeout at the latest. If the lease was lost before, Unlock
-// only ends the holding; UnlockContext does the same and says so.
+// Unlock unlocks l. It panics if l is not locked on entry. It queues the release for all masters and returns
+// without waiting for them. If another goroutine waits for the lock, the lease may be handed over instead:
+// see LockOptions.Handover. If the lease was lost before, Unlock sends nothing.
+//
+// The Logger and Trace.Released report the outcome of the release. UnlockContext waits for the outcome and
+// returns it. A program should call UnlockContext or Client.Close before it exits. Otherwise the keys that it
+// released last may stay for their TTL.
 func (l *Locker) Unlock() {
-	if err := l.unlock(context.Background()); err == ErrNotHeld {
+	l.mustClient()
+	if l.shared != nil {
+		if !l.shared.exit() {
+			panic("redlock: RUnlock of unlocked RWLocker")
+		}
+		return
+	}
+	s := l.lease.Swap(nil)
+	if s == nil {
 		panic("redlock: unlock of unlocked Locker")
 	}
+	l.leave(context.Background(), s, false)
 }
 
-// Name returns the name that was given to Client.Locker.
+// Name returns the name that was given to Client.Locker. If there are several, it returns all of them in the
+// order of their keys, separated by a comma and a space.
 func (l *Locker) Name() string {
-	l.open()
+	l.mustClient()
 	return l.name
 }
 
-// Lease returns the lease by which l is locked, or nil if it is not. Ask for it
-// between locking and unlocking: it stays the holder's own when others lock l
-// afterwards.
+// Lease returns the current lease of l, or nil if l is not locked. Call it between locking and unlocking. The
+// returned lease does not change when l is locked again.
 func (l *Locker) Lease() *Lease {
-	l.open()
+	l.mustClient()
+	if l.shared != nil {
+		return l.shared.held()
+	}
 	return l.lease.Load()
 }
 
-// lock waits for the gate of the name and then acquires the lock. On a schedule
-// that stops it gives up unless forever.
-func (l *Locker) lock(ctx context.Context, forever bool) (*Lease, error) {
-	c := l.open()
+// lock waits for the gate of the name and then acquires the lock. If forever is false, it gives up when the
+// schedule stops.
+func (l *Locker) lock(ctx context.Context, forever bool) (_ *Lease, err error) {
+	c := l.mustClient()
+	if l.shared != nil && !l.shared.traced && ctx.Err() == nil {
+		if s := l.shared.enter(); s != nil {
+			return s, nil
+		}
+	}
 	if !c.begin() {
 		return nil, ErrClosed
 	}
 	defer c.end()
+	w := &wait{locker: l, forever: forever, began: c.clock()}
+	w.traceStart(ctx)
+	defer func() { w.traceDone(ctx, err) }()
 	if ctx.Err() != nil {
 		return nil, &endedError{op: opAcquire, name: l.name, ctx: ctx}
 	}
-	w := &wait{locker: l, forever: forever, began: c.clock()}
 	defer w.end()
+	if l.shared != nil {
+		return w.share(ctx)
+	}
 	if err := w.enter(ctx); err != nil {
 		return nil, err
 	}
-	if w.lease == nil { // nobody has passed one on
+	if w.lease == nil { // no lease was handed over
 		if err := w.acquire(ctx); err != nil {
 			return nil, err
 		}
 	}
+	w.traceDone(ctx, nil) // if this panics, w.end still releases the lock
 	return w.hold(), nil
 }
 
 // tryLock makes one attempt.
-func (l *Locker) tryLock(ctx context.Context) error {
-	c := l.open()
+func (l *Locker) tryLock(ctx context.Context) (err error) {
+	c := l.mustClient()
 	if !c.begin() {
 		return ErrClosed
 	}
 	defer c.end()
+	w := &wait{locker: l, once: true, began: c.clock()}
+	w.traceStart(ctx)
+	defer func() { w.traceDone(ctx, err) }()
 	if ctx.Err() != nil {
 		return &endedError{op: opAcquire, name: l.name, ctx: ctx}
 	}
+	if l.shared != nil {
+		defer w.end()
+		return w.tryShare(ctx)
+	}
 	ok, note, err := c.gates.TryEnter(l.key)
+	if !ok && c.shares.giveBack(l.key) {
+		ok, note, err = c.gates.TryEnter(l.key)
+	}
 	if err != nil {
 		return ErrClosed
 	}
 	if !ok {
 		return l.taken(note)
 	}
-	w := &wait{locker: l, inside: true, began: c.clock()}
+	w.inside = true
 	defer w.end()
-	if err := w.attempt(ctx, master.Set); err != nil {
+	if ok, note := w.tryNames(); !ok {
+		return l.taken(note)
+	}
+	w.letOthers(ctx)
+	if err := w.attempt(ctx, l.firstKind()); err != nil {
 		return w.outcome(ctx)
 	}
+	w.traceDone(ctx, nil)
 	w.hold()
 	return nil
 }
 
-// unlock ends the lease, releases the lock on all masters and leaves the gate.
+// unlock ends the lease, releases the lock on all masters, leaves the gate and waits for the outcome.
 func (l *Locker) unlock(ctx context.Context) error {
-	l.open()
+	l.mustClient()
+	if l.shared != nil {
+		s := l.shared.held()
+		err := s.Err()
+		if s == nil || !l.shared.exit() {
+			return ErrNotHeld
+		}
+		return err
+	}
 	s := l.lease.Swap(nil)
 	if s == nil {
 		return ErrNotHeld
 	}
-	return l.leave(ctx, s)
+	return l.leave(ctx, s, true)
 }
 
-// leave hands over or releases the lease s, which is l's no longer, and leaves
-// the gate.
-func (l *Locker) leave(ctx context.Context, s *Lease) error {
+// leave hands over or releases the lease s, which l no longer refers to, and leaves the gate. If wait is
+// true, it waits for the outcome of the release and returns it.
+//
+// The gate is left as soon as the release is queued. The next acquisition of the name then follows the
+// release on the same ordered connections, so it finds the key deleted: see partings.
+func (l *Locker) leave(ctx context.Context, s *Lease, wait bool) error {
 	c := l.client
 	if l.handOver(ctx, s) {
 		return nil
 	}
-	c.gates.Note(l.key, nil) // it is not ours any more that is held
-	defer c.gates.Leave(l.key)
+	l.noteHeld(false) // from now on, our lease does not hold the lock
 	if !c.begin() {
+		l.leaveGate()
 		return ErrClosed
 	}
 	defer c.end()
-	return s.release(ctx)
+	if wait { // the release ends the contexts of the lease, and ctx may be one of them
+		var cancel context.CancelFunc
+		ctx, cancel = s.outlive(ctx)
+		defer cancel()
+	}
+	err := s.finish()
+	switch {
+	case err != nil:
+		l.leaveGate()
+		return err
+	case !wait:
+		c.group.Tell(master.Release, s.claim, (*releasing)(s))
+		l.leaveGate()
+		return nil
+	}
+	round := c.group.Ask(master.Release, s.claim, c.opts.limit(s.opts.TTL))
+	l.leaveGate()
+	return s.await(ctx, round)
 }
 
-// taken returns what to say of a gate that another goroutine has taken, given
-// the word that it left there.
+// taken returns the error for a gate that another goroutine has taken. note is the last note of that
+// goroutine.
 func (l *Locker) taken(note error) error {
 	if note == nil {
 		return l.client.unasked(opAcquire, l.name)
@@ -155,19 +225,10 @@ func (l *Locker) taken(note error) error {
 	return note
 }
 
-// open returns the Client, or panics if there is none.
-func (l *Locker) open() *Client {
+// mustClient returns the Client, or panics if there is none.
+func (l *Locker) mustClient() *Client {
 	if l.client == nil {
 		panic("redlock: use of a zero Locker; Client.Locker makes one that can be used")
 	}
 	return l.client
 }
-
-// The operations that errors name.
-var (
-	opAcquire = master.Set.String()
-	opFence   = master.Commit.String()
-	opRenew   = master.Renew.String()
-	opRelease = master.Release.String()
-	opPing    = master.Ping.String()
-)

@@ -1,211 +1,210 @@
 package redlock
 
 import (
-	"errors"
+	"fmt"
 	"log/slog"
-	"maps"
-	"slices"
 	"strings"
 	"sync"
 	"time"
-
-	"github.com/redlock-go/redlock/internal/master"
-	"github.com/redlock-go/redlock/internal/quorum"
 )
 
-// noticeEvery is how often the same notice may be repeated: a master that
-// flaps, or a thousand goroutines that wait, must not fill a disk.
+// noticeEvery is how often the same event may be logged. A master that goes up and down repeatedly, or a
+// thousand waiting goroutines, must not fill a disk.
 const noticeEvery = 10 * time.Second
 
-// notices writes to the Logger, each kind of notice once in noticeEvery. It does
-// so on a goroutine of its own: a Logger that is slow, or stuck in a full pipe,
-// must not keep a lease from being renewed or its loss from being told. What it
-// cannot take is dropped.
+// notices writes to the Logger the events that callers of Lock do not see otherwise: changes of masters, long
+// waits, and lost leases. Events with the same cause are one line, however many masters, locks or leases are
+// concerned.
+//
+// One goroutine writes. The others only note events, so a Logger that is slow, or blocked by a full pipe,
+// does not delay a renewal.
 type notices struct {
-	log   *slog.Logger
-	total int                     // immutable; how many masters there are
-	lines chan func(*slog.Logger) // bounded
-	stop  chan struct{}           // closed to end the goroutine
-	done  chan struct{}           // closed when it has ended
+	log     *slog.Logger          // immutable
+	masters func() []MasterStatus // immutable; returns their present status
+	poke    chan struct{}         // cap 1: an event was noted
+	stop    chan struct{}         // closed to end the goroutine
+	done    chan struct{}         // closed when it has ended
 
-	mu     sync.Mutex           // guards what follows
-	last   map[string]time.Time // by kind of notice
-	pruned time.Time
-	// Those in quarantine, by name, and whether a notice of them is being gathered.
-	quarantined map[string]MasterStatus
-	gathering   bool
+	mu      sync.Mutex // guards what follows
+	changed map[int]*masterChange
+	waits   map[*wait]*watched
+	next    time.Time        // when the goroutine writes next; zero: nothing is pending
+	losses  map[string]*loss // by cause
+
+	// Used only by the goroutine that writes:
+	told    map[int]*masterTold
+	reasons map[string]*waitReason // why locks are waited for, by cause
+	checked time.Time              // when the causes of waits were last determined
+	maxTTL  time.Duration          // the Client's MaxTTL, or the largest that was written
 }
 
-func startNotices(log *slog.Logger, total int) *notices {
-	n := &notices{
-		log:   log,
-		total: total,
-		lines: make(chan func(*slog.Logger), 64),
-		stop:  make(chan struct{}),
-		done:  make(chan struct{}),
-		last:  make(map[string]time.Time),
-
-		quarantined: make(map[string]MasterStatus),
+func newNotices(log *slog.Logger, maxTTL time.Duration, masters func() []MasterStatus) *notices {
+	return &notices{
+		maxTTL:  maxTTL,
+		log:     log,
+		masters: masters,
+		poke:    make(chan struct{}, 1),
+		stop:    make(chan struct{}),
+		done:    make(chan struct{}),
+		changed: make(map[int]*masterChange),
+		waits:   make(map[*wait]*watched),
+		losses:  make(map[string]*loss),
+		told:    make(map[int]*masterTold),
+		reasons: make(map[string]*waitReason),
 	}
-	go n.run()
-	return n
 }
 
+// run writes events until stop is closed, and then the pending events, except waits. It must not be started
+// before all masters are.
 func (n *notices) run() {
 	defer close(n.done)
+	timer := time.NewTimer(time.Hour)
+	defer timer.Stop()
 	for {
+		d := &deadlines{now: time.Now()}
+		n.write(d)
+		n.mu.Lock()
+		n.next = d.next
+		n.mu.Unlock()
+		// No timer with a duration of zero is used: see package bubbletest.
+		wait := time.Hour
+		if !d.next.IsZero() {
+			wait = max(time.Until(d.next), time.Millisecond)
+		}
+		timer.Reset(wait)
 		select {
-		case line := <-n.lines:
-			line(n.log)
+		case <-n.poke:
+		case <-timer.C:
 		case <-n.stop:
-			for { // what was said before the end
-				select {
-				case line := <-n.lines:
-					line(n.log)
-				default:
-					return
-				}
-			}
+			n.write(&deadlines{now: time.Now(), all: true})
+			return
 		}
 	}
 }
 
-// write has a line written, unless one of its kind was a moment ago, and reports
-// whether it will be.
-func (n *notices) write(kind string, line func(*slog.Logger)) bool {
-	if !n.allow(kind) {
-		return false
-	}
-	select {
-	case n.lines <- line:
-		return true
-	default: // the Logger is stuck
-		return false
+// write writes the events that are due.
+func (n *notices) write(d *deadlines) {
+	n.writeMasters(d)
+	n.writeLosses(d)
+	if !d.all {
+		n.writeWaits(d)
 	}
 }
 
-// allow reports whether a notice may be written now.
-func (n *notices) allow(kind string) bool {
+// noted wakes the goroutine that writes.
+func (n *notices) noted() {
+	select {
+	case n.poke <- struct{}{}:
+	default:
+	}
+}
+
+// deadlines decides which events are due, and collects the time at which the next event is due.
+type deadlines struct {
+	now  time.Time
+	all  bool      // everything is due
+	next time.Time // zero: nothing is pending
+}
+
+// due reports whether an event that is to be written at a given time is due now.
+func (d *deadlines) due(at time.Time) bool {
+	if d.all || !at.After(d.now) {
+		return true
+	}
+	if d.next.IsZero() || at.Before(d.next) {
+		d.next = at
+	}
+	return false
+}
+
+// namesMost is the highest number of lock names in a line.
+const namesMost = 10
+
+// listed returns the first names of count as text. names has at least min(count, namesMost) elements.
+func listed(names []string, count int) string {
+	text := strings.Join(names[:min(len(names), namesMost)], ", ")
+	if more := count - namesMost; more > 0 {
+		text += fmt.Sprintf(" and %d more", more)
+	}
+	return text
+}
+
+// A loss is a set of lost leases, or of failed releases, with one cause.
+type loss struct {
+	msg   string    // what has happened
+	since time.Time // when the first loss occurred that was not written yet
+	names []string  // of the locks not written yet, namesMost at most
+	count int       // how many are not written yet
+	why   string    // the reason of the last loss
+	told  time.Time // when a line was last written
+}
+
+const (
+	msgLost       = "redlock: leases were lost"
+	msgUnreleased = "redlock: releases were not answered by a quorum of masters: locks stay taken until they are, or for their TTL"
+)
+
+// lost notes a lost lease.
+func (n *notices) lost(err *lostError) {
+	n.noteLoss(msgLost, err.name, err.reason, err.votes, err.why())
+}
+
+// unreleased notes a release that no caller waits for, and that has failed or has found that the lease was
+// lost.
+func (n *notices) unreleased(name string, err error) {
+	if lost, ok := err.(*lostError); ok {
+		n.lost(lost)
+	} else if votes, ok := err.(*QuorumError); ok {
+		n.noteLoss(msgUnreleased, name, nil, votes, votes.unnamed())
+	}
+}
+
+func (n *notices) noteLoss(msg, name string, reason error, votes *QuorumError, why string) {
+	cause := msg
+	if reason != nil {
+		cause += withoutDigits(reason.Error())
+	}
+	if votes != nil {
+		cause += causeOf(votes)
+	}
+	now := time.Now()
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	now := time.Now()
-	if t, ok := n.last[kind]; ok && now.Sub(t) < noticeEvery {
-		return false
+	l := n.losses[cause]
+	if l == nil {
+		l = &loss{msg: msg}
+		n.losses[cause] = l
 	}
-	// Kinds contain lock names, so the map must not grow with them; nor must it
-	// be gone through for each of ten thousand leases that are lost at once.
-	if now.Sub(n.pruned) >= noticeEvery {
-		n.pruned = now
-		for k, t := range n.last {
-			if now.Sub(t) >= noticeEvery {
-				delete(n.last, k)
-			}
-		}
+	if l.count == 0 {
+		l.since = now
+		n.noted()
 	}
-	n.last[kind] = now
-	return true
+	l.count++
+	if len(l.names) < namesMost {
+		l.names = append(l.names, name)
+	}
+	l.why = why
 }
 
-// masterChanged tells of a master that has gone down or come back, or that wakes
-// nobody. That it came up the first time is what everybody expects.
-func (n *notices) masterChanged(before MasterState, s MasterStatus) {
-	n.quarantine(s)
-	switch {
-	case before == s.State && s.WakeErr != nil:
-		n.write("wake "+s.Name, func(log *slog.Logger) {
-			log.Warn("redlock: master wakes nobody", "master", s.Name, "err", oneLine(s.WakeErr))
-		})
-	case before == s.State, before == MasterConnecting && s.State == MasterUp, s.State == MasterQuarantined:
-	case before == MasterQuarantined && s.State == MasterUp:
-		n.write("up "+s.Name, func(log *slog.Logger) {
-			log.Info("redlock: master votes again: its quarantine is over", "master", s.Name)
-		})
-	case s.State == MasterDown || s.State == MasterRefused:
-		n.write(s.State.String()+" "+s.Name, func(log *slog.Logger) {
-			log.Warn("redlock: master is "+s.State.String(), "master", s.Name, "err", oneLine(s.Err))
-		})
-	default:
-		n.write("up "+s.Name, func(log *slog.Logger) {
-			log.Info("redlock: master is "+s.State.String()+" again", "master", s.Name)
-		})
-	}
-}
+// lossGather is how long the goroutine waits for further losses with the same cause.
+const lossGather = 50 * time.Millisecond
 
-// gather is for how long other masters are waited for that go into quarantine
-// together: all do that are new, and one line shall tell it.
-const gather = 50 * time.Millisecond
-
-// quarantine takes in a master's state, and tells of those in quarantine if it is a
-// new one: why a Lock waits, for how long, and what to do about it.
-func (n *notices) quarantine(s MasterStatus) {
+func (n *notices) writeLosses(d *deadlines) {
+	var due []loss
 	n.mu.Lock()
-	_, known := n.quarantined[s.Name]
-	if s.State != MasterQuarantined {
-		delete(n.quarantined, s.Name)
-		n.mu.Unlock()
-		return
+	for cause, l := range n.losses {
+		switch {
+		case l.count == 0 && d.now.Sub(l.told) >= noticeEvery:
+			delete(n.losses, cause)
+		case l.count == 0:
+			d.due(l.told.Add(noticeEvery))
+		case d.due(l.since.Add(lossGather)) && (l.told.IsZero() || d.due(l.told.Add(noticeEvery))):
+			due = append(due, *l)
+			*l = loss{msg: l.msg, told: d.now}
+		}
 	}
-	n.quarantined[s.Name] = s
-	begin := !known && !n.gathering
-	n.gathering = n.gathering || begin
 	n.mu.Unlock()
-	if !begin {
-		return
+	for _, l := range due {
+		n.log.Warn(l.msg, "names", listed(l.names, l.count), "why", l.why)
 	}
-	taken := n.write("quarantine "+s.Name, func(log *slog.Logger) {
-		select {
-		case <-time.After(gather):
-		case <-n.stop:
-		}
-		n.mu.Lock()
-		n.gathering = false
-		names, why, until := n.quarantinedLocked()
-		n.mu.Unlock()
-		if len(names) == 0 {
-			return // they have been adopted
-		}
-		msg := "redlock: masters are in quarantine, and do not vote"
-		if n.total-len(names) < quorum.Majority(n.total) {
-			msg += ": locks have to wait"
-		}
-		log.Warn(msg, "masters", strings.Join(names, ", "), "for", time.Until(until).Round(100*time.Millisecond), "why", why,
-			"hint", "if nobody holds a lock there: redlock doctor --adopt")
-	})
-	if !taken {
-		n.mu.Lock()
-		n.gathering = false
-		n.mu.Unlock()
-	}
-}
-
-// quarantinedLocked returns the masters in quarantine, why the first of them is, and
-// when all will vote.
-func (n *notices) quarantinedLocked() (names []string, why string, until time.Time) {
-	names = slices.Sorted(maps.Keys(n.quarantined))
-	for _, s := range n.quarantined {
-		if s.Until.After(until) {
-			until = s.Until
-		}
-	}
-	if len(names) > 0 {
-		if q := (*master.QuarantineError)(nil); errors.As(n.quarantined[names[0]].Err, &q) {
-			why = q.Why
-		}
-	}
-	return names, why, until
-}
-
-// lost tells of a lost lease, which a holder that does not look would not know.
-func (n *notices) lost(err *lostError) {
-	n.write("lost "+err.name, func(log *slog.Logger) {
-		log.Warn("redlock: a lease was lost", "name", err.name, "why", unprefixed(err))
-	})
-}
-
-// waiting tells that a Lock, which has no other way to say so, waits.
-func (n *notices) waiting(name string, since time.Time, why error) {
-	waited := time.Since(since).Round(time.Millisecond)
-	n.write("lock "+name, func(log *slog.Logger) {
-		log.Warn("redlock: still waiting for a lock", "name", name, "waited", waited, "why", oneLine(why))
-	})
 }

@@ -1,95 +1,313 @@
 package redlock_test
 
 import (
+	"encoding/json"
+	"fmt"
 	"log/slog"
+	"slices"
 	"strings"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/redlock-go/redlock"
+	"github.com/redlock-go/redlock/internal/locktest"
 	"github.com/redlock-go/redlock/redlocktest"
 )
 
-func TestAQuarantineIsToldAtOnceInOneLine(t *testing.T) {
+// logged is a Logger's output.
+type logged struct{ locktest.Log }
+
+// seldom returns options of a Client that tries again every second, so that a test of a long wait takes few
+// steps.
+func (l *logged) seldom() *redlock.Options {
+	o := l.Options()
+	o.DisableWakeups = true
+	o.NewBackOff = func() redlock.BackOff { return locktest.BackOffFunc(func() time.Duration { return time.Second }) }
+	return o
+}
+
+// about returns all lines except those about restarts that cannot be noticed, which embedded masters cause.
+func (l *logged) about() (lines []string) {
+	return slices.DeleteFunc(l.Lines(), func(line string) bool { return strings.Contains(line, "may go unnoticed") })
+}
+
+const five = `masters="master 1, master 2, master 3, master 4, master 5"`
+
+func TestAQuarantineIsLoggedAtOnceInOneLine(t *testing.T) {
 	bubble(t, 5, func(t *testing.T, ms *redlocktest.Masters) {
 		for i := range 5 {
 			ms.Master(i).Forget() // as servers that were just created
 		}
-		var log lockedBuffer
-		c := ms.Open(&redlock.Options{Logger: slog.New(slog.NewTextHandler(&log, nil))})
+		var log logged
+		c := ms.Open(log.Options())
 		l := c.Locker("a")
 		start := time.Now()
 		go func() {
 			time.Sleep(100 * time.Millisecond)
-			text := strings.TrimSpace(log.String())
-			for _, want := range []string{
-				`level=WARN msg="redlock: masters are in quarantine, and do not vote: locks have to wait"`,
-				`masters="master 1, master 2, master 3, master 4, master 5"`, `for=12s`,
-				`why="it has no memory of redlock: it is new, or has lost it"`, `redlock doctor --adopt`,
-			} {
-				if !strings.Contains(text, want) || strings.Contains(text, "\n") {
-					t.Errorf("the log says %q, want one line with %s", text, want)
-				}
+			if n := len(log.about()); n != 1 {
+				t.Errorf("%d lines, want 1:\n%s", n, log.String())
 			}
+			log.Want(t, 1, `level=WARN msg="redlock: masters are in quarantine, and do not vote: locks have to wait"`, five, ` for=12s `,
+				" until="+start.Add(12*time.Second).Format(time.RFC3339)+" ",
+				`why="it has no memory of redlock: it is new, or has lost it"`,
+				`hint="wait; or, if these masters are new and nobody holds a lock on them: redlock doctor --adopt"`)
 		}()
 		l.Lock()
 		if took := time.Since(start); took < 12*time.Second || took > 13*time.Second {
 			t.Errorf("the first Lock took %v, want MaxTTL and 2 s", took)
 		}
 		l.Unlock()
-		before := len(log.String())
-		ms.Master(0).Stop()
-		ms.Master(0).Forget()
-		ms.Master(0).Start()
-		time.Sleep(5 * time.Second)
-		if text := log.String()[before:]; !strings.Contains(text, `and do not vote" masters="master 1" `) {
-			t.Errorf("the log says %q, want no more than that one master is in quarantine", text)
-		}
+		time.Sleep(2 * time.Second)
+		log.Want(t, 1, `level=INFO msg="redlock: masters vote again: their quarantine is over" `+five)
 	})
 }
 
-func TestMastersThatAreAdoptedWhileALockWaitsVoteAtOnce(t *testing.T) {
-	bubble(t, 3, func(t *testing.T, ms *redlocktest.Masters) {
-		for i := range 3 {
-			ms.Master(i).Forget()
-		}
-		l := ms.Open(nil).Locker("a")
+// TestTheLogAdvisesAdoptingOnlyWhereItIsSafe: the log advises adopting only if no master has ever voted and
+// locks have to wait.
+func TestTheLogAdvisesAdoptingOnlyWhereItIsSafe(t *testing.T) {
+	for _, row := range []struct {
+		name   string
+		forget []int // masters that lose their memory while the client runs
+		before []int // or before it begins
+		other  bool  // and another client has been there since
+		wait   bool
+		adopt  bool
+	}{
+		{name: "new masters", before: []int{0, 1, 2, 3, 4}, wait: true, adopt: true},
+		{name: "new masters, or not, that another client has found", before: []int{0, 1, 2, 3, 4}, other: true, wait: true, adopt: false},
+		{name: "a majority is new", before: []int{0, 1, 2}, wait: true, adopt: false}, // the others vote
+		{name: "a minority is new", before: []int{0, 1}, wait: false, adopt: false},
+		{name: "all have forgotten", forget: []int{0, 1, 2, 3, 4}, wait: true, adopt: false},
+		{name: "a majority has forgotten", forget: []int{0, 1, 2}, wait: true, adopt: false},
+		{name: "one has forgotten", forget: []int{3}, wait: false, adopt: false},
+	} {
+		t.Run(row.name, func(t *testing.T) {
+			bubble(t, 5, func(t *testing.T, ms *redlocktest.Masters) {
+				var log logged
+				for _, i := range row.before {
+					ms.Master(i).Forget()
+				}
+				if row.other {
+					ms.Open(nil)
+					time.Sleep(3 * time.Second)
+				}
+				ms.Open(log.Options())
+				time.Sleep(3 * time.Second)
+				for _, i := range row.forget {
+					ms.Master(i).Forget()
+				}
+				time.Sleep(3 * time.Second)
+				log.Want(t, 1, "are in quarantine", "until=")
+				log.Want(t, 1, "unnoticed", five) // together, though some vote at once
+				for words, want := range map[string]bool{"locks have to wait": row.wait, "adopt": row.adopt, "hint=": row.adopt} {
+					n := 0
+					if want {
+						n = 1
+					}
+					log.Want(t, n, words)
+				}
+			})
+		})
+	}
+}
+
+// TestLocksWaitUntilAQuorumIsOutOfQuarantine: one of five masters votes, and the quarantines of the others
+// end one after the other. When the second of these ends, a quorum votes and the wait ends.
+func TestLocksWaitUntilAQuorumIsOutOfQuarantine(t *testing.T) {
+	bubble(t, 5, func(t *testing.T, ms *redlocktest.Masters) {
+		first := ms.Open(nil) // it writes the records
 		start := time.Now()
-		time.AfterFunc(3*time.Second, func() {
-			for i := range 3 {
-				ms.Master(i).Adopt()
-			}
-		})
-		l.Lock()
-		if took := time.Since(start); took < 3*time.Second || took > 5*time.Second {
-			t.Errorf("Lock took %v, want 3 s, until the masters were adopted, and a heartbeat", took)
+		for i := range 4 {
+			ms.Master(i).Forget()
+			time.Sleep(2 * time.Second)
 		}
-		l.Unlock()
+		first.Close()
+		var log logged
+		ms.Open(log.Options())
+		time.Sleep(100 * time.Millisecond)
+		var until []time.Time
+		for _, m := range first.Masters() {
+			until = append(until, m.Until)
+		}
+		lines := log.Lines("locks have to wait", `masters="master 1, master 2, master 3, master 4"`)
+		want := " until=" + until[1].Format(time.RFC3339)
+		if len(lines) != 1 || !strings.Contains(lines[0], want) {
+			t.Errorf("the log says %q, want one line with%s (the test began at %v)", lines, want, start)
+		}
 	})
 }
 
-func TestWhatWasAskedBeforeAQuarantineWasKnownIsNotSent(t *testing.T) {
+func TestMastersThatGoDownAndComeBackAreLoggedInOneLineEach(t *testing.T) {
+	bubble(t, 5, func(t *testing.T, ms *redlocktest.Masters) {
+		var log logged
+		connected(t, ms, log.Options())
+		time.Sleep(5 * time.Second)
+		if got := log.about(); len(got) != 0 {
+			t.Errorf("a healthy start logs %q", got)
+		}
+		for i := range 5 {
+			ms.Master(i).Stop()
+		}
+		time.Sleep(20 * time.Second)
+		for i := range 5 {
+			ms.Master(i).Start()
+		}
+		time.Sleep(20 * time.Second)
+		want := []string{
+			`level=WARN msg="redlock: masters are down" ` + five + ` why="connection refused"`,
+			`level=INFO msg="redlock: masters are up again" ` + five,
+		}
+		if got := log.about(); !slices.Equal(got, want) {
+			t.Errorf("got  %q\nwant %q", got, want)
+		}
+	})
+}
+
+// That masters are connected was about to be written, or not worth a line.
+func TestMastersThatGoDownSoonAfterTheyCameAreLoggedInOneLine(t *testing.T) {
+	bubble(t, 5, func(t *testing.T, ms *redlocktest.Masters) {
+		var log logged
+		c := connected(t, ms, log.Options())
+		time.Sleep(1500 * time.Millisecond)
+		for i := range 5 {
+			ms.Master(i).Stop()
+			c.Locker("a").TryLock() // finds it dead before the heartbeat does
+			time.Sleep(50 * time.Millisecond)
+		}
+		time.Sleep(10 * time.Second)
+		log.Want(t, 1, "masters are down")
+		log.Want(t, 1, "masters are down", five)
+	})
+}
+
+func TestMastersThatAreDownAreLoggedInOneLineForEachReason(t *testing.T) {
+	bubble(t, 5, func(t *testing.T, ms *redlocktest.Masters) {
+		var log logged
+		connected(t, ms, log.Options())
+		for i := range 5 {
+			if i%2 == 0 {
+				ms.Master(i).Stop()
+			} else {
+				ms.Master(i).Fail("LOADING Redis is loading the dataset in memory")
+				ms.Master(i).Cut()
+			}
+		}
+		time.Sleep(10 * time.Second)
+		log.Want(t, 1, "masters are down", `masters="master 1, master 3, master 5" why="connection refused"`)
+		log.Want(t, 1, "masters are down", `masters="master 2, master 4" why="SCRIPT LOAD: LOADING`)
+	})
+}
+
+// TestAMasterThatFlapsIsLoggedOnceInAWhile also checks that the last line of the log states the master's last
+// state.
+func TestAMasterThatFlapsIsLoggedOnceInAWhile(t *testing.T) {
+	for _, down := range []bool{true, false} {
+		t.Run(fmt.Sprintf("down in the end: %v", down), func(t *testing.T) {
+			bubble(t, 3, func(t *testing.T, ms *redlocktest.Masters) {
+				var log logged
+				connected(t, ms, log.Options())
+				m := ms.Master(1)
+				for range 20 { // for a minute
+					m.Stop()
+					time.Sleep(1700 * time.Millisecond)
+					m.Start()
+					time.Sleep(1300 * time.Millisecond)
+				}
+				if down {
+					m.Stop()
+				}
+				time.Sleep(30 * time.Second)
+				got := log.about()
+				if n := len(got); n < 3 || n > 15 {
+					t.Errorf("%d lines in a minute and a half, want a few:\n%s", n, log.String())
+				}
+				if len(got) > 0 && strings.Contains(got[len(got)-1], "are down") != down {
+					t.Errorf("the last line of %q says something else", got)
+				}
+			})
+		})
+	}
+}
+
+// TestAMasterThatGoesDownAgainIsLoggedLater: the line is logged as soon as the limit on such lines permits.
+func TestAMasterThatGoesDownAgainIsLoggedLater(t *testing.T) {
+	bubble(t, 3, func(t *testing.T, ms *redlocktest.Masters) {
+		var log logged
+		c := connected(t, ms, log.Options())
+		stop := func() {
+			ms.Master(1).Stop()
+			c.Locker("a").TryLock() // finds out
+		}
+		stop()
+		time.Sleep(2 * time.Second)
+		ms.Master(1).Start()
+		time.Sleep(4 * time.Second)
+		log.Want(t, 1, "are down")
+		log.Want(t, 1, "are up again")
+		stop()
+		time.Sleep(3 * time.Second)
+		log.Want(t, 1, "are down")
+		time.Sleep(3 * time.Second)
+		log.Want(t, 2, "are down")
+		log.Want(t, 1, "are up again")
+	})
+}
+
+func TestAMasterThatWasDownForAMomentIsLoggedInOneLine(t *testing.T) {
+	bubble(t, 3, func(t *testing.T, ms *redlocktest.Masters) {
+		var log logged
+		c := connected(t, ms, log.Options())
+		ms.Master(1).Cut()
+		c.Locker("a").TryLock() // finds out
+		time.Sleep(10 * time.Second)
+		if got := log.about(); len(got) != 1 || !strings.Contains(got[0], `msg="redlock: masters were down for a moment" masters="master 2" why="connection lost: `) {
+			t.Errorf("the log says %q, want one line about master 2", got)
+		}
+	})
+}
+
+func TestAWeakenedGuardIsLoggedOnce(t *testing.T) {
+	bubble(t, 5, func(t *testing.T, ms *redlocktest.Masters) { // which do not tell their run_id
+		var log logged
+		connected(t, ms, log.Options())
+		for range 3 {
+			time.Sleep(time.Minute)
+			for i := range 5 {
+				ms.Master(i).Stop()
+				ms.Master(i).Start()
+			}
+		}
+		time.Sleep(time.Minute)
+		log.Want(t, 1, "unnoticed")
+		log.Want(t, 1, `level=WARN msg="redlock: restarts of masters may go unnoticed" `+five+` why="restarts cannot be told`)
+	})
+}
+
+func TestDurationsInTheLogAreText(t *testing.T) {
 	bubble(t, 3, func(t *testing.T, ms *redlocktest.Masters) {
 		for i := range 3 {
 			ms.Master(i).Forget()
-			ms.Master(i).HangDials()
 		}
-		l := ms.Open(nil).Locker("a")
-		time.AfterFunc(100*time.Millisecond, func() {
-			for i := range 3 {
-				ms.Master(i).ResumeDials()
+		var log locktest.Buffer
+		c := ms.Open(&redlock.Options{Logger: slog.New(slog.NewJSONHandler(&log, nil))})
+		locktest.Pass(c.Locker("a"))
+		want := map[string]any{"for": "12s", "waited": "1s"}
+		for line := range strings.Lines(log.String()) {
+			var fields map[string]any
+			if err := json.Unmarshal([]byte(line), &fields); err != nil {
+				t.Fatalf("%q: %v", line, err)
 			}
-		})
-		err := l.TryLockContext(t.Context())
-		if outcome(err) != "no quorum" || !strings.Contains(err.Error(), "in quarantine until") {
-			t.Errorf("TryLockContext = %v, want it to tell of the quarantine", err)
+			for name, value := range fields {
+				if _, isText := value.(string); !isText {
+					t.Errorf("%s is %v, want text", name, value)
+				}
+				if w, ok := want[name]; ok && w == value {
+					delete(want, name)
+				}
+			}
 		}
-		synctest.Wait()
-		for i := range 3 {
-			if n := ms.Master(i).Count("SET"); n != 0 {
-				t.Errorf("master %d was sent %d SETs of acquisitions that cannot count", i+1, n)
-			}
+		if len(want) > 0 {
+			t.Errorf("no line with %v:\n%s", want, log.String())
 		}
 	})
 }

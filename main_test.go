@@ -7,13 +7,8 @@ import (
 	"testing"
 )
 
-// TestMain lets the test binary play other processes: see spawn.
+// TestMain discards the log. Tests of the Logger set their own.
 func TestMain(m *testing.M) {
-	// Tests of faults would fill the screen with what they cause on purpose;
-	// those that are about the Logger bring their own.
 	slog.SetDefault(slog.New(slog.NewTextHandler(io.Discard, nil)))
-	if role := os.Getenv(roleVariable); role != "" {
-		os.Exit(roles[role]())
-	}
 	os.Exit(m.Run())
 }

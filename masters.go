@@ -8,66 +8,63 @@ import (
 	"github.com/redlock-go/redlock/internal/master"
 )
 
-// A MasterState is what a master is good for.
+// A MasterState says whether a master's votes count, and if not, why.
 type MasterState int
 
+// The states are numbered from MasterConnecting to MasterQuarantined.
 const (
-	// MasterConnecting is the state until the first connection stands or fails.
+	// MasterConnecting is the state until the first connection has succeeded or failed.
 	MasterConnecting MasterState = iota
 	// MasterUp is the state of a master whose votes count.
 	MasterUp
-	// MasterDown is the state of a master that cannot be reached. It is dialled
-	// again until it can.
+	// MasterDown is the state of a master that cannot be reached. The Client dials it again until it can.
 	MasterDown
-	// MasterRefused is the state of a master that answers, and must not vote: a
-	// replica, a member of a cluster, one whose maxmemory-policy may evict locks,
-	// or the same server as another of the list. It is looked at again every
-	// second.
+	// MasterRefused is the state of a master that answers but may not vote: a replica, a member of a cluster, a
+	// server whose maxmemory-policy may evict locks, or the same server as another master. It is checked again
+	// every second.
 	MasterRefused
-	// MasterQuarantined is the state of a master that answers, and may have
-	// forgotten locks: it has restarted, or lost its memory, or is new to redlock.
-	// Its votes do not count before Until: see Options.DisableRestartGuard.
+	// MasterQuarantined is the state of a master that answers but may have lost locks: it has restarted, or lost
+	// its data, or is new to redlock. Its votes do not count before Until: see Options.DisableRestartGuard.
 	MasterQuarantined
 )
 
 func (s MasterState) String() string {
-	switch s {
-	case MasterConnecting:
-		return "connecting"
-	case MasterUp:
-		return "up"
-	case MasterDown:
-		return "down"
-	case MasterRefused:
-		return "refused"
-	case MasterQuarantined:
-		return "quarantined"
+	names := [...]string{"connecting", "up", "down", "refused", "quarantined"}
+	if s < 0 || int(s) >= len(names) {
+		return fmt.Sprintf("MasterState(%d)", int(s))
 	}
-	return fmt.Sprintf("MasterState(%d)", int(s))
+	return names[s]
 }
 
-// A MasterStatus tells of one master.
+// A MasterStatus is the status of one master.
 type MasterStatus struct {
 	Name  string        // see Options.Names
-	State MasterState   // what it is good for
-	Since time.Time     // since when
-	Until time.Time     // when its quarantine ends, if nothing happens; zero otherwise
-	Err   error         // why it is down, refused or quarantined; nil otherwise
-	RTT   time.Duration // the time from handing over a command to its reply, last seen; 0 before the first
+	State MasterState   // whether its votes count
+	Since time.Time     // when the state began
+	Until time.Time     // when its quarantine is expected to end; zero otherwise
+	Err   error         // why it is down, refused or quarantined (matches ErrQuarantined); nil otherwise
+	RTT   time.Duration // the last round trip: from writing a command to its reply; 0 before the first reply
 
-	// WakeErr says why this master wakes nobody of this Client, which then finds
-	// out that a lock is free by trying again. It is nil if it does, and with
-	// Options.DisableWakeups.
+	// WakeErr says why this master cannot wake this Client, which then polls. It is nil if the master can
+	// wake it, and with Options.DisableWakeups.
 	WakeErr error
 
-	// GuardErr says why this master may restart without our noticing: it does not
-	// tell the run_id of its process. Its votes count when its memory is old enough
-	// by its own word. It is nil if restarts are noticed, and with
-	// Options.DisableRestartGuard.
+	// WakesDropped counts the wake-ups from this master that were ignored: malformed ones, and those about
+	// locks that this Client has not waited for lately. If there are more than a few, another program
+	// publishes on this Client's channel.
+	WakesDropped uint64
+
+	// MaxTTL is the largest Options.MaxTTL that any client of this master has declared. Quarantines last for
+	// MaxTTL + 2 s. It is 0 before the first connection, and with Options.DisableRestartGuard.
+	MaxTTL time.Duration
+
+	// GuardErr says why a restart of this master may remain unnoticed: the master does not report the run_id
+	// of its process. Its votes count once its record is old enough. GuardErr is nil if restarts are noticed,
+	// and with Options.DisableRestartGuard.
 	GuardErr error
 }
 
-// Masters returns the status of each master, in their order.
+// Masters returns the status of each master, in the order of the masters.
 func (c *Client) Masters() []MasterStatus {
 	all := make([]MasterStatus, len(c.masters))
 	for i, m := range c.masters {
@@ -76,7 +73,7 @@ func (c *Client) Masters() []MasterStatus {
 	return all
 }
 
-// masterStates are the public names of the master package's states.
+// masterStates maps the states of package master to those of this package.
 var masterStates = [...]MasterState{
 	master.Connecting: MasterConnecting,
 	master.Up:         MasterUp,
@@ -89,15 +86,15 @@ var masterStates = [...]MasterState{
 func (c *Client) status(i int, s master.Status) MasterStatus {
 	return MasterStatus{
 		Name: c.opts.Names[i], State: masterStates[s.State], Since: s.Since, Until: s.Until, Err: s.Err, RTT: s.RTT,
-		WakeErr: s.WakeErr, GuardErr: s.GuardErr,
+		WakeErr: s.WakeErr, WakesDropped: s.WakesDropped, MaxTTL: s.MaxTTL, GuardErr: s.GuardErr,
 	}
 }
 
-// masterChanged is called by a master's own goroutine.
+// masterChanged is called by a goroutine of the master.
 func (c *Client) masterChanged(i int, before master.State, now master.Status) {
 	status := c.status(i, now)
-	c.notices.masterChanged(masterStates[before], status)
+	c.notices.masterChanged(i, masterStates[before], status)
 	if f := c.opts.Trace.MasterChanged; f != nil {
-		f(context.Background(), status)
+		c.events.post(func() { f(context.Background(), status) })
 	}
 }

@@ -1,6 +1,7 @@
 package redlock
 
 import (
+	"cmp"
 	"crypto/tls"
 	"errors"
 	"fmt"
@@ -9,133 +10,177 @@ import (
 	"time"
 
 	"github.com/redlock-go/redlock/internal/clock"
-	"github.com/redlock-go/redlock/internal/incarnation"
+	"github.com/redlock-go/redlock/internal/master"
+	"github.com/redlock-go/redlock/internal/quorum"
 )
 
-// Options are a Client's settings. Nil or zero means defaults. They are
-// copied: later changes have no effect.
+// Options are the settings of a Client. A nil *Options, and a zero field, mean defaults. A Client copies its
+// Options, so later changes have no effect. No duration may be above a week.
 type Options struct {
-	// LockOptions is what Client.Locker uses.
+	// LockOptions are the settings of the Lockers that Client.Locker returns.
 	LockOptions LockOptions
 
-	// Prefix is put before each name to make the Redis key. The default is
-	// none: the key is the name, as Redlocks in other languages use it, so that
-	// locks exclude each other across languages.
+	// Prefix and the name together form the Redis key of a lock. The default is empty: the key is the name.
+	// Redlock clients in other languages use the same key, so locks exclude each other across languages.
+	// Prefix and name together must not be longer than 64 KiB.
 	Prefix string
 
-	// Names are what the masters are called in errors, logs and traces, in
-	// their order. The default is the URL's host:port for Open, and "master 1"
-	// and so on for New.
+	// Names are the names of the masters in errors, logs and traces, in the order of the masters. The default
+	// is the URL's host:port for Open, and "master 1" and so on for New.
 	Names []string
 
-	// TLSConfig is for rediss URLs. It is cloned for each, and ServerName is set
-	// from the URL unless it is set here. The default trusts the system's roots.
+	// Owner names the holder of this Client's locks. It appears in errors and logs of waiting clients, in
+	// Inspect, and in redlock status. It is stored on the masters as a part of each token, so everybody who
+	// may read the keys can read it. It is at most 128 bytes of printable ASCII without spaces. Empty means
+	// host/pid: the name of the host and the id of the process.
+	Owner string
+
+	// DisableOwner leaves the owner out of tokens. Other clients then find that a lock is held, but not by
+	// whom. Owner must be empty.
+	DisableOwner bool
+
+	// TLSConfig is for rediss URLs. It is cloned for each URL. An empty ServerName is set from the URL. The
+	// default trusts the roots of the system.
 	TLSConfig *tls.Config
 
-	// NodeTimeout is one master's share of a round: how long its vote is waited
-	// for. It should be far below the TTL, so that masters which do not answer
-	// cannot use up the validity. Zero means 50 ms; negative is an error.
+	// NodeTimeout is how long a round waits for the vote of one master. It should be far below the TTL, so
+	// that masters which do not answer cannot use up the validity. Zero means automatic: four times the round
+	// trip to the farthest master that a quorum needs, but at least 50 ms. A value above 50 ms is at most a
+	// twentieth of the TTL (for Ping: of LockOptions.TTL). Round trips are measured from the first command of
+	// a connection on. Negative, or above a week, is an error.
 	NodeTimeout time.Duration
 
-	// DialTimeout bounds connecting to a master, with TLS, AUTH and what the
-	// Client asks it first. A connection whose oldest reply is overdue by so
-	// much is given up. It also bounds Close. Zero means 1 s; negative is an
+	// DialTimeout bounds connecting to a master, with TLS, AUTH and the first commands of the Client. It also
+	// bounds Close, and how long a reply may be overdue: a connection whose oldest reply is overdue by
+	// DialTimeout is closed. Connecting takes four to nine round trips, depending on TLS and AUTH. Raise
+	// DialTimeout if a round trip takes more than 100 ms. Zero means 1 s. Negative, or above a week, is an
 	// error.
 	DialTimeout time.Duration
 
-	// MaxTTL is the longest TTL that any client of these masters uses; Lockers
-	// with a longer one are refused. A master that may have forgotten locks does
-	// not vote for so long and 2 s more: see DisableRestartGuard. Zero means 10 s or
-	// LockOptions.TTL, the larger; negative is an error.
+	// MaxTTL is the longest TTL of this Client's Lockers. Give every client of the same masters the same
+	// MaxTTL. Each client declares its MaxTTL to the masters. The votes of a master that may have lost data
+	// do not count for a time, which is the largest MaxTTL that was declared, plus 2 s. See
+	// DisableRestartGuard and MasterStatus.MaxTTL. Zero means 10 s or LockOptions.TTL, whichever is larger.
+	// Negative, or above a week, is an error.
 	MaxTTL time.Duration
 
-	// DriftFactor is the part of the TTL by which validity is shortened, beside
-	// 2 ms, because the masters' clocks may run faster than ours. Zero means
-	// 0.01; negative, and 1 or more, is an error.
+	// DriftFactor is the part of the TTL that is subtracted from the validity, in addition to 2 ms, because
+	// the clocks of the masters may run faster than the client's. Zero means 0.01. Negative, or 1 or more, is
+	// an error.
 	DriftFactor float64
 
-	// NewBackOff makes the schedule of one wait: a factory, since schedules keep
-	// state. Lock ignores a schedule's stop and stays at its longest step;
-	// LockContext then returns the last attempt's error. Nil means delays from
-	// 5 ms, growing by half, up to 250 ms, each randomised by half, for ever.
+	// NewBackOff returns a new schedule for one wait. It is a function because schedules keep state. If a
+	// schedule stops, LockContext returns the error of the last attempt, and Lock continues with the longest
+	// delay of the schedule. Nil means delays that start at 5 ms and grow by half, up to 250 ms, each
+	// randomised by half, and never stop.
 	NewBackOff func() BackOff
 
-	// DisableWakeups turns off the queue and the messages by which a release wakes
-	// the next waiting process, for servers that forbid what they need: keys that
-	// begin with "redlock:queue:" and channels that begin with "redlock:wake:".
-	// Waiters then find out by trying again.
+	// DisableWakeups turns off wake-ups: the queue and the messages by which a release wakes the next waiting
+	// process. It is for servers that forbid what wake-ups need: keys that begin with "redlock:queue:" and
+	// channels that begin with "redlock:wake:". Waiting clients then poll.
 	DisableWakeups bool
 
-	// DisableRestartGuard has the votes of masters count that have just restarted,
-	// or lost their memory, or been replaced by a replica; two may then hold one
-	// lock. It is for masters that lose nothing (appendonly with appendfsync always,
-	// no failover), whose restarts then do not cost a quarantine, and for servers
-	// that forbid what the guard needs: the key "redlock:incarnation".
+	// DisableRestartGuard makes votes count at once from masters that have restarted, lost their memory, or
+	// been replaced by a replica. Two clients may then hold one lock. It is for two kinds of masters:
+	//
+	//   - masters that lose nothing (appendonly with appendfsync always, no failover), whose restarts then
+	//     cost no quarantine;
+	//   - servers that forbid what the guard needs: the key "redlock:incarnation".
 	DisableRestartGuard bool
 
-	// Logger is told, rate-limited, of what a caller of Lock would not see
-	// otherwise: masters going down, coming up and being quarantined, waits of more
-	// than 1 s, and lost leases. Nil means slog.Default().
+	// Logger receives the events that a caller of Lock does not see otherwise:
+	//
+	//   - masters that go down or deny access, come up again, are quarantined, or whose restarts may remain
+	//     unnoticed;
+	//   - locks that are waited for, after 1, 10 and 60 s and then every minute;
+	//   - lost leases.
+	//
+	// Events with the same cause are one line. A line is written up to 2 s after the first of its events, and
+	// repeated after 10 s at the earliest. Nil means slog.Default().
 	Logger *slog.Logger
 
-	// Trace is told of everything; nil means nobody is.
+	// Trace receives every event. Nil disables tracing.
 	Trace *Trace
 
-	clock clock.Clock // tests set it
+	clock       clock.Clock // set by tests: see clock.Attach
+	autoTimeout bool        // NodeTimeout was zero; now it is the Least of limit
 }
 
-// LockOptions are a Locker's settings. Nil or zero means defaults.
+func init() {
+	clock.Attach = func(options any, c clock.Clock) { options.(*Options).clock = c }
+}
+
+// LockOptions are the settings of a Locker. A nil *LockOptions, and a zero field, mean defaults. No duration
+// but MaxHold may be above a week.
 type LockOptions struct {
-	// TTL is how long the masters keep the lock for a holder they do not hear
-	// from. It is rounded down to whole milliseconds. Zero means 10 s; negative
-	// is an error, and so is a TTL that leaves no validity after drift and one
-	// NodeTimeout.
+	// TTL is how long the masters keep the lock without a renewal. It is rounded down to whole milliseconds.
+	// Zero means 10 s. Negative, or above a week, is an error, and so is a TTL that leaves no validity after
+	// drift and one NodeTimeout.
 	TTL time.Duration
 
-	// RenewEvery is how often a lease is renewed while it is held, to last a
-	// full TTL again. Zero means a third of the TTL, which leaves room for two
-	// failures; negative means never: the lease ends with its validity, unless
-	// Lease.Extend is called. It must be below the TTL less drift.
+	// RenewEvery is how often a held lease is renewed. Each renewal makes it last a full TTL again. Zero
+	// means a third of the TTL, so that two renewals may fail. Negative means never: the lease ends with its
+	// validity, unless Lease.Extend is called. RenewEvery must be below the TTL less drift. It should be
+	// longer than a round trip to the farthest master: if a master has lost the key and its answer comes
+	// after the next renewal has begun, the key is not set there again.
 	RenewEvery time.Duration
 
-	// MaxHold is for how long a lease is renewed, from its acquisition on; then
-	// it runs out, and is lost. Somebody who forgot to unlock, or hangs, must
-	// not keep others out for ever. Zero means 1 h; negative means no bound.
+	// MaxHold is how long a lease is renewed, counted from its acquisition. Then it runs out and is lost. So
+	// a holder that hangs, or never unlocks, does not keep the lock for ever. Zero means 1 h. Negative means
+	// no bound. Above a year is an error.
 	MaxHold time.Duration
 
-	// Handover is for how long a lock may travel among the goroutines of the
-	// Client, from one unlock to the next waiter, without being released to
-	// others: counted from when the masters granted it, to the last time that it
-	// is passed on. It needs renewal, and Lockers of equal LockOptions. Zero means
-	// 50 ms; negative means not at all.
+	// Handover is how long the goroutines of the Client may pass a lock on, from one unlock to the next
+	// waiter, before it is released to other processes. It is counted from when the masters granted the lock
+	// to the last time that it is passed on. Handover needs renewal, and Lockers of equal LockOptions. Zero
+	// means 50 ms. Negative disables it. Above a week is an error.
 	Handover time.Duration
 
-	// Fencing gives each lease a number, Lease.Fence, which is greater than those of
-	// all leases of the name before it, so that a resource can refuse a holder who
-	// comes late. All clients of the name must use it, or their leases have none. The
-	// clocks of clients and masters must agree within half a second. An acquisition is
-	// a script call then, and now and then takes two rounds; it must take no longer than
-	// half of Options.MaxTTL, which must be above NodeTimeout. It needs the restart
-	// guard: a master that forgets and counts at once may let numbers fall.
+	// Fencing gives each lease a number, Lease.Fence, which is greater than those of all earlier leases of
+	// the name. A resource can then refuse the late writes of an earlier holder.
+	//
+	//   - All clients of the name must use it. Otherwise their leases have no number.
+	//   - The clocks of clients and masters must agree within half a second.
+	//   - Each acquisition is a script call, and sometimes takes two rounds. It must take no longer than half
+	//     of Options.MaxTTL. That half must be above NodeTimeout.
+	//   - It needs the restart guard. Without the guard, a master that has lost its data votes at once, and
+	//     numbers may fall.
+	//   - A vote does not count if the master's number for the name is ahead of the clock by more than the
+	//     longest time that the acquisition may take, plus a second. The error names the master.
 	Fencing bool
 }
 
 // Defaults.
 const (
 	defaultTTL         = 10 * time.Second
-	defaultNodeTimeout = 50 * time.Millisecond
 	defaultDialTimeout = time.Second
 	defaultDriftFactor = 0.01
 	defaultMaxHold     = time.Hour
 	defaultHandover    = 50 * time.Millisecond
-	driftFloor         = 2 * time.Millisecond // the precision of Redis' own expiry, and a bit
+	driftFloor         = 2 * time.Millisecond // the precision of Redis' expiry, and a margin
 )
 
-// ownKeys is how our own keys on the masters begin; a lock's key must not.
+// Upper bounds of the settings. Sums of a few durations within these bounds do not overflow, nor does their
+// number of milliseconds in a script.
+const (
+	longest     = 7 * 24 * time.Hour   // of every duration but MaxHold
+	longestHold = 365 * 24 * time.Hour // of MaxHold
+	longestKey  = master.KeyMost       // of Prefix and name together, in bytes
+)
+
+// atMost returns an error that names the field if its duration d is above the limit.
+func atMost(field string, d, limit time.Duration) error {
+	if d > limit {
+		return fmt.Errorf("redlock: %s is %v, above the limit of %v", field, d, limit)
+	}
+	return nil
+}
+
+// ownKeys is the prefix of redlock's own keys on the masters. The key of a lock must not begin with it.
 const ownKeys = "redlock:"
 
-// withDefaults returns a validated copy of o for n masters. It is the only
-// place where options are judged, with LockOptions.withDefaults.
+// withDefaults returns a validated copy of o for n masters. Options are validated only here and in
+// lockOptions.
 func (o *Options) withDefaults(n int) (*Options, error) {
 	c := Options{}
 	if o != nil {
@@ -145,21 +190,28 @@ func (o *Options) withDefaults(n int) (*Options, error) {
 	if c.TLSConfig != nil {
 		c.TLSConfig = c.TLSConfig.Clone()
 	}
+	c.autoTimeout = c.NodeTimeout == 0
 	for _, d := range []struct {
 		name string
 		val  *time.Duration
 		def  time.Duration
 	}{
-		{"NodeTimeout", &c.NodeTimeout, defaultNodeTimeout},
+		{"NodeTimeout", &c.NodeTimeout, quorum.LeastTimeout},
 		{"DialTimeout", &c.DialTimeout, defaultDialTimeout},
 		{"MaxTTL", &c.MaxTTL, max(defaultTTL, c.LockOptions.TTL)},
 	} {
 		if *d.val < 0 {
 			return nil, fmt.Errorf("redlock: Options.%s is negative: %v", d.name, *d.val)
 		}
+		if err := atMost("Options."+d.name, *d.val, longest); err != nil {
+			return nil, err
+		}
 		if *d.val == 0 {
 			*d.val = d.def
 		}
+	}
+	if len(c.Prefix) >= longestKey {
+		return nil, fmt.Errorf("redlock: Options.Prefix is %d bytes long: with a name, at most %d are possible", len(c.Prefix), longestKey)
 	}
 	if !(c.DriftFactor >= 0 && c.DriftFactor < 1) {
 		return nil, fmt.Errorf("redlock: Options.DriftFactor is %v, want at least 0 and below 1", c.DriftFactor)
@@ -179,7 +231,7 @@ func (o *Options) withDefaults(n int) (*Options, error) {
 	if c.Trace == nil {
 		c.Trace = &Trace{}
 	}
-	if err := c.checkNames(n); err != nil {
+	if err := cmp.Or(c.checkNames(n), c.checkOwner()); err != nil {
 		return nil, err
 	}
 	lock, err := c.lockOptions(&c.LockOptions)
@@ -219,11 +271,24 @@ func (o *Options) lockOptions(l *LockOptions) (LockOptions, error) {
 	if c.TTL < 0 {
 		return c, fmt.Errorf("redlock: LockOptions.TTL is negative: %v", c.TTL)
 	}
+	for _, d := range []struct {
+		name       string
+		val, limit time.Duration
+	}{
+		{"TTL", c.TTL, longest},
+		{"RenewEvery", c.RenewEvery, longest},
+		{"MaxHold", c.MaxHold, longestHold},
+		{"Handover", c.Handover, longest},
+	} {
+		if err := atMost("LockOptions."+d.name, d.val, d.limit); err != nil {
+			return c, err
+		}
+	}
 	if c.TTL == 0 {
 		c.TTL = defaultTTL
 	}
-	// Redis counts milliseconds. Validity must be computed from what it counts,
-	// or it would outlast the key.
+	// Redis counts whole milliseconds. Validity must be computed from the rounded TTL, or it would outlast
+	// the key.
 	c.TTL = c.TTL.Truncate(time.Millisecond)
 	if c.TTL > o.MaxTTL {
 		return c, fmt.Errorf("redlock: LockOptions.TTL of %v is above Options.MaxTTL of %v", c.TTL, o.MaxTTL)
@@ -249,26 +314,27 @@ func (o *Options) lockOptions(l *LockOptions) (LockOptions, error) {
 	return c, nil
 }
 
-// drift returns how much shorter than its TTL a lease is relied on, for clocks
-// that run at different speeds.
+// drift returns what is subtracted from a TTL to get the validity, because clocks may run at different
+// speeds.
 func (o *Options) drift(ttl time.Duration) time.Duration {
 	return time.Duration(float64(ttl)*o.DriftFactor) + driftFloor
 }
 
-// quarantine returns for how long a master's memory must have been known before
-// its votes count: when every lease has ended that it may have forgotten. It is 0
-// if the guard is off.
-func (o *Options) quarantine() time.Duration {
-	if o.DisableRestartGuard {
-		return 0
+// limit returns how long a master may take to answer in a round for a lock of this TTL.
+func (o *Options) limit(ttl time.Duration) quorum.Limit {
+	if o.autoTimeout {
+		return quorum.Automatic(ttl)
 	}
-	return o.MaxTTL + incarnation.Margin
+	return quorum.Limit{Least: o.NodeTimeout, Most: o.NodeTimeout}
 }
 
-// key returns the Redis key of a lock, or an error if it cannot have one.
+// key returns the Redis key of a lock, or an error if the name or the key is not allowed.
 func (o *Options) key(name string) (string, error) {
 	if name == "" {
 		return "", errors.New("redlock: a lock needs a name")
+	}
+	if n := len(o.Prefix) + len(name); n > longestKey {
+		return "", fmt.Errorf("redlock: a lock's key, Options.Prefix and name, is %d bytes long, at most %d are possible", n, longestKey)
 	}
 	key := o.Prefix + name
 	if strings.HasPrefix(key, ownKeys) {

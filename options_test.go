@@ -2,22 +2,72 @@ package redlock_test
 
 import (
 	"errors"
-	"fmt"
 	"io"
 	"log/slog"
 	"math"
+	"reflect"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/gomodule/redigo/redis"
 
 	"github.com/redlock-go/redlock"
+	"github.com/redlock-go/redlock/redlocktest"
 )
 
-// somePool is a pool that no test uses.
+// somePool returns a pool for tests that do not connect.
 func somePool() *redis.Pool {
 	return &redis.Pool{Dial: func() (redis.Conn, error) { return nil, errors.New("not here") }}
+}
+
+const week = 7 * 24 * time.Hour
+
+// TestEveryDurationHasABound finds the fields by reflection, so that it covers every one.
+func TestEveryDurationHasABound(t *testing.T) {
+	fields := 0
+	for _, row := range []struct {
+		kind   string
+		fields reflect.Type
+		field  func(o *redlock.Options, i int) reflect.Value
+	}{
+		{"Options", reflect.TypeFor[redlock.Options](), func(o *redlock.Options, i int) reflect.Value { return reflect.ValueOf(o).Elem().Field(i) }},
+		{"LockOptions", reflect.TypeFor[redlock.LockOptions](), func(o *redlock.Options, i int) reflect.Value { return reflect.ValueOf(&o.LockOptions).Elem().Field(i) }},
+	} {
+		for i := range row.fields.NumField() {
+			f := row.fields.Field(i)
+			if f.Type != reflect.TypeFor[time.Duration]() || !f.IsExported() {
+				continue
+			}
+			fields++
+			for _, d := range []time.Duration{math.MaxInt64, math.MaxInt64 - time.Second, math.MaxInt64 / 2, 370 * 24 * time.Hour} {
+				var opts redlock.Options
+				row.field(&opts, i).SetInt(int64(d))
+				c, err := redlock.New([]*redis.Pool{somePool()}, &opts)
+				if err == nil {
+					c.Close()
+				}
+				if want := row.kind + "." + f.Name; err == nil || !strings.Contains(err.Error(), want) {
+					t.Errorf("%s of %v: New = %v, want an error that names it", want, d, err)
+				}
+			}
+		}
+	}
+	if fields < 7 {
+		t.Errorf("%d durations were seen, want 7 at least", fields)
+	}
+}
+
+func TestTheLongestDurationsArePossible(t *testing.T) {
+	c, err := redlock.New([]*redis.Pool{somePool()}, &redlock.Options{
+		LockOptions: redlock.LockOptions{TTL: week, RenewEvery: 2 * 24 * time.Hour, MaxHold: 365 * 24 * time.Hour, Handover: week, Fencing: true},
+		MaxTTL:      week, NodeTimeout: 24 * time.Hour, DialTimeout: time.Minute,
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	c.Close()
 }
 
 func TestBadOptionsAreErrorsThatNameTheField(t *testing.T) {
@@ -36,6 +86,15 @@ func TestBadOptionsAreErrorsThatNameTheField(t *testing.T) {
 		{"negative DriftFactor", redlock.Options{DriftFactor: -0.1}, "Options.DriftFactor is -0.1"},
 		{"DriftFactor of one", redlock.Options{DriftFactor: 1}, "Options.DriftFactor is 1"},
 		{"DriftFactor not a number", redlock.Options{DriftFactor: math.NaN()}, "Options.DriftFactor is NaN"},
+		{"TTL above a week", redlock.Options{LockOptions: redlock.LockOptions{TTL: week + 1}}, "LockOptions.TTL is 168h0m0.000000001s, above the limit of 168h0m0s"},
+		{"TTL beyond counting", redlock.Options{LockOptions: redlock.LockOptions{TTL: math.MaxInt64}, MaxTTL: week}, "LockOptions.TTL is 2562047h47m16.854775807s, above the limit"},
+		{"MaxTTL above a week", redlock.Options{MaxTTL: week + 1}, "Options.MaxTTL is 168h0m0.000000001s, above the limit of 168h0m0s"},
+		{"MaxTTL beyond counting", redlock.Options{MaxTTL: math.MaxInt64}, "Options.MaxTTL is 2562047h47m16.854775807s, above the limit"},
+		{"NodeTimeout beyond counting", redlock.Options{NodeTimeout: math.MaxInt64}, "Options.NodeTimeout is 2562047h47m16.854775807s, above the limit"},
+		{"DialTimeout beyond counting", redlock.Options{DialTimeout: math.MaxInt64}, "Options.DialTimeout is 2562047h47m16.854775807s, above the limit"},
+		{"RenewEvery beyond counting", redlock.Options{LockOptions: redlock.LockOptions{RenewEvery: math.MaxInt64}}, "LockOptions.RenewEvery is 2562047h47m16.854775807s, above the limit"},
+		{"MaxHold above a year", redlock.Options{LockOptions: redlock.LockOptions{MaxHold: 366 * 24 * time.Hour}}, "LockOptions.MaxHold is 8784h0m0s, above the limit of 8760h0m0s"},
+		{"Handover beyond counting", redlock.Options{LockOptions: redlock.LockOptions{Handover: math.MaxInt64}}, "LockOptions.Handover is 2562047h47m16.854775807s, above the limit"},
 		{"too few names", redlock.Options{Names: []string{"a"}}, "Options.Names has 1 names for 3 masters"},
 		{"a name twice", redlock.Options{Names: []string{"a", "b", "a"}}, `Options.Names has "a" twice`},
 		{"an empty name", redlock.Options{Names: []string{"a", "", "c"}}, `Options.Names has "" twice, or it is empty`},
@@ -158,22 +217,23 @@ func TestOpenJudgesURLs(t *testing.T) {
 	}
 }
 
-func TestErrorsAreOneLineAndNameTheMaster(t *testing.T) {
-	node := &redlock.NodeError{Master: "10.0.0.1:6379", Op: "acquire", Err: errors.New("two\r\nlines")}
-	if got, want := node.Error(), "redlock: 10.0.0.1:6379: acquire: two lines"; got != want {
-		t.Errorf("NodeError = %q, want %q", got, want)
-	}
-	quorum := &redlock.QuorumError{Op: "acquire", Name: "a\nb", Granted: 2, Need: 3,
-		Errs: []error{node, fmt.Errorf("slow")}}
-	if got, want := quorum.Error(), `redlock: acquire "a\nb": granted by 2, 3 needed (10.0.0.1:6379: two lines; slow)`; got != want {
-		t.Errorf("QuorumError = %q, want %q", got, want)
-	}
-	if !errors.Is(quorum, node.Err) {
-		t.Error("a QuorumError does not wrap its masters' errors")
-	}
-	if errors.Is(quorum, redlock.ErrHeld) {
-		t.Error("a QuorumError matches ErrHeld without refusals")
-	}
-}
-
 func quiet() *slog.Logger { return slog.New(slog.NewTextHandler(io.Discard, nil)) }
+
+func TestTheLongestMaxTTLKeepsTheRestartGuardOn(t *testing.T) {
+	bubble(t, 3, func(t *testing.T, ms *redlocktest.Masters) {
+		for i := range 3 {
+			ms.Master(i).Forget()
+		}
+		c := ms.Open(&redlock.Options{MaxTTL: week})
+		start := time.Now()
+		if c.Locker("a").TryLock() {
+			t.Error("masters that may have forgotten locks granted one")
+		}
+		synctest.Wait() // until the last one is connected, too
+		for _, m := range c.Masters() {
+			if left := m.Until.Sub(start); m.State != redlock.MasterQuarantined || left < week || left > week+3*time.Second {
+				t.Errorf("%s is %v for %v, want quarantined for a week and 2s", m.Name, m.State, left)
+			}
+		}
+	})
+}

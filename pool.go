@@ -2,150 +2,44 @@ package redlock
 
 import (
 	"context"
-	"crypto/tls"
-	"errors"
 	"fmt"
 	"net"
-	"net/url"
-	"strconv"
-	"strings"
 
 	"github.com/gomodule/redigo/redis"
 
-	"github.com/redlock-go/redlock/internal/master"
+	"github.com/redlock-go/redlock/internal/masterurl"
+	"github.com/redlock-go/redlock/internal/redisconn"
 )
 
-// A target is where a master is and how to log in there.
-type target struct {
-	network  string // tcp or unix
-	address  string // host:port or a path
-	tls      bool
-	username string
-	password string
-	db       int
-}
-
-// parseTarget reads redis://[user:password@]host[:port][/db],
-// rediss:// likewise with TLS, unix://[user:password@]/path[?db=n], and
-// host:port. Its errors never repeat what was given, which may hold a password:
-// not even net/url's do that for us.
-func parseTarget(raw string) (target, error) {
-	if !strings.Contains(raw, "://") {
-		host, port, err := net.SplitHostPort(raw)
-		if err != nil || host == "" || port == "" || strings.ContainsAny(raw, "@/") {
-			return target{}, errors.New("neither a URL nor host:port")
-		}
-		return target{network: "tcp", address: raw}, nil
-	}
-	u, err := url.Parse(raw)
-	if err != nil {
-		return target{}, errors.New("not a valid URL")
-	}
-	if u.Fragment != "" || strings.HasSuffix(raw, "#") {
-		// Most likely the rest of a password that was not escaped.
-		return target{}, errors.New("a # that is not written %23")
-	}
-	t := target{network: "tcp", tls: u.Scheme == "rediss"}
-	if u.User != nil {
-		password, ok := u.User.Password()
-		if !ok {
-			// redis-cli takes a lone user name for the password, other clients
-			// for the user.
-			return target{}, errors.New("a user without a password: write :password@ or user:password@")
-		}
-		t.username, t.password = u.User.Username(), password
-	}
-	db := strings.Trim(u.Path, "/")
-	switch u.Scheme {
-	case "redis", "rediss":
-		if u.Hostname() == "" {
-			return target{}, errors.New("no host")
-		}
-		port := u.Port()
-		if port == "" {
-			port = "6379"
-		}
-		t.address = net.JoinHostPort(u.Hostname(), port)
-	case "unix":
-		if u.Host != "" || u.Path == "" {
-			return target{}, errors.New("a unix URL needs an absolute path, as in unix:///run/redis.sock")
-		}
-		t.network, t.address, db = "unix", u.Path, ""
-	default:
-		return target{}, errors.New("unknown scheme, want redis, rediss or unix")
-	}
-	return t, t.setDB(db, u.Query())
-}
-
-// setDB takes the database from the path or from ?db=.
-func (t *target) setDB(path string, query url.Values) error {
-	db := path
-	for key := range query {
-		if key != "db" {
-			return errors.New("unknown parameter, only db is known")
-		}
-		if path != "" {
-			return errors.New("two databases")
-		}
-		db = query.Get(key)
-	}
-	if db == "" {
-		return nil
-	}
-	n, err := strconv.ParseUint(db, 10, 31)
-	if err != nil {
-		return errors.New("the database is not a number")
-	}
-	t.db = int(n)
-	return nil
-}
-
-// newPool returns a pool that dials t. It holds the two connections that a
-// Client uses; nothing else is ever borrowed from it.
-func newPool(t target, opts *Options) *redis.Pool {
-	dial := func(ctx context.Context, _, _ string) (net.Conn, error) {
-		d := net.Dialer{Timeout: opts.DialTimeout}
-		conn, err := d.DialContext(ctx, t.network, t.address)
-		if err != nil {
-			return nil, err
-		}
-		if !t.tls {
-			return master.Bounded(conn), nil
-		}
-		// Redigo's own handshake does not heed ctx.
-		secure := tls.Client(conn, tlsConfig(t, opts))
-		if err := secure.HandshakeContext(ctx); err != nil {
-			conn.Close()
-			return nil, err
-		}
-		return master.Bounded(secure), nil
-	}
-	options := []redis.DialOption{
-		redis.DialContextFunc(dial),
-		redis.DialUsername(t.username),
-		redis.DialPassword(t.password),
-		redis.DialDatabase(t.db),
-	}
+// newPool returns a pool that dials the master at u. A Client borrows two connections from it. No other code
+// uses the pool.
+func newPool(u masterurl.URL, opts *Options) *redis.Pool {
 	return &redis.Pool{
 		DialContext: func(ctx context.Context) (redis.Conn, error) {
-			return redis.DialContext(ctx, t.network, t.address, options...)
+			return u.Dial(ctx, opts.TLSConfig) // the Client bounds ctx by DialTimeout
 		},
 		MaxIdle: 2,
 	}
 }
 
-func tlsConfig(t target, opts *Options) *tls.Config {
-	config := &tls.Config{}
-	if opts.TLSConfig != nil {
-		config = opts.TLSConfig.Clone()
-	}
-	if config.ServerName == "" {
-		config.ServerName, _, _ = net.SplitHostPort(t.address)
-	}
-	return config
-}
+// BoundReplies returns a connection that reads from and writes to conn, and that limits the size of Redis
+// replies. A reply that is larger than any that a Client asks for makes Read fail. The limits are 1 MiB of
+// text, 65536 elements of arrays, and 8 levels of arrays. Use it in the dial functions of the pools that are
+// passed to New:
+//
+//	redis.DialContextFunc(func(ctx context.Context, network, address string) (net.Conn, error) {
+//		conn, err := dialer.DialContext(ctx, network, address)
+//		if err != nil {
+//			return nil, err
+//		}
+//		return redlock.BoundReplies(conn), nil
+//	})
+//
+// Redigo allocates as much memory as a server announces. Without BoundReplies, a broken or hostile server can
+// end the process. With TLS, conn is the *tls.Conn. The connections of Open are limited already.
+func BoundReplies(conn net.Conn) net.Conn { return redisconn.Bounded(conn) }
 
-// checkPools refuses pools that cannot serve.
+// checkPools returns an error if a pool cannot be used.
 func checkPools(pools []*redis.Pool) error {
 	seen := make(map[*redis.Pool]int)
 	for i, p := range pools {

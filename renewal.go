@@ -12,34 +12,35 @@ import (
 	"github.com/redlock-go/redlock/internal/renew"
 )
 
-// A renewal extends a lease on all masters. It succeeds when a quorum has
-// extended the key before the old validity ends; until then masters that fail
-// are asked again, NodeTimeout apart. An answer that the key is missing, or
-// somebody else's, is final: somebody may have held the lock meanwhile, and no
-// later answer may outweigh that.
+// A renewal extends a lease on all masters. It succeeds if a quorum has extended the key before the old
+// validity ends. Until then, masters that fail are asked again, NodeTimeout apart. The answer that the key
+// is missing, or holds another token, is final: somebody may have held the lock meanwhile.
 //
 // The lease's mutex guards all of it.
 type renewal struct {
-	lease *Lease        // immutable
-	start clock.Reading // immutable; before the first byte was sent
-	won   chan struct{} // closed when it has succeeded
-	votes []quorum.Vote // by master
-	retry time.Time     // when those that failed are asked again; zero: none has
+	lease  *Lease        // immutable
+	start  clock.Reading // immutable; the time before the first byte was sent
+	won    chan struct{} // closed when the renewal has succeeded
+	ballot quorum.Ballot
+	retry  time.Time // when the masters that failed are asked again; zero: none has failed
 }
 
-// slackMost is how much earlier than due a lease may be renewed, so that
-// thousands of them share commands; those with a short TTL take less.
+// slackMost is how much earlier than due a lease may be renewed, so that thousands of leases share
+// commands. It is less for a short TTL.
 const slackMost = 100 * time.Millisecond
 
 // untilLocked returns the end of validity.
 func (s *Lease) untilLocked() time.Time { return s.start.Time().Add(s.validity) }
 
-// renewsLocked reports whether the lease will be renewed when that is due, and
-// when that is. MaxHold ends it: a lock that is renewed silently for ever would
-// break the promise that it becomes free by itself.
+// renewsLocked returns when the next renewal is due, and reports whether there will be one. MaxHold ends
+// the renewals: a lock that is renewed for ever would break the promise that it becomes free by itself.
 func (s *Lease) renewsLocked() (time.Time, bool) {
 	at := s.start.Time().Add(s.opts.RenewEvery)
-	return at, s.opts.RenewEvery > 0 && (s.opts.MaxHold < 0 || at.Sub(s.acquired.Time()) < s.opts.MaxHold)
+	hold := s.opts.MaxHold
+	if s.shared != nil {
+		hold *= 2 // after MaxHold no reader enters: see readers.rest
+	}
+	return at, s.opts.RenewEvery > 0 && (s.opts.MaxHold < 0 || at.Sub(s.acquired.Time()) < hold)
 }
 
 // pendingLocked returns the renewal under way, or nil.
@@ -53,7 +54,7 @@ func (s *Lease) pendingLocked() *renewal {
 // scheduleLocked schedules what is to be done next, and reports whether the
 // Client is still open.
 func (s *Lease) scheduleLocked() bool {
-	at, slack := s.untilLocked(), time.Duration(0) // the end never comes early
+	at, slack := s.untilLocked(), time.Duration(0) // a lease never ends early
 	if r := s.pendingLocked(); r != nil {
 		if !r.retry.IsZero() && r.retry.Before(at) {
 			at = r.retry
@@ -64,16 +65,16 @@ func (s *Lease) scheduleLocked() bool {
 	return s.client.renewals.Set(&s.entry, (*task)(s), at, slack)
 }
 
-// A task is a Lease as the scheduler sees it.
+// A task is the scheduler's view of a Lease.
 type task Lease
 
 var _ renew.Task = (*task)(nil)
 
-func (t *task) Look(now clock.Reading) { (*Lease)(t).look(now) }
+func (t *task) Check(now clock.Reading) { (*Lease)(t).check(now) }
 
 func (t *task) Due(now clock.Reading) {
 	s := (*Lease)(t)
-	if s.look(now) != nil {
+	if s.check(now) != nil || s.shared != nil && s.shared.rest(s, now) {
 		return
 	}
 	s.mu.Lock()
@@ -86,50 +87,65 @@ func (t *task) Due(now clock.Reading) {
 	} else if _, ok := s.renewsLocked(); ok {
 		s.renewLocked(now)
 	}
-	s.settleLocked()
+	d := s.settleLocked()
+	s.mu.Unlock()
+	s.conclude(d)
 }
 
-// settleLocked acts on the votes that have come, schedules what is next, and
-// unlocks the mutex. It is how everything that may change a renewal ends.
-func (s *Lease) settleLocked() {
-	won, lost := s.countLocked()
-	open := lost != nil || s.scheduleLocked()
-	until := s.untilLocked()
-	s.mu.Unlock()
+// A settlement is what is left to do, without the mutex, after a renewal may have changed.
+type settlement struct {
+	won    *renewal   // the renewal, if it has just succeeded
+	until  time.Time  // the end of validity
+	lost   *lostError // why the lease is lost
+	closed bool       // the Client is closed
+}
+
+// settleLocked counts the votes that have come, and schedules what is next. Whatever may change a
+// renewal ends with it. The caller gives up the mutex and calls conclude.
+func (s *Lease) settleLocked() (d settlement) {
+	d.won, d.lost = s.countLocked()
+	d.closed = d.lost == nil && !s.scheduleLocked()
+	d.until = s.untilLocked()
+	return d
+}
+
+// conclude does what settleLocked has left to do.
+func (s *Lease) conclude(d settlement) {
 	switch f := s.client.opts.Trace.Renewed; {
-	case lost != nil:
-		s.lose(lost)
-	case !open:
+	case d.lost != nil:
+		s.lose(d.lost)
+	case d.closed:
 		s.end(ErrClosed)
-	case won != nil && f != nil:
-		f(context.Background(), RenewedInfo{Name: s.name, Elapsed: s.client.clock().Since(won.start), Until: until})
+	case d.won != nil && f != nil:
+		info := RenewedInfo{Name: s.name, Elapsed: s.client.clock().Since(d.won.start), Until: d.until}
+		s.client.events.post(func() { f(context.Background(), info) })
 	}
 }
 
 // renewLocked begins a renewal.
 func (s *Lease) renewLocked(now clock.Reading) *renewal {
 	r := &renewal{
-		lease: s,
-		start: now,
-		won:   make(chan struct{}),
-		votes: make([]quorum.Vote, len(s.client.masters)),
+		lease:  s,
+		start:  now,
+		won:    make(chan struct{}),
+		ballot: quorum.NewBallot(len(s.client.masters)),
 	}
 	s.renewal = r
-	for i := range r.votes {
+	for i := range s.client.masters {
 		r.askLocked(i, now)
 	}
 	return r
 }
 
-// retryLocked asks those again that have failed, if it is time to.
+// retryLocked asks the masters that have failed again, if it is time to.
 func (r *renewal) retryLocked(now clock.Reading) {
 	if r.retry.IsZero() || r.retry.After(now.Time()) {
 		return
 	}
 	r.retry = time.Time{}
-	for i, v := range r.votes {
+	for i, v := range r.ballot.Votes() {
 		if v.In && v.Err != nil {
-			r.votes[i] = quorum.Vote{}
+			r.ballot.Withdraw(i)
 			r.askLocked(i, now)
 		}
 	}
@@ -143,13 +159,14 @@ func (r *renewal) askLocked(i int, now clock.Reading) {
 }
 
 func (r *renewal) voteLocked(i int, a master.Answer, now time.Time) {
-	r.votes[i] = quorum.Vote{Answer: a, In: true}
+	r.ballot.Cast(i, a)
 	if a.Err == nil {
 		return
 	}
-	retry := now.Add(r.lease.client.opts.NodeTimeout)
+	c := r.lease.client
+	retry := now.Add(c.group.Timeout(c.opts.limit(r.lease.opts.TTL)))
 	if q := (*master.QuarantineError)(nil); errors.As(a.Err, &q) && q.Until.After(retry) {
-		retry = q.Until // not before: ten thousand leases may be asking
+		retry = q.Until // not earlier, since ten thousand leases may be asking
 	}
 	if r.retry.IsZero() || retry.Before(r.retry) {
 		r.retry = retry
@@ -159,6 +176,9 @@ func (r *renewal) voteLocked(i int, a master.Answer, now time.Time) {
 // Answered implements master.Asker.
 func (r *renewal) Answered(i int, a master.Answer) {
 	s := r.lease
+	if a.Recalled {
+		s.shared.close()
+	}
 	s.mu.Lock()
 	if s.err != nil || s.renewal != r {
 		s.mu.Unlock() // too late to matter
@@ -170,52 +190,49 @@ func (r *renewal) Answered(i int, a master.Answer) {
 		s.mu.Unlock()
 		return
 	}
-	s.settleLocked()
+	d := s.settleLocked()
+	s.mu.Unlock()
+	s.conclude(d)
 }
 
-// countLocked acts on the votes of the renewal under way. If it has succeeded
-// it makes the lease last longer and returns it; if the lease is lost, why.
+// countLocked acts on the votes of the current renewal. If the renewal has succeeded, countLocked prolongs
+// the lease and returns the renewal. If the lease is lost, it returns why.
 func (s *Lease) countLocked() (won *renewal, lost *lostError) {
 	r := s.pendingLocked()
 	if r == nil {
 		return nil, nil
 	}
-	switch t := quorum.Count(r.votes); {
-	case t.Held():
-		return nil, &lostError{name: s.name, reason: errGone, votes: s.client.quorumErrorOf(opRenew, s.name, r.votes)}
+	switch t := r.ballot.Tally(); {
+	case t.RuledOut():
+		return nil, &lostError{name: s.name, reason: errGone, votes: s.client.quorumErrorOf(opRenew, s.name, r.ballot.Votes())}
 	case !t.Won():
 		return nil, nil
 	}
-	// The votes count until the old validity ends, and not a moment longer.
+	// The votes count only if the old validity has not ended.
 	if now := s.client.clock(); now.Since(s.start) >= s.validity {
 		return nil, s.overLocked(now)
 	}
 	s.start = r.start
+	s.publishLocked()
 	close(r.won)
-	for i := range r.votes {
+	for i := range s.client.masters {
 		r.healLocked(i)
 	}
 	return r, nil
 }
 
-// healLocked sets the key again at a master that has lost it. It is done only
-// after the renewal has succeeded without that master, and counts from the next
-// renewal on. Counted at once, or set by a renewal that then is tried again, it
-// would hide that the keys had run out and somebody else had held the lock. A
-// key that is set is behind this renewal on the master's connection and before
-// the next one, so the connection's order does the counting.
+// healLocked sets the key again at a master that has lost it. It is called only after the renewal has
+// succeeded without that master. The key counts from the next renewal on, by the order of the commands on
+// the connection. If the key counted at once, or a renewal that is retried could set it, that would hide
+// that the keys had expired and somebody else had held the lock.
 func (r *renewal) healLocked(i int) {
-	if v := r.votes[i]; v.In && v.Err == nil && v.Value == 0 {
-		r.votes[i].Value = healed
+	if r.ballot.Vote(i).Outcome == master.Missing {
 		r.lease.client.masters[i].Ask(master.Heal, r.lease.claim, nil)
 	}
 }
 
-// healed marks the vote of a master that was sent the key again.
-const healed = -2
-
-// look ends the lease if it is over by now, and returns its error.
-func (s *Lease) look(now clock.Reading) error {
+// check ends the lease if its validity is over, and returns its error.
+func (s *Lease) check(now clock.Reading) error {
 	s.mu.Lock()
 	if s.err != nil || now.Since(s.start) < s.validity {
 		defer s.mu.Unlock()
@@ -226,7 +243,7 @@ func (s *Lease) look(now clock.Reading) error {
 	return s.lose(err)
 }
 
-// overLocked says why a lease was not renewed before its validity ended.
+// overLocked returns why the lease was not renewed before its validity ended.
 func (s *Lease) overLocked(now clock.Reading) *lostError {
 	err := &lostError{name: s.name}
 	late := now.Time().Sub(s.untilLocked())
@@ -240,36 +257,42 @@ func (s *Lease) overLocked(now clock.Reading) *lostError {
 	case !renews:
 		err.reason = fmt.Errorf("it was held for longer than MaxHold, %v", s.opts.MaxHold)
 	case r != nil:
-		err.reason, err.votes = errUnrenewed, s.client.quorumErrorOf(opRenew, s.name, r.votes)
+		err.reason, err.votes = errUnrenewed, s.client.quorumErrorOf(opRenew, s.name, r.ballot.Votes())
 	default:
 		err.reason = fmt.Errorf("this process was stopped: validity ended %v ago", late.Round(time.Millisecond))
 	}
 	return err
 }
 
-// lose ends the lease for a reason, unless it has ended, and returns what it
-// ended with. A lost lease is released on all masters, as a true release:
-// somebody may be waiting.
+// lose ends the lease for a reason, unless it has ended, and returns its error. A lost lease is released on
+// all masters, and the release wakes a waiting client.
 func (s *Lease) lose(err *lostError) error {
-	if !s.end(err) {
+	s.losing.Lock()
+	ended := s.end(err)
+	if ended {
+		s.client.partings.released(s.claim)
+		s.client.group.Tell(master.Release, s.claim, (*losing)(s))
+	}
+	s.losing.Unlock()
+	if !ended {
 		s.mu.Lock()
 		defer s.mu.Unlock()
 		return s.err
 	}
-	s.client.tellAll(master.Release, s.claim)
 	s.client.notices.lost(err)
 	if f := s.client.opts.Trace.Lost; f != nil {
-		f(context.Background(), LostInfo{Name: s.name, Held: s.client.clock().Since(s.acquired), Err: err})
+		info := LostInfo{Name: s.name, Held: s.client.clock().Since(s.acquired), Err: err}
+		s.client.events.post(func() { f(context.Background(), info) })
 	}
 	return err
 }
 
-// Extend renews the lease now, for those who turned renewal off, and waits for
-// the outcome; it joins a renewal that is under way, whose beginning counts.
-// Masters that fail are asked again until validity ends. It returns
-// nil if a quorum has renewed it, which moves Until; Err's error if the lease
-// has ended; and one that matches ctx.Err, and wraps a *QuorumError, if ctx
-// ended first, which ends nothing else. MaxHold does not bound it.
+// Extend renews the lease now and waits for the outcome. It is for users who have turned renewal off. If a
+// renewal is under way, Extend waits for that one, and validity counts from its start. Masters that fail are
+// asked again until validity ends. MaxHold does not limit Extend.
+//
+// Extend returns nil if a quorum has renewed the lease. It returns Err if the lease has ended. If ctx ends
+// first, the error matches ctx.Err and wraps a *QuorumError; the renewal goes on.
 func (s *Lease) Extend(ctx context.Context) error {
 	if err := s.Err(); err != nil {
 		return err
@@ -286,7 +309,9 @@ func (s *Lease) Extend(ctx context.Context) error {
 	if r == nil {
 		r = s.renewLocked(s.client.clock())
 	}
-	s.settleLocked()
+	d := s.settleLocked()
+	s.mu.Unlock()
+	s.conclude(d)
 	select {
 	case <-r.won:
 		return nil
@@ -295,39 +320,9 @@ func (s *Lease) Extend(ctx context.Context) error {
 	case <-ctx.Done():
 	}
 	s.mu.Lock()
-	votes := s.client.quorumErrorOf(opRenew, s.name, r.votes)
+	votes := s.client.quorumErrorOf(opRenew, s.name, r.ballot.Votes())
 	s.mu.Unlock()
 	return &endedError{op: opRenew, name: s.name, ctx: ctx, last: votes}
-}
-
-// Reasons for a loss.
-var (
-	errGone      = errors.New("its key is gone, or somebody else's, at too many masters")
-	errUnrenewed = errors.New("no quorum of masters renewed it in time")
-)
-
-// A lostError says why a lease was lost. It matches ErrLost.
-type lostError struct {
-	name   string
-	reason error
-	votes  *QuorumError // of the last renewal, or nil
-}
-
-func (e *lostError) Error() string {
-	s := fmt.Sprintf("redlock: lease of %q lost: %s", e.name, unprefixed(e.reason))
-	if e.votes != nil {
-		s += " (" + unprefixed(e.votes) + ")"
-	}
-	return s
-}
-
-func (e *lostError) Is(target error) bool { return target == ErrLost }
-
-func (e *lostError) Unwrap() []error {
-	if e.votes == nil {
-		return []error{e.reason}
-	}
-	return []error{e.reason, e.votes}
 }
 
 func isClosed(c <-chan struct{}) bool {

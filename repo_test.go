@@ -15,11 +15,11 @@ import (
 	"testing"
 )
 
-// The rules that the repository holds itself to.
+// These tests check rules of the repository.
 
 const module = "github.com/redlock-go/redlock"
 
-// goFiles calls f for each Go file of the module that is no test.
+// goFiles calls f for each Go file of the module, except tests.
 func goFiles(t *testing.T, f func(path string, file *ast.File, fset *token.FileSet)) {
 	t.Helper()
 	fset := token.NewFileSet()
@@ -49,17 +49,20 @@ func exists(path string) bool {
 	return err == nil
 }
 
-func TestArrowsGoDownOnly(t *testing.T) {
+func TestPackagesImportOnlyPackagesBelowThem(t *testing.T) {
 	const redigo = "github.com/gomodule/redigo/redis"
 	const backoff = "github.com/cenkalti/backoff/v4"
 	may := map[string][]string{
-		".":                    {"internal/gate", "internal/quorum", "internal/master", "internal/clock", "internal/renew", "internal/incarnation", redigo},
+		".":                    {"internal/gate", "internal/quorum", "internal/master", "internal/holding", "internal/clock", "internal/renew", "internal/incarnation", "internal/masterurl", "internal/redisconn", redigo},
 		"internal/gate":        {},
 		"internal/clock":       {},
 		"internal/renew":       {"internal/clock"},
 		"internal/quorum":      {"internal/master"},
-		"internal/master":      {"internal/incarnation", "internal/clock", redigo},
+		"internal/holding":     {"internal/master", "internal/quorum"},
+		"internal/master":      {"internal/incarnation", "internal/clock", "internal/redisconn", redigo},
+		"internal/redisconn":   {redigo},
 		"internal/incarnation": {"internal/clock", redigo},
+		"internal/masterurl":   {"internal/redisconn", redigo},
 	}
 	seen := make(map[string]bool)
 	goFiles(t, func(path string, file *ast.File, _ *token.FileSet) {
@@ -176,6 +179,26 @@ func receiver(d *ast.FuncDecl) string {
 	return "?"
 }
 
+// TestBubblesAreLimitedToOneThread checks that every bubble is made by internal/bubbletest. Other bubbles may
+// crash the process under the race detector.
+func TestBubblesAreLimitedToOneThread(t *testing.T) {
+	tests, direct := 0, regexp.MustCompile(`synctest\.Test\(`)
+	err := filepath.WalkDir(".", func(path string, d fs.DirEntry, err error) error {
+		if err != nil || d.IsDir() || !strings.HasSuffix(path, "_test.go") || path == "repo_test.go" {
+			return err
+		}
+		text, err := os.ReadFile(path)
+		tests++
+		if direct.Match(text) {
+			t.Errorf("%s calls synctest.Test: call bubbletest.Test instead", path)
+		}
+		return err
+	})
+	if err != nil || tests == 0 {
+		t.Fatalf("%d test files read: %v", tests, err)
+	}
+}
+
 func TestThePackageIsDescribedOnce(t *testing.T) {
 	described := make(map[string][]string)
 	goFiles(t, func(path string, file *ast.File, _ *token.FileSet) {
@@ -191,8 +214,7 @@ func TestThePackageIsDescribedOnce(t *testing.T) {
 	})
 }
 
-// TestTheReadmesProgramIsTheExample holds the program that a newcomer reads
-// first to the one that is compiled.
+// TestTheReadmesProgramIsTheExample compares the program in the README with the example that is compiled.
 func TestTheReadmesProgramIsTheExample(t *testing.T) {
 	readme, err := os.ReadFile("README.md")
 	if err != nil {
@@ -227,7 +249,7 @@ func body(t *testing.T, text, head string) string {
 	return inside
 }
 
-// TestLinksOfTheDocumentsLead follows the relative links of the documents.
+// TestLinksOfTheDocumentsLead checks that the relative links of the documents lead to files.
 func TestLinksOfTheDocumentsLead(t *testing.T) {
 	link := regexp.MustCompile(`\]\(([^):]+)\)`)
 	links := 0

@@ -2,14 +2,26 @@ package redlock
 
 import (
 	"context"
+	"errors"
 	"time"
 )
 
-// A Trace is a set of functions that are told what a Client does; any of them
-// may be nil. They are called synchronously, sometimes by several goroutines at
-// once, and must neither block nor call the Client's or its Lockers' methods.
-// ctx is the causing call's, or context.Background for what happens by itself.
+// A Trace is a set of functions that a Client calls when something happens. Any of them may be nil.
+//
+// LockStart, AttemptDone, Acquired, LockDone and HandedOver run on the goroutine of the call that causes them, with its
+// context, and delay that call. So does Released in UnlockContext and Do. Renewed, Lost,
+// MasterChanged and, after Unlock, Released run in order on one goroutine of the Client, with
+// context.Background. If they are slow, later events wait for them; of more than 16384 waiting events
+// the rest is dropped. Several functions may run at the same time.
+// They may call methods of the Client and its Lockers, but waiting in them for the lock that the
+// event is about can deadlock the caller.
 type Trace struct {
+	// LockStart is called when a call begins to acquire a lock: Lock, TryLock, their forms with a
+	// context, and Do.
+	LockStart func(ctx context.Context, info LockStartInfo)
+	// LockDone is called once for each LockStart, when the call has the lock, also by handover, or
+	// has given up.
+	LockDone func(ctx context.Context, info LockDoneInfo)
 	// AttemptDone is called after each attempt to acquire a lock.
 	AttemptDone func(ctx context.Context, info AttemptInfo)
 	// Acquired is called when a lock has been acquired.
@@ -21,21 +33,57 @@ type Trace struct {
 	Renewed func(ctx context.Context, info RenewedInfo)
 	// Lost is called when a lease was lost.
 	Lost func(ctx context.Context, info LostInfo)
-	// Released is called when a release has been sent, and answered by a quorum
-	// or given up waiting for.
+	// Released is called when a quorum of masters has answered a release, or when it is certain that
+	// no quorum will. UnlockContext and Do wait no longer than NodeTimeout for that. Unlock does not
+	// wait: then Released is called later, at the latest when the connections of the masters that do
+	// not answer have been given up, a little over DialTimeout.
 	Released func(ctx context.Context, info ReleasedInfo)
 	// MasterChanged is called when a master's state has changed.
 	MasterChanged func(ctx context.Context, info MasterStatus)
 }
 
-// AttemptInfo tells of one attempt.
+// LockStartInfo describes a call that begins to acquire a lock.
+type LockStartInfo struct {
+	Name string // of the lock
+}
+
+// LockDoneInfo describes the end of a call that has acquired a lock, or has given up.
+type LockDoneInfo struct {
+	Name     string        // of the lock
+	Waited   time.Duration // since the call came
+	Attempts int           // how many it made; 0 if the lock was handed over, or no attempt was due
+	Err      error         // nil with the lock; else as LockContext and TryLockContext return it
+}
+
+// Outcome returns one word for the end of the call, for metrics: acquired; closed; timeout or canceled, by
+// the context; held, if another holder had the lock; quarantined, if waiting until quarantines end is enough;
+// or unavailable.
+func (i LockDoneInfo) Outcome() string {
+	switch {
+	case i.Err == nil:
+		return "acquired"
+	case errors.Is(i.Err, ErrClosed):
+		return "closed"
+	case errors.Is(i.Err, context.DeadlineExceeded):
+		return "timeout"
+	case errors.Is(i.Err, context.Canceled):
+		return "canceled"
+	case errors.Is(i.Err, ErrHeld):
+		return "held"
+	case errors.Is(i.Err, ErrQuarantined):
+		return "quarantined"
+	}
+	return "unavailable"
+}
+
+// AttemptInfo describes one attempt.
 type AttemptInfo struct {
 	Name    string        // of the lock
 	Elapsed time.Duration // from before the first byte until the outcome was known
-	Err     error         // nil, or the *QuorumError
+	Err     error         // nil, or the *QuorumError, which names the owner if that is known
 }
 
-// AcquiredInfo tells of an acquisition.
+// AcquiredInfo describes an acquisition.
 type AcquiredInfo struct {
 	Name     string        // of the lock
 	Attempts int           // how many it took
@@ -45,7 +93,7 @@ type AcquiredInfo struct {
 	Fence    uint64        // see Lease.Fence
 }
 
-// HandedOverInfo tells of a handover.
+// HandedOverInfo describes a handover.
 type HandedOverInfo struct {
 	Name  string        // of the lock
 	Held  time.Duration // for how long the one who unlocked held it
@@ -53,23 +101,43 @@ type HandedOverInfo struct {
 	Fence uint64        // the next holder's
 }
 
-// RenewedInfo tells of a renewal.
+// RenewedInfo describes a renewal.
 type RenewedInfo struct {
 	Name    string        // of the lock
 	Elapsed time.Duration // from before the first byte until a quorum had renewed
 	Until   time.Time     // the new end of validity
 }
 
-// LostInfo tells of a loss.
+// LostInfo describes a loss.
 type LostInfo struct {
 	Name string        // of the lock
 	Held time.Duration // since the acquisition began
 	Err  error         // why; it matches ErrLost
 }
 
-// ReleasedInfo tells of a release.
+// ReleasedInfo describes a release.
 type ReleasedInfo struct {
 	Name string        // of the lock
-	Held time.Duration // since the acquisition began
+	Held time.Duration // from the beginning of the acquisition until the unlock
 	Err  error         // as UnlockContext returns it
+}
+
+func (w *wait) traceStart(ctx context.Context) {
+	if f := w.locker.client.opts.Trace.LockStart; f != nil {
+		f(ctx, LockStartInfo{Name: w.locker.name})
+	}
+}
+
+// traceDone calls LockDone, unless it was called before. If there is neither a lock nor an error, a function
+// of the user has panicked.
+func (w *wait) traceDone(ctx context.Context, err error) {
+	f := w.locker.client.opts.Trace.LockDone
+	if f == nil || w.traced {
+		return
+	}
+	w.traced = true
+	if err == nil && w.lease == nil && w.shared == nil {
+		err = errPanicked
+	}
+	f(ctx, LockDoneInfo{Name: w.locker.name, Waited: w.locker.client.clock().Since(w.began), Attempts: w.attempts, Err: err})
 }

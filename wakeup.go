@@ -1,7 +1,6 @@
 package redlock
 
 import (
-	"slices"
 	"sync"
 	"time"
 
@@ -9,134 +8,198 @@ import (
 	"github.com/redlock-go/redlock/internal/quorum"
 )
 
-// Among processes the queue on the masters is a hint; the SET decides. A Client
-// that is refused joins the name's queue with its next attempt. A release pops
-// the queue's head and publishes to that client's channel, so one waiter wakes,
-// whatever their number, and the one who has waited longest. Nothing depends on
-// it: a message that is lost costs one step of the schedule.
+// A Client whose attempt is refused joins the queue of the name on the masters with its next attempt. A
+// release removes the head of the queue and publishes a message to the channel of that client. So each
+// release wakes one client, the one that has waited longest. The queue is only a hint: the SET decides which
+// client gets the lock, and a lost message costs one step of the schedule.
 
 // A sleeper is the wait of a Client for one name, between its attempts.
 type sleeper struct {
-	wake chan struct{} // cap 1: somebody released the lock
+	wake chan struct{} // cap 1: the lock was released
 
 	// Guarded by sleepers.mu:
-	token string      // of the release that messages tell of
-	heard int         // how many masters have told
-	timer *time.Timer // wakes it when not enough masters tell
+	tokens []string    // by master: the token in its last message, that of the released lease
+	timer  *time.Timer // wakes the sleeper if too few masters send a message; nil: not running
+	timed  bool        // a timer was started for this wait
+	early  time.Time   // when messages from less than a quorum last woke the sleeper
 }
 
-// wakeAnyway is how long after the first message a sleeper waits for a quorum of
-// them. A lock that is free at one master is about to be at the others.
-const wakeAnyway = 2 * time.Millisecond
+const (
+	// wakeAnyway is how long after the first message a sleeper waits for messages from a quorum of masters. A
+	// lock that is free at one master will soon be free at the others.
+	wakeAnyway = 2 * time.Millisecond
+	// earlyEvery is how often messages from less than a quorum may wake a sleeper. Each wake-up costs a round.
+	earlyEvery = 10 * time.Millisecond
+	// leftFor is how long after the end of a wait wake-ups for it are still expected.
+	leftFor = 10 * time.Second
+)
 
-// sleepers are a Client's waits, by key. At most one goroutine of a Client is on
-// the wire for a name, so there is one for each.
+// sleepers are the waits of a Client, by key. There is at most one for each name, since at most one goroutine
+// of a Client sends commands for a name.
 type sleepers struct {
-	need int // immutable; how many masters must tell
+	masters int // immutable
+	need    int // immutable; how many messages are a quorum
 
-	mu     sync.Mutex // guards what follows
-	byKey  map[string]*sleeper
-	polite map[string]time.Time // names whose next in line our release has woken
+	mu    sync.Mutex // guards what follows
+	byKey map[string]*sleeper
+	idle  []*sleeper     // to be used again
+	left  recent[uint64] // by key of an ended wait: the masters, as bits, that may still send a wake-up
 }
 
-// add registers a wait. It must be done before a command is sent that joins a
-// queue: the wake-up may be quick.
+func newSleepers(masters int) sleepers {
+	return sleepers{masters: masters, need: quorum.Majority(masters), left: recent[uint64]{keep: leftFor}}
+}
+
+// add registers a wait. It must be called before the command that joins the queue is sent, because the
+// wake-up may come at once.
 func (s *sleepers) add(key string) *sleeper {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.byKey == nil {
 		s.byKey = make(map[string]*sleeper)
 	}
-	sl := &sleeper{wake: make(chan struct{}, 1)}
+	var sl *sleeper
+	if n := len(s.idle); n > 0 {
+		sl, s.idle = s.idle[n-1], s.idle[:n-1]
+	} else {
+		sl = &sleeper{wake: make(chan struct{}, 1), tokens: make([]string, s.masters)}
+	}
 	s.byKey[key] = sl
 	return sl
 }
 
+// idleMost is how many sleepers are kept to be used again.
+const idleMost = 64
+
 func (s *sleepers) remove(key string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if sl := s.byKey[key]; sl != nil && sl.timer != nil {
-		sl.timer.Stop()
+	sl := s.byKey[key]
+	if sl == nil {
+		return
 	}
 	delete(s.byKey, key)
+	switch {
+	case sl.timer != nil:
+		sl.timer.Stop()
+	case !sl.timed && len(s.idle) < idleMost: // a timer that has been started could wake the next wait by mistake
+		select {
+		case <-sl.wake:
+		default:
+		}
+		clear(sl.tokens)
+		sl.early = time.Time{}
+		s.idle = append(s.idle, sl)
+	}
+	s.left.put(key, 1<<s.masters-1)
 }
 
-// hear takes a message of one master. It reports false if nobody waits for the
-// key: then the wake-up is somebody else's.
-func (s *sleepers) hear(key, token string) bool {
+// hear handles a well-formed message from master i about a release that deleted token from key. It reports
+// false if no goroutine waits for the key.
+//
+// Only the last message of each master counts. So one master alone cannot make a quorum, however many
+// messages it sends, and cannot displace the messages of other masters.
+func (s *sleepers) hear(i int, key, token string) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	sl := s.byKey[key]
 	if sl == nil {
 		return false
 	}
-	if sl.token != token {
-		if sl.timer != nil {
-			sl.timer.Stop()
+	if sl.tokens[i] == token {
+		return true
+	}
+	sl.tokens[i] = token
+	heard := 0
+	for _, t := range sl.tokens {
+		if t == token {
+			heard++
 		}
-		sl.token, sl.heard = token, 0
-		sl.timer = time.AfterFunc(wakeAnyway, func() { poke(sl.wake) })
 	}
-	// One less than a quorum: while the attempt is on its way, one more master
-	// will have been told. At the first, some attempts come too early and take
-	// their place in the queue anew; at the quorum-th, all come later than they
-	// could. Should it have been too early, the quorum-th message wakes again.
-	if sl.heard++; sl.heard == max(s.need-1, 1) || sl.heard == s.need {
+	switch now := time.Now(); {
+	case heard == s.need:
+		sl.wakeLocked()
+	case now.Sub(sl.early) < earlyEvery:
+		// The quorum-th message will wake the sleeper, or its schedule will.
+	case heard == s.need-1:
+		// One message less than a quorum. While the attempt is on its way, the release will have reached one
+		// more master. If the first message woke the sleeper, some attempts would come too early, and the
+		// client would have to join the queue again. If only the quorum-th did, all attempts would come later
+		// than necessary. If this wake-up is too early, the quorum-th message wakes the sleeper again.
+		sl.early = now
+		sl.wakeLocked()
+	case sl.timer == nil:
+		sl.timed = true
+		sl.timer = time.AfterFunc(wakeAnyway, func() { s.timeUp(sl) })
+	}
+	return true
+}
+
+// wakeLocked wakes the sleeper.
+func (sl *sleeper) wakeLocked() {
+	if sl.timer != nil {
 		sl.timer.Stop()
-		poke(sl.wake)
+		sl.timer = nil
 	}
+	poke(sl.wake)
+}
+
+// timeUp wakes a sleeper after messages from less than a quorum of masters.
+func (s *sleepers) timeUp(sl *sleeper) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if sl.timer != nil { // otherwise a message has woken it
+		sl.early = time.Now()
+		sl.wakeLocked()
+	}
+}
+
+// expected reports whether a message from master i about a key is expected although no goroutine waits for
+// the key: the wait may have ended a moment ago. Only one message of each master is expected.
+func (s *sleepers) expected(i int, key string) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	masters, _ := s.left.get(key)
+	if masters&(1<<i) == 0 {
+		return false
+	}
+	s.left.put(key, masters&^(1<<i))
 	return true
 }
 
 func poke(c chan struct{}) {
 	select {
 	case c <- struct{}{}:
-	default: // it has been woken and not looked yet
+	default: // an earlier wake-up was not received yet
 	}
 }
 
-// politeFor is how long a Client remembers that its release woke somebody: by
-// then that one has the lock, or is not going to have it.
-const politeFor = time.Second
-
-// yield notes that our release of key has woken another client.
-func (s *sleepers) yield(key string) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	now := time.Now()
-	if s.polite == nil {
-		s.polite = make(map[string]time.Time)
-	}
-	if len(s.polite) >= 1024 { // names come and go
-		for k, t := range s.polite {
-			if now.Sub(t) > politeFor {
-				delete(s.polite, k)
-			}
-		}
-	}
-	s.polite[key] = now
-}
-
-// yields reports whether our last release of key woke another client, just now,
-// and forgets it.
-func (s *sleepers) yields(key string) bool {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	t, ok := s.polite[key]
-	delete(s.polite, key)
-	return ok && time.Since(t) < politeFor
-}
-
-// woken is told by a master that a lock became free. A wake-up that nobody of
-// this Client waits for is passed on to the next in the queue, there. Not if a
-// goroutine of ours is in the gate: either it gets the lock, or has it, being
-// quicker than the last of the releases, and its own release will wake somebody;
-// or another client got it, whose release will.
-func (c *Client) woken(i int, key, token string) {
-	if !c.sleepers.hear(key, token) && !c.gates.Taken(key) {
+// woken handles a wake-up from a master. If no goroutine of this Client waits for the key, the wake-up is
+// passed on to the next client in that master's queue. It is not passed on while a goroutine of this Client
+// is in the gate. That goroutine has the lock or will get it, and then its release wakes the next client. Or
+// another client has got the lock, and then that client's release does.
+//
+// woken does nothing and reports false if this Client has not queued for the key: every client that may
+// publish on the channel can name any key.
+func (c *Client) woken(i int, key, token string) bool {
+	switch {
+	case token == master.Recall:
+		return c.shares.recall(key)
+	case c.sleepers.hear(i, key, token):
+		return true
+	case !c.sleepers.expected(i, key):
+		return false
+	case !c.gates.Taken(key):
 		c.masters[i].Ask(master.Wake, master.NewClaim(key, token, 0, 0), nil)
 	}
+	return true
 }
+
+// turnLeast is the least turn of readers that a writer's release wakes.
+const turnLeast = 20 * time.Millisecond
+
+// turn returns how long it takes at most to come back after a wake-up.
+func (c *Client) turn() time.Duration { return max(turnLeast, 3*c.group.Distance()) }
 
 // listening reports whether a quorum of masters can wake this Client.
 func (c *Client) listening() bool {
@@ -147,24 +210,4 @@ func (c *Client) listening() bool {
 		}
 	}
 	return n >= c.sleepers.need
-}
-
-// freeAfter returns when a quorum of masters will have let the key expire, if
-// nobody renews it, by the answers of those that refused it; false if they do
-// not say.
-func freeAfter(votes []quorum.Vote) (time.Duration, bool) {
-	var lefts []time.Duration
-	for _, v := range votes {
-		if v.Granted() {
-			lefts = append(lefts, 0)
-		} else if left, ok := v.Left(); v.In && ok {
-			lefts = append(lefts, left)
-		}
-	}
-	need := quorum.Majority(len(votes))
-	if len(lefts) < need {
-		return 0, false
-	}
-	slices.Sort(lefts)
-	return lefts[need-1], true
 }

@@ -12,19 +12,19 @@ const (
 	clockBoottime  = 7
 )
 
-// A reading is believed when both clocks were read within gap of each other:
-// a goroutine preempted between the two would see its own pause as sleep.
+// A reading is used if both clocks were read within gap of each other. If the goroutine is preempted between
+// the two, the pause would look like sleep.
 const (
 	gap   = 100 * time.Microsecond
 	tries = 5
 )
 
-// asleep returns how long the machine has been suspended since it booted, in
-// whole milliseconds: CLOCK_BOOTTIME counts that time, CLOCK_MONOTONIC does
-// not. Rounding keeps the nanoseconds between the two calls out of it.
+// asleep returns how long the machine has been suspended since it booted, in whole milliseconds:
+// CLOCK_BOOTTIME counts that time, CLOCK_MONOTONIC does not. Rounding removes the nanoseconds between the two
+// calls.
 //
-// The two are subtracted here, not used as a third clock, so that a test in a
-// synctest bubble, where time.Now is not the machine's, sees no sleep at all.
+// The two clocks are subtracted here, not used as a third clock. So a test in a synctest bubble, where
+// time.Now is not the machine's time, sees no sleep at all.
 func asleep() time.Duration {
 	var d time.Duration
 	for range tries {

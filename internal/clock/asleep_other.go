@@ -4,6 +4,6 @@ package clock
 
 import "time"
 
-// asleep returns 0: elsewhere the wall clock alone tells of a sleep. (Darwin's
-// monotonic clock, as Go reads it, stops in a sleep too; Windows' goes on.)
+// asleep returns 0: on systems other than Linux only the wall clock shows a sleep. (Darwin's monotonic clock,
+// as Go reads it, stops in a sleep, too. That of Windows does not.)
 func asleep() time.Duration { return 0 }

@@ -1,14 +1,13 @@
-// Package clock reads the clocks that a lease is held against.
+// Package clock reads the clocks that a lease is compared with.
 //
-// No single clock can be trusted with a lease. Go's monotonic clock stands
-// still while the machine sleeps (on Linux it is CLOCK_MONOTONIC), so a laptop
-// or a virtual machine that was suspended would wake up believing that no time
-// has passed. The wall clock notices the sleep but can be set back. A lease is
-// therefore over as soon as either says so, and on Linux also when
-// CLOCK_BOOTTIME, which counts sleep and cannot be set, says so.
+// No single clock is sufficient for a lease. Go's monotonic clock stops while the machine sleeps (on Linux it
+// is CLOCK_MONOTONIC), so on a laptop or virtual machine that was suspended it shows that no time has passed.
+// The wall clock shows the sleep, but can be set back. A lease is therefore over as soon as either clock
+// shows its end. On Linux it is also over when CLOCK_BOOTTIME shows its end, which counts sleep and cannot be
+// set.
 //
-// It is the library's one seam for tests of time: a Clock is a function, and
-// everything that judges a lease asks the Client's.
+// Tests replace time here and nowhere else: a Clock is a function, and all code that decides whether a lease
+// is over calls the Client's Clock.
 package clock
 
 import (
@@ -19,10 +18,14 @@ import (
 // A Clock takes one reading of all clocks. It must be safe for concurrent use.
 type Clock func() Reading
 
-// A Reading is one look at all clocks.
+// Attach sets the clock of a *redlock.Options, whose field is unexported. Package redlock sets Attach. Only
+// tests of other packages of this module call it, to simulate processes whose clocks are set while they run.
+var Attach func(options any, c Clock)
+
+// A Reading is the time of all clocks at one moment.
 type Reading struct {
 	mono   time.Time     // with a monotonic part
-	wall   time.Time     // without
+	wall   time.Time     // without a monotonic part
 	asleep time.Duration // how long the machine has slept since it booted, where that is known
 }
 
@@ -30,9 +33,8 @@ type Reading struct {
 func System() Reading {
 	now := time.Now()
 	r := Reading{mono: now, wall: now.Round(0)}
-	// Asking for the time asleep takes system calls, a tenth of a lock's cost.
-	// A machine that has slept shows it on its wall clock as well, so while
-	// neither clock has moved on there is nothing new to ask for.
+	// Reading the time asleep takes system calls, a tenth of a lock's cost. If the machine has slept, its
+	// wall clock shows that as well. So while neither clock has moved on, the last value is still right.
 	last := recent.Load()
 	if last != nil && near(r.mono.Sub(last.mono)) && near(r.wall.Sub(last.wall)) {
 		r.asleep = last.asleep
@@ -44,14 +46,14 @@ func System() Reading {
 	return r
 }
 
-// recent is the last reading for which the machine was asked how long it slept.
+// recent is the last reading for which the time asleep was read from the machine.
 var recent atomic.Pointer[Reading]
 
 func near(d time.Duration) bool { return d >= 0 && d < 10*time.Millisecond }
 
-// At returns the reading of a machine whose monotonic clock shows mono and its
-// wall clock wall, and that has slept for asleep in all. Tests use it to play a
-// machine that was suspended, or whose clock was set.
+// At returns the reading of a machine whose monotonic clock shows mono, whose wall clock shows wall, and that
+// has slept for asleep since it booted. Tests use it to simulate a machine that was suspended, or whose clock
+// was set.
 func At(mono, wall time.Time, asleep time.Duration) Reading {
 	return Reading{mono: mono, wall: wall.Round(0), asleep: asleep}
 }
@@ -62,12 +64,12 @@ func (r Reading) Wall() time.Time { return r.wall }
 // Time returns the reading as a time with a monotonic part.
 func (r Reading) Time() time.Time { return r.mono }
 
-// jitter is below what counts as sleep: the system tells it in whole
-// milliseconds, and a lease's drift allowance starts at 2 ms.
+// jitter is the least difference that counts as sleep: the time asleep is in whole milliseconds, and a
+// lease's drift allowance starts at 2 ms.
 const jitter = 2 * time.Millisecond
 
-// Elapsed returns the time from an earlier reading to r by the monotonic clock,
-// and the time asleep: what no setting of a clock changes.
+// Elapsed returns the time from an earlier reading to r by the monotonic clock, plus the time asleep. Setting
+// a clock does not change it.
 func (r Reading) Elapsed(earlier Reading) time.Duration {
 	d := r.mono.Sub(earlier.mono)
 	if slept := r.asleep - earlier.asleep; slept >= jitter {
@@ -76,8 +78,7 @@ func (r Reading) Elapsed(earlier Reading) time.Duration {
 	return d
 }
 
-// Since returns the time from an earlier reading to r: the longest that any
-// clock claims.
+// Since returns the time from an earlier reading to r, by the clock that shows the most.
 func (r Reading) Since(earlier Reading) time.Duration {
 	return max(r.Elapsed(earlier), r.mono.Sub(earlier.mono), r.wall.Sub(earlier.wall))
 }

@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-func TestSinceIsTheLongestThatAnyClockClaims(t *testing.T) {
+func TestSinceReturnsTheLongestTimeOfAllClocks(t *testing.T) {
 	now := time.Now()
 	second := now.Add(time.Second)
 	start := At(now, now, time.Minute)
@@ -26,7 +26,7 @@ func TestSinceIsTheLongestThatAnyClockClaims(t *testing.T) {
 	}
 }
 
-func TestPreemptionDoesNotPassForSleep(t *testing.T) {
+func TestPreemptionIsNotTakenForSleep(t *testing.T) {
 	first := asleep()
 	for range 10_000 {
 		if got := asleep(); got-first >= jitter {

@@ -1,8 +1,8 @@
-// Package gate queues the goroutines of one process before a name, so that at
-// most one of them is on the wire for it.
+// Package gate queues the goroutines of one process by name, so that at most one of them sends commands for a
+// name.
 //
-// It is a mutex per name, first come first served, whose wait obeys a context.
-// It knows neither Redis nor leases.
+// A gate is a mutex for one name, first come first served. Waiting for it ends with a context. The package
+// does not depend on Redis or on leases.
 package gate
 
 import (
@@ -11,39 +11,47 @@ import (
 	"sync"
 )
 
-// ErrClosed is what waiters get when the Gates are closed.
+// ErrClosed is the error of waiters when the Gates are closed.
 var ErrClosed = errors.New("gate: closed")
 
-// Gates holds one gate per name that is in use; a name nobody uses costs
-// nothing. The zero Gates is ready; it must not be copied.
+// Gates holds one gate for each name that is in use. A name that is not in use takes no memory. The zero
+// Gates is ready to use. It must not be copied.
 type Gates struct {
+	// Queued is called by Enter when the caller waits for a gate, if it is not nil. It is set before the first
+	// Enter.
+	Queued func(name string)
+
 	mu     sync.Mutex // guards the fields below and every gate
 	names  map[string]*gate
+	idle   []*gate // to be used again
 	closed bool
+	empty  chan struct{} // closed when the Gates are closed and no gate is taken; nil until Close
 }
 
 // A gate exists while it is taken. Its waiters form a list, oldest first.
 type gate struct {
 	first, last *waiter
-	note        error // what the goroutine inside said last: see Note
+	note        error // the last note of the goroutine inside: see Note
 }
 
 type waiter struct {
-	ready      chan struct{} // closed when the gate is this waiter's, or the Gates are closed
-	tag        any           // immutable; what Pass is to know of it
+	ready      chan struct{} // closed when this waiter has the gate, or the Gates are closed
+	tag        any           // immutable; for the function given to Pass
 	prev, next *waiter
-	inside     bool // the gate is this waiter's; guarded by Gates.mu
-	baton      any  // what it was passed; guarded by Gates.mu
+	inside     bool // this waiter has the gate; guarded by Gates.mu
+	baton      any  // from Pass; guarded by Gates.mu
 }
 
-// Enter waits for the gate of name and takes it. It returns a nil error once the
-// gate is taken, with the baton that it was passed, if there was one; ctx's
-// error if that ends first; or ErrClosed. If the gate comes just as ctx ends, it
-// is taken: a baton must not be lost.
+// Enter waits for the gate of name and takes it. Once the gate is taken, the error is nil, and baton is the
+// one from Pass, or nil. If ctx ends first, Enter returns ctx's error. If the Gates are closed, it returns
+// ErrClosed. If the gate becomes free just as ctx ends, Enter takes it, because a baton must not be lost.
 func (g *Gates) Enter(ctx context.Context, name string, tag any) (baton any, err error) {
 	w, err := g.line(name, tag)
 	if w == nil {
 		return nil, err
+	}
+	if g.Queued != nil {
+		g.Queued(name)
 	}
 	select {
 	case <-w.ready:
@@ -58,12 +66,12 @@ func (g *Gates) Enter(ctx context.Context, name string, tag any) (baton any, err
 	case g.closed:
 		return nil, ErrClosed
 	}
-	g.names[name].remove(w) // it is there, for it has a waiter
+	g.names[name].remove(w) // the gate exists, since it has a waiter
 	return nil, err
 }
 
-// TryEnter takes the gate of name if it is free, and reports whether it did.
-// If not, note is what the goroutine inside said last.
+// TryEnter takes the gate of name if it is free, and reports whether it did. If not, note is the last note of
+// the goroutine inside.
 func (g *Gates) TryEnter(name string) (ok bool, note error, err error) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -77,8 +85,8 @@ func (g *Gates) TryEnter(name string) (ok bool, note error, err error) {
 	return true, nil, nil
 }
 
-// Note leaves word for those who find the gate of name taken: how the last
-// attempt of the goroutine inside ended. Only that goroutine may call it.
+// Note stores a note for callers that find the gate of name taken: how the last attempt of the goroutine
+// inside ended. Only that goroutine may call Note.
 func (g *Gates) Note(name string, note error) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -87,7 +95,7 @@ func (g *Gates) Note(name string, note error) {
 	}
 }
 
-// Last returns the word left by the goroutine inside the gate of name.
+// Last returns the last note of the goroutine inside the gate of name.
 func (g *Gates) Last(name string) error {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -97,10 +105,10 @@ func (g *Gates) Last(name string) error {
 	return nil
 }
 
-// Pass leaves the gate of name to the waiter that has waited longest, with a
-// baton, if there is such a waiter and make returns a baton for its tag. It
-// reports whether it did; if not, the gate is still the caller's. make is called
-// under the mutex of all gates: it must be quick, and call none of their methods.
+// Pass gives the gate of name, with a baton, to the waiter that has waited longest. It does so only if there
+// is such a waiter and make returns a baton for its tag. Pass reports whether it did. If not, the caller
+// still has the gate. make is called under the mutex of all gates: it must be quick, and must not call
+// methods of Gates.
 func (g *Gates) Pass(name string, make func(tag any) any) bool {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -123,6 +131,14 @@ func (g *Gates) Taken(name string) bool {
 	return g.names[name] != nil
 }
 
+// Waiting reports whether a goroutine waits for the gate of name.
+func (g *Gates) Waiting(name string) bool {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	gt := g.names[name]
+	return gt != nil && gt.first != nil
+}
+
 // Leave gives the gate of name to the waiter that has waited longest, or frees
 // it. The goroutine that leaves need not be the one that entered.
 func (g *Gates) Leave(name string) {
@@ -131,8 +147,8 @@ func (g *Gates) Leave(name string) {
 	g.leaveLocked(name)
 }
 
-// Close makes every waiter return ErrClosed, and every later Enter and
-// TryEnter. Gates that are taken stay so until they are left.
+// Close makes every waiter return ErrClosed, and every later Enter and TryEnter. Gates that are taken stay
+// taken until they are left.
 func (g *Gates) Close() {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -146,10 +162,34 @@ func (g *Gates) Close() {
 		}
 		gt.first, gt.last = nil, nil
 	}
+	g.empty = make(chan struct{})
+	if len(g.names) == 0 {
+		close(g.empty)
+	}
 }
 
-// line takes the gate if it is free and returns nil, or a waiter that has
-// joined the line.
+// Drained returns a channel that is closed when, after Close, no gate is taken any more. It must not be
+// called before Close.
+func (g *Gates) Drained() <-chan struct{} {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return g.empty
+}
+
+// Count returns the number of taken gates for whose note is returns true.
+func (g *Gates) Count(is func(note error) bool) (n int) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	for _, gt := range g.names {
+		if is(gt.note) {
+			n++
+		}
+	}
+	return n
+}
+
+// line takes the gate if it is free, and returns nil. Otherwise it returns a waiter that has joined the
+// queue.
 func (g *Gates) line(name string, tag any) (*waiter, error) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -170,8 +210,17 @@ func (g *Gates) takeLocked(name string) {
 	if g.names == nil {
 		g.names = make(map[string]*gate)
 	}
-	g.names[name] = &gate{}
+	var gt *gate
+	if n := len(g.idle); n > 0 {
+		gt, g.idle = g.idle[n-1], g.idle[:n-1]
+	} else {
+		gt = &gate{}
+	}
+	g.names[name] = gt
 }
+
+// idleMost is how many gates are kept to be used again.
+const idleMost = 64
 
 func (g *Gates) leaveLocked(name string) {
 	gt := g.names[name]
@@ -180,6 +229,13 @@ func (g *Gates) leaveLocked(name string) {
 	}
 	if gt.first == nil {
 		delete(g.names, name)
+		if len(g.idle) < idleMost {
+			*gt = gate{}
+			g.idle = append(g.idle, gt)
+		}
+		if g.closed && len(g.names) == 0 {
+			close(g.empty)
+		}
 		return
 	}
 	gt.note = nil

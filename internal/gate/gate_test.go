@@ -8,10 +8,12 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/redlock-go/redlock/internal/bubbletest"
 )
 
-func TestWaitersEnterInTheOrderOfTheirComing(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+func TestWaitersEnterInTheOrderOfTheirCalls(t *testing.T) {
+	bubbletest.Test(t, func(t *testing.T) {
 		var g Gates
 		if ok, _, err := g.TryEnter("a"); !ok || err != nil {
 			t.Fatalf("TryEnter of a free gate = %v, %v", ok, err)
@@ -48,7 +50,7 @@ func TestNamesDoNotWaitForEachOther(t *testing.T) {
 }
 
 func TestAWaiterWhoGivesUpIsSkipped(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubbletest.Test(t, func(t *testing.T) {
 		var g Gates
 		g.TryEnter("a")
 		// Of five waiters the first, a middle one and the last give up.
@@ -109,8 +111,8 @@ func TestAGateThatComesFreeAsItsWaiterGivesUpIsNotLost(t *testing.T) {
 	}
 }
 
-func TestTheNoteIsOfTheGoroutineInside(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+func TestANoteIsGoneWhenItsGoroutineLeavesTheGate(t *testing.T) {
+	bubbletest.Test(t, func(t *testing.T) {
 		var g Gates
 		word := errors.New("word")
 		g.TryEnter("a")
@@ -129,7 +131,7 @@ func TestTheNoteIsOfTheGoroutineInside(t *testing.T) {
 }
 
 func TestCloseEndsWaits(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubbletest.Test(t, func(t *testing.T) {
 		var g Gates
 		g.TryEnter("a")
 		errs := make(chan error, 3)
@@ -153,8 +155,8 @@ func TestCloseEndsWaits(t *testing.T) {
 	})
 }
 
-func TestABatonGoesToTheFirstWhoMayHaveIt(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+func TestAHandoverGoesToTheFirstWaiterThatMayHaveIt(t *testing.T) {
+	bubbletest.Test(t, func(t *testing.T) {
 		var g Gates
 		if g.Pass("a", func(any) any { return "baton" }) {
 			t.Error("Pass of a gate that is not taken reported true")
@@ -196,7 +198,7 @@ func TestABatonGoesToTheFirstWhoMayHaveIt(t *testing.T) {
 	})
 }
 
-func TestABatonIsNotLostToAWaiterWhoGivesUp(t *testing.T) {
+func TestAHandoverIsNotLostIfItsWaiterGivesUp(t *testing.T) {
 	// Pass and cancel at the same moment, many times: the baton is where Pass
 	// says that it is.
 	for range 1000 {

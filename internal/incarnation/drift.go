@@ -6,30 +6,27 @@ import (
 	"github.com/redlock-go/redlock/internal/clock"
 )
 
-// A Drift is what a client knows of the difference between a master's clock and
-// its own. It is an interval, since an answer is on its way for a while: narrowed
-// by every look, and widened with time, because clocks run at different rates.
-// The zero Drift knows nothing.
+// A Drift is what a client knows about the difference between a master's clock and its own. It is an
+// interval, since a reply takes time to arrive. Each comparison narrows it, and time widens it, since the
+// rates of clocks differ. The zero Drift knows nothing.
 type Drift struct {
-	base   clock.Reading // of the first look; the client's time is counted from here
-	at     time.Duration // of the last look
+	base   clock.Reading // the client's clocks at the first comparison; times are counted from here
+	at     time.Duration // the time of the last comparison
 	lo, hi time.Time     // the master's time at base
 	known  bool
 }
 
 const (
-	// rate is by how much two clocks' rates may differ: what NTP corrects by
-	// slewing.
+	// rate is by how much the rates of two clocks may differ: the most by which NTP slews a clock.
 	rate = 500e-6
-	// slop is for what rounds, and for a clock that is corrected by a little.
+	// slop allows for rounding, and for small corrections of a clock.
 	slop = 20 * time.Millisecond
 )
 
-// Look takes in that the master's clock showed now at some moment between two
-// readings of the client's clocks, of which the monotonic one counts, and the time
-// asleep. It returns by how much the master's clock has jumped since the last
-// look, or 0. After a jump what was known before counts no longer.
-func (d *Drift) Look(now time.Time, before, after clock.Reading) (jump time.Duration) {
+// Compare notes that the master's clock showed now at some moment between two readings of the client's
+// clocks. It uses the monotonic clock and the time asleep. It returns by how much the master's clock has
+// jumped since the last comparison, or 0. After a jump the interval begins anew.
+func (d *Drift) Compare(now time.Time, before, after clock.Reading) (jump time.Duration) {
 	if !d.known {
 		d.base, d.known = before, true
 		d.at = after.Elapsed(d.base)

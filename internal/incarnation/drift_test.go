@@ -36,10 +36,10 @@ func (w *world) look(d *Drift, there, back time.Duration) (jump time.Duration) {
 	w.now += there
 	now := w.master().Truncate(time.Millisecond)
 	w.now += back
-	return d.Look(now, before, w.client())
+	return d.Compare(now, before, w.client())
 }
 
-func TestDriftTellsAJumpFromWhatClocksDoAnyway(t *testing.T) {
+func TestDriftDistinguishesJumpsFromDifferentRates(t *testing.T) {
 	const ms = time.Millisecond
 	for _, row := range []struct {
 		name        string
@@ -95,7 +95,7 @@ func TestDriftTellsAJumpFromWhatClocksDoAnyway(t *testing.T) {
 }
 
 // Many looks narrow down what one long one leaves open.
-func TestDriftLearnsFromTheQuickestAnswers(t *testing.T) {
+func TestDriftIsNarrowedByQuickAnswers(t *testing.T) {
 	w := &world{start: time.Now()}
 	var d Drift
 	for _, way := range []time.Duration{time.Second, time.Millisecond, time.Second} {
@@ -111,7 +111,7 @@ func TestDriftLearnsFromTheQuickestAnswers(t *testing.T) {
 
 // Whatever the ways and the rates, no jump is seen where there is none, and one
 // that is long enough is seen, its size known to within the ways.
-func TestDriftIsRightWhateverTheWays(t *testing.T) {
+func TestDriftIsRightForAnyNetworkDelays(t *testing.T) {
 	for seed := range uint64(300) {
 		r := rand.New(rand.NewPCG(seed, 1))
 		way := func() time.Duration { return time.Duration(r.ExpFloat64() * float64(20*time.Millisecond)) }

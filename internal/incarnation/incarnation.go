@@ -1,18 +1,18 @@
-// Package incarnation tells one life of a master's memory from the next.
+// Package incarnation tells one memory of a master from the next.
 //
-// A master that restarts without its memory, or with an old copy of it, hands
-// out locks that somebody holds. So each master keeps a record of its present
-// life under [Key]: the run_id of its process, since when, and the database. Any
-// way of losing the memory loses the record, or leaves one that contradicts the
-// server; then a script writes another, which begins a quarantine for everybody.
+// A master that restarts without its data, or with an old copy, grants locks that another client holds. So
+// each master keeps a record under [Key]: the run_id of its process, the time at which the record was
+// written, the database, and the largest MaxTTL. If the data is lost, the record is lost too, or it
+// contradicts the server. Then a script writes a new record, which begins a quarantine for all clients.
 //
-// Three things are asked of a record behind every vote, by [Known.Probe], in two
-// plain commands: that it is there, that it is the one that the client has judged,
-// and that the server's clock has not jumped. Its expiry, a moment of its own in
-// the year 2100, answers all three. That the memory is still the one in which it was
-// judged, rather than a copy in another process behind the same connection, a
-// script tells whose text is the record: it is loaded and never run, and Redis 7
-// neither persists nor replicates scripts.
+// A probe behind each vote, [Known.Probe], runs a script that returns the record's PTTL. It checks that
+//
+//   - the record is there, and is the one that the client has inspected: each record expires at a moment of
+//     its own in the year 2100, so PTTL identifies it;
+//   - the server's clock has not jumped, which PTTL shows, too;
+//   - the memory is that of the process in which the record was inspected, and not a copy in another process
+//     behind the same connection: the script's text contains the record, and only an inspection loads it. Redis 7
+//     neither saves nor replicates scripts.
 package incarnation
 
 import (
@@ -28,11 +28,11 @@ import (
 	"github.com/gomodule/redigo/redis"
 )
 
-// Margin is what a quarantine lasts beyond the longest TTL: for rounds that were
-// under way, and for clocks.
+// Margin is how much longer than the longest TTL a quarantine lasts. It covers rounds that were under way,
+// and the rates of clocks.
 const Margin = 2 * time.Second
 
-// Key is where a master keeps its record.
+// Key is the key of a master's record.
 const Key = "redlock:incarnation"
 
 //go:embed incarnation.lua
@@ -40,59 +40,85 @@ var script string
 
 var scriptSHA any = redis.NewScript(-1, script).Hash()
 
-// What a look does: see the script.
+// What the script is to do: see incarnation.lua.
 const (
 	keep  = "keep"
 	read  = "read"
 	adopt = "adopt"
 )
 
-// Unknown stands for a run_id, or a database, that the server does not tell us.
+// Unknown stands for a run_id or a database that the server does not tell.
 const Unknown = "-"
 
-// A Record says since when a memory is known.
+// A Record says since when a master's memory is known.
 type Record struct {
-	Text     string    // as it stands on the master
-	Run      string    // the run_id of the process that had written it, or Unknown
+	Text     string    // the value of Key
+	Run      string    // the run_id of the process in which it was written, or Unknown
 	Since    time.Time // by the master's clock
 	Database string    // the one in which it was written, or Unknown
-	Adopted  bool      // nobody held a lock then, so there is nothing to wait for
+	Adopted  bool      // no lock was held then, so there is no quarantine
+	// MaxTTL is the largest that any client has declared; 0 if none has. A client with a larger one
+	// raises it, which changes the text and nothing else.
+	MaxTTL time.Duration
 }
 
-// Parse reads a record's text. It reports whether it is one.
+// MaxTTLMost is the largest MaxTTL that a client may declare.
+const MaxTTLMost = 7 * 24 * time.Hour
+
+// Parse reads a record's text and reports whether it is a record.
 func Parse(text string) (Record, bool) {
+	r := Record{Text: text}
 	f := strings.Split(text, " ")
-	if len(f) != 3 && (len(f) != 4 || f[3] != "adopted") {
+	if last := len(f) - 1; last >= 3 && f[last] == "adopted" {
+		r.Adopted, f = true, f[:last]
+	}
+	if len(f) == 3 { // of an older client
+		f = append(f, "0")
+	}
+	if len(f) != 4 || !isWord(f[0]) || !isWord(f[2]) {
 		return Record{}, false
 	}
-	micros, err := strconv.ParseInt(f[1], 10, 64)
-	if err != nil {
+	micros, err1 := strconv.ParseUint(f[1], 10, 63)
+	ms, err2 := strconv.ParseUint(f[3], 10, 63)
+	if err1 != nil || err2 != nil || len(f[3]) > 9 || ms > uint64(MaxTTLMost.Milliseconds()) {
 		return Record{}, false
 	}
-	return Record{Text: text, Run: f[0], Since: time.UnixMicro(micros), Database: f[2], Adopted: len(f) == 4}, true
+	r.Run, r.Since, r.Database, r.MaxTTL = f[0], time.UnixMicro(int64(micros)), f[2], time.Duration(ms)*time.Millisecond
+	return r, true
 }
 
-// Adopted returns the record of a memory whose server does not tell its run_id, and
-// that is adopted now.
+// SameMemory reports whether two records are of the same memory: they differ only in MaxTTL.
+func (r Record) SameMemory(other Record) bool {
+	r.Text, r.MaxTTL = other.Text, other.MaxTTL
+	return r == other
+}
+
+// isWord reports whether s consists of visible ASCII characters. Text from a server appears in errors and
+// tables, where control characters would reach the terminal.
+func isWord(s string) bool {
+	return s != "" && !strings.ContainsFunc(s, func(r rune) bool { return r <= ' ' || r > '~' })
+}
+
+// Adopted returns the record of a server that does not tell its run_id, and is adopted now.
 func Adopted(now time.Time) *Known {
-	r, ok := Parse(fmt.Sprintf("%s %d %s adopted", Unknown, now.UnixMicro(), Unknown))
+	r, ok := Parse(fmt.Sprintf("%s %d %s 0 adopted", Unknown, now.UnixMicro(), Unknown))
 	if !ok {
 		panic("redlock: bug: a record that is none")
 	}
-	return Know(Look{Record: r, Run: Unknown})
+	return Know(Inspection{Record: r, Run: Unknown})
 }
 
-// A Why says why a record did not hold. The empty one says that it does.
+// A Why is the reason why a record does not hold. It is empty if the record holds.
 type Why string
 
-// Why a record does not hold.
+// The reasons, as in incarnation.lua.
 const (
 	Holds    Why = ""
-	Absent   Why = "absent"   // there was none: the memory is new, or was lost
+	Absent   Why = "absent"   // there was no record: the memory is new, or was lost
 	Restart  Why = "restart"  // another process had written it
 	Database Why = "database" // it was written in another database
 	Clock    Why = "clock"    // it is from the future
-	Stale    Why = "stale"    // a client knows that it holds no longer
+	Stale    Why = "stale"    // a client has declared that it no longer holds
 )
 
 func (w Why) String() string {
@@ -113,68 +139,72 @@ func (w Why) String() string {
 	return "its record does not hold: " + string(w)
 }
 
-// A Look is what a master said of its incarnation.
-type Look struct {
-	Record Record    // the zero Record if there is none
+// An Inspection is a master's answer about its record.
+type Inspection struct {
+	Record Record    // the record now; the zero Record if there is none
 	Now    time.Time // by the master's clock
-	Why    Why       // why the record that was there before did not hold
-	Run    string    // the process' run_id, or Unknown
+	Why    Why       // why the record before did not hold
+	Run    string    // the run_id of the server's process, or Unknown
 }
 
-// Age returns for how long the memory has been known: 0 if there is no record.
-func (l Look) Age() time.Duration {
+// Age returns how long the memory has been known. It is 0 if there is no record, or if the record is from
+// the future.
+func (l Inspection) Age() time.Duration {
 	if l.Record.Text == "" {
 		return 0
 	}
-	return l.Now.Sub(l.Record.Since)
+	return max(0, l.Now.Sub(l.Record.Since))
 }
 
-// decode reads the script's answer.
-func decode(reply any) (Look, error) {
+// decode decodes the script's reply.
+func decode(reply any) (Inspection, error) {
 	parts, err := redis.Values(reply, nil)
 	if err != nil || len(parts) != 4 {
-		return Look{}, fmt.Errorf("unexpected reply of type %T", reply)
+		return Inspection{}, fmt.Errorf("unexpected reply of type %T", reply)
 	}
 	text, err1 := redis.String(parts[0], nil)
 	micros, err2 := redis.Int64(parts[1], nil)
 	why, err3 := redis.String(parts[2], nil)
 	run, err4 := redis.String(parts[3], nil)
 	if err := errors.Join(err1, err2, err3, err4); err != nil {
-		return Look{}, errors.New("unexpected reply")
+		return Inspection{}, errors.New("unexpected reply")
 	}
-	l := Look{Now: time.UnixMicro(micros), Why: Why(why), Run: run}
+	if !isWord(run) || why != "" && !isWord(why) {
+		return Inspection{}, errors.New("unexpected reply")
+	}
+	l := Inspection{Now: time.UnixMicro(micros), Why: Why(why), Run: run}
 	if text == "" {
 		return l, nil
 	}
 	var ok bool
 	if l.Record, ok = Parse(text); !ok && l.Why == Holds {
-		return Look{}, errors.New("the record is none")
+		return Inspection{}, errors.New("the record is not valid")
 	}
 	return l, nil
 }
 
-// A Known is a record as a client that has judged it knows it.
+// A Known is a record that a client has inspected, with what a probe needs.
 type Known struct {
 	Record Record // immutable
-	marker string // immutable; the script whose text is the record
-	exists []any  // immutable; the arguments of SCRIPT that ask for it
-	moment int64  // immutable; when the record expires, in ms
+	marker string // immutable; the probe's script, which contains the record
+	probe  []any  // immutable; the arguments of EVALSHA that run it
+	moment int64  // immutable; when the record expires, in ms of Unix time
 }
 
-// Know returns what there is to know of the record that was looked at.
-func Know(l Look) *Known {
+// Know returns the Known for the record of an inspection.
+func Know(l Inspection) *Known {
 	r := l.Record
 	sum := sha1.Sum([]byte(r.Text))
-	marker := "--" + r.Text // Lua's comment
+	marker := markerCode + "--" + r.Text // a comment
 	if l.Run == Unknown {
-		// Who cannot tell one process from the next has a script of its own: from
-		// this one others tell that nobody has restarted.
-		marker = "--blind " + r.Text
+		// Clients that cannot read run_id load a different script. Other clients take this one as a
+		// proof that the process is the same.
+		marker = markerCode + "--blind " + r.Text
 	}
 	return &Known{
 		Record: r,
 		marker: marker,
-		exists: []any{"EXISTS", redis.NewScript(-1, marker).Hash()},
+		probe:  []any{redis.NewScript(-1, marker).Hash(), 1, keyArg},
 		moment: 4_102_444_800_000 + int64(binary.BigEndian.Uint32(sum[:4])),
 	}
 }
@@ -182,44 +212,38 @@ func Know(l Look) *Known {
 // Expiry returns the moment at which the record expires.
 func (k *Known) Expiry() time.Time { return time.UnixMilli(k.moment) }
 
-// Probe sends what is asked behind votes; two replies follow.
-func (k *Known) Probe(conn redis.Conn) error {
-	if err := conn.Send("PTTL", ttlArgs...); err != nil {
-		return err
-	}
-	return conn.Send("SCRIPT", k.exists...)
-}
+// Probe sends a probe. PTTL and SCRIPT EXISTS would find out the same, at about the same cost to the server,
+// but by a second reply, which is a list.
+func (k *Known) Probe(conn redis.Conn) error { return conn.Send("EVALSHA", k.probe...) }
 
-// Arguments, boxed once for redigo, and a list of them made once: a probe is sent
-// with every vote.
-var (
-	keyArg  any = Key
-	ttlArgs     = []any{keyArg}
-)
+// markerCode is what the probe's script does.
+const markerCode = "return redis.call('PTTL',KEYS[1])"
 
-// Probed reads the replies to Probe: the master's time, if the record is as it
-// was left; and whether the script is where it was loaded. If either is not so,
-// another look has to tell.
-func (k *Known) Probed(ttl, exists any) (now time.Time, there bool) {
-	left, ok := ttl.(int64)
-	list, ok2 := exists.([]any)
-	if !ok || !ok2 || left < 0 || len(list) != 1 || list[0] != int64(1) {
+// keyArg is Key, boxed once for redigo.
+var keyArg any = Key
+
+// Probed decodes the reply to a probe. It returns the master's time if the record is unchanged. It reports
+// false if the record or the script is gone. If another record has replaced it, the time is wrong, which
+// looks like a jump of the clock. An inspection then finds out what has happened.
+func (k *Known) Probed(reply any) (now time.Time, there bool) {
+	left, ok := reply.(int64)
+	if !ok || left < 0 {
 		return time.Time{}, false
 	}
 	return time.UnixMilli(k.moment - left), true
 }
 
-// SendLook sends the question for a master's record, to be written if there is
-// none that holds. If k is not nil it is loaded as a script as well, and if it is
-// stale it is to be written anew. A record is known when a look that has loaded it
-// answers with it: then this process is the one that the record names. Both happen at
-// one moment: a script that was loaded into another process must not be seen there
-// together with a record that does not hold.
-func SendLook(conn redis.Conn, database string, k *Known, stale bool) error {
+// SendInspection asks for a master's record. The script writes a new record if the old one does not hold, or
+// is k's and stale. It raises the record's MaxTTL to maxTTL if that is larger.
+//
+// If k is not nil, its record is also loaded as a script, in the same transaction. If the reply is that very
+// record, the record, the script and the process belong together. Without the transaction, the script could
+// be loaded into one process, and the record be read from another.
+func SendInspection(conn redis.Conn, database string, k *Known, stale bool, maxTTL time.Duration) error {
 	if err := conn.Send("SCRIPT", "LOAD", script); err != nil {
 		return err
 	}
-	marker, old := "--", ""
+	marker, old := markerCode, ""
 	if k != nil {
 		marker = k.marker
 		if stale {
@@ -232,14 +256,14 @@ func SendLook(conn redis.Conn, database string, k *Known, stale bool) error {
 	if err := conn.Send("SCRIPT", "LOAD", marker); err != nil {
 		return err
 	}
-	if err := conn.Send("EVALSHA", scriptSHA, 1, keyArg, database, keep, old); err != nil {
+	if err := conn.Send("EVALSHA", scriptSHA, 1, keyArg, database, keep, old, maxTTL.Milliseconds()); err != nil {
 		return err
 	}
 	return conn.Send("EXEC")
 }
 
-// ReadLook reads the replies to SendLook, by receive.
-func ReadLook(receive func() (any, error)) (Look, error) {
+// ReadInspection reads the replies to SendInspection with receive.
+func ReadInspection(receive func() (any, error)) (Inspection, error) {
 	var first error
 	for range 4 { // SCRIPT LOAD, MULTI, and two that are queued
 		if _, err := receive(); err != nil && first == nil {
@@ -254,44 +278,46 @@ func ReadLook(receive func() (any, error)) (Look, error) {
 		err = fmt.Errorf("%d replies to EXEC", len(replies))
 	}
 	if err != nil {
-		return Look{}, err
+		return Inspection{}, err
 	}
 	for _, reply := range replies {
 		if err, failed := reply.(redis.Error); failed {
-			return Look{}, err
+			return Inspection{}, err
 		}
 	}
 	return decode(replies[1])
 }
 
-// Read looks at a master's record and changes nothing: Why says why it does not
-// hold.
-func Read(conn redis.Conn) (Look, error) { return do(conn, read) }
+// Read reads a master's record and changes nothing.
+func Read(conn redis.Conn) (Inspection, error) { return do(conn, read) }
 
-// Adopt declares that nobody holds a lock on a master, so that its votes count at
-// once: for servers that were just created.
-func Adopt(conn redis.Conn) (Look, error) { return do(conn, adopt) }
+// Adopt writes a record which says that no lock is held on a master, so that its votes count at once. It is
+// meant for new servers.
+func Adopt(conn redis.Conn) (Inspection, error) { return do(conn, adopt) }
 
-func do(conn redis.Conn, what string) (Look, error) {
+func do(conn redis.Conn, what string) (Inspection, error) {
 	info, err := redis.String(conn.Do("CLIENT", "INFO"))
 	if err != nil && conn.Err() != nil {
-		return Look{}, err
+		return Inspection{}, err
 	}
 	if _, err := conn.Do("SCRIPT", "LOAD", script); err != nil {
-		return Look{}, err
+		return Inspection{}, err
 	}
-	reply, err := conn.Do("EVALSHA", scriptSHA, 1, Key, DatabaseOf(info), what, "")
+	reply, err := conn.Do("EVALSHA", scriptSHA, 1, Key, DatabaseOf(info), what, "", 0)
 	if err != nil {
-		return Look{}, err
+		return Inspection{}, err
 	}
 	return decode(reply)
 }
 
-// DatabaseOf returns the database that a connection has selected, from CLIENT
-// INFO's reply, or Unknown.
+// DatabaseOf returns the number of the database that a connection has selected, from
+// CLIENT INFO's reply, or Unknown.
 func DatabaseOf(clientInfo string) string {
 	for field := range strings.FieldsSeq(clientInfo) {
 		if db, ok := strings.CutPrefix(field, "db="); ok {
+			if _, err := strconv.ParseUint(db, 10, 63); err != nil {
+				return Unknown
+			}
 			return db
 		}
 	}

@@ -4,26 +4,45 @@
 --   what to do: keep, write a new record unless the old one holds; read, write
 --       nothing; adopt, declare that nobody holds a lock here
 --   a record that the caller knows to hold no longer, or ''
+--   the largest MaxTTL that the caller knows of, in ms
 -- The answer is the record, empty if there is none; this server's time in µs; why the
 -- record that was there does not hold: '' if it does, else absent, restart, database,
 -- clock or stale; and this process' run_id.
 --
--- A record is the run_id of the server's process, the time since when, in µs, and
--- the database; then, if it was adopted, that word. '-' stands for a run_id that
--- the caller may not read, and for a database.
-local key, database, what, stale = KEYS[1], ARGV[1], ARGV[2], ARGV[3]
+-- A record is the run_id of the server's process, the time since when, in µs, the
+-- database, and the largest MaxTTL that a client has declared, in ms, which older clients
+-- have left out; then, if it was adopted, that word. '-' stands for a run_id that the caller
+-- may not read, and for a database.
+local key, database, what, stale, declared = KEYS[1], ARGV[1], ARGV[2], ARGV[3], tonumber(ARGV[4])
 
 local info = redis.pcall('INFO', 'server')
 local run = type(info) == 'string' and string.match(info, 'run_id:(%x+)') or '-'
 local time = redis.call('TIME')
 local now = time[1] * 1000000 + time[2]
 
+-- The fields of a record, or nothing if it is none. No client declares more than a week. What
+-- clients could not read must not pass for a record here: it would never be replaced.
+local function parse(record)
+  if #record > 128 then
+    return
+  end
+  local of, since, at, more = string.match(record, '^([%x%-]+) (%d+) ([%d%-]+)(.*)$')
+  if not of or #since > 16 then
+    return
+  end
+  local ttl, adopted = string.match(more, '^ (%d%d?%d?%d?%d?%d?%d?%d?%d?)(.*)$')
+  adopted = adopted or more
+  if (adopted == '' or adopted == ' adopted') and tonumber(ttl or 0) <= 604800000 then
+    return of, since, at, tonumber(ttl or 0), adopted
+  end
+end
+
 -- What the caller does not know contradicts nothing, and what the record does not
 -- say contradicts only one who knows the rest: else callers that may read less
 -- than others, and they, would take turns in writing.
 local function judge(record)
-  local of, since, at, more = string.match(record, '^(%S+) (%d+) (%S+)(.*)$')
-  if not of or more ~= '' and more ~= ' adopted' then
+  local of, since, at = parse(record)
+  if not of then
     return 'absent'
   elseif run ~= '-' and of ~= run then
     return 'restart'
@@ -55,11 +74,19 @@ end
 record = record or ''
 
 local why = judge(record)
-if what == 'adopt' or what == 'keep' and why ~= '' then
-  record = run .. ' ' .. string.format('%.0f', now) .. ' ' .. database
-  if what == 'adopt' then
-    record = record .. ' adopted'
-  end
+local of, since, at, ttl, adopted = parse(record)
+if not of then
+  record = ''
+end
+local before = record
+if what == 'adopt' then -- nobody holds a lock, so that no MaxTTL has to be waited for
+  record = run .. ' ' .. string.format('%.0f', now) .. ' ' .. database .. ' 0 adopted'
+elseif what == 'keep' and why ~= '' then -- leases of the life before may still last
+  record = run .. ' ' .. string.format('%.0f', now) .. ' ' .. database .. ' ' .. math.max(ttl or 0, declared)
+elseif what == 'keep' and ttl < declared then
+  record = of .. ' ' .. since .. ' ' .. at .. ' ' .. declared .. adopted
+end
+if record ~= before then
   redis.call('SET', key, record)
 end
 if what ~= 'read' then

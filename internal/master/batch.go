@@ -1,34 +1,38 @@
 package master
 
-import "strconv"
-
-// batchMost bounds a batch: a script call holds up everybody else's commands.
+// batchMost is the most commands in a batch: a call of the script delays the commands of other clients.
 const batchMost = 128
 
-// A plan orders what was taken from the queue for sending: releases and
-// renewals are gathered into batches, one script call each, because a call
-// costs a master far more than a key inside it. The rest goes as it comes.
+// A plan arranges commands for sending. It gathers scripted commands into batches, one call of the script
+// each, because a call costs a master far more than another key in it. Other commands stay where they
+// are.
 //
-// Commands of one name are never reordered, and never meet in one batch: a batch
-// is closed before a command whose name it holds.
+// Commands with the same key are never reordered. Those in one batch are executed in order, so a release
+// and the next acquisition of its key share a call. The open batch is closed before a command that cannot
+// join it and whose key it holds. A command for several names is a call of its own.
 type plan struct {
 	items []item // in the order of sending; see item.batch
-	open  []item // the batch that is being gathered
+	open  []item // the open batch
 	names map[string]struct{}
+	apart bool // a release of several names and their next acquisition do not share a call: see follows
 }
 
-// arrange returns queue in the order of sending. The slice is reused.
+// arrange returns queue in the order of sending. The slice is valid until the next arrange.
 func (p *plan) arrange(queue []item) []item {
 	p.items = p.items[:0]
 	for _, it := range queue {
-		if it.claim != nil && p.holds(it.claim.name) {
+		if it.ofSet() || it.claim != nil && (it.alone || !it.scripted()) && p.holds(it.claim.name) {
 			p.close()
 		}
 		switch {
 		case !it.scripted():
 			it.batch = 0
 			p.items = append(p.items, it)
-		case it.alone:
+		case !p.apart && p.follows(&it):
+			p.items[len(p.items)-1].batch = 2
+			it.batch = 0
+			p.items = append(p.items, it)
+		case it.alone || it.ofSet():
 			it.batch = 1
 			p.items = append(p.items, it)
 		default:
@@ -40,10 +44,10 @@ func (p *plan) arrange(queue []item) []item {
 }
 
 func (p *plan) gather(it item) {
-	if len(p.open) == batchMost {
+	if len(p.open) == batchMost || len(p.open) > 0 && p.open[0].lua() != it.lua() {
 		p.close()
 	}
-	if len(p.open) == fewNames { // from here on holds looks them up
+	if len(p.open) == fewNames { // from here on, holds uses the map
 		if p.names == nil {
 			p.names = make(map[string]struct{}, batchMost)
 		}
@@ -57,10 +61,10 @@ func (p *plan) gather(it item) {
 	}
 }
 
-// fewNames is how many names are compared one by one rather than hashed.
+// fewNames is up to how many names are compared one by one instead of in a map.
 const fewNames = 8
 
-// holds reports whether the open batch has a command of a name.
+// holds reports whether the open batch has a command with this name.
 func (p *plan) holds(name string) bool {
 	if len(p.open) > fewNames {
 		_, ok := p.names[name]
@@ -87,37 +91,4 @@ func (p *plan) close() {
 	clear(p.open)
 	p.open = p.open[:0]
 	clear(p.names)
-}
-
-// word returns what tells the script what to do.
-func (it *item) word() any {
-	word := kinds[it.kind].word
-	switch it.kind {
-	case Set: // of a fenced claim, or it were no scripted command
-		return it.claim.word
-	case Acquire, Behind:
-		return it.acquisition()
-	case Heal:
-		return "heal " + it.claim.ttl.(string) + " " + strconv.FormatInt(it.claim.fence.Load(), 10)
-	case Commit:
-		return word.(string) + " " + strconv.FormatInt(it.claim.fence.Load(), 10)
-	case Renew:
-		return word.(string) + " " + it.claim.ttl.(string)
-	}
-	return word
-}
-
-func (it *item) acquisition() string {
-	verb, waited := "acquire", "-" // nobody could wake us, so we do not queue
-	if it.kind == Behind {
-		verb = "behind"
-	}
-	if it.listening {
-		waited = it.claim.waited
-	}
-	word := verb + " " + it.claim.ttl.(string) + " " + waited
-	if it.claim.fenced() {
-		word += " " + it.claim.proposal
-	}
-	return word
 }

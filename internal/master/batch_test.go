@@ -56,17 +56,12 @@ func checkPlan(t *testing.T, queue, got []item) {
 		if n > 0 && !got[i].alone {
 			batches++
 		}
-		seen := make(map[string]bool)
 		for _, it := range got[i : i+max(n, 1)] {
 			if it.claim == nil {
 				pings--
 				continue
 			}
 			name := it.claim.name
-			if seen[name] {
-				t.Errorf("a batch holds two commands of %s", name)
-			}
-			seen[name] = true
 			if n > 1 && (it.alone || !it.scripted()) {
 				t.Errorf("a %v, alone: %v, is in a batch of %d", it.kind, it.alone, n)
 			}
@@ -83,5 +78,20 @@ func checkPlan(t *testing.T, queue, got []item) {
 	}
 	if len(queue) > 300 && len(want) > 250 && batches > scripted/4 {
 		t.Errorf("%d commands of many names make %d batches", scripted, batches)
+	}
+}
+
+// Callers that unlock and lock again at once must not break up the batch.
+func TestAReleaseAndTheNextAcquisitionShareABatch(t *testing.T) {
+	var queue []item
+	for i := range 10 {
+		name := fmt.Sprint(i)
+		queue = append(queue,
+			item{kind: Release, claim: NewClaim(name, "old", time.Second, 0)},
+			item{kind: Behind, claim: NewClaim(name, "new", time.Second, 0)})
+	}
+	var p plan
+	if got := p.arrange(queue); got[0].batch != len(queue) {
+		t.Errorf("the first batch has %d of %d commands", got[0].batch, len(queue))
 	}
 }

@@ -4,8 +4,6 @@ import (
 	_ "embed"
 	"errors"
 	"strconv"
-	"sync/atomic"
-	"time"
 
 	"github.com/gomodule/redigo/redis"
 )
@@ -15,234 +13,150 @@ var batchScript string
 
 var batchSHA = redis.NewScript(-1, batchScript).Hash()
 
-// A Kind says what a command does. Except for Ping it does so to its claim's key
-// and token; batch.lua says it in full. A value above 0 means that it was done.
+// A Kind says what a command does. All but Ping concern their claim's key and token. batch.lua describes
+// them in full. Each kind lists its outcomes beside Failed.
 type Kind uint8
 
 const (
-	// Set sets the key unless it exists: value 1, or 0 if somebody holds it.
+	// Set sets the key unless it exists: Granted or Taken.
 	Set Kind = iota
-	// Acquire is Set, which joins the key's queue if somebody holds it: value 1,
-	// or what Left explains.
+	// Acquire is Set, which joins the key's queue if the key exists: Granted or Taken.
 	Acquire
-	// Behind is Acquire by a client that has just woken another: it does not
-	// overtake those who queue.
+	// Behind is Acquire by a client that has just released the lock: it does not overtake those who
+	// queue, nor the client that the release has woken.
 	Behind
 	// Heal is Set by the key's holder at a master that has lost it. It is no vote.
 	Heal
-	// Commit raises the key's fence to Claim.Fix's, if the key still holds the token:
-	// value 1 if that is the fence now, -2 if it is a higher one; 0 if there is no key,
-	// -1 if it holds another token. It makes no key.
+	// Commit raises the key's fence to Claim.Fix's, if the key still holds the token: Granted if that
+	// is the fence now, Overtaken if the fence is higher, Missing or OtherToken. It makes no key.
 	Commit
-	// Renew gives the key its full TTL again: value 1, 0 if there is no key, -1 if
-	// it holds another token. It never makes a key.
+	// Renew gives the key its full TTL again: Granted, Missing or OtherToken. It never makes a key.
 	Renew
-	// Release deletes the key and wakes the client that has queued longest: value
-	// 1, 2 if somebody was woken, 0 if there was no key, -1 if it holds another
-	// token.
+	// Release deletes the key and wakes the client that has queued longest: Granted, Woke, Missing
+	// or OtherToken. If the key is not ours, it leaves the queue instead.
 	Release
-	// Undo is Release that wakes nobody.
+	// Undo deletes the key and wakes nobody.
 	Undo
-	// Quit is Undo that leaves the queue.
+	// Quit is Undo that also leaves the queue. If the key is missing, it wakes the client that has
+	// queued longest: a release may have woken the client that leaves.
 	Quit
-	// Wake wakes the client that has queued longest, if the key is free.
+	// Wake wakes the client that has queued longest, if the key is free: Woke, Granted or Missing.
 	Wake
-	// Ping asks for a sign of life, and whether votes count: value 1. It has no claim.
+	// Ping is granted if the server answers and its votes count. It has no claim.
 	Ping
-	// Glance asks whether the server's clock goes as it went, and its memory is what it
-	// was, in a quarantine or not: value 1. It has no claim.
-	Glance
-	// load loads the scripts; its reply does not matter, since a command that
-	// needs them says so itself.
+	// Query reads: Granted, with Answer.Replies. Its claim is made by NewLook, NewPeek or NewCensus.
+	Query
+	// Announce asks the readers that hold the key to leave, on behalf of a writer that was refused:
+	// Granted, or Missing if no readers hold it.
+	Announce
+	// load loads the script. A command that needs the script reports if that failed.
 	load
-	// probe asks, behind votes, whether they count, and look looks again at a
-	// server of which that is not certain: see guard. Nobody is told the answer.
+	// loadSet loads the script for several names.
+	loadSet
+	// loadReaders loads the script of the readers.
+	loadReaders
+	// probe checks behind votes whether they count: see probe.go. It has no Asker.
 	probe
-	look
 )
 
-// kinds are the kinds' properties.
+// kinds are the properties of the kinds.
 var kinds = [...]struct {
 	name string
-	word any // what the script calls it; nil if it is no scripted command
+	word any // its word in the script; nil for a command that needs no script
 }{
-	Set:     {"acquire", nil}, // of a fenced claim it is scripted, as Acquire is
-	Acquire: {"acquire", "acquire"},
-	Behind:  {"acquire", "behind"},
-	Heal:    {"heal", nil}, // likewise
-	Commit:  {"fence", "commit"},
-	Renew:   {"renew", "renew"},
-	Release: {"release", "release"},
-	Undo:    {"release", "undo"},
-	Quit:    {"release", "quit"},
-	Wake:    {"wake", "wake"},
-	Ping:    {"ping", nil},
-	Glance:  {"glance", nil},
-	load:    {"script load", nil},
-	probe:   {"probe", nil},
-	look:    {"look", nil},
+	Set:         {"acquire", nil}, // with a fence it is scripted: see scripted
+	Acquire:     {"acquire", "acquire"},
+	Behind:      {"acquire", "behind"},
+	Heal:        {"heal", nil}, // as Set
+	Commit:      {"fence", "commit"},
+	Renew:       {"renew", "renew"},
+	Release:     {"release", "release"},
+	Undo:        {"release", "undo"},
+	Quit:        {"release", "quit"},
+	Wake:        {"wake", "wake"},
+	Ping:        {"ping", nil},
+	Query:       {"inspect", nil},
+	Announce:    {"announce", "announce"},
+	load:        {"script load", nil},
+	loadSet:     {"script load", nil},
+	loadReaders: {"script load", nil},
+	probe:       {"probe", nil},
 }
 
 func (k Kind) String() string { return kinds[k].name }
 
-// scripted reports whether the command travels in a batch.
+// scripted reports whether the command is sent as a call of the script, which it may share with others.
 func (it *item) scripted() bool {
-	return kinds[it.kind].word != nil || it.kind.sets() && it.claim.fenced()
+	return kinds[it.kind].word != nil || it.kind.sets() && (it.claim.fenced() || it.claim.set != nil || it.claim.side == Reader)
 }
 
 // sets reports whether a command of the kind may set the key.
 func (k Kind) sets() bool { return k <= Heal }
 
-// acquires reports whether a command of the kind is a new acquisition's.
-func (k Kind) acquires() bool { return k <= Behind }
+// Acquires reports whether a command of the kind is an acquisition.
+func (k Kind) Acquires() bool { return k <= Behind }
 
-// votes reports whether the answer to a command of the kind is a vote, which
-// counts only if the master has forgotten nothing.
+// votes reports whether the answer to a command of the kind is a vote, which counts only if the master
+// has lost no lock.
 func (k Kind) votes() bool {
-	return k.acquires() || k == Commit || k == Renew || k == Ping || k == Glance
+	return k.Acquires() || k == Commit || k == Renew || k == Ping
 }
 
 // releases reports whether a command of the kind deletes the key.
 func (k Kind) releases() bool { return k == Release || k == Undo || k == Quit }
 
-// Left returns how long the key will live that refused an Acquire or Behind, as
-// the master says; false if it does not know, or the key may live for ever.
-func (a Answer) Left() (time.Duration, bool) {
-	if a.Err != nil || a.Value > -2 {
-		return 0, false
+// word returns the command for the script: see batch.lua.
+func (it *item) word() any {
+	word := kinds[it.kind].word
+	if it.lua() == readersLua {
+		switch {
+		case it.claim.side == Reader:
+			return it.readerWord()
+		case it.kind == Release:
+			return "unlock"
+		}
+		return word.(string) + " " + it.claim.waited
 	}
-	return time.Duration(-2-a.Value) * time.Millisecond, true
-}
-
-// A Claim is one acquisition's stake in a key: the token that it writes there,
-// and at which masters that token may stand. It is shared by all masters.
-type Claim struct {
-	name            string        // immutable; the key
-	key, token, ttl any           // immutable; boxed once here, not once per master by redigo
-	waited          string        // immutable; how long its client has waited, in ms
-	proposal        string        // immutable once asked for; the fence that it proposes; "" for none
-	word            any           // likewise; what a Set with a proposal is to the script
-	fence           atomic.Int64  // to be committed, or committed
-	admitted        atomic.Uint64 // masters whose queue took a SET
-	written         atomic.Uint64 // masters that a SET was written to
-	granted         atomic.Uint64 // masters that have answered a SET with yes
-	released        atomic.Uint64 // masters that were to be sent a release
-	adrift          atomic.Uint64 // masters whose connection was lost with the SET unanswered
-}
-
-// MaxMasters is how many masters a Claim can keep track of.
-const MaxMasters = 64
-
-// NewClaim returns a claim on key by token, for ttl in whole milliseconds, of a
-// client that has waited for it already.
-func NewClaim(key, token string, ttl, waited time.Duration) *Claim {
-	c := &Claim{name: key, key: key, token: token, ttl: strconv.FormatInt(ttl.Milliseconds(), 10), waited: "0"}
-	if waited >= time.Millisecond {
-		c.waited = strconv.FormatInt(waited.Milliseconds(), 10)
+	switch it.kind {
+	case Set: // with a fence, since it is scripted
+		return it.claim.word
+	case Acquire, Behind:
+		switch {
+		case !it.listening: // nobody could wake us
+			return it.claim.acquisition(it.kind, noQueue)
+		case it.claim.joining == nil:
+			return it.claim.acquisition(it.kind, it.claim.waited)
+		}
+		return it.claim.joining
+	case Heal:
+		return "heal " + it.claim.ttl.(string) + " " + strconv.FormatInt(it.claim.fence.Load(), 10)
+	case Commit:
+		return word.(string) + " " + strconv.FormatInt(it.claim.fence.Load(), 10)
+	case Renew:
+		return word.(string) + " " + it.claim.ttl.(string)
 	}
-	return c
+	return word
 }
 
-// Propose has the claim's acquisition ask for a fence, which is to be number unless
-// that is not above the last. It is called before the claim is asked for.
-func (c *Claim) Propose(number int64) {
-	c.proposal = strconv.FormatInt(number, 10)
-	c.word = "acquire " + c.ttl.(string) + " - " + c.proposal // as acquisition words it
-}
-
-func (c *Claim) fenced() bool { return c.proposal != "" }
-
-// Fix sets the fence that Commit asks for, and that Heal raises a master's to.
-func (c *Claim) Fix(number int64) { c.fence.Store(number) }
-
-// Key returns the claim's key.
-func (c *Claim) Key() string { return c.name }
-
-// Token returns the claim's token.
-func (c *Claim) Token() string { return c.token.(string) }
-
-// mayStandAt reports whether a master may hold the token, now or later.
-func (c *Claim) mayStandAt(index int) bool { return has(&c.written, index) }
-
-// answered notes what a master said to a SET. One that has refused it, by an
-// error or because somebody else's token stands there, has nothing of ours and
-// need not be told so until it agrees: it may never, if it is the name that is
-// forbidden to us.
-func (c *Claim) answered(index int, a Answer) {
-	switch {
-	case a.Value > 0:
-		mark(&c.granted, index)
-	case !has(&c.granted, index) && !has(&c.adrift, index):
-		c.written.And(^(uint64(1) << index))
+// acquisition returns the word of an Acquire or Behind by a client that has waited for some ms.
+func (c *Claim) acquisition(k Kind, waited string) string {
+	word := kinds[k].word.(string) + " " + c.ttl.(string) + " " + waited
+	if c.fenced() {
+		word += " " + c.proposal
 	}
+	return word
 }
 
-func mark(masters *atomic.Uint64, index int)     { masters.Or(1 << index) }
-func has(masters *atomic.Uint64, index int) bool { return masters.Load()&(1<<index) != 0 }
-
-// An Answer is what a master replied to one command.
-type Answer struct {
-	Value int64 // see Kind; 0 with an Err
-	Fence int64 // the key's, where the claim wants one
-	Err   error // why there is no value
-}
-
-// An Asker is told the answer to its command: once for each command that Ask
-// took, by the goroutine that read the reply or found that there will be none.
-// It must not block.
+// An Asker receives the answers to commands.
 type Asker interface {
+	// Answered is called once for each command that Ask has let in, by the goroutine that read the reply
+	// or found that there will be none. It must not block.
 	Answered(master int, a Answer)
 }
 
-// Errors that stand for an answer.
+// Errors of answers.
 var (
-	ErrClosed = errors.New("client closed")
-	errFull   = errors.New("too many commands are waiting for this master")
+	ErrClosed   = errors.New("client closed")
+	errReleased = errors.New("given up before it was sent")
+	errFull     = errors.New("too many commands are waiting for this master")
 )
-
-// decodeScripted makes an Answer of what the script said of one key: see decode.
-func decodeScripted(reply any) (a Answer, ok bool) {
-	if pair, isList := reply.([]any); isList && len(pair) == 2 {
-		if a.Fence, ok = pair[1].(int64); !ok {
-			return Answer{}, false
-		}
-		reply = pair[0]
-	}
-	switch r := reply.(type) {
-	case int64:
-		a.Value = r
-		return a, r <= 2
-	case redis.Error:
-		return Answer{Err: r}, true
-	}
-	return Answer{}, false
-}
-
-// decode makes an Answer of a reply. A reply of the wrong shape means that
-// this connection can no longer be trusted to keep replies in order: then it
-// reports false.
-func decode(k Kind, reply any) (a Answer, ok bool) {
-	switch k {
-	case Set, Heal:
-		if reply == nil {
-			return Answer{Value: 0}, true
-		}
-		if s, isString := reply.(string); isString && s == "OK" {
-			return Answer{Value: 1}, true
-		}
-	case Ping, Glance:
-		if s, isString := reply.(string); isString && s == "PONG" {
-			return Answer{Value: 1}, true
-		}
-	case load:
-		return Answer{}, true
-	}
-	return Answer{}, false
-}
-
-// isReply reports whether err is an error reply: the connection is well, the
-// command was refused.
-func isReply(err error) bool {
-	var reply redis.Error
-	return errors.As(err, &reply)
-}

@@ -20,13 +20,13 @@ func TestAServerThatKeepsScriptsIsAskedForItsRunID(t *testing.T) {
 			v.version, v.keeps = version, true
 			v.mu.Unlock()
 			v.before(func(cmd []string) string { // to be connected anew
-				if cmd[0] == "SET" && len(v.seen("2: ")) == 0 {
+				if cmd[0] == "SET" && len(v.Seen("2: ")) == 0 {
 					return hangUp
 				}
 				return ""
 			})
 			vote(t, m)
-			if a := vote(t, m); a.Value != 1 {
+			if a := vote(t, m); a.Outcome != Granted {
 				t.Errorf("%s: the vote: %+v, want it to count", version, a)
 			}
 			v.before(nil)
@@ -40,7 +40,7 @@ func TestAServerThatKeepsScriptsIsAskedForItsRunID(t *testing.T) {
 }
 
 // Another server's clock is another one: that it shows another time is no jump.
-func TestAnotherServersClockHasNotJumped(t *testing.T) {
+func TestADifferentClockOfAnotherServerIsNoJump(t *testing.T) {
 	guarded(t, 2, func(t *testing.T, masters []*Master, servers []*memory) {
 		v, m := servers[0], masters[0]
 		v.before(func(cmd []string) string {
@@ -65,7 +65,7 @@ func TestAnotherServersClockHasNotJumped(t *testing.T) {
 
 // A server that says it is a replica is given up; its record is written anew when it
 // is none any more.
-func TestAReplicaForAWhileIsFoundOutByWhateverIsAsked(t *testing.T) {
+func TestAReplicaIsDetectedByAnyCommand(t *testing.T) {
 	for _, row := range []struct {
 		name string
 		ask  []Kind
@@ -95,13 +95,31 @@ func TestAReplicaForAWhileIsFoundOutByWhateverIsAsked(t *testing.T) {
 	}
 }
 
+// Another memory's record may be the known one, from before a MaxTTL was raised.
+func TestAReplicaThatComesBackWithAnEarlierRecordIsQuarantined(t *testing.T) {
+	guarded(t, 2, func(t *testing.T, masters []*Master, servers []*memory) {
+		v := servers[0]
+		known, _ := incarnation.Parse(v.get())
+		v.become("slave")
+		time.Sleep(1100 * time.Millisecond)
+		wantState(t, masters[0], Refused, "it is a replica")
+		v.set(recordOf(known.Run, known.Since, time.Second, ""))
+		v.become("master")
+		time.Sleep(200 * time.Millisecond)
+		wantState(t, masters[0], Quarantined, "it was a replica meanwhile")
+		if r, ok := incarnation.Parse(v.get()); !ok || r.SameMemory(known) {
+			t.Errorf("the record is %q, want another one", v.get())
+		}
+	})
+}
+
 // A server that ends between two questions of a new connection, behind a proxy, has
 // not told what the next one is.
-func TestAServerThatIsReplacedWhileItIsGreetedIsGreetedAgain(t *testing.T) {
+func TestAServerThatIsReplacedWhileConnectingIsDialledAgain(t *testing.T) {
 	guarded(t, 1, func(t *testing.T, masters []*Master, servers []*memory) {
 		v, m := servers[0], masters[0]
 		v.before(func(cmd []string) string {
-			switch greeted := len(v.seen("2: INFO memory")) > 0; {
+			switch greeted := len(v.Seen("2: INFO memory")) > 0; {
 			case cmd[0] == "PING" && !greeted:
 				return hangUp
 			case cmd[0] == "EVALSHA" && greeted:
@@ -112,7 +130,7 @@ func TestAServerThatIsReplacedWhileItIsGreetedIsGreetedAgain(t *testing.T) {
 		})
 		time.Sleep(1500 * time.Millisecond)
 		wantState(t, m, Quarantined, "")
-		if len(v.seen("3: INFO server")) != 1 {
+		if len(v.Seen("3: INFO server")) != 1 {
 			t.Error("the connection to the one that was not asked who it is stands")
 		}
 	})
@@ -124,11 +142,12 @@ func TestARecordThatKeepsChangingIsRefused(t *testing.T) {
 		var looks atomic.Int64
 		v.before(func(cmd []string) string {
 			if cmd[0] == "EVALSHA" && cmd[3] == incarnation.Key {
-				v.set(fmt.Sprintf("%s %d 0", v.run, time.Now().UnixMicro()-1000+looks.Add(1)))
+				v.set(recordOf(v.run, time.Now().Add(time.Duration(looks.Add(1)-1000)*time.Microsecond), minute, ""))
 			}
 			return ""
 		})
 		v.flushScripts()
+		vote(t, m) // it ends the connection
 		if a := vote(t, m); a.Err == nil || !strings.Contains(a.Err.Error(), "keeps changing") {
 			t.Errorf("the vote: %+v, want it to say that the record keeps changing", a)
 		}
@@ -142,7 +161,7 @@ func TestARecordThatKeepsChangingIsRefused(t *testing.T) {
 	})
 }
 
-func TestWhatTheServerForbidsIsSaid(t *testing.T) {
+func TestARefusalNamesTheForbiddenCommand(t *testing.T) {
 	guarded(t, 1, func(t *testing.T, masters []*Master, servers []*memory) {
 		v, m := servers[0], masters[0]
 		v.before(func(cmd []string) string {
@@ -152,6 +171,7 @@ func TestWhatTheServerForbidsIsSaid(t *testing.T) {
 			return ""
 		})
 		v.flushScripts()
+		vote(t, m) // it ends the connection
 		if a := vote(t, m); a.Err == nil || !strings.Contains(a.Err.Error(), "it cannot keep the record") || !strings.Contains(a.Err.Error(), "NOPERM") {
 			t.Errorf("the vote: %+v, want it to say what is forbidden", a)
 		}
@@ -162,8 +182,8 @@ func TestWhatTheServerForbidsIsSaid(t *testing.T) {
 	})
 }
 
-// Of two addresses of one server the first votes, unless it is refused.
-func TestARefusedMasterDoesNotKeepTheServer(t *testing.T) {
+// A master that is refused does not keep another address of the same server from voting.
+func TestARefusedMasterLeavesTheVoteToAnotherAddressOfItsServer(t *testing.T) {
 	guarded(t, 2, func(t *testing.T, masters []*Master, servers []*memory) {
 		for i, v := range servers {
 			v.mu.Lock()
@@ -172,7 +192,7 @@ func TestARefusedMasterDoesNotKeepTheServer(t *testing.T) {
 			v.before(func(cmd []string) string {
 				if i == 0 && cmd[0] == "EVALSHA" && cmd[3] == incarnation.Key {
 					return "-NOPERM no keys for you\r\n"
-				} else if cmd[0] == "PING" && len(v.seen("2: ")) == 0 {
+				} else if cmd[0] == "PING" && len(v.Seen("2: ")) == 0 {
 					return hangUp // to be connected anew
 				}
 				return ""
@@ -189,7 +209,7 @@ func TestARefusedMasterDoesNotKeepTheServer(t *testing.T) {
 
 // After a step back each client finds the others' new record to be older than what it
 // has seen, and must not write another for that.
-func TestAStepBackIsWrittenOnce(t *testing.T) {
+func TestOneNewRecordIsWrittenAfterTheClockWasSetBack(t *testing.T) {
 	guarded(t, 2, func(t *testing.T, masters []*Master, servers []*memory) {
 		var more []*Master
 		for range 30 {
@@ -197,8 +217,8 @@ func TestAStepBackIsWrittenOnce(t *testing.T) {
 			for i, v := range servers {
 				time.Sleep(7 * time.Millisecond)
 				more = append(more, Start(Config{
-					Pool: v.pool(), Index: i, Servers: all,
-					NodeTimeout: 50 * time.Millisecond, DialTimeout: time.Second, Quarantine: time.Minute, Clock: clock.System,
+					Pool: v.Pool(), Index: i, Servers: all,
+					NodeTimeout: 50 * time.Millisecond, DialTimeout: time.Second, Guard: true, MaxTTL: minute, Clock: clock.System,
 					Redial:  func() interface{ NextBackOff() time.Duration } { return every(100 * time.Millisecond) },
 					Changed: func(State, Status) {},
 				}))

@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"strconv"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -13,42 +12,47 @@ import (
 	"github.com/redlock-go/redlock/internal/incarnation"
 )
 
-// What happens between a vote and the probe behind it, or between that and a look,
-// makes the vote void, if it was a loss.
-func TestAVoteCountsIfTheMemoryIsTheOneThatIsKnown(t *testing.T) {
+// An odd answer to a probe voids the vote before it and ends the connection. The inspection of the
+// next one tells whether something was lost.
+func TestAVoteCountsOnlyIfTheMemoryIsUnchanged(t *testing.T) {
+	const odd = "it may have forgotten locks: its record of restarts, its scripts or its clock"
+	record := func(v *memory, more string) string {
+		return recordOf(v.run, time.Now(), minute, more)
+	}
 	for _, row := range []struct {
 		name   string
 		happen func(v *memory)
-		want   string // why it does not count
-		state  State
+		want   string // why the vote does not count
+		state  State  // afterwards
+		why    string
 	}{
-		{"nothing", func(*memory) {}, "", Up},
-		{"the scripts are flushed", (*memory).flushScripts, "", Up},
-		{"the record's expiry is set", (*memory).expire, "its clock has jumped by -5s", Quarantined}, // as it seems
-		{"the record is lost", func(v *memory) { v.set("") }, "it has no memory", Quarantined},
-		{"the server restarts", (*memory).restart, "another server answers", Up},
-		{"the clock steps", func(v *memory) { v.step(2 * time.Minute) }, "its clock has jumped by 2m0s", Quarantined},
-		{"the clock steps back", func(v *memory) { v.step(-time.Second) }, "its clock has jumped by -1s", Quarantined},
-		{"a client adopts it", func(v *memory) { v.set(v.run + " " + strconv.FormatInt(time.Now().UnixMicro(), 10) + " 0 adopted") }, "it may have forgotten", Up},
-		{"another client writes it", func(v *memory) { v.set(v.run + " " + strconv.FormatInt(time.Now().UnixMicro(), 10) + " 0") }, "its memory is known for 0s only", Quarantined},
+		{"nothing", func(*memory) {}, "", Up, ""},
+		{"the scripts are flushed", (*memory).flushScripts, odd, Up, ""},
+		{"the record's expiry is set", (*memory).expire, odd, Quarantined, "its clock has jumped"}, // as it seems
+		{"the record is lost", func(v *memory) { v.set("") }, odd, Quarantined, "it has no memory"},
+		{"the server restarts", (*memory).restart, odd, Quarantined, "it was restarted"},
+		{"the clock steps", func(v *memory) { v.step(2 * time.Minute) }, odd, Quarantined, "its clock has jumped"},
+		{"the clock steps back", func(v *memory) { v.step(-time.Second) }, odd, Quarantined, "its clock has jumped"},
+		{"a client adopts it", func(v *memory) { v.set(record(v, " adopted")) }, odd, Up, ""},
+		{"another client writes it", func(v *memory) { v.set(record(v, "")) }, odd, Quarantined, "its memory is known for 0s only"},
 	} {
-		for _, before := range []string{"SET", "PTTL"} {
+		for _, before := range []string{"SET", "PROBE"} {
 			t.Run(row.name+" before the "+before, func(t *testing.T) {
 				guarded(t, 1, func(t *testing.T, masters []*Master, servers []*memory) {
 					v := servers[0]
 					v.before(on(before, func() { row.happen(v) }))
 					a := vote(t, masters[0])
-					if (a.Value > 0) != (row.want == "") || a.Err != nil && (row.want == "" || !strings.Contains(a.Err.Error(), row.want)) {
+					if a.Done() != (row.want == "") || a.Err != nil && (row.want == "" || !strings.Contains(a.Err.Error(), row.want)) {
 						t.Errorf("the vote: %+v, want it not to count: %q", a, row.want)
 					}
-					if row.want == "another server answers" { // it is dialled again
-						row.state = Quarantined
+					wantState(t, masters[0], row.state, row.why)
+					if got := len(v.Seen("2: ")) > 0; got != (row.want != "") {
+						t.Errorf("there is another connection: %v, want %v", got, !got)
 					}
-					wantState(t, masters[0], row.state, "")
 					if row.state == Quarantined {
 						time.Sleep(time.Minute)
 					}
-					if a := vote(t, masters[0]); a.Value <= 0 {
+					if a := vote(t, masters[0]); !a.Done() {
 						t.Errorf("the vote afterwards: %+v, want it to count", a)
 					}
 				})
@@ -58,8 +62,8 @@ func TestAVoteCountsIfTheMemoryIsTheOneThatIsKnown(t *testing.T) {
 }
 
 // Whatever is counted is void if the memory was lost; what is not is told as it is.
-func TestEveryKindOfVoteIsHeldToTheMemory(t *testing.T) {
-	for kind := Set; kind <= Glance; kind++ {
+func TestVotesOfEveryKindAreVoidAfterALossOfMemory(t *testing.T) {
+	for kind := Set; kind <= Ping; kind++ {
 		for _, lost := range []bool{true, false} {
 			guarded(t, 1, func(t *testing.T, masters []*Master, servers []*memory) {
 				v := servers[0]
@@ -86,7 +90,7 @@ func TestEveryKindOfVoteIsHeldToTheMemory(t *testing.T) {
 
 // Questions and answers that take their time are no jump.
 func TestASlowAnswerIsNoJump(t *testing.T) {
-	for _, slow := range []string{"PTTL", "SCRIPT", "EXEC", "SET"} {
+	for _, slow := range []string{"PROBE", "SCRIPT", "EXEC", "SET"} {
 		for _, there := range []bool{true, false} {
 			guarded(t, 2, func(t *testing.T, masters []*Master, servers []*memory) {
 				v := servers[0]
@@ -95,9 +99,10 @@ func TestASlowAnswerIsNoJump(t *testing.T) {
 				} else {
 					v.delay(slow, 300*time.Millisecond)
 				}
-				v.flushScripts() // so that it is looked at, too
+				v.flushScripts() // so that it is inspected, too
+				vote(t, masters[0])
 				for range 5 {
-					if a := vote(t, masters[0]); a.Value != 1 {
+					if a := vote(t, masters[0]); !a.Done() {
 						t.Fatalf("%s takes 300ms, on the way there: %v: the vote: %+v, want it to count", slow, there, a)
 					}
 				}
@@ -113,7 +118,7 @@ func TestAGrantIsHeldBackUntilItIsConfirmed(t *testing.T) {
 		thaw := make(chan struct{})
 		servers[0].before(func(cmd []string) string {
 			switch {
-			case cmd[0] == "PTTL":
+			case cmd[0] == "PROBE":
 				<-thaw
 			case cmd[0] == "SET" && cmd[1] == "held":
 				return "$-1\r\n"
@@ -130,7 +135,7 @@ func TestAGrantIsHeldBackUntilItIsConfirmed(t *testing.T) {
 		}
 		thaw <- struct{}{}
 		synctest.Wait()
-		if got := free.get(); len(got) != 1 || got[0].Value != 1 {
+		if got := free.get(); len(got) != 1 || !got[0].Done() {
 			t.Errorf("with the probe: %v, want a grant", got)
 		}
 		masters[0].Ask(Set, claimOf("free"), &lost)
@@ -142,8 +147,8 @@ func TestAGrantIsHeldBackUntilItIsConfirmed(t *testing.T) {
 	})
 }
 
-// However many probes are odd, one look explains them.
-func TestManyFlushesShareALook(t *testing.T) {
+// However many votes wait for probes, one connection ends and one inspection follows.
+func TestAnOddProbeVoidsEveryVoteUnderWay(t *testing.T) {
 	guarded(t, 1, func(t *testing.T, masters []*Master, servers []*memory) {
 		v, m := servers[0], masters[0]
 		thaw := make(chan struct{})
@@ -161,30 +166,58 @@ func TestManyFlushesShareALook(t *testing.T) {
 			synctest.Wait() // each has a flush of its own
 		}
 		v.flushScripts()
+		v.mu.Lock()
 		before := v.looks
+		v.mu.Unlock()
 		close(thaw)
-		synctest.Wait()
-		if got := votes.get(); len(got) != 30 || slices.ContainsFunc(got, func(a Answer) bool { return a.Value != 1 }) {
-			t.Errorf("the votes: %v, want 30 that count", got)
+		time.Sleep(2 * time.Second)
+		if got := votes.get(); len(got) != 30 || slices.ContainsFunc(got, func(a Answer) bool { return a.Err != errChanged }) {
+			t.Errorf("the votes: %v, want 30 that do not count", got)
 		}
+		v.mu.Lock()
 		if n := v.looks - before; n != 1 {
-			t.Errorf("%d looks, want 1", n)
+			t.Errorf("%d inspections, want 1", n)
 		}
-		for range 3 * maxLooks { // nor do they add up
-			v.set(fmt.Sprintf("%s %d 0 adopted", v.run, time.Now().UnixMicro()))
-			vote(t, m) // finds it
-			if a := vote(t, m); a.Value != 1 {
-				t.Fatalf("the vote: %+v, want it to count", a)
+		v.mu.Unlock()
+		if a := vote(t, m); !a.Done() {
+			t.Errorf("the vote afterwards: %+v, want it to count", a)
+		}
+	})
+}
+
+// Clients of one server have the same doubt at the same time.
+func TestClientsDialAtDifferentTimesAfterAnOddProbe(t *testing.T) {
+	guarded(t, 1, func(t *testing.T, masters []*Master, servers []*memory) {
+		v := servers[0]
+		for range 20 {
+			m := Start(masters[0].cfg)
+			defer func() {
+				m.Close()
+				<-m.Done()
+			}()
+		}
+		time.Sleep(500 * time.Millisecond)
+		dialled := make(map[time.Time]bool)
+		v.before(func(cmd []string) string {
+			if cmd[0] == "MULTI" {
+				v.mu.Lock()
+				dialled[time.Now()] = true
+				v.mu.Unlock()
 			}
-		}
-		if got := v.seen("2: "); len(got) != 0 {
-			t.Errorf("the connection was given up: on the next, %q", got)
+			return ""
+		})
+		v.flushScripts()
+		time.Sleep(3 * time.Second)
+		v.mu.Lock()
+		defer v.mu.Unlock()
+		if len(dialled) < 15 {
+			t.Errorf("21 clients dial at %d different moments, want nearly as many", len(dialled))
 		}
 	})
 }
 
 // One that is busy with what needs no vote is looked at all the same.
-func TestABusyMasterIsLookedAtOnceASecond(t *testing.T) {
+func TestABusyMasterIsProbedOnceASecond(t *testing.T) {
 	guarded(t, 2, func(t *testing.T, masters []*Master, servers []*memory) {
 		v, m := servers[0], masters[0]
 		v.before(func(cmd []string) string {
@@ -206,10 +239,10 @@ func TestABusyMasterIsLookedAtOnceASecond(t *testing.T) {
 
 // Beside a quarantine that lasts, a look that finds nothing changes nothing, nor one
 // that finds a record which is young, but not as young.
-func TestAQuarantineLastsThroughLooksAndConnections(t *testing.T) {
+func TestAQuarantineOutlastsInspectionsAndConnections(t *testing.T) {
 	guarded(t, 2, func(t *testing.T, masters []*Master, servers []*memory) {
 		v, m := servers[0], masters[0]
-		v.set(fmt.Sprintf("%s %d 0", v.run, time.Now().UnixMicro())) // by another client
+		v.set(recordOf(v.run, time.Now(), minute, "")) // by another client
 		time.Sleep(30 * time.Second)
 		synctest.Wait()
 		wantState(t, m, Quarantined, "its memory is known for ")
@@ -218,7 +251,7 @@ func TestAQuarantineLastsThroughLooksAndConnections(t *testing.T) {
 		}
 		time.Sleep(time.Second)
 		synctest.Wait()
-		wantState(t, m, Quarantined, "its clock has jumped by 10s")
+		wantState(t, m, Quarantined, "its clock has jumped by ")
 		until := m.Status().Until
 		v.flushScripts()
 		time.Sleep(5 * time.Second)
@@ -244,7 +277,7 @@ func TestAQuarantineLastsThroughLooksAndConnections(t *testing.T) {
 }
 
 // The clock may be right again when the server is looked at.
-func TestAVoteDoesNotCountThatAProbeHasSeenToBeOff(t *testing.T) {
+func TestAVoteDoesNotCountIfItsProbeFindsAJump(t *testing.T) {
 	guarded(t, 1, func(t *testing.T, masters []*Master, servers []*memory) {
 		v := servers[0]
 		v.step(120 * time.Second)
@@ -259,4 +292,28 @@ func TestAVoteDoesNotCountThatAProbeHasSeenToBeOff(t *testing.T) {
 			t.Errorf("the vote: %+v, want it not to count", a)
 		}
 	})
+}
+
+// A vote counts only if the quarantine is over for the record that its probe finds: a MaxTTL may have
+// been raised since the last probe.
+func TestAMaxTTLThatIsRaisedAtTheEndOfAQuarantineProlongsIt(t *testing.T) {
+	for _, row := range []struct {
+		name  string
+		after time.Duration // the end
+		state State
+	}{{"just before", -100 * time.Millisecond, Quarantined}, {"just after, before the next probe", 50 * time.Millisecond, Quarantined}, {"after the next probe", 2 * time.Second, Up}} {
+		t.Run(row.name, func(t *testing.T) {
+			guarded(t, 2, func(t *testing.T, masters []*Master, servers []*memory) {
+				v, m := servers[0], masters[0]
+				since := time.Now()
+				v.set(recordOf(v.run, since, minute, ""))
+				time.Sleep(time.Until(since.Add(time.Minute - 200*time.Millisecond)))
+				wantState(t, m, Quarantined, "")
+				time.Sleep(time.Until(since.Add(time.Minute + row.after)))
+				v.set(recordOf(v.run, since, time.Hour, ""))
+				time.Sleep(time.Until(since.Add(time.Minute + row.after + 5*time.Second)))
+				wantState(t, m, row.state, "")
+			})
+		})
+	}
 }

@@ -1,188 +1,17 @@
 package master
 
 import (
-	"bufio"
 	"context"
 	"errors"
 	"fmt"
-	"io"
-	"net"
-	"strconv"
 	"strings"
-	"sync"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
 
-	"github.com/gomodule/redigo/redis"
+	"github.com/redlock-go/redlock/internal/bubbletest"
 )
-
-// A fake is a server that answers as a test wants. Its connections are
-// net.Pipes: what it does not read, nobody can write.
-type fake struct {
-	handle func(conn int, cmd []string) string // the raw reply; see the constants
-
-	mu    sync.Mutex
-	conns int
-	log   []string // "connection: command", in order
-}
-
-// Instead of a reply.
-const (
-	silence = ""      // none
-	hangUp  = "close" // the connection is closed
-	stall   = "stall" // nothing is read any more
-)
-
-// ok answers what a healthy server would, to locks that are always free.
-func ok(_ int, cmd []string) string {
-	switch cmd[0] {
-	case "SET":
-		return "+OK\r\n"
-	case "PING":
-		return "+PONG\r\n"
-	case "EVALSHA":
-		n, _ := strconv.Atoi(cmd[2])
-		if n == 1 {
-			return ":1\r\n"
-		}
-		return fmt.Sprintf("*%d\r\n", n) + strings.Repeat(":1\r\n", n)
-	case "SCRIPT":
-		return "$3\r\nabc\r\n"
-	case "CLIENT":
-		return ":1\r\n"
-	}
-	return "-ERR unknown command\r\n"
-}
-
-func (f *fake) pool() *redis.Pool {
-	return &redis.Pool{DialContext: func(context.Context) (redis.Conn, error) {
-		client, server := net.Pipe()
-		f.mu.Lock()
-		f.conns++
-		n := f.conns
-		f.mu.Unlock()
-		go f.serve(n, server)
-		return redis.NewConn(client, 0, 0), nil
-	}}
-}
-
-func (f *fake) serve(n int, conn net.Conn) {
-	defer conn.Close()
-	replies := make(chan string, 1<<16) // a reply that nobody reads does not keep us from reading
-	defer close(replies)
-	go func() {
-		for r := range replies {
-			if _, err := io.WriteString(conn, r); err != nil {
-				conn.Close()
-			}
-		}
-	}()
-	for r := bufio.NewReader(conn); ; {
-		cmd, err := readCommand(r)
-		if err != nil {
-			return
-		}
-		f.mu.Lock()
-		f.log = append(f.log, fmt.Sprintf("%d: %s", n, strings.Join(cmd, " ")))
-		f.mu.Unlock()
-		switch reply := f.handle(n, cmd); reply {
-		case hangUp:
-			return
-		case stall:
-			time.Sleep(time.Hour)
-			return
-		case silence:
-		default:
-			replies <- reply
-		}
-	}
-}
-
-func readCommand(r *bufio.Reader) ([]string, error) {
-	number := func() (int, error) {
-		line, err := r.ReadString('\n')
-		if err != nil {
-			return 0, err
-		}
-		return strconv.Atoi(strings.TrimSpace(line[1:]))
-	}
-	n, err := number()
-	cmd := make([]string, n)
-	for i := range cmd {
-		size, err := number()
-		if err != nil {
-			return nil, err
-		}
-		arg := make([]byte, size+2)
-		if _, err := io.ReadFull(r, arg); err != nil {
-			return nil, err
-		}
-		cmd[i] = string(arg[:size])
-	}
-	return cmd, err
-}
-
-// seen returns the commands that contain word, as logged.
-func (f *fake) seen(word string) (found []string) {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	for _, line := range f.log {
-		if strings.Contains(line, word) {
-			found = append(found, line)
-		}
-	}
-	return found
-}
-
-// answers collects what an asker is told.
-type answers struct {
-	mu    sync.Mutex
-	all   []Answer
-	first time.Time
-}
-
-func (a *answers) Answered(_ int, answer Answer) {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	if a.all = append(a.all, answer); len(a.all) == 1 {
-		a.first = time.Now()
-	}
-}
-
-func (a *answers) get() []Answer {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	return append([]Answer(nil), a.all...)
-}
-
-// run starts a Master on a fake, in a bubble, and closes it at the end.
-func run(t *testing.T, handle func(int, []string) string, f func(t *testing.T, m *Master, server *fake)) {
-	t.Helper()
-	synctest.Test(t, func(t *testing.T) {
-		server := &fake{handle: handle}
-		m := Start(Config{
-			Pool:        server.pool(),
-			Servers:     NewServers([]string{"it"}),
-			NodeTimeout: 50 * time.Millisecond,
-			DialTimeout: time.Second,
-			Redial:      func() interface{ NextBackOff() time.Duration } { return every(100 * time.Millisecond) },
-			Changed:     func(State, Status) {},
-		})
-		synctest.Wait()
-		f(t, m, server)
-		m.Close()
-		<-m.Done()
-		time.Sleep(2 * time.Hour) // servers that stall end by then
-	})
-}
-
-type every time.Duration
-
-func (e every) NextBackOff() time.Duration { return time.Duration(e) }
-
-func claimOf(name string) *Claim { return NewClaim(name, "token of "+name, time.Hour, 0) }
 
 func TestARetiredConnectionFailsItsCommandsAndTheNextOneServes(t *testing.T) {
 	for _, row := range []struct {
@@ -196,7 +25,7 @@ func TestARetiredConnectionFailsItsCommandsAndTheNextOneServes(t *testing.T) {
 		{"no protocol at all", "HTTP/1.1 400 Bad Request\r\n", "connection lost: redigo: ", 0},
 		{"an array larger than memory", "*1000000000000000000\r\n", "a reply too large to read", 0},
 		{"two of them", "*1000000000000000000\r\n*1000000000000000000\r\n", "a reply too large to read", 0},
-		{"a string that never ends", "$900000000\r\nabc", "connection retired: a reply is overdue", time.Second},
+		{"a string that never ends", "$900\r\nabc", "connection retired: a reply is overdue", time.Second},
 		{"no reply", silence, "connection retired: a reply is overdue", time.Second},
 		{"half a reply", "+O", "connection retired: a reply is overdue", time.Second},
 		{"the end of the connection", hangUp, "connection lost: ", 0},
@@ -247,7 +76,7 @@ func TestARetiredConnectionFailsItsCommandsAndTheNextOneServes(t *testing.T) {
 				if got := release.get(); len(got) != told || told == 1 && got[0].Err == nil {
 					t.Errorf("the release was answered %v, want an error, now or at once", got)
 				}
-				if got := server.seen("2: EVALSHA"); len(got) == 0 || !strings.Contains(strings.Join(got, "\n"), "token of a") {
+				if got := server.Seen("2: EVALSHA"); len(got) == 0 || !strings.Contains(strings.Join(got, "\n"), "token of a") {
 					t.Errorf("on the second connection: %q, want the release that was owed", got)
 				}
 			})
@@ -255,7 +84,7 @@ func TestARetiredConnectionFailsItsCommandsAndTheNextOneServes(t *testing.T) {
 	}
 }
 
-func TestAServerWhoseGreetingIsGarbageIsDown(t *testing.T) {
+func TestAServerWhoseFirstRepliesAreGarbageIsDown(t *testing.T) {
 	for _, reply := range []string{"*1000000000000000000\r\n", ":1\r\n", "HTTP/1.1 400\r\n", silence, hangUp, "-NOPERM no scripts for you\r\n"} {
 		run(t, func(int, []string) string { return reply }, func(t *testing.T, m *Master, server *fake) {
 			time.Sleep(10 * time.Second)
@@ -301,160 +130,29 @@ func TestAFullQueueRefusesSetsAndNeverTheirReleases(t *testing.T) {
 		}
 		time.Sleep(20 * time.Second)
 		released := 0
-		for _, line := range server.seen("2: EVALSHA") {
+		for _, line := range server.Seen("2: EVALSHA") {
 			released += strings.Count(line, "token of ")
 		}
-		// Each is repeated after 1, 3 and 10 s: this server cannot kill connections.
-		if released != 4*limit {
-			t.Errorf("%d releases reached the second connection, want four times %d", released, limit)
+		if released != limit {
+			t.Errorf("%d releases reached the second connection, want %d", released, limit)
 		}
 		m.mu.Lock()
 		defer m.mu.Unlock()
-		if len(m.owed) != 0 || len(m.queue) != 0 || m.flight.len() != 0 {
-			t.Errorf("owed %d, queued %d, in flight %d, want nothing left", len(m.owed), len(m.queue), m.flight.len())
+		if len(m.outbox.owed) != 0 || len(m.outbox.queue) != 0 || m.outbox.flight.len() != 0 {
+			t.Errorf("owed %d, queued %d, in flight %d, want nothing left", len(m.outbox.owed), len(m.outbox.queue), m.outbox.flight.len())
 		}
 	})
 }
 
-func TestABadMemberDoesNotHarmItsBatch(t *testing.T) {
-	handle := func(conn int, cmd []string) string {
-		if cmd[0] == "EVALSHA" && strings.Contains(strings.Join(cmd, " "), " bad ") {
-			return "-NOPERM this user has no permissions to access one of the keys\r\n"
-		}
-		return ok(conn, cmd)
-	}
-	run(t, handle, func(t *testing.T, m *Master, server *fake) {
-		names := []string{"a", "b", "bad", "c", "d"}
-		got := make([]answers, len(names))
-		for i, name := range names {
-			m.Ask(Renew, claimOf(name), &got[i]) // no yielding between: they share a flush
-		}
-		synctest.Wait()
-		for i, name := range names {
-			a := got[i].get()
-			if len(a) != 1 || (a[0].Err != nil) != (name == "bad") || a[0].Err == nil && a[0].Value != 1 {
-				t.Errorf("%s was answered %v", name, a)
-			}
-		}
-	})
-}
-
-func TestEveryMemberHasItsOwnAnswer(t *testing.T) {
-	handle := func(conn int, cmd []string) string {
-		if cmd[0] == "EVALSHA" {
-			return map[string]string{
-				"4": "*4\r\n:1\r\n:0\r\n:-1\r\n-OOM command not allowed\r\n",
-			}[cmd[2]]
-		}
-		return ok(conn, cmd)
-	}
-	run(t, handle, func(t *testing.T, m *Master, server *fake) {
-		got := make([]answers, 4)
-		m.mu.Lock() // all in one flush
-		for i := range got {
-			m.pushLocked(item{kind: Renew, claim: claimOf(fmt.Sprint(i)), asker: &got[i]})
-		}
-		m.mu.Unlock()
-		synctest.Wait()
-		for i, want := range []string{"1 <nil>", "0 <nil>", "-1 <nil>", "0 OOM command not allowed"} {
-			a := got[i].get()
-			if len(a) != 1 || fmt.Sprint(a[0].Value, " ", a[0].Err) != want {
-				t.Errorf("member %d was answered %v, want %s", i, a, want)
-			}
-		}
-	})
-}
-
-func TestFlushedScriptsAreLoadedOnceForABatch(t *testing.T) {
-	flushed := false
-	handle := func(conn int, cmd []string) string {
-		switch {
-		case cmd[0] == "SCRIPT":
-			flushed = false
-		case cmd[0] == "EVALSHA" && flushed:
-			return "-NOSCRIPT No matching script.\r\n"
-		}
-		return ok(conn, cmd)
-	}
-	run(t, handle, func(t *testing.T, m *Master, server *fake) {
-		got := make([]answers, 3)
-		flushed = true
-		before := len(server.seen("SCRIPT LOAD"))
-		m.mu.Lock()
-		for i := range got {
-			m.pushLocked(item{kind: Renew, claim: claimOf(fmt.Sprint(i)), asker: &got[i]})
-		}
-		m.mu.Unlock()
-		synctest.Wait()
-		if loads := len(server.seen("SCRIPT LOAD")) - before; loads != 1 {
-			t.Errorf("the script was loaded %d times, want once", loads)
-		}
-		if calls := server.seen("EVALSHA"); len(calls) != 2 {
-			t.Errorf("%d script calls, want the one that failed and one more", len(calls))
-		}
-		for i := range got {
-			if a := got[i].get(); len(a) != 1 || a[0].Err != nil || a[0].Value != 1 {
-				t.Errorf("member %d was answered %v", i, a)
-			}
-		}
-	})
-}
-
-// What was in a batch that failed is sent again alone, but not behind its release:
-// that has been answered, so nobody would ever take the key away.
-func TestNothingThatSetsAKeyIsSentAgainBehindItsRelease(t *testing.T) {
-	for _, kind := range []Kind{Set, Acquire, Heal} {
-		for _, answer := range []string{"-ERR a member\r\n", "-NOSCRIPT no such script\r\n"} {
-			var failed atomic.Bool
-			handle := func(conn int, cmd []string) string {
-				if cmd[0] == "EVALSHA" && !failed.Swap(true) {
-					time.Sleep(200 * time.Millisecond)
-					return answer
-				}
-				return ok(conn, cmd)
-			}
-			run(t, handle, func(t *testing.T, m *Master, server *fake) {
-				one, other := claimOf("a"), claimOf("b")
-				one.Propose(1)
-				other.Propose(1)
-				var told answers
-				m.mu.Lock() // so that they share a batch
-				for _, it := range []item{{kind: kind, claim: one, asker: &told}, {kind: kind, claim: other}} {
-					mark(&it.claim.admitted, 0)
-					m.pushLocked(it)
-				}
-				m.mu.Unlock()
-				time.Sleep(100 * time.Millisecond)
-				m.Ask(Undo, one, nil) // nobody waits any more
-				time.Sleep(5 * time.Second)
-				synctest.Wait()
-				if all := told.get(); len(all) != 1 || all[0].Err == nil {
-					t.Errorf("%v, %q: the asker is told %+v, want the error", kind, answer, all)
-				}
-				last := ""
-				for _, command := range server.seen("token of a") {
-					last = command
-				}
-				if !strings.Contains(last, "undo") {
-					t.Errorf("%v, %q: the last of it is %q, want the release", kind, answer, last)
-				}
-				if n := len(server.seen("token of b")); n != 2 {
-					t.Errorf("%v, %q: the other was sent %d times, want it to be sent again", kind, answer, n)
-				}
-			})
-		}
-	}
-}
-
-func TestCloseDrainsWhatWasAsked(t *testing.T) {
+func TestCloseWaitsForQueuedCommands(t *testing.T) {
 	handle := func(conn int, cmd []string) string {
 		time.Sleep(10 * time.Millisecond)
 		return ok(conn, cmd)
 	}
-	synctest.Test(t, func(t *testing.T) {
-		server := &fake{handle: handle}
+	bubbletest.Test(t, func(t *testing.T) {
+		server := &fake{Handle: handle}
 		m := Start(Config{
-			Pool: server.pool(), Servers: NewServers([]string{"it"}), NodeTimeout: 50 * time.Millisecond, DialTimeout: time.Second,
+			Pool: server.Pool(), Servers: NewServers([]string{"it"}), NodeTimeout: 50 * time.Millisecond, DialTimeout: time.Second,
 			Redial:  func() interface{ NextBackOff() time.Duration } { return every(time.Second) },
 			Changed: func(State, Status) {},
 		})
@@ -470,7 +168,7 @@ func TestCloseDrainsWhatWasAsked(t *testing.T) {
 		}
 		<-m.Done()
 		for _, a := range got.get() {
-			if a.Err != nil || a.Value != 1 {
+			if a.Err != nil || a.Outcome != Granted {
 				t.Errorf("a command that was asked before Close was answered %v", a)
 			}
 		}
@@ -508,13 +206,114 @@ func TestAnOldConnectionIsKilledOnlyInTheSameProcess(t *testing.T) {
 				m.Ask(Set, c, nil)
 				m.Ask(Release, c, nil)
 				time.Sleep(20 * time.Second)
-				if got := server.seen("CLIENT KILL ID 41"); len(got) != row.kills {
+				if got := server.Seen("CLIENT KILL ID 41"); len(got) != row.kills {
 					t.Errorf("killed: %q, want %d", got, row.kills)
 				}
-				if got := server.seen("EVALSHA"); len(got) == 0 {
+				if got := server.Seen("EVALSHA"); len(got) == 0 {
 					t.Error("the release was not sent")
 				}
 			})
 		})
 	}
 }
+
+// The next connection has the server kill this one, so nobody else may use it.
+func TestAConnectionThatEndsInAnErrorDoesNotGoBackToItsPool(t *testing.T) {
+	const info = "# Server\r\nrun_id:x\r\n"
+	var odd atomic.Bool
+	handle := func(conn int, cmd []string) string {
+		switch {
+		case cmd[0] == "INFO":
+			return fmt.Sprintf("$%d\r\n%s\r\n", len(info), info)
+		case cmd[0] == "CLIENT" && cmd[1] == "ID":
+			return fmt.Sprintf(":%d\r\n", 40+conn)
+		case cmd[0] == "PING" && odd.Swap(false):
+			return ":1\r\n"
+		}
+		return ok(conn, cmd)
+	}
+	bubbletest.Test(t, func(t *testing.T) {
+		server := &fake{Handle: handle}
+		pool := server.Pool()
+		pool.MaxIdle = 5
+		m := Start(Config{
+			Pool: pool, Servers: NewServers([]string{"it"}), NodeTimeout: 50 * time.Millisecond, DialTimeout: time.Second,
+			Redial:  func() interface{ NextBackOff() time.Duration } { return every(10 * time.Second) },
+			Changed: func(State, Status) {},
+		})
+		synctest.Wait()
+		odd.Store(true)
+		time.Sleep(2 * time.Second)
+		if got := m.Status(); got.State != Down {
+			t.Fatalf("the master is %v (%v), want down", got.State, got.Err)
+		}
+		if n := pool.IdleCount(); n != 0 {
+			t.Errorf("the pool has %d idle connections, want none", n)
+		}
+		conn := pool.Get() // somebody else's
+		if _, err := conn.Do("PING"); err != nil {
+			t.Error(err)
+		}
+		time.Sleep(30 * time.Second)
+		if killed := server.Seen("CLIENT KILL ID 42"); len(killed) != 0 {
+			t.Errorf("%q: somebody else's connection was killed", killed)
+		}
+		conn.Close()
+		pool.Close()
+		m.Close()
+		<-m.Done()
+	})
+}
+
+// Each reply comes within NodeTimeout of the one before, but later and later after its command.
+func TestAConnectionWhoseRepliesStayOverdueIsRetired(t *testing.T) {
+	handle := func(conn int, cmd []string) string {
+		if conn == 1 && cmd[0] == "SET" {
+			time.Sleep(40 * time.Millisecond)
+		}
+		return ok(conn, cmd)
+	}
+	run(t, handle, func(t *testing.T, m *Master, server *fake) {
+		start := time.Now()
+		var got answers
+		for i := range 1000 {
+			m.Ask(Set, claimOf(fmt.Sprint(i)), &got)
+		}
+		for m.Status().State == Up && time.Since(start) < time.Minute {
+			time.Sleep(10 * time.Millisecond)
+		}
+		if took := time.Since(start); took < 2*time.Second || took > 2200*time.Millisecond {
+			t.Errorf("the connection was retired after %v, want two times DialTimeout", took)
+		}
+		if n := len(got.get()); n != 1000 {
+			t.Errorf("%d of 1000 SETs were answered", n)
+		}
+	})
+}
+
+// A process that has slept finds late replies in the socket. However many they are, the connection is
+// healthy.
+func TestLateRepliesThatHaveComeAreRead(t *testing.T) {
+	run(t, ok, func(t *testing.T, m *Master, server *fake) {
+		var got answers
+		m.Ask(Set, claimOf("first"), sleepy(5*time.Second)) // the reader sleeps
+		for i := range 1000 {
+			m.Ask(Set, claimOf(fmt.Sprint(i)), &got)
+		}
+		time.Sleep(10 * time.Second)
+		for i, a := range got.get() {
+			if a.Err != nil {
+				t.Errorf("SET %d was answered by %v, want all to be answered", i, a.Err)
+				break
+			}
+		}
+		if n, conns := len(got.get()), server.Connections(); n != 1000 || m.Status().State != Up || conns != 1 {
+			t.Errorf("%d of 1000 SETs were answered, the master is %v after %d connections", n, m.Status().State, conns)
+		}
+	})
+}
+
+// A sleepy asker stops the goroutine that tells it an answer.
+type sleepy time.Duration
+
+func (s sleepy) Answered(int, Answer) { time.Sleep(time.Duration(s)) }

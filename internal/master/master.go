@@ -1,18 +1,26 @@
-// Package master speaks to one Redis master.
+// Package master sends commands to one Redis master and delivers the answers.
 //
-// All commands of a Client to a master travel on one ordered, pipelined
-// connection, borrowed from the master's redigo pool. Order is what makes the
-// lock's clean-up simple: a release that is asked for after its SET arrives
-// after it, so it can never miss the key that it undoes. A release which the
-// master has not answered is owed, and sent again on the next connection.
+// All commands of a Client to a master travel on one pipelined connection, which is borrowed from the
+// master's redigo pool. The order of the connection makes a lock's clean-up simple: a release that is
+// asked for after its SET arrives after it, so it cannot miss the key. A release that the master has not
+// answered is owed, and sent again on the next connection.
 //
-// The package knows Redis and nothing of quorums.
+// The package knows Redis, and nothing of quorums.
+//
+//   - What is sent: command.go, claim.go and batch.go; the script is batch.lua. What is answered: answer.go.
+//   - The commands of a master: outbox.go. One connection: link.go sends, receive.go receives.
+//   - Connecting: dial.go, and supervise.go with judge.go, rights.go, database.go and servers.go.
+//   - The restart guard: guard.go, with inspect.go, probe.go and clocks.go.
+//   - Wake-ups: wake.go.
 //
 // # Concurrency
 //
-// A Master has one supervisor goroutine, which dials, and one writer and one
-// reader while a connection stands; likewise a listener for wake-ups. Callers only append to a queue: they never
-// wait for the network here. No mutex is held across I/O or a callback.
+// A Master has a supervisor goroutine, which dials, and a writer and a reader while there is a
+// connection. With wake-ups it has a listener, which has a connection of its own. Callers only append to
+// a queue: they never wait for the network here.
+//
+// The mutexes, in the order in which a goroutine may take them, are Master.mu and then Servers.mu or
+// clocks.mu. No mutex is held during I/O, Answered, Changed or Woken.
 package master
 
 import (
@@ -24,120 +32,102 @@ import (
 	"github.com/redlock-go/redlock/internal/clock"
 )
 
-// Queue bounds: commands are refused while limit of them and owed releases are
-// outstanding, but not the release of a SET that was let in: it has its place
-// since then. So the queue is bounded by twice the limit and the locks held.
+// limit is how many commands may be queued, in flight or owed before others are refused. The release of
+// a SET that was let in is never refused, so the bound is twice the limit plus the locks held.
 const limit = 1 << 14
 
-// Heartbeat is how often an idle connection is tried, and owed releases that
-// were answered by an error are asked again.
+// heartbeat is how often an idle connection is checked, and how long a release that was answered by an
+// error waits before it is sent again.
 const heartbeat = time.Second
 
-// A State is what a master is good for.
+// A State says what a master can be used for.
 type State uint8
 
 const (
-	// Connecting: the first connection is under way. It ends in one of the others.
+	// Connecting: the first connection is under way. Next: any other state.
 	Connecting State = iota
-	// Up: commands are sent. It ends in Down when the connection fails, in
-	// Refused, or in Quarantined.
+	// Up: commands are sent. Next: Down or Refused, when the connection ends.
 	Up
-	// Quarantined: the server may have forgotten locks, so its votes do not count.
-	// It is sent no acquisitions, whose keys would only stand in the way of a true
-	// holder's heals; everything else is sent. It ends in Up, by time, or as Up
-	// does.
+	// Quarantined: the server may have lost locks, so its votes do not count. Acquisitions are not sent:
+	// their keys would only prevent the heals of a holder. All other commands are sent. Next: Up, when
+	// the time is over, or as after Up.
 	Quarantined
-	// Down: commands fail at once, releases are owed. It ends in Up or Refused.
+	// Down: commands fail at once, and releases are owed. Next: Up, Quarantined or Refused.
 	Down
-	// Refused: the server answers, and must not vote. Otherwise it is like Down.
+	// Refused is like Down, but the server answers and may not vote.
 	Refused
 )
 
 func (s State) String() string {
-	switch s {
-	case Connecting:
-		return "connecting"
-	case Up:
-		return "up"
-	case Quarantined:
-		return "quarantined"
-	case Down:
-		return "down"
-	case Refused:
-		return "refused"
-	}
-	panic("redlock: bug: unknown state of a master")
+	return [...]string{"connecting", "up", "quarantined", "down", "refused"}[s]
 }
 
 // A Status is a master's state and the reason for it.
 type Status struct {
-	State State         // what it is good for
-	Since time.Time     // since when
+	State State         // what the master can be used for
+	Since time.Time     // when the state began
 	Until time.Time     // when a quarantine ends
 	Err   error         // why it is down, quarantined or refused
 	RTT   time.Duration // of the last reply; 0 before the first
-	// WakeErr says why this master wakes nobody of ours; nil if it does, or is not
-	// asked to.
+	// WakeErr says why this master wakes no client of this process; nil if it does, or need not.
 	WakeErr error
-	// GuardErr says why a restart of this master may go unnoticed; nil if it will
-	// not, or the guard is off.
+	// WakesDropped counts the wake-ups that were ignored: malformed, or not expected.
+	WakesDropped uint64
+	// MaxTTL is the MaxTTL in the master's record; 0 if it is not known.
+	MaxTTL time.Duration
+	// GuardErr says why a restart of this master may remain unnoticed; nil if it cannot, or the guard is
+	// off.
 	GuardErr error
 }
 
-// Config is what a Master is made of. ID and Woken, Quarantine and
-// Clock may be left out.
+// Config configures a Master. ID, Woken and Sample are optional. Without Guard, MaxTTL and Clock are, too.
 type Config struct {
 	Pool        *redis.Pool   // where connections come from
-	Index       int           // its place in the list, below MaxMasters
+	Index       int           // the master's position in the list, below MaxMasters
 	NodeTimeout time.Duration // how long a healthy master may take to answer
 	DialTimeout time.Duration // bounds connecting, and how late a reply may be
 	// Servers is shared by the Client's masters.
 	Servers *Servers
-	// Quarantine is for how long a server's memory must have been known before its
-	// votes count; 0 turns the restart guard off. Clock is for the guard.
-	Quarantine time.Duration
-	Clock      clock.Clock
-	// ID is the client's, by which masters wake it; empty for no wake-ups.
+	// Guard turns the restart guard on, which needs the client's MaxTTL and Clock.
+	Guard  bool
+	MaxTTL time.Duration
+	Clock  clock.Clock
+	// ID identifies the client in wake-ups. Empty: there are none.
 	ID string
-	// Woken is told that a lock became free, and of the token that held it. It
-	// must not block.
-	Woken func(master int, key, token string)
-	// Redial makes a fresh schedule of waits between dials.
+	// Woken is called with each well-formed wake-up: the key that became free, and the token that held
+	// it. It reports whether the wake-up was expected. It must not block.
+	Woken func(master int, key, token string) (expected bool)
+	// Sample is a key that a lock could have and none has. The user's rights are tried on it. Empty:
+	// they are not tried.
+	Sample string
+	// Redial returns a new schedule of waits between dials.
 	Redial func() interface{ NextBackOff() time.Duration }
-	// Changed is told of each new state, and of wake-ups failing or working again,
-	// by one goroutine at a time, in order. It must not block.
+	// Changed is called after each change of the state, and of whether WakeErr is nil. The calls are in
+	// order, one at a time. It must not block.
 	Changed func(before State, now Status)
 }
 
-// A Master is a Client's side of one Redis master. Its methods are safe for
-// concurrent use.
+// A Master is a Client's side of one Redis master. Its methods are safe for concurrent use.
 type Master struct {
 	cfg     Config        // immutable
-	wake    chan struct{} // cap 1: the queue has something for the writer
-	due     chan struct{} // cap 1: a reply is due, for the reader
 	closing chan struct{} // closed by Close
 	done    chan struct{} // closed when supervisor and listener have ended
 
-	mu     sync.Mutex // guards what follows
-	status Status
-	closed bool
-	queue  []item  // not yet handed to the writer
-	spare  []item  // the queue's other buffer
-	plan   plan    // the writer's scratch
-	flight flight  // handed to the writer, not yet answered
-	owed   []*debt // releases to send again
-	// Until then a connection that we have lost may still speak: see echoes.
-	haunted   time.Time
-	listening bool      // the subscription stands
-	deaf      time.Time // since when it cannot be had; zero: it stands
+	mu        sync.Mutex // guards what follows
+	status    Status
+	closed    bool
+	outbox    outbox
 	guard     guard
-	news      []change // that Changed has not been told of
-	telling   bool     // somebody is telling it
+	listening bool      // the subscription to wake-ups stands
+	deaf      time.Time // since when there is no subscription; zero: there is one
+	news      []change  // not yet reported to Changed
+	reporting bool      // a goroutine reports them
 
-	last peer // the last connection as the server knew it; the supervisor's own
+	timed     time.Time // when the commands were written whose first answer was the last round trip
+	roundTrip roundTrip // guarded by mu, except for what RoundTrip and Distance read
 }
 
-// A change is what Changed is told.
+// A change is one call of Changed.
 type change struct {
 	before State
 	now    Status
@@ -147,15 +137,15 @@ type change struct {
 func Start(cfg Config) *Master {
 	m := &Master{
 		cfg:     cfg,
-		wake:    make(chan struct{}, 1),
-		due:     make(chan struct{}, 1),
 		closing: make(chan struct{}),
 		done:    make(chan struct{}),
 		status:  Status{State: Connecting, Since: time.Now()},
+		outbox:  outbox{index: cfg.Index, wake: make(chan struct{}, 1)},
 	}
-	cfg.Servers.join(m)
+	cfg.Servers.declare(cfg.MaxTTL)
+	shared := cfg.Pool.ActiveCount() > 0
 	var all sync.WaitGroup
-	all.Go(m.supervise)
+	all.Go(func() { m.supervise(shared) })
 	if cfg.ID != "" {
 		all.Go(m.listen)
 	}
@@ -166,7 +156,7 @@ func Start(cfg Config) *Master {
 	return m
 }
 
-// Status returns the master's present state.
+// Status returns the master's status.
 func (m *Master) Status() Status {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -183,56 +173,74 @@ func (m *Master) Listening() bool {
 	return m.listening
 }
 
-// Ask sends a command, in the order of the calls, and has asker, which may be
-// nil, told the answer. It returns an error instead if the command cannot be
-// sent: if the master is down or its queue full, or if it is quarantined and the
-// command would acquire a lock, or ask whether that may be. A release that cannot
-// be sent is owed, if the claim's token may stand here.
+// Ask sends a command, after those that were asked for before. The answer goes to asker, which may be
+// nil. Ask returns an error, and asker gets no answer, if the command cannot be sent:
+//
+//   - the master is down or refused, or the Master is closed;
+//   - the master is quarantined, and the command is an acquisition or a Ping;
+//   - the queue is full, and the command is not the release of a SET that was let in;
+//   - the command sets the key, and a release of the claim was asked for before.
+//
+// A release that cannot be sent is owed, if the master may hold the token.
 func (m *Master) Ask(kind Kind, claim *Claim, asker Asker) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
+	it := item{kind: kind, claim: claim, asker: asker}
 	if kind.releases() {
-		mark(&claim.released, m.cfg.Index)
+		claim.released.Store(true)
 	}
 	if err := m.admitLocked(kind, claim); err != nil {
-		if kind.releases() && claim.mayStandAt(m.cfg.Index) && !m.closed {
-			m.owed = append(m.owed, &debt{kind: kind, claim: claim})
+		if kind.releases() && !m.closed {
+			it.asker = nil
+			m.outbox.owe(&it, time.Time{})
 		}
 		return err
 	}
 	if kind.sets() {
-		mark(&claim.admitted, m.cfg.Index)
+		claim.at[m.cfg.Index].admit()
 	}
-	m.pushLocked(item{kind: kind, claim: claim, asker: asker})
+	m.outbox.push(it)
+	if it.wakes() {
+		m.outbox.push(item{kind: Wake, claim: claim})
+	}
 	return nil
 }
 
+// admitLocked returns why a command cannot be sent.
 func (m *Master) admitLocked(kind Kind, claim *Claim) error {
 	switch {
 	case m.closed:
 		return ErrClosed
+	case kind.sets() && claim.released.Load():
+		return errReleased
 	case m.status.State == Down || m.status.State == Refused:
 		return m.status.Err
-	case m.status.State == Quarantined && (kind.acquires() || kind == Ping):
+	case m.status.State == Quarantined && (kind.Acquires() || kind == Ping):
 		return m.status.Err
-	case len(m.queue)+m.flight.len()+len(m.owed) < limit:
+	case m.outbox.size() < limit:
 		return nil
-	case !kind.releases() || !has(&claim.admitted, m.cfg.Index):
-		return errFull
+	case kind.releases() && claim.at[m.cfg.Index] != absent:
+		return nil // its place was counted when the SET was let in
 	}
-	return nil
+	return errFull
 }
 
-func (m *Master) pushLocked(it item) {
-	m.queue = append(m.queue, it)
-	if len(m.queue) == 1 {
-		poke(m.wake)
-	}
+// push queues a command of the Master itself.
+func (m *Master) push(it item) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.outbox.push(it)
 }
 
-// Close stops the master. What has been asked is still sent and waited for,
-// until a reply is overdue by DialTimeout; what is owed is dropped. Done is
-// closed at the end.
+// idle reports whether nothing is queued or in flight.
+func (m *Master) idle() bool {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.outbox.idle()
+}
+
+// Close stops the master. Commands that were let in are sent, and their replies awaited until one is
+// overdue by DialTimeout. Owed releases are dropped. Done is closed at the end.
 func (m *Master) Close() {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -245,21 +253,20 @@ func (m *Master) Close() {
 // Done is closed when every goroutine of the master has ended.
 func (m *Master) Done() <-chan struct{} { return m.done }
 
-// become ends a connection's state, Up or Quarantined, and lets go of what cannot
-// be answered any more, before it tells anybody. Only the supervisor calls it.
-func (m *Master) become(s State, err error) {
+// update calls f, which needs the mutex, and then reports the changes of the status.
+func (m *Master) update(f func()) {
 	m.mu.Lock()
-	m.setLocked(s, err, time.Time{})
+	f()
 	m.mu.Unlock()
-	m.abandon(err)
-	m.tell()
+	m.report()
 }
 
-// setLocked changes the state; tell is to be called when the mutex is given up.
+// setLocked sets the state. The caller calls report without the mutex: see update.
 func (m *Master) setLocked(s State, err error, until time.Time) {
 	before := m.status.State
 	if before != s {
 		m.status.State, m.status.Since = s, time.Now()
+		m.roundTrip.use(s == Up)
 	}
 	m.status.Err, m.status.Until = err, until
 	if before != s {
@@ -267,15 +274,15 @@ func (m *Master) setLocked(s State, err error, until time.Time) {
 	}
 }
 
-// tell tells of changes, unless somebody is doing so, who then goes on: whoever is
-// told may be slow.
-func (m *Master) tell() {
+// report reports changes of the status in order, each to one call of Changed at a time. If another
+// goroutine is reporting, that one goes on with the new changes, so that report never waits.
+func (m *Master) report() {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if m.telling {
+	if m.reporting {
 		return
 	}
-	m.telling = true
+	m.reporting = true
 	for len(m.news) > 0 {
 		n := m.news[0]
 		m.news = m.news[1:]
@@ -283,5 +290,5 @@ func (m *Master) tell() {
 		m.cfg.Changed(n.before, n.now)
 		m.mu.Lock()
 	}
-	m.telling = false
+	m.reporting = false
 }

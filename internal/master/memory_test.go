@@ -11,38 +11,48 @@ import (
 
 	"github.com/gomodule/redigo/redis"
 
+	"github.com/redlock-go/redlock/internal/bubbletest"
 	"github.com/redlock-go/redlock/internal/clock"
+	"github.com/redlock-go/redlock/internal/fakeserver"
 	"github.com/redlock-go/redlock/internal/incarnation"
 )
 
-// A memory is a fake server's, as far as the guard asks for it, and its clock.
+// A memory is a fake server with the data and the clock that the guard asks for.
 type memory struct {
 	fake
 
-	mu      sync.Mutex                // guards what follows
+	mu      sync.Mutex                // guards the fields below
 	hook    func(cmd []string) string // see before
 	run     string                    // run_id; "" hides it
 	version string
 	role    string
-	keeps   bool // scripts, over a restart
+	keeps   bool // keeps scripts over a restart
 	record  string
 	expiry  int64 // of the record, in ms
 	scripts map[string]bool
-	multi   map[int][][]string // what is queued, by connection, between MULTI and EXEC
-	off     time.Duration      // of its clock
-	looks   int                // that it has answered
-	late    string             // what reply takes a while to come back
-	back    time.Duration      // for how long
+	multi   map[int][][]string // the commands between MULTI and EXEC, by connection
+	off     time.Duration      // how far its clock is ahead
+	looks   int                // the number of inspections that it has answered
+	late    string             // the command whose reply is late
+	back    time.Duration      // how late
 }
 
 func newMemory(i int) *memory {
 	v := &memory{run: fmt.Sprintf("%040d", i), version: "7.2.4", role: "master", scripts: make(map[string]bool), multi: make(map[int][][]string)}
-	v.handle = v.answer
-	v.set(fmt.Sprintf("%s %d 0", v.run, time.Now().Add(-24*time.Hour).UnixMicro()))
+	v.Handle = v.answer
+	v.set(recordOf(v.run, time.Now().Add(-24*time.Hour), 0, ""))
 	return v
 }
 
-// set writes a record, to expire as the script would have it; "" deletes it.
+// minute is a MaxTTL by which a quarantine lasts a minute.
+const minute = time.Minute - incarnation.Margin
+
+// recordOf returns the text of a record of database 0.
+func recordOf(run string, since time.Time, maxTTL time.Duration, adopted string) string {
+	return fmt.Sprintf("%s %d 0 %d%s", run, since.UnixMicro(), maxTTL.Milliseconds(), adopted)
+}
+
+// set writes a record, with the expiry that the script gives it. "" deletes it.
 func (v *memory) set(record string) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
@@ -52,7 +62,7 @@ func (v *memory) set(record string) {
 func (v *memory) setLocked(record string) {
 	v.record = record
 	if r, ok := incarnation.Parse(record); ok {
-		v.expiry = incarnation.Know(incarnation.Look{Record: r}).Expiry().UnixMilli()
+		v.expiry = incarnation.Know(incarnation.Inspection{Record: r}).Expiry().UnixMilli()
 	}
 }
 
@@ -62,8 +72,7 @@ func (v *memory) get() string {
 	return v.record
 }
 
-// before has f called before each command; what it returns is the reply, unless that
-// is empty.
+// before makes the server call f before each command. If f returns a text, that is the reply.
 func (v *memory) before(f func(cmd []string) string) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
@@ -77,7 +86,7 @@ func (v *memory) step(by time.Duration) {
 	v.off += by
 }
 
-// restart begins another process, behind connections that stay.
+// restart replaces the process, while the connections stay.
 func (v *memory) restart() {
 	v.mu.Lock()
 	defer v.mu.Unlock()
@@ -87,21 +96,21 @@ func (v *memory) restart() {
 	}
 }
 
-// delay has the reply to a command take a while to come back.
+// delay makes the replies to a command late.
 func (v *memory) delay(name string, by time.Duration) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	v.late, v.back = name, by
 }
 
-// become has the server take a role: master or slave.
+// become sets the role of the server: master or slave.
 func (v *memory) become(role string) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	v.role = role
 }
 
-// expire has the record expire later.
+// expire makes the record expire 5 s later.
 func (v *memory) expire() {
 	v.mu.Lock()
 	defer v.mu.Unlock()
@@ -115,6 +124,9 @@ func (v *memory) flushScripts() {
 }
 
 func (v *memory) answer(conn int, cmd []string) string {
+	if cmd[0] == "EVALSHA" && len(cmd) == 4 && cmd[3] == incarnation.Key {
+		cmd = []string{"PROBE", cmd[1]}
+	}
 	v.mu.Lock()
 	hook := v.hook
 	v.mu.Unlock()
@@ -163,21 +175,20 @@ func (v *memory) executeLocked(conn int, cmd []string) string {
 	switch what := strings.Join(cmd[:min(2, len(cmd))], " "); {
 	case what == "SCRIPT LOAD":
 		v.scripts[redis.NewScript(-1, cmd[2]).Hash()] = true
-		return bulk(redis.NewScript(-1, cmd[2]).Hash())
-	case what == "SCRIPT EXISTS" && v.scripts[cmd[2]]:
-		return "*1\r\n:1\r\n"
-	case what == "SCRIPT EXISTS":
-		return "*1\r\n:0\r\n"
+		return fakeserver.Bulk(redis.NewScript(-1, cmd[2]).Hash())
 	case cmd[0] == "INFO" && v.run != "":
-		return bulk("redis_version:" + v.version + "\r\nrun_id:" + v.run + "\r\nrole:" + v.role + "\r\n")
+		return fakeserver.Bulk("redis_version:" + v.version + "\r\nrun_id:" + v.run + "\r\nrole:" + v.role + "\r\n")
 	case what == "CLIENT INFO":
-		return bulk("id=1 db=0")
-	case cmd[0] == "PTTL" && v.record == "":
+		return fakeserver.Bulk("id=1 db=0")
+	case cmd[0] == "PROBE" && !v.scripts[cmd[1]]:
+		return "-NOSCRIPT No matching script. Please use EVAL.\r\n"
+	case cmd[0] == "PROBE" && v.record == "":
 		return ":-2\r\n"
-	case cmd[0] == "PTTL":
+	case cmd[0] == "PROBE":
 		return ":" + strconv.FormatInt(v.expiry-now.UnixMilli(), 10) + "\r\n"
 	case cmd[0] == "EVALSHA" && cmd[3] == incarnation.Key && v.role == "master":
-		return v.lookLocked(now, cmd[6])
+		declared, _ := strconv.Atoi(cmd[7])
+		return v.lookLocked(now, cmd[6], time.Duration(declared)*time.Millisecond)
 	case cmd[0] == "EVALSHA" && cmd[2] != "1" && v.role != "master":
 		n, _ := strconv.Atoi(cmd[2])
 		return fmt.Sprintf("*%d\r\n", n) + strings.Repeat(readOnly, n)
@@ -187,8 +198,8 @@ func (v *memory) executeLocked(conn int, cmd []string) string {
 	return ok(conn, cmd)
 }
 
-// lookLocked does what incarnation.lua does.
-func (v *memory) lookLocked(now time.Time, stale string) string {
+// lookLocked inspects the record as incarnation.lua does.
+func (v *memory) lookLocked(now time.Time, stale string, declared time.Duration) string {
 	v.looks++
 	r, parsed := incarnation.Parse(v.record)
 	run, why := v.run, ""
@@ -205,22 +216,31 @@ func (v *memory) lookLocked(now time.Time, stale string) string {
 	case r.Since.After(now):
 		why = "clock"
 	}
-	if v.setLocked(v.record); why != "" {
-		v.setLocked(fmt.Sprintf("%s %d 0", run, now.UnixMicro()))
+	switch maxTTL := max(r.MaxTTL, declared); {
+	case why != "":
+		v.setLocked(recordOf(run, now, maxTTL, ""))
+	case r.Adopted:
+		v.setLocked(recordOf(r.Run, r.Since, maxTTL, " adopted"))
+	default:
+		v.setLocked(recordOf(r.Run, r.Since, maxTTL, ""))
 	}
-	return "*4\r\n" + bulk(v.record) + ":" + strconv.FormatInt(now.UnixMicro(), 10) + "\r\n" + bulk(why) + bulk(run)
+	return "*4\r\n" + fakeserver.Bulk(v.record) + ":" + strconv.FormatInt(now.UnixMicro(), 10) + "\r\n" + fakeserver.Bulk(why) + fakeserver.Bulk(run)
 }
 
-// readOnly is a replica's answer to what would write.
+// readOnly is a replica's answer to a command that writes.
 const readOnly = "-READONLY You can't write against a read only replica.\r\n"
 
-func bulk(s string) string { return fmt.Sprintf("$%d\r\n%s\r\n", len(s), s) }
-
-// guarded runs f in a bubble with n servers and a client's masters, whose votes
-// count after a quarantine of a minute.
+// guarded runs f in a bubble with n servers and the masters of a client. Votes count after a quarantine of a
+// minute.
 func guarded(t *testing.T, n int, f func(t *testing.T, masters []*Master, servers []*memory)) {
 	t.Helper()
-	synctest.Test(t, func(t *testing.T) {
+	guardedBy(t, n, clock.System, f)
+}
+
+// guardedBy is guarded, of a client with its own clock.
+func guardedBy(t *testing.T, n int, clock clock.Clock, f func(t *testing.T, masters []*Master, servers []*memory)) {
+	t.Helper()
+	bubbletest.Test(t, func(t *testing.T) {
 		names := make([]string, n)
 		for i := range names {
 			names[i] = strconv.Itoa(i)
@@ -232,13 +252,14 @@ func guarded(t *testing.T, n int, f func(t *testing.T, masters []*Master, server
 			v := newMemory(i)
 			servers = append(servers, v)
 			masters = append(masters, Start(Config{
-				Pool:        v.pool(),
+				Pool:        v.Pool(),
 				Index:       i,
 				Servers:     all,
 				NodeTimeout: 50 * time.Millisecond,
 				DialTimeout: time.Second,
-				Quarantine:  time.Minute,
-				Clock:       clock.System,
+				Guard:       true,
+				MaxTTL:      minute,
+				Clock:       clock,
 				Redial:      func() interface{ NextBackOff() time.Duration } { return every(100 * time.Millisecond) },
 				Changed:     func(State, Status) {},
 			}))

@@ -1,126 +1,129 @@
 package master
 
 import (
-	"errors"
+	"math/rand/v2"
 	"time"
 
 	"github.com/gomodule/redigo/redis"
 
-	"github.com/redlock-go/redlock/internal/incarnation"
+	"github.com/redlock-go/redlock/internal/clock"
+	"github.com/redlock-go/redlock/internal/redisconn"
 )
 
+// A probe checks behind votes whether they count. A good result says that the record is the one that
+// the inspection of this connection has confirmed, that the memory is the same, and that the server's
+// clock went on as before. Once a second it also says that the server is still a master.
+
+// A doubt ends a connection after a probe with an odd result: the server may have lost locks.
+type doubt struct{ reason string }
+
+func (d *doubt) Error() string { return d.reason }
+
+var (
+	errChanged = &doubt{"it may have forgotten locks: its record of restarts, its scripts or its clock have changed"}
+	errJumped  = &doubt{"its clock has jumped: its record of restarts is replaced, so that every client knows"}
+)
+
+// doubtSpread is the time over which clients spread their dialling after a doubt. All clients of a
+// server have the same doubt at the same time.
+const doubtSpread = 50 * time.Millisecond
+
+// redialAfter returns how long to wait before dialling, beyond the schedule, after a connection has
+// ended with err.
+func redialAfter(err error) time.Duration {
+	if _, is := err.(*doubt); is {
+		return rand.N(doubtSpread)
+	}
+	return 0
+}
+
+// probe returns the probe to be sent behind votes. now is the time of our clocks.
+func (g *guard) probe(now clock.Reading) item {
+	it := item{kind: probe, thorough: g.thorough || g.legacy}
+	g.probed, g.thorough = true, false
+	g.probes.push(now)
+	return it
+}
+
 // sendProbe sends a probe.
-func (l *link) sendProbe(s *sight) error {
-	if err := s.known.Probe(l.conn); err != nil || !l.legacy && !s.role {
+func (l *link) sendProbe(it *item) error {
+	if err := l.known.Probe(l.conn); err != nil || !it.thorough {
 		return err
 	}
-	if !l.legacy {
-		return l.conn.Send("INFO", "replication")
+	if l.legacy {
+		return l.conn.Send("INFO") // with the run_id
 	}
-	return l.conn.Send("INFO")
+	return l.conn.Send("INFO", "replication")
 }
 
-// receiveProbe reads the replies to a probe. It decides on the grants before it,
-// unless a look is under way or is needed.
-func (l *link) receiveProbe(it item) bool {
-	var replies [3]any
-	n := 2
-	if l.legacy || it.sight.role {
-		n = 3
+// receiveProbe reads the replies to a probe and delivers the grants before it. It returns an error if
+// the result is odd.
+func (l *link) receiveProbe(it item) error {
+	patience := l.patience(it)
+	reply, err := l.receiveOne(patience)
+	if err != nil {
+		return err
 	}
-	patience := l.m.patience(it, l.now)
-	for i := range replies[:n] {
-		reply, err := receiveWithin(l.conn, patience)
-		if err != nil && !isReply(err) {
-			return l.broken(err)
+	var info any
+	if it.thorough {
+		if info, err = l.receiveOne(patience); err != nil {
+			return err
 		}
-		replies[i] = reply // nil with an error, which then is an odd reply, too
 	}
-	m, s := l.m, it.sight
-	after := m.cfg.Clock()
+	after := l.m.cfg.Clock()
 	l.now = after.Time()
-	now, there := s.known.Probed(replies[0], replies[1])
-	if n == 3 {
-		info, _ := redis.String(replies[2], nil)
-		if err := judgeRole(info); err != nil {
-			m.suspect()
-			return l.refused(err)
+	now, same := l.known.Probed(reply)
+	if it.thorough {
+		text, _ := redis.String(info, nil)
+		if err := judgeRole(text); err != nil {
+			l.m.markStale()
+			return err
 		}
-		there = there && (!l.legacy || InfoField(info, "run_id") == s.known.Record.Run)
+		same = same && (!l.legacy || InfoField(text, "run_id") == l.run)
 	}
-	m.mu.Lock()
-	m.popLocked(l.now)
-	g := &m.guard
-	drift, jump := g.drift, time.Duration(0)
-	if there {
-		jump = drift.Look(now, s.before, after)
+	held, err := l.confirm(now, same, after)
+	if err != nil {
+		return err
 	}
-	var held []verdict
-	switch {
-	case g.looks > 0: // the last of them decides
-		if jump != 0 && s.known == g.known {
-			g.leapt = jump
-		}
-	case !there || s.known != g.known || jump != 0:
-		g.leapt = jump
-		m.lookLocked()
-	default:
-		g.drift, g.seen = drift, now
-		g.idle = append(g.idle, s)
-		held = m.judgeLocked(true)
-	}
-	m.mu.Unlock()
-	m.deliver(held, nil)
-	return true
+	l.m.deliver(held, nil)
+	return nil
 }
 
-// receiveLook reads the replies to a look. The last of those under way decides
-// on the grants before it.
-func (l *link) receiveLook(it item) bool {
+// receiveOne reads a reply, which is nil after an error reply.
+func (l *link) receiveOne(patience time.Duration) (any, error) {
+	reply, err := redisconn.ReceiveWithin(l.conn, patience)
+	if err != nil && !redisconn.IsReply(err) {
+		return nil, redisconn.Ended(err)
+	}
+	return reply, nil
+}
+
+// confirm takes the oldest command, a probe, out of flight, and returns the grants before it. same
+// says whether the probe found the record and the script unchanged; now is the server's time.
+func (l *link) confirm(now time.Time, same bool, after clock.Reading) (held []verdict, err error) {
 	m := l.m
-	patience := m.patience(it, l.now)
-	found, err := incarnation.ReadLook(func() (any, error) { return receiveWithin(l.conn, patience) })
-	if err != nil && (l.conn.Err() != nil || err == errTooLarge) {
-		return l.broken(err)
-	} else if err != nil {
-		return !l.demoted(err) && l.refused(errUnguarded(err))
-	} else if l.run != "" && found.Run != incarnation.Unknown && found.Run != l.run {
-		return l.refused(errSwitched)
-	}
-	o := lookout{sight: *it.sight, look: found, after: m.cfg.Clock()}
-	l.now = o.after.Time()
 	m.mu.Lock()
-	m.popLocked(l.now)
-	g := &m.guard
-	g.looks--
-	text := found.Record.Text
-	if text != g.latest().Record.Text { // another, which is known once it was loaded and confirmed
-		g.next, g.stale, g.found = incarnation.Know(found), returned(found, g.seen), found.Why
-		m.lookLocked()
-	} else if g.looks == 0 && text != o.known.Record.Text {
-		m.lookLocked()
+	defer m.mu.Unlock()
+	m.popLocked(after.Time())
+	g, before := &m.guard, m.guard.probes.pop()
+	if !same {
+		return nil, errChanged
 	}
-	if g.looks > 0 {
-		restless := g.tries > maxLooks
-		m.mu.Unlock()
-		return !restless || l.refused(errRestless)
+	drift := g.drift
+	// A record that was replaced expires at another time, which looks like a jump, too. The inspection
+	// of the next connection finds out which of the two it is.
+	if g.leap = drift.Compare(now, before, after); g.leap != 0 {
+		return nil, errChanged
 	}
-	replaced := g.next != nil
-	if replaced {
-		o.look.Why = g.found
+	g.drift, g.seen = drift, now
+	m.cfg.Servers.clocks.compared(m.cfg.Index, before, after, 0)
+	held = g.takeHeld()
+	if m.status.State == Up {
+		g.since = time.Time{}
+		return held, nil
 	}
-	jump := m.knowLocked(o, replaced)
-	m.ripenLocked(l.now)
-	held := m.judgeLocked(!replaced && jump == 0)
-	g.forgetLooks()
-	m.mu.Unlock()
-	m.tell()
-	m.deliver(held, nil)
-	poke(l.turned)
-	if jump != 0 {
-		m.cfg.Servers.weigh(m, jumpOf(jump))
+	for i := range held {
+		held[i].answer = Answer{Err: m.status.Err}
 	}
-	return true
+	return held, nil
 }
-
-var errSwitched = errors.New("another server answers on the same connection")

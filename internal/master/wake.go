@@ -8,132 +8,171 @@ import (
 	"time"
 
 	"github.com/gomodule/redigo/redis"
+
+	"github.com/redlock-go/redlock/internal/redisconn"
 )
 
-// wakeChannel is where a client listens for wake-ups: its id follows.
+// wakeChannel, with the client's id behind it, is the channel on which masters wake the client.
 const wakeChannel = "redlock:wake:"
 
-// listen keeps a subscription to the client's own channel, on a connection of
-// its own, until Close. It is only a hint that comes this way: without it a
-// waiter finds out one step of its schedule later.
+// A listener keeps a subscription to the client's channel, on a connection of its own. A wake-up is
+// only a hint: without it a waiting client tries again when its schedule says so.
+type listener struct{ *Master }
+
+// listen keeps the subscription until Close.
 func (m *Master) listen() {
-	redial := m.cfg.Redial()
-	d := &dialer{m: m, greet: m.subscribe}
-	defer d.await()
-	for {
-		conn, _, err := d.connect()
-		if err == nil {
-			began := time.Now()
-			m.hearing(true, nil)
-			err = m.hear(conn)
-			discard(conn)
-			if time.Since(began) >= steady {
-				redial = m.cfg.Redial()
-			}
-		}
-		if m.isClosed() {
-			return
-		}
-		m.hearing(false, err)
-		if !m.pause(redial.NextBackOff()) {
-			return
-		}
-	}
+	l := listener{m}
+	d := &dialer{cfg: &m.cfg, closing: m.closing, greet: l.subscribe, serve: l.receive, failed: l.failed}
+	d.run()
 }
 
-// subscribe makes a connection ready: it returns when the server has confirmed.
-func (m *Master) subscribe(ctx context.Context, conn redis.Conn) (peer, error) {
-	if err := canTimeOut(conn); err != nil {
-		return peer{}, err
+// subscribe makes a connection ready: it returns when the server has confirmed the subscription.
+func (l listener) subscribe(ctx context.Context, conn redis.Conn) (peer, error) {
+	reply, err := redisconn.Do(ctx, conn, "SUBSCRIBE", wakeChannel+l.cfg.ID)
+	if err == nil && pushKind(reply) != "subscribe" {
+		err = errSubscription
 	}
-	conn.Send("SUBSCRIBE", wakeChannel+m.cfg.ID)
-	if err := conn.Flush(); err != nil {
-		return peer{}, err
-	}
-	_, err := receive(ctx, conn)
 	if err != nil {
 		return peer{}, fmt.Errorf("SUBSCRIBE: %w", err)
 	}
 	return peer{}, nil
 }
 
-// hearing notes whether the subscription stands. It tells if it cannot be had for
-// a while from a master that is up: by then it would be known to be down.
-func (m *Master) hearing(stands bool, err error) {
-	now := time.Now()
-	m.mu.Lock()
-	m.listening = stands
-	switch {
-	case stands:
-		m.deaf = time.Time{}
-	case m.deaf.IsZero():
-		m.deaf = now
-		fallthrough
-	case m.status.State != Up || now.Sub(m.deaf) < 2*heartbeat+m.cfg.DialTimeout:
-		m.mu.Unlock()
-		return
+var (
+	errSubscription = errors.New("unexpected reply to a subscription")
+	errUnsubscribed = errors.New("the server has ended the subscription")
+)
+
+// pushKind returns the kind of what a subscriber receives, such as message; empty for anything else.
+func pushKind(reply any) string {
+	parts, _ := reply.([]any)
+	if len(parts) == 0 {
+		return ""
 	}
-	changed := (m.status.WakeErr == nil) != (err == nil)
-	m.status.WakeErr = err
-	if changed {
-		m.news = append(m.news, change{m.status.State, m.status})
-	}
-	m.mu.Unlock()
-	m.tell()
+	kind, _ := redis.String(parts[0], nil)
+	return kind
 }
 
-// hear reads wake-ups until the connection fails or the master is closed. The
-// server is pinged, so that a connection which only seems to stand is found:
-// nothing heard for DialTimeout is the end.
-func (m *Master) hear(conn redis.Conn) error {
+// receive reads wake-ups until the connection fails or the Master is closed. It pings the server; if
+// nothing arrives for DialTimeout, the connection has failed.
+func (l listener) receive(conn redis.Conn, _ peer) error {
+	l.setListening(true)
 	stop := make(chan struct{})
 	pings := make(chan struct{})
 	defer func() {
 		close(stop)
-		sever(conn) // frees a ping that is stuck
+		redisconn.Break(conn) // ends a ping that is stuck
 		<-pings
+		conn.Close()
 	}()
 	go func() {
 		defer close(pings)
-		m.ping(conn, stop)
+		l.ping(conn, stop)
 	}()
 	for {
-		reply, err := receiveWithin(conn, m.cfg.DialTimeout)
+		reply, err := redisconn.ReceiveWithin(conn, l.cfg.DialTimeout)
 		if err != nil {
-			return noReply(err)
+			return redisconn.Ended(err)
 		}
-		parts, _ := redis.Values(reply, nil)
-		if len(parts) == 0 {
-			return errors.New("unexpected reply to a subscription")
-		}
-		switch kind, _ := redis.String(parts[0], nil); {
-		case kind == "unsubscribe":
-			return errStopped
-		case kind == "message" && len(parts) == 3:
-			text, _ := redis.String(parts[2], nil)
-			if token, key, ok := strings.Cut(text, " "); ok {
-				m.cfg.Woken(m.cfg.Index, key, token)
-			}
+		switch pushKind(reply) {
+		case "":
+			return errSubscription
+		case "unsubscribe": // sent by ping when the Master is closed
+			return errUnsubscribed
+		case "message":
+			l.message(reply.([]any))
 		}
 	}
 }
 
-// ping asks for signs of life until stop, and for the end when the master is
-// closed.
-func (m *Master) ping(conn redis.Conn, stop <-chan struct{}) {
-	tick := time.NewTicker(max(m.cfg.DialTimeout/2, time.Millisecond))
+// ping pings the server until stop, and unsubscribes when the Master is closed.
+func (l listener) ping(conn redis.Conn, stop <-chan struct{}) {
+	tick := time.NewTicker(max(l.cfg.DialTimeout/2, time.Millisecond))
 	defer tick.Stop()
+	stood := time.NewTimer(steady)
+	defer stood.Stop()
 	for {
 		command := "PING"
 		select {
 		case <-stop:
 			return
+		case <-stood.C:
+			l.succeeded()
+			continue
 		case <-tick.C:
-		case <-m.closing:
+		case <-l.closing:
 			command = "UNSUBSCRIBE"
 		}
 		if conn.Send(command) != nil || conn.Flush() != nil || command == "UNSUBSCRIBE" {
 			return
 		}
 	}
+}
+
+// message handles a message on the client's channel.
+func (l listener) message(parts []any) {
+	text := ""
+	if len(parts) == 3 {
+		text, _ = redis.String(parts[2], nil)
+	}
+	token, key, ok := parseWakeUp(text)
+	if ok && l.cfg.Woken(l.cfg.Index, key, token) {
+		return
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.status.WakesDropped++
+}
+
+// setListening notes whether the subscription stands.
+func (l listener) setListening(is bool) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.listening = is
+}
+
+// succeeded notes that the subscription has stood for a while.
+func (l listener) succeeded() {
+	l.update(func() {
+		l.deaf = time.Time{}
+		l.setWakeErrLocked(nil)
+	})
+}
+
+// failed notes that the subscription has ended, or could not be had. It reports that once no
+// subscription has stood for a while although the master is up. If the master is down, that is known
+// by then.
+func (l listener) failed(err error) {
+	l.setListening(false)
+	l.update(func() {
+		now := time.Now()
+		if l.deaf.IsZero() {
+			l.deaf = now
+		}
+		if l.status.State == Up && now.Sub(l.deaf) >= 2*heartbeat+l.cfg.DialTimeout {
+			l.setWakeErrLocked(redisconn.PrintableError(err))
+		}
+	})
+}
+
+func (l listener) setWakeErrLocked(err error) {
+	changed := (l.status.WakeErr == nil) != (err == nil)
+	l.status.WakeErr = err
+	if changed {
+		l.news = append(l.news, change{l.status.State, l.status})
+	}
+}
+
+// KeyMost is how long a lock's key may be, in bytes. A wake-up names the key, and must be
+// read within the bound on replies.
+const KeyMost = 64 << 10
+
+// tokenMost is how long a token in a wake-up may be. Ours have 27 bytes, and up to 129 for the owner.
+const tokenMost = 256
+
+// parseWakeUp splits a message: the token of the lock that was released, a space, and its key.
+// Whoever may publish on the channel decides what comes, so it reports false for anything else.
+func parseWakeUp(text string) (token, key string, ok bool) {
+	token, key, ok = strings.Cut(text, " ")
+	return token, key, ok && token != "" && len(token) <= tokenMost && key != ""
 }

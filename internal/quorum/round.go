@@ -1,68 +1,53 @@
-// Package quorum asks all masters at once and counts their votes.
-//
-// It knows votes, not locks: what a round was about, and what follows from its
-// outcome, is the caller's business.
+// Package quorum sends a command to all masters at once and counts their votes. It knows nothing of locks.
 package quorum
 
 import (
 	"context"
-	"fmt"
 	"sync"
 	"time"
 
 	"github.com/redlock-go/redlock/internal/master"
 )
 
-// A Group is the masters among which rounds are held. It is safe for concurrent
-// use.
+// A Group is a set of masters that vote together. It is safe for concurrent use.
 type Group struct {
 	masters []*master.Master // immutable
-	timeout time.Duration    // immutable: one master's share of a round
-	// Rounds to be used again, a dozen allocations each. They hold channels and
-	// timers, which a synctest bubble must not leave to the next: hence a pool for
-	// each Group, not one for all.
+	// Rounds to be used again, which cost a dozen allocations each. There is a pool for each Group, because
+	// rounds hold channels and timers, and those of a synctest bubble must not be used in the next.
 	idle sync.Pool
 }
 
-// NewGroup returns a Group of masters, each of which has timeout to answer.
-func NewGroup(masters []*master.Master, timeout time.Duration) *Group {
-	return &Group{masters: masters, timeout: timeout}
-}
+// NewGroup returns a Group of masters.
+func NewGroup(masters []*master.Master) *Group { return &Group{masters: masters} }
 
-// A Round is one command sent to all masters, and the counting of their votes.
-// One goroutine waits for it; votes may come for as long as masters like.
+// A Round is one command sent to all masters, with their votes. One goroutine waits for it. Votes may arrive
+// at any time, also after the round has ended.
 type Round struct {
 	group   *Group // immutable
+	limit   Limit  // immutable while the round is in use
 	expiry  *time.Timer
-	reached chan struct{} // cap 1: goal is true of tally
+	reached chan struct{} // cap 1: the goal is reached
 
-	mu      sync.Mutex // guards what follows
-	tally   Tally
-	answers []Vote
-	grace   uint64 // masters whose first connection was under way when last looked at
-	goal    func(Tally) bool
-	missing int  // answers that have not come, of those that will
-	ended   bool // nobody waits any more
+	mu       sync.Mutex // guards what follows
+	ballot   Ballot
+	timeout  time.Duration // the time that expiry was set to
+	grace    uint64        // a bit for each master whose first connection was under way when last checked
+	goal     func(Tally) bool
+	observer Observer // is called once the round is settled; nil if a goroutine waits, or afterwards
+	missing  int      // answers that will still come
+	ended    bool     // End was called
 }
 
-// A Vote is one master's answer, once In.
-type Vote struct {
-	master.Answer
-	In bool // there is an answer
-}
-
-// Granted reports whether the master did what was asked.
-func (v Vote) Granted() bool { return v.In && v.Err == nil && v.Value > 0 }
-
-// Ask sends one command to all masters; End must be called on the round. A
-// master that has not answered within the Group's time-out has failed. While its
-// first connection is under way it is given until that stands, and its time
-// then; not for a release, which nobody should wait for and which reaches it all
-// the same.
-func (g *Group) Ask(kind master.Kind, claim *master.Claim) *Round {
-	r := g.round()
+// Ask sends one command to all masters. The caller must call End on the round. An acquisition is timed to
+// arrive at a quorum of masters at the same moment: see Distance.
+//
+// A master that has not answered within the limit's Timeout has failed. While the first connection of a master
+// is under way, its time has not begun. This does not hold for a release: nobody should wait for that, and it
+// reaches the master all the same.
+func (g *Group) Ask(kind master.Kind, claim *master.Claim, limit Limit) *Round {
+	r := g.round(limit)
 	r.mu.Lock()
-	r.missing = len(g.masters) // so that none is the last before all are asked
+	r.missing = len(g.masters) // so that no answer is the last before all masters are asked
 	if kind != master.Release {
 		for i, m := range g.masters {
 			if m.Connecting() {
@@ -71,49 +56,82 @@ func (g *Group) Ask(kind master.Kind, claim *master.Claim) *Round {
 		}
 	}
 	r.mu.Unlock()
-	for i, m := range g.masters {
-		if err := m.Ask(kind, claim, r); err != nil {
-			r.Answered(i, master.Answer{Err: err})
-		}
+	var distance time.Duration // 0: no command is delayed
+	if kind.Acquires() {
+		distance = g.Distance()
+	}
+	for i := range g.masters {
+		r.askMaster(i, kind, claim, distance)
 	}
 	return r
 }
 
+// An Observer is called with the outcome of a round for which no goroutine waits.
+type Observer interface {
+	// Settled is called once, when the votes are Settled or all have come, by the goroutine that
+	// brought the last of them. It must not block, and must not use the round afterwards.
+	Settled(r *Round, t Tally)
+}
+
+// Tell sends one command to all masters and returns. The outcome is reported to o. There is no
+// time-out: each master answers, or its connection is given up, which is an answer, too.
+func (g *Group) Tell(kind master.Kind, claim *master.Claim, o Observer) {
+	r := g.round(Limit{Least: time.Hour}) // Least must be above 0; the timer is stopped
+	r.expiry.Stop()
+	r.mu.Lock()
+	r.missing = len(g.masters)
+	r.observer = o
+	r.mu.Unlock()
+	for i := range g.masters {
+		r.askMaster(i, kind, claim, 0)
+	}
+}
+
 // round returns a round without votes, whose time has begun.
-func (g *Group) round() *Round {
-	n := len(g.masters)
+func (g *Group) round(limit Limit) *Round {
+	n, timeout := len(g.masters), g.Timeout(limit)
 	r, _ := g.idle.Get().(*Round)
 	if r == nil {
 		return &Round{
 			group:   g,
-			expiry:  time.NewTimer(g.timeout),
+			limit:   limit,
+			timeout: timeout,
+			expiry:  time.NewTimer(timeout),
 			reached: make(chan struct{}, 1),
-			tally:   Tally{N: n, Need: Majority(n)},
-			answers: make([]Vote, n),
+			ballot:  NewBallot(n),
 		}
 	}
-	r.tally = Tally{N: n, Need: Majority(n)}
-	clear(r.answers)
+	r.ballot.Clear()
 	r.grace, r.ended = 0, false
-	r.expiry.Reset(g.timeout)
+	r.limit, r.timeout = limit, timeout
+	r.expiry.Reset(timeout)
 	return r
 }
 
-// Answered implements master.Asker. A vote that comes after its master was
-// given up does not count.
+// Answered implements master.Asker. A vote that comes after its master has failed does not count.
 func (r *Round) Answered(i int, a master.Answer) {
 	r.mu.Lock()
 	r.voteLocked(i, a)
 	r.missing--
+	o, t := r.observer, r.ballot.Tally()
+	if o != nil && r.overLocked(Tally.Settled) {
+		r.observer = nil
+	} else {
+		o = nil
+	}
 	done := r.ended && r.missing == 0
 	r.mu.Unlock()
-	if done {
+	switch {
+	case o != nil: // the round has not ended: End is called here alone
+		o.Settled(r, t)
+		r.End()
+	case done:
 		r.group.idle.Put(r)
 	}
 }
 
-// End ends the round: the caller must not use it any more. Votes that are still
-// to come change nothing; the last of them frees the round for another.
+// End ends the round. The caller must not use it any more. The last vote that comes makes the round available
+// to another Ask.
 func (r *Round) End() {
 	r.expiry.Stop()
 	r.mu.Lock()
@@ -126,25 +144,28 @@ func (r *Round) End() {
 }
 
 func (r *Round) voteLocked(i int, a master.Answer) {
-	if r.answers[i].In {
+	if !r.ballot.Cast(i, a) {
 		return
 	}
-	r.answers[i] = Vote{Answer: a, In: true}
-	r.tally.add(r.answers[i])
-	if r.goal != nil && (r.goal(r.tally) || r.tally.open() == 0) {
+	if r.goal != nil && r.overLocked(r.goal) {
 		r.goal = nil
 		r.reached <- struct{}{}
 	}
 }
 
-// Wait waits until goal is true of the tally, and returns it. It returns
-// earlier if all have voted or failed, or with the end of ctx or stop; then the
-// goal may be unmet.
+// overLocked reports whether the goal is reached, or all masters have voted.
+func (r *Round) overLocked(goal func(Tally) bool) bool {
+	t := r.ballot.Tally()
+	return goal(t) || t.open() == 0
+}
+
+// Wait waits until goal reports true, and returns the tally. It returns earlier, perhaps without the goal, if
+// all masters have voted or failed, if ctx ends, or if stop is closed.
 func (r *Round) Wait(ctx context.Context, stop <-chan struct{}, goal func(Tally) bool) Tally {
 	r.mu.Lock()
-	if goal(r.tally) || r.tally.open() == 0 {
+	if r.overLocked(goal) {
 		defer r.mu.Unlock()
-		return r.tally
+		return r.ballot.Tally()
 	}
 	r.goal = goal
 	r.mu.Unlock()
@@ -153,10 +174,10 @@ func (r *Round) Wait(ctx context.Context, stop <-chan struct{}, goal func(Tally)
 		case <-r.reached:
 			return r.Tally()
 		case <-r.expiry.C:
-			if next := r.expire(); next {
-				r.expiry.Reset(r.group.timeout)
+			if next := r.expire(); next > 0 {
+				r.expiry.Reset(next)
 			}
-			continue // if none is left, expire's votes have ended the wait
+			continue // if all have voted now, reached is signalled
 		case <-ctx.Done():
 		case <-stop:
 		}
@@ -164,8 +185,8 @@ func (r *Round) Wait(ctx context.Context, stop <-chan struct{}, goal func(Tally)
 	}
 }
 
-// quit gives up waiting. A goal that was met just now leaves no signal behind
-// for the next Wait.
+// quit stops waiting. It removes the signal of a goal that has just been reached, so that the next Wait does
+// not receive it.
 func (r *Round) quit() Tally {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -174,49 +195,58 @@ func (r *Round) quit() Tally {
 	case <-r.reached:
 	default:
 	}
-	return r.tally
+	return r.ballot.Tally()
 }
 
-// expire fails the masters that have had their time, and reports whether some
-// are left that have not.
-func (r *Round) expire() (more bool) {
+// expire fails the masters whose time is over. It returns how long to wait next, or 0. There is a next time if
+// the time-out has become longer, because a quorum now needs a master that is farther away, or if a first
+// connection is under way.
+func (r *Round) expire() (next time.Duration) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	for i := range r.answers {
-		if r.answers[i].In {
+	timeout := r.group.Timeout(r.limit)
+	if more := timeout - r.timeout; more > 0 {
+		r.timeout = timeout
+		return more
+	}
+	for i := range r.group.masters {
+		if r.ballot.Vote(i).In {
 			continue
 		}
 		if bit := uint64(1) << i; r.grace&bit != 0 {
 			if !r.group.masters[i].Connecting() {
-				r.grace &^= bit // connected since: its time begins now
+				r.grace &^= bit // it has connected: its time begins now
 			}
-			more = true
+			next = timeout
 			continue
 		}
-		r.voteLocked(i, master.Answer{Err: fmt.Errorf("no answer within %v", r.group.timeout)})
+		r.voteLocked(i, master.Answer{Err: &LateError{r.timeout, r.group.masters[i].Status().RTT}})
 	}
-	return more
+	if next > 0 {
+		r.timeout = next
+	}
+	return next
 }
 
 // Tally returns the votes so far.
 func (r *Round) Tally() Tally {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	return r.tally
+	return r.ballot.Tally()
 }
 
 // Votes returns each master's vote so far, in the order of the masters.
 func (r *Round) Votes() []Vote {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	return append([]Vote(nil), r.answers...)
+	return r.ballot.Votes()
 }
 
-// Any reports whether is holds for any vote that is in.
+// Any reports whether is reports true for any vote so far.
 func (r *Round) Any(is func(Vote) bool) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	for _, v := range r.answers {
+	for _, v := range r.ballot.votes {
 		if v.In && is(v) {
 			return true
 		}

@@ -1,17 +1,18 @@
 package quorum
 
-// Majority returns the number of votes that is a quorum of n masters: the
-// configured ones, never the reachable ones, or two halves of a partition
-// would both have a majority.
+import "github.com/redlock-go/redlock/internal/master"
+
+// Majority returns how many votes are a quorum of n masters. n counts the configured masters. If it counted
+// the reachable ones, both halves of a partition would have a majority.
 func Majority(n int) int { return n/2 + 1 }
 
 // A Tally counts the votes of one round.
 type Tally struct {
-	N       int // masters asked
-	Need    int // votes that decide
-	Granted int // did what was asked
-	Refused int // answered that somebody else's token, or none, stands there
-	Failed  int // answered by an error, or not in time
+	N       int // all masters
+	Need    int // votes of a quorum
+	Granted int // masters that carried the command out
+	Refused int // masters where the key is missing or holds another token
+	Failed  int // masters that answered by an error, or not in time
 }
 
 // Count tallies the votes of all masters, of which some may still be missing.
@@ -26,9 +27,9 @@ func Count(votes []Vote) Tally {
 func (t *Tally) add(v Vote) {
 	switch {
 	case !v.In:
-	case v.Err != nil:
+	case v.Outcome == master.Failed:
 		t.Failed++
-	case v.Value > 0:
+	case v.Done():
 		t.Granted++
 	default:
 		t.Refused++
@@ -47,18 +48,16 @@ func (t Tally) Lost() bool { return t.N-t.Refused-t.Failed < t.Need }
 // Decided reports whether further votes cannot change the outcome.
 func (t Tally) Decided() bool { return t.Won() || t.Lost() }
 
-// Held reports whether refusals alone rule a quorum out. Only then may a
-// caller be told that somebody holds the lock: failures prove nothing.
-func (t Tally) Held() bool { return t.N-t.Refused < t.Need }
+// RuledOut reports whether refusals alone make a quorum impossible; failures prove nothing. After an
+// acquisition it means that somebody holds the lock; after a renewal or a release, that our keys are gone.
+func (t Tally) RuledOut() bool { return t.N-t.Refused < t.Need }
 
-// Explained reports whether it is certain what the caller of a lost round may
-// be told: that refusals alone rule a quorum out, or that they will not.
+// Explained reports whether the result of RuledOut is final.
 func (t Tally) Explained() bool {
-	return t.Held() || t.N-t.Refused-t.open() >= t.Need
+	return t.RuledOut() || t.N-t.Refused-t.open() >= t.Need
 }
 
-// Settled reports whether it is certain both whether the round is won and, if
-// it is not, what may be told of it.
+// Settled reports whether further votes can change neither the outcome nor, if the round is lost, RuledOut.
 func (t Tally) Settled() bool { return t.Won() || t.Lost() && t.Explained() }
 
 // Answered reports whether a quorum has answered, either way.

@@ -52,7 +52,7 @@ func checkTally(t *testing.T, tally Tally) {
 		{"Won", tally.Won(), all(won)},
 		{"Lost", tally.Lost(), none(won)},
 		{"Decided", tally.Decided(), all(won) || none(won)},
-		{"Held", tally.Held(), all(held)},
+		{"RuledOut", tally.RuledOut(), all(held)},
 		{"Explained", tally.Explained(), all(held) || none(held)},
 		{"Settled", tally.Settled(), all(won) || none(won) && (all(held) || none(held))},
 		{"Answered", tally.Answered(), tally.N-tally.open()-tally.Failed >= tally.Need},
@@ -84,10 +84,10 @@ func endings(t Tally) []Tally {
 func ExampleTally() {
 	// Two of five refuse and one is dead: no quorum, but the lock may be free.
 	split := Tally{N: 5, Need: 3, Granted: 2, Refused: 2, Failed: 1}
-	fmt.Println(split.Lost(), split.Held())
+	fmt.Println(split.Lost(), split.RuledOut())
 	// An even number needs more than half.
 	half := Tally{N: 4, Need: Majority(4), Granted: 2, Refused: 2}
-	fmt.Println(half.Lost(), half.Held())
+	fmt.Println(half.Lost(), half.RuledOut())
 	// Output:
 	// true false
 	// true true

@@ -8,8 +8,8 @@ import (
 	"github.com/redlock-go/redlock/internal/incarnation"
 )
 
-// Adopt declares that nobody holds a lock on the server, so that its votes count
-// at once: see package incarnation. A restart makes it strange again.
+// Adopt declares that no client holds a lock on the server, so that its votes count at once: see package
+// incarnation. After a restart the server must be adopted again.
 func (s *Server) Adopt() error {
 	conn, err := s.dial()
 	if err != nil {
@@ -22,7 +22,7 @@ func (s *Server) Adopt() error {
 	return nil
 }
 
-// dial returns a connection to the server, each step of which is bounded.
+// dial returns a connection to the server. Each step has a time limit.
 func (s *Server) dial() (redis.Conn, error) {
 	return redis.Dial("tcp", s.Addr(),
 		redis.DialConnectTimeout(adminTimeout),

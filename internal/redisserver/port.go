@@ -8,13 +8,12 @@ import (
 	"strconv"
 )
 
-// The ports to choose from lie below those that kernels give to outgoing
-// connections (from 32768 on Linux). A port from up there could be an outgoing
-// connection's while its server is dead, and Restart would fail.
+// Servers use ports below those that kernels assign to outgoing connections (from 32768 on Linux). While a
+// server is dead, an outgoing connection could take a port from that range, and Restart would fail.
 const firstPort, endPort = 20000, 32000
 
-// freePort returns a port that nobody listens on. Somebody may, a moment later:
-// whoever uses it has to be ready to try another.
+// freePort returns a port that is free now. Another process may take it a moment later, so the caller must be
+// ready to try another port.
 func freePort() (int, error) {
 	var errs []error
 	for range 20 {

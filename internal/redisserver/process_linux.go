@@ -11,10 +11,9 @@ import (
 	"time"
 )
 
-// parent runs the functions sent to it on one thread, for ever. The kernel
-// sends a child's Pdeathsig when the *thread* that started it ends, and the Go
-// runtime ends idle threads as it likes: children of an ordinary goroutine die
-// at random.
+// parent runs the functions sent to it on one thread that never ends. The kernel sends a child its Pdeathsig
+// when the *thread* that started it ends, and the Go runtime ends idle threads at any time. So children that
+// an ordinary goroutine started would die at random.
 var parent = sync.OnceValue(func() chan<- func() {
 	c := make(chan func())
 	go func() {
@@ -26,7 +25,7 @@ var parent = sync.OnceValue(func() chan<- func() {
 	return c
 })
 
-// startChild starts cmd so that it dies with this process, however that ends.
+// startChild starts cmd such that it dies when this process ends, for whatever reason.
 func startChild(cmd *exec.Cmd) error {
 	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
 	started := make(chan error)
@@ -34,8 +33,8 @@ func startChild(cmd *exec.Cmd) error {
 	return <-started
 }
 
-// awaitStopped returns when the process stands still. kill(2) returns before
-// that: the process may be running on another CPU.
+// awaitStopped returns when the process has stopped. It is needed because kill(2) returns earlier, while the
+// process may still be running on another CPU.
 func awaitStopped(pid int) error {
 	for deadline := time.Now().Add(5 * time.Second); time.Now().Before(deadline); time.Sleep(100 * time.Microsecond) {
 		stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))

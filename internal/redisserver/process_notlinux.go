@@ -4,8 +4,8 @@ package redisserver
 
 import "os/exec"
 
-// startChild starts cmd. There is nothing here that would kill it with us.
+// startChild starts cmd. On this system nothing ends cmd when this process ends.
 func startChild(cmd *exec.Cmd) error { return cmd.Start() }
 
-// awaitStopped trusts that a signal acts before anybody looks.
+// awaitStopped does nothing: it relies on the signal to have stopped the process.
 func awaitStopped(int) error { return nil }

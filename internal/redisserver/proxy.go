@@ -3,20 +3,24 @@ package redisserver
 import (
 	"net"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 )
 
-// A Proxy stands between clients and a server and plays the network: it can
-// hold back what clients send and deliver it later, also when the client has
-// closed its connection meanwhile, as a network with a long queue does.
-// What the client sent first is delivered so; the rest is lost. It can also play a
-// proxy that hides from its clients that the server has ended, or is another.
+// A Proxy stands between clients and a server, and simulates the network:
+//   - Hold and Release deliver late what clients sent, even if the client has closed its connection
+//     meanwhile, like a network with a long queue. The first piece that a client sent is delivered, and
+//     the rest is lost.
+//   - Keep and Aim simulate a proxy that hides from its clients that the server has ended, or is another
+//     one.
+//   - Delay simulates a long distance.
 type Proxy struct {
 	listener net.Listener
 	done     sync.WaitGroup
+	delay    atomic.Int64 // in nanoseconds, in each direction
 
-	mu     sync.Mutex // guards what follows
+	mu     sync.Mutex // guards the fields below
 	target string
 	keeps  bool
 	held   chan struct{}
@@ -25,7 +29,8 @@ type Proxy struct {
 	shut   bool
 }
 
-// ProxyTB starts a Proxy before addr on a free loopback port, until tb ends.
+// ProxyTB starts a Proxy for the server at addr, on a free loopback port. The Proxy is closed when the test
+// of tb ends.
 func ProxyTB(tb testing.TB, addr string) *Proxy {
 	tb.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
@@ -41,8 +46,7 @@ func ProxyTB(tb testing.TB, addr string) *Proxy {
 // Addr returns the address that clients dial.
 func (p *Proxy) Addr() string { return p.listener.Addr().String() }
 
-// Hold keeps back what the connections that exist send from now on; later
-// connections pass.
+// Hold holds back what the present connections send from now on. Later connections are not held.
 func (p *Proxy) Hold() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -51,8 +55,11 @@ func (p *Proxy) Hold() {
 	}
 }
 
-// Release delivers the first piece that each held connection was to send, and
-// cuts it there.
+// Delay makes everything that is sent from now on arrive d later, in both directions. So a round trip takes 2
+// d more. Connecting is not delayed.
+func (p *Proxy) Delay(d time.Duration) { p.delay.Store(int64(d)) }
+
+// Release delivers the first piece that each held connection has sent, and then cuts the connection.
 func (p *Proxy) Release() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -62,17 +69,17 @@ func (p *Proxy) Release() {
 	}
 }
 
-// Keep has the proxy keep its clients' connections, from now on, when their server
-// ends: it dials its target, until that answers, with the next that the client
-// sends. What the server had not answered is lost.
+// Keep makes the proxy keep its clients' connections when their server ends, from now on. When the client
+// sends again, the proxy dials its target until the target answers. Requests that the server had not answered
+// are lost.
 func (p *Proxy) Keep() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.keeps = true
 }
 
-// Aim has the proxy lead to addr from now on: new connections, and those that it
-// keeps. Those that it does not keep still lead to where they led.
+// Aim makes the proxy forward to addr from now on: new connections, and connections that are kept. Other
+// connections stay with their server.
 func (p *Proxy) Aim(addr string) {
 	p.mu.Lock()
 	p.target = addr
@@ -95,7 +102,8 @@ func (p *Proxy) accept() {
 			return
 		}
 		p.mu.Lock()
-		r := &relay{proxy: p, client: client, passes: p.held != nil} // made while others are held: it is not one of them
+		// Connections that are made after Hold pass.
+		r := &relay{proxy: p, client: &delayedConn{Conn: client, delay: &p.delay}, passes: p.held != nil}
 		p.relays[r] = true
 		p.mu.Unlock()
 		if !p.note(client) || r.dial() != nil {
@@ -106,8 +114,7 @@ func (p *Proxy) accept() {
 	}
 }
 
-// note notes a connection, to be closed in the end, and reports whether that has
-// not come.
+// note records a connection, so that it is closed at the end. It returns false if the Proxy is closed already.
 func (p *Proxy) note(c net.Conn) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -133,14 +140,14 @@ func (p *Proxy) close() {
 	p.done.Wait()
 }
 
-// A relay is one client's connection, and the server's to which it leads now.
+// A relay is one client's connection, together with the connection to its present server.
 type relay struct {
-	proxy  *Proxy   // immutable
-	client net.Conn // immutable
-	passes bool     // it is not to be held; immutable
+	proxy  *Proxy       // immutable
+	client *delayedConn // immutable
+	passes bool         // it is never held; immutable
 
-	mu     sync.Mutex // guards what follows
-	server net.Conn   // nil if it has ended, and another is to be dialled
+	mu     sync.Mutex   // guards server
+	server *delayedConn // nil: it has ended, and a new one must be dialled
 }
 
 // dial connects to the target.
@@ -149,14 +156,15 @@ func (r *relay) dial() error {
 	p.mu.Lock()
 	target := p.target
 	p.mu.Unlock()
-	server, err := net.Dial("tcp", target)
+	conn, err := net.Dial("tcp", target)
 	if err != nil {
 		return err
 	}
-	if !p.note(server) {
-		server.Close()
+	if !p.note(conn) {
+		conn.Close()
 		return net.ErrClosed
 	}
+	server := &delayedConn{Conn: conn, delay: &p.delay}
 	r.mu.Lock()
 	r.server = server
 	r.mu.Unlock()
@@ -164,9 +172,9 @@ func (r *relay) dial() error {
 	return nil
 }
 
-// lead returns the server's connection, which it makes again if need be; nil at the
-// end.
-func (r *relay) lead() net.Conn {
+// lead returns the connection to the server, and dials a new one if there is none. It returns nil if the
+// relay has ended.
+func (r *relay) lead() *delayedConn {
 	for {
 		r.mu.Lock()
 		server := r.server
@@ -183,10 +191,11 @@ func (r *relay) lead() net.Conn {
 	}
 }
 
-// up forwards what the client sends. That arrives even after it has closed.
+// up forwards what the client sends, including what arrives after the client has closed.
 func (r *relay) up() {
 	p := r.proxy
 	defer r.close()
+	defer r.flush()
 	buf := make([]byte, 1<<20)
 	for {
 		n, err := r.client.Read(buf)
@@ -208,8 +217,17 @@ func (r *relay) up() {
 	}
 }
 
-// send sends to the server what the client has sent, and reports whether that can
-// go on.
+// flush waits until what the client has sent has been written to the server.
+func (r *relay) flush() {
+	r.mu.Lock()
+	server := r.server
+	r.mu.Unlock()
+	if server != nil {
+		server.flush()
+	}
+}
+
+// send forwards data of the client to the server, and reports whether the relay can go on.
 func (r *relay) send(data []byte) bool {
 	for {
 		server := r.lead()
@@ -224,8 +242,8 @@ func (r *relay) send(data []byte) bool {
 	}
 }
 
-// down forwards what a server's connection sends.
-func (r *relay) down(server net.Conn) {
+// down forwards what the server sends on one connection.
+func (r *relay) down(server *delayedConn) {
 	buf := make([]byte, 1<<20)
 	for {
 		n, err := server.Read(buf)
@@ -236,6 +254,7 @@ func (r *relay) down(server net.Conn) {
 		}
 		if err != nil {
 			if r.lost(server) {
+				r.client.flush()
 				r.client.Close()
 			}
 			return
@@ -243,9 +262,9 @@ func (r *relay) down(server net.Conn) {
 	}
 }
 
-// lost takes note that a server's connection has ended, and reports whether the
-// client's is to end with it.
-func (r *relay) lost(server net.Conn) bool {
+// lost records that a connection to the server has ended, and reports whether the client's connection must
+// end too.
+func (r *relay) lost(server *delayedConn) bool {
 	p := r.proxy
 	p.mu.Lock()
 	keeps := p.keeps && !p.shut
@@ -262,7 +281,7 @@ func (r *relay) lost(server net.Conn) bool {
 	return false
 }
 
-// leave leaves the server.
+// leave closes the connection to the server.
 func (r *relay) leave() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -272,7 +291,7 @@ func (r *relay) leave() {
 	}
 }
 
-// close closes both ends.
+// close closes both connections.
 func (r *relay) close() {
 	r.client.Close()
 	r.leave()

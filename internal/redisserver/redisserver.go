@@ -1,10 +1,9 @@
-// Package redisserver starts real redis-server processes on loopback ports, for
-// tests and benchmarks. They are what redlocktest's embedded masters are not:
-// other processes, with a run_id, a disk, a kernel between them and the client,
-// and a clock that the test does not own.
+// Package redisserver starts real redis-server processes on loopback ports, for tests and benchmarks. Unlike
+// redlocktest's embedded masters they are separate processes. They have a run_id, a disk, a clock that the
+// test does not control, and a kernel between them and the client.
 //
-// A server does not outlive the process that started it on Linux, even if that
-// is killed. Elsewhere [Server.Stop] has to be reached. Freezing needs a Unix.
+// On Linux a server ends with the process that started it, even if that process is killed. On other systems
+// the process must call [Server.Stop]. Freezing needs a Unix system.
 package redisserver
 
 import (
@@ -23,47 +22,46 @@ import (
 )
 
 const (
-	startTimeout = 10 * time.Second // from exec to PONG, loading included; it is milliseconds unless the machine is busy
+	startTimeout = 10 * time.Second // from exec to PONG, including loading; normally milliseconds
 	adminTimeout = 2 * time.Second  // each step of Do
 )
 
 // ErrStopped is returned by methods of a Server after Stop.
 var ErrStopped = errors.New("redisserver: the server was stopped")
 
-// Server is one redis-server, over all its lives: Kill and Restart keep its
-// address and its directory. Its methods may be called by several goroutines.
+// Server is one redis-server. Kill and Restart keep its address and its directory. Several goroutines may
+// call its methods at once.
 type Server struct {
 	port int      // immutable
 	dir  string   // immutable
-	args []string // the whole command line; immutable
+	args []string // the complete command line; immutable
 	env  []string // immutable
-	auth string   // what --requirepass asks for; immutable
+	auth string   // the password of --requirepass, "" for none; immutable
 
-	life chan struct{} // one slot, taken by whoever starts or kills
+	life chan struct{} // one slot, taken while starting or killing
 
-	mu      sync.Mutex // guards what follows; never held while waiting
-	proc    *process   // the latest life, running or not
+	mu      sync.Mutex // guards the fields below; never held while waiting
+	proc    *process   // the latest process, running or not
 	stopped bool       // see Stop
 }
 
-// process is one life of a server.
+// process is one process of a server. Each Restart starts another.
 type process struct {
 	cmd  *exec.Cmd
-	done chan struct{} // closed when it is reaped
+	done chan struct{} // closed when the process has been reaped
 }
 
-// Start starts a redis-server and returns when it answers. It listens on
-// a free port of 127.0.0.1, in a temporary directory of its own, and persists
-// nothing. Further args, such as "--appendonly", "yes", come last on its command
-// line and win; they must not set the port or the directory. It inherits the
-// environment as it is now, for all its lives.
+// Start starts a redis-server and returns when it answers. The server listens on a free port of 127.0.0.1,
+// has a temporary directory of its own, and persists nothing. Further args, such as "--appendonly", "yes",
+// are appended to its command line and take precedence. They must not set the port or the directory. The
+// server inherits the present environment, also when it is restarted.
 //
-// The caller has to call Stop.
+// The caller must call Stop.
 func Start(args ...string) (*Server, error) {
 	var err error
 	for range 10 {
 		var s *Server
-		// Between the choice of a port and its use, somebody else may take it.
+		// Another process may take the port before the server uses it.
 		if s, err = startOnce(args); err == nil {
 			return s, nil
 		}
@@ -115,12 +113,11 @@ func password(args []string) string {
 // Addr returns the server's address, "127.0.0.1:port".
 func (s *Server) Addr() string { return net.JoinHostPort("127.0.0.1", strconv.Itoa(s.port)) }
 
-// Dir returns the server's directory: its persistence files and its output,
+// Dir returns the server's directory. It contains the persistence files and the output of the server,
 // redis.log.
 func (s *Server) Dir() string { return s.dir }
 
-// PID returns the process id of the server's present life, of its last one
-// while it is killed.
+// PID returns the process id of the server. After Kill it is that of the process that was killed.
 func (s *Server) PID() int {
 	if p := s.process(); p != nil {
 		return p.cmd.Process.Pid
@@ -128,8 +125,8 @@ func (s *Server) PID() int {
 	return 0
 }
 
-// Do sends one command over a connection of its own, and returns its reply. It
-// fails after 2 s at a server that is frozen.
+// Do sends one command on a new connection and returns the reply. If the server is frozen, it fails after 2
+// s.
 func (s *Server) Do(command string, args ...any) (any, error) {
 	c, err := s.dial()
 	if err != nil {
@@ -143,8 +140,8 @@ func (s *Server) Do(command string, args ...any) (any, error) {
 	return reply, nil
 }
 
-// Freeze stops the process by SIGSTOP, and returns when it stands still. Dials
-// still succeed, and what is sent is executed after Thaw.
+// Freeze stops the process by SIGSTOP, and returns when it has stopped. Dials still succeed, and what is sent
+// is executed after Thaw.
 func (s *Server) Freeze() error {
 	if err := freeze(s.process()); err != nil {
 		return fmt.Errorf("redisserver: freeze: %w", err)
@@ -152,7 +149,7 @@ func (s *Server) Freeze() error {
 	return nil
 }
 
-// Thaw lets a frozen process go on, by SIGCONT.
+// Thaw continues a frozen process by SIGCONT.
 func (s *Server) Thaw() error {
 	if err := thaw(s.process()); err != nil {
 		return fmt.Errorf("redisserver: thaw: %w", err)
@@ -160,18 +157,17 @@ func (s *Server) Thaw() error {
 	return nil
 }
 
-// Kill ends the process by SIGKILL, frozen or not, and returns when it is gone.
-// What it had written to its files stays, even unsynced: the kernel still has
-// it. Killing a killed server does nothing.
+// Kill ends the process by SIGKILL, frozen or not, and returns when it is gone. What the process had written
+// to its files is kept, even what it had not synced, since the kernel has it. Killing a killed server does
+// nothing.
 func (s *Server) Kill() error {
 	s.life <- struct{}{}
 	defer func() { <-s.life }()
 	return s.kill()
 }
 
-// Restart starts the server again, with the same address, directory, arguments
-// and environment, and returns when it answers. A server that runs is killed
-// before.
+// Restart starts the server again with the same address, directory, arguments and environment, and returns
+// when it answers. If the server is running, Restart kills it first.
 func (s *Server) Restart() error {
 	s.life <- struct{}{}
 	defer func() { <-s.life }()
@@ -187,15 +183,15 @@ func (s *Server) Restart() error {
 	return s.launch()
 }
 
-// Stop thaws and kills the process and removes its directory. Afterwards the
-// Server cannot be restarted. Stopping a stopped server does nothing.
+// Stop thaws and kills the process and removes its directory. After Stop the server cannot be restarted.
+// Stopping a stopped server does nothing.
 func (s *Server) Stop() {
 	s.life <- struct{}{}
 	defer func() { <-s.life }()
 	s.mu.Lock()
 	s.stopped = true
 	s.mu.Unlock()
-	thaw(s.process()) // SIGKILL alone would do; an error means that it is gone
+	thaw(s.process()) // SIGKILL alone would be enough; an error means that the process is gone
 	s.kill()
 	os.RemoveAll(s.dir)
 }
@@ -206,7 +202,7 @@ func (s *Server) process() *process {
 	return s.proc
 }
 
-// kill kills and reaps the process. The caller has taken life.
+// kill kills and reaps the process. The caller must hold the slot of life.
 func (s *Server) kill() error {
 	p := s.process()
 	if p == nil {
@@ -219,14 +215,14 @@ func (s *Server) kill() error {
 	return nil
 }
 
-// launch starts a process and waits until it answers. The caller has taken
-// life, or is the only one to know s.
+// launch starts a process and waits until it answers. The caller must hold the slot of life, or be the only
+// one to use s.
 func (s *Server) launch() error {
 	log, err := os.OpenFile(s.logFile(), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
 	if err != nil {
 		return fmt.Errorf("redisserver: %w", err)
 	}
-	defer log.Close() // the child has its own
+	defer log.Close() // the child has its own descriptor
 	cmd := exec.Command("redis-server", s.args...)
 	cmd.Dir, cmd.Env, cmd.Stdout, cmd.Stderr = s.dir, s.env, log, log
 	if err := startChild(cmd); err != nil {
@@ -235,7 +231,7 @@ func (s *Server) launch() error {
 	p := &process{cmd: cmd, done: make(chan struct{})}
 	go func() {
 		defer close(p.done)
-		cmd.Wait() // how it ended, its log says
+		cmd.Wait() // the reason is in its log
 	}()
 	s.mu.Lock()
 	s.proc = p
@@ -247,10 +243,10 @@ func (s *Server) launch() error {
 	return nil
 }
 
-// errPortTaken means that another port may help.
+// errPortTaken means that another port may work.
 var errPortTaken = errors.New("the port is taken")
 
-// awaitReady returns when this process, and no other on the same port, answers.
+// awaitReady returns when this process answers, and not another one on the same port.
 func (s *Server) awaitReady(p *process) error {
 	timeout := time.NewTimer(startTimeout)
 	defer timeout.Stop()
@@ -273,15 +269,14 @@ func (s *Server) awaitReady(p *process) error {
 	}
 }
 
-// ready reports whether the process answers PING with PONG, hence has loaded
-// what it had to.
+// ready reports whether the process answers PING with PONG, which means that it has finished loading.
 func (s *Server) ready(p *process) (bool, error) {
 	if _, err := s.Do("PING"); err != nil {
 		return false, err
 	}
 	info, err := redis.String(s.Do("INFO", "server"))
 	if err != nil {
-		return true, nil // forbidden by args; then the port's choice has to do
+		return true, nil // args forbid the command; rely on the choice of the port
 	}
 	if want := fmt.Sprintf("process_id:%d\r", p.cmd.Process.Pid); !strings.Contains(info, want) {
 		return false, fmt.Errorf("another server answers on %s", s.Addr())
@@ -291,7 +286,7 @@ func (s *Server) ready(p *process) (bool, error) {
 
 func (s *Server) logFile() string { return filepath.Join(s.dir, "redis.log") }
 
-// logTail returns the end of the server's output, in one line.
+// logTail returns the end of the server's output as one line.
 func (s *Server) logTail() string {
 	b, err := os.ReadFile(s.logFile())
 	if err != nil {

@@ -23,7 +23,7 @@ func start(t *testing.T, args ...string) *Server {
 	return StartTB(t, 1, args...)[0]
 }
 
-// must sends a command and wants this answer.
+// must sends a command and fails t unless the answer is want.
 func must(t *testing.T, s *Server, want string, command string, args ...any) {
 	t.Helper()
 	reply, err := s.Do(command, args...)
@@ -46,7 +46,7 @@ func runID(t *testing.T, s *Server) string {
 	return id
 }
 
-// refused reports whether nobody listens at the address any more.
+// refused reports whether dials of the address are refused, since no process listens there.
 func refused(addr string) bool {
 	c, err := net.DialTimeout("tcp", addr, time.Second)
 	if err == nil {
@@ -71,7 +71,7 @@ func TestServersAreIndependent(t *testing.T) {
 	}
 }
 
-func TestManyCanBeStartedAtOnce(t *testing.T) {
+func TestManyServersCanBeStartedAtOnce(t *testing.T) {
 	start(t) // skips where there is none
 	var wg sync.WaitGroup
 	for range 20 {
@@ -90,7 +90,7 @@ func TestManyCanBeStartedAtOnce(t *testing.T) {
 	wg.Wait()
 }
 
-func TestArgumentsWin(t *testing.T) {
+func TestArgumentsOverrideDefaults(t *testing.T) {
 	s := start(t, "--maxmemory-policy", "allkeys-lru", "--requirepass", "sesame")
 	must(t, s, "PONG", "PING")
 	policy, err := redis.Strings(s.Do("CONFIG", "GET", "maxmemory-policy"))
@@ -126,7 +126,7 @@ func TestAFrozenServerAnswersAfterTheThaw(t *testing.T) {
 	if err := s.Freeze(); err != nil {
 		t.Skipf("Freeze = %v", err)
 	}
-	c, err := redis.Dial("tcp", s.Addr()) // the kernel accepts
+	c, err := redis.Dial("tcp", s.Addr()) // the kernel accepts the connection
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -190,7 +190,7 @@ func TestARunningOrFrozenServerCanBeRestarted(t *testing.T) {
 	}
 }
 
-func TestStopLeavesNothing(t *testing.T) {
+func TestStopRemovesTheDirectory(t *testing.T) {
 	s := start(t)
 	if _, err := os.Stat(filepath.Join(s.Dir(), "redis.log")); err != nil {
 		t.Error(err)
@@ -215,7 +215,7 @@ func TestServersSurviveTheThreadsOfTheirStarters(t *testing.T) {
 	for range 4 {
 		started := make(chan *Server)
 		go func() {
-			runtime.LockOSThread() // and the thread ends with the goroutine
+			runtime.LockOSThread() // the thread ends with the goroutine
 			s, err := Start()
 			if err != nil {
 				t.Error(err)
@@ -227,14 +227,14 @@ func TestServersSurviveTheThreadsOfTheirStarters(t *testing.T) {
 			servers = append(servers, s)
 		}
 	}
-	time.Sleep(20 * time.Millisecond) // a signal would have come by now
+	time.Sleep(20 * time.Millisecond) // a signal would have arrived by now
 	for _, s := range servers {
 		must(t, s, "PONG", "PING")
 	}
 }
 
-// TestServersDieWithTheirTest runs itself as another process, and kills that.
-func TestServersDieWithTheirTest(t *testing.T) {
+// TestServersEndWhenTheirTestIsKilled runs this test as another process and kills that process.
+func TestServersEndWhenTheirTestIsKilled(t *testing.T) {
 	if os.Getenv("REDISSERVER_CHILD") == "1" {
 		fmt.Println("addr " + start(t).Addr())
 		select {}
@@ -243,7 +243,7 @@ func TestServersDieWithTheirTest(t *testing.T) {
 	if runtime.GOOS != "linux" {
 		t.Skip("only Linux tells children of their parent's death")
 	}
-	cmd := exec.Command(os.Args[0], "-test.run=^TestServersDieWithTheirTest$")
+	cmd := exec.Command(os.Args[0], "-test.run=^TestServersEndWhenTheirTestIsKilled$")
 	cmd.Env = append(os.Environ(), "REDISSERVER_CHILD=1", "TMPDIR="+t.TempDir())
 	out, err := cmd.StdoutPipe()
 	if err != nil {
@@ -262,38 +262,6 @@ func TestServersDieWithTheirTest(t *testing.T) {
 	for deadline := time.Now().Add(5 * time.Second); !refused(addr); time.Sleep(time.Millisecond) {
 		if time.Now().After(deadline) {
 			t.Fatalf("the server at %s outlives its test", addr)
-		}
-	}
-}
-
-func TestAProxyHidesThatItsServerIsAnotherIfItIsTo(t *testing.T) {
-	for _, keeps := range []bool{true, false} {
-		servers := StartTB(t, 2)
-		must(t, servers[1], "OK", "SET", "who", "the other")
-		p := ProxyTB(t, servers[0].Addr())
-		if keeps {
-			p.Keep()
-		}
-		c, err := redis.Dial("tcp", p.Addr(), redis.DialReadTimeout(5*time.Second))
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer c.Close()
-		if _, err := c.Do("GET", "who"); err != nil {
-			t.Fatal(err)
-		}
-		servers[0].Kill()
-		p.Aim(servers[1].Addr())
-		if got, err := redis.String(c.Do("GET", "who")); keeps && got != "the other" || !keeps && err == nil {
-			t.Errorf("keeping connections, %v: GET = %q, %v", keeps, got, err)
-		}
-		later, err := redis.Dial("tcp", p.Addr())
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer later.Close()
-		if got, err := redis.String(later.Do("GET", "who")); err != nil || got != "the other" {
-			t.Errorf("a new connection: GET = %q, %v, want the other", got, err)
 		}
 	}
 }
@@ -320,7 +288,7 @@ func TestAMissingServerSkipsOrFailsByTheEnvironment(t *testing.T) {
 	}
 }
 
-// outcome is a test that only notes how it ends.
+// outcome is a testing.TB that only records how the test ends.
 type outcome struct {
 	testing.TB
 	got string

@@ -13,7 +13,7 @@ func freeze(p *process) error {
 
 func thaw(p *process) error {
 	if p == nil {
-		return nil // it never began
+		return nil // the process was never started
 	}
 	return p.cmd.Process.Signal(syscall.SIGCONT)
 }

@@ -6,13 +6,12 @@ import (
 	"testing"
 )
 
-// Require names the environment variable that turns a missing redis-server from
-// a reason to skip into a failure, if it is "1". CI sets it.
+// Require names an environment variable. If it is "1", tests without a redis-server fail instead of being
+// skipped. CI sets it.
 const Require = "REDLOCK_REQUIRE_REDIS"
 
-// StartTB starts n servers for a test, as Start does, and stops them when the
-// test ends. Where no redis-server is installed it skips the test, or fails it
-// if the environment has REDLOCK_REQUIRE_REDIS=1.
+// StartTB starts n servers for a test, as Start does, and stops them when the test ends. If no redis-server
+// is installed, it skips the test, or fails it if the environment has REDLOCK_REQUIRE_REDIS=1.
 //
 // The servers are not adopted: see AdoptedTB.
 func StartTB(tb testing.TB, n int, args ...string) []*Server {
@@ -35,7 +34,7 @@ func StartTB(tb testing.TB, n int, args ...string) []*Server {
 	return servers
 }
 
-// AdoptedTB is StartTB, and adopts the servers: see Server.Adopt.
+// AdoptedTB starts servers as StartTB does, and adopts them: see Server.Adopt.
 func AdoptedTB(tb testing.TB, n int, args ...string) []*Server {
 	tb.Helper()
 	servers := StartTB(tb, n, args...)

@@ -1,8 +1,7 @@
-// Package renew knows which lease is due when, and nothing of Redis or locks.
+// Package renew schedules the renewals of leases. It knows nothing of Redis or locks.
 //
-// One goroutine serves all leases of a Client, however many: it sleeps until
-// the first is due, and then takes with it all that will be due soon, so that
-// what they send can share commands.
+// One goroutine serves all leases of a Client. It sleeps until the first lease is due, and then also takes
+// those that will be due soon, so that they can share commands.
 package renew
 
 import (
@@ -13,19 +12,17 @@ import (
 	"github.com/redlock-go/redlock/internal/clock"
 )
 
-// LookEvery is how often everybody is looked at, due or not. Timers run by the
-// monotonic clock, which stands still while the machine sleeps; so what another
-// clock says must be asked for.
-const LookEvery = time.Second
+// CheckEvery is how often every task is checked, due or not. Timers use the monotonic clock, which may stand
+// still while the machine sleeps, so the other clocks must be read now and then.
+const CheckEvery = time.Second
 
-// A Task is what is due. Its methods are called by the scheduler's goroutine,
-// must not block, and may call Set and Remove.
+// A Task is something to do at a time. The scheduler's goroutine calls its methods. They must not block, and
+// may call Set and Remove.
 type Task interface {
-	// Due is called when the task's time has come. The task is not scheduled
-	// any more, until it is Set again.
+	// Due is called at the task's time. The task is then no longer scheduled, until it is Set again.
 	Due(now clock.Reading)
-	// Look is called every LookEvery while the task is scheduled.
-	Look(now clock.Reading)
+	// Check is called every CheckEvery while the task is scheduled.
+	Check(now clock.Reading)
 }
 
 // An Entry is a task's place in the schedule, to be embedded in the task. The
@@ -41,7 +38,7 @@ type Entry struct {
 type Scheduler struct {
 	clock clock.Clock   // immutable
 	wake  chan struct{} // cap 1: something is due before the goroutine would wake
-	stop  chan struct{} // closed by Close
+	stop  chan struct{} // closed by Stop
 	done  chan struct{} // closed when the goroutine has ended
 
 	mu      sync.Mutex // guards what follows and every Entry
@@ -62,9 +59,8 @@ func Start(c clock.Clock) *Scheduler {
 	return s
 }
 
-// Set schedules task, whose entry is e, for the time at, or up to slack earlier
-// if others are due then. It moves an entry that is scheduled already. It
-// reports false, and does nothing, if the Scheduler is closed.
+// Set schedules a task, whose entry is e, for the time at, or up to slack earlier if another task is due
+// then. An entry that is scheduled is moved. If the Scheduler is closed, Set does nothing and reports false.
 func (s *Scheduler) Set(e *Entry, task Task, at time.Time, slack time.Duration) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -87,8 +83,7 @@ func (s *Scheduler) Set(e *Entry, task Task, at time.Time, slack time.Duration) 
 	return true
 }
 
-// Remove takes an entry out of the schedule, if it is there. A call of its task
-// may be under way.
+// Remove takes an entry out of the schedule, if it is there. A call of its task may be under way.
 func (s *Scheduler) Remove(e *Entry) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -97,18 +92,15 @@ func (s *Scheduler) Remove(e *Entry) {
 	}
 }
 
-// Close ends the schedule, waits for the goroutine, and returns the tasks that
-// were scheduled.
-func (s *Scheduler) Close() []Task {
+// Stop ends the schedule and returns the tasks that were scheduled. A call of a task may be under way until
+// Done is closed.
+func (s *Scheduler) Stop() []Task {
 	s.mu.Lock()
+	defer s.mu.Unlock()
 	if !s.closed {
 		s.closed = true
 		close(s.stop)
 	}
-	s.mu.Unlock()
-	<-s.done
-	s.mu.Lock()
-	defer s.mu.Unlock()
 	tasks := s.entries.tasks()
 	for _, e := range s.entries {
 		e.index = 0
@@ -117,23 +109,26 @@ func (s *Scheduler) Close() []Task {
 	return tasks
 }
 
+// Done is closed when the goroutine has ended.
+func (s *Scheduler) Done() <-chan struct{} { return s.done }
+
 func (s *Scheduler) run() {
 	defer close(s.done)
 	timer := time.NewTimer(time.Hour)
 	defer timer.Stop()
-	var looked time.Time
+	var checked time.Time
 	for {
 		now := s.clock()
 		for _, task := range s.take(now.Time()) {
 			task.Due(now)
 		}
-		if now.Time().Sub(looked) >= LookEvery {
-			looked = now.Time()
+		if now.Time().Sub(checked) >= CheckEvery {
+			checked = now.Time()
 			for _, task := range s.all() {
-				task.Look(now)
+				task.Check(now)
 			}
 		}
-		if d, any := s.sleep(looked); any {
+		if d, any := s.sleep(checked); any {
 			timer.Reset(d)
 		} else {
 			timer.Stop()
@@ -147,16 +142,15 @@ func (s *Scheduler) run() {
 	}
 }
 
-// take removes and returns the tasks that are due at now, or will be within
-// their slack.
+// take removes and returns the tasks that are due, or will be within their slack, if any is due.
 func (s *Scheduler) take(now time.Time) []Task {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if len(s.entries) == 0 || s.entries[0].at.After(now) {
 		return nil
 	}
-	// Somebody must be called now. Whoever is close to it comes along: the heap
-	// is ordered by at, so those are not all at its top, but nearly.
+	// The heap is ordered by at, not by at less slack. So this misses a few tasks that are within their
+	// slack, which does no harm.
 	var due []Task
 	for len(s.entries) > 0 && !s.entries[0].at.Add(-s.entries[0].slack).After(now) {
 		due = append(due, heap.Pop(&s.entries).(*Entry).task)
@@ -170,9 +164,9 @@ func (s *Scheduler) all() []Task {
 	return s.entries.tasks()
 }
 
-// sleep returns how long nothing is due; it reports false if nothing is
-// scheduled at all.
-func (s *Scheduler) sleep(looked time.Time) (time.Duration, bool) {
+// sleep returns the time until something is due or must be checked. It reports false if nothing is
+// scheduled.
+func (s *Scheduler) sleep(checked time.Time) (time.Duration, bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.until = time.Time{}
@@ -180,8 +174,8 @@ func (s *Scheduler) sleep(looked time.Time) (time.Duration, bool) {
 		return 0, false
 	}
 	s.until = s.entries[0].at
-	if look := looked.Add(LookEvery); look.Before(s.until) {
-		s.until = look
+	if check := checked.Add(CheckEvery); check.Before(s.until) {
+		s.until = check
 	}
 	return time.Until(s.until), true
 }

@@ -6,9 +6,9 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
-	"testing/synctest"
 	"time"
 
+	"github.com/redlock-go/redlock/internal/bubbletest"
 	"github.com/redlock-go/redlock/internal/clock"
 )
 
@@ -30,7 +30,7 @@ func (p *probe) Due(now clock.Reading) {
 	}
 }
 
-func (p *probe) Look(clock.Reading) {
+func (p *probe) Check(clock.Reading) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.looks++
@@ -43,9 +43,9 @@ func (p *probe) dues() []time.Time {
 }
 
 func TestTasksAreCalledWhenTheyAreDue(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubbletest.Test(t, func(t *testing.T) {
 		s := Start(clock.System)
-		defer s.Close()
+		defer s.Stop()
 		random := rand.New(rand.NewPCG(1, 2))
 		probes := make([]*probe, 500)
 		want := make([]time.Time, len(probes))
@@ -77,10 +77,10 @@ func TestTasksAreCalledWhenTheyAreDue(t *testing.T) {
 	})
 }
 
-func TestWhoIsDueSoonComesAlong(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+func TestTasksThatAreDueSoonAreCalledTogether(t *testing.T) {
+	bubbletest.Test(t, func(t *testing.T) {
 		s := Start(clock.System)
-		defer s.Close()
+		defer s.Stop()
 		start := time.Now()
 		set := func(at, slack time.Duration) *probe {
 			p := &probe{}
@@ -101,10 +101,10 @@ func TestWhoIsDueSoonComesAlong(t *testing.T) {
 	})
 }
 
-func TestATaskMaySetItselfAgain(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+func TestATaskMayScheduleItselfAgain(t *testing.T) {
+	bubbletest.Test(t, func(t *testing.T) {
 		s := Start(clock.System)
-		defer s.Close()
+		defer s.Stop()
 		p := &probe{}
 		p.again = func(now time.Time) { s.Set(&p.entry, p, now.Add(time.Minute), time.Second) }
 		p.again(time.Now())
@@ -118,8 +118,8 @@ func TestATaskMaySetItselfAgain(t *testing.T) {
 	})
 }
 
-func TestNothingRunsWhileNothingIsScheduled(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+func TestTheSchedulerSleepsWhileNothingIsScheduled(t *testing.T) {
+	bubbletest.Test(t, func(t *testing.T) {
 		var readings atomic.Int32
 		s := Start(func() clock.Reading { readings.Add(1); return clock.System() })
 		p := &probe{}
@@ -130,12 +130,12 @@ func TestNothingRunsWhileNothingIsScheduled(t *testing.T) {
 		if got := readings.Load(); got != before {
 			t.Errorf("the scheduler woke %d times in a day without tasks", got-before)
 		}
-		s.Close()
+		s.Stop()
 	})
 }
 
-func TestCloseReturnsWhatWasScheduled(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+func TestStopReturnsTheScheduledTasks(t *testing.T) {
+	bubbletest.Test(t, func(t *testing.T) {
 		s := Start(clock.System)
 		a, b, c := &probe{}, &probe{}, &probe{}
 		for _, p := range []*probe{a, b, c} {
@@ -144,24 +144,24 @@ func TestCloseReturnsWhatWasScheduled(t *testing.T) {
 		s.Remove(&b.entry)
 		got := fmt.Sprintf("%p %p", a, c)
 		var tasks string
-		for i, task := range s.Close() {
+		for i, task := range s.Stop() {
 			if i > 0 {
 				tasks += " "
 			}
 			tasks += fmt.Sprintf("%p", task)
 		}
 		if tasks != got {
-			t.Errorf("Close = %s, want %s", tasks, got)
+			t.Errorf("Stop = %s, want %s", tasks, got)
 		}
 		if s.Set(&a.entry, a, time.Now(), 0) {
-			t.Error("Set after Close reported true")
+			t.Error("Set after Stop reported true")
 		}
-		if len(s.Close()) != 0 {
-			t.Error("a second Close returned tasks")
+		if len(s.Stop()) != 0 {
+			t.Error("a second Stop returned tasks")
 		}
 		time.Sleep(2 * time.Hour)
 		if len(a.dues()) != 0 {
-			t.Error("a task was called after Close")
+			t.Error("a task was called after Stop")
 		}
 	})
 }

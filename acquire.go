@@ -1,0 +1,338 @@
+package redlock
+
+import (
+	"context"
+	"errors"
+	"math/rand/v2"
+	"time"
+
+	"github.com/redlock-go/redlock/internal/clock"
+	"github.com/redlock-go/redlock/internal/gate"
+	"github.com/redlock-go/redlock/internal/master"
+	"github.com/redlock-go/redlock/internal/quorum"
+)
+
+// A wait is one call that waits for a lock.
+type wait struct {
+	locker   *Locker
+	forever  bool // nothing but Close ends it
+	once     bool // it makes one attempt, which joins no queue
+	began    clock.Reading
+	attempts int
+	late     bool   // time has passed since began, before the first attempt
+	inside   bool   // the gate is taken
+	lease    *Lease // acquired, and not yet the Locker's
+	shared   *Lease // of other readers, which has been entered
+	last     error  // of the last attempt that was not cut short
+	watched  bool   // the Logger warns if it lasts
+	traced   bool   // Trace.LockDone was called
+
+	// The last attempt. Its round is kept until the next attempt, for late votes.
+	round  *quorum.Round
+	asked  clock.Reading // when it began
+	splits int           // how many attempts in a row have split the votes
+
+	sleeper *sleeper
+	delays  retrier
+
+	// Of a Locker of several names:
+	gates  int           // how many gates of names are taken
+	merged *master.Claim // takes over the names that were acquired one by one; nil: each attempt has a new claim
+	whole  *wait         // of the Locker of several names, if this wait is for one of them
+}
+
+// enter waits for the gate.
+func (w *wait) enter(ctx context.Context) error {
+	l, c := w.locker, w.locker.client
+	if ok, _, _ := c.gates.TryEnter(l.key); ok {
+		w.inside = true
+		return nil
+	}
+	w.late = true
+	w.warn()
+	switch baton, err := c.gates.Enter(ctx, l.key, l); {
+	case err == nil:
+		w.inside = true
+		if w.lease, _ = baton.(*Lease); w.lease != nil {
+			w.gates = l.gates() // they are handed over with the lease
+		}
+		return nil
+	case errors.Is(err, gate.ErrClosed):
+		return ErrClosed
+	}
+	return &endedError{op: opAcquire, name: l.name, ctx: ctx, last: l.taken(c.gates.Last(l.key))}
+}
+
+// acquire makes attempts until one succeeds. It needs the gate.
+//
+// The first attempt is a plain SET, and so is the first after a wake-up, which says that it is our turn. If
+// that is refused, the next attempt follows at once and joins the name's queue. There is a pause before each
+// later attempt. Soon after a release by this Client, the first attempt joins the queue: see partings.
+func (w *wait) acquire(ctx context.Context) error {
+	l, c := w.locker, w.locker.client
+	if l.set != nil {
+		return w.acquireSet(ctx)
+	}
+	w.letOthers(ctx)
+	if ctx.Err() != nil || c.isClosing() {
+		return w.outcome(ctx)
+	}
+	kind, now := l.first(c.partings.first(l.key)), true
+	if kind == master.Set {
+		if w.attempt(ctx, kind) == nil {
+			return nil
+		}
+		w.warn()
+		kind, now = master.Acquire, w.refused()
+	}
+	w.sleeper = c.sleepers.add(l.key)
+	defer c.sleepers.remove(l.key)
+	defer w.quit()
+	w.delays = retrier{start: c.opts.NewBackOff, forever: w.forever}
+	for {
+		if !now {
+			woken, more := w.pause(ctx)
+			if !more {
+				return w.outcome(ctx)
+			}
+			if woken {
+				w.delays.reset()
+				w.splits = 0
+				kind = l.kind(master.Set)
+			}
+		}
+		if ctx.Err() != nil || c.isClosing() {
+			return w.outcome(ctx)
+		}
+		if w.attempt(ctx, kind) == nil {
+			return nil
+		}
+		w.warn()
+		w.askOwner()
+		kind, now = master.Acquire, kind == master.Set && w.refused()
+	}
+}
+
+// refused reports whether somebody else holds the lock, as far as the last attempt has found out. If a
+// master has granted the attempt, several clients may contend for a free lock.
+func (w *wait) refused() bool { return errors.Is(w.last, ErrHeld) && !w.split() }
+
+// split reports whether a master has granted the last attempt, which failed all the same. The result may
+// change, since votes may come late.
+func (w *wait) split() bool { return w.round.Any(quorum.Vote.Granted) }
+
+const (
+	// queueStep is the average sleep of a client that is in the queue of a quorum of masters. It will be
+	// woken, and tries again only because the message may be lost. Many clients that try every few
+	// milliseconds would slow down the holder that they wait for.
+	queueStep = 100 * time.Millisecond
+	// freeJitter is the least time over which attempts are spread that are made when a key expires.
+	freeJitter = 5 * time.Millisecond
+	// splitsMost is how often the time over which attempts are spread after a split is doubled at most.
+	splitsMost = 3
+)
+
+// pause sleeps until the next attempt is due. It reports whether a wake-up has ended the sleep. If more is
+// false, the schedule has stopped, and there was no sleep.
+//
+// After a split vote nobody has the lock. Then the schedule begins anew, and a random part of one round trip
+// is added to its delay, or of 2, 4 or 8 after further splits: clients that sleep for the same time split the
+// votes again. If no master has granted the attempt, somebody holds the lock, and the sleep is longer if we
+// expect to be woken. A grant that comes after the refusals which decided the attempt makes it a split vote,
+// too.
+func (w *wait) pause(ctx context.Context) (woken, more bool) {
+	c := w.locker.client
+	d, more := w.delays.next()
+	if !more {
+		return false, false
+	}
+	extra := rand.N(c.group.Distance()<<min(w.splits, splitsMost) + 1)
+	if !w.split() {
+		step := d
+		if errors.Is(w.last, ErrHeld) && c.listening() {
+			step = max(step, queueStep/2+rand.N(queueStep))
+		}
+		step = w.notPast(step)
+		extra = min(extra, step)
+		if w.sleep(ctx, extra) {
+			return true, true
+		}
+		if !w.split() {
+			w.splits = 0
+			return w.sleep(ctx, step-extra), true
+		}
+		extra = 0 // it is over
+	}
+	if w.splits++; w.splits == 1 {
+		w.delays.reset()
+		if d, more = w.delays.next(); !more {
+			return false, false
+		}
+	}
+	return w.sleep(ctx, w.notPast(d+extra)), true
+}
+
+// notPast shortens a sleep to end when an attempt will find the keys of a quorum of masters expired, if
+// nobody renews them. It adds up to half a round trip, so that not all clients try at the same moment.
+func (w *wait) notPast(d time.Duration) time.Duration {
+	left, known := freeAfter(w.round.Votes())
+	if !known {
+		return d
+	}
+	// Each master has told how long its key lived when the last attempt arrived. The next attempt takes
+	// as long to arrive. So it finds the key expired if it is made that much later.
+	c := w.locker.client
+	left = max(left-c.clock().Since(w.asked), 0)
+	if left >= d {
+		return d
+	}
+	return left + time.Millisecond + rand.N(max(freeJitter, c.group.Distance()/2))
+}
+
+// quit leaves the queue, unless the lock was acquired, which also leaves the queue.
+func (w *wait) quit() {
+	if c := w.locker.client; w.lease == nil && !c.opts.DisableWakeups {
+		claim := new(master.Claim)
+		claim.Init(&w.locker.terms, newToken(""), 0)
+		c.tellAll(master.Quit, claim)
+	}
+}
+
+// attempt makes one attempt. Its error is a *QuorumError even if ctx or the
+// Client ended it: see outcome.
+func (w *wait) attempt(ctx context.Context, kind master.Kind) error {
+	l, c := w.locker, w.locker.client
+	w.endRound()
+	w.asked = w.began
+	if w.attempts++; w.attempts > 1 || w.late {
+		w.asked = c.clock() // time has passed since the call
+	}
+	waited := w.asked.Since(w.began)
+	if w.once {
+		waited = master.NoQueue
+	}
+	if l.shared != nil && w.attempts > 1 {
+		waited = max(waited, time.Millisecond) // it may be in the queue: see readers.lua
+	}
+	var err error
+	w.lease, w.round, err = c.acquire(ctx, l, w.merged, kind, w.asked, waited)
+	if l.set != nil {
+		err = l.blame(err, w.round.Votes())
+	}
+	err = c.owners.named(l.heldKey(err), err)
+	if w.last == nil || ctx.Err() == nil {
+		w.last = err
+	}
+	if err != nil {
+		c.gates.Note(l.key, w.last)
+		if w.whole != nil {
+			w.whole.last = w.last
+			c.gates.Note(w.whole.locker.key, w.last)
+		}
+		w.announce()
+	}
+	if f := c.opts.Trace.AttemptDone; f != nil {
+		f(ctx, AttemptInfo{Name: l.name, Elapsed: c.clock().Since(w.asked), Err: err})
+	}
+	if f := c.opts.Trace.Acquired; f != nil && err == nil && w.whole == nil {
+		s := w.lease
+		f(ctx, AcquiredInfo{Name: l.name, Attempts: w.attempts, Waited: c.clock().Since(w.began), Until: s.Until(), Rounds: s.rounds, Fence: s.Fence()})
+	}
+	return err
+}
+
+func (w *wait) endRound() {
+	if w.round != nil {
+		w.round.End()
+		w.round = nil
+	}
+}
+
+// hold makes the acquired lease the Locker's.
+func (w *wait) hold() *Lease {
+	l, s := w.locker, w.lease
+	// The note tells goroutines that find the gate taken who holds it, until the unlock, even if the lease
+	// is lost before. It is made first, since another goroutine may unlock l, and so leave the gate, as soon
+	// as l has the lease.
+	l.noteHeld(true)
+	l.lease.Store(s)
+	w.inside, w.gates, w.lease = false, 0, nil
+	return s
+}
+
+// end ends the wait. Unless the caller has the lock now, end leaves the gate, and releases what may have
+// been acquired: a function of the user, in the Trace or the schedule, may have panicked.
+func (w *wait) end() {
+	if w.watched {
+		w.locker.client.notices.unwatch(w)
+	}
+	w.endRound()
+	if w.lease != nil {
+		w.lease.drop()
+		w.lease = nil
+	}
+	w.leaveNames()
+	if w.inside {
+		w.locker.client.gates.Leave(w.locker.key)
+	}
+}
+
+// outcome returns the error for the caller after the last attempt.
+func (w *wait) outcome(ctx context.Context) error {
+	c := w.locker.client
+	last := c.owners.named(w.locker.heldKey(w.last), w.last)
+	switch {
+	case c.isClosing():
+		return ErrClosed
+	case ctx.Err() != nil:
+		return &endedError{op: opAcquire, name: w.locker.name, ctx: ctx, last: last}
+	}
+	return last
+}
+
+// warn has the Logger report a long wait of a method that returns no error.
+func (w *wait) warn() {
+	if w.forever && !w.watched && w.whole == nil {
+		w.watched = true
+		w.locker.client.notices.watch(w)
+	}
+}
+
+// sleep waits for d, the end of ctx or the Client, or a wake-up. It reports whether a wake-up ended it.
+func (c *Client) sleep(ctx context.Context, d time.Duration, s *sleeper) (woken bool) {
+	if d <= 0 {
+		select {
+		case <-s.wake:
+			return true
+		default:
+			return false
+		}
+	}
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-s.wake:
+		return true
+	case <-t.C:
+	case <-ctx.Done():
+	case <-c.closing:
+	}
+	return false
+}
+
+// sleep is Client.sleep. It asks for the owner meanwhile, if the sleep is longer than those of the
+// default schedule, which asks at its attempts.
+func (w *wait) sleep(ctx context.Context, d time.Duration) (woken bool) {
+	c := w.locker.client
+	for step := ownerAfter; d > 2*ownerAfter; step = ownerEvery {
+		step = min(step, d)
+		if c.sleep(ctx, step, w.sleeper) {
+			return true
+		} else if ctx.Err() != nil || c.isClosing() {
+			return false
+		}
+		w.askOwner()
+		d -= step
+	}
+	return c.sleep(ctx, d, w.sleeper)
+}

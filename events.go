@@ -1,0 +1,57 @@
+package redlock
+
+import "sync"
+
+// An events calls functions of Options.Trace for what happens in the background: renewals, losses, releases
+// after Unlock, and changes of masters. It calls them in order, one at a time, on its own goroutine. So a
+// function that is slow, or that calls the Client, does not delay a renewal or a master, and cannot deadlock.
+type events struct {
+	mu      sync.Mutex // guards what follows
+	waiting []func()
+	running bool
+	idle    chan struct{} // closed when the goroutine ends; nil before the first event
+}
+
+// eventsMost is how many events may wait for a slow function. Further events are dropped.
+const eventsMost = 1 << 14
+
+// post queues f to be called on the goroutine.
+func (e *events) post(f func()) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if len(e.waiting) >= eventsMost {
+		return
+	}
+	e.waiting = append(e.waiting, f)
+	if !e.running {
+		e.running, e.idle = true, make(chan struct{})
+		go e.run(e.idle)
+	}
+}
+
+func (e *events) run(idle chan struct{}) {
+	for {
+		e.mu.Lock()
+		if len(e.waiting) == 0 {
+			e.running = false
+			close(idle)
+			e.mu.Unlock()
+			return
+		}
+		f := e.waiting[0]
+		e.waiting[0] = nil
+		e.waiting = e.waiting[1:]
+		e.mu.Unlock()
+		f()
+	}
+}
+
+// done returns a channel that is closed when all events have been delivered.
+func (e *events) done() <-chan struct{} {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if !e.running {
+		return closedChannel
+	}
+	return e.idle
+}

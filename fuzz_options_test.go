@@ -1,0 +1,94 @@
+package redlock
+
+import (
+	"math"
+	"reflect"
+	"strings"
+	"testing"
+	"time"
+	"unicode"
+)
+
+// FuzzOptions checks the result of withDefaults for any numbers: a one-line error, or settings with which the
+// algorithm is safe.
+func FuzzOptions(f *testing.F) {
+	const most = math.MaxInt64
+	f.Add(int64(0), int64(0), int64(0), int64(0), int64(0), int64(0), int64(0), 0.0, false, false)
+	f.Add(int64(most), int64(most), int64(most), int64(most), int64(most), int64(most), int64(most), 0.5, true, false)
+	f.Add(int64(0), int64(0), int64(most), int64(0), int64(0), int64(0), int64(0), 0.0, false, false)
+	f.Add(int64(0), int64(0), int64(most), int64(most), int64(1), int64(-1), int64(-1), 1e-9, false, false)
+	f.Add(int64(-1), int64(0), int64(0), int64(time.Second), int64(-1), int64(0), int64(0), math.NaN(), false, true)
+	f.Add(int64(1), int64(1), int64(1), int64(time.Millisecond), int64(1), int64(1), int64(1), 0.999, true, false)
+	f.Add(int64(time.Hour), int64(0), int64(0), int64(time.Minute), int64(0), int64(0), int64(0), math.Inf(1), true, true)
+	f.Fuzz(func(t *testing.T, node, dial, maxTTL, ttl, renew, hold, handover int64, drift float64, fencing, unguarded bool) {
+		o := &Options{
+			NodeTimeout: time.Duration(node), DialTimeout: time.Duration(dial), MaxTTL: time.Duration(maxTTL),
+			DriftFactor: drift, DisableRestartGuard: unguarded,
+			LockOptions: LockOptions{
+				TTL: time.Duration(ttl), RenewEvery: time.Duration(renew), MaxHold: time.Duration(hold),
+				Handover: time.Duration(handover), Fencing: fencing,
+			},
+		}
+		valid, err := o.withDefaults(5)
+		if err != nil {
+			if text := err.Error(); !strings.HasPrefix(text, "redlock: ") || strings.Contains(text, "\n") {
+				t.Errorf("withDefaults = %q, want one line of redlock's", text)
+			}
+			return
+		}
+		checkOptions(t, valid)
+		again, err := valid.withDefaults(5)
+		if err != nil {
+			t.Fatalf("the valid Options %+v are refused: %v", valid, err)
+		}
+		valid.NewBackOff, again.NewBackOff, valid.clock, again.clock = nil, nil, nil, nil // functions are not comparable
+		again.autoTimeout = valid.autoTimeout                                             // the second time, NodeTimeout is no longer zero
+		if !reflect.DeepEqual(valid, again) {
+			t.Errorf("withDefaults of valid Options %+v has changed them to %+v", valid, again)
+		}
+	})
+}
+
+// checkOptions fails t unless the valid options o satisfy the conditions of the algorithm.
+func checkOptions(t *testing.T, o *Options) {
+	t.Helper()
+	l := o.LockOptions
+	for _, rule := range []struct {
+		name string
+		ok   bool
+	}{
+		{"time-outs are positive", o.NodeTimeout >= 0 && o.DialTimeout > 0},
+		{"the TTL is whole milliseconds within MaxTTL", l.TTL > 0 && l.TTL%time.Millisecond == 0 && l.TTL <= o.MaxTTL},
+		{"drift is positive and below the TTL", o.drift(l.TTL) > 0 && o.drift(l.TTL) < l.TTL},
+		{"validity is left after one NodeTimeout", l.TTL-o.drift(l.TTL)-o.NodeTimeout > 0},
+		{"renewal is before the end of validity", l.RenewEvery < 0 || l.RenewEvery > 0 && l.RenewEvery < l.TTL-o.drift(l.TTL)},
+		{"MaxHold and Handover are set", l.MaxHold != 0 && l.Handover != 0},
+		{"no sum of durations overflows", o.MaxTTL <= longest && l.MaxHold <= longestHold && max(o.NodeTimeout, o.DialTimeout, l.RenewEvery, l.Handover) <= longest},
+		{"a fenced acquisition has time", !l.Fencing || o.fencedWithin(l.TTL) > o.NodeTimeout},
+		{"drift is a factor below 1", o.DriftFactor > 0 && o.DriftFactor < 1},
+	} {
+		if !rule.ok {
+			t.Errorf("valid Options %+v break the rule: %s", o, rule.name)
+		}
+	}
+}
+
+// FuzzKey checks that no name leads to a key that redlock itself uses, and that errors are printable.
+func FuzzKey(f *testing.F) {
+	for _, row := range [][2]string{{"", ""}, {"", "a"}, {"shop:", ""}, {"red", "lock:a"}, {"redlock", ":"}, {"redlock:", "a"}, {"", "\x1b[31m\n"}, {"", strings.Repeat("x", 1<<16)}, {"", "\xff\x00"}} {
+		f.Add(row[0], row[1])
+	}
+	f.Fuzz(func(t *testing.T, prefix, name string) {
+		o := &Options{Prefix: prefix}
+		key, err := o.key(name)
+		if err != nil {
+			if strings.ContainsFunc(err.Error(), unicode.IsControl) {
+				t.Errorf("key(%q) = %q, want a printable error", name, err)
+			}
+			return
+		}
+		if key != prefix+name || name == "" || len(key) > longestKey || strings.HasPrefix(key, ownKeys) {
+			t.Errorf("the prefix %q and the name %q give the key %q", prefix, name, key)
+		}
+	})
+}

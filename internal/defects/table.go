@@ -1,0 +1,199 @@
+package defects
+
+// All is the table of defects. A test checks that each edit's text still occurs in the source. If
+// you change that source, change the edit, too.
+var All = []Defect{
+	{
+		Name: "guard-off",
+		Rule: "A vote counts only if the master's memory is older than MaxTTL + 2 s.",
+		Edits: []Edit{{
+			File: "internal/master/master.go",
+			Old:  "\tcfg.Servers.declare(cfg.MaxTTL)\n",
+			New:  "\tcfg.Servers.declare(cfg.MaxTTL)\n\tm.cfg.Guard = false\n",
+		}},
+	}, {
+		Name: "short-quarantine",
+		Rule: "A quarantine lasts for MaxTTL and 2 s.",
+		Edits: []Edit{{
+			File: "internal/master/guard.go",
+			Old:  "m.cfg.Servers.MaxTTL() + incarnation.Margin",
+			New:  "m.cfg.Servers.MaxTTL()/10 + 0*incarnation.Margin",
+		}},
+	}, {
+		Name: "probe-ignored",
+		Rule: "A vote counts only if the probe behind it finds the memory and the clock as they were.",
+		Edits: []Edit{{
+			File: "internal/master/probe.go",
+			Old:  "	if !same {\n		return nil, errChanged\n	}\n",
+			New:  "	if !same {\n		return m.guard.takeHeld(), nil\n	}\n",
+		}},
+	}, {
+		Name: "release-without-compare",
+		Rule: "A release deletes the key only if it holds the token of the released lease.",
+		Edits: []Edit{{
+			File: "internal/master/batch.lua",
+			Old:  "local held = redis.pcall('GET', key)\n",
+			New:  "local held = redis.pcall('GET', key)\n  if held and what == 'release' then held = token end\n",
+		}},
+	}, {
+		Name: "no-rollback",
+		Rule: "An acquisition that fails is undone on all masters.",
+		Edits: []Edit{{
+			File: "attempt.go",
+			Old:  "c.tellAll(master.Undo, s.claim)",
+			New:  "",
+		}},
+	}, {
+		Name: "heal-counted",
+		Rule: "A renewal creates no key; the vote of a master that was sent the key again counts from the next renewal on.",
+		Edits: []Edit{{
+			File: "internal/master/batch.lua",
+			Old:  "    return what == 'commit' and {0, 0} or 0\n",
+			New:  "    if what == 'renew' then redis.pcall('SET', key, token, 'PX', ttl) return 1 end\n    return what == 'commit' and {0, 0} or 0\n",
+		}},
+	}, {
+		Name: "fence-at-least",
+		Rule: "A master acknowledges a fence only if the key's fence is then exactly that number.",
+		Edits: []Edit{{
+			File: "internal/master/batch.lua",
+			Old:  "{last == fixed and 1 or -2, last}",
+			New:  "{1, last}",
+		}},
+	}, {
+		Name: "minority",
+		Rule: "A quorum is more than half of the configured masters.",
+		Edits: []Edit{{
+			File: "internal/quorum/tally.go",
+			Old:  "return n/2 + 1",
+			New:  "return n / 2",
+		}},
+	}, {
+		Name: "clock-not-asked",
+		Rule: "Valid asks the clocks whenever it is called; it does not wait for a timer.",
+		Edits: []Edit{{
+			File: "lease.go",
+			Old:  "return s.check(s.client.clock())",
+			New:  "s.mu.Lock()\n\tdefer s.mu.Unlock()\n\treturn s.err",
+		}},
+	}, {
+		Name: "validity-from-answer",
+		Rule: "Validity counts from before the first byte of the renewal whose votes are used.",
+		Edits: []Edit{{
+			File: "renewal.go",
+			Old:  "\ts.start = r.start\n",
+			New:  "\ts.start = s.client.clock()\n",
+		}},
+	}, {
+		Name: "validity-from-retry",
+		Rule: "Validity counts from the first command of the renewal, not from the retry of those that failed.",
+		Edits: []Edit{{
+			File: "renewal.go",
+			Old:  "\tr.retry = time.Time{}\n",
+			New:  "\tr.retry = time.Time{}\n\tr.start = now\n",
+		}},
+	}, {
+		Name: "late-vote",
+		Rule: "A round is used again only when all of its votes have come.",
+		Edits: []Edit{{
+			File: "internal/quorum/round.go",
+			Old:  "\tr.ended = true\n\tdone := r.missing == 0\n",
+			New:  "\tr.ended = true\n\tdone := true\n",
+		}},
+	}, {
+		Name: "heal-after-release",
+		Rule: "Nothing of a lease follows its release.",
+		Edits: []Edit{{
+			File: "renewal.go",
+			Old:  "if s.err != nil || s.renewal != r {",
+			New:  "if s.renewal != r {",
+		}, {
+			File: "internal/master/master.go",
+			Old:  "case kind.sets() && claim.released.Load():",
+			New:  "case false:",
+		}},
+	}, {
+		Name: "heal-never",
+		Rule: "A master that has lost the key gets it again after a renewal that succeeds.",
+		Edits: []Edit{{
+			File: "renewal.go",
+			Old:  "\t\tr.lease.client.masters[i].Ask(master.Heal, r.lease.claim, nil)\n",
+			New:  "",
+		}},
+	}, {
+		Name: "release-forgotten",
+		Rule: "A release that a master has not answered is sent again on the next connection.",
+		Edits: []Edit{{
+			File: "internal/master/outbox.go",
+			Old:  "\to.owed = append(o.owed, it.debt)\n}",
+			New:  "}",
+		}},
+	}, {
+		Name: "done-open",
+		Rule: "Done is closed when the lease ends.",
+		Edits: []Edit{{
+			File: "lease.go",
+			Old:  "\tif s.done != nil {\n\t\tclose(s.done)\n",
+			New:  "\tif s.done != nil {\n",
+		}},
+	}, {
+		Name: "fence-forgotten",
+		Rule: "A master gives a fence above the last.",
+		Edits: []Edit{{
+			File: "internal/master/batch.lua",
+			Old:  "given = math.max((last or 0) + 1, math.min(tonumber(proposal), now + second))",
+			New:  "given = math.min(tonumber(proposal), now + second)",
+		}},
+	}, {
+		Name: "wakeup-lost-on-leaving",
+		Rule: "A waiter that leaves passes on the wake-up that it may have been sent.",
+		Edits: []Edit{{
+			File: "internal/master/batch.lua",
+			Old:  "if what == 'quit' and id ~= '' then\n      wake(",
+			New:  "if false then\n      wake(",
+		}},
+	}, {
+		Name: "wakes-nobody",
+		Rule: "A release wakes the client that has waited longest.",
+		Edits: []Edit{{
+			File: "internal/master/batch.lua",
+			Old:  "local sent = redis.pcall('PUBLISH', channel, token .. ' ' .. key)",
+			New:  "local sent = 1",
+		}},
+	}, {
+		Name: "lockstep",
+		Rule: "A claim arrives at all masters of a quorum at one moment, and clients that have split the votes sleep for random times.",
+		Edits: []Edit{{
+			File: "internal/quorum/together.go",
+			Old:  "wait >= worthWaiting {",
+			New:  "wait >= worthWaiting && false {",
+		}, {
+			File: "acquire.go",
+			Old:  "	extra := rand.N(c.group.Distance()<<min(w.splits, splitsMost) + 1)\n",
+			New:  "	extra := time.Duration(0)\n	if c.listening() {\n		return c.sleep(ctx, max(d, queueStep), w.sleeper), true\n	}\n",
+		}},
+	}, {
+		Name: "own-maxttl",
+		Rule: "A quarantine follows the largest MaxTTL that any client of the masters has declared.",
+		Edits: []Edit{{
+			File: "internal/master/inspect.go",
+			Old:  "		s.cfg.Servers.declare(o.found.Record.MaxTTL)\n",
+			New:  "",
+		}},
+	}, {
+		Name: "read-beside-writer",
+		Rule: "A master refuses readers while a writer holds the key.",
+		Edits: []Edit{{
+			File: "internal/master/readers.lua",
+			Old:  "    return refuse(key, turn, redis.call('PTTL', key))\n  elseif intent",
+			New:  "    return 1\n  elseif intent",
+		}},
+	}, {
+		Name: "write-beside-reader",
+		Rule: "The marker of the readers stands as long as one reader does.",
+		Edits: []Edit{{
+			File: "internal/master/readers.lua",
+			Old:  "  if not top or top <= now then\n    redis.call('DEL', key, set)\n",
+			New:  "  if score or not top or top <= now then\n    redis.call('DEL', key, set)\n",
+		}},
+	},
+}

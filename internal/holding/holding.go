@@ -1,0 +1,123 @@
+// Package holding determines who holds a lock and who waits for it, from the answers of the masters. It sends
+// nothing, and no lock depends on it.
+package holding
+
+import (
+	"cmp"
+	"maps"
+	"slices"
+	"time"
+
+	"github.com/redlock-go/redlock/internal/master"
+	"github.com/redlock-go/redlock/internal/quorum"
+)
+
+// A Holding is the combined state of one lock on several masters.
+type Holding struct {
+	Token   string          // the token that is on the most masters; empty if no master has one
+	Masters int             // how many masters have the token
+	Need    int             // how many masters are a quorum
+	Left    time.Duration   // how long Need masters keep the token, or all that have it if fewer; or master.Forever
+	Fence   int64           // the last fence of the name
+	Waiting int             // how many clients wait
+	Waiters []master.Waiter // the clients that wait, the longest first; only some if many wait
+	Readers []string        // the ids of the clients whose readers hold the lock; only some if there are many
+}
+
+// Held reports whether a quorum has the token.
+func (h Holding) Held() bool { return h.Masters >= h.Need }
+
+// Owner returns the owner in the token: who holds the lock, or tries to acquire it. It is empty if the token
+// names no owner.
+func (h Holding) Owner() string { return master.OwnerOf(h.Token) }
+
+// Of combines the looks of the masters that have answered, out of n masters.
+func Of(looks []master.Look, n int) Holding {
+	h := Holding{Need: quorum.Majority(n)}
+	byToken := make(map[string][]time.Duration)
+	for _, look := range looks {
+		if look.Token != "" {
+			byToken[look.Token] = append(byToken[look.Token], look.Left)
+		}
+	}
+	for _, token := range slices.Sorted(maps.Keys(byToken)) {
+		if n := len(byToken[token]); n > h.Masters {
+			h.Token, h.Masters = token, n
+		}
+	}
+	if h.Masters > 0 {
+		lefts := byToken[h.Token]
+		slices.SortFunc(lefts, func(a, b time.Duration) int { return cmp.Compare(uint64(b), uint64(a)) }) // Forever first
+		h.Left = lefts[min(h.Need, h.Masters)-1]
+	}
+	for _, look := range looks {
+		if h.Token == "" || look.Token == h.Token {
+			h.Fence = max(h.Fence, look.Fence)
+		}
+	}
+	h.queue(looks, n)
+	h.readers(looks, n)
+	return h
+}
+
+// readers merges the masters' readers. A client's readers hold the lock if they may have a quorum.
+func (h *Holding) readers(looks []master.Look, n int) {
+	stands := make(map[string]int)
+	for _, look := range looks {
+		for _, id := range look.Readers {
+			stands[id]++
+		}
+	}
+	for _, id := range slices.Sorted(maps.Keys(stands)) {
+		if stands[id] >= h.Need-(n-len(looks)) {
+			h.Readers = append(h.Readers, id)
+		}
+	}
+}
+
+// queue merges the masters' queues. A client waits if it may be in the queues of a quorum. One in fewer
+// queues may have got the lock: masters outside its quorum keep it in their queues.
+func (h *Holding) queue(looks []master.Look, n int) {
+	waited, queues := make(map[string]time.Duration), make(map[string]int)
+	for _, look := range looks {
+		if look.Waiting > len(look.Waiters) {
+			h.Waiting = max(h.Waiting, look.Waiting)
+		}
+		for _, w := range look.Waiters {
+			waited[w.ID] = max(waited[w.ID], w.For)
+			queues[w.ID]++
+		}
+	}
+	least := h.Need - (n - len(looks))
+	for id, d := range waited {
+		if queues[id] >= least {
+			h.Waiters = append(h.Waiters, master.Waiter{ID: id, For: d})
+		}
+	}
+	slices.SortFunc(h.Waiters, func(a, b master.Waiter) int {
+		return cmp.Or(cmp.Compare(b.For, a.For), cmp.Compare(a.ID, b.ID))
+	})
+	h.Waiting = max(h.Waiting, len(h.Waiters))
+}
+
+// IDs returns the ids of the clients that wait.
+func (h Holding) IDs() []string {
+	ids := make([]string, len(h.Waiters))
+	for i, w := range h.Waiters {
+		ids[i] = w.ID
+	}
+	return ids
+}
+
+// Drop removes the clients for whose wake-ups no master has a subscription. Such clients have ended, but the
+// queues keep them for a while. listening is the answer of each master to a census.
+func (h *Holding) Drop(listening []map[string]bool) {
+	if len(listening) == 0 {
+		return
+	}
+	before := len(h.Waiters)
+	h.Waiters = slices.DeleteFunc(h.Waiters, func(w master.Waiter) bool {
+		return !slices.ContainsFunc(listening, func(ids map[string]bool) bool { return ids[w.ID] })
+	})
+	h.Waiting -= before - len(h.Waiters)
+}

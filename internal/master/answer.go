@@ -1,0 +1,129 @@
+package master
+
+import (
+	"time"
+
+	"github.com/gomodule/redigo/redis"
+
+	"github.com/redlock-go/redlock/internal/redisconn"
+)
+
+// An Outcome is what a master did about a command.
+type Outcome uint8
+
+const (
+	Failed     Outcome = iota // nothing is known about the key; Answer.Err says why
+	Granted                   // the command was carried out
+	Woke                      // the command was carried out, and a waiting client was woken
+	Taken                     // an acquisition found another token under the key
+	Missing                   // there is no such key
+	OtherToken                // the key holds another token, or is no lock
+	Overtaken                 // a Commit found a higher fence
+)
+
+// String returns the outcome's name.
+func (o Outcome) String() string {
+	return [...]string{"failed", "granted", "woke", "taken", "missing", "other token", "overtaken"}[o]
+}
+
+// Unknown is the value of Answer.Left if the master does not report a time to live.
+const Unknown time.Duration = -1
+
+// An Answer is what a master replied to one command.
+type Answer struct {
+	Outcome Outcome       // what the master did
+	Which   uint8         // with Taken, for several names: the number of a name that is in the way, from 1 on
+	Left    time.Duration // with Taken: how long the key lives if nobody renews it, or Unknown
+	Fence   int64         // the key's fence, if the command asks for it
+	// Recalled says that a writer waits for the readers to leave. With Granted, for a reader.
+	Recalled bool
+	Err      error // with Failed: the reason
+	Replies  []any // to a Query
+}
+
+// Done reports whether the master carried the command out.
+func (a Answer) Done() bool { return a.Outcome == Granted || a.Outcome == Woke }
+
+// leftMost bounds Answer.Left. The keys of this library live for a week at most.
+const leftMost = 10 * 365 * 24 * time.Hour
+
+// taken returns the answer to an acquisition that found another token. The key lives for another ms
+// milliseconds. A number out of range is unknown.
+func taken(ms int64) Answer {
+	if ms < 0 || ms > leftMost.Milliseconds() {
+		return Answer{Outcome: Taken, Left: Unknown}
+	}
+	return Answer{Outcome: Taken, Left: time.Duration(ms) * time.Millisecond}
+}
+
+// decode decodes the reply to a command, or to one member of a batch. It reports false for a reply of the
+// wrong shape: the replies on that connection may be out of step with the commands.
+func decode(it *item, reply any) (a Answer, ok bool) {
+	if it.ofSet() {
+		return decodeSet(it, reply)
+	} else if it.scripted() {
+		return decodeScripted(it, reply)
+	}
+	switch k := it.kind; {
+	case k == load, k == loadSet, k == loadReaders: // the commands that need the script report whether it was loaded
+		return Answer{}, true
+	case k == Ping && reply == "PONG", k.sets() && reply == "OK":
+		return Answer{Outcome: Granted}, true
+	case k.sets() && reply == nil:
+		return taken(-1), true
+	}
+	return Answer{}, false
+}
+
+// decodeScripted decodes the script's reply for one key, and reports false as decode does. The reply is an error, a number, or, if the command asks for a fence, a pair of numbers.
+func decodeScripted(it *item, reply any) (a Answer, ok bool) {
+	if err, isError := reply.(redis.Error); isError {
+		return Answer{Err: redisconn.PrintableError(err)}, true
+	}
+	fence := int64(0)
+	fenced := it.kind.Acquires() && it.claim.fenced()
+	if it.kind == Commit || fenced {
+		pair, _ := reply.([]any)
+		if len(pair) != 2 {
+			return Answer{}, false
+		}
+		if fence, ok = pair[1].(int64); !ok || fence < 0 {
+			return Answer{}, false
+		}
+		reply = pair[0]
+	}
+	n, ok := reply.(int64)
+	if !ok {
+		return Answer{}, false
+	}
+	reader := it.claim.side == Reader
+	if reader {
+		a, ok = it.kind.decodeReader(n)
+	} else {
+		a, ok = it.kind.decode(n)
+	}
+	a.Fence = fence
+	return a, ok && !(fenced && a.Done() && fence == 0 && !reader)
+}
+
+// decode returns the meaning of the script's number for a command of this kind: see batch.lua. It
+// reports false for a number that the script does not return.
+func (k Kind) decode(n int64) (a Answer, ok bool) {
+	switch {
+	case n == 1:
+		return Answer{Outcome: Granted}, true
+	case k.Acquires():
+		return taken(-2 - n), n < 0
+	case k == Heal:
+		return taken(-1), n == 0
+	case n == 2:
+		return Answer{Outcome: Woke}, k.releases() || k == Wake
+	case n == 0:
+		return Answer{Outcome: Missing}, true
+	case n == -1:
+		return Answer{Outcome: OtherToken}, true
+	case n == -2:
+		return Answer{Outcome: Overtaken}, k == Commit
+	}
+	return Answer{}, false
+}

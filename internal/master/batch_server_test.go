@@ -1,0 +1,203 @@
+package master
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"reflect"
+	"slices"
+	"testing"
+
+	"github.com/gomodule/redigo/redis"
+
+	"github.com/redlock-go/redlock/internal/redisserver"
+)
+
+// A batch shares commands among its releases. Each member must be answered, and each key and queue be
+// left, as if it had been sent alone, whatever the rights of the client.
+func TestABatchAnswersAsItsMembersWouldAlone(t *testing.T) {
+	server := redisserver.StartTB(t, 1)[0]
+	admin := dialAs(t, server)
+	listener := redis.PubSubConn{Conn: dialAs(t, server)}
+	if err := listener.Subscribe(wakeChannel + "there"); err != nil {
+		t.Fatal(err)
+	}
+	listener.Receive() // it is confirmed
+	for _, row := range []struct {
+		name  string
+		rules []any
+	}{
+		{"all rights", []any{"~*"}},
+		{"MGET is forbidden", []any{"~*", "-mget"}},
+		{"DEL is forbidden", []any{"~*", "-del"}},
+		{"queues are forbidden", []any{"~?:*"}},
+	} {
+		t.Run(row.name, func(t *testing.T) {
+			rules := append([]any{"SETUSER", "shop", "reset", "on", "nopass", "+@all", "&*"}, row.rules...)
+			if _, err := admin.Do("ACL", rules...); err != nil {
+				t.Fatal(err)
+			}
+			user := dialAs(t, server)
+			if _, err := user.Do("AUTH", "shop", "x"); err != nil {
+				t.Fatal(err)
+			}
+			if _, err := admin.Do("SCRIPT", "LOAD", batchScript); err != nil {
+				t.Fatal(err)
+			}
+			for seed := range uint64(300) {
+				compareBatch(t, admin, user, rand.New(rand.NewPCG(seed, 0)), row.name != "DEL is forbidden")
+				if t.Failed() {
+					t.Fatalf("seed %d", seed)
+				}
+			}
+		})
+	}
+}
+
+func dialAs(t *testing.T, s *redisserver.Server) redis.Conn {
+	t.Helper()
+	conn, err := redis.Dial("tcp", s.Addr())
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { conn.Close() })
+	return conn
+}
+
+// compareBatch executes the same commands on the same keys one by one, under a:, and as a batch, under b:.
+//
+// Without the right to DEL a release fails alone, but not together with the acquisition that follows, which
+// replaces the token. Then follows is false, and no such acquisition is sent.
+func compareBatch(t *testing.T, admin, user redis.Conn, random *rand.Rand, follows bool) {
+	t.Helper()
+	if _, err := admin.Do("FLUSHALL"); err != nil {
+		t.Fatal(err)
+	}
+	n := 1 + random.IntN(5) // keys
+	for i := range n {
+		kind, queue := random.IntN(5), random.IntN(5)
+		for _, prefix := range []string{"a:", "b:"} {
+			prepare(t, admin, fmt.Sprint(prefix, i), kind, queue)
+		}
+	}
+	id := []string{"", "me"}[random.IntN(2)]
+	words := []string{"release", "release", "release", "undo", "quit", "renew 5000", "heal 5000 0", "acquire 5000 0", "behind 5000 0", "behind 5000 -"}
+	if !follows {
+		words = words[:len(words)-2]
+	}
+	length := 2 + random.IntN(6)
+	pair := follows && random.IntN(4) == 0 // a release and the acquisition behind it, and nothing else
+	if pair {
+		length = 2
+	}
+	batch, members := redis.Args{batchSHA, length}, redis.Args{id}
+	var alone []any
+	i, word := 0, ""
+	for range length {
+		if follows && word == "release" && (pair || random.IntN(2) == 0) {
+			word = "behind 5000 0" // of the same key, as a client that locks in a loop
+		} else {
+			i, word = random.IntN(n), words[random.IntN(len(words))]
+			if pair {
+				word = "release"
+			}
+		}
+		token := []string{"token", "token", "token", "next"}[random.IntN(4)]
+		reply, err := user.Do("EVALSHA", batchSHA, 1, fmt.Sprint("a:", i), id, word, token)
+		alone = append(alone, outcomeOf(reply, err))
+		batch, members = batch.Add(fmt.Sprint("b:", i)), members.Add(word, token)
+	}
+	reply, err := user.Do("EVALSHA", append(batch, members...)...)
+	if reply == int64(1) { // for all members
+		reply = slices.Repeat([]any{int64(1)}, length)
+	}
+	replies, err := redis.Values(reply, err)
+	if err != nil {
+		t.Fatalf("%v: %v", append(batch, members...), err)
+	}
+	for i, reply := range replies {
+		err, _ := reply.(redis.Error)
+		if err == "" {
+			replies[i] = outcomeOf(reply, nil)
+		} else {
+			replies[i] = outcomeOf(nil, err)
+		}
+	}
+	if !reflect.DeepEqual(replies, alone) {
+		t.Errorf("%v\nis answered %v, and its members alone %v", append(batch, members...), replies, alone)
+	}
+	for i := range n {
+		if a, b := stateOf(t, admin, fmt.Sprint("a:", i)), stateOf(t, admin, fmt.Sprint("b:", i)); a != b {
+			t.Errorf("%v\nleaves key %d as %s, and alone it is %s", append(batch, members...), i, b, a)
+		}
+	}
+}
+
+// outcomeOf returns a number, or that there was an error, or a refusal.
+func outcomeOf(reply any, err error) any {
+	if err != nil {
+		return "an error"
+	} else if n, ok := reply.(int64); ok && n < -1 {
+		return "refused, with the time left"
+	}
+	return reply
+}
+
+// prepare writes a key and its queue, each in one of five states.
+func prepare(t *testing.T, conn redis.Conn, key string, kind, queue int) {
+	t.Helper()
+	switch kind {
+	case 0: // no key
+	case 1:
+		conn.Send("RPUSH", key, "no lock")
+	case 2:
+		conn.Send("SET", key, "another's", "PX", 60_000)
+	default:
+		conn.Send("SET", key, "token", "PX", 60_000)
+	}
+	name := "redlock:queue:" + key
+	switch queue {
+	case 0:
+		conn.Send("ZADD", name, 1, "me", 2, "gone")
+	case 1:
+		conn.Send("ZADD", name, 1, "gone", 2, "there", 3, "later")
+	case 2:
+		conn.Send("SET", name, "no queue")
+	}
+	if _, err := conn.Do(""); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// stateOf returns what stands under a key and in its queue.
+func stateOf(t *testing.T, conn redis.Conn, key string) string {
+	t.Helper()
+	value, _ := conn.Do("GET", key)
+	queue, _ := redis.Strings(conn.Do("ZRANGE", "redlock:queue:"+key, 0, -1))
+	lives := "for ever"
+	if ms, err := redis.Int64(conn.Do("PTTL", key)); err != nil {
+		t.Fatal(err)
+	} else if ms > 5000 {
+		lives = "for long"
+	} else if ms >= 0 {
+		lives = "for 5 s"
+	}
+	return fmt.Sprintf("%q, %s, queue %q", value, lives, queue)
+}
+
+// A client that joined the queue of a key within a batch leaves it when it gets the lock, although the key
+// had no queue when the batch released it.
+func TestTheLastAcquisitionOfABatchLeavesTheQueue(t *testing.T) {
+	server := redisserver.StartTB(t, 1)[0]
+	admin := dialAs(t, server)
+	if _, err := admin.Do("SET", "k", "first"); err != nil {
+		t.Fatal(err)
+	}
+	args := redis.Args{batchScript, 5, "k", "k", "k", "k", "k", "me"}.
+		Add("release", "first", "behind 5000 0", "second", "behind 5000 0", "third", "undo", "second", "behind 5000 0", "fourth")
+	if _, err := admin.Do("EVAL", args...); err != nil {
+		t.Fatal(err)
+	}
+	if got, want := stateOf(t, admin, "k"), `"fourth", for 5 s, queue []`; got != want {
+		t.Errorf("the key is %s, want %s", got, want)
+	}
+}

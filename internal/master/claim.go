@@ -1,0 +1,175 @@
+package master
+
+import (
+	"fmt"
+	"math"
+	"strconv"
+	"sync/atomic"
+	"time"
+)
+
+// A Claim is the key and the token of one acquisition, with its fence. It also says which masters may
+// hold the token. All masters share it.
+type Claim struct {
+	name            string   // immutable; the key
+	key, token, ttl any      // immutable; boxed once, so that redigo need not for each master
+	waited          string   // immutable; how long the client has waited, in ms
+	query           commands // immutable; the commands of a Query
+	set             *set     // immutable; of a claim on several names; nil for one
+	side            Side     // immutable
+
+	// Immutable after the first Ask:
+	proposal    string // the fence to propose; "": none is wanted
+	word        any    // the word of a Set with a proposal
+	joining     any    // the word of an acquisition that may join the queue, if it was prepared
+	turn        string // how long a reader takes to come back when it is woken, in ms
+	clock, most int64  // the client's clock as a fence, and the highest useful fence
+
+	fence    atomic.Int64         // the fence for Commit and Heal
+	released atomic.Bool          // a release was asked for: no command that sets the key is sent any more
+	at       [MaxMasters]standing // by master; each is guarded by the mutex of its Master
+}
+
+// MaxMasters is how many masters a Claim can have.
+const MaxMasters = 64
+
+// Terms are what all claims on a key have in common. They are made once, since that costs some
+// allocations.
+type Terms struct {
+	name     string // immutable; the key
+	key, ttl any    // immutable; as in Claim
+	set      *set   // immutable; as in Claim
+	side     Side   // immutable
+}
+
+// NewTerms returns the terms for a key and a time to live in whole milliseconds.
+func NewTerms(key string, ttl time.Duration) Terms {
+	return Terms{name: key, key: key, ttl: strconv.FormatInt(ttl.Milliseconds(), 10)}
+}
+
+// NewClaim returns a claim on key by token, for ttl in whole milliseconds: see Init.
+func NewClaim(key, token string, ttl, waited time.Duration) *Claim {
+	c, terms := &Claim{}, NewTerms(key, ttl)
+	c.Init(&terms, token, waited)
+	return c
+}
+
+// Init makes a zero Claim one on the terms' key by token. waited is how long the client
+// has waited already. If it is NoQueue, a refused Acquire or Behind does not join the queue.
+func (c *Claim) Init(terms *Terms, token string, waited time.Duration) {
+	c.name, c.key, c.token, c.ttl, c.waited, c.set, c.side = terms.name, terms.key, token, terms.ttl, "0", terms.set, terms.side
+	if waited >= time.Millisecond {
+		c.waited = strconv.FormatInt(waited.Milliseconds(), 10)
+	} else if waited == NoQueue {
+		c.waited = noQueue
+	}
+}
+
+// NoQueue says that a client does not wait for the lock.
+const NoQueue time.Duration = -1
+
+// noQueue is NoQueue for the script.
+const noQueue = "-"
+
+// Propose has the acquisition ask for a fence: number, or a higher one if number is not above the last
+// fence. It is called before the first Ask with the claim.
+func (c *Claim) Propose(number int64) {
+	c.proposal = strconv.FormatInt(number, 10)
+	c.word = "acquire " + c.ttl.(string) + " - " + c.proposal // as acquisition does
+}
+
+// Prepare makes the word of an acquisition once, rather than once for each master. It is called before
+// the first Ask with the claim, and after Propose.
+func (c *Claim) Prepare(k Kind) {
+	if c.side == Reader {
+		c.joining = c.reading(c.turn)
+	} else if k == Acquire || k == Behind {
+		c.joining = c.acquisition(k, c.waited)
+	}
+}
+
+func (c *Claim) fenced() bool { return c.proposal != "" }
+
+// FenceTick is the unit in which fences count the time, as in batch.lua.
+const FenceTick = 250 * time.Microsecond
+
+// Expect turns a grant with a fence above most into a failure. now is the client's clock as a fence. It is
+// called before the first Ask with the claim. Without Expect there is no limit.
+func (c *Claim) Expect(now, most int64) { c.clock, c.most = now, most }
+
+// An AheadError says that a master's fence for a name is so far ahead of the clock that waiting is no
+// use: it was written by hand, or by a clock that was wrong.
+type AheadError struct {
+	By time.Duration // ahead of the client's clock
+}
+
+func (e *AheadError) Error() string {
+	return fmt.Sprintf("its fence for this name is %v ahead of our clock", e.By.Round(time.Millisecond))
+}
+
+// judged removes a fence that is too far ahead from an answer. Then a grant, whose fence is above it, is a
+// failure, and so is a Commit, which would raise it on all masters. A refusal remains a refusal.
+func (c *Claim) judged(k Kind, a Answer) Answer {
+	switch {
+	case c.most == 0 || a.Fence <= c.most:
+		return a
+	case a.Done() || k == Commit:
+		ticks := min(a.Fence-c.clock, int64(math.MaxInt64/FenceTick))
+		return Answer{Err: &AheadError{By: time.Duration(ticks) * FenceTick}}
+	}
+	a.Fence = 0
+	return a
+}
+
+// Fix sets the fence that Commit and Heal raise a master's fence to.
+func (c *Claim) Fix(number int64) { c.fence.Store(number) }
+
+// Key returns the claim's key. For several names it is that of the set: see NewSetTerms.
+func (c *Claim) Key() string { return c.name }
+
+// Token returns the claim's token.
+func (c *Claim) Token() string { return c.token.(string) }
+
+// A standing says whether a master's key may hold a claim's token. The commands that set the key are
+// the acquisition and, later, heals.
+type standing uint8
+
+const (
+	absent   standing = iota // no command that sets the key was let in
+	queued                   // one was let in
+	written                  // one was written to the connection
+	refused                  // the last one was refused, or answered by an error: the token is not there
+	possible                 // one was carried out, or its answer was lost: the token may be there
+)
+
+// admit notes that a command that sets the key was let in.
+func (s *standing) admit() {
+	if *s == absent {
+		*s = queued
+	}
+}
+
+// write notes that a command that sets the key was written to the connection.
+func (s *standing) write() {
+	if *s != possible {
+		*s = written
+	}
+}
+
+// answer notes the answer to a command that sets the key. A refusal proves only that this command did
+// not set the key, which an earlier one may have done.
+func (s *standing) answer(a Answer) {
+	if a.Done() {
+		*s = possible
+	} else if *s == written {
+		*s = refused
+	}
+}
+
+// lose notes that the answer to a command that sets the key was lost with the connection.
+func (s *standing) lose() { *s = possible }
+
+// mayHold reports whether the master may hold the token, now or when it carries out what was written.
+// Only then must a release reach the master: a master whose user may not set the key may never accept
+// a release of it.
+func (s standing) mayHold() bool { return s == written || s == possible }

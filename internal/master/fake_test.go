@@ -1,0 +1,101 @@
+package master
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/redlock-go/redlock/internal/bubbletest"
+	"github.com/redlock-go/redlock/internal/fakeserver"
+)
+
+type fake = fakeserver.Server
+
+// Replies with a meaning.
+const (
+	silence = fakeserver.Silence
+	hangUp  = fakeserver.HangUp
+	stall   = fakeserver.Stall
+)
+
+// ok answers as a healthy server does if all locks are free.
+func ok(_ int, cmd []string) string {
+	switch cmd[0] {
+	case "SET":
+		return "+OK\r\n"
+	case "PING":
+		return "+PONG\r\n"
+	case "EVALSHA":
+		n, _ := strconv.Atoi(cmd[2])
+		answers := ""
+		for i := range n {
+			word := strings.Fields(cmd[4+n+2*i])
+			if (word[0] == "acquire" || word[0] == "behind") && len(word) == 4 || word[0] == "commit" {
+				answers += "*2\r\n:1\r\n:5\r\n"
+			} else {
+				answers += ":1\r\n"
+			}
+		}
+		if n == 1 {
+			return answers
+		}
+		return fmt.Sprintf("*%d\r\n", n) + answers
+	case "SCRIPT":
+		return "$3\r\nabc\r\n"
+	case "CLIENT":
+		return ":1\r\n"
+	}
+	return "-ERR unknown command\r\n"
+}
+
+// answers collects the answers to an asker.
+type answers struct {
+	mu    sync.Mutex
+	all   []Answer
+	first time.Time
+}
+
+func (a *answers) Answered(_ int, answer Answer) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if a.all = append(a.all, answer); len(a.all) == 1 {
+		a.first = time.Now()
+	}
+}
+
+func (a *answers) get() []Answer {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return append([]Answer(nil), a.all...)
+}
+
+// run starts a Master on a fake, in a bubble, and closes it at the end.
+func run(t *testing.T, handle func(int, []string) string, f func(t *testing.T, m *Master, server *fake)) {
+	t.Helper()
+	bubbletest.Test(t, func(t *testing.T) {
+		server := &fake{Handle: handle}
+		m := Start(Config{
+			Pool:        server.Pool(),
+			Servers:     NewServers([]string{"it"}),
+			NodeTimeout: 50 * time.Millisecond,
+			DialTimeout: time.Second,
+			Redial:      func() interface{ NextBackOff() time.Duration } { return every(100 * time.Millisecond) },
+			Changed:     func(State, Status) {},
+		})
+		synctest.Wait()
+		f(t, m, server)
+		m.Close()
+		<-m.Done()
+		time.Sleep(2 * time.Hour) // the goroutines of servers that stall have ended
+	})
+}
+
+type every time.Duration
+
+func (e every) NextBackOff() time.Duration { return time.Duration(e) }
+
+func claimOf(name string) *Claim { return NewClaim(name, "token of "+name, time.Hour, 0) }

@@ -1,0 +1,176 @@
+package master
+
+import (
+	"fmt"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+	"unicode"
+
+	"github.com/redlock-go/redlock/internal/bubbletest"
+	"github.com/redlock-go/redlock/internal/clock"
+	"github.com/redlock-go/redlock/internal/fakeserver"
+)
+
+// FuzzInfo checks what is read from INFO: a field is one line without its end, and a verdict
+// is one printable line.
+func FuzzInfo(f *testing.F) {
+	for _, info := range []string{
+		"", "# Server\r\nredis_version:7.0.15\r\nrun_id:0123\r\nrole:master\r\n",
+		"role:slave\r\n", "role:\x1b[31mmaster\r\n", "cluster_enabled:1\r\n", "maxmemory:1\r\nmaxmemory_policy:allkeys-lru\r\n",
+		"maxmemory:1\r\nmaxmemory_policy:\x1b]0;x\x07\r\n", "redis_version:6\r\n", "redis_version:-7.0\r\n", "run_id:\r\nrun_id:1", ":\n:", "role",
+	} {
+		f.Add(info)
+	}
+	f.Fuzz(func(t *testing.T, info string) {
+		for _, field := range []string{"run_id", "role", "redis_version", "maxmemory", "maxmemory_policy", "cluster_enabled", ""} {
+			got := InfoField(info, field)
+			if strings.ContainsAny(got, "\n") || got != strings.TrimSpace(got) {
+				t.Errorf("field %q = %q, want one trimmed line", field, got)
+			}
+			if got != "" && !strings.Contains(info, field+":") {
+				t.Errorf("field %q = %q, but INFO has no such field", field, got)
+			}
+		}
+		isLegacy(info)
+		if err := Judge(info); err != nil && strings.ContainsFunc(err.Error(), unicode.IsControl) {
+			t.Errorf("Judge(%q) = %q, want printable text", info, err)
+		}
+	})
+}
+
+// A hostile server is a healthy one that takes some of its replies from a list.
+type hostile struct {
+	*memory
+	lies   *fakeserver.Lies
+	pushes string // what follows the reply to SUBSCRIBE
+}
+
+func newHostile(healthy int, list, pushes []byte) *hostile {
+	h := &hostile{memory: newMemory(1), lies: fakeserver.NewLies(healthy, list), pushes: string(pushes)}
+	h.Handle = h.answer
+	return h
+}
+
+func (h *hostile) answer(conn int, cmd []string) string {
+	if cmd[0] == "SUBSCRIBE" {
+		return "*3\r\n" + fakeserver.Bulk("subscribe") + fakeserver.Bulk(cmd[1]) + ":1\r\n" + h.pushes
+	}
+	reply := h.lies.Replace(h.memory.answer(conn, cmd))
+	if reply == stall {
+		return hangUp // a server that stalls for an hour takes a test of seconds too long
+	}
+	return reply
+}
+
+// A reckoning checks the answers to one command.
+type reckoning struct {
+	t    *testing.T
+	kind Kind
+
+	mu sync.Mutex // guards what follows
+	n  int
+}
+
+// Answered implements Asker.
+func (r *reckoning) Answered(_ int, a Answer) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.n++; r.n > 1 {
+		r.t.Errorf("%v was answered %d times", r.kind, r.n)
+	}
+	if (a.Outcome == Failed) != (a.Err != nil) {
+		r.t.Errorf("%v was answered %+v, want an error or an outcome", r.kind, a)
+	}
+	if a.Left != Unknown && (a.Left < 0 || a.Left > 100*365*24*time.Hour) {
+		r.t.Errorf("%v was answered that the key lives for %v", r.kind, a.Left)
+	}
+	if a.Err != nil && strings.ContainsFunc(a.Err.Error(), unicode.IsControl) {
+		r.t.Errorf("%v was answered the error %q, want one printable line", r.kind, a.Err)
+	}
+}
+
+// times returns how often the command was answered.
+func (r *reckoning) times() int {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.n
+}
+
+// FuzzHostileServer runs a Master on a server whose replies are not what they should be.
+// Each command must be answered exactly once, and when the server is healthy again the
+// Master must be, too.
+func FuzzHostileServer(f *testing.F) {
+	for _, list := range []string{
+		"", "-ERR no\r\n", "-NOSCRIPT no\r\n\x00-NOSCRIPT no\r\n", "-READONLY no\r\n", ":7\r\n", "*0\r\n", "*-1\r\n", "$-1\r\n",
+		"*1\r\n*1\r\n*1\r\n:1\r\n", "close", "silence\x00silence", ":-9000000000000000000\r\n", "*2\r\n:1\r\n:9007199254740993\r\n",
+		"*2\r\n:-9223372036854775808\r\n:-9223372036854775808\r\n", "$5\r\n- 1 -\r\n", "+\x1b[31mOK\r\n", "-\x1b[31mERR\r\n",
+		"$16\r\nrun_id:1\r\nrole:s\r\n", "*1000000000000000000\r\n", "\r\n", "+OK", ":1\r\n:1\r\n:1\r\n", "\x00\x00\x00\x00:1\r\n", "+QUEUED\r\n",
+	} {
+		for _, healthy := range []uint8{0, 3, 9, 17} {
+			f.Add([]byte(list), []byte("*3\r\n$7\r\nmessage\r\n$1\r\nc\r\n$3\r\nt a\r\n"), healthy, true)
+		}
+		f.Add([]byte(list), []byte(list), uint8(2), false)
+	}
+	f.Fuzz(func(t *testing.T, list, pushes []byte, healthy uint8, guarded bool) {
+		bubbletest.Test(t, func(t *testing.T) {
+			h := newHostile(int(healthy%64), list, pushes)
+			cfg := Config{
+				Pool: h.Pool(), Servers: NewServers([]string{"it"}), Clock: clock.System, ID: "id",
+				NodeTimeout: 50 * time.Millisecond, DialTimeout: time.Second,
+				Redial:  func() interface{ NextBackOff() time.Duration } { return every(100 * time.Millisecond) },
+				Changed: func(State, Status) {},
+				Woken: func(_ int, key, token string) bool {
+					if key == "" || token == "" {
+						t.Errorf("woken for the key %q by the token %q", key, token)
+					}
+					return true
+				},
+			}
+			if guarded {
+				cfg.Guard, cfg.MaxTTL = true, time.Second
+			}
+			askAll(t, Start(cfg), h)
+		})
+	})
+}
+
+const patience = 12 * time.Second
+
+// askAll asks a Master for everything while its server is hostile, and for a vote afterwards.
+func askAll(t *testing.T, m *Master, h *hostile) {
+	defer func() {
+		m.Close()
+		<-m.Done()
+	}()
+	asked := make(map[*reckoning]bool)
+	for i := range 3 {
+		plain, fenced := claimOf(fmt.Sprint("plain", i)), claimOf(fmt.Sprint("fenced", i))
+		fenced.Propose(time.Now().UnixMicro() / 250)
+		fenced.Fix(time.Now().UnixMicro() / 250)
+		for k := Set; k <= Ping; k++ {
+			for _, claim := range []*Claim{plain, fenced} {
+				r := &reckoning{t: t, kind: k}
+				asked[r] = m.Ask(k, claim, r) == nil
+			}
+		}
+		time.Sleep(400 * time.Millisecond)
+	}
+	// Longer than every time-out, and than a quarantine that a strange look has begun.
+	time.Sleep(patience)
+	for r, taken := range asked {
+		if n, want := r.times(), map[bool]int{true: 1, false: 0}[taken]; n != want {
+			t.Errorf("%v was answered %d times, want %d", r.kind, n, want)
+		}
+	}
+	h.lies.End()
+	time.Sleep(patience)
+	if m.cfg.Servers.MaxTTL() > time.Second {
+		return // the hostile server had a record by which its quarantine lasts longer
+	}
+	if got := vote(t, m); !got.Done() {
+		s := m.Status()
+		t.Errorf("a SET was answered %+v when the server had been healthy for %v; the master is %v: %v", got, patience, s.State, s.Err)
+	}
+}

@@ -1,0 +1,92 @@
+package master
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/gomodule/redigo/redis"
+
+	"github.com/redlock-go/redlock/internal/clock"
+	"github.com/redlock-go/redlock/internal/incarnation"
+	"github.com/redlock-go/redlock/internal/redisconn"
+)
+
+// An inspection is the result of reading a server's record on a new connection, and writing another if
+// that one did not hold.
+type inspection struct {
+	known         *incarnation.Known
+	found         incarnation.Inspection
+	before, after clock.Reading // our clocks, before and after the server read its own
+}
+
+// inspectionsMost is how often in a row a record may change while it is inspected.
+const inspectionsMost = 10
+
+var (
+	errRestless = &refusal{"its record of restarts, " + incarnation.Key + ", keeps changing"}
+	errSwitched = errors.New("another server answers on the same connection")
+)
+
+// inspect repeats an inspection until it finds the record that it has also loaded as a script. Then the
+// record, the script and the server's process belong together.
+func (s *supervisor) inspect(ctx context.Context, conn redis.Conn, database string) (inspection, error) {
+	s.mu.Lock()
+	known, stale, seen := s.guard.known, s.guard.stale, s.guard.seen
+	s.mu.Unlock()
+	why := incarnation.Holds // why the last record was written
+	for range inspectionsMost {
+		o := inspection{known: known, before: s.cfg.Clock()}
+		if err := incarnation.SendInspection(conn, database, known, stale, s.cfg.Servers.MaxTTL()); err != nil {
+			return o, err
+		}
+		if err := conn.Flush(); err != nil {
+			return o, err
+		}
+		var err error
+		o.found, err = incarnation.ReadInspection(func() (any, error) { return redisconn.Receive(ctx, conn) })
+		if err != nil && conn.Err() != nil {
+			return o, err
+		} else if err != nil {
+			if isReadOnly(err) {
+				s.markStale()
+			}
+			return o, errUnguarded(err)
+		}
+		o.after = s.cfg.Clock()
+		// The stale record is not replaced if its MaxTTL has just been raised to the text that is known.
+		stands := stale && o.found.Why == incarnation.Holds
+		if known != nil && o.found.Record.Text == known.Record.Text && !stands {
+			o.found.Why = why
+			return o, nil
+		}
+		s.cfg.Servers.declare(o.found.Record.MaxTTL)
+		if known == nil || known.Record.SameMemory(o.found.Record) {
+			stale = stands // else it was replaced
+		} else {
+			stale = returned(o.found, seen)
+		}
+		known, why = incarnation.Know(o.found), o.found.Why
+	}
+	return inspection{}, errRestless
+}
+
+// returned reports whether found is an older memory that has come back: its record holds, and was
+// written before another record was confirmed last, by the server's clock. That memory lacks the locks
+// that were taken in between. After the clock was set back, every new record looks like that, and if
+// each client replaced it, there would be no end. Hence the last condition.
+func returned(found incarnation.Inspection, seen time.Time) bool {
+	return found.Why == incarnation.Holds && found.Record.Since.Before(seen) && found.Now.After(seen.Add(-time.Second))
+}
+
+// errUnguarded returns the error for an inspection that the server answered by an error. It is a refusal
+// if the server forbids the commands.
+func errUnguarded(err error) error {
+	text := err.Error()
+	if !strings.HasPrefix(text, "NOPERM") && !strings.Contains(text, "unknown command") && !strings.Contains(text, "The user executing the script") {
+		return fmt.Errorf("it did not say whether it has restarted: %w", err)
+	}
+	return &refusal{fmt.Sprintf("it cannot keep the record of its restarts, %s (%v): allow it, or disable the restart guard", incarnation.Key, err)}
+}

@@ -1,0 +1,190 @@
+package master
+
+import "time"
+
+// An item is one command on its way.
+type item struct {
+	kind      Kind
+	claim     *Claim // nil for Ping, load and probe
+	asker     Asker  // nil if nobody needs the answer
+	debt      *debt  // set for a release that was owed
+	batch     int    // the number of items that share one script call, from this one on; 0: none begins here
+	alone     bool   // not to be batched: an earlier batch with this item was answered by an error
+	reloaded  bool   // sent again after the script was loaded again
+	sent      time.Time
+	listening bool // the subscription stood when it was sent, so an Acquire may join the queue
+	thorough  bool // a probe that includes INFO
+}
+
+// An outbox holds a master's commands. The Master's mutex guards it.
+//
+//   - A command is queued first. It is in flight from when the writer takes it until its reply is read.
+//   - Commands with the same key are written in the order in which they were pushed.
+//   - A release that the master has not answered is owed, and sent again.
+type outbox struct {
+	index int           // immutable; of the master
+	wake  chan struct{} // cap 1: the queue has something for the writer
+
+	queue  []item     // not yet taken by the writer
+	spare  []item     // the queue's other buffer
+	plan   plan       // arranges what the writer takes
+	flight fifo[item] // taken by the writer, not yet answered
+	owed   []*debt
+	apart  time.Time // until then plan.apart is set
+}
+
+// size returns how many commands are queued, in flight or owed.
+func (o *outbox) size() int { return len(o.queue) + o.flight.len() + len(o.owed) }
+
+// idle reports whether nothing is queued or in flight.
+func (o *outbox) idle() bool { return len(o.queue) == 0 && o.flight.len() == 0 }
+
+// push queues a command.
+func (o *outbox) push(it item) {
+	o.queue = append(o.queue, it)
+	if len(o.queue) == 1 {
+		poke(o.wake)
+	}
+}
+
+// take moves the queue into flight, and returns it in the order of sending. It reports whether there
+// are votes among the items. The slice is valid until the next take, and belongs to the writer.
+func (o *outbox) take(now time.Time, listening bool) (items []item, votes bool) {
+	queue := o.queue
+	o.queue, o.spare = o.spare[:0], queue
+	o.plan.apart = now.Before(o.apart)
+	items = o.plan.arrange(queue)
+	clear(queue)
+	for i := range items {
+		it := &items[i]
+		it.sent, it.listening = now, listening
+		if it.kind.sets() {
+			it.claim.at[o.index].write()
+		}
+		votes = votes || it.kind.votes()
+		o.flight.push(*it)
+	}
+	return items, votes
+}
+
+// follow adds a command to what take has returned.
+func (o *outbox) follow(it item) []item {
+	o.flight.push(it)
+	o.plan.items = append(o.plan.items, it)
+	return o.plan.items
+}
+
+// withdraw takes the queued items out for which drop is true, and returns their Askers.
+func (o *outbox) withdraw(drop func(*item) bool) (askers []Asker) {
+	kept := o.queue[:0]
+	for i := range o.queue {
+		if it := &o.queue[i]; !drop(it) {
+			kept = append(kept, *it)
+		} else if it.asker != nil {
+			askers = append(askers, it.asker)
+		}
+	}
+	clear(o.queue[len(kept):])
+	o.queue = kept
+	return askers
+}
+
+// empty takes everything out of queue and flight when the connection is gone. Releases become owed.
+// It returns the Askers of all commands.
+func (o *outbox) empty() (askers []Asker) {
+	lost := make([]item, 0, o.flight.len()+len(o.queue))
+	for o.flight.len() > 0 {
+		it := o.flight.pop()
+		if it.kind.sets() {
+			it.claim.at[o.index].lose()
+		}
+		lost = append(lost, it)
+	}
+	lost = append(lost, o.queue...)
+	clear(o.queue)
+	o.queue = o.queue[:0]
+	for i := range lost {
+		if lost[i].kind.releases() {
+			o.owe(&lost[i], time.Time{})
+		}
+		if lost[i].asker != nil {
+			askers = append(askers, lost[i].asker)
+		}
+	}
+	return askers
+}
+
+// A debt is a release that the master has not answered. It is kept until the master does: a frozen
+// master may execute a SET when it thaws, and the key then lives for its full TTL unless this client
+// deletes it.
+type debt struct {
+	kind  Kind
+	claim *Claim
+	due   time.Time // it is not sent before; zero: at once
+}
+
+// owe keeps a release to be sent again, unless the master cannot hold the token.
+func (o *outbox) owe(it *item, due time.Time) {
+	if !it.claim.at[o.index].mayHold() {
+		return
+	}
+	if it.debt == nil {
+		it.debt = &debt{kind: it.kind, claim: it.claim}
+	}
+	if !due.IsZero() {
+		it.debt.due = due
+	}
+	o.owed = append(o.owed, it.debt)
+}
+
+// due takes out the owed releases that are to be sent now, and returns them as items.
+func (o *outbox) due(now time.Time) (items []item) {
+	keep := o.owed[:0]
+	for _, d := range o.owed {
+		if d.due.After(now) {
+			keep = append(keep, d)
+		} else {
+			it := item{kind: d.kind, claim: d.claim, debt: d}
+			items = append(items, it)
+			if it.wakes() {
+				items = append(items, item{kind: Wake, claim: d.claim})
+			}
+		}
+	}
+	clear(o.owed[len(keep):])
+	o.owed = keep
+	return items
+}
+
+// poke sends a signal on a channel of capacity 1, unless a signal is pending.
+func poke(c chan struct{}) {
+	select {
+	case c <- struct{}{}:
+	default:
+	}
+}
+
+// A fifo is a queue, oldest first.
+type fifo[T any] struct {
+	items []T
+	head  int
+}
+
+func (f *fifo[T]) len() int  { return len(f.items) - f.head }
+func (f *fifo[T]) first() *T { return &f.items[f.head] }
+func (f *fifo[T]) push(it T) { f.items = append(f.items, it) }
+
+func (f *fifo[T]) pop() T {
+	var zero T
+	it := f.items[f.head]
+	f.items[f.head] = zero
+	f.head++
+	if f.head == len(f.items) {
+		f.items, f.head = f.items[:0], 0
+	} else if f.head > 1024 && f.head > len(f.items)/2 {
+		n := copy(f.items, f.items[f.head:])
+		clear(f.items[n:])
+		f.items, f.head = f.items[:n], 0
+	}
+	return it
+}

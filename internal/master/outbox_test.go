@@ -1,0 +1,104 @@
+package master
+
+import (
+	"fmt"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/redlock-go/redlock/internal/bubbletest"
+	"github.com/redlock-go/redlock/internal/clock"
+)
+
+func TestAReleaseThatIsAnsweredByAnErrorIsSentAgain(t *testing.T) {
+	var failed atomic.Bool
+	handle := func(conn int, cmd []string) string {
+		if cmd[0] == "EVALSHA" && !failed.Swap(true) {
+			return "-OOM command not allowed\r\n"
+		}
+		return ok(conn, cmd)
+	}
+	run(t, handle, func(t *testing.T, m *Master, server *fake) {
+		c := claimOf("a")
+		m.Ask(Set, c, nil)
+		m.Ask(Release, c, nil)
+		time.Sleep(10 * time.Second)
+		if got := server.Seen("EVALSHA"); len(got) != 2 {
+			t.Errorf("the release was sent %d times, want twice: %q", len(got), got)
+		}
+	})
+}
+
+// The heal is refused by the SET before it, whose answer was lost. So the token may be there.
+func TestAReleaseIsOwedAfterALostSetAndARefusedHeal(t *testing.T) {
+	handle := func(conn int, cmd []string) string {
+		switch {
+		case conn == 1 && cmd[0] == "SET", conn == 2 && cmd[0] == "EVALSHA":
+			return hangUp
+		case cmd[0] == "SET":
+			return "$-1\r\n"
+		}
+		return ok(conn, cmd)
+	}
+	run(t, handle, func(t *testing.T, m *Master, server *fake) {
+		c := claimOf("a")
+		m.Ask(Set, c, nil)
+		time.Sleep(time.Second)
+		m.Ask(Heal, c, nil)
+		time.Sleep(time.Second)
+		m.Ask(Release, c, nil)
+		time.Sleep(time.Second)
+		if got := server.Seen("3: EVALSHA"); len(got) != 1 || !strings.Contains(got[0], "release token of a") {
+			t.Errorf("on the third connection %q, want the release", got)
+		}
+	})
+}
+
+func TestAcquisitionsAskedForWhileConnectingAreNotSentToAServerInQuarantine(t *testing.T) {
+	bubbletest.Test(t, func(t *testing.T) {
+		v := newMemory(0)
+		v.set("")
+		m := Start(Config{
+			Pool: v.Pool(), Servers: NewServers([]string{"it"}), NodeTimeout: 50 * time.Millisecond, DialTimeout: time.Second,
+			Guard: true, MaxTTL: minute, Clock: clock.System,
+			Redial:  func() interface{ NextBackOff() time.Duration } { return every(time.Second) },
+			Changed: func(State, Status) {},
+		})
+		var got, released answers
+		c := claimOf("a")
+		if err := m.Ask(Set, c, &got); err != nil {
+			t.Fatal(err)
+		}
+		m.Ask(Release, claimOf("b"), &released)
+		synctest.Wait()
+		wantState(t, m, Quarantined, "")
+		if all := got.get(); len(all) != 1 || !strings.Contains(fmt.Sprint(all[0].Err), "in quarantine") {
+			t.Errorf("the SET was answered %v, want once that the master is in quarantine", all)
+		}
+		if sent := v.Seen("1: SET "); len(sent) != 0 {
+			t.Errorf("%q was sent to a server in quarantine", sent)
+		}
+		if all := released.get(); len(all) != 1 || !all[0].Done() {
+			t.Errorf("the release was answered %v, want it to be sent", all)
+		}
+		m.Close()
+		<-m.Done()
+	})
+}
+
+func TestTheCommandsOfOneFlushAreOneRoundTrip(t *testing.T) {
+	m := &Master{}
+	m.roundTrip.begin(time.Millisecond)
+	at := time.Unix(0, 0)
+	for range 100 {
+		m.outbox.flight.push(item{sent: at})
+	}
+	for range 100 {
+		m.popLocked(at.Add(time.Second))
+	}
+	if got := m.roundTrip.least; got > 2*time.Millisecond {
+		t.Errorf("after one slow flush the distance is %v, want little more than 1ms", got)
+	}
+}

@@ -1,0 +1,53 @@
+package master
+
+import (
+	"strings"
+)
+
+// A token names its owner behind the random part, so that the key stays one string for clients
+// that do not know of owners: "Xq3…k@web-1/4711". A client's id has the same form.
+
+// OwnerMost is how long an owner may be, in bytes.
+const OwnerMost = 128
+
+const (
+	ownerMark   = "@"
+	randomLeast = 16 // bytes of the random part: shorter text in front of the sign is not a token's
+)
+
+// TokenOf returns the token or the client id that has this random part and owner. The owner may
+// be empty.
+func TokenOf(random []byte, owner string) string {
+	if owner == "" {
+		return string(random)
+	}
+	var text [tokenMost]byte // on the stack: the string is the only allocation
+	b := append(text[:0], random...)
+	b = append(b, ownerMark...)
+	b = append(b, owner...)
+	return string(b)
+}
+
+// OwnerOf returns the owner that a token or a client id names. It is empty for text of another form,
+// such as the tokens of clients in other languages. Otherwise it is a valid owner, whatever a server
+// has answered: text that is safe to show.
+func OwnerOf(token string) string {
+	random, owner, _ := strings.Cut(token, ownerMark)
+	if len(random) < randomLeast || !IsOwner(owner) || strings.ContainsFunc(random, notRandom) {
+		return ""
+	}
+	return owner
+}
+
+// IsOwner reports whether text may be an owner: 1 to OwnerMost printable characters of ASCII, and no
+// space, since a space ends a token in a wake-up.
+func IsOwner(text string) bool {
+	return text != "" && len(text) <= OwnerMost && !strings.ContainsFunc(text, notGraphic)
+}
+
+func notGraphic(r rune) bool { return r <= ' ' || r > '~' }
+
+// notRandom reports whether a character is not of base64url.
+func notRandom(r rune) bool {
+	return !('a' <= r && r <= 'z' || 'A' <= r && r <= 'Z' || '0' <= r && r <= '9' || r == '-' || r == '_')
+}

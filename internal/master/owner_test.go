@@ -1,0 +1,39 @@
+package master
+
+import (
+	"strings"
+	"testing"
+)
+
+func TestAnOwnerIsReadFromTokensOfOurFormOnly(t *testing.T) {
+	const random = "Q7wq2Jm0cX9_-aZbYcXdWeVfUgT"
+	for _, row := range []struct{ name, token, want string }{
+		{"ours", random + "@web-1/4711", "web-1/4711"},
+		{"a sign in the owner", random + "@a@b", "a@b"},
+		{"the longest", random + "@" + strings.Repeat("x", OwnerMost), strings.Repeat("x", OwnerMost)},
+		{"no owner", random, ""},
+		{"an empty owner", random + "@", ""},
+		{"too long", random + "@" + strings.Repeat("x", OwnerMost+1), ""},
+		{"a mail address", "anna@example.org", ""},
+		{"a random part of another form", "0f0e{0d0c0b0a0908}@web", ""},
+		{"an escape", random + "@\x1b[31mweb", ""},
+		{"a line break", random + "@web\nroot", ""},
+		{"a space", random + "@web 1", ""},
+		{"not UTF-8", random + "@web\xff", ""},
+		{"right to left", random + "@web\u202e", ""},
+		{"nothing", "", ""},
+	} {
+		t.Run(row.name, func(t *testing.T) {
+			if got := OwnerOf(row.token); got != row.want {
+				t.Errorf("OwnerOf(%q) = %q, want %q", row.token, got, row.want)
+			}
+		})
+	}
+}
+
+func TestATokenOfCostsOneAllocation(t *testing.T) {
+	random := []byte("Q7wq2Jm0cX9_-aZbYcXdWeVfUgT")
+	if n := testing.AllocsPerRun(100, func() { _ = TokenOf(random, "web-1/4711") }); n > 1 {
+		t.Errorf("TokenOf allocates %v times, want once", n)
+	}
+}

@@ -1,0 +1,105 @@
+package master
+
+import (
+	_ "embed"
+	"strconv"
+	"time"
+
+	"github.com/gomodule/redigo/redis"
+)
+
+// Readers, and writers who share their locks with readers, use a script of their own. A writer's acquisitions,
+// renewals and heals are those of any lock.
+
+//go:embed readers.lua
+var readersScript string
+
+// A lua is a script whose commands share calls: its hash, boxed once for redigo, and what loads it.
+type lua struct {
+	sha  any
+	load Kind
+}
+
+var (
+	batchLua   = &lua{argBatchSHA, load}
+	readersLua = &lua{redis.NewScript(-1, readersScript).Hash(), loadReaders}
+)
+
+// A Side says who uses a claim.
+type Side uint8
+
+const (
+	Alone  Side = iota // a lock without readers
+	Reader             // one of many readers
+	Writer             // a writer beside readers
+)
+
+// lua returns the script of a scripted command on one name.
+func (it *item) lua() *lua {
+	switch {
+	case it.kind == Wake || it.claim == nil:
+	case it.claim.side == Reader, it.claim.side == Writer && it.kind == Release, it.kind == Announce:
+		return readersLua
+	}
+	return batchLua
+}
+
+// wakes reports whether Wake must follow a command: the script of the readers wakes no writer.
+func (it *item) wakes() bool { return it.kind == Release && it.claim.side != Alone }
+
+// For makes the claims with these terms those of a side.
+func (t Terms) For(s Side) Terms {
+	t.side = s
+	return t
+}
+
+// Turn sets how long the client takes to come back when it is woken. It is called before Prepare.
+func (c *Claim) Turn(d time.Duration) {
+	c.turn = strconv.FormatInt(max(d, time.Millisecond).Milliseconds(), 10)
+}
+
+// reading returns the word of an acquisition by a reader. turn is - unless the client joins the queue.
+func (c *Claim) reading(turn string) string {
+	waited := c.waited
+	if waited == noQueue {
+		waited, turn = "0", noQueue
+	}
+	word := "read " + c.ttl.(string) + " " + waited + " " + turn
+	if c.fenced() {
+		word += " " + c.proposal
+	}
+	return word
+}
+
+// readerWord returns the word of a command by a reader.
+func (it *item) readerWord() any {
+	switch it.kind {
+	case Set, Acquire, Behind:
+		switch {
+		case !it.listening: // nobody could wake us
+			return it.claim.reading(noQueue)
+		case it.claim.joining == nil:
+			return it.claim.reading(it.claim.turn)
+		}
+		return it.claim.joining
+	case Heal:
+		return "heal " + it.claim.ttl.(string) + " " + strconv.FormatInt(it.claim.fence.Load(), 10)
+	case Commit:
+		return "commit " + strconv.FormatInt(it.claim.fence.Load(), 10)
+	case Renew:
+		return "renew " + it.claim.ttl.(string)
+	}
+	return kinds[it.kind].word
+}
+
+// decodeReader decodes the script's number for a command of a reader, as Kind.decode does.
+func (k Kind) decodeReader(n int64) (a Answer, ok bool) {
+	if n == 2 && (k.Acquires() || k == Renew) {
+		return Answer{Outcome: Granted, Recalled: true}, true
+	}
+	return k.decode(n)
+}
+
+// Recall is the token in the message by which a master asks the readers of a key to leave. It is also what the
+// key holds while readers hold it.
+const Recall = "redlock:readers"

@@ -1,0 +1,218 @@
+package master
+
+import (
+	"fmt"
+	"reflect"
+	"testing"
+	"time"
+
+	"github.com/gomodule/redigo/redis"
+
+	"github.com/redlock-go/redlock/internal/redisserver"
+)
+
+func TestReadersShareAKeyThatWritersCannotSet(t *testing.T) {
+	onBoth(t, func(t *testing.T, dial func() redis.Conn) {
+		s := newScene(t, dial)
+		s.do("r1", "read 100000 0 -", 1)
+		s.key(Recall, 90*time.Second, 100*time.Second)
+		s.do("r2", "read 200000 0 -", 1)
+		s.key(Recall, 190*time.Second, 200*time.Second)
+		s.do("r3", "read 50000 0 -", 1)
+		s.key(Recall, 190*time.Second, 200*time.Second)
+		if reply, err := s.conn.Do("SET", "k", "W", "NX", "PX", 10000); reply != nil || err != nil {
+			t.Errorf("a writer's SET: %v, %v; want nil", reply, err)
+		}
+		s.do("w", "acquire 100000 -", below)
+		s.do("w", "unlock", -1) // its key expired before the readers came
+		s.key(Recall, 190*time.Second, 200*time.Second)
+		s.do("r2", "release", 1)
+		s.key(Recall, 90*time.Second, 100*time.Second) // as long as the longest reader that is left
+		s.do("r2", "release", 0)
+		s.do("r1", "undo", 1)
+		s.key(Recall, 40*time.Second, 50*time.Second)
+		s.do("r3", "quit", 1)
+		s.key("", 0, 0)
+		if n, _ := redis.Int(s.conn.Do("EXISTS", "redlock:readers:k")); n != 0 {
+			t.Error("the set of readers is left")
+		}
+		s.do("w", "acquire 100000 -", 1)
+		s.do("r1", "read 100000 0 -", below)
+		s.do("r1", "renew 100000", -1)
+		s.do("r1", "heal 100000 0", 0)
+		s.do("r1", "release", -1)
+		s.key("W", 90*time.Second, 100*time.Second)
+		s.do("r1", "unlock", -1)
+		s.do("w", "unlock", 1)
+		s.do("w", "unlock", 0)
+		s.key("", 0, 0)
+	})
+}
+
+func TestAReaderExpiresByItself(t *testing.T) {
+	onBoth(t, func(t *testing.T, dial func() redis.Conn) {
+		s := newScene(t, dial)
+		s.do("dead", "read 100000 0 -", 1)
+		s.do("r", "read 100000 0 -", 1)
+		s.expire("dead")
+		s.do("dead", "renew 100000", 0) // although the marker stands
+		s.do("dead", "release", 0)
+		s.do("dead", "read 100000 0 -", 1)
+		s.expire("dead")
+		s.do("r", "release", 1)
+		s.key("", 0, 0) // for the dead do not count
+	})
+}
+
+func TestAReaderIsRenewedOnlyWhereItStands(t *testing.T) {
+	onBoth(t, func(t *testing.T, dial func() redis.Conn) {
+		s := newScene(t, dial)
+		s.do("r", "renew 100000", 0)
+		s.do("r", "read 50000 0 -", 1)
+		s.do("r", "renew 100000", 1)
+		s.key(Recall, 90*time.Second, 100*time.Second)
+		// Somebody deletes the key by hand. The set is left, and its members must not count for the next marker.
+		s.conn.Do("DEL", "k")
+		s.do("r", "renew 100000", 0)
+		s.do("other", "read 100000 0 -", 1)
+		s.do("r", "renew 100000", 0)
+		s.do("r", "heal 100000 0", 1)
+		s.do("r", "renew 200000", 1)
+		s.key(Recall, 190*time.Second, 200*time.Second)
+	})
+}
+
+func TestAWaitingWriterKeepsLaterReadersOut(t *testing.T) {
+	onBoth(t, func(t *testing.T, dial func() redis.Conn) {
+		s := newScene(t, dial)
+		inbox := listen(t, dial(), "r")
+		s.do("w", "announce 60000", 0) // nobody reads
+		s.do("r", "read 100000 0 -", 1)
+		s.together(func() {
+			s.do("w", "announce 60000", 1)
+			s.do("late", "read 100000 50000 -", -1)
+			s.do("early", "read 100000 90000 -", 2)
+			s.do("r", "renew 100000", 2)
+			s.do("w2", "announce 5", 1) // it came later, so the announcement still counts from the first
+			s.do("late", "read 100000 50000 -", -1)
+			s.lives("redlock:intent:k", time.Millisecond, 500*time.Millisecond)
+		})
+		for range 2 {
+			if got := inbox(); got != Recall+" k" {
+				t.Errorf("the reader was told %q", got)
+			}
+		}
+		s.conn.Do("DEL", "redlock:intent:k")
+		s.do("late", "read 100000 100 -", 1)
+		s.together(func() {
+			s.do("w", "announce -", 1) // a TryLock
+			s.lives("redlock:intent:k", time.Millisecond, 50*time.Millisecond)
+		})
+	})
+}
+
+func TestReadersThatWaitedGetATurnAfterAWriter(t *testing.T) {
+	onBoth(t, func(t *testing.T, dial func() redis.Conn) {
+		s := newScene(t, dial)
+		r, w2 := listen(t, dial(), "r"), listen(t, dial(), "w2")
+		s.do("w", "acquire 100000 -", 1)
+		s.do("r", "read 100000 0 500", below)
+		s.do("r2", "read 100000 0 900", below) // nobody listens
+		s.do("w2", "acquire 100000 0", below)
+		s.together(func() {
+			s.do("w", "unlock", 2)
+			s.do("w", "wake", 0) // the key is not free
+			s.key(Recall, time.Millisecond, 500*time.Millisecond)
+			s.do("late", "read 100000 0 300", -1)
+			s.do("r", "read 100000 60000 500", 2)
+			s.key(Recall, 90*time.Second, 100*time.Second)
+		})
+		if got := r(); got != "W k" {
+			t.Errorf("the reader was told %q", got)
+		}
+		s.do("r", "release", 2) // the turn does not wait for the reader called late, which nobody has woken
+		s.key("", 0, 0)
+		s.do("r", "wake", 2)
+		if n, _ := redis.Int(s.conn.Do("ZSCORE", "redlock:rqueue:k", "late")); n != 300 {
+			t.Errorf("the late reader's place in the queue has the score %d, want 300", n)
+		}
+		if got := w2(); got != "R k" {
+			t.Errorf("the writer was told %q", got)
+		}
+	})
+}
+
+func TestAReadersFenceIsTheLastAndIsWrittenBack(t *testing.T) {
+	onBoth(t, func(t *testing.T, dial func() redis.Conn) {
+		s := newScene(t, dial)
+		s.do("r", "read 100000 0 - 5", []any{int64(1), int64(0)})
+		s.do("r", "commit 7", []any{int64(1), int64(7)})
+		s.do("r", "read 100000 0 - 5", []any{int64(1), int64(7)})
+		s.do("r", "commit 6", []any{int64(1), int64(6)})
+		s.do("r", "heal 100000 9", 1)
+		s.do("r", "release", 1)
+		s.do("r", "commit 12", []any{int64(0), int64(0)})
+		s.do("w", "acquire 100000 - 3", []any{int64(1), int64(10)})
+		s.do("r", "commit 12", []any{int64(-1), int64(0)})
+		got, err := redis.Values(s.conn.Do("EVALSHA", readersLua.sha, 1, "k", "r", "read 100000 0 - 5", "R"))
+		if err != nil || len(got) != 2 || got[0].(int64) >= -1 || got[1] != int64(10) {
+			t.Errorf("a refused read: %v, %v", got, err)
+		}
+		s.do("w", "unlock", 1)
+		s.do("r", "read 100000 0 - 5", []any{int64(1), int64(10)})
+		s.do("r", "commit 99999999999999", "ERR the fence is")
+	})
+}
+
+func TestAKeyThatIsNoLockFailsAlone(t *testing.T) {
+	onBoth(t, func(t *testing.T, dial func() redis.Conn) {
+		s := newScene(t, dial)
+		s.conn.Do("RPUSH", "list", "a")
+		got, err := redis.Values(s.conn.Do("EVALSHA", readersLua.sha, 4, "list", "k", "list", "list", "r",
+			"read 9000 0 -", "R", "read 9000 0 -", "R", "renew 9000", "R", "release", "R"))
+		if want := []any{int64(-1), int64(1), int64(-1), int64(-1)}; err != nil || !reflect.DeepEqual(got, want) {
+			t.Errorf("answered %v, %v; want %v", got, err, want)
+		}
+		if n, _ := redis.Int(s.conn.Do("LLEN", "list")); n != 1 {
+			t.Error("the list is gone")
+		}
+	})
+}
+
+// BenchmarkReadVote measures what a read vote, and a reader's release, cost a master. 500 come and go while
+// others stay.
+func BenchmarkReadVote(b *testing.B) {
+	for _, readers := range []int{0, 1, 1000} {
+		b.Run(fmt.Sprint(readers, " readers"), func(b *testing.B) {
+			server := redisserver.StartTB(b, 1)[0]
+			conn, err := redis.Dial("tcp", server.Addr())
+			if err != nil {
+				b.Fatal(err)
+			}
+			defer conn.Close()
+			conn.Do("SCRIPT", "LOAD", readersScript)
+			for i := range readers {
+				if _, err := conn.Do("EVALSHA", readersLua.sha, 1, "k", fmt.Sprint("client-of-27-characters-", i), "read 3600000 0 20", "token"); err != nil {
+					b.Fatal(err)
+				}
+			}
+			conn.Do("CONFIG", "RESETSTAT")
+			for b.Loop() {
+				for _, word := range []string{"read 3600000 0 20", "release"} {
+					for i := range 500 {
+						conn.Send("EVALSHA", readersLua.sha, 1, "k", fmt.Sprint("reader-", i), word, "token")
+					}
+					if _, err := conn.Do(""); err != nil {
+						b.Fatal(err)
+					}
+					micros, err := redis.Float64(conn.Do("EVAL", "return string.match(redis.call('INFO', 'commandstats'), 'cmdstat_evalsha:.-usec_per_call=([%d.]+)')", 0))
+					if err != nil {
+						b.Fatal(err)
+					}
+					conn.Do("CONFIG", "RESETSTAT")
+					b.ReportMetric(micros, "µs/"+word[:4])
+				}
+			}
+		})
+	}
+}

@@ -1,0 +1,172 @@
+package master
+
+import (
+	"fmt"
+	"reflect"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/alicebob/miniredis/v2"
+	"github.com/gomodule/redigo/redis"
+
+	"github.com/redlock-go/redlock/internal/redisserver"
+)
+
+// onBoth runs f on a real server and on miniredis.
+func onBoth(t *testing.T, f func(t *testing.T, dial func() redis.Conn)) {
+	dialling := func(t *testing.T, address string) func() redis.Conn {
+		return func() redis.Conn {
+			conn, err := redis.Dial("tcp", address)
+			if err != nil {
+				t.Fatal(err)
+			}
+			t.Cleanup(func() { conn.Close() })
+			return conn
+		}
+	}
+	t.Run("redis-server", func(t *testing.T) {
+		f(t, dialling(t, redisserver.StartTB(t, 1)[0].Addr()))
+	})
+	t.Run("miniredis", func(t *testing.T) {
+		m := miniredis.RunT(t)
+		m.ClockTTL(true)
+		f(t, dialling(t, m.Addr()))
+	})
+}
+
+// A scene runs the commands of several clients on one key, "k".
+type scene struct {
+	*testing.T
+	conn    redis.Conn
+	bundled bool              // together collects the checks of the replies
+	checks  []func(reply any) // those that were collected
+}
+
+func newScene(t *testing.T, dial func() redis.Conn) *scene {
+	t.Helper()
+	s := &scene{T: t, conn: dial()}
+	for _, text := range []string{batchScript, readersScript} {
+		if _, err := s.conn.Do("SCRIPT", "LOAD", text); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return s
+}
+
+// ask sends a command, and checks its reply.
+func (s *scene) ask(check func(reply any), command string, args ...any) {
+	s.Helper()
+	if s.bundled {
+		s.conn.Send(command, args...)
+		s.checks = append(s.checks, check)
+		return
+	}
+	reply, err := s.conn.Do(command, args...)
+	if err != nil {
+		reply = err
+	}
+	check(reply)
+}
+
+// together runs the commands of f in one transaction. For tests of announcements and turns, which end by themselves
+// after some 100 ms.
+func (s *scene) together(f func()) {
+	s.Helper()
+	s.conn.Send("MULTI")
+	s.bundled, s.checks = true, nil
+	f()
+	s.bundled = false
+	replies, err := redis.Values(s.conn.Do("EXEC"))
+	if err != nil || len(replies) != len(s.checks) {
+		s.Fatalf("%d replies to %d commands: %v", len(replies), len(s.checks), err)
+	}
+	for i, check := range s.checks {
+		check(replies[i])
+	}
+}
+
+// do runs one command of a client, and checks its answer. A client's token is its name in capitals.
+func (s *scene) do(client, word string, want any) {
+	s.Helper()
+	sha := readersLua.sha
+	for _, w := range []string{"acquire", "behind", "wake"} {
+		if strings.HasPrefix(word, w) {
+			sha = batchLua.sha
+		}
+	}
+	s.ask(func(got any) {
+		s.Helper()
+		if !asWanted(got, want) {
+			s.Errorf("%s: %s: answered %v, want %v", client, word, got, want)
+		}
+	}, "EVALSHA", sha, 1, "k", client, word, strings.ToUpper(client))
+}
+
+// asWanted reports whether a command was answered as wanted. A string is the beginning of an error.
+func asWanted(got, want any) bool {
+	switch want := want.(type) {
+	case int:
+		n, ok := got.(int64)
+		return ok && (n == int64(want) || want == below && n < -1)
+	case string:
+		err, ok := got.(error)
+		return ok && strings.HasPrefix(err.Error(), want)
+	}
+	return reflect.DeepEqual(got, want)
+}
+
+// below stands for a refusal that says how long the key will live.
+const below = -1000
+
+// key checks what the key holds, and for how long.
+func (s *scene) key(want string, least, most time.Duration) {
+	s.Helper()
+	s.ask(func(reply any) {
+		s.Helper()
+		if got, _ := redis.String(reply, nil); got != want {
+			s.Errorf("the key holds %q, want %q", got, want)
+		}
+	}, "GET", "k")
+	if want != "" {
+		s.lives("k", least, most)
+	}
+}
+
+// lives checks how long a key will live.
+func (s *scene) lives(key string, least, most time.Duration) {
+	s.Helper()
+	s.ask(func(reply any) {
+		s.Helper()
+		left, err := redis.Int64(reply, nil)
+		if d := time.Duration(left) * time.Millisecond; err != nil || d > most || d < least {
+			s.Errorf("%s lives for %v, want %v to %v (%v)", key, d, least, most, err)
+		}
+	}, "PTTL", key)
+}
+
+// expire has a reader's time pass.
+func (s *scene) expire(client string) {
+	s.Helper()
+	if n, err := redis.Int(s.conn.Do("ZADD", "redlock:readers:k", "XX", "CH", 1, client+" "+strings.ToUpper(client))); err != nil || n != 1 {
+		s.Fatalf("%s is no reader: %v", client, err)
+	}
+}
+
+// listen subscribes a client to its channel, and returns a function that receives a message.
+func listen(t *testing.T, conn redis.Conn, client string) func() string {
+	t.Helper()
+	sub := redis.PubSubConn{Conn: conn}
+	if err := sub.Subscribe(wakeChannel + client); err != nil {
+		t.Fatal(err)
+	}
+	sub.ReceiveWithTimeout(5 * time.Second) // it is confirmed
+	return func() string {
+		switch v := sub.ReceiveWithTimeout(5 * time.Second).(type) {
+		case redis.Message:
+			return string(v.Data)
+		default:
+			return fmt.Sprint(v)
+		}
+	}
+}

@@ -1,0 +1,199 @@
+package master
+
+import (
+	"fmt"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+)
+
+func TestAForbiddenKeyFailsAloneInABatch(t *testing.T) {
+	handle := func(conn int, cmd []string) string {
+		if cmd[0] == "EVALSHA" && strings.Contains(strings.Join(cmd, " "), " bad ") {
+			return "-NOPERM this user has no permissions to access one of the keys\r\n"
+		}
+		return ok(conn, cmd)
+	}
+	run(t, handle, func(t *testing.T, m *Master, server *fake) {
+		names := []string{"a", "b", "bad", "c", "d"}
+		got := make([]answers, len(names))
+		for i, name := range names {
+			m.Ask(Renew, claimOf(name), &got[i]) // no yielding between: they share a flush
+		}
+		synctest.Wait()
+		for i, name := range names {
+			a := got[i].get()
+			if len(a) != 1 || (a[0].Err != nil) != (name == "bad") || a[0].Err == nil && a[0].Outcome != Granted {
+				t.Errorf("%s was answered %v", name, a)
+			}
+		}
+	})
+}
+
+func TestEachCommandOfABatchHasItsOwnAnswer(t *testing.T) {
+	handle := func(conn int, cmd []string) string {
+		if cmd[0] == "EVALSHA" {
+			return map[string]string{
+				"4": "*4\r\n:1\r\n:0\r\n:-1\r\n-OOM command not allowed\r\n",
+			}[cmd[2]]
+		}
+		return ok(conn, cmd)
+	}
+	run(t, handle, func(t *testing.T, m *Master, server *fake) {
+		got := make([]answers, 4)
+		m.mu.Lock() // all in one flush
+		for i := range got {
+			m.outbox.push(item{kind: Renew, claim: claimOf(fmt.Sprint(i)), asker: &got[i]})
+		}
+		m.mu.Unlock()
+		synctest.Wait()
+		for i, want := range []string{"granted <nil>", "missing <nil>", "other token <nil>", "failed OOM command not allowed"} {
+			a := got[i].get()
+			if len(a) != 1 || fmt.Sprint(a[0].Outcome, " ", a[0].Err) != want {
+				t.Errorf("member %d was answered %v, want %s", i, a, want)
+			}
+		}
+	})
+}
+
+func TestFlushedScriptsAreLoadedOnceForABatch(t *testing.T) {
+	flushed := false
+	handle := func(conn int, cmd []string) string {
+		switch {
+		case cmd[0] == "SCRIPT":
+			flushed = false
+		case cmd[0] == "EVALSHA" && flushed:
+			return "-NOSCRIPT No matching script.\r\n"
+		}
+		return ok(conn, cmd)
+	}
+	run(t, handle, func(t *testing.T, m *Master, server *fake) {
+		got := make([]answers, 3)
+		flushed = true
+		before := len(server.Seen("SCRIPT LOAD"))
+		m.mu.Lock()
+		for i := range got {
+			m.outbox.push(item{kind: Renew, claim: claimOf(fmt.Sprint(i)), asker: &got[i]})
+		}
+		m.mu.Unlock()
+		synctest.Wait()
+		if loads := len(server.Seen("SCRIPT LOAD")) - before; loads != 1 {
+			t.Errorf("the script was loaded %d times, want once", loads)
+		}
+		if calls := server.Seen("EVALSHA"); len(calls) != 2 {
+			t.Errorf("%d script calls, want the one that failed and one more", len(calls))
+		}
+		for i := range got {
+			if a := got[i].get(); len(a) != 1 || a[0].Err != nil || a[0].Outcome != Granted {
+				t.Errorf("member %d was answered %v", i, a)
+			}
+		}
+	})
+}
+
+// What was in a batch that failed is sent again alone, but not behind its release:
+// that has been answered, so nobody would ever take the key away.
+func TestNothingThatSetsAKeyIsSentAgainBehindItsRelease(t *testing.T) {
+	for _, kind := range []Kind{Set, Acquire, Heal} {
+		for _, answer := range []string{"-ERR a member\r\n", "-NOSCRIPT no such script\r\n"} {
+			var failed atomic.Bool
+			handle := func(conn int, cmd []string) string {
+				if cmd[0] == "EVALSHA" && !failed.Swap(true) {
+					time.Sleep(200 * time.Millisecond)
+					return answer
+				}
+				return ok(conn, cmd)
+			}
+			run(t, handle, func(t *testing.T, m *Master, server *fake) {
+				one, other := claimOf("a"), claimOf("b")
+				one.Propose(1)
+				other.Propose(1)
+				var told answers
+				m.mu.Lock() // so that they share a batch
+				for _, it := range []item{{kind: kind, claim: one, asker: &told}, {kind: kind, claim: other}} {
+					it.claim.at[0].admit()
+					m.outbox.push(it)
+				}
+				m.mu.Unlock()
+				time.Sleep(100 * time.Millisecond)
+				m.Ask(Undo, one, nil) // nobody waits any more
+				time.Sleep(5 * time.Second)
+				synctest.Wait()
+				if all := told.get(); len(all) != 1 || all[0].Err == nil {
+					t.Errorf("%v, %q: the asker is told %+v, want the error", kind, answer, all)
+				}
+				last := ""
+				for _, command := range server.Seen("token of a") {
+					last = command
+				}
+				if !strings.Contains(last, "undo") {
+					t.Errorf("%v, %q: the last of it is %q, want the release", kind, answer, last)
+				}
+				if n := len(server.Seen("token of b")); n != 2 {
+					t.Errorf("%v, %q: the other was sent %d times, want it to be sent again", kind, answer, n)
+				}
+			})
+		}
+	}
+}
+
+// The batch's first member may not be sent again; the others are, and need the script.
+func TestAFlushedScriptIsLoadedForTheRestOfABatch(t *testing.T) {
+	flushed := false
+	handle := func(conn int, cmd []string) string {
+		switch {
+		case cmd[0] == "SCRIPT":
+			flushed = false
+		case cmd[0] == "EVALSHA" && flushed:
+			time.Sleep(100 * time.Millisecond)
+			return "-NOSCRIPT No matching script.\r\n"
+		}
+		return ok(conn, cmd)
+	}
+	run(t, handle, func(t *testing.T, m *Master, server *fake) {
+		undone, reloaded, other := claimOf("a"), claimOf("b"), claimOf("c")
+		var first, second, third answers
+		flushed = true
+		m.mu.Lock() // so that they share a batch
+		undone.at[0].admit()
+		m.outbox.push(item{kind: Acquire, claim: undone, asker: &first})
+		m.outbox.push(item{kind: Renew, claim: reloaded, asker: &second, reloaded: true}) // it was in such a batch before
+		m.outbox.push(item{kind: Renew, claim: other, asker: &third})
+		m.mu.Unlock()
+		time.Sleep(50 * time.Millisecond)
+		m.Ask(Undo, undone, nil)
+		time.Sleep(time.Second)
+		synctest.Wait()
+		if a := first.get(); len(a) != 1 || a[0].Err == nil {
+			t.Errorf("the one that was undone was answered %v, want an error", a)
+		}
+		for name, got := range map[string]*answers{"sent again": &second, "other": &third} {
+			if a := got.get(); len(a) != 1 || a[0].Err != nil || a[0].Outcome != Granted {
+				t.Errorf("%s: answered %v, want 1", name, a)
+			}
+		}
+	})
+}
+
+// A script that cannot be loaded costs one attempt to load it for each call, not an endless row.
+func TestAServerThatNeverKnowsTheScriptIsNotFlooded(t *testing.T) {
+	handle := func(conn int, cmd []string) string {
+		if cmd[0] == "EVALSHA" {
+			return "-NOSCRIPT No matching script.\r\n"
+		}
+		return ok(conn, cmd)
+	}
+	run(t, handle, func(t *testing.T, m *Master, server *fake) {
+		var got answers
+		m.Ask(Renew, claimOf("a"), &got)
+		time.Sleep(time.Second)
+		if a := got.get(); len(a) != 1 || a[0].Err == nil {
+			t.Errorf("answered %v, want the error", a)
+		}
+		if n := len(server.Seen("SCRIPT LOAD")); n > 4 {
+			t.Errorf("the script was loaded %d times, want a few", n)
+		}
+	})
+}

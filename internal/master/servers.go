@@ -1,0 +1,63 @@
+package master
+
+import (
+	"fmt"
+	"sync"
+	"sync/atomic"
+	"time"
+)
+
+// Servers is what a Client's masters know in common: which of them votes for which server, how their
+// clocks compare, and the largest MaxTTL. It is safe for concurrent use.
+//
+// A server has one vote, even if several addresses lead to it. The first of them to connect votes,
+// until its connection ends. A server is identified by the run_id of its process.
+type Servers struct {
+	names  []string // immutable; the masters' names
+	clocks clocks
+	maxTTL atomic.Int64 // the largest MaxTTL of any client, as far as it is known
+
+	mu    sync.Mutex     // guards voter
+	voter map[string]int // the index of the master that votes, by run_id
+}
+
+// NewServers returns a Servers for masters of these names.
+func NewServers(names []string) *Servers {
+	return &Servers{names: names, voter: make(map[string]int), clocks: clocks{all: make([]clockSeen, len(names))}}
+}
+
+// declare notes the MaxTTL of a client of these masters.
+func (s *Servers) declare(maxTTL time.Duration) {
+	for {
+		known := s.maxTTL.Load()
+		if int64(maxTTL) <= known || s.maxTTL.CompareAndSwap(known, int64(maxTTL)) {
+			return
+		}
+	}
+}
+
+// MaxTTL returns the largest MaxTTL that any client of these masters is known to have.
+func (s *Servers) MaxTTL() time.Duration { return time.Duration(s.maxTTL.Load()) }
+
+// claim makes a master the one that votes for a server. It returns an error if another master does.
+func (s *Servers) claim(index int, run string) error {
+	if run == "" {
+		return nil // the server does not tell its run_id
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if other, taken := s.voter[run]; taken && other != index {
+		return &refusal{fmt.Sprintf("it is the same server as %s", s.names[other])}
+	}
+	s.voter[run] = index
+	return nil
+}
+
+// leave ends a master's voting for a server.
+func (s *Servers) leave(index int, run string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.voter[run] == index {
+		delete(s.voter, run)
+	}
+}

@@ -1,0 +1,190 @@
+-- Acquires the locks of several names: sets all keys, or none. KEYS are the keys of the locks. ARGV are the id of
+-- the calling client, a word, the ttl in ms, a proposed fence or '', and the token. Then there may follow, for
+-- each key, an earlier token of the same client, which gives way to the token.
+--
+--   acquire  set the keys, unless one of them exists and holds neither the token nor the earlier one
+--   behind   the same, but do not overtake clients in the queue of a key, nor the client that was woken last
+--   follow   release the keys, which hold the earlier tokens, and acquire them at once, if no client is in a
+--            queue. Else do nothing, and return an error: then the commands are sent one by one
+--
+-- The answer is 1 if the keys were set, and no fence was proposed. Otherwise it is a list of three numbers. The
+-- first one is that of batch.lua for an acquisition. If it was refused, the time to live is that of the key in the
+-- way that lives longest, and the third number says which key this is, from 1 on. With a proposed fence, the
+-- second number is the fence that all keys were given, or the highest fence of the keys. All commands for several
+-- names but the acquisition are calls of batch.lua.
+local id, word, ttl, proposal, token = ARGV[1], ARGV[2], ARGV[3], ARGV[4], ARGV[5]
+
+-- Sets all keys, and returns an error if that is impossible. Then none is set.
+local function setAll()
+  for i, key in ipairs(KEYS) do
+    local set = redis.pcall('SET', key, token, 'PX', ttl)
+    if set.err then
+      for j = 1, i - 1 do
+        redis.pcall('DEL', KEYS[j])
+      end
+      return set
+    end
+  end
+end
+
+-- Returns the keys of the queues.
+local function queues()
+  local all = {}
+  for i, key in ipairs(KEYS) do
+    all[i] = 'redlock:queue:' .. key
+  end
+  return all
+end
+
+if word == 'follow' then
+  local held = redis.pcall('MGET', unpack(KEYS)) -- an error has no elements
+  for i = 1, #KEYS do
+    if held[i] ~= ARGV[5 + i] then
+      return redis.error_reply('ERR a key is not held')
+    end
+  end
+  if redis.pcall('EXISTS', unpack(queues())) ~= 0 then
+    return redis.error_reply('ERR a client is in a queue')
+  end
+  return setAll() or 1
+end
+
+-- Usually no key exists, and none has a queue. Such a call returns before the functions below are made.
+local yields = word == 'behind' and id ~= ''
+if proposal == '' and redis.pcall('EXISTS', unpack(KEYS)) == 0
+  and not (yields and redis.pcall('EXISTS', unpack(queues())) ~= 0) then
+  return setAll() or 1
+end
+
+-- batch.lua has the original of the section up to </fences>.
+-- <fences>
+
+-- Returns the fence of a key, or an error. It is kept for a day after the last acquisition. By then the clock
+-- has passed it: fences follow the clock, in quarters of a ms. It has more digits than Lua prints.
+local function fence(key)
+  local number = redis.pcall('GET', 'redlock:fence:' .. key)
+  if type(number) == 'table' then
+    return nil, number
+  elseif not number then
+    return 0
+  elseif #number > 15 or not string.match(number, '^%d+$') then
+    return nil, redis.error_reply('ERR what is kept as the fence of this name is not a number')
+  end
+  return tonumber(number)
+end
+
+-- The current time as a fence, and the length of a second and of a day in fences.
+local second, day = 4000, 24 * 3600 * 4000
+local function clock()
+  local now = redis.call('TIME')
+  return now[1] * second + math.floor(now[2] / 250)
+end
+
+-- Sets a fence, which is kept until a day after its time. A fence so far ahead of the clock that no client
+-- can use it keeps the expiry of the one before it. Otherwise each attempt would extend its life.
+local function raise(key, number, now)
+  local name, life = 'redlock:fence:' .. key, '86400000'
+  if number > now + 4 * day then
+    local left = redis.pcall('PTTL', name)
+    if type(left) == 'number' and left > 0 then
+      life = string.format('%.0f', left)
+    end
+  elseif number > now + 2 * second then
+    life = string.format('%.0f', (number - now + day) / 4)
+  end
+  local set = redis.pcall('SET', name, string.format('%.0f', number), 'PX', life)
+  return set.err and set
+end
+
+-- Raises a fence to an agreed number, unless it is as high or higher. Such a number is at most a second ahead
+-- of a client's clock, and clocks differ by half a second at most. One further ahead must not spread.
+local function raiseTo(key, fixed)
+  local last, err = fence(key)
+  if not err and last < fixed then
+    local now = clock()
+    if fixed > now + 2 * second then
+      local ahead = string.format('%.0f', (fixed - now) / second)
+      return last, redis.error_reply('ERR the fence is ' .. ahead .. ' s ahead of this server\'s clock')
+    end
+    last, err = fixed, raise(key, fixed, now)
+  end
+  return last, err
+end
+
+-- </fences>
+
+-- Returns the number of the key that another client holds and that lives longest, or 0, and how long it lives.
+local function held()
+  local which, longest = 0, -1
+  for i, key in ipairs(KEYS) do
+    local value = redis.pcall('GET', key) -- a table, if the value is not a lock
+    if value and value ~= token and value ~= ARGV[5 + i] then
+      local left = redis.pcall('PTTL', key)
+      if type(left) ~= 'number' or left < 0 then
+        left = math.huge
+      end
+      if left > longest then
+        which, longest = i, left
+      end
+    end
+  end
+  return which, longest
+end
+
+-- Returns the number of a key that has a queue, or 0.
+local function queued()
+  for i, queue in ipairs(queues()) do
+    if redis.pcall('EXISTS', queue) == 1 then
+      return i
+    end
+  end
+  return 0
+end
+
+-- Returns the number of the key in the way, or 0, and how long it lives.
+local function inTheWay()
+  local which, left = held()
+  if which == 0 and yields then
+    return queued(), math.huge
+  end
+  return which, left
+end
+
+-- Returns the highest fence of the keys, or an error.
+local function highest()
+  local top = 0
+  for _, key in ipairs(KEYS) do
+    local last, err = fence(key)
+    if err then
+      return nil, err
+    end
+    top = math.max(top, last)
+  end
+  return top
+end
+
+local last, err = 0, nil
+if proposal ~= '' then
+  last, err = highest()
+  if err then
+    return err
+  end
+end
+local which, left = inTheWay()
+if which > 0 then
+  return {left == math.huge and -1 or -2 - left, last, which}
+end
+err = setAll()
+if err or proposal == '' then
+  return err or 1
+end
+local now = clock()
+local given = math.max(last + 1, math.min(tonumber(proposal), now + second))
+for _, key in ipairs(KEYS) do
+  err = raise(key, given, now)
+  if err then
+    redis.pcall('DEL', unpack(KEYS))
+    return err
+  end
+end
+return {1, given, 0}

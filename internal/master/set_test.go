@@ -1,0 +1,184 @@
+package master
+
+import (
+	"reflect"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/alicebob/miniredis/v2"
+	"github.com/gomodule/redigo/redis"
+
+	"github.com/redlock-go/redlock/internal/redisserver"
+)
+
+// onEachServer runs f on an embedded server and on a real one.
+func onEachServer(t *testing.T, f func(t *testing.T, conn redis.Conn)) {
+	t.Run("miniredis", func(t *testing.T) {
+		conn, err := redis.Dial("tcp", miniredis.RunT(t).Addr())
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer conn.Close()
+		f(t, conn)
+	})
+	t.Run("redis", func(t *testing.T) { f(t, dialAs(t, redisserver.StartTB(t, 1)[0])) })
+}
+
+// callSet calls set.lua on keys.
+func callSet(conn redis.Conn, keys []string, id, word string, proposal any, token string, earlier ...string) (any, error) {
+	args := redis.Args{setScript, len(keys)}.AddFlat(keys).Add(id, word, 9000, proposal, token).AddFlat(earlier)
+	return conn.Do("EVAL", args...)
+}
+
+func TestTheScriptForSeveralNamesSetsAllKeysOrNone(t *testing.T) {
+	onEachServer(t, func(t *testing.T, conn redis.Conn) {
+		three := func(a, b, c int64) any { return []any{a, b, c} }
+		for _, step := range []struct {
+			name    string
+			before  []any // a command
+			keys    string
+			word    string
+			token   string
+			earlier []string
+			want    any
+			values  string // of a, b and c then; - means that there is none
+		}{
+			{"all are free", nil, "abc", "acquire", "T", nil, int64(1), "TTT"},
+			{"the same again", nil, "abc", "acquire", "T", nil, int64(1), "TTT"},
+			{"all are held", nil, "bc", "acquire", "U", nil, three(-9002, 0, either), "TTT"},
+			{"one of them is free", []any{"DEL", "a", "b"}, "abc", "acquire", "U", nil, three(-9002, 0, 3), "--T"},
+			{"the held one does not expire", []any{"SET", "b", "X"}, "abc", "acquire", "U", nil, three(-1, 0, 2), "-XT"},
+			{"both are ours from before", nil, "bc", "acquire", "V", []string{"X", "T"}, int64(1), "-VV"},
+			{"one is ours, one is free", nil, "ab", "acquire", "W", []string{"Q", "V"}, int64(1), "WWV"},
+			{"one is ours, one is another's", nil, "bc", "acquire", "U", []string{"W", "W"}, three(-9002, 0, 2), "WWV"},
+			{"the tokens belong to one key each", nil, "bc", "acquire", "U", []string{"V", "W"}, three(-9002, 0, either), "WWV"},
+			{"a value that is no lock", []any{"DEL", "a", "b", "c"}, "", "", "", nil, nil, "---"},
+			{"", []any{"HSET", "b", "x", "y"}, "abc", "acquire", "U", nil, three(-1, 0, 2), "-?-"},
+			{"behind a queue", []any{"DEL", "b"}, "", "", "", nil, nil, "---"},
+			{"", []any{"ZADD", "redlock:queue:c", 1, "other"}, "abc", "behind", "U", nil, three(-1, 0, 3), "---"},
+			{"but not if the first word is acquire", nil, "abc", "acquire", "U", nil, int64(1), "UUU"},
+			{"no release with a queue", nil, "abc", "follow", "V", []string{"U", "U", "U"}, nil, "UUU"},
+			{"a release and an acquisition", []any{"DEL", "redlock:queue:c"}, "abc", "follow", "V", []string{"U", "U", "U"}, int64(1), "VVV"},
+			{"no release of another's key", []any{"SET", "b", "X"}, "abc", "follow", "W", []string{"V", "V", "V"}, nil, "VXV"},
+			{"no release of a missing key", []any{"DEL", "b"}, "abc", "follow", "W", []string{"V", "V", "V"}, nil, "V-V"},
+		} {
+			if step.before != nil {
+				if _, err := conn.Do(step.before[0].(string), step.before[1:]...); err != nil {
+					t.Fatal(err)
+				}
+			}
+			if step.keys != "" {
+				keys := []string{}
+				for _, key := range step.keys {
+					keys = append(keys, string(key))
+				}
+				got, err := callSet(conn, keys, "me", step.word, "", step.token, step.earlier...)
+				if (err != nil) != (step.want == nil) || err == nil && !reflect.DeepEqual(near(got, step.want), step.want) {
+					t.Errorf("%s: the script answers %v, %v, want %v", step.name, got, err, step.want)
+				}
+			}
+			values := ""
+			for _, key := range []string{"a", "b", "c"} {
+				value, err := redis.String(conn.Do("GET", key))
+				switch {
+				case err == redis.ErrNil:
+					value = "-"
+				case err != nil:
+					value = "?"
+				}
+				values += value
+			}
+			if values != step.values {
+				t.Errorf("%s: the keys hold %s, want %s", step.name, values, step.values)
+			}
+		}
+	})
+}
+
+// either stands for the number of a key, where several keys live equally long.
+const either = int64(-1)
+
+// near replaces a time to live of nearly 9000 ms by 9000 ms, and the number of the key by either if that is wanted.
+func near(answer, want any) any {
+	if list, ok := answer.([]any); ok && len(list) == 3 {
+		if n, ok := list[0].(int64); ok && n < -8002 && n > -9002 {
+			list[0] = int64(-9002)
+		}
+		if w, ok := want.([]any); ok && w[2] == either && list[2] != int64(0) {
+			list[2] = either
+		}
+	}
+	return answer
+}
+
+func TestTheScriptForSeveralNamesGivesOneFenceAboveAll(t *testing.T) {
+	onEachServer(t, func(t *testing.T, conn redis.Conn) {
+		now := time.Now().UnixMicro() / FenceTick.Microseconds()
+		conn.Do("SET", "redlock:fence:a", now-10)
+		conn.Do("SET", "redlock:fence:b", now+400)
+		for _, step := range []struct {
+			name, token string
+			proposal    int64
+			want        any
+			fence       int64
+		}{
+			{"the proposal is not above one of the fences", "T", now, []any{int64(1), now + 401, int64(0)}, now + 401},
+			{"a refusal tells the highest", "U", now, []any{int64(-9002), now + 401, either}, now + 401},
+			{"the same again", "T", now + 500, []any{int64(1), now + 500, int64(0)}, now + 500},
+		} {
+			got, err := callSet(conn, []string{"a", "b", "c"}, "me", "acquire", step.proposal, step.token)
+			if err != nil || !reflect.DeepEqual(near(got, step.want), step.want) {
+				t.Errorf("%s: the script answers %v, %v, want %v", step.name, got, err, step.want)
+			}
+			for _, key := range []string{"a", "b", "c"} {
+				if fence, err := redis.Int64(conn.Do("GET", "redlock:fence:"+key)); fence != step.fence {
+					t.Errorf("%s: the fence of %s is %d, %v, want %d", step.name, key, fence, err, step.fence)
+				}
+			}
+		}
+		conn.Do("SET", "redlock:fence:b", "nonsense")
+		conn.Do("DEL", "a", "b", "c")
+		if got, err := callSet(conn, []string{"a", "b", "c"}, "me", "acquire", now, "T"); err == nil {
+			t.Errorf("the script answers %v where a fence is no number, want an error", got)
+		}
+		if n, err := redis.Int(conn.Do("EXISTS", "a", "b", "c")); n != 0 {
+			t.Errorf("%d keys stand after an error, %v, want none", n, err)
+		}
+	})
+}
+
+// A key that the user may not write must leave the others as they were.
+func TestTheScriptForSeveralNamesLeavesNoKeyAfterAnError(t *testing.T) {
+	server := redisserver.StartTB(t, 1)[0]
+	admin, user := dialAs(t, server), dialAs(t, server)
+	for _, rules := range [][]any{{"~a", "%R~b"}, {"~a", "~b", "%R~redlock:fence:b", "~redlock:fence:a"}} {
+		if _, err := admin.Do("ACL", append([]any{"SETUSER", "shop", "reset", "on", "nopass", "+@all"}, rules...)...); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := user.Do("AUTH", "shop", "x"); err != nil {
+			t.Fatal(err)
+		}
+		conn := user
+		if got, err := callSet(conn, []string{"a", "b"}, "me", "acquire", 5, "T"); err == nil {
+			t.Errorf("the script answers %v, want an error", got)
+		}
+		if n, err := redis.Int(admin.Do("EXISTS", "a", "b")); n != 0 {
+			t.Errorf("%d keys stand after an error, %v, want none", n, err)
+		}
+	}
+}
+
+func TestBothScriptsHaveTheSameFunctionsForFences(t *testing.T) {
+	section := func(script string) string {
+		_, text, _ := strings.Cut(script, "-- <fences>\n")
+		text, _, ok := strings.Cut(text, "-- </fences>\n")
+		if !ok {
+			t.Error("a script has no section of fences")
+		}
+		return text
+	}
+	if section(batchScript) != section(setScript) {
+		t.Error("the sections of fences in batch.lua and set.lua differ")
+	}
+}

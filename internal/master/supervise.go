@@ -1,0 +1,212 @@
+package master
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/gomodule/redigo/redis"
+
+	"github.com/redlock-go/redlock/internal/clock"
+	"github.com/redlock-go/redlock/internal/incarnation"
+	"github.com/redlock-go/redlock/internal/redisconn"
+)
+
+// A supervisor keeps a Master's connection for commands. Before a connection is used,
+//
+//   - the server is asked what it is, and must not be one that may not vote: see judge.go;
+//   - the user's rights are tried: see rights.go;
+//   - the database is selected: see database.go;
+//   - the server closes the last connection, so that no command from it is executed late;
+//   - the record is inspected: see inspect.go;
+//   - no other master of the Client votes for the same server: see servers.go.
+type supervisor struct {
+	*Master
+	last   peer   // the last connection; no dial is under way when it changes
+	home   string // the database of the pool's new connections; empty before it is known
+	shared bool   // immutable; the pool was in use before the Master
+}
+
+// A peer is what the server says about a connection.
+type peer struct {
+	client    int64         // CLIENT ID; 0 if the server does not tell
+	run       string        // run_id; "" if the server does not tell
+	rtt       time.Duration // the round trip of the first command
+	database  string        // the selected one, or incarnation.Unknown
+	legacy    bool          // it keeps scripts when it restarts
+	inspected inspection    // with the guard
+	broken    bool          // the connection was lost, perhaps with commands on the way
+}
+
+// supervise keeps the connection until Close.
+func (m *Master) supervise(shared bool) {
+	s := &supervisor{Master: m, shared: shared}
+	d := &dialer{cfg: &m.cfg, closing: m.closing, greet: s.hello, serve: s.connected, failed: m.disconnected}
+	d.run()
+	m.abandon(ErrClosed)
+}
+
+// connected serves a connection.
+func (s *supervisor) connected(conn redis.Conn, p peer) error {
+	s.up(p)
+	err := s.serve(conn, p)
+	s.cfg.Servers.leave(s.cfg.Index, p.run)
+	p.broken = !errors.Is(err, errStopped)
+	s.last = p
+	return err
+}
+
+// up lets commands in, behind the releases that are owed.
+func (m *Master) up(p peer) {
+	var refused []Asker
+	var err error
+	m.update(func() {
+		m.status.RTT = p.rtt
+		m.roundTrip.begin(p.rtt)
+		m.outbox.queue = append(m.outbox.due(time.Now()), m.outbox.queue...)
+		poke(m.outbox.wake)
+		if m.cfg.Guard {
+			m.guard.know(p, m.cfg.Index, &m.cfg.Servers.clocks)
+			m.status.MaxTTL, m.status.GuardErr = m.guard.known.Record.MaxTTL, nil
+			if p.inspected.found.Run == incarnation.Unknown {
+				m.status.GuardErr = errBlind
+			}
+		}
+		m.quarantineLocked(time.Now())
+		if m.status.State == Quarantined {
+			// Acquisitions that were let in while the connection was made.
+			refused = m.outbox.withdraw(func(it *item) bool { return it.kind.Acquires() || it.kind == Ping })
+			err = m.status.Err
+		}
+	})
+	for _, asker := range refused {
+		asker.Answered(m.cfg.Index, Answer{Err: err})
+	}
+}
+
+var errBlind = errors.New("restarts cannot be told: the server does not say its run_id")
+
+// disconnected notes that there is no connection. Nothing is let in from then on. The commands that
+// cannot be answered any more fail before the change is reported.
+func (m *Master) disconnected(err error) {
+	err = redisconn.PrintableError(err)
+	state := Down
+	if isRefusal(err) {
+		state = Refused
+	}
+	m.mu.Lock()
+	m.setLocked(state, err, time.Time{})
+	m.mu.Unlock()
+	m.abandon(err)
+	m.report()
+}
+
+// abandon fails all commands with err after the connection has ended. Nothing is let in meanwhile:
+// the state is Down or Refused, or the Master is closed.
+func (m *Master) abandon(err error) {
+	m.mu.Lock()
+	held := m.guard.takeHeld()
+	m.guard.probes = fifo[clock.Reading]{}
+	askers := m.outbox.empty()
+	m.mu.Unlock()
+	m.deliver(held, err)
+	for _, asker := range askers {
+		asker.Answered(m.cfg.Index, Answer{Err: err})
+	}
+}
+
+// sections are the sections of INFO that say what a server is. Every version understands them one by
+// one.
+var sections = []string{"server", "replication", "cluster", "memory"}
+
+// hello makes a new connection ready: see supervisor.
+func (s *supervisor) hello(ctx context.Context, conn redis.Conn) (p peer, err error) {
+	p, err = s.ask(ctx, conn)
+	if err != nil {
+		return p, err
+	}
+	if s.last.broken {
+		if err := killLast(ctx, conn, s.last, p); err != nil {
+			return p, err
+		}
+	}
+	if s.cfg.Guard {
+		if p.inspected, err = s.inspect(ctx, conn, p.database); err != nil {
+			return p, err
+		}
+		if run := p.inspected.found.Run; p.run != "" && run != incarnation.Unknown && run != p.run {
+			return p, errSwitched
+		}
+	}
+	return p, s.cfg.Servers.claim(s.cfg.Index, p.run)
+}
+
+// ask asks the server, in one flush, what it is, who we are to it, and what the user may do. It also
+// loads the scripts and selects the database.
+func (s *supervisor) ask(ctx context.Context, conn redis.Conn) (p peer, err error) {
+	conn.Send("SCRIPT", "LOAD", batchScript)
+	conn.Send("SCRIPT", "LOAD", readersScript)
+	conn.Send("CLIENT", "ID")
+	conn.Send("CLIENT", "INFO")
+	for _, section := range sections {
+		conn.Send("INFO", section)
+	}
+	s.sendRights(conn)
+	sent := time.Now()
+	if err := conn.Flush(); err != nil {
+		return p, err
+	}
+	if _, err := redis.String(redisconn.Receive(ctx, conn)); err != nil {
+		return p, fmt.Errorf("SCRIPT LOAD: %w", err)
+	}
+	if _, err := redisconn.Receive(ctx, conn); err != nil && conn.Err() != nil {
+		return p, err
+	}
+	p.rtt = time.Since(sent)
+	replies := make([]any, 2+len(sections))
+	for i := range replies {
+		// A server that forbids the question can be used: its reply remains nil.
+		if replies[i], err = redisconn.Receive(ctx, conn); err != nil && conn.Err() != nil {
+			return p, err
+		}
+	}
+	missing, err := s.receiveRights(ctx, conn)
+	if err != nil {
+		return p, err
+	}
+	p.client, _ = redis.Int64(replies[0], nil)
+	client, _ := redis.String(replies[1], nil)
+	info := ""
+	for _, reply := range replies[2:] {
+		section, _ := redis.String(reply, nil)
+		info += section
+	}
+	p.run, p.legacy = InfoField(info, "run_id"), isLegacy(info)
+	if err := Judge(info); err != nil {
+		if err == errReplica {
+			s.markStale()
+		}
+		return p, err
+	}
+	if missing != nil {
+		return p, missing
+	}
+	p.database, err = s.selectHome(ctx, conn, incarnation.DatabaseOf(client))
+	return p, err
+}
+
+// killLast has the server close the last connection, which was lost: a command that still lies in its
+// socket must not be executed after the releases that are sent on the new one. Where CLIENT KILL is
+// forbidden, or the server does not tell its run_id, a SET that is executed late leaves a key for one
+// TTL. If the run_id is another one, the last connection ended with its process.
+func killLast(ctx context.Context, conn redis.Conn, last, now peer) error {
+	if last.run == "" || now.run != last.run || last.client == 0 {
+		return nil
+	}
+	// Client ids are never reused within one run_id, so this kills no other client's connection.
+	if _, err := redisconn.Do(ctx, conn, "CLIENT", "KILL", "ID", last.client); err != nil {
+		return conn.Err()
+	}
+	return nil
+}

@@ -1,0 +1,129 @@
+package master
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/redlock-go/redlock/internal/bubbletest"
+)
+
+// A subscription that is answered by anything else does not stand: nobody could wake the Client.
+func TestASubscriptionCountsOnlyIfTheServerConfirmsIt(t *testing.T) {
+	const confirmed = "*3\r\n$9\r\nsubscribe\r\n$15\r\nredlock:wake:me\r\n:1\r\n"
+	for _, row := range []struct {
+		reply string
+		err   string // in WakeErr; "" for none
+	}{
+		{confirmed, ""},
+		{"+OK\r\n", "SUBSCRIBE: unexpected reply to a subscription"},
+		{":1\r\n", "SUBSCRIBE: unexpected reply to a subscription"},
+		{"$-1\r\n", "SUBSCRIBE: unexpected reply to a subscription"},
+		{"$9\r\nsubscribe\r\n", "SUBSCRIBE: unexpected reply to a subscription"},
+		{"*0\r\n", "SUBSCRIBE: unexpected reply to a subscription"},
+		{"*1\r\n:1\r\n", "SUBSCRIBE: unexpected reply to a subscription"},
+		{"*3\r\n$7\r\nmessage\r\n$1\r\nc\r\n$3\r\nt k\r\n", "SUBSCRIBE: unexpected reply to a subscription"},
+		{"-NOPERM no\r\n", "SUBSCRIBE: NOPERM no"},
+		{confirmed + "+OK\r\n", "unexpected reply to a subscription"},
+		{confirmed + "*1\r\n*1\r\n$7\r\nmessage\r\n", "unexpected reply to a subscription"},
+		{confirmed + "*3\r\n$11\r\nunsubscribe\r\n$15\r\nredlock:wake:me\r\n:0\r\n", "the server has ended the subscription"},
+		{confirmed + "-ERR \x1b[2J\r\n", "connection lost: ERR ?[2J"},
+		{confirmed + "*3\r\n$7\r\nmessage\r\n*0\r\n:1\r\n*1\r\n$7\r\nmessage\r\n*3\r\n$7\r\nmessage\r\n$1\r\nc\r\n:5\r\n", ""},
+	} {
+		bubbletest.Test(t, func(t *testing.T) {
+			var listener atomic.Int64
+			server := &fake{Handle: func(conn int, cmd []string) string {
+				switch {
+				case cmd[0] == "SUBSCRIBE":
+					listener.Store(int64(conn))
+					return row.reply
+				case cmd[0] == "UNSUBSCRIBE":
+					return hangUp
+				case cmd[0] == "PING" && int64(conn) == listener.Load():
+					return "*2\r\n$4\r\npong\r\n$0\r\n\r\n"
+				}
+				return ok(conn, cmd)
+			}}
+			m := Start(Config{
+				Pool: server.Pool(), ID: "me", Servers: NewServers([]string{"it"}),
+				NodeTimeout: 50 * time.Millisecond, DialTimeout: time.Second,
+				Woken:   func(int, string, string) bool { t.Errorf("%q woke somebody", row.reply); return true },
+				Redial:  func() interface{ NextBackOff() time.Duration } { return every(time.Second) },
+				Changed: func(State, Status) {},
+			})
+			time.Sleep(10*time.Second + time.Millisecond)
+			synctest.Wait()
+			err := m.Status().WakeErr
+			if (err == nil) != (row.err == "") || err != nil && !strings.Contains(err.Error(), row.err) {
+				t.Errorf("%q: WakeErr = %v, want %q", row.reply, err, row.err)
+			}
+			if row.err == "" && !m.Listening() || strings.HasPrefix(row.err, "SUBSCRIBE") && m.Listening() {
+				t.Errorf("%q: Listening() = %t", row.reply, m.Listening())
+			}
+			if m.Status().State != Up {
+				t.Errorf("%q: the master is %v, want it up without wake-ups", row.reply, m.Status().State)
+			}
+			m.Close()
+			<-m.Done()
+			time.Sleep(2 * time.Hour)
+		})
+	}
+}
+
+func TestWorkingWakeUpsAreReportedOnceTheSubscriptionHasLasted(t *testing.T) {
+	bubbletest.Test(t, func(t *testing.T) {
+		const confirmed = "*3\r\n$9\r\nsubscribe\r\n$15\r\nredlock:wake:me\r\n:1\r\n"
+		var listener atomic.Int64
+		var allowed atomic.Bool
+		server := &fake{Handle: func(conn int, cmd []string) string {
+			switch {
+			case cmd[0] == "SUBSCRIBE" && !allowed.Load():
+				return "-NOPERM no\r\n"
+			case cmd[0] == "SUBSCRIBE":
+				listener.Store(int64(conn))
+				return confirmed
+			case cmd[0] == "UNSUBSCRIBE":
+				return hangUp
+			case cmd[0] == "PING" && int64(conn) == listener.Load():
+				return "*2\r\n$4\r\npong\r\n$0\r\n\r\n"
+			}
+			return ok(conn, cmd)
+		}}
+		var mu sync.Mutex
+		var told []string
+		m := Start(Config{
+			Pool: server.Pool(), ID: "me", Servers: NewServers([]string{"it"}),
+			NodeTimeout: 50 * time.Millisecond, DialTimeout: time.Second,
+			Redial: func() interface{ NextBackOff() time.Duration } { return every(time.Second) },
+			Changed: func(_ State, now Status) {
+				mu.Lock()
+				defer mu.Unlock()
+				told = append(told, fmt.Sprint(now.State, " ", now.WakeErr))
+			},
+		})
+		time.Sleep(10*time.Second + time.Millisecond)
+		allowed.Store(true)
+		time.Sleep(1900 * time.Millisecond) // subscribed a second after, and not for another yet
+		if m.Status().WakeErr == nil || !m.Listening() {
+			t.Errorf("WakeErr = %v, Listening() = %t when a subscription has just been made", m.Status().WakeErr, m.Listening())
+		}
+		time.Sleep(200 * time.Millisecond)
+		synctest.Wait()
+		if err := m.Status().WakeErr; err != nil {
+			t.Errorf("WakeErr = %v when the subscription has stood for a second", err)
+		}
+		mu.Lock()
+		if want := []string{"up <nil>", "up SUBSCRIBE: NOPERM no", "up <nil>"}; !slices.Equal(told, want) {
+			t.Errorf("told %q, want %q", told, want)
+		}
+		mu.Unlock()
+		m.Close()
+		<-m.Done()
+		time.Sleep(2 * time.Hour)
+	})
+}

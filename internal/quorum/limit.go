@@ -1,0 +1,92 @@
+package quorum
+
+import (
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/redlock-go/redlock/internal/master"
+)
+
+// A Limit bounds how long a master may take to answer in a round. If Most is not above Least, it
+// is Least; otherwise it depends on the network: see Timeout.
+type Limit struct {
+	Least time.Duration // above 0
+	Most  time.Duration // where the network is slow
+}
+
+const (
+	// LeastTimeout is the least of an automatic Limit: masters nearby are often late by some
+	// milliseconds because they, or the client, are busy.
+	LeastTimeout = 50 * time.Millisecond
+
+	// ttlPart is the part of a TTL, one ttlPart-th, that an automatic Limit allows at most: masters
+	// that do not answer must not use up the lease.
+	ttlPart = 20
+)
+
+// Automatic returns the limit for locks with a TTL that follows the network.
+func Automatic(ttl time.Duration) Limit { return Limit{Least: LeastTimeout, Most: ttl / ttlPart} }
+
+// roundTrips is how many round trips a master has to answer, where a Limit depends on the
+// network. One is what the answer takes as a rule, the others are for a network that is busy.
+const roundTrips = 4
+
+// Timeout returns how long a master may take to answer a command that is sent now: four round
+// trips to the farthest master that a quorum needs, but no less than limit.Least and no more than
+// limit.Most. Masters that are not up do not count, since their votes do not. Before a quorum of
+// masters is up, the farthest one that is up counts.
+func (g *Group) Timeout(limit Limit) time.Duration {
+	if limit.Most <= limit.Least {
+		return limit.Least
+	}
+	farthest, up := g.farthest((*master.Master).RoundTrip)
+	if up == 0 {
+		return limit.Least
+	}
+	return limit.For(farthest)
+}
+
+// farthest returns how many masters are up, and how far away the farthest one is that a quorum
+// needs, or the farthest of all if fewer are up. distance returns how far away a master is, and 0
+// unless it is up.
+func (g *Group) farthest(distance func(*master.Master) time.Duration) (d time.Duration, up int) {
+	var array [master.MaxMasters]time.Duration
+	known := array[:0]
+	for _, m := range g.masters {
+		if d := distance(m); d > 0 {
+			known = append(known, d)
+		}
+	}
+	if len(known) == 0 {
+		return 0, 0
+	}
+	slices.Sort(known)
+	return known[min(Majority(len(g.masters)), len(known))-1], len(known)
+}
+
+// For returns the time-out if a round trip to the farthest master that a quorum needs takes so long.
+func (l Limit) For(farthest time.Duration) time.Duration {
+	if l.Most <= l.Least {
+		return l.Least
+	}
+	// Whole milliseconds, for those who read it in errors.
+	return min(max(l.Least, (roundTrips*farthest).Truncate(time.Millisecond)), l.Most)
+}
+
+// A LateError says that a master did not answer in time.
+type LateError struct {
+	Timeout time.Duration // how long it had
+	RTT     time.Duration // how long its last answer took; 0: there was none
+}
+
+func (e *LateError) Error() string {
+	if e.RTT == 0 {
+		return fmt.Sprintf("no answer within %v", e.Timeout)
+	}
+	rtt := e.RTT
+	if rtt > time.Millisecond {
+		rtt = rtt.Round(100 * time.Microsecond)
+	}
+	return fmt.Sprintf("no answer within %v (last round trip %v)", e.Timeout, rtt)
+}

@@ -1,0 +1,292 @@
+package realtest_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/gomodule/redigo/redis"
+
+	"github.com/redlock-go/redlock"
+	"github.com/redlock-go/redlock/internal/incarnation"
+	"github.com/redlock-go/redlock/internal/locktest"
+	"github.com/redlock-go/redlock/internal/redisserver"
+)
+
+// What the restart guard costs, and tells, on real servers.
+
+// brief returns options with a quarantine of 4 s.
+func brief() *redlock.Options {
+	return &redlock.Options{LockOptions: redlock.LockOptions{TTL: 2 * time.Second}, MaxTTL: 2 * time.Second, NodeTimeout: 900 * time.Millisecond}
+}
+
+func TestEventsThatLoseNoLockCauseNoQuarantine(t *testing.T) {
+	t.Parallel()
+	servers := redisserver.AdoptedTB(t, 3)
+	var log changes
+	var renewals atomic.Int64
+	opts := patient()
+	opts.LockOptions.RenewEvery = 50 * time.Millisecond
+	opts.Trace = log.trace()
+	opts.Trace.Renewed = func(context.Context, redlock.RenewedInfo) { renewals.Add(1) }
+	c := openReal(t, servers, opts)
+	eventually(t, "all are connected", func() bool { return locktest.States(c, redlock.MasterUp) == 3 })
+	held, free := c.Locker("held"), c.Locker("free")
+	held.Lock()
+	var records []string
+	for _, s := range servers {
+		records = append(records, record(t, s))
+	}
+	for _, row := range []struct {
+		name     string
+		commands [][]any // at each server
+		cuts     bool    // the connections
+		odd      bool    // the next probe is odd, which ends the connection and costs an attempt
+	}{
+		{name: "scripts are flushed", commands: [][]any{{"SCRIPT", "FLUSH"}}, odd: true},
+		{name: "the record is to live for ever", commands: [][]any{{"PERSIST", incarnation.Key}}, odd: true},
+		{name: "another database is flushed", commands: [][]any{{"EVAL", "redis.call('SELECT', 5); redis.call('FLUSHDB')", 0}}},
+		{name: "other databases are swapped", commands: [][]any{{"SWAPDB", 3, 4}}},
+		{name: "functions are flushed", commands: [][]any{{"FUNCTION", "FLUSH"}}},
+		{name: "the servers stand still", commands: [][]any{{"EVAL", "local n = 0; for i = 1, 2e7 do n = n + i end", 0}}},
+		{name: "connections are killed", commands: [][]any{{"CLIENT", "KILL", "TYPE", "normal"}}, cuts: true},
+		{name: "the same, and scripts are flushed", commands: [][]any{{"SCRIPT", "FLUSH"}, {"CLIENT", "KILL", "TYPE", "normal"}}, cuts: true},
+	} {
+		for _, command := range row.commands {
+			for _, s := range servers {
+				if _, err := s.Do(command[0].(string), command[1:]...); err != nil && !row.cuts {
+					t.Fatalf("%s: %v", row.name, err)
+				}
+			}
+		}
+		if err := free.TryLockContext(t.Context()); err == nil {
+			free.Unlock()
+		} else if !row.cuts && !row.odd {
+			t.Errorf("%s: TryLockContext = %v, want the votes to count", row.name, err)
+		}
+		before := renewals.Load()
+		eventually(t, row.name+", and the lease is renewed", func() bool { return renewals.Load() > before+1 })
+	}
+	if err := held.UnlockContext(t.Context()); err != nil {
+		t.Errorf("UnlockContext = %v, want the lease to have lasted", err)
+	}
+	if strings.Contains(log.String(), "quarantine") {
+		t.Errorf("the client says:%s\nwant no quarantine", log.String())
+	}
+	for i, s := range servers {
+		if got := record(t, s); got != records[i] {
+			t.Errorf("the record is %q, want it to be what it was, %q", got, records[i])
+		}
+		if ttl := do(t, s, "PTTL", incarnation.Key).(int64); ttl < time.Hour.Milliseconds() {
+			t.Errorf("the record lives for %d ms, want until the year 2100", ttl)
+		}
+	}
+}
+
+func TestAQuarantineIsReportedAndEnds(t *testing.T) {
+	t.Parallel()
+	servers := redisserver.StartTB(t, 3)
+	var log changes
+	opts := brief()
+	opts.Trace = log.trace()
+	c := open(t, opts, addresses(servers)...)
+	eventually(t, "all are quarantined", func() bool { return locktest.States(c, redlock.MasterQuarantined) == 3 })
+	var ends []time.Time
+	for _, m := range c.Masters() {
+		ends = append(ends, m.Until)
+		if got := m.Until.Sub(m.Since); got <= 0 || got > 4*time.Second {
+			t.Errorf("%s is in quarantine for %v, want up to 4s", m.Name, got)
+		}
+		q := "in quarantine until " + m.Until.Format("15:04:05") + ", for it may have forgotten locks: it has no memory of redlock"
+		if m.Err == nil || !strings.HasPrefix(m.Err.Error(), q) || m.GuardErr != nil {
+			t.Errorf("%s: Err = %v, GuardErr = %v, want %s and nil", m.Name, m.Err, m.GuardErr, q)
+		}
+	}
+	l := c.Locker("a")
+	for op, err := range map[string]error{"ping": c.Ping(t.Context()), "acquire": l.TryLockContext(t.Context())} {
+		var quorum *redlock.QuorumError
+		if !errors.As(err, &quorum) || quorum.Op != op || quorum.Granted != 0 || len(quorum.Errs) != 3 || errors.Is(err, redlock.ErrHeld) {
+			t.Errorf("%s: %v, want a QuorumError of three masters, and not ErrHeld", op, err)
+			continue
+		}
+		for i, e := range quorum.Errs {
+			var node *redlock.NodeError
+			if !errors.As(e, &node) || node.Master != servers[i].Addr() || !strings.Contains(e.Error(), "in quarantine until ") {
+				t.Errorf("%s: %v, want %s to be in quarantine", op, e, servers[i].Addr())
+			}
+		}
+	}
+	l.Lock()
+	slices.SortFunc(ends, time.Time.Compare)
+	if now := time.Now(); now.Before(ends[1]) {
+		t.Errorf("it is locked at %v, want not before two masters may vote, at %v", now, ends[1])
+	}
+	l.Unlock()
+	eventually(t, "all are up", func() bool { return locktest.States(c, redlock.MasterUp) == 3 })
+	if err := c.Ping(t.Context()); err != nil {
+		t.Errorf("Ping = %v, want nil", err)
+	}
+	for _, m := range c.Masters() {
+		told := fmt.Sprintf("\n%s is quarantined: in quarantine until ", m.Name)
+		if at := strings.Index(log.String(), told); at < 0 || !strings.Contains(log.String()[at:], "\n"+m.Name+" is up: <nil>") {
+			t.Errorf("the Trace says:%s\nwant %s to be quarantined and then up", log.String(), m.Name)
+		}
+		if !m.Until.IsZero() || m.Err != nil {
+			t.Errorf("%s: Until = %v, Err = %v after the quarantine, want none", m.Name, m.Until, m.Err)
+		}
+	}
+	testLaterClients(t, servers)
+}
+
+// testLaterClients opens clients of masters whose memory is known for as long as
+// brief's clients want.
+func testLaterClients(t *testing.T, servers []*redisserver.Server) {
+	var log changes
+	opts := brief()
+	opts.Trace = log.trace()
+	c := openReal(t, servers, opts)
+	if err := c.Locker("a").TryLockContext(t.Context()); err != nil || strings.Contains(log.String(), "quarantine") {
+		t.Errorf("a new client: TryLockContext = %v, want the lock at once; the Trace says:%s", err, log.String())
+	}
+	opts = brief()
+	opts.MaxTTL = time.Hour
+	c = open(t, opts, addresses(servers)...)
+	eventually(t, "all are quarantined", func() bool { return locktest.States(c, redlock.MasterQuarantined) == 3 })
+	for i, m := range c.Masters() {
+		r, _ := incarnation.Parse(record(t, servers[i]))
+		if got := m.Until.Sub(r.Since); got < time.Hour+2*time.Second || got > time.Hour+time.Minute {
+			t.Errorf("with a MaxTTL of an hour, %s is in quarantine for %v, want an hour and 2s", m.Name, got)
+		}
+		if !strings.Contains(m.Err.Error(), known) {
+			t.Errorf("with a MaxTTL of an hour, %s: %v, want it to say for how long it is known", m.Name, m.Err)
+		}
+	}
+}
+
+func TestAdoptedMastersVoteAtOnceForWaitingClientsToo(t *testing.T) {
+	t.Parallel()
+	servers := redisserver.StartTB(t, 3)
+	opts := patient()
+	opts.MaxTTL = time.Hour // no test would wait for the end of that
+	c := open(t, opts, addresses(servers)...)
+	var locked []<-chan time.Time
+	for range 2 {
+		locked = append(locked, locktest.Enter(c.Locker(fmt.Sprint("a", len(locked)))))
+	}
+	eventually(t, "all are quarantined", func() bool { return locktest.States(c, redlock.MasterQuarantined) == 3 })
+	for i, s := range servers {
+		if err := s.Adopt(); err != nil {
+			t.Fatal(err)
+		}
+		if i == 0 { // one of them is not enough
+			eventually(t, "it is known", func() bool { return locktest.States(c, redlock.MasterUp) == 1 })
+		}
+	}
+	for _, l := range locked {
+		<-l
+	}
+	if err := openReal(t, servers, opts).Locker("b").TryLockContext(t.Context()); err != nil {
+		t.Errorf("a new client: TryLockContext = %v, want the lock at once", err)
+	}
+	// A restart makes it strange again.
+	for _, s := range servers {
+		if err := s.Restart(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	eventually(t, "all are quarantined again", func() bool { return locktest.States(c, redlock.MasterQuarantined) == 3 })
+}
+
+func TestALeaseOutlivesRestartsOfAMinorityAndIsLostWithAMajority(t *testing.T) {
+	t.Parallel()
+	servers := redisserver.AdoptedTB(t, 5)
+	opts := patient()
+	opts.LockOptions = redlock.LockOptions{TTL: 5 * time.Second, RenewEvery: 50 * time.Millisecond}
+	c, other := openReal(t, servers, opts), openReal(t, servers, opts)
+	l := c.Locker("a")
+	l.Lock()
+	s := l.Lease()
+	wanted := 0 // masters in quarantine
+	for _, i := range []int{1, 3} {
+		if err := servers[i].Restart(); err != nil {
+			t.Fatal(err)
+		}
+		wanted++
+		eventually(t, "the master is told again what is held", func() bool {
+			token, err := redis.String(servers[i].Do("GET", "a"))
+			return err == nil && token == s.Token()
+		})
+		eventually(t, "all know that it has restarted", func() bool {
+			return locktest.States(c, redlock.MasterQuarantined) == wanted && locktest.States(other, redlock.MasterQuarantined) == wanted
+		})
+		until := s.Until()
+		eventually(t, "the lease is renewed by the others", func() bool { return s.Until().After(until) })
+		if err := other.Locker("a").TryLockContext(t.Context()); err == nil {
+			t.Fatal("a second holder")
+		}
+	}
+	if err := servers[4].Restart(); err != nil {
+		t.Fatal(err)
+	}
+	for s.Valid() {
+		if err := other.Locker("a").TryLockContext(t.Context()); err == nil && s.Valid() {
+			t.Fatal("a second holder")
+		}
+	}
+	if err := l.UnlockContext(t.Context()); !errors.Is(err, redlock.ErrLost) {
+		t.Errorf("UnlockContext = %v, want the lease to have been lost", err)
+	}
+}
+
+func TestUnderLoadNoMasterIsQuarantinedByMistake(t *testing.T) {
+	t.Parallel()
+	servers := redisserver.AdoptedTB(t, 5)
+	var log changes
+	c := openReal(t, servers, &redlock.Options{DialTimeout: 300 * time.Millisecond, Trace: log.trace()})
+	eventually(t, "all are connected", func() bool { return locktest.States(c, redlock.MasterUp) == 5 })
+	var locks atomic.Int64
+	var all sync.WaitGroup
+	stop := make(chan struct{})
+	for i := range 64 {
+		all.Go(func() {
+			l := c.Locker(fmt.Sprint("a", i))
+			for {
+				select {
+				case <-stop:
+					return
+				default:
+				}
+				if l.LockContext(t.Context()) == nil {
+					locks.Add(1)
+					l.UnlockContext(t.Context())
+				}
+			}
+		})
+	}
+	// A freeze that is not noticed, and one by which the connection is given up.
+	for _, nap := range []time.Duration{100 * time.Millisecond, 600 * time.Millisecond} {
+		for i := range 4 {
+			do(t, servers[2], "SCRIPT", "FLUSH")
+			servers[i].Freeze()
+			time.Sleep(nap)
+			servers[i].Thaw()
+			do(t, servers[3], "SCRIPT", "FLUSH")
+			eventually(t, "all are back", func() bool { return locktest.States(c, redlock.MasterUp) == 5 })
+		}
+	}
+	close(stop)
+	all.Wait()
+	t.Logf("%d locks", locks.Load())
+	if strings.Contains(log.String(), "quarantine") {
+		t.Errorf("the client says:%s\nwant no quarantine", log.String())
+	}
+	if got := record(t, servers[0]); !strings.HasSuffix(got, " adopted") {
+		t.Errorf("the record is %q, want nobody to have written another", got)
+	}
+}

@@ -1,0 +1,61 @@
+//go:build unix
+
+package realtest_test
+
+import (
+	"fmt"
+	"runtime"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/redlock-go/redlock/internal/redisserver"
+)
+
+// BenchmarkHeldLeases holds leases with a TTL of 10 s on five real masters for
+// 30 s, and reports what that costs: the client's share of a core, script calls
+// a second at one master, and memory for each lease. Run it with -benchtime 1x.
+func BenchmarkHeldLeases(b *testing.B) {
+	for _, leases := range []int{1, 1000, 10_000} {
+		b.Run(fmt.Sprint(leases), func(b *testing.B) {
+			servers := redisserver.AdoptedTB(b, 5)
+			c := openReal(b, servers, nil)
+			before := liveHeap()
+			var wg sync.WaitGroup
+			for g := range 50 {
+				wg.Go(func() {
+					for i := g; i < leases; i += 50 {
+						c.Locker(fmt.Sprint("held", i)).Lock()
+					}
+				})
+			}
+			wg.Wait()
+			memory := liveHeap() - before
+			calls, cpu, start := calls(b, servers[0], "evalsha"), processorTime(), time.Now()
+			for b.Loop() {
+				time.Sleep(30 * time.Second)
+			}
+			took := time.Since(start).Seconds()
+			b.ReportMetric(100*(processorTime()-cpu).Seconds()/took, "%core")
+			b.ReportMetric(float64(infoNumber(b, servers[0], "commandstats", "cmdstat_evalsha:calls=")-calls)/took, "scripts and probes/s")
+			b.ReportMetric(float64(memory)/float64(leases), "B/lease")
+			if n, err := servers[0].Do("DBSIZE"); err != nil || n != int64(leases) {
+				b.Errorf("%v leases are left (%v), want %d", n, err, leases)
+			}
+		})
+	}
+}
+
+func liveHeap() uint64 {
+	runtime.GC()
+	var m runtime.MemStats
+	runtime.ReadMemStats(&m)
+	return m.HeapAlloc
+}
+
+func processorTime() time.Duration {
+	var r syscall.Rusage
+	syscall.Getrusage(syscall.RUSAGE_SELF, &r)
+	return time.Duration(r.Utime.Nano() + r.Stime.Nano())
+}

@@ -1,0 +1,152 @@
+package redlock
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/redlock-go/redlock/internal/master"
+	"github.com/redlock-go/redlock/internal/quorum"
+)
+
+// A Locker of several names has a set. Its key stands for the set, and is no key on the masters: the Client keeps
+// its notes about the set under it, and the goroutines that share the Locker queue at its gate. Behind that gate,
+// a goroutine takes the gates of the names, in the order of the keys. Since all sets have the same order, no two
+// of them wait for each other.
+type set struct {
+	names []string // immutable; in the order of the keys
+	keys  []string // immutable; sorted, all different
+}
+
+// names returns the names and keys of a Locker, in the order of the keys and each once.
+func (o *Options) names(name string, more []string) (names, keys []string, err error) {
+	type pair struct{ name, key string }
+	pairs := make([]pair, 0, 1+len(more))
+	for _, name := range append([]string{name}, more...) {
+		key, err := o.key(name)
+		if err != nil {
+			return nil, nil, err
+		}
+		pairs = append(pairs, pair{name, key})
+	}
+	slices.SortFunc(pairs, func(a, b pair) int { return cmp.Compare(a.key, b.key) })
+	for _, p := range slices.Compact(pairs) {
+		names, keys = append(names, p.name), append(keys, p.key)
+	}
+	if len(names) > master.NamesMost {
+		return nil, nil, fmt.Errorf("redlock: a Locker of %d names, at most %d are possible", len(names), master.NamesMost)
+	}
+	return names, keys, nil
+}
+
+// newSet returns a Locker of several names.
+func (c *Client) newSet(name string, more []string, opts LockOptions) (*Locker, error) {
+	names, keys, err := c.opts.names(name, more)
+	if err != nil {
+		return nil, err
+	}
+	if len(names) == 1 {
+		return &Locker{client: c, name: name, key: keys[0], opts: opts, terms: master.NewTerms(keys[0], opts.TTL)}, nil
+	}
+	terms := master.NewSetTerms(keys, opts.TTL)
+	return &Locker{client: c, name: strings.Join(names, ", "), key: terms.Key(), opts: opts, terms: terms, set: &set{names, keys}}, nil
+}
+
+// errHeldInSet is the note of the gate of a name while a goroutine of the Client holds a set with that name.
+var errHeldInSet = fmt.Errorf("%w with other names by a goroutine of this Client", ErrHeld)
+
+// gates returns how many gates of names a lease of l has taken, beside that of l.
+func (l *Locker) gates() int {
+	if l.set == nil {
+		return 0
+	}
+	return len(l.set.keys)
+}
+
+// leaveGate leaves the gate of l and, for a set, those of its names.
+func (l *Locker) leaveGate() {
+	l.leaveNames(l.gates())
+	l.client.gates.Leave(l.key)
+}
+
+// leaveNames leaves the gates of the first n names.
+func (l *Locker) leaveNames(n int) {
+	for i := range n {
+		l.client.gates.Leave(l.set.keys[i])
+	}
+}
+
+// noteHeld tells goroutines that find a gate of l taken that a lease holds the lock, or no longer does.
+func (l *Locker) noteHeld(is bool) {
+	note, inSet := error(nil), error(nil)
+	if is {
+		note, inSet = ErrHeld, errHeldInSet
+	}
+	l.client.gates.Note(l.key, note)
+	if l.set != nil {
+		for _, key := range l.set.keys {
+			l.client.gates.Note(key, inSet)
+		}
+	}
+}
+
+// firstKind returns the kind of command for the first attempt.
+func (l *Locker) firstKind() master.Kind {
+	p := &l.client.partings
+	if l.set == nil {
+		return p.first(l.key)
+	}
+	kind := master.Set
+	for _, key := range l.set.keys {
+		kind = max(kind, p.first(key))
+	}
+	return kind
+}
+
+// blame has the error of an attempt say which name is held.
+func (l *Locker) blame(err error, votes []quorum.Vote) error {
+	q, ok := err.(*QuorumError)
+	if !ok {
+		return err
+	}
+	masters := make(map[string]int) // at how many a name is held
+	for i, v := range votes {
+		if v.Outcome != master.Taken || v.Which == 0 {
+			continue
+		}
+		name := l.set.names[v.Which-1]
+		masters[name]++
+		for _, err := range q.Errs {
+			if node, ok := err.(*NodeError); ok && node.Master == l.client.opts.Names[i] && node.Err == errRefused {
+				node.Err = &heldError{name}
+			}
+		}
+	}
+	if q.held {
+		q.Held = l.set.names[0]
+		for _, name := range l.set.names {
+			if masters[name] > masters[q.Held] {
+				q.Held = name
+			}
+		}
+	}
+	return q
+}
+
+// A heldError says which of several names a master has found held. Like errRefused, it does not match ErrHeld.
+type heldError struct{ name string }
+
+func (e *heldError) Error() string { return quote(e.name) + " is held by another" }
+
+// heldKey returns the key that err says is held.
+func (l *Locker) heldKey(err error) string {
+	if l.set == nil {
+		return l.key
+	}
+	if q := (*QuorumError)(nil); errors.As(err, &q) && q.Held != "" {
+		return l.client.opts.Prefix + q.Held
+	}
+	return l.key
+}

@@ -1,0 +1,337 @@
+package redlock
+
+import (
+	"context"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+	"weak"
+
+	"github.com/redlock-go/redlock/internal/clock"
+	"github.com/redlock-go/redlock/internal/master"
+)
+
+// readers are the goroutines of a Client that hold or want a read lock of one name. They share one lease.
+//
+//   - The lease holds the gate of the name, from its acquisition until its release is queued. So a writer of this
+//     process waits at the gate, and readers of this process that are kept out wait behind that writer.
+//   - The lease is open first: a goroutine enters by an atomic addition. It is closed when a writer waits, here or
+//     elsewhere, when it is lost or old, or when nothing is to be kept. When the last reader has left, a closed
+//     lease is released.
+//   - While there is no open lease, one of the goroutines that wait leads: it goes through the gate and acquires a
+//     lease for all of them.
+type readers struct {
+	client *Client // immutable
+	key    string  // immutable
+	keep   bool    // immutable; an open lease is kept without readers
+	traced bool    // immutable; each call is reported to Trace
+
+	// inside is the number of readers that hold the lease, plus shut unless the lease is open. A goroutine that
+	// finds it closed is counted for a moment.
+	inside atomic.Int64
+	lease  atomic.Pointer[Lease] // changes while inside is below 0
+
+	mu      sync.Mutex // guards what follows, and the opening and closing of the lease
+	open    bool
+	leading bool  // a goroutine leads
+	last    error // of the last leader's attempt, since there was a lease
+	early   bool  // close was called while a goroutine leads: a message may overtake the votes
+	waiting []*readerWait
+}
+
+// shut is below 0 whatever number of goroutines is added.
+const shut = -1 << 40
+
+// A readerWait is a goroutine that waits for the leader.
+type readerWait struct {
+	ready chan struct{} // closed when one of the others is set
+	lease *Lease        // the goroutine is inside
+	lead  bool          // the goroutine leads
+}
+
+// A term is what readers see of the validity of their lease without its mutex.
+type term struct {
+	start    clock.Reading
+	validity time.Duration
+}
+
+// publishLocked shows the readers the lease's validity.
+func (s *Lease) publishLocked() {
+	if s.shared != nil {
+		s.term.Store(&term{s.start, s.validity})
+	}
+}
+
+// enter enters an open lease, and returns it. It returns nil if there is none, or if less than half of its validity
+// is left: a lease without readers is not renewed.
+func (r *readers) enter() *Lease {
+	if r.inside.Add(1) > 0 {
+		s := r.lease.Load()
+		if t := s.term.Load(); r.client.clock().Since(t.start) < t.validity/2 {
+			return s
+		}
+		r.exit()
+		s.Err() // ends the lease, if its validity is over
+		r.close()
+		return nil
+	}
+	if r.inside.Add(-1) == shut {
+		r.drained()
+	}
+	return nil
+}
+
+// exit leaves the lease. It reports false if no reader was inside.
+func (r *readers) exit() bool {
+	switch n := r.inside.Add(-1); {
+	case n == shut:
+		r.drained()
+	case n == 0 && !r.keep:
+		r.close()
+	case n == -1 || n == shut-1:
+		r.inside.Add(1)
+		return false
+	}
+	return true
+}
+
+// held returns the lease if a reader is inside.
+func (r *readers) held() *Lease {
+	if n := r.inside.Load(); n > 0 || n < 0 && n > shut {
+		return r.lease.Load()
+	}
+	return nil
+}
+
+// begin opens a new lease, with the leader and all goroutines that wait inside. It reports whether the lease
+// is to be closed already.
+func (r *readers) begin(s *Lease) (early bool) {
+	s.mu.Lock()
+	s.publishLocked()
+	s.mu.Unlock()
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.lease.Store(s)
+	n := int64(1 + len(r.waiting))
+	for _, x := range r.waiting {
+		x.lease = s
+		close(x.ready)
+	}
+	r.waiting, r.leading, r.open, r.last = nil, false, true, nil
+	r.inside.Add(n - shut)
+	early, r.early = r.early, false
+	return early
+}
+
+// close keeps further goroutines out. The last reader that leaves then releases the lease.
+func (r *readers) close() {
+	r.mu.Lock()
+	if !r.open {
+		r.early = r.leading
+		r.mu.Unlock()
+		return
+	}
+	r.open = false
+	n := r.inside.Add(shut)
+	r.mu.Unlock()
+	if n == shut {
+		r.drained()
+	}
+}
+
+// giveBack releases a lease that is kept without readers, and reports whether there was one.
+func (r *readers) giveBack() bool {
+	r.mu.Lock()
+	idle := r.open && r.inside.CompareAndSwap(0, shut)
+	if idle {
+		r.open = false
+	}
+	r.mu.Unlock()
+	if idle {
+		r.drained()
+	}
+	return idle
+}
+
+// drained releases a closed lease without readers, and leaves the gate. It does nothing if there is none.
+func (r *readers) drained() {
+	r.mu.Lock()
+	s := r.lease.Load()
+	if r.open || s == nil || r.inside.Load() != shut {
+		r.mu.Unlock()
+		return
+	}
+	r.lease.Store(nil)
+	r.mu.Unlock()
+	c := r.client
+	c.gates.Note(r.key, nil)
+	if s.finish() == nil {
+		c.group.Tell(master.Release, s.claim, (*releasing)(s))
+	}
+	c.gates.Leave(r.key)
+}
+
+// ended is called when a lease has ended, unless the readers have released it.
+func (r *readers) ended(s *Lease) {
+	if r.lease.Load() == s {
+		r.close()
+	}
+}
+
+// lead makes the calling goroutine the leader, unless there is one.
+func (r *readers) lead() bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	was := r.leading
+	r.leading = true
+	return !was
+}
+
+// resign makes another goroutine the leader, if one waits. last is the error of the leader's last attempt.
+func (r *readers) resign(last error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if last != nil {
+		r.last = last
+	}
+	if len(r.waiting) == 0 {
+		r.leading = false
+		return
+	}
+	x := r.waiting[0]
+	r.waiting = r.waiting[1:]
+	x.lead = true
+	close(x.ready)
+}
+
+// reason returns why there is no lease, as far as it is known.
+func (r *readers) reason() error {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.last
+}
+
+// wait waits until the goroutine is inside, and returns the lease, or until it leads. If ctx ends first, it returns
+// the error of ctx. If the Client is closed, it may return neither.
+func (r *readers) wait(ctx context.Context) (s *Lease, lead bool, err error) {
+	if s := r.enter(); s != nil {
+		return s, false, nil
+	}
+	r.mu.Lock()
+	if !r.leading {
+		r.leading = true
+		r.mu.Unlock()
+		return nil, true, nil
+	}
+	x := &readerWait{ready: make(chan struct{})}
+	r.waiting = append(r.waiting, x)
+	r.mu.Unlock()
+	select {
+	case <-x.ready:
+	case <-ctx.Done():
+		err = ctx.Err()
+	case <-r.client.closing:
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if x.lease != nil || x.lead {
+		return x.lease, x.lead, nil
+	}
+	r.waiting = slices.DeleteFunc(r.waiting, func(o *readerWait) bool { return o == x })
+	return nil, false, err
+}
+
+// idleParts is how often, in the time between two renewals, a lease without readers is looked at.
+const idleParts = 4
+
+// rest reports whether the lease of the readers, which is due for a renewal, is not to be renewed. A lease without
+// readers waits for them until half of its validity has passed.
+func (r *readers) rest(s *Lease, now clock.Reading) bool {
+	if r.lease.Load() != s {
+		return false
+	}
+	if s.opts.MaxHold >= 0 && now.Since(s.granted) >= s.opts.MaxHold {
+		r.close()
+	}
+	if r.inside.Load() != 0 {
+		return s.Err() != nil
+	}
+	t := s.term.Load()
+	age := now.Since(t.start)
+	if age >= t.validity/2 {
+		return r.giveBack()
+	}
+	next := min(s.opts.RenewEvery/idleParts, t.validity/2-age)
+	r.client.renewals.Set(&s.entry, (*task)(s), now.Time().Add(max(next, time.Millisecond)), 0)
+	return true
+}
+
+// shares holds the readers of a Client by key, as long as they are in use.
+type shares struct {
+	mu    sync.Mutex // guards what follows
+	byKey map[string]weak.Pointer[readers]
+	sweep int // the size at which those that are no longer in use are removed
+}
+
+// of returns the readers of a key. opts are the Client's.
+func (h *shares) of(c *Client, key string, opts LockOptions) *readers {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if r := h.byKey[key].Value(); r != nil {
+		return r
+	}
+	if h.byKey == nil {
+		h.byKey = make(map[string]weak.Pointer[readers])
+	}
+	if len(h.byKey) >= h.sweep {
+		for key, p := range h.byKey {
+			if p.Value() == nil {
+				delete(h.byKey, key)
+			}
+		}
+		h.sweep = 2*len(h.byKey) + 64
+	}
+	r := &readers{client: c, key: key, keep: opts.Handover >= 0 && opts.RenewEvery > 0 && !c.opts.DisableWakeups,
+		traced: c.opts.Trace.LockStart != nil || c.opts.Trace.LockDone != nil}
+	r.inside.Store(shut)
+	h.byKey[key] = weak.Make(r)
+	return r
+}
+
+// find returns the readers of a key, or nil.
+func (h *shares) find(key string) *readers {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.byKey[key].Value()
+}
+
+// recall asks the readers of a key to leave, because a writer waits. It reports whether there are such readers.
+func (h *shares) recall(key string) bool {
+	r := h.find(key)
+	if r != nil {
+		r.close()
+	}
+	return r != nil
+}
+
+// giveBack releases a lease on key that is kept without readers, and reports whether there was one.
+func (h *shares) giveBack(key string) bool {
+	r := h.find(key)
+	return r != nil && r.giveBack()
+}
+
+// closeAll closes all leases.
+func (h *shares) closeAll() {
+	h.mu.Lock()
+	var all []*readers
+	for _, p := range h.byKey {
+		if r := p.Value(); r != nil {
+			all = append(all, r)
+		}
+	}
+	h.mu.Unlock()
+	for _, r := range all {
+		r.close()
+	}
+}

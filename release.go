@@ -1,0 +1,93 @@
+package redlock
+
+import (
+	"context"
+
+	"github.com/redlock-go/redlock/internal/master"
+	"github.com/redlock-go/redlock/internal/quorum"
+)
+
+// finish ends the lease because it is unlocked. If the lease has ended before, finish returns the reason;
+// if it was lost, its release has been queued by then. Otherwise the caller must queue the release.
+func (s *Lease) finish() error {
+	s.Err() // ends a lease whose validity is over
+	s.mu.Lock()
+	ended := s.endLocked(ErrReleased)
+	err := s.err
+	s.mu.Unlock()
+	if !ended {
+		s.losing.Lock() // another goroutine may be about to queue the release
+		defer s.losing.Unlock()
+		return err
+	}
+	s.cancelContexts(ErrReleased)
+	s.ended = s.client.clock()
+	s.client.partings.released(s.claim)
+	return nil
+}
+
+// A losing is a lost Lease whose release is on its way.
+type losing Lease
+
+var _ quorum.Observer = (*losing)(nil)
+
+// Settled implements quorum.Observer.
+func (o *losing) Settled(round *quorum.Round, t quorum.Tally) {
+	s := (*Lease)(o)
+	s.client.partings.settled(s.claim, round.Any(wokeAnother))
+}
+
+// A releasing is a Lease whose release is on its way, and for which nobody waits.
+type releasing Lease
+
+var _ quorum.Observer = (*releasing)(nil)
+
+// Settled implements quorum.Observer.
+func (o *releasing) Settled(round *quorum.Round, t quorum.Tally) {
+	s := (*Lease)(o)
+	err := s.settled(context.Background(), t, round)
+	if err != nil {
+		s.client.notices.unreleased(s.name, err)
+	}
+	if f := s.client.opts.Trace.Released; f != nil {
+		info := s.releasedInfo(err)
+		s.client.events.post(func() { f(context.Background(), info) })
+	}
+}
+
+// await waits until a quorum has answered the release of the lease, or until it is clear what else
+// to say, or until ctx ends: the rest finishes by itself.
+func (s *Lease) await(ctx context.Context, round *quorum.Round) error {
+	defer round.End()
+	err := s.settled(ctx, round.Wait(ctx, nil, quorum.Tally.Settled), round)
+	if f := s.client.opts.Trace.Released; f != nil {
+		f(ctx, s.releasedInfo(err))
+	}
+	return err
+}
+
+func (s *Lease) releasedInfo(err error) ReleasedInfo {
+	return ReleasedInfo{Name: s.name, Held: s.ended.Since(s.acquired), Err: err}
+}
+
+// settled takes in the votes on the release of the lease, and returns what to tell of them.
+func (s *Lease) settled(ctx context.Context, t quorum.Tally, round *quorum.Round) error {
+	if t.Answered() { // otherwise later votes may still say that a client was woken
+		s.client.partings.settled(s.claim, round.Any(wokeAnother))
+	}
+	if !t.RuledOut() && t.Answered() {
+		return nil
+	}
+	err := s.client.quorumError(opRelease, s.name, round)
+	switch {
+	case t.RuledOut():
+		// The key was gone at so many masters that others could get in.
+		return &lostError{name: s.name, reason: errGoneAtUnlock, votes: err}
+	case ctx.Err() != nil:
+		return &endedError{op: opRelease, name: s.name, ctx: ctx, last: err}
+	}
+	return err
+}
+
+// wokeAnother reports whether a vote on a release says that it woke a client.
+func wokeAnother(v quorum.Vote) bool { return v.Outcome == master.Woke }

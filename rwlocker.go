@@ -1,0 +1,222 @@
+package redlock
+
+import (
+	"context"
+	"errors"
+	"sync"
+
+	"github.com/redlock-go/redlock/internal/master"
+	"github.com/redlock-go/redlock/internal/quorum"
+)
+
+// An RWLocker is a reader/writer lock between processes. It is used like a sync.RWMutex: any number of readers
+// or a single writer hold it. Any number of goroutines share an RWLocker. It must not be copied. Client.RWLocker
+// returns RWLockers. The methods of a zero RWLocker panic.
+//
+// The readers of a Client share one lease. The lease is kept after the last of them has left, until a writer
+// waits, or half of its validity has passed. Until then, RLock needs no network, and takes less than a
+// microsecond. LockOptions.Handover below 0 turns this off.
+//
+// Neither side starves. While a writer waits, readers that came later wait behind it. After a writer, the readers
+// that waited are let in before the next writer. This needs wake-ups: see Options.DisableWakeups. A Locker of the
+// same name, and a Redlock client of another library, is a writer, too. But it does not ask readers to leave, so
+// it may wait for as long as there are readers, and its Unlock lets no readers in before the next writer. Readers of
+// its own Client wait behind it meanwhile. Use RWLockers only where a name has readers.
+//
+// A lease is not upgraded or downgraded: a goroutine that holds the one side waits for ever for the other. As with
+// sync.RWMutex, a goroutine that holds a read lock must not take it again: if a writer waits, both wait for ever.
+type RWLocker struct {
+	writer, reader Locker
+}
+
+var _ sync.Locker = (*RWLocker)(nil)
+
+// RWLocker returns an RWLocker for name with Options.LockOptions. It is cheap and sends nothing. The RWLockers
+// and Lockers with the same name exclude each other. RWLocker panics where Locker does.
+func (c *Client) RWLocker(name string) *RWLocker {
+	l := c.Locker(name)
+	rw := &RWLocker{}
+	for _, side := range []struct {
+		locker *Locker
+		side   master.Side
+	}{{&rw.writer, master.Writer}, {&rw.reader, master.Reader}} {
+		s := side.locker
+		s.client, s.name, s.key, s.opts, s.terms = c, l.name, l.key, l.opts, l.terms.For(side.side)
+	}
+	rw.writer.announces = true
+	rw.reader.shared = c.shares.of(c, l.key, l.opts)
+	return rw
+}
+
+// Lock locks l for writing, as Locker.Lock does.
+func (l *RWLocker) Lock() { l.writer.Lock() }
+
+// TryLock tries to lock l for writing, as Locker.TryLock does. If it finds readers, it asks them to leave: if none
+// of them is inside, a TryLock a moment later succeeds.
+func (l *RWLocker) TryLock() bool { return l.writer.TryLock() }
+
+// Unlock unlocks l for writing, as Locker.Unlock does.
+func (l *RWLocker) Unlock() { l.writer.Unlock() }
+
+// RLock locks l for reading. It waits while a writer holds l, or waits for l. Like Lock, it never returns without
+// the lock, and panics if the Client is closed.
+func (l *RWLocker) RLock() {
+	if r := l.reader.shared; r == nil || r.traced || r.enter() == nil {
+		l.reader.Lock()
+	}
+}
+
+// TryRLock tries to lock l for reading, and reports whether it succeeded. It makes one attempt at most.
+func (l *RWLocker) TryRLock() bool { return l.reader.TryLock() }
+
+// RUnlock undoes one RLock or TryRLock. It panics if no goroutine of the Client holds a read lock of the name. It
+// never waits for the masters.
+func (l *RWLocker) RUnlock() { l.reader.Unlock() }
+
+// Locker returns the writer's side of l. Locking it is l.Lock. Each call returns the same Locker.
+func (l *RWLocker) Locker() *Locker { return &l.writer }
+
+// RLocker returns the reader's side of l: locking it is l.RLock. Each call returns the same Locker. It differs
+// from other Lockers in this:
+//
+//   - Any number of goroutines hold it at the same time. Lease returns the lease that they share. It may last
+//     after they have unlocked. When it is lost, it is lost for all of them.
+//   - UnlockContext does not wait. It returns ErrLost if the lease was lost before.
+//   - LockOptions.MaxHold bounds how long one goroutine can hold the lock. The lease is renewed for up to twice
+//     as long, since goroutines may come while others stay.
+//   - Lease.Fence is not smaller than that of each earlier writer, and smaller than that of each later writer.
+//     Readers may have equal fences.
+//   - Unlock cannot tell which goroutine calls it. So a function called by Do must not unlock.
+func (l *RWLocker) RLocker() *Locker { return &l.reader }
+
+// share waits for a read lock.
+func (w *wait) share(ctx context.Context) (*Lease, error) {
+	r := w.locker.shared
+	s, lead, err := r.wait(ctx)
+	switch {
+	case err != nil:
+		last := r.client.gates.Last(r.key)
+		if last == nil {
+			last = r.reason()
+		}
+		return nil, &endedError{op: opAcquire, name: w.locker.name, ctx: ctx, last: w.locker.taken(last)}
+	case s != nil:
+		w.shared = s
+		w.traceDone(ctx, nil)
+		return s, nil
+	case !lead:
+		return nil, ErrClosed
+	}
+	defer func() {
+		if s == nil {
+			r.resign(w.last)
+		}
+	}()
+	if err := w.enter(ctx); err != nil {
+		return nil, err
+	}
+	w.last = r.reason()
+	if err := w.acquire(ctx); err != nil {
+		return nil, err
+	}
+	w.traceDone(ctx, nil)
+	s = w.begin(r)
+	return s, nil
+}
+
+// tryShare makes one attempt to read-lock.
+func (w *wait) tryShare(ctx context.Context) error {
+	r, c := w.locker.shared, w.locker.client
+	if s := r.enter(); s != nil {
+		w.shared = s
+		w.traceDone(ctx, nil)
+		return nil
+	}
+	if !r.lead() {
+		return w.locker.taken(c.gates.Last(r.key))
+	}
+	var s *Lease
+	defer func() {
+		if s == nil {
+			r.resign(w.last)
+		}
+	}()
+	ok, note, err := c.gates.TryEnter(r.key)
+	if err != nil {
+		return ErrClosed
+	} else if !ok {
+		return w.locker.taken(note)
+	}
+	w.inside = true
+	w.letOthers(ctx)
+	if w.attempt(ctx, master.Behind) != nil {
+		return w.outcome(ctx)
+	}
+	w.traceDone(ctx, nil)
+	s = w.begin(r)
+	return nil
+}
+
+// begin lets the goroutines that wait share the acquired lease.
+func (w *wait) begin(r *readers) *Lease {
+	s := w.lease
+	recalled := w.round.Any(func(v quorum.Vote) bool { return v.Recalled })
+	r.client.gates.Note(r.key, ErrHeld)
+	w.inside, w.lease = false, nil
+	early := r.begin(s)
+	// A local writer that has come meanwhile has found nothing to close.
+	if early || recalled || r.client.gates.Waiting(r.key) || r.client.isClosing() || s.Err() != nil {
+		r.close()
+	}
+	return s
+}
+
+// first returns the kind of a first attempt that would be k. A writer beside readers joins the queue with its
+// first attempt, so that writers which come do not overtake those that wait.
+func (l *Locker) first(k master.Kind) master.Kind {
+	if l.announces && k == master.Set && !l.client.opts.DisableWakeups {
+		return master.Behind
+	}
+	return l.kind(k)
+}
+
+// kind returns the kind of an attempt that would be a plain SET. Readers have one kind of attempt.
+func (l *Locker) kind(k master.Kind) master.Kind {
+	if l.shared != nil {
+		return master.Behind
+	}
+	return k
+}
+
+// announce asks readers to leave after an attempt of a writer was refused.
+func (w *wait) announce() {
+	l, c := w.locker, w.locker.client
+	if !l.announces || !errors.Is(w.last, ErrHeld) {
+		return
+	}
+	waited := c.clock().Since(w.began)
+	if w.once {
+		waited = master.NoQueue
+	}
+	claim := new(master.Claim)
+	claim.Init(&l.terms, "-", waited)
+	c.tellAll(master.Announce, claim)
+}
+
+// doShared is Do for readers.
+func (l *Locker) doShared(ctx context.Context, f func(ctx context.Context) error) (err error) {
+	s, err := l.lock(ctx, false)
+	if err != nil {
+		return err
+	}
+	inner := s.Context(ctx).(*leaseContext)
+	defer func() {
+		inner.cancel(ErrReleased) // the lease may last
+		lost := lossOf(s, s.Err())
+		l.shared.exit()
+		if lost != nil {
+			err = &doError{lost: lost, err: err}
+		}
+	}()
+	return f(inner)
+}
