@@ -15,8 +15,9 @@ func TestBreakEndsALeaseAndSaysWhose(t *testing.T) {
 	servers := redisserver.AdoptedTB(t, 3)
 	masters := listOf(servers)
 	a := openQuietly(t, masters, redlock.Options{Owner: "web-1", LockOptions: redlock.LockOptions{TTL: time.Hour, RenewEvery: time.Second}})
-	// It tries again in an hour, when the key expires, unless it is woken.
-	b := openQuietly(t, masters, redlock.Options{Owner: "web-2", NewBackOff: func() redlock.BackOff { return constant(time.Hour) }})
+	// It tries again in an hour, when the key expires, unless it is woken. Its MaxTTL is that of a: if a raised
+	// that of the masters' records, b would lose its connections, and would sleep without a place in the queues.
+	b := openQuietly(t, masters, redlock.Options{Owner: "web-2", MaxTTL: time.Hour, NewBackOff: func() redlock.BackOff { return constant(time.Hour) }})
 	lease := hold(t, a, "stock").Lease()
 	waitFor(t, b, "stock")
 
