@@ -54,21 +54,25 @@ type readerWait struct {
 type term struct {
 	start    clock.Reading
 	validity time.Duration
+	enters   clock.Limit // until it has passed, a reader may enter
 }
 
 // publishLocked shows the readers the lease's validity.
 func (s *Lease) publishLocked() {
 	if s.shared != nil {
-		s.term.Store(&term{s.start, s.validity})
+		t := &term{start: s.start, validity: s.validity}
+		t.enters.Init(s.start, s.validity/2)
+		s.term.Store(t)
 	}
 }
 
 // enter enters an open lease, and returns it. It returns nil if there is none, or if less than half of its validity
-// is left: a lease without readers is not renewed.
+// is left: see rest. The clocks are read after the addition. Otherwise the goroutine could be stopped between the two
+// and enter a lease that has ended.
 func (r *readers) enter() *Lease {
 	if r.inside.Add(1) > 0 {
 		s := r.lease.Load()
-		if t := s.term.Load(); r.client.clock().Since(t.start) < t.validity/2 {
+		if s.term.Load().enters.Ahead(r.client.clock) {
 			return s
 		}
 		r.exit()
@@ -246,7 +250,9 @@ func (r *readers) wait(ctx context.Context) (s *Lease, lead bool, err error) {
 const idleParts = 4
 
 // rest reports whether the lease of the readers, which is due for a renewal, is not to be renewed. A lease without
-// readers waits for them until half of its validity has passed.
+// readers is renewed once more if a goroutine has entered it since the last renewal, so that a name which is read
+// often never waits for the masters. Otherwise it waits for readers until half of its validity has passed, and is then
+// given back: a goroutine that enters has at least that half to be renewed in.
 func (r *readers) rest(s *Lease, now clock.Reading) bool {
 	if r.lease.Load() != s {
 		return false
@@ -254,11 +260,11 @@ func (r *readers) rest(s *Lease, now clock.Reading) bool {
 	if s.opts.MaxHold >= 0 && now.Since(s.granted) >= s.opts.MaxHold {
 		r.close()
 	}
-	if r.inside.Load() != 0 {
-		return s.Err() != nil
-	}
 	t := s.term.Load()
 	age := now.Since(t.start)
+	if r.inside.Load() != 0 || t.enters.Checked() && age < t.validity/2 {
+		return s.Err() != nil
+	}
 	if age >= t.validity/2 {
 		return r.giveBack()
 	}

@@ -14,7 +14,8 @@ import (
 // returns RWLockers. The methods of a zero RWLocker panic.
 //
 // The readers of a Client share one lease. The lease is kept after the last of them has left, until a writer
-// waits, or half of its validity has passed. Until then, RLock needs no network, and takes less than a
+// waits, or half of its validity has passed. It is renewed if a goroutine has entered since it was acquired or last
+// renewed, for up to LockOptions.MaxHold. While it is kept, RLock needs no network, and takes less than a
 // microsecond. LockOptions.Handover below 0 turns this off.
 //
 // Neither side starves. While a writer waits, readers that came later wait behind it. After a writer, the readers

@@ -27,12 +27,13 @@ type Reading struct {
 	mono   time.Time     // with a monotonic part
 	wall   time.Time     // without a monotonic part
 	asleep time.Duration // how long the machine has slept since it booted, where that is known
+	system bool          // it was taken by System
 }
 
 // System reads the machine's clocks.
 func System() Reading {
 	now := time.Now()
-	r := Reading{mono: now, wall: now.Round(0)}
+	r := Reading{mono: now, wall: now.Round(0), system: true}
 	// Reading the time asleep takes system calls, a tenth of a lock's cost. If the machine has slept, its
 	// wall clock shows that as well. So while neither clock has moved on, the last value is still right.
 	last := recent.Load()
@@ -49,7 +50,10 @@ func System() Reading {
 // recent is the last reading for which the time asleep was read from the machine.
 var recent atomic.Pointer[Reading]
 
-func near(d time.Duration) bool { return d >= 0 && d < 10*time.Millisecond }
+// recently is for how long the last time asleep is relied on, by each of the two clocks.
+const recently = 10 * time.Millisecond
+
+func near(d time.Duration) bool { return within(d, recently) }
 
 // At returns the reading of a machine whose monotonic clock shows mono, whose wall clock shows wall, and that
 // has slept for asleep since it booted. Tests use it to simulate a machine that was suspended, or whose clock
