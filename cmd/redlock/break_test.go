@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"errors"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -15,11 +16,23 @@ func TestBreakEndsALeaseAndSaysWhose(t *testing.T) {
 	servers := redisserver.AdoptedTB(t, 3)
 	masters := listOf(servers)
 	a := openQuietly(t, masters, redlock.Options{Owner: "web-1", LockOptions: redlock.LockOptions{TTL: time.Hour, RenewEvery: time.Second}})
-	// It tries again in an hour, when the key expires, unless it is woken. Its MaxTTL is that of a: if a raised
-	// that of the masters' records, b would lose its connections, and would sleep without a place in the queues.
-	b := openQuietly(t, masters, redlock.Options{Owner: "web-2", MaxTTL: time.Hour, NewBackOff: func() redlock.BackOff { return constant(time.Hour) }})
+	// Once it is in the queues, it tries again in an hour, when the key expires, unless it is woken. Before, its
+	// subscriptions may not stand yet. Its MaxTTL is that of a: if a raised that of the masters' records, b would
+	// lose its connections.
+	var queued, sleeping atomic.Bool
+	b := openQuietly(t, masters, redlock.Options{Owner: "web-2", MaxTTL: time.Hour, NewBackOff: func() redlock.BackOff {
+		return backOffFunc(func() time.Duration {
+			if !queued.Load() {
+				return 50 * time.Millisecond
+			}
+			sleeping.Store(true)
+			return time.Hour
+		})
+	}})
 	lease := hold(t, a, "stock").Lease()
 	waitFor(t, b, "stock")
+	queued.Store(true)
+	until(t, sleeping.Load)
 
 	const held = "stock is held by web-1, on 3 of 3 masters, for "
 	out, errOut := runCommandLine(t, exitFailure, "n\n", "break", "--masters", masters, "stock")
@@ -87,10 +100,9 @@ func TestBreakDeletesKeysThatAreSetAgain(t *testing.T) {
 	}
 }
 
-// A constant is a schedule with one delay.
-type constant time.Duration
+type backOffFunc func() time.Duration
 
-func (c constant) NextBackOff() time.Duration { return time.Duration(c) }
+func (f backOffFunc) NextBackOff() time.Duration { return f() }
 
 // A lease that has come between the question and the answer is not ended.
 func TestBreakEndsNoOtherLeaseThanItHasShown(t *testing.T) {

@@ -51,8 +51,9 @@ func TestAMasterThatWasAReplicaMeanwhileIsQuarantined(t *testing.T) {
 			if row.kill {
 				do(t, m, "CLIENT", "KILL", "TYPE", "normal")
 				eventually(t, "it is refused as a replica", func() bool { return locktest.States(second, redlock.MasterRefused) == 1 })
-			} else if err := second.Locker("b").TryLockContext(t.Context()); err == nil || !strings.Contains(err.Error(), "READONLY") {
-				t.Errorf("TryLockContext = %v, want READONLY", err)
+			} else if err := second.Locker("b").TryLockContext(t.Context()); err == nil ||
+				!strings.Contains(err.Error(), "READONLY") && !strings.Contains(err.Error(), "it is a replica") { // a heartbeat may have found out first
+				t.Errorf("TryLockContext = %v, want that the master is a replica", err)
 			}
 			eventually(t, "it has the other's memory", func() bool {
 				n, err := redis.Int(m.Do("EXISTS", "a"))

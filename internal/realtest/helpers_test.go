@@ -38,8 +38,26 @@ func openAs(t *testing.T, servers []*redisserver.Server, rules ...any) *redlock.
 // allows.
 const nodeTimeout = 2 * time.Second
 
-// busy returns the default options, except for the time-out.
-func busy() *redlock.Options { return &redlock.Options{NodeTimeout: nodeTimeout} }
+// dialTimeout is for tests that need the first connection. On a busy machine a connection with TLS and logging
+// in may take longer than the default allows.
+const dialTimeout = 10 * time.Second
+
+// busy returns the default options, except for the time-outs.
+func busy() *redlock.Options {
+	return &redlock.Options{NodeTimeout: nodeTimeout, DialTimeout: dialTimeout}
+}
+
+// dialling returns opts with dialTimeout, unless they have a DialTimeout. nil stands for busy.
+func dialling(opts *redlock.Options) *redlock.Options {
+	if opts == nil {
+		return busy()
+	}
+	all := *opts
+	if all.DialTimeout == 0 {
+		all.DialTimeout = dialTimeout
+	}
+	return &all
+}
 
 // fenced returns options with fencing.
 func fenced() *redlock.Options {
@@ -52,10 +70,7 @@ func fenced() *redlock.Options {
 // for busy.
 func open(t *testing.T, opts *redlock.Options, urls ...string) *redlock.Client {
 	t.Helper()
-	if opts == nil {
-		opts = busy()
-	}
-	c, err := redlock.Open(urls, opts)
+	c, err := redlock.Open(urls, dialling(opts))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -66,10 +81,7 @@ func open(t *testing.T, opts *redlock.Options, urls ...string) *redlock.Client {
 // openReal returns a Client that is connected to real servers, a quorum of which may vote. nil stands for busy.
 func openReal(tb testing.TB, servers []*redisserver.Server, opts *redlock.Options) *redlock.Client {
 	tb.Helper()
-	if opts == nil {
-		opts = busy()
-	}
-	c, err := redlock.Open(addresses(servers), opts)
+	c, err := redlock.Open(addresses(servers), dialling(opts))
 	if err != nil {
 		tb.Fatal(err)
 	}

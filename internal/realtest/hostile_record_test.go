@@ -21,8 +21,9 @@ var notRecords = []string{
 
 // What is no record is replaced, which begins a quarantine; it does not keep the master from voting
 // for ever.
+//
+// It is not parallel: bubbles limit the process to one thread, which tests on real servers would feel.
 func TestAnInvalidRecordIsReplaced(t *testing.T) {
-	t.Parallel()
 	for _, text := range notRecords {
 		t.Run("", func(t *testing.T) {
 			bubbletest.Test(t, func(t *testing.T) {

@@ -82,7 +82,7 @@ func TestTLS(t *testing.T) {
 				}
 				edited = append(edited, u)
 			}
-			c, err := redlock.Open(edited, &redlock.Options{TLSConfig: row.tls, DisableRestartGuard: true, NodeTimeout: nodeTimeout})
+			c, err := redlock.Open(edited, &redlock.Options{TLSConfig: row.tls, DisableRestartGuard: true, NodeTimeout: nodeTimeout, DialTimeout: dialTimeout})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -105,7 +105,7 @@ func TestUnixSocketsPasswordsAndDatabases(t *testing.T) {
 	t.Parallel()
 	socket := filepath.Join(t.TempDir(), "redis.sock")
 	s := redisserver.AdoptedTB(t, 1, "--unixsocket", socket, "--requirepass", "s3cr3t")[0]
-	c, err := redlock.Open([]string{"unix://:s3cr3t@" + socket + "?db=3"}, &redlock.Options{DisableRestartGuard: true, NodeTimeout: nodeTimeout})
+	c, err := redlock.Open([]string{"unix://:s3cr3t@" + socket + "?db=3"}, &redlock.Options{DisableRestartGuard: true, NodeTimeout: nodeTimeout, DialTimeout: dialTimeout})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -129,7 +129,7 @@ func TestAPasswordThatTheServerRepeatsIsNotShown(t *testing.T) {
 	t.Parallel()
 	s := redisserver.StartTB(t, 1, "--rename-command", "AUTH", "")[0]
 	for _, password := range []string{"s3cr3t", strings.Repeat("s3cr3t", 50)} {
-		c, err := redlock.Open([]string{"redis://:" + password + "@" + s.Addr()}, &redlock.Options{Logger: slog.New(slog.DiscardHandler)})
+		c, err := redlock.Open([]string{"redis://:" + password + "@" + s.Addr()}, &redlock.Options{Logger: slog.New(slog.DiscardHandler), DialTimeout: dialTimeout})
 		if err != nil {
 			t.Fatal(err)
 		}

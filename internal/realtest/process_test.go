@@ -192,7 +192,7 @@ func TestAHolderThatWasStoppedFindsItsLeaseLostAtOnce(t *testing.T) {
 
 // playWaiter waits for the lock, and says when it has it.
 func playWaiter() int {
-	c, err := redlock.Open(strings.Split(os.Getenv(mastersVariable), ","), nil)
+	c, err := redlock.Open(strings.Split(os.Getenv(mastersVariable), ","), busy())
 	if err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		return 1
