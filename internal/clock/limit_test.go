@@ -2,8 +2,9 @@ package clock
 
 import (
 	"testing"
-	"testing/synctest"
 	"time"
+
+	"github.com/redlock-go/redlock/internal/bubbletest"
 )
 
 func TestALimitHasPassedWhenAnyClockSaysSo(t *testing.T) {
@@ -33,7 +34,7 @@ func TestALimitHasPassedWhenAnyClockSaysSo(t *testing.T) {
 }
 
 func TestALimitReadsAllClocksWhenOneHasMoved(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubbletest.Test(t, func(t *testing.T) {
 		read := 0
 		c := func() Reading {
 			read++
@@ -67,7 +68,7 @@ func TestALimitReadsAllClocksWhenOneHasMoved(t *testing.T) {
 }
 
 func TestALimitEndsExactly(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubbletest.Test(t, func(t *testing.T) {
 		for _, length := range []time.Duration{0, 1, time.Millisecond, recently, 3*recently - 1} {
 			var l Limit
 			l.Init(System(), length)
