@@ -94,7 +94,7 @@ func ExampleLocker_LockContext_limitOnlyTheWait() {
 }
 
 func ExampleLocker_TryLock() {
-	client, err := redlock.New(embedded(3), nil)
+	client, err := redlock.New(embedded(3), &redlock.Options{NodeTimeout: time.Second})
 	if err != nil {
 		log.Fatal(err)
 	}
@@ -118,7 +118,7 @@ func ExampleClient_Inspect() {
 		log.Fatal(err)
 	}
 	defer holder.Close()
-	viewer, err := redlock.New(masters, nil)
+	viewer, err := redlock.New(masters, &redlock.Options{NodeTimeout: time.Second})
 	if err != nil {
 		log.Fatal(err)
 	}

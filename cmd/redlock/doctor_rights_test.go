@@ -80,8 +80,10 @@ func liveAs(t *testing.T, servers []*redisserver.Server, masters, prefix string)
 	t.Helper()
 	renewed := make(chan struct{}, 1000)
 	opts := redlock.Options{
-		LockOptions: redlock.LockOptions{TTL: time.Second, RenewEvery: 50 * time.Millisecond, Fencing: true, Handover: -1},
-		MaxTTL:      time.Second,
+		// A busy machine stands still for seconds. The quarantine, which the test waits for, is not much longer.
+		LockOptions: redlock.LockOptions{TTL: 5 * time.Second, RenewEvery: 50 * time.Millisecond, Fencing: true, Handover: -1},
+		MaxTTL:      5 * time.Second,
+		NodeTimeout: 2 * time.Second,
 		Prefix:      prefix,
 		Trace:       &redlock.Trace{Renewed: func(context.Context, redlock.RenewedInfo) { renewed <- struct{}{} }},
 	}
@@ -97,9 +99,10 @@ func liveAs(t *testing.T, servers []*redisserver.Server, masters, prefix string)
 		go func() { in <- second.LockContext(ctx) }()
 		<-renewed
 		until(t, func() bool { return queued(t, servers) })
-		if h, err := b.Inspect(ctx, "stock"); err != nil || !h.Held || h.Owner == "" || len(h.Errs) > 0 {
-			t.Errorf("Inspect = %+v, %v, want the holder", h, err)
-		}
+		until(t, func() bool {
+			h, err := b.Inspect(ctx, "stock")
+			return err == nil && h.Held && h.Owner != "" && len(h.Errs) == 0
+		})
 		if err := first.UnlockContext(ctx); err != nil {
 			t.Error(err)
 		}
@@ -114,9 +117,13 @@ func liveAs(t *testing.T, servers []*redisserver.Server, masters, prefix string)
 		}
 	}
 	readTogether(t, ctx, a.RWLocker("shelf"), b.RWLocker("shelf"))
-	for _, m := range append(a.Masters(), b.Masters()...) {
+	both := func() []redlock.MasterStatus { return append(a.Masters(), b.Masters()...) }
+	until(t, func() bool { // the last quarantine has ended, too
+		return !slices.ContainsFunc(both(), func(m redlock.MasterStatus) bool { return m.State == redlock.MasterQuarantined })
+	})
+	for _, m := range both() {
 		if m.State != redlock.MasterUp || m.WakeErr != nil || m.GuardErr != nil {
-			t.Errorf("%s: %s, WakeErr = %v, GuardErr = %v, want nothing to be missing", m.Name, m.State, m.WakeErr, m.GuardErr)
+			t.Errorf("%s: %s (%v), WakeErr = %v, GuardErr = %v, want nothing to be missing", m.Name, m.State, m.Err, m.WakeErr, m.GuardErr)
 		}
 	}
 	if err := first.LockContext(ctx); err != nil {

@@ -3,6 +3,8 @@ package redisserver
 import (
 	"bytes"
 	"fmt"
+	"io"
+	"net"
 	"os"
 	"os/exec"
 	"runtime"
@@ -31,6 +33,14 @@ func startChild(cmd *exec.Cmd) error {
 	started := make(chan error)
 	parent() <- func() { started <- cmd.Start() }
 	return <-started
+}
+
+// reserve keeps other tests of this machine from using a port until the Closer is closed, or this process ends.
+// Otherwise a new server could take the port of one that a test has killed. The clients of the killed server
+// would then talk to the new one, and the killed one could not be restarted. The name is one of Linux's
+// abstract sockets, which leave no file.
+func reserve(port int) (io.Closer, error) {
+	return net.Listen("unix", fmt.Sprint("@redisserver-port-", port))
 }
 
 // awaitStopped returns when the process has stopped. It is needed because kill(2) returns earlier, while the

@@ -9,6 +9,7 @@ package redisserver
 import (
 	"errors"
 	"fmt"
+	"io"
 	"net"
 	"os"
 	"os/exec"
@@ -22,8 +23,8 @@ import (
 )
 
 const (
-	startTimeout = 10 * time.Second // from exec to PONG, including loading; normally milliseconds
-	adminTimeout = 2 * time.Second  // each step of Do
+	startTimeout = 30 * time.Second // from exec to PONG, including loading; normally milliseconds
+	adminTimeout = 10 * time.Second // each step of Do; a busy machine may need seconds
 )
 
 // ErrStopped is returned by methods of a Server after Stop.
@@ -32,11 +33,12 @@ var ErrStopped = errors.New("redisserver: the server was stopped")
 // Server is one redis-server. Kill and Restart keep its address and its directory. Several goroutines may
 // call its methods at once.
 type Server struct {
-	port int      // immutable
-	dir  string   // immutable
-	args []string // the complete command line; immutable
-	env  []string // immutable
-	auth string   // the password of --requirepass, "" for none; immutable
+	port int       // immutable
+	held io.Closer // reserves the port until Stop; immutable
+	dir  string    // immutable
+	args []string  // the complete command line; immutable
+	env  []string  // immutable
+	auth string    // the password of --requirepass, "" for none; immutable
 
 	life chan struct{} // one slot, taken while starting or killing
 
@@ -73,16 +75,18 @@ func Start(args ...string) (*Server, error) {
 }
 
 func startOnce(args []string) (*Server, error) {
-	port, err := freePort()
+	port, held, err := freePort()
 	if err != nil {
 		return nil, err
 	}
 	dir, err := os.MkdirTemp("", "redisserver-")
 	if err != nil {
+		held.Close()
 		return nil, fmt.Errorf("redisserver: %w", err)
 	}
 	s := &Server{
 		port: port,
+		held: held,
 		dir:  dir,
 		args: append([]string{
 			"--port", strconv.Itoa(port), "--bind", "127.0.0.1", "--dir", dir,
@@ -125,8 +129,8 @@ func (s *Server) PID() int {
 	return 0
 }
 
-// Do sends one command on a new connection and returns the reply. If the server is frozen, it fails after 2
-// s.
+// Do sends one command on a new connection and returns the reply. If the server is frozen, it fails after
+// 10 s.
 func (s *Server) Do(command string, args ...any) (any, error) {
 	c, err := s.dial()
 	if err != nil {
@@ -193,6 +197,7 @@ func (s *Server) Stop() {
 	s.mu.Unlock()
 	thaw(s.process()) // SIGKILL alone would be enough; an error means that the process is gone
 	s.kill()
+	s.held.Close()
 	os.RemoveAll(s.dir)
 }
 

@@ -121,6 +121,25 @@ func TestATakenPortIsTheOnlyReasonToTryAnother(t *testing.T) {
 	must(t, s, "PONG", "PING")
 }
 
+func TestThePortOfAKilledServerIsReservedUntilStop(t *testing.T) {
+	s := start(t)
+	if runtime.GOOS != "linux" {
+		t.Skip("only Linux has abstract sockets")
+	}
+	if err := s.Kill(); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := reserve(s.port); err == nil {
+		t.Error("the port of a killed server can be reserved for another one")
+	}
+	s.Stop()
+	reserved, err := reserve(s.port)
+	if err != nil {
+		t.Fatalf("after Stop: %v", err)
+	}
+	reserved.Close()
+}
+
 func TestAFrozenServerAnswersAfterTheThaw(t *testing.T) {
 	s := start(t)
 	if err := s.Freeze(); err != nil {
