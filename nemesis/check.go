@@ -27,18 +27,21 @@ const (
 	idle        = "too little was done"
 )
 
-// overlaps returns the leases of one name during which somebody else entered, and the total time
-// for which two leases were valid. ops are in any order.
+// overlaps returns the leases of one name during which somebody else entered who was not to, and the total time for
+// which two such leases were valid. Readers exclude writers, but not each other. ops are in any order.
 func overlaps(ops []operation) (all []violation, total time.Duration) {
-	stays := confirmedOps(ops)
+	var reader, writer operation  // who held longest of those that entered earlier
 	seen := make(map[string]bool) // leases that are in all
-	for i := range stays {
-		if i == 0 {
-			continue
+	for _, o := range confirmedOps(ops) {
+		before := writer
+		if !o.reads() && reader.held > writer.held {
+			before = reader
 		}
-		// Comparing with the earlier holder that held longest finds every overlap.
-		before := slices.MaxFunc(stays[max(0, i-50):i], func(a, b operation) int { return cmp.Compare(a.held, b.held) })
-		o := stays[i]
+		if o.reads() && o.held > reader.held {
+			reader = o
+		} else if !o.reads() && o.held > writer.held {
+			writer = o
+		}
 		if o.entered >= before.held {
 			continue
 		}
@@ -50,11 +53,29 @@ func overlaps(ops []operation) (all []violation, total time.Duration) {
 		seen[before.id] = true
 		all = append(all, violation{
 			kind: overlapping, at: o.entered, name: o.name,
-			text: fmt.Sprintf("%s held %q from %.6f to %.6f, and %s from %.6f to %.6f: %v together",
-				before.id, o.name, seconds(before.entered), seconds(before.held), o.id, seconds(o.entered), seconds(o.held), d),
+			text: fmt.Sprintf("%v held %q from %.6f to %.6f, and %v from %.6f to %.6f: %v together",
+				&before, o.name, seconds(before.entered), seconds(before.held), &o, seconds(o.entered), seconds(o.held), d),
 		})
 	}
 	return all, total
+}
+
+// readTogether counts the readers of one name that entered while one of another client held it, too.
+func readTogether(ops []operation) (n int) {
+	until := make(map[int]int64) // of the readers of each client that entered before
+	for _, o := range confirmedOps(ops) {
+		if !o.reads() {
+			continue
+		}
+		for client, held := range until {
+			if client != o.client && held > o.entered {
+				n++
+				break
+			}
+		}
+		until[o.client] = max(until[o.client], o.held)
+	}
+	return n
 }
 
 // confirmedOps returns the confirmed operations, by the time of entering.
@@ -69,8 +90,9 @@ func confirmedOps(ops []operation) []operation {
 	return stays
 }
 
-// fences returns the violations of the order of fences of one name: a lease without a fence, two
-// leases with the same fence, and fences that do not rise in the order of holding.
+// fences returns the violations of the order of fences of one name: a lease without a fence, two leases of writers
+// with the same fence, and fences that do not rise in the order of holding. A reader's fence may be equal to that of an
+// earlier writer. Among readers there is no order.
 func fences(ops []operation) (all []violation) {
 	var order []operation
 	for _, o := range ops {
@@ -79,36 +101,53 @@ func fences(ops []operation) (all []violation) {
 		}
 	}
 	slices.SortFunc(order, func(a, b operation) int { return cmp.Compare(a.entered, b.entered) })
-	given := make(map[uint64]string)
-	var highest operation // the confirmed operation with the highest fence so far
-	for i, o := range order {
-		add := func(format string, args ...any) {
-			all = append(all, violation{kind: falling, at: o.entered, name: o.name, text: fmt.Sprintf("%q: ", o.name) + fmt.Sprintf(format, args...)})
-		}
+	add := func(o operation, format string, args ...any) {
+		all = append(all, violation{kind: falling, at: o.entered, name: o.name, text: fmt.Sprintf("%q: ", o.name) + fmt.Sprintf(format, args...)})
+	}
+	given := make(map[uint64]operation) // to writers
+	for _, o := range order {
 		if o.fence == 0 {
-			add("%s has no fence", o.id)
-		} else if other, taken := given[o.fence]; taken {
-			add("%s and %s have the same, %d", other, o.id, o.fence)
+			add(o, "%v has no fence", &o)
+		} else if other, taken := given[o.fence]; taken && !o.reads() {
+			add(o, "%v and %v have the same, %d", &other, &o, o.fence)
 		}
-		given[o.fence] = o.id
-		// An operation that had entered before this one asked must have a lower fence.
-		for j := i - 1; j >= 0 && j > i-50; j-- {
-			if b := order[j]; b.entered < o.asked && b.fence > o.fence {
-				add("%s has %d, above %d of %s, which asked after it had entered", b.id, b.fence, o.fence, o.id)
-			}
-		}
-		// An operation that held before this one did must have a lower fence, too.
-		if !o.confirmed() {
-			continue
-		}
-		if highest.fence > o.fence && highest.held < o.entered {
-			add("%s has %d, above %d of %s, which held after it", highest.id, highest.fence, o.fence, o.id)
-		}
-		if o.fence > highest.fence {
-			highest = o
+		if !o.reads() {
+			given[o.fence] = o
 		}
 	}
+	// An operation that had entered before another one asked must have a lower fence.
+	ordered(order, func(o operation) int64 { return o.entered }, func(o operation) int64 { return o.asked }, func(b, o operation) {
+		add(o, "%v has %d, and %v, which asked after it had entered, has %d", &b, b.fence, &o, o.fence)
+	})
+	// An operation that held before another one did must have a lower fence, too.
+	ordered(confirmedOps(ops), func(o operation) int64 { return o.held }, func(o operation) int64 { return o.entered }, func(b, o operation) {
+		add(o, "%v has %d, and %v, which held after it, has %d", &b, b.fence, &o, o.fence)
+	})
 	return all
+}
+
+// ordered calls report for each operation that has too low a fence, with the earlier one that shows it. An operation
+// is earlier than another if its end is before the other's beginning.
+func ordered(ops []operation, end, beginning func(operation) int64, report func(b, o operation)) {
+	ended := slices.SortedFunc(slices.Values(ops), func(a, b operation) int { return cmp.Compare(end(a), end(b)) })
+	begun := slices.SortedFunc(slices.Values(ops), func(a, b operation) int { return cmp.Compare(beginning(a), beginning(b)) })
+	var reader, writer operation // with the highest fences of those that are earlier
+	for _, o := range begun {
+		for ; len(ended) > 0 && end(ended[0]) < beginning(o); ended = ended[1:] {
+			b := ended[0]
+			if b.reads() && b.fence > reader.fence {
+				reader = b
+			} else if !b.reads() && b.fence > writer.fence {
+				writer = b
+			}
+		}
+		switch {
+		case writer.fence > o.fence: // equal fences of writers are found elsewhere
+			report(writer, o)
+		case !o.reads() && reader.fence > 0 && reader.fence >= o.fence:
+			report(reader, o)
+		}
+	}
 }
 
 // A writing counts the writes to the store for one name.
@@ -157,7 +196,7 @@ func writes(name string, ops []operation, log []entry) (w writing, all []violati
 const patienceMost = 2 * time.Second
 
 // outlasted returns the calls and unlocks that took too long. The time for which the client was
-// stopped by SIGSTOP does not count.
+// stopped by SIGSTOP does not count, nor the time for which the machine stood still.
 func outlasted(ops []operation, pausedFor func(client int, s span) int64) (all []violation) {
 	for _, o := range ops {
 		end := o.refused

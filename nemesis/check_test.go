@@ -166,7 +166,7 @@ func TestAHistoryIsWhatItsRecordsSay(t *testing.T) {
 	} {
 		h.add(r)
 	}
-	ops := h.snapshot()["n"]
+	ops := perName(h.snapshot())["n"]
 	want := operation{
 		id: "3.1.20.7", name: "n", how: byTry, limit: 5, token: "t", fence: 9, err: "lost", client: 3, life: 1,
 		asked: 10, entered: 11, held: 13, lost: 14, leaving: 15, left: 16,

@@ -8,6 +8,7 @@ import (
 	"io"
 	"os"
 	"os/exec"
+	"slices"
 	"sync"
 	"syscall"
 	"time"
@@ -30,9 +31,6 @@ type client struct {
 	pauses []span // when it was stopped
 	deaths []death
 }
-
-// A span is a time between two moments. A pause that has not ended has to = 0.
-type span struct{ from, to int64 }
 
 // A death is the end of a process that had not finished its operations.
 type death struct {
@@ -201,21 +199,11 @@ func (c *client) end(kill bool, patience time.Duration) (stuck bool) {
 	return stuck
 }
 
-// pausedFor returns how long the client was stopped during a span.
-func (c *client) pausedFor(s span) int64 {
+// stopped returns when the client was stopped.
+func (c *client) stopped() []span {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	var sum int64
-	for _, p := range c.pauses {
-		to := p.to
-		if to == 0 {
-			to = s.to
-		}
-		if d := min(to, s.to) - max(p.from, s.from); d > 0 {
-			sum += d
-		}
-	}
-	return sum
+	return slices.Clone(c.pauses)
 }
 
 // died returns the time of a life's death, or 0 if it finished its operations.

@@ -9,8 +9,6 @@ import (
 	"sync"
 	"time"
 
-	"github.com/gomodule/redigo/redis"
-
 	"github.com/redlock-go/redlock/internal/redisserver"
 )
 
@@ -150,17 +148,4 @@ func (s *server) freeze(length time.Duration) error {
 	}
 	time.Sleep(length)
 	return s.Thaw()
-}
-
-// key returns the value of a key and its time to live. The value is "" if there is no key.
-func (s *server) key(name string) (token string, left time.Duration, err error) {
-	token, err = redis.String(s.Do("GET", name))
-	if errors.Is(err, redis.ErrNil) {
-		return "", 0, nil
-	}
-	if err != nil {
-		return "", 0, err
-	}
-	ms, err := redis.Int64(s.Do("PTTL", name))
-	return token, time.Duration(ms) * time.Millisecond, err
 }

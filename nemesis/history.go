@@ -12,7 +12,8 @@ import (
 // event has not happened, or is not known.
 type operation struct {
 	id     string // client.life.goroutine.number
-	name   string
+	name   string // several names are separated by spaces
+	side   string
 	how    string
 	limit  int64
 	token  string
@@ -29,6 +30,22 @@ type operation struct {
 	leaving int64
 	left    int64
 }
+
+// String returns the id, and the side.
+func (o *operation) String() string { return strings.TrimSpace(o.side + " " + o.id) }
+
+// goroutine returns the id without its number.
+func (o *operation) goroutine() string { return o.id[:strings.LastIndexByte(o.id, '.')] }
+
+// use returns the index of the use that the goroutine belongs to.
+func (o *operation) use() int {
+	f := strings.Split(o.id, ".")
+	n, _ := strconv.Atoi(f[len(f)-2])
+	return n / 10
+}
+
+// reads reports whether others may hold the lock at the same time, if they read, too.
+func (o *operation) reads() bool { return o.side == asReader }
 
 // confirmed reports whether the lease was seen to be valid at least once after the call had
 // returned. Then the client held the lock from entered to held.
@@ -62,7 +79,7 @@ func (h *history) add(r record) {
 	}
 	switch r.Kind {
 	case asked:
-		o.asked, o.name, o.how, o.limit = r.At, r.Name, r.How, r.Limit
+		o.asked, o.name, o.side, o.how, o.limit = r.At, r.Name, r.Side, r.How, r.Limit
 	case refused:
 		o.refused, o.err = r.At, r.Err
 	case entered:
@@ -78,16 +95,27 @@ func (h *history) add(r record) {
 	}
 }
 
-// snapshot returns a copy of the operations, by name, in the order of asking.
-func (h *history) snapshot() map[string][]operation {
+// snapshot returns a copy of the operations, in the order of asking.
+func (h *history) snapshot() []operation {
 	h.mu.Lock()
-	byName := make(map[string][]operation)
-	for _, o := range h.ops {
-		byName[o.name] = append(byName[o.name], *o)
+	ops := make([]operation, len(h.ops))
+	for i, o := range h.ops {
+		ops[i] = *o
 	}
 	h.mu.Unlock()
-	for _, ops := range byName {
-		slices.SortStableFunc(ops, func(a, b operation) int { return cmp.Compare(a.asked, b.asked) })
+	slices.SortStableFunc(ops, func(a, b operation) int { return cmp.Compare(a.asked, b.asked) })
+	return ops
+}
+
+// perName returns the operations of each name, in the same order. An operation on several names counts for each of
+// them, as if it were on this name alone: it holds all of them from its entering on, and until it leaves.
+func perName(ops []operation) map[string][]operation {
+	byName := make(map[string][]operation)
+	for _, o := range ops {
+		for name := range strings.SplitSeq(o.name, " ") {
+			o.name = name
+			byName[name] = append(byName[name], o)
+		}
 	}
 	return byName
 }
@@ -95,7 +123,7 @@ func (h *history) snapshot() map[string][]operation {
 // record returns the operation as it is saved.
 func (o *operation) record() any {
 	return map[string]any{
-		"id": o.id, "name": o.name, "how": o.how, "limit": o.limit, "token": o.token, "fence": o.fence, "err": o.err,
+		"id": o.id, "name": o.name, "side": o.side, "how": o.how, "limit": o.limit, "token": o.token, "fence": o.fence, "err": o.err,
 		"asked": o.asked, "refused": o.refused, "entered": o.entered, "held": o.held, "lost": o.lost, "leaving": o.leaving, "left": o.left,
 	}
 }

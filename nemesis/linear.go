@@ -2,21 +2,25 @@ package main
 
 import (
 	"fmt"
+	"slices"
+	"strings"
 	"time"
 
 	"github.com/anishathalye/porcupine"
 )
 
-// A lockState is the state of a lock in porcupine's model: its holder, or "", and the highest fence
-// so far.
+// A lockState is the state of a lock in porcupine's model.
 type lockState struct {
-	holder string
-	fence  uint64
+	writer  string
+	readers string // sorted, and separated by spaces, because states are compared by ==
+	fence   uint64 // the highest of a writer
+	seen    uint64 // the highest of a reader
 }
 
 // A step is a transition of the model: the lock is taken, or the lease ends.
 type step struct {
 	op    string
+	reads bool
 	takes bool
 	fence uint64 // 0: the name has none
 }
@@ -25,23 +29,53 @@ var lockModel = porcupine.Model{
 	Init: func() any { return lockState{} },
 	Step: func(state, input, _ any) (bool, any) {
 		s, in := state.(lockState), input.(step)
-		if !in.takes {
-			return s.holder == in.op, lockState{fence: s.fence}
+		if in.reads {
+			return s.read(in)
 		}
-		ok := s.holder == "" && (in.fence == 0 || in.fence > s.fence)
-		return ok, lockState{holder: in.op, fence: max(s.fence, in.fence)}
+		return s.write(in)
 	},
 	DescribeOperation: func(input, _ any) string {
 		in := input.(step)
+		what := "takes it"
+		if in.reads {
+			what = "reads"
+		}
 		if in.takes {
-			return fmt.Sprintf("%s takes it, fence %d", in.op, in.fence)
+			return fmt.Sprintf("%s %s, fence %d", in.op, what, in.fence)
 		}
 		return in.op + " ends"
 	},
 	DescribeState: func(state any) string {
 		s := state.(lockState)
-		return fmt.Sprintf("held by %q, fence %d", s.holder, s.fence)
+		return fmt.Sprintf("held by %q, read by %q, fence %d, a reader's %d", s.writer, s.readers, s.fence, s.seen)
 	},
+}
+
+// write takes the step of a writer.
+func (s lockState) write(in step) (ok bool, next lockState) {
+	if !in.takes {
+		ok = s.writer == in.op
+		s.writer = ""
+		return ok, s
+	}
+	ok = s.writer == "" && s.readers == "" && (in.fence == 0 || in.fence > max(s.fence, s.seen))
+	s.writer, s.fence = in.op, max(s.fence, in.fence)
+	return ok, s
+}
+
+// read takes the step of a reader.
+func (s lockState) read(in step) (ok bool, next lockState) {
+	all := strings.Fields(s.readers)
+	i, found := slices.BinarySearch(all, in.op)
+	if in.takes {
+		ok = s.writer == "" && !found && (in.fence == 0 || in.fence >= s.fence)
+		all = slices.Insert(all, i, in.op)
+		s.seen = max(s.seen, in.fence)
+	} else if ok = found; ok {
+		all = slices.Delete(all, i, i+1)
+	}
+	s.readers = strings.Join(all, " ")
+	return ok, s
 }
 
 // steps returns one name's history for porcupine. Each lease has two steps:
@@ -51,10 +85,23 @@ var lockModel = porcupine.Model{
 //
 // A call that did not return with the lock is left out. It may have taken the lock for a while, but
 // no other step depends on that.
+//
+// A reader that was seen to hold takes the lock at the moment when it entered, and ends at the last moment when it was
+// seen to hold. Where a history with these steps is illegal, other times between the same limits do not make it legal:
+// the lease would only last longer, and while it lasts no writer can take the lock, so the fences of writers do not
+// change. Without this, porcupine would try each order of many readers, and not come to an end.
 func steps(ops []operation, end func(o operation) int64) []porcupine.Operation {
 	var all []porcupine.Operation
 	for _, o := range ops {
 		if o.entered == 0 {
+			continue
+		}
+		takes, ends := step{op: o.id, reads: o.reads(), takes: true, fence: o.fence}, step{op: o.id, reads: o.reads()}
+		if o.reads() && o.confirmed() {
+			all = append(all,
+				porcupine.Operation{ClientId: o.client, Input: takes, Call: o.entered, Return: o.entered},
+				porcupine.Operation{ClientId: o.client, Input: ends, Call: o.held, Return: o.held},
+			)
 			continue
 		}
 		call := o.asked
@@ -69,8 +116,8 @@ func steps(ops []operation, end func(o operation) int64) []porcupine.Operation {
 			over = max(end(o), call)
 		}
 		all = append(all,
-			porcupine.Operation{ClientId: o.client, Input: step{op: o.id, takes: true, fence: o.fence}, Call: o.asked, Return: o.entered},
-			porcupine.Operation{ClientId: o.client, Input: step{op: o.id}, Call: call, Return: over},
+			porcupine.Operation{ClientId: o.client, Input: takes, Call: o.asked, Return: o.entered},
+			porcupine.Operation{ClientId: o.client, Input: ends, Call: call, Return: over},
 		)
 	}
 	return all

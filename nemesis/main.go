@@ -13,6 +13,7 @@ import (
 	"os/signal"
 	"path/filepath"
 	"regexp"
+	"strings"
 	"syscall"
 	"time"
 )
@@ -44,6 +45,7 @@ func start() (int, error) {
 	length := flag.Duration("for", 5*time.Minute, "for how long there are faults; then the run needs up to half a minute more to end")
 	seed := flag.Uint64("seed", 0, "the seed of the schedule and of what clients do (default: a random one)")
 	name := flag.String("subject", ours.name, "the library: redlock, redsync or rueidislock; a peer is measured, and violates nothing")
+	workload := flag.String("workload", allOfThem, "what clients lock: "+strings.Join(workloads, ", ")+"; a peer has the first only")
 	only := flag.String("faults", "", "a regexp: only the faults whose names match; -print shows them")
 	clients := flag.Int("clients", 5, "how many client processes")
 	ttl := flag.Duration("ttl", time.Second, "the TTL of all locks, and MaxTTL")
@@ -57,6 +59,9 @@ func start() (int, error) {
 		return exitError, err
 	}
 	c := config{plan: plan{seed: *seed, length: *length, clients: *clients, ttl: *ttl}, subject: s, strict: s == ours, defect: *defect}
+	if err := c.pickWorkload(*workload); err != nil {
+		return exitError, err
+	}
 	// A master that lost its data at the last moment votes again after its quarantine, the leases
 	// of dead clients expire after a TTL, and then everybody waits for a turn.
 	c.entryMost = c.quarantine() + c.ttl + 6*time.Second
@@ -98,7 +103,7 @@ func (c config) run(ctx context.Context, keep string) (code int, err error) {
 	if err != nil {
 		return exitError, err
 	}
-	fmt.Printf("nemesis: %s, seed %d, %v of faults; logs in %s\n", c.subject.name, c.seed, c.length, c.dir)
+	fmt.Printf("nemesis: %s, workload %s, seed %d, %v of faults; logs in %s\n", c.subject.name, c.workload, c.seed, c.length, c.dir)
 	r, err := newRun(c)
 	if err == nil {
 		err = r.all(ctx)
@@ -151,13 +156,13 @@ func (r *run) all(ctx context.Context) error {
 		return ctx.Err()
 	}
 	found = append(found, r.stop()...)
-	at, err := r.keys()
+	at, err := r.keys(false)
 	if err != nil {
 		return err
 	}
 	r.found = append(found, at...)
-	r.found = append(r.found, w.end(r.history, r.ttl*6/10)...)
+	r.found = append(r.found, w.end(r.history, r.stalls, r.ttl, r.ttl*6/10)...)
 	time.Sleep(r.ttl + time.Second)
-	r.forever, err = r.keys()
+	r.forever, err = r.keys(true)
 	return err
 }

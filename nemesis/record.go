@@ -13,7 +13,8 @@ type record struct {
 	Kind  string `json:"k"`
 	Op    string `json:"op"` // client.life.goroutine.number
 	At    int64  `json:"t"`
-	Name  string `json:"n,omitempty"`     // asked: the lock
+	Name  string `json:"n,omitempty"`     // asked: the lock; several names are separated by spaces
+	Side  string `json:"side,omitempty"`  // asked: of an RWLocker
 	How   string `json:"how,omitempty"`   // asked: by which call
 	Limit int64  `json:"limit,omitempty"` // asked: how long it may wait; 0: for ever
 	Token string `json:"token,omitempty"` // entered

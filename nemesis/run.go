@@ -16,27 +16,16 @@ import (
 // A config has the settings of a run.
 type config struct {
 	plan
-	subject *subject
-	program string // the executable file of the clients
-	dir     string // for logs and results
-	strict  bool   // a violation ends the run, and is a failure
-	defect  string // built into the clients; "" for none
+	subject  *subject
+	workload string
+	program  string // the executable file of the clients
+	dir      string // for logs and results
+	strict   bool   // a violation ends the run, and is a failure
+	defect   string // built into the clients; "" for none
 
 	// entryMost is how long after the last fault each goroutine must have got the lock, and how
 	// long unlocking and closing may take.
 	entryMost time.Duration
-}
-
-// names returns the locks of a run. Two of them are held for a long time, so that at any moment a
-// lease exists that must be renewed, and that others wait for. Where a client has two goroutines on
-// one name, they hand the lock over to each other.
-func (c config) names() []lockName {
-	return []lockName{
-		{Name: "plain", Goroutines: 2},
-		{Name: "plain-long", Goroutines: 1, Long: true},
-		{Name: "fenced", Goroutines: 2, Fenced: c.subject.fences},
-		{Name: "fenced-long", Goroutines: 1, Fenced: c.subject.fences, Long: true},
-	}
 }
 
 // A run is one run of the nemesis.
@@ -47,6 +36,8 @@ type run struct {
 	store   *store
 	history *history
 	log     *runLog
+	stalls  *stalls
+	over    chan struct{} // closed by close
 
 	mu      sync.Mutex     // guards what follows
 	done    map[string]int // faults, by kind
@@ -66,7 +57,11 @@ func newRun(c config) (*run, error) {
 	if err != nil {
 		return nil, err
 	}
-	r := &run{config: c, history: newHistory(), log: &runLog{began: now(), out: out}, done: make(map[string]int)}
+	r := &run{
+		config: c, history: newHistory(), log: &runLog{began: now(), out: out}, stalls: &stalls{}, over: make(chan struct{}),
+		done: make(map[string]int),
+	}
+	go r.stalls.watch(r.over)
 	if r.fleet, err = startFleet(c.dir); err != nil {
 		return r, err
 	}
@@ -118,14 +113,15 @@ func (r *run) newClient(i int, rng *rand.Rand) (*client, error) {
 		addrs = append(addrs, k.addr())
 	}
 	cl.job = job{
-		setup:   setup{Addrs: addrs, TTL: r.ttl, NodeTimeout: r.ttl / 20, Client: i},
-		Subject: r.subject.name, Seed: r.seed, Names: r.names(), Store: r.store.addr(),
+		setup:   setup{Addrs: addrs, TTL: r.ttl, NodeTimeout: r.ttl / 20, Client: i, Fenced: r.fencesReaders()},
+		Subject: r.subject.name, Seed: r.seed, Uses: r.uses(), Store: r.store.addr(),
 	}
 	return cl, nil
 }
 
 // close ends everything.
 func (r *run) close() {
+	close(r.over)
 	for _, cl := range r.clients {
 		if cl.process() != nil {
 			cl.end(true, 0)
@@ -199,8 +195,9 @@ var errSkipped = errors.New("skipped")
 // violation.
 func (r *run) look() bool {
 	var found []violation
+	byName := perName(r.history.snapshot())
 	for _, n := range r.names() {
-		ops := r.history.snapshot()[n.Name]
+		ops := byName[n.Name]
 		all, _ := overlaps(ops)
 		found = append(found, all...)
 		if n.Fenced {
@@ -246,7 +243,6 @@ func (r *run) heal() error {
 // everybodyEnters waits until each goroutine has got the lock after the faults. It returns a
 // violation for each that has not within entryMost.
 func (r *run) everybodyEnters(ctx context.Context) (all []violation) {
-	limit := time.After(r.entryMost)
 	for {
 		missing := r.missing()
 		if len(missing) == 0 {
@@ -255,13 +251,15 @@ func (r *run) everybodyEnters(ctx context.Context) (all []violation) {
 		}
 		select {
 		case <-time.After(20 * time.Millisecond):
-			continue
 		case <-ctx.Done():
 			return nil
-		case <-limit:
+		}
+		at := now()
+		if _, stalled := r.stalls.during(span{r.healed, at}); time.Duration(at-r.healed)-stalled < r.entryMost {
+			continue
 		}
 		for _, g := range missing {
-			all = append(all, violation{kind: stuckWait, at: now(), text: fmt.Sprintf("goroutine %s has not entered within %v of the end of all faults", g, r.entryMost)})
+			all = append(all, violation{kind: stuckWait, at: at, text: fmt.Sprintf("goroutine %s has not entered within %v of the end of all faults", g, r.entryMost)})
 		}
 		return all
 	}
@@ -270,17 +268,15 @@ func (r *run) everybodyEnters(ctx context.Context) (all []violation) {
 // missing returns the goroutines that have not got the lock since the faults ended.
 func (r *run) missing() []string {
 	in := make(map[string]bool)
-	for _, ops := range r.history.snapshot() {
-		for _, o := range ops {
-			if o.entered > r.healed {
-				in[o.id[:lastDot(o.id)]] = true
-			}
+	for _, o := range r.history.snapshot() {
+		if o.entered > r.healed {
+			in[o.goroutine()] = true
 		}
 	}
 	var missing []string
 	for _, cl := range r.clients {
-		for i, n := range r.names() {
-			for g := range n.Goroutines {
+		for i, u := range r.uses() {
+			for g := range u.Goroutines {
 				if id := fmt.Sprintf("%d.%d.%d", cl.index, cl.process().life, 10*i+g); !in[id] {
 					missing = append(missing, id)
 				}
@@ -290,13 +286,10 @@ func (r *run) missing() []string {
 	return missing
 }
 
-func lastDot(s string) int {
-	for i := len(s) - 1; i >= 0; i-- {
-		if s[i] == '.' {
-			return i
-		}
-	}
-	return 0
+// notRunning returns how long a client did not run during a span.
+func (r *run) notRunning(client int, s span) int64 {
+	stalls, _ := r.stalls.during(s)
+	return covered(s, append(stalls, r.clients[client].stopped()...))
 }
 
 // stop tells all clients to unlock and close. It returns a violation for each that does not.

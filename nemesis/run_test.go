@@ -33,7 +33,11 @@ func needsServers(t *testing.T) {
 }
 
 func testConfig(s *subject, seed uint64, length time.Duration) config {
-	return config{plan: plan{seed: seed, length: length, clients: 5, ttl: time.Second}, subject: s, strict: s == ours, entryMost: patience}
+	c := config{plan: plan{seed: seed, length: length, clients: 5, ttl: time.Second}, subject: s, strict: s == ours, entryMost: patience}
+	if err := c.pickWorkload(allOfThem); err != nil {
+		panic(err)
+	}
+	return c
 }
 
 func TestAShortRunOfEachSubject(t *testing.T) {

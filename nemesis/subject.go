@@ -20,14 +20,15 @@ type subject struct {
 type setup struct {
 	Addrs       []string // the masters, through the client's links
 	TTL         time.Duration
+	Fenced      bool          // fences for RWLockers
 	NodeTimeout time.Duration // how long a peer waits for one master; redlock has a default
 	Client      int
 }
 
 // locks is an open client of a subject.
 type locks interface {
-	// mutex returns the lock of that name for one goroutine.
-	mutex(name string, fenced bool) mutex
+	// mutex returns a lock for one goroutine.
+	mutex(wanted) mutex
 	// await waits until the client is connected.
 	await(ctx context.Context) error
 	close()

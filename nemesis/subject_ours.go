@@ -11,7 +11,7 @@ import (
 
 var ours = &subject{
 	name:     "redlock",
-	settings: "TTL as below, MaxTTL the same, fences on half of the names, the last client without wake-ups; defaults otherwise",
+	settings: "TTL as below, MaxTTL the same, fences on some of the names, the last client without wake-ups; defaults otherwise",
 	fences:   true,
 	open:     openOurs,
 	key:      plainKey,
@@ -24,7 +24,7 @@ type ourLocks struct {
 
 func openOurs(s setup) (locks, error) {
 	c, err := redlock.Open(s.Addrs, &redlock.Options{
-		LockOptions:    redlock.LockOptions{TTL: s.TTL},
+		LockOptions:    redlock.LockOptions{TTL: s.TTL, Fencing: s.Fenced},
 		MaxTTL:         s.TTL,
 		Names:          []string{"m0", "m1", "m2", "m3", "m4"},
 		DisableWakeups: s.Client == 4,
@@ -48,13 +48,16 @@ func (l ourLocks) await(ctx context.Context) error {
 
 func (l ourLocks) close() { l.Client.Close() }
 
-func (l ourLocks) mutex(name string, fenced bool) mutex {
-	m := l.Locker(name)
-	if fenced {
-		var err error
-		if m, err = l.NewLocker(name, &redlock.LockOptions{TTL: l.ttl, Fencing: true}); err != nil {
-			panic(err)
-		}
+func (l ourLocks) mutex(w wanted) mutex {
+	switch w.side {
+	case asReader:
+		return ourMutex{l.RWLocker(w.names[0]).RLocker()}
+	case asWriter:
+		return ourMutex{l.RWLocker(w.names[0]).Locker()}
+	}
+	m, err := l.NewLocker(w.names[0], &redlock.LockOptions{TTL: l.ttl, Fencing: w.fenced}, w.names[1:]...)
+	if err != nil {
+		panic(err)
 	}
 	return ourMutex{m}
 }

@@ -52,8 +52,8 @@ func (l *redsyncLocks) close() {
 	}
 }
 
-func (l *redsyncLocks) mutex(name string, _ bool) mutex {
-	return &redsyncMutex{m: l.rs.NewMutex(name, redsync.WithExpiry(l.ttl)), ttl: l.ttl}
+func (l *redsyncLocks) mutex(w wanted) mutex {
+	return &redsyncMutex{m: l.rs.NewMutex(w.names[0], redsync.WithExpiry(l.ttl)), ttl: l.ttl}
 }
 
 type redsyncMutex struct {

@@ -44,8 +44,8 @@ func openRueidisLock(s setup) (locks, error) {
 
 func (l rueidisLocks) await(context.Context) error { return nil }
 func (l rueidisLocks) close()                      { l.Close() }
-func (l rueidisLocks) mutex(name string, _ bool) mutex {
-	return &rueidisMutex{locker: l.Locker, name: name}
+func (l rueidisLocks) mutex(w wanted) mutex {
+	return &rueidisMutex{locker: l.Locker, name: w.names[0]}
 }
 
 type rueidisMutex struct {

@@ -22,10 +22,17 @@ type verdict struct {
 	writing    map[string]writing
 	linear     map[string]porcupine.CheckResult
 	checkedIn  time.Duration // how long porcupine took
+	overlap    time.Duration // the total time with two holders
+	all        tally
+	uses       []tally // of each use
+	together   int     // readers that entered while others read
+}
 
+// A tally counts operations.
+type tally struct {
 	asked, entered, refused, lost, died int
-	overlap                             time.Duration   // the total time with two holders
-	longest                             []time.Duration // waits: the median, the 99th percentile and the longest
+
+	waits []time.Duration // of those that got the lock; sorted
 }
 
 // slack is how much longer than a TTL a key may live, because a master's clock was set back.
@@ -33,45 +40,42 @@ const slack = 2 * maxOffset
 
 // judge checks the history.
 func (r *run) judge() *verdict {
-	v := &verdict{writing: make(map[string]writing), linear: make(map[string]porcupine.CheckResult)}
-	byName := r.history.snapshot()
-	log := r.store.log()
-	v.violations = append(r.found, r.crashes()...)
-	var waits []time.Duration
+	v := &verdict{writing: make(map[string]writing), linear: make(map[string]porcupine.CheckResult), uses: make([]tally, len(r.uses()))}
+	ops := r.history.snapshot()
+	v.violations = slices.Concat(r.found, r.crashes(), outlasted(ops, r.notRunning))
+	byName, log := perName(ops), r.store.log()
 	for _, n := range r.names() {
-		ops := byName[n.Name]
-		all, total := overlaps(ops)
-		v.overlap += total
-		if n.Fenced {
-			all = append(all, fences(ops)...)
-		}
-		w, late := writes(n.Name, ops, log)
-		v.writing[n.Name] = w
-		if n.Fenced {
-			all = append(all, late...)
-		}
-		all = append(all, outlasted(ops, func(client int, s span) int64 { return r.clients[client].pausedFor(s) })...)
-		began := time.Now()
-		v.linear[n.Name] = linear(steps(ops, r.end))
-		v.checkedIn += time.Since(began)
-		if v.linear[n.Name] != porcupine.Ok {
-			all = append(all, violation{kind: illegal, name: n.Name, text: fmt.Sprintf("%q: porcupine says %s", n.Name, v.linear[n.Name])})
-		}
-		v.violations = append(v.violations, all...)
-		waits = append(waits, v.count(r, ops)...)
+		v.judgeName(r, n, byName[n.Name], log)
 	}
-	slices.Sort(waits)
-	for _, part := range []float64{0.5, 0.99, 1} {
-		if len(waits) > 0 {
-			v.longest = append(v.longest, waits[int(part*float64(len(waits)-1))])
-		}
-	}
-	if least := int(r.length.Seconds()); r.ended != 0 && r.healed != 0 && v.entered < least && len(v.violations) == 0 {
-		v.violations = append(v.violations, violation{kind: idle, text: fmt.Sprintf("%d times the lock was had in %v, want %d at least: nothing is shown", v.entered, r.length, least)})
+	v.count(r, ops)
+	if least := int(r.length.Seconds()); r.ended != 0 && r.healed != 0 && v.all.entered < least && len(v.violations) == 0 {
+		v.violations = append(v.violations, violation{kind: idle, text: fmt.Sprintf("%d times the lock was had in %v, want %d at least: nothing is shown", v.all.entered, r.length, least)})
 	}
 	// Those without a time, 0, come last.
 	slices.SortStableFunc(v.violations, func(a, b violation) int { return cmp.Compare(uint64(a.at)-1, uint64(b.at)-1) })
 	return v
+}
+
+// judgeName checks the history of one name.
+func (v *verdict) judgeName(r *run, n lockName, ops []operation, log []entry) {
+	all, total := overlaps(ops)
+	v.overlap += total
+	v.together += readTogether(ops)
+	if n.Fenced {
+		all = append(all, fences(ops)...)
+	}
+	w, late := writes(n.Name, ops, log)
+	v.writing[n.Name] = w
+	if n.Fenced {
+		all = append(all, late...)
+	}
+	began := time.Now()
+	v.linear[n.Name] = linear(steps(ops, r.end))
+	v.checkedIn += time.Since(began)
+	if v.linear[n.Name] != porcupine.Ok {
+		all = append(all, violation{kind: illegal, name: n.Name, text: fmt.Sprintf("%q: porcupine says %s", n.Name, v.linear[n.Name])})
+	}
+	v.violations = append(v.violations, all...)
 }
 
 // end returns the latest possible end of a lease that has no record of its end, because the client
@@ -83,25 +87,50 @@ func (r *run) end(o operation) int64 {
 	return now()
 }
 
-// count counts one name's operations, and returns the waits of those that got the lock.
-func (v *verdict) count(r *run, ops []operation) (waits []time.Duration) {
+// count counts the operations, of each use and all.
+func (v *verdict) count(r *run, ops []operation) {
 	for _, o := range ops {
-		v.asked++
-		switch {
-		case o.entered != 0:
-			v.entered++
-			waits = append(waits, time.Duration(o.entered-o.asked))
-		case o.refused != 0:
-			v.refused++
-		}
-		if o.lost != 0 {
-			v.lost++
-		}
-		if !o.over() {
-			v.died++
+		v.all.add(o)
+		if i := o.use(); i < len(v.uses) {
+			v.uses[i].add(o)
 		}
 	}
-	return waits
+	slices.Sort(v.all.waits)
+	for _, t := range v.uses {
+		slices.Sort(t.waits)
+	}
+}
+
+func (t *tally) add(o operation) {
+	t.asked++
+	switch {
+	case o.entered != 0:
+		t.entered++
+		t.waits = append(t.waits, time.Duration(o.entered-o.asked))
+	case o.refused != 0:
+		t.refused++
+	}
+	if o.lost != 0 {
+		t.lost++
+	}
+	if !o.over() {
+		t.died++
+	}
+}
+
+func (t *tally) String() string {
+	s := fmt.Sprintf("%d calls, the lock was had %d times and refused %d times; %d leases were lost, %d calls were cut short by the death of their client",
+		t.asked, t.entered, t.refused, t.lost, t.died)
+	if n := len(t.waits); n > 0 {
+		s += "; waits:"
+		for _, q := range []struct {
+			name string
+			part float64
+		}{{"median", 0.5}, {"99th percentile", 0.99}, {"longest", 1}} {
+			s += fmt.Sprintf(" %s %v", q.name, t.waits[int(q.part*float64(n-1))].Round(time.Millisecond))
+		}
+	}
+	return s
 }
 
 // number returns how many violations of a kind there are.
@@ -136,16 +165,20 @@ func (v *verdict) print(out io.Writer, r *run) {
 		}
 	}
 	fmt.Fprintf(out, " skipped %d\n", r.skipped)
-	fmt.Fprintf(out, "calls: %d, the lock was had %d times and refused %d times; %d leases were lost, %d calls were cut short by the death of their client\n",
-		v.asked, v.entered, v.refused, v.lost, v.died)
-	if len(v.longest) == 3 {
-		fmt.Fprintf(out, "waits: median %v, 99th percentile %v, longest %v\n",
-			v.longest[0].Round(time.Millisecond), v.longest[1].Round(time.Millisecond), v.longest[2].Round(time.Millisecond))
+	for i, u := range r.uses() {
+		fmt.Fprintf(out, "%v: %v\n", u, &v.uses[i])
+	}
+	fmt.Fprintf(out, "all: %v\n", &v.all)
+	if v.together > 0 {
+		fmt.Fprintf(out, "readers that entered beside readers of other clients: %d\n", v.together)
 	}
 	for _, n := range r.names() {
 		w := v.writing[n.Name]
 		fmt.Fprintf(out, "%s: the store accepted %d writes, %d of them late, and refused %d for their fence; porcupine: %s\n",
 			n.Name, w.accepted, w.late, w.refused, v.linear[n.Name])
+	}
+	if all, sum := r.stalls.during(span{r.began, now()}); len(all) > 0 {
+		fmt.Fprintf(out, "the machine stood still %d times, together for %v\n", len(all), sum.Round(time.Millisecond))
 	}
 	fmt.Fprintf(out, "porcupine took %v\n", v.checkedIn.Round(time.Millisecond))
 	for i, x := range v.violations {
@@ -164,7 +197,7 @@ func (v *verdict) print(out io.Writer, r *run) {
 	for _, w := range v.writing {
 		late += w.late
 	}
-	fmt.Fprintf(out, "| %s | %d | %v | %d | %d | %d | %v | %d | %d | %d | %d | %d |\n", r.subject.name, r.seed, r.length, v.entered, v.lost,
+	fmt.Fprintf(out, "| %s | %d | %v | %d | %d | %d | %v | %d | %d | %d | %d | %d |\n", r.subject.name, r.seed, r.length, v.all.entered, v.all.lost,
 		v.number(overlapping), v.overlap.Round(time.Millisecond), v.number(falling), late, v.number(stuckWait), v.number(keyLeft), len(r.forever))
 }
 
@@ -172,11 +205,13 @@ func (v *verdict) print(out io.Writer, r *run) {
 func (r *run) save(v *verdict) error {
 	var b strings.Builder
 	enc := json.NewEncoder(&b)
+	all := r.history.snapshot()
+	for _, o := range all {
+		enc.Encode(o.record())
+	}
+	byName := perName(all)
 	for _, n := range r.names() {
-		ops := r.history.snapshot()[n.Name]
-		for _, o := range ops {
-			enc.Encode(o.record())
-		}
+		ops := byName[n.Name]
 		if v.linear[n.Name] != porcupine.Illegal {
 			continue
 		}

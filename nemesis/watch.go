@@ -2,6 +2,7 @@ package main
 
 import (
 	"fmt"
+	"strings"
 	"sync"
 	"time"
 
@@ -24,11 +25,12 @@ type watch struct {
 	asked int
 }
 
-// A sighting is a token that a master had under the key of a name, from first to last.
+// A sighting is a token that a master had for a name, from first to last.
 type sighting struct {
 	master      int
 	name        string
 	token       string
+	reader      bool
 	first, last int64
 }
 
@@ -43,6 +45,46 @@ func newWatch(r *run) *watch {
 	return w
 }
 
+// standing is a script that returns the tokens that stand for each key: that of a writer, or those of readers that
+// have not expired, with "reader " in front. For a turn of readers that have been woken it returns "reader turn".
+var standing = redis.NewScript(-1, `
+local clock = redis.call('TIME')
+local now = string.format('%.0f', clock[1] * 1000 + math.floor(clock[2] / 1000))
+local all = {}
+for i, key in ipairs(KEYS) do
+  local held = redis.call('GET', key)
+  if held == 'redlock:readers' then
+    all[i] = {}
+    for j, member in ipairs(redis.call('ZRANGEBYSCORE', 'redlock:readers:' .. key, '(' .. now, '+inf')) do
+      all[i][j] = 'reader ' .. string.match(member, '%S+$')
+    end
+  else
+    all[i] = {held or nil}
+  end
+end
+return all`)
+
+// tokens returns the tokens that stand for each key.
+func tokens(conn redis.Conn, keys []any) (all [][]string, err error) {
+	replies, err := redis.Values(standing.Do(conn, append([]any{len(keys)}, keys...)...))
+	for _, reply := range replies {
+		of, err := redis.Strings(reply, nil)
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, of)
+	}
+	return all, err
+}
+
+// keysOf returns the keys of the names on one master.
+func keysOf(names []lockName, key func(string, int) string, master int) (keys []any) {
+	for _, n := range names {
+		keys = append(keys, key(n.Name, master))
+	}
+	return keys
+}
+
 // follow reads the keys of one master until the watch ends.
 func (w *watch) follow(i int) {
 	conn, err := redis.Dial("tcp", w.fleet[i].Addr(), redis.DialReadTimeout(time.Second))
@@ -50,72 +92,81 @@ func (w *watch) follow(i int) {
 		return
 	}
 	defer conn.Close()
-	var keys []any
-	for _, n := range w.names {
-		keys = append(keys, w.key(n.Name, i))
-	}
-	standing := make([]*sighting, len(keys))
+	keys := keysOf(w.names, w.key, i)
+	stand := make(map[string]*sighting)
 	for {
 		at := now()
-		tokens, err := redis.Strings(conn.Do("MGET", keys...))
+		all, err := tokens(conn, keys)
 		if err != nil {
 			return
 		}
-		w.mu.Lock()
-		w.asked++
-		for n, token := range tokens {
-			s := standing[n]
-			if s != nil && s.token != token {
-				w.seen = append(w.seen, *s)
-				standing[n] = nil
-			}
-			if token == "" {
-				continue
-			}
-			if standing[n] == nil {
-				standing[n] = &sighting{master: i, name: w.names[n].Name, token: token, first: now()}
-			}
-			standing[n].last = at // the time before the command
-		}
-		w.mu.Unlock()
+		w.see(i, all, at, stand)
 		select {
 		case <-w.stop:
-			w.mu.Lock()
-			defer w.mu.Unlock()
-			for _, s := range standing {
-				if s != nil {
-					w.seen = append(w.seen, *s)
-				}
-			}
+			w.see(i, nil, 0, stand)
 			return
 		case <-time.After(watchEvery):
 		}
 	}
 }
 
-// end ends the watch. It returns a violation for each key that existed for longer than may after
-// its release, or without belonging to a lease. may must be below the TTL.
-func (w *watch) end(h *history, may time.Duration) (all []violation) {
+// see notes what stands on a master, as asked for at a time. stand has what stood there before.
+func (w *watch) see(master int, all [][]string, at int64, stand map[string]*sighting) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.asked++
+	is := make(map[string]bool)
+	for n, tokens := range all {
+		for _, token := range tokens {
+			id := w.names[n].Name + " " + token
+			is[id] = true
+			if stand[id] == nil {
+				token, reader := strings.CutPrefix(token, "reader ")
+				stand[id] = &sighting{master: master, name: w.names[n].Name, token: token, reader: reader, first: now()}
+			}
+			stand[id].last = at // the time before the command
+		}
+	}
+	for id, s := range stand {
+		if !is[id] {
+			w.seen = append(w.seen, *s)
+			delete(stand, id)
+		}
+	}
+}
+
+// turn is what stands for readers that were woken.
+const turn = "turn"
+
+// end ends the watch. It returns a violation for each token that stood for longer than may after its release, or
+// without belonging to a lease. may must be below the TTL. A read lease may be kept after its release, until half of its
+// validity has passed.
+func (w *watch) end(h *history, stalls *stalls, ttl, may time.Duration) (all []violation) {
 	close(w.stop)
 	w.done.Wait()
 	over := make(map[string]int64) // when the last lease of a token ended
-	for _, ops := range h.snapshot() {
-		for _, o := range ops {
-			if o.token == "" {
-				continue
-			}
-			over[o.token] = max(over[o.token], o.left)
-			if o.left == 0 {
-				over[o.token] = 1 << 62
-			}
+	for _, o := range h.snapshot() {
+		if o.token == "" {
+			continue
 		}
+		if o.left == 0 {
+			o.left = 1 << 62
+		}
+		over[o.token] = max(over[o.token], o.left)
 	}
 	for _, s := range w.seen {
-		since, what := s.first, "which nobody's lease had"
-		if left, known := over[s.token]; known {
+		since, what, may := s.first, "which nobody's lease had", may
+		left, known := over[s.token]
+		switch {
+		case s.token == turn:
+			continue // the next turn may begin before the next read
+		case known && s.reader:
+			may, since, what = ttl/2+may, max(left, s.first), "after the last reader"
+		case known:
 			since, what = max(left, s.first), "after its release"
 		}
-		if stood := time.Duration(s.last - since); stood > may {
+		_, stalled := stalls.during(span{since, s.last})
+		if stood := time.Duration(s.last - since); stood > may+stalled {
 			all = append(all, violation{kind: keyLeft, at: s.last, name: s.name,
 				text: fmt.Sprintf("the key of %q on master %d stood for %v with token %s, %s", s.name, s.master, stood, s.token, what)})
 		}
@@ -123,17 +174,27 @@ func (w *watch) end(h *history, may time.Duration) (all []violation) {
 	return all
 }
 
-// keys returns the lock keys that stand on the masters.
-func (r *run) keys() (all []violation, err error) {
+// keys returns the lock keys that stand on the masters. Unless turns is true, those do not count that stand for readers
+// that were woken and have ended since.
+func (r *run) keys(turns bool) (all []violation, err error) {
+	names := r.names()
 	for i, s := range r.fleet {
-		for _, n := range r.names() {
-			token, left, err := s.key(r.subject.key(n.Name, i))
-			if err != nil {
-				return nil, err
-			}
-			if token != "" {
-				all = append(all, violation{kind: keyLeft, at: now(), name: n.Name,
-					text: fmt.Sprintf("the key of %q stands on master %d with token %s for %v more, though all clients have unlocked and closed", n.Name, i, token, left)})
+		conn, err := redis.Dial("tcp", s.Addr())
+		if err != nil {
+			return nil, err
+		}
+		defer conn.Close()
+		stand, err := tokens(conn, keysOf(names, r.subject.key, i))
+		if err != nil {
+			return nil, err
+		}
+		for n, tokens := range stand {
+			for _, token := range tokens {
+				if token == "reader "+turn && !turns {
+					continue
+				}
+				all = append(all, violation{kind: keyLeft, at: now(), name: names[n].Name,
+					text: fmt.Sprintf("the key of %q stands on master %d with token %s, though all clients have unlocked and closed", names[n].Name, i, token)})
 			}
 		}
 	}

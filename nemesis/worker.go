@@ -9,6 +9,7 @@ import (
 	"math/rand/v2"
 	"os"
 	"runtime/debug"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -24,16 +25,8 @@ type job struct {
 	Subject string
 	Seed    uint64
 	Life    int // how many processes the client had before
-	Names   []lockName
+	Uses    []use
 	Store   string // the address of the store
-}
-
-// A lockName is a lock that clients use.
-type lockName struct {
-	Name       string
-	Fenced     bool
-	Long       bool // it is held for seconds, not milliseconds
-	Goroutines int  // in each client
 }
 
 // Orders.
@@ -105,14 +98,13 @@ func (w *worker) obey(in *bufio.Scanner) {
 
 func (w *worker) run() {
 	var all sync.WaitGroup
-	for i, n := range w.Names {
-		shared := w.locks.mutex(n.Name, n.Fenced)
-		for g := range n.Goroutines {
-			m := shared
+	shared := newMutexes(w.locks)
+	for i, u := range w.Uses {
+		for g := range u.Goroutines {
+			l := &looper{worker: w, use: u, mutexes: shared, id: fmt.Sprintf("%d.%d.%d", w.Client, w.Life, 10*i+g)}
 			if w.Subject != ours.name || w.Client%2 == 0 { // a peer's Mutex belongs to one goroutine
-				m = w.locks.mutex(n.Name, n.Fenced)
+				l.mutexes = newMutexes(w.locks)
 			}
-			l := &looper{worker: w, name: n, mutex: m, id: fmt.Sprintf("%d.%d.%d", w.Client, w.Life, 10*i+g)}
 			h := fnv.New64a()
 			fmt.Fprint(h, w.Seed, l.id)
 			l.rng = rand.New(rand.NewPCG(w.Seed, h.Sum64()))
@@ -122,15 +114,19 @@ func (w *worker) run() {
 	all.Wait()
 }
 
-// A looper is one goroutine that locks and unlocks one name.
+// A looper is one goroutine that locks and unlocks.
 type looper struct {
 	*worker
-	name  lockName
-	mutex mutex
-	id    string
-	rng   *rand.Rand
-	n     int
-	op    string
+	use     use
+	mutexes *mutexes
+	id      string
+	rng     *rand.Rand
+
+	// The current operation:
+	n      int
+	op     string
+	wanted wanted
+	mutex  mutex
 }
 
 // Calls by which a lock is taken.
@@ -152,13 +148,16 @@ func (l *looper) loop() {
 
 // once makes one operation.
 func (l *looper) once() {
-	how, limit := l.choose()
+	var how string
+	var limit time.Duration
+	l.wanted, how, limit = l.choose()
+	l.mutex = l.mutexes.of(l.wanted)
 	ctx, cancel := context.Background(), context.CancelFunc(func() {})
 	if limit > 0 {
 		ctx, cancel = context.WithTimeout(ctx, limit)
 	}
 	defer cancel()
-	l.write(record{Kind: asked, Name: l.name.Name, How: how, Limit: int64(limit)})
+	l.write(record{Kind: asked, Name: strings.Join(l.wanted.names, " "), Side: l.wanted.side, How: how, Limit: int64(limit)})
 	d, does := l.mutex.(doer)
 	if how == byDo && does {
 		l.do(ctx, d)
@@ -205,37 +204,10 @@ func text(err error) string {
 	return err.Error()
 }
 
-// choose chooses the call, and how long it may wait; 0 means without a limit.
-func (l *looper) choose() (how string, limit time.Duration) {
-	n := l.rng.IntN(100)
-	short := time.Duration(20+l.rng.IntN(1500)) * time.Millisecond
-	switch {
-	case l.calm.Load() || n < 40:
-		return byLock, 0
-	case n < 65:
-		return byContext, short
-	case n < 80:
-		return byTry, 0
-	}
-	return byDo, 4 * short
-}
-
-// length chooses how long to hold the lock.
-func (l *looper) length() time.Duration {
-	n, part := l.rng.IntN(100), l.rng.Float64()
-	switch {
-	case l.calm.Load() || !l.name.Long && n < 80:
-		return time.Duration(part * float64(15*time.Millisecond))
-	case !l.name.Long && n < 97:
-		return time.Duration(part * float64(100*time.Millisecond))
-	}
-	return time.Duration((0.3 + 3*part) * float64(l.TTL))
-}
-
 // recordEvery is how often a holder records that its lease is valid.
 const recordEvery = 10 * time.Millisecond
 
-// hold holds the lock for a while, or until it is lost. Meanwhile it writes to the store.
+// hold holds the lock for a while, or until it is lost. Meanwhile it writes to the store, unless it is a reader.
 func (l *looper) hold() {
 	at := now()
 	l.write(record{Kind: entered, At: at, Token: l.mutex.token(), Fence: l.mutex.fence()})
@@ -256,7 +228,7 @@ func (l *looper) hold() {
 			written = at
 		}
 		if at-sent >= int64(5*recordEvery) || at >= end {
-			l.store.send(write{Name: l.name.Name, Fence: l.mutex.fence(), Op: l.op})
+			l.send()
 			sent = at
 		}
 		if at >= end {
@@ -264,6 +236,16 @@ func (l *looper) hold() {
 		}
 		l.mutex.extend()
 		time.Sleep(min(time.Millisecond, time.Duration(end-at)))
+	}
+}
+
+// send writes to the store, once for each name.
+func (l *looper) send() {
+	if l.wanted.side == asReader {
+		return
+	}
+	for _, name := range l.wanted.names {
+		l.store.send(write{Name: name, Fence: l.mutex.fence(), Op: l.op})
 	}
 }
 
