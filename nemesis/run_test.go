@@ -61,22 +61,55 @@ func TestAShortRunOfEachSubject(t *testing.T) {
 	}
 }
 
-// TestADefectIsCaught shows that the nemesis can fail. Other defects take longer: see
+// TestDefectsAreCaught shows that the nemesis can fail, in each of its workloads. Other defects take longer: see
 // README.md.
-func TestADefectIsCaught(t *testing.T) {
+func TestDefectsAreCaught(t *testing.T) {
 	needsServers(t)
+	for _, test := range []struct{ workload, defect string }{
+		{plainLocks, "release-without-compare"},
+		{readWrite, "read-beside-writer"},
+		{readWrite, "write-beside-reader"},
+		{manyNames, "part-of-a-set"},
+	} {
+		t.Run(test.defect, func(t *testing.T) {
+			c := testConfig(ours, 1, time.Minute)
+			c.workload, c.defect = test.workload, test.defect
+			dir := t.TempDir()
+			code, err := c.run(t.Context(), dir)
+			if err != nil || code != exitGood {
+				t.Errorf("run with a defect = %d, %v, want it caught, %d", code, err, exitGood)
+			}
+			if pictures, _ := filepath.Glob(filepath.Join(dir, "*.html")); len(pictures) == 0 {
+				t.Error("there is no picture of the history")
+			}
+		})
+	}
+}
+
+func TestAnUnknownDefectIsAnError(t *testing.T) {
 	c := testConfig(ours, 1, time.Minute)
-	c.defect = "release-without-compare"
-	dir := t.TempDir()
-	code, err := c.run(t.Context(), dir)
-	if err != nil || code != exitGood {
-		t.Errorf("run with a defect = %d, %v, want it caught, %d", code, err, exitGood)
-	}
-	if pictures, _ := filepath.Glob(filepath.Join(dir, "*.html")); len(pictures) == 0 {
-		t.Error("there is no picture of the history")
-	}
 	c.defect = "no such defect"
 	if code, err := c.run(t.Context(), t.TempDir()); err == nil || code != exitError {
 		t.Errorf("run with an unknown defect = %d, %v, want an error", code, err)
+	}
+}
+
+func TestPeersHaveOneWorkload(t *testing.T) {
+	for _, test := range []struct {
+		subject *subject
+		name    string
+		want    string // "": an error
+	}{
+		{ours, allOfThem, allOfThem},
+		{ours, readWrite, readWrite},
+		{redsyncRedigo, allOfThem, plainLocks},
+		{redsyncRedigo, readWrite, ""},
+		{ours, "no such workload", ""},
+	} {
+		c := config{subject: test.subject}
+		err := c.pickWorkload(test.name)
+		if test.want == "" && err == nil || test.want != "" && (err != nil || c.workload != test.want) {
+			t.Errorf("workload %s of %s: %q, %v, want %q", test.name, test.subject.name, c.workload, err, test.want)
+		}
 	}
 }

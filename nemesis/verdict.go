@@ -153,7 +153,7 @@ func (v *verdict) caught(r *run) string {
 	if x.at == 0 {
 		return "caught: " + x.kind
 	}
-	return fmt.Sprintf("caught after %.1f s: %s", seconds(x.at-r.began), x.kind)
+	return fmt.Sprintf("caught after %.1f s: %s", seconds(max(x.at-r.began, 0)), x.kind)
 }
 
 // print prints the verdict as text.

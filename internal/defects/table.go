@@ -195,5 +195,13 @@ var All = []Defect{
 			Old:  "  if not top or top <= now then\n    redis.call('DEL', key, set)\n",
 			New:  "  if score or not top or top <= now then\n    redis.call('DEL', key, set)\n",
 		}},
+	}, {
+		Name: "part-of-a-set",
+		Rule: "A master grants several names only if each of them is free.",
+		Edits: []Edit{{
+			File: "internal/master/set.lua",
+			Old:  "    local value = redis.pcall('GET', key) -- a table, if the value is not a lock\n",
+			New:  "    local value = i == 1 and redis.pcall('GET', key)\n",
+		}},
 	},
 }

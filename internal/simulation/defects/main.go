@@ -54,6 +54,7 @@ var targets = []target{
 	{"own-maxttl", "agreement", 20},
 	{"read-beside-writer", "readers", 20},
 	{"write-beside-reader", "readers", 50},
+	{"part-of-a-set", "names", 20},
 }
 
 func main() {
