@@ -96,6 +96,24 @@ func TestEachTargetIsOfAWorkload(t *testing.T) {
 	}
 }
 
+func TestViolationsOfReadersAndWriters(t *testing.T) {
+	for _, row := range []struct {
+		name             string
+		readers, writers []interval
+		want             int
+	}{
+		{"readers together", []interval{{1, 5}, {2, 6}}, []interval{{6, 8}}, 0},
+		{"a writer beside a reader", []interval{{1, 9}, {2, 3}}, []interval{{5, 6}}, 1},
+		{"a reader beside a writer", []interval{{5, 9}}, []interval{{1, 6}}, 1},
+		{"writers together", nil, []interval{{1, 6}, {5, 7}}, 1},
+		{"a writer in the middle of two readers", []interval{{1, 5}, {3, 9}}, []interval{{4, 6}}, 1},
+	} {
+		if got := rwViolations(row.readers, row.writers); got != row.want {
+			t.Errorf("%s: rwViolations = %d, want %d", row.name, got, row.want)
+		}
+	}
+}
+
 func TestMasterOf(t *testing.T) {
 	if i, err := masterOf(rueidisKey("a:b", 3)); i != 3 || err != nil {
 		t.Errorf("masterOf = %d, %v, want 3", i, err)
@@ -180,7 +198,7 @@ func TestEveryWorkloadRuns(t *testing.T) {
 				t.Errorf("%s: %s: no figures", w.id, s.id)
 			}
 		}
-		for _, id := range []string{oursID, unguardedID, fencedID} {
+		for _, id := range []string{oursID, unguardedID, fencedID, setID, readersID} {
 			if n, _ := res.value(w.id, id, broken); n != 0 {
 				t.Errorf("%s: %v violations of mutual exclusion by %s", w.id, n, id)
 			}

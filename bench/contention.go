@@ -27,35 +27,43 @@ func (c crowd) trial(b *bench, s *subject, rep int) (figures, error) {
 	if err != nil {
 		return nil, err
 	}
-	o := order{Op: opContend, Hold: c.hold, Start: now() + int64(50*time.Millisecond)}
-	o.Stop = o.Start + int64(b.plan.contending)
-	for _, w := range workers {
-		if err := w.tell(o); err != nil {
-			return nil, err
-		}
+	all, o, err := contend(workers, c.hold, b.plan.contending, pings)
+	if errors.Is(err, errSilent) {
+		return figures{hung: 1}, nil
 	}
-	for pings.conn != nil && now() < o.Stop {
-		if err := pings.ping(1); err != nil {
-			return nil, err
-		}
-		time.Sleep(20 * time.Millisecond)
-	}
-	var all []report
-	for _, w := range workers {
-		r, err := w.answer(b.plan.contending + readyLimit)
-		if errors.Is(err, errSilent) {
-			return figures{hung: 1}, nil
-		}
-		if err != nil {
-			return nil, err
-		}
-		all = append(all, r)
+	if err != nil {
+		return nil, err
 	}
 	after, err := f.load()
 	if err != nil {
 		return nil, err
 	}
 	return judge(all, o, after.minus(before), pings.trip()), nil
+}
+
+// contend has workers lock, hold and unlock for a while, and returns their reports and the order that they had.
+func contend(workers []*remote, hold, lasting time.Duration, pings *pinger) (all []report, o order, err error) {
+	o = order{Op: opContend, Hold: hold, Start: now() + int64(50*time.Millisecond)}
+	o.Stop = o.Start + int64(lasting)
+	for _, w := range workers {
+		if err := w.tell(o); err != nil {
+			return nil, o, err
+		}
+	}
+	for pings.conn != nil && now() < o.Stop {
+		if err := pings.ping(1); err != nil {
+			return nil, o, err
+		}
+		time.Sleep(20 * time.Millisecond)
+	}
+	for _, w := range workers {
+		r, err := w.answer(lasting + readyLimit)
+		if err != nil {
+			return nil, o, err
+		}
+		all = append(all, r)
+	}
+	return all, o, nil
 }
 
 // judge computes the figures of a run.

@@ -62,23 +62,12 @@ func setCrowd(b *bench, s *subject, rep int) (figures, error) {
 		return nil, err
 	}
 	defer stopAll(workers)
-	o := order{Op: opContend, Hold: time.Millisecond, Start: now() + int64(50*time.Millisecond)}
-	o.Stop = o.Start + int64(setsLast*b.plan.contending)
-	for _, w := range workers {
-		if err := w.tell(o); err != nil {
-			return nil, err
-		}
+	all, o, err := contend(workers, time.Millisecond, setsLast*b.plan.contending, &pinger{})
+	if errors.Is(err, errSilent) {
+		return figures{hung: 1}, nil
 	}
-	var all []report
-	for _, w := range workers {
-		r, err := w.answer(setsLast*b.plan.contending + readyLimit)
-		if errors.Is(err, errSilent) {
-			return figures{hung: 1}, nil
-		}
-		if err != nil {
-			return nil, err
-		}
-		all = append(all, r)
+	if err != nil {
+		return nil, err
 	}
 	return judgeSets(all, o), nil
 }

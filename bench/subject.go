@@ -30,6 +30,8 @@ type setup struct {
 	Names       naming        // what the callers lock
 	Prefix      string        // of the names
 	Wants       []string      // what each caller locks at once, behind the Prefix; nil: see Names
+	Writes      bool          // the callers are writers; else those of a subject with readers read
+	Cold        bool          // connect, and lock nothing
 	WarmUp      time.Duration // how long all lock and unlock before the measurement; 0: once
 }
 
@@ -56,6 +58,11 @@ type mutex interface {
 	lock(ctx context.Context) error
 	// unlock returns the library's opinion of the release.
 	unlock() error
+}
+
+// An awaiter is locks that can wait until they are connected.
+type awaiter interface {
+	await(ctx context.Context) error
 }
 
 // A counter is locks that count what became of their attempts and releases.
@@ -99,7 +106,11 @@ const (
 	unguardedID = "redlock, guard disabled"
 	fencedID    = "redlock, fenced"
 	setID       = "redlock, several names"
+	readersID   = "redlock, RWLocker"
 )
+
+// inProcessID is the standard library's, for readers of one process.
+const inProcessID = "sync.RWMutex"
 
 // oldID is ours as another commit has it: see -against.
 const oldID = "redlock, old"
@@ -125,6 +136,12 @@ func subjects() []*subject {
 		}, {
 			id: setID, short: "redlock, several names", open: openSets, ownCost: true,
 			settings: "ours; each Locker has four names, or those that the workload says",
+		}, {
+			id: readersID, short: "redlock, RWLocker", open: openReaders, ownCost: true,
+			settings: "ours; readers and writers lock an RWLocker",
+		}, {
+			id: inProcessID, short: "sync.RWMutex", open: openInProcess, ownCost: true,
+			settings: "what readers of one process cost without a lock between processes",
 		}, {
 			id: reference, short: "redsync · redigo", open: openRedsyncRedigo, contends: true, principal: true,
 			settings: "redsync's defaults but for TTL and unlimited tries; a pool of ten connections a core for each master, go-redis' default, which serves hundreds of callers better than a connection for each and better than its example's MaxIdle 3; Wait, IdleTimeout 240 s, connect time-out 1 s, read and write time-outs as below",

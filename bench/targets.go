@@ -98,7 +98,7 @@ func (r *results) own(subject, workload string, m metric, want float64, atLeast 
 func (r *results) never(workload string, m metric) bound { return r.atMost(workload, m, 0) }
 
 func targets() []target {
-	return slices.Concat(networkTargets(), loopbackTargets(), contendedTargets(), faultTargets(), ownTargets())
+	return slices.Concat(networkTargets(), loopbackTargets(), contendedTargets(), faultTargets(), ownTargets(), readingTargets())
 }
 
 func networkTargets() []target {

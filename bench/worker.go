@@ -27,7 +27,7 @@ type order struct {
 	Hold    time.Duration // opContend: the length of each stay
 	Start   int64         // opContend, opRace: when to begin, by now
 	Stop    int64         // opContend: when to end
-	Lasting time.Duration // opDrive: for how long
+	Lasting time.Duration // opDrive, opSpin: for how long
 	Bound   time.Duration // opDrive: after which an operation is abandoned
 	Target  string        // opForward: the master's address
 	Delay   time.Duration // opForward: of each direction
@@ -39,6 +39,7 @@ const (
 	opRace    = "race"    // one caller locks a name at the same time as others elsewhere, and unlocks
 	opContend = "contend" // all callers lock, hold and unlock one name
 	opDrive   = "drive"   // all callers lock and unlock
+	opSpin    = "spin"    // all callers read one name, of which their process keeps a lease
 	opForward = "forward" // of the process that delays: a proxy
 )
 
@@ -48,8 +49,10 @@ type report struct {
 	At     int64         // opLock, opRace: when it was entered; opUnlock: when it was left
 	Turns  [][]turn      // opContend: of each goroutine
 	Driven driven        // opDrive
+	Took   time.Duration // opLock: until it was entered; opSpin: all of it
+	Spins  int64         // opSpin: how many there were
 	CPU    time.Duration // opContend, opDrive: what was used meanwhile
-	Allocs uint64        // opDrive: made meanwhile
+	Allocs uint64        // opDrive, opSpin: made meanwhile
 	Counts counts        // opContend, opDrive: meanwhile
 	Addr   string        // opForward
 }
@@ -123,17 +126,18 @@ func listen(in io.Reader) <-chan order {
 
 type worker struct {
 	locks   locks
+	name    string  // that the callers lock, if it is one
 	mutexes []mutex // of the callers
 }
 
 // newWorker opens the subject and has each caller lock once at least, so that connections and scripts are
-// there.
+// there. If the setup is cold, only the connections are.
 func newWorker(s *subject, u setup) (*worker, error) {
 	l, err := s.open(u)
 	if err != nil {
 		return nil, err
 	}
-	w := &worker{locks: l}
+	w := &worker{locks: l, name: u.Prefix}
 	for i := range u.Callers {
 		own := fmt.Sprintf("%s:%d:%d", u.Prefix, os.Getpid(), i)
 		switch u.Names {
@@ -142,10 +146,16 @@ func newWorker(s *subject, u setup) (*worker, error) {
 		case newNames:
 			w.mutexes = append(w.mutexes, &changing{locks: l, prefix: own})
 		case oneName:
-			if u.Wants != nil {
+			switch {
+			case u.Wants != nil:
 				w.mutexes = append(w.mutexes, l.(setLocks).set(u.Prefix, u.Wants))
-			} else {
+			case u.Writes:
+				w.mutexes = append(w.mutexes, l.(rwLocks).writer(u.Prefix))
+			default:
 				w.mutexes = append(w.mutexes, l.mutex(u.Prefix))
+			}
+			if u.Cold {
+				continue
 			}
 			warm := l.mutex(own) // nobody else's
 			if err := warm.lock(context.Background()); err != nil {
@@ -153,6 +163,9 @@ func newWorker(s *subject, u setup) (*worker, error) {
 			}
 			warm.unlock()
 		}
+	}
+	if u.Cold {
+		return w, l.(awaiter).await(context.Background())
 	}
 	if u.Names != oneName {
 		if d := drive(w.mutexes, u.WarmUp, warmUpBound); d.Stuck > 0 {
@@ -184,8 +197,10 @@ func (w *worker) obey(o order) report {
 	var err error
 	switch o.Op {
 	case opLock:
+		asked := now()
 		err = w.mutexes[0].lock(context.Background())
 		r.At = now()
+		r.Took = time.Duration(r.At - asked)
 	case opUnlock:
 		r.At = now()
 		w.mutexes[0].unlock()
@@ -197,6 +212,10 @@ func (w *worker) obey(o order) report {
 		m.unlock()
 	case opContend:
 		r = w.contend(o)
+	case opSpin:
+		allocs := mallocs()
+		r.Spins, r.Took = w.spin(o.Lasting)
+		r.Allocs = mallocs() - allocs
 	case opDrive:
 		cpu, allocs, before := processCPU(), mallocs(), countsOf(w.locks)
 		r.Driven = drive(w.mutexes, o.Lasting, o.Bound)

@@ -35,6 +35,16 @@ const (
 	lostLeases    metric = "leases lost"
 	oneRound      metric = "one round %"
 
+	perRead         metric = "ns/read"
+	firstRead       metric = "first RLock ms"
+	readTrips       metric = "first RLock, round trips"
+	writerWait      metric = "longest wait of a writer ms"
+	writerTail      metric = "p99 of a writer ms"
+	readerWait      metric = "longest wait of a reader ms"
+	readerTail      metric = "p99 of a reader ms"
+	writesPerSecond metric = "writes/s"
+	readsPerSecond  metric = "reads/s"
+
 	ping            metric = "PING ms"
 	trips           metric = "round trips" // of a lock and unlock
 	failedAttempts  metric = "failed attempts"

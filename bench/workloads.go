@@ -31,6 +31,11 @@ const (
 	idFenced4   = "fenced4"
 	idSet4      = "set4"
 	idSets      = "sets"
+	idKept1     = "rkept1"
+	idKept64    = "rkept64"
+	idFirstRead = "rfirst5ms"
+	idReaders   = "readers"
+	idWriters   = "8writers"
 	idFrozen1   = "frozen1"
 	idFrozen2   = "frozen2"
 	idKilled2   = "killed2"
@@ -59,7 +64,7 @@ func idFree(ms int) string      { return fmt.Sprintf("free%dms", ms) }
 
 // workloads returns all, in the order in which they run.
 func workloads() []*workload {
-	return slices.Concat(apart(), overNetworks(), faults(), ownCosts(), together())
+	return slices.Concat(apart(), overNetworks(), faults(), ownCosts(), readingWorkloads(), together())
 }
 
 // apart returns the workloads on loopback in which nobody waits for anybody.
