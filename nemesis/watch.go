@@ -139,8 +139,8 @@ func (w *watch) see(master int, all [][]string, at int64, stand map[string]*sigh
 const turn = "turn"
 
 // end ends the watch. It returns a violation for each token that stood for longer than may after its release, or
-// without belonging to a lease. may must be below the TTL. A read lease may be kept after its release, until half of its
-// validity has passed.
+// without belonging to a lease. may must be below the TTL. A read lease is kept after its release. It is renewed once
+// more, within a third of the TTL, and then kept until half of its validity has passed.
 func (w *watch) end(h *history, stalls *stalls, ttl, may time.Duration) (all []violation) {
 	close(w.stop)
 	w.done.Wait()
@@ -161,7 +161,7 @@ func (w *watch) end(h *history, stalls *stalls, ttl, may time.Duration) (all []v
 		case s.token == turn:
 			continue // the next turn may begin before the next read
 		case known && s.reader:
-			may, since, what = ttl/2+may, max(left, s.first), "after the last reader"
+			may, since, what = ttl+may, max(left, s.first), "after the last reader"
 		case known:
 			since, what = max(left, s.first), "after its release"
 		}
