@@ -10,7 +10,7 @@ import (
 
 // readingWorkloads returns the workloads of readers, and of readers and writers.
 func readingWorkloads() []*workload {
-	crowded := []metric{writerWait, writerTail, readerWait, readerTail, writesPerSecond, readsPerSecond, ping, broken}
+	crowded := []metric{writerWait, writerTail, readerWait, readerTail, writesPerSecond, readsPerSecond, cpuPerTurn, ping, broken}
 	kept := []metric{perRead, allocations}
 	return []*workload{
 		{
@@ -179,6 +179,10 @@ func (c readCrowd) trial(b *bench, s *subject, rep int) (figures, error) {
 		return nil, err
 	}
 	defer stopAll(workers)
+	before, err := b.fleetOf(s).load()
+	if err != nil {
+		return nil, err
+	}
 	all, o, err := contend(workers, time.Millisecond, b.plan.contending, pings)
 	if errors.Is(err, errSilent) {
 		return figures{hung: 1}, nil
@@ -186,14 +190,25 @@ func (c readCrowd) trial(b *bench, s *subject, rep int) (figures, error) {
 	if err != nil {
 		return nil, err
 	}
-	out := judgeReaders(all[:c.reading], all[c.reading:], o)
+	after, err := b.fleetOf(s).load()
+	if err != nil {
+		return nil, err
+	}
+	out, turns := judgeReaders(all[:c.reading], all[c.reading:], o)
+	cpu := after.minus(before).cpu
+	for _, r := range all {
+		cpu += r.CPU
+	}
+	if turns > 0 {
+		out[cpuPerTurn] = millis(cpu) / float64(turns)
+	}
 	out[ping] = millis(pings.trip())
 	return out, nil
 }
 
-// judgeReaders computes the figures of a readCrowd.
-func judgeReaders(readers, writers []report, o order) figures {
-	out := make(figures)
+// judgeReaders computes the figures of a readCrowd, and how many turns of writers there were.
+func judgeReaders(readers, writers []report, o order) (out figures, turns int) {
+	out = make(figures)
 	var stays [2][]interval
 	for side, all := range [][]report{readers, writers} {
 		var waits []time.Duration
@@ -214,7 +229,7 @@ func judgeReaders(readers, writers []report, o order) figures {
 		out[rate] = float64(len(stays[side])) / time.Duration(o.Stop-o.Start).Seconds()
 	}
 	out[broken] = float64(rwViolations(stays[0], stays[1]))
-	return out
+	return out, len(stays[1])
 }
 
 // rwViolations returns how many stays began before an earlier one had ended, where one of the two was a writer's.

@@ -44,6 +44,7 @@ const (
 	readerTail      metric = "p99 of a reader ms"
 	writesPerSecond metric = "writes/s"
 	readsPerSecond  metric = "reads/s"
+	cpuPerTurn      metric = "CPU ms/turn of a writer" // of all clients and masters
 
 	ping            metric = "PING ms"
 	trips           metric = "round trips" // of a lock and unlock
