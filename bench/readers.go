@@ -42,7 +42,9 @@ func readsAfar(s *subject) bool { return s.id == readersID }
 
 // readingTargets are of readers and writers.
 func readingTargets() []target {
-	own := func(r *results, workload string, m metric, want float64) bound { return r.own(readersID, workload, m, want, false) }
+	own := func(r *results, workload string, m metric, want float64) bound {
+		return r.own(readersID, workload, m, want, false)
+	}
 	var all []target
 	for _, id := range []string{idKept1, idKept64} {
 		all = append(all, target{id, "a kept lease", func(r *results) []bound {

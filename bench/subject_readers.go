@@ -63,7 +63,9 @@ type inProcess struct {
 	byName map[string]*sync.RWMutex
 }
 
-func openInProcess(setup) (locks, error) { return &inProcess{byName: make(map[string]*sync.RWMutex)}, nil }
+func openInProcess(setup) (locks, error) {
+	return &inProcess{byName: make(map[string]*sync.RWMutex)}, nil
+}
 
 func (p *inProcess) of(name string) *sync.RWMutex {
 	p.mu.Lock()
