@@ -91,9 +91,7 @@ func TestMastersThatAreDownAtTheStartAreDialledAgain(t *testing.T) {
 				t.Errorf("%s is %s (%v), want down with a reason", m.Name, m.State, m.Err)
 			}
 		}
-		for i := range 5 {
-			ms.Master(i).Start()
-		}
+		startAdopted(ms, 0, 1, 2, 3, 4)
 		time.Sleep(2 * time.Second)
 		if err := c.Ping(t.Context()); err != nil {
 			t.Errorf("Ping after the masters came = %v", err)
@@ -114,7 +112,7 @@ func TestAMasterThatDiesWhileIdleIsFoundByTheHeartbeat(t *testing.T) {
 		if got := c.Masters()[1].State; got != redlock.MasterDown {
 			t.Errorf("the dead master is %s after a second, want down", got)
 		}
-		ms.Master(1).Start()
+		startAdopted(ms, 1)
 		time.Sleep(2 * time.Second)
 		if got := c.Masters()[1].State; got != redlock.MasterUp {
 			t.Errorf("the restarted master is %s, want up", got)

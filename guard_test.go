@@ -16,8 +16,7 @@ import (
 	"github.com/redlock-go/redlock/redlocktest"
 )
 
-// These tests run the restart guard on embedded masters, where time is virtual. Embedded masters report no
-// run_id, so the tests call Forget to delete a master's memory, with or without a restart.
+// These tests run the restart guard on embedded masters, where time is virtual.
 
 // crash restarts masters without their memory.
 func crash(ms *redlocktest.Masters, masters ...int) {
@@ -120,24 +119,34 @@ func TestAMasterThatForgetsAgainIsInQuarantineAgain(t *testing.T) {
 	})
 }
 
-func TestARestartThatKeepsTheMemoryOfAServerThatHidesItsRunIDIsNotNoticed(t *testing.T) {
+func TestARestartThatKeepsTheMemoryIsNoticed(t *testing.T) {
 	bubble(t, 1, func(t *testing.T, ms *redlocktest.Masters) {
 		c := connected(t, ms, nil)
-		if err := c.Masters()[0].GuardErr; err == nil || !strings.Contains(err.Error(), "run_id") {
-			t.Errorf("GuardErr = %v, want it to say that restarts cannot be told", err)
+		if err := c.Masters()[0].GuardErr; err != nil {
+			t.Errorf("GuardErr = %v, want nil: the master reports its run_id", err)
 		}
-		if err := ms.Open(&redlock.Options{DisableRestartGuard: true}).Masters()[0].GuardErr; err != nil {
-			t.Errorf("GuardErr without the guard = %v, want nil", err)
-		}
-		l := c.Locker("a")
-		l.Lock()
 		ms.Master(0).Stop()
 		ms.Master(0).Start()
-		time.Sleep(5 * time.Second)
-		wantStates(t, c, 0)
-		if err := l.UnlockContext(t.Context()); err != nil {
-			t.Errorf("UnlockContext = %v, want the lease to have lasted", err)
+		start := time.Now()
+		time.Sleep(2 * time.Second)
+		wantStates(t, c, 1)
+		if err := c.Masters()[0].Err; err == nil || !strings.Contains(err.Error(), "it was restarted") {
+			t.Errorf("Err = %v, want it to name the restart", err)
 		}
+		c.Locker("a").Lock()
+		if took := time.Since(start); took < 12*time.Second || took > 14*time.Second {
+			t.Errorf("the first lock took %v, want the quarantine of 12 s", took)
+		}
+	})
+}
+
+func TestAMasterThatWasAdoptedBeforeItStartedVotesAtOnce(t *testing.T) {
+	bubble(t, 1, func(t *testing.T, ms *redlocktest.Masters) {
+		c := connected(t, ms, nil)
+		ms.Master(0).Stop()
+		startAdopted(ms, 0)
+		time.Sleep(2 * time.Second)
+		wantStates(t, c, 0)
 	})
 }
 

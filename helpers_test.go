@@ -32,6 +32,14 @@ func connected(t *testing.T, ms *redlocktest.Masters, opts *redlock.Options) *re
 	return c
 }
 
+// startAdopted starts stopped masters again, and adopts them first, so that they vote at once.
+func startAdopted(ms *redlocktest.Masters, masters ...int) {
+	for _, i := range masters {
+		ms.Master(i).Adopt()
+		ms.Master(i).Start()
+	}
+}
+
 // holders returns the values of a key at the masters, without empty ones.
 func holders(ms *redlocktest.Masters, key string) []string {
 	return slices.DeleteFunc(ms.Get(key), func(s string) bool { return s == "" })

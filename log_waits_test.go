@@ -28,9 +28,9 @@ func TestALongWaitIsLoggedAgainAndAgain(t *testing.T) {
 			close(locked)
 		}()
 		var told []time.Duration
-		for n := len(log.about()); time.Since(start) < 4*time.Minute+30*time.Second; time.Sleep(100 * time.Millisecond) {
+		for n := len(log.Lines()); time.Since(start) < 4*time.Minute+30*time.Second; time.Sleep(100 * time.Millisecond) {
 			synctest.Wait()
-			if now := len(log.about()); now > n {
+			if now := len(log.Lines()); now > n {
 				n = now
 				told = append(told, time.Since(start).Round(time.Second))
 			}
@@ -76,7 +76,7 @@ func TestWaitsWithOneCauseAreLoggedInOneLine(t *testing.T) {
 		log.Want(t, 4, "still waiting for locks")
 		log.Want(t, 1, `names="a late lock 0, lock 000, `, "and 21 more", "waited=31s")
 		log.Want(t, 1, "a late lock 0, a late lock 1, a late lock 2,", "and 29 more", "waited=41s")
-		ms.Master(0).Start()
+		startAdopted(ms, 0)
 		time.Sleep(2 * time.Minute)
 		log.Want(t, 4, "still waiting for locks")
 	})

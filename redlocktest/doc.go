@@ -36,15 +36,21 @@
 // A program that calls redlock.Open itself gets the addresses of the masters from [Masters.URLs]. That works
 // outside of bubbles only. In a bubble, let the program take a Client, or the pools of [Masters.Pools].
 //
+// # Restarts
+//
+// As with real servers, a master that was restarted does not vote for Options.MaxTTL plus 2 s, even if it has
+// kept its keys: see "Restarts" in the documentation of package redlock. [Master.Adopt], called between Stop and
+// Start, lets it vote at once.
+//
 // # Differences from Redis
 //
 // Keys expire by the clock that the test sees. Commands of one connection are executed in order. Commands of
 // different connections are executed in any order. A connection buffers 64 KiB of requests, after which
 // writes block, as on a socket. Replies are buffered without a limit, as in Redis.
 //
-// miniredis does not implement CONFIG, ROLE, CLIENT ID, CLIENT KILL and the server section of INFO. So a
-// client cannot notice a restart of an embedded master by its run_id. Scripts run about a hundred times
-// slower than in Redis. Tests that depend on any of this need real servers.
+// INFO server reports a run_id, which changes with each restart, and nothing else. miniredis does not implement
+// CONFIG, ROLE, CLIENT ID, CLIENT KILL and most sections of INFO. Scripts run about a hundred times slower than
+// in Redis. Tests that depend on any of this need real servers.
 //
 // # Import cycles
 //

@@ -139,11 +139,17 @@ func (m *Master) cutLinkLocked(l *link) {
 // hook is called by miniredis before each command, on the goroutine of its connection. It returns true if the
 // command must not be executed.
 func (m *Master) hook(srv *server.Server, p *server.Peer, command string, args []string) bool {
-	if !isProbe(command, args) {
+	switch {
+	case isProbe(command, args):
+		if !m.admit(p, probe, args) {
+			answerProbe(srv, p, args[0])
+		}
+	case isServerInfo(command, args):
+		if !m.admit(p, command, args) {
+			m.answerServerInfo(p)
+		}
+	default:
 		return m.admit(p, command, args)
-	}
-	if !m.admit(p, probe, args) {
-		answerProbe(srv, p, args[0])
 	}
 	return true
 }

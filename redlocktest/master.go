@@ -36,6 +36,7 @@ type Master struct {
 
 	mu     sync.Mutex             // guards the fields below; never held while waiting or calling miniredis
 	srv    *server.Server         // nil while stopped
+	run    string                 // the run_id that INFO reports; each Stop replaces it
 	links  map[string]*link       // connections by id, until they end
 	peers  map[*server.Peer]*link // connections by the peer that miniredis made for them
 	nextID int                    // the id of the latest link
@@ -58,6 +59,7 @@ type link struct {
 func newMaster(name string) *Master {
 	m := &Master{
 		name:  name,
+		run:   newRunID(),
 		began: time.Now(),
 		mini:  miniredis.NewMiniRedis(),
 		life:  make(chan struct{}, 1),
@@ -84,6 +86,9 @@ func (m *Master) Stop() {
 	m.mu.Lock()
 	running := m.srv != nil
 	m.srv = nil // no dial adds a connection from here on
+	if running {
+		m.run = newRunID()
+	}
 	m.cutLocked()
 	m.thawLocked()
 	m.mu.Unlock()
@@ -96,6 +101,10 @@ func (m *Master) Stop() {
 // whose time to live ended in between are gone. Scripts are gone too, since Redis does not persist them. To
 // simulate a crash without persistence, call Stop, [Master.Forget] and Start. Starting a running master does
 // nothing.
+//
+// A master that was restarted is in quarantine, even with all its keys, since nobody can prove that no write was
+// lost: its votes do not count until Options.MaxTTL plus 2 s have passed. To have it vote at once, call
+// [Master.Adopt] before Start.
 func (m *Master) Start() {
 	if err := m.start(); err != nil {
 		panic("redlocktest: bug: " + err.Error()) // only listening can fail, and this does not listen
@@ -132,11 +141,14 @@ func (m *Master) start() error {
 }
 
 // Adopt declares that no client holds a lock on the master, so that its votes count at once. [Start] does
-// this for new masters. Without it, a master that has lost its memory is in quarantine for Options.MaxTTL
-// plus 2 s.
+// this for new masters. Without it, a master that was restarted or has lost its memory is in quarantine for
+// Options.MaxTTL plus 2 s. A stopped master can be adopted too, before it is started again.
 func (m *Master) Adopt() {
+	m.mu.Lock()
+	run := m.run
+	m.mu.Unlock()
 	now := time.Now()
-	known := incarnation.Adopted(now)
+	known := incarnation.Adopted(now, run)
 	m.Set(incarnation.Key, known.Record.Text, known.Expiry().Sub(now))
 }
 

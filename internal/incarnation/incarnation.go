@@ -99,13 +99,13 @@ func isWord(s string) bool {
 	return s != "" && !strings.ContainsFunc(s, func(r rune) bool { return r <= ' ' || r > '~' })
 }
 
-// Adopted returns the record of a server that does not tell its run_id, and is adopted now.
-func Adopted(now time.Time) *Known {
-	r, ok := Parse(fmt.Sprintf("%s %d %s 0 adopted", Unknown, now.UnixMicro(), Unknown))
+// Adopted returns the record of a server that is adopted now, with the given run_id, or Unknown.
+func Adopted(now time.Time, run string) *Known {
+	r, ok := Parse(fmt.Sprintf("%s %d %s 0 adopted", run, now.UnixMicro(), Unknown))
 	if !ok {
-		panic("redlock: bug: a record that is none")
+		panic("redlock: bug: the record cannot be parsed")
 	}
-	return Know(Inspection{Record: r, Run: Unknown})
+	return Know(Inspection{Record: r, Run: run})
 }
 
 // A Why is the reason why a record does not hold. It is empty if the record holds.

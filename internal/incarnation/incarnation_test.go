@@ -48,8 +48,10 @@ func TestParseAcceptsOnlyRecords(t *testing.T) {
 		}
 	}
 	now := time.Now()
-	if r := incarnation.Adopted(now).Record; !r.Adopted || r.Run != incarnation.Unknown || !r.Since.Equal(now.Truncate(time.Microsecond)) {
-		t.Errorf("Adopted = %+v, want a record of a server that hides its run_id, adopted now", r)
+	for _, id := range []string{run, incarnation.Unknown} {
+		if r := incarnation.Adopted(now, id).Record; !r.Adopted || r.Run != id || !r.Since.Equal(now.Truncate(time.Microsecond)) {
+			t.Errorf("Adopted(%q) = %+v, want a record with this run_id, adopted now", id, r)
+		}
 	}
 }
 

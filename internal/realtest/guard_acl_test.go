@@ -70,9 +70,57 @@ func TestAServerThatHidesItsRunIDVotesAndGuardErrSaysSo(t *testing.T) {
 	if m := c.Masters()[0]; m.State != redlock.MasterUp || m.GuardErr == nil {
 		t.Errorf("%s, GuardErr = %v, want it to be up and say that restarts cannot be told", m.State, m.GuardErr)
 	}
-	// What it can tell, it does.
+	opts := brief()
+	opts.DisableRestartGuard = true
+	unguarded := open(t, opts, "redis://blind:s3cr3t@"+s.Addr())
+	eventually(t, "the Client without a guard is connected", func() bool { return locktest.States(unguarded, redlock.MasterUp) == 1 })
+	if err := unguarded.Masters()[0].GuardErr; err != nil {
+		t.Errorf("GuardErr without the guard = %v, want nil", err)
+	}
+	// Without the run_id, the loss of the record is still noticed.
 	do(t, s, "FLUSHALL")
 	wantQuarantined(t, c, absent)
+}
+
+// TestARestartOfAServerThatHidesItsRunIDIsNotNoticed also checks that the weakened guard is logged once, however
+// often the server restarts.
+func TestARestartOfAServerThatHidesItsRunIDIsNotNoticed(t *testing.T) {
+	t.Parallel()
+	s, url := blindServer(t)
+	var log locktest.Log
+	opts := log.Options()
+	opts.NodeTimeout = nodeTimeout
+	c := open(t, opts, url)
+	eventually(t, "a line of the log", func() bool { return len(log.Lines("unnoticed")) > 0 })
+	for range 3 {
+		eventually(t, "the master votes", func() bool { return c.Ping(t.Context()) == nil })
+		before := c.Masters()[0].Since
+		if err := s.Restart(); err != nil {
+			t.Fatal(err)
+		}
+		eventually(t, "the client has reconnected, without a quarantine", func() bool {
+			m := c.Masters()[0]
+			if m.State == redlock.MasterQuarantined {
+				t.Fatalf("the master is quarantined: %v", m.Err)
+			}
+			return m.State == redlock.MasterUp && m.Since.After(before)
+		})
+	}
+	c.Close() // writes what would be logged later
+	log.Want(t, 1, "unnoticed")
+	log.Want(t, 1, `level=WARN msg="redlock: restarts of masters may go unnoticed"`, `why="restarts cannot be told`)
+}
+
+// blindServer returns a server that keeps its data when it restarts, and the URL of a user that may not call INFO.
+func blindServer(t *testing.T) (*redisserver.Server, string) {
+	t.Helper()
+	acl := filepath.Join(t.TempDir(), "users.acl")
+	rules := "user default on nopass ~* &* +@all\nuser blind on >s3cr3t ~* &* +@all -info\n"
+	if err := os.WriteFile(acl, []byte(rules), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	s := redisserver.AdoptedTB(t, 1, append([]string{"--aclfile", acl}, persistent...)...)[0]
+	return s, "redis://blind:s3cr3t@" + s.Addr()
 }
 
 // Of clients that may ask for different things, none writes a record that another
@@ -131,15 +179,10 @@ func TestGuardErrIsSetOnlyForTheClientThatCannotDetectRestarts(t *testing.T) {
 // make another client do so that may, behind a connection that a proxy keeps.
 func TestAClientThatCannotReadTheRunIDDoesNotAffectOthers(t *testing.T) {
 	t.Parallel()
-	acl := filepath.Join(t.TempDir(), "users.acl")
-	rules := "user default on nopass ~* &* +@all\nuser blind on >s3cr3t ~* &* +@all -info\n"
-	if err := os.WriteFile(acl, []byte(rules), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	s := redisserver.AdoptedTB(t, 1, append([]string{"--aclfile", acl}, persistent...)...)[0]
+	s, url := blindServer(t)
 	p := redisserver.ProxyTB(t, s.Addr())
 	p.Keep()
-	c, blind := open(t, patient(), p.Addr()), open(t, patient(), "redis://blind:s3cr3t@"+s.Addr())
+	c, blind := open(t, patient(), p.Addr()), open(t, patient(), url)
 	eventually(t, "both are connected", func() bool {
 		return locktest.States(c, redlock.MasterUp) == 1 && locktest.States(blind, redlock.MasterUp) == 1
 	})

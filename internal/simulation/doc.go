@@ -71,8 +71,7 @@
 //
 // # What is not simulated
 //
-//   - Memory that comes back older than it was. The embedded masters have no run_id by which a client
-//     could notice it.
+//   - Memory that comes back older than it was.
 //   - Replicas.
 //   - Steps of a master's clock.
 //   - Pauses that no clock of the process shows. Only a fence protects against them. A process that is

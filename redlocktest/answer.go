@@ -1,8 +1,13 @@
 package redlocktest
 
+// This file answers two commands in place of miniredis: the restart guard's probe, and INFO server.
+
 import (
 	"bufio"
 	"bytes"
+	"crypto/rand"
+	"encoding/hex"
+	"strings"
 
 	"github.com/alicebob/miniredis/v2/server"
 
@@ -26,6 +31,27 @@ func answerProbe(srv *server.Server, p *server.Peer, script string) {
 		return
 	}
 	p.WriteRaw(reply(srv, "PTTL", incarnation.Key))
+}
+
+// isServerInfo reports whether a command asks for the section of INFO that has the run_id. The script that
+// inspects a master's record asks for it as well.
+func isServerInfo(command string, args []string) bool {
+	return command == "INFO" && len(args) == 1 && strings.EqualFold(args[0], "server")
+}
+
+// answerServerInfo answers INFO server, which miniredis does not implement.
+func (m *Master) answerServerInfo(p *server.Peer) {
+	m.mu.Lock()
+	run := m.run
+	m.mu.Unlock()
+	p.WriteBulk("# Server\r\nrun_id:" + run + "\r\n")
+}
+
+// newRunID returns a run_id in the form that Redis gives it.
+func newRunID() string {
+	var id [20]byte
+	rand.Read(id[:])
+	return hex.EncodeToString(id[:])
 }
 
 // reply executes a command as a script would, and returns the reply. The Master may be stopping: miniredis then
