@@ -112,7 +112,7 @@ func newClient(pools []*redis.Pool, opts *Options) (*Client, error) {
 		return nil, errors.New("redlock: no masters given")
 	}
 	if len(pools) > master.MaxMasters {
-		return nil, fmt.Errorf("redlock: %d masters given, at most %d are possible", len(pools), master.MaxMasters)
+		return nil, fmt.Errorf("redlock: %d masters given, the limit is %d", len(pools), master.MaxMasters)
 	}
 	c := &Client{
 		opts:    opts,
@@ -161,7 +161,7 @@ func newClient(pools []*redis.Pool, opts *Options) (*Client, error) {
 // panics if name is empty, or if its key would begin with "redlock:". NewLocker returns an error instead.
 //
 // With more names, the Locker locks all of them or none. It excludes every Locker that has one of the names.
-// The order of the names does not matter, and a name that occurs twice counts once. 128 names are possible.
+// The order of the names does not matter, and a name that occurs twice counts once. 128 names are the limit.
 // Lockers of several names do not deadlock with each other. A goroutine that locks several Lockers, one after
 // the other, can deadlock as with any mutex.
 func (c *Client) Locker(name string, more ...string) *Locker {

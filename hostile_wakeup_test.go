@@ -210,7 +210,7 @@ func TestAKeyIsAtMost64KiB(t *testing.T) {
 		if _, err := c.NewLocker(name, nil); err != nil {
 			t.Errorf("NewLocker of 64 KiB = %v", err)
 		}
-		const want = "Options.Prefix and name, is 65537 bytes long, at most 65536 are possible"
+		const want = "Options.Prefix and name, is 65537 bytes long, the limit is 65536"
 		if _, err := c.NewLocker(name+"n", nil); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("NewLocker of 64 KiB and one byte = %.200v, want %q", err, want)
 		}

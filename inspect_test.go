@@ -116,7 +116,7 @@ func TestInspectShowsNothingHostile(t *testing.T) {
 			ms.Master(i).Set("a", strings.Repeat("x", 1<<20), 0)
 		}
 		if h, err := c.Inspect(t.Context(), "a"); err == nil || !strings.Contains(err.Error(), "no lock") || h.Held {
-			t.Errorf("Inspect of a long text = %+v, %v, want an error that it is no lock", h, err)
+			t.Errorf("Inspect of a long text = %+v, %v, want an error that says that it is not a lock", h, err)
 		}
 		for _, m := range c.Masters() {
 			if m.State != redlock.MasterUp {

@@ -36,7 +36,7 @@ func (o *Options) names(name string, more []string) (names, keys []string, err e
 		names, keys = append(names, p.name), append(keys, p.key)
 	}
 	if len(names) > master.NamesMost {
-		return nil, nil, fmt.Errorf("redlock: a Locker of %d names, at most %d are possible", len(names), master.NamesMost)
+		return nil, nil, fmt.Errorf("redlock: a Locker has %d names, the limit is %d", len(names), master.NamesMost)
 	}
 	return names, keys, nil
 }

@@ -103,7 +103,7 @@ func TestBadNamesAmongSeveralAreErrors(t *testing.T) {
 			want string // "": none
 		}{
 			{"128 names", many[1:], ""},
-			{"129 names", append(many, "a"), "129 names, at most 128"},
+			{"129 names", append(many, "a"), "129 names, the limit is 128"},
 			{"an empty one", []string{"a", ""}, "needs a name"},
 			{"a reserved one", []string{"redlock:a"}, "reserved"},
 			{"one that is too long", []string{strings.Repeat("x", 64<<10+1)}, "bytes long"},

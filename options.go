@@ -211,7 +211,7 @@ func (o *Options) withDefaults(n int) (*Options, error) {
 		}
 	}
 	if len(c.Prefix) >= longestKey {
-		return nil, fmt.Errorf("redlock: Options.Prefix is %d bytes long: with a name, at most %d are possible", len(c.Prefix), longestKey)
+		return nil, fmt.Errorf("redlock: Options.Prefix is %d bytes long, the limit for prefix and name together is %d", len(c.Prefix), longestKey)
 	}
 	if !(c.DriftFactor >= 0 && c.DriftFactor < 1) {
 		return nil, fmt.Errorf("redlock: Options.DriftFactor is %v, want at least 0 and below 1", c.DriftFactor)
@@ -255,7 +255,7 @@ func (o *Options) checkNames(n int) error {
 	seen := make(map[string]bool)
 	for _, name := range o.Names {
 		if name == "" || seen[name] {
-			return fmt.Errorf("redlock: Options.Names has %q twice, or it is empty", name)
+			return fmt.Errorf("redlock: Options.Names has an empty or repeated name: %q", name)
 		}
 		seen[name] = true
 	}
@@ -297,7 +297,7 @@ func (o *Options) lockOptions(l *LockOptions) (LockOptions, error) {
 		return c, fmt.Errorf("redlock: LockOptions.TTL of %v leaves no validity after drift and NodeTimeout, together %v", c.TTL, least)
 	}
 	if limit := o.fencedWithin(c.TTL); c.Fencing && limit <= o.NodeTimeout {
-		return c, fmt.Errorf("redlock: LockOptions.Fencing leaves %v for an acquisition, half of Options.MaxTTL at most, which is not above NodeTimeout, %v", limit, o.NodeTimeout)
+		return c, fmt.Errorf("redlock: with LockOptions.Fencing an acquisition may take %v, at most half of Options.MaxTTL: that must be more than NodeTimeout, %v", limit, o.NodeTimeout)
 	}
 	if c.RenewEvery == 0 {
 		c.RenewEvery = c.TTL / 3
@@ -334,7 +334,7 @@ func (o *Options) key(name string) (string, error) {
 		return "", errors.New("redlock: a lock needs a name")
 	}
 	if n := len(o.Prefix) + len(name); n > longestKey {
-		return "", fmt.Errorf("redlock: a lock's key, Options.Prefix and name, is %d bytes long, at most %d are possible", n, longestKey)
+		return "", fmt.Errorf("redlock: a lock's key, Options.Prefix and name, is %d bytes long, the limit is %d", n, longestKey)
 	}
 	key := o.Prefix + name
 	if strings.HasPrefix(key, ownKeys) {

@@ -96,8 +96,8 @@ func TestBadOptionsAreErrorsThatNameTheField(t *testing.T) {
 		{"MaxHold above a year", redlock.Options{LockOptions: redlock.LockOptions{MaxHold: 366 * 24 * time.Hour}}, "LockOptions.MaxHold is 8784h0m0s, above the limit of 8760h0m0s"},
 		{"Handover beyond counting", redlock.Options{LockOptions: redlock.LockOptions{Handover: math.MaxInt64}}, "LockOptions.Handover is 2562047h47m16.854775807s, above the limit"},
 		{"too few names", redlock.Options{Names: []string{"a"}}, "Options.Names has 1 names for 3 masters"},
-		{"a name twice", redlock.Options{Names: []string{"a", "b", "a"}}, `Options.Names has "a" twice`},
-		{"an empty name", redlock.Options{Names: []string{"a", "", "c"}}, `Options.Names has "" twice, or it is empty`},
+		{"a name twice", redlock.Options{Names: []string{"a", "b", "a"}}, `Options.Names has an empty or repeated name: "a"`},
+		{"an empty name", redlock.Options{Names: []string{"a", "", "c"}}, `Options.Names has an empty or repeated name: ""`},
 	} {
 		c, err := redlock.New([]*redis.Pool{somePool(), somePool(), somePool()}, &row.opts)
 		if err == nil {
@@ -199,7 +199,7 @@ func TestOpenJudgesURLs(t *testing.T) {
 		{[]string{"redis://h:1/1?db=2"}, "URL 1: two databases"},
 		{[]string{"redis://h:1?password=s3cr3t"}, "URL 1: unknown parameter, only db is known"},
 		{[]string{"redis://user:12?s3cr3t@h:6379"}, "URL 1: unknown parameter"},
-		{[]string{"redis://user:12#s3cr3t@h:6379"}, "URL 1: a # that is not written %23"},
+		{[]string{"redis://user:12#s3cr3t@h:6379"}, "URL 1: a # must be written as %23"},
 		{[]string{"unix://run/a.sock"}, "URL 1: a unix URL needs an absolute path"},
 	} {
 		c, err := redlock.Open(row.urls, &redlock.Options{Logger: quiet()})

@@ -15,12 +15,12 @@ import (
 func (o *Options) checkOwner() error {
 	switch {
 	case o.DisableOwner && o.Owner != "":
-		return fmt.Errorf("redlock: Options.Owner is %q, and DisableOwner is set", o.Owner)
+		return fmt.Errorf("redlock: Options.Owner is %q, but DisableOwner is set", o.Owner)
 	case o.DisableOwner:
 	case o.Owner == "":
 		o.Owner = processOwner()
 	case len(o.Owner) > master.OwnerMost:
-		return fmt.Errorf("redlock: Options.Owner is %d bytes long, at most %d are possible", len(o.Owner), master.OwnerMost)
+		return fmt.Errorf("redlock: Options.Owner is %d bytes long, the limit is %d", len(o.Owner), master.OwnerMost)
 	case !master.IsOwner(o.Owner):
 		return fmt.Errorf("redlock: Options.Owner is %q, want printable ASCII characters without spaces", o.Owner)
 	}

@@ -60,11 +60,11 @@ func TestAnOwnerThatCannotBeIsAnErrorThatNamesTheField(t *testing.T) {
 		opts redlock.Options
 		want string
 	}{
-		{"too long", redlock.Options{Owner: strings.Repeat("x", 129)}, "Options.Owner is 129 bytes long, at most 128"},
+		{"too long", redlock.Options{Owner: strings.Repeat("x", 129)}, "Options.Owner is 129 bytes long, the limit is 128"},
 		{"a space", redlock.Options{Owner: "web 1"}, `Options.Owner is "web 1", want printable ASCII`},
 		{"a line break", redlock.Options{Owner: "web\n1"}, `Options.Owner is "web\n1", want printable ASCII`},
 		{"not ASCII", redlock.Options{Owner: "büro"}, "Options.Owner is \"büro\", want printable ASCII"},
-		{"disabled", redlock.Options{Owner: "web-1", DisableOwner: true}, `Options.Owner is "web-1", and DisableOwner is set`},
+		{"disabled", redlock.Options{Owner: "web-1", DisableOwner: true}, `Options.Owner is "web-1", but DisableOwner is set`},
 	} {
 		t.Run(row.name, func(t *testing.T) {
 			c, err := redlock.New([]*redis.Pool{somePool()}, &row.opts)

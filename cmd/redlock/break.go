@@ -19,13 +19,14 @@ const breakDescription = `Ends the lease by which somebody holds the lock NAME, 
 that has waited longest. It says whose lease that is, and asks first. NAME
 includes the prefix that clients use, if any.
 
-The holder learns of it when it renews its lease, after a third of the TTL
-at most (3.3s of 10s), and without renewal when its lease ends. Until then
-two clients can hold the lock, unless the resource is guarded by fences. A
-holder that is redlock run then kills its command. A lock whose holder has
-crashed ends by itself: there is nothing to break.
+The holder learns of it at its next renewal, after at most a third of the
+TTL (3.3s of 10s). A holder that does not renew learns of it when its lease
+ends. Until then two clients can hold the lock. Only fences protect the
+resource then. If the holder is redlock run, it kills its command when it
+learns of it. If the holder has crashed, there is nothing to break: its lock
+becomes free by itself.
 
-The holder is not kept from acquiring the lock again.
+The holder can acquire the lock again.
 
 Exit status: 0 if the lease has ended; 1 if nobody holds the lock, or the
 answer was no; 2 for wrong usage; 69 if no majority of the masters answers;
@@ -50,7 +51,7 @@ func breakCommand() *cli.Command {
 		OnUsageError: onUsageError,
 		Action: func(ctx context.Context, cmd *cli.Command) error {
 			if cmd.NArg() != 1 {
-				return usageErrorf("break takes the NAME of one lock, and there are %d", cmd.NArg())
+				return usageErrorf("break takes the NAME of one lock, got %d", cmd.NArg())
 			}
 			name := cmd.Args().First()
 			if err := lockName(name); err != nil {
@@ -185,9 +186,9 @@ func (b *breaking) end(ctx context.Context, seen *observation, lock lockOfNames)
 	}
 	switch {
 	case !clean:
-		return &statusError{exitNoQuorum, fmt.Errorf("the lease of %s may last: its holder sets its keys again", lock.owner())}
+		return &statusError{exitNoQuorum, fmt.Errorf("the lease of %s may still be valid: its holder has set its keys again", lock.owner())}
 	case failed >= seen.need || failed > 0 && lock.Masters-ended >= seen.need:
-		return &statusError{exitNoQuorum, fmt.Errorf("the lease of %s may last: %d of %s did not end it", lock.owner(), failed, plural(seen.masters, "master"))}
+		return &statusError{exitNoQuorum, fmt.Errorf("the lease of %s may still be valid: %d of %s did not end it", lock.owner(), failed, plural(seen.masters, "master"))}
 	case ended == 0 && others > 0:
 		return fmt.Errorf("the lease of %s had ended before, and somebody else holds %s now", lock.owner(), shown(b.name))
 	case ended == 0:

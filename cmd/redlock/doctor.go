@@ -18,30 +18,30 @@ import (
 const doctorDescription = `Connects to each master and says whether its votes count, and why not. It
 tries every command that clients send, on keys of its own that it deletes.
 
-  VOTES    yes, no, or after which time
+  VOTES    yes, no, or how long until its votes count
   RTT      the median of five round trips, compared with NodeTimeout
   CLOCK    how far the master's clock is ahead (+) or behind (-)
   CLIENTS  how many clients listen for wake-ups; - if PUBSUB CHANNELS is
            forbidden, which clients do not need
 
-Below each master stand its memory's age, the largest MaxTTL that a client
+Below each master are the age of its memory, the largest MaxTTL that a client
 has declared, and settings. CONFIG GET, which clients do not need, says more.
 Colors are used on terminals, unless $NO_COLOR is set.
 
 A master that is new to redlock, or has restarted, or has lost data, may
-have lost locks. Its votes count after the largest MaxTTL of any client and
-2s more. Until then a first Lock waits if too few other masters can vote.
-Times are by the master's own clock.
+have lost locks. Its votes count after a quarantine, which lasts for the
+largest MaxTTL of any client and 2s more. Until then locks have to wait,
+unless enough other masters can vote. Times are by the master's own clock.
 
 --adopt declares that nobody holds a lock on these masters, so that their
 votes count at once. Use it for servers that were just created. It refuses
 if somebody may hold a lock: if clients are connected, if a master has a key
 that looks like a lock, if a master has lost data or was first used within
-the last MaxTTL and 2s, or if nobody can know, because a master does not
-answer or forbids SCAN, GETRANGE or PUBSUB CHANNELS. --force adopts all the
-same: if somebody does hold a lock, a second client can get it too. With
-fences (redlock run uses them) nobody must have held a lock in the last 2s,
-either.
+the last MaxTTL and 2s, or if it cannot tell, because a master does not
+answer or forbids SCAN, GETRANGE or PUBSUB CHANNELS. --force adopts in any
+case: if somebody does hold a lock, a second client can get it too. If
+clients use fences, as redlock run does, no lock may have been held in the
+last 2s.
 
 --acl prints the ACL rule with the least rights that clients need, and does
 nothing else. With --adopt it includes the rights that --adopt needs. With
@@ -54,7 +54,7 @@ if interrupted.`
 
 const (
 	// doctorPatience bounds connecting to a master, and each of its replies.
-	doctorPatience = time.Second
+	doctorPatience = 3 * time.Second
 
 	// defaultMaxTTL is that of redlock.Options.
 	defaultMaxTTL = 10 * time.Second

@@ -100,7 +100,7 @@ func (d *doctor) doubt(ctx context.Context, m master, f finding) (doubts []strin
 	case f.refusal != nil:
 		return nil
 	case f.failure != nil:
-		return []string{fmt.Sprintf("nobody can know: %v", f.failure)}
+		return []string{fmt.Sprintf("cannot tell whether it holds locks: %v", f.failure)}
 	}
 	wait, _ := f.wait(d.quarantine())
 	switch {
@@ -116,21 +116,21 @@ func (d *doctor) doubt(ctx context.Context, m master, f finding) (doubts []strin
 	conn, err := m.dial(ctx, doctorPatience)
 	if err != nil {
 		_, why := failureOf(err)
-		return append(doubts, fmt.Sprintf("nobody can know: %v", why))
+		return append(doubts, fmt.Sprintf("cannot tell whether it holds locks: %v", why))
 	}
 	defer conn.Close()
 	channels, err := redis.Strings(conn.Do("PUBSUB", "CHANNELS", "redlock:wake:*"))
 	channels = slices.DeleteFunc(channels, func(c string) bool { return strings.HasPrefix(c, trialChannel) })
 	switch {
 	case err != nil:
-		doubts = append(doubts, fmt.Sprintf("nobody can know whether clients are connected: PUBSUB CHANNELS: %v", plain(err)))
+		doubts = append(doubts, fmt.Sprintf("cannot tell whether clients are connected: PUBSUB CHANNELS: %v", plain(err)))
 	case len(channels) > 0:
 		doubts = append(doubts, fmt.Sprintf("connected clients that may hold locks: %d", len(channels)))
 	}
 	key, left, err := findLock(conn, d.prefix, scanMost)
 	switch {
 	case err != nil:
-		doubts = append(doubts, fmt.Sprintf("nobody can know whether it holds locks: %v", plain(err)))
+		doubts = append(doubts, fmt.Sprintf("cannot tell whether it holds locks: %v", plain(err)))
 	case key != "":
 		doubts = append(doubts, fmt.Sprintf("it has what looks like a lock, %q, %s", key, left))
 	}

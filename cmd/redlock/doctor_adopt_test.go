@@ -107,20 +107,20 @@ func TestAdoptRefusesWhileSomebodyMayHoldALock(t *testing.T) {
 			if err := servers[0].Kill(); err != nil {
 				t.Fatal(err)
 			}
-		}, "nobody can know: not reachable: connection refused"},
+		}, "cannot tell whether it holds locks: not reachable: connection refused"},
 		{"SCAN is forbidden", nil, func(t *testing.T, servers []*redisserver.Server, _ string) {
 			do(t, servers[0], "ACL", "SETUSER", "default", "-scan")
-		}, "nobody can know whether it holds locks: SCAN: NOPERM"},
+		}, "cannot tell whether it holds locks: SCAN: NOPERM"},
 		{"PUBSUB CHANNELS is forbidden", nil, func(t *testing.T, servers []*redisserver.Server, _ string) {
 			do(t, servers[0], "ACL", "SETUSER", "default", "-pubsub", "+pubsub|numsub")
-		}, "nobody can know whether clients are connected: PUBSUB CHANNELS: NOPERM"},
+		}, "cannot tell whether clients are connected: PUBSUB CHANNELS: NOPERM"},
 		{"a lock whose token names its owner", nil, func(t *testing.T, servers []*redisserver.Server, _ string) {
 			do(t, servers[0], "SET", "stock", "Q7wq2Jm0cX9_-aZbYcXdWeVfUgT@"+strings.Repeat("web~1,", 21), "PX", 60_000)
 		}, `it has what looks like a lock, "stock", which expires in 1m0s`},
 		{"values cannot be read", nil, func(t *testing.T, servers []*redisserver.Server, _ string) {
 			do(t, servers[0], "SET", "stock", "2Q==abcdefghij", "PX", 60_000)
 			do(t, servers[0], "ACL", "SETUSER", "default", "-getrange")
-		}, "nobody can know whether it holds locks: GETRANGE: NOPERM"},
+		}, "cannot tell whether it holds locks: GETRANGE: NOPERM"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
@@ -226,8 +226,8 @@ func TestDoctorSaysWhatToDoAboutAnAddress(t *testing.T) {
 		}
 	}()
 	for _, tt := range []struct{ name, url, addr, want, advice string }{
-		{"wrong password", "redis://:s3kret2@" + s.Addr(), s.Addr(), "does not let us in: WRONGPASS", "the user or the password in the URL is wrong"},
-		{"no password", s.Addr(), s.Addr(), "does not let us in: a password is required", "use redis://user:password@host:port"},
+		{"wrong password", "redis://:s3kret2@" + s.Addr(), s.Addr(), "access denied: WRONGPASS", "the user or the password in the URL is wrong"},
+		{"no password", s.Addr(), s.Addr(), "access denied: a password is required", "use redis://user:password@host:port"},
 		{"TLS asked of a plain port", "rediss://:s3kret@" + s.Addr(), s.Addr(), "not reachable: it does not speak TLS", "use redis://, or the server's port for TLS"},
 		{"a mail server", plainWeb.Addr().String(), plainWeb.Addr().String(), "not reachable: it does not speak the Redis protocol", "is this the port of a Redis server, and without TLS?"},
 		{"TLS asked of a mail server", "rediss://" + plainWeb.Addr().String(), plainWeb.Addr().String(), "not reachable: it does not speak TLS", "use redis://, or the server's port for TLS"},

@@ -81,7 +81,7 @@ func (d diagnosis) String() string {
 	switch {
 	case d.now >= d.need:
 	case d.wait > 0:
-		text += fmt.Sprintf("A first Lock waits %s, until locks that the masters may have lost have run out "+
+		text += fmt.Sprintf("Locks have to wait %s, until locks that the masters may have lost have run out "+
 			"(MaxTTL is %v). Only if nobody holds a lock on these masters, let them vote now:\n"+
 			"  redlock doctor --adopt\n", whole(d.wait), d.maxTTL)
 	default:

@@ -21,7 +21,7 @@ import (
 func failureOf(err error) (advice string, why error) {
 	what, advice := explain(err)
 	if errors.As(err, new(redis.Error)) {
-		return advice, fmt.Errorf("does not let us in: %s", what)
+		return advice, fmt.Errorf("access denied: %s", what)
 	}
 	return advice, fmt.Errorf("not reachable: %s", what)
 }

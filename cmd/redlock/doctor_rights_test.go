@@ -261,7 +261,7 @@ func TestDoctorSaysThatTheDatabaseIsForbidden(t *testing.T) {
 	s := redisserver.AdoptedTB(t, 1)[0]
 	rule := aclOf(t)
 	do(t, s, rule[0].(string), rule[1:]...)
-	wantRow(t, runDoctor(t, exitNoQuorum, "redis://shop:s3kret@"+s.Addr()+"/1"), s.Addr(), "no", "-", "does not let us in: NOPERM")
+	wantRow(t, runDoctor(t, exitNoQuorum, "redis://shop:s3kret@"+s.Addr()+"/1"), s.Addr(), "no", "-", "access denied: NOPERM")
 }
 
 func TestDoctorSaysThatAServerRefusesToWrite(t *testing.T) {

@@ -79,7 +79,7 @@ func TestDoctorChangesNothingUntilItAdopts(t *testing.T) {
 	servers, masters := freshMasters(t, 3)
 	for range 2 {
 		out := runDoctor(t, exitNoQuorum, masters)
-		want(t, out, "0 of 3 masters can vote now; a lock needs 2.\nA first Lock waits 12s", "redlock doctor --adopt")
+		want(t, out, "0 of 3 masters can vote now; a lock needs 2.\nLocks have to wait 12s", "redlock doctor --adopt")
 		for _, s := range servers {
 			wantRow(t, out, s.Addr(), "not yet", "unknown", "no record: new to redlock, or has lost its data")
 			if keys := s.Keys(); len(keys) > 0 {
@@ -87,7 +87,7 @@ func TestDoctorChangesNothingUntilItAdopts(t *testing.T) {
 			}
 		}
 	}
-	want(t, runDoctor(t, exitNoQuorum, masters, "--max-ttl", "1h"), "waits 1h0m2s", "MaxTTL is 1h0m0s")
+	want(t, runDoctor(t, exitNoQuorum, masters, "--max-ttl", "1h"), "wait 1h0m2s", "MaxTTL is 1h0m0s")
 
 	out := runDoctor(t, exitOK, masters, "--adopt")
 	want(t, out, "\n3 of 3 masters can vote now; a lock needs 2.\n")
@@ -142,7 +142,7 @@ func TestExplainIsOneShortLine(t *testing.T) {
 		err  error
 		want string
 	}{
-		{"a time-out", fmt.Errorf("dial: %w", context.DeadlineExceeded), "no answer within 1s"},
+		{"a time-out", fmt.Errorf("dial: %w", context.DeadlineExceeded), "no answer within 3s"},
 		{"an unknown host", &net.OpError{Op: "dial", Net: "tcp", Err: &net.DNSError{Err: "no such host", Name: "h", Server: "s"}}, "no such host"},
 		{"an error with the address", &net.OpError{Op: "dial", Net: "tcp", Err: errors.New("no route to host")}, "no route to host"},
 		{"two lines", errors.New("one\r\ntwo"), "one two"},
@@ -207,16 +207,16 @@ func TestDiagnosisSaysWhenALockCanBeAcquired(t *testing.T) {
 	}{
 		{"every master can vote", []finding{up, up, up}, "3 of 3 masters can vote now; a lock needs 2.\n"},
 		{"a quorum can vote", []finding{up, down, up, young, up}, "3 of 5 masters can vote now; a lock needs 3.\n"},
-		{"one more is needed", []finding{up, young, middle}, "1 of 3 masters can vote now; a lock needs 2.\nA first Lock waits 6s" + adopt},
-		{"two more are needed", []finding{young, middle, strange}, "0 of 3 masters can vote now; a lock needs 2.\nA first Lock waits 10s" + adopt},
-		{"all are new", []finding{strange, strange, strange}, "0 of 3 masters can vote now; a lock needs 2.\nA first Lock waits 12s" + adopt},
+		{"one more is needed", []finding{up, young, middle}, "1 of 3 masters can vote now; a lock needs 2.\nLocks have to wait 6s" + adopt},
+		{"two more are needed", []finding{young, middle, strange}, "0 of 3 masters can vote now; a lock needs 2.\nLocks have to wait 10s" + adopt},
+		{"all are new", []finding{strange, strange, strange}, "0 of 3 masters can vote now; a lock needs 2.\nLocks have to wait 12s" + adopt},
 		{"time alone does not help", []finding{up, strange, down, refused, down},
 			"1 of 5 masters can vote now, 1 more after 12s; a lock needs 3.\n" + none},
 		{"one master", []finding{up}, "1 of 1 master can vote now; a lock needs 1.\n" +
 			"One master tolerates no failure: while it is down there are no locks. Use three.\n"},
 		{"two masters", []finding{up, up}, "2 of 2 masters can vote now; a lock needs 2.\n" +
 			"Two masters tolerate no failure, as one does, and two can fail. Use one or three.\n"},
-		{"four masters", []finding{up, up, young, down}, "2 of 4 masters can vote now; a lock needs 3.\nA first Lock waits 10s" + adopt +
+		{"four masters", []finding{up, up, young, down}, "2 of 4 masters can vote now; a lock needs 3.\nLocks have to wait 10s" + adopt +
 			"4 masters tolerate 1 failure, as 3 do. Use an odd number.\n"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {

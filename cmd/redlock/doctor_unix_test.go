@@ -43,10 +43,10 @@ func TestDoctorSaysWhatIsWrongWithEachMaster(t *testing.T) {
 	}
 	out := runDoctor(t, exitNoQuorum, list, "--adopt", "--force")
 	wantRow(t, out, "127.0.0.1:1", "no", "-", "not reachable: connection refused")
-	wantRow(t, out, noPassword, "no", "-", "does not let us in: a password is required")
+	wantRow(t, out, noPassword, "no", "-", "access denied: a password is required")
 	wantRow(t, out, up.Addr(), "yes", "master", "adopted")
 	wantRow(t, out, killed.Addr(), "no", "-", "not reachable: ")
-	wantRow(t, out, frozen.Addr(), "no", "-", "not reachable: no answer within 1s")
+	wantRow(t, out, frozen.Addr(), "no", "-", "not reachable: no answer within 3s")
 	wantRow(t, out, replica.Addr(), "no", "replica", "must not vote: it is a replica")
 	wantRow(t, out, evicting.Addr(), "no", "master", "must not vote: its maxmemory-policy, allkeys-lru")
 	wantRow(t, out, again, "no", "master", "must not vote: it is the same server as "+up.Addr())
@@ -115,7 +115,7 @@ func TestDoctorShowsAndAppliesTheLargestMaxTTLThatAClientHasDeclared(t *testing.
 	if !strings.HasPrefix(votes, "in 1h0m") && !strings.HasPrefix(votes, "in 59m") {
 		t.Errorf("the first master votes %q, want it in an hour", votes)
 	}
-	want(t, out, "A first Lock waits 1h0m2s, ", "(MaxTTL is 1h0m0s)")
+	want(t, out, "Locks have to wait 1h0m2s, ", "(MaxTTL is 1h0m0s)")
 	want(t, runDoctor(t, exitFailure, masters, "--adopt"), servers[0].Addr()+": its memory is known for ", ": locks from before may last ")
 }
 

@@ -59,7 +59,7 @@ func TestNoControlCharacterOfAServerReachesTheTerminal(t *testing.T) {
 				return "*2\r\n" + fakeserver.Bulk(cmd[2]) + ":1\r\n"
 			}
 			return "-ERR " + evil + "\r\n"
-		}, "does not let us in: ERR ?]0;evil?"},
+		}, "access denied: ERR ?]0;evil?"},
 		{"no protocol", func(_ int, cmd []string) string { return evil + "\r\n" }, "not reachable: "},
 	} {
 		t.Run(server.name, func(t *testing.T) {

@@ -101,7 +101,7 @@ func helpCommand() *cli.Command {
 	return &cli.Command{
 		Name:         "help",
 		Aliases:      []string{"h"},
-		Usage:        cli.UsageCommandHelp,
+		Usage:        "show help for a command",
 		ArgsUsage:    cli.ArgsUsageCommandHelp,
 		HideHelp:     true,
 		OnUsageError: onUsageError,

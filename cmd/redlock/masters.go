@@ -27,7 +27,7 @@ const mastersEnv = "REDLOCK_MASTERS"
 func mastersFlag() cli.Flag {
 	return &cli.StringFlag{
 		Name:  "masters",
-		Usage: "comma separated `URLS`, or @FILE with them",
+		Usage: "comma-separated `URLS`, or @FILE with them",
 	}
 }
 

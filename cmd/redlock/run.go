@@ -74,13 +74,13 @@ stopped, it kills COMMAND as soon as it continues, for example by fg after a
 long Ctrl-Z. On Linux and FreeBSD COMMAND is also killed if redlock is
 killed.
 
-With --at-least the lock is kept until so much time has passed since it was
-acquired, although COMMAND has ended, also if it has failed. A signal ends
-that. It is for jobs that several machines start at nearly the same time: a
-job that takes 50ms would otherwise run on one after the other. --at-least
-needs a short --wait: machines that start at the same moment can refuse each
-other, and try again. It must be longer than --wait plus the difference of
-the machines' clocks, and shorter than the time between two runs.
+--at-least keeps the lock for this long after it was acquired, even if
+COMMAND has ended or failed. A signal ends it early. Use it for jobs that
+several machines start at nearly the same time: without it, a job that takes
+50ms would run on one machine after the other. --at-least must be longer than
+--wait plus the difference of the machines' clocks, and shorter than the time
+between two runs. Use a --wait of about a second: machines that start at the
+same moment can refuse each other, and then try again.
 
    * * * * *  redlock run --wait 1s --at-least 30s --quiet mail -- ./mail.sh
 
@@ -130,10 +130,10 @@ func runCommand(command []string) *cli.Command {
 			&cli.DurationFlag{Name: "ttl", Value: defaultRunTTL, Usage: "how long the lock lasts after a crash"},
 			&cli.DurationFlag{Name: "max-ttl", DefaultText: "--ttl or 10s", Usage: "longest TTL of any client"},
 			&cli.DurationFlag{Name: "node-timeout", DefaultText: "automatic", Usage: "time for each master's answer"},
-			&cli.DurationFlag{Name: "at-least", DefaultText: "0s", Usage: "keep the lock so long"},
+			&cli.DurationFlag{Name: "at-least", DefaultText: "0s", Usage: "keep the lock for at least this long"},
 			&cli.IntFlag{Name: "held-exit", Value: exitHeld, Usage: "exit status if others hold the lock"},
-			&cli.BoolFlag{Name: "quiet", Usage: "do not say that others hold the lock"},
-			&cli.StringFlag{Name: "owner", DefaultText: "host/pid", Usage: "`WHO` holds the lock, to others"},
+			&cli.BoolFlag{Name: "quiet", Usage: "print nothing if others hold the lock"},
+			&cli.StringFlag{Name: "owner", DefaultText: "host/pid", Usage: "`WHO` others see as the holder"},
 		),
 		HideHelpCommand:           true, // "help" is a good name for a lock
 		DisableSliceFlagSeparator: true, // a comma may be part of a name
@@ -187,7 +187,7 @@ func runConfigOf(cmd *cli.Command, command []string) (runConfig, error) {
 	case len(cfg.names) == 0 || slices.Contains(cfg.names, ""):
 		return cfg, usageErrorf("run needs the NAME of a lock before the --")
 	case len(args) > 1 || len(args) == 1 && len(flags) > 0:
-		return cfg, usageErrorf("run takes one NAME before the --, and there are %d; for several names, use --name for each", len(args)+len(flags))
+		return cfg, usageErrorf("run takes one NAME before the --, got %d; for several names, use --name for each", len(args)+len(flags))
 	case slices.ContainsFunc(cfg.names, isURL):
 		return cfg, usageErrorf("a URL is not the name of a lock")
 	case len(command) == 0 || command[0] == "":
@@ -203,7 +203,7 @@ func runConfigOf(cmd *cli.Command, command []string) (runConfig, error) {
 	case cfg.atLeast < 0:
 		return cfg, usageErrorf("--at-least is %v, want 0 or more", cfg.atLeast)
 	case cfg.atLeast > 0 && !cmd.IsSet("wait"):
-		return cfg, usageErrorf("--at-least needs a --wait that is shorter: who waits for ever runs the command too")
+		return cfg, usageErrorf("--at-least needs a shorter --wait: a machine that waits for ever runs the command, too")
 	case cfg.atLeast > 0 && cfg.atLeast <= cfg.wait:
 		return cfg, usageErrorf("--at-least is %v, want more than --wait, %v, plus the difference of the machines' clocks", cfg.atLeast, cfg.wait)
 	case cfg.heldExit < 0 || cfg.heldExit > 255:

@@ -275,7 +275,7 @@ func TestRunWaitsForLateMastersAsLongAsTheNodeTimeout(t *testing.T) {
 	for _, s := range servers {
 		s.Server().SetPreHook(func(_ *server.Peer, _ string, args ...string) bool {
 			if slices.ContainsFunc(args, func(arg string) bool { return strings.HasPrefix(arg, "acquire ") }) {
-				time.Sleep(200 * time.Millisecond)
+				time.Sleep(time.Second)
 			}
 			return false
 		})

@@ -109,7 +109,7 @@ func TestStatusShowsWhoHoldsAndWhoWaits(t *testing.T) {
 	wantLine(t, out, "app:stock", "web-1/11", "59m", "3 of 3", "-", "1: web-2/22 1s")
 	wantLine(t, out, "free", "-", "-", "0 of 3", "-", "-")
 	wantLine(t, out, "list", "-", "-", "0 of 3", "-", "-")
-	wantLine(t, out, "the key holds something that is no lock")
+	wantLine(t, out, "the value of the key is not a lock")
 
 	out, _ = runCommandLine(t, exitOK, "", "status", "--masters", masters, "--prefix", "app:")
 	out = replaceAll(out, ` 1m\d+s`, " 1m")
@@ -137,7 +137,7 @@ func TestStatusShowsWhoHoldsAndWhoWaits(t *testing.T) {
 		t.Fatal(err)
 	}
 	out, errOut := runCommandLine(t, exitNoQuorum, "", "status", "--masters", masters)
-	want(t, out, servers[1].Addr()+": not reachable: no answer within 1s")
+	want(t, out, servers[1].Addr()+": not reachable: no answer within 3s")
 	want(t, errOut, "redlock: error: 1 of 3 masters answered; 2 are needed to know who holds a lock\n")
 }
 
@@ -236,7 +236,7 @@ func TestTheRightsForStatusAreEnoughAndTheLeast(t *testing.T) {
 	// Without a right the master has failed, and says why.
 	do(t, servers[0], "ACL", "SETUSER", "shop", "-getrange")
 	out, _ = runCommandLine(t, exitOK, "", "status", "--masters", strings.Join(urls, ","), "app:stock")
-	want(t, out, "2 of 3", servers[0].Addr()+": does not let us in: NOPERM")
+	want(t, out, "2 of 3", servers[0].Addr()+": access denied: NOPERM")
 }
 
 func TestMastersCanBeReadFromAFile(t *testing.T) {

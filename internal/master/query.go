@@ -239,7 +239,7 @@ func (look *Look) waiters(clock, count, queue any) {
 }
 
 // errNoLock says that the key holds other data. No client can acquire the lock then.
-var errNoLock = errors.New("the key holds something that is no lock")
+var errNoLock = errors.New("the value of the key is not a lock")
 
 // DecodePeek returns the token that stands under the key, or empty text if there is none.
 func DecodePeek(reply any) (string, error) {

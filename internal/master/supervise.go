@@ -85,7 +85,7 @@ func (m *Master) up(p peer) {
 	}
 }
 
-var errBlind = errors.New("restarts cannot be told: the server does not say its run_id")
+var errBlind = errors.New("restarts cannot be detected: the server does not report its run_id")
 
 // disconnected notes that there is no connection. Nothing is let in from then on. The commands that
 // cannot be answered any more fail before the change is reported.

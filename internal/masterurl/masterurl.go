@@ -79,7 +79,7 @@ func Parse(raw string) (URL, error) {
 	}
 	if parsed.Fragment != "" || strings.HasSuffix(raw, "#") {
 		// The fragment is most likely the rest of a password that was not escaped.
-		return URL{}, errors.New("a # that is not written %23")
+		return URL{}, errors.New("a # must be written as %23")
 	}
 	u := URL{network: "tcp", tls: parsed.Scheme == "rediss"}
 	if parsed.User != nil {

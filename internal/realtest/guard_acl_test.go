@@ -64,11 +64,11 @@ func TestAServerThatHidesItsRunIDVotesAndGuardErrSaysSo(t *testing.T) {
 	c := open(t, brief(), as(t, s, "blind", "+@all", "-info", "~*"))
 	eventually(t, "it is quarantined", func() bool { return locktest.States(c, redlock.MasterQuarantined) == 1 })
 	if m := c.Masters()[0]; m.GuardErr == nil || !strings.Contains(m.GuardErr.Error(), "run_id") {
-		t.Errorf("GuardErr = %v, want it to say that restarts cannot be told", m.GuardErr)
+		t.Errorf("GuardErr = %v, want it to say that restarts cannot be detected", m.GuardErr)
 	}
 	eventually(t, "it votes", func() bool { return c.Locker("a").TryLock() })
 	if m := c.Masters()[0]; m.State != redlock.MasterUp || m.GuardErr == nil {
-		t.Errorf("%s, GuardErr = %v, want it to be up and say that restarts cannot be told", m.State, m.GuardErr)
+		t.Errorf("%s, GuardErr = %v, want it to be up and say that restarts cannot be detected", m.State, m.GuardErr)
 	}
 	opts := brief()
 	opts.DisableRestartGuard = true
@@ -108,7 +108,7 @@ func TestARestartOfAServerThatHidesItsRunIDIsNotNoticed(t *testing.T) {
 	}
 	c.Close() // writes what would be logged later
 	log.Want(t, 1, "unnoticed")
-	log.Want(t, 1, `level=WARN msg="redlock: restarts of masters may go unnoticed"`, `why="restarts cannot be told`)
+	log.Want(t, 1, `level=WARN msg="redlock: restarts of masters may go unnoticed"`, `why="restarts cannot be detected`)
 }
 
 // blindServer returns a server that keeps its data when it restarts, and the URL of a user that may not call INFO.
