@@ -139,13 +139,20 @@ func (w *watch) see(master int, all [][]string, at int64, stand map[string]*sigh
 const turn = "turn"
 
 // end ends the watch. It returns a violation for each token that stood for longer than may after its release, or
-// without belonging to a lease. may must be below the TTL. A read lease is kept after its release. It is renewed once
+// without belonging to a lease. may must be below the TTL. A call for several names may acquire them one by one, each with a
+// token of its own, which no lease has: the time for which such a call waits does not count. A read lease is kept after its release. It is renewed once
 // more, within a third of the TTL, and then kept until half of its validity has passed.
 func (w *watch) end(h *history, stalls *stalls, ttl, may time.Duration) (all []violation) {
 	close(w.stop)
 	w.done.Wait()
-	over := make(map[string]int64) // when the last lease of a token ended
+	over := make(map[string]int64)   // when the last lease of a token ended
+	waits := make(map[string][]span) // of calls for several names, by name
 	for _, o := range h.snapshot() {
+		if names := strings.Fields(o.name); len(names) > 1 {
+			for _, name := range names {
+				waits[name] = append(waits[name], span{o.asked, max(o.entered, o.refused)})
+			}
+		}
 		if o.token == "" {
 			continue
 		}
@@ -165,8 +172,12 @@ func (w *watch) end(h *history, stalls *stalls, ttl, may time.Duration) (all []v
 		case known:
 			since, what = max(left, s.first), "after its release"
 		}
-		_, stalled := stalls.during(span{since, s.last})
-		if stood := time.Duration(s.last - since); stood > may+stalled {
+		within := span{since, s.last}
+		excused, _ := stalls.during(within)
+		if !known {
+			excused = append(excused, waits[s.name]...)
+		}
+		if stood := time.Duration(s.last - since - covered(within, excused)); stood > may {
 			all = append(all, violation{kind: keyLeft, at: s.last, name: s.name,
 				text: fmt.Sprintf("the key of %q on master %d stood for %v with token %s, %s", s.name, s.master, stood, s.token, what)})
 		}

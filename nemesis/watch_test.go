@@ -1,0 +1,48 @@
+package main
+
+import (
+	"testing"
+	"time"
+)
+
+func TestKeysThatAreLeftAreFound(t *testing.T) {
+	h := newHistory()
+	for _, r := range []record{
+		{Kind: asked, Op: "0.0.0.1", At: ms(0), Name: "a"},
+		{Kind: entered, Op: "0.0.0.1", At: ms(10), Token: "writer"},
+		{Kind: left, Op: "0.0.0.1", At: ms(20)},
+		{Kind: asked, Op: "0.0.1.1", At: ms(30), Name: "a", Side: asReader},
+		{Kind: entered, Op: "0.0.1.1", At: ms(40), Token: "reads"},
+		{Kind: left, Op: "0.0.1.1", At: ms(50)},
+		{Kind: asked, Op: "0.0.2.1", At: ms(60), Name: "a"}, // its client has died
+		{Kind: entered, Op: "0.0.2.1", At: ms(70), Token: "dead"},
+		{Kind: asked, Op: "1.0.0.1", At: ms(100), Name: "b c"},
+		{Kind: refused, Op: "1.0.0.1", At: ms(3000)},
+	} {
+		h.add(r)
+	}
+	for _, test := range []struct {
+		name string
+		seen sighting
+		want int
+	}{
+		{"deleted in time", sighting{name: "a", token: "writer", first: ms(8), last: ms(600)}, 0},
+		{"left by a writer", sighting{name: "a", token: "writer", first: ms(8), last: ms(700)}, 1},
+		{"kept by readers", sighting{name: "a", token: "reads", reader: true, first: ms(38), last: ms(1600)}, 0},
+		{"left by readers", sighting{name: "a", token: "reads", reader: true, first: ms(38), last: ms(1700)}, 1},
+		{"held by the dead", sighting{name: "a", token: "dead", first: ms(60), last: ms(5000)}, 0},
+		{"nobody's", sighting{name: "a", token: "unknown", first: ms(100), last: ms(800)}, 1},
+		{"part of several names", sighting{name: "b", token: "part", first: ms(200), last: ms(3500)}, 0},
+		{"left by a call for several names", sighting{name: "b", token: "part", first: ms(200), last: ms(3700)}, 1},
+		{"the turn of readers", sighting{name: "a", token: turn, reader: true, first: ms(0), last: ms(9000)}, 0},
+		{"while the machine stood still", sighting{name: "a", token: "unknown", first: ms(10_000), last: ms(11_500)}, 0},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			w := &watch{stop: make(chan struct{}), seen: []sighting{test.seen}}
+			still := &stalls{all: []span{{ms(10_000), ms(11_000)}}}
+			if all := w.end(h, still, time.Second, 600*time.Millisecond); len(all) != test.want {
+				t.Errorf("violations = %v, want %d", all, test.want)
+			}
+		})
+	}
+}
