@@ -119,7 +119,11 @@ func startRun(t *testing.T, masters string, flags []string, child ...string) *ru
 func newRun(t *testing.T, masters string, flags []string, child ...string) *running {
 	t.Helper()
 	// The masters answer late on a machine that is busy, which is not what these tests are about.
-	args := append([]string{runCommandName, "--node-timeout", "900ms"}, flags...)
+	patience := "4s" // for less than half of the default TTL
+	if slices.Contains(flags, "--ttl") {
+		patience = "900ms"
+	}
+	args := append([]string{runCommandName, "--node-timeout", patience}, flags...)
 	if !slices.Contains(flags, "--name") {
 		args = append(args, "n")
 	}
@@ -211,7 +215,7 @@ func TestRunPassesTheExitStatusOn(t *testing.T) {
 func TestRunPassesInputAndOutputThrough(t *testing.T) {
 	_, masters := embedMasters(t, 3)
 	text := strings.Repeat("a line\n", 20_000)
-	cmd := exec.Command(os.Args[0], runCommandName, "--node-timeout", "900ms", "n", "--", os.Args[0], runChildName, "echo")
+	cmd := exec.Command(os.Args[0], runCommandName, "--node-timeout", "4s", "n", "--", os.Args[0], runChildName, "echo")
 	cmd.Env = runEnv(masters)
 	var out, errOut bytes.Buffer
 	cmd.Stdin, cmd.Stdout, cmd.Stderr = strings.NewReader(text), &out, &errOut
