@@ -77,7 +77,8 @@ func TestAClientNearAQuorumIsNotDelayedByTheOtherMasters(t *testing.T) {
 			})
 		}},
 		{"from a release to the entering of a waiter", func(t *testing.T, ms *redlocktest.Masters) time.Duration {
-			holder, waiter := open(t, ms, nil).Locker("a"), open(t, ms, nil).Locker("a")
+			// With the default schedule the waiter tries about every 100 ms, and would enter earlier if it did so just now.
+			holder, waiter := open(t, ms, lazy()).Locker("a"), open(t, ms, lazy()).Locker("a")
 			holder.Lock()
 			entered := make(chan struct{})
 			go func() {

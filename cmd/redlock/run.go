@@ -49,6 +49,9 @@ const (
 	graceFraction = 5
 )
 
+// runDialTimeout is the Client's DialTimeout. Zero: its default. Tests raise it.
+var runDialTimeout time.Duration
+
 const runDescription = `Acquires the lock NAME, runs COMMAND while it holds the lock, and releases
 the lock. The -- is required. COMMAND uses redlock's standard input, output
 and error.
@@ -238,6 +241,7 @@ func runLocked(ctx context.Context, cfg runConfig, errOut io.Writer) error {
 		TLSConfig:   tlsConfig(cfg.masters),
 		MaxTTL:      cfg.maxTTL,
 		NodeTimeout: cfg.node,
+		DialTimeout: runDialTimeout,
 		Logger:      log,
 		Trace:       &redlock.Trace{AttemptDone: wait.attemptDone},
 	})
