@@ -32,6 +32,12 @@ func (r *run) inflict(f fault) (undo func()) {
 	switch f.kind {
 	case stopMaster, forgetMaster, flushMaster, freezeMaster, failMaster, loseReply, dropRequest, cutMaster, flushScripts:
 		return r.inflictMasters(f)
+	case endMaster:
+		r.judge.trouble(f.masters, true) // without an end
+		for _, i := range f.masters {
+			r.masters.Master(i).Stop()
+		}
+		return nil
 	case eraseKey:
 		r.erase(f)
 		return nil
@@ -163,7 +169,7 @@ func (r *run) checkKeys() {
 	}
 	for _, f := range r.plan.faults {
 		switch {
-		case f.kind == killProcess || f.kind == loseMachine || f.kind == closeProcess:
+		case f.kind == endMaster || f.kind == killProcess || f.kind == loseMachine || f.kind == closeProcess:
 			settle = max(settle, r.plan.lock.TTL+2*time.Second) // nobody releases what the dead held
 		case f.process >= 0 || f.lasts > 0:
 			settle = max(settle, 13*time.Second) // releases are repeated until 10 s after a connection broke

@@ -19,6 +19,7 @@ const (
 	dropRequest                      // cuts the connection instead of executing one command
 	cutMaster                        // cuts all its connections, once
 	flushScripts                     // loses its scripts
+	endMaster                        // crashes, and does not come back
 	eraseKey                         // somebody deletes a key by hand
 	cutLink                          // a process and some masters do not reach each other
 	cutLinkOneWay                    // the same, for requests or replies alone
@@ -68,6 +69,8 @@ func (f fault) String() string {
 		return fmt.Sprintf("masters %v cut all connections", masters)
 	case flushScripts:
 		return fmt.Sprintf("masters %v lose their scripts", masters)
+	case endMaster:
+		return fmt.Sprintf("masters %v crash for good", masters)
 	case eraseKey:
 		return fmt.Sprintf("keys of locks are deleted by hand at masters %v", masters)
 	case cutLink:

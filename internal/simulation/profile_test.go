@@ -31,6 +31,7 @@ var profiles = []*profile{
 	{name: "names", make: makeNames, free: calmFree, waits: setsWait},
 	{name: "readers", make: makeReaders, free: calmFree, waits: readersWait},
 	{name: "masters", make: makeMasters, free: faultyFree},
+	{name: "minority", make: makeMinority, free: faultyFree},
 	{name: "network", make: makeNetwork, free: faultyFree},
 	{name: "processes", make: makeProcesses, free: faultyFree},
 	{name: "renewals", make: makeRenewals, free: faultyFree},
@@ -189,6 +190,38 @@ func makeMasters(m *maker) {
 	m.usual(4 * time.Second)
 	for range 3 + m.IntN(6) {
 		m.masterFault(4*time.Second, []faultKind{stopMaster, freezeMaster, freezeMaster, loseReply, dropRequest, failMaster, cutMaster, flushScripts}...)
+	}
+}
+
+// makeMinority: a minority of the masters crashes while all contend, and refuses connections for the rest of the
+// run. In half of the runs processes are stopped or die, or connections break, too.
+func makeMinority(m *maker) {
+	m.options(time.Second, 2*time.Second, 10*time.Second)
+	m.wakeups = !m.one(10)
+	m.masters = 3 + 2*m.IntN(2)
+	m.processesOf(load{
+		processes: [2]int{3, 5}, workers: [2]int{1, 2}, calls: [2]int{6, 10}, names: 1,
+		think: 10 * time.Millisecond, hold: 10 * time.Millisecond, patient: m.one(2),
+	})
+	if m.one(2) { // as on one machine
+		for _, p := range m.processes {
+			for j := range p.routes {
+				d := m.between(20*time.Microsecond, 200*time.Microsecond)
+				p.routes[j] = route{delay: [2]time.Duration{d, d}, jitter: d}
+			}
+		}
+	}
+	dead := m.someMasters(1 + m.IntN(m.masters/2))
+	m.add(fault{kind: endMaster, at: m.between(0, 500*time.Millisecond), process: -1, masters: dead})
+	if m.one(2) {
+		return
+	}
+	for range 1 + m.IntN(3) {
+		if m.one(2) {
+			m.processFault(time.Second)
+		} else {
+			m.add(fault{kind: cutMaster, at: m.between(0, time.Second), process: -1, masters: m.someMasters(1)})
+		}
 	}
 }
 
