@@ -96,7 +96,7 @@ func TestFlushedScriptsAreLoadedOnceForABatch(t *testing.T) {
 // What was in a batch that failed is sent again alone, but not behind its release:
 // that has been answered, so nobody would ever take the key away.
 func TestNothingThatSetsAKeyIsSentAgainBehindItsRelease(t *testing.T) {
-	for _, kind := range []Kind{Set, Acquire, Heal} {
+	for _, kind := range []Kind{Set, Again, Heal} {
 		for _, answer := range []string{"-ERR a member\r\n", "-NOSCRIPT no such script\r\n"} {
 			var failed atomic.Bool
 			handle := func(conn int, cmd []string) string {
@@ -158,7 +158,7 @@ func TestAFlushedScriptIsLoadedForTheRestOfABatch(t *testing.T) {
 		flushed = true
 		m.mu.Lock() // so that they share a batch
 		undone.at[0].admit()
-		m.outbox.push(item{kind: Acquire, claim: undone, asker: &first})
+		m.outbox.push(item{kind: Again, claim: undone, asker: &first})
 		m.outbox.push(item{kind: Renew, claim: reloaded, asker: &second, reloaded: true}) // it was in such a batch before
 		m.outbox.push(item{kind: Renew, claim: other, asker: &third})
 		m.mu.Unlock()
