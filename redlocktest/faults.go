@@ -139,6 +139,12 @@ func (m *Master) cutLinkLocked(l *link) {
 // hook is called by miniredis before each command, on the goroutine of its connection. It returns true if the
 // command must not be executed.
 func (m *Master) hook(srv *server.Server, p *server.Peer, command string, args []string) bool {
+	if isRunQuestion(command, args) {
+		if !m.admit(p, command, args) {
+			p.WriteBulk("# Server\r\nrun_id:" + m.run + "\r\n")
+		}
+		return true
+	}
 	if !isProbe(command, args) {
 		return m.admit(p, command, args)
 	}

@@ -5,6 +5,7 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"math/rand/v2"
 	"net"
 	"os"
 	"slices"
@@ -28,6 +29,7 @@ import (
 // ends.
 type Master struct {
 	name  string               // immutable
+	run   string               // immutable; its run_id, across Stop and Start
 	mini  *miniredis.Miniredis // immutable; keeps its memory across Stop and Start
 	delay atomic.Int64         // nanoseconds, see Delay
 	life  chan struct{}        // one slot, taken while starting or stopping
@@ -58,6 +60,7 @@ type link struct {
 func newMaster(name string) *Master {
 	m := &Master{
 		name:  name,
+		run:   fmt.Sprintf("%020x%020x", rand.Uint64(), rand.Uint64()),
 		began: time.Now(),
 		mini:  miniredis.NewMiniRedis(),
 		life:  make(chan struct{}, 1),
@@ -136,7 +139,7 @@ func (m *Master) start() error {
 // plus 2 s.
 func (m *Master) Adopt() {
 	now := time.Now()
-	known := incarnation.Adopted(now)
+	known := incarnation.Adopted(m.run, now)
 	m.Set(incarnation.Key, known.Record.Text, known.Expiry().Sub(now))
 }
 

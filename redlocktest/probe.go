@@ -18,6 +18,11 @@ func isProbe(command string, args []string) bool {
 	return command == "EVALSHA" && len(args) == 3 && args[2] == incarnation.Key
 }
 
+// isRunQuestion reports whether a command asks for the run_id, which miniredis does not have.
+func isRunQuestion(command string, args []string) bool {
+	return command == "INFO" && len(args) == 1 && args[0] == "server"
+}
+
 // answerProbe answers a probe without running its script, which returns the record's PTTL. miniredis makes a new
 // Lua state for each call, which would make tests twice as slow.
 func answerProbe(srv *server.Server, p *server.Peer, script string) {

@@ -99,13 +99,13 @@ func isWord(s string) bool {
 	return s != "" && !strings.ContainsFunc(s, func(r rune) bool { return r <= ' ' || r > '~' })
 }
 
-// Adopted returns the record of a server that does not tell its run_id, and is adopted now.
-func Adopted(now time.Time) *Known {
-	r, ok := Parse(fmt.Sprintf("%s %d %s 0 adopted", Unknown, now.UnixMicro(), Unknown))
+// Adopted returns the record of a server with this run_id that is adopted now, in a database that is not known.
+func Adopted(run string, now time.Time) *Known {
+	r, ok := Parse(fmt.Sprintf("%s %d %s 0 adopted", run, now.UnixMicro(), Unknown))
 	if !ok {
 		panic("redlock: bug: a record that is none")
 	}
-	return Know(Inspection{Record: r, Run: Unknown})
+	return Know(Inspection{Record: r, Run: run})
 }
 
 // A Why is the reason why a record does not hold. It is empty if the record holds.
