@@ -132,7 +132,7 @@ func TestReadersThatWaitedGetATurnAfterAWriter(t *testing.T) {
 		}
 		s.do("r", "release", 2) // the turn does not wait for the reader called late, which nobody has woken
 		s.key("", 0, 0)
-		s.do("r", "pass", 0)
+		s.do("r", "pass", 2)
 		if n, _ := redis.Int(s.conn.Do("ZSCORE", "redlock:rqueue:k", "late")); n != 300 {
 			t.Errorf("the late reader's place in the queue has the score %d, want 300", n)
 		}
