@@ -29,7 +29,7 @@ var (
 	// that somebody holds, so their votes do not count yet. The error of a quarantined master
 	// (MasterStatus.Err) matches it. The error of a round (of Ping, TryLockContext, LockContext)
 	// matches it if waiting until the quarantines end is enough; then MasterStatus.Until says when
-	// that is. A readiness check can tell "wait" from "down" by it.
+	// that is. By it, a readiness check can distinguish masters in quarantine from masters that are down.
 	ErrQuarantined = master.ErrQuarantined
 	// ErrClosed says that the Client is closed.
 	ErrClosed = errors.New("redlock: client is closed")
@@ -90,9 +90,9 @@ func (e *NodeError) Unwrap() error { return e.Err }
 type QuorumError struct {
 	Op      string  // "acquire", "fence" (the second round of an acquisition), "renew", "release", "ping" or "inspect"
 	Name    string  // of the lock, as Locker.Name returns it; empty for a ping
-	Granted int     // how many masters did
-	Need    int     // how many would have had to
-	Errs    []error // one *NodeError for each master that did not
+	Granted int     // how many masters granted it
+	Need    int     // how many are a quorum
+	Errs    []error // one *NodeError for each master that did not grant it
 
 	// Owner is who held the lock up to 2 s before, if the error matches ErrHeld and that is known: see
 	// Options.Owner. The masters are asked at most once a second, and only by waits that have
@@ -212,8 +212,8 @@ func (e *endedError) Error() string {
 	return s
 }
 
-// cause returns why the context ended. A release says no more than that it did: the cause may be the
-// loss of another lease, and the error of a release must not match ErrLost for that.
+// cause returns why the context ended. For a release it returns only the context's error: the cause may be
+// the loss of another lease, and then the error of the release must not match ErrLost.
 func (e *endedError) cause() error {
 	if e.op == opRelease {
 		return e.ctx.Err()

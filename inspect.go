@@ -10,8 +10,8 @@ import (
 	"github.com/redlock-go/redlock/internal/quorum"
 )
 
-// A Holding says who holds a lock, and who waits for it. It is for people and their tools. It was true
-// a moment ago, so no program should decide by it whether to write: that is what the lock is for.
+// A Holding says who holds a lock, and who waits for it. It is for people and their tools. It describes a
+// moment that has passed, so a program must not decide by it whether to write.
 type Holding struct {
 	Name string // of the lock
 
@@ -19,8 +19,8 @@ type Holding struct {
 	// above 0, somebody is about to acquire the lock, or has left keys behind that will expire.
 	Held bool
 
-	// Owner is who holds the lock: see Options.Owner. It is empty if nobody does, and if the token
-	// does not say: of a client with DisableOwner, or of another language.
+	// Owner is who holds the lock: see Options.Owner. It is empty if nobody does, and if the token names
+	// no owner: the token of a client with DisableOwner, or of another language.
 	Owner string
 
 	// Token is the value that stands on the most masters, as Lease.Token returns it, and empty if the
@@ -28,7 +28,7 @@ type Holding struct {
 	Token string
 
 	// Readers are the owners of the Clients whose readers hold the lock, each for any number of goroutines, or
-	// keep their lease. One that does not say is empty. Token is then "redlock:readers", and Owner is empty. Of
+	// keep their lease. The owner of a Client with DisableOwner is empty. Token is then "redlock:readers", and Owner is empty. Of
 	// more than 256, some are left out.
 	Readers []string
 
@@ -39,8 +39,9 @@ type Holding struct {
 	Masters int // how many masters have the token
 	Need    int // how many are a quorum
 
-	// Fence is the last fence of the name that the masters know: the holder's, but for handovers
-	// within its process, if all clients of the name use LockOptions.Fencing. 0 if there is none.
+	// Fence is the last fence of the name that the masters know, and 0 if there is none. If all clients of
+	// the name use LockOptions.Fencing, it is the holder's. The masters do not know of handovers within a
+	// process, so the holder's can be slightly higher.
 	Fence uint64
 
 	// Waiting is how many Clients wait for the lock, each for any number of goroutines. Clients with
@@ -56,7 +57,7 @@ type Holding struct {
 
 // A Waiter is a Client that waits for a lock.
 type Waiter struct {
-	Owner string    // see Options.Owner; empty if it does not say
+	Owner string    // see Options.Owner; empty for a Client with DisableOwner
 	Since time.Time // since when it waits, by this machine's clock
 }
 
@@ -64,7 +65,7 @@ type Waiter struct {
 // only, and asks all masters, also those in quarantine. It waits for first connections, up to
 // DialTimeout, and for the answers, up to NodeTimeout. Masters that do not answer are listed in
 // Holding.Errs. If fewer than a quorum answer, the error is a *QuorumError, and the Holding has what
-// the others say. A ctx that ends, and a closed Client, are errors as of LockContext.
+// the others say. If ctx ends, or the Client is closed, the error is that of LockContext.
 func (c *Client) Inspect(ctx context.Context, name string) (Holding, error) {
 	h := Holding{Name: name, Need: quorum.Majority(len(c.masters))}
 	key, err := c.opts.key(name)

@@ -1,7 +1,6 @@
 package redlock_test
 
 import (
-	"bufio"
 	"go/ast"
 	"go/parser"
 	"go/token"
@@ -249,26 +248,67 @@ func body(t *testing.T, text, head string) string {
 	return inside
 }
 
-// TestLinksOfTheDocumentsLead checks that the relative links of the documents lead to files.
+// TestTheOperationsPageQuotesTheExample compares the code in docs/operations.md with the example that is run.
+func TestTheOperationsPageQuotesTheExample(t *testing.T) {
+	page, err := os.ReadFile("docs/operations.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	example, err := os.ReadFile("example_sets_test.go")
+	if err != nil {
+		t.Fatal(err)
+	}
+	blocks := regexp.MustCompile("(?s)```go\n(.*?)```").FindAllSubmatch(page, -1)
+	if len(blocks) == 0 {
+		t.Error("the page has no code")
+	}
+	for _, b := range blocks {
+		if !strings.Contains(string(example), string(b[1])) {
+			t.Errorf("the example does not have this code:\n%s", b[1])
+		}
+	}
+}
+
+// TestLinksOfTheDocumentsLead checks that the relative links of the documents lead to files, and to headings.
 func TestLinksOfTheDocumentsLead(t *testing.T) {
 	link := regexp.MustCompile(`\]\(([^):]+)\)`)
 	links := 0
-	for _, document := range []string{"README.md", "CONTRIBUTING.md", "CHANGELOG.md"} {
-		f, err := os.Open(document)
+	documents, err := filepath.Glob("docs/*.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, document := range append(documents, "README.md", "CONTRIBUTING.md", "CHANGELOG.md", "SECURITY.md") {
+		text, err := os.ReadFile(document)
 		if err != nil {
 			t.Fatal(err)
 		}
-		defer f.Close()
-		for lines := bufio.NewScanner(f); lines.Scan(); {
-			for _, m := range link.FindAllStringSubmatch(lines.Text(), -1) {
-				links++
-				if !exists(m[1]) {
-					t.Errorf("%s links to %s, which is not there", document, m[1])
-				}
+		for _, m := range link.FindAllStringSubmatch(string(text), -1) {
+			links++
+			path, anchor, _ := strings.Cut(m[1], "#")
+			target := document
+			if path != "" {
+				target = filepath.Join(filepath.Dir(document), path)
+			}
+			if !exists(target) || anchor != "" && !slices.Contains(anchors(t, target), anchor) {
+				t.Errorf("%s links to %s, which is not there", document, m[1])
 			}
 		}
 	}
-	if links == 0 {
-		t.Error("no links were found")
+	if links < 50 {
+		t.Errorf("%d links were found, want many", links)
 	}
+}
+
+// anchors returns the anchors of the headings of a document.
+func anchors(t *testing.T, document string) (all []string) {
+	t.Helper()
+	text, err := os.ReadFile(document)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, m := range regexp.MustCompile(`(?m)^#+ (.*)$`).FindAllStringSubmatch(string(text), -1) {
+		all = append(all, regexp.MustCompile(`[^a-z0-9 _-]`).ReplaceAllString(strings.ToLower(m[1]), ""))
+		all[len(all)-1] = strings.ReplaceAll(all[len(all)-1], " ", "-")
+	}
+	return all
 }

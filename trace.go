@@ -19,8 +19,8 @@ type Trace struct {
 	// LockStart is called when a call begins to acquire a lock: Lock, TryLock, their forms with a
 	// context, and Do.
 	LockStart func(ctx context.Context, info LockStartInfo)
-	// LockDone is called once for each LockStart, when the call has the lock, also by handover, or
-	// has given up.
+	// LockDone is called once for each LockStart, when the call has acquired the lock, perhaps by
+	// handover, or has failed.
 	LockDone func(ctx context.Context, info LockDoneInfo)
 	// AttemptDone is called after each attempt to acquire a lock.
 	AttemptDone func(ctx context.Context, info AttemptInfo)
@@ -47,12 +47,12 @@ type LockStartInfo struct {
 	Name string // of the lock
 }
 
-// LockDoneInfo describes the end of a call that has acquired a lock, or has given up.
+// LockDoneInfo describes the end of a call that has acquired a lock, or has failed.
 type LockDoneInfo struct {
 	Name     string        // of the lock
-	Waited   time.Duration // since the call came
+	Waited   time.Duration // since the call began
 	Attempts int           // how many it made; 0 if the lock was handed over, or no attempt was due
-	Err      error         // nil with the lock; else as LockContext and TryLockContext return it
+	Err      error         // nil if the lock was acquired; otherwise as LockContext and TryLockContext return it
 }
 
 // Outcome returns one word for the end of the call, for metrics: acquired; closed; timeout or canceled, by
@@ -96,7 +96,7 @@ type AcquiredInfo struct {
 // HandedOverInfo describes a handover.
 type HandedOverInfo struct {
 	Name  string        // of the lock
-	Held  time.Duration // for how long the one who unlocked held it
+	Held  time.Duration // how long the holder that unlocked held it
 	Until time.Time     // end of validity for the next holder, as far as it is known
 	Fence uint64        // the next holder's
 }
