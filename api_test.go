@@ -17,7 +17,7 @@ import (
 
 var update = flag.Bool("update", false, "write the API as it is to testdata/api.txt and testdata/redlocktest.txt")
 
-// TestTheAPIIsTheOneListed compares the exported names with a list, so that every change of the API shows in
+// TestTheAPIIsTheOneListed compares the exported names with a list, so that every change of the API is visible in
 // a commit.
 func TestTheAPIIsTheOneListed(t *testing.T) {
 	for dir, list := range map[string]string{".": "testdata/api.txt", "redlocktest": "testdata/redlocktest.txt"} {

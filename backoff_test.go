@@ -39,7 +39,7 @@ func TestAScheduleThatStopsEndsTheWait(t *testing.T) {
 		if took := time.Since(start); took != 6*time.Second {
 			t.Errorf("LockContext gave up after %v, want 1s + 2s + 3s", took)
 		}
-		// Lock goes on at the longest step.
+		// Lock continues with the longest step.
 		attempts.Store(0)
 		time.AfterFunc(31*time.Second, func() {
 			for i := range 3 {
@@ -52,7 +52,7 @@ func TestAScheduleThatStopsEndsTheWait(t *testing.T) {
 		if took := time.Since(start); took != 33*time.Second {
 			t.Errorf("Lock took %v, want 33s: 1 + 2 + 3, then steps of 3s", took)
 		}
-		if got := attempts.Load(); got != 14 { // the first two follow each other at once
+		if got := attempts.Load(); got != 14 { // the second follows the first at once
 			t.Errorf("Lock made %d attempts, want 14", got)
 		}
 		l.Unlock()
@@ -83,7 +83,7 @@ func TestDefaultDelaysGrowAreRandomAndNeverStop(t *testing.T) {
 		}}
 		c := connected(t, ms, opts)
 		hold(ms, "a", 0)
-		ctx, cancel := context.WithTimeout(t.Context(), 16*time.Minute) // backoff's own default stops after 15
+		ctx, cancel := context.WithTimeout(t.Context(), 16*time.Minute) // the default of package backoff stops after 15 minutes
 		defer cancel()
 		if err := c.Locker("a").LockContext(ctx); !errors.Is(err, context.DeadlineExceeded) {
 			t.Fatalf("LockContext = %v, want to wait for all of it", err)
@@ -109,7 +109,7 @@ func TestDefaultDelaysGrowAreRandomAndNeverStop(t *testing.T) {
 }
 
 // A schedule may return any delay. Adding to a very large one must not overflow and become no delay.
-func TestADelayBeyondCountingIsNoBusyLoop(t *testing.T) {
+func TestAnOverflowingDelayCausesNoBusyLoop(t *testing.T) {
 	for _, wakeups := range []bool{true, false} {
 		bubble(t, 3, func(t *testing.T, ms *redlocktest.Masters) {
 			c := connected(t, ms, &redlock.Options{DisableWakeups: !wakeups, NewBackOff: func() redlock.BackOff {

@@ -181,7 +181,7 @@ func TestTraceReportsWhatHappens(t *testing.T) {
 			MasterChanged: func(ctx context.Context, i redlock.MasterStatus) { note(ctx, i.Name+" "+i.State.String(), i.Err) },
 		}})
 		synctest.Wait()
-		slices.Sort(got) // the masters come up in any order
+		slices.Sort(got) // the masters connect in any order
 		hold(ms, "a", 0, 1, 2)
 		time.AfterFunc(time.Millisecond, func() {
 			for i := range 3 {

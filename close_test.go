@@ -84,7 +84,7 @@ func TestCloseDoesNotReleaseHeldLocks(t *testing.T) {
 		if got := len(holders(ms, "a")); got != 5 {
 			t.Errorf("%d masters hold the key after Close, want 5: its holder may still be at work", got)
 		}
-		l.Unlock() // just returns
+		l.Unlock() // it does nothing
 		if got := len(holders(ms, "a")); got != 5 {
 			t.Errorf("%d masters hold the key after the late Unlock, want 5", got)
 		}

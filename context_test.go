@@ -206,7 +206,7 @@ func TestWithoutAQuorumTryLockSaysSoWithinThreeNodeTimeouts(t *testing.T) {
 		for i := range 3 {
 			ms.Master(i).Freeze()
 		}
-		// As the connections are healthy, overdue, given up and dialled again.
+		// The connections are healthy, then overdue, then closed and dialled again.
 		for range 100 {
 			start := time.Now()
 			err := c.Locker("a").TryLockContext(t.Context())
@@ -278,7 +278,7 @@ func TestAnAttemptThatWasCutShortDoesNotHideTheOnesBefore(t *testing.T) {
 		hold(ms, "a", 0, 1, 2)
 		time.AfterFunc(500*time.Millisecond, func() {
 			for i := range 3 {
-				ms.Master(i).Delay(time.Minute) // no answer from here on
+				ms.Master(i).Delay(time.Minute) // no master answers from now on
 			}
 		})
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second-time.Millisecond)
@@ -287,8 +287,7 @@ func TestAnAttemptThatWasCutShortDoesNotHideTheOnesBefore(t *testing.T) {
 		if !errors.Is(err, context.DeadlineExceeded) {
 			t.Fatalf("LockContext = %v", err)
 		}
-		// Rounds without an answer follow each other by then; each that ran its
-		// course says so.
+		// By then several rounds have ended without an answer. Their errors say so.
 		if errors.Is(err, redlock.ErrHeld) {
 			t.Errorf("%v matches ErrHeld, and the last whole attempt had no answer", err)
 		}

@@ -153,7 +153,7 @@ func TestDoDoesNotUnlockASuccessor(t *testing.T) {
 		l := connected(t, ms, nil).Locker("a")
 		l.Do(t.Context(), func(context.Context) error {
 			l.Unlock()
-			l.Lock() // somebody else's, as far as Do is concerned
+			l.Lock() // not by Do
 			return nil
 		})
 		if !l.Lease().Valid() {
@@ -184,7 +184,7 @@ func TestDoReportsALossEvenIfFHasUnlocked(t *testing.T) {
 func TestTheErrorOfDoNamesTheLossAndWhatTheFunctionReturned(t *testing.T) {
 	for _, row := range []struct {
 		returned error
-		want     string // what follows the loss
+		want     string // what follows the text of the loss
 	}{
 		{nil, ""},
 		{errors.New("sold out\x1b"), "; the function returned: sold out?"},

@@ -46,7 +46,7 @@ func TestAQuorumErrorListsMastersWithOneReasonTogether(t *testing.T) {
 	node := func(address string, err error) error {
 		return &redlock.NodeError{Master: address, Op: "ping", Err: err}
 	}
-	reset := func(local string) error { // as a read of an established connection fails
+	reset := func(local string) error { // the error of a read on an established connection
 		err := refusedBy("10.0.0.5:6379").(*net.OpError)
 		err.Op, err.Err = "read", os.NewSyscallError("read", syscall.ECONNRESET)
 		err.Source = refusedBy(local).(*net.OpError).Addr
@@ -147,7 +147,7 @@ func TestAnErrorMatchesErrQuarantinedWhereWaitingIsEnough(t *testing.T) {
 	}
 }
 
-// Two of three masters have refused, so the attempt does not wait for the third, which is slow but well.
+// Two of three masters have refused, so the attempt does not wait for the third, which is slow but healthy.
 func TestAQuorumErrorTellsWhichMastersWereNotWaitedFor(t *testing.T) {
 	bubble(t, 3, func(t *testing.T, ms *redlocktest.Masters) {
 		c := connected(t, ms, nil)

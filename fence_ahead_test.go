@@ -41,7 +41,7 @@ func TestAFenceFarAheadOnOneMasterStaysThere(t *testing.T) {
 		other := connected(t, ms, locktest.Fenced(nil))
 		ms.Master(0).Set(fenceKey, fmt.Sprint(locktest.Ticks(time.Now().Add(farAhead))), 10*time.Minute)
 		for i := 1; i < 5; i++ {
-			ms.Master(i).Delay(time.Millisecond) // the poisoned one answers first
+			ms.Master(i).Delay(time.Millisecond) // the master with the high fence answers first
 		}
 		last := uint64(0)
 		for range 8 {
@@ -75,7 +75,7 @@ func TestAFenceFarAheadOnOneMasterStaysThere(t *testing.T) {
 		time.Sleep(10 * time.Minute)
 		locktest.Pass(c.Locker("a"))
 		synctest.Wait()
-		wantNear(t, ms.Master(0)) // it has run out
+		wantNear(t, ms.Master(0)) // the fence has expired
 	})
 }
 
@@ -101,7 +101,7 @@ func TestAMasterWhoseFenceIsFarAheadIsNamed(t *testing.T) {
 func TestAFenceFarAheadIsFoundInTheSecondRound(t *testing.T) {
 	bubble(t, 5, func(t *testing.T, ms *redlocktest.Masters) {
 		l := connected(t, ms, locktest.Fenced(nil)).Locker("a")
-		for i := range 5 { // they disagree
+		for i := range 5 { // the masters have different fences
 			ms.Master(i).Set(fenceKey, fmt.Sprint(locktest.Ticks(time.Now())+int64(10*i)), time.Hour)
 			ms.Master(i).Delay(10 * time.Millisecond)
 		}

@@ -25,7 +25,7 @@ func TestAHealRaisesTheFence(t *testing.T) {
 			ms.Master(0).Del(key)
 			ms.Master(1).Del(key)
 		}
-		ms.Master(1).Set("redlock:fence:a", fmt.Sprint(n+5), time.Hour) // somebody's who then lost
+		ms.Master(1).Set("redlock:fence:a", fmt.Sprint(n+5), time.Hour) // given to another client, whose acquisition failed
 		time.Sleep(5 * time.Second)
 		if token, _ := ms.Master(0).Get("a"); token != l.Lease().Token() {
 			t.Errorf("master 1 holds %q, want it healed", token)
@@ -54,7 +54,7 @@ func TestFencesRiseThroughLossesOfAllMemory(t *testing.T) {
 				}
 				l.Unlock()
 			}
-			for i := range 3 { // a lock is had again when the quarantine has ended
+			for i := range 3 { // the next lock is acquired after the quarantine
 				ms.Master(i).Stop()
 				ms.Master(i).Forget()
 				ms.Master(i).Start()
@@ -63,7 +63,7 @@ func TestFencesRiseThroughLossesOfAllMemory(t *testing.T) {
 	})
 }
 
-// If keys vanish, two clients may hold the lock at once. Then only the fences distinguish them: no two may
+// If keys are lost, two clients may hold the lock at once. Then only the fences distinguish them: no two may
 // have the same fence, and each fence must be above all fences given before its acquisition began.
 func TestFencesAreDistinctThoughKeysVanish(t *testing.T) {
 	const clients, turns = 4, 150

@@ -27,13 +27,13 @@ func TestFencesRiseInOneRound(t *testing.T) {
 		last := uint64(0)
 		for i := range 300 {
 			l := lockers[rand.N(len(lockers))]
-			l.Lock() // many within one millisecond of this clock
+			l.Lock() // many acquisitions within one millisecond
 			s := l.Lease()
 			if s.Fence() <= last || s.Fence() >= 1<<53 {
 				t.Fatalf("acquisition %d has fence %d after %d, want more, and below 2⁵³", i, s.Fence(), last)
 			}
 			last = s.Fence()
-			// The next Lock is another client's. With Unlock it would contend with the release.
+			// Another client locks next. After Unlock, it would contend with the release.
 			if err := l.UnlockContext(t.Context()); err != nil {
 				t.Fatal(err)
 			}
@@ -75,13 +75,13 @@ func TestMastersThatDisagreeGetTheAgreedFence(t *testing.T) {
 	bubble(t, 5, func(t *testing.T, ms *redlocktest.Masters) {
 		var rounds sync.Map
 		l := connected(t, ms, locktest.Fenced(&rounds)).Locker("a")
-		// Each has seen another acquisition last, a little ahead of our clock.
+		// Each master has seen another last acquisition, a little ahead of our clock.
 		now := locktest.Ticks(time.Now().Add(500 * time.Millisecond))
 		for i := range 5 {
 			ms.Master(i).Set("redlock:fence:a", fmt.Sprint(now+int64(10*i)), time.Hour)
 		}
 		for i := range 4 {
-			ms.Master(i).Delay(time.Millisecond) // the one with the highest fence is in the quorum
+			ms.Master(i).Delay(time.Millisecond) // the master with the highest fence is in the quorum
 		}
 		l.Lock()
 		synctest.Wait()
@@ -121,9 +121,9 @@ func TestAClientWhoseClockIsBehindNeedsNoMoreRounds(t *testing.T) {
 		time.Sleep(time.Second)
 		other.Lock()
 		synctest.Wait()
-		ms.Master(0).Set("redlock:fence:a", fmt.Sprint(fenceAt(t, ms.Master(0), "a")+1), time.Hour) // by somebody who got no quorum
+		ms.Master(0).Set("redlock:fence:a", fmt.Sprint(fenceAt(t, ms.Master(0), "a")+1), time.Hour) // by a client that got no quorum
 		for i := 1; i < 5; i++ {
-			ms.Master(i).Delay(time.Millisecond) // that one answers first
+			ms.Master(i).Delay(time.Millisecond) // that master answers first
 		}
 		if l.TryLock() {
 			t.Fatal("TryLock of a held lock succeeded")
@@ -254,7 +254,7 @@ func TestEachLocalHolderHasItsOwnFence(t *testing.T) {
 // An acquisition has a time limit, because the quarantine of a master that loses its memory relies on it.
 func TestAFencedAcquisitionMustNotTakeLong(t *testing.T) {
 	for _, row := range []struct {
-		delay time.Duration // of each of two rounds
+		delay time.Duration // of each of the two rounds
 		ok    bool
 	}{{2 * time.Second, true}, {3 * time.Second, false}} {
 		bubble(t, 3, func(t *testing.T, ms *redlocktest.Masters) {

@@ -26,7 +26,7 @@ type liar struct {
 	master *redis.Pool
 	about  string // the command whose replies it replaces; "" for every one, "acquire" and "probe" for scripts
 	lies   *fakeserver.Lies
-	pushes string // what the subscriber hears
+	pushes string // what the subscriber receives
 
 	mu sync.Mutex // guards up
 	up map[int]redis.Conn
@@ -90,13 +90,13 @@ func FuzzClient(f *testing.F) {
 		"$7\r\nrun_id:\r\n", "*4096\r\n*4096\r\n*4096\r\n*4096\r\n", "+OK", "\r\n",
 	} {
 		f.Add([]byte(lies), []byte(push+"$3\r\nt a\r\n"), uint8(i%10*16), i%2 == 0, i%4 == 3)
-		f.Add([]byte(lies), []byte(""), uint8(32+i%4), true, false) // about the scripts
+		f.Add([]byte(lies), []byte(""), uint8(32+i%4), true, false) // lies about the scripts
 	}
 	for _, pushes := range []string{"$1\r\na\r\n" + push + "$1\r\na\r\n", "$2\r\n a\r\n", "$2\r\na \r\n" + push + "*0\r\n"} {
 		f.Add([]byte("silence"), []byte(push+pushes), uint8(35), true, false)
 	}
 	f.Add([]byte(""), []byte("*1\r\n:1\r\n"), uint8(0), false, false)
-	// A fence far ahead, always.
+	// Every reply has a fence far ahead.
 	f.Add([]byte(strings.Repeat("*2\r\n:1\r\n:9007199254740993\r\n\x00", 500)), []byte(""), uint8(9*16), true, false)
 	f.Fuzz(func(t *testing.T, lies, pushes []byte, when uint8, fencing, two bool) {
 		bubbletest.Test(t, func(t *testing.T) {

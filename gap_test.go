@@ -132,7 +132,7 @@ func TestTheNextLockOfAClientDoesNotOvertakeAWaiter(t *testing.T) {
 					close(entered)
 					w.Unlock()
 				}()
-				time.Sleep(200 * time.Millisecond) // W has joined the queue
+				time.Sleep(200 * time.Millisecond) // the waiter has joined the queue
 				row.unlock(a)
 				if a.TryLock() {
 					t.Error("TryLock has overtaken a client that waits")

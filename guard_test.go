@@ -70,13 +70,13 @@ func TestAQuarantineEndsToTheMillisecond(t *testing.T) {
 						if row.want > 0 {
 							t.Fatal("a vote counts that may be the second one")
 						}
-						time.Sleep(time.Millisecond) // until it is dialled again
+						time.Sleep(time.Millisecond) // until the master is dialled again
 					}
 					if row.want == 0 {
 						return
 					}
 					until, slack := c.Masters()[0].Until, time.Duration(0)
-					for until.IsZero() { // it has to be dialled again
+					for until.IsZero() { // until the master has been inspected
 						time.Sleep(time.Millisecond)
 						until, slack = c.Masters()[0].Until, time.Since(start)
 					}
@@ -229,7 +229,7 @@ func TestALeaseIsLostWhenAMajorityForgets(t *testing.T) {
 				s := l.Lease()
 				for _, i := range row.forgets {
 					if i < 0 {
-						time.Sleep(4 * time.Second) // a renewal that heals
+						time.Sleep(4 * time.Second) // a renewal sets the lost keys again
 					} else {
 						crash(ms, i)
 					}
@@ -269,7 +269,7 @@ func TestNothingIsAcquiredFromAMasterInQuarantine(t *testing.T) {
 		if err := c.Ping(t.Context()); err != nil {
 			t.Errorf("Ping = %v, want the other two to be enough", err)
 		}
-		time.Sleep(5 * time.Second) // heals
+		time.Sleep(5 * time.Second) // lost keys are set again
 		held.Unlock()
 		synctest.Wait()
 		var got []string

@@ -90,7 +90,7 @@ func TestHandoverEndsAfterItsTime(t *testing.T) {
 			tokens[s.Token()]++
 		}
 		for token, n := range tokens {
-			// 50 ms and the critical section in which they end.
+			// Handover, which is 50 ms, and the critical section that is under way then.
 			if n > 4 {
 				t.Errorf("token %s served %d holders of 20 ms each, want 4 at most", token, n)
 			}
@@ -200,7 +200,7 @@ func TestRenewalGoesOnAcrossHolders(t *testing.T) {
 				t.Errorf("a holder's lease: %v", err)
 			}
 			if s.Token() != token {
-				token = s.Token() // it met a renewal under way, and was released
+				token = s.Token() // a renewal was under way, so the lease was released
 			}
 		}
 		time.Sleep(time.Second)

@@ -104,9 +104,9 @@ func TestARefusalWhoseTimeIsOutOfRangeCausesNoBusyLoop(t *testing.T) {
 				if err := c.Locker("a").LockContext(ctx); !errors.Is(err, redlock.ErrHeld) || !errors.Is(err, context.DeadlineExceeded) {
 					t.Errorf("LockContext = %v, want it to be held until the deadline", err)
 				}
-				most := int64(100) // its own schedule's, of 250 ms a step
+				most := int64(100) // by its own schedule, with steps of 250 ms
 				if left == "-2" || left == "-3" {
-					most = 3000 // free in a moment, says the master
+					most = 3000 // the master says that the key is free in a moment
 				}
 				if n := attempts.Load(); n < 20 || n > most {
 					t.Errorf("%d attempts in 10 s, want %d at most", n, most)

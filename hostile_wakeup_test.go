@@ -80,7 +80,7 @@ func TestIllFormedWakeUpsAreDroppedAndCounted(t *testing.T) {
 				if n, other := dropped(c, 0), dropped(c, 1); n != 6 || other != 0 {
 					t.Errorf("%d and %d messages were dropped, want 6 of the first master", n, other)
 				}
-				for i := range 5 { // it still listens
+				for i := range 5 { // the Client still listens
 					ms.Master(i).Del("a")
 					publish(t, ms, i, channel, "held a")
 				}
@@ -188,7 +188,7 @@ func TestAfterAWaitOneWakeUpOfEachMasterIsPassedOn(t *testing.T) {
 		c, channel, in := waiting(t, ms)
 		free(ms, "a")
 		l := c.Locker("a")
-		<-in // the one that waited holds it
+		<-in // the waiter holds the lock
 		if l.TryLock() {
 			t.Fatal("TryLock of a held lock succeeded")
 		}

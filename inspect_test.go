@@ -25,7 +25,7 @@ func TestInspectNamesTheHolderAndThoseWhoWait(t *testing.T) {
 		}
 		l := a.Locker("stock")
 		l.Lock()
-		synctest.Wait() // a quorum is enough for Lock, and b might get the others
+		synctest.Wait() // Lock waits only for a quorum, and b might get the other masters
 		go locktest.Pass(b.Locker("stock"))
 		time.Sleep(time.Second)
 		go locktest.Pass(c.Locker("stock"))

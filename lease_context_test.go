@@ -104,7 +104,7 @@ func TestAStuckLoggerDelaysNoLease(t *testing.T) {
 		}
 		synctest.Wait()
 		for i := range 3 {
-			ms.Master(i).Del("gone") // the Logger is told of the loss, and stays there
+			ms.Master(i).Del("gone") // the Logger receives the loss, and blocks
 		}
 		time.Sleep(10 * time.Second)
 		wantLost(t, gone.Lease(), "gone")

@@ -61,7 +61,7 @@ func TestALeaseIsLostExactlyAtTheEndOfValidity(t *testing.T) {
 				end := s.Until()
 				<-s.Done()
 				if late := time.Since(end); late < 0 || late > 0 {
-					// One renewal may have been on its way.
+					// One renewal may have been under way.
 					if end = s.Until(); time.Since(end) != 0 {
 						t.Errorf("Done closed %v after the end of validity, want 0", time.Since(end))
 					}
@@ -131,7 +131,7 @@ func TestWithRenewalOffOnlyExtendExtends(t *testing.T) {
 				t.Errorf("Until is %v away after Extend, want all of the validity", got)
 			}
 		}
-		// It counts from before the first byte was sent.
+		// Validity counts from before the first byte was sent.
 		for i := range 5 {
 			ms.Master(i).Delay(100 * time.Millisecond)
 		}
@@ -144,7 +144,7 @@ func TestWithRenewalOffOnlyExtendExtends(t *testing.T) {
 		for i := range 5 {
 			ms.Master(i).Delay(0)
 		}
-		// A ctx that ends, ends the wait and nothing else.
+		// The end of ctx ends the wait, and nothing else.
 		for i := range 3 {
 			ms.Master(i).Freeze()
 		}
@@ -192,7 +192,7 @@ func TestALeaseIsOverWhenEitherClockSaysSo(t *testing.T) {
 		t.Run(row.name, func(t *testing.T) {
 			bubble(t, 3, func(t *testing.T, ms *redlocktest.Masters) {
 				var slept atomic.Bool
-				opts := &redlock.Options{} // a TTL of 10 s: nothing is due soon
+				opts := &redlock.Options{} // with a TTL of 10 s no renewal is due soon
 				opts.SetClocks(func() (wall, asleep time.Duration) {
 					if slept.Load() {
 						return row.wall, row.asleep
@@ -206,7 +206,7 @@ func TestALeaseIsOverWhenEitherClockSaysSo(t *testing.T) {
 				s, done := asked.Lease(), unasked.Lease().Done()
 				ctx := s.Context(t.Context())
 				slept.Store(true)
-				// The first question is answered right, before any timer runs.
+				// The first call returns the right answer, before any timer runs.
 				if got := ctx.Err() != nil; got != row.lost {
 					t.Errorf("the context's Err = %v, lost: %v, want %v", ctx.Err(), got, row.lost)
 				}
@@ -215,7 +215,7 @@ func TestALeaseIsOverWhenEitherClockSaysSo(t *testing.T) {
 				} else if err := s.Err(); err != nil {
 					t.Errorf("Err = %v, want nil", err)
 				}
-				// Nobody need ask: Done follows within a second.
+				// Done is closed within a second, even if nobody asks.
 				time.Sleep(1001 * time.Millisecond)
 				select {
 				case <-done:
@@ -243,8 +243,8 @@ func TestAVoteThatComesAfterASleepDoesNotReviveTheLease(t *testing.T) {
 		for i := range 3 {
 			ms.Master(i).Delay(100 * time.Millisecond)
 		}
-		time.Sleep(350 * time.Millisecond) // the renewal is on its way
-		// The old validity has ended in the sleep; the new one would not have.
+		time.Sleep(350 * time.Millisecond) // the renewal is under way
+		// The old validity has ended during the sleep. The new one would not have.
 		slept.Store(int64(800 * time.Millisecond))
 		time.Sleep(100 * time.Millisecond)
 		wantLost(t, s, "the machine slept")

@@ -63,8 +63,8 @@ func TestTheLogAdvisesAdoptingOnlyWhereItIsSafe(t *testing.T) {
 	for _, row := range []struct {
 		name   string
 		forget []int // masters that lose their memory while the client runs
-		before []int // or before it begins
-		other  bool  // and another client has been there since
+		before []int // masters that lost it before the client connects
+		other  bool  // another client has connected since then
 		wait   bool
 		adopt  bool
 	}{
@@ -155,7 +155,7 @@ func TestMastersThatGoDownAndComeBackAreLoggedInOneLineEach(t *testing.T) {
 	})
 }
 
-// That masters are connected was about to be written, or not worth a line.
+// The connections of the masters were not logged yet, or are never logged.
 func TestMastersThatGoDownSoonAfterTheyCameAreLoggedInOneLine(t *testing.T) {
 	bubble(t, 5, func(t *testing.T, ms *redlocktest.Masters) {
 		var log logged
@@ -163,7 +163,7 @@ func TestMastersThatGoDownSoonAfterTheyCameAreLoggedInOneLine(t *testing.T) {
 		time.Sleep(1500 * time.Millisecond)
 		for i := range 5 {
 			ms.Master(i).Stop()
-			c.Locker("a").TryLock() // finds it dead before the heartbeat does
+			c.Locker("a").TryLock() // detects the failure before the heartbeat does
 			time.Sleep(50 * time.Millisecond)
 		}
 		time.Sleep(10 * time.Second)
@@ -228,7 +228,7 @@ func TestAMasterThatGoesDownAgainIsLoggedLater(t *testing.T) {
 		c := connected(t, ms, log.Options())
 		stop := func() {
 			ms.Master(1).Stop()
-			c.Locker("a").TryLock() // finds out
+			c.Locker("a").TryLock() // detects the failure
 		}
 		stop()
 		time.Sleep(2 * time.Second)
@@ -250,7 +250,7 @@ func TestAMasterThatWasDownForAMomentIsLoggedInOneLine(t *testing.T) {
 		var log logged
 		c := connected(t, ms, log.Options())
 		ms.Master(1).Cut()
-		c.Locker("a").TryLock() // finds out
+		c.Locker("a").TryLock() // detects the failure
 		time.Sleep(10 * time.Second)
 		if got := log.Lines(); len(got) != 1 || !strings.Contains(got[0], `msg="redlock: masters were down for a moment" masters="master 2" why="connection lost: `) {
 			t.Errorf("the log says %q, want one line about master 2", got)

@@ -78,7 +78,7 @@ func TestAFenceOfSeveralNamesIsAboveThoseOfAllNames(t *testing.T) {
 			}
 		}
 		for i := range 20 {
-			ms.Master(i%5).Set("redlock:fence:b", fmt.Sprint(time.Now().UnixMicro()/250+int64(40*i)), time.Hour) // one is ahead
+			ms.Master(i%5).Set("redlock:fence:b", fmt.Sprint(time.Now().UnixMicro()/250+int64(40*i)), time.Hour) // one master is ahead
 			check(theirs.Locker("b"), "b")
 			check(ours.Locker("a", "b", "c"), "a", "b", "c")
 			check(theirs.Locker("c"), "c")
@@ -190,7 +190,7 @@ func TestShutdownAndCloseCountASetOnce(t *testing.T) {
 	})
 }
 
-// A minority may refuse one of the names when the names are made one lease.
+// When single leases become one lease of several names, a minority may refuse one of the names.
 func TestTokensOfTheNamesDoNotStayWhereTheMergerWasRefused(t *testing.T) {
 	bubble(t, 5, func(t *testing.T, ms *redlocktest.Masters) {
 		ours, theirs := connected(t, ms, nil), connected(t, ms, nil)
@@ -208,7 +208,7 @@ func TestTokensOfTheNamesDoNotStayWhereTheMergerWasRefused(t *testing.T) {
 			t.Errorf("the master that refused b keeps %q under a, want nothing", got)
 		}
 		ms.Master(4).Del("b")
-		time.Sleep(4 * time.Second) // a renewal heals it
+		time.Sleep(4 * time.Second) // a renewal sets the lost key again
 		for _, key := range []string{"a", "b"} {
 			if got, _ := ms.Master(4).Get(key); got != set.Lease().Token() {
 				t.Errorf("the master holds %q under %s after a renewal, want the token of the set", got, key)

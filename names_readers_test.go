@@ -24,7 +24,7 @@ func TestASetExcludesReadersOfItsNames(t *testing.T) {
 			if c == ours && !set.TryLock() {
 				t.Error("TryLock of a set = false beside a read lease that its Client keeps for nobody")
 			} else if c == theirs {
-				set.Lock() // the lease that they keep ends by itself
+				set.Lock() // the lease that the readers keep is given up
 			}
 			if readers.TryRLock() {
 				t.Error("TryRLock = true while a set with the name is held")

@@ -62,7 +62,7 @@ func TestALockerOfSeveralNamesIsOneTokenUnderAllKeys(t *testing.T) {
 func TestALockAndUnlockOfSeveralNamesIsOneCommandEach(t *testing.T) {
 	bubble(t, 3, func(t *testing.T, ms *redlocktest.Masters) {
 		l := connected(t, ms, nil).Locker("a", "b", "c", "d")
-		locktest.Pass(l) // loads the script
+		locktest.Pass(l) // this loads the script
 		synctest.Wait()
 		before := len(about(ms.Master(0), "b"))
 		l.Lock()
@@ -191,7 +191,7 @@ func TestARefusedSetHoldsNothingWhileItPolls(t *testing.T) {
 		set := ours.Locker("a", "b")
 		done := make(chan struct{})
 		go func() { defer close(done); set.Lock() }()
-		for range 3 { // before it acquires one by one
+		for range 3 { // until it acquires the names one by one
 			time.Sleep(10 * time.Millisecond)
 			for _, c := range []*redlock.Client{ours, theirs} {
 				l := c.Locker("a")
@@ -320,7 +320,7 @@ func TestASetBeginsAgainWhenANameIsLostWhileItWaitsForTheNext(t *testing.T) {
 	})
 }
 
-// A quorum of masters for each name need not be one for the whole.
+// A quorum of masters for each name is not always a quorum of masters that grant all names.
 func TestASetNeedsAQuorumOfWholeSets(t *testing.T) {
 	bubble(t, 5, func(t *testing.T, ms *redlocktest.Masters) {
 		c := connected(t, ms, nil)

@@ -29,7 +29,7 @@ func TestALockIsAcquiredOverAnyDistanceWithDefaults(t *testing.T) {
 		t.Run(row.name, func(t *testing.T) {
 			bubble(t, 5, func(t *testing.T, ms *redlocktest.Masters) {
 				far := ms.WithDelays(row.oneWay...)
-				for range 5 { // each the first call of its client
+				for range 5 { // each is the first call of a new client
 					c := far.Open(nil)
 					l := c.Locker("a")
 					if err := l.TryLockContext(t.Context()); err != nil {
@@ -128,7 +128,7 @@ func TestTheAutomaticNodeTimeoutIsFourRoundTripsWithinBounds(t *testing.T) {
 		t.Run(row.name, func(t *testing.T) {
 			bubble(t, 5, func(t *testing.T, ms *redlocktest.Masters) {
 				c := ms.WithDelays(oneWay(row.oneWay)...).Open(row.opts)
-				c.Ping(t.Context()) // it has connected, and the handshake is all that was measured
+				c.Ping(t.Context()) // the client has connected, and has measured only the handshake
 				took, err := tryFrozen(t, ms, c, &redlock.LockOptions{TTL: row.ttl})
 				if took != row.want {
 					t.Errorf("TryLockContext took %v, want %v: %v", took, row.want, err)
@@ -206,7 +206,7 @@ func TestTheAutomaticNodeTimeoutFollowsTheNetwork(t *testing.T) {
 			t.Errorf("%d attempts failed when the network had become slower, want 2 at most: %v", failed, err)
 		}
 		delay(0)
-		time.Sleep(time.Minute) // idle, but for a PING a second
+		time.Sleep(time.Minute) // idle, except for a PING each second
 		if took, err := tryFrozen(t, ms, c, nil); took != 50*time.Millisecond {
 			t.Errorf("TryLockContext took %v a minute after the network became faster, want 50ms: %v", took, err)
 		}

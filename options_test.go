@@ -140,7 +140,7 @@ func TestBadPoolsAreErrors(t *testing.T) {
 	}
 }
 
-func TestNewLockerJudgesNamesAndOptions(t *testing.T) {
+func TestNewLockerChecksNamesAndOptions(t *testing.T) {
 	c, err := redlock.New([]*redis.Pool{somePool()}, &redlock.Options{Prefix: "red"})
 	if err != nil {
 		t.Fatal(err)
@@ -178,11 +178,11 @@ func TestOptionsAreCopied(t *testing.T) {
 	}
 }
 
-func TestOpenJudgesURLs(t *testing.T) {
+func TestOpenChecksURLs(t *testing.T) {
 	const secret = "s3cr3t"
 	for _, row := range []struct {
 		urls []string
-		want string // "" if they are right
+		want string // "" if they are valid
 	}{
 		{[]string{"127.0.0.1:1", "redis://127.0.0.1:2", "rediss://user:s3cr3t@host.example:3/2", "unix:///run/a.sock", "unix://user:s3cr3t@/run/b.sock?db=3", "redis://[::1]:4", "redis://:s3cr3t@localhost"}, ""},
 		{[]string{}, "no masters given"},
@@ -229,7 +229,7 @@ func TestTheLongestMaxTTLKeepsTheRestartGuardOn(t *testing.T) {
 		if c.Locker("a").TryLock() {
 			t.Error("masters that may have forgotten locks granted one")
 		}
-		synctest.Wait() // until the last one is connected, too
+		synctest.Wait() // until the last master is connected, too
 		for _, m := range c.Masters() {
 			if left := m.Until.Sub(start); m.State != redlock.MasterQuarantined || left < week || left > week+3*time.Second {
 				t.Errorf("%s is %v for %v, want quarantined for a week and 2s", m.Name, m.State, left)

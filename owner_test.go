@@ -26,7 +26,7 @@ func TestATokenNamesItsOwner(t *testing.T) {
 	for _, row := range []struct {
 		name string
 		opts redlock.Options
-		want string // behind the random part
+		want string // after the random part
 	}{
 		{"default", redlock.Options{}, fmt.Sprintf("@%s/%d", host, os.Getpid())},
 		{"chosen", redlock.Options{Owner: "billing@eu-1:worker/7"}, "@billing@eu-1:worker/7"},
@@ -99,7 +99,7 @@ func TestAWaitNamesTheHolder(t *testing.T) {
 		holder, waiter := connected(t, ms, &redlock.Options{Owner: "web-1/11"}), connected(t, ms, opts)
 		l := holder.Locker("a")
 		l.Lock()
-		ms.Master(4).Stop() // the others are enough
+		ms.Master(4).Stop() // the other masters are a quorum
 		locked := make(chan struct{})
 		go func() {
 			waiter.Locker("a").Lock()

@@ -104,7 +104,7 @@ func TestAReleaseIsOwedUntilItsMasterAnswers(t *testing.T) {
 		l := connected(t, ms, opts).Locker("a")
 		l.Lock()
 		synctest.Wait()
-		ms.Master(0).Stop() // keeps its memory
+		ms.Master(0).Stop() // it keeps its data
 		ms.Master(1).Freeze()
 		l.Unlock()
 		synctest.Wait()
@@ -141,7 +141,7 @@ func TestAReleaseThatWasAnsweredByAnErrorIsOwed(t *testing.T) {
 	})
 }
 
-func TestAMasterThatNeverGotTheSetIsOwedNothing(t *testing.T) {
+func TestNoReleaseIsOwedToAMasterThatNeverGotTheSet(t *testing.T) {
 	bubble(t, 5, func(t *testing.T, ms *redlocktest.Masters) {
 		ms.Master(0).Stop()
 		l := ms.Open(nil).Locker("a")
@@ -158,13 +158,13 @@ func TestAMasterThatNeverGotTheSetIsOwedNothing(t *testing.T) {
 	})
 }
 
-func TestALateUnlockTouchesNoSuccessor(t *testing.T) {
+func TestALateUnlockDoesNotReleaseTheSuccessorsLock(t *testing.T) {
 	bubble(t, 5, func(t *testing.T, ms *redlocktest.Masters) {
 		opts := &redlock.Options{LockOptions: redlock.LockOptions{TTL: time.Second, RenewEvery: -1}}
 		stale, next := connected(t, ms, opts).Locker("a"), connected(t, ms, nil).Locker("a")
 		stale.Lock()
 		s := stale.Lease()
-		ms.Get("a") // a look makes miniredis expire what is due
+		ms.Get("a") // reading makes miniredis expire keys that are due
 		time.Sleep(2 * time.Second)
 		if s.Valid() {
 			t.Error("a lease of 1s is valid after 2s")
@@ -233,11 +233,11 @@ func TestNothingLeaksThroughManyFreezes(t *testing.T) {
 		cycle := func() {
 			ms.Master(0).Freeze()
 			ms.Master(1).Freeze()
-			l.TryLock() // commands, and releases, for the frozen
+			l.TryLock() // commands and releases for the frozen masters
 			time.Sleep(1500 * time.Millisecond)
 			ms.Master(0).Thaw()
 			ms.Master(1).Thaw()
-			time.Sleep(12 * time.Second) // releases are repeated for so long
+			time.Sleep(12 * time.Second) // releases are repeated during this time
 		}
 		for range 3 {
 			cycle()

@@ -64,7 +64,7 @@ func TestASlowQuorumDoesNotLoseTheLease(t *testing.T) {
 		l := connected(t, ms, short()).Locker("a")
 		l.Lock()
 		for i := range 5 {
-			// Nine times NodeTimeout; one renewal follows the other within validity.
+			// Nine times NodeTimeout. The next renewal still follows within the validity.
 			ms.Master(i).Delay(450 * time.Millisecond)
 		}
 		time.Sleep(2 * time.Minute)
@@ -106,13 +106,13 @@ func TestAKeyThatOneMasterLostIsSetAgain(t *testing.T) {
 		ms.Master(3).Del("a")
 		ms.Master(4).Stop()
 		ms.Master(4).Forget()
-		ms.Master(4).Adopt() // or its vote would not count
+		ms.Master(4).Adopt() // otherwise its vote would not count
 		ms.Master(4).Start()
 		time.Sleep(3 * time.Second)
 		if want := slices.Repeat([]string{s.Token()}, 5); !slices.Equal(ms.Get("a"), want) {
 			t.Errorf("the masters hold %q, want the token everywhere again", ms.Get("a"))
 		}
-		// And they count: now two others may go.
+		// The healed keys count: two other masters may stop now.
 		ms.Master(0).Stop()
 		ms.Master(1).Stop()
 		time.Sleep(10 * time.Second)
@@ -165,7 +165,7 @@ func TestADeletedOrStolenLockIsNoticedByTheNextRenewal(t *testing.T) {
 	}
 }
 
-// The classic failure: a holder pauses, its keys expire, another client locks and unlocks, and then the
+// A holder pauses, its keys expire, another client locks and unlocks, and then the
 // holder sends its renewal. The renewal must not succeed.
 func TestARenewalFailsIfSomebodyElseHeldTheLockMeanwhile(t *testing.T) {
 	for _, row := range []struct {
@@ -190,9 +190,8 @@ func TestARenewalFailsIfSomebodyElseHeldTheLockMeanwhile(t *testing.T) {
 	} {
 		t.Run(row.name, func(t *testing.T) {
 			bubble(t, 5, func(t *testing.T, ms *redlocktest.Masters) {
-				// Until its first renewal the holder knows nothing. That its keys
-				// vanish early stands for a pause, which no test can have in one
-				// process: the holder believes in its validity.
+				// Deleting the keys early simulates a pause of the holder, which is not possible within one
+				// process. Until its first renewal the holder does not know of it.
 				l := connected(t, ms, short()).Locker("a")
 				other := connected(t, ms, nil).Locker("a")
 				l.Lock()
@@ -230,7 +229,7 @@ func TestARenewalOnItsWayDoesNotOutliveTheUnlock(t *testing.T) {
 		for step := range 40 {
 			l := c.Locker(fmt.Sprint("a", step))
 			l.Lock()
-			time.Sleep(50 * time.Millisecond) // the late SETs are through
+			time.Sleep(50 * time.Millisecond) // the late SETs have been executed
 			ms.Master(4).Del(l.Name())
 			time.Sleep(200*time.Millisecond + time.Duration(step)*5*time.Millisecond)
 			l.Unlock()

@@ -27,7 +27,7 @@ func goFiles(t *testing.T, f func(path string, file *ast.File, fset *token.FileS
 		case err != nil:
 			return err
 		case d.IsDir() && path != "." && (strings.HasPrefix(d.Name(), ".") || exists(filepath.Join(path, "go.mod"))):
-			return filepath.SkipDir // not ours, or a module of its own
+			return filepath.SkipDir // hidden, or a module of its own
 		case !strings.HasSuffix(path, ".go") || strings.HasSuffix(path, "_test.go"):
 			return nil
 		}
@@ -77,7 +77,7 @@ func TestPackagesImportOnlyPackagesBelowThem(t *testing.T) {
 				continue // the standard library
 			}
 			if path == "backoff.go" && name == backoff {
-				continue // it alone knows that
+				continue // only this package may import it
 			}
 			if !slices.Contains(allowed, name) {
 				t.Errorf("%s imports %s, which is not below it", path, name)
@@ -144,7 +144,7 @@ func exported(decl ast.Decl) map[string]string {
 	}
 	for _, usual := range []string{"Error", "String", "Unwrap", "Is", "Network", "Answered"} {
 		if doc, ok := names[usual]; ok && doc == "" {
-			delete(names, usual) // an interface's method, which needs no words
+			delete(names, usual) // a method of a well-known interface needs no comment
 		}
 	}
 	return names
@@ -155,7 +155,7 @@ func addFields(add func(*ast.Ident, ...*ast.CommentGroup), s *ast.TypeSpec) {
 	if !ok || !s.Name.IsExported() {
 		return
 	}
-	var lead *ast.CommentGroup // a comment may speak for the fields that follow it directly
+	var lead *ast.CommentGroup // a comment may describe several fields that follow it directly
 	for _, f := range fields.Fields.List {
 		if f.Doc != nil || f.Comment != nil {
 			lead = f.Doc

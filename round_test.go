@@ -15,7 +15,7 @@ import (
 func TestSilentMastersDoNotDelayADecision(t *testing.T) {
 	for _, row := range []struct {
 		name   string
-		held   []int // masters where somebody else's token stands
+		held   []int // masters that hold another client's token
 		silent []int // frozen
 		dead   []int // stopped
 		want   string
@@ -143,7 +143,7 @@ func TestARoundThatIsUsedAgainIsFresh(t *testing.T) {
 			for i := range 5 {
 				ms.Master(i).Delay(10 * time.Millisecond)
 			}
-			time.AfterFunc(10*time.Millisecond, cancel) // at the moment of the votes
+			time.AfterFunc(10*time.Millisecond, cancel) // when the votes arrive
 			if l.LockContext(ctx) == nil {
 				l.Unlock()
 			}

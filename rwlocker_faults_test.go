@@ -86,7 +86,7 @@ func (h *holdings) use(ctx context.Context, l *redlock.RWLocker, random *rand.Ra
 	}
 }
 
-// hurt makes one master fail at a time, or two, until ctx ends. Then all masters work.
+// hurt makes one or two masters fail at a time, until ctx ends. Then it makes all masters work again.
 func hurt(ctx context.Context, ms *redlocktest.Masters, random *rand.Rand) {
 	for ctx.Err() == nil {
 		m := ms.Master(random.IntN(ms.Len()))

@@ -117,7 +117,7 @@ func TestAReaderThatStopsWaitingLeavesTheOthersWaiting(t *testing.T) {
 		ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
 		defer cancel()
 		var all sync.WaitGroup
-		for range 2 { // the first of them leads
+		for range 2 { // the first of them acquires the lease
 			all.Go(func() {
 				if err := r.RLocker().LockContext(ctx); !errors.Is(err, context.DeadlineExceeded) || !errors.Is(err, redlock.ErrHeld) {
 					t.Errorf("LockContext: %v, want ErrHeld and the deadline", err)
@@ -151,7 +151,7 @@ func TestMisuseOfAnRWLockerPanics(t *testing.T) {
 		if err := l.RLocker().UnlockContext(t.Context()); err != redlock.ErrNotHeld {
 			t.Errorf("UnlockContext: %v, want ErrNotHeld", err)
 		}
-		locktest.Pass(l.RLocker()) // no harm was done
+		locktest.Pass(l.RLocker()) // the lock can still be used
 		panics("Unlock", "redlock: unlock of unlocked Locker", l.Unlock)
 		panics("RLock of a zero RWLocker", "zero Locker", new(redlock.RWLocker).RLock)
 	})
@@ -194,7 +194,7 @@ func TestFencesOfReadersLieBetweenThoseOfWriters(t *testing.T) {
 			} else {
 				last = f
 			}
-			ms.Master(0).Forget() // its number is gone
+			ms.Master(0).Forget() // its fence is lost
 			for _, l := range []*redlock.RWLocker{a, b} {
 				if f := fence(l.RLocker()); f>>10 != last>>10 {
 					t.Errorf("a reader after the writer's %d: %d", last, f)

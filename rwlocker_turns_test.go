@@ -52,11 +52,11 @@ func TestAWriterIsNotKeptOutByReadersThatNeverStop(t *testing.T) {
 		a, b, c := connected(t, ms, nil).RWLocker("stock"), connected(t, ms, nil).RWLocker("stock"), connected(t, ms, nil).RWLocker("stock")
 		writersWait(t, ms, c, a, b)
 	})
-	bubble(t, 3, func(t *testing.T, ms *redlocktest.Masters) { // its own readers
+	bubble(t, 3, func(t *testing.T, ms *redlocktest.Masters) { // readers of the same Client
 		a, b := connected(t, ms, nil).RWLocker("stock"), connected(t, ms, nil).RWLocker("stock")
 		writersWait(t, ms, a, a, b)
 	})
-	bubble(t, 3, func(t *testing.T, ms *redlocktest.Masters) { // its own readers alone, and a plain Locker
+	bubble(t, 3, func(t *testing.T, ms *redlocktest.Masters) { // readers of the same Client, and a plain Locker
 		c := connected(t, ms, nil)
 		writersWait(t, ms, c.Locker("stock"), c.RWLocker("stock"))
 	})

@@ -18,10 +18,10 @@ func TestShutdownWaitsForHoldersAndRefusesOthers(t *testing.T) {
 		a.Lock()
 		b.Lock()
 		waits := make(chan error, 2)
-		go func() { waits <- c.Locker("a").LockContext(t.Context()) }() // for a goroutine of its own Client
+		go func() { waits <- c.Locker("a").LockContext(t.Context()) }() // waits for a goroutine of the same Client
 		other := connected(t, ms, nil).Locker("c")
 		other.Lock()
-		go func() { waits <- c.Locker("c").LockContext(t.Context()) }() // for another Client
+		go func() { waits <- c.Locker("c").LockContext(t.Context()) }() // waits for another Client
 		time.Sleep(time.Second)
 		down := make(chan error, 1)
 		go func() { down <- c.Shutdown(t.Context()) }()

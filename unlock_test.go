@@ -131,7 +131,7 @@ func TestAWokenWaiterThatLeavesPassesTheWakeUpOn(t *testing.T) {
 
 		unlocked := time.Now()
 		holder.Unlock()
-		time.Sleep(30 * time.Millisecond) // far has been woken, and its attempt is on its way
+		time.Sleep(30 * time.Millisecond) // far has been woken, and its attempt is under way
 		leave()
 		if err := <-left; err == nil {
 			t.Fatal("the far waiter has the lock: the test has lost its subject")

@@ -39,7 +39,7 @@ func TestValidityIsWhatTheMastersCountLessTheDrift(t *testing.T) {
 				if got := time.Since(start); got != row.delay {
 					t.Errorf("Lock took %v, want %v", got, row.delay)
 				}
-				synctest.Wait() // a quorum is enough for Lock
+				synctest.Wait() // Lock waits only for a quorum
 				s := l.Lease()
 				if got := s.Until().Sub(start); got != row.want {
 					t.Errorf("Until is %v after the call, want %v", got, row.want)

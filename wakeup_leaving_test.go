@@ -15,7 +15,7 @@ import (
 func TestADeadSubscriptionIsReplaced(t *testing.T) {
 	bubble(t, 5, func(t *testing.T, ms *redlocktest.Masters) {
 		a, b := connected(t, ms, lazy()).Locker("a"), connected(t, ms, lazy()).Locker("a")
-		for i := range 5 { // nobody says anything, and nobody hangs up
+		for i := range 5 { // no master answers or ends a connection
 			ms.Master(i).Freeze()
 		}
 		time.Sleep(5 * time.Second)
@@ -44,7 +44,7 @@ func TestAWaiterThatDiesInItsTurnDelaysNoOther(t *testing.T) {
 		queued(t, ms, "a", 1)
 		in := locktest.Enter(connected(t, ms, lazy()).Locker("a"))
 		queued(t, ms, "a", 2)
-		first.Close() // its entry stays, its subscriptions go
+		first.Close() // its entry stays, and its subscriptions end
 		<-waits
 		synctest.Wait()
 		released := time.Now()
@@ -59,8 +59,8 @@ func TestAWakeUpThatNobodyWantsIsPassedOn(t *testing.T) {
 	bubble(t, 5, func(t *testing.T, ms *redlocktest.Masters) {
 		a := connected(t, ms, lazy()).Locker("a")
 		take(a)
-		// The first leaves, and its entries are put back, as if its leaving had
-		// been lost: it will be woken and wait no more.
+		// The first client leaves. Its entries are put back, as if the commands by which it left had been lost. So
+		// it is woken although it no longer waits.
 		first := connected(t, ms, lazy())
 		ctx, cancel := context.WithCancel(t.Context())
 		go first.Locker("a").LockContext(ctx)

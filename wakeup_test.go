@@ -116,7 +116,7 @@ func TestWaitersOfAllProcessesEnterInTheOrderOfTheirCalls(t *testing.T) {
 				l.Unlock()
 			})
 			queued(t, ms, "a", i+1)
-			time.Sleep(2 * time.Millisecond) // tickets count milliseconds waited
+			time.Sleep(2 * time.Millisecond) // the queue orders clients by milliseconds
 		}
 		start := time.Now()
 		holder.Unlock()
@@ -142,7 +142,7 @@ func TestAReleaseWakesOneProcessWhateverTheNumberWaiting(t *testing.T) {
 		scripts, sets := ms.Master(0).Count("EVALSHA"), ms.Master(0).Count("SET")
 		holder.Unlock()
 		synctest.Wait()
-		// The release, and the attempt of the one who was woken: nobody else moved.
+		// The release, and the attempt of the client that was woken. No other client sends anything.
 		if e, s := ms.Master(0).Count("EVALSHA")-scripts, ms.Master(0).Count("SET")-sets; e != 1 || s != 1 {
 			t.Errorf("a release with %d waiters made %d script calls and %d SETs, want 1 and 1", waiters, e, s)
 		}
@@ -223,15 +223,15 @@ func TestClientsThatAreGoneAreSkippedInTheQueue(t *testing.T) {
 	bubble(t, 5, func(t *testing.T, ms *redlocktest.Masters) {
 		a := connected(t, ms, lazy()).Locker("a")
 		take(a)
-		for i := range 5 { // a hundred clients that died waiting
+		for i := range 5 { // a hundred clients that crashed while they waited
 			conn := ms.Pools()[i].Get()
 			for n := range 100 {
 				if _, err := conn.Do("ZADD", "redlock:queue:a", n, fmt.Sprint("dead", n)); err != nil {
 					t.Fatal(err)
 				}
 			}
-			// A monitor hears what is published to the dead, which must not pass for
-			// their being alive.
+			// A monitor that is subscribed to all channels receives the messages to the crashed clients. They
+			// must not count as alive for that.
 			conn.Send("PSUBSCRIBE", "*")
 			conn.Flush()
 			if _, err := conn.Receive(); err != nil {
@@ -261,7 +261,7 @@ func queueHead(t *testing.T, ms *redlocktest.Masters, key string) string {
 
 func TestAClientDoesNotOvertakeTheClientThatItsReleaseWoke(t *testing.T) {
 	bubble(t, 5, func(t *testing.T, ms *redlocktest.Masters) {
-		// Two processes lock and unlock without a pause: they take turns.
+		// Two processes that lock and unlock without a pause take turns.
 		var mu sync.Mutex
 		var order strings.Builder
 		var wg sync.WaitGroup
@@ -285,7 +285,7 @@ func TestAClientDoesNotOvertakeTheClientThatItsReleaseWoke(t *testing.T) {
 				again++
 			}
 		}
-		if again > 6 { // the last of them is alone at the end
+		if again > 6 { // at the end the last of them is alone
 			t.Errorf("%s: %d times one entered twice in a row", order.String(), again)
 		}
 		wantFree(t, ms, "x")

@@ -36,7 +36,7 @@ func TestTheWireDocumentHolds(t *testing.T) {
 	}
 }
 
-// plainly sends a command of the plain algorithm to all masters, and returns how many answered yes.
+// plainly sends a command of the plain algorithm to all masters, and returns how many granted it.
 func plainly(t *testing.T, pools []*redis.Pool, command string, args ...any) (granted int) {
 	t.Helper()
 	for _, p := range pools {
@@ -96,7 +96,7 @@ func TestThePlainAlgorithmAndRedlockExcludeEachOther(t *testing.T) {
 			if got := acquire(); got != 5 {
 				t.Errorf("%s: %d masters granted the lock that redlock has released, want 5", name, got)
 			}
-			// It expires: nobody renews it.
+			// The lock expires, since the plain algorithm does not renew it.
 			if err := l.LockContext(t.Context()); err != nil {
 				t.Errorf("%s: LockContext = %v when the plain client's lock has expired", name, err)
 			}

@@ -46,7 +46,7 @@ func TestBreakEndsALeaseAndSaysWhose(t *testing.T) {
 
 	out, _ = runCommandLine(t, exitOK, "y\n", "break", "--masters", masters, "stock")
 	want(t, out, held, "Ended the lease of web-1 on 3 of 3 masters.\n")
-	until(t, func() bool { // the one that has waited was woken
+	until(t, func() bool { // the client that waits was woken
 		h, err := a.Inspect(t.Context(), "stock")
 		return err == nil && h.Owner == "web-2"
 	})
@@ -104,7 +104,7 @@ type backOffFunc func() time.Duration
 
 func (f backOffFunc) NextBackOff() time.Duration { return f() }
 
-// A lease that has come between the question and the answer is not ended.
+// A lease that was acquired between the question and the answer is not ended.
 func TestBreakEndsNoOtherLeaseThanItHasShown(t *testing.T) {
 	servers := redisserver.AdoptedTB(t, 3)
 	masters := listOf(servers)

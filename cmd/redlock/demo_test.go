@@ -19,7 +19,7 @@ import (
 func playDemo(t *testing.T, masters []master) string {
 	t.Helper()
 	dir := t.TempDir()
-	for _, name := range []string{"TMPDIR", "TMP", "TEMP"} { // os.TempDir's, on all systems
+	for _, name := range []string{"TMPDIR", "TMP", "TEMP"} { // os.TempDir reads one of these, depending on the system
 		t.Setenv(name, dir)
 	}
 	var out bytes.Buffer
@@ -84,7 +84,7 @@ func TestDemoWithoutAMajorityFails(t *testing.T) {
 	down := servers[0].Addr()
 	servers[0].Close()
 	servers[1].Close()
-	ctx, cancel := context.WithTimeout(t.Context(), time.Second) // sooner than demoPatience
+	ctx, cancel := context.WithTimeout(t.Context(), time.Second) // less than demoPatience
 	defer cancel()
 	var out bytes.Buffer
 	if err := runDemo(ctx, masters, 10, &out); err == nil {
@@ -142,7 +142,7 @@ func TestAWorkerEndsWhenTheDemoDies(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	in.Close() // as the death of the parent does
+	in.Close() // as when the parent dies
 	for err == nil {
 		_, err = events.ReadByte()
 	}

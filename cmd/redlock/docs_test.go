@@ -9,8 +9,8 @@ import (
 	"testing"
 )
 
-// The commands in the documents have flags that exist. Each is run with masters that cannot be parsed, which
-// are looked at last.
+// TestTheCommandsInTheDocumentsParse checks that the commands in the documents have valid flags. Each is run with
+// invalid masters. Since masters are parsed last, only they are reported if the flags are valid.
 func TestTheCommandsInTheDocumentsParse(t *testing.T) {
 	t.Setenv(mastersEnv, "nix")
 	block := regexp.MustCompile("(?s)```sh\n(.*?)```")

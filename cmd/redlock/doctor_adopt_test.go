@@ -56,7 +56,7 @@ func TestAdoptRefusesWhileSomebodyMayHoldALock(t *testing.T) {
 		name    string
 		flags   []string
 		arrange func(t *testing.T, servers []*redisserver.Server, masters string)
-		want    string // of the first server, behind its address
+		want    string // what is printed of the first server, after its address
 	}{
 		{"a client is connected", nil, func(t *testing.T, servers []*redisserver.Server, masters string) {
 			openQuietly(t, masters, redlock.Options{})
@@ -66,12 +66,12 @@ func TestAdoptRefusesWhileSomebodyMayHoldALock(t *testing.T) {
 			})
 		}, "connected clients that may hold locks: 1"},
 		{"a master has a lock of redlock", nil, func(t *testing.T, servers []*redisserver.Server, masters string) {
-			// A client that holds it and neither listens nor keeps a record.
+			// This client holds the lock, does not listen for wake-ups, and writes no record.
 			c := openQuietly(t, masters, redlock.Options{DisableWakeups: true, DisableRestartGuard: true})
 			if err := c.Locker("stock").LockContext(t.Context()); err != nil {
 				t.Fatal(err)
 			}
-			until(t, func() bool { return do(t, servers[0], "EXISTS", "stock") == int64(1) }) // it may be the last to get it
+			until(t, func() bool { return do(t, servers[0], "EXISTS", "stock") == int64(1) }) // this server may receive it last
 		}, `it has what looks like a lock, "stock", which expires in `},
 		{"a master has a lock of another library", nil, func(t *testing.T, servers []*redisserver.Server, _ string) {
 			do(t, servers[0], "SET", "stock", "2Q==abcdefghij", "PX", 60_000)
@@ -149,10 +149,10 @@ func TestAdoptIsNotRefusedForOtherData(t *testing.T) {
 	s := redisserver.StartTB(t, 1)[0]
 	for _, args := range [][]any{
 		{"SET", "config", "0123456789abcdef"},                      // does not expire
-		{"SET", "session", `{"user":"anna","roles":[]}`, "EX", 60}, // no token
+		{"SET", "session", `{"user":"anna","roles":[]}`, "EX", 60}, // not a token
 		{"SET", "counter", "17", "EX", 60},
 		{"HSET", "hash", "field", "0123456789abcdef"},
-		{"SET", "redlock:fence:stock", "29412080655459416", "EX", 60}, // ours, and no lock
+		{"SET", "redlock:fence:stock", "29412080655459416", "EX", 60}, // redlock's, but not a lock
 		{"ZADD", "redlock:queue:stock", 1, "0123456789abcdef"},
 	} {
 		do(t, s, args[0].(string), args[1:]...)
@@ -195,7 +195,7 @@ func TestAdoptDoesNothingWhereEveryVoteCounts(t *testing.T) {
 	}
 }
 
-// A key of a name that a terminal would obey is quoted.
+// A key with control characters is quoted.
 func TestAdoptQuotesKeys(t *testing.T) {
 	s := redisserver.StartTB(t, 1)[0]
 	do(t, s, "SET", "a\x1b[2J", "0123456789abcdef", "EX", 60)

@@ -51,7 +51,7 @@ func TestMastersOnOneMachineAreNamedIfTheQuorumDependsOnIt(t *testing.T) {
 		{"localhost:1 127.0.0.1:2 [::1]:3", "3 of 3 masters are on this machine: "},
 		{"/run/a /run/b c:1", "2 of 3 masters are on this machine: "},
 		{"[fe80::1]:1 [fe80::1]:2 c:1", "2 of 3 masters are on fe80::1: "},
-		{"a:1", "One master tolerates no failure"}, // which says it all
+		{"a:1", "One master tolerates no failure"}, // and nothing else
 	} {
 		t.Run(tt.hosts, func(t *testing.T) {
 			var findings []finding

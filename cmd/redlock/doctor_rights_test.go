@@ -74,8 +74,8 @@ func TestTheACLRuleIsEnoughForEverythingThatAClientDoes(t *testing.T) {
 	}
 }
 
-// liveAs does what clients do: they wait for a quarantine, acquire, wake each other, renew,
-// repair a lost key, lose their connections, and meet a master that has lost its data.
+// liveAs does everything that clients do: they wait for a quarantine, acquire, wake each other, renew, set a lost
+// key again, lose their connections, and find a master that has lost its data.
 func liveAs(t *testing.T, servers []*redisserver.Server, masters, prefix string) {
 	t.Helper()
 	renewed := make(chan struct{}, 1000)
@@ -145,7 +145,7 @@ func liveAs(t *testing.T, servers []*redisserver.Server, masters, prefix string)
 	first.Unlock()
 }
 
-// readTogether does what readers do, and a writer that they keep out.
+// readTogether does what readers do, and what a writer does that they keep out.
 func readTogether(t *testing.T, ctx context.Context, a, b *redlock.RWLocker) {
 	t.Helper()
 	for _, l := range []*redlock.Locker{a.RLocker(), b.RLocker()} {
@@ -193,8 +193,7 @@ func calls(t *testing.T, s *redisserver.Server, command string) int {
 	return n
 }
 
-// wantUsed wants every command of the rule to have been executed: a rule that allows more is
-// not the least.
+// wantUsed fails t unless every command of the rule was executed: otherwise the rule would allow too much.
 func wantUsed(t *testing.T, servers []*redisserver.Server, rule []any) {
 	t.Helper()
 	for _, word := range rule {
@@ -247,7 +246,7 @@ func TestDoctorNamesEachRightThatIsMissing(t *testing.T) {
 	}
 }
 
-// wantAgreement wants a client to count the votes of a master as the doctor says.
+// wantAgreement fails t unless a client counts the votes of a master if and only if the doctor says so.
 func wantAgreement(t *testing.T, url, prefix, votes string) {
 	t.Helper()
 	c := openQuietly(t, url, redlock.Options{Prefix: prefix})
@@ -296,7 +295,7 @@ func TestTheDocsHaveTheACLRule(t *testing.T) {
 	}
 }
 
-// The scripts hide some errors, so that a command which is forbidden there might show nowhere.
+// The scripts hide some errors, so a command that is forbidden there might remain unnoticed.
 func TestTheACLRuleAllowsEveryCommandOfTheScripts(t *testing.T) {
 	rule := strings.Fields(aclLine("", false, false))
 	scripts, err := filepath.Glob(filepath.Join("..", "..", "internal", "*", "*.lua"))

@@ -20,7 +20,7 @@ import (
 	"github.com/redlock-go/redlock/internal/incarnation"
 )
 
-// runDoctor runs `redlock doctor` on masters, wants this exit status, and returns what it said.
+// runDoctor runs `redlock doctor` on masters, checks the exit status, and returns the output.
 func runDoctor(t *testing.T, status int, masters string, flags ...string) string {
 	t.Helper()
 	var out, errOut bytes.Buffer
@@ -37,7 +37,7 @@ func runDoctor(t *testing.T, status int, masters string, flags ...string) string
 	return out.String()
 }
 
-// row returns what the table says of a master: some cells, and the remarks below its line, unfolded.
+// row returns some cells of a master's line in the table, and the remarks below it, each on one line.
 func row(t *testing.T, out, name string) (votes, role string, remarks []string) {
 	t.Helper()
 	_, table, _ := strings.Cut(out, "MASTER ")
@@ -66,7 +66,7 @@ func row(t *testing.T, out, name string) (votes, role string, remarks []string) 
 	return votes, role, remarks
 }
 
-// wantRow wants a master's line so, and its first remark to begin with why.
+// wantRow fails t unless a master's line has these cells, and its first remark begins with why.
 func wantRow(t *testing.T, out, name, votes, role, why string) {
 	t.Helper()
 	gotVotes, gotRole, remarks := row(t, out, name)

@@ -92,7 +92,7 @@ func TestAdoptingByForceEndsTheWaitOfAClient(t *testing.T) {
 		list = append(list, s.Addr())
 	}
 	masters := strings.Join(list, ",")
-	r := startRun(t, masters, []string{"--ttl", "1h"}, "exit", "7") // whose quarantine is longer than any test
+	r := startRun(t, masters, []string{"--ttl", "1h"}, "exit", "7") // with it, the quarantine is longer than any test
 	until(t, func() bool {
 		return !strings.Contains(runDoctor(t, exitNoQuorum, masters, "--max-ttl", "1h"), "no record")
 	})
@@ -108,7 +108,7 @@ func TestDoctorShowsAndAppliesTheLargestMaxTTLThatAClientHasDeclared(t *testing.
 	until(t, func() bool { return c.Masters()[0].State == redlock.MasterQuarantined })
 	c.Close()
 	out := runDoctor(t, exitNoQuorum, masters)
-	if n := strings.Count(out, "    MaxTTL 1h0m, "); n != 1 { // the first master alone knows of it
+	if n := strings.Count(out, "    MaxTTL 1h0m, "); n != 1 { // only the first master's record has it
 		t.Errorf("%d masters show a MaxTTL of an hour, want 1:\n%s", n, out)
 	}
 	votes, _, _ := row(t, out, servers[0].Addr())

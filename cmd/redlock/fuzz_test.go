@@ -15,8 +15,8 @@ import (
 	"github.com/redlock-go/redlock"
 )
 
-// FuzzMasters checks that --masters takes what redlock.Open takes, and that neither errors
-// nor names tell a password.
+// FuzzMasters checks that --masters accepts what redlock.Open accepts, and that neither errors nor names contain
+// a password.
 func FuzzMasters(f *testing.F) {
 	const password = "s3kr3tPW"
 	for _, entry := range []string{
@@ -48,8 +48,8 @@ func FuzzMasters(f *testing.F) {
 	})
 }
 
-// FuzzCommandLine reads command lines without executing them: nothing crashes, what is
-// accepted is in range, and what is refused has a status and a printable line.
+// FuzzCommandLine parses command lines without executing them. Nothing may crash, accepted values must be in range,
+// and an error must have an exit status and a printable line.
 func FuzzCommandLine(f *testing.F) {
 	for _, line := range []string{
 		"", "--help", "run", "run\n--masters\nh:1\nn\n--\ntrue", "run\nn", "run\n--ttl\n5s\n--wait=0\n--masters=h:1\nn\n--\nx\n--ttl", "run\n--\n--\n--",

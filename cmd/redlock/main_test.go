@@ -177,7 +177,7 @@ func TestReportPrintsErrorsAndChoosesTheStatus(t *testing.T) {
 	}
 }
 
-// until polls until what holds.
+// until waits until the condition is true.
 func until(t *testing.T, what func() bool) {
 	t.Helper()
 	for deadline := time.Now().Add(20 * time.Second); !what(); time.Sleep(5 * time.Millisecond) {

@@ -62,7 +62,7 @@ func TestALockIsKeptNoLongerThanAsked(t *testing.T) {
 	if took := time.Since(began); took < 300*time.Millisecond {
 		t.Errorf("the lock was kept for less than %v, want 300ms", took)
 	}
-	// The lease is lost although the job has ended: that is not the job's failure.
+	// The lease is lost after the job has ended. That is not a failure of the job.
 	servers, masters := embedMasters(t, 3)
 	r := startRun(t, masters, []string{"--wait", "1m", "--at-least", "1h", "--ttl", "3s"}, "pid")
 	r.awaitJob()

@@ -54,7 +54,7 @@ func runShell(args []string) int {
 	}
 }
 
-// A console is a terminal's other end.
+// A console is the other end of a terminal.
 type console struct {
 	t    *testing.T
 	file *os.File

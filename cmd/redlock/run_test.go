@@ -26,10 +26,10 @@ const runChildName = "run-test-child"
 // childPatience bounds the life of a child, so that a failing test leaves no process behind.
 const childPatience = time.Minute
 
-// verbs are what else a child can do on some systems.
+// verbs are further things that a child can do on some systems.
 var verbs = make(map[string]func(args []string) int)
 
-// runChild is the command's life, and returns its exit status.
+// runChild runs the child, and returns its exit status.
 func runChild(verb string, args []string) int {
 	switch verb {
 	case "exit":
@@ -115,10 +115,10 @@ func startRun(t *testing.T, masters string, flags []string, child ...string) *ru
 	return r
 }
 
-// newRun is startRun without the start.
+// newRun prepares what startRun starts.
 func newRun(t *testing.T, masters string, flags []string, child ...string) *running {
 	t.Helper()
-	// The masters answer late on a machine that is busy, which is not what these tests are about.
+	// On a busy machine the masters answer late.
 	patience := "4s" // for less than half of the default TTL
 	if slices.Contains(flags, "--ttl") {
 		patience = "900ms"
@@ -149,11 +149,11 @@ func (r *running) start() {
 
 // runEnv returns the environment for a `redlock run` on these masters.
 func runEnv(masters string) []string {
-	// With -race a process that ends well would sleep for a second first.
+	// With -race a process that succeeds would sleep for a second before it exits.
 	return append(os.Environ(), mastersEnv+"="+masters, "GORACE=atexit_sleep_ms=0")
 }
 
-// Write is the standard error's.
+// Write receives the standard error.
 func (r *running) Write(b []byte) (int, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -174,7 +174,7 @@ func (r *running) expect(want string) {
 	}
 }
 
-// end waits for the end and returns the exit status and what the child said until then.
+// end waits for the end, and returns the exit status and the output of the child.
 func (r *running) end() (status int, rest string) {
 	r.t.Helper()
 	hung := time.AfterFunc(childPatience, func() { r.cmd.Process.Kill() })
@@ -192,7 +192,7 @@ func (r *running) end() (status int, rest string) {
 	return r.cmd.ProcessState.ExitCode(), rest
 }
 
-// wantEnd waits for the end, and wants it so.
+// wantEnd waits for the end, and fails t unless the exit status and the standard error are as wanted.
 func (r *running) wantEnd(status int, stderr ...string) {
 	r.t.Helper()
 	if got, _ := r.end(); got != status {
@@ -225,14 +225,14 @@ func TestRunPassesInputAndOutputThrough(t *testing.T) {
 	if out.String() != text {
 		t.Errorf("%d bytes came out, want the %d that went in", out.Len(), len(text))
 	}
-	if !strings.HasSuffix(errOut.String(), "under n\n") { // behind what redlock may have logged
+	if !strings.HasSuffix(errOut.String(), "under n\n") { // after what redlock may have logged
 		t.Errorf("standard error %q, want what the command wrote there", errOut.String())
 	}
 }
 
 func TestRunReleasesTheLock(t *testing.T) {
 	servers, masters := embedMasters(t, 3)
-	// With so long a TTL only a release can free the lock for the next one's only try.
+	// With so long a TTL, only a release can free the lock for the single attempt of the next run.
 	for range 3 {
 		startRun(t, masters, []string{"--ttl", "1h", "--wait", "0"}, "exit", "3").wantEnd(3)
 	}
@@ -266,7 +266,7 @@ func TestRunSaysThatTheMastersAreDown(t *testing.T) {
 		s.Close()
 	}
 	for _, s := range servers[3:] {
-		s.Set("n", "another's") // two refusals of five are no held lock
+		s.Set("n", "another's") // two refusals of five do not mean that the lock is held
 	}
 	for _, wait := range []string{"0", "1s"} {
 		startRun(t, masters, []string{"--wait", wait}, "exit", "0").wantEnd(exitNoQuorum,

@@ -33,9 +33,9 @@ func init() {
 	}
 }
 
-// holdOn is a child that keeps running and prints the signals that it gets. "hold" ends with the
-// first signal that asks for it, "stubborn" with none. "family" ends as "hold" does, and leaves a
-// child behind that ignores signals.
+// holdOn is a child that keeps running and prints the signals that it receives. "hold" ends with the first signal
+// that asks it to end, "stubborn" with none. "family" ends as "hold" does, and leaves behind a child that ignores
+// signals.
 func holdOn(verb string) int {
 	signals := make(chan os.Signal, 16)
 	signal.Notify(signals, passedOn...)
@@ -132,7 +132,7 @@ func TestRunSaysWhichSignalEndedTheCommand(t *testing.T) {
 func TestRunLeavesAnIgnoredSignalIgnored(t *testing.T) {
 	_, masters := embedMasters(t, 3)
 	r := newRun(t, masters, nil, "hold")
-	// By a shell, as nohup does: in this process it could not be undone.
+	// A shell sets this, as nohup does: in this process it could not be undone.
 	r.cmd.Args = append([]string{"sh", "-c", `trap "" HUP; exec "$@"`, "sh"}, r.cmd.Args...)
 	var err error
 	if r.cmd.Path, err = exec.LookPath("sh"); err != nil {
@@ -200,7 +200,7 @@ func TestRunRenewsTheLeaseWhileItsCommandRuns(t *testing.T) {
 	servers, masters := realMasters(t)
 	r := startRun(t, masters, []string{"--ttl", "3s"}, "hold")
 	r.expect("ready")
-	tokens := func() []string { // at the masters that have one
+	tokens := func() []string { // of the masters that have one
 		var all []string
 		for _, s := range servers {
 			if token, err := redis.String(s.Do("GET", "n")); err == nil {
@@ -210,7 +210,7 @@ func TestRunRenewsTheLeaseWhileItsCommandRuns(t *testing.T) {
 		return all
 	}
 	before := tokens()
-	// More than two TTLs, by a master's own clock: another key that lives so long.
+	// This key lives for more than two TTLs by a master's own clock.
 	if _, err := servers[0].Do("SET", "clock", "x", "PX", 7000); err != nil {
 		t.Fatal(err)
 	}
@@ -277,10 +277,10 @@ func (l lateLease) Err() error {
 	}
 }
 
-// A leaseView is what redlock's Lease is.
+// A leaseView has the methods of a Lease.
 var _ leaseView = (*redlock.Lease)(nil)
 
-// runJob runs a child under l, with its output in the pipe that it returns the end of.
+// runJob runs a child under l, and returns the reading end of a pipe with the output.
 func runJob(t *testing.T, l leaseView, grace time.Duration, child string) (j *job, out io.Reader, ended chan int) {
 	t.Helper()
 	r, w, err := os.Pipe()

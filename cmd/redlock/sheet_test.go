@@ -11,7 +11,7 @@ import (
 	redismaster "github.com/redlock-go/redlock/internal/master"
 )
 
-// wantNarrow wants no line to be wider than a screen.
+// wantNarrow fails t if a line is wider than a screen.
 func wantNarrow(t *testing.T, text string) {
 	t.Helper()
 	for line := range strings.Lines(text) {

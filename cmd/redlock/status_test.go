@@ -18,7 +18,7 @@ import (
 	"github.com/redlock-go/redlock/internal/redisserver"
 )
 
-// runCommandLine runs a command line with this input, wants this exit status, and returns what it printed.
+// runCommandLine runs a command line with this input, checks the exit status, and returns the output.
 func runCommandLine(t *testing.T, status int, in string, args ...string) (out, errOut string) {
 	t.Helper()
 	var o, e bytes.Buffer
@@ -31,7 +31,7 @@ func runCommandLine(t *testing.T, status int, in string, args ...string) (out, e
 	return o.String(), e.String()
 }
 
-// wantLine wants a line that consists of these cells.
+// wantLine fails t unless a line consists of these cells.
 func wantLine(t *testing.T, out string, cells ...string) {
 	t.Helper()
 	for line := range strings.Lines(out) {
@@ -78,7 +78,7 @@ func waitFor(t *testing.T, c *redlock.Client, name string) {
 	go c.Locker(name).LockContext(ctx)
 	until(t, func() bool {
 		h, err := c.Inspect(t.Context(), name)
-		return err == nil && h.Waiting > 0 && len(h.Errs) == 0 // it stands in a quorum of queues
+		return err == nil && h.Waiting > 0 && len(h.Errs) == 0 // it is in a quorum of queues
 	})
 }
 
@@ -233,7 +233,7 @@ func TestTheRightsForStatusAreEnoughAndTheLeast(t *testing.T) {
 		}
 	}
 	wantUsed(t, servers, rule)
-	// Without a right the master has failed, and says why.
+	// A master without the right counts as failed, with the reason.
 	do(t, servers[0], "ACL", "SETUSER", "shop", "-getrange")
 	out, _ = runCommandLine(t, exitOK, "", "status", "--masters", strings.Join(urls, ","), "app:stock")
 	want(t, out, "2 of 3", servers[0].Addr()+": access denied: NOPERM")

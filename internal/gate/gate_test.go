@@ -18,7 +18,7 @@ func TestWaitersEnterInTheOrderOfTheirCalls(t *testing.T) {
 		if ok, _, err := g.TryEnter("a"); !ok || err != nil {
 			t.Fatalf("TryEnter of a free gate = %v, %v", ok, err)
 		}
-		var order []int // each appends while inside
+		var order []int // each goroutine appends while it is inside
 		for i := range 10 {
 			go func() {
 				if _, err := g.Enter(t.Context(), "a", nil); err != nil {
@@ -27,7 +27,7 @@ func TestWaitersEnterInTheOrderOfTheirCalls(t *testing.T) {
 				order = append(order, i)
 				g.Leave("a")
 			}()
-			synctest.Wait() // i waits before i+1 comes
+			synctest.Wait() // goroutine i waits before goroutine i+1 starts
 		}
 		g.Leave("a")
 		synctest.Wait()
@@ -89,8 +89,7 @@ func TestAWaiterWhoGivesUpIsSkipped(t *testing.T) {
 }
 
 func TestAGateThatComesFreeAsItsWaiterGivesUpIsNotLost(t *testing.T) {
-	// Leave and cancel at the same moment, many times: whoever wins, the gate is
-	// free afterwards.
+	// Leave and cancel at the same moment, many times: in either order, the gate is free afterwards.
 	for range 1000 {
 		var g Gates
 		g.TryEnter("a")
@@ -151,7 +150,7 @@ func TestCloseEndsWaits(t *testing.T) {
 		if _, err := g.Enter(t.Context(), "b", nil); err != ErrClosed {
 			t.Errorf("Enter after Close = %v, want ErrClosed", err)
 		}
-		g.Leave("a") // what was taken can still be left
+		g.Leave("a") // a gate that is taken can still be left
 	})
 }
 

@@ -14,8 +14,8 @@ type world struct {
 	now    time.Duration // true time
 	rate   float64       // of the client's monotonic clock
 	offset time.Duration // of the master's wall clock
-	skew   float64       // of its rate
-	wall   time.Duration // by which the client's wall clock is off
+	skew   float64       // of the rate of the master's clock
+	wall   time.Duration // how far the client's wall clock is off
 	asleep time.Duration
 }
 
@@ -25,12 +25,12 @@ func (w *world) client() clock.Reading {
 	return clock.At(mono, mono.Add(w.wall), w.asleep)
 }
 
-// master reads the master's.
+// master reads the master's clock.
 func (w *world) master() time.Time {
 	return time.UnixMilli(1_700_000_000_000).Add(w.offset + time.Duration(float64(w.now)*(1+w.skew)))
 }
 
-// look looks at the master, by a question that takes there and one that takes back.
+// look compares the clocks once. The request takes the time there, and the reply the time back.
 func (w *world) look(d *Drift, there, back time.Duration) (jump time.Duration) {
 	before := w.client()
 	w.now += there
@@ -43,8 +43,8 @@ func TestDriftDistinguishesJumpsFromDifferentRates(t *testing.T) {
 	const ms = time.Millisecond
 	for _, row := range []struct {
 		name        string
-		first, last time.Duration // on the way, there and back each
-		idle        time.Duration // between the looks
+		first, last time.Duration // that the request and the reply each take
+		idle        time.Duration // between the comparisons
 		rate, skew  float64
 		change      func(w *world)
 		least, most time.Duration // of the jump
@@ -83,7 +83,7 @@ func TestDriftDistinguishesJumpsFromDifferentRates(t *testing.T) {
 			if jump < row.least || jump > row.most {
 				t.Errorf("Look = %v, want %v to %v", jump, row.least, row.most)
 			}
-			// After a jump, and after none, what counts is how it goes on.
+			// Later comparisons show only later jumps.
 			for range 3 {
 				w.now += time.Second
 				if jump := w.look(&d, ms, ms); jump != 0 {
@@ -94,7 +94,7 @@ func TestDriftDistinguishesJumpsFromDifferentRates(t *testing.T) {
 	}
 }
 
-// Many looks narrow down what one long one leaves open.
+// Many comparisons narrow down what one slow comparison leaves open.
 func TestDriftIsNarrowedByQuickAnswers(t *testing.T) {
 	w := &world{start: time.Now()}
 	var d Drift
@@ -109,8 +109,8 @@ func TestDriftIsNarrowedByQuickAnswers(t *testing.T) {
 	}
 }
 
-// Whatever the ways and the rates, no jump is seen where there is none, and one
-// that is long enough is seen, its size known to within the ways.
+// For any delays and rates, no jump is found where there is none. A jump that is long enough is found, and its size
+// is known to within the delays.
 func TestDriftIsRightForAnyNetworkDelays(t *testing.T) {
 	for seed := range uint64(300) {
 		r := rand.New(rand.NewPCG(seed, 1))
@@ -118,7 +118,7 @@ func TestDriftIsRightForAnyNetworkDelays(t *testing.T) {
 		w := &world{start: time.Now(), rate: (r.Float64() - 0.5) * 400e-6, skew: (r.Float64() - 0.5) * 400e-6}
 		w.offset = time.Duration(r.Int64N(int64(time.Hour)))
 		var d Drift
-		var trips []time.Duration // of the looks since the last jump
+		var trips []time.Duration // of the comparisons since the last jump
 		for step := range 300 {
 			w.now += time.Duration(r.ExpFloat64() * float64(time.Second))
 			var by time.Duration
@@ -131,7 +131,7 @@ func TestDriftIsRightForAnyNetworkDelays(t *testing.T) {
 			}
 			there, back := way(), way()
 			jump := w.look(&d, there, back)
-			const blur = 30 * time.Millisecond // of what is a correction, and of rounding
+			const blur = 30 * time.Millisecond // for corrections and for rounding
 			least, now := there+back, there+back
 			if len(trips) > 0 {
 				least = trips[0]
@@ -149,7 +149,7 @@ func TestDriftIsRightForAnyNetworkDelays(t *testing.T) {
 			if jump != 0 {
 				trips = nil
 			} else if by != 0 {
-				return // what is known now is off by a little, and so is all that follows
+				return // from now on the estimate may be off by a little
 			}
 			trips = append(trips, there+back)
 		}

@@ -57,8 +57,8 @@ func checkRecord(t *testing.T, text string, r incarnation.Record) {
 	}
 }
 
-// FuzzReadInspection checks that ReadInspection takes any answer of a server: it returns an error,
-// or a Look whose parts are in range.
+// FuzzReadInspection checks that ReadInspection accepts any answer of a server: it returns an error, or an
+// Inspection whose fields are in range.
 func FuzzReadInspection(f *testing.F) {
 	const head = "$3\r\nabc\r\n+OK\r\n+QUEUED\r\n+QUEUED\r\n"
 	const holds = "*2\r\n$3\r\nabc\r\n*4\r\n$6\r\n- 1 -x\r\n:5\r\n$0\r\n\r\n$1\r\n-\r\n"
@@ -76,7 +76,7 @@ func FuzzReadInspection(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, reply []byte) {
 		if announces(reply) {
-			return // redigo makes room for what is announced: bounding that is internal/master's
+			return // redigo allocates what is announced; package redisconn bounds that
 		}
 		conn := redis.NewConn(stream{r: bytes.NewReader(reply)}, 0, 0)
 		look, err := incarnation.ReadInspection(conn.Receive)

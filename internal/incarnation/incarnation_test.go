@@ -79,7 +79,7 @@ func TestTheDatabaseIsFoundInClientInfo(t *testing.T) {
 	}
 }
 
-// Each record expires at a moment of its own, by which it is told from others.
+// Each record expires at a moment of its own, which distinguishes it from other records.
 func TestRecordsDifferInTheirExpiry(t *testing.T) {
 	seen := make(map[int64]bool)
 	for i := range 1000 {

@@ -16,10 +16,10 @@ import (
 // A server is one on which the script is tried.
 type server struct {
 	conn redis.Conn
-	run  string // that it tells, or Unknown
+	run  string // the run_id that it reports, or Unknown
 }
 
-// servers returns an embedded server, which tells no run_id, and a real one.
+// servers returns an embedded server, which reports no run_id, and a real one.
 func servers(t *testing.T) map[string]server {
 	t.Helper()
 	embedded := miniredis.RunT(t)
@@ -42,13 +42,13 @@ func servers(t *testing.T) map[string]server {
 	return all
 }
 
-// look looks, as a client does.
+// look inspects the record, as a client does.
 func look(t *testing.T, conn redis.Conn, database string, known *incarnation.Known, stale bool) incarnation.Inspection {
 	t.Helper()
 	return declare(t, conn, database, known, stale, 0)
 }
 
-// declare looks, as a client does that knows of a MaxTTL.
+// declare inspects the record, as a client with a MaxTTL does.
 func declare(t *testing.T, conn redis.Conn, database string, known *incarnation.Known, stale bool, maxTTL time.Duration) incarnation.Inspection {
 	t.Helper()
 	if err := incarnation.SendInspection(conn, database, known, stale, maxTTL); err != nil {
@@ -66,7 +66,7 @@ func declare(t *testing.T, conn redis.Conn, database string, known *incarnation.
 
 func TestTheScriptJudgesRecords(t *testing.T) {
 	for name, s := range servers(t) {
-		own := s.run // its run_id, or what stands for it
+		own := s.run // its run_id, or Unknown
 		for _, row := range []struct {
 			name     string
 			record   string // "" for none, "list" for a list
@@ -100,7 +100,7 @@ func TestTheScriptJudgesRecords(t *testing.T) {
 				default:
 					s.conn.Do("SET", incarnation.Key, row.record)
 				}
-				if !row.stale && row.record != "list" { // to read changes nothing, and says the same
+				if !row.stale && row.record != "list" { // reading changes nothing, and has the same result
 					before, _ := redis.String(s.conn.Do("GET", incarnation.Key))
 					if l, err := incarnation.Read(s.conn); row.database == "0" && s.run != incarnation.Unknown && (err != nil || l.Why != row.want) {
 						t.Errorf("Read = %+v, %v, want %q", l, err, row.want)
@@ -120,7 +120,7 @@ func TestTheScriptJudgesRecords(t *testing.T) {
 	}
 }
 
-// wantLook fails t unless a look at a record has found and done what it should.
+// wantLook fails t unless an inspection has found and done what it should.
 func wantLook(t *testing.T, s server, record, database string, got incarnation.Inspection, want incarnation.Why) {
 	t.Helper()
 	if got.Why != want {
@@ -143,7 +143,7 @@ func wantLook(t *testing.T, s server, record, database string, got incarnation.I
 	}
 }
 
-// The record carries the largest MaxTTL that was declared, from one life to the next.
+// A new record takes over the largest MaxTTL that was declared.
 func TestALargerMaxTTLRaisesTheRecords(t *testing.T) {
 	for name, s := range servers(t) {
 		own := s.run + " 1700000000000000 0"

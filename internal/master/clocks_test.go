@@ -12,8 +12,8 @@ import (
 	"github.com/redlock-go/redlock/internal/incarnation"
 )
 
-// Who is at fault when clocks jump: the masters whose clocks they are, whose records
-// are written anew, or the client, who alone quarantines them then.
+// If clocks seem to have jumped, either the masters' clocks have, or the client's own. Masters whose clocks have
+// jumped get a new record. If the client's clock has, only this client quarantines the masters.
 func TestAMasterIsBlamedForAJumpUnlessOthersJumpAlike(t *testing.T) {
 	type step struct {
 		at     time.Duration
@@ -75,12 +75,11 @@ func TestAMasterIsBlamedForAJumpUnlessOthersJumpAlike(t *testing.T) {
 	}
 }
 
-// A jump is told also if the connection is lost before it can be, and one from
-// before a connection is seen.
+// A jump is reported even if the connection is lost before the report, and also if it came before the connection.
 func TestAJumpIsReportedEvenIfTheConnectionEnds(t *testing.T) {
 	for _, row := range []struct {
 		name string
-		cut  string // by what command the connection is lost, after the jump
+		cut  string // the command with which the connection is lost after the jump
 	}{
 		{"before the probe", "PING"},
 		{"before the look", "EVALSHA"},
@@ -110,8 +109,8 @@ func TestAJumpIsReportedEvenIfTheConnectionEnds(t *testing.T) {
 	}
 }
 
-// While it is found out whose the jump is, the connection may be lost; and it may take
-// a while until another master is there to tell.
+// The connection may be lost while the client finds out whose clock has jumped. It may take a while until another
+// master can be compared.
 func TestAJumpIsReportedWhenAnotherMasterExplainsIt(t *testing.T) {
 	guarded(t, 2, func(t *testing.T, masters []*Master, servers []*memory) {
 		v, m := servers[0], masters[0]
@@ -141,7 +140,7 @@ func TestAJumpIsReportedWhenAnotherMasterExplainsIt(t *testing.T) {
 	})
 }
 
-// What is known of a clock is kept up to date, by whatever asks.
+// Heartbeats keep the comparison of the clocks up to date.
 func TestASmallJumpIsFoundAfterALongTime(t *testing.T) {
 	guarded(t, 2, func(t *testing.T, masters []*Master, servers []*memory) {
 		time.Sleep(time.Hour)
@@ -152,8 +151,8 @@ func TestASmallJumpIsFoundAfterALongTime(t *testing.T) {
 	})
 }
 
-// Two masters that step alike do not pass for the client's own clock if a third goes
-// as it went.
+// If the clocks of two masters make the same step, and that of a third does not, the client's own clock is not
+// blamed.
 func TestAThirdMasterExplainsAJumpOfTwo(t *testing.T) {
 	for _, gap := range []time.Duration{0, 3 * time.Second} {
 		guarded(t, 3, func(t *testing.T, masters []*Master, servers []*memory) {
@@ -172,10 +171,10 @@ func TestAThirdMasterExplainsAJumpOfTwo(t *testing.T) {
 	}
 }
 
-// Nor if the third is in quarantine, for another reason.
+// The same holds if the third master is in quarantine for another reason.
 func TestAMasterInQuarantineCanExplainAJump(t *testing.T) {
 	guarded(t, 3, func(t *testing.T, masters []*Master, servers []*memory) {
-		servers[2].set("") // as a new one
+		servers[2].set("") // as at a new server
 		time.Sleep(1500 * time.Millisecond)
 		wantState(t, masters[2], Quarantined, "it has no memory")
 		records := []string{servers[0].get(), servers[1].get(), servers[2].get()}
@@ -192,11 +191,11 @@ func TestAMasterInQuarantineCanExplainAJump(t *testing.T) {
 	})
 }
 
-// The client's own jump is nobody else's business in a quarantine, either.
+// A jump of the client's own clock is not reported to other clients, not even during a quarantine.
 func TestAJumpOfOurOwnClockInAQuarantineIsNotReported(t *testing.T) {
 	guarded(t, 3, func(t *testing.T, masters []*Master, servers []*memory) {
 		for _, v := range servers {
-			v.set("") // as new ones
+			v.set("") // as at new servers
 		}
 		time.Sleep(1500 * time.Millisecond)
 		var before []string
@@ -214,7 +213,7 @@ func TestAJumpOfOurOwnClockInAQuarantineIsNotReported(t *testing.T) {
 	})
 }
 
-// slowAt has a server take its time for a command.
+// slowAt makes a server answer a command late.
 func slowAt(v *memory, name string, by time.Duration) {
 	v.before(func(cmd []string) string {
 		if cmd[0] == name {
@@ -224,7 +223,7 @@ func slowAt(v *memory, name string, by time.Duration) {
 	})
 }
 
-// It may be decided while the connection is being made again.
+// It may become clear whose clock has jumped while the client reconnects.
 func TestAJumpThatIsExplainedWhileDiallingIsReported(t *testing.T) {
 	guarded(t, 2, func(t *testing.T, masters []*Master, servers []*memory) {
 		v, m := servers[0], masters[0]
@@ -235,7 +234,7 @@ func TestAJumpThatIsExplainedWhileDiallingIsReported(t *testing.T) {
 		v.before(func(cmd []string) string {
 			switch {
 			case cmd[0] == "EVALSHA" && cmd[3] == incarnation.Key:
-				time.Sleep(700 * time.Millisecond) // until the other has answered
+				time.Sleep(700 * time.Millisecond) // until the other master has answered
 			case cmd[0] == "EVALSHA":
 				return hangUp
 			}
@@ -252,8 +251,8 @@ func TestAJumpThatIsExplainedWhileDiallingIsReported(t *testing.T) {
 	})
 }
 
-// A probe that was sent before our clock stopped, and answered after, fits both times: it is no
-// proof that our clock went on.
+// A probe that was sent before our clock stopped and answered afterwards fits both cases, so it does not prove
+// that our clock went on.
 func TestAProbeThatLastedThroughTheJumpExplainsNothing(t *testing.T) {
 	var slept atomic.Int64
 	own := func() clock.Reading {

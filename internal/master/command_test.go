@@ -43,7 +43,7 @@ func TestLeftIsUnknownOutOfRange(t *testing.T) {
 	}
 }
 
-// Every command has its own answers; anything else ends the connection.
+// Each command has its own valid answers. Any other answer ends the connection.
 func TestAnAnswerThatItsCommandCannotGiveIsAnError(t *testing.T) {
 	plain, fenced := claimOf("a"), claimOf("a")
 	fenced.Propose(7)
@@ -126,7 +126,7 @@ func TestAFenceThatIsTooFarAheadIsJudged(t *testing.T) {
 	}
 }
 
-// A grant that is of no use has set the key all the same: its release is owed.
+// A grant that cannot be used has set the key, so its release is owed.
 func TestAGrantThatIsTooFarAheadIsReleased(t *testing.T) {
 	handle := func(conn int, cmd []string) string {
 		if cmd[0] == "EVALSHA" && conn == 1 {

@@ -15,7 +15,7 @@ import (
 
 type fake = fakeserver.Server
 
-// Replies with a meaning.
+// Special replies.
 const (
 	silence = fakeserver.Silence
 	hangUp  = fakeserver.HangUp

@@ -11,7 +11,7 @@ import (
 	"github.com/gomodule/redigo/redis"
 )
 
-// The script's half of fencing, one call after the other on one master.
+// What the script does for fencing, call by call, on one master.
 func TestTheScriptGivesAndFixesFences(t *testing.T) {
 	m := miniredis.RunT(t)
 	now := time.UnixMilli(1_800_000_000_000)
@@ -31,7 +31,7 @@ func TestTheScriptGivesAndFixesFences(t *testing.T) {
 		what, token string
 		want        any // nil: an error
 		key         string
-		kept        int64 // the fence that is kept then; -1: whatever
+		kept        int64 // the fence that is stored afterwards; -1: any
 	}{
 		{"the proposal is given", word("acquire 9000 - %d", at(5)), "A", pair(1, at(5)), "A", at(5)},
 		{"again, to the same token: what it was given", word("acquire 9000 - %d", at(7)), "A", pair(1, at(5)), "A", at(5)},
@@ -69,7 +69,7 @@ func TestTheScriptGivesAndFixesFences(t *testing.T) {
 			m.SetTTL(fence, time.Hour)
 			continue
 		}
-		if step.name == "broken" { // somebody keeps something else there
+		if step.name == "broken" { // another program has stored something else
 			m.Del(fence)
 			m.Lpush(fence, "x")
 			continue
@@ -121,7 +121,7 @@ func TestAFenceFarAheadIsNotRenewed(t *testing.T) {
 	}
 }
 
-// What is no number of ours is not counted on, and does no harm.
+// A stored value that is not one of redlock's numbers is an error, and is not changed.
 func TestAFenceThatIsNoNumberIsAnError(t *testing.T) {
 	for _, kept := range []string{"", "x", "nan", "inf", "-5", "1e300", "1.5", "0x10", " 7", "9999999999999999", "99999999999999999999999"} {
 		m := miniredis.RunT(t)

@@ -13,8 +13,8 @@ import (
 	"github.com/redlock-go/redlock/internal/fakeserver"
 )
 
-// FuzzInfo checks what is read from INFO: a field is one line without its end, and a verdict
-// is one printable line.
+// FuzzInfo checks what is read from INFO: a field is one line without a line break, and a reason to refuse the
+// server is one printable line.
 func FuzzInfo(f *testing.F) {
 	for _, info := range []string{
 		"", "# Server\r\nredis_version:7.0.15\r\nrun_id:0123\r\nrole:master\r\n",
@@ -98,9 +98,8 @@ func (r *reckoning) times() int {
 	return r.n
 }
 
-// FuzzHostileServer runs a Master on a server whose replies are not what they should be.
-// Each command must be answered exactly once, and when the server is healthy again the
-// Master must be, too.
+// FuzzHostileServer runs a Master on a server with wrong replies. Each command must be answered exactly once.
+// After the server has become healthy, the Master must work, too.
 func FuzzHostileServer(f *testing.F) {
 	for _, list := range []string{
 		"", "-ERR no\r\n", "-NOSCRIPT no\r\n\x00-NOSCRIPT no\r\n", "-READONLY no\r\n", ":7\r\n", "*0\r\n", "*-1\r\n", "$-1\r\n",
@@ -157,7 +156,7 @@ func askAll(t *testing.T, m *Master, h *hostile) {
 		}
 		time.Sleep(400 * time.Millisecond)
 	}
-	// Longer than every time-out, and than a quarantine that a strange look has begun.
+	// Longer than every time-out, and than a quarantine that began with a strange inspection.
 	time.Sleep(patience)
 	for r, taken := range asked {
 		if n, want := r.times(), map[bool]int{true: 1, false: 0}[taken]; n != want {
@@ -167,7 +166,7 @@ func askAll(t *testing.T, m *Master, h *hostile) {
 	h.lies.End()
 	time.Sleep(patience)
 	if m.cfg.Servers.MaxTTL() > time.Second {
-		return // the hostile server had a record by which its quarantine lasts longer
+		return // the record of the hostile server makes its quarantine longer
 	}
 	if got := vote(t, m); !got.Done() {
 		s := m.Status()

@@ -19,7 +19,7 @@ func TestAServerThatKeepsScriptsIsAskedForItsRunID(t *testing.T) {
 			v.mu.Lock()
 			v.version, v.keeps = version, true
 			v.mu.Unlock()
-			v.before(func(cmd []string) string { // to be connected anew
+			v.before(func(cmd []string) string { // so that the client reconnects
 				if cmd[0] == "SET" && len(v.Seen("2: ")) == 0 {
 					return hangUp
 				}
@@ -39,7 +39,7 @@ func TestAServerThatKeepsScriptsIsAskedForItsRunID(t *testing.T) {
 	}
 }
 
-// Another server's clock is another one: that it shows another time is no jump.
+// The clock of another server may show another time. That is not a jump.
 func TestADifferentClockOfAnotherServerIsNoJump(t *testing.T) {
 	guarded(t, 2, func(t *testing.T, masters []*Master, servers []*memory) {
 		v, m := servers[0], masters[0]
@@ -63,8 +63,8 @@ func TestADifferentClockOfAnotherServerIsNoJump(t *testing.T) {
 	})
 }
 
-// A server that says it is a replica is given up; its record is written anew when it
-// is none any more.
+// A connection to a server that says that it is a replica is ended. Once the server is a master again, it gets a
+// new record.
 func TestAReplicaIsDetectedByAnyCommand(t *testing.T) {
 	for _, row := range []struct {
 		name string
@@ -95,7 +95,7 @@ func TestAReplicaIsDetectedByAnyCommand(t *testing.T) {
 	}
 }
 
-// Another memory's record may be the known one, from before a MaxTTL was raised.
+// The record of another memory may be an earlier version of the known one, from before its MaxTTL was raised.
 func TestAReplicaThatComesBackWithAnEarlierRecordIsQuarantined(t *testing.T) {
 	guarded(t, 2, func(t *testing.T, masters []*Master, servers []*memory) {
 		v := servers[0]
@@ -113,8 +113,8 @@ func TestAReplicaThatComesBackWithAnEarlierRecordIsQuarantined(t *testing.T) {
 	})
 }
 
-// A server that ends between two questions of a new connection, behind a proxy, has
-// not told what the next one is.
+// Behind a proxy, a server may be replaced between two commands of a new connection. What the first server has
+// said about itself does not hold for the second.
 func TestAServerThatIsReplacedWhileConnectingIsDialledAgain(t *testing.T) {
 	guarded(t, 1, func(t *testing.T, masters []*Master, servers []*memory) {
 		v, m := servers[0], masters[0]
@@ -193,7 +193,7 @@ func TestARefusedMasterLeavesTheVoteToAnotherAddressOfItsServer(t *testing.T) {
 				if i == 0 && cmd[0] == "EVALSHA" && cmd[3] == incarnation.Key {
 					return "-NOPERM no keys for you\r\n"
 				} else if cmd[0] == "PING" && len(v.Seen("2: ")) == 0 {
-					return hangUp // to be connected anew
+					return hangUp // so that the client reconnects
 				}
 				return ""
 			})
@@ -207,8 +207,8 @@ func TestARefusedMasterLeavesTheVoteToAnotherAddressOfItsServer(t *testing.T) {
 	})
 }
 
-// After a step back each client finds the others' new record to be older than what it
-// has seen, and must not write another for that.
+// After a clock was set back, the new record of one client is older than the times that other clients have seen.
+// They must not write a further record for that reason.
 func TestOneNewRecordIsWrittenAfterTheClockWasSetBack(t *testing.T) {
 	guarded(t, 2, func(t *testing.T, masters []*Master, servers []*memory) {
 		var more []*Master

@@ -12,8 +12,8 @@ import (
 	"github.com/redlock-go/redlock/internal/incarnation"
 )
 
-// An odd answer to a probe voids the vote before it and ends the connection. The inspection of the
-// next one tells whether something was lost.
+// A probe with an odd result voids the vote before it and ends the connection. The inspection of the next
+// connection finds out whether data was lost.
 func TestAVoteCountsOnlyIfTheMemoryIsUnchanged(t *testing.T) {
 	const odd = "it may have forgotten locks: its record of restarts, its scripts or its clock"
 	record := func(v *memory, more string) string {
@@ -28,7 +28,7 @@ func TestAVoteCountsOnlyIfTheMemoryIsUnchanged(t *testing.T) {
 	}{
 		{"nothing", func(*memory) {}, "", Up, ""},
 		{"the scripts are flushed", (*memory).flushScripts, odd, Up, ""},
-		{"the record's expiry is set", (*memory).expire, odd, Quarantined, "its clock has jumped"}, // as it seems
+		{"the record's expiry is set", (*memory).expire, odd, Quarantined, "its clock has jumped"}, // as the client sees it
 		{"the record is lost", func(v *memory) { v.set("") }, odd, Quarantined, "it has no memory"},
 		{"the server restarts", (*memory).restart, odd, Quarantined, "it was restarted"},
 		{"the clock steps", func(v *memory) { v.step(2 * time.Minute) }, odd, Quarantined, "its clock has jumped"},
@@ -61,7 +61,7 @@ func TestAVoteCountsOnlyIfTheMemoryIsUnchanged(t *testing.T) {
 	}
 }
 
-// Whatever is counted is void if the memory was lost; what is not is told as it is.
+// A loss of memory voids every kind of grant. Answers that do not count as votes are passed on unchanged.
 func TestVotesOfEveryKindAreVoidAfterALossOfMemory(t *testing.T) {
 	for kind := Set; kind <= Ping; kind++ {
 		for _, lost := range []bool{true, false} {
@@ -88,7 +88,7 @@ func TestVotesOfEveryKindAreVoidAfterALossOfMemory(t *testing.T) {
 	}
 }
 
-// Questions and answers that take their time are no jump.
+// Slow requests and replies are not a jump of the clock.
 func TestASlowAnswerIsNoJump(t *testing.T) {
 	for _, slow := range []string{"PROBE", "SCRIPT", "EXEC", "SET"} {
 		for _, there := range []bool{true, false} {
@@ -99,7 +99,7 @@ func TestASlowAnswerIsNoJump(t *testing.T) {
 				} else {
 					v.delay(slow, 300*time.Millisecond)
 				}
-				v.flushScripts() // so that it is inspected, too
+				v.flushScripts() // so that the server is inspected, too
 				vote(t, masters[0])
 				for range 5 {
 					if a := vote(t, masters[0]); !a.Done() {
@@ -111,8 +111,7 @@ func TestASlowAnswerIsNoJump(t *testing.T) {
 	}
 }
 
-// A grant is told with the probe's replies and not before; a refusal, and the
-// answer to a release, at once.
+// A grant is passed on after the reply to the probe. A refusal and the answer to a release are passed on at once.
 func TestAGrantIsHeldBackUntilItIsConfirmed(t *testing.T) {
 	guarded(t, 1, func(t *testing.T, masters []*Master, servers []*memory) {
 		thaw := make(chan struct{})
@@ -163,7 +162,7 @@ func TestAnOddProbeVoidsEveryVoteUnderWay(t *testing.T) {
 			if err := m.Ask(Set, claimOf(fmt.Sprint(i)), &votes); err != nil {
 				t.Fatal(err)
 			}
-			synctest.Wait() // each has a flush of its own
+			synctest.Wait() // each vote has a flush of its own
 		}
 		v.flushScripts()
 		v.mu.Lock()
@@ -185,7 +184,7 @@ func TestAnOddProbeVoidsEveryVoteUnderWay(t *testing.T) {
 	})
 }
 
-// Clients of one server have the same doubt at the same time.
+// All clients of a server find the odd result at the same time. They must not all dial at once.
 func TestClientsDialAtDifferentTimesAfterAnOddProbe(t *testing.T) {
 	guarded(t, 1, func(t *testing.T, masters []*Master, servers []*memory) {
 		v := servers[0]
@@ -216,7 +215,7 @@ func TestClientsDialAtDifferentTimesAfterAnOddProbe(t *testing.T) {
 	})
 }
 
-// One that is busy with what needs no vote is looked at all the same.
+// A master that only receives commands without votes is probed as well.
 func TestABusyMasterIsProbedOnceASecond(t *testing.T) {
 	guarded(t, 2, func(t *testing.T, masters []*Master, servers []*memory) {
 		v, m := servers[0], masters[0]
@@ -237,8 +236,8 @@ func TestABusyMasterIsProbedOnceASecond(t *testing.T) {
 	})
 }
 
-// Beside a quarantine that lasts, a look that finds nothing changes nothing, nor one
-// that finds a record which is young, but not as young.
+// During a quarantine, an inspection that finds nothing new changes nothing. Neither does one that finds a young
+// record, if it is older than the quarantine.
 func TestAQuarantineOutlastsInspectionsAndConnections(t *testing.T) {
 	guarded(t, 2, func(t *testing.T, masters []*Master, servers []*memory) {
 		v, m := servers[0], masters[0]
@@ -246,7 +245,7 @@ func TestAQuarantineOutlastsInspectionsAndConnections(t *testing.T) {
 		time.Sleep(30 * time.Second)
 		synctest.Wait()
 		wantState(t, m, Quarantined, "its memory is known for ")
-		for _, o := range servers { // both alike, so no record is written
+		for _, o := range servers { // both step alike, so no record is written
 			o.step(10 * time.Second)
 		}
 		time.Sleep(time.Second)
@@ -276,7 +275,7 @@ func TestAQuarantineOutlastsInspectionsAndConnections(t *testing.T) {
 	})
 }
 
-// The clock may be right again when the server is looked at.
+// The clock may be right again when the server is inspected.
 func TestAVoteDoesNotCountIfItsProbeFindsAJump(t *testing.T) {
 	guarded(t, 1, func(t *testing.T, masters []*Master, servers []*memory) {
 		v := servers[0]

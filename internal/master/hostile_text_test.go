@@ -16,7 +16,7 @@ import (
 	"github.com/redlock-go/redlock/internal/bubbletest"
 )
 
-// wantPrintable fails t unless err says what the server said, and can be printed.
+// wantPrintable fails t unless err contains the text of the server, and is printable.
 func wantPrintable(t *testing.T, what string, err error, want string) {
 	t.Helper()
 	if err == nil || !strings.Contains(err.Error(), want) || strings.ContainsFunc(err.Error(), unicode.IsControl) || len(err.Error()) > 700 {
@@ -24,7 +24,7 @@ func wantPrintable(t *testing.T, what string, err error, want string) {
 	}
 }
 
-// Whatever a server says, and wherever, what is told of it can be printed.
+// Wherever a server puts text, errors with that text must be printable.
 func TestErrorsContainNoControlCharactersOfAServer(t *testing.T) {
 	const evil = "-ERR \x1b[31mevil\x07\r\n"
 	long := "-ERR \x1b[31mevil " + strings.Repeat("x", 10_000) + "\r\n"
@@ -135,7 +135,7 @@ func TestErrorsOfDiallingAndListeningContainNoControlCharacters(t *testing.T) {
 			var refused atomic.Bool // dialling fails from then on
 			server := &fake{Handle: func(conn int, cmd []string) string {
 				if cmd[0] == "SUBSCRIBE" {
-					time.Sleep(100 * time.Millisecond) // the other connection stands by then
+					time.Sleep(100 * time.Millisecond) // by then the other connection is made
 					refused.Store(reply == hangUp)
 					return reply
 				}

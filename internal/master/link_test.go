@@ -41,7 +41,7 @@ func TestARetiredConnectionFailsItsCommandsAndTheNextOneServes(t *testing.T) {
 					once = false
 					return row.reply
 				}
-				return silence // or the rest would complete what was wrong
+				return silence // otherwise the rest would complete the wrong reply
 			}
 			run(t, handle, func(t *testing.T, m *Master, server *fake) {
 				var set, release answers
@@ -51,7 +51,7 @@ func TestARetiredConnectionFailsItsCommandsAndTheNextOneServes(t *testing.T) {
 					t.Fatal(err)
 				}
 				synctest.Wait() // the SET is on its way
-				// Whatever follows is never stuck, though nobody may be reading.
+				// Commands that follow never block, even if nobody reads.
 				for i := range 1000 {
 					m.Ask(Set, claimOf(fmt.Sprint("other", i)), &answers{})
 				}
@@ -181,7 +181,7 @@ func TestCloseWaitsForQueuedCommands(t *testing.T) {
 func TestAnOldConnectionIsKilledOnlyInTheSameProcess(t *testing.T) {
 	for _, row := range []struct {
 		name  string
-		runs  []string // run_id by connection
+		runs  []string // the run_id, by connection
 		kills int
 	}{
 		{"the same", []string{"x", "x"}, 1},
@@ -313,7 +313,7 @@ func TestLateRepliesThatHaveComeAreRead(t *testing.T) {
 	})
 }
 
-// A sleepy asker stops the goroutine that tells it an answer.
+// A sleepy is an asker that blocks the goroutine which delivers its answer.
 type sleepy time.Duration
 
 func (s sleepy) Answered(int, Answer) { time.Sleep(time.Duration(s)) }

@@ -26,7 +26,7 @@ type memory struct {
 	run     string                    // run_id; "" hides it
 	version string
 	role    string
-	keeps   bool // keeps scripts over a restart
+	keeps   bool // it keeps scripts when it restarts
 	record  string
 	expiry  int64 // of the record, in ms
 	scripts map[string]bool
@@ -44,7 +44,7 @@ func newMemory(i int) *memory {
 	return v
 }
 
-// minute is a MaxTTL by which a quarantine lasts a minute.
+// minute is the MaxTTL with which a quarantine lasts a minute.
 const minute = time.Minute - incarnation.Margin
 
 // recordOf returns the text of a record of database 0.
@@ -140,7 +140,7 @@ func (v *memory) answer(conn int, cmd []string) string {
 	return reply
 }
 
-// queueOrExecute returns the reply, and for how long it is on its way.
+// queueOrExecute returns the reply, and how long it takes to arrive.
 func (v *memory) queueOrExecute(conn int, cmd []string) (reply string, back time.Duration) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
@@ -227,7 +227,7 @@ func (v *memory) lookLocked(now time.Time, stale string, declared time.Duration)
 	return "*4\r\n" + fakeserver.Bulk(v.record) + ":" + strconv.FormatInt(now.UnixMicro(), 10) + "\r\n" + fakeserver.Bulk(why) + fakeserver.Bulk(run)
 }
 
-// readOnly is a replica's answer to a command that writes.
+// readOnly is the answer of a replica to a command that writes.
 const readOnly = "-READONLY You can't write against a read only replica.\r\n"
 
 // guarded runs f in a bubble with n servers and the masters of a client. Votes count after a quarantine of a
@@ -302,8 +302,7 @@ func wantState(t *testing.T, m *Master, want State, why string) {
 	}
 }
 
-// on returns a before that calls f at the first command of a name, counted from
-// when it was made.
+// on returns a function for before, which calls f at the first command of a name after on was called.
 func on(name string, f func()) func([]string) string {
 	var once sync.Once
 	return func(cmd []string) string {

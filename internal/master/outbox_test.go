@@ -31,7 +31,7 @@ func TestAReleaseThatIsAnsweredByAnErrorIsSentAgain(t *testing.T) {
 	})
 }
 
-// The heal is refused by the SET before it, whose answer was lost. So the token may be there.
+// The heal was refused because the SET before it was executed, although the answer was lost. So the token may be there.
 func TestAReleaseIsOwedAfterALostSetAndARefusedHeal(t *testing.T) {
 	handle := func(conn int, cmd []string) string {
 		switch {

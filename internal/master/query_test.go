@@ -10,7 +10,7 @@ import (
 	"github.com/gomodule/redigo/redis"
 )
 
-// texts returns what redigo makes of a list of strings.
+// texts returns a list of strings as redigo returns it.
 func texts(all ...string) []any {
 	list := make([]any, len(all))
 	for i, s := range all {

@@ -55,12 +55,12 @@ func TestAReaderExpiresByItself(t *testing.T) {
 		s.do("dead", "read 100000 0 -", 1)
 		s.do("r", "read 100000 0 -", 1)
 		s.expire("dead")
-		s.do("dead", "renew 100000", 0) // although the marker stands
+		s.do("dead", "renew 100000", 0) // although the key still holds the marker
 		s.do("dead", "release", 0)
 		s.do("dead", "read 100000 0 -", 1)
 		s.expire("dead")
 		s.do("r", "release", 1)
-		s.key("", 0, 0) // for the dead do not count
+		s.key("", 0, 0) // since expired readers do not count
 	})
 }
 
@@ -86,7 +86,7 @@ func TestAWaitingWriterKeepsLaterReadersOut(t *testing.T) {
 	onBoth(t, func(t *testing.T, dial func() redis.Conn) {
 		s := newScene(t, dial)
 		inbox := listen(t, dial(), "r")
-		s.do("w", "announce 60000", 0) // nobody reads
+		s.do("w", "announce 60000", 0) // there are no readers
 		s.do("r", "read 100000 0 -", 1)
 		s.together(func() {
 			s.do("w", "announce 60000", 1)
@@ -117,7 +117,7 @@ func TestReadersThatWaitedGetATurnAfterAWriter(t *testing.T) {
 		r, w2 := listen(t, dial(), "r"), listen(t, dial(), "w2")
 		s.do("w", "acquire 100000 -", 1)
 		s.do("r", "read 100000 0 500", below)
-		s.do("r2", "read 100000 0 900", below) // nobody listens
+		s.do("r2", "read 100000 0 900", below) // there is no listener
 		s.do("w2", "acquire 100000 0", below)
 		s.together(func() {
 			s.do("w", "unlock", 2)
@@ -130,7 +130,7 @@ func TestReadersThatWaitedGetATurnAfterAWriter(t *testing.T) {
 		if got := r(); got != "W k" {
 			t.Errorf("the reader was told %q", got)
 		}
-		s.do("r", "release", 2) // the turn does not wait for the reader called late, which nobody has woken
+		s.do("r", "release", 2) // the turn does not wait for the reader named late, which was not woken
 		s.key("", 0, 0)
 		s.do("r", "wake", 2)
 		if n, _ := redis.Int(s.conn.Do("ZSCORE", "redlock:rqueue:k", "late")); n != 300 {

@@ -86,7 +86,7 @@ func (s *scene) together(f func()) {
 	}
 }
 
-// do runs one command of a client, and checks its answer. A client's token is its name in capitals.
+// do sends one command of a client, and checks its answer. A client's token is its name in capitals.
 func (s *scene) do(client, word string, want any) {
 	s.Helper()
 	sha := readersLua.sha
@@ -103,7 +103,7 @@ func (s *scene) do(client, word string, want any) {
 	}, "EVALSHA", sha, 1, "k", client, word, strings.ToUpper(client))
 }
 
-// asWanted reports whether a command was answered as wanted. A string is the beginning of an error.
+// asWanted reports whether the answer to a command is the wanted one. A string is the beginning of an error.
 func asWanted(got, want any) bool {
 	switch want := want.(type) {
 	case int:
@@ -116,7 +116,7 @@ func asWanted(got, want any) bool {
 	return reflect.DeepEqual(got, want)
 }
 
-// below stands for a refusal that says how long the key will live.
+// below means a refusal that contains the remaining time of the key.
 const below = -1000
 
 // key checks what the key holds, and for how long.
@@ -145,7 +145,7 @@ func (s *scene) lives(key string, least, most time.Duration) {
 	}, "PTTL", key)
 }
 
-// expire has a reader's time pass.
+// expire makes a reader's time run out.
 func (s *scene) expire(client string) {
 	s.Helper()
 	if n, err := redis.Int(s.conn.Do("ZADD", "redlock:readers:k", "XX", "CH", 1, client+" "+strings.ToUpper(client))); err != nil || n != 1 {

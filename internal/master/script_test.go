@@ -20,7 +20,7 @@ func TestAForbiddenKeyFailsAloneInABatch(t *testing.T) {
 		names := []string{"a", "b", "bad", "c", "d"}
 		got := make([]answers, len(names))
 		for i, name := range names {
-			m.Ask(Renew, claimOf(name), &got[i]) // no yielding between: they share a flush
+			m.Ask(Renew, claimOf(name), &got[i]) // no goroutine switch in between, so they share a flush
 		}
 		synctest.Wait()
 		for i, name := range names {
@@ -93,8 +93,8 @@ func TestFlushedScriptsAreLoadedOnceForABatch(t *testing.T) {
 	})
 }
 
-// What was in a batch that failed is sent again alone, but not behind its release:
-// that has been answered, so nobody would ever take the key away.
+// The commands of a batch that failed are sent again one by one, but not a command whose release has been
+// answered: nobody would ever delete the key again.
 func TestNothingThatSetsAKeyIsSentAgainBehindItsRelease(t *testing.T) {
 	for _, kind := range []Kind{Set, Acquire, Heal} {
 		for _, answer := range []string{"-ERR a member\r\n", "-NOSCRIPT no such script\r\n"} {
@@ -139,7 +139,7 @@ func TestNothingThatSetsAKeyIsSentAgainBehindItsRelease(t *testing.T) {
 	}
 }
 
-// The batch's first member may not be sent again; the others are, and need the script.
+// The first command of the batch must not be sent again. The others are, and need the script.
 func TestAFlushedScriptIsLoadedForTheRestOfABatch(t *testing.T) {
 	flushed := false
 	handle := func(conn int, cmd []string) string {
@@ -159,7 +159,7 @@ func TestAFlushedScriptIsLoadedForTheRestOfABatch(t *testing.T) {
 		m.mu.Lock() // so that they share a batch
 		undone.at[0].admit()
 		m.outbox.push(item{kind: Acquire, claim: undone, asker: &first})
-		m.outbox.push(item{kind: Renew, claim: reloaded, asker: &second, reloaded: true}) // it was in such a batch before
+		m.outbox.push(item{kind: Renew, claim: reloaded, asker: &second, reloaded: true}) // it was in a batch that was sent again
 		m.outbox.push(item{kind: Renew, claim: other, asker: &third})
 		m.mu.Unlock()
 		time.Sleep(50 * time.Millisecond)
@@ -177,7 +177,7 @@ func TestAFlushedScriptIsLoadedForTheRestOfABatch(t *testing.T) {
 	})
 }
 
-// A script that cannot be loaded costs one attempt to load it for each call, not an endless row.
+// If a script cannot be loaded, each call tries to load it once, not again and again.
 func TestAServerThatNeverKnowsTheScriptIsNotFlooded(t *testing.T) {
 	handle := func(conn int, cmd []string) string {
 		if cmd[0] == "EVALSHA" {

@@ -158,7 +158,7 @@ func TestAReleaseAndTheNextAcquisitionOfSeveralNamesShareACall(t *testing.T) {
 			if !slices.Equal(calls, want) {
 				t.Errorf("with a queue: %v: the calls are %v, want %v", queued, calls, want)
 			}
-			loop() // soon after
+			loop() // a moment later
 			if !queued {
 				want = append(want, "follow")
 			} else {

@@ -42,7 +42,7 @@ func TestTheScriptForSeveralNamesSetsAllKeysOrNone(t *testing.T) {
 			token   string
 			earlier []string
 			want    any
-			values  string // of a, b and c then; - means that there is none
+			values  string // of a, b and c afterwards; - means that there is none
 		}{
 			{"all are free", nil, "abc", "acquire", "T", nil, int64(1), "TTT"},
 			{"the same again", nil, "abc", "acquire", "T", nil, int64(1), "TTT"},

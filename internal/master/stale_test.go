@@ -6,19 +6,19 @@ import (
 	"time"
 )
 
-// What is decided of a record, that it is stale, does not hold of the next one.
+// The decision that a record is stale does not apply to the next record.
 func TestOnlyTheRecordThatWasFoundStaleIsReplaced(t *testing.T) {
 	guarded(t, 2, func(t *testing.T, masters []*Master, servers []*memory) {
 		v, m := servers[0], masters[0]
 		slowAt(servers[1], "PING", 300*time.Millisecond)
 		v.step(120 * time.Second)
-		time.Sleep(1100 * time.Millisecond) // it has jumped, and the other is asked whether that was ours
+		time.Sleep(1100 * time.Millisecond) // its clock has jumped, and the other master is asked whether it was our clock
 		v.set(recordOf(v.run, time.Now().Add(120*time.Second), minute, " adopted"))
 		m.Ask(Renew, claimOf("a"), nil) // has a probe behind it, which finds the adoption
 		time.Sleep(200 * time.Millisecond)
 		wantState(t, m, Up, "")
 		adopted := v.get()
-		time.Sleep(3 * time.Second) // the other has answered
+		time.Sleep(3 * time.Second) // the other master has answered
 		v.flushScripts()
 		time.Sleep(1500 * time.Millisecond)
 		synctest.Wait()
@@ -29,7 +29,7 @@ func TestOnlyTheRecordThatWasFoundStaleIsReplaced(t *testing.T) {
 	})
 }
 
-// A jump of which nobody can tell is forgotten with the record it was of.
+// A jump that no other master can explain is forgotten when the record is replaced.
 func TestAnUnexplainedJumpIsForgottenWithItsRecord(t *testing.T) {
 	for _, row := range []struct {
 		name, more string
@@ -65,7 +65,7 @@ func TestAnUnexplainedJumpIsForgottenWithItsRecord(t *testing.T) {
 	}
 }
 
-// And with its quarantine: then the record is sound again.
+// It is also forgotten when its quarantine ends: then the record is valid again.
 func TestAnUnexplainedJumpIsForgottenAfterTheQuarantine(t *testing.T) {
 	guarded(t, 2, func(t *testing.T, masters []*Master, servers []*memory) {
 		v, m := servers[0], masters[0]
@@ -86,7 +86,7 @@ func TestAnUnexplainedJumpIsForgottenAfterTheQuarantine(t *testing.T) {
 	})
 }
 
-// A client that finds a step only by the record that another has written leaves that record alone.
+// A client that learns of a step from the new record of another client does not replace that record.
 func TestANewRecordAfterTheClockWasSetBackIsNotReplaced(t *testing.T) {
 	guarded(t, 2, func(t *testing.T, masters []*Master, servers []*memory) {
 		v := servers[0]
@@ -102,7 +102,7 @@ func TestANewRecordAfterTheClockWasSetBackIsNotReplaced(t *testing.T) {
 	})
 }
 
-// A record that was found to be stale is replaced once, not at each connection.
+// A stale record is replaced once, not with each connection.
 func TestAStaleRecordIsReplacedOnce(t *testing.T) {
 	guarded(t, 2, func(t *testing.T, masters []*Master, servers []*memory) {
 		v := servers[0]

@@ -13,7 +13,7 @@ import (
 	"github.com/redlock-go/redlock/internal/bubbletest"
 )
 
-// A subscription that is answered by anything else does not stand: nobody could wake the Client.
+// A subscription with any other answer is not confirmed: nobody could wake the Client.
 func TestASubscriptionCountsOnlyIfTheServerConfirmsIt(t *testing.T) {
 	const confirmed = "*3\r\n$9\r\nsubscribe\r\n$15\r\nredlock:wake:me\r\n:1\r\n"
 	for _, row := range []struct {
@@ -108,7 +108,7 @@ func TestWorkingWakeUpsAreReportedOnceTheSubscriptionHasLasted(t *testing.T) {
 		})
 		time.Sleep(10*time.Second + time.Millisecond)
 		allowed.Store(true)
-		time.Sleep(1900 * time.Millisecond) // subscribed a second after, and not for another yet
+		time.Sleep(1900 * time.Millisecond) // it subscribed after one second, and has not lasted another second
 		if m.Status().WakeErr == nil || !m.Listening() {
 			t.Errorf("WakeErr = %v, Listening() = %t when a subscription has just been made", m.Status().WakeErr, m.Listening())
 		}

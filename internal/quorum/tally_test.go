@@ -5,10 +5,9 @@ import (
 	"testing"
 )
 
-// TestTallyTable holds every way in which N = 1…6 masters can vote, also in
-// part, against the definitions written out by brute force: what is certain is
-// what holds for every way in which the rest may vote.
-func TestTallyTable(t *testing.T) {
+// TestATallyIsRightForEveryWayToVote compares Tally with brute force, for every way in which N = 1…6 masters can
+// vote, also if some votes are missing. An outcome is certain if it holds for every way to cast the missing votes.
+func TestATallyIsRightForEveryWayToVote(t *testing.T) {
 	wantNeed := map[int]int{1: 1, 2: 2, 3: 2, 4: 3, 5: 3, 6: 4}
 	rows := 0
 	for n := 1; n <= 6; n++ {

@@ -26,11 +26,11 @@ func TestANameThatIsForbiddenHarmsNoOther(t *testing.T) {
 	if err := permitted.TryLockContext(t.Context()); err != nil {
 		t.Fatalf("TryLockContext of a permitted name = %v", err)
 	}
-	if err := permitted.UnlockContext(t.Context()); err != nil { // its script calls are over
+	if err := permitted.UnlockContext(t.Context()); err != nil { // all its script calls have been answered
 		t.Errorf("UnlockContext = %v", err)
 	}
-	// Nothing is repeated for ever: the servers are asked no more.
-	scripts := func() int { // but for probes, each of which runs PTTL
+	// Nothing is repeated for ever: no further command is sent.
+	scripts := func() int { // except for probes, each of which runs PTTL
 		return calls(t, servers[0], "evalsha") - calls(t, servers[0], "pttl")
 	}
 	before := scripts()

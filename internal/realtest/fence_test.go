@@ -41,7 +41,7 @@ func TestAFenceFarAheadOnOneRealServerStaysThere(t *testing.T) {
 	}
 	for i, s := range servers {
 		var n int64
-		eventually(t, "the master has a fence", func() bool { // which it may have got last
+		eventually(t, "the master has a fence", func() bool { // which may have received it last
 			var err error
 			n, err = redis.Int64(s.Do("GET", fenceKey))
 			return err == nil

@@ -123,8 +123,7 @@ func blindServer(t *testing.T) (*redisserver.Server, string) {
 	return s, "redis://blind:s3cr3t@" + s.Addr()
 }
 
-// Of clients that may ask for different things, none writes a record that another
-// would not have, once one that may ask for all has written it.
+// Once a client with all rights has written the record, clients with fewer rights do not replace it.
 func TestClientsWithDifferentRightsAgreeOnTheRecord(t *testing.T) {
 	t.Parallel()
 	s := redisserver.StartTB(t, 1)[0]
@@ -139,7 +138,7 @@ func TestClientsWithDifferentRightsAgreeOnTheRecord(t *testing.T) {
 		t.Errorf("the record is %q, want that of the client that may see all", settled)
 	}
 	looks := calls(t, s, "pttl")
-	eventually(t, "all have looked twice", func() bool { return calls(t, s, "pttl") >= looks+2*len(all) })
+	eventually(t, "all have sent two probes", func() bool { return calls(t, s, "pttl") >= looks+2*len(all) })
 	if got := record(t, s); got != settled {
 		t.Errorf("the record is %q, want it to be what it was, %q", got, settled)
 	}
@@ -150,7 +149,7 @@ func TestClientsWithDifferentRightsAgreeOnTheRecord(t *testing.T) {
 	}
 }
 
-// Of two clients one may not ask INFO and the other not CLIENT INFO.
+// One client may not call INFO, and the other may not call CLIENT INFO.
 func TestClientsWithPartialRightsAgreeOnTheRecord(t *testing.T) {
 	t.Parallel()
 	s := redisserver.StartTB(t, 1)[0]
@@ -175,8 +174,8 @@ func TestGuardErrIsSetOnlyForTheClientThatCannotDetectRestarts(t *testing.T) {
 	}
 }
 
-// A client that may not ask INFO takes the new process for the old one. It must not
-// make another client do so that may, behind a connection that a proxy keeps.
+// A client that may not call INFO takes the new process for the old one. A client that may call INFO must notice
+// the restart, although a proxy keeps its connection.
 func TestAClientThatCannotReadTheRunIDDoesNotAffectOthers(t *testing.T) {
 	t.Parallel()
 	s, url := blindServer(t)

@@ -11,18 +11,18 @@ import (
 	"github.com/redlock-go/redlock/internal/redisserver"
 )
 
-// Clocks that are set: a master's, by libfaketime, and the client's own.
+// These tests set clocks: a master's, by libfaketime, and the client's own.
 
 // A steppable is a server whose wall clock a test sets.
 type steppable struct {
 	*redisserver.Server
-	file string // tells libfaketime
+	file string // libfaketime reads the offset there
 }
 
 // step sets the clock to be off by an offset such as "+120".
 func (s steppable) step(t *testing.T, offset string) {
 	t.Helper()
-	// Renamed, so that the server never reads half of it.
+	// The file is replaced by renaming, so that the server never reads half of it.
 	if err := os.WriteFile(s.file+".new", []byte(offset+"\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
@@ -42,7 +42,7 @@ func steppables(t *testing.T, n int) (all []steppable, servers []*redisserver.Se
 		}
 		t.Skip("no libfaketime: this test needs servers whose clocks can be set; install libfaketime to run it")
 	}
-	t.Setenv("LD_PRELOAD", libraries[0]+":libc.so.6") // libc's malloc first: jemalloc would want the time too early
+	t.Setenv("LD_PRELOAD", libraries[0]+":libc.so.6") // libc first: jemalloc would ask for the time before libfaketime is ready
 	t.Setenv("FAKETIME_NO_CACHE", "1")
 	t.Setenv("FAKETIME_DONT_FAKE_MONOTONIC", "1")
 	for range n {
@@ -109,7 +109,7 @@ func TestAVoteAfterAStepOfTheClockDoesNotCount(t *testing.T) {
 	l := first.Locker("a")
 	l.Lock()
 	all[0].step(t, "+120")
-	wantQuarantined(t, second, "its clock has jumped") // at its first question
+	wantQuarantined(t, second, "its clock has jumped") // with its first attempt
 	if n := do(t, servers[0], "EXISTS", "a"); n != int64(0) {
 		t.Error("the key is there: it is not tested that it runs out before its time")
 	}

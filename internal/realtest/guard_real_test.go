@@ -14,18 +14,18 @@ import (
 	"github.com/redlock-go/redlock/internal/redisserver"
 )
 
-// The restart guard on real servers. Where a quarantine is not waited for, it is
-// that of the default MaxTTL, 12 s.
+// These tests run the restart guard on real servers. Where a test does not wait for a quarantine, it is that of
+// the default MaxTTL, 12 s.
 
-// The example of the algorithm's specification: client 1 holds A, B and C of five,
-// C restarts without its memory, client 2 gets C, D and E.
+// This is the example of the algorithm's specification: client 1 holds A, B and C of five masters, C restarts
+// without its memory, and client 2 acquires C, D and E.
 func TestAMasterThatRestartsWithoutItsMemoryMakesNoSecondHolder(t *testing.T) {
 	t.Parallel()
 	for _, row := range []struct {
 		name    string
 		before  bool // client 2 was connected before the restart
 		disable bool
-		two     bool // holders
+		two     bool // whether there are two holders
 	}{
 		{name: "without the guard, client 2 was there before", before: true, disable: true, two: true},
 		{name: "without the guard, client 2 comes later", disable: true, two: true},
@@ -85,15 +85,15 @@ func TestAMasterThatRestartsWithoutItsMemoryMakesNoSecondHolder(t *testing.T) {
 	}
 }
 
-// A forgetting is a way in which a master loses what it was told.
+// A forgetting is a way in which a master loses data.
 type forgetting struct {
 	name     string
 	args     []string // of the server
-	keeps    bool     // the clients' connections, as a proxy may
+	keeps    bool     // the clients' connections stay, as behind a proxy
 	database int      // of the clients
 	forget   func(t *testing.T, s *redisserver.Server, p *redisserver.Proxy)
-	keptKey  bool   // nothing is lost, but nobody can tell
-	why      string // what a client says that finds it out
+	keptKey  bool   // nothing is lost, but no client can know that
+	why      string // the reason that a client gives
 }
 
 const (
@@ -116,8 +116,7 @@ func forgetBy(command string, args ...any) func(*testing.T, *redisserver.Server,
 	return func(t *testing.T, s *redisserver.Server, _ *redisserver.Proxy) { do(t, s, command, args...) }
 }
 
-// promote has a replica, which has not heard of what came last, take a server's
-// place.
+// promote replaces a server by its replica, which has not received the last writes.
 func promote(t *testing.T, s *redisserver.Server, p *redisserver.Proxy) {
 	t.Helper()
 	host, port, _ := strings.Cut(s.Addr(), ":")
@@ -134,8 +133,7 @@ func promote(t *testing.T, s *redisserver.Server, p *redisserver.Proxy) {
 	p.Aim(replica.Addr())
 }
 
-// loseTail has a server restart with an append-only file that ends before the last
-// write.
+// loseTail restarts a server with an append-only file that ends before the last write.
 func loseTail(t *testing.T, s *redisserver.Server, p *redisserver.Proxy) {
 	t.Helper()
 	files, err := filepath.Glob(filepath.Join(s.Dir(), "appendonlydir", "*.incr.aof"))
@@ -163,8 +161,8 @@ func loseTail(t *testing.T, s *redisserver.Server, p *redisserver.Proxy) {
 	}
 }
 
-// persistent has a server write all to its append-only file before it answers: with
-// appendfsync everysec a write may wait for the one before to be synced.
+// persistent makes a server write everything to its append-only file before it answers. With appendfsync everysec
+// it may delay a write until the one before is synced.
 var persistent = []string{"--appendonly", "yes", "--appendfsync", "no"}
 
 var forgettings = []forgetting{
@@ -224,7 +222,7 @@ func testForgetting(t *testing.T, row forgetting, before bool) {
 		if _, err := incarnation.Adopt(conn); err != nil {
 			t.Fatal(err)
 		}
-		if database == row.database { // somebody's lock
+		if database == row.database { // another client's lock
 			if _, err := conn.Do("SET", "a", "token"); err != nil {
 				t.Fatal(err)
 			}
@@ -236,7 +234,7 @@ func testForgetting(t *testing.T, row forgetting, before bool) {
 		opts := patient()
 		opts.Trace = log.trace()
 		c := open(t, opts, url)
-		defer c.Close() // while it has a server, which else it would wait for
+		defer c.Close() // while the server still runs, since Close would wait for it
 		if err := c.Locker("free").TryLockContext(t.Context()); err != nil {
 			t.Fatal(err)
 		}
@@ -249,7 +247,7 @@ func testForgetting(t *testing.T, row forgetting, before bool) {
 		row.forget(t, s, p)
 		wantQuarantined(t, open(t, patient(), url), row.why)
 	}
-	// And whoever comes now.
+	// A client that connects now finds it out, too.
 	wantQuarantined(t, open(t, patient(), url), known)
 	conn, err := redis.Dial("tcp", p.Addr(), redis.DialDatabase(row.database))
 	if err != nil {

@@ -12,14 +12,14 @@ import (
 	"github.com/redlock-go/redlock/internal/redisserver"
 )
 
-// A master that was demoted, and promoted back with another's memory, is the same
-// process with the same record.
+// A master that becomes a replica, and then a master again with the data of another server, is the same process
+// with the same record.
 func TestAMasterThatWasAReplicaMeanwhileIsQuarantined(t *testing.T) {
 	t.Parallel()
 	for _, row := range []struct {
 		name string
-		kill bool // the clients' connections, as Sentinel does
-		late bool // client 2 comes while it is a replica
+		kill bool // it ends the clients' connections, as Sentinel does
+		late bool // client 2 connects while it is a replica
 	}{{name: "connections are killed", kill: true}, {name: "connections stand"}, {name: "a client that came meanwhile", kill: true, late: true}} {
 		t.Run(row.name, func(t *testing.T) {
 			t.Parallel()
@@ -41,18 +41,18 @@ func TestAMasterThatWasAReplicaMeanwhileIsQuarantined(t *testing.T) {
 			}
 			do(t, r, "REPLICAOF", "NO", "ONE")
 			l := first.Locker("a")
-			l.Lock() // the replica does not hear of it
+			l.Lock() // the replica does not receive it
 			follow(m, r)
 			lease := l.Lease()
 			if row.late {
 				second = open(t, patient(), m.Addr())
-				first.Close() // so that it has no history to help with
+				first.Close() // so that its earlier inspections cannot help
 			}
 			if row.kill {
 				do(t, m, "CLIENT", "KILL", "TYPE", "normal")
 				eventually(t, "it is refused as a replica", func() bool { return locktest.States(second, redlock.MasterRefused) == 1 })
 			} else if err := second.Locker("b").TryLockContext(t.Context()); err == nil ||
-				!strings.Contains(err.Error(), "READONLY") && !strings.Contains(err.Error(), "it is a replica") { // a heartbeat may have found out first
+				!strings.Contains(err.Error(), "READONLY") && !strings.Contains(err.Error(), "it is a replica") { // a heartbeat may have found it out first
 				t.Errorf("TryLockContext = %v, want that the master is a replica", err)
 			}
 			eventually(t, "it has the other's memory", func() bool {
@@ -70,8 +70,7 @@ func TestAMasterThatWasAReplicaMeanwhileIsQuarantined(t *testing.T) {
 	}
 }
 
-// The memory that comes back is old, its record holds, and it knows nothing of what
-// was locked in between.
+// The data that comes back is old. Its record is valid, but it lacks the locks that were acquired in between.
 func TestAnOldMemoryThatComesBackIsQuarantined(t *testing.T) {
 	t.Parallel()
 	servers := redisserver.AdoptedTB(t, 3)

@@ -19,7 +19,7 @@ import (
 	"github.com/redlock-go/redlock/internal/redisserver"
 )
 
-// What the restart guard costs, and tells, on real servers.
+// These tests check what the restart guard costs and reports, on real servers.
 
 // brief returns options with a quarantine of 4 s.
 func brief() *redlock.Options {
@@ -46,7 +46,7 @@ func TestEventsThatLoseNoLockCauseNoQuarantine(t *testing.T) {
 	for _, row := range []struct {
 		name     string
 		commands [][]any // at each server
-		cuts     bool    // the connections
+		cuts     bool    // ends the connections
 		odd      bool    // the next probe is odd, which ends the connection and costs an attempt
 	}{
 		{name: "scripts are flushed", commands: [][]any{{"SCRIPT", "FLUSH"}}, odd: true},
@@ -144,8 +144,7 @@ func TestAQuarantineIsReportedAndEnds(t *testing.T) {
 	testLaterClients(t, servers)
 }
 
-// testLaterClients opens clients of masters whose memory is known for as long as
-// brief's clients want.
+// testLaterClients opens clients of masters whose memory has been known for the quarantine of brief's clients.
 func testLaterClients(t *testing.T, servers []*redisserver.Server) {
 	var log changes
 	opts := brief()
@@ -173,7 +172,7 @@ func TestAdoptedMastersVoteAtOnceForWaitingClientsToo(t *testing.T) {
 	t.Parallel()
 	servers := redisserver.StartTB(t, 3)
 	opts := patient()
-	opts.MaxTTL = time.Hour // no test would wait for the end of that
+	opts.MaxTTL = time.Hour // so the quarantine does not end during the test
 	c := open(t, opts, addresses(servers)...)
 	var locked []<-chan time.Time
 	for range 2 {
@@ -184,7 +183,7 @@ func TestAdoptedMastersVoteAtOnceForWaitingClientsToo(t *testing.T) {
 		if err := s.Adopt(); err != nil {
 			t.Fatal(err)
 		}
-		if i == 0 { // one of them is not enough
+		if i == 0 { // one master is not enough
 			eventually(t, "it is known", func() bool { return locktest.States(c, redlock.MasterUp) == 1 })
 		}
 	}
@@ -194,7 +193,7 @@ func TestAdoptedMastersVoteAtOnceForWaitingClientsToo(t *testing.T) {
 	if err := openReal(t, servers, opts).Locker("b").TryLockContext(t.Context()); err != nil {
 		t.Errorf("a new client: TryLockContext = %v, want the lock at once", err)
 	}
-	// A restart makes it strange again.
+	// After a restart it is in quarantine again.
 	for _, s := range servers {
 		if err := s.Restart(); err != nil {
 			t.Fatal(err)
@@ -212,7 +211,7 @@ func TestALeaseOutlivesRestartsOfAMinorityAndIsLostWithAMajority(t *testing.T) {
 	l := c.Locker("a")
 	l.Lock()
 	s := l.Lease()
-	wanted := 0 // masters in quarantine
+	wanted := 0 // how many masters are in quarantine
 	for _, i := range []int{1, 3} {
 		if err := servers[i].Restart(); err != nil {
 			t.Fatal(err)
@@ -269,7 +268,7 @@ func TestUnderLoadNoMasterIsQuarantinedByMistake(t *testing.T) {
 			}
 		})
 	}
-	// A freeze that is not noticed, and one by which the connection is given up.
+	// One freeze is not noticed. During the other, the connection is closed.
 	for _, nap := range []time.Duration{100 * time.Millisecond, 600 * time.Millisecond} {
 		for i := range 4 {
 			do(t, servers[2], "SCRIPT", "FLUSH")

@@ -31,8 +31,8 @@ func TestInspectOnRealServers(t *testing.T) {
 	if !h.Held || h.Owner != "web-1" || h.Token != l.Lease().Token() || h.Masters < h.Need || h.Left <= 0 || h.Left > 10*time.Second {
 		t.Errorf("Inspect = %+v, want the lease of web-1", h)
 	}
-	// A client that has ended without leaving the queue stays there for a while, and so does the
-	// script's mark of a client that was woken.
+	// The entry of a client that has ended without leaving the queue stays for a while, and so does the mark that
+	// the script leaves for a client that it woke.
 	for _, s := range servers {
 		if _, err := s.Do("ZADD", "redlock:queue:stock", "+inf", "woken"); err != nil {
 			t.Fatal(err)

@@ -13,8 +13,8 @@ import (
 	"github.com/redlock-go/redlock/internal/redisserver"
 )
 
-// A client that holds a lock for longer than another's MaxTTL, as one with a TTL of a minute beside
-// one with defaults. All masters restart without their data.
+// One client holds a lock for longer than another client's MaxTTL: a TTL of a minute beside the defaults. All
+// masters restart without their data.
 func TestAClientWithASmallerMaxTTLWaitsForTheLongestLease(t *testing.T) {
 	t.Parallel()
 	for _, row := range []struct {

@@ -22,7 +22,7 @@ func TestALockIsAcquiredOverADistanceOf90MsOnRealServers(t *testing.T) {
 	for i := range 5 {
 		c := open(t, &redlock.Options{}, urls...)
 		l := c.Locker("far")
-		for range 1 + i { // the first is while the client connects
+		for range 1 + i { // the client connects during the first attempt
 			// A busy machine adds to the distance. A NodeTimeout below it would never be enough.
 			eventually(t, "the free lock is had", l.TryLock)
 			l.Unlock()
@@ -31,7 +31,7 @@ func TestALockIsAcquiredOverADistanceOf90MsOnRealServers(t *testing.T) {
 	}
 	// A time-out that is too short for the distance says so.
 	c := open(t, &redlock.Options{NodeTimeout: 50 * time.Millisecond}, urls...)
-	eventually(t, "all are connected", func() bool { return locktest.States(c, redlock.MasterUp) == 5 }) // a first round waits for that
+	eventually(t, "all are connected", func() bool { return locktest.States(c, redlock.MasterUp) == 5 }) // a first round waits for the connections
 	both := regexp.MustCompile(`no answer within 50ms \(last round trip (9\d|[1-9]\d\d)(\.\d+)?ms\)`)
 	eventually(t, "the error has both the time-out and the round trip", func() bool {
 		err := c.Locker("far").TryLockContext(t.Context())

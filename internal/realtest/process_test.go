@@ -24,8 +24,7 @@ const (
 	fileVariable    = "REDLOCK_TEST_FILE"
 )
 
-// roles are what this test binary can play as another process; each returns an
-// exit status.
+// roles are the programs that this test binary can run as another process. Each returns an exit status.
 var roles = map[string]func() int{
 	"counter": playCounter,
 	"holder":  playHolder,
@@ -128,8 +127,8 @@ func TestFourProcessesLoseNoUpdate(t *testing.T) {
 	}
 }
 
-// playHolder locks, says so, and when it is told to go on tells what its lease
-// says at the first question.
+// playHolder locks, prints that it has the lock, waits for a line of input, and prints the first answer of its
+// lease.
 func playHolder() int {
 	c, err := redlock.Open(strings.Split(os.Getenv(mastersVariable), ","),
 		&redlock.Options{LockOptions: redlock.LockOptions{TTL: 500 * time.Millisecond}})
@@ -144,8 +143,7 @@ func playHolder() int {
 	ctx := s.Context(context.Background())
 	last := time.Now() // before we can be stopped
 	fmt.Println("locked")
-	// Running hot, so that a question comes first after the pause, before any
-	// timer has changed what it is answered from.
+	// This loop does not sleep, so that after the pause the lease is asked before any timer runs.
 	for now := last; now.Sub(last) < time.Second; now = time.Now() {
 		last = now
 	}
@@ -167,14 +165,13 @@ func TestAHolderThatWasStoppedFindsItsLeaseLostAtOnce(t *testing.T) {
 	ours := openReal(t, servers, nil).Locker("a")
 	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
 	defer cancel()
-	time.AfterFunc(30*time.Second, func() { holder.Process.Kill() }) // it has no end of its own
+	time.AfterFunc(30*time.Second, func() { holder.Process.Kill() }) // the process does not end by itself
 	if err := ours.LockContext(ctx); err != nil {
-		t.Fatal(err) // it runs out by itself
+		t.Fatal(err) // it becomes free by itself
 	}
-	time.Sleep(1500 * time.Millisecond) // the holder tells a pause by its length
+	time.Sleep(1500 * time.Millisecond) // the holder recognizes a pause by its length
 	holder.Process.Signal(syscall.SIGCONT)
-	// Its timers may have been as quick as its question: then the loss has
-	// another wording, and still it is a loss.
+	// A timer of the holder may have run first. Then the loss has another text.
 	if got := <-lines; !strings.HasPrefix(got, "paused false redlock: lease of \"a\" lost: ") || !strings.HasSuffix(got, " true") {
 		t.Errorf("after the pause the holder says %q, want it to know of the loss", got)
 	}
@@ -190,7 +187,7 @@ func TestAHolderThatWasStoppedFindsItsLeaseLostAtOnce(t *testing.T) {
 	eventually(t, "no key is left", func() bool { return empty(t, servers) })
 }
 
-// playWaiter waits for the lock, and says when it has it.
+// playWaiter waits for the lock, and prints a line when it has it.
 func playWaiter() int {
 	c, err := redlock.Open(strings.Split(os.Getenv(mastersVariable), ","), busy())
 	if err != nil {

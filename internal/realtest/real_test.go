@@ -61,8 +61,8 @@ func TestAMinorityOfRealMastersMayFreezeAndDie(t *testing.T) {
 	eventually(t, "no key is left", func() bool { return empty(t, servers) })
 }
 
-// A SET that reached a frozen master takes effect when it thaws, for an hour,
-// long after its sender has given up: nobody else will ever delete it.
+// A SET that was sent to a frozen master takes effect when the master thaws, long after its sender has given up,
+// and lasts for an hour. Only the sender can delete it.
 func TestASetThatAFrozenMasterAppliesLateIsUndone(t *testing.T) {
 	t.Parallel()
 	const locks = 100
@@ -97,9 +97,8 @@ func TestASetThatAFrozenMasterAppliesLateIsUndone(t *testing.T) {
 	}
 }
 
-// TestAnOldConnectionCannotUndoARelease holds back the SETs of a connection
-// until the client has lost it, made another, and released on that one: then
-// they come.
+// TestAnOldConnectionCannotUndoARelease holds back the SETs of a connection until the client has lost that
+// connection, made another one, and sent the release there. Then the SETs arrive.
 func TestAnOldConnectionCannotUndoARelease(t *testing.T) {
 	t.Parallel()
 	for _, row := range []struct {
@@ -131,7 +130,7 @@ func TestAnOldConnectionCannotUndoARelease(t *testing.T) {
 				t.Errorf("TryLockContext = %v, want no quorum", err)
 			}
 			eventually(t, "the release has been sent on another connection", func() bool {
-				return calls(t, servers[0], "evalsha") > scripts+2 // a try of the right, and the inspection
+				return calls(t, servers[0], "evalsha") > scripts+2 // the check of the rights, and the inspection
 			})
 			proxy.Release()
 			if row.late {

@@ -30,7 +30,7 @@ func TestRepliesThatAnnounceTooMuchAreRefused(t *testing.T) {
 	long := strings.Repeat("x", textMost)
 	for _, row := range []struct {
 		reply string
-		want  string // what redigo makes of it; an error's text begins with !
+		want  string // what redigo returns; the text of an error begins with !
 	}{
 		{"+OK\r\n", "OK"},
 		{":-12\r\n", "-12"},
@@ -69,7 +69,7 @@ func TestRepliesThatAnnounceTooMuchAreRefused(t *testing.T) {
 			if name == "in pieces" && len(row.reply) > 1000 {
 				continue
 			}
-			// A reply before and one after must be found where they are.
+			// The replies before and after it must be read correctly.
 			text := "$5\r\n\r\n*\r\n\r\n" + row.reply + "+after\r\n"
 			conn := redis.NewConn(Bounded(streamConn{r: reader(strings.NewReader(text))}), 0, 0)
 			if first, err := redis.String(conn.Receive()); first != "\r\n*\r\n" || err != nil {
@@ -93,7 +93,7 @@ func TestRepliesThatAnnounceTooMuchAreRefused(t *testing.T) {
 	}
 }
 
-// Nothing is summed up over replies.
+// The bounds apply to each reply, not to the sum of all.
 func TestTheBoundsApplyToEachReply(t *testing.T) {
 	list := "*3\r\n*" + strconv.Itoa(elementsMost-3) + "\r\n" + strings.Repeat("$-1\r\n", elementsMost-3) + "$2\r\nab\r\n*-1\r\n"
 	text := fmt.Sprintf("$%d\r\n%s\r\n", textMost, strings.Repeat("x", textMost))

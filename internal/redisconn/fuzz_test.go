@@ -38,7 +38,7 @@ func FuzzBounded(f *testing.F) {
 		if used, most := allocated()-before, uint64(16<<20+256*len(text)); used > most {
 			t.Fatalf("reading %d bytes has allocated %d bytes, want at most %d", len(text), used, most)
 		}
-		// What is malformed may be refused as too large: it is refused in any case. Redigo
+		// A malformed reply may be refused as too large, since it is refused in any case. Redigo
 		// alone must not be given what was refused for its size.
 		if err == ErrTooLarge && small(text) {
 			if _, plain := replies(streamOf(text, false), len(text)); plain == io.EOF {

@@ -51,7 +51,7 @@ func TestTasksAreCalledWhenTheyAreDue(t *testing.T) {
 		want := make([]time.Time, len(probes))
 		for i := range probes {
 			probes[i] = &probe{}
-			// Set more than once: the last one counts, earlier or later.
+			// If a time is set more than once, the last one counts, even if it is earlier.
 			for range 1 + random.IntN(3) {
 				want[i] = time.Now().Add(time.Duration(random.IntN(3_600_000)) * time.Millisecond)
 				s.Set(&probes[i].entry, probes[i], want[i], 0)
