@@ -1,5 +1,5 @@
-// Package certmagiclock gives a storage of CertMagic, or of Caddy, locks over independent Redis masters: of
-// several servers that need a certificate, one obtains it, and the others use it from the storage.
+// Package certmagiclock gives a storage of CertMagic, or of Caddy, locks over independent Redis masters. If several
+// servers need a certificate, one of them obtains it, and the others read it from the storage.
 //
 //	certmagic.Default.Storage = certmagiclock.New(storage, client, nil)
 //
@@ -24,7 +24,7 @@ const DefaultPrefix = "certmagic:"
 
 // Options are the settings of New. Nil or zero means defaults.
 type Options struct {
-	// LockOptions are those of each lock. Nil means defaults. MaxHold zero means that a lock may be held for
+	// LockOptions are the options of each lock. Nil means defaults. MaxHold zero means that a lock may be held for
 	// any time: CertMagic holds one while it retries, which may take days.
 	LockOptions *redlock.LockOptions
 
@@ -32,8 +32,8 @@ type Options struct {
 	Prefix string
 }
 
-// A Storage is a certmagic.Storage with locks of redlock. Everything else it leaves to the storage that it wraps.
-// It is safe for concurrent use if that is.
+// A Storage is a certmagic.Storage with locks of redlock. It passes all other calls to the storage that it wraps.
+// It is safe for concurrent use if the wrapped storage is.
 type Storage struct {
 	certmagic.Storage
 	client *redlock.Client
@@ -49,8 +49,8 @@ var (
 	_ certmagic.LockLeaseRenewer = (*Storage)(nil)
 )
 
-// New returns a storage that keeps everything in another one, and locks with a Client. The Client must not be
-// closed before the storage is used no more. Nil opts means defaults. Wrong LockOptions are an error of each Lock.
+// New returns a Storage that keeps its data in another storage, and locks with a Client. Close the Client only after
+// the last use of the Storage. Nil opts means defaults. Each Lock returns an error if the LockOptions are wrong.
 func New(storage certmagic.Storage, client *redlock.Client, opts *Options) *Storage {
 	s := &Storage{Storage: storage, client: client, held: make(map[string]*redlock.Locker)}
 	if opts != nil {
@@ -75,8 +75,8 @@ func (s *Storage) Lock(ctx context.Context, name string) error {
 	return s.acquire(name, func(l *redlock.Locker) error { return l.LockContext(ctx) })
 }
 
-// TryLock makes one attempt to acquire the lock of a name, and reports whether it succeeded. That somebody else
-// holds it is no error.
+// TryLock makes one attempt to acquire the lock of a name, and reports whether it succeeded. If another server
+// holds the lock, the error is nil.
 func (s *Storage) TryLock(ctx context.Context, name string) (bool, error) {
 	err := s.acquire(name, func(l *redlock.Locker) error { return l.TryLockContext(ctx) })
 	if errors.Is(err, redlock.ErrHeld) {
@@ -85,7 +85,7 @@ func (s *Storage) TryLock(ctx context.Context, name string) (bool, error) {
 	return err == nil, err
 }
 
-// acquire acquires a lock in this way, and keeps it for Unlock.
+// acquire calls lock with a new Locker, and keeps the Locker for Unlock.
 func (s *Storage) acquire(name string, lock func(*redlock.Locker) error) error {
 	l, err := s.client.NewLocker(s.opts.Prefix+name, s.opts.LockOptions)
 	if err != nil {
@@ -96,11 +96,11 @@ func (s *Storage) acquire(name string, lock func(*redlock.Locker) error) error {
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.held[name] = l // nobody else has it: the lock is ours
+	s.held[name] = l // there is no other entry, since we hold the lock
 	return nil
 }
 
-// Unlock releases the lock of a name. It does so also if ctx has ended. The error matches redlock.ErrLost if the
+// Unlock releases the lock of a name. It does so even if ctx has ended. The error matches redlock.ErrLost if the
 // lease was lost before: then another server may have obtained the certificate, too.
 func (s *Storage) Unlock(ctx context.Context, name string) error {
 	s.mu.Lock()

@@ -4,7 +4,7 @@
 //   - A [Locker] takes a lock of the job's name for each run. Any scheduler may win it.
 //   - An [Elector] elects one scheduler, which runs all jobs until it ends.
 //
-// Both use a redlock.Client, and close nothing of it. Close the Client after the scheduler was shut down.
+// Both use a redlock.Client, and do not close it. Close the Client after the scheduler has been shut down.
 //
 //	locker, err := gocronlock.NewLocker(client, nil)
 //	…
@@ -28,12 +28,12 @@ import (
 
 // Options are the settings of NewLocker. Nil or zero means defaults.
 type Options struct {
-	// LockOptions are those of each job's lock. Nil means defaults, and MaxHold zero means that a job may
+	// LockOptions are the options of each job's lock. Nil means defaults, and MaxHold zero means that a job may
 	// hold its lock for any time.
 	LockOptions *redlock.LockOptions
 
-	// AtLeast is how long the lock of a job is kept from when it was acquired, even if the job ends earlier.
-	// It must be longer than the clocks of the machines differ, and shorter than the time between two runs.
+	// AtLeast is how long the lock of a job is kept after it was acquired, even if the job ends earlier. It
+	// must be longer than the difference of the machines' clocks, and shorter than the time between two runs.
 	// Otherwise a machine whose clock is late runs a short job once more. Zero means 1 s. Negative means
 	// that the lock is released when the job ends.
 	AtLeast time.Duration
@@ -41,7 +41,7 @@ type Options struct {
 
 const defaultAtLeast = time.Second
 
-// A Locker is a gocron.Locker: of all schedulers with the same job, one runs it at a time. A scheduler that does
+// A Locker is a gocron.Locker: only one of the schedulers with the same job runs it at a time. A scheduler that does
 // not get the lock at once skips the run. Give each job a name by gocron.WithName: the default is the name of
 // its function. It is safe for concurrent use.
 type Locker struct {
@@ -79,7 +79,7 @@ func unbounded(opts *redlock.LockOptions) *redlock.LockOptions {
 
 // Lock makes one attempt to acquire the lock of a job. The error matches redlock.ErrHeld if another scheduler
 // runs the job, and is another *redlock.QuorumError if too few masters answer. gocron skips the run in both
-// cases: use gocron.AfterLockError to be told.
+// cases, and calls the listener of gocron.AfterLockError.
 func (l *Locker) Lock(ctx context.Context, job string) (gocron.Lock, error) {
 	lock, err := l.client.NewLocker(job, l.opts.LockOptions)
 	if err != nil {
@@ -97,7 +97,7 @@ type heldLock struct {
 	until time.Time // it is kept at least until then
 }
 
-// Unlock releases the lock, or sees to it that it is released when Options.AtLeast has passed. A lease that was
+// Unlock releases the lock at once, or when Options.AtLeast has passed. A lease that was
 // lost while the job ran is an error that matches redlock.ErrLost.
 func (h *heldLock) Unlock(ctx context.Context) error {
 	left := time.Until(h.until)
@@ -190,7 +190,7 @@ func (e *Elector) IsLeader(ctx context.Context) error {
 }
 
 // Close ends the leadership, if this is the leader, and waits until its lock is released. Call it before the
-// Client is closed, and after the scheduler was shut down.
+// Client is closed, and after the scheduler has been shut down.
 func (e *Elector) Close() {
 	e.stop()
 	<-e.ended

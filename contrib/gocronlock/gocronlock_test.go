@@ -34,7 +34,7 @@ func (j *journal) run(who string) {
 	j.runs[minute] = append(j.runs[minute], who)
 }
 
-// schedule starts a scheduler that runs a job of this length every minute, so much after the full minute.
+// schedule starts a scheduler that runs a job of this length every minute, with a delay after the full minute.
 func schedule(t *testing.T, j *journal, who string, late, length time.Duration, option gocron.SchedulerOption) gocron.Scheduler {
 	t.Helper()
 	s, err := gocron.NewScheduler(option)

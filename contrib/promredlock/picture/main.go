@@ -1,6 +1,6 @@
 // Command picture draws the panels of the dashboard as an SVG, from the metrics of a run of its own: three clients on
 // five redis-server processes, of which some are frozen and killed on the way. It evaluates the expressions of the
-// dashboard itself, as far as it knows them, so it is no picture of Grafana, but of what Grafana would be asked.
+// dashboard itself, so it shows what the dashboard asks for. It is not a picture made by Grafana.
 //
 //	go run ./picture > dashboard.svg    # takes two minutes, and needs redis-server
 package main
