@@ -13,7 +13,7 @@ import (
 	"github.com/redlock-go/redlock/redlocktest"
 )
 
-// commit carries out a fault, at its time.
+// commit executes a fault at its time.
 func (r *run) commit(f fault) {
 	if !r.sleep(f.at) {
 		return
@@ -27,7 +27,7 @@ func (r *run) commit(f fault) {
 	}
 }
 
-// inflict begins a fault and returns what ends it.
+// inflict begins a fault, and returns a function that ends it.
 func (r *run) inflict(f fault) (undo func()) {
 	switch f.kind {
 	case stopMaster, forgetMaster, flushMaster, freezeMaster, failMaster, loseReply, dropRequest, cutMaster, flushScripts:
@@ -170,7 +170,7 @@ func (r *run) checkKeys() {
 	for _, f := range r.plan.faults {
 		switch {
 		case f.kind == endMaster || f.kind == killProcess || f.kind == loseMachine || f.kind == closeProcess:
-			settle = max(settle, r.plan.lock.TTL+2*time.Second) // nobody releases what the dead held
+			settle = max(settle, r.plan.lock.TTL+2*time.Second) // nobody releases the locks of dead processes
 		case f.process >= 0 || f.lasts > 0:
 			settle = max(settle, 13*time.Second) // releases are repeated until 10 s after a connection broke
 		}

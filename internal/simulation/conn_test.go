@@ -21,7 +21,7 @@ type conn struct {
 	changed chan struct{}
 }
 
-// A queue is what is on its way in one direction, oldest first.
+// A queue holds the chunks under way in one direction, oldest first.
 type queue struct {
 	chunks []chunk
 	last   time.Time // when the newest arrives
@@ -62,7 +62,7 @@ func (q *queue) postpone(now time.Time, late time.Duration) {
 	}
 }
 
-// keepOnTheWay drops what a blocked link has kept.
+// keepOnTheWay drops the data that a blocked link has kept.
 func (q *queue) keepOnTheWay(now time.Time) {
 	for i := range q.chunks {
 		if q.chunks[i].due.After(now) {

@@ -31,7 +31,7 @@ type figures struct {
 	longestWait    time.Duration // that a call waited for several names, or for an RWLocker
 }
 
-// A lock is what the judge knows of one name.
+// A lock is what the judge knows about one name.
 type lock struct {
 	name    string
 	holders []*holding
@@ -220,7 +220,7 @@ func (j *judge) overtakenLocked(w *waiter, h *holding, now time.Time) {
 		return
 	}
 	if !j.run.plan.wakeups || h.turn.call.side == reader || w.turn.call.side == reader {
-		return // nobody keeps the order
+		return // the order does not matter then
 	}
 	w.overtook++
 	j.figures.overtakes = max(j.figures.overtakes, w.overtook)
@@ -230,8 +230,8 @@ func (j *judge) overtakenLocked(w *waiter, h *holding, now time.Time) {
 	}
 }
 
-// sameTime is how much later somebody must have come to count as later: two requests to join the
-// queues cross on the way.
+// sameTime is how much later a call must come to count as later, since requests to join the queues may overtake
+// each other under way.
 const sameTime = 100 * time.Millisecond
 
 // checkFenceLocked checks that the fence of a new holding is above all earlier ones. If keys were

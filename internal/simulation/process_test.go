@@ -168,7 +168,7 @@ func (p *process) resume() {
 	p.changedLocked()
 }
 
-// end takes the life from the process. It returns nil if the process is dead already.
+// end ends the current life, and returns it. It returns nil if the process is dead already.
 func (p *process) end(crashed bool) *life {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -183,7 +183,7 @@ func (p *process) end(crashed bool) *life {
 	return l
 }
 
-// crash ends the process without a word to anybody.
+// crash ends the process without notice.
 func (p *process) crash(silent bool) {
 	l := p.end(true)
 	if l == nil {

@@ -30,7 +30,7 @@ type run struct {
 	lives []*life    // all of them
 }
 
-// An outcome is what came of a run.
+// An outcome is the result of a run.
 type outcome struct {
 	plan       *plan
 	violations []violation
@@ -146,7 +146,7 @@ func (r *run) await(property string, group *sync.WaitGroup, limit time.Duration)
 	}
 }
 
-// halt ends the run: nobody begins anything any more.
+// halt ends the run: no goroutine begins another call.
 func (r *run) halt() {
 	r.stopOnce.Do(func() { close(r.stop) })
 }

@@ -8,7 +8,7 @@ import (
 	"github.com/redlock-go/redlock"
 )
 
-// watchEvery is how often the judge looks at who waits.
+// watchEvery is how often the judge checks the waiters.
 const watchEvery = 10 * time.Millisecond
 
 // watch checks until the end of the run that nobody waits for a lock that is free.
@@ -93,7 +93,7 @@ func (j *judge) openLocked(k *lock, s side, now time.Time) []bool {
 			open[i] = true
 		case token == marker && (s == alone || s == writer && (!j.run.plan.wakeups || k.readersHold())):
 		case h != nil && (h.dead || !h.over):
-		case h == nil && len(k.sets) > 0: // somebody who waits for further names may hold it
+		case h == nil && len(k.sets) > 0: // a call that waits for further names may hold it
 		default:
 			open[i] = state.trouble == 0 && now.After(state.until)
 		}

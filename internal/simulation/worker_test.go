@@ -203,7 +203,7 @@ func (t *turn) extend() (stop func()) {
 	}
 }
 
-// unlock unlocks, and checks what that says.
+// unlock unlocks, and checks the outcome.
 func (t *turn) unlock() {
 	j := t.process.run.judge
 	valid := j.exits(t.held)
