@@ -176,7 +176,7 @@ func (w *wait) pause(ctx context.Context) (woken, more bool) {
 // nobody renews them. It adds up to half a round trip, so that not all clients try at the same moment.
 func (w *wait) notPast(d time.Duration) time.Duration {
 	left, known := freeAfter(w.round.Votes())
-	if !known {
+	if !known || w.locker.announces && left < turnMost {
 		return d
 	}
 	// Each master has told how long its key lived when the last attempt arrived. The next attempt takes

@@ -116,6 +116,29 @@ func TestWakeUpsAreCountedByMaster(t *testing.T) {
 	})
 }
 
+// If readers leave together, another one of them is the last at each master.
+func TestWakeUpsWithSeveralTokensWakeTheWaiterSoon(t *testing.T) {
+	bubble(t, 5, func(t *testing.T, ms *redlocktest.Masters) {
+		_, channel, in := waiting(t, ms)
+		for range 3 {
+			publish(t, ms, 0, channel, "early a")
+			publish(t, ms, 1, channel, "early a") // wakes it, and it finds the lock held
+			before := ms.Master(0).Count("SET")
+			for i := range 5 {
+				publish(t, ms, i, channel, fmt.Sprint("other", i, " a"))
+			}
+			time.Sleep(10 * time.Millisecond)
+			synctest.Wait()
+			if n := ms.Master(0).Count("SET") - before; n != 1 {
+				t.Errorf("messages with five tokens woke the waiter %d times within 10 ms, want once", n)
+			}
+			time.Sleep(time.Second)
+		}
+		free(ms, "a")
+		<-in
+	})
+}
+
 func free(ms *redlocktest.Masters, key string) {
 	for i := range ms.Len() {
 		ms.Master(i).Del(key)

@@ -93,3 +93,53 @@ func TestReadersAreNotKeptOutByWritersThatNeverStop(t *testing.T) {
 		all.Wait()
 	})
 }
+
+// Writers enter in the order of their calls, and readers in each of their turns. Without turns that end early, and
+// wake-ups that are not lost, some of them wait several times as long as others.
+func TestWritersAndReadersAtADistanceWaitForOneTurnEach(t *testing.T) {
+	bubble(t, 3, func(t *testing.T, ms *redlocktest.Masters) {
+		const writers, hold = 8, time.Millisecond
+		at := func(oneWay ...time.Duration) *redlock.RWLocker {
+			return ms.WithDelays(oneWay...).Open(nil).RWLocker("stock")
+		}
+		var stop atomic.Bool
+		var all sync.WaitGroup
+		var mu sync.Mutex
+		longest := make(map[string]time.Duration)
+		use := func(side string, l sync.Locker) {
+			all.Go(func() {
+				for began := time.Now(); !stop.Load(); {
+					start := time.Now()
+					l.Lock()
+					if took := time.Since(start); start.Sub(began) > 200*time.Millisecond { // all have come
+						mu.Lock()
+						longest[side] = max(longest[side], took)
+						mu.Unlock()
+					}
+					time.Sleep(hold)
+					l.Unlock()
+				}
+			})
+		}
+		for range 3 {
+			l := at(hold/2, hold/2, hold/2)
+			for range 2 {
+				use("reader", l.RLocker())
+			}
+		}
+		for i := range writers {
+			far := []time.Duration{2 * hold, 2 * hold, 2 * hold}
+			far[i%3] = hold / 4
+			use("writer", at(far...).Locker())
+		}
+		time.Sleep(700 * time.Millisecond)
+		stop.Store(true)
+		all.Wait()
+		// A cycle of a writer and a turn takes about 12 ms.
+		for side, most := range map[string]time.Duration{"writer": 200 * time.Millisecond, "reader": 50 * time.Millisecond} {
+			if took := longest[side]; took > most || took == 0 {
+				t.Errorf("a %s waited for %v, want %v at most", side, took, most)
+			}
+		}
+	})
+}

@@ -119,9 +119,9 @@ func (s *sleepers) hear(i int, key, token string) bool {
 	switch now := time.Now(); {
 	case heard == s.need:
 		sl.wakeLocked()
-	case now.Sub(sl.early) < earlyEvery:
-		// The quorum-th message will wake the sleeper, or its schedule will.
-	case heard == s.need-1:
+	case heard > s.need:
+		// The quorum-th message has woken the sleeper.
+	case heard == s.need-1 && now.Sub(sl.early) >= earlyEvery:
 		// One message less than a quorum. While the attempt is on its way, the release will have reached one
 		// more master. If the first message woke the sleeper, some attempts would come too early, and the
 		// client would have to join the queue again. If only the quorum-th did, all attempts would come later
@@ -130,7 +130,9 @@ func (s *sleepers) hear(i int, key, token string) bool {
 		sl.wakeLocked()
 	case sl.timer == nil:
 		sl.timed = true
-		sl.timer = time.AfterFunc(wakeAnyway, func() { s.timeUp(sl) })
+		// There may be no quorum-th message: if several readers leave together, the last of them is another one at
+		// each master, and the messages have several tokens.
+		sl.timer = time.AfterFunc(max(wakeAnyway, earlyEvery-now.Sub(sl.early)), func() { s.timeUp(sl) })
 	}
 	return true
 }
@@ -195,8 +197,14 @@ func (c *Client) woken(i int, key, token string) bool {
 	return true
 }
 
-// turnLeast is the least turn of readers that a writer's release wakes.
-const turnLeast = 20 * time.Millisecond
+const (
+	// turnLeast is the least turn of readers that a writer's release wakes.
+	turnLeast = 20 * time.Millisecond
+	// turnMost is the longest turn: see readers.lua. As a rule a turn ends before the key expires. Then the last
+	// reader's release wakes the writer that has waited longest, and a writer that tries when the key would have
+	// expired overtakes that one.
+	turnMost = time.Second
+)
 
 // turn returns how long it takes at most to come back after a wake-up.
 func (c *Client) turn() time.Duration { return max(turnLeast, 3*c.group.Distance()) }

@@ -108,12 +108,20 @@ local function refuse(key, turn, left)
   return type(left) == 'number' and left >= 0 and -2 - left or -1
 end
 
+-- Reports whether a writer's release has woken this client for a turn that has not ended. Then it is let in, even
+-- if a writer that has waited for longer has announced itself since.
+local function invited(key)
+  local woken = tonumber(redis.call('ZSCORE', 'redlock:rqueue:' .. key, id) or nil)
+  local turn = woken and woken < 0 and tonumber(redis.call('ZSCORE', 'redlock:readers:' .. key, 'turn') or nil)
+  return turn and turn > clock()
+end
+
 local function read(key, token, ttl, waited, turn)
   local both = redis.call('MGET', key, 'redlock:intent:' .. key)
   local held, intent = both[1], tonumber(both[2] or nil)
   if held and held ~= marker then
     return refuse(key, turn, redis.call('PTTL', key))
-  elseif intent and intent <= clock() - waited then
+  elseif intent and intent <= clock() - waited and not (held and invited(key)) then
     return refuse(key, turn)
   elseif not join(key, held, token, ttl) then
     return refuse(key, turn, redis.call('PTTL', key))

@@ -124,8 +124,10 @@ func TestReadersThatWaitedGetATurnAfterAWriter(t *testing.T) {
 			s.do("w", "wake", 0) // the key is not free
 			s.key(Recall, time.Millisecond, 500*time.Millisecond)
 			s.do("late", "read 100000 0 300", -1)
+			s.do("w3", "announce 90000", 1) // a writer that has waited for longer than the reader takes no turn away
 			s.do("r", "read 100000 60000 500", 2)
 			s.key(Recall, 90*time.Second, 100*time.Second)
+			s.do("r", "read 100000 60000 -", -1) // once
 		})
 		if got := r(); got != "W k" {
 			t.Errorf("the reader was told %q", got)
@@ -133,6 +135,7 @@ func TestReadersThatWaitedGetATurnAfterAWriter(t *testing.T) {
 		s.do("r", "release", 2) // the turn does not wait for the reader named late, which was not woken
 		s.key("", 0, 0)
 		s.do("r", "wake", 2)
+		s.do("r", "read 100000 60000 -", -1) // the turn is over
 		if n, _ := redis.Int(s.conn.Do("ZSCORE", "redlock:rqueue:k", "late")); n != 300 {
 			t.Errorf("the late reader's place in the queue has the score %d, want 300", n)
 		}
