@@ -99,6 +99,10 @@ type QuorumError struct {
 	// lasted for 100 ms, so TryLockContext seldom knows.
 	Owner string
 
+	// Readers are the owners of the Clients whose readers held the lock then: see Holding.Readers. Owner is then
+	// empty.
+	Readers []string
+
 	// Held is the name that is held, if the error matches ErrHeld: Name, or one of its names.
 	Held string
 
@@ -113,8 +117,28 @@ func (e *QuorumError) Error() string {
 	s := "redlock: " + e.Op + " " + quote(e.Name) + strings.TrimPrefix(e.unnamed(), e.Op)
 	if e.Owner != "" {
 		s += "; the holder is " + e.Owner
+	} else if len(e.Readers) > 0 {
+		s += "; held by " + readersText(e.Readers)
 	}
 	return s
+}
+
+// readersText returns how many readers there are, and their owners as far as they are known.
+func readersText(owners []string) string {
+	text := strconv.Itoa(len(owners)) + " readers"
+	if len(owners) == 1 {
+		text = "1 reader"
+	}
+	known := slices.DeleteFunc(slices.Clone(owners), func(owner string) bool { return owner == "" })
+	if len(known) == 0 {
+		return text
+	}
+	known = known[:min(len(known), namesMost)]
+	text += " (" + strings.Join(known, ", ")
+	if more := len(owners) - len(known); more > 0 {
+		text += " and " + strconv.Itoa(more) + " more"
+	}
+	return text + ")"
 }
 
 // unnamed returns the text without the lock's name, and without its holder.

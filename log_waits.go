@@ -55,7 +55,7 @@ type waitGroup struct {
 	longest *watched
 	why     error // why the longest wait lasts
 	names   map[string]bool
-	holders map[string]bool // the owners that are known
+	holders map[string]bool // the owners that are known, and readers
 }
 
 // watch notes a wait. unwatch must be called when the wait ends.
@@ -149,6 +149,8 @@ func grouping(waits []*watched) map[string]*waitGroup {
 		g.names[w.name] = true
 		if q := (*QuorumError)(nil); errors.As(k.why, &q) && q.Owner != "" {
 			g.holders[q.Owner] = true
+		} else if q != nil && len(q.Readers) > 0 {
+			g.holders[readersText(q.Readers)] = true
 		}
 		if w.began.Before(g.longest.began) {
 			g.longest, g.why = w, k.why

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -121,6 +122,57 @@ func TestAWaitNamesTheHolder(t *testing.T) {
 		}
 		l.Unlock()
 		<-locked
+	})
+}
+
+func TestAWaitNamesTheReaders(t *testing.T) {
+	bubble(t, 3, func(t *testing.T, ms *redlocktest.Masters) {
+		var log logged
+		var readers []*redlock.RWLocker
+		for _, opts := range []*redlock.Options{{Owner: "web-2"}, {Owner: "web-1"}, {DisableOwner: true}} {
+			l := connected(t, ms, opts).RWLocker("a")
+			l.RLock()
+			l.RLock()
+			readers = append(readers, l)
+		}
+		locked := make(chan struct{})
+		waiter := connected(t, ms, log.seldom())
+		go func() {
+			waiter.RWLocker("a").Lock()
+			close(locked)
+		}()
+		const want = "; held by 3 readers (web-1, web-2 and 1 more))"
+		lockers := []*redlock.Locker{connected(t, ms, nil).Locker("a"), connected(t, ms, nil).RWLocker("a").Locker()}
+		for _, l := range lockers {
+			ctx, cancel := context.WithTimeout(t.Context(), 3*time.Second)
+			err := l.LockContext(ctx)
+			cancel()
+			q := (*redlock.QuorumError)(nil)
+			if !errors.As(err, &q) || !strings.HasSuffix(err.Error(), want) || !slices.Equal(q.Readers, []string{"", "web-1", "web-2"}) || q.Owner != "" {
+				t.Errorf("LockContext = %v, want that three readers hold the lock", err)
+			}
+		}
+		log.Want(t, 1, "still waiting for locks", "names=a", `holders="3 readers (web-1, web-2 and 1 more)"`)
+		for _, l := range readers[1:] {
+			l.RUnlock()
+			l.RUnlock()
+		}
+		ctx, cancel := context.WithTimeout(t.Context(), 3*time.Second)
+		defer cancel()
+		if err := lockers[0].LockContext(ctx); err == nil || !strings.HasSuffix(err.Error(), "; held by 1 reader (web-2))") {
+			t.Errorf("LockContext = %v, want that web-2 reads", err)
+		}
+		if err := readers[0].Locker().TryLockContext(t.Context()); !errors.Is(err, redlock.ErrHeld) || err.Error() != "redlock: lock is held by readers of this Client" {
+			t.Errorf("TryLockContext of a Client whose goroutines read = %v", err)
+		}
+		readers[0].RUnlock()
+		readers[0].RUnlock()
+		<-locked
+		ctx, cancel = context.WithTimeout(t.Context(), 3*time.Second)
+		defer cancel()
+		if err := lockers[0].LockContext(ctx); err == nil || strings.Contains(err.Error(), "held by 1") || !strings.Contains(err.Error(), "the holder is ") {
+			t.Errorf("LockContext = %v, want that a writer holds the lock", err)
+		}
 	})
 }
 

@@ -2,6 +2,7 @@ package redlock
 
 import (
 	"errors"
+	"slices"
 	"sync"
 	"time"
 
@@ -30,8 +31,14 @@ type owners struct {
 // An ownerNote says who holds one lock.
 type ownerNote struct {
 	asked time.Time // when the masters were asked last
-	owner string    // the last answer; empty if there is none
+	held            // the last answer
 	heard time.Time // when that came
+}
+
+// A held says who holds a lock, as far as it is known: a client, or the Clients whose readers do.
+type held struct {
+	owner   string
+	readers []string // their owners; empty for one that is not known
 }
 
 func newOwners() owners { return owners{known: recent[ownerNote]{keep: 10 * time.Second}} }
@@ -51,11 +58,11 @@ func (o *owners) due(key string) bool {
 }
 
 // heard notes who holds the lock.
-func (o *owners) heard(key, owner string) {
+func (o *owners) heard(key string, who held) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	note, _ := o.known.get(key)
-	note.owner, note.heard = owner, time.Now()
+	note.held, note.heard = who, time.Now()
 	o.known.put(key, note)
 }
 
@@ -63,17 +70,17 @@ func (o *owners) heard(key, owner string) {
 // known.
 func (o *owners) named(key string, err error) error {
 	q, ok := err.(*QuorumError)
-	if !ok || !q.held || q.Owner != "" {
+	if !ok || !q.held || q.Owner != "" || q.Readers != nil {
 		return err
 	}
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	note, _ := o.known.get(key)
-	if note.owner == "" || time.Since(note.heard) > ownerFor {
+	if note.owner == "" && note.readers == nil || time.Since(note.heard) > ownerFor {
 		return err
 	}
 	named := *q // others may read q
-	named.Owner = note.owner
+	named.Owner, named.Readers = note.owner, note.readers
 	return &named
 }
 
@@ -89,8 +96,12 @@ func (c *Client) askOwner(key string) {
 	if !c.owners.due(key) {
 		return
 	}
-	p := &peek{client: c, key: key, missing: len(c.masters), masters: make(map[string]int)}
-	query := master.NewPeek(key)
+	c.peek(master.NewPeek(key), &peek{client: c, key: key})
+}
+
+// peek sends a query, whose answers p collects.
+func (c *Client) peek(query *master.Claim, p *peek) {
+	p.missing, p.masters = len(c.masters), make(map[string]int)
 	for i, m := range c.masters {
 		if err := m.Ask(master.Query, query, p); err != nil {
 			p.Answered(i, master.Answer{Err: err})
@@ -98,32 +109,64 @@ func (c *Client) askOwner(key string) {
 	}
 }
 
-// A peek collects the answers to one question for an owner.
+// A peek collects the answers to one question for an owner, or for the readers if readers hold the lock.
 type peek struct {
-	client *Client // immutable
-	key    string  // immutable
+	client  *Client // immutable
+	key     string  // immutable
+	readers bool    // immutable; it asks for the readers
 
 	mu      sync.Mutex     // guards what follows
 	missing int            // masters that have not answered
-	masters map[string]int // how many have each token
+	masters map[string]int // how many have each token, or client that reads
 	done    bool           // the owner is known
 }
 
 // Answered implements master.Asker.
 func (p *peek) Answered(_ int, a master.Answer) {
 	p.mu.Lock()
-	defer p.mu.Unlock()
 	p.missing--
-	if a.Done() && len(a.Replies) == 1 {
-		if token, err := master.DecodePeek(a.Replies[0]); err == nil && token != "" {
+	if a.Done() {
+		p.countLocked(a.Replies)
+	}
+	who, more, known := p.resultLocked()
+	p.mu.Unlock()
+	switch c := p.client; {
+	case more:
+		c.peek(master.NewReaders(p.key), &peek{client: c, key: p.key, readers: true})
+	case known:
+		c.owners.heard(p.key, who)
+	}
+}
+
+// countLocked counts what a master has answered.
+func (p *peek) countLocked(replies []any) {
+	if p.readers {
+		for _, id := range master.DecodeReaders(replies) {
+			p.masters[id]++
+		}
+	} else if len(replies) == 1 {
+		if token, err := master.DecodePeek(replies[0]); err == nil && token != "" {
 			p.masters[token]++
-			if !p.done && p.masters[token] >= quorum.Majority(len(p.client.masters)) {
-				p.done = true
-				p.client.owners.heard(p.key, master.OwnerOf(token))
-			}
 		}
 	}
-	if p.missing == 0 && !p.done {
-		p.client.owners.heard(p.key, "") // free, or contended for
+}
+
+// resultLocked returns who holds the lock, once that is known. more says that it is to be asked which readers do.
+func (p *peek) resultLocked() (who held, more, known bool) {
+	if p.done || p.readers && p.missing > 0 {
+		return held{}, false, false
 	}
+	p.done = p.missing == 0
+	for id, n := range p.masters {
+		switch {
+		case n < quorum.Majority(len(p.client.masters)):
+		case p.readers:
+			who.readers = append(who.readers, master.OwnerOf(id))
+		default:
+			p.done = true
+			return held{owner: master.OwnerOf(id)}, id == master.Recall, true
+		}
+	}
+	slices.Sort(who.readers)
+	return who, false, p.done // nobody: free, or contended for
 }

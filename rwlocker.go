@@ -3,6 +3,7 @@ package redlock
 import (
 	"context"
 	"errors"
+	"fmt"
 	"sync"
 
 	"github.com/redlock-go/redlock/internal/master"
@@ -158,11 +159,14 @@ func (w *wait) tryShare(ctx context.Context) error {
 	return nil
 }
 
+// errOwnReaders is the note of the gate of a name while goroutines of the Client share a read lease, or keep it.
+var errOwnReaders = fmt.Errorf("%w by readers of this Client", ErrHeld)
+
 // begin lets the goroutines that wait share the acquired lease.
 func (w *wait) begin(r *readers) *Lease {
 	s := w.lease
 	recalled := w.round.Any(func(v quorum.Vote) bool { return v.Recalled })
-	r.client.gates.Note(r.key, ErrHeld)
+	r.client.gates.Note(r.key, errOwnReaders)
 	w.inside, w.lease = false, nil
 	early := r.begin(s)
 	// A local writer that has come meanwhile has found nothing to close.

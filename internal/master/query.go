@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -123,6 +124,24 @@ func NewPeek(key string) *Claim {
 	return newQuery(key, commands{{"GETRANGE", key, 0, tokenMost}})
 }
 
+// NewReaders returns a query for who reads, while a key holds Recall. DecodeReaders reads the replies.
+func NewReaders(key string) *Claim {
+	return newQuery(key, commands{
+		{"TIME"},
+		{"SCRIPT", "LOAD", queueScript},
+		{"EVALSHA", queueSHA, 1, readersKey + key, waitersMost - 1, 2*tokenMost + 1},
+	})
+}
+
+// DecodeReaders returns the ids of the clients whose readers hold the key, or some of them if there are many.
+func DecodeReaders(replies []any) []string {
+	var look Look
+	if len(replies) == 3 {
+		look.readers(replies[0], replies[2])
+	}
+	return look.Readers
+}
+
 // NewCensus returns a query for which of some clients still listen for wake-ups. DecodeCensus reads
 // the reply.
 func NewCensus(ids []string) *Claim {
@@ -209,7 +228,8 @@ func (look *Look) readers(clock, set any) {
 	members, _ := redis.Strings(set, nil)
 	for i := 0; i+1 < len(members); i += 2 {
 		id, _, ok := strings.Cut(members[i], " ")
-		if score, err := strconv.ParseFloat(members[i+1], 64); ok && err == nil && score > float64(now[0]*1000+now[1]/1000) {
+		score, err := strconv.ParseFloat(members[i+1], 64)
+		if ok && err == nil && score > float64(now[0]*1000+now[1]/1000) && !slices.Contains(look.Readers, id) {
 			look.Readers = append(look.Readers, id)
 		}
 	}
