@@ -6,6 +6,8 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -25,6 +27,9 @@ ends. Until then two clients can hold the lock. Only fences protect the
 resource then. If the holder is redlock run, it kills its command when it
 learns of it. If the holder has crashed, there is nothing to break: its lock
 becomes free by itself.
+
+If readers hold the lock, the leases of all of them end, including those
+that began while it asked.
 
 The holder can acquire the lock again.
 
@@ -75,6 +80,8 @@ type breaking struct {
 	force bool
 	in    io.Reader
 	out   io.Writer
+
+	readers map[string]bool // whose leases were ended; those that come later keep theirs
 }
 
 func (b *breaking) run(ctx context.Context) error {
@@ -121,11 +128,27 @@ func (l lockOfNames) sentence(masters int) string {
 	if l.Left < 0 {
 		left = "for ever"
 	}
-	text := fmt.Sprintf("%s %s %s, on %d of %s, %s", shown(l.name), verb, l.owner(), l.Masters, plural(masters, "master"), left)
+	text := fmt.Sprintf("%s %s %s, on %d of %s, %s", shown(l.name), verb, l.holder(), l.Masters, plural(masters, "master"), left)
 	if l.Waiting > 0 {
 		text += fmt.Sprintf("; %s: %s", map[bool]string{true: "1 client waits", false: plural(l.Waiting, "client") + " wait"}[l.Waiting == 1], l.waiters())
 	}
 	return text + "."
+}
+
+// holder returns who has the token.
+func (l lockOfNames) holder() string {
+	if l.Token != redismaster.Recall {
+		return l.owner()
+	}
+	return strings.Replace(l.owner(), " reading", map[bool]string{true: " reader", false: " readers"}[len(l.Readers) == 1], 1)
+}
+
+// lease names what ends.
+func (l lockOfNames) lease() string {
+	if l.Token == redismaster.Recall {
+		return "the leases of " + l.holder()
+	}
+	return "the lease of " + l.holder()
 }
 
 // confirm returns nil if the user says yes.
@@ -161,8 +184,13 @@ const (
 // end ends the lease on all masters: the one that was shown, and no other that has come since.
 func (b *breaking) end(ctx context.Context, seen *observation, lock lockOfNames) error {
 	masters := make(map[int]bool) // where a key was deleted
+	b.readers = make(map[string]bool)
 	others, clean := 0, false
 	for pass := 0; pass < breakPasses && !clean && ctx.Err() == nil; pass++ {
+		if pass > 0 && lock.Token == redismaster.Recall && len(b.readers) == 0 {
+			clean = true // it was only the key that was left
+			break
+		}
 		if pass > 0 {
 			select {
 			case <-ctx.Done():
@@ -186,15 +214,15 @@ func (b *breaking) end(ctx context.Context, seen *observation, lock lockOfNames)
 	}
 	switch {
 	case !clean:
-		return &statusError{exitNoQuorum, fmt.Errorf("the lease of %s may still be valid: its holder has set its keys again", lock.owner())}
+		return &statusError{exitNoQuorum, fmt.Errorf("%s may still be valid: a holder has set its keys again", lock.lease())}
 	case failed >= seen.need || failed > 0 && lock.Masters-ended >= seen.need:
-		return &statusError{exitNoQuorum, fmt.Errorf("the lease of %s may still be valid: %d of %s did not end it", lock.owner(), failed, plural(seen.masters, "master"))}
+		return &statusError{exitNoQuorum, fmt.Errorf("%s may still be valid: %d of %s did not end it", lock.lease(), failed, plural(seen.masters, "master"))}
 	case ended == 0 && others > 0:
-		return fmt.Errorf("the lease of %s had ended before, and somebody else holds %s now", lock.owner(), shown(b.name))
+		return fmt.Errorf("%s had ended before, and somebody else holds %s now", lock.lease(), shown(b.name))
 	case ended == 0:
-		return fmt.Errorf("the lease of %s had ended before", lock.owner())
+		return fmt.Errorf("%s had ended before", lock.lease())
 	}
-	fmt.Fprintf(b.out, "Ended the lease of %s on %d of %s.\n", lock.owner(), ended, plural(seen.masters, "master"))
+	fmt.Fprintf(b.out, "Ended %s on %d of %s.\n", lock.lease(), ended, plural(seen.masters, "master"))
 	return nil
 }
 
@@ -202,10 +230,23 @@ func (b *breaking) end(ctx context.Context, seen *observation, lock lockOfNames)
 // holds another token.
 func (b *breaking) remove(seen *observation, token string) (deleted []int, others int) {
 	var mu sync.Mutex // guards the results
+	readers := slices.Sorted(maps.Keys(b.readers))
 	b.each(seen, func(i int) error {
-		outcome, err := redismaster.Break(b.conns[i], b.name, token)
+		var outcome redismaster.Outcome
+		var some []string
+		var err error
+		if token == redismaster.Recall {
+			some, outcome, err = redismaster.BreakReaders(b.conns[i], b.name, readers)
+		} else {
+			outcome, err = redismaster.Break(b.conns[i], b.name, token)
+		}
 		mu.Lock()
 		defer mu.Unlock()
+		for _, reader := range some {
+			if reader != "turn" { // of readers that may come
+				b.readers[reader] = true
+			}
+		}
 		switch outcome {
 		case redismaster.Granted, redismaster.Woke:
 			deleted = append(deleted, i)

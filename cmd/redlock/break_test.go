@@ -78,6 +78,34 @@ func TestBreakEndsALeaseAndSaysWhose(t *testing.T) {
 	want(t, errOut, "1 of 3 masters answered; 2 are needed")
 }
 
+func TestBreakEndsTheLeasesOfAllReaders(t *testing.T) {
+	servers := redisserver.AdoptedTB(t, 3)
+	masters := listOf(servers)
+	var leases []*redlock.Lease
+	for _, owner := range []string{"web-1", "web-2"} {
+		l := openQuietly(t, masters, redlock.Options{Owner: owner, LockOptions: redlock.LockOptions{TTL: time.Hour, RenewEvery: time.Second}}).RWLocker("stock")
+		if err := l.RLocker().LockContext(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		leases = append(leases, l.RLocker().Lease())
+	}
+	// It tries again in an hour, unless it is woken.
+	w := openQuietly(t, masters, redlock.Options{Owner: "writer", MaxTTL: time.Hour, NewBackOff: func() redlock.BackOff { return constant(time.Hour) }})
+	waitFor(t, w, "stock")
+	out, _ := runCommandLine(t, exitOK, "y\n", "break", "--masters", masters, "stock")
+	want(t, out, "stock is held by 2 readers: ", "web-1", "web-2", "; 1 client waits: writer ", "Ended the leases of 2 readers: ", " on 3 of 3 masters.\n")
+	for _, s := range leases {
+		<-s.Done()
+		if err := s.Err(); !errors.Is(err, redlock.ErrLost) {
+			t.Errorf("Lease.Err of a reader = %v after the break, want ErrLost", err)
+		}
+	}
+	until(t, func() bool {
+		h, err := w.Inspect(t.Context(), "stock")
+		return err == nil && h.Owner == "writer"
+	})
+}
+
 // A holder whose renewal succeeds while the keys are being deleted sets them again.
 func TestBreakDeletesKeysThatAreSetAgain(t *testing.T) {
 	servers, masters := embedMasters(t, 3)

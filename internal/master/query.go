@@ -79,20 +79,52 @@ func ReadQueries(conn redis.Conn, queries []*Claim) ([][]any, error) {
 // Break deletes a key that holds the token, on a connection of the caller, and wakes the client that has
 // queued longest. The outcome is that of a Release.
 func Break(conn redis.Conn, key, token string) (Outcome, error) {
+	return breakWith(conn, key, Release, token)
+}
+
+func breakWith(conn redis.Conn, key string, k Kind, token string) (Outcome, error) {
 	if _, err := conn.Do("SCRIPT", "LOAD", batchScript); err != nil {
 		return Failed, fmt.Errorf("SCRIPT LOAD: %w", redisconn.PrintableError(err))
 	}
-	// Without a client's id the script would wake nobody. No client has this one.
-	n, err := redis.Int64(conn.Do("EVALSHA", batchSHA, 1, key, "redlock-break", Release.String(), token))
+	// Without a client's id the script would wake nobody.
+	n, err := redis.Int64(conn.Do("EVALSHA", batchSHA, 1, key, breaker, k.String(), token))
 	if err != nil {
 		return Failed, redisconn.PrintableError(err)
 	}
-	a, ok := Release.decode(n)
+	a, ok := k.decode(n)
 	if !ok {
 		return Failed, errOddReply
 	}
 	return a.Outcome, nil
 }
+
+// BreakReaders ends those of the readers of a key, or all if none is given, on a connection of the caller, and wakes
+// the client that has queued longest. It returns the readers that it has ended. The outcome is that of a Release.
+func BreakReaders(conn redis.Conn, key string, readers []string) (ended []string, o Outcome, err error) {
+	if _, err := conn.Do("SCRIPT", "LOAD", readersScript); err != nil {
+		return nil, Failed, fmt.Errorf("SCRIPT LOAD: %w", redisconn.PrintableError(err))
+	}
+	reply, err := redis.Values(conn.Do("EVALSHA", readersLua.sha, 1, key, breaker, "break", strings.Join(readers, "\n")))
+	if err != nil {
+		return nil, Failed, redisconn.PrintableError(err)
+	} else if len(reply) == 0 {
+		return nil, Failed, errOddReply
+	}
+	n, numberErr := redis.Int64(reply[0], nil)
+	ended, err = redis.Strings(reply[1:], nil)
+	a, ok := Release.decode(n)
+	if numberErr != nil || err != nil || !ok {
+		return nil, Failed, errOddReply
+	}
+	if a.Outcome != Granted {
+		return nil, a.Outcome, nil
+	}
+	_, err = breakWith(conn, key, Wake, breaker) // not Recall, which is for readers
+	return ended, Granted, err
+}
+
+// breaker is the id of a client that breaks leases. No client has it.
+const breaker = "redlock-break"
 
 // waitersMost is how many clients of a queue are listed.
 const waitersMost = 256

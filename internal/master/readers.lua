@@ -19,6 +19,8 @@
 --            stand for their turn
 --   announce waited  for a writer: if readers hold the key, ask them to leave, and keep readers out that have
 --            not waited as long. A writer that does not wait says '-'
+--   break    for a person: end the readers that are listed, one on a line instead of the token, or all if
+--            none is listed. The answer is a list: 1 if any was ended, or the key deleted, and the readers
 --
 -- Answers are those of batch.lua. Of read and renew, 2 says that a writer waits. Of the releases, 2 says that
 -- another client will be woken. The caller sends 'wake' of batch.lua behind release and unlock.
@@ -267,6 +269,35 @@ local function announce(key, waited)
   return 1
 end
 
+local function breakOff(key, list)
+  local held = redis.pcall('GET', key)
+  if held ~= marker then
+    return {held and -1 or 0}
+  end
+  local set, now = 'redlock:readers:' .. key, clock()
+  local members, ended = {}, {0}
+  if list == '' then
+    members = redis.call('ZRANGE', set, 0, -1)
+  else
+    for member in string.gmatch(list, '[^\n]+') do
+      members[#members + 1] = member
+    end
+  end
+  for _, member in ipairs(members) do
+    if redis.call('ZREM', set, member) == 1 then
+      ended[1], ended[#ended + 1] = 1, member
+    end
+  end
+  local top = longest(set)
+  if not top or top <= now then
+    redis.call('DEL', key, set)
+    ended[1] = 1
+  else
+    mark(key, set, top, now)
+  end
+  return ended
+end
+
 local function commit(key, token, fixed)
   local is, no = standing(key, token, clock())
   if not is then
@@ -299,6 +330,8 @@ local function answer(word, key, token)
     return unlock(key, token)
   elseif what == 'announce' then
     return announce(key, ttl)
+  elseif what == 'break' then
+    return breakOff(key, token)
   elseif what == 'quit' then
     redis.call('ZREM', 'redlock:rqueue:' .. key, id)
   end

@@ -1,14 +1,12 @@
 package master
 
 import (
-	"fmt"
 	"reflect"
+	"slices"
 	"testing"
 	"time"
 
 	"github.com/gomodule/redigo/redis"
-
-	"github.com/redlock-go/redlock/internal/redisserver"
 )
 
 func TestReadersShareAKeyThatWritersCannotSet(t *testing.T) {
@@ -145,6 +143,39 @@ func TestReadersThatWaitedGetATurnAfterAWriter(t *testing.T) {
 	})
 }
 
+func TestLeasesOfReadersAreEndedByAPerson(t *testing.T) {
+	onBoth(t, func(t *testing.T, dial func() redis.Conn) {
+		s := newScene(t, dial)
+		breakOff := func(wantOutcome Outcome, want []string, readers ...string) {
+			t.Helper()
+			ended, outcome, err := BreakReaders(s.conn, "k", readers)
+			slices.Sort(ended)
+			if err != nil || outcome != wantOutcome || !slices.Equal(ended, want) {
+				t.Errorf("BreakReaders(%q) = %q, %v, %v; want %q, %v", readers, ended, outcome, err, want, wantOutcome)
+			}
+		}
+		breakOff(Missing, nil)
+		w2 := listen(t, dial(), "w2")
+		s.do("r1", "read 50000 0 -", 1)
+		s.do("r2", "read 100000 0 -", 1)
+		s.do("w2", "acquire 100000 0", below)
+		breakOff(Granted, []string{"r2 R2"}, "r2 R2", "r3 R3")
+		s.key(Recall, 40*time.Second, 50*time.Second)
+		s.do("r2", "renew 100000", 0)
+		s.do("r2", "heal 100000 0", 1) // of a renewal that has succeeded meanwhile
+		breakOff(Granted, []string{"r1 R1", "r2 R2"})
+		s.key("", 0, 0)
+		if got := w2(); got != "redlock-break k" {
+			t.Errorf("the writer was told %q", got)
+		}
+		s.do("r3", "read 100000 0 -", 1)
+		breakOff(Missing, nil, "r1 R1", "r2 R2")
+		s.do("r3", "release", 2)
+		s.do("w2", "acquire 100000 0", 1)
+		breakOff(OtherToken, nil)
+	})
+}
+
 func TestAReadersFenceIsTheLastAndIsWrittenBack(t *testing.T) {
 	onBoth(t, func(t *testing.T, dial func() redis.Conn) {
 		s := newScene(t, dial)
@@ -180,42 +211,4 @@ func TestAKeyThatIsNoLockFailsAlone(t *testing.T) {
 			t.Error("the list is gone")
 		}
 	})
-}
-
-// BenchmarkReadVote measures what a read vote, and a reader's release, cost a master. 500 come and go while
-// others stay.
-func BenchmarkReadVote(b *testing.B) {
-	for _, readers := range []int{0, 1, 1000} {
-		b.Run(fmt.Sprint(readers, " readers"), func(b *testing.B) {
-			server := redisserver.StartTB(b, 1)[0]
-			conn, err := redis.Dial("tcp", server.Addr())
-			if err != nil {
-				b.Fatal(err)
-			}
-			defer conn.Close()
-			conn.Do("SCRIPT", "LOAD", readersScript)
-			for i := range readers {
-				if _, err := conn.Do("EVALSHA", readersLua.sha, 1, "k", fmt.Sprint("client-of-27-characters-", i), "read 3600000 0 20", "token"); err != nil {
-					b.Fatal(err)
-				}
-			}
-			conn.Do("CONFIG", "RESETSTAT")
-			for b.Loop() {
-				for _, word := range []string{"read 3600000 0 20", "release"} {
-					for i := range 500 {
-						conn.Send("EVALSHA", readersLua.sha, 1, "k", fmt.Sprint("reader-", i), word, "token")
-					}
-					if _, err := conn.Do(""); err != nil {
-						b.Fatal(err)
-					}
-					micros, err := redis.Float64(conn.Do("EVAL", "return string.match(redis.call('INFO', 'commandstats'), 'cmdstat_evalsha:.-usec_per_call=([%d.]+)')", 0))
-					if err != nil {
-						b.Fatal(err)
-					}
-					conn.Do("CONFIG", "RESETSTAT")
-					b.ReportMetric(micros, "µs/"+word[:4])
-				}
-			}
-		})
-	}
 }
