@@ -42,6 +42,24 @@
 // kept its keys: see "Restarts" in the documentation of package redlock. [Master.Adopt], called between Stop and
 // Start, lets it vote at once.
 //
+// # Readers and writers
+//
+// All faults work for an RWLocker, too. The commands of readers are scripts, so faults name them EVALSHA. While
+// readers hold a name, or a Client keeps their lease, Get returns "redlock:readers". A read lease ends when a
+// majority of the masters has lost it:
+//
+//	catalogue := masters.Open(nil).RWLocker("catalogue")
+//	err := catalogue.RLocker().Do(t.Context(), func(ctx context.Context) error {
+//		for i := range 3 {
+//			masters.Master(i).Forget()
+//		}
+//		<-ctx.Done() // at the next renewal
+//		return context.Cause(ctx)
+//	})
+//	if !errors.Is(err, redlock.ErrLost) {
+//		t.Errorf("Do = %v, want ErrLost", err)
+//	}
+//
 // # Differences from Redis
 //
 // Keys expire by the clock that the test sees. Commands of one connection are executed in order. Commands of

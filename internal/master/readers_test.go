@@ -170,7 +170,8 @@ func TestLeasesOfReadersAreEndedByAPerson(t *testing.T) {
 		}
 		s.do("r3", "read 100000 0 -", 1)
 		breakOff(Missing, nil, "r1 R1", "r2 R2")
-		s.do("r3", "release", 2)
+		s.key(Recall, 90*time.Second, 100*time.Second)
+		s.conn.Do("DEL", "k")
 		s.do("w2", "acquire 100000 0", 1)
 		breakOff(OtherToken, nil)
 	})
