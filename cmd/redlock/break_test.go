@@ -16,23 +16,8 @@ func TestBreakEndsALeaseAndSaysWhose(t *testing.T) {
 	servers := redisserver.AdoptedTB(t, 3)
 	masters := listOf(servers)
 	a := openQuietly(t, masters, redlock.Options{Owner: "web-1", LockOptions: redlock.LockOptions{TTL: time.Hour, RenewEvery: time.Second}})
-	// Once it is in the queues, it tries again in an hour, when the key expires, unless it is woken. Before, its
-	// subscriptions may not stand yet. Its MaxTTL is that of a: if a raised that of the masters' records, b would
-	// lose its connections.
-	var queued, sleeping atomic.Bool
-	b := openQuietly(t, masters, redlock.Options{Owner: "web-2", MaxTTL: time.Hour, NewBackOff: func() redlock.BackOff {
-		return backOffFunc(func() time.Duration {
-			if !queued.Load() {
-				return 50 * time.Millisecond
-			}
-			sleeping.Store(true)
-			return time.Hour
-		})
-	}})
 	lease := hold(t, a, "stock").Lease()
-	waitFor(t, b, "stock")
-	queued.Store(true)
-	until(t, sleeping.Load)
+	b := waitAsleep(t, masters, "web-2", "stock")
 
 	const held = "stock is held by web-1, on 3 of 3 masters, for "
 	out, errOut := runCommandLine(t, exitFailure, "n\n", "break", "--masters", masters, "stock")
@@ -78,6 +63,28 @@ func TestBreakEndsALeaseAndSaysWhose(t *testing.T) {
 	want(t, errOut, "1 of 3 masters answered; 2 are needed")
 }
 
+// waitAsleep returns a Client that waits for a lock until it is woken. The holder's TTL is an hour.
+func waitAsleep(t *testing.T, masters, owner, name string) *redlock.Client {
+	t.Helper()
+	// Once it is in the queues, it tries again in an hour, when the key expires, unless it is woken. Before, its
+	// subscriptions may not stand yet. Its MaxTTL is that of the holder, so that no connection is lost when one of
+	// them raises that of the masters' records.
+	var queued, sleeping atomic.Bool
+	c := openQuietly(t, masters, redlock.Options{Owner: owner, MaxTTL: time.Hour, NewBackOff: func() redlock.BackOff {
+		return backOffFunc(func() time.Duration {
+			if !queued.Load() {
+				return 50 * time.Millisecond
+			}
+			sleeping.Store(true)
+			return time.Hour
+		})
+	}})
+	waitFor(t, c, name)
+	queued.Store(true)
+	until(t, sleeping.Load)
+	return c
+}
+
 func TestBreakEndsTheLeasesOfAllReaders(t *testing.T) {
 	servers := redisserver.AdoptedTB(t, 3)
 	masters := listOf(servers)
@@ -89,9 +96,11 @@ func TestBreakEndsTheLeasesOfAllReaders(t *testing.T) {
 		}
 		leases = append(leases, l.RLocker().Lease())
 	}
-	// It tries again in an hour, unless it is woken.
-	w := openQuietly(t, masters, redlock.Options{Owner: "writer", MaxTTL: time.Hour, NewBackOff: func() redlock.BackOff { return constant(time.Hour) }})
-	waitFor(t, w, "stock")
+	w := waitAsleep(t, masters, "writer", "stock")
+	until(t, func() bool { // the last votes have come
+		h, err := w.Inspect(t.Context(), "stock")
+		return err == nil && h.Masters == 3 && len(h.Readers) == 2
+	})
 	out, _ := runCommandLine(t, exitOK, "y\n", "break", "--masters", masters, "stock")
 	want(t, out, "stock is held by 2 readers: ", "web-1", "web-2", "; 1 client waits: writer ", "Ended the leases of 2 readers: ", " on 3 of 3 masters.\n")
 	for _, s := range leases {
