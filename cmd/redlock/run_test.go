@@ -251,7 +251,7 @@ func TestRunSaysThatTheLockIsHeld(t *testing.T) {
 		s.Set("n", "another's")
 	}
 	startRun(t, masters, []string{"--wait", "0"}, "exit", "0").wantEnd(exitHeld, `redlock: error: "n" is held by another`)
-	startRun(t, masters, []string{"--wait", "1s"}, "exit", "0").wantEnd(exitHeld, `redlock: error: "n" is held by another; waited 1s for it`)
+	startRun(t, masters, []string{"--wait", "3s"}, "exit", "0").wantEnd(exitHeld, `redlock: error: "n" is held by another; waited 3s for it`)
 	for i, s := range servers {
 		if got, _ := s.Get("n"); got != "another's" {
 			t.Errorf("master %d has %q, want the other's token", i+1, got)

@@ -10,7 +10,7 @@ import (
 func TestRunSaysThatTheMastersAreInQuarantine(t *testing.T) {
 	servers, masters := freshMasters(t, 5)
 	servers[0].Close()
-	for _, wait := range []string{"0", "1s"} {
+	for _, wait := range []string{"0", "3s"} {
 		r := startRun(t, masters, []string{"--wait", wait}, "exit", "0")
 		r.wantEnd(exitNoQuorum, "redlock: error: no quorum of the masters", "in quarantine until ",
 			"redlock: hint: wait until the quarantine ends", "redlock doctor --adopt")
