@@ -115,7 +115,7 @@ func TestInspectShowsNothingHostile(t *testing.T) {
 		for i := range 3 {
 			ms.Master(i).Set("a", strings.Repeat("x", 1<<20), 0)
 		}
-		if h, err := c.Inspect(t.Context(), "a"); err == nil || !strings.Contains(err.Error(), "no lock") || h.Held {
+		if h, err := c.Inspect(t.Context(), "a"); err == nil || !strings.Contains(err.Error(), "is not a lock") || h.Held {
 			t.Errorf("Inspect of a long text = %+v, %v, want an error that says that it is not a lock", h, err)
 		}
 		for _, m := range c.Masters() {

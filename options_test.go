@@ -123,7 +123,7 @@ func TestBadPoolsAreErrors(t *testing.T) {
 		{"the same twice", []*redis.Pool{twice, somePool(), twice}, "pools 1 and 3 are the same"},
 		{"one connection only", []*redis.Pool{one}, "pool 1 has a MaxActive of 1"},
 		{"no Dial", []*redis.Pool{{}}, "pool 1 has neither Dial nor DialContext"},
-		{"too many", make([]*redis.Pool, 65), "at most 64"},
+		{"too many", make([]*redis.Pool, 65), "the limit is 64"},
 	} {
 		if len(row.pools) == 65 {
 			for i := range row.pools {

@@ -192,8 +192,8 @@ var All = []Defect{
 		Rule: "The marker of the readers stands as long as one reader does.",
 		Edits: []Edit{{
 			File: "internal/master/readers.lua",
-			Old:  "  if not top or top <= now then\n    redis.call('DEL', key, set)\n",
-			New:  "  if score or not top or top <= now then\n    redis.call('DEL', key, set)\n",
+			Old:  "  if not top or top <= now then\n    redis.call('DEL', key, set)\n    return score",
+			New:  "  if score or not top or top <= now then\n    redis.call('DEL', key, set)\n    return score",
 		}},
 	}, {
 		Name: "part-of-a-set",
