@@ -4,6 +4,7 @@ import (
 	"go/ast"
 	"go/parser"
 	"go/token"
+	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -12,6 +13,8 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+
+	"github.com/redlock-go/redlock/redlocktest"
 )
 
 // These tests check rules of the repository.
@@ -234,6 +237,24 @@ func TestTheReadmesProgramIsTheExample(t *testing.T) {
 	}
 	if _, err := parser.ParseFile(token.NewFileSet(), "README.go", program[1], parser.AllErrors); err != nil {
 		t.Errorf("the README's program: %v", err)
+	}
+}
+
+// TestTheReadmesProgramRuns runs the program of the README, by its example, on embedded masters.
+func TestTheReadmesProgramRuns(t *testing.T) {
+	t.Setenv("REDLOCK_MASTERS", strings.Join(redlocktest.Start(t).URLs(), ","))
+	read, write, err := os.Pipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer read.Close()
+	stdout := os.Stdout
+	os.Stdout = write
+	defer func() { os.Stdout = stdout }()
+	Example() // it ends the process if it fails
+	write.Close()
+	if got, err := io.ReadAll(read); err != nil || string(got) != "nobody else, on any machine, is in here\n" {
+		t.Errorf("the program prints %q, %v", got, err)
 	}
 }
 

@@ -2,6 +2,8 @@ package main
 
 import (
 	"errors"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -87,6 +89,23 @@ func TestTheTableOfLocksFitsAScreen(t *testing.T) {
 		}
 		if len(locks) > 1 {
 			want(t, text, "\n    waiting: web-2/88 1.0s, web-3/9 1.0s\n", "\n    the value of the key is not a lock\n")
+		}
+	}
+}
+
+// TestTheTablesInTheDocumentsAreThoseOfStatus compares the tables in the documents with what redlock status prints.
+func TestTheTablesInTheDocumentsAreThoseOfStatus(t *testing.T) {
+	const token = "Q7wq2Jm0cX9_-aZbYcXdWeVfUgT@"
+	for document, name := range map[string]string{"README.md": "stock", "docs/operations.md": "shop:stock"} {
+		text, err := os.ReadFile(filepath.Join("..", "..", filepath.FromSlash(document)))
+		if err != nil {
+			t.Fatal(err)
+		}
+		lock := lockOfNames{name: name, Holding: holding.Holding{Token: token + "web-1/4711", Masters: 5, Need: 3, Left: 8200 * time.Millisecond, Waiting: 2,
+			Waiters: []redismaster.Waiter{{ID: token + "web-2/88", For: 1600 * time.Millisecond}, {ID: token + "web-3/9", For: 200 * time.Millisecond}}}}
+		table := locksTable(observation{masters: 5, need: 3, locks: []lockOfNames{lock}}).String()
+		if !strings.Contains(string(text), "```\n"+table+"```\n") {
+			t.Errorf("%s does not have this table:\n%s", document, table)
 		}
 	}
 }
