@@ -164,6 +164,7 @@ func TestTheErrorOfASetNamesTheNameThatIsHeldAndItsHolder(t *testing.T) {
 	bubble(t, 5, func(t *testing.T, ms *redlocktest.Masters) {
 		ours, theirs := connected(t, ms, nil), connected(t, ms, &redlock.Options{Owner: "web-2"})
 		theirs.Locker("b").Lock()
+		synctest.Wait() // until all masters have the key
 		err := ours.Locker("a", "b", "c").TryLockContext(t.Context())
 		var q *redlock.QuorumError
 		if !errors.Is(err, redlock.ErrHeld) || !errors.As(err, &q) || q.Held != "b" || q.Name != "a, b, c" {
