@@ -30,7 +30,10 @@ func (c *Client) acquire(ctx context.Context, l *Locker, claim *master.Claim, ki
 	if s.claim = claim; claim == nil {
 		s.claim = &both.claim
 		s.claim.Init(&l.terms, newToken(c.opts.Owner), waited)
-		if l.opts.Fencing {
+		switch {
+		case l.opts.Fencing && l.shared != nil:
+			proposeRead(s.claim, start.Wall(), limit)
+		case l.opts.Fencing:
 			c.fences.propose(s.claim, start.Wall(), limit)
 		}
 		if l.shared != nil {

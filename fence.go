@@ -36,6 +36,9 @@ const (
 	// clock that is far ahead must not raise all later numbers; and when the quarantine of a master that has
 	// lost its numbers ends, the clock must have passed those numbers.
 	aheadMost = time.Second
+	// readStep is how far a reader's number may be below its clock. Readers that come at nearly the same time, and
+	// soon after a writer, have the same number, so they need no second round.
+	readStep = 250 * time.Millisecond
 	// fenceRounds is how many rounds an agreement may take. A round fails if another acquisition, which has
 	// lost its keys without noticing, has raised the number meanwhile.
 	fenceRounds = 5
@@ -90,6 +93,18 @@ func (f *fences) propose(claim *master.Claim, now time.Time, limit time.Duration
 	claim.Propose(number)
 }
 
+// readNumber returns the least number of a reader that begins now. The masters that gave a writer its number may
+// have lost it since, while others have an earlier one. When the quarantine of the former is over, the clock has passed
+// the writer's number: see fencedWithin.
+func readNumber(now time.Time) int64 { return numberAt(now.Truncate(readStep)) }
+
+// proposeRead sets the number that a reader's claim raises masters to. The acquisition begins now and must end within
+// limit.
+func proposeRead(claim *master.Claim, now time.Time, limit time.Duration) {
+	claim.Expect(numberAt(now), numberAt(now.Add(limit+aheadMost)))
+	claim.Propose(readNumber(now))
+}
+
 // heard stores the highest number in a round's votes.
 func (f *fences) heard(key string, votes []quorum.Vote) {
 	top, _ := topFence(votes)
@@ -120,8 +135,8 @@ func topFence(votes []quorum.Vote) (top, granted int64) {
 // clock.
 func (c *Client) fence(ctx context.Context, l *Locker, claim *master.Claim, votes []quorum.Vote, start clock.Reading) (number int64, rounds int, err error) {
 	_, number = topFence(votes)
-	if number == 0 { // a reader, and there was no writer
-		number = numberAt(start.Wall())
+	if l.shared != nil {
+		number = max(number, readNumber(start.Wall()))
 	}
 	rounds = 1
 	for won := exactly(votes, number); ; {
@@ -188,7 +203,8 @@ func (c *Client) awaitClock(ctx context.Context, l *Locker, number int64, start 
 //     acquisition.
 //   - The quarantine of those masters lasts MaxTTL + 2 s. A later acquisition that uses their votes proposes
 //     a number from the time when it began.
-//   - No acquisition takes longer than half of MaxTTL, so the clocks may differ by half a second.
+//   - No acquisition takes longer than half of MaxTTL, so the clocks may differ by a second, or by readStep less if
+//     the later one is a reader's. They should differ by half a second at most.
 func (o *Options) fencedWithin(ttl time.Duration) time.Duration {
 	return min(ttl-o.drift(ttl), o.MaxTTL/2)
 }

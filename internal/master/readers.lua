@@ -8,7 +8,8 @@
 --   read ttl waited turn [fence]  stand as a reader for ttl ms, unless a writer holds the key, or has announced
 --            that it has waited for waited ms or longer. If refused, join the readers' queue, unless turn is
 --            '-'. The reader needs up to turn ms to come back when it is woken. Only the first attempt of a
---            reader has waited for 0 ms. With a proposed fence, return the key's fence
+--            reader has waited for 0 ms. With a proposed fence, raise the key's fence to it
+--            if the reader stands, and return it
 --   renew ttl       stand for ttl ms from now on, if the marker stands and the reader has not expired
 --   heal ttl fence  stand as a reader, unless a writer holds the key, and raise the key's fence
 --   commit fence    raise the key's fence to this one, if the reader stands
@@ -68,7 +69,7 @@ local function fence(key)
   return tonumber(number)
 end
 
--- Raises a key's fence to one that a reader has seen at another master. A fence counts quarters of a ms.
+-- Raises a key's fence to one that a reader has proposed, or has seen at another master. A fence counts quarters of a ms.
 local function raise(key, fixed)
   local last, err = fence(key)
   if err then
@@ -134,9 +135,16 @@ local function read(key, token, ttl, waited, turn)
   return intent and 2 or 1
 end
 
-local function readFenced(key, token, ttl, waited, turn)
+local function readFenced(key, token, ttl, waited, turn, proposal)
   local last, err = fence(key)
-  return err or {read(key, token, ttl, waited, turn), last}
+  if err then
+    return err
+  end
+  local result = read(key, token, ttl, waited, turn)
+  if result > 0 and last < proposal then
+    last, err = raise(key, math.min(proposal, (clock() + 1000) * 4))
+  end
+  return err or {result, last}
 end
 
 -- Returns when a reader that stands expires: the marker stands, and the reader has not expired. If it does not
@@ -319,7 +327,7 @@ end
 local function answer(word, key, token)
   local what, ttl, waited, turn, proposal = string.match(word, '^(%a+) ?([%d-]*) ?(%d*) ?([%d-]*) ?(%d*)$')
   if what == 'read' then
-    return (proposal ~= '' and readFenced or read)(key, token, tonumber(ttl), tonumber(waited), turn)
+    return (proposal ~= '' and readFenced or read)(key, token, tonumber(ttl), tonumber(waited), turn, tonumber(proposal))
   elseif what == 'renew' then
     return renew(key, token, tonumber(ttl))
   elseif what == 'heal' then

@@ -180,7 +180,7 @@ func TestLeasesOfReadersAreEndedByAPerson(t *testing.T) {
 func TestAReadersFenceIsTheLastAndIsWrittenBack(t *testing.T) {
 	onBoth(t, func(t *testing.T, dial func() redis.Conn) {
 		s := newScene(t, dial)
-		s.do("r", "read 100000 0 - 5", []any{int64(1), int64(0)})
+		s.do("r", "read 100000 0 - 5", []any{int64(1), int64(5)})
 		s.do("r", "commit 7", []any{int64(1), int64(7)})
 		s.do("r", "read 100000 0 - 5", []any{int64(1), int64(7)})
 		s.do("r", "commit 6", []any{int64(1), int64(6)})
@@ -195,7 +195,14 @@ func TestAReadersFenceIsTheLastAndIsWrittenBack(t *testing.T) {
 		}
 		s.do("w", "unlock", 1)
 		s.do("r", "read 100000 0 - 5", []any{int64(1), int64(10)})
+		s.do("r", "read 100000 0 - 12", []any{int64(1), int64(12)})
 		s.do("r", "commit 99999999999999", "ERR the fence is")
+		before := time.Now()
+		got, err = redis.Values(s.conn.Do("EVALSHA", readersLua.sha, 1, "k", "r", "read 100000 0 - 99999999999999", "R"))
+		most := time.Now().Add(2*time.Second).UnixMicro() / FenceTick.Microseconds()
+		if least := before.UnixMicro() / FenceTick.Microseconds(); err != nil || got[0] != int64(1) || got[1].(int64) < least || got[1].(int64) > most {
+			t.Errorf("a read with a number far ahead: %v, %v, want one near %d", got, err, least)
+		}
 	})
 }
 

@@ -36,6 +36,6 @@
 // # What it does not cover
 //
 //   - More than three clients or masters.
-//   - Fences: a reader's fence is one that a writer has committed, and is written back to a quorum.
+//   - Fences.
 //   - The sharing of a lease by the goroutines of a process, which tests of the package redlock cover.
 package readers
