@@ -83,7 +83,7 @@ func (w *wait) acquire(ctx context.Context) error {
 			return nil
 		}
 		w.warn()
-		kind, now = master.Acquire, w.refused()
+		kind, now = master.Again, w.refused()
 	}
 	w.sleeper = c.sleepers.add(l.key)
 	defer c.sleepers.remove(l.key)
@@ -109,7 +109,7 @@ func (w *wait) acquire(ctx context.Context) error {
 		}
 		w.warn()
 		w.askOwner()
-		kind, now = master.Acquire, kind == master.Set && w.refused()
+		kind, now = master.Again, kind == master.Set && w.refused()
 	}
 }
 

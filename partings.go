@@ -13,9 +13,9 @@ import (
 // behind the release, before the SET of the client that the release wakes. So this Client could keep the lock
 // for ever. Three rules leave the lock to other clients:
 //
-//   - The acquisition is master.Behind, which leaves the lock to the clients in the queue.
+//   - The acquisition is master.Register, which leaves the lock to the clients in the queue.
 //   - A release may have woken another client, whose SET is on its way for up to one of its own round trips.
-//     So all acquisitions within the next second are master.Behind, too. Otherwise a Client near the masters,
+//     So all acquisitions within the next second are master.Register, too. Otherwise a Client near the masters,
 //     even if it waits for the answer of each release, would always be faster than a client far from them.
 //   - Clients without wake-ups, and those of other libraries, do not queue. They get the lock only if its
 //     holder leaves a gap. So after followMost acquisitions the next one waits for the answer to the release.
@@ -110,7 +110,7 @@ func (p *partings) first(key string) master.Kind {
 	if p.alone {
 		return master.Set
 	}
-	return master.Behind
+	return master.Register
 }
 
 // awaited returns a channel that is closed when the last release of key has been answered, or nil if the next

@@ -151,7 +151,7 @@ func (w *wait) tryShare(ctx context.Context) error {
 	}
 	w.inside = true
 	w.letOthers(ctx)
-	if w.attempt(ctx, master.Behind) != nil {
+	if w.attempt(ctx, master.Register) != nil {
 		return w.outcome(ctx)
 	}
 	w.traceDone(ctx, nil)
@@ -180,7 +180,7 @@ func (w *wait) begin(r *readers) *Lease {
 // first attempt, so that writers which come do not overtake those that wait.
 func (l *Locker) first(k master.Kind) master.Kind {
 	if l.announces && k == master.Set && !l.client.opts.DisableWakeups {
-		return master.Behind
+		return master.Register
 	}
 	return l.kind(k)
 }
@@ -188,7 +188,7 @@ func (l *Locker) first(k master.Kind) master.Kind {
 // kind returns the kind of an attempt that would be a plain SET. Readers have one kind of attempt.
 func (l *Locker) kind(k master.Kind) master.Kind {
 	if l.shared != nil {
-		return master.Behind
+		return master.Register
 	}
 	return k
 }

@@ -37,6 +37,11 @@ type Answer struct {
 	Fence   int64         // the key's fence, if the command asks for it
 	// Recalled says that a writer waits for the readers to leave. With Granted, for a reader.
 	Recalled bool
+	// To an acquisition that may be granted: what the key holds, up to 32 bytes, with Taken; how long the key lives
+	// for the claim, with Granted, or 0 if it was set just now; and whether the claim was not in the queue before.
+	Standing string
+	Holds    time.Duration
+	New      bool
 	Err      error // with Failed: the reason
 	Replies  []any // to a Query
 }
@@ -80,6 +85,9 @@ func decodeScripted(it *item, reply any) (a Answer, ok bool) {
 	if err, isError := reply.(redis.Error); isError {
 		return Answer{Err: redisconn.PrintableError(err)}, true
 	}
+	if it.kind.Acquires() && it.claim.grantable() {
+		return decodeGrantable(it, reply)
+	}
 	fence := int64(0)
 	fenced := it.kind.Acquires() && it.claim.fenced()
 	if it.kind == Commit || fenced {
@@ -104,6 +112,40 @@ func decodeScripted(it *item, reply any) (a Answer, ok bool) {
 	}
 	a.Fence = fence
 	return a, ok && !(fenced && a.Done() && fence == 0 && !reader)
+}
+
+// standingMost is how much of a token is compared. It has all that is random in ours.
+const standingMost = 32
+
+// decodeGrantable decodes the reply to an acquisition of a claim that may be granted.
+func decodeGrantable(it *item, reply any) (a Answer, ok bool) {
+	if reply == int64(1) {
+		return Answer{Outcome: Granted}, !it.claim.fenced()
+	}
+	list, _ := reply.([]any)
+	if len(list) != 4 {
+		return Answer{}, false
+	}
+	n, ok1 := list[0].(int64)
+	fence, ok2 := list[1].(int64)
+	standing, ok3 := list[2].([]byte)
+	isNew, ok4 := list[3].(int64)
+	if !ok1 || !ok2 || !ok3 || !ok4 || n == 0 || fence < 0 || len(standing) > standingMost || isNew < 0 || isNew > 1 {
+		return Answer{}, false
+	}
+	switch {
+	case n < 0:
+		a = taken(-2 - n)
+		a.Standing = string(standing)
+	case n == 1:
+		a.Outcome = Granted
+	case n-2 > leftMost.Milliseconds():
+		return Answer{}, false
+	default:
+		a.Outcome, a.Holds = Granted, max(time.Duration(n-2)*time.Millisecond, 1)
+	}
+	a.Fence, a.New = fence, isNew == 1
+	return a, !(it.claim.fenced() && a.Done() && fence == 0)
 }
 
 // decode returns the meaning of the script's number for a command of this kind: see batch.lua. It

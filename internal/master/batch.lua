@@ -2,88 +2,63 @@
 -- its commands are executed in order. ARGV[1] is the id of the calling client, or '' if the client uses no
 -- wake-ups. Then follow two arguments for each key: a command, which is called its word, and a token.
 --
---   acquire ttl waited [fence]  set the key, for ttl ms, unless it exists; else join the queue as a client
---            that has waited for waited ms, unless waited is '-'. With a proposed fence, give the key a fence
---   behind ttl waited [fence]   the same, but do not overtake the clients in the queue, nor the client that
---            was woken last
---   heal ttl fence  set the key, unless it exists, and raise its fence
---   commit fence    raise the key's fence to this one, if the key holds the token
---   renew ttl       set the key's time to live to ttl ms, if the key holds the token
---   release  delete the key if it holds the token, and wake the head of the queue. If it does not hold the
---            token, leave the queue: a quorum of other masters has granted this client the lock
---   undo     delete the key if it holds the token
---   quit     the same, and leave the queue. If there is no key, wake the head of the queue, since a release
---            may have woken the client that leaves
---   wake     wake the head of the queue if the key is free
+--   register ttl waited g [fence]  set the key, for ttl ms, unless it exists or another client is the head of the
+--            queue; else join the queue as a client that has waited for waited ms, unless waited is '-'. With a
+--            proposed fence, give the key a fence. A ttl of 0 never sets the key
+--   again ttl waited g [fence]     the same for a client that has registered before. If the key is free and
+--            another client is the head of the queue, pass the lock on to that client
+--   acquire ttl - - fence  set the key, unless it exists, and give it a fence
+--   heal ttl fence    set the key, unless it exists, and raise its fence
+--   commit fence ttl  raise the key's fence to this one, and let the key live for ttl ms, if it holds the token
+--   renew ttl         set the key's time to live to ttl ms, if the key holds the token
+--   release [g how fence]  delete the key if it holds the token, and leave the queue. If the key is free then,
+--            pass the lock on. The fence is proposed for the next lease; 0 proposes none
+--   undo     the same, but do not leave the queue, and do not wake clients with a g of 0
+--
+-- A client whose wait can be granted has a g: for how many ms the lock may be granted to it, with an f behind if it
+-- wants a fence. Its member of the queue is its id, its token and its g. Passing the lock on to it means to set
+-- the key to its token, and to publish that: this is a grant. A client with a g of 0 cannot be granted the lock. Its
+-- member is its id, and passing the lock on to it means to wake it: it is told that the key is free.
+--
+-- How a release passes the lock on is one of these:
+--   -        to the head of the queue
+--   open     wake the head, and leave the key free, so that clients that do not queue can get the lock
+--   free     not at all
+--   a token  to the client in the queue whose token begins with this, or else to the head
 --
 -- Each command has its own answer:
---    2  done, and a client was woken
+--    2  done, and the lock was passed on
 --    1  done
 --    0  there is no key
 --   -1  the key holds another token, or a value that is not a lock
 --   below -1: an acquisition was refused, and the key will live for -(answer + 2) ms
 -- or an error, which does not affect the other commands. With a proposed fence, and for commit, the answer is a
 -- list of this number and the key's fence. For commit, -2 means that the key's fence is above the one to commit.
+-- The answer to register and again with a g may be a list of four: the number, the fence, the first 32 bytes of what
+-- the key holds, and 1 if the client had not been in the queue. A number of 2 and more says that the key holds the
+-- client's token already, and lives for answer - 2 ms.
 -- A single key's answer is returned without a list around it. If all answers of a call are 1, a single 1 stands
--- for all of them. Only acquire, behind and heal create a key.
+-- for all of them. Only register, again, acquire, heal and grants create a key.
 local id = ARGV[1]
-
--- Wakes the head of the queue. A client whose channel has no subscriber has ended, and is skipped. (The count
--- that PUBLISH returns includes a monitor's PSUBSCRIBE *.) A failure costs one step of a client's schedule.
---
--- The woken client needs a round trip to get the lock. If no other client is in the queue, the member 'woken'
--- stands for it during that time. It sorts behind all clients, and 'behind' does not take the lock while it
--- exists. An acquisition by this script, or the next wake-up, removes it.
-local function wake(key, token)
-  local queue = 'redlock:queue:' .. key
-  for _ = 1, 1000 do
-    local head = redis.pcall('ZPOPMIN', queue)[1]
-    if not head then
-      return 1
-    end
-    if head ~= id and head ~= 'woken' then
-      local channel = 'redlock:wake:' .. head
-      local there = redis.pcall('PUBSUB', 'NUMSUB', channel)
-      if there.err or tonumber(there[2]) > 0 then
-        local sent = redis.pcall('PUBLISH', channel, token .. ' ' .. key)
-        if redis.pcall('EXISTS', queue) == 0 then
-          redis.pcall('ZADD', queue, '+inf', 'woken')
-          redis.pcall('PEXPIRE', queue, '1000')
-        end
-        return type(sent) == 'number' and 2 or 1
-      end
-    end
-  end
-  return 1
-end
-
--- Deletes a key that holds the token of the client that releases it.
-local function release(what, key, token)
-  local deleted = redis.pcall('DEL', key)
-  if what == 'release' and id ~= '' and deleted == 1 then
-    return wake(key, token)
-  end
-  return deleted
-end
 
 -- Keys that were released in this call while they had no queue.
 local free = {}
 
-local function isRelease(what) return what == 'release' or what == 'undo' end
+local function isRelease(what) return what == 'undo' or string.sub(what, 1, 7) == 'release' end
 
 -- Sets a key that a client releases and acquires again in one call, without a fence, to the client's new
 -- token. This takes one command instead of a DEL and a SET. Reports whether the key was set.
 local last, ttl -- the last word and its TTL; most commands of a batch have the same word
 local function replace(key, word, token)
   if word ~= last then
-    last, ttl = word, string.match(word, '^behind (%d+) [%d-]+$')
+    last, ttl = word, string.match(word, '^register (%d+) [%d-]+ %d+$')
   end
-  local set = ttl and redis.pcall('SET', key, token, 'PX', ttl)
+  local set = ttl and ttl ~= '0' and redis.pcall('SET', key, token, 'PX', ttl)
   return type(set) == 'table' and not set.err
 end
 
--- Releases keys that hold their tokens with few commands. If no key has a queue, there is no client to wake.
--- All other commands are left to answer(). That includes a release behind another command for its key, which
+-- Releases keys that hold their tokens with few commands, if no key has a queue: there is no client to pass a lock
+-- on to. All other commands are left to answer(). That includes a release behind another command for its key, which
 -- may set the key. It includes all releases if one of the commands fails, since the client may have no right
 -- to one of the keys. Returns the answers so far, and how many there are.
 local function releaseAll()
@@ -101,16 +76,17 @@ local function releaseAll()
   for j, i in ipairs(members) do
     if held[j] == ARGV[2 * i + 1] then
       ours[#ours + 1] = i
-      if ARGV[2 * i] == 'release' and id ~= '' then
-        queues[#queues + 1] = 'redlock:queue:' .. keys[j]
-      end
+      queues[#queues + 1] = id ~= '' and 'redlock:queue:' .. keys[j] or nil
     end
   end
-  local queued, done, left, mine = #queues > 0 and redis.pcall('EXISTS', unpack(queues)) ~= 0, 0, {}, {}
+  if #queues > 0 and redis.pcall('EXISTS', unpack(queues)) ~= 0 then
+    return answers, 0
+  end
+  local done, left, mine = 0, {}, {}
   for _, i in ipairs(ours) do
     local key = KEYS[i]
     local n = follower[key]
-    free[key] = not queued and id ~= '' and ARGV[2 * i] == 'release'
+    free[key] = id ~= ''
     if n and free[key] and replace(key, ARGV[2 * n], ARGV[2 * n + 1]) then
       answers[i], answers[n] = 1, 1
       done = done + 2
@@ -127,7 +103,7 @@ local function releaseAll()
     return answers, done
   end
   for _, i in ipairs(left) do
-    answers[i] = queued and ARGV[2 * i] == 'release' and wake(KEYS[i], ARGV[2 * i + 1]) or 1
+    answers[i] = 1
   end
   return answers, done + #left
 end
@@ -143,7 +119,7 @@ end
 
 -- Calls that have only releases, or acquisitions behind them, return before the functions below are made.
 local answers, done = {}, 0
-if #KEYS == 2 and KEYS[1] == KEYS[2] and ARGV[2] == 'release' and id ~= ''
+if #KEYS == 2 and KEYS[1] == KEYS[2] and isRelease(ARGV[2]) and id ~= ''
   and redis.pcall('GET', KEYS[1]) == ARGV[3] and redis.pcall('EXISTS', 'redlock:queue:' .. KEYS[1]) == 0
   and replace(KEYS[1], ARGV[4], ARGV[5]) then
   return 1
@@ -152,26 +128,9 @@ elseif #KEYS > 1 then
   if done == #KEYS then
     return reply(answers)
   end
-elseif isRelease(ARGV[2]) and redis.pcall('GET', KEYS[1]) == ARGV[3] then
-  return release(ARGV[2], KEYS[1], ARGV[3])
-end
-
--- Answers a refused acquisition. The client joins the queue if it waits. A queue is kept for ten minutes
--- after the last client joined: longer than any sleep between two attempts, each of which joins again.
-local function refuse(key, waited)
-  if waited ~= '-' and id ~= '' then
-    free[key] = nil
-    local queue = 'redlock:queue:' .. key
-    local now = redis.call('TIME')
-    local ticket = now[1] * 1000000 + now[2] - waited * 1000
-    redis.pcall('ZADD', queue, 'NX', string.format('%.0f', ticket), id)
-    redis.pcall('PEXPIRE', queue, '600000')
-  end
-  local left = redis.pcall('PTTL', key)
-  if type(left) ~= 'number' or left < 0 then
-    return -1
-  end
-  return -2 - left
+elseif isRelease(ARGV[2]) and redis.pcall('GET', KEYS[1]) == ARGV[3]
+  and (id == '' or redis.pcall('EXISTS', 'redlock:queue:' .. KEYS[1]) == 0) then
+  return redis.pcall('DEL', KEYS[1])
 end
 
 -- set.lua has a copy of the section up to </fences>.
@@ -232,11 +191,12 @@ end
 -- </fences>
 
 -- Gives a key, which was just set, a fence. This is the proposed one, unless that is not above the last
--- fence, or is far ahead of the clock. A fence far ahead would raise all later ones.
+-- fence, or is far ahead of the clock. A fence far ahead would raise all later ones. A proposal of 0 is the clock.
 local function number(key, proposal)
   local last, err = fence(key)
   local now = clock()
-  local given = math.max((last or 0) + 1, math.min(tonumber(proposal), now + second))
+  proposal = tonumber(proposal)
+  local given = math.max((last or 0) + 1, proposal == 0 and now or math.min(proposal, now + second))
   err = err or raise(key, given, now)
   if err then
     redis.pcall('DEL', key)
@@ -245,39 +205,172 @@ local function number(key, proposal)
   return {1, given}
 end
 
--- Removes the caller from the queue, and reports whether others queue, or one was woken and is on its way.
-local function others(queue)
-  return redis.pcall('EXISTS', queue) == 1 and type(redis.pcall('ZREM', queue, id)) == 'number'
-    and redis.pcall('EXISTS', queue) == 1
+-- Returns the client's member of a queue.
+local function member(token, g)
+  return string.find(g, '[1-9]') and id .. ' ' .. token .. ' ' .. g or id
 end
 
-local function acquire(what, key, token, ttl, waited)
-  if what == 'behind' and not free[key] and others('redlock:queue:' .. key) then
-    return refuse(key, waited)
+-- Returns the run_id of this server's process, or false. A grant tells it, so that its client knows whether this is
+-- the memory that it has inspected.
+local run
+local function runID()
+  if run == nil then
+    local info = redis.pcall('INFO', 'server')
+    run = type(info) == 'string' and string.match(info, 'run_id:(%x+)') or false
   end
-  local set = redis.pcall('SET', key, token, 'NX', 'PX', ttl)
-  if not set then
-    return refuse(key, waited)
-  elseif set.err then
-    return set
-  end
-  if id ~= '' and what == 'acquire' then
-    redis.pcall('ZREM', 'redlock:queue:' .. key, id, 'woken')
-  end
-  return 1
+  return run
 end
 
--- Acquires a lock with a fence. If the key already holds the token, it was acquired with the fence it has.
-local function acquireFenced(what, key, token, ttl, waited, proposal)
-  local taken = acquire(what, key, token, ttl, waited)
-  if taken == 1 then
-    return number(key, proposal)
-  elseif type(taken) == 'table' then
-    return taken
+-- Tells a client that a key is free.
+local function wake(key, client, token)
+  redis.pcall('PUBLISH', 'redlock:wake:' .. client, token .. ' ' .. key)
+  return true
+end
+
+-- Grants a free key to a client of the queue. Reports whether it was granted. If not, the key is as before.
+local function grant(key, client, token, g, proposal)
+  local ms, fenced = string.match(g, '^(%d+)(f?)$')
+  local set = runID() and redis.pcall('SET', key, token, 'NX', 'PX', ms)
+  if not set or set.err then
+    return false
   end
-  taken = redis.pcall('GET', key) == token and 1 or taken
+  local given = 0
+  if fenced == 'f' then
+    local numbered = number(key, proposal)
+    if numbered.err then
+      return false
+    end
+    given = numbered[2]
+  end
+  local age = redis.pcall('PTTL', 'redlock:incarnation')
+  redis.pcall('PUBLISH', 'redlock:wake:' .. client, string.format('+ %s %s %.0f %.0f %s', token, runID(),
+    type(age) == 'number' and age or -1, given, key))
+  return true
+end
+
+-- Passes a free key on to a client in the queue. token is the one that held it. Reports whether it did. A client whose
+-- channel has no subscriber has ended, and is skipped. (The count that PUBLISH returns includes a monitor's
+-- PSUBSCRIBE *.) A failure costs one step of a client's schedule.
+--
+-- A client that was woken needs a round trip to get the lock. If no other client is in the queue, the member 'woken'
+-- stands for it during that time. It sorts behind all clients, and no new client takes the lock while it exists.
+local function pass(key, token, how, proposal)
+  local queue = 'redlock:queue:' .. key
+  local chosen
+  if #how > 4 then -- a token
+    for _, m in ipairs(redis.pcall('ZRANGE', queue, 0, 255)) do
+      chosen = chosen or string.find(m, ' ' .. how, 1, true) and m
+    end
+  end
+  for _ = 1, 1000 do
+    local head = chosen or redis.pcall('ZRANGE', queue, 0, 0)[1]
+    if not head then
+      return false
+    end
+    chosen = nil
+    local client, claim, g = string.match(head, '^(%S+) (%S+) (%d+f?)$')
+    client = client or head
+    local there = head ~= 'woken' and redis.pcall('PUBSUB', 'NUMSUB', 'redlock:wake:' .. client)
+    if there and (there.err or tonumber(there[2]) > 0) then
+      if claim and how == 'open' then
+        return wake(key, client, token)
+      elseif not claim and how == 'undo' then
+        return false
+      end
+      redis.pcall('ZREM', queue, head)
+      if claim and grant(key, client, claim, g, proposal) then
+        return true
+      end
+      if redis.pcall('EXISTS', queue) == 0 then
+        redis.pcall('ZADD', queue, '+inf', 'woken')
+        redis.pcall('PEXPIRE', queue, '1000')
+      end
+      return wake(key, client, token)
+    end
+    redis.pcall('ZREM', queue, head)
+  end
+  return false
+end
+
+-- Returns how long a key lives, as a part of an answer.
+local function left(key)
+  local ms = redis.pcall('PTTL', key)
+  return type(ms) == 'number' and ms >= 0 and ms or -1
+end
+
+-- Puts a client that waits into the queue. Reports whether it had not been there. A queue is kept for ten minutes
+-- after the last client joined: longer than any sleep between two attempts, each of which joins again.
+local function join(key, mine, waited)
+  if waited == '-' or id == '' then
+    return false
+  end
+  free[key] = nil
+  local queue = 'redlock:queue:' .. key
+  local now = redis.call('TIME')
+  local ticket = now[1] * 1000000 + now[2] - waited * 1000
+  local added = redis.pcall('ZADD', queue, 'NX', string.format('%.0f', ticket), mine)
+  redis.pcall('PEXPIRE', queue, '600000')
+  return added == 1
+end
+
+-- Returns the answer to an acquisition. n is the number.
+local function acquired(key, n, g, proposal, standing, new)
+  if string.find(g, '[1-9]') then
+    if n == 1 and proposal == '' and not new then
+      return 1
+    end
+    local last = proposal ~= '' and fence(key) or 0
+    return {n, last, standing or '', new and 1 or 0}
+  end
+  if proposal == '' then
+    return n
+  end
   local last, err = fence(key)
-  return err or {taken, last}
+  return err or {n, last}
+end
+
+local function acquire(what, key, token, ttl, waited, g, proposal)
+  local held = redis.pcall('GET', key)
+  if type(held) == 'table' then
+    if string.sub(held.err, 1, 9) ~= 'WRONGTYPE' then
+      return held
+    end
+    held = ' '
+  end
+  local queue, mine = 'redlock:queue:' .. key, member(token, g)
+  local ours = mine ~= id
+  if held == token then
+    return acquired(key, ours and 2 + math.max(left(key), 0) or 1, g, proposal)
+  end
+  if not held and ttl ~= '0' then
+    local head = what ~= 'acquire' and id ~= '' and not free[key] and redis.pcall('ZRANGE', queue, 0, 0)[1]
+    if head and not ours and head ~= mine and what == 'register' then
+      redis.pcall('ZREM', queue, mine) -- left from an earlier wait
+      head = redis.pcall('ZRANGE', queue, 0, 0)[1]
+    end
+    if not head or head == mine or what == 'again' and head == 'woken' then
+      local set = redis.pcall('SET', key, token, 'NX', 'PX', ttl)
+      if not set or set.err then
+        return set or -1
+      end
+      if head then
+        redis.pcall('ZREM', queue, head)
+      end
+      if proposal ~= '' then
+        local numbered = number(key, proposal)
+        if numbered.err then
+          return numbered
+        end
+      end
+      return acquired(key, 1, g, proposal, nil, ours and what == 'again' and head ~= mine)
+    end
+  end
+  local new = join(key, mine, waited)
+  if not held and what == 'again' and ttl ~= '0' and id ~= '' and pass(key, token, '-', '0') and ours and redis.pcall('GET', key) == token then
+    return acquired(key, 2 + math.max(left(key), 0), g, proposal)
+  end
+  local ms = left(key)
+  return acquired(key, ms < 0 and -1 or -2 - ms, g, proposal, held and string.sub(held, 1, 32), new)
 end
 
 local function heal(key, token, ttl, least)
@@ -294,56 +387,72 @@ local function heal(key, token, ttl, least)
 end
 
 -- Raises the fence. Only exactly this number is acknowledged: otherwise two holders could commit the same.
-local function commit(key, fixed)
+local function commit(key, fixed, ttl)
   local last, err = raiseTo(key, fixed)
+  if not err and last == fixed then
+    redis.pcall('PEXPIRE', key, ttl)
+  end
   return err or {last == fixed and 1 or -2, last}
+end
+
+-- Deletes the key if it holds the token. held is what it holds.
+local function release(what, key, token, held)
+  local verb, g, how, proposal = string.match(what, '^(%a+) ?(%w*) ?(%S*) ?(%d*)$')
+  local n = held and -1 or 0
+  if held == token then
+    n = redis.pcall('DEL', key)
+  end
+  if type(n) == 'table' or id == '' then
+    return n
+  end
+  if verb == 'undo' then
+    how = 'undo'
+  else
+    local mine = member(token, g)
+    redis.pcall('ZREM', 'redlock:queue:' .. key, mine, mine == id and 'woken' or mine)
+  end
+  if n ~= -1 and how ~= 'free' and not (how == 'undo' and n == 0)
+    and pass(key, token, how or '-', proposal ~= '' and proposal or '0') and n == 1 then
+    return 2
+  end
+  return n
 end
 
 local word, parts -- the last word and its parts
 local function split(what)
   if what ~= word then
-    word, parts = what, {string.match(what, '^(%a+) ?(%d*) ?([%d-]*) ?(%d*)$')}
+    word, parts = what, {string.match(what, '^(%a+) ?(%d*) ?([%d-]*) ?([%df-]*) ?(%d*)$')}
   end
   return unpack(parts)
 end
 
 local function answer(what, key, token)
-  local ttl, waited, proposal
+  local held
   if not isRelease(what) then
-    what, ttl, waited, proposal = split(what)
-  end
-  if what == 'acquire' or what == 'behind' then
-    if proposal ~= '' then
-      return acquireFenced(what, key, token, ttl, waited, proposal)
+    local verb, ttl, waited, g, proposal = split(what)
+    if verb == 'register' or verb == 'again' or verb == 'acquire' then
+      return acquire(verb, key, token, ttl, waited, g, proposal)
+    elseif verb == 'heal' then
+      return heal(key, token, ttl, waited)
     end
-    return acquire(what, key, token, ttl, waited)
-  elseif what == 'heal' then
-    return heal(key, token, ttl, waited)
-  elseif what == 'wake' then
-    return id ~= '' and redis.pcall('EXISTS', key) == 0 and wake(key, token) or 0
-  elseif what == 'quit' and id ~= '' then
-    redis.pcall('ZREM', 'redlock:queue:' .. key, id)
-  end
-  local held = redis.pcall('GET', key)
-  if what == 'release' and held ~= token and id ~= '' then
-    redis.pcall('ZREM', 'redlock:queue:' .. key, id, 'woken')
-  end
-  if not held then
-    if what == 'quit' and id ~= '' then
-      wake(key, token) -- a release may have woken this client, which now leaves
+    held = redis.pcall('GET', key)
+    if not held then
+      return verb == 'commit' and {0, 0} or 0
+    elseif held == token then
+      if verb == 'commit' then
+        return commit(key, tonumber(ttl), waited)
+      end
+      return redis.pcall('PEXPIRE', key, ttl)
+    elseif verb == 'commit' and (type(held) ~= 'table' or string.sub(held.err, 1, 9) == 'WRONGTYPE') then
+      return {-1, 0}
     end
-    return what == 'commit' and {0, 0} or 0
-  elseif held ~= token then
-    if type(held) == 'table' and string.sub(held.err, 1, 9) ~= 'WRONGTYPE' then
-      return held
-    end
-    return what == 'commit' and {-1, 0} or -1
-  elseif what == 'commit' then
-    return commit(key, tonumber(ttl))
-  elseif what == 'renew' then
-    return redis.pcall('PEXPIRE', key, ttl)
+  else
+    held = redis.pcall('GET', key)
   end
-  return release(what, key, token)
+  if type(held) == 'table' and string.sub(held.err, 1, 9) ~= 'WRONGTYPE' then
+    return held
+  end
+  return isRelease(what) and release(what, key, token, held) or -1
 end
 
 if #KEYS == 1 then

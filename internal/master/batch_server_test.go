@@ -80,9 +80,9 @@ func compareBatch(t *testing.T, admin, user redis.Conn, random *rand.Rand, follo
 		}
 	}
 	id := []string{"", "me"}[random.IntN(2)]
-	words := []string{"release", "release", "release", "undo", "quit", "renew 5000", "heal 5000 0", "acquire 5000 0", "behind 5000 0", "behind 5000 -"}
+	words := []string{"release", "release", "release", "release 400 - 0", "release 0 open 0", "undo", "renew 5000", "heal 5000 0", "again 5000 0 0", "again 400 0 400", "register 5000 0 0", "register 5000 0 400", "register 5000 - 0"}
 	if !follows {
-		words = words[:len(words)-2]
+		words = words[:len(words)-3]
 	}
 	length := 2 + random.IntN(6)
 	pair := follows && random.IntN(4) == 0 // a release and the acquisition behind it, and nothing else
@@ -94,7 +94,7 @@ func compareBatch(t *testing.T, admin, user redis.Conn, random *rand.Rand, follo
 	i, word := 0, ""
 	for range length {
 		if follows && word == "release" && (pair || random.IntN(2) == 0) {
-			word = "behind 5000 0" // of the same key, as a client that locks in a loop
+			word = []string{"register 5000 0 0", "register 5000 0 400"}[random.IntN(2)] // of the same key, as a client that locks in a loop
 		} else {
 			i, word = random.IntN(n), words[random.IntN(len(words))]
 			if pair {
@@ -134,10 +134,15 @@ func compareBatch(t *testing.T, admin, user redis.Conn, random *rand.Rand, follo
 
 // outcomeOf returns a number, or that there was an error, or a refusal.
 func outcomeOf(reply any, err error) any {
+	if list, ok := reply.([]any); ok && len(list) == 4 {
+		return fmt.Sprint(outcomeOf(list[0], nil), list[1:])
+	}
 	if err != nil {
 		return "an error"
 	} else if n, ok := reply.(int64); ok && n < -1 {
 		return "refused, with the time left"
+	} else if ok && n > 2 {
+		return "held, with the time left"
 	}
 	return reply
 }
@@ -157,7 +162,7 @@ func prepare(t *testing.T, conn redis.Conn, key string, kind, queue int) {
 	name := "redlock:queue:" + key
 	switch queue {
 	case 0:
-		conn.Send("ZADD", name, 1, "me", 2, "gone")
+		conn.Send("ZADD", name, 1, "me", 2, "gone", 3, "gone token 400", 4, "there other 400")
 	case 1:
 		conn.Send("ZADD", name, 1, "gone", 2, "there", 3, "later")
 	case 2:
@@ -193,7 +198,7 @@ func TestTheLastAcquisitionOfABatchLeavesTheQueue(t *testing.T) {
 		t.Fatal(err)
 	}
 	args := redis.Args{batchScript, 5, "k", "k", "k", "k", "k", "me"}.
-		Add("release", "first", "behind 5000 0", "second", "behind 5000 0", "third", "undo", "second", "behind 5000 0", "fourth")
+		Add("release", "first", "register 5000 0 0", "second", "register 5000 0 0", "third", "undo", "second", "register 5000 0 0", "fourth")
 	if _, err := admin.Do("EVAL", args...); err != nil {
 		t.Fatal(err)
 	}

@@ -16,7 +16,7 @@ func TestAPlanKeepsTheOrderOfEachName(t *testing.T) {
 		names := 1 + random.IntN(300)
 		var queue []item
 		for i := range random.IntN(600) {
-			it := item{kind: []Kind{Set, Renew, Release, Undo, Acquire, Ping}[random.IntN(6)], alone: random.IntN(20) == 0}
+			it := item{kind: []Kind{Set, Renew, Release, Undo, Again, Ping}[random.IntN(6)], alone: random.IntN(20) == 0}
 			if it.kind != Ping {
 				it.claim = NewClaim(fmt.Sprint(random.IntN(names)), fmt.Sprint(i), time.Second, 0)
 			}
@@ -88,7 +88,7 @@ func TestAReleaseAndTheNextAcquisitionShareABatch(t *testing.T) {
 		name := fmt.Sprint(i)
 		queue = append(queue,
 			item{kind: Release, claim: NewClaim(name, "old", time.Second, 0)},
-			item{kind: Behind, claim: NewClaim(name, "new", time.Second, 0)})
+			item{kind: Register, claim: NewClaim(name, "new", time.Second, 0)})
 	}
 	var p plan
 	if got := p.arrange(queue); got[0].batch != len(queue) {

@@ -23,8 +23,11 @@ type Claim struct {
 	word        any    // the word of a Set with a proposal
 	joining     any    // the word of an acquisition that may join the queue, if it was prepared
 	turn        string // how long a reader takes to come back when it is woken, in ms
+	g           string // for how many ms the lock may be granted, and wantsFence; "": it cannot be granted
+	first       string // the ttl of a Register with a g, in ms; "": the claim's
 	clock, most int64  // the client's clock as a fence, and the highest useful fence
 
+	ending   any                  // the word of the Release; nil: "release". Immutable after it is asked for
 	fence    atomic.Int64         // the fence for Commit and Heal
 	released atomic.Bool          // a release was asked for: no command that sets the key is sent any more
 	at       [MaxMasters]standing // by master; each is guarded by the mutex of its Master
@@ -55,7 +58,7 @@ func NewClaim(key, token string, ttl, waited time.Duration) *Claim {
 }
 
 // Init makes a zero Claim one on the terms' key by token. waited is how long the client
-// has waited already. If it is NoQueue, a refused Acquire or Behind does not join the queue.
+// has waited already. If it is NoQueue, a refused Again or Register does not join the queue.
 func (c *Claim) Init(terms *Terms, token string, waited time.Duration) {
 	c.name, c.key, c.token, c.ttl, c.waited, c.set, c.side = terms.name, terms.key, token, terms.ttl, "0", terms.set, terms.side
 	if waited >= time.Millisecond {
@@ -75,7 +78,7 @@ const noQueue = "-"
 // fence. It is called before the first Ask with the claim.
 func (c *Claim) Propose(number int64) {
 	c.proposal = strconv.FormatInt(number, 10)
-	c.word = "acquire " + c.ttl.(string) + " - " + c.proposal // as acquisition does
+	c.word = "acquire " + c.ttl.(string) + " - - " + c.proposal // as acquisition does
 }
 
 // Prepare makes the word of an acquisition once, rather than once for each master. It is called before
@@ -83,9 +86,44 @@ func (c *Claim) Propose(number int64) {
 func (c *Claim) Prepare(k Kind) {
 	if c.side == Reader {
 		c.joining = c.reading(c.turn)
-	} else if k == Acquire || k == Behind {
+	} else if k == Again || k == Register {
 		c.joining = c.acquisition(k, c.waited)
 	}
+}
+
+// Queue makes the claim one that releases of other clients may grant, for g in whole milliseconds. A Register sets
+// a free key for first; 0 means that it only joins the queue. It is called after Propose, and before the first Ask.
+func (c *Claim) Queue(g, first time.Duration) {
+	c.g, c.first = strconv.FormatInt(g.Milliseconds(), 10), strconv.FormatInt(first.Milliseconds(), 10)
+	if c.fenced() {
+		c.g += wantsFence
+	}
+	c.ending = "release " + c.g
+}
+
+// wantsFence is behind the g of a claim that wants a fence.
+const wantsFence = "f"
+
+func (c *Claim) grantable() bool { return c.g != "" }
+
+// How the Release of a claim passes the lock on, beside the beginning of a token: see batch.lua.
+const (
+	ToHead = "-"
+	Open   = "open"
+	Free   = "free"
+)
+
+// PassOn sets how the Release of the claim passes the lock on, and the fence that it proposes; 0 proposes none. It is
+// called before the Release is asked for. Without it, the lock is passed on to the head of the queue.
+func (c *Claim) PassOn(how string, fence int64) {
+	if how == ToHead && fence == 0 {
+		return
+	}
+	g := c.g
+	if g == "" {
+		g = "0"
+	}
+	c.ending = "release " + g + " " + how + " " + strconv.FormatInt(fence, 10)
 }
 
 func (c *Claim) fenced() bool { return c.proposal != "" }
@@ -158,8 +196,10 @@ func (s *standing) write() {
 
 // answer notes the answer to a command that sets the key. A refusal proves only that this command did
 // not set the key, which an earlier one may have done.
-func (s *standing) answer(a Answer) {
-	if a.Done() {
+//
+// A claim that is registered may be in the queue, and be granted the lock later, until it is released.
+func (s *standing) answer(a Answer, registered bool) {
+	if a.Done() || registered {
 		*s = possible
 	} else if *s == written {
 		*s = refused

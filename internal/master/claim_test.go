@@ -7,9 +7,10 @@ func TestAMasterMayHoldATokenUnlessEverySetWasRefused(t *testing.T) {
 	admit := (*standing).admit
 	write := (*standing).write
 	lose := (*standing).lose
-	grant := func(s *standing) { s.answer(granted) }
-	refuse := func(s *standing) { s.answer(taken) }
-	fail := func(s *standing) { s.answer(Answer{Err: errFull}) }
+	grant := func(s *standing) { s.answer(granted, false) }
+	refuse := func(s *standing) { s.answer(taken, false) }
+	fail := func(s *standing) { s.answer(Answer{Err: errFull}, false) }
+	queue := func(s *standing) { s.answer(taken, true) }
 	for _, row := range []struct {
 		name  string
 		steps []func(*standing)
@@ -22,6 +23,7 @@ func TestAMasterMayHoldATokenUnlessEverySetWasRefused(t *testing.T) {
 		{"granted", []func(*standing){admit, write, grant}, possible, true},
 		{"refused", []func(*standing){admit, write, refuse}, refused, false},
 		{"answered by an error", []func(*standing){admit, write, fail}, refused, false},
+		{"refused, and in the queue", []func(*standing){admit, write, queue}, possible, true},
 		{"its answer was lost", []func(*standing){admit, write, lose}, possible, true},
 		{"lost, then a heal is refused", []func(*standing){admit, write, lose, admit, write, refuse}, possible, true},
 		{"granted, then a heal fails", []func(*standing){admit, write, grant, admit, write, fail}, possible, true},
@@ -42,7 +44,7 @@ func TestAMasterMayHoldATokenUnlessEverySetWasRefused(t *testing.T) {
 
 func TestNoCommandThatSetsTheKeyIsTakenAfterItsRelease(t *testing.T) {
 	run(t, ok, func(t *testing.T, m *Master, server *fake) {
-		for _, kind := range []Kind{Set, Acquire, Behind, Heal} {
+		for _, kind := range []Kind{Set, Again, Register, Heal} {
 			for _, release := range []Kind{Release, Undo, Quit} {
 				c := claimOf("a")
 				if err := m.Ask(Set, c, nil); err != nil {

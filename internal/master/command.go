@@ -4,6 +4,7 @@ import (
 	_ "embed"
 	"errors"
 	"strconv"
+	"strings"
 
 	"github.com/gomodule/redigo/redis"
 )
@@ -20,27 +21,28 @@ type Kind uint8
 const (
 	// Set sets the key unless it exists: Granted or Taken.
 	Set Kind = iota
-	// Acquire is Set, which joins the key's queue if the key exists: Granted or Taken.
-	Acquire
-	// Behind is Acquire by a client that has just released the lock: it does not overtake those who
-	// queue, nor the client that the release has woken.
-	Behind
+	// Again is Register, repeated by a client that has registered before, as a poll. If the key is free, and
+	// another client is the head of the queue, the lock is passed on to that client: Granted or Taken.
+	Again
+	// Register is Set that does not overtake the clients in the key's queue. If the key exists, or others queue,
+	// it joins the queue: Granted or Taken.
+	Register
 	// Heal is Set by the key's holder at a master that has lost it. It is no vote.
 	Heal
-	// Commit raises the key's fence to Claim.Fix's, if the key still holds the token: Granted if that
-	// is the fence now, Overtaken if the fence is higher, Missing or OtherToken. It makes no key.
+	// Commit raises the key's fence to Claim.Fix's, and gives the key its full TTL, if it still holds the token:
+	// Granted if that is the fence now, Overtaken if the fence is higher, Missing or OtherToken. It makes no key.
 	Commit
 	// Renew gives the key its full TTL again: Granted, Missing or OtherToken. It never makes a key.
 	Renew
-	// Release deletes the key and wakes the client that has queued longest: Granted, Woke, Missing
-	// or OtherToken. If the key is not ours, it leaves the queue instead.
+	// Release deletes the key and passes the lock on to the client that has queued longest: Granted, Woke, Missing
+	// or OtherToken. It also leaves the queue.
 	Release
-	// Undo deletes the key and wakes nobody.
+	// Undo deletes the key, and grants the lock to the client that has queued longest, but does not wake one that
+	// cannot be granted it. It does not leave the queue.
 	Undo
-	// Quit is Undo that also leaves the queue. If the key is missing, it wakes the client that has
-	// queued longest: a release may have woken the client that leaves.
+	// Quit is Release on behalf of a reader that leaves the readers' queue, too.
 	Quit
-	// Wake wakes the client that has queued longest, if the key is free: Woke, Granted or Missing.
+	// Wake passes the lock on, if the key is free: Woke, Granted, Missing or OtherToken.
 	Wake
 	// Ping is granted if the server answers and its votes count. It has no claim.
 	Ping
@@ -66,15 +68,15 @@ var kinds = [...]struct {
 	word any // its word in the script; nil for a command that needs no script
 }{
 	Set:         {"acquire", nil}, // with a fence it is scripted: see scripted
-	Acquire:     {"acquire", "acquire"},
-	Behind:      {"acquire", "behind"},
+	Again:       {"acquire", "again"},
+	Register:    {"acquire", "register"},
 	Heal:        {"heal", nil}, // as Set
 	Commit:      {"fence", "commit"},
 	Renew:       {"renew", "renew"},
 	Release:     {"release", "release"},
 	Undo:        {"release", "undo"},
 	Quit:        {"release", "quit"},
-	Wake:        {"wake", "wake"},
+	Wake:        {"wake", "release"},
 	Ping:        {"ping", nil},
 	Query:       {"inspect", nil},
 	Announce:    {"announce", "announce"},
@@ -95,7 +97,7 @@ func (it *item) scripted() bool {
 func (k Kind) sets() bool { return k <= Heal }
 
 // Acquires reports whether a command of the kind is an acquisition.
-func (k Kind) Acquires() bool { return k <= Behind }
+func (k Kind) Acquires() bool { return k <= Register }
 
 // votes reports whether the answer to a command of the kind is a vote, which counts only if the master
 // has lost no lock.
@@ -121,27 +123,42 @@ func (it *item) word() any {
 	switch it.kind {
 	case Set: // with a fence, since it is scripted
 		return it.claim.word
-	case Acquire, Behind:
+	case Again, Register:
 		switch {
 		case !it.listening: // nobody could wake us
 			return it.claim.acquisition(it.kind, noQueue)
-		case it.claim.joining == nil:
+		case it.claim.joining == nil || it.claim.grantable():
 			return it.claim.acquisition(it.kind, it.claim.waited)
 		}
 		return it.claim.joining
 	case Heal:
 		return "heal " + it.claim.ttl.(string) + " " + strconv.FormatInt(it.claim.fence.Load(), 10)
 	case Commit:
-		return word.(string) + " " + strconv.FormatInt(it.claim.fence.Load(), 10)
+		return word.(string) + " " + strconv.FormatInt(it.claim.fence.Load(), 10) + " " + it.claim.ttl.(string)
 	case Renew:
 		return word.(string) + " " + it.claim.ttl.(string)
+	case Release:
+		if it.claim.ending != nil {
+			return it.claim.ending
+		}
+	case Quit:
+		return "release"
 	}
 	return word
 }
 
-// acquisition returns the word of an Acquire or Behind by a client that has waited for some ms.
+// acquisition returns the word of an Again or Register by a client that has waited for some ms.
 func (c *Claim) acquisition(k Kind, waited string) string {
-	word := kinds[k].word.(string) + " " + c.ttl.(string) + " " + waited
+	ttl, g := c.ttl.(string), c.g
+	switch {
+	case g == "":
+		g = "0"
+	case k == Again:
+		ttl = strings.TrimSuffix(g, wantsFence)
+	case c.first != "":
+		ttl = c.first
+	}
+	word := kinds[k].word.(string) + " " + ttl + " " + waited + " " + g
 	if c.fenced() {
 		word += " " + c.proposal
 	}

@@ -37,7 +37,7 @@ func TestLeftIsUnknownOutOfRange(t *testing.T) {
 		if row.known {
 			want = row.left
 		}
-		if a, ok := Acquire.decode(row.value); ok != (row.value < 0) || ok && (a.Outcome != Taken || a.Left != want) {
+		if a, ok := Again.decode(row.value); ok != (row.value < 0) || ok && (a.Outcome != Taken || a.Left != want) {
 			t.Errorf("an acquisition answered by %d: %+v, %t, want %v left", row.value, a, ok, want)
 		}
 	}
@@ -56,13 +56,13 @@ func TestAnAnswerThatItsCommandCannotGiveIsAnError(t *testing.T) {
 		good  []any
 		bad   []any
 	}{
-		{Acquire, plain, []any{number(1), number(-1), number(-2), number(-9002), number(least)},
+		{Again, plain, []any{number(1), number(-1), number(-2), number(-9002), number(least)},
 			[]any{number(0), number(2), number(most), pair(number(1), number(5)), nil, "OK", []byte("1"), []any{}}},
 		{Set, fenced, []any{pair(number(1), number(5)), pair(number(-1), number(0)), pair(number(-9002), number(most))},
 			[]any{number(1), number(-9002), pair(number(1), number(0)), pair(number(1), number(-5)), pair(number(2), number(5)), pair(number(1), nil),
 				pair(number(1), "5"), pair([]byte("1"), number(5)), pair(nil, nil), []any{number(1)}, []any{number(1), number(5), number(5)},
 				pair(pair(number(1), number(5)), number(5)), []any{}, nil, "OK"}},
-		{Behind, fenced, []any{pair(number(1), number(5))}, []any{number(1), pair(number(0), number(5))}},
+		{Register, fenced, []any{pair(number(1), number(5))}, []any{number(1), pair(number(0), number(5))}},
 		{Heal, fenced, []any{number(1), number(0)}, []any{number(2), number(-1), number(-2), pair(number(1), number(5))}},
 		{Commit, fenced, []any{pair(number(1), number(5)), pair(number(0), number(0)), pair(number(-1), number(0)), pair(number(-2), number(9))},
 			[]any{number(1), number(0), pair(number(2), number(5)), pair(number(-3), number(5)), pair(number(-2), number(-9))}},
@@ -108,9 +108,9 @@ func TestAFenceThatIsTooFarAheadIsJudged(t *testing.T) {
 	}{
 		{"a grant in range", c, Set, Answer{Outcome: Granted, Fence: 5000}, Answer{Outcome: Granted, Fence: 5000}, ""},
 		{"a grant out of range", c, Set, Answer{Outcome: Granted, Fence: 5001}, Answer{}, ahead(time.Second)},
-		{"a grant beyond counting", c, Acquire, Answer{Outcome: Granted, Fence: math.MaxInt64}, Answer{}, ahead((math.MaxInt64 / FenceTick * FenceTick).Round(time.Millisecond))},
-		{"a refusal out of range", c, Acquire, Answer{Outcome: Taken, Left: 9 * time.Second, Fence: 5001}, Answer{Outcome: Taken, Left: 9 * time.Second}, ""},
-		{"a refusal in range", c, Acquire, Answer{Outcome: Taken, Left: 9 * time.Second, Fence: 5000}, Answer{Outcome: Taken, Left: 9 * time.Second, Fence: 5000}, ""},
+		{"a grant beyond counting", c, Again, Answer{Outcome: Granted, Fence: math.MaxInt64}, Answer{}, ahead((math.MaxInt64 / FenceTick * FenceTick).Round(time.Millisecond))},
+		{"a refusal out of range", c, Again, Answer{Outcome: Taken, Left: 9 * time.Second, Fence: 5001}, Answer{Outcome: Taken, Left: 9 * time.Second}, ""},
+		{"a refusal in range", c, Again, Answer{Outcome: Taken, Left: 9 * time.Second, Fence: 5000}, Answer{Outcome: Taken, Left: 9 * time.Second, Fence: 5000}, ""},
 		{"overtaken in range", c, Commit, Answer{Outcome: Overtaken, Fence: 5000}, Answer{Outcome: Overtaken, Fence: 5000}, ""},
 		{"overtaken out of range", c, Commit, Answer{Outcome: Overtaken, Fence: 5001}, Answer{}, ahead(time.Second)},
 		{"no limit", unbounded, Set, Answer{Outcome: Granted, Fence: math.MaxInt64}, Answer{Outcome: Granted, Fence: math.MaxInt64}, ""},

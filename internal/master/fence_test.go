@@ -33,18 +33,18 @@ func TestTheScriptGivesAndFixesFences(t *testing.T) {
 		key         string
 		kept        int64 // the fence that is stored afterwards; -1: any
 	}{
-		{"the proposal is given", word("acquire 9000 - %d", at(5)), "A", pair(1, at(5)), "A", at(5)},
-		{"again, to the same token: what it was given", word("acquire 9000 - %d", at(7)), "A", pair(1, at(5)), "A", at(5)},
-		{"a refusal tells the fence", word("acquire 9000 - %d", at(7)), "B", pair(-9002, at(5)), "A", at(5)},
+		{"the proposal is given", word("acquire 9000 - - %d", at(5)), "A", pair(1, at(5)), "A", at(5)},
+		{"again, to the same token: what it was given", word("acquire 9000 - - %d", at(7)), "A", pair(1, at(5)), "A", at(5)},
+		{"a refusal tells the fence", word("acquire 9000 - - %d", at(7)), "B", pair(-9002, at(5)), "A", at(5)},
 		{"a lower one is not exact", word("commit %d", at(4)), "A", pair(-2, at(5)), "A", at(5)},
 		{"the same is", word("commit %d", at(5)), "A", pair(1, at(5)), "A", at(5)},
 		{"a higher one raises it", word("commit %d", at(8)), "A", pair(1, at(8)), "A", at(8)},
 		{"not for another token", word("commit %d", at(20)), "B", pair(-1, 0), "A", at(8)},
 		{"released", "release", "A", int64(1), "", at(8)},
 		{"not without a key", word("commit %d", at(20)), "A", pair(0, 0), "", at(8)},
-		{"one above the last, if the proposal is not", word("acquire 9000 - %d", at(3)), "C", pair(1, at(9)), "C", at(9)},
+		{"one above the last, if the proposal is not", word("acquire 9000 - - %d", at(3)), "C", pair(1, at(9)), "C", at(9)},
 		{"released", "release", "C", int64(1), "", at(9)},
-		{"no more than a second ahead of the clock", word("acquire 9000 - %d", at(60_000)), "D", pair(1, at(4000)), "D", at(4000)},
+		{"no more than a second ahead of the clock", word("acquire 9000 - - %d", at(60_000)), "D", pair(1, at(4000)), "D", at(4000)},
 		{"released", "release", "D", int64(1), "", at(4000)},
 		{"a heal sets the key and leaves a higher fence", word("heal 9000 %d", at(2)), "D", int64(1), "D", at(4000)},
 		{"a heal of a key that is there does nothing", word("heal 9000 %d", at(8000)), "E", int64(0), "D", at(4000)},
@@ -55,12 +55,12 @@ func TestTheScriptGivesAndFixesFences(t *testing.T) {
 		{"released", "release", "D", int64(1), "", at(8000)},
 		{"nor does a heal, which makes no key then", word("heal 9000 %d", at(8001)), "D", nil, "", at(8000)},
 		{"poisoned", "", "", nil, "", poison},
-		{"one above it is given", word("acquire 9000 - %d", at(9)), "P", pair(1, poison+1), "P", poison + 1},
-		{"a refusal tells it", word("acquire 9000 - %d", at(9)), "Q", pair(-9002, poison+1), "P", poison + 1},
+		{"one above it is given", word("acquire 9000 - - %d", at(9)), "P", pair(1, poison+1), "P", poison + 1},
+		{"a refusal tells it", word("acquire 9000 - - %d", at(9)), "Q", pair(-9002, poison+1), "P", poison + 1},
 		{"a lower one is not committed", word("commit %d", at(9)), "P", pair(-2, poison+1), "P", poison + 1},
 		{"released", "release", "P", int64(1), "", poison + 1},
 		{"broken", "", "", nil, "", -1},
-		{"what cannot be fenced is not acquired", word("acquire 9000 - %d", at(5)), "F", nil, "", -1},
+		{"what cannot be fenced is not acquired", word("acquire 9000 - - %d", at(5)), "F", nil, "", -1},
 		{"nor healed", word("heal 9000 %d", at(5)), "F", nil, "", -1},
 		{"but acquired without a fence", "acquire 9000 -", "F", int64(1), "F", -1},
 	} {
@@ -111,7 +111,7 @@ func TestAFenceFarAheadIsNotRenewed(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if _, err := conn.Do("EVAL", batchScript, 1, "a", "", fmt.Sprintf("acquire 9000 - %d", now.UnixMicro()/250), "token"); err != nil {
+		if _, err := conn.Do("EVAL", batchScript, 1, "a", "", fmt.Sprintf("acquire 9000 - - %d", now.UnixMicro()/250), "token"); err != nil {
 			t.Fatal(err)
 		}
 		if got := m.TTL("redlock:fence:a"); (got - row.want).Abs() > time.Millisecond {
@@ -130,7 +130,7 @@ func TestAFenceThatIsNoNumberIsAnError(t *testing.T) {
 			t.Fatal(err)
 		}
 		m.Set("redlock:fence:a", kept)
-		for _, what := range []string{"acquire 9000 - 5", "heal 9000 5"} {
+		for _, what := range []string{"acquire 9000 - - 5", "heal 9000 5"} {
 			got, err := conn.Do("EVAL", batchScript, 1, "a", "", what, "token")
 			if err == nil || !strings.Contains(err.Error(), "is not a number") || m.Exists("a") {
 				t.Errorf("%q over the fence %q answers %v (%v), the key exists: %t, want an error and no key", what, kept, got, err, m.Exists("a"))

@@ -69,7 +69,7 @@ func TestAReplicaIsDetectedByAnyCommand(t *testing.T) {
 	for _, row := range []struct {
 		name string
 		ask  []Kind
-	}{{"nothing", nil}, {"a lock", []Kind{Set}}, {"a lock, by script", []Kind{Acquire}}, {"a renewal", []Kind{Renew}}, {"releases", []Kind{Release, Release}}} {
+	}{{"nothing", nil}, {"a lock", []Kind{Set}}, {"a lock, by script", []Kind{Again}}, {"a renewal", []Kind{Renew}}, {"releases", []Kind{Release, Release}}} {
 		t.Run(row.name, func(t *testing.T) {
 			guarded(t, 2, func(t *testing.T, masters []*Master, servers []*memory) {
 				v, m := servers[0], masters[0]

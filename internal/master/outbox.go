@@ -12,7 +12,7 @@ type item struct {
 	alone     bool   // not to be batched: an earlier batch with this item was answered by an error
 	reloaded  bool   // sent again after the script was loaded again
 	sent      time.Time
-	listening bool // the subscription stood when it was sent, so an Acquire may join the queue
+	listening bool // the subscription stood when it was sent, so an Again may join the queue
 	thorough  bool // a probe that includes INFO
 }
 

@@ -74,7 +74,7 @@ func (c *Claim) reading(turn string) string {
 // readerWord returns the word of a command by a reader.
 func (it *item) readerWord() any {
 	switch it.kind {
-	case Set, Acquire, Behind:
+	case Set, Again, Register:
 		switch {
 		case !it.listening: // nobody could wake us
 			return it.claim.reading(noQueue)

@@ -116,10 +116,10 @@ func TestReadersThatWaitedGetATurnAfterAWriter(t *testing.T) {
 		s.do("w", "acquire 100000 -", 1)
 		s.do("r", "read 100000 0 500", below)
 		s.do("r2", "read 100000 0 900", below) // there is no listener
-		s.do("w2", "acquire 100000 0", below)
+		s.do("w2", "register 100000 0 0", below)
 		s.together(func() {
 			s.do("w", "unlock", 2)
-			s.do("w", "wake", 0) // the key is not free
+			s.do("w", "pass", -1) // the key is not free
 			s.key(Recall, time.Millisecond, 500*time.Millisecond)
 			s.do("late", "read 100000 0 300", -1)
 			s.do("w3", "announce 90000", 1) // a writer that has waited for longer than the reader takes no turn away
@@ -132,7 +132,7 @@ func TestReadersThatWaitedGetATurnAfterAWriter(t *testing.T) {
 		}
 		s.do("r", "release", 2) // the turn does not wait for the reader named late, which was not woken
 		s.key("", 0, 0)
-		s.do("r", "wake", 2)
+		s.do("r", "pass", 2)
 		s.do("r", "read 100000 60000 -", -1) // the turn is over
 		if n, _ := redis.Int(s.conn.Do("ZSCORE", "redlock:rqueue:k", "late")); n != 300 {
 			t.Errorf("the late reader's place in the queue has the score %d, want 300", n)
@@ -187,7 +187,7 @@ func TestAReadersFenceIsTheLastAndIsWrittenBack(t *testing.T) {
 		s.do("r", "heal 100000 9", 1)
 		s.do("r", "release", 1)
 		s.do("r", "commit 12", []any{int64(0), int64(0)})
-		s.do("w", "acquire 100000 - 3", []any{int64(1), int64(10)})
+		s.do("w", "acquire 100000 - - 3", []any{int64(1), int64(10)})
 		s.do("r", "commit 12", []any{int64(-1), int64(0)})
 		got, err := redis.Values(s.conn.Do("EVALSHA", readersLua.sha, 1, "k", "r", "read 100000 0 - 5", "R"))
 		if err != nil || len(got) != 2 || got[0].(int64) >= -1 || got[1] != int64(10) {

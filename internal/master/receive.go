@@ -135,7 +135,7 @@ func (l *link) settle(a Answer, batch int) {
 	case it.kind.releases() && a.Err != nil:
 		m.outbox.owe(&it, l.now.Add(heartbeat))
 	case it.kind.sets():
-		it.claim.at[m.cfg.Index].answer(a)
+		it.claim.at[m.cfg.Index].answer(a, it.claim.grantable() && it.kind != Heal)
 	}
 	if it.claim != nil {
 		a = it.claim.judged(it.kind, a)

@@ -26,7 +26,7 @@ var lockRights = []right{
 	{"GET", func(sample string) []any { return []any{sample} }},
 	{"PEXPIRE", func(sample string) []any { return []any{sample, 1} }}, // no such key
 	{"DEL", func(sample string) []any { return []any{sample} }},
-	{"EVALSHA", func(sample string) []any { return []any{batchSHA, 1, sample, "", "wake", ""} }}, // nobody to wake
+	{"EVALSHA", func(sample string) []any { return []any{batchSHA, 1, sample, "", "undo", ""} }}, // nothing to undo
 }
 
 var guardRights = []right{{"PTTL", func(string) []any { return []any{incarnation.Key} }}}

@@ -90,10 +90,13 @@ func (s *scene) together(f func()) {
 func (s *scene) do(client, word string, want any) {
 	s.Helper()
 	sha := readersLua.sha
-	for _, w := range []string{"acquire", "behind", "wake"} {
+	for _, w := range []string{"acquire", "register", "pass"} {
 		if strings.HasPrefix(word, w) {
 			sha = batchLua.sha
 		}
+	}
+	if word == "pass" {
+		word = "release" // as Wake
 	}
 	s.ask(func(got any) {
 		s.Helper()

@@ -96,7 +96,7 @@ func TestFlushedScriptsAreLoadedOnceForABatch(t *testing.T) {
 // The commands of a batch that failed are sent again one by one, but not a command whose release has been
 // answered: nobody would ever delete the key again.
 func TestNothingThatSetsAKeyIsSentAgainBehindItsRelease(t *testing.T) {
-	for _, kind := range []Kind{Set, Acquire, Heal} {
+	for _, kind := range []Kind{Set, Again, Heal} {
 		for _, answer := range []string{"-ERR a member\r\n", "-NOSCRIPT no such script\r\n"} {
 			var failed atomic.Bool
 			handle := func(conn int, cmd []string) string {
@@ -158,7 +158,7 @@ func TestAFlushedScriptIsLoadedForTheRestOfABatch(t *testing.T) {
 		flushed = true
 		m.mu.Lock() // so that they share a batch
 		undone.at[0].admit()
-		m.outbox.push(item{kind: Acquire, claim: undone, asker: &first})
+		m.outbox.push(item{kind: Again, claim: undone, asker: &first})
 		m.outbox.push(item{kind: Renew, claim: reloaded, asker: &second, reloaded: true}) // it was in a batch that was sent again
 		m.outbox.push(item{kind: Renew, claim: other, asker: &third})
 		m.mu.Unlock()

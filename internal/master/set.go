@@ -90,7 +90,7 @@ func (it *item) setArgs(args []any, id any) []any {
 		args = append(args, argSetSHA, len(c.set.keys))
 		args = append(args, c.set.keys...)
 		word := "acquire"
-		if it.kind == Behind {
+		if it.kind == Register {
 			word = "behind"
 		}
 		args = append(args, id, word, c.ttl, c.proposal, c.token)
@@ -111,7 +111,7 @@ func (it *item) setArgs(args []any, id any) []any {
 // queue, it does nothing, and both are sent again, each by itself, which takes one more round trip. So for a while
 // after that, they do not share calls.
 func (p *plan) follows(it *item) bool {
-	if len(p.items) == 0 || !it.ofSet() || it.kind != Behind || it.alone || it.claim.fenced() || it.claim.set.earlier != nil {
+	if len(p.items) == 0 || !it.ofSet() || it.kind != Register || it.alone || it.claim.fenced() || it.claim.set.earlier != nil {
 		return false
 	}
 	last := &p.items[len(p.items)-1]

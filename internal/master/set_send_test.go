@@ -29,7 +29,7 @@ func TestCommandsForSeveralNamesAreOneVote(t *testing.T) {
 		{Heal, "*2\r\n:0\r\n:0\r\n", "taken <nil>"},
 		{Set, ":1\r\n", "granted <nil>"},
 		{Set, "*3\r\n:-502\r\n:0\r\n:2\r\n", "taken <nil>"},
-		{Behind, "*3\r\n:-1\r\n:0\r\n:1\r\n", "taken <nil>"},
+		{Register, "*3\r\n:-1\r\n:0\r\n:1\r\n", "taken <nil>"},
 		{Set, "-OOM no\r\n", "failed OOM no"},
 	} {
 		handle := func(conn int, cmd []string) string {
@@ -98,7 +98,7 @@ func TestCommandsForSeveralNamesKeepTheirPlace(t *testing.T) {
 				claim = setClaim("a", string(rune('b'+rng.IntN(2))))
 			}
 			claim.ttl = i
-			queue = append(queue, item{kind: []Kind{Set, Acquire, Behind, Renew, Release}[rng.IntN(5)], claim: claim, alone: rng.IntN(8) == 0})
+			queue = append(queue, item{kind: []Kind{Set, Again, Register, Renew, Release}[rng.IntN(5)], claim: claim, alone: rng.IntN(8) == 0})
 		}
 		want := placesByKey(queue)
 		var p plan
@@ -111,7 +111,7 @@ func TestCommandsForSeveralNamesKeepTheirPlace(t *testing.T) {
 			if len(batch) == 1 || !slices.ContainsFunc(batch, func(it item) bool { return it.ofSet() }) {
 				continue
 			}
-			if len(batch) != 2 || batch[0].kind != Release || batch[1].kind != Behind || batch[0].claim.name != batch[1].claim.name || batch[0].alone || batch[1].alone {
+			if len(batch) != 2 || batch[0].kind != Release || batch[1].kind != Register || batch[0].claim.name != batch[1].claim.name || batch[0].alone || batch[1].alone {
 				t.Fatalf("commands for several names share a call: %v", batch)
 			}
 			pairs++
@@ -141,7 +141,7 @@ func TestAReleaseAndTheNextAcquisitionOfSeveralNamesShareACall(t *testing.T) {
 				held, free := setClaim("a", "b"), setClaim("a", "b")
 				m.mu.Lock() // all in one flush
 				m.outbox.push(item{kind: Release, claim: held, asker: &release})
-				m.outbox.push(item{kind: Behind, claim: free, asker: &next})
+				m.outbox.push(item{kind: Register, claim: free, asker: &next})
 				m.mu.Unlock()
 				synctest.Wait()
 				for _, a := range []*answers{&release, &next} {
