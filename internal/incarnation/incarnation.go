@@ -227,10 +227,19 @@ var keyArg any = Key
 // looks like a jump of the clock. An inspection then finds out what has happened.
 func (k *Known) Probed(reply any) (now time.Time, there bool) {
 	left, ok := reply.(int64)
-	if !ok || left < 0 {
+	if !ok {
 		return time.Time{}, false
 	}
-	return time.UnixMilli(k.moment - left), true
+	return k.Time(left)
+}
+
+// Time returns the master's time if the record lives for another ms milliseconds. It reports false if there is no
+// record that expires.
+func (k *Known) Time(ms int64) (now time.Time, there bool) {
+	if ms < 0 {
+		return time.Time{}, false
+	}
+	return time.UnixMilli(k.moment - ms), true
 }
 
 // SendInspection asks for a master's record. The script writes a new record if the old one does not hold, or

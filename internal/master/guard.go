@@ -27,6 +27,7 @@ type guard struct {
 	seen  time.Time          // the server's time when known was confirmed last
 	drift incarnation.Drift  // of the server's clock
 	since time.Time          // when the quarantine began; zero: votes count
+	ended time.Time          // the end of the last quarantine
 	why   string             // the reason for the quarantine
 	leap  time.Duration      // the jump of its clock that the last probe found; 0: none
 
@@ -113,6 +114,9 @@ func (g *guard) takeHeld() (held []verdict) {
 func (m *Master) quarantineLocked(now time.Time) {
 	since := m.guard.since
 	until := since.Add(m.cfg.Servers.MaxTTL() + incarnation.Margin)
+	if !since.IsZero() {
+		m.guard.ended = until
+	}
 	if !since.IsZero() && until.After(now) {
 		m.setLocked(Quarantined, &QuarantineError{until, m.guard.why}, until)
 	} else {

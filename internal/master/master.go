@@ -11,7 +11,7 @@
 //   - The commands of a master: outbox.go. One connection: link.go sends, receive.go receives.
 //   - Connecting: dial.go, and supervise.go with judge.go, rights.go, database.go and servers.go.
 //   - The restart guard: guard.go, with inspect.go, probe.go and clocks.go.
-//   - Wake-ups: wake.go.
+//   - Wake-ups and grants: wake.go and grant.go.
 //
 // # Concurrency
 //
@@ -97,6 +97,10 @@ type Config struct {
 	// Woken is called with each well-formed wake-up: the key that became free, and the token that held
 	// it. It reports whether the wake-up was expected. It must not block.
 	Woken func(master int, key, token string) (expected bool)
+	// Granted is called with each well-formed grant, and Waiting reports whether one may come: a claim of this
+	// client is in a queue. Otherwise as Woken. They are optional.
+	Granted func(master int, g Grant) (expected bool)
+	Waiting func() bool
 	// Sample is a key that a lock could have and none has. The user's rights are tried on it. Empty:
 	// they are not tried.
 	Sample string
@@ -112,6 +116,8 @@ type Master struct {
 	cfg     Config        // immutable
 	closing chan struct{} // closed by Close
 	done    chan struct{} // closed when supervisor and listener have ended
+
+	attending chan struct{} // cap 1: Waiting may report true, for the listener
 
 	mu        sync.Mutex // guards what follows
 	status    Status
@@ -139,8 +145,14 @@ func Start(cfg Config) *Master {
 		cfg:     cfg,
 		closing: make(chan struct{}),
 		done:    make(chan struct{}),
-		status:  Status{State: Connecting, Since: time.Now()},
-		outbox:  outbox{index: cfg.Index, wake: make(chan struct{}, 1)},
+
+		attending: make(chan struct{}, 1),
+
+		status: Status{State: Connecting, Since: time.Now()},
+		outbox: outbox{index: cfg.Index, wake: make(chan struct{}, 1)},
+	}
+	if m.cfg.Clock == nil {
+		m.cfg.Clock = clock.System
 	}
 	cfg.Servers.declare(cfg.MaxTTL)
 	shared := cfg.Pool.ActiveCount() > 0

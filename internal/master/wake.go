@@ -15,19 +15,24 @@ import (
 // wakeChannel, with the client's id behind it, is the channel on which masters wake the client.
 const wakeChannel = "redlock:wake:"
 
-// A listener keeps a subscription to the client's channel, on a connection of its own. A wake-up is
-// only a hint: without it a waiting client tries again when its schedule says so.
-type listener struct{ *Master }
+// A listener keeps a subscription to the client's channel, on a connection of its own. Two kinds of messages come
+// on it. A wake-up is only a hint: without it a waiting client tries again when its schedule says so. A grant is a
+// vote: see grant.go.
+type listener struct {
+	*Master
+	marks *marks
+}
 
 // listen keeps the subscription until Close.
 func (m *Master) listen() {
-	l := listener{m}
+	l := listener{m, &marks{}}
 	d := &dialer{cfg: &m.cfg, closing: m.closing, greet: l.subscribe, serve: l.receive, failed: l.failed}
 	d.run()
 }
 
 // subscribe makes a connection ready: it returns when the server has confirmed the subscription.
 func (l listener) subscribe(ctx context.Context, conn redis.Conn) (peer, error) {
+	l.marks.begin(l.cfg.Clock)
 	reply, err := redisconn.Do(ctx, conn, "SUBSCRIBE", wakeChannel+l.cfg.ID)
 	if err == nil && pushKind(reply) != "subscribe" {
 		err = errSubscription
@@ -79,31 +84,54 @@ func (l listener) receive(conn redis.Conn, _ peer) error {
 			return errSubscription
 		case "unsubscribe": // sent by ping when the Master is closed
 			return errUnsubscribed
+		case "pong":
+			l.marks.pong(reply.([]any))
 		case "message":
 			l.message(reply.([]any))
 		}
 	}
 }
 
+// pingEvery is how often the server is pinged while a claim of this client may be granted: a grant counts from the
+// last ping that was answered before it.
+const pingEvery = 100 * time.Millisecond
+
 // ping pings the server until stop, and unsubscribes when the Master is closed.
 func (l listener) ping(conn redis.Conn, stop <-chan struct{}) {
-	tick := time.NewTicker(max(l.cfg.DialTimeout/2, time.Millisecond))
-	defer tick.Stop()
+	const least = time.Millisecond
+	seldom := max(l.cfg.DialTimeout/2, least)
+	last := time.Now()
+	due := time.NewTimer(seldom)
+	defer due.Stop()
 	stood := time.NewTimer(steady)
 	defer stood.Stop()
 	for {
-		command := "PING"
+		command, args := "PING", []any(nil)
 		select {
 		case <-stop:
 			return
 		case <-stood.C:
 			l.succeeded()
 			continue
-		case <-tick.C:
+		case <-l.attending:
+		case <-due.C:
 		case <-l.closing:
 			command = "UNSUBSCRIBE"
 		}
-		if conn.Send(command) != nil || conn.Flush() != nil || command == "UNSUBSCRIBE" {
+		every := seldom
+		if l.cfg.Waiting != nil && l.cfg.Waiting() {
+			every = min(every, max(pingEvery, least))
+		}
+		if left := every - time.Since(last); left > 0 && command == "PING" {
+			due.Reset(left)
+			continue
+		}
+		if command == "PING" {
+			last = time.Now()
+			due.Reset(every)
+			args = []any{l.marks.ping(l.cfg.Clock)}
+		}
+		if conn.Send(command, args...) != nil || conn.Flush() != nil || command == "UNSUBSCRIBE" {
 			return
 		}
 	}
@@ -114,6 +142,14 @@ func (l listener) message(parts []any) {
 	text := ""
 	if len(parts) == 3 {
 		text, _ = redis.String(parts[2], nil)
+	}
+	if g, record, ok := parseGrant(text); ok {
+		g.Mark = l.marks.last
+		g.Sure = l.sure(record, g.Mark)
+		if l.cfg.Granted != nil && l.cfg.Granted(l.cfg.Index, g) {
+			return
+		}
+		text = ""
 	}
 	token, key, ok := parseWakeUp(text)
 	if ok && l.cfg.Woken(l.cfg.Index, key, token) {

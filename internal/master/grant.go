@@ -1,0 +1,132 @@
+package master
+
+import (
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/gomodule/redigo/redis"
+
+	"github.com/redlock-go/redlock/internal/clock"
+)
+
+// A Grant says that a master has set a key to the token of a client that was in its queue. It is a vote if
+//
+//   - the server's memory is the one that the last inspection has confirmed, and is out of quarantine: Sure;
+//   - the validity of the vote is counted from a moment before the key was set. The client knows such moments by its
+//     own clocks: Mark, and when it first sent the token.
+type Grant struct {
+	Key, Token string
+	Fence      int64         // 0: none
+	Mark       clock.Reading // the key was set after this moment
+	Sure       bool          // the vote counts
+}
+
+// An origin is what a grant says of the memory in which it was made.
+type origin struct {
+	run  string // the server's run_id
+	left int64  // how many ms the record lives
+}
+
+// parseGrant splits the message about a grant: +, the token, the run_id, how long the record of restarts lives, the
+// fence or 0, and the key. It reports false for anything else: a wake-up never begins with a + and a space, since no
+// token is a +.
+func parseGrant(text string) (g Grant, record origin, ok bool) {
+	parts := strings.SplitN(text, " ", 6)
+	if len(parts) != 6 || parts[0] != "+" || parts[1] == "" || len(parts[1]) > tokenMost || parts[5] == "" {
+		return Grant{}, origin{}, false
+	}
+	left, err1 := strconv.ParseInt(parts[3], 10, 64)
+	fence, err2 := strconv.ParseInt(parts[4], 10, 64)
+	if err1 != nil || err2 != nil || fence < 0 || len(parts[4]) > fenceDigits || len(parts[3]) > fenceDigits {
+		return Grant{}, origin{}, false
+	}
+	return Grant{Key: parts[5], Token: parts[1], Fence: fence}, origin{parts[2], left}, true
+}
+
+// sure reports whether a grant was made in the memory that is known, after its quarantine. mark is a moment before.
+func (m *Master) sure(record origin, mark clock.Reading) bool {
+	now := m.cfg.Clock()
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	g := &m.guard
+	switch {
+	case m.status.State != Up:
+		return false
+	case !m.cfg.Guard:
+		return true
+	case g.known == nil || record.run != g.known.Record.Run || mark.Time().Before(g.ended):
+		return false
+	}
+	at, there := g.known.Time(record.left)
+	drift := g.drift
+	return there && drift.Compare(at, mark, now) == 0
+}
+
+// Attend makes the pings of the subscription frequent, since a claim of this client may be granted from now on.
+func (m *Master) Attend() { poke(m.attending) }
+
+// marks are the moments at which the pings of a subscription were sent. What arrives behind the answer to a ping was
+// sent after the ping.
+type marks struct {
+	last clock.Reading // before the last ping that was answered, or SUBSCRIBE; the listener's own
+
+	mu   sync.Mutex // guards what follows
+	next int        // the number of the next ping
+	sent fifo[mark]
+}
+
+// A mark is a ping that is not answered.
+type mark struct {
+	number string
+	at     clock.Reading
+}
+
+// begin begins a subscription.
+func (k *marks) begin(c clock.Clock) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.last, k.sent = c(), fifo[mark]{}
+}
+
+// ping returns the argument of a ping that is about to be sent.
+func (k *marks) ping(c clock.Clock) string {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.next++
+	m := mark{strconv.Itoa(k.next), c()}
+	k.sent.push(m)
+	return m.number
+}
+
+// pong takes in the answer to a ping. One without a known number says nothing.
+func (k *marks) pong(parts []any) {
+	if len(parts) != 2 {
+		return
+	}
+	number, _ := redis.String(parts[1], nil)
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	for i, m := range k.sent.items[k.sent.head:] {
+		if m.number == number {
+			k.last = m.at
+			for range i + 1 {
+				k.sent.pop()
+			}
+			return
+		}
+	}
+}
+
+// Later returns the later of two moments, by the monotonic clock.
+func Later(a, b clock.Reading) clock.Reading {
+	if a.Time().After(b.Time()) {
+		return a
+	}
+	return b
+}
+
+// GrantLeast is the least time for which a lock may be granted. A client that was granted the lock must learn it,
+// and renew the lease, within this time.
+const GrantLeast = 400 * time.Millisecond
