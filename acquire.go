@@ -78,11 +78,18 @@ func (w *wait) acquire(ctx context.Context) error {
 		return w.outcome(ctx)
 	}
 	kind, now := l.first(c.partings.first(l.key)), true
+	grant := l.grantFor()
+	if grant > 0 && kind == master.Register {
+		return w.acquireGranted(ctx, grant, l.opts.TTL)
+	}
 	if kind == master.Set {
 		if w.attempt(ctx, kind) == nil {
 			return nil
 		}
 		w.warn()
+		if grant > 0 {
+			return w.acquireGranted(ctx, grant, grant)
+		}
 		kind, now = master.Again, w.refused()
 	}
 	w.sleeper = c.sleepers.add(l.key)
@@ -220,6 +227,13 @@ func (w *wait) attempt(ctx context.Context, kind master.Kind) error {
 	if l.set != nil {
 		err = l.blame(err, w.round.Votes())
 	}
+	w.noted(ctx, err)
+	return err
+}
+
+// noted notes the outcome of an attempt.
+func (w *wait) noted(ctx context.Context, err error) {
+	l, c := w.locker, w.locker.client
 	err = c.owners.named(l.heldKey(err), err)
 	if w.last == nil || ctx.Err() == nil {
 		w.last = err
@@ -239,7 +253,6 @@ func (w *wait) attempt(ctx context.Context, kind master.Kind) error {
 		s := w.lease
 		f(ctx, AcquiredInfo{Name: l.name, Attempts: w.attempts, Waited: c.clock().Since(w.began), Until: s.Until(), Rounds: s.rounds, Fence: s.Fence()})
 	}
-	return err
 }
 
 func (w *wait) endRound() {

@@ -146,6 +146,8 @@ func newClient(pools []*redis.Pool, opts *Options) (*Client, error) {
 			Clock:       opts.clock,
 			ID:          id,
 			Woken:       c.woken,
+			Granted:     c.sleepers.granted,
+			Waiting:     c.sleepers.waiting,
 			Sample:      opts.Prefix + "redlock-rights-" + newToken(""),
 			Redial:      func() interface{ NextBackOff() time.Duration } { return schedule(longestDial) },
 			Changed:     func(before master.State, now master.Status) { c.masterChanged(i, before, now) },

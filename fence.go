@@ -105,6 +105,17 @@ func proposeRead(claim *master.Claim, now time.Time, limit time.Duration) {
 	claim.Propose(readNumber(now))
 }
 
+// next returns the number that the release of a lease with a number proposes for the next lease.
+func (f *fences) next(claim *master.Claim, fence int64, now time.Time) int64 {
+	number := max(numberAt(now), fence+1)
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if high, _ := f.highest.get(claim.Key()); number > high {
+		f.highest.put(claim.Key(), number)
+	}
+	return number
+}
+
 // heard stores the highest number in a round's votes.
 func (f *fences) heard(key string, votes []quorum.Vote) {
 	top, _ := topFence(votes)
@@ -129,24 +140,32 @@ func topFence(votes []quorum.Vote) (top, granted int64) {
 }
 
 // fence agrees with the masters on a number for a claim that a quorum has granted. It returns the number, and
-// how many rounds the acquisition has taken. After an error the caller must undo the acquisition.
+// how many rounds the acquisition has taken, and when the last of them began, if there were several. After an error the caller must undo the acquisition.
+//
+// A number that is older than MaxTTL is not committed, but the clock's instead: a claim that was granted the lock by a
+// master that had lost its numbers may count that vote when the quarantine is over.
 //
 // A number is committed only when the clock is near it, so no master is raised to a number far ahead of the
 // clock.
-func (c *Client) fence(ctx context.Context, l *Locker, claim *master.Claim, votes []quorum.Vote, start clock.Reading) (number int64, rounds int, err error) {
+func (c *Client) fence(ctx context.Context, l *Locker, claim *master.Claim, votes []quorum.Vote, start clock.Reading) (number int64, rounds int, began clock.Reading, err error) {
 	_, number = topFence(votes)
 	if l.shared != nil {
 		number = max(number, readNumber(start.Wall()))
 	}
 	rounds = 1
-	for won := exactly(votes, number); ; {
+	won := exactly(votes, number)
+	if least := numberAt(start.Wall().Add(-c.opts.MaxTTL)); number < least && l.shared == nil {
+		number, won = numberAt(start.Wall()), false
+	}
+	for {
 		claim.Fix(number)
 		if err := c.awaitClock(ctx, l, number, start); err != nil {
-			return 0, rounds, err
+			return 0, rounds, began, err
 		}
 		if won {
-			return number, rounds, nil
+			return number, rounds, began, nil
 		}
+		began = c.clock()
 		round := c.group.Ask(master.Commit, claim, c.opts.limit(l.opts.TTL))
 		won = round.Wait(ctx, c.closing, quorum.Tally.Decided).Won()
 		votes = round.Votes()
@@ -154,11 +173,11 @@ func (c *Client) fence(ctx context.Context, l *Locker, claim *master.Claim, vote
 		rounds++
 		c.fences.heard(l.key, votes)
 		if won {
-			return number, rounds, nil
+			return number, rounds, began, nil
 		}
 		top, _ := topFence(votes)
 		if top <= number || rounds == fenceRounds {
-			return 0, rounds, c.quorumErrorOf(opFence, l.name, votes)
+			return 0, rounds, began, c.quorumErrorOf(opFence, l.name, votes)
 		}
 		number = top
 	}

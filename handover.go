@@ -62,6 +62,7 @@ func (s *Lease) succeed(now clock.Reading) *Lease {
 		opts:      s.opts,
 		claim:     s.claim,
 		validity:  s.validity,
+		short:     s.short,
 		granted:   s.granted,
 		acquired:  now,
 		fence:     s.fence,

@@ -18,7 +18,6 @@ type Lease struct {
 	name     string        // immutable
 	opts     LockOptions   // immutable
 	claim    *master.Claim // immutable
-	validity time.Duration // immutable; from start on
 	granted  clock.Reading // immutable; the time before the first byte of the round that was won
 	acquired clock.Reading // immutable; as granted, or the time of the handover to this holder
 
@@ -35,12 +34,14 @@ type Lease struct {
 
 	losing sync.Mutex // held from when the lease is lost until its release is queued; taken before mu
 
-	mu      sync.Mutex                 // guards what follows; the lease's commands are queued under it
-	start   clock.Reading              // the start of the acquisition, or of the last renewal that succeeded
-	err     error                      // why it ended; nil while it lasts
-	done    chan struct{}              // made by the first Done; closed when err is set
-	cancels map[*leaseContext]struct{} // the contexts that have not ended
-	renewal *renewal                   // the current renewal, or the last one; nil before the first
+	mu       sync.Mutex                 // guards what follows; the lease's commands are queued under it
+	validity time.Duration              // from start on
+	short    bool                       // it was granted, and not renewed since: validity is less than that of the TTL
+	start    clock.Reading              // the start of the acquisition, or of the last renewal that succeeded
+	err      error                      // why it ended; nil while it lasts
+	done     chan struct{}              // made by the first Done; closed when err is set
+	cancels  map[*leaseContext]struct{} // the contexts that have not ended
+	renewal  *renewal                   // the current renewal, or the last one; nil before the first
 }
 
 // Token returns the value that stands on the masters while the lease lasts: random text, and behind

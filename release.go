@@ -2,6 +2,7 @@ package redlock
 
 import (
 	"context"
+	"math/rand/v2"
 
 	"github.com/redlock-go/redlock/internal/master"
 	"github.com/redlock-go/redlock/internal/quorum"
@@ -23,7 +24,26 @@ func (s *Lease) finish() error {
 	s.cancelContexts(ErrReleased)
 	s.ended = s.client.clock()
 	s.client.partings.released(s.claim)
+	s.passOn()
 	return nil
+}
+
+// openOneIn is how many releases there are for each that leaves the lock open: for clients that do not queue.
+const openOneIn = 8
+
+// passOn sets how the release passes the lock on.
+func (s *Lease) passOn() {
+	if s.shared != nil || s.client.opts.DisableWakeups {
+		return
+	}
+	how, fence := master.ToHead, int64(0)
+	if rand.N(openOneIn) == 0 {
+		how = master.Open
+	}
+	if s.fence != 0 {
+		fence = s.client.fences.next(s.claim, s.fence, s.ended.Wall())
+	}
+	s.claim.PassOn(how, fence)
 }
 
 // A losing is a lost Lease whose release is on its way.

@@ -35,13 +35,20 @@ func (s *Lease) untilLocked() time.Time { return s.start.Time().Add(s.validity) 
 // renewsLocked returns when the next renewal is due, and reports whether there will be one. MaxHold ends
 // the renewals: a lock that is renewed for ever would break the promise that it becomes free by itself.
 func (s *Lease) renewsLocked() (time.Time, bool) {
-	at := s.start.Time().Add(s.opts.RenewEvery)
+	every := s.opts.RenewEvery
+	if s.short {
+		every = min(every, s.validity/shortParts)
+	}
+	at := s.start.Time().Add(every)
 	hold := s.opts.MaxHold
 	if s.shared != nil {
 		hold *= 2 // after MaxHold no reader enters: see readers.rest
 	}
 	return at, s.opts.RenewEvery > 0 && (s.opts.MaxHold < 0 || at.Sub(s.acquired.Time()) < hold)
 }
+
+// shortParts: a short lease is first renewed when one shortParts-th of its validity has passed.
+const shortParts = 4
 
 // pendingLocked returns the renewal under way, or nil.
 func (s *Lease) pendingLocked() *renewal {
@@ -61,6 +68,9 @@ func (s *Lease) scheduleLocked() bool {
 		}
 	} else if next, ok := s.renewsLocked(); ok && next.Before(at) {
 		at, slack = next, min(slackMost, s.opts.RenewEvery/8)
+		if s.short {
+			slack = min(slack, s.validity/(8*shortParts))
+		}
 	}
 	return s.client.renewals.Set(&s.entry, (*task)(s), at, slack)
 }
@@ -212,7 +222,8 @@ func (s *Lease) countLocked() (won *renewal, lost *lostError) {
 	if now := s.client.clock(); now.Since(s.start) >= s.validity {
 		return nil, s.overLocked(now)
 	}
-	s.start = r.start
+	s.start, s.short = r.start, false
+	s.validity = s.opts.TTL - s.client.opts.drift(s.opts.TTL)
 	s.publishLocked()
 	close(r.won)
 	for i := range s.client.masters {

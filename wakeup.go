@@ -16,12 +16,15 @@ import (
 // A sleeper is the wait of a Client for one name, between its attempts.
 type sleeper struct {
 	wake chan struct{} // cap 1: the lock was released
+	news chan struct{} // cap 1: of the claim: see claims.go
 
 	// Guarded by sleepers.mu:
 	tokens []string    // by master: the token in its last message, that of the released lease
 	timer  *time.Timer // wakes the sleeper if too few masters send a message; nil: not running
 	timed  bool        // a timer was started for this wait
 	early  time.Time   // when messages from less than a quorum last woke the sleeper
+
+	claim *claimed // what releases may grant; nil: nothing
 }
 
 const (
@@ -43,6 +46,7 @@ type sleepers struct {
 	mu    sync.Mutex // guards what follows
 	byKey map[string]*sleeper
 	idle  []*sleeper     // to be used again
+	queue int            // how many have a claim
 	left  recent[uint64] // by key of an ended wait: the masters, as bits, that may still send a wake-up
 }
 
@@ -62,7 +66,7 @@ func (s *sleepers) add(key string) *sleeper {
 	if n := len(s.idle); n > 0 {
 		sl, s.idle = s.idle[n-1], s.idle[:n-1]
 	} else {
-		sl = &sleeper{wake: make(chan struct{}, 1), tokens: make([]string, s.masters)}
+		sl = &sleeper{wake: make(chan struct{}, 1), news: make(chan struct{}, 1), tokens: make([]string, s.masters)}
 	}
 	s.byKey[key] = sl
 	return sl
@@ -79,12 +83,17 @@ func (s *sleepers) remove(key string) {
 		return
 	}
 	delete(s.byKey, key)
+	s.claimLocked(sl, nil)
 	switch {
 	case sl.timer != nil:
 		sl.timer.Stop()
 	case !sl.timed && len(s.idle) < idleMost: // a timer that has been started could wake the next wait by mistake
 		select {
 		case <-sl.wake:
+		default:
+		}
+		select {
+		case <-sl.news:
 		default:
 		}
 		clear(sl.tokens)

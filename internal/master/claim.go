@@ -98,7 +98,7 @@ func (c *Claim) Queue(g, first time.Duration) {
 	if c.fenced() {
 		c.g += wantsFence
 	}
-	c.ending = "release " + c.g
+	c.ending, c.most = "release "+c.g, 0 // its fence is given much later than it is proposed
 }
 
 // wantsFence is behind the g of a claim that wants a fence.

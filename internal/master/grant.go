@@ -77,6 +77,9 @@ type marks struct {
 	sent fifo[mark]
 }
 
+// unansweredMost is how many pings are kept that are not answered.
+const unansweredMost = 1000
+
 // A mark is a ping that is not answered.
 type mark struct {
 	number string
@@ -96,6 +99,9 @@ func (k *marks) ping(c clock.Clock) string {
 	defer k.mu.Unlock()
 	k.next++
 	m := mark{strconv.Itoa(k.next), c()}
+	if k.sent.len() == unansweredMost {
+		k.sent.pop()
+	}
 	k.sent.push(m)
 	return m.number
 }

@@ -33,9 +33,10 @@ type Round struct {
 	timeout  time.Duration // the time that expiry was set to
 	grace    uint64        // a bit for each master whose first connection was under way when last checked
 	goal     func(Tally) bool
-	observer Observer // is called once the round is settled; nil if a goroutine waits, or afterwards
-	missing  int      // answers that will still come
-	ended    bool     // End was called
+	each     func(i int, a master.Answer) // is called with each answer; nil for most rounds
+	observer Observer                     // is called once the round is settled; nil if a goroutine waits, or afterwards
+	missing  int                          // answers that will still come
+	ended    bool                         // End was called
 }
 
 // Ask sends one command to all masters. The caller must call End on the round. An acquisition is timed to
@@ -45,8 +46,15 @@ type Round struct {
 // is under way, its time has not begun. This does not hold for a release: nobody should wait for that, and it
 // reaches the master all the same.
 func (g *Group) Ask(kind master.Kind, claim *master.Claim, limit Limit) *Round {
+	return g.AskEach(kind, claim, limit, nil)
+}
+
+// AskEach is Ask. It also calls each with the answer of each master, even after the round has ended, by the goroutine
+// that brought the answer, after the answer was counted. each must not block. Nobody need wait for the round.
+func (g *Group) AskEach(kind master.Kind, claim *master.Claim, limit Limit, each func(i int, a master.Answer)) *Round {
 	r := g.round(limit)
 	r.mu.Lock()
+	r.each = each
 	r.missing = len(g.masters) // so that no answer is the last before all masters are asked
 	if kind != master.Release {
 		for i, m := range g.masters {
@@ -102,6 +110,7 @@ func (g *Group) round(limit Limit) *Round {
 		}
 	}
 	r.ballot.Clear()
+	r.each = nil
 	r.grace, r.ended = 0, false
 	r.limit, r.timeout = limit, timeout
 	r.expiry.Reset(timeout)
@@ -111,6 +120,7 @@ func (g *Group) round(limit Limit) *Round {
 // Answered implements master.Asker. A vote that comes after its master has failed does not count.
 func (r *Round) Answered(i int, a master.Answer) {
 	r.mu.Lock()
+	each := r.each
 	r.voteLocked(i, a)
 	r.missing--
 	o, t := r.observer, r.ballot.Tally()
@@ -121,6 +131,9 @@ func (r *Round) Answered(i int, a master.Answer) {
 	}
 	done := r.ended && r.missing == 0
 	r.mu.Unlock()
+	if each != nil {
+		each(i, a)
+	}
 	switch {
 	case o != nil: // the round has not ended: End is called here alone
 		o.Settled(r, t)
@@ -226,6 +239,20 @@ func (r *Round) expire() (next time.Duration) {
 		r.timeout = next
 	}
 	return next
+}
+
+// Expire fails the masters that have not answered, if their time is over. It returns how long to wait before it is to
+// be called again, or 0 if all masters have answered or failed. It is for rounds for which nobody waits.
+func (r *Round) Expire(elapsed time.Duration) (next time.Duration) {
+	r.mu.Lock()
+	over, left := r.ballot.Tally().open() == 0, r.timeout-elapsed
+	r.mu.Unlock()
+	if over {
+		return 0
+	} else if left > 0 {
+		return left
+	}
+	return r.expire()
 }
 
 // Tally returns the votes so far.

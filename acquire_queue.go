@@ -1,0 +1,312 @@
+package redlock
+
+import (
+	"context"
+	"math/rand/v2"
+	"strings"
+	"time"
+
+	"github.com/redlock-go/redlock/internal/clock"
+	"github.com/redlock-go/redlock/internal/master"
+)
+
+// A wait that may be granted the lock registers a claim at all masters. A release of another client then gives the
+// lock to the claim that has waited longest, and tells it by a message. The claim is registered again as a poll,
+// since messages get lost, and since no script runs when a key expires.
+//
+// Masters may disagree on who has waited longest, or some may have a key that others have not. Then several claims
+// have some votes each, and no claim has a quorum. A moment after its first vote, a claim asks all masters who has
+// their keys. Of the claims without a quorum the one with the most keys stays, or of several the one with the least
+// token. The others give up in its favour, by a release that names it, and register anew.
+//
+// No claim keeps a key for longer than it can win with it: a key that was granted expires, and is never extended
+// before the claim has a quorum. A claim that has had votes for as long as a grant lasts, or that fewer than a quorum
+// of masters answer, is released. It is registered anew, with another token, after a random delay.
+
+const (
+	// grantTrips is how many round trips a grant lasts at least.
+	grantTrips = 8
+	// splitAfter is how long after its first vote a claim asks who has the keys of the others, beside a round trip.
+	splitAfter = 2 * time.Millisecond
+)
+
+// grantFor returns for how long a lock may be granted to a waiting claim, or 0 if it cannot be: the lease would be
+// short until its first renewal.
+func (l *Locker) grantFor() time.Duration {
+	c := l.client
+	least := master.GrantLeast
+	if l.set != nil || l.shared != nil || l.announces || c.opts.DisableWakeups || l.opts.RenewEvery < 0 || l.opts.TTL < least {
+		return 0
+	}
+	return min(max(least, grantTrips*c.group.Distance()), l.opts.TTL).Truncate(time.Millisecond)
+}
+
+// A queueing is a wait with a claim.
+type queueing struct {
+	*wait
+	grant   time.Duration // see grantFor
+	claim   *claimed      // nil: it was released, and the next one is registered at resume
+	resume  time.Time
+	mark    clock.Reading // when the current round was asked
+	pending bool          // the current round is not judged
+	woken   bool          // a poll is due now
+	poll    time.Time     // when the next poll is due
+	split   time.Time     // when to ask who has the other keys; zero: the claim has no vote, or they were asked
+}
+
+// acquireGranted registers a claim, and waits until it has a quorum of votes. A free key is set for first by the
+// first registration.
+func (w *wait) acquireGranted(ctx context.Context, grant, first time.Duration) error {
+	c := w.locker.client
+	w.sleeper = c.sleepers.add(w.locker.key)
+	defer c.sleepers.remove(w.locker.key)
+	w.delays = retrier{start: c.opts.NewBackOff, forever: w.forever}
+	q := &queueing{wait: w, grant: grant}
+	defer q.leave()
+	q.register(first)
+	for {
+		if ctx.Err() != nil || c.isClosing() {
+			if w.last == nil {
+				q.note(ctx)
+			}
+			return w.outcome(ctx)
+		}
+		now := c.clock()
+		next, more := q.step(ctx, now)
+		switch {
+		case w.lease != nil:
+			return nil
+		case !more:
+			return w.outcome(ctx)
+		}
+		q.sleep(ctx, next.Sub(now.Time()))
+	}
+}
+
+// sleep waits for d, the end of ctx or the Client, a wake-up, or news of the claim.
+func (q *queueing) sleep(ctx context.Context, d time.Duration) {
+	if d <= 0 {
+		return
+	}
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-q.sleeper.news:
+	case <-q.sleeper.wake:
+		q.woken = true
+	case <-t.C:
+	case <-ctx.Done():
+	case <-q.locker.client.closing:
+	}
+}
+
+// step does what is due, and returns when it is to be called again at the latest. If more is false, the schedule has
+// stopped.
+func (q *queueing) step(ctx context.Context, now clock.Reading) (next time.Time, more bool) {
+	c := q.locker.client
+	if q.claim == nil {
+		if q.resume.After(now.Time()) {
+			return q.resume, true
+		}
+		q.register(q.grant)
+	}
+	most := int64(0)
+	if q.locker.opts.Fencing {
+		most = numberAt(now.Wall().Add(c.opts.fencedWithin(q.locker.opts.TTL) + aheadMost))
+	}
+	mine, first, won := c.sleepers.count(q.claim, now, c.opts.drift, most)
+	if won != nil {
+		return now.Time(), q.win(ctx, now, won)
+	}
+	if q.pending {
+		if left := q.round.Expire(now.Elapsed(q.mark)); left > 0 {
+			return now.Time().Add(left), true
+		}
+		q.pending = false
+		if more := q.judge(ctx, now, mine, first); !more || q.claim == nil || q.pending {
+			return now.Time(), more
+		}
+	}
+	if mine != 0 && q.split.IsZero() {
+		distance := c.group.Distance()
+		q.split = now.Time().Add(splitAfter + distance + rand.N(distance/2+1))
+	} else if mine == 0 {
+		q.split = time.Time{}
+	}
+	due := q.poll
+	if !q.split.IsZero() {
+		due = q.split
+	}
+	if q.woken {
+		q.woken = false
+		q.delays.reset()
+	} else if due.After(now.Time()) {
+		return due, true
+	}
+	q.ask(master.Again, q.grant)
+	return now.Time(), true
+}
+
+// register registers a new claim. A free key is set for first; 0: it is left alone.
+func (q *queueing) register(first time.Duration) {
+	l, c := q.locker, q.locker.client
+	now := q.began
+	if q.attempts > 0 || q.late {
+		now = c.clock()
+	}
+	claim := &claimed{Claim: new(master.Claim), began: now, grant: q.grant, votes: make([]claimVote, len(c.masters))}
+	claim.Init(&l.terms, newToken(c.opts.Owner), now.Since(q.began))
+	if l.opts.Fencing {
+		c.fences.propose(claim.Claim, now.Wall(), c.opts.fencedWithin(l.opts.TTL))
+	}
+	claim.Queue(q.grant, first)
+	q.claim, q.split = claim, time.Time{}
+	c.sleepers.claim(q.sleeper, claim)
+	for _, m := range c.masters {
+		m.Attend()
+	}
+	q.ask(master.Register, first)
+}
+
+// ask begins a round of the claim, which sets a free key for life.
+func (q *queueing) ask(kind master.Kind, life time.Duration) {
+	l, c, claim := q.locker, q.locker.client, q.claim
+	q.endRound()
+	q.mark = claim.began
+	if kind == master.Again {
+		q.mark = c.clock()
+	}
+	q.attempts++
+	q.asked, q.pending, q.split = q.mark, true, time.Time{}
+	mark, before, sl := q.mark, c.sleepers.asked(claim), q.sleeper
+	q.round = c.group.AskEach(kind, claim.Claim, c.opts.limit(l.opts.TTL), func(i int, a master.Answer) {
+		c.sleepers.answered(sl, claim, i, a, mark, life, before)
+	})
+}
+
+// judge decides what to do after a round that did not win. The claim has the votes of mine, since first. It reports
+// false if the schedule has stopped.
+func (q *queueing) judge(ctx context.Context, now clock.Reading, mine uint64, first time.Time) (more bool) {
+	c := q.locker.client
+	q.note(ctx)
+	q.warn()
+	q.askOwner()
+	votes := q.round.Votes()
+	answered, rivals := 0, make(map[string]int)
+	for i, v := range votes {
+		if v.In && v.Outcome != master.Failed {
+			answered++
+		}
+		if v.Outcome == master.Taken && v.Standing != "" && mine&(1<<i) == 0 {
+			rivals[v.Standing]++
+		}
+	}
+	if answered < c.sleepers.need {
+		return q.backOff(now)
+	} else if mine == 0 || !first.Before(q.asked.Time()) { // what the answers say may be older than the votes
+		return q.schedule(now)
+	}
+	own, keys, rival := q.claim.Token(), 0, ""
+	for i := range votes {
+		keys += int(mine >> i & 1)
+	}
+	for token, n := range rivals {
+		if n > rivals[rival] || n == rivals[rival] && token < rival {
+			rival = token
+		}
+	}
+	switch n := rivals[rival]; {
+	case n >= c.sleepers.need: // a lease, which may be healed where our key is
+		q.release(master.Free)
+		q.register(0)
+	case n > keys || n == keys && rival < own:
+		if strings.ContainsFunc(rival, func(r rune) bool { return r <= ' ' || r > '~' }) || len(rival) <= len(master.Open) {
+			rival = master.ToHead
+		}
+		q.release(rival)
+		q.register(q.grant)
+	case now.Time().Sub(first) > q.grant:
+		return q.backOff(now)
+	}
+	return true
+}
+
+// schedule sets when the next poll is due, after a round.
+func (q *queueing) schedule(now clock.Reading) (more bool) {
+	d, more := q.delays.next()
+	if !more {
+		return false
+	}
+	if q.locker.client.listening() {
+		d = max(d, queueStep/2+rand.N(queueStep))
+	}
+	q.poll = now.Time().Add(q.notPast(d))
+	return true
+}
+
+// backOff releases the claim, and has another one registered after a random delay.
+func (q *queueing) backOff(now clock.Reading) (more bool) {
+	d, more := q.delays.next()
+	if more {
+		q.release(master.ToHead)
+		q.resume = now.Time().Add(d + rand.N(q.locker.client.group.Distance()+1))
+	}
+	return more
+}
+
+// release gives the claim up. Its votes never count again.
+func (q *queueing) release(how string) {
+	c := q.locker.client
+	c.sleepers.claim(q.sleeper, nil)
+	q.claim.PassOn(how, 0)
+	c.tellAll(master.Release, q.claim.Claim)
+	q.claim = nil
+}
+
+// leave ends the wait. The release of the claim leaves the queues, and passes on what was granted.
+func (q *queueing) leave() {
+	if q.lease == nil && q.claim != nil {
+		q.release(master.ToHead)
+	}
+}
+
+// note notes the outcome of the current round, which did not win.
+func (q *queueing) note(ctx context.Context) {
+	if q.round != nil {
+		q.noted(ctx, q.locker.client.quorumError(opAcquire, q.locker.name, q.round))
+	}
+}
+
+// win makes a quorum of votes a lease. It reports false if the schedule has stopped.
+func (q *queueing) win(ctx context.Context, now clock.Reading, m *majority) (more bool) {
+	l, c := q.locker, q.locker.client
+	full := l.opts.TTL - c.opts.drift(l.opts.TTL)
+	s := &Lease{client: c, name: l.name, opts: l.opts, claim: q.claim.Claim, validity: m.left, short: m.left < q.grant,
+		granted: now, acquired: now, start: now, rounds: 1}
+	var err error
+	if l.opts.Fencing {
+		var fixed clock.Reading
+		c.fences.heard(l.key, m.votes)
+		s.fence, s.rounds, fixed, err = c.fence(ctx, l, s.claim, m.votes, now)
+		if s.rounds > 1 && err == nil { // the last round has given the key its full TTL
+			s.start, s.validity, s.short = fixed, full, false
+		}
+	}
+	if err != nil || c.clock().Since(s.start) >= s.validity {
+		if err == nil {
+			err = c.quorumError(opAcquire, l.name, q.round)
+		}
+		q.noted(ctx, err)
+		return q.backOff(now)
+	}
+	q.claim.rests = m.rests
+	q.claim.lease.Store(s)
+	c.sleepers.claim(q.sleeper, nil)
+	if !s.begin() {
+		q.noted(ctx, ErrClosed)
+		return q.backOff(now)
+	}
+	q.lease = s
+	q.noted(ctx, nil)
+	return true
+}
