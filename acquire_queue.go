@@ -20,7 +20,8 @@ import (
 // token. The others give up in its favour, by a release that names it, and register anew.
 //
 // No claim keeps a key for longer than it can win with it: a key that was granted expires, and is never extended
-// before the claim has a quorum. A claim that has had votes for as long as a grant lasts, or that fewer than a quorum
+// before the claim has a quorum. If the votes of a quorum end soon, the keys are extended first, as by a renewal, which
+// makes a full lease. A claim that has had votes for as long as a grant lasts, or that fewer than a quorum
 // of masters answer, is released. It is registered anew, with another token, after a random delay.
 
 const (
@@ -44,14 +45,15 @@ func (l *Locker) grantFor() time.Duration {
 // A queueing is a wait with a claim.
 type queueing struct {
 	*wait
-	grant   time.Duration // see grantFor
-	claim   *claimed      // nil: it was released, and the next one is registered at resume
-	resume  time.Time
-	mark    clock.Reading // when the current round was asked
-	pending bool          // the current round is not judged
-	woken   bool          // a poll is due now
-	poll    time.Time     // when the next poll is due
-	split   time.Time     // when to ask who has the other keys; zero: the claim has no vote, or they were asked
+	grant    time.Duration // see grantFor
+	claim    *claimed      // nil: it was released, and the next one is registered at resume
+	resume   time.Time
+	mark     clock.Reading // when the current round was asked
+	confirms bool          // the current round is to extend the keys: the claim has a quorum of votes that soon end
+	pending  bool          // the current round is not judged
+	woken    bool          // a poll is due now
+	poll     time.Time     // when the next poll is due
+	split    time.Time     // when to ask who has the other keys; zero: the claim has no vote, or they were asked
 }
 
 // acquireGranted registers a claim, and waits until it has a quorum of votes. A free key is set for first by the
@@ -115,14 +117,23 @@ func (q *queueing) step(ctx context.Context, now clock.Reading) (next time.Time,
 		most = numberAt(now.Wall().Add(c.opts.fencedWithin(q.locker.opts.TTL) + aheadMost))
 	}
 	mine, first, won := c.sleepers.count(q.claim, now, c.opts.drift, most)
-	if won != nil {
+	switch {
+	case won != nil && won.left >= q.grant/2:
 		return now.Time(), q.win(ctx, now, won)
+	case won != nil && !q.confirms:
+		q.ask(master.Renew, q.locker.opts.TTL)
+		q.confirms = true
+		return now.Time(), true
 	}
 	if q.pending {
 		if left := q.round.Expire(now.Elapsed(q.mark)); left > 0 {
 			return now.Time().Add(left), true
 		}
 		q.pending = false
+		if q.confirms {
+			q.note(ctx)
+			return now.Time(), q.backOff(now) // some keys live for the TTL now
+		}
 		if more := q.judge(ctx, now, mine, first); !more || q.claim == nil || q.pending {
 			return now.Time(), more
 		}
@@ -173,11 +184,11 @@ func (q *queueing) ask(kind master.Kind, life time.Duration) {
 	l, c, claim := q.locker, q.locker.client, q.claim
 	q.endRound()
 	q.mark = claim.began
-	if kind == master.Again {
+	if kind != master.Register {
 		q.mark = c.clock()
 	}
 	q.attempts++
-	q.asked, q.pending, q.split = q.mark, true, time.Time{}
+	q.asked, q.pending, q.confirms, q.split = q.mark, true, false, time.Time{}
 	mark, before, sl := q.mark, c.sleepers.asked(claim), q.sleeper
 	q.round = c.group.AskEach(kind, claim.Claim, c.opts.limit(l.opts.TTL), func(i int, a master.Answer) {
 		c.sleepers.answered(sl, claim, i, a, mark, life, before)

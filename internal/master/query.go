@@ -126,6 +126,9 @@ func BreakReaders(conn redis.Conn, key string, readers []string) (ended []string
 // breaker is the id of a client that breaks leases. No client has it.
 const breaker = "redlock-break"
 
+// memberMost is how long a member of a queue may be: an id, a token and a g, of a reader the first two.
+const memberMost = 2*tokenMost + 16
+
 // waitersMost is how many clients of a queue are listed.
 const waitersMost = 256
 
@@ -146,8 +149,8 @@ func NewLook(key string) *Claim {
 		{"TIME"},
 		{"ZCARD", queue},
 		{"SCRIPT", "LOAD", queueScript},
-		{"EVALSHA", queueSHA, 1, queue, waitersMost - 1, tokenMost},
-		{"EVALSHA", queueSHA, 1, readersKey + key, waitersMost - 1, 2*tokenMost + 1},
+		{"EVALSHA", queueSHA, 1, queue, waitersMost - 1, memberMost},
+		{"EVALSHA", queueSHA, 1, readersKey + key, waitersMost - 1, memberMost},
 	})
 }
 
@@ -282,7 +285,8 @@ func (look *Look) waiters(clock, count, queue any) {
 			continue // no client: the script keeps a mark in the queue
 		}
 		waited := min(max(micros-score, 0), float64(math.MaxInt64/2/int64(time.Microsecond)))
-		look.Waiters = append(look.Waiters, Waiter{entries[i], time.Duration(waited) * time.Microsecond})
+		id, _, _ := strings.Cut(entries[i], " ") // behind it are the token and how long it may be granted
+		look.Waiters = append(look.Waiters, Waiter{id, time.Duration(waited) * time.Microsecond})
 	}
 	look.Waiting = len(look.Waiters)
 	if n, _ := redis.Int(count, nil); n > waitersMost {
