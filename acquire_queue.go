@@ -39,6 +39,15 @@ func (l *Locker) grantFor() time.Duration {
 	if l.set != nil || l.shared != nil || l.announces || c.opts.DisableWakeups || l.opts.RenewEvery < 0 || l.opts.TTL < least {
 		return 0
 	}
+	able := 0
+	for _, m := range c.masters {
+		if m.Grants() {
+			able++
+		}
+	}
+	if able < c.sleepers.need {
+		return 0 // their scripts cannot say which memory a grant is of
+	}
 	return min(max(least, grantTrips*c.group.Distance()), l.opts.TTL).Truncate(time.Millisecond)
 }
 

@@ -124,6 +124,7 @@ type Master struct {
 	closed    bool
 	outbox    outbox
 	guard     guard
+	tells     bool      // the server tells its run_id
 	listening bool      // the subscription to wake-ups stands
 	deaf      time.Time // since when there is no subscription; zero: there is one
 	news      []change  // not yet reported to Changed
@@ -235,6 +236,13 @@ func (m *Master) admitLocked(kind Kind, claim *Claim) error {
 		return nil // its place was counted when the SET was let in
 	}
 	return errFull
+}
+
+// Grants reports whether the server can grant locks: it tells its run_id.
+func (m *Master) Grants() bool {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.status.State == Up && m.tells
 }
 
 // push queues a command of the Master itself.

@@ -62,7 +62,7 @@ func (m *Master) up(p peer) {
 	var refused []Asker
 	var err error
 	m.update(func() {
-		m.status.RTT = p.rtt
+		m.status.RTT, m.tells = p.rtt, p.run != ""
 		m.roundTrip.begin(p.rtt)
 		m.outbox.queue = append(m.outbox.due(time.Now()), m.outbox.queue...)
 		poke(m.outbox.wake)
