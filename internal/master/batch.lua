@@ -13,7 +13,9 @@
 --   renew ttl         set the key's time to live to ttl ms, if the key holds the token
 --   release [g how fence]  delete the key if it holds the token, and leave the queue. If the key is free then,
 --            pass the lock on. The fence is proposed for the next lease; 0 proposes none
---   undo     the same, but do not leave the queue, and do not wake clients with a g of 0
+--   pass     leave the queue, and pass the lock on, if the key is free. The token is that of the last lease. It may be
+--            that of a lease to come, if a poll has passed the lock on, so the key is never deleted
+--   undo     as release, but do not leave the queue, and do not wake clients with a g of 0
 --
 -- A client whose wait can be granted has a g: for how many ms the lock may be granted to it, with an f behind if it
 -- wants a fence. Its member of the queue is its id, its token and its g. Passing the lock on to it means to set
@@ -437,7 +439,13 @@ local function answer(what, key, token)
     end
     held = redis.pcall('GET', key)
     if not held then
+      if verb == 'pass' and id ~= '' then
+        redis.pcall('ZREM', 'redlock:queue:' .. key, id)
+        return pass(key, token, '-', '0') and 2 or 1
+      end
       return verb == 'commit' and {0, 0} or 0
+    elseif verb == 'pass' then
+      return -1
     elseif held == token then
       if verb == 'commit' then
         return commit(key, tonumber(ttl), waited)

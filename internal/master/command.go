@@ -76,7 +76,7 @@ var kinds = [...]struct {
 	Release:     {"release", "release"},
 	Undo:        {"release", "undo"},
 	Quit:        {"release", "quit"},
-	Wake:        {"wake", "release"},
+	Wake:        {"wake", "pass"},
 	Ping:        {"ping", nil},
 	Query:       {"inspect", nil},
 	Announce:    {"announce", "announce"},

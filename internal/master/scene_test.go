@@ -95,9 +95,6 @@ func (s *scene) do(client, word string, want any) {
 			sha = batchLua.sha
 		}
 	}
-	if word == "pass" {
-		word = "release" // as Wake
-	}
 	s.ask(func(got any) {
 		s.Helper()
 		if !asWanted(got, want) {
