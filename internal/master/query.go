@@ -87,7 +87,7 @@ func breakWith(conn redis.Conn, key string, k Kind, token string) (Outcome, erro
 		return Failed, fmt.Errorf("SCRIPT LOAD: %w", redisconn.PrintableError(err))
 	}
 	// Without a client's id the script would wake nobody.
-	n, err := redis.Int64(conn.Do("EVALSHA", batchSHA, 1, key, breaker, k.String(), token))
+	n, err := redis.Int64(conn.Do("EVALSHA", batchSHA, 1, key, breaker, kinds[k].word, token))
 	if err != nil {
 		return Failed, redisconn.PrintableError(err)
 	}

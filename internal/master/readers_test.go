@@ -158,7 +158,7 @@ func TestLeasesOfReadersAreEndedByAPerson(t *testing.T) {
 		w2 := listen(t, dial(), "w2")
 		s.do("r1", "read 50000 0 -", 1)
 		s.do("r2", "read 100000 0 -", 1)
-		s.do("w2", "acquire 100000 0", below)
+		s.do("w2", "register 100000 0 0", below)
 		breakOff(Granted, []string{"r2 R2"}, "r2 R2", "r3 R3")
 		s.key(Recall, 40*time.Second, 50*time.Second)
 		s.do("r2", "renew 100000", 0)
@@ -172,7 +172,7 @@ func TestLeasesOfReadersAreEndedByAPerson(t *testing.T) {
 		breakOff(Missing, nil, "r1 R1", "r2 R2")
 		s.key(Recall, 90*time.Second, 100*time.Second)
 		s.conn.Do("DEL", "k")
-		s.do("w2", "acquire 100000 0", 1)
+		s.do("w2", "again 100000 0 0", 1)
 		breakOff(OtherToken, nil)
 	})
 }

@@ -90,7 +90,7 @@ func (s *scene) together(f func()) {
 func (s *scene) do(client, word string, want any) {
 	s.Helper()
 	sha := readersLua.sha
-	for _, w := range []string{"acquire", "register", "pass"} {
+	for _, w := range []string{"acquire", "register", "again", "pass"} {
 		if strings.HasPrefix(word, w) {
 			sha = batchLua.sha
 		}
