@@ -78,7 +78,7 @@ func (w *wait) acquire(ctx context.Context) error {
 		return w.outcome(ctx)
 	}
 	kind, now := l.first(c.partings.first(l.key)), true
-	grant := l.grantFor()
+	grant := w.grantFor()
 	if grant > 0 && kind == master.Register {
 		return w.acquireGranted(ctx, grant, l.opts.TTL)
 	}

@@ -32,11 +32,11 @@ const (
 )
 
 // grantFor returns for how long a lock may be granted to a waiting claim, or 0 if it cannot be: the lease would be
-// short until its first renewal.
-func (l *Locker) grantFor() time.Duration {
-	c := l.client
+// short until its first renewal, and a lease that becomes one of several names must not be in a queue.
+func (w *wait) grantFor() time.Duration {
+	l, c := w.locker, w.locker.client
 	least := master.GrantLeast
-	if l.set != nil || l.shared != nil || l.announces || c.opts.DisableWakeups || l.opts.RenewEvery < 0 || l.opts.TTL < least {
+	if w.whole != nil || l.set != nil || l.shared != nil || l.announces || c.opts.DisableWakeups || l.opts.RenewEvery < 0 || l.opts.TTL < least {
 		return 0
 	}
 	able := 0

@@ -69,7 +69,8 @@ func TestLockSurvivesAScheduleThatNeverBegins(t *testing.T) {
 		time.AfterFunc(10*time.Second, func() { ms.Master(0).Del("a") })
 		l := c.Locker("a")
 		locktest.Pass(l)
-		if n := ms.Master(2).Count("EVALSHA"); n > 100 {
+		// 10 polls a second at least find a free key there, and give it up again.
+		if n := ms.Master(2).Count("EVALSHA"); n > 200 {
 			t.Errorf("%d scripts in 10s: a busy loop", n)
 		}
 	})

@@ -133,7 +133,7 @@ func TestAClientWhoseClockIsFarAheadDoesNotSpreadAFence(t *testing.T) {
 			ms.Master(i).Delay(time.Millisecond) // the first is among the quorum that answers
 		}
 		err := c.Locker("a").TryLockContext(t.Context())
-		if err == nil || !strings.Contains(err.Error(), "the fence is 34560000 s ahead of this server's clock") {
+		if err == nil || !strings.Contains(err.Error(), "the fence is 34563600 s ahead of this server's clock") {
 			t.Errorf("TryLockContext = %v, want the masters to refuse the fence", err)
 		}
 		synctest.Wait()

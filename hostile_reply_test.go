@@ -84,7 +84,7 @@ func TestARefusalWhoseTimeIsOutOfRangeCausesNoBusyLoop(t *testing.T) {
 					case "PEXPIRE", "DEL":
 						return ":0\r\n"
 					case "EVALSHA":
-						if strings.HasPrefix(cmd[5], "acquire") {
+						if strings.HasPrefix(cmd[5], "again") {
 							attempts.Add(1)
 							return ":" + left + "\r\n"
 						}

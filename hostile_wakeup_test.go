@@ -27,7 +27,7 @@ func waiting(t *testing.T, ms *redlocktest.Masters) (c *redlock.Client, channel 
 	}
 	in = locktest.Enter(c.Locker("a"))
 	queued(t, ms, "a", 1)
-	return c, "redlock:wake:" + queueHead(t, ms, "a"), in
+	return c, "redlock:wake:" + clientOf(queueHead(t, ms, "a")), in
 }
 
 // publish sends messages on one master, from one connection.
@@ -123,13 +123,13 @@ func TestWakeUpsWithSeveralTokensWakeTheWaiterSoon(t *testing.T) {
 		for range 3 {
 			publish(t, ms, 0, channel, "early a")
 			publish(t, ms, 1, channel, "early a") // wakes it, and it finds the lock held
-			before := ms.Master(0).Count("SET")
+			before := ms.Master(0).Count("EVALSHA")
 			for i := range 5 {
 				publish(t, ms, i, channel, fmt.Sprint("other", i, " a"))
 			}
 			time.Sleep(10 * time.Millisecond)
 			synctest.Wait()
-			if n := ms.Master(0).Count("SET") - before; n != 1 {
+			if n := ms.Master(0).Count("EVALSHA") - before; n != 1 {
 				t.Errorf("messages with five tokens woke the waiter %d times within 10 ms, want once", n)
 			}
 			time.Sleep(time.Second)
@@ -152,13 +152,13 @@ func TestWakeUpsOfAMasterThatFloodsAWaiterAreLimited(t *testing.T) {
 		t.Run(fmt.Sprint(masters), func(t *testing.T) {
 			bubble(t, masters, func(t *testing.T, ms *redlocktest.Masters) {
 				_, channel, in := waiting(t, ms)
-				before := ms.Master(1).Count("SET")
+				before := ms.Master(1).Count("EVALSHA")
 				const flood = 500 * time.Millisecond
 				for range flood / (500 * time.Microsecond) {
 					publish(t, ms, 0, channel, fmt.Sprint("token", time.Now().UnixNano(), " a"))
 					time.Sleep(500 * time.Microsecond)
 				}
-				if n := ms.Master(1).Count("SET") - before; n == 0 || n > int(flood/(10*time.Millisecond))+1 {
+				if n := ms.Master(1).Count("EVALSHA") - before; n == 0 || n > int(flood/(10*time.Millisecond))+1 {
 					t.Errorf("the flood woke the waiter %d times, want now and then: at most each 10 ms", n)
 				}
 				free(ms, "a")

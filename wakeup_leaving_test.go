@@ -9,6 +9,7 @@ import (
 
 	"github.com/redlock-go/redlock"
 	"github.com/redlock-go/redlock/internal/locktest"
+	"github.com/redlock-go/redlock/internal/master"
 	"github.com/redlock-go/redlock/redlocktest"
 )
 
@@ -61,7 +62,9 @@ func TestAWakeUpThatNobodyWantsIsPassedOn(t *testing.T) {
 		take(a)
 		// The first client leaves. Its entries are put back, as if the commands by which it left had been lost. So
 		// it is woken although it no longer waits.
-		first := connected(t, ms, lazy())
+		opts := lazy()
+		opts.LockOptions.RenewEvery = -1 // it is woken, and never granted the lock
+		first := connected(t, ms, opts)
 		ctx, cancel := context.WithCancel(t.Context())
 		go first.Locker("a").LockContext(ctx)
 		queued(t, ms, "a", 1)
@@ -79,6 +82,32 @@ func TestAWakeUpThatNobodyWantsIsPassedOn(t *testing.T) {
 		a.Unlock()
 		if took := (<-in).Sub(released); took > 2*time.Millisecond {
 			t.Errorf("the waiter behind entered after %v, want the wake-up passed on", took)
+		}
+	})
+}
+
+// A grant to a claim that was given up stands until it expires.
+func TestAGrantThatNobodyWantsDelaysTheOthersUntilItExpires(t *testing.T) {
+	bubble(t, 5, func(t *testing.T, ms *redlocktest.Masters) {
+		a := connected(t, ms, nil).Locker("a")
+		take(a)
+		ctx, cancel := context.WithCancel(t.Context())
+		go connected(t, ms, nil).Locker("a").LockContext(ctx)
+		queued(t, ms, "a", 1)
+		member := queueHead(t, ms, "a")
+		cancel()
+		queued(t, ms, "a", 0)
+		in := locktest.Enter(connected(t, ms, nil).Locker("a"))
+		queued(t, ms, "a", 1)
+		for i := range 5 {
+			conn := ms.Pools()[i].Get()
+			conn.Do("ZADD", "redlock:queue:a", 1, member) // as if the release of the claim had been lost
+			conn.Close()
+		}
+		released := time.Now()
+		a.Unlock()
+		if took := (<-in).Sub(released); took > master.GrantLeast+250*time.Millisecond {
+			t.Errorf("the waiter behind entered after %v, want the grant to expire before", took)
 		}
 	})
 }

@@ -130,7 +130,7 @@ func TestWaitersOfAllProcessesEnterInTheOrderOfTheirCalls(t *testing.T) {
 	})
 }
 
-func TestAReleaseWakesOneProcessWhateverTheNumberWaiting(t *testing.T) {
+func TestAReleasePassesTheLockToOneProcessWhateverTheNumberWaiting(t *testing.T) {
 	bubble(t, 3, func(t *testing.T, ms *redlocktest.Masters) {
 		holder := connected(t, ms, lazy()).Locker("a")
 		take(holder)
@@ -142,9 +142,10 @@ func TestAReleaseWakesOneProcessWhateverTheNumberWaiting(t *testing.T) {
 		scripts, sets := ms.Master(0).Count("EVALSHA"), ms.Master(0).Count("SET")
 		holder.Unlock()
 		synctest.Wait()
-		// The release, and the attempt of the client that was woken. No other client sends anything.
-		if e, s := ms.Master(0).Count("EVALSHA")-scripts, ms.Master(0).Count("SET")-sets; e != 1 || s != 1 {
-			t.Errorf("a release with %d waiters made %d script calls and %d SETs, want 1 and 1", waiters, e, s)
+		// The release, and the attempt of the client that was woken, if the release has granted the lock to no client.
+		// No other client sends anything.
+		if e, s := ms.Master(0).Count("EVALSHA")-scripts, ms.Master(0).Count("SET")-sets; e < 1 || e > 2 || s != 0 {
+			t.Errorf("a release with %d waiters made %d script calls and %d SETs, want 1 or 2, and none", waiters, e, s)
 		}
 	})
 }
@@ -258,6 +259,9 @@ func queueHead(t *testing.T, ms *redlocktest.Masters, key string) string {
 	}
 	return string(head.([]any)[0].([]byte))
 }
+
+// clientOf returns the id of the client in a member of a queue.
+func clientOf(member string) string { return strings.Fields(member)[0] }
 
 func TestAClientDoesNotOvertakeTheClientThatItsReleaseWoke(t *testing.T) {
 	bubble(t, 5, func(t *testing.T, ms *redlocktest.Masters) {

@@ -315,19 +315,19 @@ local function join(key, mine, waited)
   return added == 1
 end
 
--- Returns the answer to an acquisition. n is the number.
-local function acquired(key, n, g, proposal, standing, new)
-  if string.find(g, '[1-9]') then
-    if n == 1 and proposal == '' and not new then
-      return 1
-    end
-    local last = proposal ~= '' and fence(key) or 0
-    return {n, last, standing or '', new and 1 or 0}
-  end
-  if proposal == '' then
+-- Returns the answer to an acquisition. n is the number, and given the fence if the key has just been given one.
+local function acquired(key, n, g, proposal, standing, new, given)
+  local grantable = string.find(g, '[1-9]')
+  if proposal == '' and (not grantable or n == 1 and not new) then
     return n
   end
-  local last, err = fence(key)
+  local last, err = given or 0
+  if not given and proposal ~= '' then
+    last, err = fence(key)
+  end
+  if grantable then
+    return {n, last or 0, standing or '', new and 1 or 0}
+  end
   return err or {n, last}
 end
 
@@ -358,13 +358,11 @@ local function acquire(what, key, token, ttl, waited, g, proposal)
       if head then
         redis.pcall('ZREM', queue, head)
       end
-      if proposal ~= '' then
-        local numbered = number(key, proposal)
-        if numbered.err then
-          return numbered
-        end
+      local numbered = proposal ~= '' and number(key, proposal) or {}
+      if numbered.err then
+        return numbered
       end
-      return acquired(key, 1, g, proposal, nil, ours and what == 'again' and head ~= mine)
+      return acquired(key, 1, g, proposal, nil, ours and what == 'again' and head ~= mine, numbered[2])
     end
   end
   local new = join(key, mine, waited)

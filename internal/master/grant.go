@@ -17,10 +17,11 @@ import (
 //   - the validity of the vote is counted from a moment before the key was set. The client knows such moments by its
 //     own clocks: Mark, and when it first sent the token.
 type Grant struct {
-	Key, Token string
-	Fence      int64         // 0: none
-	Mark       clock.Reading // the key was set after this moment
-	Sure       bool          // the vote counts
+	Key   string        // the key that was set
+	Token string        // of the client's claim
+	Fence int64         // 0: none
+	Mark  clock.Reading // the key was set after this moment
+	Sure  bool          // the vote counts
 }
 
 // An origin is what a grant says of the memory in which it was made.
