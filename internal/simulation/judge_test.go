@@ -29,6 +29,7 @@ type figures struct {
 	overtakes      int           // most later comers that entered before one waiter
 	lost           int           // leases that ended before their holders unlocked
 	longestWait    time.Duration // that a call waited for several names, or for an RWLocker
+	grants         int           // entries with a lease that began short, since releases had granted it
 }
 
 // A lock is what the judge knows about one name.
@@ -137,14 +138,10 @@ func (j *judge) waitedLocked(t *turn) {
 // enters notes that a call has got the lock, and checks that it may have. It returns nil if the
 // process has died meanwhile.
 func (j *judge) enters(t *turn, lease *redlock.Lease) *holding {
-	now := time.Now()
-	validity := t.process.ttl() - drift(t.process.ttl())
-	h := &holding{
-		turn: t, lease: lease, token: lease.Token(), fence: lease.Fence(), entered: now,
-		started: lease.Until().Add(-validity),
-	}
+	h := &holding{turn: t, lease: lease, token: lease.Token(), fence: lease.Fence(), entered: time.Now()}
 	j.mu.Lock()
 	defer j.mu.Unlock()
+	granted := j.startedLocked(h)
 	j.waitedLocked(t)
 	if t.life.gone() {
 		for _, name := range t.call.names() {
@@ -154,14 +151,36 @@ func (j *judge) enters(t *turn, lease *redlock.Lease) *holding {
 		return nil
 	}
 	j.figures.entries++
-	j.run.history.note("%s enters %q%v, fence %d", t.name, t.call.names(), t.call.side, h.fence)
+	if granted {
+		j.figures.grants++
+	}
+	j.run.history.note("%s enters %q%v, fence %d, granted %v", t.name, t.call.names(), t.call.side, h.fence, granted)
 	if t.call.more != nil || t.call.side != alone {
-		j.checkWaitLocked(t, now.Sub(t.began))
+		j.checkWaitLocked(t, h.entered.Sub(t.began))
 	}
 	for _, name := range t.call.names() {
-		j.entersLocked(j.lockOf(name), h, now)
+		j.entersLocked(j.lockOf(name), h, h.entered)
 	}
 	return h
+}
+
+// startedLocked sets when a holding's acquisition was started, at the earliest, and reports whether releases granted
+// it. A lease that was granted is short at first: its votes last for 400 ms or 8 round trips. If it is fenced in a
+// second round, it has its full length, and is not recognized.
+func (j *judge) startedLocked(h *holding) (granted bool) {
+	ttl := h.turn.process.ttl()
+	validity := ttl - drift(ttl)
+	h.started = h.lease.Until().Add(-validity)
+	lower := h.turn.began
+	if first := j.lockOf(h.turn.call.name).tokens[h.token]; first != nil { // it was handed over
+		lower = first.started
+	} else if h.turn.call.side == alone && h.turn.call.more == nil {
+		granted = h.lease.Until().Sub(h.entered) < validity*3/4
+	}
+	if lower.After(h.started) {
+		h.started = lower
+	}
+	return granted
 }
 
 // checkWaitLocked checks that a call has not waited too long for several names, or for an RWLocker.

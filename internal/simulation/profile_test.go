@@ -28,6 +28,7 @@ var profiles = []*profile{
 	{name: "queue", make: makeQueue, free: calmFree, overtakes: queueOvertakes},
 	{name: "split", make: makeSplit, free: splitFree},
 	{name: "impatient", make: makeImpatient, free: impatientFree, overtakes: impatientOvertakes},
+	{name: "grants", make: makeGrants, free: faultyFree},
 	{name: "names", make: makeNames, free: calmFree, waits: setsWait},
 	{name: "readers", make: makeReaders, free: calmFree, waits: readersWait},
 	{name: "masters", make: makeMasters, free: faultyFree},
@@ -139,6 +140,23 @@ func makeImpatient(m *maker) {
 			p.workers[0][j] = c
 		}
 	}
+}
+
+// makeGrants: many wait, so that most acquisitions are grants, while processes are stopped or die, masters restart with
+// and without their memory, and connections break, which loses messages.
+func makeGrants(m *maker) {
+	m.options(time.Second, 2*time.Second, 10*time.Second)
+	m.wakeups, m.lock.RenewEvery = true, 0
+	m.processesOf(load{
+		processes: [2]int{4, 7}, workers: [2]int{1, 2}, calls: [2]int{5, 9}, names: 1,
+		think: 10 * time.Millisecond, hold: 10 * time.Millisecond, long: 30, patient: m.one(2),
+	})
+	const window = 1500 * time.Millisecond
+	for range m.IntN(4) {
+		m.add(fault{kind: pauseProcess, at: m.between(0, window), process: m.IntN(len(m.processes)),
+			lasts: m.between(10*time.Millisecond, 1500*time.Millisecond)})
+	}
+	m.faultsOfAllKinds(m.IntN(6), window)
 }
 
 // makeNames: some lock several names at once, in any order, and others lock single names of them without a pause.
