@@ -33,7 +33,7 @@ var All = []Defect{
 		Edits: []Edit{{
 			File: "internal/master/batch.lua",
 			Old:  "local held = redis.pcall('GET', key)\n",
-			New:  "local held = redis.pcall('GET', key)\n  if held and what == 'release' then held = token end\n",
+			New:  "local held = redis.pcall('GET', key)\n  if held and not verb then held = token end\n",
 		}},
 	}, {
 		Name: "no-rollback",
@@ -48,8 +48,8 @@ var All = []Defect{
 		Rule: "A renewal creates no key; the vote of a master that was sent the key again counts from the next renewal on.",
 		Edits: []Edit{{
 			File: "internal/master/batch.lua",
-			Old:  "    return what == 'commit' and {0, 0} or 0\n",
-			New:  "    if what == 'renew' then redis.pcall('SET', key, token, 'PX', ttl) return 1 end\n    return what == 'commit' and {0, 0} or 0\n",
+			Old:  "  elseif held ~= token then\n",
+			New:  "  elseif verb == 'renew' and not held then\n    redis.pcall('SET', key, token, 'PX', ttl)\n    return 1\n  elseif held ~= token then\n",
 		}},
 	}, {
 		Name: "fence-at-least",
@@ -80,8 +80,8 @@ var All = []Defect{
 		Rule: "Validity counts from before the first byte of the renewal whose votes are used.",
 		Edits: []Edit{{
 			File: "renewal.go",
-			Old:  "\ts.start = r.start\n",
-			New:  "\ts.start = s.client.clock()\n",
+			Old:  "\ts.start, s.short = r.start, false\n",
+			New:  "\ts.start, s.short = s.client.clock(), false\n",
 		}},
 	}, {
 		Name: "validity-from-retry",
@@ -140,24 +140,28 @@ var All = []Defect{
 		Rule: "A master gives a fence above the last.",
 		Edits: []Edit{{
 			File: "internal/master/batch.lua",
-			Old:  "given = math.max((last or 0) + 1, math.min(tonumber(proposal), now + second))",
-			New:  "given = math.min(tonumber(proposal), now + second)",
+			Old:  "given = math.max((last or 0) + 1, math.min(proposal or now, now + second))",
+			New:  "given = math.min(proposal or now, now + second)",
 		}},
 	}, {
 		Name: "wakeup-lost-on-leaving",
 		Rule: "A waiter that leaves passes on the wake-up that it may have been sent.",
 		Edits: []Edit{{
 			File: "internal/master/batch.lua",
-			Old:  "if what == 'quit' and id ~= '' then\n      wake(",
-			New:  "if false then\n      wake(",
+			Old:  "if n == -1 or how == 'free'",
+			New:  "if n ~= 1 or how == 'free'",
 		}},
 	}, {
 		Name: "wakes-nobody",
 		Rule: "A release wakes the client that has waited longest.",
 		Edits: []Edit{{
 			File: "internal/master/batch.lua",
-			Old:  "local sent = redis.pcall('PUBLISH', channel, token .. ' ' .. key)",
-			New:  "local sent = 1",
+			Old:  "redis.pcall('PUBLISH', 'redlock:wake:' .. client, token .. ' ' .. key)",
+			New:  "",
+		}, {
+			File: "internal/master/batch.lua",
+			Old:  "redis.pcall('PUBLISH', 'redlock:wake:' .. client, string.format(",
+			New:  "redis.pcall('PUBLISH', 'redlock:nobody', string.format(",
 		}},
 	}, {
 		Name: "lockstep",

@@ -13,8 +13,8 @@
 --   renew ttl         set the key's time to live to ttl ms, if the key holds the token
 --   release [g how fence]  delete the key if it holds the token, and leave the queue. If the key is free then,
 --            pass the lock on. The fence is proposed for the next lease; 0 proposes none
---   pass     leave the queue, and pass the lock on, if the key is free. The token is that of the last lease. It may be
---            that of a lease to come, if a poll has passed the lock on, so the key is never deleted
+--   pass     pass the lock on, if the key is free. The token is that of the message that woke the client. It may have
+--            become that of a lease, if a poll has woken the client, so the key is never deleted
 --   undo     as release, but do not leave the queue, and do not wake clients with a g of 0
 --
 -- A client whose wait can be granted has a g: for how many ms the lock may be granted to it, with an f behind if it
@@ -36,9 +36,9 @@
 --   below -1: an acquisition was refused, and the key will live for -(answer + 2) ms
 -- or an error, which does not affect the other commands. With a proposed fence, and for commit, the answer is a
 -- list of this number and the key's fence. For commit, -2 means that the key's fence is above the one to commit.
--- The answer to register and again with a g may be a list of four: the number, the fence, the first 32 bytes of what
--- the key holds, and 1 if the client had not been in the queue. A number of 2 and more says that the key holds the
--- client's token already, and lives for answer - 2 ms.
+-- The answer to register and again with a g is 1, or a list of four: the number, the fence or 0, the first 32 bytes of
+-- another token that the key holds, and 1 if the client had not been in the queue. A number of 2 or more says that the
+-- key holds the client's token, and lives for number - 2 ms. With 1, the key was set by this command.
 -- A single key's answer is returned without a list around it. If all answers of a call are 1, a single 1 stands
 -- for all of them. Only register, again, acquire, heal and grants create a key.
 local id = ARGV[1]
@@ -192,25 +192,25 @@ end
 
 -- </fences>
 
--- Gives a key, which was just set, a fence. This is the proposed one, unless that is not above the last
--- fence, or is far ahead of the clock. A fence far ahead would raise all later ones. A proposal of 0 is the clock.
+-- Gives a key, which was just set, a fence, and returns it. This is the proposed one, unless that is not above the last
+-- fence, or is far ahead of the clock. A fence far ahead would raise all later ones. Without a proposal it is the
+-- clock. After an error the key is deleted.
 local function number(key, proposal)
   local last, err = fence(key)
   local now = clock()
-  proposal = tonumber(proposal)
-  local given = math.max((last or 0) + 1, proposal == 0 and now or math.min(proposal, now + second))
+  local given = math.max((last or 0) + 1, math.min(proposal or now, now + second))
   err = err or raise(key, given, now)
   if err then
     redis.pcall('DEL', key)
-    return err
   end
-  return {1, given}
+  return given, err
 end
 
+-- Reports whether a client with this g can be granted a lock.
+local function grantable(g) return string.find(g, '[1-9]') end
+
 -- Returns the client's member of a queue.
-local function member(token, g)
-  return string.find(g, '[1-9]') and id .. ' ' .. token .. ' ' .. g or id
-end
+local function member(token, g) return grantable(g) and id .. ' ' .. token .. ' ' .. g or id end
 
 -- Returns the run_id of this server's process, or false. A grant tells it, so that its client knows whether this is
 -- the memory that it has inspected.
@@ -223,26 +223,19 @@ local function runID()
   return run
 end
 
--- Tells a client that a key is free.
-local function wake(key, client, token)
-  redis.pcall('PUBLISH', 'redlock:wake:' .. client, token .. ' ' .. key)
-  return true
-end
-
--- Grants a free key to a client of the queue. Reports whether it was granted. If not, the key is as before.
+-- Grants a free key to a client of the queue. Reports whether it was granted. If not, the key is still free.
 local function grant(key, client, token, g, proposal)
   local ms, fenced = string.match(g, '^(%d+)(f?)$')
   local set = runID() and redis.pcall('SET', key, token, 'NX', 'PX', ms)
   if not set or set.err then
     return false
   end
-  local given = 0
+  local given, err = 0, nil
   if fenced == 'f' then
-    local numbered = number(key, proposal)
-    if numbered.err then
-      return false
-    end
-    given = numbered[2]
+    given, err = number(key, proposal)
+  end
+  if err then
+    return false
   end
   local age = redis.pcall('PTTL', 'redlock:incarnation')
   redis.pcall('PUBLISH', 'redlock:wake:' .. client, string.format('+ %s %s %.0f %.0f %s', token, runID(),
@@ -250,20 +243,24 @@ local function grant(key, client, token, g, proposal)
   return true
 end
 
--- Passes a free key on to a client in the queue. token is the one that held it. Reports whether it did. A client whose
--- channel has no subscriber has ended, and is skipped. (The count that PUBLISH returns includes a monitor's
+-- Returns the member of a queue whose token begins with a text, if it is one of the first 256.
+local function find(queue, text)
+  for _, m in ipairs(redis.pcall('ZRANGE', queue, 0, 255)) do
+    if string.find(m, ' ' .. text, 1, true) then
+      return m
+    end
+  end
+end
+
+-- Passes a free key on to a client in the queue. token is the one that a wake-up tells. Reports whether it did. A client
+-- whose channel has no subscriber has ended, and is skipped. (The count that PUBLISH returns includes a monitor's
 -- PSUBSCRIBE *.) A failure costs one step of a client's schedule.
 --
 -- A client that was woken needs a round trip to get the lock. If no other client is in the queue, the member 'woken'
 -- stands for it during that time. It sorts behind all clients, and no new client takes the lock while it exists.
 local function pass(key, token, how, proposal)
   local queue = 'redlock:queue:' .. key
-  local chosen
-  if #how > 4 then -- a token
-    for _, m in ipairs(redis.pcall('ZRANGE', queue, 0, 255)) do
-      chosen = chosen or string.find(m, ' ' .. how, 1, true) and m
-    end
-  end
+  local chosen = how and #how > 4 and find(queue, how)
   for _ = 1, 1000 do
     local head = chosen or redis.pcall('ZRANGE', queue, 0, 0)[1]
     if not head then
@@ -273,31 +270,26 @@ local function pass(key, token, how, proposal)
     local client, claim, g = string.match(head, '^(%S+) (%S+) (%d+f?)$')
     client = client or head
     local there = head ~= 'woken' and redis.pcall('PUBSUB', 'NUMSUB', 'redlock:wake:' .. client)
-    if there and (there.err or tonumber(there[2]) > 0) then
-      if claim and how == 'open' then
-        return wake(key, client, token)
-      elseif not claim and how == 'undo' then
-        return false
-      end
-      redis.pcall('ZREM', queue, head)
-      if claim and grant(key, client, claim, g, proposal) then
-        return true
-      end
+    there = there and (there.err or tonumber(there[2]) > 0)
+    if there and how == 'undo' and not claim then
+      return false
+    end
+    local stays = there and how == 'open' and claim
+    if not stays and redis.pcall('ZREM', queue, head) ~= 1 then
+      return false -- the client may not write to the queue
+    end
+    if there and not stays and claim and grant(key, client, claim, g, proposal) then
+      return true
+    elseif there then
       if redis.pcall('EXISTS', queue) == 0 then
         redis.pcall('ZADD', queue, '+inf', 'woken')
         redis.pcall('PEXPIRE', queue, '1000')
       end
-      return wake(key, client, token)
+      redis.pcall('PUBLISH', 'redlock:wake:' .. client, token .. ' ' .. key)
+      return true
     end
-    redis.pcall('ZREM', queue, head)
   end
   return false
-end
-
--- Returns how long a key lives, as a part of an answer.
-local function left(key)
-  local ms = redis.pcall('PTTL', key)
-  return type(ms) == 'number' and ms >= 0 and ms or -1
 end
 
 -- Puts a client that waits into the queue. Reports whether it had not been there. A queue is kept for ten minutes
@@ -317,39 +309,23 @@ end
 
 -- Returns the answer to an acquisition. n is the number, and given the fence if the key has just been given one.
 local function acquired(key, n, g, proposal, standing, new, given)
-  local grantable = string.find(g, '[1-9]')
-  if proposal == '' and (not grantable or n == 1 and not new) then
-    return n
-  end
-  local last, err = given or 0
-  if not given and proposal ~= '' then
+  local last, err = given or 0, nil
+  if proposal ~= '' and not given then
     last, err = fence(key)
   end
-  if grantable then
-    return {n, last or 0, standing or '', new and 1 or 0}
+  if err then
+    return err
+  elseif grantable(g) and (n ~= 1 or new or proposal ~= '') then
+    return {n, last, standing, new and 1 or 0}
   end
-  return err or {n, last}
+  return proposal ~= '' and {n, last} or n
 end
 
-local function acquire(what, key, token, ttl, waited, g, proposal)
-  local held = redis.pcall('GET', key)
-  if type(held) == 'table' then
-    if string.sub(held.err, 1, 9) ~= 'WRONGTYPE' then
-      return held
-    end
-    held = ' '
-  end
-  local queue, mine = 'redlock:queue:' .. key, member(token, g)
-  local ours = mine ~= id
-  if held == token then
-    return acquired(key, ours and 2 + math.max(left(key), 0) or 1, g, proposal)
-  end
+-- held is what the key holds.
+local function acquire(what, key, token, held, ttl, waited, g, proposal)
+  local queue, mine, new = 'redlock:queue:' .. key, member(token, g), false
   if not held and ttl ~= '0' then
     local head = what ~= 'acquire' and id ~= '' and not free[key] and redis.pcall('ZRANGE', queue, 0, 0)[1]
-    if head and not ours and head ~= mine and what == 'register' then
-      redis.pcall('ZREM', queue, mine) -- left from an earlier wait
-      head = redis.pcall('ZRANGE', queue, 0, 0)[1]
-    end
     if not head or head == mine or what == 'again' and head == 'woken' then
       local set = redis.pcall('SET', key, token, 'NX', 'PX', ttl)
       if not set or set.err then
@@ -358,19 +334,28 @@ local function acquire(what, key, token, ttl, waited, g, proposal)
       if head then
         redis.pcall('ZREM', queue, head)
       end
-      local numbered = proposal ~= '' and number(key, proposal) or {}
-      if numbered.err then
-        return numbered
+      local given, err
+      if proposal ~= '' then
+        given, err = number(key, tonumber(proposal))
       end
-      return acquired(key, 1, g, proposal, nil, ours and what == 'again' and head ~= mine, numbered[2])
+      return err or acquired(key, 1, g, proposal, '', what == 'again' and head ~= mine, given)
+    end
+    if what == 'register' and mine == id then
+      redis.pcall('ZREM', queue, mine) -- left from an earlier wait
     end
   end
-  local new = join(key, mine, waited)
-  if not held and what == 'again' and ttl ~= '0' and id ~= '' and pass(key, token, '-', '0') and ours and redis.pcall('GET', key) == token then
-    return acquired(key, 2 + math.max(left(key), 0), g, proposal)
+  if held ~= token then
+    new = join(key, mine, waited)
+    if what == 'again' and not held and id ~= '' and pass(key, token) then
+      held = redis.pcall('GET', key)
+    end
   end
-  local ms = left(key)
-  return acquired(key, ms < 0 and -1 or -2 - ms, g, proposal, held and string.sub(held, 1, 32), new)
+  local left = redis.pcall('PTTL', key)
+  left = type(left) == 'number' and left or -1
+  if held == token then
+    return acquired(key, grantable(g) and 2 + math.max(left, 0) or 1, g, proposal, '', new)
+  end
+  return acquired(key, left < 0 and -1 or -2 - left, g, proposal, held and string.sub(held, 1, 32) or '', new)
 end
 
 local function heal(key, token, ttl, least)
@@ -411,11 +396,11 @@ local function release(what, key, token, held)
     local mine = member(token, g)
     redis.pcall('ZREM', 'redlock:queue:' .. key, mine, mine == id and 'woken' or mine)
   end
-  if n ~= -1 and how ~= 'free' and not (how == 'undo' and n == 0)
-    and pass(key, token, how or '-', proposal ~= '' and proposal or '0') and n == 1 then
-    return 2
+  if n == -1 or how == 'free' or how == 'undo' and n == 0 then
+    return n
   end
-  return n
+  proposal = tonumber(proposal)
+  return pass(key, token, how, proposal ~= 0 and proposal or nil) and n == 1 and 2 or n
 end
 
 local word, parts -- the last word and its parts
@@ -427,38 +412,33 @@ local function split(what)
 end
 
 local function answer(what, key, token)
-  local held
+  local verb, ttl, waited, g, proposal
   if not isRelease(what) then
-    local verb, ttl, waited, g, proposal = split(what)
-    if verb == 'register' or verb == 'again' or verb == 'acquire' then
-      return acquire(verb, key, token, ttl, waited, g, proposal)
-    elseif verb == 'heal' then
-      return heal(key, token, ttl, waited)
-    end
-    held = redis.pcall('GET', key)
-    if not held then
-      if verb == 'pass' and id ~= '' then
-        redis.pcall('ZREM', 'redlock:queue:' .. key, id)
-        return pass(key, token, '-', '0') and 2 or 1
-      end
-      return verb == 'commit' and {0, 0} or 0
-    elseif verb == 'pass' then
-      return -1
-    elseif held == token then
-      if verb == 'commit' then
-        return commit(key, tonumber(ttl), waited)
-      end
-      return redis.pcall('PEXPIRE', key, ttl)
-    elseif verb == 'commit' and (type(held) ~= 'table' or string.sub(held.err, 1, 9) == 'WRONGTYPE') then
-      return {-1, 0}
-    end
-  else
-    held = redis.pcall('GET', key)
+    verb, ttl, waited, g, proposal = split(what)
   end
-  if type(held) == 'table' and string.sub(held.err, 1, 9) ~= 'WRONGTYPE' then
-    return held
+  if verb == 'heal' then
+    return heal(key, token, ttl, waited)
   end
-  return isRelease(what) and release(what, key, token, held) or -1
+  local held = redis.pcall('GET', key)
+  if type(held) == 'table' then
+    if string.sub(held.err, 1, 9) ~= 'WRONGTYPE' then
+      return held
+    end
+    held = ' ' -- it is not a lock
+  end
+  if not verb then
+    return release(what, key, token, held)
+  elseif verb == 'register' or verb == 'again' or verb == 'acquire' then
+    return acquire(verb, key, token, held, ttl, waited, g, proposal)
+  elseif verb == 'pass' then
+    return held and -1 or pass(key, token) and 2 or 1
+  elseif held ~= token then
+    local n = held and -1 or 0
+    return verb == 'commit' and {n, 0} or n
+  elseif verb == 'commit' then
+    return commit(key, tonumber(ttl), waited)
+  end
+  return redis.pcall('PEXPIRE', key, ttl)
 end
 
 if #KEYS == 1 then
