@@ -1,0 +1,260 @@
+package master
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/gomodule/redigo/redis"
+
+	"github.com/redlock-go/redlock/internal/redisserver"
+)
+
+// now returns the server's time as a fence.
+func (s *queueScene) now() int64 {
+	s.Helper()
+	clock, err := redis.Int64s(s.conn.Do("TIME"))
+	if err != nil {
+		s.Fatal(err)
+	}
+	return clock[0]*4000 + clock[1]/250
+}
+
+func TestAGrantGivesTheFenceThatTheReleaseProposes(t *testing.T) {
+	onBoth(t, func(t *testing.T, dial func() redis.Conn) {
+		s := newQueueScene(t, dial, "w")
+		const minute = 60 * 4000
+		ahead := s.now() + 2*minute
+		for _, row := range []struct {
+			name, member string
+			last         int64  // the fence that is kept; 0: none
+			word         string // of the client that passes the lock on
+			least, most  int64  // the fence that is given
+		}{
+			{"the proposed one", "w W 60000f", 5, "release 0 - 9", 9, 9},
+			{"one above the last", "w W 60000f", 50, "release 0 - 9", 51, 51},
+			{"one that is not far ahead", "w W 60000f", 5, fmt.Sprint("release 0 - ", s.now()+minute), s.now() + 4000, s.now() + minute - 1},
+			{"none is kept", "w W 60000f", 0, "release 0 - 9", 9, 9},
+			{"none is proposed", "w W 60000f", 5, "release 0 - 0", s.now(), s.now() + minute - 1},
+			{"none is proposed, with a short word", "w W 60000f", 5, "release", s.now(), s.now() + minute - 1},
+			{"none is proposed, and the last is ahead of the clock", "w W 60000f", ahead, "release", ahead + 1, ahead + 1},
+			{"to a client that is named", "w W-AND-MORE 60000f", 5, "release 0 W-AND- 9", 9, 9},
+			{"by a poll", "w W 60000f", 5, "again 60000 0 60000f 3", s.now(), s.now() + minute - 1},
+			{"by a client that passes the lock on", "w W 60000f", 5, "pass", s.now(), s.now() + minute - 1},
+			{"the client wants none", "w W 60000", 5, "release 0 - 9", 0, 0},
+		} {
+			s.reset(row.member)
+			if row.last != 0 {
+				s.must("SET", "redlock:fence:k", row.last)
+			}
+			s.must("EVALSHA", batchSHA, 1, "k", "a", row.word, "A")
+			got, _, ok := parseGrant(s.inbox["w"]())
+			if !ok || got.Fence < row.least || got.Fence > row.most {
+				t.Errorf("%s: granted %+v (%v), want a fence from %d to %d", row.name, got, ok, row.least, row.most)
+			}
+			kept, _ := redis.Int64(s.conn.Do("GET", "redlock:fence:k"))
+			if want := max(got.Fence, row.last); kept != want {
+				t.Errorf("%s: the fence that is kept is %d, want %d", row.name, kept, want)
+			}
+			s.nobodyTold()
+		}
+	})
+}
+
+// What is kept as the fence may be anything. Then the client is woken, and hears of the error itself.
+func TestNoLockIsGrantedWhoseFenceIsNotANumber(t *testing.T) {
+	onBoth(t, func(t *testing.T, dial func() redis.Conn) {
+		s := newQueueScene(t, dial, "w")
+		for _, kept := range []string{"", "x", "-5", "1e300", "9999999999999999"} {
+			for _, word := range []string{"release 0 - 9", "again 60000 - 0"} {
+				s.reset("w W 60000f")
+				s.must("SET", "redlock:fence:k", kept)
+				s.must("EVALSHA", batchSHA, 1, "k", "a", word, "A")
+				s.holds("")
+				s.told("w", "A k")
+				s.as("w", "again 60000 0 60000f 5", "ERR what is kept as the fence of this name is not a number")
+				s.holds("")
+				s.as("w", "register 60000 0 60000", 1) // without a fence
+				if got, err := redis.String(s.conn.Do("GET", "redlock:fence:k")); got != kept || err != nil {
+					t.Errorf("the fence %q became %q", kept, got)
+				}
+				s.nobodyTold()
+			}
+		}
+	})
+}
+
+// The answer to a claim says the fence of the key as it is, also if the key was granted meanwhile.
+func TestAPollIsToldTheFence(t *testing.T) {
+	onBoth(t, func(t *testing.T, dial func() redis.Conn) {
+		s := newQueueScene(t, dial, "w")
+		s.as("a", "acquire 100000 - - 7", []any{int64(1), int64(7)})
+		s.as("w", "register 100000 0 60000f 3", four{below, 7, "A", 1})
+		s.as("a", "release 0 - 20", 2)
+		s.told("w", "+ W "+s.run+" -2 20 k")
+		s.as("w", "again 60000 0 60000f 3", four{held, 20, "", 0})
+		s.as("w", "commit 20 100000", []any{int64(1), int64(20)})
+		s.key("W", 90*time.Second, 100*time.Second)
+		s.as("w", "release 60000f - 30", 1)
+		s.as("w", "again 60000 0 60000f 3", four{1, 21, "", 1})
+	})
+}
+
+// A commit gives the key its TTL: the vote counts for that time. One that is not exact does not.
+func TestACommitExtendsTheKeyIfItIsExact(t *testing.T) {
+	onBoth(t, func(t *testing.T, dial func() redis.Conn) {
+		s := newQueueScene(t, dial)
+		s.as("a", "acquire 50000 - - 7", []any{int64(1), int64(7)})
+		s.as("a", "commit 6 100000", []any{int64(-2), int64(7)})
+		s.as("b", "commit 8 100000", []any{int64(-1), int64(0)})
+		s.as("a", "commit 99999999999999 100000", "ERR the fence is")
+		s.key("A", 40*time.Second, 50*time.Second)
+		s.as("a", "commit 7 100000", []any{int64(1), int64(7)})
+		s.key("A", 90*time.Second, 100*time.Second)
+		s.as("a", "commit 8 150000", []any{int64(1), int64(8)})
+		s.key("A", 140*time.Second, 150*time.Second)
+		s.as("a", "release 0", 1)
+		s.as("a", "commit 8 100000", []any{int64(0), int64(0)})
+		s.holds("")
+	})
+}
+
+// A heal sets the key whoever queues: a quorum has renewed the lease. The member is left, and goes with the release.
+func TestAHealDoesNotQueue(t *testing.T) {
+	onBoth(t, func(t *testing.T, dial func() redis.Conn) {
+		s := newQueueScene(t, dial, "w")
+		s.reset("w W 60000", "a A 60000")
+		s.as("a", "heal 100000 5", 1)
+		s.as("x", "heal 100000 5", 0)
+		s.key("A", 90*time.Second, 100*time.Second)
+		s.queue("w W 60000", "a A 60000")
+		s.as("a", "release 60000", 2)
+		s.told("w", "+ W "+s.run+" -2 0 k")
+		s.queue()
+	})
+}
+
+// A client that may not read run_id cannot say which memory a grant is of.
+func TestAClientWithoutTheRightToInfoWakesInsteadOfGranting(t *testing.T) {
+	server := redisserver.StartTB(t, 1)[0]
+	s := newQueueScene(t, func() redis.Conn { return dialAs(t, server) }, "w", "x")
+	s.must("ACL", "SETUSER", "blind", "reset", "on", "nopass", "+@all", "&*", "~*", "-info")
+	blind := *s
+	blind.scene = &scene{T: t, conn: dialAs(t, server)}
+	if _, err := blind.conn.Do("AUTH", "blind", "x"); err != nil {
+		t.Fatal(err)
+	}
+	for _, word := range []string{"release 0 - 0", "again 60000 - 60000", "pass"} {
+		s.reset("w W 60000", "x X 60000")
+		blind.must("EVALSHA", batchSHA, 1, "k", "a", word, "A")
+		s.holds("")
+		s.told("w", "A k")
+		s.queue("x X 60000") // otherwise w would block the queue if it never came
+		s.as("w", "again 60000 0 60000", four{below, 0, "X", 1})
+		s.told("x", "+ X "+s.run+" -2 0 k")
+		s.nobodyTold()
+	}
+}
+
+// A client that may not remove members passes nothing on. Nor does it try that a thousand times.
+func TestAClientWithoutTheRightToRemoveMembersDoesNotGrant(t *testing.T) {
+	server := redisserver.StartTB(t, 1)[0]
+	s := newQueueScene(t, func() redis.Conn { return dialAs(t, server) }, "w")
+	s.must("ACL", "SETUSER", "user", "reset", "on", "nopass", "+@all", "&*", "~*", "-zrem")
+	user := *s
+	user.scene = &scene{T: t, conn: dialAs(t, server)}
+	if _, err := user.conn.Do("AUTH", "user", "x"); err != nil {
+		t.Fatal(err)
+	}
+	s.reset("gone G 60000", "w W 60000")
+	s.must("SET", "k", "A")
+	user.as("a", "release 0 - 0", 1)
+	s.holds("")
+	s.queue("gone G 60000", "w W 60000")
+	s.nobodyTold()
+	stats, _ := redis.String(s.must("INFO", "commandstats"), nil)
+	if calls := InfoField(stats, "cmdstat_zrange"); !strings.HasPrefix(calls, "calls=2,") { // the other one is that of the check
+		t.Errorf("the script has looked at the queue: %q, want once", calls)
+	}
+}
+
+func TestAKeyOfAnotherTypeInPlaceOfTheQueueIsLeftAlone(t *testing.T) {
+	onBoth(t, func(t *testing.T, dial func() redis.Conn) {
+		s := newQueueScene(t, dial, "w")
+		for _, row := range []struct {
+			word string
+			want any
+		}{
+			{"register 60000 0 400", 1},
+			{"register 60000 0 0", 1},
+			{"again 60000 0 400", four{1, 0, "", 1}},
+			{"again 60000 0 0", 1},
+			{"release 400 - 0", 0},
+			{"release 400 LONG-TOKEN 0", 0},
+			{"undo", 0},
+			{"pass", 1},
+		} {
+			s.reset()
+			s.must("SET", "redlock:queue:k", "no queue")
+			s.as("c", row.word, row.want)
+			s.must("SET", "k", "C", "PX", 60_000)
+			s.as("x", "register 60000 0 400", four{below, 0, "C", 0})
+			s.as("x", "again 60000 0 400", four{below, 0, "C", 0})
+			s.as("c", "release 400 - 0", 1)
+			if got, _ := redis.String(s.conn.Do("GET", "redlock:queue:k")); got != "no queue" {
+				t.Errorf("%s: the value became %q", row.word, got)
+			}
+		}
+		s.nobodyTold()
+	})
+}
+
+// A key that is no lock is held by nobody, and is neither deleted nor set.
+func TestAKeyThatIsNoLockIsLeftAlone(t *testing.T) {
+	onBoth(t, func(t *testing.T, dial func() redis.Conn) {
+		s := newQueueScene(t, dial, "w")
+		s.reset("w W 60000")
+		s.must("RPUSH", "k", "a")
+		s.as("c", "register 60000 0 400", four{-1, 0, " ", 1})
+		s.as("c", "again 60000 0 400", four{-1, 0, " ", 0})
+		s.as("c", "again 60000 - 0", -1)
+		s.as("c", "renew 60000", -1)
+		s.as("c", "heal 60000 5", 0)
+		s.as("c", "commit 5 60000", []any{int64(-1), int64(0)})
+		s.as("c", "undo", -1)
+		s.as("c", "pass", -1)
+		s.as("c", "release 400 - 0", -1)
+		s.queue("w W 60000")
+		if n, _ := redis.Int(s.conn.Do("LLEN", "k")); n != 1 {
+			t.Error("the list is gone")
+		}
+		s.nobodyTold()
+	})
+}
+
+// Members of older clients, which are an id, stand beside claims in one queue. Each gets its turn.
+func TestClientsOfBothKindsGetTheirTurns(t *testing.T) {
+	onBoth(t, func(t *testing.T, dial func() redis.Conn) {
+		s := newQueueScene(t, dial, "o", "p", "w", "x")
+		s.as("a", "register 60000 - 0", 1)
+		s.as("o", "again 60000 4000 0", below)
+		s.as("w", "register 60000 3000 60000", four{below, 0, "A", 1})
+		s.as("p", "again 60000 2000 0", below)
+		s.as("x", "register 60000 1000 60000", four{below, 0, "A", 1})
+		s.queue("o", "w W 60000", "p", "x X 60000")
+		s.as("a", "release 0 - 0", 2)
+		s.told("o", "A k")
+		s.must("SET", "k", "O", "NX", "PX", 60_000) // as a client does that is woken
+		s.as("o", "release 0 - 0", 2)
+		s.told("w", "+ W "+s.run+" -2 0 k")
+		s.as("w", "release 60000 - 0", 2)
+		s.told("p", "W k")
+		s.queue("x X 60000")
+		s.must("SET", "k", "P", "NX", "PX", 60_000)
+		s.as("p", "release", 2)
+		s.told("x", "+ X "+s.run+" -2 0 k")
+		s.queue()
+		s.nobodyTold()
+	})
+}

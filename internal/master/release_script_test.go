@@ -1,0 +1,81 @@
+package master
+
+import (
+	"testing"
+	"time"
+
+	"github.com/gomodule/redigo/redis"
+)
+
+func TestAReleasePassesTheLockOn(t *testing.T) {
+	none, of := []string(nil), func(members ...string) []string { return members }
+	const w, x = "w W 60000", "x X 60000"
+	for _, c := range []call{
+		{"nobody queues", "A", none, "release 0", 1, "", none, nil},
+		{"to the head", "A", of(w, x), "release 0", 2, "W", of(x), of("w", "+ W $run -2 0 k")},
+		{"to the head, by name", "A", of(w, x), "release 0 -", 2, "W", of(x), of("w", "+ W $run -2 0 k")},
+		{"with the shortest word", "A", of(w, x), "release", 2, "W", of(x), of("w", "+ W $run -2 0 k")},
+		{"its own member goes", "A", of("a A 60000", w), "release 60000 - 0", 2, "W", none, of("w", "+ W $run -2 0 k")},
+		{"an earlier claim of its own, which has ended, is skipped", "A", of("a OTHER 60000", w), "release 60000", 2, "W", none, of("w", "+ W $run -2 0 k")},
+		{"those that have ended are skipped", "A", of("gone G 60000", "gone2", w), "release 0", 2, "W", none, of("w", "+ W $run -2 0 k")},
+		{"all have ended", "A", of("gone G 60000", "gone2"), "release 0", 1, "", none, nil},
+		{"unreadable members are skipped", "A", of("", "w W", "w W 60000 ", "w  W 60000", "w W 6e4", "w W 60000ff", "w W -1", "\xff\x00 W", w), "release 0", 2, "W", none, of("w", "+ W $run -2 0 k")},
+		{"a g of 0 cannot be granted", "A", of("w W 0", x), "release 0", 2, "", of(x), of("w", "A k")},
+		{"a g that is no time cannot be granted", "A", of("w W 99999999999999999999", x), "release 0", 2, "", of(x), of("w", "A k")},
+		{"a client that cannot be granted", "A", of("o", w), "release 0", 2, "", of(w), of("o", "A k")},
+		{"a client that cannot be granted is the last", "A", of("o"), "release 0", 2, "", of("woken"), of("o", "A k")},
+		{"an earlier one was woken", "A", of("woken"), "release 0", 1, "", none, nil},
+		{"the key is another's", "Z", of("a A 60000", w), "release 60000", -1, "Z", of(w), nil},
+		{"there is no key", "", of("a A 60000", w), "release 60000", 0, "W", none, of("w", "+ W $run -2 0 k")},
+		{"there is no key, and nobody queues", "", of("a A 60000"), "release 60000", 0, "", none, nil},
+
+		{"open", "A", of(w, x), "release 0 open 0", 2, "", of(w, x), of("w", "A k")},
+		{"open, and the first has ended", "A", of("gone G 60000", w), "release 0 open", 2, "", of(w), of("w", "A k")},
+		{"open, and it cannot be granted", "A", of("o", w), "release 0 open", 2, "", of(w), of("o", "A k")},
+		{"open, and there is no key", "", of(w), "release 0 open", 0, "", of(w), of("w", "A k")},
+		{"free", "A", of("a A 60000", w), "release 60000 free 0", 1, "", of(w), nil},
+		{"free, and there is no key", "", of(w), "release 0 free", 0, "", of(w), nil},
+		{"to a token", "A", of(w, "o", "x LONG-TOKEN 60000"), "release 60000 LONG-TOKEN 0", 2, "LONG-TOKEN", of(w, "o"), of("x", "+ LONG-TOKEN $run -2 0 k")},
+		{"to the beginning of a token", "A", of(w, "x LONG-TOKEN 60000"), "release 60000 LONG-", 2, "LONG-TOKEN", of(w), of("x", "+ LONG-TOKEN $run -2 0 k")},
+		{"to a token that is not there", "A", of(w, x), "release 60000 LONG-TOKEN", 2, "W", of(x), of("w", "+ W $run -2 0 k")},
+		{"to a token whose client has ended", "A", of(w, "gone LONG-TOKEN 60000", x), "release 60000 LONG-TOKEN", 2, "W", of(x), of("w", "+ W $run -2 0 k")},
+
+		{"undo: nobody queues", "A", none, "undo", 1, "", none, nil},
+		{"undo: to the head", "A", of(w, x), "undo", 2, "W", of(x), of("w", "+ W $run -2 0 k")},
+		{"undo: the first has ended", "A", of("gone", w), "undo", 2, "W", none, of("w", "+ W $run -2 0 k")},
+		{"undo: the head cannot be granted", "A", of("o", w), "undo", 1, "", of("o", w), nil},
+		{"undo: it stays in the queue", "A", of("o", "a"), "undo", 1, "", of("o", "a"), nil},
+		{"undo: there is no key", "", of(w), "undo", 0, "", of(w), nil},
+		{"undo: the key is another's", "Z", of(w), "undo", -1, "Z", of(w), nil},
+
+		{"pass: to the head", "", of(w, x), "pass", 2, "W", of(x), of("w", "+ W $run -2 0 k")},
+		{"pass: to a client that cannot be granted", "", of("o"), "pass", 2, "", of("woken"), of("o", "A k")},
+		{"pass: nobody queues", "", none, "pass", 1, "", none, nil},
+		{"pass: the token has become that of a lease", "A", of(w), "pass", -1, "A", of(w), nil},
+		{"pass: the key is another's", "Z", of(w), "pass", -1, "Z", of(w), nil},
+	} {
+		t.Run(c.name, func(t *testing.T) { onBoth(t, c.by("a", "w", "x", "o")) })
+	}
+}
+
+// A grant lasts for the g of the client that is granted the lock, whatever the TTL of the others.
+func TestAGrantLastsForTheTimeThatItsClientAskedFor(t *testing.T) {
+	onBoth(t, func(t *testing.T, dial func() redis.Conn) {
+		s := newQueueScene(t, dial, "w")
+		s.reset()
+		s.must("SET", "redlock:incarnation", "a record", "PX", 200_000)
+		s.as("a", "register 100000 0 0", 1)
+		s.as("w", "register 100000 0 60000", four{below, 0, "A", 1})
+		s.as("a", "release 0 - 0", 2)
+		s.key("W", 50*time.Second, 60*time.Second)
+		g, record, ok := parseGrant(s.inbox["w"]())
+		if want := (Grant{Key: "k", Token: "W"}); !ok || g != want || record.run != s.run || record.left <= 190_000 || record.left > 200_000 {
+			t.Errorf("the message says %+v of %+v (%v), want %+v, and what is left of the record", g, record, ok, want)
+		}
+		s.as("w", "again 60000 0 60000", four{held, 0, "", 0})
+		s.as("w", "renew 100000", 1)
+		s.key("W", 90*time.Second, 100*time.Second)
+		s.as("w", "release 60000 - 0", 1)
+		s.holds("")
+	})
+}
