@@ -2,6 +2,8 @@ package main
 
 import (
 	"errors"
+	"slices"
+	"syscall"
 	"time"
 )
 
@@ -10,6 +12,10 @@ type crowd struct {
 	processes, goroutines int
 	hold                  time.Duration
 	far                   func(process int) distances
+
+	lasting int           // as a multiple of what the plan says; 0: 1
+	stopped time.Duration // for how long the first process is stopped once, by SIGSTOP, while it waits
+	guest   string        // the subject of one more process; "": there is none
 }
 
 func (c crowd) trial(b *bench, s *subject, rep int) (figures, error) {
@@ -22,12 +28,33 @@ func (c crowd) trial(b *bench, s *subject, rep int) (figures, error) {
 	if err != nil {
 		return nil, err
 	}
-	defer stopAll(workers)
+	defer func() { stopAll(workers) }()
+	if c.guest != "" {
+		i := slices.IndexFunc(b.subjects, func(s *subject) bool { return s.id == c.guest })
+		if i < 0 {
+			return figures{}, nil
+		}
+		addrs, err := f.at(c.far(c.processes))
+		if err != nil {
+			return nil, err
+		}
+		guest, err := startAll(b.subjects[i], []setup{{Addrs: addrs, TTL: ttl, NodeTimeout: patient, Callers: 1, Prefix: b.name()}})
+		if err != nil {
+			return nil, err
+		}
+		workers = append(workers, guest...)
+	}
 	before, err := f.load()
 	if err != nil {
 		return nil, err
 	}
-	all, o, err := contend(workers, c.hold, b.plan.contending, pings)
+	lasting := b.plan.contending * time.Duration(max(c.lasting, 1))
+	o := begin(c.hold, lasting)
+	if c.stopped > 0 {
+		o.Pause = o.Start + int64(lasting/4)
+		defer workers[0].resumeAt(o.Pause + int64(c.stopped))()
+	}
+	all, err := contend(workers, o, pings)
 	if errors.Is(err, errSilent) {
 		return figures{hung: 1}, nil
 	}
@@ -38,32 +65,55 @@ func (c crowd) trial(b *bench, s *subject, rep int) (figures, error) {
 	if err != nil {
 		return nil, err
 	}
-	return judge(all, o, after.minus(before), pings.trip()), nil
+	if c.guest == "" {
+		return judge(all, o, after.minus(before), pings.trip()), nil
+	}
+	out := judge(all, o, after.minus(before), pings.trip())
+	ours := judge(all[:c.processes], o, after.minus(before), pings.trip())
+	out[guestShare] = 100 * (1 - ours[perSecond]/out[perSecond])
+	out[fairness] = ours[fairness]
+	return out, nil
 }
 
-// contend has workers lock, hold and unlock for a while, and returns their reports and the order that they had.
-func contend(workers []*remote, hold, lasting time.Duration, pings *pinger) (all []report, o order, err error) {
-	o = order{Op: opContend, Hold: hold, Start: now() + int64(50*time.Millisecond)}
-	o.Stop = o.Start + int64(lasting)
-	for _, w := range workers {
-		if err := w.tell(o); err != nil {
-			return nil, o, err
+// resumeAt has a process that stops itself go on at that time of now, and when the returned function is called.
+func (r *remote) resumeAt(at int64) (atOnce func()) {
+	wait := time.Duration(at - now())
+	resume := func() { r.cmd.Process.Signal(syscall.SIGCONT) }
+	t := time.AfterFunc(wait, resume)
+	return func() { t.Stop(); resume() }
+}
+
+// begin returns the order to contend for a while, from soon on.
+func begin(hold, lasting time.Duration) order {
+	start := now() + int64(50*time.Millisecond)
+	return order{Op: opContend, Hold: hold, Start: start, Stop: start + int64(lasting)}
+}
+
+// contend has workers lock, hold and unlock, and returns their reports. Only the first one pauses, if the order says so.
+func contend(workers []*remote, o order, pings *pinger) (all []report, err error) {
+	for i, w := range workers {
+		told := o
+		if i > 0 {
+			told.Pause = 0
+		}
+		if err := w.tell(told); err != nil {
+			return nil, err
 		}
 	}
 	for pings.conn != nil && now() < o.Stop {
 		if err := pings.ping(1); err != nil {
-			return nil, o, err
+			return nil, err
 		}
 		time.Sleep(20 * time.Millisecond)
 	}
 	for _, w := range workers {
-		r, err := w.answer(lasting + readyLimit)
+		r, err := w.answer(time.Duration(o.Stop-o.Start) + readyLimit)
 		if err != nil {
-			return nil, o, err
+			return nil, err
 		}
 		all = append(all, r)
 	}
-	return all, o, nil
+	return all, nil
 }
 
 // judge computes the figures of a run.
@@ -104,7 +154,8 @@ func judge(all []report, o order, served load, trip time.Duration) figures {
 		broken:      float64(violations(stays)),
 	}
 	if n := len(stays); n > 0 {
-		idle := idleTime(turns, o.Start, o.Stop)
+		idle, most := idleTime(turns, o.Start, o.Stop)
+		out[longestIdle] = millis(most)
 		out[idleShare] = 100 * float64(idle) / float64(lasting)
 		out[longestCycles] = float64(longest) / (float64(lasting) / float64(n) * float64(waiters))
 		if trip > 0 {

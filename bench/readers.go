@@ -185,7 +185,8 @@ func (c readCrowd) trial(b *bench, s *subject, rep int) (figures, error) {
 	if err != nil {
 		return nil, err
 	}
-	all, o, err := contend(workers, time.Millisecond, b.plan.contending, pings)
+	o := begin(time.Millisecond, b.plan.contending)
+	all, err := contend(workers, o, pings)
 	if errors.Is(err, errSilent) {
 		return figures{hung: 1}, nil
 	}

@@ -62,7 +62,8 @@ func setCrowd(b *bench, s *subject, rep int) (figures, error) {
 		return nil, err
 	}
 	defer stopAll(workers)
-	all, o, err := contend(workers, time.Millisecond, setsLast*b.plan.contending, &pinger{})
+	o := begin(time.Millisecond, setsLast*b.plan.contending)
+	all, err := contend(workers, o, &pinger{})
 	if errors.Is(err, errSilent) {
 		return figures{hung: 1}, nil
 	}

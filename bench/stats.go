@@ -82,8 +82,9 @@ func violations(stays []interval) int {
 	return n
 }
 
-// idleTime returns for how long between start and stop nobody held the lock though somebody waited for it.
-func idleTime(turns []turn, start, stop int64) time.Duration {
+// idleTime returns for how long between start and stop nobody held the lock though somebody waited for it: in all, and
+// the longest time without a break.
+func idleTime(turns []turn, start, stop int64) (all, longest time.Duration) {
 	// Each moment at which the number of holders or of waiters changes.
 	type change struct {
 		at               int64
@@ -99,18 +100,23 @@ func idleTime(turns []turn, start, stop int64) time.Duration {
 		changes = append(changes, change{at: t.Asked, waiters: 1}, change{at: until, waiters: -1})
 	}
 	slices.SortFunc(changes, func(a, b change) int { return cmp.Compare(a.at, b.at) })
-	var idle int64
+	var piece time.Duration // of the current idle time
 	holders, waiters, since := 0, 0, start
 	for _, c := range changes {
 		at := min(max(c.at, start), stop)
 		if holders == 0 && waiters > 0 {
-			idle += at - since
+			d := time.Duration(at - since)
+			all += d
+			piece += d
+			longest = max(longest, piece)
+		} else if at > since {
+			piece = 0
 		}
 		since = at
 		holders += c.holders
 		waiters += c.waiters
 	}
-	return time.Duration(idle)
+	return all, longest
 }
 
 // quorumth returns the quorum-th smallest of the values. It sorts them.

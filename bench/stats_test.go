@@ -105,18 +105,20 @@ func TestIdleIsWhenNobodyHoldsThoughSomebodyWaits(t *testing.T) {
 		name  string
 		turns []turn
 		want  time.Duration
+		most  time.Duration
 	}{
-		{"not without anybody", nil, 0},
-		{"from asking to entering", []turn{{10, interval{15, 20}}}, 5},
-		{"not while another holds", []turn{{1, interval{1, 50}}, {10, interval{55, 60}}}, 5},
-		{"once, however many wait", []turn{{10, interval{20, 30}}, {10, interval{32, 40}}}, 12},
-		{"not while nobody waits", []turn{{10, interval{10, 20}}, {50, interval{50, 60}}}, 0},
-		{"up to the end, if the wait has none", []turn{{Asked: 90}}, 10},
-		{"not after the end", []turn{{95, interval{105, 110}}}, 5},
+		{"not without anybody", nil, 0, 0},
+		{"from asking to entering", []turn{{10, interval{15, 20}}}, 5, 5},
+		{"not while another holds", []turn{{1, interval{1, 50}}, {10, interval{55, 60}}}, 5, 5},
+		{"once, however many wait", []turn{{10, interval{20, 30}}, {10, interval{32, 40}}}, 12, 10},
+		{"not while nobody waits", []turn{{10, interval{10, 20}}, {50, interval{50, 60}}}, 0, 0},
+		{"up to the end, if the wait has none", []turn{{Asked: 90}}, 10, 10},
+		{"not after the end", []turn{{95, interval{105, 110}}}, 5, 5},
+		{"the longest does not end when another one asks", []turn{{10, interval{30, 40}}, {20, interval{43, 50}}}, 23, 20},
 	} {
 		t.Run(row.name, func(t *testing.T) {
-			if got := idleTime(row.turns, 0, 100); got != row.want {
-				t.Errorf("idleTime = %d, want %d", got, row.want)
+			if got, most := idleTime(row.turns, 0, 100); got != row.want || most != row.most {
+				t.Errorf("idleTime = %d, %d, want %d, %d", got, most, row.want, row.most)
 			}
 		})
 	}

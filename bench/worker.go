@@ -9,6 +9,7 @@ import (
 	"os"
 	"strconv"
 	"sync"
+	"syscall"
 	"time"
 )
 
@@ -27,6 +28,7 @@ type order struct {
 	Hold    time.Duration // opContend: the length of each stay
 	Start   int64         // opContend, opRace: when to begin, by now
 	Stop    int64         // opContend: when to end
+	Pause   int64         // opContend: when the process stops itself by SIGSTOP, as soon as it waits; 0: never
 	Lasting time.Duration // opDrive, opSpin: for how long
 	Bound   time.Duration // opDrive: after which an operation is abandoned
 	Target  string        // opForward: the master's address
@@ -247,9 +249,17 @@ func (w *worker) contend(o order) report {
 	return r
 }
 
+// pauseAfter is how long after it began to wait a process stops itself: it is in the queue, and its turn does not come
+// so soon.
+const pauseAfter = 15 * time.Millisecond
+
 func takeTurns(ctx context.Context, m mutex, o order) []turn {
 	var turns []turn
 	for t := now(); t < o.Stop; t = now() {
+		if o.Pause != 0 && t >= o.Pause {
+			o.Pause = 0
+			time.AfterFunc(pauseAfter, func() { syscall.Kill(syscall.Getpid(), syscall.SIGSTOP) })
+		}
 		if m.lock(ctx) != nil {
 			return append(turns, turn{Asked: t}) // the end came first
 		}

@@ -52,6 +52,8 @@ const (
 	handoverTrips   metric = "leave → enter, round trips"
 	idleShare       metric = "idle %"
 	idleTrips       metric = "idle round trips/handover"
+	longestIdle     metric = "longest idle ms"
+	guestShare      metric = "redsync's part of the turns %"
 	longestCycles   metric = "longest wait, turns of all" // as a multiple of what one turn of everybody takes
 	firstEntry      metric = "until one has it, ms"
 	lastFirstEntry  metric = "worst ms"

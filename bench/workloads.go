@@ -17,6 +17,7 @@ func sets(s *subject) bool        { return s.id == oursID || s.id == setID }
 func setsAlone(s *subject) bool   { return s.id == setID }
 func contends(s *subject) bool    { return s.contends }
 func renews(s *subject) bool      { return s.renews }
+func oursAlone(s *subject) bool   { return s.id == oursID }
 func polling(s *subject) bool     { return s.principal && s.id != rueidisID } // and ours
 
 // The workloads' names, for the targets and the chart.
@@ -47,6 +48,9 @@ const (
 	id16        = "16processes"
 	idEqual     = "8equal"
 	idUnequal   = "8unequal"
+	id16Equal   = "16equal"
+	idStopped   = "8stopped"
+	idGuest     = "4guest"
 	id8x8       = "8x8"
 	idHolder    = "holderkilled"
 )
@@ -166,7 +170,7 @@ func ownCosts() []*workload {
 		}, {
 			id: idFenced4, title: "Fencing, 4 processes, one name, held for 1 ms", takes: fencing, reps: faultRepsOf, against: oursID,
 			about:   "Measured as among the libraries, below. The index is over the processes.",
-			columns: []metric{perSecond, fairness, longestWait, oneRound, broken}, trial: crowd{4, 1, time.Millisecond, onLoopback}.trial,
+			columns: []metric{perSecond, fairness, longestWait, oneRound, broken}, trial: crowd{processes: 4, goroutines: 1, hold: time.Millisecond, far: onLoopback}.trial,
 		}, {
 			id: idSet4, title: "Four names at once, one caller", takes: sets, reps: faultRepsOf, against: oursID,
 			about:   "One goroutine locks and unlocks four names by one Locker, beside one that locks and unlocks one name; all masters healthy.",
@@ -182,12 +186,13 @@ func ownCosts() []*workload {
 // together returns the workloads of contention.
 func together() []*workload {
 	contended := []metric{perSecond, fairness, longestWait, commands, clientCPU, serverCPU, broken}
-	overNetwork := []metric{idleTrips, idleShare, perSecond, fairness, longestWait, longestCycles, ping, broken}
+	overNetwork := []metric{idleTrips, idleShare, longestIdle, perSecond, fairness, longestWait, longestCycles, ping, broken}
+	five := func(int) distances { return roundTrips(5 * time.Millisecond) }
 	all := []*workload{
 		{
 			id: idGoroutine, title: "64 goroutines of one process, one name", takes: contends, reps: faultRepsOf,
 			about:   "Nothing is held: lock and unlock at once. The index is over the goroutines.",
-			columns: contended, trial: crowd{1, 64, 0, onLoopback}.trial,
+			columns: contended, trial: crowd{processes: 1, goroutines: 64, far: onLoopback}.trial,
 		}, {
 			id: idHandover, title: "Handover between two processes", takes: contends, reps: faultRepsOf,
 			about:   "One process holds, the only other waits, for 50 to 300 ms; then the holder leaves. From just before its Unlock to the return of the other's Lock.",
@@ -206,17 +211,34 @@ func together() []*workload {
 		all = append(all, &workload{
 			id: strconv.Itoa(n) + "processes", title: fmt.Sprintf("%d processes, one name, held for 1 ms", n), takes: row.takes, reps: faultRepsOf,
 			about:   "One goroutine each. The index is over the processes.",
-			columns: contended, trial: crowd{n, 1, time.Millisecond, onLoopback}.trial,
+			columns: contended, trial: crowd{processes: n, goroutines: 1, hold: time.Millisecond, far: onLoopback}.trial,
 		})
 	}
 	all = append(all, &workload{
 		id: idEqual, title: "8 processes, held for 1 ms, round trip 5 ms", takes: contends, reps: faultRepsOf,
 		about:   "One goroutine each, all as far from all masters. *idle*: nobody holds the lock though somebody waits.",
-		columns: overNetwork, trial: crowd{8, 1, time.Millisecond, func(int) distances { return roundTrips(5 * time.Millisecond) }}.trial,
+		columns: overNetwork, trial: crowd{processes: 8, goroutines: 1, hold: time.Millisecond, far: five}.trial,
 	}, &workload{
 		id: idUnequal, title: "8 processes, held for 1 ms, unequal distances", takes: contends, reps: faultRepsOf,
 		about:   "The same, but each process is near to one master (loopback) and far from the others (5 ms). Masters 1 to 3 have two such processes each, the others one.",
-		columns: overNetwork, trial: crowd{8, 1, time.Millisecond, func(i int) distances { return nearTo(2500*time.Microsecond, i%masters) }}.trial,
+		columns: overNetwork, trial: crowd{
+			processes: 8, goroutines: 1, hold: time.Millisecond,
+			far: func(i int) distances { return nearTo(2500*time.Microsecond, i%masters) },
+		}.trial,
+	})
+	all = append(all, &workload{
+		id: id16Equal, title: "16 processes, held for 1 ms, round trip 5 ms", takes: polling, reps: faultRepsOf,
+		about:   "As with 8 processes.",
+		columns: overNetwork, trial: crowd{processes: 16, goroutines: 1, hold: time.Millisecond, far: five}.trial,
+	}, &workload{
+		id: idStopped, title: "8 processes, round trip 5 ms, one is stopped for 1.5 s while it waits", takes: polling, reps: faultRepsOf,
+		about:   "As before. The first process stops itself by SIGSTOP 15 ms after it began to wait.",
+		columns: overNetwork, trial: crowd{processes: 8, goroutines: 1, hold: time.Millisecond, far: five, lasting: 2, stopped: 1500 * time.Millisecond}.trial,
+	}, &workload{
+		id: idGuest, title: "4 processes and one of redsync, one name, held for 1 ms", takes: oursAlone, reps: faultRepsOf,
+		about:   "On loopback, for 4 s (2 s with -short). The index is over our processes.",
+		columns: []metric{guestShare, perSecond, fairness, longestWait, broken},
+		trial:   crowd{processes: 4, goroutines: 1, hold: time.Millisecond, far: onLoopback, lasting: 2, guest: reference}.trial,
 	})
 	for _, ms := range farMasters {
 		all = append(all, &workload{
@@ -228,7 +250,7 @@ func together() []*workload {
 	return append(all, &workload{
 		id: id8x8, title: "8 processes of 8 goroutines, one name", takes: contends, reps: faultRepsOf,
 		about:   "Nothing is held. The index is over the processes.",
-		columns: contended, trial: crowd{8, 8, 0, onLoopback}.trial,
+		columns: contended, trial: crowd{processes: 8, goroutines: 8, far: onLoopback}.trial,
 	}, &workload{
 		id: idHolder, title: "The holder is killed while 4 others wait", takes: contends, reps: faultRepsOf,
 		about:   "TTL 1 s. How long after the end of what the lock had left to live (the third smallest PTTL of the five masters, asked after the kill) the next one enters; the median, and the worst of each repetition.",
