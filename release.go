@@ -3,6 +3,7 @@ package redlock
 import (
 	"context"
 	"math/rand/v2"
+	"time"
 
 	"github.com/redlock-go/redlock/internal/master"
 	"github.com/redlock-go/redlock/internal/quorum"
@@ -28,8 +29,24 @@ func (s *Lease) finish() error {
 	return nil
 }
 
-// openOneIn is how many releases there are for each that leaves the lock open: for clients that do not queue.
-const openOneIn = 8
+// How many releases there are for each that leaves the lock open: otherwise, clients that do not queue would never find
+// it free while others do. It costs the next holder a round trip. Where both that and the holds are short, more releases
+// are open: the lock is free for a short time only, but this often.
+const (
+	openOneIn      = 8
+	openOneInShort = 2
+	openTrip       = time.Millisecond      // the longest such round trip
+	openHold       = 10 * time.Millisecond // the longest such hold
+)
+
+// isOpen draws whether a release leaves the lock open.
+func (s *Lease) isOpen() bool {
+	oneIn := openOneIn
+	if s.client.group.Distance() <= openTrip && s.ended.Since(s.acquired) <= openHold {
+		oneIn = openOneInShort
+	}
+	return rand.N(oneIn) == 0
+}
 
 // passOn sets how the release passes the lock on.
 func (s *Lease) passOn() {
@@ -37,7 +54,7 @@ func (s *Lease) passOn() {
 		return
 	}
 	how, fence := master.ToHead, int64(0)
-	if rand.N(openOneIn) == 0 {
+	if s.isOpen() {
 		how = master.Open
 	}
 	if s.fence != 0 {

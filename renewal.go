@@ -33,7 +33,8 @@ const slackMost = 100 * time.Millisecond
 func (s *Lease) untilLocked() time.Time { return s.start.Time().Add(s.validity) }
 
 // renewsLocked returns when the next renewal is due, and reports whether there will be one. MaxHold ends
-// the renewals: a lock that is renewed for ever would break the promise that it becomes free by itself.
+// the renewals: a lock that is renewed for ever would break the promise that it becomes free by itself. A lease that was
+// granted has its TTL only from its first renewal on.
 func (s *Lease) renewsLocked() (time.Time, bool) {
 	every := s.opts.RenewEvery
 	if s.short {
@@ -44,7 +45,8 @@ func (s *Lease) renewsLocked() (time.Time, bool) {
 	if s.shared != nil {
 		hold *= 2 // after MaxHold no reader enters: see readers.rest
 	}
-	return at, s.opts.RenewEvery > 0 && (s.opts.MaxHold < 0 || at.Sub(s.acquired.Time()) < hold)
+	within := s.short || s.opts.MaxHold < 0 || at.Sub(s.acquired.Time()) < hold
+	return at, s.opts.RenewEvery > 0 && within
 }
 
 // shortParts: a short lease is first renewed when one shortParts-th of its validity has passed.

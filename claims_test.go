@@ -1,0 +1,79 @@
+package redlock_test
+
+import (
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/redlock-go/redlock"
+	"github.com/redlock-go/redlock/internal/locktest"
+	"github.com/redlock-go/redlock/redlocktest"
+)
+
+// passed has a waiter with these options get the lock from another client, and returns the waiter's Locker and how many
+// scripts a master has executed for that. A release in two leaves the lock open here.
+func passed(t *testing.T, ms *redlocktest.Masters, opts *redlock.Options) (waiter *redlock.Locker, scripts int) {
+	t.Helper()
+	holder := connected(t, ms, nil).Locker("a")
+	waiter = connected(t, ms, opts).Locker("a")
+	take(holder)
+	in := locktest.Enter(waiter)
+	queued(t, ms, "a", 1)
+	before := ms.Master(0).Count("EVALSHA")
+	released := time.Now()
+	holder.Unlock()
+	if took := (<-in).Sub(released); took != 0 {
+		t.Errorf("the waiter entered %v after the release, want at once", took)
+	}
+	synctest.Wait()
+	return waiter, ms.Master(0).Count("EVALSHA") - before
+}
+
+// granted is passed until a release has granted the lock: its script is then the only one.
+func granted(t *testing.T, ms *redlocktest.Masters, opts *redlock.Options) *redlock.Locker {
+	t.Helper()
+	for range 100 {
+		l, scripts := passed(t, ms, opts)
+		if scripts == 1 {
+			return l
+		}
+		l.Unlock()
+		synctest.Wait()
+	}
+	t.Fatal("none of 100 releases has granted the lock to the waiter")
+	return nil
+}
+
+func TestAGrantedLeaseIsShortUntilItsFirstRenewal(t *testing.T) {
+	bubble(t, 3, func(t *testing.T, ms *redlocktest.Masters) {
+		opts := &redlock.Options{LockOptions: redlock.LockOptions{MaxHold: time.Millisecond}}
+		l := granted(t, ms, opts)
+		s := l.Lease()
+		if left := time.Until(s.Until()); left <= 0 || left > 400*time.Millisecond {
+			t.Errorf("a lease that was granted is valid for %v, want 400ms at most", left)
+		}
+		time.Sleep(200 * time.Millisecond)
+		if left := time.Until(s.Until()); left < 9*time.Second {
+			t.Errorf("after the first renewal the lease is valid for %v, want the TTL whatever MaxHold is", left)
+		}
+		time.Sleep(9 * time.Second)
+		if left := time.Until(s.Until()); left > time.Second {
+			t.Errorf("the lease is valid for %v more, want no second renewal after MaxHold", left)
+		}
+		l.Unlock()
+	})
+}
+
+func TestALockIsNotGrantedToALeaseThatIsNotRenewed(t *testing.T) {
+	bubble(t, 3, func(t *testing.T, ms *redlocktest.Masters) {
+		opts := &redlock.Options{LockOptions: redlock.LockOptions{RenewEvery: -1}}
+		for range 10 {
+			l, _ := passed(t, ms, opts)
+			if left := time.Until(l.Lease().Until()); left < 9*time.Second {
+				t.Fatalf("the lease is valid for %v, want the TTL", left)
+			}
+			l.Unlock()
+			synctest.Wait()
+		}
+	})
+}
