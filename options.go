@@ -113,7 +113,8 @@ func init() {
 // LockOptions are the settings of a Locker. A nil *LockOptions, and a zero field, mean defaults. No duration
 // but MaxHold may be above a week.
 type LockOptions struct {
-	// TTL is how long the masters keep the lock without a renewal. It is rounded down to whole milliseconds.
+	// TTL is how long the masters keep the lock without a renewal. It is rounded down to whole milliseconds. A lease
+	// that was granted to a waiting process has the TTL from its first renewal on: see Lease.Until.
 	// Zero means 10 s. Negative, or above a week, is an error, and so is a TTL that leaves no validity after
 	// drift and one NodeTimeout.
 	TTL time.Duration
