@@ -17,6 +17,7 @@ type wait struct {
 	locker   *Locker
 	forever  bool // nothing but Close ends it
 	once     bool // it makes one attempt, which joins no queue
+	light    bool // the attempt joins no queue, since a claim follows
 	began    clock.Reading
 	attempts int
 	late     bool   // time has passed since began, before the first attempt
@@ -77,20 +78,23 @@ func (w *wait) acquire(ctx context.Context) error {
 	if ctx.Err() != nil || c.isClosing() {
 		return w.outcome(ctx)
 	}
-	kind, now := l.first(c.partings.first(l.key)), true
-	grant := w.grantFor()
-	if grant > 0 && kind == master.Register {
-		return w.acquireGranted(ctx, grant, l.opts.TTL)
+	kind, crowded := c.partings.first(l.key)
+	kind = l.first(kind)
+	now := true
+	if w.light = w.grantable(); w.light && crowded {
+		if grant := w.grantFor(); grant > 0 {
+			return w.acquireGranted(ctx, grant, l.opts.TTL)
+		}
 	}
-	if kind == master.Set {
+	if w.light || kind == master.Set {
 		if w.attempt(ctx, kind) == nil {
 			return nil
 		}
 		w.warn()
-		if grant > 0 {
+		if grant := w.grantFor(); w.light && grant > 0 {
 			return w.acquireGranted(ctx, grant, grant)
 		}
-		kind, now = master.Again, w.refused()
+		kind, now, w.light = master.Again, w.refused(), false
 	}
 	w.sleeper = c.sleepers.add(l.key)
 	defer c.sleepers.remove(l.key)
@@ -216,14 +220,14 @@ func (w *wait) attempt(ctx context.Context, kind master.Kind) error {
 		w.asked = c.clock() // time has passed since the call
 	}
 	waited := w.asked.Since(w.began)
-	if w.once {
+	if w.once || w.light {
 		waited = master.NoQueue
 	}
 	if l.shared != nil && w.attempts > 1 {
 		waited = max(waited, time.Millisecond) // it may be in the queue: see readers.lua
 	}
 	var err error
-	w.lease, w.round, err = c.acquire(ctx, l, w.merged, kind, w.asked, waited)
+	w.lease, w.round, err = c.acquire(ctx, l, w.merged, kind, w.asked, waited, w.attempts > 1)
 	if l.set != nil {
 		err = l.blame(err, w.round.Votes())
 	}

@@ -31,14 +31,17 @@ const (
 	splitAfter = 2 * time.Millisecond
 )
 
-// grantFor returns for how long a lock may be granted to a waiting claim, or 0 if it cannot be: the lease would be
-// short until its first renewal, and a lease that becomes one of several names must not be in a queue.
+// grantable reports whether a release may grant the lock to the wait if the masters can. The lease would be short until
+// its first renewal, and a lease that becomes one of several names must not be in a queue.
+func (w *wait) grantable() bool {
+	l := w.locker
+	return w.whole == nil && l.set == nil && l.shared == nil && !l.announces && !l.client.opts.DisableWakeups &&
+		l.opts.RenewEvery >= 0 && l.opts.TTL >= master.GrantLeast
+}
+
+// grantFor returns for how long the lock may be granted, or 0 if too few masters can say which memory a grant is of.
 func (w *wait) grantFor() time.Duration {
 	l, c := w.locker, w.locker.client
-	least := master.GrantLeast
-	if w.whole != nil || l.set != nil || l.shared != nil || l.announces || c.opts.DisableWakeups || l.opts.RenewEvery < 0 || l.opts.TTL < least {
-		return 0
-	}
 	able := 0
 	for _, m := range c.masters {
 		if m.Grants() {
@@ -46,9 +49,9 @@ func (w *wait) grantFor() time.Duration {
 		}
 	}
 	if able < c.sleepers.need {
-		return 0 // their scripts cannot say which memory a grant is of
+		return 0
 	}
-	return min(max(least, grantTrips*c.group.Distance()), l.opts.TTL).Truncate(time.Millisecond)
+	return min(max(master.GrantLeast, grantTrips*c.group.Distance()), l.opts.TTL).Truncate(time.Millisecond)
 }
 
 // A queueing is a wait with a claim.
@@ -74,7 +77,12 @@ func (w *wait) acquireGranted(ctx context.Context, grant, first time.Duration) e
 	w.delays = retrier{start: c.opts.NewBackOff, forever: w.forever}
 	q := &queueing{wait: w, grant: grant}
 	defer q.leave()
-	q.register(first)
+	if w.round != nil && w.split() {
+		// Several clients contend for a free lock. If they registered at the same moment, they would split the votes again.
+		q.resume = c.clock().Time().Add(rand.N(c.group.Distance() + 1))
+	} else {
+		q.register(first)
+	}
 	for {
 		if ctx.Err() != nil || c.isClosing() {
 			if w.last == nil {
@@ -302,7 +310,7 @@ func (q *queueing) win(ctx context.Context, now clock.Reading, m *majority) (mor
 	l, c := q.locker, q.locker.client
 	full := l.opts.TTL - c.opts.drift(l.opts.TTL)
 	s := &Lease{client: c, name: l.name, opts: l.opts, claim: q.claim.Claim, validity: m.left, short: m.left < q.grant,
-		granted: now, acquired: now, start: now, rounds: 1}
+		granted: now, acquired: now, crowded: q.attempts > 1, start: now, rounds: 1}
 	var err error
 	if l.opts.Fencing {
 		var fixed clock.Reading

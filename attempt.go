@@ -16,12 +16,12 @@ import (
 // contend for the lock.
 //
 // As a rule claim is nil, and the attempt has a new one. A claim that the caller gives is not undone.
-func (c *Client) acquire(ctx context.Context, l *Locker, claim *master.Claim, kind master.Kind, start clock.Reading, waited time.Duration) (*Lease, *quorum.Round, error) {
+func (c *Client) acquire(ctx context.Context, l *Locker, claim *master.Claim, kind master.Kind, start clock.Reading, waited time.Duration, crowded bool) (*Lease, *quorum.Round, error) {
 	validity := l.opts.TTL - c.opts.drift(l.opts.TTL)
 	both := &struct { // in one allocation
 		lease Lease
 		claim master.Claim
-	}{lease: Lease{client: c, name: l.name, opts: l.opts, validity: validity, granted: start, acquired: start, start: start, rounds: 1, shared: l.shared}}
+	}{lease: Lease{client: c, name: l.name, opts: l.opts, validity: validity, granted: start, acquired: start, crowded: crowded, start: start, rounds: 1, shared: l.shared}}
 	s := &both.lease
 	limit := validity
 	if l.opts.Fencing {

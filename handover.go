@@ -63,6 +63,7 @@ func (s *Lease) succeed(now clock.Reading) *Lease {
 		claim:     s.claim,
 		validity:  s.validity,
 		short:     s.short,
+		crowded:   s.crowded,
 		granted:   s.granted,
 		acquired:  now,
 		fence:     s.fence,

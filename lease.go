@@ -20,6 +20,7 @@ type Lease struct {
 	claim    *master.Claim // immutable
 	granted  clock.Reading // immutable; the time before the first byte of the round that was won
 	acquired clock.Reading // immutable; as granted, or the time of the handover to this holder
+	crowded  bool          // immutable; not acquired by the first attempt: see partings
 
 	fence     int64 // immutable; 0: none
 	handovers int   // immutable; how often the lease was handed over before

@@ -93,14 +93,15 @@ func (l *Locker) noteHeld(is bool) {
 }
 
 // firstKind returns the kind of command for the first attempt.
-func (l *Locker) firstKind() master.Kind {
+func (l *Locker) firstKind() (kind master.Kind) {
 	p := &l.client.partings
 	if l.set == nil {
-		return p.first(l.key)
+		kind, _ = p.first(l.key)
+		return kind
 	}
-	kind := master.Set
 	for _, key := range l.set.keys {
-		kind = max(kind, p.first(key))
+		k, _ := p.first(key)
+		kind = max(kind, k)
 	}
 	return kind
 }

@@ -42,7 +42,8 @@ type parting struct {
 	token    string        // of the lease
 	until    time.Time     // when the release no longer matters
 	answered bool          // a quorum has answered
-	woke     bool          // a master has woken another client
+	woke     bool          // a master has passed the lock on to another client
+	crowded  bool          // the lease was not acquired by the first attempt: other clients want the lock
 	followed int           // how many acquisitions in a row, up to that of the lease, did not wait for an answer
 	gap      chan struct{} // closed when the release is answered; nil: no goroutine waits for that
 }
@@ -52,12 +53,12 @@ func newPartings(alone bool) partings {
 }
 
 // released notes that a lease of this Client is about to be released.
-func (p *partings) released(claim *master.Claim) {
+func (p *partings) released(claim *master.Claim, crowded bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	for key := range claim.Keys {
 		before, _ := p.last.get(key)
-		p.last.put(key, parting{token: claim.Token(), until: time.Now().Add(politeFor), followed: before.followed})
+		p.last.put(key, parting{token: claim.Token(), until: time.Now().Add(politeFor), followed: before.followed, crowded: crowded})
 	}
 }
 
@@ -90,17 +91,18 @@ func (p *partings) settledLocked(key, token string, woke bool) {
 	p.last.put(key, part)
 }
 
-// first returns the kind of command for the first attempt at key.
-func (p *partings) first(key string) master.Kind {
+// first returns the kind of command for the first attempt at key, and reports whether other clients are likely to want
+// the lock.
+func (p *partings) first(key string) (kind master.Kind, crowded bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	part, ok := p.last.get(key)
 	if !ok {
-		return master.Set
+		return master.Set, false
 	}
 	if part.answered && !part.woke || !time.Now().Before(part.until) {
 		p.last.drop(key)
-		return master.Set
+		return master.Set, false
 	}
 	part.followed++
 	if part.answered {
@@ -108,9 +110,9 @@ func (p *partings) first(key string) master.Kind {
 	}
 	p.last.put(key, part)
 	if p.alone {
-		return master.Set
+		return master.Set, false
 	}
-	return master.Register
+	return master.Register, part.crowded || part.woke
 }
 
 // awaited returns a channel that is closed when the last release of key has been answered, or nil if the next

@@ -24,7 +24,7 @@ func (s *Lease) finish() error {
 	}
 	s.cancelContexts(ErrReleased)
 	s.ended = s.client.clock()
-	s.client.partings.released(s.claim)
+	s.client.partings.released(s.claim, s.crowded)
 	s.passOn()
 	return nil
 }

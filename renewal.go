@@ -283,7 +283,7 @@ func (s *Lease) lose(err *lostError) error {
 	s.losing.Lock()
 	ended := s.end(err)
 	if ended {
-		s.client.partings.released(s.claim)
+		s.client.partings.released(s.claim, s.crowded)
 		s.client.group.Tell(master.Release, s.claim, (*losing)(s))
 	}
 	s.losing.Unlock()

@@ -1,6 +1,7 @@
 package master
 
 import (
+	"cmp"
 	"fmt"
 	"math"
 	"strconv"
@@ -113,16 +114,20 @@ const (
 	Free   = "free"
 )
 
+// releaseOpen is the word of a Release that leaves the lock open.
+var releaseOpen any = "release 0 " + Open + " 0"
+
 // PassOn sets how the Release of the claim passes the lock on, and the fence that it proposes; 0 proposes none. It is
 // called before the Release is asked for. Without it, the lock is passed on to the head of the queue.
 func (c *Claim) PassOn(how string, fence int64) {
 	if how == ToHead && fence == 0 {
 		return
 	}
-	g := c.g
-	if g == "" {
-		g = "0"
+	if c.g == "" && how == Open && fence == 0 {
+		c.ending = releaseOpen
+		return
 	}
+	g := cmp.Or(c.g, "0")
 	c.ending = "release " + g + " " + how + " " + strconv.FormatInt(fence, 10)
 }
 
