@@ -122,6 +122,7 @@ type Master struct {
 	mu        sync.Mutex // guards what follows
 	status    Status
 	closed    bool
+	closedAt  time.Time // when Close was called; may be read without mu once closing is closed
 	outbox    outbox
 	guard     guard
 	tells     bool      // the server tells its run_id
@@ -259,14 +260,23 @@ func (m *Master) idle() bool {
 	return m.outbox.idle()
 }
 
-// Close stops the master. Commands that were let in are sent, and their replies awaited until one is
-// overdue by DialTimeout. Owed releases are dropped. Done is closed at the end.
+// Close stops the master. Commands that were let in are sent, and their replies awaited for DialTimeout. Owed releases are dropped. Done is closed at the end.
 func (m *Master) Close() {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if !m.closed {
-		m.closed = true
+		m.closed, m.closedAt = true, time.Now()
 		close(m.closing)
+	}
+}
+
+// leftToClose returns how much longer replies are awaited after Close, and reports whether Close was called.
+func (m *Master) leftToClose(now time.Time) (left time.Duration, closed bool) {
+	select {
+	case <-m.closing:
+		return max(m.closedAt.Add(m.cfg.DialTimeout).Sub(now), time.Nanosecond), true
+	default:
+		return 0, false
 	}
 }
 

@@ -70,9 +70,13 @@ func (l *link) acceptBatch(first item, reply any) error {
 
 // patience returns how much longer to wait for the reply to a command. A reply that is overdue gets
 // another NodeTimeout: if this process was stopped, the reply has arrived, and the connection is
-// usable. If replies are overdue for DialTimeout, the server is too slow to be of use.
+// usable. If replies are overdue for DialTimeout, the server is too slow to be of use. After Close all replies are
+// awaited for DialTimeout together.
 func (l *link) patience(it item) time.Duration {
 	cfg := &l.m.cfg
+	if left, closed := l.m.leftToClose(l.now); closed {
+		return left
+	}
 	if left := it.sent.Add(max(cfg.DialTimeout, cfg.NodeTimeout)).Sub(l.now); left > 0 {
 		l.overdue = time.Time{}
 		return max(left, cfg.NodeTimeout)

@@ -75,7 +75,11 @@ func (l listener) receive(conn redis.Conn, _ peer) error {
 		l.ping(conn, stop)
 	}()
 	for {
-		reply, err := redisconn.ReceiveWithin(conn, l.cfg.DialTimeout)
+		patience := l.cfg.DialTimeout
+		if left, closed := l.leftToClose(time.Now()); closed {
+			patience = left
+		}
+		reply, err := redisconn.ReceiveWithin(conn, patience)
 		if err != nil {
 			return redisconn.Ended(err)
 		}
