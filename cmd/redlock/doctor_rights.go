@@ -93,7 +93,7 @@ func tries(prefix string) (tries, listening []try) {
 			{forQueues, []any{"PEXPIRE", queue, trialLife}},
 			{forQueues, []any{"EXISTS", queue}},
 			{forQueues, []any{"ZREM", queue, id}},
-			{forQueues, []any{"ZPOPMIN", queue}},
+			{forQueues, []any{"ZRANGE", queue, 0, 0}},
 			{forQueues, []any{"PUBSUB", "NUMSUB", channel}},
 			{forQueues, []any{"PUBLISH", channel, "x"}},
 			{forLooking, []any{"GETRANGE", key, 0, 0}},
