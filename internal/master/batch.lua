@@ -53,9 +53,9 @@ local function isRelease(what) return what == 'undo' or string.sub(what, 1, 7) =
 local last, ttl -- the last word and its TTL; most commands of a batch have the same word
 local function replace(key, word, token)
   if word ~= last then
-    last, ttl = word, string.match(word, '^register (%d+) [%d-]+ %d+$')
+    last, ttl = word, string.match(word, '^register ([1-9]%d*) [%d-]+ %d+$')
   end
-  local set = ttl and ttl ~= '0' and redis.pcall('SET', key, token, 'PX', ttl)
+  local set = ttl and redis.pcall('SET', key, token, 'PX', ttl)
   return type(set) == 'table' and not set.err
 end
 

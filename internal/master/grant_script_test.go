@@ -11,28 +11,28 @@ import (
 func TestRegisterSetsAFreeKeyUnlessOthersQueue(t *testing.T) {
 	none, of := []string(nil), func(members ...string) []string { return members }
 	for _, c := range []call{
-		{"a free key", "", none, "register 9000 0 0", 1, "C", none, nil},
-		{"a free key, to be granted", "", none, "register 9000 0 400", 1, "C", none, nil},
-		{"a free key, with a fence", "", none, "register 9000 0 400f 5", four{1, 5, "", 0}, "C", none, nil},
-		{"a free key, with a fence, not to be granted", "", none, "register 9000 0 0 5", []any{int64(1), int64(5)}, "C", none, nil},
-		{"it is the head", "", of("c C 400", "w W 400"), "register 9000 0 400", 1, "C", of("w W 400"), nil},
-		{"it is the head, and cannot be granted", "", of("c", "w W 400"), "register 9000 0 0", 1, "C", of("w W 400"), nil},
-		{"another client is the head", "", of("w W 400"), "register 9000 0 400", four{-1, 0, "", 1}, "", of("w W 400", "c C 400"), nil},
-		{"another client is the head, which cannot be granted", "", of("w"), "register 9000 0 400", four{-1, 0, "", 1}, "", of("w", "c C 400"), nil},
-		{"a client that has ended is the head", "", of("gone G 400"), "register 9000 0 400", four{-1, 0, "", 1}, "", of("gone G 400", "c C 400"), nil},
-		{"a client was woken and is on its way", "", of("woken"), "register 9000 0 0", -1, "", of("c", "woken"), nil},
-		{"an earlier claim of its own is the head", "", of("c OLD 400"), "register 9000 0 400", four{-1, 0, "", 1}, "", of("c OLD 400", "c C 400"), nil},
-		{"an earlier wait left its member, which loses its place", "", of("w", "c", "x"), "register 9000 0 0", -1, "", of("w", "x", "c"), nil},
+		{"a free key", "", none, "register 60000 0 0", 1, "C", none, nil},
+		{"a free key, to be granted", "", none, "register 60000 0 400", 1, "C", none, nil},
+		{"a free key, with a fence", "", none, "register 60000 0 400f 5", four{1, 5, "", 0}, "C", none, nil},
+		{"a free key, with a fence, not to be granted", "", none, "register 60000 0 0 5", []any{int64(1), int64(5)}, "C", none, nil},
+		{"it is the head", "", of("c C 400", "w W 400"), "register 60000 0 400", 1, "C", of("w W 400"), nil},
+		{"it is the head, and cannot be granted", "", of("c", "w W 400"), "register 60000 0 0", 1, "C", of("w W 400"), nil},
+		{"another client is the head", "", of("w W 400"), "register 60000 0 400", four{-1, 0, "", 1}, "", of("w W 400", "c C 400"), nil},
+		{"another client is the head, which cannot be granted", "", of("w"), "register 60000 0 400", four{-1, 0, "", 1}, "", of("w", "c C 400"), nil},
+		{"a client that has ended is the head", "", of("gone G 400"), "register 60000 0 400", four{-1, 0, "", 1}, "", of("gone G 400", "c C 400"), nil},
+		{"a client was woken and is on its way", "", of("woken"), "register 60000 0 0", -1, "", of("c", "woken"), nil},
+		{"an earlier claim of its own is the head", "", of("c OLD 400"), "register 60000 0 400", four{-1, 0, "", 1}, "", of("c OLD 400", "c C 400"), nil},
+		{"an earlier wait left its member, which loses its place", "", of("w", "c", "x"), "register 60000 0 0", -1, "", of("w", "x", "c"), nil},
 		{"a ttl of 0", "", none, "register 0 0 400", four{-1, 0, "", 1}, "", of("c C 400"), nil},
 		{"a ttl of 0 at the head", "", of("c C 400"), "register 0 0 400", four{-1, 0, "", 0}, "", of("c C 400"), nil},
-		{"it does not join", "", of("w W 400"), "register 9000 - 0", -1, "", of("w W 400"), nil},
-		{"it does not join, to be granted", "", of("w W 400"), "register 9000 - 400", four{-1, 0, "", 0}, "", of("w W 400"), nil},
-		{"the key is held", "X", none, "register 9000 0 0", below, "X", of("c"), nil},
-		{"the key is held, to be granted", "X", none, "register 9000 0 400", four{below, 0, "X", 1}, "X", of("c C 400"), nil},
-		{"the key is held, and it is in the queue", "X", of("c C 400"), "register 9000 0 400", four{below, 0, "X", 0}, "X", of("c C 400"), nil},
-		{"the key is held by a long token", strings.Repeat("x", 40), none, "register 9000 - 400", four{below, 0, strings.Repeat("x", 32), 0}, strings.Repeat("x", 40), none, nil},
-		{"the key is its own", "C", of("w"), "register 9000 0 0", 1, "C", of("w"), nil},
-		{"the key is its own, to be granted", "C", of("w"), "register 9000 0 400", four{held, 0, "", 0}, "C", of("w"), nil},
+		{"it does not join", "", of("w W 400"), "register 60000 - 0", -1, "", of("w W 400"), nil},
+		{"it does not join, to be granted", "", of("w W 400"), "register 60000 - 400", four{-1, 0, "", 0}, "", of("w W 400"), nil},
+		{"the key is held", "X", none, "register 60000 0 0", below, "X", of("c"), nil},
+		{"the key is held, to be granted", "X", none, "register 60000 0 400", four{below, 0, "X", 1}, "X", of("c C 400"), nil},
+		{"the key is held, and it is in the queue", "X", of("c C 400"), "register 60000 0 400", four{below, 0, "X", 0}, "X", of("c C 400"), nil},
+		{"the key is held by a long token", strings.Repeat("x", 40), none, "register 60000 - 400", four{below, 0, strings.Repeat("x", 32), 0}, strings.Repeat("x", 40), none, nil},
+		{"the key is its own", "C", of("w"), "register 60000 0 0", 1, "C", of("w"), nil},
+		{"the key is its own, to be granted", "C", of("w"), "register 60000 0 400", four{held, 0, "", 0}, "C", of("w"), nil},
 	} {
 		t.Run(c.name, func(t *testing.T) { onBoth(t, c.by("c", "c", "w")) })
 	}
@@ -41,19 +41,19 @@ func TestRegisterSetsAFreeKeyUnlessOthersQueue(t *testing.T) {
 func TestAgainPassesAFreeKeyOnToTheHeadOfTheQueue(t *testing.T) {
 	none, of := []string(nil), func(members ...string) []string { return members }
 	for _, c := range []call{
-		{"nobody queues", "", none, "again 9000 0 0", 1, "C", none, nil},
-		{"nobody queues, and it has lost its place", "", none, "again 9000 0 400", four{1, 0, "", 1}, "C", none, nil},
-		{"it is the head", "", of("c C 400", "w W 400"), "again 400 0 400", 1, "C", of("w W 400"), nil},
-		{"a client can be granted the lock", "", of("w W 60000", "c C 400"), "again 400 0 400", four{below, 0, "W", 0}, "W", of("c C 400"), of("w", "+ W $run -2 0 k")},
-		{"a client can be granted the lock, and it has lost its place", "", of("w W 60000"), "again 400 0 400", four{below, 0, "W", 1}, "W", of("c C 400"), of("w", "+ W $run -2 0 k")},
-		{"a client can be granted the lock, and it does not join", "", of("w W 60000"), "again 400 - 400", four{below, 0, "W", 0}, "W", none, of("w", "+ W $run -2 0 k")},
-		{"a client can be granted the lock, but not itself", "", of("w W 60000"), "again 9000 0 0", below, "W", of("c"), of("w", "+ W $run -2 0 k")},
-		{"a client cannot be granted the lock", "", of("w", "c C 400"), "again 400 0 400", four{-1, 0, "", 0}, "", of("c C 400"), of("w", "C k")},
-		{"a client was woken and is on its way", "", of("woken"), "again 400 0 400", four{1, 0, "", 1}, "C", none, nil},
-		{"it was woken", "", of("woken"), "again 9000 0 0", 1, "C", none, nil},
-		{"those in front have ended", "", of("gone G 400", "gone2", "c C 60000"), "again 400 0 60000", four{held, 0, "", 0}, "C", none, of("c", "+ C $run -2 0 k")},
-		{"those in front have ended, and it has lost its place", "", of("gone G 400"), "again 400 0 60000", four{held, 0, "", 1}, "C", none, of("c", "+ C $run -2 0 k")},
-		{"the key is held", "X", of("w W 400", "c C 400"), "again 400 0 400", four{below, 0, "X", 0}, "X", of("w W 400", "c C 400"), nil},
+		{"nobody queues", "", none, "again 60000 0 0", 1, "C", none, nil},
+		{"nobody queues, and it has lost its place", "", none, "again 60000 0 400", four{1, 0, "", 1}, "C", none, nil},
+		{"it is the head", "", of("c C 400", "w W 400"), "again 60000 0 400", 1, "C", of("w W 400"), nil},
+		{"a client can be granted the lock", "", of("w W 60000", "c C 400"), "again 60000 0 400", four{below, 0, "W", 0}, "W", of("c C 400"), of("w", "+ W $run -2 0 k")},
+		{"a client can be granted the lock, and it has lost its place", "", of("w W 60000"), "again 60000 0 400", four{below, 0, "W", 1}, "W", of("c C 400"), of("w", "+ W $run -2 0 k")},
+		{"a client can be granted the lock, and it does not join", "", of("w W 60000"), "again 60000 - 400", four{below, 0, "W", 0}, "W", none, of("w", "+ W $run -2 0 k")},
+		{"a client can be granted the lock, but not itself", "", of("w W 60000"), "again 60000 0 0", below, "W", of("c"), of("w", "+ W $run -2 0 k")},
+		{"a client cannot be granted the lock", "", of("w", "c C 400"), "again 60000 0 400", four{-1, 0, "", 0}, "", of("c C 400"), of("w", "C k")},
+		{"a client was woken and is on its way", "", of("woken"), "again 60000 0 400", four{1, 0, "", 1}, "C", none, nil},
+		{"it was woken", "", of("woken"), "again 60000 0 0", 1, "C", none, nil},
+		{"those in front have ended", "", of("gone G 400", "gone2", "c C 60000"), "again 60000 0 60000", four{held, 0, "", 0}, "C", none, of("c", "+ C $run -2 0 k")},
+		{"those in front have ended, and it has lost its place", "", of("gone G 400"), "again 60000 0 60000", four{held, 0, "", 1}, "C", none, of("c", "+ C $run -2 0 k")},
+		{"the key is held", "X", of("c C 400", "w W 400"), "again 60000 0 400", four{below, 0, "X", 0}, "X", of("c C 400", "w W 400"), nil},
 	} {
 		t.Run(c.name, func(t *testing.T) { onBoth(t, c.by("c", "c", "w")) })
 	}
@@ -76,10 +76,10 @@ func TestPollsDoNotExtendAKeyThatWasGranted(t *testing.T) {
 func TestAClientWithoutAnIDHasNothingToDoWithTheQueue(t *testing.T) {
 	onBoth(t, func(t *testing.T, dial func() redis.Conn) {
 		s := newQueueScene(t, dial, "w")
-		for _, word := range []string{"register 9000 0 0", "again 9000 0 0"} {
+		for _, word := range []string{"register 60000 0 0", "again 60000 0 0"} {
 			s.reset("w W 400")
 			s.as("", word, 1)
-			s.as("x", "register 9000 - 0", below)
+			s.as("x", "register 60000 - 0", below)
 			s.as("", "release", 1)
 			s.holds("")
 			s.queue("w W 400")

@@ -105,6 +105,12 @@ func (s *queueScene) as(client, word string, want any) {
 	if err != nil {
 		got = err
 	}
+	s.answered(client, word, got, want)
+}
+
+// answered checks the answer to a command of a client.
+func (s *queueScene) answered(client, word string, got, want any) {
+	s.Helper()
 	if w, ok := want.(four); ok && w.matches(got) || !ok && asWanted(got, want) {
 		return
 	}
@@ -117,7 +123,12 @@ func (s *queueScene) as(client, word string, want any) {
 // queue checks the members of the queue.
 func (s *queueScene) queue(want ...string) {
 	s.Helper()
-	if got, _ := redis.Strings(s.conn.Do("ZRANGE", "redlock:queue:k", 0, -1)); !slices.Equal(got, want) {
+	s.queueIs(s.must("ZRANGE", "redlock:queue:k", 0, -1), want)
+}
+
+func (s *queueScene) queueIs(reply any, want []string) {
+	s.Helper()
+	if got, _ := redis.Strings(reply, nil); !slices.Equal(got, want) {
 		s.Errorf("the queue is %q, want %q", got, want)
 	}
 }
@@ -167,9 +178,16 @@ func (c call) by(client string, there ...string) func(*testing.T, func() redis.C
 		if c.key != "" {
 			s.must("SET", "k", c.key, "PX", 60_000)
 		}
-		s.as(client, c.word, c.want)
+		s.conn.Send("MULTI") // the member woken is there for a second only
+		s.conn.Send("EVALSHA", batchSHA, 1, "k", client, c.word, tokenOf(client))
+		s.conn.Send("ZRANGE", "redlock:queue:k", 0, -1)
+		replies, err := redis.Values(s.conn.Do("EXEC"))
+		if err != nil || len(replies) != 2 {
+			t.Fatalf("%q, %v", replies, err)
+		}
+		s.answered(client, c.word, replies[0], c.want)
+		s.queueIs(replies[1], c.left)
 		s.holds(c.holds)
-		s.queue(c.left...)
 		if c.told != nil {
 			s.told(c.told[0], strings.ReplaceAll(c.told[1], "$run", s.run))
 		}
