@@ -34,7 +34,7 @@ func ok(_ int, cmd []string) string {
 		answers := ""
 		for i := range n {
 			word := strings.Fields(cmd[4+n+2*i])
-			if (word[0] == "acquire" || word[0] == "behind") && len(word) == 4 || word[0] == "commit" {
+			if len(word) == 5 || word[0] == "commit" { // an acquisition with a fence
 				answers += "*2\r\n:1\r\n:5\r\n"
 			} else {
 				answers += ":1\r\n"

@@ -86,6 +86,9 @@ func (r *reckoning) Answered(_ int, a Answer) {
 	if a.Left != Unknown && (a.Left < 0 || a.Left > 100*365*24*time.Hour) {
 		r.t.Errorf("%v was answered that the key lives for %v", r.kind, a.Left)
 	}
+	if a.Holds < 0 || a.Holds > leftMost || len(a.Standing) > standingMost {
+		r.t.Errorf("%v was answered %+v", r.kind, a)
+	}
 	if a.Err != nil && strings.ContainsFunc(a.Err.Error(), unicode.IsControl) {
 		r.t.Errorf("%v was answered the error %q, want one printable line", r.kind, a.Err)
 	}
@@ -105,10 +108,12 @@ func FuzzHostileServer(f *testing.F) {
 		"", "-ERR no\r\n", "-NOSCRIPT no\r\n\x00-NOSCRIPT no\r\n", "-READONLY no\r\n", ":7\r\n", "*0\r\n", "*-1\r\n", "$-1\r\n",
 		"*1\r\n*1\r\n*1\r\n:1\r\n", "close", "silence\x00silence", ":-9000000000000000000\r\n", "*2\r\n:1\r\n:9007199254740993\r\n",
 		"*2\r\n:-9223372036854775808\r\n:-9223372036854775808\r\n", "$5\r\n- 1 -\r\n", "+\x1b[31mOK\r\n", "-\x1b[31mERR\r\n",
+		"*4\r\n:1\r\n:0\r\n$0\r\n\r\n:1\r\n", "*4\r\n:-9223372036854775808\r\n:0\r\n$1\r\n\x1b\r\n:0\r\n", "*4\r\n:9223372036854775807\r\n:0\r\n$0\r\n\r\n:1\r\n",
 		"$16\r\nrun_id:1\r\nrole:s\r\n", "*1000000000000000000\r\n", "\r\n", "+OK", ":1\r\n:1\r\n:1\r\n", "\x00\x00\x00\x00:1\r\n", "+QUEUED\r\n",
 	} {
 		for _, healthy := range []uint8{0, 3, 9, 17} {
 			f.Add([]byte(list), []byte("*3\r\n$7\r\nmessage\r\n$1\r\nc\r\n$3\r\nt a\r\n"), healthy, true)
+			f.Add([]byte(list), []byte("*3\r\n$7\r\nmessage\r\n$1\r\nc\r\n$13\r\n+ T run 5 0 k\r\n*2\r\n$4\r\npong\r\n$1\r\n7\r\n"), healthy, true)
 		}
 		f.Add([]byte(list), []byte(list), uint8(2), false)
 	}
@@ -123,6 +128,13 @@ func FuzzHostileServer(f *testing.F) {
 				Woken: func(_ int, key, token string) bool {
 					if key == "" || token == "" {
 						t.Errorf("woken for the key %q by the token %q", key, token)
+					}
+					return true
+				},
+				Waiting: func() bool { return true },
+				Granted: func(_ int, g Grant) bool {
+					if g.Key == "" || g.Token == "" || g.Fence < 0 {
+						t.Errorf("granted %+v", g)
 					}
 					return true
 				},
@@ -145,11 +157,12 @@ func askAll(t *testing.T, m *Master, h *hostile) {
 	}()
 	asked := make(map[*reckoning]bool)
 	for i := range 3 {
-		plain, fenced := claimOf(fmt.Sprint("plain", i)), claimOf(fmt.Sprint("fenced", i))
+		plain, fenced, queued := claimOf(fmt.Sprint("plain", i)), claimOf(fmt.Sprint("fenced", i)), claimOf(fmt.Sprint("queued", i))
+		queued.Queue(time.Second, time.Second)
 		fenced.Propose(time.Now().UnixMicro() / 250)
 		fenced.Fix(time.Now().UnixMicro() / 250)
 		for k := Set; k <= Ping; k++ {
-			for _, claim := range []*Claim{plain, fenced} {
+			for _, claim := range []*Claim{plain, fenced, queued} {
 				r := &reckoning{t: t, kind: k}
 				asked[r] = m.Ask(k, claim, r) == nil
 			}

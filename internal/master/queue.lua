@@ -1,4 +1,4 @@
--- Returns the first members of a queue with their scores. Members that are longer than any client's id are left
+-- Returns the first members of a queue with their scores. Members that are longer than any client's are left
 -- out: a reply with many of them could exceed what a client accepts on its connection.
 --
 -- KEYS[1]: the queue

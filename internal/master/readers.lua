@@ -24,7 +24,7 @@
 --            none is listed. The answer is a list: 1 if any was ended, or the key deleted, and the readers
 --
 -- Answers are those of batch.lua. Of read and renew, 2 says that a writer waits. Of the releases, 2 says that
--- another client will be woken. The caller sends 'wake' of batch.lua behind release and unlock.
+-- another client will be woken. The caller sends 'pass' of batch.lua behind release and unlock.
 local id = ARGV[1]
 local marker = 'redlock:readers'
 
