@@ -1,6 +1,7 @@
 package redlock
 
 import (
+	"cmp"
 	"slices"
 	"sync/atomic"
 	"time"
@@ -153,7 +154,7 @@ func (s *sleepers) count(c *claimed, now clock.Reading, drift func(time.Duration
 	if len(lefts) < s.need {
 		return mine, c.first, nil
 	}
-	slices.SortFunc(lefts, func(a, b left) int { return int(b.d - a.d) })
+	slices.SortFunc(lefts, func(a, b left) int { return cmp.Compare(b.d, a.d) })
 	m = &majority{votes: votes, left: lefts[s.need-1].d}
 	for _, l := range lefts[:s.need] {
 		m.rests |= 1 << l.i
