@@ -150,6 +150,11 @@ func (e *AheadError) Error() string {
 	return fmt.Sprintf("its fence for this name is %v ahead of our clock", e.By.Round(time.Millisecond))
 }
 
+// Ahead returns the error for a fence. now is the client's clock as a fence.
+func Ahead(fence, now int64) *AheadError {
+	return &AheadError{By: time.Duration(min(fence-now, int64(math.MaxInt64/FenceTick))) * FenceTick}
+}
+
 // judged removes a fence that is too far ahead from an answer. Then a grant, whose fence is above it, is a
 // failure, and so is a Commit, which would raise it on all masters. A refusal remains a refusal.
 func (c *Claim) judged(k Kind, a Answer) Answer {
@@ -157,8 +162,7 @@ func (c *Claim) judged(k Kind, a Answer) Answer {
 	case c.most == 0 || a.Fence <= c.most:
 		return a
 	case a.Done() || k == Commit:
-		ticks := min(a.Fence-c.clock, int64(math.MaxInt64/FenceTick))
-		return Answer{Err: &AheadError{By: time.Duration(ticks) * FenceTick}}
+		return Answer{Err: Ahead(a.Fence, c.clock)}
 	}
 	a.Fence = 0
 	return a
@@ -202,9 +206,10 @@ func (s *standing) write() {
 // answer notes the answer to a command that sets the key. A refusal proves only that this command did
 // not set the key, which an earlier one may have done.
 //
-// A claim that is registered may be in the queue, and be granted the lock later, until it is released.
+// A claim that is registered may be in the queue, and be granted the lock later, until it is released. An error is a
+// refusal all the same: a server that answers all commands for the key with errors would be owed a release for each claim.
 func (s *standing) answer(a Answer, registered bool) {
-	if a.Done() || registered {
+	if a.Done() || registered && a.Err == nil {
 		*s = possible
 	} else if *s == written {
 		*s = refused

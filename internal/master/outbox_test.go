@@ -31,6 +31,34 @@ func TestAReleaseThatIsAnsweredByAnErrorIsSentAgain(t *testing.T) {
 	})
 }
 
+// An ACL may deny the user the key. There may be ten thousand claims on it.
+func TestNoReleaseIsOwedToAServerThatDeniesTheRegistrationAndTheRelease(t *testing.T) {
+	handle := func(conn int, cmd []string) string {
+		if cmd[0] == "EVALSHA" {
+			return "-NOPERM this user has no permissions to access one of the keys\r\n"
+		}
+		return ok(conn, cmd)
+	}
+	run(t, handle, func(t *testing.T, m *Master, server *fake) {
+		for range 10 {
+			c := claimOf("a")
+			c.Queue(time.Second, time.Second)
+			m.Ask(Register, c, nil)
+			synctest.Wait()
+			m.Ask(Release, c, nil)
+			synctest.Wait()
+		}
+		if got := len(server.Seen("EVALSHA")); got != 20 {
+			t.Errorf("%d commands were sent, want 10 registrations and 10 releases", got)
+		}
+		m.mu.Lock()
+		defer m.mu.Unlock()
+		if n := len(m.outbox.owed); n != 0 {
+			t.Errorf("%d releases are owed, want none", n)
+		}
+	})
+}
+
 // The heal was refused because the SET before it was executed, although the answer was lost. So the token may be there.
 func TestAReleaseIsOwedAfterALostSetAndARefusedHeal(t *testing.T) {
 	handle := func(conn int, cmd []string) string {
