@@ -8,6 +8,7 @@ import (
 
 	"github.com/redlock-go/redlock/internal/clock"
 	"github.com/redlock-go/redlock/internal/master"
+	"github.com/redlock-go/redlock/internal/quorum"
 )
 
 // A wait that may be granted the lock registers a claim at all masters. A release of another client then gives the
@@ -29,6 +30,11 @@ const (
 	grantTrips = 8
 	// splitAfter is how long after its first vote a claim asks who has the keys of the others, beside a round trip.
 	splitAfter = 2 * time.Millisecond
+	// dividesMost is how many rounds that find the votes split may follow each other so soon. A further one comes after
+	// twice the time of the one before, up to queueStep: a key that no claim will release may keep the votes split.
+	dividesMost = 8
+	// dividesFor is how long such a round matters for the next one.
+	dividesFor = time.Second
 )
 
 // grantable reports whether a release may grant the lock to the wait if the masters can. The lease would be short until
@@ -66,6 +72,8 @@ type queueing struct {
 	woken    bool          // a poll is due now
 	poll     time.Time     // when the next poll is due
 	split    time.Time     // when to ask who has the other keys; zero: the claim has no vote, or they were asked
+	divided  time.Time     // when a round last found the votes split
+	divides  int           // how many rounds have, one soon after the other
 }
 
 // acquireGranted registers a claim, and waits until it has a quorum of votes. A free key is set for first by the
@@ -129,11 +137,7 @@ func (q *queueing) step(ctx context.Context, now clock.Reading) (next time.Time,
 		}
 		q.register(q.grant)
 	}
-	most := int64(0)
-	if q.locker.opts.Fencing {
-		most = numberAt(now.Wall().Add(c.opts.fencedWithin(q.locker.opts.TTL) + aheadMost))
-	}
-	mine, first, won := c.sleepers.count(q.claim, now, c.opts.drift, most)
+	mine, first, won := c.sleepers.count(q.claim, now, c.opts.drift, q.highest(now))
 	switch {
 	case won != nil && won.left >= q.grant/2:
 		return now.Time(), q.win(ctx, now, won)
@@ -156,8 +160,7 @@ func (q *queueing) step(ctx context.Context, now clock.Reading) (next time.Time,
 		}
 	}
 	if mine != 0 && q.split.IsZero() {
-		distance := c.group.Distance()
-		q.split = now.Time().Add(splitAfter + distance + rand.N(distance/2+1))
+		q.split = now.Time().Add(q.splitDelay(now))
 	} else if mine == 0 {
 		q.split = time.Time{}
 	}
@@ -173,6 +176,28 @@ func (q *queueing) step(ctx context.Context, now clock.Reading) (next time.Time,
 	}
 	q.ask(master.Again, q.grant)
 	return now.Time(), true
+}
+
+// highest returns the highest fence that can be used; 0: any.
+func (q *queueing) highest(now clock.Reading) int64 {
+	l := q.locker
+	if !l.opts.Fencing {
+		return 0
+	}
+	return numberAt(now.Wall().Add(l.client.opts.fencedWithin(l.opts.TTL) + aheadMost))
+}
+
+// splitDelay returns how long after a vote to ask who has the other keys.
+func (q *queueing) splitDelay(now clock.Reading) time.Duration {
+	if now.Time().Sub(q.divided) > dividesFor {
+		q.divides = 0
+	}
+	distance := q.locker.client.group.Distance()
+	d := splitAfter + distance + rand.N(distance/2+1)
+	for n := dividesMost; n < q.divides && d < queueStep; n++ {
+		d *= 2
+	}
+	return d
 }
 
 // register registers a new claim. A free key is set for first; 0: it is left alone.
@@ -216,10 +241,10 @@ func (q *queueing) ask(kind master.Kind, life time.Duration) {
 // false if the schedule has stopped.
 func (q *queueing) judge(ctx context.Context, now clock.Reading, mine uint64, first time.Time) (more bool) {
 	c := q.locker.client
-	q.note(ctx)
+	votes := q.votes(now)
+	q.noted(ctx, c.quorumErrorOf(opAcquire, q.locker.name, votes))
 	q.warn()
 	q.askOwner()
-	votes := q.round.Votes()
 	answered, rivals := 0, make(map[string]int)
 	for i, v := range votes {
 		if v.In && v.Outcome != master.Failed {
@@ -234,6 +259,7 @@ func (q *queueing) judge(ctx context.Context, now clock.Reading, mine uint64, fi
 	} else if mine == 0 || !first.Before(q.asked.Time()) { // what the answers say may be older than the votes
 		return q.schedule(now)
 	}
+	q.divides, q.divided = q.divides+1, now.Time()
 	own, keys, rival := q.claim.Token(), 0, ""
 	for i := range votes {
 		keys += int(mine >> i & 1)
@@ -257,6 +283,19 @@ func (q *queueing) judge(ctx context.Context, now clock.Reading, mine uint64, fi
 		return q.backOff(now)
 	}
 	return true
+}
+
+// votes returns the votes of the current round. One with a fence that cannot be used is a failure.
+func (q *queueing) votes(now clock.Reading) []quorum.Vote {
+	votes := q.round.Votes()
+	if most := q.highest(now); most > 0 {
+		for i, v := range votes {
+			if v.Granted() && v.Fence > most {
+				votes[i].Answer = master.Answer{Err: master.Ahead(v.Fence, numberAt(now.Wall()))}
+			}
+		}
+	}
+	return votes
 }
 
 // schedule sets when the next poll is due, after a round.
