@@ -28,6 +28,9 @@ import (
 const (
 	// grantTrips is how many round trips a grant lasts at least.
 	grantTrips = 8
+	// leastTrips is how many round trips the TTL lasts at least if the lock may be granted. A claim counts with half of the
+	// grant left. Its first renewal comes after a quarter of that, and takes a round trip.
+	leastTrips = 4
 	// splitAfter is how long after its first vote a claim asks who has the keys of the others, beside a round trip.
 	splitAfter = 2 * time.Millisecond
 	// dividesMost is how many rounds that find the votes split may follow each other so soon. A further one comes after
@@ -45,7 +48,8 @@ func (w *wait) grantable() bool {
 		l.opts.RenewEvery >= 0 && l.opts.TTL >= master.GrantLeast
 }
 
-// grantFor returns for how long the lock may be granted, or 0 if too few masters can say which memory a grant is of.
+// grantFor returns for how long the lock may be granted. It returns 0 if too few masters can say which memory a grant is
+// of, or if they are too far away for the TTL.
 func (w *wait) grantFor() time.Duration {
 	l, c := w.locker, w.locker.client
 	able := 0
@@ -54,10 +58,11 @@ func (w *wait) grantFor() time.Duration {
 			able++
 		}
 	}
-	if able < c.sleepers.need {
+	distance := c.group.Distance()
+	if able < c.sleepers.need || l.opts.TTL < leastTrips*distance {
 		return 0
 	}
-	return min(max(master.GrantLeast, grantTrips*c.group.Distance()), l.opts.TTL).Truncate(time.Millisecond)
+	return min(max(master.GrantLeast, grantTrips*distance), l.opts.TTL).Truncate(time.Millisecond)
 }
 
 // A queueing is a wait with a claim.

@@ -8,6 +8,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/redlock-go/redlock"
 	"github.com/redlock-go/redlock/internal/locktest"
 	"github.com/redlock-go/redlock/redlocktest"
 )
@@ -65,4 +66,31 @@ func TestAWaitForALockWhoseFenceIsFarAheadSaysSo(t *testing.T) {
 		}
 		wantFree(t, ms, "a")
 	})
+}
+
+// A short lease could not be renewed in time, or would never be long enough to count.
+func TestAWaitWhoseMastersAreTooFarForAGrantGetsTheLock(t *testing.T) {
+	for _, oneWay := range []time.Duration{240 * time.Millisecond, 270 * time.Millisecond} {
+		bubble(t, 3, func(t *testing.T, ms *redlocktest.Masters) {
+			far := ms.WithDelays(oneWay, oneWay, oneWay)
+			opts := &redlock.Options{NodeTimeout: 700 * time.Millisecond, DialTimeout: 10 * time.Second, LockOptions: redlock.LockOptions{TTL: time.Second}}
+			a, b := far.Open(opts).Locker("a"), far.Open(opts).Locker("a")
+			time.Sleep(20 * time.Second)
+			take(a)
+			ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+			defer cancel()
+			go func() {
+				time.Sleep(800 * time.Millisecond)
+				a.Unlock()
+			}()
+			if err := b.LockContext(ctx); err != nil {
+				t.Errorf("%v away: %v", oneWay, err)
+				return
+			}
+			if left := time.Until(b.Lease().Until()); left < 300*time.Millisecond {
+				t.Errorf("%v away: the lease is valid for %v, want what the TTL leaves after a round trip", oneWay, left)
+			}
+			b.Unlock()
+		})
+	}
 }
