@@ -94,7 +94,7 @@ func (w *wait) acquireGranted(ctx context.Context, grant, first time.Duration) e
 		// Several clients contend for a free lock. If they registered at the same moment, they would split the votes again.
 		q.resume = c.clock().Time().Add(rand.N(c.group.Distance() + 1))
 	} else {
-		q.register(first)
+		q.register(first, 0)
 	}
 	for {
 		if ctx.Err() != nil || c.isClosing() {
@@ -140,7 +140,7 @@ func (q *queueing) step(ctx context.Context, now clock.Reading) (next time.Time,
 		if q.resume.After(now.Time()) {
 			return q.resume, true
 		}
-		q.register(q.grant)
+		q.register(q.grant, 0)
 	}
 	mine, first, won := c.sleepers.count(q.claim, now, c.opts.drift, q.highest(now))
 	switch {
@@ -205,8 +205,8 @@ func (q *queueing) splitDelay(now clock.Reading) time.Duration {
 	return d
 }
 
-// register registers a new claim. A free key is set for first; 0: it is left alone.
-func (q *queueing) register(first time.Duration) {
+// register registers a new claim. A free key is set for first, or left alone at the masters spared, as bits.
+func (q *queueing) register(first time.Duration, spared uint64) {
 	l, c := q.locker, q.locker.client
 	now := q.began
 	if q.attempts > 0 || q.late {
@@ -218,6 +218,7 @@ func (q *queueing) register(first time.Duration) {
 		c.fences.propose(claim.Claim, now.Wall(), c.opts.fencedWithin(l.opts.TTL))
 	}
 	claim.Queue(q.grant, first)
+	claim.Spare(spared)
 	q.claim, q.split = claim, time.Time{}
 	c.sleepers.claim(q.sleeper, claim)
 	for _, m := range c.masters {
@@ -276,14 +277,16 @@ func (q *queueing) judge(ctx context.Context, now clock.Reading, mine uint64, fi
 	}
 	switch n := rivals[rival]; {
 	case n >= c.sleepers.need: // a lease, which may be healed where our key is
-		q.release(master.Free)
-		q.register(0)
+		// Only where it was our key: the lease may end now, and its release grant the claim the lock elsewhere.
+		q.claim.LeaveFree(mine)
+		q.release(master.ToHead)
+		q.register(q.grant, mine)
 	case n > keys || n == keys && rival < own:
 		if strings.ContainsFunc(rival, func(r rune) bool { return r <= ' ' || r > '~' }) || len(rival) <= len(master.Open) {
 			rival = master.ToHead
 		}
 		q.release(rival)
-		q.register(q.grant)
+		q.register(q.grant, 0)
 	case now.Time().Sub(first) > q.grant:
 		return q.backOff(now)
 	}

@@ -164,6 +164,70 @@ var All = []Defect{
 			New:  "redis.pcall('PUBLISH', 'redlock:nobody', string.format(",
 		}},
 	}, {
+		Name: "grant-from-receipt",
+		Rule: "A grant counts from the last ping that was answered before its message.",
+		Edits: []Edit{{
+			File: "internal/master/wake.go",
+			Old:  "g.Sure = l.sure(record, g.Mark)\n",
+			New:  "g.Sure = l.sure(record, g.Mark)\n\t\tg.Mark = l.cfg.Clock()\n",
+		}},
+	}, {
+		Name: "grant-unsure",
+		Rule: "A grant counts only if it was made in the memory that is known, after its quarantine.",
+		Edits: []Edit{{
+			File: "claims.go",
+			Old:  "if !g.Sure {",
+			New:  "if false {",
+		}},
+	}, {
+		Name: "given-up-counts",
+		Rule: "A grant counts only for the claim whose token it names: one that was given up never counts.",
+		Edits: []Edit{{
+			File: "claims.go",
+			Old:  "sl.claim == nil || sl.claim.Token() != g.Token",
+			New:  "sl.claim == nil",
+		}},
+	}, {
+		Name: "token-twice",
+		Rule: "Each claim has a token of its own.",
+		Edits: []Edit{{
+			File: "acquire_queue.go",
+			Old:  "type queueing struct {\n",
+			New:  "type queueing struct {\n\ttoken string\n",
+		}, {
+			File: "acquire_queue.go",
+			Old:  "\tclaim.Init(&l.terms, newToken(c.opts.Owner), ",
+			New:  "\tif q.token == \"\" {\n\t\tq.token = newToken(c.opts.Owner)\n\t}\n\tclaim.Init(&l.terms, q.token, ",
+		}},
+	}, {
+		Name: "grant-overwrites",
+		Rule: "A grant sets the key only where there is none.",
+		Edits: []Edit{{
+			File: "internal/master/batch.lua",
+			Old:  "redis.pcall('SET', key, token, 'NX', 'PX', ms)",
+			New:  "redis.pcall('SET', key, token, 'PX', ms)",
+		}, {
+			File: "internal/master/batch.lua",
+			Old:  "  local n = held and -1 or 0\n  if held == token then\n    n =",
+			New:  "  local n = 0\n  if held == token then\n    n =",
+		}},
+	}, {
+		Name: "latest-vote",
+		Rule: "A lease that was granted ends with the first of the votes that it rests on.",
+		Edits: []Edit{{
+			File: "claims.go",
+			Old:  "left: lefts[s.need-1].d",
+			New:  "left: lefts[0].d",
+		}},
+	}, {
+		Name: "keeps-to-itself",
+		Rule: "A claim that is given up passes on what it was granted.",
+		Edits: []Edit{{
+			File: "acquire_queue.go",
+			Old:  "\tq.claim.PassOn(how, 0)\n",
+			New:  "\tq.claim.LeaveFree(1<<len(c.masters) - 1)\n",
+		}},
+	}, {
 		Name: "lockstep",
 		Rule: "A claim arrives at all masters of a quorum at one moment, and clients that have split the votes sleep for random times.",
 		Edits: []Edit{{

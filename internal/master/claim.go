@@ -26,9 +26,11 @@ type Claim struct {
 	turn        string // how long a reader takes to come back when it is woken, in ms
 	g           string // for how many ms the lock may be granted, and wantsFence; "": it cannot be granted
 	first       string // the ttl of a Register with a g, in ms; "": the claim's
+	spared      uint64 // see Spare
 	clock, most int64  // the client's clock as a fence, and the highest useful fence
 
 	ending   any                  // the word of the Release; nil: "release". Immutable after it is asked for
+	freed    uint64               // see LeaveFree; the same
 	fence    atomic.Int64         // the fence for Commit and Heal
 	released atomic.Bool          // a release was asked for: no command that sets the key is sent any more
 	at       [MaxMasters]standing // by master; each is guarded by the mutex of its Master
@@ -88,12 +90,12 @@ func (c *Claim) Prepare(k Kind) {
 	if c.side == Reader {
 		c.joining = c.reading(c.turn)
 	} else if k == Again || k == Register {
-		c.joining = c.acquisition(k, c.waited)
+		c.joining = c.acquisition(k, c.waited, 0) // a claim with a g is not prepared
 	}
 }
 
 // Queue makes the claim one that releases of other clients may grant, for g in whole milliseconds. A Register sets
-// a free key for first; 0 means that it only joins the queue. It is called after Propose, and before the first Ask.
+// a free key for first. It is called after Propose, and before the first Ask.
 func (c *Claim) Queue(g, first time.Duration) {
 	c.g, c.first = strconv.FormatInt(g.Milliseconds(), 10), strconv.FormatInt(first.Milliseconds(), 10)
 	if c.fenced() {
@@ -107,11 +109,17 @@ const wantsFence = "f"
 
 func (c *Claim) grantable() bool { return c.g != "" }
 
+// Spare has a Register only join the queue at some masters, as bits: another client has a lease, and heals it there.
+// It is called before the first Ask.
+func (c *Claim) Spare(masters uint64) { c.spared = masters }
+
+// LeaveFree has the Release leave the key free at some masters, as bits. It is called before the Release is asked for.
+func (c *Claim) LeaveFree(masters uint64) { c.freed = masters }
+
 // How the Release of a claim passes the lock on, beside the beginning of a token: see batch.lua.
 const (
 	ToHead = "-"
 	Open   = "open"
-	Free   = "free"
 )
 
 // releaseOpen is the word of a Release that leaves the lock open.

@@ -108,8 +108,8 @@ func (k Kind) votes() bool {
 // releases reports whether a command of the kind deletes the key.
 func (k Kind) releases() bool { return k == Release || k == Undo || k == Quit }
 
-// word returns the command for the script: see batch.lua.
-func (it *item) word() any {
+// word returns the command for the script of a master: see batch.lua.
+func (it *item) word(master int) any {
 	word := kinds[it.kind].word
 	if it.lua() == readersLua {
 		switch {
@@ -126,9 +126,9 @@ func (it *item) word() any {
 	case Again, Register:
 		switch {
 		case !it.listening: // nobody could wake us
-			return it.claim.acquisition(it.kind, noQueue)
+			return it.claim.acquisition(it.kind, noQueue, master)
 		case it.claim.joining == nil || it.claim.grantable():
-			return it.claim.acquisition(it.kind, it.claim.waited)
+			return it.claim.acquisition(it.kind, it.claim.waited, master)
 		}
 		return it.claim.joining
 	case Heal:
@@ -138,7 +138,9 @@ func (it *item) word() any {
 	case Renew:
 		return word.(string) + " " + it.claim.ttl.(string)
 	case Release:
-		if it.claim.ending != nil {
+		if it.claim.freed>>master&1 == 1 {
+			return "release " + it.claim.g + " free 0"
+		} else if it.claim.ending != nil {
 			return it.claim.ending
 		}
 	case Quit:
@@ -147,14 +149,16 @@ func (it *item) word() any {
 	return word
 }
 
-// acquisition returns the word of an Again or Register by a client that has waited for some ms.
-func (c *Claim) acquisition(k Kind, waited string) string {
+// acquisition returns the word of an Again or Register for a master, by a client that has waited for some ms.
+func (c *Claim) acquisition(k Kind, waited string, master int) string {
 	ttl, g := c.ttl.(string), c.g
 	switch {
 	case g == "":
 		g = "0"
 	case k == Again:
 		ttl = strings.TrimSuffix(g, wantsFence)
+	case c.spared>>master&1 == 1:
+		ttl = "0"
 	case c.first != "":
 		ttl = c.first
 	}

@@ -170,7 +170,7 @@ func (l *link) send(items []item) error {
 		}
 		args = append(args, l.id)
 		for i := range items {
-			args = append(args, items[i].word(), items[i].claim.token)
+			args = append(args, items[i].word(l.m.cfg.Index), items[i].claim.token)
 		}
 	case it.kind.sets():
 		name, args = "SET", append(args, it.claim.key, it.claim.token, argNX, argPX, it.claim.ttl)

@@ -99,7 +99,7 @@ func (it *item) setArgs(args []any, id any) []any {
 	args = append(args, argBatchSHA, len(c.set.keys))
 	args = append(args, c.set.keys...)
 	args = append(args, id)
-	word := it.word()
+	word := it.word(0) // the same for all masters
 	for range c.set.keys {
 		args = append(args, word, c.token)
 	}

@@ -18,6 +18,7 @@ func TestEveryTargetIsADefect(t *testing.T) {
 func TestWhatCaughtADefectIsFoundInTheOutput(t *testing.T) {
 	for _, row := range []struct{ name, out, want string }{
 		{"a violation", "    simulation_test.go:48: 1.2s: one holder: process 1 enters\n    seed 33, split: 5 masters", "one holder: seed 33"},
+		{"a test of its own", "--- FAIL: TestThis (0.02s)\n    this_test.go:7: wrong", "TestThis"},
 		{"a crash", "seeds 0, 2, ...: exit status 2; the last was 17\n\npanic: deadlock: blocked\n", "panic: deadlock: blocked: seed 17"},
 	} {
 		if got, err := explain(row.out); got != row.want || err != nil {
