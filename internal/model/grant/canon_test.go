@@ -11,7 +11,7 @@ import (
 
 // canonical returns the representative of s.
 func (w *world) canonical(s state) state {
-	if w.cut {
+	if w.cut || w.dead {
 		return s
 	}
 	mine := s.sortMasters(w.masters)

@@ -66,6 +66,10 @@
 // A quarantine may end at any moment after every lease has ended that rests on a vote of the lost memory.
 // Votes of the lost memory that are not used by then are too old.
 //
+// A poll extends a key that was granted. In the library it does not, before the claim has a quorum: the answer says
+// how long the key lives, and if the votes of a quorum end soon, the claim extends its keys by a round of its own. The
+// vote then ends when the key does. Here a key may expire at any moment, and its vote with it, which covers both.
+//
 // A poll is executed at once, except in worlds with ages and in worlds with holders that sleep. A poll that is
 // executed late, and that a release follows, has the effect of a late registration.
 //
@@ -109,8 +113,11 @@
 // answer to the renewal, and says that the key was gone: the lease is lost.
 //
 // With three masters that all answer and two clients, no client needs to give up after a split vote: one of
-// them has two masters. The rule matters if a master does not answer, for an even number of masters, and for
-// more clients.
+// them has two masters. If one of the three never answers, and each client has one of the others, both are locked
+// out in four steps unless one gives up. The rule also matters for an even number of masters, and for more clients.
+//
+// With all rules, two clients beside a dead master exclude each other and make progress. They need no rule that ends
+// a claim after the time that a grant lasts. The library has that rule for keys that nobody releases.
 //
 // Whether a poll takes a free key for itself or grants the head matters only to fairness.
 //

@@ -37,6 +37,12 @@ var (
 // Two clients that reach one master each.
 var apart = world{masters: 3, clients: 3, room: 4, calls: 3, live: true, settles: true, cut: true}
 
+// A master that never answers. The others must agree.
+var (
+	maimed   = world{masters: 3, clients: 2, room: 4, calls: 3, live: true, settles: true, dead: true}
+	crippled = world{masters: 3, clients: 2, room: 3, leaves: true, polls: true, loses: true, expires: true, dead: true}
+)
+
 type explored struct {
 	name  string
 	world world
@@ -63,6 +69,8 @@ var holdingWorlds = []explored{
 	{"waiting, clients that die", mortal, 5_000},
 	{"waiting, a client that only tries", street, 3_000},
 	{"waiting, clients that are cut off", apart, 100_000},
+	{"waiting, a dead master", maimed, 5_000},
+	{"a dead master", crippled, 300_000},
 }
 
 // The worlds behind the flag.
@@ -167,6 +175,10 @@ var struckOut = []strike{
 	{"a claim that is not released where it was refused", behind, rules{forgetsRefused: true}, nothingLeft, false},
 	{"nobody asks again after a split vote", pair, rules{noSplitTimer: true}, notStuck, false},
 	{"nobody gives up after a split vote", pair, rules{noYield: true}, notLockedOut, false},
+	{"nobody gives up after a split vote beside a dead master", maimed, rules{noYield: true}, notLockedOut, false},
+	{"nobody asks again after a split vote beside a dead master", maimed, rules{noSplitTimer: true}, notStuck, false},
+	{"a release that grants nobody beside a dead master", maimed, rules{silentRelease: true}, notStuck, false},
+	{"a claim counts that was given up, beside a dead master", crippled, rules{givenUpCounts: true}, oneHolder, false},
 	{"a claim that is kept by a client that is cut off", apart, rules{keepsMinority: true}, notLockedOut, false},
 	{"the dead are granted the lock", mortal, rules{grantsTheDead: true}, notStuck, false},
 	{"a client that is woken and does not poll", queue, rules{deafToWakes: true}, notStuck, false},

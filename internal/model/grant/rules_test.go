@@ -70,10 +70,13 @@ type world struct {
 	opens   bool // some releases leave the key open
 	busy    bool // all clients but the last register again with each release; the last one only tries
 	cut     bool // all clients but the first reach one master each
+	dead    bool // the last master never answers
 	prompt  bool // commands are executed at once
 }
 
 func (w *world) majority() int { return w.masters/2 + 1 }
 
 // reaches reports whether a client's commands arrive at a master.
-func (w *world) reaches(c, i int) bool { return !w.cut || c == 0 || i == c-1 }
+func (w *world) reaches(c, i int) bool {
+	return (!w.cut || c == 0 || i == c-1) && (!w.dead || i < w.masters-1)
+}
