@@ -39,6 +39,9 @@ func (c *Client) acquire(ctx context.Context, l *Locker, claim *master.Claim, ki
 		if l.shared != nil {
 			s.claim.Turn(c.turn())
 		}
+		if c.opts.DisableWakeups {
+			s.claim.Poll()
+		}
 		s.claim.Prepare(kind)
 	}
 	round := c.group.Ask(kind, s.claim, c.opts.limit(l.opts.TTL))

@@ -252,12 +252,35 @@ local function find(queue, text)
   end
 end
 
+-- The time in us. Scores of clients are such times. That of the member 'woken' is the time until which the lock is reserved
+-- for the client that was woken, less ahead, so that it sorts ahead of all clients. For clients that poll it is three times
+-- as long, which is longer than they sleep.
+local ahead, reserved = 9000000000000000, 100000
+local function micros()
+  local now = redis.call('TIME')
+  return now[1] * 1000000 + now[2]
+end
+
+-- Returns the head of a queue, and reports whether the lock is reserved for a client that was woken. After that time the
+-- member 'woken' only keeps new clients from taking the lock, for a second, if no client is in the queue.
+local function headOf(queue)
+  local first = redis.pcall('ZRANGE', queue, 0, 1, 'WITHSCORES')
+  local score = first[1] == 'woken' and tonumber(first[2])
+  if not score then
+    return first[1]
+  elseif score < 0 and score + ahead > micros() then
+    return 'woken', true
+  elseif first[3] then
+    redis.pcall('ZREM', queue, 'woken')
+  end
+  return first[3] or 'woken'
+end
+
 -- Passes a free key on to a client in the queue. token is the one that a wake-up tells. Reports whether it did. A client
 -- whose channel has no subscriber has ended, and is skipped. (The count that PUBLISH returns includes a monitor's
 -- PSUBSCRIBE *.) A failure costs one step of a client's schedule.
 --
--- A client that was woken needs a round trip to get the lock. If no other client is in the queue, the member 'woken'
--- stands for it during that time. It sorts behind all clients, and no new client takes the lock while it exists.
+-- A client that was woken needs a round trip to get the lock by a plain SET. The member 'woken' stands for it: see head.
 local function pass(key, token, how, proposal)
   local queue = 'redlock:queue:' .. key
   local chosen = how and #how > 4 and find(queue, how)
@@ -269,8 +292,12 @@ local function pass(key, token, how, proposal)
     chosen = nil
     local client, claim, g = string.match(head, '^(%S+) (%S+) (%d+f?)$')
     client = client or head
-    local there = head ~= 'woken' and redis.pcall('PUBSUB', 'NUMSUB', 'redlock:wake:' .. client)
-    there = there and (there.err or tonumber(there[2]) > 0)
+    local polls = head == 'polling'
+    local there = polls
+    if not polls and head ~= 'woken' then
+      local count = redis.pcall('PUBSUB', 'NUMSUB', 'redlock:wake:' .. client)
+      there = count.err or tonumber(count[2]) > 0
+    end
     if there and how == 'undo' and not claim then
       return false
     end
@@ -281,11 +308,18 @@ local function pass(key, token, how, proposal)
     if there and not stays and claim and grant(key, client, claim, g, proposal) then
       return true
     elseif there then
-      if redis.pcall('EXISTS', queue) == 0 then
-        redis.pcall('ZADD', queue, '+inf', 'woken')
+      local alone = redis.pcall('EXISTS', queue) == 0
+      if not claim then
+        redis.pcall('ZADD', queue, string.format('%.0f', micros() + (polls and 3 or 1) * reserved - ahead), 'woken')
+      elseif alone then
+        redis.pcall('ZADD', queue, '+inf', 'woken') -- it polls, and so it does not need a reservation
+      end
+      if alone then
         redis.pcall('PEXPIRE', queue, '1000')
       end
-      redis.pcall('PUBLISH', 'redlock:wake:' .. client, token .. ' ' .. key)
+      if not polls then
+        redis.pcall('PUBLISH', 'redlock:wake:' .. client, token .. ' ' .. key)
+      end
       return true
     end
   end
@@ -293,15 +327,17 @@ local function pass(key, token, how, proposal)
 end
 
 -- Puts a client that waits into the queue. Reports whether it had not been there. A queue is kept for ten minutes
--- after the last client joined: longer than any sleep between two attempts, each of which joins again.
+-- after the last client joined: longer than any sleep between two attempts, each of which joins again. The member 'polling'
+-- stands for all clients without wake-ups that have waited for a second.
 local function join(key, mine, waited)
-  if waited == '-' or id == '' then
+  if waited == '-' or id == '' and tonumber(waited) < 1000 then
     return false
+  elseif id == '' then
+    mine = 'polling'
   end
   free[key] = nil
   local queue = 'redlock:queue:' .. key
-  local now = redis.call('TIME')
-  local ticket = now[1] * 1000000 + now[2] - waited * 1000
+  local ticket = micros() - waited * 1000
   local added = redis.pcall('ZADD', queue, 'NX', string.format('%.0f', ticket), mine)
   redis.pcall('PEXPIRE', queue, '600000')
   return added == 1
@@ -324,9 +360,13 @@ end
 -- held is what the key holds.
 local function acquire(what, key, token, held, ttl, waited, g, proposal)
   local queue, mine, new = 'redlock:queue:' .. key, member(token, g), false
+  local kept
   if not held and ttl ~= '0' then
-    local head = what ~= 'acquire' and id ~= '' and not free[key] and redis.pcall('ZRANGE', queue, 0, 0)[1]
-    if not head or head == mine or what == 'again' and head == 'woken' then
+    local head
+    if what ~= 'acquire' and id ~= '' and not free[key] then
+      head, kept = headOf(queue)
+    end
+    if not head or head == mine or what == 'again' and head == 'woken' and not kept then
       local set = redis.pcall('SET', key, token, 'NX', 'PX', ttl)
       if not set or set.err then
         return set or -1
@@ -346,7 +386,7 @@ local function acquire(what, key, token, held, ttl, waited, g, proposal)
   end
   if held ~= token then
     new = join(key, mine, waited)
-    if what == 'again' and not held and id ~= '' and pass(key, token) then
+    if what == 'again' and not held and not kept and id ~= '' and pass(key, token) then
       held = redis.pcall('GET', key)
     end
   end

@@ -15,6 +15,7 @@ type Claim struct {
 	name            string   // immutable; the key
 	key, token, ttl any      // immutable; boxed once, so that redigo need not for each master
 	waited          string   // immutable; how long the client has waited, in ms
+	polls           bool     // immutable; the client has no wake-ups: see Poll
 	query           commands // immutable; the commands of a Query
 	set             *set     // immutable; of a claim on several names; nil for one
 	side            Side     // immutable
@@ -93,6 +94,10 @@ func (c *Claim) Prepare(k Kind) {
 		c.joining = c.acquisition(k, c.waited, 0) // a claim with a g is not prepared
 	}
 }
+
+// Poll has a refused acquisition tell how long the client has waited although it has no wake-ups. After a second a release
+// leaves the lock to clients that poll. It is called before Prepare.
+func (c *Claim) Poll() { c.polls = true }
 
 // Queue makes the claim one that releases of other clients may grant, for g in whole milliseconds. A Register sets
 // a free key for first. It is called after Propose, and before the first Ask.

@@ -125,7 +125,7 @@ func (it *item) word(master int) any {
 		return it.claim.word
 	case Again, Register:
 		switch {
-		case !it.listening: // nobody could wake us
+		case !it.listening && !it.claim.polls: // nobody could wake us
 			return it.claim.acquisition(it.kind, noQueue, master)
 		case it.claim.joining == nil || it.claim.grantable():
 			return it.claim.acquisition(it.kind, it.claim.waited, master)

@@ -250,7 +250,7 @@ func TestClientsOfBothKindsGetTheirTurns(t *testing.T) {
 		s.told("w", "+ W "+s.run+" -2 0 k")
 		s.as("w", "release 60000 - 0", 2)
 		s.told("p", "W k")
-		s.queue("x X 60000")
+		s.queue("woken", "x X 60000")
 		s.must("SET", "k", "P", "NX", "PX", 60_000)
 		s.as("p", "release", 2)
 		s.told("x", "+ X "+s.run+" -2 0 k")

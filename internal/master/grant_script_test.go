@@ -48,7 +48,7 @@ func TestAgainPassesAFreeKeyOnToTheHeadOfTheQueue(t *testing.T) {
 		{"a client can be granted the lock, and it has lost its place", "", of("w W 60000"), "again 60000 0 400", four{below, 0, "W", 1}, "W", of("c C 400"), of("w", "+ W $run -2 0 k")},
 		{"a client can be granted the lock, and it does not join", "", of("w W 60000"), "again 60000 - 400", four{below, 0, "W", 0}, "W", none, of("w", "+ W $run -2 0 k")},
 		{"a client can be granted the lock, but not itself", "", of("w W 60000"), "again 60000 0 0", below, "W", of("c"), of("w", "+ W $run -2 0 k")},
-		{"a client cannot be granted the lock", "", of("w", "c C 400"), "again 60000 0 400", four{-1, 0, "", 0}, "", of("c C 400"), of("w", "C k")},
+		{"a client cannot be granted the lock", "", of("w", "c C 400"), "again 60000 0 400", four{-1, 0, "", 0}, "", of("woken", "c C 400"), of("w", "C k")},
 		{"a client was woken and is on its way", "", of("woken"), "again 60000 0 400", four{1, 0, "", 1}, "C", none, nil},
 		{"it was woken", "", of("woken"), "again 60000 0 0", 1, "C", none, nil},
 		{"those in front have ended", "", of("gone G 400", "gone2", "c C 60000"), "again 60000 0 60000", four{held, 0, "", 0}, "C", none, of("c", "+ C $run -2 0 k")},

@@ -281,8 +281,8 @@ func (look *Look) waiters(clock, count, queue any) {
 	entries, _ := redis.Strings(queue, nil)
 	for i := 0; i+1 < len(entries); i += 2 {
 		score, err := strconv.ParseFloat(entries[i+1], 64)
-		if err != nil || math.IsInf(score, 0) || math.IsNaN(score) {
-			continue // no client: the script keeps a mark in the queue
+		if err != nil || math.IsInf(score, 0) || math.IsNaN(score) || entries[i] == "woken" || entries[i] == "polling" {
+			continue // no client: the script keeps marks in the queue
 		}
 		waited := min(max(micros-score, 0), float64(math.MaxInt64/2/int64(time.Microsecond)))
 		id, _, _ := strings.Cut(entries[i], " ") // behind it are the token and how long it may be granted

@@ -172,7 +172,7 @@ func TestLeasesOfReadersAreEndedByAPerson(t *testing.T) {
 		breakOff(Missing, nil, "r1 R1", "r2 R2")
 		s.key(Recall, 90*time.Second, 100*time.Second)
 		s.conn.Do("DEL", "k")
-		s.do("w2", "again 100000 0 0", 1)
+		s.conn.Do("SET", "k", "W2", "PX", 100000) // as a client does that is woken
 		breakOff(OtherToken, nil)
 	})
 }
