@@ -67,6 +67,7 @@ func TestDefectsAreCaught(t *testing.T) {
 	needsServers(t)
 	for _, test := range []struct{ workload, defect string }{
 		{plainLocks, "release-without-compare"},
+		{plainLocks, "grant-overwrites"},
 		{readWrite, "read-beside-writer"},
 		{readWrite, "write-beside-reader"},
 		{manyNames, "part-of-a-set"},

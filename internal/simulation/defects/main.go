@@ -66,7 +66,7 @@ var targets = []target{
 	{defect: "keeps-to-itself", profile: "impatient", seeds: 100},
 	{defect: "done-open", profile: "erased", seeds: 50},
 	{defect: "fence-forgotten", profile: "erased", seeds: 100},
-	{defect: "lockstep", profile: "split", seeds: 50},
+	{defect: "lockstep", profile: "split", seeds: 300},
 	{defect: "own-maxttl", profile: "agreement", seeds: 20},
 	{defect: "read-beside-writer", profile: "readers", seeds: 20},
 	{defect: "write-beside-reader", profile: "readers", seeds: 50},
