@@ -78,7 +78,7 @@ type Options struct {
 	// DisableWakeups turns off wake-ups: the queue and the messages by which a release wakes the next waiting
 	// process. It is for servers that forbid what wake-ups need: keys that begin with "redlock:queue:" and
 	// channels that begin with "redlock:wake:". Waiting clients then poll. Where others queue, a client that has polled for a
-	// second has the lock left free for it for up to 300 ms, if it may write to the queue.
+	// second has the lock left free for it for up to 400 ms, if it may write to the queue.
 	DisableWakeups bool
 
 	// DisableRestartGuard makes votes count at once from masters that have restarted, lost their memory, or

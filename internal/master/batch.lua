@@ -253,7 +253,7 @@ local function find(queue, text)
 end
 
 -- The time in us. Scores of clients are such times. That of the member 'woken' is the time until which the lock is reserved
--- for the client that was woken, less ahead, so that it sorts ahead of all clients. For clients that poll it is three times
+-- for the client that was woken, less ahead, so that it sorts ahead of all clients. For clients that poll it is four times
 -- as long, which is longer than they sleep.
 local ahead, reserved = 9000000000000000, 100000
 local function micros()
@@ -310,7 +310,7 @@ local function pass(key, token, how, proposal)
     elseif there then
       local alone = redis.pcall('EXISTS', queue) == 0
       if not claim then
-        redis.pcall('ZADD', queue, string.format('%.0f', micros() + (polls and 3 or 1) * reserved - ahead), 'woken')
+        redis.pcall('ZADD', queue, string.format('%.0f', micros() + (polls and 4 or 1) * reserved - ahead), 'woken')
       elseif alone then
         redis.pcall('ZADD', queue, '+inf', 'woken') -- it polls, and so it does not need a reservation
       end
