@@ -239,7 +239,7 @@ func (q *queueing) ask(kind master.Kind, life time.Duration) {
 	q.asked, q.pending, q.confirms, q.split = q.mark, true, false, time.Time{}
 	mark, before, sl := q.mark, c.sleepers.asked(claim), q.sleeper
 	q.round = c.group.AskEach(kind, claim.Claim, c.opts.limit(l.opts.TTL), func(i int, a master.Answer) {
-		c.sleepers.answered(sl, claim, i, a, mark, life, before)
+		c.sleepers.answered(sl, claim, i, a, mark, life, before, c.masters[i].Listening())
 	})
 }
 
@@ -374,9 +374,10 @@ func (q *queueing) win(ctx context.Context, now clock.Reading, m *majority) (mor
 		q.noted(ctx, err)
 		return q.backOff(now)
 	}
-	q.claim.rests = m.rests
-	q.claim.lease.Store(s)
-	c.sleepers.claim(q.sleeper, nil)
+	if !c.sleepers.won(q.sleeper, q.claim, m, s) {
+		q.noted(ctx, c.quorumError(opAcquire, l.name, q.round))
+		return q.backOff(now)
+	}
 	if !s.begin() {
 		q.noted(ctx, ErrClosed)
 		return q.backOff(now)

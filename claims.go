@@ -23,6 +23,7 @@ type claimed struct {
 	rests      uint64                // the masters, as bits, whose votes the lease rests on; set before lease
 	votes      []claimVote           // by master; guarded by sleepers.mu
 	registered uint64                // the masters, as bits, that have answered that it is in the queue; the same
+	gone       uint64                // the masters, as bits, whose votes have become void since the last count; the same
 	first      time.Time             // when the first vote came; the same
 }
 
@@ -93,17 +94,22 @@ func (sl *sleeper) voteLocked(i int, v claimVote) {
 }
 
 // answered handles the answer of master i to a round of a claim: to a Register or an Again that was asked for at
-// mark, and that sets the key for life. before are the masters that had it in their queues then.
-func (s *sleepers) answered(sl *sleeper, c *claimed, i int, a master.Answer, mark clock.Reading, life time.Duration, before uint64) {
+// mark, and that sets the key for life. before are the masters that had it in their queues then. listening says that the
+// master can tell the client of grants, so that a refused claim is in its queue.
+func (s *sleepers) answered(sl *sleeper, c *claimed, i int, a master.Answer, mark clock.Reading, life time.Duration, before uint64, listening bool) {
 	bit := uint64(1) << i
 	s.mu.Lock()
 	if sl.claim == c {
+		if a.New && before&bit != 0 { // the key is gone on which an earlier vote rests
+			c.votes[i] = claimVote{fence: c.votes[i].fence}
+			c.gone |= bit
+		}
 		switch {
 		case a.Done() && a.Holds > 0:
 			sl.voteLocked(i, claimVote{mark, a.Holds, a.Fence})
 		case a.Done():
 			sl.voteLocked(i, claimVote{mark, life, a.Fence})
-		case a.Outcome == master.Taken:
+		case a.Outcome == master.Taken && (a.New || listening):
 			c.registered |= bit
 		}
 		poke(sl.news)
@@ -135,6 +141,7 @@ func (s *sleepers) count(c *claimed, now clock.Reading, drift func(time.Duration
 		d time.Duration
 	}
 	var lefts []left
+	c.gone = 0
 	votes := make([]quorum.Vote, len(c.votes))
 	for i, v := range c.votes {
 		d := v.life - drift(v.life) - now.Since(v.mark)
@@ -160,6 +167,20 @@ func (s *sleepers) count(c *claimed, now clock.Reading, drift func(time.Duration
 		m.rests |= 1 << l.i
 	}
 	return mine, c.first, m
+}
+
+// won makes the lease that of the claim, which can no longer be granted. It reports false if one of the votes of the
+// quorum has become void since it was counted.
+func (s *sleepers) won(sl *sleeper, c *claimed, m *majority, lease *Lease) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if c.gone&m.rests != 0 {
+		return false
+	}
+	c.rests = m.rests
+	c.lease.Store(lease)
+	s.claimLocked(sl, nil)
+	return true
 }
 
 // asked returns the masters, as bits, that are known to have had the claim in their queues.
