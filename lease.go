@@ -57,7 +57,8 @@ func (s *Lease) Token() string {
 
 // Until returns the end of validity as known now: the start of the acquisition, or of the last successful
 // renewal, plus the TTL less drift. A lease that the release of another process has granted is valid for 400 ms, or for
-// 8 round trips if these are longer, until its first renewal, which is due after a quarter of that time. It is the zero Time for a nil Lease.
+// 8 round trips if these are longer, until its first renewal, which is due after a quarter of that time. Extend makes it last
+// for the TTL at once. It is the zero Time for a nil Lease.
 func (s *Lease) Until() time.Time {
 	if s == nil {
 		return time.Time{}

@@ -262,8 +262,14 @@ func runLocked(ctx context.Context, cfg runConfig, errOut io.Writer) error {
 // hold runs cmd while lock, which is locked, lasts, and unlocks it.
 func (cfg runConfig) hold(cmd *exec.Cmd, lock *redlock.Locker, in *inbox, log *slog.Logger) error {
 	lease, began := lock.Lease(), time.Now()
+	grace := cfg.ttl / graceFraction
+	if time.Until(lease.Until()) <= grace {
+		// The release of another process has granted the lock, for a short time at first. If this fails, the job ends
+		// the command.
+		lease.Extend(context.Background())
+	}
 	cmd.Env = append(cmd.Env, fenceEnv+"="+strconv.FormatUint(lease.Fence(), 10))
-	j := &job{name: cfg.name, lease: lease, grace: cfg.ttl / graceFraction, inbox: in, log: log}
+	j := &job{name: cfg.name, lease: lease, grace: grace, inbox: in, log: log}
 	status, err := j.run(cmd)
 	lost := lease.Err() // before the unlock, which ends the lease too
 	lingered := err == nil && lost == nil && j.linger(cfg.atLeast-time.Since(began))

@@ -241,6 +241,30 @@ func TestRunEndsItsCommandWhenTheKeysAreDeleted(t *testing.T) {
 	}
 }
 
+// The lease of a process to which a release grants the lock is shorter at first than the time that the command has
+// between SIGTERM and SIGKILL.
+func TestRunDoesNotEndTheCommandOfALeaseThatWasGranted(t *testing.T) {
+	servers, masters := realMasters(t)
+	first := startRun(t, masters, []string{"--ttl", "10s"}, "hold")
+	first.expect("ready")
+	second := startRun(t, masters, []string{"--ttl", "10s", "--wait", "20s"}, "hold")
+	for _, s := range servers {
+		until(t, func() bool {
+			n, err := s.Do("ZCARD", "redlock:queue:n")
+			return err == nil && n == int64(1)
+		})
+	}
+	first.cmd.Process.Signal(syscall.SIGTERM)
+	first.wantEnd(40)
+	second.expect("ready")
+	time.Sleep(300 * time.Millisecond) // a defect would have asked the command to end at its start
+	second.cmd.Process.Signal(syscall.SIGTERM)
+	second.wantEnd(40)
+	if said := second.said(); strings.Contains(said, "cannot be renewed") {
+		t.Errorf("it says %q", said)
+	}
+}
+
 func TestRunKillsItsCommandIfItWasStoppedForLongerThanTheLease(t *testing.T) {
 	_, masters := realMasters(t)
 	r := startRun(t, masters, []string{"--ttl", "3s"}, "hold")

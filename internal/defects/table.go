@@ -235,7 +235,7 @@ var All = []Defect{
 			Old:  "wait >= worthWaiting {",
 			New:  "wait >= worthWaiting && false {",
 		}, {
-			File: "acquire.go",
+			File: "acquire_pause.go",
 			Old:  "	extra := rand.N(c.group.Distance()<<min(w.splits, splitsMost) + 1)\n",
 			New:  "	extra := time.Duration(0)\n	if c.listening() {\n		return c.sleep(ctx, max(d, queueStep), w.sleeper), true\n	}\n",
 		}},
