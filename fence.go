@@ -105,16 +105,9 @@ func proposeRead(claim *master.Claim, now time.Time, limit time.Duration) {
 	claim.Propose(readNumber(now))
 }
 
-// next returns the number that the release of a lease with a number proposes for the next lease.
-func (f *fences) next(claim *master.Claim, fence int64, now time.Time) int64 {
-	number := max(numberAt(now), fence+1)
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	if high, _ := f.highest.get(claim.Key()); number > high {
-		f.highest.put(claim.Key(), number)
-	}
-	return number
-}
+// nextFence returns the number that the release of a lease with a number proposes for the next lease. It is not stored: as
+// a rule nobody waits, and numbers may not run ahead of the clock.
+func nextFence(fence int64, now time.Time) int64 { return max(numberAt(now), fence+1) }
 
 // heard stores the highest number in a round's votes.
 func (f *fences) heard(key string, votes []quorum.Vote) {

@@ -58,7 +58,7 @@ func (s *Lease) passOn() {
 		how = master.Open
 	}
 	if s.fence != 0 {
-		fence = s.client.fences.next(s.claim, s.fence, s.ended.Wall())
+		fence = nextFence(s.fence, s.ended.Wall())
 	}
 	s.claim.PassOn(how, fence)
 }
