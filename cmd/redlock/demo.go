@@ -67,34 +67,29 @@ func demoCommand() *cli.Command {
 
 // runDemo counts without the lock and with it, and writes to out what came of it.
 func runDemo(ctx context.Context, given []master, each int, out io.Writer) error {
-	masters, err := openDemoMasters(given)
+	alive, end := context.WithCancel(context.Background())
+	defer end()
+	masters, err := openDemoMasters(alive, given)
 	if err != nil {
 		return err
 	}
-	defer masters.close()
 	total := demoWorkers * each
 	fmt.Fprintf(out, "%d processes add 1 to a number in a file, %d times each: read, work %v, write.\n"+
 		"The lock is on %d %s Redis masters.\n\n", demoWorkers, each, demoWork, len(masters.urls), masters.kind)
-	client, err := openClient(masters.urls, masters.names)
-	if err != nil {
-		return err
-	}
-	defer client.Close()
-	err = awaitQuorum(ctx, client, func(reason error) { fmt.Fprintf(out, "waiting for the masters: %v\n\n", reason) })
-	if err != nil {
+	if err := awaitQuorum(ctx, masters, out); err != nil {
 		return err
 	}
 	line := newLine(out)
 	defer line.end()
-	without, err := count(ctx, workerConfig{Each: each}, func(done int) {
+	without, _, err := count(ctx, workerConfig{Each: each}, func(done int) {
 		line.rewrite("without the lock: added %d of %d", done, total)
 	})
 	if err != nil {
 		return err
 	}
-	line.print("without the lock: added %d, and the file says %d: %s", total, without.counted, lost(total, without.counted))
+	line.print("without the lock: added %d, and the file says %d: %s", total, without, lost(total, without))
 	cfg := workerConfig{Each: each, Lock: "redlock-demo-" + rand.Text(), Masters: masters.urls, Names: masters.names}
-	with, err := count(ctx, cfg, func(done int) {
+	with, took, err := count(ctx, cfg, func(done int) {
 		if done == total/2 && masters.take != nil {
 			masters.take()
 			line.print("                  at %d, %s", done, masters.fate)
@@ -105,12 +100,12 @@ func runDemo(ctx context.Context, given []master, each int, out io.Writer) error
 		return err
 	}
 	line.print("with the lock:    added %d, and the file says %d: %s,\n                  %.0f locks per second",
-		total, with.counted, lost(total, with.counted), float64(total)/with.took.Seconds())
-	if with.counted != total {
-		return withHint(fmt.Errorf("with the lock the file says %d, want %d", with.counted, total),
+		total, with, lost(total, with), float64(total)/took.Seconds())
+	if with != total {
+		return withHint(fmt.Errorf("with the lock the file says %d, want %d", with, total),
 			"this is a bug: please report it at https://"+moduleURL+"/issues")
 	}
-	fmt.Fprint(out, conclusion(len(masters.urls), total == without.counted, len(given) == 0))
+	fmt.Fprint(out, conclusion(len(masters.urls), total == without, len(given) == 0))
 	return nil
 }
 
@@ -170,18 +165,12 @@ func (l *line) end() {
 	}
 }
 
-// A demoCount is the outcome of one count.
-type demoCount struct {
-	counted int // what the file says in the end
-	took    time.Duration
-}
-
-// count starts the workers, lets them count in a new file, and returns when all have ended.
-// It calls progress after each increment. If a worker fails, the others are killed.
-func count(ctx context.Context, cfg workerConfig, progress func(done int)) (result demoCount, err error) {
+// count has the workers count in a new file. It returns what the file says in the end, and how long that took. It
+// calls progress after each increment. If a worker fails, the others are killed.
+func count(ctx context.Context, cfg workerConfig, progress func(done int)) (counted int, took time.Duration, err error) {
 	number, err := newCounter()
 	if err != nil {
-		return result, err
+		return 0, 0, err
 	}
 	defer os.Remove(number.Name())
 	defer number.Close()
@@ -189,7 +178,7 @@ func count(ctx context.Context, cfg workerConfig, progress func(done int)) (resu
 	// Each worker writes one byte when it is ready, and one for each increment.
 	events, said, err := os.Pipe()
 	if err != nil {
-		return result, err
+		return 0, 0, err
 	}
 	defer events.Close()
 
@@ -198,73 +187,64 @@ func count(ctx context.Context, cfg workerConfig, progress func(done int)) (resu
 	var running sync.WaitGroup
 	var begin []io.Writer
 	for i := range demoWorkers {
-		w, err := startWorker(ctx, cfg, said)
+		cmd, in, err := startWorker(ctx, cfg, said)
 		if err != nil {
 			stop(err)
 			break
 		}
-		begin = append(begin, w.in)
+		begin = append(begin, in)
 		running.Go(func() {
-			if err := w.cmd.Wait(); err != nil {
+			if err := cmd.Wait(); err != nil {
 				stop(fmt.Errorf("worker %d of %d: %w", i+1, demoWorkers, err))
 			}
 		})
 	}
 	said.Close() // so that events ends when the last worker has ended
-	total, done := demoWorkers*cfg.Each, -demoWorkers
 	var start time.Time
-	for r := bufio.NewReader(events); ; {
+	r := bufio.NewReader(events)
+	for done := 1 - demoWorkers; ; done++ {
 		if _, err := r.ReadByte(); err != nil {
 			break
 		}
-		done++
 		if done > 0 {
 			progress(done)
-		}
-		if done == 0 { // every worker is ready
+		} else if done == 0 { // every worker is ready
 			start = time.Now()
 			for _, in := range begin {
 				io.WriteString(in, "true\n") // a dead worker is noticed by its end
 			}
 		}
 	}
-	result.took = time.Since(start)
+	took = time.Since(start)
 	running.Wait()
 	if err := context.Cause(ctx); err != nil {
-		return result, err
+		return 0, 0, err
 	}
-	if done != total {
-		return result, fmt.Errorf("the workers made %d increments, want %d", done, total)
-	}
-	result.counted, err = number.read()
-	return result, err
+	counted, err = readCounter(number)
+	return counted, took, err
 }
 
-// awaitQuorum waits until a quorum of the client's masters may vote. It calls say with the
-// reason, once, if that takes time.
-func awaitQuorum(ctx context.Context, client *redlock.Client, say func(reason error)) error {
-	for start := time.Now(); ; say = func(error) {} {
+// awaitQuorum waits until a quorum of the masters may vote. If that takes time, it writes the reason once.
+func awaitQuorum(ctx context.Context, masters *demoMasters, out io.Writer) error {
+	client, err := openClient(masters.urls, masters.names)
+	if err != nil {
+		return err
+	}
+	defer client.Close()
+	for start, told := time.Now(), false; ; told = true {
 		err := client.Ping(ctx)
-		if err == nil || ctx.Err() != nil {
+		switch {
+		case err == nil || ctx.Err() != nil:
 			return err
-		}
-		// A quarantine ends by itself, however long it is.
-		if time.Since(start) > demoPatience && !errors.Is(err, redlock.ErrQuarantined) {
+		case time.Since(start) > demoPatience && !errors.Is(err, redlock.ErrQuarantined): // a quarantine ends by itself
 			return withHint(fmt.Errorf("no quorum of the masters: %w", err),
 				"a majority of the masters must answer; `redlock demo` alone brings its own")
+		case !told:
+			fmt.Fprintf(out, "waiting for the masters: %v\n\n", err)
 		}
-		say(err)
 		select {
 		case <-ctx.Done():
 		case <-time.After(100 * time.Millisecond):
 		}
 	}
-}
-
-// plural returns n and its noun.
-func plural(n int, noun string) string {
-	if n == 1 {
-		return "1 " + noun
-	}
-	return fmt.Sprintf("%d %ss", n, noun)
 }

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"io"
 	"net"
-	"strings"
 
 	"github.com/alicebob/miniredis/v2"
 
@@ -21,60 +20,54 @@ type demoMasters struct {
 	names []string // the masters' addresses
 	kind  string   // "embedded" or "given"
 
-	take  func() // takes the victim away; nil if every master is needed for a majority
-	fate  string // what take does, for the reader
-	close func() // ends what the demo has started
+	take func() // takes the victim away; nil if every master is needed for a majority
+	fate string // what take does, for the reader
 }
 
-// openDemoMasters returns the given masters, or starts embedded ones if none is given.
-func openDemoMasters(given []master) (*demoMasters, error) {
+// openDemoMasters returns the given masters, or starts embedded ones if none is given. What it starts ends with ctx.
+func openDemoMasters(ctx context.Context, given []master) (m *demoMasters, err error) {
 	if len(given) == 0 {
-		return startEmbedded()
+		m, err = startEmbedded(ctx)
+	} else {
+		m, err = useServers(ctx, given)
 	}
-	return useServers(given)
-}
-
-// startEmbedded starts masters in this process. Nobody holds a lock on them, so they are
-// adopted.
-func startEmbedded() (*demoMasters, error) {
-	var servers []*miniredis.Miniredis
-	m := &demoMasters{kind: "embedded", close: func() {
-		for _, s := range servers {
-			s.Close() // which may have been closed before
-		}
-	}}
-	for range embeddedMasters {
-		s := miniredis.NewMiniRedis()
-		if err := s.Start(); err != nil {
-			m.close()
-			return nil, fmt.Errorf("starting an embedded master: %w", err)
-		}
-		s.ClockTTL(true) // else the lock of a killed worker would never run out
-		servers = append(servers, s)
-		m.urls, m.names = append(m.urls, s.Addr()), append(m.names, s.Addr())
-	}
-	masters, err := parseMasters("the embedded masters", strings.Join(m.urls, ","))
 	if err != nil {
-		m.close()
 		return nil, err
 	}
-	for _, one := range masters {
-		if err := adopt(context.Background(), one); err != nil {
-			m.close()
-			return nil, fmt.Errorf("adopting an embedded master: %w", err)
-		}
-	}
-	victim := len(servers) / 2
-	m.take = servers[victim].Close
-	m.fate = fmt.Sprintf("master %d of %d (%s) is stopped", victim+1, len(servers), m.names[victim])
+	n := len(m.urls)
+	m.fate = fmt.Sprintf("master %d of %d (%s) %s", n/2+1, n, m.names[n/2], m.fate)
 	return m, nil
 }
 
-// useServers uses servers that belong to somebody: it neither stops nor adopts them. The
-// workers reach the victim through a relay in this process, which is cut.
-func useServers(given []master) (*demoMasters, error) {
-	ctx, cut := context.WithCancel(context.Background())
-	m := &demoMasters{kind: "given", urls: rawURLs(given), close: cut}
+// startEmbedded starts masters in this process. Nobody holds a lock on them, so they are adopted.
+func startEmbedded(ctx context.Context) (*demoMasters, error) {
+	m := &demoMasters{kind: "embedded", fate: "is stopped"}
+	for i := range embeddedMasters {
+		s := miniredis.NewMiniRedis()
+		if err := s.Start(); err != nil {
+			return nil, fmt.Errorf("starting an embedded master: %w", err)
+		}
+		context.AfterFunc(ctx, s.Close) // the victim is closed twice, which does no harm
+		s.ClockTTL(true)                // else the lock of a killed worker would never run out
+		one, err := parseMasters("an embedded master", s.Addr())
+		if err == nil {
+			err = adopt(ctx, one[0])
+		}
+		if err != nil {
+			return nil, fmt.Errorf("adopting an embedded master: %w", err)
+		}
+		m.urls, m.names = append(m.urls, s.Addr()), append(m.names, s.Addr())
+		if i == embeddedMasters/2 {
+			m.take = s.Close
+		}
+	}
+	return m, nil
+}
+
+// useServers uses servers that belong to somebody: it neither stops nor adopts them. The workers reach the victim
+// through a relay in this process, which is cut.
+func useServers(ctx context.Context, given []master) (*demoMasters, error) {
+	m := &demoMasters{kind: "given", fate: "is cut off", urls: rawURLs(given)}
 	for _, one := range given {
 		m.names = append(m.names, one.Address())
 	}
@@ -82,36 +75,29 @@ func useServers(given []master) (*demoMasters, error) {
 		return m, nil
 	}
 	victim := len(given) / 2
-	address, err := relay(ctx, given[victim].URL)
+	address, cut, err := relay(ctx, given[victim].URL)
 	if err != nil {
-		cut()
 		return nil, fmt.Errorf("starting a relay: %w", err)
 	}
-	m.urls[victim] = given[victim].At(address)
-	m.take = cut
-	m.fate = fmt.Sprintf("master %d of %d (%s) is cut off", victim+1, len(given), m.names[victim])
+	m.urls[victim], m.take = given[victim].At(address), cut
 	return m, nil
 }
 
-// relay passes the connections to the address that it returns on to a master, until ctx
-// ends. It speaks TLS with the master if the URL says so, and plain text with its clients,
-// which are on this machine.
-func relay(ctx context.Context, to masterurl.URL) (address string, err error) {
+// relay passes the connections to the address that it returns on to a master, until cut is called or ctx ends. It
+// speaks TLS with the master if the URL says so, and plain text with its clients, which are on this machine.
+func relay(ctx context.Context, to masterurl.URL) (address string, cut func(), err error) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
-		return "", err
+		return "", nil, err
 	}
+	ctx, cut = context.WithCancel(ctx)
 	context.AfterFunc(ctx, func() { l.Close() })
 	go func() {
-		for {
-			near, err := l.Accept()
-			if err != nil {
-				return
-			}
+		for near, err := l.Accept(); err == nil; near, err = l.Accept() {
 			go pass(ctx, near, to)
 		}
 	}()
-	return l.Addr().String(), nil
+	return l.Addr().String(), cut, nil
 }
 
 // pass copies between near and the master, both ways, until either side or ctx ends.

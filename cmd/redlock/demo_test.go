@@ -94,7 +94,7 @@ func TestDemoWithoutAMajorityFails(t *testing.T) {
 }
 
 func TestCountFailsWhenAWorkerFails(t *testing.T) {
-	_, err := count(t.Context(), workerConfig{Each: 3, Lock: "n", Masters: []string{"no URL"}}, func(int) {})
+	_, _, err := count(t.Context(), workerConfig{Each: 3, Lock: "n", Masters: []string{"no URL"}}, func(int) {})
 	if err == nil || !strings.Contains(err.Error(), "of 4: exit status 1") {
 		t.Errorf("count = %v, want a worker's failure", err)
 	}
@@ -104,7 +104,7 @@ func TestCountEndsWithItsContext(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
 	// A million increments would take half an hour.
-	_, err := count(ctx, workerConfig{Each: 1_000_000}, func(done int) {
+	_, _, err := count(ctx, workerConfig{Each: 1_000_000}, func(done int) {
 		if done > 10 {
 			cancel()
 		}
@@ -158,28 +158,28 @@ func TestTheCounterLosesAnUpdateThatIsOverwritten(t *testing.T) {
 	}
 	defer os.Remove(c.Name())
 	defer c.Close()
-	stale, err := c.read()
+	stale, err := readCounter(c)
 	if err != nil || stale != 0 {
 		t.Fatalf("read = %d, %v, want 0", stale, err)
 	}
 	for range 12 {
-		if err := c.increment(); err != nil {
+		if err := increment(c); err != nil {
 			t.Fatal(err)
 		}
 	}
-	if got, err := c.read(); got != 12 || err != nil {
+	if got, err := readCounter(c); got != 12 || err != nil {
 		t.Errorf("after 12 increments read = %d, %v", got, err)
 	}
-	if err := c.write(stale + 1); err != nil {
+	if err := writeCounter(c, stale+1); err != nil {
 		t.Fatal(err)
 	}
-	if got, _ := c.read(); got != 1 {
+	if got, _ := readCounter(c); got != 1 {
 		t.Errorf("after a write of 1 read = %d", got)
 	}
 	if _, err := c.WriteAt([]byte("x"), 7); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := c.read(); err == nil {
+	if _, err := readCounter(c); err == nil {
 		t.Error("read of a letter returned no error")
 	}
 }
@@ -188,12 +188,11 @@ func TestRelayPassesConnectionsOnUntilItIsCut(t *testing.T) {
 	s := miniredis.RunT(t)
 	s.RequireAuth("s3kret")
 	m := mustParse(t, "redis://:s3kret@"+s.Addr()+"/3")[0]
-	ctx, cut := context.WithCancel(t.Context())
-	defer cut()
-	address, err := relay(ctx, m.URL)
+	address, cut, err := relay(t.Context(), m.URL)
 	if err != nil {
 		t.Fatal(err)
 	}
+	defer cut()
 	conn, err := redis.DialURL(m.At(address))
 	if err != nil {
 		t.Fatal(err)

@@ -3,7 +3,6 @@ package main
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"io"
 	"log/slog"
@@ -31,29 +30,21 @@ type workerConfig struct {
 	Names   []string // what errors call the masters
 }
 
-// A worker is a running process of the demo.
-type worker struct {
-	cmd *exec.Cmd
-	in  io.Writer
-}
-
 // startWorker starts this same executable as a worker, which writes its events to out.
-func startWorker(ctx context.Context, cfg workerConfig, out *os.File) (*worker, error) {
+func startWorker(ctx context.Context, cfg workerConfig, out *os.File) (cmd *exec.Cmd, in io.Writer, err error) {
 	exe, err := os.Executable()
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
-	cmd := exec.CommandContext(ctx, exe, workerCommandName)
+	cmd = exec.CommandContext(ctx, exe, workerCommandName)
 	cmd.Stdout, cmd.Stderr = out, os.Stderr
-	in, err := cmd.StdinPipe()
-	if err != nil {
-		return nil, err
+	if in, err = cmd.StdinPipe(); err != nil {
+		return nil, nil, err
 	}
-	if err := cmd.Start(); err != nil {
-		return nil, err
+	if err = cmd.Start(); err == nil {
+		json.NewEncoder(in).Encode(cfg) // a worker that cannot read it ends with an error
 	}
-	json.NewEncoder(in).Encode(cfg) // a worker that cannot read it ends with an error
-	return &worker{cmd, in}, nil
+	return cmd, in, err
 }
 
 // demoWorkerCommand returns the hidden command by which the demo starts its workers. A
@@ -85,18 +76,14 @@ func work(ctx context.Context, cfg workerConfig, in *json.Decoder, out io.Writer
 		return err
 	}
 	defer f.Close()
-	lock, unlock := func(context.Context) error { return nil }, func(context.Context) error { return nil }
+	do := func(ctx context.Context, f func(context.Context) error) error { return f(ctx) }
 	if cfg.Lock != "" {
 		client, err := openClient(cfg.Masters, cfg.Names)
 		if err != nil {
 			return err
 		}
 		defer client.Close()
-		if err := awaitQuorum(ctx, client, func(error) {}); err != nil {
-			return err
-		}
-		mu := client.Locker(cfg.Lock)
-		lock, unlock = mu.LockContext, mu.UnlockContext
+		do = client.Locker(cfg.Lock).Do
 	}
 	io.WriteString(out, ".")
 	var begin any
@@ -108,27 +95,13 @@ func work(ctx context.Context, cfg workerConfig, in *json.Decoder, out io.Writer
 		os.Exit(exitFailure)
 	}()
 	for range cfg.Each {
-		if err := incrementOnce(ctx, counter{f}, lock, unlock); err != nil {
+		patience, cancel := context.WithTimeout(ctx, demoPatience)
+		err := do(patience, func(context.Context) error { return increment(f) })
+		cancel()
+		if err != nil {
 			return err
 		}
 		io.WriteString(out, ".")
-	}
-	return nil
-}
-
-// incrementOnce adds 1 to the number under the lock.
-func incrementOnce(ctx context.Context, c counter, lock, unlock func(context.Context) error) error {
-	ctx, cancel := context.WithTimeout(ctx, demoPatience)
-	defer cancel()
-	if err := lock(ctx); err != nil {
-		return err
-	}
-	if err := c.increment(); err != nil {
-		return err
-	}
-	// A release that too few masters have confirmed in time is no failure: it is sent again.
-	if err := unlock(ctx); errors.Is(err, redlock.ErrLost) {
-		return err
 	}
 	return nil
 }
@@ -143,46 +116,36 @@ func openClient(urls, names []string) (*redlock.Client, error) {
 	})
 }
 
-// A counter is a number in a file. It is written as eight bytes in one call, so that a
-// reader sees the old number or the new one, and no mixture. What the demo loses without
-// the lock is lost between a read and a write.
-type counter struct{ *os.File }
-
-// newCounter creates a counter that is 0.
-func newCounter() (counter, error) {
+// newCounter creates a counter, a file with the number 0. The number is written as eight bytes in one call, so that a
+// reader sees the old number or the new one, and no mixture. What the demo loses without the lock is lost between a
+// read and a write.
+func newCounter() (*os.File, error) {
 	f, err := os.CreateTemp("", "redlock-demo-")
 	if err != nil {
-		return counter{}, err
+		return nil, err
 	}
-	c := counter{f}
-	return c, c.write(0)
+	return f, writeCounter(f, 0)
 }
 
 // increment adds 1, as a program does that relies on being alone: read, work, write.
-func (c counter) increment() error {
-	value, err := c.read()
+func increment(f *os.File) error {
+	value, err := readCounter(f)
 	if err != nil {
-		return err
+		return fmt.Errorf("reading the counter: %w", err)
 	}
 	time.Sleep(demoWork)
-	return c.write(value + 1)
+	return writeCounter(f, value+1)
 }
 
-func (c counter) read() (int, error) {
+func readCounter(f *os.File) (int, error) {
 	var text [8]byte
-	if _, err := c.ReadAt(text[:], 0); err != nil {
-		return 0, fmt.Errorf("reading the counter: %w", err)
+	if _, err := f.ReadAt(text[:], 0); err != nil {
+		return 0, err
 	}
-	value, err := strconv.Atoi(strings.TrimSpace(string(text[:])))
-	if err != nil {
-		return 0, fmt.Errorf("reading the counter: %w", err)
-	}
-	return value, nil
+	return strconv.Atoi(strings.TrimSpace(string(text[:])))
 }
 
-func (c counter) write(value int) error {
-	if _, err := c.WriteAt(fmt.Appendf(nil, "%8d", value), 0); err != nil {
-		return fmt.Errorf("writing the counter: %w", err)
-	}
-	return nil
+func writeCounter(f *os.File, value int) error {
+	_, err := f.WriteAt(fmt.Appendf(nil, "%8d", value), 0)
+	return err
 }

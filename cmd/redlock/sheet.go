@@ -1,6 +1,7 @@
 package main
 
 import (
+	"fmt"
 	"io"
 	"os"
 	"strings"
@@ -130,4 +131,12 @@ func colored(color, text string) string { return "\x1b[" + color + "m" + text + 
 func wantsColor(out io.Writer) bool {
 	f, ok := out.(*os.File)
 	return ok && isTerminal(f) && os.Getenv("NO_COLOR") == ""
+}
+
+// plural returns n and its noun.
+func plural(n int, noun string) string {
+	if n == 1 {
+		return "1 " + noun
+	}
+	return fmt.Sprintf("%d %ss", n, noun)
 }
