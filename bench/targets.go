@@ -98,7 +98,7 @@ func (r *results) own(subject, workload string, m metric, want float64, atLeast 
 func (r *results) never(workload string, m metric) bound { return r.atMost(workload, m, 0) }
 
 func targets() []target {
-	return slices.Concat(networkTargets(), loopbackTargets(), contendedTargets(), faultTargets(), ownTargets(), readingTargets())
+	return slices.Concat(networkTargets(), loopbackTargets(), contendedTargets(), crowdTargets(), faultTargets(), ownTargets(), readingTargets())
 }
 
 func networkTargets() []target {
@@ -165,6 +165,12 @@ func contendedTargets() []target {
 			return []bound{r.atMostOf(reference, id, firstEntry, 1)}
 		}})
 	}
+	return all
+}
+
+// crowdTargets are of many that want one name on loopback.
+func crowdTargets() []target {
+	var all []target
 	for _, row := range []struct {
 		id               string
 		throughput, wait float64

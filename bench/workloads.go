@@ -68,7 +68,7 @@ func idFree(ms int) string      { return fmt.Sprintf("free%dms", ms) }
 
 // workloads returns all, in the order in which they run.
 func workloads() []*workload {
-	return slices.Concat(apart(), overNetworks(), faults(), ownCosts(), readingWorkloads(), together())
+	return slices.Concat(apart(), overNetworks(), faults(), ownCosts(), readingWorkloads(), together(), togetherFar(), togetherOtherwise())
 }
 
 // apart returns the workloads on loopback in which nobody waits for anybody.
@@ -183,11 +183,11 @@ func ownCosts() []*workload {
 	}
 }
 
-// together returns the workloads of contention.
+// contended are the columns of the workloads of contention on loopback.
+var contended = []metric{perSecond, fairness, longestWait, commands, clientCPU, serverCPU, broken}
+
+// together returns the workloads of contention on loopback, and those of handovers.
 func together() []*workload {
-	contended := []metric{perSecond, fairness, longestWait, commands, clientCPU, serverCPU, broken}
-	overNetwork := []metric{idleTrips, idleShare, longestIdle, perSecond, fairness, longestWait, longestCycles, ping, broken}
-	five := func(int) distances { return roundTrips(5 * time.Millisecond) }
 	all := []*workload{
 		{
 			id: idGoroutine, title: "64 goroutines of one process, one name", takes: contends, reps: faultRepsOf,
@@ -214,32 +214,43 @@ func together() []*workload {
 			columns: contended, trial: crowd{processes: n, goroutines: 1, hold: time.Millisecond, far: onLoopback}.trial,
 		})
 	}
-	all = append(all, &workload{
+	return all
+}
+
+// togetherFar returns the workloads of contention at a distance from the masters.
+func togetherFar() []*workload {
+	columns := []metric{idleTrips, idleShare, longestIdle, perSecond, fairness, longestWait, longestCycles, ping, broken}
+	five := func(int) distances { return roundTrips(5 * time.Millisecond) }
+	return []*workload{{
 		id: idEqual, title: "8 processes, held for 1 ms, round trip 5 ms", takes: contends, reps: faultRepsOf,
 		about:   "One goroutine each, all as far from all masters. *idle*: nobody holds the lock though somebody waits.",
-		columns: overNetwork, trial: crowd{processes: 8, goroutines: 1, hold: time.Millisecond, far: five}.trial,
-	}, &workload{
+		columns: columns, trial: crowd{processes: 8, goroutines: 1, hold: time.Millisecond, far: five}.trial,
+	}, {
 		id: idUnequal, title: "8 processes, held for 1 ms, unequal distances", takes: contends, reps: faultRepsOf,
 		about:   "The same, but each process is near to one master (loopback) and far from the others (5 ms). Masters 1 to 3 have two such processes each, the others one.",
-		columns: overNetwork, trial: crowd{
+		columns: columns, trial: crowd{
 			processes: 8, goroutines: 1, hold: time.Millisecond,
 			far: func(i int) distances { return nearTo(2500*time.Microsecond, i%masters) },
 		}.trial,
-	})
-	all = append(all, &workload{
+	}, {
 		id: id16Equal, title: "16 processes, held for 1 ms, round trip 5 ms", takes: polling, reps: faultRepsOf,
 		about:   "As with 8 processes.",
-		columns: overNetwork, trial: crowd{processes: 16, goroutines: 1, hold: time.Millisecond, far: five}.trial,
-	}, &workload{
+		columns: columns, trial: crowd{processes: 16, goroutines: 1, hold: time.Millisecond, far: five}.trial,
+	}, {
 		id: idStopped, title: "8 processes, round trip 5 ms, one is stopped for 1.5 s while it waits", takes: polling, reps: faultRepsOf,
 		about:   "As before. The first process stops itself by SIGSTOP 15 ms after it began to wait.",
-		columns: overNetwork, trial: crowd{processes: 8, goroutines: 1, hold: time.Millisecond, far: five, lasting: 2, stopped: 1500 * time.Millisecond}.trial,
-	}, &workload{
+		columns: columns, trial: crowd{processes: 8, goroutines: 1, hold: time.Millisecond, far: five, lasting: 2, stopped: 1500 * time.Millisecond}.trial,
+	}}
+}
+
+// togetherOtherwise returns the other workloads of contention.
+func togetherOtherwise() []*workload {
+	all := []*workload{{
 		id: idGuest, title: "4 processes and one of redsync, one name, held for 1 ms", takes: oursAlone, reps: faultRepsOf,
 		about:   "On loopback, for 4 s (2 s with -short). The index is over our processes.",
 		columns: []metric{guestShare, perSecond, fairness, longestWait, broken},
 		trial:   crowd{processes: 4, goroutines: 1, hold: time.Millisecond, far: onLoopback, lasting: 2, guest: reference}.trial,
-	})
+	}}
 	for _, ms := range farMasters {
 		all = append(all, &workload{
 			id: idFree(ms), title: fmt.Sprintf("A free lock, three contenders, far masters %d ms away", ms), takes: polling, reps: faultRepsOf,
