@@ -215,10 +215,10 @@ func (w *wait) end() {
 		w.locker.client.notices.unwatch(w)
 	}
 	w.endRound()
-	if w.lease != nil {
-		w.lease.drop()
-		w.lease = nil
+	if s := w.lease; s != nil && s.end(ErrReleased) {
+		w.locker.client.tellAll(master.Release, s.claim)
 	}
+	w.lease = nil
 	w.leaveNames()
 	if w.inside {
 		w.locker.client.gates.Leave(w.locker.key)

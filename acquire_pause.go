@@ -76,11 +76,11 @@ func (w *wait) notPast(d time.Duration) time.Duration {
 	return left + time.Millisecond + rand.N(max(freeJitter, c.group.Distance()/2))
 }
 
-// sleep waits for d, the end of ctx or the Client, or a wake-up. It reports whether a wake-up ended it.
-func (c *Client) sleep(ctx context.Context, d time.Duration, s *sleeper) (woken bool) {
+// sleep waits for d, the end of ctx or the Client, or for wake. It reports whether wake ended it.
+func (c *Client) sleep(ctx context.Context, d time.Duration, wake <-chan struct{}) (woken bool) {
 	if d <= 0 {
 		select {
-		case <-s.wake:
+		case <-wake:
 			return true
 		default:
 			return false
@@ -89,7 +89,7 @@ func (c *Client) sleep(ctx context.Context, d time.Duration, s *sleeper) (woken 
 	t := time.NewTimer(d)
 	defer t.Stop()
 	select {
-	case <-s.wake:
+	case <-wake:
 		return true
 	case <-t.C:
 	case <-ctx.Done():
@@ -98,13 +98,13 @@ func (c *Client) sleep(ctx context.Context, d time.Duration, s *sleeper) (woken 
 	return false
 }
 
-// sleep is Client.sleep. It asks for the owner meanwhile, if the sleep is longer than those of the
+// sleep is Client.sleep, which a wake-up ends. It asks for the owner meanwhile, if the sleep is longer than those of the
 // default schedule, which asks at its attempts.
 func (w *wait) sleep(ctx context.Context, d time.Duration) (woken bool) {
 	c := w.locker.client
 	for step := ownerAfter; d > 2*ownerAfter; step = ownerEvery {
 		step = min(step, d)
-		if c.sleep(ctx, step, w.sleeper) {
+		if c.sleep(ctx, step, w.sleeper.wake) {
 			return true
 		} else if ctx.Err() != nil || c.isClosing() {
 			return false
@@ -112,5 +112,5 @@ func (w *wait) sleep(ctx context.Context, d time.Duration) (woken bool) {
 		w.askOwner()
 		d -= step
 	}
-	return c.sleep(ctx, d, w.sleeper)
+	return c.sleep(ctx, d, w.sleeper.wake)
 }

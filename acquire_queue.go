@@ -270,7 +270,7 @@ func (q *queueing) leave() {
 // note notes the outcome of the current round, which did not win.
 func (q *queueing) note(ctx context.Context) {
 	if q.round != nil {
-		q.noted(ctx, q.locker.client.quorumError(opAcquire, q.locker.name, q.round))
+		q.noted(ctx, q.locker.client.quorumError(opAcquire, q.locker.name, q.round.Votes()))
 	}
 }
 
@@ -291,13 +291,13 @@ func (q *queueing) win(ctx context.Context, now clock.Reading, m *majority) (mor
 	}
 	if err != nil || c.clock().Since(s.start) >= s.validity {
 		if err == nil {
-			err = c.quorumError(opAcquire, l.name, q.round)
+			err = c.quorumError(opAcquire, l.name, q.round.Votes())
 		}
 		q.noted(ctx, err)
 		return q.backOff(now)
 	}
 	if !c.sleepers.won(q.sleeper, q.claim, m, s) {
-		q.noted(ctx, c.quorumError(opAcquire, l.name, q.round))
+		q.noted(ctx, c.quorumError(opAcquire, l.name, q.round.Votes()))
 		return q.backOff(now)
 	}
 	if !s.begin() {

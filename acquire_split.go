@@ -29,7 +29,7 @@ func (q *queueing) splitDelay(now clock.Reading) time.Duration {
 func (q *queueing) judge(ctx context.Context, now clock.Reading, mine uint64, first time.Time) (more bool) {
 	c := q.locker.client
 	votes := q.votes(now)
-	q.noted(ctx, c.quorumErrorOf(opAcquire, q.locker.name, votes))
+	q.noted(ctx, c.quorumError(opAcquire, q.locker.name, votes))
 	q.warn()
 	q.askOwner()
 	answered, rivals := 0, make(map[string]int)

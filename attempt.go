@@ -67,7 +67,7 @@ func (c *Client) acquire(ctx context.Context, l *Locker, claim *master.Claim, ki
 	// The undoing is on its way. What follows only completes the error: because of one dead master, a lock
 	// that is held must not look like an outage.
 	round.Wait(ctx, c.closing, quorum.Tally.Explained)
-	return nil, round, c.quorumError(opAcquire, l.name, round)
+	return nil, round, c.quorumError(opAcquire, l.name, round.Votes())
 }
 
 // freeAfter returns the time after which the keys of a quorum of masters will have expired, if nobody renews

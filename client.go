@@ -120,14 +120,15 @@ func newClient(pools []*redis.Pool, opts *Options) (*Client, error) {
 		closing: make(chan struct{}),
 		closed:  make(chan struct{}),
 		quiet:   make(chan struct{}),
+
+		sleepers: newSleepers(len(pools)),
+		partings: partings{alone: opts.DisableWakeups, last: recent[parting]{keep: politeFor}},
+		fences:   fences{highest: recent[int64]{keep: fencesFor}},
+		crowded:  crowds{last: recent[struct{}]{keep: crowdedFor}},
+		owners:   owners{known: recent[ownerNote]{keep: ownersFor}},
 	}
 	c.notices = newNotices(opts.Logger, opts.MaxTTL, c.Masters)
 	c.renewals = renew.Start(c.clock)
-	c.sleepers = newSleepers(len(pools))
-	c.partings = newPartings(opts.DisableWakeups)
-	c.fences = newFences()
-	c.crowded = newCrowds()
-	c.owners = newOwners()
 	c.gates.Queued = func(name string) { c.shares.recall(name) }
 	servers := master.NewServers(opts.Names)
 	id := "" // means no wake-ups
@@ -207,7 +208,7 @@ func (c *Client) Ping(ctx context.Context) error {
 	if round.Wait(ctx, c.closing, quorum.Tally.Won).Won() {
 		return nil
 	}
-	err := c.quorumError(opPing, "", round)
+	err := c.quorumError(opPing, "", round.Votes())
 	if ctx.Err() != nil {
 		return &endedError{op: opPing, ctx: ctx, last: err}
 	}
@@ -246,18 +247,24 @@ func (c *Client) Close() error {
 	}
 	// Calls are awaited first, since they may still have to undo an attempt. They end soon, unless a function
 	// of the caller does not return.
-	ends(c.quiet, time.After(c.opts.DialTimeout/2))
+	select {
+	case <-c.quiet:
+	case <-time.After(c.opts.DialTimeout / 2):
+	}
 	for _, m := range c.masters {
 		m.Close()
 	}
 	// A connection may have begun just now to wait for a reply, so the limit is a little more than
 	// DialTimeout.
-	limit := time.NewTimer(c.opts.DialTimeout + c.opts.NodeTimeout)
-	defer limit.Stop()
+	limit, cancel := context.WithTimeout(context.Background(), c.opts.DialTimeout+c.opts.NodeTimeout)
+	defer cancel()
 	var errs []error
 	await := func(done <-chan struct{}, what string) {
-		if !ends(done, limit.C) {
-			limit.Reset(0) // the next await must not block
+		select {
+		case <-done:
+		case <-limit.Done():
+		}
+		if !isClosed(done) {
 			errs = append(errs, errors.New("redlock: Close: "+what))
 		}
 	}
@@ -272,21 +279,6 @@ func (c *Client) Close() error {
 		p.Close()
 	}
 	return errors.Join(errs...)
-}
-
-// ends waits until done or limit, and reports whether done is closed.
-func ends(done <-chan struct{}, limit <-chan time.Time) bool {
-	select {
-	case <-done: // even if the limit has passed, too
-		return true
-	default:
-	}
-	select {
-	case <-done:
-		return true
-	case <-limit:
-		return false
-	}
 }
 
 // begin notes a call that may send commands, and reports whether the Client is open. If it is, the caller must
@@ -310,14 +302,7 @@ func (c *Client) end() {
 	}
 }
 
-func (c *Client) isClosing() bool {
-	select {
-	case <-c.closing:
-		return true
-	default:
-		return false
-	}
-}
+func (c *Client) isClosing() bool { return isClosed(c.closing) }
 
 // tellAll sends a command to all masters and does not wait for answers.
 func (c *Client) tellAll(kind master.Kind, claim *master.Claim) {

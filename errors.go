@@ -170,13 +170,8 @@ func (e *QuorumError) Unwrap() []error {
 	return slices.DeleteFunc(slices.Clone(e.Errs), quarantined)
 }
 
-// quorumError returns the error for a round that was not won.
-func (c *Client) quorumError(op, name string, round *quorum.Round) *QuorumError {
-	return c.quorumErrorOf(op, name, round.Votes())
-}
-
-// quorumErrorOf is quorumError for these votes.
-func (c *Client) quorumErrorOf(op, name string, votes []quorum.Vote) *QuorumError {
+// quorumError returns the error for a round that was not won, with these votes.
+func (c *Client) quorumError(op, name string, votes []quorum.Vote) *QuorumError {
 	t := quorum.Count(votes)
 	e := &QuorumError{Op: op, Name: name, Granted: t.Granted, Need: t.Need, held: op == opAcquire && t.RuledOut()}
 	if e.held {
@@ -206,7 +201,7 @@ func (c *Client) wasted(name string, round *quorum.Round, err error, took, limit
 	if e, ok := err.(*QuorumError); ok {
 		return e
 	}
-	e := c.quorumError(opAcquire, name, round)
+	e := c.quorumError(opAcquire, name, round.Votes())
 	if err == nil && limit < validity {
 		err = fmt.Errorf("it took %v: with Fencing, %v is the limit", took, limit)
 	} else if err == nil {

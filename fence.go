@@ -70,8 +70,6 @@ type fences struct {
 // fencesFor is how long a number is stored at least. The clock passes most numbers within a second.
 const fencesFor = 10 * time.Second
 
-func newFences() fences { return fences{highest: recent[int64]{keep: fencesFor}} }
-
 // numberAt returns the number of a time, and timeOf the time of a number.
 func numberAt(t time.Time) int64 { return t.UnixMicro() / fenceTick.Microseconds() }
 func timeOf(number int64) time.Time {
@@ -104,10 +102,6 @@ func proposeRead(claim *master.Claim, now time.Time, limit time.Duration) {
 	claim.Expect(numberAt(now), numberAt(now.Add(limit+aheadMost)))
 	claim.Propose(readNumber(now))
 }
-
-// nextFence returns the number that the release of a lease with a number proposes for the next lease. It is not stored: as
-// a rule nobody waits, and numbers may not run ahead of the clock.
-func nextFence(fence int64, now time.Time) int64 { return max(numberAt(now), fence+1) }
 
 // heard stores the highest number in a round's votes.
 func (f *fences) heard(key string, votes []quorum.Vote) {
@@ -170,7 +164,7 @@ func (c *Client) fence(ctx context.Context, l *Locker, claim *master.Claim, vote
 		}
 		top, _ := topFence(votes)
 		if top <= number || rounds == fenceRounds {
-			return 0, rounds, began, c.quorumErrorOf(opFence, l.name, votes)
+			return 0, rounds, began, c.quorumError(opFence, l.name, votes)
 		}
 		number = top
 	}
@@ -196,13 +190,9 @@ func (c *Client) awaitClock(ctx context.Context, l *Locker, number int64, start 
 		return nil
 	}
 	if now.Since(start)+ahead < c.opts.fencedWithin(l.opts.TTL) {
-		t := time.NewTimer(ahead)
-		defer t.Stop()
-		select {
-		case <-t.C:
+		c.sleep(ctx, ahead, nil)
+		if ctx.Err() == nil && !c.isClosing() {
 			return nil
-		case <-ctx.Done():
-		case <-c.closing:
 		}
 	}
 	return fmt.Errorf("redlock: %s %q: the masters' number is %v ahead of our clock", opFence, l.name, ahead+aheadMost)

@@ -97,7 +97,7 @@ func (c *Client) Inspect(ctx context.Context, name string) (Holding, error) {
 		sum.Drop(c.listeners(ctx, sum.IDs()))
 	}
 	h.take(sum)
-	failed := c.quorumErrorOf(opInspect, name, votes)
+	failed := c.quorumError(opInspect, name, votes)
 	h.Errs = failed.Errs
 	switch {
 	case c.isClosing():

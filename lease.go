@@ -152,13 +152,6 @@ func (s *Lease) endLocked(err error) bool {
 	return true
 }
 
-// drop releases a lease that no holder has received.
-func (s *Lease) drop() {
-	if s.end(ErrReleased) {
-		s.client.tellAll(master.Release, s.claim)
-	}
-}
-
 // cancelContexts ends the contexts of a lease that has just ended.
 func (s *Lease) cancelContexts(err error) {
 	s.mu.Lock()

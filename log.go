@@ -92,12 +92,7 @@ func (n *notices) write(d *deadlines) {
 }
 
 // noted wakes the goroutine that writes.
-func (n *notices) noted() {
-	select {
-	case n.poke <- struct{}{}:
-	default:
-	}
-}
+func (n *notices) noted() { poke(n.poke) }
 
 // deadlines decides which events are due, and collects the time at which the next event is due.
 type deadlines struct {

@@ -41,10 +41,7 @@ func (c *masterChange) due() time.Time {
 	case c.isEarly():
 		at = c.since.Add(gatherFirst)
 	}
-	if c.later.After(at) {
-		return c.later
-	}
-	return at
+	return latest(at, c.later)
 }
 
 // isEarly reports whether the state is written before all other news about the master.
@@ -227,8 +224,8 @@ func (t *masterTold) news(s MasterStatus, c *masterChange, urgent bool) (lines [
 // soonest returns when the lines may be written. Lines about the same topic are noticeEvery apart.
 func (t *masterTold) soonest(lines []masterLine) (at time.Time) {
 	for _, l := range lines {
-		if last, told := t.at[topicOf(l.msg)]; told && last.Add(noticeEvery).After(at) {
-			at = last.Add(noticeEvery)
+		if last, told := t.at[topicOf(l.msg)]; told {
+			at = latest(at, last.Add(noticeEvery))
 		}
 	}
 	return at

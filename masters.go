@@ -11,7 +11,7 @@ import (
 // A MasterState says whether a master's votes count, and if not, why.
 type MasterState int
 
-// The states are numbered from MasterConnecting to MasterQuarantined.
+// The states are numbered from MasterConnecting to MasterQuarantined, as in package master.
 const (
 	// MasterConnecting is the state until the first connection has succeeded or failed.
 	MasterConnecting MasterState = iota
@@ -29,11 +29,10 @@ const (
 )
 
 func (s MasterState) String() string {
-	names := [...]string{"connecting", "up", "down", "refused", "quarantined"}
-	if s < 0 || int(s) >= len(names) {
+	if s < MasterConnecting || s > MasterQuarantined {
 		return fmt.Sprintf("MasterState(%d)", int(s))
 	}
-	return names[s]
+	return master.State(s).String()
 }
 
 // A MasterStatus is the status of one master.
@@ -73,19 +72,9 @@ func (c *Client) Masters() []MasterStatus {
 	return all
 }
 
-// masterStates maps the states of package master to those of this package.
-var masterStates = [...]MasterState{
-	master.Connecting: MasterConnecting,
-	master.Up:         MasterUp,
-	master.Down:       MasterDown,
-	master.Refused:    MasterRefused,
-
-	master.Quarantined: MasterQuarantined,
-}
-
 func (c *Client) status(i int, s master.Status) MasterStatus {
 	return MasterStatus{
-		Name: c.opts.Names[i], State: masterStates[s.State], Since: s.Since, Until: s.Until, Err: s.Err, RTT: s.RTT,
+		Name: c.opts.Names[i], State: MasterState(s.State), Since: s.Since, Until: s.Until, Err: s.Err, RTT: s.RTT,
 		WakeErr: s.WakeErr, WakesDropped: s.WakesDropped, MaxTTL: s.MaxTTL, GuardErr: s.GuardErr,
 	}
 }
@@ -93,7 +82,7 @@ func (c *Client) status(i int, s master.Status) MasterStatus {
 // masterChanged is called by a goroutine of the master.
 func (c *Client) masterChanged(i int, before master.State, now master.Status) {
 	status := c.status(i, now)
-	c.notices.masterChanged(i, masterStates[before], status)
+	c.notices.masterChanged(i, MasterState(before), status)
 	if f := c.opts.Trace.MasterChanged; f != nil {
 		c.events.post(func() { f(context.Background(), status) })
 	}

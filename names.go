@@ -1,7 +1,6 @@
 package redlock
 
 import (
-	"cmp"
 	"errors"
 	"fmt"
 	"slices"
@@ -22,18 +21,15 @@ type set struct {
 
 // names returns the names and keys of a Locker, in the order of the keys and each once.
 func (o *Options) names(name string, more []string) (names, keys []string, err error) {
-	type pair struct{ name, key string }
-	pairs := make([]pair, 0, 1+len(more))
-	for _, name := range append([]string{name}, more...) {
+	names = append([]string{name}, more...)
+	slices.Sort(names)
+	names = slices.Compact(names)
+	for _, name := range names {
 		key, err := o.key(name)
 		if err != nil {
 			return nil, nil, err
 		}
-		pairs = append(pairs, pair{name, key})
-	}
-	slices.SortFunc(pairs, func(a, b pair) int { return cmp.Compare(a.key, b.key) })
-	for _, p := range slices.Compact(pairs) {
-		names, keys = append(names, p.name), append(keys, p.key)
+		keys = append(keys, key)
 	}
 	if len(names) > master.NamesMost {
 		return nil, nil, fmt.Errorf("redlock: a Locker has %d names, the limit is %d", len(names), master.NamesMost)
@@ -94,13 +90,8 @@ func (l *Locker) noteHeld(is bool) {
 
 // firstKind returns the kind of command for the first attempt.
 func (l *Locker) firstKind() (kind master.Kind) {
-	p := &l.client.partings
-	if l.set == nil {
-		kind, _ = p.first(l.key)
-		return kind
-	}
-	for _, key := range l.set.keys {
-		k, _ := p.first(key)
+	for key := range l.terms.Keys {
+		k, _ := l.client.partings.first(key)
 		kind = max(kind, k)
 	}
 	return kind

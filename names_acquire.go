@@ -240,8 +240,6 @@ type crowds struct {
 	last recent[struct{}]
 }
 
-func newCrowds() crowds { return crowds{last: recent[struct{}]{keep: crowdedFor}} }
-
 // note notes that a set has to acquire its names one by one.
 func (c *crowds) note(key string) {
 	c.mu.Lock()

@@ -170,14 +170,6 @@ const (
 	longestKey  = master.KeyMost       // of Prefix and name together, in bytes
 )
 
-// atMost returns an error that names the field if its duration d is above the limit.
-func atMost(field string, d, limit time.Duration) error {
-	if d > limit {
-		return fmt.Errorf("redlock: %s is %v, above the limit of %v", field, d, limit)
-	}
-	return nil
-}
-
 // ownKeys is the prefix of redlock's own keys on the masters. The key of a lock must not begin with it.
 const ownKeys = "redlock:"
 
@@ -202,13 +194,12 @@ func (o *Options) withDefaults(n int) (*Options, error) {
 		{"DialTimeout", &c.DialTimeout, defaultDialTimeout},
 		{"MaxTTL", &c.MaxTTL, max(defaultTTL, c.LockOptions.TTL)},
 	} {
-		if *d.val < 0 {
+		switch {
+		case *d.val < 0:
 			return nil, fmt.Errorf("redlock: Options.%s is negative: %v", d.name, *d.val)
-		}
-		if err := atMost("Options."+d.name, *d.val, longest); err != nil {
-			return nil, err
-		}
-		if *d.val == 0 {
+		case *d.val > longest:
+			return nil, fmt.Errorf("redlock: Options.%s is %v, above the limit of %v", d.name, *d.val, longest)
+		case *d.val == 0:
 			*d.val = d.def
 		}
 	}
@@ -282,8 +273,8 @@ func (o *Options) lockOptions(l *LockOptions) (LockOptions, error) {
 		{"MaxHold", c.MaxHold, longestHold},
 		{"Handover", c.Handover, longest},
 	} {
-		if err := atMost("LockOptions."+d.name, d.val, d.limit); err != nil {
-			return c, err
+		if d.val > d.limit {
+			return c, fmt.Errorf("redlock: LockOptions.%s is %v, above the limit of %v", d.name, d.val, d.limit)
 		}
 	}
 	if c.TTL == 0 {

@@ -20,6 +20,8 @@ const (
 	ownerEvery = time.Second
 	// ownerFor is for how long an answer is used.
 	ownerFor = 2 * time.Second
+	// ownersFor is for how long it is known when the owner was asked for.
+	ownersFor = 10 * time.Second
 )
 
 // owners remembers who held the locks that a Client waits for.
@@ -40,8 +42,6 @@ type held struct {
 	owner   string
 	readers []string // their owners; empty for one that is not known
 }
-
-func newOwners() owners { return owners{known: recent[ownerNote]{keep: 10 * time.Second}} }
 
 // due reports whether the owner of the lock is to be asked for now, and notes that it is.
 func (o *owners) due(key string) bool {

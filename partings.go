@@ -48,10 +48,6 @@ type parting struct {
 	gap      chan struct{} // closed when the release is answered; nil: no goroutine waits for that
 }
 
-func newPartings(alone bool) partings {
-	return partings{alone: alone, last: recent[parting]{keep: politeFor}}
-}
-
 // released notes that a lease of this Client is about to be released.
 func (p *partings) released(claim *master.Claim, crowded bool) {
 	p.mu.Lock()
@@ -134,30 +130,12 @@ func (p *partings) awaited(key string) <-chan struct{} {
 // letOthers waits for the answer to this Client's last release of the name, if a rule above requires it. So
 // other clients find the lock free.
 func (w *wait) letOthers(ctx context.Context) {
-	l := w.locker
-	if l.set != nil {
-		for _, key := range l.set.keys {
-			w.letOthersHave(ctx, key)
-		}
-		return
-	}
-	w.letOthersHave(ctx, l.key)
-}
-
-// letOthersHave is letOthers for the lock of this key.
-func (w *wait) letOthersHave(ctx context.Context, key string) {
 	l, c := w.locker, w.locker.client
-	answered := c.partings.awaited(key)
-	if answered == nil {
-		return
-	}
-	w.late = true
-	t := time.NewTimer(c.group.Timeout(c.opts.limit(l.opts.TTL)))
-	defer t.Stop()
-	select {
-	case <-answered:
-	case <-t.C: // also if the release was dropped from p.last: then gap is never closed
-	case <-ctx.Done():
-	case <-c.closing:
+	for key := range l.terms.Keys {
+		if answered := c.partings.awaited(key); answered != nil {
+			w.late = true
+			// The limit is also for a release that was dropped from partings.last: then gap is never closed.
+			c.sleep(ctx, c.group.Timeout(c.opts.limit(l.opts.TTL)), answered)
+		}
 	}
 }

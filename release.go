@@ -58,7 +58,8 @@ func (s *Lease) passOn() {
 		how = master.Open
 	}
 	if s.fence != 0 {
-		fence = nextFence(s.fence, s.ended.Wall())
+		// It is not stored: as a rule nobody waits, and numbers may not run ahead of the clock.
+		fence = max(numberAt(s.ended.Wall()), s.fence+1)
 	}
 	s.claim.PassOn(how, fence)
 }
@@ -115,7 +116,7 @@ func (s *Lease) settled(ctx context.Context, t quorum.Tally, round *quorum.Round
 	if !t.RuledOut() && t.Answered() {
 		return nil
 	}
-	err := s.client.quorumError(opRelease, s.name, round)
+	err := s.client.quorumError(opRelease, s.name, round.Votes())
 	switch {
 	case t.RuledOut():
 		// The key was gone at so many masters that others could get in.

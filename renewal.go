@@ -216,7 +216,7 @@ func (s *Lease) countLocked() (won *renewal, lost *lostError) {
 	}
 	switch t := r.ballot.Tally(); {
 	case t.RuledOut():
-		return nil, &lostError{name: s.name, reason: errGone, votes: s.client.quorumErrorOf(opRenew, s.name, r.ballot.Votes())}
+		return nil, &lostError{name: s.name, reason: errGone, votes: s.client.quorumError(opRenew, s.name, r.ballot.Votes())}
 	case !t.Won():
 		return nil, nil
 	}
@@ -270,7 +270,7 @@ func (s *Lease) overLocked(now clock.Reading) *lostError {
 	case !renews:
 		err.reason = fmt.Errorf("it was held for longer than MaxHold, %v", s.opts.MaxHold)
 	case r != nil:
-		err.reason, err.votes = errUnrenewed, s.client.quorumErrorOf(opRenew, s.name, r.ballot.Votes())
+		err.reason, err.votes = errUnrenewed, s.client.quorumError(opRenew, s.name, r.ballot.Votes())
 	default:
 		err.reason = fmt.Errorf("this process was stopped: validity ended %v ago", late.Round(time.Millisecond))
 	}
@@ -333,7 +333,7 @@ func (s *Lease) Extend(ctx context.Context) error {
 	case <-ctx.Done():
 	}
 	s.mu.Lock()
-	votes := s.client.quorumErrorOf(opRenew, s.name, r.ballot.Votes())
+	votes := s.client.quorumError(opRenew, s.name, r.ballot.Votes())
 	s.mu.Unlock()
 	return &endedError{op: opRenew, name: s.name, ctx: ctx, last: votes}
 }

@@ -6,6 +6,7 @@
 package gate
 
 import (
+	"container/list"
 	"context"
 	"errors"
 	"sync"
@@ -28,28 +29,28 @@ type Gates struct {
 	empty  chan struct{} // closed when the Gates are closed and no gate is taken; nil until Close
 }
 
-// A gate exists while it is taken. Its waiters form a list, oldest first.
+// A gate exists while it is taken.
 type gate struct {
-	first, last *waiter
-	note        error // the last note of the goroutine inside: see Note
+	waiters list.List // of *waiter, oldest first
+	note    error     // the last note of the goroutine inside: see Note
 }
 
 type waiter struct {
-	ready      chan struct{} // closed when this waiter has the gate, or the Gates are closed
-	tag        any           // immutable; for the function given to Pass
-	prev, next *waiter
-	inside     bool // this waiter has the gate; guarded by Gates.mu
-	baton      any  // from Pass; guarded by Gates.mu
+	ready  chan struct{} // closed when this waiter has the gate, or the Gates are closed
+	tag    any           // immutable; for the function given to Pass
+	inside bool          // this waiter has the gate; guarded by Gates.mu
+	baton  any           // from Pass; guarded by Gates.mu
 }
 
 // Enter waits for the gate of name and takes it. Once the gate is taken, the error is nil, and baton is the
 // one from Pass, or nil. If ctx ends first, Enter returns ctx's error. If the Gates are closed, it returns
 // ErrClosed. If the gate becomes free just as ctx ends, Enter takes it, because a baton must not be lost.
 func (g *Gates) Enter(ctx context.Context, name string, tag any) (baton any, err error) {
-	w, err := g.line(name, tag)
-	if w == nil {
+	place, err := g.line(name, tag)
+	if place == nil {
 		return nil, err
 	}
+	w := place.Value.(*waiter)
 	if g.Queued != nil {
 		g.Queued(name)
 	}
@@ -66,7 +67,7 @@ func (g *Gates) Enter(ctx context.Context, name string, tag any) (baton any, err
 	case g.closed:
 		return nil, ErrClosed
 	}
-	g.names[name].remove(w) // the gate exists, since it has a waiter
+	g.names[name].waiters.Remove(place) // the gate exists, since it has a waiter
 	return nil, err
 }
 
@@ -113,10 +114,10 @@ func (g *Gates) Pass(name string, make func(tag any) any) bool {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	gt := g.names[name]
-	if gt == nil || gt.first == nil {
+	if gt == nil || gt.waiters.Len() == 0 {
 		return false
 	}
-	w := gt.first
+	w := gt.waiters.Front().Value.(*waiter)
 	if w.baton = make(w.tag); w.baton == nil {
 		return false
 	}
@@ -136,7 +137,7 @@ func (g *Gates) Waiting(name string) bool {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	gt := g.names[name]
-	return gt != nil && gt.first != nil
+	return gt != nil && gt.waiters.Len() > 0
 }
 
 // Leave gives the gate of name to the waiter that has waited longest, or frees
@@ -157,10 +158,10 @@ func (g *Gates) Close() {
 	}
 	g.closed = true
 	for _, gt := range g.names {
-		for w := gt.first; w != nil; w = w.next {
-			close(w.ready)
+		for place := gt.waiters.Front(); place != nil; place = place.Next() {
+			close(place.Value.(*waiter).ready)
 		}
-		gt.first, gt.last = nil, nil
+		gt.waiters.Init()
 	}
 	g.empty = make(chan struct{})
 	if len(g.names) == 0 {
@@ -188,9 +189,9 @@ func (g *Gates) Count(is func(note error) bool) (n int) {
 	return n
 }
 
-// line takes the gate if it is free, and returns nil. Otherwise it returns a waiter that has joined the
-// queue.
-func (g *Gates) line(name string, tag any) (*waiter, error) {
+// line takes the gate if it is free, and returns nil. Otherwise it returns the place of a waiter that has joined
+// the queue.
+func (g *Gates) line(name string, tag any) (*list.Element, error) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	if g.closed {
@@ -201,9 +202,7 @@ func (g *Gates) line(name string, tag any) (*waiter, error) {
 		g.takeLocked(name)
 		return nil, nil
 	}
-	w := &waiter{ready: make(chan struct{}), tag: tag}
-	gt.push(w)
-	return w, nil
+	return gt.waiters.PushBack(&waiter{ready: make(chan struct{}), tag: tag}), nil
 }
 
 func (g *Gates) takeLocked(name string) {
@@ -227,7 +226,7 @@ func (g *Gates) leaveLocked(name string) {
 	if gt == nil {
 		panic("redlock: bug: leaving a gate that is not taken: " + name)
 	}
-	if gt.first == nil {
+	if gt.waiters.Len() == 0 {
 		delete(g.names, name)
 		if len(g.idle) < idleMost {
 			*gt = gate{}
@@ -244,31 +243,7 @@ func (g *Gates) leaveLocked(name string) {
 
 // admitLocked lets the first waiter in.
 func (g *Gates) admitLocked(gt *gate) {
-	w := gt.first
-	gt.remove(w)
+	w := gt.waiters.Remove(gt.waiters.Front()).(*waiter)
 	w.inside = true
 	close(w.ready)
-}
-
-func (gt *gate) push(w *waiter) {
-	w.prev = gt.last
-	if gt.last != nil {
-		gt.last.next = w
-	} else {
-		gt.first = w
-	}
-	gt.last = w
-}
-
-func (gt *gate) remove(w *waiter) {
-	if w.prev != nil {
-		w.prev.next = w.next
-	} else {
-		gt.first = w.next
-	}
-	if w.next != nil {
-		w.next.prev = w.prev
-	} else {
-		gt.last = w.prev
-	}
 }

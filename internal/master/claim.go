@@ -12,13 +12,11 @@ import (
 // A Claim is the key and the token of one acquisition, with its fence. It also says which masters may
 // hold the token. All masters share it.
 type Claim struct {
-	name            string   // immutable; the key
-	key, token, ttl any      // immutable; boxed once, so that redigo need not for each master
-	waited          string   // immutable; how long the client has waited, in ms
-	polls           bool     // immutable; the client has no wake-ups: see Poll
-	query           commands // immutable; the commands of a Query
-	set             *set     // immutable; of a claim on several names; nil for one
-	side            Side     // immutable
+	Terms           // immutable
+	token  any      // immutable; boxed as in Terms
+	waited string   // immutable; how long the client has waited, in ms
+	polls  bool     // immutable; the client has no wake-ups: see Poll
+	query  commands // immutable; the commands of a Query
 
 	// Immutable after the first Ask:
 	proposal    string // the fence to propose; "": none is wanted
@@ -44,8 +42,8 @@ const MaxMasters = 64
 // allocations.
 type Terms struct {
 	name     string // immutable; the key
-	key, ttl any    // immutable; as in Claim
-	set      *set   // immutable; as in Claim
+	key, ttl any    // immutable; boxed once, so that redigo need not for each master
+	set      *set   // immutable; of a claim on several names; nil for one
 	side     Side   // immutable
 }
 
@@ -64,7 +62,7 @@ func NewClaim(key, token string, ttl, waited time.Duration) *Claim {
 // Init makes a zero Claim one on the terms' key by token. waited is how long the client
 // has waited already. If it is NoQueue, a refused Again or Register does not join the queue.
 func (c *Claim) Init(terms *Terms, token string, waited time.Duration) {
-	c.name, c.key, c.token, c.ttl, c.waited, c.set, c.side = terms.name, terms.key, token, terms.ttl, "0", terms.set, terms.side
+	c.Terms, c.token, c.waited = *terms, token, "0"
 	if waited >= time.Millisecond {
 		c.waited = strconv.FormatInt(waited.Milliseconds(), 10)
 	} else if waited == NoQueue {
@@ -184,8 +182,8 @@ func (c *Claim) judged(k Kind, a Answer) Answer {
 // Fix sets the fence that Commit and Heal raise a master's fence to.
 func (c *Claim) Fix(number int64) { c.fence.Store(number) }
 
-// Key returns the claim's key. For several names it is that of the set: see NewSetTerms.
-func (c *Claim) Key() string { return c.name }
+// Key returns the key. For several names it is that of the set: see NewSetTerms.
+func (t *Terms) Key() string { return t.name }
 
 // Token returns the claim's token.
 func (c *Claim) Token() string { return c.token.(string) }

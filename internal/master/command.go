@@ -112,13 +112,18 @@ func (k Kind) releases() bool { return k == Release || k == Undo || k == Quit }
 func (it *item) word(master int) any {
 	word := kinds[it.kind].word
 	if it.lua() == readersLua {
-		switch {
-		case it.claim.side == Reader:
-			return it.readerWord()
-		case it.kind == Release:
+		switch reader := it.claim.side == Reader; {
+		case reader && it.kind.Acquires():
+			return it.readWord()
+		case reader && it.kind == Commit:
+			return word.(string) + " " + strconv.FormatInt(it.claim.fence.Load(), 10)
+		case !reader && it.kind == Release:
 			return "unlock"
+		case it.kind == Announce:
+			return word.(string) + " " + it.claim.waited
+		case it.kind == Quit:
+			return word
 		}
-		return word.(string) + " " + it.claim.waited
 	}
 	switch it.kind {
 	case Set: // with a fence, since it is scripted

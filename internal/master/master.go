@@ -40,7 +40,7 @@ const limit = 1 << 14
 // error waits before it is sent again.
 const heartbeat = time.Second
 
-// A State says what a master can be used for.
+// A State says what a master can be used for. Package redlock exports the same numbers.
 type State uint8
 
 const (
@@ -48,18 +48,18 @@ const (
 	Connecting State = iota
 	// Up: commands are sent. Next: Down or Refused, when the connection ends.
 	Up
-	// Quarantined: the server may have lost locks, so its votes do not count. Acquisitions are not sent:
-	// their keys would only prevent the heals of a holder. All other commands are sent. Next: Up, when
-	// the time is over, or as after Up.
-	Quarantined
 	// Down: commands fail at once, and releases are owed. Next: Up, Quarantined or Refused.
 	Down
 	// Refused is like Down, but the server answers and may not vote.
 	Refused
+	// Quarantined: the server may have lost locks, so its votes do not count. Acquisitions are not sent:
+	// their keys would only prevent the heals of a holder. All other commands are sent. Next: Up, when
+	// the time is over, or as after Up.
+	Quarantined
 )
 
 func (s State) String() string {
-	return [...]string{"connecting", "up", "quarantined", "down", "refused"}[s]
+	return [...]string{"connecting", "up", "down", "refused", "quarantined"}[s]
 }
 
 // A Status is a master's state and the reason for it.

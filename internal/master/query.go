@@ -22,9 +22,11 @@ import (
 type commands [][]any
 
 // sendQuery sends the commands of a query.
-func (l *link) sendQuery(it *item) error {
-	for _, c := range it.claim.query {
-		if err := l.conn.Send(c[0].(string), c[1:]...); err != nil {
+func (l *link) sendQuery(it *item) error { return it.claim.query.send(l.conn) }
+
+func (c commands) send(conn redis.Conn) error {
+	for _, one := range c {
+		if err := conn.Send(one[0].(string), one[1:]...); err != nil {
 			return err
 		}
 	}
@@ -52,10 +54,8 @@ func (l *link) receiveQuery(it item) error {
 // ReadQueries sends queries together on a connection of the caller, and returns the replies to each.
 func ReadQueries(conn redis.Conn, queries []*Claim) ([][]any, error) {
 	for _, q := range queries {
-		for _, c := range q.query {
-			if err := conn.Send(c[0].(string), c[1:]...); err != nil {
-				return nil, err
-			}
+		if err := q.query.send(conn); err != nil {
+			return nil, err
 		}
 	}
 	if err := conn.Flush(); err != nil {
@@ -83,13 +83,9 @@ func Break(conn redis.Conn, key, token string) (Outcome, error) {
 }
 
 func breakWith(conn redis.Conn, key string, k Kind, token string) (Outcome, error) {
-	if _, err := conn.Do("SCRIPT", "LOAD", batchScript); err != nil {
-		return Failed, fmt.Errorf("SCRIPT LOAD: %w", redisconn.PrintableError(err))
-	}
-	// Without a client's id the script would wake nobody.
-	n, err := redis.Int64(conn.Do("EVALSHA", batchSHA, 1, key, breaker, kinds[k].word, token))
+	n, err := redis.Int64(callAsBreaker(conn, batchScript, batchSHA, key, kinds[k].word, token))
 	if err != nil {
-		return Failed, redisconn.PrintableError(err)
+		return Failed, err
 	}
 	a, ok := k.decode(n)
 	if !ok {
@@ -101,12 +97,9 @@ func breakWith(conn redis.Conn, key string, k Kind, token string) (Outcome, erro
 // BreakReaders ends those of the readers of a key, or all if none is given, on a connection of the caller, and wakes
 // the client that has queued longest. It returns the readers that it has ended. The outcome is that of a Release.
 func BreakReaders(conn redis.Conn, key string, readers []string) (ended []string, o Outcome, err error) {
-	if _, err := conn.Do("SCRIPT", "LOAD", readersScript); err != nil {
-		return nil, Failed, fmt.Errorf("SCRIPT LOAD: %w", redisconn.PrintableError(err))
-	}
-	reply, err := redis.Values(conn.Do("EVALSHA", readersLua.sha, 1, key, breaker, "break", strings.Join(readers, "\n")))
+	reply, err := redis.Values(callAsBreaker(conn, readersScript, readersLua.sha, key, "break", strings.Join(readers, "\n")))
 	if err != nil {
-		return nil, Failed, redisconn.PrintableError(err)
+		return nil, Failed, err
 	} else if len(reply) == 0 {
 		return nil, Failed, errOddReply
 	}
@@ -125,6 +118,15 @@ func BreakReaders(conn redis.Conn, key string, readers []string) (ended []string
 
 // breaker is the id of a client that breaks leases. No client has it.
 const breaker = "redlock-break"
+
+// callAsBreaker loads a script and calls it for one key. Without a client's id it would wake nobody.
+func callAsBreaker(conn redis.Conn, script string, sha any, key string, word, token any) (any, error) {
+	if _, err := conn.Do("SCRIPT", "LOAD", script); err != nil {
+		return nil, fmt.Errorf("SCRIPT LOAD: %w", redisconn.PrintableError(err))
+	}
+	reply, err := conn.Do("EVALSHA", sha, 1, key, breaker, word, token)
+	return reply, redisconn.PrintableError(err)
+}
 
 // memberMost is how long a member of a queue may be: an id, a token and a g, of a reader the first two.
 const memberMost = 2*tokenMost + 16
@@ -188,7 +190,7 @@ func NewCensus(ids []string) *Claim {
 }
 
 func newQuery(key string, c commands) *Claim {
-	return &Claim{name: key, key: key, token: "", ttl: "0", query: c}
+	return &Claim{Terms: NewTerms(key, 0), token: "", query: c}
 }
 
 // Keys beside a lock's key, which follows. The script has them, too.

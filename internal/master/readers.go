@@ -71,25 +71,15 @@ func (c *Claim) reading(turn string) string {
 	return word
 }
 
-// readerWord returns the word of a command by a reader.
-func (it *item) readerWord() any {
-	switch it.kind {
-	case Set, Again, Register:
-		switch {
-		case !it.listening: // nobody could wake us
-			return it.claim.reading(noQueue)
-		case it.claim.joining == nil:
-			return it.claim.reading(it.claim.turn)
-		}
-		return it.claim.joining
-	case Heal:
-		return "heal " + it.claim.ttl.(string) + " " + strconv.FormatInt(it.claim.fence.Load(), 10)
-	case Commit:
-		return "commit " + strconv.FormatInt(it.claim.fence.Load(), 10)
-	case Renew:
-		return "renew " + it.claim.ttl.(string)
+// readWord returns the word of an acquisition by a reader for one master.
+func (it *item) readWord() any {
+	switch {
+	case !it.listening: // nobody could wake us
+		return it.claim.reading(noQueue)
+	case it.claim.joining == nil:
+		return it.claim.reading(it.claim.turn)
 	}
-	return kinds[it.kind].word
+	return it.claim.joining
 }
 
 // decodeReader decodes the script's number for a command of a reader, as Kind.decode does.

@@ -45,9 +45,6 @@ func NewSetTerms(keys []string, ttl time.Duration) Terms {
 	return terms
 }
 
-// Key returns the Key of claims with these terms.
-func (t Terms) Key() string { return t.name }
-
 // Merge returns the terms for one claim that takes over the keys of several claims with these tokens, one for each
 // key.
 func (t Terms) Merge(tokens []string) Terms {
@@ -59,13 +56,13 @@ func (t Terms) Merge(tokens []string) Terms {
 	return t
 }
 
-// Keys calls yield with each key of the claim on the masters, until it returns false.
-func (c *Claim) Keys(yield func(key string) bool) {
-	if c.set == nil {
-		yield(c.name)
+// Keys calls yield with each key on the masters, until it returns false.
+func (t *Terms) Keys(yield func(key string) bool) {
+	if t.set == nil {
+		yield(t.name)
 		return
 	}
-	for _, key := range c.set.keys {
+	for _, key := range t.set.keys {
 		if !yield(key.(string)) {
 			return
 		}

@@ -38,12 +38,9 @@ const roundTrips = 4
 // masters is up, the farthest one that is up counts.
 func (g *Group) Timeout(limit Limit) time.Duration {
 	if limit.Most <= limit.Least {
-		return limit.Least
+		return limit.Least // without asking the masters
 	}
-	farthest, up := g.farthest((*master.Master).RoundTrip)
-	if up == 0 {
-		return limit.Least
-	}
+	farthest, _ := g.farthest((*master.Master).RoundTrip)
 	return limit.For(farthest)
 }
 
