@@ -24,45 +24,7 @@ func (l *Locker) LockContext(ctx context.Context) error {
 //   - is a *QuorumError that does not match ErrHeld if too few masters granted the lock for other reasons;
 //   - matches ctx.Err if ctx ended;
 //   - is ErrClosed on a closed Client.
-func (l *Locker) TryLockContext(ctx context.Context) (err error) {
-	c := l.mustClient()
-	if !c.begin() {
-		return ErrClosed
-	}
-	defer c.end()
-	w := &wait{locker: l, once: true, began: c.clock()}
-	w.traceStart(ctx)
-	defer func() { w.traceDone(ctx, err) }()
-	if ctx.Err() != nil {
-		return &endedError{op: opAcquire, name: l.name, ctx: ctx}
-	}
-	if l.shared != nil {
-		defer w.end()
-		return w.tryShare(ctx)
-	}
-	ok, note, err := c.gates.TryEnter(l.key)
-	if !ok && c.shares.giveBack(l.key) {
-		ok, note, err = c.gates.TryEnter(l.key)
-	}
-	if err != nil {
-		return ErrClosed
-	}
-	if !ok {
-		return l.taken(note)
-	}
-	w.inside = true
-	defer w.end()
-	if ok, note := w.tryNames(); !ok {
-		return l.taken(note)
-	}
-	w.letOthers(ctx)
-	if err := w.attempt(ctx, l.firstKind()); err != nil {
-		return w.outcome(ctx)
-	}
-	w.traceDone(ctx, nil)
-	w.hold()
-	return nil
-}
+func (l *Locker) TryLockContext(ctx context.Context) error { return l.tryLock(ctx) }
 
 // UnlockContext unlocks l and returns the outcome. ctx bounds only the wait for the answers: the release is
 // sent to all masters even if ctx has ended. The error

@@ -121,6 +121,47 @@ func (l *Locker) lock(ctx context.Context, forever bool) (_ *Lease, err error) {
 	return w.hold(), nil
 }
 
+// tryLock makes one attempt.
+func (l *Locker) tryLock(ctx context.Context) (err error) {
+	c := l.mustClient()
+	if !c.begin() {
+		return ErrClosed
+	}
+	defer c.end()
+	w := &wait{locker: l, once: true, began: c.clock()}
+	w.traceStart(ctx)
+	defer func() { w.traceDone(ctx, err) }()
+	if ctx.Err() != nil {
+		return &endedError{op: opAcquire, name: l.name, ctx: ctx}
+	}
+	if l.shared != nil {
+		defer w.end()
+		return w.tryShare(ctx)
+	}
+	ok, note, err := c.gates.TryEnter(l.key)
+	if !ok && c.shares.giveBack(l.key) {
+		ok, note, err = c.gates.TryEnter(l.key)
+	}
+	if err != nil {
+		return ErrClosed
+	}
+	if !ok {
+		return l.taken(note)
+	}
+	w.inside = true
+	defer w.end()
+	if ok, note := w.tryNames(); !ok {
+		return l.taken(note)
+	}
+	w.letOthers(ctx)
+	if err := w.attempt(ctx, l.firstKind()); err != nil {
+		return w.outcome(ctx)
+	}
+	w.traceDone(ctx, nil)
+	w.hold()
+	return nil
+}
+
 // leave hands over or releases the lease s, which l no longer refers to, and leaves the gate. If wait is
 // true, it waits for the outcome of the release and returns it.
 //

@@ -237,7 +237,7 @@ var All = []Defect{
 		}, {
 			File: "acquire_pause.go",
 			Old:  "	extra := rand.N(c.group.Distance()<<min(w.splits, splitsMost) + 1)\n",
-			New:  "	extra := time.Duration(0)\n	if c.listening() {\n		return c.sleep(ctx, max(d, queueStep), w.sleeper), true\n	}\n",
+			New:  "	extra := time.Duration(0)\n	if c.listening() {\n		return c.sleep(ctx, max(d, queueStep), w.sleeper.wake), true\n	}\n",
 		}},
 	}, {
 		Name: "own-maxttl",
