@@ -1,6 +1,10 @@
 package redlock_test
 
 import (
+	"bytes"
+	"context"
+	"net"
+	"slices"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -14,8 +18,14 @@ import (
 // scripts a master has executed for that. A release in two leaves the lock open here.
 func passed(t *testing.T, ms *redlocktest.Masters, opts *redlock.Options) (waiter *redlock.Locker, scripts int) {
 	t.Helper()
+	return passedTo(t, ms, connected(t, ms, opts))
+}
+
+// passedTo is passed for a Client that waits.
+func passedTo(t *testing.T, ms *redlocktest.Masters, c *redlock.Client) (waiter *redlock.Locker, scripts int) {
+	t.Helper()
 	holder := connected(t, ms, nil).Locker("a")
-	waiter = connected(t, ms, opts).Locker("a")
+	waiter = c.Locker("a")
 	take(holder)
 	in := locktest.Enter(waiter)
 	queued(t, ms, "a", 1)
@@ -76,4 +86,48 @@ func TestALockIsNotGrantedToALeaseThatIsNotRenewed(t *testing.T) {
 			synctest.Wait()
 		}
 	})
+}
+
+// A client that cannot tell the memories of a majority of masters apart is woken instead of being granted the lock.
+func TestALockIsNotGrantedWhereMastersHideTheirRunIDs(t *testing.T) {
+	for _, row := range []struct {
+		name    string
+		hide    []int // masters
+		granted bool
+	}{
+		{"all hide it", []int{0, 1, 2}, false},
+		{"a majority hides it", []int{0, 2}, false},
+		{"a minority hides it", []int{1}, true},
+	} {
+		t.Run(row.name, func(t *testing.T) {
+			bubble(t, 3, func(t *testing.T, ms *redlocktest.Masters) {
+				c := openVia(t, ms, nil, func(ctx context.Context, i int) (net.Conn, error) {
+					conn, err := ms.Master(i).Dial(ctx)
+					if slices.Contains(row.hide, i) {
+						conn = noInfo{conn}
+					}
+					return conn, err
+				})
+				for n := range 100 {
+					l, _ := passedTo(t, ms, c)
+					switch left := time.Until(l.Lease().Until()); {
+					case row.granted && left <= 400*time.Millisecond, !row.granted && n == 5:
+						return
+					case !row.granted && left < 9*time.Second:
+						t.Fatalf("the lease is valid for %v, want the TTL", left)
+					}
+					l.Unlock()
+					synctest.Wait()
+				}
+				t.Error("none of 100 releases has granted the lock to the waiter")
+			})
+		})
+	}
+}
+
+// A noInfo is a connection through a proxy that forbids INFO.
+type noInfo struct{ net.Conn }
+
+func (c noInfo) Write(p []byte) (int, error) {
+	return c.Conn.Write(bytes.ReplaceAll(p, []byte("$4\r\nINFO\r\n"), []byte("$4\r\nNONE\r\n")))
 }
