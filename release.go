@@ -29,23 +29,26 @@ func (s *Lease) finish() error {
 	return nil
 }
 
-// How many releases there are for each that leaves the lock open: otherwise, clients that do not queue would never find
-// it free while others do. It costs the next holder a round trip. Where both that and the holds are short, more releases
-// are open: the lock is free for a short time only, but this often.
+// Some releases leave the lock open: otherwise, clients that do not queue would never find it free while others
+// queue. An open release costs the next holder a round trip. It is one release in openOneIn. Where both that round trip
+// and the hold are short, it is one in openOneInShort, since the lock is then free for a short time only.
 const (
 	openOneIn      = 8
-	openOneInShort = 2
-	openTrip       = time.Millisecond      // the longest such round trip
-	openHold       = 10 * time.Millisecond // the longest such hold
+	openOneInShort = 2                     // divides openOneIn
+	openTrip       = time.Millisecond      // the longest short round trip
+	openHold       = 10 * time.Millisecond // the longest short hold
 )
 
-// isOpen draws whether a release leaves the lock open.
-func (s *Lease) isOpen() bool {
-	oneIn := openOneIn
-	if s.client.group.Distance() <= openTrip && s.ended.Since(s.acquired) <= openHold {
-		oneIn = openOneInShort
+// drawOpen draws at random whether a release leaves the lock open. It asks for the distance last, and only if that
+// decides, because the distance has to be computed.
+func (s *Lease) drawOpen() bool {
+	switch n := rand.N(openOneIn); {
+	case n == 0:
+		return true
+	case n >= openOneIn/openOneInShort:
+		return false
 	}
-	return rand.N(oneIn) == 0
+	return s.ended.Since(s.acquired) <= openHold && s.client.group.Distance() <= openTrip
 }
 
 // passOn sets how the release passes the lock on.
@@ -54,7 +57,7 @@ func (s *Lease) passOn() {
 		return
 	}
 	how, fence := master.ToHead, int64(0)
-	if s.isOpen() {
+	if s.drawOpen() {
 		how = master.Open
 	}
 	if s.fence != 0 {
