@@ -63,11 +63,14 @@ func (w *wait) enter(ctx context.Context) error {
 	return &endedError{op: opAcquire, name: l.name, ctx: ctx, last: l.taken(c.gates.Last(l.key))}
 }
 
-// acquire makes attempts until one succeeds. It needs the gate.
+// acquire acquires the lock, and waits until it can. It needs the gate.
 //
-// The first attempt is a plain SET, and so is the first after a wake-up, which says that it is our turn. If
-// that is refused, the next attempt follows at once and joins the name's queue. There is a pause before each
-// later attempt. Soon after a release by this Client, the first attempt joins the queue: see partings.
+//   - The first attempt is a plain SET. Soon after a release by this Client it is a Register, which leaves the lock
+//     to the clients in the queue: see partings.
+//   - If a release may grant the lock to this wait, the first attempt is light: it joins no queue. If it is refused,
+//     a claim is registered: see acquireGranted. If other clients are likely to want the lock, there is no such
+//     attempt, and the claim is registered at once.
+//   - Otherwise further attempts follow: see acquireByPolling.
 func (w *wait) acquire(ctx context.Context) error {
 	l, c := w.locker, w.locker.client
 	if l.set != nil {
@@ -79,22 +82,31 @@ func (w *wait) acquire(ctx context.Context) error {
 	}
 	kind, crowded := c.partings.first(l.key)
 	kind = l.first(kind)
-	now := true
 	if w.light = w.grantable(); w.light && crowded {
 		if grant := w.grantFor(); grant > 0 {
 			return w.acquireGranted(ctx, grant, l.opts.TTL)
 		}
 	}
-	if w.light || kind == master.Set {
-		if w.attempt(ctx, kind) == nil {
-			return nil
-		}
-		w.warn()
-		if grant := w.grantFor(); w.light && grant > 0 {
-			return w.acquireGranted(ctx, grant, grant)
-		}
-		kind, now, w.light = master.Again, w.refused(), false
+	if !w.light && kind != master.Set {
+		return w.acquireByPolling(ctx, kind, true)
 	}
+	if w.attempt(ctx, kind) == nil {
+		return nil
+	}
+	w.warn()
+	if grant := w.grantFor(); w.light && grant > 0 {
+		return w.acquireGranted(ctx, grant, grant)
+	}
+	w.light = false
+	return w.acquireByPolling(ctx, master.Again, w.refused())
+}
+
+// acquireByPolling makes attempts until one succeeds. The first is of the given kind, and is made at once if now is
+// true. A refused attempt joins the name's queue, unless it is a plain SET. There is a pause before each further
+// attempt. A wake-up ends the pause, and says that it is our turn, so the next attempt is a plain SET. If that is
+// refused, the attempt behind it follows at once, to join the queue again.
+func (w *wait) acquireByPolling(ctx context.Context, kind master.Kind, now bool) error {
+	l, c := w.locker, w.locker.client
 	w.sleeper = c.sleepers.add(l.key)
 	defer c.sleepers.remove(l.key)
 	defer w.quit()
@@ -131,7 +143,8 @@ func (w *wait) refused() bool { return errors.Is(w.last, ErrHeld) && !w.split() 
 // change, since votes may come late.
 func (w *wait) split() bool { return w.round.Any(quorum.Vote.Granted) }
 
-// quit leaves the queue, unless the lock was acquired, which also leaves the queue.
+// quit leaves the queue, unless the lock was acquired, which also leaves the queue. Its token is a new one, which no key
+// holds: only the queue is left.
 func (w *wait) quit() {
 	if c := w.locker.client; w.lease == nil && !c.opts.DisableWakeups {
 		claim := new(master.Claim)
@@ -140,8 +153,7 @@ func (w *wait) quit() {
 	}
 }
 
-// attempt makes one attempt. Its error is a *QuorumError even if ctx or the
-// Client ended it: see outcome.
+// attempt makes one attempt. Its error is a *QuorumError even if ctx or the Client ended it: see outcome.
 func (w *wait) attempt(ctx context.Context, kind master.Kind) error {
 	l, c := w.locker, w.locker.client
 	w.endRound()
