@@ -284,7 +284,7 @@ func (q *queueing) win(ctx context.Context, now clock.Reading, m *majority) (mor
 	if l.opts.Fencing {
 		var fixed clock.Reading
 		c.fences.heard(l.key, m.votes)
-		s.fence, s.rounds, fixed, err = c.fence(ctx, l, s.claim, m.votes, now)
+		s.fence, s.rounds, fixed, err = c.commitFence(ctx, l, s.claim, m.votes, now)
 		if s.rounds > 1 && err == nil { // the last round has given the key its full TTL
 			s.start, s.validity, s.short = fixed, full, false
 		}

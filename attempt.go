@@ -51,7 +51,7 @@ func (c *Client) acquire(ctx context.Context, l *Locker, claim *master.Claim, ki
 		votes := round.Votes()
 		c.fences.heard(l.key, votes)
 		if t.Won() {
-			s.fence, s.rounds, _, err = c.fence(ctx, l, s.claim, votes, start)
+			s.fence, s.rounds, _, err = c.commitFence(ctx, l, s.claim, votes, start)
 		}
 	}
 	took := c.clock().Since(start)

@@ -91,13 +91,13 @@ func (f *fences) propose(claim *master.Claim, now time.Time, limit time.Duration
 	claim.Propose(number)
 }
 
-// readNumber returns the least number of a reader that begins now. The masters that gave a writer its number may
-// have lost it since, while others have an earlier one. When the quarantine of the former is over, the clock has passed
-// the writer's number: see fencedWithin.
+// readNumber returns the least number of a reader that begins now. It keeps a reader's number from being below that
+// of an earlier writer, even if the masters that gave the writer its number have lost it. When their quarantine is
+// over, the clock has passed the writer's number: see fencedWithin.
 func readNumber(now time.Time) int64 { return numberAt(now.Truncate(readStep)) }
 
-// proposeRead sets the number that a reader's claim raises masters to. The acquisition begins now and must end within
-// limit.
+// proposeRead sets the number to which a reader's claim raises the masters. The acquisition begins now and must end
+// within limit.
 func proposeRead(claim *master.Claim, now time.Time, limit time.Duration) {
 	claim.Expect(numberAt(now), numberAt(now.Add(limit+aheadMost)))
 	claim.Propose(readNumber(now))
@@ -126,15 +126,15 @@ func topFence(votes []quorum.Vote) (top, granted int64) {
 	return top, granted
 }
 
-// fence agrees with the masters on a number for a claim that a quorum has granted. It returns the number, and
-// how many rounds the acquisition has taken, and when the last of them began, if there were several. After an error the caller must undo the acquisition.
+// commitFence agrees with a quorum of masters on the number of an acquisition. votes are those of the round that won it,
+// and start is when that began. commitFence returns the number, and how many rounds the acquisition has taken. If there
+// were several, last is when the last of them began. After an error the caller must undo the acquisition.
 //
-// A number that is older than MaxTTL is not committed, but the clock's instead: a claim that was granted the lock by a
-// master that had lost its numbers may count that vote when the quarantine is over.
-//
-// A number is committed only when the clock is near it, so no master is raised to a number far ahead of the
-// clock.
-func (c *Client) fence(ctx context.Context, l *Locker, claim *master.Claim, votes []quorum.Vote, start clock.Reading) (number int64, rounds int, began clock.Reading, err error) {
+//   - A number is committed only when the clock is near it, so no master is raised to a number far ahead of the
+//     clock.
+//   - A number that is older than MaxTTL is replaced by that of the clock. A master that has lost its numbers may give
+//     such a number with a grant, and the grant may count once the quarantine is over.
+func (c *Client) commitFence(ctx context.Context, l *Locker, claim *master.Claim, votes []quorum.Vote, start clock.Reading) (number int64, rounds int, last clock.Reading, err error) {
 	_, number = topFence(votes)
 	if l.shared != nil {
 		number = max(number, readNumber(start.Wall()))
@@ -147,12 +147,12 @@ func (c *Client) fence(ctx context.Context, l *Locker, claim *master.Claim, vote
 	for {
 		claim.Fix(number)
 		if err := c.awaitClock(ctx, l, number, start); err != nil {
-			return 0, rounds, began, err
+			return 0, rounds, last, err
 		}
 		if won {
-			return number, rounds, began, nil
+			return number, rounds, last, nil
 		}
-		began = c.clock()
+		last = c.clock()
 		round := c.group.Ask(master.Commit, claim, c.opts.limit(l.opts.TTL))
 		won = round.Wait(ctx, c.closing, quorum.Tally.Decided).Won()
 		votes = round.Votes()
@@ -160,11 +160,11 @@ func (c *Client) fence(ctx context.Context, l *Locker, claim *master.Claim, vote
 		rounds++
 		c.fences.heard(l.key, votes)
 		if won {
-			return number, rounds, began, nil
+			return number, rounds, last, nil
 		}
 		top, _ := topFence(votes)
 		if top <= number || rounds == fenceRounds {
-			return 0, rounds, began, c.quorumError(opFence, l.name, votes)
+			return 0, rounds, last, c.quorumError(opFence, l.name, votes)
 		}
 		number = top
 	}
