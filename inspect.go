@@ -28,8 +28,8 @@ type Holding struct {
 	Token string
 
 	// Readers are the owners of the Clients whose readers hold the lock, each for any number of goroutines, or
-	// keep their lease. The owner of a Client with DisableOwner is empty. Token is then "redlock:readers", and Owner is empty. Of
-	// more than 256, some are left out.
+	// keep their lease. The owner of a Client with DisableOwner is empty. Token is then "redlock:readers", and
+	// Owner is empty. Of more than 256, some are left out.
 	Readers []string
 
 	// Left is for how long a quorum of masters keeps the token, unless its lease is renewed. It is

@@ -37,7 +37,7 @@ type Lease struct {
 
 	mu       sync.Mutex                 // guards what follows; the lease's commands are queued under it
 	validity time.Duration              // from start on
-	short    bool                       // it was granted, and not renewed since: validity is less than that of the TTL
+	short    bool                       // a release granted it, and it was not renewed since: validity is not that of the TTL
 	start    clock.Reading              // the start of the acquisition, or of the last renewal that succeeded
 	err      error                      // why it ended; nil while it lasts
 	done     chan struct{}              // made by the first Done; closed when err is set
@@ -56,9 +56,11 @@ func (s *Lease) Token() string {
 }
 
 // Until returns the end of validity as known now: the start of the acquisition, or of the last successful
-// renewal, plus the TTL less drift. A lease that the release of another process has granted is valid for 400 ms, or for
-// 8 round trips if these are longer, until its first renewal, which is due after a quarter of that time. Extend makes it last
-// for the TTL at once. It is the zero Time for a nil Lease.
+// renewal, plus the TTL less drift. It is the zero Time for a nil Lease.
+//
+// A lease that the release of another process has granted is short until its first renewal: it is valid for
+// 400 ms, or for 8 round trips if these are longer, and is renewed after a quarter of that time. Extend gives it
+// the TTL at once.
 func (s *Lease) Until() time.Time {
 	if s == nil {
 		return time.Time{}
@@ -107,7 +109,7 @@ var closedChannel = func() chan struct{} {
 	return c
 }()
 
-// begin schedules the lease's first renewal, or its end.
+// begin schedules the lease's first renewal, or its end. If the Client is closed, it ends the lease and reports false.
 func (s *Lease) begin() (open bool) {
 	s.mu.Lock()
 	// A lease that was handed over may have been unlocked by its new holder already.

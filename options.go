@@ -75,10 +75,10 @@ type Options struct {
 	// randomised by half, and never stop.
 	NewBackOff func() BackOff
 
-	// DisableWakeups turns off wake-ups: the queue and the messages by which a release wakes the next waiting
-	// process. It is for servers that forbid what wake-ups need: keys that begin with "redlock:queue:" and
-	// channels that begin with "redlock:wake:". Waiting clients then poll. Where others queue, a client that has polled for a
-	// second has the lock left free for it for up to 400 ms, if it may write to the queue.
+	// DisableWakeups turns off the queue, and the messages by which a release grants the lock to the next waiting
+	// process or wakes it. It is for servers that forbid what these need: keys that begin with "redlock:queue:"
+	// and channels that begin with "redlock:wake:". Waiting clients then poll. Where others queue, a client that
+	// has polled for a second has the lock left free for it for up to 400 ms, if it may write to the queue.
 	DisableWakeups bool
 
 	// DisableRestartGuard makes votes count at once from masters that have restarted, lost their memory, or

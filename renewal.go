@@ -32,9 +32,9 @@ const slackMost = 100 * time.Millisecond
 // untilLocked returns the end of validity.
 func (s *Lease) untilLocked() time.Time { return s.start.Time().Add(s.validity) }
 
-// renewsLocked returns when the next renewal is due, and reports whether there will be one. MaxHold ends
-// the renewals: a lock that is renewed for ever would break the promise that it becomes free by itself. A lease that was
-// granted has its TTL only from its first renewal on.
+// renewsLocked returns when the next renewal is due, and reports whether there will be one. MaxHold ends the
+// renewals: a lock that is renewed for ever would break the promise that it becomes free by itself. A lease
+// that was granted has its TTL only from its first renewal on.
 func (s *Lease) renewsLocked() (time.Time, bool) {
 	every := s.opts.RenewEvery
 	if s.short {

@@ -93,8 +93,8 @@ func (c *Claim) Prepare(k Kind) {
 	}
 }
 
-// Poll has a refused acquisition tell how long the client has waited although it has no wake-ups. After a second a release
-// leaves the lock to clients that poll. It is called before Prepare.
+// Poll has a refused acquisition tell how long the client has waited although it has no wake-ups. After a
+// second a release leaves the lock to clients that poll. It is called before Prepare.
 func (c *Claim) Poll() { c.polls = true }
 
 // Queue makes the claim one that releases of other clients may grant, for g in whole milliseconds. A Register sets
@@ -217,8 +217,9 @@ func (s *standing) write() {
 // answer notes the answer to a command that sets the key. A refusal proves only that this command did
 // not set the key, which an earlier one may have done.
 //
-// A claim that is registered may be in the queue, and be granted the lock later, until it is released. An error is a
-// refusal all the same: a server that answers all commands for the key with errors would be owed a release for each claim.
+// A claim that is registered may be in the queue, and be granted the lock later, until it is released. An
+// error is a refusal all the same: a server that answers all commands for the key with errors would be owed a
+// release for each claim.
 func (s *standing) answer(a Answer, registered bool) {
 	if a.Done() || registered && a.Err == nil {
 		*s = possible

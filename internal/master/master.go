@@ -260,7 +260,8 @@ func (m *Master) idle() bool {
 	return m.outbox.idle()
 }
 
-// Close stops the master. Commands that were let in are sent, and their replies awaited for DialTimeout. Owed releases are dropped. Done is closed at the end.
+// Close stops the master. Commands that were let in are sent, and their replies awaited for DialTimeout. Owed
+// releases are dropped. Done is closed at the end.
 func (m *Master) Close() {
 	m.mu.Lock()
 	defer m.mu.Unlock()
