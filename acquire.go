@@ -36,9 +36,9 @@ type wait struct {
 	delays  retrier
 
 	// Of a Locker of several names:
-	gates  int           // how many gates of names are taken
-	merged *master.Claim // takes over the names that were acquired one by one; nil: each attempt has a new claim
-	whole  *wait         // of the Locker of several names, if this wait is for one of them
+	nameGates int           // how many gates of names are taken
+	merged    *master.Claim // takes over the names that were acquired one by one; nil: each attempt has a new claim
+	whole     *wait         // of the Locker of several names, if this wait is for one of them
 }
 
 // enter waits for the gate.
@@ -54,7 +54,7 @@ func (w *wait) enter(ctx context.Context) error {
 	case err == nil:
 		w.inside = true
 		if w.lease, _ = baton.(*Lease); w.lease != nil {
-			w.gates = l.gates() // they are handed over with the lease
+			w.nameGates = l.nameGates() // they are handed over with the lease
 		}
 		return nil
 	case errors.Is(err, gate.ErrClosed):
@@ -169,7 +169,7 @@ func (w *wait) attempt(ctx context.Context, kind master.Kind) error {
 		waited = max(waited, time.Millisecond) // it may be in the queue: see readers.lua
 	}
 	var err error
-	w.lease, w.round, err = c.acquire(ctx, l, w.merged, kind, w.asked, waited, w.attempts > 1)
+	w.lease, w.round, err = c.attempt(ctx, l, w.merged, kind, w.asked, waited, w.attempts > 1)
 	if l.set != nil {
 		err = l.blame(err, w.round.Votes())
 	}
@@ -216,7 +216,7 @@ func (w *wait) hold() *Lease {
 	// as l has the lease.
 	l.noteHeld(true)
 	l.lease.Store(s)
-	w.inside, w.gates, w.lease = false, 0, nil
+	w.inside, w.nameGates, w.lease = false, 0, nil
 	return s
 }
 

@@ -9,45 +9,47 @@ import (
 	"github.com/redlock-go/redlock/internal/master"
 )
 
-// A wait that may be granted the lock registers a claim at all masters. A release of another client then gives the
-// lock to the claim that has waited longest, and tells it by a message. The claim is registered again as a poll,
-// since messages get lost, and since no script runs when a key expires.
+// A wait that may be granted the lock registers a claim at all masters. A release by another client then grants the lock
+// to the claim that has waited longest, and a message says so. Messages get lost, and no script runs when a key
+// expires. So the claim is also sent again from time to time: this is a poll.
 //
 // Masters may disagree on who has waited longest, or some may have a key that others have not. Then several claims
-// have some votes each, and no claim has a quorum. A moment after its first vote, a claim asks all masters who has
-// their keys. Of the claims without a quorum the one with the most keys stays, or of several the one with the least
-// token. The others give up in its favour, by a release that names it, and register anew.
+// have some votes each, and no claim has a quorum: the votes are split. A moment after its first vote, a claim asks
+// all masters who has their keys. Of the claims without a quorum, the one with the most keys stays. If several have
+// as many, the one with the least token stays. The others are released in its favour, by releases that name it, and
+// register anew.
 //
 // No claim keeps a key for longer than it can win with it: a key that was granted expires, and is never extended
-// before the claim has a quorum. If the votes of a quorum end soon, the keys are extended first, as by a renewal, which
-// makes a full lease. A claim that has had votes for as long as a grant lasts, or that fewer than a quorum
-// of masters answer, is released. It is registered anew, with another token, after a random delay.
+// before the claim has a quorum. If the votes of the quorum end soon, the keys are extended first, as by a renewal, and
+// the lease has its TTL from then on. A claim is released if it has had votes for as long as a grant lasts, or if fewer
+// than a quorum of masters answer. After a random delay another one is registered, with another token.
 
 const (
 	// grantTrips is how many round trips a grant lasts at least.
 	grantTrips = 8
-	// leastTrips is how many round trips the TTL lasts at least if the lock may be granted. A claim counts with half of the
-	// grant left. Its first renewal comes after a quarter of that, and takes a round trip.
+	// leastTrips is how many round trips the TTL must last for the lock to be granted. A claim can win when half of
+	// the grant is left. The first renewal comes after a quarter of that half, and takes a round trip.
 	leastTrips = 4
-	// splitAfter is how long after its first vote a claim asks who has the keys of the others, beside a round trip.
+	// splitAfter is how long after its first vote a claim asks who has the other keys, in addition to a round trip.
 	splitAfter = 2 * time.Millisecond
-	// dividesMost is how many rounds that find the votes split may follow each other so soon. A further one comes after
-	// twice the time of the one before, up to queueStep: a key that no claim will release may keep the votes split.
-	dividesMost = 8
-	// dividesFor is how long such a round matters for the next one.
-	dividesFor = time.Second
+	// splitRoundsMost is how many rounds in a row may find the votes split before the time between such rounds is
+	// doubled. It is then doubled with each further one, up to queueStep: a key that no claim will release may keep
+	// the votes split.
+	splitRoundsMost = 8
+	// splitRoundsFor is after how long such a round no longer counts.
+	splitRoundsFor = time.Second
 )
 
-// grantable reports whether a release may grant the lock to the wait if the masters can. The lease would be short until
-// its first renewal, and a lease that becomes one of several names must not be in a queue.
+// grantable reports whether the options and the kind of lock allow that a release grants the lock to the wait. The lease
+// would be short until its first renewal. grantFor says whether the masters allow it, too.
 func (w *wait) grantable() bool {
 	l := w.locker
 	return w.whole == nil && l.set == nil && l.shared == nil && !l.announces && !l.client.opts.DisableWakeups &&
 		l.opts.RenewEvery >= 0 && l.opts.TTL >= master.GrantLeast
 }
 
-// grantFor returns for how long the lock may be granted. It returns 0 if too few masters can say which memory a grant is
-// of, or if they are too far away for the TTL.
+// grantFor returns for how long the lock may be granted, in docs/grant.md called g. It returns 0 if the lock cannot be
+// granted: too few masters tell their run_id, or they are too far away for the TTL.
 func (w *wait) grantFor() time.Duration {
 	l, c := w.locker, w.locker.client
 	able := 0
@@ -63,36 +65,36 @@ func (w *wait) grantFor() time.Duration {
 	return min(max(master.GrantLeast, grantTrips*distance), l.opts.TTL).Truncate(time.Millisecond)
 }
 
-// A queueing is a wait with a claim.
+// A queueing is a wait that registers claims, one after the other.
 type queueing struct {
 	*wait
-	grant    time.Duration // see grantFor
-	claim    *claimed      // nil: it was released, and the next one is registered at resume
-	resume   time.Time
-	mark     clock.Reading // when the current round was asked
-	confirms bool          // the current round is to extend the keys: the claim has a quorum of votes that soon end
-	pending  bool          // the current round is not judged
-	woken    bool          // a poll is due now
-	poll     time.Time     // when the next poll is due
-	split    time.Time     // when to ask who has the other keys; zero: the claim has no vote, or they were asked
-	divided  time.Time     // when a round last found the votes split
-	divides  int           // how many rounds have, one soon after the other
+	g       time.Duration // see grantFor
+	claim   *queuedClaim  // nil: it was released, and the next one is registered at resume
+	resume  time.Time
+	extends bool      // the current round is to extend the keys: the claim has a quorum of votes that soon end
+	pending bool      // the current round is not over
+	woken   bool      // a poll is due now
+	poll    time.Time // when the next poll is due
+	askAt   time.Time // when to ask who has the other keys; zero: the claim has no vote, or they were asked
+
+	splitRounds int       // how many rounds in a row have found the votes split: see splitDelay
+	lastSplit   time.Time // when the last of them did
 }
 
-// acquireGranted registers a claim, and waits until it has a quorum of votes. A free key is set for first by the
-// first registration.
-func (w *wait) acquireGranted(ctx context.Context, grant, first time.Duration) error {
+// acquireGranted registers a claim, and waits until it has a quorum of votes. The first registration sets a free key
+// for life.
+func (w *wait) acquireGranted(ctx context.Context, g, life time.Duration) error {
 	c := w.locker.client
 	w.sleeper = c.sleepers.add(w.locker.key)
 	defer c.sleepers.remove(w.locker.key)
 	w.delays = retrier{start: c.opts.NewBackOff, forever: w.forever}
-	q := &queueing{wait: w, grant: grant}
+	q := &queueing{wait: w, g: g}
 	defer q.leave()
 	if w.round != nil && w.split() {
 		// Several clients contend for a free lock. If they registered at the same moment, they would split the votes again.
 		q.resume = c.clock().Time().Add(rand.N(c.group.Distance() + 1))
 	} else {
-		q.register(first, 0)
+		q.register(life, 0)
 	}
 	for {
 		if ctx.Err() != nil || c.isClosing() {
@@ -138,47 +140,59 @@ func (q *queueing) step(ctx context.Context, now clock.Reading) (next time.Time,
 		if q.resume.After(now.Time()) {
 			return q.resume, true
 		}
-		q.register(q.grant, 0)
+		q.register(q.g, 0)
 	}
 	mine, first, won := c.sleepers.count(q.claim, now, c.opts.drift, q.highest(now))
 	switch {
-	case won != nil && won.left >= q.grant/2:
+	case won != nil && won.left >= q.g/2:
 		return now.Time(), q.win(ctx, now, won)
-	case won != nil && !q.confirms:
+	case won != nil && !q.extends:
 		q.ask(master.Renew, q.locker.opts.TTL)
-		q.confirms = true
+		q.extends = true
 		return now.Time(), true
 	}
 	if q.pending {
-		if left := q.round.Expire(now.Elapsed(q.mark)); left > 0 {
+		if left := q.round.Expire(now.Elapsed(q.asked)); left > 0 {
 			return now.Time().Add(left), true
 		}
-		q.pending = false
-		if q.confirms {
-			q.note(ctx)
-			return now.Time(), q.backOff(now) // some keys live for the TTL now
-		}
-		if more := q.judge(ctx, now, mine, first); !more || q.claim == nil || q.pending {
+		if more := q.roundOver(ctx, now, mine, first); !more || q.claim == nil || q.pending {
 			return now.Time(), more
 		}
 	}
-	if mine != 0 && q.split.IsZero() {
-		q.split = now.Time().Add(q.splitDelay(now))
-	} else if mine == 0 {
-		q.split = time.Time{}
-	}
-	due := q.poll
-	if !q.split.IsZero() {
-		due = q.split
-	}
+	due := q.due(now, mine != 0)
 	if q.woken {
 		q.woken = false
 		q.delays.reset()
 	} else if due.After(now.Time()) {
 		return due, true
 	}
-	q.ask(master.Again, q.grant)
+	q.ask(master.Again, q.g)
 	return now.Time(), true
+}
+
+// roundOver acts on the current round, which is over and did not win. The masters in mine, as bits, have voted for the
+// claim, the first of them at first. It reports false if the schedule has stopped.
+func (q *queueing) roundOver(ctx context.Context, now clock.Reading, mine uint64, first time.Time) (more bool) {
+	q.pending = false
+	if q.extends {
+		q.note(ctx)
+		return q.backOff(now) // some keys live for the TTL now
+	}
+	return q.judge(ctx, now, mine, first)
+}
+
+// due returns when the next round is due. A claim with votes asks who has the other keys, any other claim polls.
+func (q *queueing) due(now clock.Reading, voted bool) time.Time {
+	switch {
+	case !voted:
+		q.askAt = time.Time{}
+	case q.askAt.IsZero():
+		q.askAt = now.Time().Add(q.splitDelay(now))
+	}
+	if q.askAt.IsZero() {
+		return q.poll
+	}
+	return q.askAt
 }
 
 // highest returns the highest fence that can be used; 0: any.
@@ -190,39 +204,40 @@ func (q *queueing) highest(now clock.Reading) int64 {
 	return numberAt(now.Wall().Add(l.client.opts.fencedWithin(l.opts.TTL) + aheadMost))
 }
 
-// register registers a new claim. A free key is set for first, or left alone at the masters spared, as bits.
-func (q *queueing) register(first time.Duration, spared uint64) {
+// register registers a new claim. A master where the key is free sets it for life. The masters in spared, as bits, leave a
+// free key alone.
+func (q *queueing) register(life time.Duration, spared uint64) {
 	l, c := q.locker, q.locker.client
 	now := q.began
 	if q.attempts > 0 || q.late {
 		now = c.clock()
 	}
-	claim := &claimed{Claim: new(master.Claim), began: now, grant: q.grant, votes: make([]claimVote, len(c.masters))}
+	claim := &queuedClaim{Claim: new(master.Claim), began: now, g: q.g, votes: make([]claimVote, len(c.masters))}
 	claim.Init(&l.terms, newToken(c.opts.Owner), now.Since(q.began))
 	if l.opts.Fencing {
 		c.fences.propose(claim.Claim, now.Wall(), c.opts.fencedWithin(l.opts.TTL))
 	}
-	claim.Queue(q.grant, first)
+	claim.Queue(q.g, life)
 	claim.Spare(spared)
-	q.claim, q.split = claim, time.Time{}
-	c.sleepers.claim(q.sleeper, claim)
+	q.claim, q.askAt = claim, time.Time{}
+	c.sleepers.setClaim(q.sleeper, claim)
 	for _, m := range c.masters {
 		m.Attend()
 	}
-	q.ask(master.Register, first)
+	q.ask(master.Register, life)
 }
 
-// ask begins a round of the claim, which sets a free key for life.
+// ask begins a round of the claim. A Register or an Again sets a free key for life.
 func (q *queueing) ask(kind master.Kind, life time.Duration) {
 	l, c, claim := q.locker, q.locker.client, q.claim
 	q.endRound()
-	q.mark = claim.began
+	mark := claim.began
 	if kind != master.Register {
-		q.mark = c.clock()
+		mark = c.clock()
 	}
 	q.attempts++
-	q.asked, q.pending, q.confirms, q.split = q.mark, true, false, time.Time{}
-	mark, before, sl := q.mark, c.sleepers.asked(claim), q.sleeper
+	q.asked, q.pending, q.extends, q.askAt = mark, true, false, time.Time{}
+	before, sl := c.sleepers.registeredAt(claim), q.sleeper
 	q.round = c.group.AskEach(kind, claim.Claim, c.opts.limit(l.opts.TTL), func(i int, a master.Answer) {
 		c.sleepers.answered(sl, claim, i, a, mark, life, before, c.masters[i].Listening())
 	})
@@ -241,7 +256,8 @@ func (q *queueing) schedule(now clock.Reading) (more bool) {
 	return true
 }
 
-// backOff releases the claim, and has another one registered after a random delay.
+// backOff releases the claim, and has another one registered after a random delay. If the schedule has stopped, it does
+// nothing and reports false.
 func (q *queueing) backOff(now clock.Reading) (more bool) {
 	d, more := q.delays.next()
 	if more {
@@ -251,10 +267,11 @@ func (q *queueing) backOff(now clock.Reading) (more bool) {
 	return more
 }
 
-// release gives the claim up. Its votes never count again.
+// release releases the claim, whose votes never count again. how says how the lock is passed on: see
+// master.Claim.PassOn.
 func (q *queueing) release(how string) {
 	c := q.locker.client
-	c.sleepers.claim(q.sleeper, nil)
+	c.sleepers.setClaim(q.sleeper, nil)
 	q.claim.PassOn(how, 0)
 	c.tellAll(master.Release, q.claim.Claim)
 	q.claim = nil
@@ -274,11 +291,11 @@ func (q *queueing) note(ctx context.Context) {
 	}
 }
 
-// win makes a quorum of votes a lease. It reports false if the schedule has stopped.
+// win makes a quorum of votes a lease. If that fails, it backs off. It reports false if the schedule has stopped.
 func (q *queueing) win(ctx context.Context, now clock.Reading, m *majority) (more bool) {
 	l, c := q.locker, q.locker.client
 	full := l.opts.TTL - c.opts.drift(l.opts.TTL)
-	s := &Lease{client: c, name: l.name, opts: l.opts, claim: q.claim.Claim, validity: m.left, short: m.left < q.grant,
+	s := &Lease{client: c, name: l.name, opts: l.opts, claim: q.claim.Claim, validity: m.left, short: m.left < q.g,
 		granted: now, acquired: now, crowded: q.attempts > 1, start: now, rounds: 1}
 	var err error
 	if l.opts.Fencing {
@@ -296,7 +313,7 @@ func (q *queueing) win(ctx context.Context, now clock.Reading, m *majority) (mor
 		q.noted(ctx, err)
 		return q.backOff(now)
 	}
-	if !c.sleepers.won(q.sleeper, q.claim, m, s) {
+	if !c.sleepers.setLease(q.sleeper, q.claim, m, s) {
 		q.noted(ctx, c.quorumError(opAcquire, l.name, q.round.Votes()))
 		return q.backOff(now)
 	}

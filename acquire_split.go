@@ -3,7 +3,6 @@ package redlock
 import (
 	"context"
 	"math/rand/v2"
-	"strings"
 	"time"
 
 	"github.com/redlock-go/redlock/internal/clock"
@@ -11,21 +10,22 @@ import (
 	"github.com/redlock-go/redlock/internal/quorum"
 )
 
-// splitDelay returns how long after a vote to ask who has the other keys.
+// splitDelay returns how long after a vote to ask who has the other keys. It forgets rounds that found the votes split if
+// the last of them was long ago.
 func (q *queueing) splitDelay(now clock.Reading) time.Duration {
-	if now.Time().Sub(q.divided) > dividesFor {
-		q.divides = 0
+	if now.Time().Sub(q.lastSplit) > splitRoundsFor {
+		q.splitRounds = 0
 	}
 	distance := q.locker.client.group.Distance()
 	d := splitAfter + distance + rand.N(distance/2+1)
-	for n := dividesMost; n < q.divides && d < queueStep; n++ {
+	for n := splitRoundsMost; n < q.splitRounds && d < queueStep; n++ {
 		d *= 2
 	}
 	return d
 }
 
-// judge decides what to do after a round that did not win. The claim has the votes of mine, since first. It reports
-// false if the schedule has stopped.
+// judge decides what becomes of the claim after a round that did not win, and does it: the claim stays, gives way to
+// another one, or backs off. mine and first are those of roundOver. It reports false if the schedule has stopped.
 func (q *queueing) judge(ctx context.Context, now clock.Reading, mine uint64, first time.Time) (more bool) {
 	c := q.locker.client
 	votes := q.votes(now)
@@ -46,7 +46,7 @@ func (q *queueing) judge(ctx context.Context, now clock.Reading, mine uint64, fi
 	} else if mine == 0 || !first.Before(q.asked.Time()) { // what the answers say may be older than the votes
 		return q.schedule(now)
 	}
-	q.divides, q.divided = q.divides+1, now.Time()
+	q.splitRounds, q.lastSplit = q.splitRounds+1, now.Time()
 	own, keys, rival := q.claim.Token(), 0, ""
 	for i := range votes {
 		keys += int(mine >> i & 1)
@@ -57,24 +57,23 @@ func (q *queueing) judge(ctx context.Context, now clock.Reading, mine uint64, fi
 		}
 	}
 	switch n := rivals[rival]; {
-	case n >= c.sleepers.need: // a lease, which may be healed where our key is
-		// Only where it was our key: the lease may end now, and its release grant the claim the lock elsewhere.
+	case n >= c.sleepers.need:
+		// The rival has a lease. Its holder may heal the key where it is ours. So our release leaves the key free
+		// there, and the next claim does not set it. Elsewhere the release passes the lock on as usual: the lease
+		// may have ended, and its release may have granted the lock to our claim.
 		q.claim.LeaveFree(mine)
 		q.release(master.ToHead)
-		q.register(q.grant, mine)
+		q.register(q.g, mine)
 	case n > keys || n == keys && rival < own:
-		if strings.ContainsFunc(rival, func(r rune) bool { return r <= ' ' || r > '~' }) || len(rival) <= len(master.Open) {
-			rival = master.ToHead
-		}
-		q.release(rival)
-		q.register(q.grant, 0)
-	case now.Time().Sub(first) > q.grant:
+		q.release(master.ToToken(rival))
+		q.register(q.g, 0)
+	case now.Time().Sub(first) > q.g:
 		return q.backOff(now)
 	}
 	return true
 }
 
-// votes returns the votes of the current round. One with a fence that cannot be used is a failure.
+// votes returns the votes of the current round. A grant with a fence that cannot be used is a failure.
 func (q *queueing) votes(now clock.Reading) []quorum.Vote {
 	votes := q.round.Votes()
 	if most := q.highest(now); most > 0 {

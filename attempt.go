@@ -10,18 +10,19 @@ import (
 	"github.com/redlock-go/redlock/internal/quorum"
 )
 
-// acquire makes one attempt: a round of SETs and, unless the round is won, the releases that undo it. The
+// attempt makes one attempt: a round of SETs and, unless the round is won, the releases that undo it. The
 // releases go to all masters, whatever they have answered: a master that refused, or whose answer was
 // lost, may have set the key. The caller ends the round, since later votes say whether other clients
 // contend for the lock.
 //
 // As a rule claim is nil, and the attempt has a new one. A claim that the caller gives is not undone.
-func (c *Client) acquire(ctx context.Context, l *Locker, claim *master.Claim, kind master.Kind, start clock.Reading, waited time.Duration, crowded bool) (*Lease, *quorum.Round, error) {
+func (c *Client) attempt(ctx context.Context, l *Locker, claim *master.Claim, kind master.Kind, start clock.Reading, waited time.Duration, crowded bool) (*Lease, *quorum.Round, error) {
 	validity := l.opts.TTL - c.opts.drift(l.opts.TTL)
 	both := &struct { // in one allocation
 		lease Lease
 		claim master.Claim
-	}{lease: Lease{client: c, name: l.name, opts: l.opts, validity: validity, granted: start, acquired: start, crowded: crowded, start: start, rounds: 1, shared: l.shared}}
+	}{lease: Lease{client: c, name: l.name, opts: l.opts, shared: l.shared, crowded: crowded, rounds: 1,
+		granted: start, acquired: start, start: start, validity: validity}}
 	s := &both.lease
 	limit := validity
 	if l.opts.Fencing {

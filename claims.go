@@ -11,33 +11,36 @@ import (
 	"github.com/redlock-go/redlock/internal/quorum"
 )
 
-// A claimed is a claim that waits in the queues, and that releases of other clients may grant: one fresh token, from
-// its registration to its lease or its release. A majority of votes is a lease. A vote comes with a master's answer
-// to a registration or a poll, or with the message about a grant. A vote counts for a time from a moment before the
-// key was set, so the claim has the vote for no longer than the master keeps the key.
-type claimed struct {
+// A queuedClaim is a claim that waits in the queues of the masters, where releases of other clients may grant it the lock.
+// It has one fresh token, from its registration to its lease or its release. A majority of votes makes a lease. A vote
+// comes with a master's answer to a registration or a poll, or with the message about a grant. It counts from a moment
+// before the key was set, so the claim has the vote for no longer than the master keeps the key.
+type queuedClaim struct {
 	*master.Claim
-	began      clock.Reading         // immutable; before its first command
-	grant      time.Duration         // immutable; for how long it may be granted
-	lease      atomic.Pointer[Lease] // once it was acquired
-	rests      uint64                // the masters, as bits, whose votes the lease rests on; set before lease
-	votes      []claimVote           // by master; guarded by sleepers.mu
-	registered uint64                // the masters, as bits, that have answered that it is in the queue; the same
-	gone       uint64                // the masters, as bits, whose votes have become void since the last count; the same
-	first      time.Time             // when the first vote came; the same
+	began clock.Reading // immutable; before its first command
+	g     time.Duration // immutable; for how long it may be granted the lock
+
+	lease atomic.Pointer[Lease] // once it was acquired
+	rests uint64                // the masters, as bits, whose votes the lease rests on; set before lease
+
+	// Guarded by sleepers.mu:
+	votes      []claimVote // by master
+	registered uint64      // the masters, as bits, that have answered that it is in the queue
+	gone       uint64      // the masters, as bits, whose votes have become void since the last count
+	first      time.Time   // when the first vote came
 }
 
 // A claimVote is a vote for a claim.
 type claimVote struct {
-	mark  clock.Reading // the key was set, or lived for life, after this moment
-	life  time.Duration // 0: there is no vote
+	mark  clock.Reading // a moment before the key was set, or before the master said for how long it lives
+	life  time.Duration // how long the key lives from mark on, at least; 0: there is no vote
 	fence int64
 }
 
 func (v *claimVote) end() time.Time { return v.mark.Time().Add(v.life) }
 
-// claimLocked makes a claim the one that may be granted; nil: none.
-func (s *sleepers) claimLocked(sl *sleeper, claim *claimed) {
+// setClaimLocked is setClaim for a caller that holds the mutex.
+func (s *sleepers) setClaimLocked(sl *sleeper, claim *queuedClaim) {
 	if sl.claim != nil {
 		s.queue--
 	}
@@ -47,14 +50,14 @@ func (s *sleepers) claimLocked(sl *sleeper, claim *claimed) {
 	sl.claim = claim
 }
 
-// claim makes a claim the one that may be granted; nil: none. The votes for an earlier one never count again.
-func (s *sleepers) claim(sl *sleeper, claim *claimed) {
+// setClaim sets the claim of a wait; nil: it has none. The votes for an earlier claim never count again.
+func (s *sleepers) setClaim(sl *sleeper, claim *queuedClaim) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.claimLocked(sl, claim)
+	s.setClaimLocked(sl, claim)
 }
 
-// waiting reports whether a claim may be granted.
+// waiting reports whether a claim of this Client waits.
 func (s *sleepers) waiting() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -74,11 +77,12 @@ func (s *sleepers) granted(i int, g master.Grant) bool {
 		sl.wakeLocked() // a poll finds out
 		return true
 	}
-	sl.voteLocked(i, claimVote{master.Later(sl.claim.began, g.Mark), sl.claim.grant, g.Fence})
+	sl.voteLocked(i, claimVote{master.Later(sl.claim.began, g.Mark), sl.claim.g, g.Fence})
 	return true
 }
 
-// voteLocked counts a vote. Of two votes of a master the one that ends later counts. A master's fences rise.
+// voteLocked takes a vote of master i. Of two votes of one master, the one that ends later counts. Of two fences, the
+// higher one counts, since a master's fences rise.
 func (sl *sleeper) voteLocked(i int, v claimVote) {
 	c := sl.claim
 	old := &c.votes[i]
@@ -93,14 +97,15 @@ func (sl *sleeper) voteLocked(i int, v claimVote) {
 	poke(sl.news)
 }
 
-// answered handles the answer of master i to a round of a claim: to a Register or an Again that was asked for at
-// mark, and that sets the key for life. before are the masters that had it in their queues then. listening says that the
-// master can tell the client of grants, so that a refused claim is in its queue.
-func (s *sleepers) answered(sl *sleeper, c *claimed, i int, a master.Answer, mark clock.Reading, life time.Duration, before uint64, listening bool) {
+// answered handles the answer of master i to a Register, an Again or a Renew of a claim. The command was asked for at mark.
+// If it was carried out, the key lives for life from mark on. before has the masters, as bits, that had the claim in
+// their queues at mark. listening says that the master can tell this Client of grants, so that a refused claim is in its
+// queue.
+func (s *sleepers) answered(sl *sleeper, c *queuedClaim, i int, a master.Answer, mark clock.Reading, life time.Duration, before uint64, listening bool) {
 	bit := uint64(1) << i
 	s.mu.Lock()
 	if sl.claim == c {
-		if a.New && before&bit != 0 { // the key is gone on which an earlier vote rests
+		if a.New && before&bit != 0 { // the key on which an earlier vote rests is gone
 			c.votes[i] = claimVote{fence: c.votes[i].fence}
 			c.gone |= bit
 		}
@@ -117,8 +122,9 @@ func (s *sleepers) answered(sl *sleeper, c *claimed, i int, a master.Answer, mar
 		return
 	}
 	s.mu.Unlock()
-	// A poll that was executed after the claim was granted found the key gone, or another's, although the claim had
-	// been in the queue and so the key had been set since: somebody else may have held the lock.
+	// A poll was executed after the claim had won, and found that the claim was not in the queue, and that the key was
+	// not ours. The claim had been in the queue until this master set the key. So the key is gone, or another's, since
+	// then: somebody else may have held the lock.
 	if lease := c.lease.Load(); lease != nil && a.New && c.rests&before&bit != 0 {
 		lease.lose(&lostError{name: lease.name, reason: errGone})
 	}
@@ -131,9 +137,10 @@ type majority struct {
 	left  time.Duration // how long the votes of the quorum last
 }
 
-// count returns how many votes a claim has, when the first came, and the quorum if there is one. most is the highest
-// fence that can be used; 0: any.
-func (s *sleepers) count(c *claimed, now clock.Reading, drift func(time.Duration) time.Duration, most int64) (mine uint64, first time.Time, m *majority) {
+// count counts the votes for a claim. It returns the masters, as bits, whose votes last, when the first vote came,
+// and the quorum if there is one. Votes with a fence above most cannot be part of the quorum; 0: any can. setLease
+// finds votes that become void from here on.
+func (s *sleepers) count(c *queuedClaim, now clock.Reading, drift func(time.Duration) time.Duration, most int64) (mine uint64, first time.Time, m *majority) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	type left struct {
@@ -169,9 +176,9 @@ func (s *sleepers) count(c *claimed, now clock.Reading, drift func(time.Duration
 	return mine, c.first, m
 }
 
-// won makes the lease that of the claim, which can no longer be granted. It reports false if one of the votes of the
-// quorum has become void since it was counted.
-func (s *sleepers) won(sl *sleeper, c *claimed, m *majority, lease *Lease) bool {
+// setLease makes lease that of the claim, which can no longer be granted the lock. It does nothing and reports false if a
+// vote of the quorum has become void since it was counted.
+func (s *sleepers) setLease(sl *sleeper, c *queuedClaim, m *majority, lease *Lease) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if c.gone&m.rests != 0 {
@@ -179,12 +186,12 @@ func (s *sleepers) won(sl *sleeper, c *claimed, m *majority, lease *Lease) bool 
 	}
 	c.rests = m.rests
 	c.lease.Store(lease)
-	s.claimLocked(sl, nil)
+	s.setClaimLocked(sl, nil)
 	return true
 }
 
-// asked returns the masters, as bits, that are known to have had the claim in their queues.
-func (s *sleepers) asked(c *claimed) uint64 {
+// registeredAt returns the masters, as bits, that are known to have had the claim in their queues.
+func (s *sleepers) registeredAt(c *queuedClaim) uint64 {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return c.registered

@@ -14,7 +14,7 @@ func TestAMajorityEndsWithItsEarliestVote(t *testing.T) {
 	s := newSleepers(3)
 	none := func(time.Duration) time.Duration { return 0 }
 	for _, long := range []time.Duration{time.Second, 3 * time.Second, 10 * time.Second, 7 * 24 * time.Hour} {
-		c := &claimed{votes: []claimVote{{now, long, 0}, {now, 400 * time.Millisecond, 0}, {}}}
+		c := &queuedClaim{votes: []claimVote{{now, long, 0}, {now, 400 * time.Millisecond, 0}, {}}}
 		_, _, m := s.count(c, now, none, 0)
 		if m == nil || m.left != 400*time.Millisecond {
 			t.Errorf("votes for 400ms and %v: a majority for %v, want 400ms", long, m.left)
@@ -40,11 +40,11 @@ func TestAVoteWhoseKeyIsGoneDoesNotCount(t *testing.T) {
 		t.Run(row.name, func(t *testing.T) {
 			s := newSleepers(3)
 			sl := s.add("a")
-			c := &claimed{Claim: new(master.Claim), votes: []claimVote{{now, time.Second, 0}, {now, time.Second, 0}, {}}}
-			s.claim(sl, c)
+			c := &queuedClaim{Claim: new(master.Claim), votes: []claimVote{{now, time.Second, 0}, {now, time.Second, 0}, {}}}
+			s.setClaim(sl, c)
 			_, _, m := s.count(c, now, none, 0)
 			s.answered(sl, c, row.from, gone, now, time.Second, row.before, true)
-			if got := s.won(sl, c, m, new(Lease)); got != row.wins {
+			if got := s.setLease(sl, c, m, new(Lease)); got != row.wins {
 				t.Errorf("the claim wins: %v, want %v", got, row.wins)
 			}
 			if _, _, m := s.count(c, now, none, 0); (m != nil) != row.wins {
@@ -58,12 +58,12 @@ func TestAClaimIsInAQueueOnlyIfTheMasterCanTellItOfAGrant(t *testing.T) {
 	now := clock.System()
 	s := newSleepers(3)
 	sl := s.add("a")
-	c := &claimed{Claim: new(master.Claim), votes: make([]claimVote, 3)}
-	s.claim(sl, c)
+	c := &queuedClaim{Claim: new(master.Claim), votes: make([]claimVote, 3)}
+	s.setClaim(sl, c)
 	s.answered(sl, c, 0, master.Answer{Outcome: master.Taken}, now, time.Second, 0, true)
 	s.answered(sl, c, 1, master.Answer{Outcome: master.Taken}, now, time.Second, 0, false)
 	s.answered(sl, c, 2, master.Answer{Outcome: master.Taken, New: true}, now, time.Second, 0, false)
-	if got := s.asked(c); got != 0b101 {
+	if got := s.registeredAt(c); got != 0b101 {
 		t.Errorf("in the queues of %b, want 101", got)
 	}
 }

@@ -20,24 +20,24 @@ import (
 // A Client holds the connections to the masters. A program needs one Client for each set of masters. Its methods
 // are safe for concurrent use.
 type Client struct {
-	opts     *Options // immutable
-	clock    clock.Clock
-	masters  []*master.Master
-	group    *quorum.Group // of the masters
-	pools    []*redis.Pool // closed by Close; nil after New
-	gates    gate.Gates
-	renewals *renew.Scheduler
-	sleepers sleepers
-	shares   shares // of read leases
-	partings partings
-	fences   fences
-	crowded  crowds
-	owners   owners // of locks that a goroutine waits for
-	notices  *notices
-	events   events
-	closing  chan struct{} // closed when Close or Shutdown begins
-	refuse   sync.Once     // closes closing
-	closed   chan struct{} // closed when Close has ended
+	opts      *Options // immutable
+	clock     clock.Clock
+	masters   []*master.Master
+	group     *quorum.Group // of the masters
+	pools     []*redis.Pool // closed by Close; nil after New
+	gates     gate.Gates
+	renewals  *renew.Scheduler
+	sleepers  sleepers
+	shares    shares // of read leases
+	partings  partings
+	fences    fences
+	contended contendedSets
+	owners    owners // of locks that a goroutine waits for
+	notices   *notices
+	events    events
+	closing   chan struct{} // closed when Close or Shutdown begins
+	refuse    sync.Once     // closes closing
+	closed    chan struct{} // closed when Close has ended
 
 	mu     sync.Mutex    // guards what follows
 	calls  int           // calls that may still send commands
@@ -121,11 +121,11 @@ func newClient(pools []*redis.Pool, opts *Options) (*Client, error) {
 		closed:  make(chan struct{}),
 		quiet:   make(chan struct{}),
 
-		sleepers: newSleepers(len(pools)),
-		partings: partings{alone: opts.DisableWakeups, last: recent[parting]{keep: politeFor}},
-		fences:   fences{highest: recent[int64]{keep: fencesFor}},
-		crowded:  crowds{last: recent[struct{}]{keep: crowdedFor}},
-		owners:   owners{known: recent[ownerNote]{keep: ownersFor}},
+		sleepers:  newSleepers(len(pools)),
+		partings:  partings{alone: opts.DisableWakeups, last: recent[parting]{keep: politeFor}},
+		fences:    fences{highest: recent[int64]{keep: fencesFor}},
+		contended: contendedSets{last: recent[struct{}]{keep: contendedFor}},
+		owners:    owners{known: recent[ownerNote]{keep: ownersFor}},
 	}
 	c.notices = newNotices(opts.Logger, opts.MaxTTL, c.Masters)
 	c.renewals = renew.Start(c.clock)

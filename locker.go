@@ -138,10 +138,7 @@ func (l *Locker) tryLock(ctx context.Context) (err error) {
 		defer w.end()
 		return w.tryShare(ctx)
 	}
-	ok, note, err := c.gates.TryEnter(l.key)
-	if !ok && c.shares.giveBack(l.key) {
-		ok, note, err = c.gates.TryEnter(l.key)
-	}
+	ok, note, err := c.tryGate(l.key)
 	if err != nil {
 		return ErrClosed
 	}
@@ -160,6 +157,16 @@ func (l *Locker) tryLock(ctx context.Context) (err error) {
 	w.traceDone(ctx, nil)
 	w.hold()
 	return nil
+}
+
+// tryGate takes the gate of a key if it is free, or if only a lease that is kept without readers holds it: that lease is
+// released. It returns what TryEnter returns.
+func (c *Client) tryGate(key string) (ok bool, note, err error) {
+	ok, note, err = c.gates.TryEnter(key)
+	if !ok && c.shares.giveBack(key) {
+		return c.gates.TryEnter(key)
+	}
+	return ok, note, err
 }
 
 // leave hands over or releases the lease s, which l no longer refers to, and leaves the gate. If wait is

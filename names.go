@@ -53,8 +53,8 @@ func (c *Client) newSet(name string, more []string, opts LockOptions) (*Locker, 
 // errHeldInSet is the note of the gate of a name while a goroutine of the Client holds a set with that name.
 var errHeldInSet = fmt.Errorf("%w with other names by a goroutine of this Client", ErrHeld)
 
-// gates returns how many gates of names a lease of l has taken, beside that of l.
-func (l *Locker) gates() int {
+// nameGates returns how many nameGates of names a lease of l has taken, beside that of l.
+func (l *Locker) nameGates() int {
 	if l.set == nil {
 		return 0
 	}
@@ -63,7 +63,7 @@ func (l *Locker) gates() int {
 
 // leaveGate leaves the gate of l and, for a set, those of its names.
 func (l *Locker) leaveGate() {
-	l.leaveNames(l.gates())
+	l.leaveNames(l.nameGates())
 	l.client.gates.Leave(l.key)
 }
 

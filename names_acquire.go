@@ -25,9 +25,9 @@ const (
 	pollsMost = 8
 	// pollsFor is how long a set waits at most before it does so.
 	pollsFor = time.Second
-	// crowdedFor is how long a set that had to acquire its names one by one is taken to be contended for. Then
+	// contendedFor is how long a set that had to acquire its names one by one is taken to be contended for. Then
 	// one refusal is enough.
-	crowdedFor = time.Second
+	contendedFor = time.Second
 	// mergeFor is how long the attempts to take over the names may take.
 	mergeFor = time.Second
 )
@@ -54,8 +54,8 @@ func (w *wait) acquireSet(ctx context.Context) error {
 		if w.refused() {
 			refusals++
 		}
-		if refusals >= pollsMost || refusals > 0 && (c.clock().Since(w.began) >= pollsFor || c.crowded.is(l.key)) {
-			c.crowded.note(l.key)
+		if refusals >= pollsMost || refusals > 0 && (c.clock().Since(w.began) >= pollsFor || c.contended.is(l.key)) {
+			c.contended.note(l.key)
 			if err := w.oneByOne(ctx); err != errAgain {
 				return err
 			}
@@ -74,7 +74,7 @@ func (w *wait) acquireSet(ctx context.Context) error {
 // enterNames waits for the gates of the names.
 func (w *wait) enterNames(ctx context.Context) error {
 	l, c := w.locker, w.locker.client
-	for _, key := range l.set.keys[w.gates:] {
+	for _, key := range l.set.keys[w.nameGates:] {
 		if ok, _, _ := c.gates.TryEnter(key); !ok {
 			w.late = true
 			w.warn()
@@ -85,32 +85,30 @@ func (w *wait) enterNames(ctx context.Context) error {
 				return &endedError{op: opAcquire, name: l.name, ctx: ctx, last: l.taken(c.gates.Last(key))}
 			}
 		}
-		w.gates++
+		w.nameGates++
 	}
 	return nil
 }
 
-// tryNames takes the gates of the names if they are free. If not, note is that of one which is taken.
+// tryNames takes the gates of the names if they are free, and reports whether it has taken all. If not, note is that of
+// the first one that is taken. wait.end leaves the others.
 func (w *wait) tryNames() (ok bool, note error) {
 	l := w.locker
-	for w.gates < l.gates() {
-		key := l.set.keys[w.gates]
-		ok, note, _ := l.client.gates.TryEnter(key)
-		if !ok && l.client.shares.giveBack(key) {
-			ok, note, _ = l.client.gates.TryEnter(key)
-		}
+	for w.nameGates < l.nameGates() {
+		key := l.set.keys[w.nameGates]
+		ok, note, _ := l.client.tryGate(key)
 		if !ok {
 			return false, note
 		}
-		w.gates++
+		w.nameGates++
 	}
 	return true, nil
 }
 
 // leaveNames leaves the gates of the names.
 func (w *wait) leaveNames() {
-	w.locker.leaveNames(w.gates)
-	w.gates = 0
+	w.locker.leaveNames(w.nameGates)
+	w.nameGates = 0
 }
 
 // errAgain says that the names could not be acquired one by one, and that the set is to be polled for again.
@@ -124,9 +122,9 @@ func (w *wait) oneByOne(ctx context.Context) error {
 	parts := make([]*Locker, 0, len(l.set.keys))
 	defer func() {
 		if w.lease == nil { // also if a function of the user has panicked
-			w.gates = 0
+			w.nameGates = 0
 			for _, part := range parts {
-				part.giveBack()
+				part.releasePart()
 			}
 		}
 	}()
@@ -145,7 +143,7 @@ func (w *wait) oneByOne(ctx context.Context) error {
 			return w.outcome(ctx)
 		}
 	}
-	w.gates = len(parts)
+	w.nameGates = len(parts)
 	return w.merge(ctx, parts)
 }
 
@@ -172,9 +170,9 @@ func (w *wait) lockPart(ctx context.Context) error {
 	return nil
 }
 
-// giveBack releases a part of a set and leaves its gate. If the lease has ended before, its release may have
+// releasePart releases a part of a set and leaves its gate. If the lease has ended before, its release may have
 // been sent, which does no harm.
-func (l *Locker) giveBack() {
+func (l *Locker) releasePart() {
 	s := l.lease.Load()
 	s.end(ErrReleased)
 	l.client.tellAll(master.Release, s.claim)
@@ -234,21 +232,21 @@ func (w *wait) undoParts(parts []*Locker) {
 	}
 }
 
-// crowds are the sets that had to acquire their names one by one, by key.
-type crowds struct {
+// contendedSets are the sets that had to acquire their names one by one, by key.
+type contendedSets struct {
 	mu   sync.Mutex // guards what follows
 	last recent[struct{}]
 }
 
 // note notes that a set has to acquire its names one by one.
-func (c *crowds) note(key string) {
+func (c *contendedSets) note(key string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.last.put(key, struct{}{})
 }
 
 // is reports whether a set had to acquire its names one by one not long ago.
-func (c *crowds) is(key string) bool {
+func (c *contendedSets) is(key string) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	_, ok := c.last.get(key)

@@ -24,7 +24,7 @@ type sleeper struct {
 	timed  bool        // a timer was started for this wait
 	early  time.Time   // when messages from less than a quorum last woke the sleeper
 
-	claim *claimed // what releases may grant; nil: nothing
+	claim *queuedClaim // what releases may grant; nil: nothing
 }
 
 const (
@@ -83,7 +83,7 @@ func (s *sleepers) remove(key string) {
 		return
 	}
 	delete(s.byKey, key)
-	s.claimLocked(sl, nil)
+	s.setClaimLocked(sl, nil)
 	switch {
 	case sl.timer != nil:
 		sl.timer.Stop()

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math"
 	"strconv"
+	"strings"
 	"sync/atomic"
 	"time"
 )
@@ -119,11 +120,20 @@ func (c *Claim) Spare(masters uint64) { c.spared = masters }
 // LeaveFree has the Release leave the key free at some masters, as bits. It is called before the Release is asked for.
 func (c *Claim) LeaveFree(masters uint64) { c.freed = masters }
 
-// How the Release of a claim passes the lock on, beside the beginning of a token: see batch.lua.
+// How the Release of a claim passes the lock on: see batch.lua, and ToToken.
 const (
-	ToHead = "-"
-	Open   = "open"
+	ToHead = "-"    // to the head of the queue
+	Open   = "open" // to nobody: the head is woken, and the key stays free
 )
+
+// ToToken returns how a Release passes the lock on to the claim in the queue whose token begins with this text. If the
+// text cannot be a part of the script's word, that is ToHead.
+func ToToken(text string) string {
+	if len(text) <= len(Open) || strings.ContainsFunc(text, notGraphic) {
+		return ToHead
+	}
+	return text
+}
 
 // releaseOpen is the word of a Release that leaves the lock open.
 var releaseOpen any = "release 0 " + Open + " 0"
