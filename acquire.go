@@ -66,7 +66,7 @@ func (w *wait) enter(ctx context.Context) error {
 // acquire acquires the lock, and waits until it can. It needs the gate.
 //
 //   - The first attempt is a plain SET. Soon after a release by this Client it is a Register, which leaves the lock
-//     to the clients in the queue: see partings.
+//     to the clients in the queue: see last_releases.go.
 //   - If a release may grant the lock to this wait, the first attempt is light: it joins no queue. If it is refused,
 //     a claim is registered: see acquireGranted. If other clients are likely to want the lock, there is no such
 //     attempt, and the claim is registered at once.
@@ -80,9 +80,9 @@ func (w *wait) acquire(ctx context.Context) error {
 	if ctx.Err() != nil || c.isClosing() {
 		return w.outcome(ctx)
 	}
-	kind, crowded := c.partings.first(l.key)
-	kind = l.first(kind)
-	if w.light = w.grantable(); w.light && crowded {
+	kind, contended := c.lastReleases.begin(l.key)
+	kind = l.adaptFirst(kind)
+	if w.light = w.grantable(); w.light && contended {
 		if grant := w.grantFor(); grant > 0 {
 			return w.acquireGranted(ctx, grant, l.opts.TTL)
 		}
@@ -120,7 +120,7 @@ func (w *wait) acquireByPolling(ctx context.Context, kind master.Kind, now bool)
 			if woken {
 				w.delays.reset()
 				w.splits = 0
-				kind = l.kind(master.Set)
+				kind = l.adapt(master.Set)
 			}
 		}
 		if ctx.Err() != nil || c.isClosing() {
@@ -171,7 +171,7 @@ func (w *wait) attempt(ctx context.Context, kind master.Kind) error {
 	var err error
 	w.lease, w.round, err = c.attempt(ctx, l, w.merged, kind, w.asked, waited, w.attempts > 1)
 	if l.set != nil {
-		err = l.blame(err, w.round.Votes())
+		err = l.nameHeld(err, w.round.Votes())
 	}
 	w.noted(ctx, err)
 	return err

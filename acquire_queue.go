@@ -296,7 +296,7 @@ func (q *queueing) win(ctx context.Context, now clock.Reading, m *majority) (mor
 	l, c := q.locker, q.locker.client
 	full := l.opts.TTL - c.opts.drift(l.opts.TTL)
 	s := &Lease{client: c, name: l.name, opts: l.opts, claim: q.claim.Claim, validity: m.left, short: m.left < q.g,
-		granted: now, acquired: now, crowded: q.attempts > 1, start: now, rounds: 1}
+		granted: now, acquired: now, contended: q.attempts > 1, start: now, rounds: 1}
 	var err error
 	if l.opts.Fencing {
 		var fixed clock.Reading

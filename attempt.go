@@ -16,12 +16,12 @@ import (
 // contend for the lock.
 //
 // As a rule claim is nil, and the attempt has a new one. A claim that the caller gives is not undone.
-func (c *Client) attempt(ctx context.Context, l *Locker, claim *master.Claim, kind master.Kind, start clock.Reading, waited time.Duration, crowded bool) (*Lease, *quorum.Round, error) {
+func (c *Client) attempt(ctx context.Context, l *Locker, claim *master.Claim, kind master.Kind, start clock.Reading, waited time.Duration, contended bool) (*Lease, *quorum.Round, error) {
 	validity := l.opts.TTL - c.opts.drift(l.opts.TTL)
 	both := &struct { // in one allocation
 		lease Lease
 		claim master.Claim
-	}{lease: Lease{client: c, name: l.name, opts: l.opts, shared: l.shared, crowded: crowded, rounds: 1,
+	}{lease: Lease{client: c, name: l.name, opts: l.opts, shared: l.shared, contended: contended, rounds: 1,
 		granted: start, acquired: start, start: start, validity: validity}}
 	s := &both.lease
 	limit := validity

@@ -20,24 +20,24 @@ import (
 // A Client holds the connections to the masters. A program needs one Client for each set of masters. Its methods
 // are safe for concurrent use.
 type Client struct {
-	opts      *Options // immutable
-	clock     clock.Clock
-	masters   []*master.Master
-	group     *quorum.Group // of the masters
-	pools     []*redis.Pool // closed by Close; nil after New
-	gates     gate.Gates
-	renewals  *renew.Scheduler
-	sleepers  sleepers
-	shares    shares // of read leases
-	partings  partings
-	fences    fences
-	contended contendedSets
-	owners    owners // of locks that a goroutine waits for
-	notices   *notices
-	events    events
-	closing   chan struct{} // closed when Close or Shutdown begins
-	refuse    sync.Once     // closes closing
-	closed    chan struct{} // closed when Close has ended
+	opts         *Options // immutable
+	clock        clock.Clock
+	masters      []*master.Master
+	group        *quorum.Group // of the masters
+	pools        []*redis.Pool // closed by Close; nil after New
+	gates        gate.Gates
+	renewals     *renew.Scheduler
+	sleepers     sleepers
+	shares       shares // of read leases
+	lastReleases lastReleases
+	fences       fences
+	contended    contendedSets
+	owners       owners // of locks that a goroutine waits for
+	notices      *notices
+	events       events
+	closing      chan struct{} // closed when Close or Shutdown begins
+	refuse       sync.Once     // closes closing
+	closed       chan struct{} // closed when Close has ended
 
 	mu     sync.Mutex    // guards what follows
 	calls  int           // calls that may still send commands
@@ -121,11 +121,11 @@ func newClient(pools []*redis.Pool, opts *Options) (*Client, error) {
 		closed:  make(chan struct{}),
 		quiet:   make(chan struct{}),
 
-		sleepers:  newSleepers(len(pools)),
-		partings:  partings{alone: opts.DisableWakeups, last: recent[parting]{keep: politeFor}},
-		fences:    fences{highest: recent[int64]{keep: fencesFor}},
-		contended: contendedSets{last: recent[struct{}]{keep: contendedFor}},
-		owners:    owners{known: recent[ownerNote]{keep: ownersFor}},
+		sleepers:     newSleepers(len(pools)),
+		lastReleases: lastReleases{alone: opts.DisableWakeups, last: recent[lastRelease]{keep: politeFor}},
+		fences:       fences{highest: recent[int64]{keep: fencesFor}},
+		contended:    contendedSets{last: recent[struct{}]{keep: contendedFor}},
+		owners:       owners{known: recent[ownerNote]{keep: ownersFor}},
 	}
 	c.notices = newNotices(opts.Logger, opts.MaxTTL, c.Masters)
 	c.renewals = renew.Start(c.clock)
@@ -199,10 +199,10 @@ func (c *Client) Ping(ctx context.Context) error {
 	if err := ctx.Err(); err != nil {
 		return err
 	}
-	if !c.begin() {
+	if !c.beginCall() {
 		return ErrClosed
 	}
-	defer c.end()
+	defer c.endCall()
 	round := c.group.Ask(master.Ping, nil, c.opts.limit(c.opts.LockOptions.TTL))
 	defer round.End()
 	if round.Wait(ctx, c.closing, quorum.Tally.Won).Won() {
@@ -281,9 +281,9 @@ func (c *Client) Close() error {
 	return errors.Join(errs...)
 }
 
-// begin notes a call that may send commands, and reports whether the Client is open. If it is, the caller must
+// beginCall notes a call that may send commands, and reports whether the Client is open. If it is, the caller must
 // call end.
-func (c *Client) begin() bool {
+func (c *Client) beginCall() bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.ending {
@@ -293,7 +293,7 @@ func (c *Client) begin() bool {
 	return true
 }
 
-func (c *Client) end() {
+func (c *Client) endCall() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.calls--

@@ -63,7 +63,7 @@ func (s *Lease) succeed(now clock.Reading) *Lease {
 		claim:     s.claim,
 		validity:  s.validity,
 		short:     s.short,
-		crowded:   s.crowded,
+		contended: s.contended,
 		granted:   s.granted,
 		acquired:  now,
 		fence:     s.fence,

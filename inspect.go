@@ -75,10 +75,10 @@ func (c *Client) Inspect(ctx context.Context, name string) (Holding, error) {
 	if ctx.Err() != nil {
 		return h, &endedError{op: opInspect, name: name, ctx: ctx}
 	}
-	if !c.begin() {
+	if !c.beginCall() {
 		return h, ErrClosed
 	}
-	defer c.end()
+	defer c.endCall()
 	votes := c.query(ctx, master.NewLook(key))
 	var looks []master.Look
 	for i, v := range votes {

@@ -14,13 +14,13 @@ import (
 // Lease ends when the lock is unlocked, when the lease is lost, or when the Client is closed. It does not
 // begin again. Its methods are safe for concurrent use. Those of a nil Lease report that nothing is held.
 type Lease struct {
-	client   *Client       // immutable
-	name     string        // immutable
-	opts     LockOptions   // immutable
-	claim    *master.Claim // immutable
-	granted  clock.Reading // immutable; the time before the first byte of the round that was won
-	acquired clock.Reading // immutable; as granted, or the time of the handover to this holder
-	crowded  bool          // immutable; not acquired by the first attempt: see partings
+	client    *Client       // immutable
+	name      string        // immutable
+	opts      LockOptions   // immutable
+	claim     *master.Claim // immutable
+	granted   clock.Reading // immutable; the time before the first byte of the round that was won
+	acquired  clock.Reading // immutable; as granted, or the time of the handover to this holder
+	contended bool          // immutable; not acquired by the first attempt: see last_releases.go
 
 	fence     int64 // immutable; 0: none
 	handovers int   // immutable; how often the lease was handed over before

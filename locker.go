@@ -95,10 +95,10 @@ func (l *Locker) lock(ctx context.Context, forever bool) (_ *Lease, err error) {
 			return s, nil
 		}
 	}
-	if !c.begin() {
+	if !c.beginCall() {
 		return nil, ErrClosed
 	}
-	defer c.end()
+	defer c.endCall()
 	w := &wait{locker: l, forever: forever, began: c.clock()}
 	w.traceStart(ctx)
 	defer func() { w.traceDone(ctx, err) }()
@@ -124,10 +124,10 @@ func (l *Locker) lock(ctx context.Context, forever bool) (_ *Lease, err error) {
 // tryLock makes one attempt.
 func (l *Locker) tryLock(ctx context.Context) (err error) {
 	c := l.mustClient()
-	if !c.begin() {
+	if !c.beginCall() {
 		return ErrClosed
 	}
-	defer c.end()
+	defer c.endCall()
 	w := &wait{locker: l, once: true, began: c.clock()}
 	w.traceStart(ctx)
 	defer func() { w.traceDone(ctx, err) }()
@@ -173,18 +173,18 @@ func (c *Client) tryGate(key string) (ok bool, note, err error) {
 // true, it waits for the outcome of the release and returns it.
 //
 // The gate is left as soon as the release is queued. The next acquisition of the name then follows the
-// release on the same ordered connections, so it finds the key deleted: see partings.
+// release on the same ordered connections, so it finds the key deleted: see last_releases.go.
 func (l *Locker) leave(ctx context.Context, s *Lease, wait bool) error {
 	c := l.client
 	if l.handOver(ctx, s) {
 		return nil
 	}
 	l.noteHeld(false) // from now on, our lease does not hold the lock
-	if !c.begin() {
+	if !c.beginCall() {
 		l.leaveGate()
 		return ErrClosed
 	}
-	defer c.end()
+	defer c.endCall()
 	if wait { // the release ends the contexts of the lease, and ctx may be one of them
 		var cancel context.CancelFunc
 		ctx, cancel = s.outlive(ctx)

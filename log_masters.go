@@ -279,15 +279,15 @@ func (n *notices) writeQuarantine(now []MasterStatus) {
 	var errs []error
 	var names []string
 	var untils []time.Time
-	virgin := true // as far as this Client has seen, no master has ever granted a lock
+	unused := true // as far as this Client has seen, no master has ever granted a lock
 	for i, s := range now {
 		if s.State == MasterUp || n.told[i].voted {
-			virgin = false
+			unused = false
 		}
 		if q := quarantineOf(s.Err); q != nil {
 			names, untils = append(names, s.Name), append(untils, q.Until)
 			errs = append(errs, &NodeError{Master: s.Name, Err: errors.New(q.Why)})
-			virgin = virgin && q.Why == incarnation.Absent.String()
+			unused = unused && q.Why == incarnation.Absent.String()
 		}
 	}
 	if len(names) == 0 {
@@ -304,7 +304,7 @@ func (n *notices) writeQuarantine(now []MasterStatus) {
 	}
 	attrs := []any{"masters", strings.Join(names, ", "), "until", until.Format(time.RFC3339),
 		"for", time.Until(until).Round(100 * time.Millisecond).String(), "why", why}
-	if missing > 0 && virgin {
+	if missing > 0 && unused {
 		attrs = append(attrs, "hint", "wait; or, if these masters are new and nobody holds a lock on them: redlock doctor --adopt")
 	}
 	n.log.Warn(msg, attrs...)

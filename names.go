@@ -53,7 +53,7 @@ func (c *Client) newSet(name string, more []string, opts LockOptions) (*Locker, 
 // errHeldInSet is the note of the gate of a name while a goroutine of the Client holds a set with that name.
 var errHeldInSet = fmt.Errorf("%w with other names by a goroutine of this Client", ErrHeld)
 
-// nameGates returns how many nameGates of names a lease of l has taken, beside that of l.
+// nameGates returns how many gates of single names a lease of l has taken, beside the gate of l.
 func (l *Locker) nameGates() int {
 	if l.set == nil {
 		return 0
@@ -88,17 +88,18 @@ func (l *Locker) noteHeld(is bool) {
 	}
 }
 
-// firstKind returns the kind of command for the first attempt.
+// firstKind returns the kind of command for an attempt that is not followed by a claim. It counts the acquisition: see
+// lastReleases.begin.
 func (l *Locker) firstKind() (kind master.Kind) {
 	for key := range l.terms.Keys {
-		k, _ := l.client.partings.first(key)
+		k, _ := l.client.lastReleases.begin(key)
 		kind = max(kind, k)
 	}
 	return kind
 }
 
-// blame has the error of an attempt say which name is held.
-func (l *Locker) blame(err error, votes []quorum.Vote) error {
+// nameHeld has the error of an attempt say which name is held.
+func (l *Locker) nameHeld(err error, votes []quorum.Vote) error {
 	q, ok := err.(*QuorumError)
 	if !ok {
 		return err

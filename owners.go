@@ -32,13 +32,13 @@ type owners struct {
 
 // An ownerNote says who holds one lock.
 type ownerNote struct {
-	asked time.Time // when the masters were asked last
-	held            // the last answer
-	heard time.Time // when that came
+	asked  time.Time // when the masters were asked last
+	holder           // the last answer
+	heard  time.Time // when that came
 }
 
-// A held says who holds a lock, as far as it is known: a client, or the Clients whose readers do.
-type held struct {
+// A holder says who holds a lock, as far as it is known: a client, or the Clients whose readers do.
+type holder struct {
 	owner   string
 	readers []string // their owners; empty for one that is not known
 }
@@ -58,11 +58,11 @@ func (o *owners) due(key string) bool {
 }
 
 // heard notes who holds the lock.
-func (o *owners) heard(key string, who held) {
+func (o *owners) heard(key string, who holder) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	note, _ := o.known.get(key)
-	note.held, note.heard = who, time.Now()
+	note.holder, note.heard = who, time.Now()
 	o.known.put(key, note)
 }
 
@@ -96,11 +96,11 @@ func (c *Client) askOwner(key string) {
 	if !c.owners.due(key) {
 		return
 	}
-	c.peek(master.NewPeek(key), &peek{client: c, key: key})
+	c.sendPeek(master.NewPeek(key), &peek{client: c, key: key})
 }
 
-// peek sends a query, whose answers p collects.
-func (c *Client) peek(query *master.Claim, p *peek) {
+// sendPeek sends a query, whose answers p collects.
+func (c *Client) sendPeek(query *master.Claim, p *peek) {
 	p.missing, p.masters = len(c.masters), make(map[string]int)
 	for i, m := range c.masters {
 		if err := m.Ask(master.Query, query, p); err != nil {
@@ -132,7 +132,7 @@ func (p *peek) Answered(_ int, a master.Answer) {
 	p.mu.Unlock()
 	switch c := p.client; {
 	case more:
-		c.peek(master.NewReaders(p.key), &peek{client: c, key: p.key, readers: true})
+		c.sendPeek(master.NewReaders(p.key), &peek{client: c, key: p.key, readers: true})
 	case known:
 		c.owners.heard(p.key, who)
 	}
@@ -152,9 +152,9 @@ func (p *peek) countLocked(replies []any) {
 }
 
 // resultLocked returns who holds the lock, once that is known. more says that it is to be asked which readers do.
-func (p *peek) resultLocked() (who held, more, known bool) {
+func (p *peek) resultLocked() (who holder, more, known bool) {
 	if p.done || p.readers && p.missing > 0 {
-		return held{}, false, false
+		return holder{}, false, false
 	}
 	p.done = p.missing == 0
 	for id, n := range p.masters {
@@ -164,7 +164,7 @@ func (p *peek) resultLocked() (who held, more, known bool) {
 			who.readers = append(who.readers, master.OwnerOf(id))
 		default:
 			p.done = true
-			return held{owner: master.OwnerOf(id)}, id == master.Recall, true
+			return holder{owner: master.OwnerOf(id)}, id == master.Recall, true
 		}
 	}
 	slices.Sort(who.readers)

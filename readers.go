@@ -67,7 +67,7 @@ func (s *Lease) publishLocked() {
 }
 
 // enter enters an open lease, and returns it. It returns nil if there is none, or if less than half of its validity
-// is left: see rest. The clocks are read after the addition. Otherwise the goroutine could be stopped between the two
+// is left: see skipRenewal. The clocks are read after the addition. Otherwise the goroutine could be stopped between the two
 // and enter a lease that has ended.
 func (r *readers) enter() *Lease {
 	if r.inside.Add(1) > 0 {
@@ -108,9 +108,9 @@ func (r *readers) held() *Lease {
 	return nil
 }
 
-// begin opens a new lease, with the leader and all goroutines that wait inside. It reports whether the lease
+// openLease opens a new lease, with the leader and all goroutines that wait inside. It reports whether the lease
 // is to be closed already.
-func (r *readers) begin(s *Lease) (early bool) {
+func (r *readers) openLease(s *Lease) (early bool) {
 	s.mu.Lock()
 	s.publishLocked()
 	s.mu.Unlock()
@@ -246,14 +246,20 @@ func (r *readers) wait(ctx context.Context) (s *Lease, lead bool, err error) {
 	return nil, false, err
 }
 
-// idleParts is how often, in the time between two renewals, a lease without readers is looked at.
+// idleParts is how often a lease without readers is checked in the time between two renewals.
 const idleParts = 4
 
-// rest reports whether the lease of the readers, which is due for a renewal, is not to be renewed. A lease without
-// readers is renewed once more if a goroutine has entered it since the last renewal, so that a name which is read
-// often never waits for the masters. Otherwise it waits for readers until half of its validity has passed, and is then
-// given back: a goroutine that enters has at least that half to be renewed in.
-func (r *readers) rest(s *Lease, now clock.Reading) bool {
+// skipRenewal decides what becomes of the lease of the readers when a renewal is due, and reports whether the renewal is
+// left out. If it is, skipRenewal has released the lease or scheduled the next call.
+//
+//   - A lease with readers is renewed.
+//   - A lease without readers is renewed once more if a goroutine has entered it since the last renewal. So a name
+//     that is read often never waits for the masters.
+//   - Any other lease without readers is kept, until half of its validity has passed, and is then released. So a
+//     goroutine that enters has at least the other half in which the lease can be renewed.
+//
+// After MaxHold the lease is closed: the last reader that leaves releases it.
+func (r *readers) skipRenewal(s *Lease, now clock.Reading) bool {
 	if r.lease.Load() != s {
 		return false
 	}

@@ -9,8 +9,8 @@ import (
 	"github.com/redlock-go/redlock/internal/quorum"
 )
 
-// finish ends the lease because it is unlocked. If the lease has ended before, finish returns the reason;
-// if it was lost, its release has been queued by then. Otherwise the caller must queue the release.
+// finish ends the lease because it is unlocked. If it returns nil, the caller must queue the release. If the lease has
+// ended before, finish returns the reason. If it was lost, its release has been queued by then.
 func (s *Lease) finish() error {
 	s.Err() // ends a lease whose validity is over
 	s.mu.Lock()
@@ -24,7 +24,7 @@ func (s *Lease) finish() error {
 	}
 	s.cancelContexts(ErrReleased)
 	s.ended = s.client.clock()
-	s.client.partings.released(s.claim, s.crowded)
+	s.client.lastReleases.released(s.claim, s.contended)
 	s.passOn()
 	return nil
 }
@@ -51,7 +51,7 @@ func (s *Lease) drawOpen() bool {
 	return s.ended.Since(s.acquired) <= openHold && s.client.group.Distance() <= openTrip
 }
 
-// passOn sets how the release passes the lock on.
+// passOn sets how the release passes the lock on, and which fence it proposes.
 func (s *Lease) passOn() {
 	if s.shared != nil || s.client.opts.DisableWakeups {
 		return
@@ -75,7 +75,7 @@ var _ quorum.Observer = (*losing)(nil)
 // Settled implements quorum.Observer.
 func (o *losing) Settled(round *quorum.Round, t quorum.Tally) {
 	s := (*Lease)(o)
-	s.client.partings.settled(s.claim, round.Any(wokeAnother))
+	s.client.lastReleases.answered(s.claim, round.Any(passedOn))
 }
 
 // A releasing is a Lease whose release is on its way, and for which nobody waits.
@@ -86,7 +86,7 @@ var _ quorum.Observer = (*releasing)(nil)
 // Settled implements quorum.Observer.
 func (o *releasing) Settled(round *quorum.Round, t quorum.Tally) {
 	s := (*Lease)(o)
-	err := s.settled(context.Background(), t, round)
+	err := s.releaseOutcome(context.Background(), t, round)
 	if err != nil {
 		s.client.notices.unreleased(s.name, err)
 	}
@@ -96,11 +96,11 @@ func (o *releasing) Settled(round *quorum.Round, t quorum.Tally) {
 	}
 }
 
-// await waits until a quorum has answered the release of the lease, or until it is clear what else
-// to say, or until ctx ends: the rest finishes by itself.
+// await waits until the votes on the release of the lease are settled, or until ctx ends, and returns the outcome. The
+// release goes on without it.
 func (s *Lease) await(ctx context.Context, round *quorum.Round) error {
 	defer round.End()
-	err := s.settled(ctx, round.Wait(ctx, nil, quorum.Tally.Settled), round)
+	err := s.releaseOutcome(ctx, round.Wait(ctx, nil, quorum.Tally.Settled), round)
 	if f := s.client.opts.Trace.Released; f != nil {
 		f(ctx, s.releasedInfo(err))
 	}
@@ -111,10 +111,11 @@ func (s *Lease) releasedInfo(err error) ReleasedInfo {
 	return ReleasedInfo{Name: s.name, Held: s.ended.Since(s.acquired), Err: err}
 }
 
-// settled takes in the votes on the release of the lease, and returns what to tell of them.
-func (s *Lease) settled(ctx context.Context, t quorum.Tally, round *quorum.Round) error {
+// releaseOutcome returns the error of the release of the lease, given the votes on it, or nil. If a quorum has answered, it
+// also notes that for the next acquisition: see last_releases.go.
+func (s *Lease) releaseOutcome(ctx context.Context, t quorum.Tally, round *quorum.Round) error {
 	if t.Answered() { // otherwise later votes may still say that a client was woken
-		s.client.partings.settled(s.claim, round.Any(wokeAnother))
+		s.client.lastReleases.answered(s.claim, round.Any(passedOn))
 	}
 	if !t.RuledOut() && t.Answered() {
 		return nil
@@ -130,5 +131,5 @@ func (s *Lease) settled(ctx context.Context, t quorum.Tally, round *quorum.Round
 	return err
 }
 
-// wokeAnother reports whether a vote on a release says that it woke a client.
-func wokeAnother(v quorum.Vote) bool { return v.Outcome == master.Woke }
+// passedOn reports whether a vote on a release says that the master has passed the lock on.
+func passedOn(v quorum.Vote) bool { return v.Outcome == master.Woke }

@@ -43,7 +43,7 @@ func (s *Lease) renewsLocked() (time.Time, bool) {
 	at := s.start.Time().Add(every)
 	hold := s.opts.MaxHold
 	if s.shared != nil {
-		hold *= 2 // after MaxHold no reader enters: see readers.rest
+		hold *= 2 // after MaxHold no reader enters: see readers.skipRenewal
 	}
 	within := s.short || s.opts.MaxHold < 0 || at.Sub(s.acquired.Time()) < hold
 	return at, s.opts.RenewEvery > 0 && within
@@ -86,7 +86,7 @@ func (t *task) Check(now clock.Reading) { (*Lease)(t).check(now) }
 
 func (t *task) Due(now clock.Reading) {
 	s := (*Lease)(t)
-	if s.check(now) != nil || s.shared != nil && s.shared.rest(s, now) {
+	if s.check(now) != nil || s.shared != nil && s.shared.skipRenewal(s, now) {
 		return
 	}
 	s.mu.Lock()
@@ -283,7 +283,7 @@ func (s *Lease) lose(err *lostError) error {
 	s.losing.Lock()
 	ended := s.end(err)
 	if ended {
-		s.client.partings.released(s.claim, s.crowded)
+		s.client.lastReleases.released(s.claim, s.contended)
 		s.client.group.Tell(master.Release, s.claim, (*losing)(s))
 	}
 	s.losing.Unlock()

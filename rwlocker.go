@@ -122,7 +122,7 @@ func (w *wait) share(ctx context.Context) (*Lease, error) {
 		return nil, err
 	}
 	w.traceDone(ctx, nil)
-	s = w.begin(r)
+	s = w.openShared(r)
 	return s, nil
 }
 
@@ -155,20 +155,21 @@ func (w *wait) tryShare(ctx context.Context) error {
 		return w.outcome(ctx)
 	}
 	w.traceDone(ctx, nil)
-	s = w.begin(r)
+	s = w.openShared(r)
 	return nil
 }
 
 // errOwnReaders is the note of the gate of a name while goroutines of the Client share a read lease, or keep it.
 var errOwnReaders = fmt.Errorf("%w by readers of this Client", ErrHeld)
 
-// begin lets the goroutines that wait share the acquired lease.
-func (w *wait) begin(r *readers) *Lease {
+// openShared makes the acquired lease that of the readers: the goroutines that wait are inside. If a writer waits
+// already, it closes the lease again.
+func (w *wait) openShared(r *readers) *Lease {
 	s := w.lease
 	recalled := w.round.Any(func(v quorum.Vote) bool { return v.Recalled })
 	r.client.gates.Note(r.key, errOwnReaders)
 	w.inside, w.lease = false, nil
-	early := r.begin(s)
+	early := r.openLease(s)
 	// A local writer that has come meanwhile has found nothing to close.
 	if early || recalled || r.client.gates.Waiting(r.key) || r.client.isClosing() || s.Err() != nil {
 		r.close()
@@ -176,17 +177,17 @@ func (w *wait) begin(r *readers) *Lease {
 	return s
 }
 
-// first returns the kind of a first attempt that would be k. A writer beside readers joins the queue with its
-// first attempt, so that writers which come do not overtake those that wait.
-func (l *Locker) first(k master.Kind) master.Kind {
+// adaptFirst returns the kind of the first attempt of l, which is k for a lock without readers. A writer beside readers
+// joins the queue with its first attempt. Otherwise it could overtake writers that wait.
+func (l *Locker) adaptFirst(k master.Kind) master.Kind {
 	if l.announces && k == master.Set && !l.client.opts.DisableWakeups {
 		return master.Register
 	}
-	return l.kind(k)
+	return l.adapt(k)
 }
 
-// kind returns the kind of an attempt that would be a plain SET. Readers have one kind of attempt.
-func (l *Locker) kind(k master.Kind) master.Kind {
+// adapt returns the kind of an attempt of l, which is k for a lock without readers. Readers have one kind of attempt.
+func (l *Locker) adapt(k master.Kind) master.Kind {
 	if l.shared != nil {
 		return master.Register
 	}
