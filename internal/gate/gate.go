@@ -46,7 +46,7 @@ type waiter struct {
 // one from Pass, or nil. If ctx ends first, Enter returns ctx's error. If the Gates are closed, it returns
 // ErrClosed. If the gate becomes free just as ctx ends, Enter takes it, because a baton must not be lost.
 func (g *Gates) Enter(ctx context.Context, name string, tag any) (baton any, err error) {
-	place, err := g.line(name, tag)
+	place, err := g.takeOrQueue(name, tag)
 	if place == nil {
 		return nil, err
 	}
@@ -189,9 +189,9 @@ func (g *Gates) Count(is func(note error) bool) (n int) {
 	return n
 }
 
-// line takes the gate if it is free, and returns nil. Otherwise it returns the place of a waiter that has joined
-// the queue.
-func (g *Gates) line(name string, tag any) (*list.Element, error) {
+// takeOrQueue takes the gate if it is free, and returns nil. Otherwise it returns the place of a waiter that
+// has joined the queue.
+func (g *Gates) takeOrQueue(name string, tag any) (*list.Element, error) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	if g.closed {

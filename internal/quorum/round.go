@@ -49,8 +49,8 @@ func (g *Group) Ask(kind master.Kind, claim *master.Claim, limit Limit) *Round {
 	return g.AskEach(kind, claim, limit, nil)
 }
 
-// AskEach is Ask. It also calls each with the answer of each master, even after the round has ended, by the goroutine
-// that brought the answer, after the answer was counted. each must not block. Nobody need wait for the round.
+// AskEach is Ask, and calls each with the answer of each master, after the answer was counted, even if the round has
+// ended. The goroutine that read the answer calls it, so each must not block. Wait need not be called.
 func (g *Group) AskEach(kind master.Kind, claim *master.Claim, limit Limit, each func(i int, a master.Answer)) *Round {
 	r := g.round(limit)
 	r.mu.Lock()
@@ -135,7 +135,7 @@ func (r *Round) Answered(i int, a master.Answer) {
 		each(i, a)
 	}
 	switch {
-	case o != nil: // the round has not ended: End is called here alone
+	case o != nil: // nobody else calls End
 		o.Settled(r, t)
 		r.End()
 	case done:
@@ -187,20 +187,20 @@ func (r *Round) Wait(ctx context.Context, stop <-chan struct{}, goal func(Tally)
 		case <-r.reached:
 			return r.Tally()
 		case <-r.expiry.C:
-			if next := r.expire(); next > 0 {
+			if next := r.failLate(); next > 0 {
 				r.expiry.Reset(next)
 			}
 			continue // if all have voted now, reached is signalled
 		case <-ctx.Done():
 		case <-stop:
 		}
-		return r.quit()
+		return r.stopWaiting()
 	}
 }
 
-// quit stops waiting. It removes the signal of a goal that has just been reached, so that the next Wait does
-// not receive it.
-func (r *Round) quit() Tally {
+// stopWaiting stops waiting. It removes the signal of a goal that has just been reached, so that the next Wait
+// does not receive it.
+func (r *Round) stopWaiting() Tally {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.goal = nil
@@ -211,10 +211,10 @@ func (r *Round) quit() Tally {
 	return r.ballot.Tally()
 }
 
-// expire fails the masters whose time is over. It returns how long to wait next, or 0. There is a next time if
-// the time-out has become longer, because a quorum now needs a master that is farther away, or if a first
+// failLate fails the masters whose time is over. It returns how long to wait next, or 0. There is a next time
+// if the time-out has become longer, because a quorum now needs a master that is farther away, or if a first
 // connection is under way.
-func (r *Round) expire() (next time.Duration) {
+func (r *Round) failLate() (next time.Duration) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	timeout := r.group.Timeout(r.limit)
@@ -241,8 +241,9 @@ func (r *Round) expire() (next time.Duration) {
 	return next
 }
 
-// Expire fails the masters that have not answered, if their time is over. It returns how long to wait before it is to
-// be called again, or 0 if all masters have answered or failed. It is for rounds for which nobody waits.
+// Expire fails the masters that have not answered, if their time is over. elapsed is the time since the round began.
+// Expire returns after how long it is to be called again, or 0 if all masters have answered or failed. It is for a
+// round on which Wait is not called.
 func (r *Round) Expire(elapsed time.Duration) (next time.Duration) {
 	r.mu.Lock()
 	over, left := r.ballot.Tally().open() == 0, r.timeout-elapsed
@@ -252,7 +253,7 @@ func (r *Round) Expire(elapsed time.Duration) (next time.Duration) {
 	} else if left > 0 {
 		return left
 	}
-	return r.expire()
+	return r.failLate()
 }
 
 // Tally returns the votes so far.
