@@ -186,38 +186,38 @@ func decode(reply any) (Inspection, error) {
 // A Known is a record that a client has inspected, with what a probe needs.
 type Known struct {
 	Record Record // immutable
-	marker string // immutable; the probe's script, which contains the record
+	script string // immutable; the probe's script, which contains the record
 	probe  []any  // immutable; the arguments of EVALSHA that run it
-	moment int64  // immutable; when the record expires, in ms of Unix time
+	expiry int64  // immutable; when the record expires, in ms of Unix time
 }
 
 // Know returns the Known for the record of an inspection.
 func Know(l Inspection) *Known {
 	r := l.Record
 	sum := sha1.Sum([]byte(r.Text))
-	marker := markerCode + "--" + r.Text // a comment
+	text := probeCode + "--" + r.Text // the record is a comment in the script
 	if l.Run == Unknown {
 		// Clients that cannot read run_id load a different script. Other clients take this one as a
 		// proof that the process is the same.
-		marker = markerCode + "--blind " + r.Text
+		text = probeCode + "--blind " + r.Text
 	}
 	return &Known{
 		Record: r,
-		marker: marker,
-		probe:  []any{redis.NewScript(-1, marker).Hash(), 1, keyArg},
-		moment: 4_102_444_800_000 + int64(binary.BigEndian.Uint32(sum[:4])),
+		script: text,
+		probe:  []any{redis.NewScript(-1, text).Hash(), 1, keyArg},
+		expiry: 4_102_444_800_000 + int64(binary.BigEndian.Uint32(sum[:4])),
 	}
 }
 
 // Expiry returns the moment at which the record expires.
-func (k *Known) Expiry() time.Time { return time.UnixMilli(k.moment) }
+func (k *Known) Expiry() time.Time { return time.UnixMilli(k.expiry) }
 
 // Probe sends a probe. PTTL and SCRIPT EXISTS would find out the same, at about the same cost to the server,
 // but by a second reply, which is a list.
 func (k *Known) Probe(conn redis.Conn) error { return conn.Send("EVALSHA", k.probe...) }
 
-// markerCode is what the probe's script does.
-const markerCode = "return redis.call('PTTL',KEYS[1])"
+// probeCode is what the probe's script does.
+const probeCode = "return redis.call('PTTL',KEYS[1])"
 
 // keyArg is Key, boxed once for redigo.
 var keyArg any = Key
@@ -239,7 +239,7 @@ func (k *Known) Time(ms int64) (now time.Time, there bool) {
 	if ms < 0 {
 		return time.Time{}, false
 	}
-	return time.UnixMilli(k.moment - ms), true
+	return time.UnixMilli(k.expiry - ms), true
 }
 
 // SendInspection asks for a master's record. The script writes a new record if the old one does not hold, or
@@ -252,9 +252,9 @@ func SendInspection(conn redis.Conn, database string, k *Known, stale bool, maxT
 	if err := conn.Send("SCRIPT", "LOAD", script); err != nil {
 		return err
 	}
-	marker, old := markerCode, ""
+	probe, old := probeCode, ""
 	if k != nil {
-		marker = k.marker
+		probe = k.script
 		if stale {
 			old = k.Record.Text
 		}
@@ -262,7 +262,7 @@ func SendInspection(conn redis.Conn, database string, k *Known, stale bool, maxT
 	if err := conn.Send("MULTI"); err != nil {
 		return err
 	}
-	if err := conn.Send("SCRIPT", "LOAD", marker); err != nil {
+	if err := conn.Send("SCRIPT", "LOAD", probe); err != nil {
 		return err
 	}
 	if err := conn.Send("EVALSHA", scriptSHA, 1, keyArg, database, keep, old, maxTTL.Milliseconds()); err != nil {

@@ -1,18 +1,15 @@
--- Judges a master's incarnation, and keeps the record of it. KEYS[1] is the
--- record; ARGV are
---   the database that the caller has selected, or '-' if it does not know
---   what to do: keep, write a new record unless the old one holds; read, write
---       nothing; adopt, declare that nobody holds a lock here
+-- Judges the record of a master's memory, at KEYS[1], and replaces it if it does not hold. ARGV:
+--   the caller's database, or '-' if it does not know
+--   what to do: keep, write a new record unless the old one holds; read, write nothing; adopt, declare
+--       that nobody holds a lock here
 --   a record that the caller knows to hold no longer, or ''
 --   the largest MaxTTL that the caller knows of, in ms
--- The answer is the record, empty if there is none; this server's time in µs; why the
--- record that was there does not hold: '' if it does, else absent, restart, database,
--- clock or stale; and this process' run_id.
+-- The answer: the record, or ''; this server's time in µs; why the record that was there does not hold, '' if
+-- it does; this process' run_id.
 --
--- A record is the run_id of the server's process, the time since when, in µs, the
--- database, and the largest MaxTTL that a client has declared, in ms, which older clients
--- have left out; then, if it was adopted, that word. '-' stands for a run_id that the caller
--- may not read, and for a database.
+-- A record: the run_id of the process that wrote it; when, in µs; the database; the largest MaxTTL that a client
+-- has declared, in ms, which older clients leave out; the word adopted, if it was. '-' stands for a run_id or a
+-- database that its writer did not know.
 local key, database, what, stale, declared = KEYS[1], ARGV[1], ARGV[2], ARGV[3], tonumber(ARGV[4])
 
 local info = redis.pcall('INFO', 'server')
@@ -20,8 +17,8 @@ local run = type(info) == 'string' and string.match(info, 'run_id:(%x+)') or '-'
 local time = redis.call('TIME')
 local now = time[1] * 1000000 + time[2]
 
--- The fields of a record, or nothing if it is none. No client declares more than a week. What
--- clients could not read must not pass for a record here: it would never be replaced.
+-- Returns the fields of a record, or nothing if it is none. No client declares more than a week. Text that
+-- clients cannot parse must not pass as a record here: it would never be replaced.
 local function parse(record)
   if #record > 128 then
     return
@@ -37,9 +34,9 @@ local function parse(record)
   end
 end
 
--- What the caller does not know contradicts nothing, and what the record does not
--- say contradicts only one who knows the rest: else callers that may read less
--- than others, and they, would take turns in writing.
+-- Returns why a record does not hold, or ''. What the caller does not know contradicts nothing. A database of
+-- '-' in the record contradicts only callers that know the run_id. Otherwise callers with different rights would
+-- replace each other's records for ever.
 local function judge(record)
   local of, since, at = parse(record)
   if not of then
@@ -56,10 +53,9 @@ local function judge(record)
   return ''
 end
 
--- The record is to live until a moment of its own in the year 2100: one integer,
--- its time to live, then says that it is there, that it is this one, and that the
--- server's clock goes as it went.
-local function mark(record)
+-- Sets the record's expiry, a moment in the year 2100 that depends on its text. The time to live then shows
+-- that the record is there, that it is this one, and that the server's clock has not jumped.
+local function expire(record)
   local moment = 4102444800000 + tonumber(string.sub(redis.sha1hex(record), 1, 8), 16)
   redis.call('PEXPIREAT', key, string.format('%.0f', moment))
 end
@@ -79,9 +75,9 @@ if not of then
   record = ''
 end
 local before = record
-if what == 'adopt' then -- nobody holds a lock, so that no MaxTTL has to be waited for
+if what == 'adopt' then -- nobody holds a lock, so there is no MaxTTL to wait for
   record = run .. ' ' .. string.format('%.0f', now) .. ' ' .. database .. ' 0 adopted'
-elseif what == 'keep' and why ~= '' then -- leases of the life before may still last
+elseif what == 'keep' and why ~= '' then -- leases from before the loss may still be valid
   record = run .. ' ' .. string.format('%.0f', now) .. ' ' .. database .. ' ' .. math.max(ttl or 0, declared)
 elseif what == 'keep' and ttl < declared then
   record = of .. ' ' .. since .. ' ' .. at .. ' ' .. declared .. adopted
@@ -90,6 +86,6 @@ if record ~= before then
   redis.call('SET', key, record)
 end
 if what ~= 'read' then
-  mark(record)
+  expire(record)
 end
 return {record, now, why, run}
