@@ -222,7 +222,7 @@ func (q *queueing) register(life time.Duration, spared uint64) {
 	q.claim, q.askAt = claim, time.Time{}
 	c.sleepers.setClaim(q.sleeper, claim)
 	for _, m := range c.masters {
-		m.Attend()
+		m.PingOften()
 	}
 	q.ask(master.Register, life)
 }

@@ -164,7 +164,7 @@ func (p *peek) resultLocked() (who holder, more, known bool) {
 			who.readers = append(who.readers, master.OwnerOf(id))
 		default:
 			p.done = true
-			return holder{owner: master.OwnerOf(id)}, id == master.Recall, true
+			return holder{owner: master.OwnerOf(id)}, id == master.ReadersMarker, true
 		}
 	}
 	slices.Sort(who.readers)

@@ -194,7 +194,7 @@ func poke(c chan struct{}) {
 // publish on the channel can name any key.
 func (c *Client) woken(i int, key, token string) bool {
 	switch {
-	case token == master.Recall:
+	case token == master.ReadersMarker:
 		return c.shares.recall(key)
 	case c.sleepers.hear(i, key, token):
 		return true

@@ -137,7 +137,7 @@ func (l lockOfNames) sentence(masters int) string {
 
 // holder returns who has the token.
 func (l lockOfNames) holder() string {
-	if l.Token != redismaster.Recall {
+	if l.Token != redismaster.ReadersMarker {
 		return l.owner()
 	}
 	return strings.Replace(l.owner(), " reading", map[bool]string{true: " reader", false: " readers"}[len(l.Readers) == 1], 1)
@@ -145,7 +145,7 @@ func (l lockOfNames) holder() string {
 
 // lease names what ends.
 func (l lockOfNames) lease() string {
-	if l.Token == redismaster.Recall {
+	if l.Token == redismaster.ReadersMarker {
 		return "the leases of " + l.holder()
 	}
 	return "the lease of " + l.holder()
@@ -187,7 +187,7 @@ func (b *breaking) end(ctx context.Context, seen *observation, lock lockOfNames)
 	b.readers = make(map[string]bool)
 	others, clean := 0, false
 	for pass := 0; pass < breakPasses && !clean && ctx.Err() == nil; pass++ {
-		if pass > 0 && lock.Token == redismaster.Recall && len(b.readers) == 0 {
+		if pass > 0 && lock.Token == redismaster.ReadersMarker && len(b.readers) == 0 {
 			clean = true // it was only the key that was left
 			break
 		}
@@ -235,7 +235,7 @@ func (b *breaking) remove(seen *observation, token string) (deleted []int, other
 		var outcome redismaster.Outcome
 		var some []string
 		var err error
-		if token == redismaster.Recall {
+		if token == redismaster.ReadersMarker {
 			some, outcome, err = redismaster.BreakReaders(b.conns[i], b.name, readers)
 		} else {
 			outcome, err = redismaster.Break(b.conns[i], b.name, token)

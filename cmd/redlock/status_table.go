@@ -71,7 +71,7 @@ func (l lockOfNames) cells(masters int) []string {
 
 // owner returns who has the token, or how many clients read, and some of them.
 func (l lockOfNames) owner() string {
-	if l.Token != redismaster.Recall {
+	if l.Token != redismaster.ReadersMarker {
 		return ownerOr(l.Token)
 	}
 	text := fmt.Sprintf("%d reading", len(l.Readers))

@@ -10,8 +10,9 @@ import (
 	"time"
 )
 
-// A Claim is the key and the token of one acquisition, with its fence. It also says which masters may
-// hold the token. All masters share it.
+// A Claim is what the commands of one acquisition have in common: the key, the token and the fence. It also says
+// which masters may hold the token. All masters share it. A claim that is registered waits in the masters' queues;
+// most claims are not. The Claim of a query has no token.
 type Claim struct {
 	Terms           // immutable
 	token  any      // immutable; boxed as in Terms
@@ -25,15 +26,15 @@ type Claim struct {
 	joining     any    // the word of an acquisition that may join the queue, if it was prepared
 	turn        string // how long a reader takes to come back when it is woken, in ms
 	g           string // for how many ms the lock may be granted, and wantsFence; "": it cannot be granted
-	first       string // the ttl of a Register with a g, in ms; "": the claim's
+	first       string // the ttl of a Register with a g, in ms; "": that of the terms
 	spared      uint64 // see Spare
 	clock, most int64  // the client's clock as a fence, and the highest useful fence
 
-	ending   any                  // the word of the Release; nil: "release". Immutable after it is asked for
-	freed    uint64               // see LeaveFree; the same
-	fence    atomic.Int64         // the fence for Commit and Heal
-	released atomic.Bool          // a release was asked for: no command that sets the key is sent any more
-	at       [MaxMasters]standing // by master; each is guarded by the mutex of its Master
+	ending   any                    // the word of the Release; nil: "release". Immutable after it is asked for
+	freed    uint64                 // see LeaveFree; immutable as ending
+	fence    atomic.Int64           // the fence for Commit and Heal
+	released atomic.Bool            // a release was asked for: no command that sets the key is sent any more
+	at       [MaxMasters]tokenState // by master; each is guarded by the mutex of its Master
 }
 
 // MaxMasters is how many masters a Claim can have.
@@ -60,8 +61,8 @@ func NewClaim(key, token string, ttl, waited time.Duration) *Claim {
 	return c
 }
 
-// Init makes a zero Claim one on the terms' key by token. waited is how long the client
-// has waited already. If it is NoQueue, a refused Again or Register does not join the queue.
+// Init makes a zero Claim one on the terms' key by token. waited is how long the client has waited already. If it is
+// NoQueue, a refused Again or Register does not join the queue.
 func (c *Claim) Init(terms *Terms, token string, waited time.Duration) {
 	c.Terms, c.token, c.waited = *terms, token, "0"
 	if waited >= time.Millisecond {
@@ -85,7 +86,7 @@ func (c *Claim) Propose(number int64) {
 }
 
 // Prepare makes the word of an acquisition once, rather than once for each master. It is called before
-// the first Ask with the claim, and after Propose.
+// the first Ask with the claim, and after Propose, Poll and Turn.
 func (c *Claim) Prepare(k Kind) {
 	if c.side == Reader {
 		c.joining = c.reading(c.turn)
@@ -94,12 +95,13 @@ func (c *Claim) Prepare(k Kind) {
 	}
 }
 
-// Poll has a refused acquisition tell how long the client has waited although it has no wake-ups. After a
-// second a release leaves the lock to clients that poll. It is called before Prepare.
+// Poll has a refused acquisition tell the masters how long the client has waited, although the client has no
+// wake-ups. When it has waited for a second, a release leaves the lock to clients that poll. It is called before
+// Prepare.
 func (c *Claim) Poll() { c.polls = true }
 
-// Queue makes the claim one that releases of other clients may grant, for g in whole milliseconds. A Register sets
-// a free key for first. It is called after Propose, and before the first Ask.
+// Queue makes the claim one that releases of other clients may grant the lock to, for g in whole milliseconds. Its
+// Register sets a free key for first. Queue is called after Propose, and before the first Ask.
 func (c *Claim) Queue(g, first time.Duration) {
 	c.g, c.first = strconv.FormatInt(g.Milliseconds(), 10), strconv.FormatInt(first.Milliseconds(), 10)
 	if c.fenced() {
@@ -113,8 +115,8 @@ const wantsFence = "f"
 
 func (c *Claim) grantable() bool { return c.g != "" }
 
-// Spare has a Register only join the queue at some masters, as bits: another client has a lease, and heals it there.
-// It is called before the first Ask.
+// Spare has a Register leave a free key alone at some masters, as bits, and only join the queue there: the holder of a
+// lease may heal the key. It is called before the first Ask.
 func (c *Claim) Spare(masters uint64) { c.spared = masters }
 
 // LeaveFree has the Release leave the key free at some masters, as bits. It is called before the Release is asked for.
@@ -198,27 +200,27 @@ func (t *Terms) Key() string { return t.name }
 // Token returns the claim's token.
 func (c *Claim) Token() string { return c.token.(string) }
 
-// A standing says whether a master's key may hold a claim's token. The commands that set the key are
+// A tokenState says whether a master's key may hold a claim's token. The commands that set the key are
 // the acquisition and, later, heals.
-type standing uint8
+type tokenState uint8
 
 const (
-	absent   standing = iota // no command that sets the key was let in
-	queued                   // one was let in
-	written                  // one was written to the connection
-	refused                  // the last one was refused, or answered by an error: the token is not there
-	possible                 // one was carried out, or its answer was lost: the token may be there
+	absent   tokenState = iota // no command that sets the key was let in
+	queued                     // one was let in
+	written                    // one was written to the connection
+	refused                    // the last one was refused, or answered by an error: the token is not there
+	possible                   // one was carried out, or its answer was lost: the token may be there
 )
 
 // admit notes that a command that sets the key was let in.
-func (s *standing) admit() {
+func (s *tokenState) admit() {
 	if *s == absent {
 		*s = queued
 	}
 }
 
 // write notes that a command that sets the key was written to the connection.
-func (s *standing) write() {
+func (s *tokenState) write() {
 	if *s != possible {
 		*s = written
 	}
@@ -230,7 +232,7 @@ func (s *standing) write() {
 // A claim that is registered may be in the queue, and be granted the lock later, until it is released. An
 // error is a refusal all the same: a server that answers all commands for the key with errors would be owed a
 // release for each claim.
-func (s *standing) answer(a Answer, registered bool) {
+func (s *tokenState) answer(a Answer, registered bool) {
 	if a.Done() || registered && a.Err == nil {
 		*s = possible
 	} else if *s == written {
@@ -239,9 +241,9 @@ func (s *standing) answer(a Answer, registered bool) {
 }
 
 // lose notes that the answer to a command that sets the key was lost with the connection.
-func (s *standing) lose() { *s = possible }
+func (s *tokenState) lose() { *s = possible }
 
 // mayHold reports whether the master may hold the token, now or when it carries out what was written.
 // Only then must a release reach the master: a master whose user may not set the key may never accept
 // a release of it.
-func (s standing) mayHold() bool { return s == written || s == possible }
+func (s tokenState) mayHold() bool { return s == written || s == possible }

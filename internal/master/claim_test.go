@@ -4,35 +4,35 @@ import "testing"
 
 func TestAMasterMayHoldATokenUnlessEverySetWasRefused(t *testing.T) {
 	granted, taken := Answer{Outcome: Granted}, Answer{Outcome: Taken}
-	admit := (*standing).admit
-	write := (*standing).write
-	lose := (*standing).lose
-	grant := func(s *standing) { s.answer(granted, false) }
-	refuse := func(s *standing) { s.answer(taken, false) }
-	fail := func(s *standing) { s.answer(Answer{Err: errFull}, false) }
-	queue := func(s *standing) { s.answer(taken, true) }
+	admit := (*tokenState).admit
+	write := (*tokenState).write
+	lose := (*tokenState).lose
+	grant := func(s *tokenState) { s.answer(granted, false) }
+	refuse := func(s *tokenState) { s.answer(taken, false) }
+	fail := func(s *tokenState) { s.answer(Answer{Err: errFull}, false) }
+	queue := func(s *tokenState) { s.answer(taken, true) }
 	for _, row := range []struct {
 		name  string
-		steps []func(*standing)
-		want  standing
+		steps []func(*tokenState)
+		want  tokenState
 		holds bool
 	}{
 		{"nothing was let in", nil, absent, false},
-		{"let in", []func(*standing){admit}, queued, false},
-		{"written", []func(*standing){admit, write}, written, true},
-		{"granted", []func(*standing){admit, write, grant}, possible, true},
-		{"refused", []func(*standing){admit, write, refuse}, refused, false},
-		{"answered by an error", []func(*standing){admit, write, fail}, refused, false},
-		{"refused, and in the queue", []func(*standing){admit, write, queue}, possible, true},
-		{"its answer was lost", []func(*standing){admit, write, lose}, possible, true},
-		{"lost, then a heal is refused", []func(*standing){admit, write, lose, admit, write, refuse}, possible, true},
-		{"granted, then a heal fails", []func(*standing){admit, write, grant, admit, write, fail}, possible, true},
-		{"refused, then a heal is let in", []func(*standing){admit, write, refuse, admit}, refused, false},
-		{"refused, then a heal is written", []func(*standing){admit, write, refuse, admit, write}, written, true},
-		{"two written, the first refused, the second granted", []func(*standing){admit, write, write, refuse, grant}, possible, true},
-		{"two written, the first refused, the second lost", []func(*standing){admit, write, write, refuse, lose}, possible, true},
+		{"let in", []func(*tokenState){admit}, queued, false},
+		{"written", []func(*tokenState){admit, write}, written, true},
+		{"granted", []func(*tokenState){admit, write, grant}, possible, true},
+		{"refused", []func(*tokenState){admit, write, refuse}, refused, false},
+		{"answered by an error", []func(*tokenState){admit, write, fail}, refused, false},
+		{"refused, and in the queue", []func(*tokenState){admit, write, queue}, possible, true},
+		{"its answer was lost", []func(*tokenState){admit, write, lose}, possible, true},
+		{"lost, then a heal is refused", []func(*tokenState){admit, write, lose, admit, write, refuse}, possible, true},
+		{"granted, then a heal fails", []func(*tokenState){admit, write, grant, admit, write, fail}, possible, true},
+		{"refused, then a heal is let in", []func(*tokenState){admit, write, refuse, admit}, refused, false},
+		{"refused, then a heal is written", []func(*tokenState){admit, write, refuse, admit, write}, written, true},
+		{"two written, the first refused, the second granted", []func(*tokenState){admit, write, write, refuse, grant}, possible, true},
+		{"two written, the first refused, the second lost", []func(*tokenState){admit, write, write, refuse, lose}, possible, true},
 	} {
-		var s standing
+		var s tokenState
 		for _, step := range row.steps {
 			step(&s)
 		}

@@ -14,14 +14,14 @@ import (
 // A Grant says that a master has set a key to the token of a client that was in its queue. It is a vote if
 //
 //   - the server's memory is the one that the last inspection has confirmed, and is out of quarantine: Sure;
-//   - the validity of the vote is counted from a moment before the key was set. The client knows such moments by its
-//     own clocks: Mark, and when it first sent the token.
+//   - the validity of the vote is counted from a moment before the key was set. The client knows two such moments by
+//     its own clocks: Mark, and when it first sent the token.
 type Grant struct {
 	Key   string        // the key that was set
 	Token string        // of the client's claim
 	Fence int64         // 0: none
 	Mark  clock.Reading // the key was set after this moment
-	Sure  bool          // the vote counts
+	Sure  bool          // the memory is known, and out of quarantine
 }
 
 // An origin is what a grant says of the memory in which it was made.
@@ -30,9 +30,8 @@ type origin struct {
 	left int64  // how many ms the record lives
 }
 
-// parseGrant splits the message about a grant: +, the token, the run_id, how long the record of restarts lives, the
-// fence or 0, and the key. It reports false for anything else: a wake-up never begins with a + and a space, since no
-// token is a +.
+// parseGrant splits the message about a grant: +, the token, the run_id, how long the record lives, the fence or 0, and
+// the key. It reports false for anything else. A wake-up never begins with a + and a space, since no token is a +.
 func parseGrant(text string) (g Grant, record origin, ok bool) {
 	parts := strings.SplitN(text, " ", 6)
 	if len(parts) != 6 || parts[0] != "+" || parts[1] == "" || len(parts[1]) > tokenMost || parts[5] == "" {
@@ -46,7 +45,8 @@ func parseGrant(text string) (g Grant, record origin, ok bool) {
 	return Grant{Key: parts[5], Token: parts[1], Fence: fence}, origin{parts[2], left}, true
 }
 
-// sure reports whether a grant was made in the memory that is known, after its quarantine. mark is a moment before.
+// sure reports whether a grant was made in the memory that is known, after its quarantine. mark is a moment before the
+// grant.
 func (m *Master) sure(record origin, mark clock.Reading) bool {
 	now := m.cfg.Clock()
 	m.mu.Lock()
@@ -65,8 +65,9 @@ func (m *Master) sure(record origin, mark clock.Reading) bool {
 	return there && drift.Compare(at, mark, now) == 0
 }
 
-// Attend makes the pings of the subscription frequent, since a claim of this client may be granted from now on.
-func (m *Master) Attend() { poke(m.attending) }
+// PingOften makes the pings of the subscription frequent while Config.Waiting reports true. It is called when a claim
+// begins to wait.
+func (m *Master) PingOften() { poke(m.pingOften) }
 
 // marks are the moments at which the pings of a subscription were sent. What arrives behind the answer to a ping was
 // sent after the ping.

@@ -200,7 +200,7 @@ func TestAGrantCountsFromTheLastPingThatWasAnswered(t *testing.T) {
 			},
 		})
 		synctest.Wait()
-		m.Attend()
+		m.PingOften()
 		time.Sleep(pingEvery * 7 / 2)
 		synctest.Wait()
 		m.Close()

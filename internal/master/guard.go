@@ -29,7 +29,7 @@ type guard struct {
 	since time.Time          // when the quarantine began; zero: votes count
 	ended time.Time          // the end of the last quarantine
 	why   string             // the reason for the quarantine
-	leap  time.Duration      // the jump of its clock that the last probe found; 0: none
+	jump  time.Duration      // the jump of its clock that the last probe found; 0: none
 
 	held, spare []verdict           // grants, in the order of their answers, until a probe confirms them
 	probes      fifo[clock.Reading] // our clocks before each probe that is not answered
@@ -69,7 +69,7 @@ func (g *guard) know(p peer, index int, c *clocks) {
 		if o.found.Why != incarnation.Stale {
 			c.begin(index, o.before)
 		}
-		g.drift, g.leap, g.stale = incarnation.Drift{}, 0, false
+		g.drift, g.jump, g.stale = incarnation.Drift{}, 0, false
 		g.since, g.why = o.after.Time().Add(-o.found.Age()), o.found.Why.String()
 		if o.known.Record.Adopted {
 			g.since = time.Time{}
@@ -77,7 +77,7 @@ func (g *guard) know(p peer, index int, c *clocks) {
 			g.why = "its memory is known for " + o.found.Age().Round(time.Second).String() + " only: it was new, or restarted, or has lost it"
 		}
 	} else if g.known.Record.Text != o.known.Record.Text {
-		g.leap = 0 // a client has raised MaxTTL in the record, which to a probe looks like a jump
+		g.jump = 0 // a client has raised MaxTTL in the record, which to a probe looks like a jump
 	}
 	g.known, g.seen, g.legacy = o.known, o.found.Now, p.legacy
 	g.compare(o, index, c)
@@ -88,9 +88,9 @@ func (g *guard) know(p peer, index int, c *clocks) {
 func (g *guard) compare(o inspection, index int, c *clocks) {
 	by := g.drift.Compare(o.found.Now, o.before, o.after)
 	if by == 0 {
-		by = g.leap // and the clock has jumped back since
+		by = g.jump // and the clock has jumped back since
 	}
-	g.leap = 0
+	g.jump = 0
 	c.compared(index, o.before, o.after, by)
 	if by != 0 {
 		g.since = o.after.Time()

@@ -92,14 +92,15 @@ type Config struct {
 	Guard  bool
 	MaxTTL time.Duration
 	Clock  clock.Clock
-	// ID identifies the client in wake-ups. Empty: there are none.
+	// ID identifies the client in queues and to the masters' messages. Empty: the client uses neither.
 	ID string
 	// Woken is called with each well-formed wake-up: the key that became free, and the token that held
 	// it. It reports whether the wake-up was expected. It must not block.
 	Woken func(master int, key, token string) (expected bool)
-	// Granted is called with each well-formed grant, and Waiting reports whether one may come: a claim of this
-	// client is in a queue. Otherwise as Woken. They are optional.
+	// Granted is called with each well-formed message about a grant. It reports whether the grant was expected. It
+	// must not block. It is optional.
 	Granted func(master int, g Grant) (expected bool)
+	// Waiting reports whether a claim of this client waits, so that a grant may come. It is optional.
 	Waiting func() bool
 	// Sample is a key that a lock could have and none has. The user's rights are tried on it. Empty:
 	// they are not tried.
@@ -117,7 +118,7 @@ type Master struct {
 	closing chan struct{} // closed by Close
 	done    chan struct{} // closed when supervisor and listener have ended
 
-	attending chan struct{} // cap 1: Waiting may report true, for the listener
+	pingOften chan struct{} // cap 1: Waiting may report true; received by the listener
 
 	mu        sync.Mutex // guards what follows
 	status    Status
@@ -148,7 +149,7 @@ func Start(cfg Config) *Master {
 		closing: make(chan struct{}),
 		done:    make(chan struct{}),
 
-		attending: make(chan struct{}, 1),
+		pingOften: make(chan struct{}, 1),
 
 		status: Status{State: Connecting, Since: time.Now()},
 		outbox: outbox{index: cfg.Index, wake: make(chan struct{}, 1)},

@@ -112,7 +112,7 @@ func (l *link) confirm(now time.Time, same bool, after clock.Reading) (held []ve
 	drift := g.drift
 	// A record that was replaced expires at another time, which looks like a jump, too. The inspection
 	// of the next connection finds out which of the two it is.
-	if g.leap = drift.Compare(now, before, after); g.leap != 0 {
+	if g.jump = drift.Compare(now, before, after); g.jump != 0 {
 		return nil, errChanged
 	}
 	g.drift, g.seen = drift, now

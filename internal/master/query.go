@@ -250,7 +250,7 @@ func DecodeLook(replies []any) (Look, error) {
 		}
 	}
 	look.waiters(replies[3], replies[4], replies[6])
-	if look.Token == Recall {
+	if look.Token == ReadersMarker {
 		look.readers(replies[3], replies[7])
 	}
 	return look, nil
@@ -284,7 +284,7 @@ func (look *Look) waiters(clock, count, queue any) {
 	for i := 0; i+1 < len(entries); i += 2 {
 		score, err := strconv.ParseFloat(entries[i+1], 64)
 		if err != nil || math.IsInf(score, 0) || math.IsNaN(score) || entries[i] == "woken" || entries[i] == "polling" {
-			continue // no client: the script keeps marks in the queue
+			continue // the script's own members, which stand for no single client
 		}
 		waited := min(max(micros-score, 0), float64(math.MaxInt64/2/int64(time.Microsecond)))
 		id, _, _ := strings.Cut(entries[i], " ") // behind it are the token and how long it may be granted

@@ -75,7 +75,7 @@ func TestDecodeLookReturnsWhatTheRepliesSay(t *testing.T) {
 		}
 	}
 	readers := texts("over r0", "1000500", "a r1", "1000501", "turn", "1e300", "b r2", "1000502", "c r3", "soon", "odd")
-	if look, err := DecodeLook(lookReplies(map[int]any{0: []byte(Recall), 7: readers})); err != nil || fmt.Sprint(look.Readers) != "[a b]" {
+	if look, err := DecodeLook(lookReplies(map[int]any{0: []byte(ReadersMarker), 7: readers})); err != nil || fmt.Sprint(look.Readers) != "[a b]" {
 		t.Errorf("the readers are %q, %v; want a and b, who stand", look.Readers, err)
 	}
 	look, _ := DecodeLook(lookReplies(map[int]any{6: texts("a", "-1e300")}))

@@ -13,22 +13,22 @@ func TestReadersShareAKeyThatWritersCannotSet(t *testing.T) {
 	onBoth(t, func(t *testing.T, dial func() redis.Conn) {
 		s := newScene(t, dial)
 		s.do("r1", "read 100000 0 -", 1)
-		s.key(Recall, 90*time.Second, 100*time.Second)
+		s.key(ReadersMarker, 90*time.Second, 100*time.Second)
 		s.do("r2", "read 200000 0 -", 1)
-		s.key(Recall, 190*time.Second, 200*time.Second)
+		s.key(ReadersMarker, 190*time.Second, 200*time.Second)
 		s.do("r3", "read 50000 0 -", 1)
-		s.key(Recall, 190*time.Second, 200*time.Second)
+		s.key(ReadersMarker, 190*time.Second, 200*time.Second)
 		if reply, err := s.conn.Do("SET", "k", "W", "NX", "PX", 10000); reply != nil || err != nil {
 			t.Errorf("a writer's SET: %v, %v; want nil", reply, err)
 		}
 		s.do("w", "acquire 100000 -", below)
 		s.do("w", "unlock", -1) // its key expired before the readers came
-		s.key(Recall, 190*time.Second, 200*time.Second)
+		s.key(ReadersMarker, 190*time.Second, 200*time.Second)
 		s.do("r2", "release", 1)
-		s.key(Recall, 90*time.Second, 100*time.Second) // as long as the longest reader that is left
+		s.key(ReadersMarker, 90*time.Second, 100*time.Second) // as long as the longest reader that is left
 		s.do("r2", "release", 0)
 		s.do("r1", "undo", 1)
-		s.key(Recall, 40*time.Second, 50*time.Second)
+		s.key(ReadersMarker, 40*time.Second, 50*time.Second)
 		s.do("r3", "quit", 1)
 		s.key("", 0, 0)
 		if n, _ := redis.Int(s.conn.Do("EXISTS", "redlock:readers:k")); n != 0 {
@@ -68,7 +68,7 @@ func TestAReaderIsRenewedOnlyWhereItStands(t *testing.T) {
 		s.do("r", "renew 100000", 0)
 		s.do("r", "read 50000 0 -", 1)
 		s.do("r", "renew 100000", 1)
-		s.key(Recall, 90*time.Second, 100*time.Second)
+		s.key(ReadersMarker, 90*time.Second, 100*time.Second)
 		// Somebody deletes the key by hand. The set is left, and its members must not count for the next marker.
 		s.conn.Do("DEL", "k")
 		s.do("r", "renew 100000", 0)
@@ -76,7 +76,7 @@ func TestAReaderIsRenewedOnlyWhereItStands(t *testing.T) {
 		s.do("r", "renew 100000", 0)
 		s.do("r", "heal 100000 0", 1)
 		s.do("r", "renew 200000", 1)
-		s.key(Recall, 190*time.Second, 200*time.Second)
+		s.key(ReadersMarker, 190*time.Second, 200*time.Second)
 	})
 }
 
@@ -96,7 +96,7 @@ func TestAWaitingWriterKeepsLaterReadersOut(t *testing.T) {
 			s.lives("redlock:intent:k", time.Millisecond, 500*time.Millisecond)
 		})
 		for range 2 {
-			if got := inbox(); got != Recall+" k" {
+			if got := inbox(); got != ReadersMarker+" k" {
 				t.Errorf("the reader was told %q", got)
 			}
 		}
@@ -120,11 +120,11 @@ func TestReadersThatWaitedGetATurnAfterAWriter(t *testing.T) {
 		s.together(func() {
 			s.do("w", "unlock", 2)
 			s.do("w", "pass", -1) // the key is not free
-			s.key(Recall, time.Millisecond, 500*time.Millisecond)
+			s.key(ReadersMarker, time.Millisecond, 500*time.Millisecond)
 			s.do("late", "read 100000 0 300", -1)
 			s.do("w3", "announce 90000", 1) // a writer that has waited for longer than the reader takes no turn away
 			s.do("r", "read 100000 60000 500", 2)
-			s.key(Recall, 90*time.Second, 100*time.Second)
+			s.key(ReadersMarker, 90*time.Second, 100*time.Second)
 			s.do("r", "read 100000 60000 -", -1) // once
 		})
 		if got := r(); got != "W k" {
@@ -160,7 +160,7 @@ func TestLeasesOfReadersAreEndedByAPerson(t *testing.T) {
 		s.do("r2", "read 100000 0 -", 1)
 		s.do("w2", "register 100000 0 0", below)
 		breakOff(Granted, []string{"r2 R2"}, "r2 R2", "r3 R3")
-		s.key(Recall, 40*time.Second, 50*time.Second)
+		s.key(ReadersMarker, 40*time.Second, 50*time.Second)
 		s.do("r2", "renew 100000", 0)
 		s.do("r2", "heal 100000 0", 1) // of a renewal that has succeeded meanwhile
 		breakOff(Granted, []string{"r1 R1", "r2 R2"})
@@ -170,7 +170,7 @@ func TestLeasesOfReadersAreEndedByAPerson(t *testing.T) {
 		}
 		s.do("r3", "read 100000 0 -", 1)
 		breakOff(Missing, nil, "r1 R1", "r2 R2")
-		s.key(Recall, 90*time.Second, 100*time.Second)
+		s.key(ReadersMarker, 90*time.Second, 100*time.Second)
 		s.conn.Do("DEL", "k")
 		s.conn.Do("SET", "k", "W2", "PX", 100000) // as a client does that is woken
 		breakOff(OtherToken, nil)

@@ -39,8 +39,8 @@ func (s *Servers) declare(maxTTL time.Duration) {
 // MaxTTL returns the largest MaxTTL that any client of these masters is known to have.
 func (s *Servers) MaxTTL() time.Duration { return time.Duration(s.maxTTL.Load()) }
 
-// claim makes a master the one that votes for a server. It returns an error if another master does.
-func (s *Servers) claim(index int, run string) error {
+// takeVote makes a master the one that votes for a server. If another master votes for it, takeVote returns an error.
+func (s *Servers) takeVote(index int, run string) error {
 	if run == "" {
 		return nil // the server does not tell its run_id
 	}
@@ -53,8 +53,8 @@ func (s *Servers) claim(index int, run string) error {
 	return nil
 }
 
-// leave ends a master's voting for a server.
-func (s *Servers) leave(index int, run string) {
+// giveUpVote undoes takeVote.
+func (s *Servers) giveUpVote(index int, run string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.voter[run] == index {

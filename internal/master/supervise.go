@@ -51,7 +51,7 @@ func (m *Master) supervise(shared bool) {
 func (s *supervisor) connected(conn redis.Conn, p peer) error {
 	s.up(p)
 	err := s.serve(conn, p)
-	s.cfg.Servers.leave(s.cfg.Index, p.run)
+	s.cfg.Servers.giveUpVote(s.cfg.Index, p.run)
 	p.broken = !errors.Is(err, errStopped)
 	s.last = p
 	return err
@@ -139,7 +139,7 @@ func (s *supervisor) hello(ctx context.Context, conn redis.Conn) (p peer, err er
 			return p, errSwitched
 		}
 	}
-	return p, s.cfg.Servers.claim(s.cfg.Index, p.run)
+	return p, s.cfg.Servers.takeVote(s.cfg.Index, p.run)
 }
 
 // ask asks the server, in one flush, what it is, who we are to it, and what the user may do. It also

@@ -58,8 +58,8 @@ func pushKind(reply any) string {
 	return kind
 }
 
-// receive reads wake-ups until the connection fails or the Master is closed. It pings the server; if
-// nothing arrives for DialTimeout, the connection has failed.
+// receive reads messages until the connection fails or the Master is closed. It pings the server; if nothing
+// arrives for DialTimeout, the connection has failed.
 func (l listener) receive(conn redis.Conn, _ peer) error {
 	l.setListening(true)
 	stop := make(chan struct{})
@@ -117,7 +117,7 @@ func (l listener) ping(conn redis.Conn, stop <-chan struct{}) {
 		case <-stood.C:
 			l.succeeded()
 			continue
-		case <-l.attending:
+		case <-l.pingOften:
 		case <-due.C:
 		case <-l.closing:
 			command = "UNSUBSCRIBE"

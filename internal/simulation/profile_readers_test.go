@@ -63,7 +63,7 @@ func (p *plan) reads() bool {
 }
 
 // marker is what a key holds while readers hold it.
-const marker = master.Recall
+const marker = master.ReadersMarker
 
 // excludes reports whether at most one of two holdings may have a valid lease.
 func excludes(a, b *holding) bool { return a.turn.call.side != reader || b.turn.call.side != reader }
