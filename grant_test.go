@@ -239,17 +239,7 @@ func TestClientsThatReachOneMasterEachDoNotKeepOthersOut(t *testing.T) {
 		take(holder)
 		var cut atomic.Bool
 		for only := range 2 {
-			c := openVia(t, ms, nil, func(ctx context.Context, i int) (net.Conn, error) {
-				if i != only && cut.Load() {
-					return nil, fmt.Errorf("%s is cut off", ms.Master(i).Name())
-				}
-				conn, err := ms.Master(i).Dial(ctx)
-				if i != only {
-					conn = &cutConn{conn, &cut}
-				}
-				return conn, err
-			})
-			locktest.Enter(c.Locker("a"))
+			locktest.Enter(reaching(t, ms, only, &cut).Locker("a"))
 			queued(t, ms, "a", only+1)
 		}
 		in := locktest.Enter(connected(t, ms, nil).Locker("a"))
@@ -261,6 +251,47 @@ func TestClientsThatReachOneMasterEachDoNotKeepOthersOut(t *testing.T) {
 		case <-time.After(20 * time.Second):
 			t.Errorf("nobody has the lock, and the masters keep %q", ms.Get("a"))
 		}
+	})
+}
+
+// Nobody waits until what such clients were granted expires: they release it as soon as they know.
+func TestClientsThatReachOneMasterEachDoNotDelayOthers(t *testing.T) {
+	bubble(t, 3, func(t *testing.T, ms *redlocktest.Masters) {
+		holder := connected(t, ms, nil).Locker("a")
+		take(holder)
+		var cut atomic.Bool
+		for only := range 2 {
+			locktest.Enter(reaching(t, ms, only, &cut).Locker("a"))
+			queued(t, ms, "a", only+1)
+		}
+		cut.Store(true)
+		holder.Unlock()
+		time.Sleep(5 * time.Second) // the lost connections have been given up
+		for range 50 {
+			began := time.Now()
+			holder.Lock()
+			if waited := time.Since(began); waited > 50*time.Millisecond {
+				t.Fatalf("a client that reaches all masters has waited for %v, want 50ms at most", waited)
+			}
+			time.Sleep(10 * time.Millisecond)
+			holder.Unlock()
+			time.Sleep(10 * time.Millisecond)
+		}
+	})
+}
+
+// reaching returns a Client that reaches all masters, and only one of them when cut is set.
+func reaching(t *testing.T, ms *redlocktest.Masters, only int, cut *atomic.Bool) *redlock.Client {
+	t.Helper()
+	return openVia(t, ms, nil, func(ctx context.Context, i int) (net.Conn, error) {
+		if i != only && cut.Load() {
+			return nil, fmt.Errorf("%s is cut off", ms.Master(i).Name())
+		}
+		conn, err := ms.Master(i).Dial(ctx)
+		if i != only {
+			conn = &cutConn{conn, cut}
+		}
+		return conn, err
 	})
 }
 

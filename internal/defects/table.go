@@ -228,6 +228,14 @@ var All = []Defect{
 			New:  "\tq.claim.LeaveFree(1<<len(c.masters) - 1)\n",
 		}},
 	}, {
+		Name: "minority-kept",
+		Rule: "A claim that fewer than a majority of masters answer is released.",
+		Edits: []Edit{{
+			File: "acquire_split.go",
+			Old:  "if answered < c.sleepers.need {",
+			New:  "if false {",
+		}},
+	}, {
 		Name: "lockstep",
 		Rule: "A claim arrives at all masters of a quorum at one moment, and clients that have split the votes sleep for random times.",
 		Edits: []Edit{{

@@ -64,6 +64,7 @@ var targets = []target{
 	{defect: "grant-overwrites", profile: "grants", seeds: 50},
 	{defect: "latest-vote", profile: "grants", seeds: 500},
 	{defect: "keeps-to-itself", profile: "impatient", seeds: 100},
+	{defect: "minority-kept", test: "TestClientsThatReachOneMasterEachDoNotDelayOthers"},
 	{defect: "done-open", profile: "erased", seeds: 50},
 	{defect: "fence-forgotten", profile: "erased", seeds: 100},
 	{defect: "lockstep", profile: "split", seeds: 300},
