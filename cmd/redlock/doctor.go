@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"io"
 	"strings"
-	"sync"
 	"time"
 
 	"github.com/gomodule/redigo/redis"
@@ -160,6 +159,9 @@ func doctorOf(cmd *cli.Command) (*doctor, error) {
 // quarantine returns for how long the data of a master must be known before its votes count.
 func (d *doctor) quarantine() time.Duration { return d.agreed + incarnation.Margin }
 
+// automatic reports whether NodeTimeout was not chosen by --node-timeout.
+func (d *doctor) automatic() bool { return d.nodeTimeout == 0 }
+
 // run examines the masters, adopts them if that is asked for, and writes what it found.
 func (d *doctor) run(ctx context.Context, out io.Writer) error {
 	findings := d.examineAll(ctx)
@@ -223,21 +225,17 @@ func (f finding) wait(quarantine time.Duration) (time.Duration, bool) {
 	return max(0, quarantine-f.look.Age()), true
 }
 
-// examineAll examines the masters at the same time, since some may be slow. If two are the
+// examineAll examines the masters. If two are the
 // same server, the first may vote. Of all MaxTTL the largest counts, for every master: each client
 // applies it.
 func (d *doctor) examineAll(ctx context.Context) []finding {
 	findings := make([]finding, len(d.masters))
-	var wg sync.WaitGroup
-	for i, m := range d.masters {
-		wg.Go(func() {
-			findings[i] = finding{name: m.Address(), host: hostOf(m.Address()), clients: -1}
-			if err := findings[i].examine(ctx, m, d.prefix); err != nil {
-				findings[i].advice, findings[i].failure = failureOf(err)
-			}
-		})
-	}
-	wg.Wait()
+	atOnce(d.masters, func(i int, m master) {
+		findings[i] = finding{name: m.Address(), host: hostOf(m.Address()), clients: -1}
+		if err := findings[i].examine(ctx, m, d.prefix); err != nil {
+			findings[i].advice, findings[i].failure = failureOf(err)
+		}
+	})
 	d.agreed = d.maxTTL
 	first := make(map[string]string) // by run_id: the first master's name
 	for i := range findings {

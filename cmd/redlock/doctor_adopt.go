@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"slices"
 	"strings"
-	"sync"
 	"time"
 
 	"github.com/gomodule/redigo/redis"
@@ -21,7 +20,8 @@ func (d *doctor) adoptAll(ctx context.Context, findings []finding) (lines []stri
 	if !slices.ContainsFunc(findings, d.adoptable) {
 		return d.adoptThose(ctx, findings), nil
 	}
-	doubts := d.doubtAll(ctx, findings)
+	doubts := make([][]string, len(findings)) // by master: why somebody may hold a lock there
+	atOnce(d.masters, func(i int, m master) { doubts[i] = d.doubt(ctx, m, findings[i]) })
 	for i, f := range findings {
 		for _, doubt := range doubts[i] {
 			lines = append(lines, fmt.Sprintf("%s: %s", f.name, doubt))
@@ -48,24 +48,17 @@ func (d *doctor) adoptable(f finding) bool {
 // adoptThose adopts the masters that may vote, and returns a line on each.
 func (d *doctor) adoptThose(ctx context.Context, findings []finding) []string {
 	lines := make([]string, len(findings))
-	var wg sync.WaitGroup
-	for i, f := range findings {
-		wait, ok := f.wait(d.quarantine())
-		switch {
-		case !ok:
+	atOnce(d.masters, func(i int, m master) {
+		f := findings[i]
+		lines[i] = f.name + ": adopted"
+		if wait, ok := f.wait(d.quarantine()); !ok {
 			lines[i] = fmt.Sprintf("%s: not adopted: %s", f.name, f.why()[0])
-		case wait == 0:
+		} else if wait == 0 {
 			lines[i] = fmt.Sprintf("%s: not adopted: its votes count already", f.name)
-		default:
-			wg.Go(func() {
-				lines[i] = fmt.Sprintf("%s: adopted", f.name)
-				if err := adopt(ctx, d.masters[i]); err != nil {
-					lines[i] = fmt.Sprintf("%s: not adopted: %v", f.name, err)
-				}
-			})
+		} else if err := adopt(ctx, m); err != nil {
+			lines[i] = fmt.Sprintf("%s: not adopted: %v", f.name, err)
 		}
-	}
-	wg.Wait()
+	})
 	return lines
 }
 
@@ -80,17 +73,6 @@ func adopt(ctx context.Context, m master) error {
 		return plain(err)
 	}
 	return nil
-}
-
-// doubtAll returns for each master why somebody may hold a lock there.
-func (d *doctor) doubtAll(ctx context.Context, findings []finding) [][]string {
-	doubts := make([][]string, len(findings))
-	var wg sync.WaitGroup
-	for i, f := range findings {
-		wg.Go(func() { doubts[i] = d.doubt(ctx, d.masters[i], f) })
-	}
-	wg.Wait()
-	return doubts
 }
 
 // doubt returns why somebody may hold a lock on a master. A master that must not vote grants

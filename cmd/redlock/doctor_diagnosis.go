@@ -11,30 +11,22 @@ import (
 
 // A diagnosis is what the findings add up to.
 type diagnosis struct {
-	masters    int
-	need       int // for a quorum
-	now        int // may vote at once
-	later      int // may vote when time has passed, beside those
-	lacking    bool
-	host       string // the machine with so many masters that there is no quorum without it; empty for none
-	onHost     int    // how many these are
-	maxTTL     time.Duration
-	quarantine time.Duration // of clients with that MaxTTL
-	wait       time.Duration // until a quorum may vote, if now and later are one
-
-	ttl       time.Duration
-	timeout   time.Duration // NodeTimeout
-	automatic bool          // it was not chosen by --node-timeout
-	farthest  time.Duration // round trip to the farthest master that a quorum needs; 0 if too few answer
+	*doctor
+	n        int // how many masters there are
+	need     int // for a quorum
+	now      int // may vote at once
+	later    int // may vote when time has passed, beside those
+	lacking  bool
+	host     string        // the machine with so many masters that there is no quorum without it; empty for none
+	onHost   int           // how many these are
+	wait     time.Duration // until a quorum may vote, if now and later are one
+	timeout  time.Duration // NodeTimeout
+	farthest time.Duration // round trip to the farthest master that a quorum needs; 0 if too few answer
 }
 
 // diagnose adds up findings.
 func (d *doctor) diagnose(findings []finding) diagnosis {
-	sum := diagnosis{
-		masters: len(findings), need: quorum.Majority(len(findings)),
-		maxTTL: d.agreed, quarantine: d.quarantine(),
-		ttl: d.ttl, timeout: d.nodeTimeout, automatic: d.nodeTimeout == 0,
-	}
+	sum := diagnosis{doctor: d, n: len(findings), need: quorum.Majority(len(findings)), timeout: d.nodeTimeout}
 	var waits, trips []time.Duration
 	hosts := make(map[string]int)
 	for _, f := range findings {
@@ -45,7 +37,7 @@ func (d *doctor) diagnose(findings []finding) diagnosis {
 		if f.host != "" {
 			hosts[f.host]++
 		}
-		wait, ok := f.wait(sum.quarantine)
+		wait, ok := f.wait(d.quarantine())
 		switch {
 		case ok && wait == 0:
 			sum.now++
@@ -66,16 +58,16 @@ func (d *doctor) diagnose(findings []finding) diagnosis {
 	if slices.Sort(trips); len(trips) >= sum.need {
 		sum.farthest = trips[sum.need-1]
 	}
-	if sum.automatic {
+	if d.automatic() {
 		sum.timeout = quorum.Automatic(d.ttl).For(sum.farthest)
 	}
 	return sum
 }
 
 func (d diagnosis) String() string {
-	text := fmt.Sprintf("%d of %s can vote now", d.now, plural(d.masters, "master"))
+	text := fmt.Sprintf("%d of %s can vote now", d.now, plural(d.n, "master"))
 	if d.now < d.need && d.later > 0 && d.wait == 0 {
-		text += fmt.Sprintf(", %d more after %s", d.later, whole(d.quarantine))
+		text += fmt.Sprintf(", %d more after %s", d.later, whole(d.quarantine()))
 	}
 	text += fmt.Sprintf("; a lock needs %d.\n", d.need)
 	switch {
@@ -83,7 +75,7 @@ func (d diagnosis) String() string {
 	case d.wait > 0:
 		text += fmt.Sprintf("Locks have to wait %s, until locks that the masters may have lost have run out "+
 			"(MaxTTL is %v). Only if nobody holds a lock on these masters, let them vote now:\n"+
-			"  redlock doctor --adopt\n", whole(d.wait), d.maxTTL)
+			"  redlock doctor --adopt\n", whole(d.wait), d.agreed)
 	default:
 		text += "No lock can be acquired until more masters answer and may vote.\n"
 	}
@@ -97,7 +89,7 @@ func (d diagnosis) String() string {
 func (d diagnosis) advice() string {
 	text := ""
 	timeout := fmt.Sprintf("NodeTimeout, %v", d.timeout)
-	if d.automatic {
+	if d.automatic() {
 		timeout = fmt.Sprintf("the automatic NodeTimeout, %v for a TTL of %v", d.timeout, d.ttl)
 	}
 	farthest := "A round trip to the farthest master that a quorum needs takes " + milliseconds(d.farthest)
@@ -105,27 +97,26 @@ func (d diagnosis) advice() string {
 	case d.farthest == 0:
 	case d.tooFar():
 		text = fmt.Sprintf("%s, longer than %s: no lock can be acquired. Use a longer NodeTimeout%s.\n",
-			farthest, timeout, map[bool]string{true: " or TTL"}[d.automatic])
+			farthest, timeout, map[bool]string{true: " or TTL"}[d.automatic()])
 	case 2*d.farthest > d.timeout:
 		text = fmt.Sprintf("%s, more than half of %s: locks can fail on a busy network. Use a longer NodeTimeout%s.\n",
-			farthest, timeout, map[bool]string{true: " or TTL"}[d.automatic])
-	case d.automatic && d.timeout > quorum.LeastTimeout:
+			farthest, timeout, map[bool]string{true: " or TTL"}[d.automatic()])
+	case d.automatic() && d.timeout > quorum.LeastTimeout:
 		text = fmt.Sprintf("%s, so the automatic NodeTimeout is %v.\n", farthest, d.timeout)
 	}
 	if dialTrips*d.farthest > dialTimeout {
 		text += fmt.Sprintf("Connecting takes up to %d round trips: Options.DialTimeout, %v by default, may be too short.\n", dialTrips, dialTimeout)
 	}
 	switch {
-	case d.masters == 1:
+	case d.n == 1:
 		text += "One master tolerates no failure: while it is down there are no locks. Use three.\n"
-	case d.masters == 2:
+	case d.n == 2:
 		text += "Two masters tolerate no failure, as one does, and two can fail. Use one or three.\n"
 	case d.host != "":
-		text += fmt.Sprintf("%d of %d masters are on %s: without it there are no locks. Use a machine for each.\n", d.onHost, d.masters, d.host)
+		text += fmt.Sprintf("%d of %d masters are on %s: without it there are no locks. Use a machine for each.\n", d.onHost, d.n, d.host)
 	}
-	if d.masters > 2 && d.masters%2 == 0 {
-		text += fmt.Sprintf("%d masters tolerate %s, as %d do. Use an odd number.\n",
-			d.masters, plural(d.masters-d.need, "failure"), d.masters-1)
+	if n := d.n; n > 2 && n%2 == 0 {
+		text += fmt.Sprintf("%d masters tolerate %s, as %d do. Use an odd number.\n", n, plural(n-d.need, "failure"), n-1)
 	}
 	return text
 }

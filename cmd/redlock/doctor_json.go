@@ -36,7 +36,7 @@ func (d *doctor) printJSON(out io.Writer, findings []finding, sum diagnosis, ado
 		Verdict     []string `json:"verdict"`
 	}{
 		Masters: []master{}, Now: sum.now, Later: sum.later, Need: sum.need, Able: sum.now >= sum.need && !sum.tooFar(),
-		MaxTTL: sum.maxTTL.Milliseconds(), NodeTimeout: sum.timeout.Milliseconds(),
+		MaxTTL: d.agreed.Milliseconds(), NodeTimeout: sum.timeout.Milliseconds(),
 		Adopt: adopted, Verdict: strings.Split(strings.TrimSuffix(sum.String(), "\n"), "\n"),
 	}
 	for _, f := range findings {

@@ -8,6 +8,7 @@ import (
 	"io"
 	"os"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/gomodule/redigo/redis"
@@ -148,9 +149,6 @@ func tlsOf(cmd *cli.Command) (*tls.Config, error) {
 	return config, nil
 }
 
-// tlsConfig returns the settings of TLS for redlock.Open.
-func tlsConfig(masters []master) *tls.Config { return masters[0].config }
-
 // needMasters is mastersOf for commands that need masters. example is the rest of a command
 // line behind --masters and its value.
 func needMasters(cmd *cli.Command, example string) ([]master, error) {
@@ -177,6 +175,15 @@ func parseMasters(source, list string) ([]master, error) {
 		masters[i] = master{URL: urls[i], raw: raw[i]}
 	}
 	return masters, nil
+}
+
+// atOnce calls f for all masters at the same time, since some may be slow.
+func atOnce(masters []master, f func(i int, m master)) {
+	var wg sync.WaitGroup
+	for i, m := range masters {
+		wg.Go(func() { f(i, m) })
+	}
+	wg.Wait()
 }
 
 // rawURLs returns what redlock.Open takes.

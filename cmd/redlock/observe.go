@@ -107,21 +107,17 @@ func (o *observer) observe(ctx context.Context, names []string) observation {
 	return seen
 }
 
-// each calls f for each master that has not failed, at the same time, since some may be slow.
+// each calls f for each master that has not failed, at the same time.
 func (o *observer) each(seen *observation, f func(i int) error) {
-	var wg sync.WaitGroup
-	for i := range o.masters {
+	atOnce(o.masters, func(i int, _ master) {
 		if seen.failures[i] != nil {
-			continue
+			return
 		}
-		wg.Go(func() {
-			if err := f(i); err != nil {
-				o.drop(i)
-				seen.failures[i] = err
-			}
-		})
-	}
-	wg.Wait()
+		if err := f(i); err != nil {
+			o.drop(i)
+			seen.failures[i] = err
+		}
+	})
 }
 
 // search returns the names of all locks.

@@ -238,7 +238,7 @@ func runLocked(ctx context.Context, cfg runConfig, errOut io.Writer) error {
 		// The lock is held until the command ends, however long that takes.
 		LockOptions: redlock.LockOptions{TTL: cfg.ttl, MaxHold: -1, Fencing: true},
 		Owner:       cfg.owner,
-		TLSConfig:   tlsConfig(cfg.masters),
+		TLSConfig:   cfg.masters[0].config, // all have the same
 		MaxTTL:      cfg.maxTTL,
 		NodeTimeout: cfg.node,
 		DialTimeout: runDialTimeout,

@@ -10,9 +10,8 @@ import (
 // A leaseView is what a job uses of its lease. Tests implement it.
 type leaseView interface {
 	Until() time.Time      // moves forward with each renewal
-	Valid() bool           // computed when asked
 	Done() <-chan struct{} // closed at the end
-	Err() error            // nil while it lasts
+	Err() error            // nil while it lasts; computed when asked
 }
 
 const (
@@ -45,7 +44,7 @@ type change struct {
 // run starts cmd, ends it when the lease ends, and returns its exit status. The error says why
 // cmd did not start.
 func (j *job) run(cmd *exec.Cmd) (status int, err error) {
-	if over(j.lease) {
+	if j.lease.Err() != nil {
 		j.killed = true // it was not even started
 		return 0, nil
 	}
@@ -107,7 +106,7 @@ func (j *job) watch(p *process) (status int) {
 // guard asks the command to end if the lease will end soon, and kills it if the lease has ended.
 // It returns the time until the next check.
 func (j *job) guard(p *process) time.Duration {
-	if over(j.lease) {
+	if j.lease.Err() != nil {
 		first := !j.killed
 		j.killed = true
 		if err := p.kill(); err != nil && first {
@@ -135,7 +134,7 @@ func (j *job) sweep(p *process) {
 	// If the lease is renewed after all, the processes still have only the time until its
 	// first end.
 	for end := j.lease.Until(); p.leftovers(); {
-		if over(j.lease) || !time.Now().Before(end) {
+		if j.lease.Err() != nil || !time.Now().Before(end) {
 			p.kill()
 			return
 		}
@@ -158,6 +157,3 @@ func (j *job) linger(d time.Duration) bool {
 	}
 	return true
 }
-
-// over reports whether the lease has ended.
-func over(l leaseView) bool { return l.Err() != nil || !l.Valid() }

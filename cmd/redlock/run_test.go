@@ -329,24 +329,3 @@ func TestRunsExcludeEachOther(t *testing.T) {
 		r.wantEnd(0)
 	}
 }
-
-func TestCutCommandKeepsTheCommandsFlagsFromRedlock(t *testing.T) {
-	for _, tt := range []struct{ args, rest, command string }{
-		{"redlock", "redlock", "none"},
-		{"redlock demo -- x", "redlock demo -- x", "none"},
-		{"redlock run n", "redlock run n", "none"},
-		{"redlock run n --", "redlock run n", ""},
-		{"redlock run n -- ls -l -- x", "redlock run n", "ls -l -- x"},
-	} {
-		t.Run(tt.args, func(t *testing.T) {
-			rest, command := cutCommand(strings.Fields(tt.args))
-			got := strings.Join(command, " ")
-			if command == nil {
-				got = "none"
-			}
-			if got != tt.command || strings.Join(rest, " ") != tt.rest {
-				t.Errorf("cutCommand = %q, %q, want %q, %q", rest, got, tt.rest, tt.command)
-			}
-		})
-	}
-}

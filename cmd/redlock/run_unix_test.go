@@ -5,8 +5,6 @@ package main
 import (
 	"errors"
 	"fmt"
-	"io"
-	"log/slog"
 	"os"
 	"os/exec"
 	"os/signal"
@@ -19,7 +17,6 @@ import (
 
 	"github.com/gomodule/redigo/redis"
 
-	"github.com/redlock-go/redlock"
 	"github.com/redlock-go/redlock/internal/redisserver"
 )
 
@@ -280,81 +277,5 @@ func TestRunKillsItsCommandIfItWasStoppedForLongerThanTheLease(t *testing.T) {
 	if status != exitLost || rest != "" {
 		t.Errorf("exit status %d after %q, want %d and no word: the command was to be killed; standard error:\n%s",
 			status, rest, exitLost, r.said())
-	}
-}
-
-// A lateLease is a lease that is not renewed.
-type lateLease struct {
-	until time.Time
-	done  chan struct{}
-}
-
-func (l lateLease) Until() time.Time      { return l.until }
-func (l lateLease) Valid() bool           { return time.Now().Before(l.until) }
-func (l lateLease) Done() <-chan struct{} { return l.done }
-func (l lateLease) Err() error {
-	select {
-	case <-l.done:
-		return redlock.ErrLost
-	default:
-		return nil
-	}
-}
-
-// A leaseView has the methods of a Lease.
-var _ leaseView = (*redlock.Lease)(nil)
-
-// runJob runs a child under l, and returns the reading end of a pipe with the output.
-func runJob(t *testing.T, l leaseView, grace time.Duration, child string) (j *job, out io.Reader, ended chan int) {
-	t.Helper()
-	r, w, err := os.Pipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { r.Close() })
-	cmd := exec.Command(os.Args[0], runChildName, child)
-	cmd.Stdout = w
-	j = &job{lease: l, grace: grace, inbox: &inbox{}, log: slog.New(slog.DiscardHandler)}
-	ended = make(chan int)
-	go func() {
-		status, err := j.run(cmd)
-		if err != nil {
-			t.Error(err)
-		}
-		w.Close()
-		ended <- status
-	}()
-	return j, r, ended
-}
-
-func TestJobKillsItsCommandAtOnceWhenTheLeaseEndsEarly(t *testing.T) {
-	l := lateLease{time.Now().Add(time.Hour), make(chan struct{})}
-	j, out, ended := runJob(t, l, time.Second, "stubborn")
-	out.Read(make([]byte, len("ready\n")))
-	close(l.done)
-	if status := <-ended; status != 128+9 || j.asked || !j.killed {
-		t.Errorf("status %d, told %v, killed %v, want it killed without a word", status, j.asked, j.killed)
-	}
-}
-
-func TestJobDoesNotStartItsCommandAfterTheLeaseHasEnded(t *testing.T) {
-	j, out, ended := runJob(t, lateLease{time.Now(), nil}, time.Second, "hold")
-	if status := <-ended; status != 0 || !j.killed {
-		t.Errorf("status %d, killed %v, want 0 and true", status, j.killed)
-	}
-	if text, _ := io.ReadAll(out); len(text) != 0 {
-		t.Errorf("the command ran and said %q", text)
-	}
-}
-
-func TestJobKillsTheProcessesThatItsCommandLeftBehind(t *testing.T) {
-	until := time.Now().Add(8 * time.Second)
-	j, out, ended := runJob(t, lateLease{until, nil}, 5*time.Second, "family")
-	text, _ := io.ReadAll(out) // until every process that could write has ended
-	if status := <-ended; status != 40 || !j.asked || j.killed {
-		t.Errorf("status %d, told %v, killed %v, want 40: it ended when it was told", status, j.asked, j.killed)
-	}
-	if string(text) != "ready\ngot terminated\n" {
-		t.Errorf("the command said %q", text)
 	}
 }

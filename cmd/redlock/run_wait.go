@@ -116,20 +116,16 @@ func (w *lockWait) explain(ctx context.Context, client *redlock.Client, err erro
 // adviceOn returns what to do about masters that cannot be reached, or do not let us in.
 func adviceOn(ctx context.Context, masters []master) (lines []string) {
 	advice := make([]string, len(masters))
-	var wg sync.WaitGroup
-	for i, m := range masters {
-		wg.Go(func() {
-			conn, err := m.dial(ctx, doctorPatience)
-			if err == nil {
-				_, err = conn.Do("PING")
-				conn.Close()
-			}
-			if err != nil {
-				advice[i], _ = failureOf(err)
-			}
-		})
-	}
-	wg.Wait()
+	atOnce(masters, func(i int, m master) {
+		conn, err := m.dial(ctx, doctorPatience)
+		if err == nil {
+			_, err = conn.Do("PING")
+			conn.Close()
+		}
+		if err != nil {
+			advice[i], _ = failureOf(err)
+		}
+	})
 	for i, m := range masters {
 		if advice[i] != "" {
 			lines = append(lines, m.Address()+": "+advice[i])

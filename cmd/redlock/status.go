@@ -93,7 +93,7 @@ func lockName(name string) error {
 	switch {
 	case name == "":
 		return usageErrorf("a lock needs a name")
-	case strings.Contains(name, "://") && strings.Contains(name, "@"):
+	case isURL(name):
 		return usageErrorf("a URL is not the name of a lock")
 	case strings.HasPrefix(name, "redlock:"):
 		return usageErrorf("a name that begins with redlock: is reserved")
