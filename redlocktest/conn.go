@@ -56,13 +56,12 @@ func (c *conn) LocalAddr() net.Addr  { return c.name }
 func (c *conn) RemoteAddr() net.Addr { return c.name }
 
 func (c *conn) SetDeadline(t time.Time) error {
-	c.in.setReadBy(t)
-	c.out.setWriteBy(t)
-	return nil
+	c.SetReadDeadline(t)
+	return c.SetWriteDeadline(t)
 }
 
-func (c *conn) SetReadDeadline(t time.Time) error  { c.in.setReadBy(t); return nil }
-func (c *conn) SetWriteDeadline(t time.Time) error { c.out.setWriteBy(t); return nil }
+func (c *conn) SetReadDeadline(t time.Time) error  { return c.in.setDeadline(&c.in.readBy, t) }
+func (c *conn) SetWriteDeadline(t time.Time) error { return c.out.setDeadline(&c.out.writeBy, t) }
 
 // addr is the address of both ends of a connection: the master's name.
 type addr string
@@ -222,18 +221,13 @@ func (s *stream) loseNext(lost func()) {
 	s.swallow = lost
 }
 
-func (s *stream) setReadBy(t time.Time) {
+// setDeadline sets one of the two deadlines.
+func (s *stream) setDeadline(which *time.Time, t time.Time) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.readBy = t
+	*which = t
 	s.changedLocked()
-}
-
-func (s *stream) setWriteBy(t time.Time) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.writeBy = t
-	s.changedLocked()
+	return nil
 }
 
 // changedLocked wakes the goroutines that wait for a change. Each of them checks the stream again.

@@ -162,7 +162,7 @@ func (m *Master) admit(p *server.Peer, command string, args []string) bool {
 		defer m.mu.Unlock()
 		return m.welcomeLocked(p, command, args)
 	}
-	for m.frozen != nil {
+	for m.frozen != nil && m.links[l.id] == l {
 		thawed := m.frozen
 		m.mu.Unlock()
 		select {
@@ -170,13 +170,10 @@ func (m *Master) admit(p *server.Peer, command string, args []string) bool {
 		case <-l.dead:
 		}
 		m.mu.Lock()
-		if isClosed(l.dead) {
-			break // otherwise the goroutine of a cut connection would spin until Thaw
-		}
 	}
 	defer m.mu.Unlock()
 	switch {
-	case isClosed(l.dead):
+	case m.links[l.id] != l:
 		// miniredis read this command before the cut.
 		return true
 	case m.drop[command] > 0:
@@ -209,10 +206,9 @@ func (m *Master) welcomeLocked(p *server.Peer, command string, args []string) bo
 	}
 	l := m.links[args[0]]
 	if l == nil {
-		// The connection was cut before its greeting was executed. It gets a link that is dead already.
+		// The connection was cut before its greeting was executed. It gets a link that is not in m.links.
 		// Without one, the commands that miniredis has read would pass for commands of a script.
-		l = &link{dead: make(chan struct{})}
-		close(l.dead)
+		l = &link{}
 	}
 	m.peers[p] = l
 	p.OnDisconnect(func() {
@@ -238,13 +234,4 @@ func line(command string, args []string) string {
 		b.WriteString(a)
 	}
 	return b.String()
-}
-
-func isClosed(c <-chan struct{}) bool {
-	select {
-	case <-c:
-		return true
-	default:
-		return false
-	}
 }

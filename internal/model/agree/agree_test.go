@@ -37,7 +37,7 @@ const (
 	long
 )
 
-// rules are what can be struck out. The zero value is the whole protocol.
+// rules are the rules that can be switched off. The zero value is the complete protocol.
 type rules struct {
 	ownOnly   bool // the record's MaxTTL counts, too
 	noRaise   bool // a client with a larger MaxTTL raises the record's
@@ -45,7 +45,7 @@ type rules struct {
 	uncounted bool // a quarantine begins with the record that a client writes
 }
 
-// A world is the protocol and who is where.
+// A world is the protocol, and what is true before the first step.
 type world struct {
 	rules
 	reach      [masters]bool // masters that the holder is connected to
@@ -88,7 +88,7 @@ func (w *world) successors(s *state, next func(string, state)) {
 	w.pass(s, next)
 }
 
-// inspect is what the other client does on connecting.
+// inspect has the other client connect to a master, and inspect it.
 func (w *world) inspect(s *state, i int, number string, next func(string, state)) {
 	if s.masters[i].inspected && (s.masters[i].record != long || s.seen) {
 		return
@@ -187,7 +187,7 @@ func TestClientsAgreeOnTheLongerQuarantine(t *testing.T) {
 	}
 }
 
-// TestEachRuleIsNeeded strikes out one rule at a time and finds two holders. It also finds what
+// TestEachRuleIsNeeded switches off one rule at a time and finds two holders. It also finds what
 // remains with all rules: a holder that is cut off from a majority of the masters while they lose
 // their memory, and another client that has never seen its MaxTTL.
 func TestEachRuleIsNeeded(t *testing.T) {

@@ -115,7 +115,7 @@ func (w *world) arrive(s *state, c int, once bool, words string, next func(strin
 	}
 }
 
-// first begins an attempt as sleepers.first does, and returns its command.
+// first begins an attempt as partings.first does, and returns its command.
 func (cl *client) first(once bool) command {
 	switch {
 	case once && cl.polite:
