@@ -39,29 +39,23 @@ type claimVote struct {
 
 func (v *claimVote) end() time.Time { return v.mark.Time().Add(v.life) }
 
-// setClaimLocked is setClaim for a caller that holds the mutex.
-func (s *sleepers) setClaimLocked(sl *sleeper, claim *queuedClaim) {
-	if sl.claim != nil {
-		s.queue--
-	}
-	if claim != nil {
-		s.queue++
-	}
-	sl.claim = claim
-}
-
 // setClaim sets the claim of a wait; nil: it has none. The votes for an earlier claim never count again.
 func (s *sleepers) setClaim(sl *sleeper, claim *queuedClaim) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.setClaimLocked(sl, claim)
+	sl.claim = claim
 }
 
 // waiting reports whether a claim of this Client waits.
 func (s *sleepers) waiting() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.queue > 0
+	for _, sl := range s.byKey {
+		if sl.claim != nil {
+			return true
+		}
+	}
+	return false
 }
 
 // granted handles a grant by master i. It reports false if this Client has not queued for the key.
@@ -77,7 +71,10 @@ func (s *sleepers) granted(i int, g master.Grant) bool {
 		sl.wakeLocked() // a poll finds out
 		return true
 	}
-	sl.voteLocked(i, claimVote{master.Later(sl.claim.began, g.Mark), sl.claim.g, g.Fence})
+	if began := sl.claim.began; began.Time().After(g.Mark.Time()) {
+		g.Mark = began
+	}
+	sl.voteLocked(i, claimVote{g.Mark, sl.claim.g, g.Fence})
 	return true
 }
 
@@ -186,7 +183,7 @@ func (s *sleepers) setLease(sl *sleeper, c *queuedClaim, m *majority, lease *Lea
 	}
 	c.rests = m.rests
 	c.lease.Store(lease)
-	s.setClaimLocked(sl, nil)
+	sl.claim = nil
 	return true
 }
 

@@ -8,8 +8,7 @@ import "sync"
 type events struct {
 	mu      sync.Mutex // guards what follows
 	waiting []func()
-	running bool
-	idle    chan struct{} // closed when the goroutine ends; nil before the first event
+	idle    chan struct{} // closed when the goroutine ends; nil: it does not run
 }
 
 // eventsMost is how many events may wait for a slow function. Further events are dropped.
@@ -23,18 +22,18 @@ func (e *events) post(f func()) {
 		return
 	}
 	e.waiting = append(e.waiting, f)
-	if !e.running {
-		e.running, e.idle = true, make(chan struct{})
-		go e.run(e.idle)
+	if e.idle == nil {
+		e.idle = make(chan struct{})
+		go e.run()
 	}
 }
 
-func (e *events) run(idle chan struct{}) {
+func (e *events) run() {
 	for {
 		e.mu.Lock()
 		if len(e.waiting) == 0 {
-			e.running = false
-			close(idle)
+			close(e.idle)
+			e.idle = nil
 			e.mu.Unlock()
 			return
 		}
@@ -50,7 +49,7 @@ func (e *events) run(idle chan struct{}) {
 func (e *events) done() <-chan struct{} {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	if !e.running {
+	if e.idle == nil {
 		return closedChannel
 	}
 	return e.idle

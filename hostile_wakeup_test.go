@@ -152,13 +152,15 @@ func TestWakeUpsOfAMasterThatFloodsAWaiterAreLimited(t *testing.T) {
 		t.Run(fmt.Sprint(masters), func(t *testing.T) {
 			bubble(t, masters, func(t *testing.T, ms *redlocktest.Masters) {
 				_, channel, in := waiting(t, ms)
-				before := ms.Master(1).Count("EVALSHA")
+				// One call is part of each question for the owner, as is the only GETRANGE.
+				attempts := func() int { return ms.Master(1).Count("EVALSHA") - ms.Master(1).Count("GETRANGE") }
+				before := attempts()
 				const flood = 500 * time.Millisecond
 				for range flood / (500 * time.Microsecond) {
 					publish(t, ms, 0, channel, fmt.Sprint("token", time.Now().UnixNano(), " a"))
 					time.Sleep(500 * time.Microsecond)
 				}
-				if n := ms.Master(1).Count("EVALSHA") - before; n == 0 || n > int(flood/(10*time.Millisecond))+1 {
+				if n := attempts() - before; n == 0 || n > int(flood/(10*time.Millisecond))+1 {
 					t.Errorf("the flood woke the waiter %d times, want now and then: at most each 10 ms", n)
 				}
 				free(ms, "a")

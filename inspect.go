@@ -80,19 +80,8 @@ func (c *Client) Inspect(ctx context.Context, name string) (Holding, error) {
 	}
 	defer c.endCall()
 	votes := c.query(ctx, master.NewLook(key))
-	var looks []master.Look
-	for i, v := range votes {
-		if !v.Granted() {
-			continue
-		}
-		look, err := master.DecodeLook(v.Replies)
-		if err != nil {
-			votes[i] = quorum.Vote{In: true, Answer: master.Answer{Err: err}}
-			continue
-		}
-		looks = append(looks, look)
-	}
-	sum := holding.Of(looks, len(votes))
+	known := looks(votes, master.DecodeLook)
+	sum := holding.Of(known, len(votes))
 	if len(sum.Waiters) > 0 && ctx.Err() == nil {
 		sum.Drop(c.listeners(ctx, sum.IDs()))
 	}
@@ -104,10 +93,26 @@ func (c *Client) Inspect(ctx context.Context, name string) (Holding, error) {
 		return h, ErrClosed
 	case ctx.Err() != nil:
 		return h, &endedError{op: opInspect, name: name, ctx: ctx, last: failed}
-	case len(looks) < sum.Need:
+	case len(known) < sum.Need:
 		return h, failed
 	}
 	return h, nil
+}
+
+// looks decodes the answers to a query. An answer that cannot be decoded becomes a failure.
+func looks(votes []quorum.Vote, decode func([]any) (master.Look, error)) (known []master.Look) {
+	for i, v := range votes {
+		if !v.Granted() {
+			continue
+		}
+		look, err := decode(v.Replies)
+		if err != nil {
+			votes[i] = quorum.Vote{In: true, Answer: master.Answer{Err: err}}
+			continue
+		}
+		known = append(known, look)
+	}
+	return known
 }
 
 // take takes over what the masters say.

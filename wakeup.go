@@ -21,7 +21,6 @@ type sleeper struct {
 	// Guarded by sleepers.mu:
 	tokens []string    // by master: the token in its last message, that of the released lease
 	timer  *time.Timer // wakes the sleeper if too few masters send a message; nil: not running
-	timed  bool        // a timer was started for this wait
 	early  time.Time   // when messages from less than a quorum last woke the sleeper
 
 	claim *queuedClaim // what releases may grant; nil: nothing
@@ -45,13 +44,11 @@ type sleepers struct {
 
 	mu    sync.Mutex // guards what follows
 	byKey map[string]*sleeper
-	idle  []*sleeper     // to be used again
-	queue int            // how many have a claim
 	left  recent[uint64] // by key of an ended wait: the masters, as bits, that may still send a wake-up
 }
 
 func newSleepers(masters int) sleepers {
-	return sleepers{masters: masters, need: quorum.Majority(masters), left: recent[uint64]{keep: leftFor}}
+	return sleepers{masters: masters, need: quorum.Majority(masters), byKey: make(map[string]*sleeper), left: recent[uint64]{keep: leftFor}}
 }
 
 // add registers a wait. It must be called before the command that joins the queue is sent, because the
@@ -59,47 +56,18 @@ func newSleepers(masters int) sleepers {
 func (s *sleepers) add(key string) *sleeper {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.byKey == nil {
-		s.byKey = make(map[string]*sleeper)
-	}
-	var sl *sleeper
-	if n := len(s.idle); n > 0 {
-		sl, s.idle = s.idle[n-1], s.idle[:n-1]
-	} else {
-		sl = &sleeper{wake: make(chan struct{}, 1), news: make(chan struct{}, 1), tokens: make([]string, s.masters)}
-	}
+	sl := &sleeper{wake: make(chan struct{}, 1), news: make(chan struct{}, 1), tokens: make([]string, s.masters)}
 	s.byKey[key] = sl
 	return sl
 }
 
-// idleMost is how many sleepers are kept to be used again.
-const idleMost = 64
-
 func (s *sleepers) remove(key string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	sl := s.byKey[key]
-	if sl == nil {
-		return
+	if sl := s.byKey[key]; sl.timer != nil {
+		sl.timer.Stop()
 	}
 	delete(s.byKey, key)
-	s.setClaimLocked(sl, nil)
-	switch {
-	case sl.timer != nil:
-		sl.timer.Stop()
-	case !sl.timed && len(s.idle) < idleMost: // a timer that has been started could wake the next wait by mistake
-		select {
-		case <-sl.wake:
-		default:
-		}
-		select {
-		case <-sl.news:
-		default:
-		}
-		clear(sl.tokens)
-		sl.early = time.Time{}
-		s.idle = append(s.idle, sl)
-	}
 	s.left.put(key, 1<<s.masters-1)
 }
 
@@ -138,7 +106,6 @@ func (s *sleepers) hear(i int, key, token string) bool {
 		sl.early = now
 		sl.wakeLocked()
 	case sl.timer == nil:
-		sl.timed = true
 		// There may be no quorum-th message: if several readers leave together, the last of them is another one at
 		// each master, and the messages have several tokens.
 		sl.timer = time.AfterFunc(max(wakeAnyway, earlyEvery-now.Sub(sl.early)), func() { s.timeUp(sl) })

@@ -1,6 +1,7 @@
 package incarnation
 
 import (
+	"slices"
 	"time"
 
 	"github.com/redlock-go/redlock/internal/clock"
@@ -44,23 +45,10 @@ func (d *Drift) Compare(now time.Time, before, after clock.Reading) (jump time.D
 	case oldLo.Sub(hi) > slop:
 		jump = -oldLo.Sub(hi)
 	}
-	d.lo, d.hi = later(lo, oldLo), earlier(hi, oldHi)
+	d.lo = slices.MaxFunc([]time.Time{lo, oldLo}, time.Time.Compare)
+	d.hi = slices.MinFunc([]time.Time{hi, oldHi}, time.Time.Compare)
 	if d.lo.After(d.hi) { // it has jumped, or been corrected
 		d.lo, d.hi = lo, hi
 	}
 	return jump
-}
-
-func later(a, b time.Time) time.Time {
-	if a.After(b) {
-		return a
-	}
-	return b
-}
-
-func earlier(a, b time.Time) time.Time {
-	if a.Before(b) {
-		return a
-	}
-	return b
 }

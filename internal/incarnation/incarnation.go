@@ -249,9 +249,6 @@ func (k *Known) Time(ms int64) (now time.Time, there bool) {
 // record, the record, the script and the process belong together. Without the transaction, the script could
 // be loaded into one process, and the record be read from another.
 func SendInspection(conn redis.Conn, database string, k *Known, stale bool, maxTTL time.Duration) error {
-	if err := conn.Send("SCRIPT", "LOAD", script); err != nil {
-		return err
-	}
 	probe, old := probeCode, ""
 	if k != nil {
 		probe = k.script
@@ -259,16 +256,11 @@ func SendInspection(conn redis.Conn, database string, k *Known, stale bool, maxT
 			old = k.Record.Text
 		}
 	}
-	if err := conn.Send("MULTI"); err != nil {
-		return err
-	}
-	if err := conn.Send("SCRIPT", "LOAD", probe); err != nil {
-		return err
-	}
-	if err := conn.Send("EVALSHA", scriptSHA, 1, keyArg, database, keep, old, maxTTL.Milliseconds()); err != nil {
-		return err
-	}
-	return conn.Send("EXEC")
+	conn.Send("SCRIPT", "LOAD", script)
+	conn.Send("MULTI")
+	conn.Send("SCRIPT", "LOAD", probe)
+	conn.Send("EVALSHA", scriptSHA, 1, keyArg, database, keep, old, maxTTL.Milliseconds())
+	return conn.Send("EXEC") // which fails if one of the others has
 }
 
 // ReadInspection reads the replies to SendInspection with receive.

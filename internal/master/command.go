@@ -46,8 +46,7 @@ const (
 	Wake
 	// Ping is granted if the server answers and its votes count. It has no claim.
 	Ping
-	// Query reads: Granted, with Answer.Replies. Its claim is made by NewLook, NewPeek, NewReaders or
-	// NewCensus.
+	// Query reads: Granted, with Answer.Replies. Its claim is made by NewLook, NewPeek or NewCensus.
 	Query
 	// Announce asks the readers that hold the key to leave, on behalf of a writer that was refused:
 	// Granted, or Missing if no readers hold it.

@@ -127,14 +127,6 @@ func (k *marks) pong(parts []any) {
 	}
 }
 
-// Later returns the later of two moments, by the monotonic clock.
-func Later(a, b clock.Reading) clock.Reading {
-	if a.Time().After(b.Time()) {
-		return a
-	}
-	return b
-}
-
 // GrantLeast is the least time for which a lock may be granted. A client that was granted the lock must learn it,
 // and renew the lease, within this time.
 const GrantLeast = 400 * time.Millisecond

@@ -133,7 +133,7 @@ type Master struct {
 	reporting bool      // a goroutine reports them
 
 	timed     time.Time // when the commands were written whose first answer was the last round trip
-	roundTrip roundTrip // guarded by mu, except for what RoundTrip and Distance read
+	roundTrip roundTrip // its methods need mu
 }
 
 // A change is one call of Changed.
@@ -298,7 +298,7 @@ func (m *Master) setLocked(s State, err error, until time.Time) {
 	before := m.status.State
 	if before != s {
 		m.status.State, m.status.Since = s, time.Now()
-		m.roundTrip.use(s == Up)
+		m.roundTrip.up.Store(s == Up)
 	}
 	m.status.Err, m.status.Until = err, until
 	if before != s {

@@ -1,6 +1,7 @@
 package master
 
 import (
+	"errors"
 	"math/rand/v2"
 	"time"
 
@@ -14,14 +15,10 @@ import (
 // the inspection of this connection has confirmed, that the memory is the same, and that the server's
 // clock went on as before. Once a second it also says that the server is still a master.
 
-// A doubt ends a connection after a probe with an odd result: the server may have lost locks.
-type doubt struct{ reason string }
-
-func (d *doubt) Error() string { return d.reason }
-
+// Doubts, which end a connection: the server may have lost locks.
 var (
-	errChanged = &doubt{"it may have forgotten locks: its record of restarts, its scripts or its clock have changed"}
-	errJumped  = &doubt{"its clock has jumped: its record of restarts is replaced, so that every client knows"}
+	errChanged = errors.New("it may have forgotten locks: its record of restarts, its scripts or its clock have changed")
+	errJumped  = errors.New("its clock has jumped: its record of restarts is replaced, so that every client knows")
 )
 
 // doubtSpread is the time over which clients spread their dialling after a doubt. All clients of a
@@ -31,7 +28,7 @@ const doubtSpread = 50 * time.Millisecond
 // redialAfter returns how long to wait before dialling, beyond the schedule, after a connection has
 // ended with err.
 func redialAfter(err error) time.Duration {
-	if _, is := err.(*doubt); is {
+	if err == errChanged || err == errJumped {
 		return rand.N(doubtSpread)
 	}
 	return 0

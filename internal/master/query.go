@@ -156,27 +156,25 @@ func NewLook(key string) *Claim {
 	})
 }
 
-// NewPeek returns a query for the token that stands under a key. DecodePeek reads the reply.
+// NewPeek returns a query for who holds a lock, which costs less than NewLook's. DecodePeek reads the replies.
 func NewPeek(key string) *Claim {
-	return newQuery(key, commands{{"GETRANGE", key, 0, tokenMost}})
-}
-
-// NewReaders returns a query for who reads, while a key holds Recall. DecodeReaders reads the replies.
-func NewReaders(key string) *Claim {
 	return newQuery(key, commands{
+		{"GETRANGE", key, 0, tokenMost},
 		{"TIME"},
 		{"SCRIPT", "LOAD", queueScript},
-		{"EVALSHA", queueSHA, 1, readersKey + key, waitersMost - 1, 2*tokenMost + 1},
+		{"EVALSHA", queueSHA, 1, readersKey + key, waitersMost - 1, memberMost},
 	})
 }
 
-// DecodeReaders returns the ids of the clients whose readers hold the key, or some of them if there are many.
-func DecodeReaders(replies []any) []string {
-	var look Look
-	if len(replies) == 3 {
-		look.readers(replies[0], replies[2])
+// DecodePeek returns what the replies to NewPeek's query mean: a Look with a token and readers.
+func DecodePeek(replies []any) (look Look, err error) {
+	if len(replies) != 4 {
+		return look, errOddReply
 	}
-	return look.Readers
+	if look.Token, err = decodeToken(replies[0]); look.Token == ReadersMarker {
+		look.readers(replies[1], replies[3])
+	}
+	return look, err
 }
 
 // NewCensus returns a query for which of some clients still listen for wake-ups. DecodeCensus reads
@@ -241,7 +239,7 @@ func DecodeLook(replies []any) (Look, error) {
 	default:
 		look.Left = Forever
 	}
-	if look.Token, err = DecodePeek(replies[0]); err != nil {
+	if look.Token, err = decodeToken(replies[0]); err != nil {
 		return look, err
 	}
 	if text, err := redis.String(replies[2], nil); err == nil && len(text) <= fenceDigits {
@@ -299,8 +297,8 @@ func (look *Look) waiters(clock, count, queue any) {
 // errNoLock says that the key holds other data. No client can acquire the lock then.
 var errNoLock = errors.New("the value of the key is not a lock")
 
-// DecodePeek returns the token that stands under the key, or empty text if there is none.
-func DecodePeek(reply any) (string, error) {
+// decodeToken returns the token that stands under the key, or empty text if there is none.
+func decodeToken(reply any) (string, error) {
 	switch r := reply.(type) {
 	case []byte:
 		if len(r) > tokenMost {

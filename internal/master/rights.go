@@ -14,42 +14,27 @@ import (
 // could be acquired, and would be lost at its first renewal. So the rights are tried on connecting, in
 // the same flush as the other questions.
 
-// A right is a command that every lock needs, with arguments that change nothing. The server checks
-// the user's rights before the arguments.
-type right struct {
-	name string
-	args func(sample string) []any
-}
-
-var lockRights = []right{
-	{"SET", func(sample string) []any { return []any{sample, "x", "PX", 0} }}, // fails: no valid expiry
-	{"GET", func(sample string) []any { return []any{sample} }},
-	{"PEXPIRE", func(sample string) []any { return []any{sample, 1} }}, // no such key
-	{"DEL", func(sample string) []any { return []any{sample} }},
-	{"EVALSHA", func(sample string) []any { return []any{batchSHA, 1, sample, "", "undo", ""} }}, // nothing to undo
-}
-
-var guardRights = []right{{"PTTL", func(string) []any { return []any{incarnation.Key} }}}
-
-// rights returns what the master's commands need, or nothing without a sample key.
-func (s *supervisor) rights() []right {
-	switch {
-	case s.cfg.Sample == "":
+// rights returns the commands that every lock needs, with arguments that change nothing: the server checks the
+// user's rights before the arguments. Without a sample key it returns nothing. The script must have been loaded before.
+func (s *supervisor) rights() (tries commands) {
+	sample := s.cfg.Sample
+	if sample == "" {
 		return nil
-	case s.cfg.Guard:
-		return append(lockRights[:len(lockRights):len(lockRights)], guardRights...)
 	}
-	return lockRights
+	tries = commands{
+		{"SET", sample, "x", "PX", 0}, // fails: no valid expiry
+		{"GET", sample},
+		{"PEXPIRE", sample, 1}, // no such key
+		{"DEL", sample},
+		{"EVALSHA", batchSHA, 1, sample, "", "undo", ""}, // nothing to undo
+	}
+	if s.cfg.Guard {
+		tries = append(tries, []any{"PTTL", incarnation.Key})
+	}
+	return tries
 }
 
-// sendRights sends a try of each right. The script must have been loaded before.
-func (s *supervisor) sendRights(conn redis.Conn) {
-	for _, r := range s.rights() {
-		conn.Send(r.name, r.args(s.cfg.Sample)...)
-	}
-}
-
-// receiveRights reads the replies to sendRights. It returns a refusal that names the missing rights, or
+// receiveRights reads the replies to rights. It returns a refusal that names the missing rights, or
 // nil, and an error if the connection has ended. The sample key stands for the keys of locks, unless
 // the user may not even set it: then the user's keys have another prefix, and only the commands count.
 func (s *supervisor) receiveRights(ctx context.Context, conn redis.Conn) (missing, err error) {
@@ -61,11 +46,11 @@ func (s *supervisor) receiveRights(ctx context.Context, conn redis.Conn) (missin
 			return nil, err
 		}
 		command, key := forbids(err)
-		if key && r.name == "SET" {
+		if key && r[0] == "SET" {
 			representative = false
 		}
 		if command || key && representative {
-			names = append(names, r.name)
+			names = append(names, r[0].(string))
 		}
 	}
 	if len(names) == 0 {

@@ -56,7 +56,7 @@ if proposal == '' and redis.pcall('EXISTS', unpack(KEYS)) == 0
   return setAll() or 1
 end
 
--- batch.lua has the original of the section up to </fences>.
+-- The section up to </fences> is the beginning of that in batch.lua.
 -- <fences>
 
 -- Returns the fence of a key, or an error. It is kept for a day after the last acquisition. By then the clock
@@ -94,21 +94,6 @@ local function raise(key, number, now)
   end
   local set = redis.pcall('SET', name, string.format('%.0f', number), 'PX', life)
   return set.err and set
-end
-
--- Raises a fence to an agreed number, unless it is as high or higher. Such a number is at most a second ahead
--- of a client's clock, and clocks differ by half a second at most. One further ahead must not spread.
-local function raiseTo(key, fixed)
-  local last, err = fence(key)
-  if not err and last < fixed then
-    local now = clock()
-    if fixed > now + 2 * second then
-      local ahead = string.format('%.0f', (fixed - now) / second)
-      return last, redis.error_reply('ERR the fence is ' .. ahead .. ' s ahead of this server\'s clock')
-    end
-    last, err = fixed, raise(key, fixed, now)
-  end
-  return last, err
 end
 
 -- </fences>

@@ -178,7 +178,7 @@ func TestBothScriptsHaveTheSameFunctionsForFences(t *testing.T) {
 		}
 		return text
 	}
-	if section(batchScript) != section(setScript) {
-		t.Error("the sections of fences in batch.lua and set.lua differ")
+	if text := section(setScript); len(text) < 1000 || !strings.HasPrefix(section(batchScript), text) {
+		t.Error("the section of fences in batch.lua does not begin with that in set.lua")
 	}
 }

@@ -152,7 +152,7 @@ func (s *supervisor) ask(ctx context.Context, conn redis.Conn) (p peer, err erro
 	for _, section := range sections {
 		conn.Send("INFO", section)
 	}
-	s.sendRights(conn)
+	s.rights().send(conn)
 	sent := time.Now()
 	if err := conn.Flush(); err != nil {
 		return p, err

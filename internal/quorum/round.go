@@ -185,7 +185,6 @@ func (r *Round) Wait(ctx context.Context, stop <-chan struct{}, goal func(Tally)
 	for {
 		select {
 		case <-r.reached:
-			return r.Tally()
 		case <-r.expiry.C:
 			if next := r.failLate(); next > 0 {
 				r.expiry.Reset(next)
@@ -254,13 +253,6 @@ func (r *Round) Expire(elapsed time.Duration) (next time.Duration) {
 		return left
 	}
 	return r.failLate()
-}
-
-// Tally returns the votes so far.
-func (r *Round) Tally() Tally {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	return r.ballot.Tally()
 }
 
 // Votes returns each master's vote so far, in the order of the masters.
