@@ -111,6 +111,7 @@ func TestAWriterTakesAKeptReadLease(t *testing.T) {
 		if took := time.Since(start); took > 50*time.Millisecond {
 			t.Errorf("Lock took %v", took)
 		}
+		synctest.Wait() // a message that asks the readers to leave may still be on its way
 		locktest.Pass(a.RLocker())
 		if b.TryLock() {
 			t.Error("the first TryLock succeeds, although a reader's lease is kept")
