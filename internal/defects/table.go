@@ -229,7 +229,7 @@ var All = []Defect{
 		}},
 	}, {
 		Name: "minority-kept",
-		Rule: "A claim that fewer than a majority of masters answer is released.",
+		Rule: "A claim that fewer than a quorum of masters answer is released.",
 		Edits: []Edit{{
 			File: "acquire_split.go",
 			Old:  "if answered < c.sleepers.need {",

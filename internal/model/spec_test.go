@@ -135,7 +135,7 @@ func TestTheSpecificationNamesTheModelsConstants(t *testing.T) {
 // row matches a row of the table of rules in docs/spec/README.md.
 var row = regexp.MustCompile("^\\| `(\\w+)` \\| .* \\| ([^|]*) \\| ([^|]*) \\|$")
 
-// TestTheTableOfRulesNamesTheCode checks the table of rules. Each rule of the three models must have a row.
+// TestTheTableOfRulesNamesTheCode checks the table of rules. Each rule of the four models must have a row.
 // Each function that keeps a rule must exist. The steps to each counterexample of this package must be those
 // that the package finds.
 func TestTheTableOfRulesNamesTheCode(t *testing.T) {
@@ -164,7 +164,7 @@ func TestTheTableOfRulesNamesTheCode(t *testing.T) {
 			t.Errorf("%s: %q, want %q", rule, steps, want)
 		}
 	}
-	for _, dir := range []string{".", "waiting", "agree"} {
+	for _, dir := range []string{".", "waiting", "agree", "names"} {
 		for _, rule := range rulesOf(t, dir) {
 			if !rows[rule] {
 				t.Errorf("the rule %s of %s has no row", rule, dir)
