@@ -70,7 +70,8 @@ func (w *wait) enter(ctx context.Context) error {
 //   - If a release may grant the lock to this wait, the first attempt is light: it joins no queue. If it is refused,
 //     a claim is registered: see acquireGranted. If other clients are likely to want the lock, there is no such
 //     attempt, and the claim is registered at once.
-//   - Otherwise further attempts follow: see acquireByPolling.
+//   - Otherwise further attempts follow: see acquireByPolling. They end when masters that were down or in quarantine vote
+//     again, so that a release may grant the lock.
 func (w *wait) acquire(ctx context.Context) error {
 	l, c := w.locker, w.locker.client
 	if l.set != nil {
@@ -82,40 +83,45 @@ func (w *wait) acquire(ctx context.Context) error {
 	}
 	kind, contended := c.lastReleases.begin(l.key)
 	kind = l.adaptFirst(kind)
+	w.delays = retrier{start: c.opts.NewBackOff, forever: w.forever}
 	if w.light = w.grantable(); w.light && contended {
 		if grant := w.grantFor(); grant > 0 {
 			return w.acquireGranted(ctx, grant, l.opts.TTL)
 		}
 	}
-	if !w.light && kind != master.Set {
-		return w.acquireByPolling(ctx, kind, true)
+	now := true
+	if w.light || kind == master.Set {
+		if w.attempt(ctx, kind) == nil {
+			return nil
+		}
+		w.warn()
+		if grant := w.grantFor(); w.light && grant > 0 {
+			return w.acquireGranted(ctx, grant, grant)
+		}
+		kind, now, w.light = master.Again, w.refused(), false
 	}
-	if w.attempt(ctx, kind) == nil {
-		return nil
-	}
-	w.warn()
-	if grant := w.grantFor(); w.light && grant > 0 {
+	grant, err := w.acquireByPolling(ctx, kind, now)
+	if grant > 0 {
 		return w.acquireGranted(ctx, grant, grant)
 	}
-	w.light = false
-	return w.acquireByPolling(ctx, master.Again, w.refused())
+	return err
 }
 
 // acquireByPolling makes attempts until one succeeds. The first is of the given kind, and is made at once if now is
 // true. A refused attempt joins the name's queue, unless it is a plain SET. There is a pause before each further
 // attempt. A wake-up ends the pause, and says that it is our turn, so the next attempt is a plain SET. If that is
-// refused, the attempt behind it follows at once, to join the queue again.
-func (w *wait) acquireByPolling(ctx context.Context, kind master.Kind, now bool) error {
+// refused, the attempt behind it follows at once, to join the queue again. If the lock can be granted, acquireByPolling
+// leaves the queue, and returns for how long: see grantFor.
+func (w *wait) acquireByPolling(ctx context.Context, kind master.Kind, now bool) (grant time.Duration, err error) {
 	l, c := w.locker, w.locker.client
 	w.sleeper = c.sleepers.add(l.key)
 	defer c.sleepers.remove(l.key)
 	defer w.quit()
-	w.delays = retrier{start: c.opts.NewBackOff, forever: w.forever}
 	for {
 		if !now {
 			woken, more := w.pause(ctx)
 			if !more {
-				return w.outcome(ctx)
+				return 0, w.outcome(ctx)
 			}
 			if woken {
 				w.delays.reset()
@@ -124,12 +130,15 @@ func (w *wait) acquireByPolling(ctx context.Context, kind master.Kind, now bool)
 			}
 		}
 		if ctx.Err() != nil || c.isClosing() {
-			return w.outcome(ctx)
+			return 0, w.outcome(ctx)
 		}
 		if w.attempt(ctx, kind) == nil {
-			return nil
+			return 0, nil
 		}
 		w.warn()
+		if grant := w.grantFor(); grant > 0 && w.grantable() {
+			return grant, nil
+		}
 		w.askOwner()
 		kind, now = master.Again, kind == master.Set && w.refused()
 	}

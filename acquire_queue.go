@@ -87,7 +87,6 @@ func (w *wait) acquireGranted(ctx context.Context, g, life time.Duration) error 
 	c := w.locker.client
 	w.sleeper = c.sleepers.add(w.locker.key)
 	defer c.sleepers.remove(w.locker.key)
-	w.delays = retrier{start: c.opts.NewBackOff, forever: w.forever}
 	q := &queueing{wait: w, g: g}
 	defer q.leave()
 	if w.round != nil && w.split() {

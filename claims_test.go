@@ -5,6 +5,7 @@ import (
 	"context"
 	"net"
 	"slices"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -123,6 +124,31 @@ func TestALockIsNotGrantedWhereMastersHideTheirRunIDs(t *testing.T) {
 			})
 		})
 	}
+}
+
+// Masters in quarantine cannot grant the lock. A client that begins to wait then is granted it afterwards all the same.
+func TestAWaitThatBeganInAQuarantineIsGrantedTheLock(t *testing.T) {
+	bubble(t, 3, func(t *testing.T, ms *redlocktest.Masters) {
+		a, b := connected(t, ms, nil), connected(t, ms, nil)
+		for i := range 2 {
+			ms.Master(i).Stop()
+			ms.Master(i).Start()
+		}
+		time.Sleep(5 * time.Second)
+		if n := locktest.States(a, redlock.MasterQuarantined); n != 2 {
+			t.Fatalf("%d masters are in quarantine, want 2", n)
+		}
+		first, second := locktest.Enter(a.Locker("a")), locktest.Enter(b.Locker("a"))
+		select {
+		case <-first:
+		case <-second:
+		}
+		queued(t, ms, "a", 1)
+		time.Sleep(time.Second)
+		if member := queueHead(t, ms, "a"); len(strings.Fields(member)) != 3 {
+			t.Errorf("the queue has the member %q, want a claim", member)
+		}
+	})
 }
 
 // A noInfo is a connection through a proxy that forbids INFO.
