@@ -163,7 +163,7 @@ func TestMastersThatGoDownSoonAfterTheyCameAreLoggedInOneLine(t *testing.T) {
 		time.Sleep(1500 * time.Millisecond)
 		for i := range 5 {
 			ms.Master(i).Stop()
-			c.Locker("a").TryLock() // detects the failure before the heartbeat does
+			c.Locker(fmt.Sprint(i)).TryLock() // detects the failure before the heartbeat does
 			time.Sleep(50 * time.Millisecond)
 		}
 		time.Sleep(10 * time.Second)
