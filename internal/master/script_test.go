@@ -82,8 +82,9 @@ func TestFlushedScriptsAreLoadedOnceForABatch(t *testing.T) {
 		if loads := len(server.Seen("SCRIPT LOAD")) - before; loads != 1 {
 			t.Errorf("the script was loaded %d times, want once", loads)
 		}
-		if calls := server.Seen("EVALSHA"); len(calls) != 2 {
-			t.Errorf("%d script calls, want the one that failed and one more", len(calls))
+		// As a rule there are two: the writer may wake before all members are queued again.
+		if calls := server.Seen("EVALSHA"); len(calls) < 2 || len(calls) > 1+len(got) {
+			t.Errorf("%d script calls, want the one that failed and at most one more for each member", len(calls))
 		}
 		for i := range got {
 			if a := got[i].get(); len(a) != 1 || a[0].Err != nil || a[0].Outcome != Granted {
