@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 	"time"
 
@@ -187,7 +188,11 @@ func (c *Client) NewLocker(name string, opts *LockOptions, more ...string) (*Loc
 		return nil, err
 	}
 	if len(more) > 0 {
-		return c.newSet(name, more, o)
+		names := append([]string{name}, more...)
+		slices.Sort(names)
+		if names = slices.Compact(names); len(names) > 1 {
+			return c.newSet(names, o)
+		}
 	}
 	return &Locker{client: c, name: name, key: key, opts: o, terms: master.NewTerms(key, o.TTL)}, nil
 }

@@ -3,7 +3,6 @@ package redlock
 import (
 	"errors"
 	"fmt"
-	"slices"
 	"strings"
 
 	"github.com/redlock-go/redlock/internal/master"
@@ -19,32 +18,17 @@ type set struct {
 	keys  []string // immutable; sorted, all different
 }
 
-// names returns the names and keys of a Locker, in the order of the keys and each once.
-func (o *Options) names(name string, more []string) (names, keys []string, err error) {
-	names = append([]string{name}, more...)
-	slices.Sort(names)
-	names = slices.Compact(names)
-	for _, name := range names {
-		key, err := o.key(name)
-		if err != nil {
-			return nil, nil, err
-		}
-		keys = append(keys, key)
-	}
+// newSet returns a Locker of several names, which are sorted and all different. So their keys are, too.
+func (c *Client) newSet(names []string, opts LockOptions) (*Locker, error) {
 	if len(names) > master.NamesMost {
-		return nil, nil, fmt.Errorf("redlock: a Locker has %d names, the limit is %d", len(names), master.NamesMost)
+		return nil, fmt.Errorf("redlock: a Locker has %d names, the limit is %d", len(names), master.NamesMost)
 	}
-	return names, keys, nil
-}
-
-// newSet returns a Locker of several names.
-func (c *Client) newSet(name string, more []string, opts LockOptions) (*Locker, error) {
-	names, keys, err := c.opts.names(name, more)
-	if err != nil {
-		return nil, err
-	}
-	if len(names) == 1 {
-		return &Locker{client: c, name: name, key: keys[0], opts: opts, terms: master.NewTerms(keys[0], opts.TTL)}, nil
+	keys := make([]string, len(names))
+	for i, name := range names {
+		var err error
+		if keys[i], err = c.opts.key(name); err != nil {
+			return nil, err
+		}
 	}
 	terms := master.NewSetTerms(keys, opts.TTL)
 	return &Locker{client: c, name: strings.Join(names, ", "), key: terms.Key(), opts: opts, terms: terms, set: &set{names, keys}}, nil

@@ -219,53 +219,38 @@ func describe(lacks []lack) []string {
 // locks under a prefix; with a database other than 0 if selects is set, and with what
 // `redlock doctor --adopt` needs if adopts is set.
 func aclLine(prefix string, selects, adopts bool) string {
-	keys := globEscape(prefix) + "*"
-	line := "ACL SETUSER redlock reset on >PASSWORD"
-	if prefix == "" {
-		line += " ~*"
-	} else {
-		line += " ~" + keys + " ~" + incarnation.Key + " ~redlock:queue:" + keys + " ~redlock:fence:" + keys +
-			" ~redlock:readers:" + keys + " ~redlock:rqueue:" + keys + " ~redlock:intent:" + keys
-	}
-	line += " &redlock:wake:*"
 	regular, listening := tries(prefix)
 	var names []string
 	for _, t := range append(regular, listening...) {
 		names = append(names, t.command())
 	}
-	if selects {
-		names = append(names, "select")
-	}
 	if adopts {
 		names = append(names, "scan", "pubsub|channels")
 	}
-	return line + allowed(names)
+	keys := globEscape(prefix) + "*"
+	return aclRule("redlock", keys, selects, names, incarnation.Key, "redlock:queue:"+keys, "redlock:fence:"+keys,
+		"redlock:readers:"+keys, "redlock:rqueue:"+keys, "redlock:intent:"+keys)
 }
 
 // statusLine returns the command that gives a user the least rights that `redlock status` needs.
 func statusLine(prefix string, selects bool) string {
-	keys := globEscape(prefix) + "*"
-	line := "ACL SETUSER redlock-status reset on >PASSWORD"
-	if prefix == "" {
-		line += " ~*"
-	} else {
-		line += " ~" + keys + " ~redlock:queue:" + keys + " ~redlock:fence:" + keys + " ~redlock:readers:" + keys
-	}
-	line += " &redlock:wake:*"
 	names := []string{"evalsha", "getrange", "pttl", "pubsub|numsub", "scan", "script|load", "time", "zcard", "zrange"}
-	if selects {
-		names = append(names, "select")
-	}
-	return line + allowed(names)
+	keys := globEscape(prefix) + "*"
+	return aclRule("redlock-status", keys, selects, names, "redlock:queue:"+keys, "redlock:fence:"+keys, "redlock:readers:"+keys)
 }
 
-// allowed returns the part of an ACL rule that allows these commands.
-func allowed(names []string) (rule string) {
-	slices.Sort(names)
-	for _, name := range slices.Compact(names) {
-		rule += " +" + name
+// aclRule returns the command that allows a user some commands, with the keys of locks and those beside them.
+func aclRule(user, keys string, selects bool, commands []string, beside ...string) string {
+	rule := "ACL SETUSER " + user + " reset on >PASSWORD ~" + keys
+	if keys != "*" { // which includes the others
+		rule += " ~" + strings.Join(beside, " ~")
 	}
-	return rule
+	rule += " &redlock:wake:*"
+	if selects {
+		commands = append(commands, "select")
+	}
+	slices.Sort(commands)
+	return rule + " +" + strings.Join(slices.Compact(commands), " +")
 }
 
 // globEscape returns a pattern that matches text. Redis takes no blanks in a pattern, and
