@@ -11,18 +11,18 @@ import (
 	"github.com/redlock-go/redlock/internal/quorum"
 )
 
-// A wait is one call that waits for a lock.
+// A wait is one call that acquires a lock.
 type wait struct {
 	locker   *Locker
 	forever  bool // nothing but Close ends it
 	once     bool // it makes one attempt, which joins no queue
-	light    bool // the attempt joins no queue, since a claim follows
+	light    bool // the attempt joins no queue, since a claim is registered after it
 	began    clock.Reading
 	attempts int
 	late     bool   // time has passed since began, before the first attempt
 	inside   bool   // the gate is taken
 	lease    *Lease // acquired, and not yet the Locker's
-	shared   *Lease // of other readers, which has been entered
+	shared   *Lease // the lease of the readers, if the goroutine has entered it
 	last     error  // of the last attempt that was not cut short
 	watched  bool   // the Logger warns if it lasts
 	traced   bool   // Trace.LockDone was called
@@ -152,8 +152,8 @@ func (w *wait) refused() bool { return errors.Is(w.last, ErrHeld) && !w.split() 
 // change, since votes may come late.
 func (w *wait) split() bool { return w.round.Any(quorum.Vote.Granted) }
 
-// quit leaves the queue, unless the lock was acquired, which also leaves the queue. Its token is a new one, which no key
-// holds: only the queue is left.
+// quit leaves the queue, unless the lock was acquired, which also leaves the queue. Its token is a new one, which
+// no key holds: only the queue is left.
 func (w *wait) quit() {
 	if c := w.locker.client; w.lease == nil && !c.opts.DisableWakeups {
 		claim := new(master.Claim)

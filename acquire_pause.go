@@ -12,9 +12,9 @@ const (
 	// woken, and tries again only because the message may be lost. Many clients that try every few
 	// milliseconds would slow down the holder that they wait for.
 	queueStep = 100 * time.Millisecond
-	// freeJitter is the least time over which attempts are spread that are made when a key expires.
+	// freeJitter is the least time over which the attempts at the expiry of a key are spread.
 	freeJitter = 5 * time.Millisecond
-	// splitsMost is how often the time over which attempts are spread after a split is doubled at most.
+	// splitsMost limits how often the time over which attempts are spread is doubled, after several splits in a row.
 	splitsMost = 3
 )
 
@@ -98,8 +98,8 @@ func (c *Client) sleep(ctx context.Context, d time.Duration, wake <-chan struct{
 	return false
 }
 
-// sleep is Client.sleep, which a wake-up ends. It asks for the owner meanwhile, if the sleep is longer than those of the
-// default schedule, which asks at its attempts.
+// sleep is Client.sleep, which a wake-up ends. With the default schedule, the attempts ask for the owner often
+// enough. During a longer sleep, sleep asks, too.
 func (w *wait) sleep(ctx context.Context, d time.Duration) (woken bool) {
 	c := w.locker.client
 	for step := ownerAfter; d > 2*ownerAfter; step = ownerEvery {

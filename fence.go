@@ -126,9 +126,10 @@ func topFence(votes []quorum.Vote) (top, granted int64) {
 	return top, granted
 }
 
-// commitFence agrees with a quorum of masters on the number of an acquisition. votes are those of the round that won it,
-// and start is when that began. commitFence returns the number, and how many rounds the acquisition has taken. If there
-// were several, last is when the last of them began. After an error the caller must undo the acquisition.
+// commitFence agrees with a quorum of masters on the number of an acquisition. votes are those of the round that
+// won it, and start is when that began. commitFence returns the number, and how many rounds the acquisition has
+// taken. If there were several, last is when the last of them began. After an error the caller must undo the
+// acquisition.
 //
 //   - A number is committed only when the clock is near it, so no master is raised to a number far ahead of the
 //     clock.

@@ -87,8 +87,8 @@ func (p *lastReleases) answeredLocked(key, token string, passedOn bool) {
 	p.last.put(key, r)
 }
 
-// begin counts an acquisition that is about to begin. It returns the kind of its first command, and reports whether other
-// clients are likely to want the lock.
+// begin counts an acquisition that is about to begin. It returns the kind of its first command, and reports
+// whether other clients are likely to want the lock.
 func (p *lastReleases) begin(key string) (kind master.Kind, contended bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -109,7 +109,8 @@ var closedChannel = func() chan struct{} {
 	return c
 }()
 
-// begin schedules the lease's first renewal, or its end. If the Client is closed, it ends the lease and reports false.
+// begin schedules the lease's first renewal, or its end. If the Client is closed, it ends the lease and reports
+// false.
 func (s *Lease) begin() (open bool) {
 	s.mu.Lock()
 	// A lease that was handed over may have been unlocked by its new holder already.

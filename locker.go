@@ -159,8 +159,8 @@ func (l *Locker) tryLock(ctx context.Context) (err error) {
 	return nil
 }
 
-// tryGate takes the gate of a key if it is free, or if only a lease that is kept without readers holds it: that lease is
-// released. It returns what TryEnter returns.
+// tryGate takes the gate of a key if it is free, or if only a lease that is kept without readers holds it: that
+// lease is released. It returns what TryEnter returns.
 func (c *Client) tryGate(key string) (ok bool, note, err error) {
 	ok, note, err = c.gates.TryEnter(key)
 	if !ok && c.shares.giveBack(key) {

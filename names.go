@@ -9,10 +9,10 @@ import (
 	"github.com/redlock-go/redlock/internal/quorum"
 )
 
-// A Locker of several names has a set. Its key stands for the set, and is no key on the masters: the Client keeps
-// its notes about the set under it, and the goroutines that share the Locker queue at its gate. Behind that gate,
-// a goroutine takes the gates of the names, in the order of the keys. Since all sets have the same order, no two
-// of them wait for each other.
+// A Locker of several names has a set. The Locker's key stands for the set, and is no key on the masters. It is
+// the name of the set's own gate, at which the goroutines that wait for the same set queue. Behind that gate, a
+// goroutine takes the gates of the single names, in the order of the keys. Since all sets have the same order, no
+// two of them wait for each other.
 type set struct {
 	names []string // immutable; in the order of the keys
 	keys  []string // immutable; sorted, all different
@@ -72,8 +72,8 @@ func (l *Locker) noteHeld(is bool) {
 	}
 }
 
-// firstKind returns the kind of command for an attempt that is not followed by a claim. It counts the acquisition: see
-// lastReleases.begin.
+// firstKind returns the kind of command for an attempt that is not followed by a claim. It counts the
+// acquisition: see lastReleases.begin.
 func (l *Locker) firstKind() (kind master.Kind) {
 	for key := range l.terms.Keys {
 		k, _ := l.client.lastReleases.begin(key)

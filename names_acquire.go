@@ -90,8 +90,8 @@ func (w *wait) enterNames(ctx context.Context) error {
 	return nil
 }
 
-// tryNames takes the gates of the names if they are free, and reports whether it has taken all. If not, note is that of
-// the first one that is taken. wait.end leaves the others.
+// tryNames takes the gates of the names if they are free, and reports whether it has taken all. If not, note is
+// that of the first one that is taken. wait.end leaves the others.
 func (w *wait) tryNames() (ok bool, note error) {
 	l := w.locker
 	for w.nameGates < l.nameGates() {

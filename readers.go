@@ -66,9 +66,9 @@ func (s *Lease) publishLocked() {
 	}
 }
 
-// enter enters an open lease, and returns it. It returns nil if there is none, or if less than half of its validity
-// is left: see skipRenewal. The clocks are read after the addition. Otherwise the goroutine could be stopped between the two
-// and enter a lease that has ended.
+// enter enters an open lease, and returns it. It returns nil if there is none, or if less than half of its
+// validity is left: see skipRenewal. The clocks are read after the addition. Otherwise the goroutine could be
+// stopped between the two and enter a lease that has ended.
 func (r *readers) enter() *Lease {
 	if r.inside.Add(1) > 0 {
 		s := r.lease.Load()
@@ -183,7 +183,7 @@ func (r *readers) ended(s *Lease) {
 	}
 }
 
-// lead makes the calling goroutine the leader, unless there is one.
+// lead makes the calling goroutine the leader, unless there is one, and reports whether it did.
 func (r *readers) lead() bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -209,7 +209,7 @@ func (r *readers) resign(last error) {
 	close(x.ready)
 }
 
-// reason returns why there is no lease, as far as it is known.
+// reason returns why the last leader got no lease, or nil.
 func (r *readers) reason() error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -249,8 +249,8 @@ func (r *readers) wait(ctx context.Context) (s *Lease, lead bool, err error) {
 // idleParts is how often a lease without readers is checked in the time between two renewals.
 const idleParts = 4
 
-// skipRenewal decides what becomes of the lease of the readers when a renewal is due, and reports whether the renewal is
-// left out. If it is, skipRenewal has released the lease or scheduled the next call.
+// skipRenewal decides what becomes of the lease of the readers when a renewal is due, and reports whether the
+// renewal is left out. If it is, skipRenewal has released the lease or scheduled the next call.
 //
 //   - A lease with readers is renewed.
 //   - A lease without readers is renewed once more if a goroutine has entered it since the last renewal. So a name

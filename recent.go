@@ -18,7 +18,7 @@ const recentMost = 4096
 
 // put sets the entry of a name.
 func (r *recent[V]) put(name string, v V) {
-	r.turn(time.Now())
+	r.dropOld(time.Now())
 	if len(r.young) >= recentMost {
 		r.old, r.young = r.young, nil
 	}
@@ -31,7 +31,7 @@ func (r *recent[V]) put(name string, v V) {
 
 // get returns the entry of a name, if it is kept.
 func (r *recent[V]) get(name string) (v V, ok bool) {
-	r.turn(time.Now())
+	r.dropOld(time.Now())
 	if v, ok = r.young[name]; !ok {
 		v, ok = r.old[name]
 	}
@@ -44,8 +44,8 @@ func (r *recent[V]) drop(name string) {
 	delete(r.old, name)
 }
 
-// turn drops the entries that are too old.
-func (r *recent[V]) turn(now time.Time) {
+// dropOld drops the entries that are too old.
+func (r *recent[V]) dropOld(now time.Time) {
 	switch age := now.Sub(r.begun); {
 	case age >= 2*r.keep:
 		r.old, r.young = nil, nil

@@ -9,8 +9,8 @@ import (
 	"github.com/redlock-go/redlock/internal/quorum"
 )
 
-// finish ends the lease because it is unlocked. If it returns nil, the caller must queue the release. If the lease has
-// ended before, finish returns the reason. If it was lost, its release has been queued by then.
+// finish ends the lease because it is unlocked. If it returns nil, the caller must queue the release. If the
+// lease has ended before, finish returns the reason. If it was lost, its release has been queued by then.
 func (s *Lease) finish() error {
 	s.Err() // ends a lease whose validity is over
 	s.mu.Lock()
@@ -30,8 +30,9 @@ func (s *Lease) finish() error {
 }
 
 // Some releases leave the lock open: otherwise, clients that do not queue would never find it free while others
-// queue. An open release costs the next holder a round trip. It is one release in openOneIn. Where both that round trip
-// and the hold are short, it is one in openOneInShort, since the lock is then free for a short time only.
+// queue. An open release costs the next holder a round trip. It is one release in openOneIn. Where both that
+// round trip and the hold are short, it is one in openOneInShort, since the lock is then free for a short time
+// only.
 const (
 	openOneIn      = 8
 	openOneInShort = 2                     // divides openOneIn
@@ -96,8 +97,8 @@ func (o *releasing) Settled(round *quorum.Round, t quorum.Tally) {
 	}
 }
 
-// await waits until the votes on the release of the lease are settled, or until ctx ends, and returns the outcome. The
-// release goes on without it.
+// await waits until the votes on the release of the lease are settled, or until ctx ends, and returns the
+// outcome. The release goes on without it.
 func (s *Lease) await(ctx context.Context, round *quorum.Round) error {
 	defer round.End()
 	err := s.releaseOutcome(ctx, round.Wait(ctx, nil, quorum.Tally.Settled), round)
@@ -111,8 +112,8 @@ func (s *Lease) releasedInfo(err error) ReleasedInfo {
 	return ReleasedInfo{Name: s.name, Held: s.ended.Since(s.acquired), Err: err}
 }
 
-// releaseOutcome returns the error of the release of the lease, given the votes on it, or nil. If a quorum has answered, it
-// also notes that for the next acquisition: see last_releases.go.
+// releaseOutcome returns the error of the release of the lease, given the votes on it, or nil. If a quorum has
+// answered, it also notes that for the next acquisition: see last_releases.go.
 func (s *Lease) releaseOutcome(ctx context.Context, t quorum.Tally, round *quorum.Round) error {
 	if t.Answered() { // otherwise later votes may still say that a client was woken
 		s.client.lastReleases.answered(s.claim, round.Any(passedOn))

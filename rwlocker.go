@@ -22,8 +22,8 @@ import (
 // Neither side starves. While a writer waits, readers that came later wait behind it. After a writer, the readers
 // that waited are let in before the next writer. This needs wake-ups: see Options.DisableWakeups. A Locker of the
 // same name, and a Redlock client of another library, is a writer, too. But it does not ask readers to leave, so
-// it may wait for as long as there are readers, and its Unlock lets no readers in before the next writer. Readers of
-// its own Client wait behind it meanwhile. Use RWLockers only where a name has readers.
+// it may wait for as long as there are readers, and its Unlock lets no readers in before the next writer. Readers
+// of its own Client wait behind it meanwhile. Use RWLockers only where a name has readers.
 //
 // A lease is not upgraded or downgraded: a goroutine that holds the one side waits for ever for the other. As with
 // sync.RWMutex, a goroutine that holds a read lock must not take it again: if a writer waits, both wait for ever.
@@ -177,8 +177,8 @@ func (w *wait) openShared(r *readers) *Lease {
 	return s
 }
 
-// adaptFirst returns the kind of the first attempt of l, which is k for a lock without readers. A writer beside readers
-// joins the queue with its first attempt. Otherwise it could overtake writers that wait.
+// adaptFirst returns the kind of the first attempt of l, which is k for a lock without readers. A writer beside
+// readers joins the queue with its first attempt. Otherwise it could overtake writers that wait.
 func (l *Locker) adaptFirst(k master.Kind) master.Kind {
 	if l.announces && k == master.Set && !l.client.opts.DisableWakeups {
 		return master.Register
@@ -186,7 +186,8 @@ func (l *Locker) adaptFirst(k master.Kind) master.Kind {
 	return l.adapt(k)
 }
 
-// adapt returns the kind of an attempt of l, which is k for a lock without readers. Readers have one kind of attempt.
+// adapt returns the kind of an attempt of l, which is k for a lock without readers. Readers have one kind of
+// attempt.
 func (l *Locker) adapt(k master.Kind) master.Kind {
 	if l.shared != nil {
 		return master.Register

@@ -8,13 +8,13 @@ import (
 
 // A Trace is a set of functions that a Client calls when something happens. Any of them may be nil.
 //
-// LockStart, AttemptDone, Acquired, LockDone and HandedOver run on the goroutine of the call that causes them, with its
-// context, and delay that call. So does Released in UnlockContext and Do. Renewed, Lost,
-// MasterChanged and, after Unlock, Released run in order on one goroutine of the Client, with
-// context.Background. If they are slow, later events wait for them; of more than 16384 waiting events
-// the rest is dropped. Several functions may run at the same time.
-// They may call methods of the Client and its Lockers, but waiting in them for the lock that the
-// event is about can deadlock the caller.
+// LockStart, AttemptDone, Acquired, LockDone and HandedOver run on the goroutine of the call that causes them,
+// with its context, and delay that call. So does Released in UnlockContext and Do. Renewed, Lost, MasterChanged
+// and, after Unlock, Released run in order on one goroutine of the Client, with context.Background. If they are
+// slow, later events wait for them. While 16384 events wait, further events are dropped.
+//
+// Several functions may run at the same time. They may call methods of the Client and its Lockers, but
+// waiting in them for the lock that the event is about can deadlock the caller.
 type Trace struct {
 	// LockStart is called when a call begins to acquire a lock: Lock, TryLock, their forms with a
 	// context, and Do.

@@ -8,22 +8,24 @@ import (
 	"github.com/redlock-go/redlock/internal/quorum"
 )
 
-// A Client whose attempt is refused joins the queue of the name on the masters with its next attempt. A
-// release removes the head of the queue and publishes a message to the channel of that client. So each
-// release wakes one client, the one that has waited longest. The queue is only a hint: the SET decides which
-// client gets the lock, and a lost message costs one step of the schedule.
+// Clients that wait for a lock are in the queue of its name on each master. A release takes the head out of the queue,
+// which is the client that has waited longest, and publishes a message to the channel of that client.
+//
+//   - If the head is a registered claim, the release grants it the lock, and the message says so: see claims.go.
+//   - Otherwise the message is a wake-up. It is only a hint: the client's next SET decides whether it gets the lock. A
+//     lost message costs one step of its schedule.
 
-// A sleeper is the wait of a Client for one name, between its attempts.
+// A sleeper receives the messages for one wait of a Client for a name.
 type sleeper struct {
-	wake chan struct{} // cap 1: the lock was released
-	news chan struct{} // cap 1: of the claim: see claims.go
+	wake chan struct{} // cap 1: a wake-up has come
+	news chan struct{} // cap 1: the votes for the claim have changed
 
 	// Guarded by sleepers.mu:
 	tokens []string    // by master: the token in its last message, that of the released lease
 	timer  *time.Timer // wakes the sleeper if too few masters send a message; nil: not running
 	early  time.Time   // when messages from less than a quorum last woke the sleeper
 
-	claim *queuedClaim // what releases may grant; nil: nothing
+	claim *queuedClaim // the claim of the wait; nil: it has none
 }
 
 const (
@@ -51,8 +53,8 @@ func newSleepers(masters int) sleepers {
 	return sleepers{masters: masters, need: quorum.Majority(masters), byKey: make(map[string]*sleeper), left: recent[uint64]{keep: leftFor}}
 }
 
-// add registers a wait. It must be called before the command that joins the queue is sent, because the
-// wake-up may come at once.
+// add makes the sleeper of a wait. It must be called before the command that joins the queue is sent, because
+// the wake-up may come at once.
 func (s *sleepers) add(key string) *sleeper {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -182,7 +184,7 @@ const (
 	turnMost = time.Second
 )
 
-// turn returns how long it takes at most to come back after a wake-up.
+// turn returns how long this Client takes at most to come back with an attempt after a wake-up.
 func (c *Client) turn() time.Duration { return max(turnLeast, 3*c.group.Distance()) }
 
 // listening reports whether a quorum of masters can wake this Client.

@@ -76,14 +76,14 @@ type marks struct {
 
 	mu   sync.Mutex // guards what follows
 	next int        // the number of the next ping
-	sent fifo[mark]
+	sent fifo[sentPing]
 }
 
 // unansweredMost is how many pings are kept that are not answered.
 const unansweredMost = 1000
 
-// A mark is a ping that is not answered.
-type mark struct {
+// A sentPing is a ping that is not answered.
+type sentPing struct {
 	number string
 	at     clock.Reading
 }
@@ -92,7 +92,7 @@ type mark struct {
 func (k *marks) begin(c clock.Clock) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	k.last, k.sent = c(), fifo[mark]{}
+	k.last, k.sent = c(), fifo[sentPing]{}
 }
 
 // ping returns the argument of a ping that is about to be sent.
@@ -100,7 +100,7 @@ func (k *marks) ping(c clock.Clock) string {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	k.next++
-	m := mark{strconv.Itoa(k.next), c()}
+	m := sentPing{strconv.Itoa(k.next), c()}
 	if k.sent.len() == unansweredMost {
 		k.sent.pop()
 	}
