@@ -9,9 +9,9 @@ import (
 	"github.com/redlock-go/redlock/internal/master"
 )
 
-// A wait that may be granted the lock registers a claim at all masters. A release by another client then grants the lock
-// to the claim that has waited longest, and a message says so. Messages get lost, and no script runs when a key
-// expires. So the claim is also sent again from time to time: this is a poll.
+// A wait that may be granted the lock registers a claim at all masters. A release by another client then grants the
+// lock to the claim that has waited longest, and a message says so. Messages get lost, and no script runs when a
+// key expires. So the claim is also sent again from time to time: this is a poll.
 //
 // Masters may disagree on who has waited longest, or some may have a key that others have not. Then several claims
 // have some votes each, and no claim has a quorum: the votes are split. A moment after its first vote, a claim asks
@@ -40,8 +40,8 @@ const (
 	splitRoundsFor = time.Second
 )
 
-// grantable reports whether the options and the kind of lock allow that a release grants the lock to the wait. The lease
-// would be short until its first renewal. grantFor says whether the masters allow it, too.
+// grantable reports whether the options and the kind of lock allow that a release grants the lock to the wait. The
+// lease would be short until its first renewal. grantFor says whether the masters allow it, too.
 func (w *wait) grantable() bool {
 	l := w.locker
 	return w.whole == nil && l.set == nil && l.shared == nil && !l.announces && !l.client.opts.DisableWakeups &&
@@ -203,8 +203,8 @@ func (q *queueing) highest(now clock.Reading) int64 {
 	return numberAt(now.Wall().Add(l.client.opts.fencedWithin(l.opts.TTL) + aheadMost))
 }
 
-// register registers a new claim. A master where the key is free sets it for life. The masters in spared, as bits, leave a
-// free key alone.
+// register registers a new claim. A master where the key is free sets it for life. The masters in spared, as bits,
+// leave a free key alone.
 func (q *queueing) register(life time.Duration, spared uint64) {
 	l, c := q.locker, q.locker.client
 	now := q.began
@@ -291,16 +291,16 @@ func (q *queueing) note(ctx context.Context) {
 }
 
 // win makes a quorum of votes a lease. If that fails, it backs off. It reports false if the schedule has stopped.
-func (q *queueing) win(ctx context.Context, now clock.Reading, m *majority) (more bool) {
+func (q *queueing) win(ctx context.Context, now clock.Reading, won *claimQuorum) (more bool) {
 	l, c := q.locker, q.locker.client
 	full := l.opts.TTL - c.opts.drift(l.opts.TTL)
-	s := &Lease{client: c, name: l.name, opts: l.opts, claim: q.claim.Claim, validity: m.left, short: m.left < q.g,
+	s := &Lease{client: c, name: l.name, opts: l.opts, claim: q.claim.Claim, validity: won.left, short: won.left < q.g,
 		granted: now, acquired: now, contended: q.attempts > 1, start: now, rounds: 1}
 	var err error
 	if l.opts.Fencing {
 		var fixed clock.Reading
-		c.fences.heard(l.key, m.votes)
-		s.fence, s.rounds, fixed, err = c.commitFence(ctx, l, s.claim, m.votes, now)
+		c.fences.heard(l.key, won.votes)
+		s.fence, s.rounds, fixed, err = c.commitFence(ctx, l, s.claim, won.votes, now)
 		if s.rounds > 1 && err == nil { // the last round has given the key its full TTL
 			s.start, s.validity, s.short = fixed, full, false
 		}
@@ -312,7 +312,7 @@ func (q *queueing) win(ctx context.Context, now clock.Reading, m *majority) (mor
 		q.noted(ctx, err)
 		return q.backOff(now)
 	}
-	if !c.sleepers.setLease(q.sleeper, q.claim, m, s) {
+	if !c.sleepers.setLease(q.sleeper, q.claim, won, s) {
 		q.noted(ctx, c.quorumError(opAcquire, l.name, q.round.Votes()))
 		return q.backOff(now)
 	}

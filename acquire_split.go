@@ -10,8 +10,8 @@ import (
 	"github.com/redlock-go/redlock/internal/quorum"
 )
 
-// splitDelay returns how long after a vote to ask who has the other keys. It forgets rounds that found the votes split if
-// the last of them was long ago.
+// splitDelay returns how long after a vote to ask who has the other keys. It forgets rounds that found the votes
+// split if the last of them was long ago.
 func (q *queueing) splitDelay(now clock.Reading) time.Duration {
 	if now.Time().Sub(q.lastSplit) > splitRoundsFor {
 		q.splitRounds = 0

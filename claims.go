@@ -11,10 +11,11 @@ import (
 	"github.com/redlock-go/redlock/internal/quorum"
 )
 
-// A queuedClaim is a claim that waits in the queues of the masters, where releases of other clients may grant it the lock.
-// It has one fresh token, from its registration to its lease or its release. A majority of votes makes a lease. A vote
-// comes with a master's answer to a registration or a poll, or with the message about a grant. It counts from a moment
-// before the key was set, so the claim has the vote for no longer than the master keeps the key.
+// A queuedClaim is a claim that waits in the queues of the masters, where releases of other clients may grant it
+// the lock. It has one fresh token, from its registration to its lease or its release. A quorum of votes makes a
+// lease. A vote comes with a master's answer to a registration or a poll, or with the message about a grant. It
+// counts from a moment before the key was set, so the claim has the vote for no longer than the master keeps the
+// key.
 type queuedClaim struct {
 	*master.Claim
 	began clock.Reading // immutable; before its first command
@@ -94,10 +95,10 @@ func (sl *sleeper) voteLocked(i int, v claimVote) {
 	poke(sl.news)
 }
 
-// answered handles the answer of master i to a Register, an Again or a Renew of a claim. The command was asked for at mark.
-// If it was carried out, the key lives for life from mark on. before has the masters, as bits, that had the claim in
-// their queues at mark. listening says that the master can tell this Client of grants, so that a refused claim is in its
-// queue.
+// answered handles the answer of master i to a Register, an Again or a Renew of a claim. The command was asked for
+// at mark. If it was carried out, the key lives for life from mark on. before has the masters, as bits, that had
+// the claim in their queues at mark. listening says that the master can tell this Client of grants, so that a
+// refused claim is in its queue.
 func (s *sleepers) answered(sl *sleeper, c *queuedClaim, i int, a master.Answer, mark clock.Reading, life time.Duration, before uint64, listening bool) {
 	bit := uint64(1) << i
 	s.mu.Lock()
@@ -127,8 +128,8 @@ func (s *sleepers) answered(sl *sleeper, c *queuedClaim, i int, a master.Answer,
 	}
 }
 
-// A majority is a quorum of votes for a claim.
-type majority struct {
+// A claimQuorum is a quorum of votes for a claim.
+type claimQuorum struct {
 	votes []quorum.Vote // of all masters
 	rests uint64        // the masters of the quorum, as bits
 	left  time.Duration // how long the votes of the quorum last
@@ -137,7 +138,7 @@ type majority struct {
 // count counts the votes for a claim. It returns the masters, as bits, whose votes last, when the first vote came,
 // and the quorum if there is one. Votes with a fence above most cannot be part of the quorum; 0: any can. setLease
 // finds votes that become void from here on.
-func (s *sleepers) count(c *queuedClaim, now clock.Reading, drift func(time.Duration) time.Duration, most int64) (mine uint64, first time.Time, m *majority) {
+func (s *sleepers) count(c *queuedClaim, now clock.Reading, drift func(time.Duration) time.Duration, most int64) (mine uint64, first time.Time, won *claimQuorum) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	type left struct {
@@ -166,22 +167,22 @@ func (s *sleepers) count(c *queuedClaim, now clock.Reading, drift func(time.Dura
 		return mine, c.first, nil
 	}
 	slices.SortFunc(lefts, func(a, b left) int { return cmp.Compare(b.d, a.d) })
-	m = &majority{votes: votes, left: lefts[s.need-1].d}
+	won = &claimQuorum{votes: votes, left: lefts[s.need-1].d}
 	for _, l := range lefts[:s.need] {
-		m.rests |= 1 << l.i
+		won.rests |= 1 << l.i
 	}
-	return mine, c.first, m
+	return mine, c.first, won
 }
 
-// setLease makes lease that of the claim, which can no longer be granted the lock. It does nothing and reports false if a
-// vote of the quorum has become void since it was counted.
-func (s *sleepers) setLease(sl *sleeper, c *queuedClaim, m *majority, lease *Lease) bool {
+// setLease makes lease that of the claim, which can no longer be granted the lock. It does nothing and reports
+// false if a vote of the quorum has become void since it was counted.
+func (s *sleepers) setLease(sl *sleeper, c *queuedClaim, won *claimQuorum, lease *Lease) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if c.gone&m.rests != 0 {
+	if c.gone&won.rests != 0 {
 		return false
 	}
-	c.rests = m.rests
+	c.rests = won.rests
 	c.lease.Store(lease)
 	sl.claim = nil
 	return true

@@ -17,7 +17,7 @@ func TestAMajorityEndsWithItsEarliestVote(t *testing.T) {
 		c := &queuedClaim{votes: []claimVote{{now, long, 0}, {now, 400 * time.Millisecond, 0}, {}}}
 		_, _, m := s.count(c, now, none, 0)
 		if m == nil || m.left != 400*time.Millisecond {
-			t.Errorf("votes for 400ms and %v: a majority for %v, want 400ms", long, m.left)
+			t.Errorf("votes for 400ms and %v: a quorum for %v, want 400ms", long, m.left)
 		}
 	}
 }
@@ -48,7 +48,7 @@ func TestAVoteWhoseKeyIsGoneDoesNotCount(t *testing.T) {
 				t.Errorf("the claim wins: %v, want %v", got, row.wins)
 			}
 			if _, _, m := s.count(c, now, none, 0); (m != nil) != row.wins {
-				t.Errorf("a majority is left: %v, want %v", m != nil, row.wins)
+				t.Errorf("a quorum is left: %v, want %v", m != nil, row.wins)
 			}
 		})
 	}

@@ -37,8 +37,8 @@ type ownerNote struct {
 	heard time.Time // when that came
 }
 
-// due reports whether the owner of the lock is to be asked for now, and notes that it is.
-func (o *owners) due(key string) bool {
+// beginAsking reports whether the owner of the lock is to be asked for now, and notes that it is.
+func (o *owners) beginAsking(key string) bool {
 	now := time.Now()
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -85,7 +85,7 @@ func (w *wait) askOwner() {
 		return
 	}
 	key := w.locker.heldKey(w.last)
-	if !c.owners.due(key) || !c.beginCall() {
+	if !c.owners.beginAsking(key) || !c.beginCall() {
 		return
 	}
 	go func() {

@@ -134,9 +134,9 @@ func (s *sleepers) timeUp(sl *sleeper) {
 	}
 }
 
-// expected reports whether a message from master i about a key is expected although no goroutine waits for
-// the key: the wait may have ended a moment ago. Only one message of each master is expected.
-func (s *sleepers) expected(i int, key string) bool {
+// takeExpected reports whether a message from master i about a key is expected although no goroutine waits for the key:
+// the wait may have ended a moment ago. It counts the message: only one of each master is expected.
+func (s *sleepers) takeExpected(i int, key string) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	masters, _ := s.left.get(key)
@@ -167,7 +167,7 @@ func (c *Client) woken(i int, key, token string) bool {
 		return c.shares.recall(key)
 	case c.sleepers.hear(i, key, token):
 		return true
-	case !c.sleepers.expected(i, key):
+	case !c.sleepers.takeExpected(i, key):
 		return false
 	case !c.gates.Taken(key):
 		c.masters[i].Ask(master.Wake, master.NewClaim(key, token, 0, 0), nil)
