@@ -14,7 +14,7 @@ type Outcome uint8
 const (
 	Failed     Outcome = iota // nothing is known about the key; Answer.Err says why
 	Granted                   // the command was carried out
-	Woke                      // the command was carried out, and a waiting client was woken
+	Woke                      // the command was carried out, and the lock was passed on to a waiting client
 	Taken                     // an acquisition found another token under the key
 	Missing                   // there is no such key
 	OtherToken                // the key holds another token, or is no lock
@@ -31,19 +31,19 @@ const Unknown time.Duration = -1
 
 // An Answer is what a master replied to one command.
 type Answer struct {
-	Outcome Outcome       // what the master did
-	Which   uint8         // with Taken, for several names: the number of a name that is in the way, from 1 on
-	Left    time.Duration // with Taken: how long the key lives if nobody renews it, or Unknown
-	Fence   int64         // the key's fence, if the command asks for it
-	// Recalled says that a writer waits for the readers to leave. With Granted, for a reader.
-	Recalled bool
-	// To an acquisition that may be granted: what the key holds, up to 32 bytes, with Taken; how long the key lives
-	// for the claim, with Granted, or 0 if it was set just now; and whether the claim was not in the queue before.
-	Standing string
-	Holds    time.Duration
-	New      bool
-	Err      error // with Failed: the reason
-	Replies  []any // to a Query
+	Outcome  Outcome       // what the master did
+	Which    uint8         // with Taken, for several names: the number of a name that is in the way, from 1 on
+	Left     time.Duration // with Taken: how long the key lives if nobody renews it, or Unknown
+	Fence    int64         // the key's fence, if the command asks for it
+	Recalled bool          // with Granted, to a reader: a writer waits for the readers to leave
+
+	// To an acquisition by a claim that can be granted the lock:
+	Standing string        // with Taken: what the key holds, up to 32 bytes
+	Holds    time.Duration // with Granted: how long the key lives for the claim, or 0 if it was set just now
+	New      bool          // the claim was not in the queue before
+
+	Err     error // with Failed: the reason
+	Replies []any // to a Query
 }
 
 // Done reports whether the master carried the command out.
@@ -80,7 +80,8 @@ func decode(it *item, reply any) (a Answer, ok bool) {
 	return Answer{}, false
 }
 
-// decodeScripted decodes the script's reply for one key, and reports false as decode does. The reply is an error, a number, or, if the command asks for a fence, a pair of numbers.
+// decodeScripted decodes the script's reply for one key, and reports false as decode does. The reply is an error,
+// a number, or, if the command asks for a fence, a pair of numbers.
 func decodeScripted(it *item, reply any) (a Answer, ok bool) {
 	if err, isError := reply.(redis.Error); isError {
 		return Answer{Err: redisconn.PrintableError(err)}, true
@@ -114,10 +115,10 @@ func decodeScripted(it *item, reply any) (a Answer, ok bool) {
 	return a, ok && !(fenced && a.Done() && fence == 0 && !reader)
 }
 
-// standingMost is how much of a token is compared. It has all that is random in ours.
+// standingMost is how many bytes of a token Answer.Standing has at most. Those of ours include all random ones.
 const standingMost = 32
 
-// decodeGrantable decodes the reply to an acquisition of a claim that may be granted.
+// decodeGrantable decodes the reply to an acquisition of a claim that can be granted the lock.
 func decodeGrantable(it *item, reply any) (a Answer, ok bool) {
 	if reply == int64(1) {
 		return Answer{Outcome: Granted}, !it.claim.fenced()

@@ -252,9 +252,9 @@ local function find(queue, text)
   end
 end
 
--- The time in us. Scores of clients are such times. That of the member 'woken' is the time until which the lock is reserved
--- for the client that was woken, less ahead, so that it sorts ahead of all clients. For clients that poll it is four times
--- as long, which is longer than they sleep.
+-- The time in µs. Scores of clients are such times. The score of the member 'woken' is the time until which the lock is
+-- reserved for the client that was woken, less ahead, so that it sorts ahead of all clients. For clients that poll the
+-- reservation is four times as long. With the default schedule that is longer than they sleep.
 local ahead, reserved = 9000000000000000, 100000
 local function micros()
   local now = redis.call('TIME')
@@ -262,7 +262,8 @@ local function micros()
 end
 
 -- Returns the head of a queue, and reports whether the lock is reserved for a client that was woken. After that time the
--- member 'woken' only keeps new clients from taking the lock, for a second, if no client is in the queue.
+-- member 'woken' is removed if a client is in the queue. Otherwise it stays for the rest of a second, and keeps new clients
+-- from taking the lock.
 local function headOf(queue)
   local first = redis.pcall('ZRANGE', queue, 0, 1, 'WITHSCORES')
   local score = first[1] == 'woken' and tonumber(first[2])
@@ -276,11 +277,11 @@ local function headOf(queue)
   return first[3] or 'woken'
 end
 
--- Passes a free key on to a client in the queue. token is the one that a wake-up tells. Reports whether it did. A client
--- whose channel has no subscriber has ended, and is skipped. (The count that PUBLISH returns includes a monitor's
--- PSUBSCRIBE *.) A failure costs one step of a client's schedule.
+-- Passes a free key on to a client in the queue, and reports whether it did. token is the one that a wake-up tells. how and
+-- proposal are those of a release. A client whose channel has no subscriber has ended, and is skipped. (The count that
+-- PUBLISH returns includes a monitor's PSUBSCRIBE *.) A failure costs one step of a client's schedule.
 --
--- A client that was woken needs a round trip to get the lock by a plain SET. The member 'woken' stands for it: see head.
+-- A client that was woken needs a round trip to get the lock by a plain SET. The member 'woken' stands for it: see headOf.
 local function pass(key, token, how, proposal)
   local queue = 'redlock:queue:' .. key
   local chosen = how and #how > 4 and find(queue, how)
