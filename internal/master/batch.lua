@@ -135,7 +135,7 @@ elseif isRelease(ARGV[2]) and redis.pcall('GET', KEYS[1]) == ARGV[3]
   return redis.pcall('DEL', KEYS[1])
 end
 
--- set.lua has a copy of the section up to </fences>.
+-- set.lua has a copy of the section up to raise(), and a test compares them.
 -- <fences>
 
 -- Returns the fence of a key, or an error. It is kept for a day after the last acquisition. By then the clock
