@@ -223,9 +223,10 @@ func TestAGrantForAClaimThatWasGivenUpDoesNotCount(t *testing.T) {
 		next := locktest.Enter(b)
 		queued(t, ms, "a", 2)
 		open := messages.close(t)
-		answers.close(t) // no poll is answered, so the claim is released
-		a.Unlock()       // grants slow the lock
+		answer := answers.close(t) // no poll is answered, so the claim is released
+		a.Unlock()                 // grants slow the lock
 		<-next
+		answer()
 		queued(t, ms, "a", 1) // slow has registered another claim
 		open()
 		kept(t, b, in)
