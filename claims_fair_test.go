@@ -18,8 +18,8 @@ func TestClientsThatCannotBeGrantedGetTheirTurns(t *testing.T) {
 		last time.Duration // how long the clients go on
 		most time.Duration // the longest wait; a turn of all takes 40 ms
 	}{
-		{"without renewal", redlock.Options{LockOptions: redlock.LockOptions{RenewEvery: -1}}, 3 * time.Second, time.Second},
-		{"without wake-ups", redlock.Options{DisableWakeups: true}, 8 * time.Second, 4 * time.Second},
+		{"without renewal", redlock.Options{LockOptions: redlock.LockOptions{RenewEvery: -1}}, 2 * time.Second, time.Second},
+		{"without wake-ups", redlock.Options{DisableWakeups: true}, 6 * time.Second, 4 * time.Second},
 	} {
 		t.Run(row.name, func(t *testing.T) {
 			bubble(t, 5, func(t *testing.T, ms *redlocktest.Masters) {

@@ -50,7 +50,7 @@ func firstOf(clients []*redlock.Client, name string) time.Duration {
 // free, or becomes free because its holder crashed, must not stay free for long. Clients that sleep for the
 // same time would split the votes again and again.
 func TestContendersNearDifferentMastersSoonAcquireAFreeLock(t *testing.T) {
-	const names = 6
+	const names = 3
 	for _, far := range []time.Duration{2 * time.Millisecond, 10 * time.Millisecond, 40 * time.Millisecond} {
 		t.Run(far.String(), func(t *testing.T) {
 			bubble(t, 5, func(t *testing.T, ms *redlocktest.Masters) {

@@ -66,7 +66,7 @@ func TestFencesRiseThroughLossesOfAllMemory(t *testing.T) {
 // If keys are lost, two clients may hold the lock at once. Then only the fences distinguish them: no two may
 // have the same fence, and each fence must be above all fences given before its acquisition began.
 func TestFencesAreDistinctThoughKeysVanish(t *testing.T) {
-	const clients, turns = 4, 150
+	const clients, turns = 4, 75
 	bubble(t, 3, func(t *testing.T, ms *redlocktest.Masters) {
 		var mu sync.Mutex
 		highest, seen := uint64(0), make(map[uint64]int)

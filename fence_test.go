@@ -282,7 +282,7 @@ func TestFencesDoNotDelayALockThatIsTakenOften(t *testing.T) {
 			ms.Master(i).Delay(150 * time.Microsecond)
 		}
 		start := time.Now()
-		const turns = 3000
+		const turns = 1000
 		for range turns {
 			locktest.Pass(l)
 		}

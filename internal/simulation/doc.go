@@ -1,7 +1,7 @@
 // Package simulation runs many clients of package redlock against five embedded masters, with faults, and
 // checks that the properties below hold. It consists of tests only; no package imports it.
 //
-//	go test ./internal/simulation                                            300 seeds, 75 with -race
+//	go test ./internal/simulation                                            160 seeds, 40 with -race
 //	go test ./internal/simulation -v -timeout 0 -args -seeds 20000           many more, and a table of figures
 //	go test ./internal/simulation -run 'TestSeed$' -v -args -seed 17         the plan and the history of one seed
 //

@@ -27,12 +27,12 @@ var (
 	step      = flag.Int("step", 1, "internal: run every so many of the seeds")
 )
 
-// defaultSeeds returns how many seeds two cores run in about half a minute.
+// defaultSeeds returns how many seeds two cores run in about a quarter of a minute.
 func defaultSeeds() int {
 	if bubbletest.RaceEnabled {
-		return 75
+		return 40
 	}
-	return 300
+	return 160
 }
 
 func TestMain(m *testing.M) {
