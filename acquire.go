@@ -85,8 +85,8 @@ func (w *wait) acquire(ctx context.Context) error {
 	kind = l.adaptFirst(kind)
 	w.delays = retrier{start: c.opts.NewBackOff, forever: w.forever}
 	if w.light = w.grantable(); w.light && contended {
-		if grant := w.grantFor(); grant > 0 {
-			return w.acquireGranted(ctx, grant, l.opts.TTL)
+		if g := w.grantFor(); g > 0 {
+			return w.acquireGranted(ctx, g, l.opts.TTL)
 		}
 	}
 	now := true
@@ -95,14 +95,14 @@ func (w *wait) acquire(ctx context.Context) error {
 			return nil
 		}
 		w.warn()
-		if grant := w.grantFor(); w.light && grant > 0 {
-			return w.acquireGranted(ctx, grant, grant)
+		if g := w.grantFor(); w.light && g > 0 {
+			return w.acquireGranted(ctx, g, g)
 		}
 		kind, now, w.light = master.Again, w.refused(), false
 	}
-	grant, err := w.acquireByPolling(ctx, kind, now)
-	if grant > 0 {
-		return w.acquireGranted(ctx, grant, grant)
+	g, err := w.acquireByPolling(ctx, kind, now)
+	if g > 0 {
+		return w.acquireGranted(ctx, g, g)
 	}
 	return err
 }
@@ -112,7 +112,7 @@ func (w *wait) acquire(ctx context.Context) error {
 // attempt. A wake-up ends the pause, and says that it is our turn, so the next attempt is a plain SET. If that is
 // refused, the attempt behind it follows at once, to join the queue again. If the lock can be granted, acquireByPolling
 // leaves the queue, and returns for how long: see grantFor.
-func (w *wait) acquireByPolling(ctx context.Context, kind master.Kind, now bool) (grant time.Duration, err error) {
+func (w *wait) acquireByPolling(ctx context.Context, kind master.Kind, now bool) (g time.Duration, err error) {
 	l, c := w.locker, w.locker.client
 	w.sleeper = c.sleepers.add(l.key)
 	defer c.sleepers.remove(l.key)
@@ -136,8 +136,10 @@ func (w *wait) acquireByPolling(ctx context.Context, kind master.Kind, now bool)
 			return 0, nil
 		}
 		w.warn()
-		if grant := w.grantFor(); grant > 0 && w.grantable() {
-			return grant, nil
+		if w.grantable() {
+			if g := w.grantFor(); g > 0 {
+				return g, nil
+			}
 		}
 		w.askOwner()
 		kind, now = master.Again, kind == master.Set && w.refused()
