@@ -233,16 +233,23 @@ func TestAGrantForAClaimThatWasGivenUpDoesNotCount(t *testing.T) {
 	})
 }
 
+// heldWithTwoPartialWaiters returns the holder of "a", for which two clients wait. As soon as cut is set, these two
+// reach one master each.
+func heldWithTwoPartialWaiters(t *testing.T, ms *redlocktest.Masters) (holder *redlock.Locker, cut *atomic.Bool) {
+	t.Helper()
+	holder, cut = connected(t, ms, nil).Locker("a"), new(atomic.Bool)
+	take(holder)
+	for only := range 2 {
+		locktest.Enter(reaching(t, ms, only, cut).Locker("a"))
+		queued(t, ms, "a", only+1)
+	}
+	return holder, cut
+}
+
 // Two clients that reach one master each must not keep a third one out, which reaches all of three.
 func TestClientsThatReachOneMasterEachDoNotKeepOthersOut(t *testing.T) {
 	bubble(t, 3, func(t *testing.T, ms *redlocktest.Masters) {
-		holder := connected(t, ms, nil).Locker("a")
-		take(holder)
-		var cut atomic.Bool
-		for only := range 2 {
-			locktest.Enter(reaching(t, ms, only, &cut).Locker("a"))
-			queued(t, ms, "a", only+1)
-		}
+		holder, cut := heldWithTwoPartialWaiters(t, ms)
 		in := locktest.Enter(connected(t, ms, nil).Locker("a"))
 		queued(t, ms, "a", 3)
 		cut.Store(true)
@@ -258,13 +265,7 @@ func TestClientsThatReachOneMasterEachDoNotKeepOthersOut(t *testing.T) {
 // Nobody waits until what such clients were granted expires: they release it as soon as they know.
 func TestClientsThatReachOneMasterEachDoNotDelayOthers(t *testing.T) {
 	bubble(t, 3, func(t *testing.T, ms *redlocktest.Masters) {
-		holder := connected(t, ms, nil).Locker("a")
-		take(holder)
-		var cut atomic.Bool
-		for only := range 2 {
-			locktest.Enter(reaching(t, ms, only, &cut).Locker("a"))
-			queued(t, ms, "a", only+1)
-		}
+		holder, cut := heldWithTwoPartialWaiters(t, ms)
 		cut.Store(true)
 		holder.Unlock()
 		time.Sleep(5 * time.Second) // the lost connections have been given up
