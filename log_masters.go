@@ -305,7 +305,11 @@ func (n *notices) writeQuarantine(now []MasterStatus) {
 	attrs := []any{"masters", strings.Join(names, ", "), "until", until.Format(time.RFC3339),
 		"for", time.Until(until).Round(100 * time.Millisecond).String(), "why", why}
 	if missing > 0 && unused {
-		attrs = append(attrs, "hint", "wait; or, if these masters are new and nobody holds a lock on them: redlock doctor --adopt")
+		hint := "wait; or, if these masters are new and nobody holds a lock on them: redlock doctor --adopt"
+		if len(now) == 1 {
+			hint = "wait; or, if this master is new and nobody holds a lock on it: redlock doctor --adopt --single"
+		}
+		attrs = append(attrs, "hint", hint)
 	}
 	n.log.Warn(msg, attrs...)
 }

@@ -33,14 +33,18 @@ largest MaxTTL of any client and 2s more. Until then locks have to wait,
 unless enough other masters can vote. Times are by the master's own clock.
 
 --adopt declares that nobody holds a lock on these masters, so that their
-votes count at once. Use it for servers that were just created. It refuses
-if somebody may hold a lock: if clients are connected, if a master has a key
-that looks like a lock, if a master has lost data or was first used within
-the last MaxTTL and 2s, or if it cannot tell, because a master does not
-answer or forbids SCAN, GETRANGE or PUBSUB CHANNELS. --force adopts in any
-case: if somebody does hold a lock, a second client can get it too. If
-clients use fences, as redlock run does, no lock may have been held in the
-last 2s.
+votes count at once. Use it for servers that were just created, with the
+whole list of masters. It refuses if somebody may hold a lock: if clients
+are connected, if a master has a key that looks like a lock, if a master has
+lost data or was first used within the last MaxTTL and 2s, or if it cannot
+tell, because a master does not answer or forbids SCAN, GETRANGE or PUBSUB
+CHANNELS. --force adopts in any case: if somebody does hold a lock, a second
+client can get it too. If clients use fences, as redlock run does, no lock
+may have been held in the last 2s.
+
+A master that replaces another one is not adopted: its quarantine protects
+the locks that the other one has granted. So --adopt refuses one server
+alone, unless --single says that clients have this one master.
 
 --acl prints the ACL rule with the least rights that clients need, and does
 nothing else. With --adopt it includes the rights that --adopt needs. With
@@ -75,6 +79,7 @@ func doctorCommand() *cli.Command {
 			&cli.DurationFlag{Name: "node-timeout", DefaultText: "automatic", Usage: "NodeTimeout of the clients"},
 			&cli.BoolFlag{Name: "adopt", Usage: "declare that nobody holds a lock on the masters"},
 			&cli.BoolFlag{Name: "force", Usage: "with --adopt: although somebody may hold a lock"},
+			&cli.BoolFlag{Name: "single", Usage: "with --adopt: clients have this one master"},
 			&cli.BoolFlag{Name: "json", Usage: "print JSON: one object, on one line"},
 			&cli.BoolFlag{Name: "acl", Usage: "print the ACL rule with the least rights"},
 			&cli.BoolFlag{Name: "status", Usage: "with --acl: for redlock status alone"},
@@ -128,6 +133,7 @@ type doctor struct {
 	ttl     time.Duration
 	adopt   bool
 	force   bool
+	single  bool
 	json    bool
 
 	nodeTimeout time.Duration // 0: automatic
@@ -139,7 +145,7 @@ func doctorOf(cmd *cli.Command) (*doctor, error) {
 	d := &doctor{
 		prefix: cmd.String("prefix"),
 		maxTTL: cmd.Duration("max-ttl"), ttl: cmd.Duration("ttl"), nodeTimeout: cmd.Duration("node-timeout"),
-		adopt: cmd.Bool("adopt"), force: cmd.Bool("force"), json: cmd.Bool("json"),
+		adopt: cmd.Bool("adopt"), force: cmd.Bool("force"), single: cmd.Bool("single"), json: cmd.Bool("json"),
 	}
 	switch {
 	case d.maxTTL <= 0 || d.maxTTL > longestTTL:
@@ -148,8 +154,8 @@ func doctorOf(cmd *cli.Command) (*doctor, error) {
 		return nil, usageErrorf("--ttl is %v, want more than 0 and at most %v", d.ttl, longestTTL)
 	case cmd.IsSet("node-timeout") && d.nodeTimeout <= 0:
 		return nil, usageErrorf("--node-timeout is %v, want more than 0", d.nodeTimeout)
-	case d.force && !d.adopt:
-		return nil, usageErrorf("--force needs --adopt")
+	case (d.force || d.single) && !d.adopt:
+		return nil, usageErrorf("--force and --single need --adopt")
 	}
 	var err error
 	d.masters, err = needMasters(cmd, "")
@@ -205,6 +211,7 @@ type finding struct {
 	facts   facts         // what it says about its settings
 	clients int           // how many clients of redlock listen there; -1 if it does not say
 	refusal error         // why it must not vote; nil if it may
+	same    string        // the master before it that is the same server; empty for none
 	lacks   []lack        // commands that it refuses
 
 	look  incarnation.Inspection // if it may vote
@@ -245,7 +252,7 @@ func (d *doctor) examineAll(ctx context.Context) []finding {
 			continue
 		}
 		if name, twice := first[f.run]; twice {
-			f.refusal = fmt.Errorf("it is the same server as %s", name)
+			f.same, f.refusal = name, fmt.Errorf("it is the same server as %s", name)
 		} else {
 			first[f.run] = f.name
 		}

@@ -11,6 +11,7 @@ import (
 	"github.com/gomodule/redigo/redis"
 
 	"github.com/redlock-go/redlock/internal/incarnation"
+	"github.com/redlock-go/redlock/internal/quorum"
 )
 
 // adoptAll adopts the masters whose votes do not count yet. It adopts none if somebody may
@@ -27,6 +28,9 @@ func (d *doctor) adoptAll(ctx context.Context, findings []finding) (lines []stri
 			lines = append(lines, fmt.Sprintf("%s: %s", f.name, doubt))
 		}
 	}
+	if doubt := d.partial(findings); doubt != "" {
+		lines = append(lines, doubt)
+	}
 	if len(lines) > 0 && !d.force {
 		return lines, &statusError{exitFailure, withHint(
 			errors.New("no master was adopted, since somebody may hold a lock on them"),
@@ -39,10 +43,43 @@ func (d *doctor) adoptAll(ctx context.Context, findings []finding) (lines []stri
 	return append(lines, d.adoptThose(ctx, findings)...), nil
 }
 
+// adoptFlags returns the flags that adopt so many masters.
+func adoptFlags(masters int) string {
+	if masters == 1 {
+		return "--adopt --single"
+	}
+	return "--adopt"
+}
+
 // adoptable reports whether adopting a master makes a difference.
 func (d *doctor) adoptable(f finding) bool {
 	wait, ok := f.wait(d.quarantine())
 	return ok && wait > 0
+}
+
+// partial returns why these masters may not be all that the clients have, or had, or "". A new master that replaces
+// another one has no locks and no clients, but a lock may still be valid by the votes of the other one. The
+// quarantine of the new master outlasts that lock. With the whole list, the lock is found on the masters that stay,
+// if these are so many that every quorum has one of them.
+func (d *doctor) partial(findings []finding) string {
+	servers, used := 0, 0
+	for _, f := range findings {
+		if f.same == "" {
+			servers++
+		}
+		if f.look.Why == incarnation.Holds && f.look.Record.MaxTTL > 0 { // a client has declared its MaxTTL there
+			used++
+		}
+	}
+	n := len(findings)
+	switch {
+	case servers == 1 && !d.single:
+		return findings[0].name + ": this is one server only. If it replaces a master, its quarantine protects the locks " +
+			"that the other one has granted: do not adopt it, or give --masters the whole list. If clients have this one master: --single"
+	case used > 0 && used <= n-quorum.Majority(n):
+		return fmt.Sprintf("only %d of %d masters have been used: the others may have lost locks, or replace masters that had some", used, n)
+	}
+	return ""
 }
 
 // adoptThose adopts the masters that may vote, and returns a line on each.

@@ -1,9 +1,11 @@
 package main
 
 import (
+	"errors"
 	"io"
 	"log/slog"
 	"net"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -145,6 +147,74 @@ func bytesOf(reply any) []byte {
 	return b
 }
 
+// A server that replaces a master has no client and no lock, so that only the list shows what it is.
+func TestAdoptRefusesTheOneNewMachineOfAList(t *testing.T) {
+	servers := redisserver.StartTB(t, 4)
+	stay, gone, comes := servers[:2], servers[2], servers[3]
+	for _, s := range servers[:3] {
+		if err := s.Adopt(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	c := openQuietly(t, listOf(servers[:3]), redlock.Options{DisableWakeups: true, MaxTTL: time.Minute,
+		LockOptions: redlock.LockOptions{TTL: time.Minute, RenewEvery: -1}})
+	lease := hold(t, c, "stock").Lease()
+	do(t, stay[1], "DEL", "stock") // as if the quorum had been the other two
+	if err := gone.Kill(); err != nil {
+		t.Fatal(err)
+	}
+	refused := func(masters, why string, flags ...string) {
+		t.Helper()
+		want(t, runDoctor(t, exitFailure, masters, append(flags, "--adopt")...), why)
+		if text, _ := comes.Do("GET", incarnation.Key); text != nil {
+			t.Errorf("with --masters %s it has the record %s, want none", masters, text)
+		}
+	}
+	const alone = ": this is one server only. If it replaces a master, "
+	refused(comes.Addr(), comes.Addr()+alone)
+	refused(comes.Addr()+",localhost"+comes.Addr()[strings.LastIndex(comes.Addr(), ":"):], comes.Addr()+alone)
+	refused(stay[0].Addr()+","+stay[1].Addr()+","+comes.Addr(), `it has what looks like a lock, "stock"`)
+
+	next := openQuietly(t, stay[0].Addr()+","+stay[1].Addr()+","+comes.Addr(), redlock.Options{})
+	until(t, func() bool { return next.Masters()[2].State == redlock.MasterQuarantined })
+	if err := next.Locker("stock").TryLockContext(t.Context()); !errors.Is(err, redlock.ErrQuarantined) {
+		t.Errorf("TryLockContext = %v, want it to name the quarantine", err)
+	}
+	// What it is refused for.
+	want(t, runDoctor(t, exitOK, comes.Addr(), "--adopt", "--force"), comes.Addr()+alone, comes.Addr()+": adopted\n")
+	until(t, func() bool { return next.Locker("stock").TryLockContext(t.Context()) == nil })
+	if !lease.Valid() {
+		t.Error("the first lease has ended: two holders were expected")
+	}
+}
+
+// Of a list whose masters were mostly replaced, no lock from before need be on those that stay.
+func TestAdoptRefusesIfMostMastersWereReplaced(t *testing.T) {
+	servers := redisserver.StartTB(t, 3)
+	masters := listOf(servers)
+	runDoctor(t, exitOK, masters, "--adopt")
+	c := openQuietly(t, masters, redlock.Options{})
+	if err := c.Ping(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	until(t, func() bool {
+		return c.Masters()[0].MaxTTL > 0 && c.Masters()[1].MaxTTL > 0 && c.Masters()[2].MaxTTL > 0
+	})
+	c.Close()
+	until(t, func() bool { // its subscriptions have ended
+		return !slices.ContainsFunc(servers, func(s *redisserver.Server) bool {
+			channels, _ := do(t, s, "PUBSUB", "CHANNELS", "redlock:wake:*").([]any)
+			return len(channels) > 0
+		})
+	})
+	do(t, servers[1], "FLUSHALL")
+	want(t, runDoctor(t, exitOK, masters, "--adopt"), servers[1].Addr()+": adopted\n") // two masters would have a lock
+	do(t, servers[1], "FLUSHALL")
+	do(t, servers[2], "FLUSHALL")
+	want(t, runDoctor(t, exitFailure, masters, "--adopt"), "only 1 of 3 masters have been used: ")
+	runDoctor(t, exitOK, masters, "--adopt", "--force")
+}
+
 func TestAdoptIsNotRefusedForOtherData(t *testing.T) {
 	s := redisserver.StartTB(t, 1)[0]
 	for _, args := range [][]any{
@@ -158,11 +228,11 @@ func TestAdoptIsNotRefusedForOtherData(t *testing.T) {
 		do(t, s, args[0].(string), args[1:]...)
 	}
 	do(t, s, "EXPIRE", "hash", 60)
-	want(t, runDoctor(t, exitOK, s.Addr(), "--adopt"), s.Addr()+": adopted\n")
+	want(t, runDoctor(t, exitOK, s.Addr(), "--adopt", "--single"), s.Addr()+": adopted\n")
 
 	s = redisserver.StartTB(t, 1)[0]
 	do(t, s, "SET", "other", "0123456789abcdef", "EX", 60)
-	want(t, runDoctor(t, exitOK, s.Addr(), "--adopt", "--prefix", "app:"), s.Addr()+": adopted\n")
+	want(t, runDoctor(t, exitOK, s.Addr(), "--adopt", "--single", "--prefix", "app:"), s.Addr()+": adopted\n")
 }
 
 func TestTheSearchForLocksIsBounded(t *testing.T) {
@@ -199,7 +269,7 @@ func TestAdoptDoesNothingWhereEveryVoteCounts(t *testing.T) {
 func TestAdoptQuotesKeys(t *testing.T) {
 	s := redisserver.StartTB(t, 1)[0]
 	do(t, s, "SET", "a\x1b[2J", "0123456789abcdef", "EX", 60)
-	out := runDoctor(t, exitFailure, s.Addr(), "--adopt")
+	out := runDoctor(t, exitFailure, s.Addr(), "--adopt", "--single")
 	if strings.Contains(out, "\x1b") || !strings.Contains(out, `"a\x1b[2J"`) {
 		t.Errorf("the output is %q, want the key quoted", out)
 	}

@@ -75,7 +75,7 @@ func (d diagnosis) String() string {
 	case d.wait > 0:
 		text += fmt.Sprintf("Locks have to wait %s, until locks that the masters may have lost have run out "+
 			"(MaxTTL is %v). Only if nobody holds a lock on these masters, let them vote now:\n"+
-			"  redlock doctor --adopt\n", whole(d.wait), d.agreed)
+			"  redlock doctor %s\n", whole(d.wait), d.agreed, adoptFlags(d.n))
 	default:
 		text += "No lock can be acquired until more masters answer and may vote.\n"
 	}

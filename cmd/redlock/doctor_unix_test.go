@@ -66,7 +66,7 @@ func TestDoctorDetectsARestartAndKeepsDatabasesApart(t *testing.T) {
 	socket := filepath.Join(dir, "r")
 	s := redisserver.StartTB(t, 1, "--appendonly", "yes", "--appendfsync", "always", "--unixsocket", socket)[0]
 	one, two := "unix://"+socket+"?db=1", "redis://"+s.Addr()+"/2"
-	runDoctor(t, exitOK, one, "--adopt")
+	runDoctor(t, exitOK, one, "--adopt", "--single")
 	wantRow(t, runDoctor(t, exitOK, one), socket, "yes", "master", "adopted")
 	wantRow(t, runDoctor(t, exitNoQuorum, two), s.Addr(), "not yet", "master", "no record")
 	if err := s.Restart(); err != nil {

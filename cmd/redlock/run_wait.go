@@ -105,7 +105,7 @@ func (w *lockWait) explain(ctx context.Context, client *redlock.Client, err erro
 	}
 	hint := "a majority of the masters must answer; redlock doctor says more"
 	if errors.Is(err, redlock.ErrQuarantined) {
-		hint = "wait until the quarantine ends; or, only if nobody holds a lock on these masters: redlock doctor --adopt"
+		hint = "wait until the quarantine ends; or, only if nobody holds a lock on these masters: redlock doctor " + adoptFlags(len(w.masters))
 	} else if advice := adviceOn(ctx, w.masters); len(advice) > 0 {
 		hint += ". " + strings.Join(advice, "; ")
 	}
