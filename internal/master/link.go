@@ -130,7 +130,7 @@ func (l *link) take() []item {
 	m, now := l.m, time.Now()
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	items, votes := m.outbox.take(now, m.listening)
+	items, votes := m.outbox.take(now, m.subscription != nil)
 	if votes && m.cfg.Guard {
 		it := m.guard.probe(m.cfg.Clock())
 		it.sent = now

@@ -120,17 +120,18 @@ type Master struct {
 
 	pingOften chan struct{} // cap 1: Waiting may report true; received by the listener
 
-	mu        sync.Mutex // guards what follows
-	status    Status
-	closed    bool
-	closedAt  time.Time // when Close was called; may be read without mu once closing is closed
-	outbox    outbox
-	guard     guard
-	tells     bool      // the server tells its run_id
-	listening bool      // the subscription to wake-ups stands
-	deaf      time.Time // since when there is no subscription; zero: there is one
-	news      []change  // not yet reported to Changed
-	reporting bool      // a goroutine reports them
+	mu           sync.Mutex // guards what follows
+	status       Status
+	closed       bool
+	closedAt     time.Time // when Close was called; may be read without mu once closing is closed
+	outbox       outbox
+	guard        guard
+	run          string        // the run_id of the last connection's server; "": it does not tell
+	links        int           // how many connections there were
+	subscription *subscription // to wake-ups; nil: there is none at the server of the last connection
+	deaf         time.Time     // since when there is no subscription; zero: there is one
+	news         []change      // not yet reported to Changed
+	reporting    bool          // a goroutine reports them
 
 	timed     time.Time // when the commands were written whose first answer was the last round trip
 	roundTrip roundTrip // its methods need mu
@@ -185,7 +186,7 @@ func (m *Master) Connecting() bool { return m.Status().State == Connecting }
 func (m *Master) Listening() bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	return m.listening
+	return m.subscription != nil
 }
 
 // Ask sends a command, after those that were asked for before. The answer goes to asker, which may be
@@ -244,7 +245,7 @@ func (m *Master) admitLocked(kind Kind, claim *Claim) error {
 func (m *Master) Grants() bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	return m.status.State == Up && m.tells
+	return m.status.State == Up && m.run != ""
 }
 
 // push queues a command of the Master itself.

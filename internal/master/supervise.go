@@ -37,6 +37,7 @@ type peer struct {
 	legacy    bool          // it keeps scripts when it restarts
 	inspected inspection    // with the guard
 	broken    bool          // the connection was lost, perhaps with commands on the way
+	links     int           // of a subscription: Master.links before it
 }
 
 // supervise keeps the connection until Close.
@@ -62,7 +63,8 @@ func (m *Master) up(p peer) {
 	var refused []Asker
 	var err error
 	m.update(func() {
-		m.status.RTT, m.tells = p.rtt, p.run != ""
+		m.status.RTT = p.rtt
+		m.connectedLocked(p.run)
 		m.roundTrip.begin(p.rtt)
 		m.outbox.queue = append(m.outbox.due(time.Now()), m.outbox.queue...)
 		poke(m.outbox.wake)

@@ -18,6 +18,10 @@ const wakeChannel = "redlock:wake:"
 // A listener keeps a subscription to the client's channel, on a connection of its own. Two kinds of messages come
 // on it. A wake-up is only a hint: without it a waiting client tries again when its schedule says so. A grant is a
 // vote: see grant.go.
+//
+// An address may lead to another server from one connection to the next, for example after a failover. Only the server
+// that executes the commands wakes the client. So a subscription must be at the server of the connection for commands,
+// and ends if that connection is replaced by one to another server.
 type listener struct {
 	*Master
 	marks *marks
@@ -26,26 +30,67 @@ type listener struct {
 // listen keeps the subscription until Close.
 func (m *Master) listen() {
 	l := listener{m, &marks{}}
-	d := &dialer{cfg: &m.cfg, closing: m.closing, greet: l.subscribe, serve: l.receive, failed: l.failed}
+	d := &dialer{cfg: &m.cfg, closing: m.closing, greet: l.subscribe, serve: l.serve, failed: l.failed}
 	d.run()
 }
 
+// A subscription is that of a listener.
+type subscription struct {
+	run   string        // immutable; the run_id of its server; "": it does not tell
+	links int           // immutable; Master.links when it was made
+	moved chan struct{} // closed when commands go to another server
+}
+
+// besideLocked reports whether a subscription is at the server of the last connection for commands. If a server does
+// not tell its run_id, a subscription that is older than this connection may be elsewhere.
+func (m *Master) besideLocked(s *subscription) bool {
+	if s.run != "" && m.run != "" {
+		return s.run == m.run
+	}
+	return s.links == m.links
+}
+
+// connectedLocked notes a new connection for commands, to the server with this run_id. It ends the subscription if that
+// is elsewhere.
+func (m *Master) connectedLocked(run string) {
+	m.run = run
+	m.links++
+	if s := m.subscription; s != nil && !m.besideLocked(s) {
+		close(s.moved)
+		m.subscription = nil
+	}
+}
+
 // subscribe makes a connection ready: it returns when the server has confirmed the subscription.
-func (l listener) subscribe(ctx context.Context, conn redis.Conn) (peer, error) {
+func (l listener) subscribe(ctx context.Context, conn redis.Conn) (p peer, err error) {
+	l.mu.Lock()
+	p.links = l.links
+	l.mu.Unlock()
+	conn.Send("INFO", sections[0])
 	l.marks.begin(l.cfg.Clock)
-	reply, err := redisconn.Do(ctx, conn, "SUBSCRIBE", wakeChannel+l.cfg.ID)
+	conn.Send("SUBSCRIBE", wakeChannel+l.cfg.ID)
+	if err := conn.Flush(); err != nil {
+		return p, fmt.Errorf("SUBSCRIBE: %w", err)
+	}
+	info, err := redis.String(redisconn.Receive(ctx, conn))
+	if err != nil && conn.Err() != nil {
+		return p, fmt.Errorf("INFO: %w", err)
+	}
+	p.run = InfoField(info, "run_id") // a server that forbids the question can be used
+	reply, err := redisconn.Receive(ctx, conn)
 	if err == nil && pushKind(reply) != "subscribe" {
 		err = errSubscription
 	}
 	if err != nil {
-		return peer{}, fmt.Errorf("SUBSCRIBE: %w", err)
+		return p, fmt.Errorf("SUBSCRIBE: %w", err)
 	}
-	return peer{}, nil
+	return p, nil
 }
 
 var (
 	errSubscription = errors.New("unexpected reply to a subscription")
 	errUnsubscribed = errors.New("the server has ended the subscription")
+	errElsewhere    = errors.New("the address leads to another server than that of the connection for commands")
 )
 
 // pushKind returns the kind of what a subscriber receives, such as message; empty for anything else.
@@ -58,10 +103,33 @@ func pushKind(reply any) string {
 	return kind
 }
 
-// receive reads messages until the connection fails or the Master is closed. It pings the server; if nothing
+// serve uses a subscription until its connection fails, commands go to another server, or the Master is closed.
+func (l listener) serve(conn redis.Conn, p peer) error {
+	s := &subscription{run: p.run, links: p.links, moved: make(chan struct{})}
+	l.mu.Lock()
+	connected := l.status.State == Up || l.status.State == Quarantined
+	beside := !connected || l.besideLocked(s) // otherwise connectedLocked will compare them
+	if beside {
+		l.subscription = s
+	}
+	l.mu.Unlock()
+	if !beside {
+		redisconn.Discard(conn)
+		return errElsewhere
+	}
+	err := l.receive(conn, s)
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.subscription != s {
+		return errElsewhere
+	}
+	l.subscription = nil
+	return err
+}
+
+// receive reads messages until the connection fails or the subscription is ended. It pings the server; if nothing
 // arrives for DialTimeout, the connection has failed.
-func (l listener) receive(conn redis.Conn, _ peer) error {
-	l.setListening(true)
+func (l listener) receive(conn redis.Conn, s *subscription) error {
 	stop := make(chan struct{})
 	pings := make(chan struct{})
 	defer func() {
@@ -72,7 +140,7 @@ func (l listener) receive(conn redis.Conn, _ peer) error {
 	}()
 	go func() {
 		defer close(pings)
-		l.ping(conn, stop)
+		l.ping(conn, s, stop)
 	}()
 	for {
 		patience := l.cfg.DialTimeout
@@ -86,7 +154,7 @@ func (l listener) receive(conn redis.Conn, _ peer) error {
 		switch pushKind(reply) {
 		case "":
 			return errSubscription
-		case "unsubscribe": // sent by ping when the Master is closed
+		case "unsubscribe": // ping may have asked for it
 			return errUnsubscribed
 		case "pong":
 			l.marks.pong(reply.([]any))
@@ -100,8 +168,8 @@ func (l listener) receive(conn redis.Conn, _ peer) error {
 // last ping that was answered before it.
 const pingEvery = 100 * time.Millisecond
 
-// ping pings the server until stop, and unsubscribes when the Master is closed.
-func (l listener) ping(conn redis.Conn, stop <-chan struct{}) {
+// ping pings the server until stop, and unsubscribes when the Master is closed or commands go to another server.
+func (l listener) ping(conn redis.Conn, s *subscription, stop <-chan struct{}) {
 	const least = time.Millisecond
 	seldom := max(l.cfg.DialTimeout/2, least)
 	last := time.Now()
@@ -120,6 +188,8 @@ func (l listener) ping(conn redis.Conn, stop <-chan struct{}) {
 		case <-l.pingOften:
 		case <-due.C:
 		case <-l.closing:
+			command = "UNSUBSCRIBE"
+		case <-s.moved:
 			command = "UNSUBSCRIBE"
 		}
 		every := seldom
@@ -164,13 +234,6 @@ func (l listener) message(parts []any) {
 	l.status.WakesDropped++
 }
 
-// setListening notes whether the subscription stands.
-func (l listener) setListening(is bool) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.listening = is
-}
-
 // succeeded notes that the subscription has stood for a while.
 func (l listener) succeeded() {
 	l.update(func() {
@@ -183,7 +246,6 @@ func (l listener) succeeded() {
 // subscription has stood for a while although the master is up. If the master is down, that is known
 // by then.
 func (l listener) failed(err error) {
-	l.setListening(false)
 	l.update(func() {
 		now := time.Now()
 		if l.deaf.IsZero() {
