@@ -238,8 +238,8 @@ func (w *wait) end() {
 		w.locker.client.notices.unwatch(w)
 	}
 	w.endRound()
-	if s := w.lease; s != nil && s.end(ErrReleased) {
-		w.locker.client.tellAll(master.Release, s.claim)
+	if s := w.lease; s != nil && s.finish() == nil {
+		w.locker.client.group.Tell(master.Release, s.claim, (*releasing)(s))
 	}
 	w.lease = nil
 	w.leaveNames()

@@ -21,7 +21,7 @@ func (c *Client) attempt(ctx context.Context, l *Locker, claim *master.Claim, ki
 	both := &struct { // in one allocation
 		lease Lease
 		claim master.Claim
-	}{lease: Lease{client: c, name: l.name, opts: l.opts, shared: l.shared, contended: contended, rounds: 1,
+	}{lease: Lease{client: c, name: l.name, opts: l.opts, shared: l.shared, ofSet: l.ofSet, contended: contended, rounds: 1,
 		granted: start, acquired: start, start: start, validity: validity}}
 	s := &both.lease
 	limit := validity

@@ -132,6 +132,22 @@ func ExampleClient_Inspect() {
 	// Output: web-1/4711 true true 0 <nil>
 }
 
+// A service has metrics in Options.Trace, and functions of its own beside them. Package contrib/promredlock has such
+// metrics; here LogTrace stands for them.
+func ExampleJoinTraces() {
+	metrics := redlock.LogTrace(nil)
+	own := &redlock.Trace{LockDone: func(_ context.Context, i redlock.LockDoneInfo) {
+		fmt.Println(i.Name, i.Outcome())
+	}}
+	client, err := redlock.New(embedded(3), &redlock.Options{Trace: redlock.JoinTraces(metrics, own)})
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer client.Close()
+	client.Locker("stock").Lock()
+	// Output: stock acquired
+}
+
 // embedded returns pools of n embedded masters. It is for examples, which have no testing.T, so the masters
 // live until the process ends.
 func embedded(n int) []*redis.Pool { return redlocktest.StartN(exampleTB{}, n).Pools() }

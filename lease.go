@@ -25,6 +25,7 @@ type Lease struct {
 	fence     int64 // immutable; 0: none
 	handovers int   // immutable; how often the lease was handed over before
 	rounds    int   // immutable; how many rounds the acquisition took
+	ofSet     bool  // immutable; of one name of a set that waits for the others: neither its loss nor its release is reported
 
 	shared *readers             // immutable; the readers that share it, or nil
 	term   atomic.Pointer[term] // start and validity, for the readers

@@ -24,6 +24,7 @@ type Locker struct {
 	opts   LockOptions
 	terms  master.Terms // of all claims
 	set    *set         // nil: l has one name
+	ofSet  bool         // it is for one name of a set: see wait.oneByOne
 
 	announces bool     // it is the writer's side of an RWLocker
 	shared    *readers // of the reader's side of an RWLocker; nil for other Lockers

@@ -154,7 +154,7 @@ func (l *Locker) part(i int) *Locker {
 	if opts.RenewEvery < 0 {
 		opts.RenewEvery = opts.TTL / 3
 	}
-	return &Locker{client: l.client, name: l.set.names[i], key: l.set.keys[i], opts: opts, terms: master.NewTerms(l.set.keys[i], opts.TTL)}
+	return &Locker{client: l.client, name: l.set.names[i], key: l.set.keys[i], ofSet: true, opts: opts, terms: master.NewTerms(l.set.keys[i], opts.TTL)}
 }
 
 // lockPart acquires a part of a set.

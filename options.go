@@ -100,7 +100,7 @@ type Options struct {
 	// repeated after 10 s at the earliest. Nil means slog.Default().
 	Logger *slog.Logger
 
-	// Trace receives every event. Nil disables tracing.
+	// Trace receives every event. Nil disables tracing. JoinTraces makes one Trace of several.
 	Trace *Trace
 
 	clock       clock.Clock // set by tests: see clock.Attach

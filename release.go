@@ -88,6 +88,9 @@ var _ quorum.Observer = (*releasing)(nil)
 func (o *releasing) Settled(round *quorum.Round, t quorum.Tally) {
 	s := (*Lease)(o)
 	err := s.releaseOutcome(context.Background(), t, round)
+	if s.ofSet {
+		return
+	}
 	if err != nil {
 		s.client.notices.unreleased(s.name, err)
 	}

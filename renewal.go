@@ -292,6 +292,9 @@ func (s *Lease) lose(err *lostError) error {
 		defer s.mu.Unlock()
 		return s.err
 	}
+	if s.ofSet {
+		return err
+	}
 	s.client.notices.lost(err)
 	if f := s.client.opts.Trace.Lost; f != nil {
 		info := LostInfo{Name: s.name, Held: s.client.clock().Since(s.acquired), Err: err}

@@ -15,6 +15,12 @@ import (
 //
 // Several functions may run at the same time. They may call methods of the Client and its Lockers, but
 // waiting in them for the lock that the event is about can deadlock the caller.
+//
+// Calls and leases are counted by different events. Each LockStart is followed by one LockDone. Each Acquired is
+// followed by one Released or Lost, unless the Client is closed before, or the event is dropped. Several calls may
+// share one lease: by handover, or as the readers of an RWLocker.
+//
+// JoinTraces makes one Trace of several, for example of metrics and own functions.
 type Trace struct {
 	// LockStart is called when a call begins to acquire a lock: Lock, TryLock, their forms with a
 	// context, and Do.
@@ -24,7 +30,8 @@ type Trace struct {
 	LockDone func(ctx context.Context, info LockDoneInfo)
 	// AttemptDone is called after each attempt to acquire a lock.
 	AttemptDone func(ctx context.Context, info AttemptInfo)
-	// Acquired is called when a lock has been acquired.
+	// Acquired is called when a lease has been acquired. It is not called for a handover, and not for a reader
+	// that enters the lease of other readers.
 	Acquired func(ctx context.Context, info AcquiredInfo)
 	// HandedOver is called when a holder's unlock has passed the lock to another
 	// goroutine of the Client; ctx is the unlocking call's.
@@ -40,6 +47,42 @@ type Trace struct {
 	Released func(ctx context.Context, info ReleasedInfo)
 	// MasterChanged is called when a master's state has changed.
 	MasterChanged func(ctx context.Context, info MasterStatus)
+}
+
+// JoinTraces returns a Trace whose functions call those of each of traces, in this order. A nil Trace is left out. If a
+// function panics, the others are called all the same.
+func JoinTraces(traces ...*Trace) *Trace {
+	all := &Trace{}
+	for _, t := range traces {
+		if t == nil {
+			continue
+		}
+		all.LockStart = both(all.LockStart, t.LockStart)
+		all.LockDone = both(all.LockDone, t.LockDone)
+		all.AttemptDone = both(all.AttemptDone, t.AttemptDone)
+		all.Acquired = both(all.Acquired, t.Acquired)
+		all.HandedOver = both(all.HandedOver, t.HandedOver)
+		all.Renewed = both(all.Renewed, t.Renewed)
+		all.Lost = both(all.Lost, t.Lost)
+		all.Released = both(all.Released, t.Released)
+		all.MasterChanged = both(all.MasterChanged, t.MasterChanged)
+	}
+	return all
+}
+
+// both returns a function that calls f and then g. A function that nobody has set stays nil, so that its event costs
+// nothing.
+func both[I any](f, g func(ctx context.Context, info I)) func(ctx context.Context, info I) {
+	switch {
+	case f == nil:
+		return g
+	case g == nil:
+		return f
+	}
+	return func(ctx context.Context, info I) {
+		defer g(ctx, info)
+		f(ctx, info)
+	}
 }
 
 // LockStartInfo describes a call that begins to acquire a lock.

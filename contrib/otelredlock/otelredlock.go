@@ -9,23 +9,32 @@
 // Each call that locks is a span "redlock.lock". The metrics, whose names follow those of OpenTelemetry's
 // connection pools:
 //
-//	redlock.lock.acquire.duration    histogram, s: from a call that locks until it has the lock or gives up; redlock.outcome
-//	redlock.lock.hold.duration       histogram, s: from the acquisition until the unlock or the loss
+//	redlock.lock.requests            counter: calls that lock, when they have the lock or give up; redlock.outcome
 //	redlock.lock.pending_requests    up-down counter: calls that wait for a lock
+//	redlock.lock.acquire.duration    histogram, s: from a call that locks until it has the lock
 //	redlock.lock.held                up-down counter: leases held
-//	redlock.lease.renewal.duration   histogram, s: from the first byte until a quorum had renewed
+//	redlock.lock.hold.duration       histogram, s: from an acquisition or a handover until the unlock or the loss
 //	redlock.lease.lost               counter
-//	redlock.master.count             up-down counter: masters of the watched Clients; redlock.master.state
+//	redlock.lease.renewal.duration   histogram, s: from the first byte until a quorum had renewed
+//	redlock.master.count             up-down counter: watched Clients that see the master in this state;
+//	                                 redlock.master.name, redlock.master.state
 //
-// Leases that Client.Close ends are counted as held for ever: unlock first, or use Client.Shutdown.
+// The readers of a Client share one lease, which may be kept for a moment after the last of them. So it counts once in
+// redlock.lock.held, and is one value of redlock.lock.hold.duration. Leases that Client.Close ends are counted as held
+// for ever: unlock first, or use Client.Shutdown.
 //
-// The outcome is acquired, held, quarantined, unavailable, timeout, canceled or closed. Lock names are no
-// attributes unless Options.NameAttribute says so: each name would be a time series of its own.
+// The outcome is acquired, held, quarantined, unavailable, timeout, canceled or closed. Counters begin at 0: without
+// NameAttribute when New returns, else when the first call with this attribute begins. So a rate sees the first event.
+// For each master one state has the value 1 and the others 0, if one Client is watched.
+//
+// Lock names are no attributes unless Options.NameAttribute says so: each name would be a time series of its own. To
+// have own functions in Options.Trace beside the metrics, use redlock.JoinTraces.
 package otelredlock
 
 import (
 	"context"
 	"errors"
+	"sync"
 	"time"
 
 	"go.opentelemetry.io/otel"
@@ -53,16 +62,18 @@ type Options struct {
 
 // Telemetry has the instruments. It is safe for concurrent use.
 type Telemetry struct {
-	opts    Options
-	meter   metric.Meter
-	tracer  trace.Tracer
-	acquire metric.Float64Histogram
-	hold    metric.Float64Histogram
-	renewal metric.Float64Histogram
-	pending metric.Int64UpDownCounter
-	held    metric.Int64UpDownCounter
-	lost    metric.Int64Counter
-	masters metric.Int64ObservableUpDownCounter
+	opts     Options
+	meter    metric.Meter
+	tracer   trace.Tracer
+	requests metric.Int64Counter
+	pending  metric.Int64UpDownCounter
+	acquire  metric.Float64Histogram
+	held     metric.Int64UpDownCounter
+	hold     metric.Float64Histogram
+	lost     metric.Int64Counter
+	renewal  metric.Float64Histogram
+	masters  metric.Int64ObservableUpDownCounter
+	born     sync.Map // the values of redlock.lock.name whose counters exist
 }
 
 // New makes the instruments. Give the Trace to a Client.
@@ -91,29 +102,65 @@ func New(opts *Options) (*Telemetry, error) {
 		errs = append(errs, err)
 		return c
 	}
-	t.acquire = seconds("redlock.lock.acquire.duration", "Time from a call that locks until it has the lock or gives up.")
-	t.hold = seconds("redlock.lock.hold.duration", "Time from an acquisition until the unlock or the loss.")
-	t.renewal = seconds("redlock.lease.renewal.duration", "Time until a quorum of masters had renewed a lease.")
+	counter := func(name, unit, description string) metric.Int64Counter {
+		c, err := t.meter.Int64Counter(name, metric.WithUnit(unit), metric.WithDescription(description))
+		errs = append(errs, err)
+		return c
+	}
+	t.requests = counter("redlock.lock.requests", "{request}", "Calls that lock, by how they ended.")
 	t.pending = upDown("redlock.lock.pending_requests", "{request}", "Calls that wait for a lock.")
-	t.held = upDown("redlock.lock.held", "{lease}", "Leases held.")
+	t.acquire = seconds("redlock.lock.acquire.duration", "Time from a call that locks until it has the lock.")
+	t.held = upDown("redlock.lock.held", "{lease}", "Leases held. The readers of a Client share one.")
+	t.hold = seconds("redlock.lock.hold.duration", "Time from an acquisition or a handover until the unlock or the loss.")
+	t.lost = counter("redlock.lease.lost", "{lease}", "Leases lost while they were held.")
+	t.renewal = seconds("redlock.lease.renewal.duration", "Time until a quorum of masters had renewed a lease.")
 	var err error
-	t.lost, err = t.meter.Int64Counter("redlock.lease.lost", metric.WithUnit("{lease}"), metric.WithDescription("Leases lost while they were held."))
-	errs = append(errs, err)
-	t.masters, err = t.meter.Int64ObservableUpDownCounter("redlock.master.count", metric.WithUnit("{master}"), metric.WithDescription("Masters by state."))
-	return t, errors.Join(append(errs, err)...)
+	t.masters, err = t.meter.Int64ObservableUpDownCounter("redlock.master.count", metric.WithUnit("{client}"),
+		metric.WithDescription("Watched Clients that see the master in this state."))
+	if err = errors.Join(append(errs, err)...); err == nil && t.opts.NameAttribute == nil {
+		t.bear(context.Background(), "")
+	}
+	return t, err
 }
 
-// Watch counts the masters of a Client, from now on. To add several Clients up, give them all at once.
+// outcomes are the words that LockDoneInfo.Outcome returns.
+var outcomes = []string{"acquired", "held", "quarantined", "unavailable", "timeout", "canceled", "closed"}
+
+// bear makes the counters of a name's attribute, with the value 0, unless they exist.
+func (t *Telemetry) bear(ctx context.Context, name string) {
+	key := ""
+	if t.opts.NameAttribute != nil {
+		key = t.opts.NameAttribute(name)
+	}
+	if _, done := t.born.LoadOrStore(key, nil); done {
+		return
+	}
+	for _, outcome := range outcomes {
+		t.requests.Add(ctx, 0, t.attributes(name), metric.WithAttributes(attribute.String("redlock.outcome", outcome)))
+	}
+	t.pending.Add(ctx, 0, t.attributes(name))
+	t.held.Add(ctx, 0, t.attributes(name))
+	t.lost.Add(ctx, 0, t.attributes(name))
+}
+
+// Watch shows the masters of Clients, from now on. Masters with the same name are taken to be the same: see
+// redlock.Options.Names. To add several Clients up, give them all at once.
 func (t *Telemetry) Watch(clients ...*redlock.Client) error {
 	_, err := t.meter.RegisterCallback(func(_ context.Context, o metric.Observer) error {
-		count := make(map[redlock.MasterState]int64)
+		count := make(map[string]map[redlock.MasterState]int64)
 		for _, c := range clients {
 			for _, m := range c.Masters() {
-				count[m.State]++
+				if count[m.Name] == nil {
+					count[m.Name] = make(map[redlock.MasterState]int64)
+				}
+				count[m.Name][m.State]++
 			}
 		}
-		for s := redlock.MasterConnecting; s <= redlock.MasterQuarantined; s++ {
-			o.ObserveInt64(t.masters, count[s], metric.WithAttributes(attribute.String("redlock.master.state", s.String())))
+		for name, states := range count {
+			for s := redlock.MasterConnecting; s <= redlock.MasterQuarantined; s++ {
+				o.ObserveInt64(t.masters, states[s], metric.WithAttributes(
+					attribute.String("redlock.master.name", name), attribute.String("redlock.master.state", s.String())))
+			}
 		}
 		return nil
 	}, t.masters)
@@ -122,24 +169,28 @@ func (t *Telemetry) Watch(clients ...*redlock.Client) error {
 
 // Trace returns the functions that fill the instruments, for Options.Trace of any number of Clients.
 func (t *Telemetry) Trace() *redlock.Trace {
-	ended := func(ctx context.Context, name string, held time.Duration) {
-		t.held.Add(ctx, -1, t.attributes(name))
+	held := func(ctx context.Context, name string, held time.Duration) {
 		t.hold.Record(ctx, held.Seconds(), t.attributes(name))
 	}
 	return &redlock.Trace{
-		LockStart: func(ctx context.Context, i redlock.LockStartInfo) { t.pending.Add(ctx, 1, t.attributes(i.Name)) },
-		LockDone:  t.lockDone,
-		HandedOver: func(ctx context.Context, i redlock.HandedOverInfo) {
-			ended(ctx, i.Name, i.Held)
+		LockStart: func(ctx context.Context, i redlock.LockStartInfo) {
+			t.bear(ctx, i.Name)
+			t.pending.Add(ctx, 1, t.attributes(i.Name))
 		},
+		LockDone: t.lockDone,
+		// Leases are counted by their own events, not by those of calls: several calls may share a lease.
+		Acquired:   func(ctx context.Context, i redlock.AcquiredInfo) { t.held.Add(ctx, 1, t.attributes(i.Name)) },
+		HandedOver: func(ctx context.Context, i redlock.HandedOverInfo) { held(ctx, i.Name, i.Held) },
 		Released: func(ctx context.Context, i redlock.ReleasedInfo) {
-			ended(ctx, i.Name, i.Held)
+			held(ctx, i.Name, i.Held)
+			t.held.Add(ctx, -1, t.attributes(i.Name))
 			if errors.Is(i.Err, redlock.ErrLost) { // the keys were gone
 				t.lost.Add(ctx, 1, t.attributes(i.Name))
 			}
 		},
 		Lost: func(ctx context.Context, i redlock.LostInfo) {
-			ended(ctx, i.Name, i.Held)
+			held(ctx, i.Name, i.Held)
+			t.held.Add(ctx, -1, t.attributes(i.Name))
 			t.lost.Add(ctx, 1, t.attributes(i.Name))
 		},
 		Renewed: func(ctx context.Context, i redlock.RenewedInfo) {
@@ -151,9 +202,9 @@ func (t *Telemetry) Trace() *redlock.Trace {
 func (t *Telemetry) lockDone(ctx context.Context, i redlock.LockDoneInfo) {
 	outcome := attribute.String("redlock.outcome", i.Outcome())
 	t.pending.Add(ctx, -1, t.attributes(i.Name))
-	t.acquire.Record(ctx, i.Waited.Seconds(), t.attributes(i.Name), metric.WithAttributes(outcome))
+	t.requests.Add(ctx, 1, t.attributes(i.Name), metric.WithAttributes(outcome))
 	if i.Err == nil {
-		t.held.Add(ctx, 1, t.attributes(i.Name))
+		t.acquire.Record(ctx, i.Waited.Seconds(), t.attributes(i.Name))
 	}
 	now := time.Now()
 	_, span := t.tracer.Start(ctx, "redlock.lock", trace.WithTimestamp(now.Add(-i.Waited)), trace.WithSpanKind(trace.SpanKindClient),

@@ -2,6 +2,7 @@ package otelredlock_test
 
 import (
 	"context"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -69,7 +70,7 @@ func TestMetricsAndSpansFollowTheLocks(t *testing.T) {
 			synctest.Wait()
 			got := values(t, reader)
 			for name, n := range metrics {
-				if got[name] != n {
+				if value, ok := got[name]; !ok || value != n {
 					t.Errorf("%s: %s = %d, want %d; all: %v", when, name, got[name], n, got)
 				}
 			}
@@ -85,11 +86,13 @@ func TestMetricsAndSpansFollowTheLocks(t *testing.T) {
 		time.Sleep(100 * time.Millisecond)
 		const name = "redlock.lock.name=order"
 		want("one is held and one waits", map[string]int64{
-			"redlock.lock.held{" + name + "}":                                      1,
-			"redlock.lock.pending_requests{" + name + "}":                          1,
-			"redlock.master.count{redlock.master.state=up}":                        3,
-			"redlock.master.count{redlock.master.state=down}":                      0,
-			"redlock.lock.acquire.duration{" + name + ",redlock.outcome=acquired}": 1,
+			"redlock.lock.held{" + name + "}":                                              1,
+			"redlock.lock.pending_requests{" + name + "}":                                  1,
+			"redlock.lock.requests{" + name + ",redlock.outcome=acquired}":                 1,
+			"redlock.lock.acquire.duration{" + name + "}":                                  1,
+			"redlock.master.count{redlock.master.name=master 1,redlock.master.state=up}":   1,
+			"redlock.master.count{redlock.master.name=master 3,redlock.master.state=up}":   1,
+			"redlock.master.count{redlock.master.name=master 3,redlock.master.state=down}": 0,
 		})
 		if err := <-waiting; err == nil {
 			t.Fatal("two hold the lock")
@@ -102,12 +105,13 @@ func TestMetricsAndSpansFollowTheLocks(t *testing.T) {
 		}
 		time.Sleep(5 * time.Second)
 		want("one was unlocked, and one lost", map[string]int64{
-			"redlock.lock.held{" + name + "}":                                     0,
-			"redlock.lock.pending_requests{" + name + "}":                         0,
-			"redlock.lease.lost{" + name + "}":                                    1,
-			"redlock.lock.hold.duration{" + name + "}":                            2,
-			"redlock.lease.renewal.duration{" + name + "}":                        1,
-			"redlock.lock.acquire.duration{" + name + ",redlock.outcome=timeout}": 1,
+			"redlock.lock.held{" + name + "}":                             0,
+			"redlock.lock.pending_requests{" + name + "}":                 0,
+			"redlock.lease.lost{" + name + "}":                            1,
+			"redlock.lock.hold.duration{" + name + "}":                    2,
+			"redlock.lease.renewal.duration{" + name + "}":                1,
+			"redlock.lock.requests{" + name + ",redlock.outcome=timeout}": 1,
+			"redlock.lock.acquire.duration{" + name + "}":                 2,
 		})
 		lock.Unlock()
 		ended := spans.Ended()
@@ -118,6 +122,68 @@ func TestMetricsAndSpansFollowTheLocks(t *testing.T) {
 			t.Errorf("the span of the wait is %s, %v long, want redlock.lock, 1s", s.Name(), s.EndTime().Sub(s.StartTime()))
 		}
 	})
+}
+
+// A lease counts once, however many callers share it.
+func TestTheCounterOfLeasesDoesNotLeak(t *testing.T) {
+	bubbletest.Test(t, func(t *testing.T) {
+		reader := sdkmetric.NewManualReader()
+		telemetry, err := otelredlock.New(&otelredlock.Options{MeterProvider: sdkmetric.NewMeterProvider(sdkmetric.WithReader(reader))})
+		if err != nil {
+			t.Fatal(err)
+		}
+		client := redlocktest.StartN(t, 3).Open(&redlock.Options{Trace: telemetry.Trace()})
+		rw := client.RWLocker("a")
+		for range 1000 {
+			rw.RLock()
+			rw.RUnlock()
+		}
+		synctest.Wait()
+		if got := values(t, reader)["redlock.lock.held{}"]; got != 1 {
+			t.Errorf("redlock.lock.held = %d after 1000 readers, want 1: the lease is kept", got)
+		}
+		time.Sleep(time.Minute)
+		if got := values(t, reader)["redlock.lock.held{}"]; got != 0 {
+			t.Errorf("redlock.lock.held = %d after the lease that was kept, want 0", got)
+		}
+	})
+}
+
+// A counter that appears with its first event is invisible to a rate.
+func TestCountersAreBornAtZero(t *testing.T) {
+	for name, c := range map[string]struct {
+		of        func(string) string
+		attribute string
+	}{
+		"without names": {nil, ""},
+		"with names":    {func(string) string { return "order" }, "redlock.lock.name=order"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			reader := sdkmetric.NewManualReader()
+			telemetry, err := otelredlock.New(&otelredlock.Options{
+				MeterProvider: sdkmetric.NewMeterProvider(sdkmetric.WithReader(reader)), NameAttribute: c.of,
+			})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if c.of != nil {
+				telemetry.Trace().LockStart(t.Context(), redlock.LockStartInfo{Name: "a"})
+			}
+			got := values(t, reader)
+			if n, ok := got["redlock.lease.lost{"+c.attribute+"}"]; !ok || n != 0 {
+				t.Errorf("redlock.lease.lost = %d, %v, want 0; all: %v", n, ok, got)
+			}
+			requests := 0
+			for name := range got {
+				if strings.HasPrefix(name, "redlock.lock.requests{") {
+					requests++
+				}
+			}
+			if requests != 7 {
+				t.Errorf("redlock.lock.requests has %d series, want one for each of 7 outcomes", requests)
+			}
+		})
+	}
 }
 
 // BenchmarkTrace is what a lock and unlock cost beside the Client's work.

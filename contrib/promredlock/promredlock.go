@@ -8,24 +8,34 @@
 //
 // The metrics, by their Prometheus names:
 //
-//	redlock_lock_acquire_duration_seconds{outcome}   histogram: from a call that locks until it has the lock or gives up
-//	redlock_lock_hold_duration_seconds               histogram: from the acquisition until the unlock or the loss
-//	redlock_lock_pending_requests                    gauge: calls that wait for a lock
-//	redlock_locks_held                               gauge: leases held
-//	redlock_lease_renewal_duration_seconds           histogram: from the first byte until a quorum had renewed
-//	redlock_leases_lost_total                        counter
-//	redlock_masters{state}                           gauge: masters of the watched Clients
+//	redlock_lock_requests_total{outcome}       counter: calls that lock, when they have the lock or give up
+//	redlock_lock_pending_requests              gauge: calls that wait for a lock
+//	redlock_lock_acquire_duration_seconds      histogram: from a call that locks until it has the lock
+//	redlock_locks_held                         gauge: leases held
+//	redlock_lock_hold_duration_seconds         histogram: from an acquisition or a handover until the unlock or the loss
+//	redlock_leases_lost_total                  counter
+//	redlock_lease_renewal_duration_seconds     histogram: from the first byte until a quorum had renewed
+//	redlock_master_state{master,state}         gauge: watched Clients that see the master in this state
 //
-// Leases that Client.Close ends are counted as held for ever: unlock first, or use Client.Shutdown.
+// The readers of a Client share one lease, which may be kept for a moment after the last of them. So it counts once in
+// redlock_locks_held, and is one observation of redlock_lock_hold_duration_seconds. Leases that Client.Close ends are
+// counted as held for ever: unlock first, or use Client.Shutdown.
 //
-// The outcome is acquired, held, quarantined, unavailable, timeout, canceled or closed. Lock names are no
-// labels unless Options.NameLabel says so: each name would be a time series of its own.
+// The outcome is acquired, held, quarantined, unavailable, timeout, canceled or closed. Counters begin at 0: without
+// NameLabel when New returns, else when the first call with this label begins. So rate and increase see the first event.
+// For each master one state has the value 1 and the others 0, if one Client is watched.
+//
+// Lock names are no labels unless Options.NameLabel says so: each name would be a time series of its own.
+//
+// The directory has a Grafana dashboard, dashboard.json, and rules for alerts, alerts.yml. To have own functions in
+// Options.Trace beside the metrics, use redlock.JoinTraces.
 package promredlock
 
 import (
 	"context"
 	"errors"
 	"sync"
+	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 
@@ -47,14 +57,16 @@ type Options struct {
 // Metrics is a prometheus.Collector. It is safe for concurrent use.
 type Metrics struct {
 	opts     Options
-	acquire  *prometheus.HistogramVec
-	hold     *prometheus.HistogramVec
-	renewal  *prometheus.HistogramVec
+	requests *prometheus.CounterVec
 	pending  *prometheus.GaugeVec
+	acquire  *prometheus.HistogramVec
 	held     *prometheus.GaugeVec
+	hold     *prometheus.HistogramVec
 	lost     *prometheus.CounterVec
+	renewal  *prometheus.HistogramVec
 	masters  *prometheus.Desc
 	children []prometheus.Collector
+	born     sync.Map // the values of the label "name" whose series exist
 
 	mu      sync.Mutex
 	clients []*redlock.Client
@@ -75,28 +87,56 @@ func New(opts *Options) *Metrics {
 	if m.opts.NameLabel != nil {
 		name = []string{"name"}
 	}
-	histogram := func(metric, help string, labels ...string) *prometheus.HistogramVec {
-		return prometheus.NewHistogramVec(prometheus.HistogramOpts{
-			Name: metric, Help: help, ConstLabels: m.opts.Labels, Buckets: m.opts.Buckets,
-		}, append(labels, name...))
+	counter := func(metric, help string, labels ...string) *prometheus.CounterVec {
+		return prometheus.NewCounterVec(prometheus.CounterOpts{Name: metric, Help: help, ConstLabels: m.opts.Labels}, append(labels, name...))
 	}
 	gauge := func(metric, help string) *prometheus.GaugeVec {
 		return prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: metric, Help: help, ConstLabels: m.opts.Labels}, name)
 	}
-	m.acquire = histogram("redlock_lock_acquire_duration_seconds", "Time from a call that locks until it has the lock or gives up.", "outcome")
-	m.hold = histogram("redlock_lock_hold_duration_seconds", "Time from an acquisition until the unlock or the loss.")
-	m.renewal = histogram("redlock_lease_renewal_duration_seconds", "Time until a quorum of masters had renewed a lease.")
+	histogram := func(metric, help string) *prometheus.HistogramVec {
+		return prometheus.NewHistogramVec(prometheus.HistogramOpts{
+			Name: metric, Help: help, ConstLabels: m.opts.Labels, Buckets: m.opts.Buckets,
+		}, name)
+	}
+	m.requests = counter("redlock_lock_requests_total", "Calls that lock, by how they ended.", "outcome")
 	m.pending = gauge("redlock_lock_pending_requests", "Calls that wait for a lock.")
-	m.held = gauge("redlock_locks_held", "Leases held.")
-	m.lost = prometheus.NewCounterVec(prometheus.CounterOpts{
-		Name: "redlock_leases_lost_total", Help: "Leases lost while they were held.", ConstLabels: m.opts.Labels,
-	}, name)
-	m.masters = prometheus.NewDesc("redlock_masters", "Masters by state.", []string{"state"}, m.opts.Labels)
-	m.children = []prometheus.Collector{m.acquire, m.hold, m.renewal, m.pending, m.held, m.lost}
+	m.acquire = histogram("redlock_lock_acquire_duration_seconds", "Time from a call that locks until it has the lock.")
+	m.held = gauge("redlock_locks_held", "Leases held. The readers of a Client share one.")
+	m.hold = histogram("redlock_lock_hold_duration_seconds", "Time from an acquisition or a handover until the unlock or the loss.")
+	m.lost = counter("redlock_leases_lost_total", "Leases lost while they were held.")
+	m.renewal = histogram("redlock_lease_renewal_duration_seconds", "Time until a quorum of masters had renewed a lease.")
+	m.masters = prometheus.NewDesc("redlock_master_state", "Watched Clients that see the master in this state.",
+		[]string{"master", "state"}, m.opts.Labels)
+	m.children = []prometheus.Collector{m.requests, m.pending, m.acquire, m.held, m.hold, m.lost, m.renewal}
+	if m.opts.NameLabel == nil {
+		m.bear("")
+	}
 	return m
 }
 
-// Watch adds a Client whose masters are counted. It is for the Clients that have m's Trace.
+// outcomes are the words that LockDoneInfo.Outcome returns.
+var outcomes = []string{"acquired", "held", "quarantined", "unavailable", "timeout", "canceled", "closed"}
+
+// bear makes the counters and gauges of a name's label, with the value 0, unless they exist.
+func (m *Metrics) bear(name string) {
+	labels := m.labels(name)
+	key := ""
+	if len(labels) > 0 {
+		key = labels[0]
+	}
+	if _, done := m.born.LoadOrStore(key, nil); done {
+		return
+	}
+	for _, outcome := range outcomes {
+		m.requests.WithLabelValues(m.labels(name, outcome)...)
+	}
+	m.pending.WithLabelValues(labels...)
+	m.held.WithLabelValues(labels...)
+	m.lost.WithLabelValues(labels...)
+}
+
+// Watch adds a Client whose masters are shown. It is for the Clients that have m's Trace. Masters with the same name in
+// several Clients are taken to be the same: see redlock.Options.Names.
 func (m *Metrics) Watch(c *redlock.Client) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -119,14 +159,19 @@ func (m *Metrics) Collect(ch chan<- prometheus.Metric) {
 	m.mu.Lock()
 	clients := m.clients
 	m.mu.Unlock()
-	count := make(map[redlock.MasterState]int)
+	count := make(map[string]map[redlock.MasterState]int)
 	for _, c := range clients {
 		for _, master := range c.Masters() {
-			count[master.State]++
+			if count[master.Name] == nil {
+				count[master.Name] = make(map[redlock.MasterState]int)
+			}
+			count[master.Name][master.State]++
 		}
 	}
-	for s := redlock.MasterConnecting; s <= redlock.MasterQuarantined; s++ {
-		ch <- prometheus.MustNewConstMetric(m.masters, prometheus.GaugeValue, float64(count[s]), s.String())
+	for name, states := range count {
+		for s := redlock.MasterConnecting; s <= redlock.MasterQuarantined; s++ {
+			ch <- prometheus.MustNewConstMetric(m.masters, prometheus.GaugeValue, float64(states[s]), name, s.String())
+		}
 	}
 }
 
@@ -140,30 +185,36 @@ func (m *Metrics) labels(name string, values ...string) []string {
 
 // Trace returns the functions that fill the metrics, for Options.Trace of any number of Clients.
 func (m *Metrics) Trace() *redlock.Trace {
-	ended := func(name string, held float64) {
-		m.held.WithLabelValues(m.labels(name)...).Dec()
-		m.hold.WithLabelValues(m.labels(name)...).Observe(held)
+	held := func(name string, held time.Duration) {
+		m.hold.WithLabelValues(m.labels(name)...).Observe(held.Seconds())
 	}
 	return &redlock.Trace{
 		LockStart: func(_ context.Context, i redlock.LockStartInfo) {
+			m.bear(i.Name)
 			m.pending.WithLabelValues(m.labels(i.Name)...).Inc()
 		},
 		LockDone: func(_ context.Context, i redlock.LockDoneInfo) {
 			m.pending.WithLabelValues(m.labels(i.Name)...).Dec()
-			m.acquire.WithLabelValues(m.labels(i.Name, i.Outcome())...).Observe(i.Waited.Seconds())
+			m.requests.WithLabelValues(m.labels(i.Name, i.Outcome())...).Inc()
 			if i.Err == nil {
-				m.held.WithLabelValues(m.labels(i.Name)...).Inc()
+				m.acquire.WithLabelValues(m.labels(i.Name)...).Observe(i.Waited.Seconds())
 			}
 		},
-		HandedOver: func(_ context.Context, i redlock.HandedOverInfo) { ended(i.Name, i.Held.Seconds()) },
+		// Leases are counted by their own events, not by those of calls: several calls may share a lease.
+		Acquired: func(_ context.Context, i redlock.AcquiredInfo) {
+			m.held.WithLabelValues(m.labels(i.Name)...).Inc()
+		},
+		HandedOver: func(_ context.Context, i redlock.HandedOverInfo) { held(i.Name, i.Held) },
 		Released: func(_ context.Context, i redlock.ReleasedInfo) {
-			ended(i.Name, i.Held.Seconds())
+			held(i.Name, i.Held)
+			m.held.WithLabelValues(m.labels(i.Name)...).Dec()
 			if errors.Is(i.Err, redlock.ErrLost) { // the keys were gone
 				m.lost.WithLabelValues(m.labels(i.Name)...).Inc()
 			}
 		},
 		Lost: func(_ context.Context, i redlock.LostInfo) {
-			ended(i.Name, i.Held.Seconds())
+			held(i.Name, i.Held)
+			m.held.WithLabelValues(m.labels(i.Name)...).Dec()
 			m.lost.WithLabelValues(m.labels(i.Name)...).Inc()
 		},
 		Renewed: func(_ context.Context, i redlock.RenewedInfo) {

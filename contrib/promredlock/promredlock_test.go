@@ -3,9 +3,12 @@ package promredlock_test
 import (
 	"context"
 	"encoding/json"
+	"fmt"
 	"os"
 	"regexp"
+	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -43,17 +46,10 @@ func TestTheMetricsFollowTheLocks(t *testing.T) {
 			# HELP redlock_lock_pending_requests Calls that wait for a lock.
 			# TYPE redlock_lock_pending_requests gauge
 			redlock_lock_pending_requests{name="order"} 1
-			# HELP redlock_locks_held Leases held.
+			# HELP redlock_locks_held Leases held. The readers of a Client share one.
 			# TYPE redlock_locks_held gauge
 			redlock_locks_held{name="order"} 1
-			# HELP redlock_masters Masters by state.
-			# TYPE redlock_masters gauge
-			redlock_masters{state="connecting"} 0
-			redlock_masters{state="down"} 0
-			redlock_masters{state="quarantined"} 0
-			redlock_masters{state="refused"} 0
-			redlock_masters{state="up"} 3
-		`, "redlock_lock_pending_requests", "redlock_locks_held", "redlock_masters")
+		`, "redlock_lock_pending_requests", "redlock_locks_held")
 		if err := <-waiting; err == nil {
 			t.Fatal("two hold the lock")
 		}
@@ -72,12 +68,21 @@ func TestTheMetricsFollowTheLocks(t *testing.T) {
 			# HELP redlock_lock_pending_requests Calls that wait for a lock.
 			# TYPE redlock_lock_pending_requests gauge
 			redlock_lock_pending_requests{name="order"} 0
-			# HELP redlock_locks_held Leases held.
+			# HELP redlock_lock_requests_total Calls that lock, by how they ended.
+			# TYPE redlock_lock_requests_total counter
+			redlock_lock_requests_total{name="order",outcome="acquired"} 2
+			redlock_lock_requests_total{name="order",outcome="canceled"} 0
+			redlock_lock_requests_total{name="order",outcome="closed"} 0
+			redlock_lock_requests_total{name="order",outcome="held"} 0
+			redlock_lock_requests_total{name="order",outcome="quarantined"} 0
+			redlock_lock_requests_total{name="order",outcome="timeout"} 1
+			redlock_lock_requests_total{name="order",outcome="unavailable"} 0
+			# HELP redlock_locks_held Leases held. The readers of a Client share one.
 			# TYPE redlock_locks_held gauge
 			redlock_locks_held{name="order"} 0
-		`, "redlock_leases_lost_total", "redlock_lock_pending_requests", "redlock_locks_held")
+		`, "redlock_leases_lost_total", "redlock_lock_pending_requests", "redlock_lock_requests_total", "redlock_locks_held")
 		for name, n := range map[string]int{
-			"redlock_lock_acquire_duration_seconds":  2, // acquired, timeout
+			"redlock_lock_acquire_duration_seconds":  1,
 			"redlock_lock_hold_duration_seconds":     1,
 			"redlock_lease_renewal_duration_seconds": 1,
 		} {
@@ -114,31 +119,172 @@ func TestTheMetricsHaveNoLintProblems(t *testing.T) {
 	})
 }
 
-// TestTheDashboardAsksForTheMetrics compares the names in the Grafana dashboard with those that exist.
-func TestTheDashboardAsksForTheMetrics(t *testing.T) {
+// A lease counts once, however many callers share it.
+func TestTheGaugeOfLeasesDoesNotLeak(t *testing.T) {
+	bubbletest.Test(t, func(t *testing.T) {
+		m := promredlock.New(nil)
+		client := redlocktest.StartN(t, 3).Open(&redlock.Options{Trace: m.Trace()})
+		held := func(when string, n int) {
+			t.Helper()
+			synctest.Wait()
+			want(t, m, when, fmt.Sprintf(`
+				# HELP redlock_locks_held Leases held. The readers of a Client share one.
+				# TYPE redlock_locks_held gauge
+				redlock_locks_held %d
+			`, n), "redlock_locks_held")
+		}
+		held("before the first lock", 0)
+		rw := client.RWLocker("a")
+		for range 1000 {
+			rw.RLock()
+			rw.RUnlock()
+		}
+		held("after the readers, whose lease is kept", 1)
+		time.Sleep(time.Minute)
+		held("after the lease that was kept", 0)
+		var all sync.WaitGroup
+		for range 10 { // the lease is handed over
+			all.Go(func() {
+				lock := client.Locker("a")
+				lock.Lock()
+				time.Sleep(time.Millisecond)
+				lock.Unlock()
+			})
+		}
+		time.Sleep(5 * time.Millisecond)
+		held("while one of ten has it", 1)
+		all.Wait()
+		held("after all", 0)
+	})
+}
+
+// A counter that appears with its first event is invisible to rate and increase.
+func TestCountersAreBornAtZero(t *testing.T) {
+	for name, c := range map[string]struct {
+		opts *promredlock.Options
+		lost string
+	}{
+		"without names": {nil, "redlock_leases_lost_total 0"},
+		"with names":    {&promredlock.Options{NameLabel: strings.ToUpper}, `redlock_leases_lost_total{name="A"} 0`},
+	} {
+		t.Run(name, func(t *testing.T) {
+			m := promredlock.New(c.opts)
+			trace := m.Trace()
+			if c.opts != nil {
+				trace.LockStart(t.Context(), redlock.LockStartInfo{Name: "a"})
+			}
+			want(t, m, name, "# HELP redlock_leases_lost_total Leases lost while they were held.\n"+
+				"# TYPE redlock_leases_lost_total counter\n"+c.lost+"\n", "redlock_leases_lost_total")
+			if got := testutil.CollectAndCount(m, "redlock_lock_requests_total"); got != 7 {
+				t.Errorf("redlock_lock_requests_total has %d series, want one for each of 7 outcomes", got)
+			}
+		})
+	}
+}
+
+func TestEachMasterHasAState(t *testing.T) {
+	bubbletest.Test(t, func(t *testing.T) {
+		masters := redlocktest.StartN(t, 3)
+		m := promredlock.New(nil)
+		for range 2 {
+			client := masters.Open(&redlock.Options{Names: []string{"a", "b", "c"}})
+			m.Watch(client)
+		}
+		synctest.Wait()
+		masters.Master(1).Stop()
+		time.Sleep(5 * time.Second)
+		synctest.Wait()
+		text := "# HELP redlock_master_state Watched Clients that see the master in this state.\n# TYPE redlock_master_state gauge\n"
+		for _, name := range []string{"a", "b", "c"} {
+			for _, state := range []string{"connecting", "down", "quarantined", "refused", "up"} {
+				n := 0
+				if state == "up" && name != "b" || state == "down" && name == "b" {
+					n = 2
+				}
+				text += fmt.Sprintf("redlock_master_state{master=%q,state=%q} %d\n", name, state, n)
+			}
+		}
+		want(t, m, "two Clients watch three masters, one of which is down", text, "redlock_master_state")
+	})
+}
+
+// names returns the names of the metrics.
+func names() (all []string) {
+	descs := make(chan *prometheus.Desc, 20)
+	promredlock.New(nil).Describe(descs)
+	close(descs)
+	for d := range descs {
+		all = append(all, regexp.MustCompile(`fqName: "(\w+)"`).FindStringSubmatch(d.String())[1])
+	}
+	return all
+}
+
+// TestTheDashboardAndTheAlertsAskForTheMetrics compares the names of metrics with those that exist.
+func TestTheDashboardAndTheAlertsAskForTheMetrics(t *testing.T) {
+	for file, least := range map[string]int{"dashboard.json": len(names()), "alerts.yml": 3, "alerts_test.yml": 3} {
+		text, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		asked := make(map[string]bool)
+		for _, name := range regexp.MustCompile(`redlock_[a-z_]+`).FindAllString(string(text), -1) {
+			name = strings.TrimSuffix(strings.TrimSuffix(name, "_bucket"), "_count")
+			asked[name] = true
+			if !slices.Contains(names(), name) {
+				t.Errorf("%s asks for %s, which does not exist", file, name)
+			}
+		}
+		if len(asked) < least {
+			t.Errorf("%s asks for %d metrics, want %d", file, len(asked), least)
+		}
+	}
+}
+
+// A dashboard is the part of dashboard.json that is checked.
+type dashboard struct {
+	Templating struct{ List []struct{ Name string } }
+	Panels     []struct {
+		Title       string
+		FieldConfig struct{ Defaults struct{ Unit string } }
+		Targets     []struct{ Expr string }
+	}
+}
+
+func readDashboard(t *testing.T) (d dashboard) {
+	t.Helper()
 	text, err := os.ReadFile("dashboard.json")
 	if err != nil {
 		t.Fatal(err)
 	}
-	if !json.Valid(text) {
-		t.Fatal("dashboard.json is not JSON")
+	if err := json.Unmarshal(text, &d); err != nil {
+		t.Fatal(err)
 	}
-	descs := make(chan *prometheus.Desc, 20)
-	promredlock.New(nil).Describe(descs)
-	close(descs)
-	var all strings.Builder
-	for d := range descs {
-		all.WriteString(d.String())
+	if len(d.Panels) == 0 {
+		t.Fatal("the dashboard has no panels")
 	}
-	asked := make(map[string]bool)
-	for _, name := range regexp.MustCompile(`redlock_[a-z_]+`).FindAllString(string(text), -1) {
-		name = strings.TrimSuffix(strings.TrimSuffix(name, "_bucket"), "_count")
-		asked[name] = true
-		if !strings.Contains(all.String(), `"`+name+`"`) {
-			t.Errorf("the dashboard asks for %s, which does not exist", name)
+	return d
+}
+
+func TestEachPanelHasOneUnitAndAsksForTheChosenJob(t *testing.T) {
+	d := readDashboard(t)
+	if !slices.ContainsFunc(d.Templating.List, func(v struct{ Name string }) bool { return v.Name == "job" }) {
+		t.Error("the dashboard has no variable job")
+	}
+	for _, p := range d.Panels {
+		for _, target := range p.Targets {
+			unit := "short"
+			switch {
+			case strings.Contains(target.Expr, "_seconds"):
+				unit = "s"
+			case strings.Contains(target.Expr, "rate(") && !strings.Contains(target.Expr, "increase("):
+				unit = "ops"
+			}
+			if got := p.FieldConfig.Defaults.Unit; got != unit {
+				t.Errorf("the unit of %q is %s, want %s for %s", p.Title, got, unit, target.Expr)
+			}
+			if !strings.Contains(target.Expr, `job=~"$job"`) {
+				t.Errorf("%q asks for all jobs: %s", p.Title, target.Expr)
+			}
 		}
-	}
-	if len(asked) != 7 {
-		t.Errorf("the dashboard asks for %d metrics, want all 7", len(asked))
 	}
 }

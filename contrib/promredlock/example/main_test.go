@@ -24,7 +24,7 @@ func TestTheServiceCountsItsLocks(t *testing.T) {
 			t.Fatalf("GET /17 = %q", body)
 		}
 	}
-	if body, want := get("/metrics"), `redlock_lock_acquire_duration_seconds_count{name="order",outcome="acquired"} 2`; !strings.Contains(body, want) {
+	if body, want := get("/metrics"), `redlock_lock_requests_total{name="order",outcome="acquired"} 2`; !strings.Contains(body, want) {
 		t.Errorf("no %s in:\n%s", want, body)
 	}
 }
