@@ -139,7 +139,7 @@ func TestTheNextLockOfAClientDoesNotOvertakeAWaiter(t *testing.T) {
 					a.Unlock()
 				}
 				for i := range ms.Len() {
-					if n := queueLen(t, ms, i, "a"); n > 1 {
+					if n := len(queue(t, ms, i, "a")); n > 1 {
 						t.Errorf("TryLock has joined the queue of master %d", i)
 					}
 				}

@@ -195,7 +195,7 @@ func TestAWakeUpForAKeyThatTheClientNeverQueuedForStartsNothing(t *testing.T) {
 		if n := commands(ms) - before; n != 0 {
 			t.Errorf("the masters were sent %d commands, want none", n)
 		}
-		if n := queueLen(t, ms, 0, "victim"); n != 1 {
+		if n := len(queue(t, ms, 0, "victim")); n != 1 {
 			t.Errorf("the queue of another key has %d members, want the 1 that was there", n)
 		}
 		if n := dropped(c, 0); n != 5 {

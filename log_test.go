@@ -91,7 +91,7 @@ func TestTheLogAdvisesAdoptingOnlyWhereItIsSafe(t *testing.T) {
 				for _, i := range row.forget {
 					ms.Master(i).Forget()
 				}
-				time.Sleep(3 * time.Second)
+				time.Sleep(5 * time.Second) // a heartbeat finds it within 1 s, and the line follows 2 s later
 				log.Want(t, 1, "are in quarantine", "until=")
 				for words, want := range map[string]bool{"locks have to wait": row.wait, "adopt": row.adopt, "hint=": row.adopt} {
 					n := 0

@@ -9,6 +9,8 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/gomodule/redigo/redis"
+
 	"github.com/redlock-go/redlock"
 	"github.com/redlock-go/redlock/internal/locktest"
 	"github.com/redlock-go/redlock/redlocktest"
@@ -20,32 +22,34 @@ func take(l *redlock.Locker) {
 	synctest.Wait()
 }
 
-// queued waits until the given number of clients is in the queue of a key at every master.
+// queued waits until the given number of clients is in the queue of a key at every master. It lets a moment pass, so that
+// a client that queues afterwards is behind them: clients that began to wait in the same moment are in any order.
 func queued(t *testing.T, ms *redlocktest.Masters, key string, clients int) {
 	t.Helper()
 	for range 1000 {
 		synctest.Wait()
 		total := 0
 		for i := range ms.Len() {
-			total += queueLen(t, ms, i, key)
+			total += len(queue(t, ms, i, key))
 		}
+		time.Sleep(time.Millisecond)
 		if total == clients*ms.Len() {
 			return
 		}
-		time.Sleep(time.Millisecond)
 	}
 	t.Fatalf("%d clients never queued for %s", clients, key)
 }
 
-func queueLen(t *testing.T, ms *redlocktest.Masters, i int, key string) int {
+// queue returns the members of the queue of a key at a master, in their order.
+func queue(t *testing.T, ms *redlocktest.Masters, i int, key string) []string {
 	t.Helper()
 	conn := ms.Pools()[i].Get()
 	defer conn.Close()
-	n, err := conn.Do("ZCARD", "redlock:queue:"+key)
+	members, err := redis.Strings(conn.Do("ZRANGE", "redlock:queue:"+key, 0, -1))
 	if err != nil {
 		t.Fatal(err)
 	}
-	return int(n.(int64))
+	return members
 }
 
 // lazy returns options with a schedule whose steps are far longer than a wake-up takes.
@@ -251,13 +255,11 @@ func TestClientsThatAreGoneAreSkippedInTheQueue(t *testing.T) {
 
 func queueHead(t *testing.T, ms *redlocktest.Masters, key string) string {
 	t.Helper()
-	conn := ms.Pools()[0].Get()
-	defer conn.Close()
-	head, err := conn.Do("ZRANGE", "redlock:queue:"+key, 0, 0)
-	if err != nil {
-		t.Fatal(err)
+	members := queue(t, ms, 0, key)
+	if len(members) == 0 {
+		t.Fatalf("nobody is in the queue for %s", key)
 	}
-	return string(head.([]any)[0].([]byte))
+	return members[0]
 }
 
 // clientOf returns the id of the client in a member of a queue.
@@ -305,7 +307,7 @@ func TestTryLockNeverQueues(t *testing.T) {
 		}
 		synctest.Wait()
 		for i := range 3 {
-			if n := queueLen(t, ms, i, "a"); n != 0 {
+			if n := len(queue(t, ms, i, "a")); n != 0 {
 				t.Errorf("%d clients queue at master %d, want none", n, i+1)
 			}
 		}
