@@ -28,3 +28,9 @@ func (c *Client) Scheduled() int { return len(c.renewals.Stop()) }
 
 // Begin schedules the lease, as an acquisition or a handover does.
 func (s *Lease) Begin() { s.begin() }
+
+// HoldReleases keeps lost leases from queueing their releases until the returned function is called.
+func (c *Client) HoldReleases() (resume func()) {
+	c.lastReleases.mu.Lock()
+	return c.lastReleases.mu.Unlock
+}

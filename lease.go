@@ -34,13 +34,12 @@ type Lease struct {
 
 	entry renew.Entry // in the scheduler: the time to renew, to ask again, or to end
 
-	losing sync.Mutex // held from when the lease is lost until its release is queued; taken before mu
-
 	mu       sync.Mutex                 // guards what follows; the lease's commands are queued under it
 	validity time.Duration              // from start on
 	short    bool                       // a release granted it, and it was not renewed since: validity is not that of the TTL
 	start    clock.Reading              // the start of the acquisition, or of the last renewal that succeeded
 	err      error                      // why it ended; nil while it lasts
+	queued   chan struct{}              // closed when the release of a lost lease is queued; nil: it was not lost
 	done     chan struct{}              // made by the first Done; closed when err is set
 	cancels  map[*leaseContext]struct{} // the contexts that have not ended
 	renewal  *renewal                   // the current renewal, or the last one; nil before the first
@@ -132,7 +131,8 @@ func (s *Lease) end(err error) bool {
 	if ended {
 		s.cancelContexts(err)
 		if s.shared != nil {
-			s.shared.ended(s)
+			s.shared.shutOut(s)
+			s.shared.drained()
 		}
 	}
 	return ended

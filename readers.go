@@ -136,11 +136,25 @@ func (r *readers) close() {
 		r.mu.Unlock()
 		return
 	}
-	r.open = false
-	n := r.inside.Add(shut)
+	idle := r.closeLocked()
 	r.mu.Unlock()
-	if n == shut {
+	if idle {
 		r.drained()
+	}
+}
+
+// closeLocked closes the open lease, and reports whether it has no readers.
+func (r *readers) closeLocked() (idle bool) {
+	r.open = false
+	return r.inside.Add(shut) == shut
+}
+
+// shutOut closes the lease s, which has ended, if it is open. It does not release it: the caller then calls drained.
+func (r *readers) shutOut(s *Lease) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.open && r.lease.Load() == s {
+		r.closeLocked()
 	}
 }
 
@@ -158,7 +172,8 @@ func (r *readers) giveBack() bool {
 	return idle
 }
 
-// drained releases a closed lease without readers, and leaves the gate. It does nothing if there is none.
+// drained releases a closed lease without readers, and leaves the gate. It does nothing if there is none. The caller
+// must hold no mutex, and must not be about to queue the release of a lost lease: finish waits for that.
 func (r *readers) drained() {
 	r.mu.Lock()
 	s := r.lease.Load()
@@ -174,13 +189,6 @@ func (r *readers) drained() {
 		c.group.Tell(master.Release, s.claim, (*releasing)(s))
 	}
 	c.gates.Leave(r.key)
-}
-
-// ended is called when a lease has ended, unless the readers have released it.
-func (r *readers) ended(s *Lease) {
-	if r.lease.Load() == s {
-		r.close()
-	}
 }
 
 // lead makes the calling goroutine the leader, unless there is one, and reports whether it did.

@@ -15,11 +15,12 @@ func (s *Lease) finish() error {
 	s.Err() // ends a lease whose validity is over
 	s.mu.Lock()
 	ended := s.endLocked(ErrReleased)
-	err := s.err
+	err, queued := s.err, s.queued
 	s.mu.Unlock()
 	if !ended {
-		s.losing.Lock() // another goroutine may be about to queue the release
-		defer s.losing.Unlock()
+		if queued != nil {
+			<-queued // another goroutine may be about to queue the release; it waits for nothing
+		}
 		return err
 	}
 	s.cancelContexts(ErrReleased)

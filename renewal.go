@@ -278,19 +278,27 @@ func (s *Lease) overLocked(now clock.Reading) *lostError {
 }
 
 // lose ends the lease for a reason, unless it has ended, and returns its error. A lost lease is released on
-// all masters, and the release wakes a waiting client.
+// all masters, and the release wakes a waiting client. The order matters: the holder knows of the end, no further
+// reader enters, the release is queued, and then the gate may be left. From endLocked until the release is queued,
+// nothing may wait for another goroutine, since finish waits for this one.
 func (s *Lease) lose(err *lostError) error {
-	s.losing.Lock()
-	ended := s.end(err)
-	if ended {
-		s.client.lastReleases.released(s.claim, s.contended)
-		s.client.group.Tell(master.Release, s.claim, (*losing)(s))
-	}
-	s.losing.Unlock()
-	if !ended {
-		s.mu.Lock()
+	s.mu.Lock()
+	if !s.endLocked(err) {
 		defer s.mu.Unlock()
 		return s.err
+	}
+	queued := make(chan struct{})
+	s.queued = queued
+	s.mu.Unlock()
+	s.cancelContexts(err)
+	if s.shared != nil {
+		s.shared.shutOut(s)
+	}
+	s.client.lastReleases.released(s.claim, s.contended)
+	s.client.group.Tell(master.Release, s.claim, (*losing)(s))
+	close(queued) // only now may the readers' gate be left, or that of a holder that unlocks meanwhile
+	if s.shared != nil {
+		s.shared.drained()
 	}
 	if s.ofSet {
 		return err
