@@ -145,6 +145,7 @@ func newClient(pools []*redis.Pool, opts *Options) (*Client, error) {
 			Servers:     servers,
 			Guard:       !opts.DisableRestartGuard,
 			MaxTTL:      opts.MaxTTL,
+			Raising:     c.notices.raising,
 			Clock:       opts.clock,
 			ID:          id,
 			Woken:       c.woken,

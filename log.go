@@ -30,6 +30,7 @@ type notices struct {
 	waits   map[*wait]*watched
 	next    time.Time        // when the goroutine writes next; zero: nothing is pending
 	losses  map[string]*loss // by cause
+	raise   *raise           // nil until the Client raises MaxTTL
 
 	// Used only by the goroutine that writes:
 	told    map[int]*masterTold
@@ -84,6 +85,7 @@ func (n *notices) run() {
 
 // write writes the events that are due.
 func (n *notices) write(d *deadlines) {
+	n.writeRaise()
 	n.writeMasters(d)
 	n.writeLosses(d)
 	if !d.all {

@@ -1,6 +1,7 @@
 package redlock
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"log/slog"
@@ -169,7 +170,54 @@ func (n *notices) writeMaxTTL(now []MasterStatus) {
 		n.maxTTL = max(n.maxTTL, s.MaxTTL)
 	}
 	if n.maxTTL > before {
-		n.log.Warn(msgMaxTTL, "before", before.String(), "now", n.maxTTL.String())
+		n.log.Warn(msgMaxTTL, "before", before.String(), "now", n.maxTTL.String(), "hint", hintMaxTTL+before.String())
+	}
+}
+
+// A raise is a line which says that this Client raises MaxTTL.
+type raise struct {
+	before, now time.Duration
+	taken       bool          // the line is being written; guarded by notices.mu
+	written     chan struct{} // closed when it is written
+}
+
+// raiseWithin is how long raising waits for the Logger.
+const raiseWithin = 250 * time.Millisecond
+
+// raising is called before this Client raises a master's MaxTTL. It returns when that is written, or when the Logger takes
+// too long: a Logger that blocks must not keep the Client from connecting. If no client has declared a MaxTTL there, the
+// default is expected, and not written.
+func (n *notices) raising(before, now time.Duration) {
+	if before == 0 && now <= defaultTTL {
+		return
+	}
+	n.mu.Lock()
+	if n.raise == nil {
+		n.raise = &raise{before: before, now: now, written: make(chan struct{})}
+		n.noted()
+	}
+	r := n.raise
+	n.mu.Unlock()
+	late := time.NewTimer(raiseWithin)
+	defer late.Stop()
+	select {
+	case <-r.written:
+	case <-late.C:
+	}
+}
+
+// writeRaise writes once that this Client raises MaxTTL.
+func (n *notices) writeRaise() {
+	n.mu.Lock()
+	r := n.raise
+	due := r != nil && !r.taken
+	if due {
+		r.taken = true
+	}
+	n.mu.Unlock()
+	if due {
+		n.log.Warn(msgRaising, "before", r.before.String(), "now", r.now.String(), "hint", hintMaxTTL+cmp.Or(r.before, defaultTTL).String())
+		close(r.written)
 	}
 }
 

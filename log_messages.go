@@ -23,6 +23,8 @@ const (
 	msgWakes       = "redlock: masters do not wake waiters"
 	msgGuard       = "redlock: restarts of masters may go unnoticed"
 	msgMaxTTL      = "redlock: another client has declared a larger MaxTTL, so quarantines last longer: give every client the same"
+	msgRaising     = "redlock: this Client raises the MaxTTL of the masters: from now on all locks have to wait for it, and 2s, when a majority of the masters restarts"
+	hintMaxTTL     = "to lower it, stop all clients, and then: redlock doctor --adopt --max-ttl "
 )
 
 // topicOf returns the topic of a message: one of the messages that share a limit on how often they are

@@ -60,8 +60,9 @@ type Options struct {
 	// MaxTTL is the longest TTL of this Client's Lockers. Give every client of the same masters the same
 	// MaxTTL. Each client declares its MaxTTL to the masters. The votes of a master that may have lost data
 	// do not count for a time, which is the largest MaxTTL that was declared, plus 2 s. See
-	// DisableRestartGuard and MasterStatus.MaxTTL. Zero means 10 s or LockOptions.TTL, whichever is larger.
-	// Negative, or above a week, is an error.
+	// DisableRestartGuard and MasterStatus.MaxTTL. The masters keep the largest, after its client has ended,
+	// until an operator lowers it with redlock doctor --adopt --max-ttl. Zero means 10 s or LockOptions.TTL,
+	// whichever is larger. Negative, or above a week, is an error.
 	MaxTTL time.Duration
 
 	// DriftFactor is the part of the TTL that is subtracted from the validity, in addition to 2 ms, because

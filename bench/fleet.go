@@ -62,7 +62,7 @@ func adopt() error {
 			return err
 		}
 		defer conn.Close()
-		_, err = incarnation.Adopt(conn)
+		_, err = incarnation.Adopt(conn, 0)
 		return err
 	})
 	var r report

@@ -51,7 +51,7 @@ func startEmbedded(ctx context.Context) (*demoMasters, error) {
 		s.ClockTTL(true)                // else the lock of a killed worker would never run out
 		one, err := parseMasters("an embedded master", s.Addr())
 		if err == nil {
-			err = adopt(ctx, one[0])
+			err = adopt(ctx, one[0], 0)
 		}
 		if err != nil {
 			return nil, fmt.Errorf("adopting an embedded master: %w", err)

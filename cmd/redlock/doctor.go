@@ -42,6 +42,10 @@ CHANNELS. --force adopts in any case: if somebody does hold a lock, a second
 client can get it too. If clients use fences, as redlock run does, no lock
 may have been held in the last 2s.
 
+The masters and the running clients keep the largest MaxTTL that any client
+has declared, also if that client has ended. To lower it, stop all clients,
+then --adopt --max-ttl D, and start the clients again. It refuses as above.
+
 A master that replaces another one is not adopted: its quarantine protects
 the locks that the other one has granted. So --adopt refuses one server
 alone, unless --single says that clients have this one master.
@@ -134,6 +138,7 @@ type doctor struct {
 	adopt   bool
 	force   bool
 	single  bool
+	lower   bool // --adopt and --max-ttl are set: a larger MaxTTL is lowered
 	json    bool
 
 	nodeTimeout time.Duration // 0: automatic
@@ -154,9 +159,12 @@ func doctorOf(cmd *cli.Command) (*doctor, error) {
 		return nil, usageErrorf("--ttl is %v, want more than 0 and at most %v", d.ttl, longestTTL)
 	case cmd.IsSet("node-timeout") && d.nodeTimeout <= 0:
 		return nil, usageErrorf("--node-timeout is %v, want more than 0", d.nodeTimeout)
-	case (d.force || d.single) && !d.adopt:
-		return nil, usageErrorf("--force and --single need --adopt")
+	case d.force && !d.adopt:
+		return nil, usageErrorf("--force needs --adopt")
+	case d.single && !d.adopt:
+		return nil, usageErrorf("--single needs --adopt")
 	}
+	d.lower = d.adopt && cmd.IsSet("max-ttl")
 	var err error
 	d.masters, err = needMasters(cmd, "")
 	return d, err

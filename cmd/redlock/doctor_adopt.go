@@ -54,8 +54,11 @@ func adoptFlags(masters int) string {
 // adoptable reports whether adopting a master makes a difference.
 func (d *doctor) adoptable(f finding) bool {
 	wait, ok := f.wait(d.quarantine())
-	return ok && wait > 0
+	return ok && (wait > 0 || d.lowers(f))
 }
+
+// lowers reports whether adopting a master lowers its MaxTTL to that of --max-ttl.
+func (d *doctor) lowers(f finding) bool { return d.lower && f.look.Record.MaxTTL > d.maxTTL }
 
 // partial returns why these masters may not be all that the clients have, or had, or "". A new master that replaces
 // another one has no locks and no clients, but a lock may still be valid by the votes of the other one. The
@@ -88,25 +91,30 @@ func (d *doctor) adoptThose(ctx context.Context, findings []finding) []string {
 	atOnce(d.masters, func(i int, m master) {
 		f := findings[i]
 		lines[i] = f.name + ": adopted"
-		if wait, ok := f.wait(d.quarantine()); !ok {
+		maxTTL := time.Duration(0) // the clients declare theirs
+		if d.lowers(f) {
+			maxTTL = d.maxTTL
+			lines[i] += fmt.Sprintf("; its MaxTTL is lowered from %v to %v", f.look.Record.MaxTTL, maxTTL)
+		}
+		if _, ok := f.wait(d.quarantine()); !ok {
 			lines[i] = fmt.Sprintf("%s: not adopted: %s", f.name, f.why()[0])
-		} else if wait == 0 {
+		} else if !d.adoptable(f) {
 			lines[i] = fmt.Sprintf("%s: not adopted: its votes count already", f.name)
-		} else if err := adopt(ctx, m); err != nil {
+		} else if err := adopt(ctx, m, maxTTL); err != nil {
 			lines[i] = fmt.Sprintf("%s: not adopted: %v", f.name, err)
 		}
 	})
 	return lines
 }
 
-// adopt declares that nobody holds a lock on a master.
-func adopt(ctx context.Context, m master) error {
+// adopt declares that nobody holds a lock on a master, and that this is the largest MaxTTL.
+func adopt(ctx context.Context, m master, maxTTL time.Duration) error {
 	conn, err := m.dial(ctx, doctorPatience)
 	if err != nil {
 		return plain(err)
 	}
 	defer conn.Close()
-	if _, err := incarnation.Adopt(conn); err != nil {
+	if _, err := incarnation.Adopt(conn, maxTTL); err != nil {
 		return plain(err)
 	}
 	return nil
@@ -145,6 +153,9 @@ func (d *doctor) doubt(ctx context.Context, m master, f finding) (doubts []strin
 		doubts = append(doubts, fmt.Sprintf("cannot tell whether clients are connected: PUBSUB CHANNELS: %v", plain(err)))
 	case len(channels) > 0:
 		doubts = append(doubts, fmt.Sprintf("connected clients that may hold locks: %d", len(channels)))
+		if d.lowers(f) {
+			doubts = append(doubts, fmt.Sprintf("connected clients declare the MaxTTL of %v again", f.look.Record.MaxTTL))
+		}
 	}
 	key, left, err := findLock(conn, d.prefix, scanMost)
 	switch {

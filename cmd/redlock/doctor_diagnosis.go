@@ -79,6 +79,11 @@ func (d diagnosis) String() string {
 	default:
 		text += "No lock can be acquired until more masters answer and may vote.\n"
 	}
+	if d.agreed > d.maxTTL {
+		text += fmt.Sprintf("A client has declared a MaxTTL of %v: when a majority restarts, locks have to wait for %v. If no client "+
+			"needs it, stop all clients, and lower it:\n  redlock doctor %s --max-ttl %v\n",
+			d.agreed, whole(d.quarantine()), adoptFlags(d.n), d.maxTTL)
+	}
 	if d.lacking {
 		text += "The rights that clients need are printed by:  redlock doctor --acl\n"
 	}

@@ -60,7 +60,7 @@ func TestMastersOnOneMachineAreNamedIfTheQuorumDependsOnIt(t *testing.T) {
 				f.name, f.host = addr, hostOf(addr)
 				findings = append(findings, f)
 			}
-			got := (&doctor{agreed: defaultMaxTTL, ttl: defaultRunTTL}).diagnose(findings).String()
+			got := (&doctor{maxTTL: defaultMaxTTL, agreed: defaultMaxTTL, ttl: defaultRunTTL}).diagnose(findings).String()
 			if _, rest, _ := strings.Cut(got, "\n"); !strings.HasPrefix(rest, tt.want) || (tt.want == "") != (rest == "") {
 				t.Errorf("got %q, want %q", rest, tt.want)
 			}

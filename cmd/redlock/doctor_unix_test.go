@@ -92,7 +92,7 @@ func TestAdoptingByForceEndsTheWaitOfAClient(t *testing.T) {
 		list = append(list, s.Addr())
 	}
 	masters := strings.Join(list, ",")
-	r := startRun(t, masters, []string{"--ttl", "1h"}, "exit", "7") // with it, the quarantine is longer than any test
+	r := startRun(t, masters, []string{"--ttl", "1h", "--raise-max-ttl"}, "exit", "7") // with it, the quarantine is longer than any test
 	until(t, func() bool {
 		return !strings.Contains(runDoctor(t, exitNoQuorum, masters, "--max-ttl", "1h"), "no record")
 	})

@@ -80,6 +80,7 @@ func TestEachCommandLineHasItsExitStatusAndFirstLine(t *testing.T) {
 		{"doctor with bad masters", []string{"doctor", "--masters", "redis://:s3kret@h:1,nix"}, exitUsage, "", "redlock: error: --masters: URL 2: neither"},
 		{"doctor with a bad MaxTTL", []string{"doctor", "--masters", "h:1", "--max-ttl", "0"}, exitUsage, "", "redlock: error: --max-ttl is 0s, want"},
 		{"doctor that is forced to nothing", []string{"doctor", "--masters", "h:1", "--force"}, exitUsage, "", "redlock: error: --force needs --adopt"},
+		{"doctor for a single master, without adopting", []string{"doctor", "--masters", "h:1", "--single"}, exitUsage, "", "redlock: error: --single needs --adopt"},
 		{"doctor with a reserved prefix", []string{"doctor", "--masters", "h:1", "--prefix", "redlock:x"}, exitUsage, "", "redlock: error: --prefix begins with redlock:, which is reserved"},
 		{"the ACL rule of a reserved prefix", []string{"doctor", "--acl", "--prefix", "redlock:x"}, exitUsage, "", "redlock: error: --prefix begins with redlock:, which is reserved"},
 		{"the ACL rule of bad masters", []string{"doctor", "--acl", "--masters", "redis://:s3kret@h:1,nix"}, exitUsage, "", "redlock: error: --masters: URL 2: neither"},

@@ -87,6 +87,11 @@ same moment can refuse each other, and then try again.
 
    * * * * *  redlock run --wait 1s --at-least 30s --quiet mail -- ./mail.sh
 
+A --ttl above the MaxTTL of the masters, which is 10s or what clients have
+declared there, would raise it, for all clients and until an operator lowers
+it (see redlock doctor): when a majority of the masters restarts, all locks
+have to wait for MaxTTL and 2s. So it needs --raise-max-ttl.
+
 INT, TERM, QUIT and HUP are passed on to COMMAND and its process group, USR1
 and USR2 to COMMAND alone. During the wait for the lock these signals end
 the wait. When COMMAND ends, redlock does not wait for processes that
@@ -110,6 +115,7 @@ type runConfig struct {
 	name    string // all of them, for the environment and for people
 	ttl     time.Duration
 	maxTTL  time.Duration // 0: the library's default
+	raise   bool          // the masters' MaxTTL may be raised
 	wait    time.Duration // 0: one try; waitForever
 	node    time.Duration // one master's time to answer; 0: the library's default
 	owner   string        // who holds the lock, to others; empty: the library's default
@@ -132,6 +138,7 @@ func runCommand(command []string) *cli.Command {
 			&cli.DurationFlag{Name: "wait", Value: waitForever, DefaultText: "for ever", Usage: "wait this long; 0: try once"},
 			&cli.DurationFlag{Name: "ttl", Value: defaultRunTTL, Usage: "how long the lock lasts after a crash"},
 			&cli.DurationFlag{Name: "max-ttl", DefaultText: "--ttl or 10s", Usage: "longest TTL of any client"},
+			&cli.BoolFlag{Name: "raise-max-ttl", Usage: "raise that of the masters, if it is smaller"},
 			&cli.DurationFlag{Name: "node-timeout", DefaultText: "automatic", Usage: "time for each master's answer"},
 			&cli.DurationFlag{Name: "at-least", DefaultText: "0s", Usage: "keep the lock for at least this long"},
 			&cli.IntFlag{Name: "held-exit", Value: exitHeld, Usage: "exit status if others hold the lock"},
@@ -177,7 +184,7 @@ func missingDashes(err error) error {
 // runConfigOf reads the command line. Its errors do not repeat arguments: see noArguments.
 func runConfigOf(cmd *cli.Command, command []string) (runConfig, error) {
 	args, flags := cmd.Args().Slice(), cmd.StringSlice("name")
-	cfg := runConfig{ttl: cmd.Duration("ttl"), maxTTL: cmd.Duration("max-ttl"), wait: cmd.Duration("wait"),
+	cfg := runConfig{ttl: cmd.Duration("ttl"), maxTTL: cmd.Duration("max-ttl"), raise: cmd.Bool("raise-max-ttl"), wait: cmd.Duration("wait"),
 		node: cmd.Duration("node-timeout"), owner: cmd.String("owner"), command: command,
 		atLeast: cmd.Duration("at-least"), heldExit: cmd.Int("held-exit"), quiet: cmd.Bool("quiet")}
 	cfg.names = slices.Concat(args, flags)
@@ -234,6 +241,9 @@ func runLocked(ctx context.Context, cfg runConfig, errOut io.Writer) error {
 	defer logged.flush() // after the Client was closed: then it logs nothing more
 	log := slog.New(withoutLosses{slog.NewTextHandler(logged, nil)})
 	wait := &lockWait{runConfig: cfg, log: log, began: time.Now()}
+	if err := wait.checkMaxTTL(ctx, in); err != nil {
+		return err
+	}
 	client, err := redlock.Open(rawURLs(cfg.masters), &redlock.Options{
 		// The lock is held until the command ends, however long that takes.
 		LockOptions: redlock.LockOptions{TTL: cfg.ttl, MaxHold: -1, Fencing: true},

@@ -131,7 +131,7 @@ func TestRunGivesTheTerminalToItsCommand(t *testing.T) {
 		s.expect("status 40\r\n")
 	})
 	t.Run("is stopped and goes on", func(t *testing.T) {
-		s := startShell(t, masters, "--ttl 1h", "echo")
+		s := startShell(t, masters, "--ttl 1h --raise-max-ttl", "echo")
 		s.expect("under n\r\n")
 		s.press("\x1a")
 		s.expect("stopped\r\n")

@@ -66,7 +66,7 @@ func embedMasters(t *testing.T, n int) (servers []*miniredis.Miniredis, list str
 	t.Helper()
 	servers, list = freshMasters(t, n)
 	for _, m := range mustParse(t, list) {
-		if err := adopt(t.Context(), m); err != nil {
+		if err := adopt(t.Context(), m, 0); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -234,9 +234,9 @@ func TestRunReleasesTheLock(t *testing.T) {
 	servers, masters := embedMasters(t, 3)
 	// With so long a TTL, only a release can free the lock for the single attempt of the next run.
 	for range 3 {
-		startRun(t, masters, []string{"--ttl", "1h", "--wait", "0"}, "exit", "3").wantEnd(3)
+		startRun(t, masters, []string{"--ttl", "1h", "--raise-max-ttl", "--wait", "0"}, "exit", "3").wantEnd(3)
 	}
-	r := startRun(t, masters, []string{"--ttl", "1h", "--wait", "0"}, "no-such-verb")
+	r := startRun(t, masters, []string{"--ttl", "1h", "--raise-max-ttl", "--wait", "0"}, "no-such-verb")
 	r.wantEnd(2)
 	for i, s := range servers {
 		if s.Exists("n") {

@@ -40,28 +40,37 @@ type lockWait struct {
 
 // lock locks l. Its error has the exit status.
 func (w *lockWait) lock(ctx context.Context, client *redlock.Client, l *redlock.Locker, in *inbox) error {
+	var err error
+	if ended := w.untilSignal(ctx, in, func(ctx context.Context) { err = w.acquire(ctx, l) }); ended != nil {
+		if err == nil { // the signal came when the lock was acquired; the command does not run
+			l.Unlock()
+		}
+		return ended
+	}
+	return w.explain(ctx, client, err)
+}
+
+// untilSignal calls f, and ends its context if a signal comes. Then it returns an error with the exit status. When it has
+// returned, signals are passed on to the command.
+func (w *lockWait) untilSignal(ctx context.Context, in *inbox, f func(context.Context)) error {
 	ctx, end := context.WithCancelCause(ctx)
 	defer end(nil)
-	locked, watched := make(chan struct{}), make(chan struct{})
+	returned, watched := make(chan struct{}), make(chan struct{})
 	go func() {
 		defer close(watched)
 		select {
 		case s := <-in.signals:
 			end(&signalError{s})
-		case <-locked:
+		case <-returned:
 		}
 	}()
-	err := w.acquire(ctx, l)
-	close(locked)
-	<-watched // from now on signals are passed on to the command
-	ended := (*signalError)(nil)
-	if !errors.As(context.Cause(ctx), &ended) {
-		return w.explain(ctx, client, err)
+	f(ctx)
+	close(returned)
+	<-watched
+	if ended := (*signalError)(nil); errors.As(context.Cause(ctx), &ended) {
+		return &statusError{exitSignal + number(ended.signal), fmt.Errorf("%w while waiting for the lock %q", ended, w.name)}
 	}
-	if err == nil { // the signal came when the lock was acquired; the command does not run
-		l.Unlock()
-	}
-	return &statusError{exitSignal + number(ended.signal), fmt.Errorf("%w while waiting for the lock %q", ended, w.name)}
+	return nil
 }
 
 // acquire makes one attempt, or as many as the limit allows.

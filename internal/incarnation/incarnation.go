@@ -290,13 +290,14 @@ func ReadInspection(receive func() (any, error)) (Inspection, error) {
 }
 
 // Read reads a master's record and changes nothing.
-func Read(conn redis.Conn) (Inspection, error) { return do(conn, read) }
+func Read(conn redis.Conn) (Inspection, error) { return do(conn, read, 0) }
 
 // Adopt writes a record which says that no lock is held on a master, so that its votes count at once. It is
-// meant for new servers.
-func Adopt(conn redis.Conn) (Inspection, error) { return do(conn, adopt) }
+// meant for new servers. The record's MaxTTL becomes maxTTL, even if a larger one was declared. Connected clients declare
+// the larger one again. 0 means that no client has declared one.
+func Adopt(conn redis.Conn, maxTTL time.Duration) (Inspection, error) { return do(conn, adopt, maxTTL) }
 
-func do(conn redis.Conn, what string) (Inspection, error) {
+func do(conn redis.Conn, what string, maxTTL time.Duration) (Inspection, error) {
 	info, err := redis.String(conn.Do("CLIENT", "INFO"))
 	if err != nil && conn.Err() != nil {
 		return Inspection{}, err
@@ -304,7 +305,7 @@ func do(conn redis.Conn, what string) (Inspection, error) {
 	if _, err := conn.Do("SCRIPT", "LOAD", script); err != nil {
 		return Inspection{}, err
 	}
-	reply, err := conn.Do("EVALSHA", scriptSHA, 1, Key, DatabaseOf(info), what, "", 0)
+	reply, err := conn.Do("EVALSHA", scriptSHA, 1, Key, DatabaseOf(info), what, "", maxTTL.Milliseconds())
 	if err != nil {
 		return Inspection{}, err
 	}

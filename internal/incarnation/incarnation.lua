@@ -3,7 +3,7 @@
 --   what to do: keep, write a new record unless the old one holds; read, write nothing; adopt, declare
 --       that nobody holds a lock here
 --   a record that the caller knows to hold no longer, or ''
---   the largest MaxTTL that the caller knows of, in ms
+--   the largest MaxTTL that the caller knows of, in ms; for adopt, the one that counts from now on
 -- The answer: the record, or ''; this server's time in µs; why the record that was there does not hold, '' if
 -- it does; this process' run_id.
 --
@@ -75,8 +75,8 @@ if not of then
   record = ''
 end
 local before = record
-if what == 'adopt' then -- nobody holds a lock, so there is no MaxTTL to wait for
-  record = run .. ' ' .. string.format('%.0f', now) .. ' ' .. database .. ' 0 adopted'
+if what == 'adopt' then -- nobody holds a lock, so the MaxTTL that was declared before counts no more
+  record = run .. ' ' .. string.format('%.0f', now) .. ' ' .. database .. ' ' .. declared .. ' adopted'
 elseif what == 'keep' and why ~= '' then -- leases from before the loss may still be valid
   record = run .. ' ' .. string.format('%.0f', now) .. ' ' .. database .. ' ' .. math.max(ttl or 0, declared)
 elseif what == 'keep' and ttl < declared then

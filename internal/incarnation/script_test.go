@@ -198,7 +198,7 @@ func TestAnAdoptedRecordIsNewAndHolds(t *testing.T) {
 	for name, s := range servers(t) {
 		t.Run(name, func(t *testing.T) {
 			for range 2 {
-				l, err := incarnation.Adopt(s.conn)
+				l, err := incarnation.Adopt(s.conn, 0)
 				if err != nil || !l.Record.Adopted || l.Record.Run != s.run || l.Age() != 0 {
 					t.Errorf("Adopt = %+v, %v, want an adopted record of %s that begins now", l, err, s.run)
 				}

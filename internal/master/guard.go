@@ -48,6 +48,8 @@ type verdict struct {
 type QuarantineError struct {
 	Until time.Time // when they count, if nothing else happens
 	Why   string    // the reason
+	// MaxTTL is the largest that another client has declared, if it is larger than this client's, else 0.
+	MaxTTL time.Duration
 }
 
 // ErrQuarantined is what each QuarantineError matches.
@@ -57,7 +59,11 @@ var ErrQuarantined = errors.New("redlock: master is in quarantine")
 func (e *QuarantineError) Is(target error) bool { return target == ErrQuarantined }
 
 func (e *QuarantineError) Error() string {
-	return fmt.Sprintf("in quarantine until %s, for it may have forgotten locks: %s", e.Until.Format("15:04:05"), e.Why)
+	text := fmt.Sprintf("in quarantine until %s, for it may have forgotten locks: %s", e.Until.Format("15:04:05"), e.Why)
+	if e.MaxTTL > 0 {
+		text += fmt.Sprintf(" (another client has declared a MaxTTL of %v; redlock doctor says how to lower it)", e.MaxTTL)
+	}
+	return text
 }
 
 // know takes in the inspection of a new connection to the master at index.
@@ -113,12 +119,17 @@ func (g *guard) takeHeld() (held []verdict) {
 // new one after a probe has confirmed the record since the end.
 func (m *Master) quarantineLocked(now time.Time) {
 	since := m.guard.since
-	until := since.Add(m.cfg.Servers.MaxTTL() + incarnation.Margin)
+	most := m.cfg.Servers.MaxTTL()
+	until := since.Add(most + incarnation.Margin)
 	if !since.IsZero() {
 		m.guard.ended = until
 	}
 	if !since.IsZero() && until.After(now) {
-		m.setLocked(Quarantined, &QuarantineError{until, m.guard.why}, until)
+		err := &QuarantineError{Until: until, Why: m.guard.why}
+		if most > m.cfg.MaxTTL {
+			err.MaxTTL = most
+		}
+		m.setLocked(Quarantined, err, until)
 	} else {
 		m.cfg.Servers.clocks.forget(m.cfg.Index)
 		m.setLocked(Up, nil, time.Time{})

@@ -36,10 +36,11 @@ func (s *supervisor) inspect(ctx context.Context, conn redis.Conn, database stri
 	s.mu.Lock()
 	known, stale, seen := s.guard.known, s.guard.stale, s.guard.seen
 	s.mu.Unlock()
-	why := incarnation.Holds // why the last record was written
+	why := incarnation.Holds     // why the last record was written
+	declared := time.Duration(0) // the record's MaxTTL is raised to this; not before Raising was called
 	for range inspectionsMost {
 		o := inspection{known: known, before: s.cfg.Clock()}
-		if err := incarnation.SendInspection(conn, database, known, stale, s.cfg.Servers.MaxTTL()); err != nil {
+		if err := incarnation.SendInspection(conn, database, known, stale, declared); err != nil {
 			return o, err
 		}
 		if err := conn.Flush(); err != nil {
@@ -58,19 +59,37 @@ func (s *supervisor) inspect(ctx context.Context, conn redis.Conn, database stri
 		o.after = s.cfg.Clock()
 		// The stale record is not replaced if its MaxTTL has just been raised to the text that is known.
 		stands := stale && o.found.Why == incarnation.Holds
-		if known != nil && o.found.Record.Text == known.Record.Text && !stands {
+		raises := s.raises(o.found.Record.MaxTTL, &declared)
+		if known != nil && o.found.Record.Text == known.Record.Text && !stands && !raises {
 			o.found.Why = why
 			return o, nil
 		}
 		s.cfg.Servers.declare(o.found.Record.MaxTTL)
+		if known == nil || o.found.Why != incarnation.Holds || !known.Record.SameMemory(o.found.Record) {
+			why = o.found.Why // else MaxTTL was raised in a record that may have just been written
+		}
 		if known == nil || known.Record.SameMemory(o.found.Record) {
 			stale = stands // else it was replaced
 		} else {
 			stale = returned(o.found, seen)
 		}
-		known, why = incarnation.Know(o.found), o.found.Why
+		known = incarnation.Know(o.found)
 	}
 	return inspection{}, errRestless
+}
+
+// raises reports whether the next inspection has to raise a record's MaxTTL, and sets declared for that. It calls Raising
+// before, since nothing lowers a MaxTTL but an operator.
+func (s *supervisor) raises(of time.Duration, declared *time.Duration) bool {
+	most := s.cfg.Servers.MaxTTL()
+	if of >= most || *declared >= most {
+		return false
+	}
+	if of < s.cfg.MaxTTL && s.cfg.Raising != nil {
+		s.cfg.Raising(of, s.cfg.MaxTTL)
+	}
+	*declared = most
+	return true
 }
 
 // returned reports whether found is an older memory that has come back: its record holds, and was

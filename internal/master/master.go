@@ -92,6 +92,9 @@ type Config struct {
 	Guard  bool
 	MaxTTL time.Duration
 	Clock  clock.Clock
+	// Raising is called before this client's MaxTTL replaces a smaller one in the master's record; 0 if there was none. It
+	// must not block for long. It is optional.
+	Raising func(before, now time.Duration)
 	// ID identifies the client in queues and to the masters' messages. Empty: the client uses neither.
 	ID string
 	// Woken is called with each well-formed wake-up: the key that became free, and the token that held
