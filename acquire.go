@@ -70,8 +70,9 @@ func (w *wait) enter(ctx context.Context) error {
 //   - If a release may grant the lock to this wait, the first attempt is light: it joins no queue. If it is refused,
 //     a claim is registered: see acquireGranted. If other clients are likely to want the lock, there is no such
 //     attempt, and the claim is registered at once.
-//   - Otherwise further attempts follow: see acquireByPolling. They end when masters that were down or in quarantine vote
-//     again, so that a release may grant the lock.
+//   - Otherwise further attempts follow: see acquireByPolling.
+//   - Whether a release may grant the lock can change during the wait: masters go down and come up again, and become
+//     slower. So a wait goes from one of the two to the other.
 func (w *wait) acquire(ctx context.Context) error {
 	l, c := w.locker, w.locker.client
 	if l.set != nil {
@@ -84,35 +85,35 @@ func (w *wait) acquire(ctx context.Context) error {
 	kind, contended := c.lastReleases.begin(l.key)
 	kind = l.adaptFirst(kind)
 	w.delays = retrier{start: c.opts.NewBackOff, forever: w.forever}
-	if w.light = w.grantable(); w.light && contended {
-		if g := w.grantFor(); g > 0 {
-			return w.acquireGranted(ctx, g, l.opts.TTL)
-		}
-	}
-	now := true
-	if w.light || kind == master.Set {
+	w.light = w.grantable()
+	claims, life, now := w.light && contended && w.grantFor() > 0, l.opts.TTL, true
+	if !claims && (w.light || kind == master.Set) {
 		if w.attempt(ctx, kind) == nil {
 			return nil
 		}
 		w.warn()
-		if g := w.grantFor(); w.light && g > 0 {
-			return w.acquireGranted(ctx, g, g)
+		claims, life = w.light && w.grantFor() > 0, 0
+		kind, now = master.Again, w.refused()
+	}
+	for w.light = false; ; claims, life = true, 0 {
+		if claims {
+			if done, err := w.acquireGranted(ctx, life); done {
+				return err
+			}
+			kind, now = master.Again, w.round == nil
 		}
-		kind, now, w.light = master.Again, w.refused(), false
+		if done, err := w.acquireByPolling(ctx, kind, now); done {
+			return err
+		}
 	}
-	g, err := w.acquireByPolling(ctx, kind, now)
-	if g > 0 {
-		return w.acquireGranted(ctx, g, g)
-	}
-	return err
 }
 
 // acquireByPolling makes attempts until one succeeds. The first is of the given kind, and is made at once if now is
 // true. A refused attempt joins the name's queue, unless it is a plain SET. There is a pause before each further
 // attempt. A wake-up ends the pause, and says that it is our turn, so the next attempt is a plain SET. If that is
 // refused, the attempt behind it follows at once, to join the queue again. If the lock can be granted, acquireByPolling
-// leaves the queue, and returns for how long: see grantFor.
-func (w *wait) acquireByPolling(ctx context.Context, kind master.Kind, now bool) (g time.Duration, err error) {
+// leaves the queue, and reports false.
+func (w *wait) acquireByPolling(ctx context.Context, kind master.Kind, now bool) (done bool, err error) {
 	l, c := w.locker, w.locker.client
 	w.sleeper = c.sleepers.add(l.key)
 	defer c.sleepers.remove(l.key)
@@ -121,7 +122,7 @@ func (w *wait) acquireByPolling(ctx context.Context, kind master.Kind, now bool)
 		if !now {
 			woken, more := w.pause(ctx)
 			if !more {
-				return 0, w.outcome(ctx)
+				return true, w.outcome(ctx)
 			}
 			if woken {
 				w.delays.reset()
@@ -130,16 +131,14 @@ func (w *wait) acquireByPolling(ctx context.Context, kind master.Kind, now bool)
 			}
 		}
 		if ctx.Err() != nil || c.isClosing() {
-			return 0, w.outcome(ctx)
+			return true, w.outcome(ctx)
 		}
 		if w.attempt(ctx, kind) == nil {
-			return 0, nil
+			return true, nil
 		}
 		w.warn()
-		if w.grantable() {
-			if g := w.grantFor(); g > 0 {
-				return g, nil
-			}
+		if w.grantable() && w.grantFor() > 0 {
+			return false, nil
 		}
 		w.askOwner()
 		kind, now = master.Again, kind == master.Set && w.refused()

@@ -1,6 +1,7 @@
 package redlock
 
 import (
+	"cmp"
 	"context"
 	"math/rand/v2"
 	"time"
@@ -27,8 +28,8 @@ import (
 const (
 	// grantTrips is how many round trips a grant lasts at least.
 	grantTrips = 8
-	// leastTrips is how many round trips the TTL must last for the lock to be granted. A claim can win when half of
-	// the grant is left. The first renewal comes after a quarter of that half, and takes a round trip.
+	// leastTrips is how many round trips the validity of a grant must last for the lock to be granted. A claim can win
+	// when half of that is left. The first renewal comes after a quarter of that half, and takes a round trip.
 	leastTrips = 4
 	// splitAfter is how long after its first vote a claim asks who has the other keys, in addition to a round trip.
 	splitAfter = 2 * time.Millisecond
@@ -49,7 +50,7 @@ func (w *wait) grantable() bool {
 }
 
 // grantFor returns for how long the lock may be granted, in docs/grant.md called g. It returns 0 if the lock cannot be
-// granted: too few masters tell their run_id, or they are too far away for the TTL.
+// granted: too few masters tell their run_id, or they are too far away for the TTL and the drift of the clocks.
 func (w *wait) grantFor() time.Duration {
 	l, c := w.locker, w.locker.client
 	able := 0
@@ -58,57 +59,75 @@ func (w *wait) grantFor() time.Duration {
 			able++
 		}
 	}
-	distance := c.group.Distance()
-	if able < c.sleepers.need || l.opts.TTL < leastTrips*distance {
+	if able < c.sleepers.need {
 		return 0
 	}
-	return min(max(master.GrantLeast, grantTrips*distance), l.opts.TTL).Truncate(time.Millisecond)
+	return c.opts.grantFor(l.opts.TTL, c.group.RoundTrip())
 }
+
+// grantFor returns g for a TTL and a round trip of trip, or 0 if a claim could not win with it. The votes of a claim
+// must last until they are counted, and until the keys are extended. The mark of a vote is older than the message by
+// up to the time between two pings and a round trip, and to extend the keys takes another one.
+func (o *Options) grantFor(ttl, trip time.Duration) time.Duration {
+	g := min(max(master.GrantLeast, grantTrips*trip), ttl).Truncate(time.Millisecond)
+	if g-o.drift(g) < max(leastTrips*trip, master.PingEvery+2*trip) {
+		return 0
+	}
+	return g
+}
+
+// winsAt returns how long the votes of a quorum must last for a claim with this g to win: half of the validity of a
+// grant.
+func (o *Options) winsAt(g time.Duration) time.Duration { return (g - o.drift(g)) / 2 }
 
 // A queueing is a wait that registers claims, one after the other.
 type queueing struct {
 	*wait
-	g       time.Duration // see grantFor
-	claim   *queuedClaim  // nil: it was released, and the next one is registered at resume
+	claim   *queuedClaim // nil: the next one is registered at resume
 	resume  time.Time
-	extends bool      // the current round is to extend the keys: the claim has a quorum of votes that soon end
-	pending bool      // the current round is not over
-	woken   bool      // a poll is due now
-	poll    time.Time // when the next poll is due
-	askAt   time.Time // when to ask who has the other keys; zero: the claim has no vote, or they were asked
+	life    time.Duration // for how long the next registration sets a free key; 0: for g
+	spared  uint64        // the masters, as bits, at which the next registration leaves a free key alone
+	extends bool          // the current round is to extend the keys: the claim has a quorum of votes that soon end
+	pending bool          // the current round is not over
+	woken   bool          // a poll is due now
+	poll    time.Time     // when the next poll is due
+	askAt   time.Time     // when to ask who has the other keys; zero: the claim has no vote, or they were asked
+	stop    time.Time     // when the delay of the schedule is over, which then says whether the wait stops; zero: there was none
 
 	splitRounds int       // how many rounds in a row have found the votes split: see splitDelay
 	lastSplit   time.Time // when the last of them did
 }
 
 // acquireGranted registers a claim, and waits until it has a quorum of votes. The first registration sets a free key
-// for life.
-func (w *wait) acquireGranted(ctx context.Context, g, life time.Duration) error {
+// for life, or for g if life is 0. If the lock can no longer be granted, acquireGranted leaves the queue, and reports
+// false.
+func (w *wait) acquireGranted(ctx context.Context, life time.Duration) (done bool, err error) {
 	c := w.locker.client
 	w.sleeper = c.sleepers.add(w.locker.key)
 	defer c.sleepers.remove(w.locker.key)
-	q := &queueing{wait: w, g: g}
+	q := &queueing{wait: w, life: life}
 	defer q.leave()
 	if w.round != nil && w.split() {
 		// Several clients contend for a free lock. If they registered at the same moment, they would split the votes again.
 		q.resume = c.clock().Time().Add(rand.N(c.group.Distance() + 1))
-	} else {
-		q.register(life, 0)
 	}
 	for {
 		if ctx.Err() != nil || c.isClosing() {
 			if w.last == nil {
 				q.note(ctx)
 			}
-			return w.outcome(ctx)
+			return true, w.outcome(ctx)
 		}
 		now := c.clock()
+		if q.claim == nil && !q.resume.After(now.Time()) && !q.register() {
+			return false, nil
+		}
 		next, more := q.step(ctx, now)
 		switch {
 		case w.lease != nil:
-			return nil
+			return true, nil
 		case !more:
-			return w.outcome(ctx)
+			return true, w.outcome(ctx)
 		}
 		q.sleep(ctx, next.Sub(now.Time()))
 	}
@@ -136,14 +155,11 @@ func (q *queueing) sleep(ctx context.Context, d time.Duration) {
 func (q *queueing) step(ctx context.Context, now clock.Reading) (next time.Time, more bool) {
 	c := q.locker.client
 	if q.claim == nil {
-		if q.resume.After(now.Time()) {
-			return q.resume, true
-		}
-		q.register(q.g, 0)
+		return q.resume, true
 	}
 	mine, first, won := c.sleepers.count(q.claim, now, c.opts.drift, q.highest(now))
 	switch {
-	case won != nil && won.left >= q.g/2:
+	case won != nil && won.left >= c.opts.winsAt(q.claim.g):
 		return now.Time(), q.win(ctx, now, won)
 	case won != nil && !q.extends:
 		q.ask(master.Renew, q.locker.opts.TTL)
@@ -162,10 +178,11 @@ func (q *queueing) step(ctx context.Context, now clock.Reading) (next time.Time,
 	if q.woken {
 		q.woken = false
 		q.delays.reset()
+		q.stop = time.Time{}
 	} else if due.After(now.Time()) {
 		return due, true
 	}
-	q.ask(master.Again, q.g)
+	q.ask(master.Again, q.claim.g)
 	return now.Time(), true
 }
 
@@ -203,20 +220,26 @@ func (q *queueing) highest(now clock.Reading) int64 {
 	return numberAt(now.Wall().Add(l.client.opts.fencedWithin(l.opts.TTL) + aheadMost))
 }
 
-// register registers a new claim. A master where the key is free sets it for life. The masters in spared, as bits,
-// leave a free key alone.
-func (q *queueing) register(life time.Duration, spared uint64) {
+// register registers a new claim. It reports false if the lock cannot be granted. g is computed for each claim, since
+// the masters may have become slower.
+func (q *queueing) register() bool {
+	g := q.grantFor()
+	if g == 0 {
+		return false
+	}
 	l, c := q.locker, q.locker.client
+	life, spared := cmp.Or(q.life, g), q.spared
+	q.life, q.spared = 0, 0
 	now := q.began
 	if q.attempts > 0 || q.late {
 		now = c.clock()
 	}
-	claim := &queuedClaim{Claim: new(master.Claim), began: now, g: q.g, votes: make([]claimVote, len(c.masters))}
+	claim := &queuedClaim{Claim: new(master.Claim), began: now, g: g, votes: make([]claimVote, len(c.masters))}
 	claim.Init(&l.terms, newToken(c.opts.Owner), now.Since(q.began))
 	if l.opts.Fencing {
 		c.fences.propose(claim.Claim, now.Wall(), c.opts.fencedWithin(l.opts.TTL))
 	}
-	claim.Queue(q.g, life)
+	claim.Queue(g, life)
 	claim.Spare(spared)
 	q.claim, q.askAt = claim, time.Time{}
 	c.sleepers.setClaim(q.sleeper, claim)
@@ -224,6 +247,7 @@ func (q *queueing) register(life time.Duration, spared uint64) {
 		m.PingOften()
 	}
 	q.ask(master.Register, life)
+	return true
 }
 
 // ask begins a round of the claim. A Register or an Again sets a free key for life.
@@ -242,16 +266,20 @@ func (q *queueing) ask(kind master.Kind, life time.Duration) {
 	})
 }
 
-// schedule sets when the next poll is due, after a round.
+// schedule sets when the next poll is due, after a round. It reports false if the schedule of Options.NewBackOff has
+// stopped. That schedule does not say when a claim polls: a claim waits for a message, and polls since messages get lost.
 func (q *queueing) schedule(now clock.Reading) (more bool) {
-	d, more := q.delays.next()
-	if !more {
-		return false
+	if !q.stop.After(now.Time()) {
+		d, more := q.delays.next()
+		if !more {
+			return false
+		}
+		if q.stop = q.stop.Add(d); !q.stop.After(now.Time()) {
+			q.stop = now.Time().Add(d)
+		}
 	}
-	if q.locker.client.listening() {
-		d = max(d, queueStep/2+rand.N(queueStep))
-	}
-	q.poll = now.Time().Add(q.notPast(d))
+	step := q.locker.client.opts.claimPolls
+	q.poll = now.Time().Add(q.notPast(step/2 + rand.N(step)))
 	return true
 }
 
@@ -261,7 +289,8 @@ func (q *queueing) backOff(now clock.Reading) (more bool) {
 	d, more := q.delays.next()
 	if more {
 		q.release(master.ToHead)
-		q.resume = now.Time().Add(d + rand.N(q.locker.client.group.Distance()+1))
+		q.stop = now.Time().Add(d)
+		q.resume = q.stop.Add(rand.N(q.locker.client.group.Distance() + 1))
 	}
 	return more
 }
@@ -294,7 +323,7 @@ func (q *queueing) note(ctx context.Context) {
 func (q *queueing) win(ctx context.Context, now clock.Reading, won *claimQuorum) (more bool) {
 	l, c := q.locker, q.locker.client
 	full := l.opts.TTL - c.opts.drift(l.opts.TTL)
-	s := &Lease{client: c, name: l.name, opts: l.opts, claim: q.claim.Claim, validity: won.left, short: won.left < q.g,
+	s := &Lease{client: c, name: l.name, opts: l.opts, claim: q.claim.Claim, validity: won.left, short: won.left < q.claim.g,
 		granted: now, acquired: now, contended: q.attempts > 1, start: now, rounds: 1}
 	var err error
 	if l.opts.Fencing {

@@ -32,8 +32,9 @@ func (q *queueing) judge(ctx context.Context, now clock.Reading, mine uint64, fi
 	q.noted(ctx, c.quorumError(opAcquire, q.locker.name, votes))
 	q.warn()
 	q.askOwner()
-	answered, rivals := 0, make(map[string]int)
+	answered, granted, rivals := 0, false, make(map[string]int)
 	for i, v := range votes {
+		granted = granted || v.Granted()
 		if v.In && v.Outcome != master.Failed {
 			answered++
 		}
@@ -42,6 +43,9 @@ func (q *queueing) judge(ctx context.Context, now clock.Reading, mine uint64, fi
 		}
 	}
 	if answered < c.sleepers.need {
+		return q.backOff(now)
+	}
+	if mine == 0 && granted { // its votes do not last until they are counted
 		return q.backOff(now)
 	} else if mine == 0 || !first.Before(q.asked.Time()) { // what the answers say may be older than the votes
 		return q.schedule(now)
@@ -63,11 +67,11 @@ func (q *queueing) judge(ctx context.Context, now clock.Reading, mine uint64, fi
 		// may have ended, and its release may have granted the lock to our claim.
 		q.claim.LeaveFree(mine)
 		q.release(master.ToHead)
-		q.register(q.g, mine)
+		q.spared, q.resume = mine, now.Time()
 	case n > keys || n == keys && rival < own:
 		q.release(master.ToToken(rival))
-		q.register(q.g, 0)
-	case now.Time().Sub(first) > q.g:
+		q.resume = now.Time()
+	case now.Time().Sub(first) > q.claim.g:
 		return q.backOff(now)
 	}
 	return true

@@ -16,6 +16,9 @@ func (o *Options) SetClocks(offsets func() (wall, asleep time.Duration)) {
 	}
 }
 
+// PollClaims sets how often the claims of a Client with these Options poll.
+func (o *Options) PollClaims(every time.Duration) { o.claimPolls = every }
+
 // Contexts returns how many contexts are registered with the lease.
 func (s *Lease) Contexts() int {
 	s.mu.Lock()
@@ -33,4 +36,13 @@ func (s *Lease) Begin() { s.begin() }
 func (c *Client) HoldReleases() (resume func()) {
 	c.lastReleases.mu.Lock()
 	return c.lastReleases.mu.Unlock
+}
+
+// Validity returns how long a lease is valid whose keys live for ttl.
+func (o *Options) Validity(ttl time.Duration) time.Duration { return ttl - o.drift(ttl) }
+
+// GrantFor returns for how long a lock may be granted, and how long the votes must last for a claim to win with it.
+func (o *Options) GrantFor(ttl, trip time.Duration) (g, wins time.Duration) {
+	g = o.grantFor(ttl, trip)
+	return g, o.winsAt(g)
 }

@@ -70,10 +70,12 @@ type Options struct {
 	// an error.
 	DriftFactor float64
 
-	// NewBackOff returns a new schedule for one wait. It is a function because schedules keep state. If a
-	// schedule stops, LockContext returns the error of the last attempt, and Lock continues with the longest
-	// delay of the schedule. Nil means delays that start at 5 ms and grow by half, up to 250 ms, each
-	// randomised by half, and never stop.
+	// NewBackOff returns a new schedule for one wait. It is a function because schedules keep state. It says how long
+	// a wait pauses between two attempts, and when it stops: then LockContext returns the error of the last attempt,
+	// and Lock continues with the longest delay of the schedule. A client to which a release may grant the lock waits
+	// in a queue, and makes an attempt about every 100 ms whatever the schedule says; the schedule still says when the
+	// wait stops. Nil means delays that start at 5 ms and grow by half, up to 250 ms, each randomised by half, and
+	// never stop.
 	NewBackOff func() BackOff
 
 	// DisableWakeups turns off the queue, and the messages by which a release grants the lock to the next waiting
@@ -104,8 +106,9 @@ type Options struct {
 	// Trace receives every event. Nil disables tracing. JoinTraces makes one Trace of several.
 	Trace *Trace
 
-	clock       clock.Clock // set by tests: see clock.Attach
-	autoTimeout bool        // NodeTimeout was zero; now it is the Least of limit
+	clock       clock.Clock   // set by tests: see clock.Attach
+	claimPolls  time.Duration // how long after a round a claim polls, on average; set by tests
+	autoTimeout bool          // NodeTimeout was zero; now it is the Least of limit
 }
 
 func init() {
@@ -221,6 +224,9 @@ func (o *Options) withDefaults(n int) (*Options, error) {
 	}
 	if c.clock == nil {
 		c.clock = clock.System
+	}
+	if c.claimPolls == 0 {
+		c.claimPolls = queueStep
 	}
 	if c.Trace == nil {
 		c.Trace = &Trace{}

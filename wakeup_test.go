@@ -54,9 +54,11 @@ func queue(t *testing.T, ms *redlocktest.Masters, i int, key string) []string {
 
 // lazy returns options with a schedule whose steps are far longer than a wake-up takes.
 func lazy() *redlock.Options {
-	return &redlock.Options{NewBackOff: func() redlock.BackOff {
+	o := &redlock.Options{NewBackOff: func() redlock.BackOff {
 		return locktest.BackOffFunc(func() time.Duration { return 5 * time.Second })
 	}, LockOptions: redlock.LockOptions{TTL: time.Minute}}
+	o.PollClaims(5 * time.Second)
+	return o
 }
 
 func TestAHolderDoesNotStayInTheQueueOfAMasterThatRefusedIt(t *testing.T) {

@@ -70,7 +70,8 @@ func waitAsleep(t *testing.T, masters, owner, name string) *redlock.Client {
 	// subscriptions may not stand yet. Its MaxTTL is that of the holder, so that no connection is lost when one of
 	// them raises that of the masters' records.
 	var queued, sleeping atomic.Bool
-	c := openQuietly(t, masters, redlock.Options{Owner: owner, MaxTTL: time.Hour, NewBackOff: func() redlock.BackOff {
+	woken := redlock.LockOptions{RenewEvery: -1} // a claim would poll, whatever the schedule says
+	c := openQuietly(t, masters, redlock.Options{Owner: owner, MaxTTL: time.Hour, LockOptions: woken, NewBackOff: func() redlock.BackOff {
 		return backOffFunc(func() time.Duration {
 			if !queued.Load() {
 				return 50 * time.Millisecond

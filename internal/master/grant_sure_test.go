@@ -201,7 +201,7 @@ func TestAGrantCountsFromTheLastPingThatWasAnswered(t *testing.T) {
 		})
 		synctest.Wait()
 		m.PingOften()
-		time.Sleep(pingEvery * 7 / 2)
+		time.Sleep(PingEvery * 7 / 2)
 		synctest.Wait()
 		m.Close()
 		<-m.Done()
@@ -220,8 +220,8 @@ func TestAGrantCountsFromTheLastPingThatWasAnswered(t *testing.T) {
 			}
 		}
 		for i := 2; i < 4; i++ {
-			if d := sent[i].Sub(sent[i-1]); d != pingEvery {
-				t.Errorf("ping %d is sent %v after the one before, want %v", i, d, pingEvery)
+			if d := sent[i].Sub(sent[i-1]); d != PingEvery {
+				t.Errorf("ping %d is sent %v after the one before, want %v", i, d, PingEvery)
 			}
 		}
 	})

@@ -164,9 +164,9 @@ func (l listener) receive(conn redis.Conn, s *subscription) error {
 	}
 }
 
-// pingEvery is how often the server is pinged while a claim of this client may be granted: a grant counts from the
+// PingEvery is how often the server is pinged while a claim of this client may be granted: a grant counts from the
 // last ping that was answered before it.
-const pingEvery = 100 * time.Millisecond
+const PingEvery = 100 * time.Millisecond
 
 // ping pings the server until stop, and unsubscribes when the Master is closed or commands go to another server.
 func (l listener) ping(conn redis.Conn, s *subscription, stop <-chan struct{}) {
@@ -194,7 +194,7 @@ func (l listener) ping(conn redis.Conn, s *subscription, stop <-chan struct{}) {
 		}
 		every := seldom
 		if l.cfg.Waiting != nil && l.cfg.Waiting() {
-			every = min(every, max(pingEvery, least))
+			every = min(every, max(PingEvery, least))
 		}
 		if left := every - time.Since(last); left > 0 && command == "PING" {
 			due.Reset(left)

@@ -27,6 +27,12 @@ func (g *Group) Distance() time.Duration {
 	return 0
 }
 
+// RoundTrip is Distance with the time that busy servers and the client take. It follows when the masters become slower.
+func (g *Group) RoundTrip() time.Duration {
+	d, _ := g.farthest((*master.Master).RoundTrip)
+	return d
+}
+
 // worthWaiting is the least difference of two one-way distances that is evened out. Within a data
 // centre there is nothing to gain.
 const worthWaiting = time.Millisecond

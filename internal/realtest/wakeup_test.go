@@ -17,7 +17,8 @@ func TestWakeUpsForTheLongestNames(t *testing.T) {
 	t.Parallel()
 	servers := redisserver.AdoptedTB(t, 3)
 	var queued, sleeping atomic.Bool
-	opts := &redlock.Options{NodeTimeout: 5 * time.Second, NewBackOff: func() redlock.BackOff {
+	woken := redlock.LockOptions{RenewEvery: -1} // a claim would poll, whatever the schedule says
+	opts := &redlock.Options{NodeTimeout: 5 * time.Second, LockOptions: woken, NewBackOff: func() redlock.BackOff {
 		return locktest.BackOffFunc(func() time.Duration {
 			if !queued.Load() { // the subscription may not stand yet
 				return 50 * time.Millisecond
