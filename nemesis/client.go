@@ -23,6 +23,7 @@ type client struct {
 	stderr  *os.File // of all lives
 	history *history
 	log     *runLog
+	stalls  *stalls // of this process
 
 	busy sync.Mutex // taken by the fault that has the process in hand
 
@@ -181,11 +182,11 @@ func (c *client) end(kill bool, patience time.Duration) (stuck bool) {
 	c.mu.Unlock()
 	if !kill {
 		c.order(orderStop)
-		select {
-		case <-p.gone:
-			return false
-		case <-p.done: // what follows is the exit
-		case <-time.After(patience):
+		if c.stalls.within(patience, p.done, p.gone) {
+			if isClosed(p.gone) {
+				return false
+			} // otherwise what follows is the exit
+		} else {
 			stuck = true
 			p.cmd.Process.Signal(syscall.SIGQUIT) // its goroutines go to its log
 			select {

@@ -99,7 +99,7 @@ func (r *run) newClient(i int, rng *rand.Rand) (*client, error) {
 	if err != nil {
 		return nil, err
 	}
-	cl := &client{index: i, program: r.program, stderr: stderr, history: r.history, log: r.log}
+	cl := &client{index: i, program: r.program, stderr: stderr, history: r.history, log: r.log, stalls: r.stalls}
 	far := time.Duration(1+rng.IntN(10)) * time.Millisecond
 	latency := func() time.Duration { return time.Duration(rng.Float64() * float64(far)) }
 	var addrs []string

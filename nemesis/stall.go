@@ -5,6 +5,8 @@ import (
 	"slices"
 	"sync"
 	"time"
+
+	"github.com/redlock-go/redlock/internal/stall"
 )
 
 // A span is a time between two moments. One that has not ended has to = 0.
@@ -60,4 +62,40 @@ func (s *stalls) during(within span) (all []span, sum time.Duration) {
 	all = slices.Clone(s.all)
 	s.mu.Unlock()
 	return all, time.Duration(covered(within, all))
+}
+
+// left returns how much of a limit is left for what began at a time, if stalls do not count.
+func (s *stalls) left(began int64, limit time.Duration) time.Duration {
+	_, stalled := s.during(span{began, now()})
+	return limit - (time.Duration(now()-began) - stalled)
+}
+
+// within waits until one of two channels is closed, but for limit at most, and reports whether one was.
+func (s *stalls) within(limit time.Duration, a, b <-chan struct{}) bool {
+	for began := now(); ; {
+		left := s.left(began, limit)
+		if left <= 0 {
+			return isClosed(a) || isClosed(b)
+		}
+		select {
+		case <-a:
+			return true
+		case <-b:
+			return true
+		case <-time.After(left):
+		}
+	}
+}
+
+// must calls f, which must return within limit. If it does not, must writes the goroutines to the log and ends the process.
+func (s *stalls) must(what string, limit time.Duration, f func()) {
+	returned := make(chan struct{})
+	defer close(returned)
+	began := now()
+	go func() {
+		if !s.within(limit, returned, nil) {
+			stall.End(what, time.Duration(now()-began))
+		}
+	}()
+	f()
 }

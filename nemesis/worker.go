@@ -67,8 +67,10 @@ func work() error {
 	w.locks.await(connected) // fails if the masters cannot be reached now
 	cancel()
 	w.out.write(record{Kind: ready, At: now()})
+	w.stalls = &stalls{}
+	go w.stalls.watch(nil)
 	w.run()
-	w.locks.close()
+	w.must("Close", callMost, w.locks.close)
 	w.out.write(record{Kind: done, At: now()})
 	return nil
 }
@@ -81,6 +83,26 @@ type worker struct {
 	store *storeClient
 	stop  chan struct{}
 	calm  atomic.Bool
+
+	stalls *stalls // of this process, which the nemesis stops, too
+}
+
+const (
+	// callMost is how much longer than its limit a call may take.
+	callMost = 15 * time.Second
+	// waitMost is how long a call without a limit may wait for the lock. Masters are away, and leases last, for a few
+	// seconds.
+	waitMost = time.Minute
+)
+
+// must calls f, and ends the client with a report in its log if f takes longer than it may. Calls of a peer may take as
+// long as they like.
+func (w *worker) must(what string, limit time.Duration, f func()) {
+	if w.Subject != ours.name {
+		f()
+		return
+	}
+	w.stalls.must(what, limit, f)
 }
 
 // obey follows orders. It exits when the standard input ends, so that no client outlives the run.
@@ -158,29 +180,38 @@ func (l *looper) once() {
 	}
 	defer cancel()
 	l.write(record{Kind: asked, Name: strings.Join(l.wanted.names, " "), Side: l.wanted.side, How: how, Limit: int64(limit)})
-	d, does := l.mutex.(doer)
-	if how == byDo && does {
-		l.do(ctx, d)
+	most := waitMost
+	if limit > 0 || how == byTry {
+		most = limit + callMost
+	}
+	what := fmt.Sprintf("%s: %s of %q", l.op, how, l.wanted.names)
+	if d, does := l.mutex.(doer); how == byDo && does {
+		l.must(what, most+holdMost*l.TTL, func() { l.do(ctx, d) })
 		return
 	}
 	var err error
-	w, waits := l.mutex.(waiter)
-	switch {
-	case how == byLock && waits:
-		w.wait()
-	case how == byTry:
-		err = l.mutex.try(ctx)
-	default:
-		err = l.mutex.lock(ctx)
-	}
+	l.must(what, most, func() { err = l.take(ctx, how) })
 	if err != nil {
 		l.write(record{Kind: refused, Err: err.Error()})
 		return
 	}
 	l.hold()
 	l.write(record{Kind: leaving})
-	err = l.mutex.unlock()
+	l.must(l.op+": unlock", callMost, func() { err = l.mutex.unlock() })
 	l.write(record{Kind: left, Err: text(err)})
+}
+
+// take takes the lock by a call that is not Do.
+func (l *looper) take(ctx context.Context, how string) error {
+	w, waits := l.mutex.(waiter)
+	switch {
+	case how == byLock && waits:
+		w.wait()
+		return nil
+	case how == byTry:
+		return l.mutex.try(ctx)
+	}
+	return l.mutex.lock(ctx)
 }
 
 func (l *looper) do(ctx context.Context, d doer) {

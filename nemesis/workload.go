@@ -184,6 +184,9 @@ func (l *looper) chooseCall() (how string, limit time.Duration) {
 	return byDo, 4 * short
 }
 
+// holdMost is how many TTLs the lock is held at most.
+const holdMost = 4
+
 // length chooses how long to hold the lock.
 func (l *looper) length() time.Duration {
 	n, part := l.rng.IntN(100), l.rng.Float64()

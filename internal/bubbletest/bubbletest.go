@@ -12,12 +12,30 @@ import (
 	"sync"
 	"testing"
 	"testing/synctest"
+	"time"
+
+	"github.com/redlock-go/redlock/internal/stall"
 )
 
+// most is how much processor time a bubble may use: many times as much as any needs.
+func most() time.Duration {
+	if RaceEnabled {
+		return 4 * time.Minute
+	}
+	return time.Minute
+}
+
 // Test runs f in a bubble, as synctest.Test does. Under the race detector at most one goroutine of
-// the process runs at a time until the bubble ends.
+// the process runs at a time until the bubble ends. A bubble that does not end ends the process: see package stall.
 func Test(t *testing.T, f func(t *testing.T)) {
 	t.Helper()
+	Named(t, "the bubble of "+t.Name(), f)
+}
+
+// Named is Test for a bubble that has a name of its own, for the report if it does not end.
+func Named(t *testing.T, name string, f func(t *testing.T)) {
+	t.Helper()
+	defer stall.Watch(name, most())()
 	if RaceEnabled {
 		serial.begin()
 		defer serial.end()

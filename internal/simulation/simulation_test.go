@@ -109,6 +109,7 @@ func simulate(t *testing.T, p *plan) (o *outcome) {
 		profile.free = *free
 		p.profile = &profile
 	}
-	bubbletest.Test(t, func(t *testing.T) { o = execute(t, p) })
+	name := fmt.Sprintf("seed %d, %s", p.seed, p.profile.name)
+	bubbletest.Named(t, name, func(t *testing.T) { o = execute(t, p) })
 	return o
 }

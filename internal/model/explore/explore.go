@@ -9,8 +9,12 @@
 package explore
 
 import (
+	"flag"
 	"fmt"
 	"sync"
+	"time"
+
+	"github.com/redlock-go/redlock/internal/stall"
 )
 
 // A Model is a state machine. S is its states: equal states have equal futures. A is its steps, which
@@ -41,8 +45,19 @@ type edge struct {
 	next int32 // the previous edge that leads to the same state; -1: none
 }
 
-// Explore visits all states that can be reached, until one is broken.
+// most is how much processor time an exploration may use: many times as much as any needs. The worlds behind the flag
+// -large of the tests take longer.
+func most() time.Duration {
+	if f := flag.Lookup("large"); f != nil && f.Value.String() == "true" {
+		return 2 * time.Hour
+	}
+	return 5 * time.Minute
+}
+
+// Explore visits all states that can be reached, until one is broken. If it does not end, it ends the process: see
+// package stall.
 func (m Model[S, A]) Explore() *Search[S, A] {
+	defer stall.Watch(fmt.Sprintf("the exploration of %T", m.Initial), most())()
 	if m.Canonical == nil {
 		m.Canonical = func(s S) S { return s }
 	}
