@@ -66,6 +66,9 @@
 // come from math/rand. Times are drawn to the nanosecond, so that few events coincide. TestRunsRepeat with
 // -repeat 100 reports how many runs are identical.
 //
+// A run that never ends, such as one in which a goroutine waits for ever for a mutex, ends the process within seconds, and
+// shows its goroutines: see package stall.
+//
 // If a run fails, the simulation repeats it with single faults, processes and calls removed, to find a small
 // plan that fails. It tries each plan three times.
 //

@@ -162,7 +162,7 @@ func (t target) caught(root string, first uint64) (string, error) {
 var (
 	violated = regexp.MustCompile(`(?s)simulation_test\.go:\d+: \S+: ([a-z ]+): .*?seed (\d+), `)
 	tested   = regexp.MustCompile(`(?m)^--- FAIL: (\S+)`)
-	crashed  = regexp.MustCompile(`the last was (\d+)\n(?s:.*?)((?:panic|fatal error): [^\n]*)`)
+	crashed  = regexp.MustCompile(`the last was (\d+)\n(?s:.*?)((?:panic|fatal error|stalled): [^\n]*)`)
 )
 
 // explain finds in the output of a failed run what has caught the defect.
