@@ -48,7 +48,7 @@ type Client struct {
 
 // Open returns a Client of the masters at urls. Each URL is redis:// or rediss:// (with TLS) followed by
 // [user:password@]host[:port][/database], or unix:// followed by [user:password@]/path[?db=database], or a
-// plain host:port. Five masters are usual. A majority must answer to acquire a lock.
+// plain host:port. Spaces around a URL do not count. Five masters are usual. A majority must answer to acquire a lock.
 //
 // Like sql.Open, Open does not wait for connections. It returns an error only for invalid arguments, such as
 // the same address twice. Masters are dialled in the background, and again after failures. Ping reports

@@ -185,6 +185,9 @@ func TestOpenChecksURLs(t *testing.T) {
 		want string // "" if they are valid
 	}{
 		{[]string{"127.0.0.1:1", "redis://127.0.0.1:2", "rediss://user:s3cr3t@host.example:3/2", "unix:///run/a.sock", "unix://user:s3cr3t@/run/b.sock?db=3", "redis://[::1]:4", "redis://:s3cr3t@localhost"}, ""},
+		{[]string{"127.0.0.1:1", " 127.0.0.1:2", "\tredis://127.0.0.1:3\n"}, ""},
+		{[]string{"a:1", " redis://x:s3cr3t@a:1 "}, "URLs 1 and 2 have the same address a:1"},
+		{[]string{"a:1", " "}, "URL 2: empty"},
 		{[]string{}, "no masters given"},
 		{[]string{"a:1", "redis://x:s3cr3t@a:1/3"}, "URLs 1 and 2 have the same address a:1"},
 		{[]string{"localhost"}, "URL 1: neither a URL nor host:port"},

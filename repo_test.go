@@ -7,6 +7,7 @@ import (
 	"io"
 	"io/fs"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"regexp"
 	"slices"
@@ -14,6 +15,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/redlock-go/redlock/internal/usermodule"
 	"github.com/redlock-go/redlock/redlocktest"
 )
 
@@ -258,6 +260,16 @@ func TestTheReadmesProgramRuns(t *testing.T) {
 	}
 }
 
+// TestTheReadmesProgramBuildsInAModuleOfItsOwn replaces the module by a checkout, as the README says.
+func TestTheReadmesProgramBuildsInAModuleOfItsOwn(t *testing.T) {
+	readme, err := os.ReadFile("README.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	program := regexp.MustCompile("(?s)```go\n(.*?)```").FindSubmatch(readme)
+	usermodule.Build(t, readme, 2, ".", string(program[1]))
+}
+
 // body returns the lines between head and the closing brace of its function.
 func body(t *testing.T, text, head string) string {
 	t.Helper()
@@ -317,6 +329,70 @@ func TestLinksOfTheDocumentsLead(t *testing.T) {
 	}
 	if links < 50 {
 		t.Errorf("%d links were found, want many", links)
+	}
+}
+
+// TestTheDocumentsNameCommitsThatExist looks up the commits that the documents about this repository name. It needs the
+// whole history: in an archive or a shallow clone it has nothing to look in.
+func TestTheDocumentsNameCommitsThatExist(t *testing.T) {
+	shallow, err := exec.Command("git", "rev-parse", "--is-shallow-repository").Output()
+	if err != nil || strings.TrimSpace(string(shallow)) != "false" {
+		t.Logf("there is no complete history: %s, %v", shallow, err)
+		return
+	}
+	commit := regexp.MustCompile(`\b[0-9a-f]{7,40}\b`)
+	commits := 0
+	for _, glob := range []string{"docs/*.md", "*.md", "bench/*.md", "nemesis/*.md"} {
+		documents, err := filepath.Glob(glob)
+		if err != nil || len(documents) == 0 {
+			t.Fatalf("%s: %d documents, %v", glob, len(documents), err)
+		}
+		for _, document := range documents {
+			if document == filepath.Join("docs", "comparison.md") {
+				continue // the commits there are of other repositories
+			}
+			text, err := os.ReadFile(document)
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, hash := range commit.FindAllString(string(text), -1) {
+				if !strings.ContainsAny(hash, "abcdef") {
+					continue // a number
+				}
+				commits++
+				if out, err := exec.Command("git", "cat-file", "-e", hash+"^{commit}").CombinedOutput(); err != nil {
+					t.Errorf("%s names commit %s, which does not exist: %s", document, hash, out)
+				}
+			}
+		}
+	}
+	if commits < 5 {
+		t.Errorf("%d commits were found, want several", commits)
+	}
+}
+
+// TestNothingLinksToThePlaceholder checks that no file takes the module path for the address of a site.
+func TestNothingLinksToThePlaceholder(t *testing.T) {
+	files := 0
+	err := filepath.WalkDir(".", func(path string, d fs.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		if d.IsDir() {
+			if d.Name() == ".git" || d.Name() == "node_modules" {
+				return filepath.SkipDir
+			}
+			return nil
+		}
+		text, err := os.ReadFile(path)
+		files++
+		if strings.Contains(string(text), "https:"+"//"+module) {
+			t.Errorf("%s links to https:"+"//%s, which does not exist", path, module)
+		}
+		return err
+	})
+	if err != nil || files < 100 {
+		t.Fatalf("%d files read: %v", files, err)
 	}
 }
 

@@ -103,7 +103,7 @@ func runDemo(ctx context.Context, given []master, each int, out io.Writer) error
 		total, with, lost(total, with), float64(total)/took.Seconds())
 	if with != total {
 		return withHint(fmt.Errorf("with the lock the file says %d, want %d", with, total),
-			"this is a bug: please report it at https://"+moduleURL+"/issues")
+			"this is a bug of redlock: please report it, with this output")
 	}
 	fmt.Fprint(out, conclusion(len(masters.urls), total == without, len(given) == 0))
 	return nil
@@ -129,7 +129,7 @@ func conclusion(n int, nothingLost, embedded bool) string {
 	if embedded {
 		text += "On your own servers:  redlock demo --masters host1:6379,host2:6379,host3:6379\n"
 	}
-	return text + "Read on:              https://" + moduleURL + "\n"
+	return text + "Read on:              README.md, beside the source\n"
 }
 
 // A line is the last line of the output. On a terminal it shows how far a count has come.

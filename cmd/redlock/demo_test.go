@@ -241,3 +241,12 @@ func TestProgressIsShownOnATerminalOnly(t *testing.T) {
 		w.Close()
 	}
 }
+
+// No version is released, so there is no site to send the reader to.
+func TestTheDemoNamesNoSite(t *testing.T) {
+	for _, nothingLost := range []bool{false, true} {
+		if text := conclusion(5, nothingLost, true); strings.Contains(text, "://") || !strings.Contains(text, "README.md") {
+			t.Errorf("the demo ends with:\n%s", text)
+		}
+	}
+}

@@ -20,6 +20,7 @@ import (
 	"io"
 	"os"
 	"os/signal"
+	"regexp"
 	"strings"
 	"syscall"
 
@@ -35,9 +36,6 @@ const (
 	exitUsage       = 2
 	exitInterrupted = 130 // 128 + SIGINT, as shells report it; for SIGTERM too
 )
-
-// moduleURL is where the documentation is.
-const moduleURL = "github.com/redlock-go/redlock"
 
 func main() {
 	if len(os.Args) > 1 && os.Args[1] == runCommandName {
@@ -152,10 +150,39 @@ func (e *statusError) Unwrap() error { return e.err }
 // withHint returns err with advice, which report prints on its own line.
 func withHint(err error, hint string) error { return &hintedError{err, hint} }
 
-// onUsageError marks an error of the flag parser. Every command must name it, since the cli
+// onUsageError words an error of the flag parser. Every command must name it, since the cli
 // package does not inherit it.
-func onUsageError(_ context.Context, _ *cli.Command, err error, _ bool) error {
-	return &usageError{err}
+func onUsageError(_ context.Context, cmd *cli.Command, err error, _ bool) error {
+	help := cmd.FullName() + " --help"
+	if cmd.Name == "help" {
+		help = cmd.Root().Name + " --help"
+	}
+	return &usageError{withHint(flagError(cmd.Name, err), "`"+help+"` lists the flags")}
+}
+
+// The errors of the cli package's flag parser.
+var (
+	unknownFlag = regexp.MustCompile(`^flag provided but not defined: -+(.*)$`)
+	noValue     = regexp.MustCompile(`^flag needs an argument: -+(.*)$`)
+	wrongValue  = regexp.MustCompile(`(?s)^invalid value (".*") for flag -+([a-z-]+): (time|strconv)`)
+)
+
+// flagError returns a sentence for an error of the flag parser, which tells of Go's packages.
+func flagError(command string, err error) error {
+	if m := unknownFlag.FindStringSubmatch(err.Error()); m != nil {
+		if strings.Contains(m[1], "@") { // a URL, maybe with its password
+			return fmt.Errorf("%s: a URL is not a flag", command)
+		}
+		return fmt.Errorf("%s has no flag --%s", command, m[1])
+	}
+	if m := noValue.FindStringSubmatch(err.Error()); m != nil {
+		return fmt.Errorf("--%s needs a value", m[1])
+	}
+	if m := wrongValue.FindStringSubmatch(err.Error()); m != nil {
+		want := map[string]string{"time": "a time with a unit, such as 500ms, 30s or 1h30m", "strconv": "a whole number"}[m[3]]
+		return fmt.Errorf("--%s is %s, want %s", m[2], m[1], want)
+	}
+	return err
 }
 
 // noArguments returns an error if a command that takes flags only has arguments. It does not

@@ -163,9 +163,6 @@ func needMasters(cmd *cli.Command, example string) ([]master, error) {
 // parseMasters parses the value of source, a comma separated list.
 func parseMasters(source, list string) ([]master, error) {
 	raw := strings.Split(list, ",")
-	for i := range raw {
-		raw[i] = strings.TrimSpace(raw[i])
-	}
 	urls, err := masterurl.ParseList(raw)
 	if err != nil {
 		return nil, usageErrorf("%s: %w", source, err)

@@ -11,7 +11,7 @@ func TestParseMastersKeepsTheURLsForOpenAndPrintsAddresses(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if got := strings.Join(rawURLs(masters), " "); got != "a:1 redis://u:s3kret@h:7/2 unix://:s3kret@/run/r.sock" {
+	if got := strings.Join(rawURLs(masters), ","); got != " a:1 , redis://u:s3kret@h:7/2,unix://:s3kret@/run/r.sock" {
 		t.Errorf("URLs for redlock.Open: %q", got)
 	}
 	if got := fmt.Sprintf("%v", masters); got != "[a:1 h:7 /run/r.sock]" {

@@ -147,11 +147,11 @@ func runCommand(command []string) *cli.Command {
 		),
 		HideHelpCommand:           true, // "help" is a good name for a lock
 		DisableSliceFlagSeparator: true, // a comma may be part of a name
-		OnUsageError: func(_ context.Context, _ *cli.Command, err error, _ bool) error {
+		OnUsageError: func(ctx context.Context, cmd *cli.Command, err error, sub bool) error {
 			if command == nil {
-				return missingDashes(err) // the flag was meant for COMMAND, probably
+				return missingDashes(flagError(cmd.Name, err)) // the flag was meant for COMMAND, probably
 			}
-			return &usageError{err}
+			return onUsageError(ctx, cmd, err, sub)
 		},
 		Action: func(ctx context.Context, cmd *cli.Command) error {
 			cfg, err := runConfigOf(cmd, command)
@@ -226,6 +226,13 @@ func runConfigOf(cmd *cli.Command, command []string) (runConfig, error) {
 	return cfg, err
 }
 
+// flagsOfOptions are the flags behind the options that errors of redlock.Open name.
+var flagsOfOptions = strings.NewReplacer("LockOptions.TTL", "--ttl", "Options.MaxTTL", "--max-ttl",
+	"Options.NodeTimeout", "--node-timeout", "NodeTimeout", "--node-timeout", "Options.Owner", "--owner", " (in Options.LockOptions)", "")
+
+// inFlags words an error of the library that is one of the command line.
+func inFlags(err error) error { return &usageError{errors.New(flagsOfOptions.Replace(err.Error()))} }
+
 // isURL reports whether a name is a URL with a user, put in the wrong place. It must not appear in an error.
 func isURL(name string) bool { return strings.Contains(name, "://") && strings.Contains(name, "@") }
 
@@ -256,12 +263,12 @@ func runLocked(ctx context.Context, cfg runConfig, errOut io.Writer) error {
 		Trace:       &redlock.Trace{AttemptDone: wait.attemptDone},
 	})
 	if err != nil {
-		return &usageError{err}
+		return inFlags(err)
 	}
 	defer client.Close()
 	lock, err := client.NewLocker(cfg.names[0], nil, cfg.names[1:]...)
 	if err != nil {
-		return &usageError{err}
+		return inFlags(err)
 	}
 	if err := wait.lock(ctx, client, lock, in); err != nil {
 		return err

@@ -5,6 +5,12 @@
 //
 // Use it with a storage whose own locks are weak or missing, such as a directory on a network or an object store.
 // All servers must use it, and the same masters.
+//
+// The module path is a placeholder, and no version has been released. A module that imports this package needs two lines,
+// with the path of a checkout:
+//
+//	go mod edit -replace github.com/redlock-go/redlock=/path/to/redlock
+//	go mod edit -replace github.com/redlock-go/redlock/contrib/certmagiclock=/path/to/redlock/contrib/certmagiclock
 package certmagiclock
 
 import (

@@ -12,6 +12,12 @@
 //
 // Neither can end a job whose lease is lost. A job for which two runs at a time would do harm should guard what it
 // writes by a fence, or do its work in Locker.Do of package redlock, whose context ends with the lease.
+//
+// The module path is a placeholder, and no version has been released. A module that imports this package needs two lines,
+// with the path of a checkout:
+//
+//	go mod edit -replace github.com/redlock-go/redlock=/path/to/redlock
+//	go mod edit -replace github.com/redlock-go/redlock/contrib/gocronlock=/path/to/redlock/contrib/gocronlock
 package gocronlock
 
 import (

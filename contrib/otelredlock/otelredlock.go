@@ -29,6 +29,12 @@
 //
 // Lock names are no attributes unless Options.NameAttribute says so: each name would be a time series of its own. To
 // have own functions in Options.Trace beside the metrics, use redlock.JoinTraces.
+//
+// The module path is a placeholder, and no version has been released. A module that imports this package needs two lines,
+// with the path of a checkout:
+//
+//	go mod edit -replace github.com/redlock-go/redlock=/path/to/redlock
+//	go mod edit -replace github.com/redlock-go/redlock/contrib/otelredlock=/path/to/redlock/contrib/otelredlock
 package otelredlock
 
 import (

@@ -29,6 +29,12 @@
 //
 // The directory has a Grafana dashboard, dashboard.json, and rules for alerts, alerts.yml. To have own functions in
 // Options.Trace beside the metrics, use redlock.JoinTraces.
+//
+// The module path is a placeholder, and no version has been released. A module that imports this package needs two lines,
+// with the path of a checkout:
+//
+//	go mod edit -replace github.com/redlock-go/redlock=/path/to/redlock
+//	go mod edit -replace github.com/redlock-go/redlock/contrib/promredlock=/path/to/redlock/contrib/promredlock
 package promredlock
 
 import (

@@ -24,7 +24,11 @@ func isRefusal(err error) bool {
 //   - A replica may lag behind its master, and lose writes.
 //   - A cluster moves keys to other servers, and restricts which keys a script may use.
 //   - If a lock's key is evicted, a second client can acquire the lock.
+//   - A Sentinel watches over other servers and keeps no keys.
 func Judge(info string) error {
+	if InfoField(info, "redis_mode") == "sentinel" {
+		return &refusal{"it is a Sentinel, which keeps no locks: give the addresses of independent servers instead"}
+	}
 	if err := judgeRole(info); err != nil {
 		return err
 	}

@@ -159,8 +159,10 @@ func (s *supervisor) ask(ctx context.Context, conn redis.Conn) (p peer, err erro
 	if err := conn.Flush(); err != nil {
 		return p, err
 	}
-	if _, err := redis.String(redisconn.Receive(ctx, conn)); err != nil {
-		return p, fmt.Errorf("SCRIPT LOAD: %w", err)
+	// What the server is says more than why it loads no script.
+	_, unloaded := redis.String(redisconn.Receive(ctx, conn))
+	if unloaded != nil && conn.Err() != nil {
+		return p, fmt.Errorf("SCRIPT LOAD: %w", unloaded)
 	}
 	if _, err := redisconn.Receive(ctx, conn); err != nil && conn.Err() != nil {
 		return p, err
@@ -190,6 +192,9 @@ func (s *supervisor) ask(ctx context.Context, conn redis.Conn) (p peer, err erro
 			s.markStale()
 		}
 		return p, err
+	}
+	if unloaded != nil {
+		return p, fmt.Errorf("SCRIPT LOAD: %w", unloaded)
 	}
 	if missing != nil {
 		return p, missing

@@ -61,9 +61,10 @@ func ParseList(raw []string) ([]URL, error) {
 }
 
 // Parse parses redis://[user:password@]host[:port][/db], rediss:// likewise for TLS,
-// unix://[user:password@]/path[?db=n], or host:port. It discards the errors of net/url,
-// which quote the URL.
+// unix://[user:password@]/path[?db=n], or host:port. Spaces around it do not count. It discards the errors of
+// net/url, which quote the URL.
 func Parse(raw string) (URL, error) {
+	raw = strings.TrimSpace(raw)
 	if raw == "" {
 		return URL{}, errors.New("empty")
 	}

@@ -75,6 +75,8 @@ func TestParseListNamesURLsByTheirPosition(t *testing.T) {
 		want string
 	}{
 		{[]string{"a:1", "b:2", "redis://c"}, ""},
+		{[]string{" a:1", "b:2 ", "\tredis://c\n"}, ""},
+		{[]string{"a:1", "b:1", " a:1"}, "URLs 1 and 3 have the same address a:1; each master counts once"},
 		{[]string{"a:1", "", "b:2"}, "URL 2: empty"},
 		{[]string{"a:1", "b:1", "redis://:s3kret@a:1"}, "URLs 1 and 3 have the same address a:1; each master counts once"},
 	} {

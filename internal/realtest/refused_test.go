@@ -21,6 +21,7 @@ func TestServersThatMayNotVoteAreRefusedWithAReason(t *testing.T) {
 	}{
 		{"a replica", []string{"--replicaof", host + " " + port}, "it is a replica"},
 		{"a cluster's member", []string{"--cluster-enabled", "yes"}, "it is part of a cluster"},
+		{"a Sentinel", []string{"--sentinel"}, "it is a Sentinel, which keeps no locks"},
 		{"one that evicts", []string{"--maxmemory", "100mb", "--maxmemory-policy", "volatile-ttl"}, "its maxmemory-policy, volatile-ttl, may evict locks"},
 		{"one that would evict and has no limit", []string{"--maxmemory-policy", "allkeys-lru"}, ""},
 		{"one with a limit that evicts nothing", []string{"--maxmemory", "100mb"}, ""},

@@ -84,12 +84,17 @@ func startOnce(args []string) (*Server, error) {
 		held.Close()
 		return nil, fmt.Errorf("redisserver: %w", err)
 	}
+	config := filepath.Join(dir, "redis.conf") // a Sentinel does not start without one
+	if err := os.WriteFile(config, nil, 0o600); err != nil {
+		held.Close()
+		return nil, fmt.Errorf("redisserver: %w", err)
+	}
 	s := &Server{
 		port: port,
 		held: held,
 		dir:  dir,
 		args: append([]string{
-			"--port", strconv.Itoa(port), "--bind", "127.0.0.1", "--dir", dir,
+			config, "--port", strconv.Itoa(port), "--bind", "127.0.0.1", "--dir", dir,
 			"--save", "", "--appendonly", "no", "--daemonize", "no",
 		}, args...),
 		env:  os.Environ(),

@@ -1,0 +1,22 @@
+package gocronlock_test
+
+import (
+	"os"
+	"testing"
+
+	"github.com/redlock-go/redlock/internal/usermodule"
+)
+
+// TestAModuleBuildsWithTheLinesOfThePackageComment does what the package comment says.
+func TestAModuleBuildsWithTheLinesOfThePackageComment(t *testing.T) {
+	comment, err := os.ReadFile("gocronlock.go")
+	if err != nil {
+		t.Fatal(err)
+	}
+	usermodule.Build(t, comment, 2, "contrib/gocronlock", `package main
+
+import "github.com/redlock-go/redlock/contrib/gocronlock"
+
+func main() { gocronlock.NewLocker(nil, nil) }
+`)
+}
