@@ -60,10 +60,10 @@ func (w *wait) pause(ctx context.Context) (woken, more bool) {
 
 // notPast shortens a sleep to end when an attempt will find the keys of a quorum of masters expired, if
 // nobody renews them. It adds up to half a round trip, so that not all clients try at the same moment. It does not
-// shorten the sleep of a writer beside readers whose key may stand for a turn of readers: see turnMost.
+// shorten a sleep beside readers whose key may stand for a turn of readers: see turnMost.
 func (w *wait) notPast(d time.Duration) time.Duration {
 	left, known := freeAfter(w.round.Votes())
-	if !known || w.locker.announces && left < turnMost {
+	if !known || left < turnMost && (w.locker.writes || w.byReaders()) {
 		return d
 	}
 	// Each master has told how long its key lived when the last attempt arrived. The next attempt takes

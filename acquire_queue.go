@@ -45,7 +45,7 @@ const (
 // lease would be short until its first renewal. grantFor says whether the masters allow it, too.
 func (w *wait) grantable() bool {
 	l := w.locker
-	return w.whole == nil && l.set == nil && l.shared == nil && !l.announces && !l.client.opts.DisableWakeups &&
+	return w.whole == nil && l.set == nil && l.shared == nil && !l.writes && !l.client.opts.DisableWakeups &&
 		l.opts.RenewEvery >= 0 && l.opts.TTL >= master.GrantLeast
 }
 

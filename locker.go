@@ -26,8 +26,8 @@ type Locker struct {
 	set    *set         // nil: l has one name
 	ofSet  bool         // it is for one name of a set: see wait.oneByOne
 
-	announces bool     // it is the writer's side of an RWLocker
-	shared    *readers // of the reader's side of an RWLocker; nil for other Lockers
+	writes bool     // it is the writer's side of an RWLocker
+	shared *readers // of the reader's side of an RWLocker; nil for other Lockers
 
 	lease atomic.Pointer[Lease] // set by locking, nil after unlocking
 }

@@ -20,10 +20,10 @@ import (
 // microsecond. LockOptions.Handover below 0 turns this off.
 //
 // Neither side starves. While a writer waits, readers that came later wait behind it. After a writer, the readers
-// that waited are let in before the next writer. This needs wake-ups: see Options.DisableWakeups. A Locker of the
-// same name, and a Redlock client of another library, is a writer, too. But it does not ask readers to leave, so
-// it may wait for as long as there are readers, and its Unlock lets no readers in before the next writer. Readers
-// of its own Client wait behind it meanwhile. Use RWLockers only where a name has readers.
+// that waited are let in before the next writer. This needs wake-ups: see Options.DisableWakeups. A Locker with the
+// name is a writer, too, but its TryLock asks nobody to leave. A Redlock client of another library does not ask
+// readers to leave at all, so it may wait for as long as there are readers, and its release lets no readers in
+// before the next writer.
 //
 // A lease is not upgraded or downgraded: a goroutine that holds the one side waits for ever for the other. As with
 // sync.RWMutex, a goroutine that holds a read lock must not take it again: if a writer waits, both wait for ever.
@@ -38,14 +38,11 @@ var _ sync.Locker = (*RWLocker)(nil)
 func (c *Client) RWLocker(name string) *RWLocker {
 	l := c.Locker(name)
 	rw := &RWLocker{}
-	for _, side := range []struct {
-		locker *Locker
-		side   master.Side
-	}{{&rw.writer, master.Writer}, {&rw.reader, master.Reader}} {
-		s := side.locker
-		s.client, s.name, s.key, s.opts, s.terms = c, l.name, l.key, l.opts, l.terms.For(side.side)
+	for _, side := range []*Locker{&rw.writer, &rw.reader} {
+		side.client, side.name, side.key, side.opts, side.terms = c, l.name, l.key, l.opts, l.terms
 	}
-	rw.writer.announces = true
+	rw.writer.writes = true
+	rw.reader.terms = l.terms.ForReaders()
 	rw.reader.shared = c.shares.of(c, l.key, l.opts)
 	return rw
 }
@@ -180,7 +177,7 @@ func (w *wait) openShared(r *readers) *Lease {
 // adaptFirst returns the kind of the first attempt of l, which is k for a lock without readers. A writer beside
 // readers joins the queue with its first attempt. Otherwise it could overtake writers that wait.
 func (l *Locker) adaptFirst(k master.Kind) master.Kind {
-	if l.announces && k == master.Set && !l.client.opts.DisableWakeups {
+	if l.writes && k == master.Set && !l.client.opts.DisableWakeups {
 		return master.Register
 	}
 	return l.adapt(k)
@@ -195,10 +192,17 @@ func (l *Locker) adapt(k master.Kind) master.Kind {
 	return k
 }
 
-// announce asks readers to leave after an attempt of a writer was refused.
+// byReaders reports whether a master has refused the last attempt because of readers.
+func (w *wait) byReaders() bool {
+	return w.round != nil && w.round.Any(func(v quorum.Vote) bool { return v.Readers })
+}
+
+// announce asks readers to leave after an attempt was refused because of them. A plain SET is refused without a
+// reason: the writer of an RWLocker asks even then, any other Locker after its next attempt. A TryLock asks only if it is
+// that of an RWLocker, since it does not wait.
 func (w *wait) announce() {
 	l, c := w.locker, w.locker.client
-	if !l.announces || !errors.Is(w.last, ErrHeld) {
+	if !errors.Is(w.last, ErrHeld) || l.shared != nil || !l.writes && (w.once || !w.byReaders()) {
 		return
 	}
 	waited := c.clock().Since(w.began)

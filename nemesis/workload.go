@@ -18,8 +18,7 @@ type use struct {
 	Goroutines int  // in each client
 }
 
-// Sides. A writer whose call has a limit sometimes uses a Locker instead of the RWLocker. Such a call does not ask
-// readers to leave, so it may wait for as long as there are readers.
+// Sides. A writer sometimes uses a Locker instead of the RWLocker.
 const (
 	asReader = "reader"
 	asWriter = "writer"
@@ -163,7 +162,7 @@ func (l *looper) choose() (w wanted, how string, limit time.Duration) {
 		for _, i := range order[:1+l.rng.IntN(setMost)] {
 			w.names = append(w.names, l.use.Names[i])
 		}
-	case w.side == asWriter && how != byLock && l.rng.IntN(4) == 0:
+	case w.side == asWriter && l.rng.IntN(4) == 0:
 		w.side = asLocker
 	}
 	return w, how, limit

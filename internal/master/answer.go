@@ -34,6 +34,7 @@ type Answer struct {
 	Outcome  Outcome       // what the master did
 	Which    uint8         // with Taken, for several names: the number of a name that is in the way, from 1 on
 	Left     time.Duration // with Taken: how long the key lives if nobody renews it, or Unknown
+	Readers  bool          // with Taken: the master has told that readers hold the lock, and nobody else is in the way
 	Fence    int64         // the key's fence, if the command asks for it
 	Recalled bool          // with Granted, to a reader: a writer waits for the readers to leave
 
@@ -86,7 +87,7 @@ func decodeScripted(it *item, reply any) (a Answer, ok bool) {
 	if err, isError := reply.(redis.Error); isError {
 		return Answer{Err: redisconn.PrintableError(err)}, true
 	}
-	if it.kind.Acquires() && it.claim.grantable() {
+	if list, _ := reply.([]any); it.kind.Acquires() && !it.claim.reads && (it.claim.grantable() || len(list) == 4) {
 		return decodeGrantable(it, reply)
 	}
 	fence := int64(0)
@@ -105,7 +106,7 @@ func decodeScripted(it *item, reply any) (a Answer, ok bool) {
 	if !ok {
 		return Answer{}, false
 	}
-	reader := it.claim.side == Reader
+	reader := it.claim.reads
 	if reader {
 		a, ok = it.kind.decodeReader(n)
 	} else {
@@ -118,7 +119,8 @@ func decodeScripted(it *item, reply any) (a Answer, ok bool) {
 // standingMost is how many bytes of a token Answer.Standing has at most. Those of ours include all random ones.
 const standingMost = 32
 
-// decodeGrantable decodes the reply to an acquisition of a claim that can be granted the lock.
+// decodeGrantable decodes the reply to an acquisition of a claim that can be granted the lock, or that readers have
+// refused.
 func decodeGrantable(it *item, reply any) (a Answer, ok bool) {
 	if reply == int64(1) {
 		return Answer{Outcome: Granted}, !it.claim.fenced()
@@ -138,6 +140,12 @@ func decodeGrantable(it *item, reply any) (a Answer, ok bool) {
 	case n < 0:
 		a = taken(-2 - n)
 		a.Standing = string(standing)
+		a.Readers = a.Standing == ReadersMarker
+		if !it.claim.grantable() && !a.Readers {
+			return Answer{}, false
+		}
+	case !it.claim.grantable():
+		return Answer{}, false
 	case n == 1:
 		a.Outcome = Granted
 	case n-2 > leftMost.Milliseconds():

@@ -11,8 +11,9 @@
 --   heal ttl fence    set the key, unless it exists, and raise its fence
 --   commit fence ttl  raise the key's fence to this one, and let the key live for ttl ms, if it holds the token
 --   renew ttl         set the key's time to live to ttl ms, if the key holds the token
---   release [g how fence]  delete the key if it holds the token, and leave the queue. If the key is free then,
---            pass the lock on. The fence is proposed for the next lease; 0 proposes none
+--   release [g how fence]  delete the key if it holds the token, and leave the queue. If readers wait for the key,
+--            they have a turn: see turn(). Else, if the key is free then, pass the lock on. The fence is proposed for
+--            the next lease; 0 proposes none
 --   pass     pass the lock on, if the key is free. The token is that of the message that woke the client. It may have
 --            become that of a lease, if a poll has woken the client, so the key is never deleted
 --   undo     as release, but do not leave the queue, and do not wake clients with a g of 0
@@ -38,10 +39,14 @@
 -- list of this number and the key's fence. For commit, -2 means that the key's fence is above the one to commit.
 -- The answer to register and again with a g is 1, or a list of four: the number, the fence or 0, the first 32 bytes of
 -- another token that the key holds, and 1 if the client had not been in the queue. A number of 2 or more says that the
--- key holds the client's token, and lives for number - 2 ms. With 1, the key was set by this command.
+-- key holds the client's token, and lives for number - 2 ms. With 1, the key was set by this command. If readers hold
+-- the key, any acquisition is answered by such a list: it has their marker in the place of the token.
 -- A single key's answer is returned without a list around it. If all answers of a call are 1, a single 1 stands
 -- for all of them. Only register, again, acquire, heal and grants create a key.
 local id = ARGV[1]
+
+-- What a key holds while readers hold it: see readers.lua.
+local marker = 'redlock:readers'
 
 -- Keys that were released in this call while they had no queue.
 local free = {}
@@ -59,8 +64,13 @@ local function replace(key, word, token)
   return type(set) == 'table' and not set.err
 end
 
--- Releases keys that hold their tokens with few commands, if no key has a queue: there is no client to pass a lock
--- on to. All other commands are left to answer(). That includes a release behind another command for its key, which
+-- Reports whether nobody waits for a key, neither readers nor others. Then a release only deletes the key.
+local function unwanted(key)
+  return redis.pcall('EXISTS', 'redlock:queue:' .. key, 'redlock:rqueue:' .. key) == 0
+end
+
+-- Releases keys that hold their tokens with few commands, if nobody waits for one of the keys: there is no client to
+-- pass a lock on to. All other commands are left to answer(). That includes a release behind another command for its key, which
 -- may set the key. It includes all releases if one of the commands fails, since the client may have no right
 -- to one of the keys. Returns the answers so far, and how many there are.
 local function releaseAll()
@@ -78,7 +88,8 @@ local function releaseAll()
   for j, i in ipairs(members) do
     if held[j] == ARGV[2 * i + 1] then
       ours[#ours + 1] = i
-      queues[#queues + 1] = id ~= '' and 'redlock:queue:' .. keys[j] or nil
+      queues[#queues + 1] = 'redlock:queue:' .. keys[j]
+      queues[#queues + 1] = 'redlock:rqueue:' .. keys[j]
     end
   end
   if #queues > 0 and redis.pcall('EXISTS', unpack(queues)) ~= 0 then
@@ -122,7 +133,7 @@ end
 -- Calls that have only releases, or acquisitions behind them, return before the functions below are made.
 local answers, done = {}, 0
 if #KEYS == 2 and KEYS[1] == KEYS[2] and isRelease(ARGV[2]) and id ~= ''
-  and redis.pcall('GET', KEYS[1]) == ARGV[3] and redis.pcall('EXISTS', 'redlock:queue:' .. KEYS[1]) == 0
+  and redis.pcall('GET', KEYS[1]) == ARGV[3] and unwanted(KEYS[1])
   and replace(KEYS[1], ARGV[4], ARGV[5]) then
   return 1
 elseif #KEYS > 1 then
@@ -130,8 +141,7 @@ elseif #KEYS > 1 then
   if done == #KEYS then
     return reply(answers)
   end
-elseif isRelease(ARGV[2]) and redis.pcall('GET', KEYS[1]) == ARGV[3]
-  and (id == '' or redis.pcall('EXISTS', 'redlock:queue:' .. KEYS[1]) == 0) then
+elseif isRelease(ARGV[2]) and redis.pcall('GET', KEYS[1]) == ARGV[3] and unwanted(KEYS[1]) then
   return redis.pcall('DEL', KEYS[1])
 end
 
@@ -327,6 +337,52 @@ local function pass(key, token, how, proposal)
   return false
 end
 
+-- Wakes all readers that wait for a key, which has just been deleted, and lets the marker stand until the slowest of them
+-- has come: this is their turn. The score of a reader in their queue is the ms that it needs, and is negative from when it was
+-- woken until it comes or is refused again. If it has done neither since the turn before, this turn does not wait for
+-- it. A client whose channel has no subscriber has ended. Reports whether readers have a turn.
+--
+-- The member 'writer' says that a writer has announced itself. The announcement ends, unless others wait in the queue. Then
+-- readers that come during the turn wait behind these.
+local function turn(key, token)
+  local queue, longest = 'redlock:rqueue:' .. key, 0
+  local waiting = redis.call('ZRANGE', queue, 0, 999, 'WITHSCORES')
+  if #waiting == 0 then
+    return false
+  end
+  local set, intent = 'redlock:readers:' .. key, 'redlock:intent:' .. key
+  local now = math.floor(micros() / 1000)
+  if redis.call('EXISTS', 'redlock:queue:' .. key) == 1 then
+    redis.call('SET', intent, string.format('%.0f', now), 'PX', '500')
+    redis.call('ZADD', queue, '1', 'writer')
+  else
+    redis.call('DEL', intent)
+    redis.call('ZREM', queue, 'writer')
+  end
+  for i = 1, #waiting, 2 do
+    local reader, needs = waiting[i], tonumber(waiting[i + 1])
+    local channel, came = 'redlock:wake:' .. reader, false
+    if reader ~= 'writer' and tonumber(redis.call('PUBSUB', 'NUMSUB', channel)[2]) > 0 then
+      redis.call('PUBLISH', channel, token .. ' ' .. key)
+      came = needs > 0
+    end
+    if came then
+      redis.call('ZADD', queue, -needs, reader)
+      longest = math.max(longest, math.min(needs, 1000))
+    elseif reader ~= 'writer' then
+      redis.call('ZREM', queue, reader)
+    end
+  end
+  if longest == 0 then
+    return false
+  end
+  redis.call('DEL', set)
+  redis.call('ZADD', set, string.format('%.0f', now + longest), 'turn')
+  redis.call('SET', key, marker, 'PX', longest)
+  redis.call('PEXPIRE', set, longest)
+  return true
+end
+
 -- Puts a client that waits into the queue. Reports whether it had not been there. A queue is kept for ten minutes
 -- after the last client joined: longer than any sleep between two attempts, each of which joins again. The member 'polling'
 -- stands for all clients without wake-ups that have waited for a second.
@@ -352,7 +408,7 @@ local function acquired(key, n, g, proposal, standing, new, given)
   end
   if err then
     return err
-  elseif grantable(g) and (n ~= 1 or new or proposal ~= '') then
+  elseif standing == marker or grantable(g) and (n ~= 1 or new or proposal ~= '') then
     return {n, last, standing, new and 1 or 0}
   end
   return proposal ~= '' and {n, last} or n
@@ -421,21 +477,31 @@ local function commit(key, fixed, ttl)
   return err or {last == fixed and 1 or -2, last}
 end
 
--- Deletes the key if it holds the token. held is what it holds.
+-- Deletes the key if it holds the token. held is what it holds. A claim that gives way to another client's lease or claim, and
+-- an attempt that is undone, leave readers no turn.
 local function release(what, key, token, held)
   local verb, g, how, proposal = string.match(what, '^(%a+) ?(%w*) ?(%S*) ?(%d*)$')
   local n = held and -1 or 0
   if held == token then
     n = redis.pcall('DEL', key)
   end
-  if type(n) == 'table' or id == '' then
+  if type(n) == 'table' then
     return n
   end
   if verb == 'undo' then
     how = 'undo'
-  else
+  elseif id ~= '' then
     local mine = member(token, g)
     redis.pcall('ZREM', 'redlock:queue:' .. key, mine, mine == id and 'woken' or mine)
+  end
+  if n == 1 and (how == '' or how == '-' or how == 'open') then
+    local ok, is = pcall(turn, key, token)
+    if ok and is then
+      return 2
+    end
+  end
+  if id == '' then
+    return n
   end
   if n == -1 or how == 'free' or how == 'undo' and n == 0 then
     return n

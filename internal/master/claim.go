@@ -46,7 +46,7 @@ type Terms struct {
 	name     string // immutable; the key
 	key, ttl any    // immutable; boxed once, so that redigo need not for each master
 	set      *set   // immutable; of a claim on several names; nil for one
-	side     Side   // immutable
+	reads    bool   // immutable; of readers, who share the lock
 }
 
 // NewTerms returns the terms for a key and a time to live in whole milliseconds.
@@ -88,7 +88,7 @@ func (c *Claim) Propose(number int64) {
 // Prepare makes the word of an acquisition once, rather than once for each master. It is called before
 // the first Ask with the claim, and after Propose, Poll and Turn.
 func (c *Claim) Prepare(k Kind) {
-	if c.side == Reader {
+	if c.reads {
 		c.joining = c.reading(c.turn)
 	} else if k == Again || k == Register {
 		c.joining = c.acquisition(k, c.waited, 0) // a claim with a g is not prepared

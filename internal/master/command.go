@@ -48,7 +48,7 @@ const (
 	Ping
 	// Query reads: Granted, with Answer.Replies. Its claim is made by NewLook, NewPeek or NewCensus.
 	Query
-	// Announce asks the readers that hold the key to leave, on behalf of a writer that was refused:
+	// Announce asks the readers that hold the key to leave, on behalf of a client that was refused:
 	// Granted, or Missing if no readers hold it.
 	Announce
 	// load loads the script. A command that needs the script reports if that failed.
@@ -89,7 +89,7 @@ func (k Kind) String() string { return kinds[k].name }
 
 // scripted reports whether the command is sent as a call of the script, which it may share with others.
 func (it *item) scripted() bool {
-	return kinds[it.kind].word != nil || it.kind.sets() && (it.claim.fenced() || it.claim.set != nil || it.claim.side == Reader)
+	return kinds[it.kind].word != nil || it.kind.sets() && (it.claim.fenced() || it.claim.set != nil || it.claim.reads)
 }
 
 // sets reports whether a command of the kind may set the key.
@@ -111,13 +111,11 @@ func (k Kind) releases() bool { return k == Release || k == Undo || k == Quit }
 func (it *item) word(master int) any {
 	word := kinds[it.kind].word
 	if it.lua() == readersLua {
-		switch reader := it.claim.side == Reader; {
-		case reader && it.kind.Acquires():
+		switch {
+		case it.kind.Acquires():
 			return it.readWord()
-		case reader && it.kind == Commit:
+		case it.kind == Commit:
 			return word.(string) + " " + strconv.FormatInt(it.claim.fence.Load(), 10)
-		case !reader && it.kind == Release:
-			return "unlock"
 		case it.kind == Announce:
 			return word.(string) + " " + it.claim.waited
 		case it.kind == Quit:

@@ -8,8 +8,7 @@ import (
 	"github.com/gomodule/redigo/redis"
 )
 
-// Readers, and writers who share their locks with readers, use a script of their own. A writer's acquisitions,
-// renewals and heals are those of any lock.
+// Readers use a script of their own. A writer's commands are those of any lock, but for Announce.
 
 //go:embed readers.lua
 var readersScript string
@@ -25,31 +24,20 @@ var (
 	readersLua = &lua{redis.NewScript(-1, readersScript).Hash(), loadReaders}
 )
 
-// A Side says who uses a claim.
-type Side uint8
-
-const (
-	Alone  Side = iota // a lock without readers
-	Reader             // one of many readers
-	Writer             // a writer beside readers
-)
-
-// lua returns the script of a scripted command on one name.
+// lua returns the script of a scripted command that is no acquisition of several names.
 func (it *item) lua() *lua {
-	switch {
-	case it.kind == Wake || it.claim == nil:
-	case it.claim.side == Reader, it.claim.side == Writer && it.kind == Release, it.kind == Announce:
+	if it.kind == Announce || it.kind != Wake && it.claim != nil && it.claim.reads {
 		return readersLua
 	}
 	return batchLua
 }
 
 // wakes reports whether Wake must follow a command: the script of the readers wakes no writer.
-func (it *item) wakes() bool { return it.kind == Release && it.claim.side != Alone }
+func (it *item) wakes() bool { return it.kind == Release && it.claim.reads }
 
-// For makes the claims with these terms those of a side.
-func (t Terms) For(s Side) Terms {
-	t.side = s
+// ForReaders makes the claims with these terms those of readers.
+func (t Terms) ForReaders() Terms {
+	t.reads = true
 	return t
 }
 

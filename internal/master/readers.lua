@@ -1,4 +1,4 @@
--- Executes the commands of readers, and those of writers who share their locks with readers. The form of a
+-- Executes the commands of readers, and asks them to leave on behalf of those who wait for a lock that readers hold. The form of a
 -- call, and of its answer, is that of batch.lua: KEYS are the keys of the locks, ARGV[1] is the id of the calling
 -- client, and two arguments follow for each key, a word and a token.
 --
@@ -16,15 +16,14 @@
 --   release  leave, or leave the readers' queue. The last reader deletes the key
 --   undo     leave
 --   quit     leave, and leave the readers' queue
---   unlock   for a writer: delete the key if it holds the token. If readers wait, wake them, and let the marker
---            stand for their turn
 --   announce waited  for a writer: if readers hold the key, ask them to leave, and keep readers out that have
 --            not waited as long. A writer that does not wait says '-'
 --   break    for a person: end the readers that are listed, one on a line instead of the token, or all if
 --            none is listed. The answer is a list: 1 if any was ended, or the key deleted, and the readers
 --
 -- Answers are those of batch.lua. Of read and renew, 2 says that a writer waits. Of the releases, 2 says that
--- another client will be woken. The caller sends 'pass' of batch.lua behind release and unlock.
+-- another client will be woken. The caller sends 'pass' of batch.lua behind release. A writer's commands are those of
+-- batch.lua and set.lua. Its release lets the readers that wait have a turn.
 local id = ARGV[1]
 local marker = 'redlock:readers'
 
@@ -195,58 +194,8 @@ local function release(what, key, token)
   return score and 1 or no
 end
 
--- Wakes all readers that wait, and returns how long their turn is to last: 0 if nobody waits. The score of a reader
--- that was woken is negative until it comes or is refused again. If it has done neither since the turn before, this
--- turn does not wait for it. A client whose channel has no subscriber has ended.
-local function wakeReaders(key, token)
-  local queue, turn = 'redlock:rqueue:' .. key, 0
-  local waiting = redis.call('ZRANGE', queue, 0, 999, 'WITHSCORES')
-  for i = 1, #waiting, 2 do
-    local channel = 'redlock:wake:' .. waiting[i]
-    if tonumber(redis.call('PUBSUB', 'NUMSUB', channel)[2]) > 0 then
-      redis.call('PUBLISH', channel, token .. ' ' .. key)
-      local needs = tonumber(waiting[i + 1])
-      if needs > 0 then
-        redis.call('ZADD', queue, -needs, waiting[i])
-        turn = math.max(turn, math.min(needs, 1000))
-      else
-        redis.call('ZREM', queue, waiting[i])
-      end
-    else
-      redis.call('ZREM', queue, waiting[i])
-    end
-  end
-  return turn
-end
-
 -- While an announcement stands, it is renewed by each attempt of a writer.
 local announced, tried = '500', '50'
-
-local function unlock(key, token)
-  local held = redis.pcall('GET', key)
-  local queue = 'redlock:queue:' .. key
-  redis.call('ZREM', queue, id, 'woken') -- we are not waiting any more
-  if held ~= token then
-    return held and -1 or 0
-  end
-  local now = clock()
-  local queued = redis.call('EXISTS', queue) == 1
-  if queued then
-    redis.call('SET', 'redlock:intent:' .. key, string.format('%.0f', now), 'PX', announced)
-  else
-    redis.call('DEL', 'redlock:intent:' .. key)
-  end
-  local turn = wakeReaders(key, token)
-  if turn == 0 then
-    redis.call('DEL', key)
-    return queued and 2 or 1
-  end
-  local set = 'redlock:readers:' .. key
-  redis.call('DEL', set)
-  redis.call('ZADD', set, string.format('%.0f', now + turn), 'turn')
-  mark(key, set, now + turn, now)
-  return 2
-end
 
 -- Readers are told by the first announcement. As messages may be lost, later ones tell some of them again.
 local function announce(key, waited)
@@ -266,6 +215,8 @@ local function announce(key, waited)
   if intent then
     members = redis.call('ZRANDMEMBER', 'redlock:readers:' .. key, 8)
   else
+    redis.call('ZADD', 'redlock:rqueue:' .. key, '1', 'writer') -- see turn() of batch.lua
+    redis.call('PEXPIRE', 'redlock:rqueue:' .. key, '600000')
     members = redis.call('ZRANGEBYSCORE', 'redlock:readers:' .. key, string.format('%.0f', now), '+inf')
   end
   for _, member in ipairs(members) do
@@ -334,8 +285,6 @@ local function answer(word, key, token)
     return heal(key, token, tonumber(ttl), tonumber(waited))
   elseif what == 'commit' then
     return commit(key, token, tonumber(ttl))
-  elseif what == 'unlock' then
-    return unlock(key, token)
   elseif what == 'announce' then
     return announce(key, ttl)
   elseif what == 'break' then

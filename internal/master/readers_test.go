@@ -21,8 +21,8 @@ func TestReadersShareAKeyThatWritersCannotSet(t *testing.T) {
 		if reply, err := s.conn.Do("SET", "k", "W", "NX", "PX", 10000); reply != nil || err != nil {
 			t.Errorf("a writer's SET: %v, %v; want nil", reply, err)
 		}
-		s.do("w", "acquire 100000 -", below)
-		s.do("w", "unlock", -1) // its key expired before the readers came
+		s.do("w", "acquire 100000 -", byReaders)
+		s.do("w", "release 0", -1) // its key expired before the readers came
 		s.key(ReadersMarker, 190*time.Second, 200*time.Second)
 		s.do("r2", "release", 1)
 		s.key(ReadersMarker, 90*time.Second, 100*time.Second) // as long as the longest reader that is left
@@ -40,9 +40,9 @@ func TestReadersShareAKeyThatWritersCannotSet(t *testing.T) {
 		s.do("r1", "heal 100000 0", 0)
 		s.do("r1", "release", -1)
 		s.key("W", 90*time.Second, 100*time.Second)
-		s.do("r1", "unlock", -1)
-		s.do("w", "unlock", 1)
-		s.do("w", "unlock", 0)
+		s.do("r1", "release 0", -1)
+		s.do("w", "release 0", 1)
+		s.do("w", "release 0", 0)
 		s.key("", 0, 0)
 	})
 }
@@ -109,6 +109,37 @@ func TestAWaitingWriterKeepsLaterReadersOut(t *testing.T) {
 	})
 }
 
+// An announcement ends with the lease of a writer. If others are in the queue, it stands for them.
+func TestAReleaseEndsTheAnnouncementUnlessOthersWait(t *testing.T) {
+	onBoth(t, func(t *testing.T, dial func() redis.Conn) {
+		s := newScene(t, dial)
+		listen(t, dial(), "w2")
+		for _, queue := range []bool{false, true} {
+			s.together(func() {
+				s.do("r", "read 100000 0 -", 1)
+				s.do("w", "announce 60000", 1)
+				s.do("r", "release", 1)
+				s.do("late", "read 100000 0 -", -1) // it finds no key
+				s.do("w", "acquire 100000 -", 1)
+				if queue {
+					s.do("w2", "register 100000 0 0", below)
+					s.do("w", "release 0", 2)
+					s.do("late", "read 100000 0 -", -1)
+					s.do("w2", "acquire 100000 -", 1)
+					s.do("w2", "release 0", 1)
+				} else {
+					s.do("w", "release 0", 1)
+				}
+				s.do("late", "read 100000 0 -", 1)
+				s.do("late", "release", 1)
+			})
+		}
+		if n, _ := redis.Int(s.conn.Do("EXISTS", "redlock:rqueue:k", "redlock:intent:k")); n != 0 {
+			t.Errorf("%d keys of the announcement are left", n)
+		}
+	})
+}
+
 func TestReadersThatWaitedGetATurnAfterAWriter(t *testing.T) {
 	onBoth(t, func(t *testing.T, dial func() redis.Conn) {
 		s := newScene(t, dial)
@@ -118,7 +149,7 @@ func TestReadersThatWaitedGetATurnAfterAWriter(t *testing.T) {
 		s.do("r2", "read 100000 0 900", below) // there is no listener
 		s.do("w2", "register 100000 0 0", below)
 		s.together(func() {
-			s.do("w", "unlock", 2)
+			s.do("w", "release 0", 2)
 			s.do("w", "pass", -1) // the key is not free
 			s.key(ReadersMarker, time.Millisecond, 500*time.Millisecond)
 			s.do("late", "read 100000 0 300", -1)
@@ -158,7 +189,7 @@ func TestLeasesOfReadersAreEndedByAPerson(t *testing.T) {
 		w2 := listen(t, dial(), "w2")
 		s.do("r1", "read 50000 0 -", 1)
 		s.do("r2", "read 100000 0 -", 1)
-		s.do("w2", "register 100000 0 0", below)
+		s.do("w2", "register 100000 0 0", byReaders)
 		breakOff(Granted, []string{"r2 R2"}, "r2 R2", "r3 R3")
 		s.key(ReadersMarker, 40*time.Second, 50*time.Second)
 		s.do("r2", "renew 100000", 0)
@@ -193,7 +224,7 @@ func TestAReadersFenceIsTheLastAndIsWrittenBack(t *testing.T) {
 		if err != nil || len(got) != 2 || got[0].(int64) >= -1 || got[1] != int64(10) {
 			t.Errorf("a refused read: %v, %v", got, err)
 		}
-		s.do("w", "unlock", 1)
+		s.do("w", "release 0", 1)
 		s.do("r", "read 100000 0 - 5", []any{int64(1), int64(10)})
 		s.do("r", "read 100000 0 - 12", []any{int64(1), int64(12)})
 		s.do("r", "commit 99999999999999", "ERR the fence is")

@@ -97,7 +97,7 @@ func (s *scene) together(f func()) {
 func (s *scene) do(client, word string, want any) {
 	s.Helper()
 	sha := readersLua.sha
-	for _, w := range []string{"acquire", "register", "again", "pass"} {
+	for _, w := range []string{"acquire", "register", "again", "release ", "pass"} {
 		if strings.HasPrefix(word, w) {
 			sha = batchLua.sha
 		}
@@ -114,6 +114,10 @@ func (s *scene) do(client, word string, want any) {
 func asWanted(got, want any) bool {
 	switch want := want.(type) {
 	case int:
+		if list, _ := got.([]any); want == byReaders && len(list) == 4 {
+			n, ok := list[0].(int64)
+			return ok && n < -1 && reflect.DeepEqual(list[2], []byte(ReadersMarker))
+		}
 		n, ok := got.(int64)
 		return ok && (n == int64(want) || want == below && n < -1)
 	case string:
@@ -125,6 +129,9 @@ func asWanted(got, want any) bool {
 
 // below means a refusal that contains the remaining time of the key.
 const below = -1000
+
+// byReaders means a refusal because of readers, that contains the remaining time of the key.
+const byReaders = -2000
 
 // key checks what the key holds, and for how long.
 func (s *scene) key(want string, least, most time.Duration) {

@@ -10,7 +10,7 @@ import (
 )
 
 // A claim on several names sets all keys of a master or none, by a script of its own: set.lua. Each other command
-// of the claim is one call of batch.lua with all keys, and one vote: the master has carried it out if it has
+// of the claim is one call of another script with all keys, and one vote: the master has carried it out if it has
 // for every key.
 
 //go:embed set.lua
@@ -93,7 +93,7 @@ func (it *item) setArgs(args []any, id any) []any {
 		args = append(args, id, word, c.ttl, c.proposal, c.token)
 		return append(args, c.set.earlier...)
 	}
-	args = append(args, argBatchSHA, len(c.set.keys))
+	args = append(args, it.lua().sha, len(c.set.keys))
 	args = append(args, c.set.keys...)
 	args = append(args, id)
 	word := it.word(0) // the same for all masters
@@ -159,7 +159,7 @@ func decodeSet(it *item, reply any) (a Answer, ok bool) {
 
 // decodeSetAcquisition decodes the reply of set.lua.
 func decodeSetAcquisition(c *Claim, list []any) (a Answer, ok bool) {
-	var n [3]int64
+	var n [4]int64
 	if len(list) != len(n) {
 		return Answer{}, false
 	}
@@ -168,15 +168,15 @@ func decodeSetAcquisition(c *Claim, list []any) (a Answer, ok bool) {
 			return Answer{}, false
 		}
 	}
-	result, fence, which := n[0], n[1], n[2]
+	result, fence, which, readers := n[0], n[1], n[2], n[3]
 	if a, ok = Set.decode(result); !ok || fence < 0 || which < 0 || which > int64(len(c.set.keys)) {
 		return Answer{}, false
 	}
-	a.Fence, a.Which = fence, uint8(which)
+	a.Fence, a.Which, a.Readers = fence, uint8(which), readers == 1
 	if a.Done() {
-		return a, which == 0 && c.fenced() && fence > 0
+		return a, which == 0 && readers == 0 && c.fenced() && fence > 0
 	}
-	return a, which > 0
+	return a, which > 0 && readers>>1 == 0
 }
 
 // decides reports whether the answer a for one key, rather than b, is the answer for all keys. A heal that has

@@ -5,12 +5,13 @@
 --   acquire  set the keys, unless one of them exists and holds neither the token nor the earlier one
 --   behind   the same, but do not overtake clients in the queue of a key, nor the client that was woken last
 --   follow   release the keys, which hold the earlier tokens, and acquire them at once, if no client is in a
---            queue. Else do nothing, and return an error: then the commands are sent one by one
+--            queue, neither of readers nor of others. Else do nothing, and return an error: then the commands are sent one by one
 --
--- The answer is 1 if the keys were set, and no fence was proposed. Otherwise it is a list of three numbers. The
+-- The answer is 1 if the keys were set, and no fence was proposed. Otherwise it is a list of four numbers. The
 -- first one is that of batch.lua for an acquisition. If it was refused, the time to live is that of the key in the
 -- way that lives longest, and the third number says which key this is, from 1 on. With a proposed fence, the
--- second number is the fence that all keys were given, or the highest fence of the keys. All commands for several
+-- second number is the fence that all keys were given, or the highest fence of the keys. The fourth number is 1 if
+-- nobody but readers is in the way. All commands for several
 -- names but the acquisition are calls of batch.lua.
 local id, word, ttl, proposal, token = ARGV[1], ARGV[2], ARGV[3], ARGV[4], ARGV[5]
 
@@ -27,11 +28,11 @@ local function setAll()
   end
 end
 
--- Returns the keys of the queues.
-local function queues()
+-- Returns the keys of the queues that begin with a prefix.
+local function queues(prefix)
   local all = {}
   for i, key in ipairs(KEYS) do
-    all[i] = 'redlock:queue:' .. key
+    all[i] = prefix .. key
   end
   return all
 end
@@ -43,7 +44,7 @@ if word == 'follow' then
       return redis.error_reply('ERR a key is not held')
     end
   end
-  if redis.pcall('EXISTS', unpack(queues())) ~= 0 then
+  if redis.pcall('EXISTS', unpack(queues('redlock:queue:'))) ~= 0 or redis.pcall('EXISTS', unpack(queues('redlock:rqueue:'))) ~= 0 then
     return redis.error_reply('ERR a client is in a queue')
   end
   return setAll() or 1
@@ -52,7 +53,7 @@ end
 -- Usually no key exists, and none has a queue. Such a call returns before the functions below are made.
 local yields = word == 'behind' and id ~= ''
 if proposal == '' and redis.pcall('EXISTS', unpack(KEYS)) == 0
-  and not (yields and redis.pcall('EXISTS', unpack(queues())) ~= 0) then
+  and not (yields and redis.pcall('EXISTS', unpack(queues('redlock:queue:'))) ~= 0) then
   return setAll() or 1
 end
 
@@ -98,9 +99,10 @@ end
 
 -- </fences>
 
--- Returns the number of the key that another client holds and that lives longest, or 0, and how long it lives.
+-- Returns the number of the key that another client holds and that lives longest, or 0, how long it lives, and 1 if
+-- readers hold all such keys, else 0.
 local function held()
-  local which, longest = 0, -1
+  local which, longest, readers = 0, -1, 1
   for i, key in ipairs(KEYS) do
     local value = redis.pcall('GET', key) -- a table, if the value is not a lock
     if value and value ~= token and value ~= ARGV[5 + i] then
@@ -111,14 +113,17 @@ local function held()
       if left > longest then
         which, longest = i, left
       end
+      if value ~= 'redlock:readers' then
+        readers = 0
+      end
     end
   end
-  return which, longest
+  return which, longest, readers
 end
 
 -- Returns the number of a key that has a queue, or 0.
 local function queued()
-  for i, queue in ipairs(queues()) do
+  for i, queue in ipairs(queues('redlock:queue:')) do
     if redis.pcall('EXISTS', queue) == 1 then
       return i
     end
@@ -126,13 +131,13 @@ local function queued()
   return 0
 end
 
--- Returns the number of the key in the way, or 0, and how long it lives.
+-- Returns what held does, or the number of a key that has a queue.
 local function inTheWay()
-  local which, left = held()
+  local which, left, readers = held()
   if which == 0 and yields then
-    return queued(), math.huge
+    return queued(), math.huge, 0
   end
-  return which, left
+  return which, left, readers
 end
 
 -- Returns the highest fence of the keys, or an error.
@@ -155,9 +160,9 @@ if proposal ~= '' then
     return err
   end
 end
-local which, left = inTheWay()
+local which, left, readers = inTheWay()
 if which > 0 then
-  return {left == math.huge and -1 or -2 - left, last, which}
+  return {left == math.huge and -1 or -2 - left, last, which, readers}
 end
 err = setAll()
 if err or proposal == '' then
@@ -172,4 +177,4 @@ for _, key in ipairs(KEYS) do
     return err
   end
 end
-return {1, given, 0}
+return {1, given, 0, 0}

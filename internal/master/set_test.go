@@ -33,7 +33,7 @@ func callSet(conn redis.Conn, keys []string, id, word string, proposal any, toke
 
 func TestTheScriptForSeveralNamesSetsAllKeysOrNone(t *testing.T) {
 	onEachServer(t, func(t *testing.T, conn redis.Conn) {
-		three := func(a, b, c int64) any { return []any{a, b, c} }
+		three := func(a, b, c int64) any { return []any{a, b, c, int64(0)} }
 		for _, step := range []struct {
 			name    string
 			before  []any // a command
@@ -61,6 +61,11 @@ func TestTheScriptForSeveralNamesSetsAllKeysOrNone(t *testing.T) {
 			{"no release with a queue", nil, "abc", "follow", "V", []string{"U", "U", "U"}, nil, "UUU"},
 			{"a release and an acquisition", []any{"DEL", "redlock:queue:c"}, "abc", "follow", "V", []string{"U", "U", "U"}, int64(1), "VVV"},
 			{"no release of another's key", []any{"SET", "b", "X"}, "abc", "follow", "W", []string{"V", "V", "V"}, nil, "VXV"},
+			{"no release of a key for which readers wait", []any{"ZADD", "redlock:rqueue:c", 1, "other"}, "abc", "follow", "W", []string{"V", "X", "V"}, nil, "VXV"},
+			{"nobody but readers is in the way", []any{"SET", "a", ReadersMarker, "PX", 8990}, "ac", "acquire", "W", []string{"", "V"}, []any{int64(-9002), int64(0), int64(1), int64(1)}, "RXV"},
+			{"readers and another", nil, "abc", "acquire", "W", []string{"", "", "V"}, []any{int64(-1), int64(0), int64(2), int64(0)}, "RXV"},
+			{"", []any{"DEL", "a", "redlock:rqueue:c"}, "", "", "", nil, nil, "-XV"},
+			{"", []any{"SET", "a", "V"}, "", "", "", nil, nil, "VXV"},
 			{"no release of a missing key", []any{"DEL", "b"}, "abc", "follow", "W", []string{"V", "V", "V"}, nil, "V-V"},
 		} {
 			if step.before != nil {
@@ -86,6 +91,8 @@ func TestTheScriptForSeveralNamesSetsAllKeysOrNone(t *testing.T) {
 					value = "-"
 				case err != nil:
 					value = "?"
+				case value == ReadersMarker:
+					value = "R"
 				}
 				values += value
 			}
@@ -101,7 +108,7 @@ const either = int64(-1)
 
 // near replaces a time to live of nearly 9000 ms by 9000 ms, and the number of the key by either if that is wanted.
 func near(answer, want any) any {
-	if list, ok := answer.([]any); ok && len(list) == 3 {
+	if list, ok := answer.([]any); ok && len(list) == 4 {
 		if n, ok := list[0].(int64); ok && n < -8002 && n > -9002 {
 			list[0] = int64(-9002)
 		}
@@ -123,9 +130,9 @@ func TestTheScriptForSeveralNamesGivesOneFenceAboveAll(t *testing.T) {
 			want        any
 			fence       int64
 		}{
-			{"the proposal is not above one of the fences", "T", now, []any{int64(1), now + 401, int64(0)}, now + 401},
-			{"a refusal tells the highest", "U", now, []any{int64(-9002), now + 401, either}, now + 401},
-			{"the same again", "T", now + 500, []any{int64(1), now + 500, int64(0)}, now + 500},
+			{"the proposal is not above one of the fences", "T", now, []any{int64(1), now + 401, int64(0), int64(0)}, now + 401},
+			{"a refusal tells the highest", "U", now, []any{int64(-9002), now + 401, either, int64(0)}, now + 401},
+			{"the same again", "T", now + 500, []any{int64(1), now + 500, int64(0), int64(0)}, now + 500},
 		} {
 			got, err := callSet(conn, []string{"a", "b", "c"}, "me", "acquire", step.proposal, step.token)
 			if err != nil || !reflect.DeepEqual(near(got, step.want), step.want) {

@@ -73,16 +73,7 @@ func (k *lock) readersHold() bool {
 	return slices.ContainsFunc(k.holders, func(h *holding) bool { return h.turn.call.side == reader })
 }
 
-// behind reports whether w may wait behind another: a reader behind a writer, or anybody behind a Locker of the
-// same process, which does not ask readers to leave.
+// behind reports whether w may wait behind another: a reader behind a writer.
 func (k *lock) behind(w *waiter) bool {
-	return slices.ContainsFunc(k.waiters, func(o *waiter) bool {
-		switch w.turn.call.side {
-		case reader:
-			return o.turn.call.side == writer || o.turn.call.side == alone && o.turn.life == w.turn.life
-		case writer:
-			return o.turn.call.side == alone && o.turn.life == w.turn.life
-		}
-		return false
-	})
+	return w.turn.call.side == reader && slices.ContainsFunc(k.waiters, func(o *waiter) bool { return o.turn.call.side != reader })
 }

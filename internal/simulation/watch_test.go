@@ -91,7 +91,7 @@ func (j *judge) openLocked(k *lock, s side, now time.Time) []bool {
 		switch h := k.tokens[token]; {
 		case !exists:
 			open[i] = true
-		case token == marker && (s == alone || s == writer && (!j.run.plan.wakeups || k.readersHold())):
+		case token == marker && s != reader && (!j.run.plan.wakeups || k.readersHold()):
 		case h != nil && (h.dead || !h.over):
 		case h == nil && len(k.sets) > 0: // a call that waits for further names may hold it
 		default:
