@@ -218,3 +218,37 @@ func TestTokensOfTheNamesDoNotStayWhereTheMergerWasRefused(t *testing.T) {
 		wantLeft(t, ms, "a", "b")
 	})
 }
+
+// The leases of the single names end before they are made one. If they lasted, they would be renewed and lost beside the
+// lease of the set.
+func TestNothingIsSentForTheNamesOfASetOnceTheyAreOneLease(t *testing.T) {
+	bubble(t, 3, func(t *testing.T, ms *redlocktest.Masters) {
+		ours, theirs := connected(t, ms, nil), connected(t, ms, nil)
+		b := theirs.Locker("b")
+		b.Lock()
+		set := ours.Locker("a", "b")
+		done := make(chan struct{})
+		go func() { defer close(done); set.Lock() }()
+		time.Sleep(3 * time.Second)
+		parts := ms.Get("a")
+		if len(holders(ms, "a")) != ms.Len() {
+			t.Fatal("the set did not acquire a alone")
+		}
+		b.Unlock()
+		<-done
+		synctest.Wait()
+		var sent [3]int
+		for i := range sent {
+			sent[i] = len(ms.Master(i).Commands())
+		}
+		time.Sleep(time.Minute)
+		for i := range sent {
+			for _, command := range ms.Master(i).Commands()[sent[i]:] {
+				if strings.Contains(command, parts[i]) {
+					t.Errorf("%s, long after a and b became one lease: %s", ms.Master(i).Name(), command)
+				}
+			}
+		}
+		set.Unlock()
+	})
+}
