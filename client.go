@@ -151,6 +151,7 @@ func newClient(pools []*redis.Pool, opts *Options) (*Client, error) {
 			Woken:       c.woken,
 			Granted:     c.sleepers.granted,
 			Waiting:     c.sleepers.waiting,
+			Turn:        c.turn,
 			Sample:      opts.Prefix + "redlock-rights-" + newToken(""),
 			Redial:      func() interface{ NextBackOff() time.Duration } { return schedule(longestDial) },
 			Changed:     func(before master.State, now master.Status) { c.masterChanged(i, before, now) },

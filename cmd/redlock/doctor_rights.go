@@ -70,6 +70,7 @@ func tries(prefix string) (tries, listening []try) {
 	id := rand.Text()
 	key := prefix + trialName + id
 	queue, fence, channel := "redlock:queue:"+key, "redlock:fence:"+key, trialChannel+id
+	waiter := "redlock:waiter:doctor-" + id
 	readers, readersQueue, intent := "redlock:readers:"+key, "redlock:rqueue:"+key, "redlock:intent:"+key
 	const script = "return 1"
 	return []try{
@@ -96,6 +97,8 @@ func tries(prefix string) (tries, listening []try) {
 			{forQueues, []any{"ZRANGE", queue, 0, 0}},
 			{forQueues, []any{"PUBSUB", "NUMSUB", channel}},
 			{forQueues, []any{"PUBLISH", channel, "x"}},
+			{forQueues, []any{"SET", waiter, "x", "PX", 0}}, // fails: no valid expiry
+			{forQueues, []any{"MGET", waiter}},
 			{forLooking, []any{"GETRANGE", key, 0, 0}},
 			{forLooking, []any{"ZCARD", queue}},
 			{forLooking, []any{"ZRANGE", queue, 0, 0, "WITHSCORES"}},
@@ -228,7 +231,7 @@ func aclLine(prefix string, selects, adopts bool) string {
 		names = append(names, "scan", "pubsub|channels")
 	}
 	keys := globEscape(prefix) + "*"
-	return aclRule("redlock", keys, selects, names, incarnation.Key, "redlock:queue:"+keys, "redlock:fence:"+keys,
+	return aclRule("redlock", keys, selects, names, incarnation.Key, "redlock:queue:"+keys, "redlock:waiter:*", "redlock:fence:"+keys,
 		"redlock:readers:"+keys, "redlock:rqueue:"+keys, "redlock:intent:"+keys)
 }
 

@@ -1,6 +1,7 @@
 -- Executes commands on locks, many in one call. KEYS are the keys of the locks. A key may occur more than once:
 -- its commands are executed in order. ARGV[1] is the id of the calling client, or '' if the client uses no
--- wake-ups. Then follow two arguments for each key: a command, which is called its word, and a token.
+-- wake-ups. Then follow two arguments for each key: a command, which is called its word, and a token. At last there may
+-- be the client's turn: how many ms it takes at most to come back when it is woken.
 --
 --   register ttl waited g [fence]  set the key, for ttl ms, unless it exists or another client is the head of the
 --            queue; else join the queue as a client that has waited for waited ms, unless waited is '-'. With a
@@ -253,9 +254,14 @@ local function grant(key, client, token, g, proposal)
   return true
 end
 
+-- How many members of queues may still be looked through in this call, whatever its number of keys.
+local budget = 1000
+
 -- Returns the member of a queue whose token begins with a text, if it is one of the first 256.
 local function find(queue, text)
-  for _, m in ipairs(redis.pcall('ZRANGE', queue, 0, 255)) do
+  local members = budget > 0 and redis.pcall('ZRANGE', queue, 0, 255) or {}
+  budget = budget - #members
+  for _, m in ipairs(members) do
     if string.find(m, ' ' .. text, 1, true) then
       return m
     end
@@ -263,12 +269,94 @@ local function find(queue, text)
 end
 
 -- The time in µs. Scores of clients are such times. The score of the member 'woken' is the time until which the lock is
--- reserved for the client that was woken, less ahead, so that it sorts ahead of all clients. For clients that poll the
--- reservation is four times as long. With the default schedule that is longer than they sleep.
-local ahead, reserved = 9000000000000000, 100000
+-- reserved for the client that was woken, less ahead, so that it sorts ahead of all clients. The reservation lasts for the
+-- client's turn, which counts up to turnMost. For clients that poll it is four times the least. With the default schedule
+-- that is longer than they sleep.
+local ahead, reserved, turnMost = 9000000000000000, 100, 2000
+local read -- the time that was read last in this call
 local function micros()
   local now = redis.call('TIME')
-  return now[1] * 1000000 + now[2]
+  read = now[1] * 1000000 + now[2]
+  return read
+end
+
+-- Notes that the client waits and runs: it counts as live for its turn and patience, in ms. A client that waits sends
+-- each of its claims about every 100 ms. The note is kept for longer than most processes are stopped. A client
+-- without a note counts as live.
+local patience, noted = 500, false
+local function note()
+  local turn = not noted and tonumber(ARGV[2 * #KEYS + 2])
+  if turn then
+    noted = true
+    turn = math.min(turn, turnMost)
+    redis.pcall('SET', 'redlock:waiter:' .. id, string.format('%.0f %.0f', (read or micros()) / 1000 + turn + patience, turn), 'PX', '3600000')
+  end
+end
+
+-- Splits a member of a queue.
+local function parse(m)
+  local client, claim, g = string.match(m, '^(%S+) (%S+) (%d+f?)$')
+  return client or m, claim, g
+end
+
+-- Says of each of these members of a queue whether its client is gone, is silent or is live, and the turns of the clients.
+-- A client is gone if its channel has no subscriber. (The count of subscribers includes a monitor's PSUBSCRIBE *.) It is
+-- silent if it has not noted for some time that it waits: it may be stopped.
+local function judge(members)
+  local notes, channels, states, turns = {}, {}, {}, {}
+  for i, m in ipairs(members) do
+    local client = parse(m)
+    notes[i] = 'redlock:waiter:' .. client
+    channels[i] = 'redlock:wake:' .. client
+  end
+  notes = redis.pcall('MGET', unpack(notes)) -- an error has no elements
+  local counts = redis.pcall('PUBSUB', 'NUMSUB', unpack(channels))
+  for i, m in ipairs(members) do
+    local till, turn = string.match(notes[i] or '', '^(%d+) (%d+)$')
+    turns[i] = math.min(tonumber(turn) or 0, turnMost)
+    if m == 'woken' or m ~= 'polling' and not counts.err and tonumber(counts[2 * i]) == 0 then
+      states[i] = 'gone'
+    elseif till and till * 1000 < (read or micros()) then
+      states[i] = 'silent'
+    else
+      states[i] = 'live'
+    end
+  end
+  return states, turns
+end
+
+-- Returns the member of a queue that the lock is to be passed on to, and its client's turn. That is the one that is chosen,
+-- if it is live, or else the first live one. Those that are gone are removed. Those that are silent stay, so that they keep
+-- their places. If there are only silent ones, it returns the first of them, and reports that it is silent.
+local function first(queue, chosen)
+  local at, size, silent = 0, 1, nil
+  while budget > 0 do
+    local members = chosen and {chosen} or redis.pcall('ZRANGE', queue, at, at + size - 1)
+    if members.err or #members == 0 then
+      return silent, 0, silent ~= nil
+    end
+    local states, turns = judge(members)
+    local gone, found = {}, nil
+    for i, m in ipairs(members) do
+      if states[i] == 'live' then
+        found = i
+        break
+      elseif states[i] == 'gone' then
+        gone[#gone + 1] = m
+      elseif not chosen then
+        silent = silent or m
+        at = at + 1
+      end
+    end
+    if #gone > 0 and redis.pcall('ZREM', queue, unpack(gone)) ~= #gone then
+      return nil -- the client may not write to the queue
+    elseif found then
+      return members[found], turns[found], false
+    end
+    budget = budget - #members
+    size = chosen and 1 or math.min(4 * size, 64)
+    chosen = nil
+  end
 end
 
 -- Returns the head of a queue, and reports whether the lock is reserved for a client that was woken. After that time the
@@ -288,53 +376,42 @@ local function headOf(queue)
 end
 
 -- Passes a free key on to a client in the queue, and reports whether it did. token is the one that a wake-up tells. how and
--- proposal are those of a release. A client whose channel has no subscriber has ended, and is skipped. (The count that
--- PUBLISH returns includes a monitor's PSUBSCRIBE *.) A failure costs one step of a client's schedule.
+-- proposal are those of a release. A failure costs one step of a client's schedule.
 --
 -- A client that was woken needs a round trip to get the lock by a plain SET. The member 'woken' stands for it: see headOf.
+-- If all clients are silent, the first of them is woken, and the key stays free: whoever comes next can have it.
 local function pass(key, token, how, proposal)
   local queue = 'redlock:queue:' .. key
-  local chosen = how and #how > 4 and find(queue, how)
-  for _ = 1, 1000 do
-    local head = chosen or redis.pcall('ZRANGE', queue, 0, 0)[1]
-    if not head then
-      return false
-    end
-    chosen = nil
-    local client, claim, g = string.match(head, '^(%S+) (%S+) (%d+f?)$')
-    client = client or head
-    local polls = head == 'polling'
-    local there = polls
-    if not polls and head ~= 'woken' then
-      local count = redis.pcall('PUBSUB', 'NUMSUB', 'redlock:wake:' .. client)
-      there = count.err or tonumber(count[2]) > 0
-    end
-    if there and how == 'undo' and not claim then
-      return false
-    end
-    local stays = there and how == 'open' and claim
-    if not stays and redis.pcall('ZREM', queue, head) ~= 1 then
-      return false -- the client may not write to the queue
-    end
-    if there and not stays and claim and grant(key, client, claim, g, proposal) then
-      return true
-    elseif there then
-      local alone = redis.pcall('EXISTS', queue) == 0
-      if not claim then
-        redis.pcall('ZADD', queue, string.format('%.0f', micros() + (polls and 4 or 1) * reserved - ahead), 'woken')
-      elseif alone then
-        redis.pcall('ZADD', queue, '+inf', 'woken') -- it polls, and so it does not need a reservation
-      end
-      if alone then
-        redis.pcall('PEXPIRE', queue, '1000')
-      end
-      if not polls then
-        redis.pcall('PUBLISH', 'redlock:wake:' .. client, token .. ' ' .. key)
-      end
-      return true
-    end
+  local head, turn, silent = first(queue, how and #how > 4 and find(queue, how))
+  if not head then
+    return false
   end
-  return false
+  local client, claim, g = parse(head)
+  local polls = head == 'polling'
+  if how == 'undo' and not claim then
+    return false
+  end
+  local stays = silent or how == 'open' and claim
+  if not stays and redis.pcall('ZREM', queue, head) ~= 1 then
+    return false -- the client may not write to the queue
+  end
+  if not stays and claim and grant(key, client, claim, g, proposal) then
+    return true
+  end
+  local alone = redis.pcall('EXISTS', queue) == 0
+  if not claim and not stays then
+    turn = polls and 4 * reserved or math.max(turn, reserved)
+    redis.pcall('ZADD', queue, string.format('%.0f', micros() + turn * 1000 - ahead), 'woken')
+  elseif alone then
+    redis.pcall('ZADD', queue, '+inf', 'woken') -- it polls, and so it does not need a reservation
+  end
+  if alone then
+    redis.pcall('PEXPIRE', queue, math.max(turn, 1000))
+  end
+  if not polls then
+    redis.pcall('PUBLISH', 'redlock:wake:' .. client, token .. ' ' .. key)
+  end
+  return true
 end
 
 -- Wakes all readers that wait for a key, which has just been deleted, and lets the marker stand until the slowest of them
@@ -395,6 +472,7 @@ local function join(key, mine, waited)
   free[key] = nil
   local queue = 'redlock:queue:' .. key
   local ticket = micros() - waited * 1000
+  note()
   local added = redis.pcall('ZADD', queue, 'NX', string.format('%.0f', ticket), mine)
   redis.pcall('PEXPIRE', queue, '600000')
   return added == 1
@@ -414,6 +492,28 @@ local function acquired(key, n, g, proposal, standing, new, given)
   return proposal ~= '' and {n, last} or n
 end
 
+-- Sets a free key, and removes a member of its queue. Returns the answer to the acquisition. new is that of the answer.
+local function take(key, token, ttl, m, g, proposal, new)
+  local set = redis.pcall('SET', key, token, 'NX', 'PX', ttl)
+  if not set or set.err then
+    return set or -1
+  end
+  if m then
+    redis.pcall('ZREM', 'redlock:queue:' .. key, m)
+  end
+  local given, err
+  if proposal ~= '' then
+    given, err = number(key, tonumber(proposal))
+  end
+  return err or acquired(key, 1, g, proposal, '', new, given)
+end
+
+-- Reports whether no client of a queue can come: all are gone or silent.
+local function deserted(queue)
+  local live, _, silent = first(queue)
+  return silent or not live and budget > 0
+end
+
 -- held is what the key holds.
 local function acquire(what, key, token, held, ttl, waited, g, proposal)
   local queue, mine, new = 'redlock:queue:' .. key, member(token, g), false
@@ -423,19 +523,9 @@ local function acquire(what, key, token, held, ttl, waited, g, proposal)
     if what ~= 'acquire' and id ~= '' and not free[key] then
       head, kept = headOf(queue)
     end
-    if not head or head == mine or what == 'again' and head == 'woken' and not kept then
-      local set = redis.pcall('SET', key, token, 'NX', 'PX', ttl)
-      if not set or set.err then
-        return set or -1
-      end
-      if head then
-        redis.pcall('ZREM', queue, head)
-      end
-      local given, err
-      if proposal ~= '' then
-        given, err = number(key, tonumber(proposal))
-      end
-      return err or acquired(key, 1, g, proposal, '', what == 'again' and head ~= mine, given)
+    if not head or head == mine or what == 'again' and head == 'woken' and not kept
+      or what == 'register' and head ~= 'woken' and deserted(queue) then
+      return take(key, token, ttl, head == 'woken' and head or head and mine, g, proposal, what == 'again' and head ~= mine)
     end
     if what == 'register' and mine == id then
       redis.pcall('ZREM', queue, mine) -- left from an earlier wait
@@ -443,8 +533,12 @@ local function acquire(what, key, token, held, ttl, waited, g, proposal)
   end
   if held ~= token then
     new = join(key, mine, waited)
-    if what == 'again' and not held and not kept and id ~= '' and pass(key, token) then
-      held = redis.pcall('GET', key)
+    if what == 'again' and not held and not kept and id ~= '' then
+      if pass(key, token) then
+        held = redis.pcall('GET', key)
+      elseif budget <= 0 then -- it may be that nobody else comes
+        return take(key, token, ttl, mine, g, proposal, new)
+      end
     end
   end
   local left = redis.pcall('PTTL', key)

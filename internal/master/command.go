@@ -5,6 +5,7 @@ import (
 	"errors"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/gomodule/redigo/redis"
 )
@@ -149,6 +150,28 @@ func (it *item) word(master int) any {
 		return "release"
 	}
 	return word
+}
+
+// joins reports whether the command may join a queue of batch.lua, so that its call tells the client's turn.
+func (it *item) joins() bool {
+	return (it.kind == Again || it.kind == Register) && it.listening && it.lua() != readersLua && it.claim.waited != noQueue
+}
+
+// A turn is what a call tells of Config.Turn: how many ms. It is kept to be boxed seldom.
+type turn struct {
+	ms   int64
+	text any
+}
+
+func (t *turn) boxed(now func() time.Duration) any {
+	ms := int64(0)
+	if now != nil {
+		ms = now().Milliseconds() + 1
+	}
+	if t.text == nil || t.ms != ms {
+		t.ms, t.text = ms, strconv.FormatInt(ms, 10)
+	}
+	return t.text
 }
 
 // acquisition returns the word of an Again or Register for a master, by a client that has waited for some ms.

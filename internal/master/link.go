@@ -31,6 +31,7 @@ type link struct {
 	once  sync.Once          // sets err
 	err   error              // why the link has ended
 	args  []any              // the writer's scratch
+	turn  turn               // the writer's
 	// The reader's:
 	now     time.Time // taken once for each reply
 	overdue time.Time // since when replies are overdue; zero: they are not
@@ -169,8 +170,13 @@ func (l *link) send(items []item) error {
 			args = append(args, items[i].claim.key)
 		}
 		args = append(args, l.id)
+		joins := false
 		for i := range items {
 			args = append(args, items[i].word(l.m.cfg.Index), items[i].claim.token)
+			joins = joins || items[i].joins()
+		}
+		if joins {
+			args = append(args, l.turn.boxed(l.m.cfg.Turn))
 		}
 	case it.kind.sets():
 		name, args = "SET", append(args, it.claim.key, it.claim.token, argNX, argPX, it.claim.ttl)

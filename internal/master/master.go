@@ -103,6 +103,8 @@ type Config struct {
 	// Granted is called with each well-formed message about a grant. It reports whether the grant was expected. It
 	// must not block. It is optional.
 	Granted func(master int, g Grant) (expected bool)
+	// Turn returns how long this client takes at most to come back with an attempt when it is woken. It is optional.
+	Turn func() time.Duration
 	// Waiting reports whether a claim of this client waits, so that a grant may come. It is optional.
 	Waiting func() bool
 	// Sample is a key that a lock could have and none has. The user's rights are tried on it. Empty:

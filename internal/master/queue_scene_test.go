@@ -170,11 +170,25 @@ type call struct {
 	told  []string // the client that gets a message, and the message; nil: nobody does
 }
 
+// silence has these clients be silent.
+func (s *queueScene) silence(clients ...string) {
+	s.Helper()
+	for _, client := range clients {
+		s.must("SET", "redlock:waiter:"+client, "1000 900")
+	}
+}
+
 // by returns a test of the call by a client, while some clients have a subscription.
 func (c call) by(client string, there ...string) func(*testing.T, func() redis.Conn) {
+	return c.beside(nil, client, there...)
+}
+
+// beside is by, beside clients that are silent.
+func (c call) beside(silent []string, client string, there ...string) func(*testing.T, func() redis.Conn) {
 	return func(t *testing.T, dial func() redis.Conn) {
 		s := newQueueScene(t, dial, there...)
 		s.reset(c.queue...)
+		s.silence(silent...)
 		if c.key != "" {
 			s.must("SET", "k", c.key, "PX", 60_000)
 		}

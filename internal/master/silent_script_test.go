@@ -1,0 +1,186 @@
+package master
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/gomodule/redigo/redis"
+)
+
+// A client that has not polled for some time may be stopped: a lock that was granted to it would stand still for g.
+func TestASilentClientIsSkippedAndKeepsItsPlace(t *testing.T) {
+	of := func(members ...string) []string { return members }
+	const w, x = "w W 60000", "x X 60000"
+	granted := func(client string) []string {
+		return of(client, "+ "+strings.ToUpper(client)+" $run -2 0 k")
+	}
+	for _, c := range []struct {
+		silent []string
+		call
+	}{
+		{of("w"), call{"release: the head", "A", of(w, x), "release 0", 2, "X", of(w), granted("x")}},
+		{of("o"), call{"release: the head, which cannot be granted", "A", of("o", x), "release 0", 2, "X", of("o"), granted("x")}},
+		{of("w", "o"), call{"release: some, and some that are gone", "A", of("gone", w, "gone2", "gone3", "o", x), "release 0", 2, "X", of(w, "o"), granted("x")}},
+		{of("w"), call{"release: to a client that cannot be granted", "A", of(w, "o"), "release 0", 2, "", of("woken", w), of("o", "A k")}},
+		{of("w"), call{"release: open", "A", of(w, x), "release 0 open", 2, "", of(w, x), of("x", "A k")}},
+		{of("x"), call{"release: to a token", "A", of(w, "x LONG-TOKEN 60000", "y Y 60000"), "release 0 LONG-TOKEN", 2, "W", of("x LONG-TOKEN 60000", "y Y 60000"), granted("w")}},
+		{of("w"), call{"release: to clients without wake-ups", "A", of(w, "polling"), "release 0", 2, "", of("woken", w), nil}},
+		{of("w", "x"), call{"release: it is woken if all are silent", "A", of(w, x), "release 0", 2, "", of(w, x), of("w", "A k")}},
+		{of("w"), call{"release: it is woken if all others are gone", "A", of("gone", w, "gone2"), "release 0", 2, "", of(w), of("w", "A k")}},
+		{of("w", "o"), call{"release: it cannot be granted, and is woken if all are silent", "A", of("o", w), "release 0", 2, "", of("o", w), of("o", "A k")}},
+		{of("w"), call{"undo", "A", of(w, x), "undo", 2, "X", of(w), granted("x")}},
+		{of("w"), call{"pass", "", of(w, x), "pass", 2, "X", of(w), granted("x")}},
+		{of("w"), call{"register: the head", "", of(w, x), "register 60000 0 400", four{-1, 0, "", 1}, "", of(w, x, "c C 400"), nil}},
+		{of("w", "x"), call{"register: all are silent", "", of(w, x), "register 60000 0 400", 1, "C", of(w, x), nil}},
+		{of("w"), call{"again: it is live", "", of(w, "c C 60000", x), "again 60000 0 60000", four{held, 0, "", 0}, "C", of(w, x), of("c", "+ C $run -2 0 k")}},
+		{of("w"), call{"again: another one is", "", of(w, x), "again 60000 0 60000", four{below, 0, "X", 1}, "X", of(w, "c C 60000"), granted("x")}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			onBoth(t, func(t *testing.T, dial func() redis.Conn) {
+				if strings.Contains(c.word, "again") || strings.Contains(c.word, "register") {
+					c.beside(c.silent, "c", "c", "w", "x", "o")(t, dial)
+				} else {
+					c.beside(c.silent, "a", "w", "x", "o")(t, dial)
+				}
+			})
+		})
+	}
+}
+
+// A client is live for its turn and half a second after each of its commands that joins a queue.
+func TestAClientIsSilentSomeTimeAfterItsLastPoll(t *testing.T) {
+	onBoth(t, func(t *testing.T, dial func() redis.Conn) {
+		s := newQueueScene(t, dial, "w", "x")
+		for _, row := range []struct {
+			word, turn string
+			want       string // what is noted
+		}{
+			{"register 60000 0 60000", "20", "20"},
+			{"again 60000 0 60000", "600", "600"},
+			{"again 60000 0 0", "600", "600"},
+			{"again 60000 0 60000", "1000000", "2000"},
+			{"again 60000 0 60000", "-1000000", ""}, // nonsense is not heeded
+			{"again 60000 0 60000", "nan", ""},
+			{"again 60000 0 60000", "?", ""},
+			{"again 60000 - 60000", "600", ""}, // it does not wait
+		} {
+			s.reset()
+			s.must("SET", "k", "A", "PX", 60_000)
+			s.must("EVALSHA", batchSHA, 1, "k", "w", row.word, "W", row.turn)
+			now, err := redis.Int64s(s.conn.Do("TIME"))
+			if err != nil {
+				t.Fatal(err)
+			}
+			note, _ := redis.String(s.conn.Do("GET", "redlock:waiter:w"))
+			if row.want == "" {
+				var till, turn int64
+				if fmt.Sscanf(note, "%d %d", &till, &turn); till > 0 && turn > 0 {
+					t.Errorf("%s, a turn of %s: noted %q", row.word, row.turn, note)
+				}
+				continue
+			}
+			var till int64
+			var turn string
+			fmt.Sscanf(note, "%d %s", &till, &turn)
+			turnMS, _ := time.ParseDuration(row.want + "ms")
+			at := now[0]*1000 + now[1]/1000
+			if turn != row.want || till < at || till > at+1+500+turnMS.Milliseconds() {
+				t.Errorf("%s, a turn of %s: noted %q at %d, want a turn of %s", row.word, row.turn, note, at, row.want)
+			}
+		}
+	})
+}
+
+// A client that was woken has the lock reserved for its turn.
+func TestTheLockIsReservedForTheTurnOfTheClientThatIsWoken(t *testing.T) {
+	onBoth(t, func(t *testing.T, dial func() redis.Conn) {
+		s := newQueueScene(t, dial, "o")
+		for _, row := range []struct {
+			note string
+			want int64 // ms
+		}{{"", 100}, {"20", 100}, {"900", 900}, {"2000", 2000}, {"99999999", 2000}, {"x", 100}} {
+			s.reset("o")
+			if row.note != "" {
+				s.must("SET", "redlock:waiter:o", "99999999999999 "+row.note)
+			}
+			s.must("SET", "k", "A", "PX", 60_000)
+			s.conn.Send("MULTI")
+			s.conn.Send("TIME")
+			s.conn.Send("EVALSHA", batchSHA, 1, "k", "a", "release", "A")
+			s.conn.Send("ZSCORE", "redlock:queue:k", "woken")
+			s.conn.Send("PTTL", "redlock:queue:k")
+			replies, err := redis.Values(s.conn.Do("EXEC"))
+			if err != nil {
+				t.Fatal(err)
+			}
+			now, _ := redis.Int64s(replies[0], nil)
+			score, _ := redis.Float64(replies[2], nil)
+			left, _ := redis.Int64(replies[3], nil)
+			for end := int64(score) + 9_000_000_000_000_000 - now[0]*1_000_000 - now[1]; end/1000 < row.want || end/1000 > row.want+50; {
+				t.Errorf("a turn of %q: reserved for %d µs, want %d ms", row.note, end, row.want)
+				break
+			}
+			if left < row.want {
+				t.Errorf("a turn of %q: the queue lives for %d ms, want %d at least", row.note, left, row.want)
+			}
+		}
+	})
+}
+
+// However many members of queues are gone or silent, and however many keys a call has, it looks through few of them. A
+// client that polls gets a free lock all the same.
+func TestACallLooksThroughFewMembersOfQueues(t *testing.T) {
+	onBoth(t, func(t *testing.T, dial func() redis.Conn) {
+		const keys, members = 128, 1000
+		for _, row := range []struct {
+			name, word string
+			silent     bool
+			taken      bool // the lock, by the client whose command it is
+		}{
+			{"releases, all are gone", "release 0", false, false},
+			{"releases to a token, all are gone", "release 0 no-such-token", false, false},
+			{"polls, all are gone", "again 60000 0 60000", false, true},
+			{"polls, all are silent", "again 60000 0 60000", true, true},
+		} {
+			s := newQueueScene(t, dial, "c", "w")
+			s.reset()
+			s.silence("w")
+			args := []any{batchSHA, keys}
+			for i := range keys {
+				args = append(args, fmt.Sprint("k", i))
+			}
+			args = append(args, "c")
+			for i := range keys {
+				queue := []any{fmt.Sprint("redlock:queue:k", i)}
+				for j := range members {
+					member := fmt.Sprintf("gone-%d G%d 400", j, j)
+					if row.silent {
+						member = fmt.Sprintf("w G%d 400", j)
+					}
+					queue = append(queue, j+1, member)
+				}
+				s.must("ZADD", queue...)
+				args = append(args, row.word, "C")
+			}
+			cards := func() (n int) {
+				for i := range keys {
+					n += int(s.must("ZCARD", fmt.Sprint("redlock:queue:k", i)).(int64))
+				}
+				return n
+			}
+			s.must("EVALSHA", append(args, "20")...)
+			if n := keys*members - cards(); n > 1200 {
+				t.Errorf("%s: %d members were looked through, want 1200 at most", row.name, n)
+			}
+			for i := range keys {
+				got, _ := redis.String(s.conn.Do("GET", fmt.Sprint("k", i)))
+				if (got == "C") != row.taken {
+					t.Errorf("%s: key %d holds %q; taken: want %v", row.name, i, got, row.taken)
+					break
+				}
+			}
+		}
+	})
+}
