@@ -103,7 +103,7 @@ type result struct {
 // initial returns the state before the first step. If world.held is set, it returns a later state, which makes
 // the search shorter: A has the lock, and all others wait for it.
 func (w *world) initial() state {
-	s := state{calls: w.calls, restarts: w.restarts, crashes: w.crashes}
+	s := state{calls: w.calls, restarts: w.restarts, crashes: w.crashes, silences: w.silences}
 	if w.fences {
 		s.clock = 1
 	}

@@ -31,6 +31,9 @@ var (
 	three  = world{masters: 3, clients: 2, room: 4, calls: 3, live: true, settles: true}
 	queue  = world{masters: 1, clients: 3, room: 4, calls: 4, live: true, settles: true, leaves: true, opens: true}
 	mortal = world{masters: 1, clients: 3, room: 4, calls: 4, live: true, settles: true, crashes: 1}
+	slow   = world{masters: 1, clients: 3, room: 4, calls: 4, live: true, settles: true, leaves: true, silences: 3}
+	slower = world{masters: 2, clients: 2, room: 4, calls: 3, live: true, settles: true, silences: 2}
+	halted = world{masters: 1, clients: 3, room: 4, calls: 4, live: true, settles: true, crashes: 1, stops: true}
 	street = world{masters: 1, clients: 3, room: 3, live: true, settles: true, opens: true, busy: true, prompt: true}
 )
 
@@ -67,6 +70,9 @@ var holdingWorlds = []explored{
 	{"waiting, three masters", three, 50_000},
 	{"waiting, three clients", queue, 30_000},
 	{"waiting, clients that die", mortal, 5_000},
+	{"waiting, clients that are taken for silent", slow, 30_000},
+	{"waiting, masters that take clients for silent", slower, 20_000},
+	{"waiting, clients that are stopped", halted, 5_000},
 	{"waiting, a client that only tries", street, 3_000},
 	{"waiting, clients that are cut off", apart, 100_000},
 	{"waiting, a dead master", maimed, 5_000},
@@ -85,6 +91,7 @@ var largeWorlds = []explored{
 	{"ages, polls of two masters", world{masters: 2, clients: 2, room: 2, calls: 1, held: true, expires: true, ages: true, polls: true, latePolls: true}, 400_000},
 	{"fences, from the beginning", world{masters: 3, clients: 2, room: 2, calls: 3, leaves: true, expires: true, fences: true, spread: 1}, 300_000},
 	{"waiting, split votes of three clients", world{masters: 2, clients: 3, room: 4, calls: 1, held: true, live: true, settles: true}, 1_500_000},
+	{"waiting, three masters that take clients for silent", world{masters: 3, clients: 2, room: 4, calls: 3, live: true, settles: true, silences: 2}, 2_000_000},
 	{"waiting, three masters, a SET", world{masters: 3, clients: 2, room: 4, calls: 3, live: true, settles: true, tries: true}, 100_000},
 }
 
@@ -182,6 +189,10 @@ var struckOut = []strike{
 	{"a claim that is kept by a client that is cut off", apart, rules{keepsMinority: true}, notLockedOut, false},
 	{"the dead are granted the lock", mortal, rules{grantsTheDead: true}, notStuck, false},
 	{"a client that is woken and does not poll", queue, rules{deafToWakes: true}, notStuck, false},
+	{"the stopped are granted the lock", halted, rules{grantsTheDead: true}, notStuck, false},
+	{"a silent client loses its place", slow, rules{forgetsSilent: true}, notStuck, false},
+	{"all are silent, and none is woken", slow, rules{leavesSilent: true}, notStuck, false},
+	{"a newcomer waits for the silent", halted, rules{waitsForSilent: true}, notStuck, false},
 
 	{"no release leaves the key open", street, rules{neverOpen: true}, notLockedOut, false},
 	{"a newcomer closes what a release has left open", street, rules{newcomersGrant: true}, notLockedOut, false},

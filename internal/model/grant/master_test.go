@@ -62,6 +62,16 @@ func (w *world) execute(s *state, i, c int, next func(step, state)) {
 			w.take(n, i, c, a, next)
 			return
 		}
+		if m.owner == free && k == acquire && !w.waitsForSilent {
+			if w.stops && !m.queuedLive() {
+				w.take(n, i, c, a, next)
+				return
+			} else if n.silences > 0 {
+				n := n
+				n.silences--
+				w.take(n, i, c, a, next)
+			}
+		}
 		m.join(me)
 		if m.owner == free && (k == again || w.newcomersGrant) {
 			w.grantHead(n, i, a, func(a step, n state) {
@@ -203,8 +213,15 @@ func (w *world) release(s state, i, c int, a step, next func(step, state)) {
 	}
 	if w.opens && a.done && !w.neverOpen {
 		n := s
-		if head := m.queue[0]; head != orphan {
-			n.masters[i].lanes[head-1].said |= wakes
+		for _, head := range m.queue {
+			if head == free || head != orphan {
+				if head != free {
+					n.masters[i].lanes[head-1].said |= wakes
+				}
+				break
+			} else if !w.stops {
+				break
+			}
 		}
 		a := a
 		a.open = true
@@ -213,17 +230,37 @@ func (w *world) release(s state, i, c int, a step, next func(step, state)) {
 	w.grantHead(s, i, a, next)
 }
 
-// grantHead sets the key for the head of the queue, and publishes a message.
+// grantHead sets the key for the first claim of the queue that is not silent, and publishes a message. If all are silent,
+// the first of them is woken.
 func (w *world) grantHead(s state, i int, a step, next func(step, state)) {
 	m := &s.masters[i]
-	for m.queue[0] == orphan && !w.grantsTheDead && !w.loses {
+	for m.queue[0] == orphan && !w.stops && !w.grantsTheDead && !w.loses {
 		m.part(orphan)
 	}
-	head := m.queue[0]
-	if head == free {
-		next(a, s)
-		return
+	for _, head := range m.queue {
+		if head == free {
+			break
+		}
+		if stopped := head == orphan && w.stops && !w.grantsTheDead; !stopped {
+			w.grantTo(s, i, head, a, next)
+			if s.silences == 0 || head == orphan || a.command == again && head == ownerOf(a.client) { // which has just polled
+				return
+			}
+			s.silences--
+			if w.forgetsSilent {
+				m.part(head)
+			}
+		}
 	}
+	if first := m.queue[0]; first != free && first != orphan && !w.leavesSilent {
+		m.lanes[first-1].said |= wakes
+	}
+	next(a, s)
+}
+
+// grantTo sets the key for a claim of the queue, and publishes a message.
+func (w *world) grantTo(s state, i int, head owner, a step, next func(step, state)) {
+	m := &s.masters[i]
 	m.part(head)
 	m.owner = head
 	a.grants = head

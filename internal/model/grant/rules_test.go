@@ -28,6 +28,9 @@ type rules struct {
 	keepsMinority  bool // "a claim that fewer than a quorum of masters answer is released"
 	grantsTheDead  bool // "a client without a subscriber is skipped"
 	deafToWakes    bool // "a waiter that is woken polls"
+	forgetsSilent  bool // "a client that is silent is skipped, and stays in the queue"
+	leavesSilent   bool // "if all clients of a queue are silent, the first of them is woken"
+	waitsForSilent bool // "a newcomer overtakes clients that are silent"
 
 	// Fairness.
 	neverOpen      bool // "some releases leave the key open"
@@ -61,6 +64,8 @@ type world struct {
 	restarts  uint8 // losses of memory, all told
 	snapshots bool  // a master may also return to an earlier state of its memory
 	crashes   uint8 // clients that may die, all told
+	stops     bool  // a client that dies keeps its subscription: it is stopped, and silent from then on
+	silences  uint8 // how often a master may take a waiter for silent that is not stopped, all told
 	renewals  bool  // leases are renewed, and keys healed
 	sleeps    bool  // a holder may be stopped until its keys are gone, and none of its clocks shows it
 	fences    bool  // acquisitions are numbered

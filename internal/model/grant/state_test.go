@@ -16,6 +16,7 @@ type state struct {
 	calls    uint8    // acquisitions still to come, where they are bounded
 	restarts uint8    // still to come
 	crashes  uint8    // still to come
+	silences uint8    // still to come
 	clock    uint8    // the least fence that a clock proposes now
 	highest  uint8    // fence committed so far
 	broken   property // what the last step broke
@@ -208,6 +209,16 @@ func (m *master) join(o owner) {
 func (m *master) queued(o owner) bool {
 	for _, q := range m.queue {
 		if q == o {
+			return true
+		}
+	}
+	return false
+}
+
+// queuedLive reports whether a claim is in the queue whose client is not stopped.
+func (m *master) queuedLive() bool {
+	for _, q := range m.queue {
+		if q != free && q != orphan {
 			return true
 		}
 	}
