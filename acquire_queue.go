@@ -260,9 +260,9 @@ func (q *queueing) ask(kind master.Kind, life time.Duration) {
 	}
 	q.attempts++
 	q.asked, q.pending, q.extends, q.askAt = mark, true, false, time.Time{}
-	before, sl := c.sleepers.registeredAt(claim), q.sleeper
+	sl := q.sleeper
 	q.round = c.group.AskEach(kind, claim.Claim, c.opts.limit(l.opts.TTL), func(i int, a master.Answer) {
-		c.sleepers.answered(sl, claim, i, a, mark, life, before, c.masters[i].Listening())
+		c.sleepers.answered(sl, claim, kind, i, a, mark, life, c.masters[i].Listening())
 	})
 }
 
@@ -323,7 +323,7 @@ func (q *queueing) note(ctx context.Context) {
 func (q *queueing) win(ctx context.Context, now clock.Reading, won *claimQuorum) (more bool) {
 	l, c := q.locker, q.locker.client
 	full := l.opts.TTL - c.opts.drift(l.opts.TTL)
-	s := &Lease{client: c, name: l.name, opts: l.opts, claim: q.claim.Claim, validity: won.left, short: won.left < q.claim.g,
+	s := &Lease{client: c, name: l.name, opts: l.opts, claim: q.claim.Claim, won: q.claim, validity: won.left, short: won.left < q.claim.g,
 		granted: now, acquired: now, contended: q.attempts > 1, start: now, rounds: 1}
 	var err error
 	if l.opts.Fencing {

@@ -21,14 +21,13 @@ type queuedClaim struct {
 	began clock.Reading // immutable; before its first command
 	g     time.Duration // immutable; for how long it may be granted the lock
 
-	lease atomic.Pointer[Lease] // once it was acquired
-	rests uint64                // the masters, as bits, whose votes the lease rests on; set before lease
+	lease atomic.Pointer[Lease] // once it was acquired: that of the present holder
 
 	// Guarded by sleepers.mu:
-	votes      []claimVote // by master
-	registered uint64      // the masters, as bits, that have answered that it is in the queue
-	gone       uint64      // the masters, as bits, whose votes have become void since the last count
-	first      time.Time   // when the first vote came
+	votes []claimVote // by master
+	known uint64      // the masters, as bits, that are known to have had it in the queue, or the key for it
+	gone  uint64      // the masters, as bits, whose votes have become void since the last count
+	first time.Time   // when the first vote came
 }
 
 // A claimVote is a vote for a claim.
@@ -92,18 +91,23 @@ func (sl *sleeper) voteLocked(i int, v claimVote) {
 		c.first = time.Now()
 	}
 	*old = v
+	c.known |= 1 << i
 	poke(sl.news)
 }
 
-// answered handles the answer of master i to a Register, an Again or a Renew of a claim. The command was asked for
-// at mark. If it was carried out, the key lives for life from mark on. before has the masters, as bits, that had
-// the claim in their queues at mark. listening says that the master can tell this Client of grants, so that a
-// refused claim is in its queue.
-func (s *sleepers) answered(sl *sleeper, c *queuedClaim, i int, a master.Answer, mark clock.Reading, life time.Duration, before uint64, listening bool) {
+// answered handles the answer of master i to a command of a claim: a Register, an Again or a Renew. The command was asked for
+// at mark. If it was carried out, the key lives for life from mark on. listening says that the master can tell this
+// Client of grants, so that a refused claim is in its queue. The answers of a master come in the order of the commands.
+func (s *sleepers) answered(sl *sleeper, c *queuedClaim, kind master.Kind, i int, a master.Answer, mark clock.Reading, life time.Duration, listening bool) {
 	bit := uint64(1) << i
 	s.mu.Lock()
+	late := kind == master.Again && c.known&bit != 0
+	gone := late && a.New // the key was granted or set, and is gone or another's since
+	if a.Done() || a.Outcome == master.Taken && (a.New || listening) {
+		c.known |= bit
+	}
 	if sl.claim == c {
-		if a.New && before&bit != 0 { // the key on which an earlier vote rests is gone
+		if gone {
 			c.votes[i] = claimVote{fence: c.votes[i].fence}
 			c.gone |= bit
 		}
@@ -112,19 +116,27 @@ func (s *sleepers) answered(sl *sleeper, c *queuedClaim, i int, a master.Answer,
 			sl.voteLocked(i, claimVote{mark, a.Holds, a.Fence})
 		case a.Done():
 			sl.voteLocked(i, claimVote{mark, life, a.Fence})
-		case a.Outcome == master.Taken && (a.New || listening):
-			c.registered |= bit
 		}
 		poke(sl.news)
 		s.mu.Unlock()
 		return
 	}
 	s.mu.Unlock()
+	if !gone && !(late && a.Err != nil) {
+		return
+	}
 	// A poll was executed after the claim had won, and found that the claim was not in the queue, and that the key was
-	// not ours. The claim had been in the queue until this master set the key. So the key is gone, or another's, since
-	// then: somebody else may have held the lock.
-	if lease := c.lease.Load(); lease != nil && a.New && c.rests&before&bit != 0 {
-		lease.lose(&lostError{name: lease.name, reason: errGone})
+	// not ours. So the key was gone, or another's, in the meantime: somebody else may have held the lock. The poll has set
+	// the key again, or has put the claim into the queue, where it can be granted the key. If the answer was lost, all
+	// this may be so.
+	lease := c.lease.Load()
+	for lease != nil {
+		lease.doubt(i)
+		next := c.lease.Load()
+		if next == lease {
+			return
+		}
+		lease = next // it was handed over
 	}
 }
 
@@ -182,15 +194,7 @@ func (s *sleepers) setLease(sl *sleeper, c *queuedClaim, won *claimQuorum, lease
 	if c.gone&won.rests != 0 {
 		return false
 	}
-	c.rests = won.rests
 	c.lease.Store(lease)
 	sl.claim = nil
 	return true
-}
-
-// registeredAt returns the masters, as bits, that are known to have had the claim in their queues.
-func (s *sleepers) registeredAt(c *queuedClaim) uint64 {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return c.registered
 }

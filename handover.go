@@ -56,11 +56,12 @@ func (s *Lease) succeed(now clock.Reading) *Lease {
 		return nil
 	}
 	s.endLocked(ErrReleased)
-	return &Lease{
+	next := &Lease{
 		client:    s.client,
 		name:      s.name,
 		opts:      s.opts,
 		claim:     s.claim,
+		won:       s.won,
 		validity:  s.validity,
 		short:     s.short,
 		contended: s.contended,
@@ -70,4 +71,8 @@ func (s *Lease) succeed(now clock.Reading) *Lease {
 		handovers: s.handovers + 1,
 		start:     s.start,
 	}
+	if s.won != nil {
+		s.won.lease.Store(next) // under mu, so that what a late poll has found reaches one of the two: see doubt
+	}
+	return next
 }

@@ -20,6 +20,7 @@ type Lease struct {
 	claim     *master.Claim // immutable
 	granted   clock.Reading // immutable; the time before the first byte of the round that was won
 	acquired  clock.Reading // immutable; as granted, or the time of the handover to this holder
+	won       *queuedClaim  // immutable; the claim that became the lease; nil if it was not registered
 	contended bool          // immutable; not acquired by the first attempt: see last_releases.go
 
 	fence     int64 // immutable; 0: none
@@ -42,6 +43,7 @@ type Lease struct {
 	queued   chan struct{}              // closed when the release of a lost lease is queued; nil: it was not lost
 	done     chan struct{}              // made by the first Done; closed when err is set
 	cancels  map[*leaseContext]struct{} // the contexts that have not ended
+	void     uint64                     // the masters, as bits, that do not count in the current renewal: see doubt
 	renewal  *renewal                   // the current renewal, or the last one; nil before the first
 }
 

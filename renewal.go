@@ -171,6 +171,9 @@ func (r *renewal) askLocked(i int, now clock.Reading) {
 }
 
 func (r *renewal) voteLocked(i int, a master.Answer, now time.Time) {
+	if r.lease.void>>i&1 == 1 && a.Done() {
+		a = master.Answer{Outcome: master.Missing} // as it was when a late poll came
+	}
 	r.ballot.Cast(i, a)
 	if a.Err == nil {
 		return
@@ -224,7 +227,7 @@ func (s *Lease) countLocked() (won *renewal, lost *lostError) {
 	if now := s.client.clock(); now.Since(s.start) >= s.validity {
 		return nil, s.overLocked(now)
 	}
-	s.start, s.short = r.start, false
+	s.start, s.short, s.void = r.start, false, 0
 	s.validity = s.opts.TTL - s.client.opts.drift(s.opts.TTL)
 	s.publishLocked()
 	close(r.won)
@@ -232,6 +235,28 @@ func (s *Lease) countLocked() (won *renewal, lost *lostError) {
 		r.healLocked(i)
 	}
 	return r, nil
+}
+
+// doubt is called when a late poll has found that master i had lost the key: see queuedClaim. The key may be there
+// again by now. As with a key that was healed, it counts from the next renewal on, behind one that succeeds without it. So
+// a renewal decides whether the lease is lost. If none is under way, doubt begins one.
+//
+// The answer to the poll comes ahead of that to any renewal of the lease, by the order of the commands. While the renewal
+// is not decided, the lease is not handed over.
+func (s *Lease) doubt(i int) {
+	now := s.client.clock()
+	s.mu.Lock()
+	if s.err != nil {
+		s.mu.Unlock()
+		return
+	}
+	s.void |= 1 << i
+	if s.pendingLocked() == nil {
+		s.renewLocked(now)
+	}
+	d := s.settleLocked()
+	s.mu.Unlock()
+	s.conclude(d)
 }
 
 // healLocked sets the key again at a master that has lost it. It is called only after the renewal has

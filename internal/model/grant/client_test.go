@@ -246,7 +246,7 @@ func (w *world) close(s *state, c int) {
 	s.clients[c] = client{}
 	for i := range w.masters {
 		l := &s.masters[i].lanes[c]
-		l.vote &^= rests | restsPast
+		l.vote &^= rests | restsPast | void
 		l.view = free
 		l.age = age{}
 		if !counts {

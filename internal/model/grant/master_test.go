@@ -52,10 +52,9 @@ func (w *world) execute(s *state, i, c int, next func(step, state)) {
 		w.take(n, i, c, a, next)
 		return
 	case acquire, again:
-		if k == again && m.owner != me && l.current() && n.clients[c].phase.holds() && l.vote&rests != 0 && !w.ignoresLoss {
+		if k == again && m.owner != me && l.current() && n.clients[c].phase.holds() && !w.ignoresLoss {
 			// The key is gone, and the client learns this before it learns of an extension at this master.
-			deliver := next
-			next = func(a step, n state) { w.end(&n, c, ends, func(_ step, n state) { deliver(a, n) }) }
+			l.vote = void
 		}
 		first := m.queue[0] == free || m.queue[0] == me || w.pollsForItself && k == again
 		if m.owner == me || m.owner == free && first {
@@ -95,7 +94,7 @@ func (w *world) execute(s *state, i, c int, next func(step, state)) {
 	case extend:
 		if m.owner == me {
 			a.done = true
-			if l.current() && n.clients[c].phase == renewing {
+			if l.current() && n.clients[c].phase == renewing && l.vote&void == 0 {
 				w.vote(&n, i, c, 0, 0)
 			}
 		}

@@ -12,7 +12,7 @@ type rules struct {
 	noQuarantine     bool // "votes of a master in quarantine do not count"
 	givenUpCounts    bool // "a claim that was given up never counts again"
 	tokenTwice       bool // "each claim has a fresh token"
-	ignoresLoss      bool // "a lease ends if a late poll finds the key gone at a master that the lease rests on"
+	ignoresLoss      bool // "a key that a late poll finds gone counts again only behind a renewal that succeeds without it"
 	overwrites       bool // "a grant is a SET NX": no script grants where a key stands
 
 	// Progress.

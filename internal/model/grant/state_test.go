@@ -89,6 +89,7 @@ const (
 	past                       // by a memory that was lost since
 	rests                      // the lease rests on this master
 	restsPast                  // on a memory that was lost since
+	void                       // a late poll has found the key gone: the master's vote in the next renewal does not count
 )
 
 // A message is what a master has published to one client, and the client has not received.
