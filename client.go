@@ -152,6 +152,7 @@ func newClient(pools []*redis.Pool, opts *Options) (*Client, error) {
 			Granted:     c.sleepers.granted,
 			Waiting:     c.sleepers.waiting,
 			Turn:        c.turn,
+			Patience:    c.patience,
 			Sample:      opts.Prefix + "redlock-rights-" + newToken(""),
 			Redial:      func() interface{ NextBackOff() time.Duration } { return schedule(longestDial) },
 			Changed:     func(before master.State, now master.Status) { c.masterChanged(i, before, now) },

@@ -187,6 +187,19 @@ const (
 // turn returns how long this Client takes at most to come back with an attempt after a wake-up.
 func (c *Client) turn() time.Duration { return max(turnLeast, 3*c.group.Distance()) }
 
+// patienceSteps is how many polls of a claim must fail to come before its client is taken for one that is stopped.
+const patienceSteps = 5
+
+// patience returns how long it takes at most until a claim of this Client that waits is sent again. A round may last until
+// the slowest master has answered.
+func (c *Client) patience() time.Duration {
+	round := c.turn()
+	for _, m := range c.masters {
+		round = max(round, m.RoundTrip())
+	}
+	return patienceSteps*c.opts.claimPolls + round
+}
+
 // listening reports whether a quorum of masters can wake this Client.
 func (c *Client) listening() bool {
 	n := 0

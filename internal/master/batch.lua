@@ -1,7 +1,8 @@
 -- Executes commands on locks, many in one call. KEYS are the keys of the locks. A key may occur more than once:
 -- its commands are executed in order. ARGV[1] is the id of the calling client, or '' if the client uses no
 -- wake-ups. Then follow two arguments for each key: a command, which is called its word, and a token. At last there may
--- be the client's turn: how many ms it takes at most to come back when it is woken.
+-- be two more, in ms: the client's turn, which is how long it takes at most to come back when it is woken, and its patience,
+-- which is how long it takes at most to poll again.
 --
 --   register ttl waited g [fence]  set the key, for ttl ms, unless it exists or another client is the head of the
 --            queue; else join the queue as a client that has waited for waited ms, unless waited is '-'. With a
@@ -280,16 +281,16 @@ local function micros()
   return read
 end
 
--- Notes that the client waits and runs: it counts as live for its turn and patience, in ms. A client that waits sends
--- each of its claims about every 100 ms. The note is kept for longer than most processes are stopped. A client
--- without a note counts as live.
-local patience, noted = 500, false
+-- Notes that the client waits and runs: it counts as live for its patience. The note is kept for longer than most
+-- processes are stopped. A client without a note counts as live.
+local noted = false
 local function note()
-  local turn = not noted and tonumber(ARGV[2 * #KEYS + 2])
-  if turn then
+  local at = 2 * #KEYS + 2
+  local turn, patience = tonumber(ARGV[at]), tonumber(ARGV[at + 1])
+  if turn and patience and not noted then
     noted = true
-    turn = math.min(turn, turnMost)
-    redis.pcall('SET', 'redlock:waiter:' .. id, string.format('%.0f %.0f', (read or micros()) / 1000 + turn + patience, turn), 'PX', '3600000')
+    local text = string.format('%.0f %.0f', (read or micros()) / 1000 + patience, math.min(turn, turnMost))
+    redis.pcall('SET', 'redlock:waiter:' .. id, text, 'PX', '3600000')
   end
 end
 

@@ -152,18 +152,19 @@ func (it *item) word(master int) any {
 	return word
 }
 
-// joins reports whether the command may join a queue of batch.lua, so that its call tells the client's turn.
+// joins reports whether the command may join a queue of batch.lua, so that its call tells the client's turn and patience.
 func (it *item) joins() bool {
 	return (it.kind == Again || it.kind == Register) && it.listening && it.lua() != readersLua && it.claim.waited != noQueue
 }
 
-// A turn is what a call tells of Config.Turn: how many ms. It is kept to be boxed seldom.
-type turn struct {
+// A boxedTime is a time in ms as an argument. It is kept, so that it is seldom boxed.
+type boxedTime struct {
 	ms   int64
 	text any
 }
 
-func (t *turn) boxed(now func() time.Duration) any {
+// boxed returns the argument for the time that now returns. Nil returns 0.
+func (t *boxedTime) boxed(now func() time.Duration) any {
 	ms := int64(0)
 	if now != nil {
 		ms = now().Milliseconds() + 1

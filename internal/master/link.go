@@ -30,8 +30,9 @@ type link struct {
 	dead  chan struct{}      // closed once err is set
 	once  sync.Once          // sets err
 	err   error              // why the link has ended
-	args  []any              // the writer's scratch
-	turn  turn               // the writer's
+	// The writer's:
+	args                 []any
+	turnArg, patienceArg boxedTime
 	// The reader's:
 	now     time.Time // taken once for each reply
 	overdue time.Time // since when replies are overdue; zero: they are not
@@ -176,7 +177,7 @@ func (l *link) send(items []item) error {
 			joins = joins || items[i].joins()
 		}
 		if joins {
-			args = append(args, l.turn.boxed(l.m.cfg.Turn))
+			args = append(args, l.turnArg.boxed(l.m.cfg.Turn), l.patienceArg.boxed(l.m.cfg.Patience))
 		}
 	case it.kind.sets():
 		name, args = "SET", append(args, it.claim.key, it.claim.token, argNX, argPX, it.claim.ttl)

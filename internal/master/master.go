@@ -105,6 +105,8 @@ type Config struct {
 	Granted func(master int, g Grant) (expected bool)
 	// Turn returns how long this client takes at most to come back with an attempt when it is woken. It is optional.
 	Turn func() time.Duration
+	// Patience returns how long it takes at most until a claim that waits is sent again. It is optional.
+	Patience func() time.Duration
 	// Waiting reports whether a claim of this client waits, so that a grant may come. It is optional.
 	Waiting func() bool
 	// Sample is a key that a lock could have and none has. The user's rights are tried on it. Empty:

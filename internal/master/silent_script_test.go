@@ -2,9 +2,9 @@ package master
 
 import (
 	"fmt"
+	"strconv"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/gomodule/redigo/redis"
 )
@@ -49,45 +49,36 @@ func TestASilentClientIsSkippedAndKeepsItsPlace(t *testing.T) {
 	}
 }
 
-// A client is live for its turn and half a second after each of its commands that joins a queue.
+// A client is live for its patience after each of its commands that joins a queue.
 func TestAClientIsSilentSomeTimeAfterItsLastPoll(t *testing.T) {
 	onBoth(t, func(t *testing.T, dial func() redis.Conn) {
 		s := newQueueScene(t, dial, "w", "x")
 		for _, row := range []struct {
-			word, turn string
-			want       string // what is noted
+			word, turn, patience string
+			want                 string // the turn that is noted; "": nothing is
 		}{
-			{"register 60000 0 60000", "20", "20"},
-			{"again 60000 0 60000", "600", "600"},
-			{"again 60000 0 0", "600", "600"},
-			{"again 60000 0 60000", "1000000", "2000"},
-			{"again 60000 0 60000", "-1000000", ""}, // nonsense is not heeded
-			{"again 60000 0 60000", "nan", ""},
-			{"again 60000 0 60000", "?", ""},
-			{"again 60000 - 60000", "600", ""}, // it does not wait
+			{"register 60000 0 60000", "20", "520", "20"},
+			{"again 60000 0 60000", "600", "1100", "600"},
+			{"again 60000 0 0", "600", "1100", "600"},
+			{"again 60000 0 60000", "1000000", "1100", "2000"},
+			{"again 60000 0 60000", "20", "?", ""},
+			{"again 60000 0 60000", "?", "520", ""},
+			{"again 60000 - 60000", "600", "1100", ""}, // it does not wait
 		} {
 			s.reset()
 			s.must("SET", "k", "A", "PX", 60_000)
-			s.must("EVALSHA", batchSHA, 1, "k", "w", row.word, "W", row.turn)
+			s.must("EVALSHA", batchSHA, 1, "k", "w", row.word, "W", row.turn, row.patience)
 			now, err := redis.Int64s(s.conn.Do("TIME"))
 			if err != nil {
 				t.Fatal(err)
 			}
 			note, _ := redis.String(s.conn.Do("GET", "redlock:waiter:w"))
-			if row.want == "" {
-				var till, turn int64
-				if fmt.Sscanf(note, "%d %d", &till, &turn); till > 0 && turn > 0 {
-					t.Errorf("%s, a turn of %s: noted %q", row.word, row.turn, note)
-				}
-				continue
-			}
-			var till int64
-			var turn string
-			fmt.Sscanf(note, "%d %s", &till, &turn)
-			turnMS, _ := time.ParseDuration(row.want + "ms")
+			text, turn, _ := strings.Cut(note, " ")
+			till, _ := strconv.ParseInt(text, 10, 64)
+			patience, _ := strconv.ParseInt(row.patience, 10, 64)
 			at := now[0]*1000 + now[1]/1000
-			if turn != row.want || till < at || till > at+1+500+turnMS.Milliseconds() {
-				t.Errorf("%s, a turn of %s: noted %q at %d, want a turn of %s", row.word, row.turn, note, at, row.want)
+			if turn != row.want || row.want != "" && (till > at+patience+1 || till < at) {
+				t.Errorf("%s, a turn of %s, a patience of %s: noted %q at %d, want a turn of %q", row.word, row.turn, row.patience, note, at, row.want)
 			}
 		}
 	})
@@ -170,7 +161,7 @@ func TestACallLooksThroughFewMembersOfQueues(t *testing.T) {
 				}
 				return n
 			}
-			s.must("EVALSHA", append(args, "20")...)
+			s.must("EVALSHA", append(args, "20", "520")...)
 			if n := keys*members - cards(); n > 1200 {
 				t.Errorf("%s: %d members were looked through, want 1200 at most", row.name, n)
 			}
