@@ -151,7 +151,7 @@ func TestALeaseIsLostIfLatePollsFindItsKeysGone(t *testing.T) {
 }
 
 func TestALeaseThatWasHandedOverIsLostIfLatePollsFindItsKeysGone(t *testing.T) {
-	bubble(t, 3, func(t *testing.T, ms *redlocktest.Masters) {
+	oftenEnough(t, func(t *testing.T, ms *redlocktest.Masters) {
 		l, next, open := wonBehindADam(t, ms, 2, true)
 		token := l.Lease().Token()
 		l.Unlock()

@@ -110,7 +110,10 @@
 // A poll may be executed when its claim has won, its lease has expired, and another client has held the lock.
 // Then it sets the key again, or queues the claim, which is granted later. With that key, a holder that was
 // stopped, and whose clocks do not show it, could renew its lease. The answer to the poll arrives before the
-// answer to the renewal, and says that the key was gone: the lease is lost.
+// answer to the renewal, and says that the key was gone: the master does not count in this renewal.
+//
+// A master may take any waiter for silent at any time, in the worlds with silences, and the client then does not poll.
+// Only waiters that stopped for good are silent in the worlds with stops.
 //
 // With three masters that all answer and two clients, no client needs to give up after a split vote: one of
 // them has two masters. If one of the three never answers, and each client has one of the others, both are locked
