@@ -13,6 +13,7 @@ import (
 )
 
 func TestBreakEndsALeaseAndSaysWhose(t *testing.T) {
+	t.Parallel()
 	servers := redisserver.AdoptedTB(t, 3)
 	masters := listOf(servers)
 	a := openQuietly(t, masters, redlock.Options{Owner: "web-1", LockOptions: redlock.LockOptions{TTL: time.Hour, RenewEvery: time.Second}})
@@ -87,6 +88,7 @@ func waitAsleep(t *testing.T, masters, owner, name string) *redlock.Client {
 }
 
 func TestBreakEndsTheLeasesOfAllReaders(t *testing.T) {
+	t.Parallel()
 	servers := redisserver.AdoptedTB(t, 3)
 	masters := listOf(servers)
 	var leases []*redlock.Lease
@@ -118,6 +120,7 @@ func TestBreakEndsTheLeasesOfAllReaders(t *testing.T) {
 
 // A holder whose renewal succeeds while the keys are being deleted sets them again.
 func TestBreakDeletesKeysThatAreSetAgain(t *testing.T) {
+	t.Parallel()
 	servers, masters := embedMasters(t, 3)
 	for _, s := range servers {
 		s.Set("stock", "token")
@@ -144,6 +147,7 @@ func (f backOffFunc) NextBackOff() time.Duration { return f() }
 
 // A lease that was acquired between the question and the answer is not ended.
 func TestBreakEndsNoOtherLeaseThanItHasShown(t *testing.T) {
+	t.Parallel()
 	servers := redisserver.AdoptedTB(t, 3)
 	masters := listOf(servers)
 	a := openQuietly(t, masters, redlock.Options{Owner: "web-1"})

@@ -79,6 +79,7 @@ func TestDemoOnGivenMastersStopsNoneAndAdoptsNone(t *testing.T) {
 }
 
 func TestDemoWithoutAMajorityFails(t *testing.T) {
+	t.Parallel()
 	servers, list := embedMasters(t, 3)
 	masters := mustParse(t, list)
 	down := servers[0].Addr()
@@ -185,6 +186,7 @@ func TestTheCounterLosesAnUpdateThatIsOverwritten(t *testing.T) {
 }
 
 func TestRelayPassesConnectionsOnUntilItIsCut(t *testing.T) {
+	t.Parallel()
 	s := miniredis.RunT(t)
 	s.RequireAuth("s3kret")
 	m := mustParse(t, "redis://:s3kret@"+s.Addr()+"/3")[0]

@@ -54,6 +54,7 @@ func openQuietly(t *testing.T, masters string, opts redlock.Options) *redlock.Cl
 }
 
 func TestAdoptRefusesWhileSomebodyMayHoldALock(t *testing.T) {
+	t.Parallel()
 	for _, tt := range []struct {
 		name    string
 		flags   []string
@@ -149,6 +150,7 @@ func bytesOf(reply any) []byte {
 
 // A server that replaces a master has no client and no lock, so that only the list shows what it is.
 func TestAdoptRefusesTheOneNewMachineOfAList(t *testing.T) {
+	t.Parallel()
 	servers := redisserver.StartTB(t, 4)
 	stay, gone, comes := servers[:2], servers[2], servers[3]
 	for _, s := range servers[:3] {
@@ -190,6 +192,7 @@ func TestAdoptRefusesTheOneNewMachineOfAList(t *testing.T) {
 
 // Of a list whose masters were mostly replaced, no lock from before need be on those that stay.
 func TestAdoptRefusesIfMostMastersWereReplaced(t *testing.T) {
+	t.Parallel()
 	servers := redisserver.StartTB(t, 3)
 	masters := listOf(servers)
 	runDoctor(t, exitOK, masters, "--adopt")
@@ -216,6 +219,7 @@ func TestAdoptRefusesIfMostMastersWereReplaced(t *testing.T) {
 }
 
 func TestAdoptIsNotRefusedForOtherData(t *testing.T) {
+	t.Parallel()
 	s := redisserver.StartTB(t, 1)[0]
 	for _, args := range [][]any{
 		{"SET", "config", "0123456789abcdef"},                      // does not expire
@@ -236,6 +240,7 @@ func TestAdoptIsNotRefusedForOtherData(t *testing.T) {
 }
 
 func TestTheSearchForLocksIsBounded(t *testing.T) {
+	t.Parallel()
 	s := redisserver.StartTB(t, 1)[0]
 	do(t, s, "EVAL", "for i = 1, 5000 do redis.call('SET', 'user:' .. i, '{}') end", 0)
 	m := mustParse(t, s.Addr())[0]
@@ -256,6 +261,7 @@ func TestTheSearchForLocksIsBounded(t *testing.T) {
 }
 
 func TestAdoptDoesNothingWhereEveryVoteCounts(t *testing.T) {
+	t.Parallel()
 	servers := redisserver.AdoptedTB(t, 3)
 	masters := listOf(servers)
 	openQuietly(t, masters, redlock.Options{})
@@ -267,6 +273,7 @@ func TestAdoptDoesNothingWhereEveryVoteCounts(t *testing.T) {
 
 // A key with control characters is quoted.
 func TestAdoptQuotesKeys(t *testing.T) {
+	t.Parallel()
 	s := redisserver.StartTB(t, 1)[0]
 	do(t, s, "SET", "a\x1b[2J", "0123456789abcdef", "EX", 60)
 	out := runDoctor(t, exitFailure, s.Addr(), "--adopt", "--single")
@@ -276,6 +283,7 @@ func TestAdoptQuotesKeys(t *testing.T) {
 }
 
 func TestDoctorSaysWhatToDoAboutAnAddress(t *testing.T) {
+	t.Parallel()
 	s := redisserver.StartTB(t, 1, "--requirepass", "s3kret")[0]
 	plainWeb, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {

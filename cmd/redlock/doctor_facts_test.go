@@ -69,6 +69,7 @@ func TestMastersOnOneMachineAreNamedIfTheQuorumDependsOnIt(t *testing.T) {
 }
 
 func TestDoctorShowsSettingsAndClientsOnAScreen(t *testing.T) {
+	t.Parallel()
 	servers := redisserver.AdoptedTB(t, 3, "--appendonly", "yes", "--appendfsync", "everysec", "--save", "3600 1")
 	masters := listOf(servers)
 	do(t, servers[1], "CONFIG", "SET", "maxmemory-policy", "volatile-lru")

@@ -43,6 +43,7 @@ func doctorSays(t *testing.T, status int, masters string, flags ...string) (says
 }
 
 func TestDoctorAsJSON(t *testing.T) {
+	t.Parallel()
 	servers := redisserver.StartTB(t, 3)
 	masters := listOf(servers)
 	says := doctorSays(t, exitNoQuorum, masters)

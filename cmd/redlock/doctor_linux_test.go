@@ -14,6 +14,7 @@ import (
 )
 
 func TestDoctorConnectsByTLSAndSaysWhyItFails(t *testing.T) {
+	t.Parallel()
 	web := httptest.NewTLSServer(nil) // for its certificate, which is for loopback
 	web.Close()
 	s := miniredis.NewMiniRedis()

@@ -36,6 +36,7 @@ func aclOf(t *testing.T, flags ...string) []any {
 }
 
 func TestTheACLRuleIsEnoughForEverythingThatAClientDoes(t *testing.T) {
+	t.Parallel()
 	for _, tt := range []struct {
 		name, prefix string
 		db           int
@@ -205,6 +206,7 @@ func wantUsed(t *testing.T, servers []*redisserver.Server, rule []any) {
 }
 
 func TestDoctorNamesEachRightThatIsMissing(t *testing.T) {
+	t.Parallel()
 	s := redisserver.AdoptedTB(t, 1)[0]
 	const prefix = "app:"
 	url := "redis://shop:s3kret@" + s.Addr()
@@ -257,6 +259,7 @@ func wantAgreement(t *testing.T, url, prefix, votes string) {
 }
 
 func TestDoctorSaysThatTheDatabaseIsForbidden(t *testing.T) {
+	t.Parallel()
 	s := redisserver.AdoptedTB(t, 1)[0]
 	rule := aclOf(t)
 	do(t, s, rule[0].(string), rule[1:]...)
@@ -264,12 +267,14 @@ func TestDoctorSaysThatTheDatabaseIsForbidden(t *testing.T) {
 }
 
 func TestDoctorSaysThatAServerRefusesToWrite(t *testing.T) {
+	t.Parallel()
 	s := redisserver.AdoptedTB(t, 1)[0]
 	do(t, s, "CONFIG", "SET", "min-replicas-to-write", 1)
 	wantRow(t, runDoctor(t, exitNoQuorum, s.Addr()), s.Addr(), "no", "master", "refuses SET (NOREPLICAS")
 }
 
 func TestTheRightsToAdoptAreEnoughForAdopting(t *testing.T) {
+	t.Parallel()
 	servers := redisserver.StartTB(t, 3)
 	rule := aclOf(t, "--adopt", "--prefix", "app:")
 	var urls []string

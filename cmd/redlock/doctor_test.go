@@ -80,6 +80,7 @@ func wantRow(t *testing.T, out, name, votes, role, why string) {
 }
 
 func TestDoctorChangesNothingUntilItAdopts(t *testing.T) {
+	t.Parallel()
 	servers, masters := freshMasters(t, 3)
 	for range 2 {
 		out := runDoctor(t, exitNoQuorum, masters)
@@ -114,6 +115,7 @@ func TestDoctorChangesNothingUntilItAdopts(t *testing.T) {
 }
 
 func TestDoctorSaysThatAServerIsNoRedisServer(t *testing.T) {
+	t.Parallel()
 	for _, tt := range []struct{ name, says, want string }{
 		{"another protocol", "HTTP/1.1 400 Bad Request\r\n\r\n", "not reachable: it does not speak the Redis protocol"},
 		{"a reply that fills all memory", "$999999999999\r\n", "not reachable: "},
@@ -127,6 +129,7 @@ func TestDoctorSaysThatAServerIsNoRedisServer(t *testing.T) {
 }
 
 func TestAnInterruptedDoctorAdoptsNothing(t *testing.T) {
+	t.Parallel()
 	s := miniredis.RunT(t)
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()

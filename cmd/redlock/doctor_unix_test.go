@@ -18,6 +18,7 @@ import (
 )
 
 func TestDoctorSaysWhatIsWrongWithEachMaster(t *testing.T) {
+	t.Parallel()
 	servers := redisserver.StartTB(t, 5, "--requirepass", "s3kret", "--masterauth", "s3kret")
 	up, killed, frozen, replica, evicting := servers[0], servers[1], servers[2], servers[3], servers[4]
 	noPassword := redisserver.StartTB(t, 1, "--requirepass", "s3kret")[0].Addr()
@@ -58,6 +59,7 @@ func TestDoctorSaysWhatIsWrongWithEachMaster(t *testing.T) {
 }
 
 func TestDoctorDetectsARestartAndKeepsDatabasesApart(t *testing.T) {
+	t.Parallel()
 	dir, err := os.MkdirTemp("", "r") // t.TempDir's may be too long a path for a socket
 	if err != nil {
 		t.Fatal(err)
@@ -87,6 +89,7 @@ func TestDoctorDetectsARestartAndKeepsDatabasesApart(t *testing.T) {
 }
 
 func TestAdoptingByForceEndsTheWaitOfAClient(t *testing.T) {
+	t.Parallel()
 	var list []string
 	for _, s := range redisserver.StartTB(t, 3) {
 		list = append(list, s.Addr())
@@ -102,6 +105,7 @@ func TestAdoptingByForceEndsTheWaitOfAClient(t *testing.T) {
 }
 
 func TestDoctorShowsAndAppliesTheLargestMaxTTLThatAClientHasDeclared(t *testing.T) {
+	t.Parallel()
 	servers := redisserver.StartTB(t, 3)
 	masters := listOf(servers)
 	c := openQuietly(t, servers[0].Addr(), redlock.Options{MaxTTL: time.Hour})
@@ -120,6 +124,7 @@ func TestDoctorShowsAndAppliesTheLargestMaxTTLThatAClientHasDeclared(t *testing.
 }
 
 func TestDoctorMeasuresRoundTripsToMastersFarAway(t *testing.T) {
+	t.Parallel()
 	var list []string
 	for _, s := range redisserver.AdoptedTB(t, 3) {
 		p := redisserver.ProxyTB(t, s.Addr())

@@ -11,6 +11,7 @@ import (
 
 // Text of a server must not move the cursor, set the title, or hide a line of the terminal.
 func TestNoControlCharacterOfAServerReachesTheTerminal(t *testing.T) {
+	t.Parallel()
 	const evil = "\x1b]0;evil\a\x1b[2J\r\x1b[31m\u009b1A\u202e"
 	isEvil := func(r rune) bool { return r != '\n' && !unicode.IsGraphic(r) }
 	for _, server := range []struct {

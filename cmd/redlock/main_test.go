@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"flag"
 	"os"
 	"os/exec"
 	"strings"
@@ -27,6 +28,9 @@ func TestMain(m *testing.M) {
 		os.Exit(run(context.Background(), os.Args, os.Stdin, os.Stdout, os.Stderr))
 	}
 	os.Unsetenv(mastersEnv) // the tests choose their masters themselves
+	// The tests wait more than they compute.
+	flag.Parse()
+	flag.Set("test.parallel", "8")
 	os.Exit(m.Run())
 }
 

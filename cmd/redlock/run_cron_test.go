@@ -31,6 +31,7 @@ func (r *running) awaitJob() {
 
 // Three machines start a job of a few milliseconds one after the other. It runs once.
 func TestAShortJobRunsOnceIfTheLockIsKept(t *testing.T) {
+	t.Parallel()
 	servers, masters := embedMasters(t, 3)
 	cron := []string{"--wait", "0", "--at-least", "1h", "--owner", "cron-1"}
 	first := startRun(t, masters, cron, "pid")
@@ -56,6 +57,7 @@ func TestAShortJobRunsOnceIfTheLockIsKept(t *testing.T) {
 }
 
 func TestALockIsKeptNoLongerThanAsked(t *testing.T) {
+	t.Parallel()
 	_, masters := embedMasters(t, 3)
 	began := time.Now()
 	startRun(t, masters, []string{"--wait", "0", "--at-least", "300ms"}, "exit", "4").wantEnd(4)
@@ -73,6 +75,7 @@ func TestALockIsKeptNoLongerThanAsked(t *testing.T) {
 }
 
 func TestAWaitNamesTheHolder(t *testing.T) {
+	t.Parallel()
 	_, masters := embedMasters(t, 3)
 	holder := startRun(t, masters, []string{"--owner", "web-1/4711", "--wait", "1m", "--at-least", "1h"}, "echo")
 	until(t, func() bool { return holder.said() != "" })

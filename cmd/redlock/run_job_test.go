@@ -60,6 +60,7 @@ func runJob(t *testing.T, l leaseView, grace time.Duration, child string) (j *jo
 }
 
 func TestJobKillsItsCommandAtOnceWhenTheLeaseEndsEarly(t *testing.T) {
+	t.Parallel()
 	l := lateLease{time.Now().Add(time.Hour), make(chan struct{})}
 	j, out, ended := runJob(t, l, time.Second, "stubborn")
 	out.Read(make([]byte, len("ready\n")))
@@ -70,6 +71,7 @@ func TestJobKillsItsCommandAtOnceWhenTheLeaseEndsEarly(t *testing.T) {
 }
 
 func TestJobDoesNotStartItsCommandAfterTheLeaseHasEnded(t *testing.T) {
+	t.Parallel()
 	j, out, ended := runJob(t, lateLease{time.Now(), nil}, time.Second, "hold")
 	if status := <-ended; status != 0 || !j.killed {
 		t.Errorf("status %d, killed %v, want 0 and true", status, j.killed)
@@ -80,6 +82,7 @@ func TestJobDoesNotStartItsCommandAfterTheLeaseHasEnded(t *testing.T) {
 }
 
 func TestJobKillsTheProcessesThatItsCommandLeftBehind(t *testing.T) {
+	t.Parallel()
 	until := time.Now().Add(8 * time.Second)
 	j, out, ended := runJob(t, lateLease{until, nil}, 5*time.Second, "family")
 	text, _ := io.ReadAll(out) // until every process that could write has ended

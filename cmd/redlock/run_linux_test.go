@@ -9,9 +9,11 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+	"time"
 )
 
 func TestTheCommandIsKilledWhenRedlockIsKilled(t *testing.T) {
+	t.Parallel()
 	_, masters := embedMasters(t, 3)
 	r := startRun(t, masters, nil, "stubborn")
 	r.expect("ready")
@@ -90,7 +92,8 @@ func startShell(t *testing.T, masters, flags string, child ...string) *console {
 	if err := shell.Start(); err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { shell.Process.Kill(); shell.Wait() })
+	hung := time.AfterFunc(childPatience, func() { shell.Process.Kill() })
+	t.Cleanup(func() { hung.Stop(); shell.Process.Kill(); shell.Wait() })
 	return &console{t: t, file: file}
 }
 
@@ -115,6 +118,7 @@ func (s *console) press(keys string) {
 }
 
 func TestRunGivesTheTerminalToItsCommand(t *testing.T) {
+	t.Parallel()
 	_, masters := embedMasters(t, 3)
 	t.Run("reads it", func(t *testing.T) {
 		s := startShell(t, masters, "", "echo")

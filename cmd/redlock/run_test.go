@@ -144,7 +144,8 @@ func (r *running) start() {
 	if err := r.cmd.Start(); err != nil {
 		r.t.Fatal(err)
 	}
-	r.t.Cleanup(func() { r.cmd.Process.Kill() })
+	hung := time.AfterFunc(childPatience, func() { r.cmd.Process.Kill() })
+	r.t.Cleanup(func() { hung.Stop(); r.cmd.Process.Kill() })
 }
 
 // runEnv returns the environment for a `redlock run` on these masters.
@@ -177,8 +178,6 @@ func (r *running) expect(want string) {
 // end waits for the end, and returns the exit status and the output of the child.
 func (r *running) end() (status int, rest string) {
 	r.t.Helper()
-	hung := time.AfterFunc(childPatience, func() { r.cmd.Process.Kill() })
-	defer hung.Stop()
 	for r.lines.Scan() {
 		rest += r.lines.Text() + "\n"
 	}
@@ -202,6 +201,7 @@ func (r *running) wantEnd(status int, stderr ...string) {
 }
 
 func TestRunPassesTheExitStatusOn(t *testing.T) {
+	t.Parallel()
 	_, masters := embedMasters(t, 3)
 	for _, status := range []int{0, 1, 42, 255} {
 		r := startRun(t, masters, nil, "exit", strconv.Itoa(status))
@@ -213,6 +213,7 @@ func TestRunPassesTheExitStatusOn(t *testing.T) {
 }
 
 func TestRunPassesInputAndOutputThrough(t *testing.T) {
+	t.Parallel()
 	_, masters := embedMasters(t, 3)
 	text := strings.Repeat("a line\n", 20_000)
 	cmd := exec.Command(os.Args[0], runCommandName, "--node-timeout", "4s", "n", "--", os.Args[0], runChildName, "echo")
@@ -231,6 +232,7 @@ func TestRunPassesInputAndOutputThrough(t *testing.T) {
 }
 
 func TestRunReleasesTheLock(t *testing.T) {
+	t.Parallel()
 	servers, masters := embedMasters(t, 3)
 	// With so long a TTL, only a release can free the lock for the single attempt of the next run.
 	for range 3 {
@@ -246,6 +248,7 @@ func TestRunReleasesTheLock(t *testing.T) {
 }
 
 func TestRunSaysThatTheLockIsHeld(t *testing.T) {
+	t.Parallel()
 	servers, masters := embedMasters(t, 5)
 	for _, s := range servers {
 		s.Set("n", "another's")
@@ -260,6 +263,7 @@ func TestRunSaysThatTheLockIsHeld(t *testing.T) {
 }
 
 func TestRunSaysThatTheMastersAreDown(t *testing.T) {
+	t.Parallel()
 	servers, masters := embedMasters(t, 5)
 	down := servers[0].Addr()
 	for _, s := range servers[:3] {
@@ -275,6 +279,7 @@ func TestRunSaysThatTheMastersAreDown(t *testing.T) {
 }
 
 func TestRunWaitsForLateMastersAsLongAsTheNodeTimeout(t *testing.T) {
+	t.Parallel()
 	servers, masters := embedMasters(t, 3)
 	for _, s := range servers {
 		s.Server().SetPreHook(func(_ *server.Peer, _ string, args ...string) bool {
@@ -290,6 +295,7 @@ func TestRunWaitsForLateMastersAsLongAsTheNodeTimeout(t *testing.T) {
 }
 
 func TestRunTellsItsCommandTheFence(t *testing.T) {
+	t.Parallel()
 	_, masters := embedMasters(t, 3)
 	last := uint64(0)
 	for range 3 {
@@ -304,6 +310,7 @@ func TestRunTellsItsCommandTheFence(t *testing.T) {
 }
 
 func TestRunLocksSeveralNames(t *testing.T) {
+	t.Parallel()
 	servers, masters := embedMasters(t, 3)
 	r := startRun(t, masters, []string{"--name", "b", "--name", "a,c"}, "echo") // without input it ends at once
 	r.wantEnd(0, "under a,c, b")
@@ -319,6 +326,7 @@ func TestRunLocksSeveralNames(t *testing.T) {
 }
 
 func TestRunsExcludeEachOther(t *testing.T) {
+	t.Parallel()
 	_, masters := embedMasters(t, 5)
 	section := filepath.Join(t.TempDir(), "section")
 	var runs []*running

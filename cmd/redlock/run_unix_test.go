@@ -67,6 +67,7 @@ func holdOn(verb string) int {
 }
 
 func TestRunPassesSignalsOn(t *testing.T) {
+	t.Parallel()
 	_, masters := embedMasters(t, 3)
 	for _, s := range []syscall.Signal{syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP, syscall.SIGQUIT, syscall.SIGUSR2} {
 		if signal.Ignored(s) {
@@ -86,6 +87,7 @@ func TestRunPassesSignalsOn(t *testing.T) {
 }
 
 func TestRunReleasesTheLockOfACommandThatDoesNotStart(t *testing.T) {
+	t.Parallel()
 	servers, masters := embedMasters(t, 3)
 	text := filepath.Join(t.TempDir(), "text")
 	if err := os.WriteFile(text, []byte("no program\n"), 0o700); err != nil {
@@ -122,11 +124,13 @@ func TestTheStatusSaysWhyTheCommandDidNotStart(t *testing.T) {
 }
 
 func TestRunSaysWhichSignalEndedTheCommand(t *testing.T) {
+	t.Parallel()
 	_, masters := embedMasters(t, 3)
 	startRun(t, masters, nil, "die").wantEnd(128 + 9)
 }
 
 func TestRunLeavesAnIgnoredSignalIgnored(t *testing.T) {
+	t.Parallel()
 	_, masters := embedMasters(t, 3)
 	r := newRun(t, masters, nil, "hold")
 	// A shell sets this, as nohup does: in this process it could not be undone.
@@ -148,6 +152,7 @@ func TestRunLeavesAnIgnoredSignalIgnored(t *testing.T) {
 }
 
 func TestASignalEndsTheWaitForTheLock(t *testing.T) {
+	t.Parallel()
 	servers, masters := embedMasters(t, 3)
 	for _, s := range servers {
 		s.Set("n", "another's")
@@ -172,6 +177,7 @@ func realMasters(t *testing.T) (servers []*redisserver.Server, list string) {
 }
 
 func TestRunEndsItsCommandWhenTheMastersFreeze(t *testing.T) {
+	t.Parallel()
 	for _, tt := range []struct{ child, stderr string }{
 		{"hold", "ending the command"},
 		{"stubborn", "the command was killed"},
@@ -194,6 +200,7 @@ func TestRunEndsItsCommandWhenTheMastersFreeze(t *testing.T) {
 }
 
 func TestRunRenewsTheLeaseWhileItsCommandRuns(t *testing.T) {
+	t.Parallel()
 	servers, masters := realMasters(t)
 	r := startRun(t, masters, []string{"--ttl", "3s"}, "hold")
 	r.expect("ready")
@@ -224,6 +231,7 @@ func TestRunRenewsTheLeaseWhileItsCommandRuns(t *testing.T) {
 }
 
 func TestRunEndsItsCommandWhenTheKeysAreDeleted(t *testing.T) {
+	t.Parallel()
 	servers, masters := realMasters(t)
 	r := startRun(t, masters, []string{"--ttl", "2s"}, "stubborn")
 	r.expect("ready")
@@ -241,6 +249,7 @@ func TestRunEndsItsCommandWhenTheKeysAreDeleted(t *testing.T) {
 // The lease of a process to which a release grants the lock is shorter at first than the time that the command has
 // between SIGTERM and SIGKILL.
 func TestRunDoesNotEndTheCommandOfALeaseThatWasGranted(t *testing.T) {
+	t.Parallel()
 	servers, masters := realMasters(t)
 	first := startRun(t, masters, []string{"--ttl", "10s"}, "hold")
 	first.expect("ready")
@@ -263,6 +272,7 @@ func TestRunDoesNotEndTheCommandOfALeaseThatWasGranted(t *testing.T) {
 }
 
 func TestRunKillsItsCommandIfItWasStoppedForLongerThanTheLease(t *testing.T) {
+	t.Parallel()
 	_, masters := realMasters(t)
 	r := startRun(t, masters, []string{"--ttl", "3s"}, "hold")
 	r.expect("ready")

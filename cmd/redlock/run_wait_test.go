@@ -8,6 +8,7 @@ import (
 )
 
 func TestRunSaysThatTheMastersAreInQuarantine(t *testing.T) {
+	t.Parallel()
 	servers, masters := freshMasters(t, 5)
 	servers[0].Close()
 	for _, wait := range []string{"0", "3s"} {
@@ -21,6 +22,7 @@ func TestRunSaysThatTheMastersAreInQuarantine(t *testing.T) {
 }
 
 func TestRunSaysWhatToDoAboutAddresses(t *testing.T) {
+	t.Parallel()
 	s := redisserver.StartTB(t, 1)[0]
 	for _, tt := range []struct{ url, want string }{
 		{"127.0.0.1:1", "127.0.0.1:1: no server listens at this address"},

@@ -83,6 +83,7 @@ func waitFor(t *testing.T, c *redlock.Client, name string) {
 }
 
 func TestStatusShowsWhoHoldsAndWhoWaits(t *testing.T) {
+	t.Parallel()
 	servers := redisserver.AdoptedTB(t, 3, "--requirepass", "s3kret")
 	var urls []string
 	for _, s := range servers {
@@ -142,6 +143,7 @@ func TestStatusShowsWhoHoldsAndWhoWaits(t *testing.T) {
 }
 
 func TestStatusAsJSON(t *testing.T) {
+	t.Parallel()
 	servers := redisserver.AdoptedTB(t, 3)
 	masters := listOf(servers)
 	a := openQuietly(t, masters, redlock.Options{Owner: "web-1", LockOptions: redlock.LockOptions{Fencing: true}})
@@ -184,6 +186,7 @@ func TestStatusAsJSON(t *testing.T) {
 }
 
 func TestStatusWatchesUntilItIsInterrupted(t *testing.T) {
+	t.Parallel()
 	_, masters := embedMasters(t, 1)
 	ctx, cancel := context.WithCancel(t.Context())
 	out := &cancelling{after: 3, cancel: cancel}
@@ -212,6 +215,7 @@ func (c *cancelling) Write(p []byte) (int, error) {
 }
 
 func TestTheRightsForStatusAreEnoughAndTheLeast(t *testing.T) {
+	t.Parallel()
 	servers := redisserver.AdoptedTB(t, 3)
 	a := openQuietly(t, listOf(servers), redlock.Options{Owner: "web-1"})
 	b := openQuietly(t, listOf(servers), redlock.Options{Owner: "web-2"})

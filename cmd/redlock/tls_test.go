@@ -87,6 +87,7 @@ func encrypted(t *testing.T, s *redisserver.Server, cert, key string) (port stri
 }
 
 func TestTheFlagsForTLS(t *testing.T) {
+	t.Parallel()
 	cert, key := certificateFiles(t)
 	var urls []string
 	for _, s := range redisserver.AdoptedTB(t, 3) {

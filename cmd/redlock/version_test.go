@@ -37,6 +37,7 @@ func TestVersionSaysWhatWasBuilt(t *testing.T) {
 
 // A shell that completes the arguments of a command must not run it.
 func TestCompletionRunsNothing(t *testing.T) {
+	t.Parallel()
 	_, masters := embedMasters(t, 1)
 	file := filepath.Join(t.TempDir(), "made")
 	out, errOut := runCommandLine(t, exitOK, "", "run", "--masters", masters, "n", "--", "touch", file, completionFlag)
