@@ -14,6 +14,8 @@ import (
 	"github.com/redlock-go/redlock"
 )
 
+var codeBlock = regexp.MustCompile("(?s)```go\n(.*?)```")
+
 // TestTheDocumentQuotesThisCode holds the code in docs/migration.md to the code that compiles here.
 func TestTheDocumentQuotesThisCode(t *testing.T) {
 	document, err := os.ReadFile("../../docs/migration.md")
@@ -32,7 +34,7 @@ func TestTheDocumentQuotesThisCode(t *testing.T) {
 		}
 		code.Write(text)
 	}
-	blocks := regexp.MustCompile("(?s)```go\n(.*?)```").FindAllStringSubmatch(string(document), -1)
+	blocks := codeBlock.FindAllStringSubmatch(string(document), -1)
 	if len(blocks) < 8 {
 		t.Errorf("the document has %d blocks of code, want 8 at least", len(blocks))
 	}

@@ -2,8 +2,10 @@ package migration
 
 import (
 	"context"
+	"errors"
 	"net/http"
 	"sync"
+	"time"
 
 	"github.com/redlock-go/redlock"
 )
@@ -40,6 +42,20 @@ func (s *carefulStock) take(w http.ResponseWriter, r *http.Request) {
 	if err != nil {
 		http.Error(w, err.Error(), http.StatusServiceUnavailable)
 	}
+}
+
+// serve serves until ctx ends. First no request is left, then the Client is closed.
+func serve(ctx context.Context, server *http.Server, client *redlock.Client) error {
+	stopped := make(chan error, 1)
+	context.AfterFunc(ctx, func() {
+		limited, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+		defer cancel()
+		stopped <- errors.Join(server.Shutdown(limited), client.Shutdown(limited))
+	})
+	if err := server.ListenAndServe(); !errors.Is(err, http.ErrServerClosed) {
+		return err
+	}
+	return <-stopped
 }
 
 func takeOne(ctx context.Context) error { return ctx.Err() }

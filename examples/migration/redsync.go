@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/go-redsync/redsync/v4"
+	"github.com/gomodule/redigo/redis"
 
 	"github.com/redlock-go/redlock"
 )
@@ -36,11 +37,13 @@ func reportWithRedsync(ctx context.Context, rs *redsync.Redsync) error {
 }
 
 func reportWithRedlock(ctx context.Context, client *redlock.Client) error {
-	lock, err := client.NewLocker("report", &redlock.LockOptions{TTL: 30 * time.Second})
-	if err != nil {
-		return err
-	}
-	return lock.Do(ctx, report) // renewed while report runs; its ctx ends if the lease is lost
+	return client.Locker("report").Do(ctx, report) // renewed while report runs; its ctx ends if the lease is lost
+}
+
+// openBesideRedsync returns a Client for the time in which replicas with redsync have the same locks. MaxTTL is not less
+// than the longest WithExpiry of any of them.
+func openBesideRedsync(masters []*redis.Pool) (*redlock.Client, error) {
+	return redlock.New(masters, &redlock.Options{MaxTTL: 30 * time.Second})
 }
 
 // tryReport runs the report unless somebody else does.
