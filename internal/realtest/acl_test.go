@@ -42,7 +42,6 @@ func TestANameThatIsForbiddenHarmsNoOther(t *testing.T) {
 
 func TestForbiddenWakeUpsAreReportedAndWaitersPoll(t *testing.T) {
 	t.Parallel()
-	servers := redisserver.AdoptedTB(t, 3)
 	for _, row := range []struct {
 		name  string
 		rules []any
@@ -56,9 +55,8 @@ func TestForbiddenWakeUpsAreReportedAndWaitersPoll(t *testing.T) {
 		{"no INFO", []any{"+@all", "-info", "~*", "&*"}, false, true},
 	} {
 		t.Run(row.name, func(t *testing.T) {
-			for _, s := range servers {
-				s.Do("ACL", "DELUSER", "shop")
-			}
+			t.Parallel()
+			servers := redisserver.AdoptedTB(t, 3)
 			a, b := openAs(t, servers, row.rules...), openAs(t, servers, row.rules...)
 			holder, waiter := a.Locker("a"), b.Locker("a")
 			for range 3 {

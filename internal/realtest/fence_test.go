@@ -86,7 +86,7 @@ func TestAServerThatForbidsFencesSaysSo(t *testing.T) {
 	if err := l.TryLockContext(t.Context()); err == nil || errors.Is(err, redlock.ErrHeld) || !strings.Contains(err.Error(), "can't access") {
 		t.Errorf("TryLockContext = %v, want it to say that fences are forbidden", err)
 	}
-	eventually(t, "no key is left", func() bool { return empty(t, servers) })
+	wantEmpty(t, servers)
 	if err := c.Locker("a").TryLockContext(t.Context()); err != nil {
 		t.Errorf("without fencing: %v", err)
 	}

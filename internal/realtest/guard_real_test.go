@@ -1,6 +1,7 @@
 package realtest_test
 
 import (
+	"errors"
 	"os"
 	"path/filepath"
 	"strings"
@@ -75,7 +76,9 @@ func TestAMasterThatRestartsWithoutItsMemoryMakesNoSecondHolder(t *testing.T) {
 			if row.two {
 				return
 			}
-			if err := first.UnlockContext(t.Context()); err != nil {
+			// The key is gone at C, and at D and E, where the test has deleted the other's. So a quorum may say that it is gone,
+			// if client 1 is connected to C again.
+			if err := first.UnlockContext(t.Context()); err != nil && !errors.Is(err, redlock.ErrLost) {
 				t.Errorf("UnlockContext = %v", err)
 			}
 			if err := l.LockContext(t.Context()); err != nil {

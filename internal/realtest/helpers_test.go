@@ -153,19 +153,39 @@ func record(t *testing.T, s *redisserver.Server) string {
 	return text
 }
 
-// empty reports whether no server has a key other than its record of restarts.
-func empty(tb testing.TB, servers []*redisserver.Server) bool {
+// left returns the keys of servers, with their members if they are queues. It leaves out what stays for a time: the records of
+// restarts, and what servers note about clients that wait.
+func left(tb testing.TB, servers []*redisserver.Server) (keys []string) {
 	tb.Helper()
 	for _, s := range servers {
-		keys, err := redis.Strings(s.Do("KEYS", "*"))
+		all, err := redis.Strings(s.Do("KEYS", "*"))
 		if err != nil {
 			tb.Fatal(err)
 		}
-		if len(keys) > 1 || len(keys) == 1 && keys[0] != "redlock:incarnation" {
-			return false
+		for _, key := range all {
+			if key != incarnation.Key && !strings.HasPrefix(key, "redlock:waiter:") {
+				members, _ := s.Do("ZRANGE", key, 0, -1, "WITHSCORES")
+				keys = append(keys, fmt.Sprintf("%s: %s %q", s.Addr(), key, members))
+			}
 		}
 	}
-	return true
+	return keys
+}
+
+// wantEmpty waits until no key of a lock is left. The queue of a lock that was passed on to a client that no longer waits is
+// kept for a second.
+func wantEmpty(tb testing.TB, servers []*redisserver.Server) {
+	tb.Helper()
+	var keys []string
+	defer func() {
+		if len(keys) > 0 {
+			tb.Logf("left: %s", keys)
+		}
+	}()
+	eventually(tb, "no key is left", func() bool {
+		keys = left(tb, servers)
+		return len(keys) == 0
+	})
 }
 
 // calls returns how often a server has executed a command.

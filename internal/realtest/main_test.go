@@ -16,6 +16,6 @@ func TestMain(m *testing.M) {
 	}
 	// The tests wait more than they compute.
 	flag.Parse()
-	flag.Set("test.parallel", "4")
+	flag.Set("test.parallel", "8")
 	os.Exit(m.Run())
 }

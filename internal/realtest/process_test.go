@@ -122,9 +122,7 @@ func TestFourProcessesLoseNoUpdate(t *testing.T) {
 	if want := strconv.Itoa(4 * increments); err != nil || string(text) != want {
 		t.Errorf("the file says %q (%v), want %s", text, err, want)
 	}
-	if !empty(t, servers) {
-		t.Error("a key is left behind")
-	}
+	wantEmpty(t, servers)
 }
 
 // playHolder locks, prints that it has the lock, waits for a line of input, and prints the first answer of its
@@ -184,7 +182,7 @@ func TestAHolderThatWasStoppedFindsItsLeaseLostAtOnce(t *testing.T) {
 	if err := ours.UnlockContext(t.Context()); err != nil {
 		t.Errorf("the stale holder has disturbed its successor: %v", err)
 	}
-	eventually(t, "no key is left", func() bool { return empty(t, servers) })
+	wantEmpty(t, servers)
 }
 
 // playWaiter waits for the lock, and prints a line when it has it.

@@ -58,7 +58,7 @@ func TestAMinorityOfRealMastersMayFreezeAndDie(t *testing.T) {
 	cycle("two killed")
 	servers[1].Restart()
 	servers[2].Restart()
-	eventually(t, "no key is left", func() bool { return empty(t, servers) })
+	wantEmpty(t, servers)
 }
 
 // A SET that was sent to a frozen master takes effect when the master thaws, long after its sender has given up,
@@ -93,7 +93,7 @@ func TestASetThatAFrozenMasterAppliesLateIsUndone(t *testing.T) {
 			servers[i].Thaw()
 		}
 		eventually(t, "the masters are up", func() bool { return locktest.States(c, redlock.MasterUp) == 5 })
-		eventually(t, "no key is left", func() bool { return empty(t, servers) })
+		wantEmpty(t, servers)
 	}
 }
 
@@ -141,7 +141,7 @@ func TestAnOldConnectionCannotUndoARelease(t *testing.T) {
 					t.Errorf("%d SETs came through a connection that was killed", n)
 				}
 			}
-			eventually(t, "no key is left", func() bool { return empty(t, servers) })
+			wantEmpty(t, servers)
 		})
 	}
 }
