@@ -80,8 +80,8 @@ var All = []Defect{
 		Rule: "Validity counts from before the first byte of the renewal whose votes are used.",
 		Edits: []Edit{{
 			File: "renewal.go",
-			Old:  "\ts.start, s.short = r.start, false\n",
-			New:  "\ts.start, s.short = s.client.clock(), false\n",
+			Old:  "\ts.start, s.short, s.void = r.start, false, 0\n",
+			New:  "\ts.start, s.short, s.void = s.client.clock(), false, 0\n",
 		}},
 	}, {
 		Name: "validity-from-retry",
