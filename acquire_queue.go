@@ -166,6 +166,11 @@ func (q *queueing) step(ctx context.Context, now clock.Reading) (next time.Time,
 		q.extends = true
 		return now.Time(), true
 	}
+	if c.sleepers.unusedAt(q.claim) >= c.sleepers.need {
+		c.stalls.unused(now.Time())
+		q.release(master.ToHead)
+		return now.Time(), true // another claim is registered
+	}
 	if q.pending {
 		if left := q.round.Expire(now.Elapsed(q.asked)); left > 0 {
 			return now.Time().Add(left), true
@@ -235,7 +240,7 @@ func (q *queueing) register() bool {
 		now = c.clock()
 	}
 	claim := &queuedClaim{Claim: new(master.Claim), began: now, g: g, votes: make([]claimVote, len(c.masters))}
-	claim.Init(&l.terms, newToken(c.opts.Owner), now.Since(q.began))
+	claim.Init(&l.terms, newToken(c.opts.Owner), c.stalls.waited(now.Time(), now.Since(q.began)))
 	if l.opts.Fencing {
 		c.fences.propose(claim.Claim, now.Wall(), c.opts.fencedWithin(l.opts.TTL))
 	}
@@ -350,6 +355,7 @@ func (q *queueing) win(ctx context.Context, now clock.Reading, won *claimQuorum)
 		return q.backOff(now)
 	}
 	q.lease = s
+	c.stalls.used(now.Time())
 	q.noted(ctx, nil)
 	return true
 }

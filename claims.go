@@ -2,6 +2,7 @@ package redlock
 
 import (
 	"cmp"
+	"math/bits"
 	"slices"
 	"sync/atomic"
 	"time"
@@ -28,6 +29,8 @@ type queuedClaim struct {
 	known uint64      // the masters, as bits, that are known to have had it in the queue, or the key for it
 	gone  uint64      // the masters, as bits, whose votes have become void since the last count
 	first time.Time   // when the first vote came
+
+	unused uint64 // the masters, as bits, whose grants were over before they could count
 }
 
 // A claimVote is a vote for a claim.
@@ -74,7 +77,11 @@ func (s *sleepers) granted(i int, g master.Grant) bool {
 	if began := sl.claim.began; began.Time().After(g.Mark.Time()) {
 		g.Mark = began
 	}
-	sl.voteLocked(i, claimVote{g.Mark, sl.claim.g, g.Fence})
+	v := claimVote{g.Mark, sl.claim.g, g.Fence}
+	if !v.end().After(time.Now()) {
+		sl.claim.unused |= 1 << i
+	}
+	sl.voteLocked(i, v)
 	return true
 }
 
@@ -110,6 +117,7 @@ func (s *sleepers) answered(sl *sleeper, c *queuedClaim, kind master.Kind, i int
 		if gone {
 			c.votes[i] = claimVote{fence: c.votes[i].fence}
 			c.gone |= bit
+			c.unused |= bit
 		}
 		switch {
 		case a.Done() && a.Holds > 0:
@@ -184,6 +192,13 @@ func (s *sleepers) count(c *queuedClaim, now clock.Reading, drift func(time.Dura
 		won.rests |= 1 << l.i
 	}
 	return mine, c.first, won
+}
+
+// unusedAt returns how many masters have granted the lock to a claim in vain.
+func (s *sleepers) unusedAt(c *queuedClaim) int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return bits.OnesCount64(c.unused)
 }
 
 // setLease makes lease that of the claim, which can no longer be granted the lock. It does nothing and reports

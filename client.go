@@ -29,6 +29,7 @@ type Client struct {
 	gates        gate.Gates
 	renewals     *renew.Scheduler
 	sleepers     sleepers
+	stalls       stalls
 	shares       shares // of read leases
 	lastReleases lastReleases
 	fences       fences

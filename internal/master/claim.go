@@ -62,10 +62,10 @@ func NewClaim(key, token string, ttl, waited time.Duration) *Claim {
 }
 
 // Init makes a zero Claim one on the terms' key by token. waited is how long the client has waited already. If it is
-// NoQueue, a refused Again or Register does not join the queue.
+// negative, the claim joins the queue behind clients that join it until that time has passed. If it is NoQueue, a refused Again or Register does not join the queue.
 func (c *Claim) Init(terms *Terms, token string, waited time.Duration) {
 	c.Terms, c.token, c.waited = *terms, token, "0"
-	if waited >= time.Millisecond {
+	if waited >= time.Millisecond || waited <= -time.Millisecond {
 		c.waited = strconv.FormatInt(waited.Milliseconds(), 10)
 	} else if waited == NoQueue {
 		c.waited = noQueue

@@ -26,6 +26,7 @@ func TestRegisterSetsAFreeKeyUnlessOthersQueue(t *testing.T) {
 		{"an earlier wait left its member, which loses its place", "", of("w", "c", "x"), "register 60000 0 0", -1, "", of("w", "x", "c"), nil},
 		{"a ttl of 0", "", none, "register 0 0 400", four{-1, 0, "", 1}, "", of("c C 400"), nil},
 		{"a ttl of 0 at the head", "", of("c C 400"), "register 0 0 400", four{-1, 0, "", 0}, "", of("c C 400"), nil},
+		{"it is behind those that join until its time has come", "X", none, "register 60000 -60000 400", four{below, 0, "X", 1}, "X", of("c C 400"), nil},
 		{"it does not join", "", of("w W 400"), "register 60000 - 0", -1, "", of("w W 400"), nil},
 		{"it does not join, to be granted", "", of("w W 400"), "register 60000 - 400", four{-1, 0, "", 0}, "", of("w W 400"), nil},
 		{"the key is held", "X", none, "register 60000 0 0", below, "X", of("c"), nil},
