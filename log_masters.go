@@ -23,6 +23,10 @@ const (
 	gatherFirst = 50 * time.Millisecond
 )
 
+// untilShift is by how much the end of a quarantine may differ from the one that was written. Each new connection to the
+// same memory computes it anew.
+const untilShift = time.Second
+
 // A masterChange is a change of a master's state that was not written yet.
 type masterChange struct {
 	since time.Time
@@ -59,6 +63,7 @@ func (c *masterChange) kind() MasterState {
 // A masterTold is what was written about a master.
 type masterTold struct {
 	state MasterState          // the state at the time of the last line
+	until time.Time            // the end of its quarantine, as of the last line about that
 	bad   string               // the last message, if it said that the master is down or refused
 	wakes bool                 // it was written that the master does not wake waiters, and that still holds
 	voted bool                 // the master was up once; this is not written
@@ -246,7 +251,8 @@ func (t *masterTold) news(s MasterStatus, c *masterChange, urgent bool) (lines [
 			add(slog.LevelWarn, msg, s.Err)
 		}
 	case s.State == MasterQuarantined:
-		if t.state != MasterQuarantined {
+		// After a restart in quarantine, the quarantine has begun again, and the time is told anew.
+		if t.state != MasterQuarantined || s.Until.Sub(t.until) > untilShift {
 			add(slog.LevelWarn, msgQuarantined, s.Err)
 		}
 	case s.State == MasterConnecting: // the state of every master at first
@@ -293,6 +299,9 @@ func (t *masterTold) written(s MasterStatus, lines []masterLine, now time.Time) 
 	for _, l := range lines {
 		t.at[topicOf(l.msg)] = now
 		t.wakes = t.wakes || l.msg == msgWakes
+		if l.msg == msgQuarantined {
+			t.until = s.Until
+		}
 	}
 }
 

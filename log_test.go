@@ -131,6 +131,38 @@ func TestLocksWaitUntilAQuorumIsOutOfQuarantine(t *testing.T) {
 	})
 }
 
+// The master is back before a line says that it is down. Lines about quarantines are 10 s apart.
+func TestARestartInQuarantineIsLoggedWithTheNewEnd(t *testing.T) {
+	bubble(t, 3, func(t *testing.T, ms *redlocktest.Masters) {
+		var log logged
+		c := connected(t, ms, log.Options())
+		for i := range 3 {
+			ms.Master(i).Forget()
+		}
+		time.Sleep(5 * time.Second)
+		for range 2 {
+			ms.Master(0).Cut() // which is no restart
+			time.Sleep(100 * time.Millisecond)
+		}
+		for i := range 3 {
+			ms.Master(i).Stop()
+			ms.Master(i).Start()
+		}
+		time.Sleep(9 * time.Second) // the first quarantine would be over now
+		lines := log.Lines("locks have to wait")
+		if len(lines) != 2 {
+			t.Fatalf("the log says %q, want two lines: the quarantine has begun twice", lines)
+		}
+		m := c.Masters()[0]
+		if want := " until=" + m.Until.Format(time.RFC3339) + " "; m.State != redlock.MasterQuarantined || !strings.Contains(lines[1], want) {
+			t.Errorf("the last line is %q, want%s: %s is %s", lines[1], want, m.Name, m.State)
+		}
+		if got := log.Lines("level="); len(got) != 2 {
+			t.Errorf("the log has further lines:\n%s", log.String())
+		}
+	})
+}
+
 func TestMastersThatGoDownAndComeBackAreLoggedInOneLineEach(t *testing.T) {
 	bubble(t, 5, func(t *testing.T, ms *redlocktest.Masters) {
 		var log logged
