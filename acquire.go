@@ -156,7 +156,7 @@ func (w *wait) split() bool { return w.round.Any(quorum.Vote.Granted) }
 // quit leaves the queue, unless the lock was acquired, which also leaves the queue. Its token is a new one, which
 // no key holds: only the queue is left.
 func (w *wait) quit() {
-	if c := w.locker.client; w.lease == nil && !c.opts.DisableWakeups {
+	if c := w.locker.client; w.lease == nil {
 		claim := new(master.Claim)
 		claim.Init(&w.locker.terms, newToken(""), 0)
 		c.tellAll(master.Quit, claim)

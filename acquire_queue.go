@@ -312,8 +312,17 @@ func (q *queueing) release(how string) {
 
 // leave ends the wait. The release of the claim leaves the queues, and passes on what was granted.
 func (q *queueing) leave() {
-	if q.lease == nil && q.claim != nil {
+	if q.lease != nil {
+		return
+	}
+	if q.claim != nil {
 		q.release(master.ToHead)
+	}
+	for _, m := range q.locker.client.masters {
+		if !m.Listening() { // the claim was not in the queue by itself
+			q.quit()
+			return
+		}
 	}
 }
 

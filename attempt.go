@@ -40,10 +40,9 @@ func (c *Client) attempt(ctx context.Context, l *Locker, claim *master.Claim, ki
 		if l.shared != nil {
 			s.claim.Turn(c.turn())
 		}
-		if c.opts.DisableWakeups {
-			s.claim.Poll()
+		if !c.opts.DisableWakeups {
+			s.claim.Prepare(kind)
 		}
-		s.claim.Prepare(kind)
 	}
 	round := c.group.Ask(kind, s.claim, c.opts.limit(l.opts.TTL))
 	t := round.Wait(ctx, c.closing, quorum.Tally.Decided)

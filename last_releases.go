@@ -19,7 +19,7 @@ import (
 //     even if it waits for the answer of each release, would always be faster than a client far from them.
 //   - Clients without wake-ups, and those of other libraries, do not queue. They get the lock only if its
 //     holder leaves a gap. So after followMost acquisitions the next one waits for the answer to the release.
-//     Without wake-ups, each acquisition waits for it.
+//     With DisableWakeups, each acquisition waits for it.
 
 const (
 	// politeFor is how long after a release acquisitions yield to the clients in the queue.
@@ -31,7 +31,7 @@ const (
 
 // lastReleases are a Client's last releases, by key.
 type lastReleases struct {
-	alone bool // immutable; the Client uses neither wake-ups nor queues
+	alone bool // immutable; each acquisition waits for the answer to the last release
 
 	mu   sync.Mutex // guards what follows
 	last recent[lastRelease]
@@ -105,9 +105,6 @@ func (p *lastReleases) begin(key string) (kind master.Kind, contended bool) {
 		r.followed = 0
 	}
 	p.last.put(key, r)
-	if p.alone {
-		return master.Set, false
-	}
 	return master.Register, r.contended || r.passedOn
 }
 

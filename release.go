@@ -55,7 +55,7 @@ func (s *Lease) drawOpen() bool {
 
 // passOn sets how the release passes the lock on, and which fence it proposes.
 func (s *Lease) passOn() {
-	if s.shared != nil || s.client.opts.DisableWakeups {
+	if s.shared != nil {
 		return
 	}
 	how, fence := master.ToHead, int64(0)

@@ -101,7 +101,7 @@ func TestAfterAFailoverAClientIsWokenByTheServerThatExecutesItsCommands(t *testi
 					a.move(ms.Master(3 + i))
 				}
 				time.Sleep(15 * time.Second) // a quarantine, unless the run_id shows that the server was adopted
-				turns := loops(t, time.Second, moved, open(present))
+				turns, _ := loops(t, time.Second, moved, open(present))
 				if turns[0] < turns[1]/2 {
 					t.Errorf("the client whose masters have moved had %d turns, another one %d", turns[0], turns[1])
 				}
@@ -115,21 +115,27 @@ func TestAfterAFailoverAClientIsWokenByTheServerThatExecutesItsCommands(t *testi
 	}
 }
 
-// loops has each client lock and unlock "a" for a time, and returns how often each one did.
-func loops(t *testing.T, last time.Duration, clients ...*redlock.Client) []int {
+// loops has each client lock and unlock "a" for a time, and returns how often each one did, and how long it waited at most.
+func loops(t *testing.T, last time.Duration, clients ...*redlock.Client) (turns []int, longest []time.Duration) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), last)
 	defer cancel()
-	turns := make([]int, len(clients))
+	turns, longest = make([]int, len(clients)), make([]time.Duration, len(clients))
 	var all sync.WaitGroup
 	for i, c := range clients {
 		all.Go(func() {
-			for l := c.Locker("a"); l.LockContext(ctx) == nil; turns[i]++ {
-				time.Sleep(5 * time.Millisecond)
+			for l := c.Locker("a"); ; turns[i]++ {
+				began := time.Now()
+				err := l.LockContext(ctx)
+				longest[i] = max(longest[i], time.Since(began))
+				if err != nil {
+					return
+				}
+				time.Sleep(20 * time.Millisecond)
 				l.Unlock()
 			}
 		})
 	}
 	all.Wait()
-	return turns
+	return turns, longest
 }

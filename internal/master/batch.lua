@@ -4,9 +4,13 @@
 -- be two more, in ms: the client's turn, which is how long it takes at most to come back when it is woken, and its patience,
 -- which is how long it takes at most to poll again.
 --
+-- A client polls if it has no wake-ups, or has no subscription on this server. It is not in the queue with a member of its
+-- own. When it has waited for a second, the member 'polling' stands for it, and for all other clients that poll.
+--
 --   register ttl waited g [fence]  set the key, for ttl ms, unless it exists or another client is the head of the
---            queue; else join the queue as a client that has waited for waited ms, unless waited is '-'. With a
---            proposed fence, give the key a fence. A ttl of 0 never sets the key
+--            queue; else join the queue as a client that has waited for waited ms, unless waited is '-'. A client
+--            that polls has a '-' in front of the ms. With a proposed fence, give the key a fence. A ttl of 0 never
+--            sets the key
 --   again ttl waited g [fence]     the same for a client that has registered before. If the key is free and
 --            another client is the head of the queue, pass the lock on to that client
 --   acquire ttl - - fence  set the key, unless it exists, and give it a fence
@@ -18,6 +22,8 @@
 --            the next lease; 0 proposes none
 --   pass     pass the lock on, if the key is free. The token is that of the message that woke the client. It may have
 --            become that of a lease, if a poll has woken the client, so the key is never deleted
+--   quit     as release, for a client that polls and gives up: remove the member 'polling', too. Other clients that poll
+--            add it again
 --   undo     as release, but do not leave the queue, and do not wake clients with a g of 0
 --
 -- A client whose wait can be granted has a g: for how many ms the lock may be granted to it, with an f behind if it
@@ -53,7 +59,7 @@ local marker = 'redlock:readers'
 -- Keys that were released in this call while they had no queue.
 local free = {}
 
-local function isRelease(what) return what == 'undo' or string.sub(what, 1, 7) == 'release' end
+local function isRelease(what) return what == 'undo' or what == 'quit' or string.sub(what, 1, 7) == 'release' end
 
 -- Sets a key that a client releases and acquires again in one call, without a fence, to the client's new
 -- token. This takes one command instead of a DEL and a SET. Reports whether the key was set.
@@ -101,8 +107,8 @@ local function releaseAll()
   for _, i in ipairs(ours) do
     local key = KEYS[i]
     local n = follower[key]
-    free[key] = id ~= ''
-    if n and free[key] and replace(key, ARGV[2 * n], ARGV[2 * n + 1]) then
+    free[key] = true
+    if n and replace(key, ARGV[2 * n], ARGV[2 * n + 1]) then
       answers[i], answers[n] = 1, 1
       done = done + 2
     else
@@ -134,7 +140,7 @@ end
 
 -- Calls that have only releases, or acquisitions behind them, return before the functions below are made.
 local answers, done = {}, 0
-if #KEYS == 2 and KEYS[1] == KEYS[2] and isRelease(ARGV[2]) and id ~= ''
+if #KEYS == 2 and KEYS[1] == KEYS[2] and isRelease(ARGV[2])
   and redis.pcall('GET', KEYS[1]) == ARGV[3] and unwanted(KEYS[1])
   and replace(KEYS[1], ARGV[4], ARGV[5]) then
   return 1
@@ -461,22 +467,31 @@ local function turn(key, token)
   return true
 end
 
--- Puts a client that waits into the queue. Reports whether it had not been there. A queue is kept for ten minutes
--- after the last client joined: longer than any sleep between two attempts, each of which joins again. The member 'polling'
--- stands for all clients without wake-ups that have waited for a second.
+-- Returns the member of a queue for a client that has waited for waited ms: nil if the client polls, and has not waited for
+-- a second.
+local function memberOf(token, g, waited)
+  if waited == '-' or id ~= '' and string.sub(waited, 1, 1) ~= '-' then
+    return member(token, g)
+  end
+  return math.abs(waited) >= 1000 and 'polling' or nil
+end
+
+-- Puts a client that waits into the queue. Reports whether it had not been there; of a client that polls, it does not. A
+-- queue is kept for ten minutes after the last client joined: longer than any sleep between two attempts, each of which
+-- joins again.
 local function join(key, mine, waited)
-  if waited == '-' or id == '' and tonumber(waited) < 1000 then
+  if waited == '-' or not mine then
     return false
-  elseif id == '' then
-    mine = 'polling'
   end
   free[key] = nil
   local queue = 'redlock:queue:' .. key
-  local ticket = micros() - waited * 1000
-  note()
+  local ticket = micros() - math.abs(waited) * 1000
+  if mine ~= 'polling' then
+    note()
+  end
   local added = redis.pcall('ZADD', queue, 'NX', string.format('%.0f', ticket), mine)
   redis.pcall('PEXPIRE', queue, '600000')
-  return added == 1
+  return added == 1 and mine ~= 'polling'
 end
 
 -- Returns the answer to an acquisition. n is the number, and given the fence if the key has just been given one.
@@ -517,14 +532,18 @@ end
 
 -- held is what the key holds.
 local function acquire(what, key, token, held, ttl, waited, g, proposal)
-  local queue, mine, new = 'redlock:queue:' .. key, member(token, g), false
+  local queue, mine, new = 'redlock:queue:' .. key, memberOf(token, g, waited), false
   local kept
   if not held and ttl ~= '0' then
     local head
-    if what ~= 'acquire' and id ~= '' and not free[key] then
+    if what ~= 'acquire' and not free[key] then
       head, kept = headOf(queue)
+      if head and mine == 'polling' and not kept then
+        join(key, mine, waited)
+        head, kept = headOf(queue)
+      end
     end
-    if not head or head == mine or what == 'again' and head == 'woken' and not kept
+    if not head or head == mine or what == 'again' and head == 'woken' and (mine == 'polling' or not kept)
       or what == 'register' and head ~= 'woken' and deserted(queue) then
       return take(key, token, ttl, head == 'woken' and head or head and mine, g, proposal, what == 'again' and head ~= mine)
     end
@@ -534,7 +553,7 @@ local function acquire(what, key, token, held, ttl, waited, g, proposal)
   end
   if held ~= token then
     new = join(key, mine, waited)
-    if what == 'again' and not held and not kept and id ~= '' then
+    if what == 'again' and not held and not kept then
       if pass(key, token) then
         held = redis.pcall('GET', key)
       elseif budget <= 0 then -- it may be that nobody else comes
@@ -573,7 +592,8 @@ local function commit(key, fixed, ttl)
 end
 
 -- Deletes the key if it holds the token. held is what it holds. A claim that gives way to another client's lease or claim, and
--- an attempt that is undone, leave readers no turn.
+-- an attempt that is undone, leave readers no turn. A client without
+-- a g that was woken, or polls, has taken the key by now, or gives up: the lock is no longer reserved for it.
 local function release(what, key, token, held)
   local verb, g, how, proposal = string.match(what, '^(%a+) ?(%w*) ?(%S*) ?(%d*)$')
   local n = held and -1 or 0
@@ -585,18 +605,15 @@ local function release(what, key, token, held)
   end
   if verb == 'undo' then
     how = 'undo'
-  elseif id ~= '' then
+  else
     local mine = member(token, g)
-    redis.pcall('ZREM', 'redlock:queue:' .. key, mine, mine == id and 'woken' or mine)
+    redis.pcall('ZREM', 'redlock:queue:' .. key, mine, mine == id and 'woken' or mine, verb == 'quit' and 'polling' or mine)
   end
   if n == 1 and (how == '' or how == '-' or how == 'open') then
     local ok, is = pcall(turn, key, token)
     if ok and is then
       return 2
     end
-  end
-  if id == '' then
-    return n
   end
   if n == -1 or how == 'free' or how == 'undo' and n == 0 then
     return n

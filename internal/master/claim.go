@@ -17,18 +17,18 @@ type Claim struct {
 	Terms           // immutable
 	token  any      // immutable; boxed as in Terms
 	waited string   // immutable; how long the client has waited, in ms
-	polls  bool     // immutable; the client has no wake-ups: see Poll
 	query  commands // immutable; the commands of a Query
 
 	// Immutable after the first Ask:
-	proposal    string // the fence to propose; "": none is wanted
-	word        any    // the word of a Set with a proposal
-	joining     any    // the word of an acquisition that may join the queue, if it was prepared
-	turn        string // how long a reader takes to come back when it is woken, in ms
-	g           string // for how many ms the lock may be granted, and wantsFence; "": it cannot be granted
-	first       string // the ttl of a Register with a g, in ms; "": that of the terms
-	spared      uint64 // see Spare
-	clock, most int64  // the client's clock as a fence, and the highest useful fence
+	proposal    string    // the fence to propose; "": none is wanted
+	word        any       // the word of a Set with a proposal
+	joining     any       // the word of an acquisition that may join the queue, if it was prepared
+	turn        string    // how long a reader takes to come back when it is woken, in ms
+	g           string    // for how many ms the lock may be granted, and wantsFence; "": it cannot be granted
+	first       string    // the ttl of a Register with a g, in ms; "": that of the terms
+	spared      uint64    // see Spare
+	queued      time.Time // when a claim with a g was made
+	clock, most int64     // the client's clock as a fence, and the highest useful fence
 
 	ending   any                    // the word of the Release; nil: "release". Immutable after it is asked for
 	freed    uint64                 // see LeaveFree; immutable as ending
@@ -78,6 +78,17 @@ const NoQueue time.Duration = -1
 // noQueue is NoQueue for the script.
 const noQueue = "-"
 
+// polling returns how long the client has waited, for a command to a master where it has no subscription.
+func (c *Claim) polling(sent time.Time) string {
+	waited, err := strconv.ParseInt(c.waited, 10, 64)
+	if err != nil {
+		return noQueue
+	} else if c.grantable() { // it is sent again for as long as the client waits
+		waited += max(sent.Sub(c.queued), 0).Milliseconds()
+	}
+	return "-" + strconv.FormatInt(waited, 10)
+}
+
 // Propose has the acquisition ask for a fence: number, or a higher one if number is not above the last
 // fence. It is called before the first Ask with the claim.
 func (c *Claim) Propose(number int64) {
@@ -86,7 +97,7 @@ func (c *Claim) Propose(number int64) {
 }
 
 // Prepare makes the word of an acquisition once, rather than once for each master. It is called before
-// the first Ask with the claim, and after Propose, Poll and Turn.
+// the first Ask with the claim, and after Propose and Turn.
 func (c *Claim) Prepare(k Kind) {
 	if c.reads {
 		c.joining = c.reading(c.turn)
@@ -95,11 +106,6 @@ func (c *Claim) Prepare(k Kind) {
 	}
 }
 
-// Poll has a refused acquisition tell the masters how long the client has waited, although the client has no
-// wake-ups. When it has waited for a second, a release leaves the lock to clients that poll. It is called before
-// Prepare.
-func (c *Claim) Poll() { c.polls = true }
-
 // Queue makes the claim one that releases of other clients may grant the lock to, for g in whole milliseconds. Its
 // Register sets a free key for first. Queue is called after Propose, and before the first Ask.
 func (c *Claim) Queue(g, first time.Duration) {
@@ -107,6 +113,7 @@ func (c *Claim) Queue(g, first time.Duration) {
 	if c.fenced() {
 		c.g += wantsFence
 	}
+	c.queued = time.Now()
 	c.ending, c.most = "release "+c.g, 0 // its fence is given much later than it is proposed
 }
 

@@ -128,8 +128,8 @@ func (it *item) word(master int) any {
 		return it.claim.word
 	case Again, Register:
 		switch {
-		case !it.listening && !it.claim.polls: // nobody could wake us
-			return it.claim.acquisition(it.kind, noQueue, master)
+		case !it.listening: // nobody could wake us
+			return it.claim.acquisition(it.kind, it.claim.polling(it.sent), master)
 		case it.claim.joining == nil || it.claim.grantable():
 			return it.claim.acquisition(it.kind, it.claim.waited, master)
 		}
@@ -147,6 +147,9 @@ func (it *item) word(master int) any {
 			return it.claim.ending
 		}
 	case Quit:
+		if !it.listening {
+			return "quit"
+		}
 		return "release"
 	}
 	return word

@@ -74,18 +74,3 @@ func TestPollsDoNotExtendAKeyThatWasGranted(t *testing.T) {
 		}
 	})
 }
-
-func TestAClientWithoutAnIDHasNothingToDoWithTheQueue(t *testing.T) {
-	onBoth(t, func(t *testing.T, dial func() redis.Conn) {
-		s := newQueueScene(t, dial, "w")
-		for _, word := range []string{"register 60000 0 0", "again 60000 0 0"} {
-			s.reset("w W 400")
-			s.as("", word, 1)
-			s.as("x", "register 60000 - 0", below)
-			s.as("", "release", 1)
-			s.holds("")
-			s.queue("w W 400")
-			s.nobodyTold()
-		}
-	})
-}

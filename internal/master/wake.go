@@ -242,16 +242,17 @@ func (l listener) succeeded() {
 	})
 }
 
-// failed notes that the subscription has ended, or could not be had. It reports that once no
-// subscription has stood for a while although the master is up. If the master is down, that is known
-// by then.
+// failed notes that the subscription has ended, or could not be had. It reports that at once if the user has no right to
+// it, and otherwise once no subscription has stood for a while although the master is up. If the master is down, that is
+// known by then.
 func (l listener) failed(err error) {
 	l.update(func() {
 		now := time.Now()
 		if l.deaf.IsZero() {
 			l.deaf = now
 		}
-		if l.status.State == Up && now.Sub(l.deaf) >= 2*heartbeat+l.cfg.DialTimeout {
+		denied := strings.Contains(err.Error(), "NOPERM")
+		if l.status.State == Up && (denied || now.Sub(l.deaf) >= 2*heartbeat+l.cfg.DialTimeout) {
 			l.setWakeErrLocked(redisconn.PrintableError(err))
 		}
 	})
