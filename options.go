@@ -80,8 +80,9 @@ type Options struct {
 
 	// DisableWakeups turns off the queue, and the messages by which a release grants the lock to the next waiting
 	// process or wakes it. It is for servers that forbid what these need: keys that begin with "redlock:queue:"
-	// and channels that begin with "redlock:wake:". Waiting clients then poll. Where others queue, a client that
-	// has polled for a second has the lock left free for it for up to 400 ms, if it may write to the queue.
+	// and channels that begin with "redlock:wake:". Waiting clients then poll, as they do at masters that deny
+	// the subscription: see MasterStatus.WakeErr. Where others queue, a client that has polled for a second queues
+	// with them, if it may write to the queue. In its turn the lock is left free for it for up to 400 ms.
 	DisableWakeups bool
 
 	// DisableRestartGuard makes votes count at once from masters that have restarted, lost their memory, or
