@@ -11,7 +11,7 @@ import (
 
 var ours = &subject{
 	name:     "redlock",
-	settings: "TTL as below, MaxTTL the same, fences on some of the names, the last client without wake-ups; defaults otherwise",
+	settings: "TTL as below, for RWLockers of every second client a quarter of it, those of the others are not renewed but for the last, MaxTTL the same for all, fences on some of the names, the last client without wake-ups; defaults otherwise",
 	fences:   true,
 	open:     openOurs,
 	key:      plainKey,
@@ -23,8 +23,16 @@ type ourLocks struct {
 }
 
 func openOurs(s setup) (locks, error) {
+	lock := redlock.LockOptions{TTL: s.TTL, Fencing: s.Fenced}
+	switch { // the marker of readers must live as long as the longest of them
+	case s.Client == 4:
+	case s.Client%2 == 0:
+		lock.TTL /= 4
+	default:
+		lock.RenewEvery = -1
+	}
 	c, err := redlock.Open(s.Addrs, &redlock.Options{
-		LockOptions:    redlock.LockOptions{TTL: s.TTL, Fencing: s.Fenced},
+		LockOptions:    lock,
 		MaxTTL:         s.TTL,
 		Names:          []string{"m0", "m1", "m2", "m3", "m4"},
 		DisableWakeups: s.Client == 4,

@@ -91,8 +91,8 @@ const (
 	// callMost is how much longer than its limit a call may take.
 	callMost = 15 * time.Second
 	// waitMost is how long a call without a limit may wait for the lock. Masters are away, and leases last, for a few
-	// seconds.
-	waitMost = time.Minute
+	// seconds. Once all faults are over, the nemesis waits for less.
+	waitMost = 90 * time.Second
 )
 
 // must calls f, and ends the client with a report in its log if f takes longer than it may. Calls of a peer may take as

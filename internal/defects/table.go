@@ -272,6 +272,14 @@ var All = []Defect{
 			New:  "  if score or not top or top <= now then\n    redis.call('DEL', key, set)\n    return score",
 		}},
 	}, {
+		Name: "marker-of-the-last",
+		Rule: "The marker of the readers lives as long as the longest of them.",
+		Edits: []Edit{{
+			File: "internal/master/readers.lua",
+			Old:  "  local top = longest(set)\n  if top <= now + ttl then\n    mark(key, set, top, now)\n  end\n",
+			New:  "  mark(key, set, now + ttl, now)\n",
+		}},
+	}, {
 		Name: "part-of-a-set",
 		Rule: "A master grants several names only if each of them is free.",
 		Edits: []Edit{{

@@ -11,7 +11,7 @@ import (
 const readersWait = 4 * time.Second
 
 // makeReaders: readers and writers of one name, and a plain Locker of it in every third run. Two of three runs
-// have faults.
+// have faults. Processes differ in their TTLs.
 func makeReaders(m *maker) {
 	m.options(time.Second, 2*time.Second, 10*time.Second)
 	faults, long, window := !m.one(3), 0, 10*time.Millisecond
@@ -20,6 +20,9 @@ func makeReaders(m *maker) {
 	}
 	for i := range 3 + m.IntN(3) {
 		p := processPlan{routes: m.routes()}
+		if ttl := m.between(time.Second, 3*time.Second); m.one(2) && ttl < m.lock.TTL {
+			p.ttl = ttl // the marker must live as long as the longest member
+		}
 		for range 1 + m.IntN(2) {
 			calls := make([]call, 3+m.IntN(5))
 			for j := range calls {

@@ -71,6 +71,7 @@ var targets = []target{
 	{defect: "own-maxttl", profile: "agreement", seeds: 20},
 	{defect: "read-beside-writer", profile: "readers", seeds: 20},
 	{defect: "write-beside-reader", profile: "readers", seeds: 50},
+	{defect: "marker-of-the-last", profile: "readers", seeds: 200},
 	{defect: "part-of-a-set", profile: "names", seeds: 20},
 }
 
