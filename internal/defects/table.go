@@ -16,8 +16,8 @@ var All = []Defect{
 		Rule: "A quarantine lasts for MaxTTL and 2 s.",
 		Edits: []Edit{{
 			File: "internal/master/guard.go",
-			Old:  "m.cfg.Servers.MaxTTL() + incarnation.Margin",
-			New:  "m.cfg.Servers.MaxTTL()/10 + 0*incarnation.Margin",
+			Old:  "since.Add(most + incarnation.Margin)",
+			New:  "since.Add(most/10 + 0*incarnation.Margin)",
 		}},
 	}, {
 		Name: "probe-ignored",
