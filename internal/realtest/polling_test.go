@@ -37,9 +37,9 @@ func TestAUserWithoutTheRightToSubscribeTakesTurns(t *testing.T) {
 	var loop sync.WaitGroup
 	defer loop.Wait()
 	defer cancel()
-	loop.Go(func() {
+	loop.Go(func() { // it holds the lock for long, so that an attempt seldom finds it free
 		for l := openReal(t, servers, nil).Locker("a"); l.LockContext(ctx) == nil; l.Unlock() {
-			time.Sleep(time.Millisecond)
+			time.Sleep(30 * time.Millisecond)
 		}
 	})
 	turns := func(what string) {
