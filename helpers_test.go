@@ -54,6 +54,11 @@ func wantFree(t *testing.T, ms *redlocktest.Masters, key string) {
 	}
 }
 
+// lockKeys returns the keys of a master, except for what it notes about clients that wait, which stays for an hour.
+func lockKeys(m *redlocktest.Master) []string {
+	return slices.DeleteFunc(m.Keys(), func(key string) bool { return strings.HasPrefix(key, "redlock:waiter:") })
+}
+
 // sets returns how many SETs of a key a master has executed.
 func sets(m *redlocktest.Master, key string) (n int) {
 	for _, command := range m.Commands() {

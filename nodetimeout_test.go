@@ -103,11 +103,11 @@ func tryFrozen(t *testing.T, ms *redlocktest.Masters, c *redlock.Client, opts *r
 
 func TestTheAutomaticNodeTimeoutIsFourRoundTripsWithinBounds(t *testing.T) {
 	for _, row := range []struct {
-		name   string
-		oneWay time.Duration
-		opts   *redlock.Options // of the client
-		ttl    time.Duration    // of the lock
-		want   time.Duration
+		name        string
+		oneWay      time.Duration
+		nodeTimeout time.Duration // of the client
+		ttl         time.Duration // of the lock
+		want        time.Duration
 	}{
 		{name: "no distance: at least 50 ms", want: 50 * time.Millisecond},
 		{name: "12 ms: at least 50 ms", oneWay: 6 * time.Millisecond, want: 50 * time.Millisecond},
@@ -118,16 +118,18 @@ func TestTheAutomaticNodeTimeoutIsFourRoundTripsWithinBounds(t *testing.T) {
 		{name: "a twentieth of the TTL below 50 ms", oneWay: 45 * time.Millisecond, ttl: 500 * time.Millisecond, want: 50 * time.Millisecond},
 		{
 			name: "not automatic", oneWay: 45 * time.Millisecond, want: 30 * time.Millisecond,
-			opts: &redlock.Options{NodeTimeout: 30 * time.Millisecond},
+			nodeTimeout: 30 * time.Millisecond,
 		},
 		{
 			name: "not automatic, the same figure", oneWay: 45 * time.Millisecond, want: 50 * time.Millisecond,
-			opts: &redlock.Options{NodeTimeout: 50 * time.Millisecond},
+			nodeTimeout: 50 * time.Millisecond,
 		},
 	} {
 		t.Run(row.name, func(t *testing.T) {
 			bubble(t, 5, func(t *testing.T, ms *redlocktest.Masters) {
-				c := ms.WithDelays(oneWay(row.oneWay)...).Open(row.opts)
+				opts := redlock.Options{DialTimeout: 10 * time.Second} // connecting takes five round trips
+				opts.NodeTimeout = row.nodeTimeout
+				c := ms.WithDelays(oneWay(row.oneWay)...).Open(&opts)
 				c.Ping(t.Context()) // the client has connected, and has measured only the handshake
 				took, err := tryFrozen(t, ms, c, &redlock.LockOptions{TTL: row.ttl})
 				if took != row.want {
