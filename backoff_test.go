@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/redlock-go/redlock"
+	"github.com/redlock-go/redlock/internal/bubbletest"
 	"github.com/redlock-go/redlock/internal/locktest"
 	"github.com/redlock-go/redlock/redlocktest"
 )
@@ -76,7 +77,7 @@ func TestLockSurvivesAScheduleThatNeverBegins(t *testing.T) {
 	})
 }
 
-func TestDefaultDelaysGrowAreRandomAndNeverStop(t *testing.T) {
+func TestDefaultDelaysGrowAndAreRandom(t *testing.T) {
 	bubble(t, 1, func(t *testing.T, ms *redlocktest.Masters) {
 		var at []time.Time
 		opts := &redlock.Options{DisableWakeups: true, Trace: &redlock.Trace{
@@ -84,7 +85,7 @@ func TestDefaultDelaysGrowAreRandomAndNeverStop(t *testing.T) {
 		}}
 		c := connected(t, ms, opts)
 		hold(ms, "a", 0)
-		ctx, cancel := context.WithTimeout(t.Context(), 16*time.Minute) // the default of package backoff stops after 15 minutes
+		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 		defer cancel()
 		if err := c.Locker("a").LockContext(ctx); !errors.Is(err, context.DeadlineExceeded) {
 			t.Fatalf("LockContext = %v, want to wait for all of it", err)
@@ -105,6 +106,20 @@ func TestDefaultDelaysGrowAreRandomAndNeverStop(t *testing.T) {
 		}
 		if len(distinct) < len(at)/2 {
 			t.Errorf("%d attempts had %d different delays: not random", len(at), len(distinct))
+		}
+	})
+}
+
+// The default of package backoff stops after 15 minutes.
+func TestTheDefaultScheduleNeverStops(t *testing.T) {
+	bubbletest.Test(t, func(t *testing.T) {
+		start, delays := time.Now(), redlock.NewBackOff()
+		for time.Since(start) < 16*time.Minute {
+			d := delays.NextBackOff()
+			if d <= 0 {
+				t.Fatalf("the schedule stops after %v", time.Since(start))
+			}
+			time.Sleep(d)
 		}
 	})
 }

@@ -19,6 +19,9 @@ func (o *Options) SetClocks(offsets func() (wall, asleep time.Duration)) {
 // PollClaims sets how often the claims of a Client with these Options poll.
 func (o *Options) PollClaims(every time.Duration) { o.claimPolls = every }
 
+// NewBackOff returns the default schedule between attempts.
+func NewBackOff() BackOff { return newBackOff() }
+
 // Contexts returns how many contexts are registered with the lease.
 func (s *Lease) Contexts() int {
 	s.mu.Lock()
