@@ -252,3 +252,36 @@ func TestNothingIsSentForTheNamesOfASetOnceTheyAreOneLease(t *testing.T) {
 		set.Unlock()
 	})
 }
+
+// The claim that takes over the single names may have a minority of the masters when it fails.
+func TestAMergerThatFailsLeavesNothing(t *testing.T) {
+	bubble(t, 3, func(t *testing.T, ms *redlocktest.Masters) {
+		b := connected(t, ms, nil).Locker("b")
+		b.Lock()
+		var mergers atomic.Int32
+		set := connected(t, ms, &redlock.Options{Trace: &redlock.Trace{AttemptDone: func(_ context.Context, i redlock.AttemptInfo) {
+			if i.Name == "b" && i.Err == nil { // both names are acquired
+				mergers.Add(1)
+				hold(ms, "b", 0, 1)
+			}
+		}}}).Locker("a", "b")
+		ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
+		defer cancel()
+		go func() {
+			time.Sleep(3 * time.Second)
+			b.Unlock()
+		}()
+		if err := set.LockContext(ctx); !errors.Is(err, redlock.ErrHeld) {
+			t.Errorf("LockContext = %v, want ErrHeld", err)
+		}
+		synctest.Wait()
+		if n := mergers.Load(); n != 1 {
+			t.Fatalf("the names were acquired one by one %d times, want once", n)
+		}
+		for _, name := range []string{"a", "b"} {
+			if got, _ := ms.Master(2).Get(name); got != "" {
+				t.Errorf("the master that granted the merger keeps %q under %s, want nothing", got, name)
+			}
+		}
+	})
+}

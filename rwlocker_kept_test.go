@@ -165,6 +165,35 @@ func TestAKeptReadLeaseIsNotEnteredAfterASuspend(t *testing.T) {
 	})
 }
 
+// A goroutine could be stopped between the clocks and its entry, and enter a lease that has ended. If it is inside
+// already, the lease is not released, and the clocks are those of its entry.
+func TestAReaderIsInsideBeforeTheClocksAreRead(t *testing.T) {
+	bubble(t, 3, func(t *testing.T, ms *redlocktest.Masters) {
+		var l *redlock.RWLocker
+		var enters, read, outside atomic.Bool
+		opts := &redlock.Options{DisableRestartGuard: true}
+		opts.SetClocks(func() (wall, asleep time.Duration) {
+			if enters.Load() {
+				read.Store(true)
+				if l.RLocker().Lease() == nil {
+					outside.Store(true)
+				}
+			}
+			return 0, 0
+		})
+		l = connected(t, ms, opts).RWLocker("stock")
+		locktest.Pass(l.RLocker()) // the lease is kept
+		synctest.Wait()
+		enters.Store(true)
+		l.RLock()
+		enters.Store(false)
+		if !read.Load() || outside.Load() {
+			t.Errorf("the clocks were read: %v, before the reader was inside: %v; want true, false", read.Load(), outside.Load())
+		}
+		l.RUnlock()
+	})
+}
+
 // BenchmarkRLock measures a read lock and unlock with a kept lease, beside sync.RWMutex.
 func BenchmarkRLock(b *testing.B) {
 	l := redlocktest.StartN(b, 5).Open(nil).RWLocker("stock")

@@ -1,6 +1,7 @@
 package redlock_test
 
 import (
+	"context"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -141,5 +142,78 @@ func TestWritersAndReadersAtADistanceWaitForOneTurnEach(t *testing.T) {
 				t.Errorf("a %s waited for %v, want %v at most", side, took, most)
 			}
 		}
+	})
+}
+
+// Readers whose Client has no wake-ups, or whose message is lost, learn of a writer by the answer to their next renewal.
+func TestReadersLearnOfAWriterFromTheirRenewal(t *testing.T) {
+	bubble(t, 3, func(t *testing.T, ms *redlocktest.Masters) {
+		deaf := connected(t, ms, &redlock.Options{DisableWakeups: true, LockOptions: redlock.LockOptions{TTL: time.Second}}).RWLocker("stock")
+		var stop atomic.Bool
+		var all sync.WaitGroup
+		for i := range 2 { // one of them is always inside
+			all.Go(func() {
+				time.Sleep(time.Duration(i) * 50 * time.Millisecond)
+				for !stop.Load() {
+					deaf.RLock()
+					time.Sleep(90 * time.Millisecond)
+					deaf.RUnlock()
+					time.Sleep(10 * time.Millisecond)
+				}
+			})
+		}
+		time.Sleep(200 * time.Millisecond)
+		ctx, cancel := context.WithTimeout(t.Context(), 3*time.Second)
+		defer cancel()
+		writer := connected(t, ms, nil).RWLocker("stock").Locker()
+		if err := writer.LockContext(ctx); err != nil {
+			t.Error(err)
+		} else {
+			writer.Unlock()
+		}
+		stop.Store(true)
+		all.Wait()
+	})
+}
+
+// Readers that have waited for longer than a writer are let in beside others, and are told that a writer waits.
+func TestReadersThatAreLetInWhileAWriterWaitsKeepFurtherOnesOut(t *testing.T) {
+	bubble(t, 3, func(t *testing.T, ms *redlocktest.Masters) {
+		first := connected(t, ms, nil).RWLocker("stock")
+		first.Lock()
+		var stop atomic.Bool
+		var all sync.WaitGroup
+		deaf := connected(t, ms, &redlock.Options{DisableWakeups: true}).RWLocker("stock") // no message asks it to leave
+		for _, hold := range []time.Duration{89, 97, 103} {                                // one of them is always inside
+			all.Go(func() {
+				for !stop.Load() {
+					deaf.RLock()
+					time.Sleep(hold * time.Millisecond)
+					deaf.RUnlock()
+					time.Sleep(time.Millisecond)
+				}
+			})
+		}
+		all.Go(func() { // it has a turn, in which the deaf ones come
+			reader := connected(t, ms, nil).RWLocker("stock")
+			reader.RLock()
+			time.Sleep(time.Second)
+			reader.RUnlock()
+		})
+		time.Sleep(500 * time.Millisecond)
+		all.Go(func() {
+			ctx, cancel := context.WithTimeout(t.Context(), 3*time.Second)
+			defer cancel()
+			writer := connected(t, ms, nil).RWLocker("stock").Locker()
+			if err := writer.LockContext(ctx); err != nil {
+				t.Error(err)
+			} else {
+				writer.Unlock()
+			}
+			stop.Store(true)
+		})
+		time.Sleep(500 * time.Millisecond)
+		first.Unlock()
+		all.Wait()
 	})
 }

@@ -80,7 +80,13 @@ func (d Defect) Overlay(root, dir string) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	root, err = filepath.Abs(root)
+	return WriteOverlay(root, dir, files)
+}
+
+// WriteOverlay writes files, by their names from the directory root, and the file for go build's -overlay, to the
+// directory dir, and returns the latter's name.
+func WriteOverlay(root, dir string, files map[string]string) (string, error) {
+	root, err := filepath.Abs(root)
 	if err != nil {
 		return "", err
 	}

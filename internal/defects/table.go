@@ -287,5 +287,129 @@ var All = []Defect{
 			Old:  "    local value = redis.pcall('GET', key) -- a table, if the value is not a lock\n",
 			New:  "    local value = i == 1 and redis.pcall('GET', key)\n",
 		}},
+	}, {
+		Name: "reader-expired",
+		Rule: "A renewal of a reader counts only if the reader has not expired.",
+		Edits: []Edit{{
+			File: "internal/master/readers.lua",
+			Old:  "  return score and score > now and score, 0\n",
+			New:  "  return score, 0\n",
+		}},
+	}, {
+		Name: "marker-of-the-last",
+		Rule: "The marker lives as long as the longest reader, not as long as the one that came last.",
+		Edits: []Edit{{
+			File: "internal/master/readers.lua",
+			Old:  "  if top <= now + ttl then\n    mark(key, set, top, now)\n  end\n",
+			New:  "  mark(key, set, now + ttl, now)\n",
+		}},
+	}, {
+		Name: "reader-renewed-anew",
+		Rule: "A renewal of a reader adds no reader, and sets no marker.",
+		Edits: []Edit{{
+			File: "internal/master/readers.lua",
+			Old:  "  local is, no = standing(key, token, now)\n  if not is then\n    return no\n  end\n  stand(key",
+			New:  "  local is, no = standing(key, token, now)\n  if no == -1 then\n    return no\n  end\n  stand(key",
+		}},
+	}, {
+		Name: "readers-of-before",
+		Rule: "Where there is no key, a read vote empties the set of readers first.",
+		Edits: []Edit{{
+			File: "internal/master/readers.lua",
+			Old:  "    now = clock()\n    redis.call('DEL', set)\n  end\n",
+			New:  "    now = clock()\n  end\n",
+		}},
+	}, {
+		Name: "entered-by-an-old-clock",
+		Rule: "A goroutine reads the clocks after it has entered a read lease.",
+		Edits: []Edit{{
+			File: "readers.go",
+			Old:  "\tif r.inside.Add(1) > 0 {\n\t\ts := r.lease.Load()\n\t\tif s.term.Load().enters.Ahead(r.client.clock) {",
+			New:  "\tbefore := r.lease.Load()\n\tfresh := before != nil && before.term.Load().enters.Ahead(r.client.clock)\n\truntime.Gosched()\n\tif r.inside.Add(1) > 0 {\n\t\ts := r.lease.Load()\n\t\tif fresh {",
+		}, {
+			File: "readers.go",
+			Old:  "import (\n\t\"context\"\n",
+			New:  "import (\n\t\"context\"\n\t\"runtime\"\n",
+		}},
+	}, {
+		Name: "recall-message-ignored",
+		Rule: "Readers leave when a message asks them to.",
+		Edits: []Edit{{
+			File: "wakeup.go",
+			Old:  "\t\treturn c.shares.recall(key)\n",
+			New:  "\t\treturn true\n",
+		}},
+	}, {
+		Name: "recall-vote-ignored",
+		Rule: "Readers that are let in while a writer waits keep further ones out.",
+		Edits: []Edit{{
+			File: "rwlocker.go",
+			Old:  "\trecalled := w.round.Any(",
+			New:  "\trecalled := false && w.round.Any(",
+		}},
+	}, {
+		Name: "recall-renewal-ignored",
+		Rule: "Readers learn of a writer from the answer to their renewal.",
+		Edits: []Edit{{
+			File: "renewal.go",
+			Old:  "\tif a.Recalled {",
+			New:  "\tif false {",
+		}},
+	}, {
+		Name: "intent-ignored",
+		Rule: "Readers that came later than a writer wait behind it.",
+		Edits: []Edit{{
+			File: "internal/master/readers.lua",
+			Old:  "  elseif intent and intent <= clock() - waited and not (held and invited(key)) then\n",
+			New:  "  elseif false then\n",
+		}},
+	}, {
+		Name: "no-turn",
+		Rule: "After a writer, the readers that waited have a turn.",
+		Edits: []Edit{{
+			File: "internal/master/batch.lua",
+			Old:  "  if n == 1 and (how == ",
+			New:  "  if false and (how == ",
+		}},
+	}, {
+		Name: "reader-fence-old",
+		Rule: "A reader's fence is not below the time when its acquisition began.",
+		Edits: []Edit{{
+			File: "internal/master/readers.lua",
+			Old:  "  if result > 0 and last < proposal then\n",
+			New:  "  if false then\n",
+		}},
+	}, {
+		Name: "renewed-where-any",
+		Rule: "A lease of several names is renewed only where all keys hold its token.",
+		Edits: []Edit{{
+			File: "internal/master/set.go",
+			Old:  "\treturn rank(a) > rank(b)\n",
+			New:  "\treturn rank(a) > rank(b) != (k == Renew)\n",
+		}},
+	}, {
+		Name: "parts-not-undone",
+		Rule: "When single names become one lease, their keys are deleted where that was refused.",
+		Edits: []Edit{{
+			File: "names_acquire.go",
+			Old:  "\tw.undoParts(parts)\n\treturn nil\n",
+			New:  "\treturn nil\n",
+		}},
+	}, {
+		Name: "merger-kept",
+		Rule: "A claim for several names that took over single ones is released if it fails.",
+		Edits: []Edit{{
+			File: "names_acquire.go",
+			Old:  "\t\t\tc.tellAll(master.Release, w.merged)\n",
+			New:  "",
+		}},
+	}, {
+		Name: "parts-live-on",
+		Rule: "The leases of single names end before they become one lease.",
+		Edits: []Edit{{
+			File: "names_acquire.go",
+			Old:  "\t\tif !s.end(ErrReleased) { // from now on, nothing of it but its release is sent\n\t\t\treturn errAgain\n\t\t}\n",
+			New:  "",
+		}},
 	},
 }

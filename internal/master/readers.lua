@@ -113,14 +113,14 @@ end
 -- Reports whether a writer's release has woken this client for a turn that has not ended. Then it is let in, even
 -- if a writer that has waited for longer has announced itself since.
 local function invited(key)
-  local woken = tonumber(redis.call('ZSCORE', 'redlock:rqueue:' .. key, id) or nil)
-  local turn = woken and woken < 0 and tonumber(redis.call('ZSCORE', 'redlock:readers:' .. key, 'turn') or nil)
+  local woken = tonumber(redis.call('ZSCORE', 'redlock:rqueue:' .. key, id))
+  local turn = woken and woken < 0 and tonumber(redis.call('ZSCORE', 'redlock:readers:' .. key, 'turn'))
   return turn and turn > clock()
 end
 
 local function read(key, token, ttl, waited, turn)
   local both = redis.call('MGET', key, 'redlock:intent:' .. key)
-  local held, intent = both[1], tonumber(both[2] or nil)
+  local held, intent = both[1], tonumber(both[2])
   if held and held ~= marker then
     return refuse(key, turn, redis.call('PTTL', key))
   elseif intent and intent <= clock() - waited and not (held and invited(key)) then
@@ -155,7 +155,7 @@ local function standing(key, token, now)
   elseif held ~= marker then
     return nil, -1
   end
-  local score = tonumber(redis.call('ZSCORE', 'redlock:readers:' .. key, id .. ' ' .. token) or nil)
+  local score = tonumber(redis.call('ZSCORE', 'redlock:readers:' .. key, id .. ' ' .. token))
   return score and score > now and score, 0
 end
 
@@ -203,7 +203,7 @@ local function announce(key, waited)
     return 0
   end
   local now, life = clock(), announced
-  local intent = tonumber(redis.call('GET', 'redlock:intent:' .. key) or nil)
+  local intent = tonumber(redis.call('GET', 'redlock:intent:' .. key))
   local since = now
   if waited ~= '-' then
     since = now - waited

@@ -18,6 +18,7 @@ func TestReadersShareAKeyThatWritersCannotSet(t *testing.T) {
 		s.key(ReadersMarker, 190*time.Second, 200*time.Second)
 		s.do("r3", "read 50000 0 -", 1)
 		s.key(ReadersMarker, 190*time.Second, 200*time.Second)
+		s.lives("redlock:readers:k", 190*time.Second, 200*time.Second)
 		if reply, err := s.conn.Do("SET", "k", "W", "NX", "PX", 10000); reply != nil || err != nil {
 			t.Errorf("a writer's SET: %v, %v; want nil", reply, err)
 		}
@@ -57,6 +58,13 @@ func TestAReaderExpiresByItself(t *testing.T) {
 		s.do("dead", "release", 0)
 		s.do("dead", "read 100000 0 -", 1)
 		s.expire("dead")
+		s.do("other", "read 100000 0 -", 1)
+		if n, _ := redis.Int(s.conn.Do("ZCARD", "redlock:readers:k")); n != 2 {
+			t.Errorf("the set has %d members, want those two that stand", n)
+		}
+		s.do("dead", "heal 100000 0", 1)
+		s.expire("dead")
+		s.do("other", "release", 1)
 		s.do("r", "release", 1)
 		s.key("", 0, 0) // since expired readers do not count
 	})
@@ -147,12 +155,18 @@ func TestReadersThatWaitedGetATurnAfterAWriter(t *testing.T) {
 		s.do("w", "acquire 100000 -", 1)
 		s.do("r", "read 100000 0 500", below)
 		s.do("r2", "read 100000 0 900", below) // there is no listener
+		s.do("", "read 100000 0 900", below)   // it has no id
+		if n, _ := redis.Int(s.conn.Do("ZCARD", "redlock:rqueue:k")); n != 2 {
+			t.Errorf("%d readers wait, want r and r2", n)
+		}
+		s.lives("redlock:rqueue:k", 9*time.Minute, 10*time.Minute)
 		s.do("w2", "register 100000 0 0", below)
 		s.together(func() {
 			s.do("w", "release 0", 2)
 			s.do("w", "pass", -1) // the key is not free
 			s.key(ReadersMarker, time.Millisecond, 500*time.Millisecond)
 			s.do("late", "read 100000 0 300", -1)
+			s.do("late", "read 100000 0 300", -1) // it waits for a turn, but not for this one
 			s.do("w3", "announce 90000", 1) // a writer that has waited for longer than the reader takes no turn away
 			s.do("r", "read 100000 60000 500", 2)
 			s.key(ReadersMarker, 90*time.Second, 100*time.Second)
@@ -171,6 +185,24 @@ func TestReadersThatWaitedGetATurnAfterAWriter(t *testing.T) {
 		if got := w2(); got != "R k" {
 			t.Errorf("the writer was told %q", got)
 		}
+	})
+}
+
+func TestATurnThatIsOverLetsNobodyIn(t *testing.T) {
+	onBoth(t, func(t *testing.T, dial func() redis.Conn) {
+		s := newScene(t, dial)
+		listen(t, dial(), "r1")
+		listen(t, dial(), "r2")
+		s.do("w", "acquire 100000 -", 1)
+		s.do("r1", "read 100000 0 1000", below)
+		s.do("r2", "read 100000 0 1000", below)
+		s.together(func() {
+			s.do("w", "release 0", 2)
+			s.do("w3", "announce 90000", 1)
+			s.do("r1", "read 100000 5 1000", 2)
+			s.ask(func(any) {}, "ZADD", "redlock:readers:k", "XX", 1, "turn") // as if its time had passed
+			s.do("r2", "read 100000 5 1000", -1)
+		})
 	})
 }
 
@@ -233,6 +265,31 @@ func TestAReadersFenceIsTheLastAndIsWrittenBack(t *testing.T) {
 		most := time.Now().Add(2*time.Second).UnixMicro() / FenceTick.Microseconds()
 		if least := before.UnixMicro() / FenceTick.Microseconds(); err != nil || got[0] != int64(1) || got[1].(int64) < least || got[1].(int64) > most {
 			t.Errorf("a read with a number far ahead: %v, %v, want one near %d", got, err, least)
+		}
+	})
+}
+
+func TestAReaderIsRefusedWhereTheFenceIsNoNumber(t *testing.T) {
+	onBoth(t, func(t *testing.T, dial func() redis.Conn) {
+		s := newScene(t, dial)
+		for _, row := range []struct {
+			command, want string
+			args          []any
+		}{
+			{"SET", "ERR what is kept as the fence", []any{"nonsense"}},
+			{"SET", "ERR what is kept as the fence", []any{"1000000000000000"}},
+			{"SET", "ERR what is kept as the fence", []any{"-1"}},
+			{"RPUSH", "WRONGTYPE", []any{"1"}},
+		} {
+			s.conn.Do("DEL", "redlock:fence:k")
+			s.do("other", "read 100000 0 -", 1)
+			s.conn.Do(row.command, append([]any{"redlock:fence:k"}, row.args...)...)
+			s.do("other", "commit 7", row.want)
+			s.do("other", "release", 1)
+			s.do("r", "read 100000 0 - 5", row.want)
+			s.key("", 0, 0)
+			s.do("r", "heal 100000 5", row.want)
+			s.do("r", "release", 1)
 		}
 	})
 }

@@ -9,6 +9,7 @@
 package main
 
 import (
+	"cmp"
 	"flag"
 	"fmt"
 	"os"
@@ -27,7 +28,8 @@ type target struct {
 	defect  string
 	profile string
 	seeds   int
-	test    string // instead of the simulation, a test of package redlock
+	test    string // instead of the simulation, a test
+	in      string // the package of the test; "": redlock
 }
 
 func (t target) String() string {
@@ -73,6 +75,21 @@ var targets = []target{
 	{defect: "write-beside-reader", profile: "readers", seeds: 50},
 	{defect: "marker-of-the-last", profile: "readers", seeds: 200},
 	{defect: "part-of-a-set", profile: "names", seeds: 20},
+	{defect: "reader-expired", test: "TestAReaderExpiresByItself", in: "./internal/master"},
+	{defect: "marker-of-the-last", test: "TestReadersShareAKeyThatWritersCannotSet", in: "./internal/master"},
+	{defect: "reader-renewed-anew", test: "TestAReaderIsRenewedOnlyWhereItStands", in: "./internal/master"},
+	{defect: "readers-of-before", test: "TestAReaderIsRenewedOnlyWhereItStands", in: "./internal/master"},
+	{defect: "entered-by-an-old-clock", test: "TestAReaderIsInsideBeforeTheClocksAreRead"},
+	{defect: "recall-message-ignored", test: "TestAWriterTakesAKeptReadLease"},
+	{defect: "recall-vote-ignored", test: "TestReadersThatAreLetInWhileAWriterWaitsKeepFurtherOnesOut"},
+	{defect: "recall-renewal-ignored", test: "TestReadersLearnOfAWriterFromTheirRenewal"},
+	{defect: "intent-ignored", test: "TestAWaitingWriterKeepsLaterReadersOut", in: "./internal/master"},
+	{defect: "no-turn", test: "TestReadersThatWaitedGetATurnAfterAWriter", in: "./internal/master"},
+	{defect: "reader-fence-old", test: "TestAReadersFenceIsTheLastAndIsWrittenBack", in: "./internal/master"},
+	{defect: "renewed-where-any", test: "TestCommandsForSeveralNamesAreOneVote", in: "./internal/master"},
+	{defect: "parts-not-undone", test: "TestTokensOfTheNamesDoNotStayWhereTheMergerWasRefused"},
+	{defect: "merger-kept", test: "TestAMergerThatFailsLeavesNothing"},
+	{defect: "parts-live-on", test: "TestNothingIsSentForTheNamesOfASetOnceTheyAreOneLease"},
 }
 
 func main() {
@@ -147,7 +164,7 @@ func (t target) caught(root string, first uint64) (string, error) {
 	timeout := "0"
 	if t.test != "" {
 		timeout = "1m"
-		args = []string{"^" + t.test + "$", "."}
+		args = []string{"^" + t.test + "$", cmp.Or(t.in, ".")}
 	}
 	cmd := exec.Command("go", append([]string{"test", "-overlay", overlay, "-count=1", "-timeout=" + timeout, "-run"}, args...)...)
 	cmd.Dir = root
