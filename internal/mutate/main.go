@@ -1,0 +1,315 @@
+// Command mutate shows what the tests do not notice. It changes one small thing at a time in the files that decide
+// (it flips a comparison, drops half of a condition, or removes a statement), and runs the tests of that file. A mutant
+// that they pass survives.
+//
+//	go run ./internal/mutate                                      all files: hours
+//	go run ./internal/mutate -files readers.lua -part 3/10        a tenth of the mutants of one
+//	go run ./internal/mutate -files guard.go -list                its mutants
+//
+// Survivors that are listed in docs/evidence.md, with a reason each, are known. The command fails if there are others.
+// The working tree is not changed: see package defects.
+package main
+
+import (
+	"bytes"
+	"errors"
+	"flag"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+)
+
+// A step is one run of tests.
+type step struct {
+	pkg, tests string // the package, and a regular expression of tests; empty: all
+}
+
+// A target is a file, and the steps that are to notice what is changed in it, the quick ones first.
+type target struct {
+	file  string
+	steps []step
+}
+
+var (
+	whole   = step{".", ""}
+	master  = step{"./internal/master", ""}
+	scripts = step{"./internal/master", "Reader|Writer|Announce|Script|Grant|Queue|Several|Fence|Key"}
+	quorum  = step{"./internal/quorum", ""}
+	readers = step{".", "RW|Read|Writer|Lockers|Fence"}
+	sets    = step{".", "Name|Set|Several|Lockers|OneLease|Merger"}
+)
+
+var targets = []target{
+	{"internal/master/readers.lua", []step{scripts, readers}},
+	{"internal/master/set.lua", []step{scripts, sets}},
+	{"internal/master/batch.lua", []step{scripts, master, whole}},
+	{"internal/incarnation/incarnation.lua", []step{{"./internal/incarnation", ""}, master, {".", "Guard|Restart|Memory"}}},
+	{"internal/master/guard.go", []step{master, whole}},
+	{"internal/master/probe.go", []step{master, whole}},
+	{"internal/master/grant.go", []step{master, whole}},
+	{"internal/master/judge.go", []step{master, whole}},
+	{"internal/master/clocks.go", []step{master, whole}},
+	{"internal/quorum/ballot.go", []step{quorum, whole}},
+	{"internal/quorum/limit.go", []step{quorum, whole}},
+	{"internal/quorum/round.go", []step{quorum, whole}},
+	{"internal/quorum/tally.go", []step{quorum, whole}},
+	{"internal/quorum/together.go", []step{quorum, whole}},
+	{"claims.go", []step{whole}},
+	{"lease.go", []step{whole}},
+	{"readers.go", []step{readers, whole}},
+	{"renewal.go", []step{whole}},
+}
+
+func main() {
+	var c config
+	flag.StringVar(&c.files, "files", "", "a regular expression: only files whose names it matches")
+	flag.StringVar(&c.part, "part", "1/1", "k/n: every n-th mutant, from the k-th on")
+	flag.DurationVar(&c.limit, "limit", 3*time.Minute, "how long one step may take; a mutant for which it takes longer is noticed")
+	flag.IntVar(&c.at, "j", 1, "how many mutants are tried at a time")
+	flag.IntVar(&c.steps, "steps", 9, "how many steps of tests to take at most; 1: the quick ones")
+	flag.BoolVar(&c.list, "list", false, "list the mutants, and try none")
+	flag.StringVar(&c.known, "known", "docs/evidence.md", "the file with the survivors that are known")
+	flag.Parse()
+	if err := c.runAll(); err != nil {
+		fmt.Fprintln(os.Stderr, "mutate:", err)
+		os.Exit(1)
+	}
+}
+
+// A config is what the command line says.
+type config struct {
+	files, part, known string
+	limit              time.Duration
+	at, steps          int
+	list               bool
+
+	programs programs
+}
+
+func (c *config) runAll() error {
+	names, err := regexp.Compile(c.files)
+	if err != nil {
+		return err
+	}
+	var k, n int
+	if _, err := fmt.Sscanf(c.part, "%d/%d", &k, &n); err != nil || k < 1 || k > n {
+		return fmt.Errorf("-part %s: want k/n with k from 1 to n", c.part)
+	}
+	known, err := os.ReadFile(c.known)
+	if err != nil {
+		return err
+	}
+	var jobs []job
+	place := 0
+	var steps []step
+	for _, t := range targets {
+		if !names.MatchString(t.file) {
+			continue
+		}
+		mutants, err := mutantsOf(t.file)
+		if err != nil {
+			return err
+		}
+		t.steps = t.steps[:min(c.steps, len(t.steps))]
+		for _, m := range mutants {
+			if place++; place%n == k%n {
+				jobs = append(jobs, job{m, t.steps})
+			}
+		}
+		for _, s := range t.steps {
+			if !slices.Contains(steps, s) {
+				steps = append(steps, s)
+			}
+		}
+	}
+	if c.list {
+		for _, j := range jobs {
+			fmt.Println(j.mutant)
+		}
+		return nil
+	}
+	dir, err := os.MkdirTemp("", "mutate")
+	if err != nil {
+		return err
+	}
+	defer os.RemoveAll(dir)
+	c.programs = programs{dir: dir}
+	for _, s := range steps {
+		name, err := c.programs.of(s.pkg)
+		if err == nil {
+			var out string
+			if out, err = s.run(name, c.limit); err != nil {
+				err = fmt.Errorf("without a mutant, %v fails:\n%s", s, out)
+			}
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return c.try(jobs, known)
+}
+
+// A job is a mutant, and what is to notice it.
+type job struct {
+	mutant
+	steps []step
+}
+
+// try tries the mutants, and prints those that survive.
+func (c *config) try(jobs []job, known []byte) error {
+	var mu sync.Mutex // guards what follows
+	var noticed, broken, expected, survived int
+	var errs []error
+	queue := make(chan job)
+	var workers sync.WaitGroup
+	for range c.at {
+		workers.Go(func() {
+			for j := range queue {
+				fate, err := j.try(&c.programs, c.limit)
+				mu.Lock()
+				switch {
+				case err != nil:
+					errs = append(errs, fmt.Errorf("%v: %w", j.mutant, err))
+				case fate == noBuild:
+					broken++
+				case fate == caught:
+					noticed++
+				case bytes.Contains(known, []byte(j.key())):
+					expected++
+				default:
+					survived++
+					fmt.Printf("- %s\n", j.mutant)
+				}
+				mu.Unlock()
+			}
+		})
+	}
+	for _, j := range jobs {
+		queue <- j
+	}
+	close(queue)
+	workers.Wait()
+	fmt.Printf("%d mutants: %d noticed, %d do not build, %d survive and are known, %d survive\n", len(jobs), noticed, broken, expected, survived)
+	if survived > 0 {
+		errs = append(errs, fmt.Errorf("%d mutants survive that are not known", survived))
+	}
+	return errors.Join(errs...)
+}
+
+// A fate is what becomes of a mutant.
+type fate uint8
+
+const (
+	lives   fate = iota // all tests pass
+	caught              // a test fails
+	noBuild             // it does not compile
+)
+
+// try runs the tests with the mutant.
+func (j *job) try(p *programs, limit time.Duration) (fate, error) {
+	if !j.compiles() {
+		return noBuild, nil
+	}
+	dir, err := os.MkdirTemp("", "mutate")
+	if err != nil {
+		return lives, err
+	}
+	defer os.RemoveAll(dir)
+	built := make(map[string]string) // the test programs with the mutant
+	for _, s := range j.steps {
+		if built[s.pkg] == "" {
+			name, err := p.with(&j.mutant, s.pkg, filepath.Join(dir, fmt.Sprint(len(built))))
+			if err == errNoBuild {
+				return noBuild, nil
+			} else if err != nil {
+				return lives, err
+			}
+			built[s.pkg] = name
+		}
+		if _, err := s.run(built[s.pkg], limit); err != nil {
+			return caught, nil
+		}
+	}
+	return lives, nil
+}
+
+// run runs the tests of a step, and returns what they say.
+func (s step) run(program string, limit time.Duration) (string, error) {
+	cmd := exec.Command(program, "-test.failfast", "-test.timeout", limit.String(), "-test.run", s.tests)
+	cmd.Dir = s.pkg
+	out, err := cmd.CombinedOutput()
+	return string(out), err
+}
+
+// A mutant is one change of one file.
+type mutant struct {
+	file   string
+	text   string // of the file
+	at, to int    // the bytes that are replaced
+	by     string // what replaces them
+}
+
+func (m *mutant) mutated() string { return m.text[:m.at] + m.by + m.text[m.to:] }
+
+// lines returns the lines that are changed, before and after the change, each as one line.
+func (m *mutant) lines() (before, after string) {
+	begin := strings.LastIndexByte(m.text[:m.at], '\n') + 1
+	end := len(m.text)
+	if i := strings.IndexByte(m.text[m.to:], '\n'); i >= 0 {
+		end = m.to + i
+	}
+	one := func(s string) string { return strings.Join(strings.Fields(s), " ") }
+	return one(m.text[begin:end]), one(m.text[begin:m.at] + m.by + m.text[m.to:end])
+}
+
+// key returns what stands in the list of known survivors.
+func (m *mutant) key() string {
+	before, after := m.lines()
+	if after == "" {
+		after = "nothing"
+	}
+	return fmt.Sprintf("`%s`: `%s` → `%s`", filepath.Base(m.file), before, after)
+}
+
+func (m mutant) String() string {
+	return fmt.Sprintf("%s (line %d)", m.key(), 1+strings.Count(m.text[:m.at], "\n"))
+}
+
+// mutantsOf returns the mutants of a file.
+func mutantsOf(file string) ([]mutant, error) {
+	b, err := os.ReadFile(file)
+	if err != nil {
+		return nil, err
+	}
+	var changes []change
+	if filepath.Ext(file) == ".lua" {
+		changes = changesOfLua(string(b))
+	} else if changes, err = changesOfGo(file, b); err != nil {
+		return nil, err
+	}
+	var all []mutant
+	seen := make(map[string]bool)
+	for _, c := range changes {
+		m := mutant{file, string(b), c.at, c.to, c.by}
+		if text := m.mutated(); !seen[text] { // a half of a condition may have two names
+			seen[text] = true
+			all = append(all, m)
+		}
+	}
+	return all, nil
+}
+
+// A change replaces the bytes from at to to of a text.
+type change struct {
+	at, to int
+	by     string
+}
+
+// negated are the comparisons, and what is put in their place.
+var negated = map[string]string{"==": "!=", "!=": "==", "<": ">=", ">=": "<", ">": "<=", "<=": ">"}
