@@ -9,7 +9,7 @@
 --
 --   register ttl waited g [fence]  set the key, for ttl ms, unless it exists or another client is the head of the
 --            queue; else join the queue as a client that has waited for waited ms, unless waited is '-'. A client
---            that polls has a '-' in front of the ms. With a proposed fence, give the key a fence. A ttl of 0 never
+--            that polls has a '-' behind the ms. With a proposed fence, give the key a fence. A ttl of 0 never
 --            sets the key
 --   again ttl waited g [fence]     the same for a client that has registered before. If the key is free and
 --            another client is the head of the queue, pass the lock on to that client
@@ -467,13 +467,16 @@ local function turn(key, token)
   return true
 end
 
+-- Returns how long a client has waited. A time below 0 puts it behind those that join in that time.
+local function millis(waited) return tonumber(string.match(waited, '^-?%d+')) end
+
 -- Returns the member of a queue for a client that has waited for waited ms: nil if the client polls, and has not waited for
 -- a second.
 local function memberOf(token, g, waited)
-  if waited == '-' or id ~= '' and string.sub(waited, 1, 1) ~= '-' then
+  if waited == '-' or id ~= '' and string.sub(waited, -1) ~= '-' then
     return member(token, g)
   end
-  return math.abs(waited) >= 1000 and 'polling' or nil
+  return millis(waited) >= 1000 and 'polling' or nil
 end
 
 -- Puts a client that waits into the queue. Reports whether it had not been there; of a client that polls, it does not. A
@@ -485,7 +488,7 @@ local function join(key, mine, waited)
   end
   free[key] = nil
   local queue = 'redlock:queue:' .. key
-  local ticket = micros() - math.abs(waited) * 1000
+  local ticket = micros() - millis(waited) * 1000
   if mine ~= 'polling' then
     note()
   end

@@ -86,7 +86,7 @@ func (c *Claim) polling(sent time.Time) string {
 	} else if c.grantable() { // it is sent again for as long as the client waits
 		waited += max(sent.Sub(c.queued), 0).Milliseconds()
 	}
-	return "-" + strconv.FormatInt(waited, 10)
+	return strconv.FormatInt(waited, 10) + "-"
 }
 
 // Propose has the acquisition ask for a fence: number, or a higher one if number is not above the last

@@ -14,18 +14,18 @@ func TestAClientThatPollsWaitsInTheQueueAfterASecond(t *testing.T) {
 		mine, w := tokenOf(client), "w W 60000"
 		toW := of("w", "+ W $run -2 0 k")
 		for _, c := range []call{
-			{"a free key", "", none, "register 60000 -0 0", 1, mine, none, nil},
-			{"another client is the head", "", of(w), "register 60000 -0 0", -1, "", of(w), nil},
-			{"another client is the head, after a second", "", of(w), "register 60000 -1000 0", -1, "", of(w, "polling"), nil},
-			{"the key is held", "X", of(w), "again 60000 -999 0", below, "X", of(w), nil},
-			{"the key is held, after a second", "X", of(w), "again 60000 -1000 0", below, "X", of(w, "polling"), nil},
-			{"the key is held, to be granted, after a second", "X", none, "again 60000 -1000 60000", four{below, 0, "X", 0}, "X", of("polling"), nil},
-			{"it finds the key free", "", of(w), "again 60000 -999 0", below, "W", none, toW},
-			{"it finds the key free, after a second", "", of(w), "again 60000 -1000 0", below, "W", of("polling"), toW},
-			{"it finds the key free, and those in front have ended", "", of("gone G 400"), "again 60000 -1000 0", -1, "", of("woken"), nil},
-			{"it is the head", "", of("polling", w), "again 60000 -1000 0", 1, mine, of(w), nil},
-			{"it is the head, to be granted", "", of("polling", w), "again 60000 -1000 60000", 1, mine, of(w), nil},
-			{"another client that polls is the head", "", of("polling", w), "again 60000 -999 0", -1, "", of("woken", w), nil},
+			{"a free key", "", none, "register 60000 0- 0", 1, mine, none, nil},
+			{"another client is the head", "", of(w), "register 60000 0- 0", -1, "", of(w), nil},
+			{"another client is the head, after a second", "", of(w), "register 60000 1000- 0", -1, "", of(w, "polling"), nil},
+			{"the key is held", "X", of(w), "again 60000 999- 0", below, "X", of(w), nil},
+			{"the key is held, after a second", "X", of(w), "again 60000 1000- 0", below, "X", of(w, "polling"), nil},
+			{"the key is held, to be granted, after a second", "X", none, "again 60000 1000- 60000", four{below, 0, "X", 0}, "X", of("polling"), nil},
+			{"it finds the key free", "", of(w), "again 60000 999- 0", below, "W", none, toW},
+			{"it finds the key free, after a second", "", of(w), "again 60000 1000- 0", below, "W", of("polling"), toW},
+			{"it finds the key free, and those in front have ended", "", of("gone G 400"), "again 60000 1000- 0", -1, "", of("woken"), nil},
+			{"it is the head", "", of("polling", w), "again 60000 1000- 0", 1, mine, of(w), nil},
+			{"it is the head, to be granted", "", of("polling", w), "again 60000 1000- 60000", 1, mine, of(w), nil},
+			{"another client that polls is the head", "", of("polling", w), "again 60000 999- 0", -1, "", of("woken", w), nil},
 			{"it does not wait", "X", none, "register 60000 - 0", below, "X", none, nil},
 
 			{"its release passes the lock on", mine, of(w), "release", 2, "W", none, toW},
@@ -49,7 +49,7 @@ func TestAClientThatPollsWaitsInTheQueueAfterASecond(t *testing.T) {
 func TestALockThatWasReservedForPollsIsPassedOnAfterwards(t *testing.T) {
 	onBoth(t, func(t *testing.T, dial func() redis.Conn) {
 		for _, client := range []string{"", "c"} {
-			for _, take := range []string{"again 60000 -1000 0", "again 60000 -1000 60000", "acquire 60000 - - 5"} {
+			for _, take := range []string{"again 60000 1000- 0", "again 60000 1000- 60000", "acquire 60000 - - 5"} {
 				s := newQueueScene(t, dial, "w")
 				s.reset("polling", "w W 60000")
 				s.must("SET", "k", "A", "PX", 60_000)
