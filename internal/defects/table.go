@@ -296,14 +296,6 @@ var All = []Defect{
 			New:  "  return score, 0\n",
 		}},
 	}, {
-		Name: "marker-of-the-last",
-		Rule: "The marker lives as long as the longest reader, not as long as the one that came last.",
-		Edits: []Edit{{
-			File: "internal/master/readers.lua",
-			Old:  "  if top <= now + ttl then\n    mark(key, set, top, now)\n  end\n",
-			New:  "  mark(key, set, now + ttl, now)\n",
-		}},
-	}, {
 		Name: "reader-renewed-anew",
 		Rule: "A renewal of a reader adds no reader, and sets no marker.",
 		Edits: []Edit{{

@@ -76,7 +76,6 @@ var targets = []target{
 	{defect: "marker-of-the-last", profile: "readers", seeds: 200},
 	{defect: "part-of-a-set", profile: "names", seeds: 20},
 	{defect: "reader-expired", test: "TestAReaderExpiresByItself", in: "./internal/master"},
-	{defect: "marker-of-the-last", test: "TestReadersShareAKeyThatWritersCannotSet", in: "./internal/master"},
 	{defect: "reader-renewed-anew", test: "TestAReaderIsRenewedOnlyWhereItStands", in: "./internal/master"},
 	{defect: "readers-of-before", test: "TestAReaderIsRenewedOnlyWhereItStands", in: "./internal/master"},
 	{defect: "entered-by-an-old-clock", test: "TestAReaderIsInsideBeforeTheClocksAreRead"},
