@@ -178,8 +178,10 @@ func (w *wait) attempt(ctx context.Context, kind master.Kind) error {
 	if l.shared != nil && w.attempts > 1 {
 		waited = max(waited, time.Millisecond) // it may be in the queue: see readers.lua
 	}
+	within := c.opts.limit(l.opts.TTL)
+	within.Hurry = !w.once // else the votes of all masters make the error more exact
 	var err error
-	w.lease, w.round, err = c.attempt(ctx, l, w.merged, kind, w.asked, waited, w.attempts > 1)
+	w.lease, w.round, err = c.attempt(ctx, l, w.merged, kind, w.asked, waited, w.attempts > 1, within)
 	if l.set != nil {
 		err = l.nameHeld(err, w.round.Votes())
 	}

@@ -171,7 +171,7 @@ func (q *queueing) step(ctx context.Context, now clock.Reading) (next time.Time,
 		q.release(master.ToHead)
 		return now.Time(), true // another claim is registered
 	}
-	if q.pending {
+	if q.pending && (q.extends || !q.woken || !q.round.Heard()) {
 		if left := q.round.Expire(now.Elapsed(q.asked)); left > 0 {
 			return now.Time().Add(left), true
 		}
@@ -265,8 +265,9 @@ func (q *queueing) ask(kind master.Kind, life time.Duration) {
 	}
 	q.attempts++
 	q.asked, q.pending, q.extends, q.askAt = mark, true, false, time.Time{}
-	sl := q.sleeper
-	q.round = c.group.AskEach(kind, claim.Claim, c.opts.limit(l.opts.TTL), func(i int, a master.Answer) {
+	sl, within := q.sleeper, c.opts.limit(l.opts.TTL)
+	within.Hurry = kind != master.Renew
+	q.round = c.group.AskEach(kind, claim.Claim, within, func(i int, a master.Answer) {
 		c.sleepers.answered(sl, claim, kind, i, a, mark, life, c.masters[i].Listening())
 	})
 }

@@ -47,7 +47,8 @@ type Options struct {
 	// that masters which do not answer cannot use up the validity. Zero means automatic: four times the round
 	// trip to the farthest master that a quorum needs, but at least 50 ms. A value above 50 ms is at most a
 	// twentieth of the TTL (for Ping: of LockOptions.TTL). Round trips are measured from the first command of
-	// a connection on. Negative, or above a week, is an error.
+	// a connection on. A wait gives the remaining masters less time once a quorum has answered. Negative, or above
+	// a week, is an error.
 	NodeTimeout time.Duration
 
 	// DialTimeout bounds connecting to a master, with TLS, AUTH and the first commands of the Client. It also

@@ -26,8 +26,9 @@ func (r *roundTrip) observe(d time.Duration) {
 	last, least := r.last.Load(), r.least.Load()
 	r.last.Store(max(last+(int64(d)-last)/8, 1))
 	// A slow answer has its cause in a busy server more often than in the network. Therefore the second
-	// estimate follows a shorter round trip at once, and grows by little more than an eighth.
-	r.least.Store(max(min(int64(d), least+least/8+int64(time.Microsecond)), 1))
+	// estimate follows a shorter round trip at once, and grows by little more than a half. Then 16 answers are
+	// enough to notice that a master is no longer at 1 ms, but at 600 ms.
+	r.least.Store(max(min(int64(d), least+least/2+int64(time.Microsecond)), 1))
 }
 
 // RoundTrip returns an estimate of the master's round trip. It is 0 unless the master is up.

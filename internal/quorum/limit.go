@@ -13,6 +13,9 @@ import (
 type Limit struct {
 	Least time.Duration // above 0
 	Most  time.Duration // where the network is slow
+	// Hurry: once a quorum of masters has answered, the others have less time: see Group.hurried. So a slow master
+	// delays nobody. It is for rounds that are repeated if they fail.
+	Hurry bool
 }
 
 const (
@@ -44,6 +47,13 @@ func (g *Group) Timeout(limit Limit) time.Duration {
 	return limit.For(farthest)
 }
 
+// hurryLeast is added to the time that a round with a Limit.Hurry takes: masters nearby are often late by a millisecond.
+const hurryLeast = 2 * time.Millisecond
+
+// hurried returns how long a master may take to answer where a quorum of others has answered, and the round has a
+// Limit.Hurry: two round trips to the farthest master that a quorum needs.
+func (g *Group) hurried() time.Duration { return (2*g.RoundTrip() + hurryLeast).Round(exact) }
+
 // farthest returns how many masters are up, and how far away the farthest one is that a quorum
 // needs, or the farthest of all if fewer are up. distance returns how far away a master is, and 0
 // unless it is up.
@@ -71,6 +81,9 @@ func (l Limit) For(farthest time.Duration) time.Duration {
 	return min(max(l.Least, (roundTrips*farthest).Truncate(time.Millisecond)), l.Most)
 }
 
+// exact is how exact the times in errors are.
+const exact = 100 * time.Microsecond
+
 // A LateError says that a master did not answer in time.
 type LateError struct {
 	Timeout time.Duration // how long it had
@@ -83,7 +96,7 @@ func (e *LateError) Error() string {
 	}
 	rtt := e.RTT
 	if rtt > time.Millisecond {
-		rtt = rtt.Round(100 * time.Microsecond)
+		rtt = rtt.Round(exact)
 	}
 	return fmt.Sprintf("no answer within %v (last round trip %v)", e.Timeout, rtt)
 }

@@ -30,7 +30,9 @@ type Round struct {
 
 	mu       sync.Mutex // guards what follows
 	ballot   Ballot
+	began    time.Time
 	timeout  time.Duration // the time that expiry was set to
+	hurries  bool          // a quorum has answered, and timeout is that of a Limit.Hurry
 	grace    uint64        // a bit for each master whose first connection was under way when last checked
 	goal     func(Tally) bool
 	each     func(i int, a master.Answer) // is called with each answer; nil for most rounds
@@ -103,6 +105,7 @@ func (g *Group) round(limit Limit) *Round {
 		return &Round{
 			group:   g,
 			limit:   limit,
+			began:   time.Now(),
 			timeout: timeout,
 			expiry:  time.NewTimer(timeout),
 			reached: make(chan struct{}, 1),
@@ -111,8 +114,8 @@ func (g *Group) round(limit Limit) *Round {
 	}
 	r.ballot.Clear()
 	r.each = nil
-	r.grace, r.ended = 0, false
-	r.limit, r.timeout = limit, timeout
+	r.grace, r.ended, r.hurries = 0, false, false
+	r.limit, r.timeout, r.began = limit, timeout, time.Now()
 	r.expiry.Reset(timeout)
 	return r
 }
@@ -163,6 +166,23 @@ func (r *Round) voteLocked(i int, a master.Answer) {
 	if r.goal != nil && r.overLocked(r.goal) {
 		r.goal = nil
 		r.reached <- struct{}{}
+	}
+	if r.limit.Hurry && !r.hurries && r.ballot.Tally().Answered() {
+		r.hurryLocked()
+	}
+}
+
+// hurryLocked shortens the time of the masters that have not answered. Those that are too far away for it fail at once.
+func (r *Round) hurryLocked() {
+	r.hurries = true
+	r.timeout = min(r.timeout, r.group.hurried())
+	if !r.ended {
+		r.expiry.Reset(time.Until(r.began.Add(r.timeout)))
+	}
+	for i, m := range r.group.masters {
+		if far := m.RoundTrip(); far > r.timeout && !r.ballot.Vote(i).In {
+			r.voteLocked(i, master.Answer{Err: &LateError{time.Since(r.began).Round(exact), far}})
+		}
 	}
 }
 
@@ -217,7 +237,7 @@ func (r *Round) failLate() (next time.Duration) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	timeout := r.group.Timeout(r.limit)
-	if more := timeout - r.timeout; more > 0 {
+	if more := timeout - r.timeout; more > 0 && !r.hurries {
 		r.timeout = timeout
 		return more
 	}
@@ -225,7 +245,7 @@ func (r *Round) failLate() (next time.Duration) {
 		if r.ballot.Vote(i).In {
 			continue
 		}
-		if bit := uint64(1) << i; r.grace&bit != 0 {
+		if bit := uint64(1) << i; r.grace&bit != 0 && !r.hurries {
 			if !r.group.masters[i].Connecting() {
 				r.grace &^= bit // it has connected: its time begins now
 			}
@@ -253,6 +273,13 @@ func (r *Round) Expire(elapsed time.Duration) (next time.Duration) {
 		return left
 	}
 	return r.failLate()
+}
+
+// Heard reports whether a quorum has answered.
+func (r *Round) Heard() bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.ballot.Tally().Answered()
 }
 
 // Votes returns each master's vote so far, in the order of the masters.
