@@ -43,6 +43,9 @@ func (r *run) inflict(f fault) (undo func()) {
 		return nil
 	case pauseProcess, killProcess, loseMachine, closeProcess, setProcessClock:
 		return r.inflictProcess(f)
+	case throttleProcess:
+		r.throttle(f)
+		return nil
 	}
 	return r.inflictLinks(f)
 }
@@ -130,6 +133,21 @@ func (r *run) inflictLinks(f fault) (undo func()) {
 	}
 }
 
+// throttledRuns is how long a throttled process runs at a time.
+const throttledRuns = 30 * time.Millisecond
+
+// throttle stops a process again and again.
+func (r *run) throttle(f fault) {
+	p := r.procs[f.process]
+	over := r.judge.trouble(r.plan.everywhere(), false)
+	defer over()
+	for end := time.Now().Add(f.lasts); time.Now().Before(end) && r.sleep(throttledRuns); {
+		p.pause()
+		r.sleep(f.amount - throttledRuns)
+		p.resume()
+	}
+}
+
 func (r *run) inflictProcess(f fault) (undo func()) {
 	p := r.procs[f.process]
 	switch f.kind {
@@ -138,7 +156,10 @@ func (r *run) inflictProcess(f fault) (undo func()) {
 		r.judge.clockSet(p, f.amount)
 		return nil
 	case pauseProcess:
-		over := r.judge.trouble(r.plan.everywhere(), false)
+		over := func() {}
+		if r.plan.busyUntil == 0 { // otherwise the others must not have to wait for it
+			over = r.judge.trouble(r.plan.everywhere(), false)
+		}
 		p.pause()
 		return func() {
 			p.resume()

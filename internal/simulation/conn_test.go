@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"net"
 	"os"
+	"strings"
 	"time"
 )
 
@@ -90,7 +91,11 @@ func (c *conn) Write(p []byte) (int, error) {
 	case c.closed:
 		return 0, net.ErrClosed
 	}
-	c.queues[toMaster].push(bytes.Clone(p), time.Now().Add(l.travelLocked(toMaster)))
+	data := bytes.Clone(p)
+	for _, command := range l.denied {
+		data = bytes.ReplaceAll(data, []byte("\r\n"+command+"\r\n"), []byte("\r\n"+strings.Repeat("X", len(command))+"\r\n"))
+	}
+	c.queues[toMaster].push(data, time.Now().Add(l.travelLocked(toMaster)))
 	c.changedLocked()
 	return len(p), nil
 }

@@ -7,7 +7,8 @@
 //
 // A seed determines a plan: a few processes, their distances from the masters, what their goroutines do, and
 // which faults happen when. The clients use the public API. They run in a testing/synctest bubble, where an
-// hour takes a second. Seed n has profile n modulo the number of profiles (type profile).
+// hour takes a second. Seed n has profile n modulo the number of profiles (type profile). Further profiles (turnsProfiles) run
+// with -profile only. In these, clients differ in kind, settings, rights and distance, up to half a second there and back.
 //
 // # Faults
 //
@@ -22,7 +23,7 @@
 //   - are cut off from some masters, in both directions or one
 //   - have slow messages
 //   - lose connections, and what was on its way arrives late, after what the next connection sends
-//   - are stopped for longer than a TTL
+//   - are stopped for longer than a TTL, or run for 30 ms at a time
 //   - are killed
 //   - lose their machine (their connections stay open at the masters)
 //   - close their Client
@@ -43,6 +44,10 @@
 //   - waits: without faults, no call for several names, or for an RWLocker, takes longer than profile.waits.
 //   - order: without faults, at most profile.overtakes later comers of other processes enter before a
 //     waiter.
+//   - turns: in the profiles of clients that must get their turns (turnsProfiles), each client enters once in so many entries
+//     of the others (run.demand), while a quorum of masters answers it. This depends on the kind of the client and on its
+//     distance: a client that queues, one that cannot be granted the lock but is woken, and one that polls.
+//   - throughput: with one master slow or hung, there are at least half as many entries as without that.
 //   - liveness: after the faults every waiter acquires the lock.
 //   - lost keys: a holder whose keys were deleted notices it by its next renewal.
 //   - lost for nothing: without faults, no lease that is renewed is lost.

@@ -30,6 +30,7 @@ const (
 	loseMachine                      // crashes; its connections stay open at the masters
 	closeProcess                     // closes its Client
 	setProcessClock                  // its wall clock is set
+	throttleProcess                  // runs for 30 ms at a time
 )
 
 // A fault is one thing that goes wrong.
@@ -87,6 +88,8 @@ func (f fault) String() string {
 		return fmt.Sprintf("connections of process %d to masters %v break; requests under way arrive %v late", f.process, masters, ms(f.amount))
 	case pauseProcess:
 		return fmt.Sprintf("process %d is stopped", f.process)
+	case throttleProcess:
+		return fmt.Sprintf("process %d runs for %v every %v", f.process, throttledRuns, ms(f.amount))
 	case killProcess:
 		return fmt.Sprintf("process %d is killed, and started again", f.process)
 	case loseMachine:

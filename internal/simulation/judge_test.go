@@ -25,6 +25,7 @@ type figures struct {
 	faults         int
 	took           time.Duration // virtual
 	calls, entries int
+	busy           int           // entries before plan.busyUntil, but for those of processes that are stopped
 	longestFree    time.Duration // that a lock was free while somebody waited for it
 	overtakes      int           // most later comers that entered before one waiter
 	lost           int           // leases that ended before their holders unlocked
@@ -49,6 +50,8 @@ type waiter struct {
 	since    time.Time
 	free     time.Time // since when the lock has been free for it; zero: it is not
 	overtook int       // later comers of other processes that have entered
+	turns    int       // how often others have entered while it could have
+	ready    time.Time // when it first could have
 }
 
 // A holding is a critical section.
@@ -151,6 +154,9 @@ func (j *judge) enters(t *turn, lease *redlock.Lease) *holding {
 		return nil
 	}
 	j.figures.entries++
+	if time.Since(j.run.begun) < j.run.plan.busyUntil && t.process.plan.settings.kind != throttled {
+		j.figures.busy++
+	}
 	if granted {
 		j.figures.grants++
 	}
@@ -212,6 +218,10 @@ func (j *judge) entersLocked(k *lock, h *holding, now time.Time) {
 	j.checkFenceLocked(k, h)
 	for _, w := range k.waiters {
 		j.overtakenLocked(w, h, now)
+		j.turnLocked(w, h, now)
+	}
+	for _, w := range k.sets {
+		j.turnLocked(w, h, now)
 	}
 	k.tokens[h.token] = h
 	k.holders = append(k.holders, h)

@@ -33,6 +33,7 @@ type route struct {
 type link struct {
 	master *redlocktest.Master // immutable
 	route  route               // immutable
+	denied []string            // immutable; commands that the master refuses from the process
 
 	mu      sync.Mutex // guards what follows, and every conn of the link
 	rng     *rand.Rand

@@ -24,14 +24,38 @@ type plan struct {
 	processes []processPlan
 	faults    []fault
 	lossless  bool // nothing happens for which a lease may be lost
+	slow      slowMaster
+	timeouts  time.Duration // Options.NodeTimeout of an automatic plan; zero: it follows the network
+	busyUntil time.Duration // until then each goroutine makes its calls again and again; zero: once
 }
+
+// A slowMaster is a master that all processes find slow; the zero slowMaster is not slow.
+type slowMaster struct {
+	master int
+	late   time.Duration // how much later each answer comes
+	hung   bool          // it neither executes nor answers, from hungFrom on
+}
+
+func (s slowMaster) String() string {
+	switch {
+	case s.hung:
+		return fmt.Sprintf("master %d hung", s.master+1)
+	case s.late > 0:
+		return fmt.Sprintf("master %d slower by %v", s.master+1, s.late)
+	}
+	return "no master slow"
+}
+
+// hungFrom is when a master hangs: all processes are connected.
+const hungFrom = 500 * time.Millisecond
 
 // A processPlan is one process: where it is, and what its goroutines do.
 type processPlan struct {
-	routes  []route // by master
-	workers [][]call
-	absent  bool          // it was left out of the plan, and does not even connect
-	ttl     time.Duration // if it differs from the plan's, which is the largest
+	routes   []route // by master
+	workers  [][]call
+	absent   bool          // it was left out of the plan, and does not even connect
+	ttl      time.Duration // if it differs from the plan's, which is the largest
+	settings settings
 }
 
 // A callKind is how a goroutine locks.
@@ -232,6 +256,9 @@ func (p *plan) String() string {
 		}
 		if proc.ttl > 0 {
 			fmt.Fprintf(&b, ", TTL %v", proc.ttl)
+		}
+		if proc.settings.kind != usual {
+			fmt.Fprintf(&b, ", %v", proc.settings)
 		}
 		b.WriteByte('\n')
 		for j, calls := range proc.workers {

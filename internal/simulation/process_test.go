@@ -56,17 +56,30 @@ func (p *process) start() {
 		Logger:         slog.New(r.history.logger(p)),
 	}
 	opts.LockOptions.TTL = p.ttl()
+	if s := p.plan.settings; s.kind != usual {
+		opts.LockOptions.RenewEvery, opts.DriftFactor, opts.DisableWakeups = s.renew, s.drift, s.noWakeups
+		opts.DialTimeout = max(time.Second, 12*(p.plan.farthest()+r.plan.slow.late)) // as its documentation advises
+	}
 	if !r.plan.automatic {
 		opts.NodeTimeout = nodeTimeout
 	}
+	if r.plan.automatic {
+		opts.NodeTimeout = r.plan.timeouts
+	}
 	clock.Attach(opts, p.clock)
 	for i := range r.plan.masters {
+		route := p.plan.routes[i]
+		if slow := r.plan.slow; slow.master == i {
+			route.delay[toMaster] += slow.late / 2
+			route.delay[toClient] += slow.late / 2
+		}
 		seed := uint64(p.index*1000 + p.lives*10 + i)
-		link := newLink(r.masters.Master(i), p.plan.routes[i], rand.New(rand.NewPCG(r.plan.seed, seed)))
+		link := newLink(r.masters.Master(i), route, rand.New(rand.NewPCG(r.plan.seed, seed)))
 		if p.pauses > 0 {
 			link.block(toMaster)
 			link.block(toClient)
 		}
+		link.denied = p.plan.settings.denied
 		l.links = append(l.links, link)
 		l.pools = append(l.pools, &redis.Pool{MaxIdle: 2, DialContext: func(ctx context.Context) (redis.Conn, error) {
 			c, err := link.dial(ctx)
@@ -230,11 +243,21 @@ func (l *life) reaches(i int) bool {
 	return l.links[i].passable(limit)
 }
 
+// farthest is a round trip to the farthest master.
+func (p processPlan) farthest() (d time.Duration) {
+	for _, r := range p.routes {
+		d = max(d, r.delay[toMaster]+r.delay[toClient])
+	}
+	return d
+}
+
 // quorumAway is a round trip to the farthest master that a quorum needs, without jitter.
 func (l *life) quorumAway() time.Duration {
 	var trips []time.Duration
 	for _, link := range l.links {
-		trips = append(trips, link.route.delay[toMaster]+link.route.delay[toClient])
+		link.mu.Lock()
+		trips = append(trips, link.route.delay[toMaster]+link.route.delay[toClient]+2*link.slow)
+		link.mu.Unlock()
 	}
 	slices.Sort(trips)
 	return trips[len(trips)/2]

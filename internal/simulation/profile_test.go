@@ -20,6 +20,9 @@ type profile struct {
 	// waits bounds how long a call may wait for several names, or for an RWLocker, without faults. Zero
 	// means no bound.
 	waits time.Duration
+	// throughput is how many percent of the entries there must be although one master is slow or hangs. Zero means that none
+	// is.
+	throughput int
 }
 
 // profiles are the kinds of runs. A seed runs profile seed % len(profiles).

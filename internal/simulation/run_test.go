@@ -73,6 +73,15 @@ func execute(t *testing.T, p *plan) *outcome {
 			r.workers.Go(w.work)
 		}
 	}
+	if p.slow.hung {
+		r.faults.Go(func() {
+			r.sleep(hungFrom)
+			defer r.judge.trouble([]int{p.slow.master}, true)()
+			r.masters.Master(p.slow.master).Freeze()
+			r.sleep(p.busyUntil)
+			r.masters.Master(p.slow.master).Thaw()
+		})
+	}
 	watched := make(chan struct{})
 	go func() {
 		defer close(watched)
@@ -118,7 +127,7 @@ func (r *run) finish(watched chan struct{}) {
 // patience is how long goroutines may take to get in after the faults: masters leave quarantine,
 // leases of the dead end, and everybody who is left holds once more.
 func (r *run) patience() time.Duration {
-	d := 2*r.plan.lock.TTL + 10*time.Second
+	d := 2*r.plan.lock.TTL + 10*time.Second + r.plan.busyUntil
 	for _, p := range r.plan.processes {
 		for _, calls := range p.workers {
 			for _, c := range calls {

@@ -51,7 +51,7 @@ func (p *plan) without(gone map[string]bool) *plan {
 		}
 	}
 	for i, proc := range p.processes {
-		kept := processPlan{routes: proc.routes, ttl: proc.ttl, absent: gone[part{kind: "process", index: [3]int{i}}.String()]}
+		kept := processPlan{routes: proc.routes, ttl: proc.ttl, settings: proc.settings, absent: gone[part{kind: "process", index: [3]int{i}}.String()]}
 		for j, w := range proc.workers {
 			var calls []call
 			if !kept.absent && !gone[part{kind: "goroutine", index: [3]int{i, j}}.String()] {

@@ -8,6 +8,7 @@ import (
 	"math/rand"
 	"os"
 	"runtime/debug"
+	"slices"
 	"testing"
 
 	"github.com/redlock-go/redlock/internal/bubbletest"
@@ -89,7 +90,7 @@ func TestSeed(t *testing.T) {
 
 // planOf returns the plan of a seed, as the flags want it.
 func planOf(seed uint64) *plan {
-	for _, p := range profiles {
+	for _, p := range append(slices.Clone(profiles), turnsProfiles...) {
 		if p.name == *only {
 			return makePlanOf(seed, p)
 		}
@@ -111,5 +112,6 @@ func simulate(t *testing.T, p *plan) (o *outcome) {
 	}
 	name := fmt.Sprintf("seed %d, %s", p.seed, p.profile.name)
 	bubbletest.Named(t, name, func(t *testing.T) { o = execute(t, p) })
+	checkThroughput(t, p, o)
 	return o
 }

@@ -20,7 +20,8 @@ type worker struct {
 // work makes the worker's calls.
 func (w *worker) work() {
 	r := w.process.run
-	for _, c := range w.calls {
+	for i := 0; i < len(w.calls) || time.Since(r.begun) < r.plan.busyUntil && len(w.calls) > 0; i++ {
+		c := w.calls[i%len(w.calls)]
 		if !r.sleep(c.think) {
 			return
 		}
