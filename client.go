@@ -202,7 +202,7 @@ func (c *Client) NewLocker(name string, opts *LockOptions, more ...string) (*Loc
 }
 
 // Ping returns nil if the votes of a quorum of masters count. Otherwise it returns a *QuorumError that says
-// which masters are down, refused, or in quarantine, and until when. It waits for first connections, up to
+// which masters are down, refused, out of memory, or in quarantine, and until when. It waits for first connections, up to
 // DialTimeout, and for one answer of each master, up to NodeTimeout.
 func (c *Client) Ping(ctx context.Context) error {
 	if err := ctx.Err(); err != nil {

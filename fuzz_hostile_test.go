@@ -75,7 +75,7 @@ func acquires(cmd []string) bool {
 }
 
 // probes reports whether a command is the restart guard's probe.
-func probes(cmd []string) bool { return len(cmd) == 4 && cmd[3] == incarnation.Key }
+func probes(cmd []string) bool { return (len(cmd) == 4 || len(cmd) == 5) && cmd[3] == incarnation.Key }
 
 // FuzzClient runs a Client on three masters, one or two of which are liars. No reply of a liar may crash the
 // Client or block it for ever. With one liar, the Client must still be able to lock, and no two Clients may

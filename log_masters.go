@@ -66,6 +66,7 @@ type masterTold struct {
 	until time.Time            // the end of its quarantine, as of the last line about that
 	bad   string               // the last message, if it said that the master is down or refused
 	wakes bool                 // it was written that the master does not wake waiters, and that still holds
+	full  bool                 // the same, that its memory is full
 	voted bool                 // the master was up once; this is not written
 	at    map[string]time.Time // when a line about each topic was last written
 }
@@ -269,6 +270,9 @@ func (t *masterTold) news(s MasterStatus, c *masterChange, urgent bool) (lines [
 	if s.WakeErr != nil && !t.wakes {
 		add(slog.LevelWarn, msgWakes, s.WakeErr)
 	}
+	if s.MemoryErr != nil && !t.full {
+		add(slog.LevelWarn, msgMemory, s.MemoryErr)
+	}
 	if _, told := t.at[topicOf(msgGuard)]; s.GuardErr != nil && !told {
 		add(slog.LevelWarn, msgGuard, s.GuardErr)
 	}
@@ -296,12 +300,14 @@ func (t *masterTold) written(s MasterStatus, lines []masterLine, now time.Time) 
 		t.bad = badMessage(s)
 	}
 	t.wakes = t.wakes && s.WakeErr != nil
+	t.full = t.full && s.MemoryErr != nil
 	for _, l := range lines {
 		t.at[topicOf(l.msg)] = now
 		t.wakes = t.wakes || l.msg == msgWakes
 		if l.msg == msgQuarantined {
 			t.until = s.Until
 		}
+		t.full = t.full || l.msg == msgMemory
 	}
 }
 

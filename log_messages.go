@@ -21,6 +21,7 @@ const (
 	msgHaveToWait  = msgQuarantined + ": locks have to wait"
 	msgReleased    = "redlock: masters vote again: their quarantine is over"
 	msgWakes       = "redlock: masters do not wake waiters"
+	msgMemory      = "redlock: masters grant no locks: their memory is full"
 	msgGuard       = "redlock: restarts of masters may go unnoticed"
 	msgMaxTTL      = "redlock: another client has declared a larger MaxTTL, so quarantines last longer: give every client the same"
 	msgRaising     = "redlock: this Client raises the MaxTTL of the masters: from now on all locks have to wait for it, and 2s, when a majority of the masters restarts"
@@ -31,7 +32,7 @@ const (
 // written.
 func topicOf(msg string) string {
 	switch msg {
-	case msgQuarantined, msgWakes, msgGuard:
+	case msgQuarantined, msgWakes, msgMemory, msgGuard:
 		return msg
 	case msgUp, msgReleased:
 		return msgUp

@@ -48,6 +48,10 @@ type MasterStatus struct {
 	// wake it, and with Options.DisableWakeups.
 	WakeErr error
 
+	// MemoryErr says that this master grants no locks because its memory is full (maxmemory), whatever its State:
+	// it renews and releases those that are held. It is nil if the memory is not full.
+	MemoryErr error
+
 	// WakesDropped counts the wake-ups from this master that were ignored: malformed ones, and those about
 	// locks that this Client has not waited for lately. If there are more than a few, another program
 	// publishes on this Client's channel.
@@ -75,7 +79,7 @@ func (c *Client) Masters() []MasterStatus {
 func (c *Client) status(i int, s master.Status) MasterStatus {
 	return MasterStatus{
 		Name: c.opts.Names[i], State: MasterState(s.State), Since: s.Since, Until: s.Until, Err: s.Err, RTT: s.RTT,
-		WakeErr: s.WakeErr, WakesDropped: s.WakesDropped, MaxTTL: s.MaxTTL, GuardErr: s.GuardErr,
+		WakeErr: s.WakeErr, MemoryErr: s.MemoryErr, WakesDropped: s.WakesDropped, MaxTTL: s.MaxTTL, GuardErr: s.GuardErr,
 	}
 }
 

@@ -2,8 +2,8 @@
 //
 // A master that restarts without its data, or with an old copy, grants locks that another client holds. So
 // each master keeps a record under [Key]: the run_id of its process, the time at which the record was
-// written, the database, and the largest MaxTTL. If the data is lost, the record is lost too, or it
-// contradicts the server. Then a script writes a new record, which begins a quarantine for all clients.
+// written, the database, the largest MaxTTL, and how many keys the process had evicted. If the data is lost, the
+// record is lost too, or it contradicts the server. Then a script writes a new record, which begins a quarantine for all clients.
 //
 // A probe behind each vote, [Known.Probe], runs a script that returns the record's PTTL. It checks that
 //
@@ -12,7 +12,8 @@
 //   - the server's clock has not jumped, which PTTL shows, too;
 //   - the memory is that of the process in which the record was inspected, and not a copy in another process
 //     behind the same connection: the script's text contains the record, and only an inspection loads it. Redis 7
-//     neither saves nor replicates scripts.
+//     neither saves nor replicates scripts;
+//   - with a careful probe: no key was evicted since the record was written. To a client, a lock that was evicted is free.
 package incarnation
 
 import (
@@ -60,6 +61,8 @@ type Record struct {
 	// MaxTTL is the largest that any client has declared; 0 if none has. A client with a larger one
 	// raises it, which changes the text and nothing else.
 	MaxTTL time.Duration
+	// Evicted is how many keys the process had evicted, in digits, or Unknown. It is empty in a record of an older client.
+	Evicted string
 }
 
 // MaxTTLMost is the largest MaxTTL that a client may declare.
@@ -74,6 +77,9 @@ func Parse(text string) (Record, bool) {
 	}
 	if len(f) == 3 { // of an older client
 		f = append(f, "0")
+	}
+	if len(f) == 5 && isCount(f[4]) {
+		r.Evicted, f = f[4], f[:4]
 	}
 	if len(f) != 4 || !isWord(f[0]) || !isWord(f[2]) {
 		return Record{}, false
@@ -91,6 +97,14 @@ func Parse(text string) (Record, bool) {
 func (r Record) SameMemory(other Record) bool {
 	r.Text, r.MaxTTL = other.Text, other.MaxTTL
 	return r == other
+}
+
+// CountsEvictions reports whether the record shows that keys were evicted since it was written.
+func (r Record) CountsEvictions() bool { return r.Evicted != "" && r.Evicted != Unknown }
+
+// isCount reports whether s is a number of keys, or Unknown.
+func isCount(s string) bool {
+	return s == Unknown || s != "" && len(s) <= 20 && !strings.ContainsFunc(s, func(c rune) bool { return c < '0' || c > '9' })
 }
 
 // isWord reports whether s consists of visible ASCII characters. Text from a server appears in errors and
@@ -117,6 +131,7 @@ const (
 	Absent   Why = "absent"   // there was no record: the memory is new, or was lost
 	Restart  Why = "restart"  // another process had written it
 	Database Why = "database" // it was written in another database
+	Evicted  Why = "evicted"  // keys were evicted since it was written
 	Clock    Why = "clock"    // it is from the future
 	Stale    Why = "stale"    // a client has declared that it no longer holds
 )
@@ -131,6 +146,8 @@ func (w Why) String() string {
 		return "it was restarted, or another server has taken its place"
 	case Database:
 		return "its databases were swapped"
+	case Evicted:
+		return "it has evicted keys, for lack of memory"
 	case Clock:
 		return "its clock was set back"
 	case Stale:
@@ -185,27 +202,34 @@ func decode(reply any) (Inspection, error) {
 
 // A Known is a record that a client has inspected, with what a probe needs.
 type Known struct {
-	Record Record // immutable
-	script string // immutable; the probe's script, which contains the record
-	probe  []any  // immutable; the arguments of EVALSHA that run it
-	expiry int64  // immutable; when the record expires, in ms of Unix time
+	Record  Record // immutable
+	script  string // immutable; the probe's script, which contains the record
+	probe   []any  // immutable; the arguments of EVALSHA that run it
+	careful []any  // immutable; those for a careful probe
+	expiry  int64  // immutable; when the record expires, in ms of Unix time
 }
 
 // Know returns the Known for the record of an inspection.
 func Know(l Inspection) *Known {
 	r := l.Record
 	sum := sha1.Sum([]byte(r.Text))
-	text := probeCode + "--" + r.Text // the record is a comment in the script
+	code := probeCode
+	if r.CountsEvictions() {
+		code = fmt.Sprintf(carefulCode, r.Evicted) + probeCode
+	}
+	text := code + "--" + r.Text // the record is a comment in the script
 	if l.Run == Unknown {
 		// Clients that cannot read run_id load a different script. Other clients take this one as a
 		// proof that the process is the same.
-		text = probeCode + "--blind " + r.Text
+		text = code + "--blind " + r.Text
 	}
+	sha := redis.NewScript(-1, text).Hash()
 	return &Known{
-		Record: r,
-		script: text,
-		probe:  []any{redis.NewScript(-1, text).Hash(), 1, keyArg},
-		expiry: 4_102_444_800_000 + int64(binary.BigEndian.Uint32(sum[:4])),
+		Record:  r,
+		script:  text,
+		probe:   []any{sha, 1, keyArg},
+		careful: []any{sha, 1, keyArg, "careful"},
+		expiry:  4_102_444_800_000 + int64(binary.BigEndian.Uint32(sum[:4])),
 	}
 }
 
@@ -213,17 +237,27 @@ func Know(l Inspection) *Known {
 func (k *Known) Expiry() time.Time { return time.UnixMilli(k.expiry) }
 
 // Probe sends a probe. PTTL and SCRIPT EXISTS would find out the same, at about the same cost to the server,
-// but by a second reply, which is a list.
-func (k *Known) Probe(conn redis.Conn) error { return conn.Send("EVALSHA", k.probe...) }
+// but by a second reply, which is a list. A careful probe also finds out whether keys were evicted since the record was
+// written, if the record counts evictions. It costs the server several times as much.
+func (k *Known) Probe(conn redis.Conn, careful bool) error {
+	if careful {
+		return conn.Send("EVALSHA", k.careful...)
+	}
+	return conn.Send("EVALSHA", k.probe...)
+}
 
-// probeCode is what the probe's script does.
-const probeCode = "return redis.call('PTTL',KEYS[1])"
+// probeCode is what the probe's script does. If the record counts evictions, carefulCode is before it.
+const (
+	probeCode   = "return redis.call('PTTL',KEYS[1])"
+	carefulCode = `if ARGV[1] then local i=redis.pcall('INFO','stats') ` +
+		`if type(i)=='string' and not string.find(i,'\nevicted_keys:%s\r',1,true) then return -3 end end `
+)
 
 // keyArg is Key, boxed once for redigo.
 var keyArg any = Key
 
 // Probed decodes the reply to a probe. It returns the master's time if the record is unchanged. It reports
-// false if the record or the script is gone. If another record has replaced it, the time is wrong, which
+// false if the record or the script is gone, or if keys were evicted. If another record has replaced it, the time is wrong, which
 // looks like a jump of the clock. An inspection then finds out what has happened.
 func (k *Known) Probed(reply any) (now time.Time, there bool) {
 	left, ok := reply.(int64)

@@ -8,12 +8,18 @@
 -- it does; this process' run_id.
 --
 -- A record: the run_id of the process that wrote it; when, in µs; the database; the largest MaxTTL that a client
--- has declared, in ms, which older clients leave out; the word adopted, if it was. '-' stands for a run_id or a
--- database that its writer did not know.
+-- has declared, in ms; how many keys the process had evicted; the word adopted, if it was. Older clients leave out the
+-- number of evictions, and still older ones MaxTTL as well. '-' stands for what its writer did not know.
 local key, database, what, stale, declared = KEYS[1], ARGV[1], ARGV[2], ARGV[3], tonumber(ARGV[4])
 
-local info = redis.pcall('INFO', 'server')
-local run = type(info) == 'string' and string.match(info, 'run_id:(%x+)') or '-'
+-- Returns what INFO says, or '-'.
+local function tells(section, pattern)
+  local info = redis.pcall('INFO', section)
+  return type(info) == 'string' and string.match(info, pattern) or '-'
+end
+
+local run = tells('server', 'run_id:(%x+)')
+local evicted = tells('stats', 'evicted_keys:(%d+)')
 local time = redis.call('TIME')
 local now = time[1] * 1000000 + time[2]
 
@@ -27,22 +33,35 @@ local function parse(record)
   if not of or #since > 16 then
     return
   end
-  local ttl, adopted = string.match(more, '^ (%d%d?%d?%d?%d?%d?%d?%d?%d?)(.*)$')
-  adopted = adopted or more
-  if (adopted == '' or adopted == ' adopted') and tonumber(ttl or 0) <= 604800000 then
-    return of, since, at, tonumber(ttl or 0), adopted
+  local adopted = ''
+  if string.sub(more, -8) == ' adopted' then
+    adopted = ' adopted'
+    more = string.sub(more, 1, -9)
   end
+  local ttl, count = string.match(more, '^ (%d+) ([%d%-]+)$')
+  if not ttl then
+    ttl = string.match(more, '^ (%d+)$')
+  end
+  if not ttl and more ~= '' or ttl and (#ttl > 9 or tonumber(ttl) > 604800000) then
+    return
+  end
+  if count and count ~= '-' and (#count > 20 or not string.match(count, '^%d+$')) then
+    return
+  end
+  return of, since, at, tonumber(ttl or 0), adopted, count
 end
 
 -- Returns why a record does not hold, or ''. What the caller does not know contradicts nothing. A database of
 -- '-' in the record contradicts only callers that know the run_id. Otherwise callers with different rights would
 -- replace each other's records for ever.
 local function judge(record)
-  local of, since, at = parse(record)
+  local of, since, at, _, _, count = parse(record)
   if not of then
     return 'absent'
   elseif run ~= '-' and of ~= run then
     return 'restart'
+  elseif evicted ~= '-' and count and count ~= '-' and count ~= evicted then
+    return 'evicted'
   elseif database ~= '-' and at ~= database and (at ~= '-' or run ~= '-') then
     return 'database'
   elseif record == stale then
@@ -70,17 +89,18 @@ end
 record = record or ''
 
 local why = judge(record)
-local of, since, at, ttl, adopted = parse(record)
+local of, since, at, ttl, adopted, count = parse(record)
 if not of then
   record = ''
 end
 local before = record
+local started = run .. ' ' .. string.format('%.0f', now) .. ' ' .. database .. ' '
 if what == 'adopt' then -- nobody holds a lock, so the MaxTTL that was declared before counts no more
-  record = run .. ' ' .. string.format('%.0f', now) .. ' ' .. database .. ' ' .. declared .. ' adopted'
+  record = started .. declared .. ' ' .. evicted .. ' adopted'
 elseif what == 'keep' and why ~= '' then -- leases from before the loss may still be valid
-  record = run .. ' ' .. string.format('%.0f', now) .. ' ' .. database .. ' ' .. math.max(ttl or 0, declared)
+  record = started .. math.max(ttl or 0, declared) .. ' ' .. evicted
 elseif what == 'keep' and ttl < declared then
-  record = of .. ' ' .. since .. ' ' .. at .. ' ' .. declared .. adopted
+  record = of .. ' ' .. since .. ' ' .. at .. ' ' .. declared .. (count and ' ' .. count or '') .. adopted
 end
 if record ~= before then
   redis.call('SET', key, record)

@@ -84,7 +84,12 @@ func TestTheScriptJudgesRecords(t *testing.T) {
 			{"one with a MaxTTL above a week", own + " 1700000000000000 0 604800001", "0", false, incarnation.Absent},
 			{"one with a MaxTTL of ten digits", own + " 1700000000000000 0 0000000001", "0", false, incarnation.Absent},
 			{"one with a MaxTTL below zero", own + " 1700000000000000 0 -1", "0", false, incarnation.Absent},
-			{"one with two of them", own + " 1700000000000000 0 1 2", "0", false, incarnation.Absent},
+			{"its own, of before keys were evicted", own + " 1700000000000000 0 1 2", "0", false, map[bool]incarnation.Why{true: incarnation.Evicted, false: incarnation.Holds}[own != incarnation.Unknown]},
+			{"its own, no key was evicted since", own + " 1700000000000000 0 1 0", "0", false, incarnation.Holds},
+			{"its own, of a client that may not know", own + " 1700000000000000 0 1 - adopted", "0", false, incarnation.Holds},
+			{"one with three numbers", own + " 1700000000000000 0 1 0 0", "0", false, incarnation.Absent},
+			{"one with a negative number", own + " 1700000000000000 0 1 -2", "0", false, incarnation.Absent},
+			{"one with a number of 21 digits", own + " 1700000000000000 0 1 000000000000000000017", "0", false, incarnation.Absent},
 			{"its own, of a client that may not say its database", own + " 1700000000000000 0", "-", false, incarnation.Holds},
 			{"its own, which is stale", own + " 1700000000000000 0", "0", true, incarnation.Stale},
 			{"of another database", own + " 1700000000000000 1", "0", false, incarnation.Database},
@@ -216,7 +221,7 @@ func TestAProbeSucceedsAfterAnInspection(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			known := incarnation.Know(look(t, s.conn, "0", nil, false))
 			probe := func() (time.Time, bool) {
-				if err := known.Probe(s.conn); err != nil {
+				if err := known.Probe(s.conn, false); err != nil {
 					t.Fatal(err)
 				}
 				s.conn.Flush()

@@ -13,7 +13,8 @@ import (
 
 // A Grant says that a master has set a key to the token of a client that was in its queue. It is a vote if
 //
-//   - the server's memory is the one that the last inspection has confirmed, and is out of quarantine: Sure;
+//   - the server's memory is the one that the last inspection has confirmed, is out of quarantine, and is not nearly
+//     full: Sure;
 //   - the validity of the vote is counted from a moment before the key was set. The client knows two such moments by
 //     its own clocks: Mark, and when it first sent the token.
 type Grant struct {
@@ -57,6 +58,8 @@ func (m *Master) sure(record origin, mark clock.Reading) bool {
 		return false
 	case !m.cfg.Guard:
 		return true
+	case g.careful:
+		return false // the key may have been evicted before; the probe behind a poll finds out
 	case g.known == nil || record.run != g.known.Record.Run || mark.Time().Before(g.ended):
 		return false
 	}

@@ -46,6 +46,14 @@ func TestAGrantCountsOnlyIfTheMemoryIsUnchanged(t *testing.T) {
 		want   bool
 	}{
 		{"nothing", func(*memory) {}, true},
+		{"the memory is nearly full", func(v *memory) {
+			v.fills(80, 100, "noeviction", 0) // keys may have been evicted before the grant
+			time.Sleep(2 * time.Second)
+		}, false},
+		{"the memory is not full", func(v *memory) {
+			v.fills(70, 100, "noeviction", 0)
+			time.Sleep(2 * time.Second)
+		}, true},
 		{"the clock is corrected by a little", func(v *memory) { v.step(10 * time.Millisecond) }, true},
 		{"the scripts are flushed", (*memory).flushScripts, true},
 		{"the server restarts", (*memory).restart, false},

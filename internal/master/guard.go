@@ -35,6 +35,7 @@ type guard struct {
 	probes      fifo[clock.Reading] // our clocks before each probe that is not answered
 	probed      bool                // a probe was sent since the last heartbeat
 	thorough    bool                // the next probe includes INFO
+	careful     bool                // each probe is careful: the server's memory is nearly full
 	legacy      bool                // every probe does: the server keeps scripts when it restarts
 }
 
@@ -85,7 +86,7 @@ func (g *guard) know(p peer, index int, c *clocks) {
 	} else if g.known.Record.Text != o.known.Record.Text {
 		g.jump = 0 // a client has raised MaxTTL in the record, which to a probe looks like a jump
 	}
-	g.known, g.seen, g.legacy = o.known, o.found.Now, p.legacy
+	g.known, g.seen, g.legacy, g.careful = o.known, o.found.Now, p.legacy, p.tight
 	g.compare(o, index, c)
 }
 

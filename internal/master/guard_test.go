@@ -90,20 +90,21 @@ func TestVotesOfEveryKindAreVoidAfterALossOfMemory(t *testing.T) {
 
 // Slow requests and replies are not a jump of the clock.
 func TestASlowAnswerIsNoJump(t *testing.T) {
+	const late = 200 * time.Millisecond // four times that is less than DialTimeout
 	for _, slow := range []string{"PROBE", "SCRIPT", "EXEC", "SET"} {
 		for _, there := range []bool{true, false} {
 			guarded(t, 2, func(t *testing.T, masters []*Master, servers []*memory) {
 				v := servers[0]
 				if there {
-					slowAt(v, slow, 300*time.Millisecond)
+					slowAt(v, slow, late)
 				} else {
-					v.delay(slow, 300*time.Millisecond)
+					v.delay(slow, late)
 				}
 				v.flushScripts() // so that the server is inspected, too
 				vote(t, masters[0])
 				for range 5 {
 					if a := vote(t, masters[0]); !a.Done() {
-						t.Fatalf("%s takes 300ms, on the way there: %v: the vote: %+v, want it to count", slow, there, a)
+						t.Fatalf("%s takes %v, on the way there: %v: the vote: %+v, want it to count", slow, late, there, a)
 					}
 				}
 			})

@@ -104,6 +104,9 @@ func returned(found incarnation.Inspection, seen time.Time) bool {
 // if the server forbids the commands.
 func errUnguarded(err error) error {
 	text := err.Error()
+	if isFull(err) { // Redis refuses even to queue commands in a transaction
+		return errFullMemory
+	}
 	if !strings.HasPrefix(text, "NOPERM") && !strings.Contains(text, "unknown command") && !strings.Contains(text, "The user executing the script") {
 		return fmt.Errorf("it did not say whether it has restarted: %w", err)
 	}

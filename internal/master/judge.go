@@ -35,11 +35,42 @@ func Judge(info string) error {
 	if InfoField(info, "cluster_enabled") == "1" {
 		return &refusal{"it is part of a cluster: a lock's masters must be independent of each other"}
 	}
+	return judgeMemory(info)
+}
+
+// judgeMemory is Judge for INFO's section memory alone.
+func judgeMemory(info string) error {
 	policy := InfoField(info, "maxmemory_policy")
 	if limit := InfoField(info, "maxmemory"); policy != "" && policy != "noeviction" && limit != "" && limit != "0" {
 		return &refusal{fmt.Sprintf("its maxmemory-policy, %s, may evict locks: it must be noeviction", policy)}
 	}
 	return nil
+}
+
+// fullError returns why a server grants no locks for lack of memory, by its reply to INFO, or nil. Commands that set no key
+// are carried out, so held locks are renewed and released.
+func fullError(info string) error {
+	used, err1 := strconv.ParseUint(InfoField(info, "used_memory"), 10, 63)
+	limit, err2 := strconv.ParseUint(InfoField(info, "maxmemory"), 10, 63)
+	besides, _ := strconv.ParseUint(InfoField(info, "mem_not_counted_for_evict"), 10, 63)
+	if err1 != nil || err2 != nil || limit == 0 || used <= limit+besides {
+		return nil
+	}
+	return errFullMemory
+}
+
+// isFull reports whether an error reply says that the server refuses to write for lack of memory.
+func isFull(err error) bool {
+	return err != nil && strings.Contains(err.Error(), "OOM command not allowed")
+}
+
+var errFullMemory = errors.New("it grants no locks: its memory is full, and it refuses to set keys until maxmemory is raised or other keys are deleted")
+
+// isTight reports whether so much of a server's maxmemory is used that it may be full before the next thorough probe.
+func isTight(info string) bool {
+	used, err1 := strconv.ParseUint(InfoField(info, "used_memory"), 10, 63)
+	limit, err2 := strconv.ParseUint(InfoField(info, "maxmemory"), 10, 63)
+	return err1 == nil && err2 == nil && limit > 0 && used > limit/4*3
 }
 
 // judgeRole is Judge for INFO's section replication alone.

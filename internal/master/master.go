@@ -71,6 +71,8 @@ type Status struct {
 	RTT   time.Duration // of the last reply; 0 before the first
 	// WakeErr says why this master wakes no client of this process; nil if it does, or need not.
 	WakeErr error
+	// MemoryErr says that the server grants no locks for lack of memory; nil if it does.
+	MemoryErr error
 	// WakesDropped counts the wake-ups that were ignored: malformed, or not expected.
 	WakesDropped uint64
 	// MaxTTL is the MaxTTL in the master's record; 0 if it is not known.
@@ -114,7 +116,7 @@ type Config struct {
 	Sample string
 	// Redial returns a new schedule of waits between dials.
 	Redial func() interface{ NextBackOff() time.Duration }
-	// Changed is called after each change of the state, and of whether WakeErr is nil. The calls are in
+	// Changed is called after each change of the state, and of whether WakeErr or MemoryErr is nil. The calls are in
 	// order, one at a time. It must not block.
 	Changed func(before State, now Status)
 }
@@ -201,6 +203,7 @@ func (m *Master) Listening() bool {
 //
 //   - the master is down or refused, or the Master is closed;
 //   - the master is quarantined, and the command is an acquisition or a Ping;
+//   - the server's memory is full, and the command is a Ping;
 //   - the queue is full, and the command is not the release of a SET that was let in;
 //   - the command sets the key, and a release of the claim was asked for before.
 //
@@ -240,6 +243,8 @@ func (m *Master) admitLocked(kind Kind, claim *Claim) error {
 		return m.status.Err
 	case m.status.State == Quarantined && (kind.Acquires() || kind == Ping):
 		return m.status.Err
+	case kind == Ping && m.cfg.Guard && m.status.MemoryErr != nil: // it was full a second ago or later
+		return m.status.MemoryErr
 	case m.outbox.size() < limit:
 		return nil
 	case kind.releases() && claim.at[m.cfg.Index] != absent:

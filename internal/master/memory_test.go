@@ -27,6 +27,8 @@ type memory struct {
 	version string
 	role    string
 	keeps   bool // it keeps scripts when it restarts
+	evicted int
+	room    string // what INFO says of maxmemory
 	record  string
 	expiry  int64 // of the record, in ms
 	scripts map[string]bool
@@ -40,16 +42,16 @@ type memory struct {
 func newMemory(i int) *memory {
 	v := &memory{run: fmt.Sprintf("%040d", i), version: "7.2.4", role: "master", scripts: make(map[string]bool), multi: make(map[int][][]string)}
 	v.Handle = v.answer
-	v.set(recordOf(v.run, time.Now().Add(-24*time.Hour), 0, ""))
+	v.set(recordOf(v.run, time.Now().Add(-24*time.Hour), minute, " 0"))
 	return v
 }
 
 // minute is the MaxTTL with which a quarantine lasts a minute.
 const minute = time.Minute - incarnation.Margin
 
-// recordOf returns the text of a record of database 0.
-func recordOf(run string, since time.Time, maxTTL time.Duration, adopted string) string {
-	return fmt.Sprintf("%s %d 0 %d%s", run, since.UnixMicro(), maxTTL.Milliseconds(), adopted)
+// recordOf returns the text of a record of database 0. more is what follows the MaxTTL.
+func recordOf(run string, since time.Time, maxTTL time.Duration, more string) string {
+	return fmt.Sprintf("%s %d 0 %d%s", run, since.UnixMicro(), maxTTL.Milliseconds(), more)
 }
 
 // set writes a record, with the expiry that the script gives it. "" deletes it.
@@ -126,6 +128,8 @@ func (v *memory) flushScripts() {
 func (v *memory) answer(conn int, cmd []string) string {
 	if cmd[0] == "EVALSHA" && len(cmd) == 4 && cmd[3] == incarnation.Key {
 		cmd = []string{"PROBE", cmd[1]}
+	} else if cmd[0] == "EVALSHA" && len(cmd) == 5 && cmd[3] == incarnation.Key {
+		cmd = []string{"PROBE", cmd[1], cmd[4]}
 	}
 	v.mu.Lock()
 	hook := v.hook
@@ -177,13 +181,15 @@ func (v *memory) executeLocked(conn int, cmd []string) string {
 		v.scripts[redis.NewScript(-1, cmd[2]).Hash()] = true
 		return fakeserver.Bulk(redis.NewScript(-1, cmd[2]).Hash())
 	case cmd[0] == "INFO" && v.run != "":
-		return fakeserver.Bulk("redis_version:" + v.version + "\r\nrun_id:" + v.run + "\r\nrole:" + v.role + "\r\n")
+		return fakeserver.Bulk("redis_version:" + v.version + "\r\nrun_id:" + v.run + "\r\nrole:" + v.role + "\r\n" + v.room)
 	case what == "CLIENT INFO":
 		return fakeserver.Bulk("id=1 db=0")
 	case cmd[0] == "PROBE" && !v.scripts[cmd[1]]:
 		return "-NOSCRIPT No matching script. Please use EVAL.\r\n"
 	case cmd[0] == "PROBE" && v.record == "":
 		return ":-2\r\n"
+	case cmd[0] == "PROBE" && len(cmd) == 3 && v.hasEvictedLocked():
+		return ":-3\r\n"
 	case cmd[0] == "PROBE":
 		return ":" + strconv.FormatInt(v.expiry-now.UnixMilli(), 10) + "\r\n"
 	case cmd[0] == "EVALSHA" && cmd[3] == incarnation.Key && v.role == "master":
@@ -196,6 +202,20 @@ func (v *memory) executeLocked(conn int, cmd []string) string {
 		return readOnly
 	}
 	return ok(conn, cmd)
+}
+
+// hasEvictedLocked reports whether keys were evicted since the record was written, if it tells.
+func (v *memory) hasEvictedLocked() bool {
+	r, _ := incarnation.Parse(v.record)
+	return r.CountsEvictions() && r.Evicted != strconv.Itoa(v.evicted)
+}
+
+// fills sets what INFO says of the memory, and how many keys were evicted.
+func (v *memory) fills(used, limit int, policy string, evicted int) {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	v.room = fmt.Sprintf("used_memory:%d\r\nmaxmemory:%d\r\nmaxmemory_policy:%s\r\n", used, limit, policy)
+	v.evicted = evicted
 }
 
 // lookLocked inspects the record as incarnation.lua does.
@@ -213,17 +233,22 @@ func (v *memory) lookLocked(now time.Time, stale string, declared time.Duration)
 		why = "restart"
 	case v.record == stale:
 		why = "stale"
+	case v.hasEvictedLocked():
+		why = "evicted"
 	case r.Since.After(now):
 		why = "clock"
 	}
-	switch maxTTL := max(r.MaxTTL, declared); {
-	case why != "":
-		v.setLocked(recordOf(run, now, maxTTL, ""))
-	case r.Adopted:
-		v.setLocked(recordOf(r.Run, r.Since, maxTTL, " adopted"))
-	default:
-		v.setLocked(recordOf(r.Run, r.Since, maxTTL, ""))
+	maxTTL, more := max(r.MaxTTL, declared), ""
+	if r.Evicted != "" {
+		more = " " + r.Evicted
 	}
+	if r.Adopted {
+		more += " adopted"
+	}
+	if why != "" {
+		r.Run, r.Since, more = run, now, " "+strconv.Itoa(v.evicted)
+	}
+	v.setLocked(recordOf(r.Run, r.Since, maxTTL, more))
 	return "*4\r\n" + fakeserver.Bulk(v.record) + ":" + strconv.FormatInt(now.UnixMicro(), 10) + "\r\n" + fakeserver.Bulk(why) + fakeserver.Bulk(run)
 }
 

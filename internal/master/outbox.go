@@ -14,6 +14,7 @@ type item struct {
 	sent      time.Time
 	listening bool // the subscription stood when it was sent, so an Again may join the queue
 	thorough  bool // a probe that includes INFO
+	careful   bool // a probe that finds out whether keys were evicted
 }
 
 // An outbox holds a master's commands. The Master's mutex guards it.

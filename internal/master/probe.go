@@ -13,7 +13,12 @@ import (
 
 // A probe checks behind votes whether they count. A good result says that the record is the one that
 // the inspection of this connection has confirmed, that the memory is the same, and that the server's
-// clock went on as before. Once a second it also says that the server is still a master.
+// clock went on as before. Once a second it also says that the server is still a master, and does not evict keys.
+//
+// A key that was evicted looks like a lock that was released. The record counts evictions, and a careful probe compares
+// the count. It costs the server several times as much as another probe. Keys are evicted only when the memory is full, and
+// only if an operator has changed the policy since the last thorough probe. So probes are careful once a second, and always
+// while the memory is nearly full.
 
 // Doubts, which end a connection: the server may have lost locks.
 var (
@@ -36,7 +41,7 @@ func redialAfter(err error) time.Duration {
 
 // probe returns the probe to be sent behind votes. now is the time of our clocks.
 func (g *guard) probe(now clock.Reading) item {
-	it := item{kind: probe, thorough: g.thorough || g.legacy}
+	it := item{kind: probe, thorough: g.thorough || g.legacy, careful: g.thorough || g.careful}
 	g.probed, g.thorough = true, false
 	g.probes.push(now)
 	return it
@@ -44,14 +49,32 @@ func (g *guard) probe(now clock.Reading) item {
 
 // sendProbe sends a probe.
 func (l *link) sendProbe(it *item) error {
-	if err := l.known.Probe(l.conn); err != nil || !it.thorough {
+	if err := l.known.Probe(l.conn, it.careful); err != nil {
 		return err
 	}
-	if l.legacy {
-		return l.conn.Send("INFO") // with the run_id
+	for _, section := range l.probedSections(it) {
+		if err := l.conn.Send("INFO", section); err != nil {
+			return err
+		}
 	}
-	return l.conn.Send("INFO", "replication")
+	return nil
 }
+
+// probedSections returns the sections of INFO that a probe includes.
+func (l *link) probedSections(it *item) []string {
+	switch {
+	case !it.thorough:
+		return nil
+	case l.legacy:
+		return legacySections
+	}
+	return thoroughSections
+}
+
+var (
+	thoroughSections = []string{"replication", "memory"}
+	legacySections   = []string{"default"} // with the run_id
+)
 
 // receiveProbe reads the replies to a probe and delivers the grants before it. It returns an error if
 // the result is odd.
@@ -61,22 +84,31 @@ func (l *link) receiveProbe(it item) error {
 	if err != nil {
 		return err
 	}
-	var info any
-	if it.thorough {
-		if info, err = l.receiveOne(patience); err != nil {
+	info := ""
+	for range l.probedSections(&it) {
+		section, err := l.receiveOne(patience)
+		if err != nil {
 			return err
 		}
+		text, _ := redis.String(section, nil)
+		info += text
 	}
 	after := l.m.cfg.Clock()
 	l.now = after.Time()
 	now, same := l.known.Probed(reply)
 	if it.thorough {
-		text, _ := redis.String(info, nil)
-		if err := judgeRole(text); err != nil {
+		if err := judgeRole(info); err != nil {
 			l.m.markStale()
 			return err
 		}
-		same = same && (!l.legacy || InfoField(text, "run_id") == l.run)
+		if err := judgeMemory(info); err != nil {
+			if !l.known.Record.CountsEvictions() {
+				l.m.markStale()
+			}
+			return err
+		}
+		same = same && (!l.legacy || InfoField(info, "run_id") == l.run)
+		l.m.fills(isTight(info), fullError(info))
 	}
 	held, err := l.confirm(now, same, after)
 	if err != nil {
@@ -84,6 +116,23 @@ func (l *link) receiveProbe(it item) error {
 	}
 	l.m.deliver(held, nil)
 	return nil
+}
+
+// fills takes in whether the server's memory is nearly full, and whether it is full.
+func (m *Master) fills(tight bool, full error) {
+	m.update(func() {
+		m.guard.careful = tight
+		m.setFullLocked(full)
+	})
+}
+
+// setFullLocked sets MemoryErr. The caller calls report without the mutex: see update.
+func (m *Master) setFullLocked(err error) {
+	changed := (m.status.MemoryErr == nil) != (err == nil)
+	m.status.MemoryErr = err
+	if changed {
+		m.news = append(m.news, change{m.status.State, m.status})
+	}
 }
 
 // receiveOne reads a reply, which is nil after an error reply.

@@ -139,6 +139,11 @@ func (l *link) settle(a Answer, batch int) {
 	case it.kind.releases() && a.Err != nil:
 		m.outbox.owe(&it, l.now.Add(heartbeat))
 	case it.kind.sets():
+		if isFull(a.Err) {
+			m.setFullLocked(errFullMemory)
+		} else if a.Outcome == Granted {
+			m.setFullLocked(nil)
+		}
 		it.claim.at[m.cfg.Index].answer(a, it.claim.grantable() && it.kind != Heal)
 	}
 	if it.claim != nil {
@@ -149,7 +154,11 @@ func (l *link) settle(a Answer, batch int) {
 		m.guard.hold(asker, a)
 		asker = nil
 	}
+	changed := len(m.news) > 0
 	m.mu.Unlock()
+	if changed {
+		m.report()
+	}
 	if asker != nil {
 		asker.Answered(m.cfg.Index, a)
 	}

@@ -35,6 +35,8 @@ type peer struct {
 	rtt       time.Duration // the round trip of the first command
 	database  string        // the selected one, or incarnation.Unknown
 	legacy    bool          // it keeps scripts when it restarts
+	tight     bool          // its memory is nearly full
+	full      error         // its memory is full; else nil
 	inspected inspection    // with the guard
 	broken    bool          // the connection was lost, perhaps with commands on the way
 	links     int           // of a subscription: Master.links before it
@@ -76,6 +78,7 @@ func (m *Master) up(p peer) {
 			}
 		}
 		m.quarantineLocked(time.Now())
+		m.setFullLocked(p.full)
 		if m.status.State == Quarantined {
 			// Acquisitions that were let in while the connection was made.
 			refused = m.outbox.withdraw(func(it *item) bool { return it.kind.Acquires() || it.kind == Ping })
@@ -98,6 +101,10 @@ func (m *Master) disconnected(err error) {
 		state = Refused
 	}
 	m.mu.Lock()
+	m.status.MemoryErr = nil // it is not known any more
+	if errors.Is(err, errFullMemory) {
+		m.status.MemoryErr = errFullMemory
+	}
 	m.setLocked(state, err, time.Time{})
 	m.mu.Unlock()
 	m.abandon(err)
@@ -186,7 +193,8 @@ func (s *supervisor) ask(ctx context.Context, conn redis.Conn) (p peer, err erro
 		section, _ := redis.String(reply, nil)
 		info += section
 	}
-	p.run, p.legacy = InfoField(info, "run_id"), isLegacy(info)
+	p.run, p.legacy, p.tight = InfoField(info, "run_id"), isLegacy(info), isTight(info)
+	p.full = fullError(info)
 	if err := Judge(info); err != nil {
 		if err == errReplica {
 			s.markStale()

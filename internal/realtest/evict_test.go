@@ -1,0 +1,176 @@
+package realtest_test
+
+import (
+	"fmt"
+	"log/slog"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/gomodule/redigo/redis"
+
+	"github.com/redlock-go/redlock"
+	"github.com/redlock-go/redlock/internal/locktest"
+	"github.com/redlock-go/redlock/internal/redisserver"
+)
+
+// policies are the eviction policies of Redis.
+var policies = []string{"noeviction", "allkeys-lru", "allkeys-lfu", "allkeys-random", "volatile-lru", "volatile-lfu", "volatile-random", "volatile-ttl"}
+
+// evictLimit is the servers' maxmemory. An empty server uses about 1 MB, and each connection some 20 KB.
+const evictLimit = 8 << 20
+
+// A filler is another program, which fills the memory of a server with keys that expire late.
+type filler struct {
+	conn redis.Conn
+	next int
+}
+
+// fill sets n keys of 4 KiB. It ignores refusals for lack of memory.
+func (f *filler) fill(tb testing.TB, n int) {
+	tb.Helper()
+	value := strings.Repeat("x", 4096)
+	for range n {
+		f.conn.Send("SET", fmt.Sprint("other:", f.next), value, "EX", 3600)
+		f.next++
+	}
+	if err := f.conn.Flush(); err != nil {
+		tb.Fatal(err)
+	}
+	for range n {
+		if _, err := f.conn.Receive(); err != nil && f.conn.Err() != nil {
+			tb.Fatal(err)
+		}
+	}
+}
+
+// fillers returns a filler of each server, which has filled a share of the memory.
+func fillers(tb testing.TB, servers []*redisserver.Server, share float64) (all []*filler) {
+	tb.Helper()
+	for _, s := range servers {
+		conn, err := redis.Dial("tcp", s.Addr())
+		if err != nil {
+			tb.Fatal(err)
+		}
+		tb.Cleanup(func() { conn.Close() })
+		f := &filler{conn: conn}
+		for float64(infoNumber(tb, s, "memory", "used_memory:")) < share*evictLimit {
+			f.fill(tb, 20)
+		}
+		all = append(all, f)
+	}
+	return all
+}
+
+// The policy is changed under connected clients, and another program fills the memory. One client holds locks, which
+// may be evicted, and the other one tries to acquire them.
+func TestAnEvictedLockIsNotAcquiredASecondTime(t *testing.T) {
+	t.Parallel()
+	for _, policy := range policies {
+		t.Run(policy, func(t *testing.T) {
+			t.Parallel()
+			servers := redisserver.AdoptedTB(t, 3, "--maxmemory", fmt.Sprint(evictLimit))
+			fill := fillers(t, servers, 0.85)
+			opts := locktest.Lasting(time.Minute)
+			opts.NodeTimeout = nodeTimeout
+			holder, other := openReal(t, servers, opts), openReal(t, servers, opts)
+			var held, wanted []*redlock.Locker
+			for i := range 100 {
+				name := fmt.Sprint("lock", i)
+				held, wanted = append(held, holder.Locker(name)), append(wanted, other.Locker(name))
+				if err := held[i].LockContext(t.Context()); err != nil {
+					t.Fatal(err)
+				}
+			}
+			for _, s := range servers {
+				do(t, s, "CONFIG", "SET", "maxmemory-policy", policy)
+			}
+			both := 0
+			for range 20 {
+				for _, f := range fill {
+					f.fill(t, 100)
+				}
+				for i, l := range wanted {
+					if l.TryLock() && held[i].Lease().Valid() {
+						both++
+					}
+				}
+			}
+			evicted := 0
+			for _, s := range servers {
+				evicted += infoNumber(t, s, "stats", "evicted_keys:")
+			}
+			if both > 0 {
+				t.Errorf("%d of 100 locks have two holders, after %d evictions", both, evicted)
+			}
+			if (evicted > 1000) != (policy != "noeviction") {
+				t.Errorf("%d keys were evicted", evicted)
+			}
+			if policy == "noeviction" {
+				return
+			}
+			eventually(t, "the masters are refused", func() bool { return locktest.States(other, redlock.MasterRefused) == 3 })
+			for _, s := range servers {
+				do(t, s, "CONFIG", "SET", "maxmemory", "100mb")
+				do(t, s, "CONFIG", "SET", "maxmemory-policy", "noeviction")
+			}
+			eventually(t, "they are in quarantine", func() bool { return locktest.States(other, redlock.MasterQuarantined) == 3 })
+			// A client that connects now sees it in the records.
+			late := open(t, opts, addresses(servers)...)
+			eventually(t, "a new client does not count their votes", func() bool { return locktest.States(late, redlock.MasterQuarantined) == 3 })
+		})
+	}
+}
+
+func TestMastersWhoseMemoryIsFullSaySo(t *testing.T) {
+	t.Parallel()
+	servers := redisserver.AdoptedTB(t, 3)
+	var log locktest.Buffer
+	opts := busy()
+	opts.Logger = slog.New(slog.NewTextHandler(&log, nil))
+	opts.LockOptions.RenewEvery = 50 * time.Millisecond
+	early := openReal(t, servers, opts)
+	held := early.Locker("held")
+	held.Lock()
+	for _, s := range servers { // they use more, whatever their connections need
+		do(t, s, "CONFIG", "SET", "maxmemory", "500kb")
+	}
+	late := open(t, busy(), addresses(servers)...)
+	for _, row := range []struct {
+		name  string
+		c     *redlock.Client
+		state redlock.MasterState // a client that connects cannot inspect such a master
+	}{{"a connected client", early, redlock.MasterUp}, {"a new client", late, redlock.MasterDown}} {
+		name, c := row.name, row.c
+		eventually(t, name+" says that the memory is full", func() bool {
+			full := 0
+			for _, m := range c.Masters() {
+				if m.MemoryErr != nil && m.State == row.state && strings.Contains(m.MemoryErr.Error(), "its memory is full") {
+					full++
+				}
+			}
+			return full == 3
+		})
+		if err := c.Ping(t.Context()); err == nil || !strings.Contains(err.Error(), "its memory is full") {
+			t.Errorf("%s: Ping = %v, want it to say that the memory is full", name, err)
+		}
+		if err := c.Locker("a").TryLockContext(t.Context()); err == nil || !strings.Contains(err.Error(), "memory") {
+			t.Errorf("%s: TryLockContext = %v, want it to say that the memory is full", name, err)
+		}
+	}
+	eventually(t, "it is logged", func() bool { return strings.Contains(log.String(), "masters grant no locks: their memory is full") })
+	until := held.Lease().Until()
+	eventually(t, "a held lock is renewed", func() bool { return held.Lease().Until().After(until) })
+	if err := held.UnlockContext(t.Context()); err != nil {
+		t.Errorf("UnlockContext = %v, want nil", err)
+	}
+	for _, s := range servers {
+		do(t, s, "CONFIG", "SET", "maxmemory", "100mb")
+	}
+	for name, c := range map[string]*redlock.Client{"the connected client": early, "the new client": late} {
+		eventually(t, name+" can acquire locks again, and no master says that its memory is full", func() bool {
+			return c.Ping(t.Context()) == nil && !slices.ContainsFunc(c.Masters(), func(m redlock.MasterStatus) bool { return m.MemoryErr != nil })
+		})
+	}
+}
