@@ -171,7 +171,7 @@ func (q *queueing) step(ctx context.Context, now clock.Reading) (next time.Time,
 		q.release(master.ToHead)
 		return now.Time(), true // another claim is registered
 	}
-	if q.pending && (q.extends || !q.woken || !q.round.Heard()) {
+	if q.pending {
 		if left := q.round.Expire(now.Elapsed(q.asked)); left > 0 {
 			return now.Time().Add(left), true
 		}

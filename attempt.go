@@ -15,7 +15,8 @@ import (
 // lost, may have set the key. The caller ends the round, since later votes say whether other clients
 // contend for the lock.
 //
-// within says how long the masters may take to answer. As a rule claim is nil, and the attempt has a new one. A claim that the caller gives is not undone.
+// within says how long the masters may take to answer. As a rule claim is nil, and the attempt has a new one. A claim
+// that the caller gives is not undone.
 func (c *Client) attempt(ctx context.Context, l *Locker, claim *master.Claim, kind master.Kind, start clock.Reading, waited time.Duration, contended bool, within quorum.Limit) (*Lease, *quorum.Round, error) {
 	validity := l.opts.TTL - c.opts.drift(l.opts.TTL)
 	both := &struct { // in one allocation

@@ -12,6 +12,46 @@ import (
 	"github.com/redlock-go/redlock/redlocktest"
 )
 
+// A master that has not answered when a quorum has split the votes gets two round trips and 2 ms, and none if it is known to be far.
+func TestASplitAttemptWaitsForTheOtherMastersForALimitedTime(t *testing.T) {
+	for _, row := range []struct {
+		name string
+		slow func(m *redlocktest.Master)
+		want time.Duration
+	}{
+		{"it is known to be far", func(m *redlocktest.Master) {
+			m.Delay(600 * time.Millisecond)
+			time.Sleep(20 * time.Second)
+		}, 20 * time.Millisecond},
+		{"it hangs", (*redlocktest.Master).Freeze, 42 * time.Millisecond},
+		{"it is a little late", func(m *redlocktest.Master) { m.Delay(15 * time.Millisecond) }, 35 * time.Millisecond},
+	} {
+		t.Run(row.name, func(t *testing.T) {
+			bubble(t, 3, func(t *testing.T, ms *redlocktest.Masters) {
+				var took []time.Duration
+				opts := &redlock.Options{NodeTimeout: time.Second, DisableWakeups: true, Trace: &redlock.Trace{
+					AttemptDone: func(_ context.Context, a redlock.AttemptInfo) { took = append(took, a.Elapsed) },
+				}}
+				const way = 10 * time.Millisecond
+				c := ms.WithDelays(way, way, way).Open(opts)
+				time.Sleep(2 * time.Second)
+				row.slow(ms.Master(0))
+				defer ms.Master(0).Thaw()
+				defer ms.Master(0).Delay(0)
+				hold(ms, "a", 0, 1)
+				ctx, cancel := context.WithTimeout(t.Context(), 500*time.Millisecond)
+				defer cancel()
+				if err := c.Locker("a").LockContext(ctx); err == nil {
+					t.Fatal("LockContext = nil, want it to be held")
+				}
+				if took[0] != row.want {
+					t.Errorf("the attempt took %v, want %v", took[0], row.want)
+				}
+			})
+		})
+	}
+}
+
 // The whole table: go test -v -timeout 1h -run TestASlowMasterDelaysNobody . -args -slow
 var slow = flag.Bool("slow", false, "TestASlowMasterDelaysNobody measures its whole table: minutes")
 

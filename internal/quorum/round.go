@@ -275,13 +275,6 @@ func (r *Round) Expire(elapsed time.Duration) (next time.Duration) {
 	return r.failLate()
 }
 
-// Heard reports whether a quorum has answered.
-func (r *Round) Heard() bool {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	return r.ballot.Tally().Answered()
-}
-
 // Votes returns each master's vote so far, in the order of the masters.
 func (r *Round) Votes() []Vote {
 	r.mu.Lock()
