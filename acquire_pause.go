@@ -32,6 +32,7 @@ func (w *wait) pause(ctx context.Context) (woken, more bool) {
 	if !more {
 		return false, false
 	}
+	c.notePause(d)
 	extra := rand.N(c.group.Distance()<<min(w.splits, splitsMost) + 1)
 	if !w.split() {
 		step := d

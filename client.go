@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/gomodule/redigo/redis"
@@ -30,7 +31,8 @@ type Client struct {
 	renewals     *renew.Scheduler
 	sleepers     sleepers
 	stalls       stalls
-	shares       shares // of read leases
+	longestPause atomic.Int64 // of the waits that are woken: see notePause
+	shares       shares       // of read leases
 	lastReleases lastReleases
 	fences       fences
 	contended    contendedSets

@@ -190,14 +190,25 @@ func (c *Client) turn() time.Duration { return max(turnLeast, 3*c.group.Distance
 // patienceSteps is how many polls of a claim must fail to come before its client is taken for one that is stopped.
 const patienceSteps = 5
 
+// notePause notes a pause between two attempts, of a wait that is woken.
+func (c *Client) notePause(d time.Duration) {
+	for longest := c.longestPause.Load(); int64(d) > longest; longest = c.longestPause.Load() {
+		if c.longestPause.CompareAndSwap(longest, int64(d)) {
+			return
+		}
+	}
+}
+
 // patience returns how long it takes at most until a claim of this Client that waits is sent again. A round may last until
-// the slowest master has answered.
+// the slowest master has answered. A wait that is woken pauses for as long as Options.NewBackOff says. Only the pauses so
+// far are known, so the Client may be taken for one that is stopped in its first long pause.
 func (c *Client) patience() time.Duration {
 	round := c.turn()
 	for _, m := range c.masters {
 		round = max(round, m.RoundTrip())
 	}
-	return patienceSteps*c.opts.claimPolls + round
+	longest := time.Duration(c.longestPause.Load())
+	return max(patienceSteps*c.opts.claimPolls, longest+c.opts.claimPolls) + round
 }
 
 // listening reports whether a quorum of masters can wake this Client.
