@@ -100,10 +100,11 @@ func TestAWaitingWriterKeepsLaterReadersOut(t *testing.T) {
 			s.do("early", "read 100000 90000 -", 2)
 			s.do("r", "renew 100000", 2)
 			s.do("w2", "announce 5", 1) // it came later, so the announcement still counts from the first
+			s.do("w3", "announce -", 1) // it does not wait, and leaves the announcement as it is
 			s.do("late", "read 100000 50000 -", -1)
 			s.lives("redlock:intent:k", time.Millisecond, 500*time.Millisecond)
 		})
-		for range 2 {
+		for range 3 {
 			if got := inbox(); got != ReadersMarker+" k" {
 				t.Errorf("the reader was told %q", got)
 			}
@@ -112,7 +113,7 @@ func TestAWaitingWriterKeepsLaterReadersOut(t *testing.T) {
 		s.do("late", "read 100000 100 -", 1)
 		s.together(func() {
 			s.do("w", "announce -", 1) // a TryLock
-			s.lives("redlock:intent:k", time.Millisecond, 50*time.Millisecond)
+			s.lives("redlock:intent:k", 20*time.Millisecond, 50*time.Millisecond)
 		})
 	})
 }
@@ -188,6 +189,47 @@ func TestReadersThatWaitedGetATurnAfterAWriter(t *testing.T) {
 	})
 }
 
+// A quorum of other masters has let a reader in. At this one it waits, or its turn is on.
+func TestTheReleaseOfAReaderThatDoesNotStandLeavesTheQueue(t *testing.T) {
+	onBoth(t, func(t *testing.T, dial func() redis.Conn) {
+		s := newScene(t, dial)
+		listen(t, dial(), "r")
+		waits := func(want bool) {
+			t.Helper()
+			s.ask(func(reply any) {
+				t.Helper()
+				if reply != nil != want {
+					t.Errorf("the reader's place in the queue: %v; want one: %v", reply, want)
+				}
+			}, "ZSCORE", "redlock:rqueue:k", "r")
+		}
+		s.do("w", "acquire 100000 -", 1)
+		s.do("r", "read 100000 0 500", below)
+		s.do("r", "undo", -1)
+		waits(true)
+		s.do("r", "release", -1)
+		waits(false)
+		s.do("r", "read 100000 0 500", below)
+		s.together(func() {
+			s.do("w", "release 0", 2)
+			s.do("r", "release", 0)
+			s.key("", 0, 0) // nobody else was woken
+		})
+		waits(false)
+		// Another goroutine of its Client waits.
+		s.do("r", "read 100000 0 -", 1)
+		s.do("w", "announce 60000", 1)
+		s.ask(func(any) {}, "ZADD", "redlock:rqueue:k", 500, "r")
+		s.do("r", "release", 1)
+		waits(true)
+		// The set of readers that have expired is left beside a writer's key.
+		s.do("w", "acquire 100000 -", 1)
+		s.ask(func(any) {}, "ZADD", "redlock:readers:k", 1, "other OTHER")
+		s.do("r", "release", -1)
+		s.key("W", 90*time.Second, 100*time.Second)
+	})
+}
+
 func TestATurnThatIsOverLetsNobodyIn(t *testing.T) {
 	onBoth(t, func(t *testing.T, dial func() redis.Conn) {
 		s := newScene(t, dial)
@@ -233,6 +275,10 @@ func TestLeasesOfReadersAreEndedByAPerson(t *testing.T) {
 		}
 		s.do("r3", "read 100000 0 -", 1)
 		breakOff(Missing, nil, "r1 R1", "r2 R2")
+		s.expire("r3") // nobody stands, and the marker does
+		breakOff(Granted, nil, "r1 R1")
+		s.key("", 0, 0)
+		s.do("r3", "read 100000 0 -", 1)
 		s.key(ReadersMarker, 90*time.Second, 100*time.Second)
 		s.conn.Do("DEL", "k")
 		s.conn.Do("SET", "k", "W2", "PX", 100000) // as a client does that is woken
@@ -256,6 +302,7 @@ func TestAReadersFenceIsTheLastAndIsWrittenBack(t *testing.T) {
 		if err != nil || len(got) != 2 || got[0].(int64) >= -1 || got[1] != int64(10) {
 			t.Errorf("a refused read: %v, %v", got, err)
 		}
+		s.conn.Do("EVALSHA", readersLua.sha, 1, "k", "r", "read 100000 0 - 50", "R") // refused: it raises nothing
 		s.do("w", "release 0", 1)
 		s.do("r", "read 100000 0 - 5", []any{int64(1), int64(10)})
 		s.do("r", "read 100000 0 - 12", []any{int64(1), int64(12)})

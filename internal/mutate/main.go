@@ -69,6 +69,7 @@ var targets = []target{
 func main() {
 	var c config
 	flag.StringVar(&c.files, "files", "", "a regular expression: only files whose names it matches")
+	flag.StringVar(&c.only, "only", "", "a regular expression: only mutants that it matches, as -list shows them")
 	flag.StringVar(&c.part, "part", "1/1", "k/n: every n-th mutant, from the k-th on")
 	flag.DurationVar(&c.limit, "limit", 3*time.Minute, "how long one step may take; a mutant for which it takes longer is noticed")
 	flag.IntVar(&c.at, "j", 1, "how many mutants are tried at a time")
@@ -84,16 +85,20 @@ func main() {
 
 // A config is what the command line says.
 type config struct {
-	files, part, known string
-	limit              time.Duration
-	at, steps          int
-	list               bool
+	files, only, part, known string
+	limit                    time.Duration
+	at, steps                int
+	list                     bool
 
 	programs programs
 }
 
 func (c *config) runAll() error {
 	names, err := regexp.Compile(c.files)
+	if err != nil {
+		return err
+	}
+	only, err := regexp.Compile(c.only)
 	if err != nil {
 		return err
 	}
@@ -118,6 +123,9 @@ func (c *config) runAll() error {
 		}
 		t.steps = t.steps[:min(c.steps, len(t.steps))]
 		for _, m := range mutants {
+			if !only.MatchString(m.String()) {
+				continue
+			}
 			if place++; place%n == k%n {
 				jobs = append(jobs, job{m, t.steps})
 			}
