@@ -127,6 +127,7 @@ func TestAReleaseEndsTheAnnouncementUnlessOthersWait(t *testing.T) {
 			s.together(func() {
 				s.do("r", "read 100000 0 -", 1)
 				s.do("w", "announce 60000", 1)
+				s.lives("redlock:rqueue:k", 9*time.Minute, 10*time.Minute)
 				s.do("r", "release", 1)
 				s.do("late", "read 100000 0 -", -1) // it finds no key
 				s.do("w", "acquire 100000 -", 1)
@@ -230,7 +231,7 @@ func TestTheReleaseOfAReaderThatDoesNotStandLeavesTheQueue(t *testing.T) {
 	})
 }
 
-func TestATurnThatIsOverLetsNobodyIn(t *testing.T) {
+func TestATurnThatIsOverLetsNoReaderIn(t *testing.T) {
 	onBoth(t, func(t *testing.T, dial func() redis.Conn) {
 		s := newScene(t, dial)
 		listen(t, dial(), "r1")
