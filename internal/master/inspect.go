@@ -31,13 +31,14 @@ var (
 )
 
 // inspect repeats an inspection until it finds the record that it has also loaded as a script. Then the
-// record, the script and the server's process belong together.
-func (s *supervisor) inspect(ctx context.Context, conn redis.Conn, database string) (inspection, error) {
+// record, the script and the server's process belong together. recorded is the record's MaxTTL, as far as it is known.
+func (s *supervisor) inspect(ctx context.Context, conn redis.Conn, database string, recorded time.Duration) (inspection, error) {
 	s.mu.Lock()
 	known, stale, seen := s.guard.known, s.guard.stale, s.guard.seen
 	s.mu.Unlock()
 	why := incarnation.Holds     // why the last record was written
 	declared := time.Duration(0) // the record's MaxTTL is raised to this; not before Raising was called
+	s.raises(recorded, &declared)
 	for range inspectionsMost {
 		o := inspection{known: known, before: s.cfg.Clock()}
 		if err := incarnation.SendInspection(conn, database, known, stale, declared); err != nil {

@@ -35,6 +35,7 @@ type peer struct {
 	rtt       time.Duration // the round trip of the first command
 	database  string        // the selected one, or incarnation.Unknown
 	legacy    bool          // it keeps scripts when it restarts
+	recorded  time.Duration // the MaxTTL in its record, before the inspection; 0 if there is none, or it does not tell
 	tight     bool          // its memory is nearly full
 	full      error         // its memory is full; else nil
 	inspected inspection    // with the guard
@@ -141,7 +142,7 @@ func (s *supervisor) hello(ctx context.Context, conn redis.Conn) (p peer, err er
 		}
 	}
 	if s.cfg.Guard {
-		if p.inspected, err = s.inspect(ctx, conn, p.database); err != nil {
+		if p.inspected, err = s.inspect(ctx, conn, p.database, p.recorded); err != nil {
 			return p, err
 		}
 		if run := p.inspected.found.Run; p.run != "" && run != incarnation.Unknown && run != p.run {
@@ -161,6 +162,7 @@ func (s *supervisor) ask(ctx context.Context, conn redis.Conn) (p peer, err erro
 	for _, section := range sections {
 		conn.Send("INFO", section)
 	}
+	conn.Send("GET", incarnation.Key)
 	s.rights().send(conn)
 	sent := time.Now()
 	if err := conn.Flush(); err != nil {
@@ -175,7 +177,7 @@ func (s *supervisor) ask(ctx context.Context, conn redis.Conn) (p peer, err erro
 		return p, err
 	}
 	p.rtt = time.Since(sent)
-	replies := make([]any, 2+len(sections))
+	replies := make([]any, 3+len(sections))
 	for i := range replies {
 		// A server that forbids the question can be used: its reply remains nil.
 		if replies[i], err = redisconn.Receive(ctx, conn); err != nil && conn.Err() != nil {
@@ -189,12 +191,15 @@ func (s *supervisor) ask(ctx context.Context, conn redis.Conn) (p peer, err erro
 	p.client, _ = redis.Int64(replies[0], nil)
 	client, _ := redis.String(replies[1], nil)
 	info := ""
-	for _, reply := range replies[2:] {
+	for _, reply := range replies[2 : 2+len(sections)] {
 		section, _ := redis.String(reply, nil)
 		info += section
 	}
 	p.run, p.legacy, p.tight = InfoField(info, "run_id"), isLegacy(info), isTight(info)
 	p.full = fullError(info)
+	text, _ := redis.String(replies[2+len(sections)], nil)
+	record, _ := incarnation.Parse(text) // the zero Record if it is none
+	p.recorded = record.MaxTTL
 	if err := Judge(info); err != nil {
 		if err == errReplica {
 			s.markStale()
