@@ -46,6 +46,9 @@ func (r *run) inflict(f fault) (undo func()) {
 	case throttleProcess:
 		r.throttle(f)
 		return nil
+	case promoteReplica:
+		r.promote(f)
+		return nil
 	}
 	return r.inflictLinks(f)
 }
@@ -130,6 +133,37 @@ func (r *run) inflictLinks(f fault) (undo func()) {
 	return func() {
 		each(end)
 		over()
+	}
+}
+
+// promote restarts masters with their memory, which an operator has adopted. The subscriptions of the fault's process remain,
+// at a server to which nobody publishes.
+func (r *run) promote(f fault) {
+	defer r.judge.trouble(f.masters, false)()
+	for _, i := range f.masters {
+		if l := r.procs[f.process].current(); l != nil {
+			r.leaveBehind(l.links[i])
+		}
+		m := r.masters.Master(i)
+		m.Stop()
+		m.Adopt()
+		m.Start()
+	}
+}
+
+// leaveBehind moves the subscriptions of a link to the spare server.
+func (r *run) leaveBehind(l *link) {
+	l.mu.Lock()
+	conns := slices.DeleteFunc(slices.Clone(l.conns), func(c *conn) bool { return c.subscribe == nil || c.closed || c.broken != nil })
+	l.mu.Unlock()
+	for _, c := range conns {
+		server, err := r.masters.Master(r.plan.masters).Dial(context.Background())
+		if err == nil {
+			err = c.leaveBehind(server)
+		}
+		if err != nil {
+			panic(err)
+		}
 	}
 }
 

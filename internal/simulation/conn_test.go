@@ -2,6 +2,8 @@ package simulation
 
 import (
 	"bytes"
+	"fmt"
+	"io"
 	"net"
 	"os"
 	"strings"
@@ -10,8 +12,10 @@ import (
 
 // A conn is the process's end of a connection over a link. The link's mutex guards it.
 type conn struct {
-	link   *link    // immutable
-	server net.Conn // immutable; the connection to the master behind the link
+	link *link // immutable
+
+	server    net.Conn // the connection to the master behind the link; changes when a subscription is left behind
+	subscribe []byte   // the command by which the client has subscribed; nil: it has not
 
 	queues  [2]queue // by direction
 	ended   error    // read behind what has arrived; nil while the master's end is open
@@ -95,6 +99,9 @@ func (c *conn) Write(p []byte) (int, error) {
 	for _, command := range l.denied {
 		data = bytes.ReplaceAll(data, []byte("\r\n"+command+"\r\n"), []byte("\r\n"+strings.Repeat("X", len(command))+"\r\n"))
 	}
+	if bytes.Contains(data, []byte("\r\nSUBSCRIBE\r\n")) {
+		c.subscribe = data
+	}
 	c.queues[toMaster].push(data, time.Now().Add(l.travelLocked(toMaster)))
 	c.changedLocked()
 	return len(p), nil
@@ -168,16 +175,46 @@ func (c *conn) RemoteAddr() net.Addr             { return c.server.RemoteAddr() 
 
 // send carries requests to the master until the connection ends.
 func (c *conn) send() {
-	defer c.server.Close()
 	for {
 		data, more := c.nextRequest()
+		c.link.mu.Lock()
+		server := c.server
+		c.link.mu.Unlock()
 		if !more {
+			server.Close()
 			return
 		}
-		if _, err := c.server.Write(data); err != nil {
-			return
+		if _, err := server.Write(data); err != nil {
+			c.link.mu.Lock()
+			same := server == c.server
+			c.link.mu.Unlock()
+			server.Close()
+			if same {
+				return
+			}
 		}
 	}
+}
+
+// leaveBehind moves the subscription to another server, as if it had been there before: the master's address leads
+// elsewhere now, and the server that was there lives on.
+func (c *conn) leaveBehind(server net.Conn) error {
+	c.link.mu.Lock()
+	command := c.subscribe
+	c.link.mu.Unlock()
+	if _, err := server.Write(command); err != nil {
+		return err
+	}
+	channel := command[bytes.LastIndexByte(command[:len(command)-2], '\n')+1 : len(command)-2]
+	reply := fmt.Sprintf("*3\r\n$9\r\nsubscribe\r\n$%d\r\n%s\r\n:1\r\n", len(channel), channel)
+	if _, err := io.ReadFull(server, make([]byte, len(reply))); err != nil {
+		return err
+	}
+	c.link.mu.Lock()
+	c.server = server
+	c.link.mu.Unlock()
+	go c.fetch()
+	return nil
 }
 
 // nextRequest waits for the next request to arrive at the master. It reports false at the end.
@@ -206,11 +243,18 @@ func (c *conn) nextRequest() ([]byte, bool) {
 
 // fetch takes replies from the master until the connection ends.
 func (c *conn) fetch() {
+	l := c.link
+	l.mu.Lock()
+	server := c.server
+	l.mu.Unlock()
 	for {
 		buf := make([]byte, 4096)
-		n, err := c.server.Read(buf)
-		l := c.link
+		n, err := server.Read(buf)
 		l.mu.Lock()
+		if server != c.server {
+			l.mu.Unlock()
+			return
+		}
 		if n > 0 {
 			c.queues[toClient].push(buf[:n], time.Now().Add(l.travelLocked(toClient)))
 		}

@@ -23,6 +23,7 @@
 //   - are cut off from some masters, in both directions or one
 //   - have slow messages
 //   - lose connections, and what was on its way arrives late, after what the next connection sends
+//   - have subscriptions that stay at a server when its address leads elsewhere
 //   - are stopped for longer than a TTL, or run for 30 ms at a time
 //   - are killed
 //   - lose their machine (their connections stay open at the masters)

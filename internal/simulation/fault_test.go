@@ -31,6 +31,7 @@ const (
 	closeProcess                     // closes its Client
 	setProcessClock                  // its wall clock is set
 	throttleProcess                  // runs for 30 ms at a time
+	promoteReplica                   // the addresses of masters lead to other servers with their memory; subscriptions of a process stay behind
 )
 
 // A fault is one thing that goes wrong.
@@ -88,6 +89,8 @@ func (f fault) String() string {
 		return fmt.Sprintf("connections of process %d to masters %v break; requests under way arrive %v late", f.process, masters, ms(f.amount))
 	case pauseProcess:
 		return fmt.Sprintf("process %d is stopped", f.process)
+	case promoteReplica:
+		return fmt.Sprintf("masters %v are replaced by their replicas, and the subscriptions of process %d stay behind", masters, f.process)
 	case throttleProcess:
 		return fmt.Sprintf("process %d runs for %v every %v", f.process, throttledRuns, ms(f.amount))
 	case killProcess:

@@ -25,6 +25,7 @@ type plan struct {
 	faults    []fault
 	lossless  bool // nothing happens for which a lease may be lost
 	slow      slowMaster
+	spare     bool          // there is one more server, for subscriptions that are left behind
 	timeouts  time.Duration // Options.NodeTimeout of an automatic plan; zero: it follows the network
 	busyUntil time.Duration // until then each goroutine makes its calls again and again; zero: once
 }

@@ -52,7 +52,7 @@ func (p *process) start() {
 		LockOptions:    r.plan.lock,
 		MaxTTL:         p.ttl(),
 		DisableWakeups: !r.plan.wakeups,
-		Names:          r.masters.Names(),
+		Names:          r.masters.Names()[:r.plan.masters],
 		Logger:         slog.New(r.history.logger(p)),
 	}
 	opts.LockOptions.TTL = p.ttl()

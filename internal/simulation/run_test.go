@@ -51,7 +51,7 @@ func (v violation) String() string { return fmt.Sprintf("%v: %s: %s", ms(v.at), 
 
 // execute carries out a plan in the calling bubble.
 func execute(t *testing.T, p *plan) *outcome {
-	r := &run{plan: p, begun: time.Now(), masters: redlocktest.StartN(t, p.masters), stop: make(chan struct{})}
+	r := &run{plan: p, begun: time.Now(), masters: redlocktest.StartN(t, p.servers()), stop: make(chan struct{})}
 	r.history = &history{begun: r.begun}
 	r.judge = newJudge(r)
 	for range p.masters {
@@ -117,11 +117,19 @@ func (r *run) finish(watched chan struct{}) {
 	}
 	synctest.Wait()
 	r.checkOldKeys()
-	for i := range r.plan.masters {
+	for i := range r.plan.servers() {
 		r.masters.Master(i).Stop()
 	}
 	synctest.Wait()
 	r.checkGoroutines()
+}
+
+// servers returns how many servers a run needs.
+func (p *plan) servers() int {
+	if p.spare {
+		return p.masters + 1
+	}
+	return p.masters
 }
 
 // patience is how long goroutines may take to get in after the faults: masters leave quarantine,
