@@ -428,9 +428,11 @@ end
 --
 -- The member 'writer' says that a writer has announced itself. The announcement ends, unless others wait in the queue. Then
 -- readers that come during the turn wait behind these.
+local wakes = 1000 -- how many readers a call may still look through
 local function turn(key, token)
   local queue, longest = 'redlock:rqueue:' .. key, 0
-  local waiting = redis.call('ZRANGE', queue, 0, 999, 'WITHSCORES')
+  local waiting = wakes > 0 and redis.call('ZRANGE', queue, 0, wakes - 1, 'WITHSCORES') or {}
+  wakes = wakes - #waiting / 2
   if #waiting == 0 then
     return false
   end

@@ -169,7 +169,7 @@ func TestReadersThatWaitedGetATurnAfterAWriter(t *testing.T) {
 			s.key(ReadersMarker, time.Millisecond, 500*time.Millisecond)
 			s.do("late", "read 100000 0 300", -1)
 			s.do("late", "read 100000 0 300", -1) // it waits for a turn, but not for this one
-			s.do("w3", "announce 90000", 1) // a writer that has waited for longer than the reader takes no turn away
+			s.do("w3", "announce 90000", 1)       // a writer that has waited for longer than the reader takes no turn away
 			s.do("r", "read 100000 60000 500", 2)
 			s.key(ReadersMarker, 90*time.Second, 100*time.Second)
 			s.do("r", "read 100000 60000 -", -1) // once

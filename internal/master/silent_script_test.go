@@ -113,8 +113,8 @@ func TestTheLockIsReservedForTheTurnOfTheClientThatIsWoken(t *testing.T) {
 				t.Errorf("a turn of %q: reserved for %d µs, want %d ms", row.note, end, row.want)
 				break
 			}
-			if left < row.want {
-				t.Errorf("a turn of %q: the queue lives for %d ms, want %d at least", row.note, left, row.want)
+			if left < row.want-10 { // a server rounds, and the commands of a transaction take time
+				t.Errorf("a turn of %q: the queue lives for %d ms, want about %d at least", row.note, left, row.want)
 			}
 		}
 	})
@@ -172,6 +172,41 @@ func TestACallLooksThroughFewMembersOfQueues(t *testing.T) {
 					break
 				}
 			}
+		}
+	})
+}
+
+// The readers that have ended stay in their queue until a release looks for them. The releases of one call look through
+// few of them.
+func TestACallLooksThroughFewReaders(t *testing.T) {
+	onBoth(t, func(t *testing.T, dial func() redis.Conn) {
+		const keys, readers = 16, 200
+		s := newQueueScene(t, dial, "c")
+		s.reset()
+		args := []any{batchSHA, keys}
+		for i := range keys {
+			args = append(args, fmt.Sprint("k", i))
+		}
+		args = append(args, "c")
+		for i := range keys {
+			queue := []any{fmt.Sprint("redlock:rqueue:k", i)}
+			for j := range readers {
+				queue = append(queue, 20, fmt.Sprintf("gone-%d", j))
+			}
+			s.must("ZADD", queue...)
+			s.must("SET", fmt.Sprint("k", i), "C")
+			args = append(args, "release 0", "C")
+		}
+		s.must("EVALSHA", append(args, "20", "520")...)
+		left := 0
+		for i := range keys {
+			left += int(s.must("ZCARD", fmt.Sprint("redlock:rqueue:k", i)).(int64))
+			if n := s.must("EXISTS", fmt.Sprint("k", i)).(int64); n != 0 {
+				t.Errorf("key %d was not released", i)
+			}
+		}
+		if n := keys*readers - left; n != 1000 {
+			t.Errorf("%d readers were looked through, want 1000", n)
 		}
 	})
 }
