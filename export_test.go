@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"github.com/redlock-go/redlock/internal/clock"
+	"github.com/redlock-go/redlock/internal/master"
 )
 
 // SetClocks changes the clocks of a Client with these Options: the wall clock is off by wall, and the machine
@@ -48,4 +49,14 @@ func (o *Options) Validity(ttl time.Duration) time.Duration { return ttl - o.dri
 func (o *Options) GrantFor(ttl, trip time.Duration) (g, wins time.Duration) {
 	g = o.grantFor(ttl, trip)
 	return g, o.winsAt(g)
+}
+
+// GrantInVain has the claim of a wait for key receive grants that are over, as a process does that did not run meanwhile.
+func (c *Client) GrantInVain(key string) {
+	c.sleepers.mu.Lock()
+	claim := c.sleepers.byKey[key].claim
+	c.sleepers.mu.Unlock()
+	for i := range c.masters {
+		c.sleepers.granted(i, master.Grant{Key: key, Token: claim.Token(), Mark: claim.began, Sure: true})
+	}
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"net"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -340,4 +341,25 @@ func (c *cutConn) Read(p []byte) (int, error) {
 			return n, err
 		}
 	}
+}
+
+// A process that is throttled is granted the lock while it does not run. It would be granted the lock again at once if
+// it kept its waiting time.
+func TestAGrantThatWasNotUsedPutsTheNextClaimBehindOthers(t *testing.T) {
+	bubble(t, 3, func(t *testing.T, ms *redlocktest.Masters) {
+		c := connected(t, ms, nil)
+		hold(ms, "m", 0, 1, 2)
+		ctx, cancel := context.WithCancel(t.Context())
+		ended := make(chan error)
+		go func() { ended <- c.Locker("m").LockContext(ctx) }()
+		time.Sleep(2 * time.Second)
+		c.GrantInVain("m")
+		time.Sleep(50 * time.Millisecond)
+		registered := regexp.MustCompile(`"register \d+ (-?\d+) \d+"`).FindAllStringSubmatch(strings.Join(ms.Master(0).Commands(), "\n"), -1)
+		if len(registered) != 2 || registered[0][1] != "0" || !strings.HasPrefix(registered[1][1], "-") {
+			t.Errorf("the claims were registered as having waited for %q, want 0 ms, and less than that after the unused grant", registered)
+		}
+		cancel()
+		<-ended
+	})
 }
