@@ -43,6 +43,11 @@ func (l *leases) want(t *testing.T, name string, acquired, released, lost int) {
 	}
 }
 
+func lockAndUnlock(l sync.Locker) {
+	l.Lock()
+	defer l.Unlock()
+}
+
 // The number of leases held is that of Acquired less those of Released and Lost. The metrics rely on it.
 func TestEachAcquiredLeaseIsReleasedOrLostOnce(t *testing.T) {
 	bubble(t, 3, func(t *testing.T, ms *redlocktest.Masters) {
@@ -56,8 +61,7 @@ func TestEachAcquiredLeaseIsReleasedOrLostOnce(t *testing.T) {
 
 		l := c.Locker("unlocked")
 		for range 3 {
-			l.Lock()
-			l.Unlock()
+			lockAndUnlock(l)
 		}
 		if err := l.LockContext(t.Context()); err != nil {
 			t.Fatal(err)
@@ -95,12 +99,10 @@ func TestEachAcquiredLeaseIsReleasedOrLostOnce(t *testing.T) {
 
 		rw := c.RWLocker("read")
 		for range 1000 {
-			rw.RLock()
-			rw.RUnlock()
+			lockAndUnlock(rw.RLocker())
 		}
 		got.want(t, "read", 1, 0, 0) // the lease is kept
-		rw.Lock()
-		rw.Unlock()
+		lockAndUnlock(rw)
 		got.want(t, "read", 2, 2, 0)
 	})
 }
