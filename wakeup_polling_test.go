@@ -17,7 +17,6 @@ import (
 // A right is that of a user at a master, to subscribe.
 type right struct {
 	denied atomic.Bool
-	conns  []net.Conn // dialled so far; in a bubble, dials and tests take turns
 }
 
 // A deniedConn is a connection of a user that may have no right to subscribe. The server answers by an error then.
@@ -47,7 +46,6 @@ func openWithRights(t *testing.T, ms *redlocktest.Masters, opts *redlock.Options
 			if err != nil {
 				return nil, err
 			}
-			r.conns = append(r.conns, conn)
 			return redis.NewConn(&deniedConn{conn, r}, 0, 0), nil
 		}})
 	}

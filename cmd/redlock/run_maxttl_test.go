@@ -73,7 +73,7 @@ func TestDoctorLowersTheMastersMaxTTL(t *testing.T) {
 	})
 	out := runDoctor(t, exitOK, masters, "--adopt", "--max-ttl", "10s", "--force")
 	want(t, out, ": connected clients declare the MaxTTL of 10m0s again\n")
-	until(t, func() bool { return strings.Contains(runDoctor(t, exitOK, masters), "declared a MaxTTL of 10m0s") })
+	until(t, func() bool { return strings.Count(runDoctor(t, exitOK, masters), "MaxTTL 10m0s,") == 3 })
 	c.Close()
 
 	until(t, func() bool {

@@ -68,6 +68,9 @@ type Record struct {
 // MaxTTLMost is the largest MaxTTL that a client may declare.
 const MaxTTLMost = 7 * 24 * time.Hour
 
+// LongestRecord is the length of the longest text that the script takes for a record.
+const LongestRecord = 128
+
 // Parse reads a record's text and reports whether it is a record.
 func Parse(text string) (Record, bool) {
 	r := Record{Text: text}

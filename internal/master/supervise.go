@@ -162,7 +162,7 @@ func (s *supervisor) ask(ctx context.Context, conn redis.Conn) (p peer, err erro
 	for _, section := range sections {
 		conn.Send("INFO", section)
 	}
-	conn.Send("GET", incarnation.Key)
+	conn.Send("GETRANGE", incarnation.Key, 0, incarnation.LongestRecord) // one byte more than that
 	s.rights().send(conn)
 	sent := time.Now()
 	if err := conn.Flush(); err != nil {
@@ -198,8 +198,9 @@ func (s *supervisor) ask(ctx context.Context, conn redis.Conn) (p peer, err erro
 	p.run, p.legacy, p.tight = InfoField(info, "run_id"), isLegacy(info), isTight(info)
 	p.full = fullError(info)
 	text, _ := redis.String(replies[2+len(sections)], nil)
-	record, _ := incarnation.Parse(text) // the zero Record if it is none
-	p.recorded = record.MaxTTL
+	if record, is := incarnation.Parse(text); is && len(text) <= incarnation.LongestRecord {
+		p.recorded = record.MaxTTL
+	}
 	if err := Judge(info); err != nil {
 		if err == errReplica {
 			s.markStale()

@@ -82,8 +82,9 @@ func TestAStuckProcessThatIsNotWatchedGoesOn(t *testing.T) {
 		}
 		return
 	}
+	every := stall.SetEvery(100 * time.Millisecond)
 	stall.Watch("nothing", time.Hour)()
-	time.Sleep(8 * stall.SetEvery(100*time.Millisecond))
+	time.Sleep(8 * every)
 }
 
 func TestWhenAProcessIsStuck(t *testing.T) {
