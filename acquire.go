@@ -3,6 +3,8 @@ package redlock
 import (
 	"context"
 	"errors"
+	"math/rand/v2"
+	"slices"
 	"time"
 
 	"github.com/redlock-go/redlock/internal/clock"
@@ -66,7 +68,7 @@ func (w *wait) enter(ctx context.Context) error {
 // acquire acquires the lock, and waits until it can. It needs the gate.
 //
 //   - The first attempt is a plain SET. Soon after a release by this Client it is a Register, which leaves the lock
-//     to the clients in the queue: see last_releases.go.
+//     to the clients in the queue: see lastReleases.
 //   - If a release may grant the lock to this wait, the first attempt is light: it joins no queue. If it is refused,
 //     a claim is registered: see acquireGranted. If other clients are likely to want the lock, there is no such
 //     attempt, and the claim is registered at once.
@@ -268,4 +270,193 @@ func (w *wait) warn() {
 		w.watched = true
 		w.locker.client.notices.watch(w)
 	}
+}
+
+const (
+	// queueStep is the average sleep of a client that is in the queue of a quorum of masters. It will be
+	// woken, and tries again only because the message may be lost. Many clients that try every few
+	// milliseconds would slow down the holder that they wait for.
+	queueStep = 100 * time.Millisecond
+	// freeJitter is the least time over which the attempts at the expiry of a key are spread.
+	freeJitter = 5 * time.Millisecond
+	// splitsMost limits how often the time over which attempts are spread is doubled, after several splits in a row.
+	splitsMost = 3
+)
+
+// pause sleeps until the next attempt is due. It reports whether a wake-up has ended the sleep. If more is
+// false, the schedule has stopped, and there was no sleep.
+//
+// After a split vote nobody has the lock. Then the schedule begins anew, and a random part of one round trip
+// is added to its delay, or of 2, 4 or 8 after further splits: clients that sleep for the same time split the
+// votes again. If no master has granted the attempt, somebody holds the lock, and the sleep is longer if we
+// expect to be woken. A grant that comes after the refusals which decided the attempt makes it a split vote,
+// too.
+func (w *wait) pause(ctx context.Context) (woken, more bool) {
+	c := w.locker.client
+	d, more := w.delays.next()
+	if !more {
+		return false, false
+	}
+	c.notePause(d)
+	extra := rand.N(c.group.Distance()<<min(w.splits, splitsMost) + 1)
+	if !w.split() {
+		step := d
+		if errors.Is(w.last, ErrHeld) && c.listening() {
+			step = max(step, queueStep/2+rand.N(queueStep))
+		}
+		step = w.notPast(step)
+		extra = min(extra, step)
+		if w.sleep(ctx, extra) {
+			return true, true
+		}
+		if !w.split() {
+			w.splits = 0
+			return w.sleep(ctx, step-extra), true
+		}
+		extra = 0 // it is over
+	}
+	if w.splits++; w.splits == 1 {
+		w.delays.reset()
+		if d, more = w.delays.next(); !more {
+			return false, false
+		}
+	}
+	return w.sleep(ctx, w.notPast(d+extra)), true
+}
+
+// notPast shortens a sleep to end when an attempt will find the keys of a quorum of masters expired, if
+// nobody renews them. It adds up to half a round trip, so that not all clients try at the same moment. It does not
+// shorten a sleep beside readers whose key may stand for a turn of readers: see turnMost.
+func (w *wait) notPast(d time.Duration) time.Duration {
+	left, known := freeAfter(w.round.Votes())
+	if !known || left < turnMost && (w.locker.writes || w.byReaders()) {
+		return d
+	}
+	// Each master has told how long its key lived when the last attempt arrived. The next attempt takes
+	// as long to arrive. So it finds the key expired if it is made that much later.
+	c := w.locker.client
+	left = max(left-c.clock().Since(w.asked), 0)
+	if left >= d {
+		return d
+	}
+	return left + time.Millisecond + rand.N(max(freeJitter, c.group.Distance()/2))
+}
+
+// sleep waits for d, the end of ctx or the Client, or for wake. It reports whether wake ended it.
+func (c *Client) sleep(ctx context.Context, d time.Duration, wake <-chan struct{}) (woken bool) {
+	if d <= 0 {
+		select {
+		case <-wake:
+			return true
+		default:
+			return false
+		}
+	}
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-wake:
+		return true
+	case <-t.C:
+	case <-ctx.Done():
+	case <-c.closing:
+	}
+	return false
+}
+
+// sleep is Client.sleep, which a wake-up ends. With the default schedule, the attempts ask for the owner often
+// enough. During a longer sleep, sleep asks, too.
+func (w *wait) sleep(ctx context.Context, d time.Duration) (woken bool) {
+	c := w.locker.client
+	for step := ownerAfter; d > 2*ownerAfter; step = ownerEvery {
+		step = min(step, d)
+		if c.sleep(ctx, step, w.sleeper.wake) {
+			return true
+		} else if ctx.Err() != nil || c.isClosing() {
+			return false
+		}
+		w.askOwner()
+		d -= step
+	}
+	return c.sleep(ctx, d, w.sleeper.wake)
+}
+
+// attempt makes one attempt: a round of SETs and, unless the round is won, the releases that undo it. The
+// releases go to all masters, whatever they have answered: a master that refused, or whose answer was
+// lost, may have set the key. The caller ends the round, since later votes say whether other clients
+// contend for the lock.
+//
+// within says how long the masters may take to answer. As a rule claim is nil, and the attempt has a new one. A claim
+// that the caller gives is not undone.
+func (c *Client) attempt(ctx context.Context, l *Locker, claim *master.Claim, kind master.Kind, start clock.Reading, waited time.Duration, contended bool, within quorum.Limit) (*Lease, *quorum.Round, error) {
+	validity := l.opts.TTL - c.opts.drift(l.opts.TTL)
+	both := &struct { // in one allocation
+		lease Lease
+		claim master.Claim
+	}{lease: Lease{client: c, name: l.name, opts: l.opts, shared: l.shared, ofSet: l.ofSet, contended: contended, rounds: 1,
+		granted: start, acquired: start, start: start, validity: validity}}
+	s := &both.lease
+	limit := validity
+	if l.opts.Fencing {
+		limit = c.opts.fencedWithin(l.opts.TTL)
+	}
+	if s.claim = claim; claim == nil {
+		s.claim = &both.claim
+		s.claim.Init(&l.terms, newToken(c.opts.Owner), waited)
+		switch {
+		case l.opts.Fencing && l.shared != nil:
+			proposeRead(s.claim, start.Wall(), limit)
+		case l.opts.Fencing:
+			c.fences.propose(s.claim, start.Wall(), limit)
+		}
+		if l.shared != nil {
+			s.claim.Turn(c.turn())
+		}
+		if !c.opts.DisableWakeups {
+			s.claim.Prepare(kind)
+		}
+	}
+	round := c.group.Ask(kind, s.claim, within)
+	t := round.Wait(ctx, c.closing, quorum.Tally.Decided)
+	var err error
+	if l.opts.Fencing {
+		votes := round.Votes()
+		c.fences.heard(l.key, votes)
+		if t.Won() {
+			s.fence, s.rounds, _, err = c.commitFence(ctx, l, s.claim, votes, start)
+		}
+	}
+	took := c.clock().Since(start)
+	if t.Won() && err == nil && took < limit && s.begin() {
+		return s, round, nil
+	}
+	if claim == nil {
+		c.tellAll(master.Undo, s.claim)
+	}
+	if t.Won() {
+		return nil, round, c.wasted(l.name, round, err, took, limit, validity)
+	}
+	// The undoing is on its way. What follows only completes the error: because of one dead master, a lock
+	// that is held must not look like an outage.
+	round.Wait(ctx, c.closing, quorum.Tally.Explained)
+	return nil, round, c.quorumError(opAcquire, l.name, round.Votes())
+}
+
+// freeAfter returns the time after which the keys of a quorum of masters will have expired, if nobody renews
+// them. It uses the answers of the masters that refused, and reports false if those do not suffice.
+func freeAfter(votes []quorum.Vote) (time.Duration, bool) {
+	var lefts []time.Duration
+	for _, v := range votes {
+		if v.Granted() {
+			lefts = append(lefts, 0)
+		} else if v.Outcome == master.Taken && v.Left != master.Unknown {
+			lefts = append(lefts, v.Left)
+		}
+	}
+	need := quorum.Majority(len(votes))
+	if len(lefts) < need {
+		return 0, false
+	}
+	slices.Sort(lefts)
+	return lefts[need-1], true
 }

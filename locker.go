@@ -174,7 +174,7 @@ func (c *Client) tryGate(key string) (ok bool, note, err error) {
 // true, it waits for the outcome of the release and returns it.
 //
 // The gate is left as soon as the release is queued. The next acquisition of the name then follows the
-// release on the same ordered connections, so it finds the key deleted: see last_releases.go.
+// release on the same ordered connections, so it finds the key deleted: see lastReleases.
 func (l *Locker) leave(ctx context.Context, s *Lease, wait bool) error {
 	c := l.client
 	if l.handOver(ctx, s) {

@@ -1,10 +1,15 @@
 package redlock
 
 import (
+	"context"
 	"errors"
 	"fmt"
+	"math/rand/v2"
 	"strings"
+	"sync"
+	"time"
 
+	"github.com/redlock-go/redlock/internal/gate"
 	"github.com/redlock-go/redlock/internal/master"
 	"github.com/redlock-go/redlock/internal/quorum"
 )
@@ -126,4 +131,246 @@ func (l *Locker) heldKey(err error) string {
 		return l.client.opts.Prefix + q.Held
 	}
 	return l.key
+}
+
+// A Locker of several names acquires them in one of two ways.
+//
+//   - At first it polls. An attempt sets all keys of a master or none, and is undone if it fails. Between two
+//     attempts it holds nothing, neither keys nor the gates of the names, so it blocks nobody.
+//   - A set whose names are often held by others might never find all of them free. So after some refusals it
+//     acquires its names one by one, in the order of their keys, as if each were a Locker of its own: it joins
+//     the queue of each name, and holds the names that it has. Since all sets have one order, they do not
+//     deadlock. At last one attempt takes over all names with one token, and makes them one lease.
+
+const (
+	// pollsMost is how often a set is refused before it acquires its names one by one.
+	pollsMost = 8
+	// pollsFor is how long a set waits at most before it does so.
+	pollsFor = time.Second
+	// contendedFor is how long a set that had to acquire its names one by one is taken to be contended for. Then
+	// one refusal is enough.
+	contendedFor = time.Second
+	// mergeFor is how long the attempts to take over the names may take.
+	mergeFor = time.Second
+)
+
+// acquireSet is acquire for a Locker of several names.
+func (w *wait) acquireSet(ctx context.Context) error {
+	l, c := w.locker, w.locker.client
+	w.delays = retrier{start: c.opts.NewBackOff, forever: w.forever}
+	w.sleeper = &sleeper{} // nobody wakes it
+	for refusals := 0; ; {
+		if err := w.enterNames(ctx); err != nil {
+			return err
+		}
+		w.letOthers(ctx)
+		if ctx.Err() != nil || c.isClosing() {
+			return w.outcome(ctx)
+		}
+		if w.attempt(ctx, l.firstKind()) == nil {
+			return nil
+		}
+		w.leaveNames()
+		w.warn()
+		w.askOwner()
+		if w.refused() {
+			refusals++
+		}
+		if refusals >= pollsMost || refusals > 0 && (c.clock().Since(w.began) >= pollsFor || c.contended.is(l.key)) {
+			c.contended.note(l.key)
+			if err := w.oneByOne(ctx); err != errAgain {
+				return err
+			}
+		}
+		d, more := w.delays.next()
+		if !more {
+			return w.outcome(ctx)
+		}
+		if w.split() {
+			d += rand.N(c.group.Distance() + 1)
+		}
+		w.sleep(ctx, w.notPast(d))
+	}
+}
+
+// enterNames waits for the gates of the names.
+func (w *wait) enterNames(ctx context.Context) error {
+	l, c := w.locker, w.locker.client
+	for _, key := range l.set.keys[w.nameGates:] {
+		if ok, _, _ := c.gates.TryEnter(key); !ok {
+			w.late = true
+			w.warn()
+			switch _, err := c.gates.Enter(ctx, key, l); { // a lease of one name is not handed over to a set
+			case errors.Is(err, gate.ErrClosed):
+				return ErrClosed
+			case err != nil:
+				return &endedError{op: opAcquire, name: l.name, ctx: ctx, last: l.taken(c.gates.Last(key))}
+			}
+		}
+		w.nameGates++
+	}
+	return nil
+}
+
+// tryNames takes the gates of the names if they are free, and reports whether it has taken all. If not, note is
+// that of the first one that is taken. wait.end leaves the others.
+func (w *wait) tryNames() (ok bool, note error) {
+	l := w.locker
+	for w.nameGates < l.nameGates() {
+		key := l.set.keys[w.nameGates]
+		ok, note, _ := l.client.tryGate(key)
+		if !ok {
+			return false, note
+		}
+		w.nameGates++
+	}
+	return true, nil
+}
+
+// leaveNames leaves the gates of the names.
+func (w *wait) leaveNames() {
+	w.locker.leaveNames(w.nameGates)
+	w.nameGates = 0
+}
+
+// errAgain says that the names could not be acquired one by one, and that the set is to be polled for again.
+var errAgain = errors.New("redlock: bug: errAgain was returned to a caller")
+
+// oneByOne acquires the names one after the other, and then makes them one lease. It returns errAgain if one of
+// the names was lost before the last was acquired, or if they could not be made one lease. Unless it has acquired
+// the lock, it holds nothing when it returns.
+func (w *wait) oneByOne(ctx context.Context) error {
+	l, c := w.locker, w.locker.client
+	parts := make([]*Locker, 0, len(l.set.keys))
+	defer func() {
+		if w.lease == nil { // also if a function of the user has panicked
+			w.nameGates = 0
+			for _, part := range parts {
+				part.releasePart()
+			}
+		}
+	}()
+	held := ctx // ends with the lease of any part, too
+	for i := range l.set.keys {
+		p := &wait{locker: l.part(i), forever: w.forever, began: w.began, late: true, whole: w}
+		err := p.lockPart(held)
+		w.attempts += p.attempts
+		switch {
+		case err == nil:
+			parts = append(parts, p.locker)
+			held = p.locker.lease.Load().Context(held)
+		case held.Err() != nil && ctx.Err() == nil && !c.isClosing():
+			return errAgain
+		default:
+			return w.outcome(ctx)
+		}
+	}
+	w.nameGates = len(parts)
+	return w.merge(ctx, parts)
+}
+
+// part returns a Locker for one of the names. Its lease is renewed even if that of l will not be.
+func (l *Locker) part(i int) *Locker {
+	opts := l.opts
+	opts.Fencing, opts.Handover = false, -1
+	if opts.RenewEvery < 0 {
+		opts.RenewEvery = opts.TTL / 3
+	}
+	return &Locker{client: l.client, name: l.set.names[i], key: l.set.keys[i], ofSet: true, opts: opts, terms: master.NewTerms(l.set.keys[i], opts.TTL)}
+}
+
+// lockPart acquires a part of a set.
+func (w *wait) lockPart(ctx context.Context) error {
+	defer w.end()
+	if err := w.enter(ctx); err != nil {
+		return err
+	}
+	if err := w.acquire(ctx); err != nil {
+		return err
+	}
+	w.hold()
+	return nil
+}
+
+// releasePart releases a part of a set and leaves its gate. If the lease has ended before, its release may have
+// been sent, which does no harm.
+func (l *Locker) releasePart() {
+	s := l.lease.Load()
+	s.end(ErrReleased)
+	l.client.tellAll(master.Release, s.claim)
+	l.client.gates.Leave(l.key)
+}
+
+// merge makes the leases of the parts one lease, by an acquisition with one token. A master grants it if each key
+// is free or holds the token of its part, and replaces these tokens in one step, so no other client can come in
+// between. Its vote counts like any other: all keys hold the new token, and are no other client's. So an attempt
+// that fails need not be undone before the next one, which repeats it.
+func (w *wait) merge(ctx context.Context, parts []*Locker) error {
+	l, c := w.locker, w.locker.client
+	var tokens []string
+	for _, part := range parts {
+		s := part.lease.Load()
+		if !s.end(ErrReleased) { // from now on, nothing of it but its release is sent
+			return errAgain
+		}
+		tokens = append(tokens, s.claim.Token())
+	}
+	began := c.clock()
+	terms := l.terms.Merge(tokens)
+	w.merged = &master.Claim{}
+	w.merged.Init(&terms, newToken(c.opts.Owner), master.NoQueue)
+	if l.opts.Fencing {
+		c.fences.propose(w.merged, began.Wall(), c.opts.fencedWithin(l.opts.TTL))
+	}
+	defer func() {
+		if w.lease == nil {
+			c.tellAll(master.Release, w.merged)
+		}
+		w.merged = nil
+	}()
+	for delays := newBackOff(); w.attempt(ctx, master.Set) != nil; {
+		switch {
+		case ctx.Err() != nil || c.isClosing():
+			return w.outcome(ctx)
+		case c.clock().Since(began) >= mergeFor:
+			return errAgain
+		}
+		w.sleep(ctx, delays.NextBackOff()+rand.N(c.group.Distance()+1))
+	}
+	w.undoParts(parts)
+	return nil
+}
+
+// undoParts deletes the keys of the parts at the masters where they may still stand, since these masters have not
+// granted the merger.
+func (w *wait) undoParts(parts []*Locker) {
+	for i, v := range w.round.Votes() {
+		if v.Granted() {
+			continue
+		}
+		for _, part := range parts {
+			w.locker.client.masters[i].Ask(master.Undo, part.lease.Load().claim, nil)
+		}
+	}
+}
+
+// contendedSets are the sets that had to acquire their names one by one, by key.
+type contendedSets struct {
+	mu   sync.Mutex // guards what follows
+	last recent[struct{}]
+}
+
+// note notes that a set has to acquire its names one by one.
+func (c *contendedSets) note(key string) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.last.put(key, struct{}{})
+}
+
+// is reports whether a set had to acquire its names one by one not long ago.
+func (c *contendedSets) is(key string) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	_, ok := c.last.get(key)
+	return ok
 }

@@ -39,7 +39,7 @@ var All = []Defect{
 		Name: "no-rollback",
 		Rule: "An acquisition that fails is undone on all masters.",
 		Edits: []Edit{{
-			File: "attempt.go",
+			File: "acquire.go",
 			Old:  "c.tellAll(master.Undo, s.claim)",
 			New:  "",
 		}},
@@ -175,7 +175,7 @@ var All = []Defect{
 		Name: "grant-unsure",
 		Rule: "A grant counts only if it was made in the memory that is known, after its quarantine.",
 		Edits: []Edit{{
-			File: "claims.go",
+			File: "wakeup.go",
 			Old:  "if !g.Sure {",
 			New:  "if false {",
 		}},
@@ -183,7 +183,7 @@ var All = []Defect{
 		Name: "given-up-counts",
 		Rule: "A grant counts only for the claim whose token it names: one that was given up never counts.",
 		Edits: []Edit{{
-			File: "claims.go",
+			File: "wakeup.go",
 			Old:  "sl.claim == nil || sl.claim.Token() != g.Token",
 			New:  "sl.claim == nil",
 		}},
@@ -191,11 +191,11 @@ var All = []Defect{
 		Name: "token-twice",
 		Rule: "Each claim has a token of its own.",
 		Edits: []Edit{{
-			File: "acquire_queue.go",
+			File: "queue.go",
 			Old:  "type queueing struct {\n",
 			New:  "type queueing struct {\n\ttoken string\n",
 		}, {
-			File: "acquire_queue.go",
+			File: "queue.go",
 			Old:  "\tclaim.Init(&l.terms, newToken(c.opts.Owner), ",
 			New:  "\tif q.token == \"\" {\n\t\tq.token = newToken(c.opts.Owner)\n\t}\n\tclaim.Init(&l.terms, q.token, ",
 		}},
@@ -215,7 +215,7 @@ var All = []Defect{
 		Name: "latest-vote",
 		Rule: "A lease that was granted ends with the first of the votes that it rests on.",
 		Edits: []Edit{{
-			File: "claims.go",
+			File: "wakeup.go",
 			Old:  "left: lefts[s.need-1].d",
 			New:  "left: lefts[0].d",
 		}},
@@ -223,7 +223,7 @@ var All = []Defect{
 		Name: "keeps-to-itself",
 		Rule: "A claim that is given up passes on what it was granted.",
 		Edits: []Edit{{
-			File: "acquire_queue.go",
+			File: "queue.go",
 			Old:  "\tq.claim.PassOn(how, 0)\n",
 			New:  "\tq.claim.LeaveFree(1<<len(c.masters) - 1)\n",
 		}},
@@ -231,7 +231,7 @@ var All = []Defect{
 		Name: "minority-kept",
 		Rule: "A claim that fewer than a quorum of masters answer is released.",
 		Edits: []Edit{{
-			File: "acquire_split.go",
+			File: "queue.go",
 			Old:  "if answered < c.sleepers.need {",
 			New:  "if false {",
 		}},
@@ -243,7 +243,7 @@ var All = []Defect{
 			Old:  "wait >= worthWaiting {",
 			New:  "wait >= worthWaiting && false {",
 		}, {
-			File: "acquire_pause.go",
+			File: "acquire.go",
 			Old:  "	extra := rand.N(c.group.Distance()<<min(w.splits, splitsMost) + 1)\n",
 			New:  "	extra := time.Duration(0)\n	if c.listening() {\n		return c.sleep(ctx, max(d, queueStep), w.sleeper.wake), true\n	}\n",
 		}},
@@ -383,7 +383,7 @@ var All = []Defect{
 		Name: "parts-not-undone",
 		Rule: "When single names become one lease, their keys are deleted where that was refused.",
 		Edits: []Edit{{
-			File: "names_acquire.go",
+			File: "names.go",
 			Old:  "\tw.undoParts(parts)\n\treturn nil\n",
 			New:  "\treturn nil\n",
 		}},
@@ -391,7 +391,7 @@ var All = []Defect{
 		Name: "merger-kept",
 		Rule: "A claim for several names that took over single ones is released if it fails.",
 		Edits: []Edit{{
-			File: "names_acquire.go",
+			File: "names.go",
 			Old:  "\t\t\tc.tellAll(master.Release, w.merged)\n",
 			New:  "",
 		}},
@@ -399,7 +399,7 @@ var All = []Defect{
 		Name: "parts-live-on",
 		Rule: "The leases of single names end before they become one lease.",
 		Edits: []Edit{{
-			File: "names_acquire.go",
+			File: "names.go",
 			Old:  "\t\tif !s.end(ErrReleased) { // from now on, nothing of it but its release is sent\n\t\t\treturn errAgain\n\t\t}\n",
 			New:  "",
 		}},

@@ -60,7 +60,7 @@ var targets = []target{
 	{"internal/quorum/round.go", []step{quorum, whole}},
 	{"internal/quorum/tally.go", []step{quorum, whole}},
 	{"internal/quorum/together.go", []step{quorum, whole}},
-	{"claims.go", []step{whole}},
+	{"wakeup.go", []step{whole}},
 	{"lease.go", []step{whole}},
 	{"readers.go", []step{readers, whole}},
 	{"renewal.go", []step{whole}},
