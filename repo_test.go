@@ -302,15 +302,24 @@ func TestTheOperationsPageQuotesTheExample(t *testing.T) {
 	}
 }
 
+// documents returns the documents about this repository.
+func documents(t *testing.T) (all []string) {
+	t.Helper()
+	for _, glob := range []string{"*.md", ".github/*.md", "docs/*.md", "lab/*/*.md"} {
+		found, err := filepath.Glob(glob)
+		if err != nil || len(found) == 0 {
+			t.Fatalf("%s: %d documents, %v", glob, len(found), err)
+		}
+		all = append(all, found...)
+	}
+	return all
+}
+
 // TestLinksOfTheDocumentsLead checks that the relative links of the documents lead to files, and to headings.
 func TestLinksOfTheDocumentsLead(t *testing.T) {
 	link := regexp.MustCompile(`\]\(([^):]+)\)`)
 	links := 0
-	documents, err := filepath.Glob("docs/*.md")
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, document := range append(documents, "README.md", "CONTRIBUTING.md", "CHANGELOG.md", "SECURITY.md") {
+	for _, document := range documents(t) {
 		text, err := os.ReadFile(document)
 		if err != nil {
 			t.Fatal(err)
@@ -342,27 +351,21 @@ func TestTheDocumentsNameCommitsThatExist(t *testing.T) {
 	}
 	commit := regexp.MustCompile(`\b[0-9a-f]{7,40}\b`)
 	commits := 0
-	for _, glob := range []string{"docs/*.md", "*.md", "bench/*.md", "nemesis/*.md"} {
-		documents, err := filepath.Glob(glob)
-		if err != nil || len(documents) == 0 {
-			t.Fatalf("%s: %d documents, %v", glob, len(documents), err)
+	for _, document := range documents(t) {
+		if document == filepath.Join("docs", "comparison.md") {
+			continue // the commits there are of other repositories
 		}
-		for _, document := range documents {
-			if document == filepath.Join("docs", "comparison.md") {
-				continue // the commits there are of other repositories
+		text, err := os.ReadFile(document)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, hash := range commit.FindAllString(string(text), -1) {
+			if !strings.ContainsAny(hash, "abcdef") {
+				continue // a number
 			}
-			text, err := os.ReadFile(document)
-			if err != nil {
-				t.Fatal(err)
-			}
-			for _, hash := range commit.FindAllString(string(text), -1) {
-				if !strings.ContainsAny(hash, "abcdef") {
-					continue // a number
-				}
-				commits++
-				if out, err := exec.Command("git", "cat-file", "-e", hash+"^{commit}").CombinedOutput(); err != nil {
-					t.Errorf("%s names commit %s, which does not exist: %s", document, hash, out)
-				}
+			commits++
+			if out, err := exec.Command("git", "cat-file", "-e", hash+"^{commit}").CombinedOutput(); err != nil {
+				t.Errorf("%s names commit %s, which does not exist: %s", document, hash, out)
 			}
 		}
 	}

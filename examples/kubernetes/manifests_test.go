@@ -226,7 +226,7 @@ func start(t *testing.T, args ...string) {
 // buildCommand builds the command as the Dockerfile does, and checks that it is static.
 func buildCommand(t *testing.T) string {
 	t.Helper()
-	text, err := os.ReadFile("../../Dockerfile")
+	text, err := os.ReadFile("Dockerfile")
 	if err != nil {
 		t.Fatal(err)
 	}

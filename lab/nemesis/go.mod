@@ -1,8 +1,8 @@
-module github.com/redlock-go/redlock/nemesis
+module github.com/redlock-go/redlock/lab/nemesis
 
 go 1.26.0
 
-replace github.com/redlock-go/redlock => ..
+replace github.com/redlock-go/redlock => ../..
 
 require (
 	github.com/anishathalye/porcupine v1.3.1

@@ -1,15 +1,12 @@
 package main
 
 import (
-	"encoding/gob"
 	"errors"
 	"fmt"
-	"os"
 	"time"
 
 	"github.com/gomodule/redigo/redis"
 
-	"github.com/redlock-go/redlock/internal/incarnation"
 	"github.com/redlock-go/redlock/internal/redisserver"
 )
 
@@ -23,9 +20,8 @@ type fleet struct {
 	network *network     // nil: nothing has been far away yet
 }
 
-// startFleet starts the servers and has the program, by default this one, adopt them: nobody can hold a
-// lock there, so all may vote at once. Another commit's clients may not know our record.
-func startFleet(program string) (*fleet, error) {
+// startFleet starts the servers and has them adopted: nobody can hold a lock there, so all may vote at once.
+func startFleet(adopt func(*fleet) error) (*fleet, error) {
 	f := &fleet{sick: make(map[int]bool)}
 	for range masters {
 		// The limit of clients is what 512 callers of any pool may need.
@@ -36,44 +32,21 @@ func startFleet(program string) (*fleet, error) {
 		}
 		f.servers = append(f.servers, s)
 	}
-	r, err := startProcess(program, adopterRole)
-	if err != nil {
-		f.stop()
-		return nil, err
-	}
-	defer stopAll([]*remote{r})
-	if _, err := r.ask(order{Setup: setup{Addrs: f.addrs()}}, readyLimit); err != nil {
+	if err := adopt(f); err != nil {
 		f.stop()
 		return nil, fmt.Errorf("adopting the masters: %w", err)
 	}
 	return f, nil
 }
 
-// adopterRole is what workerEnv holds in the process that adopts.
-const adopterRole = "adopter"
-
-// adopt is the main function of the process that adopts the masters of its only order.
-func adopt() error {
-	orders, out := listen(os.Stdin), gob.NewEncoder(os.Stdout)
-	o := <-orders
-	err := awaitVoters(o.Setup.Addrs, 5*time.Second, func(addr string) error {
-		conn, err := redis.Dial("tcp", addr)
-		if err != nil {
-			return err
+// adopt has this commit's library adopt the masters.
+func (f *fleet) adopt() error {
+	for _, s := range f.servers {
+		if err := s.Adopt(); err != nil {
+			return fmt.Errorf("%s: %w", s.Addr(), err)
 		}
-		defer conn.Close()
-		_, err = incarnation.Adopt(conn, 0)
-		return err
-	})
-	var r report
-	if err != nil {
-		r.Err = err.Error()
 	}
-	if err := out.Encode(r); err != nil {
-		return err
-	}
-	<-orders // it ends the process
-	return nil
+	return awaitVoters(f.addrs(), 5*time.Second)
 }
 
 func (f *fleet) stop() {

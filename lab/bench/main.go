@@ -46,7 +46,7 @@ func run() error {
 	only := flag.String("only", "", "a regexp: run only the workloads whose names match")
 	peers := flag.String("peers", "", "a regexp: run only the peers whose names match, beside ours")
 	reps := flag.Int("reps", 0, "how often each workload is repeated (default 3 to 15, 1 with -short)")
-	old := flag.String("old", "", "this program built with another commit's library: compare with that alone (see ./pairs)")
+	old := flag.String("old", "", "a directory with this program and the command, built with another commit's library: compare with that alone (see ./pairs)")
 	out := flag.String("out", "", `a directory for RESULTS.md and results.svg (default "." for a full run, none for a partial one)`)
 	flag.Parse()
 	onlyRE, err := regexp.Compile(*only)
@@ -110,7 +110,7 @@ type bench struct {
 func (b *bench) run() (*results, error) {
 	res := &results{at: time.Now(), plan: b.plan, workloads: b.workloads, subjects: b.subjects, found: make(map[key][]figures)}
 	var err error
-	if b.fleet, err = startFleet(""); err != nil {
+	if b.fleet, err = startFleet((*fleet).adopt); err != nil {
 		return nil, err
 	}
 	defer b.fleet.stop()
@@ -118,7 +118,7 @@ func (b *bench) run() (*results, error) {
 		if s.program == "" {
 			continue
 		}
-		if b.oldFleet, err = startFleet(s.program); err != nil {
+		if b.oldFleet, err = startFleet(s.adoptMasters); err != nil {
 			return nil, err
 		}
 		defer b.oldFleet.stop()

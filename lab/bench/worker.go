@@ -79,11 +79,8 @@ func (t turn) waited(stop int64) time.Duration {
 // work is the worker's main function. It returns when the standard input ends.
 func work(id string) error {
 	quiet()
-	switch id {
-	case networkRole:
+	if id == networkRole {
 		return forward()
-	case adopterRole:
-		return adopt()
 	}
 	s := subjectByID(id)
 	if s == nil {

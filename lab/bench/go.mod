@@ -1,8 +1,8 @@
-module github.com/redlock-go/redlock/bench
+module github.com/redlock-go/redlock/lab/bench
 
 go 1.26.0
 
-replace github.com/redlock-go/redlock => ..
+replace github.com/redlock-go/redlock => ../..
 
 require (
 	github.com/bsm/redislock v0.9.4

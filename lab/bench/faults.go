@@ -72,7 +72,7 @@ func (k *killed) trial(b *bench, s *subject, rep int) (figures, error) {
 
 func (k *killed) prepare(b *bench) error {
 	var err error
-	if k.fleet, err = startFleet(""); err != nil {
+	if k.fleet, err = startFleet((*fleet).adopt); err != nil {
 		return err
 	}
 	k.sessions, k.healthy = make(map[*subject]*session), make(map[*subject]figures)

@@ -17,13 +17,13 @@ import (
 // TestTheWireDocumentHoldsOnValkey runs the examples of docs/wire.md on Valkey 9, which is
 // compiled to WebAssembly and runs in Node.
 func TestTheWireDocumentHoldsOnValkey(t *testing.T) {
-	document, err := os.ReadFile("../docs/wire.md")
+	document, err := os.ReadFile("../../docs/wire.md")
 	if err != nil {
 		t.Fatal(err)
 	}
 	addr := startValkey(t)
 	r := wiredoc.Runner{
-		Root:     "..",
+		Root:     "../..",
 		Dial:     func() (redis.Conn, error) { return redis.Dial("tcp", addr, redis.DialConnectTimeout(5*time.Second)) },
 		Patience: 30 * time.Second,
 	}

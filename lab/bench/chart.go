@@ -74,7 +74,7 @@ func chart(r *results) string {
 	}
 	width := 2*panelWidth + panelGap + 2*chartMargin
 	height := max(columnY[0], columnY[1])
-	caption := fmt.Sprintf("Five masters and all clients on %d cores, medians of interleaved repetitions: bench/RESULTS.md", r.machine.cores)
+	caption := fmt.Sprintf("Five masters and all clients on %d cores, medians of interleaved repetitions: lab/bench/RESULTS.md", r.machine.cores)
 	return fmt.Sprintf(`<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 %d %d" width="%d" height="%d" role="img" aria-label="Benchmark results">
 %s%s<text class="n" x="%d" y="%d">%s</text>
 </svg>

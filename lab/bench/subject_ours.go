@@ -83,14 +83,9 @@ func (m ourMutex) unlock() error {
 
 func (m ourMutex) held() bool { return m.Lease().Valid() }
 
-// awaitVoters adopts the masters and returns when all may vote for our library, which must not
-// be measured with fewer of them than its peers.
-func awaitVoters(addrs []string, limit time.Duration, adopt func(addr string) error) error {
-	for _, addr := range addrs {
-		if err := adopt(addr); err != nil {
-			return fmt.Errorf("%s: %w", addr, err)
-		}
-	}
+// awaitVoters returns when all masters may vote for our library, which must not be measured with fewer of them
+// than its peers.
+func awaitVoters(addrs []string, limit time.Duration) error {
 	c, err := redlock.Open(addrs, &redlock.Options{Logger: slog.New(slog.DiscardHandler)})
 	if err != nil {
 		return err

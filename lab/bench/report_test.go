@@ -4,6 +4,7 @@ import (
 	"encoding/xml"
 	"errors"
 	"io"
+	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -107,7 +108,7 @@ func TestAnAttemptThatFailedInAnyRepetitionMissesTheTarget(t *testing.T) {
 func TestAnotherCommitIsComparedWhereItsProgramCanRun(t *testing.T) {
 	b := &bench{}
 	b.compareWith("other")
-	if len(b.subjects) != 2 || b.subjects[1].program != "other" {
+	if len(b.subjects) != 2 || b.subjects[1].program != filepath.Join("other", "bench") {
 		t.Fatalf("subjects = %v, want ours and the other", b.subjects)
 	}
 	for _, w := range b.workloads {

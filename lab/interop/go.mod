@@ -1,8 +1,8 @@
-module github.com/redlock-go/redlock/interop
+module github.com/redlock-go/redlock/lab/interop
 
 go 1.26.0
 
-replace github.com/redlock-go/redlock => ..
+replace github.com/redlock-go/redlock => ../..
 
 require (
 	github.com/go-redsync/redsync/v4 v4.18.0

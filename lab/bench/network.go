@@ -9,7 +9,7 @@ import (
 
 	"github.com/gomodule/redigo/redis"
 
-	"github.com/redlock-go/redlock/bench/internal/delay"
+	"github.com/redlock-go/redlock/lab/bench/internal/delay"
 )
 
 // distances says how long what a client sends is under way to each master, and what the master sends to
