@@ -1,159 +1,164 @@
-package redlock_test
+package redlock
 
 import (
-	"bytes"
-	"context"
-	"net"
-	"slices"
-	"strings"
+	"math"
+	"math/rand/v2"
 	"testing"
-	"testing/synctest"
 	"time"
 
-	"github.com/redlock-go/redlock"
-	"github.com/redlock-go/redlock/internal/locktest"
-	"github.com/redlock-go/redlock/redlocktest"
+	"github.com/redlock-go/redlock/internal/clock"
+	"github.com/redlock-go/redlock/internal/master"
 )
 
-// passed has a waiter with these options get the lock from another client, and returns the waiter's Locker and how many
-// scripts a master has executed for that. A release in two leaves the lock open here.
-func passed(t *testing.T, ms *redlocktest.Masters, opts *redlock.Options) (waiter *redlock.Locker, scripts int) {
-	t.Helper()
-	return passedTo(t, ms, connected(t, ms, opts))
-}
-
-// passedTo is passed for a Client that waits.
-func passedTo(t *testing.T, ms *redlocktest.Masters, c *redlock.Client) (waiter *redlock.Locker, scripts int) {
-	t.Helper()
-	holder := connected(t, ms, nil).Locker("a")
-	waiter = c.Locker("a")
-	take(holder)
-	in := locktest.Enter(waiter)
-	queued(t, ms, "a", 1)
-	before := ms.Master(0).Count("EVALSHA")
-	released := time.Now()
-	holder.Unlock()
-	if took := (<-in).Sub(released); took != 0 {
-		t.Errorf("the waiter entered %v after the release, want at once", took)
+// The lives may differ by more than an int of 32 bits can say in nanoseconds.
+func TestAMajorityEndsWithItsEarliestVote(t *testing.T) {
+	now := clock.System()
+	s := newSleepers(3)
+	none := func(time.Duration) time.Duration { return 0 }
+	for _, long := range []time.Duration{time.Second, 3 * time.Second, 10 * time.Second, 7 * 24 * time.Hour} {
+		c := &queuedClaim{votes: []claimVote{{now, long, 0}, {now, 400 * time.Millisecond, 0}, {}}}
+		_, _, m := s.count(c, now, none, 0)
+		if m == nil || m.left != 400*time.Millisecond {
+			t.Errorf("votes for 400ms and %v: a quorum for %v, want 400ms", long, m.left)
+		}
 	}
-	synctest.Wait()
-	return waiter, ms.Master(0).Count("EVALSHA") - before
 }
 
-// granted is passed until a release has granted the lock: its script is then the only one.
-func granted(t *testing.T, ms *redlocktest.Masters, opts *redlock.Options) *redlock.Locker {
-	t.Helper()
-	for range 100 {
-		l, scripts := passed(t, ms, opts)
-		if scripts == 1 {
-			return l
-		}
-		l.Unlock()
-		synctest.Wait()
-	}
-	t.Fatal("none of 100 releases has granted the lock to the waiter")
-	return nil
-}
-
-func TestAGrantedLeaseIsShortUntilItsFirstRenewal(t *testing.T) {
-	bubble(t, 3, func(t *testing.T, ms *redlocktest.Masters) {
-		opts := &redlock.Options{LockOptions: redlock.LockOptions{MaxHold: time.Millisecond}}
-		l := granted(t, ms, opts)
-		s := l.Lease()
-		if left := time.Until(s.Until()); left <= 0 || left > 400*time.Millisecond {
-			t.Errorf("a lease that was granted is valid for %v, want 400ms at most", left)
-		}
-		time.Sleep(200 * time.Millisecond)
-		if left := time.Until(s.Until()); left < 9*time.Second {
-			t.Errorf("after the first renewal the lease is valid for %v, want the TTL whatever MaxHold is", left)
-		}
-		time.Sleep(9 * time.Second)
-		if left := time.Until(s.Until()); left > time.Second {
-			t.Errorf("the lease is valid for %v more, want no second renewal after MaxHold", left)
-		}
-		l.Unlock()
-	})
-}
-
-func TestALockIsNotGrantedToALeaseThatIsNotRenewed(t *testing.T) {
-	bubble(t, 3, func(t *testing.T, ms *redlocktest.Masters) {
-		opts := &redlock.Options{LockOptions: redlock.LockOptions{RenewEvery: -1}}
-		for range 10 {
-			l, _ := passed(t, ms, opts)
-			if left := time.Until(l.Lease().Until()); left < 9*time.Second {
-				t.Fatalf("the lease is valid for %v, want the TTL", left)
-			}
-			l.Unlock()
-			synctest.Wait()
-		}
-	})
-}
-
-// A client that cannot tell the memories of a majority of masters apart is woken instead of being granted the lock.
-func TestALockIsNotGrantedWhereMastersHideTheirRunIDs(t *testing.T) {
+// A poll that finds the claim gone from the queue, and its key too, is answered while the lease is made.
+func TestAVoteWhoseKeyIsGoneDoesNotCount(t *testing.T) {
+	now := clock.System()
+	none := func(time.Duration) time.Duration { return 0 }
+	gone := master.Answer{Outcome: master.Taken, New: true}
 	for _, row := range []struct {
-		name    string
-		hide    []int // masters
-		granted bool
+		name   string
+		kind   master.Kind
+		answer master.Answer
+		from   int
+		wins   bool
 	}{
-		{"all hide it", []int{0, 1, 2}, false},
-		{"a majority hides it", []int{0, 2}, false},
-		{"a minority hides it", []int{1}, true},
+		{"a master of the quorum", master.Again, gone, 0, false},
+		{"the answer to the registration comes behind the message", master.Register, gone, 0, true},
+		{"the claim was still in the queue", master.Again, master.Answer{Outcome: master.Taken}, 0, true},
+		{"a master without a vote", master.Again, gone, 2, true},
 	} {
 		t.Run(row.name, func(t *testing.T) {
-			bubble(t, 3, func(t *testing.T, ms *redlocktest.Masters) {
-				c := openVia(t, ms, nil, func(ctx context.Context, i int) (net.Conn, error) {
-					conn, err := ms.Master(i).Dial(ctx)
-					if slices.Contains(row.hide, i) {
-						conn = noInfo{conn}
-					}
-					return conn, err
-				})
-				for n := range 100 {
-					l, _ := passedTo(t, ms, c)
-					switch left := time.Until(l.Lease().Until()); {
-					case row.granted && left <= 400*time.Millisecond, !row.granted && n == 5:
-						return
-					case !row.granted && left < 9*time.Second:
-						t.Fatalf("the lease is valid for %v, want the TTL", left)
-					}
-					l.Unlock()
-					synctest.Wait()
-				}
-				t.Error("none of 100 releases has granted the lock to the waiter")
-			})
+			s := newSleepers(3)
+			sl := s.add("a")
+			c := &queuedClaim{Claim: new(master.Claim), votes: make([]claimVote, 3)}
+			s.setClaim(sl, c)
+			sl.voteLocked(0, claimVote{now, time.Second, 0})
+			sl.voteLocked(1, claimVote{now, time.Second, 0})
+			_, _, m := s.count(c, now, none, 0)
+			s.answered(sl, c, row.kind, row.from, row.answer, now, time.Second, true)
+			if got := s.setLease(sl, c, m, new(Lease)); got != row.wins {
+				t.Errorf("the claim wins: %v, want %v", got, row.wins)
+			}
+			if _, _, m := s.count(c, now, none, 0); (m != nil) != row.wins {
+				t.Errorf("a quorum is left: %v, want %v", m != nil, row.wins)
+			}
 		})
 	}
 }
 
-// Masters in quarantine cannot grant the lock. A client that begins to wait then is granted it afterwards all the same.
-func TestAWaitThatBeganInAQuarantineIsGrantedTheLock(t *testing.T) {
-	bubble(t, 3, func(t *testing.T, ms *redlocktest.Masters) {
-		a, b := connected(t, ms, nil), connected(t, ms, nil)
-		for i := range 2 {
-			ms.Master(i).Stop()
-			ms.Master(i).Start()
-		}
-		time.Sleep(5 * time.Second)
-		if n := locktest.States(a, redlock.MasterQuarantined); n != 2 {
-			t.Fatalf("%d masters are in quarantine, want 2", n)
-		}
-		first, second := locktest.Enter(a.Locker("a")), locktest.Enter(b.Locker("a"))
-		select {
-		case <-first:
-		case <-second:
-		}
-		queued(t, ms, "a", 1)
-		time.Sleep(time.Second)
-		if member := queueHead(t, ms, "a"); len(strings.Fields(member)) != 3 {
-			t.Errorf("the queue has the member %q, want a claim", member)
-		}
-	})
+// Only what a master is known to have had can be gone from there.
+func TestAClaimIsInAQueueOnlyIfTheMasterCanTellItOfAGrant(t *testing.T) {
+	now := clock.System()
+	s := newSleepers(3)
+	sl := s.add("a")
+	c := &queuedClaim{Claim: new(master.Claim), votes: make([]claimVote, 4)}
+	s.setClaim(sl, c)
+	s.answered(sl, c, master.Register, 0, master.Answer{Outcome: master.Taken}, now, time.Second, true)
+	s.answered(sl, c, master.Register, 1, master.Answer{Outcome: master.Taken}, now, time.Second, false)
+	s.answered(sl, c, master.Register, 2, master.Answer{Outcome: master.Taken, New: true}, now, time.Second, false)
+	s.answered(sl, c, master.Register, 3, master.Answer{Outcome: master.Granted}, now, time.Second, false)
+	if c.known != 0b1101 {
+		t.Errorf("known at %b, want 1101", c.known)
+	}
 }
 
-// A noInfo is a connection through a proxy that forbids INFO.
-type noInfo struct{ net.Conn }
+func TestUnusedGrantsPutAClientBehindOthers(t *testing.T) {
+	var s stalls
+	now, waited := time.Unix(1000, 0), 9*time.Second
+	want := func(when string, want time.Duration) {
+		t.Helper()
+		if got := s.waited(now, waited); got != want {
+			t.Errorf("%s: a claim counts as having waited for %v, want %v", when, got, want)
+		}
+	}
+	want("no unused grant", waited)
+	s.unused(now)
+	want("one unused grant", -time.Second)
+	s.used(now)
+	want("a grant that was used too early to tell", -time.Second)
+	now = now.Add(3 * time.Second)
+	want("2s after the time behind others", 2*time.Second)
+	s.unused(now)
+	want("two unused grants", -2*time.Second)
+	for range 10 {
+		s.unused(now)
+	}
+	want("many unused grants", -32*time.Second)
+	for range 6 {
+		now = now.Add(time.Minute)
+		s.used(now)
+	}
+	want("grants that were used", waited)
+}
 
-func (c noInfo) Write(p []byte) (int, error) {
-	return c.Conn.Write(bytes.ReplaceAll(p, []byte("$4\r\nINFO\r\n"), []byte("$4\r\nNONE\r\n")))
+func TestAGrantThatIsOverWhenItsMessageComesIsUnused(t *testing.T) {
+	s := newSleepers(3)
+	sl := s.add("a")
+	c := &queuedClaim{Claim: master.NewClaim("a", "token", time.Second, 0), g: 400 * time.Millisecond, votes: make([]claimVote, 3)}
+	s.setClaim(sl, c)
+	now := clock.System()
+	time.Sleep(2 * time.Millisecond)
+	for i, g := range []time.Duration{time.Millisecond, time.Hour, time.Millisecond} {
+		c.g = g
+		s.granted(i, master.Grant{Key: "a", Token: "token", Mark: now, Sure: true})
+	}
+	if got := s.unusedAt(c); got != 2 {
+		t.Errorf("%d grants were over, want 2", got)
+	}
+}
+
+// If a lock can be granted, the votes last for long enough in the worst case: the last ping before the grant was sent as early
+// as can be, and the keys are extended before the claim wins. If it cannot, the TTL is short, or the clocks drift much.
+func TestAClaimCanWinWithTheGrantThatItAsksFor(t *testing.T) {
+	random := rand.New(rand.NewPCG(1, 2))
+	between := func(least, most time.Duration) time.Duration { // small values are as likely as large ones
+		return time.Duration(float64(least) * math.Pow(float64(most)/float64(least), random.Float64())).Truncate(time.Millisecond)
+	}
+	granted := 0
+	for range 100_000 {
+		o := &Options{DriftFactor: 1 - math.Pow(10, -3*random.Float64())}
+		if random.IntN(2) == 0 {
+			o.DriftFactor = math.Pow(10, -4*random.Float64()) / 2
+		}
+		ttl, trip := between(400*time.Millisecond, 168*time.Hour), between(time.Millisecond, 10*time.Second)
+		g := o.grantFor(ttl, trip)
+		wins := o.winsAt(g)
+		if g == 0 {
+			if o.DriftFactor <= 0.1 && ttl >= time.Second && trip <= ttl/8 {
+				t.Fatalf("TTL %v, drift %v, round trip %v: the lock cannot be granted", ttl, o.DriftFactor, trip)
+			}
+			continue
+		}
+		granted++
+		age := 100*time.Millisecond + trip // of the mark, when the message comes
+		left := g - o.drift(g) - age
+		extended := ttl - o.drift(ttl) - trip
+		switch {
+		case g > ttl || g < 400*time.Millisecond || g < min(8*trip, ttl):
+			t.Fatalf("TTL %v, drift %v, round trip %v: g is %v", ttl, o.DriftFactor, trip, g)
+		case left < wins && left < trip:
+			t.Fatalf("TTL %v, drift %v, round trip %v: with a g of %v the votes last for %v, less than to extend them takes", ttl, o.DriftFactor, trip, g, left)
+		case left < wins && extended < wins:
+			t.Fatalf("TTL %v, drift %v, round trip %v: with a g of %v extended keys last for %v, want %v", ttl, o.DriftFactor, trip, g, extended, wins)
+		case wins/4+trip >= wins:
+			t.Fatalf("TTL %v, drift %v, round trip %v: a lease of %v ends before its first renewal", ttl, o.DriftFactor, trip, wins)
+		}
+	}
+	if granted < 1000 {
+		t.Errorf("of 100 000 settings %d allow a grant", granted)
+	}
 }

@@ -11,12 +11,13 @@ import (
 	"time"
 
 	"github.com/redlock-go/redlock"
+	"github.com/redlock-go/redlock/internal/locktest"
 	"github.com/redlock-go/redlock/redlocktest"
 )
 
 func TestALockIsOneTokenAtAllMasters(t *testing.T) {
-	bubble(t, 5, func(t *testing.T, ms *redlocktest.Masters) {
-		l := connected(t, ms, &redlock.Options{Prefix: "shop:"}).Locker("stock")
+	locktest.Bubble(t, 5, func(t *testing.T, ms *redlocktest.Masters) {
+		l := locktest.Connected(t, ms, &redlock.Options{Prefix: "shop:"}).Locker("stock")
 		if l.Name() != "stock" || l.Lease() != nil {
 			t.Errorf("Name, Lease = %q, %v before locking, want stock, nil", l.Name(), l.Lease())
 		}
@@ -30,7 +31,7 @@ func TestALockIsOneTokenAtAllMasters(t *testing.T) {
 			t.Errorf("the token %q is too short for 20 random bytes", s.Token())
 		}
 		l.Unlock()
-		wantFree(t, ms, "shop:stock")
+		locktest.WantFree(t, ms, "shop:stock")
 		if l.Lease() != nil {
 			t.Error("Lease is not nil after the unlock")
 		}
@@ -38,8 +39,8 @@ func TestALockIsOneTokenAtAllMasters(t *testing.T) {
 }
 
 func TestEveryAcquisitionHasItsOwnToken(t *testing.T) {
-	bubble(t, 3, func(t *testing.T, ms *redlocktest.Masters) {
-		l := connected(t, ms, nil).Locker("a")
+	locktest.Bubble(t, 3, func(t *testing.T, ms *redlocktest.Masters) {
+		l := locktest.Connected(t, ms, nil).Locker("a")
 		seen := make(map[string]bool)
 		for range 100 {
 			l.Lock()
@@ -53,8 +54,8 @@ func TestEveryAcquisitionHasItsOwnToken(t *testing.T) {
 }
 
 func TestLockersOfOneNameExcludeEachOther(t *testing.T) {
-	bubble(t, 5, func(t *testing.T, ms *redlocktest.Masters) {
-		here, there := connected(t, ms, nil), connected(t, ms, nil)
+	locktest.Bubble(t, 5, func(t *testing.T, ms *redlocktest.Masters) {
+		here, there := locktest.Connected(t, ms, nil), locktest.Connected(t, ms, nil)
 		first := here.Locker("a")
 		first.Lock()
 		for _, other := range []*redlock.Locker{first, here.Locker("a"), there.Locker("a")} {
@@ -81,8 +82,8 @@ func TestLockersOfOneNameExcludeEachOther(t *testing.T) {
 }
 
 func TestLockWaitsUntilTheLockIsReleased(t *testing.T) {
-	bubble(t, 5, func(t *testing.T, ms *redlocktest.Masters) {
-		a, b := connected(t, ms, nil).Locker("a"), connected(t, ms, nil).Locker("a")
+	locktest.Bubble(t, 5, func(t *testing.T, ms *redlocktest.Masters) {
+		a, b := locktest.Connected(t, ms, nil).Locker("a"), locktest.Connected(t, ms, nil).Locker("a")
 		a.Lock()
 		start := time.Now()
 		go func() {
@@ -99,8 +100,8 @@ func TestLockWaitsUntilTheLockIsReleased(t *testing.T) {
 }
 
 func TestAGoroutineMayUnlockWhatAnotherLocked(t *testing.T) {
-	bubble(t, 3, func(t *testing.T, ms *redlocktest.Masters) {
-		l := connected(t, ms, nil).Locker("a")
+	locktest.Bubble(t, 3, func(t *testing.T, ms *redlocktest.Masters) {
+		l := locktest.Connected(t, ms, nil).Locker("a")
 		l.Lock()
 		done := make(chan struct{})
 		go func() {
@@ -108,13 +109,13 @@ func TestAGoroutineMayUnlockWhatAnotherLocked(t *testing.T) {
 			l.Unlock()
 		}()
 		<-done
-		wantFree(t, ms, "a")
+		locktest.WantFree(t, ms, "a")
 	})
 }
 
 func TestGoroutinesLockInTheOrderOfTheirCalls(t *testing.T) {
-	bubble(t, 3, func(t *testing.T, ms *redlocktest.Masters) {
-		l := connected(t, ms, nil).Locker("a")
+	locktest.Bubble(t, 3, func(t *testing.T, ms *redlocktest.Masters) {
+		l := locktest.Connected(t, ms, nil).Locker("a")
 		l.Lock()
 		var order []int
 		var wg sync.WaitGroup
@@ -126,7 +127,7 @@ func TestGoroutinesLockInTheOrderOfTheirCalls(t *testing.T) {
 			})
 			synctest.Wait()
 		}
-		if n := sets(ms.Master(0), "a"); n != 1 {
+		if n := locktest.Sets(ms.Master(0), "a"); n != 1 {
 			t.Errorf("%d SETs were sent while goroutines waited at the gate, want the holder's 1", n)
 		}
 		l.Unlock()
@@ -181,7 +182,7 @@ func TestALockerIsASyncLocker(t *testing.T) {
 }
 
 func TestClientsOfManyProcessesLoseNoUpdate(t *testing.T) {
-	bubble(t, 5, func(t *testing.T, ms *redlocktest.Masters) {
+	locktest.Bubble(t, 5, func(t *testing.T, ms *redlocktest.Masters) {
 		counter := 0
 		var wg sync.WaitGroup
 		for p := range 6 {
@@ -203,29 +204,29 @@ func TestClientsOfManyProcessesLoseNoUpdate(t *testing.T) {
 		if counter != 6*3*10 {
 			t.Errorf("counter = %d, want %d", counter, 6*3*10)
 		}
-		wantFree(t, ms, "counter")
+		locktest.WantFree(t, ms, "counter")
 	})
 }
 
 func TestOneNameIsOneKeyWhateverItContains(t *testing.T) {
-	bubble(t, 3, func(t *testing.T, ms *redlocktest.Masters) {
-		c := connected(t, ms, nil)
+	locktest.Bubble(t, 3, func(t *testing.T, ms *redlocktest.Masters) {
+		c := locktest.Connected(t, ms, nil)
 		for _, name := range []string{"with space", "line\r\nbreak", "\x00\xff", strings.Repeat("long", 4000), "{tag}", "日本"} {
 			l := c.Locker(name)
 			l.Lock()
 			synctest.Wait()
-			if got := len(holders(ms, name)); got != 3 {
+			if got := len(locktest.Holders(ms, name)); got != 3 {
 				t.Errorf("%.20q stands at %d masters, want 3", name, got)
 			}
 			l.Unlock()
-			wantFree(t, ms, name)
+			locktest.WantFree(t, ms, name)
 		}
 	})
 }
 
 func TestAKeyOfAnotherTypeIsHeldAndStays(t *testing.T) {
-	bubble(t, 3, func(t *testing.T, ms *redlocktest.Masters) {
-		c := connected(t, ms, nil)
+	locktest.Bubble(t, 3, func(t *testing.T, ms *redlocktest.Masters) {
+		c := locktest.Connected(t, ms, nil)
 		for i := range 3 {
 			conn, err := ms.Pools()[i].GetContext(context.Background())
 			if err != nil {

@@ -109,12 +109,13 @@ type Options struct {
 	Trace *Trace
 
 	clock       clock.Clock   // set by tests: see clock.Attach
-	claimPolls  time.Duration // how long after a round a claim polls, on average; set by tests
+	claimPolls  time.Duration // how long after a round a claim polls, on average; set by tests: see clock.Pace
 	autoTimeout bool          // NodeTimeout was zero; now it is the Least of limit
 }
 
 func init() {
 	clock.Attach = func(options any, c clock.Clock) { options.(*Options).clock = c }
+	clock.Pace = func(options any, polls time.Duration) { options.(*Options).claimPolls = polls }
 }
 
 // LockOptions are the settings of a Locker. A nil *LockOptions, and a zero field, mean defaults. No duration

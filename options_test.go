@@ -1,242 +1,94 @@
-package redlock_test
+package redlock
 
 import (
-	"errors"
-	"io"
-	"log/slog"
 	"math"
 	"reflect"
 	"strings"
 	"testing"
-	"testing/synctest"
 	"time"
-
-	"github.com/gomodule/redigo/redis"
-
-	"github.com/redlock-go/redlock"
-	"github.com/redlock-go/redlock/redlocktest"
+	"unicode"
 )
 
-// somePool returns a pool for tests that do not connect.
-func somePool() *redis.Pool {
-	return &redis.Pool{Dial: func() (redis.Conn, error) { return nil, errors.New("not here") }}
-}
-
-const week = 7 * 24 * time.Hour
-
-// TestEveryDurationHasABound finds the fields by reflection, so that it covers every one.
-func TestEveryDurationHasABound(t *testing.T) {
-	fields := 0
-	for _, row := range []struct {
-		kind   string
-		fields reflect.Type
-		field  func(o *redlock.Options, i int) reflect.Value
-	}{
-		{"Options", reflect.TypeFor[redlock.Options](), func(o *redlock.Options, i int) reflect.Value { return reflect.ValueOf(o).Elem().Field(i) }},
-		{"LockOptions", reflect.TypeFor[redlock.LockOptions](), func(o *redlock.Options, i int) reflect.Value { return reflect.ValueOf(&o.LockOptions).Elem().Field(i) }},
-	} {
-		for i := range row.fields.NumField() {
-			f := row.fields.Field(i)
-			if f.Type != reflect.TypeFor[time.Duration]() || !f.IsExported() {
-				continue
-			}
-			fields++
-			for _, d := range []time.Duration{math.MaxInt64, math.MaxInt64 - time.Second, math.MaxInt64 / 2, 370 * 24 * time.Hour} {
-				var opts redlock.Options
-				row.field(&opts, i).SetInt(int64(d))
-				c, err := redlock.New([]*redis.Pool{somePool()}, &opts)
-				if err == nil {
-					c.Close()
-				}
-				if want := row.kind + "." + f.Name; err == nil || !strings.Contains(err.Error(), want) {
-					t.Errorf("%s of %v: New = %v, want an error that names it", want, d, err)
-				}
-			}
+// FuzzOptions checks the result of withDefaults for any numbers: a one-line error, or settings with which the
+// algorithm is safe.
+func FuzzOptions(f *testing.F) {
+	const most = math.MaxInt64
+	f.Add(int64(0), int64(0), int64(0), int64(0), int64(0), int64(0), int64(0), 0.0, false, false)
+	f.Add(int64(most), int64(most), int64(most), int64(most), int64(most), int64(most), int64(most), 0.5, true, false)
+	f.Add(int64(0), int64(0), int64(most), int64(0), int64(0), int64(0), int64(0), 0.0, false, false)
+	f.Add(int64(0), int64(0), int64(most), int64(most), int64(1), int64(-1), int64(-1), 1e-9, false, false)
+	f.Add(int64(-1), int64(0), int64(0), int64(time.Second), int64(-1), int64(0), int64(0), math.NaN(), false, true)
+	f.Add(int64(1), int64(1), int64(1), int64(time.Millisecond), int64(1), int64(1), int64(1), 0.999, true, false)
+	f.Add(int64(time.Hour), int64(0), int64(0), int64(time.Minute), int64(0), int64(0), int64(0), math.Inf(1), true, true)
+	f.Fuzz(func(t *testing.T, node, dial, maxTTL, ttl, renew, hold, handover int64, drift float64, fencing, unguarded bool) {
+		o := &Options{
+			NodeTimeout: time.Duration(node), DialTimeout: time.Duration(dial), MaxTTL: time.Duration(maxTTL),
+			DriftFactor: drift, DisableRestartGuard: unguarded,
+			LockOptions: LockOptions{
+				TTL: time.Duration(ttl), RenewEvery: time.Duration(renew), MaxHold: time.Duration(hold),
+				Handover: time.Duration(handover), Fencing: fencing,
+			},
 		}
-	}
-	if fields < 7 {
-		t.Errorf("%d durations were seen, want 7 at least", fields)
-	}
-}
-
-func TestTheLongestDurationsArePossible(t *testing.T) {
-	c, err := redlock.New([]*redis.Pool{somePool()}, &redlock.Options{
-		LockOptions: redlock.LockOptions{TTL: week, RenewEvery: 2 * 24 * time.Hour, MaxHold: 365 * 24 * time.Hour, Handover: week, Fencing: true},
-		MaxTTL:      week, NodeTimeout: 24 * time.Hour, DialTimeout: time.Minute,
+		valid, err := o.withDefaults(5)
+		if err != nil {
+			if text := err.Error(); !strings.HasPrefix(text, "redlock: ") || strings.Contains(text, "\n") {
+				t.Errorf("withDefaults = %q, want one line of redlock's", text)
+			}
+			return
+		}
+		checkOptions(t, valid)
+		again, err := valid.withDefaults(5)
+		if err != nil {
+			t.Fatalf("the valid Options %+v are refused: %v", valid, err)
+		}
+		valid.NewBackOff, again.NewBackOff, valid.clock, again.clock = nil, nil, nil, nil // functions are not comparable
+		again.autoTimeout = valid.autoTimeout                                             // the second time, NodeTimeout is no longer zero
+		if !reflect.DeepEqual(valid, again) {
+			t.Errorf("withDefaults of valid Options %+v has changed them to %+v", valid, again)
+		}
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	c.Close()
 }
 
-func TestBadOptionsAreErrorsThatNameTheField(t *testing.T) {
-	for _, row := range []struct {
+// checkOptions fails t unless the valid options o satisfy the conditions of the algorithm.
+func checkOptions(t *testing.T, o *Options) {
+	t.Helper()
+	l := o.LockOptions
+	for _, rule := range []struct {
 		name string
-		opts redlock.Options
-		want string
+		ok   bool
 	}{
-		{"negative TTL", redlock.Options{LockOptions: redlock.LockOptions{TTL: -1}}, "LockOptions.TTL is negative"},
-		{"TTL below a millisecond", redlock.Options{LockOptions: redlock.LockOptions{TTL: time.Microsecond}}, "LockOptions.TTL of 0s leaves no validity"},
-		{"TTL not above drift and NodeTimeout", redlock.Options{LockOptions: redlock.LockOptions{TTL: 52 * time.Millisecond}}, "LockOptions.TTL of 52ms leaves no validity after drift and NodeTimeout"},
-		{"TTL above MaxTTL", redlock.Options{LockOptions: redlock.LockOptions{TTL: time.Minute}, MaxTTL: time.Second}, "LockOptions.TTL of 1m0s is above Options.MaxTTL of 1s"},
-		{"negative NodeTimeout", redlock.Options{NodeTimeout: -time.Second}, "Options.NodeTimeout is negative: -1s"},
-		{"negative DialTimeout", redlock.Options{DialTimeout: -1}, "Options.DialTimeout is negative"},
-		{"negative MaxTTL", redlock.Options{MaxTTL: -1}, "Options.MaxTTL is negative"},
-		{"negative DriftFactor", redlock.Options{DriftFactor: -0.1}, "Options.DriftFactor is -0.1"},
-		{"DriftFactor of one", redlock.Options{DriftFactor: 1}, "Options.DriftFactor is 1"},
-		{"DriftFactor not a number", redlock.Options{DriftFactor: math.NaN()}, "Options.DriftFactor is NaN"},
-		{"TTL above a week", redlock.Options{LockOptions: redlock.LockOptions{TTL: week + 1}}, "LockOptions.TTL is 168h0m0.000000001s, above the limit of 168h0m0s"},
-		{"TTL beyond counting", redlock.Options{LockOptions: redlock.LockOptions{TTL: math.MaxInt64}, MaxTTL: week}, "LockOptions.TTL is 2562047h47m16.854775807s, above the limit"},
-		{"MaxTTL above a week", redlock.Options{MaxTTL: week + 1}, "Options.MaxTTL is 168h0m0.000000001s, above the limit of 168h0m0s"},
-		{"MaxTTL beyond counting", redlock.Options{MaxTTL: math.MaxInt64}, "Options.MaxTTL is 2562047h47m16.854775807s, above the limit"},
-		{"NodeTimeout beyond counting", redlock.Options{NodeTimeout: math.MaxInt64}, "Options.NodeTimeout is 2562047h47m16.854775807s, above the limit"},
-		{"DialTimeout beyond counting", redlock.Options{DialTimeout: math.MaxInt64}, "Options.DialTimeout is 2562047h47m16.854775807s, above the limit"},
-		{"RenewEvery beyond counting", redlock.Options{LockOptions: redlock.LockOptions{RenewEvery: math.MaxInt64}}, "LockOptions.RenewEvery is 2562047h47m16.854775807s, above the limit"},
-		{"MaxHold above a year", redlock.Options{LockOptions: redlock.LockOptions{MaxHold: 366 * 24 * time.Hour}}, "LockOptions.MaxHold is 8784h0m0s, above the limit of 8760h0m0s"},
-		{"Handover beyond counting", redlock.Options{LockOptions: redlock.LockOptions{Handover: math.MaxInt64}}, "LockOptions.Handover is 2562047h47m16.854775807s, above the limit"},
-		{"too few names", redlock.Options{Names: []string{"a"}}, "Options.Names has 1 names for 3 masters"},
-		{"a name twice", redlock.Options{Names: []string{"a", "b", "a"}}, `Options.Names has an empty or repeated name: "a"`},
-		{"an empty name", redlock.Options{Names: []string{"a", "", "c"}}, `Options.Names has an empty or repeated name: ""`},
+		{"time-outs are positive", o.NodeTimeout >= 0 && o.DialTimeout > 0},
+		{"the TTL is whole milliseconds within MaxTTL", l.TTL > 0 && l.TTL%time.Millisecond == 0 && l.TTL <= o.MaxTTL},
+		{"drift is positive and below the TTL", o.drift(l.TTL) > 0 && o.drift(l.TTL) < l.TTL},
+		{"validity is left after one NodeTimeout", l.TTL-o.drift(l.TTL)-o.NodeTimeout > 0},
+		{"renewal is before the end of validity", l.RenewEvery < 0 || l.RenewEvery > 0 && l.RenewEvery < l.TTL-o.drift(l.TTL)},
+		{"MaxHold and Handover are set", l.MaxHold != 0 && l.Handover != 0},
+		{"no sum of durations overflows", o.MaxTTL <= longest && l.MaxHold <= longestHold && max(o.NodeTimeout, o.DialTimeout, l.RenewEvery, l.Handover) <= longest},
+		{"a fenced acquisition has time", !l.Fencing || o.fencedWithin(l.TTL) > o.NodeTimeout},
+		{"drift is a factor below 1", o.DriftFactor > 0 && o.DriftFactor < 1},
 	} {
-		c, err := redlock.New([]*redis.Pool{somePool(), somePool(), somePool()}, &row.opts)
-		if err == nil {
-			c.Close()
-		}
-		if err == nil || !strings.Contains(err.Error(), row.want) || !strings.HasPrefix(err.Error(), "redlock: ") {
-			t.Errorf("%s: New = %v, want %q", row.name, err, row.want)
+		if !rule.ok {
+			t.Errorf("valid Options %+v break the rule: %s", o, rule.name)
 		}
 	}
 }
 
-func TestBadPoolsAreErrors(t *testing.T) {
-	twice := somePool()
-	one := somePool()
-	one.MaxActive = 1
-	for _, row := range []struct {
-		name  string
-		pools []*redis.Pool
-		want  string
-	}{
-		{"none", nil, "no masters given"},
-		{"nil", []*redis.Pool{somePool(), nil}, "pool 2 is nil"},
-		{"the same twice", []*redis.Pool{twice, somePool(), twice}, "pools 1 and 3 are the same"},
-		{"one connection only", []*redis.Pool{one}, "pool 1 has a MaxActive of 1"},
-		{"no Dial", []*redis.Pool{{}}, "pool 1 has neither Dial nor DialContext"},
-		{"too many", make([]*redis.Pool, 65), "the limit is 64"},
-	} {
-		if len(row.pools) == 65 {
-			for i := range row.pools {
-				row.pools[i] = somePool()
+// FuzzKey checks that no name leads to a key that redlock itself uses, and that errors are printable.
+func FuzzKey(f *testing.F) {
+	for _, row := range [][2]string{{"", ""}, {"", "a"}, {"shop:", ""}, {"red", "lock:a"}, {"redlock", ":"}, {"redlock:", "a"}, {"", "\x1b[31m\n"}, {"", strings.Repeat("x", 1<<16)}, {"", "\xff\x00"}} {
+		f.Add(row[0], row[1])
+	}
+	f.Fuzz(func(t *testing.T, prefix, name string) {
+		o := &Options{Prefix: prefix}
+		key, err := o.key(name)
+		if err != nil {
+			if strings.ContainsFunc(err.Error(), unicode.IsControl) {
+				t.Errorf("key(%q) = %q, want a printable error", name, err)
 			}
+			return
 		}
-		c, err := redlock.New(row.pools, nil)
-		if err == nil {
-			c.Close()
-		}
-		if err == nil || !strings.Contains(err.Error(), row.want) {
-			t.Errorf("%s: New = %v, want %q", row.name, err, row.want)
-		}
-	}
-}
-
-func TestNewLockerChecksNamesAndOptions(t *testing.T) {
-	c, err := redlock.New([]*redis.Pool{somePool()}, &redlock.Options{Prefix: "red"})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer c.Close()
-	for _, row := range []struct {
-		name string
-		opts *redlock.LockOptions
-		want string
-	}{
-		{"", nil, "a lock needs a name"},
-		{"lock:a", nil, `the key "redlock:a" begins with "redlock:", which is reserved`},
-		{"a", &redlock.LockOptions{TTL: time.Hour}, "LockOptions.TTL of 1h0m0s is above Options.MaxTTL of 10s"},
-		{"a", &redlock.LockOptions{TTL: -1}, "LockOptions.TTL is negative"},
-	} {
-		if _, err := c.NewLocker(row.name, row.opts); err == nil || !strings.Contains(err.Error(), row.want) {
-			t.Errorf("NewLocker(%q, %+v) = %v, want %q", row.name, row.opts, err, row.want)
-		}
-	}
-	if _, err := c.NewLocker("a", nil); err != nil {
-		t.Errorf("NewLocker with nil options = %v", err)
-	}
-}
-
-func TestOptionsAreCopied(t *testing.T) {
-	opts := &redlock.Options{Names: []string{"a", "b"}}
-	c, err := redlock.New([]*redis.Pool{somePool(), somePool()}, opts)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer c.Close()
-	opts.Names[0] = "changed"
-	if got := c.Masters()[0].Name; got != "a" {
-		t.Errorf("the master is called %q, want a", got)
-	}
-}
-
-func TestOpenChecksURLs(t *testing.T) {
-	const secret = "s3cr3t"
-	for _, row := range []struct {
-		urls []string
-		want string // "" if they are valid
-	}{
-		{[]string{"127.0.0.1:1", "redis://127.0.0.1:2", "rediss://user:s3cr3t@host.example:3/2", "unix:///run/a.sock", "unix://user:s3cr3t@/run/b.sock?db=3", "redis://[::1]:4", "redis://:s3cr3t@localhost"}, ""},
-		{[]string{"127.0.0.1:1", " 127.0.0.1:2", "\tredis://127.0.0.1:3\n"}, ""},
-		{[]string{"a:1", " redis://x:s3cr3t@a:1 "}, "URLs 1 and 2 have the same address a:1"},
-		{[]string{"a:1", " "}, "URL 2: empty"},
-		{[]string{}, "no masters given"},
-		{[]string{"a:1", "redis://x:s3cr3t@a:1/3"}, "URLs 1 and 2 have the same address a:1"},
-		{[]string{"localhost"}, "URL 1: neither a URL nor host:port"},
-		{[]string{"user:s3cr3t@host:1"}, "URL 1: neither a URL nor host:port"},
-		{[]string{"a:1", "redis://x:s3cr3t@h:port"}, "URL 2: not a valid URL"},
-		{[]string{"redis://x:s3cr3t%zz@h:1"}, "URL 1: not a valid URL"},
-		{[]string{"redis://s3cr3t@h:1"}, "URL 1: a user without a password"},
-		{[]string{"http://x:s3cr3t@h:1"}, "URL 1: unknown scheme"},
-		{[]string{"redis://x:s3cr3t@/1"}, "URL 1: no host"},
-		{[]string{"redis://x:s3cr3t@h:1/a"}, "URL 1: the database is not a number"},
-		{[]string{"redis://h:1/-1"}, "URL 1: the database is not a number"},
-		{[]string{"redis://h:1/1?db=2"}, "URL 1: two databases"},
-		{[]string{"redis://h:1?password=s3cr3t"}, "URL 1: unknown parameter, only db is known"},
-		{[]string{"redis://user:12?s3cr3t@h:6379"}, "URL 1: unknown parameter"},
-		{[]string{"redis://user:12#s3cr3t@h:6379"}, "URL 1: a # must be written as %23"},
-		{[]string{"unix://run/a.sock"}, "URL 1: a unix URL needs an absolute path"},
-	} {
-		c, err := redlock.Open(row.urls, &redlock.Options{Logger: quiet()})
-		if err == nil {
-			c.Close()
-		}
-		switch {
-		case row.want == "" && err != nil:
-			t.Errorf("Open(%q) = %v", row.urls, err)
-		case row.want != "" && (err == nil || !strings.Contains(err.Error(), row.want)):
-			t.Errorf("Open(%q) = %v, want %q", row.urls, err, row.want)
-		case err != nil && strings.Contains(err.Error(), secret):
-			t.Errorf("Open(%q) prints the password: %v", row.urls, err)
-		}
-	}
-}
-
-func quiet() *slog.Logger { return slog.New(slog.NewTextHandler(io.Discard, nil)) }
-
-func TestTheLongestMaxTTLKeepsTheRestartGuardOn(t *testing.T) {
-	bubble(t, 3, func(t *testing.T, ms *redlocktest.Masters) {
-		for i := range 3 {
-			ms.Master(i).Forget()
-		}
-		c := ms.Open(&redlock.Options{MaxTTL: week})
-		start := time.Now()
-		if c.Locker("a").TryLock() {
-			t.Error("masters that may have forgotten locks granted one")
-		}
-		synctest.Wait() // until the last master is connected, too
-		for _, m := range c.Masters() {
-			if left := m.Until.Sub(start); m.State != redlock.MasterQuarantined || left < week || left > week+3*time.Second {
-				t.Errorf("%s is %v for %v, want quarantined for a week and 2s", m.Name, m.State, left)
-			}
+		if key != prefix+name || name == "" || len(key) > longestKey || strings.HasPrefix(key, ownKeys) {
+			t.Errorf("the prefix %q and the name %q give the key %q", prefix, name, key)
 		}
 	})
 }

@@ -1,6 +1,7 @@
 package redlocktest_test
 
 import (
+	"log/slog"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -8,6 +9,7 @@ import (
 
 	"github.com/redlock-go/redlock"
 	"github.com/redlock-go/redlock/internal/bubbletest"
+	"github.com/redlock-go/redlock/internal/locktest"
 	"github.com/redlock-go/redlock/redlocktest"
 )
 
@@ -55,5 +57,25 @@ func TestTwoClientsExcludeEachOther(t *testing.T) {
 			}
 		}
 		a.Unlock()
+	})
+}
+
+// A new user's test must not log warnings that do not concern it.
+func TestAClientOfHealthyMastersLogsNothing(t *testing.T) {
+	bubbletest.Test(t, func(t *testing.T) {
+		var log locktest.Log
+		c := redlocktest.Start(t).Open(&redlock.Options{Logger: slog.New(slog.NewTextHandler(&log, &slog.HandlerOptions{Level: slog.LevelDebug}))})
+		l := c.Locker("stock")
+		l.Lock()
+		time.Sleep(time.Minute)
+		l.Unlock()
+		if log.String() != "" {
+			t.Errorf("the log is not empty:\n%s", log.String())
+		}
+		for _, m := range c.Masters() {
+			if m.GuardErr != nil {
+				t.Errorf("%s: GuardErr = %v, want nil", m.Name, m.GuardErr)
+			}
+		}
 	})
 }

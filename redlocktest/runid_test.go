@@ -11,7 +11,6 @@ import (
 
 	"github.com/redlock-go/redlock"
 	"github.com/redlock-go/redlock/internal/bubbletest"
-	"github.com/redlock-go/redlock/internal/locktest"
 )
 
 // runID returns the run_id that a master reports, to a client and to a script alike.
@@ -79,26 +78,6 @@ func TestFaultsApplyToINFO(t *testing.T) {
 		m.DropRequest("info")
 		if reply, err := c.Do("INFO", "server"); err == nil {
 			t.Errorf("INFO = %q, want the connection to be cut", reply)
-		}
-	})
-}
-
-// A new user's test must not log warnings that do not concern it.
-func TestAClientOfHealthyMastersLogsNothing(t *testing.T) {
-	bubbletest.Test(t, func(t *testing.T) {
-		var log locktest.Log
-		c := Start(t).Open(&redlock.Options{Logger: slog.New(slog.NewTextHandler(&log, &slog.HandlerOptions{Level: slog.LevelDebug}))})
-		l := c.Locker("stock")
-		l.Lock()
-		time.Sleep(time.Minute)
-		l.Unlock()
-		if log.String() != "" {
-			t.Errorf("the log is not empty:\n%s", log.String())
-		}
-		for _, m := range c.Masters() {
-			if m.GuardErr != nil {
-				t.Errorf("%s: GuardErr = %v, want nil", m.Name, m.GuardErr)
-			}
 		}
 	})
 }

@@ -22,6 +22,10 @@ type Clock func() Reading
 // tests of other packages of this module call it, to simulate processes whose clocks are set while they run.
 var Attach func(options any, c Clock)
 
+// Pace sets how often the claims of a *redlock.Options poll. As with Attach, package redlock sets it, and only tests
+// call it.
+var Pace func(options any, polls time.Duration)
+
 // A Reading is the time of all clocks at one moment.
 type Reading struct {
 	mono   time.Time     // with a monotonic part

@@ -37,19 +37,20 @@ type target struct {
 }
 
 var (
-	whole   = step{".", ""}
+	inside  = step{".", ""}
+	whole   = step{"./internal/contract", ""}
 	master  = step{"./internal/master", ""}
 	scripts = step{"./internal/master", "Reader|Writer|Announce|Script|Grant|Queue|Several|Fence|Key"}
 	quorum  = step{"./internal/quorum", ""}
-	readers = step{".", "RW|Read|Writer|Lockers|Fence"}
-	sets    = step{".", "Name|Set|Several|Lockers|OneLease|Merger"}
+	readers = step{"./internal/contract", "RW|Read|Writer|Lockers|Fence"}
+	sets    = step{"./internal/contract", "Name|Set|Several|Lockers|OneLease|Merger"}
 )
 
 var targets = []target{
 	{"internal/master/readers.lua", []step{scripts, readers}},
 	{"internal/master/set.lua", []step{scripts, sets}},
 	{"internal/master/batch.lua", []step{scripts, master, whole}},
-	{"internal/incarnation/incarnation.lua", []step{{"./internal/incarnation", ""}, master, {".", "Guard|Restart|Memory"}}},
+	{"internal/incarnation/incarnation.lua", []step{{"./internal/incarnation", ""}, master, {"./internal/contract", "Guard|Restart|Memory"}}},
 	{"internal/master/guard.go", []step{master, whole}},
 	{"internal/master/probe.go", []step{master, whole}},
 	{"internal/master/grant.go", []step{master, whole}},
@@ -60,10 +61,10 @@ var targets = []target{
 	{"internal/quorum/round.go", []step{quorum, whole}},
 	{"internal/quorum/tally.go", []step{quorum, whole}},
 	{"internal/quorum/together.go", []step{quorum, whole}},
-	{"wakeup.go", []step{whole}},
-	{"lease.go", []step{whole}},
-	{"readers.go", []step{readers, whole}},
-	{"renewal.go", []step{whole}},
+	{"wakeup.go", []step{inside, whole}},
+	{"lease.go", []step{inside, whole}},
+	{"readers.go", []step{inside, readers, whole}},
+	{"renewal.go", []step{inside, whole}},
 }
 
 func main() {

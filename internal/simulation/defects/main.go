@@ -29,7 +29,7 @@ type target struct {
 	profile string
 	seeds   int
 	test    string // instead of the simulation, a test
-	in      string // the package of the test; "": redlock
+	in      string // the package of the test; "": internal/contract
 }
 
 func (t target) String() string {
@@ -163,7 +163,7 @@ func (t target) caught(root string, first uint64) (string, error) {
 	timeout := "0"
 	if t.test != "" {
 		timeout = "1m"
-		args = []string{"^" + t.test + "$", cmp.Or(t.in, ".")}
+		args = []string{"^" + t.test + "$", cmp.Or(t.in, "./internal/contract")}
 	}
 	cmd := exec.Command("go", append([]string{"test", "-overlay", overlay, "-count=1", "-timeout=" + timeout, "-run"}, args...)...)
 	cmd.Dir = root

@@ -1,0 +1,127 @@
+package redlock_test
+
+import (
+	"context"
+	"regexp"
+	"runtime"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/redlock-go/redlock"
+	"github.com/redlock-go/redlock/internal/bubbletest"
+	"github.com/redlock-go/redlock/internal/locktest"
+	"github.com/redlock-go/redlock/redlocktest"
+)
+
+// These tests use export_test.go. All other tests of the API are in internal/contract.
+
+func TestMain(m *testing.M) { locktest.Main(m) }
+
+// The default of package backoff stops after 15 minutes.
+func TestTheDefaultScheduleNeverStops(t *testing.T) {
+	bubbletest.Test(t, func(t *testing.T) {
+		start, delays := time.Now(), redlock.NewBackOff()
+		for time.Since(start) < 16*time.Minute {
+			d := delays.NextBackOff()
+			if d <= 0 {
+				t.Fatalf("the schedule stops after %v", time.Since(start))
+			}
+			time.Sleep(d)
+		}
+	})
+}
+
+func TestALeaseForgetsContextsThatHaveEnded(t *testing.T) {
+	locktest.Bubble(t, 3, func(t *testing.T, ms *redlocktest.Masters) {
+		l := locktest.Connected(t, ms, nil).Locker("a")
+		l.Lock()
+		s := l.Lease()
+		for range 1000 {
+			parent, cancel := context.WithCancel(t.Context())
+			s.Context(parent)
+			cancel()
+		}
+		synctest.Wait()
+		if n := s.Contexts(); n != 0 {
+			t.Errorf("the lease keeps %d contexts that have ended", n)
+		}
+		l.Unlock()
+	})
+}
+
+// After a handover, the new holder may unlock the lease before the previous holder has scheduled it. Then it
+// must not be scheduled.
+func TestALeaseThatHasEndedIsNotScheduled(t *testing.T) {
+	locktest.Bubble(t, 3, func(t *testing.T, ms *redlocktest.Masters) {
+		c := locktest.Connected(t, ms, nil)
+		l := c.Locker("a")
+		l.Lock()
+		s := l.Lease()
+		l.Unlock()
+		s.Begin()
+		if n := c.Scheduled(); n != 0 {
+			t.Errorf("%d leases are scheduled, want none", n)
+		}
+	})
+}
+
+// The gate must not be left before the release of a lost lease is queued. Otherwise the next acquisition by the Client
+// could come before that release.
+func TestUnlockWaitsUntilTheReleaseOfALostLeaseIsQueued(t *testing.T) {
+	locktest.Bubble(t, 3, func(t *testing.T, ms *redlocktest.Masters) {
+		var asleep atomic.Int64
+		opts := &redlock.Options{LockOptions: redlock.LockOptions{TTL: time.Second}}
+		opts.DisableRestartGuard = true
+		locktest.SetClocks(opts, func() (wall, slept time.Duration) { return 0, time.Duration(asleep.Load()) })
+		c := locktest.Connected(t, ms, opts)
+		l := c.Locker("a")
+		l.Lock()
+		s := l.Lease()
+		resume := c.HoldReleases()
+		asleep.Store(int64(time.Minute))
+		go s.Valid() // loses the lease
+		<-s.Done()
+		unlocked := make(chan struct{})
+		go func() {
+			defer close(unlocked)
+			l.Unlock()
+		}()
+		for range 10_000 {
+			runtime.Gosched()
+		}
+		select {
+		case <-unlocked:
+			t.Error("Unlock returned before the release was queued")
+		default:
+		}
+		resume()
+		<-unlocked
+		if err := l.TryLockContext(t.Context()); err != nil {
+			t.Errorf("after Unlock: %v", err)
+		}
+	})
+}
+
+// A process that is throttled is granted the lock while it does not run. It would be granted the lock again at once if
+// it kept its waiting time.
+func TestAGrantThatWasNotUsedPutsTheNextClaimBehindOthers(t *testing.T) {
+	locktest.Bubble(t, 3, func(t *testing.T, ms *redlocktest.Masters) {
+		c := locktest.Connected(t, ms, nil)
+		locktest.Hold(ms, "m", 0, 1, 2)
+		ctx, cancel := context.WithCancel(t.Context())
+		ended := make(chan error)
+		go func() { ended <- c.Locker("m").LockContext(ctx) }()
+		time.Sleep(2 * time.Second)
+		c.GrantInVain("m")
+		time.Sleep(50 * time.Millisecond)
+		registered := regexp.MustCompile(`"register \d+ (-?\d+) \d+"`).FindAllStringSubmatch(strings.Join(ms.Master(0).Commands(), "\n"), -1)
+		if len(registered) != 2 || registered[0][1] != "0" || !strings.HasPrefix(registered[1][1], "-") {
+			t.Errorf("the claims were registered as having waited for %q, want 0 ms, and less than that after the unused grant", registered)
+		}
+		cancel()
+		<-ended
+	})
+}

@@ -1,0 +1,161 @@
+package contract_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/redlock-go/redlock"
+	"github.com/redlock-go/redlock/redlocktest"
+)
+
+func TestErrorsAreOneLineAndNameTheMaster(t *testing.T) {
+	node := &redlock.NodeError{Master: "10.0.0.1:6379", Op: "acquire", Err: errors.New("two\r\nlines, \x1b[31mred")}
+	if got, want := node.Error(), "redlock: 10.0.0.1:6379: acquire: two lines, ?[31mred"; got != want {
+		t.Errorf("NodeError = %q, want %q", got, want)
+	}
+	quorum := &redlock.QuorumError{Op: "acquire", Name: "a\nb", Granted: 2, Need: 3,
+		Errs: []error{node, fmt.Errorf("slow")}}
+	if got, want := quorum.Error(), `redlock: acquire "a\nb": granted by 2, 3 needed (10.0.0.1:6379: two lines, ?[31mred; slow)`; got != want {
+		t.Errorf("QuorumError = %q, want %q", got, want)
+	}
+	if !errors.Is(quorum, node.Err) {
+		t.Error("a QuorumError does not wrap its masters' errors")
+	}
+	if errors.Is(quorum, redlock.ErrHeld) {
+		t.Error("a QuorumError matches ErrHeld without refusals")
+	}
+}
+
+// refusedBy returns the error of net.Dial for an address on which no process listens.
+func refusedBy(address string) error {
+	tcp, err := net.ResolveTCPAddr("tcp", address)
+	if err != nil {
+		panic(err)
+	}
+	return &net.OpError{Op: "dial", Net: "tcp", Addr: tcp, Err: os.NewSyscallError("connect", syscall.ECONNREFUSED)}
+}
+
+func TestAQuorumErrorListsMastersWithOneReasonTogether(t *testing.T) {
+	node := func(address string, err error) error {
+		return &redlock.NodeError{Master: address, Op: "ping", Err: err}
+	}
+	reset := func(local string) error { // the error of a read on an established connection
+		err := refusedBy("10.0.0.5:6379").(*net.OpError)
+		err.Op, err.Err = "read", os.NewSyscallError("read", syscall.ECONNRESET)
+		err.Source = refusedBy(local).(*net.OpError).Addr
+		return fmt.Errorf("connection lost: %w", err)
+	}
+	for _, row := range []struct {
+		name string
+		errs []error
+		want string
+	}{
+		{"nothing", nil, ""},
+		{
+			"refused dials at different addresses",
+			[]error{node("10.0.0.1:6379", refusedBy("10.0.0.1:6379")), node("10.0.0.2:6379", refusedBy("10.0.0.2:6379"))},
+			" (10.0.0.1:6379, 10.0.0.2:6379: connection refused)",
+		},
+		{
+			"two reasons in turns",
+			[]error{node("a", errors.New("slow")), node("b", errors.New("full")), node("c", errors.New("slow")), node("d", errors.New("full"))},
+			" (a, c: slow; b, d: full)",
+		},
+		{
+			"connections from different local ports",
+			[]error{node("a", reset("10.0.0.9:1024")), node("b", reset("10.0.0.9:1025"))},
+			" (a, b: connection lost: connection reset by peer)",
+		},
+		{
+			"an error that names no master",
+			[]error{node("a", errors.New("slow")), errors.New("slow"), errors.New("slow")},
+			" (a: slow; slow; slow)",
+		},
+		{"several lines", []error{node("a", errors.New("two\r\nlines"))}, " (a: two lines)"},
+	} {
+		t.Run(row.name, func(t *testing.T) {
+			err := &redlock.QuorumError{Op: "ping", Need: 3, Errs: row.errs}
+			if want := "redlock: ping: granted by 0, 3 needed" + row.want; err.Error() != want {
+				t.Errorf("got  %s\nwant %s", err, want)
+			}
+		})
+	}
+}
+
+// TestAnErrorMatchesErrQuarantinedWhereWaitingIsEnough has some masters in quarantine and some that are down.
+// The error of a round matches ErrQuarantined only if the masters in quarantine would complete a quorum.
+func TestAnErrorMatchesErrQuarantinedWhereWaitingIsEnough(t *testing.T) {
+	for _, row := range []struct {
+		quarantined, stopped int
+		fails, wait          bool // whether the calls fail, and whether waiting is enough
+	}{
+		{quarantined: 0, stopped: 3, fails: true, wait: false},
+		{quarantined: 1, stopped: 1, fails: false},
+		{quarantined: 1, stopped: 2, fails: true, wait: true},
+		{quarantined: 2, stopped: 3, fails: true, wait: false},
+		{quarantined: 3, stopped: 0, fails: true, wait: true},
+		{quarantined: 3, stopped: 2, fails: true, wait: true},
+		{quarantined: 5, stopped: 0, fails: true, wait: true},
+	} {
+		t.Run(fmt.Sprintf("%d quarantined, %d down", row.quarantined, row.stopped), func(t *testing.T) {
+			bubble(t, 5, func(t *testing.T, ms *redlocktest.Masters) {
+				for i := range row.quarantined {
+					ms.Master(i).Forget()
+				}
+				for i := range row.stopped {
+					ms.Master(4 - i).Stop()
+				}
+				c := ms.Open(nil)
+				time.Sleep(100 * time.Millisecond)
+				l := c.Locker("a")
+				ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+				defer cancel()
+				for _, call := range []struct {
+					name string
+					err  error
+				}{
+					{"Ping", c.Ping(t.Context())},
+					{"TryLockContext", l.TryLockContext(t.Context())},
+					{"LockContext", c.Locker("b").LockContext(ctx)},
+				} {
+					if fails := call.err != nil; fails != row.fails {
+						t.Errorf("%s = %v, want an error: %v", call.name, call.err, row.fails)
+					}
+					if got := errors.Is(call.err, redlock.ErrQuarantined); got != row.wait {
+						t.Errorf("%s = %v: errors.Is(err, ErrQuarantined) = %v, want %v", call.name, call.err, got, row.wait)
+					}
+				}
+				for i, m := range c.Masters() {
+					if got, want := errors.Is(m.Err, redlock.ErrQuarantined), i < row.quarantined; got != want {
+						t.Errorf("%s: Err = %v: errors.Is(Err, ErrQuarantined) = %v, want %v", m.Name, m.Err, got, want)
+					}
+				}
+				if row.quarantined == 5 {
+					if text := c.Ping(t.Context()).Error(); strings.Count(text, "in quarantine until") != 1 {
+						t.Errorf("%s\nnames one reason more than once", text)
+					}
+				}
+			})
+		})
+	}
+}
+
+// Two of three masters have refused, so the attempt does not wait for the third, which is slow but healthy.
+func TestAQuorumErrorTellsWhichMastersWereNotWaitedFor(t *testing.T) {
+	bubble(t, 3, func(t *testing.T, ms *redlocktest.Masters) {
+		c := connected(t, ms, nil)
+		hold(ms, "a", 0, 1)
+		ms.Master(2).Delay(5 * time.Millisecond)
+		err := c.Locker("a").TryLockContext(t.Context())
+		if want := `(master 1, master 2: held by another; master 3: not waited for)`; err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("TryLockContext = %v, want %s", err, want)
+		}
+	})
+}

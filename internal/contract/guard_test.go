@@ -1,0 +1,345 @@
+package contract_test
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/redlock-go/redlock"
+	"github.com/redlock-go/redlock/internal/incarnation"
+	"github.com/redlock-go/redlock/internal/locktest"
+	"github.com/redlock-go/redlock/redlocktest"
+)
+
+// These tests run the restart guard on embedded masters, where time is virtual.
+
+// crash restarts masters without their memory.
+func crash(ms *redlocktest.Masters, masters ...int) {
+	for _, i := range masters {
+		ms.Master(i).Stop()
+		ms.Master(i).Forget()
+		ms.Master(i).Start()
+	}
+}
+
+// wantStates fails t unless exactly the given number of c's masters are quarantined, and the others are up.
+func wantStates(t *testing.T, c *redlock.Client, quarantined int) {
+	t.Helper()
+	synctest.Wait()
+	up, in := locktest.States(c, redlock.MasterUp), locktest.States(c, redlock.MasterQuarantined)
+	if in != quarantined || up+in != len(c.Masters()) {
+		t.Errorf("%d masters are up and %d quarantined, want %d quarantined: %v", up, in, quarantined, c.Masters())
+	}
+}
+
+func TestAQuarantineEndsToTheMillisecond(t *testing.T) {
+	for _, row := range []struct {
+		name string
+		opts redlock.Options
+		want time.Duration
+	}{
+		{"by default", redlock.Options{}, 12 * time.Second},
+		{"MaxTTL is set", redlock.Options{MaxTTL: time.Minute}, 62 * time.Second},
+		{"MaxTTL is short", redlock.Options{MaxTTL: time.Second, LockOptions: redlock.LockOptions{TTL: time.Second}}, 3 * time.Second},
+		{"the TTL is long", redlock.Options{LockOptions: redlock.LockOptions{TTL: 5 * time.Minute}}, 302 * time.Second},
+		{"there is no guard", redlock.Options{DisableRestartGuard: true}, 0},
+	} {
+		for _, forgets := range []string{"before", "while connected", "restarting"} {
+			t.Run(row.name+", it forgets "+forgets, func(t *testing.T) {
+				bubble(t, 1, func(t *testing.T, ms *redlocktest.Masters) {
+					m := ms.Master(0)
+					if forgets == "before" {
+						m.Forget()
+					}
+					c := ms.Open(&row.opts)
+					synctest.Wait()
+					l := c.Locker("a")
+					switch forgets {
+					case "while connected":
+						m.Forget()
+					case "restarting":
+						crash(ms, 0)
+					}
+					start := time.Now()
+					for l.TryLock() == (row.want > 0) && time.Since(start) < time.Second {
+						if row.want > 0 {
+							t.Fatal("a vote counts that may be the second one")
+						}
+						time.Sleep(time.Millisecond) // until the master is dialled again
+					}
+					if row.want == 0 {
+						return
+					}
+					until, slack := c.Masters()[0].Until, time.Duration(0)
+					for until.IsZero() { // until the master has been inspected
+						time.Sleep(time.Millisecond)
+						until, slack = c.Masters()[0].Until, time.Since(start)
+					}
+					if got := until.Sub(start); got < row.want || got > row.want+slack || slack > 100*time.Millisecond {
+						t.Errorf("the quarantine lasts %v, want %v from the end of dialling, after %v", got, row.want, slack)
+					}
+					time.Sleep(time.Until(until) - time.Millisecond)
+					wantStates(t, c, 1)
+					if l.TryLock() {
+						t.Error("a vote counts a millisecond too early")
+					}
+					time.Sleep(time.Millisecond)
+					wantStates(t, c, 0)
+					if err := l.TryLockContext(t.Context()); err != nil {
+						t.Errorf("TryLockContext after the quarantine = %v, want the lock", err)
+					}
+				})
+			})
+		}
+	}
+}
+
+func TestAMasterThatForgetsAgainIsInQuarantineAgain(t *testing.T) {
+	bubble(t, 1, func(t *testing.T, ms *redlocktest.Masters) {
+		c := connected(t, ms, nil)
+		ms.Master(0).Forget()
+		for range 3 {
+			time.Sleep(8 * time.Second)
+			wantStates(t, c, 1)
+			ms.Master(0).Forget()
+		}
+		start := time.Now()
+		time.Sleep(time.Second) // the heartbeat finds it
+		wantStates(t, c, 1)
+		if got := c.Masters()[0].Until.Sub(start); got < 12*time.Second || got > 13*time.Second {
+			t.Errorf("the quarantine ends %v after the last loss, want 12s after it was found", got)
+		}
+		time.Sleep(12 * time.Second)
+		wantStates(t, c, 0)
+	})
+}
+
+func TestARestartThatKeepsTheMemoryIsNoticed(t *testing.T) {
+	bubble(t, 1, func(t *testing.T, ms *redlocktest.Masters) {
+		c := connected(t, ms, nil)
+		if err := c.Masters()[0].GuardErr; err != nil {
+			t.Errorf("GuardErr = %v, want nil: the master reports its run_id", err)
+		}
+		ms.Master(0).Stop()
+		ms.Master(0).Start()
+		start := time.Now()
+		time.Sleep(2 * time.Second)
+		wantStates(t, c, 1)
+		if err := c.Masters()[0].Err; err == nil || !strings.Contains(err.Error(), "it was restarted") {
+			t.Errorf("Err = %v, want it to name the restart", err)
+		}
+		c.Locker("a").Lock()
+		if took := time.Since(start); took < 12*time.Second || took > 14*time.Second {
+			t.Errorf("the first lock took %v, want the quarantine of 12 s", took)
+		}
+	})
+}
+
+func TestAMasterThatWasAdoptedBeforeItStartedVotesAtOnce(t *testing.T) {
+	bubble(t, 1, func(t *testing.T, ms *redlocktest.Masters) {
+		c := connected(t, ms, nil)
+		ms.Master(0).Stop()
+		startAdopted(ms, 0)
+		time.Sleep(2 * time.Second)
+		wantStates(t, c, 0)
+	})
+}
+
+func TestALeaseOutlivesTheRestartsOfAMinority(t *testing.T) {
+	bubble(t, 5, func(t *testing.T, ms *redlocktest.Masters) {
+		c, other := connected(t, ms, nil), connected(t, ms, nil)
+		l := c.Locker("a")
+		l.Lock()
+		for round := range 5 {
+			masters := []int{round, (round + 1) % 5}
+			crash(ms, masters...)
+			time.Sleep(7 * time.Second) // two renewals
+			wantStates(t, c, 2)
+			wantStates(t, other, 2)
+			if got := holders(ms, "a"); len(got) != 5 {
+				t.Errorf("%d masters hold the key, want those that have forgotten it to have been told", len(got))
+			}
+			if other.Locker("a").TryLock() {
+				t.Fatal("a second holder")
+			}
+			time.Sleep(7 * time.Second)
+			wantStates(t, c, 0)
+		}
+		if err := l.UnlockContext(t.Context()); err != nil {
+			t.Errorf("UnlockContext = %v, want the lease to have lasted", err)
+		}
+		wantFree(t, ms, "a")
+	})
+}
+
+// A master in quarantine has no vote in a renewal either, even if it has the key.
+func TestHealedKeysDoNotCountInAQuarantine(t *testing.T) {
+	for _, row := range []struct {
+		name  string
+		after time.Duration // the others crash
+		lost  bool
+	}{
+		{"while it lasts", 8 * time.Second, true},
+		{"when it is over", 24 * time.Second, false},
+	} {
+		t.Run(row.name, func(t *testing.T) {
+			bubble(t, 5, func(t *testing.T, ms *redlocktest.Masters) {
+				l := connected(t, ms, &redlock.Options{MaxTTL: 20 * time.Second}).Locker("a")
+				l.Lock()
+				s := l.Lease()
+				crash(ms, 0, 1)
+				time.Sleep(row.after)
+				if got := holders(ms, "a"); len(got) != 5 {
+					t.Fatalf("%d masters hold the key, want all", len(got))
+				}
+				ms.Master(2).Stop()
+				ms.Master(3).Freeze()
+				until := s.Until()
+				time.Sleep(time.Until(until) + time.Second)
+				if lost := !s.Valid(); lost != row.lost {
+					t.Errorf("the lease is lost: %v (%v), want %v", lost, s.Err(), row.lost)
+				}
+				if err := s.Err(); row.lost && (!errors.Is(err, redlock.ErrLost) || !strings.Contains(err.Error(), "in quarantine until ")) {
+					t.Errorf("Err = %v, want a loss that tells of the quarantine", err)
+				}
+			})
+		})
+	}
+}
+
+func TestALeaseIsLostWhenAMajorityForgets(t *testing.T) {
+	for _, row := range []struct {
+		name    string
+		forgets []int
+		why     string
+	}{
+		{"at once", []int{0, 1, 2}, "its key is gone"},
+		{"one after the other", []int{0, -1, 1, -1, 2}, "no quorum of masters renewed it in time"},
+	} {
+		t.Run(row.name, func(t *testing.T) {
+			bubble(t, 5, func(t *testing.T, ms *redlocktest.Masters) {
+				opts := &redlock.Options{MaxTTL: 20 * time.Second}
+				l, other := connected(t, ms, opts).Locker("a"), connected(t, ms, opts)
+				l.Lock()
+				s := l.Lease()
+				for _, i := range row.forgets {
+					if i < 0 {
+						time.Sleep(4 * time.Second) // a renewal sets the lost keys again
+					} else {
+						crash(ms, i)
+					}
+				}
+				lost := time.Now().Add(time.Minute)
+				for !time.Now().After(lost) {
+					if other.Locker("a").TryLock() {
+						t.Fatal("a second holder")
+					}
+					if !s.Valid() {
+						break
+					}
+					time.Sleep(50 * time.Millisecond)
+				}
+				if err := s.Err(); !errors.Is(err, redlock.ErrLost) || !strings.Contains(err.Error(), row.why) {
+					t.Errorf("Err = %v, want a loss: %s", err, row.why)
+				}
+				l.Unlock()
+				locktest.Pass(other.Locker("a"))
+			})
+		})
+	}
+}
+
+func TestNothingIsAcquiredFromAMasterInQuarantine(t *testing.T) {
+	bubble(t, 3, func(t *testing.T, ms *redlocktest.Masters) {
+		c := connected(t, ms, nil)
+		held := c.Locker("held")
+		held.Lock()
+		crash(ms, 0)
+		time.Sleep(1500 * time.Millisecond)
+		wantStates(t, c, 1)
+		before := len(ms.Master(0).Commands())
+		for i := range 10 {
+			locktest.Pass(c.Locker(fmt.Sprint("a", i)))
+		}
+		if err := c.Ping(t.Context()); err != nil {
+			t.Errorf("Ping = %v, want the other two to be enough", err)
+		}
+		time.Sleep(5 * time.Second) // lost keys are set again
+		held.Unlock()
+		synctest.Wait()
+		var got []string
+		for _, command := range ms.Master(0).Commands()[before:] {
+			name, _, _ := strings.Cut(command, " ")
+			if !slices.Contains(got, name) {
+				got = append(got, name)
+			}
+			if name == "SET" && !strings.HasPrefix(command, "SET held ") || strings.Contains(command, "acquire") {
+				t.Errorf("%s is sent to a master in quarantine", command)
+			}
+		}
+		for _, want := range []string{"SET", "EVALSHA", "PROBE"} { // a heal, renewals and releases, and probes
+			if !slices.Contains(got, want) {
+				t.Errorf("no %s is sent to a master in quarantine, only %q", want, got)
+			}
+		}
+		wantFree(t, ms, "held")
+	})
+}
+
+// Some clients are stopped, with their clocks, and lose their connections meanwhile, as when virtual machines
+// are moved. Other clients must not be affected.
+func TestClientsThatWereStoppedQuarantineNobodyElsesMasters(t *testing.T) {
+	bubble(t, 5, func(t *testing.T, ms *redlocktest.Masters) {
+		other := connected(t, ms, nil)
+		var slept atomic.Int64
+		var stopped []*redlock.Client
+		for range 5 {
+			opts := &redlock.Options{}
+			locktest.SetClocks(opts, func() (wall, asleep time.Duration) { return 0, time.Duration(slept.Load()) })
+			stopped = append(stopped, connected(t, ms, opts))
+		}
+		time.Sleep(5 * time.Second)
+		slept.Store(int64(30 * time.Second)) // their clocks differ from the masters' now
+		for i := range 5 {
+			ms.Master(i).Cut()
+		}
+		for range 500 {
+			time.Sleep(10 * time.Millisecond)
+			if n := locktest.States(other, redlock.MasterQuarantined); n > 0 {
+				t.Fatalf("%d masters are in quarantine for somebody else", n)
+			}
+		}
+		for _, c := range stopped {
+			if n := locktest.States(c, redlock.MasterQuarantined); n != 5 {
+				t.Errorf("%d masters are in quarantine for one that was stopped, want 5", n)
+			}
+		}
+	})
+}
+
+// A master that restarted while the client was stopped cannot confirm the client's clock, since the client
+// has no earlier time of that master to compare with.
+func TestAMasterThatRestartsWhileAClientIsStoppedBlamesNoOther(t *testing.T) {
+	bubble(t, 5, func(t *testing.T, ms *redlocktest.Masters) {
+		var slept atomic.Int64
+		opts := &redlock.Options{}
+		locktest.SetClocks(opts, func() (wall, asleep time.Duration) { return 0, time.Duration(slept.Load()) })
+		stopped := connected(t, ms, opts)
+		time.Sleep(5 * time.Second)
+		before := ms.Get(incarnation.Key)
+		slept.Store(int64(30 * time.Second))
+		crash(ms, 4)
+		time.Sleep(5 * time.Second)
+		if n := locktest.States(stopped, redlock.MasterQuarantined); n != 5 {
+			t.Errorf("%d masters are in quarantine for the client that was stopped, want 5", n)
+		}
+		if after := ms.Get(incarnation.Key); !slices.Equal(after[:4], before[:4]) {
+			t.Errorf("the records are %q, want the first four to be as before, %q", after, before)
+		}
+	})
+}

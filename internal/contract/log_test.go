@@ -1,0 +1,320 @@
+package contract_test
+
+import (
+	"encoding/json"
+	"fmt"
+	"log/slog"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/redlock-go/redlock"
+	"github.com/redlock-go/redlock/internal/locktest"
+	"github.com/redlock-go/redlock/redlocktest"
+)
+
+// logged is a Logger's output.
+type logged struct{ locktest.Log }
+
+// seldom returns options of a Client that tries again every second, so that a test of a long wait takes few
+// steps.
+func (l *logged) seldom() *redlock.Options {
+	o := l.Options()
+	o.DisableWakeups = true
+	o.NewBackOff = func() redlock.BackOff { return locktest.BackOffFunc(func() time.Duration { return time.Second }) }
+	return o
+}
+
+const five = `masters="master 1, master 2, master 3, master 4, master 5"`
+
+func TestAQuarantineIsLoggedAtOnceInOneLine(t *testing.T) {
+	bubble(t, 5, func(t *testing.T, ms *redlocktest.Masters) {
+		for i := range 5 {
+			ms.Master(i).Forget() // as servers that were just created
+		}
+		var log logged
+		c := ms.Open(log.Options())
+		l := c.Locker("a")
+		start := time.Now()
+		go func() {
+			time.Sleep(100 * time.Millisecond)
+			if n := len(log.Lines()); n != 1 {
+				t.Errorf("%d lines, want 1:\n%s", n, log.String())
+			}
+			log.Want(t, 1, `level=WARN msg="redlock: masters are in quarantine, and do not vote: locks have to wait"`, five, ` for=12s `,
+				" until="+start.Add(12*time.Second).Format(time.RFC3339)+" ",
+				`why="it has no memory of redlock: it is new, or has lost it"`,
+				`hint="wait; or, if these masters are new and nobody holds a lock on them: redlock doctor --adopt"`)
+		}()
+		l.Lock()
+		if took := time.Since(start); took < 12*time.Second || took > 13*time.Second {
+			t.Errorf("the first Lock took %v, want MaxTTL and 2 s", took)
+		}
+		l.Unlock()
+		time.Sleep(2 * time.Second)
+		log.Want(t, 1, `level=INFO msg="redlock: masters vote again: their quarantine is over" `+five)
+	})
+}
+
+// TestTheLogAdvisesAdoptingOnlyWhereItIsSafe: the log advises adopting only if no master has ever voted and
+// locks have to wait.
+func TestTheLogAdvisesAdoptingOnlyWhereItIsSafe(t *testing.T) {
+	for _, row := range []struct {
+		name   string
+		forget []int // masters that lose their memory while the client runs
+		before []int // masters that lost it before the client connects
+		other  bool  // another client has connected since then
+		wait   bool
+		adopt  bool
+	}{
+		{name: "new masters", before: []int{0, 1, 2, 3, 4}, wait: true, adopt: true},
+		{name: "new masters, or not, that another client has found", before: []int{0, 1, 2, 3, 4}, other: true, wait: true, adopt: false},
+		{name: "a majority is new", before: []int{0, 1, 2}, wait: true, adopt: false}, // the others vote
+		{name: "a minority is new", before: []int{0, 1}, wait: false, adopt: false},
+		{name: "all have forgotten", forget: []int{0, 1, 2, 3, 4}, wait: true, adopt: false},
+		{name: "a majority has forgotten", forget: []int{0, 1, 2}, wait: true, adopt: false},
+		{name: "one has forgotten", forget: []int{3}, wait: false, adopt: false},
+	} {
+		t.Run(row.name, func(t *testing.T) {
+			bubble(t, 5, func(t *testing.T, ms *redlocktest.Masters) {
+				var log logged
+				for _, i := range row.before {
+					ms.Master(i).Forget()
+				}
+				if row.other {
+					ms.Open(nil)
+					time.Sleep(3 * time.Second)
+				}
+				ms.Open(log.Options())
+				time.Sleep(3 * time.Second)
+				for _, i := range row.forget {
+					ms.Master(i).Forget()
+				}
+				time.Sleep(5 * time.Second) // a heartbeat finds it within 1 s, and the line follows 2 s later
+				log.Want(t, 1, "are in quarantine", "until=")
+				for words, want := range map[string]bool{"locks have to wait": row.wait, "adopt": row.adopt, "hint=": row.adopt} {
+					n := 0
+					if want {
+						n = 1
+					}
+					log.Want(t, n, words)
+				}
+			})
+		})
+	}
+}
+
+// TestLocksWaitUntilAQuorumIsOutOfQuarantine: one of five masters votes, and the quarantines of the others
+// end one after the other. When the second of these ends, a quorum votes and the wait ends.
+func TestLocksWaitUntilAQuorumIsOutOfQuarantine(t *testing.T) {
+	bubble(t, 5, func(t *testing.T, ms *redlocktest.Masters) {
+		first := ms.Open(nil) // it writes the records
+		start := time.Now()
+		for i := range 4 {
+			ms.Master(i).Forget()
+			time.Sleep(2 * time.Second)
+		}
+		first.Close()
+		var log logged
+		ms.Open(log.Options())
+		time.Sleep(100 * time.Millisecond)
+		var until []time.Time
+		for _, m := range first.Masters() {
+			until = append(until, m.Until)
+		}
+		lines := log.Lines("locks have to wait", `masters="master 1, master 2, master 3, master 4"`)
+		want := " until=" + until[1].Format(time.RFC3339)
+		if len(lines) != 1 || !strings.Contains(lines[0], want) {
+			t.Errorf("the log says %q, want one line with%s (the test began at %v)", lines, want, start)
+		}
+	})
+}
+
+// The master is back before a line says that it is down. Lines about quarantines are 10 s apart.
+func TestARestartInQuarantineIsLoggedWithTheNewEnd(t *testing.T) {
+	bubble(t, 3, func(t *testing.T, ms *redlocktest.Masters) {
+		var log logged
+		c := connected(t, ms, log.Options())
+		for i := range 3 {
+			ms.Master(i).Forget()
+		}
+		time.Sleep(5 * time.Second)
+		for range 2 {
+			ms.Master(0).Cut() // which is no restart
+			time.Sleep(100 * time.Millisecond)
+		}
+		for i := range 3 {
+			ms.Master(i).Stop()
+			ms.Master(i).Start()
+		}
+		time.Sleep(9 * time.Second) // the first quarantine would be over now
+		lines := log.Lines("locks have to wait")
+		if len(lines) != 2 {
+			t.Fatalf("the log says %q, want two lines: the quarantine has begun twice", lines)
+		}
+		m := c.Masters()[0]
+		if want := " until=" + m.Until.Format(time.RFC3339) + " "; m.State != redlock.MasterQuarantined || !strings.Contains(lines[1], want) {
+			t.Errorf("the last line is %q, want%s: %s is %s", lines[1], want, m.Name, m.State)
+		}
+		if got := log.Lines("level="); len(got) != 2 {
+			t.Errorf("the log has further lines:\n%s", log.String())
+		}
+	})
+}
+
+func TestMastersThatGoDownAndComeBackAreLoggedInOneLineEach(t *testing.T) {
+	bubble(t, 5, func(t *testing.T, ms *redlocktest.Masters) {
+		var log logged
+		connected(t, ms, log.Options())
+		time.Sleep(5 * time.Second)
+		if got := log.Lines(); len(got) != 0 {
+			t.Errorf("a healthy start logs %q", got)
+		}
+		for i := range 5 {
+			ms.Master(i).Stop()
+		}
+		time.Sleep(20 * time.Second)
+		startAdopted(ms, 0, 1, 2, 3, 4)
+		time.Sleep(20 * time.Second)
+		want := []string{
+			`level=WARN msg="redlock: masters are down" ` + five + ` why="connection refused"`,
+			`level=INFO msg="redlock: masters are up again" ` + five,
+		}
+		if got := log.Lines(); !slices.Equal(got, want) {
+			t.Errorf("got  %q\nwant %q", got, want)
+		}
+	})
+}
+
+// The connections of the masters were not logged yet, or are never logged.
+func TestMastersThatGoDownSoonAfterTheyCameAreLoggedInOneLine(t *testing.T) {
+	bubble(t, 5, func(t *testing.T, ms *redlocktest.Masters) {
+		var log logged
+		c := connected(t, ms, log.Options())
+		time.Sleep(1500 * time.Millisecond)
+		for i := range 5 {
+			ms.Master(i).Stop()
+			c.Locker(fmt.Sprint(i)).TryLock() // detects the failure before the heartbeat does
+			time.Sleep(50 * time.Millisecond)
+		}
+		time.Sleep(10 * time.Second)
+		log.Want(t, 1, "masters are down")
+		log.Want(t, 1, "masters are down", five)
+	})
+}
+
+func TestMastersThatAreDownAreLoggedInOneLineForEachReason(t *testing.T) {
+	bubble(t, 5, func(t *testing.T, ms *redlocktest.Masters) {
+		var log logged
+		connected(t, ms, log.Options())
+		for i := range 5 {
+			if i%2 == 0 {
+				ms.Master(i).Stop()
+			} else {
+				ms.Master(i).Fail("LOADING Redis is loading the dataset in memory")
+				ms.Master(i).Cut()
+			}
+		}
+		time.Sleep(10 * time.Second)
+		log.Want(t, 1, "masters are down", `masters="master 1, master 3, master 5" why="connection refused"`)
+		log.Want(t, 1, "masters are down", `masters="master 2, master 4" why="SCRIPT LOAD: LOADING`)
+	})
+}
+
+// TestAMasterThatFlapsIsLoggedOnceInAWhile also checks that the last line of the log states the master's last
+// state.
+func TestAMasterThatFlapsIsLoggedOnceInAWhile(t *testing.T) {
+	for _, down := range []bool{true, false} {
+		t.Run(fmt.Sprintf("down in the end: %v", down), func(t *testing.T) {
+			bubble(t, 3, func(t *testing.T, ms *redlocktest.Masters) {
+				var log logged
+				connected(t, ms, log.Options())
+				m := ms.Master(1)
+				for range 20 { // for a minute
+					m.Stop()
+					time.Sleep(1700 * time.Millisecond)
+					m.Start()
+					time.Sleep(1300 * time.Millisecond)
+				}
+				if down {
+					m.Stop()
+				}
+				time.Sleep(30 * time.Second)
+				got := log.Lines()
+				if n := len(got); n < 3 || n > 15 {
+					t.Errorf("%d lines in a minute and a half, want a few:\n%s", n, log.String())
+				}
+				if len(got) > 0 && strings.Contains(got[len(got)-1], "are down") != down {
+					t.Errorf("the last line of %q says something else", got)
+				}
+			})
+		})
+	}
+}
+
+// TestAMasterThatGoesDownAgainIsLoggedLater: the line is logged as soon as the limit on such lines permits.
+func TestAMasterThatGoesDownAgainIsLoggedLater(t *testing.T) {
+	bubble(t, 3, func(t *testing.T, ms *redlocktest.Masters) {
+		var log logged
+		c := connected(t, ms, log.Options())
+		stop := func() {
+			ms.Master(1).Stop()
+			c.Locker("a").TryLock() // detects the failure
+		}
+		stop()
+		time.Sleep(2 * time.Second)
+		startAdopted(ms, 1)
+		time.Sleep(4 * time.Second)
+		log.Want(t, 1, "are down")
+		log.Want(t, 1, "are up again")
+		stop()
+		time.Sleep(3 * time.Second)
+		log.Want(t, 1, "are down")
+		time.Sleep(3 * time.Second)
+		log.Want(t, 2, "are down")
+		log.Want(t, 1, "are up again")
+	})
+}
+
+func TestAMasterThatWasDownForAMomentIsLoggedInOneLine(t *testing.T) {
+	bubble(t, 3, func(t *testing.T, ms *redlocktest.Masters) {
+		var log logged
+		c := connected(t, ms, log.Options())
+		ms.Master(1).Cut()
+		c.Locker("a").TryLock() // detects the failure
+		time.Sleep(10 * time.Second)
+		if got := log.Lines(); len(got) != 1 || !strings.Contains(got[0], `msg="redlock: masters were down for a moment" masters="master 2" why="connection lost: `) {
+			t.Errorf("the log says %q, want one line about master 2", got)
+		}
+	})
+}
+
+func TestDurationsInTheLogAreText(t *testing.T) {
+	bubble(t, 3, func(t *testing.T, ms *redlocktest.Masters) {
+		for i := range 3 {
+			ms.Master(i).Forget()
+		}
+		var log locktest.Buffer
+		c := ms.Open(&redlock.Options{Logger: slog.New(slog.NewJSONHandler(&log, nil))})
+		locktest.Pass(c.Locker("a"))
+		want := map[string]any{"for": "12s", "waited": "1s"}
+		for line := range strings.Lines(log.String()) {
+			var fields map[string]any
+			if err := json.Unmarshal([]byte(line), &fields); err != nil {
+				t.Fatalf("%q: %v", line, err)
+			}
+			for name, value := range fields {
+				if _, isText := value.(string); !isText {
+					t.Errorf("%s is %v, want text", name, value)
+				}
+				if w, ok := want[name]; ok && w == value {
+					delete(want, name)
+				}
+			}
+		}
+		if len(want) > 0 {
+			t.Errorf("no line with %v:\n%s", want, log.String())
+		}
+	})
+}

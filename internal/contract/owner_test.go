@@ -1,0 +1,268 @@
+package contract_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"slices"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/gomodule/redigo/redis"
+
+	"github.com/redlock-go/redlock"
+	"github.com/redlock-go/redlock/internal/locktest"
+	"github.com/redlock-go/redlock/redlocktest"
+)
+
+func TestATokenNamesItsOwner(t *testing.T) {
+	host, err := os.Hostname()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, row := range []struct {
+		name string
+		opts redlock.Options
+		want string // after the random part
+	}{
+		{"default", redlock.Options{}, fmt.Sprintf("@%s/%d", host, os.Getpid())},
+		{"chosen", redlock.Options{Owner: "billing@eu-1:worker/7"}, "@billing@eu-1:worker/7"},
+		{"the longest", redlock.Options{Owner: strings.Repeat("x", 128)}, "@" + strings.Repeat("x", 128)},
+		{"disabled", redlock.Options{DisableOwner: true}, ""},
+	} {
+		t.Run(row.name, func(t *testing.T) {
+			bubble(t, 3, func(t *testing.T, ms *redlocktest.Masters) {
+				l := connected(t, ms, &row.opts).Locker("a")
+				l.Lock()
+				token := l.Lease().Token()
+				if len(token) < 27 || token[27:] != row.want {
+					t.Errorf("Token = %q, want 27 random bytes and %q", token, row.want)
+				}
+				synctest.Wait() // for the masters that the quorum did not need
+				for i, value := range ms.Get("a") {
+					if value != token {
+						t.Errorf("master %d has %q under the key, want the token, %q", i, value, token)
+					}
+				}
+				l.Unlock()
+				wantFree(t, ms, "a")
+			})
+		})
+	}
+}
+
+func TestAnOwnerThatCannotBeIsAnErrorThatNamesTheField(t *testing.T) {
+	for _, row := range []struct {
+		name string
+		opts redlock.Options
+		want string
+	}{
+		{"too long", redlock.Options{Owner: strings.Repeat("x", 129)}, "Options.Owner is 129 bytes long, the limit is 128"},
+		{"a space", redlock.Options{Owner: "web 1"}, `Options.Owner is "web 1", want printable ASCII`},
+		{"a line break", redlock.Options{Owner: "web\n1"}, `Options.Owner is "web\n1", want printable ASCII`},
+		{"not ASCII", redlock.Options{Owner: "büro"}, "Options.Owner is \"büro\", want printable ASCII"},
+		{"disabled", redlock.Options{Owner: "web-1", DisableOwner: true}, `Options.Owner is "web-1", but DisableOwner is set`},
+	} {
+		t.Run(row.name, func(t *testing.T) {
+			c, err := redlock.New([]*redis.Pool{somePool()}, &row.opts)
+			if err == nil {
+				c.Close()
+			}
+			if err == nil || !strings.Contains(err.Error(), row.want) {
+				t.Errorf("New = %v, want %q", err, row.want)
+			}
+		})
+	}
+}
+
+// ownerOf returns the owner that an error of an acquisition names.
+func ownerOf(err error) string {
+	var quorum *redlock.QuorumError
+	if !errors.As(err, &quorum) {
+		return "no QuorumError"
+	}
+	return quorum.Owner
+}
+
+// peeks returns how often a master was asked who holds a lock. A client that connects asks for the record in the same way.
+func peeks(ms *redlocktest.Masters) (n int) {
+	for _, command := range ms.Master(0).Commands() {
+		if strings.HasPrefix(command, "GETRANGE ") && !strings.HasPrefix(command, "GETRANGE redlock:incarnation ") {
+			n++
+		}
+	}
+	return n
+}
+
+func TestAWaitNamesTheHolder(t *testing.T) {
+	bubble(t, 5, func(t *testing.T, ms *redlocktest.Masters) {
+		var log logged
+		var traced atomic.Value
+		opts := log.seldom()
+		opts.Trace = &redlock.Trace{AttemptDone: func(_ context.Context, info redlock.AttemptInfo) { traced.Store(ownerOf(info.Err)) }}
+		holder, waiter := connected(t, ms, &redlock.Options{Owner: "web-1/11"}), connected(t, ms, opts)
+		l := holder.Locker("a")
+		l.Lock()
+		ms.Master(4).Stop() // the other masters are a quorum
+		locked := make(chan struct{})
+		go func() {
+			waiter.Locker("a").Lock()
+			close(locked)
+		}()
+		ctx, cancel := context.WithTimeout(t.Context(), 3500*time.Millisecond)
+		defer cancel()
+		err := ms.Open(nil).Locker("a").LockContext(ctx)
+		if ownerOf(err) != "web-1/11" || !errors.Is(err, redlock.ErrHeld) || !errors.Is(err, context.DeadlineExceeded) || !strings.HasSuffix(err.Error(), "); the holder is web-1/11)") {
+			t.Errorf("LockContext = %v, want that web-1/11 holds the lock", err)
+		}
+		if got := traced.Load(); got != "web-1/11" {
+			t.Errorf("Trace.AttemptDone names the owner %v, want web-1/11", got)
+		}
+		log.Want(t, 1, "still waiting for locks", "names=a waited=1s", "holders=web-1/11")
+		// Two waiters ask once a second each, after 100 ms at the earliest.
+		if n := peeks(ms); n < 6 || n > 8 {
+			t.Errorf("a master was asked %d times in 3.5 s for the owner, want 4 times by each of two", n)
+		}
+		l.Unlock()
+		<-locked
+	})
+}
+
+func TestAWaitNamesTheReaders(t *testing.T) {
+	bubble(t, 3, func(t *testing.T, ms *redlocktest.Masters) {
+		var log logged
+		var readers []*redlock.RWLocker
+		for _, opts := range []*redlock.Options{{Owner: "web-2"}, {Owner: "web-1"}, {DisableOwner: true}} {
+			l := connected(t, ms, opts).RWLocker("a")
+			l.RLock()
+			l.RLock()
+			readers = append(readers, l)
+		}
+		locked := make(chan struct{})
+		waiter := connected(t, ms, log.seldom())
+		go func() {
+			waiter.RWLocker("a").Lock()
+			close(locked)
+		}()
+		const want = "; held by 3 readers (web-1, web-2 and 1 more))"
+		lockers := []*redlock.Locker{connected(t, ms, nil).Locker("a"), connected(t, ms, nil).RWLocker("a").Locker()}
+		for _, l := range lockers {
+			ctx, cancel := context.WithTimeout(t.Context(), 3*time.Second)
+			err := l.LockContext(ctx)
+			cancel()
+			q := (*redlock.QuorumError)(nil)
+			if !errors.As(err, &q) || !strings.HasSuffix(err.Error(), want) || !slices.Equal(q.Readers, []string{"", "web-1", "web-2"}) || q.Owner != "" {
+				t.Errorf("LockContext = %v, want that three readers hold the lock", err)
+			}
+		}
+		log.Want(t, 1, "still waiting for locks", "names=a", `holders="3 readers (web-1, web-2 and 1 more)"`)
+		for _, l := range readers[1:] {
+			l.RUnlock()
+			l.RUnlock()
+		}
+		ctx, cancel := context.WithTimeout(t.Context(), 3*time.Second)
+		defer cancel()
+		if err := lockers[0].LockContext(ctx); err == nil || !strings.HasSuffix(err.Error(), "; held by 1 reader (web-2))") {
+			t.Errorf("LockContext = %v, want that web-2 reads", err)
+		}
+		if err := readers[0].Locker().TryLockContext(t.Context()); !errors.Is(err, redlock.ErrHeld) || err.Error() != "redlock: lock is held by readers of this Client" {
+			t.Errorf("TryLockContext of a Client whose goroutines read = %v", err)
+		}
+		readers[0].RUnlock()
+		readers[0].RUnlock()
+		<-locked
+		ctx, cancel = context.WithTimeout(t.Context(), 3*time.Second)
+		defer cancel()
+		if err := lockers[0].LockContext(ctx); err == nil || strings.Contains(err.Error(), "held by 1") || !strings.Contains(err.Error(), "the holder is ") {
+			t.Errorf("LockContext = %v, want that a writer holds the lock", err)
+		}
+	})
+}
+
+func TestAHolderWithoutAnOwnerIsNotNamed(t *testing.T) {
+	bubble(t, 3, func(t *testing.T, ms *redlocktest.Masters) {
+		hold(ms, "a", 0, 1, 2)
+		ctx, cancel := context.WithTimeout(t.Context(), 2*time.Second)
+		defer cancel()
+		err := connected(t, ms, nil).Locker("a").LockContext(ctx)
+		if ownerOf(err) != "" || !errors.Is(err, redlock.ErrHeld) || strings.Contains(err.Error(), "the holder is") {
+			t.Errorf("LockContext = %v, want no owner", err)
+		}
+	})
+}
+
+// When another client holds the lock, the error must not name an owner who has released it.
+func TestAnOwnerIsForgottenWhenTheHolderChanges(t *testing.T) {
+	bubble(t, 3, func(t *testing.T, ms *redlocktest.Masters) {
+		c := connected(t, ms, nil)
+		for _, want := range []string{"web-1", "", "web-2"} {
+			for i := range 3 {
+				token := "Q7wq2Jm0cX9_-aZbYcXdWeVfUgT"
+				if want != "" {
+					token += "@" + want
+				}
+				ms.Master(i).Set("a", token, 0)
+			}
+			ctx, cancel := context.WithTimeout(t.Context(), 2*time.Second)
+			if err := c.Locker("a").LockContext(ctx); ownerOf(err) != want {
+				t.Errorf("LockContext = %v, want the owner %q", err, want)
+			}
+			cancel()
+		}
+		time.Sleep(3 * time.Second)
+		if err := c.Locker("a").TryLockContext(t.Context()); !errors.Is(err, redlock.ErrHeld) || ownerOf(err) != "" {
+			t.Errorf("TryLockContext = %v, want no owner, since nobody has asked for 3 s", err)
+		}
+	})
+}
+
+func TestShortWaitsDoNotAskForTheOwner(t *testing.T) {
+	bubble(t, 3, func(t *testing.T, ms *redlocktest.Masters) {
+		holder, waiter := connected(t, ms, nil), connected(t, ms, nil)
+		l, next := holder.Locker("a"), waiter.Locker("a")
+		for range 20 {
+			l.Lock()
+			if next.TryLock() {
+				t.Fatal("TryLock has taken a lock that is held")
+			}
+			locked := make(chan struct{})
+			go func() {
+				next.Lock()
+				close(locked)
+			}()
+			time.Sleep(90 * time.Millisecond)
+			l.Unlock()
+			<-locked
+			next.Unlock()
+		}
+		if n := peeks(ms); n != 0 {
+			t.Errorf("a master was asked %d times for an owner, want never", n)
+		}
+	})
+}
+
+func TestOneLineNamesAllHolders(t *testing.T) {
+	bubble(t, 3, func(t *testing.T, ms *redlocktest.Masters) {
+		var log logged
+		waiter := connected(t, ms, log.seldom())
+		var holders []*redlock.Locker
+		for _, owner := range []string{"web-1", "web-2"} {
+			for _, name := range []string{"a", "b"} {
+				l := connected(t, ms, &redlock.Options{Owner: owner}).Locker(owner + name)
+				l.Lock()
+				holders = append(holders, l)
+				go locktest.Pass(waiter.Locker(owner + name))
+			}
+		}
+		time.Sleep(5 * time.Second)
+		log.Want(t, 1, "still waiting for locks", `names="web-1a, web-1b, web-2a, web-2b"`, `holders="web-1, web-2"`)
+		for _, l := range holders {
+			l.Unlock()
+		}
+		time.Sleep(10 * time.Second)
+	})
+}
