@@ -26,7 +26,7 @@ type wait struct {
 	lease    *Lease // acquired, and not yet the Locker's
 	shared   *Lease // the lease of the readers, if the goroutine has entered it
 	last     error  // of the last attempt that was not cut short
-	watched  bool   // the Logger warns if it lasts
+	unwatch  func() // ends what has the Logger warn if the wait lasts; nil: it does not
 	traced   bool   // Trace.LockDone was called
 
 	// The last attempt. Its round is kept until the next attempt, for late votes.
@@ -237,8 +237,8 @@ func (w *wait) hold() *Lease {
 // end ends the wait. Unless the caller has the lock now, end leaves the gate, and releases what may have
 // been acquired: a function of the user, in the Trace or the schedule, may have panicked.
 func (w *wait) end() {
-	if w.watched {
-		w.locker.client.notices.unwatch(w)
+	if w.unwatch != nil {
+		w.unwatch()
 	}
 	w.endRound()
 	if s := w.lease; s != nil && s.finish() == nil {
@@ -266,9 +266,8 @@ func (w *wait) outcome(ctx context.Context) error {
 
 // warn has the Logger report a long wait of a method that returns no error.
 func (w *wait) warn() {
-	if w.forever && !w.watched && w.whole == nil {
-		w.watched = true
-		w.locker.client.notices.watch(w)
+	if w.forever && w.unwatch == nil && w.whole == nil {
+		w.unwatch = w.locker.client.notices.Watch(w.locker.name, w.locker.whyTaken)
 	}
 }
 

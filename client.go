@@ -15,6 +15,7 @@ import (
 	"github.com/redlock-go/redlock/internal/gate"
 	"github.com/redlock-go/redlock/internal/master"
 	"github.com/redlock-go/redlock/internal/masterurl"
+	"github.com/redlock-go/redlock/internal/notices"
 	"github.com/redlock-go/redlock/internal/quorum"
 	"github.com/redlock-go/redlock/internal/renew"
 )
@@ -37,7 +38,7 @@ type Client struct {
 	fences       fences
 	contended    contendedSets
 	owners       owners // of locks that a goroutine waits for
-	notices      *notices
+	notices      *notices.Notices
 	events       events
 	closing      chan struct{} // closed when Close or Shutdown begins
 	refuse       sync.Once     // closes closing
@@ -131,7 +132,7 @@ func newClient(pools []*redis.Pool, opts *Options) (*Client, error) {
 		contended:    contendedSets{last: recent[struct{}]{keep: contendedFor}},
 		owners:       owners{known: recent[ownerNote]{keep: ownersFor}},
 	}
-	c.notices = newNotices(opts.Logger, opts.MaxTTL, c.Masters)
+	c.notices = notices.New(opts.Logger, opts.Names, opts.MaxTTL, defaultTTL)
 	c.renewals = renew.Start(c.clock)
 	c.gates.Queued = func(name string) { c.shares.recall(name) }
 	servers := master.NewServers(opts.Names)
@@ -148,7 +149,7 @@ func newClient(pools []*redis.Pool, opts *Options) (*Client, error) {
 			Servers:     servers,
 			Guard:       !opts.DisableRestartGuard,
 			MaxTTL:      opts.MaxTTL,
-			Raising:     c.notices.raising,
+			Raising:     c.notices.Raising,
 			Clock:       opts.clock,
 			ID:          id,
 			Woken:       c.woken,
@@ -162,7 +163,7 @@ func newClient(pools []*redis.Pool, opts *Options) (*Client, error) {
 		}))
 	}
 	c.group = quorum.NewGroup(c.masters)
-	go c.notices.run()
+	go c.notices.Run(func(i int) master.Status { return c.masters[i].Status() })
 	return c, nil
 }
 
@@ -284,8 +285,7 @@ func (c *Client) Close() error {
 	}
 	await(c.renewals.Done(), "a renewal has not ended yet")
 	await(c.events.done(), "a function of Options.Trace has not returned yet")
-	close(c.notices.stop)
-	await(c.notices.done, "the Logger has not returned yet")
+	await(c.notices.Stop(), "the Logger has not returned yet")
 	for _, p := range c.pools {
 		p.Close()
 	}

@@ -10,8 +10,9 @@ import (
 	"time"
 
 	"github.com/redlock-go/redlock/internal/master"
+	"github.com/redlock-go/redlock/internal/notices"
 	"github.com/redlock-go/redlock/internal/quorum"
-	"github.com/redlock-go/redlock/internal/redisconn"
+	"github.com/redlock-go/redlock/internal/reasons"
 )
 
 // Errors to be compared with errors.Is.
@@ -78,7 +79,7 @@ type NodeError struct {
 }
 
 func (e *NodeError) Error() string {
-	return fmt.Sprintf("redlock: %s: %s: %s", e.Master, e.Op, oneLine(e.Err))
+	return fmt.Sprintf("redlock: %s: %s: %s", e.Master, e.Op, reasons.OneLine(e.Err))
 }
 
 // Unwrap returns the cause.
@@ -133,21 +134,28 @@ func readersText(owners []string) string {
 	if len(known) == 0 {
 		return text
 	}
-	known = known[:min(len(known), namesMost)]
-	text += " (" + strings.Join(known, ", ")
-	if more := len(owners) - len(known); more > 0 {
-		text += " and " + strconv.Itoa(more) + " more"
-	}
-	return text + ")"
+	return text + " (" + reasons.Names(known, len(owners)) + ")"
 }
 
 // unnamed returns the text without the lock's name, and without its holder.
 func (e *QuorumError) unnamed() string {
 	s := fmt.Sprintf("%s: granted by %d, %d needed", e.Op, e.Granted, e.Need)
 	if len(e.Errs) > 0 {
-		s += " (" + grouped(e.Errs) + ")"
+		s += " (" + reasons.Text(e.failures()) + ")"
 	}
 	return s
+}
+
+// failures returns Errs, with the masters' names apart from what went wrong.
+func (e *QuorumError) failures() []reasons.Failure {
+	all := make([]reasons.Failure, len(e.Errs))
+	for i, err := range e.Errs {
+		all[i].Err = err
+		if node := (*NodeError)(nil); errors.As(err, &node) {
+			all[i] = reasons.Failure{Master: node.Master, Err: node.Err}
+		}
+	}
+	return all
 }
 
 // Is reports whether target is ErrHeld and refusals alone ruled a quorum out.
@@ -224,7 +232,7 @@ func (e *endedError) Error() string {
 	if e.name != "" {
 		s += " " + quote(e.name)
 	}
-	s += ": " + oneLine(e.cause())
+	s += ": " + reasons.OneLine(e.cause())
 	if e.last != nil {
 		s += " (" + unprefixed(e.last) + ")"
 	}
@@ -277,6 +285,15 @@ func (e *lostError) why() string {
 	return s
 }
 
+// cause returns what the Logger is told of the loss.
+func (e *lostError) cause() notices.Cause {
+	c := notices.Cause{Kind: reasons.Kind(e.reason), Text: e.why()}
+	if e.votes != nil {
+		c.Kind += causeOf(e.votes).Kind
+	}
+	return c
+}
+
 func (e *lostError) Is(target error) bool { return target == ErrLost }
 
 func (e *lostError) Unwrap() []error {
@@ -296,7 +313,7 @@ func (e *doError) Error() string {
 	if e.err == nil {
 		return e.lost.Error()
 	}
-	return e.lost.Error() + "; the function returned: " + oneLine(e.err)
+	return e.lost.Error() + "; the function returned: " + reasons.OneLine(e.err)
 }
 
 func (e *doError) Unwrap() []error {
@@ -306,11 +323,34 @@ func (e *doError) Unwrap() []error {
 	return []error{e.lost, e.err}
 }
 
-// unprefixed returns err's text for use inside another of ours.
-func unprefixed(err error) string { return strings.TrimPrefix(oneLine(err), "redlock: ") }
+// causeOf returns what the Logger is told of a wait that lasts because of err, or of a release that failed with it.
+func causeOf(err error) notices.Cause {
+	c := notices.Cause{Kind: "held", Text: unprefixed(err)}
+	q := (*QuorumError)(nil)
+	if errors.As(err, &q) {
+		c.Text, c.Holder = q.unnamed(), q.Owner
+		if q.Owner == "" && len(q.Readers) > 0 {
+			c.Holder = readersText(q.Readers)
+		}
+	}
+	switch {
+	case errors.Is(err, ErrHeld):
+	case q == nil:
+		c.Kind = reasons.Kind(err)
+	default:
+		var faults []error // of masters
+		for _, f := range q.failures() {
+			if f.Err != errRefused && f.Err != errNoAnswer && f.Err != errUnawaited && f.Err != errUnasked {
+				faults = append(faults, f.Err)
+			}
+		}
+		c.Kind = reasons.Kind(faults...)
+	}
+	return c
+}
 
-// oneLine returns err's text as one line, without control characters.
-func oneLine(err error) string { return redisconn.Printable(err.Error()) }
+// unprefixed returns err's text for use inside another of ours.
+func unprefixed(err error) string { return strings.TrimPrefix(reasons.OneLine(err), "redlock: ") }
 
 func quote(name string) string { return strconv.Quote(name) }
 

@@ -85,9 +85,9 @@ func (c *Client) status(i int, s master.Status) MasterStatus {
 
 // masterChanged is called by a goroutine of the master.
 func (c *Client) masterChanged(i int, before master.State, now master.Status) {
-	status := c.status(i, now)
-	c.notices.masterChanged(i, MasterState(before), status)
+	c.notices.MasterChanged(i, before, now)
 	if f := c.opts.Trace.MasterChanged; f != nil {
+		status := c.status(i, now)
 		c.events.post(func() { f(context.Background(), status) })
 	}
 }

@@ -8,6 +8,7 @@ import (
 
 	"github.com/redlock-go/redlock/internal/holding"
 	"github.com/redlock-go/redlock/internal/master"
+	"github.com/redlock-go/redlock/internal/notices"
 )
 
 // A client that waits for a lock asks the masters who holds it, for errors and logs. Waiting does not
@@ -76,6 +77,12 @@ func (o *owners) named(key string, err error) error {
 	named := *q // others may read q
 	named.Owner, named.Readers = note.held.Owner, note.held.Readers
 	return &named
+}
+
+// whyTaken returns why the Locker cannot be locked now, for the Logger.
+func (l *Locker) whyTaken() notices.Cause {
+	err := l.taken(l.client.gates.Last(l.key))
+	return causeOf(l.client.owners.named(l.heldKey(err), err))
 }
 
 // askOwner asks who holds the lock, if the wait is long enough for that. It waits for nothing.

@@ -93,8 +93,11 @@ func (o *releasing) Settled(round *quorum.Round, t quorum.Tally) {
 	if s.ofSet {
 		return
 	}
-	if err != nil {
-		s.client.notices.unreleased(s.name, err)
+	switch err := err.(type) {
+	case *lostError:
+		s.client.notices.Lost(s.name, err.cause())
+	case *QuorumError:
+		s.client.notices.Unreleased(s.name, causeOf(err))
 	}
 	if f := s.client.opts.Trace.Released; f != nil {
 		info := s.releasedInfo(err)

@@ -328,7 +328,7 @@ func (s *Lease) lose(err *lostError) error {
 	if s.ofSet {
 		return err
 	}
-	s.client.notices.lost(err)
+	s.client.notices.Lost(s.name, err.cause())
 	if f := s.client.opts.Trace.Lost; f != nil {
 		info := LostInfo{Name: s.name, Held: s.client.clock().Since(s.acquired), Err: err}
 		s.client.events.post(func() { f(context.Background(), info) })

@@ -4,6 +4,8 @@ import (
 	"context"
 	"log/slog"
 	"time"
+
+	"github.com/redlock-go/redlock/internal/reasons"
 )
 
 // LogTrace returns a Trace that logs each event at level Debug, and losses at level Warn, with the
@@ -56,7 +58,7 @@ func failure(err error) slog.Attr {
 	if err == nil {
 		return slog.Attr{}
 	}
-	return slog.String("err", oneLine(err))
+	return slog.String("err", reasons.OneLine(err))
 }
 
 // fence is a fence's attribute, or none.

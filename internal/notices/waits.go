@@ -1,0 +1,179 @@
+package notices
+
+import (
+	"maps"
+	"slices"
+	"time"
+
+	"github.com/redlock-go/redlock/internal/reasons"
+)
+
+// Waits are written after 1, 10 and 60 s, and then every minute. The schedule belongs to the cause of the
+// waits, not to each wait: while masters are down, one line names all waiting locks. A lock that starts to
+// wait for the same cause is written 10 s after the last line at the latest.
+
+// warnAfter is how long a Lock waits before its wait is written.
+const warnAfter = time.Second
+
+// nextNotice returns how long a wait will have lasted when it is written next. It has lasted for waited now.
+func nextNotice(waited time.Duration) time.Duration {
+	switch {
+	case waited < 10*time.Second:
+		return 10 * time.Second
+	case waited < time.Minute:
+		return time.Minute
+	}
+	return waited.Truncate(time.Minute) + time.Minute
+}
+
+// waitTick is the precision of that schedule.
+const waitTick = 100 * time.Millisecond
+
+// A wait is one that may have to be written.
+type wait struct {
+	began time.Time    // immutable
+	name  string       // immutable; of the lock
+	why   func() Cause // immutable; returns why it lasts now
+	told  time.Time    // when it was last written; used only by the goroutine that writes
+}
+
+// A reason is what was written about waits with one cause.
+type reason struct {
+	first time.Time       // when the longest wait in the first line began
+	last  time.Time       // when the last line was written
+	next  time.Time       // when the next line is due
+	seen  time.Time       // when such a wait was last found
+	names map[string]bool // the locks in the last line
+}
+
+// A group is a set of waits that have the same cause now.
+type group struct {
+	waits   []*wait
+	longest *wait
+	why     string // why the longest wait lasts
+	names   map[string]bool
+	holders map[string]bool // those that are known
+}
+
+// Watch notes that a wait for the lock of a name begins, and returns a function that notes its end. why returns why the
+// wait lasts, and is called if it lasts for long. Waits for one name have one cause.
+func (n *Notices) Watch(name string, why func() Cause) (unwatch func()) {
+	w := &wait{began: time.Now(), name: name, why: why}
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.waits[w] = struct{}{}
+	if at := w.began.Add(warnAfter); n.next.IsZero() || at.Before(n.next) {
+		n.next = at // waits that begin later need not wake the goroutine
+		n.noted()
+	}
+	return func() {
+		n.mu.Lock()
+		defer n.mu.Unlock()
+		delete(n.waits, w)
+	}
+}
+
+// longWaits returns the waits that have lasted for at least warnAfter.
+func (n *Notices) longWaits(d *deadlines) (long []*wait) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	for w := range n.waits {
+		if at := w.began.Add(warnAfter); !at.After(d.now) {
+			long = append(long, w)
+		} else {
+			d.due(latest(at, d.now.Add(waitTick))) // waitTick: many waits end before a line is due
+		}
+	}
+	return long
+}
+
+// writeWaits writes which locks are waited for, and why.
+func (n *Notices) writeWaits(d *deadlines) {
+	long := n.longWaits(d)
+	check := n.checked.Add(every)
+	for cause, r := range n.reasons {
+		if d.now.Sub(r.seen) > time.Minute {
+			delete(n.reasons, cause)
+		} else if r.next.Before(check) {
+			check = r.next
+		}
+	}
+	for _, w := range long {
+		if w.told.IsZero() {
+			check = d.now
+		}
+	}
+	if len(long) == 0 || !d.due(check) {
+		return
+	}
+	n.checked = d.now
+	for cause, g := range grouped(long) {
+		if n.isDue(d, cause, g) {
+			n.writeWait(d, cause, g)
+		}
+	}
+}
+
+// grouped groups waits by the kind of their causes.
+func grouped(waits []*wait) map[string]*group {
+	causes := make(map[string]Cause) // by name: a thousand goroutines may wait for one lock
+	groups := make(map[string]*group)
+	for _, w := range waits {
+		c, ok := causes[w.name]
+		if !ok {
+			c = w.why()
+			causes[w.name] = c
+		}
+		g := groups[c.Kind]
+		if g == nil {
+			g = &group{longest: w, why: c.Text, names: make(map[string]bool), holders: make(map[string]bool)}
+			groups[c.Kind] = g
+		}
+		g.waits = append(g.waits, w)
+		g.names[w.name] = true
+		if c.Holder != "" {
+			g.holders[c.Holder] = true
+		}
+		if w.began.Before(g.longest.began) {
+			g.longest, g.why = w, c.Text
+		}
+	}
+	return groups
+}
+
+// isDue reports whether a line about the waits with one cause is due.
+func (n *Notices) isDue(d *deadlines, cause string, g *group) bool {
+	r := n.reasons[cause]
+	joined := false
+	for _, w := range g.waits {
+		joined = joined || (r == nil || !r.names[w.name]) && (w.told.IsZero() || d.due(w.told.Add(every)))
+	}
+	if r == nil {
+		return joined
+	}
+	r.seen = d.now
+	return d.due(r.next) || joined && d.due(r.last.Add(every))
+}
+
+func (n *Notices) writeWait(d *deadlines, cause string, g *group) {
+	r := n.reasons[cause]
+	if r == nil {
+		r = &reason{first: g.longest.began, seen: d.now}
+		n.reasons[cause] = r
+	}
+	r.last, r.names = d.now, g.names
+	r.next = r.first.Add(nextNotice(d.now.Sub(r.first)))
+	d.due(r.next)
+	for _, w := range g.waits {
+		w.told = d.now
+	}
+	names := slices.Sorted(maps.Keys(g.names))
+	args := []any{"names", reasons.Names(names, len(names)), "waited", d.now.Sub(g.longest.began).Round(time.Millisecond).String(), "why", g.why}
+	if holders := slices.Sorted(maps.Keys(g.holders)); len(holders) > 0 {
+		args = append(args, "holders", reasons.Names(holders, len(holders)))
+	}
+	n.log.Warn("redlock: still waiting for locks", args...)
+}
+
+// latest returns the latest of some times.
+func latest(times ...time.Time) time.Time { return slices.MaxFunc(times, time.Time.Compare) }

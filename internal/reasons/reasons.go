@@ -1,0 +1,166 @@
+// Package reasons turns the errors of several masters into text, for errors and for the Logger. Masters that failed
+// for the same reason are named together.
+package reasons
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"net"
+	"os"
+	"slices"
+	"strings"
+	"unicode"
+
+	"github.com/redlock-go/redlock/internal/master"
+	"github.com/redlock-go/redlock/internal/quorum"
+	"github.com/redlock-go/redlock/internal/redisconn"
+)
+
+// A Failure is why one master did not execute a command.
+type Failure struct {
+	Master string // its name; empty for an error that concerns no single master
+	Err    error  // nil for a message without a reason
+}
+
+// A Reason is why one or more masters did not execute a command.
+type Reason struct {
+	Masters []string // the names, in order; empty for an error that concerns no single master
+	Err     error    // the error of one of the masters
+}
+
+// Text returns the masters' errors as text, one part for each reason.
+func Text(failures []Failure) string {
+	var parts []string
+	for _, r := range Group(failures) {
+		part := Plain(r.Err)
+		if len(r.Masters) > 0 {
+			part = strings.Join(r.Masters, ", ") + ": " + part
+		}
+		parts = append(parts, part)
+	}
+	return strings.Join(parts, "; ")
+}
+
+// Group groups the masters' errors, in the order in which each reason first occurs.
+func Group(failures []Failure) []Reason {
+	var all []Reason
+next:
+	for _, f := range failures {
+		if f.Master == "" {
+			all = append(all, Reason{Err: f.Err})
+			continue
+		}
+		for i := range all {
+			r := &all[i]
+			if common, ok := inCommon(r.Err, f.Err); ok && len(r.Masters) > 0 {
+				r.Masters, r.Err = append(r.Masters, f.Master), common
+				continue next
+			}
+		}
+		all = append(all, Reason{[]string{f.Master}, f.Err})
+	}
+	return all
+}
+
+// inCommon reports whether a and b are the same reason, and returns the error to show. Of two quarantines
+// this is the one that ends later. Of two late answers it is that of the slower master.
+func inCommon(a, b error) (error, bool) {
+	if a == nil || b == nil { // messages without a reason
+		return a, a == b
+	}
+	if p, q := quarantineOf(a), quarantineOf(b); p != nil && q != nil {
+		if p.Until.Before(q.Until) {
+			a = b
+		}
+		return a, p.Why == q.Why
+	}
+	if p, q := lateOf(a), lateOf(b); p != nil && q != nil {
+		if p.RTT < q.RTT {
+			a = b
+		}
+		return a, p.Timeout == q.Timeout
+	}
+	return a, Plain(a) == Plain(b)
+}
+
+// quarantineOf returns the quarantine in err, or nil.
+func quarantineOf(err error) *master.QuarantineError {
+	var q *master.QuarantineError
+	errors.As(err, &q)
+	return q
+}
+
+// lateOf returns the late answer in err, or nil.
+func lateOf(err error) *quorum.LateError {
+	var l *quorum.LateError
+	errors.As(err, &l)
+	return l
+}
+
+// Kind returns text that is equal for errors of different attempts, and of different locks, with one cause. It leaves
+// out the names of the masters that failed, and all digits, because both change from attempt to attempt.
+func Kind(errs ...error) string {
+	kinds := make(map[string]bool)
+	for _, err := range errs {
+		switch {
+		case quarantineOf(err) != nil:
+			kinds["in quarantine"] = true
+		case lateOf(err) != nil, isUnreachable(err):
+			kinds["down"] = true
+		default:
+			kinds[withoutDigits(Plain(err))] = true
+		}
+	}
+	return strings.Join(slices.Sorted(maps.Keys(kinds)), "; ")
+}
+
+// isUnreachable reports whether err is a failure of the network, or of a server that does not answer. One
+// outage causes many such errors, one after the other.
+func isUnreachable(err error) bool {
+	var network net.Error
+	text := err.Error()
+	return errors.As(err, &network) || errors.Is(err, io.EOF) ||
+		strings.HasPrefix(text, "connection ") || strings.HasPrefix(text, "no connection ") // texts of package master
+}
+
+func withoutDigits(text string) string {
+	return strings.Map(func(r rune) rune {
+		if unicode.IsDigit(r) {
+			return -1
+		}
+		return r
+	}, text)
+}
+
+// Plain returns err's text on one line, without the addresses of a network error: the master's name is shown
+// anyway, and the local address differs from master to master.
+func Plain(err error) string {
+	text := OneLine(err)
+	op := (*net.OpError)(nil)
+	if !errors.As(err, &op) || op.Addr == nil && op.Source == nil || op.Err == nil {
+		return text
+	}
+	cause := op.Err
+	if call := (*os.SyscallError)(nil); errors.As(cause, &call) {
+		cause = call.Err
+	}
+	return strings.Replace(text, OneLine(op), OneLine(cause), 1)
+}
+
+// OneLine returns err's text as one line, without control characters.
+func OneLine(err error) string { return redisconn.Printable(err.Error()) }
+
+// NamesMost is the highest number of names that Names lists.
+const NamesMost = 10
+
+// Names returns the first of count names as text. names may leave out all but the first NamesMost.
+func Names(names []string, count int) string {
+	shown := names[:min(len(names), NamesMost)]
+	text := strings.Join(shown, ", ")
+	if more := count - len(shown); more > 0 {
+		text += fmt.Sprintf(" and %d more", more)
+	}
+	return text
+}
