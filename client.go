@@ -2,6 +2,8 @@ package redlock
 
 import (
 	"context"
+	"crypto/rand"
+	"encoding/base64"
 	"errors"
 	"fmt"
 	"slices"
@@ -292,6 +294,50 @@ func (c *Client) Close() error {
 	return errors.Join(errs...)
 }
 
+// Shutdown closes the Client when no lock is held any more. At once, no lock can be acquired: calls
+// that begin or wait to lock return ErrClosed, and Lock panics, as after Close. Locks that are held stay
+// held, and their leases are renewed. Shutdown waits until each has been unlocked, and then calls Close.
+//
+// If ctx ends first, Shutdown calls Close at once, which ends the leases that are left with ErrClosed,
+// and returns an error that matches ctx's and says how many locks were held. Otherwise it returns what
+// Close returns. It must not be called by a holder, which it would wait for, without a ctx that ends.
+func (c *Client) Shutdown(ctx context.Context) error {
+	c.refuseLocks()
+	var held error
+	select {
+	case <-c.gates.Drained():
+	case <-c.closed: // by another goroutine
+	case <-ctx.Done():
+		isHeld := func(note error) bool { return note == ErrHeld } // a gate may be taken by a failing attempt
+		if n := c.gates.Count(isHeld); n > 0 {
+			held = &shutdownError{held: n, ctx: context.Cause(ctx), err: ctx.Err()}
+		}
+	}
+	if err := c.Close(); err != nil && held == nil {
+		return err
+	}
+	return held
+}
+
+// refuseLocks ends all waits for locks, and refuses new ones.
+func (c *Client) refuseLocks() {
+	c.refuse.Do(func() { close(c.closing) })
+	c.gates.Close()
+	c.shares.closeAll()
+}
+
+// A shutdownError says that a context has ended a Shutdown.
+type shutdownError struct {
+	held     int
+	ctx, err error // the context's cause and error
+}
+
+func (e *shutdownError) Error() string {
+	return fmt.Sprintf("redlock: Shutdown: %v; locks still held: %d", e.ctx, e.held)
+}
+
+func (e *shutdownError) Unwrap() []error { return []error{e.ctx, e.err} }
+
 // beginCall notes a call that may send commands, and reports whether the Client is open. If it is, the caller must
 // call end.
 func (c *Client) beginCall() bool {
@@ -320,4 +366,14 @@ func (c *Client) tellAll(kind master.Kind, claim *master.Claim) {
 	for _, m := range c.masters {
 		m.Ask(kind, claim, nil)
 	}
+}
+
+// newToken returns 20 bytes of randomness as text, as the specification asks, and the owner, if there
+// is one.
+func newToken(owner string) string {
+	var b [20]byte
+	rand.Read(b[:]) // never fails: see crypto/rand
+	var text [27]byte
+	base64.RawURLEncoding.Encode(text[:], b[:])
+	return master.TokenOf(text[:], owner)
 }

@@ -6,6 +6,8 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"os"
+	"strconv"
 	"strings"
 	"time"
 
@@ -344,4 +346,36 @@ func (o *Options) key(name string) (string, error) {
 		return "", fmt.Errorf("redlock: the key %q begins with %q, which is reserved", key, ownKeys)
 	}
 	return key, nil
+}
+
+// checkOwner sets the default of Options.Owner, or returns an error for one that cannot be.
+func (o *Options) checkOwner() error {
+	switch {
+	case o.DisableOwner && o.Owner != "":
+		return fmt.Errorf("redlock: Options.Owner is %q, but DisableOwner is set", o.Owner)
+	case o.DisableOwner:
+	case o.Owner == "":
+		o.Owner = processOwner()
+	case len(o.Owner) > master.OwnerMost:
+		return fmt.Errorf("redlock: Options.Owner is %d bytes long, the limit is %d", len(o.Owner), master.OwnerMost)
+	case !master.IsOwner(o.Owner):
+		return fmt.Errorf("redlock: Options.Owner is %q, want printable ASCII characters without spaces", o.Owner)
+	}
+	return nil
+}
+
+// processOwner returns the default owner: host/pid.
+func processOwner() string {
+	host, err := os.Hostname()
+	if err != nil || host == "" {
+		host = "unknown"
+	}
+	host = strings.Map(func(r rune) rune {
+		if r <= ' ' || r > '~' {
+			return '-'
+		}
+		return r
+	}, host)
+	pid := "/" + strconv.Itoa(os.Getpid())
+	return host[:min(len(host), master.OwnerMost-len(pid))] + pid
 }
