@@ -19,6 +19,7 @@ import (
 	"github.com/redlock-go/redlock/internal/masterurl"
 	"github.com/redlock-go/redlock/internal/notices"
 	"github.com/redlock-go/redlock/internal/quorum"
+	"github.com/redlock-go/redlock/internal/recent"
 	"github.com/redlock-go/redlock/internal/renew"
 )
 
@@ -41,7 +42,7 @@ type Client struct {
 	contended    contendedSets
 	owners       owners // of locks that a goroutine waits for
 	notices      *notices.Notices
-	events       events
+	events       notices.Events
 	closing      chan struct{} // closed when Close or Shutdown begins
 	refuse       sync.Once     // closes closing
 	closed       chan struct{} // closed when Close has ended
@@ -129,10 +130,10 @@ func newClient(pools []*redis.Pool, opts *Options) (*Client, error) {
 		quiet:   make(chan struct{}),
 
 		sleepers:     newSleepers(len(pools)),
-		lastReleases: lastReleases{alone: opts.DisableWakeups, last: recent[lastRelease]{keep: politeFor}},
-		fences:       fences{highest: recent[int64]{keep: fencesFor}},
-		contended:    contendedSets{last: recent[struct{}]{keep: contendedFor}},
-		owners:       owners{known: recent[ownerNote]{keep: ownersFor}},
+		lastReleases: lastReleases{alone: opts.DisableWakeups, last: recent.Map[lastRelease]{Keep: politeFor}},
+		fences:       fences{highest: recent.Map[int64]{Keep: fencesFor}},
+		contended:    contendedSets{last: recent.Map[struct{}]{Keep: contendedFor}},
+		owners:       owners{known: recent.Map[ownerNote]{Keep: ownersFor}},
 	}
 	c.notices = notices.New(opts.Logger, opts.Names, opts.MaxTTL, defaultTTL)
 	c.renewals = renew.Start(c.clock)
@@ -286,7 +287,7 @@ func (c *Client) Close() error {
 		await(m.Done(), c.opts.Names[i]+": a connection, or the dialling of one, has not ended yet")
 	}
 	await(c.renewals.Done(), "a renewal has not ended yet")
-	await(c.events.done(), "a function of Options.Trace has not returned yet")
+	await(c.events.Done(), "a function of Options.Trace has not returned yet")
 	await(c.notices.Stop(), "the Logger has not returned yet")
 	for _, p := range c.pools {
 		p.Close()

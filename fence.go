@@ -9,6 +9,7 @@ import (
 	"github.com/redlock-go/redlock/internal/clock"
 	"github.com/redlock-go/redlock/internal/master"
 	"github.com/redlock-go/redlock/internal/quorum"
+	"github.com/redlock-go/redlock/internal/recent"
 )
 
 // With LockOptions.Fencing each acquisition agrees with a quorum of masters on a number.
@@ -64,7 +65,7 @@ func (s *Lease) Fence() uint64 {
 // above it. A number that is no longer stored costs a round.
 type fences struct {
 	mu      sync.Mutex // guards what follows
-	highest recent[int64]
+	highest recent.Map[int64]
 }
 
 // fencesFor is how long a number is stored at least. The clock passes most numbers within a second.
@@ -83,11 +84,11 @@ func (f *fences) propose(claim *master.Claim, now time.Time, limit time.Duration
 	claim.Expect(number, most)
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	if high, _ := f.highest.get(claim.Key()); high < most { // otherwise it was stored when our clock was wrong
+	if high, _ := f.highest.Get(claim.Key()); high < most { // otherwise it was stored when our clock was wrong
 		number = max(number, high+1)
 	}
 	// Even if the attempt fails, some masters may give the number, perhaps after the attempt has ended.
-	f.highest.put(claim.Key(), number)
+	f.highest.Put(claim.Key(), number)
 	claim.Propose(number)
 }
 
@@ -108,8 +109,8 @@ func (f *fences) heard(key string, votes []quorum.Vote) {
 	top, _ := topFence(votes)
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	if high, _ := f.highest.get(key); top > high {
-		f.highest.put(key, top)
+	if high, _ := f.highest.Get(key); top > high {
+		f.highest.Put(key, top)
 	}
 }
 

@@ -12,6 +12,7 @@ import (
 	"github.com/redlock-go/redlock/internal/master"
 	"github.com/redlock-go/redlock/internal/notices"
 	"github.com/redlock-go/redlock/internal/quorum"
+	"github.com/redlock-go/redlock/internal/recent"
 )
 
 // A MasterState says whether a master's votes count, and if not, why.
@@ -94,7 +95,7 @@ func (c *Client) masterChanged(i int, before master.State, now master.Status) {
 	c.notices.MasterChanged(i, before, now)
 	if f := c.opts.Trace.MasterChanged; f != nil {
 		status := c.status(i, now)
-		c.events.post(func() { f(context.Background(), status) })
+		c.events.Post(func() { f(context.Background(), status) })
 	}
 }
 
@@ -253,7 +254,7 @@ const (
 // owners remembers who held the locks that a Client waits for.
 type owners struct {
 	mu    sync.Mutex // guards what follows
-	known recent[ownerNote]
+	known recent.Map[ownerNote]
 }
 
 // An ownerNote says who holds one lock.
@@ -268,12 +269,12 @@ func (o *owners) beginAsking(key string) bool {
 	now := time.Now()
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	note, _ := o.known.get(key)
+	note, _ := o.known.Get(key)
 	if !note.asked.IsZero() && now.Sub(note.asked) < ownerEvery {
 		return false
 	}
 	note.asked = now
-	o.known.put(key, note)
+	o.known.Put(key, note)
 	return true
 }
 
@@ -281,9 +282,9 @@ func (o *owners) beginAsking(key string) bool {
 func (o *owners) heard(key string, h Holding) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	note, _ := o.known.get(key)
+	note, _ := o.known.Get(key)
 	note.held, note.heard = h, time.Now()
-	o.known.put(key, note)
+	o.known.Put(key, note)
 }
 
 // named returns err with the owner of the lock, if err says that the lock is held, and the owner is
@@ -295,7 +296,7 @@ func (o *owners) named(key string, err error) error {
 	}
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	note, _ := o.known.get(key)
+	note, _ := o.known.Get(key)
 	if !note.held.Held || time.Since(note.heard) > ownerFor {
 		return err
 	}

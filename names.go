@@ -12,6 +12,7 @@ import (
 	"github.com/redlock-go/redlock/internal/gate"
 	"github.com/redlock-go/redlock/internal/master"
 	"github.com/redlock-go/redlock/internal/quorum"
+	"github.com/redlock-go/redlock/internal/recent"
 )
 
 // A Locker of several names has a set. The Locker's key stands for the set, and is no key on the masters. It is
@@ -357,20 +358,20 @@ func (w *wait) undoParts(parts []*Locker) {
 // contendedSets are the sets that had to acquire their names one by one, by key.
 type contendedSets struct {
 	mu   sync.Mutex // guards what follows
-	last recent[struct{}]
+	last recent.Map[struct{}]
 }
 
 // note notes that a set has to acquire its names one by one.
 func (c *contendedSets) note(key string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.last.put(key, struct{}{})
+	c.last.Put(key, struct{}{})
 }
 
 // is reports whether a set had to acquire its names one by one not long ago.
 func (c *contendedSets) is(key string) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	_, ok := c.last.get(key)
+	_, ok := c.last.Get(key)
 	return ok
 }

@@ -8,6 +8,7 @@ import (
 
 	"github.com/redlock-go/redlock/internal/master"
 	"github.com/redlock-go/redlock/internal/quorum"
+	"github.com/redlock-go/redlock/internal/recent"
 )
 
 // finish ends the lease because it is unlocked. If it returns nil, the caller must queue the release. If the
@@ -101,7 +102,7 @@ func (o *releasing) Settled(round *quorum.Round, t quorum.Tally) {
 	}
 	if f := s.client.opts.Trace.Released; f != nil {
 		info := s.releasedInfo(err)
-		s.client.events.post(func() { f(context.Background(), info) })
+		s.client.events.Post(func() { f(context.Background(), info) })
 	}
 }
 
@@ -169,7 +170,7 @@ type lastReleases struct {
 	alone bool // immutable; each acquisition waits for the answer to the last release
 
 	mu   sync.Mutex // guards what follows
-	last recent[lastRelease]
+	last recent.Map[lastRelease]
 }
 
 // A lastRelease is the last release of a name.
@@ -188,8 +189,8 @@ func (p *lastReleases) released(claim *master.Claim, contended bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	for key := range claim.Keys {
-		before, _ := p.last.get(key)
-		p.last.put(key, lastRelease{token: claim.Token(), until: time.Now().Add(politeFor), followed: before.followed, contended: contended})
+		before, _ := p.last.Get(key)
+		p.last.Put(key, lastRelease{token: claim.Token(), until: time.Now().Add(politeFor), followed: before.followed, contended: contended})
 	}
 }
 
@@ -203,7 +204,7 @@ func (p *lastReleases) answered(claim *master.Claim, passedOn bool) {
 }
 
 func (p *lastReleases) answeredLocked(key, token string, passedOn bool) {
-	r, ok := p.last.get(key)
+	r, ok := p.last.Get(key)
 	if !ok || r.token != token {
 		return // a later release has replaced it
 	}
@@ -212,14 +213,14 @@ func (p *lastReleases) answeredLocked(key, token string, passedOn bool) {
 		r.gap = nil
 	}
 	if !passedOn && r.followed == 0 {
-		p.last.drop(key)
+		p.last.Drop(key)
 		return
 	}
 	r.answered, r.passedOn = true, passedOn
 	if passedOn {
 		r.until = time.Now().Add(politeFor)
 	}
-	p.last.put(key, r)
+	p.last.Put(key, r)
 }
 
 // begin counts an acquisition that is about to begin. It returns the kind of its first command, and reports
@@ -227,19 +228,19 @@ func (p *lastReleases) answeredLocked(key, token string, passedOn bool) {
 func (p *lastReleases) begin(key string) (kind master.Kind, contended bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	r, ok := p.last.get(key)
+	r, ok := p.last.Get(key)
 	if !ok {
 		return master.Set, false
 	}
 	if r.answered && !r.passedOn || !time.Now().Before(r.until) {
-		p.last.drop(key)
+		p.last.Drop(key)
 		return master.Set, false
 	}
 	r.followed++
 	if r.answered {
 		r.followed = 0
 	}
-	p.last.put(key, r)
+	p.last.Put(key, r)
 	return master.Register, r.contended || r.passedOn
 }
 
@@ -248,13 +249,13 @@ func (p *lastReleases) begin(key string) (kind master.Kind, contended bool) {
 func (p *lastReleases) awaited(key string) <-chan struct{} {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	r, ok := p.last.get(key)
+	r, ok := p.last.Get(key)
 	if !ok || r.answered || r.followed < followMost && !p.alone {
 		return nil
 	}
 	if r.gap == nil {
 		r.gap = make(chan struct{})
-		p.last.put(key, r)
+		p.last.Put(key, r)
 	}
 	return r.gap
 }

@@ -130,7 +130,7 @@ func (s *Lease) conclude(d settlement) {
 		s.end(ErrClosed)
 	case d.won != nil && f != nil:
 		info := RenewedInfo{Name: s.name, Elapsed: s.client.clock().Since(d.won.start), Until: d.until}
-		s.client.events.post(func() { f(context.Background(), info) })
+		s.client.events.Post(func() { f(context.Background(), info) })
 	}
 }
 
@@ -331,7 +331,7 @@ func (s *Lease) lose(err *lostError) error {
 	s.client.notices.Lost(s.name, err.cause())
 	if f := s.client.opts.Trace.Lost; f != nil {
 		info := LostInfo{Name: s.name, Held: s.client.clock().Since(s.acquired), Err: err}
-		s.client.events.post(func() { f(context.Background(), info) })
+		s.client.events.Post(func() { f(context.Background(), info) })
 	}
 	return err
 }

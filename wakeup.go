@@ -11,6 +11,7 @@ import (
 	"github.com/redlock-go/redlock/internal/clock"
 	"github.com/redlock-go/redlock/internal/master"
 	"github.com/redlock-go/redlock/internal/quorum"
+	"github.com/redlock-go/redlock/internal/recent"
 )
 
 // Clients that wait for a lock are in the queue of its name on each master. A release takes the head out of the queue,
@@ -51,11 +52,11 @@ type sleepers struct {
 
 	mu    sync.Mutex // guards what follows
 	byKey map[string]*sleeper
-	left  recent[uint64] // by key of an ended wait: the masters, as bits, that may still send a wake-up
+	left  recent.Map[uint64] // by key of an ended wait: the masters, as bits, that may still send a wake-up
 }
 
 func newSleepers(masters int) sleepers {
-	return sleepers{masters: masters, need: quorum.Majority(masters), byKey: make(map[string]*sleeper), left: recent[uint64]{keep: leftFor}}
+	return sleepers{masters: masters, need: quorum.Majority(masters), byKey: make(map[string]*sleeper), left: recent.Map[uint64]{Keep: leftFor}}
 }
 
 // add makes the sleeper of a wait. It must be called before the command that joins the queue is sent, because
@@ -75,7 +76,7 @@ func (s *sleepers) remove(key string) {
 		sl.timer.Stop()
 	}
 	delete(s.byKey, key)
-	s.left.put(key, 1<<s.masters-1)
+	s.left.Put(key, 1<<s.masters-1)
 }
 
 // hear handles a well-formed message from master i about a release that deleted token from key. It reports
@@ -144,11 +145,11 @@ func (s *sleepers) timeUp(sl *sleeper) {
 func (s *sleepers) takeExpected(i int, key string) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	masters, _ := s.left.get(key)
+	masters, _ := s.left.Get(key)
 	if masters&(1<<i) == 0 {
 		return false
 	}
-	s.left.put(key, masters&^(1<<i))
+	s.left.Put(key, masters&^(1<<i))
 	return true
 }
 
@@ -282,7 +283,7 @@ func (s *sleepers) granted(i int, g master.Grant) bool {
 	defer s.mu.Unlock()
 	sl := s.byKey[g.Key]
 	if sl == nil || sl.claim == nil || sl.claim.Token() != g.Token {
-		_, left := s.left.get(g.Key)
+		_, left := s.left.Get(g.Key)
 		return left || sl != nil // of a claim that was given up
 	}
 	if !g.Sure {

@@ -1,11 +1,12 @@
 // Package notices writes to a Logger what callers of Lock do not see otherwise: changes of masters, long waits, lost
 // leases, and releases that fail. Events with the same cause are one line, however many masters, locks or leases are
-// concerned.
+// concerned. Functions of a Trace are called in the background, too. The user's code delays neither masters nor leases.
 //
 //   - notices.go: the goroutine that writes, and losses.
 //   - masters.go: changes of masters.
 //   - quarantine.go: quarantines, and the MaxTTL on which their length depends.
 //   - waits.go: long waits.
+//   - events.go: the goroutine that calls functions of a Trace.
 package notices
 
 import (

@@ -1,11 +1,11 @@
-package redlock
+package notices
 
 import "sync"
 
-// An events calls functions of Options.Trace for what happens in the background: renewals, losses, releases
-// after Unlock, and changes of masters. It calls them in order, one at a time, on its own goroutine. So a
-// function that is slow, or that calls the Client, does not delay a renewal or a master, and cannot deadlock.
-type events struct {
+// Events calls functions of a Trace for what happens in the background: renewals, losses, releases after Unlock, and
+// changes of masters. It calls them in order, one at a time, on its own goroutine. So a function that is slow, or that
+// calls the Client, does not delay a renewal or a master, and cannot deadlock. The zero Events is ready for use.
+type Events struct {
 	mu      sync.Mutex // guards what follows
 	waiting []func()
 	idle    chan struct{} // closed when the goroutine ends; nil: it does not run
@@ -14,8 +14,8 @@ type events struct {
 // eventsMost is how many events may wait for a slow function. Further events are dropped.
 const eventsMost = 1 << 14
 
-// post queues f to be called on the goroutine.
-func (e *events) post(f func()) {
+// Post queues f to be called on the goroutine.
+func (e *Events) Post(f func()) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	if len(e.waiting) >= eventsMost {
@@ -28,7 +28,7 @@ func (e *events) post(f func()) {
 	}
 }
 
-func (e *events) run() {
+func (e *Events) run() {
 	for {
 		e.mu.Lock()
 		if len(e.waiting) == 0 {
@@ -45,12 +45,14 @@ func (e *events) run() {
 	}
 }
 
-// done returns a channel that is closed when all events have been delivered.
-func (e *events) done() <-chan struct{} {
+// Done returns a channel that is closed when all events have been delivered.
+func (e *Events) Done() <-chan struct{} {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	if e.idle == nil {
-		return closedChannel
+		idle := make(chan struct{})
+		close(idle)
+		return idle
 	}
 	return e.idle
 }
