@@ -3,9 +3,8 @@ package contract_test
 import (
 	"context"
 	"errors"
-	"slices"
+	"fmt"
 	"strings"
-	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -150,68 +149,6 @@ func TestPing(t *testing.T) {
 	})
 }
 
-func TestTraceReportsWhatHappens(t *testing.T) {
-	bubble(t, 3, func(t *testing.T, ms *redlocktest.Masters) {
-		var mu sync.Mutex
-		var got []string
-		type key struct{}
-		note := func(ctx context.Context, what string, err error) {
-			mu.Lock()
-			defer mu.Unlock()
-			caller, _ := ctx.Value(key{}).(string)
-			if err != nil {
-				what += " (" + locktest.Outcome(err) + ")"
-			}
-			got = append(got, caller+what)
-		}
-		c := ms.Open(&redlock.Options{Trace: &redlock.Trace{
-			AttemptDone: func(ctx context.Context, i redlock.AttemptInfo) { note(ctx, "attempt "+i.Name, i.Err) },
-			Acquired: func(ctx context.Context, i redlock.AcquiredInfo) {
-				if i.Attempts != 3 || i.Waited <= 0 || !i.Until.After(time.Now()) {
-					t.Errorf("AcquiredInfo = %+v, want 3 attempts, a wait, and an end to come", i)
-				}
-				note(ctx, "acquired "+i.Name, nil)
-			},
-			Released: func(ctx context.Context, i redlock.ReleasedInfo) {
-				if i.Held != time.Second {
-					t.Errorf("held for %v, want 1s", i.Held)
-				}
-				note(ctx, "released "+i.Name, i.Err)
-			},
-			MasterChanged: func(ctx context.Context, i redlock.MasterStatus) { note(ctx, i.Name+" "+i.State.String(), i.Err) },
-		}})
-		synctest.Wait()
-		slices.Sort(got) // the masters connect in any order
-		hold(ms, "a", 0, 1, 2)
-		time.AfterFunc(time.Millisecond, func() {
-			for i := range 3 {
-				ms.Master(i).Del("a")
-			}
-		})
-		ctx := context.WithValue(t.Context(), key{}, "caller: ")
-		l := c.Locker("a")
-		if err := l.LockContext(ctx); err != nil {
-			t.Fatal(err)
-		}
-		time.Sleep(time.Second)
-		if err := l.UnlockContext(ctx); err != nil {
-			t.Fatal(err)
-		}
-		ms.Master(1).Stop()
-		time.Sleep(2 * time.Second)
-		want := []string{
-			"master 1 up", "master 2 up", "master 3 up",
-			"caller: attempt a (held)", "caller: attempt a (held)", "caller: attempt a", "caller: acquired a", "caller: released a",
-			"master 2 down (error)",
-		}
-		mu.Lock()
-		defer mu.Unlock()
-		if !slices.Equal(got, want) {
-			t.Errorf("got  %q\nwant %q", got, want)
-		}
-	})
-}
-
 func TestMasterStatesHaveNames(t *testing.T) {
 	for state, want := range map[redlock.MasterState]string{
 		redlock.MasterConnecting: "connecting", redlock.MasterUp: "up", redlock.MasterDown: "down", redlock.MasterRefused: "refused",
@@ -221,4 +158,257 @@ func TestMasterStatesHaveNames(t *testing.T) {
 			t.Errorf("state %d is named %q, want %q", int(state), got, want)
 		}
 	}
+}
+
+func TestSilentMastersDoNotDelayADecision(t *testing.T) {
+	for _, row := range []struct {
+		name   string
+		held   []int // masters that hold another client's token
+		silent []int // frozen
+		dead   []int // stopped
+		want   string
+		after  time.Duration
+	}{
+		{name: "all free", want: "locked"},
+		{name: "a minority is silent", silent: []int{0, 1}, want: "locked"},
+		{name: "a minority is dead", dead: []int{3, 4}, want: "locked"},
+		{name: "a minority holds", held: []int{1, 2}, want: "locked"},
+		{name: "one silent, one holds", held: []int{1}, silent: []int{2}, want: "locked"},
+		{name: "a majority holds", held: []int{0, 1, 2}, want: "held"},
+		{name: "a majority holds, the rest is silent", held: []int{0, 1, 2}, silent: []int{3, 4}, want: "held"},
+		{name: "two hold, one is silent", held: []int{0, 1}, silent: []int{2}, want: "no quorum", after: 50 * time.Millisecond},
+		{name: "two hold, one is dead", held: []int{0, 1}, dead: []int{2}, want: "no quorum"},
+		{name: "a majority is silent", silent: []int{0, 1, 2}, want: "no quorum", after: 50 * time.Millisecond},
+		{name: "a majority is dead", dead: []int{0, 1, 2}, want: "no quorum"},
+		{name: "all are dead", dead: []int{0, 1, 2, 3, 4}, want: "no quorum"},
+		{name: "dead masters do not hide a holder", held: []int{0, 1, 2}, dead: []int{3, 4}, want: "held"},
+	} {
+		t.Run(row.name, func(t *testing.T) {
+			bubble(t, 5, func(t *testing.T, ms *redlocktest.Masters) {
+				c := connected(t, ms, nil)
+				hold(ms, "a", row.held...)
+				for _, i := range row.silent {
+					ms.Master(i).Freeze()
+				}
+				for _, i := range row.dead {
+					ms.Master(i).Stop()
+				}
+				if len(row.dead) > 0 {
+					time.Sleep(1500 * time.Millisecond) // the heartbeat finds them dead
+				}
+				l := c.Locker("a")
+				start := time.Now()
+				err := l.TryLockContext(t.Context())
+				if took := time.Since(start); took != row.after {
+					t.Errorf("decided after %v, want %v", took, row.after)
+				}
+				if got := locktest.Outcome(err); got != row.want {
+					t.Errorf("TryLockContext: %s (%v), want %s", got, err, row.want)
+				}
+				if err == nil {
+					start := time.Now()
+					l.Unlock()
+					if took := time.Since(start); took != 0 {
+						t.Errorf("Unlock took %v, want no wait", took)
+					}
+				}
+			})
+		})
+	}
+}
+
+func TestAMajorityIsNeededOfAnyNumberOfMasters(t *testing.T) {
+	for n := 1; n <= 6; n++ {
+		for dead := range n + 1 {
+			t.Run(fmt.Sprintf("%d of %d dead", dead, n), func(t *testing.T) {
+				bubble(t, n, func(t *testing.T, ms *redlocktest.Masters) {
+					for i := range dead {
+						ms.Master(i).Stop()
+					}
+					want := "no quorum"
+					if n-dead >= n/2+1 {
+						want = "locked"
+					}
+					l := ms.Open(nil).Locker("a")
+					err := l.TryLockContext(t.Context())
+					if got := locktest.Outcome(err); got != want {
+						t.Errorf("TryLockContext: %s (%v), want %s", got, err, want)
+					}
+					if err == nil {
+						l.Unlock()
+					}
+				})
+			})
+		}
+	}
+}
+
+func TestScriptsThatWereFlushedAreLoadedAgain(t *testing.T) {
+	bubble(t, 3, func(t *testing.T, ms *redlocktest.Masters) {
+		c := connected(t, ms, &redlock.Options{LockOptions: redlock.LockOptions{TTL: time.Hour}})
+		l := c.Locker("a")
+		l.Lock()
+		synctest.Wait()
+		for i := range 3 {
+			conn := ms.Pools()[i].Get()
+			if _, err := conn.Do("SCRIPT", "FLUSH"); err != nil {
+				t.Fatal(err)
+			}
+			conn.Close()
+		}
+		if err := l.UnlockContext(t.Context()); err != nil {
+			t.Errorf("UnlockContext after SCRIPT FLUSH = %v", err)
+		}
+		wantFree(t, ms, "a")
+	})
+}
+
+// Rounds are reused. The state of one use must not show in the next.
+func TestARoundThatIsUsedAgainIsFresh(t *testing.T) {
+	bubble(t, 5, func(t *testing.T, ms *redlocktest.Masters) {
+		c := connected(t, ms, nil)
+		l := c.Locker("a")
+		for range 20 {
+			for range 5 {
+				locktest.Pass(l)
+				synctest.Wait() // the last vote frees the round
+			}
+			for i := range 3 {
+				ms.Master(i).Freeze()
+			}
+			start := time.Now()
+			if err := l.TryLockContext(t.Context()); locktest.Outcome(err) != "no quorum" {
+				t.Errorf("TryLockContext with three frozen = %v", err)
+			}
+			if took := time.Since(start); took != 50*time.Millisecond {
+				t.Errorf("it took %v, want NodeTimeout", took)
+			}
+			for i := range 3 {
+				ms.Master(i).Thaw()
+			}
+			time.Sleep(time.Second) // late votes come, and free their rounds
+			ctx, cancel := context.WithCancel(t.Context())
+			for i := range 5 {
+				ms.Master(i).Delay(10 * time.Millisecond)
+			}
+			time.AfterFunc(10*time.Millisecond, cancel) // when the votes arrive
+			if l.LockContext(ctx) == nil {
+				l.Unlock()
+			}
+			for i := range 5 {
+				ms.Master(i).Delay(0)
+			}
+			time.Sleep(time.Second)
+		}
+		wantFree(t, ms, "a")
+	})
+}
+
+func TestValidityIsWhatTheMastersCountLessTheDrift(t *testing.T) {
+	unrenewed := redlock.Options{LockOptions: redlock.LockOptions{RenewEvery: -1}}
+	for _, row := range []struct {
+		name  string
+		opts  redlock.Options
+		delay time.Duration // of each master
+		px    string
+		want  time.Duration // validity from the call on
+	}{
+		{name: "default", px: "10000", opts: unrenewed, want: 10*time.Second - 100*time.Millisecond - 2*time.Millisecond},
+		{name: "rounded down to whole milliseconds", px: "1000", want: time.Second - 10*time.Millisecond - 2*time.Millisecond,
+			opts: redlock.Options{LockOptions: redlock.LockOptions{TTL: time.Second + 999*time.Microsecond, RenewEvery: -1}}},
+		{name: "counted from before the first byte", px: "10000", opts: unrenewed, delay: 40 * time.Millisecond,
+			want: 10*time.Second - 102*time.Millisecond},
+		{name: "another drift", px: "10000", want: 8*time.Second - 2*time.Millisecond,
+			opts: redlock.Options{DriftFactor: 0.2, LockOptions: redlock.LockOptions{RenewEvery: -1}}},
+	} {
+		t.Run(row.name, func(t *testing.T) {
+			bubble(t, 3, func(t *testing.T, ms *redlocktest.Masters) {
+				l := connected(t, ms, &row.opts).Locker("a")
+				for i := range 3 {
+					ms.Master(i).Delay(row.delay)
+				}
+				start := time.Now()
+				l.Lock()
+				if got := time.Since(start); got != row.delay {
+					t.Errorf("Lock took %v, want %v", got, row.delay)
+				}
+				synctest.Wait() // Lock waits only for a quorum
+				s := l.Lease()
+				if got := s.Until().Sub(start); got != row.want {
+					t.Errorf("Until is %v after the call, want %v", got, row.want)
+				}
+				set := ""
+				for _, command := range ms.Master(0).Commands() {
+					if strings.HasPrefix(command, "SET ") {
+						set = command
+					}
+				}
+				if want := "SET a " + s.Token() + " NX PX " + row.px; set != want {
+					t.Errorf("sent %q, want %q", set, want)
+				}
+				time.Sleep(time.Until(s.Until()) - 1)
+				if !s.Valid() {
+					t.Error("not valid 1ns before its end")
+				}
+				time.Sleep(1 * time.Nanosecond)
+				if s.Valid() {
+					t.Error("valid at its end")
+				}
+				l.Unlock()
+			})
+		})
+	}
+}
+
+func TestARoundThatUsesUpTheValidityIsNotWon(t *testing.T) {
+	bubble(t, 3, func(t *testing.T, ms *redlocktest.Masters) {
+		for i := range 3 {
+			ms.Master(i).HangDials()
+		}
+		c := ms.Open(&redlock.Options{LockOptions: redlock.LockOptions{TTL: 200 * time.Millisecond}})
+		time.AfterFunc(300*time.Millisecond, func() {
+			for i := range 3 {
+				ms.Master(i).ResumeDials()
+			}
+		})
+		err := c.Locker("a").TryLockContext(t.Context())
+		if locktest.Outcome(err) != "no quorum" || !strings.Contains(err.Error(), "leaves nothing of a validity of 196ms") {
+			t.Errorf("TryLockContext = %v, want an error that tells of the validity", err)
+		}
+		wantFree(t, ms, "a")
+	})
+}
+
+func TestValidityDoesNotCountTheWait(t *testing.T) {
+	bubble(t, 3, func(t *testing.T, ms *redlocktest.Masters) {
+		l := connected(t, ms, nil).Locker("a")
+		l.Lock()
+		time.AfterFunc(5*time.Second, l.Unlock)
+		if err := l.LockContext(t.Context()); err != nil { // at the gate
+			t.Fatal(err)
+		}
+		if got := time.Until(l.Lease().Until()); got != 9898*time.Millisecond {
+			t.Errorf("validity after a wait at the gate is %v, want all of it", got)
+		}
+		l.Unlock()
+		hold(ms, "a", 0, 1, 2)
+		time.AfterFunc(5*time.Second, func() {
+			for i := range 3 {
+				ms.Master(i).Del("a")
+			}
+		})
+		if err := l.LockContext(t.Context()); err != nil { // between rounds
+			t.Fatal(err)
+		}
+		// The validity is that of a grant until the first renewal, which is due after a quarter of it.
+		const first = 394 * time.Millisecond
+		if got := time.Until(l.Lease().Until()); got != first {
+			t.Errorf("validity after a wait between rounds is %v, want %v", got, first)
+		}
+		time.Sleep(first / 2)
+		if got := time.Until(l.Lease().Until()); got < 9898*time.Millisecond-first/2 {
+			t.Errorf("validity after the first renewal is %v, want all of it", got)
+		}
+		l.Unlock()
+	})
 }

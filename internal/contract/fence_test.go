@@ -1,12 +1,15 @@
 package contract_test
 
 import (
+	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"math/rand/v2"
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -288,6 +291,390 @@ func TestFencesDoNotDelayALockThatIsTakenOften(t *testing.T) {
 		}
 		if took := time.Since(start); took > turns*400*time.Microsecond {
 			t.Errorf("%d times took %v, want 300 µs each", turns, took)
+		}
+	})
+}
+
+// The next tests are about a fence far ahead of the clock that was written by hand. It must not spread to other
+// masters.
+
+const (
+	fenceKey = "redlock:fence:a"
+	farAhead = 400 * 24 * time.Hour
+)
+
+// wantNear fails t unless the master's fence is near the clock.
+func wantNear(t *testing.T, m *redlocktest.Master) {
+	t.Helper()
+	if n, now := fenceAt(t, m, "a"), locktest.Ticks(time.Now()); n > now+40 {
+		t.Errorf("%s keeps a fence that is %v ahead of the clock", m.Name(), time.Duration(n-now)*250*time.Microsecond)
+	}
+}
+
+func TestAFenceFarAheadOnOneMasterStaysThere(t *testing.T) {
+	bubble(t, 5, func(t *testing.T, ms *redlocktest.Masters) {
+		var attempts, rounds int
+		opts := locktest.Fenced(nil)
+		opts.Trace.AttemptDone = func(_ context.Context, info redlock.AttemptInfo) { attempts++ }
+		opts.Trace.Acquired = func(_ context.Context, info redlock.AcquiredInfo) { rounds += info.Rounds }
+		c := connected(t, ms, opts)
+		other := connected(t, ms, locktest.Fenced(nil))
+		ms.Master(0).Set(fenceKey, fmt.Sprint(locktest.Ticks(time.Now().Add(farAhead))), 10*time.Minute)
+		for i := 1; i < 5; i++ {
+			ms.Master(i).Delay(time.Millisecond) // the master with the high fence answers first
+		}
+		last := uint64(0)
+		for range 8 {
+			for _, l := range []*redlock.Locker{c.Locker("a"), other.Locker("a")} {
+				if err := l.LockContext(t.Context()); err != nil {
+					t.Fatal(err)
+				}
+				if f := l.Lease().Fence(); f <= last || f >= 1<<53 {
+					t.Errorf("fence %d after %d", f, last)
+				} else {
+					last = f
+				}
+				// The other client is refused, and learns the master's fence.
+				if other.Locker("a").TryLock() || c.Locker("a").TryLock() {
+					t.Fatal("TryLock of a held lock succeeded")
+				}
+				time.Sleep(5 * time.Second)
+				l.UnlockContext(t.Context())
+				synctest.Wait()
+				for i := 1; i < 5; i++ {
+					wantNear(t, ms.Master(i))
+				}
+			}
+		}
+		if rounds > 10 {
+			t.Errorf("8 acquisitions took %d rounds, want one each: the number that is refused is not proposed", rounds)
+		}
+		if left := ms.Master(0).TTL(fenceKey); left > 10*time.Minute-80*time.Second {
+			t.Errorf("after 80 s the fence that was to live for ten minutes lives for %v more: attempts renew it", left)
+		}
+		time.Sleep(10 * time.Minute)
+		locktest.Pass(c.Locker("a"))
+		synctest.Wait()
+		wantNear(t, ms.Master(0)) // the fence has expired
+	})
+}
+
+func TestAMasterWhoseFenceIsFarAheadIsNamed(t *testing.T) {
+	bubble(t, 5, func(t *testing.T, ms *redlocktest.Masters) {
+		c := connected(t, ms, locktest.Fenced(nil))
+		for i := range 2 {
+			ms.Master(i).Set(fenceKey, fmt.Sprint(locktest.Ticks(time.Now().Add(farAhead))), 10*time.Minute)
+		}
+		ms.Master(2).Set(fenceKey, "999999999999999", time.Hour)
+		const want = "(master 1, master 2: its fence for this name is 9600h0m0s ahead of our clock; master 3: its fence for this name is "
+		err := c.Locker("a").TryLockContext(t.Context())
+		if err == nil || errors.Is(err, redlock.ErrHeld) || !strings.Contains(err.Error(), want) {
+			t.Errorf("TryLockContext = %v, want it to name the masters: %s", err, want)
+		}
+		wantFree(t, ms, "a")
+		wantNear(t, ms.Master(3))
+		wantNear(t, ms.Master(4))
+	})
+}
+
+// A fence may be overwritten between the two rounds of an acquisition.
+func TestAFenceFarAheadIsFoundInTheSecondRound(t *testing.T) {
+	bubble(t, 5, func(t *testing.T, ms *redlocktest.Masters) {
+		l := connected(t, ms, locktest.Fenced(nil)).Locker("a")
+		for i := range 5 { // the masters have different fences
+			ms.Master(i).Set(fenceKey, fmt.Sprint(locktest.Ticks(time.Now())+int64(10*i)), time.Hour)
+			ms.Master(i).Delay(10 * time.Millisecond)
+		}
+		result := make(chan error)
+		go func() { result <- l.TryLockContext(t.Context()) }()
+		time.Sleep(15 * time.Millisecond) // the commits are on their way
+		for i := range 3 {
+			ms.Master(i).Set(fenceKey, fmt.Sprint(locktest.Ticks(time.Now().Add(farAhead+time.Minute))), time.Hour)
+		}
+		const want = "its fence for this name is 9600h"
+		if err := <-result; err == nil || strings.Count(err.Error(), want) != 1 || !strings.Contains(err.Error(), "(master 1, master 2, master 3: "+want) {
+			t.Errorf("TryLockContext = %v, want it to name three masters: %s", err, want)
+		}
+		time.Sleep(50 * time.Millisecond)
+		wantFree(t, ms, "a")
+		wantNear(t, ms.Master(3))
+		wantNear(t, ms.Master(4))
+	})
+}
+
+// A master compares a fence with its own clock before it raises its fence.
+func TestAClientWhoseClockIsFarAheadDoesNotSpreadAFence(t *testing.T) {
+	bubble(t, 5, func(t *testing.T, ms *redlocktest.Masters) {
+		opts := locktest.Fenced(nil)
+		locktest.SetClocks(opts, func() (wall, asleep time.Duration) { return farAhead + time.Hour, 0 })
+		c := connected(t, ms, opts)
+		ms.Master(0).Set(fenceKey, fmt.Sprint(locktest.Ticks(time.Now().Add(farAhead))), 10*time.Minute)
+		for i := 3; i < 5; i++ {
+			ms.Master(i).Delay(time.Millisecond) // the first is among the quorum that answers
+		}
+		err := c.Locker("a").TryLockContext(t.Context())
+		if err == nil || !strings.Contains(err.Error(), "the fence is 34563600 s ahead of this server's clock") {
+			t.Errorf("TryLockContext = %v, want the masters to refuse the fence", err)
+		}
+		synctest.Wait()
+		for i := 1; i < 5; i++ {
+			if n, latest := fenceAt(t, ms.Master(i), "a"), locktest.Ticks(time.Now().Add(time.Second)); n > latest {
+				t.Errorf("%s keeps a fence that is %v ahead of the clock", ms.Master(i).Name(), time.Duration(n-latest)*250*time.Microsecond)
+			}
+		}
+	})
+}
+
+// A fence that is only a little ahead of the clock is spread after the client has waited for the clock.
+func TestAFenceIsSpreadWhenTheClockHasComeNearIt(t *testing.T) {
+	bubble(t, 5, func(t *testing.T, ms *redlocktest.Masters) {
+		l := connected(t, ms, locktest.Fenced(nil)).Locker("a")
+		at := time.Now().Add(4 * time.Second)
+		ms.Master(0).Set(fenceKey, fmt.Sprint(locktest.Ticks(at)), time.Hour)
+		for i := 3; i < 5; i++ {
+			ms.Master(i).Delay(time.Millisecond) // the first is among the quorum that answers
+		}
+		in := locktest.Enter(l)
+		time.Sleep(2900 * time.Millisecond)
+		synctest.Wait()
+		for i := 1; i < 5; i++ {
+			if n := fenceAt(t, ms.Master(i), "a"); n >= locktest.Ticks(at) {
+				t.Errorf("%s was raised to a fence that is %v ahead of the clock", ms.Master(i).Name(), time.Until(at))
+			}
+		}
+		<-in
+		if until := time.Until(at); until > time.Second {
+			t.Errorf("a fence is committed %v before its time, want a second at most", until)
+		}
+		if n, _ := number(l.Lease().Fence()); n <= locktest.Ticks(at) {
+			t.Errorf("the fence is %d, want more than %d", n, locktest.Ticks(at))
+		}
+		l.Unlock()
+	})
+}
+
+// Fences that a client received while its clock was wrong must not be proposed later.
+func TestAFenceReceivedWhileTheClockWasWrongIsNotProposed(t *testing.T) {
+	bubble(t, 3, func(t *testing.T, ms *redlocktest.Masters) {
+		var off atomic.Int64
+		off.Store(int64(farAhead))
+		opts := locktest.Fenced(nil)
+		locktest.SetClocks(opts, func() (wall, asleep time.Duration) { return time.Duration(off.Load()), 0 })
+		c := connected(t, ms, opts)
+		l := c.Locker("a")
+		for i := range 3 {
+			ms.Master(i).Set(fenceKey, fmt.Sprint(locktest.Ticks(time.Now().Add(farAhead))), 10*time.Minute)
+			ms.Master(i).Set("a", "somebody's", time.Minute)
+		}
+		if l.TryLock() {
+			t.Fatal("TryLock of a held lock succeeded")
+		}
+		synctest.Wait() // all masters have refused it
+		off.Store(0)
+		for i := range 3 {
+			ms.Master(i).Del(fenceKey)
+			ms.Master(i).Del("a")
+		}
+		l.Lock()
+		synctest.Wait()
+		for i := range 3 {
+			wantNear(t, ms.Master(i))
+		}
+		l.Unlock()
+	})
+}
+
+func TestAHealRaisesTheFence(t *testing.T) {
+	bubble(t, 5, func(t *testing.T, ms *redlocktest.Masters) {
+		l := connected(t, ms, locktest.Fenced(nil)).Locker("a")
+		l.Lock()
+		synctest.Wait()
+		n, _ := number(l.Lease().Fence())
+		for _, key := range []string{"a", "redlock:fence:a"} {
+			ms.Master(0).Del(key)
+			ms.Master(1).Del(key)
+		}
+		ms.Master(1).Set("redlock:fence:a", fmt.Sprint(n+5), time.Hour) // given to another client, whose acquisition failed
+		time.Sleep(5 * time.Second)
+		if token, _ := ms.Master(0).Get("a"); token != l.Lease().Token() {
+			t.Errorf("master 1 holds %q, want it healed", token)
+		}
+		if got := fenceAt(t, ms.Master(0), "a"); got != n {
+			t.Errorf("master 1's fence is %d after the heal, want %d", got, n)
+		}
+		if got := fenceAt(t, ms.Master(1), "a"); got != n+5 {
+			t.Errorf("master 2's fence is %d after the heal, want it left at %d", got, n+5)
+		}
+		l.Unlock()
+	})
+}
+
+func TestFencesRiseThroughLossesOfAllMemory(t *testing.T) {
+	bubble(t, 3, func(t *testing.T, ms *redlocktest.Masters) {
+		a, b := connected(t, ms, locktest.Fenced(nil)).Locker("a"), connected(t, ms, locktest.Fenced(nil)).Locker("a")
+		last := uint64(0)
+		for range 8 {
+			for _, l := range []*redlock.Locker{a, b} {
+				l.Lock()
+				if f := l.Lease().Fence(); f <= last {
+					t.Fatalf("fence %d after %d", f, last)
+				} else {
+					last = f
+				}
+				l.Unlock()
+			}
+			for i := range 3 { // the next lock is acquired after the quarantine
+				ms.Master(i).Stop()
+				ms.Master(i).Forget()
+				ms.Master(i).Start()
+			}
+		}
+	})
+}
+
+// If keys are lost, two clients may hold the lock at once. Then only the fences distinguish them: no two may
+// have the same fence, and each fence must be above all fences given before its acquisition began.
+func TestFencesAreDistinctThoughKeysVanish(t *testing.T) {
+	const clients, turns = 4, 75
+	bubble(t, 3, func(t *testing.T, ms *redlocktest.Masters) {
+		var mu sync.Mutex
+		highest, seen := uint64(0), make(map[uint64]int)
+		done := make(chan struct{})
+		go func() {
+			for {
+				select {
+				case <-done:
+					return
+				case <-time.After(rand.N(300 * time.Microsecond)):
+					ms.Master(rand.N(3)).Del("a")
+				}
+			}
+		}()
+		for i := range 3 {
+			ms.Master(i).Delay(time.Duration(50+10*i) * time.Microsecond)
+		}
+		var all sync.WaitGroup
+		for i := range clients {
+			l := ms.Open(locktest.Fenced(nil)).Locker("a")
+			all.Go(func() {
+				for range turns {
+					mu.Lock()
+					before := highest
+					mu.Unlock()
+					if l.TryLockContext(t.Context()) != nil {
+						time.Sleep(rand.N(time.Millisecond))
+						continue
+					}
+					f := l.Lease().Fence()
+					mu.Lock()
+					if other, twice := seen[f]; twice || f <= before {
+						t.Errorf("client %d has fence %d, which client %d had (%t), after %d", i, f, other, twice, before)
+					}
+					seen[f], highest = i, max(highest, f)
+					mu.Unlock()
+					time.Sleep(rand.N(500 * time.Microsecond))
+					l.UnlockContext(t.Context())
+				}
+			})
+		}
+		all.Wait()
+		close(done)
+		if len(seen) < turns/4 {
+			t.Errorf("only %d acquisitions succeeded", len(seen))
+		}
+	})
+}
+
+func TestOnlyAFenceBoundsHandovers(t *testing.T) {
+	bubble(t, 3, func(t *testing.T, ms *redlocktest.Masters) {
+		c := connected(t, ms, &redlock.Options{LockOptions: redlock.LockOptions{Handover: time.Hour}})
+		var mu sync.Mutex
+		turns := make(map[string]int) // by token
+		var all sync.WaitGroup
+		for range 10 {
+			l := c.Locker("a")
+			all.Go(func() {
+				for range 1000 {
+					l.Lock()
+					mu.Lock()
+					turns[l.Lease().Token()]++
+					mu.Unlock()
+					l.Unlock()
+				}
+			})
+		}
+		all.Wait()
+		if most := slices.Max(slices.Collect(maps.Values(turns))); most < 3000 {
+			t.Errorf("a lease travelled %d times at most, want no bound but time", most)
+		}
+	})
+}
+
+// The masters do not know how often a writer's lease was handed over.
+func TestAReadersFenceIsNotBelowThatOfAWriterWhoseLeaseWasHandedOver(t *testing.T) {
+	bubble(t, 3, func(t *testing.T, ms *redlocktest.Masters) {
+		opts := &redlock.Options{LockOptions: redlock.LockOptions{Fencing: true}}
+		a, b := connected(t, ms, opts).RWLocker("stock"), connected(t, ms, opts).RWLocker("stock")
+		var last uint64
+		a.Lock()
+		var all sync.WaitGroup
+		for range 3 {
+			all.Go(func() {
+				a.Lock()
+				last = a.Locker().Lease().Fence()
+				a.Unlock()
+			})
+		}
+		synctest.Wait()
+		a.Unlock()
+		all.Wait()
+		if last&1023 != 3 {
+			t.Fatalf("the last writer's fence is %d, want one of a lease that was handed over three times", last)
+		}
+		b.RLock()
+		read := b.RLocker().Lease().Fence()
+		b.RUnlock()
+		a.Lock()
+		next := a.Locker().Lease().Fence()
+		a.Unlock()
+		if read < last || next <= read {
+			t.Errorf("fences of a writer, a reader and a writer: %d, %d, %d", last, read, next)
+		}
+	})
+}
+
+// The masters that gave a writer its number lose it, and those that are left have an earlier one.
+func TestAReadersFenceIsNotBelowThatOfAWriterWhoseMastersHaveLostIt(t *testing.T) {
+	bubble(t, 5, func(t *testing.T, ms *redlocktest.Masters) {
+		opts := &redlock.Options{LockOptions: redlock.LockOptions{TTL: time.Second, Fencing: true}, MaxTTL: time.Second}
+		a, b := connected(t, ms, opts).RWLocker("stock"), connected(t, ms, opts).RWLocker("stock")
+		write := func() uint64 {
+			a.Lock()
+			defer a.Unlock()
+			return a.Locker().Lease().Fence()
+		}
+		write()
+		synctest.Wait()
+		for i := range 2 {
+			ms.Master(i).Stop()
+		}
+		time.Sleep(time.Second)
+		last := write()
+		synctest.Wait()
+		for i := range 2 {
+			ms.Master(i).Start()
+		}
+		for i := 2; i < 4; i++ {
+			ms.Master(i).Stop()
+			ms.Master(i).Forget()
+			ms.Master(i).Start()
+		}
+		ms.Master(4).Stop()
+		b.RLock() // when the quarantines are over
+		read := b.RLocker().Lease().Fence()
+		b.RUnlock()
+		if next := write(); read < last || next <= read {
+			t.Errorf("fences of a writer, a reader and a writer: %d, %d, %d", last, read, next)
 		}
 	})
 }

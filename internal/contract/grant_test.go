@@ -1,7 +1,9 @@
 package contract_test
 
 import (
+	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"net"
 	"slices"
@@ -13,6 +15,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/cenkalti/backoff/v4"
 	"github.com/gomodule/redigo/redis"
 
 	"github.com/redlock-go/redlock"
@@ -20,7 +23,7 @@ import (
 	"github.com/redlock-go/redlock/redlocktest"
 )
 
-// These tests are about messages that must not make a lease, and about clients that must not keep what they were
+// The first tests are about messages that must not make a lease, and about clients that must not keep what they were
 // granted. Package defects breaks the rules that they check.
 
 // A tap keeps back what arrives at a client, while what the client sends passes.
@@ -340,4 +343,292 @@ func (c *cutConn) Read(p []byte) (int, error) {
 			return n, err
 		}
 	}
+}
+
+// passed has a waiter with these options get the lock from another client, and returns the waiter's Locker and how many
+// scripts a master has executed for that. A release in two leaves the lock open here.
+func passed(t *testing.T, ms *redlocktest.Masters, opts *redlock.Options) (waiter *redlock.Locker, scripts int) {
+	t.Helper()
+	return passedTo(t, ms, connected(t, ms, opts))
+}
+
+// passedTo is passed for a Client that waits.
+func passedTo(t *testing.T, ms *redlocktest.Masters, c *redlock.Client) (waiter *redlock.Locker, scripts int) {
+	t.Helper()
+	holder := connected(t, ms, nil).Locker("a")
+	waiter = c.Locker("a")
+	take(holder)
+	in := locktest.Enter(waiter)
+	queued(t, ms, "a", 1)
+	before := ms.Master(0).Count("EVALSHA")
+	released := time.Now()
+	holder.Unlock()
+	if took := (<-in).Sub(released); took != 0 {
+		t.Errorf("the waiter entered %v after the release, want at once", took)
+	}
+	synctest.Wait()
+	return waiter, ms.Master(0).Count("EVALSHA") - before
+}
+
+// granted is passed until a release has granted the lock: its script is then the only one.
+func granted(t *testing.T, ms *redlocktest.Masters, opts *redlock.Options) *redlock.Locker {
+	t.Helper()
+	for range 100 {
+		l, scripts := passed(t, ms, opts)
+		if scripts == 1 {
+			return l
+		}
+		l.Unlock()
+		synctest.Wait()
+	}
+	t.Fatal("none of 100 releases has granted the lock to the waiter")
+	return nil
+}
+
+func TestAGrantedLeaseIsShortUntilItsFirstRenewal(t *testing.T) {
+	bubble(t, 3, func(t *testing.T, ms *redlocktest.Masters) {
+		opts := &redlock.Options{LockOptions: redlock.LockOptions{MaxHold: time.Millisecond}}
+		l := granted(t, ms, opts)
+		s := l.Lease()
+		if left := time.Until(s.Until()); left <= 0 || left > 400*time.Millisecond {
+			t.Errorf("a lease that was granted is valid for %v, want 400ms at most", left)
+		}
+		time.Sleep(200 * time.Millisecond)
+		if left := time.Until(s.Until()); left < 9*time.Second {
+			t.Errorf("after the first renewal the lease is valid for %v, want the TTL whatever MaxHold is", left)
+		}
+		time.Sleep(9 * time.Second)
+		if left := time.Until(s.Until()); left > time.Second {
+			t.Errorf("the lease is valid for %v more, want no second renewal after MaxHold", left)
+		}
+		l.Unlock()
+	})
+}
+
+func TestALockIsNotGrantedToALeaseThatIsNotRenewed(t *testing.T) {
+	bubble(t, 3, func(t *testing.T, ms *redlocktest.Masters) {
+		opts := &redlock.Options{LockOptions: redlock.LockOptions{RenewEvery: -1}}
+		for range 10 {
+			l, _ := passed(t, ms, opts)
+			if left := time.Until(l.Lease().Until()); left < 9*time.Second {
+				t.Fatalf("the lease is valid for %v, want the TTL", left)
+			}
+			l.Unlock()
+			synctest.Wait()
+		}
+	})
+}
+
+// A client that cannot tell the memories of a majority of masters apart is woken instead of being granted the lock.
+func TestALockIsNotGrantedWhereMastersHideTheirRunIDs(t *testing.T) {
+	for _, row := range []struct {
+		name    string
+		hide    []int // masters
+		granted bool
+	}{
+		{"all hide it", []int{0, 1, 2}, false},
+		{"a majority hides it", []int{0, 2}, false},
+		{"a minority hides it", []int{1}, true},
+	} {
+		t.Run(row.name, func(t *testing.T) {
+			bubble(t, 3, func(t *testing.T, ms *redlocktest.Masters) {
+				c := openVia(t, ms, nil, func(ctx context.Context, i int) (net.Conn, error) {
+					conn, err := ms.Master(i).Dial(ctx)
+					if slices.Contains(row.hide, i) {
+						conn = noInfo{conn}
+					}
+					return conn, err
+				})
+				for n := range 100 {
+					l, _ := passedTo(t, ms, c)
+					switch left := time.Until(l.Lease().Until()); {
+					case row.granted && left <= 400*time.Millisecond, !row.granted && n == 5:
+						return
+					case !row.granted && left < 9*time.Second:
+						t.Fatalf("the lease is valid for %v, want the TTL", left)
+					}
+					l.Unlock()
+					synctest.Wait()
+				}
+				t.Error("none of 100 releases has granted the lock to the waiter")
+			})
+		})
+	}
+}
+
+// Masters in quarantine cannot grant the lock. A client that begins to wait then is granted it afterwards all the same.
+func TestAWaitThatBeganInAQuarantineIsGrantedTheLock(t *testing.T) {
+	bubble(t, 3, func(t *testing.T, ms *redlocktest.Masters) {
+		a, b := connected(t, ms, nil), connected(t, ms, nil)
+		for i := range 2 {
+			ms.Master(i).Stop()
+			ms.Master(i).Start()
+		}
+		time.Sleep(5 * time.Second)
+		if n := locktest.States(a, redlock.MasterQuarantined); n != 2 {
+			t.Fatalf("%d masters are in quarantine, want 2", n)
+		}
+		first, second := locktest.Enter(a.Locker("a")), locktest.Enter(b.Locker("a"))
+		select {
+		case <-first:
+		case <-second:
+		}
+		queued(t, ms, "a", 1)
+		time.Sleep(time.Second)
+		if member := queueHead(t, ms, "a"); len(strings.Fields(member)) != 3 {
+			t.Errorf("the queue has the member %q, want a claim", member)
+		}
+	})
+}
+
+// A noInfo is a connection through a proxy that forbids INFO.
+type noInfo struct{ net.Conn }
+
+func (c noInfo) Write(p []byte) (int, error) {
+	return c.Conn.Write(bytes.ReplaceAll(p, []byte("$4\r\nINFO\r\n"), []byte("$4\r\nNONE\r\n")))
+}
+
+// Whatever the TTL, the drift and the round trip are, a client that waits enters soon after the release.
+func TestAWaitingClientEntersWhateverTTLDriftAndDistanceAre(t *testing.T) {
+	for _, row := range []struct {
+		ttl    time.Duration
+		factor float64
+		trip   time.Duration
+	}{
+		{400 * time.Millisecond, 0.5, 2 * time.Millisecond},
+		{450 * time.Millisecond, 0.01, 60 * time.Millisecond},
+		{10 * time.Second, 0.99, 0},
+		{10 * time.Second, 0.5, 24 * time.Millisecond},
+		{10 * time.Second, 0.01, 110 * time.Millisecond},
+		{time.Minute, 0.9, 24 * time.Millisecond},
+	} {
+		t.Run(fmt.Sprintf("TTL %v, drift %v, round trip %v", row.ttl, row.factor, row.trip), func(t *testing.T) {
+			opts := &redlock.Options{DriftFactor: row.factor, NodeTimeout: 2*row.trip + time.Millisecond, LockOptions: redlock.LockOptions{TTL: row.ttl}}
+			drift := time.Duration(row.factor*float64(row.ttl)) + 2*time.Millisecond
+			opts.LockOptions.RenewEvery = (row.ttl - drift) / 3
+			bubble(t, 3, func(t *testing.T, ms *redlocktest.Masters) {
+				way := row.trip / 2
+				far := ms.WithDelays(way, way, way)
+				holder, waiter := far.Open(opts).Locker("a"), far.Open(opts).Locker("a")
+				time.Sleep(2 * time.Second)
+				for range 2 {
+					take(holder)
+					in := locktest.Enter(waiter)
+					time.Sleep(time.Second)
+					released := time.Now()
+					holder.Unlock()
+					entersWithin(t, in, released, 500*time.Millisecond+6*row.trip)
+					waiter.Unlock()
+				}
+			})
+		})
+	}
+}
+
+// entersWithin fails t unless a client enters soon after a release.
+func entersWithin(t *testing.T, in <-chan time.Time, released time.Time, most time.Duration) {
+	t.Helper()
+	select {
+	case entered := <-in:
+		if took := entered.Sub(released); took > most {
+			t.Errorf("the client entered %v after the release, want %v at most", took, most)
+		}
+	case <-time.After(20 * time.Second):
+		t.Fatal("the client has not entered 20 s after the release")
+	}
+}
+
+// A network that becomes slow during a wait makes the grants of that wait longer.
+func TestAWaitDuringWhichTheNetworkBecomesSlowEnds(t *testing.T) {
+	for _, way := range []time.Duration{300 * time.Millisecond, 450 * time.Millisecond, 900 * time.Millisecond} {
+		t.Run(way.String(), func(t *testing.T) {
+			bubble(t, 3, func(t *testing.T, ms *redlocktest.Masters) {
+				opts := &redlock.Options{NodeTimeout: 2 * time.Second, DialTimeout: 4 * time.Second, LockOptions: redlock.LockOptions{TTL: 20 * time.Second}}
+				holder, waiter := connected(t, ms, opts).Locker("a"), connected(t, ms, opts).Locker("a")
+				take(holder)
+				in := locktest.Enter(waiter)
+				queued(t, ms, "a", 1)
+				for i := range 3 {
+					ms.Master(i).Delay(way)
+				}
+				time.Sleep(time.Second)
+				released := time.Now()
+				holder.Unlock()
+				entersWithin(t, in, released, 4*way)
+				waiter.Unlock()
+			})
+		})
+	}
+}
+
+// A claim waits for a message, and polls since messages get lost. Options.NewBackOff spaces attempts, and says when a wait
+// stops.
+func TestAClaimPollsAtItsOwnPace(t *testing.T) {
+	for _, row := range []struct {
+		name     string
+		schedule func() redlock.BackOff
+		stops    time.Duration // after how long LockContext returns; 0: it does not
+	}{
+		{"default", nil, 0},
+		{"seldom", func() redlock.BackOff { return backoff.NewConstantBackOff(5 * time.Second) }, 0},
+		{"often", func() redlock.BackOff { return backoff.NewConstantBackOff(time.Millisecond) }, 0},
+		{"ten seconds", func() redlock.BackOff { return backoff.WithMaxRetries(backoff.NewConstantBackOff(time.Second), 10) }, 10 * time.Second},
+		{"never", func() redlock.BackOff { return &backoff.StopBackOff{} }, time.Nanosecond},
+	} {
+		t.Run(row.name, func(t *testing.T) {
+			bubble(t, 3, func(t *testing.T, ms *redlocktest.Masters) {
+				take(connected(t, ms, nil).Locker("a"))
+				c := connected(t, ms, &redlock.Options{NewBackOff: row.schedule})
+				ctx, cancel := context.WithTimeout(t.Context(), 15*time.Second)
+				defer cancel()
+				began, before := time.Now(), polls(ms.Master(0))
+				err := c.Locker("a").LockContext(ctx)
+				took := time.Since(began)
+				switch {
+				case !errors.Is(err, redlock.ErrHeld):
+					t.Errorf("LockContext = %v, want it to be held", err)
+				case row.stops == 0 && took != 15*time.Second, row.stops > 0 && (took < row.stops-1 || took > row.stops+150*time.Millisecond):
+					t.Errorf("LockContext returned after %v, want %v (0: with its context)", took, row.stops)
+				}
+				want := int(took / (100 * time.Millisecond))
+				if n := polls(ms.Master(0)) - before; n < want*9/10 || n > want*11/10 {
+					t.Errorf("%d polls in %v, want about %d", n, took, want)
+				}
+			})
+		})
+	}
+}
+
+// A client that waits has a key beside a lease of another, and asks who has the others. The lease ends while the
+// answers are on their way. The client gives its key up for the sake of the lease, and must get the lock all the same.
+func TestALeaseThatEndsWhileAWaiterYieldsToItLeavesNoFreeLock(t *testing.T) {
+	bubble(t, 3, func(t *testing.T, ms *redlocktest.Masters) {
+		const way = 10 * time.Millisecond
+		a := connected(t, ms, lazy()).Locker("a")
+		far := ms.WithDelays(way, way, way).Open(lazy())
+		time.Sleep(time.Second) // until far is connected
+		take(a)
+		in := locktest.Enter(far.Locker("a"))
+		queued(t, ms, "a", 1)
+		ms.Master(2).Del("a") // a poll of the waiter sets it
+		mine, _ := ms.Master(0).Get("a")
+		for others := ""; others == "" || others == mine; others, _ = ms.Master(2).Get("a") {
+			time.Sleep(time.Millisecond)
+		}
+		asked := func() int { return polls(ms.Master(0)) }
+		for before := asked(); asked() == before; { // the answers to the question are on their way from now on
+			time.Sleep(time.Millisecond / 4)
+		}
+		released := time.Now()
+		a.Unlock()
+		if took := (<-in).Sub(released); took > 5*way {
+			t.Errorf("the waiter entered %v after the release, want two of its round trips", took)
+		}
+	})
+}
+
+// polls returns how many polls a master has executed.
+func polls(m *redlocktest.Master) int {
+	synctest.Wait()
+	return len(slices.DeleteFunc(m.Commands(), func(c string) bool { return !strings.Contains(c, `"again `) }))
 }

@@ -5,7 +5,9 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+	"time"
 
+	"github.com/redlock-go/redlock"
 	"github.com/redlock-go/redlock/internal/locktest"
 	"github.com/redlock-go/redlock/redlocktest"
 )
@@ -49,3 +51,12 @@ func fenceAt(t *testing.T, m *redlocktest.Master, name string) int64 {
 
 // number splits a fence into the part that masters agree on and the count of handovers.
 func number(fence uint64) (int64, uint64) { return int64(fence >> 10), fence & 1023 }
+
+// openAt returns a connected Client with the same one-way delay to all masters.
+func openAt(ms *redlocktest.Masters, oneWay time.Duration, opts *redlock.Options) *redlock.Client {
+	c := ms.WithDelays(slices.Repeat([]time.Duration{oneWay}, ms.Len())...).Open(opts)
+	time.Sleep(time.Second)
+	return c
+}
+
+func TestMain(m *testing.M) { locktest.Main(m) }

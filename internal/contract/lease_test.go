@@ -3,7 +3,10 @@ package contract_test
 import (
 	"context"
 	"errors"
+	"log/slog"
+	"net"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -264,4 +267,317 @@ func TestUnlockContextRightAfterASleepReportsTheLoss(t *testing.T) {
 			t.Errorf("UnlockContext = %v, want ErrLost", err)
 		}
 	})
+}
+
+func TestContextsOfALeaseEndWithIt(t *testing.T) {
+	bubble(t, 3, func(t *testing.T, ms *redlocktest.Masters) {
+		l := connected(t, ms, nil).Locker("a")
+		l.Lock()
+		s := l.Lease()
+		parent, cancel := context.WithCancel(t.Context())
+		type key struct{}
+		ctx, ended := s.Context(context.WithValue(t.Context(), key{}, 1)), s.Context(parent)
+		child, cancelChild := context.WithTimeout(ctx, time.Hour)
+		defer cancelChild()
+		cancel()
+		if ended.Err() != context.Canceled || context.Cause(ended) != context.Canceled {
+			t.Errorf("Err, Cause = %v, %v after the parent ended, want canceled", ended.Err(), context.Cause(ended))
+		}
+		if ctx.Err() != nil || ctx.Value(key{}) != 1 {
+			t.Errorf("Err, Value = %v, %v while the lease lasts, want nil, 1", ctx.Err(), ctx.Value(key{}))
+		}
+		l.Unlock()
+		<-child.Done()
+		if ctx.Err() != context.Canceled || context.Cause(child) != redlock.ErrReleased {
+			t.Errorf("Err, Cause = %v, %v after the unlock, want canceled, ErrReleased", ctx.Err(), context.Cause(child))
+		}
+		if late := s.Context(t.Context()); late.Err() == nil || context.Cause(late) != redlock.ErrReleased {
+			t.Errorf("a context of an ended lease has Err %v, cause %v", late.Err(), context.Cause(late))
+		}
+	})
+}
+
+func TestALossIsReportedToTraceAndLogger(t *testing.T) {
+	bubble(t, 3, func(t *testing.T, ms *redlocktest.Masters) {
+		var log locktest.Buffer
+		var renewed, lost atomic.Int32
+		opts := short()
+		opts.Logger = slog.New(slog.NewTextHandler(&log, nil))
+		opts.Trace = &redlock.Trace{
+			Renewed: func(_ context.Context, i redlock.RenewedInfo) {
+				renewed.Add(1)
+				if i.Name != "a" || time.Until(i.Until) > shortValidity || time.Until(i.Until) < shortValidity/2 {
+					t.Errorf("RenewedInfo = %+v", i)
+				}
+			},
+			Lost: func(_ context.Context, i redlock.LostInfo) {
+				lost.Add(1)
+				if i.Name != "a" || i.Held < 2*time.Second || !errors.Is(i.Err, redlock.ErrLost) {
+					t.Errorf("LostInfo = %+v", i)
+				}
+			},
+		}
+		l := connected(t, ms, opts).Locker("a")
+		l.Lock()
+		time.Sleep(2 * time.Second)
+		ms.Master(0).Del("a")
+		ms.Master(1).Del("a")
+		time.Sleep(2 * time.Second)
+		l.Unlock()
+		if r, l := renewed.Load(), lost.Load(); r < 5 || r > 8 || l != 1 {
+			t.Errorf("renewed %d times, lost %d times, want about 6 and once", r, l)
+		}
+		if got := log.String(); strings.Count(got, `leases were lost" names=a why=`) != 1 || !strings.Contains(got, "the key is gone") {
+			t.Errorf("the log says %q, want the loss and why", got)
+		}
+	})
+}
+
+// stuckHandler is a handler for a Logger. It blocks until it is released.
+type stuckHandler struct {
+	slog.Handler
+	release chan struct{}
+}
+
+func (h stuckHandler) Enabled(context.Context, slog.Level) bool { return true }
+
+func (h stuckHandler) Handle(context.Context, slog.Record) error {
+	<-h.release
+	return nil
+}
+
+func TestAStuckLoggerDelaysNoLease(t *testing.T) {
+	bubble(t, 3, func(t *testing.T, ms *redlocktest.Masters) {
+		release := make(chan struct{})
+		opts := short()
+		opts.Logger = slog.New(stuckHandler{release: release})
+		c := connected(t, ms, opts)
+		gone, kept, lost := c.Locker("gone"), c.Locker("kept"), c.Locker("lost")
+		for _, l := range []*redlock.Locker{gone, kept, lost} {
+			l.Lock()
+		}
+		synctest.Wait()
+		for i := range 3 {
+			ms.Master(i).Del("gone") // the Logger receives the loss, and blocks
+		}
+		time.Sleep(10 * time.Second)
+		wantLost(t, gone.Lease(), "gone")
+		if err := kept.Lease().Err(); err != nil {
+			t.Errorf("another lease, whose masters are well: %v", err)
+		}
+		for i := range 3 {
+			ms.Master(i).Stop()
+		}
+		s := lost.Lease()
+		<-s.Done()
+		if late := time.Since(s.Until()); late != 0 {
+			t.Errorf("Done closed %v after the end of validity", late)
+		}
+		close(release)
+	})
+}
+
+func TestAContextOfALeaseAgreesWithTheLease(t *testing.T) {
+	c := redlocktest.StartN(t, 3).Open(nil)
+	l := c.Locker("a")
+	for range 200 {
+		l.Lock()
+		s := l.Lease()
+		var contexts []context.Context
+		for range 50 {
+			contexts = append(contexts, s.Context(context.Background()))
+		}
+		unlocked := make(chan struct{})
+		go func() {
+			defer close(unlocked)
+			l.Unlock()
+		}()
+		<-s.Done()
+		for _, ctx := range contexts {
+			if ctx.Err() == nil {
+				t.Fatal("a context lasts whose lease has ended")
+			}
+		}
+		<-unlocked
+	}
+}
+
+// The last tests are about polls that are executed when their claim has become a lease.
+
+// A dam keeps back the commands that a client sends to some masters. What masters publish to it passes.
+type dam struct {
+	mu   sync.Mutex    // guards what follows
+	shut chan struct{} // nil: it is open
+	kept int           // how many writes it keeps back
+}
+
+// close makes the dam keep back what comes, until the returned function is called or the test ends.
+func (d *dam) close(t *testing.T) (open func()) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	shut := make(chan struct{})
+	d.shut, d.kept = shut, 0
+	open = sync.OnceFunc(func() {
+		d.mu.Lock()
+		d.shut = nil
+		d.mu.Unlock()
+		close(shut)
+	})
+	t.Cleanup(open)
+	return open
+}
+
+// keeps reports how many writes the dam keeps back.
+func (d *dam) keeps() int {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.kept
+}
+
+// A dammedConn is a connection behind a dam.
+type dammedConn struct {
+	net.Conn
+	dam        *dam
+	subscribes bool // the writer's
+}
+
+func (c *dammedConn) Write(p []byte) (int, error) {
+	c.subscribes = c.subscribes || strings.Contains(string(p), "\r\nSUBSCRIBE\r\n")
+	c.dam.mu.Lock()
+	shut := c.dam.shut
+	if shut != nil && !c.subscribes {
+		c.dam.kept++
+	}
+	c.dam.mu.Unlock()
+	if shut != nil && !c.subscribes {
+		<-shut
+	}
+	return c.Conn.Write(p)
+}
+
+// wonBehindADam returns a Locker for "a" whose claim was granted the lock while the dam keeps back its poll to the first
+// masters. If local is set, a second goroutine of the Client waits for it. open opens the dam.
+func wonBehindADam(t *testing.T, ms *redlocktest.Masters, masters int, local bool) (l *redlock.Locker, next <-chan *redlock.Lease, open func()) {
+	t.Helper()
+	d := new(dam)
+	c := openVia(t, ms, nil, func(ctx context.Context, i int) (net.Conn, error) {
+		conn, err := ms.Master(i).Dial(ctx)
+		if i < masters && err == nil {
+			conn = &dammedConn{Conn: conn, dam: d}
+		}
+		return conn, err
+	})
+	holder, l := connected(t, ms, nil).Locker("a"), c.Locker("a")
+	for range 50 {
+		take(holder)
+		in := locktest.Enter(l)
+		queued(t, ms, "a", 1)
+		open = d.close(t)
+		for began := time.Now(); d.keeps() < masters; time.Sleep(time.Millisecond) {
+			if time.Since(began) > time.Second {
+				t.Fatal("no poll was sent within a second")
+			}
+		}
+		holder.Unlock()
+		synctest.Wait()
+		select {
+		case <-in:
+			if local {
+				next = queueUp(l, 1, 2*time.Second)
+			}
+			return l, next, open
+		default: // the release has left the lock open
+		}
+		open()
+		<-in
+		l.Unlock()
+		synctest.Wait()
+	}
+	t.Fatal("none of 50 releases has granted the lock to the waiter")
+	return nil, nil, nil
+}
+
+// losesItToAnother has another client acquire the lock of l, whose keys are gone, and release it.
+func losesItToAnother(t *testing.T, ms *redlocktest.Masters) {
+	t.Helper()
+	for i := range ms.Len() {
+		ms.Master(i).Del("a")
+	}
+	other := connected(t, ms, nil).Locker("a")
+	if !other.TryLock() {
+		t.Fatal("TryLock = false although all keys are gone")
+	}
+	if err := other.UnlockContext(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// Late polls set the keys again after another client has had the lock. The lease must not be renewed with these keys.
+func TestALeaseIsLostIfLatePollsFindItsKeysGone(t *testing.T) {
+	for _, row := range []struct {
+		name    string
+		masters int // at which the polls come late
+	}{{"at a quorum", 2}, {"at all masters", 3}} {
+		t.Run(row.name, func(t *testing.T) {
+			bubble(t, 3, func(t *testing.T, ms *redlocktest.Masters) {
+				l, _, open := wonBehindADam(t, ms, row.masters, false)
+				s := l.Lease()
+				losesItToAnother(t, ms)
+				time.Sleep(50 * time.Millisecond)
+				if err := s.Err(); err != nil {
+					t.Fatalf("the lease has ended before the polls came: %v", err)
+				}
+				open()
+				time.Sleep(time.Second)
+				if err := s.Err(); !errors.Is(err, redlock.ErrLost) {
+					t.Errorf("another client has had the lock, and the lease says %v, want ErrLost", err)
+				}
+			})
+		})
+	}
+}
+
+func TestALeaseThatWasHandedOverIsLostIfLatePollsFindItsKeysGone(t *testing.T) {
+	oftenEnough(t, func(t *testing.T, ms *redlocktest.Masters) {
+		l, next, open := wonBehindADam(t, ms, 2, true)
+		token := l.Lease().Token()
+		l.Unlock()
+		s := <-next
+		if s.Token() != token {
+			t.Fatal("the lease was not handed over")
+		}
+		losesItToAnother(t, ms)
+		open()
+		time.Sleep(time.Second)
+		if err := s.Err(); !errors.Is(err, redlock.ErrLost) {
+			t.Errorf("another client has had the lock, and the lease says %v, want ErrLost", err)
+		}
+		time.Sleep(2 * time.Second) // the holder unlocks
+	})
+}
+
+// One connection stands still until the key there has expired, while the lease is renewed at the others.
+func TestALatePollDoesNotEndALeaseThatIsRenewed(t *testing.T) {
+	for _, stall := range []time.Duration{50 * time.Millisecond, 450 * time.Millisecond, 600 * time.Millisecond, 800 * time.Millisecond} {
+		t.Run(stall.String(), func(t *testing.T) {
+			bubble(t, 3, func(t *testing.T, ms *redlocktest.Masters) {
+				l, _, open := wonBehindADam(t, ms, 1, false)
+				s := l.Lease()
+				time.Sleep(stall)
+				open()
+				for range 50 {
+					time.Sleep(100 * time.Millisecond)
+					if err := s.Err(); err != nil {
+						t.Fatalf("the lease was lost at one master only: %v", err)
+					}
+				}
+				for i, token := range ms.Get("a") {
+					if token != s.Token() {
+						t.Errorf("master %d keeps %q, want the token of the lease", i, token)
+					}
+				}
+				l.Unlock()
+			})
+		})
+	}
 }

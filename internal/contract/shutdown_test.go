@@ -3,11 +3,18 @@ package contract_test
 import (
 	"context"
 	"errors"
+	"fmt"
+	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
 
+	"github.com/gomodule/redigo/redis"
+
 	"github.com/redlock-go/redlock"
+	"github.com/redlock-go/redlock/internal/bubbletest"
+	"github.com/redlock-go/redlock/internal/locktest"
 	"github.com/redlock-go/redlock/redlocktest"
 )
 
@@ -130,5 +137,231 @@ func TestCloseEndsAShutdown(t *testing.T) {
 			t.Errorf("Shutdown = %v", err)
 		}
 		l.Unlock()
+	})
+}
+
+func TestCloseEndsWaits(t *testing.T) {
+	for _, row := range []struct {
+		name   string
+		before func(t *testing.T, ms *redlocktest.Masters, c *redlock.Client)
+	}{
+		{"at the gate", func(t *testing.T, ms *redlocktest.Masters, c *redlock.Client) { c.Locker("a").Lock() }},
+		{"between rounds", func(t *testing.T, ms *redlocktest.Masters, c *redlock.Client) { hold(ms, "a", 0, 1, 2) }},
+		{"in a round", func(t *testing.T, ms *redlocktest.Masters, c *redlock.Client) {
+			for i := range 3 {
+				ms.Master(i).Freeze()
+			}
+		}},
+	} {
+		t.Run(row.name, func(t *testing.T) {
+			bubble(t, 5, func(t *testing.T, ms *redlocktest.Masters) {
+				c := connected(t, ms, nil)
+				row.before(t, ms, c)
+				waits, panics := make(chan error, 1), make(chan any, 1)
+				go func() { waits <- c.Locker("a").LockContext(t.Context()) }()
+				go func() {
+					defer func() { panics <- recover() }()
+					c.Locker("a").Lock()
+				}()
+				time.Sleep(20 * time.Millisecond)
+				c.Close()
+				if err := <-waits; err != redlock.ErrClosed {
+					t.Errorf("LockContext = %v, want ErrClosed", err)
+				}
+				if p := <-panics; p != `redlock: Lock of "a" on a closed Client` {
+					t.Errorf("Lock panicked with %v", p)
+				}
+			})
+		})
+	}
+}
+
+func TestCloseUndoesAttemptsThatItInterrupts(t *testing.T) {
+	bubble(t, 5, func(t *testing.T, ms *redlocktest.Masters) {
+		c := connected(t, ms, &redlock.Options{LockOptions: redlock.LockOptions{TTL: time.Hour}})
+		for i := range 5 {
+			ms.Master(i).Delay(30 * time.Millisecond)
+		}
+		done := make(chan error)
+		go func() { done <- c.Locker("a").LockContext(t.Context()) }()
+		time.Sleep(10 * time.Millisecond)
+		c.Close()
+		<-done
+		wantFree(t, ms, "a")
+	})
+}
+
+func TestCloseDoesNotReleaseHeldLocks(t *testing.T) {
+	bubble(t, 5, func(t *testing.T, ms *redlocktest.Masters) {
+		c := connected(t, ms, nil)
+		l := c.Locker("a")
+		l.Lock()
+		synctest.Wait()
+		if err := c.Close(); err != nil {
+			t.Errorf("Close = %v", err)
+		}
+		if err := c.Close(); err != nil {
+			t.Errorf("a second Close = %v", err)
+		}
+		if got := len(holders(ms, "a")); got != 5 {
+			t.Errorf("%d masters hold the key after Close, want 5: its holder may still be at work", got)
+		}
+		l.Unlock() // it does nothing
+		if got := len(holders(ms, "a")); got != 5 {
+			t.Errorf("%d masters hold the key after the late Unlock, want 5", got)
+		}
+		time.Sleep(11 * time.Second)
+		wantFree(t, ms, "a")
+		if err := l.LockContext(t.Context()); err != redlock.ErrClosed {
+			t.Errorf("LockContext of a closed Client = %v, want ErrClosed", err)
+		}
+		if l.TryLock() {
+			t.Error("TryLock of a closed Client succeeded")
+		}
+	})
+}
+
+func TestCloseIsBoundedByDialTimeout(t *testing.T) {
+	for _, row := range []struct {
+		name   string
+		before func(ms *redlocktest.Masters)
+		after  func(ms *redlocktest.Masters, c *redlock.Client)
+	}{
+		{"masters that hang while they are dialled", func(ms *redlocktest.Masters) {
+			for i := range 5 {
+				ms.Master(i).HangDials()
+			}
+		}, func(*redlocktest.Masters, *redlock.Client) {}},
+		{"frozen masters with replies due", func(*redlocktest.Masters) {}, func(ms *redlocktest.Masters, c *redlock.Client) {
+			for i := range 5 {
+				ms.Master(i).Freeze()
+			}
+			c.Locker("a").TryLock()
+		}},
+	} {
+		t.Run(row.name, func(t *testing.T) {
+			bubble(t, 5, func(t *testing.T, ms *redlocktest.Masters) {
+				row.before(ms)
+				c := ms.Open(nil)
+				synctest.Wait()
+				row.after(ms, c)
+				start := time.Now()
+				if err := c.Close(); err != nil {
+					t.Errorf("Close = %v", err)
+				}
+				if took := time.Since(start); took > time.Second {
+					t.Errorf("Close took %v, want DialTimeout at most", took)
+				}
+			})
+		})
+	}
+}
+
+func TestADialThatIgnoresItsContextDoesNotDelayClose(t *testing.T) {
+	bubbletest.Test(t, func(t *testing.T) {
+		release, dials := make(chan struct{}), atomic.Int32{}
+		pool := &redis.Pool{Dial: func() (redis.Conn, error) {
+			dials.Add(1)
+			<-release
+			return nil, errors.New("too late")
+		}}
+		c, err := redlock.New([]*redis.Pool{pool}, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(time.Hour)
+		if n := dials.Load(); n != 2 {
+			t.Errorf("%d dials hang, want one for commands and one for wake-ups", n)
+		}
+		start := time.Now()
+		if err := c.Close(); err == nil || !strings.Contains(err.Error(), "master 1") {
+			t.Errorf("Close = %v, want an error that names the master whose dial goes on", err)
+		}
+		if took := time.Since(start); took > 1100*time.Millisecond {
+			t.Errorf("Close took %v, want about DialTimeout", took)
+		}
+		close(release)
+	})
+}
+
+func TestCloseLeavesPoolsOpen(t *testing.T) {
+	bubble(t, 3, func(t *testing.T, ms *redlocktest.Masters) {
+		pools := ms.Pools()
+		for range 3 {
+			c, err := redlock.New(pools, nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			synctest.Wait() // Close cancels a dial that is under way
+			l := c.Locker("a")
+			locktest.Pass(l)
+			c.Close()
+			for i, p := range pools {
+				if p.ActiveCount() != 1 || p.IdleCount() != 1 {
+					t.Errorf("pool %d has %d connections, %d idle, want the one that the Client gave back", i, p.ActiveCount(), p.IdleCount())
+				}
+				conn := p.Get()
+				if _, err := conn.Do("PING"); err != nil {
+					t.Errorf("pool %d after Close: %v", i, err)
+				}
+				conn.Close()
+			}
+		}
+	})
+}
+
+func TestCloseEndsLeases(t *testing.T) {
+	bubble(t, 5, func(t *testing.T, ms *redlocktest.Masters) {
+		c := connected(t, ms, nil)
+		l, m := c.Locker("a"), c.Locker("b")
+		l.Lock()
+		s := l.Lease()
+		ctx := s.Context(t.Context())
+		done := make(chan error)
+		go func() {
+			done <- m.Do(t.Context(), func(ctx context.Context) error {
+				<-ctx.Done()
+				return nil
+			})
+		}()
+		synctest.Wait()
+		c.Close()
+		if err := s.Err(); err != redlock.ErrClosed {
+			t.Errorf("Err = %v, want ErrClosed", err)
+		}
+		<-s.Done()
+		<-ctx.Done()
+		if cause := context.Cause(ctx); cause != redlock.ErrClosed {
+			t.Errorf("the context's cause is %v, want ErrClosed", cause)
+		}
+		if err := <-done; !errors.Is(err, redlock.ErrClosed) || !errors.Is(err, redlock.ErrLost) {
+			t.Errorf("Do = %v, want ErrLost because of ErrClosed", err)
+		}
+		if err := l.UnlockContext(t.Context()); err != redlock.ErrClosed {
+			t.Errorf("UnlockContext = %v, want ErrClosed", err)
+		}
+		if err := s.Extend(t.Context()); err != redlock.ErrClosed {
+			t.Errorf("Extend = %v, want ErrClosed", err)
+		}
+	})
+}
+
+func TestCloseSendsTheReleaseOfAnUnlock(t *testing.T) {
+	bubble(t, 5, func(t *testing.T, ms *redlocktest.Masters) {
+		c := ms.WithDelays(1e6, 5e6, 20e6, 40e6, 80e6).Open(nil)
+		time.Sleep(time.Second)
+		for i := range 100 {
+			locktest.Pass(c.Locker(fmt.Sprint("a", i)))
+		}
+		if err := c.Close(); err != nil {
+			t.Errorf("Close = %v", err)
+		}
+		for i := range ms.Len() {
+			for _, key := range ms.Master(i).Keys() {
+				if key[0] == 'a' {
+					t.Errorf("master %d keeps the key %q", i, key)
+				}
+			}
+		}
 	})
 }

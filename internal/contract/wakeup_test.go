@@ -1,10 +1,15 @@
 package contract_test
 
 import (
+	"bytes"
+	"context"
+	"errors"
 	"fmt"
+	"net"
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -14,6 +19,7 @@ import (
 	"github.com/redlock-go/redlock"
 	"github.com/redlock-go/redlock/internal/clock"
 	"github.com/redlock-go/redlock/internal/locktest"
+	"github.com/redlock-go/redlock/internal/master"
 	"github.com/redlock-go/redlock/redlocktest"
 )
 
@@ -328,4 +334,302 @@ func TestHealthyMastersReportNoProblemWithWakeUps(t *testing.T) {
 			}
 		}
 	})
+}
+
+func TestADeadSubscriptionIsReplaced(t *testing.T) {
+	bubble(t, 5, func(t *testing.T, ms *redlocktest.Masters) {
+		a, b := connected(t, ms, lazy()).Locker("a"), connected(t, ms, lazy()).Locker("a")
+		for i := range 5 { // no master answers or ends a connection
+			ms.Master(i).Freeze()
+		}
+		time.Sleep(5 * time.Second)
+		for i := range 5 {
+			ms.Master(i).Thaw()
+		}
+		time.Sleep(5 * time.Second)
+		take(a)
+		in := locktest.Enter(b)
+		queued(t, ms, "a", 1)
+		released := time.Now()
+		a.Unlock()
+		if took := (<-in).Sub(released); took != 0 {
+			t.Errorf("the waiter entered %v after the release, want no wait at all", took)
+		}
+	})
+}
+
+func TestAWaiterThatDiesInItsTurnDelaysNoOther(t *testing.T) {
+	bubble(t, 5, func(t *testing.T, ms *redlocktest.Masters) {
+		a := connected(t, ms, lazy()).Locker("a")
+		take(a)
+		first := connected(t, ms, lazy())
+		waits := make(chan error, 1)
+		go func() { waits <- first.Locker("a").LockContext(t.Context()) }()
+		queued(t, ms, "a", 1)
+		in := locktest.Enter(connected(t, ms, lazy()).Locker("a"))
+		queued(t, ms, "a", 2)
+		first.Close() // its entry stays, and its subscriptions end
+		<-waits
+		synctest.Wait()
+		released := time.Now()
+		a.Unlock()
+		if took := (<-in).Sub(released); took != 0 {
+			t.Errorf("behind a client that is gone the waiter entered after %v, want at once", took)
+		}
+	})
+}
+
+func TestAWakeUpThatNobodyWantsIsPassedOn(t *testing.T) {
+	bubble(t, 5, func(t *testing.T, ms *redlocktest.Masters) {
+		a := connected(t, ms, lazy()).Locker("a")
+		take(a)
+		// The first client leaves. Its entries are put back, as if the commands by which it left had been lost. So
+		// it is woken although it no longer waits.
+		opts := lazy()
+		opts.LockOptions.RenewEvery = -1 // it is woken, and never granted the lock
+		first := connected(t, ms, opts)
+		ctx, cancel := context.WithCancel(t.Context())
+		go first.Locker("a").LockContext(ctx)
+		queued(t, ms, "a", 1)
+		id := queueHead(t, ms, "a")
+		cancel()
+		queued(t, ms, "a", 0)
+		in := locktest.Enter(connected(t, ms, lazy()).Locker("a"))
+		queued(t, ms, "a", 1)
+		for i := range 5 {
+			conn := ms.Pools()[i].Get()
+			conn.Do("ZADD", "redlock:queue:a", 1, id)
+			conn.Close()
+		}
+		released := time.Now()
+		a.Unlock()
+		if took := (<-in).Sub(released); took > 2*time.Millisecond {
+			t.Errorf("the waiter behind entered after %v, want the wake-up passed on", took)
+		}
+	})
+}
+
+// A grant to a claim that was given up stands until it expires.
+func TestAGrantThatNobodyWantsDelaysTheOthersUntilItExpires(t *testing.T) {
+	bubble(t, 5, func(t *testing.T, ms *redlocktest.Masters) {
+		a := connected(t, ms, nil).Locker("a")
+		take(a)
+		ctx, cancel := context.WithCancel(t.Context())
+		go connected(t, ms, nil).Locker("a").LockContext(ctx)
+		queued(t, ms, "a", 1)
+		member := queueHead(t, ms, "a")
+		cancel()
+		queued(t, ms, "a", 0)
+		in := locktest.Enter(connected(t, ms, nil).Locker("a"))
+		queued(t, ms, "a", 1)
+		for i := range 5 {
+			conn := ms.Pools()[i].Get()
+			conn.Do("ZADD", "redlock:queue:a", 1, member) // as if the release of the claim had been lost
+			conn.Close()
+		}
+		released := time.Now()
+		a.Unlock()
+		if took := (<-in).Sub(released); took > master.GrantLeast+250*time.Millisecond {
+			t.Errorf("the waiter behind entered after %v, want the grant to expire before", took)
+		}
+	})
+}
+
+func TestLeavingTheWaitLeavesTheQueue(t *testing.T) {
+	bubble(t, 5, func(t *testing.T, ms *redlocktest.Masters) {
+		a := connected(t, ms, lazy()).Locker("a")
+		take(a)
+		ctx, cancel := context.WithCancel(t.Context())
+		done := make(chan error)
+		l := connected(t, ms, lazy()).Locker("a")
+		go func() { done <- l.LockContext(ctx) }()
+		queued(t, ms, "a", 1)
+		cancel()
+		if err := <-done; !errors.Is(err, context.Canceled) || !errors.Is(err, redlock.ErrHeld) {
+			t.Errorf("LockContext = %v", err)
+		}
+		queued(t, ms, "a", 0)
+		a.Unlock()
+	})
+}
+
+func TestWaitersOfACrashedHolderWakeWhenItsKeyExpires(t *testing.T) {
+	bubble(t, 5, func(t *testing.T, ms *redlocktest.Masters) {
+		for i := range 5 {
+			ms.Master(i).Set("a", "of one that crashed", 1234*time.Millisecond)
+		}
+		start := time.Now()
+		in := locktest.Enter(connected(t, ms, lazy()).Locker("a"))
+		if took := (<-in).Sub(start); took < 1234*time.Millisecond || took > 1234*time.Millisecond+10*time.Millisecond {
+			t.Errorf("the waiter entered after %v, want when the key expired at 1.234s and a little jitter", took)
+		}
+	})
+}
+
+// The client that has waited longest is woken, and leaves before its attempt is answered. The next client
+// must not wait until its own next poll, an hour later.
+func TestAWokenWaiterThatLeavesPassesTheWakeUpOn(t *testing.T) {
+	bubble(t, 5, func(t *testing.T, ms *redlocktest.Masters) {
+		rarely := &redlock.Options{
+			NewBackOff:  func() redlock.BackOff { return hourly{} },
+			LockOptions: redlock.LockOptions{TTL: 9 * time.Second, RenewEvery: -1},
+		}
+		holder := connected(t, ms, rarely).Locker("a")
+		far := openAt(ms, 20*time.Millisecond, rarely).Locker("a")
+		next := connected(t, ms, rarely).Locker("a")
+		holder.Lock()
+
+		leaving, leave := context.WithCancel(t.Context())
+		left := make(chan error)
+		go func() { left <- far.LockContext(leaving) }()
+		time.Sleep(200 * time.Millisecond) // it has joined the queue
+		entered := make(chan time.Time)
+		go func() {
+			next.Lock()
+			entered <- time.Now()
+		}()
+		time.Sleep(200 * time.Millisecond)
+
+		unlocked := time.Now()
+		holder.Unlock()
+		time.Sleep(30 * time.Millisecond) // far has been woken, and its attempt is under way
+		leave()
+		if err := <-left; err == nil {
+			t.Fatal("the far waiter has the lock: the test has lost its subject")
+		}
+		if waited := (<-entered).Sub(unlocked); waited > 200*time.Millisecond {
+			t.Errorf("the next waiter entered after %v", waited)
+		}
+		next.Unlock()
+	})
+}
+
+// hourly is a schedule with one attempt an hour.
+type hourly struct{}
+
+func (hourly) NextBackOff() time.Duration { return time.Hour }
+
+// An address leads to one server, and later to another one.
+type address struct {
+	hidesINFO bool // immutable; the servers forbid INFO
+
+	mu     sync.Mutex // guards what follows
+	target *redlocktest.Master
+	conns  []*addressedConn
+}
+
+// An addressedConn notes whether its client has subscribed.
+type addressedConn struct {
+	net.Conn
+	hidesINFO  bool // immutable
+	subscribed atomic.Bool
+}
+
+func (c *addressedConn) Write(p []byte) (int, error) {
+	if bytes.Contains(p, []byte("\r\nSUBSCRIBE\r\n")) {
+		c.subscribed.Store(true)
+	}
+	if c.hidesINFO {
+		p = bytes.ReplaceAll(p, []byte("\r\nINFO\r\n"), []byte("\r\nHIDE\r\n"))
+	}
+	return c.Conn.Write(p)
+}
+
+// pool returns a pool of connections to the address.
+func (a *address) pool() *redis.Pool {
+	return &redis.Pool{DialContext: func(ctx context.Context) (redis.Conn, error) {
+		a.mu.Lock()
+		defer a.mu.Unlock()
+		conn, err := a.target.Dial(ctx)
+		if err != nil {
+			return nil, err
+		}
+		c := &addressedConn{Conn: conn, hidesINFO: a.hidesINFO}
+		a.conns = append(a.conns, c)
+		return redis.NewConn(c, 0, 0), nil
+	}}
+}
+
+// move makes new connections lead to another server, and ends the present ones, except subscriptions.
+func (a *address) move(target *redlocktest.Master) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.target = target
+	for _, c := range a.conns {
+		if !c.subscribed.Load() {
+			c.Close()
+		}
+	}
+}
+
+// After a failover behind an address, the subscription to the former server lives on.
+func TestAfterAFailoverAClientIsWokenByTheServerThatExecutesItsCommands(t *testing.T) {
+	for _, row := range []struct {
+		name      string
+		hidesINFO bool
+	}{{"run_id is told", false}, {"INFO is forbidden", true}} {
+		t.Run(row.name, func(t *testing.T) {
+			bubble(t, 6, func(t *testing.T, ms *redlocktest.Masters) {
+				var addresses []*address
+				var moving, present []*redis.Pool
+				for i := range 3 {
+					a := &address{hidesINFO: row.hidesINFO, target: ms.Master(i)}
+					addresses, moving = append(addresses, a), append(moving, a.pool())
+					to := &address{hidesINFO: row.hidesINFO, target: ms.Master(3 + i)}
+					present = append(present, to.pool())
+				}
+				open := func(pools []*redis.Pool) *redlock.Client {
+					c, err := redlock.New(pools, nil)
+					if err != nil {
+						t.Fatal(err)
+					}
+					t.Cleanup(func() { c.Close() })
+					time.Sleep(2 * time.Second)
+					if err := c.Ping(t.Context()); err != nil {
+						t.Fatal(err)
+					}
+					return c
+				}
+				moved := open(moving)
+				for i, a := range addresses {
+					a.move(ms.Master(3 + i))
+				}
+				time.Sleep(15 * time.Second) // a quarantine, unless the run_id shows that the server was adopted
+				turns, _ := loops(t, time.Second, moved, open(present))
+				if turns[0] < turns[1]/2 {
+					t.Errorf("the client whose masters have moved had %d turns, another one %d", turns[0], turns[1])
+				}
+				for _, m := range moved.Masters() {
+					if m.WakeErr != nil {
+						t.Errorf("%s: WakeErr = %v", m.Name, m.WakeErr)
+					}
+				}
+			})
+		})
+	}
+}
+
+// loops has each client lock and unlock "a" for a time, and returns how often each one did, and how long it waited at most.
+func loops(t *testing.T, last time.Duration, clients ...*redlock.Client) (turns []int, longest []time.Duration) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), last)
+	defer cancel()
+	turns, longest = make([]int, len(clients)), make([]time.Duration, len(clients))
+	var all sync.WaitGroup
+	for i, c := range clients {
+		all.Go(func() {
+			for l := c.Locker("a"); ; turns[i]++ {
+				began := time.Now()
+				err := l.LockContext(ctx)
+				longest[i] = max(longest[i], time.Since(began))
+				if err != nil {
+					return
+				}
+				time.Sleep(20 * time.Millisecond)
+				l.Unlock()
+			}
+		})
+	}
+	all.Wait()
+	return turns, longest
 }

@@ -3,7 +3,10 @@ package contract_test
 import (
 	"context"
 	"errors"
+	"fmt"
+	"math"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -221,57 +224,6 @@ func TestWithoutAQuorumTryLockSaysSoWithinThreeNodeTimeouts(t *testing.T) {
 	})
 }
 
-func TestUnlockContextBoundsTheWaitNotTheRelease(t *testing.T) {
-	bubble(t, 5, func(t *testing.T, ms *redlocktest.Masters) {
-		l := connected(t, ms, nil).Locker("a")
-		for _, ended := range []bool{false, true} {
-			l.Lock()
-			synctest.Wait()
-			for i := range 5 {
-				ms.Master(i).Delay(20 * time.Millisecond)
-			}
-			ctx, cancel := context.WithTimeout(t.Context(), 10*time.Millisecond)
-			if ended {
-				cancel()
-			}
-			if err := l.UnlockContext(ctx); !errors.Is(err, ctx.Err()) || err == nil {
-				t.Errorf("UnlockContext = %v, want %v", err, ctx.Err())
-			}
-			cancel()
-			for i := range 5 {
-				ms.Master(i).Delay(0)
-			}
-			time.Sleep(100 * time.Millisecond)
-			wantFree(t, ms, "a")
-		}
-	})
-}
-
-func TestUnlockContextSaysWhatItFound(t *testing.T) {
-	bubble(t, 5, func(t *testing.T, ms *redlocktest.Masters) {
-		l := connected(t, ms, nil).Locker("a")
-		if err := l.UnlockContext(t.Context()); err != redlock.ErrNotHeld {
-			t.Errorf("UnlockContext of an unlocked Locker = %v, want ErrNotHeld", err)
-		}
-		l.Lock()
-		for i := range 3 {
-			ms.Master(i).Freeze()
-		}
-		start := time.Now()
-		err := l.UnlockContext(t.Context())
-		var quorum *redlock.QuorumError
-		if !errors.As(err, &quorum) || quorum.Op != "release" || errors.Is(err, redlock.ErrLost) || errors.Is(err, redlock.ErrHeld) {
-			t.Errorf("UnlockContext with three frozen masters = %v, want a QuorumError of the release", err)
-		}
-		if took := time.Since(start); took != 50*time.Millisecond {
-			t.Errorf("it took %v, want NodeTimeout", took)
-		}
-		if err := l.UnlockContext(t.Context()); err != redlock.ErrNotHeld {
-			t.Errorf("a second UnlockContext = %v, want ErrNotHeld", err)
-		}
-	})
-}
-
 func TestAnAttemptThatWasCutShortDoesNotHideTheOnesBefore(t *testing.T) {
 	bubble(t, 3, func(t *testing.T, ms *redlocktest.Masters) {
 		c := connected(t, ms, nil)
@@ -309,4 +261,204 @@ func TestAnAttemptThatWasCutShortDoesNotHideTheOnesBefore(t *testing.T) {
 			ms.Master(i).Delay(0)
 		}
 	})
+}
+
+func TestAScheduleThatStopsEndsTheWait(t *testing.T) {
+	bubble(t, 3, func(t *testing.T, ms *redlocktest.Masters) {
+		steps := 0
+		var attempts atomic.Int32
+		opts := &redlock.Options{Trace: &redlock.Trace{
+			AttemptDone: func(context.Context, redlock.AttemptInfo) { attempts.Add(1) },
+		}, LockOptions: redlock.LockOptions{RenewEvery: -1}, NewBackOff: func() redlock.BackOff { // a claim has a pace of its own
+			steps = 0
+			return locktest.BackOffFunc(func() time.Duration {
+				if steps++; steps > 3 {
+					return -1
+				}
+				return time.Duration(steps) * time.Second
+			})
+		}}
+		c := connected(t, ms, opts)
+		hold(ms, "a", 0, 1, 2)
+		start := time.Now()
+		err := c.Locker("a").LockContext(t.Context())
+		var quorum *redlock.QuorumError
+		if !errors.As(err, &quorum) || !errors.Is(err, redlock.ErrHeld) {
+			t.Errorf("LockContext = %v, want the last QuorumError", err)
+		}
+		if took := time.Since(start); took != 6*time.Second {
+			t.Errorf("LockContext gave up after %v, want 1s + 2s + 3s", took)
+		}
+		// Lock continues with the longest step.
+		attempts.Store(0)
+		time.AfterFunc(31*time.Second, func() {
+			for i := range 3 {
+				ms.Master(i).Del("a")
+			}
+		})
+		start = time.Now()
+		l := c.Locker("a")
+		l.Lock()
+		if took := time.Since(start); took != 33*time.Second {
+			t.Errorf("Lock took %v, want 33s: 1 + 2 + 3, then steps of 3s", took)
+		}
+		if got := attempts.Load(); got != 14 { // the second follows the first at once
+			t.Errorf("Lock made %d attempts, want 14", got)
+		}
+		l.Unlock()
+	})
+}
+
+func TestLockSurvivesAScheduleThatNeverBegins(t *testing.T) {
+	bubble(t, 3, func(t *testing.T, ms *redlocktest.Masters) {
+		opts := &redlock.Options{NewBackOff: func() redlock.BackOff {
+			return locktest.BackOffFunc(func() time.Duration { return -1 })
+		}}
+		c := connected(t, ms, opts)
+		hold(ms, "a", 0, 1)
+		time.AfterFunc(10*time.Second, func() { ms.Master(0).Del("a") })
+		l := c.Locker("a")
+		locktest.Pass(l)
+		// 10 polls a second at least find a free key there, and give it up again.
+		if n := ms.Master(2).Count("EVALSHA"); n > 200 {
+			t.Errorf("%d scripts in 10s: a busy loop", n)
+		}
+	})
+}
+
+func TestDefaultDelaysGrowAndAreRandom(t *testing.T) {
+	bubble(t, 1, func(t *testing.T, ms *redlocktest.Masters) {
+		var at []time.Time
+		opts := &redlock.Options{DisableWakeups: true, Trace: &redlock.Trace{
+			AttemptDone: func(context.Context, redlock.AttemptInfo) { at = append(at, time.Now()) },
+		}}
+		c := connected(t, ms, opts)
+		hold(ms, "a", 0)
+		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+		defer cancel()
+		if err := c.Locker("a").LockContext(ctx); !errors.Is(err, context.DeadlineExceeded) {
+			t.Fatalf("LockContext = %v, want to wait for all of it", err)
+		}
+		distinct := make(map[time.Duration]bool)
+		for i := 2; i < len(at); i++ { // the second follows the first at once
+			d := at[i].Sub(at[i-1])
+			distinct[d] = true
+			if d < 2500*time.Microsecond || d > 375*time.Millisecond {
+				t.Errorf("delay %d is %v, want 5ms to 250ms, randomised by half", i, d)
+			}
+			if i > 20 && d < 125*time.Millisecond {
+				t.Errorf("delay %d is %v, want the longest step by now", i, d)
+			}
+		}
+		if first := at[2].Sub(at[1]); first > 7500*time.Microsecond {
+			t.Errorf("the first delay is %v, want about 5ms", first)
+		}
+		if len(distinct) < len(at)/2 {
+			t.Errorf("%d attempts had %d different delays: not random", len(at), len(distinct))
+		}
+	})
+}
+
+// A schedule may return any delay. Adding to a very large one must not overflow and become no delay.
+func TestAnOverflowingDelayCausesNoBusyLoop(t *testing.T) {
+	for _, wakeups := range []bool{true, false} {
+		bubble(t, 3, func(t *testing.T, ms *redlocktest.Masters) {
+			c := connected(t, ms, &redlock.Options{DisableWakeups: !wakeups, NewBackOff: func() redlock.BackOff {
+				return locktest.BackOffFunc(func() time.Duration { return math.MaxInt64 })
+			}})
+			for i := range 3 {
+				ms.Master(i).Set("a", "somebody's", 0) // for ever
+			}
+			ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+			defer cancel()
+			if err := c.Locker("a").LockContext(ctx); !errors.Is(err, redlock.ErrHeld) {
+				t.Errorf("LockContext = %v, want it to be held", err)
+			}
+			if n := ms.Master(0).Count("EVALSHA"); n > 1000 {
+				t.Errorf("wake-ups: %t: %d script calls in a minute, want few", wakeups, n)
+			}
+		})
+	}
+}
+
+// One of three masters is down, and another has a key that nobody releases. Each waiting client has at most one
+// vote. By their tokens, they give up in favour of that key, or keep their votes.
+func TestAKeyThatNobodyReleasesDoesNotKeepClaimsBusy(t *testing.T) {
+	for _, row := range []struct {
+		token   string
+		waiters int
+	}{{"!", 1}, {"~", 1}, {"!", 4}, {"~", 4}} {
+		t.Run(fmt.Sprint(row), func(t *testing.T) {
+			bubble(t, 3, func(t *testing.T, ms *redlocktest.Masters) {
+				const lasts = 5 * time.Second
+				results := make(chan error)
+				ctx, cancel := context.WithTimeout(t.Context(), time.Second+lasts)
+				defer cancel()
+				for range row.waiters {
+					l := connected(t, ms, nil).Locker("a")
+					go func() {
+						time.Sleep(time.Second)
+						results <- l.LockContext(ctx)
+					}()
+				}
+				ms.Master(2).Stop()
+				ms.Master(1).Set("a", row.token+" nobody's", 0)
+				time.Sleep(time.Second)
+				before := ms.Master(0).Count("EVALSHA")
+				for range row.waiters {
+					if err := <-results; err == nil {
+						t.Fatal("locked, want no quorum")
+					}
+				}
+				synctest.Wait()
+				most := 50 * row.waiters * int(lasts/time.Second)
+				if n := ms.Master(0).Count("EVALSHA") - before; n > most {
+					t.Errorf("%d waiting clients have sent %d commands in %v, want %d at most", row.waiters, n, lasts, most)
+				}
+			})
+		})
+	}
+}
+
+func TestAWaitForALockWhoseFenceIsFarAheadSaysSo(t *testing.T) {
+	bubble(t, 3, func(t *testing.T, ms *redlocktest.Masters) {
+		l := connected(t, ms, locktest.Fenced(nil)).Locker("a")
+		for i := range 3 {
+			ms.Master(i).Set(fenceKey, fmt.Sprint(locktest.Ticks(time.Now().Add(farAhead))), time.Hour)
+		}
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		const want = "its fence for this name is 9599h"
+		if err := l.LockContext(ctx); err == nil || strings.Count(err.Error(), want) != 1 {
+			t.Errorf("LockContext = %v, want %s", err, want)
+		}
+		wantFree(t, ms, "a")
+	})
+}
+
+// A short lease could not be renewed in time, or would never be long enough to count.
+func TestAWaitWhoseMastersAreTooFarForAGrantGetsTheLock(t *testing.T) {
+	for _, oneWay := range []time.Duration{240 * time.Millisecond, 270 * time.Millisecond} {
+		bubble(t, 3, func(t *testing.T, ms *redlocktest.Masters) {
+			far := ms.WithDelays(oneWay, oneWay, oneWay)
+			opts := &redlock.Options{NodeTimeout: 700 * time.Millisecond, DialTimeout: 10 * time.Second, LockOptions: redlock.LockOptions{TTL: time.Second}}
+			a, b := far.Open(opts).Locker("a"), far.Open(opts).Locker("a")
+			time.Sleep(20 * time.Second)
+			take(a)
+			ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+			defer cancel()
+			go func() {
+				time.Sleep(800 * time.Millisecond)
+				a.Unlock()
+			}()
+			if err := b.LockContext(ctx); err != nil {
+				t.Errorf("%v away: %v", oneWay, err)
+				return
+			}
+			if left := time.Until(b.Lease().Until()); left < 300*time.Millisecond {
+				t.Errorf("%v away: the lease is valid for %v, want what the TTL leaves after a round trip", oneWay, left)
+			}
+			b.Unlock()
+		})
+	}
 }
