@@ -14,6 +14,7 @@ import (
 
 	"github.com/redlock-go/redlock"
 	"github.com/redlock-go/redlock/internal/incarnation"
+	"github.com/redlock-go/redlock/internal/proxy"
 	"github.com/redlock-go/redlock/internal/redisserver"
 )
 
@@ -127,7 +128,7 @@ func TestDoctorMeasuresRoundTripsToMastersFarAway(t *testing.T) {
 	t.Parallel()
 	var list []string
 	for _, s := range redisserver.AdoptedTB(t, 3) {
-		p := redisserver.ProxyTB(t, s.Addr())
+		p := proxy.TB(t, s.Addr())
 		p.Delay(30 * time.Millisecond) // each way
 		list = append(list, p.Addr())
 	}

@@ -9,6 +9,7 @@ import (
 
 	"github.com/redlock-go/redlock"
 	"github.com/redlock-go/redlock/internal/locktest"
+	"github.com/redlock-go/redlock/internal/proxy"
 	"github.com/redlock-go/redlock/internal/redisserver"
 )
 
@@ -19,9 +20,9 @@ func TestSubscriptionsFollowAnAddressToAnotherServer(t *testing.T) {
 	servers := redisserver.AdoptedTB(t, 6)
 	before, after := servers[:3], servers[3:]
 	var urls []string
-	var proxies []*redisserver.Proxy
+	var proxies []*proxy.Proxy
 	for _, s := range before {
-		p := redisserver.ProxyTB(t, s.Addr())
+		p := proxy.TB(t, s.Addr())
 		proxies, urls = append(proxies, p), append(urls, p.Addr())
 	}
 	subscriptions := func(servers []*redisserver.Server) (n int) {

@@ -12,6 +12,7 @@ import (
 	"github.com/redlock-go/redlock"
 	"github.com/redlock-go/redlock/internal/incarnation"
 	"github.com/redlock-go/redlock/internal/locktest"
+	"github.com/redlock-go/redlock/internal/proxy"
 	"github.com/redlock-go/redlock/internal/redisserver"
 )
 
@@ -179,8 +180,8 @@ func TestGuardErrIsSetOnlyForTheClientThatCannotDetectRestarts(t *testing.T) {
 func TestAClientThatCannotReadTheRunIDDoesNotAffectOthers(t *testing.T) {
 	t.Parallel()
 	s, url := blindServer(t)
-	p := redisserver.ProxyTB(t, s.Addr())
-	p.Keep()
+	p := proxy.TB(t, s.Addr())
+	p.KeepAll()
 	c, blind := open(t, patient(), p.Addr()), open(t, patient(), url)
 	eventually(t, "both are connected", func() bool {
 		return locktest.States(c, redlock.MasterUp) == 1 && locktest.States(blind, redlock.MasterUp) == 1

@@ -12,6 +12,7 @@ import (
 	"github.com/redlock-go/redlock"
 	"github.com/redlock-go/redlock/internal/incarnation"
 	"github.com/redlock-go/redlock/internal/locktest"
+	"github.com/redlock-go/redlock/internal/proxy"
 	"github.com/redlock-go/redlock/internal/redisserver"
 )
 
@@ -94,7 +95,7 @@ type forgetting struct {
 	args     []string // of the server
 	keeps    bool     // the clients' connections stay, as behind a proxy
 	database int      // of the clients
-	forget   func(t *testing.T, s *redisserver.Server, p *redisserver.Proxy)
+	forget   func(t *testing.T, s *redisserver.Server, p *proxy.Proxy)
 	keptKey  bool   // nothing is lost, but no client can know that
 	why      string // the reason that a client gives
 }
@@ -106,7 +107,7 @@ const (
 	known     = "its memory is known for "
 )
 
-func restart(t *testing.T, s *redisserver.Server, p *redisserver.Proxy) {
+func restart(t *testing.T, s *redisserver.Server, p *proxy.Proxy) {
 	t.Helper()
 	if err := s.Restart(); err != nil {
 		t.Fatal(err)
@@ -115,12 +116,12 @@ func restart(t *testing.T, s *redisserver.Server, p *redisserver.Proxy) {
 }
 
 // forgetBy returns a forgetting by a command.
-func forgetBy(command string, args ...any) func(*testing.T, *redisserver.Server, *redisserver.Proxy) {
-	return func(t *testing.T, s *redisserver.Server, _ *redisserver.Proxy) { do(t, s, command, args...) }
+func forgetBy(command string, args ...any) func(*testing.T, *redisserver.Server, *proxy.Proxy) {
+	return func(t *testing.T, s *redisserver.Server, _ *proxy.Proxy) { do(t, s, command, args...) }
 }
 
 // promote replaces a server by its replica, which has not received the last writes.
-func promote(t *testing.T, s *redisserver.Server, p *redisserver.Proxy) {
+func promote(t *testing.T, s *redisserver.Server, p *proxy.Proxy) {
 	t.Helper()
 	host, port, _ := strings.Cut(s.Addr(), ":")
 	do(t, s, "CONFIG", "SET", "repl-diskless-sync-delay", "0")
@@ -137,7 +138,7 @@ func promote(t *testing.T, s *redisserver.Server, p *redisserver.Proxy) {
 }
 
 // loseTail restarts a server with an append-only file that ends before the last write.
-func loseTail(t *testing.T, s *redisserver.Server, p *redisserver.Proxy) {
+func loseTail(t *testing.T, s *redisserver.Server, p *proxy.Proxy) {
 	t.Helper()
 	files, err := filepath.Glob(filepath.Join(s.Dir(), "appendonlydir", "*.incr.aof"))
 	if err != nil || len(files) != 1 {
@@ -184,11 +185,11 @@ var forgettings = []forgetting{
 	{name: "SWAPDB, seen from the other", database: 1, forget: forgetBy("SWAPDB", 1, 0), why: swapped},
 	{name: "the loss of the record", forget: forgetBy("DEL", incarnation.Key), keptKey: true, why: absent},
 	{name: "a record that is none", forget: forgetBy("SET", incarnation.Key, "junk"), keptKey: true, why: absent},
-	{name: "a record of another type", forget: func(t *testing.T, s *redisserver.Server, _ *redisserver.Proxy) {
+	{name: "a record of another type", forget: func(t *testing.T, s *redisserver.Server, _ *proxy.Proxy) {
 		do(t, s, "DEL", incarnation.Key)
 		do(t, s, "LPUSH", incarnation.Key, "junk")
 	}, keptKey: true, why: absent},
-	{name: "a record from the future", forget: func(t *testing.T, s *redisserver.Server, _ *redisserver.Proxy) {
+	{name: "a record from the future", forget: func(t *testing.T, s *redisserver.Server, _ *proxy.Proxy) {
 		run, _, _ := strings.Cut(record(t, s), " ")
 		do(t, s, "SET", incarnation.Key, run+" 9007199254740991 0")
 	}, keptKey: true, why: "its clock was set back"},
@@ -212,9 +213,9 @@ func TestTheVotesOfAMasterThatHasForgottenDoNotCount(t *testing.T) {
 
 func testForgetting(t *testing.T, row forgetting, before bool) {
 	s := redisserver.StartTB(t, 1, row.args...)[0]
-	p := redisserver.ProxyTB(t, s.Addr())
+	p := proxy.TB(t, s.Addr())
 	if row.keeps {
-		p.Keep()
+		p.KeepAll()
 	}
 	url := "redis://" + p.Addr() + []string{"/0", "/1"}[row.database]
 	for _, database := range []int{0, 1} {

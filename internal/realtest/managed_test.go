@@ -10,6 +10,7 @@ import (
 
 	"github.com/redlock-go/redlock"
 	"github.com/redlock-go/redlock/internal/locktest"
+	"github.com/redlock-go/redlock/internal/proxy"
 	"github.com/redlock-go/redlock/internal/redisserver"
 )
 
@@ -81,7 +82,7 @@ func TestOneEndpointWithFailoverTellsTheHolderBeforeTheNextMayEnter(t *testing.T
 	}
 	host, port, _ := strings.Cut(servers[0].Addr(), ":")
 	do(t, servers[1], "REPLICAOF", host, port)
-	endpoint := redisserver.ProxyTB(t, servers[0].Addr())
+	endpoint := proxy.TB(t, servers[0].Addr())
 	opts := func() *redlock.Options {
 		o := busy()
 		o.LockOptions, o.MaxTTL = redlock.LockOptions{TTL: 5 * time.Second}, 5*time.Second

@@ -7,6 +7,7 @@ import (
 
 	"github.com/redlock-go/redlock"
 	"github.com/redlock-go/redlock/internal/locktest"
+	"github.com/redlock-go/redlock/internal/proxy"
 	"github.com/redlock-go/redlock/internal/redisserver"
 )
 
@@ -15,7 +16,7 @@ func TestALockIsAcquiredOverADistanceOf90MsOnRealServers(t *testing.T) {
 	servers := redisserver.AdoptedTB(t, 5)
 	urls := make([]string, len(servers))
 	for i, s := range servers {
-		p := redisserver.ProxyTB(t, s.Addr())
+		p := proxy.TB(t, s.Addr())
 		p.Delay(45 * time.Millisecond)
 		urls[i] = p.Addr()
 	}

@@ -9,6 +9,7 @@ import (
 
 	"github.com/redlock-go/redlock"
 	"github.com/redlock-go/redlock/internal/locktest"
+	"github.com/redlock-go/redlock/internal/proxy"
 	"github.com/redlock-go/redlock/internal/redisserver"
 )
 
@@ -116,8 +117,8 @@ func TestAnOldConnectionCannotUndoARelease(t *testing.T) {
 			if len(row.args) > 0 {
 				servers = redisserver.AdoptedTB(t, 1, row.args...)
 			}
-			proxy := redisserver.ProxyTB(t, servers[0].Addr())
-			c, err := redlock.Open([]string{proxy.Addr()}, &redlock.Options{
+			network := proxy.TB(t, servers[0].Addr())
+			c, err := redlock.Open([]string{network.Addr()}, &redlock.Options{
 				LockOptions: redlock.LockOptions{TTL: row.ttl}, DialTimeout: time.Second})
 			if err != nil {
 				t.Fatal(err)
@@ -125,14 +126,14 @@ func TestAnOldConnectionCannotUndoARelease(t *testing.T) {
 			defer c.Close()
 			eventually(t, "the server answers", func() bool { return c.Ping(t.Context()) == nil })
 			before, scripts := successes(t, servers[0], "set"), calls(t, servers[0], "evalsha")
-			proxy.Hold()
+			network.Hold()
 			if err := c.Locker("a").TryLockContext(t.Context()); locktest.Outcome(err) != "no quorum" {
 				t.Errorf("TryLockContext = %v, want no quorum", err)
 			}
 			eventually(t, "the release has been sent on another connection", func() bool {
 				return calls(t, servers[0], "evalsha") > scripts+2 // the check of the rights, and the inspection
 			})
-			proxy.Release()
+			network.Mend()
 			if row.late {
 				eventually(t, "the late SET is executed", func() bool { return successes(t, servers[0], "set") == before+1 })
 			} else {

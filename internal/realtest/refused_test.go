@@ -7,6 +7,7 @@ import (
 
 	"github.com/redlock-go/redlock"
 	"github.com/redlock-go/redlock/internal/locktest"
+	"github.com/redlock-go/redlock/internal/proxy"
 	"github.com/redlock-go/redlock/internal/redisserver"
 )
 
@@ -84,7 +85,7 @@ func TestAServerOfTwoAddressesHasOneVote(t *testing.T) {
 	t.Parallel()
 	servers := redisserver.AdoptedTB(t, 2)
 	// Three addresses of one server, and one of another.
-	same := []string{redisserver.ProxyTB(t, servers[0].Addr()).Addr(), servers[0].Addr(), redisserver.ProxyTB(t, servers[0].Addr()).Addr()}
+	same := []string{proxy.TB(t, servers[0].Addr()).Addr(), servers[0].Addr(), proxy.TB(t, servers[0].Addr()).Addr()}
 	c, err := redlock.Open(append(same, servers[1].Addr()), busy())
 	if err != nil {
 		t.Fatal(err)

@@ -18,15 +18,16 @@ const (
 // Bounded returns a connection whose Read fails with ErrTooLarge at a reply that is larger than the
 // library can need. Redigo allocates the announced size of a reply before the reply has arrived, and
 // recurses for each level of arrays: a broken server could exhaust the memory or the stack.
-func Bounded(conn net.Conn) net.Conn { return &bounded{Conn: conn} }
+func Bounded(conn net.Conn) *BoundedConn { return &BoundedConn{Conn: conn} }
 
-// A bounded connection parses the protocol as far as needed to find lengths and the ends of replies.
+// A BoundedConn parses the protocol as far as needed to find lengths and the ends of replies.
 // One goroutine at a time reads, and only that goroutine sets the read deadline.
-type bounded struct {
+type BoundedConn struct {
 	net.Conn
 	skip   int    // bytes left of the current string
 	line   []byte // the beginning of the current line
 	length int    // bytes of the current line so far
+	values int    // replies so far, including one of whose string some bytes are left
 
 	// The current reply:
 	text     int            // bytes of strings so far, including announced ones
@@ -41,17 +42,19 @@ type bounded struct {
 // SetReadDeadline sets the deadline of the following reads, not of one that is blocked. Redigo sets a
 // deadline for each reply, though most replies are in its buffer already. Setting a deadline takes a lock
 // of the runtime, so it is put off until the next Read.
-func (b *bounded) SetReadDeadline(t time.Time) error {
+func (b *BoundedConn) SetReadDeadline(t time.Time) error {
 	b.deadline, b.moved = t, true
 	return nil
 }
 
-func (b *bounded) SetDeadline(t time.Time) error {
+// SetDeadline sets the deadlines of reads, also of one that is blocked, and of writes.
+func (b *BoundedConn) SetDeadline(t time.Time) error {
 	b.moved = false
 	return b.Conn.SetDeadline(t)
 }
 
-func (b *bounded) Read(p []byte) (int, error) {
+// Read fails with ErrTooLarge at a reply beyond the bounds.
+func (b *BoundedConn) Read(p []byte) (int, error) {
 	if b.moved {
 		b.moved = false
 		if err := b.Conn.SetReadDeadline(b.deadline); err != nil {
@@ -89,7 +92,7 @@ func (b *bounded) Read(p []byte) (int, error) {
 const lengthMost = 24
 
 // allow reports whether a complete line, and what it announces, is within bounds.
-func (b *bounded) allow() bool {
+func (b *BoundedConn) allow() bool {
 	if len(b.line) < 2 || b.line[0] != '$' && b.line[0] != '*' {
 		b.text += b.length
 		return b.value()
@@ -116,7 +119,7 @@ func (b *bounded) allow() bool {
 }
 
 // array begins an array of n elements, and reports whether it is within bounds.
-func (b *bounded) array(n int) bool {
+func (b *BoundedConn) array(n int) bool {
 	b.elements += n
 	if b.depth == depthMost || b.elements > elementsMost {
 		return false
@@ -128,7 +131,7 @@ func (b *bounded) array(n int) bool {
 
 // value ends a value that is not an array, or an empty array, and the arrays whose last element it is.
 // It reports whether the reply is within bounds so far.
-func (b *bounded) value() bool {
+func (b *BoundedConn) value() bool {
 	if b.text > textMost {
 		return false
 	}
@@ -139,5 +142,14 @@ func (b *bounded) value() bool {
 		b.depth--
 	}
 	b.text, b.elements = 0, 0
+	b.values++
 	return true
+}
+
+// Complete returns how many replies have been read to their end.
+func (b *BoundedConn) Complete() int {
+	if b.skip > 0 && b.depth == 0 {
+		return b.values - 1
+	}
+	return b.values
 }

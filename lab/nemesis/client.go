@@ -12,15 +12,17 @@ import (
 	"sync"
 	"syscall"
 	"time"
+
+	"github.com/redlock-go/redlock/internal/proxy"
 )
 
 // A client is one client. Each process that runs it is one life of the client.
 type client struct {
 	index   int
-	program string   // immutable
-	links   []*link  // immutable; to each master
-	job     job      // of the next life
-	stderr  *os.File // of all lives
+	program string         // immutable
+	links   []*proxy.Proxy // immutable; to each master
+	job     job            // of the next life
+	stderr  *os.File       // of all lives
 	history *history
 	log     *runLog
 	stalls  *stalls // of this process

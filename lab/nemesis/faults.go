@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"slices"
 	"time"
+
+	"github.com/redlock-go/redlock/internal/proxy"
 )
 
 // What faults do.
@@ -21,15 +23,15 @@ func command(name string, args ...any) func(*run, fault) error {
 }
 
 // ways sets the modes of the links of the fault's client for its time.
-func ways(up, down mode) func(*run, fault) error {
+func ways(up, down proxy.Mode) func(*run, fault) error {
 	return func(r *run, f fault) error {
 		links := r.links(f)
 		for _, k := range links {
-			k.change(func(u, d *way) { u.mode, d.mode = up, down })
+			k.Change(func(u, d *proxy.Way) { u.Mode, d.Mode = up, down })
 		}
 		time.Sleep(f.length)
 		for _, k := range links {
-			k.mend()
+			k.Mend()
 		}
 		return nil
 	}
@@ -46,16 +48,16 @@ func flap(r *run, f fault) error {
 	end := time.Now().Add(f.length)
 	for n := 0; time.Now().Before(end); n++ {
 		for _, k := range links {
-			k.change(func(up, down *way) {
-				down.mode = holds
+			k.Change(func(up, down *proxy.Way) {
+				down.Mode = proxy.Holds
 				if n%2 == 1 {
-					up.mode = holds
+					up.Mode = proxy.Holds
 				}
 			})
 		}
 		time.Sleep(f.amount)
 		for _, k := range links {
-			k.mend()
+			k.Mend()
 		}
 		time.Sleep(passing)
 	}
@@ -67,9 +69,9 @@ func slowLinks(r *run, f fault) error {
 	links := r.links(f)
 	add := func(by time.Duration) {
 		for _, k := range links {
-			k.change(func(u, d *way) {
-				u.latency += by
-				d.latency += by
+			k.Change(func(u, d *proxy.Way) {
+				u.Latency += by
+				d.Latency += by
 			})
 		}
 	}
@@ -80,7 +82,7 @@ func slowLinks(r *run, f fault) error {
 }
 
 // onLinks does something at once to the links of the fault's client.
-func onLinks(do func(*link)) func(*run, fault) error {
+func onLinks(do func(*proxy.Proxy)) func(*run, fault) error {
 	return func(r *run, f fault) error {
 		for _, k := range r.links(f) {
 			do(k)
@@ -89,8 +91,8 @@ func onLinks(do func(*link)) func(*run, fault) error {
 	}
 }
 
-func (r *run) links(f fault) []*link {
-	var links []*link
+func (r *run) links(f fault) []*proxy.Proxy {
+	var links []*proxy.Proxy
 	for i, k := range r.clients[f.client].links {
 		if slices.Contains(f.masters, i) {
 			links = append(links, k)

@@ -3,6 +3,8 @@ package main
 import (
 	"slices"
 	"time"
+
+	"github.com/redlock-go/redlock/internal/proxy"
 )
 
 // A kind is a kind of fault: how one is drawn, and how it is done.
@@ -34,16 +36,16 @@ var kinds = []*kind{
 	{"client-kill", 4, 2, drawTouch, command("CLIENT", "KILL", "TYPE", "normal")},
 	{"pubsub-kill", 3, 1, drawTouch, command("CLIENT", "KILL", "TYPE", "pubsub")},
 
-	{"late", 8, 0, drawLink(50, 2500), ways(holds, holds)},
-	{"late-requests", 4, 0, drawLink(50, 2500), ways(holds, passes)},
-	{"late-replies", 6, 0, drawLink(50, 2500), ways(passes, holds)},
-	{"lost", 5, 0, drawLink(50, 2500), ways(loses, loses)},
-	{"lost-requests", 4, 0, drawLink(50, 1500), ways(loses, passes)},
-	{"lost-replies", 6, 0, drawLink(50, 1500), ways(passes, loses)},
+	{"late", 8, 0, drawLink(50, 2500), ways(proxy.Holds, proxy.Holds)},
+	{"late-requests", 4, 0, drawLink(50, 2500), ways(proxy.Holds, proxy.Passes)},
+	{"late-replies", 6, 0, drawLink(50, 2500), ways(proxy.Passes, proxy.Holds)},
+	{"lost", 5, 0, drawLink(50, 2500), ways(proxy.Loses, proxy.Loses)},
+	{"lost-requests", 4, 0, drawLink(50, 1500), ways(proxy.Loses, proxy.Passes)},
+	{"lost-replies", 6, 0, drawLink(50, 1500), ways(proxy.Passes, proxy.Loses)},
 	{"flapping", 8, 0, drawFlapping, flap},
 	{"slow", 6, 0, drawSlow, slowLinks},
-	{"reset", 5, 0, drawLink(0, 1), onLinks((*link).reset)},
-	{"half-open", 4, 0, drawLink(0, 1), onLinks((*link).silence)},
+	{"reset", 5, 0, drawLink(0, 1), onLinks((*proxy.Proxy).Reset)},
+	{"half-open", 4, 0, drawLink(0, 1), onLinks((*proxy.Proxy).Silence)},
 
 	{"pause", 10, 0, drawPause, func(r *run, f fault) error { return r.clients[f.client].pause(f.length) }},
 	{"stutter", 5, 0, drawStutter, func(r *run, f fault) error { return r.clients[f.client].stutter(f.length, f.amount) }},

@@ -11,6 +11,8 @@ import (
 	"slices"
 	"sync"
 	"time"
+
+	"github.com/redlock-go/redlock/internal/proxy"
 )
 
 // A config has the settings of a run.
@@ -104,13 +106,17 @@ func (r *run) newClient(i int, rng *rand.Rand) (*client, error) {
 	latency := func() time.Duration { return time.Duration(rng.Float64() * float64(far)) }
 	var addrs []string
 	for m, s := range r.fleet {
-		up, down := way{latency: latency(), jitter: far / 4}, way{latency: latency(), jitter: far / 4}
-		k, err := newLink(s.Addr(), up, down, rng.IntN(2) == 0, rand.New(rand.NewPCG(r.seed, uint64(1000+10*i+m))))
+		up, down := proxy.Way{Latency: latency(), Jitter: far / 4}, proxy.Way{Latency: latency(), Jitter: far / 4}
+		keeps := proxy.KeepsNone
+		if rng.IntN(2) == 0 {
+			keeps = proxy.KeepsIdle
+		}
+		k, err := proxy.New(s.Addr(), up, down, keeps, r.seed<<16+uint64(10*i+m))
 		if err != nil {
 			return nil, err
 		}
 		cl.links = append(cl.links, k)
-		addrs = append(addrs, k.addr())
+		addrs = append(addrs, k.Addr())
 	}
 	cl.job = job{
 		setup:   setup{Addrs: addrs, TTL: r.ttl, NodeTimeout: r.ttl / 20, Client: i, Fenced: r.fencesReaders()},
@@ -127,7 +133,7 @@ func (r *run) close() {
 			cl.end(true, 0)
 		}
 		for _, k := range cl.links {
-			k.close()
+			k.Close()
 		}
 		cl.stderr.Close()
 	}
@@ -224,7 +230,7 @@ func (r *run) heal() error {
 	var errs []error
 	for _, cl := range r.clients {
 		for _, k := range cl.links {
-			k.mend()
+			k.Mend()
 		}
 	}
 	for i, s := range r.fleet {

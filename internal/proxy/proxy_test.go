@@ -1,10 +1,9 @@
-package main
+package proxy
 
 import (
 	"bufio"
 	"fmt"
 	"io"
-	"math/rand/v2"
 	"net"
 	"os"
 	"testing"
@@ -74,13 +73,13 @@ func (e *echo) wantNothing(t *testing.T) {
 	}
 }
 
-func testLink(t *testing.T, target string, w way, keeps bool) *link {
+func start(t *testing.T, target string, w Way, keeps Keeping) *Proxy {
 	t.Helper()
-	k, err := newLink(target, w, w, keeps, rand.New(rand.NewPCG(1, 1)))
+	k, err := New(target, w, w, keeps, 1)
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(k.close)
+	t.Cleanup(k.Close)
 	return k
 }
 
@@ -91,9 +90,9 @@ type peer struct {
 	in *bufio.Reader
 }
 
-func dialLink(t *testing.T, k *link) *peer {
+func dial(t *testing.T, k *Proxy) *peer {
 	t.Helper()
-	c, err := net.Dial("tcp", k.addr())
+	c, err := net.Dial("tcp", k.Addr())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -132,9 +131,9 @@ func (p *peer) wantEnd() {
 	}
 }
 
-func TestALinkDeliversAfterItsLatency(t *testing.T) {
+func TestAProxyDeliversAfterItsLatency(t *testing.T) {
 	e := startEcho(t, "127.0.0.1:0")
-	p := dialLink(t, testLink(t, e.Addr().String(), way{latency: 30 * time.Millisecond, jitter: time.Millisecond}, false))
+	p := dial(t, start(t, e.Addr().String(), Way{Latency: 30 * time.Millisecond, Jitter: time.Millisecond}, KeepsNone))
 	before := time.Now()
 	for i := range 3 {
 		p.say(fmt.Sprint("+", i))
@@ -150,24 +149,24 @@ func TestALinkDeliversAfterItsLatency(t *testing.T) {
 func TestWhatIsHeldArrivesLater(t *testing.T) {
 	for _, test := range []struct {
 		name     string
-		up, down mode
+		up, down Mode
 	}{
-		{"requests", holds, passes},
-		{"replies", passes, holds},
+		{"requests", Holds, Passes},
+		{"replies", Passes, Holds},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			e := startEcho(t, "127.0.0.1:0")
-			k := testLink(t, e.Addr().String(), way{}, false)
-			p := dialLink(t, k)
-			k.change(func(up, down *way) { up.mode, down.mode = test.up, test.down })
+			k := start(t, e.Addr().String(), Way{}, KeepsNone)
+			p := dial(t, k)
+			k.Change(func(up, down *Way) { up.Mode, down.Mode = test.up, test.down })
 			p.say("+a")
 			p.wantNothing()
-			if test.up == passes {
+			if test.up == Passes {
 				e.want(t, "+a")
 			} else {
 				e.wantNothing(t)
 			}
-			k.mend()
+			k.Mend()
 			p.want("+a")
 		})
 	}
@@ -175,37 +174,37 @@ func TestWhatIsHeldArrivesLater(t *testing.T) {
 
 func TestWhatIsHeldArrivesAlsoFromAClientThatHasClosed(t *testing.T) {
 	e := startEcho(t, "127.0.0.1:0")
-	k := testLink(t, e.Addr().String(), way{}, false)
-	p := dialLink(t, k)
-	k.change(func(up, _ *way) { up.mode = holds })
+	k := start(t, e.Addr().String(), Way{}, KeepsNone)
+	p := dial(t, k)
+	k.Change(func(up, _ *Way) { up.Mode = Holds })
 	p.say("+a")
 	p.Close()
 	e.wantNothing(t)
-	k.mend()
+	k.Mend()
 	e.want(t, "+a")
 }
 
 func TestAConnectionThatHasLostSomethingEndsWithTheFault(t *testing.T) {
 	for _, test := range []struct {
 		name     string
-		up, down mode
+		up, down Mode
 	}{
-		{"requests", loses, passes},
-		{"replies", passes, loses},
+		{"requests", Loses, Passes},
+		{"replies", Passes, Loses},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			e := startEcho(t, "127.0.0.1:0")
-			k := testLink(t, e.Addr().String(), way{}, false)
-			p, other := dialLink(t, k), dialLink(t, k)
-			k.change(func(up, down *way) { up.mode, down.mode = test.up, test.down })
+			k := start(t, e.Addr().String(), Way{}, KeepsNone)
+			p, other := dial(t, k), dial(t, k)
+			k.Change(func(up, down *Way) { up.Mode, down.Mode = test.up, test.down })
 			p.say("+a")
-			if test.up == loses {
+			if test.up == Loses {
 				e.wantNothing(t)
 			} else {
 				e.want(t, "+a")
 			}
 			p.wantNothing()
-			k.mend()
+			k.Mend()
 			p.wantEnd()
 			other.say("+b")
 			other.want("+b")
@@ -215,48 +214,50 @@ func TestAConnectionThatHasLostSomethingEndsWithTheFault(t *testing.T) {
 
 func TestAHalfOpenConnectionIsSilentForEver(t *testing.T) {
 	e := startEcho(t, "127.0.0.1:0")
-	k := testLink(t, e.Addr().String(), way{}, false)
-	p := dialLink(t, k)
+	k := start(t, e.Addr().String(), Way{}, KeepsNone)
+	p := dial(t, k)
 	p.say("+a")
 	p.want("+a")
 	e.want(t, "+a")
-	k.silence()
+	k.Silence()
 	p.say("+b")
 	p.wantNothing()
 	e.wantNothing(t)
-	k.mend()
+	k.Mend()
 	p.wantNothing()
-	later := dialLink(t, k)
+	later := dial(t, k)
 	later.say("+c")
 	later.want("+c")
 }
 
 func TestAResetEndsWhatStands(t *testing.T) {
 	e := startEcho(t, "127.0.0.1:0")
-	k := testLink(t, e.Addr().String(), way{}, false)
-	p := dialLink(t, k)
+	k := start(t, e.Addr().String(), Way{}, KeepsNone)
+	p := dial(t, k)
 	p.say("+a")
 	p.want("+a")
-	k.reset()
+	k.Reset()
 	p.wantEnd()
 }
 
 func TestAnIdleConnectionIsKeptWhenItsServerEnds(t *testing.T) {
 	for _, test := range []struct {
-		name string
-		link bool // it keeps connections
-		say  string
-		kept bool
+		name  string
+		keeps Keeping
+		say   string
+		kept  bool
 	}{
-		{"idle", true, "+a", true},
-		{"not by this link", false, "+a", false},
-		{"subscribed", true, "+SUBSCRIBE", false},
+		{"idle", KeepsIdle, "+a", true},
+		{"not by this proxy", KeepsNone, "+a", false},
+		{"subscribed", KeepsIdle, "+SUBSCRIBE", false},
+		{"in RESP3", KeepsIdle, "+HELLO", false},
+		{"subscribed, by a proxy that keeps all", KeepsAll, "+SUBSCRIBE", true},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			e := startEcho(t, "127.0.0.1:0")
 			addr := e.Addr().String()
-			k := testLink(t, addr, way{}, test.link)
-			p := dialLink(t, k)
+			k := start(t, addr, Way{}, test.keeps)
+			p := dial(t, k)
 			p.say(test.say)
 			p.want(test.say)
 			e.Close()
@@ -278,12 +279,19 @@ func TestAnIdleConnectionIsKeptWhenItsServerEnds(t *testing.T) {
 }
 
 func TestAConnectionThatAwaitsAReplyEndsWithItsServer(t *testing.T) {
+	for _, sent := range []string{"", "$1", "$3\r\nab", "*2\r\n+a\r\n"} { // nothing, or a part of the reply
+		testAwaitsAReply(t, sent)
+	}
+}
+
+func testAwaitsAReply(t *testing.T, sent string) {
+	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer l.Close()
-	p := dialLink(t, testLink(t, l.Addr().String(), way{}, true))
+	p := dial(t, start(t, l.Addr().String(), Way{}, KeepsIdle))
 	p.say("+a")
 	c, err := l.Accept()
 	if err != nil {
@@ -292,23 +300,65 @@ func TestAConnectionThatAwaitsAReplyEndsWithItsServer(t *testing.T) {
 	if _, err := c.Read(make([]byte, 10)); err != nil {
 		t.Fatal(err)
 	}
-	c.Close() // without an answer
-	p.wantEnd()
+	io.WriteString(c, sent)
+	c.Close()
+	p.SetReadDeadline(time.Now().Add(patience))
+	if got, err := io.ReadAll(p.in); os.IsTimeout(err) {
+		t.Errorf("after %q of a reply: the client got %q, %v, want the end of the connection", sent, got, err)
+	}
 }
 
-func TestValuesAreCounted(t *testing.T) {
-	stream := "+OK\r\n:1\r\n$3\r\nabc\r\n$-1\r\n*2\r\n$0\r\n\r\n*1\r\n:5\r\n*0\r\n*-1\r\n-ERR no\r\n" +
-		">3\r\n+message\r\n$1\r\nx\r\n$1\r\ny\r\n" + "%1\r\n+k\r\n*1\r\n+v\r\n_\r\n"
-	const want = 10
-	for size := 1; size <= len(stream); size++ {
-		var c counter
-		for p := []byte(stream); len(p) > 0; {
-			n := min(size, len(p))
-			c.feed(p[:n])
-			p = p[n:]
+func TestConnectionsFollowTheTargetIfTheProxyKeepsThem(t *testing.T) {
+	for _, keeps := range []Keeping{KeepsNone, KeepsAll} {
+		former, next := startEcho(t, "127.0.0.1:0"), startEcho(t, "127.0.0.1:0")
+		k := start(t, former.Addr().String(), Way{}, keeps)
+		p := dial(t, k)
+		p.say("+a")
+		p.want("+a")
+		former.want(t, "+a")
+		k.Aim(next.Addr().String())
+		p.say("+b")
+		if keeps == KeepsAll {
+			next.want(t, "+b")
+		} else {
+			former.want(t, "+b")
 		}
-		if c.values != want || len(c.open) != 0 {
-			t.Fatalf("in pieces of %d: %d values, %v open, want %d and none", size, c.values, c.open, want)
+		later := dial(t, k)
+		later.say("+c")
+		next.want(t, "+c")
+	}
+}
+
+func TestAHoldDelaysThePresentConnections(t *testing.T) {
+	e := startEcho(t, "127.0.0.1:0")
+	k := start(t, e.Addr().String(), Way{}, KeepsNone)
+	p := dial(t, k)
+	p.say("+a")
+	p.want("+a")
+	e.want(t, "+a")
+	k.Hold()
+	p.say("+b")
+	p.Close() // what was sent before must still arrive
+	later := dial(t, k)
+	later.say("+c")
+	e.want(t, "+c")
+	e.wantNothing(t)
+	k.Mend()
+	e.want(t, "+b")
+}
+
+// What is sent with a shorter delay must not overtake what was sent before.
+func TestAProxyKeepsTheOrder(t *testing.T) {
+	e := startEcho(t, "127.0.0.1:0")
+	k := start(t, e.Addr().String(), Way{Latency: 30 * time.Millisecond}, KeepsNone)
+	p := dial(t, k)
+	for i := range 20 {
+		p.say(fmt.Sprint("+", i))
+		if i == 10 {
+			k.Delay(0)
 		}
+	}
+	for i := range 20 {
+		p.want(fmt.Sprint("+", i))
 	}
 }

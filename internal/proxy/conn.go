@@ -1,4 +1,4 @@
-package main
+package proxy
 
 import (
 	"bytes"
@@ -6,26 +6,27 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"github.com/redlock-go/redlock/internal/redisconn"
 )
 
-// A conn is a client's connection through a link, together with the connection to the server that
-// it is forwarded to.
+// A conn is a client's connection, together with the connection to the server that it is forwarded to.
 type conn struct {
-	link   *link        // immutable
+	proxy  *Proxy       // immutable
 	client *net.TCPConn // immutable
-	silent atomic.Bool  // it is half-open: see link.silence
+	silent atomic.Bool  // it is half-open: see Proxy.Silence
+	held   atomic.Bool  // what the client sends is held back: see Proxy.Hold
 	up     flow
 	down   flow
 	gone   chan struct{} // closed when it has been cut
 	once   sync.Once     // closes gone
 
-	mu         sync.Mutex // guards what follows
-	server     *net.TCPConn
-	replaced   chan struct{} // closed when server changes
-	asked      counter       // commands of the client
-	answered   counter       // replies of the server
-	subscribed bool          // a new server process would not know the subscription
-	left       bool          // the client has closed
+	mu       sync.Mutex // guards what follows
+	server   *net.TCPConn
+	replaced chan struct{} // closed when server changes
+	awaited  int           // commands of the client whose replies have not arrived
+	bound    bool          // a new server would not know its subscription, or that it speaks RESP3
+	left     bool          // the client has closed
 }
 
 // A flow is one direction of a conn.
@@ -33,31 +34,43 @@ type flow struct {
 	holed atomic.Bool // bytes were dropped, so later bytes must not arrive either
 }
 
-func newConn(k *link, client *net.TCPConn) *conn {
-	return &conn{link: k, client: client, gone: make(chan struct{}), replaced: make(chan struct{})}
+func newConn(p *Proxy, client *net.TCPConn) *conn {
+	return &conn{proxy: p, client: client, gone: make(chan struct{}), replaced: make(chan struct{})}
 }
 
 // run carries bytes both ways until the connection ends.
 func (c *conn) run() {
-	defer c.link.forget(c)
+	defer c.proxy.forget(c)
 	defer c.cut()
-	server, err := dialTCP(c.link.target)
+	server, err := c.dial()
 	if err != nil {
 		return
 	}
-	c.lead(server)
 	var ways sync.WaitGroup
 	ways.Go(c.carryUp)
 	ways.Go(func() { c.carryDown(server) })
 	ways.Wait()
 }
 
-func dialTCP(addr string) (*net.TCPConn, error) {
-	c, err := net.DialTimeout("tcp", addr, time.Second)
+// dial connects to the server, and forwards the connection there from now on.
+func (c *conn) dial() (*net.TCPConn, error) {
+	target, _ := c.proxy.aim()
+	to, err := net.DialTimeout("tcp", target, time.Second)
 	if err != nil {
 		return nil, err
 	}
-	return c.(*net.TCPConn), nil
+	server := to.(*net.TCPConn)
+	c.mu.Lock()
+	c.server = server
+	close(c.replaced)
+	c.replaced = make(chan struct{})
+	c.mu.Unlock()
+	select {
+	case <-c.gone:
+		server.Close()
+	default:
+	}
+	return server, nil
 }
 
 // cut resets both ends.
@@ -73,17 +86,12 @@ func (c *conn) cut() {
 	}
 }
 
-// lead forwards the connection to server from now on.
-func (c *conn) lead(server *net.TCPConn) {
+// leave ends the connection to the server.
+func (c *conn) leave() {
 	c.mu.Lock()
-	c.server = server
-	close(c.replaced)
-	c.replaced = make(chan struct{})
-	c.mu.Unlock()
-	select {
-	case <-c.gone:
-		server.Close()
-	default:
+	defer c.mu.Unlock()
+	if c.server != nil {
+		c.server.Close()
 	}
 }
 
@@ -93,16 +101,17 @@ type piece struct {
 	at   time.Time
 }
 
-// pieces reads from a connection until it ends. The channel has each piece with its time.
-func (c *conn) pieces(from *net.TCPConn, note func([]byte)) <-chan piece {
+// pieces reads from a connection until it ends. The channel has each piece with its time. note is called for each
+// piece before that, with the number of commands or replies that end in it.
+func (c *conn) pieces(from net.Conn, note func(data []byte, ends int)) <-chan piece {
 	ch := make(chan piece, 256)
-	c.link.done.Go(func() {
+	c.proxy.done.Go(func() {
 		defer close(ch)
-		for {
-			buf := make([]byte, 16<<10)
-			n, err := from.Read(buf)
+		for in := redisconn.Bounded(from); ; {
+			buf, before := make([]byte, 16<<10), in.Complete()
+			n, err := in.Read(buf)
 			if n > 0 {
-				note(buf[:n])
+				note(buf[:n], in.Complete()-before)
 				select {
 				case ch <- piece{buf[:n], time.Now()}:
 				case <-c.gone:
@@ -132,21 +141,20 @@ func (c *conn) carryUp() {
 	c.server.CloseWrite() // the server closes when it has read all
 }
 
-func (c *conn) noteAsked(p []byte) {
+func (c *conn) noteAsked(data []byte, ends int) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.asked.feed(p)
-	c.subscribed = c.subscribed || bytes.Contains(p, []byte("SUBSCRIBE"))
+	c.awaited += ends
+	c.bound = c.bound || bytes.Contains(data, []byte("SUBSCRIBE")) || bytes.Contains(data, []byte("HELLO"))
 }
 
-func (c *conn) noteAnswered(p []byte) {
+func (c *conn) noteAnswered(_ []byte, ends int) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.answered.feed(p)
+	c.awaited -= ends
 }
 
-// send writes to the server. If the link keeps connections, it waits for the server's next process
-// when the write fails.
+// send writes to the server. If the Proxy keeps connections, send waits for the next server when the write fails.
 func (c *conn) send(data []byte) bool {
 	for {
 		c.mu.Lock()
@@ -154,7 +162,7 @@ func (c *conn) send(data []byte) bool {
 		c.mu.Unlock()
 		if _, err := server.Write(data); err == nil {
 			return true
-		} else if !c.link.keeps {
+		} else if _, keeps := c.proxy.aim(); keeps == KeepsNone {
 			return false
 		}
 		select {
@@ -165,8 +173,8 @@ func (c *conn) send(data []byte) bool {
 	}
 }
 
-// carryDown forwards what the server sends. When the server's connection ends, carryDown connects to
-// the server's next process, if keeps allows it.
+// carryDown forwards what the server sends. When the server's connection ends, carryDown connects to the next server,
+// if keeps allows it.
 func (c *conn) carryDown(server *net.TCPConn) {
 	for {
 		for p := range c.pieces(server, c.noteAnswered) {
@@ -184,12 +192,18 @@ func (c *conn) carryDown(server *net.TCPConn) {
 	c.cut()
 }
 
-// keeps reports whether the client's connection survives the end of the server's: the link keeps
-// connections, the client waits for no reply, and it has no subscription.
+// keeps reports whether the client's connection survives the end of the server's.
 func (c *conn) keeps() bool {
+	_, keeps := c.proxy.aim()
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return c.link.keeps && !c.subscribed && !c.left && c.asked.values == c.answered.values
+	switch keeps {
+	case KeepsAll:
+		return !c.left
+	case KeepsIdle:
+		return !c.left && !c.bound && c.awaited == 0
+	}
+	return false
 }
 
 // keepMost is how long a connection without a server is kept.
@@ -198,8 +212,7 @@ const keepMost = 5 * time.Second
 // redial dials the server until it answers. It returns nil if it does not within keepMost.
 func (c *conn) redial() *net.TCPConn {
 	for end := time.Now().Add(keepMost); time.Now().Before(end); {
-		if server, err := dialTCP(c.link.target); err == nil {
-			c.lead(server)
+		if server, err := c.dial(); err == nil {
 			return server
 		}
 		select {
@@ -211,24 +224,24 @@ func (c *conn) redial() *net.TCPConn {
 	return nil
 }
 
-// await waits until a piece is due, and reports whether it is to be delivered. If the link loses a
+// await waits until a piece is due, and reports whether it is to be delivered. If the Proxy loses a
 // piece, it also loses everything behind it in the same direction.
 func (c *conn) await(p piece, up bool) bool {
 	f := &c.down
 	if up {
 		f = &c.up
 	}
-	_, delay, _ := c.link.look(up)
+	_, delay, _ := c.proxy.look(up)
 	for {
-		w, _, changed := c.link.look(up)
-		if w.mode == loses {
+		w, _, changed := c.proxy.look(up)
+		if w.Mode == Loses {
 			f.holed.Store(true)
 		}
 		if c.silent.Load() || f.holed.Load() {
 			return false
 		}
 		var due <-chan time.Time
-		if w.mode == passes {
+		if w.Mode == Passes && !(up && c.held.Load()) {
 			wait := time.Until(p.at.Add(delay))
 			if wait <= 0 {
 				return true
