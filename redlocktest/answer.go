@@ -26,8 +26,8 @@ func isProbe(command string, args []string) bool {
 
 // answerProbe answers a probe without running its script, which returns the record's PTTL. miniredis makes a new
 // Lua state for each call, which would make tests twice as slow.
-func answerProbe(srv *server.Server, p *server.Peer, script string) {
-	if reply(srv, "SCRIPT", "EXISTS", script) != "*1\r\n:1\r\n" {
+func (m *Master) answerProbe(srv *server.Server, p *server.Peer, script string) {
+	if !m.scripts.exist(srv, script) {
 		p.WriteError("NOSCRIPT No matching script. Please use EVAL.")
 		return
 	}

@@ -139,17 +139,22 @@ func (m *Master) cutLinkLocked(l *link) {
 // hook is called by miniredis before each command, on the goroutine of its connection. It returns true if the
 // command must not be executed.
 func (m *Master) hook(srv *server.Server, p *server.Peer, command string, args []string) bool {
+	m.mu.Lock()
+	l := m.peers[p] // nil for the greeting and for commands that a script calls
+	m.mu.Unlock()
 	switch {
+	case l != nil && l.inner:
+		return false
 	case isProbe(command, args):
 		if !m.admit(p, probe, args) {
-			answerProbe(srv, p, args[0])
+			m.answerProbe(srv, p, args[0])
 		}
 	case isServerInfo(command, args):
 		if !m.admit(p, command, args) {
 			m.answerServerInfo(p)
 		}
 	default:
-		return m.admit(p, command, args)
+		return m.admit(p, command, args) || l != nil && m.scripts.answer(srv, p, l, command, args)
 	}
 	return true
 }
@@ -192,7 +197,7 @@ func (m *Master) admit(p *server.Peer, command string, args []string) bool {
 		})
 	}
 	m.count[command]++
-	m.log = append(m.log, line(command, args))
+	m.log = append(m.log, append([]string{command}, args...))
 	return false
 }
 
@@ -223,10 +228,10 @@ func (m *Master) welcomeLocked(p *server.Peer, command string, args []string) bo
 }
 
 // line returns the command in the form in which Commands reports it.
-func line(command string, args []string) string {
+func line(command []string) string {
 	var b strings.Builder
-	b.WriteString(command)
-	for _, a := range args {
+	b.WriteString(command[0])
+	for _, a := range command[1:] {
 		b.WriteByte(' ')
 		if a == "" || strings.ContainsFunc(a, func(r rune) bool { return unicode.IsSpace(r) || !unicode.IsPrint(r) }) {
 			a = strconv.Quote(a)

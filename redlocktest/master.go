@@ -1,10 +1,8 @@
 package redlocktest
 
 import (
-	"bufio"
 	"context"
 	"fmt"
-	"io"
 	"net"
 	"os"
 	"slices"
@@ -27,12 +25,13 @@ import (
 // A fault stays on until it is switched off, also across Stop and Start. The exception is Freeze, which Stop
 // ends.
 type Master struct {
-	name  string               // immutable
-	mini  *miniredis.Miniredis // immutable; keeps its memory across Stop and Start
-	delay atomic.Int64         // nanoseconds, see Delay
-	life  chan struct{}        // one slot, taken while starting or stopping
-	began time.Time            // when it was started, by the clock of that goroutine; immutable
-	over  atomic.Bool          // whether the test that started it has ended
+	name    string               // immutable
+	mini    *miniredis.Miniredis // immutable; keeps its memory across Stop and Start
+	delay   atomic.Int64         // nanoseconds, see Delay
+	life    chan struct{}        // one slot, taken while starting or stopping
+	began   time.Time            // when it was started, by the clock of that goroutine; immutable
+	over    atomic.Bool          // whether the test that started it has ended
+	scripts scripts
 
 	mu     sync.Mutex             // guards the fields below; never held while waiting or calling miniredis
 	srv    *server.Server         // nil while stopped
@@ -46,7 +45,7 @@ type Master struct {
 	lose   map[string]int         // replies still to lose, by command; see LoseReply
 	drop   map[string]int         // requests still to drop, by command; see DropRequest
 	count  map[string]int         // commands executed so far, by name
-	log    []string               // commands executed so far
+	log    [][]string             // commands executed so far
 }
 
 // link is the master's end of one client's connection.
@@ -54,20 +53,24 @@ type link struct {
 	id   string        // immutable
 	conn *conn         // the master's end; immutable
 	dead chan struct{} // closed, under Master.mu, when the connection is cut
+	// Of the goroutine that executes its commands:
+	mode  mode
+	inner bool // a command is the translation of one that the hook has let pass
 }
 
 func newMaster(name string) *Master {
 	m := &Master{
-		name:  name,
-		run:   newRunID(),
-		began: time.Now(),
-		mini:  miniredis.NewMiniRedis(),
-		life:  make(chan struct{}, 1),
-		links: map[string]*link{},
-		peers: map[*server.Peer]*link{},
-		lose:  map[string]int{},
-		drop:  map[string]int{},
-		count: map[string]int{},
+		name:    name,
+		run:     newRunID(),
+		scripts: scripts{texts: map[string]string{}},
+		began:   time.Now(),
+		mini:    miniredis.NewMiniRedis(),
+		life:    make(chan struct{}, 1),
+		links:   map[string]*link{},
+		peers:   map[*server.Peer]*link{},
+		lose:    map[string]int{},
+		drop:    map[string]int{},
+		count:   map[string]int{},
 	}
 	m.mini.ClockTTL(true)
 	return m
@@ -133,7 +136,7 @@ func (m *Master) start() error {
 	srv.SetPreHook(func(p *server.Peer, command string, args ...string) bool { // each new server needs the hook again
 		return m.hook(srv, p, command, args)
 	})
-	flushScripts(srv)
+	m.scripts.flush(srv)
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.srv = srv
@@ -160,14 +163,8 @@ func (m *Master) Forget() {
 	srv := m.srv
 	m.mu.Unlock()
 	if srv != nil { // otherwise start flushes the scripts
-		flushScripts(srv)
+		m.scripts.flush(srv)
 	}
-}
-
-// flushScripts deletes the scripts in the only way that miniredis offers. The hook lets the command pass,
-// since its peer does not belong to a client.
-func flushScripts(srv *server.Server) {
-	srv.Dispatch(server.NewPeer(bufio.NewWriter(io.Discard)), []string{"SCRIPT", "FLUSH"})
 }
 
 // Dial returns a new connection to the master. It is for tests that put a network of their own between a
@@ -276,5 +273,9 @@ func (m *Master) Count(command string) int {
 func (m *Master) Commands() []string {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	return slices.Clone(m.log)
+	lines := make([]string, len(m.log))
+	for i, command := range m.log {
+		lines[i] = line(command)
+	}
+	return lines
 }
