@@ -13,16 +13,22 @@ import (
 type Mode int
 
 const (
-	Passes Mode = iota // it delivers them
-	Holds              // it keeps them, and delivers them when it passes again
-	Loses              // it drops them, and resets the connection when the fault ends
+	// Passes delivers them.
+	Passes Mode = iota
+	// Holds keeps them, and delivers them when the Proxy passes again.
+	Holds
+	// Loses drops them, and resets the connection when the fault ends.
+	Loses
 )
 
 // A Way is one direction of a Proxy.
 type Way struct {
-	Mode    Mode
+	// Mode is what happens to the bytes.
+	Mode Mode
+	// Latency is how much later a piece arrives.
 	Latency time.Duration
-	Jitter  time.Duration // the most that is added at random to the latency of a piece
+	// Jitter is the most that is added at random to the latency of a piece.
+	Jitter time.Duration
 }
 
 // Keeping says which connections of clients a Proxy keeps when their server ends. It leads them to the server that
@@ -30,9 +36,12 @@ type Way struct {
 type Keeping int
 
 const (
+	// KeepsNone ends them all.
 	KeepsNone Keeping = iota
-	KeepsIdle         // those that wait for no reply and have no subscription, as a careful proxy does
-	KeepsAll          // requests that were not answered are lost
+	// KeepsIdle keeps those that wait for no reply and have no subscription, as a careful proxy does.
+	KeepsIdle
+	// KeepsAll keeps them all. Requests that were not answered are lost.
+	KeepsAll
 )
 
 // A Proxy forwards connections to a server. Connecting to it takes no time. It delivers what a client has sent, even
