@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"github.com/redlock-go/redlock/internal/clock"
-	"github.com/redlock-go/redlock/internal/gate"
 	"github.com/redlock-go/redlock/internal/master"
 	"github.com/redlock-go/redlock/internal/quorum"
 )
@@ -16,15 +15,17 @@ import (
 // A wait is one call that acquires a lock.
 type wait struct {
 	locker   *Locker
-	forever  bool // nothing but Close ends it
-	once     bool // it makes one attempt, which joins no queue
-	light    bool // the attempt joins no queue, since a claim is registered after it
+	ctx      context.Context // of the call
+	forever  bool            // nothing but Close ends it
+	once     bool            // it makes one attempt, which joins no queue
+	light    bool            // the attempt joins no queue, since a claim is registered after it
 	began    clock.Reading
 	attempts int
 	late     bool   // time has passed since began, before the first attempt
 	inside   bool   // the gate is taken
 	lease    *Lease // acquired, and not yet the Locker's
 	shared   *Lease // the lease of the readers, if the goroutine has entered it
+	leads    bool   // the goroutine leads the readers: see readers
 	last     error  // of the last attempt that was not cut short
 	unwatch  func() // ends what has the Logger warn if the wait lasts; nil: it does not
 	traced   bool   // Trace.LockDone was called
@@ -43,26 +44,55 @@ type wait struct {
 	whole     *wait         // of the Locker of several names, if this wait is for one of them
 }
 
-// enter waits for the gate.
-func (w *wait) enter(ctx context.Context) error {
+// over reports whether the wait is to end without the lock.
+func (w *wait) over() bool { return w.ctx.Err() != nil || w.locker.client.isClosing() }
+
+// enterGate waits for the gate, and reports whether it has entered. With the gate it may receive a lease, if heir is not
+// nil: the Locker that the lease is for.
+func (w *wait) enterGate(heir any) bool {
 	l, c := w.locker, w.locker.client
 	if ok, _, _ := c.gates.TryEnter(l.key); ok {
 		w.inside = true
-		return nil
+		return true
 	}
 	w.late = true
 	w.warn()
-	switch baton, err := c.gates.Enter(ctx, l.key, l); {
-	case err == nil:
-		w.inside = true
-		if w.lease, _ = baton.(*Lease); w.lease != nil {
-			w.nameGates = l.nameGates() // they are handed over with the lease
-		}
-		return nil
-	case errors.Is(err, gate.ErrClosed):
-		return ErrClosed
+	baton, err := c.gates.Enter(w.ctx, l.key, heir)
+	if err != nil {
+		w.taken(c.gates.Last(l.key))
+		return false
 	}
-	return &endedError{op: opAcquire, name: l.name, ctx: ctx, last: l.taken(c.gates.Last(l.key))}
+	w.inside = true
+	w.lease, _ = baton.(*Lease)
+	return true
+}
+
+// tryGate enters the gate if it is free, and reports whether it is.
+func (w *wait) tryGate() bool {
+	ok, note, _ := w.locker.client.tryGate(w.locker.key)
+	if !ok {
+		w.taken(note)
+	}
+	w.inside = ok
+	return ok
+}
+
+// taken notes that a gate was found taken. note is that of the goroutine inside.
+func (w *wait) taken(note error) { w.last = w.locker.taken(note) }
+
+// taken returns the error for a gate that another goroutine has taken. note is the last note of that
+// goroutine.
+func (l *Locker) taken(note error) error {
+	if note == nil {
+		return l.client.unasked(opAcquire, l.name)
+	}
+	return note
+}
+
+// tryAcquire makes one attempt to acquire the lock. It needs the gate.
+func (w *wait) tryAcquire() bool {
+	w.letOthers()
+	return w.attempt(max(w.locker.firstKind(), w.locker.first))
 }
 
 // acquire acquires the lock, and waits until it can. It needs the gate.
@@ -75,23 +105,20 @@ func (w *wait) enter(ctx context.Context) error {
 //   - Otherwise further attempts follow: see acquireByPolling.
 //   - Whether a release may grant the lock can change during the wait: masters go down and come up again, and become
 //     slower. So a wait goes from one of the two to the other.
-func (w *wait) acquire(ctx context.Context) error {
+func (w *wait) acquire() bool {
 	l, c := w.locker, w.locker.client
-	if l.set != nil {
-		return w.acquireSet(ctx)
-	}
-	w.letOthers(ctx)
-	if ctx.Err() != nil || c.isClosing() {
-		return w.outcome(ctx)
+	w.letOthers()
+	if w.over() {
+		return false
 	}
 	kind, contended := c.lastReleases.begin(l.key)
-	kind = l.adaptFirst(kind)
+	kind = max(kind, l.first)
 	w.delays = retrier{start: c.opts.NewBackOff, forever: w.forever}
-	w.light = w.grantable()
+	w.light = l.grantable
 	claims, life, now := w.light && contended && w.grantFor() > 0, l.opts.TTL, true
 	if !claims && (w.light || kind == master.Set) {
-		if w.attempt(ctx, kind) == nil {
-			return nil
+		if w.attempt(kind) {
+			return true
 		}
 		w.warn()
 		claims, life = w.light && w.grantFor() > 0, 0
@@ -99,13 +126,13 @@ func (w *wait) acquire(ctx context.Context) error {
 	}
 	for w.light = false; ; claims, life = true, 0 {
 		if claims {
-			if done, err := w.acquireGranted(ctx, life); done {
-				return err
+			if w.acquireGranted(life) {
+				return w.lease != nil
 			}
 			kind, now = master.Again, w.round == nil
 		}
-		if done, err := w.acquireByPolling(ctx, kind, now); done {
-			return err
+		if w.acquireByPolling(kind, now) {
+			return w.lease != nil
 		}
 	}
 }
@@ -113,34 +140,33 @@ func (w *wait) acquire(ctx context.Context) error {
 // acquireByPolling makes attempts until one succeeds. The first is of the given kind, and is made at once if now is
 // true. A refused attempt joins the name's queue, unless it is a plain SET. There is a pause before each further
 // attempt. A wake-up ends the pause, and says that it is our turn, so the next attempt is a plain SET. If that is
-// refused, the attempt behind it follows at once, to join the queue again. If the lock can be granted, acquireByPolling
-// leaves the queue, and reports false.
-func (w *wait) acquireByPolling(ctx context.Context, kind master.Kind, now bool) (done bool, err error) {
+// refused, the attempt behind it follows at once, to join the queue again.
+//
+// acquireByPolling reports whether the wait is done, with or without the lock. If the lock can be granted now, it leaves
+// the queue, and reports false.
+func (w *wait) acquireByPolling(kind master.Kind, now bool) (done bool) {
 	l, c := w.locker, w.locker.client
 	w.sleeper = c.sleepers.add(l.key)
 	defer c.sleepers.remove(l.key)
 	defer w.quit()
 	for {
 		if !now {
-			woken, more := w.pause(ctx)
+			woken, more := w.pause()
 			if !more {
-				return true, w.outcome(ctx)
+				return true
 			}
 			if woken {
 				w.delays.reset()
 				w.splits = 0
-				kind = l.adapt(master.Set)
+				kind = l.woken
 			}
 		}
-		if ctx.Err() != nil || c.isClosing() {
-			return true, w.outcome(ctx)
-		}
-		if w.attempt(ctx, kind) == nil {
-			return true, nil
+		if w.over() || w.attempt(kind) {
+			return true
 		}
 		w.warn()
-		if w.grantable() && w.grantFor() > 0 {
-			return false, nil
+		if l.grantable && w.grantFor() > 0 {
+			return false
 		}
 		w.askOwner()
 		kind, now = master.Again, kind == master.Set && w.refused()
@@ -165,37 +191,39 @@ func (w *wait) quit() {
 	}
 }
 
-// attempt makes one attempt. Its error is a *QuorumError even if ctx or the Client ended it: see outcome.
-func (w *wait) attempt(ctx context.Context, kind master.Kind) error {
+// attempt makes one attempt, and reports whether it has acquired the lock. Otherwise last is a *QuorumError, even if ctx or
+// the Client ended the attempt: see outcome.
+func (w *wait) attempt(kind master.Kind) bool {
 	l, c := w.locker, w.locker.client
 	w.endRound()
 	w.asked = w.began
 	if w.attempts++; w.attempts > 1 || w.late {
 		w.asked = c.clock() // time has passed since the call
 	}
-	waited := w.asked.Since(w.began)
-	if w.once || w.light {
-		waited = master.NoQueue
-	}
-	if l.shared != nil && w.attempts > 1 {
-		waited = max(waited, time.Millisecond) // it may be in the queue: see readers.lua
-	}
 	within := c.opts.limit(l.opts.TTL)
 	within.Hurry = !w.once // else the votes of all masters make the error more exact
-	var err error
-	w.lease, w.round, err = c.attempt(ctx, l, w.merged, kind, w.asked, waited, w.attempts > 1, within)
-	if l.set != nil {
-		err = l.nameHeld(err, w.round.Votes())
+	err := w.set(kind, within)
+	w.noted(l.nameHeld(err, w.round.Votes()))
+	return err == nil
+}
+
+// waited returns for how long the wait has lasted when an attempt begins, for the queue of the name.
+func (w *wait) waited() time.Duration {
+	switch waited := w.asked.Since(w.began); {
+	case w.once || w.light:
+		return master.NoQueue
+	case w.locker.reads() && w.attempts > 1:
+		return max(waited, time.Millisecond) // it may be in the queue: see readers.lua
+	default:
+		return waited
 	}
-	w.noted(ctx, err)
-	return err
 }
 
 // noted notes the outcome of an attempt.
-func (w *wait) noted(ctx context.Context, err error) {
+func (w *wait) noted(err error) {
 	l, c := w.locker, w.locker.client
 	err = c.owners.named(l.heldKey(err), err)
-	if w.last == nil || ctx.Err() == nil {
+	if w.last == nil || w.ctx.Err() == nil {
 		w.last = err
 	}
 	if err != nil {
@@ -207,11 +235,11 @@ func (w *wait) noted(ctx context.Context, err error) {
 		w.announce()
 	}
 	if f := c.opts.Trace.AttemptDone; f != nil {
-		f(ctx, AttemptInfo{Name: l.name, Elapsed: c.clock().Since(w.asked), Err: err})
+		f(w.ctx, AttemptInfo{Name: l.name, Elapsed: c.clock().Since(w.asked), Err: err})
 	}
 	if f := c.opts.Trace.Acquired; f != nil && err == nil && w.whole == nil {
 		s := w.lease
-		f(ctx, AcquiredInfo{Name: l.name, Attempts: w.attempts, Waited: c.clock().Since(w.began), Until: s.Until(), Rounds: s.rounds, Fence: s.Fence()})
+		f(w.ctx, AcquiredInfo{Name: l.name, Attempts: w.attempts, Waited: c.clock().Since(w.began), Until: s.Until(), Rounds: s.tenure.rounds, Fence: s.Fence()})
 	}
 }
 
@@ -222,18 +250,6 @@ func (w *wait) endRound() {
 	}
 }
 
-// hold makes the acquired lease the Locker's.
-func (w *wait) hold() *Lease {
-	l, s := w.locker, w.lease
-	// The note tells goroutines that find the gate taken who holds it, until the unlock, even if the lease
-	// is lost before. It is made first, since another goroutine may unlock l, and so leave the gate, as soon
-	// as l has the lease.
-	l.noteHeld(true)
-	l.lease.Store(s)
-	w.inside, w.nameGates, w.lease = false, 0, nil
-	return s
-}
-
 // end ends the wait. Unless the caller has the lock now, end leaves the gate, and releases what may have
 // been acquired: a function of the user, in the Trace or the schedule, may have panicked.
 func (w *wait) end() {
@@ -241,25 +257,29 @@ func (w *wait) end() {
 		w.unwatch()
 	}
 	w.endRound()
-	if s := w.lease; s != nil && s.finish() == nil {
-		w.locker.client.group.Tell(master.Release, s.claim, (*releasing)(s))
+	if w.lease != nil {
+		if t := w.lease.tenure; t.finish() == nil {
+			w.locker.client.group.Tell(master.Release, t.claim, (*releasing)(t))
+		}
+		w.lease = nil
 	}
-	w.lease = nil
+	w.locker.kind.giveUp(w)
 	w.leaveNames()
 	if w.inside {
 		w.locker.client.gates.Leave(w.locker.key)
 	}
 }
 
-// outcome returns the error for the caller after the last attempt.
-func (w *wait) outcome(ctx context.Context) error {
+// outcome returns the error for the caller of a wait without the lock: the one place that tells the end of the Client, the
+// end of ctx, and the end of the schedule apart.
+func (w *wait) outcome() error {
 	c := w.locker.client
 	last := c.owners.named(w.locker.heldKey(w.last), w.last)
 	switch {
 	case c.isClosing():
 		return ErrClosed
-	case ctx.Err() != nil:
-		return &endedError{op: opAcquire, name: w.locker.name, ctx: ctx, last: last}
+	case w.ctx.Err() != nil:
+		return &endedError{op: opAcquire, name: w.locker.name, ctx: w.ctx, last: last}
 	}
 	return last
 }
@@ -290,7 +310,7 @@ const (
 // votes again. If no master has granted the attempt, somebody holds the lock, and the sleep is longer if we
 // expect to be woken. A grant that comes after the refusals which decided the attempt makes it a split vote,
 // too.
-func (w *wait) pause(ctx context.Context) (woken, more bool) {
+func (w *wait) pause() (woken, more bool) {
 	c := w.locker.client
 	d, more := w.delays.next()
 	if !more {
@@ -305,12 +325,12 @@ func (w *wait) pause(ctx context.Context) (woken, more bool) {
 		}
 		step = w.notPast(step)
 		extra = min(extra, step)
-		if w.sleep(ctx, extra) {
+		if w.sleep(extra) {
 			return true, true
 		}
 		if !w.split() {
 			w.splits = 0
-			return w.sleep(ctx, step-extra), true
+			return w.sleep(step - extra), true
 		}
 		extra = 0 // it is over
 	}
@@ -320,7 +340,7 @@ func (w *wait) pause(ctx context.Context) (woken, more bool) {
 			return false, false
 		}
 	}
-	return w.sleep(ctx, w.notPast(d+extra)), true
+	return w.sleep(w.notPast(d + extra)), true
 }
 
 // notPast shortens a sleep to end when an attempt will find the keys of a quorum of masters expired, if
@@ -365,80 +385,80 @@ func (c *Client) sleep(ctx context.Context, d time.Duration, wake <-chan struct{
 
 // sleep is Client.sleep, which a wake-up ends. With the default schedule, the attempts ask for the owner often
 // enough. During a longer sleep, sleep asks, too.
-func (w *wait) sleep(ctx context.Context, d time.Duration) (woken bool) {
+func (w *wait) sleep(d time.Duration) (woken bool) {
 	c := w.locker.client
 	for step := ownerAfter; d > 2*ownerAfter; step = ownerEvery {
 		step = min(step, d)
-		if c.sleep(ctx, step, w.sleeper.wake) {
+		if c.sleep(w.ctx, step, w.sleeper.wake) {
 			return true
-		} else if ctx.Err() != nil || c.isClosing() {
+		} else if w.over() {
 			return false
 		}
 		w.askOwner()
 		d -= step
 	}
-	return c.sleep(ctx, d, w.sleeper.wake)
+	return c.sleep(w.ctx, d, w.sleeper.wake)
 }
 
-// attempt makes one attempt: a round of SETs and, unless the round is won, the releases that undo it. The
-// releases go to all masters, whatever they have answered: a master that refused, or whose answer was
-// lost, may have set the key. The caller ends the round, since later votes say whether other clients
-// contend for the lock.
+// set makes a round of SETs and, unless the round is won, sends the releases that undo it. The releases go to all masters,
+// whatever they have answered: a master that refused, or whose answer was lost, may have set the key. The round is kept,
+// since later votes say whether other clients contend for the lock.
 //
-// within says how long the masters may take to answer. As a rule claim is nil, and the attempt has a new one. A claim
-// that the caller gives is not undone.
-func (c *Client) attempt(ctx context.Context, l *Locker, claim *master.Claim, kind master.Kind, start clock.Reading, waited time.Duration, contended bool, within quorum.Limit) (*Lease, *quorum.Round, error) {
+// within says how long the masters may take to answer. An attempt to merge the names of a set has a claim already, and is
+// not undone.
+func (w *wait) set(kind master.Kind, within quorum.Limit) error {
+	l, c := w.locker, w.locker.client
 	validity := l.opts.TTL - c.opts.drift(l.opts.TTL)
-	both := &struct { // in one allocation
-		lease Lease
-		claim master.Claim
-	}{lease: Lease{client: c, name: l.name, opts: l.opts, shared: l.shared, ofSet: l.ofSet, contended: contended, rounds: 1,
-		granted: start, acquired: start, start: start, validity: validity}}
-	s := &both.lease
+	all := &struct { // in one allocation
+		lease  Lease
+		tenure tenure
+		claim  master.Claim
+	}{tenure: tenure{client: c, name: l.name, opts: l.opts, holders: l.holders(), ofSet: l.ofSet, contended: w.attempts > 1, rounds: 1,
+		granted: w.asked, start: w.asked, validity: validity}}
+	t := &all.tenure
+	t.heldBy(&all.lease)
 	limit := validity
 	if l.opts.Fencing {
 		limit = c.opts.fencedWithin(l.opts.TTL)
 	}
-	if s.claim = claim; claim == nil {
-		s.claim = &both.claim
-		s.claim.Init(&l.terms, newToken(c.opts.Owner), waited)
-		switch {
-		case l.opts.Fencing && l.shared != nil:
-			proposeRead(s.claim, start.Wall(), limit)
-		case l.opts.Fencing:
-			c.fences.propose(s.claim, start.Wall(), limit)
+	if t.claim = w.merged; t.claim == nil {
+		t.claim = &all.claim
+		t.claim.Init(&l.terms, newToken(c.opts.Owner), w.waited())
+		if l.opts.Fencing {
+			l.propose(t.claim, w.asked.Wall(), limit)
 		}
-		if l.shared != nil {
-			s.claim.Turn(c.turn())
+		if l.reads() {
+			t.claim.Turn(c.turn())
 		}
 		if !c.opts.DisableWakeups {
-			s.claim.Prepare(kind)
+			t.claim.Prepare(kind)
 		}
 	}
-	round := c.group.Ask(kind, s.claim, within)
-	t := round.Wait(ctx, c.closing, quorum.Tally.Decided)
+	w.round = c.group.Ask(kind, t.claim, within)
+	won := w.round.Wait(w.ctx, c.closing, quorum.Tally.Decided).Won()
 	var err error
 	if l.opts.Fencing {
-		votes := round.Votes()
+		votes := w.round.Votes()
 		c.fences.heard(l.key, votes)
-		if t.Won() {
-			s.fence, s.rounds, _, err = c.commitFence(ctx, l, s.claim, votes, start)
+		if won {
+			t.fence, t.rounds, _, err = w.commitFence(t.claim, votes, w.asked)
 		}
 	}
-	took := c.clock().Since(start)
-	if t.Won() && err == nil && took < limit && s.begin() {
-		return s, round, nil
+	took := c.clock().Since(w.asked)
+	if won && err == nil && took < limit && t.begin() {
+		w.lease = t.holder
+		return nil
 	}
-	if claim == nil {
-		c.tellAll(master.Undo, s.claim)
+	if w.merged == nil {
+		c.tellAll(master.Undo, t.claim)
 	}
-	if t.Won() {
-		return nil, round, c.wasted(l.name, round, err, took, limit, validity)
+	if won {
+		return c.wasted(l.name, w.round, err, took, limit, validity)
 	}
 	// The undoing is on its way. What follows only completes the error: because of one dead master, a lock
 	// that is held must not look like an outage.
-	round.Wait(ctx, c.closing, quorum.Tally.Explained)
-	return nil, round, c.quorumError(opAcquire, l.name, round.Votes())
+	w.round.Wait(w.ctx, c.closing, quorum.Tally.Explained)
+	return c.quorumError(opAcquire, l.name, w.round.Votes())
 }
 
 // freeAfter returns the time after which the keys of a quorum of masters will have expired, if nobody renews

@@ -50,7 +50,7 @@ func TestAVoteWhoseKeyIsGoneDoesNotCount(t *testing.T) {
 			sl.voteLocked(1, claimVote{now, time.Second, 0})
 			_, _, m := s.count(c, now, none, 0)
 			s.answered(sl, c, row.kind, row.from, row.answer, now, time.Second, true)
-			if got := s.setLease(sl, c, m, new(Lease)); got != row.wins {
+			if got := s.setTenure(sl, c, m, new(tenure)); got != row.wins {
 				t.Errorf("the claim wins: %v, want %v", got, row.wins)
 			}
 			if _, _, m := s.count(c, now, none, 0); (m != nil) != row.wins {

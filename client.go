@@ -204,7 +204,9 @@ func (c *Client) NewLocker(name string, opts *LockOptions, more ...string) (*Loc
 			return c.newSet(names, o)
 		}
 	}
-	return &Locker{client: c, name: name, key: key, opts: o, terms: master.NewTerms(key, o.TTL)}, nil
+	l := &Locker{client: c, name: name, key: key, opts: o, terms: master.NewTerms(key, o.TTL), grantable: c.canBeGranted(o)}
+	l.init(mutex{})
+	return l, nil
 }
 
 // Ping returns nil if the votes of a quorum of masters count. Otherwise it returns a *QuorumError that says
@@ -258,7 +260,7 @@ func (c *Client) Close() error {
 
 	c.refuseLocks()
 	for _, t := range c.renewals.Stop() {
-		(*Lease)(t.(*task)).end(ErrClosed)
+		(*tenure)(t.(*task)).end(ErrClosed)
 	}
 	// Calls are awaited first, since they may still have to undo an attempt. They end soon, unless a function
 	// of the caller does not return.

@@ -40,19 +40,7 @@ func (l *Locker) TryLockContext(ctx context.Context) error { return l.tryLock(ct
 // as the Client is open, a master that did not answer receives the release as soon as it answers again.
 func (l *Locker) UnlockContext(ctx context.Context) error {
 	l.mustClient()
-	if l.shared != nil {
-		s := l.shared.held()
-		err := s.Err()
-		if s == nil || !l.shared.exit() {
-			return ErrNotHeld
-		}
-		return err
-	}
-	s := l.lease.Swap(nil)
-	if s == nil {
-		return ErrNotHeld
-	}
-	return l.leave(ctx, s, true)
+	return l.kind.unlock(ctx, l, true)
 }
 
 // Do calls f while it holds the lock. It waits for the lock like LockContext. If that fails, Do returns the
@@ -66,26 +54,19 @@ func (l *Locker) UnlockContext(ctx context.Context) error {
 // held the lock, and Do returns an error that matches ErrLost, says why, and wraps f's error. Do also unlocks
 // if f panics or calls runtime.Goexit. If f has unlocked l, Do does not unlock l again.
 func (l *Locker) Do(ctx context.Context, f func(ctx context.Context) error) (err error) {
-	if l.shared != nil {
-		return l.doShared(ctx, f)
-	}
 	s, err := l.lock(ctx, false)
 	if err != nil {
 		return err
 	}
-	// The end of ctx must neither prevent the release nor shorten the wait for its outcome.
+	inner := s.Context(ctx).(*leaseContext)
 	defer func() {
-		if !l.lease.CompareAndSwap(s, nil) { // f has unlocked it
-			if lost := lossOf(s, s.Err()); lost != nil {
-				err = &doError{lost: lost, err: err}
-			}
-			return
-		}
-		if lost := lossOf(s, l.leave(context.WithoutCancel(ctx), s, true)); lost != nil {
+		inner.cancel(ErrReleased) // the lease may last, if readers share it
+		// The end of ctx must neither prevent the release nor shorten the wait for its outcome.
+		if lost := lossOf(s, l.kind.unlockLease(context.WithoutCancel(ctx), l, s)); lost != nil {
 			err = &doError{lost: lost, err: err}
 		}
 	}()
-	return f(s.Context(ctx))
+	return f(inner)
 }
 
 // lossOf returns why the lease s was lost, or nil if it was not. err is the error of its release. For Do,
@@ -95,7 +76,7 @@ func lossOf(s *Lease, err error) error {
 	case errors.Is(ended, ErrLost): // the loss came before the Client was closed, if it was closed
 		return ended
 	case errors.Is(err, ErrClosed):
-		return &lostError{name: s.name, reason: ErrClosed}
+		return &lostError{name: s.tenure.name, reason: ErrClosed}
 	case errors.Is(err, ErrLost):
 		return err
 	}
@@ -112,14 +93,14 @@ func (s *Lease) Context(parent context.Context) context.Context {
 		return ctx
 	}
 	c := &leaseContext{Context: ctx, parent: parent, lease: s, cancel: cancel}
-	s.mu.Lock()
+	s.tenure.mu.Lock()
 	if s.cancels == nil {
 		s.cancels = make(map[*leaseContext]struct{})
 	}
 	if s.err == nil {
 		s.cancels[c] = struct{}{}
 	}
-	s.mu.Unlock()
+	s.tenure.mu.Unlock()
 	context.AfterFunc(ctx, c.forget)
 	c.Err() // the lease may have ended before
 	return c
@@ -173,7 +154,7 @@ func (s *Lease) outlive(ctx context.Context) (context.Context, context.CancelFun
 
 // forget removes a context that has ended from its lease.
 func (c *leaseContext) forget() {
-	c.lease.mu.Lock()
-	defer c.lease.mu.Unlock()
+	c.lease.tenure.mu.Lock()
+	defer c.lease.tenure.mu.Unlock()
 	delete(c.lease.cancels, c)
 }

@@ -7,8 +7,8 @@ func NewBackOff() BackOff { return newBackOff() }
 
 // Contexts returns how many contexts are registered with the lease.
 func (s *Lease) Contexts() int {
-	s.mu.Lock()
-	defer s.mu.Unlock()
+	s.tenure.mu.Lock()
+	defer s.tenure.mu.Unlock()
 	return len(s.cancels)
 }
 
@@ -16,7 +16,7 @@ func (s *Lease) Contexts() int {
 func (c *Client) Scheduled() int { return len(c.renewals.Stop()) }
 
 // Begin schedules the lease, as an acquisition or a handover does.
-func (s *Lease) Begin() { s.begin() }
+func (s *Lease) Begin() { s.tenure.begin() }
 
 // HoldReleases keeps lost leases from queueing their releases until the returned function is called.
 func (c *Client) HoldReleases() (resume func()) {

@@ -1,7 +1,6 @@
 package redlock
 
 import (
-	"context"
 	"fmt"
 	"sync"
 	"time"
@@ -51,14 +50,14 @@ const (
 // Fence returns 0, which the resource must refuse. It is below 2⁵³ until 2039, so it fits an SQL BIGINT and a
 // JSON number.
 func (s *Lease) Fence() uint64 {
-	if s == nil || s.fence == 0 {
+	if s == nil || s.tenure.fence == 0 {
 		return 0
 	}
 	handovers := s.handovers
-	if s.shared != nil {
+	if s.tenure.holders != alone {
 		handovers = handoversMost // those of the last writer's lease are not known
 	}
-	return uint64(s.fence)<<fenceBits | uint64(handovers)
+	return uint64(s.tenure.fence)<<fenceBits | uint64(handovers)
 }
 
 // fences stores the highest number of each name that was proposed or received, so that the next proposal is
@@ -90,6 +89,15 @@ func (f *fences) propose(claim *master.Claim, now time.Time, limit time.Duration
 	// Even if the attempt fails, some masters may give the number, perhaps after the attempt has ended.
 	f.highest.Put(claim.Key(), number)
 	claim.Propose(number)
+}
+
+// propose sets the number that a claim of l asks for: see fences.propose.
+func (l *Locker) propose(claim *master.Claim, now time.Time, limit time.Duration) {
+	if l.reads() {
+		proposeRead(claim, now, limit)
+	} else {
+		l.client.fences.propose(claim, now, limit)
+	}
 }
 
 // readNumber returns the least number of a reader that begins now. It keeps a reader's number from being below that
@@ -136,19 +144,20 @@ func topFence(votes []quorum.Vote) (top, granted int64) {
 //     clock.
 //   - A number that is older than MaxTTL is replaced by that of the clock. A master that has lost its numbers may give
 //     such a number with a grant, and the grant may count once the quarantine is over.
-func (c *Client) commitFence(ctx context.Context, l *Locker, claim *master.Claim, votes []quorum.Vote, start clock.Reading) (number int64, rounds int, last clock.Reading, err error) {
+func (w *wait) commitFence(claim *master.Claim, votes []quorum.Vote, start clock.Reading) (number int64, rounds int, last clock.Reading, err error) {
+	l, c := w.locker, w.locker.client
 	_, number = topFence(votes)
-	if l.shared != nil {
+	if l.reads() {
 		number = max(number, readNumber(start.Wall()))
 	}
 	rounds = 1
 	won := exactly(votes, number)
-	if least := numberAt(start.Wall().Add(-c.opts.MaxTTL)); number < least && l.shared == nil {
+	if least := numberAt(start.Wall().Add(-c.opts.MaxTTL)); number < least && !l.reads() {
 		number, won = numberAt(start.Wall()), false
 	}
 	for {
 		claim.Fix(number)
-		if err := c.awaitClock(ctx, l, number, start); err != nil {
+		if err := w.awaitClock(number, start); err != nil {
 			return 0, rounds, last, err
 		}
 		if won {
@@ -156,7 +165,7 @@ func (c *Client) commitFence(ctx context.Context, l *Locker, claim *master.Claim
 		}
 		last = c.clock()
 		round := c.group.Ask(master.Commit, claim, c.opts.limit(l.opts.TTL))
-		won = round.Wait(ctx, c.closing, quorum.Tally.Decided).Won()
+		won = round.Wait(w.ctx, c.closing, quorum.Tally.Decided).Won()
 		votes = round.Votes()
 		round.End()
 		rounds++
@@ -185,15 +194,16 @@ func exactly(votes []quorum.Vote, number int64) bool {
 
 // awaitClock waits until the number is ahead of the clock by aheadMost at most. It returns an error if that
 // takes longer than the acquisition may take, or if ctx or the Client ends first.
-func (c *Client) awaitClock(ctx context.Context, l *Locker, number int64, start clock.Reading) error {
+func (w *wait) awaitClock(number int64, start clock.Reading) error {
+	l, c := w.locker, w.locker.client
 	now := c.clock()
 	ahead := timeOf(number).Sub(now.Wall()) - aheadMost
 	if ahead <= 0 {
 		return nil
 	}
 	if now.Since(start)+ahead < c.opts.fencedWithin(l.opts.TTL) {
-		c.sleep(ctx, ahead, nil)
-		if ctx.Err() == nil && !c.isClosing() {
+		c.sleep(w.ctx, ahead, nil)
+		if !w.over() {
 			return nil
 		}
 	}

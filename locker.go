@@ -23,13 +23,35 @@ type Locker struct {
 	key    string // Options.Prefix + name; for several names: see set
 	opts   LockOptions
 	terms  master.Terms // of all claims
-	set    *set         // nil: l has one name
-	ofSet  bool         // it is for one name of a set: see wait.oneByOne
+	kind   kind
+	set    *set // of several names; nil: l has one name
 
-	writes bool     // it is the writer's side of an RWLocker
-	shared *readers // of the reader's side of an RWLocker; nil for other Lockers
+	grantable bool        // the options and the kind allow that a release grants the lock to a wait
+	first     master.Kind // the kind of the first attempt, if that would be a Set
+	woken     master.Kind // the same, of an attempt after a wake-up
+	ofSet     bool        // it is for one name of a set: see wait.oneByOne
+	writes    bool        // it is the writer's side of an RWLocker
 
-	lease atomic.Pointer[Lease] // set by locking, nil after unlocking
+	lease atomic.Pointer[Lease] // set by locking, nil after unlocking; not used by readers
+}
+
+// init makes l a Locker of a kind. The other fields are set, but for those of special kinds.
+func (l *Locker) init(k kind) {
+	l.kind, l.first, l.woken = k, master.Set, master.Set
+}
+
+// reads reports whether readers share the leases of l.
+func (l *Locker) reads() bool {
+	_, reads := l.kind.(*readers)
+	return reads
+}
+
+// holders returns the holders of a tenure that l acquires.
+func (l *Locker) holders() holders {
+	if r, ok := l.kind.(*readers); ok {
+		return r
+	}
+	return alone
 }
 
 // Lock locks l. If another goroutine or process holds the lock, or if no quorum of masters can be reached,
@@ -57,17 +79,9 @@ func (l *Locker) TryLock() bool {
 // released last may stay for their TTL.
 func (l *Locker) Unlock() {
 	l.mustClient()
-	if l.shared != nil {
-		if !l.shared.exit() {
-			panic("redlock: RUnlock of unlocked RWLocker")
-		}
-		return
-	}
-	s := l.lease.Swap(nil)
-	if s == nil {
+	if l.kind.unlock(context.Background(), l, false) == ErrNotHeld {
 		panic("redlock: unlock of unlocked Locker")
 	}
-	l.leave(context.Background(), s, false)
 }
 
 // Name returns the name that was given to Client.Locker. If there are several, it returns all of them in the
@@ -81,83 +95,46 @@ func (l *Locker) Name() string {
 // returned lease does not change when l is locked again.
 func (l *Locker) Lease() *Lease {
 	l.mustClient()
-	if l.shared != nil {
-		return l.shared.held()
-	}
-	return l.lease.Load()
+	return l.kind.held(l)
 }
 
-// lock waits for the gate of the name and then acquires the lock. If forever is false, it gives up when the
-// schedule stops.
-func (l *Locker) lock(ctx context.Context, forever bool) (_ *Lease, err error) {
-	c := l.mustClient()
-	if l.shared != nil && !l.shared.traced && ctx.Err() == nil {
-		if s := l.shared.enter(); s != nil {
+// lock waits for the lock. If forever is false, it gives up when the schedule stops.
+func (l *Locker) lock(ctx context.Context, forever bool) (*Lease, error) {
+	l.mustClient()
+	if ctx.Err() == nil {
+		if s := l.kind.join(); s != nil {
 			return s, nil
 		}
 	}
+	return l.enter(&wait{locker: l, ctx: ctx, forever: forever}, l.kind.lock)
+}
+
+// tryLock makes one attempt.
+func (l *Locker) tryLock(ctx context.Context) error {
+	l.mustClient()
+	_, err := l.enter(&wait{locker: l, ctx: ctx, once: true}, l.kind.try)
+	return err
+}
+
+// enter calls acquire, which reports whether the wait has a lease. It makes that the Locker's, or returns why there is none.
+func (l *Locker) enter(w *wait, acquire func(*wait) bool) (_ *Lease, err error) {
+	c := l.client
 	if !c.beginCall() {
 		return nil, ErrClosed
 	}
 	defer c.endCall()
-	w := &wait{locker: l, forever: forever, began: c.clock()}
-	w.traceStart(ctx)
-	defer func() { w.traceDone(ctx, err) }()
-	if ctx.Err() != nil {
-		return nil, &endedError{op: opAcquire, name: l.name, ctx: ctx}
+	w.began = c.clock()
+	w.traceStart()
+	defer func() { w.traceDone(err) }()
+	if w.ctx.Err() != nil {
+		return nil, w.outcome()
 	}
 	defer w.end()
-	if l.shared != nil {
-		return w.share(ctx)
+	if !acquire(w) {
+		return nil, w.outcome()
 	}
-	if err := w.enter(ctx); err != nil {
-		return nil, err
-	}
-	if w.lease == nil { // no lease was handed over
-		if err := w.acquire(ctx); err != nil {
-			return nil, err
-		}
-	}
-	w.traceDone(ctx, nil) // if this panics, w.end still releases the lock
-	return w.hold(), nil
-}
-
-// tryLock makes one attempt.
-func (l *Locker) tryLock(ctx context.Context) (err error) {
-	c := l.mustClient()
-	if !c.beginCall() {
-		return ErrClosed
-	}
-	defer c.endCall()
-	w := &wait{locker: l, once: true, began: c.clock()}
-	w.traceStart(ctx)
-	defer func() { w.traceDone(ctx, err) }()
-	if ctx.Err() != nil {
-		return &endedError{op: opAcquire, name: l.name, ctx: ctx}
-	}
-	if l.shared != nil {
-		defer w.end()
-		return w.tryShare(ctx)
-	}
-	ok, note, err := c.tryGate(l.key)
-	if err != nil {
-		return ErrClosed
-	}
-	if !ok {
-		return l.taken(note)
-	}
-	w.inside = true
-	defer w.end()
-	if ok, note := w.tryNames(); !ok {
-		return l.taken(note)
-	}
-	w.letOthers(ctx)
-	if err := w.attempt(ctx, l.firstKind()); err != nil {
-		return w.outcome(ctx)
-	}
-	w.traceDone(ctx, nil)
-	w.hold()
-	return nil
+	w.traceDone(nil) // if this panics, w.end still releases the lock
+	return l.kind.hold(w), nil
 }
 
 // tryGate takes the gate of a key if it is free, or if only a lease that is kept without readers holds it: that
@@ -176,7 +153,7 @@ func (c *Client) tryGate(key string) (ok bool, note, err error) {
 // The gate is left as soon as the release is queued. The next acquisition of the name then follows the
 // release on the same ordered connections, so it finds the key deleted: see lastReleases.
 func (l *Locker) leave(ctx context.Context, s *Lease, wait bool) error {
-	c := l.client
+	c, t := l.client, s.tenure
 	if l.handOver(ctx, s) {
 		return nil
 	}
@@ -191,28 +168,19 @@ func (l *Locker) leave(ctx context.Context, s *Lease, wait bool) error {
 		ctx, cancel = s.outlive(ctx)
 		defer cancel()
 	}
-	err := s.finish()
+	err := t.finish()
 	switch {
 	case err != nil:
 		l.leaveGate()
 		return err
 	case !wait:
-		c.group.Tell(master.Release, s.claim, (*releasing)(s))
+		c.group.Tell(master.Release, t.claim, (*releasing)(t))
 		l.leaveGate()
 		return nil
 	}
-	round := c.group.Ask(master.Release, s.claim, c.opts.limit(s.opts.TTL))
+	round := c.group.Ask(master.Release, t.claim, c.opts.limit(t.opts.TTL))
 	l.leaveGate()
-	return s.await(ctx, round)
-}
-
-// taken returns the error for a gate that another goroutine has taken. note is the last note of that
-// goroutine.
-func (l *Locker) taken(note error) error {
-	if note == nil {
-		return l.client.unasked(opAcquire, l.name)
-	}
-	return note
+	return t.await(ctx, round)
 }
 
 // mustClient returns the Client, or panics if there is none.
@@ -221,4 +189,48 @@ func (l *Locker) mustClient() *Client {
 		panic("redlock: use of a zero Locker; Client.Locker makes one that can be used")
 	}
 	return l.client
+}
+
+// mutex is the kind of a Locker of one name, and a part of that of several names.
+type mutex struct{}
+
+var _ kind = mutex{}
+
+func (mutex) join() *Lease { return nil }
+
+func (mutex) lock(w *wait) bool {
+	return w.enterGate(w.locker) && (w.lease != nil || w.acquire())
+}
+
+func (mutex) try(w *wait) bool {
+	return w.tryGate() && w.tryAcquire()
+}
+
+func (mutex) hold(w *wait) *Lease {
+	l, s := w.locker, w.lease
+	// The note tells goroutines that find the gate taken who holds it, until the unlock, even if the lease
+	// is lost before. It is made first, since another goroutine may unlock l, and so leave the gate, as soon
+	// as l has the lease.
+	l.noteHeld(true)
+	l.lease.Store(s)
+	w.inside, w.nameGates, w.lease = false, 0, nil
+	return s
+}
+
+func (mutex) giveUp(*wait) {}
+
+func (mutex) held(l *Locker) *Lease { return l.lease.Load() }
+
+func (mutex) unlock(ctx context.Context, l *Locker, wait bool) error {
+	if s := l.lease.Swap(nil); s != nil {
+		return l.leave(ctx, s, wait)
+	}
+	return ErrNotHeld
+}
+
+func (mutex) unlockLease(ctx context.Context, l *Locker, s *Lease) error {
+	if !l.lease.CompareAndSwap(s, nil) {
+		return s.Err()
+	}
+	return l.leave(ctx, s, true)
 }

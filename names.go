@@ -1,7 +1,6 @@
 package redlock
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"math/rand/v2"
@@ -9,7 +8,6 @@ import (
 	"sync"
 	"time"
 
-	"github.com/redlock-go/redlock/internal/gate"
 	"github.com/redlock-go/redlock/internal/master"
 	"github.com/redlock-go/redlock/internal/quorum"
 	"github.com/redlock-go/redlock/internal/recent"
@@ -20,6 +18,7 @@ import (
 // goroutine takes the gates of the single names, in the order of the keys. Since all sets have the same order, no
 // two of them wait for each other.
 type set struct {
+	mutex
 	names []string // immutable; in the order of the keys
 	keys  []string // immutable; sorted, all different
 }
@@ -37,7 +36,9 @@ func (c *Client) newSet(names []string, opts LockOptions) (*Locker, error) {
 		}
 	}
 	terms := master.NewSetTerms(keys, opts.TTL)
-	return &Locker{client: c, name: strings.Join(names, ", "), key: terms.Key(), opts: opts, terms: terms, set: &set{names, keys}}, nil
+	l := &Locker{client: c, name: strings.Join(names, ", "), key: terms.Key(), opts: opts, terms: terms, set: &set{names: names, keys: keys}}
+	l.init(l.set)
+	return l, nil
 }
 
 // errHeldInSet is the note of the gate of a name while a goroutine of the Client holds a set with that name.
@@ -91,7 +92,7 @@ func (l *Locker) firstKind() (kind master.Kind) {
 // nameHeld has the error of an attempt say which name is held.
 func (l *Locker) nameHeld(err error, votes []quorum.Vote) error {
 	q, ok := err.(*QuorumError)
-	if !ok {
+	if !ok || l.set == nil {
 		return err
 	}
 	masters := make(map[string]int) // at how many a name is held
@@ -155,21 +156,34 @@ const (
 	mergeFor = time.Second
 )
 
+func (s *set) lock(w *wait) bool {
+	if !w.enterGate(w.locker) {
+		return false
+	}
+	if w.lease != nil {
+		w.nameGates = len(s.keys) // they are handed over with the lease
+		return true
+	}
+	return w.acquireSet()
+}
+
+func (s *set) try(w *wait) bool { return w.tryGate() && w.tryNames() && w.tryAcquire() }
+
 // acquireSet is acquire for a Locker of several names.
-func (w *wait) acquireSet(ctx context.Context) error {
+func (w *wait) acquireSet() bool {
 	l, c := w.locker, w.locker.client
 	w.delays = retrier{start: c.opts.NewBackOff, forever: w.forever}
 	w.sleeper = &sleeper{} // nobody wakes it
 	for refusals := 0; ; {
-		if err := w.enterNames(ctx); err != nil {
-			return err
+		if !w.enterNames() {
+			return false
 		}
-		w.letOthers(ctx)
-		if ctx.Err() != nil || c.isClosing() {
-			return w.outcome(ctx)
+		w.letOthers()
+		if w.over() {
+			return false
 		}
-		if w.attempt(ctx, l.firstKind()) == nil {
-			return nil
+		if w.attempt(l.firstKind()) {
+			return true
 		}
 		w.leaveNames()
 		w.warn()
@@ -179,53 +193,51 @@ func (w *wait) acquireSet(ctx context.Context) error {
 		}
 		if refusals >= pollsMost || refusals > 0 && (c.clock().Since(w.began) >= pollsFor || c.contended.is(l.key)) {
 			c.contended.note(l.key)
-			if err := w.oneByOne(ctx); err != errAgain {
-				return err
+			if again := w.oneByOne(); !again {
+				return w.lease != nil
 			}
 		}
 		d, more := w.delays.next()
 		if !more {
-			return w.outcome(ctx)
+			return false
 		}
 		if w.split() {
 			d += rand.N(c.group.Distance() + 1)
 		}
-		w.sleep(ctx, w.notPast(d))
+		w.sleep(w.notPast(d))
 	}
 }
 
-// enterNames waits for the gates of the names.
-func (w *wait) enterNames(ctx context.Context) error {
+// enterNames waits for the gates of the names, and reports whether it has entered all.
+func (w *wait) enterNames() bool {
 	l, c := w.locker, w.locker.client
 	for _, key := range l.set.keys[w.nameGates:] {
 		if ok, _, _ := c.gates.TryEnter(key); !ok {
 			w.late = true
 			w.warn()
-			switch _, err := c.gates.Enter(ctx, key, l); { // a lease of one name is not handed over to a set
-			case errors.Is(err, gate.ErrClosed):
-				return ErrClosed
-			case err != nil:
-				return &endedError{op: opAcquire, name: l.name, ctx: ctx, last: l.taken(c.gates.Last(key))}
+			if _, err := c.gates.Enter(w.ctx, key, nil); err != nil { // a lease of one name is not handed over to a set
+				w.taken(c.gates.Last(key))
+				return false
 			}
 		}
 		w.nameGates++
 	}
-	return nil
+	return true
 }
 
-// tryNames takes the gates of the names if they are free, and reports whether it has taken all. If not, note is
-// that of the first one that is taken. wait.end leaves the others.
-func (w *wait) tryNames() (ok bool, note error) {
+// tryNames takes the gates of the names if they are free, and reports whether it has taken all. wait.end leaves those that
+// it has taken.
+func (w *wait) tryNames() bool {
 	l := w.locker
 	for w.nameGates < l.nameGates() {
-		key := l.set.keys[w.nameGates]
-		ok, note, _ := l.client.tryGate(key)
+		ok, note, _ := l.client.tryGate(l.set.keys[w.nameGates])
 		if !ok {
-			return false, note
+			w.taken(note)
+			return false
 		}
 		w.nameGates++
 	}
-	return true, nil
+	return true
 }
 
 // leaveNames leaves the gates of the names.
@@ -234,14 +246,11 @@ func (w *wait) leaveNames() {
 	w.nameGates = 0
 }
 
-// errAgain says that the names could not be acquired one by one, and that the set is to be polled for again.
-var errAgain = errors.New("redlock: bug: errAgain was returned to a caller")
-
-// oneByOne acquires the names one after the other, and then makes them one lease. It returns errAgain if one of
-// the names was lost before the last was acquired, or if they could not be made one lease. Unless it has acquired
-// the lock, it holds nothing when it returns.
-func (w *wait) oneByOne(ctx context.Context) error {
-	l, c := w.locker, w.locker.client
+// oneByOne acquires the names one after the other, and then makes them one lease. It reports that the set is to be polled
+// for again if one of the names was lost before the last was acquired, or if they could not be made one lease. Unless it has
+// acquired the lock, it holds nothing when it returns.
+func (w *wait) oneByOne() (again bool) {
+	l := w.locker
 	parts := make([]*Locker, 0, len(l.set.keys))
 	defer func() {
 		if w.lease == nil { // also if a function of the user has panicked
@@ -251,23 +260,19 @@ func (w *wait) oneByOne(ctx context.Context) error {
 			}
 		}
 	}()
-	held := ctx // ends with the lease of any part, too
+	held := w.ctx // ends with the lease of any part, too
 	for i := range l.set.keys {
-		p := &wait{locker: l.part(i), forever: w.forever, began: w.began, late: true, whole: w}
-		err := p.lockPart(held)
+		p := &wait{locker: l.part(i), ctx: held, forever: w.forever, began: w.began, late: true, whole: w}
+		won := p.lockPart()
 		w.attempts += p.attempts
-		switch {
-		case err == nil:
-			parts = append(parts, p.locker)
-			held = p.locker.lease.Load().Context(held)
-		case held.Err() != nil && ctx.Err() == nil && !c.isClosing():
-			return errAgain
-		default:
-			return w.outcome(ctx)
+		if !won {
+			return held.Err() != nil && !w.over()
 		}
+		parts = append(parts, p.locker)
+		held = p.locker.lease.Load().Context(held)
 	}
 	w.nameGates = len(parts)
-	return w.merge(ctx, parts)
+	return w.merge(parts)
 }
 
 // part returns a Locker for one of the names. Its lease is renewed even if that of l will not be.
@@ -277,44 +282,44 @@ func (l *Locker) part(i int) *Locker {
 	if opts.RenewEvery < 0 {
 		opts.RenewEvery = opts.TTL / 3
 	}
-	return &Locker{client: l.client, name: l.set.names[i], key: l.set.keys[i], ofSet: true, opts: opts, terms: master.NewTerms(l.set.keys[i], opts.TTL)}
+	part := &Locker{client: l.client, name: l.set.names[i], key: l.set.keys[i], ofSet: true, opts: opts, terms: master.NewTerms(l.set.keys[i], opts.TTL)}
+	part.init(mutex{})
+	return part
 }
 
-// lockPart acquires a part of a set.
-func (w *wait) lockPart(ctx context.Context) error {
+// lockPart acquires a part of a set, and reports whether it has.
+func (w *wait) lockPart() bool {
 	defer w.end()
-	if err := w.enter(ctx); err != nil {
-		return err
+	won := w.enterGate(nil) && w.acquire()
+	if won {
+		w.locker.kind.hold(w)
 	}
-	if err := w.acquire(ctx); err != nil {
-		return err
-	}
-	w.hold()
-	return nil
+	return won
 }
 
 // releasePart releases a part of a set and leaves its gate. If the lease has ended before, its release may have
 // been sent, which does no harm.
 func (l *Locker) releasePart() {
-	s := l.lease.Load()
-	s.end(ErrReleased)
-	l.client.tellAll(master.Release, s.claim)
+	t := l.lease.Load().tenure
+	t.end(ErrReleased)
+	l.client.tellAll(master.Release, t.claim)
 	l.client.gates.Leave(l.key)
 }
 
 // merge makes the leases of the parts one lease, by an acquisition with one token. A master grants it if each key
 // is free or holds the token of its part, and replaces these tokens in one step, so no other client can come in
 // between. Its vote counts like any other: all keys hold the new token, and are no other client's. So an attempt
-// that fails need not be undone before the next one, which repeats it.
-func (w *wait) merge(ctx context.Context, parts []*Locker) error {
+// that fails need not be undone before the next one, which repeats it. merge reports that the set is to be polled for again
+// if it has failed for that long, or if a part was lost.
+func (w *wait) merge(parts []*Locker) (again bool) {
 	l, c := w.locker, w.locker.client
 	var tokens []string
 	for _, part := range parts {
-		s := part.lease.Load()
-		if !s.end(ErrReleased) { // from now on, nothing of it but its release is sent
-			return errAgain
+		t := part.lease.Load().tenure
+		if !t.end(ErrReleased) { // from now on, nothing of it but its release is sent
+			return true
 		}
-		tokens = append(tokens, s.claim.Token())
+		tokens = append(tokens, t.claim.Token())
 	}
 	began := c.clock()
 	terms := l.terms.Merge(tokens)
@@ -329,17 +334,17 @@ func (w *wait) merge(ctx context.Context, parts []*Locker) error {
 		}
 		w.merged = nil
 	}()
-	for delays := newBackOff(); w.attempt(ctx, master.Set) != nil; {
+	for delays := newBackOff(); !w.attempt(master.Set); {
 		switch {
-		case ctx.Err() != nil || c.isClosing():
-			return w.outcome(ctx)
+		case w.over():
+			return false
 		case c.clock().Since(began) >= mergeFor:
-			return errAgain
+			return true
 		}
-		w.sleep(ctx, delays.NextBackOff()+rand.N(c.group.Distance()+1))
+		w.sleep(delays.NextBackOff() + rand.N(c.group.Distance()+1))
 	}
 	w.undoParts(parts)
-	return nil
+	return false
 }
 
 // undoParts deletes the keys of the parts at the masters where they may still stand, since these masters have not
@@ -350,7 +355,7 @@ func (w *wait) undoParts(parts []*Locker) {
 			continue
 		}
 		for _, part := range parts {
-			w.locker.client.masters[i].Ask(master.Undo, part.lease.Load().claim, nil)
+			w.locker.client.masters[i].Ask(master.Undo, part.lease.Load().tenure.claim, nil)
 		}
 	}
 }

@@ -2,7 +2,6 @@ package redlock
 
 import (
 	"cmp"
-	"context"
 	"math/rand/v2"
 	"sync"
 	"time"
@@ -43,12 +42,10 @@ const (
 	splitRoundsFor = time.Second
 )
 
-// grantable reports whether the options and the kind of lock allow that a release grants the lock to the wait. The
-// lease would be short until its first renewal. grantFor says whether the masters allow it, too.
-func (w *wait) grantable() bool {
-	l := w.locker
-	return w.whole == nil && l.set == nil && l.shared == nil && !l.writes && !l.client.opts.DisableWakeups &&
-		l.opts.RenewEvery >= 0 && l.opts.TTL >= master.GrantLeast
+// canBeGranted reports whether these options allow that a release grants the lock to a wait. The lease would be short until
+// its first renewal. grantFor says whether the masters allow it, too.
+func (c *Client) canBeGranted(opts LockOptions) bool {
+	return !c.opts.DisableWakeups && opts.RenewEvery >= 0 && opts.TTL >= master.GrantLeast
 }
 
 // grantFor returns for how long the lock may be granted, in docs/grant.md called g. It returns 0 if the lock cannot be
@@ -101,9 +98,9 @@ type queueing struct {
 }
 
 // acquireGranted registers a claim, and waits until it has a quorum of votes. The first registration sets a free key
-// for life, or for g if life is 0. If the lock can no longer be granted, acquireGranted leaves the queue, and reports
-// false.
-func (w *wait) acquireGranted(ctx context.Context, life time.Duration) (done bool, err error) {
+// for life, or for g if life is 0. It reports whether the wait is done, with or without the lock. If the lock can no longer
+// be granted, it leaves the queue, and reports false.
+func (w *wait) acquireGranted(life time.Duration) (done bool) {
 	c := w.locker.client
 	w.sleeper = c.sleepers.add(w.locker.key)
 	defer c.sleepers.remove(w.locker.key)
@@ -114,29 +111,26 @@ func (w *wait) acquireGranted(ctx context.Context, life time.Duration) (done boo
 		q.resume = c.clock().Time().Add(rand.N(c.group.Distance() + 1))
 	}
 	for {
-		if ctx.Err() != nil || c.isClosing() {
+		if w.over() {
 			if w.last == nil {
-				q.note(ctx)
+				q.note()
 			}
-			return true, w.outcome(ctx)
+			return true
 		}
 		now := c.clock()
 		if q.claim == nil && !q.resume.After(now.Time()) && !q.register() {
-			return false, nil
+			return false
 		}
-		next, more := q.step(ctx, now)
-		switch {
-		case w.lease != nil:
-			return true, nil
-		case !more:
-			return true, w.outcome(ctx)
+		next, more := q.step(now)
+		if w.lease != nil || !more {
+			return true
 		}
-		q.sleep(ctx, next.Sub(now.Time()))
+		q.sleep(next.Sub(now.Time()))
 	}
 }
 
 // sleep waits for d, the end of ctx or the Client, a wake-up, or news of the claim.
-func (q *queueing) sleep(ctx context.Context, d time.Duration) {
+func (q *queueing) sleep(d time.Duration) {
 	if d <= 0 {
 		return
 	}
@@ -147,14 +141,14 @@ func (q *queueing) sleep(ctx context.Context, d time.Duration) {
 	case <-q.sleeper.wake:
 		q.woken = true
 	case <-t.C:
-	case <-ctx.Done():
+	case <-q.ctx.Done():
 	case <-q.locker.client.closing:
 	}
 }
 
 // step does what is due, and returns when it is to be called again at the latest. If more is false, the schedule has
 // stopped.
-func (q *queueing) step(ctx context.Context, now clock.Reading) (next time.Time, more bool) {
+func (q *queueing) step(now clock.Reading) (next time.Time, more bool) {
 	c := q.locker.client
 	if q.claim == nil {
 		return q.resume, true
@@ -162,7 +156,7 @@ func (q *queueing) step(ctx context.Context, now clock.Reading) (next time.Time,
 	mine, first, won := c.sleepers.count(q.claim, now, c.opts.drift, q.highest(now))
 	switch {
 	case won != nil && won.left >= c.opts.winsAt(q.claim.g):
-		return now.Time(), q.win(ctx, now, won)
+		return now.Time(), q.win(now, won)
 	case won != nil && !q.extends:
 		q.ask(master.Renew, q.locker.opts.TTL)
 		q.extends = true
@@ -177,7 +171,7 @@ func (q *queueing) step(ctx context.Context, now clock.Reading) (next time.Time,
 		if left := q.round.Expire(now.Elapsed(q.asked)); left > 0 {
 			return now.Time().Add(left), true
 		}
-		if more := q.roundOver(ctx, now, mine, first); !more || q.claim == nil || q.pending {
+		if more := q.roundOver(now, mine, first); !more || q.claim == nil || q.pending {
 			return now.Time(), more
 		}
 	}
@@ -195,13 +189,13 @@ func (q *queueing) step(ctx context.Context, now clock.Reading) (next time.Time,
 
 // roundOver acts on the current round, which is over and did not win. The masters in mine, as bits, have voted for the
 // claim, the first of them at first. It reports false if the schedule has stopped.
-func (q *queueing) roundOver(ctx context.Context, now clock.Reading, mine uint64, first time.Time) (more bool) {
+func (q *queueing) roundOver(now clock.Reading, mine uint64, first time.Time) (more bool) {
 	q.pending = false
 	if q.extends {
-		q.note(ctx)
+		q.note()
 		return q.backOff(now) // some keys live for the TTL now
 	}
-	return q.judge(ctx, now, mine, first)
+	return q.judge(now, mine, first)
 }
 
 // due returns when the next round is due. A claim with votes asks who has the other keys, any other claim polls.
@@ -330,45 +324,41 @@ func (q *queueing) leave() {
 }
 
 // note notes the outcome of the current round, which did not win.
-func (q *queueing) note(ctx context.Context) {
+func (q *queueing) note() {
 	if q.round != nil {
-		q.noted(ctx, q.locker.client.quorumError(opAcquire, q.locker.name, q.round.Votes()))
+		q.noted(q.locker.client.quorumError(opAcquire, q.locker.name, q.round.Votes()))
 	}
 }
 
 // win makes a quorum of votes a lease. If that fails, it backs off. It reports false if the schedule has stopped.
-func (q *queueing) win(ctx context.Context, now clock.Reading, won *claimQuorum) (more bool) {
+func (q *queueing) win(now clock.Reading, won *claimQuorum) (more bool) {
 	l, c := q.locker, q.locker.client
 	full := l.opts.TTL - c.opts.drift(l.opts.TTL)
-	s := &Lease{client: c, name: l.name, opts: l.opts, claim: q.claim.Claim, won: q.claim, validity: won.left, short: won.left < q.claim.g,
-		granted: now, acquired: now, contended: q.attempts > 1, start: now, rounds: 1}
+	t := &tenure{client: c, name: l.name, opts: l.opts, claim: q.claim.Claim, holders: alone, granted: now, contended: q.attempts > 1, rounds: 1,
+		validity: won.left, short: won.left < q.claim.g, start: now}
+	t.heldBy(new(Lease))
 	var err error
 	if l.opts.Fencing {
 		var fixed clock.Reading
 		c.fences.heard(l.key, won.votes)
-		s.fence, s.rounds, fixed, err = c.commitFence(ctx, l, s.claim, won.votes, now)
-		if s.rounds > 1 && err == nil { // the last round has given the key its full TTL
-			s.start, s.validity, s.short = fixed, full, false
+		t.fence, t.rounds, fixed, err = q.commitFence(t.claim, won.votes, now)
+		if t.rounds > 1 && err == nil { // the last round has given the key its full TTL
+			t.start, t.validity, t.short = fixed, full, false
 		}
 	}
-	if err != nil || c.clock().Since(s.start) >= s.validity {
-		if err == nil {
-			err = c.quorumError(opAcquire, l.name, q.round.Votes())
-		}
-		q.noted(ctx, err)
+	if err == nil && (c.clock().Since(t.start) >= t.validity || !c.sleepers.setTenure(q.sleeper, q.claim, won, t)) {
+		err = c.quorumError(opAcquire, l.name, q.round.Votes())
+	}
+	if err == nil && !t.begin() {
+		err = ErrClosed
+	}
+	if err != nil {
+		q.noted(err)
 		return q.backOff(now)
 	}
-	if !c.sleepers.setLease(q.sleeper, q.claim, won, s) {
-		q.noted(ctx, c.quorumError(opAcquire, l.name, q.round.Votes()))
-		return q.backOff(now)
-	}
-	if !s.begin() {
-		q.noted(ctx, ErrClosed)
-		return q.backOff(now)
-	}
-	q.lease = s
+	q.lease = t.holder
 	c.stalls.used(now.Time())
-	q.noted(ctx, nil)
+	q.noted(nil)
 	return true
 }
 
@@ -388,10 +378,10 @@ func (q *queueing) splitDelay(now clock.Reading) time.Duration {
 
 // judge decides what becomes of the claim after a round that did not win, and does it: the claim stays, gives way to
 // another one, or backs off. mine and first are those of roundOver. It reports false if the schedule has stopped.
-func (q *queueing) judge(ctx context.Context, now clock.Reading, mine uint64, first time.Time) (more bool) {
+func (q *queueing) judge(now clock.Reading, mine uint64, first time.Time) (more bool) {
 	c := q.locker.client
 	votes := q.votes(now)
-	q.noted(ctx, c.quorumError(opAcquire, q.locker.name, votes))
+	q.noted(c.quorumError(opAcquire, q.locker.name, votes))
 	q.warn()
 	q.askOwner()
 	answered, granted, rivals := 0, false, make(map[string]int)

@@ -57,14 +57,18 @@ type term struct {
 	enters   clock.Limit // until it has passed, a reader may enter
 }
 
-// publishLocked shows the readers the lease's validity.
-func (s *Lease) publishLocked() {
-	if s.shared != nil {
-		t := &term{start: s.start, validity: s.validity}
-		t.enters.Init(s.start, s.validity/2)
-		s.term.Store(t)
-	}
+// extendedLocked shows the readers the validity of their tenure.
+func (r *readers) extendedLocked(t *tenure) {
+	now := &term{start: t.start, validity: t.validity}
+	now.enters.Init(t.start, t.validity/2)
+	t.term.Store(now)
 }
+
+// renewable returns for how long a tenure may be renewed: after MaxHold no reader enters, see skipRenewal.
+func (r *readers) renewable(most time.Duration) time.Duration { return 2 * most }
+
+// recalled keeps further goroutines out, since a writer waits.
+func (r *readers) recalled() { r.close() }
 
 // enter enters an open lease, and returns it. It returns nil if there is none, or if less than half of its
 // validity is left: see skipRenewal. The clocks are read after the addition. Otherwise the goroutine could be
@@ -72,7 +76,7 @@ func (s *Lease) publishLocked() {
 func (r *readers) enter() *Lease {
 	if r.inside.Add(1) > 0 {
 		s := r.lease.Load()
-		if s.term.Load().enters.Ahead(r.client.clock) {
+		if s.tenure.term.Load().enters.Ahead(r.client.clock) {
 			return s
 		}
 		r.exit()
@@ -101,7 +105,7 @@ func (r *readers) exit() bool {
 }
 
 // held returns the lease if a reader is inside.
-func (r *readers) held() *Lease {
+func (r *readers) held(*Locker) *Lease {
 	if n := r.inside.Load(); n > 0 || n < 0 && n > shut {
 		return r.lease.Load()
 	}
@@ -111,9 +115,9 @@ func (r *readers) held() *Lease {
 // openLease opens a new lease, with the leader and all goroutines that wait inside. It reports whether the lease
 // is to be closed already.
 func (r *readers) openLease(s *Lease) (early bool) {
-	s.mu.Lock()
-	s.publishLocked()
-	s.mu.Unlock()
+	s.tenure.mu.Lock()
+	r.extendedLocked(s.tenure)
+	s.tenure.mu.Unlock()
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.lease.Store(s)
@@ -149,11 +153,11 @@ func (r *readers) closeLocked() (idle bool) {
 	return r.inside.Add(shut) == shut
 }
 
-// shutOut closes the lease s, which has ended, if it is open. It does not release it: the caller then calls drained.
-func (r *readers) shutOut(s *Lease) {
+// shutOut closes the lease of a tenure that has ended, if it is open. It does not release it: the caller then calls drained.
+func (r *readers) shutOut(t *tenure) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if r.open && r.lease.Load() == s {
+	if r.open && r.lease.Load() == t.holder {
 		r.closeLocked()
 	}
 }
@@ -185,8 +189,8 @@ func (r *readers) drained() {
 	r.mu.Unlock()
 	c := r.client
 	c.gates.Note(r.key, nil)
-	if s.finish() == nil {
-		c.group.Tell(master.Release, s.claim, (*releasing)(s))
+	if t := s.tenure; t.finish() == nil {
+		c.group.Tell(master.Release, t.claim, (*releasing)(t))
 	}
 	c.gates.Leave(r.key)
 }
@@ -267,23 +271,23 @@ const idleParts = 4
 //     goroutine that enters has at least the other half in which the lease can be renewed.
 //
 // After MaxHold the lease is closed: the last reader that leaves releases it.
-func (r *readers) skipRenewal(s *Lease, now clock.Reading) bool {
-	if r.lease.Load() != s {
+func (r *readers) skipRenewal(t *tenure, now clock.Reading) bool {
+	if s := r.lease.Load(); s == nil || s.tenure != t {
 		return false
 	}
-	if s.opts.MaxHold >= 0 && now.Since(s.granted) >= s.opts.MaxHold {
+	if t.opts.MaxHold >= 0 && now.Since(t.granted) >= t.opts.MaxHold {
 		r.close()
 	}
-	t := s.term.Load()
-	age := now.Since(t.start)
-	if r.inside.Load() != 0 || t.enters.Checked() && age < t.validity/2 {
-		return s.Err() != nil
+	term := t.term.Load()
+	age := now.Since(term.start)
+	if r.inside.Load() != 0 || term.enters.Checked() && age < term.validity/2 {
+		return t.check(now) != nil
 	}
-	if age >= t.validity/2 {
+	if age >= term.validity/2 {
 		return r.giveBack()
 	}
-	next := min(s.opts.RenewEvery/idleParts, t.validity/2-age)
-	r.client.renewals.Set(&s.entry, (*task)(s), now.Time().Add(max(next, time.Millisecond)), 0)
+	next := min(t.opts.RenewEvery/idleParts, term.validity/2-age)
+	r.client.renewals.Set(&t.entry, (*task)(t), now.Time().Add(max(next, time.Millisecond)), 0)
 	return true
 }
 

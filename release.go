@@ -11,24 +11,25 @@ import (
 	"github.com/redlock-go/redlock/internal/recent"
 )
 
-// finish ends the lease because it is unlocked. If it returns nil, the caller must queue the release. If the
-// lease has ended before, finish returns the reason. If it was lost, its release has been queued by then.
-func (s *Lease) finish() error {
-	s.Err() // ends a lease whose validity is over
-	s.mu.Lock()
-	ended := s.endLocked(ErrReleased)
-	err, queued := s.err, s.queued
-	s.mu.Unlock()
+// finish ends the tenure because it is unlocked. If it returns nil, the caller must queue the release. If the
+// tenure has ended before, finish returns the reason. If it was lost, its release has been queued by then.
+func (t *tenure) finish() error {
+	now := t.client.clock()
+	t.check(now) // ends it if its validity is over
+	t.mu.Lock()
+	ended := t.endLocked(ErrReleased)
+	err, queued := t.err, t.queued
+	t.mu.Unlock()
 	if !ended {
 		if queued != nil {
 			<-queued // another goroutine may be about to queue the release; it waits for nothing
 		}
 		return err
 	}
-	s.cancelContexts(ErrReleased)
-	s.ended = s.client.clock()
-	s.client.lastReleases.released(s.claim, s.contended)
-	s.passOn()
+	t.tellHolders(ErrReleased)
+	t.holder.unlocked = now
+	t.client.lastReleases.released(t.claim, t.contended)
+	t.passOn()
 	return nil
 }
 
@@ -45,98 +46,98 @@ const (
 
 // drawOpen draws at random whether a release leaves the lock open. It asks for the distance last, and only if that
 // decides, because the distance has to be computed.
-func (s *Lease) drawOpen() bool {
+func (t *tenure) drawOpen() bool {
 	switch n := rand.N(openOneIn); {
 	case n == 0:
 		return true
 	case n >= openOneIn/openOneInShort:
 		return false
 	}
-	return s.ended.Since(s.acquired) <= openHold && s.client.group.Distance() <= openTrip
+	return t.holder.held() <= openHold && t.client.group.Distance() <= openTrip
 }
 
 // passOn sets how the release passes the lock on, and which fence it proposes.
-func (s *Lease) passOn() {
-	if s.shared != nil {
-		return
+func (t *tenure) passOn() {
+	if t.holders != alone {
+		return // readers queue for turns of their own
 	}
 	how, fence := master.ToHead, int64(0)
-	if s.drawOpen() {
+	if t.drawOpen() {
 		how = master.Open
 	}
-	if s.fence != 0 {
+	if t.fence != 0 {
 		// It is not stored: as a rule nobody waits, and numbers may not run ahead of the clock.
-		fence = max(numberAt(s.ended.Wall()), s.fence+1)
+		fence = max(numberAt(t.holder.unlocked.Wall()), t.fence+1)
 	}
-	s.claim.PassOn(how, fence)
+	t.claim.PassOn(how, fence)
 }
 
-// A losing is a lost Lease whose release is on its way.
-type losing Lease
+// A losing is a lost tenure whose release is on its way.
+type losing tenure
 
 var _ quorum.Observer = (*losing)(nil)
 
 // Settled implements quorum.Observer.
-func (o *losing) Settled(round *quorum.Round, t quorum.Tally) {
-	s := (*Lease)(o)
-	s.client.lastReleases.answered(s.claim, round.Any(passedOn))
+func (o *losing) Settled(round *quorum.Round, _ quorum.Tally) {
+	t := (*tenure)(o)
+	t.client.lastReleases.answered(t.claim, round.Any(passedOn))
 }
 
-// A releasing is a Lease whose release is on its way, and for which nobody waits.
-type releasing Lease
+// A releasing is a tenure whose release is on its way, and for which nobody waits.
+type releasing tenure
 
 var _ quorum.Observer = (*releasing)(nil)
 
 // Settled implements quorum.Observer.
-func (o *releasing) Settled(round *quorum.Round, t quorum.Tally) {
-	s := (*Lease)(o)
-	err := s.releaseOutcome(context.Background(), t, round)
-	if s.ofSet {
+func (o *releasing) Settled(round *quorum.Round, tally quorum.Tally) {
+	t := (*tenure)(o)
+	err := t.releaseOutcome(context.Background(), tally, round)
+	if t.ofSet {
 		return
 	}
 	switch err := err.(type) {
 	case *lostError:
-		s.client.notices.Lost(s.name, err.cause())
+		t.client.notices.Lost(t.name, err.cause())
 	case *QuorumError:
-		s.client.notices.Unreleased(s.name, causeOf(err))
+		t.client.notices.Unreleased(t.name, causeOf(err))
 	}
-	if f := s.client.opts.Trace.Released; f != nil {
-		info := s.releasedInfo(err)
-		s.client.events.Post(func() { f(context.Background(), info) })
+	if f := t.client.opts.Trace.Released; f != nil {
+		info := t.releasedInfo(err)
+		t.client.events.Post(func() { f(context.Background(), info) })
 	}
 }
 
 // await waits until the votes on the release of the lease are settled, or until ctx ends, and returns the
 // outcome. The release goes on without it.
-func (s *Lease) await(ctx context.Context, round *quorum.Round) error {
+func (t *tenure) await(ctx context.Context, round *quorum.Round) error {
 	defer round.End()
-	err := s.releaseOutcome(ctx, round.Wait(ctx, nil, quorum.Tally.Settled), round)
-	if f := s.client.opts.Trace.Released; f != nil {
-		f(ctx, s.releasedInfo(err))
+	err := t.releaseOutcome(ctx, round.Wait(ctx, nil, quorum.Tally.Settled), round)
+	if f := t.client.opts.Trace.Released; f != nil {
+		f(ctx, t.releasedInfo(err))
 	}
 	return err
 }
 
-func (s *Lease) releasedInfo(err error) ReleasedInfo {
-	return ReleasedInfo{Name: s.name, Held: s.ended.Since(s.acquired), Err: err}
+func (t *tenure) releasedInfo(err error) ReleasedInfo {
+	return ReleasedInfo{Name: t.name, Held: t.holder.held(), Err: err}
 }
 
 // releaseOutcome returns the error of the release of the lease, given the votes on it, or nil. If a quorum has
 // answered, it also notes that for the next acquisition: see lastReleases.
-func (s *Lease) releaseOutcome(ctx context.Context, t quorum.Tally, round *quorum.Round) error {
-	if t.Answered() { // otherwise later votes may still say that a client was woken
-		s.client.lastReleases.answered(s.claim, round.Any(passedOn))
+func (t *tenure) releaseOutcome(ctx context.Context, tally quorum.Tally, round *quorum.Round) error {
+	if tally.Answered() { // otherwise later votes may still say that a client was woken
+		t.client.lastReleases.answered(t.claim, round.Any(passedOn))
 	}
-	if !t.RuledOut() && t.Answered() {
+	if !tally.RuledOut() && tally.Answered() {
 		return nil
 	}
-	err := s.client.quorumError(opRelease, s.name, round.Votes())
+	err := t.client.quorumError(opRelease, t.name, round.Votes())
 	switch {
-	case t.RuledOut():
+	case tally.RuledOut():
 		// The key was gone at so many masters that others could get in.
-		return &lostError{name: s.name, reason: errGoneAtUnlock, votes: err}
+		return &lostError{name: t.name, reason: errGoneAtUnlock, votes: err}
 	case ctx.Err() != nil:
-		return &endedError{op: opRelease, name: s.name, ctx: ctx, last: err}
+		return &endedError{op: opRelease, name: t.name, ctx: ctx, last: err}
 	}
 	return err
 }
@@ -262,13 +263,13 @@ func (p *lastReleases) awaited(key string) <-chan struct{} {
 
 // letOthers waits for the answer to this Client's last release of the name, if a rule above requires it. So
 // other clients find the lock free.
-func (w *wait) letOthers(ctx context.Context) {
+func (w *wait) letOthers() {
 	l, c := w.locker, w.locker.client
 	for key := range l.terms.Keys {
 		if answered := c.lastReleases.awaited(key); answered != nil {
 			w.late = true
 			// The limit is also for a release that was dropped from lastReleases.last: then gap is never closed.
-			c.sleep(ctx, c.group.Timeout(c.opts.limit(l.opts.TTL)), answered)
+			c.sleep(w.ctx, c.group.Timeout(c.opts.limit(l.opts.TTL)), answered)
 		}
 	}
 }

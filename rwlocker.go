@@ -1,6 +1,7 @@
 package redlock
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -41,9 +42,14 @@ func (c *Client) RWLocker(name string) *RWLocker {
 	for _, side := range []*Locker{&rw.writer, &rw.reader} {
 		side.client, side.name, side.key, side.opts, side.terms = c, l.name, l.key, l.opts, l.terms
 	}
+	rw.writer.init(mutex{})
 	rw.writer.writes = true
+	if !c.opts.DisableWakeups {
+		rw.writer.first = master.Register // else it could overtake writers that wait beside readers
+	}
 	rw.reader.terms = l.terms.ForReaders()
-	rw.reader.shared = c.shares.of(c, l.key, l.opts)
+	rw.reader.init(c.shares.of(c, l.key, l.opts))
+	rw.reader.first, rw.reader.woken = master.Register, master.Register // readers have one kind of attempt
 	return rw
 }
 
@@ -60,7 +66,7 @@ func (l *RWLocker) Unlock() { l.writer.Unlock() }
 // RLock locks l for reading. It waits while a writer holds l, or waits for l. Like Lock, it never returns without
 // the lock, and panics if the Client is closed.
 func (l *RWLocker) RLock() {
-	if r := l.reader.shared; r == nil || r.traced || r.enter() == nil {
+	if r, ok := l.reader.kind.(*readers); !ok || r.traced || r.enter() == nil {
 		l.reader.Lock()
 	}
 }
@@ -88,108 +94,102 @@ func (l *RWLocker) Locker() *Locker { return &l.writer }
 //   - Unlock cannot tell which goroutine calls it. So a function called by Do must not unlock.
 func (l *RWLocker) RLocker() *Locker { return &l.reader }
 
-// share waits for a read lock.
-func (w *wait) share(ctx context.Context) (*Lease, error) {
-	r := w.locker.shared
-	s, lead, err := r.wait(ctx)
-	switch {
-	case err != nil:
-		last := r.client.gates.Last(r.key)
-		if last == nil {
-			last = r.reason()
-		}
-		return nil, &endedError{op: opAcquire, name: w.locker.name, ctx: ctx, last: w.locker.taken(last)}
-	case s != nil:
-		w.shared = s
-		w.traceDone(ctx, nil)
-		return s, nil
-	case !lead:
-		return nil, ErrClosed
-	}
-	defer func() {
-		if s == nil {
-			r.resign(w.last)
-		}
-	}()
-	if err := w.enter(ctx); err != nil {
-		return nil, err
-	}
-	w.last = r.reason()
-	if err := w.acquire(ctx); err != nil {
-		return nil, err
-	}
-	w.traceDone(ctx, nil)
-	s = w.openShared(r)
-	return s, nil
-}
+var (
+	_ kind    = (*readers)(nil)
+	_ holders = (*readers)(nil)
+)
 
-// tryShare makes one attempt to read-lock.
-func (w *wait) tryShare(ctx context.Context) error {
-	r, c := w.locker.shared, w.locker.client
-	if s := r.enter(); s != nil {
-		w.shared = s
-		w.traceDone(ctx, nil)
+func (r *readers) join() *Lease {
+	if r.traced {
 		return nil
 	}
-	if !r.lead() {
-		return w.locker.taken(c.gates.Last(r.key))
+	return r.enter()
+}
+
+func (r *readers) lock(w *wait) bool {
+	s, lead, err := r.wait(w.ctx)
+	switch {
+	case err != nil:
+		w.taken(cmp.Or(r.client.gates.Last(r.key), r.reason()))
+		return false
+	case s != nil:
+		w.shared = s
+		return true
 	}
-	var s *Lease
-	defer func() {
-		if s == nil {
-			r.resign(w.last)
+	w.leads = lead
+	if !lead || !w.enterGate(nil) {
+		return false
+	}
+	w.last = r.reason()
+	return w.acquire()
+}
+
+func (r *readers) try(w *wait) bool {
+	if w.shared = r.enter(); w.shared != nil {
+		return true
+	}
+	if w.leads = r.lead(); !w.leads {
+		w.taken(r.client.gates.Last(r.key))
+		return false
+	}
+	ok, note, _ := r.client.gates.TryEnter(r.key)
+	if w.inside = ok; !ok {
+		w.taken(note)
+		return false
+	}
+	return w.tryAcquire()
+}
+
+func (r *readers) giveUp(w *wait) {
+	if !w.leads {
+		return
+	}
+	if !w.inside {
+		w.last = nil // it did not ask the masters
+	}
+	r.resign(w.last)
+}
+
+func (r *readers) unlock(_ context.Context, _ *Locker, wait bool) error {
+	if !wait {
+		if !r.exit() {
+			panic("redlock: RUnlock of unlocked RWLocker")
 		}
-	}()
-	ok, note, err := c.gates.TryEnter(r.key)
-	if err != nil {
-		return ErrClosed
-	} else if !ok {
-		return w.locker.taken(note)
+		return nil
 	}
-	w.inside = true
-	w.letOthers(ctx)
-	if w.attempt(ctx, master.Register) != nil {
-		return w.outcome(ctx)
+	s := r.held(nil)
+	err := s.Err()
+	if s == nil || !r.exit() {
+		return ErrNotHeld
 	}
-	w.traceDone(ctx, nil)
-	s = w.openShared(r)
-	return nil
+	return err
+}
+
+func (r *readers) unlockLease(_ context.Context, _ *Locker, s *Lease) error {
+	err := s.Err()
+	r.exit()
+	return err
 }
 
 // errOwnReaders is the note of the gate of a name while goroutines of the Client share a read lease, or keep it.
 var errOwnReaders = fmt.Errorf("%w by readers of this Client", ErrHeld)
 
-// openShared makes the acquired lease that of the readers: the goroutines that wait are inside. If a writer waits
+// hold makes the acquired lease that of the readers: the goroutines that wait are inside. If a writer waits
 // already, it closes the lease again.
-func (w *wait) openShared(r *readers) *Lease {
+func (r *readers) hold(w *wait) *Lease {
+	if w.shared != nil {
+		return w.shared
+	}
 	s := w.lease
 	recalled := w.round.Any(func(v quorum.Vote) bool { return v.Recalled })
 	r.client.gates.Note(r.key, errOwnReaders)
-	w.inside, w.lease = false, nil
+	w.inside, w.leads, w.lease = false, false, nil
 	early := r.openLease(s)
 	// A local writer that has come meanwhile has found nothing to close.
 	if early || recalled || r.client.gates.Waiting(r.key) || r.client.isClosing() || s.Err() != nil {
 		r.close()
 	}
 	return s
-}
-
-// adaptFirst returns the kind of the first attempt of l, which is k for a lock without readers. A writer beside
-// readers joins the queue with its first attempt. Otherwise it could overtake writers that wait.
-func (l *Locker) adaptFirst(k master.Kind) master.Kind {
-	if l.writes && k == master.Set && !l.client.opts.DisableWakeups {
-		return master.Register
-	}
-	return l.adapt(k)
-}
-
-// adapt returns the kind of an attempt of l, which is k for a lock without readers. Readers have one kind of
-// attempt.
-func (l *Locker) adapt(k master.Kind) master.Kind {
-	if l.shared != nil {
-		return master.Register
-	}
-	return k
 }
 
 // byReaders reports whether a master has refused the last attempt because of readers.
@@ -202,7 +202,7 @@ func (w *wait) byReaders() bool {
 // that of an RWLocker, since it does not wait.
 func (w *wait) announce() {
 	l, c := w.locker, w.locker.client
-	if !errors.Is(w.last, ErrHeld) || l.shared != nil || !l.writes && (w.once || !w.byReaders()) {
+	if !errors.Is(w.last, ErrHeld) || l.reads() || !l.writes && (w.once || !w.byReaders()) {
 		return
 	}
 	waited := c.clock().Since(w.began)
@@ -212,22 +212,4 @@ func (w *wait) announce() {
 	claim := new(master.Claim)
 	claim.Init(&l.terms, "-", waited)
 	c.tellAll(master.Announce, claim)
-}
-
-// doShared is Do for readers.
-func (l *Locker) doShared(ctx context.Context, f func(ctx context.Context) error) (err error) {
-	s, err := l.lock(ctx, false)
-	if err != nil {
-		return err
-	}
-	inner := s.Context(ctx).(*leaseContext)
-	defer func() {
-		inner.cancel(ErrReleased) // the lease may last
-		lost := lossOf(s, s.Err())
-		l.shared.exit()
-		if lost != nil {
-			err = &doError{lost: lost, err: err}
-		}
-	}()
-	return f(inner)
 }

@@ -168,15 +168,15 @@ type ReleasedInfo struct {
 	Err  error         // as UnlockContext returns it
 }
 
-func (w *wait) traceStart(ctx context.Context) {
+func (w *wait) traceStart() {
 	if f := w.locker.client.opts.Trace.LockStart; f != nil {
-		f(ctx, LockStartInfo{Name: w.locker.name})
+		f(w.ctx, LockStartInfo{Name: w.locker.name})
 	}
 }
 
 // traceDone calls LockDone, unless it was called before. If there is neither a lock nor an error, a function
 // of the user has panicked.
-func (w *wait) traceDone(ctx context.Context, err error) {
+func (w *wait) traceDone(err error) {
 	f := w.locker.client.opts.Trace.LockDone
 	if f == nil || w.traced {
 		return
@@ -185,7 +185,7 @@ func (w *wait) traceDone(ctx context.Context, err error) {
 	if err == nil && w.lease == nil && w.shared == nil {
 		err = errPanicked
 	}
-	f(ctx, LockDoneInfo{Name: w.locker.name, Waited: w.locker.client.clock().Since(w.began), Attempts: w.attempts, Err: err})
+	f(w.ctx, LockDoneInfo{Name: w.locker.name, Waited: w.locker.client.clock().Since(w.began), Attempts: w.attempts, Err: err})
 }
 
 // LogTrace returns a Trace that logs each event at level Debug, and losses at level Warn, with the

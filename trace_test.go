@@ -9,14 +9,14 @@ import (
 
 // untraced returns a wait of a Client without a Trace.
 func untraced() *wait {
-	return &wait{locker: &Locker{name: "a", client: &Client{opts: &Options{Trace: &Trace{}}, clock: clock.System}}}
+	return &wait{ctx: context.Background(), locker: &Locker{name: "a", client: &Client{opts: &Options{Trace: &Trace{}}, clock: clock.System}}}
 }
 
 func TestAnUnusedTraceAllocatesNothing(t *testing.T) {
 	w := untraced()
 	n := testing.AllocsPerRun(100, func() {
-		w.traceStart(context.Background())
-		w.traceDone(context.Background(), nil)
+		w.traceStart()
+		w.traceDone(nil)
 	})
 	if n != 0 {
 		t.Errorf("%v allocations for each call, want none", n)
@@ -28,7 +28,7 @@ func BenchmarkUnusedTrace(b *testing.B) {
 	w := untraced()
 	b.ReportAllocs()
 	for b.Loop() {
-		w.traceStart(context.Background())
-		w.traceDone(context.Background(), nil)
+		w.traceStart()
+		w.traceDone(nil)
 	}
 }

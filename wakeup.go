@@ -238,7 +238,7 @@ type queuedClaim struct {
 	began clock.Reading // immutable; before its first command
 	g     time.Duration // immutable; for how long it may be granted the lock
 
-	lease atomic.Pointer[Lease] // once it was acquired: that of the present holder
+	tenure atomic.Pointer[tenure] // once it was acquired
 
 	// Guarded by sleepers.mu:
 	votes []claimVote // by master
@@ -353,14 +353,8 @@ func (s *sleepers) answered(sl *sleeper, c *queuedClaim, kind master.Kind, i int
 	// not ours. So the key was gone, or another's, in the meantime: somebody else may have held the lock. The poll has set
 	// the key again, or has put the claim into the queue, where it can be granted the key. If the answer was lost, all
 	// this may be so.
-	lease := c.lease.Load()
-	for lease != nil {
-		lease.doubt(i)
-		next := c.lease.Load()
-		if next == lease {
-			return
-		}
-		lease = next // it was handed over
+	if t := c.tenure.Load(); t != nil {
+		t.doubt(i)
 	}
 }
 
@@ -372,7 +366,7 @@ type claimQuorum struct {
 }
 
 // count counts the votes for a claim. It returns the masters, as bits, whose votes last, when the first vote came,
-// and the quorum if there is one. Votes with a fence above most cannot be part of the quorum; 0: any can. setLease
+// and the quorum if there is one. Votes with a fence above most cannot be part of the quorum; 0: any can. setTenure
 // finds votes that become void from here on.
 func (s *sleepers) count(c *queuedClaim, now clock.Reading, drift func(time.Duration) time.Duration, most int64) (mine uint64, first time.Time, won *claimQuorum) {
 	s.mu.Lock()
@@ -417,15 +411,15 @@ func (s *sleepers) unusedAt(c *queuedClaim) int {
 	return bits.OnesCount64(c.unused)
 }
 
-// setLease makes lease that of the claim, which can no longer be granted the lock. It does nothing and reports
+// setTenure makes t that of the claim, which can no longer be granted the lock. It does nothing and reports
 // false if a vote of the quorum has become void since it was counted.
-func (s *sleepers) setLease(sl *sleeper, c *queuedClaim, won *claimQuorum, lease *Lease) bool {
+func (s *sleepers) setTenure(sl *sleeper, c *queuedClaim, won *claimQuorum, t *tenure) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if c.gone&won.rests != 0 {
 		return false
 	}
-	c.lease.Store(lease)
+	c.tenure.Store(t)
 	sl.claim = nil
 	return true
 }

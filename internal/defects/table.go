@@ -40,7 +40,7 @@ var All = []Defect{
 		Rule: "An acquisition that fails is undone on all masters.",
 		Edits: []Edit{{
 			File: "acquire.go",
-			Old:  "c.tellAll(master.Undo, s.claim)",
+			Old:  "c.tellAll(master.Undo, t.claim)",
 			New:  "",
 		}},
 	}, {
@@ -72,22 +72,22 @@ var All = []Defect{
 		Rule: "Valid asks the clocks whenever it is called; it does not wait for a timer.",
 		Edits: []Edit{{
 			File: "lease.go",
-			Old:  "return s.check(s.client.clock())",
-			New:  "s.mu.Lock()\n\tdefer s.mu.Unlock()\n\treturn s.err",
+			Old:  "if err := s.err; err != nil || now.Since(t.start) < t.validity {",
+			New:  "if err := s.err; true {",
 		}},
 	}, {
 		Name: "validity-from-answer",
 		Rule: "Validity counts from before the first byte of the renewal whose votes are used.",
 		Edits: []Edit{{
-			File: "renewal.go",
-			Old:  "\ts.start, s.short, s.void = r.start, false, 0\n",
-			New:  "\ts.start, s.short, s.void = s.client.clock(), false, 0\n",
+			File: "tenure.go",
+			Old:  "\tt.start, t.short, t.void = r.start, false, 0\n",
+			New:  "\tt.start, t.short, t.void = t.client.clock(), false, 0\n",
 		}},
 	}, {
 		Name: "validity-from-retry",
 		Rule: "Validity counts from the first command of the renewal, not from the retry of those that failed.",
 		Edits: []Edit{{
-			File: "renewal.go",
+			File: "tenure.go",
 			Old:  "\tr.retry = time.Time{}\n",
 			New:  "\tr.retry = time.Time{}\n\tr.start = now\n",
 		}},
@@ -103,9 +103,9 @@ var All = []Defect{
 		Name: "heal-after-release",
 		Rule: "Nothing of a lease follows its release.",
 		Edits: []Edit{{
-			File: "renewal.go",
-			Old:  "if s.err != nil || s.renewal != r {",
-			New:  "if s.renewal != r {",
+			File: "tenure.go",
+			Old:  "if t.err != nil || t.renewal != r {",
+			New:  "if t.renewal != r {",
 		}, {
 			File: "internal/master/master.go",
 			Old:  "case kind.sets() && claim.released.Load():",
@@ -115,8 +115,8 @@ var All = []Defect{
 		Name: "heal-never",
 		Rule: "A master that has lost the key gets it again after a renewal that succeeds.",
 		Edits: []Edit{{
-			File: "renewal.go",
-			Old:  "\t\tr.lease.client.masters[i].Ask(master.Heal, r.lease.claim, nil)\n",
+			File: "tenure.go",
+			Old:  "\t\tr.tenure.client.masters[i].Ask(master.Heal, r.tenure.claim, nil)\n",
 			New:  "",
 		}},
 	}, {
@@ -245,7 +245,7 @@ var All = []Defect{
 		}, {
 			File: "acquire.go",
 			Old:  "	extra := rand.N(c.group.Distance()<<min(w.splits, splitsMost) + 1)\n",
-			New:  "	extra := time.Duration(0)\n	if c.listening() {\n		return c.sleep(ctx, max(d, queueStep), w.sleeper.wake), true\n	}\n",
+			New:  "	extra := time.Duration(0)\n	if c.listening() {\n		return c.sleep(w.ctx, max(d, queueStep), w.sleeper.wake), true\n	}\n",
 		}},
 	}, {
 		Name: "own-maxttl",
@@ -316,8 +316,8 @@ var All = []Defect{
 		Rule: "A goroutine reads the clocks after it has entered a read lease.",
 		Edits: []Edit{{
 			File: "readers.go",
-			Old:  "\tif r.inside.Add(1) > 0 {\n\t\ts := r.lease.Load()\n\t\tif s.term.Load().enters.Ahead(r.client.clock) {",
-			New:  "\tbefore := r.lease.Load()\n\tfresh := before != nil && before.term.Load().enters.Ahead(r.client.clock)\n\truntime.Gosched()\n\tif r.inside.Add(1) > 0 {\n\t\ts := r.lease.Load()\n\t\tif fresh {",
+			Old:  "\tif r.inside.Add(1) > 0 {\n\t\ts := r.lease.Load()\n\t\tif s.tenure.term.Load().enters.Ahead(r.client.clock) {",
+			New:  "\tbefore := r.lease.Load()\n\tfresh := before != nil && before.tenure.term.Load().enters.Ahead(r.client.clock)\n\truntime.Gosched()\n\tif r.inside.Add(1) > 0 {\n\t\ts := r.lease.Load()\n\t\tif fresh {",
 		}, {
 			File: "readers.go",
 			Old:  "import (\n\t\"context\"\n",
@@ -343,7 +343,7 @@ var All = []Defect{
 		Name: "recall-renewal-ignored",
 		Rule: "Readers learn of a writer from the answer to their renewal.",
 		Edits: []Edit{{
-			File: "renewal.go",
+			File: "tenure.go",
 			Old:  "\tif a.Recalled {",
 			New:  "\tif false {",
 		}},
@@ -384,8 +384,8 @@ var All = []Defect{
 		Rule: "When single names become one lease, their keys are deleted where that was refused.",
 		Edits: []Edit{{
 			File: "names.go",
-			Old:  "\tw.undoParts(parts)\n\treturn nil\n",
-			New:  "\treturn nil\n",
+			Old:  "\tw.undoParts(parts)\n\treturn false\n",
+			New:  "\treturn false\n",
 		}},
 	}, {
 		Name: "merger-kept",
@@ -400,7 +400,7 @@ var All = []Defect{
 		Rule: "The leases of single names end before they become one lease.",
 		Edits: []Edit{{
 			File: "names.go",
-			Old:  "\t\tif !s.end(ErrReleased) { // from now on, nothing of it but its release is sent\n\t\t\treturn errAgain\n\t\t}\n",
+			Old:  "\t\tif !t.end(ErrReleased) { // from now on, nothing of it but its release is sent\n\t\t\treturn true\n\t\t}\n",
 			New:  "",
 		}},
 	},

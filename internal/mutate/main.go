@@ -64,7 +64,7 @@ var targets = []target{
 	{"wakeup.go", []step{inside, whole}},
 	{"lease.go", []step{inside, whole}},
 	{"readers.go", []step{inside, readers, whole}},
-	{"renewal.go", []step{inside, whole}},
+	{"tenure.go", []step{inside, whole}},
 }
 
 func main() {

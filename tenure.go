@@ -1,0 +1,472 @@
+package redlock
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/redlock-go/redlock/internal/clock"
+	"github.com/redlock-go/redlock/internal/master"
+	"github.com/redlock-go/redlock/internal/quorum"
+	"github.com/redlock-go/redlock/internal/renew"
+)
+
+// A tenure is one acquisition of a lock, as the masters know it: the claim with its token, the validity, the renewals and
+// the end. A Lease is what one holder sees of it. The goroutines of a Client may hold the lock by one tenure one after the
+// other (handover: each has a Lease of its own), or at the same time (readers: they share a Lease).
+//
+// Nothing that follows the end of a tenure runs under its mutex: neither the end of contexts, nor a release, nor a function
+// of the user.
+type tenure struct {
+	client    *Client       // immutable
+	name      string        // immutable
+	opts      LockOptions   // immutable
+	claim     *master.Claim // immutable
+	holders   holders       // immutable
+	granted   clock.Reading // immutable; the time before the first byte of the round that was won
+	contended bool          // immutable; not acquired by the first attempt: see lastReleases
+	fence     int64         // immutable; 0: none
+	rounds    int           // immutable; how many rounds the acquisition took
+	ofSet     bool          // immutable; of one name of a set that waits for the others: neither its loss nor its release is reported
+
+	term  atomic.Pointer[term] // start and validity, for readers
+	entry renew.Entry          // in the scheduler: the time to renew, to ask again, or to end
+
+	mu       sync.Mutex    // guards what follows, and the Leases; the tenure's commands are queued under it
+	holder   *Lease        // of the present holder, or of the last one; never nil
+	validity time.Duration // from start on
+	short    bool          // a release granted it, and it was not renewed since: validity is not that of the TTL
+	start    clock.Reading // the start of the acquisition, or of the last renewal that succeeded
+	err      error         // why it ended; nil while it lasts
+	queued   chan struct{} // closed when the release of a lost tenure is queued; nil: it was not lost
+	void     uint64        // the masters, as bits, that do not count in the current renewal: see doubt
+	renewal  *renewal      // the current renewal, or the last one; nil before the first
+}
+
+// holders are those who hold the lock by a tenure. The methods do what differs if they share it.
+type holders interface {
+	// extendedLocked is called under the tenure's mutex when its validity has changed.
+	extendedLocked(t *tenure)
+	// renewable returns for how long after the acquisition a tenure may be renewed, given MaxHold.
+	renewable(maxHold time.Duration) time.Duration
+	// skipRenewal decides about a renewal that is due, and reports whether it is left out.
+	skipRenewal(t *tenure, now clock.Reading) bool
+	// recalled is called when a master says that a writer waits.
+	recalled()
+	// shutOut is called when the tenure has ended: nobody else enters it.
+	shutOut(t *tenure)
+	// drained is called behind shutOut, when the release is queued, if there is one.
+	drained()
+}
+
+// oneHolder is the holders of a tenure that is not shared.
+type oneHolder struct{}
+
+var alone holders = oneHolder{}
+
+func (oneHolder) extendedLocked(*tenure)                        {}
+func (oneHolder) renewable(maxHold time.Duration) time.Duration { return maxHold }
+func (oneHolder) skipRenewal(*tenure, clock.Reading) bool       { return false }
+func (oneHolder) recalled()                                     {}
+func (oneHolder) shutOut(*tenure)                               {}
+func (oneHolder) drained()                                      {}
+
+// heldBy makes s the Lease of the first holder.
+func (t *tenure) heldBy(s *Lease) {
+	*s = Lease{tenure: t, acquired: t.granted}
+	t.holder = s
+}
+
+// begin schedules the tenure's first renewal, or its end. If the Client is closed, it ends the tenure and reports false.
+func (t *tenure) begin() (open bool) {
+	t.mu.Lock()
+	open = t.err != nil || t.scheduleLocked() // a late poll may have ended it: see doubt
+	t.mu.Unlock()
+	if !open {
+		t.end(ErrClosed)
+	}
+	return open
+}
+
+// handOver ends the Lease of the holder, and returns one for the next holder. The caller then ends the contexts of the
+// former one. handOver returns nil if the tenure
+//
+//   - has ended;
+//   - was granted by the masters longer ago than Handover;
+//   - was handed over as often as its fence can count;
+//   - has little validity left;
+//   - is in doubt: see doubt.
+func (t *tenure) handOver(now clock.Reading) (next *Lease) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	left := t.validity - now.Since(t.start)
+	if t.err != nil || t.fence != 0 && t.holder.handovers == handoversMost || left < t.validity/2 || now.Since(t.granted) >= t.opts.Handover || t.void != 0 {
+		return nil
+	}
+	t.holder.endLocked(ErrReleased)
+	t.holder = &Lease{tenure: t, acquired: now, handovers: t.holder.handovers + 1}
+	t.scheduleLocked() // MaxHold counts for each holder
+	return t.holder
+}
+
+// end ends the tenure for the reason err, unless it has ended, and reports whether it did. It sends nothing
+// to the masters.
+func (t *tenure) end(err error) bool {
+	t.mu.Lock()
+	ended := t.endLocked(err)
+	t.mu.Unlock()
+	if ended {
+		t.tellHolders(err)
+		t.holders.drained()
+	}
+	return ended
+}
+
+// endLocked ends the tenure for the reason err, unless it has ended, and reports whether it did. If it did,
+// the caller gives up the mutex, calls tellHolders, and then queues the releases, if any. So the holder
+// knows of the end before another client can acquire the lock.
+//
+// No command of the tenure can follow its release, since all its commands are queued under the mutex while
+// err is nil. A key that is set after the release would lock the name for nobody.
+func (t *tenure) endLocked(err error) bool {
+	if t.err != nil {
+		return false
+	}
+	t.err = err
+	t.holder.endLocked(err)
+	t.client.renewals.Remove(&t.entry)
+	return true
+}
+
+// tellHolders tells the holders of a tenure that has just ended.
+func (t *tenure) tellHolders(err error) {
+	t.holder.cancelContexts(err) // it does not change any more
+	t.holders.shutOut(t)
+}
+
+// A renewal extends a lease on all masters. It succeeds if a quorum has extended the key before the old
+// validity ends. Until then, masters that fail are asked again, NodeTimeout apart. The answer that the key
+// is missing, or holds another token, is final: somebody may have held the lock meanwhile.
+//
+// The tenure's mutex guards all of it.
+type renewal struct {
+	tenure *tenure       // immutable
+	start  clock.Reading // immutable; the time before the first byte was sent
+	won    chan struct{} // closed when the renewal has succeeded
+	ballot quorum.Ballot
+	retry  time.Time // when the masters that failed are asked again; zero: none has failed
+}
+
+// slackMost is how much earlier than due a lease may be renewed, so that thousands of leases share
+// commands. It is less for a short TTL.
+const slackMost = 100 * time.Millisecond
+
+// untilLocked returns the end of validity.
+func (t *tenure) untilLocked() time.Time { return t.start.Time().Add(t.validity) }
+
+// renewsLocked returns when the next renewal is due, and reports whether there will be one. MaxHold ends the
+// renewals: a lock that is renewed for ever would break the promise that it becomes free by itself. A lease
+// that was granted has its TTL only from its first renewal on.
+func (t *tenure) renewsLocked() (time.Time, bool) {
+	every := t.opts.RenewEvery
+	if t.short {
+		every = min(every, t.validity/shortParts)
+	}
+	at := t.start.Time().Add(every)
+	within := t.short || t.opts.MaxHold < 0 || at.Sub(t.holder.acquired.Time()) < t.holders.renewable(t.opts.MaxHold)
+	return at, t.opts.RenewEvery > 0 && within
+}
+
+// shortParts: a short lease is first renewed when one shortParts-th of its validity has passed.
+const shortParts = 4
+
+// pendingLocked returns the renewal under way, or nil.
+func (t *tenure) pendingLocked() *renewal {
+	if r := t.renewal; r != nil && !isClosed(r.won) {
+		return r
+	}
+	return nil
+}
+
+// scheduleLocked schedules what is to be done next, and reports whether the
+// Client is still open.
+func (t *tenure) scheduleLocked() bool {
+	at, slack := t.untilLocked(), time.Duration(0) // a lease never ends early
+	if r := t.pendingLocked(); r != nil {
+		if !r.retry.IsZero() && r.retry.Before(at) {
+			at = r.retry
+		}
+	} else if next, ok := t.renewsLocked(); ok && next.Before(at) {
+		at, slack = next, min(slackMost, t.opts.RenewEvery/8)
+		if t.short {
+			slack = min(slack, t.validity/(8*shortParts))
+		}
+	}
+	return t.client.renewals.Set(&t.entry, (*task)(t), at, slack)
+}
+
+// A task is the scheduler's view of a tenure.
+type task tenure
+
+var _ renew.Task = (*task)(nil)
+
+func (k *task) Check(now clock.Reading) { (*tenure)(k).check(now) }
+
+func (k *task) Due(now clock.Reading) {
+	t := (*tenure)(k)
+	if t.check(now) != nil || t.holders.skipRenewal(t, now) {
+		return
+	}
+	t.mu.Lock()
+	if t.err != nil {
+		t.mu.Unlock()
+		return
+	}
+	if r := t.pendingLocked(); r != nil {
+		r.retryLocked(now)
+	} else if _, ok := t.renewsLocked(); ok {
+		t.renewLocked(now)
+	}
+	d := t.settleLocked()
+	t.mu.Unlock()
+	t.conclude(d)
+}
+
+// A settlement is what is left to do, without the mutex, after a renewal may have changed.
+type settlement struct {
+	won    *renewal   // the renewal, if it has just succeeded
+	until  time.Time  // the end of validity
+	lost   *lostError // why the lease is lost
+	closed bool       // the Client is closed
+}
+
+// settleLocked counts the votes that have come, and schedules what is next. Whatever may change a
+// renewal ends with it. The caller gives up the mutex and calls conclude.
+func (t *tenure) settleLocked() (d settlement) {
+	d.won, d.lost = t.countLocked()
+	d.closed = d.lost == nil && !t.scheduleLocked()
+	d.until = t.untilLocked()
+	return d
+}
+
+// conclude does what settleLocked has left to do.
+func (t *tenure) conclude(d settlement) {
+	switch f := t.client.opts.Trace.Renewed; {
+	case d.lost != nil:
+		t.lose(d.lost)
+	case d.closed:
+		t.end(ErrClosed)
+	case d.won != nil && f != nil:
+		info := RenewedInfo{Name: t.name, Elapsed: t.client.clock().Since(d.won.start), Until: d.until}
+		t.client.events.Post(func() { f(context.Background(), info) })
+	}
+}
+
+// renewLocked begins a renewal.
+func (t *tenure) renewLocked(now clock.Reading) *renewal {
+	r := &renewal{
+		tenure: t,
+		start:  now,
+		won:    make(chan struct{}),
+		ballot: quorum.NewBallot(len(t.client.masters)),
+	}
+	t.renewal = r
+	for i := range t.client.masters {
+		r.askLocked(i, now)
+	}
+	return r
+}
+
+// retryLocked asks the masters that have failed again, if it is time to.
+func (r *renewal) retryLocked(now clock.Reading) {
+	if r.retry.IsZero() || r.retry.After(now.Time()) {
+		return
+	}
+	r.retry = time.Time{}
+	for i, v := range r.ballot.Votes() {
+		if v.In && v.Err != nil {
+			r.ballot.Withdraw(i)
+			r.askLocked(i, now)
+		}
+	}
+}
+
+func (r *renewal) askLocked(i int, now clock.Reading) {
+	t := r.tenure
+	if err := t.client.masters[i].Ask(master.Renew, t.claim, r); err != nil {
+		r.voteLocked(i, master.Answer{Err: err}, now.Time())
+	}
+}
+
+func (r *renewal) voteLocked(i int, a master.Answer, now time.Time) {
+	if r.tenure.void>>i&1 == 1 && a.Done() {
+		a = master.Answer{Outcome: master.Missing} // as it was when a late poll came
+	}
+	r.ballot.Cast(i, a)
+	if a.Err == nil {
+		return
+	}
+	c := r.tenure.client
+	retry := now.Add(c.group.Timeout(c.opts.limit(r.tenure.opts.TTL)))
+	if q := (*master.QuarantineError)(nil); errors.As(a.Err, &q) && q.Until.After(retry) {
+		retry = q.Until // not earlier, since ten thousand leases may be asking
+	}
+	if r.retry.IsZero() || retry.Before(r.retry) {
+		r.retry = retry
+	}
+}
+
+// Answered implements master.Asker.
+func (r *renewal) Answered(i int, a master.Answer) {
+	t := r.tenure
+	if a.Recalled {
+		t.holders.recalled()
+	}
+	t.mu.Lock()
+	if t.err != nil || t.renewal != r {
+		t.mu.Unlock() // too late to matter
+		return
+	}
+	r.voteLocked(i, a, time.Now())
+	if isClosed(r.won) {
+		r.healLocked(i) // the others have been
+		t.mu.Unlock()
+		return
+	}
+	d := t.settleLocked()
+	t.mu.Unlock()
+	t.conclude(d)
+}
+
+// countLocked acts on the votes of the current renewal. If the renewal has succeeded, countLocked prolongs
+// the lease and returns the renewal. If the lease is lost, it returns why.
+func (t *tenure) countLocked() (won *renewal, lost *lostError) {
+	r := t.pendingLocked()
+	if r == nil {
+		return nil, nil
+	}
+	switch tally := r.ballot.Tally(); {
+	case tally.RuledOut():
+		return nil, &lostError{name: t.name, reason: errGone, votes: t.client.quorumError(opRenew, t.name, r.ballot.Votes())}
+	case !tally.Won():
+		return nil, nil
+	}
+	// The votes count only if the old validity has not ended.
+	if now := t.client.clock(); now.Since(t.start) >= t.validity {
+		return nil, t.overLocked(now)
+	}
+	t.start, t.short, t.void = r.start, false, 0
+	t.validity = t.opts.TTL - t.client.opts.drift(t.opts.TTL)
+	t.holders.extendedLocked(t)
+	close(r.won)
+	for i := range t.client.masters {
+		r.healLocked(i)
+	}
+	return r, nil
+}
+
+// doubt is called when a late poll has found that master i had lost the key: see queuedClaim. The key may be there
+// again by now. As with a key that was healed, it counts from the next renewal on, behind one that succeeds without it. So
+// a renewal decides whether the lease is lost. If none is under way, doubt begins one.
+//
+// The answer to the poll comes ahead of that to any renewal of the lease, by the order of the commands. While the renewal
+// is not decided, the lease is not handed over.
+func (t *tenure) doubt(i int) {
+	now := t.client.clock()
+	t.mu.Lock()
+	if t.err != nil {
+		t.mu.Unlock()
+		return
+	}
+	t.void |= 1 << i
+	if t.pendingLocked() == nil {
+		t.renewLocked(now)
+	}
+	d := t.settleLocked()
+	t.mu.Unlock()
+	t.conclude(d)
+}
+
+// healLocked sets the key again at a master that has lost it. It is called only after the renewal has
+// succeeded without that master. The key counts from the next renewal on, by the order of the commands on
+// the connection. If the key counted at once, or a renewal that is retried could set it, that would hide
+// that the keys had expired and somebody else had held the lock.
+func (r *renewal) healLocked(i int) {
+	if r.ballot.Vote(i).Outcome == master.Missing {
+		r.tenure.client.masters[i].Ask(master.Heal, r.tenure.claim, nil)
+	}
+}
+
+// check ends the tenure if its validity is over, and returns its error.
+func (t *tenure) check(now clock.Reading) error {
+	t.mu.Lock()
+	if t.err != nil || now.Since(t.start) < t.validity {
+		defer t.mu.Unlock()
+		return t.err
+	}
+	err := t.overLocked(now)
+	t.mu.Unlock()
+	return t.lose(err)
+}
+
+// overLocked returns why the lease was not renewed before its validity ended.
+func (t *tenure) overLocked(now clock.Reading) *lostError {
+	err := &lostError{name: t.name}
+	late := now.Time().Sub(t.untilLocked())
+	_, renews := t.renewsLocked()
+	switch r := t.pendingLocked(); {
+	case late < 0:
+		err.reason = fmt.Errorf("the machine slept, or its clock was set: by one clock %v have passed, by another %v",
+			now.Time().Sub(t.start.Time()).Round(time.Millisecond), now.Since(t.start).Round(time.Millisecond))
+	case t.opts.RenewEvery < 0:
+		err.reason = fmt.Errorf("its validity of %v has ended, and renewal is off", t.validity)
+	case !renews:
+		err.reason = fmt.Errorf("it was held for longer than MaxHold, %v", t.opts.MaxHold)
+	case r != nil:
+		err.reason, err.votes = errUnrenewed, t.client.quorumError(opRenew, t.name, r.ballot.Votes())
+	default:
+		err.reason = fmt.Errorf("this process was stopped: validity ended %v ago", late.Round(time.Millisecond))
+	}
+	return err
+}
+
+// lose ends the tenure for a reason, unless it has ended, and returns its error. A lost tenure is released on
+// all masters, and the release wakes a waiting client. The order matters: the holder knows of the end, no further
+// reader enters, the release is queued, and then the gate may be left. From endLocked until the release is queued,
+// nothing may wait for another goroutine, since finish waits for this one.
+func (t *tenure) lose(err *lostError) error {
+	t.mu.Lock()
+	if !t.endLocked(err) {
+		defer t.mu.Unlock()
+		return t.err
+	}
+	queued := make(chan struct{})
+	t.queued = queued
+	t.mu.Unlock()
+	t.tellHolders(err)
+	t.client.lastReleases.released(t.claim, t.contended)
+	t.client.group.Tell(master.Release, t.claim, (*losing)(t))
+	close(queued) // only now may the readers' gate be left, or that of a holder that unlocks meanwhile
+	t.holders.drained()
+	if t.ofSet {
+		return err
+	}
+	t.client.notices.Lost(t.name, err.cause())
+	if f := t.client.opts.Trace.Lost; f != nil {
+		info := LostInfo{Name: t.name, Held: t.client.clock().Since(t.holder.acquired), Err: err}
+		t.client.events.Post(func() { f(context.Background(), info) })
+	}
+	return err
+}
+
+func isClosed(c <-chan struct{}) bool {
+	select {
+	case <-c:
+		return true
+	default:
+		return false
+	}
+}
