@@ -414,6 +414,56 @@ func TestWaitsWithTwoCausesAreLoggedInTwoLines(t *testing.T) {
 	})
 }
 
+// TestMastersThatRefuseAreNoCauseOfAWait: both locks wait for masters that are down. For one, a master also refuses.
+func TestMastersThatRefuseAreNoCauseOfAWait(t *testing.T) {
+	bubble(t, 5, func(t *testing.T, ms *redlocktest.Masters) {
+		hold(ms, "a", 0)
+		var log logged
+		opts := log.seldom()
+		opts.NewBackOff = func() redlock.BackOff { return locktest.BackOffFunc(func() time.Duration { return time.Minute }) }
+		c := connected(t, ms, opts)
+		for i := 2; i < 5; i++ {
+			ms.Master(i).Freeze() // so that the refusal comes first
+		}
+		var all sync.WaitGroup
+		all.Go(func() { locktest.Pass(c.Locker("a")) })
+		all.Go(func() { locktest.Pass(c.Locker("b")) })
+		time.Sleep(5 * time.Second)
+		log.Want(t, 1, "still waiting")
+		log.Want(t, 1, `names="a, b"`)
+		for i := 2; i < 5; i++ {
+			ms.Master(i).Thaw()
+		}
+		ms.Master(0).Del("a")
+		all.Wait()
+	})
+}
+
+// TestLeasesLostForTwoReasonsAreLoggedInTwoLines: first masters are down, and then in quarantine.
+func TestLeasesLostForTwoReasonsAreLoggedInTwoLines(t *testing.T) {
+	bubble(t, 3, func(t *testing.T, ms *redlocktest.Masters) {
+		var log logged
+		c := connected(t, ms, log.Options())
+		for name, ttl := range map[string]time.Duration{"a": 2 * time.Second, "b": 8 * time.Second} {
+			l, err := c.NewLocker(name, &redlock.LockOptions{TTL: ttl})
+			if err != nil {
+				t.Fatal(err)
+			}
+			l.Lock()
+		}
+		for i := range 3 {
+			ms.Master(i).Stop()
+		}
+		time.Sleep(3 * time.Second)
+		log.Want(t, 1, "leases were lost", "names=a", "connection refused")
+		for i := range 3 {
+			ms.Master(i).Start()
+		}
+		time.Sleep(6 * time.Second)
+		log.Want(t, 1, "leases were lost", "names=b", "in quarantine")
+	})
+}
+
 func TestLeasesLostTogetherAreLoggedInOneLine(t *testing.T) {
 	bubble(t, 3, func(t *testing.T, ms *redlocktest.Masters) {
 		var log logged
