@@ -5,7 +5,8 @@
 --   a record that the caller knows to hold no longer, or ''
 --   the largest MaxTTL that the caller knows of, in ms; for adopt, the one that counts from now on
 -- The answer: the record, or ''; this server's time in µs; why the record that was there does not hold, '' if
--- it does; this process' run_id.
+-- it does; this process' run_id. The reasons are absent (there is no record), restart (another run_id), database,
+-- evicted (another number of evictions), stale (it is the one that the caller knows), and clock (it is from the future).
 --
 -- A record: the run_id of the process that wrote it; when, in µs; the database; the largest MaxTTL that a client
 -- has declared, in ms; how many keys the process had evicted; the word adopted, if it was. Older clients leave out the

@@ -8,14 +8,15 @@
 -- own. When it has waited for a second, the member 'polling' stands for it, and for all other clients that poll.
 --
 --   register ttl waited g [fence]  set the key, for ttl ms, unless it exists or another client is the head of the
---            queue; else join the queue as a client that has waited for waited ms, unless waited is '-'. A client
---            that polls has a '-' behind the ms. With a proposed fence, give the key a fence. A ttl of 0 never
---            sets the key
+--            queue; else join the queue as a client that has waited for waited ms, unless waited is '-'. A negative
+--            waited puts it behind clients that join in that time. A client that polls has a '-' behind the ms. With a
+--            proposed fence, give the key a fence. A ttl of 0 never sets the key
 --   again ttl waited g [fence]     the same for a client that has registered before. If the key is free and
 --            another client is the head of the queue, pass the lock on to that client
 --   acquire ttl - - fence  set the key, unless it exists, and give it a fence
 --   heal ttl fence    set the key, unless it exists, and raise its fence
---   commit fence ttl  raise the key's fence to this one, and let the key live for ttl ms, if it holds the token
+--   commit fence ttl  raise the key's fence to this one, and let the key live for ttl ms, if it holds the token.
+--            commit and heal fail, and heal sets no key, if the fence is more than 2 s ahead of this server's clock
 --   renew ttl         set the key's time to live to ttl ms, if the key holds the token
 --   release [g how fence]  delete the key if it holds the token, and leave the queue. If readers wait for the key,
 --            they have a turn: see turn(). Else, if the key is free then, pass the lock on. The fence is proposed for
@@ -41,7 +42,8 @@
 --    2  done, and the lock was passed on
 --    1  done
 --    0  there is no key
---   -1  the key holds another token, or a value that is not a lock
+--   -1  the key holds another token, a value that is not a lock, or one that lives for ever. To register and again also:
+--       the key is free, and others queue
 --   below -1: an acquisition was refused, and the key will live for -(answer + 2) ms
 -- or an error, which does not affect the other commands. With a proposed fence, and for commit, the answer is a
 -- list of this number and the key's fence. For commit, -2 means that the key's fence is above the one to commit.

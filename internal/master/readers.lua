@@ -9,7 +9,7 @@
 --            that it has waited for waited ms or longer. If refused, join the readers' queue, unless turn is
 --            '-'. The reader needs up to turn ms to come back when it is woken. Only the first attempt of a
 --            reader has waited for 0 ms. With a proposed fence, raise the key's fence to it
---            if the reader stands, and return it
+--            if the reader stands, and return it. A reader that was woken for a turn is let in until the turn ends
 --   renew ttl       stand for ttl ms from now on, if the marker stands and the reader has not expired
 --   heal ttl fence  stand as a reader, unless a writer holds the key, and raise the key's fence
 --   commit fence    raise the key's fence to this one, if the reader stands
@@ -17,7 +17,7 @@
 --   undo     leave
 --   quit     leave, and leave the readers' queue
 --   announce waited  for a writer: if readers hold the key, ask them to leave, and keep readers out that have
---            not waited as long. A writer that does not wait says '-'
+--            not waited as long. A writer that does not wait says '-', and keeps them out for 50 ms at most
 --   break    for a person: end the readers that are listed, one on a line instead of the token, or all if
 --            none is listed. The answer is a list: 1 if any was ended, or the key deleted, and the readers
 --
