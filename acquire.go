@@ -10,6 +10,7 @@ import (
 	"github.com/redlock-go/redlock/internal/clock"
 	"github.com/redlock-go/redlock/internal/master"
 	"github.com/redlock-go/redlock/internal/quorum"
+	"github.com/redlock-go/redlock/internal/wire"
 )
 
 // A wait is one call that acquires a lock.
@@ -116,20 +117,20 @@ func (w *wait) acquire() bool {
 	w.delays = retrier{start: c.opts.NewBackOff, forever: w.forever}
 	w.light = l.grantable
 	claims, life, now := w.light && contended && w.grantFor() > 0, l.opts.TTL, true
-	if !claims && (w.light || kind == master.Set) {
+	if !claims && (w.light || kind == wire.Set) {
 		if w.attempt(kind) {
 			return true
 		}
 		w.warn()
 		claims, life = w.light && w.grantFor() > 0, 0
-		kind, now = master.Again, w.refused()
+		kind, now = wire.Again, w.refused()
 	}
 	for w.light = false; ; claims, life = true, 0 {
 		if claims {
 			if w.acquireGranted(life) {
 				return w.lease != nil
 			}
-			kind, now = master.Again, w.round == nil
+			kind, now = wire.Again, w.round == nil
 		}
 		if w.acquireByPolling(kind, now) {
 			return w.lease != nil
@@ -144,7 +145,7 @@ func (w *wait) acquire() bool {
 //
 // acquireByPolling reports whether the wait is done, with or without the lock. If the lock can be granted now, it leaves
 // the queue, and reports false.
-func (w *wait) acquireByPolling(kind master.Kind, now bool) (done bool) {
+func (w *wait) acquireByPolling(kind wire.Kind, now bool) (done bool) {
 	l, c := w.locker, w.locker.client
 	w.sleeper = c.sleepers.add(l.key)
 	defer c.sleepers.remove(l.key)
@@ -169,7 +170,7 @@ func (w *wait) acquireByPolling(kind master.Kind, now bool) (done bool) {
 			return false
 		}
 		w.askOwner()
-		kind, now = master.Again, kind == master.Set && w.refused()
+		kind, now = wire.Again, kind == wire.Set && w.refused()
 	}
 }
 
@@ -187,13 +188,13 @@ func (w *wait) quit() {
 	if c := w.locker.client; w.lease == nil {
 		claim := new(master.Claim)
 		claim.Init(&w.locker.terms, newToken(""), 0)
-		c.tellAll(master.Quit, claim)
+		c.tellAll(wire.Quit, claim)
 	}
 }
 
 // attempt makes one attempt, and reports whether it has acquired the lock. Otherwise last is a *QuorumError, even if ctx or
 // the Client ended the attempt: see outcome.
-func (w *wait) attempt(kind master.Kind) bool {
+func (w *wait) attempt(kind wire.Kind) bool {
 	l, c := w.locker, w.locker.client
 	w.endRound()
 	w.asked = w.began
@@ -211,7 +212,7 @@ func (w *wait) attempt(kind master.Kind) bool {
 func (w *wait) waited() time.Duration {
 	switch waited := w.asked.Since(w.began); {
 	case w.once || w.light:
-		return master.NoQueue
+		return wire.NoQueue
 	case w.locker.reads() && w.attempts > 1:
 		return max(waited, time.Millisecond) // it may be in the queue: see readers.lua
 	default:
@@ -259,7 +260,7 @@ func (w *wait) end() {
 	w.endRound()
 	if w.lease != nil {
 		if t := w.lease.tenure; t.finish() == nil {
-			w.locker.client.group.Tell(master.Release, t.claim, (*releasing)(t))
+			w.locker.client.group.Tell(wire.Release, t.claim, (*releasing)(t))
 		}
 		w.lease = nil
 	}
@@ -406,7 +407,7 @@ func (w *wait) sleep(d time.Duration) (woken bool) {
 //
 // within says how long the masters may take to answer. An attempt to merge the names of a set has a claim already, and is
 // not undone.
-func (w *wait) set(kind master.Kind, within quorum.Limit) error {
+func (w *wait) set(kind wire.Kind, within quorum.Limit) error {
 	l, c := w.locker, w.locker.client
 	validity := l.opts.TTL - c.opts.drift(l.opts.TTL)
 	all := &struct { // in one allocation
@@ -450,7 +451,7 @@ func (w *wait) set(kind master.Kind, within quorum.Limit) error {
 		return nil
 	}
 	if w.merged == nil {
-		c.tellAll(master.Undo, t.claim)
+		c.tellAll(wire.Undo, t.claim)
 	}
 	if won {
 		return c.wasted(l.name, w.round, err, took, limit, validity)
@@ -468,7 +469,7 @@ func freeAfter(votes []quorum.Vote) (time.Duration, bool) {
 	for _, v := range votes {
 		if v.Granted() {
 			lefts = append(lefts, 0)
-		} else if v.Outcome == master.Taken && v.Left != master.Unknown {
+		} else if v.Outcome == wire.Taken && v.Left != wire.Unknown {
 			lefts = append(lefts, v.Left)
 		}
 	}

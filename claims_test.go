@@ -8,6 +8,7 @@ import (
 
 	"github.com/redlock-go/redlock/internal/clock"
 	"github.com/redlock-go/redlock/internal/master"
+	"github.com/redlock-go/redlock/internal/wire"
 )
 
 // The lives may differ by more than an int of 32 bits can say in nanoseconds.
@@ -28,18 +29,18 @@ func TestAMajorityEndsWithItsEarliestVote(t *testing.T) {
 func TestAVoteWhoseKeyIsGoneDoesNotCount(t *testing.T) {
 	now := clock.System()
 	none := func(time.Duration) time.Duration { return 0 }
-	gone := master.Answer{Outcome: master.Taken, New: true}
+	gone := wire.Answer{Outcome: wire.Taken, New: true}
 	for _, row := range []struct {
 		name   string
-		kind   master.Kind
-		answer master.Answer
+		kind   wire.Kind
+		answer wire.Answer
 		from   int
 		wins   bool
 	}{
-		{"a master of the quorum", master.Again, gone, 0, false},
-		{"the answer to the registration comes behind the message", master.Register, gone, 0, true},
-		{"the claim was still in the queue", master.Again, master.Answer{Outcome: master.Taken}, 0, true},
-		{"a master without a vote", master.Again, gone, 2, true},
+		{"a master of the quorum", wire.Again, gone, 0, false},
+		{"the answer to the registration comes behind the message", wire.Register, gone, 0, true},
+		{"the claim was still in the queue", wire.Again, wire.Answer{Outcome: wire.Taken}, 0, true},
+		{"a master without a vote", wire.Again, gone, 2, true},
 	} {
 		t.Run(row.name, func(t *testing.T) {
 			s := newSleepers(3)
@@ -67,10 +68,10 @@ func TestAClaimIsInAQueueOnlyIfTheMasterCanTellItOfAGrant(t *testing.T) {
 	sl := s.add("a")
 	c := &queuedClaim{Claim: new(master.Claim), votes: make([]claimVote, 4)}
 	s.setClaim(sl, c)
-	s.answered(sl, c, master.Register, 0, master.Answer{Outcome: master.Taken}, now, time.Second, true)
-	s.answered(sl, c, master.Register, 1, master.Answer{Outcome: master.Taken}, now, time.Second, false)
-	s.answered(sl, c, master.Register, 2, master.Answer{Outcome: master.Taken, New: true}, now, time.Second, false)
-	s.answered(sl, c, master.Register, 3, master.Answer{Outcome: master.Granted}, now, time.Second, false)
+	s.answered(sl, c, wire.Register, 0, wire.Answer{Outcome: wire.Taken}, now, time.Second, true)
+	s.answered(sl, c, wire.Register, 1, wire.Answer{Outcome: wire.Taken}, now, time.Second, false)
+	s.answered(sl, c, wire.Register, 2, wire.Answer{Outcome: wire.Taken, New: true}, now, time.Second, false)
+	s.answered(sl, c, wire.Register, 3, wire.Answer{Outcome: wire.Granted}, now, time.Second, false)
 	if c.known != 0b1101 {
 		t.Errorf("known at %b, want 1101", c.known)
 	}

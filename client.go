@@ -21,6 +21,7 @@ import (
 	"github.com/redlock-go/redlock/internal/quorum"
 	"github.com/redlock-go/redlock/internal/recent"
 	"github.com/redlock-go/redlock/internal/renew"
+	"github.com/redlock-go/redlock/internal/wire"
 )
 
 // A Client holds the connections to the masters. A program needs one Client for each set of masters. Its methods
@@ -204,7 +205,7 @@ func (c *Client) NewLocker(name string, opts *LockOptions, more ...string) (*Loc
 			return c.newSet(names, o)
 		}
 	}
-	l := &Locker{client: c, name: name, key: key, opts: o, terms: master.NewTerms(key, o.TTL), grantable: c.canBeGranted(o)}
+	l := &Locker{client: c, name: name, key: key, opts: o, terms: wire.NewTerms(key, o.TTL), grantable: c.canBeGranted(o)}
 	l.init(mutex{})
 	return l, nil
 }
@@ -220,7 +221,7 @@ func (c *Client) Ping(ctx context.Context) error {
 		return ErrClosed
 	}
 	defer c.endCall()
-	round := c.group.Ask(master.Ping, nil, c.opts.limit(c.opts.LockOptions.TTL))
+	round := c.group.Ask(wire.Ping, nil, c.opts.limit(c.opts.LockOptions.TTL))
 	defer round.End()
 	if round.Wait(ctx, c.closing, quorum.Tally.Won).Won() {
 		return nil
@@ -365,7 +366,7 @@ func (c *Client) endCall() {
 func (c *Client) isClosing() bool { return isClosed(c.closing) }
 
 // tellAll sends a command to all masters and does not wait for answers.
-func (c *Client) tellAll(kind master.Kind, claim *master.Claim) {
+func (c *Client) tellAll(kind wire.Kind, claim *master.Claim) {
 	for _, m := range c.masters {
 		m.Ask(kind, claim, nil)
 	}
@@ -378,5 +379,5 @@ func newToken(owner string) string {
 	rand.Read(b[:]) // never fails: see crypto/rand
 	var text [27]byte
 	base64.RawURLEncoding.Encode(text[:], b[:])
-	return master.TokenOf(text[:], owner)
+	return wire.TokenOf(text[:], owner)
 }

@@ -13,6 +13,7 @@ import (
 	"github.com/redlock-go/redlock/internal/notices"
 	"github.com/redlock-go/redlock/internal/quorum"
 	"github.com/redlock-go/redlock/internal/reasons"
+	"github.com/redlock-go/redlock/internal/wire"
 )
 
 // Errors to be compared with errors.Is.
@@ -59,13 +60,13 @@ func reasonOf(v quorum.Vote, settled bool) error {
 		return errNoAnswer
 	}
 	switch v.Outcome {
-	case master.Taken:
+	case wire.Taken:
 		return errRefused
-	case master.Missing:
+	case wire.Missing:
 		return errMissing
-	case master.OtherToken:
+	case wire.OtherToken:
 		return errNotOurs
-	case master.Overtaken:
+	case wire.Overtaken:
 		return errOvertaken
 	}
 	return v.Err
@@ -356,10 +357,10 @@ func quote(name string) string { return strconv.Quote(name) }
 
 // The operations in errors.
 var (
-	opAcquire = master.Set.String()
-	opFence   = master.Commit.String()
-	opRenew   = master.Renew.String()
-	opRelease = master.Release.String()
-	opPing    = master.Ping.String()
-	opInspect = master.Query.String()
+	opAcquire = wire.Set.String()
+	opFence   = wire.Commit.String()
+	opRenew   = wire.Renew.String()
+	opRelease = wire.Release.String()
+	opPing    = wire.Ping.String()
+	opInspect = wire.Asks.String()
 )

@@ -9,6 +9,7 @@ import (
 	"github.com/redlock-go/redlock/internal/master"
 	"github.com/redlock-go/redlock/internal/quorum"
 	"github.com/redlock-go/redlock/internal/recent"
+	"github.com/redlock-go/redlock/internal/wire"
 )
 
 // With LockOptions.Fencing each acquisition agrees with a quorum of masters on a number.
@@ -26,7 +27,7 @@ const (
 	// fenceTick is the unit in which numbers count time. In the long run, a name cannot be acquired more often
 	// than once in a tick, since numbers may not run ahead of the clock. A loop of locks on one machine may
 	// be faster. Then each acquisition waits for the clock, once the numbers are aheadMost ahead of it.
-	fenceTick = master.FenceTick
+	fenceTick = wire.FenceTick
 	// fenceBits is how many low bits of a fence count handovers. Until 2039 fences stay below 2⁵³, so that JSON
 	// can represent them.
 	fenceBits = 10
@@ -164,7 +165,7 @@ func (w *wait) commitFence(claim *master.Claim, votes []quorum.Vote, start clock
 			return number, rounds, last, nil
 		}
 		last = c.clock()
-		round := c.group.Ask(master.Commit, claim, c.opts.limit(l.opts.TTL))
+		round := c.group.Ask(wire.Commit, claim, c.opts.limit(l.opts.TTL))
 		won = round.Wait(w.ctx, c.closing, quorum.Tally.Decided).Won()
 		votes = round.Votes()
 		round.End()

@@ -13,6 +13,7 @@ import (
 	"github.com/redlock-go/redlock/internal/notices"
 	"github.com/redlock-go/redlock/internal/quorum"
 	"github.com/redlock-go/redlock/internal/recent"
+	"github.com/redlock-go/redlock/internal/wire"
 )
 
 // A MasterState says whether a master's votes count, and if not, why.
@@ -168,8 +169,8 @@ func (c *Client) Inspect(ctx context.Context, name string) (Holding, error) {
 		return h, ErrClosed
 	}
 	defer c.endCall()
-	votes := c.query(ctx, master.NewLook(key))
-	known := looks(votes, master.DecodeLook)
+	votes := c.query(ctx, wire.NewLook(key))
+	known := looks(votes, wire.DecodeLook)
 	sum := holding.Of(known, len(votes))
 	if len(sum.Waiters) > 0 && ctx.Err() == nil {
 		sum.Drop(c.listeners(ctx, sum.IDs()))
@@ -189,14 +190,14 @@ func (c *Client) Inspect(ctx context.Context, name string) (Holding, error) {
 }
 
 // looks decodes the answers to a query. An answer that cannot be decoded becomes a failure.
-func looks(votes []quorum.Vote, decode func([]any) (master.Look, error)) (known []master.Look) {
+func looks(votes []quorum.Vote, decode func([]any) (wire.Look, error)) (known []wire.Look) {
 	for i, v := range votes {
 		if !v.Granted() {
 			continue
 		}
 		look, err := decode(v.Replies)
 		if err != nil {
-			votes[i] = quorum.Vote{In: true, Answer: master.Answer{Err: err}}
+			votes[i] = quorum.Vote{In: true, Answer: wire.Answer{Err: err}}
 			continue
 		}
 		known = append(known, look)
@@ -210,18 +211,18 @@ func (h *Holding) take(sum holding.Holding) {
 	h.Left, h.Masters, h.Need = sum.Left, sum.Masters, sum.Need
 	h.Fence, h.Waiting = uint64(sum.Fence)<<fenceBits, sum.Waiting
 	for _, id := range sum.Readers {
-		h.Readers = append(h.Readers, master.OwnerOf(id))
+		h.Readers = append(h.Readers, wire.OwnerOf(id))
 	}
 	slices.Sort(h.Readers)
 	now := time.Now()
 	for _, w := range sum.Waiters {
-		h.Waiters = append(h.Waiters, Waiter{Owner: master.OwnerOf(w.ID), Since: now.Add(-w.For)})
+		h.Waiters = append(h.Waiters, Waiter{Owner: wire.OwnerOf(w.ID), Since: now.Add(-w.For)})
 	}
 }
 
 // query sends a query to all masters, and returns each one's answer.
-func (c *Client) query(ctx context.Context, claim *master.Claim) []quorum.Vote {
-	round := c.group.Ask(master.Query, claim, c.opts.limit(c.opts.LockOptions.TTL))
+func (c *Client) query(ctx context.Context, q wire.Query) []quorum.Vote {
+	round := c.group.Ask(q, nil, c.opts.limit(c.opts.LockOptions.TTL))
 	defer round.End()
 	round.Wait(ctx, c.closing, func(quorum.Tally) bool { return false }) // until all have answered
 	return round.Votes()
@@ -229,8 +230,8 @@ func (c *Client) query(ctx context.Context, claim *master.Claim) []quorum.Vote {
 
 // listeners returns which of these clients each master has a subscription of, as far as masters say.
 func (c *Client) listeners(ctx context.Context, ids []string) (listening []map[string]bool) {
-	for _, v := range c.query(ctx, master.NewCensus(ids)) {
-		if ids, ok := master.DecodeCensus(v.Replies); v.Granted() && ok {
+	for _, v := range c.query(ctx, wire.NewCensus(ids)) {
+		if ids, ok := wire.DecodeCensus(v.Replies); v.Granted() && ok {
 			listening = append(listening, ids)
 		}
 	}
@@ -323,9 +324,9 @@ func (w *wait) askOwner() {
 	}
 	go func() {
 		defer c.endCall()
-		votes := c.query(context.Background(), master.NewPeek(key))
+		votes := c.query(context.Background(), wire.NewPeek(key))
 		var h Holding
-		h.take(holding.Of(looks(votes, master.DecodePeek), len(votes)))
+		h.take(holding.Of(looks(votes, wire.DecodePeek), len(votes)))
 		c.owners.heard(key, h)
 	}()
 }

@@ -5,7 +5,7 @@ import (
 	"sync"
 	"sync/atomic"
 
-	"github.com/redlock-go/redlock/internal/master"
+	"github.com/redlock-go/redlock/internal/wire"
 )
 
 var _ sync.Locker = (*Locker)(nil)
@@ -22,22 +22,22 @@ type Locker struct {
 	name   string
 	key    string // Options.Prefix + name; for several names: see set
 	opts   LockOptions
-	terms  master.Terms // of all claims
+	terms  wire.Terms // of all claims
 	kind   kind
 	set    *set // of several names; nil: l has one name
 
-	grantable bool        // the options and the kind allow that a release grants the lock to a wait
-	first     master.Kind // the kind of the first attempt, if that would be a Set
-	woken     master.Kind // the same, of an attempt after a wake-up
-	ofSet     bool        // it is for one name of a set: see wait.oneByOne
-	writes    bool        // it is the writer's side of an RWLocker
+	grantable bool      // the options and the kind allow that a release grants the lock to a wait
+	first     wire.Kind // the kind of the first attempt, if that would be a Set
+	woken     wire.Kind // the same, of an attempt after a wake-up
+	ofSet     bool      // it is for one name of a set: see wait.oneByOne
+	writes    bool      // it is the writer's side of an RWLocker
 
 	lease atomic.Pointer[Lease] // set by locking, nil after unlocking; not used by readers
 }
 
 // init makes l a Locker of a kind. The other fields are set, but for those of special kinds.
 func (l *Locker) init(k kind) {
-	l.kind, l.first, l.woken = k, master.Set, master.Set
+	l.kind, l.first, l.woken = k, wire.Set, wire.Set
 }
 
 // reads reports whether readers share the leases of l.
@@ -174,11 +174,11 @@ func (l *Locker) leave(ctx context.Context, s *Lease, wait bool) error {
 		l.leaveGate()
 		return err
 	case !wait:
-		c.group.Tell(master.Release, t.claim, (*releasing)(t))
+		c.group.Tell(wire.Release, t.claim, (*releasing)(t))
 		l.leaveGate()
 		return nil
 	}
-	round := c.group.Ask(master.Release, t.claim, c.opts.limit(t.opts.TTL))
+	round := c.group.Ask(wire.Release, t.claim, c.opts.limit(t.opts.TTL))
 	l.leaveGate()
 	return t.await(ctx, round)
 }

@@ -11,6 +11,7 @@ import (
 	"github.com/redlock-go/redlock/internal/master"
 	"github.com/redlock-go/redlock/internal/quorum"
 	"github.com/redlock-go/redlock/internal/recent"
+	"github.com/redlock-go/redlock/internal/wire"
 )
 
 // A Locker of several names has a set. The Locker's key stands for the set, and is no key on the masters. It is
@@ -25,8 +26,8 @@ type set struct {
 
 // newSet returns a Locker of several names, which are sorted and all different. So their keys are, too.
 func (c *Client) newSet(names []string, opts LockOptions) (*Locker, error) {
-	if len(names) > master.NamesMost {
-		return nil, fmt.Errorf("redlock: a Locker has %d names, the limit is %d", len(names), master.NamesMost)
+	if len(names) > wire.NamesMost {
+		return nil, fmt.Errorf("redlock: a Locker has %d names, the limit is %d", len(names), wire.NamesMost)
 	}
 	keys := make([]string, len(names))
 	for i, name := range names {
@@ -35,7 +36,7 @@ func (c *Client) newSet(names []string, opts LockOptions) (*Locker, error) {
 			return nil, err
 		}
 	}
-	terms := master.NewSetTerms(keys, opts.TTL)
+	terms := wire.NewSetTerms(keys, opts.TTL)
 	l := &Locker{client: c, name: strings.Join(names, ", "), key: terms.Key(), opts: opts, terms: terms, set: &set{names: names, keys: keys}}
 	l.init(l.set)
 	return l, nil
@@ -81,7 +82,7 @@ func (l *Locker) noteHeld(is bool) {
 
 // firstKind returns the kind of command for an attempt that is not followed by a claim. It counts the
 // acquisition: see lastReleases.begin.
-func (l *Locker) firstKind() (kind master.Kind) {
+func (l *Locker) firstKind() (kind wire.Kind) {
 	for key := range l.terms.Keys {
 		k, _ := l.client.lastReleases.begin(key)
 		kind = max(kind, k)
@@ -97,7 +98,7 @@ func (l *Locker) nameHeld(err error, votes []quorum.Vote) error {
 	}
 	masters := make(map[string]int) // at how many a name is held
 	for i, v := range votes {
-		if v.Outcome != master.Taken || v.Which == 0 {
+		if v.Outcome != wire.Taken || v.Which == 0 {
 			continue
 		}
 		name := l.set.names[v.Which-1]
@@ -282,7 +283,7 @@ func (l *Locker) part(i int) *Locker {
 	if opts.RenewEvery < 0 {
 		opts.RenewEvery = opts.TTL / 3
 	}
-	part := &Locker{client: l.client, name: l.set.names[i], key: l.set.keys[i], ofSet: true, opts: opts, terms: master.NewTerms(l.set.keys[i], opts.TTL)}
+	part := &Locker{client: l.client, name: l.set.names[i], key: l.set.keys[i], ofSet: true, opts: opts, terms: wire.NewTerms(l.set.keys[i], opts.TTL)}
 	part.init(mutex{})
 	return part
 }
@@ -302,7 +303,7 @@ func (w *wait) lockPart() bool {
 func (l *Locker) releasePart() {
 	t := l.lease.Load().tenure
 	t.end(ErrReleased)
-	l.client.tellAll(master.Release, t.claim)
+	l.client.tellAll(wire.Release, t.claim)
 	l.client.gates.Leave(l.key)
 }
 
@@ -324,17 +325,17 @@ func (w *wait) merge(parts []*Locker) (again bool) {
 	began := c.clock()
 	terms := l.terms.Merge(tokens)
 	w.merged = &master.Claim{}
-	w.merged.Init(&terms, newToken(c.opts.Owner), master.NoQueue)
+	w.merged.Init(&terms, newToken(c.opts.Owner), wire.NoQueue)
 	if l.opts.Fencing {
 		c.fences.propose(w.merged, began.Wall(), c.opts.fencedWithin(l.opts.TTL))
 	}
 	defer func() {
 		if w.lease == nil {
-			c.tellAll(master.Release, w.merged)
+			c.tellAll(wire.Release, w.merged)
 		}
 		w.merged = nil
 	}()
-	for delays := newBackOff(); !w.attempt(master.Set); {
+	for delays := newBackOff(); !w.attempt(wire.Set); {
 		switch {
 		case w.over():
 			return false
@@ -355,7 +356,7 @@ func (w *wait) undoParts(parts []*Locker) {
 			continue
 		}
 		for _, part := range parts {
-			w.locker.client.masters[i].Ask(master.Undo, part.lease.Load().tenure.claim, nil)
+			w.locker.client.masters[i].Ask(wire.Undo, part.lease.Load().tenure.claim, nil)
 		}
 	}
 }

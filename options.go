@@ -12,8 +12,8 @@ import (
 	"time"
 
 	"github.com/redlock-go/redlock/internal/clock"
-	"github.com/redlock-go/redlock/internal/master"
 	"github.com/redlock-go/redlock/internal/quorum"
+	"github.com/redlock-go/redlock/internal/wire"
 )
 
 // Options are the settings of a Client. A nil *Options, and a zero field, mean defaults. A Client copies its
@@ -176,7 +176,7 @@ const (
 const (
 	longest     = 7 * 24 * time.Hour   // of every duration but MaxHold
 	longestHold = 365 * 24 * time.Hour // of MaxHold
-	longestKey  = master.KeyMost       // of Prefix and name together, in bytes
+	longestKey  = wire.KeyMost         // of Prefix and name together, in bytes
 )
 
 // ownKeys is the prefix of redlock's own keys on the masters. The key of a lock must not begin with it.
@@ -356,9 +356,9 @@ func (o *Options) checkOwner() error {
 	case o.DisableOwner:
 	case o.Owner == "":
 		o.Owner = processOwner()
-	case len(o.Owner) > master.OwnerMost:
-		return fmt.Errorf("redlock: Options.Owner is %d bytes long, the limit is %d", len(o.Owner), master.OwnerMost)
-	case !master.IsOwner(o.Owner):
+	case len(o.Owner) > wire.OwnerMost:
+		return fmt.Errorf("redlock: Options.Owner is %d bytes long, the limit is %d", len(o.Owner), wire.OwnerMost)
+	case !wire.IsOwner(o.Owner):
 		return fmt.Errorf("redlock: Options.Owner is %q, want printable ASCII characters without spaces", o.Owner)
 	}
 	return nil
@@ -377,5 +377,5 @@ func processOwner() string {
 		return r
 	}, host)
 	pid := "/" + strconv.Itoa(os.Getpid())
-	return host[:min(len(host), master.OwnerMost-len(pid))] + pid
+	return host[:min(len(host), wire.OwnerMost-len(pid))] + pid
 }

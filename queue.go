@@ -9,6 +9,7 @@ import (
 	"github.com/redlock-go/redlock/internal/clock"
 	"github.com/redlock-go/redlock/internal/master"
 	"github.com/redlock-go/redlock/internal/quorum"
+	"github.com/redlock-go/redlock/internal/wire"
 )
 
 // A wait that may be granted the lock registers a claim at all masters. A release by another client then grants the
@@ -45,7 +46,7 @@ const (
 // canBeGranted reports whether these options allow that a release grants the lock to a wait. The lease would be short until
 // its first renewal. grantFor says whether the masters allow it, too.
 func (c *Client) canBeGranted(opts LockOptions) bool {
-	return !c.opts.DisableWakeups && opts.RenewEvery >= 0 && opts.TTL >= master.GrantLeast
+	return !c.opts.DisableWakeups && opts.RenewEvery >= 0 && opts.TTL >= wire.GrantLeast
 }
 
 // grantFor returns for how long the lock may be granted, in docs/grant.md called g. It returns 0 if the lock cannot be
@@ -68,7 +69,7 @@ func (w *wait) grantFor() time.Duration {
 // must last until they are counted, and until the keys are extended. The mark of a vote is older than the message by
 // up to the time between two pings and a round trip, and to extend the keys takes another one.
 func (o *Options) grantFor(ttl, trip time.Duration) time.Duration {
-	g := min(max(master.GrantLeast, grantTrips*trip), ttl).Truncate(time.Millisecond)
+	g := min(max(wire.GrantLeast, grantTrips*trip), ttl).Truncate(time.Millisecond)
 	if g-o.drift(g) < max(leastTrips*trip, master.PingEvery+2*trip) {
 		return 0
 	}
@@ -158,13 +159,13 @@ func (q *queueing) step(now clock.Reading) (next time.Time, more bool) {
 	case won != nil && won.left >= c.opts.winsAt(q.claim.g):
 		return now.Time(), q.win(now, won)
 	case won != nil && !q.extends:
-		q.ask(master.Renew, q.locker.opts.TTL)
+		q.ask(wire.Renew, q.locker.opts.TTL)
 		q.extends = true
 		return now.Time(), true
 	}
 	if c.sleepers.unusedAt(q.claim) >= c.sleepers.need {
 		c.stalls.unused(now.Time())
-		q.release(master.ToHead)
+		q.release(wire.ToHead)
 		return now.Time(), true // another claim is registered
 	}
 	if q.pending {
@@ -183,7 +184,7 @@ func (q *queueing) step(now clock.Reading) (next time.Time, more bool) {
 	} else if due.After(now.Time()) {
 		return due, true
 	}
-	q.ask(master.Again, q.claim.g)
+	q.ask(wire.Again, q.claim.g)
 	return now.Time(), true
 }
 
@@ -247,23 +248,23 @@ func (q *queueing) register() bool {
 	for _, m := range c.masters {
 		m.PingOften()
 	}
-	q.ask(master.Register, life)
+	q.ask(wire.Register, life)
 	return true
 }
 
 // ask begins a round of the claim. A Register or an Again sets a free key for life.
-func (q *queueing) ask(kind master.Kind, life time.Duration) {
+func (q *queueing) ask(kind wire.Kind, life time.Duration) {
 	l, c, claim := q.locker, q.locker.client, q.claim
 	q.endRound()
 	mark := claim.began
-	if kind != master.Register {
+	if kind != wire.Register {
 		mark = c.clock()
 	}
 	q.attempts++
 	q.asked, q.pending, q.extends, q.askAt = mark, true, false, time.Time{}
 	sl, within := q.sleeper, c.opts.limit(l.opts.TTL)
-	within.Hurry = kind != master.Renew
-	q.round = c.group.AskEach(kind, claim.Claim, within, func(i int, a master.Answer) {
+	within.Hurry = kind != wire.Renew
+	q.round = c.group.AskEach(kind, claim.Claim, within, func(i int, a wire.Answer) {
 		c.sleepers.answered(sl, claim, kind, i, a, mark, life, c.masters[i].Listening())
 	})
 }
@@ -290,7 +291,7 @@ func (q *queueing) schedule(now clock.Reading) (more bool) {
 func (q *queueing) backOff(now clock.Reading) (more bool) {
 	d, more := q.delays.next()
 	if more {
-		q.release(master.ToHead)
+		q.release(wire.ToHead)
 		q.stop = now.Time().Add(d)
 		q.resume = q.stop.Add(rand.N(q.locker.client.group.Distance() + 1))
 	}
@@ -303,7 +304,7 @@ func (q *queueing) release(how string) {
 	c := q.locker.client
 	c.sleepers.setClaim(q.sleeper, nil)
 	q.claim.PassOn(how, 0)
-	c.tellAll(master.Release, q.claim.Claim)
+	c.tellAll(wire.Release, q.claim.Claim)
 	q.claim = nil
 }
 
@@ -313,7 +314,7 @@ func (q *queueing) leave() {
 		return
 	}
 	if q.claim != nil {
-		q.release(master.ToHead)
+		q.release(wire.ToHead)
 	}
 	for _, m := range q.locker.client.masters {
 		if !m.Listening() { // the claim was not in the queue by itself
@@ -387,10 +388,10 @@ func (q *queueing) judge(now clock.Reading, mine uint64, first time.Time) (more 
 	answered, granted, rivals := 0, false, make(map[string]int)
 	for i, v := range votes {
 		granted = granted || v.Granted()
-		if v.In && v.Outcome != master.Failed {
+		if v.In && v.Outcome != wire.Failed {
 			answered++
 		}
-		if v.Outcome == master.Taken && v.Standing != "" && mine&(1<<i) == 0 {
+		if v.Outcome == wire.Taken && v.Standing != "" && mine&(1<<i) == 0 {
 			rivals[v.Standing]++
 		}
 	}
@@ -418,10 +419,10 @@ func (q *queueing) judge(now clock.Reading, mine uint64, first time.Time) (more 
 		// there, and the next claim does not set it. Elsewhere the release passes the lock on as usual: the lease
 		// may have ended, and its release may have granted the lock to our claim.
 		q.claim.LeaveFree(mine)
-		q.release(master.ToHead)
+		q.release(wire.ToHead)
 		q.spared, q.resume = mine, now.Time()
 	case n > keys || n == keys && rival < own:
-		q.release(master.ToToken(rival))
+		q.release(wire.ToToken(rival))
 		q.resume = now.Time()
 	case now.Time().Sub(first) > q.claim.g:
 		return q.backOff(now)
@@ -435,7 +436,7 @@ func (q *queueing) votes(now clock.Reading) []quorum.Vote {
 	if most := q.highest(now); most > 0 {
 		for i, v := range votes {
 			if v.Granted() && v.Fence > most {
-				votes[i].Answer = master.Answer{Err: master.Ahead(v.Fence, numberAt(now.Wall()))}
+				votes[i].Answer = wire.Answer{Err: wire.Ahead(v.Fence, numberAt(now.Wall()))}
 			}
 		}
 	}

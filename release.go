@@ -9,6 +9,7 @@ import (
 	"github.com/redlock-go/redlock/internal/master"
 	"github.com/redlock-go/redlock/internal/quorum"
 	"github.com/redlock-go/redlock/internal/recent"
+	"github.com/redlock-go/redlock/internal/wire"
 )
 
 // finish ends the tenure because it is unlocked. If it returns nil, the caller must queue the release. If the
@@ -61,9 +62,9 @@ func (t *tenure) passOn() {
 	if t.holders != alone {
 		return // readers queue for turns of their own
 	}
-	how, fence := master.ToHead, int64(0)
+	how, fence := wire.ToHead, int64(0)
 	if t.drawOpen() {
-		how = master.Open
+		how = wire.Open
 	}
 	if t.fence != 0 {
 		// It is not stored: as a rule nobody waits, and numbers may not run ahead of the clock.
@@ -143,16 +144,16 @@ func (t *tenure) releaseOutcome(ctx context.Context, tally quorum.Tally, round *
 }
 
 // passedOn reports whether a vote on a release says that the master has passed the lock on.
-func passedOn(v quorum.Vote) bool { return v.Outcome == master.Woke }
+func passedOn(v quorum.Vote) bool { return v.Outcome == wire.Woke }
 
 // Unlock does not wait for the masters, so the next acquisition of the name by this Client may follow the
 // release on the same ordered connections. A plain SET would then arrive directly behind the release, before the
 // SET of a client that the release wakes, and would always get the lock. So this Client could keep the lock for
 // ever. Three rules leave the lock to other clients:
 //
-//   - The acquisition is master.Register, which leaves the lock to the clients in the queue.
+//   - The acquisition is wire.Register, which leaves the lock to the clients in the queue.
 //   - A release may have woken another client, whose SET is on its way for up to one of its own round trips.
-//     So all acquisitions within the next second are master.Register, too. Otherwise a Client near the masters,
+//     So all acquisitions within the next second are wire.Register, too. Otherwise a Client near the masters,
 //     even if it waits for the answer of each release, would always be faster than a client far from them.
 //   - Clients without wake-ups, and those of other libraries, do not queue. They get the lock only if its
 //     holder leaves a gap. So after followMost acquisitions the next one waits for the answer to the release.
@@ -226,23 +227,23 @@ func (p *lastReleases) answeredLocked(key, token string, passedOn bool) {
 
 // begin counts an acquisition that is about to begin. It returns the kind of its first command, and reports
 // whether other clients are likely to want the lock.
-func (p *lastReleases) begin(key string) (kind master.Kind, contended bool) {
+func (p *lastReleases) begin(key string) (kind wire.Kind, contended bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	r, ok := p.last.Get(key)
 	if !ok {
-		return master.Set, false
+		return wire.Set, false
 	}
 	if r.answered && !r.passedOn || !time.Now().Before(r.until) {
 		p.last.Drop(key)
-		return master.Set, false
+		return wire.Set, false
 	}
 	r.followed++
 	if r.answered {
 		r.followed = 0
 	}
 	p.last.Put(key, r)
-	return master.Register, r.contended || r.passedOn
+	return wire.Register, r.contended || r.passedOn
 }
 
 // awaited returns a channel that is closed when a quorum has answered the last release of key, or nil if the next

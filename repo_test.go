@@ -57,16 +57,17 @@ func TestPackagesImportOnlyPackagesBelowThem(t *testing.T) {
 	const redigo = "github.com/gomodule/redigo/redis"
 	const backoff = "github.com/cenkalti/backoff/v4"
 	may := map[string][]string{
-		".":                    {"internal/gate", "internal/quorum", "internal/master", "internal/holding", "internal/clock", "internal/renew", "internal/notices", "internal/reasons", "internal/recent", "internal/masterurl", "internal/redisconn", redigo},
+		".":                    {"internal/gate", "internal/quorum", "internal/master", "internal/wire", "internal/holding", "internal/clock", "internal/renew", "internal/notices", "internal/reasons", "internal/recent", "internal/masterurl", "internal/redisconn", redigo},
 		"internal/gate":        {},
 		"internal/recent":      {},
 		"internal/notices":     {"internal/master", "internal/quorum", "internal/incarnation", "internal/reasons"},
 		"internal/reasons":     {"internal/master", "internal/quorum", "internal/redisconn"},
 		"internal/clock":       {},
 		"internal/renew":       {"internal/clock"},
-		"internal/quorum":      {"internal/master"},
-		"internal/holding":     {"internal/master", "internal/quorum"},
-		"internal/master":      {"internal/incarnation", "internal/clock", "internal/redisconn", redigo},
+		"internal/quorum":      {"internal/master", "internal/wire"},
+		"internal/holding":     {"internal/wire", "internal/quorum"},
+		"internal/master":      {"internal/wire", "internal/incarnation", "internal/clock", "internal/redisconn", redigo},
+		"internal/wire":        {"internal/redisconn", redigo},
 		"internal/redisconn":   {redigo},
 		"internal/incarnation": {"internal/clock", redigo},
 		"internal/masterurl":   {"internal/redisconn", redigo},

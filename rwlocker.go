@@ -9,6 +9,7 @@ import (
 
 	"github.com/redlock-go/redlock/internal/master"
 	"github.com/redlock-go/redlock/internal/quorum"
+	"github.com/redlock-go/redlock/internal/wire"
 )
 
 // An RWLocker is a reader/writer lock between processes. It is used like a sync.RWMutex: any number of readers
@@ -45,11 +46,11 @@ func (c *Client) RWLocker(name string) *RWLocker {
 	rw.writer.init(mutex{})
 	rw.writer.writes = true
 	if !c.opts.DisableWakeups {
-		rw.writer.first = master.Register // else it could overtake writers that wait beside readers
+		rw.writer.first = wire.Register // else it could overtake writers that wait beside readers
 	}
 	rw.reader.terms = l.terms.ForReaders()
 	rw.reader.init(c.shares.of(c, l.key, l.opts))
-	rw.reader.first, rw.reader.woken = master.Register, master.Register // readers have one kind of attempt
+	rw.reader.first, rw.reader.woken = wire.Register, wire.Register // readers have one kind of attempt
 	return rw
 }
 
@@ -207,9 +208,9 @@ func (w *wait) announce() {
 	}
 	waited := c.clock().Since(w.began)
 	if w.once {
-		waited = master.NoQueue
+		waited = wire.NoQueue
 	}
 	claim := new(master.Claim)
 	claim.Init(&l.terms, "-", waited)
-	c.tellAll(master.Announce, claim)
+	c.tellAll(wire.Announce, claim)
 }

@@ -12,6 +12,7 @@ import (
 	"github.com/redlock-go/redlock/internal/master"
 	"github.com/redlock-go/redlock/internal/quorum"
 	"github.com/redlock-go/redlock/internal/renew"
+	"github.com/redlock-go/redlock/internal/wire"
 )
 
 // A tenure is one acquisition of a lock, as the masters know it: the claim with its token, the validity, the renewals and
@@ -296,14 +297,14 @@ func (r *renewal) retryLocked(now clock.Reading) {
 
 func (r *renewal) askLocked(i int, now clock.Reading) {
 	t := r.tenure
-	if err := t.client.masters[i].Ask(master.Renew, t.claim, r); err != nil {
-		r.voteLocked(i, master.Answer{Err: err}, now.Time())
+	if err := t.client.masters[i].Ask(wire.Renew, t.claim, r); err != nil {
+		r.voteLocked(i, wire.Answer{Err: err}, now.Time())
 	}
 }
 
-func (r *renewal) voteLocked(i int, a master.Answer, now time.Time) {
+func (r *renewal) voteLocked(i int, a wire.Answer, now time.Time) {
 	if r.tenure.void>>i&1 == 1 && a.Done() {
-		a = master.Answer{Outcome: master.Missing} // as it was when a late poll came
+		a = wire.Answer{Outcome: wire.Missing} // as it was when a late poll came
 	}
 	r.ballot.Cast(i, a)
 	if a.Err == nil {
@@ -320,7 +321,7 @@ func (r *renewal) voteLocked(i int, a master.Answer, now time.Time) {
 }
 
 // Answered implements master.Asker.
-func (r *renewal) Answered(i int, a master.Answer) {
+func (r *renewal) Answered(i int, a wire.Answer) {
 	t := r.tenure
 	if a.Recalled {
 		t.holders.recalled()
@@ -395,8 +396,8 @@ func (t *tenure) doubt(i int) {
 // the connection. If the key counted at once, or a renewal that is retried could set it, that would hide
 // that the keys had expired and somebody else had held the lock.
 func (r *renewal) healLocked(i int) {
-	if r.ballot.Vote(i).Outcome == master.Missing {
-		r.tenure.client.masters[i].Ask(master.Heal, r.tenure.claim, nil)
+	if r.ballot.Vote(i).Outcome == wire.Missing {
+		r.tenure.client.masters[i].Ask(wire.Heal, r.tenure.claim, nil)
 	}
 }
 
@@ -448,7 +449,7 @@ func (t *tenure) lose(err *lostError) error {
 	t.mu.Unlock()
 	t.tellHolders(err)
 	t.client.lastReleases.released(t.claim, t.contended)
-	t.client.group.Tell(master.Release, t.claim, (*losing)(t))
+	t.client.group.Tell(wire.Release, t.claim, (*losing)(t))
 	close(queued) // only now may the readers' gate be left, or that of a holder that unlocks meanwhile
 	t.holders.drained()
 	if t.ofSet {

@@ -12,6 +12,7 @@ import (
 	"github.com/redlock-go/redlock/internal/master"
 	"github.com/redlock-go/redlock/internal/quorum"
 	"github.com/redlock-go/redlock/internal/recent"
+	"github.com/redlock-go/redlock/internal/wire"
 )
 
 // Clients that wait for a lock are in the queue of its name on each master. A release takes the head out of the queue,
@@ -169,14 +170,14 @@ func poke(c chan struct{}) {
 // publish on the channel can name any key.
 func (c *Client) woken(i int, key, token string) bool {
 	switch {
-	case token == master.ReadersMarker:
+	case token == wire.ReadersMarker:
 		return c.shares.recall(key)
 	case c.sleepers.hear(i, key, token):
 		return true
 	case !c.sleepers.takeExpected(i, key):
 		return false
 	case !c.gates.Taken(key):
-		c.masters[i].Ask(master.Wake, master.NewClaim(key, token, 0, 0), nil)
+		c.masters[i].Ask(wire.Wake, master.NewClaim(key, token, 0, 0), nil)
 	}
 	return true
 }
@@ -321,12 +322,12 @@ func (sl *sleeper) voteLocked(i int, v claimVote) {
 // answered handles the answer of master i to a command of a claim: a Register, an Again or a Renew. The command was asked for
 // at mark. If it was carried out, the key lives for life from mark on. listening says that the master can tell this
 // Client of grants, so that a refused claim is in its queue. The answers of a master come in the order of the commands.
-func (s *sleepers) answered(sl *sleeper, c *queuedClaim, kind master.Kind, i int, a master.Answer, mark clock.Reading, life time.Duration, listening bool) {
+func (s *sleepers) answered(sl *sleeper, c *queuedClaim, kind wire.Kind, i int, a wire.Answer, mark clock.Reading, life time.Duration, listening bool) {
 	bit := uint64(1) << i
 	s.mu.Lock()
-	late := kind == master.Again && c.known&bit != 0
+	late := kind == wire.Again && c.known&bit != 0
 	gone := late && a.New // the key was granted or set, and is gone or another's since
-	if a.Done() || a.Outcome == master.Taken && (a.New || listening) {
+	if a.Done() || a.Outcome == wire.Taken && (a.New || listening) {
 		c.known |= bit
 	}
 	if sl.claim == c {
@@ -388,7 +389,7 @@ func (s *sleepers) count(c *queuedClaim, now clock.Reading, drift func(time.Dura
 			continue
 		}
 		lefts = append(lefts, left{i, d})
-		votes[i] = quorum.Vote{In: true, Answer: master.Answer{Outcome: master.Granted, Fence: v.fence}}
+		votes[i] = quorum.Vote{In: true, Answer: wire.Answer{Outcome: wire.Granted, Fence: v.fence}}
 	}
 	if mine == 0 {
 		c.first = time.Time{} // its grants have expired

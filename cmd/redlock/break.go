@@ -12,9 +12,10 @@ import (
 	"sync"
 	"time"
 
+	"github.com/gomodule/redigo/redis"
 	"github.com/urfave/cli/v3"
 
-	redismaster "github.com/redlock-go/redlock/internal/master"
+	"github.com/redlock-go/redlock/internal/wire"
 )
 
 const breakDescription = `Ends the lease by which somebody holds the lock NAME, and wakes the client
@@ -137,7 +138,7 @@ func (l lockOfNames) sentence(masters int) string {
 
 // holder returns who has the token.
 func (l lockOfNames) holder() string {
-	if l.Token != redismaster.ReadersMarker {
+	if l.Token != wire.ReadersMarker {
 		return l.owner()
 	}
 	return strings.Replace(l.owner(), " reading", map[bool]string{true: " reader", false: " readers"}[len(l.Readers) == 1], 1)
@@ -145,7 +146,7 @@ func (l lockOfNames) holder() string {
 
 // lease names what ends.
 func (l lockOfNames) lease() string {
-	if l.Token == redismaster.ReadersMarker {
+	if l.Token == wire.ReadersMarker {
 		return "the leases of " + l.holder()
 	}
 	return "the lease of " + l.holder()
@@ -187,7 +188,7 @@ func (b *breaking) end(ctx context.Context, seen *observation, lock lockOfNames)
 	b.readers = make(map[string]bool)
 	others, clean := 0, false
 	for pass := 0; pass < breakPasses && !clean && ctx.Err() == nil; pass++ {
-		if pass > 0 && lock.Token == redismaster.ReadersMarker && len(b.readers) == 0 {
+		if pass > 0 && lock.Token == wire.ReadersMarker && len(b.readers) == 0 {
 			clean = true // it was only the key that was left
 			break
 		}
@@ -232,13 +233,13 @@ func (b *breaking) remove(seen *observation, token string) (deleted []int, other
 	var mu sync.Mutex // guards the results
 	readers := slices.Sorted(maps.Keys(b.readers))
 	b.each(seen, func(i int) error {
-		var outcome redismaster.Outcome
+		var outcome wire.Outcome
 		var some []string
 		var err error
-		if token == redismaster.ReadersMarker {
-			some, outcome, err = redismaster.BreakReaders(b.conns[i], b.name, readers)
+		if token == wire.ReadersMarker {
+			some, outcome, err = breakReaders(b.conns[i], b.name, readers)
 		} else {
-			outcome, err = redismaster.Break(b.conns[i], b.name, token)
+			outcome, err = breakLease(b.conns[i], b.name, token)
 		}
 		mu.Lock()
 		defer mu.Unlock()
@@ -248,12 +249,37 @@ func (b *breaking) remove(seen *observation, token string) (deleted []int, other
 			}
 		}
 		switch outcome {
-		case redismaster.Granted, redismaster.Woke:
+		case wire.Granted, wire.Woke:
 			deleted = append(deleted, i)
-		case redismaster.OtherToken:
+		case wire.OtherToken:
 			others++
 		}
 		return err
 	})
 	return deleted, others
+}
+
+// breakLease deletes a key that holds the token, and wakes the client that has queued longest.
+func breakLease(conn redis.Conn, key, token string) (wire.Outcome, error) {
+	replies, err := readQueries(conn, wire.NewBreak(key, token))
+	if err != nil {
+		return wire.Failed, err
+	}
+	return wire.DecodeBreak(replies[0])
+}
+
+// breakReaders ends those of the readers of a key, or all if none is given, and wakes the client that has queued
+// longest. It returns the readers that it has ended.
+func breakReaders(conn redis.Conn, key string, readers []string) (ended []string, o wire.Outcome, err error) {
+	replies, err := readQueries(conn, wire.NewBreakReaders(key, readers))
+	if err != nil {
+		return nil, wire.Failed, err
+	}
+	if ended, o, err = wire.DecodeBreakReaders(replies[0]); o != wire.Granted {
+		return nil, o, err
+	}
+	if replies, err = readQueries(conn, wire.NewPass(key)); err == nil {
+		_, err = wire.DecodeBreak(replies[0])
+	}
+	return ended, wire.Granted, err
 }

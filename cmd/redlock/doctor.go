@@ -11,7 +11,7 @@ import (
 	"github.com/urfave/cli/v3"
 
 	"github.com/redlock-go/redlock/internal/incarnation"
-	redismaster "github.com/redlock-go/redlock/internal/master"
+	"github.com/redlock-go/redlock/internal/wire"
 )
 
 const doctorDescription = `Connects to each master and says whether its votes count, and why not. It
@@ -283,7 +283,7 @@ func (f *finding) examine(ctx context.Context, m master, prefix string) error {
 	if err != nil && (conn.Err() != nil || !forbidden(err)) {
 		return err
 	}
-	f.role, f.run, f.refusal = roleOf(info), redismaster.InfoField(info, "run_id"), redismaster.Judge(info)
+	f.role, f.run, f.refusal = roleOf(info), wire.InfoField(info, "run_id"), wire.Judge(info)
 	f.facts = factsOf(info)
 	if err := f.facts.ask(conn); err != nil {
 		return err

@@ -10,7 +10,7 @@ import (
 
 	"github.com/gomodule/redigo/redis"
 
-	redismaster "github.com/redlock-go/redlock/internal/master"
+	"github.com/redlock-go/redlock/internal/wire"
 )
 
 // facts are what a server says about its settings. Text is empty where it does not say.
@@ -25,15 +25,15 @@ type facts struct {
 
 // factsOf reads the reply to INFO.
 func factsOf(info string) facts {
-	f := facts{policy: redismaster.InfoField(info, "maxmemory_policy")}
-	name := cmp.Or(redismaster.InfoField(info, "server_name"), "redis")
-	f.version = cmp.Or(redismaster.InfoField(info, name+"_version"), redismaster.InfoField(info, "redis_version"))
+	f := facts{policy: wire.InfoField(info, "maxmemory_policy")}
+	name := cmp.Or(wire.InfoField(info, "server_name"), "redis")
+	f.version = cmp.Or(wire.InfoField(info, name+"_version"), wire.InfoField(info, "redis_version"))
 	if f.version != "" {
 		f.server = cut(name+" "+f.version, 16)
 	}
-	f.used, _ = strconv.ParseInt(redismaster.InfoField(info, "used_memory"), 10, 64)
-	f.limit, _ = strconv.ParseInt(redismaster.InfoField(info, "maxmemory"), 10, 64)
-	switch redismaster.InfoField(info, "aof_enabled") {
+	f.used, _ = strconv.ParseInt(wire.InfoField(info, "used_memory"), 10, 64)
+	f.limit, _ = strconv.ParseInt(wire.InfoField(info, "maxmemory"), 10, 64)
+	switch wire.InfoField(info, "aof_enabled") {
 	case "0":
 		f.aof = "off"
 	case "1":

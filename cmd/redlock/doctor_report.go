@@ -10,7 +10,7 @@ import (
 	"time"
 
 	"github.com/redlock-go/redlock/internal/incarnation"
-	redismaster "github.com/redlock-go/redlock/internal/master"
+	"github.com/redlock-go/redlock/internal/wire"
 )
 
 // table renders what was found: a line for each master, and remarks below it.
@@ -136,9 +136,9 @@ func (f finding) memory() string {
 
 // roleOf returns a server's role by its INFO, in redlock's words, or "".
 func roleOf(info string) string {
-	role := redismaster.InfoField(info, "role")
+	role := wire.InfoField(info, "role")
 	switch {
-	case redismaster.InfoField(info, "cluster_enabled") == "1":
+	case wire.InfoField(info, "cluster_enabled") == "1":
 		return "cluster"
 	case role == "slave":
 		return "replica"

@@ -9,7 +9,7 @@ import (
 
 	"github.com/gomodule/redigo/redis"
 
-	redismaster "github.com/redlock-go/redlock/internal/master"
+	"github.com/redlock-go/redlock/internal/wire"
 )
 
 const (
@@ -82,7 +82,7 @@ var token = regexp.MustCompile(`^[A-Za-z0-9+/=_:.-]{11,128}$`)
 
 // looksLikeToken reports whether a value may be a token, with or without an owner.
 func looksLikeToken(value string) bool {
-	return token.MatchString(value) || redismaster.OwnerOf(value) != ""
+	return token.MatchString(value) || wire.OwnerOf(value) != ""
 }
 
 // tokenMost is how many bytes of a value are read, to judge it by looksLikeToken.

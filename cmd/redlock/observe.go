@@ -12,8 +12,9 @@ import (
 	"github.com/gomodule/redigo/redis"
 
 	"github.com/redlock-go/redlock/internal/holding"
-	redismaster "github.com/redlock-go/redlock/internal/master"
 	"github.com/redlock-go/redlock/internal/quorum"
+	"github.com/redlock-go/redlock/internal/redisconn"
+	"github.com/redlock-go/redlock/internal/wire"
 )
 
 // An observer reads from the masters who holds locks. It writes nothing there, and needs no right to.
@@ -85,7 +86,7 @@ func (o *observer) observe(ctx context.Context, names []string) observation {
 	looks := o.look(&seen, names)
 	for n, name := range names {
 		lock := lockOfNames{name: name}
-		var known []redismaster.Look
+		var known []wire.Look
 		for i := range looks {
 			switch {
 			case seen.failures[i] != nil:
@@ -136,7 +137,7 @@ func (o *observer) search(seen *observation) []string {
 
 // A sight is what a master says of one lock.
 type sight struct {
-	look redismaster.Look
+	look wire.Look
 	err  error
 }
 
@@ -148,16 +149,16 @@ func (o *observer) look(seen *observation, names []string) [][]sight {
 	sights := make([][]sight, len(o.masters))
 	o.each(seen, func(i int) error {
 		for some := range slices.Chunk(names, pipelined) {
-			var queries []*redismaster.Claim
+			var queries []wire.Query
 			for _, name := range some {
-				queries = append(queries, redismaster.NewLook(name))
+				queries = append(queries, wire.NewLook(name))
 			}
-			all, err := redismaster.ReadQueries(o.conns[i], queries)
+			all, err := readQueries(o.conns[i], queries...)
 			if err != nil {
 				return err
 			}
 			for _, replies := range all {
-				look, err := redismaster.DecodeLook(replies)
+				look, err := wire.DecodeLook(replies)
 				if err != nil && strings.HasPrefix(err.Error(), "NOPERM") {
 					return err
 				}
@@ -178,11 +179,11 @@ func (o *observer) census(seen *observation) {
 			if len(lock.Waiters) == 0 {
 				continue
 			}
-			all, err := redismaster.ReadQueries(o.conns[i], []*redismaster.Claim{redismaster.NewCensus(lock.IDs())})
+			all, err := readQueries(o.conns[i], wire.NewCensus(lock.IDs()))
 			if err != nil {
 				return err
 			}
-			if ids, ok := redismaster.DecodeCensus(all[0]); ok {
+			if ids, ok := wire.DecodeCensus(all[0]); ok {
 				mu.Lock()
 				listening[n] = append(listening[n], ids)
 				mu.Unlock()
@@ -193,6 +194,33 @@ func (o *observer) census(seen *observation) {
 	for n := range seen.locks {
 		seen.locks[n].Drop(listening[n])
 	}
+}
+
+// readQueries sends queries together, and returns the replies to each.
+func readQueries(conn redis.Conn, queries ...wire.Query) ([][]any, error) {
+	for _, q := range queries {
+		for _, one := range q {
+			if err := conn.Send(one[0].(string), one[1:]...); err != nil {
+				return nil, err
+			}
+		}
+	}
+	if err := conn.Flush(); err != nil {
+		return nil, err
+	}
+	all := make([][]any, len(queries))
+	for i, q := range queries {
+		for range q {
+			reply, err := conn.Receive()
+			if err = redisconn.PrintableError(err); err != nil && !redisconn.IsReply(err) {
+				return nil, err
+			} else if err != nil {
+				reply = err
+			}
+			all[i] = append(all[i], reply)
+		}
+	}
+	return all, nil
 }
 
 // troubles returns a line on each master that has not said everything.

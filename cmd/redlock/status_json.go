@@ -8,7 +8,7 @@ import (
 	"unicode"
 	"unicode/utf16"
 
-	redismaster "github.com/redlock-go/redlock/internal/master"
+	"github.com/redlock-go/redlock/internal/wire"
 )
 
 // printJSON prints what was seen as one line.
@@ -44,10 +44,10 @@ func (s *status) printJSON(out io.Writer, seen observation) error {
 			one.Left = -1
 		}
 		for _, id := range l.Readers {
-			one.Readers = append(one.Readers, redismaster.OwnerOf(id))
+			one.Readers = append(one.Readers, wire.OwnerOf(id))
 		}
 		for _, w := range l.Waiters {
-			one.Waiters = append(one.Waiters, waiter{redismaster.OwnerOf(w.ID), w.For.Milliseconds()})
+			one.Waiters = append(one.Waiters, waiter{wire.OwnerOf(w.ID), w.For.Milliseconds()})
 		}
 		if l.problem != nil {
 			one.Error = l.problem.Error()

@@ -4,7 +4,7 @@ import (
 	"testing"
 
 	"github.com/redlock-go/redlock/internal/holding"
-	redismaster "github.com/redlock-go/redlock/internal/master"
+	"github.com/redlock-go/redlock/internal/wire"
 )
 
 func TestStatusNamesSomeReaders(t *testing.T) {
@@ -18,7 +18,7 @@ func TestStatusNamesSomeReaders(t *testing.T) {
 		{[]string{id + "@a", "?", id + "@c"}, "3 reading: a, unknown, c"},
 		{[]string{id + "@a", id + "@b", id + "@c", id + "@d"}, "4 reading: a, b, c, …"},
 	} {
-		l := lockOfNames{Holding: holding.Holding{Token: redismaster.ReadersMarker, Readers: row.readers}}
+		l := lockOfNames{Holding: holding.Holding{Token: wire.ReadersMarker, Readers: row.readers}}
 		if got := l.owner(); got != row.want {
 			t.Errorf("owner() of %q = %q, want %q", row.readers, got, row.want)
 		}

@@ -7,8 +7,8 @@ import (
 	"strconv"
 	"strings"
 
-	redismaster "github.com/redlock-go/redlock/internal/master"
 	"github.com/redlock-go/redlock/internal/redisconn"
+	"github.com/redlock-go/redlock/internal/wire"
 )
 
 // namedWaiters is how many of the clients that wait for a lock the table names.
@@ -71,7 +71,7 @@ func (l lockOfNames) cells(masters int) []string {
 
 // owner returns who has the token, or how many clients read, and some of them.
 func (l lockOfNames) owner() string {
-	if l.Token != redismaster.ReadersMarker {
+	if l.Token != wire.ReadersMarker {
 		return ownerOr(l.Token)
 	}
 	text := fmt.Sprintf("%d reading", len(l.Readers))
@@ -86,7 +86,7 @@ func (l lockOfNames) owner() string {
 
 // ownerOr returns the owner that a token or a client's id names, or that it is unknown.
 func ownerOr(token string) string {
-	if owner := redismaster.OwnerOf(token); owner != "" {
+	if owner := wire.OwnerOf(token); owner != "" {
 		return owner
 	}
 	return "unknown"

@@ -31,7 +31,7 @@ var All = []Defect{
 		Name: "release-without-compare",
 		Rule: "A release deletes the key only if it holds the token of the released lease.",
 		Edits: []Edit{{
-			File: "internal/master/batch.lua",
+			File: "internal/wire/batch.lua",
 			Old:  "local held = redis.pcall('GET', key)\n",
 			New:  "local held = redis.pcall('GET', key)\n  if held and not verb then held = token end\n",
 		}},
@@ -40,14 +40,14 @@ var All = []Defect{
 		Rule: "An acquisition that fails is undone on all masters.",
 		Edits: []Edit{{
 			File: "acquire.go",
-			Old:  "c.tellAll(master.Undo, t.claim)",
+			Old:  "c.tellAll(wire.Undo, t.claim)",
 			New:  "",
 		}},
 	}, {
 		Name: "heal-counted",
 		Rule: "A renewal creates no key; the vote of a master that was sent the key again counts from the next renewal on.",
 		Edits: []Edit{{
-			File: "internal/master/batch.lua",
+			File: "internal/wire/batch.lua",
 			Old:  "  elseif held ~= token then\n",
 			New:  "  elseif verb == 'renew' and not held then\n    redis.pcall('SET', key, token, 'PX', ttl)\n    return 1\n  elseif held ~= token then\n",
 		}},
@@ -55,7 +55,7 @@ var All = []Defect{
 		Name: "fence-at-least",
 		Rule: "A master acknowledges a fence only if the key's fence is then exactly that number.",
 		Edits: []Edit{{
-			File: "internal/master/batch.lua",
+			File: "internal/wire/batch.lua",
 			Old:  "{last == fixed and 1 or -2, last}",
 			New:  "{1, last}",
 		}},
@@ -108,7 +108,7 @@ var All = []Defect{
 			New:  "if t.renewal != r {",
 		}, {
 			File: "internal/master/master.go",
-			Old:  "case kind.sets() && claim.released.Load():",
+			Old:  "case kind.Sets() && claim.released.Load():",
 			New:  "case false:",
 		}},
 	}, {
@@ -116,7 +116,7 @@ var All = []Defect{
 		Rule: "A master that has lost the key gets it again after a renewal that succeeds.",
 		Edits: []Edit{{
 			File: "tenure.go",
-			Old:  "\t\tr.tenure.client.masters[i].Ask(master.Heal, r.tenure.claim, nil)\n",
+			Old:  "\t\tr.tenure.client.masters[i].Ask(wire.Heal, r.tenure.claim, nil)\n",
 			New:  "",
 		}},
 	}, {
@@ -139,7 +139,7 @@ var All = []Defect{
 		Name: "fence-forgotten",
 		Rule: "A master gives a fence above the last.",
 		Edits: []Edit{{
-			File: "internal/master/batch.lua",
+			File: "internal/wire/batch.lua",
 			Old:  "given = math.max((last or 0) + 1, math.min(proposal or now, now + second))",
 			New:  "given = math.min(proposal or now, now + second)",
 		}},
@@ -147,7 +147,7 @@ var All = []Defect{
 		Name: "wakeup-lost-on-leaving",
 		Rule: "A waiter that leaves passes on the wake-up that it may have been sent.",
 		Edits: []Edit{{
-			File: "internal/master/batch.lua",
+			File: "internal/wire/batch.lua",
 			Old:  "if n == -1 or how == 'free'",
 			New:  "if n ~= 1 or how == 'free'",
 		}},
@@ -155,11 +155,11 @@ var All = []Defect{
 		Name: "wakes-nobody",
 		Rule: "A release wakes the client that has waited longest.",
 		Edits: []Edit{{
-			File: "internal/master/batch.lua",
+			File: "internal/wire/batch.lua",
 			Old:  "redis.pcall('PUBLISH', 'redlock:wake:' .. client, token .. ' ' .. key)",
 			New:  "",
 		}, {
-			File: "internal/master/batch.lua",
+			File: "internal/wire/batch.lua",
 			Old:  "redis.pcall('PUBLISH', 'redlock:wake:' .. client, string.format(",
 			New:  "redis.pcall('PUBLISH', 'redlock:nobody', string.format(",
 		}},
@@ -168,8 +168,8 @@ var All = []Defect{
 		Rule: "A grant counts from the last ping that was answered before its message.",
 		Edits: []Edit{{
 			File: "internal/master/wake.go",
-			Old:  "g.Sure = l.sure(record, g.Mark)\n",
-			New:  "g.Sure = l.sure(record, g.Mark)\n\t\tg.Mark = l.cfg.Clock()\n",
+			Old:  "l.sure(told.Memory, mark)}\n",
+			New:  "l.sure(told.Memory, mark)}\n\t\tg.Mark = l.cfg.Clock()\n",
 		}},
 	}, {
 		Name: "grant-unsure",
@@ -203,11 +203,11 @@ var All = []Defect{
 		Name: "grant-overwrites",
 		Rule: "A grant sets the key only where there is none.",
 		Edits: []Edit{{
-			File: "internal/master/batch.lua",
+			File: "internal/wire/batch.lua",
 			Old:  "redis.pcall('SET', key, token, 'NX', 'PX', ms)",
 			New:  "redis.pcall('SET', key, token, 'PX', ms)",
 		}, {
-			File: "internal/master/batch.lua",
+			File: "internal/wire/batch.lua",
 			Old:  "  local n = held and -1 or 0\n  if held == token then\n    n =",
 			New:  "  local n = 0\n  if held == token then\n    n =",
 		}},
@@ -259,7 +259,7 @@ var All = []Defect{
 		Name: "read-beside-writer",
 		Rule: "A master refuses readers while a writer holds the key.",
 		Edits: []Edit{{
-			File: "internal/master/readers.lua",
+			File: "internal/wire/readers.lua",
 			Old:  "    return refuse(key, turn, redis.call('PTTL', key))\n  elseif intent",
 			New:  "    return 1\n  elseif intent",
 		}},
@@ -267,7 +267,7 @@ var All = []Defect{
 		Name: "write-beside-reader",
 		Rule: "The marker of the readers stands as long as one reader does.",
 		Edits: []Edit{{
-			File: "internal/master/readers.lua",
+			File: "internal/wire/readers.lua",
 			Old:  "  if not top or top <= now then\n    redis.call('DEL', key, set)\n    return score",
 			New:  "  if score or not top or top <= now then\n    redis.call('DEL', key, set)\n    return score",
 		}},
@@ -275,7 +275,7 @@ var All = []Defect{
 		Name: "marker-of-the-last",
 		Rule: "The marker of the readers lives as long as the longest of them.",
 		Edits: []Edit{{
-			File: "internal/master/readers.lua",
+			File: "internal/wire/readers.lua",
 			Old:  "  local top = longest(set)\n  if top <= now + ttl then\n    mark(key, set, top, now)\n  end\n",
 			New:  "  mark(key, set, now + ttl, now)\n",
 		}},
@@ -283,7 +283,7 @@ var All = []Defect{
 		Name: "part-of-a-set",
 		Rule: "A master grants several names only if each of them is free.",
 		Edits: []Edit{{
-			File: "internal/master/set.lua",
+			File: "internal/wire/set.lua",
 			Old:  "    local value = redis.pcall('GET', key) -- a table, if the value is not a lock\n",
 			New:  "    local value = i == 1 and redis.pcall('GET', key)\n",
 		}},
@@ -291,7 +291,7 @@ var All = []Defect{
 		Name: "reader-expired",
 		Rule: "A renewal of a reader counts only if the reader has not expired.",
 		Edits: []Edit{{
-			File: "internal/master/readers.lua",
+			File: "internal/wire/readers.lua",
 			Old:  "  return score and score > now and score, 0\n",
 			New:  "  return score, 0\n",
 		}},
@@ -299,7 +299,7 @@ var All = []Defect{
 		Name: "reader-renewed-anew",
 		Rule: "A renewal of a reader adds no reader, and sets no marker.",
 		Edits: []Edit{{
-			File: "internal/master/readers.lua",
+			File: "internal/wire/readers.lua",
 			Old:  "  local is, no = standing(key, token, now)\n  if not is then\n    return no\n  end\n  stand(key",
 			New:  "  local is, no = standing(key, token, now)\n  if no == -1 then\n    return no\n  end\n  stand(key",
 		}},
@@ -307,7 +307,7 @@ var All = []Defect{
 		Name: "readers-of-before",
 		Rule: "Where there is no key, a read vote empties the set of readers first.",
 		Edits: []Edit{{
-			File: "internal/master/readers.lua",
+			File: "internal/wire/readers.lua",
 			Old:  "    now = clock()\n    redis.call('DEL', set)\n  end\n",
 			New:  "    now = clock()\n  end\n",
 		}},
@@ -351,7 +351,7 @@ var All = []Defect{
 		Name: "intent-ignored",
 		Rule: "Readers that came later than a writer wait behind it.",
 		Edits: []Edit{{
-			File: "internal/master/readers.lua",
+			File: "internal/wire/readers.lua",
 			Old:  "  elseif intent and intent <= clock() - waited and not (held and invited(key)) then\n",
 			New:  "  elseif false then\n",
 		}},
@@ -359,7 +359,7 @@ var All = []Defect{
 		Name: "no-turn",
 		Rule: "After a writer, the readers that waited have a turn.",
 		Edits: []Edit{{
-			File: "internal/master/batch.lua",
+			File: "internal/wire/batch.lua",
 			Old:  "  if n == 1 and (how == ",
 			New:  "  if false and (how == ",
 		}},
@@ -367,7 +367,7 @@ var All = []Defect{
 		Name: "reader-fence-old",
 		Rule: "A reader's fence is not below the time when its acquisition began.",
 		Edits: []Edit{{
-			File: "internal/master/readers.lua",
+			File: "internal/wire/readers.lua",
 			Old:  "  if result > 0 and last < proposal then\n",
 			New:  "  if false then\n",
 		}},
@@ -375,7 +375,7 @@ var All = []Defect{
 		Name: "renewed-where-any",
 		Rule: "A lease of several names is renewed only where all keys hold its token.",
 		Edits: []Edit{{
-			File: "internal/master/set.go",
+			File: "internal/wire/set.go",
 			Old:  "\treturn rank(a) > rank(b)\n",
 			New:  "\treturn rank(a) > rank(b) != (k == Renew)\n",
 		}},
@@ -392,7 +392,7 @@ var All = []Defect{
 		Rule: "A claim for several names that took over single ones is released if it fails.",
 		Edits: []Edit{{
 			File: "names.go",
-			Old:  "\t\t\tc.tellAll(master.Release, w.merged)\n",
+			Old:  "\t\t\tc.tellAll(wire.Release, w.merged)\n",
 			New:  "",
 		}},
 	}, {

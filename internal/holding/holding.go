@@ -8,20 +8,20 @@ import (
 	"slices"
 	"time"
 
-	"github.com/redlock-go/redlock/internal/master"
 	"github.com/redlock-go/redlock/internal/quorum"
+	"github.com/redlock-go/redlock/internal/wire"
 )
 
 // A Holding is the combined state of one lock on several masters.
 type Holding struct {
-	Token   string          // the token that is on the most masters; empty if no master has one
-	Masters int             // how many masters have the token
-	Need    int             // how many masters are a quorum
-	Left    time.Duration   // how long Need masters keep the token, or all that have it if fewer; or master.Forever
-	Fence   int64           // the last fence of the name
-	Waiting int             // how many clients wait
-	Waiters []master.Waiter // the clients that wait, the longest first; only some if many wait
-	Readers []string        // the ids of the clients whose readers hold the lock; only some if there are many
+	Token   string        // the token that is on the most masters; empty if no master has one
+	Masters int           // how many masters have the token
+	Need    int           // how many masters are a quorum
+	Left    time.Duration // how long Need masters keep the token, or all that have it if fewer; or wire.Forever
+	Fence   int64         // the last fence of the name
+	Waiting int           // how many clients wait
+	Waiters []wire.Waiter // the clients that wait, the longest first; only some if many wait
+	Readers []string      // the ids of the clients whose readers hold the lock; only some if there are many
 }
 
 // Held reports whether a quorum has the token.
@@ -29,10 +29,10 @@ func (h Holding) Held() bool { return h.Masters >= h.Need }
 
 // Owner returns the owner in the token: who holds the lock, or tries to acquire it. It is empty if the token
 // names no owner.
-func (h Holding) Owner() string { return master.OwnerOf(h.Token) }
+func (h Holding) Owner() string { return wire.OwnerOf(h.Token) }
 
 // Of combines the looks of the masters that have answered, out of n masters.
-func Of(looks []master.Look, n int) Holding {
+func Of(looks []wire.Look, n int) Holding {
 	h := Holding{Need: quorum.Majority(n)}
 	byToken := make(map[string][]time.Duration)
 	for _, look := range looks {
@@ -61,7 +61,7 @@ func Of(looks []master.Look, n int) Holding {
 }
 
 // readers merges the masters' readers. A client's readers hold the lock if they may have a quorum.
-func (h *Holding) readers(looks []master.Look, n int) {
+func (h *Holding) readers(looks []wire.Look, n int) {
 	stands := make(map[string]int)
 	for _, look := range looks {
 		for _, id := range look.Readers {
@@ -77,7 +77,7 @@ func (h *Holding) readers(looks []master.Look, n int) {
 
 // queue merges the masters' queues. A client waits if it may be in the queues of a quorum. One in fewer
 // queues may have got the lock: masters outside its quorum keep it in their queues.
-func (h *Holding) queue(looks []master.Look, n int) {
+func (h *Holding) queue(looks []wire.Look, n int) {
 	waited, queues := make(map[string]time.Duration), make(map[string]int)
 	for _, look := range looks {
 		if look.Waiting > len(look.Waiters) {
@@ -91,10 +91,10 @@ func (h *Holding) queue(looks []master.Look, n int) {
 	least := h.Need - (n - len(looks))
 	for id, d := range waited {
 		if queues[id] >= least {
-			h.Waiters = append(h.Waiters, master.Waiter{ID: id, For: d})
+			h.Waiters = append(h.Waiters, wire.Waiter{ID: id, For: d})
 		}
 	}
-	slices.SortFunc(h.Waiters, func(a, b master.Waiter) int {
+	slices.SortFunc(h.Waiters, func(a, b wire.Waiter) int {
 		return cmp.Or(cmp.Compare(b.For, a.For), cmp.Compare(a.ID, b.ID))
 	})
 	h.Waiting = max(h.Waiting, len(h.Waiters))
@@ -116,7 +116,7 @@ func (h *Holding) Drop(listening []map[string]bool) {
 		return
 	}
 	before := len(h.Waiters)
-	h.Waiters = slices.DeleteFunc(h.Waiters, func(w master.Waiter) bool {
+	h.Waiters = slices.DeleteFunc(h.Waiters, func(w wire.Waiter) bool {
 		return !slices.ContainsFunc(listening, func(ids map[string]bool) bool { return ids[w.ID] })
 	})
 	h.Waiting -= before - len(h.Waiters)

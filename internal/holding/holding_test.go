@@ -6,19 +6,19 @@ import (
 	"testing"
 	"time"
 
-	"github.com/redlock-go/redlock/internal/master"
+	"github.com/redlock-go/redlock/internal/wire"
 )
 
 const s = time.Second
 
 // has returns the look of a master with a token.
-func has(token string, left time.Duration) master.Look { return master.Look{Token: token, Left: left} }
+func has(token string, left time.Duration) wire.Look { return wire.Look{Token: token, Left: left} }
 
 // queue returns the look of a master whose queue has clients, each as "id seconds".
-func queue(clients ...string) master.Look {
-	var look master.Look
+func queue(clients ...string) wire.Look {
+	var look wire.Look
 	for _, c := range clients {
-		var w master.Waiter
+		var w wire.Waiter
 		var seconds int
 		fmt.Sscanf(c, "%s %d", &w.ID, &seconds)
 		w.For = time.Duration(seconds) * s
@@ -32,18 +32,18 @@ func TestTheTokenOnTheMostMastersCounts(t *testing.T) {
 	for _, row := range []struct {
 		name  string
 		n     int
-		looks []master.Look
+		looks []wire.Look
 		want  string // token, masters, left; with a star if it is held
 	}{
-		{"free", 5, make([]master.Look, 5), " 0 0s"},
+		{"free", 5, make([]wire.Look, 5), " 0 0s"},
 		{"nobody answers", 5, nil, " 0 0s"},
-		{"held", 5, []master.Look{has("a", 9*s), has("a", 8*s), has("a", 7*s), has("a", 6*s), has("a", 5*s)}, "a 5 7s*"},
-		{"held by a bare quorum", 5, []master.Look{has("b", 9*s), has("a", 8*s), has("a", 6*s), has("a", 7*s)}, "a 3 6s*"},
-		{"less than a quorum of all", 5, []master.Look{has("a", 9*s), has("a", 8*s)}, "a 2 8s"},
-		{"a split vote", 3, []master.Look{has("b", 9*s), has("a", 8*s), {}}, "a 1 8s"},
-		{"a key for ever", 3, []master.Look{has("a", 9*s), has("a", master.Forever), has("a", master.Forever)}, "a 3 -1ns*"},
-		{"a key for ever at one master", 3, []master.Look{has("a", 9*s), has("a", 8*s), has("a", master.Forever)}, "a 3 9s*"},
-		{"of two masters one is no quorum", 2, []master.Look{has("a", 9*s), {}}, "a 1 9s"},
+		{"held", 5, []wire.Look{has("a", 9*s), has("a", 8*s), has("a", 7*s), has("a", 6*s), has("a", 5*s)}, "a 5 7s*"},
+		{"held by a bare quorum", 5, []wire.Look{has("b", 9*s), has("a", 8*s), has("a", 6*s), has("a", 7*s)}, "a 3 6s*"},
+		{"less than a quorum of all", 5, []wire.Look{has("a", 9*s), has("a", 8*s)}, "a 2 8s"},
+		{"a split vote", 3, []wire.Look{has("b", 9*s), has("a", 8*s), {}}, "a 1 8s"},
+		{"a key for ever", 3, []wire.Look{has("a", 9*s), has("a", wire.Forever), has("a", wire.Forever)}, "a 3 -1ns*"},
+		{"a key for ever at one master", 3, []wire.Look{has("a", 9*s), has("a", 8*s), has("a", wire.Forever)}, "a 3 9s*"},
+		{"of two masters one is no quorum", 2, []wire.Look{has("a", 9*s), {}}, "a 1 9s"},
 	} {
 		t.Run(row.name, func(t *testing.T) {
 			h := Of(row.looks, row.n)
@@ -59,11 +59,11 @@ func TestTheTokenOnTheMostMastersCounts(t *testing.T) {
 }
 
 func TestTheFenceIsThatOfTheHolder(t *testing.T) {
-	looks := []master.Look{{Token: "a", Fence: 7}, {Token: "a", Fence: 8}, {Token: "b", Fence: 99}}
+	looks := []wire.Look{{Token: "a", Fence: 7}, {Token: "a", Fence: 8}, {Token: "b", Fence: 99}}
 	if h := Of(looks, 3); h.Fence != 8 {
 		t.Errorf("Fence = %d, want the holder's, 8", h.Fence)
 	}
-	if h := Of([]master.Look{{Fence: 7}, {Fence: 9}, {}}, 3); h.Fence != 9 {
+	if h := Of([]wire.Look{{Fence: 7}, {Fence: 9}, {}}, 3); h.Fence != 9 {
 		t.Errorf("Fence of a free lock = %d, want the last one, 9", h.Fence)
 	}
 }
@@ -72,15 +72,15 @@ func TestClientsThatMayStandInAQuorumOfQueuesWait(t *testing.T) {
 	for _, row := range []struct {
 		name  string
 		n     int
-		looks []master.Look
+		looks []wire.Look
 		want  string
 	}{
-		{"nobody", 3, []master.Look{queue(), queue(), queue()}, "0"},
-		{"the longest first, by the longest", 3, []master.Look{queue("a 1", "b 2"), queue("b 2", "a 3"), queue("b 2")}, "2 a/3s b/2s"},
-		{"one queue of three has it", 3, []master.Look{queue("a 1", "left 9"), queue("a 1"), queue("a 1")}, "1 a/1s"},
-		{"the third does not answer", 3, []master.Look{queue("a 1", "b 9"), queue("a 1")}, "2 b/9s a/1s"},
-		{"two of five do not answer", 5, []master.Look{queue("a 1"), queue(), queue()}, "1 a/1s"},
-		{"more than are listed", 3, []master.Look{{Waiting: 400}, {Waiting: 300}, {}}, "400"},
+		{"nobody", 3, []wire.Look{queue(), queue(), queue()}, "0"},
+		{"the longest first, by the longest", 3, []wire.Look{queue("a 1", "b 2"), queue("b 2", "a 3"), queue("b 2")}, "2 a/3s b/2s"},
+		{"one queue of three has it", 3, []wire.Look{queue("a 1", "left 9"), queue("a 1"), queue("a 1")}, "1 a/1s"},
+		{"the third does not answer", 3, []wire.Look{queue("a 1", "b 9"), queue("a 1")}, "2 b/9s a/1s"},
+		{"two of five do not answer", 5, []wire.Look{queue("a 1"), queue(), queue()}, "1 a/1s"},
+		{"more than are listed", 3, []wire.Look{{Waiting: 400}, {Waiting: 300}, {}}, "400"},
 	} {
 		t.Run(row.name, func(t *testing.T) {
 			if got := waiters(Of(row.looks, row.n)); got != row.want {
@@ -91,7 +91,7 @@ func TestClientsThatMayStandInAQuorumOfQueuesWait(t *testing.T) {
 }
 
 func TestClientsThatNoMasterHasASubscriptionOfAreDropped(t *testing.T) {
-	looks := []master.Look{queue("a 3", "b 2", "c 1"), queue("a 3", "b 2", "c 1"), queue("a 3", "b 2", "c 1")}
+	looks := []wire.Look{queue("a 3", "b 2", "c 1"), queue("a 3", "b 2", "c 1"), queue("a 3", "b 2", "c 1")}
 	for _, row := range []struct {
 		name   string
 		census []map[string]bool

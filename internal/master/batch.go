@@ -1,7 +1,10 @@
 package master
 
-// batchMost is the most commands in a batch: a call of the script delays the commands of other clients.
-const batchMost = 128
+import (
+	"time"
+
+	"github.com/redlock-go/redlock/internal/wire"
+)
 
 // A plan arranges commands for sending. It gathers scripted commands into batches, one call of the script
 // each, because a call costs a master far more than another key in it. Other commands stay where they
@@ -21,18 +24,18 @@ type plan struct {
 func (p *plan) arrange(queue []item) []item {
 	p.items = p.items[:0]
 	for _, it := range queue {
-		if it.ofSet() || it.claim != nil && (it.alone || !it.scripted()) && p.holds(it.claim.name) {
+		if it.OfSet() || it.claim != nil && (it.alone || !it.Scripted()) && p.holds(it.Claim.Key()) {
 			p.close()
 		}
 		switch {
-		case !it.scripted():
+		case !it.Scripted():
 			it.batch = 0
 			p.items = append(p.items, it)
 		case !p.apart && p.follows(&it):
 			p.items[len(p.items)-1].batch = 2
 			it.batch = 0
 			p.items = append(p.items, it)
-		case it.alone || it.ofSet():
+		case it.alone || it.OfSet():
 			it.batch = 1
 			p.items = append(p.items, it)
 		default:
@@ -44,20 +47,20 @@ func (p *plan) arrange(queue []item) []item {
 }
 
 func (p *plan) gather(it item) {
-	if len(p.open) == batchMost || len(p.open) > 0 && p.open[0].lua() != it.lua() {
+	if len(p.open) == wire.BatchMost || len(p.open) > 0 && p.open[0].Script() != it.Script() {
 		p.close()
 	}
 	if len(p.open) == fewNames { // from here on, holds uses the map
 		if p.names == nil {
-			p.names = make(map[string]struct{}, batchMost)
+			p.names = make(map[string]struct{}, wire.BatchMost)
 		}
 		for i := range p.open {
-			p.names[p.open[i].claim.name] = struct{}{}
+			p.names[p.open[i].Claim.Key()] = struct{}{}
 		}
 	}
 	p.open = append(p.open, it)
 	if len(p.open) > fewNames {
-		p.names[it.claim.name] = struct{}{}
+		p.names[it.Claim.Key()] = struct{}{}
 	}
 }
 
@@ -71,7 +74,7 @@ func (p *plan) holds(name string) bool {
 		return ok
 	}
 	for i := range p.open {
-		if p.open[i].claim.name == name {
+		if p.open[i].Claim.Key() == name {
 			return true
 		}
 	}
@@ -91,4 +94,27 @@ func (p *plan) close() {
 	clear(p.open)
 	p.open = p.open[:0]
 	clear(p.names)
+}
+
+// follows reports whether an acquisition of several names can share a call with the release right before it, of the
+// same names. That is usual for a loop of locks and unlocks without contention. If the master finds a client in a
+// queue, it does nothing, and both are sent again, each by itself, which takes one more round trip. So for a while
+// after that, they do not share calls.
+func (p *plan) follows(it *item) bool {
+	if len(p.items) == 0 || it.alone {
+		return false
+	}
+	last := &p.items[len(p.items)-1]
+	return last.batch == 1 && !last.alone && last.debt == nil && it.Follows(&last.Command)
+}
+
+// apartFor is how long releases and acquisitions do not share calls after a client was in a queue.
+const apartFor = time.Second
+
+// script returns the kind of command that loads the script of a scripted command, or of the batch that begins with it.
+func (it *item) script() wire.Kind {
+	if it.OfSet() && it.batch == 2 {
+		return wire.LoadSet
+	}
+	return it.Script()
 }

@@ -2,6 +2,7 @@ package master
 
 import (
 	"fmt"
+	"github.com/redlock-go/redlock/internal/wire"
 	"math/rand/v2"
 	"testing"
 	"time"
@@ -16,10 +17,12 @@ func TestAPlanKeepsTheOrderOfEachName(t *testing.T) {
 		names := 1 + random.IntN(300)
 		var queue []item
 		for i := range random.IntN(600) {
-			it := item{kind: []Kind{Set, Renew, Release, Undo, Again, Ping}[random.IntN(6)], alone: random.IntN(20) == 0}
-			if it.kind != Ping {
-				it.claim = NewClaim(fmt.Sprint(random.IntN(names)), fmt.Sprint(i), time.Second, 0)
+			kind, claim := []wire.Kind{wire.Set, wire.Renew, wire.Release, wire.Undo, wire.Again, wire.Ping}[random.IntN(6)], (*Claim)(nil)
+			if kind != wire.Ping {
+				claim = NewClaim(fmt.Sprint(random.IntN(names)), fmt.Sprint(i), time.Second, 0)
 			}
+			it := newItem(kind, claim, nil)
+			it.alone = random.IntN(20) == 0
 			queue = append(queue, it)
 		}
 		checkPlan(t, queue, p.arrange(queue))
@@ -38,8 +41,8 @@ func checkPlan(t *testing.T, queue, got []item) {
 			pings++
 			continue
 		}
-		want[it.claim.name] = append(want[it.claim.name], it.claim)
-		if it.scripted() && !it.alone {
+		want[it.claim.Key()] = append(want[it.claim.Key()], it.claim)
+		if it.Scripted() && !it.alone {
 			scripted++
 		}
 	}
@@ -49,8 +52,8 @@ func checkPlan(t *testing.T, queue, got []item) {
 	batches := 0
 	for i := 0; i < len(got); {
 		n := got[i].batch
-		if (n > 0) != got[i].scripted() || n > batchMost {
-			t.Errorf("item %d, a %v, begins a batch of %d", i, got[i].kind, n)
+		if (n > 0) != got[i].Scripted() || n > wire.BatchMost {
+			t.Errorf("item %d, a %v, begins a batch of %d", i, got[i].Kind, n)
 			return
 		}
 		if n > 0 && !got[i].alone {
@@ -61,9 +64,9 @@ func checkPlan(t *testing.T, queue, got []item) {
 				pings--
 				continue
 			}
-			name := it.claim.name
-			if n > 1 && (it.alone || !it.scripted()) {
-				t.Errorf("a %v, alone: %v, is in a batch of %d", it.kind, it.alone, n)
+			name := it.claim.Key()
+			if n > 1 && (it.alone || !it.Scripted()) {
+				t.Errorf("a %v, alone: %v, is in a batch of %d", it.Kind, it.alone, n)
 			}
 			if len(want[name]) == 0 || want[name][0] != it.claim {
 				t.Errorf("a command of %s was overtaken by a later one", name)
@@ -87,8 +90,8 @@ func TestAReleaseAndTheNextAcquisitionShareABatch(t *testing.T) {
 	for i := range 10 {
 		name := fmt.Sprint(i)
 		queue = append(queue,
-			item{kind: Release, claim: NewClaim(name, "old", time.Second, 0)},
-			item{kind: Register, claim: NewClaim(name, "new", time.Second, 0)})
+			newItem(wire.Release, NewClaim(name, "old", time.Second, 0), nil),
+			newItem(wire.Register, NewClaim(name, "new", time.Second, 0), nil))
 	}
 	var p plan
 	if got := p.arrange(queue); got[0].batch != len(queue) {

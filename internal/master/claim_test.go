@@ -1,15 +1,19 @@
 package master
 
-import "testing"
+import (
+	"testing"
+
+	"github.com/redlock-go/redlock/internal/wire"
+)
 
 func TestAMasterMayHoldATokenUnlessEverySetWasRefused(t *testing.T) {
-	granted, taken := Answer{Outcome: Granted}, Answer{Outcome: Taken}
+	granted, taken := wire.Answer{Outcome: wire.Granted}, wire.Answer{Outcome: wire.Taken}
 	admit := (*tokenState).admit
 	write := (*tokenState).write
 	lose := (*tokenState).lose
 	grant := func(s *tokenState) { s.answer(granted, false) }
 	refuse := func(s *tokenState) { s.answer(taken, false) }
-	fail := func(s *tokenState) { s.answer(Answer{Err: errFull}, false) }
+	fail := func(s *tokenState) { s.answer(wire.Answer{Err: errFull}, false) }
 	queue := func(s *tokenState) { s.answer(taken, true) }
 	for _, row := range []struct {
 		name  string
@@ -44,10 +48,10 @@ func TestAMasterMayHoldATokenUnlessEverySetWasRefused(t *testing.T) {
 
 func TestNoCommandThatSetsTheKeyIsTakenAfterItsRelease(t *testing.T) {
 	run(t, ok, func(t *testing.T, m *Master, server *fake) {
-		for _, kind := range []Kind{Set, Again, Register, Heal} {
-			for _, release := range []Kind{Release, Undo, Quit} {
+		for _, kind := range []wire.Kind{wire.Set, wire.Again, wire.Register, wire.Heal} {
+			for _, release := range []wire.Kind{wire.Release, wire.Undo, wire.Quit} {
 				c := claimOf("a")
-				if err := m.Ask(Set, c, nil); err != nil {
+				if err := m.Ask(wire.Set, c, nil); err != nil {
 					t.Fatal(err)
 				}
 				m.Ask(release, c, nil)

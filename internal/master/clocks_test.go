@@ -10,6 +10,7 @@ import (
 
 	"github.com/redlock-go/redlock/internal/clock"
 	"github.com/redlock-go/redlock/internal/incarnation"
+	"github.com/redlock-go/redlock/internal/wire"
 )
 
 // If clocks seem to have jumped, either the masters' clocks have, or the client's own. Masters whose clocks have
@@ -240,7 +241,7 @@ func TestAJumpThatIsExplainedWhileDiallingIsReported(t *testing.T) {
 			}
 			return ""
 		})
-		m.Ask(Renew, claimOf("a"), nil) // loses the connection
+		m.Ask(wire.Renew, claimOf("a"), nil) // loses the connection
 		time.Sleep(1200 * time.Millisecond)
 		v.before(nil)
 		time.Sleep(20 * time.Second)
@@ -263,10 +264,10 @@ func TestAProbeThatLastedThroughTheJumpExplainsNothing(t *testing.T) {
 		before := servers[0].get()
 		time.Sleep(500 * time.Millisecond)
 		slowAt(servers[1], "PROBE", 900*time.Millisecond)
-		masters[1].Ask(Renew, claimOf("a"), nil)
+		masters[1].Ask(wire.Renew, claimOf("a"), nil)
 		time.Sleep(200 * time.Millisecond)
 		slept.Store(int64(30 * time.Second))
-		masters[0].Ask(Renew, claimOf("a"), nil)
+		masters[0].Ask(wire.Renew, claimOf("a"), nil)
 		time.Sleep(170 * time.Millisecond)
 		wantState(t, masters[0], Quarantined, "its clock has jumped by -")
 		wantState(t, masters[1], Up, "")

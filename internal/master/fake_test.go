@@ -11,6 +11,7 @@ import (
 
 	"github.com/redlock-go/redlock/internal/bubbletest"
 	"github.com/redlock-go/redlock/internal/fakeserver"
+	"github.com/redlock-go/redlock/internal/wire"
 )
 
 type fake = fakeserver.Server
@@ -55,11 +56,11 @@ func ok(_ int, cmd []string) string {
 // answers collects the answers to an asker.
 type answers struct {
 	mu    sync.Mutex
-	all   []Answer
+	all   []wire.Answer
 	first time.Time
 }
 
-func (a *answers) Answered(_ int, answer Answer) {
+func (a *answers) Answered(_ int, answer wire.Answer) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	if a.all = append(a.all, answer); len(a.all) == 1 {
@@ -67,10 +68,10 @@ func (a *answers) Answered(_ int, answer Answer) {
 	}
 }
 
-func (a *answers) get() []Answer {
+func (a *answers) get() []wire.Answer {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	return append([]Answer(nil), a.all...)
+	return append([]wire.Answer(nil), a.all...)
 }
 
 // run starts a Master on a fake, in a bubble, and closes it at the end.

@@ -2,13 +2,12 @@ package master
 
 import (
 	"strconv"
-	"strings"
 	"sync"
-	"time"
 
 	"github.com/gomodule/redigo/redis"
 
 	"github.com/redlock-go/redlock/internal/clock"
+	"github.com/redlock-go/redlock/internal/wire"
 )
 
 // A Grant says that a master has set a key to the token of a client that was in its queue. It is a vote if
@@ -25,30 +24,9 @@ type Grant struct {
 	Sure  bool          // the memory is known, and out of quarantine
 }
 
-// An origin is what a grant says of the memory in which it was made.
-type origin struct {
-	run  string // the server's run_id
-	left int64  // how many ms the record lives
-}
-
-// parseGrant splits the message about a grant: +, the token, the run_id, how long the record lives, the fence or 0, and
-// the key. It reports false for anything else. A wake-up never begins with a + and a space, since no token is a +.
-func parseGrant(text string) (g Grant, record origin, ok bool) {
-	parts := strings.SplitN(text, " ", 6)
-	if len(parts) != 6 || parts[0] != "+" || parts[1] == "" || len(parts[1]) > tokenMost || parts[5] == "" {
-		return Grant{}, origin{}, false
-	}
-	left, err1 := strconv.ParseInt(parts[3], 10, 64)
-	fence, err2 := strconv.ParseInt(parts[4], 10, 64)
-	if err1 != nil || err2 != nil || fence < 0 || len(parts[4]) > fenceDigits || len(parts[3]) > fenceDigits {
-		return Grant{}, origin{}, false
-	}
-	return Grant{Key: parts[5], Token: parts[1], Fence: fence}, origin{parts[2], left}, true
-}
-
 // sure reports whether a grant was made in the memory that is known, after its quarantine. mark is a moment before the
 // grant.
-func (m *Master) sure(record origin, mark clock.Reading) bool {
+func (m *Master) sure(in wire.Memory, mark clock.Reading) bool {
 	now := m.cfg.Clock()
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -60,10 +38,10 @@ func (m *Master) sure(record origin, mark clock.Reading) bool {
 		return true
 	case g.careful:
 		return false // the key may have been evicted before; the probe behind a poll finds out
-	case g.known == nil || record.run != g.known.Record.Run || mark.Time().Before(g.ended):
+	case g.known == nil || in.Run != g.known.Record.Run || mark.Time().Before(g.ended):
 		return false
 	}
-	at, there := g.known.Time(record.left)
+	at, there := g.known.Time(in.Left)
 	drift := g.drift
 	return there && drift.Compare(at, mark, now) == 0
 }
@@ -129,7 +107,3 @@ func (k *marks) pong(parts []any) {
 		}
 	}
 }
-
-// GrantLeast is the least time for which a lock may be granted. A client that was granted the lock must learn it,
-// and renew the lease, within this time.
-const GrantLeast = 400 * time.Millisecond

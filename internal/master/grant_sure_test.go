@@ -12,16 +12,17 @@ import (
 	"github.com/redlock-go/redlock/internal/bubbletest"
 	"github.com/redlock-go/redlock/internal/clock"
 	"github.com/redlock-go/redlock/internal/fakeserver"
+	"github.com/redlock-go/redlock/internal/wire"
 )
 
 // grants returns what the server says in a message about a grant.
-func (v *memory) grants() origin {
+func (v *memory) grants() wire.Memory {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	if v.record == "" {
-		return origin{v.run, -2}
+		return wire.Memory{Run: v.run, Left: -2}
 	}
-	return origin{v.run, v.expiry - time.Now().Add(v.off).UnixMilli()}
+	return wire.Memory{Run: v.run, Left: v.expiry - time.Now().Add(v.off).UnixMilli()}
 }
 
 // hide makes the server keep its run_id from the client.
@@ -130,7 +131,7 @@ func TestWithoutTheGuardEveryGrantCounts(t *testing.T) {
 			}
 			return ok(conn, cmd)
 		}, func(t *testing.T, m *Master, _ *fake) {
-			if got := m.sure(origin{"", -2}, clock.System()); got != up {
+			if got := m.sure(wire.Memory{Run: "", Left: -2}, clock.System()); got != up {
 				t.Errorf("the master is up: %t, and the grant counts: %t", up, got)
 			}
 		})
@@ -144,7 +145,7 @@ func TestAMessageDoesNotChangeWhatIsKnownOfTheServersClock(t *testing.T) {
 		mark := clock.System()
 		for _, by := range []int64{1_000_000, -1_000_000, 15, 30, 45, 60} {
 			says := v.grants()
-			says.left += by
+			says.Left += by
 			m.sure(says, mark)
 		}
 		if !m.sure(v.grants(), mark) {
@@ -163,8 +164,8 @@ func TestAGrantCountsFromTheLastPingThatWasAnswered(t *testing.T) {
 		v := newMemory(0)
 		message := func(name string) string {
 			o := v.grants()
-			return "*3\r\n" + fakeserver.Bulk("message") + fakeserver.Bulk(wakeChannel+"me") +
-				fakeserver.Bulk(fmt.Sprintf("+ %s %s %d 0 k", name, o.run, o.left))
+			return "*3\r\n" + fakeserver.Bulk("message") + fakeserver.Bulk(wire.WakeChannel+"me") +
+				fakeserver.Bulk(fmt.Sprintf("+ %s %s %d 0 k", name, o.Run, o.Left))
 		}
 		var mu sync.Mutex    // guards what follows
 		var sent []time.Time // SUBSCRIBE and the pings

@@ -7,6 +7,7 @@ import (
 
 	"github.com/redlock-go/redlock/internal/clock"
 	"github.com/redlock-go/redlock/internal/incarnation"
+	"github.com/redlock-go/redlock/internal/wire"
 )
 
 // The restart guard: a vote counts only if the server's memory is known to be older than the longest
@@ -42,7 +43,7 @@ type guard struct {
 // A verdict is an answer and the Asker that it is for.
 type verdict struct {
 	asker  Asker
-	answer Answer
+	answer wire.Answer
 }
 
 // A QuarantineError says that a master's votes do not count yet.
@@ -106,7 +107,7 @@ func (g *guard) compare(o inspection, index int, c *clocks) {
 }
 
 // hold holds a grant back.
-func (g *guard) hold(asker Asker, a Answer) { g.held = append(g.held, verdict{asker, a}) }
+func (g *guard) hold(asker Asker, a wire.Answer) { g.held = append(g.held, verdict{asker, a}) }
 
 // takeHeld takes the grants that are held back. They are valid until the next but one takeHeld.
 func (g *guard) takeHeld() (held []verdict) {
@@ -163,7 +164,7 @@ func (m *Master) deliver(held []verdict, err error) {
 	for i, v := range held {
 		held[i] = verdict{}
 		if err != nil {
-			v.answer = Answer{Err: err}
+			v.answer = wire.Answer{Err: err}
 		}
 		v.asker.Answered(m.cfg.Index, v.answer)
 	}

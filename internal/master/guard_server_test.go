@@ -10,6 +10,7 @@ import (
 
 	"github.com/redlock-go/redlock/internal/clock"
 	"github.com/redlock-go/redlock/internal/incarnation"
+	"github.com/redlock-go/redlock/internal/wire"
 )
 
 func TestAServerThatKeepsScriptsIsAskedForItsRunID(t *testing.T) {
@@ -26,7 +27,7 @@ func TestAServerThatKeepsScriptsIsAskedForItsRunID(t *testing.T) {
 				return ""
 			})
 			vote(t, m)
-			if a := vote(t, m); a.Outcome != Granted {
+			if a := vote(t, m); a.Outcome != wire.Granted {
 				t.Errorf("%s: the vote: %+v, want it to count", version, a)
 			}
 			v.before(nil)
@@ -68,8 +69,8 @@ func TestADifferentClockOfAnotherServerIsNoJump(t *testing.T) {
 func TestAReplicaIsDetectedByAnyCommand(t *testing.T) {
 	for _, row := range []struct {
 		name string
-		ask  []Kind
-	}{{"nothing", nil}, {"a lock", []Kind{Set}}, {"a lock, by script", []Kind{Again}}, {"a renewal", []Kind{Renew}}, {"releases", []Kind{Release, Release}}} {
+		ask  []wire.Kind
+	}{{"nothing", nil}, {"a lock", []wire.Kind{wire.Set}}, {"a lock, by script", []wire.Kind{wire.Again}}, {"a renewal", []wire.Kind{wire.Renew}}, {"releases", []wire.Kind{wire.Release, wire.Release}}} {
 		t.Run(row.name, func(t *testing.T) {
 			guarded(t, 2, func(t *testing.T, masters []*Master, servers []*memory) {
 				v, m := servers[0], masters[0]

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/redlock-go/redlock/internal/incarnation"
+	"github.com/redlock-go/redlock/internal/wire"
 )
 
 // A probe with an odd result voids the vote before it and ends the connection. The inspection of the next
@@ -63,7 +64,7 @@ func TestAVoteCountsOnlyIfTheMemoryIsUnchanged(t *testing.T) {
 
 // A loss of memory voids every kind of grant. Answers that do not count as votes are passed on unchanged.
 func TestVotesOfEveryKindAreVoidAfterALossOfMemory(t *testing.T) {
-	for kind := Set; kind <= Ping; kind++ {
+	for kind := wire.Set; kind <= wire.Ping; kind++ {
 		for _, lost := range []bool{true, false} {
 			guarded(t, 1, func(t *testing.T, masters []*Master, servers []*memory) {
 				v := servers[0]
@@ -72,14 +73,14 @@ func TestVotesOfEveryKindAreVoidAfterALossOfMemory(t *testing.T) {
 				}
 				var got answers
 				claim := claimOf("a")
-				if kind == Commit {
+				if kind == wire.Commit {
 					claim.Propose(1)
 				}
 				if err := masters[0].Ask(kind, claim, &got); err != nil {
 					t.Fatal(err)
 				}
 				synctest.Wait()
-				votes := kind != Heal && kind != Wake && !kind.releases()
+				votes := kind != wire.Heal && kind != wire.Wake && !kind.Releases()
 				if all := got.get(); len(all) != 1 || (all[0].Err != nil) != (lost && votes) {
 					t.Errorf("%v, the memory lost: %v: answered %+v", kind, lost, all)
 				}
@@ -126,9 +127,9 @@ func TestAGrantIsHeldBackUntilItIsConfirmed(t *testing.T) {
 			return ""
 		})
 		var free, held, released, lost answers
-		masters[0].Ask(Set, claimOf("free"), &free)
-		masters[0].Ask(Set, claimOf("held"), &held)
-		masters[0].Ask(Release, claimOf("other"), &released)
+		masters[0].Ask(wire.Set, claimOf("free"), &free)
+		masters[0].Ask(wire.Set, claimOf("held"), &held)
+		masters[0].Ask(wire.Release, claimOf("other"), &released)
 		synctest.Wait()
 		if len(free.get()) != 0 || len(held.get()) != 1 || len(released.get()) != 1 {
 			t.Errorf("without the probe: granted %v, refused %v, released %v, want the first held back", free.get(), held.get(), released.get())
@@ -138,7 +139,7 @@ func TestAGrantIsHeldBackUntilItIsConfirmed(t *testing.T) {
 		if got := free.get(); len(got) != 1 || !got[0].Done() {
 			t.Errorf("with the probe: %v, want a grant", got)
 		}
-		masters[0].Ask(Set, claimOf("free"), &lost)
+		masters[0].Ask(wire.Set, claimOf("free"), &lost)
 		time.Sleep(1500 * time.Millisecond)
 		if got := lost.get(); len(got) != 1 || got[0].Err == nil || !strings.Contains(got[0].Err.Error(), "overdue") {
 			t.Errorf("without the probe's reply: %v, want the end of the connection", got)
@@ -160,7 +161,7 @@ func TestAnOddProbeVoidsEveryVoteUnderWay(t *testing.T) {
 		})
 		var votes answers
 		for i := range 30 {
-			if err := m.Ask(Set, claimOf(fmt.Sprint(i)), &votes); err != nil {
+			if err := m.Ask(wire.Set, claimOf(fmt.Sprint(i)), &votes); err != nil {
 				t.Fatal(err)
 			}
 			synctest.Wait() // each vote has a flush of its own
@@ -171,7 +172,7 @@ func TestAnOddProbeVoidsEveryVoteUnderWay(t *testing.T) {
 		v.mu.Unlock()
 		close(thaw)
 		time.Sleep(2 * time.Second)
-		if got := votes.get(); len(got) != 30 || slices.ContainsFunc(got, func(a Answer) bool { return a.Err != errChanged }) {
+		if got := votes.get(); len(got) != 30 || slices.ContainsFunc(got, func(a wire.Answer) bool { return a.Err != errChanged }) {
 			t.Errorf("the votes: %v, want 30 that do not count", got)
 		}
 		v.mu.Lock()
@@ -227,7 +228,7 @@ func TestABusyMasterIsProbedOnceASecond(t *testing.T) {
 			return ""
 		})
 		for i := range 70 {
-			m.Ask(Release, claimOf(fmt.Sprint(i)), nil)
+			m.Ask(wire.Release, claimOf(fmt.Sprint(i)), nil)
 			time.Sleep(100 * time.Millisecond)
 			if i == 15 {
 				v.step(time.Minute)

@@ -14,6 +14,7 @@ import (
 	"github.com/gomodule/redigo/redis"
 
 	"github.com/redlock-go/redlock/internal/bubbletest"
+	"github.com/redlock-go/redlock/internal/wire"
 )
 
 // wantPrintable fails t unless err contains the text of the server, and is printable.
@@ -39,13 +40,13 @@ func TestErrorsContainNoControlCharactersOfAServer(t *testing.T) {
 				return long
 			}
 			return ok(0, cmd)
-		}, "ERR ?[31mevil", func(t *testing.T, m *Master) error { return askOne(t, m, Set).Err }},
+		}, "ERR ?[31mevil", func(t *testing.T, m *Master) error { return askOne(t, m, wire.Set).Err }},
 		{"to a script", func(_ int, cmd []string) string {
 			if cmd[0] == "EVALSHA" {
 				return evil
 			}
 			return ok(0, cmd)
-		}, "ERR ?[31mevil?", func(t *testing.T, m *Master) error { return askOne(t, m, Renew).Err }},
+		}, "ERR ?[31mevil?", func(t *testing.T, m *Master) error { return askOne(t, m, wire.Renew).Err }},
 		{"to a member of a batch", func(_ int, cmd []string) string {
 			if cmd[0] == "EVALSHA" {
 				return "*2\r\n" + evil + ":1\r\n"
@@ -54,8 +55,8 @@ func TestErrorsContainNoControlCharactersOfAServer(t *testing.T) {
 		}, "ERR ?[31mevil?", func(t *testing.T, m *Master) error {
 			var got answers
 			m.mu.Lock()
-			m.outbox.push(item{kind: Renew, claim: claimOf("a"), asker: &got})
-			m.outbox.push(item{kind: Renew, claim: claimOf("b")})
+			m.outbox.push(newItem(wire.Renew, claimOf("a"), &got))
+			m.outbox.push(newItem(wire.Renew, claimOf("b"), nil))
 			m.mu.Unlock()
 			synctest.Wait()
 			return got.get()[0].Err
@@ -67,7 +68,7 @@ func TestErrorsContainNoControlCharactersOfAServer(t *testing.T) {
 			}
 			return ok(0, cmd)
 		}, "connection lost", func(t *testing.T, m *Master) error {
-			askOne(t, m, Ping)
+			askOne(t, m, wire.Ping)
 			return status(t, m)
 		}},
 		{"as its policy", func(_ int, cmd []string) string {
@@ -90,11 +91,11 @@ func bulkOf(text string) string { return fmt.Sprintf("$%d\r\n%s\r\n", len(text),
 func status(t *testing.T, m *Master) error { return m.Status().Err }
 
 // askOne asks for one command and returns its answer.
-func askOne(t *testing.T, m *Master, kind Kind) Answer {
+func askOne(t *testing.T, m *Master, kind wire.Kind) wire.Answer {
 	t.Helper()
 	var got answers
 	var claim *Claim
-	if kind != Ping {
+	if kind != wire.Ping {
 		claim = claimOf("a")
 	}
 	if err := m.Ask(kind, claim, &got); err != nil {

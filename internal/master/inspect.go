@@ -12,6 +12,7 @@ import (
 	"github.com/redlock-go/redlock/internal/clock"
 	"github.com/redlock-go/redlock/internal/incarnation"
 	"github.com/redlock-go/redlock/internal/redisconn"
+	"github.com/redlock-go/redlock/internal/wire"
 )
 
 // An inspection is the result of reading a server's record on a new connection, and writing another if
@@ -26,7 +27,7 @@ type inspection struct {
 const inspectionsMost = 10
 
 var (
-	errRestless = &refusal{"its record of restarts, " + incarnation.Key + ", keeps changing"}
+	errRestless = &wire.Refusal{Reason: "its record of restarts, " + incarnation.Key + ", keeps changing"}
 	errSwitched = errors.New("another server answers on the same connection")
 )
 
@@ -105,11 +106,11 @@ func returned(found incarnation.Inspection, seen time.Time) bool {
 // if the server forbids the commands.
 func errUnguarded(err error) error {
 	text := err.Error()
-	if isFull(err) { // Redis refuses even to queue commands in a transaction
-		return errFullMemory
+	if wire.IsFull(err) { // Redis refuses even to queue commands in a transaction
+		return wire.ErrFullMemory
 	}
 	if !strings.HasPrefix(text, "NOPERM") && !strings.Contains(text, "unknown command") && !strings.Contains(text, "The user executing the script") {
 		return fmt.Errorf("it did not say whether it has restarted: %w", err)
 	}
-	return &refusal{fmt.Sprintf("it cannot keep the record of its restarts, %s (%v): allow it, or disable the restart guard", incarnation.Key, err)}
+	return &wire.Refusal{Reason: fmt.Sprintf("it cannot keep the record of its restarts, %s (%v): allow it, or disable the restart guard", incarnation.Key, err)}
 }

@@ -3,6 +3,7 @@ package master
 import (
 	"errors"
 	"runtime"
+	"strconv"
 	"sync"
 	"time"
 
@@ -10,6 +11,7 @@ import (
 
 	"github.com/redlock-go/redlock/internal/incarnation"
 	"github.com/redlock-go/redlock/internal/redisconn"
+	"github.com/redlock-go/redlock/internal/wire"
 )
 
 // A link is one connection from when commands may be sent until it ends. As redigo requires, one
@@ -121,7 +123,7 @@ func (l *link) beat() error {
 		m.outbox.push(it)
 	}
 	if m.outbox.idle() || m.cfg.Guard && !m.guard.probed {
-		m.outbox.push(item{kind: Ping})
+		m.outbox.push(newItem(wire.Ping, nil, nil))
 	}
 	m.guard.probed, m.guard.thorough = false, true
 	return nil
@@ -135,7 +137,7 @@ func (l *link) take() []item {
 	items, votes := m.outbox.take(now, m.subscription != nil)
 	if votes && m.cfg.Guard {
 		it := m.guard.probe(m.cfg.Clock())
-		it.sent = now
+		it.Sent = now
 		items = m.outbox.follow(it)
 	}
 	return items
@@ -161,46 +163,57 @@ func (l *link) flush(items []item) error {
 func (l *link) send(items []item) error {
 	name, args := "EVALSHA", l.args[:0]
 	switch it := &items[0]; {
-	case it.ofSet() && len(items) == 2:
-		args = followArgs(args, l.id, items)
-	case it.ofSet():
-		args = it.setArgs(args, l.id)
-	case it.scripted():
-		args = append(args, it.lua().sha, len(items))
+	case it.Kind == wire.Asks:
+		return sendQuery(l.conn, it.Request.(wire.Query))
+	case it.Kind == wire.Probe:
+		return l.sendProbe(it)
+	case it.OfSet() && len(items) == 2:
+		args = items[1].AppendFollow(args, l.id, it.Claim)
+	case it.OfSet() || !it.Scripted():
+		name, args = it.Append(args, l.id)
+	default:
+		args = it.AppendScript(args, len(items))
 		for i := range items {
-			args = append(args, items[i].claim.key)
+			args = items[i].AppendKey(args)
 		}
 		args = append(args, l.id)
 		joins := false
 		for i := range items {
-			args = append(args, items[i].word(l.m.cfg.Index), items[i].claim.token)
-			joins = joins || items[i].joins()
+			args = items[i].AppendWord(args, l.m.cfg.Index)
+			joins = joins || items[i].Joins()
 		}
 		if joins {
 			args = append(args, l.turnArg.boxed(l.m.cfg.Turn), l.patienceArg.boxed(l.m.cfg.Patience))
 		}
-	case it.kind.sets():
-		name, args = "SET", append(args, it.claim.key, it.claim.token, argNX, argPX, it.claim.ttl)
-	case it.kind == Ping:
-		name = "PING"
-	case it.kind == load:
-		name, args = "SCRIPT", append(args, "LOAD", batchScript)
-	case it.kind == loadSet:
-		name, args = "SCRIPT", append(args, "LOAD", setScript)
-	case it.kind == loadReaders:
-		name, args = "SCRIPT", append(args, "LOAD", readersScript)
-	case it.kind == Query:
-		return l.sendQuery(it)
-	case it.kind == probe:
-		return l.sendProbe(it)
 	}
 	l.args = args
 	return l.conn.Send(name, args...)
 }
 
-// Arguments, boxed once for redigo.
-var (
-	argNX       any = "NX"
-	argPX       any = "PX"
-	argBatchSHA any = batchSHA
-)
+// sendQuery sends the commands of a query.
+func sendQuery(conn redis.Conn, q wire.Query) error {
+	for _, one := range q {
+		if err := conn.Send(one[0].(string), one[1:]...); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// A boxedTime is a time in ms as an argument. It is kept, so that it is seldom boxed.
+type boxedTime struct {
+	ms   int64
+	text any
+}
+
+// boxed returns the argument for the time that now returns. Nil returns 0.
+func (t *boxedTime) boxed(now func() time.Duration) any {
+	ms := int64(0)
+	if now != nil {
+		ms = now().Milliseconds() + 1
+	}
+	if t.text == nil || t.ms != ms {
+		t.ms, t.text = ms, strconv.FormatInt(ms, 10)
+	}
+	return t.text
+}

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/redlock-go/redlock/internal/bubbletest"
+	"github.com/redlock-go/redlock/internal/wire"
 )
 
 func TestARetiredConnectionFailsItsCommandsAndTheNextOneServes(t *testing.T) {
@@ -47,16 +48,16 @@ func TestARetiredConnectionFailsItsCommandsAndTheNextOneServes(t *testing.T) {
 				var set, release answers
 				c := claimOf("a")
 				start := time.Now()
-				if err := m.Ask(Set, c, &set); err != nil {
+				if err := m.Ask(wire.Set, c, &set); err != nil {
 					t.Fatal(err)
 				}
 				synctest.Wait() // the SET is on its way
 				// Commands that follow never block, even if nobody reads.
 				for i := range 1000 {
-					m.Ask(Set, claimOf(fmt.Sprint("other", i)), &answers{})
+					m.Ask(wire.Set, claimOf(fmt.Sprint("other", i)), &answers{})
 				}
 				told := 0
-				if m.Ask(Release, c, &release) == nil {
+				if m.Ask(wire.Release, c, &release) == nil {
 					told = 1
 				}
 				time.Sleep(2 * time.Second)
@@ -91,7 +92,7 @@ func TestAServerWhoseFirstRepliesAreGarbageIsDown(t *testing.T) {
 			if got := m.Status(); got.State != Down || got.Err == nil {
 				t.Errorf("after %q the master is %v (%v), want down with a reason", reply, got.State, got.Err)
 			}
-			if err := m.Ask(Set, claimOf("a"), nil); err == nil {
+			if err := m.Ask(wire.Set, claimOf("a"), nil); err == nil {
 				t.Error("a SET was taken by a master that is down")
 			}
 		})
@@ -109,7 +110,7 @@ func TestAFullQueueRefusesSetsAndNeverTheirReleases(t *testing.T) {
 		var in, out []*Claim
 		for i := range 2 * limit {
 			c := claimOf(fmt.Sprint(i))
-			if m.Ask(Set, c, nil) == nil {
+			if m.Ask(wire.Set, c, nil) == nil {
 				in = append(in, c)
 			} else {
 				out = append(out, c)
@@ -119,12 +120,12 @@ func TestAFullQueueRefusesSetsAndNeverTheirReleases(t *testing.T) {
 			t.Errorf("%d SETs were taken, want %d", len(in), limit)
 		}
 		for _, c := range in {
-			if err := m.Ask(Release, c, nil); err != nil {
+			if err := m.Ask(wire.Release, c, nil); err != nil {
 				t.Fatalf("the release of a SET that was taken: %v", err)
 			}
 		}
 		for _, c := range out {
-			if err := m.Ask(Release, c, nil); err == nil {
+			if err := m.Ask(wire.Release, c, nil); err == nil {
 				t.Fatal("the release of a SET that was refused was taken: nothing bounds the queue")
 			}
 		}
@@ -159,16 +160,16 @@ func TestCloseWaitsForQueuedCommands(t *testing.T) {
 		time.Sleep(time.Second)
 		var got answers
 		for i := range 20 {
-			m.Ask(Release, claimOf(fmt.Sprint(i)), &got)
-			m.Ask(Set, claimOf(fmt.Sprint("s", i)), &got)
+			m.Ask(wire.Release, claimOf(fmt.Sprint(i)), &got)
+			m.Ask(wire.Set, claimOf(fmt.Sprint("s", i)), &got)
 		}
 		m.Close()
-		if err := m.Ask(Set, claimOf("late"), nil); err != ErrClosed {
+		if err := m.Ask(wire.Set, claimOf("late"), nil); err != ErrClosed {
 			t.Errorf("Ask after Close = %v, want ErrClosed", err)
 		}
 		<-m.Done()
 		for _, a := range got.get() {
-			if a.Err != nil || a.Outcome != Granted {
+			if a.Err != nil || a.Outcome != wire.Granted {
 				t.Errorf("a command that was asked before Close was answered %v", a)
 			}
 		}
@@ -203,8 +204,8 @@ func TestAnOldConnectionIsKilledOnlyInTheSameProcess(t *testing.T) {
 			}
 			run(t, handle, func(t *testing.T, m *Master, server *fake) {
 				c := claimOf("a")
-				m.Ask(Set, c, nil)
-				m.Ask(Release, c, nil)
+				m.Ask(wire.Set, c, nil)
+				m.Ask(wire.Release, c, nil)
 				time.Sleep(20 * time.Second)
 				if got := server.Seen("CLIENT KILL ID 41"); len(got) != row.kills {
 					t.Errorf("killed: %q, want %d", got, row.kills)
@@ -277,7 +278,7 @@ func TestAConnectionWhoseRepliesStayOverdueIsRetired(t *testing.T) {
 		start := time.Now()
 		var got answers
 		for i := range 1000 {
-			m.Ask(Set, claimOf(fmt.Sprint(i)), &got)
+			m.Ask(wire.Set, claimOf(fmt.Sprint(i)), &got)
 		}
 		for m.Status().State == Up && time.Since(start) < time.Minute {
 			time.Sleep(10 * time.Millisecond)
@@ -297,9 +298,9 @@ func TestAConnectionWhoseRepliesStayOverdueIsRetired(t *testing.T) {
 func TestLateRepliesThatHaveComeAreRead(t *testing.T) {
 	run(t, ok, func(t *testing.T, m *Master, server *fake) {
 		var got answers
-		m.Ask(Set, claimOf("first"), sleepy(5*time.Second)) // the reader sleeps
+		m.Ask(wire.Set, claimOf("first"), sleepy(5*time.Second)) // the reader sleeps
 		for i := range 1000 {
-			m.Ask(Set, claimOf(fmt.Sprint(i)), &got)
+			m.Ask(wire.Set, claimOf(fmt.Sprint(i)), &got)
 		}
 		time.Sleep(10 * time.Second)
 		for i, a := range got.get() {
@@ -317,4 +318,4 @@ func TestLateRepliesThatHaveComeAreRead(t *testing.T) {
 // A sleepy is an asker that blocks the goroutine which delivers its answer.
 type sleepy time.Duration
 
-func (s sleepy) Answered(int, Answer) { time.Sleep(time.Duration(s)) }
+func (s sleepy) Answered(int, wire.Answer) { time.Sleep(time.Duration(s)) }

@@ -7,9 +7,9 @@
 //
 // The package knows Redis, and nothing of quorums.
 //
-//   - What is sent: command.go, claim.go and batch.go; the script is batch.lua. What is answered: answer.go.
-//   - The commands of a master: outbox.go. One connection: link.go sends, receive.go receives.
-//   - Connecting: dial.go, and supervise.go with judge.go, rights.go, database.go and servers.go.
+//   - What is sent and answered: package wire.
+//   - The commands of a master: outbox.go, claim.go and batch.go. One connection: link.go sends, receive.go receives.
+//   - Connecting: dial.go, and supervise.go with rights.go, database.go and servers.go.
 //   - The restart guard: guard.go, with inspect.go, probe.go and clocks.go.
 //   - Wake-ups and grants: wake.go and grant.go.
 //
@@ -24,12 +24,14 @@
 package master
 
 import (
+	"errors"
 	"sync"
 	"time"
 
 	"github.com/gomodule/redigo/redis"
 
 	"github.com/redlock-go/redlock/internal/clock"
+	"github.com/redlock-go/redlock/internal/wire"
 )
 
 // limit is how many commands may be queued, in flight or owed before others are refused. The release of
@@ -121,6 +123,20 @@ type Config struct {
 	Changed func(before State, now Status)
 }
 
+// An Asker receives the answers to commands.
+type Asker interface {
+	// Answered is called once for each command that Ask has let in, by the goroutine that read the reply
+	// or found that there will be none. It must not block.
+	Answered(master int, a wire.Answer)
+}
+
+// Errors of answers.
+var (
+	ErrClosed   = errors.New("client closed")
+	errReleased = errors.New("given up before it was sent")
+	errFull     = errors.New("too many commands are waiting for this master")
+)
+
 // A Master is a Client's side of one Redis master. Its methods are safe for concurrent use.
 type Master struct {
 	cfg     Config        // immutable
@@ -208,46 +224,47 @@ func (m *Master) Listening() bool {
 //   - the command sets the key, and a release of the claim was asked for before.
 //
 // A release that cannot be sent is owed, if the master may hold the token.
-func (m *Master) Ask(kind Kind, claim *Claim, asker Asker) error {
+func (m *Master) Ask(r wire.Request, claim *Claim, asker Asker) error {
+	kind := r.Kind()
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	it := item{kind: kind, claim: claim, asker: asker}
-	if kind.releases() {
+	it := newItem(r, claim, asker)
+	if kind.Releases() {
 		claim.released.Store(true)
 	}
 	if err := m.admitLocked(kind, claim); err != nil {
-		if kind.releases() && !m.closed {
+		if kind.Releases() && !m.closed {
 			it.asker = nil
 			m.outbox.owe(&it, time.Time{})
 		}
 		return err
 	}
-	if kind.sets() {
+	if kind.Sets() {
 		claim.at[m.cfg.Index].admit()
 	}
 	m.outbox.push(it)
-	if it.wakes() {
-		m.outbox.push(item{kind: Wake, claim: claim})
+	if it.Wakes() {
+		m.outbox.push(newItem(wire.Wake, claim, nil))
 	}
 	return nil
 }
 
 // admitLocked returns why a command cannot be sent.
-func (m *Master) admitLocked(kind Kind, claim *Claim) error {
+func (m *Master) admitLocked(kind wire.Kind, claim *Claim) error {
 	switch {
 	case m.closed:
 		return ErrClosed
-	case kind.sets() && claim.released.Load():
+	case kind.Sets() && claim.released.Load():
 		return errReleased
 	case m.status.State == Down || m.status.State == Refused:
 		return m.status.Err
-	case m.status.State == Quarantined && (kind.Acquires() || kind == Ping):
+	case m.status.State == Quarantined && (kind.Acquires() || kind == wire.Ping):
 		return m.status.Err
-	case kind == Ping && m.cfg.Guard && m.status.MemoryErr != nil: // it was full a second ago or later
+	case kind == wire.Ping && m.cfg.Guard && m.status.MemoryErr != nil: // it was full a second ago or later
 		return m.status.MemoryErr
 	case m.outbox.size() < limit:
 		return nil
-	case kind.releases() && claim.at[m.cfg.Index] != absent:
+	case kind.Releases() && claim.at[m.cfg.Index] != absent:
 		return nil // its place was counted when the SET was let in
 	}
 	return errFull

@@ -15,6 +15,7 @@ import (
 	"github.com/redlock-go/redlock/internal/clock"
 	"github.com/redlock-go/redlock/internal/fakeserver"
 	"github.com/redlock-go/redlock/internal/incarnation"
+	"github.com/redlock-go/redlock/internal/wire"
 )
 
 // A memory is a fake server with the data and the clock that the guard asks for.
@@ -307,11 +308,11 @@ func guardedBy(t *testing.T, n int, clock clock.Clock, f func(t *testing.T, mast
 }
 
 // vote asks for a lock, and returns the answer.
-func vote(t *testing.T, m *Master) Answer {
+func vote(t *testing.T, m *Master) wire.Answer {
 	t.Helper()
 	var got answers
-	if err := m.Ask(Set, claimOf("a"), &got); err != nil {
-		return Answer{Err: err}
+	if err := m.Ask(wire.Set, claimOf("a"), &got); err != nil {
+		return wire.Answer{Err: err}
 	}
 	time.Sleep(2 * time.Second)
 	if len(got.get()) != 1 {

@@ -1,20 +1,29 @@
 package master
 
+import "github.com/redlock-go/redlock/internal/wire"
+
 import "time"
 
 // An item is one command on its way.
 type item struct {
-	kind      Kind
-	claim     *Claim // nil for Ping, load and probe
-	asker     Asker  // nil if nobody needs the answer
-	debt      *debt  // set for a release that was owed
-	batch     int    // the number of items that share one script call, from this one on; 0: none begins here
-	alone     bool   // not to be batched: an earlier batch with this item was answered by an error
-	reloaded  bool   // sent again after the script was loaded again
-	sent      time.Time
-	listening bool // the subscription stood when it was sent, so an Again may join the queue
-	thorough  bool // a probe that includes INFO
-	careful   bool // a probe that finds out whether keys were evicted
+	wire.Command
+	claim    *Claim // whose part Command.Claim is; nil if that is nil
+	asker    Asker  // nil if nobody needs the answer
+	debt     *debt  // set for a release that was owed
+	batch    int    // the number of items that share one script call, from this one on; 0: none begins here
+	alone    bool   // not to be batched: an earlier batch with this item was answered by an error
+	reloaded bool   // sent again after the script was loaded again
+	thorough bool   // a probe that includes INFO
+	careful  bool   // a probe that finds out whether keys were evicted
+}
+
+// newItem returns the item for a request.
+func newItem(r wire.Request, claim *Claim, asker Asker) item {
+	it := item{Command: wire.Command{Kind: r.Kind(), Request: r}, claim: claim, asker: asker}
+	if claim != nil {
+		it.Claim = &claim.Claim
+	}
+	return it
 }
 
 // An outbox holds a master's commands. The Master's mutex guards it.
@@ -58,11 +67,11 @@ func (o *outbox) take(now time.Time, listening bool) (items []item, votes bool) 
 	clear(queue)
 	for i := range items {
 		it := &items[i]
-		it.sent, it.listening = now, listening
-		if it.kind.sets() {
+		it.Sent, it.Listening = now, listening
+		if it.Kind.Sets() {
 			it.claim.at[o.index].write()
 		}
-		votes = votes || it.kind.votes()
+		votes = votes || it.Kind.Votes()
 		o.flight.push(*it)
 	}
 	return items, votes
@@ -96,7 +105,7 @@ func (o *outbox) empty() (askers []Asker) {
 	lost := make([]item, 0, o.flight.len()+len(o.queue))
 	for o.flight.len() > 0 {
 		it := o.flight.pop()
-		if it.kind.sets() {
+		if it.Kind.Sets() {
 			it.claim.at[o.index].lose()
 		}
 		lost = append(lost, it)
@@ -105,7 +114,7 @@ func (o *outbox) empty() (askers []Asker) {
 	clear(o.queue)
 	o.queue = o.queue[:0]
 	for i := range lost {
-		if lost[i].kind.releases() {
+		if lost[i].Kind.Releases() {
 			o.owe(&lost[i], time.Time{})
 		}
 		if lost[i].asker != nil {
@@ -119,9 +128,9 @@ func (o *outbox) empty() (askers []Asker) {
 // master may execute a SET when it thaws, and the key then lives for its full TTL unless this client
 // deletes it.
 type debt struct {
-	kind  Kind
-	claim *Claim
-	due   time.Time // it is not sent before; zero: at once
+	request wire.Request
+	claim   *Claim
+	due     time.Time // it is not sent before; zero: at once
 }
 
 // owe keeps a release to be sent again, unless the master cannot hold the token.
@@ -130,7 +139,7 @@ func (o *outbox) owe(it *item, due time.Time) {
 		return
 	}
 	if it.debt == nil {
-		it.debt = &debt{kind: it.kind, claim: it.claim}
+		it.debt = &debt{request: it.Request, claim: it.claim}
 	}
 	if !due.IsZero() {
 		it.debt.due = due
@@ -145,10 +154,11 @@ func (o *outbox) due(now time.Time) (items []item) {
 		if d.due.After(now) {
 			keep = append(keep, d)
 		} else {
-			it := item{kind: d.kind, claim: d.claim, debt: d}
+			it := newItem(d.request, d.claim, nil)
+			it.debt = d
 			items = append(items, it)
-			if it.wakes() {
-				items = append(items, item{kind: Wake, claim: d.claim})
+			if it.Wakes() {
+				items = append(items, newItem(wire.Wake, d.claim, nil))
 			}
 		}
 	}

@@ -10,6 +10,7 @@ import (
 
 	"github.com/redlock-go/redlock/internal/bubbletest"
 	"github.com/redlock-go/redlock/internal/clock"
+	"github.com/redlock-go/redlock/internal/wire"
 )
 
 func TestAReleaseThatIsAnsweredByAnErrorIsSentAgain(t *testing.T) {
@@ -22,8 +23,8 @@ func TestAReleaseThatIsAnsweredByAnErrorIsSentAgain(t *testing.T) {
 	}
 	run(t, handle, func(t *testing.T, m *Master, server *fake) {
 		c := claimOf("a")
-		m.Ask(Set, c, nil)
-		m.Ask(Release, c, nil)
+		m.Ask(wire.Set, c, nil)
+		m.Ask(wire.Release, c, nil)
 		time.Sleep(10 * time.Second)
 		if got := server.Seen("EVALSHA"); len(got) != 2 {
 			t.Errorf("the release was sent %d times, want twice: %q", len(got), got)
@@ -43,9 +44,9 @@ func TestNoReleaseIsOwedToAServerThatDeniesTheRegistrationAndTheRelease(t *testi
 		for range 10 {
 			c := claimOf("a")
 			c.Queue(time.Second, time.Second)
-			m.Ask(Register, c, nil)
+			m.Ask(wire.Register, c, nil)
 			synctest.Wait()
-			m.Ask(Release, c, nil)
+			m.Ask(wire.Release, c, nil)
 			synctest.Wait()
 		}
 		if got := len(server.Seen("EVALSHA")); got != 20 {
@@ -72,11 +73,11 @@ func TestAReleaseIsOwedAfterALostSetAndARefusedHeal(t *testing.T) {
 	}
 	run(t, handle, func(t *testing.T, m *Master, server *fake) {
 		c := claimOf("a")
-		m.Ask(Set, c, nil)
+		m.Ask(wire.Set, c, nil)
 		time.Sleep(time.Second)
-		m.Ask(Heal, c, nil)
+		m.Ask(wire.Heal, c, nil)
 		time.Sleep(time.Second)
-		m.Ask(Release, c, nil)
+		m.Ask(wire.Release, c, nil)
 		time.Sleep(time.Second)
 		if got := server.Seen("3: EVALSHA"); len(got) != 1 || !strings.Contains(got[0], "release token of a") {
 			t.Errorf("on the third connection %q, want the release", got)
@@ -96,10 +97,10 @@ func TestAcquisitionsAskedForWhileConnectingAreNotSentToAServerInQuarantine(t *t
 		})
 		var got, released answers
 		c := claimOf("a")
-		if err := m.Ask(Set, c, &got); err != nil {
+		if err := m.Ask(wire.Set, c, &got); err != nil {
 			t.Fatal(err)
 		}
-		m.Ask(Release, claimOf("b"), &released)
+		m.Ask(wire.Release, claimOf("b"), &released)
 		synctest.Wait()
 		wantState(t, m, Quarantined, "")
 		if all := got.get(); len(all) != 1 || !strings.Contains(fmt.Sprint(all[0].Err), "in quarantine") {
@@ -121,7 +122,7 @@ func TestTheCommandsOfOneFlushAreOneRoundTrip(t *testing.T) {
 	m.roundTrip.begin(time.Millisecond)
 	at := time.Unix(0, 0)
 	for range 100 {
-		m.outbox.flight.push(item{sent: at})
+		m.outbox.flight.push(item{Command: wire.Command{Sent: at}})
 	}
 	for range 100 {
 		m.popLocked(at.Add(time.Second))

@@ -9,6 +9,7 @@ import (
 
 	"github.com/redlock-go/redlock/internal/clock"
 	"github.com/redlock-go/redlock/internal/redisconn"
+	"github.com/redlock-go/redlock/internal/wire"
 )
 
 // A probe checks behind votes whether they count. A good result says that the record is the one that
@@ -41,7 +42,8 @@ func redialAfter(err error) time.Duration {
 
 // probe returns the probe to be sent behind votes. now is the time of our clocks.
 func (g *guard) probe(now clock.Reading) item {
-	it := item{kind: probe, thorough: g.thorough || g.legacy, careful: g.thorough || g.careful}
+	it := newItem(wire.Probe, nil, nil)
+	it.thorough, it.careful = g.thorough || g.legacy, g.thorough || g.careful
 	g.probed, g.thorough = true, false
 	g.probes.push(now)
 	return it
@@ -97,18 +99,18 @@ func (l *link) receiveProbe(it item) error {
 	l.now = after.Time()
 	now, same := l.known.Probed(reply)
 	if it.thorough {
-		if err := judgeRole(info); err != nil {
+		if err := wire.JudgeRole(info); err != nil {
 			l.m.markStale()
 			return err
 		}
-		if err := judgeMemory(info); err != nil {
+		if err := wire.JudgeMemory(info); err != nil {
 			if !l.known.Record.CountsEvictions() {
 				l.m.markStale()
 			}
 			return err
 		}
-		same = same && (!l.legacy || InfoField(info, "run_id") == l.run)
-		l.m.fills(isTight(info), fullError(info))
+		same = same && (!l.legacy || wire.InfoField(info, "run_id") == l.run)
+		l.m.fills(wire.IsTight(info), wire.FullError(info))
 	}
 	held, err := l.confirm(now, same, after)
 	if err != nil {
@@ -169,7 +171,7 @@ func (l *link) confirm(now time.Time, same bool, after clock.Reading) (held []ve
 		return held, nil
 	}
 	for i := range held {
-		held[i].answer = Answer{Err: m.status.Err}
+		held[i].answer = wire.Answer{Err: m.status.Err}
 	}
 	return held, nil
 }

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/redlock-go/redlock/internal/redisconn"
+	"github.com/redlock-go/redlock/internal/wire"
 )
 
 // read reads the replies that are due, in order, until the link has ended.
@@ -29,10 +30,10 @@ func (l *link) read() {
 // receive reads the reply to the oldest command, or to the batch that begins with it. It returns an
 // error if the connection cannot be used any more.
 func (l *link) receive(it item) error {
-	switch it.kind {
-	case probe:
+	switch it.Kind {
+	case wire.Probe:
 		return l.receiveProbe(it)
-	case Query:
+	case wire.Asks:
 		return l.receiveQuery(it)
 	}
 	reply, err := redisconn.ReceiveWithin(l.conn, l.patience(it))
@@ -48,13 +49,31 @@ func (l *link) receive(it item) error {
 	return l.acceptBatch(it, reply)
 }
 
+// receiveQuery reads the replies to a query. An error reply is one of them.
+func (l *link) receiveQuery(it item) error {
+	replies := make([]any, len(it.Request.(wire.Query)))
+	patience := l.patience(it)
+	for i := range replies {
+		reply, err := redisconn.ReceiveWithin(l.conn, patience)
+		if err != nil && !redisconn.IsReply(err) {
+			return redisconn.Ended(err)
+		} else if err != nil {
+			reply = err
+		}
+		replies[i] = reply
+	}
+	l.now = time.Now()
+	l.settle(wire.Answer{Outcome: wire.Granted, Replies: replies}, 0)
+	return nil
+}
+
 // acceptBatch decodes the reply to the batch that begins with the oldest command: a list, or a 1 that stands
 // for all members.
 func (l *link) acceptBatch(first item, reply any) error {
 	replies, _ := reply.([]any)
 	all := reply == int64(1)
 	if !all && len(replies) != first.batch {
-		return garbled(first.kind, reply)
+		return garbled(first.Kind, reply)
 	}
 	for i := range first.batch {
 		it, _ := l.m.oldest()
@@ -77,7 +96,7 @@ func (l *link) patience(it item) time.Duration {
 	if left, closed := l.m.leftToClose(l.now); closed {
 		return left
 	}
-	if left := it.sent.Add(max(cfg.DialTimeout, cfg.NodeTimeout)).Sub(l.now); left > 0 {
+	if left := it.Sent.Add(max(cfg.DialTimeout, cfg.NodeTimeout)).Sub(l.now); left > 0 {
 		l.overdue = time.Time{}
 		return max(left, cfg.NodeTimeout)
 	}
@@ -89,9 +108,9 @@ func (l *link) patience(it item) time.Duration {
 
 // accept decodes the reply to the oldest command.
 func (l *link) accept(it item, reply any) error {
-	a, ok := decode(&it, reply)
+	a, ok := wire.Decode(&it.Command, reply)
 	if !ok {
-		return garbled(it.kind, reply)
+		return garbled(it.Kind, reply)
 	}
 	l.settle(a, 0)
 	return l.checkRole(a.Err)
@@ -99,17 +118,17 @@ func (l *link) accept(it item, reply any) error {
 
 // refused settles the oldest command, or the batch that begins with it, after an error reply.
 func (l *link) refused(it item, err error) error {
-	if it.scripted() && noScript(err) {
+	if it.Scripted() && noScript(err) {
 		// Ahead of the commands that settle sends again, and once for a batch.
-		l.m.push(item{kind: it.script()})
+		l.m.push(newItem(it.script(), nil, nil))
 	}
-	if it.ofSet() && it.batch == 2 && !noScript(err) {
+	if it.OfSet() && it.batch == 2 && !noScript(err) {
 		l.m.mu.Lock()
 		l.m.outbox.apart = l.now.Add(apartFor)
 		l.m.mu.Unlock()
 	}
 	for range max(it.batch, 1) {
-		l.settle(Answer{Err: err}, it.batch)
+		l.settle(wire.Answer{Err: err}, it.batch)
 	}
 	return l.checkRole(err)
 }
@@ -120,13 +139,13 @@ func (l *link) checkRole(err error) error {
 		return nil
 	}
 	l.m.markStale()
-	return errReplica
+	return wire.ErrReplica
 }
 
 // settle takes the oldest command out of flight, acts on its answer, and delivers the answer. A grant
 // is held back until the probe behind it confirms it. If batch is above 1, the answer is an error for
 // a whole batch of that size.
-func (l *link) settle(a Answer, batch int) {
+func (l *link) settle(a wire.Answer, batch int) {
 	m := l.m
 	m.mu.Lock()
 	it := m.popLocked(l.now)
@@ -136,21 +155,21 @@ func (l *link) settle(a Answer, batch int) {
 		return
 	}
 	switch {
-	case it.kind.releases() && a.Err != nil:
+	case it.Kind.Releases() && a.Err != nil:
 		m.outbox.owe(&it, l.now.Add(heartbeat))
-	case it.kind.sets():
-		if isFull(a.Err) {
-			m.setFullLocked(errFullMemory)
-		} else if a.Outcome == Granted {
+	case it.Kind.Sets():
+		if wire.IsFull(a.Err) {
+			m.setFullLocked(wire.ErrFullMemory)
+		} else if a.Outcome == wire.Granted {
 			m.setFullLocked(nil)
 		}
-		it.claim.at[m.cfg.Index].answer(a, it.claim.grantable() && it.kind != Heal)
+		it.claim.at[m.cfg.Index].answer(a, it.Claim.Grantable() && it.Kind != wire.Heal)
 	}
 	if it.claim != nil {
-		a = it.claim.judged(it.kind, a)
+		a = it.Claim.Judged(it.Kind, a)
 	}
 	asker := it.asker
-	if asker != nil && m.cfg.Guard && it.kind.votes() && a.Done() {
+	if asker != nil && m.cfg.Guard && it.Kind.Votes() && a.Done() {
 		m.guard.hold(asker, a)
 		asker = nil
 	}
@@ -168,9 +187,9 @@ func (l *link) settle(a Answer, batch int) {
 // error may have another cause than the command. It then prepares the item for that.
 func sendAgain(it *item, err error, batch int) bool {
 	switch {
-	case !it.scripted():
+	case !it.Scripted():
 		return false
-	case it.kind.sets() && it.claim.released.Load():
+	case it.Kind.Sets() && it.claim.released.Load():
 		return false // it would follow its release
 	case noScript(err) && !it.reloaded:
 		it.reloaded = true
@@ -197,9 +216,9 @@ func (m *Master) oldest() (item, bool) {
 // commands before them.
 func (m *Master) popLocked(now time.Time) item {
 	it := m.outbox.flight.pop()
-	if it.sent != m.timed {
-		m.timed = it.sent
-		m.status.RTT = now.Sub(it.sent)
+	if it.Sent != m.timed {
+		m.timed = it.Sent
+		m.status.RTT = now.Sub(it.Sent)
 		m.roundTrip.observe(m.status.RTT)
 	}
 	if m.closed && m.outbox.flight.len() == 0 {
@@ -210,7 +229,7 @@ func (m *Master) popLocked(now time.Time) item {
 
 // garbled returns the error for a reply of the wrong shape: the replies on this connection may be out
 // of step with the commands.
-func garbled(k Kind, reply any) error {
+func garbled(k wire.Kind, reply any) error {
 	return fmt.Errorf("unexpected reply of type %T to %v", reply, k)
 }
 

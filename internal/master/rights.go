@@ -8,26 +8,20 @@ import (
 
 	"github.com/redlock-go/redlock/internal/incarnation"
 	"github.com/redlock-go/redlock/internal/redisconn"
+	"github.com/redlock-go/redlock/internal/wire"
 )
 
 // A user may have the right to set a lock's key, and lack the right to renew or delete it. Then a lock
 // could be acquired, and would be lost at its first renewal. So the rights are tried on connecting, in
 // the same flush as the other questions.
 
-// rights returns the commands that every lock needs, with arguments that change nothing: the server checks the
-// user's rights before the arguments. Without a sample key it returns nothing. The script must have been loaded before.
-func (s *supervisor) rights() (tries commands) {
+// rights returns the commands that every lock needs: see wire.Rights. Without a sample key it returns nothing.
+func (s *supervisor) rights() (tries wire.Query) {
 	sample := s.cfg.Sample
 	if sample == "" {
 		return nil
 	}
-	tries = commands{
-		{"SET", sample, "x", "PX", 0}, // fails: no valid expiry
-		{"GET", sample},
-		{"PEXPIRE", sample, 1}, // no such key
-		{"DEL", sample},
-		{"EVALSHA", batchSHA, 1, sample, "", "undo", ""}, // nothing to undo
-	}
+	tries = wire.Rights(sample)
 	if s.cfg.Guard {
 		tries = append(tries, []any{"PTTL", incarnation.Key})
 	}
@@ -56,7 +50,7 @@ func (s *supervisor) receiveRights(ctx context.Context, conn redis.Conn) (missin
 	if len(names) == 0 {
 		return nil, nil
 	}
-	return &refusal{"its user may not run " + strings.Join(names, ", ") + ", which every lock needs (redlock doctor --acl prints the rights)"}, nil
+	return &wire.Refusal{Reason: "its user may not run " + strings.Join(names, ", ") + ", which every lock needs (redlock doctor --acl prints the rights)"}, nil
 }
 
 // forbids reports whether err forbids a command for all keys, or for its key.

@@ -2,6 +2,7 @@ package master
 
 import (
 	"fmt"
+	"github.com/redlock-go/redlock/internal/wire"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -20,12 +21,12 @@ func TestAForbiddenKeyFailsAloneInABatch(t *testing.T) {
 		names := []string{"a", "b", "bad", "c", "d"}
 		got := make([]answers, len(names))
 		for i, name := range names {
-			m.Ask(Renew, claimOf(name), &got[i]) // no goroutine switch in between, so they share a flush
+			m.Ask(wire.Renew, claimOf(name), &got[i]) // no goroutine switch in between, so they share a flush
 		}
 		synctest.Wait()
 		for i, name := range names {
 			a := got[i].get()
-			if len(a) != 1 || (a[0].Err != nil) != (name == "bad") || a[0].Err == nil && a[0].Outcome != Granted {
+			if len(a) != 1 || (a[0].Err != nil) != (name == "bad") || a[0].Err == nil && a[0].Outcome != wire.Granted {
 				t.Errorf("%s was answered %v", name, a)
 			}
 		}
@@ -45,7 +46,7 @@ func TestEachCommandOfABatchHasItsOwnAnswer(t *testing.T) {
 		got := make([]answers, 4)
 		m.mu.Lock() // all in one flush
 		for i := range got {
-			m.outbox.push(item{kind: Renew, claim: claimOf(fmt.Sprint(i)), asker: &got[i]})
+			m.outbox.push(newItem(wire.Renew, claimOf(fmt.Sprint(i)), &got[i]))
 		}
 		m.mu.Unlock()
 		synctest.Wait()
@@ -75,7 +76,7 @@ func TestFlushedScriptsAreLoadedOnceForABatch(t *testing.T) {
 		before := len(server.Seen("SCRIPT LOAD"))
 		m.mu.Lock()
 		for i := range got {
-			m.outbox.push(item{kind: Renew, claim: claimOf(fmt.Sprint(i)), asker: &got[i]})
+			m.outbox.push(newItem(wire.Renew, claimOf(fmt.Sprint(i)), &got[i]))
 		}
 		m.mu.Unlock()
 		synctest.Wait()
@@ -87,7 +88,7 @@ func TestFlushedScriptsAreLoadedOnceForABatch(t *testing.T) {
 			t.Errorf("%d script calls, want the one that failed and at most one more for each member", len(calls))
 		}
 		for i := range got {
-			if a := got[i].get(); len(a) != 1 || a[0].Err != nil || a[0].Outcome != Granted {
+			if a := got[i].get(); len(a) != 1 || a[0].Err != nil || a[0].Outcome != wire.Granted {
 				t.Errorf("member %d was answered %v", i, a)
 			}
 		}
@@ -97,7 +98,7 @@ func TestFlushedScriptsAreLoadedOnceForABatch(t *testing.T) {
 // The commands of a batch that failed are sent again one by one, but not a command whose release has been
 // answered: nobody would ever delete the key again.
 func TestNothingThatSetsAKeyIsSentAgainBehindItsRelease(t *testing.T) {
-	for _, kind := range []Kind{Set, Again, Heal} {
+	for _, kind := range []wire.Kind{wire.Set, wire.Again, wire.Heal} {
 		for _, answer := range []string{"-ERR a member\r\n", "-NOSCRIPT no such script\r\n"} {
 			var failed atomic.Bool
 			handle := func(conn int, cmd []string) string {
@@ -113,13 +114,13 @@ func TestNothingThatSetsAKeyIsSentAgainBehindItsRelease(t *testing.T) {
 				other.Propose(1)
 				var told answers
 				m.mu.Lock() // so that they share a batch
-				for _, it := range []item{{kind: kind, claim: one, asker: &told}, {kind: kind, claim: other}} {
+				for _, it := range []item{newItem(kind, one, &told), newItem(kind, other, nil)} {
 					it.claim.at[0].admit()
 					m.outbox.push(it)
 				}
 				m.mu.Unlock()
 				time.Sleep(100 * time.Millisecond)
-				m.Ask(Undo, one, nil) // nobody waits any more
+				m.Ask(wire.Undo, one, nil) // nobody waits any more
 				time.Sleep(5 * time.Second)
 				synctest.Wait()
 				if all := told.get(); len(all) != 1 || all[0].Err == nil {
@@ -159,19 +160,21 @@ func TestAFlushedScriptIsLoadedForTheRestOfABatch(t *testing.T) {
 		flushed = true
 		m.mu.Lock() // so that they share a batch
 		undone.at[0].admit()
-		m.outbox.push(item{kind: Again, claim: undone, asker: &first})
-		m.outbox.push(item{kind: Renew, claim: reloaded, asker: &second, reloaded: true}) // it was in a batch that was sent again
-		m.outbox.push(item{kind: Renew, claim: other, asker: &third})
+		m.outbox.push(newItem(wire.Again, undone, &first))
+		again := newItem(wire.Renew, reloaded, &second)
+		again.reloaded = true // it was in a batch that was sent again
+		m.outbox.push(again)
+		m.outbox.push(newItem(wire.Renew, other, &third))
 		m.mu.Unlock()
 		time.Sleep(50 * time.Millisecond)
-		m.Ask(Undo, undone, nil)
+		m.Ask(wire.Undo, undone, nil)
 		time.Sleep(time.Second)
 		synctest.Wait()
 		if a := first.get(); len(a) != 1 || a[0].Err == nil {
 			t.Errorf("the one that was undone was answered %v, want an error", a)
 		}
 		for name, got := range map[string]*answers{"sent again": &second, "other": &third} {
-			if a := got.get(); len(a) != 1 || a[0].Err != nil || a[0].Outcome != Granted {
+			if a := got.get(); len(a) != 1 || a[0].Err != nil || a[0].Outcome != wire.Granted {
 				t.Errorf("%s: answered %v, want 1", name, a)
 			}
 		}
@@ -188,7 +191,7 @@ func TestAServerThatNeverKnowsTheScriptIsNotFlooded(t *testing.T) {
 	}
 	run(t, handle, func(t *testing.T, m *Master, server *fake) {
 		var got answers
-		m.Ask(Renew, claimOf("a"), &got)
+		m.Ask(wire.Renew, claimOf("a"), &got)
 		time.Sleep(time.Second)
 		if a := got.get(); len(a) != 1 || a[0].Err == nil {
 			t.Errorf("answered %v, want the error", a)

@@ -5,6 +5,8 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"github.com/redlock-go/redlock/internal/wire"
 )
 
 // Servers is what a Client's masters know in common: which of them votes for which server, how their
@@ -47,7 +49,7 @@ func (s *Servers) takeVote(index int, run string) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if other, taken := s.voter[run]; taken && other != index {
-		return &refusal{fmt.Sprintf("it is the same server as %s", s.names[other])}
+		return &wire.Refusal{Reason: fmt.Sprintf("it is the same server as %s", s.names[other])}
 	}
 	s.voter[run] = index
 	return nil

@@ -2,35 +2,39 @@ package master
 
 import (
 	"fmt"
+	"github.com/redlock-go/redlock/internal/wire"
 	"math/rand/v2"
 	"reflect"
 	"slices"
+	"strconv"
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/gomodule/redigo/redis"
 )
 
 // A command for several names must have the effect, and the answer, of the commands for each.
 func TestCommandsForSeveralNamesAreOneVote(t *testing.T) {
 	for _, row := range []struct {
-		kind    Kind
+		kind    wire.Kind
 		replies string
 		want    string
 	}{
-		{Renew, ":1\r\n", "granted <nil>"},
-		{Renew, "*2\r\n:1\r\n:0\r\n", "missing <nil>"},
-		{Renew, "*2\r\n:0\r\n:-1\r\n", "other token <nil>"},
-		{Renew, "*2\r\n:-1\r\n-OOM no\r\n", "failed OOM no"},
-		{Release, "*2\r\n:1\r\n:2\r\n", "woke <nil>"},
-		{Release, "*2\r\n:2\r\n:0\r\n", "missing <nil>"},
-		{Commit, "*2\r\n*2\r\n:1\r\n:7\r\n*2\r\n:-2\r\n:9\r\n", "overtaken <nil>"},
-		{Heal, "*2\r\n:0\r\n:1\r\n", "granted <nil>"},
-		{Heal, "*2\r\n:1\r\n-OOM no\r\n", "granted <nil>"},
-		{Heal, "*2\r\n:0\r\n:0\r\n", "taken <nil>"},
-		{Set, ":1\r\n", "granted <nil>"},
-		{Set, "*4\r\n:-502\r\n:0\r\n:2\r\n:1\r\n", "taken <nil>"},
-		{Register, "*4\r\n:-1\r\n:0\r\n:1\r\n:0\r\n", "taken <nil>"},
-		{Set, "-OOM no\r\n", "failed OOM no"},
+		{wire.Renew, ":1\r\n", "granted <nil>"},
+		{wire.Renew, "*2\r\n:1\r\n:0\r\n", "missing <nil>"},
+		{wire.Renew, "*2\r\n:0\r\n:-1\r\n", "other token <nil>"},
+		{wire.Renew, "*2\r\n:-1\r\n-OOM no\r\n", "failed OOM no"},
+		{wire.Release, "*2\r\n:1\r\n:2\r\n", "woke <nil>"},
+		{wire.Release, "*2\r\n:2\r\n:0\r\n", "missing <nil>"},
+		{wire.Commit, "*2\r\n*2\r\n:1\r\n:7\r\n*2\r\n:-2\r\n:9\r\n", "overtaken <nil>"},
+		{wire.Heal, "*2\r\n:0\r\n:1\r\n", "granted <nil>"},
+		{wire.Heal, "*2\r\n:1\r\n-OOM no\r\n", "granted <nil>"},
+		{wire.Heal, "*2\r\n:0\r\n:0\r\n", "taken <nil>"},
+		{wire.Set, ":1\r\n", "granted <nil>"},
+		{wire.Set, "*4\r\n:-502\r\n:0\r\n:2\r\n:1\r\n", "taken <nil>"},
+		{wire.Register, "*4\r\n:-1\r\n:0\r\n:1\r\n:0\r\n", "taken <nil>"},
+		{wire.Set, "-OOM no\r\n", "failed OOM no"},
 	} {
 		handle := func(conn int, cmd []string) string {
 			if cmd[0] == "EVALSHA" {
@@ -49,45 +53,12 @@ func TestCommandsForSeveralNamesAreOneVote(t *testing.T) {
 	}
 }
 
-func setClaim(keys ...string) *Claim {
-	terms, c := NewSetTerms(keys, time.Hour), &Claim{}
-	c.Init(&terms, "T", NoQueue)
-	return c
-}
+func setClaim(keys ...string) *Claim { return setClaimBy("T", keys...) }
 
-func TestAnIllFormedReplyForSeveralNamesEndsTheConnection(t *testing.T) {
-	for _, row := range []struct {
-		kind  Kind
-		reply any
-	}{
-		{Set, int64(0)},
-		{Set, int64(-1)},
-		{Set, []any{int64(1), int64(0), int64(0), int64(0)}},
-		{Set, []any{int64(1), int64(0)}},
-		{Set, []any{int64(-1), int64(0), int64(1)}},
-		{Set, []any{int64(-1), int64(0), int64(1), int64(2)}},
-		{Set, []any{int64(-1), int64(0), int64(1), int64(-1)}},
-		{Set, []any{int64(1), int64(0), int64(1), int64(0)}},
-		{Set, []any{int64(-1), int64(0), int64(0), int64(0)}},
-		{Set, []any{int64(-1), int64(0), int64(3), int64(0)}},
-		{Set, []any{int64(-1), int64(0), int64(-1), int64(0)}},
-		{Set, []any{int64(-1), int64(-1), int64(1), int64(0)}},
-		{Set, []any{int64(1), int64(5), int64(0), int64(0)}}, // no fence was asked for
-		{Set, []any{int64(0), int64(0), int64(1), int64(0)}},
-		{Set, []any{"x", int64(0), int64(1), int64(0)}},
-		{Renew, int64(0)},
-		{Release, int64(2)},
-		{Commit, int64(1)},
-		{Renew, []any{int64(1)}},
-		{Renew, []any{int64(1), int64(1), int64(1)}},
-		{Renew, []any{int64(1), "x"}},
-		{Release, []any{int64(1), int64(-5)}},
-	} {
-		it := item{kind: row.kind, claim: setClaim("a", "b")}
-		if a, ok := decode(&it, row.reply); ok {
-			t.Errorf("%v with the reply %v is %v, want that it is ill-formed", row.kind, row.reply, a)
-		}
-	}
+func setClaimBy(token string, keys ...string) *Claim {
+	terms, c := wire.NewSetTerms(keys, time.Hour), &Claim{}
+	c.Init(&terms, token, wire.NoQueue)
+	return c
 }
 
 // The keys of a set never change places with other commands on them.
@@ -96,12 +67,13 @@ func TestCommandsForSeveralNamesKeepTheirPlace(t *testing.T) {
 	for range 2000 {
 		var queue []item
 		for i := range 1 + rng.IntN(12) {
-			claim := claimOf(string(rune('a' + rng.IntN(4))))
+			claim := NewClaim(string(rune('a'+rng.IntN(4))), strconv.Itoa(i), time.Hour, 0)
 			if rng.IntN(3) == 0 {
-				claim = setClaim("a", string(rune('b'+rng.IntN(2))))
+				claim = setClaimBy(strconv.Itoa(i), "a", string(rune('b'+rng.IntN(2))))
 			}
-			claim.ttl = i
-			queue = append(queue, item{kind: []Kind{Set, Again, Register, Renew, Release}[rng.IntN(5)], claim: claim, alone: rng.IntN(8) == 0})
+			it := newItem([]wire.Kind{wire.Set, wire.Again, wire.Register, wire.Renew, wire.Release}[rng.IntN(5)], claim, nil)
+			it.alone = rng.IntN(8) == 0
+			queue = append(queue, it)
 		}
 		want := placesByKey(queue)
 		var p plan
@@ -111,10 +83,10 @@ func TestCommandsForSeveralNamesKeepTheirPlace(t *testing.T) {
 		}
 		for i := 0; i < len(sent); i += max(sent[i].batch, 1) {
 			batch := sent[i : i+max(sent[i].batch, 1)]
-			if len(batch) == 1 || !slices.ContainsFunc(batch, func(it item) bool { return it.ofSet() }) {
+			if len(batch) == 1 || !slices.ContainsFunc(batch, func(it item) bool { return it.OfSet() }) {
 				continue
 			}
-			if len(batch) != 2 || batch[0].kind != Release || batch[1].kind != Register || batch[0].claim.name != batch[1].claim.name || batch[0].alone || batch[1].alone {
+			if len(batch) != 2 || batch[0].Kind != wire.Release || batch[1].Kind != wire.Register || batch[0].claim.Key() != batch[1].claim.Key() || batch[0].alone || batch[1].alone {
 				t.Fatalf("commands for several names share a call: %v", batch)
 			}
 			pairs++
@@ -143,12 +115,12 @@ func TestAReleaseAndTheNextAcquisitionOfSeveralNamesShareACall(t *testing.T) {
 				var release, next answers
 				held, free := setClaim("a", "b"), setClaim("a", "b")
 				m.mu.Lock() // all in one flush
-				m.outbox.push(item{kind: Release, claim: held, asker: &release})
-				m.outbox.push(item{kind: Register, claim: free, asker: &next})
+				m.outbox.push(newItem(wire.Release, held, &release))
+				m.outbox.push(newItem(wire.Register, free, &next))
 				m.mu.Unlock()
 				synctest.Wait()
 				for _, a := range []*answers{&release, &next} {
-					if got := a.get(); len(got) != 1 || got[0].Outcome != Granted {
+					if got := a.get(); len(got) != 1 || got[0].Outcome != wire.Granted {
 						t.Errorf("the answer is %v, want granted once", got)
 					}
 				}
@@ -179,47 +151,36 @@ func TestAReleaseAndTheNextAcquisitionOfSeveralNamesShareACall(t *testing.T) {
 	}
 }
 
-// placesByKey returns the numbers of the commands on each key, in their order.
-func placesByKey(items []item) map[string][]any {
-	places := make(map[string][]any)
+// placesByKey returns the tokens of the commands on each key, in their order.
+func placesByKey(items []item) map[string][]string {
+	places := make(map[string][]string)
 	for _, it := range items {
 		for key := range it.claim.Keys {
-			places[key] = append(places[key], it.claim.ttl)
+			places[key] = append(places[key], it.claim.Token())
 		}
 	}
 	return places
 }
 
 func TestTheScriptForSeveralNamesIsLoadedWhenItIsMissing(t *testing.T) {
-	var loaded []string
+	loaded := make(map[string]bool) // by hash
 	handle := func(conn int, cmd []string) string {
 		switch {
 		case cmd[0] == "SCRIPT":
-			loaded = append(loaded, cmd[2])
-		case cmd[0] == "EVALSHA" && cmd[1] == setSHA && !slices.Contains(loaded, setScript):
+			loaded[redis.NewScript(0, cmd[2]).Hash()] = true
+		case cmd[0] == "EVALSHA" && !loaded[cmd[1]]:
 			return "-NOSCRIPT No matching script.\r\n"
-		case cmd[0] == "EVALSHA" && cmd[1] == setSHA:
+		case cmd[0] == "EVALSHA":
 			return ":1\r\n"
 		}
 		return ok(conn, cmd)
 	}
 	run(t, handle, func(t *testing.T, m *Master, server *fake) {
 		var got answers
-		m.Ask(Set, setClaim("a", "b"), &got)
+		m.Ask(wire.Set, setClaim("a", "b"), &got)
 		synctest.Wait()
-		if a := got.get(); len(a) != 1 || a[0].Outcome != Granted {
+		if a := got.get(); len(a) != 1 || a[0].Outcome != wire.Granted {
 			t.Errorf("the answer is %v, want that the script was loaded and called again", a)
 		}
 	})
-}
-
-func TestSetsHaveKeysOfTheirOwn(t *testing.T) {
-	seen := make(map[string][]string)
-	for _, keys := range [][]string{{"a", "b"}, {"a", "b", "c"}, {"ab", "c"}, {"a", "bc"}, {"a1:b", "c"}, {"a", "1:b1:c"}, {"a,b", "c"}} {
-		terms := NewSetTerms(keys, time.Second)
-		if other, ok := seen[terms.Key()]; ok {
-			t.Errorf("the sets %q and %q have one key", keys, other)
-		}
-		seen[terms.Key()] = keys
-	}
 }

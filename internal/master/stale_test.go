@@ -1,6 +1,7 @@
 package master
 
 import (
+	"github.com/redlock-go/redlock/internal/wire"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -14,7 +15,7 @@ func TestOnlyTheRecordThatWasFoundStaleIsReplaced(t *testing.T) {
 		v.step(120 * time.Second)
 		time.Sleep(1100 * time.Millisecond) // its clock has jumped, and the other master is asked whether it was our clock
 		v.set(recordOf(v.run, time.Now().Add(120*time.Second), minute, " adopted"))
-		m.Ask(Renew, claimOf("a"), nil) // has a probe behind it, which finds the adoption
+		m.Ask(wire.Renew, claimOf("a"), nil) // has a probe behind it, which finds the adoption
 		time.Sleep(200 * time.Millisecond)
 		wantState(t, m, Up, "")
 		adopted := v.get()

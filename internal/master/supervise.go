@@ -11,6 +11,7 @@ import (
 	"github.com/redlock-go/redlock/internal/clock"
 	"github.com/redlock-go/redlock/internal/incarnation"
 	"github.com/redlock-go/redlock/internal/redisconn"
+	"github.com/redlock-go/redlock/internal/wire"
 )
 
 // A supervisor keeps a Master's connection for commands. Before a connection is used,
@@ -82,12 +83,12 @@ func (m *Master) up(p peer) {
 		m.setFullLocked(p.full)
 		if m.status.State == Quarantined {
 			// Acquisitions that were let in while the connection was made.
-			refused = m.outbox.withdraw(func(it *item) bool { return it.kind.Acquires() || it.kind == Ping })
+			refused = m.outbox.withdraw(func(it *item) bool { return it.Kind.Acquires() || it.Kind == wire.Ping })
 			err = m.status.Err
 		}
 	})
 	for _, asker := range refused {
-		asker.Answered(m.cfg.Index, Answer{Err: err})
+		asker.Answered(m.cfg.Index, wire.Answer{Err: err})
 	}
 }
 
@@ -98,13 +99,13 @@ var errBlind = errors.New("restarts cannot be detected: the server does not repo
 func (m *Master) disconnected(err error) {
 	err = redisconn.PrintableError(err)
 	state := Down
-	if isRefusal(err) {
+	if refusal := (*wire.Refusal)(nil); errors.As(err, &refusal) {
 		state = Refused
 	}
 	m.mu.Lock()
 	m.status.MemoryErr = nil // it is not known any more
-	if errors.Is(err, errFullMemory) {
-		m.status.MemoryErr = errFullMemory
+	if errors.Is(err, wire.ErrFullMemory) {
+		m.status.MemoryErr = wire.ErrFullMemory
 	}
 	m.setLocked(state, err, time.Time{})
 	m.mu.Unlock()
@@ -122,7 +123,7 @@ func (m *Master) abandon(err error) {
 	m.mu.Unlock()
 	m.deliver(held, err)
 	for _, asker := range askers {
-		asker.Answered(m.cfg.Index, Answer{Err: err})
+		asker.Answered(m.cfg.Index, wire.Answer{Err: err})
 	}
 }
 
@@ -155,15 +156,16 @@ func (s *supervisor) hello(ctx context.Context, conn redis.Conn) (p peer, err er
 // ask asks the server, in one flush, what it is, who we are to it, and what the user may do. It also
 // loads the scripts and selects the database.
 func (s *supervisor) ask(ctx context.Context, conn redis.Conn) (p peer, err error) {
-	conn.Send("SCRIPT", "LOAD", batchScript)
-	conn.Send("SCRIPT", "LOAD", readersScript)
+	for _, script := range wire.Scripts {
+		conn.Send("SCRIPT", "LOAD", script)
+	}
 	conn.Send("CLIENT", "ID")
 	conn.Send("CLIENT", "INFO")
 	for _, section := range sections {
 		conn.Send("INFO", section)
 	}
 	conn.Send("GETRANGE", incarnation.Key, 0, incarnation.LongestRecord) // one byte more than that
-	s.rights().send(conn)
+	sendQuery(conn, s.rights())
 	sent := time.Now()
 	if err := conn.Flush(); err != nil {
 		return p, err
@@ -195,14 +197,14 @@ func (s *supervisor) ask(ctx context.Context, conn redis.Conn) (p peer, err erro
 		section, _ := redis.String(reply, nil)
 		info += section
 	}
-	p.run, p.legacy, p.tight = InfoField(info, "run_id"), isLegacy(info), isTight(info)
-	p.full = fullError(info)
+	p.run, p.legacy, p.tight = wire.InfoField(info, "run_id"), wire.IsLegacy(info), wire.IsTight(info)
+	p.full = wire.FullError(info)
 	text, _ := redis.String(replies[2+len(sections)], nil)
 	if record, is := incarnation.Parse(text); is && len(text) <= incarnation.LongestRecord {
 		p.recorded = record.MaxTTL
 	}
-	if err := Judge(info); err != nil {
-		if err == errReplica {
+	if err := wire.Judge(info); err != nil {
+		if err == wire.ErrReplica {
 			s.markStale()
 		}
 		return p, err

@@ -10,10 +10,8 @@ import (
 	"github.com/gomodule/redigo/redis"
 
 	"github.com/redlock-go/redlock/internal/redisconn"
+	"github.com/redlock-go/redlock/internal/wire"
 )
-
-// wakeChannel, with the client's id behind it, is the channel on which masters wake the client.
-const wakeChannel = "redlock:wake:"
 
 // A listener keeps a subscription to the client's channel, on a connection of its own. Two kinds of messages come
 // on it. A wake-up is only a hint: without it a waiting client tries again when its schedule says so. A grant is a
@@ -68,7 +66,7 @@ func (l listener) subscribe(ctx context.Context, conn redis.Conn) (p peer, err e
 	l.mu.Unlock()
 	conn.Send("INFO", sections[0])
 	l.marks.begin(l.cfg.Clock)
-	conn.Send("SUBSCRIBE", wakeChannel+l.cfg.ID)
+	conn.Send("SUBSCRIBE", wire.WakeChannel+l.cfg.ID)
 	if err := conn.Flush(); err != nil {
 		return p, fmt.Errorf("SUBSCRIBE: %w", err)
 	}
@@ -76,7 +74,7 @@ func (l listener) subscribe(ctx context.Context, conn redis.Conn) (p peer, err e
 	if err != nil && conn.Err() != nil {
 		return p, fmt.Errorf("INFO: %w", err)
 	}
-	p.run = InfoField(info, "run_id") // a server that forbids the question can be used
+	p.run = wire.InfoField(info, "run_id") // a server that forbids the question can be used
 	reply, err := redisconn.Receive(ctx, conn)
 	if err == nil && pushKind(reply) != "subscribe" {
 		err = errSubscription
@@ -217,15 +215,15 @@ func (l listener) message(parts []any) {
 	if len(parts) == 3 {
 		text, _ = redis.String(parts[2], nil)
 	}
-	if g, record, ok := parseGrant(text); ok {
-		g.Mark = l.marks.last
-		g.Sure = l.sure(record, g.Mark)
+	if told, ok := wire.ParseGrant(text); ok {
+		mark := l.marks.last
+		g := Grant{told.Key, told.Token, told.Fence, mark, l.sure(told.Memory, mark)}
 		if l.cfg.Granted != nil && l.cfg.Granted(l.cfg.Index, g) {
 			return
 		}
 		text = ""
 	}
-	token, key, ok := parseWakeUp(text)
+	token, key, ok := wire.ParseWakeUp(text)
 	if ok && l.cfg.Woken(l.cfg.Index, key, token) {
 		return
 	}
@@ -264,18 +262,4 @@ func (l listener) setWakeErrLocked(err error) {
 	if changed {
 		l.news = append(l.news, change{l.status.State, l.status})
 	}
-}
-
-// KeyMost is how long a lock's key may be, in bytes. A wake-up names the key, and must be
-// read within the bound on replies.
-const KeyMost = 64 << 10
-
-// tokenMost is how long a token in a wake-up may be. Ours have 27 bytes, and up to 129 for the owner.
-const tokenMost = 256
-
-// parseWakeUp splits a message: the token of the lock that was released, a space, and its key.
-// Whoever may publish on the channel decides what comes, so it reports false for anything else.
-func parseWakeUp(text string) (token, key string, ok bool) {
-	token, key, ok = strings.Cut(text, " ")
-	return token, key, ok && token != "" && len(token) <= tokenMost && key != ""
 }

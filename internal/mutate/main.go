@@ -40,21 +40,23 @@ var (
 	inside  = step{".", ""}
 	whole   = step{"./internal/contract", ""}
 	master  = step{"./internal/master", ""}
-	scripts = step{"./internal/master", "Reader|Writer|Announce|Script|Grant|Queue|Several|Fence|Key"}
+	wire    = step{"./internal/wire", ""}
+	scripts = step{"./internal/wire", "Reader|Writer|Announce|Script|Grant|Queue|Several|Fence|Key"}
 	quorum  = step{"./internal/quorum", ""}
 	readers = step{"./internal/contract", "RW|Read|Writer|Lockers|Fence"}
 	sets    = step{"./internal/contract", "Name|Set|Several|Lockers|OneLease|Merger"}
 )
 
 var targets = []target{
-	{"internal/master/readers.lua", []step{scripts, readers}},
-	{"internal/master/set.lua", []step{scripts, sets}},
-	{"internal/master/batch.lua", []step{scripts, master, whole}},
+	{"internal/wire/readers.lua", []step{scripts, readers}},
+	{"internal/wire/set.lua", []step{scripts, sets}},
+	{"internal/wire/batch.lua", []step{wire, master, whole}},
 	{"internal/incarnation/incarnation.lua", []step{{"./internal/incarnation", ""}, master, {"./internal/contract", "Guard|Restart|Memory"}}},
 	{"internal/master/guard.go", []step{master, whole}},
 	{"internal/master/probe.go", []step{master, whole}},
 	{"internal/master/grant.go", []step{master, whole}},
-	{"internal/master/judge.go", []step{master, whole}},
+	{"internal/wire/info.go", []step{wire, master, whole}},
+	{"internal/wire/message.go", []step{wire, master, whole}},
 	{"internal/master/clocks.go", []step{master, whole}},
 	{"internal/quorum/ballot.go", []step{quorum, whole}},
 	{"internal/quorum/limit.go", []step{quorum, whole}},

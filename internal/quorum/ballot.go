@@ -1,10 +1,10 @@
 package quorum
 
-import "github.com/redlock-go/redlock/internal/master"
+import "github.com/redlock-go/redlock/internal/wire"
 
 // A Vote is one master's answer.
 type Vote struct {
-	master.Answer
+	wire.Answer
 	In bool // the master has voted; otherwise Answer is zero
 }
 
@@ -24,7 +24,7 @@ func NewBallot(n int) Ballot {
 
 // Cast counts a master's first vote. It ignores later votes, and reports false for them: a master that
 // did not answer in time may answer later.
-func (b *Ballot) Cast(i int, a master.Answer) bool {
+func (b *Ballot) Cast(i int, a wire.Answer) bool {
 	if b.votes[i].In {
 		return false
 	}

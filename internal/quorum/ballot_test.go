@@ -4,17 +4,17 @@ import (
 	"errors"
 	"testing"
 
-	"github.com/redlock-go/redlock/internal/master"
+	"github.com/redlock-go/redlock/internal/wire"
 )
 
 // A master that was given up may still answer. That answer must change neither its vote nor the count.
 func TestOnlyTheFirstVoteOfAMasterCounts(t *testing.T) {
 	late := errors.New("late")
 	b := NewBallot(3)
-	if !b.Cast(1, master.Answer{Err: late}) {
+	if !b.Cast(1, wire.Answer{Err: late}) {
 		t.Error("Cast reports that the first vote is not the first")
 	}
-	if b.Cast(1, master.Answer{Outcome: master.Granted}) {
+	if b.Cast(1, wire.Answer{Outcome: wire.Granted}) {
 		t.Error("Cast reports that the second vote is the first")
 	}
 	if got, want := b.Tally(), (Tally{N: 3, Need: 2, Failed: 1}); got != want {
@@ -27,13 +27,13 @@ func TestOnlyTheFirstVoteOfAMasterCounts(t *testing.T) {
 
 func TestAWithdrawnVoteCanBeCastAgain(t *testing.T) {
 	b := NewBallot(3)
-	b.Cast(0, master.Answer{Outcome: master.Taken})
-	b.Cast(1, master.Answer{Err: errors.New("down")})
+	b.Cast(0, wire.Answer{Outcome: wire.Taken})
+	b.Cast(1, wire.Answer{Err: errors.New("down")})
 	b.Withdraw(1)
 	if got, want := b.Tally(), (Tally{N: 3, Need: 2, Refused: 1}); got != want {
 		t.Errorf("after Withdraw Tally() = %+v, want %+v", got, want)
 	}
-	if !b.Cast(1, master.Answer{Outcome: master.Granted}) {
+	if !b.Cast(1, wire.Answer{Outcome: wire.Granted}) {
 		t.Error("Cast after Withdraw reports false")
 	}
 	if got, want := b.Tally(), Count(b.Votes()); got != want || got.Granted != 1 {

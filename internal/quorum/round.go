@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/redlock-go/redlock/internal/master"
+	"github.com/redlock-go/redlock/internal/wire"
 )
 
 // A Group is a set of masters that vote together. It is safe for concurrent use.
@@ -35,10 +36,10 @@ type Round struct {
 	hurries  bool          // a quorum has answered, and timeout is that of a Limit.Hurry
 	grace    uint64        // a bit for each master whose first connection was under way when last checked
 	goal     func(Tally) bool
-	each     func(i int, a master.Answer) // is called with each answer; nil for most rounds
-	observer Observer                     // is called once the round is settled; nil if a goroutine waits, or afterwards
-	missing  int                          // answers that will still come
-	ended    bool                         // End was called
+	each     func(i int, a wire.Answer) // is called with each answer; nil for most rounds
+	observer Observer                   // is called once the round is settled; nil if a goroutine waits, or afterwards
+	missing  int                        // answers that will still come
+	ended    bool                       // End was called
 }
 
 // Ask sends one command to all masters. The caller must call End on the round. An acquisition is timed to
@@ -47,18 +48,18 @@ type Round struct {
 // A master that has not answered within the limit's Timeout has failed. While the first connection of a master
 // is under way, its time has not begun. This does not hold for a release: nobody should wait for that, and it
 // reaches the master all the same.
-func (g *Group) Ask(kind master.Kind, claim *master.Claim, limit Limit) *Round {
-	return g.AskEach(kind, claim, limit, nil)
+func (g *Group) Ask(request wire.Request, claim *master.Claim, limit Limit) *Round {
+	return g.AskEach(request, claim, limit, nil)
 }
 
 // AskEach is Ask, and calls each with the answer of each master, after the answer was counted, even if the round has
 // ended. The goroutine that read the answer calls it, so each must not block. Wait need not be called.
-func (g *Group) AskEach(kind master.Kind, claim *master.Claim, limit Limit, each func(i int, a master.Answer)) *Round {
+func (g *Group) AskEach(request wire.Request, claim *master.Claim, limit Limit, each func(i int, a wire.Answer)) *Round {
 	r := g.round(limit)
 	r.mu.Lock()
 	r.each = each
 	r.missing = len(g.masters) // so that no answer is the last before all masters are asked
-	if kind != master.Release {
+	if request.Kind() != wire.Release {
 		for i, m := range g.masters {
 			if m.Connecting() {
 				r.grace |= 1 << i
@@ -67,11 +68,11 @@ func (g *Group) AskEach(kind master.Kind, claim *master.Claim, limit Limit, each
 	}
 	r.mu.Unlock()
 	var distance time.Duration // 0: no command is delayed
-	if kind.Acquires() {
+	if request.Kind().Acquires() {
 		distance = g.Distance()
 	}
 	for i := range g.masters {
-		r.askMaster(i, kind, claim, distance)
+		r.askMaster(i, request, claim, distance)
 	}
 	return r
 }
@@ -85,7 +86,7 @@ type Observer interface {
 
 // Tell sends one command to all masters and returns. The outcome is reported to o. There is no
 // time-out: each master answers, or its connection is given up, which is an answer, too.
-func (g *Group) Tell(kind master.Kind, claim *master.Claim, o Observer) {
+func (g *Group) Tell(request wire.Request, claim *master.Claim, o Observer) {
 	r := g.round(Limit{Least: time.Hour}) // Least must be above 0; the timer is stopped
 	r.expiry.Stop()
 	r.mu.Lock()
@@ -93,7 +94,7 @@ func (g *Group) Tell(kind master.Kind, claim *master.Claim, o Observer) {
 	r.observer = o
 	r.mu.Unlock()
 	for i := range g.masters {
-		r.askMaster(i, kind, claim, 0)
+		r.askMaster(i, request, claim, 0)
 	}
 }
 
@@ -121,7 +122,7 @@ func (g *Group) round(limit Limit) *Round {
 }
 
 // Answered implements master.Asker. A vote that comes after its master has failed does not count.
-func (r *Round) Answered(i int, a master.Answer) {
+func (r *Round) Answered(i int, a wire.Answer) {
 	r.mu.Lock()
 	each := r.each
 	r.voteLocked(i, a)
@@ -159,7 +160,7 @@ func (r *Round) End() {
 	}
 }
 
-func (r *Round) voteLocked(i int, a master.Answer) {
+func (r *Round) voteLocked(i int, a wire.Answer) {
 	if !r.ballot.Cast(i, a) {
 		return
 	}
@@ -181,7 +182,7 @@ func (r *Round) hurryLocked() {
 	}
 	for i, m := range r.group.masters {
 		if far := m.RoundTrip(); far > r.timeout && !r.ballot.Vote(i).In {
-			r.voteLocked(i, master.Answer{Err: &LateError{time.Since(r.began).Round(exact), far}})
+			r.voteLocked(i, wire.Answer{Err: &LateError{time.Since(r.began).Round(exact), far}})
 		}
 	}
 }
@@ -252,7 +253,7 @@ func (r *Round) failLate() (next time.Duration) {
 			next = timeout
 			continue
 		}
-		r.voteLocked(i, master.Answer{Err: &LateError{r.timeout, r.group.masters[i].Status().RTT}})
+		r.voteLocked(i, wire.Answer{Err: &LateError{r.timeout, r.group.masters[i].Status().RTT}})
 	}
 	if next > 0 {
 		r.timeout = next

@@ -1,6 +1,6 @@
 package quorum
 
-import "github.com/redlock-go/redlock/internal/master"
+import "github.com/redlock-go/redlock/internal/wire"
 
 // Majority returns how many votes are a quorum of n masters. n counts the configured masters. If it counted
 // the reachable ones, both halves of a partition would have a majority.
@@ -27,7 +27,7 @@ func Count(votes []Vote) Tally {
 func (t *Tally) add(v Vote) {
 	switch {
 	case !v.In:
-	case v.Outcome == master.Failed:
+	case v.Outcome == wire.Failed:
 		t.Failed++
 	case v.Done():
 		t.Granted++

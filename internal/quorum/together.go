@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"github.com/redlock-go/redlock/internal/master"
+	"github.com/redlock-go/redlock/internal/wire"
 )
 
 // Clients that want a free lock at the same moment should not split the votes. If each client is near some of
@@ -40,20 +41,20 @@ const worthWaiting = time.Millisecond
 // askMaster sends the round's command to one master. If the master is nearer than distance, that of the quorum's
 // farthest master, the command is delayed, so that both arrive at the same time. If the caller has released the
 // claim by then, the command is not sent: see master.Ask.
-func (r *Round) askMaster(i int, kind master.Kind, claim *master.Claim, distance time.Duration) {
+func (r *Round) askMaster(i int, request wire.Request, claim *master.Claim, distance time.Duration) {
 	m := r.group.masters[i]
 	if near := m.Distance(); near > 0 {
 		if wait := (distance - near) / 2; wait >= worthWaiting {
-			r.askLater(wait, i, kind, claim)
+			r.askLater(wait, i, request, claim)
 			return
 		}
 	}
-	if err := m.Ask(kind, claim, r); err != nil {
-		r.Answered(i, master.Answer{Err: err})
+	if err := m.Ask(request, claim, r); err != nil {
+		r.Answered(i, wire.Answer{Err: err})
 	}
 }
 
 // askLater is a function of its own so that askMaster does not allocate.
-func (r *Round) askLater(wait time.Duration, i int, kind master.Kind, claim *master.Claim) {
-	time.AfterFunc(wait, func() { r.askMaster(i, kind, claim, 0) })
+func (r *Round) askLater(wait time.Duration, i int, request wire.Request, claim *master.Claim) {
+	time.AfterFunc(wait, func() { r.askMaster(i, request, claim, 0) })
 }

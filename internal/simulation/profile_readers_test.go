@@ -4,7 +4,7 @@ import (
 	"slices"
 	"time"
 
-	"github.com/redlock-go/redlock/internal/master"
+	"github.com/redlock-go/redlock/internal/wire"
 )
 
 // readersWait bounds how long a call may wait for an RWLocker while others lock and unlock it without a pause.
@@ -66,7 +66,7 @@ func (p *plan) reads() bool {
 }
 
 // marker is what a key holds while readers hold it.
-const marker = master.ReadersMarker
+const marker = wire.ReadersMarker
 
 // excludes reports whether at most one of two holdings may have a valid lease.
 func excludes(a, b *holding) bool { return a.turn.call.side != reader || b.turn.call.side != reader }

@@ -1,4 +1,4 @@
-package master
+package wire
 
 import (
 	"fmt"
@@ -92,7 +92,7 @@ func BenchmarkAnnouncement(b *testing.B) {
 			b.Fatal(err)
 		}
 		defer inbox.Close()
-		if _, err := inbox.Do("SUBSCRIBE", wakeChannel+readerID(i)); err != nil {
+		if _, err := inbox.Do("SUBSCRIBE", WakeChannel+readerID(i)); err != nil {
 			b.Fatal(err)
 		}
 		go func() {

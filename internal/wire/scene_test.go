@@ -1,4 +1,4 @@
-package master
+package wire
 
 import (
 	"fmt"
@@ -171,7 +171,7 @@ func (s *scene) expire(client string) {
 func listen(t *testing.T, conn redis.Conn, client string) func() string {
 	t.Helper()
 	sub := redis.PubSubConn{Conn: conn}
-	if err := sub.Subscribe(wakeChannel + client); err != nil {
+	if err := sub.Subscribe(WakeChannel + client); err != nil {
 		t.Fatal(err)
 	}
 	sub.ReceiveWithTimeout(5 * time.Second) // it is confirmed

@@ -1,4 +1,4 @@
-package master
+package wire
 
 import (
 	"reflect"
@@ -187,5 +187,51 @@ func TestBothScriptsHaveTheSameFunctionsForFences(t *testing.T) {
 	}
 	if text := section(setScript); len(text) < 1000 || !strings.HasPrefix(section(batchScript), text) {
 		t.Error("the section of fences in batch.lua does not begin with that in set.lua")
+	}
+}
+
+func TestSetsHaveKeysOfTheirOwn(t *testing.T) {
+	seen := make(map[string][]string)
+	for _, keys := range [][]string{{"a", "b"}, {"a", "b", "c"}, {"ab", "c"}, {"a", "bc"}, {"a1:b", "c"}, {"a", "1:b1:c"}, {"a,b", "c"}} {
+		terms := NewSetTerms(keys, time.Second)
+		if other, ok := seen[terms.Key()]; ok {
+			t.Errorf("the sets %q and %q have one key", keys, other)
+		}
+		seen[terms.Key()] = keys
+	}
+}
+
+func TestAnIllFormedReplyForSeveralNamesEndsTheConnection(t *testing.T) {
+	for _, row := range []struct {
+		kind  Kind
+		reply any
+	}{
+		{Set, int64(0)},
+		{Set, int64(-1)},
+		{Set, []any{int64(1), int64(0), int64(0), int64(0)}},
+		{Set, []any{int64(1), int64(0)}},
+		{Set, []any{int64(-1), int64(0), int64(1)}},
+		{Set, []any{int64(-1), int64(0), int64(1), int64(2)}},
+		{Set, []any{int64(-1), int64(0), int64(1), int64(-1)}},
+		{Set, []any{int64(1), int64(0), int64(1), int64(0)}},
+		{Set, []any{int64(-1), int64(0), int64(0), int64(0)}},
+		{Set, []any{int64(-1), int64(0), int64(3), int64(0)}},
+		{Set, []any{int64(-1), int64(0), int64(-1), int64(0)}},
+		{Set, []any{int64(-1), int64(-1), int64(1), int64(0)}},
+		{Set, []any{int64(1), int64(5), int64(0), int64(0)}}, // no fence was asked for
+		{Set, []any{int64(0), int64(0), int64(1), int64(0)}},
+		{Set, []any{"x", int64(0), int64(1), int64(0)}},
+		{Renew, int64(0)},
+		{Release, int64(2)},
+		{Commit, int64(1)},
+		{Renew, []any{int64(1)}},
+		{Renew, []any{int64(1), int64(1), int64(1)}},
+		{Renew, []any{int64(1), "x"}},
+		{Release, []any{int64(1), int64(-5)}},
+	} {
+		it := Command{Kind: row.kind, Claim: claimOf("a", "b")}
+		if a, ok := Decode(&it, row.reply); ok {
+			t.Errorf("%v with the reply %v is %v, want that it is ill-formed", row.kind, row.reply, a)
+		}
 	}
 }

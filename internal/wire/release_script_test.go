@@ -1,4 +1,4 @@
-package master
+package wire
 
 import (
 	"testing"
@@ -69,9 +69,9 @@ func TestAGrantLastsForTheTimeThatItsClientAskedFor(t *testing.T) {
 		s.as("w", "register 100000 0 60000", four{below, 0, "A", 1})
 		s.as("a", "release 0 - 0", 2)
 		s.key("W", 50*time.Second, 60*time.Second)
-		g, record, ok := parseGrant(s.inbox["w"]())
-		if want := (Grant{Key: "k", Token: "W"}); !ok || g != want || record.run != s.run || record.left <= 190_000 || record.left > 200_000 {
-			t.Errorf("the message says %+v of %+v (%v), want %+v, and what is left of the record", g, record, ok, want)
+		g, ok := ParseGrant(s.inbox["w"]())
+		if want := (Grant{Key: "k", Token: "W", Memory: Memory{s.run, g.Left}}); !ok || g != want || g.Left <= 190_000 || g.Left > 200_000 {
+			t.Errorf("the message says %+v (%v), want %+v, and what is left of the record", g, ok, want)
 		}
 		s.as("w", "again 60000 0 60000", four{held, 0, "", 0})
 		s.as("w", "renew 100000", 1)

@@ -1,4 +1,4 @@
-package master
+package wire
 
 import (
 	"fmt"
@@ -18,7 +18,7 @@ func TestABatchAnswersAsItsMembersWouldAlone(t *testing.T) {
 	server := redisserver.StartTB(t, 1)[0]
 	admin := dialAs(t, server)
 	listener := redis.PubSubConn{Conn: dialAs(t, server)}
-	if err := listener.Subscribe(wakeChannel + "there"); err != nil {
+	if err := listener.Subscribe(WakeChannel + "there"); err != nil {
 		t.Fatal(err)
 	}
 	listener.Receive() // it is confirmed
@@ -89,7 +89,7 @@ func compareBatch(t *testing.T, admin, user redis.Conn, random *rand.Rand, follo
 	if pair {
 		length = 2
 	}
-	batch, members := redis.Args{batchSHA, length}, redis.Args{id}
+	batch, members := redis.Args{batchLua.sha, length}, redis.Args{id}
 	var alone []any
 	i, word := 0, ""
 	for range length {
@@ -102,7 +102,7 @@ func compareBatch(t *testing.T, admin, user redis.Conn, random *rand.Rand, follo
 			}
 		}
 		token := []string{"token", "token", "token", "next"}[random.IntN(4)]
-		reply, err := user.Do("EVALSHA", batchSHA, 1, fmt.Sprint("a:", i), id, word, token)
+		reply, err := user.Do("EVALSHA", batchLua.sha, 1, fmt.Sprint("a:", i), id, word, token)
 		alone = append(alone, outcomeOf(reply, err))
 		batch, members = batch.Add(fmt.Sprint("b:", i)), members.Add(word, token)
 	}

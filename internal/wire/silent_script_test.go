@@ -1,4 +1,4 @@
-package master
+package wire
 
 import (
 	"fmt"
@@ -67,7 +67,7 @@ func TestAClientIsSilentSomeTimeAfterItsLastPoll(t *testing.T) {
 		} {
 			s.reset()
 			s.must("SET", "k", "A", "PX", 60_000)
-			s.must("EVALSHA", batchSHA, 1, "k", "w", row.word, "W", row.turn, row.patience)
+			s.must("EVALSHA", batchLua.sha, 1, "k", "w", row.word, "W", row.turn, row.patience)
 			now, err := redis.Int64s(s.conn.Do("TIME"))
 			if err != nil {
 				t.Fatal(err)
@@ -99,7 +99,7 @@ func TestTheLockIsReservedForTheTurnOfTheClientThatIsWoken(t *testing.T) {
 			s.must("SET", "k", "A", "PX", 60_000)
 			s.conn.Send("MULTI")
 			s.conn.Send("TIME")
-			s.conn.Send("EVALSHA", batchSHA, 1, "k", "a", "release", "A")
+			s.conn.Send("EVALSHA", batchLua.sha, 1, "k", "a", "release", "A")
 			s.conn.Send("ZSCORE", "redlock:queue:k", "woken")
 			s.conn.Send("PTTL", "redlock:queue:k")
 			replies, err := redis.Values(s.conn.Do("EXEC"))
@@ -138,7 +138,7 @@ func TestACallLooksThroughFewMembersOfQueues(t *testing.T) {
 			s := newQueueScene(t, dial, "c", "w")
 			s.reset()
 			s.silence("w")
-			args := []any{batchSHA, keys}
+			args := []any{batchLua.sha, keys}
 			for i := range keys {
 				args = append(args, fmt.Sprint("k", i))
 			}
@@ -183,7 +183,7 @@ func TestACallLooksThroughFewReaders(t *testing.T) {
 		const keys, readers = 16, 200
 		s := newQueueScene(t, dial, "c")
 		s.reset()
-		args := []any{batchSHA, keys}
+		args := []any{batchLua.sha, keys}
 		for i := range keys {
 			args = append(args, fmt.Sprint("k", i))
 		}

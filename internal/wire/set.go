@@ -1,28 +1,17 @@
-package master
+package wire
 
 import (
-	_ "embed"
 	"fmt"
 	"strings"
 	"time"
-
-	"github.com/gomodule/redigo/redis"
 )
 
 // A claim on several names sets all keys of a master or none, by a script of its own: set.lua. Each other command
 // of the claim is one call of another script with all keys, and one vote: the master has carried it out if it has
 // for every key.
 
-//go:embed set.lua
-var setScript string
-
-var (
-	setSHA        = redis.NewScript(-1, setScript).Hash()
-	argSetSHA any = setSHA
-)
-
 // NamesMost is how many names a claim can have. A call of a script delays the commands of other clients.
-const NamesMost = batchMost
+const NamesMost = BatchMost
 
 // A set is what a claim on several names has beside its token.
 type set struct {
@@ -69,59 +58,42 @@ func (t *Terms) Keys(yield func(key string) bool) {
 	}
 }
 
-// ofSet reports whether the command is for several names.
-func (it *item) ofSet() bool { return it.claim != nil && it.claim.set != nil }
+// OfSet reports whether the command is for several names.
+func (cmd *Command) OfSet() bool { return cmd.Claim != nil && cmd.Claim.set != nil }
 
-// script returns the kind of command that loads the script of a scripted command.
-func (it *item) script() Kind {
-	if it.ofSet() && (it.kind.Acquires() || it.batch == 2) {
-		return loadSet
-	}
-	return it.lua().load
+// Follows reports whether an acquisition of several names can share a call with the release right before it, of the
+// same names: see AppendFollow.
+func (cmd *Command) Follows(release *Command) bool {
+	return cmd.OfSet() && cmd.Kind == Register && !cmd.Claim.fenced() && cmd.Claim.set.earlier == nil &&
+		release.Kind == Release && release.Claim.name == cmd.Claim.name
 }
 
-// setArgs appends the arguments of EVALSHA for a command on several names.
-func (it *item) setArgs(args []any, id any) []any {
-	c := it.claim
-	if it.kind.Acquires() {
-		args = append(args, argSetSHA, len(c.set.keys))
-		args = append(args, c.set.keys...)
-		word := "acquire"
-		if it.kind == Register {
-			word = "behind"
-		}
-		args = append(args, id, word, c.ttl, c.proposal, c.token)
-		return append(args, c.set.earlier...)
-	}
-	args = append(args, it.lua().sha, len(c.set.keys))
+// appendSet appends the arguments of EVALSHA for a command on several names.
+func (cmd *Command) appendSet(args []any, id any) []any {
+	c := cmd.Claim
+	args = append(args, cmd.lua().sha, len(c.set.keys))
 	args = append(args, c.set.keys...)
 	args = append(args, id)
-	word := it.word(0) // the same for all masters
+	if cmd.Kind.Acquires() {
+		word := "acquire"
+		if cmd.Kind == Register {
+			word = "behind"
+		}
+		args = append(args, word, c.ttl, c.proposal, c.token)
+		return append(args, c.set.earlier...)
+	}
+	word := cmd.word(0) // the same for all masters
 	for range c.set.keys {
 		args = append(args, word, c.token)
 	}
 	return args
 }
 
-// follows reports whether an acquisition of several names can share a call with the release right before it, of the
-// same names. That is usual for a loop of locks and unlocks without contention. If the master finds a client in a
-// queue, it does nothing, and both are sent again, each by itself, which takes one more round trip. So for a while
-// after that, they do not share calls.
-func (p *plan) follows(it *item) bool {
-	if len(p.items) == 0 || !it.ofSet() || it.kind != Register || it.alone || it.claim.fenced() || it.claim.set.earlier != nil {
-		return false
-	}
-	last := &p.items[len(p.items)-1]
-	return last.kind == Release && last.batch == 1 && !last.alone && last.debt == nil && last.claim.name == it.claim.name
-}
-
-// apartFor is how long releases and acquisitions do not share calls after a client was in a queue.
-const apartFor = time.Second
-
-// followArgs appends the arguments of EVALSHA for a release of several names and the next acquisition of them.
-func followArgs(args []any, id any, items []item) []any {
-	release, c := items[0].claim, items[1].claim
-	args = append(args, argSetSHA, len(c.set.keys))
+// AppendFollow appends the arguments of EVALSHA for a release of several names and the next acquisition of them. If a
+// client is in a queue, the master does nothing, and answers with an error.
+func (cmd *Command) AppendFollow(args []any, id any, release *Claim) []any {
+	c := cmd.Claim
+	args = append(args, setLua.sha, len(c.set.keys))
 	args = append(args, c.set.keys...)
 	args = append(args, id, "follow", c.ttl, "", c.token)
 	for range c.set.keys {
@@ -130,26 +102,26 @@ func followArgs(args []any, id any, items []item) []any {
 	return args
 }
 
-// decodeSet decodes the reply to a command for several names, and reports false as decode does.
-func decodeSet(it *item, reply any) (a Answer, ok bool) {
+// decodeSet decodes the reply to a command for several names, and reports false as Decode does.
+func decodeSet(cmd *Command, reply any) (a Answer, ok bool) {
 	list, _ := reply.([]any)
 	switch {
 	case reply == int64(1): // for all keys
-		return decodeScripted(it, reply)
-	case it.kind.Acquires():
-		return decodeSetAcquisition(it.claim, list)
+		return decodeScripted(cmd, reply)
+	case cmd.Kind.Acquires():
+		return decodeSetAcquisition(cmd.Claim, list)
 	}
-	if len(list) != len(it.claim.set.keys) {
+	if len(list) != len(cmd.Claim.set.keys) {
 		return Answer{}, false
 	}
 	fence := int64(0)
 	for i, reply := range list {
-		one, ok := decodeScripted(it, reply)
+		one, ok := decodeScripted(cmd, reply)
 		if !ok {
 			return Answer{}, false
 		}
 		fence = max(fence, one.Fence)
-		if i == 0 || it.kind.decides(one, a) {
+		if i == 0 || cmd.Kind.decides(one, a) {
 			a = one
 		}
 	}

@@ -1,12 +1,10 @@
-package master
+package wire
 
 import (
 	"errors"
 	"fmt"
 	"math"
-	"strings"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/gomodule/redigo/redis"
@@ -72,7 +70,7 @@ func TestAnAnswerThatItsCommandCannotGiveIsAnError(t *testing.T) {
 		{Quit, plain, []any{number(1), number(0), number(-1)}, []any{number(3), number(least)}},
 		{Wake, plain, []any{number(2), number(1), number(0)}, []any{number(3), number(-2)}},
 	} {
-		it := &item{kind: row.kind, claim: row.claim}
+		it := &Command{Kind: row.kind, Claim: row.claim}
 		for _, reply := range row.good {
 			if a, ok := decodeScripted(it, reply); !ok || a.Err != nil {
 				t.Errorf("%v, fenced: %t: %v is refused, want it to be an answer", row.kind, row.claim.fenced(), reply)
@@ -90,6 +88,7 @@ func TestAnAnswerThatItsCommandCannotGiveIsAnError(t *testing.T) {
 }
 
 func TestAFenceThatIsTooFarAheadIsJudged(t *testing.T) {
+	full := errors.New("full")
 	c := claimOf("a")
 	c.Propose(1000)
 	c.Expect(1000, 5000)
@@ -114,9 +113,9 @@ func TestAFenceThatIsTooFarAheadIsJudged(t *testing.T) {
 		{"overtaken in range", c, Commit, Answer{Outcome: Overtaken, Fence: 5000}, Answer{Outcome: Overtaken, Fence: 5000}, ""},
 		{"overtaken out of range", c, Commit, Answer{Outcome: Overtaken, Fence: 5001}, Answer{}, ahead(time.Second)},
 		{"no limit", unbounded, Set, Answer{Outcome: Granted, Fence: math.MaxInt64}, Answer{Outcome: Granted, Fence: math.MaxInt64}, ""},
-		{"an error", c, Set, Answer{Err: errFull}, Answer{Err: errFull}, errFull.Error()},
+		{"an error", c, Set, Answer{Err: full}, Answer{Err: full}, full.Error()},
 	} {
-		got := row.claim.judged(row.kind, row.in)
+		got := row.claim.Judged(row.kind, row.in)
 		if got.Outcome != row.want.Outcome || got.Left != row.want.Left || got.Fence != row.want.Fence || (got.Err == nil) != (row.err == "") || got.Err != nil && got.Err.Error() != row.err {
 			t.Errorf("%s: %+v, want %+v %s", row.name, got, row.want, row.err)
 		}
@@ -126,31 +125,87 @@ func TestAFenceThatIsTooFarAheadIsJudged(t *testing.T) {
 	}
 }
 
-// A grant that cannot be used has set the key, so its release is owed.
-func TestAGrantThatIsTooFarAheadIsReleased(t *testing.T) {
-	handle := func(conn int, cmd []string) string {
-		if cmd[0] == "EVALSHA" && conn == 1 {
-			if strings.HasPrefix(cmd[5], "acquire") {
-				return "*2\r\n:1\r\n:100000\r\n"
-			}
-			return hangUp
-		}
-		return ok(conn, cmd)
+// grantableCommand returns a poll of a claim that may be granted.
+func grantableCommand(fenced bool) *Command {
+	c := claimOf("k")
+	if fenced {
+		c.Propose(5)
 	}
-	run(t, handle, func(t *testing.T, m *Master, server *fake) {
-		c := claimOf("a")
-		c.Propose(1000)
-		c.Expect(1000, 5000)
-		var got answers
-		m.Ask(Set, c, &got)
-		synctest.Wait()
-		if a := got.get(); len(a) != 1 || a[0].Err == nil {
-			t.Fatalf("answered %v, want an error", a)
+	c.Queue(time.Second, time.Second)
+	return &Command{Kind: Again, Claim: c, Listening: true}
+}
+
+func TestAnAnswerToAClaimIsChecked(t *testing.T) {
+	list := func(members ...any) []any { return members }
+	standing := []byte("other")
+	year := int64(365 * 24 * time.Hour / time.Millisecond)
+	granted, set := Answer{Outcome: Granted}, Answer{Outcome: Granted, Fence: 7}
+	refused := Answer{Outcome: Taken, Left: 3 * time.Second, Standing: "other"}
+	unknown := Answer{Outcome: Taken, Left: Unknown}
+	bad := (*Answer)(nil)
+	for _, row := range []struct {
+		name          string
+		reply         any
+		plain, fenced *Answer // nil: the reply is of the wrong shape
+	}{
+		{"1", int64(1), &granted, bad},
+		{"0", int64(0), bad, bad},
+		{"2", int64(2), bad, bad},
+		{"-1", int64(-1), bad, bad},
+		{"nil", nil, bad, bad},
+		{"text", []byte("1"), bad, bad},
+		{"a status", "OK", bad, bad},
+		{"no list", list(), bad, bad},
+		{"a pair", list(int64(1), int64(7)), bad, bad},
+		{"a list of five", list(int64(1), int64(7), []byte{}, int64(0), int64(0)), bad, bad},
+		{"set just now", list(int64(1), int64(7), []byte{}, int64(0)), &set, &set},
+		{"set just now, and not in the queue", list(int64(1), int64(7), []byte{}, int64(1)), &Answer{Outcome: Granted, Fence: 7, New: true}, &Answer{Outcome: Granted, Fence: 7, New: true}},
+		{"set without a fence", list(int64(1), int64(0), []byte{}, int64(1)), &Answer{Outcome: Granted, New: true}, bad},
+		{"its own for 3 s", list(int64(3002), int64(7), []byte{}, int64(0)), &Answer{Outcome: Granted, Fence: 7, Holds: 3 * time.Second}, &Answer{Outcome: Granted, Fence: 7, Holds: 3 * time.Second}},
+		{"its own for no time", list(int64(2), int64(7), []byte{}, int64(0)), &Answer{Outcome: Granted, Fence: 7, Holds: 1}, &Answer{Outcome: Granted, Fence: 7, Holds: 1}},
+		{"its own for 11 years", list(11*year, int64(7), []byte{}, int64(0)), bad, bad},
+		{"its own for ever", list(int64(math.MaxInt64), int64(7), []byte{}, int64(0)), bad, bad},
+		{"refused", list(int64(-3002), int64(0), standing, int64(0)), &refused, &refused},
+		{"refused, and a fence", list(int64(-3002), int64(9), standing, int64(1)), &Answer{Outcome: Taken, Left: 3 * time.Second, Standing: "other", Fence: 9, New: true}, &Answer{Outcome: Taken, Left: 3 * time.Second, Standing: "other", Fence: 9, New: true}},
+		{"refused, and nothing known", list(int64(-1), int64(0), []byte{}, int64(0)), &unknown, &unknown},
+		{"refused for 11 years", list(-11*year, int64(0), []byte{}, int64(0)), &unknown, &unknown},
+		{"refused for ever", list(int64(math.MinInt64), int64(0), []byte{}, int64(0)), &unknown, &unknown},
+		{"a standing of 32 bytes", list(int64(-1), int64(0), make([]byte, 32), int64(0)), &Answer{Outcome: Taken, Left: Unknown, Standing: string(make([]byte, 32))}, &Answer{Outcome: Taken, Left: Unknown, Standing: string(make([]byte, 32))}},
+		{"a standing of 33 bytes", list(int64(-1), int64(0), make([]byte, 33), int64(0)), bad, bad},
+		{"a standing that is a number", list(int64(-1), int64(0), int64(5), int64(0)), bad, bad},
+		{"a standing that is nil", list(int64(-1), int64(0), nil, int64(0)), bad, bad},
+		{"a number 0", list(int64(0), int64(0), []byte{}, int64(0)), bad, bad},
+		{"a number that is text", list([]byte("1"), int64(7), []byte{}, int64(0)), bad, bad},
+		{"a fence below 0", list(int64(1), int64(-7), []byte{}, int64(0)), bad, bad},
+		{"a fence that is text", list(int64(1), []byte("7"), []byte{}, int64(0)), bad, bad},
+		{"new is 2", list(int64(1), int64(7), []byte{}, int64(2)), bad, bad},
+		{"new is -1", list(int64(1), int64(7), []byte{}, int64(-1)), bad, bad},
+		{"new is nil", list(int64(1), int64(7), []byte{}, nil), bad, bad},
+		{"a list in the list", list(list(int64(1)), int64(7), []byte{}, int64(0)), bad, bad},
+	} {
+		for _, fenced := range []bool{false, true} {
+			want := row.plain
+			if fenced {
+				want = row.fenced
+			}
+			got, ok := Decode(grantableCommand(fenced), row.reply)
+			if ok != (want != nil) || ok && fmt.Sprintf("%+v", got) != fmt.Sprintf("%+v", *want) {
+				t.Errorf("%s, fenced %t: decoded as %+v (%t), want %+v", row.name, fenced, got, ok, want)
+			}
 		}
-		m.Ask(Undo, c, nil)
-		time.Sleep(time.Second)
-		if got := server.Seen("2: EVALSHA"); len(got) == 0 || !strings.Contains(got[0], "undo token of a") {
-			t.Errorf("on the second connection: %q, want the release that was owed", got)
-		}
-	})
+	}
+	if got, ok := Decode(grantableCommand(true), redis.Error("ERR \x1bno")); !ok || got.Err == nil || got.Err.Error() != "ERR ?no" {
+		t.Errorf("an error is decoded as %+v (%t)", got, ok)
+	}
+}
+
+// claimOf returns a claim on one or several keys.
+func claimOf(keys ...string) *Claim {
+	terms := NewTerms(keys[0], time.Hour)
+	if len(keys) > 1 {
+		terms = NewSetTerms(keys, time.Hour)
+	}
+	c := &Claim{}
+	c.Init(&terms, "T", NoQueue)
+	return c
 }

@@ -1,4 +1,4 @@
-package master
+package wire
 
 import (
 	"fmt"
@@ -48,8 +48,8 @@ func TestAGrantGivesTheFenceThatTheReleaseProposes(t *testing.T) {
 			if row.last != 0 {
 				s.must("SET", "redlock:fence:k", row.last)
 			}
-			s.must("EVALSHA", batchSHA, 1, "k", "a", row.word, "A")
-			got, _, ok := parseGrant(s.inbox["w"]())
+			s.must("EVALSHA", batchLua.sha, 1, "k", "a", row.word, "A")
+			got, ok := ParseGrant(s.inbox["w"]())
 			if !ok || got.Fence < row.least || got.Fence > row.most {
 				t.Errorf("%s: granted %+v (%v), want a fence from %d to %d", row.name, got, ok, row.least, row.most)
 			}
@@ -70,7 +70,7 @@ func TestNoLockIsGrantedWhoseFenceIsNotANumber(t *testing.T) {
 			for _, word := range []string{"release 0 - 9", "again 60000 - 0"} {
 				s.reset("w W 60000f")
 				s.must("SET", "redlock:fence:k", kept)
-				s.must("EVALSHA", batchSHA, 1, "k", "a", word, "A")
+				s.must("EVALSHA", batchLua.sha, 1, "k", "a", word, "A")
 				s.holds("")
 				s.told("w", "A k")
 				s.as("w", "again 60000 0 60000f 5", "ERR what is kept as the fence of this name is not a number")
@@ -147,7 +147,7 @@ func TestAClientWithoutTheRightToInfoWakesInsteadOfGranting(t *testing.T) {
 	}
 	for _, word := range []string{"release 0 - 0", "again 60000 - 60000", "pass"} {
 		s.reset("w W 60000", "x X 60000")
-		blind.must("EVALSHA", batchSHA, 1, "k", "a", word, "A")
+		blind.must("EVALSHA", batchLua.sha, 1, "k", "a", word, "A")
 		s.holds("")
 		s.told("w", "A k")
 		s.queue("x X 60000") // otherwise w would block the queue if it never came

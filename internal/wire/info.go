@@ -1,4 +1,4 @@
-package master
+package wire
 
 import (
 	"errors"
@@ -9,15 +9,12 @@ import (
 	"github.com/redlock-go/redlock/internal/redisconn"
 )
 
-// A refusal says why a server that answers may not vote.
-type refusal struct{ reason string }
-
-func (r *refusal) Error() string { return r.reason }
-
-func isRefusal(err error) bool {
-	var r *refusal
-	return errors.As(err, &r)
+// A Refusal says why a server that answers may not vote.
+type Refusal struct {
+	Reason string // one printable line
 }
+
+func (r *Refusal) Error() string { return r.Reason }
 
 // Judge returns why a server may not vote, by its reply to INFO, or nil if it may or does not tell.
 //
@@ -27,61 +24,63 @@ func isRefusal(err error) bool {
 //   - A Sentinel watches over other servers and keeps no keys.
 func Judge(info string) error {
 	if InfoField(info, "redis_mode") == "sentinel" {
-		return &refusal{"it is a Sentinel, which keeps no locks: give the addresses of independent servers instead"}
+		return &Refusal{"it is a Sentinel, which keeps no locks: give the addresses of independent servers instead"}
 	}
-	if err := judgeRole(info); err != nil {
+	if err := JudgeRole(info); err != nil {
 		return err
 	}
 	if InfoField(info, "cluster_enabled") == "1" {
-		return &refusal{"it is part of a cluster: a lock's masters must be independent of each other"}
+		return &Refusal{"it is part of a cluster: a lock's masters must be independent of each other"}
 	}
-	return judgeMemory(info)
+	return JudgeMemory(info)
 }
 
-// judgeMemory is Judge for INFO's section memory alone.
-func judgeMemory(info string) error {
+// JudgeMemory is Judge for INFO's section memory alone.
+func JudgeMemory(info string) error {
 	policy := InfoField(info, "maxmemory_policy")
 	if limit := InfoField(info, "maxmemory"); policy != "" && policy != "noeviction" && limit != "" && limit != "0" {
-		return &refusal{fmt.Sprintf("its maxmemory-policy, %s, may evict locks: it must be noeviction", policy)}
+		return &Refusal{fmt.Sprintf("its maxmemory-policy, %s, may evict locks: it must be noeviction", policy)}
 	}
 	return nil
 }
 
-// fullError returns why a server grants no locks for lack of memory, by its reply to INFO, or nil. Commands that set no key
+// FullError returns why a server grants no locks for lack of memory, by its reply to INFO, or nil. Commands that set no key
 // are carried out, so held locks are renewed and released.
-func fullError(info string) error {
+func FullError(info string) error {
 	used, err1 := strconv.ParseUint(InfoField(info, "used_memory"), 10, 63)
 	limit, err2 := strconv.ParseUint(InfoField(info, "maxmemory"), 10, 63)
 	besides, _ := strconv.ParseUint(InfoField(info, "mem_not_counted_for_evict"), 10, 63)
 	if err1 != nil || err2 != nil || limit == 0 || used <= limit+besides {
 		return nil
 	}
-	return errFullMemory
+	return ErrFullMemory
 }
 
-// isFull reports whether an error reply says that the server refuses to write for lack of memory.
-func isFull(err error) bool {
+// IsFull reports whether an error reply says that the server refuses to write for lack of memory.
+func IsFull(err error) bool {
 	return err != nil && strings.Contains(err.Error(), "OOM command not allowed")
 }
 
-var errFullMemory = errors.New("it grants no locks: its memory is full, and it refuses to set keys until maxmemory is raised or other keys are deleted")
+// ErrFullMemory says that a server grants no locks for lack of memory.
+var ErrFullMemory = errors.New("it grants no locks: its memory is full, and it refuses to set keys until maxmemory is raised or other keys are deleted")
 
-// isTight reports whether so much of a server's maxmemory is used that it may be full before the next thorough probe.
-func isTight(info string) bool {
+// IsTight reports whether so much of a server's maxmemory is used that it may be full before the next thorough probe.
+func IsTight(info string) bool {
 	used, err1 := strconv.ParseUint(InfoField(info, "used_memory"), 10, 63)
 	limit, err2 := strconv.ParseUint(InfoField(info, "maxmemory"), 10, 63)
 	return err1 == nil && err2 == nil && limit > 0 && used > limit/4*3
 }
 
-// judgeRole is Judge for INFO's section replication alone.
-func judgeRole(info string) error {
+// JudgeRole is Judge for INFO's section replication alone.
+func JudgeRole(info string) error {
 	if role := InfoField(info, "role"); role != "" && role != "master" {
-		return errReplica
+		return ErrReplica
 	}
 	return nil
 }
 
-var errReplica = &refusal{"it is a replica: a lock's masters must be independent of each other"}
+// ErrReplica says that a server is a replica.
+var ErrReplica = &Refusal{"it is a replica: a lock's masters must be independent of each other"}
 
 // InfoField returns a field of the reply to INFO, made printable, or "".
 func InfoField(info, field string) string {
@@ -93,8 +92,8 @@ func InfoField(info, field string) string {
 	return ""
 }
 
-// isLegacy reports whether a server keeps scripts when it restarts, as Redis before 7 does.
-func isLegacy(info string) bool {
+// IsLegacy reports whether a server keeps scripts when it restarts, as Redis before 7 does.
+func IsLegacy(info string) bool {
 	major, _, _ := strings.Cut(InfoField(info, "redis_version"), ".")
 	n, err := strconv.Atoi(major)
 	return err == nil && n < 7

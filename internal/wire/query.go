@@ -1,7 +1,6 @@
-package master
+package wire
 
 import (
-	_ "embed"
 	"errors"
 	"fmt"
 	"math"
@@ -11,122 +10,14 @@ import (
 	"time"
 
 	"github.com/gomodule/redigo/redis"
-
-	"github.com/redlock-go/redlock/internal/redisconn"
 )
 
-// A query is a few commands that read, sent together on the ordered connection. It is for people who
-// look at a lock: no lock depends on it. It also reaches a master in quarantine.
+// A Query is a few commands that read, each a name and its arguments. They are sent together. A query is for people
+// who look at a lock: no lock depends on it. It also reaches a master in quarantine.
+type Query [][]any
 
-// Commands of a query, each a name and its arguments.
-type commands [][]any
-
-// sendQuery sends the commands of a query.
-func (l *link) sendQuery(it *item) error { return it.claim.query.send(l.conn) }
-
-func (c commands) send(conn redis.Conn) error {
-	for _, one := range c {
-		if err := conn.Send(one[0].(string), one[1:]...); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-// receiveQuery reads the replies to a query. An error reply is one of them.
-func (l *link) receiveQuery(it item) error {
-	replies := make([]any, len(it.claim.query))
-	patience := l.patience(it)
-	for i := range replies {
-		reply, err := redisconn.ReceiveWithin(l.conn, patience)
-		if err != nil && !redisconn.IsReply(err) {
-			return redisconn.Ended(err)
-		} else if err != nil {
-			reply = err
-		}
-		replies[i] = reply
-	}
-	l.now = time.Now()
-	l.settle(Answer{Outcome: Granted, Replies: replies}, 0)
-	return nil
-}
-
-// ReadQueries sends queries together on a connection of the caller, and returns the replies to each.
-func ReadQueries(conn redis.Conn, queries []*Claim) ([][]any, error) {
-	for _, q := range queries {
-		if err := q.query.send(conn); err != nil {
-			return nil, err
-		}
-	}
-	if err := conn.Flush(); err != nil {
-		return nil, err
-	}
-	all := make([][]any, len(queries))
-	for i, q := range queries {
-		for range q.query {
-			reply, err := conn.Receive()
-			if err != nil && !redisconn.IsReply(err) {
-				return nil, err
-			} else if err != nil {
-				reply = redisconn.PrintableError(err)
-			}
-			all[i] = append(all[i], reply)
-		}
-	}
-	return all, nil
-}
-
-// Break deletes a key that holds the token, on a connection of the caller, and wakes the client that has
-// queued longest. The outcome is that of a Release.
-func Break(conn redis.Conn, key, token string) (Outcome, error) {
-	return breakWith(conn, key, Release, token)
-}
-
-func breakWith(conn redis.Conn, key string, k Kind, token string) (Outcome, error) {
-	n, err := redis.Int64(callAsBreaker(conn, batchScript, batchSHA, key, kinds[k].word, token))
-	if err != nil {
-		return Failed, err
-	}
-	a, ok := k.decode(n)
-	if !ok {
-		return Failed, errOddReply
-	}
-	return a.Outcome, nil
-}
-
-// BreakReaders ends those of the readers of a key, or all if none is given, on a connection of the caller, and wakes
-// the client that has queued longest. It returns the readers that it has ended. The outcome is that of a Release.
-func BreakReaders(conn redis.Conn, key string, readers []string) (ended []string, o Outcome, err error) {
-	reply, err := redis.Values(callAsBreaker(conn, readersScript, readersLua.sha, key, "break", strings.Join(readers, "\n")))
-	if err != nil {
-		return nil, Failed, err
-	} else if len(reply) == 0 {
-		return nil, Failed, errOddReply
-	}
-	n, numberErr := redis.Int64(reply[0], nil)
-	ended, err = redis.Strings(reply[1:], nil)
-	a, ok := Release.decode(n)
-	if numberErr != nil || err != nil || !ok {
-		return nil, Failed, errOddReply
-	}
-	if a.Outcome != Granted {
-		return nil, a.Outcome, nil
-	}
-	_, err = breakWith(conn, key, Wake, breaker) // not Recall, which is for readers
-	return ended, Granted, err
-}
-
-// breaker is the id of a client that breaks leases. No client has it.
-const breaker = "redlock-break"
-
-// callAsBreaker loads a script and calls it for one key. Without a client's id it would wake nobody.
-func callAsBreaker(conn redis.Conn, script string, sha any, key string, word, token any) (any, error) {
-	if _, err := conn.Do("SCRIPT", "LOAD", script); err != nil {
-		return nil, fmt.Errorf("SCRIPT LOAD: %w", redisconn.PrintableError(err))
-	}
-	reply, err := conn.Do("EVALSHA", sha, 1, key, breaker, word, token)
-	return reply, redisconn.PrintableError(err)
-}
+// Kind implements Request.
+func (q Query) Kind() Kind { return Asks }
 
 // memberMost is how long a member of a queue may be: an id, a token and a g, of a reader the first two.
 const memberMost = 2*tokenMost + 16
@@ -134,17 +25,12 @@ const memberMost = 2*tokenMost + 16
 // waitersMost is how many clients of a queue are listed.
 const waitersMost = 256
 
-//go:embed queue.lua
-var queueScript string
-
-var queueSHA = redis.NewScript(1, queueScript).Hash()
-
 // NewLook returns a query for what a master knows of a lock's key. DecodeLook reads the replies. The
 // key and the queue may hold anything, so no more is read of each value than a token's length. The script is
 // loaded each time: this costs no round trip, and somebody may have flushed the scripts.
-func NewLook(key string) *Claim {
+func NewLook(key string) Query {
 	queue := queueKey + key
-	return newQuery(key, commands{
+	return Query{
 		{"GETRANGE", key, 0, tokenMost},
 		{"PTTL", key},
 		{"GETRANGE", fenceKey + key, 0, fenceDigits},
@@ -153,17 +39,17 @@ func NewLook(key string) *Claim {
 		{"SCRIPT", "LOAD", queueScript},
 		{"EVALSHA", queueSHA, 1, queue, waitersMost - 1, memberMost},
 		{"EVALSHA", queueSHA, 1, readersKey + key, waitersMost - 1, memberMost},
-	})
+	}
 }
 
 // NewPeek returns a query for who holds a lock, which costs less than NewLook's. DecodePeek reads the replies.
-func NewPeek(key string) *Claim {
-	return newQuery(key, commands{
+func NewPeek(key string) Query {
+	return Query{
 		{"GETRANGE", key, 0, tokenMost},
 		{"TIME"},
 		{"SCRIPT", "LOAD", queueScript},
 		{"EVALSHA", queueSHA, 1, readersKey + key, waitersMost - 1, memberMost},
-	})
+	}
 }
 
 // DecodePeek returns what the replies to NewPeek's query mean: a Look with a token and readers.
@@ -179,16 +65,12 @@ func DecodePeek(replies []any) (look Look, err error) {
 
 // NewCensus returns a query for which of some clients still listen for wake-ups. DecodeCensus reads
 // the reply.
-func NewCensus(ids []string) *Claim {
+func NewCensus(ids []string) Query {
 	args := []any{"PUBSUB", "NUMSUB"}
 	for _, id := range ids {
-		args = append(args, wakeChannel+id)
+		args = append(args, WakeChannel+id)
 	}
-	return newQuery("", commands{args})
-}
-
-func newQuery(key string, c commands) *Claim {
-	return &Claim{Terms: NewTerms(key, 0), token: "", query: c}
+	return Query{args}
 }
 
 // Keys beside a lock's key, which follows. The script has them, too.
@@ -326,7 +208,7 @@ func DecodeCensus(replies []any) (listening map[string]bool, ok bool) {
 	listening = make(map[string]bool)
 	for channel, n := range counts {
 		if n > 0 {
-			listening[strings.TrimPrefix(channel, wakeChannel)] = true
+			listening[strings.TrimPrefix(channel, WakeChannel)] = true
 		}
 	}
 	return listening, true
@@ -340,4 +222,92 @@ func oddReply(reply any) error {
 		return err
 	}
 	return errOddReply
+}
+
+// NewBreak returns a query that deletes a key that holds the token, and wakes the client that has queued longest.
+// DecodeBreak reads the replies.
+func NewBreak(key, token string) Query {
+	return newBreak(batchScript, batchLua, key, kinds[Release].word, token)
+}
+
+// NewPass returns a query that wakes the client that has queued longest, if the key is free. It follows NewBreakReaders.
+func NewPass(key string) Query {
+	return newBreak(batchScript, batchLua, key, kinds[Wake].word, breaker)
+}
+
+// NewBreakReaders returns a query that ends those of the readers of a key, or all if none is given. DecodeBreakReaders
+// reads the replies.
+func NewBreakReaders(key string, readers []string) Query {
+	return newBreak(readersScript, readersLua, key, "break", strings.Join(readers, "\n"))
+}
+
+// breaker is the id of a client that breaks leases. No client has it. Without a client's id a call would wake nobody.
+const breaker = "redlock-break"
+
+func newBreak(script string, l *lua, key string, word, token any) Query {
+	return Query{{"SCRIPT", "LOAD", script}, {"EVALSHA", l.sha, 1, key, breaker, word, token}}
+}
+
+// DecodeBreak returns what the replies to NewBreak's query mean. The outcome is that of a Release.
+func DecodeBreak(replies []any) (Outcome, error) {
+	reply, err := calledAsBreaker(replies)
+	if err != nil {
+		return Failed, err
+	}
+	return outcomeOfBreak(reply)
+}
+
+// DecodeBreakReaders returns what the replies to NewBreakReaders' query mean: the readers that it has ended, and the
+// outcome, which is that of a Release.
+func DecodeBreakReaders(replies []any) (ended []string, o Outcome, err error) {
+	reply, err := calledAsBreaker(replies)
+	if err != nil {
+		return nil, Failed, err
+	}
+	list, _ := reply.([]any)
+	if len(list) == 0 {
+		return nil, Failed, errOddReply
+	}
+	if o, err = outcomeOfBreak(list[0]); err != nil || o != Granted {
+		return nil, o, err
+	}
+	if ended, err = redis.Strings(list[1:], nil); err != nil {
+		return nil, Failed, errOddReply
+	}
+	return ended, Granted, nil
+}
+
+// calledAsBreaker returns the reply to the call of newBreak's query.
+func calledAsBreaker(replies []any) (any, error) {
+	if len(replies) != 2 {
+		return nil, errOddReply
+	}
+	if err, ok := replies[0].(error); ok {
+		return nil, fmt.Errorf("SCRIPT LOAD: %w", err)
+	}
+	if err, ok := replies[1].(error); ok {
+		return nil, err
+	}
+	return replies[1], nil
+}
+
+func outcomeOfBreak(reply any) (Outcome, error) {
+	n, isNumber := reply.(int64)
+	a, ok := Release.decode(n)
+	if !isNumber || !ok {
+		return Failed, errOddReply
+	}
+	return a.Outcome, nil
+}
+
+// Rights returns commands that every lock needs, on a sample of a key that no lock has, with arguments that change
+// nothing: the server checks the user's rights before the arguments. The script must have been loaded before.
+func Rights(sample string) Query {
+	return Query{
+		{"SET", sample, "x", "PX", 0}, // fails: no valid expiry
+		{"GET", sample},
+		{"PEXPIRE", sample, 1}, // no such key
+		{"DEL", sample},
+		{"EVALSHA", batchLua.sha, 1, sample, "", "undo", ""}, // nothing to undo
+	}
 }

@@ -1,4 +1,4 @@
-package master
+package wire
 
 import (
 	"fmt"
@@ -101,7 +101,7 @@ func (w four) matches(got any) bool {
 // as sends a command of batch.lua for a client, and checks its answer. want is as for do, or a four.
 func (s *queueScene) as(client, word string, want any) {
 	s.Helper()
-	got, err := s.conn.Do("EVALSHA", batchSHA, 1, "k", client, word, tokenOf(client))
+	got, err := s.conn.Do("EVALSHA", batchLua.sha, 1, "k", client, word, tokenOf(client))
 	if err != nil {
 		got = err
 	}
@@ -153,7 +153,7 @@ func (s *queueScene) told(client, want string) {
 func (s *queueScene) nobodyTold() {
 	s.Helper()
 	for client := range s.inbox {
-		s.must("PUBLISH", wakeChannel+client, "the last")
+		s.must("PUBLISH", WakeChannel+client, "the last")
 		s.told(client, "the last")
 	}
 }
@@ -193,7 +193,7 @@ func (c call) beside(silent []string, client string, there ...string) func(*test
 			s.must("SET", "k", c.key, "PX", 60_000)
 		}
 		s.conn.Send("MULTI") // the member woken is there for a second only
-		s.conn.Send("EVALSHA", batchSHA, 1, "k", client, c.word, tokenOf(client))
+		s.conn.Send("EVALSHA", batchLua.sha, 1, "k", client, c.word, tokenOf(client))
 		s.conn.Send("ZRANGE", "redlock:queue:k", 0, -1)
 		replies, err := redis.Values(s.conn.Do("EXEC"))
 		if err != nil || len(replies) != 2 {

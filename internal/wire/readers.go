@@ -1,39 +1,14 @@
-package master
+package wire
 
 import (
-	_ "embed"
 	"strconv"
 	"time"
-
-	"github.com/gomodule/redigo/redis"
 )
 
 // Readers use a script of their own. A writer's commands are those of any lock, but for Announce.
 
-//go:embed readers.lua
-var readersScript string
-
-// A lua is a script whose commands share calls: its hash, boxed once for redigo, and what loads it.
-type lua struct {
-	sha  any
-	load Kind
-}
-
-var (
-	batchLua   = &lua{argBatchSHA, load}
-	readersLua = &lua{redis.NewScript(-1, readersScript).Hash(), loadReaders}
-)
-
-// lua returns the script of a scripted command that is no acquisition of several names.
-func (it *item) lua() *lua {
-	if it.kind == Announce || it.kind != Wake && it.claim != nil && it.claim.reads {
-		return readersLua
-	}
-	return batchLua
-}
-
-// wakes reports whether Wake must follow a command: the script of the readers wakes no writer.
-func (it *item) wakes() bool { return it.kind == Release && it.claim.reads }
+// Wakes reports whether Wake must follow a command: the script of the readers wakes no writer.
+func (cmd *Command) Wakes() bool { return cmd.Kind == Release && cmd.Claim.reads }
 
 // ForReaders makes the claims with these terms those of readers.
 func (t Terms) ForReaders() Terms {
@@ -60,14 +35,14 @@ func (c *Claim) reading(turn string) string {
 }
 
 // readWord returns the word of an acquisition by a reader for one master.
-func (it *item) readWord() any {
+func (cmd *Command) readWord() any {
 	switch {
-	case !it.listening: // nobody could wake us
-		return it.claim.reading(noQueue)
-	case it.claim.joining == nil:
-		return it.claim.reading(it.claim.turn)
+	case !cmd.Listening: // nobody could wake us
+		return cmd.Claim.reading(noQueue)
+	case cmd.Claim.joining == nil:
+		return cmd.Claim.reading(cmd.Claim.turn)
 	}
-	return it.claim.joining
+	return cmd.Claim.joining
 }
 
 // decodeReader decodes the script's number for a command of a reader, as Kind.decode does.

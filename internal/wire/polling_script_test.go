@@ -1,4 +1,4 @@
-package master
+package wire
 
 import (
 	"strings"
@@ -54,7 +54,7 @@ func TestALockThatWasReservedForPollsIsPassedOnAfterwards(t *testing.T) {
 				s.reset("polling", "w W 60000")
 				s.must("SET", "k", "A", "PX", 60_000)
 				call := func(client, word, token string, want any) {
-					s.ask(func(got any) { s.answered(client, word, got, want) }, "EVALSHA", batchSHA, 1, "k", client, word, token)
+					s.ask(func(got any) { s.answered(client, word, got, want) }, "EVALSHA", batchLua.sha, 1, "k", client, word, token)
 				}
 				taken, release := any(1), "release"
 				if strings.HasPrefix(take, "acquire") {

@@ -1,4 +1,4 @@
-package master
+package wire
 
 import (
 	"reflect"
@@ -252,12 +252,27 @@ func TestATurnThatIsOverLetsNoReaderIn(t *testing.T) {
 func TestLeasesOfReadersAreEndedByAPerson(t *testing.T) {
 	onBoth(t, func(t *testing.T, dial func() redis.Conn) {
 		s := newScene(t, dial)
+		ask := func(q Query) (replies []any) {
+			for _, one := range q {
+				reply, err := s.conn.Do(one[0].(string), one[1:]...)
+				if err != nil {
+					reply = err
+				}
+				replies = append(replies, reply)
+			}
+			return replies
+		}
 		breakOff := func(wantOutcome Outcome, want []string, readers ...string) {
 			t.Helper()
-			ended, outcome, err := BreakReaders(s.conn, "k", readers)
+			ended, outcome, err := DecodeBreakReaders(ask(NewBreakReaders("k", readers)))
 			slices.Sort(ended)
 			if err != nil || outcome != wantOutcome || !slices.Equal(ended, want) {
-				t.Errorf("BreakReaders(%q) = %q, %v, %v; want %q, %v", readers, ended, outcome, err, want, wantOutcome)
+				t.Errorf("NewBreakReaders(%q): %q, %v, %v; want %q, %v", readers, ended, outcome, err, want, wantOutcome)
+			}
+			if outcome == Granted {
+				if _, err := DecodeBreak(ask(NewPass("k"))); err != nil {
+					t.Errorf("NewPass: %v", err)
+				}
 			}
 		}
 		breakOff(Missing, nil)

@@ -1,4 +1,4 @@
-package master
+package wire
 
 import (
 	"time"
@@ -62,37 +62,37 @@ func taken(ms int64) Answer {
 	return Answer{Outcome: Taken, Left: time.Duration(ms) * time.Millisecond}
 }
 
-// decode decodes the reply to a command, or to one member of a batch. It reports false for a reply of the
+// Decode decodes the reply to a command, or to one member of a batch. It reports false for a reply of the
 // wrong shape: the replies on that connection may be out of step with the commands.
-func decode(it *item, reply any) (a Answer, ok bool) {
-	if it.ofSet() {
-		return decodeSet(it, reply)
-	} else if it.scripted() {
-		return decodeScripted(it, reply)
+func Decode(cmd *Command, reply any) (a Answer, ok bool) {
+	if cmd.OfSet() {
+		return decodeSet(cmd, reply)
+	} else if cmd.Scripted() {
+		return decodeScripted(cmd, reply)
 	}
-	switch k := it.kind; {
-	case k == load, k == loadSet, k == loadReaders: // the commands that need the script report whether it was loaded
+	switch k := cmd.Kind; {
+	case k == Load, k == LoadSet, k == LoadReaders: // the commands that need the script report whether it was loaded
 		return Answer{}, true
-	case k == Ping && reply == "PONG", k.sets() && reply == "OK":
+	case k == Ping && reply == "PONG", k.Sets() && reply == "OK":
 		return Answer{Outcome: Granted}, true
-	case k.sets() && reply == nil:
+	case k.Sets() && reply == nil:
 		return taken(-1), true
 	}
 	return Answer{}, false
 }
 
-// decodeScripted decodes the script's reply for one key, and reports false as decode does. The reply is an error,
+// decodeScripted decodes the script's reply for one key, and reports false as Decode does. The reply is an error,
 // a number, or, if the command asks for a fence, a pair of numbers.
-func decodeScripted(it *item, reply any) (a Answer, ok bool) {
+func decodeScripted(cmd *Command, reply any) (a Answer, ok bool) {
 	if err, isError := reply.(redis.Error); isError {
 		return Answer{Err: redisconn.PrintableError(err)}, true
 	}
-	if list, _ := reply.([]any); it.kind.Acquires() && !it.claim.reads && (it.claim.grantable() || len(list) == 4) {
-		return decodeGrantable(it, reply)
+	if list, _ := reply.([]any); cmd.Kind.Acquires() && !cmd.Claim.reads && (cmd.Claim.Grantable() || len(list) == 4) {
+		return decodeGrantable(cmd, reply)
 	}
 	fence := int64(0)
-	fenced := it.kind.Acquires() && it.claim.fenced()
-	if it.kind == Commit || fenced {
+	fenced := cmd.Kind.Acquires() && cmd.Claim.fenced()
+	if cmd.Kind == Commit || fenced {
 		pair, _ := reply.([]any)
 		if len(pair) != 2 {
 			return Answer{}, false
@@ -106,11 +106,11 @@ func decodeScripted(it *item, reply any) (a Answer, ok bool) {
 	if !ok {
 		return Answer{}, false
 	}
-	reader := it.claim.reads
+	reader := cmd.Claim.reads
 	if reader {
-		a, ok = it.kind.decodeReader(n)
+		a, ok = cmd.Kind.decodeReader(n)
 	} else {
-		a, ok = it.kind.decode(n)
+		a, ok = cmd.Kind.decode(n)
 	}
 	a.Fence = fence
 	return a, ok && !(fenced && a.Done() && fence == 0 && !reader)
@@ -121,9 +121,9 @@ const standingMost = 32
 
 // decodeGrantable decodes the reply to an acquisition of a claim that can be granted the lock, or that readers have
 // refused.
-func decodeGrantable(it *item, reply any) (a Answer, ok bool) {
+func decodeGrantable(cmd *Command, reply any) (a Answer, ok bool) {
 	if reply == int64(1) {
-		return Answer{Outcome: Granted}, !it.claim.fenced()
+		return Answer{Outcome: Granted}, !cmd.Claim.fenced()
 	}
 	list, _ := reply.([]any)
 	if len(list) != 4 {
@@ -141,10 +141,10 @@ func decodeGrantable(it *item, reply any) (a Answer, ok bool) {
 		a = taken(-2 - n)
 		a.Standing = string(standing)
 		a.Readers = a.Standing == ReadersMarker
-		if !it.claim.grantable() && !a.Readers {
+		if !cmd.Claim.Grantable() && !a.Readers {
 			return Answer{}, false
 		}
-	case !it.claim.grantable():
+	case !cmd.Claim.Grantable():
 		return Answer{}, false
 	case n == 1:
 		a.Outcome = Granted
@@ -154,7 +154,7 @@ func decodeGrantable(it *item, reply any) (a Answer, ok bool) {
 		a.Outcome, a.Holds = Granted, max(time.Duration(n-2)*time.Millisecond, 1)
 	}
 	a.Fence, a.New = fence, isNew == 1
-	return a, !(it.claim.fenced() && a.Done() && fence == 0)
+	return a, !(cmd.Claim.fenced() && a.Done() && fence == 0)
 }
 
 // decode returns the meaning of the script's number for a command of this kind: see batch.lua. It
@@ -168,7 +168,7 @@ func (k Kind) decode(n int64) (a Answer, ok bool) {
 	case k == Heal:
 		return taken(-1), n == 0
 	case n == 2:
-		return Answer{Outcome: Woke}, k.releases() || k == Wake
+		return Answer{Outcome: Woke}, k.Releases() || k == Wake
 	case n == 0:
 		return Answer{Outcome: Missing}, true
 	case n == -1:

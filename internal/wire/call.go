@@ -1,0 +1,56 @@
+package wire
+
+// How commands are written. Those that are scripted are calls of a script: EVALSHA. Several of them can share a call.
+
+// Arguments, boxed once for redigo.
+var (
+	argNX any = "NX"
+	argPX any = "PX"
+)
+
+// lua returns the script of a scripted command.
+func (cmd *Command) lua() *lua {
+	switch {
+	case cmd.OfSet() && cmd.Kind.Acquires():
+		return setLua
+	case cmd.Kind == Announce || cmd.Kind != Wake && cmd.Claim != nil && cmd.Claim.reads:
+		return readersLua
+	}
+	return batchLua
+}
+
+// Script returns the kind of command that loads the script of a scripted command. Commands for single names with the same
+// script can share a call.
+func (cmd *Command) Script() Kind { return cmd.lua().load }
+
+// AppendScript appends the first arguments of EVALSHA for a call that n scripted commands share, of which this is the
+// first. Behind them are the keys, the id of the client, and the words.
+func (cmd *Command) AppendScript(args []any, n int) []any { return append(args, cmd.lua().sha, n) }
+
+// AppendKey appends the key of a scripted command.
+func (cmd *Command) AppendKey(args []any) []any { return append(args, cmd.Claim.key) }
+
+// AppendWord appends the word of a scripted command for a master, and the token.
+func (cmd *Command) AppendWord(args []any, master int) []any {
+	return append(args, cmd.word(master), cmd.Claim.token)
+}
+
+// Append appends the arguments of a command that can share no call, for a client with this id, and returns its name. It
+// is not for Asks and Probe.
+func (cmd *Command) Append(args []any, id any) (name string, all []any) {
+	switch {
+	case cmd.OfSet():
+		return "EVALSHA", cmd.appendSet(args, id)
+	case cmd.Kind.Sets():
+		return "SET", append(args, cmd.Claim.key, cmd.Claim.token, argNX, argPX, cmd.Claim.ttl)
+	}
+	switch cmd.Kind {
+	case Load:
+		return "SCRIPT", append(args, "LOAD", batchScript)
+	case LoadSet:
+		return "SCRIPT", append(args, "LOAD", setScript)
+	case LoadReaders:
+		return "SCRIPT", append(args, "LOAD", readersScript)
+	}
+	return "PING", args
+}

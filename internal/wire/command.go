@@ -1,0 +1,199 @@
+// Package wire has what is said to a Redis master and what it answers, as values: encoded and decoded here, sent and
+// received by package master. It does no I/O.
+//
+//   - A command is asked for with a Request, mostly a Kind: command.go. How it is written: call.go. What it concerns:
+//     the Claim of claim.go, and for several names set.go, for readers readers.go.
+//   - What is answered: answer.go.
+//   - Messages to a client, which are grants and wake-ups: message.go. What a server says of itself: info.go.
+//   - What people ask about a lock: query.go. Who that is: owner.go.
+//   - The scripts: batch.lua, readers.lua, set.lua and queue.lua, in scripts.go.
+package wire
+
+import (
+	"strconv"
+	"strings"
+	"time"
+)
+
+// A Request is what is asked of all masters: a Kind or a Query.
+type Request interface {
+	// Kind says what the request is.
+	Kind() Kind
+}
+
+// Kind implements Request.
+func (k Kind) Kind() Kind { return k }
+
+// A Command is a request as one master is sent it.
+type Command struct {
+	Kind      Kind      // what is to be done
+	Request   Request   // what was asked for
+	Claim     *Claim    // nil for Ping, Asks, Probe and what loads a script
+	Sent      time.Time // when it was sent
+	Listening bool      // the subscription stood when it was sent, so an Again may join the queue
+}
+
+// A Kind says what a command does. All but Ping concern their claim's key and token. batch.lua describes
+// them in full. Each kind lists its outcomes beside Failed.
+type Kind uint8
+
+const (
+	// Set sets the key unless it exists: Granted or Taken.
+	Set Kind = iota
+	// Again is Register, repeated by a client that has registered before, as a poll. If the key is free, and
+	// another client is the head of the queue, the lock is passed on to that client: Granted or Taken.
+	Again
+	// Register is Set that does not overtake the clients in the key's queue. If the key exists, or others queue,
+	// it joins the queue: Granted or Taken.
+	Register
+	// Heal is Set by the key's holder at a master that has lost it. It is no vote.
+	Heal
+	// Commit raises the key's fence to Claim.Fix's, and gives the key its full TTL, if it still holds the token:
+	// Granted if that is the fence now, Overtaken if the fence is higher, Missing or OtherToken. It makes no key.
+	Commit
+	// Renew gives the key its full TTL again: Granted, Missing or OtherToken. It never makes a key.
+	Renew
+	// Release deletes the key and passes the lock on to the client that has queued longest: Granted, Woke, Missing
+	// or OtherToken. It also leaves the queue.
+	Release
+	// Undo deletes the key, and grants the lock to the client that has queued longest, but does not wake one that
+	// cannot be granted it. It does not leave the queue.
+	Undo
+	// Quit is Release on behalf of a reader that leaves the readers' queue, too.
+	Quit
+	// Wake passes the lock on, if the key is free: Woke, Granted, Missing or OtherToken.
+	Wake
+	// Ping is granted if the server answers and its votes count. It has no claim.
+	Ping
+	// Asks is a Query: Granted, with Answer.Replies.
+	Asks
+	// Announce asks the readers that hold the key to leave, on behalf of a client that was refused:
+	// Granted, or Missing if no readers hold it.
+	Announce
+	// Load loads the script. A command that needs the script reports if that failed.
+	Load
+	// LoadSet loads the script for several names.
+	LoadSet
+	// LoadReaders loads the script of the readers.
+	LoadReaders
+	// Probe checks behind votes whether they count: see package master. It has no Asker.
+	Probe
+)
+
+// kinds are the properties of the kinds.
+var kinds = [...]struct {
+	name string
+	word any // its word in the script; nil for a command that needs no script
+}{
+	Set:         {"acquire", nil}, // with a fence it is scripted: see Scripted
+	Again:       {"acquire", "again"},
+	Register:    {"acquire", "register"},
+	Heal:        {"heal", nil}, // as Set
+	Commit:      {"fence", "commit"},
+	Renew:       {"renew", "renew"},
+	Release:     {"release", "release"},
+	Undo:        {"release", "undo"},
+	Quit:        {"release", "quit"},
+	Wake:        {"wake", "pass"},
+	Ping:        {"ping", nil},
+	Asks:        {"inspect", nil},
+	Announce:    {"announce", "announce"},
+	Load:        {"script load", nil},
+	LoadSet:     {"script load", nil},
+	LoadReaders: {"script load", nil},
+	Probe:       {"probe", nil},
+}
+
+func (k Kind) String() string { return kinds[k].name }
+
+// Scripted reports whether the command is sent as a call of the script, which it may share with others.
+func (cmd *Command) Scripted() bool {
+	return kinds[cmd.Kind].word != nil || cmd.Kind.Sets() && (cmd.Claim.fenced() || cmd.Claim.set != nil || cmd.Claim.reads)
+}
+
+// Sets reports whether a command of the kind may set the key.
+func (k Kind) Sets() bool { return k <= Heal }
+
+// Acquires reports whether a command of the kind is an acquisition.
+func (k Kind) Acquires() bool { return k <= Register }
+
+// Votes reports whether the answer to a command of the kind is a vote, which counts only if the master
+// has lost no lock.
+func (k Kind) Votes() bool {
+	return k.Acquires() || k == Commit || k == Renew || k == Ping
+}
+
+// Releases reports whether a command of the kind deletes the key.
+func (k Kind) Releases() bool { return k == Release || k == Undo || k == Quit }
+
+// word returns the command for the script of a master: see batch.lua.
+func (cmd *Command) word(master int) any {
+	word := kinds[cmd.Kind].word
+	if cmd.lua() == readersLua {
+		switch {
+		case cmd.Kind.Acquires():
+			return cmd.readWord()
+		case cmd.Kind == Commit:
+			return word.(string) + " " + strconv.FormatInt(cmd.Claim.fence.Load(), 10)
+		case cmd.Kind == Announce:
+			return word.(string) + " " + cmd.Claim.waited
+		case cmd.Kind == Quit:
+			return word
+		}
+	}
+	switch cmd.Kind {
+	case Set: // with a fence, since it is scripted
+		return cmd.Claim.word
+	case Again, Register:
+		switch {
+		case !cmd.Listening: // nobody could wake us
+			return cmd.Claim.acquisition(cmd.Kind, cmd.Claim.polling(cmd.Sent), master)
+		case cmd.Claim.joining == nil || cmd.Claim.Grantable():
+			return cmd.Claim.acquisition(cmd.Kind, cmd.Claim.waited, master)
+		}
+		return cmd.Claim.joining
+	case Heal:
+		return "heal " + cmd.Claim.ttl.(string) + " " + strconv.FormatInt(cmd.Claim.fence.Load(), 10)
+	case Commit:
+		return word.(string) + " " + strconv.FormatInt(cmd.Claim.fence.Load(), 10) + " " + cmd.Claim.ttl.(string)
+	case Renew:
+		return word.(string) + " " + cmd.Claim.ttl.(string)
+	case Release:
+		if cmd.Claim.freed>>master&1 == 1 {
+			return "release " + cmd.Claim.g + " free 0"
+		} else if cmd.Claim.ending != nil {
+			return cmd.Claim.ending
+		}
+	case Quit:
+		if !cmd.Listening {
+			return "quit"
+		}
+		return "release"
+	}
+	return word
+}
+
+// Joins reports whether the command may join a queue of batch.lua, so that its call tells the client's turn and patience.
+func (cmd *Command) Joins() bool {
+	return (cmd.Kind == Again || cmd.Kind == Register) && cmd.Listening && cmd.lua() != readersLua && cmd.Claim.waited != noQueue
+}
+
+// acquisition returns the word of an Again or Register for a master, by a client that has waited for some ms.
+func (c *Claim) acquisition(k Kind, waited string, master int) string {
+	ttl, g := c.ttl.(string), c.g
+	switch {
+	case g == "":
+		g = "0"
+	case k == Again:
+		ttl = strings.TrimSuffix(g, wantsFence)
+	case c.spared>>master&1 == 1:
+		ttl = "0"
+	case c.first != "":
+		ttl = c.first
+	}
+	word := kinds[k].word.(string) + " " + ttl + " " + waited + " " + g
+	if c.fenced() {
+		word += " " + c.proposal
+	}
+	return word
+}

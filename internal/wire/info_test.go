@@ -1,0 +1,34 @@
+package wire
+
+import (
+	"strings"
+	"testing"
+	"unicode"
+)
+
+// FuzzInfo checks what is read from INFO: a field is one line without a line break, and a reason to refuse the
+// server is one printable line.
+func FuzzInfo(f *testing.F) {
+	for _, info := range []string{
+		"", "# Server\r\nredis_version:7.0.15\r\nrun_id:0123\r\nrole:master\r\n",
+		"role:slave\r\n", "role:\x1b[31mmaster\r\n", "cluster_enabled:1\r\n", "maxmemory:1\r\nmaxmemory_policy:allkeys-lru\r\n",
+		"maxmemory:1\r\nmaxmemory_policy:\x1b]0;x\x07\r\n", "redis_version:6\r\n", "redis_version:-7.0\r\n", "run_id:\r\nrun_id:1", ":\n:", "role",
+	} {
+		f.Add(info)
+	}
+	f.Fuzz(func(t *testing.T, info string) {
+		for _, field := range []string{"run_id", "role", "redis_version", "maxmemory", "maxmemory_policy", "cluster_enabled", ""} {
+			got := InfoField(info, field)
+			if strings.ContainsAny(got, "\n") || got != strings.TrimSpace(got) {
+				t.Errorf("field %q = %q, want one trimmed line", field, got)
+			}
+			if got != "" && !strings.Contains(info, field+":") {
+				t.Errorf("field %q = %q, but INFO has no such field", field, got)
+			}
+		}
+		IsLegacy(info)
+		if err := Judge(info); err != nil && strings.ContainsFunc(err.Error(), unicode.IsControl) {
+			t.Errorf("Judge(%q) = %q, want printable text", info, err)
+		}
+	})
+}

@@ -1,0 +1,57 @@
+package wire
+
+import (
+	"strconv"
+	"strings"
+	"time"
+)
+
+// WakeChannel, with the client's id behind it, is the channel on which masters wake the client.
+const WakeChannel = "redlock:wake:"
+
+// KeyMost is how long a lock's key may be, in bytes. A wake-up names the key, and must be
+// read within the bound on replies.
+const KeyMost = 64 << 10
+
+// tokenMost is how long a token in a wake-up may be. Ours have 27 bytes, and up to 129 for the owner.
+const tokenMost = 256
+
+// ParseWakeUp splits a message: the token of the lock that was released, a space, and its key.
+// Whoever may publish on the channel decides what comes, so it reports false for anything else.
+func ParseWakeUp(text string) (token, key string, ok bool) {
+	token, key, ok = strings.Cut(text, " ")
+	return token, key, ok && token != "" && len(token) <= tokenMost && key != ""
+}
+
+// A Grant is the message that a master has set a key to the token of a client that was in its queue.
+type Grant struct {
+	Key   string // the key that was set
+	Token string // of the client's claim
+	Fence int64  // 0: none
+	Memory
+}
+
+// A Memory is what a grant says of the memory in which it was made.
+type Memory struct {
+	Run  string // the server's run_id
+	Left int64  // how many ms the record lives
+}
+
+// ParseGrant splits the message about a grant: +, the token, the run_id, how long the record lives, the fence or 0, and
+// the key. It reports false for anything else. A wake-up never begins with a + and a space, since no token is a +.
+func ParseGrant(text string) (g Grant, ok bool) {
+	parts := strings.SplitN(text, " ", 6)
+	if len(parts) != 6 || parts[0] != "+" || parts[1] == "" || len(parts[1]) > tokenMost || parts[5] == "" {
+		return Grant{}, false
+	}
+	left, err1 := strconv.ParseInt(parts[3], 10, 64)
+	fence, err2 := strconv.ParseInt(parts[4], 10, 64)
+	if err1 != nil || err2 != nil || fence < 0 || len(parts[4]) > fenceDigits || len(parts[3]) > fenceDigits {
+		return Grant{}, false
+	}
+	return Grant{Key: parts[5], Token: parts[1], Fence: fence, Memory: Memory{parts[2], left}}, true
+}
+
+// GrantLeast is the least time for which a lock may be granted. A client that was granted the lock must learn it,
+// and renew the lease, within this time.
+const GrantLeast = 400 * time.Millisecond
