@@ -1,6 +1,7 @@
 package redlock
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -49,6 +50,9 @@ var (
 	errUnasked   = errors.New("not asked, since another goroutine is asking")
 	errPanicked  = errors.New("a function of the caller panicked")
 )
+
+// faultless are the reasons that are no fault of the master.
+var faultless = []error{errRefused, errNoAnswer, errUnawaited, errUnasked}
 
 // reasonOf returns the reason why a vote was not granted in a round. settled says whether the votes that are in
 // have settled the round.
@@ -119,8 +123,8 @@ func (e *QuorumError) Error() string {
 	s := "redlock: " + e.Op + " " + quote(e.Name) + strings.TrimPrefix(e.unnamed(), e.Op)
 	if e.Owner != "" {
 		s += "; the holder is " + e.Owner
-	} else if len(e.Readers) > 0 {
-		s += "; held by " + readersText(e.Readers)
+	} else if text := readersText(e.Readers); text != "" {
+		s += "; held by " + text
 	}
 	return s
 }
@@ -128,7 +132,10 @@ func (e *QuorumError) Error() string {
 // readersText returns how many readers there are, and their owners as far as they are known.
 func readersText(owners []string) string {
 	text := strconv.Itoa(len(owners)) + " readers"
-	if len(owners) == 1 {
+	switch len(owners) {
+	case 0:
+		return ""
+	case 1:
 		text = "1 reader"
 	}
 	known := slices.DeleteFunc(slices.Clone(owners), func(owner string) bool { return owner == "" })
@@ -288,11 +295,11 @@ func (e *lostError) why() string {
 
 // cause returns what the Logger is told of the loss.
 func (e *lostError) cause() notices.Cause {
-	c := notices.Cause{Kind: reasons.Kind(e.reason), Text: e.why()}
+	kind := reasons.Kind(e.reason)
 	if e.votes != nil {
-		c.Kind += causeOf(e.votes).Kind
+		kind += causeOf(e.votes).Kind
 	}
-	return c
+	return notices.Cause{Kind: kind, Text: e.why()}
 }
 
 func (e *lostError) Is(target error) bool { return target == ErrLost }
@@ -326,27 +333,20 @@ func (e *doError) Unwrap() []error {
 
 // causeOf returns what the Logger is told of a wait that lasts because of err, or of a release that failed with it.
 func causeOf(err error) notices.Cause {
-	c := notices.Cause{Kind: "held", Text: unprefixed(err)}
-	q := (*QuorumError)(nil)
-	if errors.As(err, &q) {
-		c.Text, c.Holder = q.unnamed(), q.Owner
-		if q.Owner == "" && len(q.Readers) > 0 {
-			c.Holder = readersText(q.Readers)
-		}
-	}
-	switch {
-	case errors.Is(err, ErrHeld):
-	case q == nil:
-		c.Kind = reasons.Kind(err)
-	default:
-		var faults []error // of masters
+	c, faults := notices.Cause{Text: unprefixed(err)}, []error{err}
+	if q := (*QuorumError)(nil); errors.As(err, &q) {
+		c.Text, c.Holder = q.unnamed(), cmp.Or(q.Owner, readersText(q.Readers))
+		faults = nil
 		for _, f := range q.failures() {
-			if f.Err != errRefused && f.Err != errNoAnswer && f.Err != errUnawaited && f.Err != errUnasked {
+			if !slices.Contains(faultless, f.Err) {
 				faults = append(faults, f.Err)
 			}
 		}
-		c.Kind = reasons.Kind(faults...)
 	}
+	if errors.Is(err, ErrHeld) {
+		faults = []error{ErrHeld}
+	}
+	c.Kind = reasons.Kind(faults...)
 	return c
 }
 

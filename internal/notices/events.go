@@ -29,20 +29,18 @@ func (e *Events) Post(f func()) {
 }
 
 func (e *Events) run() {
-	for {
-		e.mu.Lock()
-		if len(e.waiting) == 0 {
-			close(e.idle)
-			e.idle = nil
-			e.mu.Unlock()
-			return
-		}
+	e.mu.Lock()
+	for len(e.waiting) > 0 {
 		f := e.waiting[0]
 		e.waiting[0] = nil
 		e.waiting = e.waiting[1:]
 		e.mu.Unlock()
 		f()
+		e.mu.Lock()
 	}
+	close(e.idle)
+	e.idle = nil
+	e.mu.Unlock()
 }
 
 // Done returns a channel that is closed when all events have been delivered.

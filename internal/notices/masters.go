@@ -54,12 +54,12 @@ func defectsOf(s master.Status) []defect {
 // written.
 func topicOf(msg string) string {
 	switch msg {
-	case msgQuarantined, msgWakes, msgMemory, msgGuard:
-		return msg
-	case msgUp, msgReleased:
+	case msgRefused, msgPassword, msgNoPassword, msgRights, msgTLS, msgMoment:
+		return msgDown
+	case msgReleased:
 		return msgUp
 	}
-	return msgDown
+	return msg
 }
 
 // badMessage returns the message for a master that is down or refused.

@@ -33,9 +33,7 @@ func (n *Notices) writeQuarantine(now []master.Status) {
 	var untils []time.Time
 	unused := true // as far as this Client has seen, no master has ever granted a lock
 	for i, s := range now {
-		if s.State == master.Up || n.told[i].voted {
-			unused = false
-		}
+		unused = unused && s.State != master.Up && !n.told[i].voted
 		if q := (*master.QuarantineError)(nil); errors.As(s.Err, &q) {
 			names, untils = append(names, n.names[i]), append(untils, q.Until)
 			failures = append(failures, reasons.Failure{Master: n.names[i], Err: errors.New(q.Why)})
@@ -46,11 +44,12 @@ func (n *Notices) writeQuarantine(now []master.Status) {
 		return // the masters have been adopted
 	}
 	slices.SortFunc(untils, time.Time.Compare)
-	msg, until, why := msgQuarantined, untils[len(untils)-1], reasons.Text(failures)
+	msg, until := msgQuarantined, untils[len(untils)-1]
 	missing := quorum.Majority(len(now)) - (len(now) - len(names)) // how many of these a quorum needs
 	if missing > 0 {
 		msg, until = msgHaveToWait, untils[missing-1]
 	}
+	why := reasons.Text(failures)
 	if r := reasons.Group(failures); len(r) == 1 {
 		why = reasons.Plain(r[0].Err)
 	}
@@ -100,11 +99,9 @@ func (n *Notices) Raising(before, now time.Duration) {
 	}
 	r := n.raise
 	n.mu.Unlock()
-	late := time.NewTimer(raiseWithin)
-	defer late.Stop()
 	select {
 	case <-r.written:
-	case <-late.C:
+	case <-time.After(raiseWithin):
 	}
 }
 

@@ -15,18 +15,7 @@ import (
 // warnAfter is how long a Lock waits before its wait is written.
 const warnAfter = time.Second
 
-// nextNotice returns how long a wait will have lasted when it is written next. It has lasted for waited now.
-func nextNotice(waited time.Duration) time.Duration {
-	switch {
-	case waited < 10*time.Second:
-		return 10 * time.Second
-	case waited < time.Minute:
-		return time.Minute
-	}
-	return waited.Truncate(time.Minute) + time.Minute
-}
-
-// waitTick is the precision of that schedule.
+// waitTick is the precision of the schedule.
 const waitTick = 100 * time.Millisecond
 
 // A wait is one that may have to be written.
@@ -41,9 +30,20 @@ type wait struct {
 type reason struct {
 	first time.Time       // when the longest wait in the first line began
 	last  time.Time       // when the last line was written
-	next  time.Time       // when the next line is due
 	seen  time.Time       // when such a wait was last found
 	names map[string]bool // the locks in the last line
+}
+
+// next returns when the next line is due.
+func (r *reason) next() time.Time {
+	switch waited := r.last.Sub(r.first); {
+	case waited < 10*time.Second:
+		return r.first.Add(10 * time.Second)
+	case waited < time.Minute:
+		return r.first.Add(time.Minute)
+	default:
+		return r.first.Add(waited.Truncate(time.Minute) + time.Minute)
+	}
 }
 
 // A group is a set of waits that have the same cause now.
@@ -94,8 +94,8 @@ func (n *Notices) writeWaits(d *deadlines) {
 	for cause, r := range n.reasons {
 		if d.now.Sub(r.seen) > time.Minute {
 			delete(n.reasons, cause)
-		} else if r.next.Before(check) {
-			check = r.next
+		} else if next := r.next(); next.Before(check) {
+			check = next
 		}
 	}
 	for _, w := range long {
@@ -152,7 +152,7 @@ func (n *Notices) isDue(d *deadlines, cause string, g *group) bool {
 		return joined
 	}
 	r.seen = d.now
-	return d.due(r.next) || joined && d.due(r.last.Add(every))
+	return d.due(r.next()) || joined && d.due(r.last.Add(every))
 }
 
 func (n *Notices) writeWait(d *deadlines, cause string, g *group) {
@@ -162,8 +162,7 @@ func (n *Notices) writeWait(d *deadlines, cause string, g *group) {
 		n.reasons[cause] = r
 	}
 	r.last, r.names = d.now, g.names
-	r.next = r.first.Add(nextNotice(d.now.Sub(r.first)))
-	d.due(r.next)
+	d.due(r.next())
 	for _, w := range g.waits {
 		w.told = d.now
 	}

@@ -70,13 +70,13 @@ func inCommon(a, b error) (error, bool) {
 	if a == nil || b == nil { // messages without a reason
 		return a, a == b
 	}
-	if p, q := quarantineOf(a), quarantineOf(b); p != nil && q != nil {
+	if p, q := as[*master.QuarantineError](a), as[*master.QuarantineError](b); p != nil && q != nil {
 		if p.Until.Before(q.Until) {
 			a = b
 		}
 		return a, p.Why == q.Why
 	}
-	if p, q := lateOf(a), lateOf(b); p != nil && q != nil {
+	if p, q := as[*quorum.LateError](a), as[*quorum.LateError](b); p != nil && q != nil {
 		if p.RTT < q.RTT {
 			a = b
 		}
@@ -85,18 +85,10 @@ func inCommon(a, b error) (error, bool) {
 	return a, Plain(a) == Plain(b)
 }
 
-// quarantineOf returns the quarantine in err, or nil.
-func quarantineOf(err error) *master.QuarantineError {
-	var q *master.QuarantineError
-	errors.As(err, &q)
-	return q
-}
-
-// lateOf returns the late answer in err, or nil.
-func lateOf(err error) *quorum.LateError {
-	var l *quorum.LateError
-	errors.As(err, &l)
-	return l
+// as returns the error of type E in err, or nil.
+func as[E error](err error) (found E) {
+	errors.As(err, &found)
+	return found
 }
 
 // Kind returns text that is equal for errors of different attempts, and of different locks, with one cause. It leaves
@@ -105,9 +97,9 @@ func Kind(errs ...error) string {
 	kinds := make(map[string]bool)
 	for _, err := range errs {
 		switch {
-		case quarantineOf(err) != nil:
+		case as[*master.QuarantineError](err) != nil:
 			kinds["in quarantine"] = true
-		case lateOf(err) != nil, isUnreachable(err):
+		case as[*quorum.LateError](err) != nil, isUnreachable(err):
 			kinds["down"] = true
 		default:
 			kinds[withoutDigits(Plain(err))] = true
@@ -138,12 +130,12 @@ func withoutDigits(text string) string {
 // anyway, and the local address differs from master to master.
 func Plain(err error) string {
 	text := OneLine(err)
-	op := (*net.OpError)(nil)
-	if !errors.As(err, &op) || op.Addr == nil && op.Source == nil || op.Err == nil {
+	op := as[*net.OpError](err)
+	if op == nil || op.Addr == nil && op.Source == nil || op.Err == nil {
 		return text
 	}
 	cause := op.Err
-	if call := (*os.SyscallError)(nil); errors.As(cause, &call) {
+	if call := as[*os.SyscallError](cause); call != nil {
 		cause = call.Err
 	}
 	return strings.Replace(text, OneLine(op), OneLine(cause), 1)
