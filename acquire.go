@@ -10,6 +10,7 @@ import (
 	"github.com/redlock-go/redlock/internal/clock"
 	"github.com/redlock-go/redlock/internal/master"
 	"github.com/redlock-go/redlock/internal/quorum"
+	"github.com/redlock-go/redlock/internal/waits"
 	"github.com/redlock-go/redlock/internal/wire"
 )
 
@@ -36,8 +37,8 @@ type wait struct {
 	asked  clock.Reading // when it began
 	splits int           // how many attempts in a row have split the votes
 
-	sleeper *sleeper
-	delays  retrier
+	inbox  *waits.Wait // what the masters' messages say
+	delays retrier
 
 	// Of a Locker of several names:
 	nameGates int           // how many gates of names are taken
@@ -147,8 +148,8 @@ func (w *wait) acquire() bool {
 // the queue, and reports false.
 func (w *wait) acquireByPolling(kind wire.Kind, now bool) (done bool) {
 	l, c := w.locker, w.locker.client
-	w.sleeper = c.sleepers.add(l.key)
-	defer c.sleepers.remove(l.key)
+	w.inbox = c.waits.Begin(l.key)
+	defer w.inbox.End()
 	defer w.quit()
 	for {
 		if !now {
@@ -390,7 +391,7 @@ func (w *wait) sleep(d time.Duration) (woken bool) {
 	c := w.locker.client
 	for step := ownerAfter; d > 2*ownerAfter; step = ownerEvery {
 		step = min(step, d)
-		if c.sleep(w.ctx, step, w.sleeper.wake) {
+		if c.sleep(w.ctx, step, w.inbox.Wake) {
 			return true
 		} else if w.over() {
 			return false
@@ -398,7 +399,7 @@ func (w *wait) sleep(d time.Duration) (woken bool) {
 		w.askOwner()
 		d -= step
 	}
-	return c.sleep(w.ctx, d, w.sleeper.wake)
+	return c.sleep(w.ctx, d, w.inbox.Wake)
 }
 
 // set makes a round of SETs and, unless the round is won, sends the releases that undo it. The releases go to all masters,

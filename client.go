@@ -21,6 +21,7 @@ import (
 	"github.com/redlock-go/redlock/internal/quorum"
 	"github.com/redlock-go/redlock/internal/recent"
 	"github.com/redlock-go/redlock/internal/renew"
+	"github.com/redlock-go/redlock/internal/waits"
 	"github.com/redlock-go/redlock/internal/wire"
 )
 
@@ -34,8 +35,8 @@ type Client struct {
 	pools        []*redis.Pool // closed by Close; nil after New
 	gates        gate.Gates
 	renewals     *renew.Scheduler
-	sleepers     sleepers
-	stalls       stalls
+	waits        *waits.Waits
+	grants       waits.Grants
 	longestPause atomic.Int64 // of the waits that are woken: see notePause
 	shares       shares       // of read leases
 	lastReleases lastReleases
@@ -130,7 +131,7 @@ func newClient(pools []*redis.Pool, opts *Options) (*Client, error) {
 		closed:  make(chan struct{}),
 		quiet:   make(chan struct{}),
 
-		sleepers:     newSleepers(len(pools)),
+		waits:        waits.New(len(pools)),
 		lastReleases: lastReleases{alone: opts.DisableWakeups, last: recent.Map[lastRelease]{Keep: politeFor}},
 		fences:       fences{highest: recent.Map[int64]{Keep: fencesFor}},
 		contended:    contendedSets{last: recent.Map[struct{}]{Keep: contendedFor}},
@@ -157,8 +158,8 @@ func newClient(pools []*redis.Pool, opts *Options) (*Client, error) {
 			Clock:       opts.clock,
 			ID:          id,
 			Woken:       c.woken,
-			Granted:     c.sleepers.granted,
-			Waiting:     c.sleepers.waiting,
+			Granted:     c.waits.Granted,
+			Waiting:     c.waits.AnyClaim,
 			Turn:        c.turn,
 			Patience:    c.patience,
 			Sample:      opts.Prefix + "redlock-rights-" + newToken(""),

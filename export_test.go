@@ -26,10 +26,8 @@ func (c *Client) HoldReleases() (resume func()) {
 
 // GrantInVain has the claim of a wait for key receive grants that are over, as a process does that did not run meanwhile.
 func (c *Client) GrantInVain(key string) {
-	c.sleepers.mu.Lock()
-	claim := c.sleepers.byKey[key].claim
-	c.sleepers.mu.Unlock()
+	claim := c.waits.ClaimOf(key)
 	for i := range c.masters {
-		c.sleepers.granted(i, master.Grant{Key: key, Token: claim.Token(), Mark: claim.began, Sure: true})
+		c.waits.Granted(i, master.Grant{Key: key, Token: claim.Token(), Mark: claim.Began, Sure: true})
 	}
 }

@@ -11,6 +11,7 @@ import (
 	"github.com/redlock-go/redlock/internal/master"
 	"github.com/redlock-go/redlock/internal/quorum"
 	"github.com/redlock-go/redlock/internal/recent"
+	"github.com/redlock-go/redlock/internal/waits"
 	"github.com/redlock-go/redlock/internal/wire"
 )
 
@@ -174,7 +175,7 @@ func (s *set) try(w *wait) bool { return w.tryGate() && w.tryNames() && w.tryAcq
 func (w *wait) acquireSet() bool {
 	l, c := w.locker, w.locker.client
 	w.delays = retrier{start: c.opts.NewBackOff, forever: w.forever}
-	w.sleeper = &sleeper{} // nobody wakes it
+	w.inbox = &waits.Wait{} // nobody wakes it
 	for refusals := 0; ; {
 		if !w.enterNames() {
 			return false

@@ -2,6 +2,7 @@ package redlock
 
 import (
 	"math"
+	"math/rand/v2"
 	"reflect"
 	"strings"
 	"testing"
@@ -91,4 +92,46 @@ func FuzzKey(f *testing.F) {
 			t.Errorf("the prefix %q and the name %q give the key %q", prefix, name, key)
 		}
 	})
+}
+
+// If a lock can be granted, the votes last for long enough in the worst case: the last ping before the grant was sent as early
+// as can be, and the keys are extended before the claim wins. If it cannot, the TTL is short, or the clocks drift much.
+func TestAClaimCanWinWithTheGrantThatItAsksFor(t *testing.T) {
+	random := rand.New(rand.NewPCG(1, 2))
+	between := func(least, most time.Duration) time.Duration { // small values are as likely as large ones
+		return time.Duration(float64(least) * math.Pow(float64(most)/float64(least), random.Float64())).Truncate(time.Millisecond)
+	}
+	granted := 0
+	for range 100_000 {
+		o := &Options{DriftFactor: 1 - math.Pow(10, -3*random.Float64())}
+		if random.IntN(2) == 0 {
+			o.DriftFactor = math.Pow(10, -4*random.Float64()) / 2
+		}
+		ttl, trip := between(400*time.Millisecond, 168*time.Hour), between(time.Millisecond, 10*time.Second)
+		g := o.grantFor(ttl, trip)
+		wins := o.winsAt(g)
+		if g == 0 {
+			if o.DriftFactor <= 0.1 && ttl >= time.Second && trip <= ttl/8 {
+				t.Fatalf("TTL %v, drift %v, round trip %v: the lock cannot be granted", ttl, o.DriftFactor, trip)
+			}
+			continue
+		}
+		granted++
+		age := 100*time.Millisecond + trip // of the mark, when the message comes
+		left := g - o.drift(g) - age
+		extended := ttl - o.drift(ttl) - trip
+		switch {
+		case g > ttl || g < 400*time.Millisecond || g < min(8*trip, ttl):
+			t.Fatalf("TTL %v, drift %v, round trip %v: g is %v", ttl, o.DriftFactor, trip, g)
+		case left < wins && left < trip:
+			t.Fatalf("TTL %v, drift %v, round trip %v: with a g of %v the votes last for %v, less than to extend them takes", ttl, o.DriftFactor, trip, g, left)
+		case left < wins && extended < wins:
+			t.Fatalf("TTL %v, drift %v, round trip %v: with a g of %v extended keys last for %v, want %v", ttl, o.DriftFactor, trip, g, extended, wins)
+		case wins/4+trip >= wins:
+			t.Fatalf("TTL %v, drift %v, round trip %v: a lease of %v ends before its first renewal", ttl, o.DriftFactor, trip, wins)
+		}
+	}
+	if granted < 1000 {
+		t.Errorf("of 100 000 settings %d allow a grant", granted)
+	}
 }

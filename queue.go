@@ -3,12 +3,12 @@ package redlock
 import (
 	"cmp"
 	"math/rand/v2"
-	"sync"
 	"time"
 
 	"github.com/redlock-go/redlock/internal/clock"
 	"github.com/redlock-go/redlock/internal/master"
 	"github.com/redlock-go/redlock/internal/quorum"
+	"github.com/redlock-go/redlock/internal/waits"
 	"github.com/redlock-go/redlock/internal/wire"
 )
 
@@ -59,7 +59,7 @@ func (w *wait) grantFor() time.Duration {
 			able++
 		}
 	}
-	if able < c.sleepers.need {
+	if able < c.waits.Need {
 		return 0
 	}
 	return c.opts.grantFor(l.opts.TTL, c.group.RoundTrip())
@@ -83,7 +83,7 @@ func (o *Options) winsAt(g time.Duration) time.Duration { return (g - o.drift(g)
 // A queueing is a wait that registers claims, one after the other.
 type queueing struct {
 	*wait
-	claim   *queuedClaim // nil: the next one is registered at resume
+	claim   *waits.Claim // nil: the next one is registered at resume
 	resume  time.Time
 	life    time.Duration // for how long the next registration sets a free key; 0: for g
 	spared  uint64        // the masters, as bits, at which the next registration leaves a free key alone
@@ -103,8 +103,8 @@ type queueing struct {
 // be granted, it leaves the queue, and reports false.
 func (w *wait) acquireGranted(life time.Duration) (done bool) {
 	c := w.locker.client
-	w.sleeper = c.sleepers.add(w.locker.key)
-	defer c.sleepers.remove(w.locker.key)
+	w.inbox = c.waits.Begin(w.locker.key)
+	defer w.inbox.End()
 	q := &queueing{wait: w, life: life}
 	defer q.leave()
 	if w.round != nil && w.split() {
@@ -138,8 +138,8 @@ func (q *queueing) sleep(d time.Duration) {
 	t := time.NewTimer(d)
 	defer t.Stop()
 	select {
-	case <-q.sleeper.news:
-	case <-q.sleeper.wake:
+	case <-q.inbox.News:
+	case <-q.inbox.Wake:
 		q.woken = true
 	case <-t.C:
 	case <-q.ctx.Done():
@@ -154,17 +154,17 @@ func (q *queueing) step(now clock.Reading) (next time.Time, more bool) {
 	if q.claim == nil {
 		return q.resume, true
 	}
-	mine, first, won := c.sleepers.count(q.claim, now, c.opts.drift, q.highest(now))
+	mine, first, won := q.inbox.Count(q.claim, now, c.opts.drift, q.highest(now))
 	switch {
-	case won != nil && won.left >= c.opts.winsAt(q.claim.g):
+	case won != nil && won.Left >= c.opts.winsAt(q.claim.G):
 		return now.Time(), q.win(now, won)
 	case won != nil && !q.extends:
 		q.ask(wire.Renew, q.locker.opts.TTL)
 		q.extends = true
 		return now.Time(), true
 	}
-	if c.sleepers.unusedAt(q.claim) >= c.sleepers.need {
-		c.stalls.unused(now.Time())
+	if q.inbox.Unused(q.claim) >= c.waits.Need {
+		c.grants.Unused(now.Time())
 		q.release(wire.ToHead)
 		return now.Time(), true // another claim is registered
 	}
@@ -184,7 +184,7 @@ func (q *queueing) step(now clock.Reading) (next time.Time, more bool) {
 	} else if due.After(now.Time()) {
 		return due, true
 	}
-	q.ask(wire.Again, q.claim.g)
+	q.ask(wire.Again, q.claim.G)
 	return now.Time(), true
 }
 
@@ -236,15 +236,15 @@ func (q *queueing) register() bool {
 	if q.attempts > 0 || q.late {
 		now = c.clock()
 	}
-	claim := &queuedClaim{Claim: new(master.Claim), began: now, g: g, votes: make([]claimVote, len(c.masters))}
-	claim.Init(&l.terms, newToken(c.opts.Owner), c.stalls.waited(now.Time(), now.Since(q.began)))
+	claim := waits.NewClaim(new(master.Claim), now, g, len(c.masters))
+	claim.Init(&l.terms, newToken(c.opts.Owner), c.grants.Waited(now.Time(), now.Since(q.began)))
 	if l.opts.Fencing {
 		c.fences.propose(claim.Claim, now.Wall(), c.opts.fencedWithin(l.opts.TTL))
 	}
 	claim.Queue(g, life)
 	claim.Spare(spared)
 	q.claim, q.askAt = claim, time.Time{}
-	c.sleepers.setClaim(q.sleeper, claim)
+	q.inbox.SetClaim(claim)
 	for _, m := range c.masters {
 		m.PingOften()
 	}
@@ -256,16 +256,16 @@ func (q *queueing) register() bool {
 func (q *queueing) ask(kind wire.Kind, life time.Duration) {
 	l, c, claim := q.locker, q.locker.client, q.claim
 	q.endRound()
-	mark := claim.began
+	mark := claim.Began
 	if kind != wire.Register {
 		mark = c.clock()
 	}
 	q.attempts++
 	q.asked, q.pending, q.extends, q.askAt = mark, true, false, time.Time{}
-	sl, within := q.sleeper, c.opts.limit(l.opts.TTL)
+	sl, within := q.inbox, c.opts.limit(l.opts.TTL)
 	within.Hurry = kind != wire.Renew
 	q.round = c.group.AskEach(kind, claim.Claim, within, func(i int, a wire.Answer) {
-		c.sleepers.answered(sl, claim, kind, i, a, mark, life, c.masters[i].Listening())
+		sl.Answered(claim, kind, i, a, mark, life, c.masters[i].Listening())
 	})
 }
 
@@ -302,7 +302,7 @@ func (q *queueing) backOff(now clock.Reading) (more bool) {
 // master.Claim.PassOn.
 func (q *queueing) release(how string) {
 	c := q.locker.client
-	c.sleepers.setClaim(q.sleeper, nil)
+	q.inbox.SetClaim(nil)
 	q.claim.PassOn(how, 0)
 	c.tellAll(wire.Release, q.claim.Claim)
 	q.claim = nil
@@ -332,22 +332,22 @@ func (q *queueing) note() {
 }
 
 // win makes a quorum of votes a lease. If that fails, it backs off. It reports false if the schedule has stopped.
-func (q *queueing) win(now clock.Reading, won *claimQuorum) (more bool) {
+func (q *queueing) win(now clock.Reading, won *waits.Quorum) (more bool) {
 	l, c := q.locker, q.locker.client
 	full := l.opts.TTL - c.opts.drift(l.opts.TTL)
 	t := &tenure{client: c, name: l.name, opts: l.opts, claim: q.claim.Claim, holders: alone, granted: now, contended: q.attempts > 1, rounds: 1,
-		validity: won.left, short: won.left < q.claim.g, start: now}
+		validity: won.Left, short: won.Left < q.claim.G, start: now}
 	t.heldBy(new(Lease))
 	var err error
 	if l.opts.Fencing {
 		var fixed clock.Reading
-		c.fences.heard(l.key, won.votes)
-		t.fence, t.rounds, fixed, err = q.commitFence(t.claim, won.votes, now)
+		c.fences.heard(l.key, won.Votes)
+		t.fence, t.rounds, fixed, err = q.commitFence(t.claim, won.Votes, now)
 		if t.rounds > 1 && err == nil { // the last round has given the key its full TTL
 			t.start, t.validity, t.short = fixed, full, false
 		}
 	}
-	if err == nil && (c.clock().Since(t.start) >= t.validity || !c.sleepers.setTenure(q.sleeper, q.claim, won, t)) {
+	if err == nil && (c.clock().Since(t.start) >= t.validity || !q.inbox.Won(q.claim, won, t.doubt)) {
 		err = c.quorumError(opAcquire, l.name, q.round.Votes())
 	}
 	if err == nil && !t.begin() {
@@ -358,7 +358,7 @@ func (q *queueing) win(now clock.Reading, won *claimQuorum) (more bool) {
 		return q.backOff(now)
 	}
 	q.lease = t.holder
-	c.stalls.used(now.Time())
+	c.grants.Used(now.Time())
 	q.noted(nil)
 	return true
 }
@@ -395,7 +395,7 @@ func (q *queueing) judge(now clock.Reading, mine uint64, first time.Time) (more 
 			rivals[v.Standing]++
 		}
 	}
-	if answered < c.sleepers.need {
+	if answered < c.waits.Need {
 		return q.backOff(now)
 	}
 	if mine == 0 && granted { // its votes do not last until they are counted
@@ -414,7 +414,7 @@ func (q *queueing) judge(now clock.Reading, mine uint64, first time.Time) (more 
 		}
 	}
 	switch n := rivals[rival]; {
-	case n >= c.sleepers.need:
+	case n >= c.waits.Need:
 		// The rival has a lease. Its holder may heal the key where it is ours. So our release leaves the key free
 		// there, and the next claim does not set it. Elsewhere the release passes the lock on as usual: the lease
 		// may have ended, and its release may have granted the lock to our claim.
@@ -424,7 +424,7 @@ func (q *queueing) judge(now clock.Reading, mine uint64, first time.Time) (more 
 	case n > keys || n == keys && rival < own:
 		q.release(wire.ToToken(rival))
 		q.resume = now.Time()
-	case now.Time().Sub(first) > q.claim.g:
+	case now.Time().Sub(first) > q.claim.G:
 		return q.backOff(now)
 	}
 	return true
@@ -441,54 +441,4 @@ func (q *queueing) votes(now clock.Reading) []quorum.Vote {
 		}
 	}
 	return votes
-}
-
-// A process that runs for a moment now and then, as one that is throttled, may be granted the lock while it does not run.
-// The grant ends unused, and nobody has the lock meanwhile. If it then went on with the waiting time that it has, it
-// would be granted the lock again at once, before clients that would use it. So a grant that was not used puts the claims
-// of the Client behind those of others for some time, which is doubled with each further one. If nobody else waits, that
-// costs nothing.
-
-const (
-	// stallLeast is for how long one unused grant puts the claims of the Client behind others.
-	stallLeast = time.Second
-	// stallMost is the longest such time.
-	stallMost = 32 * time.Second
-)
-
-// stalls are the unused grants of a Client.
-type stalls struct {
-	mu    sync.Mutex    // guards what follows
-	delay time.Duration // that of the last unused grant; 0: there was none
-	until time.Time     // until then the claims of the Client are behind others
-}
-
-// unused notes a grant that was over when the Client learned of it.
-func (s *stalls) unused(now time.Time) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.delay = min(max(2*s.delay, stallLeast), stallMost)
-	s.until = now.Add(s.delay)
-}
-
-// used notes a grant that became a lease. It counts if it came when the claims of the Client were no longer behind others.
-func (s *stalls) used(now time.Time) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.delay > 0 && !now.Before(s.until) {
-		if s.delay /= 2; s.delay < stallLeast {
-			s.delay = 0
-		}
-	}
-}
-
-// waited returns the waiting time of a claim that is registered now, instead of waited. It is negative while the claims of
-// the Client are behind others.
-func (s *stalls) waited(now time.Time, waited time.Duration) time.Duration {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.delay == 0 {
-		return waited
-	}
-	return min(waited, now.Sub(s.until)).Truncate(time.Millisecond)
 }

@@ -175,7 +175,7 @@ var All = []Defect{
 		Name: "grant-unsure",
 		Rule: "A grant counts only if it was made in the memory that is known, after its quarantine.",
 		Edits: []Edit{{
-			File: "wakeup.go",
+			File: "internal/waits/claim.go",
 			Old:  "if !g.Sure {",
 			New:  "if false {",
 		}},
@@ -183,9 +183,9 @@ var All = []Defect{
 		Name: "given-up-counts",
 		Rule: "A grant counts only for the claim whose token it names: one that was given up never counts.",
 		Edits: []Edit{{
-			File: "wakeup.go",
-			Old:  "sl.claim == nil || sl.claim.Token() != g.Token",
-			New:  "sl.claim == nil",
+			File: "internal/waits/claim.go",
+			Old:  "w == nil || w.claim == nil || w.claim.Token() != g.Token",
+			New:  "w == nil || w.claim == nil",
 		}},
 	}, {
 		Name: "token-twice",
@@ -215,9 +215,9 @@ var All = []Defect{
 		Name: "latest-vote",
 		Rule: "A lease that was granted ends with the first of the votes that it rests on.",
 		Edits: []Edit{{
-			File: "wakeup.go",
-			Old:  "left: lefts[s.need-1].d",
-			New:  "left: lefts[0].d",
+			File: "internal/waits/claim.go",
+			Old:  "Left: lefts[s.Need-1].d",
+			New:  "Left: lefts[0].d",
 		}},
 	}, {
 		Name: "keeps-to-itself",
@@ -232,7 +232,7 @@ var All = []Defect{
 		Rule: "A claim that fewer than a quorum of masters answer is released.",
 		Edits: []Edit{{
 			File: "queue.go",
-			Old:  "if answered < c.sleepers.need {",
+			Old:  "if answered < c.waits.Need {",
 			New:  "if false {",
 		}},
 	}, {
@@ -245,7 +245,7 @@ var All = []Defect{
 		}, {
 			File: "acquire.go",
 			Old:  "	extra := rand.N(c.group.Distance()<<min(w.splits, splitsMost) + 1)\n",
-			New:  "	extra := time.Duration(0)\n	if c.listening() {\n		return c.sleep(w.ctx, max(d, queueStep), w.sleeper.wake), true\n	}\n",
+			New:  "	extra := time.Duration(0)\n	if c.listening() {\n		return c.sleep(w.ctx, max(d, queueStep), w.inbox.Wake), true\n	}\n",
 		}},
 	}, {
 		Name: "own-maxttl",

@@ -63,6 +63,8 @@ var targets = []target{
 	{"internal/quorum/round.go", []step{quorum, whole}},
 	{"internal/quorum/tally.go", []step{quorum, whole}},
 	{"internal/quorum/together.go", []step{quorum, whole}},
+	{"internal/waits/claim.go", []step{{"./internal/waits", ""}, inside, whole}},
+	{"internal/waits/waits.go", []step{inside, whole}},
 	{"wakeup.go", []step{inside, whole}},
 	{"lease.go", []step{inside, whole}},
 	{"readers.go", []step{inside, readers, whole}},

@@ -1,0 +1,223 @@
+package waits
+
+import (
+	"cmp"
+	"math/bits"
+	"slices"
+	"time"
+
+	"github.com/redlock-go/redlock/internal/clock"
+	"github.com/redlock-go/redlock/internal/master"
+	"github.com/redlock-go/redlock/internal/quorum"
+	"github.com/redlock-go/redlock/internal/wire"
+)
+
+// A Claim is registered: it waits in the queues of the masters, where releases of other clients may grant it
+// the lock. It has one fresh token, from its registration to its lease or its release. A quorum of votes makes a
+// lease. A vote comes with a master's answer to a registration or a poll, or with the message about a grant. It
+// counts from a moment before the key was set, so the claim has the vote for no longer than the master keeps the
+// key.
+type Claim struct {
+	*master.Claim
+	Began clock.Reading // immutable; before its first command
+	G     time.Duration // immutable; for how long it may be granted the lock
+
+	// Guarded by Waits.mu:
+	votes []vote    // by master
+	known uint64    // the masters, as bits, that are known to have had it in the queue, or the key for it
+	gone  uint64    // the masters, as bits, whose votes have become void since the last count
+	first time.Time // when the first vote came
+
+	doubt  func(i int) // of its lease, once it was acquired: see Wait.Won
+	unused uint64      // the masters, as bits, whose grants were over before they could count
+}
+
+// A vote is a vote for a claim.
+type vote struct {
+	mark  clock.Reading // a moment before the key was set, or before the master said for how long it lives
+	life  time.Duration // how long the key lives from mark on, at least; 0: there is no vote
+	fence int64
+}
+
+func (v *vote) end() time.Time { return v.mark.Time().Add(v.life) }
+
+// NewClaim returns a Claim of a Client with this number of masters.
+func NewClaim(c *master.Claim, began clock.Reading, g time.Duration, masters int) *Claim {
+	return &Claim{Claim: c, Began: began, G: g, votes: make([]vote, masters)}
+}
+
+// SetClaim sets the claim of a wait; nil: it has none. The votes for an earlier claim never count again.
+func (w *Wait) SetClaim(c *Claim) {
+	w.waits.mu.Lock()
+	defer w.waits.mu.Unlock()
+	w.claim = c
+}
+
+// AnyClaim reports whether a claim of this Client waits.
+func (s *Waits) AnyClaim() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, w := range s.byKey {
+		if w.claim != nil {
+			return true
+		}
+	}
+	return false
+}
+
+// ClaimOf returns the claim that waits for a key, or nil. It is for tests.
+func (s *Waits) ClaimOf(key string) *Claim {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if w := s.byKey[key]; w != nil {
+		return w.claim
+	}
+	return nil
+}
+
+// Granted handles a grant by master i. It reports false if this Client has not queued for the key.
+func (s *Waits) Granted(i int, g master.Grant) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	w := s.byKey[g.Key]
+	if w == nil || w.claim == nil || w.claim.Token() != g.Token {
+		_, left := s.left.Get(g.Key)
+		return left || w != nil // of a claim that was given up
+	}
+	if !g.Sure {
+		w.wakeLocked() // a poll finds out
+		return true
+	}
+	if began := w.claim.Began; began.Time().After(g.Mark.Time()) {
+		g.Mark = began
+	}
+	v := vote{g.Mark, w.claim.G, g.Fence}
+	if !v.end().After(time.Now()) {
+		w.claim.unused |= 1 << i
+	}
+	w.voteLocked(i, v)
+	return true
+}
+
+// voteLocked takes a vote of master i. Of two votes of one master, the one that ends later counts. Of two fences, the
+// higher one counts, since a master's fences rise.
+func (w *Wait) voteLocked(i int, v vote) {
+	c := w.claim
+	old := &c.votes[i]
+	v.fence = max(v.fence, old.fence)
+	if old.life > 0 && old.end().After(v.end()) {
+		v.mark, v.life = old.mark, old.life
+	}
+	if c.first.IsZero() {
+		c.first = time.Now()
+	}
+	*old = v
+	c.known |= 1 << i
+	poke(w.News)
+}
+
+// Answered handles the answer of master i to a command of a claim: a Register, an Again or a Renew. The command was asked for
+// at mark. If it was carried out, the key lives for life from mark on. listening says that the master can tell this
+// Client of grants, so that a refused claim is in its queue. The answers of a master come in the order of the commands.
+func (w *Wait) Answered(c *Claim, kind wire.Kind, i int, a wire.Answer, mark clock.Reading, life time.Duration, listening bool) {
+	s, bit := w.waits, uint64(1)<<i
+	s.mu.Lock()
+	late := kind == wire.Again && c.known&bit != 0
+	gone := late && a.New // the key was granted or set, and is gone or another's since
+	if a.Done() || a.Outcome == wire.Taken && (a.New || listening) {
+		c.known |= bit
+	}
+	if w.claim == c {
+		if gone {
+			c.votes[i] = vote{fence: c.votes[i].fence}
+			c.gone |= bit
+			c.unused |= bit
+		}
+		switch {
+		case a.Done() && a.Holds > 0:
+			w.voteLocked(i, vote{mark, a.Holds, a.Fence})
+		case a.Done():
+			w.voteLocked(i, vote{mark, life, a.Fence})
+		}
+		poke(w.News)
+		s.mu.Unlock()
+		return
+	}
+	doubt := c.doubt
+	s.mu.Unlock()
+	if doubt == nil || !gone && !(late && a.Err != nil) {
+		return
+	}
+	// A poll was executed after the claim had won, and found that the claim was not in the queue, and that the key was
+	// not ours. So the key was gone, or another's, in the meantime: somebody else may have held the lock. The poll has set
+	// the key again, or has put the claim into the queue, where it can be granted the key. If the answer was lost, all
+	// this may be so.
+	doubt(i)
+}
+
+// A Quorum is a quorum of votes for a claim.
+type Quorum struct {
+	Votes []quorum.Vote // of all masters
+	Left  time.Duration // how long the votes of the quorum last
+	rests uint64        // the masters of the quorum, as bits
+}
+
+// Count counts the votes for a claim. It returns the masters, as bits, whose votes last, when the first vote came,
+// and the quorum if there is one. Votes with a fence above most cannot be part of the quorum; 0: any can. Won
+// finds votes that become void from here on.
+func (w *Wait) Count(c *Claim, now clock.Reading, drift func(time.Duration) time.Duration, most int64) (mine uint64, first time.Time, won *Quorum) {
+	s := w.waits
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	type left struct {
+		i int
+		d time.Duration
+	}
+	var lefts []left
+	c.gone = 0
+	votes := make([]quorum.Vote, len(c.votes))
+	for i, v := range c.votes {
+		d := v.life - drift(v.life) - now.Since(v.mark)
+		if v.life == 0 || d <= 0 {
+			continue
+		}
+		mine |= 1 << i
+		if most > 0 && v.fence > most {
+			continue
+		}
+		lefts = append(lefts, left{i, d})
+		votes[i] = quorum.Vote{In: true, Answer: wire.Answer{Outcome: wire.Granted, Fence: v.fence}}
+	}
+	if mine == 0 {
+		c.first = time.Time{} // its grants have expired
+	}
+	if len(lefts) < s.Need {
+		return mine, c.first, nil
+	}
+	slices.SortFunc(lefts, func(a, b left) int { return cmp.Compare(b.d, a.d) })
+	won = &Quorum{Votes: votes, Left: lefts[s.Need-1].d}
+	for _, l := range lefts[:s.Need] {
+		won.rests |= 1 << l.i
+	}
+	return mine, c.first, won
+}
+
+// Unused returns how many masters have granted the lock to a claim in vain.
+func (w *Wait) Unused(c *Claim) int {
+	w.waits.mu.Lock()
+	defer w.waits.mu.Unlock()
+	return bits.OnesCount64(c.unused)
+}
+
+// Won says that the claim becomes a lease by a quorum, so it can no longer be granted the lock. Won does nothing and
+// reports false if a vote of the quorum has become void since it was counted. Later, doubt is called if a late poll has
+// found that a master had lost the key.
+func (w *Wait) Won(c *Claim, q *Quorum, doubt func(i int)) bool {
+	w.waits.mu.Lock()
+	defer w.waits.mu.Unlock()
+	if c.gone&q.rests != 0 {
+		return false
+	}
+	c.doubt, w.claim = doubt, nil
+	return true
+}

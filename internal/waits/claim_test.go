@@ -1,0 +1,121 @@
+package waits
+
+import (
+	"testing"
+	"time"
+
+	"github.com/redlock-go/redlock/internal/clock"
+	"github.com/redlock-go/redlock/internal/master"
+	"github.com/redlock-go/redlock/internal/wire"
+)
+
+// The lives may differ by more than an int of 32 bits can say in nanoseconds.
+func TestAMajorityEndsWithItsEarliestVote(t *testing.T) {
+	now := clock.System()
+	w := New(3).Begin("a")
+	none := func(time.Duration) time.Duration { return 0 }
+	for _, long := range []time.Duration{time.Second, 3 * time.Second, 10 * time.Second, 7 * 24 * time.Hour} {
+		c := &Claim{votes: []vote{{now, long, 0}, {now, 400 * time.Millisecond, 0}, {}}}
+		_, _, m := w.Count(c, now, none, 0)
+		if m == nil || m.Left != 400*time.Millisecond {
+			t.Errorf("votes for 400ms and %v: a quorum for %v, want 400ms", long, m.Left)
+		}
+	}
+}
+
+// A poll that finds the claim gone from the queue, and its key too, is answered while the lease is made.
+func TestAVoteWhoseKeyIsGoneDoesNotCount(t *testing.T) {
+	now := clock.System()
+	none := func(time.Duration) time.Duration { return 0 }
+	gone := wire.Answer{Outcome: wire.Taken, New: true}
+	for _, row := range []struct {
+		name   string
+		kind   wire.Kind
+		answer wire.Answer
+		from   int
+		wins   bool
+	}{
+		{"a master of the quorum", wire.Again, gone, 0, false},
+		{"the answer to the registration comes behind the message", wire.Register, gone, 0, true},
+		{"the claim was still in the queue", wire.Again, wire.Answer{Outcome: wire.Taken}, 0, true},
+		{"a master without a vote", wire.Again, gone, 2, true},
+	} {
+		t.Run(row.name, func(t *testing.T) {
+			s := New(3)
+			w := s.Begin("a")
+			c := NewClaim(new(master.Claim), now, 0, 3)
+			w.SetClaim(c)
+			w.voteLocked(0, vote{now, time.Second, 0})
+			w.voteLocked(1, vote{now, time.Second, 0})
+			_, _, m := w.Count(c, now, none, 0)
+			w.Answered(c, row.kind, row.from, row.answer, now, time.Second, true)
+			if got := w.Won(c, m, func(int) {}); got != row.wins {
+				t.Errorf("the claim wins: %v, want %v", got, row.wins)
+			}
+			if _, _, m := w.Count(c, now, none, 0); (m != nil) != row.wins {
+				t.Errorf("a quorum is left: %v, want %v", m != nil, row.wins)
+			}
+		})
+	}
+}
+
+// Only what a master is known to have had can be gone from there.
+func TestAClaimIsInAQueueOnlyIfTheMasterCanTellItOfAGrant(t *testing.T) {
+	now := clock.System()
+	s := New(3)
+	w := s.Begin("a")
+	c := NewClaim(new(master.Claim), now, 0, 4)
+	w.SetClaim(c)
+	w.Answered(c, wire.Register, 0, wire.Answer{Outcome: wire.Taken}, now, time.Second, true)
+	w.Answered(c, wire.Register, 1, wire.Answer{Outcome: wire.Taken}, now, time.Second, false)
+	w.Answered(c, wire.Register, 2, wire.Answer{Outcome: wire.Taken, New: true}, now, time.Second, false)
+	w.Answered(c, wire.Register, 3, wire.Answer{Outcome: wire.Granted}, now, time.Second, false)
+	if c.known != 0b1101 {
+		t.Errorf("known at %b, want 1101", c.known)
+	}
+}
+
+func TestUnusedGrantsPutAClientBehindOthers(t *testing.T) {
+	var s Grants
+	now, waited := time.Unix(1000, 0), 9*time.Second
+	want := func(when string, want time.Duration) {
+		t.Helper()
+		if got := s.Waited(now, waited); got != want {
+			t.Errorf("%s: a claim counts as having waited for %v, want %v", when, got, want)
+		}
+	}
+	want("no unused grant", waited)
+	s.Unused(now)
+	want("one unused grant", -time.Second)
+	s.Used(now)
+	want("a grant that was used too early to tell", -time.Second)
+	now = now.Add(3 * time.Second)
+	want("2s after the time behind others", 2*time.Second)
+	s.Unused(now)
+	want("two unused grants", -2*time.Second)
+	for range 10 {
+		s.Unused(now)
+	}
+	want("many unused grants", -32*time.Second)
+	for range 6 {
+		now = now.Add(time.Minute)
+		s.Used(now)
+	}
+	want("grants that were used", waited)
+}
+
+func TestAGrantThatIsOverWhenItsMessageComesIsUnused(t *testing.T) {
+	s := New(3)
+	w := s.Begin("a")
+	c := NewClaim(master.NewClaim("a", "token", time.Second, 0), clock.System(), 400*time.Millisecond, 3)
+	w.SetClaim(c)
+	now := clock.System()
+	time.Sleep(2 * time.Millisecond)
+	for i, g := range []time.Duration{time.Millisecond, time.Hour, time.Millisecond} {
+		c.G = g
+		s.Granted(i, master.Grant{Key: "a", Token: "token", Mark: now, Sure: true})
+	}
+	if got := w.Unused(c); got != 2 {
+		t.Errorf("%d grants were over, want 2", got)
+	}
+}

@@ -1,0 +1,56 @@
+package waits
+
+import (
+	"sync"
+	"time"
+)
+
+// A process that runs for a moment now and then, as one that is throttled, may be granted the lock while it does not run.
+// The grant ends unused, and nobody has the lock meanwhile. If it then went on with the waiting time that it has, it
+// would be granted the lock again at once, before clients that would use it. So a grant that was not used puts the claims
+// of the Client behind those of others for some time, which is doubled with each further one. If nobody else waits, that
+// costs nothing.
+
+const (
+	// behindLeast is for how long one unused grant puts the claims of the Client behind others.
+	behindLeast = time.Second
+	// behindMost is the longest such time.
+	behindMost = 32 * time.Second
+)
+
+// Grants are the grants of a Client that came too late.
+type Grants struct {
+	mu    sync.Mutex    // guards what follows
+	delay time.Duration // that of the last unused grant; 0: there was none
+	until time.Time     // until then the claims of the Client are behind others
+}
+
+// Unused notes a grant that was over when the Client learned of it.
+func (g *Grants) Unused(now time.Time) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.delay = min(max(2*g.delay, behindLeast), behindMost)
+	g.until = now.Add(g.delay)
+}
+
+// Used notes a grant that became a lease. It counts if it came when the claims of the Client were no longer behind others.
+func (g *Grants) Used(now time.Time) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if g.delay > 0 && !now.Before(g.until) {
+		if g.delay /= 2; g.delay < behindLeast {
+			g.delay = 0
+		}
+	}
+}
+
+// Waited returns the waiting time of a claim that is registered now, instead of waited. It is negative while the claims of
+// the Client are behind others.
+func (g *Grants) Waited(now time.Time, waited time.Duration) time.Duration {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if g.delay == 0 {
+		return waited
+	}
+	return min(waited, now.Sub(g.until)).Truncate(time.Millisecond)
+}

@@ -1,0 +1,164 @@
+// Package waits keeps what the messages and answers of the masters say about the waits of a Client: wake-ups, and the votes
+// for claims that are registered. It knows keys, tokens and votes, but no lease.
+//
+// Clients that wait for a lock are in the queue of its name on each master. A release takes the head out of the queue,
+// which is the client that has waited longest, and publishes a message to the channel of that client.
+//
+//   - If the head is a registered claim, the release grants it the lock, and the message says so: see Claim.
+//   - Otherwise the message is a wake-up. It is only a hint: the client's next SET decides whether it gets the lock. A
+//     lost message costs one step of its schedule.
+package waits
+
+import (
+	"sync"
+	"time"
+
+	"github.com/redlock-go/redlock/internal/quorum"
+	"github.com/redlock-go/redlock/internal/recent"
+)
+
+// A Wait receives the messages for one wait of a Client for a name.
+type Wait struct {
+	Wake chan struct{} // immutable; cap 1: a wake-up has come
+	News chan struct{} // immutable; cap 1: the votes for the claim have changed
+
+	waits *Waits // immutable
+	key   string // immutable
+
+	// Guarded by Waits.mu:
+	tokens []string    // by master: the token in its last message, that of the released lease
+	timer  *time.Timer // wakes the wait if too few masters send a message; nil: not running
+	early  time.Time   // when messages from less than a quorum last woke the wait
+
+	claim *Claim // the claim of the wait; nil: it has none
+}
+
+const (
+	// wakeAnyway is how long after the first message a wait waits for messages from a quorum of masters. A
+	// lock that is free at one master will soon be free at the others.
+	wakeAnyway = 2 * time.Millisecond
+	// earlyEvery is how often messages from less than a quorum may wake a wait. Each wake-up costs a round.
+	earlyEvery = 10 * time.Millisecond
+	// leftFor is how long after the end of a wait wake-ups for it are still expected.
+	leftFor = 10 * time.Second
+)
+
+// Waits are the waits of a Client, by key. There is at most one for each name, since at most one goroutine
+// of a Client sends commands for a name.
+type Waits struct {
+	Need int // immutable; how many masters are a quorum
+
+	masters int // immutable
+
+	mu    sync.Mutex // guards what follows
+	byKey map[string]*Wait
+	left  recent.Map[uint64] // by key of an ended wait: the masters, as bits, that may still send a wake-up
+}
+
+// New returns the Waits of a Client with this number of masters.
+func New(masters int) *Waits {
+	return &Waits{masters: masters, Need: quorum.Majority(masters), byKey: make(map[string]*Wait), left: recent.Map[uint64]{Keep: leftFor}}
+}
+
+// Begin makes the Wait of a key. It must be called before the command that joins the queue is sent, because
+// the wake-up may come at once.
+func (s *Waits) Begin(key string) *Wait {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	w := &Wait{Wake: make(chan struct{}, 1), News: make(chan struct{}, 1), waits: s, key: key, tokens: make([]string, s.masters)}
+	s.byKey[key] = w
+	return w
+}
+
+// End ends the wait.
+func (w *Wait) End() {
+	s := w.waits
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if w.timer != nil {
+		w.timer.Stop()
+	}
+	delete(s.byKey, w.key)
+	s.left.Put(w.key, 1<<s.masters-1)
+}
+
+// Heard handles a well-formed message from master i about a release that deleted token from key. It reports
+// false if no goroutine waits for the key.
+//
+// Only the last message of each master counts. So one master alone cannot make a quorum, however many
+// messages it sends, and cannot displace the messages of other masters.
+func (s *Waits) Heard(i int, key, token string) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	w := s.byKey[key]
+	if w == nil {
+		return false
+	}
+	if w.tokens[i] == token {
+		return true
+	}
+	w.tokens[i] = token
+	heard := 0
+	for _, t := range w.tokens {
+		if t == token {
+			heard++
+		}
+	}
+	switch now := time.Now(); {
+	case heard == s.Need:
+		w.wakeLocked()
+	case heard > s.Need:
+		// The quorum-th message has woken the wait.
+	case heard == s.Need-1 && now.Sub(w.early) >= earlyEvery:
+		// One message less than a quorum. While the attempt is on its way, the release will have reached one
+		// more master. If the first message woke the wait, some attempts would come too early, and the
+		// client would have to join the queue again. If only the quorum-th did, all attempts would come later
+		// than necessary. If this wake-up is too early, the quorum-th message wakes the wait again.
+		w.early = now
+		w.wakeLocked()
+	case w.timer == nil:
+		// There may be no quorum-th message: if several readers leave together, the last of them is another one at
+		// each master, and the messages have several tokens.
+		w.timer = time.AfterFunc(max(wakeAnyway, earlyEvery-now.Sub(w.early)), func() { s.timeUp(w) })
+	}
+	return true
+}
+
+// wakeLocked wakes the wait.
+func (w *Wait) wakeLocked() {
+	if w.timer != nil {
+		w.timer.Stop()
+		w.timer = nil
+	}
+	poke(w.Wake)
+}
+
+// timeUp wakes a wait after messages from less than a quorum of masters.
+func (s *Waits) timeUp(w *Wait) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if w.timer != nil { // otherwise a message has woken it
+		w.early = time.Now()
+		w.wakeLocked()
+	}
+}
+
+// TakeExpected reports whether a message from master i about a key is expected although no goroutine waits for the key:
+// the wait may have ended a moment ago. It counts the message: only one of each master is expected.
+func (s *Waits) TakeExpected(i int, key string) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	masters, _ := s.left.Get(key)
+	if masters&(1<<i) == 0 {
+		return false
+	}
+	s.left.Put(key, masters&^(1<<i))
+	return true
+}
+
+func poke(c chan struct{}) {
+	select {
+	case c <- struct{}{}:
+	default: // an earlier wake-up was not received yet
+	}
+}
