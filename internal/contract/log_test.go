@@ -414,6 +414,28 @@ func TestWaitsWithTwoCausesAreLoggedInTwoLines(t *testing.T) {
 	})
 }
 
+// TestLocksThatAreHeldAreLoggedInOneLine: a goroutine of the Client holds one lock, another client the other.
+func TestLocksThatAreHeldAreLoggedInOneLine(t *testing.T) {
+	bubble(t, 3, func(t *testing.T, ms *redlocktest.Masters) {
+		hold(ms, "theirs", 0, 1, 2)
+		var log logged
+		c := connected(t, ms, log.seldom())
+		own := c.Locker("own")
+		own.Lock()
+		var all sync.WaitGroup
+		all.Go(func() { locktest.Pass(c.Locker("own")) })
+		all.Go(func() { locktest.Pass(c.Locker("theirs")) })
+		time.Sleep(5 * time.Second)
+		log.Want(t, 1, "still waiting")
+		log.Want(t, 1, `names="own, theirs"`)
+		own.Unlock()
+		for i := range 3 {
+			ms.Master(i).Del("theirs")
+		}
+		all.Wait()
+	})
+}
+
 // TestMastersThatRefuseAreNoCauseOfAWait: both locks wait for masters that are down. For one, a master also refuses.
 func TestMastersThatRefuseAreNoCauseOfAWait(t *testing.T) {
 	bubble(t, 5, func(t *testing.T, ms *redlocktest.Masters) {

@@ -88,6 +88,38 @@ func TestADefectIsLoggedOnceWhileItLasts(t *testing.T) {
 	})
 }
 
+// TestLinesOnOneTopicAreApart changes the state of a master again and again: a line that says that it is down, or that it
+// is up, follows the last one of its kind after 10 s, whatever the message is.
+func TestLinesOnOneTopicAreApart(t *testing.T) {
+	bubble(t, func(t *testing.T, s *scene) {
+		down := func(text string) { s.change(0, master.Status{State: master.Down, Err: errors.New(text)}) }
+		up := func() { s.change(0, master.Status{State: master.Up}) }
+		time.Sleep(time.Minute)
+		down("gone")
+		up()
+		time.Sleep(5 * time.Second)
+		s.want(t, 1, "masters were down for a moment")
+		down("NOAUTH")
+		time.Sleep(4 * time.Second)
+		s.want(t, 1, "level=WARN")
+		time.Sleep(4 * time.Second)
+		s.want(t, 1, "masters require a password")
+		time.Sleep(time.Minute)
+
+		up()
+		time.Sleep(3 * time.Second)
+		s.want(t, 1, "masters are up again")
+		s.change(0, master.Status{State: master.Quarantined, Err: &master.QuarantineError{Why: "new"}})
+		time.Sleep(3 * time.Second)
+		s.want(t, 1, "masters are in quarantine")
+		up()
+		time.Sleep(3 * time.Second)
+		s.want(t, 1, "level=INFO")
+		time.Sleep(4 * time.Second)
+		s.want(t, 1, "masters vote again")
+	})
+}
+
 func TestThatRestartsMayGoUnnoticedIsLoggedOnce(t *testing.T) {
 	bubble(t, func(t *testing.T, s *scene) {
 		for range 3 {

@@ -36,14 +36,11 @@ type reason struct {
 
 // next returns when the next line is due.
 func (r *reason) next() time.Time {
-	switch waited := r.last.Sub(r.first); {
-	case waited < 10*time.Second:
+	waited := r.last.Sub(r.first)
+	if waited < 10*time.Second {
 		return r.first.Add(10 * time.Second)
-	case waited < time.Minute:
-		return r.first.Add(time.Minute)
-	default:
-		return r.first.Add(waited.Truncate(time.Minute) + time.Minute)
 	}
+	return r.first.Add(waited.Truncate(time.Minute) + time.Minute)
 }
 
 // A group is a set of waits that have the same cause now.
