@@ -1,0 +1,241 @@
+package kept
+
+// release ends the lease, queues its release unless that was done before, and leaves the gate.
+func (s *state) release() {
+	if !s.ended {
+		s.toMaster.put(message{release, s.token, 0})
+	}
+	s.ended, s.told, s.released = true, true, true
+	s.st, s.givingUp = 0, 0
+	s.leaveGate()
+}
+
+// want is the arrival of a goroutine at the gate.
+func (s *state) want() {
+	switch {
+	case s.st == idle:
+		s.st, s.givingUp = held|wanted, taken
+	case s.st&held != 0:
+		s.st |= wanted
+	}
+}
+
+// hear handles a recall.
+func (w *world) hear(s *state, token uint8) {
+	if !w.forgetsSoon || s.st != 0 {
+		s.remembered = token
+	}
+	if s.token != token {
+		return
+	}
+	switch {
+	case s.st == idle && w.releasesFirst && !s.ended:
+		s.ended, s.told, s.released, s.givingUp = true, true, true, leavesNow
+		s.toMaster.put(message{release, s.token, 0})
+	case s.st == idle && w.looseGiveUp:
+		s.givingUp = seen
+	case s.st == idle:
+		s.st, s.givingUp = held|asked, taken
+	case s.st&held != 0 && w.givesHeld:
+		s.release()
+	case s.st&held != 0 && !w.forgetsAsk:
+		s.st |= asked
+	}
+}
+
+// giveUp goes on with an idle lease that was taken because of a recall, or of a goroutine at the gate.
+func (w *way) giveUp() {
+	s := w.s
+	switch {
+	case s.givingUp == seen && w.room && !s.ended:
+		w.do("K gives the idle lease up", func(n *state) { n.release() })
+	case s.givingUp == taken && w.canHandOver(s):
+		w.do("K hands the kept lease over", func(n *state) {
+			n.givingUp = 0
+			n.st &^= wanted
+			n.goers[n.next()] = handed
+		})
+	case s.givingUp == taken && w.canRelease():
+		w.do("K releases the kept lease", func(n *state) { n.release() })
+	case s.givingUp == leavesNow:
+		w.do("K leaves the gate", func(n *state) {
+			if n.givingUp = 0; n.st == idle {
+				n.st = 0
+				n.leaveGate()
+			}
+		})
+	}
+}
+
+// lose ends the lease.
+func (s *state) lose() { s.ended, s.told, s.released = true, false, false }
+
+// loss has K notice that the lease is over, and act on a loss in steps: the keeper is told, the release is queued, and the
+// gate is left unless a goroutine holds the lease.
+func (w *way) loss() {
+	s := w.s
+	tell, queue := s.ended && !s.told, s.ended && !s.released && w.room
+	switch {
+	case w.lossSilent:
+		tell = false
+	case w.marksLate:
+		tell = tell && s.released
+	default:
+		queue = queue && s.told
+	}
+	if !s.ended && s.valid == 0 && s.st != 0 {
+		w.do("K notices that the lease is over", (*state).lose)
+	}
+	if tell {
+		w.do("the loss takes the lease, or leaves its bit", func(n *state) {
+			n.told = true
+			if n.st == idle {
+				n.st = ending
+			} else if n.st&held != 0 {
+				n.st |= asked
+			}
+		})
+	}
+	if queue {
+		w.do("the release of the lost lease is queued", func(n *state) {
+			n.released = true
+			n.told = n.told || w.lossSilent
+			n.toMaster.put(message{release, n.token, 0})
+		})
+	}
+	if s.ended && s.released && s.told && s.st == ending {
+		w.do("the loss leaves the gate", func(n *state) { n.st = 0; n.leaveGate() })
+	}
+}
+
+// upkeep renews and heals.
+func (w *way) upkeep() {
+	s := w.s
+	if s.token == 0 || s.renewals == 0 || !w.room {
+		return
+	}
+	send := func(name string, k kind, left uint8) {
+		w.do(name, func(n *state) {
+			n.renewals--
+			n.renewing = n.renewing || k == renew
+			n.toMaster.put(message{k, n.token, left})
+		})
+	}
+	if !s.ended && !s.renewing && s.st != 0 || w.renewsLate && s.ended {
+		send("K renews", renew, validity)
+	}
+	if w.healsLate && s.ended {
+		send("K heals", heal, 0)
+	}
+}
+
+// traffic executes commands, and has answers and recalls arrive.
+func (w *way) traffic() {
+	s := w.s
+	if !s.toMaster.empty() && !s.fromM.full() {
+		w.do("the master executes K's "+s.toMaster[0].kind.String(), func(n *state) { w.execute(n, n.toMaster.pop(), &n.fromM) })
+	}
+	if !s.wOut.empty() && !s.wIn.full() {
+		w.do("the master executes W's "+s.wOut[0].kind.String(), func(n *state) { w.execute(n, n.wOut.pop(), &n.wIn) })
+	}
+	if s.recall != 0 && (w.room || !w.releasesFirst && !w.givesHeld) {
+		w.do("K hears a recall", func(n *state) { token := n.recall; n.recall = 0; w.hear(n, token) })
+	}
+	if s.recall != 0 && s.loses > 0 {
+		w.do("the recall is lost", func(n *state) { n.loses--; n.recall = 0 })
+	}
+	if m := s.fromM[0]; m.kind != 0 && (w.room || m.kind != granted || m.left > 0) {
+		w.do("K learns of "+s.fromM[0].kind.String(), func(n *state) { w.learn(n, n.fromM.pop()) })
+	}
+}
+
+// learn handles an answer, or a grant, to K.
+func (w *world) learn(s *state, m message) {
+	switch {
+	case m.kind == granted && m.token == s.last && s.token != m.token:
+		for i, p := range s.goers {
+			if p != acquiring {
+				continue
+			}
+			s.token, s.valid, s.renewing = m.token, m.left, false
+			if m.left == 0 { // it is undone before the next registration
+				s.ended, s.told, s.released = true, true, true
+				s.toMaster.put(message{release, s.token, 0})
+				continue
+			}
+			s.ended, s.goers[i] = false, acquired
+		}
+	case m.kind == renewed && s.token == m.token:
+		if s.renewing = false; !s.ended && s.valid > 0 {
+			s.valid = max(s.valid, m.left)
+		}
+	case m.kind == gone && s.token == m.token:
+		if s.renewing = false; !s.ended && s.st != 0 {
+			s.lose()
+		}
+	}
+}
+
+// other has W lock and unlock.
+func (w *way) other() {
+	s := w.s
+	if !s.wIn.empty() {
+		w.do("W learns of "+s.wIn[0].kind.String(), func(n *state) {
+			m := n.wIn.pop()
+			if m.kind != granted || n.w != waiting || m.token != n.wToken || m.left == 0 {
+				return
+			}
+			n.w, n.wLeft = inside, m.left
+			if n.insiders() > 0 && n.valid > 0 && !n.ended && w.deletes == 0 {
+				n.bad = "TWO CLIENTS HAVE THE LOCK"
+			}
+		})
+	}
+	switch {
+	case s.w == out && s.others > 0 && !s.wOut.full():
+		w.do("W registers", func(n *state) {
+			n.others--
+			n.wToken = max(n.wToken, wToken) + 1
+			n.w = waiting
+			n.wOut.put(message{register, n.wToken, validity})
+		})
+	case s.w == waiting && w.polls && s.wOut.empty() && s.wIn.empty():
+		w.do("W polls", func(n *state) { n.wOut.put(message{poll, n.wToken, validity}) })
+	case s.w == inside && !s.wOut.full():
+		w.do("W unlocks", func(n *state) { n.w = out; n.wOut.put(message{release, n.wToken, 0}) })
+	}
+}
+
+// misfortunes lets time pass, and the master lose keys.
+func (w *way) misfortunes() {
+	s := w.s
+	if s.deletes > 0 && s.key != 0 && s.key < wToken {
+		w.do("somebody deletes the key", func(n *state) { n.deletes--; n.key = 0 })
+	}
+	if s.restarts > 0 {
+		w.do("the master loses its memory", func(n *state) {
+			n.restarts--
+			n.key, n.left, n.queue = 0, 0, [2]uint8{}
+			if !w.noQuarantine {
+				n.quarantine = ttl
+			}
+		})
+	}
+	if s.ticks == 0 {
+		return
+	}
+	w.do("a tick passes", func(n *state) {
+		n.ticks--
+		for _, v := range []*uint8{&n.valid, &n.wLeft, &n.quarantine, &n.left} {
+			if *v > 0 {
+				*v--
+			}
+		}
+		if n.left == 0 {
+			n.key = 0
+		}
+		for _, l := range []*lane{&n.toMaster, &n.fromM, &n.wOut, &n.wIn} {
+			l.tick()
+		}
+	})
+}

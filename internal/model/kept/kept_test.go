@@ -1,0 +1,157 @@
+package kept
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/redlock-go/redlock/internal/model/explore"
+)
+
+// check returns what is wrong with a state, or nothing.
+func (w *world) check(s *state) string {
+	if s.bad != "" {
+		return s.bad
+	}
+	quiet := s.toMaster.empty() && s.fromM.empty() && s.wOut.empty() && s.wIn.empty() && s.recall == 0 && s.givingUp == 0
+	if !quiet || s.ended && !(s.told && s.released) {
+		return ""
+	}
+	calm, waits := true, false // calm: no goroutine is between two steps
+	for _, p := range s.goers[:w.goers] {
+		calm = calm && (p == out || p == waiting)
+		waits = waits || p == waiting
+	}
+	switch {
+	case !calm:
+	case s.st == idle && !s.ended && waits:
+		return "A GOROUTINE SLEEPS AT THE GATE OF A LEASE THAT IS KEPT"
+	case s.st == idle && s.valid > 0 && s.w == waiting && s.inQueue(s.wToken) && s.key == s.token && !w.polls:
+		return "A CLIENT WAITS FOR A LEASE THAT IS KEPT, AND NOTHING TELLS THE KEEPER"
+	case s.key != 0 && s.key < wToken && (s.key != s.token || s.ended):
+		return "A KEY IS LEFT BEHIND"
+	}
+	return ""
+}
+
+// A result is the outcome of an exploration.
+type result struct {
+	states  int
+	found   string
+	trace   []string
+	entered bool // in some state, a goroutine has entered a kept lease
+	waited  bool // in some state, W has the lock
+}
+
+func (r result) String() string {
+	if r.found == "" {
+		return fmt.Sprintf("%d states", r.states)
+	}
+	return fmt.Sprintf("%d states: %s in %d steps\n\t%s", r.states, r.found, len(r.trace), strings.Join(r.trace, "\n\t"))
+}
+
+func (w world) explore() (r result) {
+	search := explore.Model[state, step]{
+		Initial: state{calls: w.calls, others: w.others, ticks: w.ticks, renewals: w.renewals, loses: w.loses,
+			deletes: w.deletes, restarts: w.restarts, ended: true, told: true, released: true},
+		Successors: w.successors,
+		Broken:     func(s *state) bool { return w.check(s) != "" },
+		Observe: func(s step) {
+			r.entered = r.entered || strings.HasSuffix(string(s), " enters")
+			r.waited = r.waited || s == "W unlocks"
+		},
+	}.Explore()
+	r.states = len(search.States)
+	if search.Broken >= 0 {
+		r.found, r.trace = w.check(&search.States[search.Broken]), search.Trace(search.Broken)
+	}
+	return r
+}
+
+var worlds = map[string]world{
+	"recalled":  {goers: 2, calls: 3, others: 1},
+	"twice":     {goers: 1, calls: 3, others: 2},
+	"aged":      {goers: 2, calls: 2, others: 1, ticks: 5, renewals: 1},
+	"deleted":   {goers: 1, calls: 2, others: 1, ticks: 2, renewals: 2, deletes: 1},
+	"restarted": {goers: 1, calls: 2, others: 1, ticks: 4, renewals: 1, restarts: 1},
+	"lossy":     {goers: 1, calls: 3, others: 1, loses: 1, polls: true},
+	"gate":      {goers: 3, calls: 5},
+	"stranger":  {goers: 2, calls: 4, stranger: true},
+	"expiring":  {goers: 1, calls: 2, others: 1, ticks: 5},
+}
+
+func TestAKeptLockHolds(t *testing.T) {
+	for name, w := range worlds {
+		t.Run(name, func(t *testing.T) {
+			r := w.explore()
+			if t.Log(r); r.found != "" {
+				t.Errorf("found: %s", r.found)
+			}
+			if r.states < 100 || !r.entered || r.waited != (w.others > 0) {
+				t.Errorf("%d states, entered: %v, W had the lock: %v; part of the model is not reached", r.states, r.entered, r.waited)
+			}
+		})
+	}
+}
+
+// TestALateRenewalDoesNoHarm switches off a rule that another rule covers: a renewal makes no key.
+func TestALateRenewalDoesNoHarm(t *testing.T) {
+	w := worlds["aged"]
+	w.renewsLate = true
+	if r := w.explore(); r.found != "" {
+		t.Errorf("found: %s", r)
+	}
+}
+
+func TestEachRuleIsNeeded(t *testing.T) {
+	const (
+		two      = "TWO GOROUTINES ARE INSIDE"
+		late     = "A GOROUTINE ENTERS A LEASE WHOSE RELEASE WAS QUEUED"
+		over     = "A GOROUTINE ENTERS A LEASE THAT IS OVER"
+		recalled = "A GOROUTINE ENTERS A LEASE THAT WAS RECALLED BEFORE"
+		sleeps   = "A GOROUTINE SLEEPS AT THE GATE OF A LEASE THAT IS KEPT"
+		waits    = "A CLIENT WAITS FOR A LEASE THAT IS KEPT, AND NOTHING TELLS THE KEEPER"
+		left     = "A KEY IS LEFT BEHIND"
+		clients  = "TWO CLIENTS HAVE THE LOCK"
+	)
+	noPolls := worlds["lossy"]
+	noPolls.polls = false
+	for _, v := range []struct {
+		name  string
+		world world
+		off   rules
+		want  string
+	}{
+		{"the lease is taken in two steps", worlds["recalled"], rules{looseEnter: true}, two},
+		{"a lease that is not idle is entered", worlds["recalled"], rules{entersGone: true}, two},
+		{"an idle lease is given up without taking it", worlds["recalled"], rules{looseGiveUp: true}, late},
+		{"the release is queued before the lease is taken", worlds["recalled"], rules{releasesFirst: true}, late},
+		{"a recall releases a lease that a goroutine holds", worlds["recalled"], rules{givesHeld: true}, late},
+		{"the clocks are read before the lease is taken", worlds["aged"], rules{checksFirst: true}, over},
+		{"the clocks are not read", worlds["aged"], rules{checksNone: true}, over},
+		{"the bits are not looked at", worlds["deleted"], rules{checksNoBit: true}, recalled},
+		{"the release of a lost lease is queued before the keeper is told", worlds["deleted"], rules{marksLate: true}, late},
+		{"the keeper is not told of a loss", worlds["deleted"], rules{lossSilent: true}, late},
+		{"a recall while the lease is held is dropped", worlds["recalled"], rules{forgetsAsk: true}, waits},
+		{"a recall before the lease is held is dropped", worlds["recalled"], rules{forgetsSoon: true}, waits},
+		{"a registration sends no recall", worlds["recalled"], rules{silent: true}, waits},
+		{"a recall is lost, and there are no polls", noPolls, rules{}, waits},
+		{"Unlock ignores the bits", worlds["twice"], rules{blindUnlock: true}, waits},
+		{"a goroutine at the gate leaves no bit", worlds["gate"], rules{noMark: true}, sleeps},
+		{"a goroutine that was handed the lease does not look for others", worlds["gate"], rules{oneMark: true}, sleeps},
+		{"the bit of the gate is cleared late", worlds["gate"], rules{clearsLate: true}, sleeps},
+		{"a lease is kept beside a goroutine that it cannot be handed to", worlds["stranger"], rules{keepsBeside: true}, sleeps},
+		{"a heal follows the release", worlds["aged"], rules{healsLate: true}, left},
+		{"a renewal that sets the key follows the release", worlds["aged"], rules{renewsLate: true, renewSets: true}, left},
+		{"there is no quarantine", worlds["restarted"], rules{noQuarantine: true}, clients},
+	} {
+		t.Run(v.name, func(t *testing.T) {
+			w := v.world
+			w.rules = v.off
+			r := w.explore()
+			if t.Log(r); r.found != v.want {
+				t.Errorf("found: %q, want %q", r.found, v.want)
+			}
+		})
+	}
+}

@@ -1,0 +1,210 @@
+package kept
+
+// rules are the rules that can be switched off. The zero value is the complete protocol.
+type rules struct {
+	looseEnter    bool // a goroutine takes the lease from idle to held in one step
+	looseGiveUp   bool // whatever gives up an idle lease takes it from idle to held in one step
+	checksFirst   bool // the clocks are read after the lease was taken
+	checksNone    bool // a goroutine that has taken the lease reads the clocks
+	checksNoBit   bool // a goroutine that has taken the lease then looks at the bits
+	marksLate     bool // a loss takes the lease, or leaves its bit, before its release is queued
+	lossSilent    bool // a loss takes the lease, or leaves its bit
+	entersGone    bool // only an idle lease is entered
+	givesHeld     bool // a lease that a goroutine holds is given up by its Unlock
+	forgetsAsk    bool // a recall that comes while a goroutine holds the lease leaves a bit
+	forgetsSoon   bool // a recall that comes before the lease is held is remembered
+	blindUnlock   bool // Unlock keeps a lease only if there is no bit
+	silent        bool // a registration has a recall sent
+	silentPolls   bool // the polls of the head of the queue have a recall sent
+	releasesFirst bool // a lease is taken before its release is queued
+	renewsLate    bool // no renewal is sent after the release
+	noMark        bool // a goroutine that comes to the gate leaves a bit
+	oneMark       bool // a goroutine that was handed the lease looks whether others wait
+	keepsBeside   bool // Unlock does not keep a lease beside goroutines that it cannot be handed to
+	clearsLate    bool // Unlock clears the bit of the gate before it looks for goroutines that wait
+	healsLate     bool // no heal is sent after the release
+	renewSets     bool // a renewal makes no key
+	noQuarantine  bool // a master that has lost its memory grants nothing for a TTL
+}
+
+// A world is the protocol together with what may happen to it.
+type world struct {
+	rules
+	goers    int   // K's goroutines
+	calls    uint8 // of Lock by them, in total
+	others   uint8 // calls of Lock by W
+	ticks    uint8
+	renewals uint8 // and heals
+	loses    uint8 // recalls that may be lost
+	deletes  uint8 // keys that may be deleted by hand
+	restarts uint8 // how often the master may lose its memory
+	polls    bool  // W polls
+	stranger bool  // the last goroutine has other LockOptions: it neither enters a kept lease nor is handed one
+}
+
+const (
+	ttl       = 4 // ticks for which the master keeps a key
+	validity  = ttl - 1
+	mostGoers = 3
+	wToken    = 100 // tokens of W are above
+)
+
+// A phase is that of a goroutine of K, or of W.
+type phase uint8
+
+const (
+	out        phase = iota
+	loaded           // with looseEnter: it has seen the lease idle
+	checked          // with checksFirst: it has read the clocks
+	checking         // it has taken the lease
+	dropping         // it has taken the lease, and gives it up
+	queued           // it is in the queue of the gate, and has left no bit yet
+	waiting          // it is in the queue of the gate; W: in that of the master
+	acquiring        // it has the gate
+	acquired         // it has a lease that is not held yet
+	handed           // it was handed the lease, and has not looked for others yet
+	inside           // it holds the lock
+	unlocking        // the bit of the gate is to be cleared
+	passing          // the lease is to be handed over
+	keeping          // there is nobody to whom the lease can be handed
+	clearing         // with clearsLate: nobody waits, and the bit is to be cleared
+	exchanging       // nobody waits, and the state is to become idle
+)
+
+// The states of the keeper; 0 is none. The bits stand beside held.
+const (
+	idle   = 1
+	held   = 2
+	wanted = 4
+	asked  = 8
+	ending = 16 // a loss has taken the idle lease, and its release is not queued yet
+)
+
+// How an idle lease is being given up.
+const (
+	seen      = iota + 1 // with looseGiveUp: it was seen idle
+	taken                // it was taken
+	leavesNow            // with releasesFirst: the gate is to be left
+)
+
+// A kind is that of a command or an answer.
+type kind uint8
+
+const (
+	register kind = iota + 1
+	poll
+	renew
+	heal
+	release
+	granted
+	refused
+	renewed
+	gone
+)
+
+func (k kind) String() string {
+	return [...]string{"", "registration", "poll", "renewal", "heal", "release", "a grant", "a refusal", "a renewal", "that the key is gone"}[k]
+}
+
+// A message is a command or an answer. left is for how many ticks the lease is valid that it leads to.
+type message struct {
+	kind  kind
+	token uint8
+	left  uint8
+}
+
+// A lane carries messages in order.
+type lane [3]message
+
+func (l *lane) full() bool  { return l[len(l)-1].kind != 0 }
+func (l *lane) empty() bool { return l[0].kind == 0 }
+
+func (l *lane) put(m message) {
+	for i := range l {
+		if l[i].kind == 0 {
+			l[i] = m
+			return
+		}
+	}
+	panic("a lane is full")
+}
+
+func (l *lane) pop() (m message) {
+	m = l[0]
+	copy(l[:], l[1:])
+	l[len(l)-1] = message{}
+	return m
+}
+
+func (l *lane) tick() {
+	for i := range l {
+		if l[i].left > 0 {
+			l[i].left--
+		}
+	}
+}
+
+type state struct {
+	// The master:
+	key, left, quarantine uint8
+	queue                 [2]uint8 // tokens
+	recall                uint8    // the token of a recall on its way to K
+
+	// K:
+	st              uint8 // of the keeper
+	token, valid    uint8 // of its lease
+	ended           bool  // the lease has ended, or there is none
+	told            bool  // the end has taken the state, or has left its bit
+	released        bool  // the release of the lease is queued
+	remembered      uint8 // the token of the last recall
+	givingUp        uint8
+	gate            bool             // it is taken
+	order           [mostGoers]uint8 // of the goroutines that wait for the gate, from 1 on
+	goers           [mostGoers]phase
+	renewing        bool
+	last            uint8 // the last token
+	toMaster, fromM lane
+
+	// W:
+	w             phase
+	wToken, wLeft uint8
+	wOut, wIn     lane
+
+	// What may still happen:
+	calls, others, ticks, renewals, loses, deletes, restarts uint8
+
+	bad string // what is wrong
+}
+
+func (s *state) insiders() (n int) {
+	for _, p := range s.goers {
+		if p == inside {
+			n++
+		}
+	}
+	return n
+}
+
+func (s *state) waiters() (n int) {
+	for _, x := range s.order {
+		if x != 0 {
+			n++
+		}
+	}
+	return n
+}
+
+// next takes the first goroutine out of the queue of the gate.
+func (s *state) next() (goer int) {
+	goer = int(s.order[0]) - 1
+	copy(s.order[:], s.order[1:])
+	s.order[mostGoers-1] = 0
+	return goer
+}
+
+// leaveGate lets the next goroutine acquire.
+func (s *state) leaveGate() {
+	if s.gate = s.order[0] != 0; s.gate {
+		s.goers[s.next()] = acquiring
+	}
+}
