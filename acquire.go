@@ -229,17 +229,16 @@ func (w *wait) noted(err error) {
 		w.last = err
 	}
 	if err != nil {
-		c.gates.Note(l.key, w.last)
-		if w.whole != nil {
-			w.whole.last = w.last
-			c.gates.Note(w.whole.locker.key, w.last)
+		for v := w; v != nil; v = v.whole {
+			v.last = w.last
+			c.gates.Note(v.locker.key, w.last)
 		}
 		w.announce()
 	}
 	if f := c.opts.Trace.AttemptDone; f != nil {
 		f(w.ctx, AttemptInfo{Name: l.name, Elapsed: c.clock().Since(w.asked), Err: err})
 	}
-	if f := c.opts.Trace.Acquired; f != nil && err == nil && w.whole == nil {
+	if f := c.opts.Trace.Acquired; f != nil && err == nil && !l.silent {
 		s := w.lease
 		f(w.ctx, AcquiredInfo{Name: l.name, Attempts: w.attempts, Waited: c.clock().Since(w.began), Until: s.Until(), Rounds: s.tenure.rounds, Fence: s.Fence()})
 	}
@@ -288,7 +287,7 @@ func (w *wait) outcome() error {
 
 // warn has the Logger report a long wait of a method that returns no error.
 func (w *wait) warn() {
-	if w.forever && w.unwatch == nil && w.whole == nil {
+	if w.forever && w.unwatch == nil && !w.locker.silent {
 		w.unwatch = w.locker.client.notices.Watch(w.locker.name, w.locker.whyTaken)
 	}
 }
@@ -415,7 +414,7 @@ func (w *wait) set(kind wire.Kind, within quorum.Limit) error {
 		lease  Lease
 		tenure tenure
 		claim  master.Claim
-	}{tenure: tenure{client: c, name: l.name, opts: l.opts, holders: l.holders(), ofSet: l.ofSet, contended: w.attempts > 1, rounds: 1,
+	}{tenure: tenure{client: c, name: l.name, opts: l.opts, holders: l.holders(), silent: l.silent, contended: w.attempts > 1, rounds: 1,
 		granted: w.asked, start: w.asked, validity: validity}}
 	t := &all.tenure
 	t.heldBy(&all.lease)

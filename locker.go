@@ -20,16 +20,17 @@ var _ sync.Locker = (*Locker)(nil)
 type Locker struct {
 	client *Client
 	name   string
-	key    string // Options.Prefix + name; for several names: see set
+	key    string // Options.Prefix + name; for several names it stands for all: see set
 	opts   LockOptions
 	terms  wire.Terms // of all claims
 	kind   kind
-	set    *set // of several names; nil: l has one name
+	names  []string // of a set, in the order of the keys; nil: l has one name
+	keys   []string // of these names; sorted, all different
 
 	grantable bool      // the options and the kind allow that a release grants the lock to a wait
 	first     wire.Kind // the kind of the first attempt, if that would be a Set
 	woken     wire.Kind // the same, of an attempt after a wake-up
-	ofSet     bool      // it is for one name of a set: see wait.oneByOne
+	silent    bool      // it is for one name of a set: neither losses nor releases of its leases are reported
 	writes    bool      // it is the writer's side of an RWLocker
 
 	lease atomic.Pointer[Lease] // set by locking, nil after unlocking; not used by readers

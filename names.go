@@ -15,15 +15,11 @@ import (
 	"github.com/redlock-go/redlock/internal/wire"
 )
 
-// A Locker of several names has a set. The Locker's key stands for the set, and is no key on the masters. It is
+// set is the kind of a Locker of several names. The Locker's key stands for the set, and is no key on the masters. It is
 // the name of the set's own gate, at which the goroutines that wait for the same set queue. Behind that gate, a
 // goroutine takes the gates of the single names, in the order of the keys. Since all sets have the same order, no
 // two of them wait for each other.
-type set struct {
-	mutex
-	names []string // immutable; in the order of the keys
-	keys  []string // immutable; sorted, all different
-}
+type set struct{ mutex }
 
 // newSet returns a Locker of several names, which are sorted and all different. So their keys are, too.
 func (c *Client) newSet(names []string, opts LockOptions) (*Locker, error) {
@@ -38,32 +34,24 @@ func (c *Client) newSet(names []string, opts LockOptions) (*Locker, error) {
 		}
 	}
 	terms := wire.NewSetTerms(keys, opts.TTL)
-	l := &Locker{client: c, name: strings.Join(names, ", "), key: terms.Key(), opts: opts, terms: terms, set: &set{names: names, keys: keys}}
-	l.init(l.set)
+	l := &Locker{client: c, name: strings.Join(names, ", "), key: terms.Key(), opts: opts, terms: terms, names: names, keys: keys}
+	l.init(set{})
 	return l, nil
 }
 
 // errHeldInSet is the note of the gate of a name while a goroutine of the Client holds a set with that name.
 var errHeldInSet = fmt.Errorf("%w with other names by a goroutine of this Client", ErrHeld)
 
-// nameGates returns how many gates of single names a lease of l has taken, beside the gate of l.
-func (l *Locker) nameGates() int {
-	if l.set == nil {
-		return 0
-	}
-	return len(l.set.keys)
-}
-
 // leaveGate leaves the gate of l and, for a set, those of its names.
 func (l *Locker) leaveGate() {
-	l.leaveNames(l.nameGates())
+	l.leaveNames(len(l.keys))
 	l.client.gates.Leave(l.key)
 }
 
 // leaveNames leaves the gates of the first n names.
 func (l *Locker) leaveNames(n int) {
-	for i := range n {
-		l.client.gates.Leave(l.set.keys[i])
+	for _, key := range l.keys[:n] {
+		l.client.gates.Leave(key)
 	}
 }
 
@@ -74,10 +62,8 @@ func (l *Locker) noteHeld(is bool) {
 		note, inSet = ErrHeld, errHeldInSet
 	}
 	l.client.gates.Note(l.key, note)
-	if l.set != nil {
-		for _, key := range l.set.keys {
-			l.client.gates.Note(key, inSet)
-		}
+	for _, key := range l.keys {
+		l.client.gates.Note(key, inSet)
 	}
 }
 
@@ -94,7 +80,7 @@ func (l *Locker) firstKind() (kind wire.Kind) {
 // nameHeld has the error of an attempt say which name is held.
 func (l *Locker) nameHeld(err error, votes []quorum.Vote) error {
 	q, ok := err.(*QuorumError)
-	if !ok || l.set == nil {
+	if !ok {
 		return err
 	}
 	masters := make(map[string]int) // at how many a name is held
@@ -102,7 +88,7 @@ func (l *Locker) nameHeld(err error, votes []quorum.Vote) error {
 		if v.Outcome != wire.Taken || v.Which == 0 {
 			continue
 		}
-		name := l.set.names[v.Which-1]
+		name := l.names[v.Which-1]
 		masters[name]++
 		for _, err := range q.Errs {
 			if node, ok := err.(*NodeError); ok && node.Master == l.client.opts.Names[i] && node.Err == errRefused {
@@ -110,12 +96,9 @@ func (l *Locker) nameHeld(err error, votes []quorum.Vote) error {
 			}
 		}
 	}
-	if q.held {
-		q.Held = l.set.names[0]
-		for _, name := range l.set.names {
-			if masters[name] > masters[q.Held] {
-				q.Held = name
-			}
+	for i, name := range l.names {
+		if q.held && (i == 0 || masters[name] > masters[q.Held]) {
+			q.Held = name
 		}
 	}
 	return q
@@ -128,9 +111,6 @@ func (e *heldError) Error() string { return quote(e.name) + " is held by another
 
 // heldKey returns the key that err says is held.
 func (l *Locker) heldKey(err error) string {
-	if l.set == nil {
-		return l.key
-	}
 	if q := (*QuorumError)(nil); errors.As(err, &q) && q.Held != "" {
 		return l.client.opts.Prefix + q.Held
 	}
@@ -158,26 +138,26 @@ const (
 	mergeFor = time.Second
 )
 
-func (s *set) lock(w *wait) bool {
+func (s set) lock(w *wait) bool {
 	if !w.enterGate(w.locker) {
 		return false
 	}
 	if w.lease != nil {
-		w.nameGates = len(s.keys) // they are handed over with the lease
+		w.nameGates = len(w.locker.keys) // they are handed over with the lease
 		return true
 	}
-	return w.acquireSet()
+	return s.acquire(w)
 }
 
-func (s *set) try(w *wait) bool { return w.tryGate() && w.tryNames() && w.tryAcquire() }
+func (s set) try(w *wait) bool { return w.tryGate() && s.tryNames(w) && w.tryAcquire() }
 
-// acquireSet is acquire for a Locker of several names.
-func (w *wait) acquireSet() bool {
+// acquire is wait.acquire for a Locker of several names.
+func (s set) acquire(w *wait) bool {
 	l, c := w.locker, w.locker.client
 	w.delays = retrier{start: c.opts.NewBackOff, forever: w.forever}
 	w.inbox = &waits.Wait{} // nobody wakes it
 	for refusals := 0; ; {
-		if !w.enterNames() {
+		if !s.enterNames(w) {
 			return false
 		}
 		w.letOthers()
@@ -195,7 +175,7 @@ func (w *wait) acquireSet() bool {
 		}
 		if refusals >= pollsMost || refusals > 0 && (c.clock().Since(w.began) >= pollsFor || c.contended.is(l.key)) {
 			c.contended.note(l.key)
-			if again := w.oneByOne(); !again {
+			if again := s.oneByOne(w); !again {
 				return w.lease != nil
 			}
 		}
@@ -211,9 +191,9 @@ func (w *wait) acquireSet() bool {
 }
 
 // enterNames waits for the gates of the names, and reports whether it has entered all.
-func (w *wait) enterNames() bool {
+func (set) enterNames(w *wait) bool {
 	l, c := w.locker, w.locker.client
-	for _, key := range l.set.keys[w.nameGates:] {
+	for _, key := range l.keys[w.nameGates:] {
 		if ok, _, _ := c.gates.TryEnter(key); !ok {
 			w.late = true
 			w.warn()
@@ -229,10 +209,10 @@ func (w *wait) enterNames() bool {
 
 // tryNames takes the gates of the names if they are free, and reports whether it has taken all. wait.end leaves those that
 // it has taken.
-func (w *wait) tryNames() bool {
+func (set) tryNames(w *wait) bool {
 	l := w.locker
-	for w.nameGates < l.nameGates() {
-		ok, note, _ := l.client.tryGate(l.set.keys[w.nameGates])
+	for _, key := range l.keys {
+		ok, note, _ := l.client.tryGate(key)
 		if !ok {
 			w.taken(note)
 			return false
@@ -251,9 +231,9 @@ func (w *wait) leaveNames() {
 // oneByOne acquires the names one after the other, and then makes them one lease. It reports that the set is to be polled
 // for again if one of the names was lost before the last was acquired, or if they could not be made one lease. Unless it has
 // acquired the lock, it holds nothing when it returns.
-func (w *wait) oneByOne() (again bool) {
+func (s set) oneByOne(w *wait) (again bool) {
 	l := w.locker
-	parts := make([]*Locker, 0, len(l.set.keys))
+	parts := make([]*Locker, 0, len(l.keys))
 	defer func() {
 		if w.lease == nil { // also if a function of the user has panicked
 			w.nameGates = 0
@@ -263,7 +243,7 @@ func (w *wait) oneByOne() (again bool) {
 		}
 	}()
 	held := w.ctx // ends with the lease of any part, too
-	for i := range l.set.keys {
+	for i := range l.keys {
 		p := &wait{locker: l.part(i), ctx: held, forever: w.forever, began: w.began, late: true, whole: w}
 		won := p.lockPart()
 		w.attempts += p.attempts
@@ -274,7 +254,7 @@ func (w *wait) oneByOne() (again bool) {
 		held = p.locker.lease.Load().Context(held)
 	}
 	w.nameGates = len(parts)
-	return w.merge(parts)
+	return s.merge(w, parts)
 }
 
 // part returns a Locker for one of the names. Its lease is renewed even if that of l will not be.
@@ -284,7 +264,7 @@ func (l *Locker) part(i int) *Locker {
 	if opts.RenewEvery < 0 {
 		opts.RenewEvery = opts.TTL / 3
 	}
-	part := &Locker{client: l.client, name: l.set.names[i], key: l.set.keys[i], ofSet: true, opts: opts, terms: wire.NewTerms(l.set.keys[i], opts.TTL)}
+	part := &Locker{client: l.client, name: l.names[i], key: l.keys[i], silent: true, opts: opts, terms: wire.NewTerms(l.keys[i], opts.TTL)}
 	part.init(mutex{})
 	return part
 }
@@ -313,7 +293,7 @@ func (l *Locker) releasePart() {
 // between. Its vote counts like any other: all keys hold the new token, and are no other client's. So an attempt
 // that fails need not be undone before the next one, which repeats it. merge reports that the set is to be polled for again
 // if it has failed for that long, or if a part was lost.
-func (w *wait) merge(parts []*Locker) (again bool) {
+func (set) merge(w *wait, parts []*Locker) (again bool) {
 	l, c := w.locker, w.locker.client
 	var tokens []string
 	for _, part := range parts {
@@ -345,13 +325,13 @@ func (w *wait) merge(parts []*Locker) (again bool) {
 		}
 		w.sleep(delays.NextBackOff() + rand.N(c.group.Distance()+1))
 	}
-	w.undoParts(parts)
+	undoParts(w, parts)
 	return false
 }
 
 // undoParts deletes the keys of the parts at the masters where they may still stand, since these masters have not
 // granted the merger.
-func (w *wait) undoParts(parts []*Locker) {
+func undoParts(w *wait, parts []*Locker) {
 	for i, v := range w.round.Votes() {
 		if v.Granted() {
 			continue

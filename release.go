@@ -93,7 +93,7 @@ var _ quorum.Observer = (*releasing)(nil)
 func (o *releasing) Settled(round *quorum.Round, tally quorum.Tally) {
 	t := (*tenure)(o)
 	err := t.releaseOutcome(context.Background(), tally, round)
-	if t.ofSet {
+	if t.silent {
 		return
 	}
 	switch err := err.(type) {

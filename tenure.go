@@ -31,7 +31,7 @@ type tenure struct {
 	contended bool          // immutable; not acquired by the first attempt: see lastReleases
 	fence     int64         // immutable; 0: none
 	rounds    int           // immutable; how many rounds the acquisition took
-	ofSet     bool          // immutable; of one name of a set that waits for the others: neither its loss nor its release is reported
+	silent    bool          // immutable; neither its loss nor its release is reported: see Locker.silent
 
 	term  atomic.Pointer[term] // start and validity, for readers
 	entry renew.Entry          // in the scheduler: the time to renew, to ask again, or to end
@@ -452,7 +452,7 @@ func (t *tenure) lose(err *lostError) error {
 	t.client.group.Tell(wire.Release, t.claim, (*losing)(t))
 	close(queued) // only now may the readers' gate be left, or that of a holder that unlocks meanwhile
 	t.holders.drained()
-	if t.ofSet {
+	if t.silent {
 		return err
 	}
 	t.client.notices.Lost(t.name, err.cause())

@@ -384,7 +384,7 @@ var All = []Defect{
 		Rule: "When single names become one lease, their keys are deleted where that was refused.",
 		Edits: []Edit{{
 			File: "names.go",
-			Old:  "\tw.undoParts(parts)\n\treturn false\n",
+			Old:  "\tundoParts(w, parts)\n\treturn false\n",
 			New:  "\treturn false\n",
 		}},
 	}, {
