@@ -30,7 +30,7 @@ const (
 	fenceTick = wire.FenceTick
 	// fenceBits is how many low bits of a fence count handovers. Until 2039 fences stay below 2⁵³, so that JSON
 	// can represent them.
-	fenceBits = 10
+	fenceBits = wire.FenceBits
 	// handoversMost is how many handovers those bits can count.
 	handoversMost = 1<<fenceBits - 1
 	// aheadMost is how far a number may be ahead of the clock when it is committed. There are two reasons: a

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 	"sync"
 	"time"
 
@@ -209,14 +208,10 @@ func looks(votes []quorum.Vote, decode func([]any) (wire.Look, error)) (known []
 func (h *Holding) take(sum holding.Holding) {
 	h.Held, h.Owner, h.Token = sum.Held(), sum.Owner(), sum.Token
 	h.Left, h.Masters, h.Need = sum.Left, sum.Masters, sum.Need
-	h.Fence, h.Waiting = uint64(sum.Fence)<<fenceBits, sum.Waiting
-	for _, id := range sum.Readers {
-		h.Readers = append(h.Readers, wire.OwnerOf(id))
-	}
-	slices.Sort(h.Readers)
+	h.Fence, h.Waiting, h.Readers = sum.Fence, sum.Waiting, sum.Readers
 	now := time.Now()
 	for _, w := range sum.Waiters {
-		h.Waiters = append(h.Waiters, Waiter{Owner: wire.OwnerOf(w.ID), Since: now.Add(-w.For)})
+		h.Waiters = append(h.Waiters, Waiter{Owner: w.Owner, Since: now.Add(-w.For)})
 	}
 }
 

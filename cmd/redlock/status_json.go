@@ -7,8 +7,6 @@ import (
 	"strings"
 	"unicode"
 	"unicode/utf16"
-
-	"github.com/redlock-go/redlock/internal/wire"
 )
 
 // printJSON prints what was seen as one line.
@@ -39,15 +37,12 @@ func (s *status) printJSON(out io.Writer, seen observation) error {
 	}{seen.masters, seen.need, seen.answered, []lock{}, max(seen.more, 0), append([]string{}, seen.troubles(s.masters)...)}
 	for _, l := range seen.locks {
 		one := lock{Name: l.name, Held: l.Held(), Owner: l.Owner(), Left: l.Left.Milliseconds(), Masters: l.Masters,
-			Fence: l.fence(), Waiting: l.Waiting, Waiters: []waiter{}}
+			Fence: l.Fence, Waiting: l.Waiting, Readers: l.Readers, Waiters: []waiter{}}
 		if l.Left < 0 {
 			one.Left = -1
 		}
-		for _, id := range l.Readers {
-			one.Readers = append(one.Readers, wire.OwnerOf(id))
-		}
 		for _, w := range l.Waiters {
-			one.Waiters = append(one.Waiters, waiter{wire.OwnerOf(w.ID), w.For.Milliseconds()})
+			one.Waiters = append(one.Waiters, waiter{w.Owner, w.For.Milliseconds()})
 		}
 		if l.problem != nil {
 			one.Error = l.problem.Error()

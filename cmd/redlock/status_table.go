@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"fmt"
 	"io"
 	"os"
@@ -64,7 +65,7 @@ func (l lockOfNames) cells(masters int) []string {
 		}
 	}
 	if l.Fence > 0 {
-		fence = fmt.Sprint(l.fence())
+		fence = fmt.Sprint(l.Fence)
 	}
 	return []string{shown(l.name), owner, left, fmt.Sprintf("%d of %d", l.Masters, masters), fence, l.waiting()}
 }
@@ -72,28 +73,20 @@ func (l lockOfNames) cells(masters int) []string {
 // owner returns who has the token, or how many clients read, and some of them.
 func (l lockOfNames) owner() string {
 	if l.Token != wire.ReadersMarker {
-		return ownerOr(l.Token)
+		return ownerOr(l.Owner())
 	}
 	text := fmt.Sprintf("%d reading", len(l.Readers))
-	for i, id := range l.Readers {
+	for i, owner := range l.Readers {
 		if i == namedWaiters {
 			return text + ", …"
 		}
-		text += map[bool]string{true: ": ", false: ", "}[i == 0] + ownerOr(id)
+		text += map[bool]string{true: ": ", false: ", "}[i == 0] + ownerOr(owner)
 	}
 	return text
 }
 
-// ownerOr returns the owner that a token or a client's id names, or that it is unknown.
-func ownerOr(token string) string {
-	if owner := wire.OwnerOf(token); owner != "" {
-		return owner
-	}
-	return "unknown"
-}
-
-// fence returns the last fence as Lease.Fence does, without handovers.
-func (l lockOfNames) fence() uint64 { return uint64(l.Fence) << 10 }
+// ownerOr returns an owner, or that it is unknown.
+func ownerOr(owner string) string { return cmp.Or(owner, "unknown") }
 
 // waiting renders how many clients wait, and names some.
 func (l lockOfNames) waiting() string {
@@ -107,7 +100,7 @@ func (l lockOfNames) waiting() string {
 func (l lockOfNames) waiters() string {
 	var some []string
 	for _, w := range l.Waiters[:min(len(l.Waiters), namedWaiters)] {
-		some = append(some, ownerOr(w.ID)+" "+short(w.For))
+		some = append(some, ownerOr(w.Owner)+" "+short(w.For))
 	}
 	text := strings.Join(some, ", ")
 	if l.Waiting > len(some) {

@@ -18,10 +18,17 @@ type Holding struct {
 	Masters int           // how many masters have the token
 	Need    int           // how many masters are a quorum
 	Left    time.Duration // how long Need masters keep the token, or all that have it if fewer; or wire.Forever
-	Fence   int64         // the last fence of the name
+	Fence   uint64        // the last fence of the name, as Lease.Fence returns it, without handovers
 	Waiting int           // how many clients wait
-	Waiters []wire.Waiter // the clients that wait, the longest first; only some if many wait
-	Readers []string      // the ids of the clients whose readers hold the lock; only some if there are many
+	Waiters []Waiter      // the clients that wait, the longest first; only some if many wait
+	Readers []string      // the owners of the clients whose readers hold the lock; only some if there are many
+}
+
+// A Waiter is a client that waits.
+type Waiter struct {
+	Owner string // empty if the client's id names none
+	For   time.Duration
+	id    string
 }
 
 // Held reports whether a quorum has the token.
@@ -52,7 +59,7 @@ func Of(looks []wire.Look, n int) Holding {
 	}
 	for _, look := range looks {
 		if h.Token == "" || look.Token == h.Token {
-			h.Fence = max(h.Fence, look.Fence)
+			h.Fence = max(h.Fence, uint64(look.Fence)<<wire.FenceBits)
 		}
 	}
 	h.queue(looks, n)
@@ -68,11 +75,12 @@ func (h *Holding) readers(looks []wire.Look, n int) {
 			stands[id]++
 		}
 	}
-	for _, id := range slices.Sorted(maps.Keys(stands)) {
+	for id := range stands {
 		if stands[id] >= h.Need-(n-len(looks)) {
-			h.Readers = append(h.Readers, id)
+			h.Readers = append(h.Readers, wire.OwnerOf(id))
 		}
 	}
+	slices.Sort(h.Readers)
 }
 
 // queue merges the masters' queues. A client waits if it may be in the queues of a quorum. One in fewer
@@ -91,11 +99,11 @@ func (h *Holding) queue(looks []wire.Look, n int) {
 	least := h.Need - (n - len(looks))
 	for id, d := range waited {
 		if queues[id] >= least {
-			h.Waiters = append(h.Waiters, wire.Waiter{ID: id, For: d})
+			h.Waiters = append(h.Waiters, Waiter{Owner: wire.OwnerOf(id), For: d, id: id})
 		}
 	}
-	slices.SortFunc(h.Waiters, func(a, b wire.Waiter) int {
-		return cmp.Or(cmp.Compare(b.For, a.For), cmp.Compare(a.ID, b.ID))
+	slices.SortFunc(h.Waiters, func(a, b Waiter) int {
+		return cmp.Or(cmp.Compare(b.For, a.For), cmp.Compare(a.id, b.id))
 	})
 	h.Waiting = max(h.Waiting, len(h.Waiters))
 }
@@ -104,7 +112,7 @@ func (h *Holding) queue(looks []wire.Look, n int) {
 func (h Holding) IDs() []string {
 	ids := make([]string, len(h.Waiters))
 	for i, w := range h.Waiters {
-		ids[i] = w.ID
+		ids[i] = w.id
 	}
 	return ids
 }
@@ -116,8 +124,8 @@ func (h *Holding) Drop(listening []map[string]bool) {
 		return
 	}
 	before := len(h.Waiters)
-	h.Waiters = slices.DeleteFunc(h.Waiters, func(w wire.Waiter) bool {
-		return !slices.ContainsFunc(listening, func(ids map[string]bool) bool { return ids[w.ID] })
+	h.Waiters = slices.DeleteFunc(h.Waiters, func(w Waiter) bool {
+		return !slices.ContainsFunc(listening, func(ids map[string]bool) bool { return ids[w.id] })
 	})
 	h.Waiting -= before - len(h.Waiters)
 }

@@ -60,11 +60,11 @@ func TestTheTokenOnTheMostMastersCounts(t *testing.T) {
 
 func TestTheFenceIsThatOfTheHolder(t *testing.T) {
 	looks := []wire.Look{{Token: "a", Fence: 7}, {Token: "a", Fence: 8}, {Token: "b", Fence: 99}}
-	if h := Of(looks, 3); h.Fence != 8 {
-		t.Errorf("Fence = %d, want the holder's, 8", h.Fence)
+	if h := Of(looks, 3); h.Fence != 8<<wire.FenceBits {
+		t.Errorf("Fence = %d, want the holder's, %d", h.Fence, 8<<wire.FenceBits)
 	}
-	if h := Of([]wire.Look{{Fence: 7}, {Fence: 9}, {}}, 3); h.Fence != 9 {
-		t.Errorf("Fence of a free lock = %d, want the last one, 9", h.Fence)
+	if h := Of([]wire.Look{{Fence: 7}, {Fence: 9}, {}}, 3); h.Fence != 9<<wire.FenceBits {
+		t.Errorf("Fence of a free lock = %d, want the last one, %d", h.Fence, 9<<wire.FenceBits)
 	}
 }
 
@@ -115,7 +115,7 @@ func TestClientsThatNoMasterHasASubscriptionOfAreDropped(t *testing.T) {
 func waiters(h Holding) string {
 	words := []string{fmt.Sprint(h.Waiting)}
 	for _, w := range h.Waiters {
-		words = append(words, fmt.Sprintf("%s/%v", w.ID, w.For))
+		words = append(words, fmt.Sprintf("%s/%v", w.id, w.For))
 	}
 	return strings.Join(words, " ")
 }

@@ -153,6 +153,9 @@ func (c *Claim) fenced() bool { return c.proposal != "" }
 // FenceTick is the unit in which fences count the time, as in batch.lua.
 const FenceTick = 250 * time.Microsecond
 
+// FenceBits is how many low bits of Lease.Fence count handovers. The others are the fence that the masters know.
+const FenceBits = 10
+
 // Expect turns a grant with a fence above most into a failure. now is the client's clock as a fence. It is
 // called before the first Ask with the claim. Without Expect there is no limit.
 func (c *Claim) Expect(now, most int64) { c.clock, c.most = now, most }
