@@ -2,6 +2,7 @@ package holding
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -108,6 +109,17 @@ func TestClientsThatNoMasterHasASubscriptionOfAreDropped(t *testing.T) {
 				t.Errorf("Drop leaves %q, want %q", got, row.want)
 			}
 		})
+	}
+}
+
+func TestReadersThatMayHaveAQuorumAreNamedByTheirOwners(t *testing.T) {
+	const id = "Q7wq2Jm0cX9_-aZbYcXdWeVfUgT"
+	looks := []wire.Look{{Readers: []string{id + "@b", "none", id + "@few"}}, {Readers: []string{"none", id + "@b"}}, {Readers: []string{id + "@a"}}}
+	if got, want := Of(looks, 3).Readers, []string{"", "b"}; !slices.Equal(got, want) {
+		t.Errorf("Readers = %q, want %q", got, want)
+	}
+	if got, want := Of(looks[:2], 3).Readers, []string{"", "b", "few"}; !slices.Equal(got, want) {
+		t.Errorf("with a master missing: Readers = %q, want %q", got, want)
 	}
 }
 
