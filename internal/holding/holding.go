@@ -26,8 +26,8 @@ type Holding struct {
 
 // A Waiter is a client that waits.
 type Waiter struct {
-	Owner string // empty if the client's id names none
-	For   time.Duration
+	Owner string        // empty if the client's id names none
+	For   time.Duration // since when it waits
 	id    string
 }
 
