@@ -287,6 +287,24 @@ func body(t *testing.T, text, head string) string {
 }
 
 // TestTheOperationsPageQuotesTheExample compares the code in docs/operations.md with the example that is run.
+func TestTheReadingOrderCoversTheRoot(t *testing.T) {
+	text, err := os.ReadFile("docs/design.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, order, _ := strings.Cut(string(text), "## Start here")
+	order, _, _ = strings.Cut(order, "\n## ")
+	files, err := filepath.Glob("*.go")
+	if err != nil || len(files) == 0 {
+		t.Fatal("no files", err)
+	}
+	for _, file := range files {
+		if !strings.HasSuffix(file, "_test.go") && !strings.Contains(order, "`"+file+"`") {
+			t.Errorf("the reading order does not name %s", file)
+		}
+	}
+}
+
 func TestTheOperationsPageQuotesTheExample(t *testing.T) {
 	page, err := os.ReadFile("docs/operations.md")
 	if err != nil {
