@@ -187,9 +187,7 @@ func (w *wait) split() bool { return w.round.Any(quorum.Vote.Granted) }
 // no key holds: only the queue is left.
 func (w *wait) quit() {
 	if c := w.locker.client; w.lease == nil {
-		claim := new(master.Claim)
-		claim.Init(&w.locker.terms, newToken(""), 0)
-		c.tellAll(wire.Quit, claim)
+		c.tellAll(wire.Quit, master.NewClaim(&w.locker.terms, wire.ClaimOf{Token: newToken("")}))
 	}
 }
 
@@ -260,7 +258,7 @@ func (w *wait) end() {
 	w.endRound()
 	if w.lease != nil {
 		if t := w.lease.tenure; t.finish() == nil {
-			w.locker.client.group.Tell(wire.Release, t.claim, (*releasing)(t))
+			w.locker.client.group.Tell(t.release(), t.claim, (*releasing)(t))
 		}
 		w.lease = nil
 	}
@@ -424,16 +422,14 @@ func (w *wait) set(kind wire.Kind, within quorum.Limit) error {
 	}
 	if t.claim = w.merged; t.claim == nil {
 		t.claim = &all.claim
-		t.claim.Init(&l.terms, newToken(c.opts.Owner), w.waited())
-		if l.opts.Fencing {
-			l.propose(t.claim, w.asked.Wall(), limit)
+		of := wire.ClaimOf{Token: newToken(c.opts.Owner), Waited: w.waited(), Fence: l.propose(w.asked.Wall())}
+		if !c.opts.DisableWakeups {
+			of.Kind = kind
 		}
 		if l.reads() {
-			t.claim.Turn(c.turn())
+			of.Turn = c.turn()
 		}
-		if !c.opts.DisableWakeups {
-			t.claim.Prepare(kind)
-		}
+		t.claim.Claim = wire.NewClaim(&l.terms, of)
 	}
 	w.round = c.group.Ask(kind, t.claim, within)
 	won := w.round.Wait(w.ctx, c.closing, quorum.Tally.Decided).Won()

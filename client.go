@@ -367,9 +367,9 @@ func (c *Client) endCall() {
 func (c *Client) isClosing() bool { return isClosed(c.closing) }
 
 // tellAll sends a command to all masters and does not wait for answers.
-func (c *Client) tellAll(kind wire.Kind, claim *master.Claim) {
+func (c *Client) tellAll(request wire.Request, claim *master.Claim) {
 	for _, m := range c.masters {
-		m.Ask(kind, claim, nil)
+		m.Ask(request, claim, nil)
 	}
 }
 

@@ -77,41 +77,37 @@ func timeOf(number int64) time.Time {
 	return time.UnixMicro(number * fenceTick.Microseconds())
 }
 
-// propose sets the number that a claim asks for. The acquisition begins now and must end within limit. A
-// number too far ahead of the clock cannot be used: see master.Claim.Expect.
-func (f *fences) propose(claim *master.Claim, now time.Time, limit time.Duration) {
-	number, most := numberAt(now), numberAt(now.Add(limit+aheadMost))
-	claim.Expect(number, most)
+// propose returns the number that an acquisition of the name asks for. It begins now and must end within limit. A number
+// too far ahead of the clock cannot be used.
+func (f *fences) propose(key string, now time.Time, limit time.Duration) wire.Proposal {
+	p := wire.Proposal{Number: numberAt(now), Now: numberAt(now), Most: numberAt(now.Add(limit + aheadMost))}
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	if high, _ := f.highest.Get(claim.Key()); high < most { // otherwise it was stored when our clock was wrong
-		number = max(number, high+1)
+	if high, _ := f.highest.Get(key); high < p.Most { // otherwise it was stored when our clock was wrong
+		p.Number = max(p.Number, high+1)
 	}
 	// Even if the attempt fails, some masters may give the number, perhaps after the attempt has ended.
-	f.highest.Put(claim.Key(), number)
-	claim.Propose(number)
+	f.highest.Put(key, p.Number)
+	return p
 }
 
-// propose sets the number that a claim of l asks for: see fences.propose.
-func (l *Locker) propose(claim *master.Claim, now time.Time, limit time.Duration) {
-	if l.reads() {
-		proposeRead(claim, now, limit)
-	} else {
-		l.client.fences.propose(claim, now, limit)
+// propose returns the number that an acquisition of l asks for, which begins now: see fences.propose. Without fencing
+// there is none.
+func (l *Locker) propose(now time.Time) wire.Proposal {
+	limit := l.client.opts.fencedWithin(l.opts.TTL)
+	switch {
+	case !l.opts.Fencing:
+		return wire.Proposal{}
+	case l.reads():
+		return wire.Proposal{Number: readNumber(now), Now: numberAt(now), Most: numberAt(now.Add(limit + aheadMost))}
 	}
+	return l.client.fences.propose(l.terms.Key(), now, limit)
 }
 
 // readNumber returns the least number of a reader that begins now. It keeps a reader's number from being below that
 // of an earlier writer, even if the masters that gave the writer its number have lost it. When their quarantine is
 // over, the clock has passed the writer's number: see fencedWithin.
 func readNumber(now time.Time) int64 { return numberAt(now.Truncate(readStep)) }
-
-// proposeRead sets the number to which a reader's claim raises the masters. The acquisition begins now and must end
-// within limit.
-func proposeRead(claim *master.Claim, now time.Time, limit time.Duration) {
-	claim.Expect(numberAt(now), numberAt(now.Add(limit+aheadMost)))
-	claim.Propose(readNumber(now))
-}
 
 // heard stores the highest number in a round's votes.
 func (f *fences) heard(key string, votes []quorum.Vote) {
@@ -157,7 +153,6 @@ func (w *wait) commitFence(claim *master.Claim, votes []quorum.Vote, start clock
 		number, won = numberAt(start.Wall()), false
 	}
 	for {
-		claim.Fix(number)
 		if err := w.awaitClock(number, start); err != nil {
 			return 0, rounds, last, err
 		}
@@ -165,7 +160,7 @@ func (w *wait) commitFence(claim *master.Claim, votes []quorum.Vote, start clock
 			return number, rounds, last, nil
 		}
 		last = c.clock()
-		round := c.group.Ask(wire.Commit, claim, c.opts.limit(l.opts.TTL))
+		round := c.group.Ask(claim.Committing(number), claim, c.opts.limit(l.opts.TTL))
 		won = round.Wait(w.ctx, c.closing, quorum.Tally.Decided).Won()
 		votes = round.Votes()
 		round.End()

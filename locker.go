@@ -175,11 +175,11 @@ func (l *Locker) leave(ctx context.Context, s *Lease, wait bool) error {
 		l.leaveGate()
 		return err
 	case !wait:
-		c.group.Tell(wire.Release, t.claim, (*releasing)(t))
+		c.group.Tell(t.release(), t.claim, (*releasing)(t))
 		l.leaveGate()
 		return nil
 	}
-	round := c.group.Ask(wire.Release, t.claim, c.opts.limit(t.opts.TTL))
+	round := c.group.Ask(t.release(), t.claim, c.opts.limit(t.opts.TTL))
 	l.leaveGate()
 	return t.await(ctx, round)
 }

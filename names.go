@@ -305,11 +305,7 @@ func (set) merge(w *wait, parts []*Locker) (again bool) {
 	}
 	began := c.clock()
 	terms := l.terms.Merge(tokens)
-	w.merged = &master.Claim{}
-	w.merged.Init(&terms, newToken(c.opts.Owner), wire.NoQueue)
-	if l.opts.Fencing {
-		c.fences.propose(w.merged, began.Wall(), c.opts.fencedWithin(l.opts.TTL))
-	}
+	w.merged = master.NewClaim(&terms, wire.ClaimOf{Token: newToken(c.opts.Owner), Waited: wire.NoQueue, Fence: l.propose(began.Wall())})
 	defer func() {
 		if w.lease == nil {
 			c.tellAll(wire.Release, w.merged)

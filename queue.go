@@ -165,7 +165,7 @@ func (q *queueing) step(now clock.Reading) (next time.Time, more bool) {
 	}
 	if q.inbox.Unused(q.claim) >= c.waits.Need {
 		c.grants.Unused(now.Time())
-		q.release(wire.ToHead)
+		q.release(wire.Release)
 		return now.Time(), true // another claim is registered
 	}
 	if q.pending {
@@ -236,13 +236,10 @@ func (q *queueing) register() bool {
 	if q.attempts > 0 || q.late {
 		now = c.clock()
 	}
-	claim := waits.NewClaim(new(master.Claim), now, g, len(c.masters))
-	claim.Init(&l.terms, newToken(c.opts.Owner), c.grants.Waited(now.Time(), now.Since(q.began)))
-	if l.opts.Fencing {
-		c.fences.propose(claim.Claim, now.Wall(), c.opts.fencedWithin(l.opts.TTL))
-	}
-	claim.Queue(g, life)
-	claim.Spare(spared)
+	claim := waits.NewClaim(master.NewClaim(&l.terms, wire.ClaimOf{
+		Token: newToken(c.opts.Owner), Waited: c.grants.Waited(now.Time(), now.Since(q.began)), Fence: l.propose(now.Wall()),
+		Grant: g, First: life, Spared: spared, Made: time.Now(),
+	}), now, g, len(c.masters))
 	q.claim, q.askAt = claim, time.Time{}
 	q.inbox.SetClaim(claim)
 	for _, m := range c.masters {
@@ -291,20 +288,18 @@ func (q *queueing) schedule(now clock.Reading) (more bool) {
 func (q *queueing) backOff(now clock.Reading) (more bool) {
 	d, more := q.delays.next()
 	if more {
-		q.release(wire.ToHead)
+		q.release(wire.Release)
 		q.stop = now.Time().Add(d)
 		q.resume = q.stop.Add(rand.N(q.locker.client.group.Distance() + 1))
 	}
 	return more
 }
 
-// release releases the claim, whose votes never count again. how says how the lock is passed on: see
-// master.Claim.PassOn.
-func (q *queueing) release(how string) {
+// release releases the claim, whose votes never count again.
+func (q *queueing) release(how wire.Request) {
 	c := q.locker.client
 	q.inbox.SetClaim(nil)
-	q.claim.PassOn(how, 0)
-	c.tellAll(wire.Release, q.claim.Claim)
+	c.tellAll(how, q.claim.Claim)
 	q.claim = nil
 }
 
@@ -314,7 +309,7 @@ func (q *queueing) leave() {
 		return
 	}
 	if q.claim != nil {
-		q.release(wire.ToHead)
+		q.release(wire.Release)
 	}
 	for _, m := range q.locker.client.masters {
 		if !m.Listening() { // the claim was not in the queue by itself
@@ -418,11 +413,10 @@ func (q *queueing) judge(now clock.Reading, mine uint64, first time.Time) (more 
 		// The rival has a lease. Its holder may heal the key where it is ours. So our release leaves the key free
 		// there, and the next claim does not set it. Elsewhere the release passes the lock on as usual: the lease
 		// may have ended, and its release may have granted the lock to our claim.
-		q.claim.LeaveFree(mine)
-		q.release(wire.ToHead)
+		q.release(q.claim.ReleasingFree(mine))
 		q.spared, q.resume = mine, now.Time()
 	case n > keys || n == keys && rival < own:
-		q.release(wire.ToToken(rival))
+		q.release(q.claim.Releasing(wire.ToToken(rival), 0))
 		q.resume = now.Time()
 	case now.Time().Sub(first) > q.claim.G:
 		return q.backOff(now)

@@ -9,7 +9,6 @@ import (
 	"weak"
 
 	"github.com/redlock-go/redlock/internal/clock"
-	"github.com/redlock-go/redlock/internal/wire"
 )
 
 // readers are the goroutines of a Client that hold or want a read lock of one name. They share one lease.
@@ -190,7 +189,7 @@ func (r *readers) drained() {
 	c := r.client
 	c.gates.Note(r.key, nil)
 	if t := s.tenure; t.finish() == nil {
-		c.group.Tell(wire.Release, t.claim, (*releasing)(t))
+		c.group.Tell(t.release(), t.claim, (*releasing)(t))
 	}
 	c.gates.Leave(r.key)
 }

@@ -30,7 +30,6 @@ func (t *tenure) finish() error {
 	t.tellHolders(ErrReleased)
 	t.holder.unlocked = now
 	t.client.lastReleases.released(t.claim, t.contended)
-	t.passOn()
 	return nil
 }
 
@@ -57,10 +56,10 @@ func (t *tenure) drawOpen() bool {
 	return t.holder.held() <= openHold && t.client.group.Distance() <= openTrip
 }
 
-// passOn sets how the release passes the lock on, and which fence it proposes.
-func (t *tenure) passOn() {
+// release returns the release: how it passes the lock on, and which fence it proposes.
+func (t *tenure) release() wire.Request {
 	if t.holders != alone {
-		return // readers queue for turns of their own
+		return wire.Release // readers queue for turns of their own
 	}
 	how, fence := wire.ToHead, int64(0)
 	if t.drawOpen() {
@@ -70,7 +69,7 @@ func (t *tenure) passOn() {
 		// It is not stored: as a rule nobody waits, and numbers may not run ahead of the clock.
 		fence = max(numberAt(t.holder.unlocked.Wall()), t.fence+1)
 	}
-	t.claim.PassOn(how, fence)
+	return t.claim.Releasing(how, fence)
 }
 
 // A losing is a lost tenure whose release is on its way.

@@ -210,7 +210,5 @@ func (w *wait) announce() {
 	if w.once {
 		waited = wire.NoQueue
 	}
-	claim := new(master.Claim)
-	claim.Init(&l.terms, "-", waited)
-	c.tellAll(wire.Announce, claim)
+	c.tellAll(wire.Announce, master.NewClaim(&l.terms, wire.ClaimOf{Token: "-", Waited: waited}))
 }

@@ -397,7 +397,7 @@ func (t *tenure) doubt(i int) {
 // that the keys had expired and somebody else had held the lock.
 func (r *renewal) healLocked(i int) {
 	if r.ballot.Vote(i).Outcome == wire.Missing {
-		r.tenure.client.masters[i].Ask(wire.Heal, r.tenure.claim, nil)
+		r.tenure.client.masters[i].Ask(r.tenure.claim.Healing(r.tenure.fence), r.tenure.claim, nil)
 	}
 }
 

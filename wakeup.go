@@ -23,7 +23,8 @@ func (c *Client) woken(i int, key, token string) bool {
 	case !c.waits.TakeExpected(i, key):
 		return false
 	case !c.gates.Taken(key):
-		c.masters[i].Ask(wire.Wake, master.NewClaim(key, token, 0, 0), nil)
+		terms := wire.NewTerms(key, 0)
+		c.masters[i].Ask(wire.Wake, master.NewClaim(&terms, wire.ClaimOf{Token: token}), nil)
 	}
 	return true
 }

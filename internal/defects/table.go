@@ -116,7 +116,7 @@ var All = []Defect{
 		Rule: "A master that has lost the key gets it again after a renewal that succeeds.",
 		Edits: []Edit{{
 			File: "tenure.go",
-			Old:  "\t\tr.tenure.client.masters[i].Ask(wire.Heal, r.tenure.claim, nil)\n",
+			Old:  "\t\tr.tenure.client.masters[i].Ask(r.tenure.claim.Healing(r.tenure.fence), r.tenure.claim, nil)\n",
 			New:  "",
 		}},
 	}, {
@@ -196,8 +196,8 @@ var All = []Defect{
 			New:  "type queueing struct {\n\ttoken string\n",
 		}, {
 			File: "queue.go",
-			Old:  "\tclaim.Init(&l.terms, newToken(c.opts.Owner), ",
-			New:  "\tif q.token == \"\" {\n\t\tq.token = newToken(c.opts.Owner)\n\t}\n\tclaim.Init(&l.terms, q.token, ",
+			Old:  "\tclaim := waits.NewClaim(master.NewClaim(&l.terms, wire.ClaimOf{\n\t\tToken: newToken(c.opts.Owner), ",
+			New:  "\tif q.token == \"\" {\n\t\tq.token = newToken(c.opts.Owner)\n\t}\n\tclaim := waits.NewClaim(master.NewClaim(&l.terms, wire.ClaimOf{\n\t\tToken: q.token, ",
 		}},
 	}, {
 		Name: "grant-overwrites",
@@ -224,8 +224,8 @@ var All = []Defect{
 		Rule: "A claim that is given up passes on what it was granted.",
 		Edits: []Edit{{
 			File: "queue.go",
-			Old:  "\tq.claim.PassOn(how, 0)\n",
-			New:  "\tq.claim.LeaveFree(1<<len(c.masters) - 1)\n",
+			Old:  "\tc.tellAll(how, q.claim.Claim)\n",
+			New:  "\tc.tellAll(q.claim.ReleasingFree(1<<len(c.masters)-1), q.claim.Claim)\n",
 		}},
 	}, {
 		Name: "minority-kept",

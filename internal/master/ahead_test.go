@@ -21,9 +21,7 @@ func TestAGrantThatIsTooFarAheadIsReleased(t *testing.T) {
 		return ok(conn, cmd)
 	}
 	run(t, handle, func(t *testing.T, m *Master, server *fake) {
-		c := claimOf("a")
-		c.Propose(1000)
-		c.Expect(1000, 5000)
+		c := claimWith("a", wire.ClaimOf{Fence: wire.Proposal{Number: 1000, Now: 1000, Most: 5000}})
 		var got answers
 		m.Ask(wire.Set, c, &got)
 		synctest.Wait()

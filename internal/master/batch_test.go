@@ -5,7 +5,6 @@ import (
 	"github.com/redlock-go/redlock/internal/wire"
 	"math/rand/v2"
 	"testing"
-	"time"
 )
 
 // TestAPlanKeepsTheOrderOfEachName arranges random queues and holds the result
@@ -19,7 +18,7 @@ func TestAPlanKeepsTheOrderOfEachName(t *testing.T) {
 		for i := range random.IntN(600) {
 			kind, claim := []wire.Kind{wire.Set, wire.Renew, wire.Release, wire.Undo, wire.Again, wire.Ping}[random.IntN(6)], (*Claim)(nil)
 			if kind != wire.Ping {
-				claim = NewClaim(fmt.Sprint(random.IntN(names)), fmt.Sprint(i), time.Second, 0)
+				claim = claimBy(fmt.Sprint(i), fmt.Sprint(random.IntN(names)))
 			}
 			it := newItem(kind, claim, nil)
 			it.alone = random.IntN(20) == 0
@@ -90,8 +89,8 @@ func TestAReleaseAndTheNextAcquisitionShareABatch(t *testing.T) {
 	for i := range 10 {
 		name := fmt.Sprint(i)
 		queue = append(queue,
-			newItem(wire.Release, NewClaim(name, "old", time.Second, 0), nil),
-			newItem(wire.Register, NewClaim(name, "new", time.Second, 0), nil))
+			newItem(wire.Release, claimBy("old", name), nil),
+			newItem(wire.Register, claimBy("new", name), nil))
 	}
 	var p plan
 	if got := p.arrange(queue); got[0].batch != len(queue) {

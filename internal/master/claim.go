@@ -2,7 +2,6 @@ package master
 
 import (
 	"sync/atomic"
-	"time"
 
 	"github.com/redlock-go/redlock/internal/wire"
 )
@@ -17,11 +16,9 @@ type Claim struct {
 // MaxMasters is how many masters a Claim can have.
 const MaxMasters = 64
 
-// NewClaim returns a claim on key by token, for ttl in whole milliseconds: see wire.Claim.Init.
-func NewClaim(key, token string, ttl, waited time.Duration) *Claim {
-	c, terms := &Claim{}, wire.NewTerms(key, ttl)
-	c.Init(&terms, token, waited)
-	return c
+// NewClaim returns a claim of which nothing was sent: see wire.NewClaim.
+func NewClaim(terms *wire.Terms, of wire.ClaimOf) *Claim {
+	return &Claim{Claim: wire.NewClaim(terms, of)}
 }
 
 // A tokenState says whether a master's key may hold a claim's token. The commands that set the key are

@@ -1,6 +1,7 @@
 package master
 
 import (
+	"cmp"
 	"fmt"
 	"strconv"
 	"strings"
@@ -99,4 +100,13 @@ type every time.Duration
 
 func (e every) NextBackOff() time.Duration { return time.Duration(e) }
 
-func claimOf(name string) *Claim { return NewClaim(name, "token of "+name, time.Hour, 0) }
+func claimOf(name string) *Claim { return claimWith(name, wire.ClaimOf{}) }
+
+func claimBy(token, name string) *Claim { return claimWith(name, wire.ClaimOf{Token: token}) }
+
+// claimWith returns a claim on a name, by a token of its own if of has none.
+func claimWith(name string, of wire.ClaimOf) *Claim {
+	terms := wire.NewTerms(name, time.Hour)
+	of.Token = cmp.Or(of.Token, "token of "+name)
+	return NewClaim(&terms, of)
+}

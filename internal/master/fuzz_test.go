@@ -131,14 +131,21 @@ func askAll(t *testing.T, m *Master, h *hostile) {
 	}()
 	asked := make(map[*reckoning]bool)
 	for i := range 3 {
-		plain, fenced, queued := claimOf(fmt.Sprint("plain", i)), claimOf(fmt.Sprint("fenced", i)), claimOf(fmt.Sprint("queued", i))
-		queued.Queue(time.Second, time.Second)
-		fenced.Propose(time.Now().UnixMicro() / 250)
-		fenced.Fix(time.Now().UnixMicro() / 250)
+		fence := time.Now().UnixMicro() / 250
+		plain := claimOf(fmt.Sprint("plain", i))
+		fenced := claimWith(fmt.Sprint("fenced", i), wire.ClaimOf{Fence: wire.Proposal{Number: fence}})
+		queued := claimWith(fmt.Sprint("queued", i), wire.ClaimOf{Grant: time.Second, First: time.Second})
 		for k := wire.Set; k <= wire.Ping; k++ {
 			for _, claim := range []*Claim{plain, fenced, queued} {
+				request := wire.Request(k)
+				switch {
+				case k == wire.Commit:
+					request = claim.Committing(fence)
+				case k == wire.Heal && claim == fenced:
+					request = claim.Healing(fence)
+				}
 				r := &reckoning{t: t, kind: k}
-				asked[r] = m.Ask(k, claim, r) == nil
+				asked[r] = m.Ask(request, claim, r) == nil
 			}
 		}
 		time.Sleep(400 * time.Millisecond)

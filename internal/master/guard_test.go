@@ -72,11 +72,11 @@ func TestVotesOfEveryKindAreVoidAfterALossOfMemory(t *testing.T) {
 					v.set("")
 				}
 				var got answers
-				claim := claimOf("a")
+				claim, request := claimOf("a"), wire.Request(kind)
 				if kind == wire.Commit {
-					claim.Propose(1)
+					request = claim.Committing(1)
 				}
-				if err := masters[0].Ask(kind, claim, &got); err != nil {
+				if err := masters[0].Ask(request, claim, &got); err != nil {
 					t.Fatal(err)
 				}
 				synctest.Wait()

@@ -109,9 +109,8 @@ func TestNothingThatSetsAKeyIsSentAgainBehindItsRelease(t *testing.T) {
 				return ok(conn, cmd)
 			}
 			run(t, handle, func(t *testing.T, m *Master, server *fake) {
-				one, other := claimOf("a"), claimOf("b")
-				one.Propose(1)
-				other.Propose(1)
+				fence := wire.Proposal{Number: 1}
+				one, other := claimWith("a", wire.ClaimOf{Fence: fence}), claimWith("b", wire.ClaimOf{Fence: fence})
 				var told answers
 				m.mu.Lock() // so that they share a batch
 				for _, it := range []item{newItem(kind, one, &told), newItem(kind, other, nil)} {

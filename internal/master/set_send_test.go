@@ -56,9 +56,8 @@ func TestCommandsForSeveralNamesAreOneVote(t *testing.T) {
 func setClaim(keys ...string) *Claim { return setClaimBy("T", keys...) }
 
 func setClaimBy(token string, keys ...string) *Claim {
-	terms, c := wire.NewSetTerms(keys, time.Hour), &Claim{}
-	c.Init(&terms, token, wire.NoQueue)
-	return c
+	terms := wire.NewSetTerms(keys, time.Hour)
+	return NewClaim(&terms, wire.ClaimOf{Token: token, Waited: wire.NoQueue})
 }
 
 // The keys of a set never change places with other commands on them.
@@ -67,7 +66,7 @@ func TestCommandsForSeveralNamesKeepTheirPlace(t *testing.T) {
 	for range 2000 {
 		var queue []item
 		for i := range 1 + rng.IntN(12) {
-			claim := NewClaim(string(rune('a'+rng.IntN(4))), strconv.Itoa(i), time.Hour, 0)
+			claim := claimBy(strconv.Itoa(i), string(rune('a'+rng.IntN(4))))
 			if rng.IntN(3) == 0 {
 				claim = setClaimBy(strconv.Itoa(i), "a", string(rune('b'+rng.IntN(2))))
 			}

@@ -107,7 +107,8 @@ func TestUnusedGrantsPutAClientBehindOthers(t *testing.T) {
 func TestAGrantThatIsOverWhenItsMessageComesIsUnused(t *testing.T) {
 	s := New(3)
 	w := s.Begin("a")
-	c := NewClaim(master.NewClaim("a", "token", time.Second, 0), clock.System(), 400*time.Millisecond, 3)
+	terms := wire.NewTerms("a", time.Second)
+	c := NewClaim(master.NewClaim(&terms, wire.ClaimOf{Token: "token"}), clock.System(), 400*time.Millisecond, 3)
 	w.SetClaim(c)
 	now := clock.System()
 	time.Sleep(2 * time.Millisecond)

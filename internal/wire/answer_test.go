@@ -43,8 +43,7 @@ func TestLeftIsUnknownOutOfRange(t *testing.T) {
 
 // Each command has its own valid answers. Any other answer ends the connection.
 func TestAnAnswerThatItsCommandCannotGiveIsAnError(t *testing.T) {
-	plain, fenced := claimOf("a"), claimOf("a")
-	fenced.Propose(7)
+	plain, fenced := claimOf("a"), claimWith(ClaimOf{Fence: Proposal{Number: 7}})
 	number := func(n int64) any { return n }
 	pair := func(a, b any) any { return []any{a, b} }
 	const least, most = int64(math.MinInt64), int64(math.MaxInt64)
@@ -89,11 +88,8 @@ func TestAnAnswerThatItsCommandCannotGiveIsAnError(t *testing.T) {
 
 func TestAFenceThatIsTooFarAheadIsJudged(t *testing.T) {
 	full := errors.New("full")
-	c := claimOf("a")
-	c.Propose(1000)
-	c.Expect(1000, 5000)
-	unbounded := claimOf("a")
-	unbounded.Propose(1000)
+	c := claimWith(ClaimOf{Fence: Proposal{Number: 1000, Now: 1000, Most: 5000}})
+	unbounded := claimWith(ClaimOf{Fence: Proposal{Number: 1000}})
 	ahead := func(by time.Duration) string {
 		return fmt.Sprint("its fence for this name is ", by, " ahead of our clock")
 	}
@@ -127,12 +123,11 @@ func TestAFenceThatIsTooFarAheadIsJudged(t *testing.T) {
 
 // grantableCommand returns a poll of a claim that may be granted.
 func grantableCommand(fenced bool) *Command {
-	c := claimOf("k")
+	of := ClaimOf{Grant: time.Second, First: time.Second}
 	if fenced {
-		c.Propose(5)
+		of.Fence.Number = 5
 	}
-	c.Queue(time.Second, time.Second)
-	return &Command{Kind: Again, Claim: c, Listening: true}
+	return &Command{Kind: Again, Claim: claimWith(of), Listening: true}
 }
 
 func TestAnAnswerToAClaimIsChecked(t *testing.T) {
@@ -205,7 +200,14 @@ func claimOf(keys ...string) *Claim {
 	if len(keys) > 1 {
 		terms = NewSetTerms(keys, time.Hour)
 	}
-	c := &Claim{}
-	c.Init(&terms, "T", NoQueue)
-	return c
+	c := NewClaim(&terms, ClaimOf{Token: "T", Waited: NoQueue})
+	return &c
+}
+
+// claimWith returns a claim on one key.
+func claimWith(of ClaimOf) *Claim {
+	terms := NewTerms("k", time.Hour)
+	of.Token = "T"
+	c := NewClaim(&terms, of)
+	return &c
 }

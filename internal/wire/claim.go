@@ -6,31 +6,26 @@ import (
 	"math"
 	"strconv"
 	"strings"
-	"sync/atomic"
 	"time"
 )
 
 // A Claim is what the commands of one acquisition have in common: the key, the token and the fence. All masters share
-// it. A claim that is registered waits in the masters' queues; most claims are not.
+// it. A claim that is registered waits in the masters' queues; most claims are not. It is immutable: see NewClaim. What
+// differs from one of its commands to the next belongs to the Request.
 type Claim struct {
-	Terms         // immutable
-	token  any    // immutable; boxed as in Terms
-	waited string // immutable; how long the client has waited, in ms
-
-	// Immutable after the first Ask:
-	proposal    string    // the fence to propose; "": none is wanted
-	word        any       // the word of a Set with a proposal
-	joining     any       // the word of an acquisition that may join the queue, if it was prepared
-	turn        string    // how long a reader takes to come back when it is woken, in ms
-	g           string    // for how many ms the lock may be granted, and wantsFence; "": it cannot be granted
-	first       string    // the ttl of a Register with a g, in ms; "": that of the terms
-	spared      uint64    // see Spare
-	queued      time.Time // when a claim with a g was made
-	clock, most int64     // the client's clock as a fence, and the highest useful fence
-
-	ending any          // the word of the Release; nil: "release". Immutable after it is asked for
-	freed  uint64       // see LeaveFree; immutable as ending
-	fence  atomic.Int64 // the fence for Commit and Heal
+	Terms
+	token    any       // boxed as in Terms
+	waited   string    // how long the client has waited, in ms
+	proposal string    // the fence to propose; "": none is wanted
+	now      int64     // see Proposal
+	most     int64     // the same; 0: there is no limit
+	kind     Kind      // of the acquisition that has word
+	word     any       // of an acquisition at each master with a subscription; nil: it is made for each master
+	g        string    // for how many ms the lock may be granted, and wantsFence; "": it cannot be granted
+	release  any       // with a g: the word of a Release to the head of the queue
+	first    string    // with a g: the ttl of a Register, in ms
+	spared   uint64    // see ClaimOf
+	made     time.Time // see ClaimOf
 }
 
 // Terms are what all claims on a key have in common. They are made once, since that costs some
@@ -47,15 +42,72 @@ func NewTerms(key string, ttl time.Duration) Terms {
 	return Terms{name: key, key: key, ttl: strconv.FormatInt(ttl.Milliseconds(), 10)}
 }
 
-// Init makes a zero Claim one on the terms' key by token. waited is how long the client has waited already. If it is
-// negative, the claim joins the queue behind clients that join it until that time has passed. If it is NoQueue, a refused Again or Register does not join the queue.
-func (c *Claim) Init(terms *Terms, token string, waited time.Duration) {
-	c.Terms, c.token, c.waited = *terms, token, "0"
-	if waited >= time.Millisecond || waited <= -time.Millisecond {
-		c.waited = strconv.FormatInt(waited.Milliseconds(), 10)
-	} else if waited == NoQueue {
-		c.waited = noQueue
+// A ClaimOf is what makes a claim. Only Token is needed.
+type ClaimOf struct {
+	Token string // which nobody else has
+	// Waited is how long the client has waited already. If it is negative, the claim joins the queue behind clients that
+	// join it until that time has passed. If it is NoQueue, a refused Again or Register does not join the queue.
+	Waited time.Duration
+	Fence  Proposal
+	// Kind is that of the acquisition that will be asked for. Its word is made once, rather than once for each master.
+	Kind Kind
+	// Turn is how long a reader takes to come back when it is woken.
+	Turn time.Duration
+
+	// Grant is g: for how long releases of other clients may grant the lock to the claim, in whole ms. Zero: they may not.
+	Grant time.Duration
+	// First is for how long the Register of a claim with a g sets a free key, in whole ms.
+	First time.Duration
+	// Spared are masters, as bits, where the Register of a claim with a g leaves a free key alone, and only joins the
+	// queue: the holder of a lease may heal the key.
+	Spared uint64
+	// Made is when a claim with a g was made. It is sent again for as long as the client waits.
+	Made time.Time
+}
+
+// A Proposal is what an acquisition with a fence asks for: this number, or a higher one if it is not above the last
+// fence. A grant with a fence above Most is a failure.
+type Proposal struct {
+	Number int64 // 0: no fence is wanted
+	Now    int64 // the client's clock as a fence
+	Most   int64 // 0: there is no limit. That of a claim with a g does not count: its fence is given much later
+}
+
+// NewClaim returns a claim with these terms.
+func NewClaim(terms *Terms, of ClaimOf) Claim {
+	c := Claim{Terms: *terms, token: of.Token, waited: waitedFor(of.Waited), now: of.Fence.Now, most: of.Fence.Most, kind: of.Kind}
+	if of.Fence.Number != 0 {
+		c.proposal = strconv.FormatInt(of.Fence.Number, 10)
 	}
+	if of.Grant != 0 {
+		c.g, c.first = strconv.FormatInt(of.Grant.Milliseconds(), 10), strconv.FormatInt(of.First.Milliseconds(), 10)
+		if c.fenced() {
+			c.g += wantsFence
+		}
+		c.release, c.most = "release "+c.g, 0
+		c.spared, c.made = of.Spared, of.Made
+		return c
+	}
+	switch {
+	case c.set != nil: // set.lua has words of its own
+	case c.reads && of.Turn > 0:
+		c.word = c.reading(strconv.FormatInt(max(of.Turn, time.Millisecond).Milliseconds(), 10))
+	case c.reads:
+	case of.Kind == Set && c.fenced(), of.Kind == Again, of.Kind == Register:
+		c.word = c.acquisition(of.Kind, c.waited, 0)
+	}
+	return c
+}
+
+// waitedFor returns how long a client has waited, for the script.
+func waitedFor(waited time.Duration) string {
+	switch {
+	case waited == NoQueue:
+		return noQueue
+	case waited > -time.Millisecond && waited < time.Millisecond:
+		return "0"
+	}
+	return strconv.FormatInt(waited.Milliseconds(), 10)
 }
 
 // NoQueue says that a client does not wait for the lock.
@@ -70,37 +122,9 @@ func (c *Claim) polling(sent time.Time) string {
 	if err != nil {
 		return noQueue
 	} else if c.Grantable() { // it is sent again for as long as the client waits
-		waited += max(sent.Sub(c.queued), 0).Milliseconds()
+		waited += max(sent.Sub(c.made), 0).Milliseconds()
 	}
 	return strconv.FormatInt(waited, 10) + "-"
-}
-
-// Propose has the acquisition ask for a fence: number, or a higher one if number is not above the last
-// fence. It is called before the first Ask with the claim.
-func (c *Claim) Propose(number int64) {
-	c.proposal = strconv.FormatInt(number, 10)
-	c.word = "acquire " + c.ttl.(string) + " - - " + c.proposal // as acquisition does
-}
-
-// Prepare makes the word of an acquisition once, rather than once for each master. It is called before
-// the first Ask with the claim, and after Propose and Turn.
-func (c *Claim) Prepare(k Kind) {
-	if c.reads {
-		c.joining = c.reading(c.turn)
-	} else if k == Again || k == Register {
-		c.joining = c.acquisition(k, c.waited, 0) // a claim with a g is not prepared
-	}
-}
-
-// Queue makes the claim one that releases of other clients may grant the lock to, for g in whole milliseconds. Its
-// Register sets a free key for first. Queue is called after Propose, and before the first Ask.
-func (c *Claim) Queue(g, first time.Duration) {
-	c.g, c.first = strconv.FormatInt(g.Milliseconds(), 10), strconv.FormatInt(first.Milliseconds(), 10)
-	if c.fenced() {
-		c.g += wantsFence
-	}
-	c.queued = time.Now()
-	c.ending, c.most = "release "+c.g, 0 // its fence is given much later than it is proposed
 }
 
 // wantsFence is behind the g of a claim that wants a fence.
@@ -108,13 +132,6 @@ const wantsFence = "f"
 
 // Grantable reports whether the lock can be granted to the claim.
 func (c *Claim) Grantable() bool { return c.g != "" }
-
-// Spare has a Register leave a free key alone at some masters, as bits, and only join the queue there: the holder of a
-// lease may heal the key. It is called before the first Ask.
-func (c *Claim) Spare(masters uint64) { c.spared = masters }
-
-// LeaveFree has the Release leave the key free at some masters, as bits. It is called before the Release is asked for.
-func (c *Claim) LeaveFree(masters uint64) { c.freed = masters }
 
 // How the Release of a claim passes the lock on: see batch.lua, and ToToken.
 const (
@@ -131,21 +148,52 @@ func ToToken(text string) string {
 	return text
 }
 
-// releaseOpen is the word of a Release that leaves the lock open.
-var releaseOpen any = "release 0 " + Open + " 0"
+// A request is one whose word is made once. It is immutable.
+type request struct {
+	kind Kind
+	word any
+	free uint64 // of a Release: masters, as bits, that leave the key free
+}
 
-// PassOn sets how the Release of the claim passes the lock on, and the fence that it proposes; 0 proposes none. It is
-// called before the Release is asked for. Without it, the lock is passed on to the head of the queue.
-func (c *Claim) PassOn(how string, fence int64) {
-	if how == ToHead && fence == 0 {
-		return
+// Kind implements Request.
+func (r *request) Kind() Kind { return r.kind }
+
+// releaseOpen is the Release of a claim without a g that leaves the lock open.
+var releaseOpen = &request{kind: Release, word: "release 0 " + Open + " 0"}
+
+// Releasing returns a Release: how it passes the lock on, and the fence that it proposes; 0 proposes none. A plain Release
+// passes the lock on to the head of the queue.
+func (c *Claim) Releasing(how string, fence int64) Request {
+	switch {
+	case how == ToHead && fence == 0:
+		return Release
+	case how == Open && fence == 0 && c.g == "":
+		return releaseOpen
 	}
-	if c.g == "" && how == Open && fence == 0 {
-		c.ending = releaseOpen
-		return
+	return &request{kind: Release, word: "release " + cmp.Or(c.g, "0") + " " + how + " " + strconv.FormatInt(fence, 10)}
+}
+
+// ReleasingFree returns a Release of a claim with a g that leaves the key free at some masters, as bits. At the others it
+// passes the lock on to the head of the queue.
+func (c *Claim) ReleasingFree(masters uint64) Request {
+	return &request{kind: Release, word: c.release, free: masters}
+}
+
+// Committing returns a Commit of a fence.
+func (c *Claim) Committing(fence int64) Request {
+	word := "commit " + strconv.FormatInt(fence, 10)
+	if !c.reads {
+		word += " " + c.ttl.(string)
 	}
-	g := cmp.Or(c.g, "0")
-	c.ending = "release " + g + " " + how + " " + strconv.FormatInt(fence, 10)
+	return &request{kind: Commit, word: word}
+}
+
+// Healing returns a Heal that raises the fence to this number; 0: there is none.
+func (c *Claim) Healing(fence int64) Request {
+	if fence == 0 {
+		return Heal
+	}
+	return &request{kind: Heal, word: "heal " + c.ttl.(string) + " " + strconv.FormatInt(fence, 10)}
 }
 
 func (c *Claim) fenced() bool { return c.proposal != "" }
@@ -155,10 +203,6 @@ const FenceTick = 250 * time.Microsecond
 
 // FenceBits is how many low bits of Lease.Fence count handovers. The others are the fence that the masters know.
 const FenceBits = 10
-
-// Expect turns a grant with a fence above most into a failure. now is the client's clock as a fence. It is
-// called before the first Ask with the claim. Without Expect there is no limit.
-func (c *Claim) Expect(now, most int64) { c.clock, c.most = now, most }
 
 // An AheadError says that a master's fence for a name is so far ahead of the clock that waiting is no
 // use: it was written by hand, or by a clock that was wrong.
@@ -182,14 +226,11 @@ func (c *Claim) Judged(k Kind, a Answer) Answer {
 	case c.most == 0 || a.Fence <= c.most:
 		return a
 	case a.Done() || k == Commit:
-		return Answer{Err: Ahead(a.Fence, c.clock)}
+		return Answer{Err: Ahead(a.Fence, c.now)}
 	}
 	a.Fence = 0
 	return a
 }
-
-// Fix sets the fence that Commit and Heal raise a master's fence to.
-func (c *Claim) Fix(number int64) { c.fence.Store(number) }
 
 // Key returns the key. For several names it is that of the set: see NewSetTerms.
 func (t *Terms) Key() string { return t.name }

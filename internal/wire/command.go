@@ -10,12 +10,11 @@
 package wire
 
 import (
-	"strconv"
 	"strings"
 	"time"
 )
 
-// A Request is what is asked of all masters: a Kind or a Query.
+// A Request is what is asked of all masters: a Kind, a Query, or what a method of Claim returns.
 type Request interface {
 	// Kind says what the request is.
 	Kind() Kind
@@ -48,7 +47,7 @@ const (
 	Register
 	// Heal is Set by the key's holder at a master that has lost it. It is no vote.
 	Heal
-	// Commit raises the key's fence to Claim.Fix's, and gives the key its full TTL, if it still holds the token:
+	// Commit raises the key's fence to a number, see Committing, and gives the key its full TTL, if it still holds the token:
 	// Granted if that is the fence now, Overtaken if the fence is higher, Missing or OtherToken. It makes no key.
 	Commit
 	// Renew gives the key its full TTL again: Granted, Missing or OtherToken. It never makes a key.
@@ -128,46 +127,32 @@ func (k Kind) Releases() bool { return k == Release || k == Undo || k == Quit }
 
 // word returns the command for the script of a master: see batch.lua.
 func (cmd *Command) word(master int) any {
-	word := kinds[cmd.Kind].word
-	if cmd.lua() == readersLua {
-		switch {
-		case cmd.Kind.Acquires():
-			return cmd.readWord()
-		case cmd.Kind == Commit:
-			return word.(string) + " " + strconv.FormatInt(cmd.Claim.fence.Load(), 10)
-		case cmd.Kind == Announce:
-			return word.(string) + " " + cmd.Claim.waited
-		case cmd.Kind == Quit:
-			return word
+	c := cmd.Claim
+	if r, ok := cmd.Request.(*request); ok {
+		if r.free>>master&1 == 1 {
+			return "release " + c.g + " free 0"
 		}
+		return r.word
 	}
-	switch cmd.Kind {
-	case Set: // with a fence, since it is scripted
-		return cmd.Claim.word
-	case Again, Register:
-		switch {
-		case !cmd.Listening: // nobody could wake us
-			return cmd.Claim.acquisition(cmd.Kind, cmd.Claim.polling(cmd.Sent), master)
-		case cmd.Claim.joining == nil || cmd.Claim.Grantable():
-			return cmd.Claim.acquisition(cmd.Kind, cmd.Claim.waited, master)
-		}
-		return cmd.Claim.joining
-	case Heal:
-		return "heal " + cmd.Claim.ttl.(string) + " " + strconv.FormatInt(cmd.Claim.fence.Load(), 10)
-	case Commit:
-		return word.(string) + " " + strconv.FormatInt(cmd.Claim.fence.Load(), 10) + " " + cmd.Claim.ttl.(string)
-	case Renew:
-		return word.(string) + " " + cmd.Claim.ttl.(string)
-	case Release:
-		if cmd.Claim.freed>>master&1 == 1 {
-			return "release " + cmd.Claim.g + " free 0"
-		} else if cmd.Claim.ending != nil {
-			return cmd.Claim.ending
-		}
-	case Quit:
-		if !cmd.Listening {
-			return "quit"
-		}
+	word := kinds[cmd.Kind].word
+	switch k := cmd.Kind; {
+	case k.Acquires() && c.word != nil && c.kind == k && (cmd.Listening || k == Set && !c.reads):
+		return c.word
+	case k.Acquires() && c.reads:
+		return c.reading(noQueue)
+	case k.Acquires() && !cmd.Listening: // nobody could wake us
+		return c.acquisition(k, c.polling(cmd.Sent), master)
+	case k.Acquires():
+		return c.acquisition(k, c.waited, master)
+	case k == Heal:
+		return "heal " + c.ttl.(string) + " 0"
+	case k == Renew:
+		return word.(string) + " " + c.ttl.(string)
+	case k == Announce:
+		return word.(string) + " " + c.waited
+	case k == Release && c.release != nil:
+		return c.release
+	case k == Quit && cmd.Listening && !c.reads:
 		return "release"
 	}
 	return word
@@ -178,17 +163,19 @@ func (cmd *Command) Joins() bool {
 	return (cmd.Kind == Again || cmd.Kind == Register) && cmd.Listening && cmd.lua() != readersLua && cmd.Claim.waited != noQueue
 }
 
-// acquisition returns the word of an Again or Register for a master, by a client that has waited for some ms.
+// acquisition returns the word of an acquisition for a master, by a client that has waited for some ms.
 func (c *Claim) acquisition(k Kind, waited string, master int) string {
 	ttl, g := c.ttl.(string), c.g
 	switch {
+	case k == Set:
+		return "acquire " + ttl + " - - " + c.proposal
 	case g == "":
 		g = "0"
 	case k == Again:
 		ttl = strings.TrimSuffix(g, wantsFence)
 	case c.spared>>master&1 == 1:
 		ttl = "0"
-	case c.first != "":
+	default:
 		ttl = c.first
 	}
 	word := kinds[k].word.(string) + " " + ttl + " " + waited + " " + g

@@ -1,10 +1,5 @@
 package wire
 
-import (
-	"strconv"
-	"time"
-)
-
 // Readers use a script of their own. A writer's commands are those of any lock, but for Announce.
 
 // Wakes reports whether Wake must follow a command: the script of the readers wakes no writer.
@@ -14,11 +9,6 @@ func (cmd *Command) Wakes() bool { return cmd.Kind == Release && cmd.Claim.reads
 func (t Terms) ForReaders() Terms {
 	t.reads = true
 	return t
-}
-
-// Turn sets how long the client takes to come back when it is woken. It is called before Prepare.
-func (c *Claim) Turn(d time.Duration) {
-	c.turn = strconv.FormatInt(max(d, time.Millisecond).Milliseconds(), 10)
 }
 
 // reading returns the word of an acquisition by a reader. turn is - unless the client joins the queue.
@@ -32,17 +22,6 @@ func (c *Claim) reading(turn string) string {
 		word += " " + c.proposal
 	}
 	return word
-}
-
-// readWord returns the word of an acquisition by a reader for one master.
-func (cmd *Command) readWord() any {
-	switch {
-	case !cmd.Listening: // nobody could wake us
-		return cmd.Claim.reading(noQueue)
-	case cmd.Claim.joining == nil:
-		return cmd.Claim.reading(cmd.Claim.turn)
-	}
-	return cmd.Claim.joining
 }
 
 // decodeReader decodes the script's number for a command of a reader, as Kind.decode does.
