@@ -10,6 +10,8 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/gomodule/redigo/redis"
+
 	"github.com/redlock-go/redlock/internal/bubbletest"
 	"github.com/redlock-go/redlock/internal/fakeserver"
 	"github.com/redlock-go/redlock/internal/wire"
@@ -78,10 +80,16 @@ func (a *answers) get() []wire.Answer {
 // run starts a Master on a fake, in a bubble, and closes it at the end.
 func run(t *testing.T, handle func(int, []string) string, f func(t *testing.T, m *Master, server *fake)) {
 	t.Helper()
+	server := &fake{Handle: handle}
+	runOn(t, server.Pool, func(t *testing.T, m *Master) { f(t, m, server) })
+}
+
+// runOn is run for a pool of the caller's.
+func runOn(t *testing.T, pool func() *redis.Pool, f func(t *testing.T, m *Master)) {
+	t.Helper()
 	bubbletest.Test(t, func(t *testing.T) {
-		server := &fake{Handle: handle}
 		m := Start(Config{
-			Pool:        server.Pool(),
+			Pool:        pool(),
 			Servers:     NewServers([]string{"it"}),
 			NodeTimeout: 50 * time.Millisecond,
 			DialTimeout: time.Second,
@@ -89,7 +97,7 @@ func run(t *testing.T, handle func(int, []string) string, f func(t *testing.T, m
 			Changed:     func(State, Status) {},
 		})
 		synctest.Wait()
-		f(t, m, server)
+		f(t, m)
 		m.Close()
 		<-m.Done()
 		time.Sleep(2 * time.Hour) // the goroutines of servers that stall have ended

@@ -1,6 +1,7 @@
 package master
 
 import (
+	"cmp"
 	"errors"
 	"runtime"
 	"strconv"
@@ -99,7 +100,9 @@ func (l *link) write() {
 		// Callers that are about to ask for something share this flush.
 		runtime.Gosched()
 		if err := l.flush(l.take()); err != nil {
-			l.die(redisconn.Ended(err))
+			// If the reader has met an error, redigo has closed the connection under this Flush, which therefore
+			// failed as well. The first error is the reason.
+			l.die(redisconn.Ended(cmp.Or(l.conn.Err(), err)))
 			return
 		}
 		if closing == nil && l.m.idle() {

@@ -10,6 +10,8 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/gomodule/redigo/redis"
+
 	"github.com/redlock-go/redlock/internal/bubbletest"
 	"github.com/redlock-go/redlock/internal/wire"
 )
@@ -83,6 +85,53 @@ func TestARetiredConnectionFailsItsCommandsAndTheNextOneServes(t *testing.T) {
 			})
 		})
 	}
+}
+
+// slowToTell returns from a failed Receive late, so that the writer hears first of the connection that redigo has closed.
+type slowToTell struct{ redis.ConnWithTimeout }
+
+func (c slowToTell) ReceiveWithTimeout(timeout time.Duration) (any, error) {
+	reply, err := c.ConnWithTimeout.ReceiveWithTimeout(timeout)
+	if err != nil {
+		time.Sleep(time.Millisecond)
+	}
+	return reply, err
+}
+
+func TestAWriterThatIsStuckDoesNotHideWhyItsConnectionEnded(t *testing.T) {
+	handle := func(conn int, cmd []string) string {
+		if conn == 1 && cmd[0] == "SET" {
+			return stall
+		}
+		return ok(conn, cmd)
+	}
+	pool := func() *redis.Pool {
+		pool := (&fake{Handle: handle}).Pool()
+		dial := pool.DialContext
+		pool.DialContext = func(ctx context.Context) (redis.Conn, error) {
+			conn, err := dial(ctx)
+			if err != nil {
+				return nil, err
+			}
+			return slowToTell{conn.(redis.ConnWithTimeout)}, nil
+		}
+		return pool
+	}
+	runOn(t, pool, func(t *testing.T, m *Master) {
+		var set answers
+		if err := m.Ask(wire.Set, claimOf("a"), &set); err != nil {
+			t.Fatal(err)
+		}
+		synctest.Wait()
+		for i := range 1000 {
+			m.Ask(wire.Set, claimOf(fmt.Sprint("other", i)), &answers{})
+		}
+		time.Sleep(2 * time.Second)
+		const want = "connection retired: a reply is overdue"
+		if got := set.get(); len(got) != 1 || got[0].Err == nil || got[0].Err.Error() != want {
+			t.Errorf("the SET was answered %v, want once, by %q", got, want)
+		}
+	})
 }
 
 func TestAServerWhoseFirstRepliesAreGarbageIsDown(t *testing.T) {
