@@ -39,7 +39,8 @@ func TestAMasterThatRestartsWithoutItsMemoryMakesNoSecondHolder(t *testing.T) {
 			servers := redisserver.AdoptedTB(t, 5)
 			opts := patient()
 			opts.DisableRestartGuard = row.disable
-			first := openReal(t, servers, opts).Locker("a")
+			one := openReal(t, servers, opts)
+			first := one.Locker("a")
 			var second *redlock.Client
 			if row.before {
 				second = openReal(t, servers, opts)
@@ -77,10 +78,12 @@ func TestAMasterThatRestartsWithoutItsMemoryMakesNoSecondHolder(t *testing.T) {
 			if row.two {
 				return
 			}
-			// The key is gone at C, and at D and E, where the test has deleted the other's. So a quorum may say that it is gone,
-			// if client 1 is connected to C again.
-			if err := first.UnlockContext(t.Context()); err != nil && !errors.Is(err, redlock.ErrLost) {
-				t.Errorf("UnlockContext = %v", err)
+			// The key is gone at C, and at D and E, where the test has deleted the other's.
+			eventually(t, "client 1 is connected to C again", func() bool {
+				return locktest.States(one, redlock.MasterQuarantined) == 1 && locktest.States(one, redlock.MasterUp) == 4
+			})
+			if err := first.UnlockContext(t.Context()); !errors.Is(err, redlock.ErrLost) {
+				t.Errorf("UnlockContext = %v, want ErrLost: no quorum has the key", err)
 			}
 			if err := l.LockContext(t.Context()); err != nil {
 				t.Errorf("client 2 does not get the lock from the other four: %v", err)
