@@ -203,7 +203,10 @@ func (w *wait) attempt(kind wire.Kind) bool {
 	within := c.opts.limit(l.opts.TTL)
 	within.Hurry = !w.once // else the votes of all masters make the error more exact
 	err := w.set(kind, within)
-	w.noted(l.nameHeld(err, w.round.Votes()))
+	if err != nil && len(l.names) > 0 {
+		l.nameHeld(err, w.round.Votes())
+	}
+	w.noted(err)
 	return err == nil
 }
 
@@ -222,7 +225,9 @@ func (w *wait) waited() time.Duration {
 // noted notes the outcome of an attempt.
 func (w *wait) noted(err error) {
 	l, c := w.locker, w.locker.client
-	err = c.owners.named(l.heldKey(err), err)
+	if err != nil {
+		err = c.owners.named(l.heldKey(err), err)
+	}
 	if w.last == nil || w.ctx.Err() == nil {
 		w.last = err
 	}

@@ -41,24 +41,30 @@ func schedule(longest time.Duration) *backoff.ExponentialBackOff {
 
 // A retrier returns the delays of one wait.
 type retrier struct {
-	start    func() BackOff // immutable; makes a schedule
-	forever  bool           // immutable; continue after the schedule has stopped
-	schedule BackOff        // nil: not started
-	longest  time.Duration  // the longest delay so far
+	start   func() BackOff // immutable; makes a schedule
+	forever bool           // immutable; continue after the schedule has stopped
+	first   BackOff        // says when the wait stops; nil: not started
+	anew    bool           // the delays have begun anew
+	later   BackOff        // then says the delays; nil: not started since
+	longest time.Duration  // the longest delay so far
 }
 
-// reset makes next start a new schedule.
-func (r *retrier) reset() { r.schedule = nil }
+// reset makes the delays begin anew. The wait stops when it would have stopped without reset.
+func (r *retrier) reset() { r.anew, r.later = r.first != nil, nil }
 
-// next returns the next delay. It reports false if the schedule has stopped. If forever is set, it never
+// next returns the next delay. It reports false if the first schedule has stopped. If forever is set, it never
 // reports false: it returns the longest delay so far, or that of the default schedule if there was none.
 func (r *retrier) next() (time.Duration, bool) {
-	if r.schedule == nil {
-		if r.schedule = r.start(); r.schedule == nil {
-			panic("redlock: Options.NewBackOff returned nil")
-		}
+	if r.first == nil {
+		r.first = r.begin()
 	}
-	d := r.schedule.NextBackOff()
+	d := r.first.NextBackOff()
+	if d >= 0 && r.anew {
+		if r.later == nil {
+			r.later = r.begin()
+		}
+		d = r.later.NextBackOff()
+	}
 	if d >= 0 {
 		r.longest = max(r.longest, d)
 		return d, true
@@ -70,4 +76,12 @@ func (r *retrier) next() (time.Duration, bool) {
 		return longestDelay, true
 	}
 	return r.longest, true
+}
+
+func (r *retrier) begin() BackOff {
+	s := r.start()
+	if s == nil {
+		panic("redlock: Options.NewBackOff returned nil")
+	}
+	return s
 }

@@ -107,18 +107,18 @@ func (l *Locker) lock(ctx context.Context, forever bool) (*Lease, error) {
 			return s, nil
 		}
 	}
-	return l.enter(&wait{locker: l, ctx: ctx, forever: forever}, l.kind.lock)
+	return l.enter(&wait{locker: l, ctx: ctx, forever: forever})
 }
 
 // tryLock makes one attempt.
 func (l *Locker) tryLock(ctx context.Context) error {
 	l.mustClient()
-	_, err := l.enter(&wait{locker: l, ctx: ctx, once: true}, l.kind.try)
+	_, err := l.enter(&wait{locker: l, ctx: ctx, once: true})
 	return err
 }
 
-// enter calls acquire, which reports whether the wait has a lease. It makes that the Locker's, or returns why there is none.
-func (l *Locker) enter(w *wait, acquire func(*wait) bool) (_ *Lease, err error) {
+// enter makes the lease of a wait the Locker's, or returns why there is none.
+func (l *Locker) enter(w *wait) (_ *Lease, err error) {
 	c := l.client
 	if !c.beginCall() {
 		return nil, ErrClosed
@@ -131,7 +131,13 @@ func (l *Locker) enter(w *wait, acquire func(*wait) bool) (_ *Lease, err error) 
 		return nil, w.outcome()
 	}
 	defer w.end()
-	if !acquire(w) {
+	won := false
+	if w.once {
+		won = l.kind.try(w)
+	} else {
+		won = l.kind.lock(w)
+	}
+	if !won {
 		return nil, w.outcome()
 	}
 	w.traceDone(nil) // if this panics, w.end still releases the lock

@@ -78,10 +78,10 @@ func (l *Locker) firstKind() (kind wire.Kind) {
 }
 
 // nameHeld has the error of an attempt say which name is held.
-func (l *Locker) nameHeld(err error, votes []quorum.Vote) error {
+func (l *Locker) nameHeld(err error, votes []quorum.Vote) {
 	q, ok := err.(*QuorumError)
 	if !ok {
-		return err
+		return
 	}
 	masters := make(map[string]int) // at how many a name is held
 	for i, v := range votes {
@@ -101,7 +101,6 @@ func (l *Locker) nameHeld(err error, votes []quorum.Vote) error {
 			q.Held = name
 		}
 	}
-	return q
 }
 
 // A heldError says which of several names a master has found held. Like errRefused, it does not match ErrHeld.

@@ -179,8 +179,6 @@ func (q *queueing) step(now clock.Reading) (next time.Time, more bool) {
 	due := q.due(now, mine != 0)
 	if q.woken {
 		q.woken = false
-		q.delays.reset()
-		q.stop = time.Time{}
 	} else if due.After(now.Time()) {
 		return due, true
 	}
@@ -284,13 +282,14 @@ func (q *queueing) schedule(now clock.Reading) (more bool) {
 }
 
 // backOff releases the claim, and has another one registered after a random delay. If the schedule has stopped, it does
-// nothing and reports false.
+// nothing and reports false. The delay is no longer than the longest of the default schedule: while no claim is registered,
+// no release can grant the lock to this wait.
 func (q *queueing) backOff(now clock.Reading) (more bool) {
 	d, more := q.delays.next()
 	if more {
 		q.release(wire.Release)
 		q.stop = now.Time().Add(d)
-		q.resume = q.stop.Add(rand.N(q.locker.client.group.Distance() + 1))
+		q.resume = now.Time().Add(min(d, longestDelay) + rand.N(q.locker.client.group.Distance()+1))
 	}
 	return more
 }

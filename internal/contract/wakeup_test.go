@@ -379,6 +379,29 @@ func TestAWaiterThatDiesInItsTurnDelaysNoOther(t *testing.T) {
 	})
 }
 
+// Two of three masters do not answer for a moment, so the claim backs off. The schedule of the user has long pauses.
+func TestAClaimThatBacksOffIsRegisteredAgainSoon(t *testing.T) {
+	bubble(t, 3, func(t *testing.T, ms *redlocktest.Masters) {
+		a := connected(t, ms, lazy()).Locker("a")
+		take(a)
+		opts := lazy()
+		clock.Pace(opts, 100*time.Millisecond)
+		in := locktest.Enter(connected(t, ms, opts).Locker("a"))
+		queued(t, ms, "a", 1)
+		ms.Master(0).Freeze()
+		ms.Master(1).Freeze()
+		time.Sleep(400 * time.Millisecond)
+		ms.Master(0).Thaw()
+		ms.Master(1).Thaw()
+		time.Sleep(500 * time.Millisecond)
+		released := time.Now()
+		a.Unlock()
+		if took := (<-in).Sub(released); took > 100*time.Millisecond {
+			t.Errorf("the waiter entered after %v, want within 100ms", took)
+		}
+	})
+}
+
 func TestAWakeUpThatNobodyWantsIsPassedOn(t *testing.T) {
 	bubble(t, 5, func(t *testing.T, ms *redlocktest.Masters) {
 		a := connected(t, ms, lazy()).Locker("a")
