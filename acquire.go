@@ -347,9 +347,13 @@ func (w *wait) pause() (woken, more bool) {
 	return w.sleep(w.notPast(d + extra)), true
 }
 
-// notPast shortens a sleep to end when an attempt will find the keys of a quorum of masters expired, if
-// nobody renews them. It adds up to half a round trip, so that not all clients try at the same moment. It does not
-// shorten a sleep beside readers whose key may stand for a turn of readers: see turnMost.
+// notPast returns the sleep d, or a shorter one that ends when the next attempt will find the keys of a quorum of masters
+// expired, if nobody renews them. It adds up to half a round trip, so that not all clients try at the same moment.
+//
+// Example: three masters say that the key lives for 80, 90 and 300 ms more. After 90 ms, two of three keys are free. So a
+// sleep of 250 ms becomes one of 91 ms and a random part.
+//
+// Beside readers, a key with less than turnMost to live may stand for a turn of readers, so the sleep is not shortened.
 func (w *wait) notPast(d time.Duration) time.Duration {
 	left, known := freeAfter(w.round.Votes())
 	if !known || left < turnMost && (w.locker.writes || w.byReaders()) {

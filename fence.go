@@ -19,9 +19,13 @@ import (
 //     Otherwise it is a higher one.
 //   - The highest number in a quorum's votes counts. If a quorum has given exactly that number, it is
 //     committed.
-//   - Otherwise a second round raises all masters to that number. In this round, too, only masters count
-//     whose number is then exactly that one. Otherwise two acquisitions could commit the same number, when
-//     one of them has lost its keys without noticing.
+//   - Otherwise a second round raises all masters to that number. A master counts in this round if its number is
+//     then exactly that one. A master with a higher number does not count: another acquisition has got there first.
+//
+// Example: the votes of three masters give 70, 73 and 73. A quorum has given 73, so 73 is committed in one round. If the votes
+// are 70, 71 and 73, a second round asks all masters to raise their number to 73. If two masters then have 73, it is
+// committed. If two have 75 by then, this acquisition has lost its keys to the one that got 75, and must not commit 73, since
+// the other holder may have shown 75 to the resource already.
 
 const (
 	// fenceTick is the unit in which numbers count time. In the long run, a name cannot be acquired more often

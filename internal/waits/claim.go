@@ -116,9 +116,12 @@ func (w *Wait) voteLocked(i int, v vote) {
 	poke(w.News)
 }
 
-// Answered handles the answer of master i to a command of a claim: a Register, an Again or a Renew. The command was asked for
-// at mark. If it was carried out, the key lives for life from mark on. listening says that the master can tell this
-// Client of grants, so that a refused claim is in its queue. The answers of a master come in the order of the commands.
+// Answered handles the answer of master i to a command of a claim: a Register, an Again (a poll) or a Renew.
+//
+//   - mark is when the command was asked for. If the answer is that the key is ours, the key lives for life from mark on.
+//   - listening says that the master can tell this Client of grants. Then a claim that was refused is in its queue.
+//
+// The answers of a master come in the order of the commands.
 func (w *Wait) Answered(c *Claim, kind wire.Kind, i int, a wire.Answer, mark clock.Reading, life time.Duration, listening bool) {
 	s, bit := w.waits, uint64(1)<<i
 	s.mu.Lock()
@@ -148,10 +151,11 @@ func (w *Wait) Answered(c *Claim, kind wire.Kind, i int, a wire.Answer, mark clo
 	if doubt == nil || !gone && !(late && a.Err != nil) {
 		return
 	}
-	// A poll was executed after the claim had won, and found that the claim was not in the queue, and that the key was
-	// not ours. So the key was gone, or another's, in the meantime: somebody else may have held the lock. The poll has set
-	// the key again, or has put the claim into the queue, where it can be granted the key. If the answer was lost, all
-	// this may be so.
+	// The claim had won, and then this master executed a poll that was sent before. Example: master 3 has granted the key
+	// for 400 ms; the poll arrives there after 613 ms. The key has expired, so the poll has set it again, or, if another
+	// client has the key by now, has put the claim into the queue. Between 400 and 613 ms somebody else may have had the key
+	// of master 3. So its vote no longer supports the lease. If the answer to such a poll was lost, the same may have
+	// happened.
 	doubt(i)
 }
 

@@ -277,10 +277,15 @@ local function find(queue, text)
   end
 end
 
--- The time in µs. Scores of clients are such times. The score of the member 'woken' is the time until which the lock is
--- reserved for the client that was woken, less ahead, so that it sorts ahead of all clients. The reservation lasts for the
--- client's turn, which counts up to turnMost. For clients that poll it is four times the least. With the default schedule
--- that is longer than they sleep.
+-- The time in µs. The score of a client in a queue is such a time: since when it waits.
+--
+-- The member 'woken' of a queue says that a client was woken and that the lock is reserved for it until its SET arrives. The
+-- score of 'woken' is the end of the reservation, minus ahead. So the score is below 0, and 'woken' is the first of the
+-- queue. Example: at 5.0 s a client with a round trip of 200 ms is woken; it has told a turn of 600 ms (three round trips). The
+-- score is 5 600 000 - ahead, and until 5.6 s other clients are refused.
+--
+-- A reservation lasts at least reserved ms, and at most turnMost ms. For clients that poll it lasts 4 * reserved ms, which is
+-- longer than the pauses of the default schedule.
 local ahead, reserved, turnMost = 9000000000000000, 100, 2000
 local read -- the time that was read last in this call
 local function micros()
@@ -598,9 +603,10 @@ local function commit(key, fixed, ttl)
   return err or {last == fixed and 1 or -2, last}
 end
 
--- Deletes the key if it holds the token. held is what it holds. A claim that gives way to another client's lease or claim, and
--- an attempt that is undone, leave readers no turn. A client without
--- a g that was woken, or polls, has taken the key by now, or gives up: the lock is no longer reserved for it.
+-- Deletes the key if it holds the token. held is what the key holds.
+--
+-- - Readers have no turn after a claim that gives way to another client's lease or claim, and after an attempt that is undone.
+-- - A reservation ends with the release of a client without a g, which is woken or polls: that client has had its turn.
 local function release(what, key, token, held)
   local verb, g, how, proposal = string.match(what, '^(%a+) ?(%w*) ?(%S*) ?(%d*)$')
   local n = held and -1 or 0
