@@ -1,0 +1,149 @@
+package members
+
+import "math/bits"
+
+const (
+	nServers = 4
+	nClients = 2
+
+	a, b, oldA, newB = 0, 1, 2, 3 // replaced: a and b stay, oldA leaves, newB comes
+)
+
+var serverNames = [nServers]string{"a", "b", "A", "B"}
+
+// A list is a set of servers.
+type list uint8
+
+const (
+	before list = 1<<a | 1<<b | 1<<oldA
+	after  list = 1<<a | 1<<b | 1<<newB
+)
+
+func (l list) has(i int) bool { return l>>i&1 == 1 }
+func (l list) need() int      { return bits.OnesCount8(uint8(l))/2 + 1 }
+
+type state struct {
+	servers [nServers]server
+	clients [nClients]client
+	losses  uint8  // of memory, still to come
+	wait    rounds // open when the last server was stopped, and still open
+	returns uint8  // of a stopped server, still to come
+}
+
+// A life says whether a server runs.
+type life uint8
+
+const (
+	up     life = iota
+	absent      // not started yet
+	gone        // stopped
+)
+
+type server struct {
+	life        life
+	owner       owner // of the key
+	cover       cover
+	quarantined bool
+	earlier     rounds // that the quarantine must outlast, and that are still open
+	record      bool   // false: the next inspection writes one, and begins a quarantine
+	lanes       [nClients]lane
+}
+
+// A lane is what a client and a server have to do with each other.
+type lane struct {
+	vote      vote
+	inspected bool // the client has inspected this memory
+}
+
+type client struct {
+	phase phase
+	list  list
+}
+
+type phase uint8
+
+const (
+	idle phase = iota
+	acquiring
+	holding
+	renewing
+)
+
+func (p phase) holds() bool { return p == holding || p == renewing }
+
+type owner uint8
+
+const (
+	free   owner = 0
+	orphan owner = nClients + 1 // a key that nobody holds a lease for
+)
+
+func ownerOf(c int) owner { return owner(c + 1) }
+
+// A cover is what the expiry of a key outlasts.
+type cover uint8
+
+const (
+	loose   cover = iota // nothing: the key may be gone at any time
+	byLease              // its owner's lease
+	byRound              // also a lease that begins with this round
+)
+
+type vote uint8
+
+const (
+	none    vote = iota
+	pending      // its probe is still to come
+	counted
+)
+
+// Rounds are a set of rounds and leases of clients.
+type rounds uint8
+
+func leaseOf(c int) rounds { return 1 << (2 * c) }
+func roundOf(c int) rounds { return 2 << (2 * c) }
+
+// open returns the rounds and leases that a quarantine which begins now must outlast.
+func (s *state) open() rounds {
+	var r rounds
+	for c := range s.clients {
+		switch s.clients[c].phase {
+		case acquiring:
+			r |= roundOf(c)
+		case renewing:
+			r |= roundOf(c) | leaseOf(c)
+		case holding:
+			r |= leaseOf(c)
+		}
+	}
+	return r
+}
+
+// close notes that rounds have ended.
+func (s *state) close(r rounds) {
+	for i := range s.servers {
+		s.servers[i].earlier &^= r
+	}
+	s.wait &^= r
+}
+
+// forget removes what clients know of a server: its memory is another one.
+func (sv *server) forget() {
+	for c := range sv.lanes {
+		l := &sv.lanes[c]
+		l.inspected = false
+		if l.vote == pending {
+			l.vote = none
+		}
+	}
+}
+
+// holders returns how many clients hold the lock.
+func (s *state) holders() (n int) {
+	for c := range s.clients {
+		if s.clients[c].phase.holds() {
+			n++
+		}
+	}
+	return n
+}
