@@ -80,8 +80,8 @@ func (o *Options) grantFor(ttl, trip time.Duration) time.Duration {
 // grant.
 func (o *Options) winsAt(g time.Duration) time.Duration { return (g - o.drift(g)) / 2 }
 
-// A queueing is a wait that registers claims, one after the other.
-type queueing struct {
+// A claimant is a wait that registers claims, one after the other.
+type claimant struct {
 	*wait
 	claim   *waits.Claim // nil: the next one is registered at resume
 	resume  time.Time
@@ -105,7 +105,7 @@ func (w *wait) acquireGranted(life time.Duration) (done bool) {
 	c := w.locker.client
 	w.inbox = c.waits.Begin(w.locker.key)
 	defer w.inbox.End()
-	q := &queueing{wait: w, life: life}
+	q := &claimant{wait: w, life: life}
 	defer q.leave()
 	if w.round != nil && w.split() {
 		// Several clients contend for a free lock. If they registered at the same moment, they would split the votes again.
@@ -131,7 +131,7 @@ func (w *wait) acquireGranted(life time.Duration) (done bool) {
 }
 
 // sleep waits for d, the end of ctx or the Client, a wake-up, or news of the claim.
-func (q *queueing) sleep(d time.Duration) {
+func (q *claimant) sleep(d time.Duration) {
 	if d <= 0 {
 		return
 	}
@@ -149,7 +149,7 @@ func (q *queueing) sleep(d time.Duration) {
 
 // step does what is due, and returns when it is to be called again at the latest. If more is false, the schedule has
 // stopped.
-func (q *queueing) step(now clock.Reading) (next time.Time, more bool) {
+func (q *claimant) step(now clock.Reading) (next time.Time, more bool) {
 	c := q.locker.client
 	if q.claim == nil {
 		return q.resume, true
@@ -188,7 +188,7 @@ func (q *queueing) step(now clock.Reading) (next time.Time, more bool) {
 
 // roundOver acts on the current round, which is over and did not win. The masters in mine, as bits, have voted for the
 // claim, the first of them at first. It reports false if the schedule has stopped.
-func (q *queueing) roundOver(now clock.Reading, mine uint64, first time.Time) (more bool) {
+func (q *claimant) roundOver(now clock.Reading, mine uint64, first time.Time) (more bool) {
 	q.pending = false
 	if q.extends {
 		q.note()
@@ -198,7 +198,7 @@ func (q *queueing) roundOver(now clock.Reading, mine uint64, first time.Time) (m
 }
 
 // due returns when the next round is due. A claim with votes asks who has the other keys, any other claim polls.
-func (q *queueing) due(now clock.Reading, voted bool) time.Time {
+func (q *claimant) due(now clock.Reading, voted bool) time.Time {
 	switch {
 	case !voted:
 		q.askAt = time.Time{}
@@ -212,7 +212,7 @@ func (q *queueing) due(now clock.Reading, voted bool) time.Time {
 }
 
 // highest returns the highest fence that can be used; 0: any.
-func (q *queueing) highest(now clock.Reading) int64 {
+func (q *claimant) highest(now clock.Reading) int64 {
 	l := q.locker
 	if !l.opts.Fencing {
 		return 0
@@ -222,7 +222,7 @@ func (q *queueing) highest(now clock.Reading) int64 {
 
 // register registers a new claim. It reports false if the lock cannot be granted. g is computed for each claim, since
 // the masters may have become slower.
-func (q *queueing) register() bool {
+func (q *claimant) register() bool {
 	g := q.grantFor()
 	if g == 0 {
 		return false
@@ -248,7 +248,7 @@ func (q *queueing) register() bool {
 }
 
 // ask begins a round of the claim. A Register or an Again sets a free key for life.
-func (q *queueing) ask(kind wire.Kind, life time.Duration) {
+func (q *claimant) ask(kind wire.Kind, life time.Duration) {
 	l, c, claim := q.locker, q.locker.client, q.claim
 	q.endRound()
 	mark := claim.Began
@@ -266,7 +266,7 @@ func (q *queueing) ask(kind wire.Kind, life time.Duration) {
 
 // schedule sets when the next poll is due, after a round. It reports false if the schedule of Options.NewBackOff has
 // stopped. That schedule does not say when a claim polls: a claim waits for a message, and polls since messages get lost.
-func (q *queueing) schedule(now clock.Reading) (more bool) {
+func (q *claimant) schedule(now clock.Reading) (more bool) {
 	if !q.stop.After(now.Time()) {
 		d, more := q.delays.next()
 		if !more {
@@ -284,7 +284,7 @@ func (q *queueing) schedule(now clock.Reading) (more bool) {
 // backOff releases the claim, and has another one registered after a random delay. If the schedule has stopped, it does
 // nothing and reports false. The delay is no longer than the longest of the default schedule: while no claim is registered,
 // no release can grant the lock to this wait.
-func (q *queueing) backOff(now clock.Reading) (more bool) {
+func (q *claimant) backOff(now clock.Reading) (more bool) {
 	d, more := q.delays.next()
 	if more {
 		q.release(wire.Release)
@@ -295,7 +295,7 @@ func (q *queueing) backOff(now clock.Reading) (more bool) {
 }
 
 // release releases the claim, whose votes never count again.
-func (q *queueing) release(how wire.Request) {
+func (q *claimant) release(how wire.Request) {
 	c := q.locker.client
 	q.inbox.SetClaim(nil)
 	c.tellAll(how, q.claim.Claim)
@@ -303,7 +303,7 @@ func (q *queueing) release(how wire.Request) {
 }
 
 // leave ends the wait. The release of the claim leaves the queues, and passes on what was granted.
-func (q *queueing) leave() {
+func (q *claimant) leave() {
 	if q.lease != nil {
 		return
 	}
@@ -319,14 +319,14 @@ func (q *queueing) leave() {
 }
 
 // note notes the outcome of the current round, which did not win.
-func (q *queueing) note() {
+func (q *claimant) note() {
 	if q.round != nil {
 		q.noted(q.locker.client.quorumError(opAcquire, q.locker.name, q.round.Votes()))
 	}
 }
 
 // win makes a quorum of votes a lease. If that fails, it backs off. It reports false if the schedule has stopped.
-func (q *queueing) win(now clock.Reading, won *waits.Quorum) (more bool) {
+func (q *claimant) win(now clock.Reading, won *waits.Quorum) (more bool) {
 	l, c := q.locker, q.locker.client
 	full := l.opts.TTL - c.opts.drift(l.opts.TTL)
 	t := &tenure{client: c, name: l.name, opts: l.opts, claim: q.claim.Claim, holders: alone, granted: now, contended: q.attempts > 1, rounds: 1,
@@ -359,7 +359,7 @@ func (q *queueing) win(now clock.Reading, won *waits.Quorum) (more bool) {
 
 // splitDelay returns how long after a vote to ask who has the other keys. It forgets rounds that found the votes
 // split if the last of them was long ago.
-func (q *queueing) splitDelay(now clock.Reading) time.Duration {
+func (q *claimant) splitDelay(now clock.Reading) time.Duration {
 	if now.Time().Sub(q.lastSplit) > splitRoundsFor {
 		q.splitRounds = 0
 	}
@@ -373,7 +373,7 @@ func (q *queueing) splitDelay(now clock.Reading) time.Duration {
 
 // judge decides what becomes of the claim after a round that did not win, and does it: the claim stays, gives way to
 // another one, or backs off. mine and first are those of roundOver. It reports false if the schedule has stopped.
-func (q *queueing) judge(now clock.Reading, mine uint64, first time.Time) (more bool) {
+func (q *claimant) judge(now clock.Reading, mine uint64, first time.Time) (more bool) {
 	c := q.locker.client
 	votes := q.votes(now)
 	q.noted(c.quorumError(opAcquire, q.locker.name, votes))
@@ -424,7 +424,7 @@ func (q *queueing) judge(now clock.Reading, mine uint64, first time.Time) (more 
 }
 
 // votes returns the votes of the current round. A grant with a fence that cannot be used is a failure.
-func (q *queueing) votes(now clock.Reading) []quorum.Vote {
+func (q *claimant) votes(now clock.Reading) []quorum.Vote {
 	votes := q.round.Votes()
 	if most := q.highest(now); most > 0 {
 		for i, v := range votes {

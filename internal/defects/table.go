@@ -192,8 +192,8 @@ var All = []Defect{
 		Rule: "Each claim has a token of its own.",
 		Edits: []Edit{{
 			File: "queue.go",
-			Old:  "type queueing struct {\n",
-			New:  "type queueing struct {\n\ttoken string\n",
+			Old:  "type claimant struct {\n",
+			New:  "type claimant struct {\n\ttoken string\n",
 		}, {
 			File: "queue.go",
 			Old:  "\tclaim := waits.NewClaim(master.NewClaim(&l.terms, wire.ClaimOf{\n\t\tToken: newToken(c.opts.Owner), ",
