@@ -62,13 +62,11 @@ func (m Model[S, A]) Explore() *Search[S, A] {
 		m.Canonical = func(s S) S { return s }
 	}
 	r := &Search[S, A]{Broken: -1, model: m}
-	seen := make(map[S]int32)
+	seen := newIndex[S]()
 	visit := func(s S, from int32) {
 		s = m.Canonical(s)
-		to, ok := seen[s]
+		to, ok := seen.find(s, r.States)
 		if !ok {
-			to = int32(len(r.States))
-			seen[s] = to
 			r.States, r.parent = append(r.States, s), append(r.parent, from)
 			if m.Progress {
 				r.into = append(r.into, -1)
