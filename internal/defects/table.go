@@ -49,7 +49,7 @@ var All = []Defect{
 		Edits: []Edit{{
 			File: "internal/wire/batch.lua",
 			Old:  "  elseif held ~= token then\n",
-			New:  "  elseif verb == 'renew' and not held then\n    redis.pcall('SET', key, token, 'PX', ttl)\n    return 1\n  elseif held ~= token then\n",
+			New:  "  elseif verb == 'renew' and not held then\n    redis.pcall('SET', key, token, 'PX', one)\n    return 1\n  elseif held ~= token then\n",
 		}},
 	}, {
 		Name: "fence-at-least",

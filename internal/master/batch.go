@@ -111,10 +111,10 @@ func (p *plan) follows(it *item) bool {
 // apartFor is how long releases and acquisitions do not share calls after a client was in a queue.
 const apartFor = time.Second
 
-// script returns the kind of command that loads the script of a scripted command, or of the batch that begins with it.
-func (it *item) script() wire.Kind {
+// script returns the request that loads the script of a scripted command, or of the batch that begins with it.
+func (it *item) script() wire.Request {
 	if it.OfSet() && it.batch == 2 {
-		return wire.LoadSet
+		return wire.FollowScript
 	}
 	return it.Script()
 }

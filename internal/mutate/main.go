@@ -51,6 +51,7 @@ var targets = []target{
 	{"internal/wire/readers.lua", []step{scripts, readers}},
 	{"internal/wire/set.lua", []step{scripts, sets}},
 	{"internal/wire/batch.lua", []step{wire, master, whole}},
+	{"internal/wire/fences.lua", []step{scripts, whole}},
 	{"internal/incarnation/incarnation.lua", []step{{"./internal/incarnation", ""}, master, {"./internal/contract", "Guard|Restart|Memory"}}},
 	{"internal/master/guard.go", []step{master, whole}},
 	{"internal/master/probe.go", []step{master, whole}},

@@ -71,7 +71,7 @@ func Decode(cmd *Command, reply any) (a Answer, ok bool) {
 		return decodeScripted(cmd, reply)
 	}
 	switch k := cmd.Kind; {
-	case k == Load, k == LoadSet, k == LoadReaders: // the commands that need the script report whether it was loaded
+	case k == Load: // the commands that need the script report whether it was loaded
 		return Answer{}, true
 	case k == Ping && reply == "PONG", k.Sets() && reply == "OK":
 		return Answer{Outcome: Granted}, true

@@ -155,69 +155,14 @@ elseif isRelease(ARGV[2]) and redis.pcall('GET', KEYS[1]) == ARGV[3] and unwante
   return redis.pcall('DEL', KEYS[1])
 end
 
--- set.lua has a copy of the section up to raise(), and a test compares them.
--- <fences>
-
--- Returns the fence of a key, or an error. It is kept for a day after the last acquisition. By then the clock
--- has passed it: fences follow the clock, in quarters of a ms. It has more digits than Lua prints.
-local function fence(key)
-  local number = redis.pcall('GET', 'redlock:fence:' .. key)
-  if type(number) == 'table' then
-    return nil, number
-  elseif not number then
-    return 0
-  elseif #number > 15 or not string.match(number, '^%d+$') then
-    return nil, redis.error_reply('ERR what is kept as the fence of this name is not a number')
-  end
-  return tonumber(number)
-end
-
--- The current time as a fence, and the length of a second and of a day in fences.
-local second, day = 4000, 24 * 3600 * 4000
-local function clock()
-  local now = redis.call('TIME')
-  return now[1] * second + math.floor(now[2] / 250)
-end
-
--- Sets a fence, which is kept until a day after its time. A fence so far ahead of the clock that no client
--- can use it keeps the expiry of the one before it. Otherwise each attempt would extend its life.
-local function raise(key, number, now)
-  local name, life = 'redlock:fence:' .. key, '86400000'
-  if number > now + 4 * day then
-    local left = redis.pcall('PTTL', name)
-    if type(left) == 'number' and left > 0 then
-      life = string.format('%.0f', left)
-    end
-  elseif number > now + 2 * second then
-    life = string.format('%.0f', (number - now + day) / 4)
-  end
-  local set = redis.pcall('SET', name, string.format('%.0f', number), 'PX', life)
-  return set.err and set
-end
-
--- Raises a fence to an agreed number, unless it is as high or higher. Such a number is at most a second ahead
--- of a client's clock, and clocks differ by half a second at most. One further ahead must not spread.
-local function raiseTo(key, fixed)
-  local last, err = fence(key)
-  if not err and last < fixed then
-    local now = clock()
-    if fixed > now + 2 * second then
-      local ahead = string.format('%.0f', (fixed - now) / second)
-      return last, redis.error_reply('ERR the fence is ' .. ahead .. ' s ahead of this server\'s clock')
-    end
-    last, err = fixed, raise(key, fixed, now)
-  end
-  return last, err
-end
-
--- </fences>
+-- include fences.lua
 
 -- Gives a key, which was just set, a fence, and returns it. This is the proposed one, unless that is not above the last
 -- fence, or is far ahead of the clock. A fence far ahead would raise all later ones. Without a proposal it is the
 -- clock. After an error the key is deleted.
 local function number(key, proposal)
   local last, err = fence(key)
-  local now = clock()
+  local now = ticks()
   local given = math.max((last or 0) + 1, math.min(proposal or now, now + second))
   err = err or raise(key, given, now)
   if err then
@@ -644,12 +589,13 @@ local function split(what)
 end
 
 local function answer(what, key, token)
-  local verb, ttl, waited, g, proposal
+  local verb, one, two, g, proposal -- what one and two are depends on the verb
   if not isRelease(what) then
-    verb, ttl, waited, g, proposal = split(what)
+    verb, one, two, g, proposal = split(what)
   end
   if verb == 'heal' then
-    return heal(key, token, ttl, waited)
+    local ttl, least = one, two
+    return heal(key, token, ttl, least)
   end
   local held = redis.pcall('GET', key)
   if type(held) == 'table' then
@@ -661,6 +607,7 @@ local function answer(what, key, token)
   if not verb then
     return release(what, key, token, held)
   elseif verb == 'register' or verb == 'again' or verb == 'acquire' then
+    local ttl, waited = one, two
     return acquire(verb, key, token, held, ttl, waited, g, proposal)
   elseif verb == 'pass' then
     return held and -1 or pass(key, token) and 2 or 1
@@ -668,8 +615,10 @@ local function answer(what, key, token)
     local n = held and -1 or 0
     return verb == 'commit' and {n, 0} or n
   elseif verb == 'commit' then
-    return commit(key, tonumber(ttl), waited)
+    local fixed, ttl = tonumber(one), two
+    return commit(key, fixed, ttl)
   end
+  local ttl = one
   return redis.pcall('PEXPIRE', key, ttl)
 end
 

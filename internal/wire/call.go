@@ -19,9 +19,12 @@ func (cmd *Command) lua() *lua {
 	return batchLua
 }
 
-// Script returns the kind of command that loads the script of a scripted command. Commands for single names with the same
-// script can share a call.
-func (cmd *Command) Script() Kind { return cmd.lua().load }
+// Script returns the Request that loads the script of a scripted command. Commands for single names with the same script
+// can share a call.
+func (cmd *Command) Script() Request { return cmd.lua() }
+
+// FollowScript is the Request that loads the script of AppendFollow.
+var FollowScript Request = setLua
 
 // AppendScript appends the first arguments of EVALSHA for a call that n scripted commands share, of which this is the
 // first. Behind them are the keys, the id of the client, and the words.
@@ -44,13 +47,8 @@ func (cmd *Command) Append(args []any, id any) (name string, all []any) {
 	case cmd.Kind.Sets():
 		return "SET", append(args, cmd.Claim.key, cmd.Claim.token, argNX, argPX, cmd.Claim.ttl)
 	}
-	switch cmd.Kind {
-	case Load:
-		return "SCRIPT", append(args, "LOAD", batchScript)
-	case LoadSet:
-		return "SCRIPT", append(args, "LOAD", setScript)
-	case LoadReaders:
-		return "SCRIPT", append(args, "LOAD", readersScript)
+	if l, ok := cmd.Request.(*lua); ok {
+		return "SCRIPT", append(args, "LOAD", l.text)
 	}
 	return "PING", args
 }

@@ -69,12 +69,8 @@ const (
 	// Announce asks the readers that hold the key to leave, on behalf of a client that was refused:
 	// Granted, or Missing if no readers hold it.
 	Announce
-	// Load loads the script. A command that needs the script reports if that failed.
+	// Load loads a script: see Command.Script. A command that needs the script reports if that failed.
 	Load
-	// LoadSet loads the script for several names.
-	LoadSet
-	// LoadReaders loads the script of the readers.
-	LoadReaders
 	// Probe checks behind votes whether they count: see package master. It has no Asker.
 	Probe
 )
@@ -84,23 +80,21 @@ var kinds = [...]struct {
 	name string
 	word any // its word in the script; nil for a command that needs no script
 }{
-	Set:         {"acquire", nil}, // with a fence it is scripted: see Scripted
-	Again:       {"acquire", "again"},
-	Register:    {"acquire", "register"},
-	Heal:        {"heal", nil}, // as Set
-	Commit:      {"fence", "commit"},
-	Renew:       {"renew", "renew"},
-	Release:     {"release", "release"},
-	Undo:        {"release", "undo"},
-	Quit:        {"release", "quit"},
-	Wake:        {"wake", "pass"},
-	Ping:        {"ping", nil},
-	Asks:        {"inspect", nil},
-	Announce:    {"announce", "announce"},
-	Load:        {"script load", nil},
-	LoadSet:     {"script load", nil},
-	LoadReaders: {"script load", nil},
-	Probe:       {"probe", nil},
+	Set:      {"acquire", nil}, // with a fence it is scripted: see Scripted
+	Again:    {"acquire", "again"},
+	Register: {"acquire", "register"},
+	Heal:     {"heal", nil}, // as Set
+	Commit:   {"fence", "commit"},
+	Renew:    {"renew", "renew"},
+	Release:  {"release", "release"},
+	Undo:     {"release", "undo"},
+	Quit:     {"release", "quit"},
+	Wake:     {"wake", "pass"},
+	Ping:     {"ping", nil},
+	Asks:     {"inspect", nil},
+	Announce: {"announce", "announce"},
+	Load:     {"script load", nil},
+	Probe:    {"probe", nil},
 }
 
 func (k Kind) String() string { return kinds[k].name }

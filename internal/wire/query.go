@@ -227,25 +227,25 @@ func oddReply(reply any) error {
 // NewBreak returns a query that deletes a key that holds the token, and wakes the client that has queued longest.
 // DecodeBreak reads the replies.
 func NewBreak(key, token string) Query {
-	return newBreak(batchScript, batchLua, key, kinds[Release].word, token)
+	return newBreak(batchLua, key, kinds[Release].word, token)
 }
 
 // NewPass returns a query that wakes the client that has queued longest, if the key is free. It follows NewBreakReaders.
 func NewPass(key string) Query {
-	return newBreak(batchScript, batchLua, key, kinds[Wake].word, breaker)
+	return newBreak(batchLua, key, kinds[Wake].word, breaker)
 }
 
 // NewBreakReaders returns a query that ends those of the readers of a key, or all if none is given. DecodeBreakReaders
 // reads the replies.
 func NewBreakReaders(key string, readers []string) Query {
-	return newBreak(readersScript, readersLua, key, "break", strings.Join(readers, "\n"))
+	return newBreak(readersLua, key, "break", strings.Join(readers, "\n"))
 }
 
 // breaker is the id of a client that breaks leases. No client has it. Without a client's id a call would wake nobody.
 const breaker = "redlock-break"
 
-func newBreak(script string, l *lua, key string, word, token any) Query {
-	return Query{{"SCRIPT", "LOAD", script}, {"EVALSHA", l.sha, 1, key, breaker, word, token}}
+func newBreak(l *lua, key string, word, token any) Query {
+	return Query{{"SCRIPT", "LOAD", l.text}, {"EVALSHA", l.sha, 1, key, breaker, word, token}}
 }
 
 // DecodeBreak returns what the replies to NewBreak's query mean. The outcome is that of a Release.

@@ -55,34 +55,7 @@ local function stand(key, token, ttl, now)
   end
 end
 
--- Returns a key's fence, or nil and an error.
-local function fence(key)
-  local number = redis.pcall('GET', 'redlock:fence:' .. key)
-  if type(number) == 'table' then
-    return nil, number
-  elseif not number then
-    return 0
-  elseif #number > 15 or not string.match(number, '^%d+$') then
-    return nil, redis.error_reply('ERR what is kept as the fence of this name is not a number')
-  end
-  return tonumber(number)
-end
-
--- Raises a key's fence to one that a reader has proposed, or has seen at another master. A fence counts quarters of a ms.
-local function raise(key, fixed)
-  local last, err = fence(key)
-  if err then
-    return nil, err
-  elseif last < fixed then
-    local ahead = fixed / 4 - clock()
-    if ahead > 2000 then
-      return nil, redis.error_reply('ERR the fence is ' .. string.format('%.0f', ahead / 1000) .. ' s ahead of this server\'s clock')
-    end
-    redis.call('SET', 'redlock:fence:' .. key, string.format('%.0f', fixed), 'PX', '86400000')
-    last = fixed
-  end
-  return last
-end
+-- include fences.lua
 
 -- Adds a reader, unless a writer holds the key. held is what the key holds. Reports whether it did.
 local function join(key, held, token, ttl)
@@ -141,7 +114,7 @@ local function readFenced(key, token, ttl, waited, turn, proposal)
   end
   local result = read(key, token, ttl, waited, turn)
   if result > 0 and last < proposal then
-    last, err = raise(key, math.min(proposal, (clock() + 1000) * 4))
+    last, err = raiseTo(key, math.min(proposal, (clock() + 1000) * 4))
   end
   return err or {result, last}
 end
@@ -262,7 +235,7 @@ local function commit(key, token, fixed)
   if not is then
     return {no, 0}
   end
-  local last, err = raise(key, fixed)
+  local last, err = raiseTo(key, fixed)
   return err or {1, fixed}
 end
 
@@ -271,24 +244,30 @@ local function heal(key, token, ttl, least)
   if not join(key, held, token, ttl) then
     return 0
   end
-  local _, err = raise(key, least)
+  local _, err = raiseTo(key, least)
   return err or 1
 end
 
 local function answer(word, key, token)
-  local what, ttl, waited, turn, proposal = string.match(word, '^(%a+) ?([%d-]*) ?(%d*) ?([%d-]*) ?(%d*)$')
+  local what, one, two, turn, proposal = string.match(word, '^(%a+) ?([%d-]*) ?(%d*) ?([%d-]*) ?(%d*)$')
   if what == 'read' then
-    return (proposal ~= '' and readFenced or read)(key, token, tonumber(ttl), tonumber(waited), turn, tonumber(proposal))
+    local ttl, waited = tonumber(one), tonumber(two)
+    return (proposal ~= '' and readFenced or read)(key, token, ttl, waited, turn, tonumber(proposal))
   elseif what == 'renew' then
-    return renew(key, token, tonumber(ttl))
+    local ttl = tonumber(one)
+    return renew(key, token, ttl)
   elseif what == 'heal' then
-    return heal(key, token, tonumber(ttl), tonumber(waited))
+    local ttl, least = tonumber(one), tonumber(two)
+    return heal(key, token, ttl, least)
   elseif what == 'commit' then
-    return commit(key, token, tonumber(ttl))
+    local fixed = tonumber(one)
+    return commit(key, token, fixed)
   elseif what == 'announce' then
-    return announce(key, ttl)
+    local waited = one
+    return announce(key, waited)
   elseif what == 'break' then
-    return breakOff(key, token)
+    local list = token
+    return breakOff(key, list)
   elseif what == 'quit' then
     redis.call('ZREM', 'redlock:rqueue:' .. key, id)
   end

@@ -2,6 +2,7 @@ package wire
 
 import (
 	_ "embed"
+	"strings"
 
 	"github.com/gomodule/redigo/redis"
 )
@@ -9,25 +10,39 @@ import (
 // The scripts. Each begins with a description of its commands and their answers.
 var (
 	//go:embed batch.lua
-	batchScript string // commands on locks
+	batchText   string
+	batchScript = include(batchText) // commands on locks
 	//go:embed readers.lua
-	readersScript string // commands of readers
+	readersText   string
+	readersScript = include(readersText) // commands of readers
 	//go:embed set.lua
-	setScript string // acquisitions of several names
+	setText   string
+	setScript = include(setText) // acquisitions of several names
 	//go:embed queue.lua
 	queueScript string // reads a queue
+	//go:embed fences.lua
+	fencesText string // included by the others
 )
 
-// A lua is a script whose commands share calls: its hash, boxed once for redigo, and what loads it.
-type lua struct {
-	sha  any
-	load Kind
+// include puts the functions for fences into the place of the line that includes them. They are not made by calls that end
+// before it.
+func include(text string) string {
+	return strings.Replace(text, "-- include fences.lua\n", fencesText, 1)
 }
 
+// A lua is a script whose commands share calls, and the Request to load it.
+type lua struct {
+	text string
+	sha  any // boxed once for redigo
+}
+
+// Kind implements Request.
+func (l *lua) Kind() Kind { return Load }
+
 var (
-	batchLua   = &lua{hash(batchScript), Load}
-	readersLua = &lua{hash(readersScript), LoadReaders}
-	setLua     = &lua{hash(setScript), LoadSet}
+	batchLua   = &lua{batchScript, hash(batchScript)}
+	readersLua = &lua{readersScript, hash(readersScript)}
+	setLua     = &lua{setScript, hash(setScript)}
 	queueSHA   = hash(queueScript)
 )
 

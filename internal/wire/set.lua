@@ -57,47 +57,7 @@ if proposal == '' and redis.pcall('EXISTS', unpack(KEYS)) == 0
   return setAll() or 1
 end
 
--- The section up to </fences> is the beginning of that in batch.lua.
--- <fences>
-
--- Returns the fence of a key, or an error. It is kept for a day after the last acquisition. By then the clock
--- has passed it: fences follow the clock, in quarters of a ms. It has more digits than Lua prints.
-local function fence(key)
-  local number = redis.pcall('GET', 'redlock:fence:' .. key)
-  if type(number) == 'table' then
-    return nil, number
-  elseif not number then
-    return 0
-  elseif #number > 15 or not string.match(number, '^%d+$') then
-    return nil, redis.error_reply('ERR what is kept as the fence of this name is not a number')
-  end
-  return tonumber(number)
-end
-
--- The current time as a fence, and the length of a second and of a day in fences.
-local second, day = 4000, 24 * 3600 * 4000
-local function clock()
-  local now = redis.call('TIME')
-  return now[1] * second + math.floor(now[2] / 250)
-end
-
--- Sets a fence, which is kept until a day after its time. A fence so far ahead of the clock that no client
--- can use it keeps the expiry of the one before it. Otherwise each attempt would extend its life.
-local function raise(key, number, now)
-  local name, life = 'redlock:fence:' .. key, '86400000'
-  if number > now + 4 * day then
-    local left = redis.pcall('PTTL', name)
-    if type(left) == 'number' and left > 0 then
-      life = string.format('%.0f', left)
-    end
-  elseif number > now + 2 * second then
-    life = string.format('%.0f', (number - now + day) / 4)
-  end
-  local set = redis.pcall('SET', name, string.format('%.0f', number), 'PX', life)
-  return set.err and set
-end
-
--- </fences>
+-- include fences.lua
 
 -- Returns the number of the key that another client holds and that lives longest, or 0, how long it lives, and 1 if
 -- readers hold all such keys, else 0.
@@ -168,7 +128,7 @@ err = setAll()
 if err or proposal == '' then
   return err or 1
 end
-local now = clock()
+local now = ticks()
 local given = math.max(last + 1, math.min(tonumber(proposal), now + second))
 for _, key in ipairs(KEYS) do
   err = raise(key, given, now)

@@ -135,6 +135,19 @@ func (r *Runner) do(s step) (string, error) {
 // argument matches one argument of a command, quoted or not.
 var argument = regexp.MustCompile(`"(?:[^"\\]|\\.)*"|\S+`)
 
+// inclusion matches the line of a script in whose place another file of its directory belongs.
+var inclusion = regexp.MustCompile(`(?m)^-- include (\S+)\n`)
+
+// included returns the text of a script with the file that it includes.
+func included(text, dir string) (all string, err error) {
+	all = inclusion.ReplaceAllStringFunc(text, func(line string) string {
+		var file []byte
+		file, err = os.ReadFile(filepath.Join(dir, inclusion.FindStringSubmatch(line)[1]))
+		return string(file)
+	})
+	return all, err
+}
+
 func (r *Runner) arguments(command string) (args []any, err error) {
 	for _, word := range argument.FindAllString(command, -1) {
 		text := word
@@ -148,7 +161,11 @@ func (r *Runner) arguments(command string) (args []any, err error) {
 			if err != nil {
 				return nil, err
 			}
-			args = append(args, string(file))
+			text, err := included(string(file), filepath.Dir(filepath.Join(r.Root, word[1:])))
+			if err != nil {
+				return nil, err
+			}
+			args = append(args, text)
 			continue
 		}
 		if text, err = r.fill(text); err != nil {
