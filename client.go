@@ -143,7 +143,7 @@ func newClient(pools []*redis.Pool, opts *Options) (*Client, error) {
 	servers := master.NewServers(opts.Names)
 	id := "" // means no wake-ups
 	if !opts.DisableWakeups {
-		id = newToken(opts.Owner)
+		id = newID(len(pools), opts.Owner)
 	}
 	for i, pool := range pools {
 		c.masters = append(c.masters, master.Start(master.Config{
@@ -376,9 +376,19 @@ func (c *Client) tellAll(request wire.Request, claim *master.Claim) {
 // newToken returns 20 bytes of randomness as text, as the specification asks, and the owner, if there
 // is one.
 func newToken(owner string) string {
+	text := randomText()
+	return wire.TokenOf(text[:], owner)
+}
+
+// newID returns the id of a Client with this number of masters.
+func newID(masters int, owner string) string {
+	text := randomText()
+	return wire.IDOf(text[:], masters, owner)
+}
+
+func randomText() (text [27]byte) {
 	var b [20]byte
 	rand.Read(b[:]) // never fails: see crypto/rand
-	var text [27]byte
 	base64.RawURLEncoding.Encode(text[:], b[:])
-	return wire.TokenOf(text[:], owner)
+	return text
 }

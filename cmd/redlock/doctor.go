@@ -23,6 +23,9 @@ tries every command that clients send, on keys of its own that it deletes.
   CLIENTS  how many clients listen for wake-ups; - if PUBSUB CHANNELS is
            forbidden, which clients do not need
 
+Clients that have another list of masters are named: two clients with
+different lists can hold the same lock. Clients without wake-ups are not seen.
+
 Below each master are the age of its memory, the largest MaxTTL that a client
 has declared, and settings. CONFIG GET, which clients do not need, says more.
 Colors are used on terminals, unless $NO_COLOR is set.
@@ -191,6 +194,7 @@ func (d *doctor) run(ctx context.Context, out io.Writer) error {
 		return ctx.Err()
 	}
 	diagnosis := d.diagnose(findings)
+	diagnosis.strays = d.strays(ctx, findings)
 	if d.json {
 		if err := d.printJSON(out, findings, diagnosis, lines); err != nil {
 			return err
@@ -217,7 +221,7 @@ type finding struct {
 	run     string        // the run_id of its process; empty if it does not say
 	rtt     time.Duration // round trip; 0 if unknown
 	facts   facts         // what it says about its settings
-	clients int           // how many clients of redlock listen there; -1 if it does not say
+	ids     []string      // of the clients of redlock that listen there; nil if it does not say
 	refusal error         // why it must not vote; nil if it may
 	same    string        // the master before it that is the same server; empty for none
 	lacks   []lack        // commands that it refuses
@@ -246,7 +250,7 @@ func (f finding) wait(quarantine time.Duration) (time.Duration, bool) {
 func (d *doctor) examineAll(ctx context.Context) []finding {
 	findings := make([]finding, len(d.masters))
 	atOnce(d.masters, func(i int, m master) {
-		findings[i] = finding{name: m.Address(), host: hostOf(m.Address()), clients: -1}
+		findings[i] = finding{name: m.Address(), host: hostOf(m.Address())}
 		if err := findings[i].examine(ctx, m, d.prefix); err != nil {
 			findings[i].advice, findings[i].failure = failureOf(err)
 		}
@@ -288,7 +292,7 @@ func (f *finding) examine(ctx context.Context, m master, prefix string) error {
 	if err := f.facts.ask(conn); err != nil {
 		return err
 	}
-	if f.clients, err = wakeClients(conn); err != nil || f.refusal != nil {
+	if f.ids, err = wakeClients(conn); err != nil || f.refusal != nil {
 		return err
 	}
 	if err := f.tryRights(ctx, m, conn, prefix); err != nil || f.refusal != nil {

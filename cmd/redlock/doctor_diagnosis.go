@@ -21,6 +21,7 @@ type diagnosis struct {
 	onHost   int           // how many these are
 	wait     time.Duration // until a quorum may vote, if now and later are one
 	timeout  time.Duration // NodeTimeout
+	strays   []stray
 	farthest time.Duration // round trip to the farthest master that a quorum needs; 0 if too few answer
 }
 
@@ -87,7 +88,7 @@ func (d diagnosis) String() string {
 	if d.lacking {
 		text += "The rights that clients need are printed by:  redlock doctor --acl\n"
 	}
-	return text + d.advice()
+	return text + straysText(d.strays, d.n) + d.advice()
 }
 
 // advice says what is wrong with the distances and the number of masters, if anything is.

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"slices"
 	"strconv"
-	"strings"
 	"time"
 
 	"github.com/gomodule/redigo/redis"
@@ -66,20 +65,6 @@ func (f *facts) ask(conn redis.Conn) error {
 		}
 	}
 	return nil
-}
-
-// wakeClients returns how many clients of redlock listen at a server, or -1 if it does not say. Those without
-// wake-ups are not counted. An error means that the connection is lost.
-func wakeClients(conn redis.Conn) (int, error) {
-	channels, err := redis.Strings(conn.Do("PUBSUB", "CHANNELS", "redlock:wake:*"))
-	if err != nil {
-		if conn.Err() != nil {
-			return -1, err
-		}
-		return -1, nil
-	}
-	channels = slices.DeleteFunc(channels, func(c string) bool { return strings.HasPrefix(c, trialChannel) })
-	return len(channels), nil
 }
 
 // list returns the settings in words.

@@ -4,6 +4,8 @@ import (
 	"io"
 	"strings"
 	"time"
+
+	"github.com/redlock-go/redlock/internal/wire"
 )
 
 // printJSON prints what the doctor has found as one line. adopted is what --adopt has done.
@@ -24,6 +26,12 @@ func (d *doctor) printJSON(out io.Writer, findings []finding, sum diagnosis, ado
 		AOF       string   `json:"aof"`
 		Snapshots string   `json:"snapshots"`
 	}
+	type client struct {
+		Owner   string   `json:"owner"`   // empty if it names none
+		Masters int      `json:"masters"` // how many it has; 0 if it does not say
+		On      []string `json:"on"`      // the masters of --masters on which it listens
+		Off     []string `json:"off"`     // those on which it does not
+	}
 	all := struct {
 		Masters     []master `json:"masters"`
 		Now         int      `json:"now"`   // may vote at once
@@ -33,17 +41,19 @@ func (d *doctor) printJSON(out io.Writer, findings []finding, sum diagnosis, ado
 		MaxTTL      int64    `json:"max_ttl_ms"`
 		NodeTimeout int64    `json:"node_timeout_ms"`
 		Adopt       []string `json:"adopt,omitempty"`
+		Strays      []client `json:"strays"` // clients that have another list of masters, or cannot reach some
 		Verdict     []string `json:"verdict"`
 	}{
-		Masters: []master{}, Now: sum.now, Later: sum.later, Need: sum.need, Able: sum.now >= sum.need && !sum.tooFar(),
+		Masters: []master{}, Strays: []client{}, Now: sum.now, Later: sum.later, Need: sum.need, Able: sum.now >= sum.need && !sum.tooFar(),
 		MaxTTL: d.agreed.Milliseconds(), NodeTimeout: sum.timeout.Milliseconds(),
 		Adopt: adopted, Verdict: strings.Split(strings.TrimSuffix(sum.String(), "\n"), "\n"),
 	}
 	for _, f := range findings {
 		one := master{Name: f.name, Wait: -1, Role: f.role, RTT: float64(f.rtt) / float64(time.Millisecond), MaxTTL: f.look.Record.MaxTTL.Milliseconds(), Why: f.why()}
 		one.Server, one.Eviction, one.AOF, one.Snapshots = f.facts.server, f.facts.policy, f.facts.aof, f.facts.snapshots
-		if f.clients >= 0 {
-			one.Clients = &f.clients
+		if f.ids != nil {
+			clients := len(f.ids)
+			one.Clients = &clients
 		}
 		if f.failure == nil && f.refusal == nil {
 			ahead := float64(f.ahead) / float64(time.Millisecond)
@@ -53,6 +63,9 @@ func (d *doctor) printJSON(out io.Writer, findings []finding, sum diagnosis, ado
 			one.Votes, one.Wait = wait == 0, wait.Milliseconds()
 		}
 		all.Masters = append(all.Masters, one)
+	}
+	for _, s := range sum.strays {
+		all.Strays = append(all.Strays, client{wire.OwnerOf(s.id), s.has, append([]string{}, s.on...), append([]string{}, s.off...)})
 	}
 	return writeJSON(out, all)
 }

@@ -30,6 +30,12 @@ type doctorJSON struct {
 	MaxTTL           int64 `json:"max_ttl_ms"`
 	NodeTimeout      int64 `json:"node_timeout_ms"`
 	Adopt, Verdict   []string
+
+	Strays []struct {
+		Owner   string
+		Masters int
+		On, Off []string
+	}
 }
 
 // doctorSays runs `redlock doctor --json`.

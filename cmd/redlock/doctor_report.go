@@ -24,8 +24,8 @@ func table(findings []finding, quarantine time.Duration, color bool) string {
 		if f.rtt > 0 {
 			cells[4] = milliseconds(f.rtt)
 		}
-		if f.clients >= 0 {
-			cells[6] = strconv.Itoa(f.clients)
+		if f.ids != nil {
+			cells[6] = strconv.Itoa(len(f.ids))
 		}
 		why := f.why()
 		if facts := f.facts.list(f.look.Record.MaxTTL); len(facts) > 0 {

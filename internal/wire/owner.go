@@ -5,7 +5,8 @@ import (
 )
 
 // A token names its owner behind the random part, so that the key stays one string for clients
-// that do not know of owners: "Xq3…k@web-1/4711". A client's id has the same form.
+// that do not know of owners: "Xq3…k@web-1/4711". A client's id has the same form. Its random part ends in a character
+// that says how many masters the client has. Clients that do not know this take the character as random.
 
 // OwnerMost is how long an owner may be, in bytes.
 const OwnerMost = 128
@@ -13,6 +14,10 @@ const OwnerMost = 128
 const (
 	ownerMark   = "@"
 	randomLeast = 16 // bytes of the random part: shorter text in front of the sign is not a token's
+	idRandom    = 27 // bytes of the random part of a client's id, without the number of masters
+
+	// base64url has the digits of base64url, in their order.
+	base64url = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_"
 )
 
 // TokenOf returns the token or the client id that has this random part and owner. The owner may
@@ -26,6 +31,21 @@ func TokenOf(random []byte, owner string) string {
 	b = append(b, ownerMark...)
 	b = append(b, owner...)
 	return string(b)
+}
+
+// IDOf returns the id of a client with this number of masters, 1 to 64, from 27 bytes of a random part. The owner may be empty.
+func IDOf(random []byte, masters int, owner string) string {
+	return TokenOf(append(random[:idRandom:idRandom], base64url[masters-1]), owner)
+}
+
+// MastersOf returns how many masters the client with this id has. It is 0 for an id of another form, such as those of earlier
+// versions.
+func MastersOf(id string) int {
+	random, _, _ := strings.Cut(id, ownerMark)
+	if len(random) != idRandom+1 || strings.ContainsFunc(random, notRandom) {
+		return 0
+	}
+	return strings.IndexByte(base64url, random[idRandom]) + 1
 }
 
 // OwnerOf returns the owner that a token or a client id names. It is empty for text of another form,

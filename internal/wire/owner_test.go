@@ -37,3 +37,27 @@ func TestATokenOfCostsOneAllocation(t *testing.T) {
 		t.Errorf("TokenOf allocates %v times, want once", n)
 	}
 }
+
+func TestAClientsIDSaysHowManyMastersItHas(t *testing.T) {
+	random := []byte("Q7wq2Jm0cX9_-aZbYcXdWeVfUgT")
+	for _, owner := range []string{"", "web-1/4711", "a@b"} {
+		for masters := 1; masters <= 64; masters++ {
+			id := IDOf(random, masters, owner)
+			if got := MastersOf(id); got != masters {
+				t.Errorf("MastersOf(%q) = %d, want %d", id, got, masters)
+			}
+			if got := OwnerOf(id); got != owner {
+				t.Errorf("OwnerOf(%q) = %q, want %q", id, got, owner)
+			}
+		}
+	}
+	for _, id := range []string{
+		"", "A", "@", "doctor-x",
+		string(random), string(random) + "@web-1/4711", // of an earlier version
+		string(random) + "CC@web", string(random) + "~@web", string(random[1:]) + "{C@web",
+	} {
+		if got := MastersOf(id); got != 0 {
+			t.Errorf("MastersOf(%q) = %d, want 0", id, got)
+		}
+	}
+}
