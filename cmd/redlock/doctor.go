@@ -24,7 +24,8 @@ tries every command that clients send, on keys of its own that it deletes.
            forbidden, which clients do not need
 
 Clients that have another list of masters are named: two clients with
-different lists can hold the same lock. Clients without wake-ups are not seen.
+different lists can hold the same lock. Clients without wake-ups are not
+seen.
 
 Below each master are the age of its memory, the largest MaxTTL that a client
 has declared, and settings. CONFIG GET, which clients do not need, says more.
