@@ -6,7 +6,9 @@ import (
 	"fmt"
 	"maps"
 	"math/rand/v2"
+	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -677,4 +679,37 @@ func TestAReadersFenceIsNotBelowThatOfAWriterWhoseMastersHaveLostIt(t *testing.T
 			t.Errorf("fences of a writer, a reader and a writer: %d, %d, %d", last, read, next)
 		}
 	})
+}
+
+// A release says how the lock is passed on, and proposes a fence for the next lease if its own has one.
+func TestAReleaseSaysHowTheLockIsPassedOnAndProposesAFence(t *testing.T) {
+	for _, fenced := range []bool{false, true} {
+		bubble(t, 1, func(t *testing.T, ms *redlocktest.Masters) {
+			l := connected(t, ms, &redlock.Options{LockOptions: redlock.LockOptions{Fencing: fenced}}).Locker("a")
+			before := len(ms.Master(0).Commands())
+			least := time.Now().UnixMicro() / 250
+			for range 100 { // every second one leaves the lock open
+				take(l)
+				l.Unlock()
+			}
+			synctest.Wait()
+			seen := map[string]int{"": 0, "-": 0, "open": 0} // by how the lock is passed on
+			word := regexp.MustCompile(` (?:release|"release 0 (-|open) (\d+)") `)
+			for _, command := range ms.Master(0).Commands()[before:] {
+				for _, m := range word.FindAllStringSubmatch(command, -1) {
+					seen[m[1]]++
+					if fence, _ := strconv.ParseInt(m[2], 10, 64); fenced && fence <= least || !fenced && fence != 0 {
+						t.Errorf("fencing: %t: the release %q proposes %d", fenced, m[0], fence)
+					}
+				}
+			}
+			usual, other := "", "-"
+			if fenced {
+				usual, other = other, usual
+			}
+			if seen[usual] == 0 || seen["open"] == 0 || seen[other] != 0 {
+				t.Errorf("fencing: %t: the releases pass the lock on like this: %v", fenced, seen)
+			}
+		})
+	}
 }

@@ -181,5 +181,17 @@ func TestTheScriptForSeveralNamesIsLoadedWhenItIsMissing(t *testing.T) {
 		if a := got.get(); len(a) != 1 || a[0].Outcome != wire.Granted {
 			t.Errorf("the answer is %v, want that the script was loaded and called again", a)
 		}
+		clear(loaded)
+		var shared [2]answers // of a release and the next acquisition, which share a call of that script
+		m.mu.Lock()
+		m.outbox.push(newItem(wire.Release, setClaim("a", "b"), &shared[0]))
+		m.outbox.push(newItem(wire.Register, setClaim("a", "b"), &shared[1]))
+		m.mu.Unlock()
+		synctest.Wait()
+		for i := range shared {
+			if a := shared[i].get(); len(a) != 1 || a[0].Outcome != wire.Granted {
+				t.Errorf("the answer to command %d of a call is %v, want that the script was loaded and called again", i, a)
+			}
+		}
 	})
 }

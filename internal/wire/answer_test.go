@@ -89,6 +89,7 @@ func TestAnAnswerThatItsCommandCannotGiveIsAnError(t *testing.T) {
 func TestAFenceThatIsTooFarAheadIsJudged(t *testing.T) {
 	full := errors.New("full")
 	c := claimWith(ClaimOf{Fence: Proposal{Number: 1000, Now: 1000, Most: 5000}})
+	queued := claimWith(ClaimOf{Fence: Proposal{Number: 1000, Now: 1000, Most: 5000}, Grant: time.Second, First: time.Second})
 	unbounded := claimWith(ClaimOf{Fence: Proposal{Number: 1000}})
 	ahead := func(by time.Duration) string {
 		return fmt.Sprint("its fence for this name is ", by, " ahead of our clock")
@@ -109,6 +110,7 @@ func TestAFenceThatIsTooFarAheadIsJudged(t *testing.T) {
 		{"overtaken in range", c, Commit, Answer{Outcome: Overtaken, Fence: 5000}, Answer{Outcome: Overtaken, Fence: 5000}, ""},
 		{"overtaken out of range", c, Commit, Answer{Outcome: Overtaken, Fence: 5001}, Answer{}, ahead(time.Second)},
 		{"no limit", unbounded, Set, Answer{Outcome: Granted, Fence: math.MaxInt64}, Answer{Outcome: Granted, Fence: math.MaxInt64}, ""},
+		{"no limit for a grant, which comes much later", queued, Again, Answer{Outcome: Granted, Fence: math.MaxInt64}, Answer{Outcome: Granted, Fence: math.MaxInt64}, ""},
 		{"an error", c, Set, Answer{Err: full}, Answer{Err: full}, full.Error()},
 	} {
 		got := row.claim.Judged(row.kind, row.in)
