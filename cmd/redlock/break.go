@@ -233,13 +233,13 @@ func (b *breaking) remove(seen *observation, token string) (deleted []int, other
 	var mu sync.Mutex // guards the results
 	readers := slices.Sorted(maps.Keys(b.readers))
 	b.each(seen, func(i int) error {
-		var outcome wire.Outcome
-		var some []string
-		var err error
+		q := wire.NewBreak(b.name, token)
 		if token == wire.ReadersMarker {
-			some, outcome, err = breakReaders(b.conns[i], b.name, readers)
-		} else {
-			outcome, err = breakLease(b.conns[i], b.name, token)
+			q = wire.NewBreakReaders(b.name, readers)
+		}
+		some, outcome, err := end(b.conns[i], q)
+		if token == wire.ReadersMarker && outcome == wire.Granted {
+			_, _, err = end(b.conns[i], wire.NewPass(b.name))
 		}
 		mu.Lock()
 		defer mu.Unlock()
@@ -259,27 +259,11 @@ func (b *breaking) remove(seen *observation, token string) (deleted []int, other
 	return deleted, others
 }
 
-// breakLease deletes a key that holds the token, and wakes the client that has queued longest.
-func breakLease(conn redis.Conn, key, token string) (wire.Outcome, error) {
-	replies, err := readQueries(conn, wire.NewBreak(key, token))
-	if err != nil {
-		return wire.Failed, err
-	}
-	return wire.DecodeBreak(replies[0])
-}
-
-// breakReaders ends those of the readers of a key, or all if none is given, and wakes the client that has queued
-// longest. It returns the readers that it has ended.
-func breakReaders(conn redis.Conn, key string, readers []string) (ended []string, o wire.Outcome, err error) {
-	replies, err := readQueries(conn, wire.NewBreakReaders(key, readers))
+// end ends what a query asks to end.
+func end(conn redis.Conn, q wire.Query) (ended []string, o wire.Outcome, err error) {
+	replies, err := readQueries(conn, q)
 	if err != nil {
 		return nil, wire.Failed, err
 	}
-	if ended, o, err = wire.DecodeBreakReaders(replies[0]); o != wire.Granted {
-		return nil, o, err
-	}
-	if replies, err = readQueries(conn, wire.NewPass(key)); err == nil {
-		_, err = wire.DecodeBreak(replies[0])
-	}
-	return ended, wire.Granted, err
+	return wire.DecodeBreak(replies[0])
 }

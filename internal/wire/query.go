@@ -235,8 +235,8 @@ func NewPass(key string) Query {
 	return newBreak(batchLua, key, kinds[Wake].word, breaker)
 }
 
-// NewBreakReaders returns a query that ends those of the readers of a key, or all if none is given. DecodeBreakReaders
-// reads the replies.
+// NewBreakReaders returns a query that ends those of the readers of a key, or all if none is given. DecodeBreak reads
+// the replies.
 func NewBreakReaders(key string, readers []string) Query {
 	return newBreak(readersLua, key, "break", strings.Join(readers, "\n"))
 }
@@ -248,56 +248,31 @@ func newBreak(l *lua, key string, word, token any) Query {
 	return Query{{"SCRIPT", "LOAD", l.text}, {"EVALSHA", l.sha, 1, key, breaker, word, token}}
 }
 
-// DecodeBreak returns what the replies to NewBreak's query mean. The outcome is that of a Release.
-func DecodeBreak(replies []any) (Outcome, error) {
-	reply, err := calledAsBreaker(replies)
-	if err != nil {
-		return Failed, err
-	}
-	return outcomeOfBreak(reply)
-}
-
-// DecodeBreakReaders returns what the replies to NewBreakReaders' query mean: the readers that it has ended, and the
-// outcome, which is that of a Release.
-func DecodeBreakReaders(replies []any) (ended []string, o Outcome, err error) {
-	reply, err := calledAsBreaker(replies)
-	if err != nil {
-		return nil, Failed, err
-	}
-	list, _ := reply.([]any)
-	if len(list) == 0 {
-		return nil, Failed, errOddReply
-	}
-	if o, err = outcomeOfBreak(list[0]); err != nil || o != Granted {
-		return nil, o, err
-	}
-	if ended, err = redis.Strings(list[1:], nil); err != nil {
-		return nil, Failed, errOddReply
-	}
-	return ended, Granted, nil
-}
-
-// calledAsBreaker returns the reply to the call of newBreak's query.
-func calledAsBreaker(replies []any) (any, error) {
+// DecodeBreak returns what the replies to a query of NewBreak, NewPass or NewBreakReaders mean. The outcome is that of a
+// Release. ended are the readers that NewBreakReaders has ended.
+func DecodeBreak(replies []any) (ended []string, o Outcome, err error) {
 	if len(replies) != 2 {
-		return nil, errOddReply
+		return nil, Failed, errOddReply
 	}
 	if err, ok := replies[0].(error); ok {
-		return nil, fmt.Errorf("SCRIPT LOAD: %w", err)
+		return nil, Failed, fmt.Errorf("SCRIPT LOAD: %w", err)
 	}
-	if err, ok := replies[1].(error); ok {
-		return nil, err
+	reply := replies[1]
+	if list, ok := reply.([]any); ok && len(list) > 0 {
+		if ended, err = redis.Strings(list[1:], nil); err != nil {
+			return nil, Failed, errOddReply
+		}
+		reply = list[0]
 	}
-	return replies[1], nil
-}
-
-func outcomeOfBreak(reply any) (Outcome, error) {
-	n, isNumber := reply.(int64)
+	n, ok := reply.(int64)
+	if !ok {
+		return nil, Failed, oddReply(reply)
+	}
 	a, ok := Release.decode(n)
-	if !isNumber || !ok {
-		return Failed, errOddReply
+	if !ok {
+		return nil, Failed, errOddReply
 	}
-	return a.Outcome, nil
+	return ended, a.Outcome, nil
 }
 
 // Rights returns commands that every lock needs, on a sample of a key that no lock has, with arguments that change

@@ -95,3 +95,30 @@ func TestDecodeCensusReturnsWhatTheReplySays(t *testing.T) {
 		}
 	}
 }
+
+func TestDecodeBreakReturnsWhatTheRepliesSay(t *testing.T) {
+	for _, row := range []struct {
+		replies []any
+		want    string
+	}{
+		{[]any{"sha", int64(1)}, "[] granted <nil>"},
+		{[]any{"sha", int64(2)}, "[] woke <nil>"},
+		{[]any{"sha", int64(0)}, "[] missing <nil>"},
+		{[]any{"sha", int64(-1)}, "[] other token <nil>"},
+		{[]any{"sha", []any{int64(1), []byte("r1 R1"), []byte("turn")}}, "[r1 R1 turn] granted <nil>"},
+		{[]any{"sha", []any{int64(0)}}, "[] missing <nil>"},
+		{[]any{redis.Error("NOPERM no"), redis.Error("NOSCRIPT")}, "[] failed SCRIPT LOAD: NOPERM no"},
+		{[]any{"sha", redis.Error("NOPERM no")}, "[] failed NOPERM no"},
+		{[]any{"sha", int64(3)}, "[] failed an unexpected reply"},
+		{[]any{"sha", []any{}}, "[] failed an unexpected reply"},
+		{[]any{"sha", []any{"1"}}, "[] failed an unexpected reply"},
+		{[]any{"sha", []any{int64(1), int64(5)}}, "[] failed an unexpected reply"},
+		{[]any{"sha", nil}, "[] failed an unexpected reply"},
+		{[]any{"sha"}, "[] failed an unexpected reply"},
+	} {
+		ended, outcome, err := DecodeBreak(row.replies)
+		if got := fmt.Sprint(ended, " ", outcome, " ", err); got != row.want {
+			t.Errorf("DecodeBreak(%v) = %s, want %s", row.replies, got, row.want)
+		}
+	}
+}

@@ -264,13 +264,13 @@ func TestLeasesOfReadersAreEndedByAPerson(t *testing.T) {
 		}
 		breakOff := func(wantOutcome Outcome, want []string, readers ...string) {
 			t.Helper()
-			ended, outcome, err := DecodeBreakReaders(ask(NewBreakReaders("k", readers)))
+			ended, outcome, err := DecodeBreak(ask(NewBreakReaders("k", readers)))
 			slices.Sort(ended)
 			if err != nil || outcome != wantOutcome || !slices.Equal(ended, want) {
 				t.Errorf("NewBreakReaders(%q): %q, %v, %v; want %q, %v", readers, ended, outcome, err, want, wantOutcome)
 			}
 			if outcome == Granted {
-				if _, err := DecodeBreak(ask(NewPass("k"))); err != nil {
+				if _, _, err := DecodeBreak(ask(NewPass("k"))); err != nil {
 					t.Errorf("NewPass: %v", err)
 				}
 			}
