@@ -2,9 +2,11 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"strings"
+	"syscall"
 	"time"
 
 	"github.com/gomodule/redigo/redis"
@@ -54,14 +56,19 @@ A master that replaces another one is not adopted: its quarantine protects
 the locks that the other one has granted. So --adopt refuses one server
 alone, unless --single says that clients have this one master.
 
+--next says how --masters can be changed to another list while clients run:
+which masters stay, leave and come, how many can vote, which clients still
+have the old list, and the next step. --gone says that the masters that leave
+and do not answer were destroyed, and will not come back.
+
 --acl prints the ACL rule with the least rights that clients need, and does
 nothing else. With --adopt it includes the rights that --adopt needs. With
 --status it prints the rule for a user that may only run redlock status.
 With --masters it includes SELECT if a URL has a database.
 
-Exit status: 0 if a quorum can vote now; 1 if --adopt refused; 2 for wrong
-usage; 69 if too few masters can vote now, or answer within NodeTimeout; 130
-if interrupted.`
+Exit status: 0 if a quorum can vote now; 1 if --adopt refused, or if clients
+must not have the list of --next yet; 2 for wrong usage; 69 if too few
+masters can vote now, or answer within NodeTimeout; 130 if interrupted.`
 
 const (
 	// doctorPatience bounds connecting to a master, and each of its replies.
@@ -88,6 +95,8 @@ func doctorCommand() *cli.Command {
 			&cli.BoolFlag{Name: "adopt", Usage: "declare that nobody holds a lock on the masters"},
 			&cli.BoolFlag{Name: "force", Usage: "with --adopt: although somebody may hold a lock"},
 			&cli.BoolFlag{Name: "single", Usage: "with --adopt: clients have this one master"},
+			&cli.StringFlag{Name: "next", Usage: "say how to change --masters to this list of `URLS`"},
+			&cli.BoolFlag{Name: "gone", Usage: "with --next: silent masters were destroyed"},
 			&cli.BoolFlag{Name: "json", Usage: "print JSON: one object, on one line"},
 			&cli.BoolFlag{Name: "acl", Usage: "print the ACL rule with the least rights"},
 			&cli.BoolFlag{Name: "status", Usage: "with --acl: for redlock status alone"},
@@ -109,6 +118,13 @@ func doctorCommand() *cli.Command {
 			d, err := doctorOf(cmd)
 			if err != nil {
 				return err
+			}
+			if cmd.IsSet("next") {
+				next, err := mastersIn(cmd, "--next", cmd.String("next"))
+				if err != nil {
+					return err
+				}
+				return d.compare(ctx, cmd.Root().Writer, next, cmd.Bool("gone"))
 			}
 			return d.run(ctx, cmd.Root().Writer)
 		},
@@ -167,6 +183,10 @@ func doctorOf(cmd *cli.Command) (*doctor, error) {
 		return nil, usageErrorf("--force needs --adopt")
 	case d.single && !d.adopt:
 		return nil, usageErrorf("--single needs --adopt")
+	case cmd.Bool("gone") && !cmd.IsSet("next"):
+		return nil, usageErrorf("--gone needs --next")
+	case cmd.IsSet("next") && d.adopt:
+		return nil, usageErrorf("--next and --adopt exclude each other")
 	}
 	d.lower = d.adopt && cmd.IsSet("max-ttl")
 	var err error
@@ -217,6 +237,7 @@ type finding struct {
 	name    string
 	host    string        // the machine, by the address; empty if unknown
 	failure error         // why it cannot be examined; nil if it can
+	down    bool          // nothing listens at its address
 	advice  string        // what to do about that; empty for no advice
 	role    string        // empty if it does not say
 	run     string        // the run_id of its process; empty if it does not say
@@ -254,6 +275,7 @@ func (d *doctor) examineAll(ctx context.Context) []finding {
 		findings[i] = finding{name: m.Address(), host: hostOf(m.Address())}
 		if err := findings[i].examine(ctx, m, d.prefix); err != nil {
 			findings[i].advice, findings[i].failure = failureOf(err)
+			findings[i].down = errors.Is(err, syscall.ECONNREFUSED)
 		}
 	})
 	d.agreed = d.maxTTL

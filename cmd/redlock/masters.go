@@ -66,6 +66,11 @@ func mastersOf(cmd *cli.Command) ([]master, error) {
 			return nil, nil
 		}
 	}
+	return mastersIn(cmd, source, list)
+}
+
+// mastersIn returns the masters of a list, or of the file that it names.
+func mastersIn(cmd *cli.Command, source, list string) ([]master, error) {
 	if name, isFile := strings.CutPrefix(strings.TrimSpace(list), "@"); isFile {
 		var err error
 		if list, err = mastersFile(name); err != nil {
