@@ -31,6 +31,10 @@ func (d *doctor) adoptAll(ctx context.Context, findings []finding) (lines []stri
 	if doubt := d.partial(findings); doubt != "" {
 		lines = append(lines, doubt)
 	}
+	if strays := straysOf(findings); len(strays) > 0 {
+		lines = append(lines, strings.TrimSuffix(straysText(strays, len(findings)), "\n"),
+			"Give --masters the whole list that the clients have.")
+	}
 	if len(lines) > 0 && !d.force {
 		return lines, &statusError{exitFailure, withHint(
 			errors.New("no master was adopted, since somebody may hold a lock on them"),

@@ -196,6 +196,35 @@ func TestAdoptRefusesTheOneNewMachineOfAList(t *testing.T) {
 	}
 }
 
+// A client shows by its id how many masters it has.
+func TestAdoptSaysThatClientsHaveAnotherList(t *testing.T) {
+	t.Parallel()
+	servers := redisserver.StartTB(t, 3)
+	openQuietly(t, listOf(servers), redlock.Options{Owner: "web"})
+	until(t, func() bool {
+		return !slices.ContainsFunc(servers, func(s *redisserver.Server) bool { return len(listening(t, s)) != 1 })
+	})
+	for _, tt := range []struct {
+		masters, want string
+		flags         []string
+	}{
+		{servers[2].Addr(), "  web: has 3 masters, not 1; connected to 1 of 1\n", []string{"--single"}},
+		{listOf(servers[1:]), "  web: has 3 masters, not 2; connected to 2 of 2\n", nil},
+		{listOf(servers[1:]) + "," + redisserver.StartTB(t, 1)[0].Addr(), "  web: connected to 2 of 3, not to ", nil},
+	} {
+		want(t, runDoctor(t, exitFailure, tt.masters, append(tt.flags, "--adopt")...), tt.want, "Give --masters the whole list that the clients have.\n")
+	}
+	for _, s := range servers {
+		if text, _ := s.Do("GET", incarnation.Key); strings.Contains(string(bytesOf(text)), "adopted") {
+			t.Errorf("%s was adopted: %s", s.Addr(), text)
+		}
+	}
+	out := runDoctor(t, exitFailure, listOf(servers), "--adopt")
+	if strings.Contains(out, "another list") {
+		t.Errorf("the list of the client is said to be another:\n%s", out)
+	}
+}
+
 // Of a list whose masters were mostly replaced, no lock from before need be on those that stay.
 func TestAdoptRefusesIfMostMastersWereReplaced(t *testing.T) {
 	t.Parallel()

@@ -273,7 +273,7 @@ func (c *listChange) text(quarantine string) string {
 	case c.exclusive(c.able):
 		b.WriteString("Clients with either list exclude each other.\n")
 		if left := c.names(listed.leaves); left != "" && !c.exclusive(c.lately) && !c.over() {
-			fmt.Fprintf(&b, "But locks can rest on earlier votes of %s. If it has lost its vote less than %s ago, wait until then.\n", left, quarantine)
+			fmt.Fprintf(&b, "But locks can rest on earlier votes of %s: wait until %s after the last vote was taken.\n", left, quarantine)
 		}
 	case c.safe():
 		b.WriteString("No connected client has the old list.\n")
