@@ -104,6 +104,9 @@ type Config struct {
 	// Woken is called with each well-formed wake-up: the key that became free, and the token that held
 	// it. It reports whether the wake-up was expected. It must not block.
 	Woken func(master int, key, token string) (expected bool)
+	// Recalled is called with each well-formed recall: another client wants the lock of key, which this client may keep with
+	// this token. It reports whether the recall was expected. It must not block. It is optional.
+	Recalled func(key, token string) (expected bool)
 	// Granted is called with each well-formed message about a grant. It reports whether the grant was expected. It
 	// must not block. It is optional.
 	Granted func(master int, g Grant) (expected bool)

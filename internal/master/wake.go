@@ -13,7 +13,7 @@ import (
 	"github.com/redlock-go/redlock/internal/wire"
 )
 
-// A listener keeps a subscription to the client's channel, on a connection of its own. Two kinds of messages come
+// A listener keeps a subscription to the client's channel, on a connection of its own. Three kinds of messages come
 // on it. A wake-up is only a hint: without it a waiting client tries again when its schedule says so. A grant is a
 // vote: see grant.go.
 //
@@ -219,6 +219,12 @@ func (l listener) message(parts []any) {
 		mark := l.marks.last
 		g := Grant{told.Key, told.Token, told.Fence, mark, l.sure(told.Memory, mark)}
 		if l.cfg.Granted != nil && l.cfg.Granted(l.cfg.Index, g) {
+			return
+		}
+		text = ""
+	}
+	if token, key, ok := wire.ParseRecall(text); ok {
+		if l.cfg.Recalled != nil && l.cfg.Recalled(key, token) {
 			return
 		}
 		text = ""

@@ -36,7 +36,7 @@ type Answer struct {
 	Left     time.Duration // with Taken: how long the key lives if nobody renews it, or Unknown
 	Readers  bool          // with Taken: the master has told that readers hold the lock, and nobody else is in the way
 	Fence    int64         // the key's fence, if the command asks for it
-	Recalled bool          // with Granted, to a reader: a writer waits for the readers to leave
+	Recalled bool          // with Granted: to a reader, a writer waits for the readers to leave; to Renew, somebody waits for a lock that may be kept
 
 	// To an acquisition by a claim that can be granted the lock:
 	Standing string        // with Taken: what the key holds, up to 32 bytes
@@ -167,6 +167,8 @@ func (k Kind) decode(n int64) (a Answer, ok bool) {
 		return taken(-2 - n), n < 0
 	case k == Heal:
 		return taken(-1), n == 0
+	case n == 2 && k == Renew:
+		return Answer{Outcome: Granted, Recalled: true}, true
 	case n == 2:
 		return Answer{Outcome: Woke}, k.Releases() || k == Wake
 	case n == 0:

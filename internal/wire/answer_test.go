@@ -63,7 +63,7 @@ func TestAnAnswerThatItsCommandCannotGiveIsAnError(t *testing.T) {
 		{Heal, fenced, []any{number(1), number(0)}, []any{number(2), number(-1), number(-2), pair(number(1), number(5))}},
 		{Commit, fenced, []any{pair(number(1), number(5)), pair(number(0), number(0)), pair(number(-1), number(0)), pair(number(-2), number(9))},
 			[]any{number(1), number(0), pair(number(2), number(5)), pair(number(-3), number(5)), pair(number(-2), number(-9))}},
-		{Renew, plain, []any{number(1), number(0), number(-1)}, []any{number(2), number(-2), number(most), number(least), pair(number(1), number(5)), nil}},
+		{Renew, plain, []any{number(2), number(1), number(0), number(-1)}, []any{number(3), number(-2), number(most), number(least), pair(number(1), number(5)), nil}},
 		{Release, plain, []any{number(2), number(1), number(0), number(-1)}, []any{number(3), number(-2), number(most), nil, []byte("1")}},
 		{Undo, plain, []any{number(1), number(0), number(-1)}, []any{number(3), number(least)}},
 		{Quit, plain, []any{number(1), number(0), number(-1)}, []any{number(3), number(least)}},

@@ -39,7 +39,7 @@
 --   a token  to the client in the queue whose token begins with this, or else to the head
 --
 -- Each command has its own answer:
---    2  done, and the lock was passed on
+--    2  done, and the lock was passed on. To renew, if the token has a ~: done, and somebody waits for the lock
 --    1  done
 --    0  there is no key
 --   -1  the key holds another token, a value that is not a lock, or one that lives for ever. To register and again also:
@@ -487,6 +487,15 @@ local function deserted(queue)
   return silent or not live and budget > 0
 end
 
+-- Recalls a lock that its holder may keep while nobody else wants it: see message.go. The token of such a lease has a ~ and the
+-- id of its client behind the random part. readers.lua and set.lua have copies.
+local function recall(key, held)
+  local keeper = #held <= 256 and string.match(held, '^[^~@]+~(%S+)$')
+  if keeper then
+    redis.pcall('PUBLISH', 'redlock:wake:' .. keeper, '? ' .. held .. ' ' .. key)
+  end
+end
+
 -- held is what the key holds.
 local function acquire(what, key, token, held, ttl, waited, g, proposal)
   local queue, mine, new = 'redlock:queue:' .. key, memberOf(token, g, waited), false
@@ -516,6 +525,11 @@ local function acquire(what, key, token, held, ttl, waited, g, proposal)
       elseif budget <= 0 then -- it may be that nobody else comes
         return take(key, token, ttl, mine, g, proposal, new)
       end
+    end
+    -- Messages get lost, so the head of the queue recalls the lock with each poll.
+    if held and string.find(held, '~', 1, true)
+      and (new or not mine or waited == '-' or id == '' or redis.pcall('ZRANGE', queue, 0, 0)[1] == mine) then
+      recall(key, held)
     end
   end
   local left = redis.pcall('PTTL', key)
@@ -619,7 +633,8 @@ local function answer(what, key, token)
     return commit(key, fixed, ttl)
   end
   local ttl = one
-  return redis.pcall('PEXPIRE', key, ttl)
+  local n = redis.pcall('PEXPIRE', key, ttl)
+  return n == 1 and string.find(token, '~', 1, true) and not unwanted(key) and 2 or n
 end
 
 if #KEYS == 1 then

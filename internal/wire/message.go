@@ -23,6 +23,19 @@ func ParseWakeUp(text string) (token, key string, ok bool) {
 	return token, key, ok && token != "" && len(token) <= tokenMost && key != ""
 }
 
+// recallMark begins a recall. No token is a ?, so a wake-up never begins with one and a space.
+const recallMark = "? "
+
+// ParseRecall splits a recall: a ?, the token of the lock that another client wants, and its key. It reports false for anything
+// else.
+func ParseRecall(text string) (token, key string, ok bool) {
+	text, ok = strings.CutPrefix(text, recallMark)
+	if !ok {
+		return "", "", false
+	}
+	return ParseWakeUp(text)
+}
+
 // A Grant is the message that a master has set a key to the token of a client that was in its queue.
 type Grant struct {
 	Key   string // the key that was set

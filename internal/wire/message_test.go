@@ -34,6 +34,28 @@ func TestAMessageThatIsNoGrantIsNotTakenForOne(t *testing.T) {
 	}
 }
 
+func TestARecallIsReadFromItsMessage(t *testing.T) {
+	for _, row := range []struct {
+		text, token, key string
+		ok               bool
+	}{
+		{"? T~id@web k", "T~id@web", "k", true},
+		{"? T  a key ", "T", " a key ", true},
+		{"?", "", "", false},
+		{"? ", "", "", false},
+		{"? T", "", "", false},
+		{"? T ", "", "", false},
+		{"?  k", "", "", false},
+		{"T k", "", "", false},
+		{"? " + strings.Repeat("T", tokenMost+1) + " k", "", "", false},
+	} {
+		token, key, ok := ParseRecall(row.text)
+		if ok != row.ok || ok && (token != row.token || key != row.key) {
+			t.Errorf("ParseRecall(%q) = %q, %q, %t, want %q, %q, %t", row.text, token, key, ok, row.token, row.key, row.ok)
+		}
+	}
+}
+
 // FuzzMessage checks that a message is a grant, a wake-up or neither, and that what is read from it is within bounds.
 func FuzzMessage(f *testing.F) {
 	for _, text := range []string{

@@ -13,6 +13,7 @@ const OwnerMost = 128
 
 const (
 	ownerMark   = "@"
+	keeperMark  = "~"
 	randomLeast = 16 // bytes of the random part: shorter text in front of the sign is not a token's
 	idRandom    = 27 // bytes of the random part of a client's id, without the number of masters
 
@@ -48,11 +49,17 @@ func MastersOf(id string) int {
 	return strings.IndexByte(base64url, random[idRandom]) + 1
 }
 
+// KeptBy returns a token for a lock that the client with this id may keep while nobody else wants it. random is the random part
+// of the token. The id is behind it, so that the scripts can send a recall to the client: see ParseRecall. It ends with the
+// owner, if there is one.
+func KeptBy(random, id string) string { return random + keeperMark + id }
+
 // OwnerOf returns the owner that a token or a client id names. It is empty for text of another form,
 // such as the tokens of clients in other languages. Otherwise it is a valid owner, whatever a server
 // has answered: text that is safe to show.
 func OwnerOf(token string) string {
 	random, owner, _ := strings.Cut(token, ownerMark)
+	random = strings.Replace(random, keeperMark, "", 1)
 	if len(random) < randomLeast || !IsOwner(owner) || strings.ContainsFunc(random, notRandom) {
 		return ""
 	}

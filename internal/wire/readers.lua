@@ -91,10 +91,19 @@ local function invited(key)
   return turn and turn > clock()
 end
 
+-- Recalls a lock that its holder may keep: see batch.lua.
+local function recall(key, held)
+  local keeper = #held <= 256 and string.match(held, '^[^~@]+~(%S+)$')
+  if keeper then
+    redis.pcall('PUBLISH', 'redlock:wake:' .. keeper, '? ' .. held .. ' ' .. key)
+  end
+end
+
 local function read(key, token, ttl, waited, turn)
   local both = redis.call('MGET', key, 'redlock:intent:' .. key)
   local held, intent = both[1], tonumber(both[2])
   if held and held ~= marker then
+    recall(key, held)
     return refuse(key, turn, redis.call('PTTL', key))
   elseif intent and intent <= clock() - waited and not (held and invited(key)) then
     return refuse(key, turn)

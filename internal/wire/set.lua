@@ -59,6 +59,14 @@ end
 
 -- include fences.lua
 
+-- Recalls a lock that its holder may keep: see batch.lua.
+local function recall(key, held)
+  local keeper = type(held) == 'string' and #held <= 256 and string.match(held, '^[^~@]+~(%S+)$')
+  if keeper then
+    redis.pcall('PUBLISH', 'redlock:wake:' .. keeper, '? ' .. held .. ' ' .. key)
+  end
+end
+
 -- Returns the number of the key that another client holds and that lives longest, or 0, how long it lives, and 1 if
 -- readers hold all such keys, else 0.
 local function held()
@@ -66,6 +74,7 @@ local function held()
   for i, key in ipairs(KEYS) do
     local value = redis.pcall('GET', key) -- a table, if the value is not a lock
     if value and value ~= token and value ~= ARGV[5 + i] then
+      recall(key, value)
       local left = redis.pcall('PTTL', key)
       if type(left) ~= 'number' or left < 0 then
         left = math.huge

@@ -1,0 +1,66 @@
+package wire
+
+import (
+	"testing"
+
+	"github.com/gomodule/redigo/redis"
+)
+
+// A token whose lock the client k may keep.
+const keptToken = "Q7wq2Jm0cX9_-aZbYcXdWeVfUgT~k"
+
+func TestARefusedAttemptRecallsALockThatMayBeKept(t *testing.T) {
+	none, of := []string(nil), func(members ...string) []string { return members }
+	const w, x = "w W 60000", "x X 60000"
+	recall := of("k", "? "+keptToken+" k")
+	standing := func(isNew int64) four { return four{below, 0, (keptToken + " ")[:29], isNew} }
+	for _, c := range []call{
+		{"a registration", keptToken, none, "register 9000 0 60000", standing(1), keptToken, of(w), recall},
+		{"a registration behind another client", keptToken, of(x), "register 9000 -5000 60000", standing(1), keptToken, of(x, w), recall},
+		{"a poll of the head", keptToken, of(w, x), "again 9000 0 60000", standing(0), keptToken, of(w, x), recall},
+		{"a poll behind the head", keptToken, of(x, w), "again 9000 0 60000", standing(0), keptToken, of(x, w), nil},
+		{"a client that does not queue", keptToken, of(x), "register 9000 - 0", below, keptToken, of(x), recall},
+		{"a client that cannot be granted", keptToken, none, "again 9000 0 0", below, keptToken, of("w"), recall},
+		{"a client that polls", keptToken, none, "again 9000 0- 0", below, keptToken, none, recall},
+		{"an acquisition that joins no queue", keptToken, none, "acquire 9000 - -", below, keptToken, none, recall},
+		{"a lock that cannot be kept", "Q7wq2Jm0cX9_-aZbYcXdWeVfUgT@k", none, "again 9000 0 0", below, "Q7wq2Jm0cX9_-aZbYcXdWeVfUgT@k", of("w"), nil},
+		{"a client's owner has a ~", "Q7wq2Jm0cX9_-aZbYcXdWeVfUgT@me~k", none, "again 9000 0 0", below, "Q7wq2Jm0cX9_-aZbYcXdWeVfUgT@me~k", of("w"), nil},
+	} {
+		t.Run(c.name, func(t *testing.T) { onBoth(t, c.by("w", "w", "x", "k")) })
+	}
+}
+
+func TestARenewalSaysThatSomebodyWaitsForALockThatMayBeKept(t *testing.T) {
+	onBoth(t, func(t *testing.T, dial func() redis.Conn) {
+		s := newQueueScene(t, dial)
+		renew := func(token string, want int) {
+			t.Helper()
+			s.must("SET", "k", token, "PX", 60_000)
+			got, err := s.conn.Do("EVALSHA", batchLua.sha, 1, "k", "k", "renew 9000", token)
+			if err != nil || !asWanted(got, want) {
+				t.Errorf("renewing %q: %v, %v, want %d", token, got, err, want)
+			}
+		}
+		renew(keptToken, 1)
+		for _, queue := range []string{"redlock:queue:k", "redlock:rqueue:k"} {
+			s.must("ZADD", queue, 1, "w")
+			renew(keptToken, 2)
+			renew("Q7wq2Jm0cX9_-aZbYcXdWeVfUgT", 1)
+			s.must("DEL", queue)
+		}
+	})
+}
+
+func TestReadersAndSetsRecallALockThatMayBeKept(t *testing.T) {
+	onBoth(t, func(t *testing.T, dial func() redis.Conn) {
+		s := newQueueScene(t, dial, "k")
+		s.must("SET", "k", keptToken, "PX", 60_000)
+		s.must("EVAL", readersScript, 1, "k", "r", "read 9000 0 -", "R")
+		s.told("k", "? "+keptToken+" k")
+		if _, err := callSet(s.conn, []string{"j", "k"}, "c", "acquire", "", "T"); err != nil {
+			t.Fatal(err)
+		}
+		s.told("k", "? "+keptToken+" k")
+		s.nobodyTold()
+	})
+}
