@@ -103,7 +103,8 @@ func (w *wait) tryAcquire() bool {
 //     to the clients in the queue: see lastReleases.
 //   - If a release may grant the lock to this wait, the first attempt is light: it joins no queue. If it is refused,
 //     a claim is registered: see acquireGranted. If other clients are likely to want the lock, there is no such
-//     attempt, and the claim is registered at once.
+//     attempt, and the claim is registered at once. That recalls a lock that another Client keeps. So a Locker with Keep
+//     does the same.
 //   - Otherwise further attempts follow: see acquireByPolling.
 //   - Whether a release may grant the lock can change during the wait: masters go down and come up again, and become
 //     slower. So a wait goes from one of the two to the other.
@@ -117,7 +118,7 @@ func (w *wait) acquire() bool {
 	kind = max(kind, l.first)
 	w.delays = retrier{start: c.opts.NewBackOff, forever: w.forever}
 	w.light = l.grantable
-	claims, life, now := w.light && contended && w.grantFor() > 0, l.opts.TTL, true
+	claims, life, now := w.light && (contended || l.keeps()) && w.grantFor() > 0, l.opts.TTL, true
 	if !claims && (w.light || kind == wire.Set) {
 		if w.attempt(kind) {
 			return true
@@ -421,7 +422,7 @@ func (w *wait) set(kind wire.Kind, within quorum.Limit) error {
 		lease  Lease
 		tenure tenure
 		claim  master.Claim
-	}{tenure: tenure{client: c, name: l.name, opts: l.opts, holders: l.holders(), silent: l.silent, contended: w.attempts > 1, rounds: 1,
+	}{tenure: tenure{client: c, name: l.name, opts: l.opts, holders: alone, silent: l.silent, contended: w.attempts > 1, rounds: 1,
 		granted: w.asked, start: w.asked, validity: validity}}
 	t := &all.tenure
 	t.heldBy(&all.lease)
@@ -431,7 +432,8 @@ func (w *wait) set(kind wire.Kind, within quorum.Limit) error {
 	}
 	if t.claim = w.merged; t.claim == nil {
 		t.claim = &all.claim
-		of := wire.ClaimOf{Token: newToken(c.opts.Owner), Waited: w.waited(), Fence: l.propose(w.asked.Wall())}
+		of := wire.ClaimOf{Waited: w.waited(), Fence: l.propose(w.asked.Wall())}
+		of.Token, t.holders = l.newToken()
 		if !c.opts.DisableWakeups {
 			of.Kind = kind
 		}

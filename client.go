@@ -39,6 +39,8 @@ type Client struct {
 	grants       waits.Grants
 	longestPause atomic.Int64 // of the waits that are woken: see notePause
 	shares       shares       // of read leases
+	keepers      keepers      // of locks that are kept
+	id           string       // immutable; for wake-ups; "": there are none
 	lastReleases lastReleases
 	fences       fences
 	contended    contendedSets
@@ -139,11 +141,14 @@ func newClient(pools []*redis.Pool, opts *Options) (*Client, error) {
 	}
 	c.notices = notices.New(opts.Logger, opts.Names, opts.MaxTTL, defaultTTL)
 	c.renewals = renew.Start(c.clock)
-	c.gates.Queued = func(name string) { c.shares.recall(name) }
+	c.keepers.unkept.Keep = unkeptMost
+	c.gates.Queued = func(name string) {
+		c.shares.recall(name)
+		c.keepers.queued(name)
+	}
 	servers := master.NewServers(opts.Names)
-	id := "" // means no wake-ups
 	if !opts.DisableWakeups {
-		id = newID(len(pools), opts.Owner)
+		c.id = newID(len(pools), opts.Owner)
 	}
 	for i, pool := range pools {
 		c.masters = append(c.masters, master.Start(master.Config{
@@ -156,8 +161,9 @@ func newClient(pools []*redis.Pool, opts *Options) (*Client, error) {
 			MaxTTL:      opts.MaxTTL,
 			Raising:     c.notices.Raising,
 			Clock:       opts.clock,
-			ID:          id,
+			ID:          c.id,
 			Woken:       c.woken,
+			Recalled:    c.keepers.recall,
 			Granted:     c.waits.Granted,
 			Waiting:     c.waits.AnyClaim,
 			Turn:        c.turn,
@@ -207,7 +213,10 @@ func (c *Client) NewLocker(name string, opts *LockOptions, more ...string) (*Loc
 		}
 	}
 	l := &Locker{client: c, name: name, key: key, opts: o, terms: wire.NewTerms(key, o.TTL), grantable: c.canBeGranted(o)}
-	l.init(mutex{})
+	l.init(l.kindOf())
+	if l.keeps() {
+		l.first = wire.Register // a SET recalls no lock
+	}
 	return l, nil
 }
 
@@ -329,6 +338,7 @@ func (c *Client) refuseLocks() {
 	c.refuse.Do(func() { close(c.closing) })
 	c.gates.Close()
 	c.shares.closeAll()
+	c.keepers.closeAll()
 }
 
 // A shutdownError says that a context has ended a Shutdown.

@@ -58,6 +58,7 @@ func (l *Locker) Do(ctx context.Context, f func(ctx context.Context) error) (err
 	if err != nil {
 		return err
 	}
+	s.seen.Store(true)
 	inner := s.Context(ctx).(*leaseContext)
 	defer func() {
 		inner.cancel(ErrReleased) // the lease may last, if readers share it

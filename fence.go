@@ -59,7 +59,7 @@ func (s *Lease) Fence() uint64 {
 		return 0
 	}
 	handovers := s.handovers
-	if s.tenure.holders != alone {
+	if _, shared := s.tenure.holders.(*readers); shared {
 		handovers = handoversMost // those of the last writer's lease are not known
 	}
 	return uint64(s.tenure.fence)<<fenceBits | uint64(handovers)

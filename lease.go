@@ -2,6 +2,7 @@ package redlock
 
 import (
 	"context"
+	"sync/atomic"
 	"time"
 
 	"github.com/redlock-go/redlock/internal/clock"
@@ -15,6 +16,7 @@ type Lease struct {
 	acquired  clock.Reading // immutable; the time before the first byte of the round that was won, or that of the handover
 	handovers int           // immutable; how often the tenure was handed over before
 	unlocked  clock.Reading // set once, before the release is queued
+	seen      atomic.Bool   // a caller may have a pointer to it: it ends with the unlock, even if the tenure is kept
 
 	// Guarded by tenure.mu:
 	err     error                      // why it ended; nil while it lasts

@@ -47,12 +47,24 @@ func (l *Locker) reads() bool {
 	return reads
 }
 
-// holders returns the holders of a tenure that l acquires.
-func (l *Locker) holders() holders {
-	if r, ok := l.kind.(*readers); ok {
-		return r
+// newToken returns a token for an acquisition by l, and the holders of its tenure.
+func (l *Locker) newToken() (string, holders) {
+	owner := l.client.opts.Owner
+	switch k := l.kind.(type) {
+	case *readers:
+		return newToken(owner), k
+	case *keeper:
+		if k.keeps() {
+			return wire.KeptBy(newToken(""), l.client.id), k
+		}
 	}
-	return alone
+	return newToken(owner), alone
+}
+
+// keeps reports whether other Clients may keep the lock of l, as l does.
+func (l *Locker) keeps() bool {
+	_, keeps := l.kind.(*keeper)
+	return keeps
 }
 
 // Lock locks l. If another goroutine or process holds the lock, or if no quorum of masters can be reached,
@@ -65,15 +77,16 @@ func (l *Locker) Lock() {
 	}
 }
 
-// TryLock tries to lock l and reports whether it succeeded. It makes one attempt at most, and does not wait
-// for other goroutines. TryLockContext returns why it failed.
+// TryLock tries to lock l and reports whether it succeeded. It makes one attempt at most (two with LockOptions.Keep), and
+// does not wait for other goroutines. TryLockContext returns why it failed.
 func (l *Locker) TryLock() bool {
 	return l.TryLockContext(context.Background()) == nil
 }
 
 // Unlock unlocks l. It panics if l is not locked on entry. It queues the release for all masters and returns
 // without waiting for them. If another goroutine waits for the lock, the lease may be handed over instead:
-// see LockOptions.Handover. If the lease was lost before, Unlock sends nothing.
+// see LockOptions.Handover. If nobody waits, the lock may stay with the Client: see LockOptions.Keep. If the lease was
+// lost before, Unlock sends nothing.
 //
 // The Logger and Trace.Released report the outcome of the release. UnlockContext waits for the outcome and
 // returns it. A program should call UnlockContext or Client.Close before it exits. Otherwise the keys that it
@@ -103,7 +116,7 @@ func (l *Locker) Lease() *Lease {
 func (l *Locker) lock(ctx context.Context, forever bool) (*Lease, error) {
 	l.mustClient()
 	if ctx.Err() == nil {
-		if s := l.kind.join(); s != nil {
+		if s := l.kind.join(l); s != nil {
 			return s, nil
 		}
 	}
@@ -144,11 +157,11 @@ func (l *Locker) enter(w *wait) (_ *Lease, err error) {
 	return l.kind.hold(w), nil
 }
 
-// tryGate takes the gate of a key if it is free, or if only a lease that is kept without readers holds it: that
+// tryGate takes the gate of a key if it is free, or if only a lease that nobody holds has it, since it is kept: that
 // lease is released. It returns what TryEnter returns.
 func (c *Client) tryGate(key string) (ok bool, note, err error) {
 	ok, note, err = c.gates.TryEnter(key)
-	if !ok && c.shares.giveBack(key) {
+	if !ok && (c.shares.giveBack(key) || c.keepers.giveBack(key)) {
 		return c.gates.TryEnter(key)
 	}
 	return ok, note, err
@@ -201,8 +214,8 @@ func (l *Locker) mustClient() *Client {
 // A kind is what differs between Lockers: of one name (mutex), of several names (set), and of the reader's side of an
 // RWLocker (readers). The methods with a wait are those of that call.
 type kind interface {
-	// join returns the lease that other goroutines hold, if the caller shares it from now on.
-	join() *Lease
+	// join returns a lease that the Client has, if the caller holds it from now on.
+	join(l *Locker) *Lease
 	// lock waits until the goroutine has a lease, and reports whether it has: see wait.outcome.
 	lock(w *wait) bool
 	// try is lock in one attempt.
@@ -224,7 +237,7 @@ type mutex struct{}
 
 var _ kind = mutex{}
 
-func (mutex) join() *Lease { return nil }
+func (mutex) join(*Locker) *Lease { return nil }
 
 func (mutex) lock(w *wait) bool {
 	return w.enterGate(w.locker) && (w.lease != nil || w.acquire())

@@ -147,6 +147,27 @@ type LockOptions struct {
 	// means 50 ms. Negative disables it. Above a week is an error.
 	Handover time.Duration
 
+	// Keep is for how long a lock that nobody else wants stays with the Client after Unlock, counted from when the masters
+	// granted it. Meanwhile Lock and Unlock need no network, and UnlockContext returns at once. When another client locks, it
+	// recalls the lock, and gets it as soon as no goroutine holds it: after two round trips, instead of one for a free lock.
+	// A lock that others want is not kept for a while. Zero, the default, means that Unlock releases the lock. Negative, or
+	// above a week, is an error.
+	//
+	// Keep is for locks that one process uses again and again: of a shard's owner, of a leader, of a tenant whose requests
+	// all come to one process. Do not use it for jobs of processes that end soon or are often stopped, such as cron jobs,
+	// nor for names that processes lock in turns.
+	//
+	//   - Close releases the locks that are kept. If a process is killed, stopped or cut off while it keeps a lock, others wait
+	//     for up to the TTL, as if a goroutine held it. A short TTL, such as 2 s, limits that.
+	//   - Clients of other libraries, clients of earlier versions, and TryLock of Lockers without Keep do not recall a lock, or
+	//     do not wait for it. They find it held for up to Keep. A lock that is not used is released earlier, when a renewal
+	//     is due. Give all Lockers of a name the same Keep.
+	//   - TryLock makes a second attempt, a round trip after one that has found the lock held.
+	//   - A lease that ends while nobody holds the lock is not reported. UnlockContext and Do, but not Unlock, read the clocks to
+	//     tell whether the lease had ended before.
+	//   - Keep needs renewal, wake-ups, one name, and Lockers of equal LockOptions. Otherwise it has no effect.
+	Keep time.Duration
+
 	// Fencing gives each lease a number, Lease.Fence, which is greater than those of all earlier leases of
 	// the name. A resource can then refuse the late writes of an earlier holder.
 	//
@@ -276,6 +297,9 @@ func (o *Options) lockOptions(l *LockOptions) (LockOptions, error) {
 	if c.TTL < 0 {
 		return c, fmt.Errorf("redlock: LockOptions.TTL is negative: %v", c.TTL)
 	}
+	if c.Keep < 0 {
+		return c, fmt.Errorf("redlock: LockOptions.Keep is negative: %v", c.Keep)
+	}
 	for _, d := range []struct {
 		name       string
 		val, limit time.Duration
@@ -284,6 +308,7 @@ func (o *Options) lockOptions(l *LockOptions) (LockOptions, error) {
 		{"RenewEvery", c.RenewEvery, longest},
 		{"MaxHold", c.MaxHold, longestHold},
 		{"Handover", c.Handover, longest},
+		{"Keep", c.Keep, longest},
 	} {
 		if d.val > d.limit {
 			return c, fmt.Errorf("redlock: LockOptions.%s is %v, above the limit of %v", d.name, d.val, d.limit)

@@ -84,6 +84,7 @@ func (o *Options) winsAt(g time.Duration) time.Duration { return (g - o.drift(g)
 type claimant struct {
 	*wait
 	claim   *waits.Claim // nil: the next one is registered at resume
+	holders holders      // of the tenure of the claim
 	resume  time.Time
 	life    time.Duration // for how long the next registration sets a free key; 0: for g
 	spared  uint64        // the masters, as bits, at which the next registration leaves a free key alone
@@ -234,11 +235,12 @@ func (q *claimant) register() bool {
 	if q.attempts > 0 || q.late {
 		now = c.clock()
 	}
+	token, holders := l.newToken()
 	claim := waits.NewClaim(master.NewClaim(&l.terms, wire.ClaimOf{
-		Token: newToken(c.opts.Owner), Waited: c.grants.Waited(now.Time(), now.Since(q.began)), Fence: l.propose(now.Wall()),
+		Token: token, Waited: c.grants.Waited(now.Time(), now.Since(q.began)), Fence: l.propose(now.Wall()),
 		Grant: g, First: life, Spared: spared, Made: time.Now(),
 	}), now, g, len(c.masters))
-	q.claim, q.askAt = claim, time.Time{}
+	q.claim, q.holders, q.askAt = claim, holders, time.Time{}
 	q.inbox.SetClaim(claim)
 	for _, m := range c.masters {
 		m.PingOften()
@@ -329,7 +331,8 @@ func (q *claimant) note() {
 func (q *claimant) win(now clock.Reading, won *waits.Quorum) (more bool) {
 	l, c := q.locker, q.locker.client
 	full := l.opts.TTL - c.opts.drift(l.opts.TTL)
-	t := &tenure{client: c, name: l.name, opts: l.opts, claim: q.claim.Claim, holders: alone, granted: now, contended: q.attempts > 1, rounds: 1,
+	contended := q.attempts > 1 || l.keeps() && q.round.Any(isTaken)
+	t := &tenure{client: c, name: l.name, opts: l.opts, claim: q.claim.Claim, holders: q.holders, granted: now, contended: contended, rounds: 1,
 		validity: won.Left, short: won.Left < q.claim.G, start: now}
 	t.heldBy(new(Lease))
 	var err error
@@ -356,6 +359,8 @@ func (q *claimant) win(now clock.Reading, won *waits.Quorum) (more bool) {
 	q.noted(nil)
 	return true
 }
+
+func isTaken(v quorum.Vote) bool { return v.Outcome == wire.Taken }
 
 // splitDelay returns how long after a vote to ask who has the other keys. It forgets rounds that found the votes
 // split if the last of them was long ago.

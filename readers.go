@@ -6,7 +6,6 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
-	"weak"
 
 	"github.com/redlock-go/redlock/internal/clock"
 )
@@ -66,8 +65,14 @@ func (r *readers) extendedLocked(t *tenure) {
 // renewable returns for how long a tenure may be renewed: after MaxHold no reader enters, see skipRenewal.
 func (r *readers) renewable(most time.Duration) time.Duration { return 2 * most }
 
+// handsOver says that readers do not hand their lease over.
+func (r *readers) handsOver(*tenure) time.Duration { return 0 }
+
+// dueBy says that readers need no call between two renewals but those of skipRenewal.
+func (r *readers) dueBy(*tenure) time.Time { return time.Time{} }
+
 // recalled keeps further goroutines out, since a writer waits.
-func (r *readers) recalled() { r.close() }
+func (r *readers) recalled(*tenure) { r.close() }
 
 // enter enters an open lease, and returns it. It returns nil if there is none, or if less than half of its
 // validity is left: see skipRenewal. The clocks are read after the addition. Otherwise the goroutine could be
@@ -153,12 +158,13 @@ func (r *readers) closeLocked() (idle bool) {
 }
 
 // shutOut closes the lease of a tenure that has ended, if it is open. It does not release it: the caller then calls drained.
-func (r *readers) shutOut(t *tenure) {
+func (r *readers) shutOut(t *tenure) (held bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.open && r.lease.Load() == t.holder {
 		r.closeLocked()
 	}
+	return true
 }
 
 // giveBack releases a lease that is kept without readers, and reports whether there was one.
@@ -290,43 +296,17 @@ func (r *readers) skipRenewal(t *tenure, now clock.Reading) bool {
 	return true
 }
 
-// shares holds the readers of a Client by key, as long as they are in use.
-type shares struct {
-	mu    sync.Mutex // guards what follows
-	byKey map[string]weak.Pointer[readers]
-	sweep int // the size at which those that are no longer in use are removed
-}
+// shares are the readers of a Client, by key.
+type shares struct{ inUse[readers] }
 
-// of returns the readers of a key. opts are the Client's.
-func (h *shares) of(c *Client, key string, opts LockOptions) *readers {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	if r := h.byKey[key].Value(); r != nil {
+// ofKey returns the readers of a key. opts are the Client's.
+func (h *shares) ofKey(c *Client, key string, opts LockOptions) *readers {
+	return h.of(key, func() *readers {
+		r := &readers{client: c, key: key, keep: opts.Handover >= 0 && opts.RenewEvery > 0 && !c.opts.DisableWakeups,
+			traced: c.opts.Trace.LockStart != nil || c.opts.Trace.LockDone != nil}
+		r.inside.Store(shut)
 		return r
-	}
-	if h.byKey == nil {
-		h.byKey = make(map[string]weak.Pointer[readers])
-	}
-	if len(h.byKey) >= h.sweep {
-		for key, p := range h.byKey {
-			if p.Value() == nil {
-				delete(h.byKey, key)
-			}
-		}
-		h.sweep = 2*len(h.byKey) + 64
-	}
-	r := &readers{client: c, key: key, keep: opts.Handover >= 0 && opts.RenewEvery > 0 && !c.opts.DisableWakeups,
-		traced: c.opts.Trace.LockStart != nil || c.opts.Trace.LockDone != nil}
-	r.inside.Store(shut)
-	h.byKey[key] = weak.Make(r)
-	return r
-}
-
-// find returns the readers of a key, or nil.
-func (h *shares) find(key string) *readers {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	return h.byKey[key].Value()
+	})
 }
 
 // recall asks the readers of a key to leave, because a writer waits. It reports whether there are such readers.
@@ -346,15 +326,7 @@ func (h *shares) giveBack(key string) bool {
 
 // closeAll closes all leases.
 func (h *shares) closeAll() {
-	h.mu.Lock()
-	var all []*readers
-	for _, p := range h.byKey {
-		if r := p.Value(); r != nil {
-			all = append(all, r)
-		}
-	}
-	h.mu.Unlock()
-	for _, r := range all {
+	for _, r := range h.all() {
 		r.close()
 	}
 }

@@ -58,11 +58,11 @@ func (t *tenure) drawOpen() bool {
 
 // release returns the release: how it passes the lock on, and which fence it proposes.
 func (t *tenure) release() wire.Request {
-	if t.holders != alone {
+	if _, shared := t.holders.(*readers); shared {
 		return wire.Release // readers queue for turns of their own
 	}
 	how, fence := wire.ToHead, int64(0)
-	if t.drawOpen() {
+	if !t.recalled && t.drawOpen() {
 		how = wire.Open
 	}
 	if t.fence != 0 {

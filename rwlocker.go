@@ -43,13 +43,13 @@ func (c *Client) RWLocker(name string) *RWLocker {
 	for _, side := range []*Locker{&rw.writer, &rw.reader} {
 		side.client, side.name, side.key, side.opts, side.terms = c, l.name, l.key, l.opts, l.terms
 	}
-	rw.writer.init(mutex{})
+	rw.writer.init(l.kind)
 	rw.writer.writes = true
 	if !c.opts.DisableWakeups {
 		rw.writer.first = wire.Register // else it could overtake writers that wait beside readers
 	}
 	rw.reader.terms = l.terms.ForReaders()
-	rw.reader.init(c.shares.of(c, l.key, l.opts))
+	rw.reader.init(c.shares.ofKey(c, l.key, l.opts))
 	rw.reader.first, rw.reader.woken = wire.Register, wire.Register // readers have one kind of attempt
 	return rw
 }
@@ -100,7 +100,7 @@ var (
 	_ holders = (*readers)(nil)
 )
 
-func (r *readers) join() *Lease {
+func (r *readers) join(*Locker) *Lease {
 	if r.traced {
 		return nil
 	}
@@ -134,6 +134,9 @@ func (r *readers) try(w *wait) bool {
 		return false
 	}
 	ok, note, _ := r.client.gates.TryEnter(r.key)
+	if !ok && r.client.keepers.giveBack(r.key) {
+		ok, note, _ = r.client.gates.TryEnter(r.key)
+	}
 	if w.inside = ok; !ok {
 		w.taken(note)
 		return false

@@ -33,7 +33,9 @@ type tenure struct {
 	rounds    int           // immutable; how many rounds the acquisition took
 	silent    bool          // immutable; neither its loss nor its release is reported: see Locker.silent
 
-	term  atomic.Pointer[term] // start and validity, for readers
+	recalled bool // another client has asked for it: set once, before it is released
+
+	term  atomic.Pointer[term] // start and validity, for readers and keepers
 	entry renew.Entry          // in the scheduler: the time to renew, to ask again, or to end
 
 	mu       sync.Mutex    // guards what follows, and the Leases; the tenure's commands are queued under it
@@ -55,10 +57,14 @@ type holders interface {
 	renewable(maxHold time.Duration) time.Duration
 	// skipRenewal decides about a renewal that is due, and reports whether it is left out.
 	skipRenewal(t *tenure, now clock.Reading) bool
-	// recalled is called when a master says that a writer waits.
-	recalled()
-	// shutOut is called when the tenure has ended: nobody else enters it.
-	shutOut(t *tenure)
+	// handsOver returns for how long after the grant a tenure may be handed over.
+	handsOver(t *tenure) time.Duration
+	// dueBy returns a time at which skipRenewal is called at the latest; zero: there is none.
+	dueBy(t *tenure) time.Time
+	// recalled is called when a master says, in the answer to a renewal, that another client waits.
+	recalled(t *tenure)
+	// shutOut is called when the tenure has ended: nobody else enters it. It reports whether a goroutine may hold the lock.
+	shutOut(t *tenure) (held bool)
 	// drained is called behind shutOut, when the release is queued, if there is one.
 	drained()
 }
@@ -71,8 +77,10 @@ var alone holders = oneHolder{}
 func (oneHolder) extendedLocked(*tenure)                        {}
 func (oneHolder) renewable(maxHold time.Duration) time.Duration { return maxHold }
 func (oneHolder) skipRenewal(*tenure, clock.Reading) bool       { return false }
-func (oneHolder) recalled()                                     {}
-func (oneHolder) shutOut(*tenure)                               {}
+func (oneHolder) handsOver(t *tenure) time.Duration             { return t.opts.Handover }
+func (oneHolder) dueBy(*tenure) time.Time                       { return time.Time{} }
+func (oneHolder) recalled(*tenure)                              {}
+func (oneHolder) shutOut(*tenure) bool                          { return true }
 func (oneHolder) drained()                                      {}
 
 // heldBy makes s the Lease of the first holder.
@@ -96,7 +104,7 @@ func (t *tenure) begin() (open bool) {
 // former one. handOver returns nil if the tenure
 //
 //   - has ended;
-//   - was granted by the masters longer ago than Handover;
+//   - was granted by the masters longer ago than Handover, or than Keep if it may be kept and nobody else wants it;
 //   - was handed over as often as its fence can count;
 //   - has little validity left;
 //   - is in doubt: see doubt.
@@ -104,14 +112,28 @@ func (t *tenure) handOver(now clock.Reading) (next *Lease) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	left := t.validity - now.Since(t.start)
-	if t.err != nil || t.fence != 0 && t.holder.handovers == handoversMost || left < t.validity/2 || now.Since(t.granted) >= t.opts.Handover || t.void != 0 {
+	if left < t.validity/2 || now.Since(t.granted) >= t.holders.handsOver(t) || t.void != 0 {
 		return nil
 	}
-	t.holder.endLocked(ErrReleased)
+	former := t.holder
+	if next = t.succeedLocked(now); next != nil {
+		former.endLocked(ErrReleased)
+		t.scheduleLocked() // MaxHold counts for each holder
+	}
+	return next
+}
+
+// succeedLocked returns the Lease of the next holder, or nil if the tenure has ended, or can have no more holders.
+func (t *tenure) succeedLocked(now clock.Reading) *Lease {
+	if t.err != nil || t.countedOutLocked() {
+		return nil
+	}
 	t.holder = &Lease{tenure: t, acquired: now, handovers: t.holder.handovers + 1}
-	t.scheduleLocked() // MaxHold counts for each holder
 	return t.holder
 }
+
+// countedOutLocked reports whether the fence of the tenure has no number for another holder.
+func (t *tenure) countedOutLocked() bool { return t.fence != 0 && t.holder.handovers == handoversMost }
 
 // end ends the tenure for the reason err, unless it has ended, and reports whether it did. It sends nothing
 // to the masters.
@@ -142,10 +164,10 @@ func (t *tenure) endLocked(err error) bool {
 	return true
 }
 
-// tellHolders tells the holders of a tenure that has just ended.
-func (t *tenure) tellHolders(err error) {
+// tellHolders tells the holders of a tenure that has just ended. It reports whether a goroutine may hold the lock.
+func (t *tenure) tellHolders(err error) (held bool) {
 	t.holder.cancelContexts(err) // it does not change any more
-	t.holders.shutOut(t)
+	return t.holders.shutOut(t)
 }
 
 // A renewal extends a lease on all masters. It succeeds if a quorum has extended the key before the old
@@ -177,6 +199,9 @@ func (t *tenure) renewsLocked() (time.Time, bool) {
 		every = min(every, t.validity/shortParts)
 	}
 	at := t.start.Time().Add(every)
+	if by := t.holders.dueBy(t); by.After(t.start.Time()) && by.Before(at) {
+		at = by
+	}
 	within := t.short || t.opts.MaxHold < 0 || at.Sub(t.holder.acquired.Time()) < t.holders.renewable(t.opts.MaxHold)
 	return at, t.opts.RenewEvery > 0 && within
 }
@@ -324,7 +349,7 @@ func (r *renewal) voteLocked(i int, a wire.Answer, now time.Time) {
 func (r *renewal) Answered(i int, a wire.Answer) {
 	t := r.tenure
 	if a.Recalled {
-		t.holders.recalled()
+		t.holders.recalled(t)
 	}
 	t.mu.Lock()
 	if t.err != nil || t.renewal != r {
@@ -447,12 +472,12 @@ func (t *tenure) lose(err *lostError) error {
 	queued := make(chan struct{})
 	t.queued = queued
 	t.mu.Unlock()
-	t.tellHolders(err)
+	held := t.tellHolders(err)
 	t.client.lastReleases.released(t.claim, t.contended)
 	t.client.group.Tell(wire.Release, t.claim, (*losing)(t))
 	close(queued) // only now may the readers' gate be left, or that of a holder that unlocks meanwhile
 	t.holders.drained()
-	if t.silent {
+	if t.silent || !held {
 		return err
 	}
 	t.client.notices.Lost(t.name, err.cause())

@@ -196,8 +196,8 @@ var All = []Defect{
 			New:  "type claimant struct {\n\ttoken string\n",
 		}, {
 			File: "queue.go",
-			Old:  "\tclaim := waits.NewClaim(master.NewClaim(&l.terms, wire.ClaimOf{\n\t\tToken: newToken(c.opts.Owner), ",
-			New:  "\tif q.token == \"\" {\n\t\tq.token = newToken(c.opts.Owner)\n\t}\n\tclaim := waits.NewClaim(master.NewClaim(&l.terms, wire.ClaimOf{\n\t\tToken: q.token, ",
+			Old:  "\ttoken, holders := l.newToken()\n",
+			New:  "\ttoken, holders := l.newToken()\n\tq.token = cmp.Or(q.token, token)\n\ttoken = q.token\n",
 		}},
 	}, {
 		Name: "grant-overwrites",

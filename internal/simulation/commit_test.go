@@ -219,8 +219,8 @@ func (r *run) erase(f fault) {
 // time to be sent again.
 func (r *run) checkKeys() {
 	settle := 2 * time.Second
-	if r.plan.reads() {
-		settle = max(settle, r.plan.lock.TTL) // a lease without readers is kept for half of its validity
+	if r.plan.reads() || r.plan.lock.Keep > 0 {
+		settle = max(settle, r.plan.lock.TTL) // a lease that nobody uses is kept for up to half of its validity
 	}
 	for _, f := range r.plan.faults {
 		switch {

@@ -150,7 +150,15 @@ func makePlanOf(seed uint64, p *profile) *plan {
 		busy: map[int][]span{},
 	}
 	p.make(m)
+	m.lock.Keep = keepOf(seed)
 	return m.plan
+}
+
+// keepOf returns LockOptions.Keep of a seed's plan: half of the plans keep locks. It is not drawn with the rest of the plan, so
+// that a plan is the same but for that.
+func keepOf(seed uint64) time.Duration {
+	r := rand.New(rand.NewPCG(seed, 0x6b656570))
+	return []time.Duration{0, 0, 3 * time.Second, 20 * time.Second}[r.IntN(4)]
 }
 
 // between returns a duration of at least low and below high, to the nanosecond: events rarely
@@ -245,8 +253,8 @@ func (m *maker) call(l load) call {
 // String returns the plan as text, with everything that a reader needs to follow a history.
 func (p *plan) String() string {
 	var b strings.Builder
-	fmt.Fprintf(&b, "seed %d, %s: %d masters, TTL %v, renewal %v, handover %v, fencing %v, wake-ups %v, NodeTimeout up to %v\n", p.seed, p.profile.name, p.masters,
-		p.lock.TTL, p.lock.RenewEvery, p.lock.Handover, p.lock.Fencing, p.wakeups, p.timeout())
+	fmt.Fprintf(&b, "seed %d, %s: %d masters, TTL %v, renewal %v, handover %v, Keep %v, fencing %v, wake-ups %v, NodeTimeout up to %v\n", p.seed, p.profile.name, p.masters,
+		p.lock.TTL, p.lock.RenewEvery, p.lock.Handover, p.lock.Keep, p.lock.Fencing, p.wakeups, p.timeout())
 	for i, proc := range p.processes {
 		if proc.absent {
 			continue

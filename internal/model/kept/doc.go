@@ -1,4 +1,4 @@
-// Package kept explores exhaustively a protocol in which a client keeps a lock that nobody else wants. Package model explores
+// Package kept explores exhaustively how a client keeps a lock that nobody else wants: LockOptions.Keep. Package model explores
 // the acquisition and the renewals of a lock, and package waiting the queue. Package kept consists of tests only, and it models
 // the protocol, not the code.
 //

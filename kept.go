@@ -1,0 +1,558 @@
+package redlock
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"sync/atomic"
+	"time"
+	"weak"
+
+	"github.com/redlock-go/redlock/internal/clock"
+	"github.com/redlock-go/redlock/internal/recent"
+	"github.com/redlock-go/redlock/internal/wire"
+)
+
+// keeper is the kind of a Locker with LockOptions.Keep. The Lockers of a name share it. Between two holders it keeps the
+// tenure: nobody holds the lock, and the next goroutine of this Client that locks needs no network. A kept tenure has the gate
+// of the name, and is renewed while goroutines use it.
+//
+//   - The state says who may decide about the tenure. Whoever takes it from idle to held, in one step, either has the lock or
+//     gives the tenure up: a goroutine that locks, one that comes to the gate, the scheduler, a recall, Close. So no tenure
+//     is entered after its release was queued, and none is released while a goroutine enters.
+//   - A goroutine reads the clocks after it has taken the state, and then the bits. Otherwise it could be stopped between the
+//     two, and enter a tenure that has ended.
+//   - While a goroutine holds the lock, all others leave a bit. Unlock keeps a tenure by a step from held, without a bit, to
+//     idle. It clears the bit of the gate before it looks for goroutines that wait there.
+//   - A loss takes the state from idle to ending, or leaves a bit, before its release is queued.
+//   - A recall may come before the lock is held. So the last one is remembered.
+//   - A lock that others want is not kept for a while: see contended.
+//
+// internal/model/kept explores these rules.
+type keeper struct {
+	mutex
+	locker *Locker // immutable; for releases: of the name, with the LockOptions of all Lockers that share the keeper
+	traced bool    // immutable; each call is reported to Trace
+
+	state  atomic.Uint32          // see keptIdle
+	tenure atomic.Pointer[tenure] // changes while the state is none or held
+
+	// Guarded by the tenure's mutex:
+	unheld time.Duration // see renewable
+	busy   bool          // a goroutine held the lock when a renewal was due last
+
+	mu         sync.Mutex // guards what follows
+	lastRecall string     // the token of the last recall
+}
+
+var (
+	_ kind    = (*keeper)(nil)
+	_ holders = (*keeper)(nil)
+)
+
+// The states of a keeper, and the bits beside keptHeld.
+const (
+	keptNone    = 0         // there is no tenure that may be kept
+	keptIdle    = 1         // nobody holds the tenure
+	keptEnding  = 1 << iota // a loss has taken it from idle, and its release is not queued yet
+	keptHeld                // a goroutine holds the lock, or decides about the tenure
+	keptLeaving             // a tenure that nobody held is about to be released, and the gate to be left
+	keptWanted              // a bit: a goroutine of this Client has come to the gate
+	keptAsked               // a bit: another client wants the lock, or the tenure has ended, or is to end
+)
+
+// enter enters the tenure if it is kept, and returns the Lease of its new holder.
+func (k *keeper) enter() *Lease {
+	if !k.state.CompareAndSwap(keptIdle, keptHeld) {
+		return nil
+	}
+	t := k.tenure.Load()
+	if t.term.Load().enters.Ahead(t.client.clock) && k.state.Load()&keptAsked == 0 {
+		if s := k.view(t); s != nil {
+			return s
+		}
+	}
+	k.release()
+	return nil
+}
+
+// view returns the Lease of a goroutine that enters, or nil if the tenure has ended. A Lease that nobody has seen is used
+// again: see Lease.seen.
+func (k *keeper) view(t *tenure) *Lease {
+	if s := t.holder; !s.seen.Load() {
+		return s
+	}
+	now := t.client.clock()
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	k.unheld = 0
+	return t.succeedLocked(now)
+}
+
+func (k *keeper) join(l *Locker) *Lease {
+	if k.traced {
+		return nil
+	}
+	s := k.enter()
+	if s != nil {
+		l.lease.Store(s)
+	}
+	return s
+}
+
+func (k *keeper) lock(w *wait) bool { return k.enterFor(w) || k.mutex.lock(w) }
+
+// enterFor enters the tenure if it is kept, and reports whether it did.
+func (k *keeper) enterFor(w *wait) bool {
+	w.lease = k.enter()
+	w.inside = w.lease != nil // with the tenure, it has the gate
+	return w.inside
+}
+
+// try makes a second attempt a round trip after one that has found the lock held: that one has recalled it.
+func (k *keeper) try(w *wait) bool {
+	c := w.locker.client
+	switch {
+	case k.enterFor(w):
+		return true
+	case !w.tryGate():
+		return false
+	case w.tryAcquire():
+		return true
+	case !errors.Is(w.last, ErrHeld) && !w.split():
+		return false
+	}
+	c.sleep(w.ctx, c.group.Distance()+time.Millisecond, nil)
+	return !w.over() && w.attempt(wire.Register)
+}
+
+func (k *keeper) hold(w *wait) *Lease {
+	c, t := w.locker.client, w.lease.tenure
+	if t == k.tenure.Load() {
+		t.mu.Lock()
+		k.unheld = 0
+		t.mu.Unlock()
+	} else {
+		k.begin(t)
+	}
+	if c.gates.Waiting(k.locker.key) {
+		k.mark(keptWanted)
+	}
+	return k.mutex.hold(w)
+}
+
+// begin notes that a goroutine holds a new tenure.
+func (k *keeper) begin(t *tenure) {
+	if t.contended {
+		k.contended(false)
+	}
+	if t.contended || t.holders != k || !t.client.listening() {
+		k.state.Store(keptNone)
+		return
+	}
+	t.mu.Lock()
+	k.extendedLocked(t)
+	k.unheld, k.busy = 0, false
+	ended := t.err != nil
+	t.mu.Unlock()
+	k.tenure.Store(t)
+	k.state.Store(keptHeld)
+	k.mu.Lock()
+	recalled := k.lastRecall == t.claim.Token()
+	k.mu.Unlock()
+	if ended || recalled || t.client.isClosing() {
+		k.mark(keptAsked)
+	}
+}
+
+// held returns the Lease of the holder, which is not used again from now on. If l is unlocked meanwhile, it looks again, since
+// Unlock may not have noticed.
+func (k *keeper) held(l *Locker) *Lease {
+	for {
+		s := l.lease.Load()
+		if s == nil || s.seen.Load() {
+			return s
+		}
+		s.seen.Store(true)
+		if l.lease.Load() == s {
+			return s
+		}
+	}
+}
+
+func (k *keeper) unlock(ctx context.Context, l *Locker, wait bool) error {
+	if s := l.lease.Swap(nil); s != nil {
+		return k.leave(ctx, l, s, wait)
+	}
+	return ErrNotHeld
+}
+
+func (k *keeper) unlockLease(ctx context.Context, l *Locker, s *Lease) error {
+	if !l.lease.CompareAndSwap(s, nil) {
+		return s.Err()
+	}
+	return k.leave(ctx, l, s, true)
+}
+
+// leave keeps the tenure of s, hands it over, or releases it. If wait is true, it returns the outcome: a lease that has ended
+// is not kept.
+func (k *keeper) leave(ctx context.Context, l *Locker, s *Lease, wait bool) error {
+	switch {
+	case wait && s.Err() != nil:
+		k.state.Store(keptNone)
+	case k.state.Load() == keptHeld && k.vacate(s) && k.state.CompareAndSwap(keptHeld, keptIdle): // nobody wants the lock
+		return nil
+	case k.pass(ctx, s):
+		return nil
+	}
+	return l.leave(ctx, s, wait)
+}
+
+// pass hands the tenure over to a goroutine that waits, or keeps it. If it is to be released, pass reports false, and nobody
+// else enters it. The caller has taken the state, or holds the lock with s.
+func (k *keeper) pass(ctx context.Context, s *Lease) bool {
+	t := s.tenure
+	for {
+		st := k.state.Load()
+		if st&keptHeld == 0 {
+			return false
+		}
+		if !k.state.CompareAndSwap(st, st&^keptWanted) {
+			continue
+		}
+		if k.locker.handOver(ctx, s) {
+			return true
+		}
+		st = k.state.Load()
+		if st&keptWanted != 0 && st&keptAsked == 0 {
+			continue // a goroutine has come meanwhile
+		}
+		// It is not kept beside a goroutine that it cannot be handed to.
+		if st&keptAsked != 0 || t.client.gates.Waiting(k.locker.key) || !k.mayKeep(t) || !k.vacate(s) {
+			t.recalled = st&keptAsked != 0
+			k.state.Store(keptNone)
+			return false
+		}
+		if k.state.CompareAndSwap(keptHeld, keptIdle) {
+			return true
+		}
+	}
+}
+
+// mayKeep reports whether a tenure may be kept now.
+func (k *keeper) mayKeep(t *tenure) bool {
+	return !t.client.isClosing() && t.term.Load().enters.Ahead(t.client.clock) && t.client.listening()
+}
+
+// vacate ends s, if a caller may have a pointer to it. It reports whether another goroutine can enter the tenure.
+func (k *keeper) vacate(s *Lease) bool {
+	if !s.seen.Load() {
+		return true
+	}
+	t := s.tenure
+	t.mu.Lock()
+	can := t.err == nil && !t.countedOutLocked()
+	if can {
+		s.endLocked(ErrReleased)
+	}
+	contexts := len(s.cancels) > 0
+	t.mu.Unlock()
+	if can && contexts {
+		s.cancelContexts(ErrReleased)
+	}
+	return can
+}
+
+// mark leaves a bit for the goroutine that holds the lock.
+func (k *keeper) mark(bit uint32) {
+	for {
+		if st := k.state.Load(); st&keptHeld == 0 || k.state.CompareAndSwap(st, st|bit) {
+			return
+		}
+	}
+}
+
+// yield passes a tenure on that is kept, or releases it, and reports whether there was one. If a goroutine holds it, yield
+// leaves a bit, and the Unlock of that goroutine does the same.
+func (k *keeper) yield(bit uint32) bool {
+	for {
+		switch st := k.state.Load(); {
+		case st == keptIdle:
+			if k.state.CompareAndSwap(st, keptHeld|bit) {
+				k.release()
+				return true
+			}
+		case st&keptHeld == 0 || k.state.CompareAndSwap(st, st|bit):
+			return false
+		}
+	}
+}
+
+// giveBack releases a tenure that is kept, and reports whether there was one.
+func (k *keeper) giveBack() bool {
+	taken := k.state.CompareAndSwap(keptIdle, keptHeld|keptAsked)
+	if taken {
+		k.release()
+	}
+	return taken
+}
+
+// release passes on, or releases, a tenure whose state the caller has taken from idle, and leaves the gate.
+func (k *keeper) release() {
+	t, l := k.tenure.Load(), k.locker
+	c := l.client
+	if k.pass(context.Background(), t.holder) {
+		return
+	}
+	if k.isOver(t, c.clock()) {
+		k.contended(true) // clients that cannot recall the lock find it free now and then
+	}
+	k.state.Store(keptLeaving)
+	l.noteHeld(false)
+	if t.finish() == nil {
+		c.group.Tell(t.release(), t.claim, (*releasing)(t))
+	}
+	k.state.Store(keptNone)
+	l.leaveGate()
+}
+
+// recall handles a recall of the lock with this token.
+func (k *keeper) recall(token string) {
+	k.mu.Lock()
+	again := k.lastRecall == token
+	k.lastRecall = token
+	k.mu.Unlock()
+	t := k.tenure.Load()
+	mine := t != nil && t.claim.Token() == token
+	if !again {
+		k.contended(mine && k.used(t))
+	}
+	if mine {
+		k.yield(keptAsked)
+	}
+}
+
+// used reports whether a goroutine has entered the tenure since the last renewal, or was handed it.
+func (k *keeper) used(t *tenure) bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.holder.handovers > 0 || t.term.Load().enters.Checked()
+}
+
+// extendedLocked publishes until when a goroutine may enter: half of the validity is left, and Keep is not over.
+func (k *keeper) extendedLocked(t *tenure) {
+	now := &term{start: t.start, validity: t.validity}
+	now.enters.Init(t.start, min(t.validity/2, t.opts.Keep-t.start.Since(t.granted)))
+	t.term.Store(now)
+}
+
+// renewable prolongs MaxHold by the time from the acquisition of a Lease that is used again to the last renewal before which a
+// goroutine had entered it.
+func (k *keeper) renewable(maxHold time.Duration) time.Duration { return maxHold + k.unheld }
+
+// handsOver says that goroutines hand the lock over for as long as it may be kept, unless another client wants it.
+func (k *keeper) handsOver(t *tenure) time.Duration {
+	if st := k.state.Load(); st&keptHeld != 0 && st&keptAsked == 0 {
+		return max(t.opts.Handover, t.opts.Keep)
+	}
+	return t.opts.Handover
+}
+
+// dueBy has skipRenewal called when Keep is over.
+func (k *keeper) dueBy(t *tenure) time.Time { return t.granted.Time().Add(t.opts.Keep) }
+
+// isOver reports whether Keep is over, or will be before the scheduler calls again.
+func (k *keeper) isOver(t *tenure, now clock.Reading) bool {
+	return now.Since(t.granted) >= t.opts.Keep-min(slackMost, t.opts.RenewEvery/8)
+}
+
+// skipRenewal decides what becomes of the tenure when a renewal is due, and reports whether it was given up. A tenure that is
+// kept is renewed if a goroutine has entered it since the last renewal, or held the lock then.
+func (k *keeper) skipRenewal(t *tenure, now clock.Reading) bool {
+	switch {
+	case k.tenure.Load() != t:
+		return false
+	case k.isOver(t, now):
+		return k.yield(keptAsked)
+	}
+	entered := t.term.Load().enters.Checked()
+	t.mu.Lock()
+	used := entered || k.busy
+	k.busy = k.state.Load()&keptHeld != 0
+	if entered {
+		k.unheld = now.Since(t.holder.acquired)
+	}
+	t.mu.Unlock()
+	return !used && k.giveBack()
+}
+
+func (k *keeper) recalled(t *tenure) { k.recall(t.claim.Token()) }
+
+// shutOut takes a tenure that is kept, or leaves a bit. It reports whether a goroutine holds the lock.
+func (k *keeper) shutOut(t *tenure) (held bool) {
+	if k.tenure.Load() != t {
+		return true
+	}
+	for {
+		switch st := k.state.Load(); {
+		case st == keptIdle:
+			if k.state.CompareAndSwap(st, keptEnding) {
+				return false
+			}
+		case st == keptLeaving:
+			return false
+		case st&keptHeld == 0 || k.state.CompareAndSwap(st, st|keptAsked):
+			return true
+		}
+	}
+}
+
+// drained leaves the gate of a kept tenure that has ended.
+func (k *keeper) drained() {
+	if k.state.CompareAndSwap(keptEnding, keptNone) {
+		k.locker.noteHeld(false)
+		k.locker.leaveGate()
+	}
+}
+
+const (
+	// unkeptLeast is for how long a lock is not kept after others have wanted it.
+	unkeptLeast = politeFor
+	// unkeptMost is the longest such time. It is doubled each time that the lock had been kept in vain.
+	unkeptMost = 64 * unkeptLeast
+)
+
+// An unkept says for how long a lock is not kept.
+type unkept struct {
+	until time.Time
+	pause time.Duration
+}
+
+// contended notes that others want the lock. used reports whether it had been of use that it was kept.
+func (k *keeper) contended(used bool) {
+	h := &k.locker.client.keepers
+	h.wanted.Lock()
+	defer h.wanted.Unlock()
+	now := time.Now()
+	u, _ := h.unkept.Get(k.locker.key)
+	switch {
+	case used:
+		u.pause = unkeptLeast
+	case !now.Before(u.until):
+		u.pause = min(max(2*u.pause, unkeptLeast), unkeptMost)
+	}
+	u.until = now.Add(u.pause)
+	h.unkept.Put(k.locker.key, u)
+}
+
+// keeps reports whether a lock that is acquired now may be kept.
+func (k *keeper) keeps() bool {
+	h := &k.locker.client.keepers
+	h.wanted.Lock()
+	defer h.wanted.Unlock()
+	u, _ := h.unkept.Get(k.locker.key)
+	return !time.Now().Before(u.until)
+}
+
+// keepers are the keepers of a Client, by key.
+type keepers struct {
+	inUse[keeper]
+
+	wanted sync.Mutex // guards unkept
+	unkept recent.Map[unkept]
+}
+
+// kindOf returns the kind of a Locker of one name. Lockers of a name with different LockOptions do not share a keeper: only
+// those with the options of the first one keep the lock.
+func (l *Locker) kindOf() kind {
+	c := l.client
+	if l.opts.Keep == 0 || l.opts.RenewEvery < 0 || c.opts.DisableWakeups {
+		return mutex{}
+	}
+	k := c.keepers.of(l.key, func() *keeper {
+		own := &Locker{client: c, name: l.name, key: l.key, opts: l.opts, terms: l.terms}
+		return &keeper{locker: own, traced: c.opts.Trace.LockStart != nil || c.opts.Trace.LockDone != nil}
+	})
+	if k.locker.opts != l.opts {
+		return mutex{}
+	}
+	return k
+}
+
+// queued is called when a goroutine has come to the gate of a key.
+func (h *keepers) queued(key string) {
+	if k := h.find(key); k != nil {
+		k.yield(keptWanted)
+	}
+}
+
+// giveBack releases a tenure of key that is kept, and reports whether there was one.
+func (h *keepers) giveBack(key string) bool {
+	k := h.find(key)
+	return k != nil && k.giveBack()
+}
+
+// recall handles a recall. It reports false if no Locker of this Client keeps the lock of key.
+func (h *keepers) recall(key, token string) bool {
+	k := h.find(key)
+	if k != nil {
+		k.recall(token)
+	}
+	return k != nil
+}
+
+// closeAll releases all tenures that are kept.
+func (h *keepers) closeAll() {
+	for _, k := range h.all() {
+		k.yield(keptAsked)
+	}
+}
+
+// inUse is a map by key of values that stay in it as long as they are in use.
+type inUse[V any] struct {
+	mu    sync.Mutex // guards what follows
+	byKey map[string]weak.Pointer[V]
+	sweep int // the size at which values that are no longer in use are removed
+}
+
+// of returns the value of a key. If there is none, that is a new one, from make.
+func (m *inUse[V]) of(key string, make func() *V) *V {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if v := m.byKey[key].Value(); v != nil {
+		return v
+	}
+	if m.byKey == nil {
+		m.byKey = map[string]weak.Pointer[V]{}
+	}
+	if len(m.byKey) >= m.sweep {
+		for key, p := range m.byKey {
+			if p.Value() == nil {
+				delete(m.byKey, key)
+			}
+		}
+		m.sweep = 2*len(m.byKey) + 64
+	}
+	v := make()
+	m.byKey[key] = weak.Make(v)
+	return v
+}
+
+// find returns the value of a key, or nil.
+func (m *inUse[V]) find(key string) *V {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.byKey[key].Value()
+}
+
+// all returns all values.
+func (m *inUse[V]) all() (all []*V) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	for _, p := range m.byKey {
+		if v := p.Value(); v != nil {
+			all = append(all, v)
+		}
+	}
+	return all
+}
