@@ -1,0 +1,235 @@
+package realtest_test
+
+import (
+	"context"
+	"flag"
+	"math/rand/v2"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/redlock-go/redlock"
+	"github.com/redlock-go/redlock/internal/locktest"
+	"github.com/redlock-go/redlock/internal/redisserver"
+)
+
+// The procedures of "Changing the list of masters" in docs/operations.md, on real servers, while clients lock.
+
+var changesOfTheList = flag.Int("changes", 1, "how often each test changes the list of masters")
+
+// listTTL is the TTL and the MaxTTL of the clients, and listQuarantine the quarantine that follows from it.
+const (
+	listTTL        = time.Second
+	listQuarantine = listTTL + 2*time.Second
+)
+
+// A load is some clients that lock the same name, each for 1 ms at a time.
+type load struct {
+	t       *testing.T
+	workers []*worker
+
+	holder  atomic.Pointer[redlock.Lease]
+	locks   atomic.Int64
+	doubles atomic.Int64
+
+	mu      sync.Mutex // guards what follows
+	last    time.Time  // when a lock was acquired last
+	longest time.Duration
+}
+
+// A worker is a client that locks, unlocks, and begins anew.
+type worker struct {
+	client *redlock.Client
+	list   []*redisserver.Server
+	stop   context.CancelFunc
+	done   chan struct{}
+}
+
+// startLoad starts so many clients with a list of masters. They end with the test, which fails if two of them held the lock
+// at once.
+func startLoad(t *testing.T, clients int, list []*redisserver.Server) *load {
+	l := &load{t: t, last: time.Now()}
+	for range clients {
+		w := new(worker)
+		l.workers = append(l.workers, w)
+		l.start(w, list)
+	}
+	t.Cleanup(func() {
+		for _, w := range l.workers {
+			w.end()
+		}
+		t.Logf("%d locks, %d double holds, longest gap %v", l.locks.Load(), l.doubles.Load(), l.longest.Round(time.Millisecond))
+		if n := l.doubles.Load(); n > 0 {
+			t.Errorf("two clients held the lock at once: %d times in %d locks", n, l.locks.Load())
+		}
+	})
+	return l
+}
+
+// start starts a client with a list.
+func (l *load) start(w *worker, list []*redisserver.Server) {
+	l.t.Helper()
+	opts := dialling(&redlock.Options{MaxTTL: listTTL, LockOptions: redlock.LockOptions{TTL: listTTL}})
+	c, err := redlock.Open(addresses(list), opts)
+	if err != nil {
+		l.t.Fatal(err)
+	}
+	ctx, stop := context.WithCancel(context.Background())
+	w.client, w.list, w.stop, w.done = c, list, stop, make(chan struct{})
+	go func() {
+		defer close(w.done)
+		for lock := c.Locker("stock"); ; {
+			if err := lock.LockContext(ctx); err != nil {
+				return // stopped
+			}
+			l.hold(lock)
+		}
+	}()
+}
+
+// hold notes that a client holds the lock, and unlocks it after 1 ms.
+func (l *load) hold(lock *redlock.Locker) {
+	mine := lock.Lease()
+	if other := l.holder.Swap(mine); other != nil && other.Valid() && mine.Valid() {
+		l.doubles.Add(1) // at the moment of the first Valid, both leases were valid
+	}
+	l.locks.Add(1)
+	l.mu.Lock()
+	now := time.Now()
+	l.longest, l.last = max(l.longest, now.Sub(l.last)), now
+	l.mu.Unlock()
+	time.Sleep(time.Millisecond)
+	l.holder.CompareAndSwap(mine, nil)
+	lock.Unlock()
+}
+
+func (w *worker) end() {
+	w.stop()
+	<-w.done
+	w.client.Close()
+}
+
+// goOn waits until so many more locks were acquired.
+func (l *load) goOn(locks int64) {
+	l.t.Helper()
+	until := l.locks.Load() + locks
+	eventually(l.t, "the clients go on", func() bool { return l.locks.Load() >= until })
+}
+
+// roll restarts the clients with a list, one after the other, in random order, the first ones forth, back and forth again.
+// The others keep their list until the end.
+func (l *load) roll(next []*redisserver.Server) {
+	l.t.Helper()
+	order := rand.Perm(len(l.workers))
+	for _, i := range slices.Concat(order[:2], order[:2], order) {
+		w := l.workers[i]
+		list := next
+		if slices.Equal(w.list, next) {
+			if list = l.workers[order[len(order)-1]].list; slices.Equal(list, next) {
+				continue
+			}
+		}
+		w.end()
+		l.start(w, list)
+		l.goOn(20)
+	}
+	for _, w := range l.workers {
+		if !slices.Equal(w.list, next) {
+			w.end()
+			l.start(w, next)
+		}
+	}
+	l.goOn(20)
+}
+
+// vote waits until all masters of all clients vote.
+func (l *load) vote() {
+	l.t.Helper()
+	eventually(l.t, "all masters vote", func() bool {
+		return !slices.ContainsFunc(l.workers, func(w *worker) bool {
+			return locktest.States(w.client, redlock.MasterUp) < len(w.list)
+		})
+	})
+	l.goOn(50)
+}
+
+// retire takes the vote of a server.
+func retire(t *testing.T, s *redisserver.Server) {
+	t.Helper()
+	do(t, s, "REPLICAOF", "127.0.0.1", "1")
+}
+
+// begin starts a server without data.
+func begin(t *testing.T, s *redisserver.Server) {
+	t.Helper()
+	if err := s.Restart(); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// stopped returns servers that are not started.
+func stopped(t *testing.T, n int) []*redisserver.Server {
+	t.Helper()
+	servers := redisserver.StartTB(t, n)
+	for _, s := range servers {
+		if err := s.Kill(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return servers
+}
+
+func TestAMasterIsReplacedUnderLoad(t *testing.T) {
+	t.Parallel()
+	old := redisserver.AdoptedTB(t, 3)
+	spare := stopped(t, 1)[0]
+	l := startLoad(t, 5, old)
+	for range *changesOfTheList {
+		l.vote()
+		at := rand.IntN(len(old))
+		next := slices.Clone(old)
+		next[at] = spare
+		retire(t, old[at])
+		begin(t, spare)
+		l.goOn(20)
+		l.roll(next)
+		l.vote()
+		if err := old[at].Kill(); err != nil {
+			t.Fatal(err)
+		}
+		old, spare = next, old[at]
+	}
+}
+
+func TestMastersAreAddedAndRemovedUnderLoad(t *testing.T) {
+	t.Parallel()
+	three := redisserver.AdoptedTB(t, 3)
+	more := stopped(t, 2)
+	l := startLoad(t, 5, three)
+	for range *changesOfTheList {
+		l.vote()
+		five := slices.Concat(three, more)
+		l.roll(five)
+		for _, s := range more {
+			begin(t, s)
+		}
+		l.vote()
+
+		rand.Shuffle(len(five), func(i, j int) { five[i], five[j] = five[j], five[i] })
+		three, more = slices.Clone(five[:3]), slices.Clone(five[3:])
+		for _, s := range more {
+			retire(t, s)
+		}
+		without := time.Now()
+		eventually(t, "a quarantine has passed", func() bool { return time.Since(without) > listQuarantine })
+		l.roll(three)
+		for _, s := range more {
+			if err := s.Kill(); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	l.vote()
+}
