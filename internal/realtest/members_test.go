@@ -25,7 +25,8 @@ const (
 	listQuarantine = listTTL + 2*time.Second
 )
 
-// A load is some clients that lock the same name, each for 1 ms at a time.
+// A load is some clients that lock the same name, each for 1 ms at a time. One waits for its turn. The others try again and
+// again: clients that try at the same moment divide the masters between them, so two that can both have a quorum will.
 type load struct {
 	t       *testing.T
 	workers []*worker
@@ -43,6 +44,7 @@ type load struct {
 type worker struct {
 	client *redlock.Client
 	list   []*redisserver.Server
+	tries  bool
 	stop   context.CancelFunc
 	done   chan struct{}
 }
@@ -51,8 +53,8 @@ type worker struct {
 // at once.
 func startLoad(t *testing.T, clients int, list []*redisserver.Server) *load {
 	l := &load{t: t, last: time.Now()}
-	for range clients {
-		w := new(worker)
+	for i := range clients {
+		w := &worker{tries: i > 0}
 		l.workers = append(l.workers, w)
 		l.start(w, list)
 	}
@@ -80,11 +82,17 @@ func (l *load) start(w *worker, list []*redisserver.Server) {
 	w.client, w.list, w.stop, w.done = c, list, stop, make(chan struct{})
 	go func() {
 		defer close(w.done)
-		for lock := c.Locker("stock"); ; {
-			if err := lock.LockContext(ctx); err != nil {
-				return // stopped
+		lock := c.Locker("stock")
+		acquire := lock.LockContext
+		if w.tries {
+			acquire = lock.TryLockContext
+		}
+		for ctx.Err() == nil {
+			if acquire(ctx) == nil {
+				l.hold(lock)
+			} else {
+				time.Sleep(rand.N(time.Millisecond))
 			}
-			l.hold(lock)
 		}
 	}()
 }
@@ -118,38 +126,36 @@ func (l *load) goOn(locks int64) {
 	eventually(l.t, "the clients go on", func() bool { return l.locks.Load() >= until })
 }
 
-// roll restarts the clients with a list, one after the other, in random order, the first ones forth, back and forth again.
-// The others keep their list until the end.
-func (l *load) roll(next []*redisserver.Server) {
+// roll restarts the clients with a list, one after the other, in random order. The first two go forth, back, and forth again.
+// Then both lists are in use until the masters of these two vote, if they are all started, and for many locks more.
+func (l *load) roll(next []*redisserver.Server, started bool) {
 	l.t.Helper()
-	order := rand.Perm(len(l.workers))
-	for _, i := range slices.Concat(order[:2], order[:2], order) {
-		w := l.workers[i]
-		list := next
-		if slices.Equal(w.list, next) {
-			if list = l.workers[order[len(order)-1]].list; slices.Equal(list, next) {
-				continue
-			}
-		}
-		w.end()
-		l.start(w, list)
-		l.goOn(20)
+	order, old := rand.Perm(len(l.workers)), l.workers[0].list
+	restart := func(i int, list []*redisserver.Server) {
+		l.workers[i].end()
+		l.start(l.workers[i], list)
+		l.goOn(10)
 	}
-	for _, w := range l.workers {
-		if !slices.Equal(w.list, next) {
-			w.end()
-			l.start(w, next)
+	for _, list := range [][]*redisserver.Server{next, old, next} {
+		for _, i := range order[:2] {
+			restart(i, list)
 		}
 	}
-	l.goOn(20)
+	if started {
+		l.vote(next)
+	}
+	l.goOn(300)
+	for _, i := range order[2:] {
+		restart(i, next)
+	}
 }
 
-// vote waits until all masters of all clients vote.
-func (l *load) vote() {
+// vote waits until all masters of all clients that have this list vote.
+func (l *load) vote(list []*redisserver.Server) {
 	l.t.Helper()
 	eventually(l.t, "all masters vote", func() bool {
 		return !slices.ContainsFunc(l.workers, func(w *worker) bool {
-			return locktest.States(w.client, redlock.MasterUp) < len(w.list)
+			return slices.Equal(w.list, list) && locktest.States(w.client, redlock.MasterUp) < len(list)
 		})
 	})
 	l.goOn(50)
@@ -187,15 +193,14 @@ func TestAMasterIsReplacedUnderLoad(t *testing.T) {
 	spare := stopped(t, 1)[0]
 	l := startLoad(t, 5, old)
 	for range *changesOfTheList {
-		l.vote()
+		l.vote(old)
 		at := rand.IntN(len(old))
 		next := slices.Clone(old)
 		next[at] = spare
 		retire(t, old[at])
 		begin(t, spare)
-		l.goOn(20)
-		l.roll(next)
-		l.vote()
+		l.roll(next, true)
+		l.vote(next)
 		if err := old[at].Kill(); err != nil {
 			t.Fatal(err)
 		}
@@ -209,27 +214,28 @@ func TestMastersAreAddedAndRemovedUnderLoad(t *testing.T) {
 	more := stopped(t, 2)
 	l := startLoad(t, 5, three)
 	for range *changesOfTheList {
-		l.vote()
+		l.vote(three)
 		five := slices.Concat(three, more)
-		l.roll(five)
+		l.roll(five, false)
 		for _, s := range more {
 			begin(t, s)
 		}
-		l.vote()
+		l.vote(five)
 
-		rand.Shuffle(len(five), func(i, j int) { five[i], five[j] = five[j], five[i] })
-		three, more = slices.Clone(five[:3]), slices.Clone(five[3:])
+		order := rand.Perm(len(five))
+		three = []*redisserver.Server{five[order[0]], five[order[1]], five[order[2]]}
+		more = []*redisserver.Server{five[order[3]], five[order[4]]}
 		for _, s := range more {
 			retire(t, s)
 		}
 		without := time.Now()
 		eventually(t, "a quarantine has passed", func() bool { return time.Since(without) > listQuarantine })
-		l.roll(three)
+		l.roll(three, true)
 		for _, s := range more {
 			if err := s.Kill(); err != nil {
 				t.Fatal(err)
 			}
 		}
 	}
-	l.vote()
+	l.vote(three)
 }
