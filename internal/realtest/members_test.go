@@ -26,7 +26,8 @@ const (
 )
 
 // A load is some clients that lock the same name, each for 1 ms at a time. One waits for its turn. The others try again and
-// again: clients that try at the same moment divide the masters between them, so two that can both have a quorum will.
+// again: clients that try at the same moment divide the masters between them, so two that can both have a quorum will. Each
+// has its list in another order, since commands are sent in the order of the list.
 type load struct {
 	t       *testing.T
 	workers []*worker
@@ -74,7 +75,9 @@ func startLoad(t *testing.T, clients int, list []*redisserver.Server) *load {
 func (l *load) start(w *worker, list []*redisserver.Server) {
 	l.t.Helper()
 	opts := dialling(&redlock.Options{MaxTTL: listTTL, LockOptions: redlock.LockOptions{TTL: listTTL}})
-	c, err := redlock.Open(addresses(list), opts)
+	urls := addresses(list)
+	rand.Shuffle(len(urls), func(i, j int) { urls[i], urls[j] = urls[j], urls[i] })
+	c, err := redlock.Open(urls, opts)
 	if err != nil {
 		l.t.Fatal(err)
 	}
