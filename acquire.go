@@ -114,7 +114,7 @@ func (w *wait) acquire() bool {
 	if w.over() {
 		return false
 	}
-	kind, contended := c.lastReleases.begin(l.key)
+	kind, contended := c.lastReleases.next(l.key)
 	kind = max(kind, l.first)
 	w.delays = retrier{start: c.opts.NewBackOff, forever: w.forever}
 	w.light = l.grantable
@@ -423,7 +423,7 @@ func (w *wait) set(kind wire.Kind, within quorum.Limit) error {
 		tenure tenure
 		claim  master.Claim
 	}{tenure: tenure{client: c, name: l.name, opts: l.opts, holders: alone, silent: l.silent, contended: w.attempts > 1, rounds: 1,
-		granted: w.asked, start: w.asked, validity: validity}}
+		asked: w.asked, start: w.asked, validity: validity}}
 	t := &all.tenure
 	t.heldBy(&all.lease)
 	limit := validity

@@ -67,7 +67,7 @@ func (k *keeper) enter() *Lease {
 		return nil
 	}
 	t := k.tenure.Load()
-	if t.term.Load().enters.Ahead(t.client.clock) && k.state.Load()&keptAsked == 0 {
+	if t.window.Load().enters.Ahead(t.client.clock) && k.state.Load()&keptAsked == 0 {
 		if s := k.view(t); s != nil {
 			return s
 		}
@@ -241,7 +241,7 @@ func (k *keeper) pass(ctx context.Context, s *Lease) bool {
 
 // mayKeep reports whether a tenure may be kept now.
 func (k *keeper) mayKeep(t *tenure) bool {
-	return !t.client.isClosing() && t.term.Load().enters.Ahead(t.client.clock) && t.client.listening()
+	return !t.client.isClosing() && t.window.Load().enters.Ahead(t.client.clock) && t.client.listening()
 }
 
 // vacate ends s, if a caller may have a pointer to it. It reports whether another goroutine can enter the tenure.
@@ -336,14 +336,14 @@ func (k *keeper) recall(token string) {
 func (k *keeper) used(t *tenure) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	return t.holder.handovers > 0 || t.term.Load().enters.Checked()
+	return t.holder.handovers > 0 || t.window.Load().enters.Checked()
 }
 
 // extendedLocked publishes until when a goroutine may enter: half of the validity is left, and Keep is not over.
 func (k *keeper) extendedLocked(t *tenure) {
-	now := &term{start: t.start, validity: t.validity}
-	now.enters.Init(t.start, min(t.validity/2, t.opts.Keep-t.start.Since(t.granted)))
-	t.term.Store(now)
+	now := &window{start: t.start, validity: t.validity}
+	now.enters.Init(t.start, min(t.validity/2, t.opts.Keep-t.start.Since(t.asked)))
+	t.window.Store(now)
 }
 
 // renewable prolongs MaxHold by the time from the acquisition of a Lease that is used again to the last renewal before which a
@@ -359,11 +359,11 @@ func (k *keeper) handsOver(t *tenure) time.Duration {
 }
 
 // dueBy has skipRenewal called when Keep is over.
-func (k *keeper) dueBy(t *tenure) time.Time { return t.granted.Time().Add(t.opts.Keep) }
+func (k *keeper) dueBy(t *tenure) time.Time { return t.asked.Time().Add(t.opts.Keep) }
 
 // isOver reports whether Keep is over, or will be before the scheduler calls again.
 func (k *keeper) isOver(t *tenure, now clock.Reading) bool {
-	return now.Since(t.granted) >= t.opts.Keep-min(slackMost, t.opts.RenewEvery/8)
+	return now.Since(t.asked) >= t.opts.Keep-min(slackMost, t.opts.RenewEvery/8)
 }
 
 // skipRenewal decides what becomes of the tenure when a renewal is due, and reports whether it was given up. A tenure that is
@@ -375,7 +375,7 @@ func (k *keeper) skipRenewal(t *tenure, now clock.Reading) bool {
 	case k.isOver(t, now):
 		return k.yield(keptAsked)
 	}
-	entered := t.term.Load().enters.Checked()
+	entered := t.window.Load().enters.Checked()
 	t.mu.Lock()
 	used := entered || k.busy
 	k.busy = k.state.Load()&keptHeld != 0

@@ -332,7 +332,7 @@ func (q *claimant) win(now clock.Reading, won *waits.Quorum) (more bool) {
 	l, c := q.locker, q.locker.client
 	full := l.opts.TTL - c.opts.drift(l.opts.TTL)
 	contended := q.attempts > 1 || l.keeps() && q.round.Any(isTaken)
-	t := &tenure{client: c, name: l.name, opts: l.opts, claim: q.claim.Claim, holders: q.holders, granted: now, contended: contended, rounds: 1,
+	t := &tenure{client: c, name: l.name, opts: l.opts, claim: q.claim.Claim, holders: q.holders, asked: now, contended: contended, rounds: 1,
 		validity: won.Left, short: won.Left < q.claim.G, start: now}
 	t.heldBy(new(Lease))
 	var err error

@@ -48,8 +48,8 @@ type readerWait struct {
 	lead  bool          // the goroutine leads
 }
 
-// A term is what readers see of the validity of their lease without its mutex.
-type term struct {
+// A window is what readers see of the validity of their lease without its mutex.
+type window struct {
 	start    clock.Reading
 	validity time.Duration
 	enters   clock.Limit // until it has passed, a reader may enter
@@ -57,9 +57,9 @@ type term struct {
 
 // extendedLocked shows the readers the validity of their tenure.
 func (r *readers) extendedLocked(t *tenure) {
-	now := &term{start: t.start, validity: t.validity}
+	now := &window{start: t.start, validity: t.validity}
 	now.enters.Init(t.start, t.validity/2)
-	t.term.Store(now)
+	t.window.Store(now)
 }
 
 // renewable returns for how long a tenure may be renewed: after MaxHold no reader enters, see skipRenewal.
@@ -80,7 +80,7 @@ func (r *readers) recalled(*tenure) { r.close() }
 func (r *readers) enter() *Lease {
 	if r.inside.Add(1) > 0 {
 		s := r.lease.Load()
-		if s.tenure.term.Load().enters.Ahead(r.client.clock) {
+		if s.tenure.window.Load().enters.Ahead(r.client.clock) {
 			return s
 		}
 		r.exit()
@@ -280,18 +280,18 @@ func (r *readers) skipRenewal(t *tenure, now clock.Reading) bool {
 	if s := r.lease.Load(); s == nil || s.tenure != t {
 		return false
 	}
-	if t.opts.MaxHold >= 0 && now.Since(t.granted) >= t.opts.MaxHold {
+	if t.opts.MaxHold >= 0 && now.Since(t.asked) >= t.opts.MaxHold {
 		r.close()
 	}
-	term := t.term.Load()
-	age := now.Since(term.start)
-	if r.inside.Load() != 0 || term.enters.Checked() && age < term.validity/2 {
+	window := t.window.Load()
+	age := now.Since(window.start)
+	if r.inside.Load() != 0 || window.enters.Checked() && age < window.validity/2 {
 		return t.check(now) != nil
 	}
-	if age >= term.validity/2 {
+	if age >= window.validity/2 {
 		return r.giveBack()
 	}
-	next := min(t.opts.RenewEvery/idleParts, term.validity/2-age)
+	next := min(t.opts.RenewEvery/idleParts, window.validity/2-age)
 	r.client.renewals.Set(&t.entry, (*task)(t), now.Time().Add(max(next, time.Millisecond)), 0)
 	return true
 }

@@ -224,9 +224,9 @@ func (p *lastReleases) answeredLocked(key, token string, passedOn bool) {
 	p.last.Put(key, r)
 }
 
-// begin counts an acquisition that is about to begin. It returns the kind of its first command, and reports
+// next counts an acquisition that is about to begin. It returns the kind of its first command, and reports
 // whether other clients are likely to want the lock.
-func (p *lastReleases) begin(key string) (kind wire.Kind, contended bool) {
+func (p *lastReleases) next(key string) (kind wire.Kind, contended bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	r, ok := p.last.Get(key)

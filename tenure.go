@@ -27,7 +27,7 @@ type tenure struct {
 	opts      LockOptions   // immutable
 	claim     *master.Claim // immutable
 	holders   holders       // immutable
-	granted   clock.Reading // immutable; the time before the first byte of the round that was won
+	asked     clock.Reading // immutable; the time before the first byte of the round that was won
 	contended bool          // immutable; not acquired by the first attempt: see lastReleases
 	fence     int64         // immutable; 0: none
 	rounds    int           // immutable; how many rounds the acquisition took
@@ -35,8 +35,8 @@ type tenure struct {
 
 	recalled bool // another client has asked for it: set once, before it is released
 
-	term  atomic.Pointer[term] // start and validity, for readers and keepers
-	entry renew.Entry          // in the scheduler: the time to renew, to ask again, or to end
+	window atomic.Pointer[window] // start and validity, for readers and keepers
+	entry  renew.Entry            // in the scheduler: the time to renew, to ask again, or to end
 
 	mu       sync.Mutex    // guards what follows, and the Leases; the tenure's commands are queued under it
 	holder   *Lease        // of the present holder, or of the last one; never nil
@@ -85,7 +85,7 @@ func (oneHolder) drained()                                      {}
 
 // heldBy makes s the Lease of the first holder.
 func (t *tenure) heldBy(s *Lease) {
-	*s = Lease{tenure: t, acquired: t.granted}
+	*s = Lease{tenure: t, acquired: t.asked}
 	t.holder = s
 }
 
@@ -112,7 +112,7 @@ func (t *tenure) handOver(now clock.Reading) (next *Lease) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	left := t.validity - now.Since(t.start)
-	if left < t.validity/2 || now.Since(t.granted) >= t.holders.handsOver(t) || t.void != 0 {
+	if left < t.validity/2 || now.Since(t.asked) >= t.holders.handsOver(t) || t.void != 0 {
 		return nil
 	}
 	former := t.holder

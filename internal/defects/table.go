@@ -316,8 +316,8 @@ var All = []Defect{
 		Rule: "A goroutine reads the clocks after it has entered a read lease.",
 		Edits: []Edit{{
 			File: "readers.go",
-			Old:  "\tif r.inside.Add(1) > 0 {\n\t\ts := r.lease.Load()\n\t\tif s.tenure.term.Load().enters.Ahead(r.client.clock) {",
-			New:  "\tbefore := r.lease.Load()\n\tfresh := before != nil && before.tenure.term.Load().enters.Ahead(r.client.clock)\n\truntime.Gosched()\n\tif r.inside.Add(1) > 0 {\n\t\ts := r.lease.Load()\n\t\tif fresh {",
+			Old:  "\tif r.inside.Add(1) > 0 {\n\t\ts := r.lease.Load()\n\t\tif s.tenure.window.Load().enters.Ahead(r.client.clock) {",
+			New:  "\tbefore := r.lease.Load()\n\tfresh := before != nil && before.tenure.window.Load().enters.Ahead(r.client.clock)\n\truntime.Gosched()\n\tif r.inside.Add(1) > 0 {\n\t\ts := r.lease.Load()\n\t\tif fresh {",
 		}, {
 			File: "readers.go",
 			Old:  "import (\n\t\"context\"\n",
