@@ -219,6 +219,9 @@ func (c *listChange) steps() (lines []string) {
 func (d *doctor) compare(ctx context.Context, out io.Writer, next []master, gone bool) error {
 	both := &doctor{masters: slices.Clone(d.masters), prefix: d.prefix, maxTTL: d.maxTTL, ttl: d.ttl}
 	for _, m := range next {
+		if slices.ContainsFunc(d.masters, func(o master) bool { return o.Address() == m.Address() && o.Database() != m.Database() }) {
+			return usageErrorf("--next has another database of %s: its locks are others, so stop all clients to change it", m.Address())
+		}
 		if !slices.ContainsFunc(d.masters, func(o master) bool { return o.Address() == m.Address() }) {
 			both.masters = append(both.masters, m)
 		}
