@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"fmt"
 	"net"
 	"slices"
 	"strings"
@@ -51,12 +52,16 @@ func registrations(ms *redlocktest.Masters) (most int) {
 // keep has l keep its lock.
 func keep(t *testing.T, ms *redlocktest.Masters, l *redlock.Locker) {
 	t.Helper()
-	locktest.Pass(l)
-	locktest.Pass(l)
-	synctest.Wait()
-	if n := len(holders(ms, l.Name())); n != ms.Len() {
-		t.Fatalf("%d masters have the key of a kept lock, want %d", n, ms.Len())
+	for range 3 { // it is not kept if the acquisition has needed two attempts by chance
+		locktest.Pass(l)
+		locktest.Pass(l)
+		synctest.Wait()
+		if len(holders(ms, l.Name())) == ms.Len() {
+			return
+		}
+		time.Sleep(3 * time.Second)
 	}
+	t.Fatal("the lock is not kept")
 }
 
 // unkeptMost is longer than a lock is not kept after others have wanted it, whatever has happened.
@@ -187,6 +192,40 @@ func TestAnotherClientRecallsAKeptLock(t *testing.T) {
 	})
 }
 
+// A kept lock that nobody holds costs one round trip more than a free one, and a plain SET that recalls nothing another one.
+func TestAKeptLockIsTakenAwayInTwoRoundTrips(t *testing.T) {
+	const trip = 20 * time.Millisecond
+	bubble(t, 5, func(t *testing.T, ms *redlocktest.Masters) {
+		a, b, plain := openAt(ms, trip/2, keeping(time.Minute)), openAt(ms, trip/2, keeping(time.Minute)), openAt(ms, trip/2, nil)
+		for _, row := range []struct {
+			name  string
+			of    func(name string) sync.Locker
+			kept  bool
+			trips int
+		}{
+			{"free", func(name string) sync.Locker { return b.Locker(name) }, false, 1},
+			{"with Keep", func(name string) sync.Locker { return b.Locker(name) }, true, 2},
+			{"without Keep", func(name string) sync.Locker { return plain.Locker(name) }, true, 3},
+			{"a writer", func(name string) sync.Locker { return b.RWLocker(name) }, true, 3},
+		} {
+			for i := range 10 {
+				name := fmt.Sprint(row.name, i)
+				if row.kept {
+					locktest.Pass(a.Locker(name))
+					time.Sleep(200 * time.Millisecond)
+				}
+				l := row.of(name)
+				began := time.Now()
+				l.Lock()
+				if took := time.Since(began); took > time.Duration(row.trips)*trip+trip/10 {
+					t.Errorf("%s: Lock took %v, want %d round trips of %v", name, took, row.trips, trip)
+				}
+				l.Unlock()
+			}
+		}
+	})
+}
+
 func TestTryLockRecallsAKeptLock(t *testing.T) {
 	bubble(t, 5, func(t *testing.T, ms *redlocktest.Masters) {
 		a := connected(t, ms, keeping(time.Minute)).Locker("stock")
@@ -247,15 +286,50 @@ func TestALostRecallIsSentAgain(t *testing.T) {
 
 func TestARecallOfALockThatIsHeldEndsWithItsUnlock(t *testing.T) {
 	bubble(t, 5, func(t *testing.T, ms *redlocktest.Masters) {
-		a, b := connected(t, ms, keeping(time.Minute)).Locker("stock"), connected(t, ms, keeping(time.Minute)).Locker("stock")
-		keep(t, ms, a)
-		a.Lock()
+		a, b := connected(t, ms, keeping(time.Hour)).Locker("stock"), connected(t, ms, keeping(time.Hour)).Locker("stock")
+		for range 3 { // otherwise a poll that comes by chance could hide that the recall was dropped
+			time.Sleep(unkeptMost)
+			keep(t, ms, a)
+			a.Lock()
+			in := locktest.Enter(b)
+			time.Sleep(30 * time.Second)
+			a.Unlock()
+			left := time.Now()
+			if took := (<-in).Sub(left); took > 5*time.Millisecond {
+				t.Errorf("the lock was had %v after Unlock", took)
+			}
+			b.Unlock()
+		}
+	})
+}
+
+// While a kept lock is being released, each reading of the clocks tries to enter it.
+func TestNoGoroutineEntersAKeptLockWhileItIsReleased(t *testing.T) {
+	bubble(t, 3, func(t *testing.T, ms *redlocktest.Masters) {
+		var armed, busy atomic.Bool
+		var tries, entered atomic.Int32
+		var l *redlock.Locker
+		opts := keeping(time.Hour)
+		locktest.SetClocks(opts, func() (time.Duration, time.Duration) {
+			if armed.Load() && busy.CompareAndSwap(false, true) {
+				tries.Add(1)
+				if l.TryLock() {
+					entered.Add(1)
+					armed.Store(false)
+				}
+				busy.Store(false)
+			}
+			return 0, 0
+		})
+		l = connected(t, ms, opts).Locker("stock")
+		b := connected(t, ms, nil).Locker("stock")
+		keep(t, ms, l)
 		in := locktest.Enter(b)
-		time.Sleep(30 * time.Second)
-		a.Unlock()
-		left := time.Now()
-		if took := (<-in).Sub(left); took > 10*time.Millisecond {
-			t.Errorf("the lock was had %v after Unlock", took)
+		armed.Store(true)
+		<-in
+		armed.Store(false)
+		if tries.Load() == 0 || entered.Load() > 0 {
+			t.Errorf("%d goroutines tried, and %d have entered; want some, and none", tries.Load(), entered.Load())
 		}
 		b.Unlock()
 	})
@@ -482,6 +556,38 @@ func TestAKeptLockIsFreeForClientsOfOtherLibrariesWhenKeepIsOver(t *testing.T) {
 			}
 		})
 	}
+}
+
+func TestAKeptLockThatIsNotUsedIsReleasedWhenKeepIsOver(t *testing.T) {
+	bubble(t, 3, func(t *testing.T, ms *redlocktest.Masters) {
+		l := connected(t, ms, keeping(time.Second)).Locker("stock") // a renewal is due after 3.3 s
+		keep(t, ms, l)
+		time.Sleep(1100 * time.Millisecond)
+		wantFree(t, ms, "stock")
+		time.Sleep(2 * time.Second)
+		keep(t, ms, l)
+		l.Lock()
+		time.Sleep(2 * time.Second)
+		l.Unlock()
+		synctest.Wait()
+		wantFree(t, ms, "stock")
+	})
+}
+
+// Goroutines that have come to the gate before the lock is held are handed it, one by one.
+func TestAKeptLockIsNotKeptBesideGoroutinesThatCameEarly(t *testing.T) {
+	bubble(t, 3, func(t *testing.T, ms *redlocktest.Masters) {
+		c := openAt(ms, 10*time.Millisecond, keeping(time.Hour))
+		began := time.Now()
+		var all sync.WaitGroup
+		for range 4 {
+			all.Go(func() { locktest.Pass(c.Locker("stock")) })
+		}
+		all.Wait()
+		if took := time.Since(began); took > 30*time.Millisecond {
+			t.Errorf("four goroutines had the lock within %v, want one round trip", took)
+		}
+	})
 }
 
 // The lease cannot be handed over to Lockers of other kinds and with other options, so it is released for them.

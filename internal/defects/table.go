@@ -403,5 +403,45 @@ var All = []Defect{
 			Old:  "\t\tif !t.end(ErrReleased) { // from now on, nothing of it but its release is sent\n\t\t\treturn true\n\t\t}\n",
 			New:  "",
 		}},
+	}, {
+		Name: "kept-clocks-unread",
+		Rule: "A goroutine that enters a kept lock reads the clocks after it has taken it.",
+		Edits: []Edit{{
+			File: "kept.go",
+			Old:  "t.window.Load().enters.Ahead(t.client.clock) && k.state.Load()&keptAsked == 0",
+			New:  "k.state.Load()&keptAsked == 0",
+		}},
+	}, {
+		Name: "kept-recall-dropped",
+		Rule: "A recall that comes while a goroutine holds the lock is heeded by its Unlock.",
+		Edits: []Edit{{
+			File: "kept.go",
+			Old:  "\t\tcase st&keptHeld == 0 || k.state.CompareAndSwap(st, st|bit):\n\t\t\treturn false\n",
+			New:  "\t\tdefault:\n\t\t\treturn false\n",
+		}},
+	}, {
+		Name: "kept-beside-others",
+		Rule: "A lock is not kept beside a goroutine that it cannot be handed to.",
+		Edits: []Edit{{
+			File: "kept.go",
+			Old:  "t.client.gates.Waiting(k.locker.key) || !k.mayKeep(t)",
+			New:  "!k.mayKeep(t)",
+		}},
+	}, {
+		Name: "kept-loss-untold",
+		Rule: "A loss takes a kept lock from its keeper before the release is queued.",
+		Edits: []Edit{{
+			File: "kept.go",
+			Old:  "\tif k.tenure.Load() != t {\n\t\treturn true\n\t}\n\tfor {\n",
+			New:  "\tif k.tenure.Load() != nil {\n\t\treturn true\n\t}\n\tfor {\n",
+		}},
+	}, {
+		Name: "kept-entered-late",
+		Rule: "A kept lock is taken before its release is queued, so that no goroutine enters it afterwards.",
+		Edits: []Edit{{
+			File: "kept.go",
+			Old:  "\tk.state.Store(keptLeaving)\n",
+			New:  "\tk.state.Store(keptIdle)\n",
+		}},
 	},
 }

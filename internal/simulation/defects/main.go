@@ -89,6 +89,11 @@ var targets = []target{
 	{defect: "parts-not-undone", test: "TestTokensOfTheNamesDoNotStayWhereTheMergerWasRefused"},
 	{defect: "merger-kept", test: "TestAMergerThatFailsLeavesNothing"},
 	{defect: "parts-live-on", test: "TestNothingIsSentForTheNamesOfASetOnceTheyAreOneLease"},
+	{defect: "kept-clocks-unread", test: "TestAKeptLockIsNotEnteredAfterASuspend"},
+	{defect: "kept-recall-dropped", test: "TestARecallOfALockThatIsHeldEndsWithItsUnlock"},
+	{defect: "kept-beside-others", test: "TestAKeptLockIsReleasedForOtherLockersOfItsClient"},
+	{defect: "kept-loss-untold", test: "TestALossIsToldToTheKeeper"},
+	{defect: "kept-entered-late", test: "TestNoGoroutineEntersAKeptLockWhileItIsReleased"},
 }
 
 func main() {
