@@ -1,5 +1,7 @@
 package contract_test
 
+//lint:file-ignore SA2001 A benchmark or a test locks and unlocks, with nothing between.
+
 import (
 	"fmt"
 	"sync"
