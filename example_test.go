@@ -50,6 +50,29 @@ func ExampleNew() {
 	// Output: locked
 }
 
+// The owner of a shard locks it for each request. With Keep the lock stays with the Client until another one wants it.
+func ExampleLockOptions_keep() {
+	acquired := 0
+	client, err := redlock.New(embedded(3), &redlock.Options{
+		LockOptions: redlock.LockOptions{TTL: 2 * time.Second, Keep: 20 * time.Second},
+		Trace:       &redlock.Trace{Acquired: func(context.Context, redlock.AcquiredInfo) { acquired++ }},
+	})
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer client.Close() // releases the locks that are kept
+
+	shard := client.Locker("shard-7")
+	requests := 0
+	for range 1000 {
+		shard.Lock()
+		requests++
+		shard.Unlock()
+	}
+	fmt.Println(requests, "requests; the masters were asked for the lock less often:", acquired < requests/2)
+	// Output: 1000 requests; the masters were asked for the lock less often: true
+}
+
 // A wait with a time limit. The error shows whether the lock is held or masters are down.
 func ExampleLocker_LockContext() {
 	client, err := redlock.New(embedded(3), nil)
