@@ -168,7 +168,11 @@ func (r *Round) voteLocked(i int, a wire.Answer) {
 		r.goal = nil
 		r.reached <- struct{}{}
 	}
-	if r.limit.Hurry && !r.hurries && r.ballot.Tally().Answered() {
+	if !r.limit.Hurry || r.hurries {
+		return
+	}
+	// Nobody waits for the others if the round is won. Only the votes for a claim may end before they are counted.
+	if t := r.ballot.Tally(); t.Answered() && (!t.Won() || r.each != nil) {
 		r.hurryLocked()
 	}
 }
