@@ -487,14 +487,7 @@ local function deserted(queue)
   return silent or not live and budget > 0
 end
 
--- Recalls a lock that its holder may keep while nobody else wants it: see message.go. The token of such a lease has a ~ and the
--- id of its client behind the random part. readers.lua and set.lua have copies.
-local function recall(key, held)
-  local keeper = #held <= 256 and string.match(held, '^[^~@]+~(%S+)$')
-  if keeper then
-    redis.pcall('PUBLISH', 'redlock:wake:' .. keeper, '? ' .. held .. ' ' .. key)
-  end
-end
+-- include recall.lua
 
 -- held is what the key holds.
 local function acquire(what, key, token, held, ttl, waited, g, proposal)

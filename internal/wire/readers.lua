@@ -91,13 +91,7 @@ local function invited(key)
   return turn and turn > clock()
 end
 
--- Recalls a lock that its holder may keep: see batch.lua.
-local function recall(key, held)
-  local keeper = #held <= 256 and string.match(held, '^[^~@]+~(%S+)$')
-  if keeper then
-    redis.pcall('PUBLISH', 'redlock:wake:' .. keeper, '? ' .. held .. ' ' .. key)
-  end
-end
+-- include recall.lua
 
 local function read(key, token, ttl, waited, turn)
   local both = redis.call('MGET', key, 'redlock:intent:' .. key)

@@ -22,12 +22,14 @@ var (
 	queueScript string // reads a queue
 	//go:embed fences.lua
 	fencesText string // included by the others
+	//go:embed recall.lua
+	recallText string // the same
 )
 
-// include puts the functions for fences into the place of the line that includes them. They are not made by calls that end
-// before it.
+// include puts the files that a script includes into the places of its lines that say so. Calls that end before such a line
+// do not make the functions behind it.
 func include(text string) string {
-	return strings.Replace(text, "-- include fences.lua\n", fencesText, 1)
+	return strings.NewReplacer("-- include fences.lua\n", fencesText, "-- include recall.lua\n", recallText).Replace(text)
 }
 
 // A lua is a script whose commands share calls, and the Request to load it.

@@ -59,13 +59,7 @@ end
 
 -- include fences.lua
 
--- Recalls a lock that its holder may keep: see batch.lua.
-local function recall(key, held)
-  local keeper = type(held) == 'string' and #held <= 256 and string.match(held, '^[^~@]+~(%S+)$')
-  if keeper then
-    redis.pcall('PUBLISH', 'redlock:wake:' .. keeper, '? ' .. held .. ' ' .. key)
-  end
-end
+-- include recall.lua
 
 -- Returns the number of the key that another client holds and that lives longest, or 0, how long it lives, and 1 if
 -- readers hold all such keys, else 0.

@@ -176,10 +176,12 @@ func TestTheScriptForSeveralNamesLeavesNoKeyAfterAnError(t *testing.T) {
 	}
 }
 
-func TestTheScriptsIncludeTheFunctionsForFences(t *testing.T) {
+func TestTheScriptsIncludeTheFunctionsThatTheyShare(t *testing.T) {
 	for name, script := range map[string]string{"batch.lua": batchScript, "readers.lua": readersScript, "set.lua": setScript} {
-		if n := strings.Count(script, "local function fence("); n != 1 || strings.Contains(script, "include fences.lua") {
-			t.Errorf("%s has %d functions that read a fence, want one, in the place of the line that includes it", name, n)
+		for _, function := range []string{"fence", "recall"} {
+			if n := strings.Count(script, "local function "+function+"("); n != 1 || strings.Contains(script, "-- include ") {
+				t.Errorf("%s has %d functions %s, want one, in the place of the line that includes its file", name, n, function)
+			}
 		}
 	}
 }
