@@ -31,3 +31,9 @@ func (c *Client) GrantInVain(key string) {
 		c.waits.Granted(i, master.Grant{Key: key, Token: claim.Token(), Mark: claim.Began, Sure: true})
 	}
 }
+
+// IgnoreQueued has goroutines that come to a gate not say so, as if they were stopped just before.
+func (c *Client) IgnoreQueued() { c.gates.Queued = nil }
+
+// Recall handles a recall of a lock.
+func (c *Client) Recall(key, token string) { c.keepers.recall(key, token) }

@@ -125,3 +125,33 @@ func TestAGrantThatWasNotUsedPutsTheNextClaimBehindOthers(t *testing.T) {
 		<-ended
 	})
 }
+
+// A goroutine waits at the gate of a lock that is kept, and has not yet said so, when another client recalls the lock. The
+// goroutine of a connection then passes the lock on, and must not wait for a function of the user.
+func TestARecallThatPassesAKeptLockOnCallsNoFunctionOfTheUser(t *testing.T) {
+	locktest.Bubble(t, 3, func(t *testing.T, ms *redlocktest.Masters) {
+		called := 0
+		c := locktest.Connected(t, ms, &redlock.Options{
+			LockOptions: redlock.LockOptions{Keep: time.Hour, Handover: time.Hour},
+			Trace:       &redlock.Trace{HandedOver: func(context.Context, redlock.HandedOverInfo) { called++ }},
+		})
+		l := c.Locker("stock")
+		l.Lock()
+		token := l.Lease().Token()
+		c.IgnoreQueued()
+		in := locktest.Enter(c.Locker("stock"))
+		synctest.Wait()
+		l.Unlock()
+		synctest.Wait()
+		select {
+		case <-in:
+			t.Fatal("Unlock has passed the lock on: nothing is tested")
+		default:
+		}
+		c.Recall("stock", token)
+		<-in
+		if called != 0 {
+			t.Errorf("HandedOver was called %d times, want never", called)
+		}
+	})
+}

@@ -202,26 +202,31 @@ func (k *keeper) leave(ctx context.Context, l *Locker, s *Lease, wait bool) erro
 		k.state.Store(keptNone)
 	case k.state.Load() == keptHeld && k.vacate(s) && k.state.CompareAndSwap(keptHeld, keptIdle): // nobody wants the lock
 		return nil
-	case k.pass(ctx, s):
+	}
+	switch next, kept := k.pass(s); {
+	case next != nil:
+		l.handedOver(ctx, s, next)
+		return nil
+	case kept:
 		return nil
 	}
 	return l.leave(ctx, s, wait)
 }
 
-// pass hands the tenure over to a goroutine that waits, or keeps it. If it is to be released, pass reports false, and nobody
-// else enters it. The caller has taken the state, or holds the lock with s.
-func (k *keeper) pass(ctx context.Context, s *Lease) bool {
+// pass hands the tenure over to a goroutine that waits, and returns the lease of that goroutine, or keeps it. Otherwise it is to
+// be released, and nobody else enters it. The caller has taken the state, or holds the lock with s.
+func (k *keeper) pass(s *Lease) (next *Lease, kept bool) {
 	t := s.tenure
 	for {
 		st := k.state.Load()
 		if st&keptHeld == 0 {
-			return false
+			return nil, false
 		}
 		if !k.state.CompareAndSwap(st, st&^keptWanted) {
 			continue
 		}
-		if k.locker.handOver(ctx, s) {
-			return true
+		if next := k.locker.handOver(s); next != nil {
+			return next, false
 		}
 		st = k.state.Load()
 		if st&keptWanted != 0 && st&keptAsked == 0 {
@@ -231,10 +236,10 @@ func (k *keeper) pass(ctx context.Context, s *Lease) bool {
 		if st&keptAsked != 0 || t.client.gates.Waiting(k.locker.key) || !k.mayKeep(t) || !k.vacate(s) {
 			t.recalled = st&keptAsked != 0
 			k.state.Store(keptNone)
-			return false
+			return nil, false
 		}
 		if k.state.CompareAndSwap(keptHeld, keptIdle) {
-			return true
+			return nil, true
 		}
 	}
 }
@@ -297,11 +302,12 @@ func (k *keeper) giveBack() bool {
 	return taken
 }
 
-// release passes on, or releases, a tenure whose state the caller has taken from idle, and leaves the gate.
+// release passes on, or releases, a tenure whose state the caller has taken from idle, and leaves the gate. The caller may be
+// the goroutine of a connection or the scheduler, and nobody has unlocked. So release does not call Trace.HandedOver.
 func (k *keeper) release() {
 	t, l := k.tenure.Load(), k.locker
 	c := l.client
-	if k.pass(context.Background(), t.holder) {
+	if next, kept := k.pass(t.holder); next != nil || kept {
 		return
 	}
 	if k.isOver(t, c.clock()) {

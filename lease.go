@@ -165,17 +165,16 @@ func (s *Lease) cancelContexts(err error) {
 }
 
 // handOver passes the lock from the holder with the lease s to the goroutine of the Client that has waited longest, without
-// any command to the masters. It stops when LockOptions.Handover has passed since the masters granted the lock. So other
-// processes wait for no more than that and one critical section of this process.
+// any command to the masters, and returns the lease of that goroutine. It stops when LockOptions.Handover has passed since
+// the masters granted the lock. So other processes wait for no more than that and one critical section of this process.
 //
-// handOver does nothing and reports false if no goroutine waits, if the first one waits with other LockOptions, or
+// handOver does nothing and returns nil if no goroutine waits, if the first one waits with other LockOptions, or
 // if the tenure cannot be handed over.
-func (l *Locker) handOver(ctx context.Context, s *Lease) bool {
+func (l *Locker) handOver(s *Lease) (next *Lease) {
 	c := l.client
 	if l.opts.Handover < 0 || l.opts.RenewEvery < 0 {
-		return false
+		return nil
 	}
-	var next *Lease
 	passed := c.gates.Pass(l.key, func(tag any) any {
 		if next, ok := tag.(*Locker); !ok || next.opts != l.opts { // it must get the TTL and MaxHold of its own Locker
 			return nil
@@ -186,11 +185,15 @@ func (l *Locker) handOver(ctx context.Context, s *Lease) bool {
 		return next
 	})
 	if !passed {
-		return false
+		return nil
 	}
 	s.cancelContexts(ErrReleased)
-	if f := c.opts.Trace.HandedOver; f != nil {
-		f(ctx, HandedOverInfo{Name: l.name, Held: c.clock().Since(s.acquired), Until: next.Until(), Fence: next.Fence()})
+	return next
+}
+
+// handedOver calls Trace.HandedOver. ctx is that of the call that unlocks s.
+func (l *Locker) handedOver(ctx context.Context, s, next *Lease) {
+	if f := l.client.opts.Trace.HandedOver; f != nil {
+		f(ctx, HandedOverInfo{Name: l.name, Held: l.client.clock().Since(s.acquired), Until: next.Until(), Fence: next.Fence()})
 	}
-	return true
 }

@@ -36,7 +36,7 @@ type Locker struct {
 	lease atomic.Pointer[Lease] // set by locking, nil after unlocking; not used by readers
 }
 
-// init makes l a Locker of a kind. The other fields are set, but for those of special kinds.
+// init sets the kind of l, and has its attempts be plain SETs, as for most kinds.
 func (l *Locker) init(k kind) {
 	l.kind, l.first, l.woken = k, wire.Set, wire.Set
 }
@@ -61,7 +61,7 @@ func (l *Locker) newToken() (string, holders) {
 	return newToken(owner), alone
 }
 
-// keeps reports whether other Clients may keep the lock of l, as l does.
+// keeps reports whether the lock may be kept. Then other Clients may keep it, too: give all Lockers of a name the same Keep.
 func (l *Locker) keeps() bool {
 	_, keeps := l.kind.(*keeper)
 	return keeps
@@ -144,7 +144,7 @@ func (l *Locker) enter(w *wait) (_ *Lease, err error) {
 		return nil, w.outcome()
 	}
 	defer w.end()
-	won := false
+	var won bool
 	if w.once {
 		won = l.kind.try(w)
 	} else {
@@ -174,7 +174,8 @@ func (c *Client) tryGate(key string) (ok bool, note, err error) {
 // release on the same ordered connections, so it finds the key deleted: see lastReleases.
 func (l *Locker) leave(ctx context.Context, s *Lease, wait bool) error {
 	c, t := l.client, s.tenure
-	if l.handOver(ctx, s) {
+	if next := l.handOver(s); next != nil {
+		l.handedOver(ctx, s, next)
 		return nil
 	}
 	l.noteHeld(false) // from now on, our lease does not hold the lock

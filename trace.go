@@ -37,7 +37,7 @@ type Trace struct {
 	// that enters the lease of other readers.
 	Acquired func(ctx context.Context, info AcquiredInfo)
 	// HandedOver is called when a holder's unlock has passed the lock to another
-	// goroutine of the Client; ctx is the unlocking call's.
+	// goroutine of the Client; ctx is the unlocking call's. It is not called if nobody held the lock: see LockOptions.Keep.
 	HandedOver func(ctx context.Context, info HandedOverInfo)
 	// Renewed is called when a renewal has succeeded.
 	Renewed func(ctx context.Context, info RenewedInfo)
