@@ -72,6 +72,11 @@ type MasterStatus struct {
 	// of its process. Its votes count once its record is old enough. GuardErr is nil if restarts are noticed,
 	// and with Options.DisableRestartGuard.
 	GuardErr error
+
+	// ListErr says that other Clients of this master have another number of masters: they or this Client have a wrong list,
+	// and can hold a lock that somebody else holds. It is nil if none was found in the last half minute, and with
+	// Options.DisableWakeups. Lists of the same length are not compared: redlock doctor compares the servers.
+	ListErr error
 }
 
 // Masters returns the status of each master, in the order of the masters.
@@ -87,6 +92,7 @@ func (c *Client) status(i int, s master.Status) MasterStatus {
 	return MasterStatus{
 		Name: c.opts.Names[i], State: MasterState(s.State), Since: s.Since, Until: s.Until, Err: s.Err, RTT: s.RTT,
 		WakeErr: s.WakeErr, MemoryErr: s.MemoryErr, WakesDropped: s.WakesDropped, MaxTTL: s.MaxTTL, GuardErr: s.GuardErr,
+		ListErr: s.ListErr,
 	}
 }
 

@@ -315,7 +315,8 @@ func (f *finding) examine(ctx context.Context, m master, prefix string) error {
 	if err := f.facts.ask(conn); err != nil {
 		return err
 	}
-	if f.ids, err = wakeClients(conn); err != nil || f.refusal != nil {
+	f.ids, _ = wakeClients(conn)
+	if err := conn.Err(); err != nil || f.refusal != nil {
 		return err
 	}
 	if err := f.tryRights(ctx, m, conn, prefix); err != nil || f.refusal != nil {

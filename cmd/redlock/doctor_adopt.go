@@ -8,8 +8,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/gomodule/redigo/redis"
-
 	"github.com/redlock-go/redlock/internal/incarnation"
 	"github.com/redlock-go/redlock/internal/quorum"
 )
@@ -150,13 +148,12 @@ func (d *doctor) doubt(ctx context.Context, m master, f finding) (doubts []strin
 		return append(doubts, fmt.Sprintf("cannot tell whether it holds locks: %v", why))
 	}
 	defer conn.Close()
-	channels, err := redis.Strings(conn.Do("PUBSUB", "CHANNELS", "redlock:wake:*"))
-	channels = slices.DeleteFunc(channels, func(c string) bool { return strings.HasPrefix(c, trialChannel) })
+	clients, err := wakeClients(conn)
 	switch {
 	case err != nil:
 		doubts = append(doubts, fmt.Sprintf("cannot tell whether clients are connected: PUBSUB CHANNELS: %v", plain(err)))
-	case len(channels) > 0:
-		doubts = append(doubts, fmt.Sprintf("connected clients that may hold locks: %d", len(channels)))
+	case len(clients) > 0:
+		doubts = append(doubts, fmt.Sprintf("connected clients that may hold locks: %d", len(clients)))
 		if d.lowers(f) {
 			doubts = append(doubts, fmt.Sprintf("connected clients declare the MaxTTL of %v again", f.look.Record.MaxTTL))
 		}

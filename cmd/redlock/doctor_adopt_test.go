@@ -63,10 +63,7 @@ func TestAdoptRefusesWhileSomebodyMayHoldALock(t *testing.T) {
 	}{
 		{"a client is connected", nil, func(t *testing.T, servers []*redisserver.Server, masters string) {
 			openQuietly(t, masters, redlock.Options{})
-			until(t, func() bool {
-				channels, _ := do(t, servers[0], "PUBSUB", "CHANNELS", "redlock:wake:*").([]any)
-				return len(channels) == 1
-			})
+			until(t, func() bool { return len(listening(t, servers[0])) == 1 })
 		}, "connected clients that may hold locks: 1"},
 		{"a master has a lock of redlock", nil, func(t *testing.T, servers []*redisserver.Server, masters string) {
 			// This client holds the lock, does not listen for wake-ups, and writes no record.
@@ -119,7 +116,7 @@ func TestAdoptRefusesWhileSomebodyMayHoldALock(t *testing.T) {
 		}, "cannot tell whether clients are connected: PUBSUB CHANNELS: NOPERM"},
 		{"a lock whose token names its owner", nil, func(t *testing.T, servers []*redisserver.Server, _ string) {
 			do(t, servers[0], "SET", "stock", "Q7wq2Jm0cX9_-aZbYcXdWeVfUgT@"+strings.Repeat("web~1,", 21), "PX", 60_000)
-		}, `it has what looks like a lock, "stock", which expires in 1m0s`},
+		}, `it has what looks like a lock, "stock", which expires in `},
 		{"values cannot be read", nil, func(t *testing.T, servers []*redisserver.Server, _ string) {
 			do(t, servers[0], "SET", "stock", "2Q==abcdefghij", "PX", 60_000)
 			do(t, servers[0], "ACL", "SETUSER", "default", "-getrange")
@@ -240,10 +237,7 @@ func TestAdoptRefusesIfMostMastersWereReplaced(t *testing.T) {
 	})
 	c.Close()
 	until(t, func() bool { // its subscriptions have ended
-		return !slices.ContainsFunc(servers, func(s *redisserver.Server) bool {
-			channels, _ := do(t, s, "PUBSUB", "CHANNELS", "redlock:wake:*").([]any)
-			return len(channels) > 0
-		})
+		return !slices.ContainsFunc(servers, func(s *redisserver.Server) bool { return len(listening(t, s)) > 0 })
 	})
 	do(t, servers[1], "FLUSHALL")
 	want(t, runDoctor(t, exitOK, masters, "--adopt"), servers[1].Addr()+": adopted\n") // two masters would have a lock

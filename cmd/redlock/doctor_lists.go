@@ -68,19 +68,15 @@ func idsOf(ctx context.Context, m master) []string {
 	return ids
 }
 
-// wakeClients returns the ids of the clients that listen at a server, or nil if it does not say. Clients without
-// wake-ups do not listen. An error means that the connection is lost.
+// wakeClients returns the ids of the clients that listen at a server. Clients without wake-ups do not listen.
 func wakeClients(conn redis.Conn) ([]string, error) {
 	channels, err := redis.Strings(conn.Do("PUBSUB", "CHANNELS", wire.WakeChannel+"*"))
 	if err != nil {
-		if conn.Err() != nil {
-			return nil, err
-		}
-		return nil, nil
+		return nil, err
 	}
 	ids := []string{} // not nil
 	for _, c := range channels {
-		if !strings.HasPrefix(c, trialChannel) {
+		if !strings.HasPrefix(c, trialChannel) && !wire.IsListChannel(c) {
 			ids = append(ids, strings.TrimPrefix(c, wire.WakeChannel))
 		}
 	}

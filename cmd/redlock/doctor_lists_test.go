@@ -31,11 +31,16 @@ func subscribe(t *testing.T, ctx context.Context, id string, servers ...*redisse
 // listening returns the ids of the clients that listen on a server.
 func listening(t *testing.T, s *redisserver.Server) []string {
 	t.Helper()
-	channels, err := redis.Strings(do(t, s, "PUBSUB", "CHANNELS", wire.WakeChannel+"*"), nil)
+	conn, err := redis.Dial("tcp", s.Addr())
 	if err != nil {
 		t.Fatal(err)
 	}
-	return channels
+	defer conn.Close()
+	ids, err := wakeClients(conn)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return ids
 }
 
 // local returns the addresses under another name.

@@ -14,7 +14,7 @@ type Claim struct {
 }
 
 // MaxMasters is how many masters a Claim can have.
-const MaxMasters = 64
+const MaxMasters = wire.MastersMost
 
 // NewClaim returns a claim of which nothing was sent: see wire.NewClaim.
 func NewClaim(terms *wire.Terms, of wire.ClaimOf) *Claim {

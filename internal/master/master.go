@@ -12,6 +12,7 @@
 //   - Connecting: dial.go, and supervise.go with rights.go, database.go and servers.go.
 //   - The restart guard: guard.go, with inspect.go, probe.go and clocks.go.
 //   - Wake-ups and grants: wake.go and grant.go.
+//   - Clients with other lists of masters: lists.go.
 //
 // # Concurrency
 //
@@ -82,6 +83,9 @@ type Status struct {
 	// GuardErr says why a restart of this master may remain unnoticed; nil if it cannot, or the guard is
 	// off.
 	GuardErr error
+	// ListErr says that other clients of this master have another number of masters; nil if none was found. It is as old as
+	// the last answer, also while the master is down.
+	ListErr error
 }
 
 // Config configures a Master. ID, Woken and Sample are optional. Without Guard, MaxTTL and Clock are, too.
@@ -121,8 +125,8 @@ type Config struct {
 	Sample string
 	// Redial returns a new schedule of waits between dials.
 	Redial func() interface{ NextBackOff() time.Duration }
-	// Changed is called after each change of the state, and of whether WakeErr or MemoryErr is nil. The calls are in
-	// order, one at a time. It must not block.
+	// Changed is called after each change of the state, and of whether WakeErr, MemoryErr or ListErr is nil. The calls are
+	// in order, one at a time. It must not block.
 	Changed func(before State, now Status)
 }
 
@@ -158,6 +162,7 @@ type Master struct {
 	links        int           // how many connections there were
 	subscription *subscription // to wake-ups; nil: there is none at the server of the last connection
 	deaf         time.Time     // since when there is no subscription; zero: there is one
+	listsAsked   int           // the last turn of asking for the lists of other clients: see askListsLocked
 	news         []change      // not yet reported to Changed
 	reporting    bool          // a goroutine reports them
 

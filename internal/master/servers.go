@@ -15,7 +15,8 @@ import (
 // A server has one vote, even if several addresses lead to it. The first of them to connect votes,
 // until its connection ends. A server is identified by the run_id of its process.
 type Servers struct {
-	names  []string // immutable; the masters' names
+	names  []string  // immutable; the masters' names
+	began  time.Time // immutable; when NewServers was called
 	clocks clocks
 	maxTTL atomic.Int64 // the largest MaxTTL of any client, as far as it is known
 
@@ -25,7 +26,7 @@ type Servers struct {
 
 // NewServers returns a Servers for masters of these names.
 func NewServers(names []string) *Servers {
-	return &Servers{names: names, voter: make(map[string]int), clocks: clocks{all: make([]clockSeen, len(names))}}
+	return &Servers{names: names, began: time.Now(), voter: make(map[string]int), clocks: clocks{all: make([]clockSeen, len(names))}}
 }
 
 // declare notes the MaxTTL of a client of these masters.

@@ -66,7 +66,7 @@ func (l listener) subscribe(ctx context.Context, conn redis.Conn) (p peer, err e
 	l.mu.Unlock()
 	conn.Send("INFO", sections[0])
 	l.marks.begin(l.cfg.Clock)
-	conn.Send("SUBSCRIBE", wire.WakeChannel+l.cfg.ID)
+	conn.Send("SUBSCRIBE", wire.WakeChannel+l.cfg.ID, wire.ListChannel(len(l.cfg.Servers.names)))
 	if err := conn.Flush(); err != nil {
 		return p, fmt.Errorf("SUBSCRIBE: %w", err)
 	}

@@ -38,6 +38,7 @@ const (
 	msgWakes      = "redlock: masters do not wake waiters"
 	msgMemory     = "redlock: masters grant no locks: their memory is full"
 	msgGuard      = "redlock: restarts of masters may go unnoticed"
+	msgLists      = "redlock: other clients have another list of masters"
 )
 
 // A defect is what may be wrong with a master whose votes count.
@@ -47,7 +48,7 @@ type defect struct {
 }
 
 func defectsOf(s master.Status) []defect {
-	return []defect{{msgWakes, s.WakeErr}, {msgMemory, s.MemoryErr}, {msgGuard, s.GuardErr}}
+	return []defect{{msgWakes, s.WakeErr}, {msgMemory, s.MemoryErr}, {msgGuard, s.GuardErr}, {msgLists, s.ListErr}}
 }
 
 // topicOf returns the topic of a message: one of the messages that share a limit on how often they are

@@ -27,7 +27,7 @@ func TestSubscriptionsFollowAnAddressToAnotherServer(t *testing.T) {
 	}
 	subscriptions := func(servers []*redisserver.Server) (n int) {
 		for _, s := range servers {
-			channels, err := redis.Strings(s.Do("PUBSUB", "CHANNELS", "redlock:wake:*"))
+			channels, err := redis.Strings(s.Do("PUBSUB", "CHANNELS", "redlock:wake:*@*")) // each client's own
 			if err != nil {
 				t.Fatal(err)
 			}
