@@ -41,9 +41,10 @@ var (
 	whole   = step{"./internal/contract", ""}
 	master  = step{"./internal/master", ""}
 	wire    = step{"./internal/wire", ""}
-	scripts = step{"./internal/wire", "Reader|Writer|Announce|Script|Grant|Queue|Several|Fence|Key"}
+	scripts = step{"./internal/wire", "Reader|Writer|Announce|Script|Grant|Queue|Several|Fence|Key|Recall"}
 	quorum  = step{"./internal/quorum", ""}
 	readers = step{"./internal/contract", "RW|Read|Writer|Lockers|Fence"}
+	kept    = step{"./internal/contract", "Kept|Keep|Recall"}
 	sets    = step{"./internal/contract", "Name|Set|Several|Lockers|OneLease|Merger"}
 )
 
@@ -52,6 +53,7 @@ var targets = []target{
 	{"internal/wire/set.lua", []step{scripts, sets}},
 	{"internal/wire/batch.lua", []step{wire, master, whole}},
 	{"internal/wire/fences.lua", []step{scripts, whole}},
+	{"internal/wire/recall.lua", []step{scripts, kept}},
 	{"internal/incarnation/incarnation.lua", []step{{"./internal/incarnation", ""}, master, {"./internal/contract", "Guard|Restart|Memory"}}},
 	{"internal/master/guard.go", []step{master, whole}},
 	{"internal/master/probe.go", []step{master, whole}},
@@ -69,6 +71,7 @@ var targets = []target{
 	{"wakeup.go", []step{inside, whole}},
 	{"lease.go", []step{inside, whole}},
 	{"readers.go", []step{inside, readers, whole}},
+	{"kept.go", []step{inside, kept, whole}},
 	{"tenure.go", []step{inside, whole}},
 }
 
