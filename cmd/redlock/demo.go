@@ -76,7 +76,13 @@ func runDemo(ctx context.Context, given []master, each int, out io.Writer) error
 	total := demoWorkers * each
 	fmt.Fprintf(out, "%d processes add 1 to a number in a file, %d times each: read, work %v, write.\n"+
 		"The lock is on %d %s Redis masters.\n\n", demoWorkers, each, demoWork, len(masters.urls), masters.kind)
-	if err := awaitQuorum(ctx, masters, out); err != nil {
+	client, err := openClient(masters.urls, masters.names)
+	if err != nil {
+		return err
+	}
+	err = awaitQuorum(ctx, client, "a majority of the masters must answer; `redlock demo` alone brings its own", out)
+	client.Close()
+	if err != nil {
 		return err
 	}
 	line := newLine(out)
@@ -224,21 +230,16 @@ func count(ctx context.Context, cfg workerConfig, progress func(done int)) (coun
 	return counted, took, err
 }
 
-// awaitQuorum waits until a quorum of the masters may vote. If that takes time, it writes the reason once.
-func awaitQuorum(ctx context.Context, masters *demoMasters, out io.Writer) error {
-	client, err := openClient(masters.urls, masters.names)
-	if err != nil {
-		return err
-	}
-	defer client.Close()
+// awaitQuorum waits until a quorum of the masters may vote. If that takes time, it writes the reason once. If it fails, the
+// error has a hint.
+func awaitQuorum(ctx context.Context, client *redlock.Client, hint string, out io.Writer) error {
 	for start, told := time.Now(), false; ; told = true {
 		err := client.Ping(ctx)
 		switch {
 		case err == nil || ctx.Err() != nil:
 			return err
 		case time.Since(start) > demoPatience && !errors.Is(err, redlock.ErrQuarantined): // a quarantine ends by itself
-			return withHint(fmt.Errorf("no quorum of the masters: %w", err),
-				"a majority of the masters must answer; `redlock demo` alone brings its own")
+			return withHint(fmt.Errorf("no quorum of the masters: %w", err), hint)
 		case !told:
 			fmt.Fprintf(out, "waiting for the masters: %v\n\n", err)
 		}

@@ -5,10 +5,9 @@ import (
 	"fmt"
 	"io"
 	"net"
+	"strings"
 
 	"github.com/alicebob/miniredis/v2"
-
-	"github.com/redlock-go/redlock/internal/masterurl"
 )
 
 // embeddedMasters is how many masters the demo brings along. Two of five may be missing.
@@ -75,7 +74,7 @@ func useServers(ctx context.Context, given []master) (*demoMasters, error) {
 		return m, nil
 	}
 	victim := len(given) / 2
-	address, cut, err := relay(ctx, given[victim].URL)
+	address, cut, err := relay(ctx, given[victim])
 	if err != nil {
 		return nil, fmt.Errorf("starting a relay: %w", err)
 	}
@@ -85,7 +84,7 @@ func useServers(ctx context.Context, given []master) (*demoMasters, error) {
 
 // relay passes the connections to the address that it returns on to a master, until cut is called or ctx ends. It
 // speaks TLS with the master if the URL says so, and plain text with its clients, which are on this machine.
-func relay(ctx context.Context, to masterurl.URL) (address string, cut func(), err error) {
+func relay(ctx context.Context, to master) (address string, cut func(), err error) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		return "", nil, err
@@ -101,9 +100,9 @@ func relay(ctx context.Context, to masterurl.URL) (address string, cut func(), e
 }
 
 // pass copies between near and the master, both ways, until either side or ctx ends.
-func pass(ctx context.Context, near net.Conn, to masterurl.URL) {
+func pass(ctx context.Context, near net.Conn, to master) {
 	defer near.Close()
-	far, err := to.Connect(ctx, nil)
+	far, err := to.Connect(ctx, to.config)
 	if err != nil {
 		return
 	}
@@ -118,3 +117,7 @@ func pass(ctx context.Context, near net.Conn, to masterurl.URL) {
 	}()
 	io.Copy(near, far)
 }
+
+// relayed reports whether a process that has only the URL needs a relay: one at a socket, or with TLS, whose settings may
+// come from flags.
+func (m master) relayed() bool { return m.TLS() || strings.HasPrefix(m.Address(), "/") }

@@ -190,7 +190,7 @@ func TestRelayPassesConnectionsOnUntilItIsCut(t *testing.T) {
 	s := miniredis.RunT(t)
 	s.RequireAuth("s3kret")
 	m := mustParse(t, "redis://:s3kret@"+s.Addr()+"/3")[0]
-	address, cut, err := relay(t.Context(), m.URL)
+	address, cut, err := relay(t.Context(), m)
 	if err != nil {
 		t.Fatal(err)
 	}

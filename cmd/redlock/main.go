@@ -5,6 +5,7 @@
 //	redlock status  show who holds locks, and who waits
 //	redlock break   end somebody else's lease
 //	redlock doctor  examine the masters; adopt new ones
+//	redlock verify  check the locks on your own masters, with faults
 //	redlock demo    show updates that are lost without a lock, and none with it
 //
 // The exit status is 0 for success, 1 for failure, 2 for wrong usage, 69 if there is no quorum
@@ -71,7 +72,7 @@ func rootCommand(in io.Reader, out, errOut io.Writer, command []string) *cli.Com
 		Description: "`redlock demo` needs no Redis and shows in seconds what the lock is for.\n\n" +
 			"Exit status: 0 success, 1 failure, 2 wrong usage, 69 no quorum of the\n" +
 			"masters, 130 interrupted. `redlock run --help` lists those of run.",
-		Commands: []*cli.Command{runCommand(command), statusCommand(), breakCommand(), doctorCommand(), demoCommand(), demoWorkerCommand(), helpCommand()},
+		Commands: []*cli.Command{runCommand(command), statusCommand(), breakCommand(), doctorCommand(), verifyCommand(), demoCommand(), demoWorkerCommand(), verifierCommand(), helpCommand()},
 		Version:  version(),
 
 		EnableShellCompletion:           true,

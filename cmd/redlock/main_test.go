@@ -24,7 +24,7 @@ func TestMain(m *testing.M) {
 	if len(os.Args) > 2 && os.Args[1] == runChildName {
 		os.Exit(runChild(os.Args[2], os.Args[3:]))
 	}
-	if len(os.Args) > 1 && os.Args[1] == workerCommandName {
+	if len(os.Args) > 1 && (os.Args[1] == workerCommandName || os.Args[1] == verifierCommandName) {
 		os.Exit(run(context.Background(), os.Args, os.Stdin, os.Stdout, os.Stderr))
 	}
 	os.Unsetenv(mastersEnv) // the tests choose their masters themselves
@@ -124,6 +124,17 @@ func TestEachCommandLineHasItsExitStatusAndFirstLine(t *testing.T) {
 		{"break of a reserved name", []string{"break", "--masters", "h:1", "redlock:x"}, exitUsage, "", "redlock: error: a name that begins with redlock: is reserved"},
 		{"break without masters", []string{"break", "x"}, exitUsage, "", "redlock: error: break needs the masters"},
 		{"doctor with rights for status and nothing to print", []string{"doctor", "--masters", "h:1", "--status"}, exitUsage, "", "redlock: error: --status needs --acl"},
+		{"help for verify", []string{"verify", "--help"}, exitOK, "two clients may hold a lock", ""},
+		{"verify without masters", []string{"verify"}, exitUsage, "", "redlock: error: verify needs the masters"},
+		{"verify with an argument", []string{"verify", "redis://:s3kret@h:1"}, exitUsage, "", "redlock: error: verify takes no arguments"},
+		{"verify with bad masters", []string{"verify", "--masters", "redis://:s3kret@h:1,nix"}, exitUsage, "", "redlock: error: --masters: URL 2: neither"},
+		{"verify for no time", []string{"verify", "--masters", "h:1", "--for", "0"}, exitUsage, "", "redlock: error: --for is 0s, want 1s to 24h0m0s"},
+		{"verify for ever", []string{"verify", "--masters", "h:1", "--for", "25h"}, exitUsage, "", "redlock: error: --for is 25h0m0s, want 1s to 24h0m0s"},
+		{"verify for a time without a unit", []string{"verify", "--for", "5"}, exitUsage, "", `redlock: error: --for is "5", want a time with a unit`},
+		{"verify that checks and runs", []string{"verify", "--check", "x", "--for", "5s"}, exitUsage, "", "redlock: error: --check runs nothing, so --for has no meaning"},
+		{"verify that checks what is not there", []string{"verify", "--check", "/nix"}, exitUsage, "", "redlock: error: --check: open /nix: no such file"},
+		{"verify with TLS flags without TLS", []string{"verify", "--masters", "h:1", "--insecure"}, exitUsage, "", "redlock: error: --ca, --cert, --key and --insecure are for rediss:// URLs"},
+		{"a verifier by hand", []string{verifierCommandName}, exitUsage, "", "redlock: error: verify-worker is started by"},
 		{"a worker by hand", []string{workerCommandName}, exitUsage, "", "redlock: error: demo-worker is started by"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {

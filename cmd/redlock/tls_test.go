@@ -99,6 +99,8 @@ func TestTheFlagsForTLS(t *testing.T) {
 	want(t, out, "0 of 3")
 	startRun(t, masters, []string{"--ca", cert, "--cert", cert, "--key", key}, "exit", "3").wantEnd(3)
 	startRun(t, masters, []string{"--insecure", "--cert", cert, "--key", key}, "exit", "4").wantEnd(4)
+	out, _ = runCommandLine(t, exitOK, "", append([]string{"verify", "--for", "1s", "--history", filepath.Join(t.TempDir(), "h")}, all...)...)
+	want(t, out, "3 masters, 6 processes", "two holders: 0")
 	for _, tt := range []struct {
 		name  string
 		flags []string

@@ -1,129 +1,151 @@
-package main
+package history
 
 import (
 	"cmp"
+	"maps"
 	"slices"
 	"strconv"
 	"strings"
 	"sync"
 )
 
-// An operation is one call for a lock and what followed. Times are those of now; 0 means that the
+// An Operation is one call for a lock and what followed. Times are those of Now; 0 means that the
 // event has not happened, or is not known.
-type operation struct {
-	id     string // client.life.goroutine.number
-	name   string // several names are separated by spaces
-	side   string
-	how    string
-	limit  int64
-	token  string
-	fence  uint64
-	err    string // of the call, or of the unlock
-	client int
-	life   int
+type Operation struct {
+	ID     string // client.life.goroutine.number
+	Name   string // several names are separated by spaces
+	Side   string // of an RWLocker
+	How    string // by which call, or by which kind of client
+	Limit  int64  // how long it may wait; 0: for ever
+	Token  string // of the lease
+	Fence  uint64 // 0: none
+	Err    string // of the call, or of the unlock
+	Client int    // of the ID
+	Life   int    // of the ID
 
-	asked   int64
-	refused int64
-	entered int64
-	held    int64 // the last moment at which the lease is known to be valid
-	lost    int64 // the first at which it is known not to be
-	leaving int64
-	left    int64
+	Asked   int64 // before the call
+	Refused int64 // after it, without the lock
+	Entered int64 // after it, with the lock
+	Held    int64 // the last moment at which the lease is known to be valid
+	Lost    int64 // the first at which it is known not to be
+	Leaving int64 // before the unlock
+	Left    int64 // after it
 }
 
 // String returns the id, and the side.
-func (o *operation) String() string { return strings.TrimSpace(o.side + " " + o.id) }
+func (o *Operation) String() string { return strings.TrimSpace(o.Side + " " + o.ID) }
 
-// goroutine returns the id without its number.
-func (o *operation) goroutine() string { return o.id[:strings.LastIndexByte(o.id, '.')] }
+// Goroutine returns the id without its number.
+func (o *Operation) Goroutine() string { return o.ID[:strings.LastIndexByte(o.ID, '.')] }
 
-// use returns the index of the use that the goroutine belongs to.
-func (o *operation) use() int {
-	f := strings.Split(o.id, ".")
-	n, _ := strconv.Atoi(f[len(f)-2])
-	return n / 10
-}
+// Reads reports whether others may hold the lock at the same time, if they read, too.
+func (o *Operation) Reads() bool { return o.Side == AsReader }
 
-// reads reports whether others may hold the lock at the same time, if they read, too.
-func (o *operation) reads() bool { return o.side == asReader }
-
-// confirmed reports whether the lease was seen to be valid at least once after the call had
+// Confirmed reports whether the lease was seen to be valid at least once after the call had
 // returned. Then the client held the lock from entered to held.
-func (o *operation) confirmed() bool { return o.entered != 0 && o.held >= o.entered }
+func (o *Operation) Confirmed() bool { return o.Entered != 0 && o.Held >= o.Entered }
 
-// over reports whether the client has written the last record of the operation.
-func (o *operation) over() bool { return o.refused != 0 || o.left != 0 }
+// Over reports whether the client has written the last record of the operation.
+func (o *Operation) Over() bool { return o.Refused != 0 || o.Left != 0 }
 
-// A history has the operations of all clients. It is safe for concurrent use.
-type history struct {
-	mu   sync.Mutex // guards what follows
-	ops  []*operation
-	byID map[string]*operation
+// A History has the operations of all clients. It is safe for concurrent use.
+type History struct {
+	mu      sync.Mutex // guards what follows
+	ops     []*Operation
+	byID    map[string]*Operation
+	stopped map[int][]Span // of each client
+	faults  map[string]int // by name
 }
 
-func newHistory() *history { return &history{byID: make(map[string]*operation)} }
+// New returns an empty History.
+func New() *History {
+	return &History{byID: make(map[string]*Operation), stopped: make(map[int][]Span), faults: make(map[string]int)}
+}
 
-// add takes in a record.
-func (h *history) add(r record) {
+// Add takes in a record.
+func (h *History) Add(r Record) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
+	switch r.Kind {
+	case Ready, Done:
+		return
+	case Fault:
+		h.faults[r.Name]++
+		return
+	case Stopped:
+		client, _ := strconv.Atoi(r.Op)
+		h.stopped[client] = append(h.stopped[client], Span{From: r.At})
+		return
+	case Continued:
+		client, _ := strconv.Atoi(r.Op)
+		if all := h.stopped[client]; len(all) > 0 {
+			all[len(all)-1].To = r.At
+		}
+		return
+	}
 	o := h.byID[r.Op]
 	if o == nil {
-		o = &operation{id: r.Op}
+		o = &Operation{ID: r.Op}
 		if f := strings.Split(r.Op, "."); len(f) == 4 {
-			o.client, _ = strconv.Atoi(f[0])
-			o.life, _ = strconv.Atoi(f[1])
+			o.Client, _ = strconv.Atoi(f[0])
+			o.Life, _ = strconv.Atoi(f[1])
 		}
 		h.byID[r.Op] = o
 		h.ops = append(h.ops, o)
 	}
 	switch r.Kind {
-	case asked:
-		o.asked, o.name, o.side, o.how, o.limit = r.At, r.Name, r.Side, r.How, r.Limit
-	case refused:
-		o.refused, o.err = r.At, r.Err
-	case entered:
-		o.entered, o.token, o.fence = r.At, r.Token, r.Fence
-	case held:
-		o.held = r.At
-	case lost:
-		o.lost = r.At
-	case leaving:
-		o.leaving = r.At
-	case left:
-		o.left, o.err = r.At, r.Err
+	case Asked:
+		o.Asked, o.Name, o.Side, o.How, o.Limit = r.At, r.Name, r.Side, r.How, r.Limit
+	case Refused:
+		o.Refused, o.Err = r.At, r.Err
+	case Entered:
+		o.Entered, o.Token, o.Fence = r.At, r.Token, r.Fence
+	case Held:
+		o.Held = r.At
+	case Lost:
+		o.Lost = r.At
+	case Leaving:
+		o.Leaving = r.At
+	case Left:
+		o.Left, o.Err = r.At, r.Err
 	}
 }
 
-// snapshot returns a copy of the operations, in the order of asking.
-func (h *history) snapshot() []operation {
+// Snapshot returns a copy of the operations, in the order of asking.
+func (h *History) Snapshot() []Operation {
 	h.mu.Lock()
-	ops := make([]operation, len(h.ops))
+	ops := make([]Operation, len(h.ops))
 	for i, o := range h.ops {
 		ops[i] = *o
 	}
 	h.mu.Unlock()
-	slices.SortStableFunc(ops, func(a, b operation) int { return cmp.Compare(a.asked, b.asked) })
+	slices.SortStableFunc(ops, func(a, b Operation) int { return cmp.Compare(a.Asked, b.Asked) })
 	return ops
 }
 
-// perName returns the operations of each name, in the same order. An operation on several names counts for each of
+// Stopped returns when the process of a client was stopped.
+func (h *History) Stopped(client int) []Span {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return slices.Clone(h.stopped[client])
+}
+
+// Faults returns how many faults there were of each name.
+func (h *History) Faults() map[string]int {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return maps.Clone(h.faults)
+}
+
+// PerName returns the operations of each name, in the same order. An operation on several names counts for each of
 // them, as if it were on this name alone: it holds all of them from its entering on, and until it leaves.
-func perName(ops []operation) map[string][]operation {
-	byName := make(map[string][]operation)
+func PerName(ops []Operation) map[string][]Operation {
+	byName := make(map[string][]Operation)
 	for _, o := range ops {
-		for name := range strings.SplitSeq(o.name, " ") {
-			o.name = name
+		for name := range strings.SplitSeq(o.Name, " ") {
+			o.Name = name
 			byName[name] = append(byName[name], o)
 		}
 	}
 	return byName
-}
-
-// record returns the operation as it is saved.
-func (o *operation) record() any {
-	return map[string]any{
-		"id": o.id, "name": o.name, "side": o.side, "how": o.how, "limit": o.limit, "token": o.token, "fence": o.fence, "err": o.err,
-		"asked": o.asked, "refused": o.refused, "entered": o.entered, "held": o.held, "lost": o.lost, "leaving": o.leaving, "left": o.left,
-	}
 }

@@ -1,53 +1,84 @@
-package main
+// Package history records what clients hold, and checks the records: at most one of them may hold a lock at a time, and
+// their fences must rise. A history is independent of the library: whoever reads it need not believe what made it.
+//
+// A history is a text of one record a line, each of which is a JSON object:
+//
+//	{"k":"asked","op":"2.0.1.17","t":8123456789,"n":"a b","how":"lock"}
+//	{"k":"entered","op":"2.0.1.17","t":8125456789,"token":"…","fence":1843}
+//	{"k":"held","op":"2.0.1.17","t":8127456789}
+//	{"k":"leaving","op":"2.0.1.17","t":8127556789}
+//	{"k":"left","op":"2.0.1.17","t":8128456789}
+//
+// k is one of the kinds below. op names the operation: its client, which process of this client, which goroutine of this
+// process, and a number. t is the time in nanoseconds of one clock for all clients of a machine: see Now. The records of
+// one operation are in their order; those of different operations are in any order.
+//
+// An operation has held the lock from entered to its last held. Its client has relied on the lock at both moments, and
+// in between. A lock of several names counts for each of them.
+package history
 
 import (
+	"bufio"
 	"encoding/json"
 	"fmt"
 	"io"
 	"sync"
 )
 
-// A record is one event of an operation, or of a client. A client writes them to its standard
-// output, one JSON object a line.
-type record struct {
-	Kind  string `json:"k"`
-	Op    string `json:"op"` // client.life.goroutine.number
-	At    int64  `json:"t"`
-	Name  string `json:"n,omitempty"`     // asked: the lock; several names are separated by spaces
-	Side  string `json:"side,omitempty"`  // asked: of an RWLocker
-	How   string `json:"how,omitempty"`   // asked: by which call
-	Limit int64  `json:"limit,omitempty"` // asked: how long it may wait; 0: for ever
-	Token string `json:"token,omitempty"` // entered
-	Fence uint64 `json:"fence,omitempty"` // entered
-	Err   string `json:"err,omitempty"`
+// A Record is one event of an operation, or of a client.
+type Record struct {
+	Kind  string `json:"k"`               // one of the kinds below
+	Op    string `json:"op"`              // client.life.goroutine.number
+	At    int64  `json:"t"`               // by Now
+	Name  string `json:"n,omitempty"`     // Asked: the lock; several names are separated by spaces
+	Side  string `json:"side,omitempty"`  // Asked: of an RWLocker
+	How   string `json:"how,omitempty"`   // Asked: by which call, or by which kind of client
+	Limit int64  `json:"limit,omitempty"` // Asked: how long it may wait; 0: for ever
+	Token string `json:"token,omitempty"` // Entered
+	Fence uint64 `json:"fence,omitempty"` // Entered; 0: none
+	Err   string `json:"err,omitempty"`   // Refused, Left
 }
 
 // The kinds of records of an operation, in their order. If the client is killed, the last ones are
 // missing.
 const (
-	asked   = "asked"   // before the call
-	entered = "entered" // after the call has returned with the lock
-	refused = "refused" // after the call has returned without the lock
-	held    = "held"    // before a call of Valid that returned true
-	lost    = "lost"    // after a call of Valid that returned false
-	leaving = "leaving" // before the call that unlocks
-	left    = "left"    // after that call
+	Asked   = "asked"   // before the call
+	Entered = "entered" // after the call has returned with the lock
+	Refused = "refused" // after the call has returned without the lock
+	Held    = "held"    // before a call of Valid that returned true
+	Lost    = "lost"    // after a call of Valid that returned false
+	Leaving = "leaving" // before the call that unlocks
+	Left    = "left"    // after that call
 )
 
 // Records of a client as a whole.
 const (
-	ready = "ready" // it is connected
-	done  = "done"  // it has unlocked and closed everything
+	Ready = "ready" // it is connected
+	Done  = "done"  // it has unlocked and closed everything
 )
 
-// A recorder writes records. It uses one write for each, without a buffer, so that a client that
+// Records of whoever makes the faults. Op is the client.
+const (
+	Stopped   = "stopped"   // before its process is stopped
+	Continued = "continued" // after its process was continued, or has ended
+	Fault     = "fault"     // any fault, when it begins; Name says which
+)
+
+// AsReader is the side of a reader: others may hold the lock at the same time, if they read, too.
+const AsReader = "reader"
+
+// A Recorder writes records. It uses one write for each, without a buffer, so that a client that
 // is killed leaves no half record and loses none.
-type recorder struct {
+type Recorder struct {
 	mu  sync.Mutex // guards out
 	out io.Writer
 }
 
-func (r *recorder) write(rec record) {
+// NewRecorder returns a Recorder that writes to out.
+func NewRecorder(out io.Writer) *Recorder { return &Recorder{out: out} }
+
+// Write writes a record. It panics if that fails: a history with a hole shows nothing.
+func (r *Recorder) Write(rec Record) {
 	b, err := json.Marshal(rec)
 	if err != nil {
 		panic(err) // strings and numbers can be encoded
@@ -57,4 +88,22 @@ func (r *recorder) write(rec record) {
 	if _, err := r.out.Write(append(b, '\n')); err != nil {
 		panic(fmt.Sprint("the records cannot be written: ", err))
 	}
+}
+
+// lineMost is how long a line of a history may be.
+const lineMost = 1 << 20
+
+// Read calls f with each record of a text, until it ends. Lines that are no records are given to bad.
+func Read(in io.Reader, f func(Record), bad func(line string)) error {
+	lines := bufio.NewScanner(in)
+	lines.Buffer(nil, lineMost)
+	for lines.Scan() {
+		var r Record
+		if err := json.Unmarshal(lines.Bytes(), &r); err != nil {
+			bad(lines.Text())
+			continue
+		}
+		f(r)
+	}
+	return lines.Err()
 }

@@ -1,11 +1,11 @@
-// Package proxy has proxies that stand between clients and a server and simulate the network, for tests.
+// Package proxy has proxies that stand between clients and a server and simulate the network, for tests and for
+// `redlock verify`.
 package proxy
 
 import (
 	"math/rand/v2"
 	"net"
 	"sync"
-	"testing"
 	"time"
 )
 
@@ -75,8 +75,15 @@ func New(target string, up, down Way, keeps Keeping, seed uint64) (*Proxy, error
 	return p, nil
 }
 
+// A test is a testing.TB. The command uses this package, and needs no package of tests.
+type test interface {
+	Helper()
+	Fatal(args ...any)
+	Cleanup(func())
+}
+
 // TB starts a Proxy that passes everything at once, until the test of tb ends.
-func TB(tb testing.TB, target string) *Proxy {
+func TB(tb test, target string) *Proxy {
 	tb.Helper()
 	p, err := New(target, Way{}, Way{}, KeepsNone, 0)
 	if err != nil {

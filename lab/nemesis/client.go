@@ -1,7 +1,6 @@
 package main
 
 import (
-	"bufio"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -13,6 +12,7 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/redlock-go/redlock/internal/history"
 	"github.com/redlock-go/redlock/internal/proxy"
 )
 
@@ -23,7 +23,7 @@ type client struct {
 	links   []*proxy.Proxy // immutable; to each master
 	job     job            // of the next life
 	stderr  *os.File       // of all lives
-	history *history
+	history *history.History
 	log     *runLog
 	stalls  *stalls // of this process
 
@@ -31,7 +31,7 @@ type client struct {
 
 	mu     sync.Mutex // guards what follows
 	proc   *process
-	pauses []span // when it was stopped
+	pauses []history.Span // when it was stopped
 	deaths []death
 }
 
@@ -60,7 +60,7 @@ func (c *client) start() error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	p := &process{
-		life: c.job.Life, cmd: exec.Command(c.program), began: now(),
+		life: c.job.Life, cmd: exec.Command(c.program), began: history.Now(),
 		ready: make(chan struct{}), done: make(chan struct{}), gone: make(chan struct{}),
 	}
 	p.cmd.Env = append(os.Environ(), workerEnv+"=1", "GORACE=halt_on_error=1") // with go run -race, a race ends the client
@@ -91,28 +91,24 @@ func (c *client) start() error {
 // follow takes in the records of a life until it ends.
 func (c *client) follow(p *process, out io.Reader) {
 	finished := false
-	in := bufio.NewScanner(out)
-	in.Buffer(nil, 1<<20)
-	for in.Scan() {
-		var r record
-		if err := json.Unmarshal(in.Bytes(), &r); err != nil {
-			c.log.printf("client %d: a record that is none: %q", c.index, in.Text())
-			continue
-		}
+	unread := history.Read(out, func(r history.Record) {
 		switch r.Kind {
-		case ready:
+		case history.Ready:
 			close(p.ready)
-		case done:
+		case history.Done:
 			finished = true
 			close(p.done)
 		default:
-			c.history.add(r)
+			c.history.Add(r)
 		}
+	}, func(line string) { c.log.printf("client %d: a record that is none: %q", c.index, line) })
+	if unread != nil {
+		c.log.printf("client %d: its records cannot be read: %v", c.index, unread)
 	}
 	err := p.cmd.Wait()
 	c.mu.Lock()
 	if !finished {
-		c.deaths = append(c.deaths, death{p.life, now()})
+		c.deaths = append(c.deaths, death{p.life, history.Now()})
 		if !p.meant {
 			p.err = fmt.Errorf("client %d has ended by itself: %w", c.index, errors.Join(err, errUnexpected))
 		}
@@ -160,18 +156,18 @@ func (c *client) stutter(length, each time.Duration) error {
 // stop stops the process for a while.
 func (c *client) stop(length time.Duration) {
 	p := c.process()
-	at := now()
+	at := history.Now()
 	if err := p.cmd.Process.Signal(syscall.SIGSTOP); err != nil {
 		return // it has just ended
 	}
 	c.mu.Lock()
 	i := len(c.pauses)
-	c.pauses = append(c.pauses, span{from: at})
+	c.pauses = append(c.pauses, history.Span{From: at})
 	c.mu.Unlock()
 	time.Sleep(length)
 	p.cmd.Process.Signal(syscall.SIGCONT)
 	c.mu.Lock()
-	c.pauses[i].to = now()
+	c.pauses[i].To = history.Now()
 	c.mu.Unlock()
 }
 
@@ -203,7 +199,7 @@ func (c *client) end(kill bool, patience time.Duration) (stuck bool) {
 }
 
 // stopped returns when the client was stopped.
-func (c *client) stopped() []span {
+func (c *client) stopped() []history.Span {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return slices.Clone(c.pauses)

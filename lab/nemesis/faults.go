@@ -5,6 +5,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/redlock-go/redlock/internal/history"
 	"github.com/redlock-go/redlock/internal/proxy"
 )
 
@@ -115,11 +116,11 @@ func subtle(do func(*run, fault) error) func(*run, fault) error {
 	return func(r *run, f fault) error {
 		r.mu.Lock()
 		late := r.starts > 0
-		r.stepped = now()
+		r.stepped = history.Now()
 		r.mu.Unlock()
 		for _, cl := range r.clients {
 			p := cl.process()
-			late = late || !isClosed(p.ready) || now()-p.began < int64(settled)
+			late = late || !isClosed(p.ready) || history.Now()-p.began < int64(settled)
 		}
 		if late {
 			return fmt.Errorf("%w: a client has just started", errSkipped)
@@ -150,7 +151,7 @@ func (r *run) restartClient(f fault, kill bool) error {
 	time.Sleep(f.length)
 	for {
 		r.mu.Lock()
-		wait := r.stepped + int64(settled) - now()
+		wait := r.stepped + int64(settled) - history.Now()
 		r.mu.Unlock()
 		if wait <= 0 { // or there was no subtle fault
 			break

@@ -7,6 +7,8 @@ import (
 	"time"
 
 	"github.com/anishathalye/porcupine"
+
+	"github.com/redlock-go/redlock/internal/history"
 )
 
 // A lockState is the state of a lock in porcupine's model.
@@ -90,34 +92,34 @@ func (s lockState) read(in step) (ok bool, next lockState) {
 // seen to hold. Where a history with these steps is illegal, other times between the same limits do not make it legal:
 // the lease would only last longer, and while it lasts no writer can take the lock, so the fences of writers do not
 // change. Without this, porcupine would try each order of many readers, and not come to an end.
-func steps(ops []operation, end func(o operation) int64) []porcupine.Operation {
+func steps(ops []history.Operation, end func(o history.Operation) int64) []porcupine.Operation {
 	var all []porcupine.Operation
 	for _, o := range ops {
-		if o.entered == 0 {
+		if o.Entered == 0 {
 			continue
 		}
-		takes, ends := step{op: o.id, reads: o.reads(), takes: true, fence: o.fence}, step{op: o.id, reads: o.reads()}
-		if o.reads() && o.confirmed() {
+		takes, ends := step{op: o.ID, reads: o.Reads(), takes: true, fence: o.Fence}, step{op: o.ID, reads: o.Reads()}
+		if o.Reads() && o.Confirmed() {
 			all = append(all,
-				porcupine.Operation{ClientId: o.client, Input: takes, Call: o.entered, Return: o.entered},
-				porcupine.Operation{ClientId: o.client, Input: ends, Call: o.held, Return: o.held},
+				porcupine.Operation{ClientId: o.Client, Input: takes, Call: o.Entered, Return: o.Entered},
+				porcupine.Operation{ClientId: o.Client, Input: ends, Call: o.Held, Return: o.Held},
 			)
 			continue
 		}
-		call := o.asked
-		if o.confirmed() {
-			call = o.held
+		call := o.Asked
+		if o.Confirmed() {
+			call = o.Held
 		}
-		over := o.lost
+		over := o.Lost
 		if over == 0 {
-			over = o.left
+			over = o.Left
 		}
 		if over == 0 {
 			over = max(end(o), call)
 		}
 		all = append(all,
-			porcupine.Operation{ClientId: o.client, Input: takes, Call: o.asked, Return: o.entered},
-			porcupine.Operation{ClientId: o.client, Input: ends, Call: call, Return: over},
+			porcupine.Operation{ClientId: o.Client, Input: takes, Call: o.Asked, Return: o.Entered},
+			porcupine.Operation{ClientId: o.Client, Input: ends, Call: call, Return: over},
 		)
 	}
 	return all
@@ -149,10 +151,10 @@ func picture(all []porcupine.Operation, file string) error {
 
 // around returns the operations that entered near a moment. A picture of a whole run would be too
 // large.
-func around(ops []operation, at int64, within time.Duration) []operation {
-	var near []operation
+func around(ops []history.Operation, at int64, within time.Duration) []history.Operation {
+	var near []history.Operation
 	for _, o := range ops {
-		if o.entered >= at-int64(within) && o.entered <= at+int64(within) {
+		if o.Entered >= at-int64(within) && o.Entered <= at+int64(within) {
 			near = append(near, o)
 		}
 	}

@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"io"
 	"sync"
+
+	"github.com/redlock-go/redlock/internal/history"
 )
 
 // A runLog writes lines with the time since the run began and the time of now.
@@ -17,5 +19,5 @@ type runLog struct {
 func (l *runLog) printf(format string, args ...any) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	fmt.Fprintf(l.out, "%8.3fs %.6f  %s\n", seconds(now()-l.began), seconds(now()), fmt.Sprintf(format, args...))
+	fmt.Fprintf(l.out, "%8.3fs %.6f  %s\n", history.Seconds(history.Now()-l.began), history.Seconds(history.Now()), fmt.Sprintf(format, args...))
 }

@@ -12,6 +12,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/redlock-go/redlock/internal/history"
 	"github.com/redlock-go/redlock/internal/proxy"
 )
 
@@ -36,7 +37,7 @@ type run struct {
 	fleet   fleet
 	clients []*client
 	store   *store
-	history *history
+	history *history.History
 	log     *runLog
 	stalls  *stalls
 	over    chan struct{} // closed by close
@@ -49,8 +50,8 @@ type run struct {
 
 	// Known when the run is over:
 	began, healed, ended int64
-	found                []violation
-	forever              []violation // lock keys a TTL and 1 s after the clients have ended
+	found                []history.Violation
+	forever              []history.Violation // lock keys a TTL and 1 s after the clients have ended
 }
 
 // newRun starts masters, store, links and clients.
@@ -60,7 +61,7 @@ func newRun(c config) (*run, error) {
 		return nil, err
 	}
 	r := &run{
-		config: c, history: newHistory(), log: &runLog{began: now(), out: out}, stalls: &stalls{}, over: make(chan struct{}),
+		config: c, history: history.New(), log: &runLog{began: history.Now(), out: out}, stalls: &stalls{}, over: make(chan struct{}),
 		done: make(map[string]int),
 	}
 	go r.stalls.watch(r.over)
@@ -146,7 +147,7 @@ func (r *run) close() {
 // play does the faults of the schedule, and returns when all are over. It returns earlier if ctx
 // ends, or if the run is strict and there is a violation.
 func (r *run) play(ctx context.Context, faults []fault) {
-	r.began = now()
+	r.began = history.Now()
 	var all sync.WaitGroup
 	defer all.Wait()
 	watch := time.NewTicker(time.Second)
@@ -156,7 +157,7 @@ func (r *run) play(ctx context.Context, faults []fault) {
 	for {
 		var next <-chan time.Time
 		if len(faults) > 0 {
-			next = time.After(faults[0].at - time.Duration(now()-r.began))
+			next = time.After(faults[0].at - time.Duration(history.Now()-r.began))
 		}
 		select {
 		case <-next:
@@ -200,14 +201,14 @@ var errSkipped = errors.New("skipped")
 // look makes the checks that are possible while the run goes on, and reports whether there is a
 // violation.
 func (r *run) look() bool {
-	var found []violation
-	byName := perName(r.history.snapshot())
+	var found []history.Violation
+	byName := history.PerName(r.history.Snapshot())
 	for _, n := range r.names() {
 		ops := byName[n.Name]
-		all, _ := overlaps(ops)
+		all, _ := history.Overlaps(ops)
 		found = append(found, all...)
 		if n.Fenced {
-			found = append(found, fences(ops)...)
+			found = append(found, history.Fences(ops)...)
 		}
 	}
 	found = append(found, r.crashes()...)
@@ -215,11 +216,11 @@ func (r *run) look() bool {
 }
 
 // crashes returns the clients that have ended by themselves.
-func (r *run) crashes() (all []violation) {
+func (r *run) crashes() (all []history.Violation) {
 	for _, cl := range r.clients {
 		p := cl.process()
 		if isClosed(p.gone) && p.err != nil {
-			all = append(all, violation{kind: crashed, text: p.err.Error()})
+			all = append(all, history.Violation{Kind: crashed, Text: p.err.Error()})
 		}
 	}
 	return all
@@ -241,14 +242,14 @@ func (r *run) heal() error {
 	for _, cl := range r.clients {
 		cl.order(orderCalm)
 	}
-	r.healed = now()
+	r.healed = history.Now()
 	r.log.printf("all faults are over")
 	return errors.Join(errs...)
 }
 
 // everybodyEnters waits until each goroutine has got the lock after the faults. It returns a
 // violation for each that has not within entryMost.
-func (r *run) everybodyEnters(ctx context.Context) (all []violation) {
+func (r *run) everybodyEnters(ctx context.Context) (all []history.Violation) {
 	for {
 		missing := r.missing()
 		if len(missing) == 0 {
@@ -260,12 +261,12 @@ func (r *run) everybodyEnters(ctx context.Context) (all []violation) {
 		case <-ctx.Done():
 			return nil
 		}
-		at := now()
-		if _, stalled := r.stalls.during(span{r.healed, at}); time.Duration(at-r.healed)-stalled < r.entryMost {
+		at := history.Now()
+		if _, stalled := r.stalls.during(history.Span{From: r.healed, To: at}); time.Duration(at-r.healed)-stalled < r.entryMost {
 			continue
 		}
 		for _, g := range missing {
-			all = append(all, violation{kind: stuckWait, at: at, text: fmt.Sprintf("goroutine %s has not entered within %v of the end of all faults", g, r.entryMost)})
+			all = append(all, history.Violation{Kind: stuckWait, At: at, Text: fmt.Sprintf("goroutine %s has not entered within %v of the end of all faults", g, r.entryMost)})
 		}
 		return all
 	}
@@ -274,9 +275,9 @@ func (r *run) everybodyEnters(ctx context.Context) (all []violation) {
 // missing returns the goroutines that have not got the lock since the faults ended.
 func (r *run) missing() []string {
 	in := make(map[string]bool)
-	for _, o := range r.history.snapshot() {
-		if o.entered > r.healed {
-			in[o.goroutine()] = true
+	for _, o := range r.history.Snapshot() {
+		if o.Entered > r.healed {
+			in[o.Goroutine()] = true
 		}
 	}
 	var missing []string
@@ -293,13 +294,13 @@ func (r *run) missing() []string {
 }
 
 // notRunning returns how long a client did not run during a span.
-func (r *run) notRunning(client int, s span) int64 {
+func (r *run) notRunning(client int, s history.Span) int64 {
 	stalls, _ := r.stalls.during(s)
-	return covered(s, append(stalls, r.clients[client].stopped()...))
+	return history.Covered(s, append(stalls, r.clients[client].stopped()...))
 }
 
 // stop tells all clients to unlock and close. It returns a violation for each that does not.
-func (r *run) stop() (all []violation) {
+func (r *run) stop() (all []history.Violation) {
 	var wg sync.WaitGroup
 	var mu sync.Mutex
 	for _, cl := range r.clients {
@@ -307,12 +308,12 @@ func (r *run) stop() (all []violation) {
 			if cl.end(false, r.entryMost) {
 				mu.Lock()
 				defer mu.Unlock()
-				all = append(all, violation{kind: stuckWait, at: now(), text: fmt.Sprintf("client %d does not unlock and close within %v", cl.index, r.entryMost)})
+				all = append(all, history.Violation{Kind: stuckWait, At: history.Now(), Text: fmt.Sprintf("client %d does not unlock and close within %v", cl.index, r.entryMost)})
 			}
 		})
 	}
 	wg.Wait()
-	r.ended = now()
-	slices.SortFunc(all, func(a, b violation) int { return cmp.Compare(a.text, b.text) })
+	r.ended = history.Now()
+	slices.SortFunc(all, func(a, b history.Violation) int { return cmp.Compare(a.Text, b.Text) })
 	return all
 }

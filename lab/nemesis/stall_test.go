@@ -6,6 +6,8 @@ import (
 	"regexp"
 	"testing"
 	"time"
+
+	"github.com/redlock-go/redlock/internal/history"
 )
 
 // hangEnv makes TestACallThatDoesNotReturnEndsTheClient hang.
@@ -32,11 +34,11 @@ func hangs() { select {} }
 
 func TestStallsDoNotCount(t *testing.T) {
 	s := &stalls{}
-	began := now()
+	began := history.Now()
 	if left := s.left(began-int64(time.Hour), time.Minute); left > 0 {
 		t.Errorf("after an hour %v of a minute are left", left)
 	}
-	s.all = []span{{began - int64(time.Hour), began}}
+	s.all = []history.Span{{From: began - int64(time.Hour), To: began}}
 	if left := s.left(began-int64(time.Hour), time.Minute); left <= 0 {
 		t.Error("after a stall of an hour nothing of a minute is left")
 	}

@@ -7,6 +7,8 @@ import (
 	"net"
 	"sync"
 	"time"
+
+	"github.com/redlock-go/redlock/internal/history"
 )
 
 // A write is what a holder sends to the store.
@@ -86,7 +88,7 @@ func (s *store) delay() time.Duration {
 func (s *store) handle(w write) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	e := entry{write: w, at: now(), accepted: w.Fence >= s.highest[w.Name]}
+	e := entry{write: w, at: history.Now(), accepted: w.Fence >= s.highest[w.Name]}
 	if e.accepted {
 		s.highest[w.Name] = w.Fence
 	}

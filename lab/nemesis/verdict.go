@@ -8,17 +8,19 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
 	"github.com/anishathalye/porcupine"
 
 	"github.com/redlock-go/redlock/internal/defects"
+	"github.com/redlock-go/redlock/internal/history"
 )
 
 // A verdict is the result of a run.
 type verdict struct {
-	violations []violation
+	violations []history.Violation
 	writing    map[string]writing
 	linear     map[string]porcupine.CheckResult
 	checkedIn  time.Duration // how long porcupine took
@@ -41,28 +43,28 @@ const slack = 2 * maxOffset
 // judge checks the history.
 func (r *run) judge() *verdict {
 	v := &verdict{writing: make(map[string]writing), linear: make(map[string]porcupine.CheckResult), uses: make([]tally, len(r.uses()))}
-	ops := r.history.snapshot()
+	ops := r.history.Snapshot()
 	v.violations = slices.Concat(r.found, r.crashes(), outlasted(ops, r.notRunning))
-	byName, log := perName(ops), r.store.log()
+	byName, log := history.PerName(ops), r.store.log()
 	for _, n := range r.names() {
 		v.judgeName(r, n, byName[n.Name], log)
 	}
 	v.count(r, ops)
 	if least := int(r.length.Seconds()); r.ended != 0 && r.healed != 0 && v.all.entered < least && len(v.violations) == 0 {
-		v.violations = append(v.violations, violation{kind: idle, text: fmt.Sprintf("%d times the lock was had in %v, want %d at least: nothing is shown", v.all.entered, r.length, least)})
+		v.violations = append(v.violations, history.Violation{Kind: idle, Text: fmt.Sprintf("%d times the lock was had in %v, want %d at least: nothing is shown", v.all.entered, r.length, least)})
 	}
 	// Those without a time, 0, come last.
-	slices.SortStableFunc(v.violations, func(a, b violation) int { return cmp.Compare(uint64(a.at)-1, uint64(b.at)-1) })
+	slices.SortStableFunc(v.violations, func(a, b history.Violation) int { return cmp.Compare(uint64(a.At)-1, uint64(b.At)-1) })
 	return v
 }
 
 // judgeName checks the history of one name.
-func (v *verdict) judgeName(r *run, n lockName, ops []operation, log []entry) {
-	all, total := overlaps(ops)
+func (v *verdict) judgeName(r *run, n lockName, ops []history.Operation, log []entry) {
+	all, total := history.Overlaps(ops)
 	v.overlap += total
 	v.together += readTogether(ops)
 	if n.Fenced {
-		all = append(all, fences(ops)...)
+		all = append(all, history.Fences(ops)...)
 	}
 	w, late := writes(n.Name, ops, log)
 	v.writing[n.Name] = w
@@ -73,25 +75,32 @@ func (v *verdict) judgeName(r *run, n lockName, ops []operation, log []entry) {
 	v.linear[n.Name] = linear(steps(ops, r.end))
 	v.checkedIn += time.Since(began)
 	if v.linear[n.Name] != porcupine.Ok {
-		all = append(all, violation{kind: illegal, name: n.Name, text: fmt.Sprintf("%q: porcupine says %s", n.Name, v.linear[n.Name])})
+		all = append(all, history.Violation{Kind: illegal, Name: n.Name, Text: fmt.Sprintf("%q: porcupine says %s", n.Name, v.linear[n.Name])})
 	}
 	v.violations = append(v.violations, all...)
 }
 
 // end returns the latest possible end of a lease that has no record of its end, because the client
 // died or the run ended.
-func (r *run) end(o operation) int64 {
-	if at := r.clients[o.client].died(o.life); at != 0 {
+func (r *run) end(o history.Operation) int64 {
+	if at := r.clients[o.Client].died(o.Life); at != 0 {
 		return at + int64(r.ttl+slack)
 	}
-	return now()
+	return history.Now()
+}
+
+// useOf returns the index of the use that the goroutine of an operation belongs to.
+func useOf(o history.Operation) int {
+	f := strings.Split(o.ID, ".")
+	n, _ := strconv.Atoi(f[len(f)-2])
+	return n / 10
 }
 
 // count counts the operations, of each use and all.
-func (v *verdict) count(r *run, ops []operation) {
+func (v *verdict) count(r *run, ops []history.Operation) {
 	for _, o := range ops {
 		v.all.add(o)
-		if i := o.use(); i < len(v.uses) {
+		if i := useOf(o); i < len(v.uses) {
 			v.uses[i].add(o)
 		}
 	}
@@ -101,19 +110,19 @@ func (v *verdict) count(r *run, ops []operation) {
 	}
 }
 
-func (t *tally) add(o operation) {
+func (t *tally) add(o history.Operation) {
 	t.asked++
 	switch {
-	case o.entered != 0:
+	case o.Entered != 0:
 		t.entered++
-		t.waits = append(t.waits, time.Duration(o.entered-o.asked))
-	case o.refused != 0:
+		t.waits = append(t.waits, time.Duration(o.Entered-o.Asked))
+	case o.Refused != 0:
 		t.refused++
 	}
-	if o.lost != 0 {
+	if o.Lost != 0 {
 		t.lost++
 	}
-	if !o.over() {
+	if !o.Over() {
 		t.died++
 	}
 }
@@ -137,7 +146,7 @@ func (t *tally) String() string {
 func (v *verdict) number(kind string) int {
 	n := 0
 	for _, x := range v.violations {
-		if x.kind == kind {
+		if x.Kind == kind {
 			n++
 		}
 	}
@@ -150,10 +159,10 @@ func (v *verdict) caught(r *run) string {
 		return fmt.Sprintf("NOT caught in %v", r.length)
 	}
 	x := v.violations[0]
-	if x.at == 0 {
-		return "caught: " + x.kind
+	if x.At == 0 {
+		return "caught: " + x.Kind
 	}
-	return fmt.Sprintf("caught after %.1f s: %s", seconds(max(x.at-r.began, 0)), x.kind)
+	return fmt.Sprintf("caught after %.1f s: %s", history.Seconds(max(x.At-r.began, 0)), x.Kind)
 }
 
 // print prints the verdict as text.
@@ -177,7 +186,7 @@ func (v *verdict) print(out io.Writer, r *run) {
 		fmt.Fprintf(out, "%s: the store accepted %d writes, %d of them late, and refused %d for their fence; porcupine: %s\n",
 			n.Name, w.accepted, w.late, w.refused, v.linear[n.Name])
 	}
-	if all, sum := r.stalls.during(span{r.began, now()}); len(all) > 0 {
+	if all, sum := r.stalls.during(history.Span{From: r.began, To: history.Now()}); len(all) > 0 {
 		fmt.Fprintf(out, "the machine stood still %d times, together for %v\n", len(all), sum.Round(time.Millisecond))
 	}
 	fmt.Fprintf(out, "porcupine took %v\n", v.checkedIn.Round(time.Millisecond))
@@ -187,10 +196,10 @@ func (v *verdict) print(out io.Writer, r *run) {
 			break
 		}
 		at := ""
-		if x.at != 0 {
-			at = fmt.Sprintf(" at %.3fs", seconds(x.at-r.log.began))
+		if x.At != 0 {
+			at = fmt.Sprintf(" at %.3fs", history.Seconds(x.At-r.log.began))
 		}
-		fmt.Fprintf(out, "VIOLATION%s: %s: %s\n", at, x.kind, x.text)
+		fmt.Fprintf(out, "VIOLATION%s: %s: %s\n", at, x.Kind, x.Text)
 	}
 	fmt.Fprintf(out, "| subject | seed | faults for | acquired | leases lost | leases overlapped | two holders for | fences wrong | late writes accepted | stuck | keys left | keys left for ever |\n")
 	late := 0
@@ -198,26 +207,26 @@ func (v *verdict) print(out io.Writer, r *run) {
 		late += w.late
 	}
 	fmt.Fprintf(out, "| %s | %d | %v | %d | %d | %d | %v | %d | %d | %d | %d | %d |\n", r.subject.name, r.seed, r.length, v.all.entered, v.all.lost,
-		v.number(overlapping), v.overlap.Round(time.Millisecond), v.number(falling), late, v.number(stuckWait), v.number(keyLeft), len(r.forever))
+		v.number(history.Overlapping), v.overlap.Round(time.Millisecond), v.number(history.Falling), late, v.number(stuckWait), v.number(keyLeft), len(r.forever))
 }
 
 // save writes the history, and a picture of each illegal one.
 func (r *run) save(v *verdict) error {
 	var b strings.Builder
 	enc := json.NewEncoder(&b)
-	all := r.history.snapshot()
+	all := r.history.Snapshot()
 	for _, o := range all {
-		enc.Encode(o.record())
+		enc.Encode(saved(o))
 	}
-	byName := perName(all)
+	byName := history.PerName(all)
 	for _, n := range r.names() {
 		ops := byName[n.Name]
 		if v.linear[n.Name] != porcupine.Illegal {
 			continue
 		}
 		for _, x := range v.violations {
-			if x.name == n.Name && x.at != 0 {
-				ops = around(ops, x.at, 5*time.Second)
+			if x.Name == n.Name && x.At != 0 {
+				ops = around(ops, x.At, 5*time.Second)
 				break
 			}
 		}
@@ -226,6 +235,14 @@ func (r *run) save(v *verdict) error {
 		}
 	}
 	return os.WriteFile(filepath.Join(r.dir, "history.jsonl"), []byte(b.String()), 0o644)
+}
+
+// saved returns the operation as it is saved.
+func saved(o history.Operation) any {
+	return map[string]any{
+		"id": o.ID, "name": o.Name, "side": o.Side, "how": o.How, "limit": o.Limit, "token": o.Token, "fence": o.Fence, "err": o.Err,
+		"asked": o.Asked, "refused": o.Refused, "entered": o.Entered, "held": o.Held, "lost": o.Lost, "leaving": o.Leaving, "left": o.Left,
+	}
 }
 
 // printPlan prints a schedule, and the names of faults and defects.

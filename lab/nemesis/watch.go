@@ -7,6 +7,8 @@ import (
 	"time"
 
 	"github.com/gomodule/redigo/redis"
+
+	"github.com/redlock-go/redlock/internal/history"
 )
 
 // A watch reads the lock keys on all masters after the faults. Then releases and undos are executed
@@ -95,7 +97,7 @@ func (w *watch) follow(i int) {
 	keys := keysOf(w.names, w.key, i)
 	stand := make(map[string]*sighting)
 	for {
-		at := now()
+		at := history.Now()
 		all, err := tokens(conn, keys)
 		if err != nil {
 			return
@@ -122,7 +124,7 @@ func (w *watch) see(master int, all [][]string, at int64, stand map[string]*sigh
 			is[id] = true
 			if stand[id] == nil {
 				token, reader := strings.CutPrefix(token, "reader ")
-				stand[id] = &sighting{master: master, name: w.names[n].Name, token: token, reader: reader, first: now()}
+				stand[id] = &sighting{master: master, name: w.names[n].Name, token: token, reader: reader, first: history.Now()}
 			}
 			stand[id].last = at // the time before the command
 		}
@@ -142,24 +144,24 @@ const turn = "turn"
 // without belonging to a lease. may must be below the TTL. A call for several names may acquire them one by one, each with a
 // token of its own, which no lease has: the time for which such a call waits does not count. A read lease is kept after its release. It is renewed once
 // more, within a third of the TTL, and then kept until half of its validity has passed.
-func (w *watch) end(h *history, stalls *stalls, ttl, may time.Duration) (all []violation) {
+func (w *watch) end(h *history.History, stalls *stalls, ttl, may time.Duration) (all []history.Violation) {
 	close(w.stop)
 	w.done.Wait()
-	over := make(map[string]int64)   // when the last lease of a token ended
-	waits := make(map[string][]span) // of calls for several names, by name
-	for _, o := range h.snapshot() {
-		if names := strings.Fields(o.name); len(names) > 1 {
+	over := make(map[string]int64)           // when the last lease of a token ended
+	waits := make(map[string][]history.Span) // of calls for several names, by name
+	for _, o := range h.Snapshot() {
+		if names := strings.Fields(o.Name); len(names) > 1 {
 			for _, name := range names {
-				waits[name] = append(waits[name], span{o.asked, max(o.entered, o.refused)})
+				waits[name] = append(waits[name], history.Span{From: o.Asked, To: max(o.Entered, o.Refused)})
 			}
 		}
-		if o.token == "" {
+		if o.Token == "" {
 			continue
 		}
-		if o.left == 0 {
-			o.left = 1 << 62
+		if o.Left == 0 {
+			o.Left = 1 << 62
 		}
-		over[o.token] = max(over[o.token], o.left)
+		over[o.Token] = max(over[o.Token], o.Left)
 	}
 	for _, s := range w.seen {
 		since, what, may := s.first, "which nobody's lease had", may
@@ -172,14 +174,14 @@ func (w *watch) end(h *history, stalls *stalls, ttl, may time.Duration) (all []v
 		case known:
 			since, what = max(left, s.first), "after its release"
 		}
-		within := span{since, s.last}
+		within := history.Span{From: since, To: s.last}
 		excused, _ := stalls.during(within)
 		if !known {
 			excused = append(excused, waits[s.name]...)
 		}
-		if stood := time.Duration(s.last - since - covered(within, excused)); stood > may {
-			all = append(all, violation{kind: keyLeft, at: s.last, name: s.name,
-				text: fmt.Sprintf("the key of %q on master %d stood for %v with token %s, %s", s.name, s.master, stood, s.token, what)})
+		if stood := time.Duration(s.last - since - history.Covered(within, excused)); stood > may {
+			all = append(all, history.Violation{Kind: keyLeft, At: s.last, Name: s.name,
+				Text: fmt.Sprintf("the key of %q on master %d stood for %v with token %s, %s", s.name, s.master, stood, s.token, what)})
 		}
 	}
 	return all
@@ -187,7 +189,7 @@ func (w *watch) end(h *history, stalls *stalls, ttl, may time.Duration) (all []v
 
 // keys returns the lock keys that stand on the masters. Unless turns is true, those do not count that stand for readers
 // that were woken and have ended since.
-func (r *run) keys(turns bool) (all []violation, err error) {
+func (r *run) keys(turns bool) (all []history.Violation, err error) {
 	names := r.names()
 	for i, s := range r.fleet {
 		conn, err := redis.Dial("tcp", s.Addr())
@@ -204,8 +206,8 @@ func (r *run) keys(turns bool) (all []violation, err error) {
 				if token == "reader "+turn && !turns {
 					continue
 				}
-				all = append(all, violation{kind: keyLeft, at: now(), name: names[n].Name,
-					text: fmt.Sprintf("the key of %q stands on master %d with token %s, though all clients have unlocked and closed", names[n].Name, i, token)})
+				all = append(all, history.Violation{Kind: keyLeft, At: history.Now(), Name: names[n].Name,
+					Text: fmt.Sprintf("the key of %q stands on master %d with token %s, though all clients have unlocked and closed", names[n].Name, i, token)})
 			}
 		}
 	}

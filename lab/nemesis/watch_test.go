@@ -3,23 +3,25 @@ package main
 import (
 	"testing"
 	"time"
+
+	"github.com/redlock-go/redlock/internal/history"
 )
 
 func TestKeysThatAreLeftAreFound(t *testing.T) {
-	h := newHistory()
-	for _, r := range []record{
-		{Kind: asked, Op: "0.0.0.1", At: ms(0), Name: "a"},
-		{Kind: entered, Op: "0.0.0.1", At: ms(10), Token: "writer"},
-		{Kind: left, Op: "0.0.0.1", At: ms(20)},
-		{Kind: asked, Op: "0.0.1.1", At: ms(30), Name: "a", Side: asReader},
-		{Kind: entered, Op: "0.0.1.1", At: ms(40), Token: "reads"},
-		{Kind: left, Op: "0.0.1.1", At: ms(50)},
-		{Kind: asked, Op: "0.0.2.1", At: ms(60), Name: "a"}, // its client has died
-		{Kind: entered, Op: "0.0.2.1", At: ms(70), Token: "dead"},
-		{Kind: asked, Op: "1.0.0.1", At: ms(100), Name: "b c"},
-		{Kind: refused, Op: "1.0.0.1", At: ms(3000)},
+	h := history.New()
+	for _, r := range []history.Record{
+		{Kind: history.Asked, Op: "0.0.0.1", At: ms(0), Name: "a"},
+		{Kind: history.Entered, Op: "0.0.0.1", At: ms(10), Token: "writer"},
+		{Kind: history.Left, Op: "0.0.0.1", At: ms(20)},
+		{Kind: history.Asked, Op: "0.0.1.1", At: ms(30), Name: "a", Side: asReader},
+		{Kind: history.Entered, Op: "0.0.1.1", At: ms(40), Token: "reads"},
+		{Kind: history.Left, Op: "0.0.1.1", At: ms(50)},
+		{Kind: history.Asked, Op: "0.0.2.1", At: ms(60), Name: "a"}, // its client has died
+		{Kind: history.Entered, Op: "0.0.2.1", At: ms(70), Token: "dead"},
+		{Kind: history.Asked, Op: "1.0.0.1", At: ms(100), Name: "b c"},
+		{Kind: history.Refused, Op: "1.0.0.1", At: ms(3000)},
 	} {
-		h.add(r)
+		h.Add(r)
 	}
 	for _, test := range []struct {
 		name string
@@ -39,7 +41,7 @@ func TestKeysThatAreLeftAreFound(t *testing.T) {
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			w := &watch{stop: make(chan struct{}), seen: []sighting{test.seen}}
-			still := &stalls{all: []span{{ms(10_000), ms(11_000)}}}
+			still := &stalls{all: []history.Span{{From: ms(10_000), To: ms(11_000)}}}
 			if all := w.end(h, still, time.Second, 600*time.Millisecond); len(all) != test.want {
 				t.Errorf("violations = %v, want %d", all, test.want)
 			}

@@ -13,6 +13,8 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"github.com/redlock-go/redlock/internal/history"
 )
 
 // workerEnv makes this program a client: it opens a subject, and locks and unlocks until it is told
@@ -50,7 +52,7 @@ func work() error {
 		return err
 	}
 	debug.SetTraceback("all")
-	w := &worker{job: j, out: &recorder{out: os.Stdout}, stop: make(chan struct{})}
+	w := &worker{job: j, out: history.NewRecorder(os.Stdout), stop: make(chan struct{})}
 	go w.obey(in)
 	if w.store, err = dialStore(j.Store); err != nil {
 		return err
@@ -66,19 +68,19 @@ func work() error {
 	connected, cancel := context.WithTimeout(context.Background(), time.Second)
 	w.locks.await(connected) // fails if the masters cannot be reached now
 	cancel()
-	w.out.write(record{Kind: ready, At: now()})
+	w.out.Write(history.Record{Kind: history.Ready, At: history.Now()})
 	w.stalls = &stalls{}
 	go w.stalls.watch(nil)
 	w.run()
 	w.must("Close", callMost, w.locks.close)
-	w.out.write(record{Kind: done, At: now()})
+	w.out.Write(history.Record{Kind: history.Done, At: history.Now()})
 	return nil
 }
 
 // A worker is one life of a client.
 type worker struct {
 	job
-	out   *recorder
+	out   *history.Recorder
 	locks locks
 	store *storeClient
 	stop  chan struct{}
@@ -179,7 +181,7 @@ func (l *looper) once() {
 		ctx, cancel = context.WithTimeout(ctx, limit)
 	}
 	defer cancel()
-	l.write(record{Kind: asked, Name: strings.Join(l.wanted.names, " "), Side: l.wanted.side, How: how, Limit: int64(limit)})
+	l.write(history.Record{Kind: history.Asked, Name: strings.Join(l.wanted.names, " "), Side: l.wanted.side, How: how, Limit: int64(limit)})
 	most := waitMost
 	if limit > 0 || how == byTry {
 		most = limit + callMost
@@ -192,13 +194,13 @@ func (l *looper) once() {
 	var err error
 	l.must(what, most, func() { err = l.take(ctx, how) })
 	if err != nil {
-		l.write(record{Kind: refused, Err: err.Error()})
+		l.write(history.Record{Kind: history.Refused, Err: err.Error()})
 		return
 	}
 	l.hold()
-	l.write(record{Kind: leaving})
+	l.write(history.Record{Kind: history.Leaving})
 	l.must(l.op+": unlock", callMost, func() { err = l.mutex.unlock() })
-	l.write(record{Kind: left, Err: text(err)})
+	l.write(history.Record{Kind: history.Left, Err: text(err)})
 }
 
 // take takes the lock by a call that is not Do.
@@ -219,13 +221,13 @@ func (l *looper) do(ctx context.Context, d doer) {
 	err := d.do(ctx, func() {
 		ran = true
 		l.hold()
-		l.write(record{Kind: leaving})
+		l.write(history.Record{Kind: history.Leaving})
 	})
 	if !ran {
-		l.write(record{Kind: refused, Err: text(err)})
+		l.write(history.Record{Kind: history.Refused, Err: text(err)})
 		return
 	}
-	l.write(record{Kind: left, Err: text(err)})
+	l.write(history.Record{Kind: history.Left, Err: text(err)})
 }
 
 func text(err error) string {
@@ -240,22 +242,22 @@ const recordEvery = 10 * time.Millisecond
 
 // hold holds the lock for a while, or until it is lost. Meanwhile it writes to the store, unless it is a reader.
 func (l *looper) hold() {
-	at := now()
-	l.write(record{Kind: entered, At: at, Token: l.mutex.token(), Fence: l.mutex.fence()})
+	at := history.Now()
+	l.write(history.Record{Kind: history.Entered, At: at, Token: l.mutex.token(), Fence: l.mutex.fence()})
 	end := at + int64(l.length())
 	var last, written, sent int64
 	for {
-		at := now()
+		at := history.Now()
 		if !l.mutex.held() {
 			if last > written {
-				l.write(record{Kind: held, At: last})
+				l.write(history.Record{Kind: history.Held, At: last})
 			}
-			l.write(record{Kind: lost})
+			l.write(history.Record{Kind: history.Lost})
 			return
 		}
 		last = at
 		if at >= end || at-written >= int64(recordEvery) {
-			l.write(record{Kind: held, At: at})
+			l.write(history.Record{Kind: history.Held, At: at})
 			written = at
 		}
 		if at-sent >= int64(5*recordEvery) || at >= end {
@@ -280,12 +282,12 @@ func (l *looper) send() {
 	}
 }
 
-func (l *looper) write(r record) {
+func (l *looper) write(r history.Record) {
 	r.Op = l.op
 	if r.At == 0 {
-		r.At = now()
+		r.At = history.Now()
 	}
-	l.out.write(r)
+	l.out.Write(r)
 }
 
 func isClosed(c <-chan struct{}) bool {

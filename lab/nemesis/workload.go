@@ -6,6 +6,8 @@ import (
 	"strings"
 	"sync"
 	"time"
+
+	"github.com/redlock-go/redlock/internal/history"
 )
 
 // A use is what some goroutines of each client do: they lock and unlock the same names again and again.
@@ -20,7 +22,7 @@ type use struct {
 
 // Sides. A writer sometimes uses a Locker instead of the RWLocker.
 const (
-	asReader = "reader"
+	asReader = history.AsReader
 	asWriter = "writer"
 	asLocker = "locker"
 )

@@ -1,0 +1,288 @@
+package main
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"sync"
+	"time"
+
+	"github.com/gomodule/redigo/redis"
+	"github.com/urfave/cli/v3"
+
+	"github.com/redlock-go/redlock/internal/history"
+)
+
+const (
+	verifyFor   = 5 * time.Minute // the default of --for
+	verifyLeast = time.Second
+	verifyMost  = 24 * time.Hour
+
+	// verifyTTL is the TTL of the locks, unless the masters' MaxTTL is shorter. It is short, so that the locks of
+	// processes that are killed are soon free.
+	verifyTTL = 3 * time.Second
+)
+
+const verifyDescription = `Runs clients of its own on your masters, makes faults between them, records
+what each client holds, and checks the record: no two clients may hold a lock
+at a time, fences must rise, and the holder of a lease that is lost must be
+told. The record is a file that you can check with a program of your own. Its
+format is in docs/verify.md.
+
+It is made for masters in use. It stops no server and changes no setting. It
+uses keys with a random prefix and deletes them at the end. It takes at most
+150 locks a second. It does not raise the masters' MaxTTL, so all of them must
+answer when it begins.
+
+Six processes lock: two that queue, two that are woken (their leases are not
+renewed, or are of two names), and two that poll. The faults need no rights:
+processes are stopped, continued and killed, and their connections are cut,
+held back or slowed down.
+
+Exit status: 0 if the record shows no violation; 1 if it shows one, or shows
+nothing; 2 for wrong usage; 69 if no majority of the masters answers, or if
+one does not answer at the beginning; 130 if interrupted, after the result.`
+
+// verifyCommand returns `redlock verify`.
+func verifyCommand() *cli.Command {
+	return &cli.Command{
+		Name:        "verify",
+		Usage:       "check the locks on your own masters, with faults",
+		Description: verifyDescription + mastersHelp,
+		Flags: append(connectFlags(),
+			&cli.DurationFlag{Name: "for", Value: verifyFor, Usage: "how long the clients run"},
+			&cli.StringFlag{Name: "history", Usage: "the `FILE` to write, which must not exist; default: a new one in the directory for temporary files"},
+			&cli.StringFlag{Name: "check", Usage: "check a `FILE` that was written before, and run nothing"},
+		),
+		OnUsageError: onUsageError,
+		Action: func(ctx context.Context, cmd *cli.Command) error {
+			if err := noArguments(cmd); err != nil {
+				return err
+			}
+			if cmd.IsSet("check") {
+				return checkHistory(cmd)
+			}
+			length := cmd.Duration("for")
+			if length < verifyLeast || length > verifyMost {
+				return usageErrorf("--for is %v, want %v to %v", length, verifyLeast, verifyMost)
+			}
+			masters, err := needMasters(cmd, "")
+			if err != nil {
+				return err
+			}
+			return verify(ctx, masters, length, cmd.String("history"), cmd.Root().Writer)
+		},
+	}
+}
+
+// checkHistory checks a history that was written before.
+func checkHistory(cmd *cli.Command) error {
+	for _, name := range []string{"masters", "for", "history"} {
+		if cmd.IsSet(name) {
+			return usageErrorf("--check runs nothing, so --%s has no meaning beside it", name)
+		}
+	}
+	f, err := os.Open(cmd.String("check"))
+	if err != nil {
+		return usageErrorf("--check: %w", err)
+	}
+	defer f.Close()
+	h, broken := history.New(), 0
+	if err := history.Read(f, h.Add, func(string) { broken++ }); err != nil {
+		return fmt.Errorf("--check: %w", err)
+	}
+	if broken > 0 {
+		return fmt.Errorf("--check: %s of %s are no records", plural(broken, "line"), f.Name())
+	}
+	return printVerdict(judge(h), cmd.Root().Writer)
+}
+
+// verify runs the clients and prints the result.
+func verify(ctx context.Context, masters []master, length time.Duration, file string, out io.Writer) error {
+	ttl, err := verifiedTTL(ctx, masters)
+	if err != nil {
+		return err
+	}
+	r := &verification{masters: masters, ttl: ttl, prefix: "redlock-verify-" + rand.Text() + ":", history: history.New()}
+	if err := r.await(ctx, out); err != nil {
+		return err
+	}
+	if r.file, err = historyFile(file); err != nil {
+		return err
+	}
+	defer r.file.Close()
+	r.log = history.NewRecorder(r.file)
+	fmt.Fprintf(out, "%s, %d processes, TTL %v, for %v\nhistory: %s\n\n", plural(len(masters), "master"), len(verifyKinds)*verifyEach, ttl, length, r.file.Name())
+	err = r.run(ctx, length)
+	left := r.cleanUp()
+	if err != nil {
+		return err
+	}
+	err = printVerdict(judge(r.history), out)
+	if left != nil {
+		fmt.Fprintf(out, "\n%s", fold(fmt.Sprintf("The keys %s* may be left on some masters: %v\n", r.prefix, left), "", "  "))
+	}
+	if ctx.Err() != nil {
+		return ctx.Err() // report says that it was interrupted
+	}
+	return err
+}
+
+// verifiedTTL returns the TTL for the locks: no longer than the MaxTTL of any master.
+func verifiedTTL(ctx context.Context, masters []master) (time.Duration, error) {
+	declared, errs := make([]time.Duration, len(masters)), make([]error, len(masters))
+	atOnce(masters, func(i int, m master) { declared[i], errs[i] = recordedMaxTTL(ctx, m) })
+	if err := errors.Join(errs...); err != nil {
+		return 0, &statusError{exitNoQuorum, withHint(fmt.Errorf("not all masters answer: %w", err),
+			"verify must not raise the MaxTTL of a master, so it asks all of them for theirs before it begins. redlock doctor says more")}
+	}
+	ttl := verifyTTL
+	for _, d := range declared {
+		if d > 0 { // a server that is new to redlock has none
+			ttl = min(ttl, d)
+		}
+	}
+	return ttl, nil
+}
+
+// historyFile creates the file of the history.
+func historyFile(name string) (*os.File, error) {
+	if name == "" {
+		return os.CreateTemp("", "redlock-verify-*.jsonl")
+	}
+	f, err := os.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o644)
+	if err != nil {
+		return nil, usageErrorf("--history: %w", err)
+	}
+	return f, nil
+}
+
+// A verification is one run of the clients.
+type verification struct {
+	masters []master         // immutable
+	ttl     time.Duration    // immutable
+	prefix  string           // immutable; of all keys
+	history *history.History // immutable
+	file    *os.File
+	log     *history.Recorder // writes to file
+
+	clients []*verifyClient
+	errs    chan error // of clients that ended by themselves
+}
+
+// await waits until a quorum of the masters may vote.
+func (r *verification) await(ctx context.Context, out io.Writer) error {
+	urls, names, stop, err := r.reachable(ctx)
+	if err != nil {
+		return err
+	}
+	defer stop()
+	client, err := verifyConfig{Masters: urls, Names: names, TTL: r.ttl, Prefix: r.prefix}.open()
+	if err != nil {
+		return err
+	}
+	defer client.Close()
+	if err := awaitQuorum(ctx, client, "redlock doctor says more", out); err != nil && ctx.Err() == nil {
+		return &statusError{exitNoQuorum, err}
+	} else if err != nil {
+		return err
+	}
+	return nil
+}
+
+// reachable returns URLs by which the library reaches the masters with the settings of the command, until stop is called.
+// Masters with TLS or a socket are reached through relays.
+func (r *verification) reachable(ctx context.Context) (urls, names []string, stop func(), err error) {
+	ctx, stop = context.WithCancel(context.WithoutCancel(ctx))
+	for _, m := range r.masters {
+		address := m.Address()
+		if m.relayed() {
+			if address, _, err = relay(ctx, m); err != nil {
+				stop()
+				return nil, nil, nil, fmt.Errorf("starting a relay: %w", err)
+			}
+		}
+		urls, names = append(urls, m.At(address)), append(names, m.Address())
+	}
+	return urls, names, stop, nil
+}
+
+// ended returns the error of a client that has ended by itself.
+func (r *verification) ended() error {
+	select {
+	case err := <-r.errs:
+		return err
+	default:
+		return nil
+	}
+}
+
+// fail ends the run with an error.
+func (r *verification) fail(err error) {
+	select {
+	case r.errs <- err:
+	default: // there are others already
+	}
+}
+
+// run runs the clients for a time, with faults.
+func (r *verification) run(ctx context.Context, length time.Duration) error {
+	urls, names, stop, err := r.reachable(ctx)
+	if err != nil {
+		return err
+	}
+	defer stop()
+	r.errs = make(chan error, len(verifyKinds)*verifyEach)
+	defer func() {
+		for _, c := range r.clients {
+			c.close()
+		}
+	}()
+	for i := range len(verifyKinds) * verifyEach {
+		c, err := r.newClient(i, urls, names)
+		if err != nil {
+			return err
+		}
+		r.clients = append(r.clients, c)
+		if err := c.start(); err != nil {
+			return err
+		}
+	}
+	ctx, cancel := context.WithTimeout(ctx, length)
+	defer cancel()
+	r.makeFaults(ctx)
+	if err := r.ended(); err != nil {
+		return err
+	}
+	// Everybody unlocks, and closes. A process that does not within its patience is killed.
+	var all sync.WaitGroup
+	for _, c := range r.clients {
+		all.Go(c.finish)
+	}
+	all.Wait()
+	return r.ended()
+}
+
+// cleanUp deletes the keys of the run on all masters.
+func (r *verification) cleanUp() error {
+	var keys []any
+	for _, name := range verifyNames {
+		key := r.prefix + name
+		keys = append(keys, key, "redlock:fence:"+key, "redlock:queue:"+key, "redlock:rqueue:"+key, "redlock:intent:"+key, "redlock:readers:"+key)
+	}
+	failed := make([]error, len(r.masters))
+	atOnce(r.masters, func(i int, m master) {
+		conn, err := m.dial(context.Background(), dialTimeout)
+		if err == nil {
+			defer conn.Close()
+			_, err = redis.Int(conn.Do("DEL", keys...))
+		}
+		if err != nil {
+			failed[i] = fmt.Errorf("%s: %w", m.Address(), plain(err))
+		}
+	})
+	return errors.Join(failed...)
+}
