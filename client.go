@@ -402,3 +402,25 @@ func randomText() (text [27]byte) {
 	base64.RawURLEncoding.Encode(text[:], b[:])
 	return text
 }
+
+// sleep waits for d, the end of ctx or the Client, or for wake. It reports whether wake ended it.
+func (c *Client) sleep(ctx context.Context, d time.Duration, wake <-chan struct{}) (woken bool) {
+	if d <= 0 {
+		select {
+		case <-wake:
+			return true
+		default:
+			return false
+		}
+	}
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-wake:
+		return true
+	case <-t.C:
+	case <-ctx.Done():
+	case <-c.closing:
+	}
+	return false
+}

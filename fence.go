@@ -113,6 +113,24 @@ func (l *Locker) propose(now time.Time) wire.Proposal {
 // over, the clock has passed the writer's number: see fencedWithin.
 func readNumber(now time.Time) int64 { return numberAt(now.Truncate(readStep)) }
 
+// highestFence returns the highest number that an acquisition of l can use now; 0: any.
+func (l *Locker) highestFence(now clock.Reading) int64 {
+	if !l.opts.Fencing {
+		return 0
+	}
+	return numberAt(now.Wall().Add(l.client.opts.fencedWithin(l.opts.TTL) + aheadMost))
+}
+
+// usable returns the votes, with a failure in place of each grant whose number is above most; 0: there is no limit.
+func usable(votes []quorum.Vote, most int64, now clock.Reading) []quorum.Vote {
+	for i, v := range votes {
+		if most > 0 && v.Granted() && v.Fence > most {
+			votes[i].Answer = wire.Answer{Err: wire.Ahead(v.Fence, numberAt(now.Wall()))}
+		}
+	}
+	return votes
+}
+
 // heard stores the highest number in a round's votes.
 func (f *fences) heard(key string, votes []quorum.Vote) {
 	top, _ := topFence(votes)

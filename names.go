@@ -11,7 +11,6 @@ import (
 	"github.com/redlock-go/redlock/internal/master"
 	"github.com/redlock-go/redlock/internal/quorum"
 	"github.com/redlock-go/redlock/internal/recent"
-	"github.com/redlock-go/redlock/internal/waits"
 	"github.com/redlock-go/redlock/internal/wire"
 )
 
@@ -153,8 +152,7 @@ func (s set) try(w *wait) bool { return w.tryGate() && s.tryNames(w) && w.tryAcq
 // acquire is wait.acquire for a Locker of several names.
 func (s set) acquire(w *wait) bool {
 	l, c := w.locker, w.locker.client
-	w.delays = retrier{start: c.opts.NewBackOff, forever: w.forever}
-	w.inbox = &waits.Wait{} // nobody wakes it
+	delays := retrier{start: c.opts.NewBackOff, forever: w.forever}
 	for refusals := 0; ; {
 		if !s.enterNames(w) {
 			return false
@@ -178,7 +176,7 @@ func (s set) acquire(w *wait) bool {
 				return w.lease != nil
 			}
 		}
-		d, more := w.delays.next()
+		d, more := delays.next()
 		if !more {
 			return false
 		}
@@ -187,6 +185,18 @@ func (s set) acquire(w *wait) bool {
 		}
 		w.sleep(w.notPast(d))
 	}
+}
+
+// sleep waits for d, or the end of ctx or the Client. In a long sleep, it asks who holds the lock.
+func (w *wait) sleep(d time.Duration) {
+	c := w.locker.client
+	for step := ownerAfter; d > 2*ownerAfter && !w.over(); step = ownerEvery {
+		step = min(step, d)
+		c.sleep(w.ctx, step, nil)
+		w.askOwner()
+		d -= step
+	}
+	c.sleep(w.ctx, d, nil)
 }
 
 // enterNames waits for the gates of the names, and reports whether it has entered all.

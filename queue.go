@@ -1,8 +1,9 @@
 package redlock
 
 import (
-	"cmp"
+	"errors"
 	"math/rand/v2"
+	"slices"
 	"time"
 
 	"github.com/redlock-go/redlock/internal/clock"
@@ -12,128 +13,70 @@ import (
 	"github.com/redlock-go/redlock/internal/wire"
 )
 
-// A wait that may be granted the lock registers a claim at all masters. A release by another client then grants the
-// lock to the claim that has waited longest, and a message says so. Messages get lost, and no script runs when a
-// key expires. So the claim is also sent again from time to time: this is a poll.
+// A contender is a wait that stands in the queues of the masters. It waits in one of two ways:
 //
-// Masters may disagree on who has waited longest, or some may have a key that others have not. Then several claims
-// have some votes each, and no claim has a quorum: the votes are split. A moment after its first vote, a claim asks
-// all masters who has their keys. Of the claims without a quorum, the one with the most keys stays. If several have
-// as many, the one with the least token stays. The others are released in its favour, by releases that name it, and
-// register anew.
+//   - A wait that a release may grant the lock to registers a claim, and waits for messages: see claim.go.
+//   - Any other wait makes attempts. A refused attempt joins the name's queue, unless it is a plain SET. There is a pause
+//     before each further attempt. A wake-up ends the pause, and says that it is our turn, so the next attempt is a plain
+//     SET. If that is refused, another attempt follows at once, to join the queue again.
 //
-// No claim keeps a key for longer than it can win with it: a key that was granted expires, and is never extended
-// before the claim has a quorum. If the votes of the quorum end soon, the keys are extended first, as by a renewal, and
-// the lease has its TTL from then on. A claim is released if it has had votes for as long as a grant lasts, or if fewer
-// than a quorum of masters answer. After a random delay another one is registered, with another token.
+// Masters go down and come up again, and become slower. So a wait may go from one way to the other.
+type contender struct {
+	*wait
+	inbox  *waits.Wait // what the masters' messages say
+	delays retrier
+	resume time.Time // while there is no claim: when the next one is registered, or the next attempt made; zero: now
+	woken  bool      // a wake-up has come, and neither an attempt nor a poll has followed it
+
+	// Of a wait that makes attempts:
+	kind    wire.Kind     // of the next one, unless it follows a wake-up
+	queued  bool          // there was an attempt, which may have joined the queue
+	splits  int           // how many attempts in a row have split the votes
+	delay   time.Duration // that of the schedule, before the next attempt
+	recount time.Time     // when to count the votes of the last attempt again, since grants may come late; zero: never
+
+	claiming
+}
 
 const (
-	// grantTrips is how many round trips a grant lasts at least.
-	grantTrips = 8
-	// leastTrips is how many round trips the validity of a grant must last for the lock to be granted. A claim can win
-	// when half of that is left. The first renewal comes after a quarter of that half, and takes a round trip.
-	leastTrips = 4
-	// splitAfter is how long after its first vote a claim asks who has the other keys, in addition to a round trip.
-	splitAfter = 2 * time.Millisecond
-	// splitRoundsMost is how many rounds in a row may find the votes split before the time between such rounds is
-	// doubled. It is then doubled with each further one, up to queueStep: a key that no claim will release may keep
-	// the votes split.
-	splitRoundsMost = 8
-	// splitRoundsFor is after how long such a round no longer counts.
-	splitRoundsFor = time.Second
+	// queueStep is the average sleep of a client that is in the queue of a quorum of masters. It will be
+	// woken, and tries again only because the message may be lost. Many clients that try every few
+	// milliseconds would slow down the holder that they wait for.
+	queueStep = 100 * time.Millisecond
+	// freeJitter is the least time over which the attempts at the expiry of a key are spread.
+	freeJitter = 5 * time.Millisecond
+	// splitsMost limits how often the time over which attempts are spread is doubled, after several splits in a row.
+	splitsMost = 3
 )
 
-// canBeGranted reports whether these options allow that a release grants the lock to a wait. The lease would be short until
-// its first renewal. grantFor says whether the masters allow it, too.
-func (c *Client) canBeGranted(opts LockOptions) bool {
-	return !c.opts.DisableWakeups && opts.RenewEvery >= 0 && opts.TTL >= wire.GrantLeast
-}
-
-// grantFor returns for how long the lock may be granted, in docs/grant.md called g. It returns 0 if the lock cannot be
-// granted: too few masters tell their run_id, or they are too far away for the TTL and the drift of the clocks.
-func (w *wait) grantFor() time.Duration {
-	l, c := w.locker, w.locker.client
-	able := 0
-	for _, m := range c.masters {
-		if m.Grants() {
-			able++
-		}
-	}
-	if able < c.waits.Need {
-		return 0
-	}
-	return c.opts.grantFor(l.opts.TTL, c.group.RoundTrip())
-}
-
-// grantFor returns g for a TTL and a round trip of trip, or 0 if a claim could not win with it. The votes of a claim
-// must last until they are counted, and until the keys are extended. The mark of a vote is older than the message by
-// up to the time between two pings and a round trip, and to extend the keys takes another one.
-func (o *Options) grantFor(ttl, trip time.Duration) time.Duration {
-	g := min(max(wire.GrantLeast, grantTrips*trip), ttl).Truncate(time.Millisecond)
-	if g-o.drift(g) < max(leastTrips*trip, master.PingEvery+2*trip) {
-		return 0
-	}
-	return g
-}
-
-// winsAt returns how long the votes of a quorum must last for a claim with this g to win: half of the validity of a
-// grant.
-func (o *Options) winsAt(g time.Duration) time.Duration { return (g - o.drift(g)) / 2 }
-
-// A claimant is a wait that registers claims, one after the other.
-type claimant struct {
-	*wait
-	claim   *waits.Claim // nil: the next one is registered at resume
-	holders holders      // of the tenure of the claim
-	resume  time.Time
-	life    time.Duration // for how long the next registration sets a free key; 0: for g
-	spared  uint64        // the masters, as bits, at which the next registration leaves a free key alone
-	extends bool          // the current round is to extend the keys: the claim has a quorum of votes that soon end
-	pending bool          // the current round is not over
-	woken   bool          // a poll is due now
-	poll    time.Time     // when the next poll is due
-	askAt   time.Time     // when to ask who has the other keys; zero: the claim has no vote, or they were asked
-	stop    time.Time     // when the delay of the schedule is over, which then says whether the wait stops; zero: there was none
-
-	splitRounds int       // how many rounds in a row have found the votes split: see splitDelay
-	lastSplit   time.Time // when the last of them did
-}
-
-// acquireGranted registers a claim, and waits until it has a quorum of votes. The first registration sets a free key
-// for life, or for g if life is 0. It reports whether the wait is done, with or without the lock. If the lock can no longer
-// be granted, it leaves the queue, and reports false.
-func (w *wait) acquireGranted(life time.Duration) (done bool) {
-	c := w.locker.client
-	w.inbox = c.waits.Begin(w.locker.key)
-	defer w.inbox.End()
-	q := &claimant{wait: w, life: life}
+// contend waits until the wait has the lock, and reports whether it has.
+func (q *contender) contend() bool {
+	c := q.locker.client
+	q.inbox = c.waits.Begin(q.locker.key)
+	defer q.inbox.End()
 	defer q.leave()
-	if w.round != nil && w.split() {
-		// Several clients contend for a free lock. If they registered at the same moment, they would split the votes again.
-		q.resume = c.clock().Time().Add(rand.N(c.group.Distance() + 1))
-	}
-	for {
-		if w.over() {
-			if w.last == nil {
-				q.note()
-			}
-			return true
-		}
+	for !q.over() {
 		now := c.clock()
-		if q.claim == nil && !q.resume.After(now.Time()) && !q.register() {
-			return false
-		}
 		next, more := q.step(now)
-		if w.lease != nil || !more {
-			return true
+		if q.lease != nil || !more {
+			return q.lease != nil
 		}
 		q.sleep(next.Sub(now.Time()))
 	}
+	if q.last == nil {
+		q.note()
+	}
+	return false
 }
 
 // sleep waits for d, the end of ctx or the Client, a wake-up, or news of the claim.
-func (q *claimant) sleep(d time.Duration) {
+func (q *contender) sleep(d time.Duration) {
 	if d <= 0 {
+		select {
+		case <-q.inbox.Wake:
+			q.woken = true
+		default:
+		}
 		return
 	}
 	t := time.NewTimer(d)
@@ -150,293 +93,250 @@ func (q *claimant) sleep(d time.Duration) {
 
 // step does what is due, and returns when it is to be called again at the latest. If more is false, the schedule has
 // stopped.
-func (q *claimant) step(now clock.Reading) (next time.Time, more bool) {
-	c := q.locker.client
-	if q.claim == nil {
-		return q.resume, true
+func (q *contender) step(now clock.Reading) (next time.Time, more bool) {
+	if q.claim != nil {
+		return q.await(now)
 	}
-	mine, first, won := q.inbox.Count(q.claim, now, c.opts.drift, q.highest(now))
-	switch {
-	case won != nil && won.Left >= c.opts.winsAt(q.claim.G):
-		return now.Time(), q.win(now, won)
-	case won != nil && !q.extends:
-		q.ask(wire.Renew, q.locker.opts.TTL)
-		q.extends = true
-		return now.Time(), true
-	}
-	if q.inbox.Unused(q.claim) >= c.waits.Need {
-		c.grants.Unused(now.Time())
-		q.release(wire.Release)
-		return now.Time(), true // another claim is registered
-	}
-	if q.pending {
-		if left := q.round.Expire(now.Elapsed(q.asked)); left > 0 {
-			return now.Time().Add(left), true
+	if !q.woken || !q.queued {
+		if next, more := q.pausing(now.Time()); !more || next.After(now.Time()) {
+			return next, more
 		}
-		if more := q.roundOver(now, mine, first); !more || q.claim == nil || q.pending {
-			return now.Time(), more
+		if g := q.locker.grantFor(); g > 0 {
+			q.register(g)
+			return now.Time(), true
 		}
 	}
-	due := q.due(now, mine != 0)
+	return now.Time(), q.try()
+}
+
+// try makes an attempt. If that fails, it sets when the wait goes on, and reports false if the schedule has stopped.
+func (q *contender) try() (more bool) {
+	kind := q.kind
 	if q.woken {
-		q.woken = false
-	} else if due.After(now.Time()) {
-		return due, true
+		q.delays.reset()
+		q.woken, q.splits, kind = false, 0, q.locker.woken
 	}
-	q.ask(wire.Again, q.claim.G)
-	return now.Time(), true
+	q.kind, q.queued, q.recount = wire.Again, true, time.Time{}
+	if q.attempt(kind) {
+		return true
+	}
+	q.warn()
+	q.askOwner()
+	return q.refusedAs(kind)
 }
 
-// roundOver acts on the current round, which is over and did not win. The masters in mine, as bits, have voted for the
-// claim, the first of them at first. It reports false if the schedule has stopped.
-func (q *claimant) roundOver(now clock.Reading, mine uint64, first time.Time) (more bool) {
-	q.pending = false
-	if q.extends {
-		q.note()
-		return q.backOff(now) // some keys live for the TTL now
-	}
-	return q.judge(now, mine, first)
-}
-
-// due returns when the next round is due. A claim with votes asks who has the other keys, any other claim polls.
-func (q *claimant) due(now clock.Reading, voted bool) time.Time {
+// refusedAs sets when the wait goes on after an attempt of this kind has failed. It reports false if the schedule has stopped.
+func (q *contender) refusedAs(kind wire.Kind) (more bool) {
+	c := q.locker.client
+	q.resume = c.clock().Time()
 	switch {
-	case !voted:
-		q.askAt = time.Time{}
-	case q.askAt.IsZero():
-		q.askAt = now.Time().Add(q.splitDelay(now))
+	case q.locker.grantFor() > 0: // a claim is registered
+		if q.split() {
+			// Several clients contend for a free lock. If they registered at the same moment, they would split the votes again.
+			q.resume = q.resume.Add(rand.N(c.group.Distance() + 1))
+		}
+		return true
+	case q.refused() && (kind == wire.Set || q.light): // another attempt joins the queue
+		return true
 	}
-	if q.askAt.IsZero() {
-		return q.poll
-	}
-	return q.askAt
+	return q.pause(q.resume)
 }
 
-// highest returns the highest fence that can be used; 0: any.
-func (q *claimant) highest(now clock.Reading) int64 {
-	l := q.locker
-	if !l.opts.Fencing {
-		return 0
-	}
-	return numberAt(now.Wall().Add(l.client.opts.fencedWithin(l.opts.TTL) + aheadMost))
-}
-
-// register registers a new claim. It reports false if the lock cannot be granted. g is computed for each claim, since
-// the masters may have become slower.
-func (q *claimant) register() bool {
-	g := q.grantFor()
-	if g == 0 {
+// pause sets when the next attempt is due. It reports false if the schedule has stopped.
+//
+// If no master has granted the last attempt, somebody holds the lock, and the pause is longer if we expect to be woken. A
+// grant that comes after the refusals which decided the attempt makes it a split vote, too: see pausing.
+func (q *contender) pause(now time.Time) (more bool) {
+	c := q.locker.client
+	d, more := q.delays.next()
+	if !more {
 		return false
 	}
-	l, c := q.locker, q.locker.client
-	life, spared := cmp.Or(q.life, g), q.spared
-	q.life, q.spared = 0, 0
-	now := q.began
-	if q.attempts > 0 || q.late {
-		now = c.clock()
+	c.notePause(d)
+	extra := rand.N(c.group.Distance()<<min(q.splits, splitsMost) + 1)
+	if q.split() {
+		return q.spread(now, d, extra)
 	}
-	token, holders := l.newToken()
-	claim := waits.NewClaim(master.NewClaim(&l.terms, wire.ClaimOf{
-		Token: token, Waited: c.grants.Waited(now.Time(), now.Since(q.began)), Fence: l.propose(now.Wall()),
-		Grant: g, First: life, Spared: spared, Made: time.Now(),
-	}), now, g, len(c.masters))
-	q.claim, q.holders, q.askAt = claim, holders, time.Time{}
-	q.inbox.SetClaim(claim)
-	for _, m := range c.masters {
-		m.PingOften()
+	step := d
+	if errors.Is(q.last, ErrHeld) && c.listening() {
+		step = max(step, queueStep/2+rand.N(queueStep))
 	}
-	q.ask(wire.Register, life)
+	step = q.notPast(step)
+	q.resume, q.recount, q.delay = now.Add(step), now.Add(min(extra, step)), d
 	return true
 }
 
-// ask begins a round of the claim. A Register or an Again sets a free key for life.
-func (q *claimant) ask(kind wire.Kind, life time.Duration) {
-	l, c, claim := q.locker, q.locker.client, q.claim
-	q.endRound()
-	mark := claim.Began
-	if kind != wire.Register {
-		mark = c.clock()
-	}
-	q.attempts++
-	q.asked, q.pending, q.extends, q.askAt = mark, true, false, time.Time{}
-	sl, within := q.inbox, c.opts.limit(l.opts.TTL)
-	within.Hurry = kind != wire.Renew
-	q.round = c.group.AskEach(kind, claim.Claim, within, func(i int, a wire.Answer) {
-		sl.Answered(claim, kind, i, a, mark, life, c.masters[i].Listening())
-	})
-}
-
-// schedule sets when the next poll is due, after a round. It reports false if the schedule of Options.NewBackOff has
-// stopped. That schedule does not say when a claim polls: a claim waits for a message, and polls since messages get lost.
-func (q *claimant) schedule(now clock.Reading) (more bool) {
-	if !q.stop.After(now.Time()) {
-		d, more := q.delays.next()
-		if !more {
+// spread sets when the next attempt is due after a split vote. Nobody has the lock then. So the schedule begins anew, and a
+// random part of one round trip is added to its delay d, or of 2, 4 or 8 after further splits: clients that sleep for the same
+// time split the votes again. It reports false if the schedule has stopped.
+func (q *contender) spread(now time.Time, d, extra time.Duration) (more bool) {
+	if q.splits++; q.splits == 1 {
+		q.delays.reset()
+		if d, more = q.delays.next(); !more {
 			return false
 		}
-		if q.stop = q.stop.Add(d); !q.stop.After(now.Time()) {
-			q.stop = now.Time().Add(d)
-		}
 	}
-	step := q.locker.client.opts.claimPolls
-	q.poll = now.Time().Add(q.notPast(step/2 + rand.N(step)))
+	q.resume = now.Add(q.notPast(d + extra))
 	return true
 }
 
-// backOff releases the claim, and has another one registered after a random delay. If the schedule has stopped, it does
-// nothing and reports false. The delay is no longer than the longest of the default schedule: while no claim is registered,
-// no release can grant the lock to this wait.
-func (q *claimant) backOff(now clock.Reading) (more bool) {
-	d, more := q.delays.next()
-	if more {
-		q.release(wire.Release)
-		q.stop = now.Time().Add(d)
-		q.resume = now.Time().Add(min(d, longestDelay) + rand.N(q.locker.client.group.Distance()+1))
+// pausing returns when the pause is to be looked at again; if that is not after now, the pause is over. It reports false if
+// the schedule has stopped. In a long pause, it asks who holds the lock. With the default schedule, the attempts ask often
+// enough.
+func (q *contender) pausing(now time.Time) (next time.Time, more bool) {
+	if !q.recount.IsZero() && !q.recount.After(now) {
+		q.recount = time.Time{}
+		if q.split() {
+			if more := q.spread(now, q.delay, 0); !more {
+				return now, false
+			}
+		} else {
+			q.splits = 0
+		}
 	}
-	return more
+	switch {
+	case !q.recount.IsZero():
+		return q.recount, true
+	case !q.queued || q.resume.Sub(now) <= 2*ownerAfter:
+		return q.resume, true
+	}
+	q.askOwner()
+	if now.Sub(q.began.Time()) < ownerAfter {
+		return now.Add(ownerAfter), true
+	}
+	return now.Add(min(ownerEvery, q.resume.Sub(now)-ownerAfter)), true
 }
 
-// release releases the claim, whose votes never count again.
-func (q *claimant) release(how wire.Request) {
-	c := q.locker.client
-	q.inbox.SetClaim(nil)
-	c.tellAll(how, q.claim.Claim)
-	q.claim = nil
+// notPast returns the sleep d, or a shorter one that ends when the next attempt will find the keys of a quorum of masters
+// expired, if nobody renews them. It adds up to half a round trip, so that not all clients try at the same moment.
+//
+// Example: three masters say that the key lives for 80, 90 and 300 ms more. After 90 ms, two of three keys are free. So a
+// sleep of 250 ms becomes one of 91 ms and a random part.
+//
+// Beside readers, a key with less than turnMost to live may stand for a turn of readers, so the sleep is not shortened.
+func (w *wait) notPast(d time.Duration) time.Duration {
+	left, known := freeAfter(w.round.Votes())
+	if !known || left < turnMost && (w.locker.writes || w.byReaders()) {
+		return d
+	}
+	// Each master has told how long its key lived when the last attempt arrived. The next attempt takes
+	// as long to arrive. So it finds the key expired if it is made that much later.
+	c := w.locker.client
+	left = max(left-c.clock().Since(w.asked), 0)
+	if left >= d {
+		return d
+	}
+	return left + time.Millisecond + rand.N(max(freeJitter, c.group.Distance()/2))
 }
 
-// leave ends the wait. The release of the claim leaves the queues, and passes on what was granted.
-func (q *claimant) leave() {
+// freeAfter returns the time after which the keys of a quorum of masters will have expired, if nobody renews
+// them. It uses the answers of the masters that refused, and reports false if those do not suffice.
+func freeAfter(votes []quorum.Vote) (time.Duration, bool) {
+	var lefts []time.Duration
+	for _, v := range votes {
+		if v.Granted() {
+			lefts = append(lefts, 0)
+		} else if v.Outcome == wire.Taken && v.Left != wire.Unknown {
+			lefts = append(lefts, v.Left)
+		}
+	}
+	need := quorum.Majority(len(votes))
+	if len(lefts) < need {
+		return 0, false
+	}
+	slices.Sort(lefts)
+	return lefts[need-1], true
+}
+
+// leave leaves the queues, unless the lock was acquired, which also leaves them. The release of a claim leaves the queues, and
+// passes on what was granted.
+func (q *contender) leave() {
 	if q.lease != nil {
 		return
 	}
+	quit := q.queued
 	if q.claim != nil {
 		q.release(wire.Release)
 	}
 	for _, m := range q.locker.client.masters {
-		if !m.Listening() { // the claim was not in the queue by itself
-			q.quit()
+		quit = quit || !m.Listening() // a claim was not in the queue by itself
+	}
+	if quit {
+		q.quit()
+	}
+}
+
+// quit leaves the queues of attempts. Its token is a new one, which no key holds: only the queue is left.
+func (q *contender) quit() {
+	q.locker.client.tellAll(wire.Quit, master.NewClaim(&q.locker.terms, wire.ClaimOf{Token: newToken("")}))
+	q.queued = false
+}
+
+// woken handles a wake-up from a master. If no goroutine of this Client waits for the key, the wake-up is
+// passed on to the next client in that master's queue. It is not passed on while a goroutine of this Client
+// is in the gate. That goroutine has the lock or will get it, and then its release wakes the next client. Or
+// another client has got the lock, and then that client's release does.
+//
+// woken does nothing and reports false if this Client has not queued for the key: every client that may
+// publish on the channel can name any key.
+func (c *Client) woken(i int, key, token string) bool {
+	switch {
+	case token == wire.ReadersMarker:
+		return c.shares.recall(key)
+	case c.waits.Heard(i, key, token):
+		return true
+	case !c.waits.TakeExpected(i, key):
+		return false
+	case !c.gates.Taken(key):
+		terms := wire.NewTerms(key, 0)
+		c.masters[i].Ask(wire.Wake, master.NewClaim(&terms, wire.ClaimOf{Token: token}), nil)
+	}
+	return true
+}
+
+const (
+	// turnLeast is the least turn of readers that a writer's release wakes.
+	turnLeast = 20 * time.Millisecond
+	// turnMost is the longest turn: see readers.lua. As a rule a turn ends before the key expires. Then the last
+	// reader's release wakes the writer that has waited longest, and a writer that tries when the key would have
+	// expired overtakes that one.
+	turnMost = time.Second
+)
+
+// turn returns how long this Client takes at most to come back with an attempt after a wake-up.
+func (c *Client) turn() time.Duration { return max(turnLeast, 3*c.group.Distance()) }
+
+// patienceSteps is how many polls of a claim must fail to come before its client is taken for one that is stopped.
+const patienceSteps = 5
+
+// notePause notes a pause between two attempts, of a wait that is woken.
+func (c *Client) notePause(d time.Duration) {
+	for longest := c.longestPause.Load(); int64(d) > longest; longest = c.longestPause.Load() {
+		if c.longestPause.CompareAndSwap(longest, int64(d)) {
 			return
 		}
 	}
 }
 
-// note notes the outcome of the current round, which did not win.
-func (q *claimant) note() {
-	if q.round != nil {
-		q.noted(q.locker.client.quorumError(opAcquire, q.locker.name, q.round.Votes()))
+// patience returns how long it takes at most until a claim of this Client that waits is sent again. A round may last until
+// the slowest master has answered. A wait that is woken pauses for as long as Options.NewBackOff says. Only the pauses so
+// far are known, so the Client may be taken for one that is stopped in its first long pause.
+func (c *Client) patience() time.Duration {
+	round := c.turn()
+	for _, m := range c.masters {
+		round = max(round, m.RoundTrip())
 	}
+	longest := time.Duration(c.longestPause.Load())
+	return max(patienceSteps*c.opts.claimPolls, longest+c.opts.claimPolls) + round
 }
 
-// win makes a quorum of votes a lease. If that fails, it backs off. It reports false if the schedule has stopped.
-func (q *claimant) win(now clock.Reading, won *waits.Quorum) (more bool) {
-	l, c := q.locker, q.locker.client
-	full := l.opts.TTL - c.opts.drift(l.opts.TTL)
-	contended := q.attempts > 1 || l.keeps() && q.round.Any(isTaken)
-	t := &tenure{client: c, name: l.name, opts: l.opts, claim: q.claim.Claim, holders: q.holders, asked: now, contended: contended, rounds: 1,
-		validity: won.Left, short: won.Left < q.claim.G, start: now}
-	t.heldBy(new(Lease))
-	var err error
-	if l.opts.Fencing {
-		var fixed clock.Reading
-		c.fences.heard(l.key, won.Votes)
-		t.fence, t.rounds, fixed, err = q.commitFence(t.claim, won.Votes, now)
-		if t.rounds > 1 && err == nil { // the last round has given the key its full TTL
-			t.start, t.validity, t.short = fixed, full, false
+// listening reports whether a quorum of masters can wake this Client.
+func (c *Client) listening() bool {
+	n := 0
+	for _, m := range c.masters {
+		if m.Listening() {
+			n++
 		}
 	}
-	if err == nil && (c.clock().Since(t.start) >= t.validity || !q.inbox.Won(q.claim, won, t.doubt)) {
-		err = c.quorumError(opAcquire, l.name, q.round.Votes())
-	}
-	if err == nil && !t.begin() {
-		err = ErrClosed
-	}
-	if err != nil {
-		q.noted(err)
-		return q.backOff(now)
-	}
-	q.lease = t.holder
-	c.grants.Used(now.Time())
-	q.noted(nil)
-	return true
-}
-
-func isTaken(v quorum.Vote) bool { return v.Outcome == wire.Taken }
-
-// splitDelay returns how long after a vote to ask who has the other keys. It forgets rounds that found the votes
-// split if the last of them was long ago.
-func (q *claimant) splitDelay(now clock.Reading) time.Duration {
-	if now.Time().Sub(q.lastSplit) > splitRoundsFor {
-		q.splitRounds = 0
-	}
-	distance := q.locker.client.group.Distance()
-	d := splitAfter + distance + rand.N(distance/2+1)
-	for n := splitRoundsMost; n < q.splitRounds && d < queueStep; n++ {
-		d *= 2
-	}
-	return d
-}
-
-// judge decides what becomes of the claim after a round that did not win, and does it: the claim stays, gives way to
-// another one, or backs off. mine and first are those of roundOver. It reports false if the schedule has stopped.
-func (q *claimant) judge(now clock.Reading, mine uint64, first time.Time) (more bool) {
-	c := q.locker.client
-	votes := q.votes(now)
-	q.noted(c.quorumError(opAcquire, q.locker.name, votes))
-	q.warn()
-	q.askOwner()
-	answered, granted, rivals := 0, false, make(map[string]int)
-	for i, v := range votes {
-		granted = granted || v.Granted()
-		if v.In && v.Outcome != wire.Failed {
-			answered++
-		}
-		if v.Outcome == wire.Taken && v.Standing != "" && mine&(1<<i) == 0 {
-			rivals[v.Standing]++
-		}
-	}
-	if answered < c.waits.Need {
-		return q.backOff(now)
-	}
-	if mine == 0 && granted { // its votes do not last until they are counted
-		return q.backOff(now)
-	} else if mine == 0 || !first.Before(q.asked.Time()) { // what the answers say may be older than the votes
-		return q.schedule(now)
-	}
-	q.splitRounds, q.lastSplit = q.splitRounds+1, now.Time()
-	own, keys, rival := q.claim.Token(), 0, ""
-	for i := range votes {
-		keys += int(mine >> i & 1)
-	}
-	for token, n := range rivals {
-		if n > rivals[rival] || n == rivals[rival] && token < rival {
-			rival = token
-		}
-	}
-	switch n := rivals[rival]; {
-	case n >= c.waits.Need:
-		// The rival has a lease. Its holder may heal the key where it is ours. So our release leaves the key free
-		// there, and the next claim does not set it. Elsewhere the release passes the lock on as usual: the lease
-		// may have ended, and its release may have granted the lock to our claim.
-		q.release(q.claim.ReleasingFree(mine))
-		q.spared, q.resume = mine, now.Time()
-	case n > keys || n == keys && rival < own:
-		q.release(q.claim.Releasing(wire.ToToken(rival), 0))
-		q.resume = now.Time()
-	case now.Time().Sub(first) > q.claim.G:
-		return q.backOff(now)
-	}
-	return true
-}
-
-// votes returns the votes of the current round. A grant with a fence that cannot be used is a failure.
-func (q *claimant) votes(now clock.Reading) []quorum.Vote {
-	votes := q.round.Votes()
-	if most := q.highest(now); most > 0 {
-		for i, v := range votes {
-			if v.Granted() && v.Fence > most {
-				votes[i].Answer = wire.Answer{Err: wire.Ahead(v.Fence, numberAt(now.Wall()))}
-			}
-		}
-	}
-	return votes
+	return n >= c.waits.Need
 }

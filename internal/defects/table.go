@@ -191,11 +191,11 @@ var All = []Defect{
 		Name: "token-twice",
 		Rule: "Each claim has a token of its own.",
 		Edits: []Edit{{
-			File: "queue.go",
-			Old:  "type claimant struct {\n",
-			New:  "type claimant struct {\n\ttoken string\n",
+			File: "claim.go",
+			Old:  "type claiming struct {\n",
+			New:  "type claiming struct {\n\ttoken string\n",
 		}, {
-			File: "queue.go",
+			File: "claim.go",
 			Old:  "\ttoken, holders := l.newToken()\n",
 			New:  "\ttoken, holders := l.newToken()\n\tq.token = cmp.Or(q.token, token)\n\ttoken = q.token\n",
 		}},
@@ -223,7 +223,7 @@ var All = []Defect{
 		Name: "keeps-to-itself",
 		Rule: "A claim that is given up passes on what it was granted.",
 		Edits: []Edit{{
-			File: "queue.go",
+			File: "claim.go",
 			Old:  "\tc.tellAll(how, q.claim.Claim)\n",
 			New:  "\tc.tellAll(q.claim.ReleasingFree(1<<len(c.masters)-1), q.claim.Claim)\n",
 		}},
@@ -231,7 +231,7 @@ var All = []Defect{
 		Name: "minority-kept",
 		Rule: "A claim that fewer than a quorum of masters answer is released.",
 		Edits: []Edit{{
-			File: "queue.go",
+			File: "claim.go",
 			Old:  "if answered < c.waits.Need {",
 			New:  "if false {",
 		}},
@@ -243,9 +243,9 @@ var All = []Defect{
 			Old:  "wait >= worthWaiting {",
 			New:  "wait >= worthWaiting && false {",
 		}, {
-			File: "acquire.go",
-			Old:  "	extra := rand.N(c.group.Distance()<<min(w.splits, splitsMost) + 1)\n",
-			New:  "	extra := time.Duration(0)\n	if c.listening() {\n		return c.sleep(w.ctx, max(d, queueStep), w.inbox.Wake), true\n	}\n",
+			File: "queue.go",
+			Old:  "	extra := rand.N(c.group.Distance()<<min(q.splits, splitsMost) + 1)\n",
+			New:  "	extra := time.Duration(0)\n	if c.listening() {\n		q.resume = now.Add(max(d, queueStep))\n		return true\n	}\n",
 		}},
 	}, {
 		Name: "own-maxttl",
@@ -327,7 +327,7 @@ var All = []Defect{
 		Name: "recall-message-ignored",
 		Rule: "Readers leave when a message asks them to.",
 		Edits: []Edit{{
-			File: "wakeup.go",
+			File: "queue.go",
 			Old:  "\t\treturn c.shares.recall(key)\n",
 			New:  "\t\treturn true\n",
 		}},

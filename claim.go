@@ -1,0 +1,350 @@
+package redlock
+
+import (
+	"cmp"
+	"math/rand/v2"
+	"time"
+
+	"github.com/redlock-go/redlock/internal/clock"
+	"github.com/redlock-go/redlock/internal/master"
+	"github.com/redlock-go/redlock/internal/quorum"
+	"github.com/redlock-go/redlock/internal/waits"
+	"github.com/redlock-go/redlock/internal/wire"
+)
+
+// A wait that may be granted the lock registers a claim at all masters. A release by another client then grants the
+// lock to the claim that has waited longest, and a message says so. Messages get lost, and no script runs when a
+// key expires. So the claim is also sent again from time to time: this is a poll.
+//
+// Masters may disagree on who has waited longest, or some may have a key that others have not. Then several claims
+// have some votes each, and no claim has a quorum: the votes are split. A moment after its first vote, a claim asks
+// all masters who has their keys. Of the claims without a quorum, the one with the most keys stays. If several have
+// as many, the one with the least token stays. The others are released in its favour, by releases that name it, and
+// register anew.
+//
+// No claim keeps a key for longer than it can win with it: a key that was granted expires, and is never extended
+// before the claim has a quorum. If the votes of the quorum end soon, the keys are extended first, as by a renewal, and
+// the lease has its TTL from then on. A claim is released if it has had votes for as long as a grant lasts, or if fewer
+// than a quorum of masters answer. After a random delay another one is registered, with another token.
+
+const (
+	// grantTrips is how many round trips a grant lasts at least.
+	grantTrips = 8
+	// leastTrips is how many round trips the validity of a grant must last for the lock to be granted. A claim can win
+	// when half of that is left. The first renewal comes after a quarter of that half, and takes a round trip.
+	leastTrips = 4
+	// splitAfter is how long after its first vote a claim asks who has the other keys, in addition to a round trip.
+	splitAfter = 2 * time.Millisecond
+	// splitRoundsMost is how many rounds in a row may find the votes split before the time between such rounds is
+	// doubled. It is then doubled with each further one, up to queueStep: a key that no claim will release may keep
+	// the votes split.
+	splitRoundsMost = 8
+	// splitRoundsFor is after how long such a round no longer counts.
+	splitRoundsFor = time.Second
+)
+
+// canBeGranted reports whether these options allow that a release grants the lock to a wait. The lease would be short until
+// its first renewal. grantFor says whether the masters allow it, too.
+func (c *Client) canBeGranted(opts LockOptions) bool {
+	return !c.opts.DisableWakeups && opts.RenewEvery >= 0 && opts.TTL >= wire.GrantLeast
+}
+
+// grantFor returns for how long the lock may be granted, in docs/grant.md called g. It returns 0 if the lock cannot be
+// granted: the options or the kind do not allow it, too few masters tell their run_id, or they are too far away for the TTL
+// and the drift of the clocks.
+func (l *Locker) grantFor() time.Duration {
+	if !l.grantable {
+		return 0
+	}
+	c := l.client
+	able := 0
+	for _, m := range c.masters {
+		if m.Grants() {
+			able++
+		}
+	}
+	if able < c.waits.Need {
+		return 0
+	}
+	return c.opts.grantFor(l.opts.TTL, c.group.RoundTrip())
+}
+
+// grantFor returns g for a TTL and a round trip of trip, or 0 if a claim could not win with it. The votes of a claim
+// must last until they are counted, and until the keys are extended. The mark of a vote is older than the message by
+// up to the time between two pings and a round trip, and to extend the keys takes another one.
+func (o *Options) grantFor(ttl, trip time.Duration) time.Duration {
+	g := min(max(wire.GrantLeast, grantTrips*trip), ttl).Truncate(time.Millisecond)
+	if g-o.drift(g) < max(leastTrips*trip, master.PingEvery+2*trip) {
+		return 0
+	}
+	return g
+}
+
+// winsAt returns how long the votes of a quorum must last for a claim with this g to win: half of the validity of a
+// grant.
+func (o *Options) winsAt(g time.Duration) time.Duration { return (g - o.drift(g)) / 2 }
+
+// claiming is what a contender knows of its claims. It registers one after the other.
+type claiming struct {
+	claim   *waits.Claim  // nil: the next one is registered at resume
+	holders holders       // of the tenure of the claim
+	life    time.Duration // for how long the next registration sets a free key; 0: for g
+	spared  uint64        // the masters, as bits, at which the next registration leaves a free key alone
+	extends bool          // the current round is to extend the keys: the claim has a quorum of votes that soon end
+	pending bool          // the current round is not over
+	poll    time.Time     // when the next poll is due
+	askAt   time.Time     // when to ask who has the other keys; zero: the claim has no vote, or they were asked
+	stop    time.Time     // when the delay of the schedule is over, which then says whether the wait stops; zero: there was none
+
+	splitRounds int       // how many rounds in a row have found the votes split: see splitDelay
+	lastSplit   time.Time // when the last of them did
+}
+
+// register registers a new claim. g is computed for each claim, since the masters may have become slower.
+func (q *contender) register(g time.Duration) {
+	if q.queued {
+		q.quit()
+	}
+	l, c := q.locker, q.locker.client
+	life, spared := cmp.Or(q.life, g), q.spared
+	q.life, q.spared = 0, 0
+	now := q.began
+	if q.attempts > 0 || q.late {
+		now = c.clock()
+	}
+	token, holders := l.newToken()
+	claim := waits.NewClaim(master.NewClaim(&l.terms, wire.ClaimOf{
+		Token: token, Waited: c.grants.Waited(now.Time(), now.Since(q.began)), Fence: l.propose(now.Wall()),
+		Grant: g, First: life, Spared: spared, Made: time.Now(),
+	}), now, g, len(c.masters))
+	q.claim, q.holders, q.askAt = claim, holders, time.Time{}
+	q.inbox.SetClaim(claim)
+	for _, m := range c.masters {
+		m.PingOften()
+	}
+	q.ask(wire.Register, life)
+}
+
+// ask begins a round of the claim. A Register or an Again sets a free key for life.
+func (q *contender) ask(kind wire.Kind, life time.Duration) {
+	l, c, claim := q.locker, q.locker.client, q.claim
+	q.endRound()
+	mark := claim.Began
+	if kind != wire.Register {
+		mark = c.clock()
+	}
+	q.attempts++
+	q.asked, q.pending, q.extends, q.askAt = mark, true, false, time.Time{}
+	sl, within := q.inbox, c.opts.limit(l.opts.TTL)
+	within.Hurry = kind != wire.Renew
+	q.round = c.group.AskEach(kind, claim.Claim, within, func(i int, a wire.Answer) {
+		sl.Answered(claim, kind, i, a, mark, life, c.masters[i].Listening())
+	})
+}
+
+// await does what is due while a claim waits, and returns when it is to be called again at the latest. If more is false, the
+// schedule has stopped.
+func (q *contender) await(now clock.Reading) (next time.Time, more bool) {
+	c := q.locker.client
+	mine, first, won := q.inbox.Count(q.claim, now, c.opts.drift, q.locker.highestFence(now))
+	switch {
+	case won != nil && won.Left >= c.opts.winsAt(q.claim.G):
+		return now.Time(), q.win(now, won)
+	case won != nil && !q.extends:
+		q.ask(wire.Renew, q.locker.opts.TTL)
+		q.extends = true
+		return now.Time(), true
+	}
+	if q.inbox.Unused(q.claim) >= c.waits.Need {
+		c.grants.Unused(now.Time())
+		q.release(wire.Release)
+		return now.Time(), true // another claim is registered
+	}
+	if q.pending {
+		if left := q.round.Expire(now.Elapsed(q.asked)); left > 0 {
+			return now.Time().Add(left), true
+		}
+		if more := q.roundOver(now, mine, first); !more || q.claim == nil || q.pending {
+			return now.Time(), more
+		}
+	}
+	due := q.due(now, mine != 0)
+	if q.woken {
+		q.woken = false
+	} else if due.After(now.Time()) {
+		return due, true
+	}
+	q.ask(wire.Again, q.claim.G)
+	return now.Time(), true
+}
+
+// roundOver acts on the current round, which is over and did not win. The masters in mine, as bits, have voted for the
+// claim, the first of them at first. It reports false if the schedule has stopped.
+func (q *contender) roundOver(now clock.Reading, mine uint64, first time.Time) (more bool) {
+	q.pending = false
+	if q.extends {
+		q.note()
+		return q.backOff(now) // some keys live for the TTL now
+	}
+	return q.judge(now, mine, first)
+}
+
+// due returns when the next round is due. A claim with votes asks who has the other keys, any other claim polls.
+func (q *contender) due(now clock.Reading, voted bool) time.Time {
+	switch {
+	case !voted:
+		q.askAt = time.Time{}
+	case q.askAt.IsZero():
+		q.askAt = now.Time().Add(q.splitDelay(now))
+	}
+	if q.askAt.IsZero() {
+		return q.poll
+	}
+	return q.askAt
+}
+
+// splitDelay returns how long after a vote to ask who has the other keys. It forgets rounds that found the votes
+// split if the last of them was long ago.
+func (q *contender) splitDelay(now clock.Reading) time.Duration {
+	if now.Time().Sub(q.lastSplit) > splitRoundsFor {
+		q.splitRounds = 0
+	}
+	distance := q.locker.client.group.Distance()
+	d := splitAfter + distance + rand.N(distance/2+1)
+	for n := splitRoundsMost; n < q.splitRounds && d < queueStep; n++ {
+		d *= 2
+	}
+	return d
+}
+
+// schedule sets when the next poll is due, after a round. It reports false if the schedule of Options.NewBackOff has
+// stopped. That schedule does not say when a claim polls: a claim waits for a message, and polls since messages get lost.
+func (q *contender) schedule(now clock.Reading) (more bool) {
+	if !q.stop.After(now.Time()) {
+		d, more := q.delays.next()
+		if !more {
+			return false
+		}
+		if q.stop = q.stop.Add(d); !q.stop.After(now.Time()) {
+			q.stop = now.Time().Add(d)
+		}
+	}
+	step := q.locker.client.opts.claimPolls
+	q.poll = now.Time().Add(q.notPast(step/2 + rand.N(step)))
+	return true
+}
+
+// backOff releases the claim, and has another one registered after a random delay. If the schedule has stopped, it does
+// nothing and reports false. The delay is no longer than the longest of the default schedule: while no claim is registered,
+// no release can grant the lock to this wait.
+func (q *contender) backOff(now clock.Reading) (more bool) {
+	d, more := q.delays.next()
+	if more {
+		q.release(wire.Release)
+		q.stop = now.Time().Add(d)
+		q.resume = now.Time().Add(min(d, longestDelay) + rand.N(q.locker.client.group.Distance()+1))
+	}
+	return more
+}
+
+// release releases the claim, whose votes never count again.
+func (q *contender) release(how wire.Request) {
+	c := q.locker.client
+	q.inbox.SetClaim(nil)
+	c.tellAll(how, q.claim.Claim)
+	q.claim = nil
+}
+
+// judge decides what becomes of the claim after a round that did not win, and does it: the claim stays, gives way to
+// another one, or backs off. mine and first are those of roundOver. It reports false if the schedule has stopped.
+func (q *contender) judge(now clock.Reading, mine uint64, first time.Time) (more bool) {
+	c := q.locker.client
+	votes := usable(q.round.Votes(), q.locker.highestFence(now), now)
+	q.noted(c.quorumError(opAcquire, q.locker.name, votes))
+	q.warn()
+	q.askOwner()
+	answered, granted, rivals := 0, false, make(map[string]int)
+	for i, v := range votes {
+		granted = granted || v.Granted()
+		if v.In && v.Outcome != wire.Failed {
+			answered++
+		}
+		if v.Outcome == wire.Taken && v.Standing != "" && mine&(1<<i) == 0 {
+			rivals[v.Standing]++
+		}
+	}
+	if answered < c.waits.Need {
+		return q.backOff(now)
+	}
+	if mine == 0 && granted { // its votes do not last until they are counted
+		return q.backOff(now)
+	} else if mine == 0 || !first.Before(q.asked.Time()) { // what the answers say may be older than the votes
+		return q.schedule(now)
+	}
+	q.splitRounds, q.lastSplit = q.splitRounds+1, now.Time()
+	own, keys, rival := q.claim.Token(), 0, ""
+	for i := range votes {
+		keys += int(mine >> i & 1)
+	}
+	for token, n := range rivals {
+		if n > rivals[rival] || n == rivals[rival] && token < rival {
+			rival = token
+		}
+	}
+	switch n := rivals[rival]; {
+	case n >= c.waits.Need:
+		// The rival has a lease. Its holder may heal the key where it is ours. So our release leaves the key free
+		// there, and the next claim does not set it. Elsewhere the release passes the lock on as usual: the lease
+		// may have ended, and its release may have granted the lock to our claim.
+		q.release(q.claim.ReleasingFree(mine))
+		q.spared, q.resume = mine, now.Time()
+	case n > keys || n == keys && rival < own:
+		q.release(q.claim.Releasing(wire.ToToken(rival), 0))
+		q.resume = now.Time()
+	case now.Time().Sub(first) > q.claim.G:
+		return q.backOff(now)
+	}
+	return true
+}
+
+// note notes the outcome of the current round, which did not win.
+func (q *contender) note() {
+	if q.round != nil {
+		q.noted(q.locker.client.quorumError(opAcquire, q.locker.name, q.round.Votes()))
+	}
+}
+
+// win makes a quorum of votes a lease. If that fails, it backs off. It reports false if the schedule has stopped.
+func (q *contender) win(now clock.Reading, won *waits.Quorum) (more bool) {
+	l, c := q.locker, q.locker.client
+	full := l.opts.TTL - c.opts.drift(l.opts.TTL)
+	contended := q.attempts > 1 || l.keeps() && q.round.Any(isTaken)
+	t := &tenure{client: c, name: l.name, opts: l.opts, claim: q.claim.Claim, holders: q.holders, asked: now, contended: contended, rounds: 1,
+		validity: won.Left, short: won.Left < q.claim.G, start: now}
+	t.heldBy(new(Lease))
+	var err error
+	if l.opts.Fencing {
+		var fixed clock.Reading
+		c.fences.heard(l.key, won.Votes)
+		t.fence, t.rounds, fixed, err = q.commitFence(t.claim, won.Votes, now)
+		if t.rounds > 1 && err == nil { // the last round has given the key its full TTL
+			t.start, t.validity, t.short = fixed, full, false
+		}
+	}
+	if err == nil && (c.clock().Since(t.start) >= t.validity || !q.inbox.Won(q.claim, won, t.doubt)) {
+		err = c.quorumError(opAcquire, l.name, q.round.Votes())
+	}
+	if err == nil && !t.begin() {
+		err = ErrClosed
+	}
+	if err != nil {
+		q.noted(err)
+		return q.backOff(now)
+	}
+	q.lease = t.holder
+	c.grants.Used(now.Time())
+	q.noted(nil)
+	return true
+}
+
+func isTaken(v quorum.Vote) bool { return v.Outcome == wire.Taken }
