@@ -50,7 +50,7 @@ func startEmbedded(ctx context.Context) (*demoMasters, error) {
 		s.ClockTTL(true)                // else the lock of a killed worker would never run out
 		one, err := parseMasters("an embedded master", s.Addr())
 		if err == nil {
-			err = adopt(ctx, one[0], 0)
+			err = adopt(ctx, one[0], 0, embeddedMasters)
 		}
 		if err != nil {
 			return nil, fmt.Errorf("adopting an embedded master: %w", err)

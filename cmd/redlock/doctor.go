@@ -53,7 +53,8 @@ has declared, also if that client has ended. To lower it, stop all clients,
 then --adopt --max-ttl D, and start the clients again. It refuses as above.
 
 A master that replaces another one is not adopted: its quarantine protects
-the locks that the other one has granted. So --adopt refuses one server
+the locks that the other one has granted. So --adopt holds only for clients
+that have as many masters as --masters names, and it refuses one server
 alone, unless --single says that clients have this one master.
 
 --next says how --masters can be changed to another list while clients run:
@@ -236,6 +237,7 @@ func (d *doctor) run(ctx context.Context, out io.Writer) error {
 type finding struct {
 	name    string
 	host    string        // the machine, by the address; empty if unknown
+	masters int           // how many masters the doctor was given
 	failure error         // why it cannot be examined; nil if it can
 	down    bool          // nothing listens at its address
 	advice  string        // what to do about that; empty for no advice
@@ -260,7 +262,7 @@ func (f finding) wait(quarantine time.Duration) (time.Duration, bool) {
 		return 0, false
 	case f.look.Why != incarnation.Holds:
 		return quarantine, true // counted from when the first client connects
-	case f.look.Record.Adopted:
+	case f.look.Record.AdoptedFor(f.masters):
 		return 0, true
 	}
 	return max(0, quarantine-f.look.Age()), true
@@ -272,7 +274,7 @@ func (f finding) wait(quarantine time.Duration) (time.Duration, bool) {
 func (d *doctor) examineAll(ctx context.Context) []finding {
 	findings := make([]finding, len(d.masters))
 	atOnce(d.masters, func(i int, m master) {
-		findings[i] = finding{name: m.Address(), host: hostOf(m.Address())}
+		findings[i] = finding{name: m.Address(), host: hostOf(m.Address()), masters: len(d.masters)}
 		if err := findings[i].examine(ctx, m, d.prefix); err != nil {
 			findings[i].advice, findings[i].failure = failureOf(err)
 			findings[i].down = errors.Is(err, syscall.ECONNREFUSED)

@@ -102,7 +102,7 @@ func (d *doctor) adoptThose(ctx context.Context, findings []finding) []string {
 			lines[i] = fmt.Sprintf("%s: not adopted: %s", f.name, f.why()[0])
 		} else if !d.adoptable(f) {
 			lines[i] = fmt.Sprintf("%s: not adopted: its votes count already", f.name)
-		} else if err := adopt(ctx, m, maxTTL); err != nil {
+		} else if err := adopt(ctx, m, maxTTL, len(d.masters)); err != nil {
 			lines[i] = fmt.Sprintf("%s: not adopted: %v", f.name, err)
 		}
 	})
@@ -110,13 +110,13 @@ func (d *doctor) adoptThose(ctx context.Context, findings []finding) []string {
 }
 
 // adopt declares that nobody holds a lock on a master, and that this is the largest MaxTTL.
-func adopt(ctx context.Context, m master, maxTTL time.Duration) error {
+func adopt(ctx context.Context, m master, maxTTL time.Duration, masters int) error {
 	conn, err := m.dial(ctx, doctorPatience)
 	if err != nil {
 		return plain(err)
 	}
 	defer conn.Close()
-	if _, err := incarnation.Adopt(conn, maxTTL); err != nil {
+	if _, err := incarnation.Adopt(conn, maxTTL, masters); err != nil {
 		return plain(err)
 	}
 	return nil

@@ -174,19 +174,65 @@ func TestAdoptRefusesTheOneNewMachineOfAList(t *testing.T) {
 	refused(comes.Addr()+",localhost"+comes.Addr()[strings.LastIndex(comes.Addr(), ":"):], comes.Addr()+alone)
 	refused(stay[0].Addr()+","+stay[1].Addr()+","+comes.Addr(), `it has what looks like a lock, "stock"`)
 
-	next := openQuietly(t, stay[0].Addr()+","+stay[1].Addr()+","+comes.Addr(), redlock.Options{})
+	all := stay[0].Addr() + "," + stay[1].Addr() + "," + comes.Addr()
+	next := openQuietly(t, all, redlock.Options{})
+	wantQuarantine(t, next, "it has no memory of redlock")
+	// If it is adopted all the same, that does not hold for clients with three masters.
+	want(t, runDoctor(t, exitOK, comes.Addr(), "--adopt", "--force"), comes.Addr()+alone, comes.Addr()+": adopted\n")
+	wantQuarantine(t, next, "for a list of 1, and this client has a list of 3")
+	want(t, runDoctor(t, exitOK, comes.Addr()), "\n1 of 1 master can vote now")
+	want(t, runDoctor(t, exitOK, all), " for a list of 1\n")
+	// What it is refused for.
+	runDoctor(t, exitOK, all, "--adopt", "--force")
+	until(t, func() bool { return next.Locker("stock").TryLockContext(t.Context()) == nil })
+	if !lease.Valid() {
+		t.Error("the first lease has ended: two holders were expected")
+	}
+}
+
+// wantQuarantine fails t unless nothing but the quarantine of a master, which has this reason, keeps a client from locking "stock".
+func wantQuarantine(t *testing.T, c *redlock.Client, why string) {
+	t.Helper()
 	var err error
 	until(t, func() bool {
-		// An attempt may be decided by the other two before its command to the second master was sent. Its error then does
-		// not say what the second would have answered, so it cannot say that the quarantine is all that is in the way.
-		err = next.Locker("stock").TryLockContext(t.Context())
-		return err == nil || errors.Is(err, redlock.ErrQuarantined)
+		// An attempt may be decided by other masters before its command to one of them was sent. Its error then does not say what
+		// that one would have answered, so it cannot say that the quarantine is all that is in the way.
+		err = c.Locker("stock").TryLockContext(t.Context())
+		return err == nil || errors.Is(err, redlock.ErrQuarantined) && strings.Contains(err.Error(), why)
 	})
 	if err == nil {
-		t.Error("TryLockContext = nil, want the quarantine to prevent it")
+		t.Fatal("TryLockContext = nil, want the quarantine to prevent it")
 	}
-	// What it is refused for.
-	want(t, runDoctor(t, exitOK, comes.Addr(), "--adopt", "--force"), comes.Addr()+alone, comes.Addr()+": adopted\n")
+}
+
+// Two new servers are a whole list, as far as the doctor can see. Clients that have more masters do not count the adoption.
+func TestAnAdoptionDoesNotHoldForClientsWithMoreMasters(t *testing.T) {
+	t.Parallel()
+	servers := redisserver.StartTB(t, 5)
+	stays, gone, come := servers[0], servers[1:3], servers[3:]
+	for _, s := range servers[:3] {
+		if err := s.Adopt(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	c := openQuietly(t, listOf(servers[:3]), redlock.Options{DisableWakeups: true, MaxTTL: time.Minute,
+		LockOptions: redlock.LockOptions{TTL: time.Minute, RenewEvery: -1}})
+	lease := hold(t, c, "stock").Lease()
+	do(t, stays, "DEL", "stock") // as if the quorum had been the other two
+	for _, s := range gone {
+		if err := s.Kill(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	runDoctor(t, exitOK, listOf(come), "--adopt")
+	all := stays.Addr() + "," + listOf(come)
+	next := openQuietly(t, all, redlock.Options{})
+	wantQuarantine(t, next, "for a list of 2, and this client has a list of 3")
+	if pair := openQuietly(t, listOf(come), redlock.Options{}); pair.Ping(t.Context()) != nil {
+		t.Error("clients with the two adopted masters have to wait")
+	}
+	// What it prevents.
+	runDoctor(t, exitOK, all, "--adopt", "--force")
 	until(t, func() bool { return next.Locker("stock").TryLockContext(t.Context()) == nil })
 	if !lease.Valid() {
 		t.Error("the first lease has ended: two holders were expected")

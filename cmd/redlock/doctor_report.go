@@ -129,7 +129,11 @@ func (f finding) memory() string {
 	case f.look.Why != incarnation.Holds:
 		return "its record is not valid: " + f.look.Why.String()
 	case f.look.Record.Adopted:
-		return fmt.Sprintf("adopted %s ago", long(f.look.Age()))
+		text := fmt.Sprintf("adopted %s ago", long(f.look.Age()))
+		if n := f.look.Record.Masters; n > 0 && n != f.masters {
+			text += fmt.Sprintf(" for a list of %d", n)
+		}
+		return text
 	}
 	return fmt.Sprintf("known for %s", long(f.look.Age()))
 }

@@ -66,7 +66,7 @@ func embedMasters(t *testing.T, n int) (servers []*miniredis.Miniredis, list str
 	t.Helper()
 	servers, list = freshMasters(t, n)
 	for _, m := range mustParse(t, list) {
-		if err := adopt(t.Context(), m, 0); err != nil {
+		if err := adopt(t.Context(), m, 0, n); err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -57,7 +57,8 @@ type Record struct {
 	Run      string    // the run_id of the process in which it was written, or Unknown
 	Since    time.Time // by the master's clock
 	Database string    // the one in which it was written, or Unknown
-	Adopted  bool      // no lock was held then, so there is no quarantine
+	Adopted  bool      // no lock was held then: see AdoptedFor
+	Masters  int       // with how many masters it was adopted, or 0
 	// MaxTTL is the largest that any client has declared; 0 if none has. A client with a larger one
 	// raises it, which changes the text and nothing else.
 	MaxTTL time.Duration
@@ -75,6 +76,10 @@ const LongestRecord = 128
 func Parse(text string) (Record, bool) {
 	r := Record{Text: text}
 	f := strings.Split(text, " ")
+	if last := len(f) - 1; last >= 4 && f[last-1] == "adopted" && isNumberOfMasters(f[last]) {
+		r.Masters, _ = strconv.Atoi(f[last])
+		f = f[:last]
+	}
 	if last := len(f) - 1; last >= 3 && f[last] == "adopted" {
 		r.Adopted, f = true, f[:last]
 	}
@@ -94,6 +99,20 @@ func Parse(text string) (Record, bool) {
 	}
 	r.Run, r.Since, r.Database, r.MaxTTL = f[0], time.UnixMicro(int64(micros)), f[2], time.Duration(ms)*time.Millisecond
 	return r, true
+}
+
+// isNumberOfMasters reports whether s is a number from 1 to 99.
+func isNumberOfMasters(s string) bool {
+	n, err := strconv.Atoi(s)
+	return err == nil && 1 <= n && n <= 99 && s == strconv.Itoa(n)
+}
+
+// AdoptedFor reports whether clients with this number of masters need not wait for a quarantine, since no lock was held when the
+// record was written. A new master that takes the place of another has no lock, but the other may have granted some that are still
+// valid. So whoever adopts masters says how many there are, and that holds only for clients which have as many: a part of a
+// longer list cannot be adopted.
+func (r Record) AdoptedFor(masters int) bool {
+	return r.Adopted && (r.Masters == 0 || r.Masters == masters)
 }
 
 // SameMemory reports whether two records are of the same memory: they differ only in MaxTTL.
@@ -329,12 +348,17 @@ func ReadInspection(receive func() (any, error)) (Inspection, error) {
 // Read reads a master's record and changes nothing.
 func Read(conn redis.Conn) (Inspection, error) { return do(conn, read, 0) }
 
-// Adopt writes a record which says that no lock is held on a master, so that its votes count at once. It is
-// meant for new servers. The record's MaxTTL becomes maxTTL, even if a larger one was declared. Connected clients declare
+// Adopt writes a record which says that no lock is held on a master, so that its votes count at once for clients with this
+// number of masters, or for all clients if it is 0. It is meant for new servers. The record's MaxTTL becomes maxTTL, even if a larger one was declared. Connected clients declare
 // the larger one again. 0 means that no client has declared one.
-func Adopt(conn redis.Conn, maxTTL time.Duration) (Inspection, error) { return do(conn, adopt, maxTTL) }
+func Adopt(conn redis.Conn, maxTTL time.Duration, masters int) (Inspection, error) {
+	if masters == 0 {
+		return do(conn, adopt, maxTTL)
+	}
+	return do(conn, adopt, maxTTL, masters)
+}
 
-func do(conn redis.Conn, what string, maxTTL time.Duration) (Inspection, error) {
+func do(conn redis.Conn, what string, maxTTL time.Duration, masters ...any) (Inspection, error) {
 	info, err := redis.String(conn.Do("CLIENT", "INFO"))
 	if err != nil && conn.Err() != nil {
 		return Inspection{}, err
@@ -342,7 +366,8 @@ func do(conn redis.Conn, what string, maxTTL time.Duration) (Inspection, error) 
 	if _, err := conn.Do("SCRIPT", "LOAD", script); err != nil {
 		return Inspection{}, err
 	}
-	reply, err := conn.Do("EVALSHA", scriptSHA, 1, Key, DatabaseOf(info), what, "", maxTTL.Milliseconds())
+	args := []any{scriptSHA, 1, Key, DatabaseOf(info), what, "", maxTTL.Milliseconds()}
+	reply, err := conn.Do("EVALSHA", append(args, masters...)...)
 	if err != nil {
 		return Inspection{}, err
 	}

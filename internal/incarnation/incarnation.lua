@@ -4,14 +4,15 @@
 --       that nobody holds a lock here
 --   a record that the caller knows to hold no longer, or ''
 --   the largest MaxTTL that the caller knows of, in ms; for adopt, the one that counts from now on
+--   for adopt, how many masters are adopted, or nothing
 -- The answer: the record, or ''; this server's time in µs; why the record that was there does not hold, '' if
 -- it does; this process' run_id. The reasons are absent (there is no record), restart (another run_id), database,
 -- evicted (another number of evictions), stale (it is the one that the caller knows), and clock (it is from the future).
 --
 -- A record: the run_id of the process that wrote it; when, in µs; the database; the largest MaxTTL that a client
--- has declared, in ms; how many keys the process had evicted; the word adopted, if it was. Older clients leave out the
+-- has declared, in ms; how many keys the process had evicted; the word adopted, if it was, and with how many masters. Older clients leave out the
 -- number of evictions, and still older ones MaxTTL as well. '-' stands for what its writer did not know.
-local key, database, what, stale, declared = KEYS[1], ARGV[1], ARGV[2], ARGV[3], tonumber(ARGV[4])
+local key, database, what, stale, declared, masters = KEYS[1], ARGV[1], ARGV[2], ARGV[3], tonumber(ARGV[4]), ARGV[5]
 
 -- Returns what INFO says, or '-'.
 local function tells(section, pattern)
@@ -34,11 +35,8 @@ local function parse(record)
   if not of or #since > 16 then
     return
   end
-  local adopted = ''
-  if string.sub(more, -8) == ' adopted' then
-    adopted = ' adopted'
-    more = string.sub(more, 1, -9)
-  end
+  local adopted = string.match(more, ' adopted$') or string.match(more, ' adopted [1-9]%d?$') or ''
+  more = string.sub(more, 1, -1 - #adopted)
   local ttl, count = string.match(more, '^ (%d+) ([%d%-]+)$')
   if not ttl then
     ttl = string.match(more, '^ (%d+)$')
@@ -97,7 +95,7 @@ end
 local before = record
 local started = run .. ' ' .. string.format('%.0f', now) .. ' ' .. database .. ' '
 if what == 'adopt' then -- nobody holds a lock, so the MaxTTL that was declared before counts no more
-  record = started .. declared .. ' ' .. evicted .. ' adopted'
+  record = started .. declared .. ' ' .. evicted .. ' adopted' .. (masters and ' ' .. masters or '')
 elseif what == 'keep' and why ~= '' then -- leases from before the loss may still be valid
   record = started .. math.max(ttl or 0, declared) .. ' ' .. evicted
 elseif what == 'keep' and ttl < declared then

@@ -81,6 +81,13 @@ func TestTheScriptJudgesRecords(t *testing.T) {
 			{"its own, adopted", own + " 1700000000000000 0 adopted", "0", false, incarnation.Holds},
 			{"its own, with a MaxTTL", own + " 1700000000000000 0 60000", "0", false, incarnation.Holds},
 			{"its own, with a MaxTTL, adopted", own + " 1700000000000000 0 0 adopted", "0", false, incarnation.Holds},
+			{"its own, adopted with two others", own + " 1700000000000000 0 0 - adopted 3", "0", false, incarnation.Holds},
+			{"its own, adopted with many others", own + " 1700000000000000 0 0 adopted 64", "0", false, incarnation.Holds},
+			{"one adopted with none", own + " 1700000000000000 0 0 adopted 0", "0", false, incarnation.Absent},
+			{"one adopted with too many", own + " 1700000000000000 0 0 adopted 100", "0", false, incarnation.Absent},
+			{"one adopted with an odd number", own + " 1700000000000000 0 0 adopted 03", "0", false, incarnation.Absent},
+			{"one adopted twice", own + " 1700000000000000 0 0 adopted adopted", "0", false, incarnation.Absent},
+			{"one adopted with two numbers", own + " 1700000000000000 0 0 adopted 3 3", "0", false, incarnation.Absent},
 			{"one with a MaxTTL above a week", own + " 1700000000000000 0 604800001", "0", false, incarnation.Absent},
 			{"one with a MaxTTL of ten digits", own + " 1700000000000000 0 0000000001", "0", false, incarnation.Absent},
 			{"one with a MaxTTL below zero", own + " 1700000000000000 0 -1", "0", false, incarnation.Absent},
@@ -164,6 +171,7 @@ func TestALargerMaxTTLRaisesTheRecords(t *testing.T) {
 			{"the same", own + " 10000", false, 10 * time.Second, own + " 10000", 10 * time.Second},
 			{"of a record without one", own, false, time.Second, own + " 1000", time.Second},
 			{"of an adopted record", own + " 0 adopted", false, time.Second, own + " 1000 adopted", time.Second},
+			{"of a record adopted with two others", own + " 0 - adopted 3", false, time.Second, own + " 1000 - adopted 3", time.Second},
 			{"of an adopted record without one", own + " adopted", false, time.Second, own + " 1000 adopted", time.Second},
 			{"the largest that is possible", own + " 10000", false, incarnation.MaxTTLMost, own + " 604800000", incarnation.MaxTTLMost},
 			{"with a new record", "", false, time.Minute, "", time.Minute},
@@ -203,7 +211,7 @@ func TestAnAdoptedRecordIsNewAndHolds(t *testing.T) {
 	for name, s := range servers(t) {
 		t.Run(name, func(t *testing.T) {
 			for range 2 {
-				l, err := incarnation.Adopt(s.conn, 0)
+				l, err := incarnation.Adopt(s.conn, 0, 0)
 				if err != nil || !l.Record.Adopted || l.Record.Run != s.run || l.Age() != 0 {
 					t.Errorf("Adopt = %+v, %v, want an adopted record of %s that begins now", l, err, s.run)
 				}

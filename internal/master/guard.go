@@ -69,7 +69,8 @@ func (e *QuarantineError) Error() string {
 }
 
 // know takes in the inspection of a new connection to the master at index.
-func (g *guard) know(p peer, index int, c *clocks) {
+func (g *guard) know(p peer, index int, servers *Servers) {
+	c := &servers.clocks
 	o := p.inspected
 	if g.known == nil || !g.known.Record.SameMemory(o.known.Record) {
 		// Another memory. Its clock may be another server's, or may have jumped before the record was
@@ -79,9 +80,13 @@ func (g *guard) know(p peer, index int, c *clocks) {
 		}
 		g.drift, g.jump, g.stale = incarnation.Drift{}, 0, false
 		g.since, g.why = o.after.Time().Add(-o.found.Age()), o.found.Why.String()
-		if o.known.Record.Adopted {
+		switch r := o.known.Record; {
+		case r.AdoptedFor(len(servers.names)):
 			g.since = time.Time{}
-		} else if o.found.Why == incarnation.Holds {
+		case o.found.Why == incarnation.Holds && r.Adopted:
+			g.why = fmt.Sprintf("it was adopted %s ago for a list of %d, and this client has a list of %d",
+				o.found.Age().Round(time.Second), r.Masters, len(servers.names))
+		case o.found.Why == incarnation.Holds:
 			g.why = "its memory is known for " + o.found.Age().Round(time.Second).String() + " only: it was new, or restarted, or has lost it"
 		}
 	} else if g.known.Record.Text != o.known.Record.Text {

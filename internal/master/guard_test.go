@@ -35,6 +35,8 @@ func TestAVoteCountsOnlyIfTheMemoryIsUnchanged(t *testing.T) {
 		{"the clock steps", func(v *memory) { v.step(2 * time.Minute) }, odd, Quarantined, "its clock has jumped"},
 		{"the clock steps back", func(v *memory) { v.step(-time.Second) }, odd, Quarantined, "its clock has jumped"},
 		{"a client adopts it", func(v *memory) { v.set(record(v, " adopted")) }, odd, Up, ""},
+		{"a client adopts this one alone", func(v *memory) { v.set(record(v, " adopted 1")) }, odd, Up, ""},
+		{"a client adopts it with two others", func(v *memory) { v.set(record(v, " adopted 3")) }, odd, Quarantined, "it was adopted 0s ago for a list of 3, and this client has a list of 1"},
 		{"another client writes it", func(v *memory) { v.set(record(v, "")) }, odd, Quarantined, "its memory is known for 0s only"},
 	} {
 		for _, before := range []string{"SET", "PROBE"} {

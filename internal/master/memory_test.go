@@ -246,6 +246,9 @@ func (v *memory) lookLocked(now time.Time, stale string, declared time.Duration)
 	if r.Adopted {
 		more += " adopted"
 	}
+	if r.Masters > 0 {
+		more += " " + strconv.Itoa(r.Masters)
+	}
 	if why != "" {
 		r.Run, r.Since, more = run, now, " "+strconv.Itoa(v.evicted)
 	}

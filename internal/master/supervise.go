@@ -73,7 +73,7 @@ func (m *Master) up(p peer) {
 		m.outbox.queue = append(m.outbox.due(time.Now()), m.outbox.queue...)
 		poke(m.outbox.wake)
 		if m.cfg.Guard {
-			m.guard.know(p, m.cfg.Index, &m.cfg.Servers.clocks)
+			m.guard.know(p, m.cfg.Index, m.cfg.Servers)
 			m.status.MaxTTL, m.status.GuardErr = m.guard.known.Record.MaxTTL, nil
 			if p.inspected.found.Run == incarnation.Unknown {
 				m.status.GuardErr = errBlind

@@ -226,7 +226,7 @@ func testForgetting(t *testing.T, row forgetting, before bool) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if _, err := incarnation.Adopt(conn, 0); err != nil {
+		if _, err := incarnation.Adopt(conn, 0, 0); err != nil {
 			t.Fatal(err)
 		}
 		if database == row.database { // another client's lock

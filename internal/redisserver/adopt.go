@@ -16,7 +16,7 @@ func (s *Server) Adopt() error {
 		return fmt.Errorf("redisserver: adopt: %w", err)
 	}
 	defer conn.Close()
-	if _, err := incarnation.Adopt(conn, 0); err != nil {
+	if _, err := incarnation.Adopt(conn, 0, 0); err != nil {
 		return fmt.Errorf("redisserver: adopt: %w", err)
 	}
 	return nil

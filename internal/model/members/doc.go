@@ -6,8 +6,8 @@
 //
 // Two lists exclude each other if their quorums together are larger than the number of servers in either list that can vote.
 // A server that has lost its vote counts for one quarantine longer, since leases may rest on its earlier votes. A new server
-// has no vote during its quarantine, which begins when a client first inspects it. From this follow the three procedures of
-// docs/operations.md:
+// has no vote during its quarantine, which begins when a client first inspects it, or when it is adopted with fewer servers than
+// the list of the client has. From this follow the three procedures of docs/operations.md:
 //
 //   - replace: the old server stops voting for good, then the new one is started. Clients change the list at any time.
 //   - grow: clients get the longer list while the new servers are not started. They are started when no client has the old list.
@@ -15,7 +15,7 @@
 //
 // # What is modelled
 //
-// Up to four servers, and two clients. Each client has the old list or the new one. A client that is idle may be restarted with
+// Up to five servers, and two clients. Each client has the old list or the new one. A client that is idle may be restarted with
 // another list. A stopped server never votes again. Leases, renewals, heals, releases, probes and losses of memory are those of
 // package model, with one difference: as in the code, a quarantine begins when a client inspects a memory without a record,
 // and not when the memory is lost.
@@ -27,6 +27,6 @@
 //
 //   - Time has no numbers: a quarantine ends at any time after the leases and rounds that it must outlast have ended.
 //   - Commands are atomic. Late commands are the subject of package model.
-//   - Lists of five, and two replacements at once.
+//   - Lists of five. Two replacements at once are modelled for lists of three.
 //   - Clients that stop without giving up their leases. A lease that ends is the same to the masters.
 package members

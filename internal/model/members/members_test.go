@@ -116,6 +116,8 @@ var (
 	stopped = world{old: before, new: after, rolls: true, stops: 1 << oldA}
 	// A is stopped, then B is started. Clients are restarted with either list at any time.
 	replaced = world{old: before, new: after, freely: true, stops: 1 << oldA, starts: 1 << newB}
+	// A and b are stopped, then B and C are started, in any order.
+	replacedTwo = world{old: before, new: 1<<a | 1<<newB | 1<<newC, freely: true, stops: 1<<b | 1<<oldA, starts: 1<<newB | 1<<newC}
 	// From one master to three, and from three to one.
 	grown  = world{old: 1 << a, new: before, rolls: true, starts: 1<<b | 1<<oldA}
 	shrunk = world{old: before, new: 1 << oldA, rolls: true, stops: 1<<a | 1<<b}
@@ -127,9 +129,10 @@ func (w world) with(change func(*world)) world {
 	return w
 }
 
-func renewed(w *world) { w.renewals = true }
-func losing(w *world)  { w.losses = 1 }
-func probing(w *world) { w.probes = true }
+func adopting(w *world) { w.adopts = true }
+func renewed(w *world)  { w.renewals = true }
+func losing(w *world)   { w.losses = 1 }
+func probing(w *world)  { w.probes = true }
 
 func TestTheListIsChangedSafely(t *testing.T) {
 	for _, v := range []struct {
@@ -143,6 +146,10 @@ func TestTheListIsChangedSafely(t *testing.T) {
 		{"replace with renewals", replaced.with(renewed)},
 		{"replace with a loss of memory", replaced.with(losing)},
 		{"replace with late probes", replaced.with(probing)},
+		{"replace, and the new server is adopted", replaced.with(adopting)},
+		{"replace two at once", replacedTwo},
+		{"replace two at once, and both are adopted", replacedTwo.with(adopting)},
+		{"grow, and the new servers are adopted", grown.with(adopting)},
 		{"grow", grown},
 		{"grow with renewals", grown.with(renewed)},
 		{"grow with late probes", grown.with(probing)},
@@ -173,7 +180,8 @@ func TestEachRuleIsNeeded(t *testing.T) {
 		{"a client has the new list before the old server is stopped", stopped, rules{rollEarly: true}, 14},
 		{"the old server comes back, and the new one ran before", stopped, rules{comesBack: true}, 17},
 		{"the new server is started before the old one is stopped", replaced, rules{startEarly: true}, 15},
-		{"the new server is adopted", replaced, rules{adopted: true}, 15},
+		{"the new server is adopted, for clients with any list", replaced.with(adopting), rules{adopted: true}, 15},
+		{"two new servers are adopted, for clients with any list", replacedTwo.with(adopting), rules{adopted: true}, 16},
 		{"grow: new servers are started while a client has the old list", grown, rules{startEarly: true}, 15},
 		{"shrink: clients change before a quarantine has passed", shrunk, rules{dontWait: true}, 13},
 		{"shrink: clients change before the servers are stopped", shrunk, rules{rollEarly: true}, 11},

@@ -3,13 +3,13 @@ package members
 import "math/bits"
 
 const (
-	nServers = 4
+	nServers = 5
 	nClients = 2
 
-	a, b, oldA, newB = 0, 1, 2, 3 // replaced: a and b stay, oldA leaves, newB comes
+	a, b, oldA, newB, newC = 0, 1, 2, 3, 4 // replaced: a and b stay, oldA leaves, newB comes; or b leaves, too, and newC comes
 )
 
-var serverNames = [nServers]string{"a", "b", "A", "B"}
+var serverNames = [nServers]string{"a", "b", "A", "B", "C"}
 
 // A list is a set of servers.
 type list uint8
@@ -20,7 +20,8 @@ const (
 )
 
 func (l list) has(i int) bool { return l>>i&1 == 1 }
-func (l list) need() int      { return bits.OnesCount8(uint8(l))/2 + 1 }
+func (l list) size() int      { return bits.OnesCount8(uint8(l)) }
+func (l list) need() int      { return l.size()/2 + 1 }
 
 type state struct {
 	servers [nServers]server

@@ -8,6 +8,7 @@ type world struct {
 	freely   bool // an idle client may be restarted with either list at any time
 	stops    list // servers that are stopped
 	starts   list // servers that are started later
+	adopts   bool // these are adopted, together, when they are started
 	losses   uint8
 	renewals bool
 	probes   bool // the probe may come some time after its vote
@@ -17,7 +18,7 @@ type rules struct {
 	rollEarly  bool // replace, shrink: "clients get the new list when the old servers are stopped"
 	comesBack  bool // "for good"
 	startEarly bool // replace: "the new server is started when the old one is stopped"; grow: "when no client has the old list"
-	adopted    bool // "a new server is not adopted"
+	adopted    bool // "an adoption holds only for lists of as many servers as were adopted"
 	dontWait   bool // shrink: "after one quarantine"
 }
 
@@ -98,9 +99,7 @@ func (w *world) inspect(s *state, i, c int, next func(step, state)) {
 	sv := &n.servers[i]
 	if !sv.record {
 		sv.record = true
-		if !w.adopted || !w.starts.has(i) {
-			sv.quarantined, sv.earlier = true, s.open()
-		}
+		sv.quarantined, sv.earlier = true, s.open()
 	}
 	sv.lanes[c].inspected = true
 	next(stepf("client %d inspects %s", c+1, serverNames[i]), n)
@@ -320,8 +319,20 @@ func (w *world) operatorSteps(s *state, next func(step, state)) {
 		case sv.life == absent && w.mayStart(s):
 			n := *s
 			n.servers[i].life = up
+			if w.adopts {
+				w.adopt(&n.servers[i], s.open())
+			}
 			next(stepf("%s is STARTED", serverNames[i]), n)
 		}
+	}
+}
+
+// adopt writes the record of a server that is adopted with all others that are started. If the adoption does not hold for the
+// clients, the record begins a quarantine.
+func (w *world) adopt(sv *server, open rounds) {
+	sv.record = true
+	if w.starts.size() != w.new.size() && !w.adopted {
+		sv.quarantined, sv.earlier = true, open
 	}
 }
 
