@@ -61,14 +61,20 @@ const (
 	keptAsked               // a bit: another client wants the lock, or the tenure has ended, or is to end
 )
 
-// enter enters the tenure if it is kept, and returns the Lease of its new holder.
+// enter enters the tenure if it is kept, and returns the Lease of its new holder. A Lease that nobody has seen is used
+// again: see Lease.seen.
 func (k *keeper) enter() *Lease {
 	if !k.state.CompareAndSwap(keptIdle, keptHeld) {
 		return nil
 	}
 	t := k.tenure.Load()
-	if t.window.Load().enters.Ahead(t.client.clock) && k.state.Load()&keptAsked == 0 {
-		if s := k.view(t); s != nil {
+	s, enters := t.holder, &t.window.Load().enters
+	if !s.seen.Load() {
+		if enters.Ahead(t.client.clock) && k.state.Load()&keptAsked == 0 {
+			return s
+		}
+	} else if now, ahead := enters.Read(t.client.clock); ahead && k.state.Load()&keptAsked == 0 {
+		if s := k.succeed(t, now); s != nil {
 			return s
 		}
 	}
@@ -76,13 +82,8 @@ func (k *keeper) enter() *Lease {
 	return nil
 }
 
-// view returns the Lease of a goroutine that enters, or nil if the tenure has ended. A Lease that nobody has seen is used
-// again: see Lease.seen.
-func (k *keeper) view(t *tenure) *Lease {
-	if s := t.holder; !s.seen.Load() {
-		return s
-	}
-	now := t.client.clock()
+// succeed returns a new Lease for a goroutine that enters, or nil if the tenure has ended.
+func (k *keeper) succeed(t *tenure, now clock.Reading) *Lease {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	k.unheld = 0

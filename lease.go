@@ -15,7 +15,6 @@ type Lease struct {
 	tenure    *tenure       // immutable
 	acquired  clock.Reading // immutable; the time before the first byte of the round that was won, or that of the handover
 	handovers int           // immutable; how often the tenure was handed over before
-	unlocked  clock.Reading // set once, before the release is queued
 	seen      atomic.Bool   // a caller may have a pointer to it: it ends with the unlock, even if the tenure is kept
 
 	// Guarded by tenure.mu:
@@ -137,9 +136,6 @@ func (s *Lease) Extend(ctx context.Context) error {
 	t.mu.Unlock()
 	return &endedError{op: opRenew, name: t.name, ctx: ctx, last: votes}
 }
-
-// held returns for how long a lease that was unlocked had been held.
-func (s *Lease) held() time.Duration { return s.unlocked.Since(s.acquired) }
 
 // endLocked ends the lease for the reason err, unless it has ended. The caller gives up the mutex, and then calls
 // cancelContexts.

@@ -28,10 +28,13 @@ func (t *tenure) finish() error {
 		return err
 	}
 	t.tellHolders(ErrReleased)
-	t.holder.unlocked = now
+	t.unlocked = now
 	t.client.lastReleases.released(t.claim, t.contended)
 	return nil
 }
+
+// held returns for how long the last holder of a tenure that was unlocked has held it.
+func (t *tenure) held() time.Duration { return t.unlocked.Since(t.holder.acquired) }
 
 // Some releases leave the lock open: otherwise, clients that do not queue would never find it free while others
 // queue. An open release costs the next holder a round trip. It is one release in openOneIn. Where both that
@@ -53,7 +56,7 @@ func (t *tenure) drawOpen() bool {
 	case n >= openOneIn/openOneInShort:
 		return false
 	}
-	return t.holder.held() <= openHold && t.client.group.Distance() <= openTrip
+	return t.held() <= openHold && t.client.group.Distance() <= openTrip
 }
 
 // release returns the release: how it passes the lock on, and which fence it proposes.
@@ -67,7 +70,7 @@ func (t *tenure) release() wire.Request {
 	}
 	if t.fence != 0 {
 		// It is not stored: as a rule nobody waits, and numbers may not run ahead of the clock.
-		fence = max(numberAt(t.holder.unlocked.Wall()), t.fence+1)
+		fence = max(numberAt(t.unlocked.Wall()), t.fence+1)
 	}
 	return t.claim.Releasing(how, fence)
 }
@@ -119,7 +122,7 @@ func (t *tenure) await(ctx context.Context, round *quorum.Round) error {
 }
 
 func (t *tenure) releasedInfo(err error) ReleasedInfo {
-	return ReleasedInfo{Name: t.name, Held: t.holder.held(), Err: err}
+	return ReleasedInfo{Name: t.name, Held: t.held(), Err: err}
 }
 
 // releaseOutcome returns the error of the release of the lease, given the votes on it, or nil. If a quorum has

@@ -33,7 +33,9 @@ type tenure struct {
 	rounds    int           // immutable; how many rounds the acquisition took
 	silent    bool          // immutable; neither its loss nor its release is reported: see Locker.silent
 
-	recalled bool // another client has asked for it: set once, before it is released
+	// Set once, before the release is queued:
+	recalled bool          // another client has asked for it
+	unlocked clock.Reading // when its last holder unlocked it
 
 	window atomic.Pointer[window] // start and validity, for readers and keepers
 	entry  renew.Entry            // in the scheduler: the time to renew, to ask again, or to end

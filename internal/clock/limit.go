@@ -18,6 +18,7 @@ type Limit struct {
 type window struct {
 	mono   time.Time
 	wall   int64         // Unix time in ns
+	asleep time.Duration // of the reading
 	length time.Duration // at most that for which System relies on the last time asleep
 }
 
@@ -27,23 +28,40 @@ func (l *Limit) Init(start Reading, length time.Duration) { l.start, l.length = 
 // Ahead reports whether less time than the limit has passed, by the clock that shows the most. It reads the clocks
 // after it was called. c must be the Clock of the first reading.
 func (l *Limit) Ahead(c Clock) bool {
+	if w := l.last.Load(); w != nil && w.has(time.Now()) {
+		return true
+	}
+	_, ahead := l.read(c)
+	return ahead
+}
+
+// Read is Ahead, and returns what it has read, so that the caller need not read the clocks again.
+func (l *Limit) Read(c Clock) (now Reading, ahead bool) {
 	if w := l.last.Load(); w != nil {
-		now := time.Now()
-		if within(now.Sub(w.mono), w.length) && within(time.Duration(now.UnixNano()-w.wall), w.length) {
-			return true
+		if t := time.Now(); w.has(t) {
+			return Reading{mono: t, wall: t.Round(0), asleep: w.asleep, system: true}, true
 		}
 	}
-	now := c()
+	return l.read(c)
+}
+
+func (l *Limit) read(c Clock) (now Reading, ahead bool) {
+	now = c()
 	left := l.length - now.Since(l.start)
 	if left <= 0 {
-		return false
+		return now, false
 	}
 	length := time.Duration(0) // a Clock of a test may show anything the next time
 	if now.system {
 		length = min(left, recently)
 	}
-	l.last.Store(&window{now.mono, now.wall.UnixNano(), length})
-	return true
+	l.last.Store(&window{now.mono, now.wall.UnixNano(), now.asleep, length})
+	return now, true
+}
+
+// has reports whether both clocks are inside the window.
+func (w *window) has(now time.Time) bool {
+	return within(now.Sub(w.mono), w.length) && within(time.Duration(now.UnixNano()-w.wall), w.length)
 }
 
 // Checked reports whether Ahead has returned true before.

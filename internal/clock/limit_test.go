@@ -30,6 +30,9 @@ func TestALimitHasPassedWhenAnyClockSaysSo(t *testing.T) {
 		if shown = row.later; l.Ahead(c) != row.want {
 			t.Errorf("%s: Ahead = %v, want %v", row.name, !row.want, row.want)
 		}
+		if now, ahead := l.Read(c); ahead != row.want || now != shown {
+			t.Errorf("%s: Read = %v, %v, want %v, %v", row.name, now, ahead, shown, row.want)
+		}
 	}
 }
 
@@ -59,9 +62,15 @@ func TestALimitReadsAllClocksWhenOneHasMoved(t *testing.T) {
 			w := l.last.Load()
 			w.mono, w.wall = w.mono.Add(-row.mono), w.wall-int64(row.wall)
 			time.Sleep(row.pass)
-			read = 0
-			if !l.Ahead(c) || read != row.want {
-				t.Errorf("%s: all clocks were read %d times, want %d", row.name, read, row.want)
+			for name, ahead := range map[string]func() bool{
+				"Ahead": func() bool { return l.Ahead(c) },
+				"Read":  func() bool { now, ahead := l.Read(c); return ahead && now == System() },
+			} {
+				read = 0
+				l.last.Store(w)
+				if !ahead() || read != row.want {
+					t.Errorf("%s: %s: all clocks were read %d times, want %d", row.name, name, read, row.want)
+				}
 			}
 		}
 	})
