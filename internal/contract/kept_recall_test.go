@@ -1,0 +1,332 @@
+package contract_test
+
+//lint:file-ignore SA2001 A benchmark or a test locks and unlocks, with nothing between.
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"math/rand/v2"
+	"net"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/redlock-go/redlock"
+	"github.com/redlock-go/redlock/internal/locktest"
+	"github.com/redlock-go/redlock/redlocktest"
+)
+
+func TestAnotherClientRecallsAKeptLock(t *testing.T) {
+	bubble(t, 5, func(t *testing.T, ms *redlocktest.Masters) {
+		l, c, plain := connected(t, ms, keeping(time.Minute)).Locker("stock"), connected(t, ms, keeping(time.Minute)), connected(t, ms, nil)
+		for _, other := range []struct {
+			name string
+			lock sync.Locker
+		}{
+			{"a Locker with Keep", c.Locker("stock")},
+			{"a Locker without Keep", plain.Locker("stock")},
+			{"a Locker of two names", plain.Locker("stock", "other")},
+			{"a writer with Keep", c.RWLocker("stock")},
+			{"a writer", plain.RWLocker("stock")},
+			{"readers", plain.RWLocker("stock").RLocker()},
+		} {
+			time.Sleep(unkeptMost)
+			keep(t, ms, l)
+			began := time.Now()
+			other.lock.Lock()
+			if took := time.Since(began); took > 250*time.Millisecond {
+				t.Errorf("%s: Lock took %v", other.name, took)
+			}
+			ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
+			if !errors.Is(l.LockContext(ctx), context.DeadlineExceeded) {
+				t.Fatalf("%s: both have the lock", other.name)
+			}
+			cancel()
+			other.lock.Unlock()
+			time.Sleep(20 * time.Second) // readers keep their lease
+			locktest.Pass(l)
+		}
+	})
+}
+
+// A kept lock that nobody holds costs one round trip more than a free one, and a plain SET that recalls nothing another one.
+func TestAKeptLockIsTakenAwayInTwoRoundTrips(t *testing.T) {
+	const trip = 20 * time.Millisecond
+	bubble(t, 5, func(t *testing.T, ms *redlocktest.Masters) {
+		a, b, plain := openAt(ms, trip/2, keeping(time.Minute)), openAt(ms, trip/2, keeping(time.Minute)), openAt(ms, trip/2, nil)
+		for _, row := range []struct {
+			name  string
+			of    func(name string) sync.Locker
+			kept  bool
+			trips float64
+		}{
+			{"free", func(name string) sync.Locker { return b.Locker(name) }, false, 1},
+			{"with Keep", func(name string) sync.Locker { return b.Locker(name) }, true, 2},
+			{"without Keep", func(name string) sync.Locker { return plain.Locker(name) }, true, 3},
+			{"a set of two names", func(name string) sync.Locker { return plain.Locker(name, name+" too") }, true, 4},
+			{"a writer", func(name string) sync.Locker { return b.RWLocker(name) }, true, 3},
+			{"readers", func(name string) sync.Locker { return b.RWLocker(name).RLocker() }, true, 3},
+		} {
+			var all []float64
+			for i := range 20 {
+				name := fmt.Sprint(row.name, i)
+				if row.kept {
+					locktest.Pass(a.Locker(name))
+					time.Sleep(200 * time.Millisecond)
+				}
+				l := row.of(name)
+				began := time.Now()
+				l.Lock()
+				all = append(all, float64(time.Since(began))/float64(trip))
+				l.Unlock()
+			}
+			slices.Sort(all)
+			t.Logf("%s: median %.2f, longest %.2f round trips", row.name, all[len(all)/2], all[len(all)-1])
+			if longest := all[len(all)-1]; longest > row.trips+0.1 {
+				t.Errorf("%s: Lock took %.2f round trips, want %.1f", row.name, longest, row.trips)
+			}
+		}
+	})
+}
+
+func TestTryLockRecallsAKeptLock(t *testing.T) {
+	bubble(t, 5, func(t *testing.T, ms *redlocktest.Masters) {
+		a := connected(t, ms, keeping(time.Minute)).Locker("stock")
+		b := openAt(ms, 10*time.Millisecond, keeping(time.Minute)).Locker("stock")
+		keep(t, ms, a)
+		if err := b.TryLockContext(t.Context()); err != nil {
+			t.Fatalf("TryLock fails although nobody holds the lock: %v", err)
+		}
+		if err := a.TryLockContext(t.Context()); !errors.Is(err, redlock.ErrHeld) {
+			t.Errorf("TryLock of a lock that is held: %v, want ErrHeld", err)
+		}
+		b.Unlock()
+	})
+}
+
+// A lostRecall is a connection that loses the recalls for which loses returns true.
+type lostRecall struct {
+	net.Conn
+	loses func() bool
+	lost  *atomic.Int32
+}
+
+func (c *lostRecall) Read(p []byte) (int, error) {
+	for {
+		n, err := c.Conn.Read(p)
+		if err != nil || !bytes.Contains(p[:n], []byte("\r\n? ")) || !c.loses() {
+			return n, err
+		}
+		c.lost.Add(1)
+	}
+}
+
+// The head of the queue has a recall sent again.
+func TestALostRecallIsSentAgain(t *testing.T) {
+	bubble(t, 5, func(t *testing.T, ms *redlocktest.Masters) {
+		var lossy atomic.Bool
+		var lost atomic.Int32
+		keeper := openVia(t, ms, keeping(time.Hour), func(ctx context.Context, i int) (net.Conn, error) {
+			conn, err := ms.Master(i).Dial(ctx)
+			return &lostRecall{conn, lossy.Load, &lost}, err
+		})
+		b := connected(t, ms, keeping(time.Hour)).Locker("stock")
+		keep(t, ms, keeper.Locker("stock"))
+		lossy.Store(true)
+		in := locktest.Enter(b)
+		began := time.Now()
+		time.Sleep(10 * time.Millisecond)
+		if lost.Load() != 5 {
+			t.Fatalf("%d recalls were lost, want 5", lost.Load())
+		}
+		lossy.Store(false)
+		if took := (<-in).Sub(began); took < 40*time.Millisecond || took > 200*time.Millisecond {
+			t.Errorf("Lock took %v, want the time between two polls", took)
+		}
+		b.Unlock()
+	})
+}
+
+// Messages are lost one by one, as one in ten is here. One that arrives is enough, so few waits need a poll.
+func TestOneLostRecallInTenDelaysFewWaits(t *testing.T) {
+	const trip, waits = 20 * time.Millisecond, 300
+	bubble(t, 3, func(t *testing.T, ms *redlocktest.Masters) {
+		var mu sync.Mutex // guards draw
+		draw := rand.New(rand.NewPCG(1, 1))
+		var sent, lost atomic.Int32
+		a := openVia(t, ms, keeping(time.Hour), func(ctx context.Context, i int) (net.Conn, error) {
+			conn, err := ms.Master(i).Dial(ctx)
+			return &lostRecall{conn, func() bool {
+				mu.Lock()
+				defer mu.Unlock()
+				sent.Add(1)
+				return draw.IntN(10) == 0
+			}, &lost}, err
+		})
+		b := connected(t, ms, keeping(time.Hour))
+		for i := range ms.Len() {
+			ms.Master(i).Delay(trip) // of a request; replies and messages take no time
+		}
+		var all []float64
+		for i := range waits {
+			l := b.Locker(fmt.Sprint("stock", i))
+			locktest.Pass(a.Locker(l.Name()))
+			time.Sleep(100 * time.Millisecond)
+			began := time.Now()
+			l.Lock()
+			all = append(all, float64(time.Since(began))/float64(trip))
+			l.Unlock()
+		}
+		slices.Sort(all)
+		p99 := all[waits*99/100]
+		t.Logf("%d of %d recalls were lost; round trips: median %.2f, p99 %.2f, longest %.2f", lost.Load(), sent.Load(), all[waits/2], p99, all[waits-1])
+		if lost.Load() < waits/10 || p99 > 3.5 {
+			t.Errorf("p99 of Lock is %.2f round trips with %d recalls lost, want 3.5 at most with %d", p99, lost.Load(), waits/10)
+		}
+	})
+}
+
+func TestARecallOfALockThatIsHeldEndsWithItsUnlock(t *testing.T) {
+	bubble(t, 5, func(t *testing.T, ms *redlocktest.Masters) {
+		a, b := connected(t, ms, keeping(time.Hour)).Locker("stock"), connected(t, ms, keeping(time.Hour)).Locker("stock")
+		for range 3 { // otherwise a poll that comes by chance could hide that the recall was dropped
+			time.Sleep(unkeptMost)
+			keep(t, ms, a)
+			a.Lock()
+			in := locktest.Enter(b)
+			time.Sleep(30 * time.Second)
+			a.Unlock()
+			left := time.Now()
+			if took := (<-in).Sub(left); took > 5*time.Millisecond {
+				t.Errorf("the lock was had %v after Unlock", took)
+			}
+			b.Unlock()
+		}
+	})
+}
+
+// While a kept lock is being released, each reading of the clocks tries to enter it.
+func TestNoGoroutineEntersAKeptLockWhileItIsReleased(t *testing.T) {
+	bubble(t, 3, func(t *testing.T, ms *redlocktest.Masters) {
+		var armed, busy atomic.Bool
+		var tries, entered atomic.Int32
+		var l *redlock.Locker
+		opts := keeping(time.Hour)
+		locktest.SetClocks(opts, func() (time.Duration, time.Duration) {
+			if armed.Load() && busy.CompareAndSwap(false, true) {
+				tries.Add(1)
+				if l.TryLock() {
+					entered.Add(1)
+					armed.Store(false)
+				}
+				busy.Store(false)
+			}
+			return 0, 0
+		})
+		l = connected(t, ms, opts).Locker("stock")
+		b := connected(t, ms, nil).Locker("stock")
+		keep(t, ms, l)
+		in := locktest.Enter(b)
+		armed.Store(true)
+		<-in
+		armed.Store(false)
+		if tries.Load() == 0 || entered.Load() > 0 {
+			t.Errorf("%d goroutines tried, and %d have entered; want some, and none", tries.Load(), entered.Load())
+		}
+		b.Unlock()
+	})
+}
+
+// One process that locks all the time does not keep others out, although its goroutines hand the lock over.
+func TestABusyKeeperLetsAnotherClientIn(t *testing.T) {
+	var longest [2]time.Duration // without Keep, and with it
+	for i := range longest {
+		bubble(t, 5, func(t *testing.T, ms *redlocktest.Masters) {
+			opts := keeping(time.Duration(i) * time.Minute)
+			a, b := openAt(ms, 10*time.Millisecond, opts), openAt(ms, 10*time.Millisecond, opts)
+			ctx, cancel := context.WithCancel(t.Context())
+			var all sync.WaitGroup
+			for range 8 {
+				all.Go(func() {
+					for l := a.Locker("stock"); l.LockContext(ctx) == nil; l.Unlock() {
+						time.Sleep(time.Millisecond)
+					}
+				})
+			}
+			for range 10 {
+				time.Sleep(2500 * time.Millisecond)
+				began := time.Now()
+				locktest.Pass(b.Locker("stock"))
+				longest[i] = max(longest[i], time.Since(began))
+			}
+			cancel()
+			all.Wait()
+		})
+	}
+	if t.Logf("another process waited for %v at most without Keep, %v with it", longest[0], longest[1]); longest[1] > longest[0] {
+		t.Error("it waited for longer with Keep")
+	}
+}
+
+var long = flag.Bool("long", false, "TestClientsThatTakeTurnsDoNotPayForKeep compares many turns, to 3 %")
+
+// rotation has clients take turns, and returns how many round trips pass from the end of one turn to the begin of the next,
+// and how many commands each master executes for a turn.
+func rotation(t *testing.T, clients, turns int, keep time.Duration) (trips, commands float64) {
+	const trip, held = 20 * time.Millisecond, 5 * time.Millisecond
+	bubble(t, 3, func(t *testing.T, ms *redlocktest.Masters) {
+		ctx, cancel := context.WithCancel(t.Context())
+		defer cancel()
+		var all sync.WaitGroup
+		entered := make(chan struct{})
+		for range clients {
+			l := openAt(ms, trip/2, keeping(keep)).Locker("stock")
+			all.Go(func() {
+				for l.LockContext(ctx) == nil {
+					time.Sleep(held)
+					l.Unlock()
+					select {
+					case entered <- struct{}{}:
+					case <-ctx.Done():
+					}
+				}
+			})
+		}
+		for range 20 {
+			<-entered
+		}
+		began, before := time.Now(), lockCommands(ms)
+		for range turns {
+			<-entered
+		}
+		took, sent := time.Since(began)-time.Duration(turns)*held, lockCommands(ms)-before
+		trips = float64(took) / float64(turns) / float64(trip)
+		commands = float64(sent) / float64(turns) / float64(ms.Len())
+		cancel()
+		all.Wait()
+	})
+	return trips, commands
+}
+
+// Locks that all want in turns are not kept, so Keep costs nothing there. How many releases leave the lock open is drawn at
+// random, and each costs a round trip: so a few turns can be compared only roughly.
+func TestClientsThatTakeTurnsDoNotPayForKeep(t *testing.T) {
+	turns, most := 200, 1.15
+	if *long {
+		turns, most = 2000, 1.03
+	}
+	for _, clients := range []int{2, 4, 8} {
+		trips, commands := rotation(t, clients, turns, 0)
+		keptTrips, keptCommands := rotation(t, clients, turns, time.Minute)
+		t.Logf("%d clients: %.3f round trips and %.2f commands a turn without Keep, %.3f and %.2f with it",
+			clients, trips, commands, keptTrips, keptCommands)
+		if keptTrips > most*trips || keptCommands > most*commands {
+			t.Errorf("%d clients: with Keep more than %.2f times as many", clients, most)
+		}
+	}
+}
