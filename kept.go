@@ -1,15 +1,14 @@
 package redlock
 
 import (
+	"container/list"
 	"context"
 	"errors"
 	"sync"
 	"sync/atomic"
 	"time"
-	"weak"
 
 	"github.com/redlock-go/redlock/internal/clock"
-	"github.com/redlock-go/redlock/internal/recent"
 	"github.com/redlock-go/redlock/internal/wire"
 )
 
@@ -38,8 +37,13 @@ type keeper struct {
 	tenure atomic.Pointer[tenure] // changes while the state is none or held
 
 	// Guarded by the tenure's mutex:
-	unheld time.Duration // see renewable
-	busy   bool          // a goroutine held the lock when a renewal was due last
+	unheld  time.Duration // see renewable
+	busy    bool          // a goroutine held the lock when a renewal was due last
+	entered time.Time     // when a goroutine has entered the tenure last, before its last renewal; zero: none has
+
+	// Guarded by keepers.listed:
+	place  *list.Element // in keepers.order; nil while there is no tenure that may be kept
+	placed time.Time     // when it got that place
 
 	mu         sync.Mutex // guards what follows
 	lastRecall string     // the token of the last recall
@@ -60,6 +64,23 @@ const (
 	keptWanted              // a bit: a goroutine of this Client has come to the gate
 	keptAsked               // a bit: another client wants the lock, or the tenure has ended, or is to end
 )
+
+// kindOf returns the kind of a Locker of one name. Lockers of a name with different LockOptions do not share a keeper: only
+// those with the options of the first one keep the lock.
+func (l *Locker) kindOf() kind {
+	c := l.client
+	if l.opts.Keep == 0 || l.opts.RenewEvery < 0 || c.opts.DisableWakeups {
+		return mutex{}
+	}
+	k := c.keepers.of(l.key, func() *keeper {
+		own := &Locker{client: c, name: l.name, key: l.key, opts: l.opts, terms: l.terms}
+		return &keeper{locker: own, traced: c.opts.Trace.LockStart != nil || c.opts.Trace.LockDone != nil}
+	})
+	if k.locker.opts != l.opts {
+		return mutex{}
+	}
+	return k
+}
 
 // enter enters the tenure if it is kept, and returns the Lease of its new holder. A Lease that nobody has seen is used
 // again: see Lease.seen.
@@ -147,13 +168,13 @@ func (k *keeper) begin(t *tenure) {
 	if t.contended {
 		k.contended(false)
 	}
-	if t.contended || t.holders != k || !t.client.listening() {
+	if t.contended || t.holders != k || !t.client.listening() || !t.client.keepers.begun(k) {
 		k.state.Store(keptNone)
 		return
 	}
 	t.mu.Lock()
 	k.extendedLocked(t)
-	k.unheld, k.busy = 0, false
+	k.unheld, k.busy, k.entered = 0, false, time.Time{}
 	ended := t.err != nil
 	t.mu.Unlock()
 	k.tenure.Store(t)
@@ -200,7 +221,7 @@ func (k *keeper) unlockLease(ctx context.Context, l *Locker, s *Lease) error {
 func (k *keeper) leave(ctx context.Context, l *Locker, s *Lease, wait bool) error {
 	switch {
 	case wait && s.Err() != nil:
-		k.state.Store(keptNone)
+		k.none()
 	case k.state.Load() == keptHeld && k.vacate(s) && k.state.CompareAndSwap(keptHeld, keptIdle): // nobody wants the lock
 		return nil
 	}
@@ -236,7 +257,7 @@ func (k *keeper) pass(s *Lease) (next *Lease, kept bool) {
 		// It is not kept beside a goroutine that it cannot be handed to.
 		if st&keptAsked != 0 || t.client.gates.Waiting(k.locker.key) || !k.mayKeep(t) || !k.vacate(s) {
 			t.recalled = st&keptAsked != 0
-			k.state.Store(keptNone)
+			k.none()
 			return nil, false
 		}
 		if k.state.CompareAndSwap(keptHeld, keptIdle) {
@@ -319,8 +340,14 @@ func (k *keeper) release() {
 	if t.finish() == nil {
 		c.group.Tell(t.release(), t.claim, (*releasing)(t))
 	}
-	k.state.Store(keptNone)
+	k.none()
 	l.leaveGate()
+}
+
+// none says that there is no tenure any more that may be kept.
+func (k *keeper) none() {
+	k.locker.client.keepers.ended(k)
+	k.state.Store(keptNone)
 }
 
 // recall handles a recall of the lock with this token.
@@ -346,8 +373,26 @@ func (k *keeper) used(t *tenure) bool {
 	return t.holder.handovers > 0 || t.window.Load().enters.Checked()
 }
 
+// lastEntered returns when a goroutine has entered a tenure that is kept, to 10 ms, or zero if none has. It
+// reports whether nobody holds the lock.
+func (k *keeper) lastEntered() (at time.Time, idle bool) {
+	if k.state.Load() != keptIdle {
+		return time.Time{}, false
+	}
+	t := k.tenure.Load()
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if at = t.window.Load().enters.Last(); at.IsZero() {
+		at = k.entered
+	}
+	return at, true
+}
+
 // extendedLocked publishes until when a goroutine may enter: half of the validity is left, and Keep is not over.
 func (k *keeper) extendedLocked(t *tenure) {
+	if last := t.window.Load(); last != nil && last.enters.Checked() {
+		k.entered = last.enters.Last()
+	}
 	now := &window{start: t.start, validity: t.validity}
 	now.enters.Init(t.start, min(t.validity/2, t.opts.Keep-t.start.Since(t.asked)))
 	t.window.Store(now)
@@ -417,149 +462,8 @@ func (k *keeper) shutOut(t *tenure) (held bool) {
 // drained leaves the gate of a kept tenure that has ended.
 func (k *keeper) drained() {
 	if k.state.CompareAndSwap(keptEnding, keptNone) {
+		k.locker.client.keepers.ended(k)
 		k.locker.noteHeld(false)
 		k.locker.leaveGate()
 	}
-}
-
-const (
-	// unkeptLeast is for how long a lock is not kept after others have wanted it.
-	unkeptLeast = politeFor
-	// unkeptMost is the longest such time. It is doubled each time that the lock had been kept in vain.
-	unkeptMost = 64 * unkeptLeast
-)
-
-// An unkept says for how long a lock is not kept.
-type unkept struct {
-	until time.Time
-	pause time.Duration
-}
-
-// contended notes that others want the lock. used reports whether it had been of use that it was kept.
-func (k *keeper) contended(used bool) {
-	h := &k.locker.client.keepers
-	h.wanted.Lock()
-	defer h.wanted.Unlock()
-	now := time.Now()
-	u, _ := h.unkept.Get(k.locker.key)
-	switch {
-	case used:
-		u.pause = unkeptLeast
-	case !now.Before(u.until):
-		u.pause = min(max(2*u.pause, unkeptLeast), unkeptMost)
-	}
-	u.until = now.Add(u.pause)
-	h.unkept.Put(k.locker.key, u)
-}
-
-// keeps reports whether a lock that is acquired now may be kept.
-func (k *keeper) keeps() bool {
-	h := &k.locker.client.keepers
-	h.wanted.Lock()
-	defer h.wanted.Unlock()
-	u, _ := h.unkept.Get(k.locker.key)
-	return !time.Now().Before(u.until)
-}
-
-// keepers are the keepers of a Client, by key.
-type keepers struct {
-	inUse[keeper]
-
-	wanted sync.Mutex // guards unkept
-	unkept recent.Map[unkept]
-}
-
-// kindOf returns the kind of a Locker of one name. Lockers of a name with different LockOptions do not share a keeper: only
-// those with the options of the first one keep the lock.
-func (l *Locker) kindOf() kind {
-	c := l.client
-	if l.opts.Keep == 0 || l.opts.RenewEvery < 0 || c.opts.DisableWakeups {
-		return mutex{}
-	}
-	k := c.keepers.of(l.key, func() *keeper {
-		own := &Locker{client: c, name: l.name, key: l.key, opts: l.opts, terms: l.terms}
-		return &keeper{locker: own, traced: c.opts.Trace.LockStart != nil || c.opts.Trace.LockDone != nil}
-	})
-	if k.locker.opts != l.opts {
-		return mutex{}
-	}
-	return k
-}
-
-// queued is called when a goroutine has come to the gate of a key.
-func (h *keepers) queued(key string) {
-	if k := h.find(key); k != nil {
-		k.yield(keptWanted)
-	}
-}
-
-// giveBack releases a tenure of key that is kept, and reports whether there was one.
-func (h *keepers) giveBack(key string) bool {
-	k := h.find(key)
-	return k != nil && k.giveBack()
-}
-
-// recall handles a recall. It reports false if no Locker of this Client keeps the lock of key.
-func (h *keepers) recall(key, token string) bool {
-	k := h.find(key)
-	if k != nil {
-		k.recall(token)
-	}
-	return k != nil
-}
-
-// closeAll releases all tenures that are kept.
-func (h *keepers) closeAll() {
-	for _, k := range h.all() {
-		k.yield(keptAsked)
-	}
-}
-
-// inUse is a map by key of values that stay in it as long as they are in use.
-type inUse[V any] struct {
-	mu    sync.Mutex // guards what follows
-	byKey map[string]weak.Pointer[V]
-	sweep int // the size at which values that are no longer in use are removed
-}
-
-// of returns the value of a key. If there is none, that is a new one, from make.
-func (m *inUse[V]) of(key string, make func() *V) *V {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	if v := m.byKey[key].Value(); v != nil {
-		return v
-	}
-	if m.byKey == nil {
-		m.byKey = map[string]weak.Pointer[V]{}
-	}
-	if len(m.byKey) >= m.sweep {
-		for key, p := range m.byKey {
-			if p.Value() == nil {
-				delete(m.byKey, key)
-			}
-		}
-		m.sweep = 2*len(m.byKey) + 64
-	}
-	v := make()
-	m.byKey[key] = weak.Make(v)
-	return v
-}
-
-// find returns the value of a key, or nil.
-func (m *inUse[V]) find(key string) *V {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	return m.byKey[key].Value()
-}
-
-// all returns all values.
-func (m *inUse[V]) all() (all []*V) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	for _, p := range m.byKey {
-		if v := p.Value(); v != nil {
-			all = append(all, v)
-		}
-	}
-	return all
 }

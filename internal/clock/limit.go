@@ -59,6 +59,14 @@ func (l *Limit) read(c Clock) (now Reading, ahead bool) {
 	return now, true
 }
 
+// Last returns when Ahead has returned true last, or up to 10 ms earlier, or zero if it never has.
+func (l *Limit) Last() (at time.Time) {
+	if w := l.last.Load(); w != nil {
+		at = w.mono
+	}
+	return at
+}
+
 // has reports whether both clocks are inside the window.
 func (w *window) has(now time.Time) bool {
 	return within(now.Sub(w.mono), w.length) && within(time.Duration(now.UnixNano()-w.wall), w.length)

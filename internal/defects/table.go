@@ -408,7 +408,7 @@ var All = []Defect{
 		Rule: "A goroutine that enters a kept lock reads the clocks after it has taken it.",
 		Edits: []Edit{{
 			File: "kept.go",
-			Old:  "t.window.Load().enters.Ahead(t.client.clock) && k.state.Load()&keptAsked == 0",
+			Old:  "enters.Ahead(t.client.clock) && k.state.Load()&keptAsked == 0",
 			New:  "k.state.Load()&keptAsked == 0",
 		}},
 	}, {
