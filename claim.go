@@ -135,17 +135,36 @@ func (q *contender) ask(kind wire.Kind, life time.Duration) {
 	}
 	q.attempts++
 	q.asked, q.pending, q.extends, q.askAt = mark, true, false, time.Time{}
-	sl, within := q.inbox, c.opts.limit(l.opts.TTL)
+	within := c.opts.limit(l.opts.TTL)
 	within.Hurry = kind != wire.Renew
-	q.round = c.group.AskEach(kind, claim.Claim, within, func(i int, a wire.Answer) {
-		sl.Answered(claim, kind, i, a, mark, life, c.masters[i].Listening())
-	})
+	q.round = c.group.AskEach(kind, claim.Claim, within, &answers{q.inbox, c, claim, kind, mark, life})
+}
+
+// answers takes the answers to a command of a claim.
+type answers struct {
+	*waits.Wait
+	client *Client
+	claim  *waits.Claim
+	kind   wire.Kind
+	mark   clock.Reading
+	life   time.Duration
+}
+
+var _ quorum.Listener = (*answers)(nil)
+
+// Heard implements quorum.Listener. Counted is that of the Wait.
+func (h *answers) Heard(i int, a wire.Answer) {
+	h.Answered(h.claim, h.kind, i, a, h.mark, h.life, h.client.masters[i].Listening())
 }
 
 // await does what is due while a claim waits, and returns when it is to be called again at the latest. If more is false, the
 // schedule has stopped.
 func (q *contender) await(now clock.Reading) (next time.Time, more bool) {
 	c := q.locker.client
+	left := time.Duration(0)
+	if q.pending {
+		left = q.round.Expire(now.Elapsed(q.asked)) // before the votes are counted: none of a round that is over is missed
+	}
 	mine, first, won := q.inbox.Count(q.claim, now, c.opts.drift, q.locker.highestFence(now))
 	switch {
 	case won != nil && won.Left >= c.opts.winsAt(q.claim.G):
@@ -161,7 +180,7 @@ func (q *contender) await(now clock.Reading) (next time.Time, more bool) {
 		return now.Time(), true // another claim is registered
 	}
 	if q.pending {
-		if left := q.round.Expire(now.Elapsed(q.asked)); left > 0 {
+		if left > 0 {
 			return now.Time().Add(left), true
 		}
 		if more := q.roundOver(now, mine, first); !more || q.claim == nil || q.pending {

@@ -141,7 +141,7 @@ func newClient(pools []*redis.Pool, opts *Options) (*Client, error) {
 	}
 	c.notices = notices.New(opts.Logger, opts.Names, opts.MaxTTL, defaultTTL)
 	c.renewals = renew.Start(c.clock)
-	c.keepers.unkept.Keep = unkeptMost
+	c.keepers.unkept.Keep, c.keepers.most = unkeptMost, keptMost
 	c.gates.Queued = func(name string) {
 		c.shares.recall(name)
 		c.keepers.queued(name)

@@ -37,3 +37,9 @@ func (c *Client) IgnoreQueued() { c.gates.Queued = nil }
 
 // Recall handles a recall of a lock.
 func (c *Client) Recall(key, token string) { c.keepers.recall(key, token) }
+
+// KeepMost sets how many locks the Client keeps at most, and returns how many it was.
+func (c *Client) KeepMost(n int) (was int) {
+	was, c.keepers.most = c.keepers.most, n
+	return was
+}

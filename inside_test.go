@@ -2,6 +2,8 @@ package redlock_test
 
 import (
 	"context"
+	"flag"
+	"fmt"
 	"regexp"
 	"runtime"
 	"strings"
@@ -152,6 +154,67 @@ func TestARecallThatPassesAKeptLockOnCallsNoFunctionOfTheUser(t *testing.T) {
 		<-in
 		if called != 0 {
 			t.Errorf("HandedOver was called %d times, want never", called)
+		}
+	})
+}
+
+var most = flag.Int("most", 500, "how many locks the Client of TestAClientKeepsALimitedNumberOfLocks keeps; the default of Clients is 10000")
+
+// A process that locks many names keeps those that it has used last.
+func TestAClientKeepsALimitedNumberOfLocks(t *testing.T) {
+	const used, more = 100, 200
+	locktest.Bubble(t, 1, func(t *testing.T, ms *redlocktest.Masters) {
+		c := locktest.Connected(t, ms, &redlock.Options{LockOptions: redlock.LockOptions{Keep: time.Hour}})
+		if n := c.KeepMost(*most); n != 10_000 {
+			t.Errorf("a Client keeps %d locks, want 10 000", n)
+		}
+		lockers := make([]*redlock.Locker, *most+more)
+		for i := range lockers {
+			lockers[i] = c.Locker(fmt.Sprint("stock", i))
+		}
+		keys := func() (n int) {
+			synctest.Wait()
+			for _, key := range ms.Master(0).Keys() {
+				if strings.HasPrefix(key, "stock") {
+					n++
+				}
+			}
+			return n
+		}
+		pass := func(lockers []*redlock.Locker) (scripts int) {
+			before := ms.Master(0).Count("EVALSHA")
+			for _, l := range lockers {
+				locktest.Pass(l)
+			}
+			if n := keys(); n != *most {
+				t.Fatalf("%d locks are kept, want %d", n, *most)
+			}
+			return ms.Master(0).Count("EVALSHA") - before
+		}
+		pass(lockers[:*most])
+		time.Sleep(100 * time.Millisecond)
+		pass(lockers[:used])
+		time.Sleep(100 * time.Millisecond)
+		pass(lockers[*most:])
+		if n := pass(lockers[:used]) + pass(lockers[*most:]); n > 0 {
+			t.Errorf("%d scripts ran, although these locks were used last", n)
+		}
+		if n := pass(lockers[used : used+more]); n < more {
+			t.Errorf("%d scripts ran, although %d locks were not used for longest", n, more)
+		}
+		for _, l := range lockers {
+			if !l.TryLock() {
+				t.Fatalf("%s is not free", l.Name())
+			}
+		}
+		if n := keys(); n != len(lockers) {
+			t.Errorf("%d locks are held, want %d", n, len(lockers))
+		}
+		for _, l := range lockers {
+			l.Unlock()
+		}
+		if n := keys(); n > *most {
+			t.Errorf("%d locks are kept after all were held, want %d at most", n, *most)
 		}
 	})
 }

@@ -55,6 +55,7 @@ type keepers struct {
 	wanted sync.Mutex // guards unkept
 	unkept recent.Map[unkept]
 
+	most   int        // keptMost, but for tests
 	listed sync.Mutex // guards order; taken before the mutex of a tenure
 	order  list.List  // of *keeper, those with a tenure that may be kept; at the front those that were not entered for long
 }
@@ -64,8 +65,9 @@ type keepers struct {
 // is released that has not been used for long.
 const keptMost = 10_000
 
-// keptTries is among how many locks that one is looked for, if all have been used since they were looked at last.
-const keptTries = 16
+// keptTries is among how many locks that one is looked for, if all have been used since they were looked at last. It limits the
+// time for which the mutex is held to some ten microseconds.
+const keptTries = 256
 
 // begun notes that k has a tenure, and reports whether it may be kept.
 func (h *keepers) begun(k *keeper) bool {
@@ -75,7 +77,7 @@ func (h *keepers) begun(k *keeper) bool {
 		k.place = nil
 	}
 	var spare *keeper
-	if h.order.Len() >= keptMost {
+	if h.order.Len() >= h.most {
 		if spare = h.spareLocked(); spare == nil {
 			h.listed.Unlock()
 			return false

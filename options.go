@@ -163,6 +163,8 @@ type LockOptions struct {
 	//     do not wait for it. They find it held for up to Keep. A lock that is not used is released earlier, when a renewal
 	//     is due. Give all Lockers of a name the same Keep.
 	//   - TryLock makes a second attempt, a round trip after one that has found the lock held.
+	//   - A Client keeps 10 000 locks at most, with those that goroutines hold. For one more it releases one that was not
+	//     used for long.
 	//   - A lease that ends while nobody holds the lock is not reported. UnlockContext and Do, but not Unlock, read the clocks to
 	//     tell whether the lease had ended before.
 	//   - Keep needs renewal, wake-ups, one name, and Lockers of equal LockOptions. Otherwise it has no effect.

@@ -5,7 +5,6 @@ package contract_test
 import (
 	"context"
 	"errors"
-	"fmt"
 	"slices"
 	"strings"
 	"sync"
@@ -487,59 +486,6 @@ func TestKeptLocksExclude(t *testing.T) {
 			if n := entered[p].Load(); n < 100 {
 				t.Errorf("process %d was inside %d times", p, n)
 			}
-		}
-	})
-}
-
-// A process that locks many names keeps 10 000 of them, those that it has used last.
-func TestAClientKeepsALimitedNumberOfLocks(t *testing.T) {
-	const most, used, more = 10_000, 1000, 500
-	bubble(t, 1, func(t *testing.T, ms *redlocktest.Masters) {
-		c := connected(t, ms, keeping(time.Hour))
-		lockers := make([]*redlock.Locker, most+more)
-		for i := range lockers {
-			lockers[i] = c.Locker(fmt.Sprint("stock", i))
-		}
-		pass := func(lockers []*redlock.Locker) (commands int) {
-			before := lockCommands(ms)
-			for _, l := range lockers {
-				locktest.Pass(l)
-			}
-			synctest.Wait()
-			if n := len(lockKeys(ms.Master(0))); n > most {
-				t.Fatalf("%d locks are kept, want %d at most", n, most)
-			}
-			return lockCommands(ms) - before
-		}
-		pass(lockers[:most])
-		if n := len(lockKeys(ms.Master(0))); n != most {
-			t.Fatalf("%d locks are kept, want %d", n, most)
-		}
-		time.Sleep(100 * time.Millisecond)
-		pass(lockers[:used])
-		time.Sleep(100 * time.Millisecond)
-		pass(lockers[most:])
-		if n := pass(lockers[:used]) + pass(lockers[most:]); n > 0 {
-			t.Errorf("%d commands, although these locks were used last", n)
-		}
-		if n := pass(lockers[used : used+more]); n == 0 {
-			t.Error("locks that were not used for longest are still kept")
-		}
-		for _, l := range lockers {
-			if !l.TryLock() {
-				t.Fatalf("%s is not free", l.Name())
-			}
-		}
-		wantHeld := len(lockKeys(ms.Master(0)))
-		if wantHeld != len(lockers) {
-			t.Fatalf("%d locks are held, want %d", wantHeld, len(lockers))
-		}
-		for _, l := range lockers {
-			l.Unlock()
-		}
-		synctest.Wait()
-		if n := len(lockKeys(ms.Master(0))); n > most {
-			t.Errorf("%d locks are kept after all were held, want %d at most", n, most)
 		}
 	})
 }

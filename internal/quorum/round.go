@@ -36,10 +36,10 @@ type Round struct {
 	hurries  bool          // a quorum has answered, and timeout is that of a Limit.Hurry
 	grace    uint64        // a bit for each master whose first connection was under way when last checked
 	goal     func(Tally) bool
-	each     func(i int, a wire.Answer) // is called with each answer; nil for most rounds
-	observer Observer                   // is called once the round is settled; nil if a goroutine waits, or afterwards
-	missing  int                        // answers that will still come
-	ended    bool                       // End was called
+	each     Listener // is told of each answer; nil for most rounds
+	observer Observer // is called once the round is settled; nil if a goroutine waits, or afterwards
+	missing  int      // answers that will still come
+	ended    bool     // End was called
 }
 
 // Ask sends one command to all masters. The caller must call End on the round. An acquisition is timed to
@@ -52,9 +52,18 @@ func (g *Group) Ask(request wire.Request, claim *master.Claim, limit Limit) *Rou
 	return g.AskEach(request, claim, limit, nil)
 }
 
-// AskEach is Ask, and calls each with the answer of each master, after the answer was counted, even if the round has
-// ended. The goroutine that read the answer calls it, so each must not block. Wait need not be called.
-func (g *Group) AskEach(request wire.Request, claim *master.Claim, limit Limit, each func(i int, a wire.Answer)) *Round {
+// A Listener is told of each answer to a round, even if the round has ended. The goroutine that read the answer calls the
+// methods, so they must not block.
+type Listener interface {
+	// Heard is called before the answer of master i is counted. So a goroutine that finds all answers counted, and then
+	// looks at what Heard has noted, misses none.
+	Heard(i int, a wire.Answer)
+	// Counted is called when an answer was counted.
+	Counted()
+}
+
+// AskEach is Ask, and tells each of the answers. Wait need not be called.
+func (g *Group) AskEach(request wire.Request, claim *master.Claim, limit Limit, each Listener) *Round {
 	r := g.round(limit)
 	r.mu.Lock()
 	r.each = each
@@ -123,8 +132,11 @@ func (g *Group) round(limit Limit) *Round {
 
 // Answered implements master.Asker. A vote that comes after its master has failed does not count.
 func (r *Round) Answered(i int, a wire.Answer) {
+	each := r.each // it does not change before the last answer was counted
+	if each != nil {
+		each.Heard(i, a)
+	}
 	r.mu.Lock()
-	each := r.each
 	r.voteLocked(i, a)
 	r.missing--
 	o, t := r.observer, r.ballot.Tally()
@@ -136,7 +148,7 @@ func (r *Round) Answered(i int, a wire.Answer) {
 	done := r.ended && r.missing == 0
 	r.mu.Unlock()
 	if each != nil {
-		each(i, a)
+		each.Counted()
 	}
 	switch {
 	case o != nil: // nobody else calls End

@@ -96,6 +96,7 @@ func (s *Waits) Granted(i int, g master.Grant) bool {
 		w.claim.unused |= 1 << i
 	}
 	w.voteLocked(i, v)
+	poke(w.News)
 	return true
 }
 
@@ -113,7 +114,6 @@ func (w *Wait) voteLocked(i int, v vote) {
 	}
 	*old = v
 	c.known |= 1 << i
-	poke(w.News)
 }
 
 // Answered handles the answer of master i to a command of a claim: a Register, an Again (a poll) or a Renew.
@@ -121,7 +121,7 @@ func (w *Wait) voteLocked(i int, v vote) {
 //   - mark is when the command was asked for. If the answer is that the key is ours, the key lives for life from mark on.
 //   - listening says that the master can tell this Client of grants. Then a claim that was refused is in its queue.
 //
-// The answers of a master come in the order of the commands.
+// The answers of a master come in the order of the commands. When an answer was counted in its round, too, Counted follows.
 func (w *Wait) Answered(c *Claim, kind wire.Kind, i int, a wire.Answer, mark clock.Reading, life time.Duration, listening bool) {
 	s, bit := w.waits, uint64(1)<<i
 	s.mu.Lock()
@@ -142,7 +142,6 @@ func (w *Wait) Answered(c *Claim, kind wire.Kind, i int, a wire.Answer, mark clo
 		case a.Done():
 			w.voteLocked(i, vote{mark, life, a.Fence})
 		}
-		poke(w.News)
 		s.mu.Unlock()
 		return
 	}
@@ -158,6 +157,9 @@ func (w *Wait) Answered(c *Claim, kind wire.Kind, i int, a wire.Answer, mark clo
 	// happened.
 	doubt(i)
 }
+
+// Counted says that an answer to a command of a claim was counted in its round.
+func (w *Wait) Counted() { poke(w.News) }
 
 // A Quorum is a quorum of votes for a claim.
 type Quorum struct {
