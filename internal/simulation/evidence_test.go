@@ -2,7 +2,11 @@ package simulation
 
 import (
 	"os"
+	"os/exec"
+	"path/filepath"
 	"regexp"
+	"slices"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -51,4 +55,81 @@ func read(t *testing.T, file string) string {
 		t.Fatal(err)
 	}
 	return string(text)
+}
+
+// TestTheTrackRecordIsComplete checks that docs/track-record.md shows each of its defects again once, with tests, seeded
+// defects and commits that exist.
+func TestTheTrackRecordIsComplete(t *testing.T) {
+	page := read(t, "../../docs/track-record.md")
+	list, again, found := strings.Cut(page, "## Again")
+	if !found {
+		t.Fatal("the page does not show its defects again")
+	}
+	again, _, _ = strings.Cut(again, "## Defects of the tests")
+	row := regexp.MustCompile(`(?m)^\| (\d+) \| (.*) \|$`)
+	shown := make(map[string]string)
+	for _, r := range row.FindAllStringSubmatch(again, -1) {
+		if shown[r[1]] != "" {
+			t.Errorf("defect %s is shown twice", r[1])
+		}
+		shown[r[1]] = r[2]
+	}
+	rows := row.FindAllStringSubmatch(list, -1)
+	for i, r := range rows {
+		if want := strconv.Itoa(i + 1); r[1] != want {
+			t.Errorf("defect %s is in the place of %s", r[1], want)
+		}
+		if strings.Count(r[2], " | ") != 4 {
+			t.Errorf("defect %s has %d cells, want 5", r[1], 1+strings.Count(r[2], " | "))
+		}
+		if shown[r[1]] == "" {
+			t.Errorf("defect %s is not shown again", r[1])
+		}
+	}
+	if len(rows) < 50 || len(shown) != len(rows) {
+		t.Errorf("%d defects are listed, and %d shown again", len(rows), len(shown))
+	}
+	known := tests(t)
+	shallow, err := exec.Command("git", "rev-parse", "--is-shallow-repository").Output()
+	history := err == nil && strings.TrimSpace(string(shallow)) == "false" // an archive has none
+	for id, text := range shown {
+		if m := regexp.MustCompile(`internal/simulation/defects ([a-z-]+)`).FindStringSubmatch(text); m != nil {
+			if !slices.ContainsFunc(defects.All, func(d defects.Defect) bool { return d.Name == m[1] }) {
+				t.Errorf("defect %s: there is no seeded defect %s", id, m[1])
+			}
+			continue
+		}
+		if m := regexp.MustCompile(`\.ci/again (\S+) (\S+) \S+ (Test\w+)`).FindStringSubmatch(text); m != nil {
+			if history {
+				if err := exec.Command("git", "grep", "-qE", "^func "+m[3]+`\(`, m[2], "--", ":/*_test.go").Run(); err != nil {
+					t.Errorf("defect %s: %s is not in %s: %v", id, m[3], m[2], err)
+				}
+			}
+			continue
+		}
+		for _, name := range regexp.MustCompile(`\bTest\w+`).FindAllString(text, -1) {
+			if !known[name] {
+				t.Errorf("defect %s: there is no %s", id, name)
+			}
+		}
+	}
+}
+
+// tests returns the names of all tests.
+func tests(t *testing.T) map[string]bool {
+	t.Helper()
+	known := make(map[string]bool)
+	head := regexp.MustCompile(`(?m)^func (Test\w+)\(`)
+	err := filepath.WalkDir("../..", func(path string, _ os.DirEntry, err error) error {
+		if err == nil && strings.HasSuffix(path, "_test.go") {
+			for _, m := range head.FindAllStringSubmatch(read(t, path), -1) {
+				known[m[1]] = true
+			}
+		}
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return known
 }
