@@ -118,6 +118,11 @@ type Holding struct {
 	// no owner: the token of a client with DisableOwner, or of another language.
 	Owner string
 
+	// MayBeKept says that the Client of the owner may keep the lock while nobody holds it: see LockOptions.Keep. Whether a
+	// goroutine holds it only that Client knows. A call that locks finds out: it recalls a lock that is kept. MayBeKept is
+	// false for a lock that its Client will not keep, since others have wanted it lately.
+	MayBeKept bool
+
 	// Token is the value that stands on the most masters, as Lease.Token returns it, and empty if the
 	// lock is free.
 	Token string
@@ -212,7 +217,7 @@ func looks(votes []quorum.Vote, decode func([]any) (wire.Look, error)) (known []
 
 // take takes over what the masters say.
 func (h *Holding) take(sum holding.Holding) {
-	h.Held, h.Owner, h.Token = sum.Held(), sum.Owner(), sum.Token
+	h.Held, h.Owner, h.Token, h.MayBeKept = sum.Held(), sum.Owner(), sum.Token, sum.MayBeKept()
 	h.Left, h.Masters, h.Need = sum.Left, sum.Masters, sum.Need
 	h.Fence, h.Waiting, h.Readers = sum.Fence, sum.Waiting, sum.Readers
 	now := time.Now()

@@ -32,6 +32,7 @@ type keeper struct {
 	mutex
 	locker *Locker // immutable; for releases: of the name, with the LockOptions of all Lockers that share the keeper
 	traced bool    // immutable; each call is reported to Trace
+	timed  bool    // immutable; for how long each holder held the lock is reported to Trace: no Lease is used again
 
 	state  atomic.Uint32          // see keptIdle
 	tenure atomic.Pointer[tenure] // changes while the state is none or held
@@ -74,7 +75,11 @@ func (l *Locker) kindOf() kind {
 	}
 	k := c.keepers.of(l.key, func() *keeper {
 		own := &Locker{client: c, name: l.name, key: l.key, opts: l.opts, terms: l.terms}
-		return &keeper{locker: own, traced: c.opts.Trace.LockStart != nil || c.opts.Trace.LockDone != nil}
+		trace := c.opts.Trace
+		return &keeper{
+			locker: own, traced: trace.LockStart != nil || trace.LockDone != nil,
+			timed: trace.HandedOver != nil || trace.Released != nil || trace.Lost != nil,
+		}
 	})
 	if k.locker.opts != l.opts {
 		return mutex{}
@@ -90,7 +95,7 @@ func (k *keeper) enter() *Lease {
 	}
 	t := k.tenure.Load()
 	s, enters := t.holder, &t.window.Load().enters
-	if !s.seen.Load() {
+	if !k.timed && !s.seen.Load() {
 		if enters.Ahead(t.client.clock) && k.state.Load()&keptAsked == 0 {
 			return s
 		}
@@ -335,6 +340,7 @@ func (k *keeper) release() {
 	if k.isOver(t, c.clock()) {
 		k.contended(true) // clients that cannot recall the lock find it free now and then
 	}
+	t.kept = true
 	k.state.Store(keptLeaving)
 	l.noteHeld(false)
 	if t.finish() == nil {

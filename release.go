@@ -100,6 +100,9 @@ func (o *releasing) Settled(round *quorum.Round, tally quorum.Tally) {
 	}
 	switch err := err.(type) {
 	case *lostError:
+		if t.kept {
+			break
+		}
 		t.client.notices.Lost(t.name, err.cause())
 	case *QuorumError:
 		t.client.notices.Unreleased(t.name, causeOf(err))
@@ -122,7 +125,7 @@ func (t *tenure) await(ctx context.Context, round *quorum.Round) error {
 }
 
 func (t *tenure) releasedInfo(err error) ReleasedInfo {
-	return ReleasedInfo{Name: t.name, Held: t.held(), Err: err}
+	return ReleasedInfo{Name: t.name, Held: t.held(), Kept: t.kept, Err: err}
 }
 
 // releaseOutcome returns the error of the release of the lease, given the votes on it, or nil. If a quorum has

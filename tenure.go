@@ -35,6 +35,7 @@ type tenure struct {
 
 	// Set once, before the release is queued:
 	recalled bool          // another client has asked for it
+	kept     bool          // nobody held it any more: see LockOptions.Keep
 	unlocked clock.Reading // when its last holder unlocked it
 
 	window atomic.Pointer[window] // start and validity, for readers and keepers
@@ -479,12 +480,14 @@ func (t *tenure) lose(err *lostError) error {
 	t.client.group.Tell(wire.Release, t.claim, (*losing)(t))
 	close(queued) // only now may the readers' gate be left, or that of a holder that unlocks meanwhile
 	t.holders.drained()
-	if t.silent || !held {
+	if t.silent {
 		return err
 	}
-	t.client.notices.Lost(t.name, err.cause())
+	if held {
+		t.client.notices.Lost(t.name, err.cause())
+	}
 	if f := t.client.opts.Trace.Lost; f != nil {
-		info := LostInfo{Name: t.name, Held: t.client.clock().Since(t.holder.acquired), Err: err}
+		info := LostInfo{Name: t.name, Held: t.client.clock().Since(t.holder.acquired), Kept: !held, Err: err}
 		t.client.events.Post(func() { f(context.Background(), info) })
 	}
 	return err

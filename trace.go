@@ -21,7 +21,8 @@ import (
 //
 // Calls and leases are counted by different events. Each LockStart is followed by one LockDone. Each Acquired is
 // followed by one Released or Lost, unless the Client is closed before, or the event is dropped. Several calls may
-// share one lease: by handover, or as the readers of an RWLocker.
+// share one lease: by handover, as the readers of an RWLocker, or since the lock was kept. Such calls make no attempts, and
+// there is no event when a lock is unlocked and kept.
 //
 // JoinTraces makes one Trace of several, for example of metrics and own functions.
 type Trace struct {
@@ -41,7 +42,7 @@ type Trace struct {
 	HandedOver func(ctx context.Context, info HandedOverInfo)
 	// Renewed is called when a renewal has succeeded.
 	Renewed func(ctx context.Context, info RenewedInfo)
-	// Lost is called when a lease was lost.
+	// Lost is called when a lease was lost, also if nobody held the lock: see LostInfo.Kept.
 	Lost func(ctx context.Context, info LostInfo)
 	// Released is called when a quorum of masters has answered a release, or when it is certain that
 	// no quorum will. UnlockContext and Do wait no longer than NodeTimeout for that. Unlock does not
@@ -158,6 +159,7 @@ type RenewedInfo struct {
 type LostInfo struct {
 	Name string        // of the lock
 	Held time.Duration // since the acquisition began
+	Kept bool          // nobody held the lock: it was kept, and Held is since its last holder entered. See LockOptions.Keep
 	Err  error         // why; it matches ErrLost
 }
 
@@ -165,6 +167,7 @@ type LostInfo struct {
 type ReleasedInfo struct {
 	Name string        // of the lock
 	Held time.Duration // from the beginning of the acquisition until the unlock
+	Kept bool          // the lock was unlocked before, and kept: Held is since its last holder entered. See LockOptions.Keep
 	Err  error         // as UnlockContext returns it
 }
 
@@ -219,10 +222,14 @@ func LogTrace(logger *slog.Logger) *Trace {
 			debug(ctx, "renewed", slog.String("name", i.Name), text("elapsed", i.Elapsed), slog.Time("until", i.Until))
 		},
 		Released: func(ctx context.Context, i ReleasedInfo) {
-			debug(ctx, "released", slog.String("name", i.Name), text("held", i.Held), failure(i.Err))
+			debug(ctx, "released", slog.String("name", i.Name), text("held", i.Held), kept(i.Kept), failure(i.Err))
 		},
 		Lost: func(ctx context.Context, i LostInfo) {
-			logger.LogAttrs(ctx, slog.LevelWarn, "redlock: lost", slog.String("name", i.Name), text("held", i.Held), failure(i.Err))
+			level := slog.LevelWarn
+			if i.Kept {
+				level = slog.LevelDebug // nobody held the lock
+			}
+			logger.LogAttrs(ctx, level, "redlock: lost", slog.String("name", i.Name), text("held", i.Held), kept(i.Kept), failure(i.Err))
 		},
 		MasterChanged: func(ctx context.Context, i MasterStatus) {
 			debug(ctx, "master changed", slog.String("master", i.Name), slog.String("state", i.State.String()), failure(i.Err))
@@ -239,6 +246,14 @@ func failure(err error) slog.Attr {
 		return slog.Attr{}
 	}
 	return slog.String("err", reasons.OneLine(err))
+}
+
+// kept is the attribute of a lease that nobody held, or none.
+func kept(kept bool) slog.Attr {
+	if !kept {
+		return slog.Attr{}
+	}
+	return slog.Bool("kept", true)
 }
 
 // fence is a fence's attribute, or none.

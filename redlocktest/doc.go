@@ -60,6 +60,25 @@
 //		t.Errorf("Do = %v, want ErrLost", err)
 //	}
 //
+// # Kept locks
+//
+// With LockOptions.Keep, Get returns the token after Unlock, too. So a test that a lock is free locks it by another Client,
+// which recalls it, or closes the Client first. A process that was killed while it kept a lock has left a key that nobody
+// releases, as [Master.Set] sets one. In a bubble the lock is kept for Keep of virtual time, or until it was not used for a
+// third of the TTL:
+//
+//	masters := redlocktest.Start(t)
+//	owner, other := masters.Open(opts).Locker("shard"), masters.Open(opts).Locker("shard") // two processes with Keep
+//	for range 1000 {
+//		owner.Lock() // the masters see one acquisition
+//		owner.Unlock()
+//	}
+//	synctest.Wait()
+//	if len(masters.Get("shard")) == 0 {
+//		t.Error("the lock is not kept")
+//	}
+//	other.Lock() // at once
+//
 // # Differences from Redis
 //
 // Keys expire by the clock that the test sees. Commands of one connection are executed in order. Commands of

@@ -122,8 +122,11 @@ func (b *breaking) printTroubles(seen observation) {
 // sentence says who holds the lock.
 func (l lockOfNames) sentence(masters int) string {
 	verb := "is held by"
-	if !l.Held() {
+	switch {
+	case !l.Held():
 		verb = "is not held; too few masters have a key of"
+	case l.MayBeKept():
+		verb = "is held, or kept while nobody holds it, by"
 	}
 	left := "for " + short(l.Left) + " more"
 	if l.Left < 0 {

@@ -15,7 +15,10 @@ PREFIX, which must be used for nothing else. With neither it shows every key
 that looks like a lock. The masters are only read.
 
   OWNER    who holds the lock: host/pid, or what Options.Owner or
-           redlock run --owner says; unknown if the client does not say
+           redlock run --owner says; unknown if the client does not say.
+           "may keep it": the client has LockOptions.Keep, so perhaps nobody
+           holds the lock any more. Only that client knows. A client that
+           locks finds out: it gets a lock that is kept at once
   LEFT     how long the lock lasts unless the holder renews it. Run status
            twice: if LEFT has risen, the holder is alive and renews
   MASTERS  how many of the masters agree; below a majority nobody holds it

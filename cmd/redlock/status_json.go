@@ -19,7 +19,8 @@ func (s *status) printJSON(out io.Writer, seen observation) error {
 		Name    string   `json:"name"`
 		Held    bool     `json:"held"`
 		Owner   string   `json:"owner"`
-		Left    int64    `json:"left_ms"` // -1: does not expire
+		MayKeep bool     `json:"may_keep,omitempty"` // the owner may keep the lock while nobody holds it
+		Left    int64    `json:"left_ms"`            // -1: does not expire
 		Masters int      `json:"masters"`
 		Fence   uint64   `json:"fence"`
 		Readers []string `json:"readers,omitempty"`
@@ -36,7 +37,7 @@ func (s *status) printJSON(out io.Writer, seen observation) error {
 		Troubles []string `json:"troubles"`
 	}{seen.masters, seen.need, seen.answered, []lock{}, max(seen.more, 0), append([]string{}, seen.troubles(s.masters)...)}
 	for _, l := range seen.locks {
-		one := lock{Name: l.name, Held: l.Held(), Owner: l.Owner(), Left: l.Left.Milliseconds(), Masters: l.Masters,
+		one := lock{Name: l.name, Held: l.Held(), Owner: l.Owner(), MayKeep: l.MayBeKept(), Left: l.Left.Milliseconds(), Masters: l.Masters,
 			Fence: l.Fence, Waiting: l.Waiting, Readers: l.Readers, Waiters: []waiter{}}
 		if l.Left < 0 {
 			one.Left = -1

@@ -60,8 +60,11 @@ func (l lockOfNames) cells(masters int) []string {
 	owner, left, fence := "-", "-", "-"
 	if l.Token != "" {
 		owner, left = l.owner(), short(l.Left)
-		if !l.Held() {
+		switch {
+		case !l.Held():
 			owner += " (no majority)"
+		case l.MayBeKept():
+			owner += " (may keep it)"
 		}
 	}
 	if l.Fence > 0 {

@@ -12,7 +12,8 @@
 //	redlock.lock.requests            counter: calls that lock, when they have the lock or give up; redlock.outcome
 //	redlock.lock.pending_requests    up-down counter: calls that wait for a lock
 //	redlock.lock.acquire.duration    histogram, s: from a call that locks until it has the lock
-//	redlock.lock.held                up-down counter: leases held
+//	redlock.lease.acquired           counter: leases acquired from the masters
+//	redlock.lock.held                up-down counter: leases held or kept
 //	redlock.lock.hold.duration       histogram, s: from an acquisition or a handover until the unlock or the loss
 //	redlock.lease.lost               counter
 //	redlock.lease.renewal.duration   histogram, s: from the first byte until a quorum had renewed
@@ -20,7 +21,9 @@
 //	                                 redlock.master.name, redlock.master.state
 //
 // The readers of a Client share one lease, which may be kept for a moment after the last of them. So it counts once in
-// redlock.lock.held, and is one value of redlock.lock.hold.duration. Leases that Client.Close ends are counted as held
+// redlock.lock.held, and is one value of redlock.lock.hold.duration. A lock that LockOptions.Keep keeps counts in
+// redlock.lock.held, and an unlock after which it is kept is no value. Calls that got the lock without the masters, by
+// handover or since it was shared or kept, are those with the outcome acquired less redlock.lease.acquired. Leases that Client.Close ends are counted as held
 // for ever: unlock first, or use Client.Shutdown.
 //
 // The outcome is acquired, held, quarantined, unavailable, timeout, canceled or closed. Counters begin at 0: without
@@ -74,6 +77,7 @@ type Telemetry struct {
 	requests metric.Int64Counter
 	pending  metric.Int64UpDownCounter
 	acquire  metric.Float64Histogram
+	acquired metric.Int64Counter
 	held     metric.Int64UpDownCounter
 	hold     metric.Float64Histogram
 	lost     metric.Int64Counter
@@ -116,7 +120,8 @@ func New(opts *Options) (*Telemetry, error) {
 	t.requests = counter("redlock.lock.requests", "{request}", "Calls that lock, by how they ended.")
 	t.pending = upDown("redlock.lock.pending_requests", "{request}", "Calls that wait for a lock.")
 	t.acquire = seconds("redlock.lock.acquire.duration", "Time from a call that locks until it has the lock.")
-	t.held = upDown("redlock.lock.held", "{lease}", "Leases held. The readers of a Client share one.")
+	t.acquired = counter("redlock.lease.acquired", "{lease}", "Leases acquired from the masters.")
+	t.held = upDown("redlock.lock.held", "{lease}", "Leases held or kept. The readers of a Client share one.")
 	t.hold = seconds("redlock.lock.hold.duration", "Time from an acquisition or a handover until the unlock or the loss.")
 	t.lost = counter("redlock.lease.lost", "{lease}", "Leases lost while they were held.")
 	t.renewal = seconds("redlock.lease.renewal.duration", "Time until a quorum of masters had renewed a lease.")
@@ -145,6 +150,7 @@ func (t *Telemetry) bear(ctx context.Context, name string) {
 		t.requests.Add(ctx, 0, t.attributes(name), metric.WithAttributes(attribute.String("redlock.outcome", outcome)))
 	}
 	t.pending.Add(ctx, 0, t.attributes(name))
+	t.acquired.Add(ctx, 0, t.attributes(name))
 	t.held.Add(ctx, 0, t.attributes(name))
 	t.lost.Add(ctx, 0, t.attributes(name))
 }
@@ -185,18 +191,27 @@ func (t *Telemetry) Trace() *redlock.Trace {
 		},
 		LockDone: t.lockDone,
 		// Leases are counted by their own events, not by those of calls: several calls may share a lease.
-		Acquired:   func(ctx context.Context, i redlock.AcquiredInfo) { t.held.Add(ctx, 1, t.attributes(i.Name)) },
+		Acquired: func(ctx context.Context, i redlock.AcquiredInfo) {
+			t.acquired.Add(ctx, 1, t.attributes(i.Name))
+			t.held.Add(ctx, 1, t.attributes(i.Name))
+		},
 		HandedOver: func(ctx context.Context, i redlock.HandedOverInfo) { held(ctx, i.Name, i.Held) },
 		Released: func(ctx context.Context, i redlock.ReleasedInfo) {
-			held(ctx, i.Name, i.Held)
 			t.held.Add(ctx, -1, t.attributes(i.Name))
+			if i.Kept {
+				return
+			}
+			held(ctx, i.Name, i.Held)
 			if errors.Is(i.Err, redlock.ErrLost) { // the keys were gone
 				t.lost.Add(ctx, 1, t.attributes(i.Name))
 			}
 		},
 		Lost: func(ctx context.Context, i redlock.LostInfo) {
-			held(ctx, i.Name, i.Held)
 			t.held.Add(ctx, -1, t.attributes(i.Name))
+			if i.Kept {
+				return
+			}
+			held(ctx, i.Name, i.Held)
 			t.lost.Add(ctx, 1, t.attributes(i.Name))
 		},
 		Renewed: func(ctx context.Context, i redlock.RenewedInfo) {

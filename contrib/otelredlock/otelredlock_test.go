@@ -149,6 +149,44 @@ func TestTheCounterOfLeasesDoesNotLeak(t *testing.T) {
 	})
 }
 
+// Calls that enter a kept lock need no lease of their own. A lock that is lost while it is kept was lost by nobody.
+func TestAKeptLockIsOneLease(t *testing.T) {
+	bubbletest.Test(t, func(t *testing.T) {
+		reader := sdkmetric.NewManualReader()
+		telemetry, err := otelredlock.New(&otelredlock.Options{MeterProvider: sdkmetric.NewMeterProvider(sdkmetric.WithReader(reader))})
+		if err != nil {
+			t.Fatal(err)
+		}
+		masters := redlocktest.StartN(t, 3)
+		client := masters.Open(&redlock.Options{Trace: telemetry.Trace(), LockOptions: redlock.LockOptions{Keep: time.Hour}})
+		lock := client.Locker("a")
+		check := func(when string, want ...int64) {
+			t.Helper()
+			synctest.Wait()
+			all := values(t, reader)
+			for i, name := range []string{"redlock.lease.acquired{}", "redlock.lock.held{}", "redlock.lease.lost{}"} {
+				if got := all[name]; got != want[i] {
+					t.Errorf("%s: %s = %d, want %d", when, name, got, want[i])
+				}
+			}
+		}
+		pass := func() {
+			for range 1000 {
+				lock.Lock()
+				lock.Unlock() //nolint:staticcheck // it is the locking that is counted
+			}
+		}
+		pass()
+		check("while it is kept", 1, 1, 0)
+		for i := range 3 {
+			masters.Master(i).Del("a")
+		}
+		pass() // so that it is renewed
+		time.Sleep(5 * time.Second)
+		check("after a renewal that finds the key gone", 1, 0, 0)
+	})
+}
+
 // A counter that appears with its first event is invisible to a rate.
 func TestCountersAreBornAtZero(t *testing.T) {
 	for name, c := range map[string]struct {

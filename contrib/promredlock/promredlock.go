@@ -11,14 +11,17 @@
 //	redlock_lock_requests_total{outcome}       counter: calls that lock, when they have the lock or give up
 //	redlock_lock_pending_requests              gauge: calls that wait for a lock
 //	redlock_lock_acquire_duration_seconds      histogram: from a call that locks until it has the lock
-//	redlock_locks_held                         gauge: leases held
+//	redlock_leases_acquired_total              counter: leases acquired from the masters
+//	redlock_locks_held                         gauge: leases held or kept
 //	redlock_lock_hold_duration_seconds         histogram: from an acquisition or a handover until the unlock or the loss
 //	redlock_leases_lost_total                  counter
 //	redlock_lease_renewal_duration_seconds     histogram: from the first byte until a quorum had renewed
 //	redlock_master_state{master,state}         gauge: watched Clients that see the master in this state
 //
 // The readers of a Client share one lease, which may be kept for a moment after the last of them. So it counts once in
-// redlock_locks_held, and is one observation of redlock_lock_hold_duration_seconds. Leases that Client.Close ends are
+// redlock_locks_held, and is one observation of redlock_lock_hold_duration_seconds. A lock that LockOptions.Keep keeps counts
+// in redlock_locks_held, and an unlock after which it is kept is no observation. Calls that got the lock without the masters,
+// by handover or since it was shared or kept, are those with the outcome acquired less redlock_leases_acquired_total. Leases that Client.Close ends are
 // counted as held for ever: unlock first, or use Client.Shutdown.
 //
 // The outcome is acquired, held, quarantined, unavailable, timeout, canceled or closed. Counters begin at 0: without
@@ -66,6 +69,7 @@ type Metrics struct {
 	requests *prometheus.CounterVec
 	pending  *prometheus.GaugeVec
 	acquire  *prometheus.HistogramVec
+	acquired *prometheus.CounterVec
 	held     *prometheus.GaugeVec
 	hold     *prometheus.HistogramVec
 	lost     *prometheus.CounterVec
@@ -107,13 +111,14 @@ func New(opts *Options) *Metrics {
 	m.requests = counter("redlock_lock_requests_total", "Calls that lock, by how they ended.", "outcome")
 	m.pending = gauge("redlock_lock_pending_requests", "Calls that wait for a lock.")
 	m.acquire = histogram("redlock_lock_acquire_duration_seconds", "Time from a call that locks until it has the lock.")
-	m.held = gauge("redlock_locks_held", "Leases held. The readers of a Client share one.")
+	m.acquired = counter("redlock_leases_acquired_total", "Leases acquired from the masters.")
+	m.held = gauge("redlock_locks_held", "Leases held or kept. The readers of a Client share one.")
 	m.hold = histogram("redlock_lock_hold_duration_seconds", "Time from an acquisition or a handover until the unlock or the loss.")
 	m.lost = counter("redlock_leases_lost_total", "Leases lost while they were held.")
 	m.renewal = histogram("redlock_lease_renewal_duration_seconds", "Time until a quorum of masters had renewed a lease.")
 	m.masters = prometheus.NewDesc("redlock_master_state", "Watched Clients that see the master in this state.",
 		[]string{"master", "state"}, m.opts.Labels)
-	m.children = []prometheus.Collector{m.requests, m.pending, m.acquire, m.held, m.hold, m.lost, m.renewal}
+	m.children = []prometheus.Collector{m.requests, m.pending, m.acquire, m.acquired, m.held, m.hold, m.lost, m.renewal}
 	if m.opts.NameLabel == nil {
 		m.bear("")
 	}
@@ -137,6 +142,7 @@ func (m *Metrics) bear(name string) {
 		m.requests.WithLabelValues(m.labels(name, outcome)...)
 	}
 	m.pending.WithLabelValues(labels...)
+	m.acquired.WithLabelValues(labels...)
 	m.held.WithLabelValues(labels...)
 	m.lost.WithLabelValues(labels...)
 }
@@ -208,19 +214,26 @@ func (m *Metrics) Trace() *redlock.Trace {
 		},
 		// Leases are counted by their own events, not by those of calls: several calls may share a lease.
 		Acquired: func(_ context.Context, i redlock.AcquiredInfo) {
+			m.acquired.WithLabelValues(m.labels(i.Name)...).Inc()
 			m.held.WithLabelValues(m.labels(i.Name)...).Inc()
 		},
 		HandedOver: func(_ context.Context, i redlock.HandedOverInfo) { held(i.Name, i.Held) },
 		Released: func(_ context.Context, i redlock.ReleasedInfo) {
-			held(i.Name, i.Held)
 			m.held.WithLabelValues(m.labels(i.Name)...).Dec()
+			if i.Kept {
+				return
+			}
+			held(i.Name, i.Held)
 			if errors.Is(i.Err, redlock.ErrLost) { // the keys were gone
 				m.lost.WithLabelValues(m.labels(i.Name)...).Inc()
 			}
 		},
 		Lost: func(_ context.Context, i redlock.LostInfo) {
-			held(i.Name, i.Held)
 			m.held.WithLabelValues(m.labels(i.Name)...).Dec()
+			if i.Kept {
+				return
+			}
+			held(i.Name, i.Held)
 			m.lost.WithLabelValues(m.labels(i.Name)...).Inc()
 		},
 		Renewed: func(_ context.Context, i redlock.RenewedInfo) {

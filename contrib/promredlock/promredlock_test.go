@@ -46,7 +46,7 @@ func TestTheMetricsFollowTheLocks(t *testing.T) {
 			# HELP redlock_lock_pending_requests Calls that wait for a lock.
 			# TYPE redlock_lock_pending_requests gauge
 			redlock_lock_pending_requests{name="order"} 1
-			# HELP redlock_locks_held Leases held. The readers of a Client share one.
+			# HELP redlock_locks_held Leases held or kept. The readers of a Client share one.
 			# TYPE redlock_locks_held gauge
 			redlock_locks_held{name="order"} 1
 		`, "redlock_lock_pending_requests", "redlock_locks_held")
@@ -77,7 +77,7 @@ func TestTheMetricsFollowTheLocks(t *testing.T) {
 			redlock_lock_requests_total{name="order",outcome="quarantined"} 0
 			redlock_lock_requests_total{name="order",outcome="timeout"} 1
 			redlock_lock_requests_total{name="order",outcome="unavailable"} 0
-			# HELP redlock_locks_held Leases held. The readers of a Client share one.
+			# HELP redlock_locks_held Leases held or kept. The readers of a Client share one.
 			# TYPE redlock_locks_held gauge
 			redlock_locks_held{name="order"} 0
 		`, "redlock_leases_lost_total", "redlock_lock_pending_requests", "redlock_lock_requests_total", "redlock_locks_held")
@@ -128,7 +128,7 @@ func TestTheGaugeOfLeasesDoesNotLeak(t *testing.T) {
 			t.Helper()
 			synctest.Wait()
 			want(t, m, when, fmt.Sprintf(`
-				# HELP redlock_locks_held Leases held. The readers of a Client share one.
+				# HELP redlock_locks_held Leases held or kept. The readers of a Client share one.
 				# TYPE redlock_locks_held gauge
 				redlock_locks_held %d
 			`, n), "redlock_locks_held")
@@ -155,6 +155,49 @@ func TestTheGaugeOfLeasesDoesNotLeak(t *testing.T) {
 		held("while one of ten has it", 1)
 		all.Wait()
 		held("after all", 0)
+	})
+}
+
+// Calls that enter a kept lock need no lease of their own. A lock that is lost while it is kept was lost by nobody.
+func TestAKeptLockIsOneLease(t *testing.T) {
+	bubbletest.Test(t, func(t *testing.T) {
+		m := promredlock.New(nil)
+		masters := redlocktest.StartN(t, 3)
+		client := masters.Open(&redlock.Options{Trace: m.Trace(), LockOptions: redlock.LockOptions{Keep: time.Hour}})
+		lock := client.Locker("a")
+		check := func(when string, acquired, held int) {
+			t.Helper()
+			synctest.Wait()
+			want(t, m, when, fmt.Sprintf(`
+				# HELP redlock_leases_acquired_total Leases acquired from the masters.
+				# TYPE redlock_leases_acquired_total counter
+				redlock_leases_acquired_total %d
+				# HELP redlock_leases_lost_total Leases lost while they were held.
+				# TYPE redlock_leases_lost_total counter
+				redlock_leases_lost_total 0
+				# HELP redlock_locks_held Leases held or kept. The readers of a Client share one.
+				# TYPE redlock_locks_held gauge
+				redlock_locks_held %d
+			`, acquired, held), "redlock_leases_acquired_total", "redlock_leases_lost_total", "redlock_locks_held")
+		}
+		pass := func() {
+			for range 1000 {
+				lock.Lock()
+				lock.Unlock() //nolint:staticcheck // it is the locking that is counted
+			}
+		}
+		pass()
+		check("while it is kept", 1, 1)
+		for i := range 3 {
+			masters.Master(i).Del("a")
+		}
+		pass() // so that it is renewed
+		time.Sleep(5 * time.Second)
+		check("after a renewal that finds the key gone", 1, 0)
+		pass()
+		check("while it is kept again", 2, 1)
+		time.Sleep(time.Minute)
+		check("after it was not used", 2, 0)
 	})
 }
 

@@ -305,6 +305,30 @@ func TestInspectNamesTheHolderAndThoseWhoWait(t *testing.T) {
 	})
 }
 
+// The masters do not know whether the lock is kept. Its token says that it may be.
+func TestInspectSaysThatALockMayBeKept(t *testing.T) {
+	bubble(t, 3, func(t *testing.T, ms *redlocktest.Masters) {
+		opts := keeping(time.Hour)
+		opts.Owner = "web-1/11"
+		a, viewer := connected(t, ms, opts).Locker("stock"), connected(t, ms, nil)
+		check := func(when string, want bool) {
+			t.Helper()
+			synctest.Wait()
+			if h := locktest.Inspected(t, viewer, "stock"); !h.Held || h.Owner != "web-1/11" || h.MayBeKept != want {
+				t.Errorf("%s: Held = %t, Owner = %q, MayBeKept = %t, want %t", when, h.Held, h.Owner, h.MayBeKept, want)
+			}
+		}
+		a.Lock()
+		check("while a goroutine holds it", true)
+		a.Unlock()
+		check("while it is kept", true)
+		locktest.Pass(viewer.Locker("stock")) // recalls it
+		a.Lock()
+		check("after another client has wanted it", false)
+		a.Unlock()
+	})
+}
+
 func TestInspectNeedsAQuorumAndNamesTheMastersThatDoNotAnswer(t *testing.T) {
 	bubble(t, 5, func(t *testing.T, ms *redlocktest.Masters) {
 		c := connected(t, ms, &redlock.Options{Owner: "web"})

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"fmt"
 	"log/slog"
 	"reflect"
 	"slices"
@@ -532,6 +533,62 @@ func TestLogTraceLogsEachEvent(t *testing.T) {
 		}
 		if !strings.Contains(b.String(), " fence=") || strings.Contains(b.String(), "err=\"\"") {
 			t.Errorf("the log lacks a fence, or has an empty error:\n%s", b.String())
+		}
+	})
+}
+
+// Each holder of a kept lock has held it for a time of its own. A lock that is lost or released while it is kept was held by
+// nobody.
+func TestTheTraceTellsKeptLocksApart(t *testing.T) {
+	bubble(t, 3, func(t *testing.T, ms *redlocktest.Masters) {
+		var mu sync.Mutex // guards events
+		var events []string
+		note := func(event string, held time.Duration, kept bool) {
+			mu.Lock()
+			defer mu.Unlock()
+			events = append(events, fmt.Sprint(event, " ", held.Round(100*time.Millisecond), " ", kept))
+		}
+		opts := keeping(time.Hour)
+		opts.Trace = &redlock.Trace{
+			Acquired: func(context.Context, redlock.AcquiredInfo) { note("acquired", 0, false) },
+			Released: func(_ context.Context, i redlock.ReleasedInfo) { note("released", i.Held, i.Kept) },
+			Lost:     func(_ context.Context, i redlock.LostInfo) { note("lost", i.Held, i.Kept) },
+		}
+		l := connected(t, ms, opts).Locker("stock")
+		other := connected(t, ms, nil).Locker("stock")
+		hold := func() {
+			l.Lock()
+			time.Sleep(100 * time.Millisecond)
+			l.Unlock()
+			time.Sleep(100 * time.Millisecond)
+		}
+		hold()
+		hold()
+		locktest.Pass(other) // recalls it
+		time.Sleep(unkeptMost)
+		hold()
+		l.Lock()
+		in := locktest.Enter(other)
+		time.Sleep(100 * time.Millisecond)
+		l.Unlock()
+		<-in
+		other.Unlock()
+		time.Sleep(unkeptMost)
+		hold()
+		for i := range 3 {
+			ms.Master(i).Del("stock")
+		}
+		hold()
+		time.Sleep(5 * time.Second) // a renewal finds out
+		mu.Lock()
+		defer mu.Unlock()
+		want := []string{
+			"acquired 0s false", "released 200ms true",
+			"acquired 0s false", "released 100ms false",
+			"acquired 0s false", "lost 3.1s true",
+		}
+		if !slices.Equal(events, want) {
+			t.Errorf("events %q, want %q", events, want)
 		}
 	})
 }

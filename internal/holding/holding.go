@@ -38,6 +38,9 @@ func (h Holding) Held() bool { return h.Masters >= h.Need }
 // names no owner.
 func (h Holding) Owner() string { return wire.OwnerOf(h.Token) }
 
+// MayBeKept reports whether the client that has the token may keep the lock while nobody holds it.
+func (h Holding) MayBeKept() bool { return wire.MayBeKept(h.Token) }
+
 // Of combines the looks of the masters that have answered, out of n masters.
 func Of(looks []wire.Look, n int) Holding {
 	h := Holding{Need: quorum.Majority(n)}

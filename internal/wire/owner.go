@@ -54,6 +54,13 @@ func MastersOf(id string) int {
 // owner, if there is one.
 func KeptBy(random, id string) string { return random + keeperMark + id }
 
+// MayBeKept reports whether a token is of a lock that its client may keep: see KeptBy.
+func MayBeKept(token string) bool {
+	text, _, _ := strings.Cut(token, ownerMark)
+	random, id, marked := strings.Cut(text, keeperMark)
+	return marked && len(random) >= randomLeast && id != "" && !strings.ContainsFunc(random+id, notRandom)
+}
+
 // OwnerOf returns the owner that a token or a client id names. It is empty for text of another form,
 // such as the tokens of clients in other languages. Otherwise it is a valid owner, whatever a server
 // has answered: text that is safe to show.

@@ -34,6 +34,24 @@ func TestAnOwnerIsReadFromTokensOfOurFormOnly(t *testing.T) {
 	}
 }
 
+func TestATokenSaysWhetherItsLockMayBeKept(t *testing.T) {
+	const random = "Q7wq2Jm0cX9_-aZbYcXdWeVfUgT"
+	for token, want := range map[string]bool{
+		KeptBy(random, random+"@web-1/4711"): true,
+		KeptBy(random, random):               true,
+		random + "@web~1/4711":               false, // the owner has the sign
+		random:                               false,
+		random + "~":                         false,
+		"short~" + random:                    false,
+		random + "~\x1b[31m":                 false,
+		"":                                   false,
+	} {
+		if got := MayBeKept(token); got != want {
+			t.Errorf("MayBeKept(%q) = %t, want %t", token, got, want)
+		}
+	}
+}
+
 func TestATokenOfCostsOneAllocation(t *testing.T) {
 	random := []byte("Q7wq2Jm0cX9_-aZbYcXdWeVfUgT")
 	if n := testing.AllocsPerRun(100, func() { _ = TokenOf(random, "web-1/4711") }); n > 1 {
