@@ -156,6 +156,8 @@ func (w *wait) attempt(kind wire.Kind) bool {
 // waited returns for how long the wait has lasted when an attempt begins, for the queue of the name.
 func (w *wait) waited() time.Duration {
 	switch waited := w.asked.Since(w.began); {
+	case w.once && w.locker.client.lastReleases.passedOn(w.locker.key):
+		return wire.OutOfTurn
 	case w.once || w.light:
 		return wire.NoQueue
 	case w.locker.reads() && w.attempts > 1:

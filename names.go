@@ -66,8 +66,7 @@ func (l *Locker) noteHeld(is bool) {
 	}
 }
 
-// firstKind returns the kind of command for an attempt that is not followed by a claim. It counts the
-// acquisition: see lastReleases.next.
+// firstKind returns the kind of command for an attempt that is not followed by a claim: see lastReleases.
 func (l *Locker) firstKind() (kind wire.Kind) {
 	for key := range l.terms.Keys {
 		k, _ := l.client.lastReleases.next(key)

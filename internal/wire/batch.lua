@@ -8,9 +8,11 @@
 -- own. When it has waited for a second, the member 'polling' stands for it, and for all other clients that poll.
 --
 --   register ttl waited g [fence]  set the key, for ttl ms, unless it exists or another client is the head of the
---            queue; else join the queue as a client that has waited for waited ms, unless waited is '-'. A negative
---            waited puts it behind clients that join in that time. A client that polls has a '-' behind the ms. With a
---            proposed fence, give the key a fence. A ttl of 0 never sets the key
+--            queue; else join the queue as a client that has waited for waited ms. A negative waited puts it behind
+--            clients that join in that time. A client that polls has a '-' behind the ms. A client with a waited of '-'
+--            joins no queue, and neither does one with '--': that one also sets a free key although others queue, unless
+--            it is reserved for a client that was woken. With a proposed fence, give the key a fence. A ttl of 0 never
+--            sets the key
 --   again ttl waited g [fence]     the same for a client that has registered before. If the key is free and
 --            another client is the head of the queue, pass the lock on to that client
 --   acquire ttl - - fence  set the key, unless it exists, and give it a fence
@@ -424,10 +426,13 @@ end
 -- Returns how long a client has waited. A time below 0 puts it behind those that join in that time.
 local function millis(waited) return tonumber(string.match(waited, '^-?%d+')) end
 
+-- Reports whether a client with this waited joins the queue if it is refused.
+local function queues(waited) return string.find(waited, '%d') end
+
 -- Returns the member of a queue for a client that has waited for waited ms: nil if the client polls, and has not waited for
 -- a second.
 local function memberOf(token, g, waited)
-  if waited == '-' or id ~= '' and string.sub(waited, -1) ~= '-' then
+  if not queues(waited) or id ~= '' and string.sub(waited, -1) ~= '-' then
     return member(token, g)
   end
   return millis(waited) >= 1000 and 'polling' or nil
@@ -437,7 +442,7 @@ end
 -- queue is kept for ten minutes after the last client joined: longer than any sleep between two attempts, each of which
 -- joins again.
 local function join(key, mine, waited)
-  if waited == '-' or not mine then
+  if not mine or not queues(waited) then
     return false
   end
   free[key] = nil
@@ -503,7 +508,7 @@ local function acquire(what, key, token, held, ttl, waited, g, proposal)
       end
     end
     if not head or head == mine or what == 'again' and head == 'woken' and (mine == 'polling' or not kept)
-      or what == 'register' and head ~= 'woken' and deserted(queue) then
+      or what == 'register' and head ~= 'woken' and (waited == '--' or deserted(queue)) then
       return take(key, token, ttl, head == 'woken' and head or head and mine, g, proposal, what == 'again' and head ~= mine)
     end
     if what == 'register' and mine == id then
@@ -521,7 +526,7 @@ local function acquire(what, key, token, held, ttl, waited, g, proposal)
     end
     -- Messages get lost, so the head of the queue recalls the lock with each poll.
     if held and string.find(held, '~', 1, true)
-      and (new or not mine or waited == '-' or id == '' or redis.pcall('ZRANGE', queue, 0, 0)[1] == mine) then
+      and (new or not mine or not queues(waited) or id == '' or redis.pcall('ZRANGE', queue, 0, 0)[1] == mine) then
       recall(key, held)
     end
   end

@@ -46,7 +46,7 @@ func NewTerms(key string, ttl time.Duration) Terms {
 type ClaimOf struct {
 	Token string // which nobody else has
 	// Waited is how long the client has waited already. If it is negative, the claim joins the queue behind clients that
-	// join it until that time has passed. If it is NoQueue, a refused Again or Register does not join the queue.
+	// join it until that time has passed. If it is NoQueue or OutOfTurn, a refused Again or Register does not join the queue.
 	Waited time.Duration
 	Fence  Proposal
 	// Kind is that of the acquisition that will be asked for. Its word is made once, rather than once for each master.
@@ -104,23 +104,33 @@ func waitedFor(waited time.Duration) string {
 	switch {
 	case waited == NoQueue:
 		return noQueue
+	case waited == OutOfTurn:
+		return outOfTurn
 	case waited > -time.Millisecond && waited < time.Millisecond:
 		return "0"
 	}
 	return strconv.FormatInt(waited.Milliseconds(), 10)
 }
 
-// NoQueue says that a client does not wait for the lock.
-const NoQueue time.Duration = -1
+const (
+	// NoQueue says that a client does not wait for the lock, or not yet.
+	NoQueue time.Duration = -1
+	// OutOfTurn says that a client will not wait for the lock. Its Register takes a free lock although others queue, unless
+	// the lock is reserved for a client that was woken.
+	OutOfTurn time.Duration = -2
+)
 
-// noQueue is NoQueue for the script.
-const noQueue = "-"
+// These are NoQueue and OutOfTurn for the script.
+const noQueue, outOfTurn = "-", "--"
+
+// queues reports whether the claim joins a queue if it is refused.
+func (c *Claim) queues() bool { return c.waited != noQueue && c.waited != outOfTurn }
 
 // polling returns how long the client has waited, for a command to a master where it has no subscription.
 func (c *Claim) polling(sent time.Time) string {
 	waited, err := strconv.ParseInt(c.waited, 10, 64)
 	if err != nil {
-		return noQueue
+		return c.waited
 	} else if c.Grantable() { // it is sent again for as long as the client waits
 		waited += max(sent.Sub(c.made), 0).Milliseconds()
 	}

@@ -154,7 +154,7 @@ func (cmd *Command) word(master int) any {
 
 // Joins reports whether the command may join a queue of batch.lua, so that its call tells the client's turn and patience.
 func (cmd *Command) Joins() bool {
-	return (cmd.Kind == Again || cmd.Kind == Register) && cmd.Listening && cmd.lua() != readersLua && cmd.Claim.waited != noQueue
+	return (cmd.Kind == Again || cmd.Kind == Register) && cmd.Listening && cmd.lua() != readersLua && cmd.Claim.queues()
 }
 
 // acquisition returns the word of an acquisition for a master, by a client that has waited for some ms.

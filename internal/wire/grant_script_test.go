@@ -28,6 +28,8 @@ func TestRegisterSetsAFreeKeyUnlessOthersQueue(t *testing.T) {
 		{"a ttl of 0 at the head", "", of("c C 400"), "register 0 0 400", four{-1, 0, "", 0}, "", of("c C 400"), nil},
 		{"it is behind those that join until its time has come", "X", none, "register 60000 -60000 400", four{below, 0, "X", 1}, "X", of("c C 400"), nil},
 		{"it does not join", "", of("w W 400"), "register 60000 - 0", -1, "", of("w W 400"), nil},
+		{"it will not wait", "", of("w W 400"), "register 60000 -- 0", 1, "C", of("w W 400"), nil},
+		{"it will not wait, and another was woken", "", of("woken"), "register 60000 -- 0", -1, "", of("woken"), nil},
 		{"it does not join, to be granted", "", of("w W 400"), "register 60000 - 400", four{-1, 0, "", 0}, "", of("w W 400"), nil},
 		{"the key is held", "X", none, "register 60000 0 0", below, "X", of("c"), nil},
 		{"the key is held, to be granted", "X", none, "register 60000 0 400", four{below, 0, "X", 1}, "X", of("c C 400"), nil},

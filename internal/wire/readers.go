@@ -14,7 +14,7 @@ func (t Terms) ForReaders() Terms {
 // reading returns the word of an acquisition by a reader. turn is - unless the client joins the queue.
 func (c *Claim) reading(turn string) string {
 	waited := c.waited
-	if waited == noQueue {
+	if !c.queues() {
 		waited, turn = "0", noQueue
 	}
 	word := "read " + c.ttl.(string) + " " + waited + " " + turn
