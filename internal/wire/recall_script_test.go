@@ -1,6 +1,7 @@
 package wire
 
 import (
+	"strings"
 	"testing"
 
 	"github.com/gomodule/redigo/redis"
@@ -8,6 +9,9 @@ import (
 
 // A token whose lock the client k may keep.
 const keptToken = "Q7wq2Jm0cX9_-aZbYcXdWeVfUgT~k"
+
+// A token of 256 bytes, of a client with a long id.
+var longToken = keptToken[:28] + strings.Repeat("k", 228)
 
 func TestARefusedAttemptRecallsALockThatMayBeKept(t *testing.T) {
 	none, of := []string(nil), func(members ...string) []string { return members }
@@ -24,9 +28,11 @@ func TestARefusedAttemptRecallsALockThatMayBeKept(t *testing.T) {
 		{"a client that polls", keptToken, none, "again 9000 0- 0", below, keptToken, none, recall},
 		{"an acquisition that joins no queue", keptToken, none, "acquire 9000 - -", below, keptToken, none, recall},
 		{"a lock that cannot be kept", "Q7wq2Jm0cX9_-aZbYcXdWeVfUgT@k", none, "again 9000 0 0", below, "Q7wq2Jm0cX9_-aZbYcXdWeVfUgT@k", of("w"), nil},
+		{"the longest token", longToken, none, "again 9000 0 0", below, longToken, of("w"), of(longToken[28:], "? "+longToken+" k")},
+		{"a text that is too long for a token", longToken + "k", none, "again 9000 0 0", below, longToken + "k", of("w"), nil},
 		{"a client's owner has a ~", "Q7wq2Jm0cX9_-aZbYcXdWeVfUgT@me~k", none, "again 9000 0 0", below, "Q7wq2Jm0cX9_-aZbYcXdWeVfUgT@me~k", of("w"), nil},
 	} {
-		t.Run(c.name, func(t *testing.T) { onBoth(t, c.by("w", "w", "x", "k")) })
+		t.Run(c.name, func(t *testing.T) { onBoth(t, c.by("w", "w", "x", "k", longToken[28:], longToken[28:]+"k")) })
 	}
 }
 

@@ -27,6 +27,8 @@ func TestAReleasePassesTheLockOn(t *testing.T) {
 		{"clients without wake-ups", "A", of("polling", w), "release 0", 2, "", of("woken", w), nil},
 		{"an earlier one was woken", "A", of("woken"), "release 0", 1, "", none, nil},
 		{"the key is another's", "Z", of("a A 60000", w), "release 60000", -1, "Z", of(w), nil},
+		{"the key is another's, and the lock is reserved", "Z", of("woken", w), "release 60000", -1, "Z", of(w, "woken"), nil},
+		{"the same of a client that had the reservation", "Z", of("woken", w), "release 0", -1, "Z", of(w), nil},
 		{"there is no key", "", of("a A 60000", w), "release 60000", 0, "W", none, of("w", "+ W $run -2 0 k")},
 		{"there is no key, and nobody queues", "", of("a A 60000"), "release 60000", 0, "", none, nil},
 

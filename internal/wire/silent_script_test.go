@@ -176,6 +176,42 @@ func TestACallLooksThroughFewMembersOfQueues(t *testing.T) {
 	})
 }
 
+// A release to a token looks for it among the first members of a queue. Those count for the call, too.
+func TestACallLooksForFewTokens(t *testing.T) {
+	onBoth(t, func(t *testing.T, dial func() redis.Conn) {
+		const keys, members = 16, 256
+		s := newQueueScene(t, dial, "w")
+		s.reset()
+		args := []any{batchLua.sha, keys}
+		for i := range keys {
+			args = append(args, fmt.Sprint("k", i))
+		}
+		args = append(args, "c")
+		for i := range keys {
+			s.must("SET", fmt.Sprint("k", i), "C", "PX", 60_000)
+			queue := []any{fmt.Sprint("redlock:queue:k", i)}
+			for j := range members {
+				queue = append(queue, j+1, fmt.Sprintf("w G%d 400", j))
+			}
+			s.must("ZADD", queue...)
+			args = append(args, "release 0 NOT-THERE", "C")
+		}
+		answers, err := redis.Ints(s.conn.Do("EVALSHA", args...))
+		if err != nil {
+			t.Fatal(err)
+		}
+		passed := 0
+		for _, n := range answers {
+			if n == 2 {
+				passed++
+			}
+		}
+		if passed == 0 || passed > 4 {
+			t.Errorf("%d locks were passed on, want 1 to 4: after four queues of %d members the call looks no further", passed, members)
+		}
+	})
+}
+
 // The readers that have ended stay in their queue until a release looks for them. The releases of one call look through
 // few of them.
 func TestACallLooksThroughFewReaders(t *testing.T) {
