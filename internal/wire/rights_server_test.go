@@ -1,0 +1,63 @@
+package wire
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/redlock-go/redlock/internal/redisserver"
+)
+
+// A command that a client's user may not use fails inside of the script. The script must neither take that for success, nor
+// give up what it can do all the same.
+func TestWhatAUserMayNotDoIsNoVote(t *testing.T) {
+	server := redisserver.StartTB(t, 1)[0]
+	admin, user := dialAs(t, server), dialAs(t, server)
+	must := func(command string, args ...any) any {
+		t.Helper()
+		reply, err := admin.Do(command, args...)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return reply
+	}
+	must("SCRIPT", "LOAD", batchScript)
+	for _, row := range []struct {
+		name  string
+		rules []any
+		setUp []any // a command
+		words []string
+		want  string // the beginning of the answer
+		after []any  // a command
+		is    any    // its answer
+	}{
+		{"SET of the key", []any{"~*", "-set"}, nil, []string{"acquire 9000 - -", "register 9000 0 400", "again 9000 0 400", "heal 9000 5"}, "error: ", []any{"EXISTS", "k"}, int64(0)},
+		{"the fence, which an acquisition needs", []any{"~k", "~redlock:queue:k"}, nil, []string{"acquire 9000 - - 5", "register 9000 0 400 5", "heal 9000 5"}, "error: ", []any{"EXISTS", "k"}, int64(0)},
+		{"the fence, which a commit needs", []any{"~k"}, []any{"SET", "k", "T", "PX", 5000}, []string{"commit 5 60000"}, "error: ", []any{"EVAL", "return redis.call('PTTL', 'k') <= 5000 and 1 or 0", 0}, int64(1)},
+		{"to count subscribers, while the lock is reserved", []any{"~*", "-pubsub"}, []any{"ZADD", "redlock:queue:k", "+inf", "woken"}, []string{"pass"}, "1", []any{"ZCARD", "redlock:queue:k"}, int64(0)},
+	} {
+		for _, word := range row.words {
+			t.Run(row.name+", "+word, func(t *testing.T) {
+				must("FLUSHALL")
+				must("ACL", append([]any{"SETUSER", "shop", "reset", "on", "nopass", "+@all", "&*"}, row.rules...)...)
+				if _, err := user.Do("AUTH", "shop", "x"); err != nil {
+					t.Fatal(err)
+				}
+				if row.setUp != nil {
+					must(row.setUp[0].(string), row.setUp[1:]...)
+				}
+				reply, err := user.Do("EVALSHA", batchLua.sha, 1, "k", "c", word, "T")
+				text := fmt.Sprint(reply)
+				if err != nil {
+					text = "error: " + err.Error()
+				}
+				if !strings.HasPrefix(text, row.want) {
+					t.Errorf("answered %s, want %s", text, row.want)
+				}
+				if got := must(row.after[0].(string), row.after[1:]...); got != row.is {
+					t.Errorf("%v: %v, want %v", row.after, got, row.is)
+				}
+			})
+		}
+	}
+}
