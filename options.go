@@ -162,10 +162,11 @@ type LockOptions struct {
 	//   - Clients of other libraries, clients of earlier versions, and TryLock of Lockers without Keep do not recall a lock, or
 	//     do not wait for it. They find it held for up to Keep. A lock that is not used is released earlier, when a renewal
 	//     is due. Give all Lockers of a name the same Keep.
-	//   - TryLock makes a second attempt, a round trip after one that has found the lock held.
+	//   - TryLock makes a second attempt, a round trip after one that has found the lock held. If the Client that keeps the lock is
+	//     farther from the masters, that is too early: TryLock fails, and finds the lock free a little later.
 	//   - A Client keeps 10 000 locks at most, with those that goroutines hold. For one more it releases one that was not
 	//     used for long.
-	//   - A lease that ends while nobody holds the lock is not reported. UnlockContext and Do, but not Unlock, read the clocks to
+	//   - A lease that ends while nobody holds the lock is not logged: see LostInfo.Kept. UnlockContext and Do, but not Unlock, read the clocks to
 	//     tell whether the lease had ended before.
 	//   - Keep needs renewal, wake-ups, one name, and Lockers of equal LockOptions. Otherwise it has no effect.
 	Keep time.Duration

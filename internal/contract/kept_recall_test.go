@@ -16,6 +16,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/gomodule/redigo/redis"
+
 	"github.com/redlock-go/redlock"
 	"github.com/redlock-go/redlock/internal/locktest"
 	"github.com/redlock-go/redlock/redlocktest"
@@ -94,19 +96,52 @@ func TestAKeptLockIsTakenAwayInTwoRoundTrips(t *testing.T) {
 	})
 }
 
+// The second attempt comes a round trip of the client after the first. So the client that keeps the lock must be no farther
+// from the masters. Otherwise the lock is free a little later.
 func TestTryLockRecallsAKeptLock(t *testing.T) {
-	bubble(t, 5, func(t *testing.T, ms *redlocktest.Masters) {
-		a := connected(t, ms, keeping(time.Minute)).Locker("stock")
-		b := openAt(ms, 10*time.Millisecond, keeping(time.Minute)).Locker("stock")
-		keep(t, ms, a)
-		if err := b.TryLockContext(t.Context()); err != nil {
-			t.Fatalf("TryLock fails although nobody holds the lock: %v", err)
-		}
-		if err := a.TryLockContext(t.Context()); !errors.Is(err, redlock.ErrHeld) {
-			t.Errorf("TryLock of a lock that is held: %v, want ErrHeld", err)
-		}
-		b.Unlock()
-	})
+	const near, far = 10 * time.Millisecond, 40 * time.Millisecond
+	for _, row := range []struct {
+		name         string
+		keeper, from time.Duration // one way
+		gets         bool
+		trips        float64 // of the client that tries
+	}{
+		{"both near", near, near, true, 3.3},
+		{"the client that keeps it is near", near, far, true, 3.3},
+		{"the client that keeps it is far away", far, near, false, 3.3},
+	} {
+		bubble(t, 5, func(t *testing.T, ms *redlocktest.Masters) {
+			a, b := openAt(ms, row.keeper, keeping(time.Minute)), openAt(ms, row.from, keeping(time.Minute))
+			longest := time.Duration(0)
+			for i := range 20 {
+				name := fmt.Sprint("stock", i)
+				locktest.Pass(a.Locker(name))
+				time.Sleep(time.Second)
+				l, began := b.Locker(name), time.Now()
+				err := l.TryLockContext(t.Context())
+				longest = max(longest, time.Since(began))
+				if !row.gets {
+					if !errors.Is(err, redlock.ErrHeld) {
+						t.Fatalf("%s: the first TryLock: %v, want ErrHeld", row.name, err)
+					}
+					time.Sleep(3 * far)
+					err = l.TryLockContext(t.Context())
+				}
+				if err != nil {
+					t.Fatalf("%s: TryLock fails although nobody holds the lock: %v", row.name, err)
+				}
+				if err := a.Locker(name).TryLockContext(t.Context()); !errors.Is(err, redlock.ErrHeld) {
+					t.Fatalf("%s: TryLock of a lock that is held: %v, want ErrHeld", row.name, err)
+				}
+				l.Unlock()
+			}
+			trips := float64(longest) / float64(2*row.from)
+			t.Logf("%s: TryLock took %.2f round trips at most", row.name, trips)
+			if trips > row.trips {
+				t.Errorf("%s: TryLock took %.2f round trips, want %.1f at most", row.name, trips, row.trips)
+			}
+		})
+	}
 }
 
 // A lostRecall is a connection that loses the recalls for which loses returns true.
@@ -328,5 +363,93 @@ func TestClientsThatTakeTurnsDoNotPayForKeep(t *testing.T) {
 		if keptTrips > most*trips || keptCommands > most*commands {
 			t.Errorf("%d clients: with Keep more than %.2f times as many", clients, most)
 		}
+	}
+}
+
+// plainLock acquires a lock as clients of other libraries do: by SET NX at all masters, again and again.
+func plainLock(t *testing.T, pools []*redis.Pool, name, token string) {
+	t.Helper()
+	for began := time.Now(); time.Since(began) < 5*time.Minute; {
+		got := 0
+		for _, p := range pools {
+			conn := p.Get()
+			if reply, err := conn.Do("SET", name, token, "NX", "PX", 10_000); err != nil {
+				t.Fatal(err)
+			} else if reply != nil {
+				got++
+			}
+			conn.Close()
+		}
+		if got > len(pools)/2 {
+			return
+		}
+		plainUnlock(t, pools, name, token)
+		time.Sleep(50*time.Millisecond + rand.N(200*time.Millisecond))
+	}
+	t.Fatal("a plain client waited for five minutes")
+}
+
+func plainUnlock(t *testing.T, pools []*redis.Pool, name, token string) {
+	t.Helper()
+	for _, p := range pools {
+		conn := p.Get()
+		if text, err := redis.String(conn.Do("GET", name)); err == nil && text == token {
+			if _, err := conn.Do("DEL", name); err != nil {
+				t.Fatal(err)
+			}
+		}
+		conn.Close()
+	}
+}
+
+// Clients of other libraries cannot recall a lock. One that is used is free when Keep is over, one that is not when a renewal
+// is due.
+func TestPlainClientsDoNotWaitForLongerThanKeepAndAThirdOfTheTTL(t *testing.T) {
+	for _, row := range []struct {
+		name       string
+		keep, rest time.Duration // between two uses
+		most       time.Duration
+	}{
+		{"used all the time", 5 * time.Second, 50 * time.Millisecond, 5 * time.Second},
+		{"used now and then", 20 * time.Second, 2 * time.Second, 20 * time.Second},
+		{"hardly used", 20 * time.Second, 20 * time.Second, 3400 * time.Millisecond},
+	} {
+		bubble(t, 3, func(t *testing.T, ms *redlocktest.Masters) {
+			const name, hold, poll = "stock", 10 * time.Millisecond, 300 * time.Millisecond
+			l := openAt(ms, time.Millisecond, keeping(row.keep)).Locker(name)
+			pools := ms.WithDelays(time.Millisecond, time.Millisecond, time.Millisecond).Pools()
+			var inside atomic.Int32
+			enter := func() {
+				if inside.Add(1) != 1 {
+					t.Errorf("%s: two are inside", row.name)
+				}
+				time.Sleep(time.Millisecond)
+				inside.Add(-1)
+			}
+			ctx, stop := context.WithCancel(t.Context())
+			var all sync.WaitGroup
+			all.Go(func() {
+				for l.LockContext(ctx) == nil {
+					enter()
+					l.Unlock()
+					time.Sleep(row.rest)
+				}
+			})
+			var longest time.Duration
+			for i := range 10 {
+				time.Sleep(7 * time.Second)
+				began, token := time.Now(), fmt.Sprint("plain ", i)
+				plainLock(t, pools, name, token)
+				longest = max(longest, time.Since(began))
+				enter()
+				time.Sleep(hold)
+				plainUnlock(t, pools, name, token)
+			}
+			stop()
+			all.Wait()
+			if t.Logf("%s: a plain client waited for %v at most", row.name, longest); longest > row.most+poll {
+				t.Errorf("%s: a plain client waited for %v, want %v at most", row.name, longest, row.most)
+			}
+		})
 	}
 }

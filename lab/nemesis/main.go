@@ -105,7 +105,7 @@ func (c config) run(ctx context.Context, keep string) (code int, err error) {
 	if err != nil {
 		return exitError, err
 	}
-	fmt.Printf("nemesis: %s, workload %s, seed %d, %v of faults; logs in %s\n", c.subject.name, c.workload, c.seed, c.length, c.dir)
+	fmt.Printf("nemesis: %s, workload %s, seed %d, Keep %v, %v of faults; logs in %s\n", c.subject.name, c.workload, c.seed, c.keep(0), c.length, c.dir)
 	r, err := newRun(c)
 	if err == nil {
 		err = r.all(ctx)

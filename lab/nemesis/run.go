@@ -120,10 +120,19 @@ func (r *run) newClient(i int, rng *rand.Rand) (*client, error) {
 		addrs = append(addrs, k.Addr())
 	}
 	cl.job = job{
-		setup:   setup{Addrs: addrs, TTL: r.ttl, NodeTimeout: r.ttl / 20, Client: i, Fenced: r.fencesReaders()},
+		setup:   setup{Addrs: addrs, TTL: r.ttl, NodeTimeout: r.ttl / 20, Client: i, Fenced: r.fencesReaders(), Keep: r.keep(i)},
 		Subject: r.subject.name, Seed: r.seed, Uses: r.uses(), Store: r.store.addr(),
 	}
 	return cl, nil
+}
+
+// keep returns the Keep of a client: that of the plan, which half of the plans have, but for the client before the last.
+func (c config) keep(client int) time.Duration {
+	rng := rand.New(rand.NewPCG(c.seed, 3))
+	if rng.IntN(2) == 0 || client == 3 {
+		return 0
+	}
+	return time.Duration([]int{1, 3, 20}[rng.IntN(3)]) * c.ttl
 }
 
 // close ends everything.

@@ -21,6 +21,7 @@ type setup struct {
 	Addrs       []string // the masters, through the client's links
 	TTL         time.Duration
 	Fenced      bool          // fences for RWLockers
+	Keep        time.Duration // redlock's LockOptions.Keep
 	NodeTimeout time.Duration // how long a peer waits for one master; redlock has a default
 	Client      int
 }

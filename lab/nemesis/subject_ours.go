@@ -11,7 +11,7 @@ import (
 
 var ours = &subject{
 	name:     "redlock",
-	settings: "TTL as below, for RWLockers of every second client a quarter of it, those of the others are not renewed but for the last, MaxTTL the same for all, fences on some of the names, the last client without wake-ups; defaults otherwise",
+	settings: "TTL as below, for RWLockers of every second client a quarter of it, those of the others are not renewed but for the last, MaxTTL the same for all, fences on some of the names, the last client without wake-ups, in half of the plans a Keep of 1, 3 or 20 TTLs for three of the clients; defaults otherwise",
 	fences:   true,
 	open:     openOurs,
 	key:      plainKey,
@@ -19,11 +19,11 @@ var ours = &subject{
 
 type ourLocks struct {
 	*redlock.Client
-	ttl time.Duration
+	ttl, keep time.Duration
 }
 
 func openOurs(s setup) (locks, error) {
-	lock := redlock.LockOptions{TTL: s.TTL, Fencing: s.Fenced}
+	lock := redlock.LockOptions{TTL: s.TTL, Fencing: s.Fenced, Keep: s.Keep}
 	switch { // the marker of readers must live as long as the longest of them
 	case s.Client == 4:
 	case s.Client%2 == 0:
@@ -38,7 +38,7 @@ func openOurs(s setup) (locks, error) {
 		DisableWakeups: s.Client == 4,
 		Logger:         slog.New(slog.NewTextHandler(os.Stderr, nil)),
 	})
-	return ourLocks{c, s.TTL}, err
+	return ourLocks{c, s.TTL, s.Keep}, err
 }
 
 func (l ourLocks) await(ctx context.Context) error {
@@ -63,7 +63,7 @@ func (l ourLocks) mutex(w wanted) mutex {
 	case asWriter:
 		return ourMutex{l.RWLocker(w.names[0]).Locker()}
 	}
-	m, err := l.NewLocker(w.names[0], &redlock.LockOptions{TTL: l.ttl, Fencing: w.fenced}, w.names[1:]...)
+	m, err := l.NewLocker(w.names[0], &redlock.LockOptions{TTL: l.ttl, Fencing: w.fenced, Keep: l.keep}, w.names[1:]...)
 	if err != nil {
 		panic(err)
 	}

@@ -143,7 +143,8 @@ const turn = "turn"
 // end ends the watch. It returns a violation for each token that stood for longer than may after its release, or
 // without belonging to a lease. may must be below the TTL. A call for several names may acquire them one by one, each with a
 // token of its own, which no lease has: the time for which such a call waits does not count. A read lease is kept after its release. It is renewed once
-// more, within a third of the TTL, and then kept until half of its validity has passed.
+// more, within a third of the TTL, and then kept until half of its validity has passed. A lock that may be kept, whose token has a ~,
+// stands for up to two thirds of the TTL.
 func (w *watch) end(h *history.History, stalls *stalls, ttl, may time.Duration) (all []history.Violation) {
 	close(w.stop)
 	w.done.Wait()
@@ -169,6 +170,8 @@ func (w *watch) end(h *history.History, stalls *stalls, ttl, may time.Duration) 
 		switch {
 		case s.token == turn:
 			continue // the next turn may begin before the next read
+		case known && strings.Contains(s.token, "~"):
+			may, since, what = ttl+may, max(left, s.first), "after its last holder"
 		case known && s.reader:
 			may, since, what = ttl+may, max(left, s.first), "after the last reader"
 		case known:

@@ -13,6 +13,9 @@ func TestKeysThatAreLeftAreFound(t *testing.T) {
 		{Kind: history.Asked, Op: "0.0.0.1", At: ms(0), Name: "a"},
 		{Kind: history.Entered, Op: "0.0.0.1", At: ms(10), Token: "writer"},
 		{Kind: history.Left, Op: "0.0.0.1", At: ms(20)},
+		{Kind: history.Asked, Op: "0.0.0.2", At: ms(0), Name: "a"},
+		{Kind: history.Entered, Op: "0.0.0.2", At: ms(10), Token: "writer~"},
+		{Kind: history.Left, Op: "0.0.0.2", At: ms(20)},
 		{Kind: history.Asked, Op: "0.0.1.1", At: ms(30), Name: "a", Side: asReader},
 		{Kind: history.Entered, Op: "0.0.1.1", At: ms(40), Token: "reads"},
 		{Kind: history.Left, Op: "0.0.1.1", At: ms(50)},
@@ -30,6 +33,8 @@ func TestKeysThatAreLeftAreFound(t *testing.T) {
 	}{
 		{"deleted in time", sighting{name: "a", token: "writer", first: ms(8), last: ms(600)}, 0},
 		{"left by a writer", sighting{name: "a", token: "writer", first: ms(8), last: ms(700)}, 1},
+		{"kept", sighting{name: "a", token: "writer~", first: ms(8), last: ms(1600)}, 0},
+		{"left by a client that keeps", sighting{name: "a", token: "writer~", first: ms(8), last: ms(1700)}, 1},
 		{"kept by readers", sighting{name: "a", token: "reads", reader: true, first: ms(38), last: ms(1600)}, 0},
 		{"left by readers", sighting{name: "a", token: "reads", reader: true, first: ms(38), last: ms(1700)}, 1},
 		{"held by the dead", sighting{name: "a", token: "dead", first: ms(60), last: ms(5000)}, 0},
