@@ -222,21 +222,28 @@ func TestAKeptLockThatIsHeldAndLostIsReported(t *testing.T) {
 
 // Validity is checked before a kept lock is entered.
 func TestAKeptLockIsNotEnteredAfterASuspend(t *testing.T) {
-	bubble(t, 3, func(t *testing.T, ms *redlocktest.Masters) {
-		var asleep atomic.Int64
-		opts := keeping(time.Hour)
-		opts.DisableRestartGuard = true
-		locktest.SetClocks(opts, func() (time.Duration, time.Duration) { return 0, time.Duration(asleep.Load()) })
-		l := connected(t, ms, opts).Locker("stock")
-		keep(t, ms, l)
-		asleep.Store(int64(5 * time.Second)) // half of the validity
-		l.Lock()
-		synctest.Wait()
-		if n := registrations(ms); n != 2 {
-			t.Errorf("%d acquisitions, want 2", n)
-		}
-		l.Unlock()
-	})
+	for _, seen := range []bool{false, true} { // a Lease that a caller has seen is not used again
+		bubble(t, 3, func(t *testing.T, ms *redlocktest.Masters) {
+			var asleep atomic.Int64
+			opts := keeping(time.Hour)
+			opts.DisableRestartGuard = true
+			locktest.SetClocks(opts, func() (time.Duration, time.Duration) { return 0, time.Duration(asleep.Load()) })
+			l := connected(t, ms, opts).Locker("stock")
+			keep(t, ms, l)
+			if seen {
+				l.Lock()
+				l.Lease()
+				l.Unlock()
+			}
+			asleep.Store(int64(5 * time.Second)) // half of the validity
+			l.Lock()
+			synctest.Wait()
+			if n := registrations(ms); n != 2 {
+				t.Errorf("%d acquisitions, want 2", n)
+			}
+			l.Unlock()
+		})
+	}
 }
 
 func TestCloseReleasesKeptLocks(t *testing.T) {
