@@ -55,6 +55,8 @@
 //
 // # Fencing
 //
+// A long holder can yield when somebody else waits: see [Lease.Wanted].
+//
 // With LockOptions.Fencing each lease has a number, [Lease.Fence], that is greater than the number of every
 // earlier lease of the name. Send it with each write. The resource stores the greatest number it has seen and
 // refuses lower ones, in the same atomic step as the write. Then a holder that was paused beyond its lease

@@ -132,6 +132,44 @@ func ExampleLocker_TryLock() {
 	// Output: writing the report
 }
 
+// A batch that takes hours yields between two parts when somebody waits.
+func ExampleLease_Wanted() {
+	client, err := redlock.New(embedded(3), &redlock.Options{NodeTimeout: time.Second})
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer client.Close()
+	batch, urgent := client.Locker("report"), client.Locker("report")
+	done := make(chan struct{})
+
+	batch.Lock()
+	for part := range 3 {
+		fmt.Println("part", part)
+		if part == 0 {
+			go func() {
+				defer close(done)
+				urgent.Lock()
+				fmt.Println("urgent")
+				urgent.Unlock()
+			}()
+			<-batch.Lease().Wanted() // so that the output of the example is always the same
+		}
+		select {
+		case <-batch.Lease().Wanted():
+			batch.Unlock()
+			batch.Lock() // behind those that wait
+		default:
+		}
+	}
+	batch.Unlock()
+	<-done
+	// Output:
+	// part 0
+	// urgent
+	// part 1
+	// part 2
+}
+
 // Inspect reports who holds a lock. It is meant for people and their tools, since the answer may be out of
 // date already.
 func ExampleClient_Inspect() {

@@ -367,8 +367,8 @@ func (k *keeper) recall(token string) {
 	if !again {
 		k.contended(mine && k.used(t))
 	}
-	if mine {
-		k.yield(keptAsked)
+	if mine && !k.yield(keptAsked) {
+		t.tellWanted()
 	}
 }
 

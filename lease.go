@@ -20,6 +20,7 @@ type Lease struct {
 	// Guarded by tenure.mu:
 	err     error                      // why it ended; nil while it lasts
 	done    chan struct{}              // made by the first Done; closed when err is set
+	wanted  chan struct{}              // made by the first Wanted; closed when somebody waits for the lock
 	cancels map[*leaseContext]struct{} // the contexts that have not ended
 }
 
@@ -90,6 +91,63 @@ func (s *Lease) Done() <-chan struct{} {
 		s.done = make(chan struct{})
 	}
 	return s.done
+}
+
+// Wanted returns a channel that is closed when somebody else waits for the lock. So a long holder can yield: it unlocks and locks
+// again, and those that waited have their turn in between. The end of the lease does not close the channel: see Done. It is nil, and
+// blocks for ever, if the lease has ended before the first call.
+//
+//   - A goroutine of this Client that waits closes it at once.
+//   - Another Client that waits closes it with the next renewal, after LockOptions.RenewEvery at the latest; with LockOptions.Keep after
+//     one trip of a message. If renewals are off, Extend does. A Client that polls (Options.DisableWakeups) is noticed after a second.
+//   - Of a read lock, it is writers that are noticed.
+//   - Calls that do not wait are not noticed: TryLock, unless the lock has LockOptions.Keep, and clients of other libraries.
+//   - Whoever waited may have given up, or died, when the channel is closed or later.
+//
+// Locks cost no more for it, unless Wanted is called: then each renewal of the lease asks whether somebody waits.
+func (s *Lease) Wanted() <-chan struct{} {
+	if s == nil {
+		return nil
+	}
+	t := s.tenure
+	t.mu.Lock()
+	if s.wanted != nil || s.err != nil {
+		defer t.mu.Unlock()
+		return s.wanted
+	}
+	wanted := make(chan struct{})
+	s.wanted = wanted
+	watches := t.renews != nil
+	if !watches {
+		t.renews = t.claim.RenewingAsked()
+	}
+	t.mu.Unlock()
+	t.watch(t.claim.Key(), watches)
+	for key := range t.claim.Keys {
+		if key != t.claim.Key() { // one of several names, each of which has a gate
+			t.watch(key, watches)
+		}
+	}
+	return wanted
+}
+
+// watch has tellWanted called for each goroutine that waits for a gate of the tenure, or has begun to, unless it watches already.
+func (t *tenure) watch(key string, already bool) {
+	if !already {
+		t.client.gates.Watch(key, t.tellWanted)
+	}
+	if t.client.gates.Waiting(key) {
+		t.tellWanted()
+	}
+}
+
+// tellWanted tells the present holder that somebody waits for the lock. It may be called under the mutex of the gates.
+func (t *tenure) tellWanted() {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if s := t.holder; s.wanted != nil && s.err == nil && !isClosed(s.wanted) {
+		close(s.wanted)
+	}
 }
 
 var closedChannel = func() chan struct{} {

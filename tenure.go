@@ -48,6 +48,7 @@ type tenure struct {
 	start    clock.Reading // the start of the acquisition, or of the last renewal that succeeded
 	err      error         // why it ended; nil while it lasts
 	queued   chan struct{} // closed when the release of a lost tenure is queued; nil: it was not lost
+	renews   wire.Request  // a Renew that asks who waits; nil: nobody has called Wanted
 	void     uint64        // the masters, as bits, that do not count in the current renewal: see doubt
 	renewal  *renewal      // the current renewal, or the last one; nil before the first
 }
@@ -325,7 +326,11 @@ func (r *renewal) retryLocked(now clock.Reading) {
 
 func (r *renewal) askLocked(i int, now clock.Reading) {
 	t := r.tenure
-	if err := t.client.masters[i].Ask(wire.Renew, t.claim, r); err != nil {
+	renew := t.renews
+	if renew == nil {
+		renew = wire.Renew
+	}
+	if err := t.client.masters[i].Ask(renew, t.claim, r); err != nil {
 		r.voteLocked(i, wire.Answer{Err: err}, now.Time())
 	}
 }
@@ -353,6 +358,7 @@ func (r *renewal) Answered(i int, a wire.Answer) {
 	t := r.tenure
 	if a.Recalled {
 		t.holders.recalled(t)
+		t.tellWanted()
 	}
 	t.mu.Lock()
 	if t.err != nil || t.renewal != r {

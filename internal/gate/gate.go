@@ -33,6 +33,7 @@ type Gates struct {
 type gate struct {
 	waiters list.List // of *waiter, oldest first
 	note    error     // the last note of the goroutine inside: see Note
+	watch   []func()  // see Watch
 }
 
 type waiter struct {
@@ -148,6 +149,16 @@ func (g *Gates) Leave(name string) {
 	g.leaveLocked(name)
 }
 
+// Watch has f called whenever a goroutine begins to wait for the gate of name, until the gate is left. The gate must be taken, else
+// Watch does nothing. f is called under the mutex of all gates: it must be quick, and must not call methods of Gates.
+func (g *Gates) Watch(name string, f func()) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if gt := g.names[name]; gt != nil {
+		gt.watch = append(gt.watch, f)
+	}
+}
+
 // Close makes every waiter return ErrClosed, and every later Enter and TryEnter. Gates that are taken stay
 // taken until they are left.
 func (g *Gates) Close() {
@@ -202,6 +213,9 @@ func (g *Gates) takeOrQueue(name string, tag any) (*list.Element, error) {
 		g.takeLocked(name)
 		return nil, nil
 	}
+	for _, f := range gt.watch {
+		f()
+	}
 	return gt.waiters.PushBack(&waiter{ready: make(chan struct{}), tag: tag}), nil
 }
 
@@ -237,7 +251,7 @@ func (g *Gates) leaveLocked(name string) {
 		}
 		return
 	}
-	gt.note = nil
+	gt.note, gt.watch = nil, nil
 	g.admitLocked(gt)
 }
 

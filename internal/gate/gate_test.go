@@ -40,6 +40,51 @@ func TestWaitersEnterInTheOrderOfTheirCalls(t *testing.T) {
 	})
 }
 
+func TestAWatcherIsCalledForEachWaiterUntilTheGateIsLeft(t *testing.T) {
+	bubbletest.Test(t, func(t *testing.T) {
+		var g Gates
+		calls := 0
+		count := func() { calls++ } // under the mutex of the gates
+		g.Watch("a", count)         // nobody is inside
+		g.TryEnter("a")
+		var inside sync.WaitGroup
+		enter := func() {
+			inside.Go(func() { g.Enter(t.Context(), "a", nil) })
+			synctest.Wait()
+		}
+		enter()
+		if calls != 0 {
+			t.Errorf("%d calls, want none: the gate was not taken when it was to be watched", calls)
+		}
+		g.Watch("a", count)
+		g.TryEnter("a")
+		enter()
+		enter()
+		if calls != 2 {
+			t.Errorf("%d calls for two goroutines that began to wait", calls)
+		}
+		g.Pass("a", func(any) any { return "baton" })
+		enter()
+		if calls != 3 {
+			t.Errorf("%d calls, want 3: the gate was passed on, not left", calls)
+		}
+		g.Leave("a")
+		enter()
+		for range 4 {
+			g.Leave("a")
+		}
+		inside.Wait()
+		g.TryEnter("a")
+		enter()
+		if calls != 3 {
+			t.Errorf("%d calls, want 3: the gate was left", calls)
+		}
+		g.Leave("a")
+		g.Leave("a")
+		inside.Wait()
+	})
+}
+
 func TestNamesDoNotWaitForEachOther(t *testing.T) {
 	var g Gates
 	for _, name := range []string{"a", "b"} {

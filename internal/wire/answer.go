@@ -36,7 +36,7 @@ type Answer struct {
 	Left     time.Duration // with Taken: how long the key lives if nobody renews it, or Unknown
 	Readers  bool          // with Taken: the master has told that readers hold the lock, and nobody else is in the way
 	Fence    int64         // the key's fence, if the command asks for it
-	Recalled bool          // with Granted: to a reader, a writer waits for the readers to leave; to Renew, somebody waits for a lock that may be kept
+	Recalled bool          // with Granted: to a reader, a writer waits for the readers to leave; to Renew, somebody waits for the lock: see RenewingAsked
 
 	// To an acquisition by a claim that can be granted the lock:
 	Standing string        // with Taken: what the key holds, up to 32 bytes

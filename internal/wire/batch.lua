@@ -19,7 +19,8 @@
 --   heal ttl fence    set the key, unless it exists, and raise its fence
 --   commit fence ttl  raise the key's fence to this one, and let the key live for ttl ms, if it holds the token.
 --            commit and heal fail, and heal sets no key, if the fence is more than 2 s ahead of this server's clock
---   renew ttl         set the key's time to live to ttl ms, if the key holds the token
+--   renew ttl [-]     set the key's time to live to ttl ms, if the key holds the token. With a '-' behind it, or if the token
+--            has a ~, say whether somebody waits for the lock
 --   release [g how fence]  delete the key if it holds the token, and leave the queue. If readers wait for the key,
 --            they have a turn: see turn(). Else, if the key is free then, pass the lock on. The fence is proposed for
 --            the next lease; 0 proposes none
@@ -41,7 +42,7 @@
 --   a token  to the client in the queue whose token begins with this, or else to the head
 --
 -- Each command has its own answer:
---    2  done, and the lock was passed on. To renew, if the token has a ~: done, and somebody waits for the lock
+--    2  done, and the lock was passed on. To renew, if that was asked: done, and somebody waits for the lock
 --    1  done
 --    0  there is no key
 --   -1  the key holds another token, a value that is not a lock, or one that lives for ever. To register and again also:
@@ -630,9 +631,9 @@ local function answer(what, key, token)
     local fixed, ttl = tonumber(one), two
     return commit(key, fixed, ttl)
   end
-  local ttl = one
+  local ttl, asks = one, two == '-' or string.find(token, '~', 1, true)
   local n = redis.pcall('PEXPIRE', key, ttl)
-  return n == 1 and string.find(token, '~', 1, true) and not unwanted(key) and 2 or n
+  return n == 1 and asks and not unwanted(key) and 2 or n
 end
 
 if #KEYS == 1 then

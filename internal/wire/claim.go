@@ -198,6 +198,15 @@ func (c *Claim) Committing(fence int64) Request {
 	return &request{kind: Commit, word: word}
 }
 
+// RenewingAsked returns a Renew whose answer says whether somebody waits for the lock: see Answer.Recalled. Those of readers, and of
+// a token from KeptBy, say so anyway.
+func (c *Claim) RenewingAsked() Request {
+	if c.reads {
+		return Renew
+	}
+	return &request{kind: Renew, word: "renew " + c.ttl.(string) + " -"}
+}
+
 // Healing returns a Heal that raises the fence to this number; 0: there is none.
 func (c *Claim) Healing(fence int64) Request {
 	if fence == 0 {

@@ -41,6 +41,8 @@ func TestTheWordSaysWhatTheClaimAndTheRequestDo(t *testing.T) {
 		{Again, reader, "read 9000 1000 3", "read 9000 1000 -"},
 		{Again, fencedReader, "read 9000 0 - 7", "read 9000 0 - 7"},
 		{Renew, plain, "renew 9000", "renew 9000"},
+		{plain.RenewingAsked(), plain, "renew 9000 -", "renew 9000 -"},
+		{reader.RenewingAsked(), reader, "renew 9000", "renew 9000"},
 		{Undo, queued, "undo", "undo"},
 		{Wake, plain, "pass", "pass"},
 		{Quit, plain, "release", "quit"},

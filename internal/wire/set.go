@@ -114,18 +114,18 @@ func decodeSet(cmd *Command, reply any) (a Answer, ok bool) {
 	if len(list) != len(cmd.Claim.set.keys) {
 		return Answer{}, false
 	}
-	fence := int64(0)
+	fence, recalled := int64(0), false
 	for i, reply := range list {
 		one, ok := decodeScripted(cmd, reply)
 		if !ok {
 			return Answer{}, false
 		}
-		fence = max(fence, one.Fence)
+		fence, recalled = max(fence, one.Fence), recalled || one.Recalled
 		if i == 0 || cmd.Kind.decides(one, a) {
 			a = one
 		}
 	}
-	a.Fence = fence
+	a.Fence, a.Recalled = fence, recalled && a.Done()
 	return a, true
 }
 
