@@ -24,7 +24,7 @@ type config struct {
 	program  string        // the executable file of the clients
 	dir      string        // for logs and results
 	strict   bool          // a violation ends the run, and is a failure
-	kept     time.Duration // -keep; negative: drawn
+	kept     time.Duration // -lock-keep; negative: drawn
 	defect   string        // built into the clients; "" for none
 
 	// entryMost is how long after the last fault each goroutine must have got the lock, and how
