@@ -22,7 +22,6 @@ import (
 type readers struct {
 	client *Client // immutable
 	key    string  // immutable
-	keep   bool    // immutable; an open lease is kept without readers
 	traced bool    // immutable; each call is reported to Trace
 
 	// inside is the number of readers that hold the lease, plus shut unless the lease is open. A goroutine that
@@ -99,14 +98,19 @@ func (r *readers) exit() bool {
 	switch n := r.inside.Add(-1); {
 	case n == shut:
 		r.drained()
-	case n == 0 && !r.keep:
-		r.close()
+	case n == 0:
+		if s := r.lease.Load(); s == nil || !s.tenure.opts.keepsReaders() || r.client.opts.DisableWakeups {
+			r.close()
+		}
 	case n == -1 || n == shut-1:
 		r.inside.Add(1)
 		return false
 	}
 	return true
 }
+
+// keepsReaders reports whether an open lease with these options is kept without readers.
+func (o *LockOptions) keepsReaders() bool { return o.Handover >= 0 && o.RenewEvery > 0 }
 
 // held returns the lease if a reader is inside.
 func (r *readers) held(*Locker) *Lease {
@@ -204,16 +208,9 @@ func (r *readers) drained() {
 func (r *readers) lead() bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	return r.leadLocked()
-}
-
-// leadLocked is lead. What an earlier leader has found out no longer counts, unless it passes its place on.
-func (r *readers) leadLocked() bool {
-	if r.leading {
-		return false
-	}
-	r.leading, r.last = true, nil
-	return true
+	was := r.leading
+	r.leading = true
+	return !was
 }
 
 // resign makes another goroutine the leader, if one waits. last is the error of the leader's last attempt.
@@ -241,20 +238,20 @@ func (r *readers) reason() error {
 }
 
 // wait waits until the goroutine is inside, and returns the lease, or until it leads. If ctx ends first, it returns
-// the error of ctx. If the Client is closed, it may return neither. It calls waits before it waits for another goroutine.
-func (r *readers) wait(ctx context.Context, waits func()) (s *Lease, lead bool, err error) {
+// the error of ctx. If the Client is closed, it may return neither.
+func (r *readers) wait(ctx context.Context) (s *Lease, lead bool, err error) {
 	if s := r.enter(); s != nil {
 		return s, false, nil
 	}
 	r.mu.Lock()
-	if r.leadLocked() {
+	if !r.leading {
+		r.leading = true
 		r.mu.Unlock()
 		return nil, true, nil
 	}
 	x := &readerWait{ready: make(chan struct{})}
 	r.waiting = append(r.waiting, x)
 	r.mu.Unlock()
-	waits()
 	select {
 	case <-x.ready:
 	case <-ctx.Done():
@@ -306,11 +303,10 @@ func (r *readers) skipRenewal(t *tenure, now clock.Reading) bool {
 // shares are the readers of a Client, by key.
 type shares struct{ inUse[readers] }
 
-// ofKey returns the readers of a key. opts are the Client's.
-func (h *shares) ofKey(c *Client, key string, opts LockOptions) *readers {
+// ofKey returns the readers of a key.
+func (h *shares) ofKey(c *Client, key string) *readers {
 	return h.of(key, func() *readers {
-		r := &readers{client: c, key: key, keep: opts.Handover >= 0 && opts.RenewEvery > 0 && !c.opts.DisableWakeups,
-			traced: c.opts.Trace.LockStart != nil || c.opts.Trace.LockDone != nil}
+		r := &readers{client: c, key: key, traced: c.opts.Trace.LockStart != nil || c.opts.Trace.LockDone != nil}
 		r.inside.Store(shut)
 		return r
 	})

@@ -36,9 +36,23 @@ type RWLocker struct {
 var _ sync.Locker = (*RWLocker)(nil)
 
 // RWLocker returns an RWLocker for name with Options.LockOptions. It is cheap and sends nothing. The RWLockers
-// and Lockers with the same name exclude each other. RWLocker panics where Locker does.
+// and Lockers with the same name exclude each other. RWLocker panics where Locker does. NewRWLocker returns an error instead.
 func (c *Client) RWLocker(name string) *RWLocker {
-	l := c.Locker(name)
+	l, err := c.NewRWLocker(name, nil)
+	if err != nil {
+		panic(err.Error())
+	}
+	return l
+}
+
+// NewRWLocker returns an RWLocker for name with opts, which replace Options.LockOptions; nil means Options.LockOptions. The lease
+// that the readers of a Client share has the options of the RWLocker whose goroutine acquired it. NewRWLocker returns an error if
+// the name or the options are invalid.
+func (c *Client) NewRWLocker(name string, opts *LockOptions) (*RWLocker, error) {
+	l, err := c.NewLocker(name, opts)
+	if err != nil {
+		return nil, err
+	}
 	rw := &RWLocker{}
 	for _, side := range []*Locker{&rw.writer, &rw.reader} {
 		side.client, side.name, side.key, side.opts, side.terms = c, l.name, l.key, l.opts, l.terms
@@ -49,9 +63,9 @@ func (c *Client) RWLocker(name string) *RWLocker {
 		rw.writer.first = wire.Register // else it could overtake writers that wait beside readers
 	}
 	rw.reader.terms = l.terms.ForReaders()
-	rw.reader.init(c.shares.ofKey(c, l.key, l.opts))
+	rw.reader.init(c.shares.ofKey(c, l.key))
 	rw.reader.first, rw.reader.woken = wire.Register, wire.Register // readers have one kind of attempt
-	return rw
+	return rw, nil
 }
 
 // Lock locks l for writing, as Locker.Lock does.
@@ -64,6 +78,14 @@ func (l *RWLocker) TryLock() bool { return l.writer.TryLock() }
 // Unlock unlocks l for writing, as Locker.Unlock does.
 func (l *RWLocker) Unlock() { l.writer.Unlock() }
 
+// LockContext locks l for writing, as Locker.LockContext does. For the outcome of the release, use the UnlockContext of Locker.
+func (l *RWLocker) LockContext(ctx context.Context) error { return l.writer.LockContext(ctx) }
+
+// Do calls f while it holds l for writing, as Locker.Do does.
+func (l *RWLocker) Do(ctx context.Context, f func(ctx context.Context) error) error {
+	return l.writer.Do(ctx, f)
+}
+
 // RLock locks l for reading. It waits while a writer holds l, or waits for l. Like Lock, it never returns without
 // the lock, and panics if the Client is closed.
 func (l *RWLocker) RLock() {
@@ -72,8 +94,16 @@ func (l *RWLocker) RLock() {
 	}
 }
 
-// TryRLock tries to lock l for reading, and reports whether it succeeded. It makes one attempt at most, and none while another
-// goroutine of the Client acquires the readers' lease.
+// RLockContext locks l for reading like RLock, but stops waiting when ctx ends: see Locker.LockContext.
+func (l *RWLocker) RLockContext(ctx context.Context) error { return l.reader.LockContext(ctx) }
+
+// RDo calls f while it holds l for reading. The context of f ends with ctx or with the lease: see Locker.Do. f must not call
+// RUnlock.
+func (l *RWLocker) RDo(ctx context.Context, f func(ctx context.Context) error) error {
+	return l.reader.Do(ctx, f)
+}
+
+// TryRLock tries to lock l for reading, and reports whether it succeeded. It makes one attempt at most.
 func (l *RWLocker) TryRLock() bool { return l.reader.TryLock() }
 
 // RUnlock undoes one RLock or TryRLock. It panics if no goroutine of the Client holds a read lock of the name. It
@@ -109,11 +139,7 @@ func (r *readers) join(*Locker) *Lease {
 }
 
 func (r *readers) lock(w *wait) bool {
-	s, lead, err := r.wait(w.ctx, func() {
-		w.late = true
-		w.late = true
-		w.warn()
-	})
+	s, lead, err := r.wait(w.ctx)
 	switch {
 	case err != nil:
 		w.taken(cmp.Or(r.client.gates.Last(r.key), r.reason()))
@@ -206,9 +232,9 @@ func (w *wait) byReaders() bool {
 	return w.round != nil && w.round.Any(func(v quorum.Vote) bool { return v.Readers })
 }
 
-// announce asks readers to leave after an attempt was refused because of them. The refusal of a plain SET does not say whether
-// readers are the cause: the writer of an RWLocker asks anyway, and other Lockers ask when a script has said so. A TryLock asks
-// only if it is that of an RWLocker, since it does not wait.
+// announce asks readers to leave after an attempt was refused because of them. A plain SET is refused without a
+// reason: the writer of an RWLocker asks even then, any other Locker after its next attempt. A TryLock asks only if it is
+// that of an RWLocker, since it does not wait.
 func (w *wait) announce() {
 	l, c := w.locker, w.locker.client
 	if !errors.Is(w.last, ErrHeld) || l.reads() || !l.writes && (w.once || !w.byReaders()) {

@@ -56,14 +56,14 @@ type cache struct {
 // get returns the text of the file, and refreshes the file first if it is old.
 func (c *cache) get(ctx context.Context) (text string, err error) {
 	var fresh bool
-	err = c.lock.RLocker().Do(ctx, func(context.Context) error {
+	err = c.lock.RDo(ctx, func(context.Context) error {
 		text, fresh, err = c.read()
 		return err
 	})
 	if err != nil || fresh {
 		return text, err
 	}
-	err = c.lock.Locker().Do(ctx, func(ctx context.Context) error {
+	err = c.lock.Do(ctx, func(ctx context.Context) error {
 		if text, fresh, err = c.read(); err != nil || fresh { // another process was first
 			return err
 		}
