@@ -28,11 +28,11 @@ type server struct {
 }
 
 // startFleet starts the masters and adopts them, since nobody holds a lock there yet. The files
-// that set their clocks are in dir.
-func startFleet(dir string) (fleet, error) {
+// that set their clocks are in dir. users are the arguments for the users of the clients.
+func startFleet(dir string, users []string) (fleet, error) {
 	var f fleet
 	for i := range masters {
-		s, err := startServer(filepath.Join(dir, fmt.Sprintf("clock-%d", i)))
+		s, err := startServer(filepath.Join(dir, fmt.Sprintf("clock-%d", i)), users)
 		if err == nil {
 			f = append(f, s)
 			err = s.Adopt()
@@ -47,7 +47,7 @@ func startFleet(dir string) (fleet, error) {
 
 // startServer starts one master. It does not use fsync: the kernel keeps what a killed process has
 // written, and the fault that loses the tail of the file truncates it.
-func startServer(clock string) (*server, error) {
+func startServer(clock string, users []string) (*server, error) {
 	s := &server{}
 	if lib := faketime(); lib != "" {
 		s.clock = clock
@@ -65,7 +65,7 @@ func startServer(clock string) (*server, error) {
 		}
 	}
 	var err error
-	s.Server, err = redisserver.Start("--appendonly", "yes", "--appendfsync", "no", "--auto-aof-rewrite-percentage", "0")
+	s.Server, err = redisserver.Start(append([]string{"--appendonly", "yes", "--appendfsync", "no", "--auto-aof-rewrite-percentage", "0"}, users...)...)
 	return s, err
 }
 

@@ -65,7 +65,7 @@ func newRun(c config) (*run, error) {
 		done: make(map[string]int),
 	}
 	go r.stalls.watch(r.over)
-	if r.fleet, err = startFleet(c.dir); err != nil {
+	if r.fleet, err = startFleet(c.dir, users(c.seed, c.plan.clients, c.ttl)); err != nil {
 		return r, err
 	}
 	rng := func(stream uint64) *rand.Rand { return rand.New(rand.NewPCG(c.seed, stream)) }
@@ -122,6 +122,10 @@ func (r *run) newClient(i int, rng *rand.Rand) (*client, error) {
 	cl.job = job{
 		setup:   setup{Addrs: addrs, TTL: r.ttl, NodeTimeout: r.ttl / 20, Client: i, Fenced: r.fencesReaders(), Keep: r.keep(i)},
 		Subject: r.subject.name, Seed: r.seed, Uses: r.uses(), Store: r.store.addr(),
+	}
+	if r.subject == ours {
+		cl.job.Traits = drawTraits(r.seed, i, r.ttl)
+		r.log.printf("client %d: %v", i, cl.job.Traits)
 	}
 	return cl, nil
 }

@@ -24,6 +24,7 @@ type setup struct {
 	Keep        time.Duration // redlock's LockOptions.Keep
 	NodeTimeout time.Duration // how long a peer waits for one master; redlock has a default
 	Client      int
+	Traits      traits // of ours
 }
 
 // locks is an open client of a subject.

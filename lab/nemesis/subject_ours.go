@@ -11,7 +11,7 @@ import (
 
 var ours = &subject{
 	name:     "redlock",
-	settings: "TTL as below, for RWLockers of every second client a quarter of it, those of the others are not renewed but for the last, MaxTTL the same for all, fences on some of the names, the last client without wake-ups, in half of the plans a Keep of 1, 3 or 20 TTLs for three of the clients; defaults otherwise",
+	settings: "TTL as below or half of it, for RWLockers of every second client a quarter of it, those of the others are not renewed but for the last, MaxTTL the same for all, fences on some of the names, the last client without wake-ups, in half of the plans a Keep of 1, 3 or 20 TTLs for three of the clients; by client, as the log says: one or two open in a process, leases without renewal, drift factors, users with fewer rights; defaults otherwise",
 	fences:   true,
 	open:     openOurs,
 	key:      plainKey,
@@ -19,7 +19,8 @@ var ours = &subject{
 
 type ourLocks struct {
 	*redlock.Client
-	ttl, keep time.Duration
+	traits traits
+	keep   time.Duration
 }
 
 func openOurs(s setup) (locks, error) {
@@ -31,14 +32,19 @@ func openOurs(s setup) (locks, error) {
 	default:
 		lock.RenewEvery = -1
 	}
-	c, err := redlock.Open(s.Addrs, &redlock.Options{
+	var urls []string
+	for _, addr := range s.Addrs {
+		urls = append(urls, "redis://"+userOf(s.Client)+":any@"+addr)
+	}
+	c, err := redlock.Open(urls, &redlock.Options{
 		LockOptions:    lock,
 		MaxTTL:         s.TTL,
 		Names:          []string{"m0", "m1", "m2", "m3", "m4"},
-		DisableWakeups: s.Client == 4,
+		DisableWakeups: s.Traits.Polls,
+		DriftFactor:    s.Traits.Drift,
 		Logger:         slog.New(slog.NewTextHandler(os.Stderr, nil)),
 	})
-	return ourLocks{c, s.TTL, s.Keep}, err
+	return ourLocks{c, s.Traits, s.Keep}, err
 }
 
 func (l ourLocks) await(ctx context.Context) error {
@@ -63,7 +69,11 @@ func (l ourLocks) mutex(w wanted) mutex {
 	case asWriter:
 		return ourMutex{l.RWLocker(w.names[0]).Locker()}
 	}
-	m, err := l.NewLocker(w.names[0], &redlock.LockOptions{TTL: l.ttl, Fencing: w.fenced, Keep: l.keep}, w.names[1:]...)
+	opts := &redlock.LockOptions{TTL: l.traits.TTL, Fencing: w.fenced, Keep: l.keep}
+	if !l.traits.Renewed {
+		opts.RenewEvery = -1
+	}
+	m, err := l.NewLocker(w.names[0], opts, w.names[1:]...)
 	if err != nil {
 		panic(err)
 	}

@@ -250,7 +250,10 @@ func printPlan(out io.Writer, p plan) {
 	for _, f := range schedule(p) {
 		fmt.Fprintln(out, f)
 	}
-	fmt.Fprint(out, "\nfaults:")
+	for i := range p.clients {
+		fmt.Fprintf(out, "\nclient %d: %v", i, drawTraits(p.seed, i, p.ttl))
+	}
+	fmt.Fprint(out, "\n\nfaults:")
 	for _, k := range kinds {
 		fmt.Fprint(out, " ", k.name)
 	}

@@ -57,22 +57,30 @@ func work() error {
 	if w.store, err = dialStore(j.Store); err != nil {
 		return err
 	}
-	// Opening a peer may fail while a master is away.
-	for w.locks, err = s.open(j.setup); err != nil; w.locks, err = s.open(j.setup) {
-		select {
-		case <-w.stop:
-			return nil
-		case <-time.After(50 * time.Millisecond):
+	for range max(j.Traits.Clients, 1) {
+		// Opening a peer may fail while a master is away.
+		l, err := s.open(j.setup)
+		for ; err != nil; l, err = s.open(j.setup) {
+			select {
+			case <-w.stop:
+				return nil
+			case <-time.After(50 * time.Millisecond):
+			}
 		}
+		w.locks = append(w.locks, l)
 	}
 	connected, cancel := context.WithTimeout(context.Background(), time.Second)
-	w.locks.await(connected) // fails if the masters cannot be reached now
+	for _, l := range w.locks {
+		l.await(connected) // fails if the masters cannot be reached now
+	}
 	cancel()
 	w.out.Write(history.Record{Kind: history.Ready, At: history.Now()})
 	w.stalls = &stalls{}
 	go w.stalls.watch(nil)
 	w.run()
-	w.must("Close", callMost, w.locks.close)
+	for _, l := range w.locks {
+		w.must("Close", callMost, l.close)
+	}
 	w.out.Write(history.Record{Kind: history.Done, At: history.Now()})
 	return nil
 }
@@ -81,7 +89,7 @@ func work() error {
 type worker struct {
 	job
 	out   *history.Recorder
-	locks locks
+	locks []locks // one, or several open clients
 	store *storeClient
 	stop  chan struct{}
 	calm  atomic.Bool
@@ -122,12 +130,16 @@ func (w *worker) obey(in *bufio.Scanner) {
 
 func (w *worker) run() {
 	var all sync.WaitGroup
-	shared := newMutexes(w.locks)
+	var shared []*mutexes
+	for _, l := range w.locks {
+		shared = append(shared, newMutexes(l))
+	}
 	for i, u := range w.Uses {
 		for g := range u.Goroutines {
-			l := &looper{worker: w, use: u, mutexes: shared, id: fmt.Sprintf("%d.%d.%d", w.Client, w.Life, 10*i+g)}
+			n := (i + g) % len(w.locks)
+			l := &looper{worker: w, use: u, mutexes: shared[n], id: fmt.Sprintf("%d.%d.%d", w.Client, w.Life, 10*i+g)}
 			if w.Subject != ours.name || w.Client%2 == 0 { // a peer's Mutex belongs to one goroutine
-				l.mutexes = newMutexes(w.locks)
+				l.mutexes = newMutexes(w.locks[n])
 			}
 			h := fnv.New64a()
 			fmt.Fprint(h, w.Seed, l.id)

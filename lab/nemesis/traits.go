@@ -1,0 +1,67 @@
+package main
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"strings"
+	"time"
+)
+
+// Traits are what differs between the clients of one run. Peers have the settings that their documentation recommends.
+type traits struct {
+	Clients int           // open clients in one process, which exclude each other
+	TTL     time.Duration // of Lockers
+	Renewed bool          // the leases of Lockers are renewed; otherwise the client is woken, not granted the lock
+	Drift   float64       // Options.DriftFactor; 0: the default
+	Polls   bool          // Options.DisableWakeups
+	Denied  string        // the command that the client's user may not use; "": it may use all
+}
+
+// drawTraits draws the traits of a client. The first one has the defaults.
+func drawTraits(seed uint64, client int, ttl time.Duration) traits {
+	t := traits{Clients: 1, TTL: ttl, Renewed: true, Polls: client == 4}
+	if client == 0 {
+		return t
+	}
+	rng := rand.New(rand.NewPCG(seed, uint64(1000+client)))
+	t.Clients = 1 + rng.IntN(2)
+	t.TTL = []time.Duration{ttl, ttl, ttl / 2}[rng.IntN(3)]
+	t.Renewed = rng.IntN(4) > 0
+	t.Drift = []float64{0, 0, 0.1, 0.3}[rng.IntN(4)]
+	if !t.Polls {
+		t.Denied = []string{"", "", "subscribe", "pubsub"}[rng.IntN(4)]
+	}
+	return t
+}
+
+func (t traits) String() string {
+	all := []string{fmt.Sprintf("%d open, TTL %v", t.Clients, t.TTL)}
+	if !t.Renewed {
+		all = append(all, "without renewal")
+	}
+	if t.Drift > 0 {
+		all = append(all, fmt.Sprintf("drift %g", t.Drift))
+	}
+	if t.Polls {
+		all = append(all, "without wake-ups")
+	}
+	if t.Denied != "" {
+		all = append(all, "without the right to "+strings.ToUpper(t.Denied))
+	}
+	return strings.Join(all, ", ")
+}
+
+// userOf returns the user of a client.
+func userOf(client int) string { return fmt.Sprintf("client-%d", client) }
+
+// users returns the arguments of redis-server for the users of clients.
+func users(seed uint64, clients int, ttl time.Duration) (args []string) {
+	for i := range clients {
+		rules := userOf(i) + " on nopass ~* &* +@all"
+		if denied := drawTraits(seed, i, ttl).Denied; denied != "" {
+			rules += " -" + denied
+		}
+		args = append(append(args, "--user"), strings.Fields(rules)...)
+	}
+	return args
+}
