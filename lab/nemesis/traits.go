@@ -24,7 +24,7 @@ func drawTraits(seed uint64, client int, ttl time.Duration) traits {
 		return t
 	}
 	rng := rand.New(rand.NewPCG(seed, uint64(1000+client)))
-	t.Clients = 1 + rng.IntN(2)
+	t.Clients = []int{1, 1, 1, 2}[rng.IntN(4)]
 	t.TTL = []time.Duration{ttl, ttl, ttl / 2}[rng.IntN(3)]
 	t.Renewed = rng.IntN(4) > 0
 	t.Drift = []float64{0, 0, 0.1, 0.3}[rng.IntN(4)]
