@@ -25,9 +25,9 @@ func drawTraits(seed uint64, client int, ttl time.Duration) traits {
 	}
 	rng := rand.New(rand.NewPCG(seed, uint64(1000+client)))
 	t.Clients = []int{1, 1, 1, 2}[rng.IntN(4)]
-	t.TTL = []time.Duration{ttl, ttl, ttl / 2}[rng.IntN(3)]
+	t.TTL = []time.Duration{ttl, ttl, ttl * 3 / 4}[rng.IntN(3)] // NodeTimeout follows it: less would be too short for a busy machine
 	t.Renewed = rng.IntN(4) > 0
-	t.Drift = []float64{0, 0, 0.1, 0.3}[rng.IntN(4)]
+	t.Drift = []float64{0, 0, 0.1, 0.2}[rng.IntN(4)]
 	if !t.Polls {
 		t.Denied = []string{"", "", "subscribe", "pubsub"}[rng.IntN(4)]
 	}

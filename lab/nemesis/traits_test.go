@@ -20,7 +20,7 @@ func TestEachTraitIsDrawn(t *testing.T) {
 			}
 		}
 	}
-	for _, trait := range []string{"1 open", "2 open", "TTL 1s", "TTL 500ms", "without renewal", "drift 0.3", "without wake-ups",
+	for _, trait := range []string{"1 open", "2 open", "TTL 1s", "TTL 750ms", "without renewal", "drift 0.2", "without wake-ups",
 		"without the right to SUBSCRIBE", "without the right to PUBSUB"} {
 		if !seen[trait] {
 			t.Errorf("no client is drawn %s", trait)
