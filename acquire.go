@@ -248,7 +248,7 @@ func (w *wait) warn() {
 // not undone.
 func (w *wait) set(kind wire.Kind, within quorum.Limit) error {
 	l, c := w.locker, w.locker.client
-	validity := l.opts.TTL - c.opts.drift(l.opts.TTL)
+	validity := c.opts.validity(l.opts.TTL)
 	all := &struct { // in one allocation
 		lease  Lease
 		tenure tenure

@@ -10,7 +10,7 @@ import (
 // The schedules of cenkalti/backoff, v4 and v5, are BackOffs. Their MaxElapsedTime is 15 minutes by default;
 // zero means that they never stop.
 type BackOff interface {
-	// NextBackOff returns the next delay; a negative one stops the schedule.
+	// NextBackOff returns the next delay. Zero means no delay. A negative one stops the schedule.
 	NextBackOff() time.Duration
 }
 

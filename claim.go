@@ -74,7 +74,7 @@ func (l *Locker) grantFor() time.Duration {
 // up to the time between two pings and a round trip, and to extend the keys takes another one.
 func (o *Options) grantFor(ttl, trip time.Duration) time.Duration {
 	g := min(max(wire.GrantLeast, grantTrips*trip), ttl).Truncate(time.Millisecond)
-	if g-o.drift(g) < max(leastTrips*trip, master.PingEvery+2*trip) {
+	if o.validity(g) < max(leastTrips*trip, master.PingEvery+2*trip) {
 		return 0
 	}
 	return g
@@ -82,7 +82,7 @@ func (o *Options) grantFor(ttl, trip time.Duration) time.Duration {
 
 // winsAt returns how long the votes of a quorum must last for a claim with this g to win: half of the validity of a
 // grant.
-func (o *Options) winsAt(g time.Duration) time.Duration { return (g - o.drift(g)) / 2 }
+func (o *Options) winsAt(g time.Duration) time.Duration { return o.validity(g) / 2 }
 
 // claiming is what a contender knows of its claims. It registers one after the other.
 type claiming struct {
@@ -94,7 +94,7 @@ type claiming struct {
 	pending bool          // the current round is not over
 	poll    time.Time     // when the next poll is due
 	askAt   time.Time     // when to ask who has the other keys; zero: the claim has no vote, or they were asked
-	stop    time.Time     // when the delay of the schedule is over, which then says whether the wait stops; zero: there was none
+	stop    time.Time     // when to ask the user's schedule whether the wait goes on; zero: at once
 
 	splitRounds int       // how many rounds in a row have found the votes split: see splitDelay
 	lastSplit   time.Time // when the last of them did
@@ -336,8 +336,8 @@ func (q *contender) note() {
 // win makes a quorum of votes a lease. If that fails, it backs off. It reports false if the schedule has stopped.
 func (q *contender) win(now clock.Reading, won *waits.Quorum) (more bool) {
 	l, c := q.locker, q.locker.client
-	full := l.opts.TTL - c.opts.drift(l.opts.TTL)
-	contended := q.attempts > 1 || l.keeps() && q.round.Any(isTaken)
+	full := c.opts.validity(l.opts.TTL)
+	contended := q.attempts > 1 || q.round.Any(isTaken)
 	t := &tenure{client: c, name: l.name, opts: l.opts, claim: q.claim.Claim, holders: q.holders, asked: now, contended: contended, rounds: 1,
 		validity: won.Left, short: won.Left < q.claim.G, start: now}
 	t.heldBy(new(Lease))
@@ -348,6 +348,9 @@ func (q *contender) win(now clock.Reading, won *waits.Quorum) (more bool) {
 		t.fence, t.rounds, fixed, err = q.commitFence(t.claim, won.Votes, now)
 		if t.rounds > 1 && err == nil { // the last round has given the key its full TTL
 			t.start, t.validity, t.short = fixed, full, false
+		}
+		if err != nil {
+			err = c.wasted(l.name, q.round, err, 0, 0, 0)
 		}
 	}
 	if err == nil && (c.clock().Since(t.start) >= t.validity || !q.inbox.Won(q.claim, won, t.doubt)) {

@@ -137,7 +137,7 @@ func newClient(pools []*redis.Pool, opts *Options) (*Client, error) {
 		lastReleases: lastReleases{alone: opts.DisableWakeups, last: recent.Map[lastRelease]{Keep: politeFor}},
 		fences:       fences{highest: recent.Map[int64]{Keep: fencesFor}},
 		contended:    contendedSets{last: recent.Map[struct{}]{Keep: contendedFor}},
-		owners:       owners{known: recent.Map[ownerNote]{Keep: ownersFor}},
+		owners:       owners{known: recent.Map[ownerNote]{Keep: askedFor}},
 	}
 	c.notices = notices.New(opts.Logger, opts.Names, opts.MaxTTL, defaultTTL)
 	c.renewals = renew.Start(c.clock)
@@ -322,7 +322,7 @@ func (c *Client) Shutdown(ctx context.Context) error {
 	case <-c.gates.Drained():
 	case <-c.closed: // by another goroutine
 	case <-ctx.Done():
-		isHeld := func(note error) bool { return note == ErrHeld } // a gate may be taken by a failing attempt
+		isHeld := func(note error) bool { return note == ErrHeld || note == errOwnReaders } // a gate may be taken by a failing attempt
 		if n := c.gates.Count(isHeld); n > 0 {
 			held = &shutdownError{held: n, ctx: context.Cause(ctx), err: ctx.Err()}
 		}

@@ -93,12 +93,13 @@ func (e *NodeError) Unwrap() error { return e.Err }
 // A QuorumError says that too few masters granted what they were asked. It
 // matches ErrHeld only if refusals alone rule a quorum out, so that a lock
 // which is held and masters which are down cannot be mistaken for each other.
+// Several goroutines may receive the same one, so it must not be changed.
 type QuorumError struct {
 	Op      string  // "acquire", "fence" (the second round of an acquisition), "renew", "release", "ping" or "inspect"
 	Name    string  // of the lock, as Locker.Name returns it; empty for a ping
 	Granted int     // how many masters granted it
 	Need    int     // how many are a quorum
-	Errs    []error // one *NodeError for each master that did not grant it
+	Errs    []error // a *NodeError for each master that did not grant it; another error if a quorum granted it in vain
 
 	// Owner is who held the lock up to 2 s before, if the error matches ErrHeld and that is known: see
 	// Options.Owner. The masters are asked at most once a second, and only by waits that have

@@ -238,5 +238,5 @@ func (w *wait) awaitClock(number int64, start clock.Reading) error {
 //   - No acquisition takes longer than half of MaxTTL, so the clocks may differ by a second, or by readStep less if
 //     the later one is a reader's. They should differ by half a second at most.
 func (o *Options) fencedWithin(ttl time.Duration) time.Duration {
-	return min(ttl-o.drift(ttl), o.MaxTTL/2)
+	return min(o.validity(ttl), o.MaxTTL/2)
 }

@@ -252,10 +252,10 @@ const (
 	ownerAfter = 100 * time.Millisecond
 	// ownerEvery is how often the owner of one lock is asked for.
 	ownerEvery = time.Second
-	// ownerFor is for how long an answer is used.
-	ownerFor = 2 * time.Second
-	// ownersFor is for how long it is known when the owner was asked for.
-	ownersFor = 10 * time.Second
+	// answerFor is for how long an answer is used.
+	answerFor = 2 * time.Second
+	// askedFor is for how long the time of the last question is remembered.
+	askedFor = 10 * time.Second
 )
 
 // owners remembers who held the locks that a Client waits for.
@@ -304,7 +304,7 @@ func (o *owners) named(key string, err error) error {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	note, _ := o.known.Get(key)
-	if !note.held.Held || time.Since(note.heard) > ownerFor {
+	if !note.held.Held || time.Since(note.heard) > answerFor {
 		return err
 	}
 	named := *q // others may read q

@@ -27,8 +27,8 @@ type Locker struct {
 	names  []string // of a set, in the order of the keys; nil: l has one name
 	keys   []string // of these names; sorted, all different
 
-	grantable bool      // the options and the kind allow that a release grants the lock to a wait
-	first     wire.Kind // the kind of the first attempt, if that would be a Set
+	grantable bool      // a release may grant the lock to a wait, as far as the options and the kind decide
+	first     wire.Kind // the least kind of the first attempt: it replaces a Set
 	woken     wire.Kind // the same, of an attempt after a wake-up
 	silent    bool      // it is for one name of a set: neither losses nor releases of its leases are reported
 	writes    bool      // it is the writer's side of an RWLocker
@@ -212,8 +212,8 @@ func (l *Locker) mustClient() *Client {
 	return l.client
 }
 
-// A kind is what differs between Lockers: of one name (mutex), of several names (set), and of the reader's side of an
-// RWLocker (readers). The methods with a wait are those of that call.
+// A kind is what differs between Lockers: of one name (mutex), of one name with Keep (keeper), of several names (set), and of
+// the reader's side of an RWLocker (readers). The methods with a wait are those of that call.
 type kind interface {
 	// join returns a lease that the Client has, if the caller holds it from now on.
 	join(l *Locker) *Lease

@@ -236,8 +236,8 @@ func (w *wait) leaveNames() {
 	w.nameGates = 0
 }
 
-// oneByOne acquires the names one after the other, and then makes them one lease. It reports that the set is to be polled
-// for again if one of the names was lost before the last was acquired, or if they could not be made one lease. Unless it has
+// oneByOne acquires the names one after the other, and then makes them one lease. again is true if a name
+// was lost before the last was acquired, or if they could not be made one lease: then the caller polls again. Unless it has
 // acquired the lock, it holds nothing when it returns.
 func (s set) oneByOne(w *wait) (again bool) {
 	l := w.locker

@@ -77,8 +77,8 @@ type Options struct {
 	// a wait pauses between two attempts, and when it stops: then LockContext returns the error of the last attempt,
 	// and Lock continues with the longest delay of the schedule. A client to which a release may grant the lock waits
 	// in a queue, and makes an attempt about every 100 ms whatever the schedule says; the schedule still says when the
-	// wait stops. Nil means delays that start at 5 ms and grow by half, up to 250 ms, each randomised by half, and
-	// never stop.
+	// wait stops. Several goroutines may call it at once. If it returns nil, the call that locks panics. Nil means
+	// delays that start at 5 ms and grow by half, up to 250 ms, each randomised by half, and never stop.
 	NewBackOff func() BackOff
 
 	// DisableWakeups turns off the queue, and the messages by which a release grants the lock to the next waiting
@@ -335,7 +335,7 @@ func (o *Options) lockOptions(l *LockOptions) (LockOptions, error) {
 	if c.RenewEvery == 0 {
 		c.RenewEvery = c.TTL / 3
 	}
-	if validity := c.TTL - o.drift(c.TTL); c.RenewEvery >= validity {
+	if validity := o.validity(c.TTL); c.RenewEvery >= validity {
 		return c, fmt.Errorf("redlock: LockOptions.RenewEvery of %v is not below the validity of %v", c.RenewEvery, validity)
 	}
 	if c.MaxHold == 0 {
@@ -352,6 +352,9 @@ func (o *Options) lockOptions(l *LockOptions) (LockOptions, error) {
 func (o *Options) drift(ttl time.Duration) time.Duration {
 	return time.Duration(float64(ttl)*o.DriftFactor) + driftFloor
 }
+
+// validity returns for how long a holder may rely on keys that live for ttl.
+func (o *Options) validity(ttl time.Duration) time.Duration { return ttl - o.drift(ttl) }
 
 // limit returns how long a master may take to answer in a round for a lock of this TTL.
 func (o *Options) limit(ttl time.Duration) quorum.Limit {

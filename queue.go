@@ -145,7 +145,7 @@ func (q *contender) refusedAs(kind wire.Kind) (more bool) {
 // pause sets when the next attempt is due. It reports false if the schedule has stopped.
 //
 // If no master has granted the last attempt, somebody holds the lock, and the pause is longer if we expect to be woken. A
-// grant that comes after the refusals which decided the attempt makes it a split vote, too: see pausing.
+// late grant also makes the attempt a split vote: see pausing.
 func (q *contender) pause(now time.Time) (more bool) {
 	c := q.locker.client
 	d, more := q.delays.next()
@@ -319,8 +319,8 @@ func (c *Client) notePause(d time.Duration) {
 }
 
 // patience returns how long it takes at most until a claim of this Client that waits is sent again. A round may last until
-// the slowest master has answered. A wait that is woken pauses for as long as Options.NewBackOff says. Only the pauses so
-// far are known, so the Client may be taken for one that is stopped in its first long pause.
+// the slowest master has answered. A wait that is woken pauses for as long as Options.NewBackOff says. The first pause
+// that is longer than all before may make the Client look stopped.
 func (c *Client) patience() time.Duration {
 	round := c.turn()
 	for _, m := range c.masters {

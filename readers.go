@@ -208,9 +208,16 @@ func (r *readers) drained() {
 func (r *readers) lead() bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	was := r.leading
-	r.leading = true
-	return !was
+	return r.leadLocked()
+}
+
+// leadLocked is lead. What an earlier leader has found out no longer counts, unless it passes its place on.
+func (r *readers) leadLocked() bool {
+	if r.leading {
+		return false
+	}
+	r.leading, r.last = true, nil
+	return true
 }
 
 // resign makes another goroutine the leader, if one waits. last is the error of the leader's last attempt.
@@ -238,20 +245,20 @@ func (r *readers) reason() error {
 }
 
 // wait waits until the goroutine is inside, and returns the lease, or until it leads. If ctx ends first, it returns
-// the error of ctx. If the Client is closed, it may return neither.
-func (r *readers) wait(ctx context.Context) (s *Lease, lead bool, err error) {
+// the error of ctx. If the Client is closed, it may return neither. It calls waits before it waits for another goroutine.
+func (r *readers) wait(ctx context.Context, waits func()) (s *Lease, lead bool, err error) {
 	if s := r.enter(); s != nil {
 		return s, false, nil
 	}
 	r.mu.Lock()
-	if !r.leading {
-		r.leading = true
+	if r.leadLocked() {
 		r.mu.Unlock()
 		return nil, true, nil
 	}
 	x := &readerWait{ready: make(chan struct{})}
 	r.waiting = append(r.waiting, x)
 	r.mu.Unlock()
+	waits()
 	select {
 	case <-x.ready:
 	case <-ctx.Done():

@@ -103,7 +103,8 @@ func (l *RWLocker) RDo(ctx context.Context, f func(ctx context.Context) error) e
 	return l.reader.Do(ctx, f)
 }
 
-// TryRLock tries to lock l for reading, and reports whether it succeeded. It makes one attempt at most.
+// TryRLock tries to lock l for reading, and reports whether it succeeded. It makes one attempt at most, and none while another
+// goroutine of the Client acquires the readers' lease.
 func (l *RWLocker) TryRLock() bool { return l.reader.TryLock() }
 
 // RUnlock undoes one RLock or TryRLock. It panics if no goroutine of the Client holds a read lock of the name. It
@@ -139,7 +140,10 @@ func (r *readers) join(*Locker) *Lease {
 }
 
 func (r *readers) lock(w *wait) bool {
-	s, lead, err := r.wait(w.ctx)
+	s, lead, err := r.wait(w.ctx, func() {
+		w.late = true
+		w.warn()
+	})
 	switch {
 	case err != nil:
 		w.taken(cmp.Or(r.client.gates.Last(r.key), r.reason()))
@@ -232,9 +236,9 @@ func (w *wait) byReaders() bool {
 	return w.round != nil && w.round.Any(func(v quorum.Vote) bool { return v.Readers })
 }
 
-// announce asks readers to leave after an attempt was refused because of them. A plain SET is refused without a
-// reason: the writer of an RWLocker asks even then, any other Locker after its next attempt. A TryLock asks only if it is
-// that of an RWLocker, since it does not wait.
+// announce asks readers to leave after an attempt was refused because of them. The refusal of a plain SET does not say whether
+// readers are the cause: the writer of an RWLocker asks anyway, and other Lockers ask when a script has said so. A TryLock asks
+// only if it is that of an RWLocker, since it does not wait.
 func (w *wait) announce() {
 	l, c := w.locker, w.locker.client
 	if !errors.Is(w.last, ErrHeld) || l.reads() || !l.writes && (w.once || !w.byReaders()) {

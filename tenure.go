@@ -53,7 +53,7 @@ type tenure struct {
 	renewal  *renewal      // the current renewal, or the last one; nil before the first
 }
 
-// holders are those who hold the lock by a tenure. The methods do what differs if they share it.
+// holders say how a tenure is shared: by one holder after the other, by readers, or by those who keep it.
 type holders interface {
 	// extendedLocked is called under the tenure's mutex when its validity has changed.
 	extendedLocked(t *tenure)
@@ -63,7 +63,7 @@ type holders interface {
 	skipRenewal(t *tenure, now clock.Reading) bool
 	// handsOver returns for how long after the grant a tenure may be handed over.
 	handsOver(t *tenure) time.Duration
-	// dueBy returns a time at which skipRenewal is called at the latest; zero: there is none.
+	// dueBy returns the latest time of the next call of skipRenewal; zero: there is no limit.
 	dueBy(t *tenure) time.Time
 	// recalled is called when a master says, in the answer to a renewal, that another client waits.
 	recalled(t *tenure)
@@ -73,7 +73,7 @@ type holders interface {
 	drained()
 }
 
-// oneHolder is the holders of a tenure that is not shared.
+// oneHolder is for a tenure with one holder at a time.
 type oneHolder struct{}
 
 var alone holders = oneHolder{}
@@ -394,7 +394,7 @@ func (t *tenure) countLocked() (won *renewal, lost *lostError) {
 		return nil, t.overLocked(now)
 	}
 	t.start, t.short, t.void = r.start, false, 0
-	t.validity = t.opts.TTL - t.client.opts.drift(t.opts.TTL)
+	t.validity = t.client.opts.validity(t.opts.TTL)
 	t.holders.extendedLocked(t)
 	close(r.won)
 	for i := range t.client.masters {

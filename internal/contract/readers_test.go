@@ -136,6 +136,76 @@ func TestAReaderThatStopsWaitingLeavesTheOthersWaiting(t *testing.T) {
 	})
 }
 
+// What an earlier reader has found out says nothing about the lock an hour later.
+func TestAReaderIsNotToldWhyAnEarlierOneFailed(t *testing.T) {
+	bubble(t, 3, func(t *testing.T, ms *redlocktest.Masters) {
+		w, r := connected(t, ms, nil).Locker("stock"), connected(t, ms, nil).RWLocker("stock")
+		try := func() error {
+			ctx, cancel := context.WithTimeout(t.Context(), 30*time.Millisecond)
+			defer cancel()
+			return r.RLocker().LockContext(ctx)
+		}
+		w.Lock()
+		if err := try(); !errors.Is(err, redlock.ErrHeld) {
+			t.Errorf("beside a holder: %v, want ErrHeld", err)
+		}
+		w.Unlock()
+		time.Sleep(time.Hour)
+		for i := range ms.Len() {
+			ms.Master(i).Freeze()
+		}
+		if err := try(); !errors.Is(err, context.DeadlineExceeded) || errors.Is(err, redlock.ErrHeld) {
+			t.Errorf("an hour later, beside masters that hang: %v, want the deadline, and not ErrHeld", err)
+		}
+	})
+}
+
+// A reader that waits for another one of its process to acquire the lease waits as long as that one does.
+func TestAReaderThatWaitsBehindAnotherIsLogged(t *testing.T) {
+	bubble(t, 3, func(t *testing.T, ms *redlocktest.Masters) {
+		var log locktest.Log
+		w, r := connected(t, ms, nil).Locker("stock"), connected(t, ms, log.Options()).RWLocker("stock")
+		w.Lock()
+		ctx, cancel := context.WithCancel(t.Context())
+		leads := make(chan error, 1)
+		go func() { leads <- r.RLocker().LockContext(ctx) }() // its caller is told by an error
+		synctest.Wait()
+		in := make(chan struct{})
+		go func() {
+			r.RLock()
+			close(in)
+		}()
+		time.Sleep(3 * time.Second)
+		log.Want(t, 1, "stock", "held")
+		cancel()
+		<-leads
+		w.Unlock()
+		<-in
+	})
+}
+
+// The first attempt of a reader that has waited for another one to acquire the lease begins when it is made.
+func TestAReaderThatWaitedBehindAnotherHasTheWholeValidity(t *testing.T) {
+	bubble(t, 3, func(t *testing.T, ms *redlocktest.Masters) {
+		w, r := connected(t, ms, nil).Locker("stock"), connected(t, ms, nil).RWLocker("stock")
+		w.Lock()
+		ctx, cancel := context.WithCancel(t.Context())
+		leads := make(chan error, 1)
+		go func() { leads <- r.RLocker().LockContext(ctx) }()
+		synctest.Wait()
+		in := locktest.Enter(r.RLocker())
+		time.Sleep(6 * time.Second)
+		w.Unlock()
+		cancel()
+		<-leads
+		<-in
+		if left := time.Until(r.RLocker().Lease().Until()); left < 9*time.Second {
+			t.Errorf("the lease is valid for %v, want almost 10s", left)
+		}
+		r.RUnlock()
+	})
+}
+
 func TestMisuseOfAnRWLockerPanics(t *testing.T) {
 	bubble(t, 3, func(t *testing.T, ms *redlocktest.Masters) {
 		l := connected(t, ms, nil).RWLocker("stock")

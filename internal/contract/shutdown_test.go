@@ -122,6 +122,21 @@ func TestAShutdownThatIsCutShortCountsHoldersOnly(t *testing.T) {
 	})
 }
 
+func TestAShutdownThatIsCutShortCountsReaders(t *testing.T) {
+	bubble(t, 3, func(t *testing.T, ms *redlocktest.Masters) {
+		c := connected(t, ms, nil)
+		c.RWLocker("a").RLock()
+		c.RWLocker("a").RLock()
+		locktest.Pass(c.RWLocker("b").RLocker()) // its lease is kept, and nobody holds it
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		err := c.Shutdown(ctx)
+		if !errors.Is(err, context.DeadlineExceeded) || !strings.Contains(err.Error(), "held: 1") {
+			t.Errorf("Shutdown = %v, want the deadline, and one lock that was held", err)
+		}
+	})
+}
+
 func TestCloseEndsAShutdown(t *testing.T) {
 	bubble(t, 3, func(t *testing.T, ms *redlocktest.Masters) {
 		c := connected(t, ms, nil)

@@ -16,7 +16,7 @@ import (
 
 // A supervisor keeps a Master's connection for commands. Before a connection is used,
 //
-//   - the server is asked what it is, and must not be one that may not vote: see judge.go;
+//   - the server is asked what it is, and must not be one that may not vote: see wire.Judge;
 //   - the user's rights are tried: see rights.go;
 //   - the database is selected: see database.go;
 //   - the server closes the last connection, so that no command from it is executed late;

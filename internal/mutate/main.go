@@ -73,6 +73,7 @@ var targets = []target{
 	{"lease.go", []step{inside, whole}},
 	{"readers.go", []step{inside, readers, whole}},
 	{"kept.go", []step{inside, kept, whole}},
+	{"keepers.go", []step{inside, kept, whole}},
 	{"tenure.go", []step{inside, whole}},
 }
 

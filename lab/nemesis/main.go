@@ -50,6 +50,7 @@ func start() (int, error) {
 	workload := flag.String("workload", allOfThem, "what clients lock: "+strings.Join(workloads, ", ")+"; a peer has the first only")
 	only := flag.String("faults", "", "a regexp: only the faults whose names match; -print shows them")
 	clients := flag.Int("clients", 5, "how many client processes")
+	kept := flag.Duration("lock-keep", -1, "redlock's LockOptions.Keep, for most clients (default: drawn from the seed)")
 	ttl := flag.Duration("ttl", time.Second, "the TTL of all locks, and MaxTTL")
 	keep := flag.String("keep", "", "a directory for the logs and the history (default: a temporary one, which is kept if something is violated)")
 	defect := flag.String("defect", "", "build a defect into the library: the run is good if it is caught; see -print")
@@ -60,7 +61,7 @@ func start() (int, error) {
 	if err != nil {
 		return exitError, err
 	}
-	c := config{plan: plan{seed: *seed, length: *length, clients: *clients, ttl: *ttl}, subject: s, strict: s == ours, defect: *defect}
+	c := config{plan: plan{seed: *seed, length: *length, clients: *clients, ttl: *ttl}, subject: s, strict: s == ours, kept: *kept, defect: *defect}
 	if err := c.pickWorkload(*workload); err != nil {
 		return exitError, err
 	}

@@ -21,10 +21,11 @@ type config struct {
 	plan
 	subject  *subject
 	workload string
-	program  string // the executable file of the clients
-	dir      string // for logs and results
-	strict   bool   // a violation ends the run, and is a failure
-	defect   string // built into the clients; "" for none
+	program  string        // the executable file of the clients
+	dir      string        // for logs and results
+	strict   bool          // a violation ends the run, and is a failure
+	kept     time.Duration // -lock-keep; negative: drawn
+	defect   string        // built into the clients; "" for none
 
 	// entryMost is how long after the last fault each goroutine must have got the lock, and how
 	// long unlocking and closing may take.
@@ -133,7 +134,12 @@ func (r *run) newClient(i int, rng *rand.Rand) (*client, error) {
 // keep returns the Keep of a client: that of the plan, which half of the plans have, but for the client before the last.
 func (c config) keep(client int) time.Duration {
 	rng := rand.New(rand.NewPCG(c.seed, 3))
-	if rng.IntN(2) == 0 || client == 3 {
+	switch {
+	case client == 3:
+		return 0
+	case c.kept >= 0:
+		return c.kept
+	case rng.IntN(2) == 0:
 		return 0
 	}
 	return time.Duration([]int{1, 3, 20}[rng.IntN(3)]) * c.ttl

@@ -33,7 +33,7 @@ func needsServers(t *testing.T) {
 }
 
 func testConfig(s *subject, seed uint64, length time.Duration) config {
-	c := config{plan: plan{seed: seed, length: length, clients: 5, ttl: time.Second}, subject: s, strict: s == ours, entryMost: time.Minute}
+	c := config{plan: plan{seed: seed, length: length, clients: 5, ttl: time.Second}, subject: s, strict: s == ours, kept: -1, entryMost: time.Minute}
 	if err := c.pickWorkload(allOfThem); err != nil {
 		panic(err)
 	}
