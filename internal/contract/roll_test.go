@@ -179,8 +179,19 @@ func (r *rolling) roll(next []int, started bool) {
 	}
 }
 
+// retire takes the vote of a master: it is a replica from now on, which refuses every command, or it is stopped.
+func (r *rolling) retire(i int) {
+	if rand.N(2) == 0 {
+		r.ms.Master(i).Fail("READONLY You can't write against a read only replica.")
+	} else {
+		r.ms.Master(i).Stop()
+	}
+}
+
 // begin starts a master without data.
 func (r *rolling) begin(i int) {
+	r.ms.Master(i).Stop()
+	r.ms.Master(i).Fail("")
 	r.ms.Master(i).Forget()
 	r.ms.Master(i).Start()
 }
@@ -191,8 +202,8 @@ func (r *rolling) replace(old []int, spare int) (next []int) {
 	next = slices.Clone(old)
 	next[at] = spare
 	r.vote(old)
-	r.during("replace: the old master is stopped")
-	r.ms.Master(old[at]).Stop()
+	r.during("replace: the old master loses its vote")
+	r.retire(old[at])
 	r.goOn(20)
 	r.during("replace: the new master is started")
 	r.begin(spare)
@@ -222,9 +233,9 @@ func (r *rolling) shrink(old []int) (next []int) {
 	for _, i := range order[:3] {
 		next = append(next, old[i])
 	}
-	r.during("shrink: two masters are stopped")
+	r.during("shrink: two masters lose their votes")
 	for _, i := range order[3:] {
-		r.ms.Master(old[i]).Stop()
+		r.retire(old[i])
 	}
 	time.Sleep(rollTTL + 2*time.Second)
 	r.during("shrink: clients are restarted")

@@ -39,6 +39,8 @@ type load struct {
 	mu      sync.Mutex // guards what follows
 	last    time.Time  // when a lock was acquired last
 	longest time.Duration
+	step    string // of the procedure
+	worst   string // the step of the longest time
 }
 
 // A worker is a client that locks, unlocks, and begins anew.
@@ -63,7 +65,7 @@ func startLoad(t *testing.T, clients int, list []*redisserver.Server) *load {
 		for _, w := range l.workers {
 			w.end()
 		}
-		t.Logf("%d locks, %d double holds, longest gap %v", l.locks.Load(), l.doubles.Load(), l.longest.Round(time.Millisecond))
+		t.Logf("%d locks, %d double holds, longest gap %v (%s)", l.locks.Load(), l.doubles.Load(), l.longest.Round(time.Millisecond), l.worst)
 		if n := l.doubles.Load(); n > 0 {
 			t.Errorf("two clients held the lock at once: %d times in %d locks", n, l.locks.Load())
 		}
@@ -109,11 +111,21 @@ func (l *load) hold(lock *redlock.Locker) {
 	l.locks.Add(1)
 	l.mu.Lock()
 	now := time.Now()
-	l.longest, l.last = max(l.longest, now.Sub(l.last)), now
+	if took := now.Sub(l.last); took > l.longest {
+		l.longest, l.worst = took, l.step
+	}
+	l.last = now
 	l.mu.Unlock()
 	time.Sleep(time.Millisecond)
 	l.holder.CompareAndSwap(mine, nil)
 	lock.Unlock()
+}
+
+// during names the next step.
+func (l *load) during(step string) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.step = step
 }
 
 func (w *worker) end() {
@@ -133,6 +145,7 @@ func (l *load) goOn(locks int64) {
 // Then both lists are in use until the masters of these two vote, if they are all started, and for many locks more.
 func (l *load) roll(next []*redisserver.Server, started bool) {
 	l.t.Helper()
+	l.during("two clients are restarted")
 	order, old := rand.Perm(len(l.workers)), l.workers[0].list
 	restart := func(i int, list []*redisserver.Server) {
 		l.workers[i].end()
@@ -144,10 +157,12 @@ func (l *load) roll(next []*redisserver.Server, started bool) {
 			restart(i, list)
 		}
 	}
+	l.during("both lists are in use")
 	if started {
 		l.vote(next)
 	}
 	l.goOn(300)
+	l.during("the other clients are restarted")
 	for _, i := range order[2:] {
 		restart(i, next)
 	}
@@ -200,6 +215,7 @@ func TestAMasterIsReplacedUnderLoad(t *testing.T) {
 		at := rand.IntN(len(old))
 		next := slices.Clone(old)
 		next[at] = spare
+		l.during("a master is replaced")
 		retire(t, old[at])
 		begin(t, spare)
 		l.roll(next, true)
@@ -220,6 +236,7 @@ func TestMastersAreAddedAndRemovedUnderLoad(t *testing.T) {
 		l.vote(three)
 		five := slices.Concat(three, more)
 		l.roll(five, false)
+		l.during("two masters are started")
 		for _, s := range more {
 			begin(t, s)
 		}
@@ -228,6 +245,7 @@ func TestMastersAreAddedAndRemovedUnderLoad(t *testing.T) {
 		order := rand.Perm(len(five))
 		three = []*redisserver.Server{five[order[0]], five[order[1]], five[order[2]]}
 		more = []*redisserver.Server{five[order[3]], five[order[4]]}
+		l.during("two masters lose their votes")
 		for _, s := range more {
 			retire(t, s)
 		}
