@@ -1,0 +1,179 @@
+package crowd
+
+import (
+	"fmt"
+	"reflect"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/redlock-go/redlock/internal/model/explore"
+)
+
+// A result is the outcome of an exploration.
+type result struct {
+	states int
+	idle   uint8 // the longest time
+	trace  []string
+}
+
+func (r result) String() string {
+	return fmt.Sprintf("%d states, a lock idle for up to %d ticks\n\t%s", r.states, r.idle, strings.Join(r.trace, "\n\t"))
+}
+
+// explore visits all states, or ends at the first one in which the lock has been idle for longer than bound.
+func (w world) explore(bound uint8) (r result) {
+	search := explore.Model[state, step]{
+		Initial:    w.initial(),
+		Successors: w.successors,
+		Canonical:  canonical,
+		Broken: func(s *state) bool {
+			r.idle = max(r.idle, s.idle)
+			return s.idle > bound
+		},
+	}.Explore()
+	r.states = len(search.States)
+	if search.Broken >= 0 {
+		r.trace = search.Trace(search.Broken)
+	}
+	return r
+}
+
+// A bounded is a world, and how long a lock is idle there at most, in ticks.
+type bounded struct {
+	world
+	bound uint8
+	floor int // so many states at least, else a part of the model is not reached
+}
+
+var (
+	orderly   = bounded{world{leaves: true}, 0, 6_000}
+	mortal    = bounded{world{leaves: true, deaths: 1}, 1, 25_000}       // the near ones poll
+	mortals   = bounded{world{deaths: 2}, 2, 50_000}                     // one dies in the tick in which its poll is due
+	lossy     = bounded{world{losses: 1}, 1, 25_000}                     // the other near one polls
+	lossier   = bounded{world{losses: 1, deaths: 1}, 4, 90_000}          // nobody near is left, and a far one polls
+	halted    = bounded{world{stops: 1}, 2, 40_000}                      // g
+	halting   = bounded{world{stops: 2}, 5, 90_000}                      // those that were near, and a far one polls
+	all       = bounded{world{stops: 3}, g + farMost, 120_000}           // all but the last one
+	forgetful = bounded{world{restarts: 1}, first, 30_000}               // a far one joins the queue again
+	skipped   = bounded{world{silent: 1, unheard: 1}, 1, 300}            // all are told, and the live one polls
+	expired   = bounded{world{unheard: 2}, g, 500}                       // one grant is wasted
+	beside    = bounded{world{silent: 2, found: true, deaths: 1}, 1, 80} // those behind silent ones are near
+)
+
+// TestAFreeLockIsHadWithinABound checks that some live client has the lock in time, and that the bounds are exact.
+func TestAFreeLockIsHadWithinABound(t *testing.T) {
+	for name, w := range map[string]bounded{
+		"no misfortune": orderly, "a client dies": mortal, "two clients die": mortals, "a message is lost": lossy,
+		"a message is lost, a client dies": lossier, "a client is stopped": halted, "two are stopped": halting,
+		"all but one are stopped": all, "a master loses its queue": forgetful, "one that is silent, one that is far": skipped,
+		"two that are far are stopped": expired, "two that are silent, a holder dies": beside,
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			r := w.explore(w.bound)
+			if t.Log(r); r.idle != w.bound || r.states < w.floor {
+				t.Errorf("%d states, idle for up to %d ticks; want %d at least, %d exactly", r.states, r.idle, w.floor, w.bound)
+			}
+		})
+	}
+}
+
+// A strike is a world without a rule, in which a lock is idle for longer than with it.
+type strike struct {
+	name  string
+	in    bounded
+	rules rules
+}
+
+var struckOut = []strike{
+	{"a grant does not tell who becomes near", mortal, rules{quietGrant: true}},
+	{"a claim that leaves does not tell who becomes near", mortal, rules{quietLeaving: true}},
+	{"a poll that gets the lock does not tell who becomes near", mortals, rules{quietWin: true}},
+	{"who removes the dead does not tell who becomes near", mortals, rules{quietRemoval: true}},
+	{"the answer that is read last says the place", mortal, rules{lastAnswer: true}},
+	{"far clients do not poll", lossier, rules{farSleep: true}},
+	{"a grant to a far client makes no poll", orderly, rules{ignoresLate: true}},
+	{"a poll grants the lock to who has not polled lately", expired, rules{waitsForFar: true}},
+	{"a release does so behind one that is silent", skipped, rules{trustsFar: true}},
+	{"who was passed over stays among the near", beside, rules{staysAhead: true}},
+	{"a far client is silent as soon as a near one is", orderly, rules{farSilent: true}},
+	{"a master that comes up makes no claim poll", forgetful, rules{deafToUp: true}},
+}
+
+// TestEachRuleIsNeeded switches off one rule at a time, and finds a lock that is idle for longer.
+func TestEachRuleIsNeeded(t *testing.T) {
+	struck := reflect.ValueOf(rules{})
+	missing := make(map[string]bool)
+	for i := range struck.NumField() {
+		missing[struck.Type().Field(i).Name] = true
+	}
+	for _, v := range struckOut {
+		for i := range struck.NumField() {
+			if reflect.ValueOf(v.rules).Field(i).Bool() {
+				delete(missing, struck.Type().Field(i).Name)
+			}
+		}
+		t.Run(v.name, func(t *testing.T) {
+			t.Parallel()
+			w := v.in.world
+			w.rules = v.rules
+			r := w.explore(v.in.bound)
+			if t.Log(r); r.idle <= v.in.bound {
+				t.Errorf("a lock is idle for up to %d ticks, as with the rule", r.idle)
+			}
+		})
+	}
+	for name := range missing {
+		t.Errorf("no test strikes out %s", name)
+	}
+}
+
+// TestSomebodyIsNearWhateverTheOrders checks the rule by which a claim is near that has a place on each of three masters:
+// one of them says so. If it took a quorum, nobody might be near.
+func TestSomebodyIsNearWhateverTheOrders(t *testing.T) {
+	const near = 1
+	perms := permutations(clients)
+	nobody := 0
+	for _, second := range perms {
+		for _, third := range perms {
+			atOne, atQuorum := 0, 0
+			for c := range second { // the first master has them in the order of their numbers
+				says := 0
+				for _, place := range []int{c, second[c], third[c]} {
+					if place < near {
+						says++
+					}
+				}
+				if says > 0 {
+					atOne++
+				}
+				if says > 1 {
+					atQuorum++
+				}
+			}
+			if atOne < near {
+				t.Fatalf("%v, %v: %d are near", second, third, atOne)
+			}
+			if atQuorum == 0 {
+				nobody++
+			}
+		}
+	}
+	if nobody == 0 {
+		t.Error("somebody is near at a quorum of masters in all orders: the rule is not needed")
+	}
+}
+
+// permutations returns the permutations of the numbers below n.
+func permutations(n int) (all [][]int) {
+	if n == 0 {
+		return [][]int{nil}
+	}
+	for _, p := range permutations(n - 1) {
+		for at := range n {
+			all = append(all, slices.Insert(slices.Clone(p), at, n-1))
+		}
+	}
+	return all
+}

@@ -1,0 +1,150 @@
+package crowd
+
+import (
+	"cmp"
+	"slices"
+)
+
+const (
+	clients = 4
+	near    = 2 // how many clients at the front of the queue are near
+
+	// In ticks. In one tick, each near client polls.
+	g        = 2  // how long a granted key lives
+	patience = 2  // how long after its last poll a near client counts as live
+	first    = 3  // when a far client polls first
+	farMost  = 6  // the longest time between two polls of a far client
+	never    = 15 // it does not poll
+	idleMost = 14 // a longer time is not counted
+)
+
+// period is the time between two polls of a far client with so many ahead of it.
+func period(ahead int) uint8 { return min(uint8(2*ahead), farMost) }
+
+// A state is everything that determines what may happen next. The clients in the queue come first, in the order of their
+// joining.
+type state struct {
+	clients [clients]client
+	life    uint8 // how long the key lives that was granted and is not used yet
+	idle    uint8 // for how long a live client has waited while nobody that is live had the lock, and no dead holder's key stood
+
+	stops, deaths, losses, restarts uint8 // misfortunes still to come
+}
+
+// A phase is what a client is doing.
+type phase uint8
+
+const (
+	out     phase = iota
+	waiting       // it has a claim
+	holding
+	stopped // for good; its subscription stands
+	dead    // its subscription is gone
+)
+
+// A client is one process, with its entry in the queue and what is under way to it.
+type client struct {
+	phase  phase
+	far    bool  // it is not near, as far as it knows
+	polled bool  // it has polled since it registered
+	timer  uint8 // when its next poll is due
+	told   bool  // it was told that it is near, behind the command whose answer is under way
+
+	// At the master:
+	owns   bool  // the key has its token
+	queued bool  // it is in the queue
+	aside  bool  // it was passed over, and set behind all others
+	heard  uint8 // the time since its last command
+	allows uint8 // beyond patience, until it is silent
+
+	// Under way:
+	answer  uint8 // 1 + how many are ahead of it in the queue
+	nears   bool  // the message that it is near
+	granted bool  // the message that it was granted the lock
+}
+
+// A life says what the master knows of a client.
+type life uint8
+
+const (
+	live    life = iota
+	unheard      // it is far, and need not have polled
+	silent       // it should have polled
+	gone         // it has no subscription
+)
+
+func (c *client) life() life {
+	switch {
+	case c.phase == dead:
+		return gone
+	case c.heard <= patience:
+		return live
+	case c.heard <= patience+c.allows:
+		return unheard
+	}
+	return silent
+}
+
+// quiet ends what the client knows and awaits.
+func (c *client) quiet(p phase) {
+	*c = client{phase: p, owns: c.owns, queued: c.queued, aside: c.aside, heard: c.heard, allows: c.allows}
+}
+
+// hold makes the client the holder.
+func (s *state) hold(c int) {
+	s.clients[c] = client{phase: holding, owns: true}
+	s.life = 0
+}
+
+func (s *state) free() bool {
+	return !slices.ContainsFunc(s.clients[:], func(c client) bool { return c.owns })
+}
+
+// held reports whether a live client has the lock.
+func (s *state) held() bool {
+	return slices.ContainsFunc(s.clients[:], func(c client) bool { return c.phase == holding })
+}
+
+// order returns the queue, those that were set aside last.
+func (s *state) order() (all []int) {
+	for _, aside := range []bool{false, true} {
+		for i := range s.clients {
+			if c := &s.clients[i]; c.queued && c.aside == aside {
+				all = append(all, i)
+			}
+		}
+	}
+	return all
+}
+
+// ahead returns how many clients are ahead of one in the queue.
+func (s *state) ahead(c int) int { return slices.Index(s.order(), c) }
+
+// leave takes a client out of the queue.
+func (s *state) leave(c int) {
+	e := &s.clients[c]
+	e.queued, e.aside, e.heard, e.allows = false, false, 0, 0
+}
+
+// canonical returns the representative of the states that differ only by the names of the clients.
+func canonical(s state) state {
+	slices.SortStableFunc(s.clients[:], func(a, b client) int {
+		if a.queued && b.queued {
+			return 0
+		}
+		return cmp.Or(cmp.Compare(bit(b.queued), bit(a.queued)), cmp.Compare(a.code(), b.code()))
+	})
+	return s
+}
+
+func bit(is bool) uint32 {
+	if is {
+		return 1
+	}
+	return 0
+}
+
+func (c *client) code() uint32 {
+	return uint32(c.phase) | uint32(c.timer)<<4 | uint32(c.answer)<<8 | bit(c.far)<<12 | bit(c.polled)<<13 | bit(c.told)<<14 |
+		bit(c.owns)<<15 | bit(c.nears)<<16 | bit(c.granted)<<17
+}
