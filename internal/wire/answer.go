@@ -42,6 +42,7 @@ type Answer struct {
 	Standing string        // with Taken: what the key holds, up to 32 bytes
 	Holds    time.Duration // with Granted: how long the key lives for the claim, or 0 if it was set just now
 	New      bool          // the claim was not in the queue before
+	Ahead    int           // with Taken: how many are ahead of it in the queue
 
 	Err     error // with Failed: the reason
 	Replies []any // to a Query
@@ -87,7 +88,7 @@ func decodeScripted(cmd *Command, reply any) (a Answer, ok bool) {
 	if err, isError := reply.(redis.Error); isError {
 		return Answer{Err: redisconn.PrintableError(err)}, true
 	}
-	if list, _ := reply.([]any); cmd.Kind.Acquires() && !cmd.Claim.reads && (cmd.Claim.Grantable() || len(list) == 4) {
+	if list, _ := reply.([]any); cmd.Kind.Acquires() && !cmd.Claim.reads && (cmd.Claim.Grantable() || len(list) == 5) {
 		return decodeGrantable(cmd, reply)
 	}
 	fence := int64(0)
@@ -119,6 +120,12 @@ func decodeScripted(cmd *Command, reply any) (a Answer, ok bool) {
 // standingMost is how many bytes of a token Answer.Standing has at most. Those of ours include all random ones.
 const standingMost = 32
 
+// aheadMost bounds Answer.Ahead.
+const aheadMost = 1 << 20
+
+// Near is how many clients at the front of a queue are near. The others poll seldom. It is that of batch.lua.
+const Near = 3
+
 // decodeGrantable decodes the reply to an acquisition of a claim that can be granted the lock, or that readers have
 // refused.
 func decodeGrantable(cmd *Command, reply any) (a Answer, ok bool) {
@@ -126,14 +133,15 @@ func decodeGrantable(cmd *Command, reply any) (a Answer, ok bool) {
 		return Answer{Outcome: Granted}, !cmd.Claim.fenced()
 	}
 	list, _ := reply.([]any)
-	if len(list) != 4 {
+	if len(list) != 5 {
 		return Answer{}, false
 	}
 	n, ok1 := list[0].(int64)
 	fence, ok2 := list[1].(int64)
 	standing, ok3 := list[2].([]byte)
 	isNew, ok4 := list[3].(int64)
-	if !ok1 || !ok2 || !ok3 || !ok4 || n == 0 || fence < 0 || len(standing) > standingMost || isNew < 0 || isNew > 1 {
+	ahead, ok5 := list[4].(int64)
+	if !ok1 || !ok2 || !ok3 || !ok4 || !ok5 || n == 0 || fence < 0 || len(standing) > standingMost || isNew < 0 || isNew > 1 || ahead < 0 {
 		return Answer{}, false
 	}
 	switch {
@@ -141,6 +149,7 @@ func decodeGrantable(cmd *Command, reply any) (a Answer, ok bool) {
 		a = taken(-2 - n)
 		a.Standing = string(standing)
 		a.Readers = a.Standing == ReadersMarker
+		a.Ahead = int(min(ahead, aheadMost))
 		if !cmd.Claim.Grantable() && !a.Readers {
 			return Answer{}, false
 		}

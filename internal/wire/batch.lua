@@ -1,8 +1,8 @@
 -- Executes commands on locks, many in one call. KEYS are the keys of the locks. A key may occur more than once:
 -- its commands are executed in order. ARGV[1] is the id of the calling client, or '' if the client uses no
 -- wake-ups. Then follow two arguments for each key: a command, which is called its word, and a token. At last there may
--- be two more, in ms: the client's turn, which is how long it takes at most to come back when it is woken, and its patience,
--- which is how long it takes at most to poll again.
+-- be three more, in ms: the client's turn, which is how long it takes at most to come back when it is woken; its patience,
+-- which is how long it takes at most to poll again if it is near; and how much longer it may take if it is not, or 0.
 --
 -- A client polls if it has no wake-ups, or has no subscription on this server. It is not in the queue with a member of its
 -- own. When it has waited for a second, the member 'polling' stands for it, and for all other clients that poll.
@@ -50,10 +50,16 @@
 --   below -1: an acquisition was refused, and the key will live for -(answer + 2) ms
 -- or an error, which does not affect the other commands. With a proposed fence, and for commit, the answer is a
 -- list of this number and the key's fence. For commit, -2 means that the key's fence is above the one to commit.
--- The answer to register and again with a g is 1, or a list of four: the number, the fence or 0, the first 32 bytes of
--- another token that the key holds, and 1 if the client had not been in the queue. A number of 2 or more says that the
--- key holds the client's token, and lives for number - 2 ms. With 1, the key was set by this command. If readers hold
--- the key, any acquisition is answered by such a list: it has their marker in the place of the token.
+-- The answer to register and again with a g is 1, or a list of five: the number, the fence or 0, the first 32 bytes of
+-- another token that the key holds, 1 if the client had not been in the queue, and how many members are ahead of it in the
+-- queue. A number of 2 or more says that the key holds the client's token, and lives for number - 2 ms. With 1, the key was
+-- set by this command. A client that is not near is not told how long the key lives. If readers hold the key, any acquisition
+-- is answered by such a list: it has their marker in the place of the token.
+--
+-- The first three clients of a queue are near: they poll often, and others seldom. Whatever takes members out of the first three
+-- tells the clients that become near, if their waits can be granted: the message is =, the token, and the key. To tell a client
+-- again does no harm, so nothing is kept of who was told.
+--
 -- A single key's answer is returned without a list around it. If all answers of a call are 1, a single 1 stands
 -- for all of them. Only register, again, acquire, heal and grants create a key.
 local id = ARGV[1]
@@ -247,10 +253,10 @@ end
 local noted = false
 local function note()
   local at = 2 * #KEYS + 2
-  local turn, patience = tonumber(ARGV[at]), tonumber(ARGV[at + 1])
-  if turn and patience and not noted then
+  local turn, patience, far = tonumber(ARGV[at]), tonumber(ARGV[at + 1]), tonumber(ARGV[at + 2])
+  if turn and patience and far and not noted then
     noted = true
-    local text = string.format('%.0f %.0f', (read or micros()) / 1000 + patience, math.min(turn, turnMost))
+    local text = string.format('%.0f %.0f %.0f', (read or micros()) / 1000 + patience, math.min(turn, turnMost), far)
     redis.pcall('SET', 'redlock:waiter:' .. id, text, 'PX', '3600000')
   end
 end
@@ -261,11 +267,16 @@ local function parse(m)
   return client or m, claim, g
 end
 
--- Says of each of these members of a queue whether its client is gone, is silent or is live, and the turns of the clients.
--- A client is gone if its channel has no subscriber. (The count of subscribers includes a monitor's PSUBSCRIBE *.) It is
--- silent if it has not noted for some time that it waits: it may be stopped.
+-- Says of each of these members of a queue whether its client is gone, silent, unheard or live, and the turns of the clients.
+--
+--   gone     its channel has no subscriber. (The count of subscribers includes a monitor's PSUBSCRIBE *.)
+--   live     it has noted lately that it waits, or it keeps no note
+--   unheard  it has not, but it was not near then, and so need not have
+--   silent   it should have: it may be stopped
+--
+-- At last says which members can be set aside: their clients' notes are of this version, which takes them back.
 local function judge(members)
-  local notes, channels, states, turns = {}, {}, {}, {}
+  local notes, channels, states, turns, movable = {}, {}, {}, {}, {}
   for i, m in ipairs(members) do
     local client = parse(m)
     notes[i] = 'redlock:waiter:' .. client
@@ -274,57 +285,112 @@ local function judge(members)
   notes = redis.pcall('MGET', unpack(notes)) -- an error has no elements
   local counts = redis.pcall('PUBSUB', 'NUMSUB', unpack(channels))
   for i, m in ipairs(members) do
-    local till, turn = string.match(notes[i] or '', '^(%d+) (%d+)$')
+    local till, turn, far = string.match(notes[i] or '', '^(%d+) (%d+) ?(%d*)$')
     turns[i] = math.min(tonumber(turn) or 0, turnMost)
+    movable[i] = till and far ~= ''
     if m == 'woken' or m ~= 'polling' and not counts.err and tonumber(counts[2 * i]) == 0 then
       states[i] = 'gone'
-    elseif till and till * 1000 < (read or micros()) then
-      states[i] = 'silent'
-    else
+    elseif not till or till * 1000 >= (read or micros()) then
       states[i] = 'live'
+    elseif (till + (tonumber(far) or 0)) * 1000 >= read then
+      states[i] = 'unheard'
+    else
+      states[i] = 'silent'
     end
   end
-  return states, turns
+  return states, turns, movable
 end
 
--- Returns the member of a queue that the lock is to be passed on to, and its client's turn. That is the one that is chosen,
--- if it is live, or else the first live one. Those that are gone are removed. Those that are silent stay, so that they keep
--- their places. If there are only silent ones, it returns the first of them, and reports that it is silent.
-local function first(queue, chosen)
-  local at, size, silent = 0, 1, nil
-  while budget > 0 do
+-- How many clients at the front of a queue are near.
+local near = 3
+
+-- Tells the client of a member of a queue that it is near.
+local function tell(key, m)
+  local client, claim = parse(m)
+  if claim then
+    redis.pcall('PUBLISH', 'redlock:wake:' .. client, '= ' .. claim .. ' ' .. key)
+  end
+end
+
+-- Tells the clients that have become near, since so many members have left the front of the queue.
+local function tellNear(key, left)
+  if left > 0 then
+    for _, m in ipairs(redis.pcall('ZRANGE', 'redlock:queue:' .. key, math.max(near - left, 0), near - 1)) do
+      tell(key, m)
+    end
+  end
+end
+
+-- Members of a queue that were passed over are set aside: behind all others, in their order. Their next polls take them back to
+-- their places. Otherwise those that are stopped would be the near ones for ever. The score of such a member is aside more.
+local aside = 4000000000000000
+local function scoreOf(queue, m)
+  local score = redis.pcall('ZSCORE', queue, m)
+  return type(score) == 'string' and tonumber(score) or nil
+end
+local function setAside(queue, m)
+  local score = scoreOf(queue, m)
+  if not score or score >= aside then
+    return 0
+  end
+  redis.pcall('ZADD', queue, 'XX', string.format('%.0f', score + aside), m)
+  return 1
+end
+
+-- Finds the member of a queue that the lock is to be passed on to. That is the one that is chosen, if it is live, or else the
+-- first live one. A client that is unheard may be stopped, or be far and have nothing to say. For a release it counts as live,
+-- unless a silent one is ahead of it; for a poll it does not, since somebody else has failed to use the lock; for a newcomer,
+-- who would overtake it, it does. careful is nil, 'poll' or 'newcomer' for these.
+--
+-- Members whose clients are gone are removed. Returns nil if there is none that is left, or else a table: m is the member, and
+-- turn that of its client; silent says that none is live, and then m is the first of them; over are those that it
+-- overtakes, and movable those of them that can be set aside. left is how many were removed: the caller tells those that have
+-- become near.
+local function first(key, chosen, careful)
+  local queue, at, size, left = 'redlock:queue:' .. key, 0, 1, 0
+  local found = {over = {}, movable = {}, turn = 0}
+  while budget > 0 and not found.m do
     local members = chosen and {chosen} or redis.pcall('ZRANGE', queue, at, at + size - 1)
     if members.err or #members == 0 then
-      return silent, 0, silent ~= nil
+      found.m = found.over[1]
+      found.silent = true
+      break
     end
-    local states, turns = judge(members)
-    local gone, found = {}, nil
+    local states, turns, movable = judge(members)
+    local gone = {}
     for i, m in ipairs(members) do
-      if states[i] == 'live' then
-        found = i
+      if states[i] == 'live' or states[i] == 'unheard' and (not careful or careful == 'newcomer') then
+        found.m = m
+        found.turn = turns[i]
         break
       elseif states[i] == 'gone' then
         gone[#gone + 1] = m
       elseif not chosen then
-        silent = silent or m
+        found.over[#found.over + 1] = m
+        found.movable[#found.over] = movable[i]
         at = at + 1
+        careful = careful or 'silent'
       end
     end
     if #gone > 0 and redis.pcall('ZREM', queue, unpack(gone)) ~= #gone then
       return nil -- the client may not write to the queue
-    elseif found then
-      return members[found], turns[found], false
     end
-    budget = budget - #members
-    size = chosen and 1 or math.min(4 * size, 64)
-    chosen = nil
+    left = left + #gone
+    if not found.m then
+      budget = budget - #members
+      size = chosen and 1 or math.min(4 * size, 64)
+      chosen = nil
+    end
   end
+  found.left = left
+  return found.m and found or nil
 end
 
 -- Returns the head of a queue, and reports whether the lock is reserved for a client that was woken. After that time the
 -- member 'woken' is removed if a client is in the queue. Otherwise it stays for the rest of a second, and keeps new clients
 -- from taking the lock.
-local function headOf(queue)
+local function headOf(key)
+  local queue = 'redlock:queue:' .. key
   local first = redis.pcall('ZRANGE', queue, 0, 1, 'WITHSCORES')
   local score = first[1] == 'woken' and tonumber(first[2])
   if not score then
@@ -333,6 +399,7 @@ local function headOf(queue)
     return 'woken', true
   elseif first[3] then
     redis.pcall('ZREM', queue, 'woken')
+    tellNear(key, 1)
   end
   return first[3] or 'woken'
 end
@@ -341,22 +408,33 @@ end
 -- proposal are those of a release. A failure costs one step of a client's schedule.
 --
 -- A client that was woken needs a round trip to get the lock by a plain SET. The member 'woken' stands for it: see headOf.
--- If all clients are silent, the first of them is woken, and the key stays free: whoever comes next can have it.
-local function pass(key, token, how, proposal)
+-- If all clients are silent, the first of them is woken, and the key stays free: whoever comes next can have it. Clients that
+-- are passed over are told that they are near, and so poll.
+local function pass(key, token, how, proposal, careful)
   local queue = 'redlock:queue:' .. key
-  local head, turn, silent = first(queue, how and #how > 4 and find(queue, how))
-  if not head then
+  local found = first(key, how and #how > 4 and find(queue, how), careful)
+  if not found then
     return false
   end
+  local head, turn, left = found.m, found.turn, found.left
   local client, claim, g = parse(head)
   local polls = head == 'polling'
   if how == 'undo' and not claim then
+    tellNear(key, left)
     return false
   end
-  local stays = silent or how == 'open' and claim
+  for i, m in ipairs(found.over) do
+    if found.movable[i] and not found.silent then
+      left = left + setAside(queue, m)
+    end
+    tell(key, m)
+  end
+  local stays = found.silent or how == 'open' and claim
   if not stays and redis.pcall('ZREM', queue, head) ~= 1 then
+    tellNear(key, left)
     return false -- the client may not write to the queue
   end
+  tellNear(key, left + (stays and 0 or 1))
   if not stays and claim and grant(key, client, claim, g, proposal) then
     return true
   end
@@ -439,26 +517,35 @@ local function memberOf(token, g, waited)
   return millis(waited) >= 1000 and 'polling' or nil
 end
 
--- Puts a client that waits into the queue. Reports whether it had not been there; of a client that polls, it does not. A
--- queue is kept for ten minutes after the last client joined: longer than any sleep between two attempts, each of which
--- joins again.
-local function join(key, mine, waited)
+-- Puts a client that waits into the queue, or takes it back to its place. Returns whether it had not been there, which is not
+-- said of a client that polls, and how many members are ahead of it. If its user may not ask for that, none is: then it polls
+-- often. A queue is kept for ten minutes after a client joined or its head polled: longer than any sleep between two attempts.
+local function join(what, key, mine, waited)
   if not mine or not queues(waited) then
-    return false
+    return false, 0
   end
   free[key] = nil
-  local queue = 'redlock:queue:' .. key
+  local queue, new = 'redlock:queue:' .. key, false
   local ticket = micros() - millis(waited) * 1000
   if mine ~= 'polling' then
     note()
   end
-  local added = redis.pcall('ZADD', queue, 'NX', string.format('%.0f', ticket), mine)
-  redis.pcall('PEXPIRE', queue, '600000')
-  return added == 1 and mine ~= 'polling'
+  local score = what == 'again' and scoreOf(queue, mine) or nil
+  if not score then
+    new = redis.pcall('ZADD', queue, 'NX', string.format('%.0f', ticket), mine) == 1
+  elseif score >= aside then
+    redis.pcall('ZADD', queue, 'XX', string.format('%.0f', score - aside), mine)
+  end
+  local rank = redis.pcall('ZRANK', queue, mine)
+  rank = type(rank) == 'number' and rank or 0
+  if not score or rank == 0 then
+    redis.pcall('PEXPIRE', queue, '600000')
+  end
+  return new and mine ~= 'polling', rank
 end
 
 -- Returns the answer to an acquisition. n is the number, and given the fence if the key has just been given one.
-local function acquired(key, n, g, proposal, standing, new, given)
+local function acquired(key, n, g, proposal, standing, new, given, rank)
   local last, err = given or 0, nil
   if proposal ~= '' and not given then
     last, err = fence(key)
@@ -466,7 +553,7 @@ local function acquired(key, n, g, proposal, standing, new, given)
   if err then
     return err
   elseif standing == marker or grantable(g) and (n ~= 1 or new or proposal ~= '') then
-    return {n, last, standing, new and 1 or 0}
+    return {n, last, standing, new and 1 or 0, rank or 0}
   end
   return proposal ~= '' and {n, last} or n
 end
@@ -477,8 +564,8 @@ local function take(key, token, ttl, m, g, proposal, new)
   if not set or set.err then
     return set or -1
   end
-  if m then
-    redis.pcall('ZREM', 'redlock:queue:' .. key, m)
+  if m and redis.pcall('ZREM', 'redlock:queue:' .. key, m) == 1 then
+    tellNear(key, 1)
   end
   local given, err
   if proposal ~= '' then
@@ -488,9 +575,10 @@ local function take(key, token, ttl, m, g, proposal, new)
 end
 
 -- Reports whether no client of a queue can come: all are gone or silent.
-local function deserted(queue)
-  local live, _, silent = first(queue)
-  return silent or not live and budget > 0
+local function deserted(key)
+  local found = first(key, nil, 'newcomer')
+  tellNear(key, found and found.left or 0)
+  return found and found.silent or not found and budget > 0
 end
 
 -- include recall.lua
@@ -499,17 +587,18 @@ end
 local function acquire(what, key, token, held, ttl, waited, g, proposal)
   local queue, mine, new = 'redlock:queue:' .. key, memberOf(token, g, waited), false
   local kept
+  local rank = 0
   if not held and ttl ~= '0' then
     local head
     if what ~= 'acquire' and not free[key] then
-      head, kept = headOf(queue)
+      head, kept = headOf(key)
       if head and mine == 'polling' and not kept then
-        join(key, mine, waited)
-        head, kept = headOf(queue)
+        join(what, key, mine, waited)
+        head, kept = headOf(key)
       end
     end
     if not head or head == mine or what == 'again' and head == 'woken' and (mine == 'polling' or not kept)
-      or what == 'register' and head ~= 'woken' and (waited == '--' or deserted(queue)) then
+      or what == 'register' and head ~= 'woken' and (waited == '--' or deserted(key)) then
       return take(key, token, ttl, head == 'woken' and head or head and mine, g, proposal, what == 'again' and head ~= mine)
     end
     if what == 'register' and mine == id then
@@ -517,9 +606,9 @@ local function acquire(what, key, token, held, ttl, waited, g, proposal)
     end
   end
   if held ~= token then
-    new = join(key, mine, waited)
+    new, rank = join(what, key, mine, waited)
     if what == 'again' and not held and not kept then
-      if pass(key, token) then
+      if pass(key, token, nil, nil, 'poll') then
         held = redis.pcall('GET', key)
       elseif budget <= 0 then -- it may be that nobody else comes
         return take(key, token, ttl, mine, g, proposal, new)
@@ -527,16 +616,16 @@ local function acquire(what, key, token, held, ttl, waited, g, proposal)
     end
     -- Messages get lost, so the head of the queue recalls the lock with each poll.
     if held and string.find(held, '~', 1, true)
-      and (new or not mine or not queues(waited) or id == '' or redis.pcall('ZRANGE', queue, 0, 0)[1] == mine) then
+      and (new or not mine or not queues(waited) or id == '' or rank == 0) then
       recall(key, held)
     end
   end
-  local left = redis.pcall('PTTL', key)
+  local left = (held == token or rank < near) and redis.pcall('PTTL', key)
   left = type(left) == 'number' and left or -1
   if held == token then
     return acquired(key, grantable(g) and 2 + math.max(left, 0) or 1, g, proposal, '', new)
   end
-  return acquired(key, left < 0 and -1 or -2 - left, g, proposal, held and string.sub(held, 1, 32) or '', new)
+  return acquired(key, left < 0 and -1 or -2 - left, g, proposal, held and string.sub(held, 1, 32) or '', new, nil, rank)
 end
 
 local function heal(key, token, ttl, least)
@@ -578,7 +667,8 @@ local function release(what, key, token, held)
     how = 'undo'
   else
     local mine = member(token, g)
-    redis.pcall('ZREM', 'redlock:queue:' .. key, mine, mine == id and 'woken' or mine, verb == 'quit' and 'polling' or mine)
+    local n = redis.pcall('ZREM', 'redlock:queue:' .. key, mine, mine == id and 'woken' or mine, verb == 'quit' and 'polling' or mine)
+    tellNear(key, type(n) == 'number' and n or 0)
   end
   if n == 1 and (how == '' or how == '-' or how == 'open') then
     local ok, is = pcall(turn, key, token)

@@ -36,6 +36,18 @@ func ParseRecall(text string) (token, key string, ok bool) {
 	return ParseWakeUp(text)
 }
 
+// nearMark begins the message that a claim is near.
+const nearMark = "= "
+
+// ParseNear splits the message that a claim is near: a =, its token, and the key. It reports false for anything else.
+func ParseNear(text string) (token, key string, ok bool) {
+	text, ok = strings.CutPrefix(text, nearMark)
+	if !ok {
+		return "", "", false
+	}
+	return ParseWakeUp(text)
+}
+
 // A Grant is the message that a master has set a key to the token of a client that was in its queue.
 type Grant struct {
 	Key   string // the key that was set

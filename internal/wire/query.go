@@ -166,6 +166,9 @@ func (look *Look) waiters(clock, count, queue any) {
 		if err != nil || math.IsInf(score, 0) || math.IsNaN(score) || entries[i] == "woken" || entries[i] == "polling" {
 			continue // the script's own members, which stand for no single client
 		}
+		if score >= setAside {
+			score -= setAside
+		}
 		waited := min(max(micros-score, 0), float64(math.MaxInt64/2/int64(time.Microsecond)))
 		id, _, _ := strings.Cut(entries[i], " ") // behind it are the token and how long it may be granted
 		look.Waiters = append(look.Waiters, Waiter{id, time.Duration(waited) * time.Microsecond})
@@ -175,6 +178,9 @@ func (look *Look) waiters(clock, count, queue any) {
 		look.Waiting = n
 	}
 }
+
+// setAside is what the score of a client is more while it is set aside: see batch.lua.
+const setAside = 4e15
 
 // errNoLock says that the key holds other data. No client can acquire the lock then.
 var errNoLock = errors.New("the value of the key is not a lock")

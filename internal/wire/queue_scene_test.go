@@ -22,6 +22,7 @@ type queueScene struct {
 	*scene
 	run   string                   // the server's run_id
 	inbox map[string]func() string // by client, its messages
+	nears []string                 // the clients that were told that they are near: told and nobodyTold pass over that
 }
 
 // newQueueScene makes a scene in which these clients have a subscription.
@@ -61,7 +62,7 @@ func (s *queueScene) must(command string, args ...any) any {
 	return reply
 }
 
-// four is the wanted answer to an acquisition that may be granted.
+// four is the wanted answer to an acquisition that may be granted, without the place in the queue.
 type four struct {
 	n        int // below: a refusal with the remaining time; held: the key holds the token
 	fence    int64
@@ -76,14 +77,18 @@ func (w four) String() string { return fmt.Sprintf("[%d %d %q %d]", w.n, w.fence
 
 func (w four) matches(got any) bool {
 	list, _ := got.([]any)
-	if len(list) != 4 {
+	if len(list) != 5 {
+		return false
+	}
+	if ahead, ok := list[4].(int64); !ok || ahead < 0 {
 		return false
 	}
 	n, _ := list[0].(int64)
 	standing, _ := list[2].([]byte)
 	switch w.n {
 	case below:
-		if n >= -1 {
+		far := list[4].(int64) >= Near // it is not told for how long
+		if n > -1 || (n == -1) != far {
 			return false
 		}
 	case held:
@@ -114,8 +119,8 @@ func (s *queueScene) answered(client, word string, got, want any) {
 	if w, ok := want.(four); ok && w.matches(got) || !ok && asWanted(got, want) {
 		return
 	}
-	if list, ok := got.([]any); ok && len(list) == 4 {
-		got = fmt.Sprintf("[%v %v %q %v]", list...)
+	if list, ok := got.([]any); ok && len(list) == 5 {
+		got = fmt.Sprintf("[%v %v %q %v %v]", list...)
 	}
 	s.Errorf("%s: %s: answered %v, want %v", client, word, got, want)
 }
@@ -144,7 +149,11 @@ func (s *queueScene) holds(want string) {
 // told checks the next message to a client.
 func (s *queueScene) told(client, want string) {
 	s.Helper()
-	if got := s.inbox[client](); got != want {
+	got := s.inbox[client]()
+	for ; strings.HasPrefix(got, nearMark); got = s.inbox[client]() {
+		s.nears = append(s.nears, client)
+	}
+	if got != want {
 		s.Errorf("%s was told %q, want %q", client, got, want)
 	}
 }
@@ -174,7 +183,7 @@ type call struct {
 func (s *queueScene) silence(clients ...string) {
 	s.Helper()
 	for _, client := range clients {
-		s.must("SET", "redlock:waiter:"+client, "1000 900")
+		s.must("SET", "redlock:waiter:"+client, "1000 900 0")
 	}
 }
 

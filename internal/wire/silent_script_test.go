@@ -24,7 +24,7 @@ func TestASilentClientIsSkippedAndKeepsItsPlace(t *testing.T) {
 		{of("o"), call{"release: the head, which cannot be granted", "A", of("o", x), "release 0", 2, "X", of("o"), granted("x")}},
 		{of("w", "o"), call{"release: some, and some that are gone", "A", of("gone", w, "gone2", "gone3", "o", x), "release 0", 2, "X", of(w, "o"), granted("x")}},
 		{of("w"), call{"release: to a client that cannot be granted", "A", of(w, "o"), "release 0", 2, "", of("woken", w), of("o", "A k")}},
-		{of("w"), call{"release: open", "A", of(w, x), "release 0 open", 2, "", of(w, x), of("x", "A k")}},
+		{of("w"), call{"release: open", "A", of(w, x), "release 0 open", 2, "", of(x, w), of("x", "A k")}},
 		{of("x"), call{"release: to a token", "A", of(w, "x LONG-TOKEN 60000", "y Y 60000"), "release 0 LONG-TOKEN", 2, "W", of("x LONG-TOKEN 60000", "y Y 60000"), granted("w")}},
 		{of("w"), call{"release: to clients without wake-ups", "A", of(w, "polling"), "release 0", 2, "", of("woken", w), nil}},
 		{of("w", "x"), call{"release: it is woken if all are silent", "A", of(w, x), "release 0", 2, "", of(w, x), of("w", "A k")}},
@@ -34,8 +34,8 @@ func TestASilentClientIsSkippedAndKeepsItsPlace(t *testing.T) {
 		{of("w"), call{"pass", "", of(w, x), "pass", 2, "X", of(w), granted("x")}},
 		{of("w"), call{"register: the head", "", of(w, x), "register 60000 0 400", four{-1, 0, "", 1}, "", of(w, x, "c C 400"), nil}},
 		{of("w", "x"), call{"register: all are silent", "", of(w, x), "register 60000 0 400", 1, "C", of(w, x), nil}},
-		{of("w"), call{"again: it is live", "", of(w, "c C 60000", x), "again 60000 0 60000", four{held, 0, "", 0}, "C", of(w, x), of("c", "+ C $run -2 0 k")}},
-		{of("w"), call{"again: another one is", "", of(w, x), "again 60000 0 60000", four{below, 0, "X", 1}, "X", of(w, "c C 60000"), granted("x")}},
+		{of("w"), call{"again: it is live", "", of(w, "c C 60000", x), "again 60000 0 60000", four{held, 0, "", 0}, "C", of(x, w), of("c", "+ C $run -2 0 k")}},
+		{of("w"), call{"again: another one is", "", of(w, x), "again 60000 0 60000", four{below, 0, "X", 1}, "X", of("c C 60000", w), granted("x")}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			onBoth(t, func(t *testing.T, dial func() redis.Conn) {
@@ -54,20 +54,21 @@ func TestAClientIsSilentSomeTimeAfterItsLastPoll(t *testing.T) {
 	onBoth(t, func(t *testing.T, dial func() redis.Conn) {
 		s := newQueueScene(t, dial, "w", "x")
 		for _, row := range []struct {
-			word, turn, patience string
-			want                 string // the turn that is noted; "": nothing is
+			word, turn, patience, far string
+			want                      string // the turn, and how much longer a far client may be silent, that are noted; "": nothing is
 		}{
-			{"register 60000 0 60000", "20", "520", "20"},
-			{"again 60000 0 60000", "600", "1100", "600"},
-			{"again 60000 0 0", "600", "1100", "600"},
-			{"again 60000 0 60000", "1000000", "1100", "2000"},
-			{"again 60000 0 60000", "20", "?", ""},
-			{"again 60000 0 60000", "?", "520", ""},
-			{"again 60000 - 60000", "600", "1100", ""}, // it does not wait
+			{"register 60000 0 60000", "20", "520", "0", "20 0"},
+			{"again 60000 0 60000", "600", "1100", "12500", "600 12500"},
+			{"again 60000 0 0", "600", "1100", "0", "600 0"},
+			{"again 60000 0 60000", "1000000", "1100", "0", "2000 0"},
+			{"again 60000 0 60000", "20", "?", "0", ""},
+			{"again 60000 0 60000", "20", "520", "?", ""},
+			{"again 60000 0 60000", "?", "520", "0", ""},
+			{"again 60000 - 60000", "600", "1100", "0", ""}, // it does not wait
 		} {
 			s.reset()
 			s.must("SET", "k", "A", "PX", 60_000)
-			s.must("EVALSHA", batchLua.sha, 1, "k", "w", row.word, "W", row.turn, row.patience)
+			s.must("EVALSHA", batchLua.sha, 1, "k", "w", row.word, "W", row.turn, row.patience, row.far)
 			now, err := redis.Int64s(s.conn.Do("TIME"))
 			if err != nil {
 				t.Fatal(err)
