@@ -93,6 +93,7 @@ type claiming struct {
 	extends bool          // the current round is to extend the keys: the claim has a quorum of votes that soon end
 	pending bool          // the current round is not over
 	poll    time.Time     // when the next poll is due
+	far     bool          // it is far: others are ahead of the claim
 	askAt   time.Time     // when to ask who has the other keys; zero: the claim has no vote, or they were asked
 	stop    time.Time     // when to ask the user's schedule whether the wait goes on; zero: at once
 
@@ -119,9 +120,6 @@ func (q *contender) register(g time.Duration) {
 	}), now, g, len(c.masters))
 	q.claim, q.holders, q.askAt = claim, holders, time.Time{}
 	q.inbox.SetClaim(claim)
-	for _, m := range c.masters {
-		m.PingOften()
-	}
 	q.ask(wire.Register, life)
 }
 
@@ -154,7 +152,9 @@ var _ quorum.Listener = (*answers)(nil)
 
 // Heard implements quorum.Listener. Counted is that of the Wait.
 func (h *answers) Heard(i int, a wire.Answer) {
-	h.Answered(h.claim, h.kind, i, a, h.mark, h.life, h.client.masters[i].Listening())
+	if m := h.client.masters[i]; h.Answered(h.claim, h.kind, i, a, h.mark, h.life, m.Listening()) {
+		m.PingOften()
+	}
 }
 
 // await does what is due while a claim waits, and returns when it is to be called again at the latest. If more is false, the
@@ -208,8 +208,18 @@ func (q *contender) roundOver(now clock.Reading, mine uint64, first time.Time) (
 	return q.judge(now, mine, first)
 }
 
-// due returns when the next round is due. A claim with votes asks who has the other keys, any other claim polls.
+// due returns when the next round is due. A claim with votes asks who has the other keys, any other claim polls. One that was
+// far, and has become near, polls soon. One that is far when a master comes up polls within a second.
 func (q *contender) due(now clock.Reading, voted bool) time.Time {
+	if q.far {
+		step := q.locker.client.opts.claimPolls
+		if q.inbox.Ahead(q.claim) < wire.Near {
+			q.far = false
+			q.poll = earlier(q.poll, now.Time().Add(rand.N(step)))
+		} else if q.inbox.Returned(q.claim) {
+			q.poll = earlier(q.poll, now.Time().Add(rand.N(farFirst*step)))
+		}
+	}
 	switch {
 	case !voted:
 		q.askAt = time.Time{}
@@ -248,9 +258,40 @@ func (q *contender) schedule(now clock.Reading) (more bool) {
 			q.stop = now.Time().Add(d)
 		}
 	}
-	step := q.locker.client.opts.claimPolls
-	q.poll = now.Time().Add(q.notPast(step/2 + rand.N(step)))
+	c := q.locker.client
+	step := c.opts.claimPolls
+	ahead := q.inbox.Ahead(q.claim)
+	if q.far = ahead >= wire.Near && c.listening(); !q.far {
+		q.poll = now.Time().Add(q.notPast(step/2 + rand.N(step)))
+		return true
+	}
+	if q.asked == q.claim.Began {
+		ahead = farFirst
+	}
+	d := c.opts.farPolls(ahead)
+	q.poll = now.Time().Add(d*3/4 + rand.N(d/2))
 	return true
+}
+
+const (
+	// farFirst is after how many times the pause of a near claim a far one polls first, on average: soon after a grant to
+	// another client would have ended that was made when it registered.
+	farFirst = 10
+	// farMost is the longest pause of a far claim, in the same measure.
+	farMost = 100
+)
+
+// farPolls returns how long after a round a claim that is far polls, on average. The pause grows with the number of clients
+// ahead: these have to be lost first. So all far clients of a queue together send few polls.
+func (o *Options) farPolls(ahead int) time.Duration {
+	return time.Duration(min(ahead, farMost)) * o.claimPolls
+}
+
+func earlier(a, b time.Time) time.Time {
+	if b.Before(a) {
+		return b
+	}
+	return a
 }
 
 // backOff releases the claim, and has another one registered after a random delay. If the schedule has stopped, it does

@@ -98,6 +98,9 @@ func (c *Client) status(i int, s master.Status) MasterStatus {
 
 // masterChanged is called by a goroutine of the master.
 func (c *Client) masterChanged(i int, before master.State, now master.Status) {
+	if now.State == master.Up && before != master.Up {
+		c.waits.Up(i)
+	}
 	c.notices.MasterChanged(i, before, now)
 	if f := c.opts.Trace.MasterChanged; f != nil {
 		status := c.status(i, now)

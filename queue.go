@@ -318,16 +318,19 @@ func (c *Client) notePause(d time.Duration) {
 	}
 }
 
-// patience returns how long it takes at most until a claim of this Client that waits is sent again. A round may last until
-// the slowest master has answered. A wait that is woken pauses for as long as Options.NewBackOff says. The first pause
-// that is longer than all before may make the Client look stopped.
-func (c *Client) patience() time.Duration {
+// patience returns how long it takes at most until a claim of this Client that is near is sent again, and how much longer if
+// none is. A round may last until the slowest master has answered. A wait that is woken pauses for as long as
+// Options.NewBackOff says. The first pause that is longer than all before may make the Client look stopped.
+func (c *Client) patience() (near, far time.Duration) {
 	round := c.turn()
 	for _, m := range c.masters {
 		round = max(round, m.RoundTrip())
 	}
 	longest := time.Duration(c.longestPause.Load())
-	return max(patienceSteps*c.opts.claimPolls, longest+c.opts.claimPolls) + round
+	if n := c.waits.Fewest(farFirst); n >= wire.Near {
+		far = c.opts.farPolls(n) * 5 / 4
+	}
+	return max(patienceSteps*c.opts.claimPolls, longest+c.opts.claimPolls) + round, far
 }
 
 // listening reports whether a quorum of masters can wake this Client.

@@ -46,8 +46,7 @@ func (m *Master) sure(in wire.Memory, mark clock.Reading) bool {
 	return there && drift.Compare(at, mark, now) == 0
 }
 
-// PingOften makes the pings of the subscription frequent while Config.Waiting reports true. It is called when a claim
-// begins to wait.
+// PingOften makes the pings of the subscription frequent while Config.Waiting reports true. It is called when a claim is near.
 func (m *Master) PingOften() { poke(m.pingOften) }
 
 // marks are the moments at which the pings of a subscription were sent. What arrives behind the answer to a ping was

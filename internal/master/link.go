@@ -34,8 +34,8 @@ type link struct {
 	once  sync.Once          // sets err
 	err   error              // why the link has ended
 	// The writer's:
-	args                 []any
-	turnArg, patienceArg boxedTime
+	args                         []any
+	turnArg, patienceArg, farArg boxedTime
 	// The reader's:
 	now     time.Time // taken once for each reply
 	overdue time.Time // since when replies are overdue; zero: they are not
@@ -187,7 +187,9 @@ func (l *link) send(items []item) error {
 			joins = joins || items[i].Joins()
 		}
 		if joins {
-			args = append(args, l.turnArg.boxed(l.m.cfg.Turn), l.patienceArg.boxed(l.m.cfg.Patience))
+			args = append(args, l.turnArg.boxed(l.m.turn()))
+			patience, far := l.m.patience()
+			args = append(args, l.patienceArg.boxed(patience+time.Millisecond), l.farArg.boxed(far))
 		}
 	}
 	l.args = args
@@ -204,18 +206,31 @@ func sendQuery(conn redis.Conn, q wire.Query) error {
 	return nil
 }
 
+// turn returns what Config.Turn returns, rounded up.
+func (m *Master) turn() time.Duration {
+	if m.cfg.Turn == nil {
+		return 0
+	}
+	return m.cfg.Turn() + time.Millisecond
+}
+
+// patience returns what Config.Patience returns.
+func (m *Master) patience() (near, far time.Duration) {
+	if m.cfg.Patience == nil {
+		return 0, 0
+	}
+	return m.cfg.Patience()
+}
+
 // A boxedTime is a time in ms as an argument. It is kept, so that it is seldom boxed.
 type boxedTime struct {
 	ms   int64
 	text any
 }
 
-// boxed returns the argument for the time that now returns. Nil returns 0.
-func (t *boxedTime) boxed(now func() time.Duration) any {
-	ms := int64(0)
-	if now != nil {
-		ms = now().Milliseconds() + 1
-	}
+// boxed returns the argument for a time.
+func (t *boxedTime) boxed(now time.Duration) any {
+	ms := now.Milliseconds()
 	if t.text == nil || t.ms != ms {
 		t.ms, t.text = ms, strconv.FormatInt(ms, 10)
 	}

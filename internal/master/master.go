@@ -116,10 +116,14 @@ type Config struct {
 	Granted func(master int, g Grant) (expected bool)
 	// Turn returns how long this client takes at most to come back with an attempt when it is woken. It is optional.
 	Turn func() time.Duration
-	// Patience returns how long it takes at most until a claim that waits is sent again. It is optional.
-	Patience func() time.Duration
-	// Waiting reports whether a claim of this client waits, so that a grant may come. It is optional.
-	Waiting func() bool
+	// Patience returns how long it takes at most until a claim that is near is sent again, and how much longer while none
+	// is. It is optional.
+	Patience func() (near, far time.Duration)
+	// Waiting reports whether a claim of this client is near at a master, so that a grant may come soon. It is optional.
+	Waiting func(master int) bool
+	// Near is called with each well-formed message that a claim has become near. It reports whether the message was expected.
+	// It must not block. It is optional.
+	Near func(master int, key, token string) (expected bool)
 	// Sample is a key that a lock could have and none has. The user's rights are tried on it. Empty:
 	// they are not tried.
 	Sample string

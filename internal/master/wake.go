@@ -162,7 +162,7 @@ func (l listener) receive(conn redis.Conn, s *subscription) error {
 	}
 }
 
-// PingEvery is how often the server is pinged while a claim of this client may be granted: a grant counts from the
+// PingEvery is how often the server is pinged while a claim of this client is near: a grant counts from the
 // last ping that was answered before it.
 const PingEvery = 100 * time.Millisecond
 
@@ -191,7 +191,7 @@ func (l listener) ping(conn redis.Conn, s *subscription, stop <-chan struct{}) {
 			command = "UNSUBSCRIBE"
 		}
 		every := seldom
-		if l.cfg.Waiting != nil && l.cfg.Waiting() {
+		if l.cfg.Waiting != nil && l.cfg.Waiting(l.cfg.Index) {
 			every = min(every, max(PingEvery, least))
 		}
 		if left := every - time.Since(last); left > 0 && command == "PING" {
@@ -219,6 +219,13 @@ func (l listener) message(parts []any) {
 		mark := l.marks.last
 		g := Grant{told.Key, told.Token, told.Fence, mark, l.sure(told.Memory, mark)}
 		if l.cfg.Granted != nil && l.cfg.Granted(l.cfg.Index, g) {
+			return
+		}
+		text = ""
+	}
+	if token, key, ok := wire.ParseNear(text); ok {
+		if l.cfg.Near != nil && l.cfg.Near(l.cfg.Index, key, token) {
+			l.PingOften()
 			return
 		}
 		text = ""

@@ -28,8 +28,12 @@ type Claim struct {
 	gone  uint64    // the masters, as bits, whose votes have become void since the last count
 	first time.Time // when the first vote came
 
+	places   []place // by master
+	answered bool    // a master has answered it
+	returned bool    // a master has come up since its last poll
+
 	doubt  func(i int) // of its lease, once it was acquired: see Wait.Won
-	unused uint64      // the masters, as bits, whose grants were over before they could count
+	unused uint64      // the masters, as bits, whose grants were over before this Client used them
 }
 
 // A vote is a vote for a claim.
@@ -43,7 +47,7 @@ func (v *vote) end() time.Time { return v.mark.Time().Add(v.life) }
 
 // NewClaim returns a Claim of a Client with this number of masters.
 func NewClaim(c *master.Claim, began clock.Reading, g time.Duration, masters int) *Claim {
-	return &Claim{Claim: c, Began: began, G: g, votes: make([]vote, masters)}
+	return &Claim{Claim: c, Began: began, G: g, votes: make([]vote, masters), places: make([]place, masters)}
 }
 
 // SetClaim sets the claim of a wait; nil: it has none. The votes for an earlier claim never count again.
@@ -51,18 +55,6 @@ func (w *Wait) SetClaim(c *Claim) {
 	w.waits.mu.Lock()
 	defer w.waits.mu.Unlock()
 	w.claim = c
-}
-
-// AnyClaim reports whether a claim of this Client waits.
-func (s *Waits) AnyClaim() bool {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	for _, w := range s.byKey {
-		if w.claim != nil {
-			return true
-		}
-	}
-	return false
 }
 
 // ClaimOf returns the claim that waits for a key, or nil. It is for tests.
@@ -92,8 +84,10 @@ func (s *Waits) Granted(i int, g master.Grant) bool {
 		g.Mark = began
 	}
 	v := vote{g.Mark, w.claim.G, g.Fence}
-	if !v.end().After(time.Now()) {
-		w.claim.unused |= 1 << i
+	if time.Since(g.Mark.Time()) > w.claim.G/2 {
+		// The vote is over, or soon. The claim may have been far, or this Client may have been stopped. A poll asks for how
+		// long the key lives, or finds that the grant was in vain.
+		w.wakeLocked()
 	}
 	w.voteLocked(i, v)
 	poke(w.News)
@@ -122,9 +116,13 @@ func (w *Wait) voteLocked(i int, v vote) {
 //   - listening says that the master can tell this Client of grants. Then a claim that was refused is in its queue.
 //
 // The answers of a master come in the order of the commands. When an answer was counted in its round, too, Counted follows.
-func (w *Wait) Answered(c *Claim, kind wire.Kind, i int, a wire.Answer, mark clock.Reading, life time.Duration, listening bool) {
+// Answered reports whether the claim is near at this master.
+func (w *Wait) Answered(c *Claim, kind wire.Kind, i int, a wire.Answer, mark clock.Reading, life time.Duration, listening bool) (near bool) {
 	s, bit := w.waits, uint64(1)<<i
 	s.mu.Lock()
+	c.saidLocked(i, a, mark.Time(), listening)
+	c.answered = c.answered || a.Outcome == wire.Taken
+	near = c.places[i].near()
 	late := kind == wire.Again && c.known&bit != 0
 	gone := late && a.New // the key was granted or set, and is gone or another's since
 	if a.Done() || a.Outcome == wire.Taken && (a.New || listening) {
@@ -143,12 +141,12 @@ func (w *Wait) Answered(c *Claim, kind wire.Kind, i int, a wire.Answer, mark clo
 			w.voteLocked(i, vote{mark, life, a.Fence})
 		}
 		s.mu.Unlock()
-		return
+		return near
 	}
 	doubt := c.doubt
 	s.mu.Unlock()
 	if doubt == nil || !gone && !(late && a.Err != nil) {
-		return
+		return false
 	}
 	// The claim had won, and then this master executed a poll that was sent before. Example: master 3 has granted the key
 	// for 400 ms; the poll arrives there after 613 ms. The key has expired, so the poll has set it again, or, if another
@@ -156,6 +154,7 @@ func (w *Wait) Answered(c *Claim, kind wire.Kind, i int, a wire.Answer, mark clo
 	// of master 3. So its vote no longer supports the lease. If the answer to such a poll was lost, the same may have
 	// happened.
 	doubt(i)
+	return false
 }
 
 // Counted says that an answer to a command of a claim was counted in its round.

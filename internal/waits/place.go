@@ -1,0 +1,134 @@
+package waits
+
+import (
+	"time"
+
+	"github.com/redlock-go/redlock/internal/wire"
+)
+
+// The first clients of a queue are near: they watch the key, and are pinged often, since they will be granted the lock soon. All
+// others are far, and cost little: see docs/grant.md. Masters differ in the order of their queues, so a claim has a place in
+// each.
+//
+//   - A claim is near if one master says so. If it took a quorum, nobody might be near where the orders differ.
+//   - It is near if fewer than a quorum of masters have said anything: others may be down, or new.
+//   - An answer says the place when the command was executed. A message says that the claim has become near since. Both
+//     travel on connections of their own. So an answer to a command that was sent before the last such message came does not
+//     count.
+
+// A place is that of a claim in the queue of one master.
+type place struct {
+	known bool
+	ahead int       // how many are ahead of it
+	told  time.Time // when the last message came that it is near
+}
+
+func (p *place) near() bool { return p.known && p.ahead < wire.Near }
+
+// saidLocked takes in the answer of master i to a command that was sent at sent.
+func (c *Claim) saidLocked(i int, a wire.Answer, sent time.Time, listening bool) {
+	p := &c.places[i]
+	switch {
+	case a.Outcome != wire.Taken || !listening: // it is in no queue there, by itself
+		p.known = false
+	case p.told.Before(sent):
+		p.known, p.ahead = true, a.Ahead
+	}
+}
+
+// aheadLocked returns how many are ahead of the claim at the master where these are fewest, and 0 if fewer than need masters have
+// said anything.
+func (c *Claim) aheadLocked(need int) int {
+	said, least := 0, -1
+	for i := range c.places {
+		if p := &c.places[i]; p.known {
+			if said++; least < 0 || p.ahead < least {
+				least = p.ahead
+			}
+		}
+	}
+	if said < need {
+		return 0
+	}
+	return least
+}
+
+// Ahead returns how many clients are ahead of a claim. It is near if these are fewer than wire.Near.
+func (w *Wait) Ahead(c *Claim) int {
+	w.waits.mu.Lock()
+	defer w.waits.mu.Unlock()
+	return c.aheadLocked(w.waits.Need)
+}
+
+// Near handles the message of master i that a claim has become near. It reports false if this Client has not queued for the key.
+func (s *Waits) Near(i int, key, token string) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	w := s.byKey[key]
+	if w == nil || w.claim == nil || w.claim.Token() != token {
+		_, left := s.left.Get(key)
+		return left || w != nil // of a claim that was given up
+	}
+	p := &w.claim.places[i]
+	p.told = time.Now()
+	if !p.near() {
+		p.known, p.ahead = true, wire.Near-1
+		poke(w.News)
+	}
+	return true
+}
+
+// NearAt reports whether a claim of this Client is near at master i, so that a grant may come soon.
+func (s *Waits) NearAt(i int) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, w := range s.byKey {
+		if w.claim != nil && w.claim.places[i].near() {
+			return true
+		}
+	}
+	return false
+}
+
+// Fewest returns how many clients are ahead of the claim of this Client that has fewest ahead, and 0 if no claim waits. A claim
+// that no master has answered counts as one with unknown ahead.
+func (s *Waits) Fewest(unknown int) int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	least := -1
+	for _, w := range s.byKey {
+		c := w.claim
+		if c == nil {
+			continue
+		}
+		n := c.aheadLocked(s.Need)
+		if !c.answered {
+			n = unknown
+		}
+		if least < 0 || n < least {
+			least = n
+		}
+	}
+	return max(least, 0)
+}
+
+// Up notes that master i has come up. Its queue may be gone, so each claim has to be sent to it again: see Returned.
+func (s *Waits) Up(i int) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, w := range s.byKey {
+		if c := w.claim; c != nil {
+			c.places[i] = place{}
+			c.returned = true
+			poke(w.News)
+		}
+	}
+}
+
+// Returned reports whether a master has come up since the last call.
+func (w *Wait) Returned(c *Claim) (is bool) {
+	w.waits.mu.Lock()
+	defer w.waits.mu.Unlock()
+	is, c.returned = c.returned, false
+	return is
+}

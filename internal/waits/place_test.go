@@ -1,0 +1,134 @@
+package waits
+
+import (
+	"testing"
+	"time"
+
+	"github.com/redlock-go/redlock/internal/clock"
+	"github.com/redlock-go/redlock/internal/master"
+	"github.com/redlock-go/redlock/internal/wire"
+)
+
+// A placed is a claim that waits at five masters.
+type placed struct {
+	*testing.T
+	s *Waits
+	w *Wait
+	c *Claim
+}
+
+func newPlaced(t *testing.T) *placed {
+	terms := wire.NewTerms("a", time.Second)
+	p := &placed{T: t, s: New(5), c: NewClaim(master.NewClaim(&terms, wire.ClaimOf{Token: "token"}), clock.System(), time.Second, 5)}
+	p.w = p.s.Begin("a")
+	p.w.SetClaim(p.c)
+	return p
+}
+
+// answer has master i answer a command that was sent at sent.
+func (p *placed) answer(i, ahead int, sent clock.Reading) {
+	p.w.Answered(p.c, wire.Again, i, wire.Answer{Outcome: wire.Taken, Ahead: ahead}, sent, time.Second, true)
+}
+
+func (p *placed) want(when string, ahead int) {
+	p.Helper()
+	if got := p.w.Ahead(p.c); got != ahead {
+		p.Errorf("%s: %d are ahead, want %d", when, got, ahead)
+	}
+}
+
+// Where the orders of the queues differ, somebody must be near.
+func TestAClaimIsNearIfOneMasterSaysSo(t *testing.T) {
+	p, now := newPlaced(t), clock.System()
+	p.want("no master has answered", 0)
+	p.answer(0, 7, now)
+	p.answer(1, 9, now)
+	p.want("fewer than a quorum have", 0)
+	p.answer(2, 8, now)
+	p.want("a quorum have", 7)
+	p.answer(3, 1, now)
+	p.want("it is near at one", 1)
+	if !p.s.NearAt(3) || p.s.NearAt(0) {
+		t.Error("it is near at another master than that one")
+	}
+	p.answer(3, 3, now)
+	p.want("and far again", 3)
+	for i := range 3 {
+		p.w.Answered(p.c, wire.Again, i, wire.Answer{Err: errTest}, now, time.Second, true)
+	}
+	p.want("a quorum are down", 0)
+}
+
+var errTest = redisError("down")
+
+type redisError string
+
+func (e redisError) Error() string { return string(e) }
+
+// The message and the answer come on connections of their own.
+func TestAnAnswerThatWasAskedForBeforeTheLastMessageDoesNotChangeThePlace(t *testing.T) {
+	p, before := newPlaced(t), clock.System()
+	for i := range 5 {
+		p.answer(i, 7, before)
+	}
+	if !p.s.Near(1, "a", "token") {
+		t.Error("the message was not expected")
+	}
+	p.want("a message has come", wire.Near-1)
+	p.answer(1, 7, before)
+	p.want("an older answer has come", wire.Near-1)
+	time.Sleep(time.Millisecond) // until a clock that ticks seldom has gone on
+	p.answer(1, 7, clock.System())
+	p.want("a newer answer has come", 7)
+	p.s.Near(1, "a", "token")
+	p.s.Up(1)
+	p.want("the master has come up anew", 7)
+	if !p.w.Returned(p.c) || p.w.Returned(p.c) {
+		t.Error("the master has not come up once")
+	}
+}
+
+func TestAMessageThatAClaimIsNearIsExpectedOfAClaim(t *testing.T) {
+	p := newPlaced(t)
+	for i := range 5 {
+		p.answer(i, 7, clock.System())
+	}
+	if p.s.Near(0, "b", "token") {
+		t.Error("a message about another name was expected")
+	}
+	if !p.s.Near(0, "a", "earlier") {
+		t.Error("a message for an earlier claim was not expected")
+	}
+	p.want("another claim is near", 7)
+	p.w.End()
+	if !p.s.Near(0, "a", "token") {
+		t.Error("a message for a wait that has just ended was not expected")
+	}
+}
+
+func TestTheFewestAhead(t *testing.T) {
+	p := newPlaced(t)
+	want := func(when string, want int) {
+		t.Helper()
+		if got := p.s.Fewest(10); got != want {
+			t.Errorf("%s: %d are ahead, want %d", when, got, want)
+		}
+	}
+	want("no master has answered", 10)
+	for i := range 5 {
+		p.answer(i, 70, clock.System())
+	}
+	want("the claim is far", 70)
+	other := p.s.Begin("b")
+	want("another wait has no claim", 70)
+	c := NewClaim(new(master.Claim), clock.System(), time.Second, 5)
+	other.SetClaim(c)
+	want("another claim is new", 10)
+	for i := range 5 {
+		other.Answered(c, wire.Register, i, wire.Answer{Outcome: wire.Taken, Ahead: 2}, clock.System(), time.Second, true)
+	}
+	want("another claim is near", 2)
+	other.End()
+	p.w.End()
+	want("no claim waits", 0)
+}
