@@ -1,6 +1,6 @@
 package redlock
 
-import "github.com/redlock-go/redlock/internal/master"
+import "github.com/redlock-go/redlock/internal/wire"
 
 // NewBackOff returns the default schedule between attempts.
 func NewBackOff() BackOff { return newBackOff() }
@@ -24,11 +24,11 @@ func (c *Client) HoldReleases() (resume func()) {
 	return c.lastReleases.mu.Unlock
 }
 
-// GrantInVain has the claim of a wait for key receive grants that are over, as a process does that did not run meanwhile.
+// GrantInVain has the polls of a wait for key find that grants are over, as those of a process do that did not run meanwhile.
 func (c *Client) GrantInVain(key string) {
-	claim := c.waits.ClaimOf(key)
+	w, claim := c.waits.ClaimOf(key)
 	for i := range c.masters {
-		c.waits.Granted(i, master.Grant{Key: key, Token: claim.Token(), Mark: claim.Began, Sure: true})
+		w.Answered(claim, wire.Again, i, wire.Answer{Outcome: wire.Taken, New: true}, c.clock(), claim.G, true)
 	}
 }
 

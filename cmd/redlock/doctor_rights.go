@@ -95,6 +95,8 @@ func tries(prefix string) (tries, listening []try) {
 			{forQueues, []any{"EXISTS", queue}},
 			{forQueues, []any{"ZREM", queue, id}},
 			{forQueues, []any{"ZRANGE", queue, 0, 0}},
+			{forQueues, []any{"ZRANK", queue, id}},
+			{forQueues, []any{"ZSCORE", queue, id}},
 			{forQueues, []any{"PUBSUB", "NUMSUB", channel}},
 			{forQueues, []any{"PUBLISH", channel, "x"}},
 			{forQueues, []any{"SET", waiter, "x", "PX", 0}}, // fails: no valid expiry

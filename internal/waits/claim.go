@@ -57,14 +57,14 @@ func (w *Wait) SetClaim(c *Claim) {
 	w.claim = c
 }
 
-// ClaimOf returns the claim that waits for a key, or nil. It is for tests.
-func (s *Waits) ClaimOf(key string) *Claim {
+// ClaimOf returns the wait for a key, and its claim; nil if there is none. It is for tests.
+func (s *Waits) ClaimOf(key string) (*Wait, *Claim) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if w := s.byKey[key]; w != nil {
-		return w.claim
+		return w, w.claim
 	}
-	return nil
+	return nil, nil
 }
 
 // Granted handles a grant by master i. It reports false if this Client has not queued for the key.

@@ -1,0 +1,162 @@
+package contract_test
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"github.com/redlock-go/redlock"
+	"github.com/redlock-go/redlock/internal/locktest"
+	"github.com/redlock-go/redlock/redlocktest"
+)
+
+// crowd opens clients that wait for the lock "a", each of which enters it and leaves it again.
+func crowd(t *testing.T, ms *redlocktest.Masters, n int, entered func(i int)) (wait func()) {
+	t.Helper()
+	done := make(chan struct{})
+	for i := range n {
+		l := connected(t, ms, nil).Locker("a")
+		go func() {
+			defer func() { done <- struct{}{} }()
+			l.Lock()
+			entered(i)
+			l.Unlock()
+		}()
+		queued(t, ms, "a", i+1)
+	}
+	return func() {
+		for range n {
+			<-done
+		}
+	}
+}
+
+// Only those at the front of a queue poll often. A client that waits behind many others costs the masters little.
+func TestACrowdThatWaitsSendsFewPolls(t *testing.T) {
+	bubble(t, 3, func(t *testing.T, ms *redlocktest.Masters) {
+		const n, seconds = 30, 10
+		holder := connected(t, ms, nil).Locker("a")
+		take(holder)
+		wait := crowd(t, ms, n, func(int) {})
+		time.Sleep(2 * time.Second) // the first polls
+		before := polls(ms.Master(0))
+		time.Sleep(seconds * time.Second)
+		got := polls(ms.Master(0)) - before
+		// Three near ones poll ten times a second. The others poll every 100 ms for each client ahead: 10 ln(30/3) a second.
+		const near, far = 3 * 10 * seconds, 23 * seconds
+		if got < near*8/10 || got > (near+far)*12/10 {
+			t.Errorf("%d clients sent %d polls in %d s, want about %d", n, got, seconds, near+far)
+		}
+		holder.Unlock()
+		wait()
+	})
+}
+
+// Clients that are far enter in their turn, without a pause.
+func TestACrowdTakesTurnsWithoutAPause(t *testing.T) {
+	bubble(t, 3, func(t *testing.T, ms *redlocktest.Masters) {
+		const n = 20
+		holder := connected(t, ms, nil).Locker("a")
+		take(holder)
+		var order []int
+		wait := crowd(t, ms, n, func(i int) { order = append(order, i) })
+		time.Sleep(5 * time.Second) // longer than g: no vote could count from the registration
+		began := time.Now()
+		holder.Unlock()
+		wait()
+		if took := time.Since(began); took > 200*time.Millisecond {
+			t.Errorf("%d clients took %v, want no pause", n, took)
+		}
+		for i, c := range order {
+			if i != c {
+				t.Errorf("they entered in the order %v", order)
+				break
+			}
+		}
+	})
+}
+
+// No script runs when the key of a dead holder expires. The near ones find out.
+func TestACrowdGetsTheLockOfADeadHolderSoonAfterItExpires(t *testing.T) {
+	bubble(t, 3, func(t *testing.T, ms *redlocktest.Masters) {
+		locktest.Hold(ms, "a", 0, 1, 2)
+		var first time.Time
+		wait := crowd(t, ms, 20, func(int) {
+			if first.IsZero() {
+				first = time.Now()
+			}
+		})
+		time.Sleep(5 * time.Second)
+		for i := range 3 {
+			ms.Master(i).Del("a")
+		}
+		began := time.Now()
+		wait()
+		if late := first.Sub(began); late > 160*time.Millisecond {
+			t.Errorf("the first client entered after %v, want 150ms at most", late)
+		}
+	})
+}
+
+// Clients leave the front of the queue. Those behind them learn that they are near, so that the lock of a dead holder is not left free.
+func TestACrowdWhoseFrontLeavesHasOthersNear(t *testing.T) {
+	bubble(t, 3, func(t *testing.T, ms *redlocktest.Masters) {
+		locktest.Hold(ms, "a", 0, 1, 2)
+		ctx, leave := context.WithCancel(t.Context())
+		left := make(chan error)
+		const front, back = 12, 6
+		for i := range front {
+			l := connected(t, ms, nil).Locker("a")
+			go func() { left <- l.LockContext(ctx) }()
+			queued(t, ms, "a", i+1)
+		}
+		var first time.Time
+		done := make(chan struct{})
+		for i := range back {
+			l := connected(t, ms, nil).Locker("a")
+			go func() {
+				locktest.Pass(l)
+				if first.IsZero() {
+					first = time.Now()
+				}
+				done <- struct{}{}
+			}()
+			queued(t, ms, "a", front+i+1)
+		}
+		time.Sleep(5 * time.Second)
+		leave()
+		for range front {
+			if err := <-left; err == nil {
+				t.Error("a client that left has the lock")
+			}
+		}
+		for i := range 3 {
+			ms.Master(i).Del("a")
+		}
+		began := time.Now()
+		for range back {
+			<-done
+		}
+		if late := first.Sub(began); late > 160*time.Millisecond {
+			t.Errorf("the first client entered after %v, want 150ms at most", late)
+		}
+	})
+}
+
+// A master that restarts has no queue. Far claims register there again.
+func TestTheQueueOfAMasterIsWholeASecondAfterItIsUpAgain(t *testing.T) {
+	bubble(t, 3, func(t *testing.T, ms *redlocktest.Masters) {
+		const n = 20
+		holder := connected(t, ms, &redlock.Options{LockOptions: redlock.LockOptions{TTL: time.Minute}, MaxTTL: time.Minute}).Locker("a")
+		take(holder)
+		wait := crowd(t, ms, n, func(int) {})
+		time.Sleep(12 * time.Second) // the far ones poll seldom
+		ms.Master(0).Stop()
+		ms.Master(0).Forget()
+		startAdopted(ms, 0)
+		time.Sleep(3 * time.Second) // to connect, and a second
+		queued(t, ms, "a", n)
+		holder.Unlock()
+		wait()
+	})
+}
