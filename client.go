@@ -167,6 +167,7 @@ func newClient(pools []*redis.Pool, opts *Options) (*Client, error) {
 			Granted:     c.waits.Granted,
 			Waiting:     c.waits.NearAt,
 			Near:        c.waits.Near,
+			Subscribed:  c.waits.Up,
 			Turn:        c.turn,
 			Patience:    c.patience,
 			Sample:      opts.Prefix + "redlock-rights-" + newToken(""),

@@ -121,6 +121,9 @@ type Config struct {
 	Patience func() (near, far time.Duration)
 	// Waiting reports whether a claim of this client is near at a master, so that a grant may come soon. It is optional.
 	Waiting func(master int) bool
+	// Subscribed is called when a subscription begins: from then on a claim can be in the queue of the master. It must not
+	// block. It is optional.
+	Subscribed func(master int)
 	// Near is called with each well-formed message that a claim has become near. It reports whether the message was expected.
 	// It must not block. It is optional.
 	Near func(master int, key, token string) (expected bool)

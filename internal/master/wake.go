@@ -115,6 +115,9 @@ func (l listener) serve(conn redis.Conn, p peer) error {
 		redisconn.Discard(conn)
 		return errElsewhere
 	}
+	if l.cfg.Subscribed != nil {
+		l.cfg.Subscribed(l.cfg.Index)
+	}
 	err := l.receive(conn, s)
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -112,7 +112,8 @@ func (s *Waits) Fewest(unknown int) int {
 	return max(least, 0)
 }
 
-// Up notes that master i has come up. Its queue may be gone, so each claim has to be sent to it again: see Returned.
+// Up notes that master i has come up, or can tell this Client of grants again. Its queue may be gone, so each claim has to be sent
+// to it again: see Returned.
 func (s *Waits) Up(i int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
