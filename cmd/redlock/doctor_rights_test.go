@@ -220,7 +220,7 @@ func TestDoctorNamesEachRightThatIsMissing(t *testing.T) {
 			names = []string{strings.ToUpper(right[1:])}
 			votes = map[bool]string{true: "yes", false: "no"}[slices.Contains([]string{
 				"+client|id", "+client|info", "+client|kill", "+info", "+mget", "+exists", "+publish", "+pubsub|numsub", "+subscribe",
-				"+unsubscribe", "+zadd", "+zrem", "+getrange", "+zcard", "+zrange",
+				"+unsubscribe", "+zadd", "+zrem", "+getrange", "+zcard", "+zrange", "+zrank",
 				"+zscore", "+zrevrange", "+zrangebyscore", "+zrandmember", "+zremrangebyscore"}, right)]
 		case '~':
 			if key, ok := strings.CutPrefix(right, "~redlock:"); !ok || strings.HasPrefix(key, "incarnation") {

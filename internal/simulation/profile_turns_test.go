@@ -52,6 +52,7 @@ var turnsProfiles = []*profile{
 	{name: "stopped", make: makeStopped, free: 1200 * time.Millisecond},
 	{name: "promotion", make: makePromotion, free: 2 * time.Second},
 	{name: "stalls", make: makeStalls, free: 2 * time.Second},
+	{name: "crowd", make: makeCrowd, free: crowdFree},
 	{name: "slow-master", make: makeSlowMaster, free: 5 * time.Second, throughput: 50},
 }
 
