@@ -30,6 +30,7 @@ func (c *Client) GrantInVain(key string) {
 	for i := range c.masters {
 		w.Answered(claim, wire.Again, i, wire.Answer{Outcome: wire.Taken, New: true}, c.clock(), claim.G, true)
 	}
+	w.Counted()
 }
 
 // IgnoreQueued has goroutines that come to a gate not say so, as if they were stopped just before.
