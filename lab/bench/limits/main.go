@@ -11,12 +11,14 @@
 package main
 
 import (
+	"cmp"
 	"flag"
 	"fmt"
 	"log/slog"
 	"os"
 	"runtime"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -32,12 +34,15 @@ type section struct {
 type options struct {
 	hold   time.Duration // of the section hold
 	leases []int         // of the section held
+
+	clients []int // of the section crowd
 }
 
 var sections = []section{
 	{"cost", cost},
 	{"held", held},
 	{"waiters", waiters},
+	{"crowd", crowd},
 	{"processes", processes},
 	{"names", names},
 	{"masters", masters},
@@ -60,9 +65,17 @@ func main() {
 }
 
 func run() error {
-	o := &options{leases: []int{1, 1_000, 10_000, 100_000}}
-	only := flag.String("only", "cost,held,waiters,processes,names,masters,ttls", "the sections to run")
+	o := &options{leases: []int{1, 1_000, 10_000, 100_000}, clients: []int{16, 64, 200, 400}}
+	only := flag.String("only", "cost,held,waiters,crowd,processes,names,masters,ttls", "the sections to run")
 	flag.DurationVar(&o.hold, "hold", time.Minute, "how long the section hold holds its locks")
+	flag.Func("clients", "how many `clients` the section crowd has, separated by commas (default 16,64,200,400)", func(s string) (err error) {
+		o.clients = nil
+		for _, word := range strings.Split(s, ",") {
+			n, bad := strconv.Atoi(word)
+			o.clients, err = append(o.clients, n), cmp.Or(err, bad)
+		}
+		return err
+	})
 	flag.Parse()
 	slog.SetDefault(slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: slog.LevelWarn})))
 	wanted := strings.Split(*only, ",")
