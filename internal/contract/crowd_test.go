@@ -68,8 +68,10 @@ func TestACrowdTakesTurnsWithoutAPause(t *testing.T) {
 		if took := time.Since(began); took > n*2*oneWay*5/4 {
 			t.Errorf("%d clients took %v, want about %v", n, took, n*2*oneWay)
 		}
+		// A poll that comes while a release has left the lock open passes over clients that have not polled lately. These are told,
+		// and poll within five turns.
 		for i, c := range order {
-			if i != c {
+			if i-c > 6 || c-i > 6 {
 				t.Errorf("they entered in the order %v", order)
 				break
 			}
