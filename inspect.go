@@ -74,7 +74,7 @@ type MasterStatus struct {
 	GuardErr error
 
 	// ListErr says that other Clients of this master have another number of masters: they or this Client have a wrong list,
-	// and can hold a lock that somebody else holds. It is nil if none was found in the last half minute, and with
+	// and can hold a lock that somebody else holds. It is nil if none was found for a minute, and with
 	// Options.DisableWakeups. Lists of the same length are not compared: redlock doctor compares the servers.
 	ListErr error
 }

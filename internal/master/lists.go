@@ -45,7 +45,14 @@ func (l lists) Answered(_ int, a wire.Answer) {
 		if !ok {
 			l.m.listsAsked += listsForbidden
 		}
-		l.m.setListErrLocked(listError(others, mine))
+		err := listError(others, mine)
+		// After a restart of the master, others may not have subscribed again yet. So one answer that finds none is not believed.
+		if wait := ok && err == nil && !l.m.listsNone; wait {
+			l.m.listsNone = true
+			return
+		}
+		l.m.listsNone = err == nil
+		l.m.setListErrLocked(err)
 	})
 }
 

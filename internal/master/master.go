@@ -170,6 +170,7 @@ type Master struct {
 	subscription *subscription // to wake-ups; nil: there is none at the server of the last connection
 	deaf         time.Time     // since when there is no subscription; zero: there is one
 	listsAsked   int           // the last turn of asking for the lists of other clients: see askListsLocked
+	listsNone    bool          // its last answer to that found none
 	news         []change      // not yet reported to Changed
 	reporting    bool          // a goroutine reports them
 
