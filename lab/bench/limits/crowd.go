@@ -6,11 +6,6 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
-
-	"github.com/go-redsync/redsync/v4"
-	redsyncpool "github.com/go-redsync/redsync/v4/redis"
-	redsyncredigo "github.com/go-redsync/redsync/v4/redis/redigo"
-	"github.com/gomodule/redigo/redis"
 )
 
 // A waiter is one client of a crowd: it has connections of its own.
@@ -20,17 +15,9 @@ type waiter struct {
 	close  func()
 }
 
-// A crowdOf opens one client of a crowd.
-type crowdOf struct {
-	name string
-	open func(addrs []string) (*waiter, error)
-}
-
-var crowds = []crowdOf{{"redlock", openOurs}, {"redsync", openRedsync}}
-
 const crowdName = "limits:crowd"
 
-func openOurs(addrs []string) (*waiter, error) {
+func openWaiter(addrs []string) (*waiter, error) {
 	c, err := open(addrs, nil)
 	if err != nil {
 		return nil, err
@@ -39,29 +26,12 @@ func openOurs(addrs []string) (*waiter, error) {
 	return &waiter{lock: l.LockContext, unlock: l.Unlock, close: func() { c.Close() }}, nil
 }
 
-func openRedsync(addrs []string) (*waiter, error) {
-	var pools []redsyncpool.Pool
-	var all []*redis.Pool
-	for _, addr := range addrs {
-		p := &redis.Pool{MaxIdle: 2, Dial: func() (redis.Conn, error) { return redis.Dial("tcp", addr) }}
-		pools, all = append(pools, redsyncredigo.NewPool(p)), append(all, p)
-	}
-	m := redsync.New(pools...).NewMutex(crowdName, redsync.WithTries(1<<30), redsync.WithExpiry(30*time.Second))
-	return &waiter{lock: m.LockContext, unlock: func() { m.Unlock() }, close: func() {
-		for _, p := range all {
-			p.Close()
-		}
-	}}, nil
-}
-
 // crowd measures many clients that want one lock: what it costs that they wait while one holds it, and how they take turns.
 func crowd(o *options) error {
-	table("clients", "library", "waiting: commands/s", "masters", "clients", "in turns: locks/s", "commands per lock", "fairness (Jain)", "longest wait")
+	table("clients", "waiting: commands/s", "masters", "clients", "in turns: locks/s", "commands per lock", "fairness (Jain)", "longest wait")
 	for _, n := range o.clients {
-		for _, of := range crowds {
-			if err := crowdIn(of, n); err != nil {
-				return fmt.Errorf("%d clients of %s: %w", n, of.name, err)
-			}
+		if err := crowdOf(n); err != nil {
+			return fmt.Errorf("%d clients: %w", n, err)
 		}
 	}
 	return nil
@@ -72,7 +42,7 @@ const (
 	crowdSpan    = 6 * time.Second
 )
 
-func crowdIn(of crowdOf, n int) error {
+func crowdOf(n int) error {
 	f, err := start(5)
 	if err != nil {
 		return err
@@ -80,7 +50,7 @@ func crowdIn(of crowdOf, n int) error {
 	defer f.stop()
 	all := make([]*waiter, n+1)
 	for i := range all {
-		if all[i], err = of.open(f.addrs()); err != nil {
+		if all[i], err = openWaiter(f.addrs()); err != nil {
 			return err
 		}
 		defer all[i].close()
@@ -133,7 +103,7 @@ func crowdIn(of crowdOf, n int) error {
 	percent := func(d time.Duration) string {
 		return fmt.Sprintf("%.1f %% of a core", 100*d.Seconds()/crowdSpan.Seconds())
 	}
-	row(fmt.Sprint(n), of.name, fmt.Sprintf("%.0f", float64(waiting.commands)/crowdSpan.Seconds()), percent(waiting.cpu), percent(used),
+	row(fmt.Sprint(n), fmt.Sprintf("%.0f", float64(waiting.commands)/crowdSpan.Seconds()), percent(waiting.cpu), percent(used),
 		fmt.Sprintf("%.0f", sum/crowdSpan.Seconds()), fmt.Sprintf("%.1f", float64(inTurns.commands)/max(sum, 1)),
 		fmt.Sprintf("%.3f", sum*sum/max(squares*float64(n), 1)), wait.Round(time.Millisecond).String())
 	return nil
