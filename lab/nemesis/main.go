@@ -65,14 +65,14 @@ func start() (int, error) {
 	if err := c.pickWorkload(*workload); err != nil {
 		return exitError, err
 	}
-	// A master that lost its data at the last moment votes again after its quarantine, the leases
-	// of dead clients expire after a TTL, and then everybody waits for a turn.
-	c.entryMost = c.quarantine() + c.ttl + 6*time.Second
-	if !c.strict {
-		c.entryMost = 30 * time.Second // longer than any time-out of a peer
-	}
 	if c.seed == 0 {
 		c.seed = uint64(rand.Uint32()) + 1
+	}
+	// A master that lost its data at the last moment votes again after its quarantine, the leases
+	// of dead clients expire after a TTL, and then everybody waits for a turn.
+	c.entryMost = c.quarantine() + c.ttl + time.Duration(polling(c.seed, c.clients, c.ttl)+1)*turnMost
+	if !c.strict {
+		c.entryMost = 30 * time.Second // longer than any time-out of a peer
 	}
 	if *only != "" {
 		if c.only, err = regexp.Compile(*only); err != nil {

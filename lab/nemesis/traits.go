@@ -51,6 +51,20 @@ func (t traits) String() string {
 	return strings.Join(all, ", ")
 }
 
+// turnMost is for how long a client waits for its turn at most, once all masters vote. Clients that poll share one place in a
+// queue, so it is as much more for each of them.
+const turnMost = 6 * time.Second
+
+// polling returns how many clients poll.
+func polling(seed uint64, clients int, ttl time.Duration) (n int) {
+	for i := range clients {
+		if t := drawTraits(seed, i, ttl); t.Polls || t.Denied == "subscribe" {
+			n++
+		}
+	}
+	return n
+}
+
 // userOf returns the user of a client.
 func userOf(client int) string { return fmt.Sprintf("client-%d", client) }
 
