@@ -2,6 +2,7 @@ package master
 
 import (
 	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -31,7 +32,7 @@ func census(lists ...int) string {
 func TestAMasterIsAskedForOtherListsTwiceAMinute(t *testing.T) {
 	for _, row := range []struct {
 		name, id, reply string
-		asked           int // in a minute
+		asked           int64 // in a minute
 		want            string
 	}{
 		{"no others", "me", census(1), 2, ""},
@@ -45,10 +46,10 @@ func TestAMasterIsAskedForOtherListsTwiceAMinute(t *testing.T) {
 	} {
 		t.Run(row.name, func(t *testing.T) {
 			bubbletest.Test(t, func(t *testing.T) {
-				asked := 0
+				var asked atomic.Int64
 				server := &fake{Handle: func(conn int, cmd []string) string {
 					if cmd[0] == "PUBSUB" {
-						asked++
+						asked.Add(1)
 						return row.reply
 					}
 					return ok(conn, cmd)
@@ -62,14 +63,14 @@ func TestAMasterIsAskedForOtherListsTwiceAMinute(t *testing.T) {
 				time.Sleep(59 * time.Second)
 				synctest.Wait()
 				s := m.Status()
-				if asked != row.asked || s.State != Up {
+				if asked := asked.Load(); asked != row.asked || s.State != Up {
 					t.Errorf("asked %d times, want %d; the master is %v (%v)", asked, row.asked, s.State, s.Err)
 				}
 				if (s.ListErr == nil) != (row.want == "") || s.ListErr != nil && !strings.HasPrefix(s.ListErr.Error(), row.want) {
 					t.Errorf("ListErr = %v, want %q", s.ListErr, row.want)
 				}
 				time.Sleep(10 * time.Minute)
-				if want := map[int]int{0: 0, 1: 2, 2: 22}[row.asked]; asked != want {
+				if asked, want := asked.Load(), map[int64]int64{0: 0, 1: 2, 2: 22}[row.asked]; asked != want {
 					t.Errorf("asked %d times in 11 minutes, want %d", asked, want)
 				}
 				m.Close()
