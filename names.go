@@ -66,7 +66,8 @@ func (l *Locker) noteHeld(is bool) {
 	}
 }
 
-// firstKind returns the kind of command for an attempt that is not followed by a claim: see lastReleases.
+// firstKind returns the kind of command for an attempt that is not followed by a claim. It counts the acquisition: see
+// lastReleases.next.
 func (l *Locker) firstKind() (kind wire.Kind) {
 	for key := range l.terms.Keys {
 		k, _ := l.client.lastReleases.next(key)

@@ -163,14 +163,15 @@ func passedOn(v quorum.Vote) bool { return v.Outcome == wire.Woke }
 //     A TryLock joins no queue, so after the answer it takes a lock that was left open, unless that is reserved
 //     for a client that was woken: see wire.OutOfTurn.
 //   - Clients without wake-ups, and those of other libraries, do not queue. They get the lock only if its
-//     holder leaves a gap. So one acquisition in gapOneIn, drawn at random, waits for the answer to the release.
+//     holder leaves a gap. So after followMost acquisitions the next one waits for the answer to the release.
 //     With DisableWakeups, each acquisition waits for it.
 
 const (
 	// politeFor is how long after a release acquisitions yield to the clients in the queue.
 	politeFor = time.Second
-	// gapOneIn makes a lock and unlock take 17/16 round trips on average.
-	gapOneIn = 16
+	// followMost is how many acquisitions in a row may follow a release without waiting for its
+	// answer. A lock and unlock then takes 17/16 round trips on average.
+	followMost = 16
 )
 
 // lastReleases are a Client's last releases, by key.
@@ -185,9 +186,11 @@ type lastReleases struct {
 type lastRelease struct {
 	token     string        // of the lease
 	until     time.Time     // when the release no longer matters
+	answered  bool          // a quorum has answered
 	passedOn  bool          // a master has passed the lock on
 	contended bool          // the lease was not acquired by the first attempt: other clients want the lock
-	gap       chan struct{} // closed when the release is answered; nil: the next acquisition need not wait for that
+	followed  int           // how many acquisitions in a row, up to that of the lease, did not wait for an answer
+	gap       chan struct{} // closed when the release is answered; nil: no goroutine waits for that
 }
 
 // released notes that a lease of this Client is about to be released.
@@ -195,37 +198,42 @@ func (p *lastReleases) released(claim *master.Claim, contended bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	for key := range claim.Keys {
-		r := lastRelease{token: claim.Token(), until: time.Now().Add(politeFor), contended: contended}
-		if p.alone || rand.N(gapOneIn) == 0 {
-			r.gap = make(chan struct{})
-		}
-		p.last.Put(key, r)
+		before, _ := p.last.Get(key)
+		p.last.Put(key, lastRelease{token: claim.Token(), until: time.Now().Add(politeFor), followed: before.followed, contended: contended})
 	}
 }
 
-// answered notes that a quorum has answered the release of a lease, and whether a master has passed the lock on. If none
-// has, nobody waits, and the release no longer matters.
+// answered notes that the release of a lease has been answered, and whether a master has passed the lock on.
 func (p *lastReleases) answered(claim *master.Claim, passedOn bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	for key := range claim.Keys {
-		r, ok := p.last.Get(key)
-		if !ok || r.token != claim.Token() {
-			continue // a later release has replaced it
-		}
-		if r.gap != nil {
-			close(r.gap)
-		}
-		if !passedOn {
-			p.last.Drop(key)
-			continue
-		}
-		p.last.Put(key, lastRelease{token: r.token, until: time.Now().Add(politeFor), passedOn: true, contended: r.contended})
+		p.answeredLocked(key, claim.Token(), passedOn)
 	}
 }
 
-// next returns the kind of the first command of an acquisition that is about to begin. It reports whether other clients are
-// likely to want the lock.
+func (p *lastReleases) answeredLocked(key, token string, passedOn bool) {
+	r, ok := p.last.Get(key)
+	if !ok || r.token != token {
+		return // a later release has replaced it
+	}
+	if r.gap != nil {
+		close(r.gap)
+		r.gap = nil
+	}
+	if !passedOn && r.followed == 0 {
+		p.last.Drop(key)
+		return
+	}
+	r.answered, r.passedOn = true, passedOn
+	if passedOn {
+		r.until = time.Now().Add(politeFor)
+	}
+	p.last.Put(key, r)
+}
+
+// next counts an acquisition that is about to begin. It returns the kind of its first command, and reports
+// whether other clients are likely to want the lock.
 func (p *lastReleases) next(key string) (kind wire.Kind, contended bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -233,10 +241,15 @@ func (p *lastReleases) next(key string) (kind wire.Kind, contended bool) {
 	if !ok {
 		return wire.Set, false
 	}
-	if !time.Now().Before(r.until) {
+	if r.answered && !r.passedOn || !time.Now().Before(r.until) {
 		p.last.Drop(key)
 		return wire.Set, false
 	}
+	r.followed++
+	if r.answered {
+		r.followed = 0
+	}
+	p.last.Put(key, r)
 	return wire.Register, r.contended || r.passedOn
 }
 
@@ -253,7 +266,14 @@ func (p *lastReleases) passedOn(key string) bool {
 func (p *lastReleases) awaited(key string) <-chan struct{} {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	r, _ := p.last.Get(key)
+	r, ok := p.last.Get(key)
+	if !ok || r.answered || r.followed < followMost && !p.alone {
+		return nil
+	}
+	if r.gap == nil {
+		r.gap = make(chan struct{})
+		p.last.Put(key, r)
+	}
 	return r.gap
 }
 

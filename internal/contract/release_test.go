@@ -375,7 +375,7 @@ func TestUnlockDoesNotWaitForTheMasters(t *testing.T) {
 }
 
 func TestALockAndUnlockTakesOneRoundTrip(t *testing.T) {
-	const oneWay, passes, gaps = 20 * time.Millisecond, 40, 12 // on average 2.5 of 40 passes leave a gap of one more
+	const oneWay, passes, gaps = 20 * time.Millisecond, 40, 12 // some passes leave a gap of one more
 	for name, nameOf := range map[string]func(i int) string{
 		"the same name":  func(int) string { return "a" },
 		"changing names": func(i int) string { return fmt.Sprint("a", i) },
