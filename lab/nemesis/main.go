@@ -48,6 +48,7 @@ func start() (int, error) {
 	seed := flag.Uint64("seed", 0, "the seed of the schedule and of what clients do (default: a random one)")
 	name := flag.String("subject", ours.name, "the library: redlock, redsync or rueidislock; a peer is measured, and violates nothing")
 	workload := flag.String("workload", allOfThem, "what clients lock: "+strings.Join(workloads, ", ")+"; a peer has the first only")
+	traits := flag.Bool("traits", false, "draw from the seed what differs between redlock's clients: TTL, drift, renewal, rights, Clients in one process")
 	only := flag.String("faults", "", "a regexp: only the faults whose names match; -print shows them")
 	clients := flag.Int("clients", 5, "how many client processes")
 	kept := flag.Duration("lock-keep", -1, "redlock's LockOptions.Keep, for most clients (default: drawn from the seed)")
@@ -57,6 +58,7 @@ func start() (int, error) {
 	print := flag.Bool("print", false, "print the schedule and the names of faults and defects, and do nothing")
 	flag.Parse()
 
+	drawing = *traits
 	s, err := subjectByName(*name)
 	if err != nil {
 		return exitError, err

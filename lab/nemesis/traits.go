@@ -17,10 +17,13 @@ type traits struct {
 	Denied  string        // the command that the client's user may not use; "": it may use all
 }
 
+// drawing says that traits are drawn (-traits). Otherwise all clients have the defaults, and the fifth polls.
+var drawing bool
+
 // drawTraits draws the traits of a client. The first one has the defaults.
 func drawTraits(seed uint64, client int, ttl time.Duration) traits {
 	t := traits{Clients: 1, TTL: ttl, Renewed: true, Polls: client == 4}
-	if client == 0 {
+	if client == 0 || !drawing {
 		return t
 	}
 	rng := rand.New(rand.NewPCG(seed, uint64(1000+client)))
