@@ -122,9 +122,9 @@ func TestTheNextLockOfAClientDoesNotOvertakeAWaiter(t *testing.T) {
 	for _, row := range []struct {
 		name   string
 		unlock func(l *redlock.Locker)
-		most   int // how many TryLocks of ten may succeed: on average 0.1 and 1.2 do
+		most   int // how many TryLocks of ten may succeed: one release in eight leaves the lock open
 	}{
-		{"Unlock", (*redlock.Locker).Unlock, 3},
+		{"Unlock", (*redlock.Locker).Unlock, 0},
 		{"UnlockContext", func(l *redlock.Locker) { l.UnlockContext(context.Background()) }, 6},
 	} {
 		t.Run(row.name, func(t *testing.T) {

@@ -54,8 +54,8 @@ func (t traits) String() string {
 	return strings.Join(all, ", ")
 }
 
-// turnMost is for how long a client waits for its turn at most, once all masters vote. Clients that poll share one place in a
-// queue, so it is as much more for each of them.
+// turnMost is for how long a client waits for its turn at most, once all masters vote, if one client polls. Clients that poll
+// share one place in a queue, so it is as long for each of them.
 const turnMost = 6 * time.Second
 
 // polling returns how many clients poll.
