@@ -1,0 +1,206 @@
+package slots
+
+import (
+	"flag"
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/redlock-go/redlock/internal/model/explore"
+)
+
+var large = flag.Bool("large", false, "explore the larger worlds, too")
+
+// A step describes what happens.
+type step string
+
+func stepf(format string, args ...any) step { return step(fmt.Sprintf(format, args...)) }
+
+// rules are the rules of the protocol; true: the rule is switched off.
+type rules struct {
+	overwrites     bool // a slot is given only if it is free
+	countsAnySlot  bool // votes for several slots are not added up
+	countsOthers   bool // after an aim, votes for other slots never count
+	keepsCounted   bool // before an aim is sent, the votes for other slots are dropped
+	aimOverwrites  bool // an aim waits for a slot that another token has
+	swapsAtOnce    bool // nobody is taken out of a slot by another's aim
+	tokenTwice     bool // a new claim has a new token
+	silentRelease  bool // a release passes its slot on
+	silentPoll     bool // a poll passes free slots on
+	noTidy         bool // a winner, and its renewals, leave other slots and stand in its own
+	noWish         bool // an aim at a slot that another has leaves a wish
+	noPartner      bool // the slot that an aim leaves goes to the token that has the slot aimed at
+	noAim          bool // a claim without a quorum aims at the slot where it has the most keys
+	noYield        bool // a claim that is beaten in all its slots is released and registers anew
+	staysQueued    bool // a release leaves the queue
+	newcomersTake  bool // a newcomer joins the queue if others wait
+	keepsWishes    bool // a release removes the wishes
+	staysElsewhere bool // an aim leaves the other slots
+}
+
+type world struct {
+	rules
+	clients  int
+	turns    uint8 // of each client
+	releases uint8 // of holders
+	aims     uint8 // at any moment
+	faults   uint8
+	patient  bool // there are no faults, and nobody gives up; a claim decides when it knows all
+	deadOne  bool // the last master is down
+	anySlot  bool // a registration is given any free slot; else the first
+	quiet    bool // there are no polls
+}
+
+func (w *world) alive(i int) bool { return !w.deadOne || i != nMasters-1 }
+
+// broken returns which property a state breaks, if any.
+func (w *world) broken(s *state) string {
+	if s.holders() > nSlots {
+		return "more than K hold"
+	}
+	var holders [nSlots]int
+	for _, cl := range s.clients {
+		if cl.phase == holding {
+			holders[cl.slot]++
+		}
+	}
+	for _, n := range holders {
+		if n > 1 && !w.countsAnySlot { // where several slots count for one, the number of a slot says nothing
+			return "two hold a slot"
+		}
+	}
+	for c := range w.clients {
+		if s.busy(c) || s.clients[c].phase != idle {
+			return ""
+		}
+	}
+	for i := range s.masters {
+		if m := &s.masters[i]; m.owner != [nSlots]token{} || m.wish != [nSlots]token{} || m.queue != [nClients]token{} {
+			return "something is left"
+		}
+	}
+	return ""
+}
+
+func (m *master) code() (all explore.Code) {
+	for s := range nSlots {
+		all[0] = all[0]<<8 | uint64(m.owner[s])<<4 | uint64(m.wish[s])
+	}
+	all[0] = all[0]<<8 | uint64(m.aimed)
+	for c, l := range m.lanes {
+		all[0] = all[0]<<4 | uint64(m.queue[c])
+		for _, k := range l.commands {
+			all[1+c] = all[1+c]<<4 | uint64(k)
+		}
+		all[1+c] = all[1+c]<<16 | uint64(l.messages)<<8 | uint64(l.votes)
+	}
+	return all
+}
+
+// canonical exchanges the masters, unless one of them is down.
+func (w *world) canonical(s state) state {
+	if w.deadOne {
+		return s
+	}
+	var codes [nMasters]explore.Code
+	for i := range s.masters {
+		codes[i] = s.masters[i].code()
+	}
+	explore.Sort(s.masters[:], codes[:])
+	return s
+}
+
+// A result is the outcome of an exploration.
+type result struct {
+	states int
+	most   int    // held at one time
+	broken string // the property; "": none
+	trace  []string
+}
+
+func (r result) String() string {
+	if r.broken == "" {
+		return fmt.Sprintf("%d states", r.states)
+	}
+	return fmt.Sprintf("%d states: %s in %d steps\n\t%s", r.states, r.broken, len(r.trace), strings.Join(r.trace, "\n\t"))
+}
+
+const lost = "a permit is lost"
+
+func (w world) explore() (r result) {
+	search := explore.Model[state, step]{
+		Initial:    state{releases: w.releases, faults: w.faults, aims: w.aims},
+		Successors: w.successors,
+		Canonical:  w.canonical,
+		Broken:     func(s *state) bool { return w.broken(s) != "" },
+		Progress:   w.patient,
+	}.Explore()
+	r.states = len(search.States)
+	for _, s := range search.States {
+		r.most = max(r.most, s.holders())
+	}
+	if search.Broken >= 0 {
+		r.broken, r.trace = w.broken(&search.States[search.Broken]), search.Trace(search.Broken)
+		return r
+	}
+	for h := range nSlots {
+		if !w.patient {
+			break
+		}
+		waits := func(s *state) bool { return s.frozen && s.holders() == h && s.waits() }
+		more := func(s *state) bool { return s.frozen && s.holders() == h+1 }
+		if at := search.Trapped(waits, more); at >= 0 {
+			r.broken, r.trace = lost, search.Trace(at)
+			break
+		}
+	}
+	return r
+}
+
+var (
+	// Commands and keys are lost, a claim is given up or aims at any moment.
+	aimed  = world{clients: 2, turns: 1, releases: 1, aims: 1, quiet: true}
+	faulty = world{clients: 2, turns: 1, releases: 1, faults: 1, aims: 1}
+	cut    = world{clients: 2, turns: 1, releases: 1, faults: 1, aims: 1, deadOne: true, anySlot: true}
+	twice  = world{clients: 2, turns: 2, releases: 1, aims: 1}
+	// No faults: no permit is lost.
+	calm      = world{clients: 2, turns: 1, releases: 1, patient: true}
+	calmTwice = world{clients: 2, turns: 2, releases: 1, patient: true}
+	calmCut   = world{clients: 2, turns: 2, releases: 2, patient: true, deadOne: true}
+	calmThree = world{clients: 3, turns: 1, patient: true, deadOne: true}
+	calmLeft  = world{clients: 3, turns: 1, releases: 2, patient: true, deadOne: true}
+	calmFull  = world{clients: 3, turns: 1, patient: true}
+)
+
+func TestNeverMoreThanKAndNoPermitIsLost(t *testing.T) {
+	for _, v := range []struct {
+		name  string
+		world world
+		large bool
+	}{
+		{"aims at any moment", aimed, false},
+		{"faults", faulty, true},
+		{"faults, one master down, any slot", cut, false},
+		{"each client twice, aims at any moment", twice, true},
+		{"two clients", calm, false},
+		{"two clients twice", calmTwice, false},
+		{"two clients twice, one master down", calmCut, false},
+		{"three clients, one master down", calmThree, false},
+		{"three clients, two releases, one master down", calmLeft, true},
+		{"three clients, nobody releases", calmFull, true},
+	} {
+		t.Run(v.name, func(t *testing.T) {
+			if v.large && !*large {
+				t.Skip("needs -large")
+			}
+			t.Parallel()
+			r := v.world.explore()
+			if t.Log(r); r.broken != "" {
+				t.Error(r.broken)
+			}
+			if r.most != nSlots {
+				t.Errorf("at most %d hold; part of the model is not reached", r.most)
+			}
+		})
+	}
+}
