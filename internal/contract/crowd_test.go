@@ -65,8 +65,10 @@ func TestACrowdTakesTurnsWithoutAPause(t *testing.T) {
 		began := time.Now()
 		holder.Unlock()
 		wait()
-		if took := time.Since(began); took > n*2*oneWay*5/4 {
-			t.Errorf("%d clients took %v, want about %v", n, took, n*2*oneWay)
+		// A turn is a round trip, or two behind a release that leaves the lock open: on average one in eight does.
+		open := time.Duration(countCommands(ms.Master(0), ` open `))
+		if took, most := time.Since(began), (n+open)*2*oneWay*21/20; took > most {
+			t.Errorf("%d clients took %v, want %v at most, with %d releases that left the lock open", n, took, most, open)
 		}
 		// A poll that comes while a release has left the lock open passes over clients that have not polled lately. These are told,
 		// and poll within five turns.

@@ -628,7 +628,10 @@ func TestALeaseThatEndsWhileAWaiterYieldsToItLeavesNoFreeLock(t *testing.T) {
 }
 
 // polls returns how many polls a master has executed.
-func polls(m *redlocktest.Master) int {
+func polls(m *redlocktest.Master) int { return countCommands(m, `"again `) }
+
+// countCommands returns how many commands with a part a master has executed.
+func countCommands(m *redlocktest.Master, part string) int {
 	synctest.Wait()
-	return len(slices.DeleteFunc(m.Commands(), func(c string) bool { return !strings.Contains(c, `"again `) }))
+	return len(slices.DeleteFunc(m.Commands(), func(c string) bool { return !strings.Contains(c, part) }))
 }
