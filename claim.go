@@ -320,9 +320,9 @@ func (q *contender) release(how wire.Request) {
 func (q *contender) judge(now clock.Reading, mine uint64, first time.Time) (more bool) {
 	c := q.locker.client
 	votes := usable(q.round.Votes(), q.locker.highestFence(now), now)
+	q.hearOwner(votes)
 	q.noted(c.quorumError(opAcquire, q.locker.name, votes))
 	q.warn()
-	q.askOwner()
 	answered, granted, rivals := 0, false, make(map[string]int)
 	for i, v := range votes {
 		granted = granted || v.Granted()

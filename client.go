@@ -137,7 +137,7 @@ func newClient(pools []*redis.Pool, opts *Options) (*Client, error) {
 		lastReleases: lastReleases{alone: opts.DisableWakeups, last: recent.Map[lastRelease]{Keep: politeFor}},
 		fences:       fences{highest: recent.Map[int64]{Keep: fencesFor}},
 		contended:    contendedSets{last: recent.Map[struct{}]{Keep: contendedFor}},
-		owners:       owners{known: recent.Map[ownerNote]{Keep: askedFor}},
+		owners:       owners{known: recent.Map[ownerNote]{Keep: notedFor}},
 	}
 	c.notices = notices.New(opts.Logger, opts.Names, opts.MaxTTL, defaultTTL)
 	c.renewals = renew.Start(c.clock)
@@ -166,6 +166,7 @@ func newClient(pools []*redis.Pool, opts *Options) (*Client, error) {
 			Recalled:    c.keepers.recall,
 			Granted:     c.waits.Granted,
 			Waiting:     c.waits.NearAt,
+			Calm:        c.calm,
 			Near:        c.waits.Near,
 			Subscribed:  c.waits.Up,
 			Turn:        c.turn,

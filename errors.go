@@ -102,8 +102,8 @@ type QuorumError struct {
 	Errs    []error // a *NodeError for each master that did not grant it; another error if a quorum granted it in vain
 
 	// Owner is who held the lock up to 2 s before, if the error matches ErrHeld and that is known: see
-	// Options.Owner. The masters are asked at most once a second, and only by waits that have
-	// lasted for 100 ms, so TryLockContext seldom knows.
+	// Options.Owner. Behind other clients in the queue, that is up to 15 s. The masters are asked at most once a second, and
+	// only by waits that have lasted for 100 ms, so TryLockContext seldom knows.
 	Owner string
 
 	// Readers are the owners of the Clients whose readers held the lock then: see Holding.Readers. Owner is then

@@ -247,18 +247,18 @@ func (c *Client) listeners(ctx context.Context, ids []string) (listening []map[s
 	return listening
 }
 
-// A client that waits for a lock asks the masters who holds it, for errors and logs. Waiting does not
-// depend on the answer, so nobody waits for it.
+// Errors and logs name who holds a lock. The answers to a claim say which token stands, so a claim asks only for readers. Any
+// other wait asks the masters who holds the lock. Waiting does not depend on the answer, so nobody waits for it.
 
 const (
 	// ownerAfter is how long a wait lasts before the owner is asked for: most waits are shorter.
 	ownerAfter = 100 * time.Millisecond
 	// ownerEvery is how often the owner of one lock is asked for.
 	ownerEvery = time.Second
-	// answerFor is for how long an answer is used.
+	// answerFor is for how long an answer is used, beyond the time until the next is expected.
 	answerFor = 2 * time.Second
-	// askedFor is for how long the time of the last question is remembered.
-	askedFor = 10 * time.Second
+	// notedFor is for how long a note is kept: longer than its answer is used.
+	notedFor = 20 * time.Second
 )
 
 // owners remembers who held the locks that a Client waits for.
@@ -271,7 +271,7 @@ type owners struct {
 type ownerNote struct {
 	asked time.Time // when the masters were asked last
 	held  Holding   // the last answer
-	heard time.Time // when that came
+	until time.Time // until when that is used
 }
 
 // beginAsking reports whether the owner of the lock is to be asked for now, and notes that it is.
@@ -288,12 +288,12 @@ func (o *owners) beginAsking(key string) bool {
 	return true
 }
 
-// heard notes who holds the lock.
-func (o *owners) heard(key string, h Holding) {
+// heard notes who holds the lock. The next answer is expected after next.
+func (o *owners) heard(key string, h Holding, next time.Duration) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	note, _ := o.known.Get(key)
-	note.held, note.heard = h, time.Now()
+	note.held, note.until = h, time.Now().Add(next+answerFor)
 	o.known.Put(key, note)
 }
 
@@ -307,7 +307,7 @@ func (o *owners) named(key string, err error) error {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	note, _ := o.known.Get(key)
-	if !note.held.Held || time.Since(note.heard) > answerFor {
+	if !note.held.Held || time.Now().After(note.until) {
 		return err
 	}
 	named := *q // others may read q
@@ -319,6 +319,25 @@ func (o *owners) named(key string, err error) error {
 func (l *Locker) whyTaken() notices.Cause {
 	err := l.taken(l.client.gates.Last(l.key))
 	return causeOf(l.client.owners.named(l.heldKey(err), err))
+}
+
+// hearOwner notes who holds the lock, as the votes of the current round of the claim say.
+func (q *contender) hearOwner(votes []quorum.Vote) {
+	c, h, tokens := q.locker.client, Holding{}, make(map[string]int)
+	for _, v := range votes {
+		if tokens[v.Standing]++; v.Standing != "" && tokens[v.Standing] >= c.waits.Need {
+			h.Held, h.Owner = true, wire.OwnerOf(v.Standing)
+		}
+	}
+	if tokens[wire.ReadersMarker] > 0 {
+		q.askOwner()
+		return
+	}
+	next := time.Duration(0) // a near claim polls often
+	if n := q.inbox.Ahead(q.claim); n >= wire.Near {
+		next = c.opts.farPolls(n) * 5 / 4
+	}
+	c.owners.heard(q.locker.key, h, next)
 }
 
 // askOwner asks who holds the lock, if the wait is long enough for that. It waits for nothing.
@@ -336,6 +355,6 @@ func (w *wait) askOwner() {
 		votes := c.query(context.Background(), wire.NewPeek(key))
 		var h Holding
 		h.take(holding.Of(looks(votes, wire.DecodePeek), len(votes)))
-		c.owners.heard(key, h)
+		c.owners.heard(key, h, 0)
 	}()
 }

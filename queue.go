@@ -333,6 +333,10 @@ func (c *Client) patience() (near, far time.Duration) {
 	return max(patienceSteps*c.opts.claimPolls, longest+c.opts.claimPolls) + round, far
 }
 
+// calm reports whether this Client holds no lock and waits far from the heads of all queues. A holder, and those that may soon be one,
+// look for restarts and other losses of memory once a second.
+func (c *Client) calm() bool { return c.renewals.Empty() && c.waits.Calm() }
+
 // listening reports whether a quorum of masters can wake this Client.
 func (c *Client) listening() bool {
 	n := 0

@@ -52,6 +52,85 @@ func TestACrowdThatWaitsSendsFewPolls(t *testing.T) {
 	})
 }
 
+// The polls of a client that is far are its heartbeats. The answers say who holds the lock, so nobody asks for that.
+func TestACrowdThatWaitsSendsNothingElse(t *testing.T) {
+	bubble(t, 3, func(t *testing.T, ms *redlocktest.Masters) {
+		const n, seconds = 20, 10
+		holder := connected(t, ms, &redlock.Options{Owner: "web-1"}).Locker("a")
+		take(holder)
+		wait := crowd(t, ms, n, 0, func(int) {})
+		ctx, cancel := context.WithCancel(t.Context())
+		c, last := openAt(ms, 0, nil), make(chan error)
+		go func() { last <- c.Locker("a").LockContext(ctx) }()
+		queued(t, ms, "a", n+1)
+		time.Sleep(3 * time.Second) // the first polls, and the question for lists of masters
+		m := ms.Master(0)
+		pings, before, asked := m.Count("PING"), len(m.Commands()), polls(m)
+		time.Sleep(seconds * time.Second)
+		// Each second the holder pings its subscription twice, and the connection for commands once. Each of the three near clients
+		// pings its subscription ten times, and the other connection once. The far ones ping their subscriptions once in ten seconds.
+		ping := (2+1+3*(10+1))*seconds + 2*n
+		if got := m.Count("PING") - pings; got > ping {
+			t.Errorf("%d clients sent %d pings in %d s, want %d at most", n, got, seconds, ping)
+		}
+		// A heartbeat has a probe and two INFOs, and so have some polls.
+		if got, want := len(m.Commands())-before, ping+4*3*seconds+4*(polls(m)-asked); got > want {
+			t.Errorf("%d clients sent %d commands in %d s, want %d at most", n, got, seconds, want)
+		}
+		// A client that holds a lock has heartbeats, whatever it waits for.
+		other := c.Locker("b")
+		other.Lock()
+		before = m.Count("PING")
+		time.Sleep(seconds * time.Second)
+		if got := m.Count("PING") - before; got < ping {
+			t.Errorf("they sent %d pings in %d s, want at least %d while the last of them holds another lock", got, seconds, ping)
+		}
+		other.Unlock()
+		cancel()
+		if err := <-last; ownerOf(err) != "web-1" {
+			t.Errorf("the last of the crowd got %v, want that web-1 holds the lock", err)
+		}
+		if n := peeks(ms); n != 0 {
+			t.Errorf("a master was asked %d times who holds the lock, want never", n)
+		}
+		holder.Unlock()
+		wait()
+	})
+}
+
+// A calm client seldom pings its subscription. It finds all the same that the network has lost it, by its polls at the latest, and is
+// told of grants again.
+func TestACalmClientFindsThatAMasterIsSilent(t *testing.T) {
+	bubble(t, 3, func(t *testing.T, ms *redlocktest.Masters) {
+		const n = 12
+		opts := &redlock.Options{LockOptions: redlock.LockOptions{TTL: time.Minute}, MaxTTL: time.Minute}
+		holder := connected(t, ms, opts).Locker("a")
+		take(holder)
+		wait := crowd(t, ms, n-1, 0, func(int) {})
+		c := connected(t, ms, nil)
+		done := make(chan struct{})
+		go func() {
+			c.Locker("a").Lock()
+			close(done)
+		}()
+		queued(t, ms, "a", n)
+		time.Sleep(5 * time.Second)
+		ms.Master(0).Freeze()
+		time.Sleep(15 * time.Second)
+		if s := c.Masters()[0]; s.State != redlock.MasterDown {
+			t.Errorf("after 15 s, the state of a frozen master is %v, want down", s.State)
+		}
+		ms.Master(0).Thaw()
+		time.Sleep(5 * time.Second)
+		if got := len(queue(t, ms, 0, "a")); got < n { // and perhaps the member of those that poll
+			t.Errorf("5 s later %d clients are in its queue, want %d", got, n)
+		}
+		holder.Unlock()
+		wait()
+		<-done
+	})
+}
+
 // Clients that were far enter in their turn, one round trip after the other: they are told before that they are near, and so
 // their votes count from a recent ping.
 func TestACrowdTakesTurnsWithoutAPause(t *testing.T) {

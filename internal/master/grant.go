@@ -3,6 +3,7 @@ package master
 import (
 	"strconv"
 	"sync"
+	"time"
 
 	"github.com/gomodule/redigo/redis"
 
@@ -86,6 +87,16 @@ func (k *marks) ping(c clock.Clock) string {
 	}
 	k.sent.push(m)
 	return m.number
+}
+
+// unanswered returns for how long the oldest ping was not answered; 0: all were.
+func (k *marks) unanswered() time.Duration {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if k.sent.len() == 0 {
+		return 0
+	}
+	return time.Since(k.sent.first().at.Time())
 }
 
 // pong takes in the answer to a ping. One without a known number says nothing.

@@ -121,6 +121,9 @@ type Config struct {
 	Patience func() (near, far time.Duration)
 	// Waiting reports whether a claim of this client is near at a master, so that a grant may come soon. It is optional.
 	Waiting func(master int) bool
+	// Calm reports whether this client holds no lock, and waits far from the heads of all queues. Then its polls, which have probes, are its
+	// heartbeats, and the subscription is pinged less often. It is optional.
+	Calm func() bool
 	// Subscribed is called when a subscription begins: from then on a claim can be in the queue of the master. It must not
 	// block. It is optional.
 	Subscribed func(master int)
@@ -291,6 +294,17 @@ func (m *Master) Grants() bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	return m.status.State == Up && m.run != ""
+}
+
+// calm returns what Config.Calm returns. Commands must reach the master for a poll to be a heartbeat, and the end of the subscription
+// tells at once that the server has ended.
+func (m *Master) calm() bool {
+	if m.cfg.Calm == nil || !m.cfg.Calm() {
+		return false
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.status.State == Up && m.subscription != nil
 }
 
 // push queues a command of the Master itself.

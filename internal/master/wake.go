@@ -128,8 +128,8 @@ func (l listener) serve(conn redis.Conn, p peer) error {
 	return err
 }
 
-// receive reads messages until the connection fails or the subscription is ended. It pings the server; if nothing
-// arrives for DialTimeout, the connection has failed.
+// receive reads messages until the connection fails or the subscription is ended. It pings the server; if a ping is not answered
+// within DialTimeout, the connection has failed.
 func (l listener) receive(conn redis.Conn, s *subscription) error {
 	stop := make(chan struct{})
 	pings := make(chan struct{})
@@ -144,7 +144,7 @@ func (l listener) receive(conn redis.Conn, s *subscription) error {
 		l.ping(conn, s, stop)
 	}()
 	for {
-		patience := l.cfg.DialTimeout
+		patience := (calmPings + 2) * l.cfg.DialTimeout // ping finds out earlier
 		if left, closed := l.leftToClose(time.Now()); closed {
 			patience = left
 		}
@@ -169,17 +169,19 @@ func (l listener) receive(conn redis.Conn, s *subscription) error {
 // last ping that was answered before it.
 const PingEvery = 100 * time.Millisecond
 
-// ping pings the server until stop, and unsubscribes when the Master is closed or commands go to another server.
+// calmPings is how many times DialTimeout passes between two pings while this client is calm: see Config.Calm.
+const calmPings = 10
+
+// ping pings the server until stop, and unsubscribes when the Master is closed or commands go to another server. It breaks the
+// connection if a ping, or that, is not answered in time. An overdue answer gets another NodeTimeout: if this process was stopped, it
+// has arrived.
 func (l listener) ping(conn redis.Conn, s *subscription, stop <-chan struct{}) {
-	const least = time.Millisecond
-	seldom := max(l.cfg.DialTimeout/2, least)
-	last := time.Now()
-	due := time.NewTimer(seldom)
+	last, late := time.Now(), false
+	due := time.NewTimer(l.pingAfter())
 	defer due.Stop()
 	stood := time.NewTimer(steady)
 	defer stood.Stop()
 	for {
-		command, args := "PING", []any(nil)
 		select {
 		case <-stop:
 			return
@@ -189,26 +191,63 @@ func (l listener) ping(conn redis.Conn, s *subscription, stop <-chan struct{}) {
 		case <-l.pingOften:
 		case <-due.C:
 		case <-l.closing:
-			command = "UNSUBSCRIBE"
+			l.unsubscribe(conn, stop)
+			return
 		case <-s.moved:
-			command = "UNSUBSCRIBE"
-		}
-		every := seldom
-		if l.cfg.Waiting != nil && l.cfg.Waiting(l.cfg.Index) {
-			every = min(every, max(PingEvery, least))
-		}
-		if left := every - time.Since(last); left > 0 && command == "PING" {
-			due.Reset(left)
-			continue
-		}
-		if command == "PING" {
-			last = time.Now()
-			due.Reset(every)
-			args = []any{l.marks.ping(l.cfg.Clock)}
-		}
-		if conn.Send(command, args...) != nil || conn.Flush() != nil || command == "UNSUBSCRIBE" {
+			l.unsubscribe(conn, stop)
 			return
 		}
+		if l.marks.unanswered() < l.cfg.DialTimeout {
+			late = false
+		} else if late {
+			redisconn.Break(conn)
+			return
+		} else {
+			late = true
+			due.Reset(l.cfg.NodeTimeout)
+			continue
+		}
+		every := l.pingAfter()
+		if left := every - time.Since(last); left > 0 {
+			due.Reset(min(left, l.cfg.DialTimeout, heartbeat)) // it may be due earlier by then
+			continue
+		}
+		last = time.Now()
+		due.Reset(min(every, l.cfg.DialTimeout, heartbeat))
+		if conn.Send("PING", l.marks.ping(l.cfg.Clock)) != nil || conn.Flush() != nil {
+			return
+		}
+	}
+}
+
+// pingAfter returns how long after a ping the next is due.
+func (l listener) pingAfter() time.Duration {
+	const least = time.Millisecond
+	seldom := max(l.cfg.DialTimeout/2, least)
+	switch {
+	case l.cfg.Waiting != nil && l.cfg.Waiting(l.cfg.Index):
+		return min(seldom, max(PingEvery, least))
+	case l.calm():
+		return calmPings * l.cfg.DialTimeout
+	}
+	return seldom
+}
+
+// unsubscribe ends the subscription, and breaks the connection if the server does not answer.
+func (l listener) unsubscribe(conn redis.Conn, stop <-chan struct{}) {
+	if conn.Send("UNSUBSCRIBE") != nil || conn.Flush() != nil {
+		return
+	}
+	left, closed := l.leftToClose(time.Now())
+	if !closed {
+		left = l.cfg.DialTimeout
+	}
+	t := time.NewTimer(left)
+	defer t.Stop()
+	select {
+	case <-stop:
+	case <-t.C:
+		redisconn.Break(conn)
 	}
 }
 

@@ -92,6 +92,13 @@ func (s *Scheduler) Remove(e *Entry) {
 	}
 }
 
+// Empty reports whether no task is scheduled.
+func (s *Scheduler) Empty() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return len(s.entries) == 0
+}
+
 // Stop ends the schedule and returns the tasks that were scheduled. A call of a task may be under way until
 // Done is closed.
 func (s *Scheduler) Stop() []Task {

@@ -90,6 +90,19 @@ func (s *Waits) NearAt(i int) bool {
 	return false
 }
 
+// Calm reports whether all waits of this Client have claims that are far, and there is one. Nothing that this Client waits for
+// happens soon.
+func (s *Waits) Calm() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, w := range s.byKey {
+		if w.claim == nil || w.claim.aheadLocked(s.Need) < wire.Near {
+			return false
+		}
+	}
+	return len(s.byKey) > 0
+}
+
 // Fewest returns how many clients are ahead of the claim of this Client that has fewest ahead, and 0 if no claim waits. A claim
 // that no master has answered counts as one with unknown ahead.
 func (s *Waits) Fewest(unknown int) int {

@@ -106,6 +106,28 @@ func TestAMessageThatAClaimIsNearIsExpectedOfAClaim(t *testing.T) {
 	}
 }
 
+func TestAClientIsCalmIfAllItsClaimsAreFar(t *testing.T) {
+	p := newPlaced(t)
+	want := func(when string, want bool) {
+		t.Helper()
+		if got := p.s.Calm(); got != want {
+			t.Errorf("%s: calm is %t, want %t", when, got, want)
+		}
+	}
+	want("no master has answered", false)
+	for i := range 5 {
+		p.answer(i, 7, clock.System())
+	}
+	want("the claim is far", true)
+	other := p.s.Begin("b")
+	want("another wait has no claim", false)
+	other.End()
+	p.s.Near(1, "a", "token")
+	want("it is near at one master", false)
+	p.w.End()
+	want("nobody waits", false)
+}
+
 func TestTheFewestAhead(t *testing.T) {
 	p := newPlaced(t)
 	want := func(when string, want int) {

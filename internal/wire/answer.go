@@ -39,7 +39,7 @@ type Answer struct {
 	Recalled bool          // with Granted: to a reader, a writer waits for the readers to leave; to Renew, somebody waits for the lock: see RenewingAsked
 
 	// To an acquisition by a claim that can be granted the lock:
-	Standing string        // with Taken: what the key holds, up to 32 bytes
+	Standing string        // with Taken: what the key holds: the whole token, if it is ours
 	Holds    time.Duration // with Granted: how long the key lives for the claim, or 0 if it was set just now
 	New      bool          // the claim was not in the queue before
 	Ahead    int           // with Taken: how many are ahead of it in the queue
@@ -117,8 +117,8 @@ func decodeScripted(cmd *Command, reply any) (a Answer, ok bool) {
 	return a, ok && !(fenced && a.Done() && fence == 0 && !reader)
 }
 
-// standingMost is how many bytes of a token Answer.Standing has at most. Those of ours include all random ones.
-const standingMost = 32
+// standingMost is how many bytes of a token Answer.Standing has at most. Ours are shorter.
+const standingMost = tokenMost
 
 // aheadMost bounds Answer.Ahead.
 const aheadMost = 1 << 20

@@ -50,7 +50,7 @@
 --   below -1: an acquisition was refused, and the key will live for -(answer + 2) ms
 -- or an error, which does not affect the other commands. With a proposed fence, and for commit, the answer is a
 -- list of this number and the key's fence. For commit, -2 means that the key's fence is above the one to commit.
--- The answer to register and again with a g is 1, or a list of five: the number, the fence or 0, the first 32 bytes of
+-- The answer to register and again with a g is 1, or a list of five: the number, the fence or 0, the first 256 bytes of
 -- another token that the key holds, 1 if the client had not been in the queue, and how many members are ahead of it in the
 -- queue. A number of 2 or more says that the key holds the client's token, and lives for number - 2 ms. With 1, the key was
 -- set by this command. A client that is not near is not told how long the key lives. If readers hold the key, any acquisition
@@ -625,7 +625,7 @@ local function acquire(what, key, token, held, ttl, waited, g, proposal)
   if held == token then
     return acquired(key, grantable(g) and 2 + math.max(left, 0) or 1, g, proposal, '', new)
   end
-  return acquired(key, left < 0 and -1 or -2 - left, g, proposal, held and string.sub(held, 1, 32) or '', new, nil, rank)
+  return acquired(key, left < 0 and -1 or -2 - left, g, proposal, held and string.sub(held, 1, 256) or '', new, nil, rank)
 end
 
 local function heal(key, token, ttl, least)

@@ -34,7 +34,7 @@ func TestRegisterSetsAFreeKeyUnlessOthersQueue(t *testing.T) {
 		{"the key is held", "X", none, "register 60000 0 0", below, "X", of("c"), nil},
 		{"the key is held, to be granted", "X", none, "register 60000 0 400", four{below, 0, "X", 1}, "X", of("c C 400"), nil},
 		{"the key is held, and it is in the queue", "X", of("c C 400"), "register 60000 0 400", four{below, 0, "X", 0}, "X", of("c C 400"), nil},
-		{"the key is held by a long token", strings.Repeat("x", 40), none, "register 60000 - 400", four{below, 0, strings.Repeat("x", 32), 0}, strings.Repeat("x", 40), none, nil},
+		{"the key is held by a long token", strings.Repeat("x", 300), none, "register 60000 - 400", four{below, 0, strings.Repeat("x", 256), 0}, strings.Repeat("x", 300), none, nil},
 		{"the key is its own", "C", of("w"), "register 60000 0 0", 1, "C", of("w"), nil},
 		{"the key is its own, to be granted", "C", of("w"), "register 60000 0 400", four{held, 0, "", 0}, "C", of("w"), nil},
 	} {
