@@ -111,7 +111,7 @@ func (w *wait) acquire() bool {
 	q := &contender{wait: w, kind: kind, delays: retrier{start: c.opts.NewBackOff, forever: w.forever}}
 	switch {
 	case w.light && (contended || l.keeps()) && l.grantFor() > 0:
-		q.life = l.opts.TTL
+		q.life, q.behind = l.opts.TTL, contended
 	case w.light || kind == wire.Set:
 		if w.attempt(kind) {
 			return true

@@ -90,6 +90,7 @@ type claiming struct {
 	holders holders       // of the tenure of the claim
 	life    time.Duration // for how long the next registration sets a free key; 0: for g
 	spared  uint64        // the masters, as bits, at which the next registration leaves a free key alone
+	behind  bool          // the next registration is likely to be refused, since others wait
 	extends bool          // the current round is to extend the keys: the claim has a quorum of votes that soon end
 	pending bool          // the current round is not over
 	poll    time.Time     // when the next poll is due
@@ -107,8 +108,8 @@ func (q *contender) register(g time.Duration) {
 		q.quit()
 	}
 	l, c := q.locker, q.locker.client
-	life, spared := cmp.Or(q.life, g), q.spared
-	q.life, q.spared = 0, 0
+	life, spared, behind := cmp.Or(q.life, g), q.spared, q.behind
+	q.life, q.spared, q.behind = 0, 0, false
 	now := q.began
 	if q.attempts > 0 || q.late {
 		now = c.clock()
@@ -116,7 +117,7 @@ func (q *contender) register(g time.Duration) {
 	token, holders := l.newToken()
 	claim := waits.NewClaim(master.NewClaim(&l.terms, wire.ClaimOf{
 		Token: token, Waited: c.grants.Waited(now.Time(), now.Since(q.began)), Fence: l.propose(now.Wall()),
-		Grant: g, First: life, Spared: spared, Made: time.Now(),
+		Grant: g, First: life, Spared: spared, Behind: behind, Made: time.Now(),
 	}), now, g, len(c.masters))
 	q.claim, q.holders, q.askAt = claim, holders, time.Time{}
 	q.inbox.SetClaim(claim)

@@ -16,7 +16,8 @@ import (
 //   - Each new connection is inspected before it is used: see inspect.go. Only an inspection reads or
 //     writes the server's record, and only an inspection begins a quarantine.
 //   - A probe follows the votes of each flush, on the same connection: see probe.go. A grant is held
-//     back until the replies to the probe, which usually arrive with it, have confirmed it.
+//     back until the replies to the probe, which usually arrive with it, have confirmed it. No probe follows a registration
+//     that is likely to be refused. If it is granted all the same, a probe is sent then.
 //   - A probe with an odd result ends the connection, and the grants that are held back are void. The
 //     next connection is inspected.
 //   - If a clock seems to have jumped, it may be the server's or our own: see clocks.go.

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -88,6 +89,57 @@ func TestVotesOfEveryKindAreVoidAfterALossOfMemory(t *testing.T) {
 				}
 			})
 		}
+	}
+}
+
+// A registration that is likely to be refused has no probe. If it is granted, the vote counts when a later probe has found the memory
+// unchanged.
+func TestAVoteWithoutAProbeWaitsForALaterOne(t *testing.T) {
+	for _, row := range []struct {
+		name          string
+		behind, lost  bool
+		reply         string // to the registration; "": it is granted
+		counts        bool
+		probes, pings int
+	}{
+		{"with a probe", false, false, "", true, 1, 0},
+		{"without", true, false, "", true, 1, 1},
+		{"without, and the memory is lost", true, true, "", false, 1, 1},
+		{"without, and it is refused", true, false, "*5\r\n:-1\r\n:0\r\n$1\r\nx\r\n:1\r\n:5\r\n", false, 0, 0},
+	} {
+		t.Run(row.name, func(t *testing.T) {
+			guarded(t, 1, func(t *testing.T, masters []*Master, servers []*memory) {
+				v := servers[0]
+				var mu sync.Mutex
+				sent := make(map[string]int)
+				v.before(func(cmd []string) string {
+					mu.Lock()
+					sent[cmd[0]]++
+					mu.Unlock()
+					if cmd[0] != "EVALSHA" || len(cmd) < 6 || !strings.HasPrefix(cmd[5], "register ") {
+						return ""
+					}
+					if row.lost {
+						v.set("")
+					}
+					return row.reply
+				})
+				var got answers
+				claim := claimWith("a", wire.ClaimOf{Grant: 400 * time.Millisecond, First: time.Second, Behind: row.behind})
+				if err := masters[0].Ask(wire.Register, claim, &got); err != nil {
+					t.Fatal(err)
+				}
+				synctest.Wait()
+				if all := got.get(); len(all) != 1 || all[0].Done() != row.counts {
+					t.Errorf("answered %+v, want a vote that counts: %t", all, row.counts)
+				}
+				mu.Lock()
+				defer mu.Unlock()
+				if sent["PROBE"] != row.probes || sent["PING"] != row.pings {
+					t.Errorf("%d probes and %d pings were sent, want %d and %d", sent["PROBE"], sent["PING"], row.probes, row.pings)
+				}
+			})
+		})
 	}
 }
 

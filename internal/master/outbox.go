@@ -71,7 +71,7 @@ func (o *outbox) take(now time.Time, listening bool) (items []item, votes bool) 
 		if it.Kind.Sets() {
 			it.claim.at[o.index].write()
 		}
-		votes = votes || it.Kind.Votes()
+		votes = votes || it.Kind.Votes() && !it.Unproved()
 		o.flight.push(*it)
 	}
 	return items, votes

@@ -172,6 +172,9 @@ func (l *link) settle(a wire.Answer, batch int) {
 	if asker != nil && m.cfg.Guard && it.Kind.Votes() && a.Done() {
 		m.guard.hold(asker, a)
 		asker = nil
+		if it.Unproved() {
+			m.outbox.push(newItem(wire.Ping, nil, nil)) // with a probe
+		}
 	}
 	changed := len(m.news) > 0
 	m.mu.Unlock()

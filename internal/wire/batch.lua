@@ -83,10 +83,10 @@ local function replace(key, word, token)
   return type(set) == 'table' and not set.err
 end
 
--- Reports whether nobody waits for a key, neither readers nor others. Then a release only deletes the key.
-local function unwanted(key)
-  return redis.pcall('EXISTS', 'redlock:queue:' .. key, 'redlock:rqueue:' .. key) == 0
-end
+-- Returns how many of the two queues of a key exist: that of readers and that of others. If none does, a release only deletes
+-- the key.
+local function queuesOf(key) return redis.pcall('EXISTS', 'redlock:queue:' .. key, 'redlock:rqueue:' .. key) end
+local function unwanted(key) return queuesOf(key) == 0 end
 
 -- Releases keys that hold their tokens with few commands, if nobody waits for one of the keys: there is no client to
 -- pass a lock on to. All other commands are left to answer(). That includes a release behind another command for its key, which
@@ -150,30 +150,44 @@ local function reply(answers)
 end
 
 -- Calls that have only releases, or acquisitions behind them, return before the functions below are made.
+--
+-- The usual calls are a release, and a release with the next acquisition of its key. What they have read is not read again: what
+-- the key held, and how many of its queues exist. read says that this is known.
 local answers, done = {}, 0
-if #KEYS == 2 and KEYS[1] == KEYS[2] and isRelease(ARGV[2])
-  and redis.pcall('GET', KEYS[1]) == ARGV[3] and unwanted(KEYS[1])
-  and replace(KEYS[1], ARGV[4], ARGV[5]) then
-  return 1
-elseif #KEYS > 1 then
+local before, exist, read = nil, nil, false
+local pair = #KEYS == 2 and KEYS[1] == KEYS[2]
+if (#KEYS == 1 or pair) and isRelease(ARGV[2]) then
+  before = redis.pcall('GET', KEYS[1])
+  read = true
+  exist = before == ARGV[3] and queuesOf(KEYS[1])
+  if exist == 0 and not pair then
+    return redis.pcall('DEL', KEYS[1])
+  elseif exist == 0 and replace(KEYS[1], ARGV[4], ARGV[5]) then
+    return 1
+  end
+end
+if #KEYS > 1 and not (read and exist ~= 0) then
+  read = false
   answers, done = releaseAll()
   if done == #KEYS then
     return reply(answers)
   end
-elseif isRelease(ARGV[2]) and redis.pcall('GET', KEYS[1]) == ARGV[3] and unwanted(KEYS[1]) then
-  return redis.pcall('DEL', KEYS[1])
 end
 
 -- include fences.lua
 
--- Gives a key, which was just set, a fence, and returns it. This is the proposed one, unless that is not above the last
--- fence, or is far ahead of the clock. A fence far ahead would raise all later ones. Without a proposal it is the
--- clock. After an error the key is deleted.
-local function number(key, proposal)
+-- Gives a key a fence, and returns it. This is the proposed one, unless that is not above the last fence, or is far ahead
+-- of the clock. A fence far ahead would raise all later ones. Without a proposal it is the clock.
+local function nextFence(key, proposal)
   local last, err = fence(key)
   local now = ticks()
   local given = math.max((last or 0) + 1, math.min(proposal or now, now + second))
-  err = err or raise(key, given, now)
+  return given, err or raise(key, given, now)
+end
+
+-- Gives a key, which was just set, a fence, and returns it. After an error the key is deleted.
+local function number(key, proposal)
+  local given, err = nextFence(key, proposal)
   if err then
     redis.pcall('DEL', key)
   end
@@ -197,6 +211,17 @@ local function runID()
   return run
 end
 
+-- What this call knows of keys: the tokens to which it has granted them, and which it has left open for the head of the queue.
+local granted, opened = {}, {}
+
+-- Tells a client that it was granted a key.
+local function tellGrant(key, client, token, given)
+  granted[key] = token
+  local age = redis.pcall('PTTL', 'redlock:incarnation')
+  redis.pcall('PUBLISH', 'redlock:wake:' .. client, string.format('+ %s %s %.0f %.0f %s', token, runID(),
+    type(age) == 'number' and age or -1, given, key))
+end
+
 -- Grants a free key to a client of the queue. Reports whether it was granted. If not, the key is still free.
 local function grant(key, client, token, g, proposal)
   local ms, fenced = string.match(g, '^(%d+)(f?)$')
@@ -211,9 +236,7 @@ local function grant(key, client, token, g, proposal)
   if err then
     return false
   end
-  local age = redis.pcall('PTTL', 'redlock:incarnation')
-  redis.pcall('PUBLISH', 'redlock:wake:' .. client, string.format('+ %s %s %.0f %.0f %s', token, runID(),
-    type(age) == 'number' and age or -1, given, key))
+  tellGrant(key, client, token, given)
   return true
 end
 
@@ -241,11 +264,13 @@ end
 -- A reservation lasts at least reserved ms, and at most turnMost ms. For clients that poll it lasts 4 * reserved ms, which is
 -- longer than the pauses of the default schedule.
 local ahead, reserved, turnMost = 9000000000000000, 100, 2000
-local read -- the time that was read last in this call
+local time -- as it was read first in this call
 local function micros()
-  local now = redis.call('TIME')
-  read = now[1] * 1000000 + now[2]
-  return read
+  if not time then
+    local now = redis.call('TIME')
+    time = now[1] * 1000000 + now[2]
+  end
+  return time
 end
 
 -- Notes that the client waits and runs: it counts as live for its patience. The note is kept for longer than most
@@ -256,7 +281,7 @@ local function note()
   local turn, patience, far = tonumber(ARGV[at]), tonumber(ARGV[at + 1]), tonumber(ARGV[at + 2])
   if turn and patience and far and not noted then
     noted = true
-    local text = string.format('%.0f %.0f %.0f', (read or micros()) / 1000 + patience, math.min(turn, turnMost), far)
+    local text = string.format('%.0f %.0f %.0f', micros() / 1000 + patience, math.min(turn, turnMost), far)
     redis.pcall('SET', 'redlock:waiter:' .. id, text, 'PX', '3600000')
   end
 end
@@ -290,9 +315,9 @@ local function judge(members)
     movable[i] = till and far ~= ''
     if m == 'woken' or m ~= 'polling' and not counts.err and tonumber(counts[2 * i]) == 0 then
       states[i] = 'gone'
-    elseif not till or till * 1000 >= (read or micros()) then
+    elseif not till or till * 1000 >= micros() then
       states[i] = 'live'
-    elseif (till + (tonumber(far) or 0)) * 1000 >= read then
+    elseif (till + (tonumber(far) or 0)) * 1000 >= micros() then
       states[i] = 'unheard'
     else
       states[i] = 'silent'
@@ -388,13 +413,13 @@ end
 
 -- Returns the head of a queue, and reports whether the lock is reserved for a client that was woken. After that time the
 -- member 'woken' is removed if a client is in the queue. Otherwise it stays for the rest of a second, and keeps new clients
--- from taking the lock.
+-- from taking the lock. If the third result is not nil, it is the member that becomes near when the head leaves; '': there is none.
 local function headOf(key)
   local queue = 'redlock:queue:' .. key
-  local first = redis.pcall('ZRANGE', queue, 0, 1, 'WITHSCORES')
+  local first = redis.pcall('ZRANGE', queue, 0, near, 'WITHSCORES')
   local score = first[1] == 'woken' and tonumber(first[2])
   if not score then
-    return first[1]
+    return first[1], false, first[2 * near + 1] or ''
   elseif score < 0 and score + ahead > micros() then
     return 'woken', true
   elseif first[3] then
@@ -451,6 +476,57 @@ local function pass(key, token, how, proposal, careful)
   if not polls then
     redis.pcall('PUBLISH', 'redlock:wake:' .. client, token .. ' ' .. key)
   end
+  return true
+end
+
+-- Passes a lock on in the usual case, with few commands: no readers wait, and the head of the queue is a live claim. The key still
+-- holds the token that is released, and is set anew instead of deleted and set; with open, it is deleted, and the head is woken. mine
+-- is the member of the client that releases. Returns whether the lock was passed on, or nil if nothing was done. If it was not,
+-- the key is free.
+local function handOver(key, token, mine, proposal, open)
+  local queue = 'redlock:queue:' .. key
+  local members = redis.pcall('ZRANGE', queue, 0, near)
+  local head = members[1] -- nil, too, after an error
+  local client, claim, g
+  if head then
+    client, claim, g = parse(head)
+  end
+  if not claim or head == mine or not open and not runID() then
+    return nil
+  end
+  local state = judge({head})[1]
+  if state ~= 'live' and state ~= 'unheard' then
+    return nil
+  end
+  if open then
+    if redis.pcall('DEL', key) ~= 1 then
+      return nil
+    end
+    opened[key] = true
+    local left = redis.pcall('ZREM', queue, mine)
+    tellNear(key, type(left) == 'number' and left or 0)
+    redis.pcall('PUBLISH', 'redlock:wake:' .. client, token .. ' ' .. key)
+    return true
+  end
+  local ms, fenced = string.match(g, '^(%d+)(f?)$')
+  local given, err = 0, nil
+  if fenced == 'f' then
+    given, err = nextFence(key, proposal)
+  end
+  if err or redis.pcall('SET', key, claim, 'PX', ms).err then
+    return nil
+  end
+  local left = redis.pcall('ZREM', queue, head, mine)
+  if type(left) ~= 'number' or left == 0 then
+    redis.pcall('DEL', key)
+    return false -- the client may not write to the queue
+  end
+  if left == 1 then
+    tell(key, members[near + 1] or '')
+  else
+    tellNear(key, left)
+  end
+  tellGrant(key, client, claim, given)
   return true
 end
 
@@ -519,7 +595,8 @@ end
 
 -- Puts a client that waits into the queue, or takes it back to its place. Returns whether it had not been there, which is not
 -- said of a client that polls, and how many members are ahead of it. If its user may not ask for that, none is: then it polls
--- often. A queue is kept for ten minutes after a client joined or its head polled: longer than any sleep between two attempts.
+-- often. A queue is kept for ten minutes after its head polled, or after a client joined that is the first, or behind the member
+-- 'woken', or one in 16: longer than any sleep between two attempts.
 local function join(what, key, mine, waited)
   if not mine or not queues(waited) then
     return false, 0
@@ -527,6 +604,7 @@ local function join(what, key, mine, waited)
   free[key] = nil
   local queue, new = 'redlock:queue:' .. key, false
   local ticket = micros() - millis(waited) * 1000
+  time = time + 1 -- clients that join in one call stay in the order of their commands
   if mine ~= 'polling' then
     note()
   end
@@ -538,7 +616,7 @@ local function join(what, key, mine, waited)
   end
   local rank = redis.pcall('ZRANK', queue, mine)
   rank = type(rank) == 'number' and rank or 0
-  if not score or rank == 0 then
+  if rank == 0 or not score and (rank == 1 or micros() % 16 == 0) then
     redis.pcall('PEXPIRE', queue, '600000')
   end
   return new and mine ~= 'polling', rank
@@ -558,14 +636,19 @@ local function acquired(key, n, g, proposal, standing, new, given, rank)
   return proposal ~= '' and {n, last} or n
 end
 
--- Sets a free key, and removes a member of its queue. Returns the answer to the acquisition. new is that of the answer.
-local function take(key, token, ttl, m, g, proposal, new)
+-- Sets a free key, and removes a member of its queue. Returns the answer to the acquisition. new is that of the answer. third is
+-- the third result of headOf if the member is the head.
+local function take(key, token, ttl, m, g, proposal, new, third)
   local set = redis.pcall('SET', key, token, 'NX', 'PX', ttl)
   if not set or set.err then
     return set or -1
   end
   if m and redis.pcall('ZREM', 'redlock:queue:' .. key, m) == 1 then
-    tellNear(key, 1)
+    if third then
+      tell(key, third)
+    else
+      tellNear(key, 1)
+    end
   end
   local given, err
   if proposal ~= '' then
@@ -588,18 +671,20 @@ local function acquire(what, key, token, held, ttl, waited, g, proposal)
   local queue, mine, new = 'redlock:queue:' .. key, memberOf(token, g, waited), false
   local kept
   local rank = 0
-  if not held and ttl ~= '0' then
-    local head
+  local behind = what == 'register' and opened[key] and mine ~= id and queues(waited)
+  if not held and ttl ~= '0' and not behind then
+    local head, third
     if what ~= 'acquire' and not free[key] then
-      head, kept = headOf(key)
+      head, kept, third = headOf(key)
       if head and mine == 'polling' and not kept then
         join(what, key, mine, waited)
-        head, kept = headOf(key)
+        head, kept, third = headOf(key)
       end
     end
     if not head or head == mine or what == 'again' and head == 'woken' and (mine == 'polling' or not kept)
       or what == 'register' and head ~= 'woken' and (waited == '--' or deserted(key)) then
-      return take(key, token, ttl, head == 'woken' and head or head and mine, g, proposal, what == 'again' and head ~= mine)
+      return take(key, token, ttl, head == 'woken' and head or head and mine, g, proposal, what == 'again' and head ~= mine,
+        head == mine and third)
     end
     if what == 'register' and mine == id then
       redis.pcall('ZREM', queue, mine) -- left from an earlier wait
@@ -657,8 +742,15 @@ end
 local function release(what, key, token, held)
   local verb, g, how, proposal = string.match(what, '^(%a+) ?(%w*) ?(%S*) ?(%d*)$')
   local n = held and -1 or 0
-  if held == token then
-    n = redis.pcall('DEL', key)
+  local passed
+  if held == token and exist == 1 and (how == '' or how == '-' or how == 'open') and grantable(g) then
+    passed = handOver(key, token, member(token, g), tonumber(proposal) ~= 0 and tonumber(proposal) or nil, how == 'open')
+  end
+  if passed then
+    return 2
+  elseif held == token then
+    n = passed == nil and redis.pcall('DEL', key) or 1
+    granted[key] = nil
   end
   if type(n) == 'table' then
     return n
@@ -700,7 +792,14 @@ local function answer(what, key, token)
     local ttl, least = one, two
     return heal(key, token, ttl, least)
   end
-  local held = redis.pcall('GET', key)
+  local held
+  if read then
+    held = before
+    read = false
+  else
+    exist = nil
+    held = granted[key] or not opened[key] and redis.pcall('GET', key)
+  end
   if type(held) == 'table' then
     if string.sub(held.err, 1, 9) ~= 'WRONGTYPE' then
       return held

@@ -26,6 +26,7 @@ type Claim struct {
 	first    string    // with a g: the ttl of a Register, in ms
 	spared   uint64    // see ClaimOf
 	made     time.Time // see ClaimOf
+	behind   bool      // see ClaimOf
 }
 
 // Terms are what all claims on a key have in common. They are made once, since that costs some
@@ -61,6 +62,8 @@ type ClaimOf struct {
 	// Spared are masters, as bits, where the Register of a claim with a g leaves a free key alone, and only joins the
 	// queue: the holder of a lease may heal the key.
 	Spared uint64
+	// Behind says that the Register of a claim with a g is likely to be refused, since others wait. Then no probe is sent with it.
+	Behind bool
 	// Made is when a claim with a g was made. It is sent again for as long as the client waits.
 	Made time.Time
 }
@@ -85,7 +88,7 @@ func NewClaim(terms *Terms, of ClaimOf) Claim {
 			c.g += wantsFence
 		}
 		c.release, c.most = "release "+c.g, 0
-		c.spared, c.made = of.Spared, of.Made
+		c.spared, c.made, c.behind = of.Spared, of.Made, of.Behind
 		return c
 	}
 	switch {

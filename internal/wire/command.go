@@ -116,6 +116,10 @@ func (k Kind) Votes() bool {
 	return k.Acquires() || k == Commit || k == Renew || k == Ping
 }
 
+// Unproved reports whether no probe is sent with a command whose answer may be a vote, since it is likely to be refused. If it is
+// not, the vote counts when a later probe is answered.
+func (cmd *Command) Unproved() bool { return cmd.Kind == Register && cmd.Claim.behind }
+
 // Releases reports whether a command of the kind deletes the key.
 func (k Kind) Releases() bool { return k == Release || k == Undo || k == Quit }
 

@@ -2,6 +2,8 @@ package wire
 
 import (
 	"fmt"
+	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -177,6 +179,64 @@ func TestAClientWithoutTheRightToRemoveMembersDoesNotGrant(t *testing.T) {
 	if calls := InfoField(stats, "cmdstat_zrange"); !strings.HasPrefix(calls, "calls=3,") { // the others are that of the check, and that for readers who wait
 		t.Errorf("the script has looked at the queue: %q, want once", calls)
 	}
+}
+
+// Most locks of a crowd are passed on by one call: a release, and the next claim of its client. Its commands, and the polls after
+// releases that leave the lock open, are what a turn costs the masters.
+func TestAHandoverTakesFewCommands(t *testing.T) {
+	server := redisserver.StartTB(t, 1)[0]
+	s := newQueueScene(t, func() redis.Conn { return dialAs(t, server) }, "b", "c", "d", "e")
+	for _, row := range []struct {
+		how   string
+		want  int // with that of the call
+		told  string
+		polls int // the commands of the poll of a client that was woken
+	}{
+		{"-", 16, "+ B $run -2 0 k", 0},
+		{"open", 13, "A k", 6},
+	} {
+		s.reset("b B 400", "c C 400", "d D 400", "e E 400")
+		s.must("SET", "k", "A", "PX", 60_000)
+		s.must("SET", "redlock:waiter:b", "99999999999999 20 0")
+		s.nears = nil
+		calls := s.calls(func() {
+			s.must("EVALSHA", batchLua.sha, 2, "k", "k", "a", "release 400 "+row.how+" 0", "A", "register 60000 0 400", "A2", 20, 520, 0)
+		})
+		if calls != row.want {
+			t.Errorf("a release that passes the lock on by %q, and the next registration, take %d commands, want %d", row.how, calls, row.want)
+		}
+		s.told("b", strings.ReplaceAll(row.told, "$run", s.run))
+		if row.how == "open" {
+			if calls := s.calls(func() {
+				s.must("EVALSHA", batchLua.sha, 1, "k", "b", "again 400 0 400", "B", 20, 520, 0)
+			}); calls != row.polls {
+				t.Errorf("the poll of a client that was woken takes %d commands, want %d", calls, row.polls)
+			}
+		}
+		s.holds("B")
+		s.queue("c C 400", "d D 400", "e E 400", "a A2 400")
+		s.nobodyTold()
+		if !slices.Equal(s.nears, []string{"e"}) {
+			t.Errorf("told that they are near: %q, want the client that became the third", s.nears)
+		}
+	}
+}
+
+// calls returns how many commands the server has executed for f, in scripts and not. PEXPIRE is left out: one registration in 16
+// extends the life of the queue.
+func (s *queueScene) calls(f func()) (n int) {
+	s.Helper()
+	s.must("CONFIG", "RESETSTAT")
+	f()
+	stats, _ := redis.String(s.must("INFO", "commandstats"), nil)
+	for _, line := range strings.Split(stats, "\r\n") {
+		name, rest, _ := strings.Cut(line, ":calls=")
+		calls, _, _ := strings.Cut(rest, ",")
+		if one, err := strconv.Atoi(calls); err == nil && !strings.HasPrefix(name, "cmdstat_config") && name != "cmdstat_pexpire" {
+			n += one
+		}
+	}
+	return n
 }
 
 func TestAKeyOfAnotherTypeInPlaceOfTheQueueIsLeftAlone(t *testing.T) {
