@@ -1,0 +1,262 @@
+package flight
+
+// A step is described by a text.
+type step string
+
+// A way calls back for the steps from a state.
+type way struct {
+	*world
+	s     *state
+	yield func(step, state)
+}
+
+func (w *way) do(name string, change func(n *state)) {
+	n := *w.s
+	change(&n)
+	w.yield(step(name), n)
+}
+
+func (w *world) successors(s *state, yield func(step, state)) {
+	if s.bad != "" {
+		return
+	}
+	y := &way{w, s, yield}
+	y.holder()
+	y.waiter()
+	y.traffic("R", s, func(s *state) *client { return &s.r })
+	y.traffic("B", s, func(s *state) *client { return &s.b })
+	y.others()
+	y.misfortunes()
+}
+
+// holder has R act.
+func (w *way) holder() {
+	s := w.s
+	if s.r.out.full() {
+		return
+	}
+	switch s.phase {
+	case idle:
+		w.do("R registers", func(n *state) {
+			n.phase = waiting
+			n.r.send(command{register, ofR, n.noSub})
+			n.r.cuts, n.deaf = 0, n.noSub
+		})
+	case waiting:
+		if s.left.polls > 0 {
+			w.do("R polls", func(n *state) { n.left.polls--; n.r.send(command{poll, ofR, n.noSub}) })
+		}
+		w.do("R has the lock, and its function begins", func(n *state) {
+			n.phase = inside
+			n.sure = w.isSure(n)
+		})
+	case inside:
+		if s.left.heals > 0 {
+			w.do("R heals", func(n *state) { n.left.heals--; n.healed = true; n.r.out.put(command{heal, ofR, false}) })
+		}
+		w.do("the function returns", func(n *state) { n.phase = over })
+	case over:
+		sure := (s.sure || w.votesLate && w.isSure(s)) && (!s.healed || w.ignoresHeal) &&
+			(s.r.cuts == 0 || w.ignoresLink) && (!s.deaf || w.ignoresDeaf)
+		if sure && !s.r.out.full() && s.r.out[1] == (command{}) {
+			w.do("R publishes and releases", func(n *state) {
+				n.sure, n.voted = false, false
+				n.r.out.put(command{publish, ofR, false})
+				n.r.out.put(command{release, ofR, false})
+			})
+		}
+	}
+	if s.told {
+		w.do("R learns of a grant", func(n *state) { n.told, n.voted = false, true })
+	}
+}
+
+// isSure reports whether R's token can have been set only before now.
+func (w *world) isSure(s *state) bool {
+	return s.voted && (!s.missed || w.ignoresNew) && (s.r.pending == 0 || w.ignoresPoll)
+}
+
+func (c *client) send(m command) {
+	c.out.put(m)
+	c.pending++
+}
+
+// waiter has B act.
+func (w *way) waiter() {
+	s := w.s
+	if !s.b.out.full() && s.left.calls > 0 {
+		name := "B calls and registers"
+		if s.claim != 0 {
+			name = "B gives up, and calls again"
+		}
+		if s.claim == 0 || s.b.out[1] == (command{}) {
+			w.do(name, func(n *state) {
+				if n.left.calls--; n.claim != 0 {
+					n.b.out.put(command{release, n.claim, false})
+				}
+				n.claim = max(n.claim+1, ofB)
+				n.late, n.unseen, n.answers = n.phase >= inside, false, false
+				n.b.send(command{register, n.claim, false})
+			})
+		}
+	}
+	if !s.b.out.full() && s.claim != 0 && s.left.pollsOfB > 0 {
+		w.do("B polls", func(n *state) { n.left.pollsOfB--; n.b.send(command{poll, n.claim, false}) })
+	}
+	for token := uint8(ofB); token <= s.claim; token++ {
+		if s.values>>token&1 == 1 {
+			w.do("B receives the result", func(n *state) { n.values &^= 1 << token; w.receive(n, token) })
+		}
+	}
+}
+
+// receive handles a message with the result.
+func (w *world) receive(s *state, token uint8) {
+	if (token == s.claim || w.takesAnyClaim) && (s.answers || w.takesUnasked) && (s.unseen || w.takesUnasked && !s.answers || w.takesSeen) && s.late {
+		s.bad = stale
+	}
+}
+
+const stale = "B TAKES THE RESULT OF A FUNCTION THAT BEGAN BEFORE ITS CALL"
+
+// traffic executes the commands of a client, and has answers arrive.
+func (w *way) traffic(name string, s *state, of func(*state) *client) {
+	c := of(s)
+	if !c.out.empty() && !c.in.full() {
+		w.do("the master executes a command of "+name, func(n *state) {
+			c := of(n)
+			if a, ok := w.execute(n, c.out.pop()); ok {
+				c.in.put(a)
+			}
+		})
+	}
+	if !c.stray.empty() {
+		w.do("the master executes a command of "+name+" from a lost connection", func(n *state) { w.execute(n, of(n).stray.pop()) })
+	}
+	if !c.in.empty() {
+		w.do(name+" reads an answer", func(n *state) {
+			c := of(n)
+			c.pending--
+			w.learn(n, c.in.pop())
+		})
+	}
+}
+
+// learn handles an answer.
+func (w *world) learn(s *state, a answer) {
+	switch {
+	case a.token == ofR && a.kind == poll && a.isNew:
+		s.voted = a.granted
+		s.missed = true
+	case a.token == ofR:
+		s.voted = s.voted || a.granted
+	case a.token == s.claim && a.kind == register:
+		s.answers, s.unseen = true, s.unseen || !a.sawR
+	case a.token == s.claim && w.believesPolls:
+		s.answers, s.unseen = true, s.unseen || !a.sawR
+	}
+}
+
+// execute carries out a command at the master.
+func (w *world) execute(s *state, m command) (a answer, answered bool) {
+	switch m.kind {
+	case register, poll:
+		return w.acquire(s, m), true
+	case heal:
+		if s.key == nobody {
+			s.key = m.token
+		}
+	case publish:
+		if s.key == m.token || w.publishesBlind {
+			s.values |= s.queue &^ (1<<ofB - 1)
+		}
+	case release:
+		if s.key == m.token {
+			s.key = nobody
+		}
+		s.queue &^= 1 << m.token
+	}
+	return a, false
+}
+
+// acquire carries out a registration or a poll. Who takes a free key, and who is granted it, is left open: see others. A
+// command that was sent without a subscription takes the key, but does not touch the queue.
+func (w *world) acquire(s *state, m command) answer {
+	a := answer{kind: m.kind, token: m.token, sawR: s.key == ofR}
+	switch {
+	case s.key == m.token:
+		a.granted = true
+	case s.key == nobody && (s.queue == 0 || s.queue == 1<<m.token || m.deaf):
+		a.granted, a.isNew = true, m.kind == poll && !s.queued(m.token)
+		if s.key = m.token; !m.deaf {
+			s.queue &^= 1 << m.token
+		}
+	case !m.deaf:
+		a.isNew = !s.queued(m.token)
+		s.queue |= 1 << m.token
+	}
+	return a
+}
+
+// others has S take a free key, and whoever leaves it free pass it on.
+func (w *way) others() {
+	s := w.s
+	if s.key == ofS {
+		w.do("S releases", func(n *state) { n.key = nobody })
+	}
+	if s.key != nobody {
+		return
+	}
+	w.do("S takes the key", func(n *state) { n.key = ofS })
+	for token := uint8(ofR); token <= ofB+1; token++ {
+		if s.queued(token) {
+			w.do("the key is granted", func(n *state) {
+				n.key = token
+				n.queue &^= 1 << token
+				n.told = n.told || token == ofR && !n.noSub
+			})
+		}
+	}
+}
+
+// misfortunes has connections and memories be lost.
+func (w *way) misfortunes() {
+	s := w.s
+	if s.left.deletes > 0 && s.key != nobody {
+		w.do("the key is gone", func(n *state) { n.left.deletes--; n.key = nobody })
+	}
+	if s.left.breaks > 0 {
+		w.do("R loses its connection", func(n *state) { n.left.breaks--; n.r.cut() })
+	}
+	if s.left.breaksOfB > 0 {
+		w.do("B loses its connection", func(n *state) { n.left.breaksOfB--; n.b.cut() })
+	}
+	if s.left.deaf > 0 && !s.noSub {
+		w.do("R loses its subscription", func(n *state) { n.left.deaf--; n.noSub, n.deaf, n.told = true, true, false })
+	}
+	if s.noSub {
+		w.do("R subscribes again", func(n *state) { n.noSub = false })
+	}
+	if s.left.saves > 0 {
+		w.do("the memory is copied", func(n *state) { n.left.saves--; n.saved, n.copied = n.memory, true })
+	}
+	if s.left.restores > 0 && s.copied {
+		w.do("the master restarts with the copy", func(n *state) { n.left.restores--; n.memory = n.saved; n.restart() })
+	}
+	if s.left.forgets > 0 {
+		w.do("the master restarts without its memory", func(n *state) { n.left.forgets--; n.memory = memory{}; n.restart() })
+	}
+}
+
+// restart ends all connections. What was on its way to the master is gone.
+func (s *state) restart() {
+	s.r.cut()
+	s.b.cut()
+	s.r.stray, s.b.stray = lane[command]{}, lane[command]{}
+}
+
+// cut loses a connection: what was on its way may be executed later, and is never answered.
+func (c *client) cut() {
+	c.stray, c.out, c.in = c.out, lane[command]{}, lane[answer]{}
+	c.pending, c.cuts = 0, 1
+}
