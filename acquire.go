@@ -20,14 +20,15 @@ type wait struct {
 	light    bool            // the attempt joins no queue, since a claim is registered after it
 	began    clock.Reading
 	attempts int
-	late     bool   // time has passed since began, before the first attempt
-	inside   bool   // the gate is taken
-	lease    *Lease // acquired, and not yet the Locker's
-	shared   *Lease // the lease of the readers, if the goroutine has entered it
-	leads    bool   // the goroutine leads the readers: see readers
-	last     error  // of the last attempt that was not cut short
-	unwatch  func() // ends what has the Logger warn if the wait lasts; nil: it does not
-	traced   bool   // Trace.LockDone was called
+	late     bool    // time has passed since began, before the first attempt
+	inside   bool    // the gate is taken
+	lease    *Lease  // acquired, and not yet the Locker's
+	shared   *Lease  // the lease of the readers, if the goroutine has entered it
+	leads    bool    // the goroutine leads the readers: see readers
+	last     error   // of the last attempt that was not cut short
+	unwatch  func()  // ends what has the Logger warn if the wait lasts; nil: it does not
+	traced   bool    // Trace.LockDone was called
+	flight   *flight // of SingleFlight; nil: the call is another one
 
 	// The last attempt. Its round is kept until the next attempt, for late votes.
 	round *quorum.Round
@@ -225,6 +226,8 @@ func (w *wait) outcome() error {
 	c := w.locker.client
 	last := c.owners.named(w.locker.heldKey(w.last), w.last)
 	switch {
+	case w.flight != nil && w.flight.taken:
+		return errTaken
 	case c.isClosing():
 		return ErrClosed
 	case w.ctx.Err() != nil:
@@ -273,6 +276,7 @@ func (w *wait) set(kind wire.Kind, within quorum.Limit) error {
 		}
 		t.claim.Claim = wire.NewClaim(&l.terms, of)
 	}
+	w.noteContacts()
 	w.round = c.group.Ask(kind, t.claim, within)
 	won := w.round.Wait(w.ctx, c.closing, quorum.Tally.Decided).Won()
 	var err error
@@ -282,6 +286,9 @@ func (w *wait) set(kind wire.Kind, within quorum.Limit) error {
 		if won {
 			t.fence, t.rounds, _, err = w.commitFence(t.claim, votes, w.asked)
 		}
+	}
+	if w.flight != nil {
+		t.publish = w.publishing(w.round.Votes(), nil)
 	}
 	took := c.clock().Since(w.asked)
 	if won && err == nil && took < limit && t.begin() {

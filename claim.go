@@ -115,12 +115,16 @@ func (q *contender) register(g time.Duration) {
 		now = c.clock()
 	}
 	token, holders := l.newToken()
+	if q.flight != nil {
+		q.flight.seal()
+	}
 	claim := waits.NewClaim(master.NewClaim(&l.terms, wire.ClaimOf{
 		Token: token, Waited: c.grants.Waited(now.Time(), now.Since(q.began)), Fence: l.propose(now.Wall()),
 		Grant: g, First: life, Spared: spared, Behind: behind, Made: time.Now(),
 	}), now, g, len(c.masters))
 	q.claim, q.holders, q.askAt = claim, holders, time.Time{}
 	q.inbox.SetClaim(claim)
+	q.noteContacts()
 	q.ask(wire.Register, life)
 }
 
@@ -134,6 +138,9 @@ func (q *contender) ask(kind wire.Kind, life time.Duration) {
 	}
 	q.attempts++
 	q.asked, q.pending, q.extends, q.askAt = mark, true, false, time.Time{}
+	if kind.Acquires() {
+		q.inbox.Asked(claim)
+	}
 	within := c.opts.limit(l.opts.TTL)
 	within.Hurry = kind != wire.Renew
 	q.round = c.group.AskEach(kind, claim.Claim, within, &answers{q.inbox, c, claim, kind, mark, life})
@@ -383,6 +390,10 @@ func (q *contender) win(now clock.Reading, won *waits.Quorum) (more bool) {
 	t := &tenure{client: c, name: l.name, opts: l.opts, claim: q.claim.Claim, holders: q.holders, asked: now, contended: contended, rounds: 1,
 		validity: won.Left, short: won.Left < q.claim.G, start: now}
 	t.heldBy(new(Lease))
+	if q.flight != nil {
+		inbox, claim := q.inbox, q.claim
+		t.publish = q.publishing(won.Votes, func() uint64 { return inbox.Settled(claim) })
+	}
 	var err error
 	if l.opts.Fencing {
 		var fixed clock.Reading

@@ -44,7 +44,8 @@ type Client struct {
 	lastReleases lastReleases
 	fences       fences
 	contended    contendedSets
-	owners       owners // of locks that a goroutine waits for
+	flights      flights // of SingleFlight
+	owners       owners  // of locks that a goroutine waits for
 	notices      *notices.Notices
 	events       notices.Events
 	closing      chan struct{} // closed when Close or Shutdown begins
@@ -168,6 +169,7 @@ func newClient(pools []*redis.Pool, opts *Options) (*Client, error) {
 			Waiting:     c.waits.NearAt,
 			Calm:        c.calm,
 			Near:        c.waits.Near,
+			Value:       c.waits.Value,
 			Subscribed:  c.waits.Up,
 			Turn:        c.turn,
 			Patience:    c.patience,

@@ -53,11 +53,16 @@ func (l *Locker) UnlockContext(ctx context.Context) error {
 // If the lease lasted until f returned, Do returns f's error unchanged. Otherwise another client may have
 // held the lock, and Do returns an error that matches ErrLost, says why, and wraps f's error. Do also unlocks
 // if f panics or calls runtime.Goexit. If f has unlocked l, Do does not unlock l again.
-func (l *Locker) Do(ctx context.Context, f func(ctx context.Context) error) (err error) {
+func (l *Locker) Do(ctx context.Context, f func(ctx context.Context) error) error {
 	s, err := l.lock(ctx, false)
 	if err != nil {
 		return err
 	}
+	return l.call(ctx, s, f)
+}
+
+// call is Do once l is locked, with the lease s.
+func (l *Locker) call(ctx context.Context, s *Lease, f func(ctx context.Context) error) (err error) {
 	s.seen.Store(true)
 	inner := s.Context(ctx).(*leaseContext)
 	defer func() {

@@ -36,6 +36,8 @@ var (
 	ErrQuarantined = master.ErrQuarantined
 	// ErrClosed says that the Client is closed.
 	ErrClosed = errors.New("redlock: client is closed")
+	// ErrTooLarge says that a value is too long to be shared: see Client.SingleFlight.
+	ErrTooLarge = errors.New("redlock: value is too large to be shared")
 )
 
 // Reasons for a vote that was not granted. They do not match ErrHeld: the lock is held only if a quorum
@@ -49,6 +51,7 @@ var (
 	errOvertaken = errors.New("it has given a higher fence")
 	errUnasked   = errors.New("not asked, since another goroutine is asking")
 	errPanicked  = errors.New("a function of the caller panicked")
+	errTaken     = errors.New("redlock: another caller's value was taken") // of LockDoneInfo: see Client.SingleFlight
 )
 
 // faultless are the reasons that are no fault of the master.

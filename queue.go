@@ -54,8 +54,14 @@ func (q *contender) contend() bool {
 	c := q.locker.client
 	q.inbox = c.waits.Begin(q.locker.key)
 	defer q.inbox.End()
+	if q.flight != nil {
+		q.inbox.Takes()
+	}
 	defer q.leave()
 	for !q.over() {
+		if q.gaveValue() {
+			return false
+		}
 		now := c.clock()
 		next, more := q.step(now)
 		if q.lease != nil || !more {
@@ -67,6 +73,15 @@ func (q *contender) contend() bool {
 		q.note()
 	}
 	return false
+}
+
+// gaveValue reports whether another client's value has come, which ends a wait of SingleFlight.
+func (q *contender) gaveValue() bool {
+	if q.flight == nil {
+		return false
+	}
+	q.flight.value, q.flight.taken = q.inbox.Taken()
+	return q.flight.taken
 }
 
 // sleep waits for d, the end of ctx or the Client, a wake-up, or news of the claim.

@@ -49,6 +49,7 @@ type tenure struct {
 	err      error         // why it ended; nil while it lasts
 	queued   chan struct{} // closed when the release of a lost tenure is queued; nil: it was not lost
 	renews   wire.Request  // a Renew that asks who waits; nil: nobody has called Wanted
+	publish  *publishing   // how a value is sent to those who wait; nil: it is not
 	void     uint64        // the masters, as bits, that do not count in the current renewal: see doubt
 	renewal  *renewal      // the current renewal, or the last one; nil before the first
 }
@@ -431,6 +432,9 @@ func (t *tenure) doubt(i int) {
 // that the keys had expired and somebody else had held the lock.
 func (r *renewal) healLocked(i int) {
 	if r.ballot.Vote(i).Outcome == wire.Missing {
+		if p := r.tenure.publish; p != nil {
+			p.voted &^= 1 << i // the token is set anew
+		}
 		r.tenure.client.masters[i].Ask(r.tenure.claim.Healing(r.tenure.fence), r.tenure.claim, nil)
 	}
 }

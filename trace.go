@@ -99,16 +99,19 @@ type LockDoneInfo struct {
 	Name     string        // of the lock
 	Waited   time.Duration // since the call began
 	Attempts int           // how many it made; 0 if the lock was handed over, or no attempt was due
-	Err      error         // nil if the lock was acquired; otherwise as LockContext and TryLockContext return it
+	Err      error         // nil if the lock was acquired; otherwise as LockContext and TryLockContext return it; see also Outcome
 }
 
-// Outcome returns one word for the end of the call, for metrics: acquired; closed; timeout or canceled, by
+// Outcome returns one word for the end of the call, for metrics: acquired; shared, if a SingleFlight has taken a value instead;
+// closed; timeout or canceled, by
 // the context; held, if another holder had the lock; quarantined, if waiting until quarantines end is enough;
 // or unavailable.
 func (i LockDoneInfo) Outcome() string {
 	switch {
 	case i.Err == nil:
 		return "acquired"
+	case i.Err == errTaken:
+		return "shared"
 	case errors.Is(i.Err, ErrClosed):
 		return "closed"
 	case errors.Is(i.Err, context.DeadlineExceeded):

@@ -130,6 +130,9 @@ type Config struct {
 	// Near is called with each well-formed message that a claim has become near. It reports whether the message was expected.
 	// It must not block. It is optional.
 	Near func(master int, key, token string) (expected bool)
+	// Value is called with each well-formed message with a value. It reports whether the message was expected. It must not
+	// block. It is optional.
+	Value func(master int, v wire.Value) (expected bool)
 	// Sample is a key that a lock could have and none has. The user's rights are tried on it. Empty:
 	// they are not tried.
 	Sample string
@@ -170,6 +173,7 @@ type Master struct {
 	guard        guard
 	run          string        // the run_id of the last connection's server; "": it does not tell
 	links        int           // how many connections there were
+	contact      int           // see Contact
 	subscription *subscription // to wake-ups; nil: there is none at the server of the last connection
 	deaf         time.Time     // since when there is no subscription; zero: there is one
 	listsAsked   int           // the last turn of asking for the lists of other clients: see askListsLocked
@@ -244,9 +248,37 @@ func (m *Master) Listening() bool {
 //
 // A release that cannot be sent is owed, if the master may hold the token.
 func (m *Master) Ask(r wire.Request, claim *Claim, asker Asker) error {
-	kind := r.Kind()
 	m.mu.Lock()
 	defer m.mu.Unlock()
+	return m.askLocked(r, claim, asker)
+}
+
+// Contact returns a number that stays the same for as long as the connection for commands and the subscription last. It is 0 if
+// there is no subscription although the client uses them.
+func (m *Master) Contact() int {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.contactLocked()
+}
+
+func (m *Master) contactLocked() int {
+	if m.cfg.ID != "" && m.subscription == nil {
+		return 0
+	}
+	return m.contact
+}
+
+// TellOver sends a command as Ask does, unless Contact returns another number by now. Nobody needs the answer.
+func (m *Master) TellOver(contact int, r wire.Request, claim *Claim) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if contact != 0 && m.contactLocked() == contact {
+		m.askLocked(r, claim, nil)
+	}
+}
+
+func (m *Master) askLocked(r wire.Request, claim *Claim, asker Asker) error {
+	kind := r.Kind()
 	it := newItem(r, claim, asker)
 	if kind.Releases() {
 		claim.released.Store(true)

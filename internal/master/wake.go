@@ -53,10 +53,17 @@ func (m *Master) besideLocked(s *subscription) bool {
 func (m *Master) connectedLocked(run string) {
 	m.run = run
 	m.links++
+	m.contact++
 	if s := m.subscription; s != nil && !m.besideLocked(s) {
 		close(s.moved)
-		m.subscription = nil
+		m.subscribedLocked(nil)
 	}
+}
+
+// subscribedLocked notes the subscription, or that there is none.
+func (m *Master) subscribedLocked(s *subscription) {
+	m.subscription = s
+	m.contact++
 }
 
 // subscribe makes a connection ready: it returns when the server has confirmed the subscription.
@@ -108,7 +115,7 @@ func (l listener) serve(conn redis.Conn, p peer) error {
 	connected := l.status.State == Up || l.status.State == Quarantined
 	beside := !connected || l.besideLocked(s) // otherwise connectedLocked will compare them
 	if beside {
-		l.subscription = s
+		l.subscribedLocked(s)
 	}
 	l.mu.Unlock()
 	if !beside {
@@ -124,7 +131,7 @@ func (l listener) serve(conn redis.Conn, p peer) error {
 	if l.subscription != s {
 		return errElsewhere
 	}
-	l.subscription = nil
+	l.subscribedLocked(nil)
 	return err
 }
 
@@ -261,6 +268,12 @@ func (l listener) message(parts []any) {
 		mark := l.marks.last
 		g := Grant{told.Key, told.Token, told.Fence, mark, l.sure(told.Memory, mark)}
 		if l.cfg.Granted != nil && l.cfg.Granted(l.cfg.Index, g) {
+			return
+		}
+		text = ""
+	}
+	if v, ok := wire.ParseValue(text); ok {
+		if l.cfg.Value != nil && l.cfg.Value(l.cfg.Index, v) {
 			return
 		}
 		text = ""

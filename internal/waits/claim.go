@@ -28,6 +28,10 @@ type Claim struct {
 	gone  uint64    // the masters, as bits, whose votes have become void since the last count
 	first time.Time // when the first vote came
 
+	asked  uint16                    // how many registrations and polls were sent
+	heard  [master.MaxMasters]uint16 // by master: how many of them were answered
+	missed uint64                    // the masters, as bits, where one was lost, or has found that the claim was not in the queue
+
 	places   []place // by master
 	answered bool    // a master has answered it
 	returned bool    // a master has come up since its last poll
@@ -54,7 +58,7 @@ func NewClaim(c *master.Claim, began clock.Reading, g time.Duration, masters int
 func (w *Wait) SetClaim(c *Claim) {
 	w.waits.mu.Lock()
 	defer w.waits.mu.Unlock()
-	w.claim = c
+	w.claim, w.registered = c, 0
 }
 
 // ClaimOf returns the wait for a key, and its claim; nil if there is none. It is for tests.
@@ -121,6 +125,7 @@ func (w *Wait) Answered(c *Claim, kind wire.Kind, i int, a wire.Answer, mark clo
 	s, bit := w.waits, uint64(1)<<i
 	s.mu.Lock()
 	c.saidLocked(i, a, mark.Time(), listening)
+	c.heardLocked(i, kind, a)
 	c.answered = c.answered || a.Outcome == wire.Taken
 	near = c.places[i].near()
 	late := kind == wire.Again && c.known&bit != 0
@@ -129,6 +134,9 @@ func (w *Wait) Answered(c *Claim, kind wire.Kind, i int, a wire.Answer, mark clo
 		c.known |= bit
 	}
 	if w.claim == c {
+		if kind == wire.Register {
+			w.registeredLocked(i, a)
+		}
 		if gone {
 			c.votes[i] = vote{fence: c.votes[i].fence}
 			c.gone |= bit

@@ -31,6 +31,11 @@ type Wait struct {
 	early  time.Time   // when messages from less than a quorum last woke the wait
 
 	claim *Claim // the claim of the wait; nil: it has none
+
+	// Of a wait that may end with a value, see Takes:
+	stood      []string // by master: what its key held when it executed the registration of the claim
+	registered uint64   // the masters, as bits, that have answered the registration
+	value      *[]byte  // nil: none has come
 }
 
 const (

@@ -47,8 +47,11 @@ func (cmd *Command) Append(args []any, id any) (name string, all []any) {
 	case cmd.Kind.Sets():
 		return "SET", append(args, cmd.Claim.key, cmd.Claim.token, argNX, argPX, cmd.Claim.ttl)
 	}
-	if l, ok := cmd.Request.(*lua); ok {
-		return "SCRIPT", append(args, "LOAD", l.text)
+	switch r := cmd.Request.(type) {
+	case *lua:
+		return "SCRIPT", append(args, "LOAD", r.text)
+	case *publishing:
+		return "EVALSHA", append(args, flightSHA, 2, cmd.Claim.key, r.queue, cmd.Claim.token, r.value)
 	}
 	return "PING", args
 }

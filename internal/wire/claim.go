@@ -192,6 +192,17 @@ func (c *Claim) ReleasingFree(masters uint64) Request {
 	return &request{kind: Release, word: c.release, free: masters}
 }
 
+// A publishing is a Publish.
+type publishing struct{ queue, value any }
+
+// Kind implements Request.
+func (*publishing) Kind() Kind { return Publish }
+
+// Publishing returns a Publish of a value, of ValueMost bytes at most. The claim is for one name.
+func (c *Claim) Publishing(value []byte) Request {
+	return &publishing{queue: "redlock:queue:" + c.name, value: value}
+}
+
 // Committing returns a Commit of a fence.
 func (c *Claim) Committing(fence int64) Request {
 	word := "commit " + strconv.FormatInt(fence, 10)

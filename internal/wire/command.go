@@ -6,7 +6,7 @@
 //   - What is answered: answer.go.
 //   - Messages to a client, which are grants and wake-ups: message.go. What a server says of itself: info.go.
 //   - What people ask about a lock: query.go. Who that is: owner.go.
-//   - The scripts: batch.lua, readers.lua, set.lua and queue.lua, in scripts.go.
+//   - The scripts: batch.lua, readers.lua, set.lua, queue.lua and flight.lua, in scripts.go.
 package wire
 
 import (
@@ -69,6 +69,8 @@ const (
 	// Announce asks the readers that hold the key to leave, on behalf of a client that was refused:
 	// Granted, or Missing if no readers hold it.
 	Announce
+	// Publish sends a value to the clients that wait for the lock, if the key holds the token: see Publishing. Always Granted.
+	Publish
 	// Load loads a script: see Command.Script. A command that needs the script reports if that failed.
 	Load
 	// Probe checks behind votes whether they count: see package master. It has no Asker.
@@ -93,6 +95,7 @@ var kinds = [...]struct {
 	Ping:     {"ping", nil},
 	Asks:     {"inspect", nil},
 	Announce: {"announce", "announce"},
+	Publish:  {"publish", nil},
 	Load:     {"script load", nil},
 	Probe:    {"probe", nil},
 }

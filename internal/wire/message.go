@@ -48,6 +48,36 @@ func ParseNear(text string) (token, key string, ok bool) {
 	return ParseWakeUp(text)
 }
 
+// ValueMost is how many bytes a value has at most that is sent to those who wait.
+const ValueMost = 4 << 10
+
+// valueMark begins the message with a value.
+const valueMark = "! "
+
+// A Value is the message with the value of another client's function: see flight.lua.
+type Value struct {
+	Key    string
+	Token  string // of the claim that waits
+	Holder string // the beginning of the token of the other client: see Answer.Standing
+	Value  []byte
+}
+
+// ParseValue splits the message with a value: !, the claim's token, the beginning of the holder's, how many bytes the key has, the
+// key, and the value. It reports false for anything else.
+func ParseValue(text string) (v Value, ok bool) {
+	parts := strings.SplitN(text, " ", 5)
+	if !strings.HasPrefix(text, valueMark) || len(parts) != 5 {
+		return Value{}, false
+	}
+	n, err := strconv.ParseUint(parts[3], 10, 32)
+	rest := parts[4]
+	if err != nil || n == 0 || n > uint64(len(rest)) || len(rest)-int(n) > ValueMost ||
+		parts[1] == "" || len(parts[1]) > tokenMost || parts[2] == "" || len(parts[2]) > standingMost {
+		return Value{}, false
+	}
+	return Value{Key: rest[:n], Token: parts[1], Holder: parts[2], Value: []byte(rest[n:])}, true
+}
+
 // A Grant is the message that a master has set a key to the token of a client that was in its queue.
 type Grant struct {
 	Key   string // the key that was set

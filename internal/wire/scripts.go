@@ -20,6 +20,8 @@ var (
 	setScript = include(setText) // acquisitions of several names
 	//go:embed queue.lua
 	queueScript string // reads a queue
+	//go:embed flight.lua
+	flightScript string // sends a value to those who wait
 	//go:embed fences.lua
 	fencesText string // included by the others
 	//go:embed recall.lua
@@ -46,6 +48,7 @@ var (
 	readersLua = &lua{readersScript, hash(readersScript)}
 	setLua     = &lua{setScript, hash(setScript)}
 	queueSHA   = hash(queueScript)
+	flightSHA  = hash(flightScript)
 )
 
 func hash(script string) string { return redis.NewScript(-1, script).Hash() }
@@ -54,4 +57,4 @@ func hash(script string) string { return redis.NewScript(-1, script).Hash() }
 const BatchMost = 128
 
 // Scripts are the scripts that are loaded on connecting.
-var Scripts = []string{batchScript, readersScript}
+var Scripts = []string{batchScript, readersScript, flightScript}

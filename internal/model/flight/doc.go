@@ -10,8 +10,8 @@
 // token. So the token was set there after the call of that client, and before the function began.
 //
 // A holder is sure of a master if the token can have been set there only before the holder had the lock: the master had
-// voted, all registrations and polls were answered, no poll has found the claim missing from the queue, no heal was sent, and
-// connection and subscription have lasted since the registration.
+// voted by then; and until the result is published, all registrations and polls were answered, no poll has found the claim
+// missing from the queue, no heal was sent, and connection and subscription have lasted since the registration.
 //
 // # What is modelled
 //

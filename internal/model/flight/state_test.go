@@ -3,7 +3,7 @@ package flight
 // rules are the rules that can be switched off. The zero value is the complete protocol.
 type rules struct {
 	// Of the holder:
-	ignoresPoll    bool // no registration or poll is under way when the holder has the lock
+	ignoresPoll    bool // all registrations and polls were answered when the result is published
 	ignoresNew     bool // no poll has found the claim missing from the queue
 	ignoresHeal    bool // no heal was sent
 	ignoresLink    bool // the connection has lasted from the registration until the result is published

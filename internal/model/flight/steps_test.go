@@ -57,7 +57,7 @@ func (w *way) holder() {
 		w.do("the function returns", func(n *state) { n.phase = over })
 	case over:
 		sure := (s.sure || w.votesLate && w.isSure(s)) && (!s.healed || w.ignoresHeal) &&
-			(s.r.cuts == 0 || w.ignoresLink) && (!s.deaf || w.ignoresDeaf)
+			(s.r.pending == 0 || w.ignoresPoll) && (!s.missed || w.ignoresNew) && (s.r.cuts == 0 || w.ignoresLink) && (!s.deaf || w.ignoresDeaf)
 		if sure && !s.r.out.full() && s.r.out[1] == (command{}) {
 			w.do("R publishes and releases", func(n *state) {
 				n.sure, n.voted = false, false
@@ -73,7 +73,7 @@ func (w *way) holder() {
 
 // isSure reports whether R's token can have been set only before now.
 func (w *world) isSure(s *state) bool {
-	return s.voted && (!s.missed || w.ignoresNew) && (s.r.pending == 0 || w.ignoresPoll)
+	return s.voted
 }
 
 func (c *client) send(m command) {

@@ -1,0 +1,473 @@
+package contract_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/redlock-go/redlock"
+	"github.com/redlock-go/redlock/internal/locktest"
+	"github.com/redlock-go/redlock/internal/wire"
+	"github.com/redlock-go/redlock/redlocktest"
+)
+
+// A fleet makes calls of SingleFlight for the name "a". The n-th f that begins returns "f" and n.
+type fleet struct {
+	t    *testing.T
+	hold time.Duration // how long f runs
+
+	mu      sync.Mutex // guards what follows
+	began   []time.Time
+	ended   []time.Time
+	running int
+}
+
+// A landing is how a call ended.
+type landing struct {
+	value  string
+	shared bool
+	err    error
+	at     time.Time
+}
+
+func (f *fleet) run(context.Context) ([]byte, error) {
+	f.mu.Lock()
+	f.began = append(f.began, time.Now())
+	n := len(f.began)
+	if f.running++; f.running > 1 {
+		f.t.Error("two calls of f at once")
+	}
+	f.mu.Unlock()
+	time.Sleep(f.hold)
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.running--
+	f.ended = append(f.ended, time.Now())
+	return fmt.Appendf(nil, "f%d", n), nil
+}
+
+// call makes a call, and fails the test if its value is that of an f that began before.
+func (f *fleet) call(c *redlock.Client) landing {
+	called := time.Now()
+	value, shared, err := c.SingleFlight(f.t.Context(), "a", f.run)
+	l := landing{string(value), shared, err, time.Now()}
+	if err != nil {
+		return l
+	}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	var n int
+	if _, err := fmt.Sscanf(l.value, "f%d", &n); err != nil {
+		f.t.Errorf("the value is %q", l.value)
+	} else if f.began[n-1].Before(called) {
+		f.t.Errorf("the value is that of an f that began %v before the call", called.Sub(f.began[n-1]))
+	}
+	return l
+}
+
+// start makes a call in the background.
+func (f *fleet) start(c *redlock.Client) <-chan landing {
+	done := make(chan landing, 1)
+	go func() { done <- f.call(c) }()
+	return done
+}
+
+func (f *fleet) calls() int {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return len(f.began)
+}
+
+// occupy has somebody else hold the lock "a".
+func occupy(ms *redlocktest.Masters) {
+	for i := range ms.Len() {
+		locktest.Hold(ms, "a", i)
+	}
+}
+
+// release releases the lock "a" that somebody else holds, to the head of the queue. (A Locker leaves the lock open now and then.)
+func release(t *testing.T, ms *redlocktest.Masters) {
+	t.Helper()
+	for _, pool := range ms.Pools() {
+		conn := pool.Get()
+		if _, err := conn.Do("EVAL", wire.Scripts[0], 1, "a", "", "release", "somebody else's"); err != nil {
+			t.Error(err)
+		}
+		conn.Close()
+	}
+}
+
+// want fails the test unless a call has ended with this value.
+func (l landing) want(t *testing.T, value string, shared bool) {
+	t.Helper()
+	if l.value != value || l.shared != shared || l.err != nil {
+		t.Errorf("SingleFlight = %q, %v, %v, want %q, %v", l.value, l.shared, l.err, value, shared)
+	}
+}
+
+// A hundred processes wait. One of them calls f, and the others have the value one round trip after its end.
+func TestOneCallServesAllThatWait(t *testing.T) {
+	bubble(t, 3, func(t *testing.T, ms *redlocktest.Masters) {
+		const processes, oneWay = 100, 10 * time.Millisecond
+		f := &fleet{t: t, hold: 50 * time.Millisecond}
+		occupy(ms)
+		var clients []*redlock.Client
+		for range processes {
+			clients = append(clients, ms.WithDelays(oneWay, oneWay, oneWay).Open(nil))
+		}
+		time.Sleep(time.Second)
+		var all []<-chan landing
+		for _, c := range clients {
+			all = append(all, f.start(c))
+		}
+		queued(t, ms, "a", processes)
+		release(t, ms)
+		served := 0
+		for _, done := range all {
+			l := <-done
+			if l.err != nil || l.value != "f1" {
+				t.Errorf("SingleFlight = %q, %v", l.value, l.err)
+			}
+			if l.shared {
+				served++
+			}
+			if trips := float64(l.at.Sub(f.ended[0])) / float64(2*oneWay); trips > 1.5 {
+				t.Errorf("a call ended %.2f round trips after f", trips)
+			}
+		}
+		if f.calls() != 1 || served != processes-1 {
+			t.Errorf("%d calls of f, %d values shared, want 1 and %d", f.calls(), served, processes-1)
+		}
+		time.Sleep(time.Second)
+		wantFree(t, ms, "a")
+		queued(t, ms, "a", 0)
+	})
+}
+
+// Who calls while f runs waits for the next f.
+func TestNoCallerGetsTheValueOfAnFThatBeganBefore(t *testing.T) {
+	bubble(t, 5, func(t *testing.T, ms *redlocktest.Masters) {
+		f := &fleet{t: t, hold: 100 * time.Millisecond}
+		var clients []*redlock.Client
+		for range 4 {
+			clients = append(clients, connected(t, ms, nil))
+		}
+		first := f.start(clients[0])
+		time.Sleep(20 * time.Millisecond)
+		second, third := f.start(clients[1]), f.start(clients[2])
+		own := f.start(clients[0]) // of the process whose f runs
+		(<-first).want(t, "f1", false)
+		shared := 0
+		for _, done := range []<-chan landing{second, third, own} {
+			l := <-done // call checks the value
+			if l.err != nil {
+				t.Error(l.err)
+			}
+			if l.shared {
+				shared++
+			}
+		}
+		if shared == 0 || f.calls() > 3 {
+			t.Errorf("%d calls of f, %d values shared", f.calls(), shared)
+		}
+	})
+}
+
+// A value is sent once. A client that misses it calls its own f.
+func TestALostValueCostsAFurtherCall(t *testing.T) {
+	bubble(t, 3, func(t *testing.T, ms *redlocktest.Masters) {
+		f := &fleet{t: t, hold: 50 * time.Millisecond}
+		occupy(ms)
+		one, two := f.start(connected(t, ms, nil)), f.start(connected(t, ms, nil))
+		queued(t, ms, "a", 2)
+		release(t, ms)
+		for f.calls() == 0 {
+			time.Sleep(time.Millisecond)
+		}
+		time.Sleep(f.hold / 2)
+		for i := range ms.Len() {
+			ms.Master(i).DropRequest("EVALSHA")
+		}
+		values := map[string]bool{}
+		for _, done := range []<-chan landing{one, two} {
+			l := <-done
+			if values[l.value] = true; l.shared || l.err != nil {
+				t.Errorf("SingleFlight = %q, %v, %v", l.value, l.shared, l.err)
+			}
+		}
+		if !values["f1"] || !values["f2"] {
+			t.Errorf("values: %v, want one for each call", values)
+		}
+	})
+}
+
+// A client that is cut off from a master has the value from another one.
+func TestAValueThatComesFromFewerMastersIsEnough(t *testing.T) {
+	bubble(t, 3, func(t *testing.T, ms *redlocktest.Masters) {
+		f := &fleet{t: t, hold: 50 * time.Millisecond}
+		occupy(ms)
+		one := f.start(connected(t, ms, nil))
+		queued(t, ms, "a", 1)
+		two := f.start(connected(t, ms, nil))
+		queued(t, ms, "a", 2)
+		release(t, ms)
+		for f.calls() == 0 {
+			time.Sleep(time.Millisecond)
+		}
+		time.Sleep(f.hold / 2)
+		ms.Master(0).Freeze()
+		defer ms.Master(0).Thaw()
+		(<-one).want(t, "f1", false)
+		(<-two).want(t, "f1", true)
+	})
+}
+
+// What one f ends with other than a value is its caller's alone.
+func TestOnlyValuesAreShared(t *testing.T) {
+	boom := errors.New("boom")
+	for _, row := range []struct {
+		name string
+		f    func(ctx context.Context) ([]byte, error)
+		want error
+		len  int // of the value
+	}{
+		{"an error", func(context.Context) ([]byte, error) { return nil, boom }, boom, 0},
+		{"a value and an error", func(context.Context) ([]byte, error) { return []byte("half"), boom }, boom, 4},
+		{"a value that is too large", func(context.Context) ([]byte, error) { return make([]byte, 4097), nil }, redlock.ErrTooLarge, 4097},
+		{"a panic", func(context.Context) ([]byte, error) { panic(boom) }, boom, 0},
+		{"a panic with nil", func(context.Context) ([]byte, error) { panic(nil) }, nil, 0},
+	} {
+		for _, own := range []bool{false, true} {
+			t.Run(fmt.Sprintf("%s, own process %v", row.name, own), func(t *testing.T) {
+				bubble(t, 3, func(t *testing.T, ms *redlocktest.Masters) {
+					occupy(ms)
+					c := connected(t, ms, nil)
+					other := c
+					if !own {
+						other = connected(t, ms, nil)
+					}
+					failed := make(chan struct{})
+					go func() {
+						defer close(failed)
+						defer func() {
+							if p := recover(); p != nil && row.want != nil && p != row.want {
+								t.Errorf("the panic is %v", p)
+							}
+						}()
+						value, shared, err := c.SingleFlight(t.Context(), "a", row.f)
+						if !errors.Is(err, row.want) || shared || len(value) != row.len {
+							t.Errorf("SingleFlight = %d bytes, %v, %v, want %d and %v", len(value), shared, err, row.len, row.want)
+						}
+					}()
+					queued(t, ms, "a", 1)
+					f := &fleet{t: t}
+					done := f.start(other)
+					time.Sleep(100 * time.Millisecond)
+					release(t, ms)
+					<-failed
+					(<-done).want(t, "f1", false)
+				})
+			})
+		}
+	}
+}
+
+// The longest value and the empty one are shared, whatever bytes are in them and in the name.
+func TestValuesAreSharedAsTheyAre(t *testing.T) {
+	for _, value := range []string{"", "\x00 \r\n! $ \xff", strings.Repeat("x", 4096)} {
+		bubble(t, 3, func(t *testing.T, ms *redlocktest.Masters) {
+			const name = "a b\r\n! 5\xff"
+			holder := connected(t, ms, nil).Locker(name)
+			take(holder)
+			buffer := []byte(value)
+			results := make(chan string, 2)
+			var calls atomic.Int32
+			for range 2 {
+				c := connected(t, ms, nil)
+				go func() {
+					got, shared, err := c.SingleFlight(t.Context(), name, func(context.Context) ([]byte, error) {
+						calls.Add(1)
+						return buffer, nil
+					})
+					if err != nil || string(got) != value {
+						t.Errorf("SingleFlight = %q, %v, %v", got, shared, err)
+					}
+					clear(got) // it is the caller's
+					results <- string(got)
+				}()
+			}
+			queued(t, ms, name, 2)
+			holder.Unlock()
+			<-results
+			<-results
+			if calls.Load() != 1 {
+				t.Errorf("%d calls of f, want 1", calls.Load())
+			}
+		})
+	}
+}
+
+// Goroutines of one process make one call, also if it ends with the value of another process. Of those that came after the call was
+// registered, none gets that value, since they may have come after f began.
+func TestGoroutinesShareOneCall(t *testing.T) {
+	bubble(t, 3, func(t *testing.T, ms *redlocktest.Masters) {
+		f := &fleet{t: t, hold: 50 * time.Millisecond}
+		occupy(ms)
+		c := connected(t, ms, nil)
+		before := ms.Master(0).Count("EVALSHA")
+		var all []<-chan landing
+		for range 20 {
+			all = append(all, f.start(c))
+		}
+		queued(t, ms, "a", 1)
+		if n := ms.Master(0).Count("EVALSHA") - before; n > 5 {
+			t.Errorf("20 goroutines have sent %d commands", n)
+		}
+		other := f.start(connected(t, ms, nil))
+		queued(t, ms, "a", 2)
+		release(t, ms)
+		shared := 0
+		for _, done := range append(all, other) {
+			l := <-done
+			if l.shared {
+				shared++
+			}
+			if l.err != nil {
+				t.Error(l.err)
+			}
+		}
+		if n := f.calls(); shared != 21-n || n > 2 {
+			t.Errorf("%d calls of f, %d values shared", n, shared)
+		}
+	})
+}
+
+// A goroutine that joins a call after its registration may have come after the f of another process began.
+func TestAGoroutineThatJoinsLateIsNotServedByAnotherProcess(t *testing.T) {
+	bubble(t, 3, func(t *testing.T, ms *redlocktest.Masters) {
+		f := &fleet{t: t, hold: 100 * time.Millisecond}
+		occupy(ms)
+		c, other := connected(t, ms, nil), connected(t, ms, nil)
+		first := f.start(other)
+		queued(t, ms, "a", 1)
+		early := f.start(c)
+		queued(t, ms, "a", 2)
+		release(t, ms)
+		for f.calls() == 0 {
+			time.Sleep(time.Millisecond)
+		}
+		time.Sleep(f.hold / 2)
+		late := f.start(c) // joins early; fleet.call checks its value
+		(<-first).want(t, "f1", false)
+		(<-early).want(t, "f1", true)
+		(<-late).want(t, "f2", false)
+	})
+}
+
+// The end of one caller's context ends that call only.
+func TestTheContextOfACallerIsItsOwn(t *testing.T) {
+	bubble(t, 3, func(t *testing.T, ms *redlocktest.Masters) {
+		f := &fleet{t: t, hold: 50 * time.Millisecond}
+		occupy(ms)
+		c := connected(t, ms, nil)
+		gone := make(chan error, 2)
+		for i := range 2 { // one that leads, and one that has joined it
+			ctx, cancel := context.WithTimeout(t.Context(), time.Second-time.Duration(i)*100*time.Millisecond)
+			defer cancel()
+			go func() {
+				_, _, err := c.SingleFlight(ctx, "a", f.run)
+				gone <- err
+			}()
+			synctest.Wait()
+		}
+		done := f.start(c)
+		for range 2 {
+			if err := <-gone; !errors.Is(err, context.DeadlineExceeded) || !errors.Is(err, redlock.ErrHeld) {
+				t.Errorf("SingleFlight = %v, want the end of its context, and ErrHeld", err)
+			}
+		}
+		time.Sleep(100 * time.Millisecond)
+		release(t, ms)
+		(<-done).want(t, "f1", false)
+	})
+}
+
+// A lease that was lost publishes nothing.
+func TestALostLeaseSharesNothing(t *testing.T) {
+	bubble(t, 3, func(t *testing.T, ms *redlocktest.Masters) {
+		occupy(ms)
+		c := connected(t, ms, nil)
+		failed := make(chan error)
+		go func() {
+			value, shared, err := c.SingleFlight(t.Context(), "a", func(ctx context.Context) ([]byte, error) {
+				for i := range ms.Len() {
+					ms.Master(i).Del("a")
+				}
+				<-ctx.Done() // at the next renewal
+				return []byte("old"), nil
+			})
+			if string(value) != "old" || shared {
+				t.Errorf("SingleFlight = %q, %v", value, shared)
+			}
+			failed <- err
+		}()
+		queued(t, ms, "a", 1)
+		f := &fleet{t: t}
+		done := f.start(connected(t, ms, nil))
+		queued(t, ms, "a", 2)
+		release(t, ms)
+		if err := <-failed; !errors.Is(err, redlock.ErrLost) {
+			t.Errorf("SingleFlight = %v, want ErrLost", err)
+		}
+		(<-done).want(t, "f1", false)
+	})
+}
+
+// Clients that cannot be granted the lock, and Lockers, take turns with SingleFlight, and take no value.
+func TestSingleFlightTakesTurnsWithOthers(t *testing.T) {
+	bubble(t, 3, func(t *testing.T, ms *redlocktest.Masters) {
+		f := &fleet{t: t, hold: 20 * time.Millisecond}
+		occupy(ms)
+		locker := connected(t, ms, nil).Locker("a")
+		locked := locktest.Enter(locker)
+		all := []<-chan landing{
+			f.start(connected(t, ms, nil)),
+			f.start(connected(t, ms, &redlock.Options{LockOptions: redlock.LockOptions{RenewEvery: -1}})),
+			f.start(connected(t, ms, &redlock.Options{DisableWakeups: true})),
+		}
+		time.Sleep(100 * time.Millisecond)
+		release(t, ms)
+		<-locked
+		locker.Unlock()
+		for _, done := range all {
+			if l := <-done; l.err != nil || l.shared {
+				t.Errorf("SingleFlight = %q, %v, %v, want a value of its own", l.value, l.shared, l.err)
+			}
+		}
+	})
+}
+
+func TestSingleFlightOfAClosedClient(t *testing.T) {
+	bubble(t, 3, func(t *testing.T, ms *redlocktest.Masters) {
+		f := &fleet{t: t}
+		c := connected(t, ms, nil)
+		if _, _, err := c.SingleFlight(t.Context(), "", f.run); err == nil {
+			t.Error("SingleFlight without a name succeeded")
+		}
+		occupy(ms)
+		one, two := f.start(c), f.start(c)
+		time.Sleep(100 * time.Millisecond)
+		c.Close()
+		for _, done := range []<-chan landing{one, two, f.start(c)} {
+			if l := <-done; !errors.Is(l.err, redlock.ErrClosed) {
+				t.Errorf("SingleFlight = %v, want ErrClosed", l.err)
+			}
+		}
+	})
+}

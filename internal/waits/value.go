@@ -1,0 +1,81 @@
+package waits
+
+import "github.com/redlock-go/redlock/internal/wire"
+
+// A wait may end without the lock: with the value of a function that another client has called while it had the lock. The
+// function must have begun after the call that waits. No clock can tell. But the claim's registration was sent after that call,
+// and a holder sends its value only by masters where its token was set before the function began. So if the answer to the
+// registration says that the key did not hold that token, the token was set later, and the function began later still. See
+// docs/flight.md.
+
+// Takes says that the wait may end with a value. It is called before the first SetClaim.
+func (w *Wait) Takes() {
+	w.waits.mu.Lock()
+	defer w.waits.mu.Unlock()
+	w.stood = make([]string, w.waits.masters)
+}
+
+// registeredLocked notes what a master's key held when it executed the registration of the wait's claim.
+func (w *Wait) registeredLocked(i int, a wire.Answer) {
+	if w.stood != nil && a.Err == nil {
+		w.registered |= 1 << i
+		w.stood[i] = a.Standing
+	}
+}
+
+// Value handles a message of master i with a value. It reports false if this Client has not queued for the key.
+func (s *Waits) Value(i int, v wire.Value) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	w := s.byKey[v.Key]
+	if w == nil || w.claim == nil || w.claim.Token() != v.Token {
+		_, left := s.left.Get(v.Key)
+		return left || w != nil // to a claim that was given up
+	}
+	if w.registered>>i&1 == 1 && w.stood[i] != v.Holder && w.value == nil {
+		w.value = &v.Value
+		poke(w.News)
+	}
+	return true
+}
+
+// Taken returns the value with which the wait ends, and reports whether there is one.
+func (w *Wait) Taken() (value []byte, ok bool) {
+	w.waits.mu.Lock()
+	defer w.waits.mu.Unlock()
+	if w.value == nil {
+		return nil, false
+	}
+	return *w.value, true
+}
+
+// Settled returns the masters, as bits, that set the token of a claim no more, as far as registrations and polls go: all were
+// answered, and none was lost or has found that the claim was not in the queue. It is asked when the claim has become a lease.
+func (w *Wait) Settled(c *Claim) (masters uint64) {
+	w.waits.mu.Lock()
+	defer w.waits.mu.Unlock()
+	for i := range c.votes {
+		if c.heard[i] == c.asked && c.missed>>i&1 == 0 {
+			masters |= 1 << i
+		}
+	}
+	return masters
+}
+
+// Asked notes that a registration or a poll of the claim is about to be sent to all masters.
+func (w *Wait) Asked(c *Claim) {
+	w.waits.mu.Lock()
+	defer w.waits.mu.Unlock()
+	c.asked++
+}
+
+// heardLocked notes the answer of master i to a registration or a poll.
+func (c *Claim) heardLocked(i int, kind wire.Kind, a wire.Answer) {
+	if !kind.Acquires() {
+		return
+	}
+	c.heard[i]++
+	if a.Err != nil || kind == wire.Again && a.New {
+		c.missed |= 1 << i
+	}
+}
