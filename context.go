@@ -53,7 +53,7 @@ func (l *Locker) UnlockContext(ctx context.Context) error {
 // If the lease lasted until f returned, Do returns f's error unchanged. Otherwise another client may have
 // held the lock, and Do returns an error that matches ErrLost, says why, and wraps f's error. Do also unlocks
 // if f panics or calls runtime.Goexit. If f has unlocked l, Do does not unlock l again.
-func (l *Locker) Do(ctx context.Context, f func(ctx context.Context) error) error {
+func (l *Locker) Do(ctx context.Context, f func(ctx context.Context) error) (err error) {
 	s, err := l.lock(ctx, false)
 	if err != nil {
 		return err

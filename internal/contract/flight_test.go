@@ -4,12 +4,15 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net"
 	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/gomodule/redigo/redis"
 
 	"github.com/redlock-go/redlock"
 	"github.com/redlock-go/redlock/internal/locktest"
@@ -21,6 +24,7 @@ import (
 type fleet struct {
 	t    *testing.T
 	hold time.Duration // how long f runs
+	end  chan struct{} // if it is not nil, f runs until it is closed
 
 	mu      sync.Mutex // guards what follows
 	began   []time.Time
@@ -44,7 +48,9 @@ func (f *fleet) run(context.Context) ([]byte, error) {
 		f.t.Error("two calls of f at once")
 	}
 	f.mu.Unlock()
-	time.Sleep(f.hold)
+	if time.Sleep(f.hold); f.end != nil {
+		<-f.end
+	}
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.running--
@@ -225,6 +231,88 @@ func TestAValueThatComesFromFewerMastersIsEnough(t *testing.T) {
 		defer ms.Master(0).Thaw()
 		(<-one).want(t, "f1", false)
 		(<-two).want(t, "f1", true)
+	})
+}
+
+// cuttable returns a Client, and a function that cuts its connections.
+func cuttable(t *testing.T, ms *redlocktest.Masters) (*redlock.Client, func()) {
+	var mu sync.Mutex
+	var conns []net.Conn
+	var pools []*redis.Pool
+	for i := range ms.Len() {
+		pools = append(pools, &redis.Pool{DialContext: func(ctx context.Context) (redis.Conn, error) {
+			conn, err := ms.Master(i).Dial(ctx)
+			if err != nil {
+				return nil, err
+			}
+			mu.Lock()
+			defer mu.Unlock()
+			conns = append(conns, conn)
+			return redis.NewConn(conn, 0, 0), nil
+		}})
+	}
+	c, err := redlock.New(pools, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { c.Close() })
+	time.Sleep(time.Second)
+	return c, func() {
+		mu.Lock()
+		defer mu.Unlock()
+		for _, conn := range conns {
+			conn.Close()
+		}
+	}
+}
+
+// If the connection was lost since the registration, a restart may have brought an earlier memory back. Then the value is not sent.
+func TestNoValueIsSentOverAnotherConnection(t *testing.T) {
+	bubble(t, 3, func(t *testing.T, ms *redlocktest.Masters) {
+		f := &fleet{t: t, hold: 2 * time.Second}
+		occupy(ms)
+		c, cut := cuttable(t, ms)
+		one := f.start(c)
+		queued(t, ms, "a", 1)
+		two := f.start(connected(t, ms, nil))
+		queued(t, ms, "a", 2)
+		release(t, ms)
+		for f.calls() == 0 {
+			time.Sleep(time.Millisecond)
+		}
+		cut()
+		(<-one).want(t, "f1", false)
+		(<-two).want(t, "f2", false)
+	})
+}
+
+// A client that calls while a master has lost the key of the holder does not find its token there. When the key is set again, the
+// function has begun long before.
+func TestNoValueIsSentByAMasterThatWasHealed(t *testing.T) {
+	bubble(t, 3, func(t *testing.T, ms *redlocktest.Masters) {
+		f := &fleet{t: t, end: make(chan struct{})}
+		// Masters 0 and 1 are its quorum, and it heals often.
+		near := ms.WithDelays(0, 0, time.Millisecond).Open(&redlock.Options{LockOptions: redlock.LockOptions{RenewEvery: 50 * time.Millisecond}})
+		time.Sleep(time.Second)
+		one, other := f.start(near), connected(t, ms, nil)
+		for f.calls() == 0 {
+			time.Sleep(time.Millisecond)
+		}
+		time.Sleep(10 * time.Millisecond) // until all masters have the key
+		holder := ms.Get("a")[0]
+		ms.Master(0).Del("a")
+		two := f.start(other)
+		for range 20_000 { // two may have the key for a moment, and gives way
+			if time.Sleep(time.Millisecond); ms.Get("a")[0] == holder && len(queue(t, ms, 0, "a")) == 1 {
+				break
+			}
+		}
+		if now := ms.Get("a"); now[0] != holder {
+			t.Errorf("the keys are %q, want that of the holder healed", now)
+		}
+		close(f.end)
+		(<-one).want(t, "f1", false)
+		(<-two).want(t, "f2", false)
 	})
 }
 
@@ -445,8 +533,8 @@ func TestSingleFlightTakesTurnsWithOthers(t *testing.T) {
 		release(t, ms)
 		<-locked
 		locker.Unlock()
-		for _, done := range all {
-			if l := <-done; l.err != nil || l.shared {
+		for i, done := range all {
+			if l := <-done; l.err != nil || l.shared && i > 0 {
 				t.Errorf("SingleFlight = %q, %v, %v, want a value of its own", l.value, l.shared, l.err)
 			}
 		}

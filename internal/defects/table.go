@@ -443,5 +443,21 @@ var All = []Defect{
 			Old:  "\tk.state.Store(keptLeaving)\n",
 			New:  "\tk.state.Store(keptIdle)\n",
 		}},
+	}, {
+		Name: "value-of-before",
+		Rule: "A wait takes no value of a holder whose token the registration has found.",
+		Edits: []Edit{{
+			File: "internal/waits/value.go",
+			Old:  " && w.stood[i] != v.Holder",
+			New:  "",
+		}},
+	}, {
+		Name: "value-for-late-joiners",
+		Rule: "A goroutine that joins a call after its registration gets no value of another process.",
+		Edits: []Edit{{
+			File: "flight.go",
+			Old:  "fl.served = fl.sealed",
+			New:  "fl.served = fl.joined",
+		}},
 	},
 }

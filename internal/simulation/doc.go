@@ -48,6 +48,7 @@
 //   - turns: in the profiles of clients that must get their turns (turnsProfiles), each client enters once in so many entries
 //     of the others (run.demand), while a quorum of masters answers it. This depends on the kind of the client and on its
 //     distance: a client that queues, one that cannot be granted the lock but is woken, and one that polls.
+//   - values: SingleFlight returns no value of a function that began before the call (profile flights).
 //   - throughput: with one master slow or hung, there are at least half as many entries as without that.
 //   - liveness: after the faults every waiter acquires the lock.
 //   - lost keys: a holder whose keys were deleted notices it by its next renewal.

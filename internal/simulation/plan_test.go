@@ -67,10 +67,11 @@ const (
 	callLockContext          // with a context that ends after call.within
 	callTryLock
 	callDo
+	callFlight // SingleFlight
 )
 
 func (k callKind) String() string {
-	return [...]string{"Lock", "LockContext", "TryLock", "Do"}[k]
+	return [...]string{"Lock", "LockContext", "TryLock", "Do", "SingleFlight"}[k]
 }
 
 // A side is which kind of lock a goroutine uses.

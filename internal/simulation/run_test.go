@@ -19,6 +19,7 @@ type run struct {
 	procs   []*process
 	judge   *judge
 	history *history
+	flights flights       // see profile_flights_test.go
 	stop    chan struct{} // closed when the run shall end early
 
 	stopOnce sync.Once
@@ -36,6 +37,7 @@ type outcome struct {
 	violations []violation
 	history    *history
 	figures    figures
+	flights    flightCount
 }
 
 func (o *outcome) failed() bool { return len(o.violations) > 0 }
@@ -90,7 +92,7 @@ func execute(t *testing.T, p *plan) *outcome {
 	r.finish(watched)
 	figures := r.judge.figures
 	figures.profile, figures.faults = p.profile.name, len(p.faults)
-	return &outcome{plan: p, violations: r.judge.violations, history: r.history, figures: figures}
+	return &outcome{plan: p, violations: r.judge.violations, history: r.history, figures: figures, flights: r.flights.count()}
 }
 
 // finish waits for the end of all calls, and checks what they leave behind.

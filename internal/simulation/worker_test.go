@@ -38,9 +38,12 @@ func (w *worker) work() {
 		case reader:
 			t.locker, t.rw = rw.RLocker(), rw
 		}
-		if c.kind == callDo {
+		switch c.kind {
+		case callDo:
 			t.do()
-		} else {
+		case callFlight:
+			t.fly()
+		default:
 			t.take()
 		}
 	}

@@ -56,10 +56,10 @@ const valueMark = "! "
 
 // A Value is the message with the value of another client's function: see flight.lua.
 type Value struct {
-	Key    string
+	Key    string // of the lock
 	Token  string // of the claim that waits
 	Holder string // the beginning of the token of the other client: see Answer.Standing
-	Value  []byte
+	Value  []byte // what the function returned
 }
 
 // ParseValue splits the message with a value: !, the claim's token, the beginning of the holder's, how many bytes the key has, the

@@ -1,0 +1,128 @@
+package waits
+
+import (
+	"errors"
+	"testing"
+
+	"github.com/redlock-go/redlock/internal/clock"
+	"github.com/redlock-go/redlock/internal/master"
+	"github.com/redlock-go/redlock/internal/wire"
+)
+
+// flying returns a wait for the key "a", which takes values, and its claim.
+func flying(s *Waits) (*Wait, *Claim) {
+	w := s.Begin("a")
+	w.Takes()
+	terms := wire.NewTerms("a", 0)
+	c := NewClaim(master.NewClaim(&terms, wire.ClaimOf{Token: "mine", Grant: wire.GrantLeast}), clock.System(), wire.GrantLeast, 3)
+	w.SetClaim(c)
+	return w, c
+}
+
+func TestAWaitTakesAValueOnlyIfItsFunctionBeganAfterTheCall(t *testing.T) {
+	value := wire.Value{Key: "a", Token: "mine", Holder: "holder", Value: []byte("v")}
+	register, poll := wire.Register, wire.Again
+	for _, row := range []struct {
+		name   string
+		kind   wire.Kind
+		answer wire.Answer
+		value  wire.Value
+		want   bool
+	}{
+		{"another token stood there", register, wire.Answer{Outcome: wire.Taken, Standing: "before"}, value, true},
+		{"the key was free", register, wire.Answer{Outcome: wire.Granted}, value, true},
+		{"the holder's token stood there", register, wire.Answer{Outcome: wire.Taken, Standing: "holder"}, value, false},
+		{"the registration failed", register, wire.Answer{Err: errors.New("lost")}, value, false},
+		{"only a poll was answered", poll, wire.Answer{Outcome: wire.Taken, Standing: "before"}, value, false},
+		{"it is for another claim", register, wire.Answer{Outcome: wire.Granted}, wire.Value{Key: "a", Token: "former", Holder: "holder"}, false},
+		{"it is for another key", register, wire.Answer{Outcome: wire.Granted}, wire.Value{Key: "b", Token: "mine", Holder: "holder"}, false},
+	} {
+		t.Run(row.name, func(t *testing.T) {
+			s := New(3)
+			w, c := flying(s)
+			w.Answered(c, row.kind, 1, row.answer, c.Began, wire.GrantLeast, true)
+			if expected := s.Value(1, row.value); expected != (row.value.Key == "a") {
+				t.Errorf("the message was expected: %v", expected)
+			}
+			if _, ok := w.Taken(); ok != row.want {
+				t.Errorf("taken: %v, want %v", ok, row.want)
+			}
+			if s.Value(2, row.value); row.want == false {
+				if _, ok := w.Taken(); ok {
+					t.Error("a value was taken from a master that has not answered")
+				}
+			}
+		})
+	}
+}
+
+func TestAWaitForALockTakesNoValue(t *testing.T) {
+	s := New(3)
+	w := s.Begin("a")
+	terms := wire.NewTerms("a", 0)
+	c := NewClaim(master.NewClaim(&terms, wire.ClaimOf{Token: "mine", Grant: wire.GrantLeast}), clock.System(), wire.GrantLeast, 3)
+	w.SetClaim(c)
+	w.Answered(c, wire.Register, 1, wire.Answer{Outcome: wire.Granted}, c.Began, wire.GrantLeast, true)
+	s.Value(1, wire.Value{Key: "a", Token: "mine", Holder: "holder"})
+	if _, ok := w.Taken(); ok {
+		t.Error("a value was taken")
+	}
+}
+
+// An answer to the registration of an earlier claim says nothing of the present one.
+func TestTheRegistrationOfAnEarlierClaimDoesNotCount(t *testing.T) {
+	s := New(3)
+	w, c := flying(s)
+	w.Answered(c, wire.Register, 1, wire.Answer{Outcome: wire.Granted}, c.Began, wire.GrantLeast, true)
+	terms := wire.NewTerms("a", 0)
+	next := NewClaim(master.NewClaim(&terms, wire.ClaimOf{Token: "next", Grant: wire.GrantLeast}), clock.System(), wire.GrantLeast, 3)
+	w.SetClaim(next)
+	w.Answered(c, wire.Register, 2, wire.Answer{Outcome: wire.Granted}, c.Began, wire.GrantLeast, true)
+	for i := range 3 {
+		s.Value(i, wire.Value{Key: "a", Token: "next", Holder: "holder"})
+	}
+	if _, ok := w.Taken(); ok {
+		t.Error("a value was taken")
+	}
+}
+
+func TestAMasterIsSettledWhenNothingMoreSetsTheToken(t *testing.T) {
+	register, poll := wire.Register, wire.Again
+	type answer struct {
+		kind wire.Kind
+		wire.Answer
+	}
+	taken, granted := wire.Answer{Outcome: wire.Taken, New: true}, wire.Answer{Outcome: wire.Granted, Holds: 1}
+	for _, row := range []struct {
+		name    string
+		sent    int // registrations and polls
+		answers []answer
+		want    bool
+	}{
+		{"the registration was answered", 1, []answer{{register, taken}}, true},
+		{"it was not", 1, nil, false},
+		{"the registration and a poll were", 2, []answer{{register, taken}, {poll, granted}}, true},
+		{"a poll was not", 2, []answer{{register, taken}}, false},
+		{"renewals do not count", 1, []answer{{register, taken}, {wire.Renew, granted}}, true},
+		{"a poll was lost", 2, []answer{{register, taken}, {poll, wire.Answer{Err: errors.New("lost")}}}, false},
+		{"a poll did not find the claim", 2, []answer{{register, taken}, {poll, taken}}, false},
+		{"a poll set the key", 2, []answer{{register, taken}, {poll, wire.Answer{Outcome: wire.Granted, New: true}}}, false},
+	} {
+		for _, won := range []bool{false, true} { // before the last answer
+			s := New(1)
+			w, c := flying(s)
+			for range row.sent {
+				w.Asked(c)
+			}
+			for i, a := range row.answers {
+				if won && i == len(row.answers)-1 {
+					w.Won(c, &Quorum{}, func(int) {})
+				}
+				w.Answered(c, a.kind, 0, a.Answer, c.Began, wire.GrantLeast, true)
+			}
+			if got := w.Settled(c)&1 == 1; got != row.want {
+				t.Errorf("%s, won %v: settled %v, want %v", row.name, won, got, row.want)
+			}
+		}
+	}
+}
