@@ -63,6 +63,11 @@
 // cannot overwrite what its successor wrote. examples/fencing shows both sides. Fencing needs the restart
 // guard, clocks that show the same time to within half a second, and every client of the name to use it.
 //
+// # One value for all who wait
+//
+// [Client.SingleFlight] calls a function while it holds a lock, and gives the value to all processes that wait for it: to refresh a
+// token, or to fill a cache, once. No caller gets the value of a function that began before its call.
+//
 // # Restarts
 //
 // A master that loses its data could grant a lock that somebody holds. The restart guard prevents this: votes

@@ -79,6 +79,24 @@
 //	}
 //	other.Lock() // at once
 //
+// # One value for all who wait
+//
+// Client.SingleFlight works between Clients of the same Masters, which stand for processes. The values are those of functions that
+// began after the call. So a test of a shared value holds the lock until all wait, or has the first call be over:
+//
+//	masters := redlocktest.Start(t)
+//	one, other := masters.Open(nil), masters.Open(nil)
+//	mu := masters.Open(nil).Locker("page")
+//	mu.Lock()
+//	for _, c := range []*redlock.Client{one, other} {
+//		go func() { // render is called once, unless the release has left the lock open
+//			page, _, err := c.SingleFlight(t.Context(), "page", render)
+//			…
+//		}()
+//	}
+//	time.Sleep(time.Second) // both wait
+//	mu.Unlock()
+//
 // # Differences from Redis
 //
 // Keys expire by the clock that the test sees. Commands of one connection are executed in order. Commands of

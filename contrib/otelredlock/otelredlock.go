@@ -26,7 +26,7 @@
 // handover or since it was shared or kept, are those with the outcome acquired less redlock.lease.acquired. Leases that Client.Close ends are counted as held
 // for ever: unlock first, or use Client.Shutdown.
 //
-// The outcome is acquired, held, quarantined, unavailable, timeout, canceled or closed. Counters begin at 0: without
+// The outcome is acquired, shared, held, quarantined, unavailable, timeout, canceled or closed. Counters begin at 0: without
 // NameAttribute when New returns, else when the first call with this attribute begins. So a rate sees the first event.
 // For each master one state has the value 1 and the others 0, if one Client is watched.
 //
@@ -135,7 +135,7 @@ func New(opts *Options) (*Telemetry, error) {
 }
 
 // outcomes are the words that LockDoneInfo.Outcome returns.
-var outcomes = []string{"acquired", "held", "quarantined", "unavailable", "timeout", "canceled", "closed"}
+var outcomes = []string{"acquired", "shared", "held", "quarantined", "unavailable", "timeout", "canceled", "closed"}
 
 // bear makes the counters of a name's attribute, with the value 0, unless they exist.
 func (t *Telemetry) bear(ctx context.Context, name string) {

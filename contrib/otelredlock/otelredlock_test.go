@@ -217,8 +217,8 @@ func TestCountersAreBornAtZero(t *testing.T) {
 					requests++
 				}
 			}
-			if requests != 7 {
-				t.Errorf("redlock.lock.requests has %d series, want one for each of 7 outcomes", requests)
+			if requests != 8 {
+				t.Errorf("redlock.lock.requests has %d series, want one for each of 8 outcomes", requests)
 			}
 		})
 	}

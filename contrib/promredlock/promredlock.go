@@ -24,7 +24,7 @@
 // by handover or since it was shared or kept, are those with the outcome acquired less redlock_leases_acquired_total. Leases that Client.Close ends are
 // counted as held for ever: unlock first, or use Client.Shutdown.
 //
-// The outcome is acquired, held, quarantined, unavailable, timeout, canceled or closed. Counters begin at 0: without
+// The outcome is acquired, shared, held, quarantined, unavailable, timeout, canceled or closed. Counters begin at 0: without
 // NameLabel when New returns, else when the first call with this label begins. So rate and increase see the first event.
 // For each master one state has the value 1 and the others 0, if one Client is watched.
 //
@@ -126,7 +126,7 @@ func New(opts *Options) *Metrics {
 }
 
 // outcomes are the words that LockDoneInfo.Outcome returns.
-var outcomes = []string{"acquired", "held", "quarantined", "unavailable", "timeout", "canceled", "closed"}
+var outcomes = []string{"acquired", "shared", "held", "quarantined", "unavailable", "timeout", "canceled", "closed"}
 
 // bear makes the counters and gauges of a name's label, with the value 0, unless they exist.
 func (m *Metrics) bear(name string) {

@@ -33,7 +33,7 @@ type Wait struct {
 	claim *Claim // the claim of the wait; nil: it has none
 
 	// Of a wait that may end with a value, see Takes:
-	stood      []string // by master: what its key held when it executed the registration of the claim
+	stood      []string // by master: what its key held when it executed the registration of the claim, as in wire.Value.Holder
 	registered uint64   // the masters, as bits, that have answered the registration
 	value      *[]byte  // nil: none has come
 }

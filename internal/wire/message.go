@@ -51,6 +51,9 @@ func ParseNear(text string) (token, key string, ok bool) {
 // ValueMost is how many bytes a value has at most that is sent to those who wait.
 const ValueMost = 4 << 10
 
+// HolderMost is how many bytes of the holder's token Value.Holder has at most. Those of ours include all random ones.
+const HolderMost = 32
+
 // valueMark begins the message with a value.
 const valueMark = "! "
 
@@ -58,7 +61,7 @@ const valueMark = "! "
 type Value struct {
 	Key    string // of the lock
 	Token  string // of the claim that waits
-	Holder string // the beginning of the token of the other client: see Answer.Standing
+	Holder string // the first HolderMost bytes of the token of the other client
 	Value  []byte // what the function returned
 }
 
@@ -72,7 +75,7 @@ func ParseValue(text string) (v Value, ok bool) {
 	n, err := strconv.ParseUint(parts[3], 10, 32)
 	rest := parts[4]
 	if err != nil || n == 0 || n > uint64(len(rest)) || len(rest)-int(n) > ValueMost ||
-		parts[1] == "" || len(parts[1]) > tokenMost || parts[2] == "" || len(parts[2]) > standingMost {
+		parts[1] == "" || len(parts[1]) > tokenMost || parts[2] == "" || len(parts[2]) > HolderMost {
 		return Value{}, false
 	}
 	return Value{Key: rest[:n], Token: parts[1], Holder: parts[2], Value: []byte(rest[n:])}, true
