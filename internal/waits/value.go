@@ -19,7 +19,7 @@ func (w *Wait) Takes() {
 func (w *Wait) registeredLocked(i int, a wire.Answer) {
 	if w.stood != nil && a.Err == nil {
 		w.registered |= 1 << i
-		w.stood[i] = a.Standing
+		w.stood[i] = a.Standing[:min(len(a.Standing), wire.HolderMost)]
 	}
 }
 

@@ -2,6 +2,7 @@ package waits
 
 import (
 	"errors"
+	"strings"
 	"testing"
 
 	"github.com/redlock-go/redlock/internal/clock"
@@ -32,6 +33,8 @@ func TestAWaitTakesAValueOnlyIfItsFunctionBeganAfterTheCall(t *testing.T) {
 		{"another token stood there", register, wire.Answer{Outcome: wire.Taken, Standing: "before"}, value, true},
 		{"the key was free", register, wire.Answer{Outcome: wire.Granted}, value, true},
 		{"the holder's token stood there", register, wire.Answer{Outcome: wire.Taken, Standing: "holder"}, value, false},
+		{"the holder's token stood there, and is long", register, wire.Answer{Outcome: wire.Taken, Standing: strings.Repeat("h", 60)},
+			wire.Value{Key: "a", Token: "mine", Holder: strings.Repeat("h", 32)}, false},
 		{"the registration failed", register, wire.Answer{Err: errors.New("lost")}, value, false},
 		{"only a poll was answered", poll, wire.Answer{Outcome: wire.Taken, Standing: "before"}, value, false},
 		{"it is for another claim", register, wire.Answer{Outcome: wire.Granted}, wire.Value{Key: "a", Token: "former", Holder: "holder"}, false},
