@@ -195,7 +195,7 @@ func (t *tenure) share(value []byte) {
 	request := t.claim.Publishing(value)
 	for i, m := range t.client.masters {
 		if (sure&p.voted)>>i&1 == 1 {
-			m.TellOver(p.contacts[i], request, t.claim)
+			m.Publish(p.contacts[i], request, t.claim)
 		}
 	}
 }

@@ -49,7 +49,8 @@ func TestOneValueIsSharedWhateverTheFaultOfOneMaster(t *testing.T) {
 				row.fault(masters.Master(2))
 				mu.Unlock()
 				// A release leaves the lock open now and then. Then the two may get in each other's way.
-				if shared := <-done != <-done; shared != (rendered == 1) || rendered > 2 {
+				first, second := <-done, <-done
+				if shared := first != second; shared != (rendered == 1) || rendered > 2 {
 					t.Errorf("rendered %d times, one value shared: %v", rendered, shared)
 				}
 				total += rendered

@@ -268,11 +268,12 @@ func (m *Master) contactLocked() int {
 	return m.contact
 }
 
-// TellOver sends a command as Ask does, unless Contact returns another number by now. Nobody needs the answer.
-func (m *Master) TellOver(contact int, r wire.Request, claim *Claim) {
+// Publish sends a Publish, unless Contact returns another number by now. Nobody needs the answer.
+func (m *Master) Publish(contact int, r wire.Request, claim *Claim) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if contact != 0 && m.contactLocked() == contact {
+		m.askLocked(wire.PublishScript, nil, nil)
 		m.askLocked(r, claim, nil)
 	}
 }

@@ -175,10 +175,8 @@ func (s *supervisor) ask(ctx context.Context, conn redis.Conn) (p peer, err erro
 	if unloaded != nil && conn.Err() != nil {
 		return p, fmt.Errorf("SCRIPT LOAD: %w", unloaded)
 	}
-	for range wire.Scripts[1:] {
-		if _, err := redisconn.Receive(ctx, conn); err != nil && conn.Err() != nil {
-			return p, err
-		}
+	if _, err := redisconn.Receive(ctx, conn); err != nil && conn.Err() != nil {
+		return p, err
 	}
 	p.rtt = time.Since(sent)
 	replies := make([]any, 3+len(sections))

@@ -23,6 +23,9 @@ func (cmd *Command) lua() *lua {
 // can share a call.
 func (cmd *Command) Script() Request { return cmd.lua() }
 
+// PublishScript is the Request that loads the script of a Publish. It goes ahead of each: a Publish is rare, and is not sent again.
+var PublishScript Request = flightLua
+
 // FollowScript is the Request that loads the script of AppendFollow.
 var FollowScript Request = setLua
 
@@ -51,7 +54,7 @@ func (cmd *Command) Append(args []any, id any) (name string, all []any) {
 	case *lua:
 		return "SCRIPT", append(args, "LOAD", r.text)
 	case *publishing:
-		return "EVALSHA", append(args, flightSHA, 2, cmd.Claim.key, r.queue, cmd.Claim.token, r.value)
+		return "EVALSHA", append(args, flightLua.sha, 2, cmd.Claim.key, r.queue, cmd.Claim.token, r.value)
 	}
 	return "PING", args
 }

@@ -47,8 +47,8 @@ var (
 	batchLua   = &lua{batchScript, hash(batchScript)}
 	readersLua = &lua{readersScript, hash(readersScript)}
 	setLua     = &lua{setScript, hash(setScript)}
+	flightLua  = &lua{flightScript, hash(flightScript)}
 	queueSHA   = hash(queueScript)
-	flightSHA  = hash(flightScript)
 )
 
 func hash(script string) string { return redis.NewScript(-1, script).Hash() }
@@ -57,4 +57,4 @@ func hash(script string) string { return redis.NewScript(-1, script).Hash() }
 const BatchMost = 128
 
 // Scripts are the scripts that are loaded on connecting.
-var Scripts = []string{batchScript, readersScript, flightScript}
+var Scripts = []string{batchScript, readersScript}
