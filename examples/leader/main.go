@@ -1,5 +1,5 @@
-// Command leader runs on every replica of a service and works on one of them: the one that holds a
-// lock. When that replica ends, crashes or loses the lock, another takes over.
+// Command leader runs on every replica of a service and works on one of them: the one that is elected. When that replica ends,
+// crashes or loses the lock, another takes over.
 //
 //	REDLOCK_MASTERS=a:6379,b:6379,c:6379 leader -name reports
 package main
@@ -14,9 +14,9 @@ import (
 	"os/signal"
 	"strings"
 	"syscall"
-	"time"
 
 	"github.com/redlock-go/redlock"
+	"github.com/redlock-go/redlock/election"
 )
 
 func main() {
@@ -30,13 +30,8 @@ func main() {
 	if err != nil {
 		log.Fatal(err)
 	}
-	err = Lead(ctx, client, *name, func(ctx context.Context, term uint64) error {
-		fmt.Printf("leading in term %d\n", term)
-		<-ctx.Done()
-		fmt.Printf("term %d is over\n", term)
-		return nil
-	})
-	if err := client.Close(); err != nil { // the next leader need not wait for the end of the lease
+	err = lead(ctx, client, *name)
+	if err := client.Close(); err != nil {
 		log.Print(err)
 	}
 	if err != nil && !errors.Is(err, context.Canceled) {
@@ -44,30 +39,16 @@ func main() {
 	}
 }
 
-// Lead calls work whenever this process is the leader, until ctx ends; it returns the reason why ctx has
-// ended, or an error of the configuration. The context of work ends with the leadership: work must then
-// return. A term is greater than every earlier term, of whatever process: send it with each write, to a
-// store that refuses lower ones. If work returns while it leads, the leadership passes on.
-func Lead(ctx context.Context, client *redlock.Client, name string, work func(ctx context.Context, term uint64) error) error {
-	lock, err := client.NewLocker(name, &redlock.LockOptions{Fencing: true, MaxHold: -1})
+// lead works whenever this process is elected, until ctx ends.
+func lead(ctx context.Context, client *redlock.Client, name string) error {
+	e, err := election.New(client, name, nil)
 	if err != nil {
 		return err
 	}
-	for ctx.Err() == nil {
-		err := lock.Do(ctx, func(ctx context.Context) error {
-			return work(ctx, lock.Lease().Fence())
-		})
-		if err != nil && ctx.Err() == nil {
-			log.Printf("leadership of %s ended: %v", name, err)
-			pause(ctx, time.Second)
-		}
-	}
-	return context.Cause(ctx)
-}
-
-func pause(ctx context.Context, d time.Duration) {
-	select {
-	case <-ctx.Done():
-	case <-time.After(d):
-	}
+	return e.Run(ctx, func(ctx context.Context, term uint64) error {
+		fmt.Printf("leading in term %d\n", term) // send the term with each write, to a store that refuses lower ones
+		<-ctx.Done()
+		fmt.Printf("term %d is over\n", term)
+		return context.Cause(ctx)
+	})
 }
