@@ -98,6 +98,44 @@ func TestACrowdThatWaitsSendsNothingElse(t *testing.T) {
 	})
 }
 
+// A turn costs each master one call for the release and the next registration, and the poll with its probe after a release that leaves
+// the lock open, which is every second one here. Grants count from the registrations, so nobody pings for them.
+func TestACrowdThatTakesTurnsSendsFewCommands(t *testing.T) {
+	bubble(t, 3, func(t *testing.T, ms *redlocktest.Masters) {
+		const n, oneWay = 8, 100 * time.Microsecond
+		locks, stop, done := 0, false, make(chan struct{})
+		var lockers []*redlock.Locker
+		for range n {
+			lockers = append(lockers, openAt(ms, oneWay, nil).Locker("a"))
+		}
+		for _, l := range lockers {
+			go func() {
+				for ; !stop; locks++ {
+					l.Lock()
+					time.Sleep(time.Millisecond)
+					l.Unlock()
+				}
+				done <- struct{}{}
+			}()
+		}
+		time.Sleep(100 * time.Millisecond)
+		m := ms.Master(0)
+		had, commands, pings := locks, len(m.Commands()), m.Count("PING")
+		time.Sleep(time.Second)
+		had, commands, pings = locks-had, len(m.Commands())-commands, m.Count("PING")-pings
+		stop = true
+		for range n {
+			<-done
+		}
+		if had < 300 || float64(commands)/float64(had) > 2.9 {
+			t.Errorf("%d locks took %d commands, want 2.4 each", had, commands)
+		}
+		if pings > n*5 {
+			t.Errorf("%d clients have sent %d pings in a second, want the two of each subscription, and one", n, pings)
+		}
+	})
+}
+
 // A calm client seldom pings its subscription. It finds all the same that the network has lost it, by its polls at the latest, and is
 // told of grants again.
 func TestACalmClientFindsThatAMasterIsSilent(t *testing.T) {

@@ -105,7 +105,7 @@ func FuzzHostileServer(f *testing.F) {
 					}
 					return true
 				},
-				Waiting: func(int) bool { return true },
+				Waiting: func(int) (time.Time, bool) { return time.Time{}, true },
 				Granted: func(_ int, g Grant) bool {
 					if g.Key == "" || g.Token == "" || g.Fence < 0 {
 						t.Errorf("granted %+v", g)

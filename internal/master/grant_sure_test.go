@@ -193,7 +193,7 @@ func TestAGrantCountsFromTheLastPingThatWasAnswered(t *testing.T) {
 			Redial:  func() interface{ NextBackOff() time.Duration } { return every(time.Second) },
 			Changed: func(State, Status) {},
 			Woken:   func(_ int, key, token string) bool { t.Errorf("woken for %q by %q", key, token); return true },
-			Waiting: func(int) bool { return true },
+			Waiting: func(int) (time.Time, bool) { return time.Time{}, true },
 			Granted: func(i int, g Grant) bool {
 				mu.Lock()
 				defer mu.Unlock()

@@ -119,8 +119,9 @@ type Config struct {
 	// Patience returns how long it takes at most until a claim that is near is sent again, and how much longer while none
 	// is. It is optional.
 	Patience func() (near, far time.Duration)
-	// Waiting reports whether a claim of this client is near at a master, so that a grant may come soon. It is optional.
-	Waiting func(master int) bool
+	// Waiting reports whether a claim of this client is near at a master, so that a grant may come soon. Such a grant counts from
+	// since on, at the earliest. It is optional.
+	Waiting func(master int) (since time.Time, near bool)
 	// Calm reports whether this client holds no lock, and waits far from the heads of all queues. Then its polls, which have probes, are its
 	// heartbeats, and the subscription is pinged less often. It is optional.
 	Calm func() bool

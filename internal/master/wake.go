@@ -184,7 +184,7 @@ const calmPings = 10
 // has arrived.
 func (l listener) ping(conn redis.Conn, s *subscription, stop <-chan struct{}) {
 	last, late := time.Now(), false
-	due := time.NewTimer(l.pingAfter())
+	due := time.NewTimer(min(l.cfg.DialTimeout/2, heartbeat))
 	defer due.Stop()
 	stood := time.NewTimer(steady)
 	defer stood.Stop()
@@ -214,8 +214,8 @@ func (l listener) ping(conn redis.Conn, s *subscription, stop <-chan struct{}) {
 			due.Reset(l.cfg.NodeTimeout)
 			continue
 		}
-		every := l.pingAfter()
-		if left := every - time.Since(last); left > 0 {
+		every, from := l.pingAfter(last)
+		if left := every - time.Since(from); left > 0 {
 			due.Reset(min(left, l.cfg.DialTimeout, heartbeat)) // it may be due earlier by then
 			continue
 		}
@@ -227,17 +227,23 @@ func (l listener) ping(conn redis.Conn, s *subscription, stop <-chan struct{}) {
 	}
 }
 
-// pingAfter returns how long after a ping the next is due.
-func (l listener) pingAfter() time.Duration {
+// pingAfter returns how long after a moment the next ping is due. As a rule that is the last ping. A claim that is near needs none
+// while its registration is as recent: where a lock is passed on fast, clients send no pings.
+func (l listener) pingAfter(last time.Time) (every time.Duration, from time.Time) {
 	const least = time.Millisecond
 	seldom := max(l.cfg.DialTimeout/2, least)
-	switch {
-	case l.cfg.Waiting != nil && l.cfg.Waiting(l.cfg.Index):
-		return min(seldom, max(PingEvery, least))
-	case l.calm():
-		return calmPings * l.cfg.DialTimeout
+	if l.cfg.Waiting != nil {
+		if since, near := l.cfg.Waiting(l.cfg.Index); near {
+			if since.After(last) && time.Since(last) < seldom {
+				last = since
+			}
+			return min(seldom, max(PingEvery, least)), last
+		}
 	}
-	return seldom
+	if l.calm() {
+		return calmPings * l.cfg.DialTimeout, last
+	}
+	return seldom, last
 }
 
 // unsubscribe ends the subscription, and breaks the connection if the server does not answer.

@@ -78,16 +78,20 @@ func (s *Waits) Near(i int, key, token string) bool {
 	return true
 }
 
-// NearAt reports whether a claim of this Client is near at master i, so that a grant may come soon.
-func (s *Waits) NearAt(i int) bool {
+// NearAt reports whether a claim of this Client is near at master i, so that a grant may come soon. since is when the first of these
+// was registered: grants to them count from then on, or from a later ping.
+func (s *Waits) NearAt(i int) (since time.Time, near bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for _, w := range s.byKey {
-		if w.claim != nil && w.claim.places[i].near() {
-			return true
+		if w.claim == nil || !w.claim.places[i].near() {
+			continue
+		}
+		if began := w.claim.Began.Time(); !near || began.Before(since) {
+			since, near = began, true
 		}
 	}
-	return false
+	return since, near
 }
 
 // Calm reports whether all waits of this Client have claims that are far, and there is one. Nothing that this Client waits for

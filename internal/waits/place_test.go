@@ -48,7 +48,10 @@ func TestAClaimIsNearIfOneMasterSaysSo(t *testing.T) {
 	p.want("a quorum have", 7)
 	p.answer(3, 1, now)
 	p.want("it is near at one", 1)
-	if !p.s.NearAt(3) || p.s.NearAt(0) {
+	if since, near := p.s.NearAt(3); !near || !since.Equal(p.c.Began.Time()) {
+		t.Errorf("near at that master is %t since %v, want since the registration", near, since)
+	}
+	if _, near := p.s.NearAt(0); near {
 		t.Error("it is near at another master than that one")
 	}
 	p.answer(3, 3, now)
