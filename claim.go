@@ -35,6 +35,9 @@ const (
 	leastTrips = 4
 	// splitAfter is how long after its first vote a claim asks who has the other keys, in addition to a round trip.
 	splitAfter = 2 * time.Millisecond
+	// slowMost is for how long a claim waits for votes that are late since masters or clients are busy. Longer pauses make
+	// splits last longer.
+	slowMost = 6 * time.Millisecond
 	// splitRoundsMost is how many rounds in a row may find the votes split before the time between such rounds is
 	// doubled. It is then doubled with each further one, up to queueStep: a key that no claim will release may keep
 	// the votes split.
@@ -246,8 +249,10 @@ func (q *contender) splitDelay(now clock.Reading) time.Duration {
 	if now.Time().Sub(q.lastSplit) > splitRoundsFor {
 		q.splitRounds = 0
 	}
-	distance := q.locker.client.group.Distance()
-	d := splitAfter + distance + rand.N(distance/2+1)
+	group := q.locker.client.group
+	distance := group.Distance()
+	slow := min(2*group.RoundTrip(), slowMost) // the other votes may only be late
+	d := splitAfter + max(distance, slow) + rand.N(distance/2+1)
 	for n := splitRoundsMost; n < q.splitRounds && d < queueStep; n++ {
 		d *= 2
 	}

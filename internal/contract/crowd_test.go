@@ -2,6 +2,7 @@ package contract_test
 
 import (
 	"context"
+	"math/rand/v2"
 	"testing"
 	"time"
 
@@ -132,6 +133,51 @@ func TestACrowdThatTakesTurnsSendsFewCommands(t *testing.T) {
 		}
 		if pings > n*5 {
 			t.Errorf("%d clients have sent %d pings in a second, want the two of each subscription, and one", n, pings)
+		}
+	})
+}
+
+// Busy masters answer some milliseconds later now and then. Most claims have their other votes by then, so they do not ask who has
+// the keys.
+func TestVotesThatAreLateAreWaitedFor(t *testing.T) {
+	bubble(t, 3, func(t *testing.T, ms *redlocktest.Masters) {
+		const n = 4
+		locks, stop, done := 0, false, make(chan struct{})
+		var lockers []*redlock.Locker
+		for range n {
+			lockers = append(lockers, openAt(ms, 100*time.Microsecond, nil).Locker("a"))
+		}
+		random := rand.New(rand.NewPCG(1, 2))
+		go func() {
+			for !stop {
+				for i := range ms.Len() {
+					ms.Master(i).Delay(time.Duration(random.IntN(2)) * 4 * time.Millisecond)
+				}
+				time.Sleep(2 * time.Millisecond)
+			}
+			done <- struct{}{}
+		}()
+		for _, l := range lockers {
+			go func() {
+				for ; !stop; locks++ {
+					l.Lock()
+					time.Sleep(20 * time.Millisecond)
+					l.Unlock()
+				}
+				done <- struct{}{}
+			}()
+		}
+		time.Sleep(100 * time.Millisecond)
+		had, sent := locks, polls(ms.Master(0))
+		time.Sleep(4 * time.Second)
+		had, sent = locks-had, polls(ms.Master(0))-sent
+		stop = true
+		for range n + 1 {
+			<-done
+		}
+		// One in eight releases leaves the lock open, so that the next client polls.
+		if had < 100 || float64(sent)/float64(had) > 0.45 {
+			t.Errorf("%d locks took %d polls, want 0.3 each at most", had, sent)
 		}
 	})
 }
