@@ -1,11 +1,20 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"fmt"
+	"maps"
+	"math"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"github.com/go-redsync/redsync/v4"
+	rsredis "github.com/go-redsync/redsync/v4/redis"
+	rsredigo "github.com/go-redsync/redsync/v4/redis/redigo"
+	"github.com/gomodule/redigo/redis"
 )
 
 // A waiter is one client of a crowd: it has connections of its own.
@@ -26,12 +35,46 @@ func openWaiter(addrs []string) (*waiter, error) {
 	return &waiter{lock: l.LockContext, unlock: l.Unlock, close: func() { c.Close() }}, nil
 }
 
+// openBlind returns a client that polls blindly: redsync on redigo, which waits 50 to 250 ms between two attempts.
+func openBlind(addrs []string) (*waiter, error) {
+	var pools []rsredis.Pool
+	var all []*redis.Pool
+	for _, addr := range addrs {
+		p := &redis.Pool{MaxIdle: 2, DialContext: func(ctx context.Context) (redis.Conn, error) {
+			return redis.DialContext(ctx, "tcp", addr, redis.DialReadTimeout(time.Second), redis.DialWriteTimeout(time.Second))
+		}}
+		all, pools = append(all, p), append(pools, rsredigo.NewPool(p))
+	}
+	m := redsync.New(pools...).NewMutex(crowdName, redsync.WithExpiry(time.Minute), redsync.WithTries(math.MaxInt))
+	lock := func(ctx context.Context) error { // a context that ends may leave replies on redigo's connections
+		for m.Lock() != nil {
+			if ctx.Err() != nil {
+				return ctx.Err()
+			}
+		}
+		if ctx.Err() != nil {
+			m.Unlock()
+		}
+		return ctx.Err()
+	}
+	return &waiter{lock: lock, unlock: func() { m.Unlock() }, close: func() {
+		for _, p := range all {
+			p.Close()
+		}
+	}}, nil
+}
+
 // crowd measures many clients that want one lock: what it costs that they wait while one holds it, and how they take turns.
 func crowd(o *options) error {
-	table("clients", "waiting: commands/s", "masters", "clients", "in turns: locks/s", "commands per lock", "fairness (Jain)", "longest wait")
+	table("clients", "of", "waiting: commands/s", "masters", "clients", "in turns: locks/s", "commands per lock", "fairness (Jain)", "longest wait")
 	for _, n := range o.clients {
-		if err := crowdOf(n); err != nil {
-			return fmt.Errorf("%d clients: %w", n, err)
+		for _, of := range []struct {
+			name string
+			open func([]string) (*waiter, error)
+		}{{"redlock", openWaiter}, {"redsync", openBlind}} {
+			if err := crowdOf(o, n, of.name, of.open); err != nil {
+				return fmt.Errorf("%d clients of %s: %w", n, of.name, err)
+			}
 		}
 	}
 	return nil
@@ -42,7 +85,7 @@ const (
 	crowdSpan    = 6 * time.Second
 )
 
-func crowdOf(n int) error {
+func crowdOf(o *options, n int, name string, open func([]string) (*waiter, error)) error {
 	f, err := start(5)
 	if err != nil {
 		return err
@@ -50,7 +93,7 @@ func crowdOf(n int) error {
 	defer f.stop()
 	all := make([]*waiter, n+1)
 	for i := range all {
-		if all[i], err = openWaiter(f.addrs()); err != nil {
+		if all[i], err = open(f.addrs()); err != nil {
 			return err
 		}
 		defer all[i].close()
@@ -83,6 +126,9 @@ func crowdOf(n int) error {
 	if err != nil {
 		return err
 	}
+	if o.commands {
+		waiting.print(fmt.Sprintf("%d clients of %s wait, per second", n, name), crowdSpan.Seconds())
+	}
 	holder.unlock()
 	time.Sleep(crowdSettles / 2)
 	longest.Store(0)
@@ -100,10 +146,13 @@ func crowdOf(n int) error {
 		had := float64(after[i] - before[i])
 		sum, squares = sum+had, squares+had*had
 	}
+	if o.commands {
+		inTurns.print(fmt.Sprintf("%d clients of %s take turns, per lock", n, name), max(sum, 1))
+	}
 	percent := func(d time.Duration) string {
 		return fmt.Sprintf("%.1f %% of a core", 100*d.Seconds()/crowdSpan.Seconds())
 	}
-	row(fmt.Sprint(n), fmt.Sprintf("%.0f", float64(waiting.commands)/crowdSpan.Seconds()), percent(waiting.cpu), percent(used),
+	row(fmt.Sprint(n), name, fmt.Sprintf("%.0f", float64(waiting.commands)/crowdSpan.Seconds()), percent(waiting.cpu), percent(used),
 		fmt.Sprintf("%.0f", sum/crowdSpan.Seconds()), fmt.Sprintf("%.1f", float64(inTurns.commands)/max(sum, 1)),
 		fmt.Sprintf("%.3f", sum*sum/max(squares*float64(n), 1)), wait.Round(time.Millisecond).String())
 	return nil
@@ -127,5 +176,19 @@ func spent(f fleet, span time.Duration) (load, time.Duration, error) {
 	time.Sleep(span)
 	used = cpu() - used
 	after, err := f.load()
-	return load{cpu: after.cpu - before.cpu, commands: after.commands - before.commands}, used, err
+	for name, calls := range before.by {
+		after.by[name] -= calls
+	}
+	return load{cpu: after.cpu - before.cpu, commands: after.commands - before.commands, by: after.by}, used, err
+}
+
+// print prints how often each command was executed, the most frequent first.
+func (l load) print(what string, per float64) {
+	fmt.Printf("\n%s:", what)
+	for _, name := range slices.SortedFunc(maps.Keys(l.by), func(a, b string) int { return cmp.Compare(l.by[b], l.by[a]) }) {
+		if l.by[name] > 0 {
+			fmt.Printf(" %s %.1f", name, float64(l.by[name])/per)
+		}
+	}
+	fmt.Print("\n\n")
 }

@@ -80,10 +80,12 @@ type load struct {
 	memory   int64
 	commands int64
 	network  int64 // bytes, both ways
+
+	by map[string]int64 // how often each command was executed, in scripts and not
 }
 
 func (f fleet) load() (load, error) {
-	var sum load
+	sum := load{by: make(map[string]int64)}
 	for _, s := range f {
 		info, err := redis.String(s.Do("INFO", "all"))
 		if err != nil {
@@ -91,6 +93,14 @@ func (f fleet) load() (load, error) {
 		}
 		for line := range strings.Lines(info) {
 			key, value, _ := strings.Cut(strings.TrimSpace(line), ":")
+			if name, is := strings.CutPrefix(key, "cmdstat_"); is {
+				calls, _, _ := strings.Cut(strings.TrimPrefix(value, "calls="), ",")
+				n, err := strconv.ParseInt(calls, 10, 64)
+				if err != nil {
+					return sum, err
+				}
+				sum.by[name] += n
+			}
 			switch key {
 			case "used_cpu_sys", "used_cpu_user":
 				seconds, err := strconv.ParseFloat(value, 64)

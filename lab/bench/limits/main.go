@@ -35,7 +35,8 @@ type options struct {
 	hold   time.Duration // of the section hold
 	leases []int         // of the section held
 
-	clients []int // of the section crowd
+	clients  []int // of the section crowd
+	commands bool  // it prints which commands the masters executed
 }
 
 var sections = []section{
@@ -76,6 +77,7 @@ func run() error {
 		}
 		return err
 	})
+	flag.BoolVar(&o.commands, "commands", false, "have the section crowd print which commands the masters execute")
 	flag.Parse()
 	slog.SetDefault(slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: slog.LevelWarn})))
 	wanted := strings.Split(*only, ",")
