@@ -251,7 +251,7 @@ func (q *contender) splitDelay(now clock.Reading) time.Duration {
 	}
 	group := q.locker.client.group
 	distance := group.Distance()
-	slow := min(2*group.RoundTrip(), slowMost) // the other votes may only be late
+	slow := min(2*group.RoundTrip().Truncate(time.Microsecond), slowMost) // the other votes may only be late
 	d := splitAfter + max(distance, slow) + rand.N(distance/2+1)
 	for n := splitRoundsMost; n < q.splitRounds && d < queueStep; n++ {
 		d *= 2

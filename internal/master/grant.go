@@ -55,9 +55,10 @@ func (m *Master) PingOften() { poke(m.pingOften) }
 type marks struct {
 	last clock.Reading // before the last ping that was answered, or SUBSCRIBE; the listener's own
 
-	mu   sync.Mutex // guards what follows
-	next int        // the number of the next ping
-	sent fifo[sentPing]
+	mu      sync.Mutex // guards what follows
+	next    int        // the number of the next ping
+	sent    fifo[sentPing]
+	arrived time.Time // when something has arrived last
 }
 
 // unansweredMost is how many pings are kept that are not answered.
@@ -89,14 +90,23 @@ func (k *marks) ping(c clock.Clock) string {
 	return m.number
 }
 
-// unanswered returns for how long the oldest ping was not answered; 0: all were.
-func (k *marks) unanswered() time.Duration {
+// arrives notes that something has arrived.
+func (k *marks) arrives() {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	if k.sent.len() == 0 {
-		return 0
+	k.arrived = time.Now()
+}
+
+// silent returns how long ago the first ping was sent after which nothing has arrived; 0: there is none.
+func (k *marks) silent() time.Duration {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	for _, m := range k.sent.items[k.sent.head:] {
+		if at := m.at.Time(); at.After(k.arrived) {
+			return time.Since(at)
+		}
 	}
-	return time.Since(k.sent.first().at.Time())
+	return 0
 }
 
 // pong takes in the answer to a ping. One without a known number says nothing.

@@ -135,8 +135,8 @@ func (l listener) serve(conn redis.Conn, p peer) error {
 	return err
 }
 
-// receive reads messages until the connection fails or the subscription is ended. It pings the server; if a ping is not answered
-// within DialTimeout, the connection has failed.
+// receive reads messages until the connection fails or the subscription is ended. It pings the server; if nothing
+// arrives for DialTimeout after a ping, the connection has failed.
 func (l listener) receive(conn redis.Conn, s *subscription) error {
 	stop := make(chan struct{})
 	pings := make(chan struct{})
@@ -159,6 +159,7 @@ func (l listener) receive(conn redis.Conn, s *subscription) error {
 		if err != nil {
 			return redisconn.Ended(err)
 		}
+		l.marks.arrives()
 		switch pushKind(reply) {
 		case "":
 			return errSubscription
@@ -180,8 +181,8 @@ const PingEvery = 100 * time.Millisecond
 const calmPings = 10
 
 // ping pings the server until stop, and unsubscribes when the Master is closed or commands go to another server. It breaks the
-// connection if a ping, or that, is not answered in time. An overdue answer gets another NodeTimeout: if this process was stopped, it
-// has arrived.
+// connection if nothing arrives in time after that. What is overdue gets another NodeTimeout: if this process was stopped, it has
+// arrived.
 func (l listener) ping(conn redis.Conn, s *subscription, stop <-chan struct{}) {
 	last, late := time.Now(), false
 	due := time.NewTimer(min(l.cfg.DialTimeout/2, heartbeat))
@@ -204,7 +205,7 @@ func (l listener) ping(conn redis.Conn, s *subscription, stop <-chan struct{}) {
 			l.unsubscribe(conn, stop)
 			return
 		}
-		if l.marks.unanswered() < l.cfg.DialTimeout {
+		if l.marks.silent() < l.cfg.DialTimeout {
 			late = false
 		} else if late {
 			redisconn.Break(conn)
