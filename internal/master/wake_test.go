@@ -139,7 +139,7 @@ func TestWorkingWakeUpsAreReportedOnceTheSubscriptionHasLasted(t *testing.T) {
 				return "-NOPERM no\r\n"
 			case cmd[0] == "SUBSCRIBE":
 				listener.Store(int64(conn))
-				return "*3\r\n$9\r\nsubscribe\r\n$15\r\nredlock:wake:me\r\n:1\r\n"
+				return confirmed
 			case cmd[0] == "UNSUBSCRIBE":
 				return hangUp
 			case cmd[0] == "PING" && int64(conn) == listener.Load():
