@@ -71,7 +71,7 @@
 // The seed determines the plan exactly, but not the run: goroutines that become ready at the same instant run
 // in any order, select chooses at random, and tokens are random. Delays between attempts repeat where they
 // come from math/rand. Times are drawn to the nanosecond, so that few events coincide. TestRunsRepeat with
-// -repeat 100 reports how many runs are identical.
+// -repeat 100 reports how many runs are identical. As a program for WebAssembly, each run repeats: see lab/replay.
 //
 // A run that never ends, such as one in which a goroutine waits for ever for a mutex, ends the process within seconds, and
 // shows its goroutines: see package stall.
