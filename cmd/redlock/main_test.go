@@ -106,6 +106,7 @@ func TestEachCommandLineHasItsExitStatusAndFirstLine(t *testing.T) {
 		{"run that waits as long as it keeps the lock", []string{"run", "--wait", "1s", "--at-least", "1s", "n", "--", "true"}, exitUsage, "", "redlock: error: --at-least is 1s, want more than --wait, 1s, plus"},
 		{"run that waits for less than it keeps the lock", []string{"run", "--wait", "1s", "--at-least", "1001ms", "n", "--", "true"}, exitUsage, "", "redlock: error: run needs the masters"},
 		{"run that keeps the lock no longer than needed", []string{"run", "--at-least", "0", "n", "--", "true"}, exitUsage, "", "redlock: error: run needs the masters"},
+		{"run with a bad limit", []string{"run", "--max", "0", "n", "--", "true"}, exitUsage, "", "redlock: error: --max is 0s, want more than 0"},
 		{"run with a bad status", []string{"run", "--held-exit", "256", "n", "--", "true"}, exitUsage, "", "redlock: error: --held-exit is 256, want 0 to 255"},
 		{"run with a bad owner", []string{"run", "--masters", "h:1", "--owner", "a b", "n", "--", "echo"}, exitUsage, "", "redlock: error: --owner is \"a b\", want printable"},
 		{"help for status", []string{"status", "--help"}, exitOK, "OWNER    who holds the lock", ""},

@@ -21,12 +21,13 @@ import (
 
 const runCommandName = "run"
 
-// The exit statuses of `redlock run` itself. 69 and 75 are those of sysexits.h, 125 to 127 those
+// The exit statuses of `redlock run` itself. 69 and 75 are those of sysexits.h, 124 to 127 those
 // of env and timeout. 121 is used by no common program.
 const (
 	exitNoQuorum   = 69 // EX_UNAVAILABLE
 	exitHeld       = 75 // EX_TEMPFAIL: try again later
 	exitLost       = 121
+	exitLate       = 124
 	exitRunFailed  = 125 // any other failure that is not the command's
 	exitCannotExec = 126
 	exitNotFound   = 127
@@ -87,6 +88,11 @@ same moment can refuse each other, and then try again.
 
    * * * * *  redlock run --wait 1s --at-least 30s --quiet mail -- ./mail.sh
 
+--max ends a COMMAND that hangs. When it has run for this long, it gets
+SIGTERM, and SIGKILL a fifth of the TTL later, as if the lease could not be
+renewed. So do the processes of its process group. The lock is held until
+they have ended. Without --max, COMMAND may run for as long as it likes.
+
 A --ttl above the MaxTTL of the masters, which is 10s or what clients have
 declared there, would raise it, for all clients and until an operator lowers
 it (see redlock doctor): when a majority of the masters restarts, all locks
@@ -104,6 +110,7 @@ and redlock's own:
     75  another client holds the lock; COMMAND was not run (--held-exit
         chooses another status)
    121  the lease was lost or could not be renewed, and COMMAND was ended
+   124  COMMAND ran for longer than --max, and was ended
    125  redlock failed otherwise
    126  COMMAND cannot be executed
    127  COMMAND was not found`
@@ -120,6 +127,7 @@ type runConfig struct {
 	node    time.Duration // one master's time to answer; 0: the library's default
 	owner   string        // who holds the lock, to others; empty: the library's default
 
+	max      time.Duration // how long the command may run; 0: without a limit
 	atLeast  time.Duration // how long the lock is kept, even if the command is quicker
 	heldExit int           // the exit status if another client holds the lock
 	quiet    bool          // say nothing of that, and of waiting
@@ -141,6 +149,7 @@ func runCommand(command []string) *cli.Command {
 			&cli.BoolFlag{Name: "raise-max-ttl", Usage: "raise that of the masters, if it is smaller"},
 			&cli.DurationFlag{Name: "node-timeout", DefaultText: "automatic", Usage: "time for each master's answer"},
 			&cli.DurationFlag{Name: "at-least", DefaultText: "0s", Usage: "keep the lock for at least this long"},
+			&cli.DurationFlag{Name: "max", DefaultText: "no limit", Usage: "end the command after this long"},
 			&cli.IntFlag{Name: "held-exit", Value: exitHeld, Usage: "exit status if others hold the lock"},
 			&cli.BoolFlag{Name: "quiet", Usage: "print nothing if others hold the lock"},
 			&cli.StringFlag{Name: "owner", DefaultText: "host/pid", Usage: "`WHO` others see as the holder"},
@@ -186,7 +195,7 @@ func runConfigOf(cmd *cli.Command, command []string) (runConfig, error) {
 	args, flags := cmd.Args().Slice(), cmd.StringSlice("name")
 	cfg := runConfig{ttl: cmd.Duration("ttl"), maxTTL: cmd.Duration("max-ttl"), raise: cmd.Bool("raise-max-ttl"), wait: cmd.Duration("wait"),
 		node: cmd.Duration("node-timeout"), owner: cmd.String("owner"), command: command,
-		atLeast: cmd.Duration("at-least"), heldExit: cmd.Int("held-exit"), quiet: cmd.Bool("quiet")}
+		max: cmd.Duration("max"), atLeast: cmd.Duration("at-least"), heldExit: cmd.Int("held-exit"), quiet: cmd.Bool("quiet")}
 	cfg.names = slices.Concat(args, flags)
 	slices.Sort(cfg.names)
 	cfg.names = slices.Compact(cfg.names)
@@ -210,6 +219,8 @@ func runConfigOf(cmd *cli.Command, command []string) (runConfig, error) {
 		return cfg, usageErrorf("--node-timeout is %v, want more than 0", cfg.node)
 	case cfg.node >= cfg.ttl/2:
 		return cfg, usageErrorf("--node-timeout is %v, want less than half of --ttl, %v", cfg.node, cfg.ttl)
+	case cmd.IsSet("max") && cfg.max <= 0:
+		return cfg, usageErrorf("--max is %v, want more than 0", cfg.max)
 	case cfg.atLeast < 0:
 		return cfg, usageErrorf("--at-least is %v, want 0 or more", cfg.atLeast)
 	case cfg.atLeast > 0 && !cmd.IsSet("wait"):
@@ -286,7 +297,7 @@ func (cfg runConfig) hold(cmd *exec.Cmd, lock *redlock.Locker, in *inbox, log *s
 		lease.Extend(context.Background())
 	}
 	cmd.Env = append(cmd.Env, fenceEnv+"="+strconv.FormatUint(lease.Fence(), 10))
-	j := &job{name: cfg.name, lease: lease, grace: grace, inbox: in, log: log}
+	j := &job{name: cfg.name, lease: lease, grace: grace, inbox: in, log: log, max: cfg.max}
 	status, err := j.run(cmd)
 	lost := lease.Err() // before the unlock, which ends the lease too
 	lingered := err == nil && lost == nil && j.linger(cfg.atLeast-time.Since(began))
@@ -305,6 +316,8 @@ func (cfg runConfig) hold(cmd *exec.Cmd, lock *redlock.Locker, in *inbox, log *s
 		return notExecuted(err)
 	case j.killed:
 		return &statusError{exitLost, fmt.Errorf("%w; the command was killed", lost)}
+	case j.late && lost == nil:
+		return &statusError{exitLate, fmt.Errorf("the command ran for longer than --max, %v, and was ended", cfg.max)}
 	case j.asked && lost == nil:
 		return &statusError{exitLost, fmt.Errorf("the lease of %q could not be renewed; the command was ended before it ran out", cfg.name)}
 	case j.asked:

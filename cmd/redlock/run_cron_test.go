@@ -74,6 +74,19 @@ func TestALockIsKeptNoLongerThanAsked(t *testing.T) {
 	r.wantEnd(exitOK, "the lease was lost after the command had ended")
 }
 
+// The lock of a job that was ended is kept for as long as that of any other job.
+func TestRunEndsAJobThatRunsForTooLong(t *testing.T) {
+	t.Parallel()
+	_, masters := embedMasters(t, 3)
+	began := time.Now()
+	r := startRun(t, masters, []string{"--max", "100ms", "--wait", "0", "--at-least", "500ms"}, "hold")
+	r.wantEnd(exitLate, "the command has run for too long", "redlock: error: the command ran for longer than --max, 100ms, and was ended")
+	if took := time.Since(began); took < 500*time.Millisecond {
+		t.Errorf("the lock was kept for %v, want 500ms at least", took)
+	}
+	startRun(t, masters, []string{"--max", "1m"}, "exit", "3").wantEnd(3)
+}
+
 func TestAWaitNamesTheHolder(t *testing.T) {
 	t.Parallel()
 	_, masters := embedMasters(t, 3)

@@ -30,8 +30,13 @@ type job struct {
 	grace time.Duration // before the end of validity: SIGTERM
 	inbox *inbox
 	log   *slog.Logger
+	max   time.Duration // how long the command may run; 0: without a limit
 
-	asked  bool // the command was asked to end, because the lease cannot be renewed
+	began time.Time // when the command was started
+	late  bool      // it was asked to end, because it has run for max
+	kill  time.Time // if late: when it is killed
+
+	asked  bool // the command was asked to end, because the lease cannot be renewed, or because it is late
 	killed bool // the command was killed, because the lease has ended
 }
 
@@ -48,6 +53,7 @@ func (j *job) run(cmd *exec.Cmd) (status int, err error) {
 		j.killed = true // it was not even started
 		return 0, nil
 	}
+	j.began = time.Now()
 	p, err := startProcess(cmd)
 	if err != nil {
 		return 0, err
@@ -115,9 +121,10 @@ func (j *job) guard(p *process) time.Duration {
 		}
 		return checkEvery
 	}
+	next := j.limit(p)
 	left := time.Until(j.lease.Until())
 	if left > j.grace {
-		return min(left-j.grace, checkEvery)
+		return min(left-j.grace, checkEvery, next)
 	}
 	if !j.asked {
 		j.asked = true
@@ -125,7 +132,28 @@ func (j *job) guard(p *process) time.Duration {
 		j.log.Error("redlock: the lease cannot be renewed: ending the command",
 			"name", j.name, "left", left.Round(time.Millisecond))
 	}
-	return min(max(left, time.Millisecond), checkEvery)
+	return min(max(left, time.Millisecond), checkEvery, next)
+}
+
+// limit asks the command to end if it has run for too long, and kills it if it then has not ended in time. The lease is renewed
+// meanwhile. It returns the time until the next check.
+func (j *job) limit(p *process) time.Duration {
+	switch now := time.Now(); {
+	case j.max == 0 || j.asked && !j.late:
+		return checkEvery // the lease decides
+	case j.late && !now.Before(j.kill):
+		p.kill()
+		return checkEvery
+	case j.late:
+		return j.kill.Sub(now)
+	case now.Sub(j.began) < j.max:
+		return j.began.Add(j.max).Sub(now)
+	default:
+		j.asked, j.late, j.kill = true, true, now.Add(j.grace)
+		p.terminate()
+		j.log.Error("redlock: the command has run for too long: ending it", "name", j.name, "max", j.max)
+		return j.grace
+	}
 }
 
 // sweep waits until the processes that the command has left behind end, and kills them when the
@@ -133,7 +161,11 @@ func (j *job) guard(p *process) time.Duration {
 func (j *job) sweep(p *process) {
 	// If the lease is renewed after all, the processes still have only the time until its
 	// first end.
-	for end := j.lease.Until(); p.leftovers(); {
+	end := j.lease.Until()
+	if j.late {
+		end = j.kill
+	}
+	for p.leftovers() {
 		if j.lease.Err() != nil || !time.Now().Before(end) {
 			p.kill()
 			return
@@ -144,7 +176,7 @@ func (j *job) sweep(p *process) {
 
 // linger keeps the lease for longer, unless a signal comes. It reports whether it did.
 func (j *job) linger(d time.Duration) bool {
-	if d <= 0 || j.asked || j.killed {
+	if d <= 0 || j.asked && !j.late || j.killed {
 		return false
 	}
 	end := time.NewTimer(d)

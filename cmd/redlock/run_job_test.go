@@ -36,8 +36,8 @@ func (l lateLease) Err() error {
 // A leaseView has the methods of a Lease.
 var _ leaseView = (*redlock.Lease)(nil)
 
-// runJob runs a child under l, and returns the reading end of a pipe with the output.
-func runJob(t *testing.T, l leaseView, grace time.Duration, child string) (j *job, out io.Reader, ended chan int) {
+// runJob runs a child under l, for limit at most, and returns the reading end of a pipe with the output.
+func runJob(t *testing.T, l leaseView, grace, limit time.Duration, child string) (j *job, out io.Reader, ended chan int) {
 	t.Helper()
 	r, w, err := os.Pipe()
 	if err != nil {
@@ -46,7 +46,7 @@ func runJob(t *testing.T, l leaseView, grace time.Duration, child string) (j *jo
 	t.Cleanup(func() { r.Close() })
 	cmd := exec.Command(os.Args[0], runChildName, child)
 	cmd.Stdout = w
-	j = &job{lease: l, grace: grace, inbox: &inbox{}, log: slog.New(slog.DiscardHandler)}
+	j = &job{lease: l, grace: grace, inbox: &inbox{}, log: slog.New(slog.DiscardHandler), max: limit}
 	ended = make(chan int)
 	go func() {
 		status, err := j.run(cmd)
@@ -62,7 +62,7 @@ func runJob(t *testing.T, l leaseView, grace time.Duration, child string) (j *jo
 func TestJobKillsItsCommandAtOnceWhenTheLeaseEndsEarly(t *testing.T) {
 	t.Parallel()
 	l := lateLease{time.Now().Add(time.Hour), make(chan struct{})}
-	j, out, ended := runJob(t, l, time.Second, "stubborn")
+	j, out, ended := runJob(t, l, time.Second, 0, "stubborn")
 	out.Read(make([]byte, len("ready\n")))
 	close(l.done)
 	if status := <-ended; status != 128+9 || j.asked || !j.killed {
@@ -72,7 +72,7 @@ func TestJobKillsItsCommandAtOnceWhenTheLeaseEndsEarly(t *testing.T) {
 
 func TestJobDoesNotStartItsCommandAfterTheLeaseHasEnded(t *testing.T) {
 	t.Parallel()
-	j, out, ended := runJob(t, lateLease{time.Now(), nil}, time.Second, "hold")
+	j, out, ended := runJob(t, lateLease{time.Now(), nil}, time.Second, 0, "hold")
 	if status := <-ended; status != 0 || !j.killed {
 		t.Errorf("status %d, killed %v, want 0 and true", status, j.killed)
 	}
@@ -84,12 +84,43 @@ func TestJobDoesNotStartItsCommandAfterTheLeaseHasEnded(t *testing.T) {
 func TestJobKillsTheProcessesThatItsCommandLeftBehind(t *testing.T) {
 	t.Parallel()
 	until := time.Now().Add(8 * time.Second)
-	j, out, ended := runJob(t, lateLease{until, nil}, 5*time.Second, "family")
+	j, out, ended := runJob(t, lateLease{until, nil}, 5*time.Second, 0, "family")
 	text, _ := io.ReadAll(out) // until every process that could write has ended
 	if status := <-ended; status != 40 || !j.asked || j.killed {
 		t.Errorf("status %d, told %v, killed %v, want 40: it ended when it was told", status, j.asked, j.killed)
 	}
 	if string(text) != "ready\ngot terminated\n" {
 		t.Errorf("the command said %q", text)
+	}
+}
+
+// A command that runs for too long is ended as one whose lease ends, and so are the processes that it has left behind. The lease
+// lasts.
+func TestJobEndsACommandThatRunsForTooLong(t *testing.T) {
+	t.Parallel()
+	for _, row := range []struct {
+		child  string
+		status int
+		said   string
+	}{
+		{"hold", 40, "ready\ngot terminated\n"},
+		{"stubborn", 128 + 9, "ready\ngot terminated\n"},
+		{"family", 40, "ready\ngot terminated\n"},
+	} {
+		t.Run(row.child, func(t *testing.T) {
+			t.Parallel()
+			began := time.Now()
+			j, out, ended := runJob(t, lateLease{began.Add(time.Hour), nil}, 2*time.Second, 5*time.Second, row.child)
+			text, _ := io.ReadAll(out) // until every process that could write has ended
+			if status := <-ended; status != row.status || !j.late || j.killed || j.lease.Err() != nil {
+				t.Errorf("status %d, late %v, killed with the lease %v", status, j.late, j.killed)
+			}
+			if string(text) != row.said {
+				t.Errorf("the command said %q, want %q", text, row.said)
+			}
+			if took := time.Since(began); took < 5*time.Second {
+				t.Errorf("it was ended after %v, want 5s at least", took)
+			}
+		})
 	}
 }
