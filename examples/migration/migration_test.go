@@ -45,6 +45,24 @@ func TestTheDocumentQuotesThisCode(t *testing.T) {
 	}
 }
 
+var scriptBlock = regexp.MustCompile("(?s)```js\n(.*?)```")
+
+// TestTheDocumentQuotesTheProgramInNode holds its code to the program that runs beside redlock.
+func TestTheDocumentQuotesTheProgramInNode(t *testing.T) {
+	document, err := os.ReadFile("../../docs/migration.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	program, err := os.ReadFile("../../lab/interop/counter.mjs")
+	if err != nil {
+		t.Fatal(err)
+	}
+	blocks := scriptBlock.FindAllStringSubmatch(string(document), -1)
+	if len(blocks) != 1 || !strings.Contains(string(program), blocks[0][1]) {
+		t.Errorf("%d blocks, want one that is a part of counter.mjs", len(blocks))
+	}
+}
+
 func TestOptionsOfOtherClientsBecomeURLs(t *testing.T) {
 	server := miniredis.RunT(t)
 	server.RequireUserAuth("shop", "p@ss:w/rd#1%")

@@ -2,6 +2,7 @@ package migration
 
 import (
 	"context"
+	"database/sql"
 	"errors"
 	"net"
 	"net/http"
@@ -40,6 +41,11 @@ var runs = map[string]func(t *testing.T, s scene) error{
 	"serve": func(t *testing.T, s scene) error { return runServe(t, s) },
 	"reportWithRedsync": func(t *testing.T, s scene) error {
 		return reportWithRedsync(t.Context(), redsyncOn(s.masters))
+	},
+	"reportWithPostgres": func(t *testing.T, _ scene) error {
+		db := sql.OpenDB(&postgres{owner: map[string]int{}})
+		defer db.Close()
+		return reportWithPostgres(t.Context(), db)
 	},
 	"reportWithRedlock": func(t *testing.T, s scene) error { return reportWithRedlock(t.Context(), s.client) },
 	"tryReport":         func(t *testing.T, s scene) error { return tryReport(t.Context(), s.client) },
