@@ -60,6 +60,9 @@ func (l *Locker) grantFor() time.Duration {
 		return 0
 	}
 	c := l.client
+	if l.terms.OfSlots() { // there is no other way; a master that does not tell its run_id is polled
+		return cmp.Or(c.opts.grantFor(l.opts.TTL, c.group.RoundTrip()), l.opts.TTL)
+	}
 	able := 0
 	for _, m := range c.masters {
 		if m.Grants() {
@@ -101,6 +104,10 @@ type claiming struct {
 	askAt   time.Time     // when to ask who has the other keys; zero: the claim has no vote, or they were asked
 	stop    time.Time     // when to ask the user's schedule whether the wait goes on; zero: at once
 
+	aim   []int // of a claim on slots: it has aimed at these; nil: it has not
+	asks  bool  // of a claim on slots: the current round asks who stands in its slots
+	beats int   // of a claim on slots: how many rounds in a row have found it beaten
+
 	splitRounds int       // how many rounds in a row have found the votes split: see splitDelay
 	lastSplit   time.Time // when the last of them did
 }
@@ -121,19 +128,32 @@ func (q *contender) register(g time.Duration) {
 	if q.flight != nil {
 		q.flight.seal()
 	}
-	claim := waits.NewClaim(master.NewClaim(&l.terms, wire.ClaimOf{
-		Token: token, Waited: c.grants.Waited(now.Time(), now.Since(q.began)), Fence: l.propose(now.Wall()),
+	waited := c.grants.Waited(now.Time(), now.Since(q.began))
+	if q.once {
+		waited = wire.NoQueue
+	}
+	registered := master.NewClaim(&l.terms, wire.ClaimOf{
+		Token: token, Waited: waited, Fence: l.propose(now.Wall()),
 		Grant: g, First: life, Spared: spared, Behind: behind, Made: time.Now(),
-	}), now, g, len(c.masters))
+	})
+	var claim *waits.Claim
+	register := wire.Request(wire.Register)
+	if p, ok := l.kind.(*permits); ok {
+		claim = waits.NewSlotClaim(registered, now, g, len(c.masters), p.n)
+		register = wire.RegisterFirst(p.first())
+		q.aim, q.asks, q.beats = nil, false, 0
+	} else {
+		claim = waits.NewClaim(registered, now, g, len(c.masters))
+	}
 	q.claim, q.holders, q.askAt = claim, holders, time.Time{}
 	q.inbox.SetClaim(claim)
 	q.noteContacts()
-	q.ask(wire.Register, life)
+	q.ask(register, life)
 }
 
 // ask begins a round of the claim. A Register or an Again sets a free key for life.
-func (q *contender) ask(kind wire.Kind, life time.Duration) {
-	l, c, claim := q.locker, q.locker.client, q.claim
+func (q *contender) ask(request wire.Request, life time.Duration) {
+	l, c, claim, kind := q.locker, q.locker.client, q.claim, request.Kind()
 	q.endRound()
 	mark := claim.Began
 	if kind != wire.Register {
@@ -146,7 +166,7 @@ func (q *contender) ask(kind wire.Kind, life time.Duration) {
 	}
 	within := c.opts.limit(l.opts.TTL)
 	within.Hurry = kind != wire.Renew
-	q.round = c.group.AskEach(kind, claim.Claim, within, &answers{q.inbox, c, claim, kind, mark, life})
+	q.round = c.group.AskEach(request, claim.Claim, within, &answers{q.inbox, c, claim, kind, mark, life})
 }
 
 // answers takes the answers to a command of a claim.
@@ -180,6 +200,8 @@ func (q *contender) await(now clock.Reading) (next time.Time, more bool) {
 	switch {
 	case won != nil && won.Left >= c.opts.winsAt(q.claim.G):
 		return now.Time(), q.win(now, won)
+	case won != nil && won.Slots != nil: // its votes end soon
+		return now.Time(), !q.once && q.backOff(now)
 	case won != nil && !q.extends:
 		q.ask(wire.Renew, q.locker.opts.TTL)
 		q.extends = true
@@ -204,7 +226,7 @@ func (q *contender) await(now clock.Reading) (next time.Time, more bool) {
 	} else if due.After(now.Time()) {
 		return due, true
 	}
-	q.ask(wire.Again, q.claim.G)
+	q.ask(q.again(now), q.claim.G)
 	return now.Time(), true
 }
 
@@ -215,6 +237,9 @@ func (q *contender) roundOver(now clock.Reading, mine uint64, first time.Time) (
 	if q.extends {
 		q.note()
 		return q.backOff(now) // some keys live for the TTL now
+	}
+	if q.claim.OfSlots() {
+		return q.judgeSlots(now, first)
 	}
 	return q.judge(now, mine, first)
 }
@@ -393,7 +418,10 @@ func (q *contender) win(now clock.Reading, won *waits.Quorum) (more bool) {
 	full := c.opts.validity(l.opts.TTL)
 	contended := q.attempts > 1 || q.round.Any(isTaken)
 	t := &tenure{client: c, name: l.name, opts: l.opts, claim: q.claim.Claim, holders: q.holders, asked: now, contended: contended, rounds: 1,
-		validity: won.Left, short: won.Left < q.claim.G, start: now}
+		validity: won.Left, short: won.Left < q.claim.G, start: now, slots: won.Slots}
+	if t.slots != nil {
+		t.renews = wire.RenewSlots(t.slots)
+	}
 	t.heldBy(new(Lease))
 	if q.flight != nil {
 		inbox, claim := q.inbox, q.claim
@@ -411,7 +439,7 @@ func (q *contender) win(now clock.Reading, won *waits.Quorum) (more bool) {
 			err = c.wasted(l.name, q.round, err, 0, 0, 0)
 		}
 	}
-	if err == nil && (c.clock().Since(t.start) >= t.validity || !q.inbox.Won(q.claim, won, t.doubt)) {
+	if err == nil && (c.clock().Since(t.start) >= t.validity || !q.accept(won, t)) {
 		err = c.quorumError(opAcquire, l.name, q.round.Votes())
 	}
 	if err == nil && !t.begin() {

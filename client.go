@@ -37,10 +37,12 @@ type Client struct {
 	renewals     *renew.Scheduler
 	waits        *waits.Waits
 	grants       waits.Grants
-	longestPause atomic.Int64 // of the waits that are woken: see notePause
-	shares       shares       // of read leases
-	keepers      keepers      // of locks that are kept
-	id           string       // immutable; for wake-ups; "": there are none
+	longestPause atomic.Int64  // of the waits that are woken: see notePause
+	shares       shares        // of read leases
+	keepers      keepers       // of locks that are kept
+	crowds       crowds        // of goroutines that want permits
+	permits      atomic.Uint64 // how many acquisitions of permits have begun
+	id           string        // immutable; for wake-ups; "": there are none
 	lastReleases lastReleases
 	fences       fences
 	contended    contendedSets

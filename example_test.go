@@ -170,6 +170,34 @@ func ExampleLease_Wanted() {
 	// part 2
 }
 
+// Any number of replicas call an API that bears two calls at a time. The numbers of the permits choose a connection, a port or a GPU.
+func ExampleSemaphore() {
+	client, err := redlock.New(embedded(3), nil)
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer client.Close()
+	calls := client.Semaphore("api", 2)
+	err = calls.Do(context.Background(), func(ctx context.Context) error {
+		fmt.Println("at most two are in here, on all machines")
+		return context.Cause(ctx) // ctx ends if the permit is lost
+	})
+	if err != nil {
+		log.Fatal(err)
+	}
+
+	both, err := calls.AcquireN(context.Background(), 2)
+	if err != nil {
+		log.Fatal(err)
+	}
+	_, err = calls.TryAcquire(context.Background())
+	fmt.Println(both.Slots(), errors.Is(err, redlock.ErrHeld))
+	both.Release()
+	// Output:
+	// at most two are in here, on all machines
+	// [0 1] true
+}
+
 // Inspect reports who holds a lock. It is meant for people and their tools, since the answer may be out of
 // date already.
 func ExampleClient_Inspect() {

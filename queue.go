@@ -273,6 +273,9 @@ func (q *contender) leave() {
 	if q.claim != nil {
 		q.release(wire.Release)
 	}
+	if q.locker.terms.OfSlots() {
+		return // that was all
+	}
 	for _, m := range q.locker.client.masters {
 		quit = quit || !m.Listening() // a claim was not in the queue by itself
 	}

@@ -61,8 +61,8 @@ func (t *tenure) drawOpen() bool {
 
 // release returns the release: how it passes the lock on, and which fence it proposes.
 func (t *tenure) release() wire.Request {
-	if _, shared := t.holders.(*readers); shared {
-		return wire.Release // readers queue for turns of their own
+	if _, shared := t.holders.(*readers); shared || t.slots != nil {
+		return wire.Release // readers queue for turns of their own, and no client of another library wants a permit
 	}
 	how, fence := wire.ToHead, int64(0)
 	if !t.recalled && t.drawOpen() {

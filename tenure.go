@@ -31,6 +31,7 @@ type tenure struct {
 	contended bool          // immutable; not acquired by the first attempt: see lastReleases
 	fence     int64         // immutable; 0: none
 	rounds    int           // immutable; how many rounds the acquisition took
+	slots     []int         // immutable; of a permit; nil for a lock
 	silent    bool          // immutable; neither its loss nor its release is reported: see Locker.silent
 
 	// Set once, before the release is queued:
@@ -48,7 +49,7 @@ type tenure struct {
 	start    clock.Reading // the start of the acquisition, or of the last renewal that succeeded
 	err      error         // why it ended; nil while it lasts
 	queued   chan struct{} // closed when the release of a lost tenure is queued; nil: it was not lost
-	renews   wire.Request  // a Renew that asks who waits; nil: nobody has called Wanted
+	renews   wire.Request  // a Renew that asks who waits; nil: nobody has called Wanted. Of a permit: one that names its slots
 	publish  *publishing   // how a value is sent to those who wait; nil: it is not
 	void     uint64        // the masters, as bits, that do not count in the current renewal: see doubt
 	renewal  *renewal      // the current renewal, or the last one; nil before the first
@@ -435,8 +436,17 @@ func (r *renewal) healLocked(i int) {
 		if p := r.tenure.publish; p != nil {
 			p.voted &^= 1 << i // the token is set anew
 		}
-		r.tenure.client.masters[i].Ask(r.tenure.claim.Healing(r.tenure.fence), r.tenure.claim, nil)
+		r.tenure.heal(i)
 	}
+}
+
+// heal sets the key at a master, or has a permit stand in its slots there and in no others.
+func (t *tenure) heal(i int) {
+	request := t.claim.Healing(t.fence)
+	if t.slots != nil {
+		request = wire.HealSlots(t.slots)
+	}
+	t.client.masters[i].Ask(request, t.claim, nil)
 }
 
 // check ends the tenure if its validity is over, and returns its error.

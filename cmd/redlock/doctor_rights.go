@@ -27,6 +27,7 @@ const (
 	forLooking
 	forBatches
 	forReaders
+	forSemaphores
 )
 
 // without says what a client does without the commands of a need.
@@ -41,6 +42,7 @@ var without = [...]string{
 	forLooking:    "so errors, logs and Inspect do not say who holds or waits",
 	forBatches:    "so it needs more time to release several locks at once",
 	forReaders:    "so it grants no read lock of an RWLocker",
+	forSemaphores: "so it gives no permit of a Semaphore",
 }
 
 // votes reports whether a master may vote without the commands of the need.
@@ -72,6 +74,7 @@ func tries(prefix string) (tries, listening []try) {
 	queue, fence, channel := "redlock:queue:"+key, "redlock:fence:"+key, trialChannel+id
 	waiter := "redlock:waiter:doctor-" + id
 	readers, readersQueue, intent := "redlock:readers:"+key, "redlock:rqueue:"+key, "redlock:intent:"+key
+	slots, until, taken, permits := "redlock:slots:"+key, "redlock:until:"+key, "redlock:taken:"+key, "redlock:permits:"+key
 	const script = "return 1"
 	return []try{
 			{forLocks, []any{"PING"}},
@@ -119,6 +122,15 @@ func tries(prefix string) (tries, listening []try) {
 			{forReaders, []any{"DEL", readers}},
 			{forReaders, []any{"ZREM", readersQueue, id}},
 			{forReaders, []any{"MGET", intent}},
+			{forSemaphores, []any{"HSET", slots, "0", id}},
+			{forSemaphores, []any{"HGET", slots, "0"}},
+			{forSemaphores, []any{"HDEL", slots, "0"}},
+			{forSemaphores, []any{"ZADD", until, 1, "0"}},
+			{forSemaphores, []any{"DEL", until}},
+			{forSemaphores, []any{"SETBIT", taken, 0, 0}},
+			{forSemaphores, []any{"BITPOS", taken, 0}},
+			{forSemaphores, []any{"DEL", taken}},
+			{forSemaphores, []any{"ZREM", permits, id}},
 			{forGuard, []any{"MULTI"}},
 			{forGuard, []any{"EXEC"}},
 		}, []try{
@@ -234,7 +246,8 @@ func aclLine(prefix string, selects, adopts bool) string {
 	}
 	keys := globEscape(prefix) + "*"
 	return aclRule("redlock", keys, selects, names, incarnation.Key, "redlock:queue:"+keys, "redlock:waiter:*", "redlock:fence:"+keys,
-		"redlock:readers:"+keys, "redlock:rqueue:"+keys, "redlock:intent:"+keys)
+		"redlock:readers:"+keys, "redlock:rqueue:"+keys, "redlock:intent:"+keys,
+		"redlock:slots:"+keys, "redlock:until:"+keys, "redlock:taken:"+keys, "redlock:permits:"+keys)
 }
 
 // statusLine returns the command that gives a user the least rights that `redlock status` needs.

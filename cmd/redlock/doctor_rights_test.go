@@ -3,6 +3,7 @@ package main
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -118,6 +119,7 @@ func liveAs(t *testing.T, servers []*redisserver.Server, masters, prefix string)
 		}
 	}
 	readTogether(t, ctx, a.RWLocker("shelf"), b.RWLocker("shelf"))
+	shareTogether(t, ctx, a.Semaphore("seats", 3), b.Semaphore("seats", 3))
 	both := func() []redlock.MasterStatus { return append(a.Masters(), b.Masters()...) }
 	until(t, func() bool { // the last quarantine has ended, too
 		return !slices.ContainsFunc(both(), func(m redlock.MasterStatus) bool { return m.State == redlock.MasterQuarantined })
@@ -165,6 +167,26 @@ func readTogether(t *testing.T, ctx context.Context, a, b *redlock.RWLocker) {
 		t.Fatal(err)
 	}
 	b.Unlock()
+}
+
+// shareTogether has one client wait for the permits of another, whose release grants them.
+func shareTogether(t *testing.T, ctx context.Context, a, b *redlock.Semaphore) {
+	t.Helper()
+	p, err := a.AcquireN(ctx, 3)
+	if err != nil {
+		t.Fatal(err)
+	}
+	in := make(chan error, 1)
+	go func() { in <- b.DoN(ctx, 2, func(context.Context) error { return nil }) }()
+	if _, err := b.TryAcquire(ctx); !errors.Is(err, redlock.ErrHeld) {
+		t.Errorf("TryAcquire of a full semaphore: %v", err)
+	}
+	if err := p.ReleaseContext(ctx); err != nil {
+		t.Error(err)
+	}
+	if err := <-in; err != nil {
+		t.Error(err)
+	}
 }
 
 // queued reports whether a client waits for the lock at a master.
@@ -221,7 +243,7 @@ func TestDoctorNamesEachRightThatIsMissing(t *testing.T) {
 			votes = map[bool]string{true: "yes", false: "no"}[slices.Contains([]string{
 				"+client|id", "+client|info", "+client|kill", "+info", "+mget", "+exists", "+publish", "+pubsub|numsub", "+subscribe",
 				"+unsubscribe", "+zadd", "+zrem", "+getrange", "+zcard", "+zrange", "+zrank",
-				"+zscore", "+zrevrange", "+zrangebyscore", "+zrandmember", "+zremrangebyscore"}, right)]
+				"+zscore", "+zrevrange", "+zrangebyscore", "+zrandmember", "+zremrangebyscore", "+bitpos", "+hdel", "+hget", "+hset", "+setbit"}, right)]
 		case '~':
 			if key, ok := strings.CutPrefix(right, "~redlock:"); !ok || strings.HasPrefix(key, "incarnation") {
 				votes = "no"

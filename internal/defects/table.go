@@ -116,7 +116,7 @@ var All = []Defect{
 		Rule: "A master that has lost the key gets it again after a renewal that succeeds.",
 		Edits: []Edit{{
 			File: "tenure.go",
-			Old:  "\t\tr.tenure.client.masters[i].Ask(r.tenure.claim.Healing(r.tenure.fence), r.tenure.claim, nil)\n",
+			Old:  "\t\tr.tenure.heal(i)\n",
 			New:  "",
 		}},
 	}, {
@@ -458,6 +458,38 @@ var All = []Defect{
 			File: "flight.go",
 			Old:  "fl.served = fl.sealed",
 			New:  "fl.served = fl.joined",
+		}},
+	}, {
+		Name: "aim-overwrites",
+		Rule: "An aim waits for a slot that another token has.",
+		Edits: []Edit{{
+			File: "internal/wire/slots.lua",
+			Old:  "      redis.call('HSET', slotsKey, 'w' .. s, token .. ' ' .. text(expiry) .. ' ' .. claims)\n      partner = owner\n",
+			New:  "      occupy(s, token, expiry)\n      have = with(have, s)\n",
+		}},
+	}, {
+		Name: "slots-added-up",
+		Rule: "Votes for several slots are not added up.",
+		Edits: []Edit{{
+			File: "internal/waits/slots.go",
+			Old:  "s.number == number",
+			New:  "s.number >= 0",
+		}},
+	}, {
+		Name: "aim-forgets-nothing",
+		Rule: "After an aim, votes for other slots never count.",
+		Edits: []Edit{{
+			File: "internal/waits/slots.go",
+			Old:  "\tcase c.aim == nil:\n",
+			New:  "\tcase true:\n",
+		}},
+	}, {
+		Name: "slots-shortened",
+		Rule: "What another client sends never shortens the time of a slot.",
+		Edits: []Edit{{
+			File: "internal/wire/slots.lua",
+			Old:  "slot) or 0) < expiry then",
+			New:  "slot) or 0) ~= expiry then",
 		}},
 	},
 }

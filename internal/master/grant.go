@@ -21,6 +21,7 @@ type Grant struct {
 	Key   string        // the key that was set
 	Token string        // of the client's claim
 	Fence int64         // 0: none
+	Slots wire.Slots    // of a semaphore: all of the token; empty for a lock
 	Mark  clock.Reading // the key was set after this moment
 	Sure  bool          // the memory is known, and out of quarantine
 }

@@ -42,6 +42,7 @@ type lock struct {
 	tokens  map[string]*holding // the last holding by each token
 	entered []*holding          // in the order of entering
 	erased  time.Time           // when keys were last deleted by hand
+	free    time.Time           // since when there have been free permits for all who wait; zero: there are not
 }
 
 // A waiter is a call that waits for the lock.
@@ -60,6 +61,7 @@ type holding struct {
 	lease   *redlock.Lease
 	token   string
 	fence   uint64
+	slots   []int     // of permits
 	started time.Time // before the first byte of the acquisition
 	entered time.Time
 	over    bool // unlocked, or its process is dead
@@ -141,7 +143,7 @@ func (j *judge) waitedLocked(t *turn) {
 // enters notes that a call has got the lock, and checks that it may have. It returns nil if the
 // process has died meanwhile.
 func (j *judge) enters(t *turn, lease *redlock.Lease) *holding {
-	h := &holding{turn: t, lease: lease, token: lease.Token(), fence: lease.Fence(), entered: time.Now()}
+	h := &holding{turn: t, lease: lease, token: lease.Token(), fence: lease.Fence(), slots: t.slotsOf(), entered: time.Now()}
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	granted := j.startedLocked(h)
@@ -223,6 +225,7 @@ func (j *judge) entersLocked(k *lock, h *holding, now time.Time) {
 	for _, w := range k.sets {
 		j.turnLocked(w, h, now)
 	}
+	k.free = time.Time{}
 	k.tokens[h.token] = h
 	k.holders = append(k.holders, h)
 	k.entered = append(k.entered, h)

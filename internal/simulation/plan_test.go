@@ -97,6 +97,8 @@ type call struct {
 	heeds  bool          // stops when the lease ends
 	extend bool          // renews by Lease.Extend
 	unlock time.Duration // the deadline of UnlockContext; zero: Unlock; negative: a context that has ended
+	slots  int           // how many permits of a semaphore; 0: it is a lock
+	limit  int           // of the semaphore, as this process has it
 }
 
 // names returns all names that the call locks.
@@ -104,6 +106,9 @@ func (c call) names() []string { return append([]string{c.name}, c.more...) }
 
 func (c call) String() string {
 	s := fmt.Sprintf("%v%v of %q after %v", c.kind, c.side, c.names(), ms(c.think))
+	if c.slots > 0 {
+		s += fmt.Sprintf(", %d of %d permits", c.slots, c.limit)
+	}
 	if c.within > 0 {
 		s += fmt.Sprintf(", within %v", ms(c.within))
 	}

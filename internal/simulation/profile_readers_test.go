@@ -69,7 +69,12 @@ func (p *plan) reads() bool {
 const marker = wire.ReadersMarker
 
 // excludes reports whether at most one of two holdings may have a valid lease.
-func excludes(a, b *holding) bool { return a.turn.call.side != reader || b.turn.call.side != reader }
+func excludes(a, b *holding) bool {
+	if a.slots != nil { // see checkPermitsLocked
+		return false
+	}
+	return a.turn.call.side != reader || b.turn.call.side != reader
+}
 
 // readersHold reports whether a reader has locked and not yet unlocked. Its lease may have ended.
 func (k *lock) readersHold() bool {

@@ -43,7 +43,7 @@ func (s settings) String() string {
 	return fmt.Sprintf("%v, drift %v, renewal %v, wake-ups %v, denied %q", s.kind, s.drift, s.renew, !s.noWakeups, strings.Join(s.denied, " "))
 }
 
-// turnsProfiles are not among profiles: TestTurns runs them, and TestFlights runs flights.
+// turnsProfiles are not among profiles: TestTurns runs them, TestFlights runs flights, and TestPermits runs permits.
 var turnsProfiles = []*profile{
 	{name: "kinds", make: makeKinds, free: 3 * time.Second},
 	{name: "far", make: makeFar, free: 5 * time.Second},
@@ -54,6 +54,7 @@ var turnsProfiles = []*profile{
 	{name: "stalls", make: makeStalls, free: 2 * time.Second},
 	{name: "crowd", make: makeCrowd, free: crowdFree},
 	{name: "flights", make: makeFlights, free: faultyFree},
+	{name: "permits", make: makePermits, free: faultyFree},
 	{name: "slow-master", make: makeSlowMaster, free: 5 * time.Second, throughput: 50},
 }
 

@@ -101,6 +101,7 @@ func (r *run) finish(watched chan struct{}) {
 	r.history.note("all faults are over")
 	r.await("every goroutine gets in after the faults", &r.workers, r.patience())
 	r.checkKeys()
+	r.checkPermits()
 	r.judge.figures.took = time.Since(r.begun)
 	r.halt()
 	<-watched

@@ -19,7 +19,13 @@ func (j *judge) watch() {
 		for _, k := range j.locks {
 			j.checkEndsLocked(k, now)
 			j.checkHoldersLocked(k)
-			if len(k.waiters) > 0 {
+			j.checkPermitsLocked(k)
+			switch {
+			case len(k.waiters) == 0:
+				k.free = time.Time{}
+			case k.waiters[0].turn.call.slots > 0:
+				j.checkPermitsFreeLocked(k, now)
+			default:
 				j.checkFreeLocked(k, now)
 			}
 		}
@@ -44,7 +50,7 @@ func (j *judge) checkHoldersLocked(k *lock) {
 	for _, h := range k.holders {
 		if h.turn.process.present() == h.turn.life && !h.started.Before(k.erased) && h.lease.Valid() {
 			valid = append(valid, h.turn.name+h.turn.call.side.String())
-			exclusive = exclusive || h.turn.call.side != reader
+			exclusive = exclusive || h.turn.call.side != reader && h.slots == nil
 		}
 	}
 	if len(valid) > 1 && exclusive {

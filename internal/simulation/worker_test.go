@@ -38,6 +38,9 @@ func (w *worker) work() {
 		case reader:
 			t.locker, t.rw = rw.RLocker(), rw
 		}
+		if c.slots > 0 {
+			t.locker = newPermitLocker(l, c)
+		}
 		switch c.kind {
 		case callDo:
 			t.do()
@@ -54,7 +57,7 @@ type turn struct {
 	*worker
 	call    call
 	life    *life
-	locker  *redlock.Locker
+	locker  locker
 	rw      *redlock.RWLocker // of a reader
 	began   time.Time
 	waiting *waiter
@@ -154,6 +157,9 @@ func (t *turn) checkTook(what string, took time.Duration) {
 	if t.call.kind == callTryLock {
 		// A first connection may be under way; with fences there are up to five rounds more.
 		limit = time.Second + t.process.run.plan.timeout()
+		if t.call.slots > 0 { // if the votes are split, it asks, and aims, for as long as they last
+			limit += time.Second + 2*t.process.run.plan.timeout()
+		}
 		if t.process.run.plan.lock.Fencing {
 			limit += 5 * t.process.run.plan.timeout()
 		}

@@ -17,10 +17,13 @@ import (
 // lease. A vote comes with a master's answer to a registration or a poll, or with the message about a grant. It
 // counts from a moment before the key was set, so the claim has the vote for no longer than the master keeps the
 // key.
+//
+// A claim may be on slots of a semaphore: see slots.go. A lock is a semaphore with one slot.
 type Claim struct {
 	*master.Claim
 	Began clock.Reading // immutable; before its first command
 	G     time.Duration // immutable; for how long it may be granted the lock
+	slots int           // immutable; how many slots it needs; 0: it is for a lock
 
 	// Guarded by Waits.mu:
 	votes []vote    // by master
@@ -37,6 +40,10 @@ type Claim struct {
 	returned bool    // a master has come up since its last poll
 
 	doubt  func(i int) // of its lease, once it was acquired: see Wait.Won
+	aim    []int       // votes for other slots never count; nil: the claim has not aimed
+	held   []int       // the slots of its lease, once it was acquired; nil: that of a lock
+	queued uint64      // the masters, as bits, whose last answer was a refusal: it may be in their queues
+	settle func(i int) // see Wait.WonSlots
 	unused uint64      // the masters, as bits, whose grants were over before this Client used them
 }
 
@@ -45,6 +52,7 @@ type vote struct {
 	mark  clock.Reading // a moment before the key was set, or before the master said for how long it lives
 	life  time.Duration // how long the key lives from mark on, at least; 0: there is no vote
 	fence int64
+	slots []int // that the key stands for; of a lock theLock
 }
 
 func (v *vote) end() time.Time { return v.mark.Time().Add(v.life) }
@@ -58,7 +66,9 @@ func NewClaim(c *master.Claim, began clock.Reading, g time.Duration, masters int
 func (w *Wait) SetClaim(c *Claim) {
 	w.waits.mu.Lock()
 	defer w.waits.mu.Unlock()
+	w.waits.setSlotsLocked(w.claim, nil)
 	w.claim, w.registered = c, 0
+	w.waits.setSlotsLocked(c, w)
 }
 
 // ClaimOf returns the wait for a key, and its claim; nil if there is none. It is for tests.
@@ -76,6 +86,11 @@ func (s *Waits) Granted(i int, g master.Grant) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	w := s.byKey[g.Key]
+	if g.Slots != "" {
+		if w = s.bySlots[g.Token]; w == nil {
+			return true // of a claim that has won, or was given up
+		}
+	}
 	if w == nil || w.claim == nil || w.claim.Token() != g.Token {
 		_, left := s.left.Get(g.Key)
 		return left || w != nil // of a claim that was given up
@@ -87,7 +102,7 @@ func (s *Waits) Granted(i int, g master.Grant) bool {
 	if began := w.claim.Began; began.Time().After(g.Mark.Time()) {
 		g.Mark = began
 	}
-	v := vote{g.Mark, w.claim.G, g.Fence}
+	v := vote{g.Mark, w.claim.G, g.Fence, g.Slots.All()}
 	if time.Since(g.Mark.Time()) > w.claim.G/2 {
 		// The vote is over, or soon. The claim may have been far, or this Client may have been stopped. A poll asks for how
 		// long the key lives, or finds that the grant was in vain.
@@ -102,10 +117,13 @@ func (s *Waits) Granted(i int, g master.Grant) bool {
 // higher one counts, since a master's fences rise.
 func (w *Wait) voteLocked(i int, v vote) {
 	c := w.claim
+	if v.slots = c.aimed(v.slots); len(v.slots) == 0 {
+		return
+	}
 	old := &c.votes[i]
 	v.fence = max(v.fence, old.fence)
 	if old.life > 0 && old.end().After(v.end()) {
-		v.mark, v.life = old.mark, old.life
+		v.mark, v.life, v.slots = old.mark, old.life, old.slots
 	}
 	if c.first.IsZero() {
 		c.first = time.Now()
@@ -133,6 +151,9 @@ func (w *Wait) Answered(c *Claim, kind wire.Kind, i int, a wire.Answer, mark clo
 	if a.Done() || a.Outcome == wire.Taken && (a.New || listening) {
 		c.known |= bit
 	}
+	if c.queued &^= bit; a.Outcome == wire.Taken {
+		c.queued |= bit
+	}
 	if w.claim == c {
 		if kind == wire.Register {
 			w.registeredLocked(i, a)
@@ -144,14 +165,19 @@ func (w *Wait) Answered(c *Claim, kind wire.Kind, i int, a wire.Answer, mark clo
 		}
 		switch {
 		case a.Done() && a.Holds > 0:
-			w.voteLocked(i, vote{mark, a.Holds, a.Fence})
+			w.voteLocked(i, vote{mark, a.Holds, a.Fence, a.Slots.All()})
 		case a.Done():
-			w.voteLocked(i, vote{mark, life, a.Fence})
+			w.voteLocked(i, vote{mark, life, a.Fence, a.Slots.All()})
 		}
 		s.mu.Unlock()
 		return near
 	}
-	doubt := c.doubt
+	doubt, settle := c.doubt, c.settle
+	if settle != nil && c.elsewhereLocked(a) {
+		s.mu.Unlock()
+		settle(i)
+		return false
+	}
 	s.mu.Unlock()
 	if doubt == nil || !gone && !(late && a.Err != nil) {
 		return false
@@ -172,6 +198,7 @@ func (w *Wait) Counted() { poke(w.News) }
 type Quorum struct {
 	Votes []quorum.Vote // of all masters
 	Left  time.Duration // how long the votes of the quorum last
+	Slots []int         // for which it is, in ascending order; nil for a lock
 	rests uint64        // the masters of the quorum, as bits
 }
 
@@ -182,10 +209,6 @@ func (w *Wait) Count(c *Claim, now clock.Reading, drift func(time.Duration) time
 	s := w.waits
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	type left struct {
-		i int
-		d time.Duration
-	}
 	var lefts []left
 	c.gone = 0
 	votes := make([]quorum.Vote, len(c.votes))
@@ -198,7 +221,7 @@ func (w *Wait) Count(c *Claim, now clock.Reading, drift func(time.Duration) time
 		if most > 0 && v.fence > most {
 			continue
 		}
-		lefts = append(lefts, left{i, d})
+		lefts = append(lefts, left{i, d, v.slots})
 		votes[i] = quorum.Vote{In: true, Answer: wire.Answer{Outcome: wire.Granted, Fence: v.fence}}
 	}
 	if mine == 0 {
@@ -208,11 +231,21 @@ func (w *Wait) Count(c *Claim, now clock.Reading, drift func(time.Duration) time
 		return mine, c.first, nil
 	}
 	slices.SortFunc(lefts, func(a, b left) int { return cmp.Compare(b.d, a.d) })
+	if c.slots > 0 {
+		return mine, c.first, c.wonLocked(votes, lefts, s.Need)
+	}
 	won = &Quorum{Votes: votes, Left: lefts[s.Need-1].d}
 	for _, l := range lefts[:s.Need] {
 		won.rests |= 1 << l.i
 	}
 	return mine, c.first, won
+}
+
+// A left says how long the vote of a master lasts.
+type left struct {
+	i     int
+	d     time.Duration
+	slots []int
 }
 
 // Unused returns how many masters have granted the lock to a claim in vain.
@@ -228,9 +261,14 @@ func (w *Wait) Unused(c *Claim) int {
 func (w *Wait) Won(c *Claim, q *Quorum, doubt func(i int)) bool {
 	w.waits.mu.Lock()
 	defer w.waits.mu.Unlock()
+	return w.wonLocked(c, q, doubt)
+}
+
+func (w *Wait) wonLocked(c *Claim, q *Quorum, doubt func(i int)) bool {
 	if c.gone&q.rests != 0 {
 		return false
 	}
+	w.waits.setSlotsLocked(c, nil)
 	c.doubt, w.claim = doubt, nil
 	return true
 }

@@ -15,7 +15,7 @@ func TestAMajorityEndsWithItsEarliestVote(t *testing.T) {
 	w := New(3).Begin("a")
 	none := func(time.Duration) time.Duration { return 0 }
 	for _, long := range []time.Duration{time.Second, 3 * time.Second, 10 * time.Second, 7 * 24 * time.Hour} {
-		c := &Claim{votes: []vote{{now, long, 0}, {now, 400 * time.Millisecond, 0}, {}}}
+		c := &Claim{votes: []vote{{mark: now, life: long}, {mark: now, life: 400 * time.Millisecond}, {}}}
 		_, _, m := w.Count(c, now, none, 0)
 		if m == nil || m.Left != 400*time.Millisecond {
 			t.Errorf("votes for 400ms and %v: a quorum for %v, want 400ms", long, m.Left)
@@ -45,8 +45,8 @@ func TestAVoteWhoseKeyIsGoneDoesNotCount(t *testing.T) {
 			w := s.Begin("a")
 			c := NewClaim(new(master.Claim), now, 0, 3)
 			w.SetClaim(c)
-			w.voteLocked(0, vote{now, time.Second, 0})
-			w.voteLocked(1, vote{now, time.Second, 0})
+			w.voteLocked(0, vote{mark: now, life: time.Second})
+			w.voteLocked(1, vote{mark: now, life: time.Second})
 			_, _, m := w.Count(c, now, none, 0)
 			w.Answered(c, row.kind, row.from, row.answer, now, time.Second, true)
 			if got := w.Won(c, m, func(int) {}); got != row.wins {

@@ -31,6 +31,7 @@ type Wait struct {
 	early  time.Time   // when messages from less than a quorum last woke the wait
 
 	claim *Claim // the claim of the wait; nil: it has none
+	slots bool   // it has had a claim on slots
 
 	// Of a wait that may end with a value, see Takes:
 	stood      []string // by master: what its key held when it executed the registration of the claim, as in wire.Value.Holder
@@ -55,14 +56,15 @@ type Waits struct {
 
 	masters int // immutable
 
-	mu    sync.Mutex // guards what follows
-	byKey map[string]*Wait
-	left  recent.Map[uint64] // by key of an ended wait: the masters, as bits, that may still send a wake-up
+	mu      sync.Mutex // guards what follows
+	byKey   map[string]*Wait
+	bySlots map[string]*Wait   // by the token of their claim on slots
+	left    recent.Map[uint64] // by key of an ended wait: the masters, as bits, that may still send a wake-up
 }
 
 // New returns the Waits of a Client with this number of masters.
 func New(masters int) *Waits {
-	return &Waits{masters: masters, Need: quorum.Majority(masters), byKey: make(map[string]*Wait), left: recent.Map[uint64]{Keep: leftFor}}
+	return &Waits{masters: masters, Need: quorum.Majority(masters), byKey: make(map[string]*Wait), bySlots: make(map[string]*Wait), left: recent.Map[uint64]{Keep: leftFor}}
 }
 
 // Begin makes the Wait of a key. It must be called before the command that joins the queue is sent, because
@@ -84,6 +86,9 @@ func (w *Wait) End() {
 		w.timer.Stop()
 	}
 	delete(s.byKey, w.key)
+	if w.slots { // its key is used once
+		return
+	}
 	s.left.Put(w.key, 1<<s.masters-1)
 }
 

@@ -39,10 +39,11 @@ type Answer struct {
 	Recalled bool          // with Granted: to a reader, a writer waits for the readers to leave; to Renew, somebody waits for the lock: see RenewingAsked
 
 	// To an acquisition by a claim that can be granted the lock:
-	Standing string        // with Taken: what the key holds: the whole token, if it is ours
+	Standing string        // with Taken: what the key holds: the whole token, if it is ours; on slots: see Rivals
 	Holds    time.Duration // with Granted: how long the key lives for the claim, or 0 if it was set just now
 	New      bool          // the claim was not in the queue before
 	Ahead    int           // with Taken: how many are ahead of it in the queue
+	Slots    Slots         // with Granted, on slots: all in which the token stands, in ascending order
 
 	Err     error // with Failed: the reason
 	Replies []any // to a Query
@@ -90,6 +91,9 @@ func Decode(cmd *Command, reply any) (a Answer, ok bool) {
 func decodeScripted(cmd *Command, reply any) (a Answer, ok bool) {
 	if err, isError := reply.(redis.Error); isError {
 		return Answer{Err: redisconn.PrintableError(err)}, true
+	}
+	if cmd.Kind.Acquires() && cmd.Claim.slots != nil {
+		return decodeSlots(reply)
 	}
 	if list, _ := reply.([]any); cmd.Kind.Acquires() && !cmd.Claim.reads && (cmd.Claim.Grantable() || len(list) == 5) {
 		return decodeGrantable(cmd, reply)

@@ -13,6 +13,8 @@ func (cmd *Command) lua() *lua {
 	switch {
 	case cmd.OfSet() && cmd.Kind.Acquires():
 		return setLua
+	case cmd.Claim != nil && cmd.Claim.slots != nil:
+		return slotsLua
 	case cmd.Kind == Announce || cmd.Kind != Wake && cmd.Claim != nil && cmd.Claim.reads:
 		return readersLua
 	}

@@ -32,10 +32,11 @@ type Claim struct {
 // Terms are what all claims on a key have in common. They are made once, since that costs some
 // allocations.
 type Terms struct {
-	name     string // immutable; the key
-	key, ttl any    // immutable; boxed once, so that redigo need not for each master
-	set      *set   // immutable; of a claim on several names; nil for one
-	reads    bool   // immutable; of readers, who share the lock
+	name     string   // immutable; the key
+	key, ttl any      // immutable; boxed once, so that redigo need not for each master
+	set      *set     // immutable; of a claim on several names; nil for one
+	reads    bool     // immutable; of readers, who share the lock
+	slots    *permits // immutable; of a claim on slots of a semaphore; nil for a lock
 }
 
 // NewTerms returns the terms for a key and a time to live in whole milliseconds.
@@ -92,7 +93,7 @@ func NewClaim(terms *Terms, of ClaimOf) Claim {
 		return c
 	}
 	switch {
-	case c.set != nil: // set.lua has words of its own
+	case c.set != nil || c.slots != nil: // their scripts have words of their own
 	case c.reads && of.Turn > 0:
 		c.word = c.reading(strconv.FormatInt(max(of.Turn, time.Millisecond).Milliseconds(), 10))
 	case c.reads:

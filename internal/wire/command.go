@@ -2,11 +2,11 @@
 // received by package master. It does no I/O.
 //
 //   - A command is asked for with a Request, mostly a Kind: command.go. How it is written: call.go. What it concerns:
-//     the Claim of claim.go, and for several names set.go, for readers readers.go.
+//     the Claim of claim.go, and for several names set.go, for readers readers.go, for semaphores slots.go.
 //   - What is answered: answer.go.
 //   - Messages to a client, which are grants and wake-ups: message.go. What a server says of itself: info.go.
 //   - What people ask about a lock: query.go. Who that is: owner.go.
-//   - The scripts: batch.lua, readers.lua, set.lua, queue.lua and flight.lua, in scripts.go.
+//   - The scripts: batch.lua, readers.lua, set.lua, slots.lua, queue.lua and flight.lua, in scripts.go.
 package wire
 
 import (
@@ -104,7 +104,7 @@ func (k Kind) String() string { return kinds[k].name }
 
 // Scripted reports whether the command is sent as a call of the script, which it may share with others.
 func (cmd *Command) Scripted() bool {
-	return kinds[cmd.Kind].word != nil || cmd.Kind.Sets() && (cmd.Claim.fenced() || cmd.Claim.set != nil || cmd.Claim.reads)
+	return kinds[cmd.Kind].word != nil || cmd.Kind.Sets() && (cmd.Claim.fenced() || cmd.Claim.set != nil || cmd.Claim.reads || cmd.Claim.slots != nil)
 }
 
 // Sets reports whether a command of the kind may set the key.
@@ -129,6 +129,9 @@ func (k Kind) Releases() bool { return k == Release || k == Undo || k == Quit }
 // word returns the command for the script of a master: see batch.lua.
 func (cmd *Command) word(master int) any {
 	c := cmd.Claim
+	if c.slots != nil {
+		return cmd.slotWord()
+	}
 	if r, ok := cmd.Request.(*request); ok {
 		if r.free>>master&1 == 1 {
 			return "release " + c.g + " free 0"
@@ -161,7 +164,7 @@ func (cmd *Command) word(master int) any {
 
 // Joins reports whether the command may join a queue of batch.lua, so that its call tells the client's turn and patience.
 func (cmd *Command) Joins() bool {
-	return (cmd.Kind == Again || cmd.Kind == Register) && cmd.Listening && cmd.lua() != readersLua && cmd.Claim.queues()
+	return (cmd.Kind == Again || cmd.Kind == Register) && cmd.Listening && cmd.lua() != readersLua && cmd.lua() != slotsLua && cmd.Claim.queues()
 }
 
 // acquisition returns the word of an acquisition for a master, by a client that has waited for some ms.

@@ -86,6 +86,7 @@ type Grant struct {
 	Key   string // the key that was set
 	Token string // of the client's claim
 	Fence int64  // 0: none
+	Slots Slots  // of a semaphore: all of the token; empty for a lock
 	Memory
 }
 
@@ -98,6 +99,9 @@ type Memory struct {
 // ParseGrant splits the message about a grant: +, the token, the run_id, how long the record lives, the fence or 0, and
 // the key. It reports false for anything else. A wake-up never begins with a + and a space, since no token is a +.
 func ParseGrant(text string) (g Grant, ok bool) {
+	if strings.HasPrefix(text, slotsMark) {
+		return parseSlotGrant(text)
+	}
 	parts := strings.SplitN(text, " ", 6)
 	if len(parts) != 6 || parts[0] != "+" || parts[1] == "" || len(parts[1]) > tokenMost || parts[5] == "" {
 		return Grant{}, false

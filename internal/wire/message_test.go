@@ -11,9 +11,9 @@ func TestAGrantIsReadFromItsMessage(t *testing.T) {
 		text string
 		want Grant
 	}{
-		{"+ T run 5 0 k", Grant{"k", "T", 0, Memory{"run", 5}}},
-		{"+ T run -2 0 k", Grant{"k", "T", 0, Memory{"run", -2}}},
-		{"+ T@web-1/2 0123 2000000000000 123456789012345  a key \n", Grant{" a key \n", "T@web-1/2", 123456789012345, Memory{"0123", 2000000000000}}},
+		{"+ T run 5 0 k", Grant{"k", "T", 0, "", Memory{"run", 5}}},
+		{"+ T run -2 0 k", Grant{"k", "T", 0, "", Memory{"run", -2}}},
+		{"+ T@web-1/2 0123 2000000000000 123456789012345  a key \n", Grant{" a key \n", "T@web-1/2", 123456789012345, "", Memory{"0123", 2000000000000}}},
 	} {
 		if got, ok := ParseGrant(row.text); !ok || got != row.want {
 			t.Errorf("ParseGrant(%q) = %+v, %t, want %+v", row.text, got, ok, row.want)

@@ -18,6 +18,8 @@ var (
 	//go:embed set.lua
 	setText   string
 	setScript = include(setText) // acquisitions of several names
+	//go:embed slots.lua
+	slotsScript string // commands on semaphores
 	//go:embed queue.lua
 	queueScript string // reads a queue
 	//go:embed flight.lua
@@ -48,6 +50,7 @@ var (
 	readersLua = &lua{readersScript, hash(readersScript)}
 	setLua     = &lua{setScript, hash(setScript)}
 	flightLua  = &lua{flightScript, hash(flightScript)}
+	slotsLua   = &lua{slotsScript, hash(slotsScript)}
 	queueSHA   = hash(queueScript)
 )
 

@@ -45,8 +45,11 @@ func (t Terms) Merge(tokens []string) Terms {
 	return t
 }
 
-// Keys calls yield with each key on the masters, until it returns false.
+// Keys calls yield with each key of a lock on the masters, until it returns false. A semaphore has none.
 func (t *Terms) Keys(yield func(key string) bool) {
+	if t.slots != nil {
+		return
+	}
 	if t.set == nil {
 		yield(t.name)
 		return

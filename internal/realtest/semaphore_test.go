@@ -1,0 +1,71 @@
+package realtest_test
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/redlock-go/redlock"
+	"github.com/redlock-go/redlock/internal/redisserver"
+)
+
+// Clients share a semaphore, one of them goes without releasing, and a server dies.
+func TestASemaphoreOnRealServers(t *testing.T) {
+	t.Parallel()
+	servers := redisserver.AdoptedTB(t, 3)
+	const limit = 3
+	opts := func(ttl time.Duration) *redlock.Options {
+		return &redlock.Options{NodeTimeout: time.Second, MaxTTL: 10 * time.Second, LockOptions: redlock.LockOptions{TTL: ttl}}
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+	defer cancel()
+	gone := openReal(t, servers, opts(2*time.Second))
+	p, err := gone.Semaphore("a", limit).AcquireN(ctx, limit)
+	if err != nil {
+		t.Fatal(err)
+	}
+	clients := []*redlock.Client{openReal(t, servers, opts(10*time.Second)), openReal(t, servers, opts(10*time.Second))}
+	if _, err := clients[0].Semaphore("a", limit).TryAcquire(ctx); !errors.Is(err, redlock.ErrHeld) {
+		t.Errorf("TryAcquire of a full semaphore: %v", err)
+	}
+	var mu sync.Mutex
+	held, most := make(map[int]bool), 0
+	var all sync.WaitGroup
+	for i := range 8 {
+		s := clients[i%2].Semaphore("a", limit)
+		all.Go(func() {
+			for range 10 {
+				p, err := s.AcquireN(ctx, 1+i/7) // one of them wants two
+				if err != nil {
+					t.Error(err)
+					return
+				}
+				mu.Lock()
+				for _, slot := range p.Slots() {
+					if held[slot] && p.Valid() {
+						t.Errorf("two hold slot %d", slot)
+					}
+					held[slot] = true
+				}
+				most = max(most, len(held))
+				mu.Unlock()
+				time.Sleep(time.Millisecond)
+				mu.Lock()
+				for _, slot := range p.Slots() {
+					delete(held, slot)
+				}
+				mu.Unlock()
+				p.Release()
+			}
+		})
+	}
+	gone.Close() // which releases nothing: the permits come back when they expire
+	<-p.Done()
+	servers[2].Kill()
+	all.Wait()
+	if most > limit || most == 0 {
+		t.Errorf("up to %d permits were held, the limit is %d", most, limit)
+	}
+}

@@ -1,0 +1,145 @@
+package waits
+
+import (
+	"cmp"
+	"slices"
+	"time"
+
+	"github.com/redlock-go/redlock/internal/clock"
+	"github.com/redlock-go/redlock/internal/master"
+	"github.com/redlock-go/redlock/internal/quorum"
+	"github.com/redlock-go/redlock/internal/wire"
+)
+
+// A claim may be on n slots of a semaphore. Then a vote says in which slots the token stands, and the claim needs a quorum of
+// votes for each of n slots. Votes for several slots are never added up.
+//
+//   - Each answer and each message names all slots of the token, which live for the same time. So of two votes of one
+//     master, the one that ends later counts as a whole. Votes are never united: a slot of the earlier one may have expired.
+//   - A claim aims once: see Aim. Votes for other slots that came before are dropped, and later ones do not count.
+
+// theLock is what a vote for a lock stands for.
+var theLock = []int{0}
+
+// NewSlotClaim is NewClaim for a claim on n slots of a semaphore.
+func NewSlotClaim(c *master.Claim, began clock.Reading, g time.Duration, masters, n int) *Claim {
+	claim := NewClaim(c, began, g, masters)
+	claim.slots = n
+	return claim
+}
+
+// setSlotsLocked makes w the wait of a claim on slots; nil: none. It does nothing for nil and for a claim on a lock.
+func (s *Waits) setSlotsLocked(c *Claim, w *Wait) {
+	switch {
+	case c == nil || c.slots == 0:
+	case w == nil:
+		delete(s.bySlots, c.Token())
+	default:
+		s.bySlots[c.Token()] = w
+		w.slots = true
+	}
+}
+
+// aimed returns those of the slots of a vote that may count.
+func (c *Claim) aimed(slots []int) []int {
+	switch {
+	case c.slots == 0:
+		return theLock
+	case c.aim == nil:
+		return slots
+	}
+	return slices.DeleteFunc(slices.Clone(slots), func(slot int) bool { return !slices.Contains(c.aim, slot) })
+}
+
+// Aim drops the votes of a claim for all slots but these, and has later votes for others not count. It must be called before the
+// command to aim is sent.
+func (w *Wait) Aim(c *Claim, slots []int) {
+	w.waits.mu.Lock()
+	defer w.waits.mu.Unlock()
+	c.aim = slots
+	for i := range c.votes {
+		v := &c.votes[i]
+		if v.slots = c.aimed(v.slots); len(v.slots) == 0 {
+			*v = vote{fence: v.fence}
+		}
+	}
+}
+
+// Stands returns at how many masters a claim stands in each of its slots, as far as it has votes that last.
+func (w *Wait) Stands(c *Claim, now clock.Reading, drift func(time.Duration) time.Duration) map[int]int {
+	w.waits.mu.Lock()
+	defer w.waits.mu.Unlock()
+	keys := make(map[int]int)
+	for _, v := range c.votes {
+		if v.life > 0 && v.life-drift(v.life)-now.Since(v.mark) > 0 {
+			for _, slot := range v.slots {
+				keys[slot]++
+			}
+		}
+	}
+	return keys
+}
+
+// wonLocked returns the quorum for as many slots as a claim needs, or nil. lefts are the votes that last, the longest first.
+func (c *Claim) wonLocked(votes []quorum.Vote, lefts []left, need int) *Quorum {
+	type slot struct {
+		number int
+		rests  []left // the first need votes
+		all    int
+	}
+	var slots []slot
+	for _, l := range lefts {
+		for _, number := range l.slots {
+			at := slices.IndexFunc(slots, func(s slot) bool { return s.number == number })
+			if at < 0 {
+				at = len(slots)
+				slots = append(slots, slot{number: number})
+			}
+			if s := &slots[at]; len(s.rests) < need {
+				s.rests = append(s.rests, l)
+			}
+			slots[at].all++
+		}
+	}
+	slots = slices.DeleteFunc(slots, func(s slot) bool { return len(s.rests) < need })
+	if len(slots) < c.slots {
+		return nil
+	}
+	slices.SortFunc(slots, func(a, b slot) int { return cmp.Or(b.all-a.all, a.number-b.number) })
+	won := &Quorum{Votes: votes, Left: lefts[0].d}
+	for _, s := range slots[:c.slots] {
+		won.Slots = append(won.Slots, s.number)
+		won.Left = min(won.Left, s.rests[need-1].d)
+		for _, l := range s.rests {
+			won.rests |= 1 << l.i
+		}
+	}
+	slices.Sort(won.Slots)
+	return won
+}
+
+// WonSlots is Won for a claim on slots. It also returns the masters, as bits, that are known to have the token in other slots, or in the
+// queue. Later, settle is called if the answer to an earlier command says so of a master. There, the holder is to stand in
+// its slots, and to leave all others: else nobody could have those. A claim that has aimed does so everywhere.
+func (w *Wait) WonSlots(c *Claim, q *Quorum, doubt, settle func(i int)) (elsewhere uint64, ok bool) {
+	w.waits.mu.Lock()
+	defer w.waits.mu.Unlock()
+	if !w.wonLocked(c, q, doubt) {
+		return 0, false
+	}
+	if c.aim != nil {
+		return 0, true
+	}
+	c.held, c.settle = q.Slots, settle
+	for i, v := range c.votes {
+		if v.life == 0 && c.queued>>i&1 == 1 || v.life > 0 && !slices.Equal(v.slots, q.Slots) {
+			elsewhere |= 1 << i
+		}
+	}
+	return elsewhere, true
+}
+
+// elsewhereLocked reports whether an answer says that the token of a lease stands in other slots, or in the queue.
+func (c *Claim) elsewhereLocked(a wire.Answer) bool {
+	return a.Outcome == wire.Taken || a.Done() && !slices.Equal(a.Slots.All(), c.held)
+}

@@ -1,0 +1,199 @@
+package wire
+
+import (
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// The claims on slots of a semaphore use a script of their own: slots.lua. They are claims with a g, and all else is as for a lock.
+
+const (
+	// LimitMost is the largest limit of a semaphore.
+	LimitMost = 1 << 16
+	// SlotsMost is how many slots a claim can have.
+	SlotsMost = 128
+	// standingBytes is how many bytes of a token the script tells of those who stand in slots.
+	standingBytes = 16
+)
+
+// A permits is what a claim on slots has beside its token.
+type permits struct {
+	size string // immutable; the limit and the number of slots, as in the script's words
+}
+
+// slotsKey, with a semaphore's key behind it, is the key of its record.
+const slotsKey = "redlock:slots:"
+
+// NewSlotTerms returns the terms of claims on n of the slots of a semaphore.
+func NewSlotTerms(key string, limit, n int, ttl time.Duration) Terms {
+	terms := NewTerms(slotsKey+key, ttl)
+	terms.slots = &permits{size: strconv.Itoa(limit) + " " + strconv.Itoa(n)}
+	return terms
+}
+
+// OfSlots reports whether the claims are on slots of a semaphore.
+func (t *Terms) OfSlots() bool { return t.slots != nil }
+
+// A slotRequest is one that names slots.
+type slotRequest struct {
+	kind  Kind
+	verb  string // of the script
+	slots string
+}
+
+// Kind implements Request.
+func (r *slotRequest) Kind() Kind { return r.kind }
+
+// RegisterFirst returns a Register of a claim on slots. It tries this slot first.
+func RegisterFirst(slot int) Request { return &slotRequest{Register, "register", strconv.Itoa(slot)} }
+
+// AskAbout returns a poll of a claim on slots, which asks who stands in these.
+func AskAbout(slots []int) Request { return &slotRequest{Again, "again", slotList(slots)} }
+
+// AimAt returns a poll of a claim on slots, which leaves all slots but these, and stands in them or wishes them.
+func AimAt(slots []int) Request { return &slotRequest{Again, "aim", slotList(slots)} }
+
+// HealSlots returns the Heal of a holder of these slots. It leaves all others.
+func HealSlots(slots []int) Request { return &slotRequest{Heal, "heal", slotList(slots)} }
+
+// RenewSlots returns the Renew of a holder of these slots.
+func RenewSlots(slots []int) Request { return &slotRequest{Renew, "renew", slotList(slots)} }
+
+// Slots are slots of a semaphore as text: numbers in ascending order, separated by commas. Answers and messages with them can be compared.
+type Slots string
+
+// All returns the numbers.
+func (s Slots) All() (slots []int) {
+	if s == "" {
+		return nil
+	}
+	for text := range strings.SplitSeq(string(s), ",") {
+		if slot, err := strconv.Atoi(text); err == nil {
+			slots = append(slots, slot)
+		}
+	}
+	return slots
+}
+
+func slotList(slots []int) string {
+	var text []byte
+	for i, slot := range slots {
+		if i > 0 {
+			text = append(text, ',')
+		}
+		text = strconv.AppendInt(text, int64(slot), 10)
+	}
+	return string(text)
+}
+
+// parseSlots parses the slots of a token, which must all be different.
+func parseSlots(list string) (_ Slots, ok bool) {
+	if list == "" {
+		return "", true
+	}
+	var slots []int
+	for text := range strings.SplitSeq(list, ",") {
+		slot, err := strconv.Atoi(text)
+		if err != nil || slot < 0 || slot >= LimitMost || len(slots) == SlotsMost {
+			return "", false
+		}
+		slots = append(slots, slot)
+	}
+	slices.Sort(slots)
+	return Slots(slotList(slots)), len(slices.Compact(slices.Clone(slots))) == len(slots)
+}
+
+// slotWord returns the command for slots.lua.
+func (cmd *Command) slotWord() string {
+	c := cmd.Claim
+	verb, slots := "", ""
+	if r, ok := cmd.Request.(*slotRequest); ok {
+		verb, slots = r.verb, r.slots
+	}
+	ttl := c.ttl.(string)
+	waited := c.waited
+	if !cmd.Listening || cmd.Kind == Heal || !c.queues() { // nobody could tell us
+		waited = noQueue
+	}
+	switch cmd.Kind {
+	case Register:
+		ttl, verb = c.first, "register"
+	case Again:
+		ttl = c.g
+		if verb == "" {
+			verb = "again"
+		}
+	case Renew:
+		return "renew " + ttl + " " + slots
+	case Heal:
+	default: // a release of any kind
+		return "release " + c.slots.size + " " + c.g
+	}
+	word := verb + " " + ttl + " " + c.slots.size + " " + c.g + " " + waited
+	if slots != "" {
+		word += " " + slots
+	}
+	return word
+}
+
+// decodeSlots decodes the reply to an acquisition of slots, and reports false as Decode does.
+func decodeSlots(reply any) (a Answer, ok bool) {
+	list, _ := reply.([]any)
+	if len(list) != 4 {
+		return Answer{}, false
+	}
+	n, ok1 := list[0].(int64)
+	mine, ok2 := list[1].([]byte)
+	standing, ok3 := list[2].([]byte)
+	isNew, ok4 := list[3].(int64)
+	if !ok1 || !ok2 || !ok3 || !ok4 || n == 0 || isNew < 0 || isNew > 1 {
+		return Answer{}, false
+	}
+	slots, ok := parseSlots(string(mine))
+	if !ok || (slots != "") != (n > 0) {
+		return Answer{}, false
+	}
+	switch {
+	case n < 0:
+		a = taken(-2 - n)
+	case n == 1:
+		a.Outcome = Granted
+	case n-2 > leftMost.Milliseconds():
+		return Answer{}, false
+	default:
+		a.Outcome, a.Holds = Granted, max(time.Duration(n-2)*time.Millisecond, 1)
+	}
+	a.Slots, a.Standing, a.New = slots, string(standing), isNew == 1
+	return a, true
+}
+
+// Rivals calls yield with each slot that was asked for in which another token stands, and with the beginning of that token.
+func (a *Answer) Rivals(own string, yield func(slot int, token string)) {
+	for text := range strings.FieldsSeq(a.Standing) {
+		number, token, ok := strings.Cut(text, "=")
+		slot, err := strconv.Atoi(number)
+		if ok && err == nil && token != "" && token != own[:min(len(own), standingBytes)] {
+			yield(slot, token)
+		}
+	}
+}
+
+// slotsMark begins the message about a grant of slots.
+const slotsMark = "* "
+
+// parseSlotGrant splits the message about a grant of slots: *, the token, the run_id, how long the record lives, all slots of the
+// token, and the key of the record. It reports false for anything else.
+func parseSlotGrant(text string) (g Grant, ok bool) {
+	parts := strings.SplitN(text, " ", 6)
+	if len(parts) != 6 || parts[1] == "" || len(parts[1]) > tokenMost || !strings.HasPrefix(parts[5], slotsKey) || len(parts[3]) > fenceDigits {
+		return Grant{}, false
+	}
+	left, err := strconv.ParseInt(parts[3], 10, 64)
+	slots, ok := parseSlots(parts[4])
+	if err != nil || !ok || slots == "" {
+		return Grant{}, false
+	}
+	return Grant{Key: parts[5], Token: parts[1], Slots: slots, Memory: Memory{parts[2], left}}, true
+}

@@ -1,0 +1,443 @@
+-- Executes the commands of semaphores. The form of a call is that of batch.lua: KEYS are the keys of the semaphores, ARGV[1] is the
+-- id of the calling client, and two arguments follow for each key, a word and a token.
+--
+-- A semaphore with a limit of K has the slots 0 to K-1. A token stands in slots: a slot is given to one token, which leaves it only by
+-- its own command, or when the slot expires. The token that stands in a slot at a quorum of masters holds it.
+--
+--   register ttl limit n g waited first  stand in n free slots for ttl ms, unless clients queue, or fewer are free. Else join the
+--            queue for slots that are granted for g ms, unless waited is '-'. The slot first is tried first
+--   again g limit n g waited slots  the same for a claim that was registered, as a poll. Free slots are passed on. The answer
+--            tells who stands in these slots
+--   aim g limit n g waited slots  as a poll: leave the queue and all slots but these. Stand in these for g ms where they are free, and
+--            else wish them: a slot that becomes free is given to the token that wishes it. The answer is that of again
+--   heal ttl limit n g - slots  by a holder: aim for ttl ms. The answer is 1 if the token stands in all of them, else 0
+--   renew ttl slots  stand in these slots for ttl ms from now on, and leave others, if the token stands in all of them. The answer
+--            is 1, 2 if a client queues, or 0
+--   release limit n g  leave all slots, all wishes and the queue. The slots are passed on. The answer is 1, or 0 if the token stood
+--            in no slot
+--
+-- The answer to register, again and aim has four parts. The first is 1 if the token was given slots just now. It is 2 and the time for which
+-- they live if it stood in slots before. It is -2 and less by the time until the next slot expires if it stands in none. Then
+-- there are its slots, who stands in the slots that were asked for, and 1 if the claim was not known before, else 0.
+--
+-- KEYS[i] is redlock:slots: and the key of the semaphore. It is a hash. A slot has the field of its number with the token, and a field
+-- with a w before the number with the token that wishes it, until when, and 1 if that is a claim. A token has a field with an @ before
+-- it: its client, g, '!' if it has aimed, else '-', and its slots. redlock:until: is a sorted set of the slots that are taken, by
+-- their expiry in ms of this server's clock, and redlock:taken: a bitmap of them. redlock:permits: is the queue.
+local id = ARGV[1]
+
+local now
+local function clock()
+  if not now then
+    local t = redis.call('TIME')
+    now = t[1] * 1000 + math.floor(t[2] / 1000)
+  end
+  return now
+end
+
+local run
+local function runID()
+  if run == nil then
+    local info = redis.pcall('INFO', 'server')
+    run = type(info) == 'string' and string.match(info, 'run_id:(%x+)') or false
+  end
+  return run or '-'
+end
+
+-- The keys of the current semaphore, and for how many ms they are known to live.
+local base, slotsKey, untilKey, takenKey, queueKey, kept
+
+local function open(key)
+  base = string.sub(key, 15)
+  slotsKey = key
+  untilKey = 'redlock:until:' .. base
+  takenKey = 'redlock:taken:' .. base
+  queueKey = 'redlock:permits:' .. base
+  kept = 0
+end
+
+local function text(n) return string.format('%.0f', n) end
+
+-- Lets the keys live for longer than all that is in them.
+local function keep(life)
+  if kept >= life then
+    return
+  end
+  kept = life
+  if redis.call('PTTL', slotsKey) < life + 60000 or redis.call('PTTL', untilKey) < life + 60000 then
+    local ms = text(life + 600000)
+    redis.call('PEXPIRE', slotsKey, ms)
+    redis.call('PEXPIRE', untilKey, ms)
+    redis.call('PEXPIRE', takenKey, ms)
+  end
+end
+
+-- Returns what is known of a token: client, g, whether it has aimed, and its slots. Returns nil if nothing is.
+local function known(token)
+  local r = redis.call('HGET', slotsKey, '@' .. token)
+  if not r then
+    return nil
+  end
+  local client, g, aimed, list = string.match(r, '^(%S*) (%d+) (.) (%S*)$')
+  return client, g, aimed == '!', list
+end
+
+local function note(token, client, g, aimed, list)
+  if list == '' and not aimed then
+    redis.call('HDEL', slotsKey, '@' .. token)
+  else
+    redis.call('HSET', slotsKey, '@' .. token, client .. ' ' .. g .. ' ' .. (aimed and '!' or '-') .. ' ' .. list)
+  end
+end
+
+local function without(list, slot)
+  local rest = {}
+  for s in string.gmatch(list, '%d+') do
+    if s ~= slot then
+      rest[#rest + 1] = s
+    end
+  end
+  return table.concat(rest, ',')
+end
+
+local function with(list, slot)
+  return list == '' and slot or list .. ',' .. slot
+end
+
+-- Tells a claim all its slots, which live for g from now on.
+local function tell(client, token, list)
+  local age = redis.pcall('PTTL', 'redlock:incarnation')
+  age = type(age) == 'number' and age or -1
+  redis.call('PUBLISH', 'redlock:wake:' .. client, '* ' .. token .. ' ' .. runID() .. ' ' .. text(age) .. ' ' .. list .. ' ' .. slotsKey)
+end
+
+-- Lets a slot of a token live until a time. It never lives for less than before: the token may be that of a holder.
+local function prolong(slot, expiry)
+  if tonumber(redis.call('ZSCORE', untilKey, slot) or 0) < expiry then
+    redis.call('ZADD', untilKey, text(expiry), slot)
+  end
+end
+
+local function occupy(slot, token, expiry)
+  redis.call('HSET', slotsKey, slot, token)
+  redis.call('ZADD', untilKey, text(expiry), slot)
+  redis.call('SETBIT', takenKey, slot, 1)
+end
+
+-- Grants a slot to a claim, and tells it. All its slots live for at least as long as this one.
+local function grant(slot, token, client, g, aimed, list)
+  local expiry = clock() + g
+  for s in string.gmatch(list, '%d+') do
+    prolong(s, expiry)
+  end
+  occupy(slot, token, expiry)
+  list = with(list, slot)
+  note(token, client, g, aimed, list)
+  keep(tonumber(g))
+  tell(client, token, list)
+end
+
+-- Gives a slot that a token leaves to the token that wishes it, or to partner, or makes it free.
+local function vacate(slot, token, partner)
+  local wish = redis.call('HGET', slotsKey, 'w' .. slot)
+  if wish then
+    redis.call('HDEL', slotsKey, 'w' .. slot)
+    local other, expiry, claims = string.match(wish, '^(%S+) (%d+) (%d)$')
+    local client, g, aimed, list = known(other)
+    if other ~= token and client and tonumber(expiry) > clock() then
+      if claims == '1' then
+        grant(slot, other, client, g, aimed, list)
+      else
+        occupy(slot, other, tonumber(expiry))
+        note(other, client, g, aimed, with(list, slot))
+      end
+      return
+    elseif client and list == '' then
+      redis.call('HDEL', slotsKey, '@' .. other)
+    end
+  end
+  if partner then
+    local client, g, aimed, list = known(partner)
+    if client and not aimed then
+      grant(slot, partner, client, g, false, list)
+      return
+    end
+  end
+  redis.call('HDEL', slotsKey, slot)
+  redis.call('ZREM', untilKey, slot)
+  redis.call('SETBIT', takenKey, slot, 0)
+end
+
+-- Makes the bitmap that of the slots that are taken. A script that ended with an error may have left another one.
+local function restore()
+  redis.call('DEL', takenKey)
+  for _, slot in ipairs(redis.call('ZRANGE', untilKey, 0, -1)) do
+    redis.call('SETBIT', takenKey, slot, 1)
+  end
+end
+
+-- Returns n slots below a limit that are free by the bitmap, and marks them there. Returns nil if there are fewer.
+local function search(n, limit, first)
+  local found, seen = {}, {}
+  local function try(slot)
+    if not seen[slot] and not redis.call('HGET', slotsKey, text(slot)) then
+      seen[slot] = true
+      found[#found + 1] = text(slot)
+    end
+    redis.call('SETBIT', takenKey, slot, 1)
+  end
+  if first and first < limit and redis.call('SETBIT', takenKey, first, 1) == 0 then
+    try(first)
+  end
+  local from, wrapped = 0, true
+  if first and first < limit then
+    from = math.floor(first / 8)
+    wrapped = false
+  end
+  while #found < n do
+    local slot = redis.call('BITPOS', takenKey, 0, from)
+    if slot >= 0 and slot < limit then
+      try(slot)
+    elseif wrapped then
+      return nil -- the bitmap is wrong: see restore
+    else
+      from = 0
+      wrapped = true
+    end
+  end
+  return found
+end
+
+-- Returns n free slots below a limit, or nil. No slot is given while as many are taken as the limit allows, whatever their numbers.
+local function free(n, limit, first)
+  if redis.call('ZCARD', untilKey) + n > limit then
+    return nil
+  end
+  local found = search(n, limit, first)
+  if not found then
+    restore()
+    found = search(n, limit, first)
+  end
+  return found
+end
+
+-- Takes slots that have expired from their tokens. Reports whether there were any.
+local function purge()
+  local old = redis.call('ZRANGEBYSCORE', untilKey, '-inf', text(clock()), 'LIMIT', 0, 64)
+  for _, slot in ipairs(old) do
+    local token = redis.call('HGET', slotsKey, slot) or ''
+    local client, g, aimed, list = known(token)
+    if client then
+      list = without(list, slot)
+      note(token, client, g, aimed and list ~= '', list)
+    end
+    vacate(slot, token)
+  end
+  return #old > 0
+end
+
+-- Passes free slots on to the heads of the queue. A head whose client does not listen is skipped.
+local function pass()
+  for _ = 1, 1000 do
+    local head = redis.call('ZRANGE', queueKey, 0, 0)[1]
+    if not head then
+      return
+    end
+    local client, token, g, n, limit = string.match(head, '^(%S*) (%S+) (%d+) (%d+) (%d+)$')
+    local listens = client and tonumber(redis.call('PUBSUB', 'NUMSUB', 'redlock:wake:' .. client)[2]) > 0
+    local slots = listens and free(tonumber(n), tonumber(limit))
+    if listens and not slots then
+      return
+    end
+    redis.call('ZREM', queueKey, head)
+    if listens then
+      for _, slot in ipairs(slots) do
+        occupy(slot, token, clock() + g)
+      end
+      local list = table.concat(slots, ',')
+      note(token, client, g, false, list)
+      keep(tonumber(g))
+      tell(client, token, list)
+    end
+  end
+end
+
+local function tidy()
+  if redis.call('EXISTS', untilKey) == 0 then
+    redis.call('DEL', slotsKey, takenKey)
+  end
+end
+
+-- Returns who stands in some slots: the number, and the beginning of the token.
+local function standing(slots)
+  local all = {}
+  for s in string.gmatch(slots, '%d+') do
+    local token = redis.call('HGET', slotsKey, s)
+    if token then
+      all[#all + 1] = s .. '=' .. string.sub(token, 1, 16)
+    end
+  end
+  return table.concat(all, ' ')
+end
+
+local function state(token, asked, new)
+  local client, _, _, list = known(token)
+  if client and list ~= '' then
+    local least
+    for s in string.gmatch(list, '%d+') do
+      local expiry = tonumber(redis.call('ZSCORE', untilKey, s) or 0)
+      least = math.min(least or expiry, expiry)
+    end
+    return {2 + math.max(least - clock(), 0), list, standing(asked), new}
+  end
+  local first = redis.call('ZRANGE', untilKey, 0, 0, 'WITHSCORES')[2]
+  return {-2 - (first and math.max(tonumber(first) - clock(), 0) or 0), '', standing(asked), new}
+end
+
+local function member(token, limit, n, g)
+  return id .. ' ' .. token .. ' ' .. g .. ' ' .. n .. ' ' .. limit
+end
+
+local function register(what, token, life, limit, n, g, waited, slots)
+  local purged = purge()
+  local asked = what == 'again' and slots or ''
+  if known(token) then
+    return state(token, asked, 0)
+  end
+  if redis.call('EXISTS', queueKey) == 0 then
+    local given = free(tonumber(n), tonumber(limit), what == 'register' and tonumber(slots) or nil)
+    if given then
+      for _, slot in ipairs(given) do
+        occupy(slot, token, clock() + life)
+      end
+      local list = table.concat(given, ',')
+      note(token, id, g, false, list)
+      keep(tonumber(life))
+      return {1, list, standing(asked), 1}
+    end
+  end
+  local new = 0
+  if waited ~= '-' then
+    local t = redis.call('TIME')
+    new = redis.call('ZADD', queueKey, 'NX', text(t[1] * 1000000 + t[2] - waited * 1000), member(token, limit, n, g))
+    redis.call('PEXPIRE', queueKey, '600000')
+  end
+  if purged or what == 'again' then
+    pass()
+  end
+  return state(token, asked, new)
+end
+
+local function aim(token, life, limit, n, g, slots, claims)
+  local queued = redis.call('ZREM', queueKey, member(token, limit, n, g)) == 1
+  purge()
+  local client, _, _, list = known(token)
+  local expiry, have, target, partner = clock() + life, '', {}, nil
+  for s in string.gmatch(slots, '%d+') do
+    target[s] = true
+    local owner = redis.call('HGET', slotsKey, s)
+    if not owner then
+      occupy(s, token, expiry)
+      have = with(have, s)
+    elseif owner == token then
+      prolong(s, expiry)
+      have = with(have, s)
+    else
+      redis.call('HSET', slotsKey, 'w' .. s, token .. ' ' .. text(expiry) .. ' ' .. claims)
+      partner = owner
+    end
+  end
+  note(token, id, g, true, have)
+  for s in string.gmatch(list or '', '%d+') do
+    if not target[s] then
+      vacate(s, token, partner)
+    end
+  end
+  keep(tonumber(life))
+  pass()
+  return have == slots, (client or queued) and 0 or 1
+end
+
+local function renew(token, ttl, slots)
+  local client, g, aimed, list = known(token)
+  for s in string.gmatch(slots, '%d+') do
+    if redis.call('HGET', slotsKey, s) ~= token or tonumber(redis.call('ZSCORE', untilKey, s) or 0) <= clock() then
+      return 0 -- the holder heals it: it may have to leave a wish
+    end
+  end
+  if not client then
+    return 0
+  end
+  local expiry, mine = text(clock() + ttl), {}
+  for s in string.gmatch(slots, '%d+') do
+    redis.call('ZADD', untilKey, expiry, s)
+    mine[s] = true
+  end
+  keep(tonumber(ttl))
+  if list ~= slots then
+    note(token, client, g, aimed, slots)
+    for s in string.gmatch(list, '%d+') do
+      if not mine[s] then
+        vacate(s, token)
+      end
+    end
+    pass()
+  end
+  return redis.call('EXISTS', queueKey) + 1
+end
+
+-- The wishes of the token end with its record: see vacate.
+local function release(token, limit, n, g)
+  redis.call('ZREM', queueKey, member(token, limit, n, g))
+  purge()
+  local client, _, _, list = known(token)
+  if client then
+    redis.call('HDEL', slotsKey, '@' .. token)
+    for s in string.gmatch(list, '%d+') do
+      vacate(s, token)
+    end
+  end
+  pass()
+  tidy()
+  return client and list ~= '' and 1 or 0
+end
+
+local function answer(word, token)
+  local what, life, limit, n, g, waited, slots = string.match(word, '^(%a+) (%d+) (%d+) (%d+) (%d+) (%S+) ?(%S*)$')
+  if what == 'register' or what == 'again' then
+    return register(what, token, life, limit, n, g, waited, slots)
+  elseif what == 'aim' then
+    local _, new = aim(token, life, limit, n, g, slots, '1')
+    return state(token, slots, new)
+  elseif what == 'heal' then
+    return aim(token, life, limit, n, g, slots, '0') and 1 or 0
+  end
+  local ttl, list = string.match(word, '^renew (%d+) (%S+)$')
+  if ttl then
+    return renew(token, ttl, list)
+  end
+  local size, count, grantFor = string.match(word, '^release (%d+) (%d+) (%d+)$')
+  if size then
+    return release(token, size, count, grantFor)
+  end
+  return redis.error_reply('ERR unknown word')
+end
+
+-- An error about one key must not affect the others.
+local function guarded(key, word, token)
+  open(key)
+  local ok, result = pcall(answer, word, token)
+  if not ok then
+    return redis.error_reply(type(result) == 'table' and result.err or tostring(result))
+  end
+  return result
+end
+
+if #KEYS == 1 then
+  return guarded(KEYS[1], ARGV[2], ARGV[3])
+end
+local answers = {}
+for i, key in ipairs(KEYS) do
+  answers[i] = guarded(key, ARGV[2 * i], ARGV[2 * i + 1])
+end
+return answers

@@ -1,0 +1,125 @@
+package wire
+
+import (
+	"fmt"
+	"testing"
+
+	"github.com/gomodule/redigo/redis"
+)
+
+// A slotScene runs the commands of several clients on one semaphore, "k".
+type slotScene struct {
+	*testing.T
+	conn redis.Conn
+}
+
+func newSlotScene(t *testing.T, dial func() redis.Conn, listeners ...string) *slotScene {
+	t.Helper()
+	s := &slotScene{t, dial()}
+	for _, id := range listeners {
+		if _, err := dial().Do("SUBSCRIBE", "redlock:wake:"+id); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if _, err := s.conn.Do("SCRIPT", "LOAD", slotsScript); err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+// says fails the test unless a word by a client whose token is its id has this answer: a number, or "slots standing new".
+func (s *slotScene) says(id, word, want string) {
+	s.Helper()
+	reply, err := s.conn.Do("EVALSHA", slotsLua.sha, 1, slotsKey+"k", id, word, id)
+	if err != nil {
+		s.Fatalf("%s by %s: %v", word, id, err)
+	}
+	got := fmt.Sprint(reply)
+	if list, ok := reply.([]any); ok {
+		got = fmt.Sprintf("%s|%s|%v", list[1], list[2], list[3])
+	}
+	if got != want {
+		s.Errorf("%s by %s: %q, want %q", word, id, got, want)
+	}
+}
+
+// lives fails the test unless a slot lives for more than least ms, and for most at most.
+func (s *slotScene) lives(slot string, least, most float64) {
+	s.Helper()
+	score, err1 := redis.Float64(s.conn.Do("ZSCORE", "redlock:until:k", slot))
+	now, err2 := redis.Int64s(s.conn.Do("TIME"))
+	if err1 != nil || err2 != nil {
+		s.Fatal(err1, err2)
+	}
+	if left := score - float64(now[0]*1000+now[1]/1000); left <= least || left > most {
+		s.Errorf("slot %s lives for %v ms, want more than %v and at most %v", slot, left, least, most)
+	}
+}
+
+func TestSlotsAreGivenPassedOnAndExchanged(t *testing.T) {
+	onBoth(t, func(t *testing.T, dial func() redis.Conn) {
+		s := newSlotScene(t, dial, "A", "B", "C")
+		s.says("A", "register 60000 2 1 400 0 1", "1||1") // the slot that it asks for
+		s.says("B", "register 60000 2 1 400 0 1", "0||1") // another one
+		s.says("C", "register 60000 2 1 400 0 0", "||1")
+		s.says("C", "again 400 2 1 400 0", "||0")
+		s.says("A", "again 400 2 1 400 0 0,1", "1|0=B 1=A|0")
+		s.says("A", "renew 60000 1", "2") // C waits
+		s.says("A", "renew 60000 0", "0")
+		s.says("A", "release 2 1 400", "1")
+		s.says("C", "again 400 2 1 400 0 0,1", "1|0=B 1=C|0")
+		s.lives("1", 0, 400)
+		// C leaves its slot, and wishes that of B, which is given C's in exchange. B is a holder: its own slot lives on.
+		s.says("C", "aim 400 2 1 400 0 0", "|0=B|0")
+		s.says("B", "again 400 2 1 400 0", "0,1||0")
+		s.lives("0", 30_000, 60_000)
+		s.lives("1", 0, 400)
+		s.says("B", "heal 60000 2 1 400 - 1", "1") // C's wish comes true
+		s.says("C", "aim 400 2 1 400 0 0", "0|0=C|0")
+		s.says("C", "release 2 1 400", "1")
+		s.says("C", "release 2 1 400", "0")
+		s.says("B", "release 2 1 400", "1")
+		if n, err := redis.Int(s.conn.Do("DBSIZE")); err != nil || n != 0 {
+			t.Errorf("%d keys are left, %v", n, err)
+		}
+	})
+}
+
+// A script that ends with an error may leave the bitmap as it should not be. The hash decides who stands in a slot.
+func TestAWrongBitmapNeitherLosesNorDoublesASlot(t *testing.T) {
+	onBoth(t, func(t *testing.T, dial func() redis.Conn) {
+		s := newSlotScene(t, dial, "A", "B", "C")
+		s.says("A", "register 60000 3 1 400 - 0", "0||1")
+		s.conn.Do("DEL", "redlock:taken:k")
+		s.says("B", "register 60000 3 1 400 - 0", "1||1")
+		for bit := range 3 {
+			s.conn.Do("SETBIT", "redlock:taken:k", bit, 1)
+		}
+		s.says("C", "register 60000 3 1 400 - 0", "2||1")
+	})
+}
+
+func TestALimitCountsAllSlotsThatAreTaken(t *testing.T) {
+	onBoth(t, func(t *testing.T, dial func() redis.Conn) {
+		s := newSlotScene(t, dial, "A", "B", "C")
+		s.says("A", "register 60000 9 2 400 - 7", "7,0||1")
+		s.says("B", "register 60000 2 1 400 - 0", "||0") // slot 1 is free, and two are taken
+		s.says("C", "register 60000 3 1 400 - 0", "1||1")
+	})
+}
+
+// A head whose client does not listen is skipped. The slots of n that are not all free go to nobody.
+func TestFreeSlotsGoToTheFirstClientThatListens(t *testing.T) {
+	onBoth(t, func(t *testing.T, dial func() redis.Conn) {
+		s := newSlotScene(t, dial, "A", "C", "D")
+		s.says("A", "register 60000 2 2 400 0 0", "0,1||1")
+		s.says("B", "register 60000 2 1 400 9 0", "||1")
+		s.says("C", "register 60000 2 2 400 5 0", "||1")
+		s.says("D", "register 60000 2 1 400 0 0", "||1")
+		s.says("A", "heal 60000 2 1 400 - 0", "1")
+		s.says("C", "again 400 2 2 400 5", "||0")
+		s.says("D", "again 400 2 1 400 0", "||0")
+		s.says("A", "release 2 1 400", "1")
+		s.says("C", "again 400 2 2 400 5", "0,1||0")
+	})
+}
