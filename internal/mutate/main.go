@@ -45,6 +45,7 @@ var (
 	quorum  = step{"./internal/quorum", ""}
 	readers = step{"./internal/contract", "RW|Read|Writer|Lockers|Fence"}
 	kept    = step{"./internal/contract", "Kept|Keep|Recall"}
+	flights = step{"./internal/contract", "OneCall|Value|Caller|Landing|Goroutine|SingleFlight|LostLease"}
 	sets    = step{"./internal/contract", "Name|Set|Several|Lockers|OneLease|Merger"}
 )
 
@@ -54,6 +55,9 @@ var targets = []target{
 	{"internal/wire/batch.lua", []step{wire, master, whole}},
 	{"internal/wire/fences.lua", []step{scripts, whole}},
 	{"internal/wire/recall.lua", []step{scripts, kept}},
+	{"internal/wire/flight.lua", []step{{"./internal/wire", "Value"}}},
+	{"internal/waits/value.go", []step{{"./internal/waits", ""}, flights}},
+	{"flight.go", []step{flights}},
 	{"internal/incarnation/incarnation.lua", []step{{"./internal/incarnation", ""}, master, {"./internal/contract", "Guard|Restart|Memory"}}},
 	{"internal/master/guard.go", []step{master, whole}},
 	{"internal/master/probe.go", []step{master, whole}},

@@ -32,7 +32,7 @@ func (s *Waits) Value(i int, v wire.Value) bool {
 		_, left := s.left.Get(v.Key)
 		return left || w != nil // to a claim that was given up
 	}
-	if w.registered>>i&1 == 1 && w.stood[i] != v.Holder && w.value == nil {
+	if w.registered>>i&1 == 1 && w.stood[i] != v.Holder {
 		w.value = &v.Value
 		poke(w.News)
 	}

@@ -87,6 +87,13 @@ func TestTheRegistrationOfAnEarlierClaimDoesNotCount(t *testing.T) {
 	if _, ok := w.Taken(); ok {
 		t.Error("a value was taken")
 	}
+	w.SetClaim(nil)
+	if !s.Value(1, wire.Value{Key: "a", Token: "next", Holder: "holder"}) {
+		t.Error("a message to a claim that was given up is not expected")
+	}
+	if _, ok := w.Taken(); ok {
+		t.Error("a value was taken without a claim")
+	}
 }
 
 func TestAMasterIsSettledWhenNothingMoreSetsTheToken(t *testing.T) {
