@@ -48,8 +48,17 @@ func (m *Master) sure(in wire.Memory, mark clock.Reading) bool {
 	return there && drift.Compare(at, mark, now) == 0
 }
 
-// PingOften makes the pings of the subscription frequent while Config.Waiting reports true. It is called when a claim is near.
-func (m *Master) PingOften() { poke(m.pingOften) }
+// PingOften makes the pings of the subscription frequent while Config.Waiting reports true. It is called when a claim is near. If the
+// client was calm, it has had no heartbeats. Then one is sent at once, before the claim is granted the lock.
+func (m *Master) PingOften() {
+	poke(m.pingOften)
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.cfg.Guard && m.status.State == Up && time.Since(m.guard.looked) > heartbeat {
+		m.guard.thorough, m.guard.looked = true, time.Now()
+		m.outbox.push(newItem(wire.Ping, nil, nil))
+	}
+}
 
 // marks are the moments at which the pings of a subscription were sent. What arrives behind the answer to a ping was
 // sent after the ping.

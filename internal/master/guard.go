@@ -37,6 +37,7 @@ type guard struct {
 	probes      fifo[clock.Reading] // our clocks before each probe that is not answered
 	probed      bool                // a probe was sent since the last heartbeat
 	thorough    bool                // the next probe includes INFO
+	looked      time.Time           // when the last probe that includes INFO was sent, or asked for
 	careful     bool                // each probe is careful: the server's memory is nearly full
 	legacy      bool                // every probe does: the server keeps scripts when it restarts
 }
@@ -93,7 +94,7 @@ func (g *guard) know(p peer, index int, servers *Servers) {
 	} else if g.known.Record.Text != o.known.Record.Text {
 		g.jump = 0 // a client has raised MaxTTL in the record, which to a probe looks like a jump
 	}
-	g.known, g.seen, g.legacy, g.careful = o.known, o.found.Now, p.legacy, p.tight
+	g.known, g.seen, g.legacy, g.careful, g.looked = o.known, o.found.Now, p.legacy, p.tight, o.after.Time()
 	g.compare(o, index, c)
 }
 

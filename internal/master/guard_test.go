@@ -143,6 +143,41 @@ func TestAVoteWithoutAProbeWaitsForALaterOne(t *testing.T) {
 	}
 }
 
+// A calm client has no heartbeats. When it becomes near, it looks at once whether keys may be evicted, unless it has a moment ago.
+func TestAClientThatBecomesNearLooksAtTheMemory(t *testing.T) {
+	guarded(t, 1, func(t *testing.T, masters []*Master, servers []*memory) {
+		m, v := masters[0], servers[0]
+		var mu sync.Mutex
+		infos := 0
+		v.before(func(cmd []string) string {
+			mu.Lock()
+			defer mu.Unlock()
+			if cmd[0] == "INFO" && cmd[1] == "memory" {
+				infos++
+			}
+			return ""
+		})
+		for _, row := range []struct {
+			ago  time.Duration
+			want int
+		}{{time.Second / 2, 0}, {5 * time.Second, 1}, {0, 0}} {
+			m.mu.Lock()
+			if row.ago > 0 {
+				m.guard.looked = time.Now().Add(-row.ago)
+			}
+			m.mu.Unlock()
+			m.PingOften()
+			synctest.Wait()
+			mu.Lock()
+			if infos != row.want {
+				t.Errorf("it looked %d times after it had looked %v ago, want %d", infos, row.ago, row.want)
+			}
+			infos = 0
+			mu.Unlock()
+		}
+	})
+}
+
 // Slow requests and replies are not a jump of the clock.
 func TestASlowAnswerIsNoJump(t *testing.T) {
 	const late = 200 * time.Millisecond // four times that is less than DialTimeout

@@ -44,6 +44,9 @@ func redialAfter(err error) time.Duration {
 func (g *guard) probe(now clock.Reading) item {
 	it := newItem(wire.Probe, nil, nil)
 	it.thorough, it.careful = g.thorough || g.legacy, g.thorough || g.careful
+	if it.thorough {
+		g.looked = now.Time()
+	}
 	g.probed, g.thorough = true, false
 	g.probes.push(now)
 	return it
