@@ -69,10 +69,10 @@ func TestACrowdThatWaitsSendsNothingElse(t *testing.T) {
 		pings, before, asked := m.Count("PING"), len(m.Commands()), polls(m)
 		time.Sleep(seconds * time.Second)
 		// Each second the holder pings its subscription twice, and the connection for commands once. Each of the three near clients
-		// pings its subscription ten times, and the other connection once. The far ones ping their subscriptions once in ten seconds.
-		ping := (2+1+3*(10+1))*seconds + 2*n
-		if got := m.Count("PING") - pings; got > ping {
-			t.Errorf("%d clients sent %d pings in %d s, want %d at most", n, got, seconds, ping)
+		// pings its subscription ten times, and the other connection once. The far ones ping only their subscriptions, twice.
+		ping := (2 + 1 + 3*(10+1) + (n+1-3)*2) * seconds
+		if got := m.Count("PING") - pings; got > ping+10 {
+			t.Errorf("%d clients sent %d pings in %d s, want %d at most", n, got, seconds, ping+10)
 		}
 		// A heartbeat has a probe and two INFOs, and so have some polls.
 		if got, want := len(m.Commands())-before, ping+4*3*seconds+4*(polls(m)-asked); got > want {
@@ -83,8 +83,8 @@ func TestACrowdThatWaitsSendsNothingElse(t *testing.T) {
 		other.Lock()
 		before = m.Count("PING")
 		time.Sleep(seconds * time.Second)
-		if got := m.Count("PING") - before; got < ping {
-			t.Errorf("they sent %d pings in %d s, want at least %d while the last of them holds another lock", got, seconds, ping)
+		if got := m.Count("PING") - before; got <= ping {
+			t.Errorf("they sent %d pings in %d s, want more than %d while the last of them holds another lock", got, seconds, ping)
 		}
 		other.Unlock()
 		cancel()
@@ -182,8 +182,7 @@ func TestVotesThatAreLateAreWaitedFor(t *testing.T) {
 	})
 }
 
-// A calm client seldom pings its subscription. It finds all the same that the network has lost it, by its polls at the latest, and is
-// told of grants again.
+// A calm client has no heartbeats. It finds all the same that a master is silent, and is told of grants again later.
 func TestACalmClientFindsThatAMasterIsSilent(t *testing.T) {
 	bubble(t, 3, func(t *testing.T, ms *redlocktest.Masters) {
 		const n = 12

@@ -65,10 +65,9 @@ func (m *Master) PingOften() {
 type marks struct {
 	last clock.Reading // before the last ping that was answered, or SUBSCRIBE; the listener's own
 
-	mu      sync.Mutex // guards what follows
-	next    int        // the number of the next ping
-	sent    fifo[sentPing]
-	arrived time.Time // when something has arrived last
+	mu   sync.Mutex // guards what follows
+	next int        // the number of the next ping
+	sent fifo[sentPing]
 }
 
 // unansweredMost is how many pings are kept that are not answered.
@@ -98,25 +97,6 @@ func (k *marks) ping(c clock.Clock) string {
 	}
 	k.sent.push(m)
 	return m.number
-}
-
-// arrives notes that something has arrived.
-func (k *marks) arrives() {
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	k.arrived = time.Now()
-}
-
-// silent returns how long ago the first ping was sent after which nothing has arrived; 0: there is none.
-func (k *marks) silent() time.Duration {
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	for _, m := range k.sent.items[k.sent.head:] {
-		if at := m.at.Time(); at.After(k.arrived) {
-			return time.Since(at)
-		}
-	}
-	return 0
 }
 
 // pong takes in the answer to a ping. One without a known number says nothing.

@@ -123,7 +123,7 @@ type Config struct {
 	// since on, at the earliest. It is optional.
 	Waiting func(master int) (since time.Time, near bool)
 	// Calm reports whether this client holds no lock, and waits far from the heads of all queues. Then its polls, which have probes, are its
-	// heartbeats, and the subscription is pinged less often. It is optional.
+	// heartbeats. It is optional.
 	Calm func() bool
 	// Subscribed is called when a subscription begins: from then on a claim can be in the queue of the master. It must not
 	// block. It is optional.

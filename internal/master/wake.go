@@ -136,7 +136,7 @@ func (l listener) serve(conn redis.Conn, p peer) error {
 }
 
 // receive reads messages until the connection fails or the subscription is ended. It pings the server; if nothing
-// arrives for DialTimeout after a ping, the connection has failed.
+// arrives for DialTimeout, the connection has failed.
 func (l listener) receive(conn redis.Conn, s *subscription) error {
 	stop := make(chan struct{})
 	pings := make(chan struct{})
@@ -151,7 +151,7 @@ func (l listener) receive(conn redis.Conn, s *subscription) error {
 		l.ping(conn, s, stop)
 	}()
 	for {
-		patience := (calmPings + 2) * l.cfg.DialTimeout // ping finds out earlier
+		patience := l.cfg.DialTimeout
 		if left, closed := l.leftToClose(time.Now()); closed {
 			patience = left
 		}
@@ -159,7 +159,6 @@ func (l listener) receive(conn redis.Conn, s *subscription) error {
 		if err != nil {
 			return redisconn.Ended(err)
 		}
-		l.marks.arrives()
 		switch pushKind(reply) {
 		case "":
 			return errSubscription
@@ -177,19 +176,17 @@ func (l listener) receive(conn redis.Conn, s *subscription) error {
 // last ping that was answered before it.
 const PingEvery = 100 * time.Millisecond
 
-// calmPings is how many times DialTimeout passes between two pings while this client is calm: see Config.Calm.
-const calmPings = 10
-
-// ping pings the server until stop, and unsubscribes when the Master is closed or commands go to another server. It breaks the
-// connection if nothing arrives in time after that. What is overdue gets another NodeTimeout: if this process was stopped, it has
-// arrived.
+// ping pings the server until stop, and unsubscribes when the Master is closed or commands go to another server.
 func (l listener) ping(conn redis.Conn, s *subscription, stop <-chan struct{}) {
-	last, late := time.Now(), false
-	due := time.NewTimer(min(l.cfg.DialTimeout/2, heartbeat))
+	const least = time.Millisecond
+	seldom := max(l.cfg.DialTimeout/2, least)
+	last := time.Now()
+	due := time.NewTimer(seldom)
 	defer due.Stop()
 	stood := time.NewTimer(steady)
 	defer stood.Stop()
 	for {
+		command, args := "PING", []any(nil)
 		select {
 		case <-stop:
 			return
@@ -199,69 +196,31 @@ func (l listener) ping(conn redis.Conn, s *subscription, stop <-chan struct{}) {
 		case <-l.pingOften:
 		case <-due.C:
 		case <-l.closing:
-			l.unsubscribe(conn, stop)
-			return
+			command = "UNSUBSCRIBE"
 		case <-s.moved:
-			l.unsubscribe(conn, stop)
-			return
+			command = "UNSUBSCRIBE"
 		}
-		if l.marks.silent() < l.cfg.DialTimeout {
-			late = false
-		} else if late {
-			redisconn.Break(conn)
-			return
-		} else {
-			late = true
-			due.Reset(l.cfg.NodeTimeout)
-			continue
-		}
-		every, from := l.pingAfter(last)
-		if left := every - time.Since(from); left > 0 {
-			due.Reset(min(left, l.cfg.DialTimeout, heartbeat)) // it may be due earlier by then
-			continue
-		}
-		last = time.Now()
-		due.Reset(min(every, l.cfg.DialTimeout, heartbeat))
-		if conn.Send("PING", l.marks.ping(l.cfg.Clock)) != nil || conn.Flush() != nil {
-			return
-		}
-	}
-}
-
-// pingAfter returns how long after a moment the next ping is due. As a rule that is the last ping. A claim that is near needs none
-// while its registration is as recent: where a lock is passed on fast, clients send no pings.
-func (l listener) pingAfter(last time.Time) (every time.Duration, from time.Time) {
-	const least = time.Millisecond
-	seldom := max(l.cfg.DialTimeout/2, least)
-	if l.cfg.Waiting != nil {
-		if since, near := l.cfg.Waiting(l.cfg.Index); near {
-			if since.After(last) && time.Since(last) < seldom {
-				last = since
+		every, from := seldom, last
+		if l.cfg.Waiting != nil {
+			if since, near := l.cfg.Waiting(l.cfg.Index); near {
+				every = min(every, max(PingEvery, least))
+				if since.After(last) {
+					from = since // where a lock is passed on fast, clients send no pings
+				}
 			}
-			return min(seldom, max(PingEvery, least)), last
 		}
-	}
-	if l.calm() {
-		return calmPings * l.cfg.DialTimeout, last
-	}
-	return seldom, last
-}
-
-// unsubscribe ends the subscription, and breaks the connection if the server does not answer.
-func (l listener) unsubscribe(conn redis.Conn, stop <-chan struct{}) {
-	if conn.Send("UNSUBSCRIBE") != nil || conn.Flush() != nil {
-		return
-	}
-	left, closed := l.leftToClose(time.Now())
-	if !closed {
-		left = l.cfg.DialTimeout
-	}
-	t := time.NewTimer(left)
-	defer t.Stop()
-	select {
-	case <-stop:
-	case <-t.C:
-		redisconn.Break(conn)
+		if left := min(every-time.Since(from), seldom-time.Since(last)); left > 0 && command == "PING" {
+			due.Reset(left)
+			continue
+		}
+		if command == "PING" {
+			last = time.Now()
+			due.Reset(every)
+			args = []any{l.marks.ping(l.cfg.Clock)}
+		}
+		if conn.Send(command, args...) != nil || conn.Flush() != nil || command == "UNSUBSCRIBE" {
+			return
+		}
 	}
 }
 

@@ -75,59 +75,6 @@ func TestASubscriptionCountsOnlyIfTheServerConfirmsIt(t *testing.T) {
 	}
 }
 
-// A network may lose a connection without a word. The pings of the subscription find that out within DialTimeout and NodeTimeout, also
-// while the client is calm: then the first ping after ten times DialTimeout.
-func TestASubscriptionThatIsSilentIsReplaced(t *testing.T) {
-	for _, row := range []struct {
-		name  string
-		calm  bool
-		after time.Duration // until it is replaced
-	}{
-		{"pings often", false, 1550 * time.Millisecond},
-		{"calm", true, 11_050 * time.Millisecond},
-	} {
-		t.Run(row.name, func(t *testing.T) {
-			bubbletest.Test(t, func(t *testing.T) {
-				var listener atomic.Int64
-				var mu sync.Mutex
-				var times []time.Time
-				server := &fake{Handle: func(conn int, cmd []string) string {
-					switch {
-					case cmd[0] == "SUBSCRIBE":
-						listener.Store(int64(conn))
-						mu.Lock()
-						times = append(times, time.Now())
-						mu.Unlock()
-						return "*3\r\n$9\r\nsubscribe\r\n$15\r\nredlock:wake:me\r\n:1\r\n"
-					case cmd[0] == "PING" && int64(conn) == listener.Load():
-						return silence
-					}
-					return ok(conn, cmd)
-				}}
-				m := Start(Config{
-					Pool: server.Pool(), ID: "me", Servers: NewServers([]string{"it"}),
-					NodeTimeout: 50 * time.Millisecond, DialTimeout: time.Second,
-					Woken:   func(int, string, string) bool { return true },
-					Calm:    func() bool { return row.calm },
-					Redial:  func() interface{ NextBackOff() time.Duration } { return every(time.Millisecond) },
-					Changed: func(State, Status) {},
-				})
-				time.Sleep(20 * time.Second)
-				synctest.Wait()
-				mu.Lock()
-				defer mu.Unlock()
-				if n := len(times); n < 2 {
-					t.Errorf("%d subscriptions in 20 s, want another one after %v", n, row.after)
-				} else if d := times[n-1].Sub(times[n-2]); d < row.after || d > row.after+100*time.Millisecond {
-					t.Errorf("a subscription was replaced after %v, want %v", d, row.after)
-				}
-				m.Close()
-				<-m.Done()
-			})
-		})
-	}
-}
-
 func TestWorkingWakeUpsAreReportedOnceTheSubscriptionHasLasted(t *testing.T) {
 	bubbletest.Test(t, func(t *testing.T) {
 		const confirmed = "*3\r\n$9\r\nsubscribe\r\n$15\r\nredlock:wake:me\r\n:1\r\n"
