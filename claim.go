@@ -104,9 +104,10 @@ type claiming struct {
 	askAt   time.Time     // when to ask who has the other keys; zero: the claim has no vote, or they were asked
 	stop    time.Time     // when to ask the user's schedule whether the wait goes on; zero: at once
 
-	aim   []int // of a claim on slots: it has aimed at these; nil: it has not
-	asks  bool  // of a claim on slots: the current round asks who stands in its slots
-	beats int   // of a claim on slots: how many rounds in a row have found it beaten
+	aim        []int // of a claim on slots: it has aimed at these; nil: it has not
+	asks       bool  // of a claim on slots: the current round asks who stands in its slots
+	beats      int   // of a claim on slots: how many rounds in a row have found it beaten
+	votesSplit bool  // of a claim on slots: it has found that no slot can have a quorum of votes
 
 	splitRounds int       // how many rounds in a row have found the votes split: see splitDelay
 	lastSplit   time.Time // when the last of them did
@@ -141,7 +142,7 @@ func (q *contender) register(g time.Duration) {
 	if p, ok := l.kind.(*permits); ok {
 		claim = waits.NewSlotClaim(registered, now, g, len(c.masters), p.n)
 		register = wire.RegisterFirst(p.first())
-		q.aim, q.asks, q.beats = nil, false, 0
+		q.aim, q.asks, q.beats, q.votesSplit = nil, false, 0, false
 	} else {
 		claim = waits.NewClaim(registered, now, g, len(c.masters))
 	}
@@ -259,6 +260,8 @@ func (q *contender) due(now clock.Reading, voted bool) time.Time {
 	switch {
 	case !voted:
 		q.askAt = time.Time{}
+	case q.claim.OfSlots() && q.aim == nil && !q.votesSplit && q.inbox.Split(q.claim, now, q.locker.client.opts.drift):
+		q.votesSplit, q.askAt = true, now.Time() // further votes decide nothing
 	case q.askAt.IsZero():
 		q.askAt = now.Time().Add(q.splitDelay(now))
 	}

@@ -3,7 +3,6 @@ package redlock
 import (
 	"cmp"
 	"context"
-	"maps"
 	"math/rand/v2"
 	"slices"
 	"sync"
@@ -27,6 +26,9 @@ import (
 //   - If the claim is the best in n slots, it aims at these: it leaves all others, and wishes these where others stand in them.
 //   - If it is not, it is found beaten. A claim that was found beaten twice is released, and registered anew with a fresh token
 //     and the time that it has waited.
+//
+// If no slot can have a quorum by the votes of the masters that have not voted yet, it does so at once, and if it has more keys of n slots than
+// of all others, it aims at those without a question.
 //
 // A claim aims once. The best of all claims always aims, and all others leave its slots, so some claim wins.
 type permits struct {
@@ -138,9 +140,21 @@ func (q *contender) again(now clock.Reading) wire.Request {
 		q.asks = true
 		return wire.AimAt(q.aim)
 	}
-	mine := slices.Sorted(maps.Keys(q.inbox.Stands(q.claim, now, q.locker.client.opts.drift)))
+	keys := q.inbox.Stands(q.claim, now, q.locker.client.opts.drift)
+	mine := best(keys, nil, "", 0)
+	if n := q.locker.kind.(*permits).n; q.votesSplit && q.beats == 0 && (len(mine) == n || len(mine) > n && keys[mine[n-1]] > keys[mine[n]]) {
+		return q.aimAt(mine[:n]) // the most keys are in these
+	}
+	slices.Sort(mine)
 	q.asks = len(mine) > 0
 	return wire.AskAbout(mine[:min(len(mine), wire.SlotsMost)])
+}
+
+// aimAt has the claim aim at slots, and returns the poll that does so.
+func (q *contender) aimAt(at []int) wire.Request {
+	q.aim, q.asks = slices.Sorted(slices.Values(at)), true
+	q.inbox.Aim(q.claim, q.aim)
+	return wire.AimAt(q.aim)
 }
 
 // judgeSlots is judge for a claim on slots.
@@ -166,7 +180,7 @@ func (q *contender) judgeSlots(now clock.Reading, first time.Time) (more bool) {
 		return false
 	case answered < c.waits.Need || len(mine) == 0 && granted:
 		return q.backOff(now)
-	case len(mine) == 0 || !q.asks || !first.Before(q.asked.Time()): // what the answers say may be older than the votes
+	case len(mine) == 0 || !q.asks || q.asked.Time().Before(first): // what the answers say may be older than the votes
 		return q.schedule(now)
 	}
 	best := best(mine, q.rivals(votes), q.claim.Token(), c.waits.Need)
@@ -179,10 +193,7 @@ func (q *contender) judgeSlots(now clock.Reading, first time.Time) (more bool) {
 			q.resume = now.Time()
 		}
 	case q.aim == nil:
-		q.aim = best[:p.n]
-		slices.Sort(q.aim)
-		q.inbox.Aim(q.claim, q.aim)
-		q.ask(q.again(now), q.claim.G)
+		q.ask(q.aimAt(best[:p.n]), q.claim.G)
 	case now.Time().Sub(first) > q.claim.G:
 		return !q.once && q.backOff(now)
 	}

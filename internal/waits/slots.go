@@ -80,6 +80,24 @@ func (w *Wait) Stands(c *Claim, now clock.Reading, drift func(time.Duration) tim
 	return keys
 }
 
+// Split reports whether a claim has votes that last, and cannot have a quorum for any slot by the first votes of the masters that have
+// not voted.
+func (w *Wait) Split(c *Claim, now clock.Reading, drift func(time.Duration) time.Duration) bool {
+	keys := w.Stands(c, now, drift)
+	w.waits.mu.Lock()
+	defer w.waits.mu.Unlock()
+	most, open := 0, 0
+	for _, n := range keys {
+		most = max(most, n)
+	}
+	for _, v := range c.votes {
+		if v.life == 0 {
+			open++
+		}
+	}
+	return most > 0 && most+open < w.waits.Need
+}
+
 // wonLocked returns the quorum for as many slots as a claim needs, or nil. lefts are the votes that last, the longest first.
 func (c *Claim) wonLocked(votes []quorum.Vote, lefts []left, need int) *Quorum {
 	type slot struct {
