@@ -75,13 +75,14 @@ func (t *tenure) release() wire.Request {
 	return t.claim.Releasing(how, fence)
 }
 
-// A losing is a lost tenure whose release is on its way.
-type losing tenure
+// An unreported is a tenure whose release is on its way, and whose outcome matters to the next acquisition only: the tenure was lost, or
+// UnlockContext has returned before the masters had answered.
+type unreported tenure
 
-var _ quorum.Observer = (*losing)(nil)
+var _ quorum.Observer = (*unreported)(nil)
 
 // Settled implements quorum.Observer.
-func (o *losing) Settled(round *quorum.Round, _ quorum.Tally) {
+func (o *unreported) Settled(round *quorum.Round, _ quorum.Tally) {
 	t := (*tenure)(o)
 	t.client.lastReleases.answered(t.claim, round.Any(passedOn))
 }
@@ -116,8 +117,13 @@ func (o *releasing) Settled(round *quorum.Round, tally quorum.Tally) {
 // await waits until the votes on the release of the lease are settled, or until ctx ends, and returns the
 // outcome. The release goes on without it.
 func (t *tenure) await(ctx context.Context, round *quorum.Round) error {
-	defer round.End()
-	err := t.releaseOutcome(ctx, round.Wait(ctx, nil, quorum.Tally.Settled), round)
+	tally := round.Wait(ctx, nil, quorum.Tally.Settled)
+	err := t.releaseOutcome(ctx, tally, round)
+	if tally.Answered() {
+		round.End()
+	} else {
+		round.Leave((*unreported)(t))
+	}
 	if f := t.client.opts.Trace.Released; f != nil {
 		f(ctx, t.releasedInfo(err))
 	}

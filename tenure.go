@@ -497,7 +497,7 @@ func (t *tenure) lose(err *lostError) error {
 	t.mu.Unlock()
 	held := t.tellHolders(err)
 	t.client.lastReleases.released(t.claim, t.contended)
-	t.client.group.Tell(wire.Release, t.claim, (*losing)(t))
+	t.client.group.Tell(wire.Release, t.claim, (*unreported)(t))
 	close(queued) // only now may the readers' gate be left, or that of a holder that unlocks meanwhile
 	t.holders.drained()
 	if t.silent {

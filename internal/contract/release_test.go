@@ -597,3 +597,25 @@ func TestUnlockContextSaysWhatItFound(t *testing.T) {
 		}
 	})
 }
+
+// A client without wake-ups waits for the answer to its last release before it locks again. The answer counts also if UnlockContext has
+// not waited for it.
+func TestAnUnlockThatIsCutShortDoesNotDelayTheNextLock(t *testing.T) {
+	for _, wait := range []time.Duration{0, 10 * time.Millisecond} {
+		bubble(t, 5, func(t *testing.T, ms *redlocktest.Masters) {
+			const oneWay = 20 * time.Millisecond
+			l := openAt(ms, oneWay, &redlock.Options{DisableWakeups: true, NodeTimeout: time.Second}).Locker("a")
+			take(l)
+			ctx, cancel := context.WithTimeout(t.Context(), wait)
+			defer cancel()
+			if err := l.UnlockContext(ctx); !errors.Is(err, context.DeadlineExceeded) {
+				t.Errorf("UnlockContext = %v, want the end of its context", err)
+			}
+			start := time.Now()
+			l.Lock()
+			if took := time.Since(start); took > 4*oneWay {
+				t.Errorf("the next Lock took %v, want two round trips at most", took)
+			}
+		})
+	}
+}

@@ -37,7 +37,7 @@ type Round struct {
 	grace    uint64        // a bit for each master whose first connection was under way when last checked
 	goal     func(Tally) bool
 	each     Listener // is told of each answer; nil for most rounds
-	observer Observer // is called once the round is settled; nil if a goroutine waits, or afterwards
+	observer Observer // is called once the round is settled; nil while a goroutine waits, and afterwards
 	missing  int      // answers that will still come
 	ended    bool     // End was called
 }
@@ -156,6 +156,22 @@ func (r *Round) Answered(i int, a wire.Answer) {
 		r.End()
 	case done:
 		r.group.idle.Put(r)
+	}
+}
+
+// Leave ends the waiting for a round, as End does, and reports the outcome to o, as Tell does: when more votes have settled it, or all
+// have come. Nothing limits that time but the connections. The caller must not use the round any more.
+func (r *Round) Leave(o Observer) {
+	r.expiry.Stop()
+	r.mu.Lock()
+	t, over := r.ballot.Tally(), r.overLocked(Tally.Settled)
+	if !over {
+		r.observer = o
+	}
+	r.mu.Unlock()
+	if over {
+		o.Settled(r, t)
+		r.End()
 	}
 }
 
