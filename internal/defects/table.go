@@ -32,8 +32,8 @@ var All = []Defect{
 		Rule: "A release deletes the key only if it holds the token of the released lease.",
 		Edits: []Edit{{
 			File: "internal/wire/batch.lua",
-			Old:  "local held = redis.pcall('GET', key)\n",
-			New:  "local held = redis.pcall('GET', key)\n  if held and not verb then held = token end\n",
+			Old:  "    held = granted[key] or not opened[key] and redis.pcall('GET', key)\n  end\n",
+			New:  "    held = granted[key] or not opened[key] and redis.pcall('GET', key)\n  end\n  if held and not verb then held = token end\n",
 		}},
 	}, {
 		Name: "no-rollback",
@@ -156,8 +156,12 @@ var All = []Defect{
 		Rule: "A release wakes the client that has waited longest.",
 		Edits: []Edit{{
 			File: "internal/wire/batch.lua",
-			Old:  "redis.pcall('PUBLISH', 'redlock:wake:' .. client, token .. ' ' .. key)",
+			Old:  "  if not polls then\n    redis.pcall('PUBLISH', 'redlock:wake:' .. client, token .. ' ' .. key)\n  end\n",
 			New:  "",
+		}, {
+			File: "internal/wire/batch.lua",
+			Old:  "    redis.pcall('PUBLISH', 'redlock:wake:' .. client, token .. ' ' .. key)\n    return true\n",
+			New:  "    return true\n",
 		}, {
 			File: "internal/wire/batch.lua",
 			Old:  "redis.pcall('PUBLISH', 'redlock:wake:' .. client, string.format(",
@@ -208,8 +212,8 @@ var All = []Defect{
 			New:  "redis.pcall('SET', key, token, 'PX', ms)",
 		}, {
 			File: "internal/wire/batch.lua",
-			Old:  "  local n = held and -1 or 0\n  if held == token then\n    n =",
-			New:  "  local n = 0\n  if held == token then\n    n =",
+			Old:  "  local n = held and -1 or 0\n  local passed\n",
+			New:  "  local n = 0\n  local passed\n",
 		}},
 	}, {
 		Name: "latest-vote",
