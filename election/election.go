@@ -112,5 +112,8 @@ func (e *Election) Leads() bool { return e.lock.Lease().Valid() }
 // Leader returns the owner of the process that leads, see redlock.Options.Owner, or "" if nobody does. It asks the masters.
 func (e *Election) Leader(ctx context.Context) (owner string, err error) {
 	h, err := e.client.Inspect(ctx, e.lock.Name())
-	return h.Owner, err
+	if err != nil || !h.Held { // a key may be left for a moment at a minority
+		return "", err
+	}
+	return h.Owner, nil
 }
