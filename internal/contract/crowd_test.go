@@ -3,6 +3,7 @@ package contract_test
 import (
 	"context"
 	"math/rand/v2"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -104,14 +105,16 @@ func TestACrowdThatWaitsSendsNothingElse(t *testing.T) {
 func TestACrowdThatTakesTurnsSendsFewCommands(t *testing.T) {
 	bubble(t, 3, func(t *testing.T, ms *redlocktest.Masters) {
 		const n, oneWay = 8, 100 * time.Microsecond
-		locks, stop, done := 0, false, make(chan struct{})
+		var locks atomic.Int64
+		var stop atomic.Bool
+		done := make(chan struct{})
 		var lockers []*redlock.Locker
 		for range n {
 			lockers = append(lockers, openAt(ms, oneWay, nil).Locker("a"))
 		}
 		for _, l := range lockers {
 			go func() {
-				for ; !stop; locks++ {
+				for ; !stop.Load(); locks.Add(1) {
 					l.Lock()
 					time.Sleep(time.Millisecond)
 					l.Unlock()
@@ -121,10 +124,10 @@ func TestACrowdThatTakesTurnsSendsFewCommands(t *testing.T) {
 		}
 		time.Sleep(100 * time.Millisecond)
 		m := ms.Master(0)
-		had, commands, pings := locks, len(m.Commands()), m.Count("PING")
+		had, commands, pings := locks.Load(), len(m.Commands()), m.Count("PING")
 		time.Sleep(time.Second)
-		had, commands, pings = locks-had, len(m.Commands())-commands, m.Count("PING")-pings
-		stop = true
+		had, commands, pings = locks.Load()-had, len(m.Commands())-commands, m.Count("PING")-pings
+		stop.Store(true)
 		for range n {
 			<-done
 		}
@@ -142,14 +145,16 @@ func TestACrowdThatTakesTurnsSendsFewCommands(t *testing.T) {
 func TestVotesThatAreLateAreWaitedFor(t *testing.T) {
 	bubble(t, 3, func(t *testing.T, ms *redlocktest.Masters) {
 		const n = 4
-		locks, stop, done := 0, false, make(chan struct{})
+		var locks atomic.Int64
+		var stop atomic.Bool
+		done := make(chan struct{})
 		var lockers []*redlock.Locker
 		for range n {
 			lockers = append(lockers, openAt(ms, 100*time.Microsecond, nil).Locker("a"))
 		}
 		random := rand.New(rand.NewPCG(1, 2))
 		go func() {
-			for !stop {
+			for !stop.Load() {
 				for i := range ms.Len() {
 					ms.Master(i).Delay(time.Duration(random.IntN(2)) * 4 * time.Millisecond)
 				}
@@ -159,7 +164,7 @@ func TestVotesThatAreLateAreWaitedFor(t *testing.T) {
 		}()
 		for _, l := range lockers {
 			go func() {
-				for ; !stop; locks++ {
+				for ; !stop.Load(); locks.Add(1) {
 					l.Lock()
 					time.Sleep(20 * time.Millisecond)
 					l.Unlock()
@@ -168,10 +173,10 @@ func TestVotesThatAreLateAreWaitedFor(t *testing.T) {
 			}()
 		}
 		time.Sleep(100 * time.Millisecond)
-		had, sent := locks, polls(ms.Master(0))
+		had, sent := locks.Load(), polls(ms.Master(0))
 		time.Sleep(4 * time.Second)
-		had, sent = locks-had, polls(ms.Master(0))-sent
-		stop = true
+		had, sent = locks.Load()-had, polls(ms.Master(0))-sent
+		stop.Store(true)
 		for range n + 1 {
 			<-done
 		}
