@@ -53,7 +53,7 @@ func verifyCommand() *cli.Command {
 		Usage:       "check the locks on your own masters, with faults",
 		Description: verifyDescription + mastersHelp,
 		Flags: append(connectFlags(),
-			&cli.DurationFlag{Name: "for", Value: verifyFor, Usage: "how long the clients run"},
+			&cli.DurationFlag{Name: "for", Value: verifyFor, Usage: "how long the clients run, from the first lock on"},
 			&cli.StringFlag{Name: "history", Usage: "the `FILE` to write, which must not exist; default: a new one in the directory for temporary files"},
 			&cli.StringFlag{Name: "check", Usage: "check a `FILE` that was written before, and run nothing"},
 		),
@@ -170,8 +170,12 @@ type verification struct {
 	log     *history.Recorder // writes to file
 
 	clients []*verifyClient
-	errs    chan error // of clients that ended by themselves
+	errs    chan error    // of clients that ended by themselves
+	entered chan struct{} // cap 1: receives a value when a client has entered
 }
+
+// enteredMost is for how long the clients may connect, and wait for the first lock. Then their time begins all the same.
+const enteredMost = 30 * time.Second
 
 // await waits until a quorum of the masters may vote.
 func (r *verification) await(ctx context.Context, out io.Writer) error {
@@ -235,7 +239,7 @@ func (r *verification) run(ctx context.Context, length time.Duration) error {
 		return err
 	}
 	defer stop()
-	r.errs = make(chan error, len(verifyKinds)*verifyEach)
+	r.errs, r.entered = make(chan error, len(verifyKinds)*verifyEach), make(chan struct{}, 1)
 	defer func() {
 		for _, c := range r.clients {
 			c.close()
@@ -250,6 +254,13 @@ func (r *verification) run(ctx context.Context, length time.Duration) error {
 		if err := c.start(); err != nil {
 			return err
 		}
+	}
+	select { // the time begins when a lock is held: it may take long to start processes, and to connect
+	case <-r.entered:
+	case <-time.After(enteredMost):
+	case <-ctx.Done():
+	case err := <-r.errs:
+		return err
 	}
 	ctx, cancel := context.WithTimeout(ctx, length)
 	defer cancel()

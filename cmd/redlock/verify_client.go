@@ -101,6 +101,10 @@ func (c *verifyClient) follow(p *verifyProcess, out io.Reader) {
 			finished = true
 		case history.Entered:
 			c.holds.Add(1)
+			select {
+			case c.of.entered <- struct{}{}:
+			default: // others have
+			}
 		case history.Leaving:
 			c.holds.Add(-1)
 		}
