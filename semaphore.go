@@ -70,7 +70,8 @@ func (s *Semaphore) Name() string { return s.name }
 func (s *Semaphore) Limit() int { return s.limit }
 
 // Do calls f while it holds a permit. It waits for the permit like Acquire. If that fails, Do returns the error without calling
-// f. The context of f ends with ctx or with the permit: see Locker.Do.
+// f. The context of f ends with ctx or with the permit: see Locker.Do. f does not learn the slot. If it needs it, use Acquire and
+// call f with Permit.Slots and Permit.Context.
 func (s *Semaphore) Do(ctx context.Context, f func(ctx context.Context) error) error {
 	return s.DoN(ctx, 1, f)
 }

@@ -1,7 +1,7 @@
 // Command redlock runs commands under distributed locks over independent Redis masters, and
 // examines the masters.
 //
-//	redlock run     run a command while holding a lock
+//	redlock run     run a command while holding a lock, or a permit of a semaphore
 //	redlock status  show who holds locks, and who waits
 //	redlock break   end somebody else's lease
 //	redlock doctor  examine the masters; adopt new ones

@@ -10,13 +10,13 @@ import (
 	"os"
 	"os/exec"
 	"slices"
-	"strconv"
 	"strings"
 	"time"
 
 	"github.com/urfave/cli/v3"
 
 	"github.com/redlock-go/redlock"
+	"github.com/redlock-go/redlock/internal/wire"
 )
 
 const runCommandName = "run"
@@ -35,13 +35,6 @@ const (
 )
 
 const (
-	// nameEnv is the environment variable with the lock's name. There is none with the token:
-	// a token is good for nothing but releasing the lock, and environments end up in logs.
-	nameEnv = "REDLOCK_NAME"
-
-	// fenceEnv is the environment variable with the lease's fence.
-	fenceEnv = "REDLOCK_FENCE"
-
 	defaultRunTTL = 10 * time.Second
 	waitForever   = time.Duration(-1)
 
@@ -69,6 +62,16 @@ that it has seen, and refuses lower ones. Then everybody who locks NAME must
 use fences, and the clocks of clients and masters must agree to within half
 a second. Several names are separated by a comma and a space in REDLOCK_NAME,
 and REDLOCK_FENCE is greater than in every earlier run of each of them.
+
+With --limit K, COMMAND runs under a permit of a semaphore instead of a lock:
+at most K runs of NAME on all machines have one at a time.
+
+   redlock run --limit 4 gpus -- ./train.sh
+
+REDLOCK_SLOT is the number of the permit, from 0 to K-1. No other holder has
+it, so it can choose a GPU or a port. Permits have no fences. All runs of
+NAME should have the same K. Otherwise the largest counts. The lock NAME is
+another thing. status and break do not show semaphores.
 
 The lease is renewed while COMMAND runs, for as long as it runs. If it cannot
 be renewed, COMMAND gets SIGTERM a fifth of the TTL before the lease ends (2s
@@ -107,8 +110,8 @@ Exit status: that of COMMAND; 128+n if signal n ended COMMAND or the wait;
 and redlock's own:
      2  wrong usage
     69  no quorum of the masters (see redlock doctor); COMMAND was not run
-    75  another client holds the lock; COMMAND was not run (--held-exit
-        chooses another status)
+    75  another client holds the lock, or no permit is free; COMMAND was
+        not run (--held-exit chooses another status)
    121  the lease was lost or could not be renewed, and COMMAND was ended
    124  COMMAND ran for longer than --max, and was ended
    125  redlock failed otherwise
@@ -120,6 +123,7 @@ type runConfig struct {
 	masters []master
 	names   []string
 	name    string // all of them, for the environment and for people
+	limit   int    // of the semaphore; 0: it is a lock
 	ttl     time.Duration
 	maxTTL  time.Duration // 0: the library's default
 	raise   bool          // the masters' MaxTTL may be raised
@@ -138,11 +142,12 @@ type runConfig struct {
 func runCommand(command []string) *cli.Command {
 	return &cli.Command{
 		Name:        runCommandName,
-		Usage:       "run a command while holding a lock",
+		Usage:       "run a command while holding a lock, or a permit of a semaphore",
 		UsageText:   "redlock run [options] NAME -- COMMAND [ARGUMENT...]\nredlock run [options] --name NAME [--name NAME...] -- COMMAND [ARGUMENT...]",
 		Description: runDescription + mastersHelp,
 		Flags: append(connectFlags(),
 			&cli.StringSliceFlag{Name: "name", Usage: "`N` is the name of a lock, or one of several"},
+			&cli.IntFlag{Name: "limit", DefaultText: "a lock", Usage: "hold one of `K` permits instead"},
 			&cli.DurationFlag{Name: "wait", Value: waitForever, DefaultText: "for ever", Usage: "wait this long; 0: try once"},
 			&cli.DurationFlag{Name: "ttl", Value: defaultRunTTL, Usage: "how long the lock lasts after a crash"},
 			&cli.DurationFlag{Name: "max-ttl", DefaultText: "--ttl or 10s", Usage: "longest TTL of any client"},
@@ -193,7 +198,7 @@ func missingDashes(err error) error {
 // runConfigOf reads the command line. Its errors do not repeat arguments: see noArguments.
 func runConfigOf(cmd *cli.Command, command []string) (runConfig, error) {
 	args, flags := cmd.Args().Slice(), cmd.StringSlice("name")
-	cfg := runConfig{ttl: cmd.Duration("ttl"), maxTTL: cmd.Duration("max-ttl"), raise: cmd.Bool("raise-max-ttl"), wait: cmd.Duration("wait"),
+	cfg := runConfig{limit: cmd.Int("limit"), ttl: cmd.Duration("ttl"), maxTTL: cmd.Duration("max-ttl"), raise: cmd.Bool("raise-max-ttl"), wait: cmd.Duration("wait"),
 		node: cmd.Duration("node-timeout"), owner: cmd.String("owner"), command: command,
 		max: cmd.Duration("max"), atLeast: cmd.Duration("at-least"), heldExit: cmd.Int("held-exit"), quiet: cmd.Bool("quiet")}
 	cfg.names = slices.Concat(args, flags)
@@ -211,8 +216,14 @@ func runConfigOf(cmd *cli.Command, command []string) (runConfig, error) {
 		return cfg, usageErrorf("a URL is not the name of a lock")
 	case len(command) == 0 || command[0] == "":
 		return cfg, usageErrorf("run needs a COMMAND after the --")
+	case cmd.IsSet("limit") && (cfg.limit < 1 || cfg.limit > wire.LimitMost):
+		return cfg, usageErrorf("--limit is %d, want 1 to %d", cfg.limit, wire.LimitMost)
+	case cfg.limit > 0 && len(cfg.names) > 1:
+		return cfg, usageErrorf("--limit takes one NAME, got %d: a permit is of one semaphore", len(cfg.names))
 	case cfg.ttl <= 0:
 		return cfg, usageErrorf("--ttl is %v, want more than 0", cfg.ttl)
+	case cfg.limit > 0 && cfg.ttl < wire.GrantLeast:
+		return cfg, usageErrorf("--ttl is %v, want %v or more with --limit", cfg.ttl, wire.GrantLeast)
 	case cmd.IsSet("max-ttl") && cfg.maxTTL < cfg.ttl:
 		return cfg, usageErrorf("--max-ttl is %v, want no less than --ttl, %v", cfg.maxTTL, cfg.ttl)
 	case cmd.IsSet("node-timeout") && cfg.node <= 0:
@@ -247,7 +258,7 @@ func inFlags(err error) error { return &usageError{errors.New(flagsOfOptions.Rep
 // isURL reports whether a name is a URL with a user, put in the wrong place. It must not appear in an error.
 func isURL(name string) bool { return strings.Contains(name, "://") && strings.Contains(name, "@") }
 
-// runLocked runs the command under the lock. Its error has the exit status.
+// runLocked runs the command under the lock, or the permit. Its error has the exit status.
 func runLocked(ctx context.Context, cfg runConfig, errOut io.Writer) error {
 	cmd, err := cfg.prepare() // before the lock is acquired, so that a typing error costs no wait
 	if err != nil {
@@ -277,39 +288,40 @@ func runLocked(ctx context.Context, cfg runConfig, errOut io.Writer) error {
 		return inFlags(err)
 	}
 	defer client.Close()
-	lock, err := client.NewLocker(cfg.names[0], nil, cfg.names[1:]...)
+	acquire, err := cfg.acquirer(client)
 	if err != nil {
 		return inFlags(err)
 	}
-	if err := wait.lock(ctx, client, lock, in); err != nil {
+	held, err := wait.acquire(ctx, client, acquire, in)
+	if err != nil {
 		return err
 	}
-	return cfg.hold(cmd, lock, in, log)
+	return cfg.hold(cmd, held, in, log)
 }
 
-// hold runs cmd while lock, which is locked, lasts, and unlocks it.
-func (cfg runConfig) hold(cmd *exec.Cmd, lock *redlock.Locker, in *inbox, log *slog.Logger) error {
-	lease, began := lock.Lease(), time.Now()
+// hold runs cmd while held lasts, and releases it.
+func (cfg runConfig) hold(cmd *exec.Cmd, held *runLease, in *inbox, log *slog.Logger) error {
+	lease, began := held.lease, time.Now()
 	grace := cfg.ttl / graceFraction
 	if time.Until(lease.Until()) <= grace {
-		// The release of another process has granted the lock, for a short time at first. If this fails, the job ends
-		// the command.
+		// The release of another process has granted it, for a short time at first. If this fails, the job ends the
+		// command.
 		lease.Extend(context.Background())
 	}
-	cmd.Env = append(cmd.Env, fenceEnv+"="+strconv.FormatUint(lease.Fence(), 10))
+	cmd.Env = append(cmd.Env, held.env)
 	j := &job{name: cfg.name, lease: lease, grace: grace, inbox: in, log: log, max: cfg.max}
 	status, err := j.run(cmd)
-	lost := lease.Err() // before the unlock, which ends the lease too
+	lost := lease.Err() // before the release, which ends the lease too
 	lingered := err == nil && lost == nil && j.linger(cfg.atLeast-time.Since(began))
-	unlockErr := lock.UnlockContext(context.Background())
-	if lost == nil && errors.Is(unlockErr, redlock.ErrLost) && !lingered {
-		lost = unlockErr
+	releaseErr := held.release(context.Background())
+	if lost == nil && errors.Is(releaseErr, redlock.ErrLost) && !lingered {
+		lost = releaseErr
 	}
 	if lost == nil && j.killed {
 		lost = redlock.ErrLost
 	}
-	if unlockErr != nil && lost == nil {
-		log.Warn("redlock: the lock may stay taken until its lease runs out", "name", cfg.name, "err", unlockErr)
+	if releaseErr != nil && lost == nil {
+		log.Warn("redlock: the "+cfg.noun()+" may stay taken until its lease runs out", "name", cfg.name, "err", releaseErr)
 	}
 	switch {
 	case err != nil:
@@ -345,7 +357,7 @@ func (cfg runConfig) prepare() (*exec.Cmd, error) {
 	// The command gets the files themselves, not copies through pipes: a terminal stays a
 	// terminal, and a background process of the command can still write after redlock's end.
 	cmd.Stdin, cmd.Stdout, cmd.Stderr = os.Stdin, os.Stdout, os.Stderr
-	cmd.Env = append(os.Environ(), nameEnv+"="+cfg.name)
+	cmd.Env = cfg.environment()
 	return cmd, nil
 }
 

@@ -42,6 +42,11 @@ func runChild(verb string, args []string) int {
 	case "fence":
 		fmt.Println(os.Getenv(fenceEnv))
 		return 0
+	case "slot": // prints what a run under a permit has, and ends with its input
+		_, fenced := os.LookupEnv(fenceEnv)
+		fmt.Println("slot", os.Getenv(slotEnv), "fenced", fenced)
+		io.Copy(io.Discard, os.Stdin)
+		return 0
 	case "alone": // fails if another child is in the critical section
 		f, err := os.OpenFile(args[0], os.O_CREATE|os.O_EXCL, 0o600)
 		if err != nil {

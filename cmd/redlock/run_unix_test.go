@@ -271,6 +271,37 @@ func TestRunDoesNotEndTheCommandOfALeaseThatWasGranted(t *testing.T) {
 	}
 }
 
+// A permit that is passed on is short at first, too.
+func TestRunEndsItsCommandWhenThePermitIsLost(t *testing.T) {
+	t.Parallel()
+	servers, masters := realMasters(t)
+	first := startRun(t, masters, []string{"--limit", "1"}, "hold")
+	first.expect("ready")
+	second := startRun(t, masters, []string{"--limit", "1", "--ttl", "2s", "--wait", "20s"}, "stubborn")
+	for _, s := range servers {
+		until(t, func() bool {
+			n, err := s.Do("ZCARD", "redlock:permits:n")
+			return err == nil && n == int64(1)
+		})
+	}
+	ended := startRun(t, masters, []string{"--limit", "1"}, "exit", "0")
+	until(t, func() bool { return strings.Contains(ended.said(), "still waiting for the permit") })
+	ended.cmd.Process.Signal(syscall.SIGTERM)
+	ended.wantEnd(128+15, `redlock: error: ended by a signal (terminated) while waiting for a permit of "n"`)
+	first.cmd.Process.Signal(syscall.SIGTERM)
+	first.wantEnd(40)
+	second.expect("ready")
+	if said := second.said(); strings.Contains(said, "cannot be renewed") {
+		t.Errorf("it says %q", said)
+	}
+	for _, s := range servers {
+		if _, err := s.Do("DEL", "redlock:slots:n", "redlock:until:n", "redlock:taken:n"); err != nil {
+			t.Fatal(err)
+		}
+	}
+	second.wantEnd(exitLost, "redlock: error: ", "the command was killed")
+}
+
 func TestRunKillsItsCommandIfItWasStoppedForLongerThanTheLease(t *testing.T) {
 	t.Parallel()
 	_, masters := realMasters(t)

@@ -27,7 +27,7 @@ func (e *signalError) Error() string { return fmt.Sprintf("ended by a signal (%v
 // noticeAfter is how long redlock waits for the lock before it logs the reason.
 const noticeAfter = time.Second
 
-// A lockWait is the wait for the lock.
+// A lockWait is the wait for the lock, or for a permit.
 type lockWait struct {
 	runConfig
 	log   *slog.Logger
@@ -38,16 +38,15 @@ type lockWait struct {
 	logged string     // the reason that was logged last
 }
 
-// lock locks l. Its error has the exit status.
-func (w *lockWait) lock(ctx context.Context, client *redlock.Client, l *redlock.Locker, in *inbox) error {
-	var err error
-	if ended := w.untilSignal(ctx, in, func(ctx context.Context) { err = w.acquire(ctx, l) }); ended != nil {
+// acquire waits for the lock. Its error has the exit status.
+func (w *lockWait) acquire(ctx context.Context, client *redlock.Client, acquire acquirer, in *inbox) (held *runLease, err error) {
+	if ended := w.untilSignal(ctx, in, func(ctx context.Context) { held, err = w.attempt(ctx, acquire) }); ended != nil {
 		if err == nil { // the signal came when the lock was acquired; the command does not run
-			l.Unlock()
+			held.release(ctx)
 		}
-		return ended
+		return nil, ended
 	}
-	return w.explain(ctx, client, err)
+	return held, w.explain(ctx, client, err)
 }
 
 // untilSignal calls f, and ends its context if a signal comes. Then it returns an error with the exit status. When it has
@@ -68,26 +67,23 @@ func (w *lockWait) untilSignal(ctx context.Context, in *inbox, f func(context.Co
 	close(returned)
 	<-watched
 	if ended := (*signalError)(nil); errors.As(context.Cause(ctx), &ended) {
-		return &statusError{exitSignal + number(ended.signal), fmt.Errorf("%w while waiting for the lock %q", ended, w.name)}
+		return &statusError{exitSignal + number(ended.signal), fmt.Errorf("%w while waiting for %s", ended, w.what())}
 	}
 	return nil
 }
 
-// acquire makes one attempt, or as many as the limit allows.
-func (w *lockWait) acquire(ctx context.Context, l *redlock.Locker) error {
-	if w.wait == 0 {
-		return l.TryLockContext(ctx)
-	}
+// attempt makes one attempt, or as many as --wait allows.
+func (w *lockWait) attempt(ctx context.Context, acquire acquirer) (*runLease, error) {
 	if w.wait > 0 {
 		var cancel context.CancelFunc
 		ctx, cancel = context.WithTimeout(ctx, w.wait)
 		defer cancel()
 	}
-	return l.LockContext(ctx)
+	return acquire(ctx, w.wait == 0)
 }
 
-// explain returns the error to report if an acquisition has failed with err: the lock is held,
-// or there is no quorum.
+// explain returns the error to report if an acquisition has failed with err: the lock is held, no
+// permit is free, or there is no quorum.
 func (w *lockWait) explain(ctx context.Context, client *redlock.Client, err error) error {
 	if err == nil || ctx.Err() != nil { // without a signal, ctx ends in tests only
 		return err
@@ -105,6 +101,9 @@ func (w *lockWait) explain(ctx context.Context, client *redlock.Client, err erro
 	if errors.Is(err, redlock.ErrHeld) {
 		if w.quiet {
 			return &statusError{status: w.heldExit}
+		}
+		if w.limit > 0 {
+			return &statusError{w.heldExit, fmt.Errorf("no permit of %q is free%s", w.name, waited)}
 		}
 		name := w.names[0]
 		if q := (*redlock.QuorumError)(nil); errors.As(err, &q) && q.Held != "" {
@@ -176,6 +175,8 @@ func (w *lockWait) attemptDone(ctx context.Context, info redlock.AttemptInfo) {
 	w.last = info.Err
 	reason := "no quorum of the masters"
 	switch {
+	case errors.Is(info.Err, redlock.ErrHeld) && w.limit > 0:
+		reason = "no permit is free"
 	case errors.Is(info.Err, redlock.ErrHeld):
 		reason = "held by another"
 	case errors.Is(info.Err, redlock.ErrQuarantined):
@@ -190,5 +191,5 @@ func (w *lockWait) attemptDone(ctx context.Context, info redlock.AttemptInfo) {
 	if owner := ownerIn(info.Err); owner != "" {
 		args = append(args, "holder", owner)
 	}
-	w.log.Warn("redlock: still waiting for the lock", args...)
+	w.log.Warn("redlock: still waiting for the "+w.noun(), args...)
 }

@@ -1,0 +1,100 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/redlock-go/redlock"
+)
+
+const (
+	// nameEnv is the environment variable with the lock's name. There is none with the token:
+	// a token is good for nothing but releasing the lock, and environments end up in logs.
+	nameEnv = "REDLOCK_NAME"
+
+	// fenceEnv is the environment variable with the fence of a lock's lease.
+	fenceEnv = "REDLOCK_FENCE"
+
+	// slotEnv is the environment variable with the slot of a permit.
+	slotEnv = "REDLOCK_SLOT"
+)
+
+// A runLease is what a run holds while its command runs: a lock, several of them, or a permit of a semaphore.
+type runLease struct {
+	lease   *redlock.Lease
+	env     string                      // a variable for the command
+	release func(context.Context) error // as Locker.UnlockContext
+}
+
+// An acquirer acquires what the command line names. Unless it makes one attempt, it waits until ctx ends.
+type acquirer func(ctx context.Context, once bool) (*runLease, error)
+
+// acquirer returns the acquirer of a run.
+func (cfg runConfig) acquirer(client *redlock.Client) (acquirer, error) {
+	if cfg.limit > 0 {
+		return cfg.permits(client)
+	}
+	lock, err := client.NewLocker(cfg.names[0], nil, cfg.names[1:]...)
+	if err != nil {
+		return nil, err
+	}
+	return func(ctx context.Context, once bool) (*runLease, error) {
+		acquire := lock.LockContext
+		if once {
+			acquire = lock.TryLockContext
+		}
+		if err := acquire(ctx); err != nil {
+			return nil, err
+		}
+		lease := lock.Lease()
+		return &runLease{lease, fenceEnv + "=" + strconv.FormatUint(lease.Fence(), 10), lock.UnlockContext}, nil
+	}, nil
+}
+
+// permits is acquirer for --limit.
+func (cfg runConfig) permits(client *redlock.Client) (acquirer, error) {
+	s, err := client.NewSemaphore(cfg.name, cfg.limit, nil)
+	if err != nil {
+		return nil, err
+	}
+	return func(ctx context.Context, once bool) (*runLease, error) {
+		acquire := s.Acquire
+		if once {
+			acquire = s.TryAcquire
+		}
+		p, err := acquire(ctx)
+		if err != nil {
+			return nil, err
+		}
+		return &runLease{p.Lease, slotEnv + "=" + strconv.Itoa(p.Slots()[0]), p.ReleaseContext}, nil
+	}, nil
+}
+
+// environment returns the environment of the command, without the variable of its runLease. The fence or slot of another run, of
+// which this one is the command, is left out: it would be taken for that of nameEnv.
+func (cfg runConfig) environment() []string {
+	outer := slices.DeleteFunc(os.Environ(), func(v string) bool {
+		return strings.HasPrefix(v, fenceEnv+"=") || strings.HasPrefix(v, slotEnv+"=")
+	})
+	return append(outer, nameEnv+"="+cfg.name)
+}
+
+// noun returns what a run holds.
+func (cfg runConfig) noun() string {
+	if cfg.limit > 0 {
+		return "permit"
+	}
+	return "lock"
+}
+
+// what returns what a run waits for.
+func (cfg runConfig) what() string {
+	if cfg.limit > 0 {
+		return fmt.Sprintf("a permit of %q", cfg.name)
+	}
+	return fmt.Sprintf("the lock %q", cfg.name)
+}

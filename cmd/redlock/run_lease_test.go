@@ -1,0 +1,99 @@
+package main
+
+import (
+	"io"
+	"os"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// A permitRun is a run of the child "slot".
+type permitRun struct {
+	*running
+	stdin io.Closer // its end is that of the child
+}
+
+func startPermit(t *testing.T, masters string, flags ...string) permitRun {
+	t.Helper()
+	r := newRun(t, masters, flags, "slot")
+	r.cmd.Env = append(r.cmd.Env, fenceEnv+"=7") // as if it were the command of a run under a lock
+	stdin, err := r.cmd.StdinPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.start()
+	return permitRun{r, stdin}
+}
+
+// slot waits until the run has a permit, and returns its slot.
+func (r permitRun) slot() string {
+	r.t.Helper()
+	if r.lines.Scan() {
+		if slot, ok := strings.CutSuffix(r.lines.Text(), " fenced false"); ok {
+			return strings.TrimPrefix(slot, "slot ")
+		}
+	}
+	r.t.Fatalf("the command said %q; standard error:\n%s", r.lines.Text(), r.said())
+	return ""
+}
+
+// finish ends the child.
+func (r permitRun) finish() {
+	r.t.Helper()
+	r.stdin.Close()
+	r.wantEnd(0)
+}
+
+func TestRunsWithALimitHoldPermits(t *testing.T) {
+	t.Parallel()
+	servers, masters := embedMasters(t, 3)
+	a := startPermit(t, masters, "--limit", "2")
+	b := startPermit(t, masters, "--limit", "2", "--at-least", "2s", "--wait", "1s")
+	first := a.slot()
+	slots := []string{first, b.slot()}
+	if slices.Sort(slots); !slices.Equal(slots, []string{"0", "1"}) {
+		t.Fatalf("the slots are %q", slots)
+	}
+	if !servers[0].Exists("redlock:slots:n") {
+		t.Error("there is no record of slots")
+	}
+	startRun(t, masters, []string{"--limit", "2", "--wait", "0"}, "exit", "0").wantEnd(exitHeld, `redlock: error: no permit of "n" is free`+"\n")
+	startRun(t, masters, []string{"--limit", "2", "--wait", "2s"}, "exit", "0").wantEnd(exitHeld,
+		`why="no permit is free"`, `redlock: error: no permit of "n" is free; waited 2s`)
+	quiet := startRun(t, masters, []string{"--limit", "2", "--wait", "0", "--quiet", "--held-exit", "3"}, "exit", "0")
+	if quiet.wantEnd(3); quiet.said() != "" {
+		t.Errorf("with --quiet it says %q", quiet.said())
+	}
+	startRun(t, masters, []string{"--wait", "0"}, "exit", "5").wantEnd(5) // the lock of the name
+
+	next := startPermit(t, masters, "--limit", "2")
+	until(t, func() bool { return strings.Contains(next.said(), "still waiting for the permit") })
+	a.finish()
+	if got := next.slot(); got != first {
+		t.Errorf("the slot that became free is %s, and the next run has %s", first, got)
+	}
+	next.finish()
+	b.finish()
+	for i, s := range servers {
+		until(t, func() bool { return !s.Exists("redlock:slots:n") && !s.Exists("redlock:permits:n") })
+		if i > 0 {
+			s.Close()
+		}
+	}
+	startRun(t, masters, []string{"--limit", "2", "--wait", "0"}, "exit", "0").wantEnd(exitNoQuorum, "redlock: error: no quorum of the masters")
+}
+
+func TestTheCommandHasTheVariablesOfItsOwnRun(t *testing.T) {
+	t.Setenv(fenceEnv, "7")
+	t.Setenv(slotEnv, "3")
+	t.Setenv(nameEnv, "outer")
+	for _, v := range (runConfig{name: "n"}).environment() {
+		if strings.HasPrefix(v, "REDLOCK_FENCE=") || strings.HasPrefix(v, "REDLOCK_SLOT=") {
+			t.Errorf("it has %s", v)
+		}
+	}
+	if os.Getenv(slotEnv) != "3" {
+		t.Error("the environment of this process has changed")
+	}
+}
