@@ -70,13 +70,13 @@ func (s *Semaphore) Name() string { return s.name }
 func (s *Semaphore) Limit() int { return s.limit }
 
 // Do calls f while it holds a permit. It waits for the permit like Acquire. If that fails, Do returns the error without calling
-// f. The context of f ends with ctx or with the permit: see Locker.Do. f does not learn the slot. If it needs it, use Acquire and
-// call f with Permit.Slots and Permit.Context.
+// f. The context of f ends with ctx or with the permit: see Locker.Do. f does not learn the slot. If it needs the slot, use
+// Acquire, and call f with Permit.Context and Permit.Slots.
 func (s *Semaphore) Do(ctx context.Context, f func(ctx context.Context) error) error {
 	return s.DoN(ctx, 1, f)
 }
 
-// DoN is Do with n permits, all or none.
+// DoN is Do with n permits, all or none. For their slots, use AcquireN.
 func (s *Semaphore) DoN(ctx context.Context, n int, f func(ctx context.Context) error) error {
 	l, err := s.locker(n)
 	if err != nil {
