@@ -19,6 +19,7 @@ type Operation struct {
 	Limit  int64  // how long it may wait; 0: for ever
 	Token  string // of the lease
 	Fence  uint64 // 0: none
+	Slots  string // of a semaphore; several are separated by spaces
 	Err    string // of the call, or of the unlock
 	Client int    // of the ID
 	Life   int    // of the ID
@@ -99,7 +100,7 @@ func (h *History) Add(r Record) {
 	case Refused:
 		o.Refused, o.Err = r.At, r.Err
 	case Entered:
-		o.Entered, o.Token, o.Fence = r.At, r.Token, r.Fence
+		o.Entered, o.Token, o.Fence, o.Slots = r.At, r.Token, r.Fence, r.Slots
 	case Held:
 		o.Held = r.At
 	case Lost:

@@ -36,6 +36,7 @@ type Record struct {
 	Limit int64  `json:"limit,omitempty"` // Asked: how long it may wait; 0: for ever
 	Token string `json:"token,omitempty"` // Entered
 	Fence uint64 `json:"fence,omitempty"` // Entered; 0: none
+	Slots string `json:"slots,omitempty"` // Entered: of a semaphore; several are separated by spaces
 	Err   string `json:"err,omitempty"`   // Refused, Left
 }
 

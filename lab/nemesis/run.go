@@ -126,6 +126,7 @@ func (r *run) newClient(i int, rng *rand.Rand) (*client, error) {
 	}
 	if r.subject == ours {
 		cl.job.Traits = drawTraits(r.seed, i, r.ttl)
+		cl.job.Traits.Polls = cl.job.Traits.Polls && r.workload != semaphores // which need wake-ups
 		r.log.printf("client %d: %v", i, cl.job.Traits)
 	}
 	return cl, nil
@@ -221,8 +222,10 @@ var errSkipped = errors.New("skipped")
 // violation.
 func (r *run) look() bool {
 	var found []history.Violation
-	byName := history.PerName(r.history.Snapshot())
-	for _, n := range r.names() {
+	ops := r.history.Snapshot()
+	found = append(found, r.judgePermits(ops)...)
+	byName := history.PerName(r.bySlot(ops))
+	for _, n := range r.checked() {
 		ops := byName[n.Name]
 		all, _ := history.Overlaps(ops)
 		found = append(found, all...)

@@ -63,6 +63,9 @@ func (l ourLocks) await(ctx context.Context) error {
 func (l ourLocks) close() { l.Client.Close() }
 
 func (l ourLocks) mutex(w wanted) mutex {
+	if w.permits > 0 {
+		return l.permits(w)
+	}
 	switch w.side {
 	case asReader:
 		return ourMutex{l.RWLocker(w.names[0]).RLocker()}

@@ -44,9 +44,9 @@ const slack = 2 * maxOffset
 func (r *run) judge() *verdict {
 	v := &verdict{writing: make(map[string]writing), linear: make(map[string]porcupine.CheckResult), uses: make([]tally, len(r.uses()))}
 	ops := r.history.Snapshot()
-	v.violations = slices.Concat(r.found, r.crashes(), outlasted(ops, r.notRunning))
-	byName, log := history.PerName(ops), r.store.log()
-	for _, n := range r.names() {
+	v.violations = slices.Concat(r.found, r.crashes(), outlasted(ops, r.notRunning), r.judgePermits(ops))
+	byName, log := history.PerName(r.bySlot(ops)), r.store.log()
+	for _, n := range r.checked() {
 		v.judgeName(r, n, byName[n.Name], log)
 	}
 	v.count(r, ops)
@@ -182,7 +182,17 @@ func (v *verdict) print(out io.Writer, r *run) {
 		fmt.Fprintf(out, "readers that entered beside readers of other clients: %d\n", v.together)
 	}
 	for _, n := range r.names() {
+		if n.Limit > 0 {
+			most, _ := overLimit(n, history.PerName(r.history.Snapshot())[n.Name], r.permitsOf)
+			fmt.Fprintf(out, "%s: %d permits at most were valid at a time, of %d\n", n.Name, most, n.Limit)
+		}
+	}
+	for _, n := range r.checked() {
 		w := v.writing[n.Name]
+		if n.Limit > 0 {
+			fmt.Fprintf(out, "%s: porcupine: %s\n", n.Name, v.linear[n.Name])
+			continue
+		}
 		fmt.Fprintf(out, "%s: the store accepted %d writes, %d of them late, and refused %d for their fence; porcupine: %s\n",
 			n.Name, w.accepted, w.late, w.refused, v.linear[n.Name])
 	}
@@ -218,8 +228,8 @@ func (r *run) save(v *verdict) error {
 	for _, o := range all {
 		enc.Encode(saved(o))
 	}
-	byName := history.PerName(all)
-	for _, n := range r.names() {
+	byName := history.PerName(r.bySlot(all))
+	for _, n := range r.checked() {
 		ops := byName[n.Name]
 		if v.linear[n.Name] != porcupine.Illegal {
 			continue
@@ -240,7 +250,7 @@ func (r *run) save(v *verdict) error {
 // saved returns the operation as it is saved.
 func saved(o history.Operation) any {
 	return map[string]any{
-		"id": o.ID, "name": o.Name, "side": o.Side, "how": o.How, "limit": o.Limit, "token": o.Token, "fence": o.Fence, "err": o.Err,
+		"id": o.ID, "name": o.Name, "side": o.Side, "how": o.How, "limit": o.Limit, "token": o.Token, "fence": o.Fence, "slots": o.Slots, "err": o.Err,
 		"asked": o.Asked, "refused": o.Refused, "entered": o.Entered, "held": o.Held, "lost": o.Lost, "leaving": o.Leaving, "left": o.Left,
 	}
 }

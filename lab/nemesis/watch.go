@@ -49,13 +49,19 @@ func newWatch(r *run) *watch {
 
 // standing is a script that returns the tokens that stand for each key: that of a writer, or those of readers that
 // have not expired, with "reader " in front. For a turn of readers that have been woken it returns "reader turn".
+// For a semaphore it returns the tokens that stand in its slots.
 var standing = redis.NewScript(-1, `
 local clock = redis.call('TIME')
 local now = string.format('%.0f', clock[1] * 1000 + math.floor(clock[2] / 1000))
 local all = {}
 for i, key in ipairs(KEYS) do
-  local held = redis.call('GET', key)
-  if held == 'redlock:readers' then
+  local held = ARGV[i] == '0' and redis.call('GET', key)
+  if ARGV[i] ~= '0' then
+    all[i] = {}
+    for j, slot in ipairs(redis.call('ZRANGEBYSCORE', 'redlock:until:' .. key, '(' .. now, '+inf')) do
+      all[i][j] = redis.call('HGET', 'redlock:slots:' .. key, slot) or 'nobody'
+    end
+  elseif held == 'redlock:readers' then
     all[i] = {}
     for j, member in ipairs(redis.call('ZRANGEBYSCORE', 'redlock:readers:' .. key, '(' .. now, '+inf')) do
       all[i][j] = 'reader ' .. string.match(member, '%S+$')
@@ -67,8 +73,12 @@ end
 return all`)
 
 // tokens returns the tokens that stand for each key.
-func tokens(conn redis.Conn, keys []any) (all [][]string, err error) {
-	replies, err := redis.Values(standing.Do(conn, append([]any{len(keys)}, keys...)...))
+func tokens(conn redis.Conn, names []lockName, keys []any) (all [][]string, err error) {
+	args := append([]any{len(keys)}, keys...)
+	for _, n := range names {
+		args = append(args, n.Limit)
+	}
+	replies, err := redis.Values(standing.Do(conn, args...))
 	for _, reply := range replies {
 		of, err := redis.Strings(reply, nil)
 		if err != nil {
@@ -98,7 +108,7 @@ func (w *watch) follow(i int) {
 	stand := make(map[string]*sighting)
 	for {
 		at := history.Now()
-		all, err := tokens(conn, keys)
+		all, err := tokens(conn, w.names, keys)
 		if err != nil {
 			return
 		}
@@ -149,7 +159,7 @@ func (w *watch) end(h *history.History, stalls *stalls, ttl, may time.Duration) 
 	close(w.stop)
 	w.done.Wait()
 	over := make(map[string]int64)           // when the last lease of a token ended
-	waits := make(map[string][]history.Span) // of calls for several names, by name
+	waits := make(map[string][]history.Span) // of calls for several names, and of Do of a semaphore, whose token is not known, by name
 	for _, o := range h.Snapshot() {
 		if names := strings.Fields(o.Name); len(names) > 1 {
 			for _, name := range names {
@@ -157,6 +167,9 @@ func (w *watch) end(h *history.History, stalls *stalls, ttl, may time.Duration) 
 			}
 		}
 		if o.Token == "" {
+			if o.How == byDo && o.Entered != 0 {
+				waits[o.Name] = append(waits[o.Name], history.Span{From: o.Entered, To: o.Left})
+			}
 			continue
 		}
 		if o.Left == 0 {
@@ -200,11 +213,20 @@ func (r *run) keys(turns bool) (all []history.Violation, err error) {
 			return nil, err
 		}
 		defer conn.Close()
-		stand, err := tokens(conn, keysOf(names, r.subject.key, i))
+		keys := keysOf(names, r.subject.key, i)
+		stand, err := tokens(conn, names, keys)
 		if err != nil {
 			return nil, err
 		}
 		for n, tokens := range stand {
+			if names[n].Limit > 0 {
+				left, err := permitsLeft(conn, names[n].Name, keys[n], i)
+				if err != nil {
+					return nil, err
+				}
+				all = append(all, left...)
+				continue
+			}
 			for _, token := range tokens {
 				if token == "reader "+turn && !turns {
 					continue

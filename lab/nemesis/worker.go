@@ -138,7 +138,7 @@ func (w *worker) run() {
 		for g := range u.Goroutines {
 			n := (i + g) % len(w.locks)
 			l := &looper{worker: w, use: u, mutexes: shared[n], id: fmt.Sprintf("%d.%d.%d", w.Client, w.Life, 10*i+g)}
-			if w.Subject != ours.name || w.Client%2 == 0 { // a peer's Mutex belongs to one goroutine
+			if w.Subject != ours.name || w.Client%2 == 0 || u.Permits > 0 { // a peer's Mutex belongs to one goroutine, and so does a permit
 				l.mutexes = newMutexes(w.locks[n])
 			}
 			h := fnv.New64a()
@@ -252,10 +252,10 @@ func text(err error) string {
 // recordEvery is how often a holder records that its lease is valid.
 const recordEvery = 10 * time.Millisecond
 
-// hold holds the lock for a while, or until it is lost. Meanwhile it writes to the store, unless it is a reader.
+// hold holds the lock for a while, or until it is lost. Meanwhile it writes to the store, unless it is a reader or has a permit.
 func (l *looper) hold() {
 	at := history.Now()
-	l.write(history.Record{Kind: history.Entered, At: at, Token: l.mutex.token(), Fence: l.mutex.fence()})
+	l.write(history.Record{Kind: history.Entered, At: at, Token: l.mutex.token(), Fence: l.mutex.fence(), Slots: l.slots()})
 	end := at + int64(l.length())
 	var last, written, sent int64
 	for {
@@ -284,9 +284,17 @@ func (l *looper) hold() {
 	}
 }
 
+// slots returns the slots of a permit, as they are recorded.
+func (l *looper) slots() string {
+	if p, ok := l.mutex.(*ourPermits); ok {
+		return strings.Trim(fmt.Sprint(p.slots()), "[]")
+	}
+	return ""
+}
+
 // send writes to the store, once for each name.
 func (l *looper) send() {
-	if l.wanted.side == asReader {
+	if l.wanted.side == asReader || l.wanted.permits > 0 {
 		return
 	}
 	for _, name := range l.wanted.names {

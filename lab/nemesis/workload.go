@@ -1,6 +1,7 @@
 package main
 
 import (
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -18,6 +19,7 @@ type use struct {
 	Fenced     bool
 	Long       bool // the lock is held for seconds, not milliseconds
 	Goroutines int  // in each client
+	Permits    int  // Names[0] is a semaphore, and each operation acquires so many permits
 }
 
 // Sides. A writer sometimes uses a Locker instead of the RWLocker.
@@ -32,6 +34,9 @@ func (u use) String() string {
 	if u.Sets {
 		s = "sets of " + s
 	}
+	if u.Permits > 0 {
+		s = fmt.Sprintf("%d of %s", u.Permits, s)
+	}
 	return strings.TrimSpace(s + " " + u.Side)
 }
 
@@ -40,10 +45,11 @@ const (
 	plainLocks = "plain"   // Lockers of one name
 	readWrite  = "readers" // RWLockers
 	manyNames  = "sets"    // Lockers of several names, and of one of them
-	allOfThem  = "all"
+	allOfThem  = "all"     // the three above
+	semaphores = "permits" // permits of semaphores
 )
 
-var workloads = []string{plainLocks, readWrite, manyNames, allOfThem}
+var workloads = []string{plainLocks, readWrite, manyNames, allOfThem, semaphores}
 
 // uses returns what the goroutines of each client do. In each workload some locks are held for a long time, so that
 // at any moment a lease exists that must be renewed, and that others wait for. Where a client has two goroutines on
@@ -82,6 +88,8 @@ func (c config) uses() []use {
 		return readers
 	case manyNames:
 		return sets
+	case semaphores:
+		return permitUses
 	}
 	return slices.Concat(plain, readers, sets)
 }
@@ -94,13 +102,22 @@ func (c config) fencesReaders() bool { return c.subject.fences && c.seed%4 != 0 
 type lockName struct {
 	Name   string
 	Fenced bool
+	Limit  int // of a semaphore; 0: it is a lock
+}
+
+func (u use) lockName(name string) lockName {
+	n := lockName{Name: name, Fenced: u.Fenced}
+	if u.Permits > 0 {
+		n.Limit = permitLimit
+	}
+	return n
 }
 
 // names returns all names, each once.
 func (c config) names() (all []lockName) {
 	for _, u := range c.uses() {
 		for _, name := range u.Names {
-			if n := (lockName{name, u.Fenced}); !slices.Contains(all, n) {
+			if n := (u.lockName(name)); !slices.Contains(all, n) {
 				all = append(all, n)
 			}
 		}
@@ -116,17 +133,20 @@ func (c *config) pickWorkload(name string) error {
 	switch {
 	case !slices.Contains(workloads, name):
 		return fmt.Errorf("no workload %q: there are %s", name, strings.Join(workloads, ", "))
+	case name == semaphores && drawing:
+		return errors.New("-traits does not go with semaphores: they need wake-ups and all rights")
 	case c.subject != ours && c.workload != plainLocks:
-		return fmt.Errorf("%s has no readers, and no locks of several names", c.subject.name)
+		return fmt.Errorf("%s has no readers, no locks of several names, and no semaphores", c.subject.name)
 	}
 	return nil
 }
 
 // A wanted says which lock an operation uses.
 type wanted struct {
-	names  []string
-	side   string
-	fenced bool
+	names   []string
+	side    string
+	fenced  bool
+	permits int // of the semaphore names[0]; 0: it is a lock
 }
 
 // mutexes are the locks of a goroutine, or of all goroutines of a client.
@@ -156,8 +176,12 @@ const setMost = 3
 // choose chooses the lock and the call, and how long it may wait; 0 means without a limit.
 func (l *looper) choose() (w wanted, how string, limit time.Duration) {
 	how, limit = l.chooseCall()
-	w = wanted{l.use.Names, l.use.Side, l.use.Fenced}
+	w = wanted{l.use.Names, l.use.Side, l.use.Fenced, l.use.Permits}
 	switch {
+	case w.permits > 1 && how == byTry: // TryAcquire is for one
+		how, limit = byContext, time.Duration(1+l.rng.IntN(50))*time.Millisecond
+	case w.permits > 0 && how == byDo: // then the context of Do ends with the permit only
+		limit = 0
 	case l.use.Sets:
 		order := l.rng.Perm(len(l.use.Names)) // two goroutines want the same names in any order
 		w.names = nil
