@@ -196,13 +196,18 @@ func slotsWrong(o history.Operation, n, limit int) string {
 	return ""
 }
 
-// remains is a script that returns the keys of a semaphore that exist, with what is in them.
+// remains is a script that returns the keys of a semaphore that exist, with what is in them. Slots that have expired may remain: the
+// next command of any client removes them, and the keys expire.
 var remains = redis.NewScript(4, `
+local clock = redis.call('TIME')
+local now = string.format('%.0f', clock[1] * 1000 + math.floor(clock[2] / 1000))
+local expired = redis.call('ZCOUNT', KEYS[2], '-inf', now)
 local all = {}
 for i, read in ipairs({'HGETALL', 'ZRANGE', 'STRLEN', 'ZRANGE'}) do
-  if redis.call('EXISTS', KEYS[i]) == 1 then
+  local remains = redis.call('EXISTS', KEYS[i]) == 1
+  if remains and (i == 4 or expired == 0 or expired < redis.call('ZCARD', KEYS[2])) then
     local value = read == 'ZRANGE' and redis.call(read, KEYS[i], 0, -1, 'WITHSCORES') or redis.call(read, KEYS[i])
-    all[#all + 1] = KEYS[i] .. ' with ' .. (type(value) == 'table' and table.concat(value, ' ') or 'bytes: ' .. value)
+    all[#all + 1] = KEYS[i] .. ' with ' .. (type(value) == 'table' and table.concat(value, ' ') or value .. ' bytes')
   end
 end
 return all`)

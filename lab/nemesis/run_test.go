@@ -71,6 +71,7 @@ func TestDefectsAreCaught(t *testing.T) {
 		{readWrite, "read-beside-writer"},
 		{readWrite, "write-beside-reader"},
 		{manyNames, "part-of-a-set"},
+		{semaphores, "aim-overwrites"},
 	} {
 		t.Run(test.defect, func(t *testing.T) {
 			c := testConfig(ours, 1, time.Minute)

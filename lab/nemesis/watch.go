@@ -167,7 +167,7 @@ func (w *watch) end(h *history.History, stalls *stalls, ttl, may time.Duration) 
 			}
 		}
 		if o.Token == "" {
-			if o.How == byDo && o.Entered != 0 {
+			if o.How == byDo && o.Left != 0 { // the slots of a client that has died have expired
 				waits[o.Name] = append(waits[o.Name], history.Span{From: o.Entered, To: o.Left})
 			}
 			continue

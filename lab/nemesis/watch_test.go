@@ -21,6 +21,9 @@ func TestKeysThatAreLeftAreFound(t *testing.T) {
 		{Kind: history.Left, Op: "0.0.1.1", At: ms(50)},
 		{Kind: history.Asked, Op: "0.0.2.1", At: ms(60), Name: "a"}, // its client has died
 		{Kind: history.Entered, Op: "0.0.2.1", At: ms(70), Token: "dead"},
+		{Kind: history.Asked, Op: "2.0.0.1", At: ms(100), Name: "semaphore", How: byDo},
+		{Kind: history.Entered, Op: "2.0.0.1", At: ms(200)},
+		{Kind: history.Left, Op: "2.0.0.1", At: ms(3000)},
 		{Kind: history.Asked, Op: "1.0.0.1", At: ms(100), Name: "b c"},
 		{Kind: history.Refused, Op: "1.0.0.1", At: ms(3000)},
 	} {
@@ -41,6 +44,8 @@ func TestKeysThatAreLeftAreFound(t *testing.T) {
 		{"nobody's", sighting{name: "a", token: "unknown", first: ms(100), last: ms(800)}, 1},
 		{"part of several names", sighting{name: "b", token: "part", first: ms(200), last: ms(3500)}, 0},
 		{"left by a call for several names", sighting{name: "b", token: "part", first: ms(200), last: ms(3700)}, 1},
+		{"held by Do of a semaphore", sighting{name: "semaphore", token: "unknown", first: ms(190), last: ms(3100)}, 0},
+		{"left by Do of a semaphore", sighting{name: "semaphore", token: "unknown", first: ms(190), last: ms(3700)}, 1},
 		{"the turn of readers", sighting{name: "a", token: turn, reader: true, first: ms(0), last: ms(9000)}, 0},
 		{"while the machine stood still", sighting{name: "a", token: "unknown", first: ms(10_000), last: ms(11_500)}, 0},
 	} {
