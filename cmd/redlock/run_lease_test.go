@@ -14,9 +14,10 @@ type permitRun struct {
 	stdin io.Closer // its end is that of the child
 }
 
-func startPermit(t *testing.T, masters string, flags ...string) permitRun {
+func startPermit(t *testing.T, masters string) permitRun {
 	t.Helper()
-	r := newRun(t, masters, flags, "slot")
+	// A busy machine may be late with renewals. The permits outlast the test.
+	r := newRun(t, masters, []string{"--limit", "2", "--ttl", "1h", "--raise-max-ttl", "--node-timeout", "4s"}, "slot")
 	r.cmd.Env = append(r.cmd.Env, fenceEnv+"=7") // as if it were the command of a run under a lock
 	stdin, err := r.cmd.StdinPipe()
 	if err != nil {
@@ -48,8 +49,8 @@ func (r permitRun) finish() {
 func TestRunsWithALimitHoldPermits(t *testing.T) {
 	t.Parallel()
 	servers, masters := embedMasters(t, 3)
-	a := startPermit(t, masters, "--limit", "2")
-	b := startPermit(t, masters, "--limit", "2")
+	a := startPermit(t, masters)
+	b := startPermit(t, masters)
 	first := a.slot()
 	slots := []string{first, b.slot()}
 	if slices.Sort(slots); !slices.Equal(slots, []string{"0", "1"}) {
@@ -59,16 +60,18 @@ func TestRunsWithALimitHoldPermits(t *testing.T) {
 		t.Error("there is no record of slots")
 	}
 	startRun(t, masters, []string{"--limit", "2", "--wait", "0"}, "exit", "0").wantEnd(exitHeld, `redlock: error: no permit of "n" is free`+"\n")
-	startRun(t, masters, []string{"--limit", "2", "--wait", "2s"}, "exit", "0").wantEnd(exitHeld,
-		`why="no permit is free"`, `redlock: error: no permit of "n" is free; waited 2s`)
+	startRun(t, masters, []string{"--limit", "2", "--wait", "3s"}, "exit", "0").wantEnd(exitHeld,
+		`redlock: error: no permit of "n" is free; waited 3s`)
 	quiet := startRun(t, masters, []string{"--limit", "2", "--wait", "0", "--quiet", "--held-exit", "3"}, "exit", "0")
 	if quiet.wantEnd(3); strings.Contains(quiet.said(), "permit") {
 		t.Errorf("with --quiet it says %q", quiet.said())
 	}
 	startRun(t, masters, []string{"--wait", "0"}, "exit", "5").wantEnd(5) // the lock of the name
 
-	next := startPermit(t, masters, "--limit", "2")
-	until(t, func() bool { return strings.Contains(next.said(), "still waiting for the permit") })
+	next := startPermit(t, masters)
+	until(t, func() bool {
+		return strings.Contains(next.said(), "still waiting for the permit") && strings.Contains(next.said(), `why="no permit is free"`)
+	})
 	a.finish()
 	if got := next.slot(); got != first {
 		t.Errorf("the slot that became free is %s, and the next run has %s", first, got)
