@@ -103,9 +103,8 @@ type LockDoneInfo struct {
 }
 
 // Outcome returns one word for the end of the call, for metrics: acquired; shared, if a SingleFlight has taken a value instead;
-// closed; timeout or canceled, by
-// the context; held, if another holder had the lock; quarantined, if waiting until quarantines end is enough;
-// or unavailable.
+// closed; timeout or canceled, by the context; held, if another holder had the lock; quarantined, if waiting until quarantines
+// end is enough; or unavailable.
 func (i LockDoneInfo) Outcome() string {
 	switch {
 	case i.Err == nil:

@@ -113,7 +113,8 @@ func (l *link) write() {
 
 // beat does what is due once a second. It sends owed releases again. It sends a Ping to an idle
 // master, so that a lost connection is noticed, and to a master without recent votes, so that a restart
-// is. While the client is calm, its polls find that out. It asks for clients with other lists of masters. It ends the link if the server's clock is known to have jumped.
+// is. While the client is calm, its polls find that out. It asks for clients with other lists of masters. It ends the
+// link if the server's clock is known to have jumped.
 func (l *link) beat() error {
 	m := l.m
 	if m.cfg.Servers.clocks.blame(m.cfg.Index) {

@@ -211,7 +211,8 @@ local function runID()
   return run
 end
 
--- What this call knows of keys: the tokens to which it has granted them, and which it has left open for the head of the queue.
+-- What this call knows of keys: the tokens to which it has granted them, and which it has left open for the head of the queue. A key
+-- that was left open may be set by the next command, so only calls of two commands leave keys open in this way: see handOver.
 local granted, opened = {}, {}
 
 -- Tells a client that it was granted a key.

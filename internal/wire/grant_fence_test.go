@@ -318,3 +318,25 @@ func TestClientsOfBothKindsGetTheirTurns(t *testing.T) {
 		s.nobodyTold()
 	})
 }
+
+// A release may leave the key open, and a later command of the same call sets it. Those behind see the key as it is.
+func TestACallSeesTheKeysThatItHasSet(t *testing.T) {
+	onBoth(t, func(t *testing.T, dial func() redis.Conn) {
+		s := newQueueScene(t, dial, "b")
+		for _, row := range []struct{ name, sets string }{
+			{"out of turn", "register 60000 -- 0"},
+			{"heal", "heal 60000 1"},
+			{"acquire", "acquire 60000 - - 1"},
+		} {
+			for _, undone := range []string{"release 400", "undo"} {
+				s.reset("b B 400")
+				s.must("SET", "k", "A", "PX", 60_000)
+				s.must("SET", "redlock:waiter:b", "99999999999999 20 0")
+				s.must("EVALSHA", batchLua.sha, 3, "k", "k", "k", "a", "release 400 open 0", "A", row.sets, "C", undone, "C", 20, 520, 0)
+				if got, _ := redis.String(s.must("GET", "k"), nil); got == "C" {
+					t.Errorf("%s, then %s: the key was left", row.name, undone)
+				}
+			}
+		}
+	})
+}
