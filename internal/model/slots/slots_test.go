@@ -173,26 +173,28 @@ var (
 )
 
 func TestNeverMoreThanKAndNoPermitIsLost(t *testing.T) {
-	for _, v := range []struct {
+	type named struct {
 		name  string
 		world world
-		large bool
-	}{
-		{"aims at any moment", aimed, false},
-		{"faults", faulty, true},
-		{"faults, one master down, any slot", cut, false},
-		{"each client twice, aims at any moment", twice, true},
-		{"two clients", calm, false},
-		{"two clients twice", calmTwice, false},
-		{"two clients twice, one master down", calmCut, false},
-		{"three clients, one master down", calmThree, false},
-		{"three clients, two releases, one master down", calmLeft, true},
-		{"three clients, nobody releases", calmFull, true},
-	} {
+	}
+	worlds := []named{
+		{"aims at any moment", aimed},
+		{"faults, one master down, any slot", cut},
+		{"two clients", calm},
+		{"two clients twice", calmTwice},
+		{"two clients twice, one master down", calmCut},
+		{"three clients, one master down", calmThree},
+	}
+	if *large {
+		worlds = append(worlds, []named{
+			{"faults", faulty},
+			{"each client twice, aims at any moment", twice},
+			{"three clients, two releases, one master down", calmLeft},
+			{"three clients, nobody releases", calmFull},
+		}...)
+	}
+	for _, v := range worlds {
 		t.Run(v.name, func(t *testing.T) {
-			if v.large && !*large {
-				t.Skip("needs -large")
-			}
 			t.Parallel()
 			r := v.world.explore()
 			if t.Log(r); r.broken != "" {
