@@ -448,7 +448,10 @@ func TestPlainClientsDoNotWaitForLongerThanKeepAndAThirdOfTheTTL(t *testing.T) {
 		{"hardly used", 20 * time.Second, 20 * time.Second, 3400 * time.Millisecond},
 	} {
 		bubble(t, 3, func(t *testing.T, ms *redlocktest.Masters) {
-			const name, hold, poll = "stock", 10 * time.Millisecond, 300 * time.Millisecond
+			const name, hold = "stock", 10 * time.Millisecond
+			// A plain client pauses for up to 250 ms between two attempts, and the lock is used without being kept then: several attempts
+			// in a row may come while it is held.
+			const polls = 4 * 275 * time.Millisecond
 			l := openAt(ms, time.Millisecond, keeping(row.keep)).Locker(name)
 			pools := ms.WithDelays(time.Millisecond, time.Millisecond, time.Millisecond).Pools()
 			var inside atomic.Int32
@@ -480,7 +483,7 @@ func TestPlainClientsDoNotWaitForLongerThanKeepAndAThirdOfTheTTL(t *testing.T) {
 			}
 			stop()
 			all.Wait()
-			if t.Logf("%s: a plain client waited for %v at most", row.name, longest); longest > row.most+poll {
+			if t.Logf("%s: a plain client waited for %v at most", row.name, longest); longest > row.most+polls {
 				t.Errorf("%s: a plain client waited for %v, want %v at most", row.name, longest, row.most)
 			}
 		})
