@@ -1,3 +1,4 @@
+--!df flags=allow-undeclared-keys
 -- Executes commands on locks, many in one call. KEYS are the keys of the locks. A key may occur more than once:
 -- its commands are executed in order. ARGV[1] is the id of the calling client, or '' if the client uses no
 -- wake-ups. Then follow two arguments for each key: a command, which is called its word, and a token. At last there may

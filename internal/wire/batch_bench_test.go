@@ -2,6 +2,7 @@ package wire
 
 import (
 	"fmt"
+	"slices"
 	"testing"
 
 	"github.com/gomodule/redigo/redis"
@@ -23,7 +24,7 @@ func cpuOf(b *testing.B, conn redis.Conn) float64 {
 
 // BenchmarkReleaseAndAcquire measures the CPU time for which a master releases and acquires a key, where 26 keys are in one
 // write. It compares the batch with commands that other libraries send, with DEL, which compares no token, and with a
-// script that only receives its arguments.
+// script that only receives its arguments, without and with all keys that the batch may touch beside those of the locks.
 func BenchmarkReleaseAndAcquire(b *testing.B) {
 	const keys = 26
 	key := func(i int) string { return fmt.Sprint("name-", i) }
@@ -41,10 +42,27 @@ func BenchmarkReleaseAndAcquire(b *testing.B) {
 		}
 		return args
 	}
-	call := func(script *redis.Script) func(redis.Conn, int) {
-		return func(conn redis.Conn, n int) { script.SendHash(conn, members(n)...) }
+	var declared []any
+	for i := range keys {
+		for _, beginning := range besides["batch.lua"].keys {
+			if !slices.Contains(notByKey, beginning) {
+				declared = append(declared, beginning+key(i))
+			}
+		}
+	}
+	call := func(script *redis.Script, more ...any) func(redis.Conn, int) {
+		return func(conn redis.Conn, n int) { script.SendHash(conn, append(slices.Clone(more), members(n)...)...) }
 	}
 	batch, nothing := redis.NewScript(2*keys, batchScript), redis.NewScript(2*keys, "return 1")
+	declaring := redis.NewScript(2*keys+len(declared), "return 1")
+	sent := func(args []any) (bytes int) {
+		for _, arg := range args {
+			text := fmt.Sprint(arg)
+			bytes += len(text) + len(fmt.Sprintf("$%d\r\n\r\n", len(text)))
+		}
+		return bytes
+	}
+	b.Logf("a call sends %d bytes a key, and %d more if all keys are declared", sent(members(1))/keys, sent(declared)/keys)
 	for _, v := range []struct {
 		name string
 		send func(conn redis.Conn, n int)
@@ -62,6 +80,7 @@ func BenchmarkReleaseAndAcquire(b *testing.B) {
 			}
 		}},
 		{"a script that does nothing", call(nothing)},
+		{"a script that does nothing, all keys declared", call(declaring, declared...)},
 		{"batch", call(batch)},
 	} {
 		b.Run(v.name, func(b *testing.B) {

@@ -1,3 +1,4 @@
+--!df flags=allow-undeclared-keys
 -- Executes the commands of readers, and asks them to leave on behalf of those who wait for a lock that readers hold. The form of a
 -- call, and of its answer, is that of batch.lua: KEYS are the keys of the locks, ARGV[1] is the id of the calling
 -- client, and two arguments follow for each key, a word and a token.

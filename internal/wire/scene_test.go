@@ -14,7 +14,7 @@ import (
 	"github.com/redlock-go/redlock/internal/redisserver"
 )
 
-// onBoth runs f on a real server and on miniredis.
+// onBoth runs f on a real server and on miniredis. On the real one, scripts may touch no keys but those of besides.
 func onBoth(t *testing.T, f func(t *testing.T, dial func() redis.Conn)) {
 	dialling := func(t *testing.T, address string) func() redis.Conn {
 		return func() redis.Conn {
@@ -27,7 +27,9 @@ func onBoth(t *testing.T, f func(t *testing.T, dial func() redis.Conn)) {
 		}
 	}
 	t.Run("redis-server", func(t *testing.T) {
-		f(t, dialling(t, redisserver.StartTB(t, 1)[0].Addr()))
+		address := redisserver.StartTB(t, 1)[0].Addr()
+		watchKeys(t, address)
+		f(t, dialling(t, address))
 	})
 	t.Run("miniredis", func(t *testing.T) {
 		m := miniredis.RunT(t)

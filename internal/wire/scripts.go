@@ -7,7 +7,8 @@ import (
 	"github.com/gomodule/redigo/redis"
 )
 
-// The scripts. Each begins with a description of its commands and their answers.
+// The scripts. Each begins with a description of its commands and their answers. Ahead of that is a line for Dragonfly if the script
+// touches keys that its calls do not declare: see docs/support.md.
 var (
 	//go:embed batch.lua
 	batchText   string

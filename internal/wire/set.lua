@@ -1,3 +1,4 @@
+--!df flags=allow-undeclared-keys
 -- Acquires the locks of several names: sets all keys, or none. KEYS are the keys of the locks. ARGV are the id of
 -- the calling client, a word, the ttl in ms, a proposed fence or '', and the token. Then there may follow, for
 -- each key, an earlier token of the same client, which gives way to the token.

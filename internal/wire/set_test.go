@@ -22,7 +22,11 @@ func onEachServer(t *testing.T, f func(t *testing.T, conn redis.Conn)) {
 		defer conn.Close()
 		f(t, conn)
 	})
-	t.Run("redis", func(t *testing.T) { f(t, dialAs(t, redisserver.StartTB(t, 1)[0])) })
+	t.Run("redis", func(t *testing.T) {
+		server := redisserver.StartTB(t, 1)[0]
+		watchKeys(t, server.Addr())
+		f(t, dialAs(t, server))
+	})
 }
 
 // callSet calls set.lua on keys.

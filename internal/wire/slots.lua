@@ -1,3 +1,4 @@
+--!df flags=allow-undeclared-keys
 -- Executes the commands of semaphores. The form of a call is that of batch.lua: KEYS are the keys of the semaphores, ARGV[1] is the
 -- id of the calling client, and two arguments follow for each key, a word and a token.
 --
