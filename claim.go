@@ -167,13 +167,13 @@ func (q *contender) ask(request wire.Request, life time.Duration) {
 	}
 	within := c.opts.limit(l.opts.TTL)
 	within.Hurry = kind != wire.Renew
-	q.round = c.group.AskEach(request, claim.Claim, within, &answers{q.inbox, c, claim, kind, mark, life})
+	q.round = c.group.AskEach(request, claim.Claim, within, &answers{q.inbox, l, claim, kind, mark, life})
 }
 
 // answers takes the answers to a command of a claim.
 type answers struct {
 	*waits.Wait
-	client *Client
+	locker *Locker
 	claim  *waits.Claim
 	kind   wire.Kind
 	mark   clock.Reading
@@ -184,7 +184,10 @@ var _ quorum.Listener = (*answers)(nil)
 
 // Heard implements quorum.Listener. Counted is that of the Wait.
 func (h *answers) Heard(i int, a wire.Answer) {
-	if m := h.client.masters[i]; h.Answered(h.claim, h.kind, i, a, h.mark, h.life, m.Listening()) {
+	if a.OtherLimit > 0 {
+		h.locker.client.notices.OtherLimit(h.locker.name, h.locker.kind.(*permits).limit, a.OtherLimit)
+	}
+	if m := h.locker.client.masters[i]; h.Answered(h.claim, h.kind, i, a, h.mark, h.life, m.Listening()) {
 		m.PingOften()
 	}
 }

@@ -61,7 +61,7 @@ func TestPackagesImportOnlyPackagesBelowThem(t *testing.T) {
 		"internal/gate":        {},
 		"internal/waits":       {"internal/master", "internal/wire", "internal/quorum", "internal/clock", "internal/recent"},
 		"internal/recent":      {},
-		"internal/notices":     {"internal/master", "internal/quorum", "internal/incarnation", "internal/reasons"},
+		"internal/notices":     {"internal/master", "internal/quorum", "internal/incarnation", "internal/reasons", "internal/recent"},
 		"internal/reasons":     {"internal/master", "internal/quorum", "internal/redisconn"},
 		"internal/clock":       {},
 		"internal/renew":       {"internal/clock"},

@@ -6,6 +6,7 @@
 //   - masters.go: changes of masters.
 //   - quarantine.go: quarantines, and the MaxTTL on which their length depends.
 //   - waits.go: long waits.
+//   - limits.go: different limits of semaphores.
 //   - events.go: the goroutine that calls functions of a Trace.
 package notices
 
@@ -16,6 +17,7 @@ import (
 
 	"github.com/redlock-go/redlock/internal/master"
 	"github.com/redlock-go/redlock/internal/reasons"
+	"github.com/redlock-go/redlock/internal/recent"
 )
 
 // every is how often the same event may be logged. A master that goes up and down repeatedly, or a thousand waiting
@@ -40,6 +42,9 @@ type Notices struct {
 	next    time.Time        // when the goroutine writes next; zero: nothing is pending
 	losses  map[string]*loss // by cause
 	raise   *raise           // nil until the Client raises MaxTTL
+
+	limits      recent.Map[int] // of this Client, of semaphores for which another one was written
+	differences []difference    // that were not written yet
 
 	// Used only by the goroutine that writes:
 	status  func(i int) master.Status
@@ -70,6 +75,7 @@ func New(log *slog.Logger, names []string, maxTTL, defaultTTL time.Duration) *No
 		changed:    make(map[int]*change),
 		waits:      make(map[*wait]struct{}),
 		losses:     make(map[string]*loss),
+		limits:     recent.Map[int]{Keep: limitsFor},
 		told:       make([]told, len(names)),
 		reasons:    make(map[string]*reason),
 	}
@@ -115,6 +121,7 @@ func (n *Notices) write(d *deadlines) {
 	n.writeRaise()
 	n.writeMasters(d)
 	n.writeLosses(d)
+	n.writeLimits()
 	if !d.all {
 		n.writeWaits(d)
 	}

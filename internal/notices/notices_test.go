@@ -196,3 +196,19 @@ func TestEventsAreDeliveredInOrderAndBounded(t *testing.T) {
 		}
 	})
 }
+
+func TestAnotherLimitIsLoggedOncePerSemaphore(t *testing.T) {
+	bubble(t, func(t *testing.T, s *scene) {
+		for range 3 {
+			s.OtherLimit("a", 4, 8)
+			s.OtherLimit("a", 4, 9)
+		}
+		s.want(t, 1, "different limits")
+		s.want(t, 1, `names=a limit=4 other=8`)
+		s.OtherLimit("b", 4, 8)
+		s.want(t, 1, `names=b limit=4 other=8`)
+		s.OtherLimit("a", 5, 8) // this Client has changed its limit
+		s.want(t, 1, `names=a limit=5 other=8`)
+		s.want(t, 3, "different limits")
+	})
+}

@@ -45,6 +45,8 @@ type Answer struct {
 	Ahead    int           // with Taken: how many are ahead of it in the queue
 	Slots    Slots         // with Granted, on slots: all in which the token stands, in ascending order
 
+	OtherLimit int // to the Register of a claim on slots: another limit that was in use last; 0: none
+
 	Err     error // with Failed: the reason
 	Replies []any // to a Query
 }

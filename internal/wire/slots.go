@@ -141,14 +141,15 @@ func (cmd *Command) slotWord() string {
 // decodeSlots decodes the reply to an acquisition of slots, and reports false as Decode does.
 func decodeSlots(reply any) (a Answer, ok bool) {
 	list, _ := reply.([]any)
-	if len(list) != 4 {
+	if len(list) != 5 {
 		return Answer{}, false
 	}
 	n, ok1 := list[0].(int64)
 	mine, ok2 := list[1].([]byte)
 	standing, ok3 := list[2].([]byte)
 	isNew, ok4 := list[3].(int64)
-	if !ok1 || !ok2 || !ok3 || !ok4 || n == 0 || isNew < 0 || isNew > 1 {
+	other, ok5 := list[4].(int64)
+	if !ok1 || !ok2 || !ok3 || !ok4 || !ok5 || n == 0 || isNew < 0 || isNew > 1 || other < 0 || other > LimitMost {
 		return Answer{}, false
 	}
 	slots, ok := parseSlots(string(mine))
@@ -165,7 +166,7 @@ func decodeSlots(reply any) (a Answer, ok bool) {
 	default:
 		a.Outcome, a.Holds = Granted, max(time.Duration(n-2)*time.Millisecond, 1)
 	}
-	a.Slots, a.Standing, a.New = slots, string(standing), isNew == 1
+	a.Slots, a.Standing, a.New, a.OtherLimit = slots, string(standing), isNew == 1, int(other)
 	return a, true
 }
 

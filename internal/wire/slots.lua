@@ -17,13 +17,15 @@
 --   release limit n g  leave all slots, all wishes and the queue. The slots are passed on. The answer is 1, or 0 if the token stood
 --            in no slot
 --
--- The answer to register, again and aim has four parts. The first is 1 if the token was given slots just now. It is 2 and the time for which
+-- The answer to register, again and aim has five parts. The first is 1 if the token was given slots just now. It is 2 and the time for which
 -- they live if it stood in slots before. It is -2 and less by the time until the next slot expires if it stands in none. Then
--- there are its slots, who stands in the slots that were asked for, and 1 if the claim was not known before, else 0.
+-- there are its slots, who stands in the slots that were asked for, and 1 if the claim was not known before, else 0. The last is, to register,
+-- the limit that was in use last if that is another one, else 0.
 --
 -- KEYS[i] is redlock:slots: and the key of the semaphore. It is a hash. A slot has the field of its number with the token, and a field
 -- with a w before the number with the token that wishes it, until when, and 1 if that is a claim. A token has a field with an @ before
--- it: its client, g, '!' if it has aimed, else '-', and its slots. redlock:until: is a sorted set of the slots that are taken, by
+-- it: its client, g, its limit, '!' if it has aimed, else '-', and its slots. The field limit has the limit of the token whose field
+-- was written last. redlock:until: is a sorted set of the slots that are taken, by
 -- their expiry in ms of this server's clock, and redlock:taken: a bitmap of them. redlock:permits: is the queue.
 local id = ARGV[1]
 
@@ -73,21 +75,22 @@ local function keep(life)
   end
 end
 
--- Returns what is known of a token: client, g, whether it has aimed, and its slots. Returns nil if nothing is.
+-- Returns what is known of a token: client, terms (g and the limit), whether it has aimed, and its slots. Returns nil if nothing is.
 local function known(token)
   local r = redis.call('HGET', slotsKey, '@' .. token)
   if not r then
     return nil
   end
-  local client, g, aimed, list = string.match(r, '^(%S*) (%d+) (.) (%S*)$')
-  return client, g, aimed == '!', list
+  local client, terms, aimed, list = string.match(r, '^(%S*) (%d+ %d+) (.) (%S*)$')
+  return client, terms, aimed == '!', list
 end
 
-local function note(token, client, g, aimed, list)
+local function note(token, client, terms, aimed, list)
   if list == '' and not aimed then
     redis.call('HDEL', slotsKey, '@' .. token)
   else
-    redis.call('HSET', slotsKey, '@' .. token, client .. ' ' .. g .. ' ' .. (aimed and '!' or '-') .. ' ' .. list)
+    redis.call('HSET', slotsKey, '@' .. token, client .. ' ' .. terms .. ' ' .. (aimed and '!' or '-') .. ' ' .. list,
+      'limit', string.match(terms, '%d+$'))
   end
 end
 
@@ -126,15 +129,16 @@ local function occupy(slot, token, expiry)
 end
 
 -- Grants a slot to a claim, and tells it. All its slots live for at least as long as this one.
-local function grant(slot, token, client, g, aimed, list)
+local function grant(slot, token, client, terms, aimed, list)
+  local g = tonumber(string.match(terms, '%d+'))
   local expiry = clock() + g
   for s in string.gmatch(list, '%d+') do
     prolong(s, expiry)
   end
   occupy(slot, token, expiry)
   list = with(list, slot)
-  note(token, client, g, aimed, list)
-  keep(tonumber(g))
+  note(token, client, terms, aimed, list)
+  keep(g)
   tell(client, token, list)
 end
 
@@ -144,13 +148,13 @@ local function vacate(slot, token, partner)
   if wish then
     redis.call('HDEL', slotsKey, 'w' .. slot)
     local other, expiry, claims = string.match(wish, '^(%S+) (%d+) (%d)$')
-    local client, g, aimed, list = known(other)
+    local client, terms, aimed, list = known(other)
     if other ~= token and client and tonumber(expiry) > clock() then
       if claims == '1' then
-        grant(slot, other, client, g, aimed, list)
+        grant(slot, other, client, terms, aimed, list)
       else
         occupy(slot, other, tonumber(expiry))
-        note(other, client, g, aimed, with(list, slot))
+        note(other, client, terms, aimed, with(list, slot))
       end
       return
     elseif client and list == '' then
@@ -158,9 +162,9 @@ local function vacate(slot, token, partner)
     end
   end
   if partner then
-    local client, g, aimed, list = known(partner)
+    local client, terms, aimed, list = known(partner)
     if client and not aimed then
-      grant(slot, partner, client, g, false, list)
+      grant(slot, partner, client, terms, false, list)
       return
     end
   end
@@ -227,10 +231,10 @@ local function purge()
   local old = redis.call('ZRANGEBYSCORE', untilKey, '-inf', text(clock()), 'LIMIT', 0, 64)
   for _, slot in ipairs(old) do
     local token = redis.call('HGET', slotsKey, slot) or ''
-    local client, g, aimed, list = known(token)
+    local client, terms, aimed, list = known(token)
     if client then
       list = without(list, slot)
-      note(token, client, g, aimed and list ~= '', list)
+      note(token, client, terms, aimed and list ~= '', list)
     end
     vacate(slot, token)
   end
@@ -256,7 +260,7 @@ local function pass()
         occupy(slot, token, clock() + g)
       end
       local list = table.concat(slots, ',')
-      note(token, client, g, false, list)
+      note(token, client, g .. ' ' .. limit, false, list)
       keep(tonumber(g))
       tell(client, token, list)
     end
@@ -281,7 +285,13 @@ local function standing(slots)
   return table.concat(all, ' ')
 end
 
-local function state(token, asked, new)
+-- Returns the limit that was in use last if it is another one than this, else 0.
+local function otherLimit(limit)
+  local last = redis.call('HGET', slotsKey, 'limit')
+  return last and last ~= limit and tonumber(last) or 0
+end
+
+local function state(token, asked, new, other)
   local client, _, _, list = known(token)
   if client and list ~= '' then
     local least
@@ -289,10 +299,10 @@ local function state(token, asked, new)
       local expiry = tonumber(redis.call('ZSCORE', untilKey, s) or 0)
       least = math.min(least or expiry, expiry)
     end
-    return {2 + math.max(least - clock(), 0), list, standing(asked), new}
+    return {2 + math.max(least - clock(), 0), list, standing(asked), new, other}
   end
   local first = redis.call('ZRANGE', untilKey, 0, 0, 'WITHSCORES')[2]
-  return {-2 - (first and math.max(tonumber(first) - clock(), 0) or 0), '', standing(asked), new}
+  return {-2 - (first and math.max(tonumber(first) - clock(), 0) or 0), '', standing(asked), new, other}
 end
 
 local function member(token, limit, n, g)
@@ -302,8 +312,9 @@ end
 local function register(what, token, life, limit, n, g, waited, slots)
   local purged = purge()
   local asked = what == 'again' and slots or ''
+  local other = what == 'register' and otherLimit(limit) or 0
   if known(token) then
-    return state(token, asked, 0)
+    return state(token, asked, 0, other)
   end
   if redis.call('EXISTS', queueKey) == 0 then
     local given = free(tonumber(n), tonumber(limit), what == 'register' and tonumber(slots) or nil)
@@ -312,9 +323,9 @@ local function register(what, token, life, limit, n, g, waited, slots)
         occupy(slot, token, clock() + life)
       end
       local list = table.concat(given, ',')
-      note(token, id, g, false, list)
+      note(token, id, g .. ' ' .. limit, false, list)
       keep(tonumber(life))
-      return {1, list, standing(asked), 1}
+      return {1, list, standing(asked), 1, other}
     end
   end
   local new = 0
@@ -326,7 +337,7 @@ local function register(what, token, life, limit, n, g, waited, slots)
   if purged or what == 'again' then
     pass()
   end
-  return state(token, asked, new)
+  return state(token, asked, new, other)
 end
 
 local function aim(token, life, limit, n, g, slots, claims)
@@ -348,7 +359,7 @@ local function aim(token, life, limit, n, g, slots, claims)
       partner = owner
     end
   end
-  note(token, id, g, true, have)
+  note(token, id, g .. ' ' .. limit, true, have)
   for s in string.gmatch(list or '', '%d+') do
     if not target[s] then
       vacate(s, token, partner)
@@ -360,7 +371,7 @@ local function aim(token, life, limit, n, g, slots, claims)
 end
 
 local function renew(token, ttl, slots)
-  local client, g, aimed, list = known(token)
+  local client, terms, aimed, list = known(token)
   for s in string.gmatch(slots, '%d+') do
     if redis.call('HGET', slotsKey, s) ~= token or tonumber(redis.call('ZSCORE', untilKey, s) or 0) <= clock() then
       return 0 -- the holder heals it: it may have to leave a wish
@@ -376,7 +387,7 @@ local function renew(token, ttl, slots)
   end
   keep(tonumber(ttl))
   if list ~= slots then
-    note(token, client, g, aimed, slots)
+    note(token, client, terms, aimed, slots)
     for s in string.gmatch(list, '%d+') do
       if not mine[s] then
         vacate(s, token)
@@ -409,7 +420,7 @@ local function answer(word, token)
     return register(what, token, life, limit, n, g, waited, slots)
   elseif what == 'aim' then
     local _, new = aim(token, life, limit, n, g, slots, '1')
-    return state(token, slots, new)
+    return state(token, slots, new, 0)
   elseif what == 'heal' then
     return aim(token, life, limit, n, g, slots, '0') and 1 or 0
   end

@@ -27,7 +27,8 @@ func newSlotScene(t *testing.T, dial func() redis.Conn, listeners ...string) *sl
 	return s
 }
 
-// says fails the test unless a word by a client whose token is its id has this answer: a number, or "slots standing new".
+// says fails the test unless a word by a client whose token is its id has this answer: a number, or "slots|standing|new", and "|other"
+// if another limit is told.
 func (s *slotScene) says(id, word, want string) {
 	s.Helper()
 	reply, err := s.conn.Do("EVALSHA", slotsLua.sha, 1, slotsKey+"k", id, word, id)
@@ -37,6 +38,9 @@ func (s *slotScene) says(id, word, want string) {
 	got := fmt.Sprint(reply)
 	if list, ok := reply.([]any); ok {
 		got = fmt.Sprintf("%s|%s|%v", list[1], list[2], list[3])
+		if list[4] != int64(0) {
+			got += fmt.Sprintf("|%v", list[4])
+		}
 	}
 	if got != want {
 		s.Errorf("%s by %s: %q, want %q", word, id, got, want)
@@ -103,8 +107,24 @@ func TestALimitCountsAllSlotsThatAreTaken(t *testing.T) {
 	onBoth(t, func(t *testing.T, dial func() redis.Conn) {
 		s := newSlotScene(t, dial, "A", "B", "C")
 		s.says("A", "register 60000 9 2 400 - 7", "7,0||1")
-		s.says("B", "register 60000 2 1 400 - 0", "||0") // slot 1 is free, and two are taken
-		s.says("C", "register 60000 3 1 400 - 0", "1||1")
+		s.says("B", "register 60000 2 1 400 - 0", "||0|9") // slot 1 is free, and two are taken
+		s.says("C", "register 60000 3 1 400 - 0", "1||1|9")
+	})
+}
+
+// The limit that is compared with is that of the last token that was given slots, at once or by a grant.
+func TestAClientIsToldOfAnotherLimit(t *testing.T) {
+	onBoth(t, func(t *testing.T, dial func() redis.Conn) {
+		s := newSlotScene(t, dial, "A", "B", "C")
+		s.says("A", "register 60000 2 2 400 0 0", "0,1||1")
+		s.says("B", "register 60000 1 1 400 0 0", "||1|2")
+		s.says("B", "again 400 1 1 400 0", "||0") // it was told
+		s.says("C", "register 60000 2 1 400 - 0", "||0")
+		s.says("A", "release 2 2 400", "1") // B is granted a slot
+		s.says("C", "register 60000 2 1 400 - 0", "1||1|1")
+		s.says("B", "release 1 1 400", "1")
+		s.says("C", "release 2 1 400", "1")
+		s.says("B", "register 60000 1 1 400 0 0", "0||1") // nobody else is there
 	})
 }
 
