@@ -158,10 +158,47 @@ type Holding struct {
 	Errs []error
 }
 
-// A Waiter is a Client that waits for a lock.
+// A Waiter is a Client that waits for a lock, or a call that waits for permits.
 type Waiter struct {
-	Owner string    // see Options.Owner; empty for a Client with DisableOwner
-	Since time.Time // since when it waits, by this machine's clock
+	Owner   string    // see Options.Owner; empty for a Client with DisableOwner
+	Since   time.Time // since when it waits, by this machine's clock
+	Permits int       // for how many it waits; 0 for a lock
+	Limit   int       // with which it waits for them: see Semaphore.Limit
+}
+
+// A SemaphoreHolding says who holds the permits of a semaphore, and who waits. What is said of Holding holds for it, too.
+type SemaphoreHolding struct {
+	Name string // of the semaphore
+
+	// Slots are the slots that are taken at some master, in ascending order. Of more than 256, the first.
+	Slots []SlotHolding
+	// Taken is how many slots these are, with those that are left out.
+	Taken int
+
+	// Limits are the limits that holders and waiters use, in ascending order. If there are several, the largest counts:
+	// clients should use the same.
+	Limits []int
+
+	Need int // how many masters are a quorum
+
+	// Waiting is how many calls wait at the masters, each for one permit or several. At most 16 of a Client wait there.
+	Waiting int
+	// Waiters are these calls, the longest waiting first. Of more than 256, some are left out.
+	Waiters []Waiter
+
+	// Errs has a *NodeError for each master that did not answer.
+	Errs []error
+}
+
+// A SlotHolding says who holds one slot of a semaphore.
+type SlotHolding struct {
+	Slot    int           // see Permit.Slots
+	Held    bool          // the token stands there at a quorum; if not, somebody is about to acquire it, or it will expire
+	Owner   string        // see Holding.Owner
+	Token   string        // as Lease.Token returns it; that of all slots of a Permit
+	Left    time.Duration // for how long a quorum of masters keeps the token there, unless its permit is renewed
+	Masters int           // how many masters have the token there
+	Limit   int           // with which the permit was acquired: see Semaphore.Limit
 }
 
 // Inspect returns who holds the lock of a name, for how much longer, and who waits for it. It reads
@@ -170,40 +207,64 @@ type Waiter struct {
 // Holding.Errs. If fewer than a quorum answer, the error is a *QuorumError, and the Holding has what
 // the others say. If ctx ends, or the Client is closed, the error is that of LockContext.
 func (c *Client) Inspect(ctx context.Context, name string) (Holding, error) {
-	h := Holding{Name: name, Need: quorum.Majority(len(c.masters))}
+	h := Holding{Name: name, Need: c.waits.Need}
+	errs, err := c.inspect(ctx, name, wire.NewLook, func(votes []quorum.Vote) (known int) {
+		looks := looks(votes, wire.DecodeLook)
+		sum := holding.Of(looks, len(votes))
+		c.census(ctx, &sum.Queue)
+		h.take(sum)
+		return len(looks)
+	})
+	h.Errs = errs
+	return h, err
+}
+
+// InspectSemaphore is Inspect for the semaphore of a name, whatever its limit. It says who holds its permits, and who waits.
+func (c *Client) InspectSemaphore(ctx context.Context, name string) (SemaphoreHolding, error) {
+	h := SemaphoreHolding{Name: name, Need: c.waits.Need}
+	errs, err := c.inspect(ctx, name, wire.NewSlotLook, func(votes []quorum.Vote) (known int) {
+		looks := looks(votes, wire.DecodeSlotLook)
+		sum := holding.OfSemaphore(looks, len(votes))
+		c.census(ctx, &sum.Queue)
+		for _, s := range sum.Slots {
+			h.Slots = append(h.Slots, SlotHolding{s.Number, s.Held(), s.Owner(), s.Token, s.Left, s.Masters, s.Limit})
+		}
+		h.Taken, h.Limits, h.Waiting, h.Waiters = sum.Taken, sum.Limits(), sum.Waiting, waitersOf(sum.Queue)
+		return len(looks)
+	})
+	h.Errs = errs
+	return h, err
+}
+
+// inspect sends a query about a name to all masters, and calls heard with the answers, which returns how many of them it could use.
+func (c *Client) inspect(ctx context.Context, name string, of func(key string) wire.Query, heard func([]quorum.Vote) (known int)) (errs []error, err error) {
 	key, err := c.opts.key(name)
 	if err != nil {
-		return h, err
+		return nil, err
 	}
 	if ctx.Err() != nil {
-		return h, &endedError{op: opInspect, name: name, ctx: ctx}
+		return nil, &endedError{op: opInspect, name: name, ctx: ctx}
 	}
 	if !c.beginCall() {
-		return h, ErrClosed
+		return nil, ErrClosed
 	}
 	defer c.endCall()
-	votes := c.query(ctx, wire.NewLook(key))
-	known := looks(votes, wire.DecodeLook)
-	sum := holding.Of(known, len(votes))
-	if len(sum.Waiters) > 0 && ctx.Err() == nil {
-		sum.Drop(c.listeners(ctx, sum.IDs()))
-	}
-	h.take(sum)
+	votes := c.query(ctx, of(key))
+	known := heard(votes)
 	failed := c.quorumError(opInspect, name, votes)
-	h.Errs = failed.Errs
 	switch {
 	case c.isClosing():
-		return h, ErrClosed
+		return failed.Errs, ErrClosed
 	case ctx.Err() != nil:
-		return h, &endedError{op: opInspect, name: name, ctx: ctx, last: failed}
-	case len(known) < sum.Need:
-		return h, failed
+		return failed.Errs, &endedError{op: opInspect, name: name, ctx: ctx, last: failed}
+	case known < c.waits.Need:
+		return failed.Errs, failed
 	}
-	return h, nil
+	return failed.Errs, nil
 }
 
 // looks decodes the answers to a query. An answer that cannot be decoded becomes a failure.
-func looks(votes []quorum.Vote, decode func([]any) (wire.Look, error)) (known []wire.Look) {
+func looks[L any](votes []quorum.Vote, decode func([]any) (L, error)) (known []L) {
 	for i, v := range votes {
 		if !v.Granted() {
 			continue
@@ -223,10 +284,16 @@ func (h *Holding) take(sum holding.Holding) {
 	h.Held, h.Owner, h.Token, h.MayBeKept = sum.Held(), sum.Owner(), sum.Token, sum.MayBeKept()
 	h.Left, h.Masters, h.Need = sum.Left, sum.Masters, sum.Need
 	h.Fence, h.Waiting, h.Readers = sum.Fence, sum.Waiting, sum.Readers
+	h.Waiters = waitersOf(sum.Queue)
+}
+
+// waitersOf returns who waits.
+func waitersOf(q holding.Queue) (waiters []Waiter) {
 	now := time.Now()
-	for _, w := range sum.Waiters {
-		h.Waiters = append(h.Waiters, Waiter{Owner: w.Owner, Since: now.Add(-w.For)})
+	for _, w := range q.Waiters {
+		waiters = append(waiters, Waiter{Owner: w.Owner, Since: now.Add(-w.For), Permits: w.Permits, Limit: w.Limit})
 	}
+	return waiters
 }
 
 // query sends a query to all masters, and returns each one's answer.
@@ -237,14 +304,18 @@ func (c *Client) query(ctx context.Context, q wire.Query) []quorum.Vote {
 	return round.Votes()
 }
 
-// listeners returns which of these clients each master has a subscription of, as far as masters say.
-func (c *Client) listeners(ctx context.Context, ids []string) (listening []map[string]bool) {
-	for _, v := range c.query(ctx, wire.NewCensus(ids)) {
+// census drops those who wait no longer, as far as masters say which clients they have a subscription of.
+func (c *Client) census(ctx context.Context, q *holding.Queue) {
+	if len(q.Waiters) == 0 || ctx.Err() != nil {
+		return
+	}
+	var listening []map[string]bool
+	for _, v := range c.query(ctx, wire.NewCensus(q.IDs())) {
 		if ids, ok := wire.DecodeCensus(v.Replies); v.Granted() && ok {
 			listening = append(listening, ids)
 		}
 	}
-	return listening
+	q.Drop(listening)
 }
 
 // Errors and logs name who holds a lock. The answers to a claim say which token stands, so a claim asks only for readers. Any

@@ -19,16 +19,26 @@ type Holding struct {
 	Need    int           // how many masters are a quorum
 	Left    time.Duration // how long Need masters keep the token, or all that have it if fewer; or wire.Forever
 	Fence   uint64        // the last fence of the name, as Lease.Fence returns it, without handovers
-	Waiting int           // how many clients wait
-	Waiters []Waiter      // the clients that wait, the longest first; only some if many wait
 	Readers []string      // the owners of the clients whose readers hold the lock; only some if there are many
+	Queue
+}
+
+// A Queue says who waits.
+type Queue struct {
+	Waiting int      // how many clients wait; for a semaphore: how many claims
+	Waiters []Waiter // the first of them, the longest first; only some if many wait
 }
 
 // A Waiter is a client that waits.
 type Waiter struct {
 	Owner string        // empty if the client's id names none
 	For   time.Duration // since when it waits
-	id    string
+
+	// Of a claim on slots of a semaphore:
+	Permits int // how many it waits for
+	Limit   int // with which it waits
+
+	id, token string
 }
 
 // Held reports whether a quorum has the token.
@@ -65,7 +75,7 @@ func Of(looks []wire.Look, n int) Holding {
 			h.Fence = max(h.Fence, uint64(look.Fence)<<wire.FenceBits)
 		}
 	}
-	h.queue(looks, n)
+	h.Queue = queueOf(looks, n)
 	h.readers(looks, n)
 	return h
 }
@@ -86,49 +96,52 @@ func (h *Holding) readers(looks []wire.Look, n int) {
 	slices.Sort(h.Readers)
 }
 
-// queue merges the masters' queues. A client waits if it may be in the queues of a quorum. One in fewer
+// queueOf merges the masters' queues. A client waits if it may be in the queues of a quorum. One in fewer
 // queues may have got the lock: masters outside its quorum keep it in their queues.
-func (h *Holding) queue(looks []wire.Look, n int) {
-	waited, queues := make(map[string]time.Duration), make(map[string]int)
+func queueOf(looks []wire.Look, n int) (q Queue) {
+	all, queues := make(map[string]Waiter), make(map[string]int)
 	for _, look := range looks {
 		if look.Waiting > len(look.Waiters) {
-			h.Waiting = max(h.Waiting, look.Waiting)
+			q.Waiting = max(q.Waiting, look.Waiting)
 		}
 		for _, w := range look.Waiters {
-			waited[w.ID] = max(waited[w.ID], w.For)
-			queues[w.ID]++
+			key := w.ID + " " + w.Token
+			all[key] = Waiter{Owner: wire.OwnerOf(w.ID), For: max(all[key].For, w.For), Permits: w.Permits, Limit: w.Limit, id: w.ID, token: w.Token}
+			queues[key]++
 		}
 	}
-	least := h.Need - (n - len(looks))
-	for id, d := range waited {
-		if queues[id] >= least {
-			h.Waiters = append(h.Waiters, Waiter{Owner: wire.OwnerOf(id), For: d, id: id})
+	least := quorum.Majority(n) - (n - len(looks))
+	for key, w := range all {
+		if queues[key] >= least {
+			q.Waiters = append(q.Waiters, w)
 		}
 	}
-	slices.SortFunc(h.Waiters, func(a, b Waiter) int {
-		return cmp.Or(cmp.Compare(b.For, a.For), cmp.Compare(a.id, b.id))
+	slices.SortFunc(q.Waiters, func(a, b Waiter) int {
+		return cmp.Or(cmp.Compare(b.For, a.For), cmp.Compare(a.id, b.id), cmp.Compare(a.token, b.token))
 	})
-	h.Waiting = max(h.Waiting, len(h.Waiters))
+	q.Waiting = max(q.Waiting, len(q.Waiters))
+	return q
 }
 
 // IDs returns the ids of the clients that wait.
-func (h Holding) IDs() []string {
-	ids := make([]string, len(h.Waiters))
-	for i, w := range h.Waiters {
+func (q Queue) IDs() []string {
+	ids := make([]string, len(q.Waiters))
+	for i, w := range q.Waiters {
 		ids[i] = w.id
 	}
-	return ids
+	slices.Sort(ids)
+	return slices.Compact(ids)
 }
 
 // Drop removes the clients for whose wake-ups no master has a subscription. Such clients have ended, but the
 // queues keep them for a while. listening is the answer of each master to a census.
-func (h *Holding) Drop(listening []map[string]bool) {
+func (q *Queue) Drop(listening []map[string]bool) {
 	if len(listening) == 0 {
 		return
 	}
-	before := len(h.Waiters)
-	h.Waiters = slices.DeleteFunc(h.Waiters, func(w Waiter) bool {
+	before := len(q.Waiters)
+	q.Waiters = slices.DeleteFunc(q.Waiters, func(w Waiter) bool {
 		return !slices.ContainsFunc(listening, func(ids map[string]bool) bool { return ids[w.id] })
 	})
-	h.Waiting -= before - len(h.Waiters)
+	q.Waiting -= before - len(q.Waiters)
 }

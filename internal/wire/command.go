@@ -5,8 +5,8 @@
 //     the Claim of claim.go, and for several names set.go, for readers readers.go, for semaphores slots.go.
 //   - What is answered: answer.go.
 //   - Messages to a client, which are grants and wake-ups: message.go. What a server says of itself: info.go.
-//   - What people ask about a lock: query.go. Who that is: owner.go.
-//   - The scripts: batch.lua, readers.lua, set.lua, slots.lua, queue.lua and flight.lua, in scripts.go.
+//   - What people ask about a lock: query.go; about a semaphore: taken.go. Who that is: owner.go.
+//   - The scripts: batch.lua, readers.lua, set.lua, slots.lua, queue.lua, taken.lua and flight.lua, in scripts.go.
 package wire
 
 import (

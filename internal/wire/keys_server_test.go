@@ -27,6 +27,7 @@ var besides = map[string]struct {
 	"slots.lua":   {slotsScript, []string{"redlock:incarnation", "redlock:permits:", "redlock:taken:", "redlock:until:"}},
 	"flight.lua":  {flightScript, nil},
 	"queue.lua":   {queueScript, nil},
+	"taken.lua":   {takenScript, nil},
 }
 
 // notByKey are beginnings of keys that no declared key follows: one key of the server, and one for each client that waits. Nobody

@@ -101,6 +101,11 @@ type Look struct {
 type Waiter struct {
 	ID  string        // the client's
 	For time.Duration // since when it waits
+
+	// Of a claim on slots of a semaphore, of which a client can have several:
+	Token   string // the claim's
+	Permits int    // how many slots it waits for
+	Limit   int    // with which it waits
 }
 
 // DecodeLook returns what the replies to NewLook's query mean. The error says why the key could not be
@@ -129,7 +134,7 @@ func DecodeLook(replies []any) (Look, error) {
 			look.Fence = fence
 		}
 	}
-	look.waiters(replies[3], replies[4], replies[6])
+	look.waiters(replies[3], replies[4], replies[6], false)
 	if look.Token == ReadersMarker {
 		look.readers(replies[3], replies[7])
 	}
@@ -153,8 +158,8 @@ func (look *Look) readers(clock, set any) {
 }
 
 // waiters decodes the queue. The score of a client is the server's time in µs, less what the client
-// had waited for.
-func (look *Look) waiters(clock, count, queue any) {
+// had waited for. The queue may be that of a semaphore, of permits.
+func (look *Look) waiters(clock, count, queue any, permits bool) {
 	now, err := redis.Int64s(clock, nil)
 	if err != nil || len(now) != 2 {
 		return
@@ -170,8 +175,12 @@ func (look *Look) waiters(clock, count, queue any) {
 			score -= setAside
 		}
 		waited := min(max(micros-score, 0), float64(math.MaxInt64/2/int64(time.Microsecond)))
-		id, _, _ := strings.Cut(entries[i], " ") // behind it are the token and how long it may be granted
-		look.Waiters = append(look.Waiters, Waiter{id, time.Duration(waited) * time.Microsecond})
+		id, rest, _ := strings.Cut(entries[i], " ") // behind it are the token and how long it may be granted
+		w := Waiter{ID: id, For: time.Duration(waited) * time.Microsecond}
+		if permits {
+			w.wants(rest)
+		}
+		look.Waiters = append(look.Waiters, w)
 	}
 	look.Waiting = len(look.Waiters)
 	if n, _ := redis.Int(count, nil); n > waitersMost {

@@ -60,7 +60,11 @@ func TestDecodeLookReturnsWhatTheRepliesSay(t *testing.T) {
 	} {
 		t.Run(row.name, func(t *testing.T) {
 			look, err := DecodeLook(lookReplies(row.replace))
-			got := fmt.Sprint(look.Token, " ", look.Left, " ", look.Fence, " ", look.Waiting, " ", look.Waiters)
+			var waiters []string
+			for _, w := range look.Waiters {
+				waiters = append(waiters, fmt.Sprintf("{%s %v}", w.ID, w.For))
+			}
+			got := fmt.Sprint(look.Token, " ", look.Left, " ", look.Fence, " ", look.Waiting, " ", waiters)
 			if err != nil {
 				got = err.Error()
 			}

@@ -23,6 +23,8 @@ var (
 	slotsScript string // commands on semaphores
 	//go:embed queue.lua
 	queueScript string // reads a queue
+	//go:embed taken.lua
+	takenScript string // reads the slots of a semaphore
 	//go:embed flight.lua
 	flightScript string // sends a value to those who wait
 	//go:embed fences.lua
@@ -53,6 +55,7 @@ var (
 	flightLua  = &lua{flightScript, hash(flightScript)}
 	slotsLua   = &lua{slotsScript, hash(slotsScript)}
 	queueSHA   = hash(queueScript)
+	takenSHA   = hash(takenScript)
 )
 
 func hash(script string) string { return redis.NewScript(-1, script).Hash() }
