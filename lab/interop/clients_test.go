@@ -121,7 +121,7 @@ func nodes(t *testing.T, servers []*redisserver.Server, name string, times int) 
 }
 
 // needNode returns the path of Node. Without Node and the packages it skips the test.
-func needNode(t *testing.T) string {
+func needNode(t testing.TB) string {
 	t.Helper()
 	path, err := exec.LookPath("node")
 	if err == nil {

@@ -1,9 +1,12 @@
 package interop
 
 import (
+	"context"
+	"encoding/json"
 	"net"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"strconv"
 	"strings"
 	"testing"
@@ -35,7 +38,7 @@ func TestTheWireDocumentHoldsOnValkey(t *testing.T) {
 }
 
 // startValkey starts a server and returns its address.
-func startValkey(t *testing.T) string {
+func startValkey(t testing.TB) string {
 	t.Helper()
 	node := needNode(t)
 	free, err := net.Listen("tcp", "127.0.0.1:0")
@@ -78,4 +81,48 @@ func startValkey(t *testing.T) string {
 	}
 	t.Fatal("Valkey has not answered within a minute")
 	return ""
+}
+
+// TestDoctorAndVerifyOnValkey runs the command on three servers: doctor misses nothing, and the record of clients with faults shows no
+// violation.
+func TestDoctorAndVerifyOnValkey(t *testing.T) {
+	command := filepath.Join(t.TempDir(), "redlock")
+	build := exec.Command("go", "build", "-o", command, "./cmd/redlock")
+	build.Dir = "../.."
+	if out, err := build.CombinedOutput(); err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	masters := strings.Join([]string{startValkey(t), startValkey(t), startValkey(t)}, ",")
+	redlock := func(args ...string) []byte {
+		t.Helper()
+		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+		defer cancel()
+		cmd := exec.CommandContext(ctx, command, args...)
+		cmd.Env = append(os.Environ(), "REDLOCK_MASTERS="+masters)
+		out, err := cmd.Output()
+		if err != nil {
+			t.Fatalf("redlock %s: %v\n%s", strings.Join(args, " "), err, out)
+		}
+		return out
+	}
+	var found struct {
+		Able    bool
+		Masters []struct {
+			Votes  bool
+			Server string
+			Why    []string
+		}
+	}
+	if err := json.Unmarshal(redlock("doctor", "--adopt", "--json"), &found); err != nil {
+		t.Fatal(err)
+	}
+	if !found.Able || len(found.Masters) != 3 {
+		t.Errorf("doctor has found %+v, want three masters that can vote", found)
+	}
+	for _, m := range found.Masters {
+		if !m.Votes || !strings.HasPrefix(m.Server, "valkey 9.") || len(m.Why) != 1 || !strings.HasPrefix(m.Why[0], "adopted ") {
+			t.Errorf("doctor has found %+v, want a vote of Valkey 9 and nothing that is missing", m)
+		}
+	}
+	t.Logf("%s", redlock("verify", "--for", "2s", "--history", filepath.Join(t.TempDir(), "history.jsonl")))
 }
