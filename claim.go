@@ -201,6 +201,11 @@ func (q *contender) await(now clock.Reading) (next time.Time, more bool) {
 		left = q.round.Expire(now.Elapsed(q.asked)) // before the votes are counted: none of a round that is over is missed
 	}
 	mine, first, won := q.inbox.Count(q.claim, now, c.opts.drift, q.locker.highestFence(now))
+	if mine != 0 { // it is about to win: permits of this Client go to those behind it
+		q.place.Close()
+	} else {
+		q.place.Open()
+	}
 	switch {
 	case won != nil && won.Left >= c.opts.winsAt(q.claim.G):
 		return now.Time(), q.win(now, won)
@@ -421,6 +426,9 @@ func (q *contender) note() {
 // win makes a quorum of votes a lease. If that fails, it backs off. It reports false if the schedule has stopped.
 func (q *contender) win(now clock.Reading, won *waits.Quorum) (more bool) {
 	l, c := q.locker, q.locker.client
+	if !q.place.Close() {
+		return true // permits were handed over
+	}
 	full := c.opts.validity(l.opts.TTL)
 	contended := q.attempts > 1 || q.round.Any(isTaken)
 	t := &tenure{client: c, name: l.name, opts: l.opts, claim: q.claim.Claim, holders: q.holders, asked: now, contended: contended, rounds: 1,
@@ -452,6 +460,7 @@ func (q *contender) win(now clock.Reading, won *waits.Quorum) (more bool) {
 		err = ErrClosed
 	}
 	if err != nil {
+		q.place.Open()
 		q.noted(err)
 		return q.backOff(now)
 	}

@@ -252,7 +252,7 @@ func (k *keeper) pass(s *Lease) (next *Lease, kept bool) {
 		if !k.state.CompareAndSwap(st, st&^keptWanted) {
 			continue
 		}
-		if next := k.locker.handOver(s); next != nil {
+		if next := k.locker.handOver(s, k.locker.passGate); next != nil {
 			return next, false
 		}
 		st = k.state.Load()

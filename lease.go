@@ -224,16 +224,17 @@ func (s *Lease) cancelContexts(err error) {
 //
 // handOver does nothing and returns nil if no goroutine waits, if the first one waits with other LockOptions, or
 // if the tenure cannot be handed over.
-func (l *Locker) handOver(s *Lease) (next *Lease) {
-	c := l.client
+//
+// pass gives what a function returns for the Locker of that goroutine to it, and reports whether it has: see passGate.
+func (l *Locker) handOver(s *Lease, pass func(make func(tag any) any) bool) (next *Lease) {
 	if l.opts.Handover < 0 || l.opts.RenewEvery < 0 {
 		return nil
 	}
-	passed := c.gates.Pass(l.key, func(tag any) any {
+	passed := pass(func(tag any) any {
 		if next, ok := tag.(*Locker); !ok || next.opts != l.opts { // it must get the TTL and MaxHold of its own Locker
 			return nil
 		}
-		if next = s.tenure.handOver(c.clock()); next == nil {
+		if next = s.tenure.handOver(l.client.clock()); next == nil {
 			return nil
 		}
 		return next
@@ -244,6 +245,9 @@ func (l *Locker) handOver(s *Lease) (next *Lease) {
 	s.cancelContexts(ErrReleased)
 	return next
 }
+
+// passGate passes the gate of l on.
+func (l *Locker) passGate(make func(tag any) any) bool { return l.client.gates.Pass(l.key, make) }
 
 // handedOver calls Trace.HandedOver. ctx is that of the call that unlocks s.
 func (l *Locker) handedOver(ctx context.Context, s, next *Lease) {

@@ -173,11 +173,16 @@ func (c *Client) tryGate(key string) (ok bool, note, err error) {
 // The gate is left as soon as the release is queued. The next acquisition of the name then follows the
 // release on the same ordered connections, so it finds the key deleted: see lastReleases.
 func (l *Locker) leave(ctx context.Context, s *Lease, wait bool) error {
-	c, t := l.client, s.tenure
-	if next := l.handOver(s); next != nil {
+	if next := l.handOver(s, l.passGate); next != nil {
 		l.handedOver(ctx, s, next)
 		return nil
 	}
+	return l.release(ctx, s, wait)
+}
+
+// release is leave without a handover.
+func (l *Locker) release(ctx context.Context, s *Lease, wait bool) error {
+	c, t := l.client, s.tenure
 	l.noteHeld(false) // from now on, our lease does not hold the lock
 	if !c.beginCall() {
 		l.leaveGate()

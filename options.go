@@ -143,7 +143,8 @@ type LockOptions struct {
 
 	// Handover is how long the goroutines of the Client may pass a lock on, from one unlock to the next
 	// waiter, before it is released to other processes. It is counted from when the masters granted the lock
-	// to the last time that it is passed on. Handover needs renewal, and Lockers of equal LockOptions. Zero
+	// to the last time that it is passed on. Handover needs renewal, and Lockers of equal LockOptions. Permits are
+	// passed on in the same way, between calls for as many of the same limit. Zero
 	// means 50 ms. Negative disables it. Above a week is an error.
 	Handover time.Duration
 

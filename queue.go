@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/redlock-go/redlock/internal/clock"
+	"github.com/redlock-go/redlock/internal/gate"
 	"github.com/redlock-go/redlock/internal/master"
 	"github.com/redlock-go/redlock/internal/quorum"
 	"github.com/redlock-go/redlock/internal/waits"
@@ -24,6 +25,7 @@ import (
 type contender struct {
 	*wait
 	inbox  *waits.Wait // what the masters' messages say
+	place  *gate.Place // among the goroutines that want permits; nil: it wants a lock
 	delays retrier
 	resume time.Time // while there is no claim: when the next one is registered, or the next attempt made; zero: now
 	woken  bool      // a wake-up has come, and neither an attempt nor a poll has followed it
@@ -58,7 +60,7 @@ func (q *contender) contend() bool {
 		q.inbox.Takes()
 	}
 	defer q.leave()
-	for !q.over() {
+	for !q.handedOver() && !q.over() {
 		if q.gaveValue() {
 			return false
 		}
@@ -72,7 +74,19 @@ func (q *contender) contend() bool {
 	if q.last == nil {
 		q.note()
 	}
-	return false
+	return q.lease != nil
+}
+
+// handedOver takes permits that another goroutine of the Client has handed over, and reports whether there are any. The claim is not
+// needed any more.
+func (q *contender) handedOver() bool {
+	if q.lease, _ = q.place.Take().(*Lease); q.lease == nil {
+		return false
+	}
+	if q.claim != nil {
+		q.release(wire.Release)
+	}
+	return true
 }
 
 // gaveValue reports whether another client's value has come, which ends a wait of SingleFlight.
@@ -100,6 +114,7 @@ func (q *contender) sleep(d time.Duration) {
 	case <-q.inbox.News:
 	case <-q.inbox.Wake:
 		q.woken = true
+	case <-q.place.Passed():
 	case <-t.C:
 	case <-q.ctx.Done():
 	case <-q.locker.client.closing:

@@ -42,7 +42,7 @@ func (c *Client) Semaphore(name string, limit int) *Semaphore {
 }
 
 // NewSemaphore returns a Semaphore for name that has limit permits, with opts, which replace Options.LockOptions; nil means
-// Options.LockOptions. Fencing, Handover and Keep do not matter: permits have no fences, and stay with no Client. NewSemaphore
+// Options.LockOptions. Fencing and Keep do not matter: permits have no fences, and stay with no Client. NewSemaphore
 // returns an error if the name or the options are invalid, if limit is below 1 or above 65536, without renewals or wake-ups, and for a
 // TTL below 400 ms.
 func (c *Client) NewSemaphore(name string, limit int, opts *LockOptions) (*Semaphore, error) {
@@ -59,7 +59,7 @@ func (c *Client) NewSemaphore(name string, limit int, opts *LockOptions) (*Semap
 	case !c.canBeGranted(o):
 		return nil, fmt.Errorf("redlock: a Semaphore needs wake-ups, renewals, and a TTL of %v or more", wire.GrantLeast)
 	}
-	o.Fencing, o.Handover, o.Keep = false, -1, 0
+	o.Fencing, o.Keep = false, 0
 	return &Semaphore{client: c, name: name, key: key, limit: limit, opts: o, crowd: c.crowds.ofKey(key)}, nil
 }
 

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/redlock-go/redlock/internal/clock"
+	"github.com/redlock-go/redlock/internal/gate"
 	"github.com/redlock-go/redlock/internal/quorum"
 	"github.com/redlock-go/redlock/internal/waits"
 	"github.com/redlock-go/redlock/internal/wire"
@@ -36,18 +37,15 @@ type permits struct {
 	crowd *crowd
 	n     int // how many slots it needs
 	limit int
-	in    bool // it is counted in crowd
+	place *gate.Place // in crowd
 }
 
 var _ kind = (*permits)(nil)
 
-// waitersMost is how many goroutines of a Client wait at the masters for permits of one name. Others wait behind them.
-const waitersMost = 16
-
-// A crowd is what the goroutines of a Client that want permits of one name have in common.
+// A crowd is what the goroutines of a Client that want permits of one name have in common. Those at the front register claims.
 type crowd struct {
-	places   chan struct{} // one is taken by each goroutine that waits at the masters; first come, first served
-	released atomic.Int64  // the slot that was released last, plus 1; 0: none
+	gate.Crowd
+	released atomic.Int64 // the slot that was released last, plus 1; 0: none
 
 	mu   sync.Mutex // guards last
 	last error      // of the last attempt
@@ -57,7 +55,7 @@ type crowd struct {
 type crowds struct{ inUse[crowd] }
 
 func (h *crowds) ofKey(key string) *crowd {
-	return h.of(key, func() *crowd { return &crowd{places: make(chan struct{}, waitersMost)} })
+	return h.of(key, func() *crowd { return new(crowd) })
 }
 
 func (o *crowd) note(err error) {
@@ -85,24 +83,26 @@ func (p *permits) lock(w *wait) bool { return p.enter(w) && p.contend(w) }
 
 func (p *permits) try(w *wait) bool { return p.lock(w) }
 
-// enter waits for a place at the masters, and reports whether it has one. One attempt does not wait.
+// enter waits for a place at the front of the crowd, and reports whether it has one. One attempt does not wait.
 func (p *permits) enter(w *wait) bool {
-	select {
-	case p.crowd.places <- struct{}{}:
-		p.in = true
-		return true
-	default:
-	}
-	if !w.once {
-		w.late = true
-		w.warn()
-		select {
-		case p.crowd.places <- struct{}{}:
-			p.in = true
-			return true
-		case <-w.ctx.Done():
-		case <-w.locker.client.closing:
+	if w.once {
+		p.place = p.crowd.TryJoin()
+		if p.place == nil {
+			w.taken(p.crowd.why())
 		}
+		return p.place != nil
+	}
+	p.place = p.crowd.Join(w.locker)
+	if isClosed(p.place.Ready()) {
+		return true
+	}
+	w.late = true
+	w.warn()
+	select {
+	case <-p.place.Ready():
+		return true
+	case <-w.ctx.Done():
+	case <-w.locker.client.closing:
 	}
 	w.taken(p.crowd.why())
 	return false
@@ -112,23 +112,57 @@ func (p *permits) contend(w *wait) bool {
 	if !w.enterGate(nil) { // which nobody else wants. It is taken for as long as the permits are held
 		return false
 	}
-	q := &contender{wait: w, delays: retrier{start: w.locker.client.opts.NewBackOff, forever: w.forever}}
+	q := &contender{wait: w, place: p.place, delays: retrier{start: w.locker.client.opts.NewBackOff, forever: w.forever}}
 	q.life = w.locker.opts.TTL
 	return q.contend()
 }
 
-func (p *permits) giveUp(*wait) {
-	if p.in {
-		p.in = false
-		<-p.crowd.places
+func (p *permits) hold(w *wait) *Lease {
+	p.crowd.Held(1)
+	return p.mutex.hold(w)
+}
+
+// giveUp leaves the crowd. If permits were handed over that the goroutine has not taken, since its ctx ended at that moment, they are released.
+func (p *permits) giveUp(w *wait) {
+	if s, ok := p.place.Leave().(*Lease); ok && s.tenure.finish() == nil {
+		w.locker.client.group.Tell(s.tenure.release(), s.tenure.claim, (*releasing)(s.tenure))
 	}
 }
 
 func (p *permits) unlock(ctx context.Context, l *Locker, wait bool) error {
-	if s := l.lease.Load(); s != nil {
-		p.crowd.released.Store(int64(s.tenure.slots[0]) + 1)
+	if s := l.lease.Swap(nil); s != nil {
+		return p.leave(ctx, l, s, wait)
 	}
-	return p.mutex.unlock(ctx, l, wait)
+	return ErrNotHeld
+}
+
+func (p *permits) unlockLease(ctx context.Context, l *Locker, s *Lease) error {
+	if !l.lease.CompareAndSwap(s, nil) {
+		return s.Err()
+	}
+	return p.leave(ctx, l, s, true)
+}
+
+func (p *permits) leave(ctx context.Context, l *Locker, s *Lease, wait bool) error {
+	p.crowd.Held(-1)
+	if next := l.handOver(s, p.pass); next != nil {
+		l.handedOver(ctx, s, next)
+		l.client.gates.Leave(l.key) // the next one has a gate of its own
+		return nil
+	}
+	p.crowd.released.Store(int64(s.tenure.slots[0]) + 1)
+	return l.release(ctx, s, wait)
+}
+
+// pass passes permits on to the goroutine of the crowd that has waited longest, if it wants as many of the same limit. If it does not, they
+// go back to the masters: else calls for several would starve.
+func (p *permits) pass(make func(tag any) any) bool {
+	return p.crowd.Pass(func(tag any) any {
+		if next := tag.(*Locker).kind.(*permits); next.n != p.n || next.limit != p.limit {
+			return nil
+		}
+		return make(tag)
+	})
 }
 
 // again returns the next poll of the claim.

@@ -50,9 +50,15 @@ func queued(t *testing.T, ms *redlocktest.Masters, key string, clients int) {
 // queue returns the members of the queue of a key at a master, in their order.
 func queue(t *testing.T, ms *redlocktest.Masters, i int, key string) []string {
 	t.Helper()
+	return queueOf(t, ms, i, "redlock:queue:"+key)
+}
+
+// queueOf is queue for the key of a queue.
+func queueOf(t *testing.T, ms *redlocktest.Masters, i int, key string) []string {
+	t.Helper()
 	conn := ms.Pools()[i].Get()
 	defer conn.Close()
-	members, err := redis.Strings(conn.Do("ZRANGE", "redlock:queue:"+key, 0, -1))
+	members, err := redis.Strings(conn.Do("ZRANGE", key, 0, -1))
 	if err != nil {
 		t.Fatal(err)
 	}

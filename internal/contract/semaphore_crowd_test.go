@@ -1,0 +1,196 @@
+package contract_test
+
+import (
+	"context"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/redlock-go/redlock"
+	"github.com/redlock-go/redlock/redlocktest"
+)
+
+// permitQueue returns how many claims wait for permits of a semaphore at a master.
+func permitQueue(t *testing.T, ms *redlocktest.Masters, i int, name string) int {
+	t.Helper()
+	synctest.Wait()
+	return len(queueOf(t, ms, i, "redlock:permits:"+name))
+}
+
+// rotate has goroutines acquire a permit each, hold it for a time, and release it, again and again for a time. It returns how many turns
+// each of them had.
+func rotate(t *testing.T, sems []*redlock.Semaphore, hold, lasting time.Duration) (turns []int) {
+	t.Helper()
+	turns = make([]int, len(sems))
+	var all sync.WaitGroup
+	until := time.Now().Add(lasting)
+	for i, s := range sems {
+		all.Go(func() {
+			for time.Now().Before(until) {
+				p, err := s.Acquire(context.Background())
+				if err != nil {
+					t.Error(err)
+					return
+				}
+				time.Sleep(hold)
+				if err := p.Err(); err != nil {
+					t.Error(err)
+				}
+				p.Release()
+				if !time.Now().After(until) {
+					turns[i]++
+				}
+			}
+		})
+	}
+	all.Wait()
+	return turns
+}
+
+// As many goroutines of a Client as hold permits stand in the queues of the masters, and four at least. All others wait behind these.
+func TestFewClaimsOfAClientWaitAtTheMasters(t *testing.T) {
+	bubble(t, 3, func(t *testing.T, ms *redlocktest.Masters) {
+		const limit, n = 3, 400
+		first := acquire(t, openAt(ms, time.Millisecond, nil).Semaphore("a", limit), limit)
+		c := openAt(ms, time.Millisecond, nil)
+		s := c.Semaphore("a", limit)
+		ctx, cancel := context.WithCancel(t.Context())
+		var all sync.WaitGroup
+		var entered atomic.Int64
+		for i := range n {
+			all.Go(func() {
+				ctx := ctx
+				if i%2 == 0 {
+					ctx = context.Background()
+				}
+				if err := s.Do(ctx, func(context.Context) error { time.Sleep(time.Millisecond); return nil }); err == nil {
+					entered.Add(1)
+				} else if ctx.Err() == nil {
+					t.Error(err)
+				}
+			})
+		}
+		time.Sleep(2 * time.Second)
+		before := polls(ms.Master(0))
+		time.Sleep(time.Second)
+		if got := permitQueue(t, ms, 0, "a"); got != 4 {
+			t.Errorf("%d claims wait at a master, want 4", got)
+		}
+		if got := polls(ms.Master(0)) - before; got > 50 {
+			t.Errorf("%d goroutines sent %d polls in a second, want those of 4 claims", n, got)
+		}
+		cancel()
+		time.Sleep(time.Second)
+		if got := permitQueue(t, ms, 0, "a"); got != 4 {
+			t.Errorf("after half of the contexts have ended, %d claims wait at a master, want 4", got)
+		}
+		first.Release()
+		all.Wait()
+		if got := entered.Load(); got != n/2 {
+			t.Errorf("%d entered, want %d", got, n/2)
+		}
+		if got := permitQueue(t, ms, 0, "a"); got != 0 {
+			t.Errorf("%d claims are left at a master", got)
+		}
+		p := acquire(t, s, limit) // none was lost
+		var waiting []<-chan *redlock.Permit
+		for range 10 {
+			waiting = append(waiting, entered1(s))
+		}
+		c.Close()
+		synctest.Wait()
+		for _, in := range waiting {
+			if p := <-in; p != nil {
+				t.Error("a goroutine has a permit of a closed Client")
+			}
+		}
+		p.Release()
+	})
+}
+
+// entered1 acquires a permit in the background, and sends it, or nil after a failure.
+func entered1(s *redlock.Semaphore) <-chan *redlock.Permit {
+	in := make(chan *redlock.Permit, 1)
+	go func() {
+		p, _ := s.Acquire(context.Background())
+		in <- p
+	}()
+	synctest.Wait()
+	return in
+}
+
+// Permits are handed over to the goroutine that has called first, and calls for several are not overtaken.
+func TestGoroutinesOfAClientHavePermitsInTheOrderOfTheirCalls(t *testing.T) {
+	for _, handover := range []time.Duration{-1, 0, time.Minute} {
+		bubble(t, 3, func(t *testing.T, ms *redlocktest.Masters) {
+			s := openAt(ms, time.Millisecond, &redlock.Options{LockOptions: redlock.LockOptions{Handover: handover}}).Semaphore("a", 2)
+			first := acquire(t, s, 2)
+			var order []int
+			var mu sync.Mutex
+			var all sync.WaitGroup
+			for i := range 20 {
+				all.Go(func() {
+					n := 1
+					if i%3 == 2 {
+						n = 2
+					}
+					p := acquire(t, s, n)
+					if got := len(p.Slots()); got != n {
+						t.Errorf("a call for %d permits has %d", n, got)
+					}
+					mu.Lock()
+					order = append(order, i)
+					mu.Unlock()
+					time.Sleep(5*time.Millisecond + time.Duration(i)*10*time.Microsecond)
+					p.Release()
+				})
+				time.Sleep(time.Millisecond)
+			}
+			first.Release()
+			all.Wait()
+			for at, i := range order {
+				// Two goroutines that are given permits by one release may be told so in any order.
+				if at-i > 1 || i-at > 1 || i%3 == 2 && at != i {
+					t.Fatalf("handover %v: the order of the calls became %v", handover, order)
+				}
+			}
+		})
+	}
+}
+
+// Goroutines hand permits over without a command, until Handover has passed since the masters gave them. So a client that has one
+// goroutine has its turns beside one that has a hundred.
+func TestPermitsAreHandedOverWithinAClient(t *testing.T) {
+	for _, limit := range []int{1, 8} {
+		bubble(t, 3, func(t *testing.T, ms *redlocktest.Masters) {
+			const oneWay, hold, lasting = 500 * time.Microsecond, time.Millisecond, 160 * time.Millisecond
+			var handed atomic.Int64
+			trace := &redlock.Trace{HandedOver: func(context.Context, redlock.HandedOverInfo) { handed.Add(1) }}
+			client := openAt(ms, oneWay, &redlock.Options{Trace: trace})
+			many := client.Semaphore("a", limit)
+			one := openAt(ms, oneWay, nil).Semaphore("a", limit)
+			turns := rotate(t, append(slices.Repeat([]*redlock.Semaphore{many}, 30), one), hold, lasting)
+			n := 0
+			for _, k := range turns {
+				n += k
+			}
+			// By way of the masters, a permit is used for half of the time.
+			ideal := float64(limit) * float64(lasting/hold)
+			t.Logf("limit %d: %d turns, %.2f of the time is used, %d handovers", limit, n, float64(n)/ideal, handed.Load())
+			if float64(n) < 0.75*ideal || handed.Load() < int64(n)*3/4 {
+				t.Errorf("limit %d: %d turns, %d of them by a handover, want %v", limit, n, handed.Load(), ideal)
+			}
+			if got := turns[len(turns)-1]; got < 2 {
+				t.Errorf("limit %d: the other client had %d turns", limit, got)
+			}
+			ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+			defer cancel()
+			if err := client.Shutdown(ctx); err != nil {
+				t.Errorf("limit %d: after all permits were released: %v", limit, err)
+			}
+		})
+	}
+}
