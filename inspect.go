@@ -181,7 +181,7 @@ type SemaphoreHolding struct {
 
 	Need int // how many masters are a quorum
 
-	// Waiting is how many calls wait at the masters, each for one permit or several. At most 16 of a Client wait there.
+	// Waiting is how many calls wait at the masters, each for one permit or several. Further calls of a Client may wait in it.
 	Waiting int
 	// Waiters are these calls, the longest waiting first. Of more than 256, some are left out.
 	Waiters []Waiter

@@ -2,6 +2,7 @@ package main
 
 import (
 	"bufio"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -22,12 +23,16 @@ const breakDescription = `Ends the lease by which somebody holds the lock NAME, 
 that has waited longest. It says whose lease that is, and asks first. NAME
 includes the prefix that clients use, if any.
 
+NAME#3 is the lease of slot 3 of the semaphore NAME, unless somebody holds a
+lock NAME#3. It ends with all its slots. 'NAME#*' is all leases of the
+semaphore. redlock status NAME shows the slots.
+
 The holder learns of it at its next renewal, after at most a third of the
 TTL (3.3s of 10s). A holder that does not renew learns of it when its lease
 ends. Until then two clients can hold the lock. Only fences protect the
-resource then. If the holder is redlock run, it kills its command when it
-learns of it. If the holder has crashed, there is nothing to break: its lock
-becomes free by itself.
+resource then: permits have none. If the holder is redlock run, it kills its
+command when it learns of it. If the holder has crashed, there is nothing to
+break: its lock becomes free by itself.
 
 If readers hold the lock, the leases of all of them end, including those
 that began while it asked.
@@ -43,12 +48,17 @@ then two clients can hold the lock. If redlock run holds it, its command is
 killed when redlock run notices.
 `
 
+const breakPermitsWarning = `A holder notices at its next renewal, within about a third of its TTL. Until
+then two clients can have the same slot. If redlock run has it, its command is
+killed when redlock run notices.
+`
+
 // breakCommand returns `redlock break`.
 func breakCommand() *cli.Command {
 	return &cli.Command{
 		Name:            "break",
 		Usage:           "end somebody else's lease",
-		UsageText:       "redlock break [options] NAME",
+		UsageText:       "redlock break [options] NAME | NAME#SLOT | 'NAME#*'",
 		Description:     breakDescription + mastersHelp,
 		HideHelpCommand: true, // "help" is a good name for a lock
 		Flags: append(connectFlags(),
@@ -82,11 +92,17 @@ type breaking struct {
 	in    io.Reader
 	out   io.Writer
 
-	readers map[string]bool // whose leases were ended; those that come later keep theirs
+	semaphore string          // whose permits are ended; empty for a lock
+	readers   map[string]bool // whose leases were ended; those that come later keep theirs
 }
 
 func (b *breaking) run(ctx context.Context) error {
-	seen := b.observe(ctx, []string{b.name})
+	names := []string{b.name}
+	semaphore, slot, ok := parseSlotName(b.name)
+	if ok {
+		names = append(names, semaphore)
+	}
+	seen := b.observe(ctx, names)
 	if ctx.Err() != nil {
 		return ctx.Err()
 	}
@@ -94,22 +110,45 @@ func (b *breaking) run(ctx context.Context) error {
 	if err := seen.quorate(); err != nil {
 		return err
 	}
-	lock := seen.locks[0]
+	lock, permits := seen.of(b.name), seen.of(semaphore)
+	leases := []lockOfNames{lock}
 	switch {
 	case lock.problem != nil:
 		return fmt.Errorf("%s: %w", shown(b.name), lock.problem)
+	case lock.Token == "" && ok:
+		if leases = permits.leasesOf(slot); len(leases) == 0 {
+			return fmt.Errorf("nobody holds %s", shown(b.name))
+		}
+		b.semaphore = semaphore
+		leases[len(leases)-1].Queue = permits.permits.Queue
+	case lock.Token == "" && lock.isSemaphore():
+		return withHint(fmt.Errorf("nobody holds the lock %s", shown(b.name)), fmt.Sprintf("somebody holds permits of the semaphore: redlock break '%s#SLOT'", shown(b.name)))
 	case lock.Token == "":
 		return fmt.Errorf("nobody holds %s", shown(b.name))
 	}
-	fmt.Fprint(b.out, fold(lock.sentence(seen.masters), "", ""))
-	if !b.force {
-		fmt.Fprint(b.out, breakWarning)
-		fmt.Fprint(b.out, "End this lease? [y/N] ")
-		if err := b.confirm(ctx); err != nil {
-			return err
-		}
+	if err := b.ask(ctx, seen.masters, leases); err != nil {
+		return err
 	}
-	return b.end(ctx, &seen, lock)
+	return b.end(ctx, &seen, leases)
+}
+
+// ask says which leases will end, and returns nil if the user agrees.
+func (b *breaking) ask(ctx context.Context, masters int, leases []lockOfNames) error {
+	for _, lease := range leases {
+		fmt.Fprint(b.out, fold(lease.sentence(masters), "", ""))
+	}
+	if b.force {
+		return nil
+	}
+	warning, question := breakWarning, "End this lease? [y/N] "
+	if b.semaphore != "" {
+		warning = breakPermitsWarning
+	}
+	if len(leases) > 1 {
+		question = fmt.Sprintf("End these %d leases? [y/N] ", len(leases))
+	}
+	fmt.Fprint(b.out, warning, question)
+	return b.confirm(ctx)
 }
 
 // printTroubles prints a line on each master that has not said everything.
@@ -132,9 +171,10 @@ func (l lockOfNames) sentence(masters int) string {
 	if l.Left < 0 {
 		left = "for ever"
 	}
-	text := fmt.Sprintf("%s %s %s, on %d of %s, %s", shown(l.name), verb, l.holder(), l.Masters, plural(masters, "master"), left)
+	text := fmt.Sprintf("%s %s %s, on %d of %s, %s", l.title(), verb, l.holder(), l.Masters, plural(masters, "master"), left)
 	if l.Waiting > 0 {
-		text += fmt.Sprintf("; %s: %s", map[bool]string{true: "1 client waits", false: plural(l.Waiting, "client") + " wait"}[l.Waiting == 1], l.waiters())
+		who := map[bool]string{true: "client", false: "call"}[l.slots == nil]
+		text += fmt.Sprintf("; %s: %s", map[bool]string{true: "1 " + who + " waits", false: plural(l.Waiting, who) + " wait"}[l.Waiting == 1], waiters(l.Queue))
 	}
 	return text + "."
 }
@@ -151,6 +191,9 @@ func (l lockOfNames) holder() string {
 func (l lockOfNames) lease() string {
 	if l.Token == wire.ReadersMarker {
 		return "the leases of " + l.holder()
+	}
+	if l.slots != nil {
+		return "the lease of " + l.holder() + " (" + l.title() + ")"
 	}
 	return "the lease of " + l.holder()
 }
@@ -185,14 +228,24 @@ const (
 	breakPause  = 250 * time.Millisecond
 )
 
-// end ends the lease on all masters: the one that was shown, and no other that has come since.
-func (b *breaking) end(ctx context.Context, seen *observation, lock lockOfNames) error {
-	masters := make(map[int]bool) // where a key was deleted
+// An ending is what has become of a lease that is ended.
+type ending struct {
+	lease   lockOfNames
+	masters map[int]bool // where it was ended
+	others  int          // on how many the key holds another token
+	clean   bool         // no master has it any more
+}
+
+// end ends the leases on all masters: those that were shown, and no other that has come since.
+func (b *breaking) end(ctx context.Context, seen *observation, leases []lockOfNames) (err error) {
 	b.readers = make(map[string]bool)
-	others, clean := 0, false
-	for pass := 0; pass < breakPasses && !clean && ctx.Err() == nil; pass++ {
-		if pass > 0 && lock.Token == wire.ReadersMarker && len(b.readers) == 0 {
-			clean = true // it was only the key that was left
+	var all []*ending
+	for _, lease := range leases {
+		all = append(all, &ending{lease: lease, masters: make(map[int]bool)})
+	}
+	for pass := 0; pass < breakPasses && ctx.Err() == nil && slices.ContainsFunc(all, func(e *ending) bool { return !e.clean }); pass++ {
+		if pass > 0 && leases[0].Token == wire.ReadersMarker && len(b.readers) == 0 {
+			all[0].clean = true // it was only the key that was left
 			break
 		}
 		if pass > 0 {
@@ -201,32 +254,45 @@ func (b *breaking) end(ctx context.Context, seen *observation, lock lockOfNames)
 			case <-time.After(breakPause):
 			}
 		}
-		var deleted []int
-		deleted, others = b.remove(seen, lock.Token)
-		for _, i := range deleted {
-			masters[i] = true
+		for _, e := range all {
+			if e.clean {
+				continue
+			}
+			var deleted []int
+			deleted, e.others = b.remove(seen, e.lease.Token)
+			for _, i := range deleted {
+				e.masters[i] = true
+			}
+			e.clean = len(deleted) == 0
 		}
-		clean = len(deleted) == 0
 	}
-	ended := len(masters)
 	b.printTroubles(*seen)
-	failed := 0
+	for _, e := range all {
+		err = cmp.Or(err, b.verdict(seen, e))
+	}
+	return err
+}
+
+// verdict says that a lease was ended, or returns an error that says why not.
+func (b *breaking) verdict(seen *observation, e *ending) error {
+	ended, failed := len(e.masters), 0
 	for _, err := range seen.failures {
 		if err != nil {
 			failed++
 		}
 	}
+	lease := e.lease.lease()
 	switch {
-	case !clean:
-		return &statusError{exitNoQuorum, fmt.Errorf("%s may still be valid: a holder has set its keys again", lock.lease())}
-	case failed >= seen.need || failed > 0 && lock.Masters-ended >= seen.need:
-		return &statusError{exitNoQuorum, fmt.Errorf("%s may still be valid: %d of %s did not end it", lock.lease(), failed, plural(seen.masters, "master"))}
-	case ended == 0 && others > 0:
-		return fmt.Errorf("%s had ended before, and somebody else holds %s now", lock.lease(), shown(b.name))
+	case !e.clean:
+		return &statusError{exitNoQuorum, fmt.Errorf("%s may still be valid: a holder has set its keys again", lease)}
+	case failed >= seen.need || failed > 0 && e.lease.Masters-ended >= seen.need:
+		return &statusError{exitNoQuorum, fmt.Errorf("%s may still be valid: %d of %s did not end it", lease, failed, plural(seen.masters, "master"))}
+	case ended == 0 && e.others > 0:
+		return fmt.Errorf("%s had ended before, and somebody else holds %s now", lease, shown(b.name))
 	case ended == 0:
-		return fmt.Errorf("%s had ended before", lock.lease())
+		return fmt.Errorf("%s had ended before", lease)
 	}
-	fmt.Fprintf(b.out, "Ended %s on %d of %s.\n", lock.lease(), ended, plural(seen.masters, "master"))
+	fmt.Fprintf(b.out, "Ended %s on %d of %s.\n", lease, ended, plural(seen.masters, "master"))
 	return nil
 }
 
@@ -237,7 +303,9 @@ func (b *breaking) remove(seen *observation, token string) (deleted []int, other
 	readers := slices.Sorted(maps.Keys(b.readers))
 	b.each(seen, func(i int) error {
 		q := wire.NewBreak(b.name, token)
-		if token == wire.ReadersMarker {
+		if b.semaphore != "" {
+			q = wire.NewBreakPermit(b.semaphore, token)
+		} else if token == wire.ReadersMarker {
 			q = wire.NewBreakReaders(b.name, readers)
 		}
 		some, outcome, err := end(b.conns[i], q)

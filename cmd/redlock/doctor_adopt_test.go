@@ -80,6 +80,10 @@ func TestAdoptRefusesWhileSomebodyMayHoldALock(t *testing.T) {
 			do(t, servers[0], "EVAL", "for i = 1, 5000 do redis.call('SET', 'user:' .. i, '{}', 'PX', 60000) end", 0)
 			do(t, servers[0], "SET", "stock", "2Q==abcdefghij", "PX", 60_000)
 		}, `it has what looks like a lock, "stock", which expires in `},
+		{"somebody holds a permit of a semaphore", nil, func(t *testing.T, servers []*redisserver.Server, _ string) {
+			do(t, servers[0], "HSET", "redlock:slots:gpus", "0", "token")
+			do(t, servers[0], "ZADD", "redlock:until:gpus", time.Now().Add(time.Minute).UnixMilli(), "0")
+		}, `it has what looks like a lock, "redlock:slots:gpus", which expires in `},
 		{"there is any key under the prefix", []string{"--prefix", "app["}, func(t *testing.T, servers []*redisserver.Server, _ string) {
 			do(t, servers[0], "SET", "app[x", "1")
 		}, `it has what looks like a lock, "app[x", which does not expire`},

@@ -252,9 +252,10 @@ func aclLine(prefix string, selects, adopts bool) string {
 
 // statusLine returns the command that gives a user the least rights that `redlock status` needs.
 func statusLine(prefix string, selects bool) string {
-	names := []string{"evalsha", "getrange", "pttl", "pubsub|numsub", "scan", "script|load", "time", "zcard", "zrange"}
+	names := []string{"evalsha", "getrange", "hget", "pttl", "pubsub|numsub", "scan", "script|load", "time", "zcard", "zrange", "zscore"}
 	keys := globEscape(prefix) + "*"
-	return aclRule("redlock-status", keys, selects, names, "redlock:queue:"+keys, "redlock:fence:"+keys, "redlock:readers:"+keys)
+	return aclRule("redlock-status", keys, selects, names, "redlock:queue:"+keys, "redlock:fence:"+keys, "redlock:readers:"+keys,
+		"redlock:slots:"+keys, "redlock:until:"+keys, "redlock:taken:"+keys, "redlock:permits:"+keys)
 }
 
 // aclRule returns the command that allows a user some commands, with the keys of locks and those beside them.

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -57,7 +58,9 @@ type observation struct {
 type lockOfNames struct {
 	name string
 	holding.Holding
-	problem error // why it cannot be read on some master; nil if it can
+	problem error             // why it cannot be read on some master; nil if it can
+	permits holding.Semaphore // the semaphore of the same name
+	slots   []int             // of a permit: those of its slots; nil for a lock
 }
 
 // locksMost is how many locks are listed.
@@ -76,7 +79,8 @@ func (o *observer) observe(ctx context.Context, names []string) observation {
 		}
 		return err
 	})
-	if names == nil {
+	searched := names == nil
+	if searched {
 		names = o.search(&seen)
 	}
 	names = slices.Compact(slices.Sorted(slices.Values(names)))
@@ -87,6 +91,7 @@ func (o *observer) observe(ctx context.Context, names []string) observation {
 	for n, name := range names {
 		lock := lockOfNames{name: name}
 		var known []wire.Look
+		var permits []wire.SlotLook
 		for i := range looks {
 			switch {
 			case seen.failures[i] != nil:
@@ -95,9 +100,16 @@ func (o *observer) observe(ctx context.Context, names []string) observation {
 			default:
 				known = append(known, looks[i][n].look)
 			}
+			if seen.failures[i] == nil && looks[i][n].slotsErr == nil {
+				permits = append(permits, looks[i][n].slots)
+			}
 		}
 		lock.Holding = holding.Of(known, len(o.masters))
+		lock.permits = holding.OfSemaphore(permits, len(o.masters))
 		seen.locks = append(seen.locks, lock)
+	}
+	if searched {
+		seen.locks = slices.DeleteFunc(seen.locks, func(l lockOfNames) bool { return !l.isLock() && !l.isSemaphore() }) // they have expired
 	}
 	o.census(&seen)
 	for _, err := range seen.failures {
@@ -127,7 +139,7 @@ func (o *observer) search(seen *observation) []string {
 	o.each(seen, func(i int) error {
 		var err error
 		found[i], err = findLocks(o.conns[i], o.prefix, scanMost)
-		if errors.Is(err, errTooManyKeys) {
+		if errors.Is(err, errTooManyKeys) || errors.Is(err, errNoSemaphores) {
 			seen.remarks[i], err = err, nil
 		}
 		return err
@@ -135,10 +147,12 @@ func (o *observer) search(seen *observation) []string {
 	return append([]string{}, slices.Concat(found...)...) // not nil
 }
 
-// A sight is what a master says of one lock.
+// A sight is what a master says of one lock, and of the semaphore of the same name.
 type sight struct {
-	look wire.Look
-	err  error
+	look     wire.Look
+	err      error
+	slots    wire.SlotLook
+	slotsErr error
 }
 
 // pipelined is how many locks a master is asked about together.
@@ -151,18 +165,21 @@ func (o *observer) look(seen *observation, names []string) [][]sight {
 		for some := range slices.Chunk(names, pipelined) {
 			var queries []wire.Query
 			for _, name := range some {
-				queries = append(queries, wire.NewLook(name))
+				queries = append(queries, wire.NewLook(name), wire.NewSlotLook(name))
 			}
 			all, err := readQueries(o.conns[i], queries...)
 			if err != nil {
 				return err
 			}
-			for _, replies := range all {
-				look, err := wire.DecodeLook(replies)
-				if err != nil && strings.HasPrefix(err.Error(), "NOPERM") {
-					return err
+			for n := range some {
+				var s sight
+				if s.look, s.err = wire.DecodeLook(all[2*n]); s.err != nil && strings.HasPrefix(s.err.Error(), "NOPERM") {
+					return s.err
 				}
-				sights[i] = append(sights[i], sight{look, err})
+				if s.slots, s.slotsErr = wire.DecodeSlotLook(all[2*n+1]); s.slotsErr != nil {
+					seen.remarks[i] = cmp.Or(seen.remarks[i], fmt.Errorf("a semaphore %s cannot be read: %w", shown(some[n]), s.slotsErr))
+				}
+				sights[i] = append(sights[i], s)
 			}
 		}
 		return nil
@@ -176,10 +193,10 @@ func (o *observer) census(seen *observation) {
 	var mu sync.Mutex // guards listening
 	o.each(seen, func(i int) error {
 		for n, lock := range seen.locks {
-			if len(lock.Waiters) == 0 {
+			if len(lock.Waiters)+len(lock.permits.Waiters) == 0 {
 				continue
 			}
-			all, err := readQueries(o.conns[i], wire.NewCensus(lock.IDs()))
+			all, err := readQueries(o.conns[i], wire.NewCensus(append(lock.IDs(), lock.permits.IDs()...)))
 			if err != nil {
 				return err
 			}
@@ -193,6 +210,7 @@ func (o *observer) census(seen *observation) {
 	})
 	for n := range seen.locks {
 		seen.locks[n].Drop(listening[n])
+		seen.locks[n].permits.Drop(listening[n])
 	}
 }
 
@@ -239,6 +257,15 @@ func (seen observation) troubles(masters []master) (lines []string) {
 		}
 	}
 	return lines
+}
+
+// of returns what was seen of a name.
+func (seen observation) of(name string) lockOfNames {
+	i := slices.IndexFunc(seen.locks, func(l lockOfNames) bool { return l.name == name })
+	if i < 0 {
+		return lockOfNames{name: name}
+	}
+	return seen.locks[i]
 }
 
 // quorate returns an error if fewer than a quorum of masters have answered.

@@ -8,6 +8,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/redlock-go/redlock/internal/holding"
 	"github.com/redlock-go/redlock/internal/redisconn"
 	"github.com/redlock-go/redlock/internal/wire"
 )
@@ -36,20 +37,28 @@ func (s *status) text(seen observation) string {
 // below their lock.
 func locksTable(seen observation) sheet {
 	s := sheet{head: []string{"NAME", "OWNER", "LEFT", "MASTERS", "FENCE", "WAITING"}}
+	var queues []holding.Queue // by row
 	for _, lock := range seen.locks {
-		row := sheetRow{cells: lock.cells(seen.masters)}
-		if lock.problem != nil {
-			row.remarks = []string{lock.problem.Error()}
+		if lock.isLock() || !lock.isSemaphore() {
+			row := sheetRow{cells: lock.cells(seen.masters)}
+			if lock.problem != nil {
+				row.remarks = []string{lock.problem.Error()}
+			}
+			s.rows, queues = append(s.rows, row), append(queues, lock.Queue)
 		}
-		s.rows = append(s.rows, row)
+		if lock.isSemaphore() {
+			s.rows = append(s.rows, lock.permitRows(seen.masters)...)
+			queues = append(queues, lock.permits.Queue)
+			queues = append(queues, make([]holding.Queue, len(lock.permits.Slots))...)
+		}
 	}
 	if total(s.widths()) <= screenWidth {
 		return s
 	}
-	for i, lock := range seen.locks {
-		if lock.Waiting > 0 {
-			s.rows[i].cells[5] = strconv.Itoa(lock.Waiting)
-			s.rows[i].remarks = append(s.rows[i].remarks, "waiting: "+lock.waiters())
+	for i, queue := range queues {
+		if queue.Waiting > 0 {
+			s.rows[i].cells[5] = strconv.Itoa(queue.Waiting)
+			s.rows[i].remarks = append(s.rows[i].remarks, "waiting: "+waiters(queue))
 		}
 	}
 	return s
@@ -70,7 +79,7 @@ func (l lockOfNames) cells(masters int) []string {
 	if l.Fence > 0 {
 		fence = fmt.Sprint(l.Fence)
 	}
-	return []string{shown(l.name), owner, left, fmt.Sprintf("%d of %d", l.Masters, masters), fence, l.waiting()}
+	return []string{l.title(), owner, left, fmt.Sprintf("%d of %d", l.Masters, masters), fence, waiting(l.Queue)}
 }
 
 // owner returns who has the token, or how many clients read, and some of them.
@@ -91,22 +100,26 @@ func (l lockOfNames) owner() string {
 // ownerOr returns an owner, or that it is unknown.
 func ownerOr(owner string) string { return cmp.Or(owner, "unknown") }
 
-// waiting renders how many clients wait, and names some.
-func (l lockOfNames) waiting() string {
-	if l.Waiting == 0 {
+// waiting renders how many wait, and names some.
+func waiting(q holding.Queue) string {
+	if q.Waiting == 0 {
 		return "-"
 	}
-	return fmt.Sprintf("%d: %s", l.Waiting, l.waiters())
+	return fmt.Sprintf("%d: %s", q.Waiting, waiters(q))
 }
 
-// waiters names some of the clients that wait.
-func (l lockOfNames) waiters() string {
+// waiters names some of those who wait.
+func waiters(q holding.Queue) string {
 	var some []string
-	for _, w := range l.Waiters[:min(len(l.Waiters), namedWaiters)] {
-		some = append(some, ownerOr(w.Owner)+" "+short(w.For))
+	for _, w := range q.Waiters[:min(len(q.Waiters), namedWaiters)] {
+		text := ownerOr(w.Owner) + " " + short(w.For)
+		if w.Permits > 1 {
+			text += fmt.Sprintf(" for %d", w.Permits)
+		}
+		some = append(some, text)
 	}
 	text := strings.Join(some, ", ")
-	if l.Waiting > len(some) {
+	if q.Waiting > len(some) {
 		text += ", …"
 	}
 	return text

@@ -221,6 +221,8 @@ func TestTheRightsForStatusAreEnoughAndTheLeast(t *testing.T) {
 	b := openQuietly(t, listOf(servers), redlock.Options{Owner: "web-2"})
 	hold(t, a, "app:stock")
 	waitFor(t, b, "app:stock")
+	holdPermits(t, a, "app:gpus", 2, 2)
+	waitForPermit(t, b, "app:gpus", 2)
 	rule := aclOf(t, "--status", "--prefix", "app:")
 	rule[2] = "shop"
 	var urls []string
@@ -230,7 +232,7 @@ func TestTheRightsForStatusAreEnoughAndTheLeast(t *testing.T) {
 		urls = append(urls, "redis://shop:s3kret@"+s.Addr())
 	}
 	out, _ := runCommandLine(t, exitOK, "", "status", "--masters", strings.Join(urls, ","), "--prefix", "app:")
-	want(t, out, "app:stock  web-1  ", "1: web-2 ")
+	want(t, out, "app:stock  ", "1: web-2 ", "app:gpus  ", "2 of 2 permits", "app:gpus#0", "app:gpus#1")
 	for _, s := range servers {
 		if entries, err := redis.Values(s.Do("ACL", "LOG")); err != nil || len(entries) > 0 {
 			t.Errorf("ACL LOG = %v, %q, want no entry", err, entries)
@@ -241,6 +243,11 @@ func TestTheRightsForStatusAreEnoughAndTheLeast(t *testing.T) {
 	do(t, servers[0], "ACL", "SETUSER", "shop", "-getrange")
 	out, _ = runCommandLine(t, exitOK, "", "status", "--masters", strings.Join(urls, ","), "app:stock")
 	want(t, out, "2 of 3", servers[0].Addr()+": access denied: NOPERM")
+	// The rights before there were semaphores show the locks.
+	do(t, servers[0], "ACL", "SETUSER", "shop", "+getrange", "-hget")
+	do(t, servers[1], "ACL", "SETUSER", "shop", "resetkeys", "~app:*", "~redlock:queue:app:*", "~redlock:fence:app:*", "~redlock:readers:app:*")
+	out, _ = runCommandLine(t, exitOK, "", "status", "--masters", strings.Join(urls, ","), "--prefix", "app:")
+	want(t, out, "app:stock", "3 of 3", servers[0].Addr()+": a semaphore app:gpus cannot be read: ", servers[1].Addr()+": semaphores cannot be read: ")
 }
 
 func TestMastersCanBeReadFromAFile(t *testing.T) {

@@ -256,6 +256,11 @@ func NewBreakReaders(key string, readers []string) Query {
 	return newBreak(readersLua, key, "break", strings.Join(readers, "\n"))
 }
 
+// NewBreakPermit returns a query that takes a token out of all slots of a semaphore, and passes these on. DecodeBreak reads the replies.
+func NewBreakPermit(key, token string) Query {
+	return newBreak(slotsLua, slotsKey+key, "release 1 1 "+strconv.FormatInt(GrantLeast.Milliseconds(), 10), token)
+}
+
 // breaker is the id of a client that breaks leases. No client has it. Without a client's id a call would wake nobody.
 const breaker = "redlock-break"
 
@@ -263,7 +268,7 @@ func newBreak(l *lua, key string, word, token any) Query {
 	return Query{{"SCRIPT", "LOAD", l.text}, {"EVALSHA", l.sha, 1, key, breaker, word, token}}
 }
 
-// DecodeBreak returns what the replies to a query of NewBreak, NewPass or NewBreakReaders mean. The outcome is that of a
+// DecodeBreak returns what the replies to a query of NewBreak, NewBreakPermit, NewPass or NewBreakReaders mean. The outcome is that of a
 // Release. ended are the readers that NewBreakReaders has ended.
 func DecodeBreak(replies []any) (ended []string, o Outcome, err error) {
 	if len(replies) != 2 {
