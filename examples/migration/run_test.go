@@ -64,6 +64,10 @@ var runs = map[string]func(t *testing.T, s scene) error{
 	},
 	"refreshWithRedlock": func(t *testing.T, s scene) error { return refreshWithRedlock(t.Context(), s.client) },
 	"leadWithRedlock":    func(t *testing.T, s scene) error { return leadWithRedlock(t.Context(), s.client) },
+	"reportBesideRedisson": func(t *testing.T, s scene) error {
+		return reportBesideRedisson(t.Context(), redlocktest.StartN(t, 1).Pools()[0], s.client)
+	},
+	"withRLock": nil, // reportBesideRedisson calls it; and see redisson_test.go
 	// Options of other clients have tests of their own, in migration_test.go.
 	"fromGoRedis": nil,
 	"fromRueidis": nil,
