@@ -189,7 +189,7 @@ func (w *wait) noted(err error) {
 	}
 	if f := c.opts.Trace.Acquired; f != nil && err == nil && !l.silent {
 		s := w.lease
-		f(w.ctx, AcquiredInfo{Name: l.name, Attempts: w.attempts, Waited: c.clock().Since(w.began), Until: s.Until(), Rounds: s.tenure.rounds, Fence: s.Fence()})
+		f(w.ctx, AcquiredInfo{Name: l.name, Attempts: w.attempts, Waited: c.clock().Since(w.began), Until: s.Until(), Rounds: s.tenure.rounds, Fence: s.Fence(), Permits: len(s.tenure.slots)})
 	}
 }
 

@@ -185,7 +185,8 @@ var _ quorum.Listener = (*answers)(nil)
 // Heard implements quorum.Listener. Counted is that of the Wait.
 func (h *answers) Heard(i int, a wire.Answer) {
 	if a.OtherLimit > 0 {
-		h.locker.client.notices.OtherLimit(h.locker.name, h.locker.kind.(*permits).limit, a.OtherLimit)
+		_, limit := h.locker.permits()
+		h.locker.client.notices.OtherLimit(h.locker.name, limit, a.OtherLimit)
 	}
 	if m := h.locker.client.masters[i]; h.Answered(h.claim, h.kind, i, a, h.mark, h.life, m.Listening()) {
 		m.PingOften()

@@ -252,6 +252,6 @@ func (l *Locker) passGate(make func(tag any) any) bool { return l.client.gates.P
 // handedOver calls Trace.HandedOver. ctx is that of the call that unlocks s.
 func (l *Locker) handedOver(ctx context.Context, s, next *Lease) {
 	if f := l.client.opts.Trace.HandedOver; f != nil {
-		f(ctx, HandedOverInfo{Name: l.name, Held: l.client.clock().Since(s.acquired), Until: next.Until(), Fence: next.Fence()})
+		f(ctx, HandedOverInfo{Name: l.name, Held: l.client.clock().Since(s.acquired), Until: next.Until(), Fence: next.Fence(), Permits: len(s.tenure.slots)})
 	}
 }

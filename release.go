@@ -131,7 +131,7 @@ func (t *tenure) await(ctx context.Context, round *quorum.Round) error {
 }
 
 func (t *tenure) releasedInfo(err error) ReleasedInfo {
-	return ReleasedInfo{Name: t.name, Held: t.held(), Kept: t.kept, Err: err}
+	return ReleasedInfo{Name: t.name, Held: t.held(), Kept: t.kept, Err: err, Permits: len(t.slots)}
 }
 
 // releaseOutcome returns the error of the release of the lease, given the votes on it, or nil. If a quorum has

@@ -79,6 +79,14 @@ func (o *crowd) why() error {
 	return o.last
 }
 
+// permits returns how many permits of which limit the Locker is to acquire; 0 for a lock.
+func (l *Locker) permits() (n, limit int) {
+	if p, ok := l.kind.(*permits); ok {
+		return p.n, p.limit
+	}
+	return 0, 0
+}
+
 func (p *permits) lock(w *wait) bool { return p.enter(w) && p.contend(w) }
 
 func (p *permits) try(w *wait) bool { return p.lock(w) }

@@ -507,7 +507,7 @@ func (t *tenure) lose(err *lostError) error {
 		t.client.notices.Lost(t.name, err.cause())
 	}
 	if f := t.client.opts.Trace.Lost; f != nil {
-		info := LostInfo{Name: t.name, Held: t.client.clock().Since(t.holder.acquired), Kept: !held, Err: err}
+		info := LostInfo{Name: t.name, Held: t.client.clock().Since(t.holder.acquired), Kept: !held, Err: err, Permits: len(t.slots)}
 		t.client.events.Post(func() { f(context.Background(), info) })
 	}
 	return err

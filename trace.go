@@ -91,7 +91,9 @@ func both[I any](f, g func(ctx context.Context, info I)) func(ctx context.Contex
 
 // LockStartInfo describes a call that begins to acquire a lock.
 type LockStartInfo struct {
-	Name string // of the lock
+	Name    string // of the lock, or of the semaphore
+	Permits int    // of a Semaphore: how many the call wants; 0: a lock
+	Limit   int    // of a Semaphore: see Semaphore.Limit
 }
 
 // LockDoneInfo describes the end of a call that has acquired a lock, or has failed.
@@ -99,6 +101,7 @@ type LockDoneInfo struct {
 	Name     string        // of the lock
 	Waited   time.Duration // since the call began
 	Attempts int           // how many it made; 0 if the lock was handed over, or no attempt was due
+	Permits  int           // as in LockStartInfo
 	Err      error         // nil if the lock was acquired; otherwise as LockContext and TryLockContext return it; see also Outcome
 }
 
@@ -140,6 +143,7 @@ type AcquiredInfo struct {
 	Until    time.Time     // end of validity
 	Rounds   int           // of the attempt that succeeded: 1; more if masters had to be told the fence
 	Fence    uint64        // see Lease.Fence
+	Permits  int           // of a Semaphore: how many; 0: a lock
 }
 
 // HandedOverInfo describes a handover.
@@ -148,6 +152,8 @@ type HandedOverInfo struct {
 	Held  time.Duration // how long the holder that unlocked held it
 	Until time.Time     // end of validity for the next holder, as far as it is known
 	Fence uint64        // the next holder's
+
+	Permits int // of a Semaphore: how many; 0: a lock
 }
 
 // RenewedInfo describes a renewal.
@@ -163,6 +169,8 @@ type LostInfo struct {
 	Held time.Duration // since the acquisition began
 	Kept bool          // nobody held the lock: it was kept, and Held is since its last holder entered. See LockOptions.Keep
 	Err  error         // why; it matches ErrLost
+
+	Permits int // of a Semaphore: how many; 0: a lock
 }
 
 // ReleasedInfo describes a release.
@@ -171,11 +179,15 @@ type ReleasedInfo struct {
 	Held time.Duration // from the beginning of the acquisition until the unlock
 	Kept bool          // the lock was unlocked before, and kept: Held is since its last holder entered. See LockOptions.Keep
 	Err  error         // as UnlockContext returns it
+
+	Permits int // of a Semaphore: how many; 0: a lock
 }
 
 func (w *wait) traceStart() {
 	if f := w.locker.client.opts.Trace.LockStart; f != nil {
-		f(w.ctx, LockStartInfo{Name: w.locker.name})
+		info := LockStartInfo{Name: w.locker.name}
+		info.Permits, info.Limit = w.locker.permits()
+		f(w.ctx, info)
 	}
 }
 
@@ -190,7 +202,8 @@ func (w *wait) traceDone(err error) {
 	if err == nil && w.lease == nil && w.shared == nil {
 		err = errPanicked
 	}
-	f(w.ctx, LockDoneInfo{Name: w.locker.name, Waited: w.locker.client.clock().Since(w.began), Attempts: w.attempts, Err: err})
+	permits, _ := w.locker.permits()
+	f(w.ctx, LockDoneInfo{Name: w.locker.name, Waited: w.locker.client.clock().Since(w.began), Attempts: w.attempts, Permits: permits, Err: err})
 }
 
 // LogTrace returns a Trace that logs each event at level Debug, and losses at level Warn, with the
@@ -205,33 +218,33 @@ func LogTrace(logger *slog.Logger) *Trace {
 	}
 	return &Trace{
 		LockStart: func(ctx context.Context, i LockStartInfo) {
-			debug(ctx, "lock: start", slog.String("name", i.Name))
+			debug(ctx, "lock: start", slog.String("name", i.Name), permitsAttr(i.Permits))
 		},
 		AttemptDone: func(ctx context.Context, i AttemptInfo) {
 			debug(ctx, "attempt", slog.String("name", i.Name), text("elapsed", i.Elapsed), failure(i.Err))
 		},
 		LockDone: func(ctx context.Context, i LockDoneInfo) {
-			debug(ctx, "lock: done", slog.String("name", i.Name), text("waited", i.Waited), slog.Int("attempts", i.Attempts), failure(i.Err))
+			debug(ctx, "lock: done", slog.String("name", i.Name), text("waited", i.Waited), slog.Int("attempts", i.Attempts), permitsAttr(i.Permits), failure(i.Err))
 		},
 		HandedOver: func(ctx context.Context, i HandedOverInfo) {
-			debug(ctx, "handed over", slog.String("name", i.Name), text("held", i.Held), slog.Time("until", i.Until), fence(i.Fence))
+			debug(ctx, "handed over", slog.String("name", i.Name), text("held", i.Held), slog.Time("until", i.Until), fence(i.Fence), permitsAttr(i.Permits))
 		},
 		Acquired: func(ctx context.Context, i AcquiredInfo) {
 			debug(ctx, "acquired", slog.String("name", i.Name), text("waited", i.Waited), slog.Time("until", i.Until),
-				slog.Int("rounds", i.Rounds), fence(i.Fence))
+				slog.Int("rounds", i.Rounds), fence(i.Fence), permitsAttr(i.Permits))
 		},
 		Renewed: func(ctx context.Context, i RenewedInfo) {
 			debug(ctx, "renewed", slog.String("name", i.Name), text("elapsed", i.Elapsed), slog.Time("until", i.Until))
 		},
 		Released: func(ctx context.Context, i ReleasedInfo) {
-			debug(ctx, "released", slog.String("name", i.Name), text("held", i.Held), kept(i.Kept), failure(i.Err))
+			debug(ctx, "released", slog.String("name", i.Name), text("held", i.Held), kept(i.Kept), permitsAttr(i.Permits), failure(i.Err))
 		},
 		Lost: func(ctx context.Context, i LostInfo) {
 			level := slog.LevelWarn
 			if i.Kept {
 				level = slog.LevelDebug // nobody held the lock
 			}
-			logger.LogAttrs(ctx, level, "redlock: lost", slog.String("name", i.Name), text("held", i.Held), kept(i.Kept), failure(i.Err))
+			logger.LogAttrs(ctx, level, "redlock: lost", slog.String("name", i.Name), text("held", i.Held), kept(i.Kept), permitsAttr(i.Permits), failure(i.Err))
 		},
 		MasterChanged: func(ctx context.Context, i MasterStatus) {
 			debug(ctx, "master changed", slog.String("master", i.Name), slog.String("state", i.State.String()), failure(i.Err))
@@ -264,4 +277,12 @@ func fence(f uint64) slog.Attr {
 		return slog.Attr{}
 	}
 	return slog.Uint64("fence", f)
+}
+
+// permitsAttr is the attribute of an event about permits, or none.
+func permitsAttr(n int) slog.Attr {
+	if n == 0 {
+		return slog.Attr{}
+	}
+	return slog.Int("permits", n)
 }

@@ -17,6 +17,9 @@
 //	redlock.lock.hold.duration       histogram, s: from an acquisition or a handover until the unlock or the loss
 //	redlock.lease.lost               counter
 //	redlock.lease.renewal.duration   histogram, s: from the first byte until a quorum had renewed
+//	redlock.permit.held              up-down counter: permits of Semaphores that are held
+//	redlock.permit.wanted            up-down counter: permits that calls wait for
+//	redlock.semaphore.limit          gauge: the limit with which permits were asked for last
 //	redlock.master.count             up-down counter: watched Clients that see the master in this state;
 //	                                 redlock.master.name, redlock.master.state
 //
@@ -25,6 +28,9 @@
 // redlock.lock.held, and an unlock after which it is kept is no value. Calls that got the lock without the masters, by
 // handover or since it was shared or kept, are those with the outcome acquired less redlock.lease.acquired. Leases that Client.Close ends are counted as held
 // for ever: unlock first, or use Client.Shutdown.
+//
+// The events of a Semaphore count in all metrics, with its name; the lease of several permits counts once where leases are counted. The limit
+// is that of one semaphore if NameAttribute tells semaphores apart.
 //
 // The outcome is acquired, shared, held, quarantined, unavailable, timeout, canceled or closed. Counters begin at 0: without
 // NameAttribute when New returns, else when the first call with this attribute begins. So a rate sees the first event.
@@ -82,6 +88,9 @@ type Telemetry struct {
 	hold     metric.Float64Histogram
 	lost     metric.Int64Counter
 	renewal  metric.Float64Histogram
+	permits  metric.Int64UpDownCounter
+	wanted   metric.Int64UpDownCounter
+	limit    metric.Int64Gauge
 	masters  metric.Int64ObservableUpDownCounter
 	born     sync.Map // the values of redlock.lock.name whose counters exist
 }
@@ -125,7 +134,12 @@ func New(opts *Options) (*Telemetry, error) {
 	t.hold = seconds("redlock.lock.hold.duration", "Time from an acquisition or a handover until the unlock or the loss.")
 	t.lost = counter("redlock.lease.lost", "{lease}", "Leases lost while they were held.")
 	t.renewal = seconds("redlock.lease.renewal.duration", "Time until a quorum of masters had renewed a lease.")
+	t.permits = upDown("redlock.permit.held", "{permit}", "Permits of semaphores that are held.")
+	t.wanted = upDown("redlock.permit.wanted", "{permit}", "Permits of semaphores that calls wait for.")
 	var err error
+	t.limit, err = t.meter.Int64Gauge("redlock.semaphore.limit", metric.WithUnit("{permit}"),
+		metric.WithDescription("The limit with which permits were asked for last."))
+	errs = append(errs, err)
 	t.masters, err = t.meter.Int64ObservableUpDownCounter("redlock.master.count", metric.WithUnit("{client}"),
 		metric.WithDescription("Watched Clients that see the master in this state."))
 	if err = errors.Join(append(errs, err)...); err == nil && t.opts.NameAttribute == nil {
@@ -184,20 +198,32 @@ func (t *Telemetry) Trace() *redlock.Trace {
 	held := func(ctx context.Context, name string, held time.Duration) {
 		t.hold.Record(ctx, held.Seconds(), t.attributes(name))
 	}
+	permits := func(ctx context.Context, name string, n int) {
+		if n != 0 {
+			t.permits.Add(ctx, int64(n), t.attributes(name))
+		}
+	}
 	return &redlock.Trace{
 		LockStart: func(ctx context.Context, i redlock.LockStartInfo) {
 			t.bear(ctx, i.Name)
 			t.pending.Add(ctx, 1, t.attributes(i.Name))
+			if i.Permits > 0 {
+				t.permits.Add(ctx, 0, t.attributes(i.Name))
+				t.wanted.Add(ctx, int64(i.Permits), t.attributes(i.Name))
+				t.limit.Record(ctx, int64(i.Limit), t.attributes(i.Name))
+			}
 		},
 		LockDone: t.lockDone,
 		// Leases are counted by their own events, not by those of calls: several calls may share a lease.
 		Acquired: func(ctx context.Context, i redlock.AcquiredInfo) {
 			t.acquired.Add(ctx, 1, t.attributes(i.Name))
 			t.held.Add(ctx, 1, t.attributes(i.Name))
+			permits(ctx, i.Name, i.Permits)
 		},
 		HandedOver: func(ctx context.Context, i redlock.HandedOverInfo) { held(ctx, i.Name, i.Held) },
 		Released: func(ctx context.Context, i redlock.ReleasedInfo) {
 			t.held.Add(ctx, -1, t.attributes(i.Name))
+			permits(ctx, i.Name, -i.Permits)
 			if i.Kept {
 				return
 			}
@@ -208,6 +234,7 @@ func (t *Telemetry) Trace() *redlock.Trace {
 		},
 		Lost: func(ctx context.Context, i redlock.LostInfo) {
 			t.held.Add(ctx, -1, t.attributes(i.Name))
+			permits(ctx, i.Name, -i.Permits)
 			if i.Kept {
 				return
 			}
@@ -223,6 +250,9 @@ func (t *Telemetry) Trace() *redlock.Trace {
 func (t *Telemetry) lockDone(ctx context.Context, i redlock.LockDoneInfo) {
 	outcome := attribute.String("redlock.outcome", i.Outcome())
 	t.pending.Add(ctx, -1, t.attributes(i.Name))
+	if i.Permits > 0 {
+		t.wanted.Add(ctx, int64(-i.Permits), t.attributes(i.Name))
+	}
 	t.requests.Add(ctx, 1, t.attributes(i.Name), metric.WithAttributes(outcome))
 	if i.Err == nil {
 		t.acquire.Record(ctx, i.Waited.Seconds(), t.attributes(i.Name))

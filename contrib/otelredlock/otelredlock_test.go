@@ -37,6 +37,10 @@ func values(t *testing.T, reader *sdkmetric.ManualReader) map[string]int64 {
 				for _, p := range d.DataPoints {
 					got[key(m.Name, p.Attributes)] = p.Value
 				}
+			case metricdata.Gauge[int64]:
+				for _, p := range d.DataPoints {
+					got[key(m.Name, p.Attributes)] = p.Value
+				}
 			case metricdata.Histogram[float64]:
 				for _, p := range d.DataPoints {
 					got[key(m.Name, p.Attributes)] = int64(p.Count)
@@ -237,4 +241,43 @@ func BenchmarkTrace(b *testing.B) {
 		trace.LockDone(b.Context(), redlock.LockDoneInfo{Name: "a"})
 		trace.Released(b.Context(), redlock.ReleasedInfo{Name: "a"})
 	}
+}
+
+func TestMetricsFollowThePermits(t *testing.T) {
+	bubbletest.Test(t, func(t *testing.T) {
+		reader := sdkmetric.NewManualReader()
+		telemetry, err := otelredlock.New(&otelredlock.Options{MeterProvider: sdkmetric.NewMeterProvider(sdkmetric.WithReader(reader))})
+		if err != nil {
+			t.Fatal(err)
+		}
+		s := redlocktest.StartN(t, 3).Open(&redlock.Options{Trace: telemetry.Trace()}).Semaphore("gpus", 4)
+		p, err := s.AcquireN(t.Context(), 3)
+		if err != nil {
+			t.Fatal(err)
+		}
+		ctx, cancel := context.WithCancel(t.Context())
+		waiting := make(chan error)
+		go func() {
+			_, err := s.AcquireN(ctx, 2)
+			waiting <- err
+		}()
+		check := func(when string, held, wanted int64) {
+			t.Helper()
+			synctest.Wait()
+			got := values(t, reader)
+			if h, w, l := got["redlock.permit.held{}"], got["redlock.permit.wanted{}"], got["redlock.semaphore.limit{}"]; h != held || w != wanted || l != 4 {
+				t.Errorf("%s: %d held, %d wanted, limit %d; want %d, %d, 4; all: %v", when, h, w, l, held, wanted, got)
+			}
+		}
+		time.Sleep(100 * time.Millisecond)
+		check("a call waits for two", 3, 2)
+		cancel()
+		if err := <-waiting; err == nil {
+			t.Error("the call has permits")
+		}
+		check("the call has given up", 3, 0)
+		p.Release()
+		time.Sleep(time.Second)
+		check("all are free", 0, 0)
+	})
 }

@@ -16,6 +16,9 @@
 //	redlock_lock_hold_duration_seconds         histogram: from an acquisition or a handover until the unlock or the loss
 //	redlock_leases_lost_total                  counter
 //	redlock_lease_renewal_duration_seconds     histogram: from the first byte until a quorum had renewed
+//	redlock_permits_held                       gauge: permits of Semaphores that are held
+//	redlock_permits_wanted                     gauge: permits that calls wait for
+//	redlock_semaphore_limit                    gauge: the limit with which permits were asked for last
 //	redlock_master_state{master,state}         gauge: watched Clients that see the master in this state
 //
 // The readers of a Client share one lease, which may be kept for a moment after the last of them. So it counts once in
@@ -23,6 +26,11 @@
 // in redlock_locks_held, and an unlock after which it is kept is no observation. Calls that got the lock without the masters,
 // by handover or since it was shared or kept, are those with the outcome acquired less redlock_leases_acquired_total. Leases that Client.Close ends are
 // counted as held for ever: unlock first, or use Client.Shutdown.
+//
+// The events of a Semaphore count in all metrics, with its name; the lease of several permits counts once where leases are counted. Its three
+// gauges appear with the first call. The limit is that of one semaphore if NameLabel tells semaphores apart. How full these are:
+//
+//	sum by (name) (redlock_permits_held) / max by (name) (redlock_semaphore_limit)
 //
 // The outcome is acquired, shared, held, quarantined, unavailable, timeout, canceled or closed. Counters begin at 0: without
 // NameLabel when New returns, else when the first call with this label begins. So rate and increase see the first event.
@@ -74,6 +82,9 @@ type Metrics struct {
 	hold     *prometheus.HistogramVec
 	lost     *prometheus.CounterVec
 	renewal  *prometheus.HistogramVec
+	permits  *prometheus.GaugeVec
+	wanted   *prometheus.GaugeVec
+	limit    *prometheus.GaugeVec
 	masters  *prometheus.Desc
 	children []prometheus.Collector
 	born     sync.Map // the values of the label "name" whose series exist
@@ -116,9 +127,12 @@ func New(opts *Options) *Metrics {
 	m.hold = histogram("redlock_lock_hold_duration_seconds", "Time from an acquisition or a handover until the unlock or the loss.")
 	m.lost = counter("redlock_leases_lost_total", "Leases lost while they were held.")
 	m.renewal = histogram("redlock_lease_renewal_duration_seconds", "Time until a quorum of masters had renewed a lease.")
+	m.permits = gauge("redlock_permits_held", "Permits of semaphores that are held.")
+	m.wanted = gauge("redlock_permits_wanted", "Permits of semaphores that calls wait for.")
+	m.limit = gauge("redlock_semaphore_limit", "The limit with which permits were asked for last.")
 	m.masters = prometheus.NewDesc("redlock_master_state", "Watched Clients that see the master in this state.",
 		[]string{"master", "state"}, m.opts.Labels)
-	m.children = []prometheus.Collector{m.requests, m.pending, m.acquire, m.acquired, m.held, m.hold, m.lost, m.renewal}
+	m.children = []prometheus.Collector{m.requests, m.pending, m.acquire, m.acquired, m.held, m.hold, m.lost, m.renewal, m.permits, m.wanted, m.limit}
 	if m.opts.NameLabel == nil {
 		m.bear("")
 	}
@@ -200,13 +214,26 @@ func (m *Metrics) Trace() *redlock.Trace {
 	held := func(name string, held time.Duration) {
 		m.hold.WithLabelValues(m.labels(name)...).Observe(held.Seconds())
 	}
+	permits := func(name string, n int) {
+		if n != 0 {
+			m.permits.WithLabelValues(m.labels(name)...).Add(float64(n))
+		}
+	}
 	return &redlock.Trace{
 		LockStart: func(_ context.Context, i redlock.LockStartInfo) {
 			m.bear(i.Name)
 			m.pending.WithLabelValues(m.labels(i.Name)...).Inc()
+			if i.Permits > 0 {
+				m.permits.WithLabelValues(m.labels(i.Name)...)
+				m.wanted.WithLabelValues(m.labels(i.Name)...).Add(float64(i.Permits))
+				m.limit.WithLabelValues(m.labels(i.Name)...).Set(float64(i.Limit))
+			}
 		},
 		LockDone: func(_ context.Context, i redlock.LockDoneInfo) {
 			m.pending.WithLabelValues(m.labels(i.Name)...).Dec()
+			if i.Permits > 0 {
+				m.wanted.WithLabelValues(m.labels(i.Name)...).Sub(float64(i.Permits))
+			}
 			m.requests.WithLabelValues(m.labels(i.Name, i.Outcome())...).Inc()
 			if i.Err == nil {
 				m.acquire.WithLabelValues(m.labels(i.Name)...).Observe(i.Waited.Seconds())
@@ -216,10 +243,12 @@ func (m *Metrics) Trace() *redlock.Trace {
 		Acquired: func(_ context.Context, i redlock.AcquiredInfo) {
 			m.acquired.WithLabelValues(m.labels(i.Name)...).Inc()
 			m.held.WithLabelValues(m.labels(i.Name)...).Inc()
+			permits(i.Name, i.Permits)
 		},
 		HandedOver: func(_ context.Context, i redlock.HandedOverInfo) { held(i.Name, i.Held) },
 		Released: func(_ context.Context, i redlock.ReleasedInfo) {
 			m.held.WithLabelValues(m.labels(i.Name)...).Dec()
+			permits(i.Name, -i.Permits)
 			if i.Kept {
 				return
 			}
@@ -230,6 +259,7 @@ func (m *Metrics) Trace() *redlock.Trace {
 		},
 		Lost: func(_ context.Context, i redlock.LostInfo) {
 			m.held.WithLabelValues(m.labels(i.Name)...).Dec()
+			permits(i.Name, -i.Permits)
 			if i.Kept {
 				return
 			}

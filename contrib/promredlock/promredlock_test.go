@@ -332,3 +332,51 @@ func TestEachPanelHasOneUnitAndAsksForTheChosenJob(t *testing.T) {
 		}
 	}
 }
+
+func TestTheMetricsFollowThePermits(t *testing.T) {
+	bubbletest.Test(t, func(t *testing.T) {
+		masters := redlocktest.StartN(t, 3)
+		m := promredlock.New(nil)
+		client := masters.Open(&redlock.Options{Trace: m.Trace(), LockOptions: redlock.LockOptions{TTL: 3 * time.Second}})
+		wantPermits := func(when string, held, wanted int) {
+			t.Helper()
+			synctest.Wait()
+			want(t, m, when, fmt.Sprintf(`
+				# HELP redlock_permits_held Permits of semaphores that are held.
+				# TYPE redlock_permits_held gauge
+				redlock_permits_held %d
+				# HELP redlock_permits_wanted Permits of semaphores that calls wait for.
+				# TYPE redlock_permits_wanted gauge
+				redlock_permits_wanted %d
+				# HELP redlock_semaphore_limit The limit with which permits were asked for last.
+				# TYPE redlock_semaphore_limit gauge
+				redlock_semaphore_limit 4
+			`, held, wanted), "redlock_permits_held", "redlock_permits_wanted", "redlock_semaphore_limit")
+		}
+		s := client.Semaphore("gpus", 4)
+		acquire := func(n int) *redlock.Permit {
+			p, err := s.AcquireN(t.Context(), n)
+			if err != nil {
+				t.Fatal(err)
+			}
+			return p
+		}
+		p, q := acquire(3), acquire(1)
+		wantPermits("four are held", 4, 0)
+		next := make(chan *redlock.Permit)
+		go func() { next <- acquire(3) }()
+		time.Sleep(100 * time.Millisecond)
+		wantPermits("a call waits for three", 4, 3)
+		p.Release()
+		p = <-next
+		wantPermits("they were passed on", 4, 0)
+		for i := range 3 {
+			masters.Master(i).Forget()
+		}
+		<-p.Done()
+		<-q.Done()
+		wantPermits("all were lost", 0, 0)
+		client.Locker("a").Lock()
+		wantPermits("a lock is held", 0, 0)
+	})
+}

@@ -1,8 +1,13 @@
 package contract_test
 
 import (
+	"context"
 	"errors"
+	"fmt"
+	"maps"
+	"reflect"
 	"slices"
+	"sync"
 	"testing"
 	"time"
 
@@ -109,4 +114,72 @@ func TestInspectSemaphoreSaysWhatItCannotKnow(t *testing.T) {
 			t.Errorf("of a closed Client: %v", err)
 		}
 	})
+}
+
+func TestTheTraceTellsHowManyPermits(t *testing.T) {
+	bubble(t, 3, func(t *testing.T, ms *redlocktest.Masters) {
+		var mu sync.Mutex
+		var events []string
+		event := func(format string, args ...any) {
+			mu.Lock()
+			defer mu.Unlock()
+			events = append(events, fmt.Sprintf(format, args...))
+		}
+		trace := &redlock.Trace{
+			LockStart: func(_ context.Context, i redlock.LockStartInfo) {
+				event("start %s %d of %d", i.Name, i.Permits, i.Limit)
+			},
+			LockDone:   func(_ context.Context, i redlock.LockDoneInfo) { event("done %s %d", i.Name, i.Permits) },
+			Acquired:   func(_ context.Context, i redlock.AcquiredInfo) { event("acquired %s %d", i.Name, i.Permits) },
+			HandedOver: func(_ context.Context, i redlock.HandedOverInfo) { event("handed over %s %d", i.Name, i.Permits) },
+			Released:   func(_ context.Context, i redlock.ReleasedInfo) { event("released %s %d", i.Name, i.Permits) },
+			Lost:       func(_ context.Context, i redlock.LostInfo) { event("lost %s %d", i.Name, i.Permits) },
+		}
+		c := openAt(ms, time.Millisecond, &redlock.Options{Trace: trace, LockOptions: redlock.LockOptions{TTL: time.Second}, MaxTTL: time.Second})
+		s := c.Semaphore("a", 3)
+		p := acquire(t, s, 2)
+		var in []<-chan *redlock.Permit
+		for range 8 { // some of them get theirs within the process
+			in = append(in, entered(s, 2))
+		}
+		for range in {
+			p.Release()
+			p = anyOf(in)
+		}
+		if err := p.ReleaseContext(t.Context()); err != nil {
+			t.Error(err)
+		}
+		p = acquire(t, s, 3)
+		for i := range 3 {
+			ms.Master(i).Forget()
+		}
+		<-p.Done()
+		l := c.Locker("a")
+		if l.TryLock() {
+			t.Error("a lock at masters in quarantine")
+		}
+		time.Sleep(time.Second)
+		mu.Lock()
+		defer mu.Unlock()
+		count := make(map[string]int)
+		for _, e := range events {
+			count[e]++
+		}
+		handed := count["handed over a 2"]
+		want := map[string]int{"start a 2 of 3": 9, "done a 2": 9, "handed over a 2": handed, "acquired a 2": 9 - handed, "released a 2": 9 - handed,
+			"start a 3 of 3": 1, "acquired a 3": 1, "done a 3": 1, "lost a 3": 1, "start a 0 of 0": 1, "done a 0": 1}
+		if handed == 0 || !maps.Equal(count, want) {
+			t.Errorf("the events are\n%v, want\n%v", count, want)
+		}
+	})
+}
+
+// anyOf returns what comes first from one of several channels.
+func anyOf(in []<-chan *redlock.Permit) *redlock.Permit {
+	var cases []reflect.SelectCase
+	for _, c := range in {
+		cases = append(cases, reflect.SelectCase{Dir: reflect.SelectRecv, Chan: reflect.ValueOf(c)})
+	}
+	_, v, _ := reflect.Select(cases)
+	return v.Interface().(*redlock.Permit)
 }
