@@ -132,6 +132,33 @@ func ExampleLocker_TryLock() {
 	// Output: writing the report
 }
 
+// A job that starts on several machines at the same time is to run on one of them. The lock is kept for a while after the job has begun,
+// even if the job is quicker: otherwise a machine whose clock is late would run it once more. That while is longer than the clocks differ,
+// and shorter than the time between two runs. The process must live as long: Close releases the lock.
+func ExampleLocker_TryLockContext_atLeast() {
+	const atLeast = 30 * time.Second
+	masters := embedded(3)
+	for _, machine := range []string{"a", "b"} {
+		client, err := redlock.New(masters, &redlock.Options{NodeTimeout: time.Second})
+		if err != nil {
+			log.Fatal(err)
+		}
+		defer client.Close()
+
+		lock := client.Locker("every minute")
+		began := time.Now()
+		if err := lock.TryLockContext(context.Background()); err != nil {
+			fmt.Println(machine, "does nothing, since another machine does:", errors.Is(err, redlock.ErrHeld))
+			continue
+		}
+		fmt.Println(machine, "runs the job")
+		time.AfterFunc(time.Until(began.Add(atLeast)), lock.Unlock) // any goroutine may release a lock
+	}
+	// Output:
+	// a runs the job
+	// b does nothing, since another machine does: true
+}
+
 // A batch that takes hours yields between two parts when somebody waits.
 func ExampleLease_Wanted() {
 	client, err := redlock.New(embedded(3), &redlock.Options{NodeTimeout: time.Second})
