@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -40,5 +41,36 @@ func TestTheCommandsInTheDocumentsParse(t *testing.T) {
 	}
 	if commands < 5 {
 		t.Errorf("only %d commands were found", commands)
+	}
+}
+
+// TestTheFuzzingPageListsEachTarget compares its table with the tests.
+func TestTheFuzzingPageListsEachTarget(t *testing.T) {
+	page, err := os.ReadFile("../../docs/fuzzing.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	target, rows := regexp.MustCompile(`(?m)^func (Fuzz\w+)\(`), []string(nil)
+	err = filepath.WalkDir("../..", func(path string, d fs.DirEntry, err error) error {
+		if err != nil || d.IsDir() || !strings.HasSuffix(path, "_test.go") {
+			return err
+		}
+		text, err := os.ReadFile(path)
+		dir, _ := filepath.Rel("../..", filepath.Dir(path))
+		for _, m := range target.FindAllStringSubmatch(string(text), -1) {
+			rows = append(rows, "| `"+m[1]+"` | `"+filepath.ToSlash(dir)+"` |")
+		}
+		return err
+	})
+	if err != nil || len(rows) < 10 {
+		t.Fatalf("%d targets were found: %v", len(rows), err)
+	}
+	for _, row := range rows {
+		if !strings.Contains(string(page), row) {
+			t.Errorf("docs/fuzzing.md lacks the row %s", row)
+		}
+	}
+	if n := strings.Count(string(page), "| `Fuzz"); n != len(rows) {
+		t.Errorf("docs/fuzzing.md lists %d targets, and there are %d", n, len(rows))
 	}
 }
