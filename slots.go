@@ -3,6 +3,7 @@ package redlock
 import (
 	"cmp"
 	"context"
+	"maps"
 	"math/rand/v2"
 	"slices"
 	"sync"
@@ -26,7 +27,7 @@ import (
 //
 //   - If the claim is the best in n slots, it aims at these: it leaves all others, and wishes these where others stand in them.
 //   - If it is not, it is found beaten. A claim that was found beaten twice is released, and registered anew with a fresh token
-//     and the time that it has waited.
+//     and the time that it has waited; after a pause if others have a quorum in its slots.
 //
 // If no slot can have a quorum by the votes of the masters that have not voted yet, it does so at once, and if it has more keys of n slots than
 // of all others, it aims at those without a question.
@@ -225,12 +226,16 @@ func (q *contender) judgeSlots(now clock.Reading, first time.Time) (more bool) {
 	case len(mine) == 0 || !q.asks || q.asked.Time().Before(first): // what the answers say may be older than the votes
 		return q.schedule(now)
 	}
-	best := best(mine, q.rivals(votes), q.claim.Token(), c.waits.Need)
+	rivals := q.rivals(votes)
+	best := best(mine, rivals, q.claim.Token(), c.waits.Need)
 	switch {
 	case len(best) < p.n:
-		if q.beats++; q.once {
+		switch q.beats++; {
+		case q.once:
 			return false
-		} else if q.beats == 2 {
+		case q.beats == 2 && unheld(mine, rivals, c.waits.Need) < p.n:
+			return q.backOff(now) // these slots have holders: at once, the next claim would be given the same
+		case q.beats == 2:
 			q.release(wire.Release)
 			q.resume = now.Time()
 		}
@@ -254,6 +259,16 @@ func (q *contender) rivals(votes []quorum.Vote) map[int]map[string]int {
 		})
 	}
 	return all
+}
+
+// unheld returns in how many of the slots of a token, mine, no other token has a quorum.
+func unheld(mine map[int]int, rivals map[int]map[string]int, need int) (n int) {
+	for slot := range mine {
+		if !slices.ContainsFunc(slices.Collect(maps.Values(rivals[slot])), func(keys int) bool { return keys >= need }) {
+			n++
+		}
+	}
+	return n
 }
 
 // best returns the slots in which a token is the best, those with the most keys first. mine are its keys.

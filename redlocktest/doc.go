@@ -97,6 +97,26 @@
 //	time.Sleep(time.Second) // both wait
 //	mu.Unlock()
 //
+// # Semaphores
+//
+// All faults work for a Semaphore, too. Its commands are scripts, so faults name them EVALSHA. [Master.GetSlots] says which token
+// stands in which slot. [Master.SetSlot] stands for the permit of a process that was killed, and [Master.DelSlots] makes holders lose
+// theirs:
+//
+//	gpus := masters.Open(nil).Semaphore("gpus", 2)
+//	for i := range 3 { // a majority
+//		masters.Master(i).SetSlot("gpus", 0, "killed", time.Minute)
+//	}
+//	p, err := gpus.AcquireN(t.Context(), 2) // in a bubble: a minute later
+//	…
+//	for i := range 3 {
+//		masters.Master(i).DelSlots("gpus")
+//	}
+//	<-p.Done() // at the next renewal
+//	if !errors.Is(p.Err(), redlock.ErrLost) {
+//		t.Errorf("Err = %v, want ErrLost", p.Err())
+//	}
+//
 // # Differences from Redis
 //
 // Keys expire by the clock that the test sees. Commands of one connection are executed in order. Commands of

@@ -183,3 +183,24 @@ func anyOf(in []<-chan *redlock.Permit) *redlock.Permit {
 	_, v, _ := reflect.Select(cases)
 	return v.Interface().(*redlock.Permit)
 }
+
+// The masters outside the quorum of a holder give its slots to those who wait. These must not ask for them again and again.
+func TestAClientThatWaitsBesideAHolderWithABareQuorumSendsFewCommands(t *testing.T) {
+	bubble(t, 5, func(t *testing.T, ms *redlocktest.Masters) {
+		s := openAt(ms, time.Millisecond, nil).Semaphore("a", 2)
+		acquire(t, s, 2).Release()
+		time.Sleep(time.Second)
+		for i := range 3 {
+			for slot := range 2 {
+				ms.Master(i).SetSlot("a", slot, "killed", 6*time.Second)
+			}
+		}
+		before := ms.Master(0).Count("EVALSHA")
+		in := entered(s, 1)
+		time.Sleep(5*time.Second - 200*time.Millisecond)
+		if n := ms.Master(0).Count("EVALSHA") - before; n > 5*40 {
+			t.Errorf("%d calls of scripts in 5 s", n)
+		}
+		wantEntered(t, in, 1500*time.Millisecond, "the client that waits").Release()
+	})
+}

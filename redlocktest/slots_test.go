@@ -1,0 +1,124 @@
+package redlocktest
+
+import (
+	"errors"
+	"maps"
+	"testing"
+	"time"
+
+	"github.com/redlock-go/redlock"
+	"github.com/redlock-go/redlock/internal/bubbletest"
+)
+
+// acquire acquires n permits.
+func acquire(t *testing.T, s *redlock.Semaphore, n int) *redlock.Permit {
+	t.Helper()
+	p, err := s.AcquireN(t.Context(), n)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return p
+}
+
+func TestThePermitsOfAClientStandInTheSlots(t *testing.T) {
+	everywhere(t, func(t *testing.T, settle func()) {
+		ms := StartN(t, 1)
+		s := ms.Open(nil).Semaphore("gpus", 4)
+		p, q := acquire(t, s, 2), acquire(t, s, 1)
+		want := map[int]string{p.Slots()[0]: p.Token(), p.Slots()[1]: p.Token(), q.Slots()[0]: q.Token()}
+		if got := ms.Master(0).GetSlots("gpus"); !maps.Equal(got, want) {
+			t.Errorf("the slots are %v, want %v", got, want)
+		}
+		if err := errors.Join(p.ReleaseContext(t.Context()), q.ReleaseContext(t.Context())); err != nil {
+			t.Error(err)
+		}
+		if got := ms.Master(0).GetSlots("gpus"); len(got) > 0 || len(ms.Master(0).Keys()) > 0 {
+			t.Errorf("the slots are %v and the keys %q after the release", got, ms.Master(0).Keys())
+		}
+	})
+}
+
+func TestASlotThatIsSetIsTakenUntilItExpires(t *testing.T) {
+	bubbletest.Test(t, func(t *testing.T) {
+		ms := Start(t)
+		c := ms.Open(nil)
+		s := c.Semaphore("gpus", 10)
+		acquire(t, s, 1).Release() // it is connected
+		time.Sleep(time.Second)
+		for i := range 3 {
+			for slot := range 10 {
+				ms.Master(i).SetSlot("gpus", slot, "killed", 5*time.Second)
+			}
+		}
+		if _, err := s.TryAcquire(t.Context()); !errors.Is(err, redlock.ErrHeld) {
+			t.Errorf("TryAcquire = %v, want ErrHeld", err)
+		}
+		h, err := c.InspectSemaphore(t.Context(), "gpus")
+		if err != nil || len(h.Slots) != 10 || !h.Slots[9].Held || h.Slots[9].Token != "killed" || len(h.Limits) > 0 {
+			t.Errorf("InspectSemaphore = %+v, %v", h, err)
+		}
+		began := time.Now()
+		p := acquire(t, s, 10)
+		if waited := time.Since(began); waited < 4*time.Second || waited > 6*time.Second {
+			t.Errorf("the permits came after %v, want 5s", waited)
+		}
+		p.Release()
+	})
+}
+
+func TestASlotThatIsSetOrDeletedIsLost(t *testing.T) {
+	for name, lose := range map[string]func(m *Master, p *redlock.Permit){
+		"deleted": func(m *Master, _ *redlock.Permit) {
+			if !m.DelSlots("gpus") || m.DelSlots("gpus") {
+				t.Errorf("DelSlots does not say whether there were any")
+			}
+		},
+		"set": func(m *Master, p *redlock.Permit) { m.SetSlot("gpus", p.Slots()[1], "other", time.Minute) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			bubbletest.Test(t, func(t *testing.T) {
+				ms := Start(t)
+				s := ms.Open(nil).Semaphore("gpus", 4)
+				p := acquire(t, s, 3)
+				time.Sleep(time.Second)
+				for i := range 2 { // a minority
+					lose(ms.Master(i), p)
+				}
+				time.Sleep(time.Hour)
+				if err := p.Err(); err != nil {
+					t.Fatalf("after the loss at a minority: %v", err)
+				}
+				for i := range 3 {
+					lose(ms.Master(i), p)
+				}
+				<-p.Done()
+				if err := p.Err(); !errors.Is(err, redlock.ErrLost) {
+					t.Errorf("Err = %v, want ErrLost", err)
+				}
+				p.Release()
+				time.Sleep(2 * time.Minute)
+				acquire(t, s, 4).Release() // all came back
+			})
+		})
+	}
+}
+
+func TestSetSlotRefusesWhatNoClientWrites(t *testing.T) {
+	m := StartN(t, 1).Master(0)
+	for _, set := range []func(){
+		func() { m.SetSlot("a", -1, "t", time.Second) },
+		func() { m.SetSlot("a", 1<<16, "t", time.Second) },
+		func() { m.SetSlot("a", 0, "", time.Second) },
+		func() { m.SetSlot("a", 0, "t t", time.Second) },
+		func() { m.SetSlot("a", 0, "t", 0) },
+	} {
+		func() {
+			defer func() {
+				if recover() == nil {
+					t.Error("SetSlot did not panic")
+				}
+			}()
+			set()
+		}()
+	}
+}
