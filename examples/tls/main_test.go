@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"crypto/ecdsa"
 	"crypto/elliptic"
 	"crypto/rand"
@@ -13,6 +14,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"testing"
 	"time"
@@ -33,23 +35,7 @@ func TestALockByTLSWithTheLeastRights(t *testing.T) {
 	}
 	var masters []string
 	for range 3 {
-		var s *redisserver.Server
-		var port string
-		var err error
-		for range 10 {
-			port = freePort(t)
-			s, err = redisserver.Start("--tls-port", port, "--tls-cert-file", file("server.pem"), "--tls-key-file", file("server-key.pem"),
-				"--tls-ca-cert-file", file("ca.pem"), "--tls-auth-clients", "yes")
-			if err == nil || !strings.Contains(err.Error(), "the port is taken") { // by another process, since it was found free
-				break
-			}
-		}
-		if err != nil && strings.Contains(err.Error(), "tls") {
-			t.Skipf("redis-server is built without TLS: %v", err)
-		} else if err != nil {
-			t.Fatal(err)
-		}
-		t.Cleanup(s.Stop)
+		s, port := start(t, dir)
 		if err := s.Adopt(); err != nil {
 			t.Fatal(err)
 		}
@@ -64,6 +50,68 @@ func TestALockByTLSWithTheLeastRights(t *testing.T) {
 	out := doctor(t, "--prefix", "shop:", "--masters", strings.Join(masters, ","), "--ca", file("ca.pem"), "--cert", file("client.pem"), "--key", file("client-key.pem"))
 	if !strings.Contains(out, "3 of 3 masters can vote now") || strings.Contains(out, "does not allow") {
 		t.Errorf("the doctor says:\n%s", out)
+	}
+}
+
+// start starts a server with the certificates in dir. It speaks TLS on a port of its own.
+func start(t *testing.T, dir string) (s *redisserver.Server, port string) {
+	t.Helper()
+	file := func(name string) string { return filepath.Join(dir, name) }
+	var err error
+	for range 10 {
+		port = freePort(t)
+		s, err = redisserver.Start("--tls-port", port, "--tls-cert-file", file("server.pem"), "--tls-key-file", file("server-key.pem"),
+			"--tls-ca-cert-file", file("ca.pem"), "--tls-auth-clients", "yes")
+		if err == nil || !strings.Contains(err.Error(), "the port is taken") { // by another process, since it was found free
+			break
+		}
+	}
+	if err != nil && strings.Contains(err.Error(), "tls") {
+		t.Skipf("redis-server is built without TLS: %v", err)
+	} else if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(s.Stop)
+	return s, port
+}
+
+// The commands of docs/operations.md make a service with TLS and the least rights of three new servers.
+func TestTheStepsOfTheOperationsPage(t *testing.T) {
+	page, err := os.ReadFile("../../docs/operations.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	block := regexp.MustCompile("(?s)\\*\\*Step by step\\*\\*.*?```sh\n(.*?)```").FindSubmatch(page)
+	if block == nil {
+		t.Fatal("docs/operations.md has no steps")
+	}
+	dir, bin := t.TempDir(), t.TempDir()
+	certificates(t, dir)
+	if out, err := exec.Command("go", "build", "-o", bin, "../../cmd/redlock").CombinedOutput(); err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	// The hosts are ports of one host here.
+	steps := strings.NewReplacer("-h $host -p 6379", "-h 127.0.0.1 -p $host", "$host:6379", "127.0.0.1:$host").Replace(string(block[1]))
+	for i := range 3 {
+		_, port := start(t, dir)
+		steps = strings.Replace(steps, fmt.Sprintf("10.0.0.%d", i+1), port, 1)
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	cmd := exec.CommandContext(ctx, "bash", "-euo", "pipefail", "-c", steps)
+	cmd.Dir = dir
+	cmd.Env = append(os.Environ(), "PASSWORD=s3kret", "PATH="+bin+string(os.PathListSeparator)+os.Getenv("PATH"))
+	out, err := cmd.CombinedOutput()
+	if err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	for _, want := range []string{"adopted", "3 of 3 masters can vote now", "it works\n"} {
+		if !strings.Contains(string(out), want) {
+			t.Errorf("the output lacks %q:\n%s", want, out)
+		}
+	}
+	if strings.Contains(string(out), "does not allow") {
+		t.Errorf("the user of the service lacks rights:\n%s", out)
 	}
 }
 
