@@ -140,7 +140,7 @@ func (q *contender) register(g time.Duration) {
 	var claim *waits.Claim
 	register := wire.Request(wire.Register)
 	if p, ok := l.kind.(*permits); ok {
-		claim = waits.NewSlotClaim(registered, now, g, len(c.masters), p.n)
+		claim = waits.NewSlotClaim(registered, now, g, len(c.masters), p.n, p.limit)
 		register = wire.RegisterFirst(p.first())
 		q.aim, q.asks, q.beats, q.votesSplit = nil, false, 0, false
 	} else {
@@ -259,9 +259,11 @@ func (q *contender) roundOver(now clock.Reading, mine uint64, first time.Time) (
 func (q *contender) due(now clock.Reading, voted bool) time.Time {
 	if q.far {
 		step := q.locker.client.opts.claimPolls
-		if q.inbox.Ahead(q.claim) < wire.Near {
+		if ahead := q.inbox.Ahead(q.claim); ahead < wire.Near {
 			q.far = false
 			q.poll = earlier(q.poll, now.Time().Add(rand.N(step)))
+		} else if ahead < q.claim.Near {
+			q.poll = earlier(q.poll, now.Time().Add(q.notPast(nearSteps*step)))
 		} else if q.inbox.Returned(q.claim) {
 			q.poll = earlier(q.poll, now.Time().Add(rand.N(farFirst*step)))
 		}
@@ -315,11 +317,17 @@ func (q *contender) schedule(now clock.Reading) (more bool) {
 		q.poll = now.Time().Add(q.notPast(step/2 + rand.N(step)))
 		return true
 	}
-	if q.asked == q.claim.Began {
+	near := ahead < q.claim.Near
+	if near {
+		ahead = min(ahead, nearSteps)
+	} else if q.asked == q.claim.Began {
 		ahead = farFirst
 	}
 	d := c.opts.farPolls(ahead)
-	q.poll = now.Time().Add(d*3/4 + rand.N(d/2))
+	if d = d*3/4 + rand.N(d/2); near {
+		d = q.notPast(d)
+	}
+	q.poll = now.Time().Add(d)
 	return true
 }
 
@@ -327,6 +335,8 @@ const (
 	// farFirst is after how many times the pause of a near claim a far one polls first, on average: soon after a grant to
 	// another client would have ended that was made when it registered.
 	farFirst = 10
+	// nearSteps limits the pause of a claim on slots that is near, but not one of the first three, in the same measure.
+	nearSteps = 5
 	// farMost is the longest pause of a far claim, in the same measure.
 	farMost = 100
 )

@@ -194,3 +194,101 @@ func TestPermitsAreHandedOverWithinAClient(t *testing.T) {
 		})
 	}
 }
+
+// permitCrowd opens clients that wait for a permit of s, one after the other, and hold it for a time.
+func permitCrowd(t *testing.T, ms *redlocktest.Masters, n, limit int, oneWay, hold time.Duration, entered func(i int)) (wait func()) {
+	t.Helper()
+	var all sync.WaitGroup
+	for i := range n {
+		s := openAt(ms, oneWay, nil).Semaphore("a", limit)
+		all.Go(func() {
+			p, err := s.Acquire(context.Background())
+			if err != nil {
+				t.Error(err)
+				return
+			}
+			entered(i)
+			time.Sleep(hold + time.Duration(i)*100*time.Microsecond) // so that all masters execute the releases in one order
+			p.Release()
+		})
+		time.Sleep(10 * time.Millisecond)
+	}
+	return all.Wait
+}
+
+// Only those at the front of the queue poll often: see TestACrowdThatWaitsSendsFewPolls.
+func TestACrowdThatWaitsForPermitsSendsFewPolls(t *testing.T) {
+	bubble(t, 3, func(t *testing.T, ms *redlocktest.Masters) {
+		const n, limit, seconds = 30, 4, 5
+		holder := acquire(t, connected(t, ms, nil).Semaphore("a", limit), limit)
+		wait := permitCrowd(t, ms, n, limit, 0, 0, func(int) {})
+		time.Sleep(2 * time.Second) // the first polls
+		before := polls(ms.Master(0))
+		time.Sleep(seconds * time.Second)
+		got := polls(ms.Master(0)) - before
+		// Three poll ten times a second, and the others every 100 ms for each claim ahead: 10 ln(30/3) a second.
+		const near, far = 3 * 10 * seconds, 23 * seconds
+		if got < near*8/10 || got > (near+far)*13/10 {
+			t.Errorf("%d clients sent %d polls in %d s, want about %d", n, got, seconds, near+far)
+		}
+		holder.Release()
+		wait()
+	})
+}
+
+// A release of several permits is had by as many claims in one trip of a message, although most of them poll seldom: they were told that
+// they are near, and so their votes count from a recent ping. So have those behind them, one round trip after the other.
+func TestACrowdHasPermitsInItsTurnWithoutAPause(t *testing.T) {
+	bubble(t, 3, func(t *testing.T, ms *redlocktest.Masters) {
+		const limit, n, oneWay, hold = 6, 24, 10 * time.Millisecond, 40 * time.Millisecond
+		holder := acquire(t, openAt(ms, oneWay, nil).Semaphore("a", limit), limit)
+		var mu sync.Mutex
+		var order []int
+		wait := permitCrowd(t, ms, n, limit, oneWay, hold, func(i int) {
+			mu.Lock()
+			order = append(order, i)
+			mu.Unlock()
+		})
+		time.Sleep(2 * time.Second) // longer than g: no vote could count from the registration
+		before := polls(ms.Master(0))
+		began := time.Now()
+		holder.Release()
+		wait()
+		if took, most := time.Since(began), time.Duration(n/limit)*(hold+2*oneWay)*11/10; took > most {
+			t.Errorf("%d clients took %v, want %v at most", n, took, most)
+		}
+		if got := polls(ms.Master(0)) - before; got > 2*n {
+			t.Errorf("%d clients sent %d polls during their turns", n, got)
+		}
+		for at, i := range order {
+			if at-i >= limit || i-at >= limit {
+				t.Errorf("they entered in the order %v", order)
+				break
+			}
+		}
+	})
+}
+
+// No script runs when the slots of a client expire that has died. Those that are near find out, also if they are not among the first three,
+// and these have left a moment before.
+func TestACrowdGetsThePermitsOfADeadHolderSoonAfterTheyExpire(t *testing.T) {
+	bubble(t, 3, func(t *testing.T, ms *redlocktest.Masters) {
+		const limit, ttl = 8, 2 * time.Second
+		opts := &redlock.Options{LockOptions: redlock.LockOptions{TTL: ttl}, MaxTTL: ttl}
+		dead := connected(t, ms, opts)
+		acquire(t, dead.Semaphore("a", limit), limit)
+		ctx, leave := context.WithCancel(t.Context())
+		for range 5 {
+			s := connected(t, ms, nil).Semaphore("a", limit)
+			go s.Acquire(ctx)
+			time.Sleep(10 * time.Millisecond)
+		}
+		in := entered(connected(t, ms, nil).Semaphore("a", limit), limit)
+		time.Sleep(3 * time.Second)
+		dead.Close() // which releases nothing
+		until := time.Now().Add(ttl + 150*time.Millisecond)
+		time.Sleep(ttl - 20*time.Millisecond)
+		leave()
+		wantEntered(t, in, time.Until(until), "a call for all permits").Release()
+	})
+}

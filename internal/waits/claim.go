@@ -23,6 +23,7 @@ type Claim struct {
 	*master.Claim
 	Began clock.Reading // immutable; before its first command
 	G     time.Duration // immutable; for how long it may be granted the lock
+	Near  int           // immutable; how many claims at the front of a queue are near
 	slots int           // immutable; how many slots it needs; 0: it is for a lock
 
 	// Guarded by Waits.mu:
@@ -59,7 +60,7 @@ func (v *vote) end() time.Time { return v.mark.Time().Add(v.life) }
 
 // NewClaim returns a Claim of a Client with this number of masters.
 func NewClaim(c *master.Claim, began clock.Reading, g time.Duration, masters int) *Claim {
-	return &Claim{Claim: c, Began: began, G: g, votes: make([]vote, masters), places: make([]place, masters)}
+	return &Claim{Claim: c, Began: began, G: g, Near: wire.Near, votes: make([]vote, masters), places: make([]place, masters)}
 }
 
 // SetClaim sets the claim of a wait; nil: it has none. The votes for an earlier claim never count again.
@@ -145,7 +146,7 @@ func (w *Wait) Answered(c *Claim, kind wire.Kind, i int, a wire.Answer, mark clo
 	c.saidLocked(i, a, mark.Time(), listening)
 	c.heardLocked(i, kind, a)
 	c.answered = c.answered || a.Outcome == wire.Taken
-	near = c.places[i].near()
+	near = c.nearAt(i)
 	late := kind == wire.Again && c.known&bit != 0
 	gone := late && a.New // the key was granted or set, and is gone or another's since
 	if a.Done() || a.Outcome == wire.Taken && (a.New || listening) {

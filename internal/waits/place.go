@@ -23,7 +23,8 @@ type place struct {
 	told  time.Time // when the last message came that it is near
 }
 
-func (p *place) near() bool { return p.known && p.ahead < wire.Near }
+// nearAt reports whether the claim is near at master i.
+func (c *Claim) nearAt(i int) bool { return c.places[i].known && c.places[i].ahead < c.Near }
 
 // saidLocked takes in the answer of master i to a command that was sent at sent.
 func (c *Claim) saidLocked(i int, a wire.Answer, sent time.Time, listening bool) {
@@ -53,7 +54,7 @@ func (c *Claim) aheadLocked(need int) int {
 	return least
 }
 
-// Ahead returns how many clients are ahead of a claim. It is near if these are fewer than wire.Near.
+// Ahead returns how many clients are ahead of a claim. It is near if these are fewer than Claim.Near.
 func (w *Wait) Ahead(c *Claim) int {
 	w.waits.mu.Lock()
 	defer w.waits.mu.Unlock()
@@ -65,14 +66,19 @@ func (s *Waits) Near(i int, key, token string) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	w := s.byKey[key]
+	if wire.OfSlots(key) {
+		if w = s.bySlots[token]; w == nil {
+			return true // of a claim that has won, or was given up
+		}
+	}
 	if w == nil || w.claim == nil || w.claim.Token() != token {
 		_, left := s.left.Get(key)
 		return left || w != nil // of a claim that was given up
 	}
 	p := &w.claim.places[i]
 	p.told = time.Now()
-	if !p.near() {
-		p.known, p.ahead = true, wire.Near-1
+	if !w.claim.nearAt(i) {
+		p.known, p.ahead = true, w.claim.Near-1
 		poke(w.News)
 	}
 	return true
@@ -84,7 +90,7 @@ func (s *Waits) NearAt(i int) (since time.Time, near bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for _, w := range s.byKey {
-		if w.claim == nil || !w.claim.places[i].near() {
+		if w.claim == nil || !w.claim.nearAt(i) {
 			continue
 		}
 		if began := w.claim.Began.Time(); !near || began.Before(since) {
@@ -100,14 +106,14 @@ func (s *Waits) Calm() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for _, w := range s.byKey {
-		if w.claim == nil || w.claim.aheadLocked(s.Need) < wire.Near {
+		if w.claim == nil || w.claim.aheadLocked(s.Need) < w.claim.Near {
 			return false
 		}
 	}
 	return len(s.byKey) > 0
 }
 
-// Fewest returns how many clients are ahead of the claim of this Client that has fewest ahead, and 0 if no claim waits. A claim
+// Fewest returns how many clients are ahead of the claim of this Client on a lock that has fewest ahead, and 0 if no claim waits. A claim
 // that no master has answered counts as one with unknown ahead.
 func (s *Waits) Fewest(unknown int) int {
 	s.mu.Lock()
@@ -115,7 +121,7 @@ func (s *Waits) Fewest(unknown int) int {
 	least := -1
 	for _, w := range s.byKey {
 		c := w.claim
-		if c == nil {
+		if c == nil || c.slots > 0 { // whose polls do not say that the Client runs
 			continue
 		}
 		n := c.aheadLocked(s.Need)

@@ -21,10 +21,10 @@ import (
 // theLock is what a vote for a lock stands for.
 var theLock = []int{0}
 
-// NewSlotClaim is NewClaim for a claim on n slots of a semaphore.
-func NewSlotClaim(c *master.Claim, began clock.Reading, g time.Duration, masters, n int) *Claim {
+// NewSlotClaim is NewClaim for a claim on n slots of a semaphore with a limit.
+func NewSlotClaim(c *master.Claim, began clock.Reading, g time.Duration, masters, n, limit int) *Claim {
 	claim := NewClaim(c, began, g, masters)
-	claim.slots = n
+	claim.slots, claim.Near = n, wire.NearOf(limit)
 	return claim
 }
 

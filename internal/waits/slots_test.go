@@ -33,7 +33,7 @@ func TestVotesForSlotsAreCountedBySlot(t *testing.T) {
 			terms := wire.NewSlotTerms("a", 10, row.n, time.Minute)
 			now := clock.System()
 			w := New(5).Begin("a")
-			c := NewSlotClaim(master.NewClaim(&terms, wire.ClaimOf{Token: "T"}), now, time.Minute, 5, row.n)
+			c := NewSlotClaim(master.NewClaim(&terms, wire.ClaimOf{Token: "T"}), now, time.Minute, 5, row.n, 10)
 			w.SetClaim(c)
 			for i, slots := range row.votes {
 				if slots != nil {
@@ -52,5 +52,49 @@ func TestVotesForSlotsAreCountedBySlot(t *testing.T) {
 				t.Errorf("Split = %t, want %t", got, row.split)
 			}
 		})
+	}
+}
+
+// A message that a claim on slots is near names the semaphore, for which a Client may have several claims.
+func TestAClaimOnSlotsIsNearIfItsTokenIsTold(t *testing.T) {
+	s := New(3)
+	terms := wire.NewSlotTerms("a", 8, 1, time.Minute)
+	claim := func(token string, ahead int) (*Wait, *Claim) {
+		w, c := s.Begin("permit of "+token), NewSlotClaim(master.NewClaim(&terms, wire.ClaimOf{Token: token}), clock.System(), time.Minute, 3, 1, 8)
+		w.SetClaim(c)
+		for i := range 3 {
+			w.Answered(c, wire.Again, i, wire.Answer{Outcome: wire.Taken, Ahead: ahead}, clock.System(), time.Minute, true)
+		}
+		return w, c
+	}
+	first, one := claim("T", 20)
+	second, other := claim("U", 30)
+	if _, near := s.NearAt(1); near || !s.Calm() {
+		t.Errorf("a claim with 20 ahead is near: %t, the Client is calm: %t", near, s.Calm())
+	}
+	if !s.Near(1, terms.Key(), "T") || !s.Near(1, terms.Key(), "another") || s.Near(1, "b", "T") {
+		t.Error("the message is expected of the semaphore, whichever claim has won or was given up, and of no other key")
+	}
+	if got, want := first.Ahead(one), 7; got != want {
+		t.Errorf("%d are ahead of the claim that was told, want %d: the limit is 8", got, want)
+	}
+	if got := second.Ahead(other); got != 30 {
+		t.Errorf("%d are ahead of the other, want 30", got)
+	}
+	if _, near := s.NearAt(1); !near || s.Calm() {
+		t.Errorf("a claim that was told is near: %t, the Client is calm: %t", near, s.Calm())
+	}
+	if got := s.Fewest(10); got != 0 {
+		t.Errorf("the fewest are %d, want 0: no claim waits for a lock", got)
+	}
+	w := s.Begin("a lock")
+	lock := wire.NewTerms("a lock", time.Minute)
+	c := NewClaim(master.NewClaim(&lock, wire.ClaimOf{Token: "V"}), clock.System(), time.Minute, 3)
+	w.SetClaim(c)
+	for i := range 3 {
+		w.Answered(c, wire.Again, i, wire.Answer{Outcome: wire.Taken, Ahead: 40}, clock.System(), time.Minute, true)
+	}
+	if got := s.Fewest(10); got != 40 {
+		t.Errorf("the fewest are %d, want the 40 ahead of the claim on a lock: polls for permits do not say that the Client runs", got)
 	}
 }

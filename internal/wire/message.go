@@ -48,6 +48,9 @@ func ParseNear(text string) (token, key string, ok bool) {
 	return ParseWakeUp(text)
 }
 
+// OfSlots reports whether a key that a message names is that of the slots of a semaphore.
+func OfSlots(key string) bool { return strings.HasPrefix(key, slotsKey) }
+
 // ValueMost is how many bytes a value has at most that is sent to those who wait.
 const ValueMost = 4 << 10
 

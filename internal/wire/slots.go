@@ -16,7 +16,12 @@ const (
 	SlotsMost = 128
 	// standingBytes is how many bytes of a token the script tells of those who stand in slots.
 	standingBytes = 16
+	// nearMost is how many claims are near at most: see NearOf.
+	nearMost = 16
 )
+
+// NearOf returns how many claims at the front of the queue of a semaphore with this limit are near. It is that of slots.lua.
+func NearOf(limit int) int { return max(Near, min(limit, nearMost)) }
 
 // A permits is what a claim on slots has beside its token.
 type permits struct {
@@ -141,7 +146,7 @@ func (cmd *Command) slotWord() string {
 // decodeSlots decodes the reply to an acquisition of slots, and reports false as Decode does.
 func decodeSlots(reply any) (a Answer, ok bool) {
 	list, _ := reply.([]any)
-	if len(list) != 5 {
+	if len(list) != 6 {
 		return Answer{}, false
 	}
 	n, ok1 := list[0].(int64)
@@ -149,7 +154,8 @@ func decodeSlots(reply any) (a Answer, ok bool) {
 	standing, ok3 := list[2].([]byte)
 	isNew, ok4 := list[3].(int64)
 	other, ok5 := list[4].(int64)
-	if !ok1 || !ok2 || !ok3 || !ok4 || !ok5 || n == 0 || isNew < 0 || isNew > 1 || other < 0 || other > LimitMost {
+	ahead, ok6 := list[5].(int64)
+	if !ok1 || !ok2 || !ok3 || !ok4 || !ok5 || !ok6 || n == 0 || isNew < 0 || isNew > 1 || other < 0 || other > LimitMost || ahead < 0 {
 		return Answer{}, false
 	}
 	slots, ok := parseSlots(string(mine))
@@ -159,6 +165,7 @@ func decodeSlots(reply any) (a Answer, ok bool) {
 	switch {
 	case n < 0:
 		a = taken(-2 - n)
+		a.Ahead = int(min(ahead, aheadMost))
 	case n == 1:
 		a.Outcome = Granted
 	case n-2 > leftMost.Milliseconds():

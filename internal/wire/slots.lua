@@ -17,10 +17,13 @@
 --   release limit n g  leave all slots, all wishes and the queue. The slots are passed on. The answer is 1, or 0 if the token stood
 --            in no slot
 --
--- The answer to register, again and aim has five parts. The first is 1 if the token was given slots just now. It is 2 and the time for which
+-- The answer to register, again and aim has six parts. The first is 1 if the token was given slots just now. It is 2 and the time for which
 -- they live if it stood in slots before. It is -2 and less by the time until the next slot expires if it stands in none. Then
--- there are its slots, who stands in the slots that were asked for, and 1 if the claim was not known before, else 0. The last is, to register,
--- the limit that was in use last if that is another one, else 0.
+-- there are its slots, who stands in the slots that were asked for, and 1 if the claim was not known before, else 0. Then there is, to register,
+-- the limit that was in use last if that is another one, else 0. The last is how many are ahead of the claim in the queue.
+--
+-- The first claims of a queue are near: as many as the limit, but 3 at least and 16 at most, since a release may free several slots.
+-- Whatever takes claims out of these tells those that become near: the message is =, the token, and KEYS[i].
 --
 -- KEYS[i] is redlock:slots: and the key of the semaphore. It is a hash. A slot has the field of its number with the token, and a field
 -- with a w before the number with the token that wishes it, until when, and 1 if that is a claim. A token has a field with an @ before
@@ -241,6 +244,28 @@ local function purge()
   return #old > 0
 end
 
+-- How many claims at the front of the queue are near, and how many have left the front in this command.
+local near, left
+
+-- Takes members out of the queue, and returns how many there were.
+local function leave(m)
+  local n = redis.call('ZREM', queueKey, m)
+  left = left + n
+  return n
+end
+
+-- Tells the claims that have become near. To tell one again does no harm.
+local function tellNear()
+  if left > 0 then
+    for _, m in ipairs(redis.call('ZRANGE', queueKey, math.max(near - left, 0), near - 1)) do
+      local client, token = string.match(m, '^(%S*) (%S+)')
+      if client then
+        redis.call('PUBLISH', 'redlock:wake:' .. client, '= ' .. token .. ' ' .. slotsKey)
+      end
+    end
+  end
+end
+
 -- Passes free slots on to the heads of the queue. A head whose client does not listen is skipped.
 local function pass()
   for _ = 1, 1000 do
@@ -254,7 +279,7 @@ local function pass()
     if listens and not slots then
       return
     end
-    redis.call('ZREM', queueKey, head)
+    leave(head)
     if listens then
       for _, slot in ipairs(slots) do
         occupy(slot, token, clock() + g)
@@ -291,7 +316,7 @@ local function otherLimit(limit)
   return last and last ~= limit and tonumber(last) or 0
 end
 
-local function state(token, asked, new, other)
+local function state(token, asked, new, other, m)
   local client, _, _, list = known(token)
   if client and list ~= '' then
     local least
@@ -299,10 +324,11 @@ local function state(token, asked, new, other)
       local expiry = tonumber(redis.call('ZSCORE', untilKey, s) or 0)
       least = math.min(least or expiry, expiry)
     end
-    return {2 + math.max(least - clock(), 0), list, standing(asked), new, other}
+    return {2 + math.max(least - clock(), 0), list, standing(asked), new, other, 0}
   end
   local first = redis.call('ZRANGE', untilKey, 0, 0, 'WITHSCORES')[2]
-  return {-2 - (first and math.max(tonumber(first) - clock(), 0) or 0), '', standing(asked), new, other}
+  return {-2 - (first and math.max(tonumber(first) - clock(), 0) or 0), '', standing(asked), new, other,
+    redis.call('ZRANK', queueKey, m) or 0}
 end
 
 local function member(token, limit, n, g)
@@ -313,8 +339,9 @@ local function register(what, token, life, limit, n, g, waited, slots)
   local purged = purge()
   local asked = what == 'again' and slots or ''
   local other = what == 'register' and otherLimit(limit) or 0
+  local m = member(token, limit, n, g)
   if known(token) then
-    return state(token, asked, 0, other)
+    return state(token, asked, 0, other, m)
   end
   if redis.call('EXISTS', queueKey) == 0 then
     local given = free(tonumber(n), tonumber(limit), what == 'register' and tonumber(slots) or nil)
@@ -325,23 +352,23 @@ local function register(what, token, life, limit, n, g, waited, slots)
       local list = table.concat(given, ',')
       note(token, id, g .. ' ' .. limit, false, list)
       keep(tonumber(life))
-      return {1, list, standing(asked), 1, other}
+      return {1, list, standing(asked), 1, other, 0}
     end
   end
   local new = 0
   if waited ~= '-' then
     local t = redis.call('TIME')
-    new = redis.call('ZADD', queueKey, 'NX', text(t[1] * 1000000 + t[2] - waited * 1000), member(token, limit, n, g))
+    new = redis.call('ZADD', queueKey, 'NX', text(t[1] * 1000000 + t[2] - waited * 1000), m)
     redis.call('PEXPIRE', queueKey, '600000')
   end
   if purged or what == 'again' then
     pass()
   end
-  return state(token, asked, new, other)
+  return state(token, asked, new, other, m)
 end
 
 local function aim(token, life, limit, n, g, slots, claims)
-  local queued = redis.call('ZREM', queueKey, member(token, limit, n, g)) == 1
+  local queued = leave(member(token, limit, n, g)) == 1
   purge()
   local client, _, _, list = known(token)
   local expiry, have, target, partner = clock() + life, '', {}, nil
@@ -400,7 +427,7 @@ end
 
 -- The wishes of the token end with its record: see vacate.
 local function release(token, limit, n, g)
-  redis.call('ZREM', queueKey, member(token, limit, n, g))
+  leave(member(token, limit, n, g))
   purge()
   local client, _, _, list = known(token)
   if client then
@@ -414,22 +441,30 @@ local function release(token, limit, n, g)
   return client and list ~= '' and 1 or 0
 end
 
+-- Sets how many are near, by a limit. A client knows the same number: see NearOf in slots.go.
+local function setNear(limit) near = math.max(3, math.min(tonumber(limit), 16)) end
+
 local function answer(word, token)
   local what, life, limit, n, g, waited, slots = string.match(word, '^(%a+) (%d+) (%d+) (%d+) (%d+) (%S+) ?(%S*)$')
+  if what then
+    setNear(limit)
+  end
   if what == 'register' or what == 'again' then
     return register(what, token, life, limit, n, g, waited, slots)
   elseif what == 'aim' then
     local _, new = aim(token, life, limit, n, g, slots, '1')
-    return state(token, slots, new, 0)
+    return state(token, slots, new, 0, '')
   elseif what == 'heal' then
     return aim(token, life, limit, n, g, slots, '0') and 1 or 0
   end
   local ttl, list = string.match(word, '^renew (%d+) (%S+)$')
   if ttl then
+    setNear(16) -- more are told than are near, perhaps
     return renew(token, ttl, list)
   end
   local size, count, grantFor = string.match(word, '^release (%d+) (%d+) (%d+)$')
   if size then
+    setNear(size)
     return release(token, size, count, grantFor)
   end
   return redis.error_reply('ERR unknown word')
@@ -438,7 +473,11 @@ end
 -- An error about one key must not affect the others.
 local function guarded(key, word, token)
   open(key)
+  left = 0
   local ok, result = pcall(answer, word, token)
+  if ok then
+    tellNear()
+  end
   if not ok then
     return redis.error_reply(type(result) == 'table' and result.err or tostring(result))
   end

@@ -143,3 +143,41 @@ func TestFreeSlotsGoToTheFirstClientThatListens(t *testing.T) {
 		s.says("C", "again 400 2 2 400 5", "0,1||0")
 	})
 }
+
+// ahead fails the test unless a poll of a claim for one slot of two says that so many are ahead of it.
+func (s *slotScene) ahead(id string, want int) {
+	s.Helper()
+	reply, err := redis.Values(s.conn.Do("EVALSHA", slotsLua.sha, 1, slotsKey+"k", id, "again 400 2 1 400 0", id))
+	if err != nil || len(reply) != 6 || reply[5] != int64(want) {
+		s.Errorf("again by %s: %v, %v, want that %d are ahead", id, reply, err, want)
+	}
+}
+
+// With a limit of two, three claims are near.
+func TestClaimsThatBecomeNearAreTold(t *testing.T) {
+	onBoth(t, func(t *testing.T, dial func() redis.Conn) {
+		s := newSlotScene(t, dial, "C", "D", "E")
+		told := map[string]func() string{"F": listen(t, dial(), "F"), "G": listen(t, dial(), "G"), "H": listen(t, dial(), "H")}
+		s.says("A", "register 60000 2 1 400 0 0", "0||1")
+		s.says("B", "register 60000 2 1 400 0 0", "1||1")
+		for i, id := range []string{"C", "D", "E", "F", "G", "H"} {
+			s.says(id, fmt.Sprintf("register 60000 2 1 400 %d 0", 9000-1000*i), "||1")
+		}
+		s.ahead("C", 0)
+		s.ahead("F", 3)
+		s.ahead("H", 5)
+		for _, row := range []struct{ id, word, near string }{
+			{"A", "release 2 1 400", "F"},        // C is granted its slot
+			{"D", "aim 400 2 1 400 8000 0", "G"}, // leaves the queue
+			{"E", "release 2 1 400", "H"},        // leaves the queue
+		} {
+			if _, err := s.conn.Do("EVALSHA", slotsLua.sha, 1, slotsKey+"k", row.id, row.word, row.id); err != nil {
+				t.Fatal(err)
+			}
+			if got, want := told[row.near](), "= "+row.near+" "+slotsKey+"k"; got != want {
+				t.Errorf("%s by %s told %s %q, want %q", row.word, row.id, row.near, got, want)
+			}
+			s.ahead(row.near, 2)
+		}
+	})
+}
