@@ -327,8 +327,9 @@ local function state(token, asked, new, other, m)
     return {2 + math.max(least - clock(), 0), list, standing(asked), new, other, 0}
   end
   local first = redis.call('ZRANGE', untilKey, 0, 0, 'WITHSCORES')[2]
+  local rank = redis.pcall('ZRANK', queueKey, m) -- without the right to it, all are near
   return {-2 - (first and math.max(tonumber(first) - clock(), 0) or 0), '', standing(asked), new, other,
-    redis.call('ZRANK', queueKey, m) or 0}
+    type(rank) == 'number' and rank or 0}
 end
 
 local function member(token, limit, n, g)
