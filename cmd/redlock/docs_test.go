@@ -6,6 +6,7 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 )
@@ -17,7 +18,7 @@ func TestTheCommandsInTheDocumentsParse(t *testing.T) {
 	block := regexp.MustCompile("(?s)```sh\n(.*?)```")
 	masters := regexp.MustCompile(`--masters \S+|\$files`) // those are of TLS
 	commands := 0
-	for _, document := range []string{"README.md", "docs/operations.md", "docs/migration.md"} {
+	for _, document := range []string{"README.md", "docs/operations.md", "docs/migration.md", "docs/verify.md", "docs/managed.md", "docs/limits.md", "docs/kubernetes.md"} {
 		text, err := os.ReadFile(filepath.Join("..", "..", filepath.FromSlash(document)))
 		if err != nil {
 			t.Fatal(err)
@@ -42,6 +43,27 @@ func TestTheCommandsInTheDocumentsParse(t *testing.T) {
 	}
 	if commands < 5 {
 		t.Errorf("only %d commands were found", commands)
+	}
+}
+
+// TestTheOperationsPageHasTheExitStatusesOfRun compares its table with the help.
+func TestTheOperationsPageHasTheExitStatusesOfRun(t *testing.T) {
+	page, err := os.ReadFile("../../docs/operations.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, table, _ := strings.Cut(string(page), "## Jobs\n")
+	table, _, _ = strings.Cut(table, "\n## ")
+	statuses := func(text, form string) (all []string) {
+		for _, m := range regexp.MustCompile(form).FindAllStringSubmatch(text, -1) {
+			all = append(all, m[1])
+		}
+		return all
+	}
+	_, help, _ := strings.Cut(runDescription, "Exit status:")
+	got, want := statuses(table, `(?m)^\| (\d+) \|`), statuses(help, `(?m)^ +(\d+)  `)
+	if len(want) < 5 || !slices.Equal(got, want) {
+		t.Errorf("the table has the statuses %v, and the help %v", got, want)
 	}
 }
 

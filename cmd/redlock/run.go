@@ -71,7 +71,7 @@ at most K runs of NAME on all machines have one at a time.
 REDLOCK_SLOT is the number of the permit, from 0 to K-1. No other holder has
 it, so it can choose a GPU or a port. Permits have no fences. All runs of
 NAME should have the same K. Otherwise the largest counts. The lock NAME is
-another thing. status and break do not show semaphores.
+another thing. redlock status NAME shows who holds the permits.
 
 The lease is renewed while COMMAND runs, for as long as it runs. If it cannot
 be renewed, COMMAND gets SIGTERM a fifth of the TTL before the lease ends (2s
