@@ -7,6 +7,7 @@ import (
 	"log"
 	"os"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -223,6 +224,71 @@ func ExampleSemaphore() {
 	// Output:
 	// at most two are in here, on all machines
 	// [0 1] true
+}
+
+// Ten replicas of a service share a cap on the calls of an API: at most three are under way at a time.
+func ExampleSemaphore_replicas() {
+	masters := redlocktest.StartN(exampleTB{}, 3)
+	var mu sync.Mutex // guards calls and most
+	calls, most := 0, 0
+	var all sync.WaitGroup
+	for range 10 { // each with a Client of its own, as in a process of its own
+		client, err := redlock.New(masters.Pools(), nil)
+		if err != nil {
+			log.Fatal(err)
+		}
+		defer client.Close()
+		api := client.Semaphore("api", 3)
+		all.Go(func() {
+			for range 3 {
+				err := api.Do(context.Background(), func(ctx context.Context) error { // ctx ends if the permit is lost
+					mu.Lock()
+					calls++
+					most = max(most, calls)
+					mu.Unlock()
+					time.Sleep(time.Millisecond) // the call, with ctx
+					mu.Lock()
+					calls--
+					mu.Unlock()
+					return context.Cause(ctx)
+				})
+				if err != nil {
+					log.Fatal(err)
+				}
+			}
+		})
+	}
+	all.Wait()
+	fmt.Println("more than three:", most > 3)
+	// Output: more than three: false
+}
+
+// The slot of a permit chooses one of the GPUs, which no other holder has. A job for two GPUs gets both or waits.
+func ExamplePermit_Slots() {
+	client, err := redlock.New(embedded(3), nil)
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer client.Close()
+	devices := []string{"cuda:0", "cuda:1"}
+	gpus := client.Semaphore("gpus", len(devices))
+	train := func(ctx context.Context, n int) error {
+		permit, err := gpus.AcquireN(ctx, n)
+		if err != nil {
+			return err
+		}
+		defer permit.Release()
+		for _, slot := range permit.Slots() {
+			fmt.Println("train on", devices[slot])
+		}
+		return context.Cause(permit.Context(ctx)) // what a job is given: it ends if the permit is lost
+	}
+	if err := train(context.Background(), 2); err != nil {
+		log.Fatal(err)
+	}
+	// Output:
+	// train on cuda:0
+	// train on cuda:1
 }
 
 // Inspect reports who holds a lock. It is meant for people and their tools, since the answer may be out of
