@@ -204,3 +204,25 @@ func TestAClientThatWaitsBesideAHolderWithABareQuorumSendsFewCommands(t *testing
 		wantEntered(t, in, 1500*time.Millisecond, "the client that waits").Release()
 	})
 }
+
+// docs/limits.md says so: permits have no fences, and a lock for each slot has.
+func TestALockForEachSlotGivesFencesThatRiseBySlot(t *testing.T) {
+	bubble(t, 3, func(t *testing.T, ms *redlocktest.Masters) {
+		last := make(map[int]uint64)
+		for range 3 {
+			c := openAt(ms, time.Millisecond, &redlock.Options{LockOptions: redlock.LockOptions{Fencing: true}})
+			p := acquire(t, c.Semaphore("gpus", 2), 2)
+			for _, slot := range p.Slots() {
+				l := c.Locker(fmt.Sprint("gpus/slot-", slot))
+				l.Lock()
+				if f := l.Lease().Fence(); f <= last[slot] {
+					t.Errorf("the fence %d of slot %d follows %d", f, slot, last[slot])
+				} else {
+					last[slot] = f
+				}
+				l.Unlock()
+			}
+			p.Release()
+		}
+	})
+}
