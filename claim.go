@@ -2,6 +2,7 @@ package redlock
 
 import (
 	"cmp"
+	"math/bits"
 	"math/rand/v2"
 	"time"
 
@@ -97,6 +98,7 @@ type claiming struct {
 	life    time.Duration // for how long the next registration sets a free key; 0: for g
 	spared  uint64        // the masters, as bits, at which the next registration leaves a free key alone
 	behind  bool          // the next registration is likely to be refused, since others wait
+	apart   uint64        // the masters, as bits, at which polls leave a free key alone: others have the key of one client
 	extends bool          // the current round is to extend the keys: the claim has a quorum of votes that soon end
 	pending bool          // the current round is not over
 	poll    time.Time     // when the next poll is due
@@ -120,7 +122,7 @@ func (q *contender) register(g time.Duration) {
 	}
 	l, c := q.locker, q.locker.client
 	life, spared, behind := cmp.Or(q.life, g), q.spared, q.behind
-	q.life, q.spared, q.behind = 0, 0, false
+	q.life, q.spared, q.behind, q.apart = 0, 0, false, 0
 	now := q.began
 	if q.attempts > 0 || q.late {
 		now = c.clock()
@@ -231,6 +233,9 @@ func (q *contender) await(now clock.Reading) (next time.Time, more bool) {
 		}
 	}
 	due := q.due(now, mine != 0)
+	if q.woken || mine != 0 {
+		q.apart = 0
+	}
 	if q.woken {
 		q.woken = false
 	} else if due.After(now.Time()) {
@@ -396,21 +401,21 @@ func (q *contender) judge(now clock.Reading, mine uint64, first time.Time) (more
 	if answered < c.waits.Need {
 		return q.backOff(now)
 	}
+	own, keys, rival := q.claim.Token(), bits.OnesCount64(mine), ""
+	for token, n := range rivals {
+		if n > rivals[rival] || n == rivals[rival] && token < rival {
+			rival = token
+		}
+	}
+	if q.apart = 0; mine == 0 && rivals[rival] >= c.waits.Need {
+		q.apart = without(votes, rival)
+	}
 	if mine == 0 && granted { // its votes do not last until they are counted
 		return q.backOff(now)
 	} else if mine == 0 || !first.Before(q.asked.Time()) { // what the answers say may be older than the votes
 		return q.schedule(now)
 	}
 	q.splitRounds, q.lastSplit = q.splitRounds+1, now.Time()
-	own, keys, rival := q.claim.Token(), 0, ""
-	for i := range votes {
-		keys += int(mine >> i & 1)
-	}
-	for token, n := range rivals {
-		if n > rivals[rival] || n == rivals[rival] && token < rival {
-			rival = token
-		}
-	}
 	switch n := rivals[rival]; {
 	case n >= c.waits.Need:
 		// The rival has a lease. Its holder may heal the key where it is ours. So our release leaves the key free
@@ -425,6 +430,18 @@ func (q *contender) judge(now clock.Reading, mine uint64, first time.Time) (more
 		return q.backOff(now)
 	}
 	return true
+}
+
+// without returns the masters, as bits, that have answered that another token than this one is in the way, or none. The token has a quorum,
+// so it is likely to be that of a lease, whose holder heals the key there when it renews the lease. If all who wait set that
+// key again and again, and gave way again and again, the holder would seldom find it free.
+func without(votes []quorum.Vote, token string) (masters uint64) {
+	for i, v := range votes {
+		if v.In && v.Outcome == wire.Taken && v.Standing != token {
+			masters |= 1 << i
+		}
+	}
+	return masters
 }
 
 // note notes the outcome of the current round, which did not win.

@@ -178,7 +178,7 @@ func (p *permits) pass(make func(tag any) any) bool {
 func (q *contender) again(now clock.Reading) wire.Request {
 	switch {
 	case !q.claim.OfSlots():
-		return wire.Again
+		return wire.AgainSparing(q.apart)
 	case q.aim != nil:
 		q.asks = true
 		return wire.AimAt(q.aim)

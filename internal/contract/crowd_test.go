@@ -54,6 +54,104 @@ func TestACrowdThatWaitsSendsFewPolls(t *testing.T) {
 	})
 }
 
+// Clients that come at about the same time have different places at different masters. Their polls correct that, so no more of them poll
+// often than where they came one by one.
+func TestACrowdThatComesAtOnceAgreesOnItsOrder(t *testing.T) {
+	bubble(t, 5, func(t *testing.T, ms *redlocktest.Masters) {
+		const n, seconds = 30, 10
+		holder := connected(t, ms, nil).Locker("a")
+		take(holder)
+		var lockers []*redlock.Locker
+		for range n {
+			lockers = append(lockers, ms.Open(nil).Locker("a"))
+		}
+		time.Sleep(time.Second)
+		random := rand.New(rand.NewPCG(1, 2))
+		done := make(chan struct{})
+		for k := range 100 * n {
+			for i := range ms.Len() {
+				ms.Master(i).Delay(time.Duration(random.Int64N(int64(20 * time.Millisecond))))
+			}
+			if k < n {
+				go func() {
+					defer func() { done <- struct{}{} }()
+					lockers[k].Lock()
+					lockers[k].Unlock()
+				}()
+			}
+			time.Sleep(100 * time.Microsecond)
+		}
+		for i := range ms.Len() {
+			ms.Master(i).Delay(0)
+		}
+		queued(t, ms, "a", n)
+		front := func() map[string]bool {
+			clients := make(map[string]bool)
+			for i := range ms.Len() {
+				for _, m := range queue(t, ms, i, "a")[:3] {
+					clients[clientOf(m)] = true
+				}
+			}
+			return clients
+		}
+		if len(front()) < 6 {
+			t.Error("few clients are near at some master; the test is to begin with more")
+		}
+		time.Sleep(4 * time.Second)
+		if got := front(); len(got) != 3 {
+			t.Errorf("%d clients are near at some master, want 3", len(got))
+		}
+		before := polls(ms.Master(0))
+		time.Sleep(seconds * time.Second)
+		if got := polls(ms.Master(0)) - before; got > (3*10+23)*seconds*12/10 { // see TestACrowdThatWaitsSendsFewPolls
+			t.Errorf("%d clients sent %d polls in %d s", n, got, seconds)
+		}
+		holder.Unlock()
+		for range n {
+			<-done
+		}
+	})
+}
+
+// A holder lacks its key at one master. Those who wait leave the key there to the holder, who sets it when it renews the lease. If each
+// of them set it in turn, and gave way to the lease again, that would go on for as long as they wait.
+func TestThoseWhoWaitLeaveAKeyThatTheHolderLacks(t *testing.T) {
+	bubble(t, 5, func(t *testing.T, ms *redlocktest.Masters) {
+		const n = 8
+		m := ms.Master(4)
+		c := ms.Open(&redlock.Options{LockOptions: redlock.LockOptions{TTL: time.Minute}, MaxTTL: time.Minute})
+		time.Sleep(time.Second)
+		holder := c.Locker("a")
+		m.Freeze()
+		holder.Lock()
+		m.Thaw()
+		time.Sleep(10 * time.Millisecond)
+		m.Del("a") // the holder's SET was late
+		wait := crowd(t, ms, n, 0, func(int) {})
+		time.Sleep(time.Second)
+		before := make(map[string]bool)
+		for _, member := range queue(t, ms, 0, "a") {
+			before[member] = true
+		}
+		time.Sleep(time.Second)
+		for _, member := range queue(t, ms, 0, "a") {
+			if !before[member] {
+				t.Errorf("%s is new in the queue", member)
+			}
+		}
+		if _, held := m.Get("a"); held {
+			t.Error("one of those who wait has set the key that the holder lacks")
+		}
+		time.Sleep(20 * time.Second)
+		want, _ := ms.Master(0).Get("a")
+		if got, _ := m.Get("a"); got != want {
+			t.Errorf("after a renewal the key holds %q, want %q", got, want)
+		}
+		holder.Unlock()
+		wait()
+	})
+}
+
 // The polls of a client that is far are its heartbeats. The answers say who holds the lock, so nobody asks for that.
 func TestACrowdThatWaitsSendsNothingElse(t *testing.T) {
 	bubble(t, 3, func(t *testing.T, ms *redlocktest.Masters) {

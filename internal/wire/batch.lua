@@ -15,7 +15,7 @@
 --            it is reserved for a client that was woken. With a proposed fence, give the key a fence. A ttl of 0 never
 --            sets the key
 --   again ttl waited g [fence]     the same for a client that has registered before. If the key is free and
---            another client is the head of the queue, pass the lock on to that client
+--            another client is the head of the queue, pass the lock on to that client. A ttl of 0 never does
 --   acquire ttl - - fence  set the key, unless it exists, and give it a fence
 --   heal ttl fence    set the key, unless it exists, and raise its fence
 --   commit fence ttl  raise the key's fence to this one, and let the key live for ttl ms, if it holds the token.
@@ -78,7 +78,7 @@ local function isRelease(what) return what == 'undo' or what == 'quit' or string
 local last, ttl -- the last word and its TTL; most commands of a batch have the same word
 local function replace(key, word, token)
   if word ~= last then
-    last, ttl = word, string.match(word, '^register ([1-9]%d*) [%d-]+ %d+$')
+    last, ttl = word, string.match(word, '^register ([1-9]%d*) [%d.-]+ %d+$')
   end
   local set = ttl and redis.pcall('SET', key, token, 'PX', ttl)
   return type(set) == 'table' and not set.err
@@ -581,7 +581,7 @@ local function turn(key, token)
 end
 
 -- Returns how long a client has waited. A time below 0 puts it behind those that join in that time.
-local function millis(waited) return tonumber(string.match(waited, '^-?%d+')) end
+local function millis(waited) return tonumber(string.match(waited, '^-?[%d.]+')) end
 
 -- Reports whether a client with this waited joins the queue if it is refused.
 local function queues(waited) return string.find(waited, '%d') end
@@ -595,7 +595,9 @@ local function memberOf(token, g, waited)
   return millis(waited) >= 1000 and 'polling' or nil
 end
 
--- Puts a client that waits into the queue, or takes it back to its place. Returns whether it had not been there, which is not
+-- Puts a client that waits into the queue, or takes it back to its place. A poll corrects this place: a command says how long the
+-- client has waited when it is sent, and the one that travels for the shortest time says it best. Otherwise the orders of the masters
+-- would differ for as long as clients wait that came at about the same time, and more clients than three would be near. Returns whether it had not been there, which is not
 -- said of a client that polls, and how many members are ahead of it. If its user may not ask for that, none is: then it polls
 -- often. A queue is kept for ten minutes after its head polled, or after a client joined that is the first, or behind the member
 -- 'woken', or one in 16: longer than any sleep between two attempts.
@@ -611,10 +613,14 @@ local function join(what, key, mine, waited)
     note()
   end
   local score = what == 'again' and scoreOf(queue, mine) or nil
+  local place = score and score >= aside and score - aside or score
+  if place and mine ~= 'polling' then
+    place = math.min(place, ticket)
+  end
   if not score then
     new = redis.pcall('ZADD', queue, 'NX', string.format('%.0f', ticket), mine) == 1
-  elseif score >= aside then
-    redis.pcall('ZADD', queue, 'XX', string.format('%.0f', score - aside), mine)
+  elseif place ~= score then
+    redis.pcall('ZADD', queue, 'XX', string.format('%.0f', place), mine)
   end
   local rank = redis.pcall('ZRANK', queue, mine)
   rank = type(rank) == 'number' and rank or 0
@@ -694,7 +700,7 @@ local function acquire(what, key, token, held, ttl, waited, g, proposal)
   end
   if held ~= token then
     new, rank = join(what, key, mine, waited)
-    if what == 'again' and not held and not kept then
+    if what == 'again' and not held and not kept and ttl ~= '0' then
       if pass(key, token, nil, nil, 'poll') then
         held = redis.pcall('GET', key)
       elseif budget <= 0 then -- it may be that nobody else comes
@@ -780,7 +786,7 @@ end
 local word, parts -- the last word and its parts
 local function split(what)
   if what ~= word then
-    word, parts = what, {string.match(what, '^(%a+) ?(%d*) ?([%d-]*) ?([%df-]*) ?(%d*)$')}
+    word, parts = what, {string.match(what, '^(%a+) ?(%d*) ?([%d.-]*) ?([%df-]*) ?(%d*)$')}
   end
   return unpack(parts)
 end

@@ -14,19 +14,20 @@ import (
 // differs from one of its commands to the next belongs to the Request.
 type Claim struct {
 	Terms
-	token    any       // boxed as in Terms
-	waited   string    // how long the client has waited, in ms
-	proposal string    // the fence to propose; "": none is wanted
-	now      int64     // see Proposal
-	most     int64     // the same; 0: there is no limit
-	kind     Kind      // of the acquisition that has word
-	word     any       // of an acquisition at each master with a subscription; nil: it is made for each master
-	g        string    // for how many ms the lock may be granted, and wantsFence; "": it cannot be granted
-	release  any       // with a g: the word of a Release to the head of the queue
-	first    string    // with a g: the ttl of a Register, in ms
-	spared   uint64    // see ClaimOf
-	made     time.Time // see ClaimOf
-	behind   bool      // see ClaimOf
+	token    any           // boxed as in Terms
+	waited   string        // how long the client has waited, in whole ms
+	proposal string        // the fence to propose; "": none is wanted
+	now      int64         // see Proposal
+	most     int64         // the same; 0: there is no limit
+	kind     Kind          // of the acquisition that has word
+	word     any           // of an acquisition at each master with a subscription; nil: it is made for each master
+	g        string        // for how many ms the lock may be granted, and wantsFence; "": it cannot be granted
+	release  any           // with a g: the word of a Release to the head of the queue
+	first    string        // with a g: the ttl of a Register, in ms
+	spared   uint64        // see ClaimOf
+	waiting  time.Duration // with a g: Waited of ClaimOf
+	made     time.Time     // see ClaimOf
+	behind   bool          // see ClaimOf
 }
 
 // Terms are what all claims on a key have in common. They are made once, since that costs some
@@ -89,7 +90,7 @@ func NewClaim(terms *Terms, of ClaimOf) Claim {
 			c.g += wantsFence
 		}
 		c.release, c.most = "release "+c.g, 0
-		c.spared, c.made, c.behind = of.Spared, of.Made, of.Behind
+		c.spared, c.waiting, c.made, c.behind = of.Spared, of.Waited, of.Made, of.Behind
 		return c
 	}
 	switch {
@@ -98,7 +99,7 @@ func NewClaim(terms *Terms, of ClaimOf) Claim {
 		c.word = c.reading(strconv.FormatInt(max(of.Turn, time.Millisecond).Milliseconds(), 10))
 	case c.reads:
 	case of.Kind == Set && c.fenced(), of.Kind == Again, of.Kind == Register:
-		c.word = c.acquisition(of.Kind, c.waited, 0)
+		c.word = c.acquisition(of.Kind, c.waited, false)
 	}
 	return c
 }
@@ -130,15 +131,22 @@ const noQueue, outOfTurn = "-", "--"
 // queues reports whether the claim joins a queue if it is refused.
 func (c *Claim) queues() bool { return c.waited != noQueue && c.waited != outOfTurn }
 
-// polling returns how long the client has waited, for a command to a master where it has no subscription.
-func (c *Claim) polling(sent time.Time) string {
-	waited, err := strconv.ParseInt(c.waited, 10, 64)
-	if err != nil {
+// waitedAt returns how long the client has waited when a command is sent, in ms. A claim with a g is sent again for as long as the client
+// waits, and clients that come at about the same time differ by less than a ms.
+func (c *Claim) waitedAt(sent time.Time) string {
+	if !c.Grantable() || !c.queues() {
 		return c.waited
-	} else if c.Grantable() { // it is sent again for as long as the client waits
-		waited += max(sent.Sub(c.made), 0).Milliseconds()
 	}
-	return strconv.FormatInt(waited, 10) + "-"
+	waited := c.waiting + max(sent.Sub(c.made), 0)
+	return strconv.FormatFloat(float64(waited.Microseconds())/1000, 'f', -1, 64)
+}
+
+// polling is waitedAt for a command to a master where the client has no subscription.
+func (c *Claim) polling(sent time.Time) string {
+	if !c.queues() {
+		return c.waited
+	}
+	return c.waitedAt(sent) + "-"
 }
 
 // wantsFence is behind the g of a claim that wants a fence.
@@ -191,6 +199,20 @@ func (c *Claim) Releasing(how string, fence int64) Request {
 // passes the lock on to the head of the queue.
 func (c *Claim) ReleasingFree(masters uint64) Request {
 	return &request{kind: Release, word: c.release, free: masters}
+}
+
+// A sparing is an Again that leaves a free key alone at some masters, as bits.
+type sparing struct{ masters uint64 }
+
+// Kind implements Request.
+func (*sparing) Kind() Kind { return Again }
+
+// AgainSparing returns an Again of a claim with a g that neither sets a free key at these masters, as bits, nor passes it on.
+func AgainSparing(masters uint64) Request {
+	if masters == 0 {
+		return Again
+	}
+	return &sparing{masters}
 }
 
 // A publishing is a Publish.

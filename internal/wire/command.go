@@ -145,9 +145,9 @@ func (cmd *Command) word(master int) any {
 	case k.Acquires() && c.reads:
 		return c.reading(noQueue)
 	case k.Acquires() && !cmd.Listening: // nobody could wake us
-		return c.acquisition(k, c.polling(cmd.Sent), master)
+		return c.acquisition(k, c.polling(cmd.Sent), cmd.spares(master))
 	case k.Acquires():
-		return c.acquisition(k, c.waited, master)
+		return c.acquisition(k, c.waitedAt(cmd.Sent), cmd.spares(master))
 	case k == Heal:
 		return "heal " + c.ttl.(string) + " 0"
 	case k == Renew:
@@ -167,18 +167,29 @@ func (cmd *Command) Joins() bool {
 	return (cmd.Kind == Again || cmd.Kind == Register) && cmd.Listening && cmd.lua() != readersLua && cmd.lua() != slotsLua && cmd.Claim.queues()
 }
 
-// acquisition returns the word of an acquisition for a master, by a client that has waited for some ms.
-func (c *Claim) acquisition(k Kind, waited string, master int) string {
+// spares reports whether the command leaves a free key alone at a master.
+func (cmd *Command) spares(master int) bool {
+	spared := uint64(0)
+	if r, ok := cmd.Request.(*sparing); ok {
+		spared = r.masters
+	} else if cmd.Kind == Register {
+		spared = cmd.Claim.spared
+	}
+	return spared>>master&1 == 1
+}
+
+// acquisition returns the word of an acquisition by a client that has waited for some ms. With a g, it can leave a free key alone.
+func (c *Claim) acquisition(k Kind, waited string, spares bool) string {
 	ttl, g := c.ttl.(string), c.g
 	switch {
 	case k == Set:
 		return "acquire " + ttl + " - - " + c.proposal
 	case g == "":
 		g = "0"
+	case spares:
+		ttl = "0"
 	case k == Again:
 		ttl = strings.TrimSuffix(g, wantsFence)
-	case c.spared>>master&1 == 1:
-		ttl = "0"
 	default:
 		ttl = c.first
 	}
