@@ -21,12 +21,13 @@ func permitQueue(t *testing.T, ms *redlocktest.Masters, i int, name string) int 
 }
 
 // rotate has goroutines acquire a permit each, hold it for a time, and release it, again and again for a time. It returns how many turns
-// each of them had.
-func rotate(t *testing.T, sems []*redlock.Semaphore, hold, lasting time.Duration) (turns []int) {
+// of each of them have ended in that time, but for its beginning.
+func rotate(t *testing.T, sems []*redlock.Semaphore, hold, beginning, lasting time.Duration) (turns []int) {
 	t.Helper()
 	turns = make([]int, len(sems))
 	var all sync.WaitGroup
-	until := time.Now().Add(lasting)
+	from := time.Now().Add(beginning)
+	until := from.Add(lasting)
 	for i, s := range sems {
 		all.Go(func() {
 			for time.Now().Before(until) {
@@ -40,7 +41,7 @@ func rotate(t *testing.T, sems []*redlock.Semaphore, hold, lasting time.Duration
 					t.Error(err)
 				}
 				p.Release()
-				if !time.Now().After(until) {
+				if now := time.Now(); now.After(from) && !now.After(until) {
 					turns[i]++
 				}
 			}
@@ -172,7 +173,7 @@ func TestPermitsAreHandedOverWithinAClient(t *testing.T) {
 			client := openAt(ms, oneWay, &redlock.Options{Trace: trace})
 			many := client.Semaphore("a", limit)
 			one := openAt(ms, oneWay, nil).Semaphore("a", limit)
-			turns := rotate(t, append(slices.Repeat([]*redlock.Semaphore{many}, 30), one), hold, lasting)
+			turns := rotate(t, append(slices.Repeat([]*redlock.Semaphore{many}, 30), one), hold, 0, lasting)
 			n := 0
 			for _, k := range turns {
 				n += k
