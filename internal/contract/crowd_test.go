@@ -75,8 +75,7 @@ func TestACrowdThatComesAtOnceAgreesOnItsOrder(t *testing.T) {
 			if k < n {
 				go func() {
 					defer func() { done <- struct{}{} }()
-					lockers[k].Lock()
-					lockers[k].Unlock()
+					locktest.Pass(lockers[k])
 				}()
 			}
 			time.Sleep(100 * time.Microsecond)
