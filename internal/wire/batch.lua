@@ -78,7 +78,7 @@ local function isRelease(what) return what == 'undo' or what == 'quit' or string
 local last, ttl -- the last word and its TTL; most commands of a batch have the same word
 local function replace(key, word, token)
   if word ~= last then
-    last, ttl = word, string.match(word, '^register ([1-9]%d*) [%d.-]+ %d+$')
+    last, ttl = word, string.match(word, '^register ([1-9]%d*) [%d-]+ %d+$')
   end
   local set = ttl and redis.pcall('SET', key, token, 'PX', ttl)
   return type(set) == 'table' and not set.err
@@ -581,7 +581,7 @@ local function turn(key, token)
 end
 
 -- Returns how long a client has waited. A time below 0 puts it behind those that join in that time.
-local function millis(waited) return tonumber(string.match(waited, '^-?[%d.]+')) end
+local function millis(waited) return tonumber(string.match(waited, '^-?%d+')) end
 
 -- Reports whether a client with this waited joins the queue if it is refused.
 local function queues(waited) return string.find(waited, '%d') end
@@ -595,9 +595,7 @@ local function memberOf(token, g, waited)
   return millis(waited) >= 1000 and 'polling' or nil
 end
 
--- Puts a client that waits into the queue, or takes it back to its place. A poll corrects this place: a command says how long the
--- client has waited when it is sent, and the one that travels for the shortest time says it best. Otherwise the orders of the masters
--- would differ for as long as clients wait that came at about the same time, and more clients than three would be near. Returns whether it had not been there, which is not
+-- Puts a client that waits into the queue, or takes it back to its place. Returns whether it had not been there, which is not
 -- said of a client that polls, and how many members are ahead of it. If its user may not ask for that, none is: then it polls
 -- often. A queue is kept for ten minutes after its head polled, or after a client joined that is the first, or behind the member
 -- 'woken', or one in 16: longer than any sleep between two attempts.
@@ -613,14 +611,10 @@ local function join(what, key, mine, waited)
     note()
   end
   local score = what == 'again' and scoreOf(queue, mine) or nil
-  local place = score and score >= aside and score - aside or score
-  if place and mine ~= 'polling' then
-    place = math.min(place, ticket)
-  end
   if not score then
     new = redis.pcall('ZADD', queue, 'NX', string.format('%.0f', ticket), mine) == 1
-  elseif place ~= score then
-    redis.pcall('ZADD', queue, 'XX', string.format('%.0f', place), mine)
+  elseif score >= aside then
+    redis.pcall('ZADD', queue, 'XX', string.format('%.0f', score - aside), mine)
   end
   local rank = redis.pcall('ZRANK', queue, mine)
   rank = type(rank) == 'number' and rank or 0
@@ -786,7 +780,7 @@ end
 local word, parts -- the last word and its parts
 local function split(what)
   if what ~= word then
-    word, parts = what, {string.match(what, '^(%a+) ?(%d*) ?([%d.-]*) ?([%df-]*) ?(%d*)$')}
+    word, parts = what, {string.match(what, '^(%a+) ?(%d*) ?([%d-]*) ?([%df-]*) ?(%d*)$')}
   end
   return unpack(parts)
 end

@@ -14,20 +14,19 @@ import (
 // differs from one of its commands to the next belongs to the Request.
 type Claim struct {
 	Terms
-	token    any           // boxed as in Terms
-	waited   string        // how long the client has waited, in whole ms
-	proposal string        // the fence to propose; "": none is wanted
-	now      int64         // see Proposal
-	most     int64         // the same; 0: there is no limit
-	kind     Kind          // of the acquisition that has word
-	word     any           // of an acquisition at each master with a subscription; nil: it is made for each master
-	g        string        // for how many ms the lock may be granted, and wantsFence; "": it cannot be granted
-	release  any           // with a g: the word of a Release to the head of the queue
-	first    string        // with a g: the ttl of a Register, in ms
-	spared   uint64        // see ClaimOf
-	waiting  time.Duration // with a g: Waited of ClaimOf
-	made     time.Time     // see ClaimOf
-	behind   bool          // see ClaimOf
+	token    any       // boxed as in Terms
+	waited   string    // how long the client has waited, in ms
+	proposal string    // the fence to propose; "": none is wanted
+	now      int64     // see Proposal
+	most     int64     // the same; 0: there is no limit
+	kind     Kind      // of the acquisition that has word
+	word     any       // of an acquisition at each master with a subscription; nil: it is made for each master
+	g        string    // for how many ms the lock may be granted, and wantsFence; "": it cannot be granted
+	release  any       // with a g: the word of a Release to the head of the queue
+	first    string    // with a g: the ttl of a Register, in ms
+	spared   uint64    // see ClaimOf
+	made     time.Time // see ClaimOf
+	behind   bool      // see ClaimOf
 }
 
 // Terms are what all claims on a key have in common. They are made once, since that costs some
@@ -90,7 +89,7 @@ func NewClaim(terms *Terms, of ClaimOf) Claim {
 			c.g += wantsFence
 		}
 		c.release, c.most = "release "+c.g, 0
-		c.spared, c.waiting, c.made, c.behind = of.Spared, of.Waited, of.Made, of.Behind
+		c.spared, c.made, c.behind = of.Spared, of.Made, of.Behind
 		return c
 	}
 	switch {
@@ -131,22 +130,15 @@ const noQueue, outOfTurn = "-", "--"
 // queues reports whether the claim joins a queue if it is refused.
 func (c *Claim) queues() bool { return c.waited != noQueue && c.waited != outOfTurn }
 
-// waitedAt returns how long the client has waited when a command is sent, in ms. A claim with a g is sent again for as long as the client
-// waits, and clients that come at about the same time differ by less than a ms.
-func (c *Claim) waitedAt(sent time.Time) string {
-	if !c.Grantable() || !c.queues() {
-		return c.waited
-	}
-	waited := c.waiting + max(sent.Sub(c.made), 0)
-	return strconv.FormatFloat(float64(waited.Microseconds())/1000, 'f', -1, 64)
-}
-
-// polling is waitedAt for a command to a master where the client has no subscription.
+// polling returns how long the client has waited, for a command to a master where it has no subscription.
 func (c *Claim) polling(sent time.Time) string {
-	if !c.queues() {
+	waited, err := strconv.ParseInt(c.waited, 10, 64)
+	if err != nil {
 		return c.waited
+	} else if c.Grantable() { // it is sent again for as long as the client waits
+		waited += max(sent.Sub(c.made), 0).Milliseconds()
 	}
-	return c.waitedAt(sent) + "-"
+	return strconv.FormatInt(waited, 10) + "-"
 }
 
 // wantsFence is behind the g of a claim that wants a fence.

@@ -147,7 +147,7 @@ func (cmd *Command) word(master int) any {
 	case k.Acquires() && !cmd.Listening: // nobody could wake us
 		return c.acquisition(k, c.polling(cmd.Sent), cmd.spares(master))
 	case k.Acquires():
-		return c.acquisition(k, c.waitedAt(cmd.Sent), cmd.spares(master))
+		return c.acquisition(k, c.waited, cmd.spares(master))
 	case k == Heal:
 		return "heal " + c.ttl.(string) + " 0"
 	case k == Renew:
