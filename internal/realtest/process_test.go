@@ -28,6 +28,7 @@ const (
 var roles = map[string]func() int{
 	"counter": playCounter,
 	"holder":  playHolder,
+	"permits": playPermits,
 	"waiter":  playWaiter,
 }
 

@@ -3,6 +3,9 @@ package realtest_test
 import (
 	"context"
 	"errors"
+	"fmt"
+	"os"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -68,4 +71,77 @@ func TestASemaphoreOnRealServers(t *testing.T) {
 	if most > limit || most == 0 {
 		t.Errorf("up to %d permits were held, the limit is %d", most, limit)
 	}
+}
+
+const (
+	killedPermits = 16
+	killedTTL     = 2 * time.Second
+)
+
+func killedOptions() *redlock.Options {
+	return &redlock.Options{NodeTimeout: time.Second, MaxTTL: killedTTL, LockOptions: redlock.LockOptions{TTL: killedTTL}}
+}
+
+// playPermits acquires all permits of a semaphore, one by one, says so, and renews them until it is killed.
+func playPermits() int {
+	c, err := redlock.Open(strings.Split(os.Getenv(mastersVariable), ","), killedOptions())
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return 1
+	}
+	for range killedPermits {
+		if _, err := c.Semaphore("a", killedPermits).Acquire(context.Background()); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			return 1
+		}
+	}
+	fmt.Println("full")
+	select {}
+}
+
+// The permits of a process that is killed all come back. TestThePermitsOfAKilledProcessComeBackAfterATTL says by when, where the
+// machine cannot delay it.
+func TestTheSixteenPermitsOfAKilledProcessComeBack(t *testing.T) {
+	t.Parallel()
+	servers := redisserver.AdoptedTB(t, 5)
+	process, says := spawnLines(t, "permits", servers)
+	if got := <-says; got != "full" {
+		t.Fatalf("the process says %q, want full", got)
+	}
+	c := openReal(t, servers, killedOptions())
+	if err := c.Ping(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	s := c.Semaphore("a", killedPermits)
+	if _, err := s.TryAcquire(t.Context()); !errors.Is(err, redlock.ErrHeld) {
+		t.Fatalf("TryAcquire, while the process holds all permits: %v", err)
+	}
+	time.Sleep(2 * killedTTL) // it renews them
+	if _, err := s.TryAcquire(t.Context()); !errors.Is(err, redlock.ErrHeld) {
+		t.Errorf("TryAcquire, after two TTLs of the process: %v", err)
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+	defer cancel()
+	process.Process.Kill()
+	killed := time.Now()
+	var mu sync.Mutex
+	slots := make(map[int]bool)
+	var all sync.WaitGroup
+	for range killedPermits {
+		all.Go(func() {
+			p, err := s.Acquire(ctx)
+			if err != nil {
+				t.Error(err)
+				return
+			}
+			mu.Lock()
+			defer mu.Unlock()
+			slots[p.Slots()[0]] = true
+		})
+	}
+	all.Wait()
+	if len(slots) != killedPermits {
+		t.Errorf("%d of %d slots came back", len(slots), killedPermits)
+	}
+	t.Logf("the last of %d permits came back %v after the process was killed; its TTL was %v", killedPermits, time.Since(killed), killedTTL)
 }
