@@ -2,7 +2,7 @@
 // waiters one name can have, which names, TTLs and numbers of masters work, and what each costs. It
 // starts real redis-server processes. It prints Markdown.
 //
-//	go run ./limits                    # everything but the long hold, about four minutes
+//	go run ./limits                    # everything but the long hold, about six minutes
 //	go run ./limits -only names,ttls   # some sections
 //	go run ./limits -only hold -hold 1h
 //
@@ -45,6 +45,7 @@ var sections = []section{
 	{"waiters", waiters},
 	{"crowd", crowd},
 	{"processes", processes},
+	{"permits", permits},
 	{"names", names},
 	{"masters", masters},
 	{"ttls", ttls},
@@ -67,7 +68,7 @@ func main() {
 
 func run() error {
 	o := &options{leases: []int{1, 1_000, 10_000, 100_000}, clients: []int{16, 64, 200, 400}}
-	only := flag.String("only", "cost,held,waiters,crowd,processes,names,masters,ttls", "the sections to run")
+	only := flag.String("only", "cost,held,waiters,crowd,processes,permits,names,masters,ttls", "the sections to run")
 	flag.DurationVar(&o.hold, "hold", time.Minute, "how long the section hold holds its locks")
 	flag.Func("clients", "how many `clients` the section crowd has, separated by commas (default 16,64,200,400)", func(s string) (err error) {
 		o.clients = nil

@@ -1,0 +1,106 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/redlock-go/redlock"
+)
+
+// permitClients are the clients that share a semaphore, each with connections of its own, and permitRounds is how often each
+// kind is measured. The kinds take turns.
+const (
+	permitClients = 32
+	permitRounds  = 5
+	permitSpan    = 3 * time.Second
+)
+
+// permits measures clients that take turns at a semaphore, and hold each permit for 1 ms, beside clients that take turns at a lock.
+func permits(*options) error {
+	f, err := start(5)
+	if err != nil {
+		return err
+	}
+	defer f.stop()
+	var all []*redlock.Client
+	for range permitClients {
+		c, err := open(f.addrs(), nil)
+		if err != nil {
+			return err
+		}
+		defer c.Close()
+		all = append(all, c)
+	}
+	limits := []int{0, 1, 4, 16}
+	rates, shares := make(map[int][]float64), make(map[int][]float64)
+	for round := range permitRounds {
+		for _, limit := range limits {
+			use := lockTurn
+			if limit > 0 {
+				use = permitTurn(limit)
+			}
+			rates[limit] = append(rates[limit], rateOf(all, use))
+			shares[limit] = append(shares[limit], rates[limit][round]/rates[0][round])
+		}
+	}
+	table("32 clients, 1 ms held", "turns/s, median", "beside a lock, median", "least", "most")
+	for _, limit := range limits {
+		name := "a lock"
+		if limit > 0 {
+			name = fmt.Sprint("a semaphore of ", limit)
+		}
+		slices.Sort(rates[limit])
+		slices.Sort(shares[limit])
+		beside := func(i int) string { return fmt.Sprintf("%.2f", shares[limit][i]) }
+		row(name, fmt.Sprintf("%.0f", rates[limit][permitRounds/2]), beside(permitRounds/2), beside(0), beside(permitRounds-1))
+	}
+	return nil
+}
+
+func lockTurn(ctx context.Context, c *redlock.Client) error {
+	l := c.Locker("limits:lock")
+	if err := l.LockContext(ctx); err != nil {
+		return err
+	}
+	time.Sleep(time.Millisecond)
+	l.Unlock()
+	return nil
+}
+
+func permitTurn(limit int) func(context.Context, *redlock.Client) error {
+	name := fmt.Sprint("limits:permits:", limit)
+	return func(ctx context.Context, c *redlock.Client) error {
+		p, err := c.Semaphore(name, limit).Acquire(ctx)
+		if err != nil {
+			return err
+		}
+		time.Sleep(time.Millisecond)
+		p.Release()
+		return nil
+	}
+}
+
+// rateOf returns how many turns a second all clients have together, after a second of warming up.
+func rateOf(all []*redlock.Client, use func(context.Context, *redlock.Client) error) float64 {
+	ctx, cancel := context.WithCancel(context.Background())
+	var turns atomic.Int64
+	var wg sync.WaitGroup
+	for _, c := range all {
+		wg.Go(func() {
+			for use(ctx, c) == nil {
+				turns.Add(1)
+			}
+		})
+	}
+	time.Sleep(time.Second)
+	before, began := turns.Load(), time.Now()
+	time.Sleep(permitSpan)
+	rate := float64(turns.Load()-before) / time.Since(began).Seconds()
+	cancel()
+	wg.Wait()
+	return rate
+}
