@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"github.com/gomodule/redigo/redis"
@@ -37,6 +38,8 @@ type subscription struct {
 	run   string        // immutable; the run_id of its server; "": it does not tell
 	links int           // immutable; Master.links when it was made
 	moved chan struct{} // closed when commands go to another server
+
+	patient atomic.Bool // the receiver waits for longer, since the client was calm when it began
 }
 
 // besideLocked reports whether a subscription is at the server of the last connection for commands. If a server does
@@ -135,8 +138,13 @@ func (l listener) serve(conn redis.Conn, p peer) error {
 	return err
 }
 
+// calmPings is how often the pings of a subscription are sent while the client is calm, in DialTimeouts. Its polls find out that the
+// server is silent, and that it is near: the subscription only tells it so earlier.
+const calmPings = 2
+
 // receive reads messages until the connection fails or the subscription is ended. It pings the server; if nothing
-// arrives for DialTimeout, the connection has failed.
+// arrives for DialTimeout, the connection has failed. A calm client waits for longer, as its pings are fewer: the receiver says so
+// before it waits, so that no wait ends before a ping is due.
 func (l listener) receive(conn redis.Conn, s *subscription) error {
 	stop := make(chan struct{})
 	pings := make(chan struct{})
@@ -151,7 +159,13 @@ func (l listener) receive(conn redis.Conn, s *subscription) error {
 		l.ping(conn, s, stop)
 	}()
 	for {
-		patience := l.cfg.DialTimeout
+		patience, calm := l.cfg.DialTimeout, l.calm()
+		if calm {
+			patience += calmPings * l.cfg.DialTimeout
+		}
+		if s.patient.Swap(calm) && !calm {
+			poke(l.pingOften) // a ping may be due by now
+		}
 		if left, closed := l.leftToClose(time.Now()); closed {
 			patience = left
 		}
@@ -200,7 +214,11 @@ func (l listener) ping(conn redis.Conn, s *subscription, stop <-chan struct{}) {
 		case <-s.moved:
 			command = "UNSUBSCRIBE"
 		}
-		every, from := seldom, last
+		most := seldom
+		if s.patient.Load() {
+			most = calmPings * l.cfg.DialTimeout
+		}
+		every, from := most, last
 		if l.cfg.Waiting != nil {
 			if since, near := l.cfg.Waiting(l.cfg.Index); near {
 				every = min(every, max(PingEvery, least))
@@ -209,7 +227,7 @@ func (l listener) ping(conn redis.Conn, s *subscription, stop <-chan struct{}) {
 				}
 			}
 		}
-		if left := min(every-time.Since(from), seldom-time.Since(last)); left > 0 && command == "PING" {
+		if left := min(every-time.Since(from), most-time.Since(last)); left > 0 && command == "PING" {
 			due.Reset(left)
 			continue
 		}

@@ -127,3 +127,75 @@ func TestWorkingWakeUpsAreReportedOnceTheSubscriptionHasLasted(t *testing.T) {
 		time.Sleep(2 * time.Hour)
 	})
 }
+
+// A calm client pings its subscription seldom. Whenever it ceases to be calm, the subscription stands; if the server is silent, it ends.
+func TestACalmClientPingsItsSubscriptionSeldom(t *testing.T) {
+	bubbletest.Test(t, func(t *testing.T) {
+		var listener, subscriptions, pings atomic.Int64
+		var calm, mute atomic.Bool
+		server := &fake{Handle: func(conn int, cmd []string) string {
+			switch {
+			case cmd[0] == "SUBSCRIBE":
+				listener.Store(int64(conn))
+				subscriptions.Add(1)
+				return "*3\r\n$9\r\nsubscribe\r\n$15\r\nredlock:wake:me\r\n:1\r\n"
+			case cmd[0] == "UNSUBSCRIBE":
+				return hangUp
+			case cmd[0] == "PING" && int64(conn) == listener.Load():
+				pings.Add(1)
+				if mute.Load() {
+					return silence
+				}
+				return fmt.Sprintf("*2\r\n$4\r\npong\r\n$%d\r\n%s\r\n", len(cmd[1]), cmd[1])
+			}
+			return ok(conn, cmd)
+		}}
+		m := Start(Config{
+			Pool: server.Pool(), ID: "me", Servers: NewServers([]string{"it"}), Calm: calm.Load,
+			NodeTimeout: 50 * time.Millisecond, DialTimeout: time.Second,
+			Redial:  func() interface{ NextBackOff() time.Duration } { return every(time.Second) },
+			Changed: func(State, Status) {},
+		})
+		in := func(d time.Duration) int64 {
+			before := pings.Load()
+			time.Sleep(d)
+			return pings.Load() - before
+		}
+		in(5 * time.Second)
+		first := subscriptions.Load() // the connection for commands may come later
+		if n := in(20 * time.Second); n < 39 || n > 41 {
+			t.Errorf("%d pings in 20 s, want two a second", n)
+		}
+		calm.Store(true)
+		in(5 * time.Second)
+		if n := in(20 * time.Second); n < 9 || n > 11 {
+			t.Errorf("%d pings in 20 s while the client is calm, want one in two seconds", n)
+		}
+		for i := range 100 { // at all times between two pings
+			calm.Store(i%2 == 0)
+			in(time.Duration(300+37*i) * time.Millisecond)
+		}
+		calm.Store(false)
+		in(3 * time.Second)
+		if n := in(20 * time.Second); n < 39 || n > 41 {
+			t.Errorf("%d pings in 20 s after the client was calm, want two a second", n)
+		}
+		if n := subscriptions.Load() - first; n != 0 {
+			t.Errorf("the subscription has ended %d times, want that it stands", n)
+		}
+		calm.Store(true)
+		in(5 * time.Second)
+		mute.Store(true)
+		began := time.Now()
+		for subscriptions.Load() == first && time.Since(began) < time.Minute {
+			in(10 * time.Millisecond)
+		}
+		if took := time.Since(began); took < time.Second || took > 5*time.Second {
+			t.Errorf("a silent server was found after %v, want three DialTimeouts and what it takes to connect", took)
+		}
+		mute.Store(false)
+		m.Close()
+		<-m.Done()
+		time.Sleep(2 * time.Hour)
+	})
+}
