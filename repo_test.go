@@ -364,8 +364,9 @@ func TestLinksOfTheDocumentsLead(t *testing.T) {
 	}
 }
 
-// TestTheDocumentsNameCommitsThatExist looks up the commits that the documents about this repository name. It needs the
-// whole history: in an archive or a shallow clone it has nothing to look in.
+// TestTheDocumentsNameCommitsThatExist looks up the commits that the documents about this repository name. They must
+// belong to the history of HEAD: a commit that was rebased exists only where that was done. The test needs the whole
+// history: in an archive or a shallow clone it has nothing to look in.
 func TestTheDocumentsNameCommitsThatExist(t *testing.T) {
 	shallow, err := exec.Command("git", "rev-parse", "--is-shallow-repository").Output()
 	if err != nil || strings.TrimSpace(string(shallow)) != "false" {
@@ -387,8 +388,8 @@ func TestTheDocumentsNameCommitsThatExist(t *testing.T) {
 				continue // a number
 			}
 			commits++
-			if out, err := exec.Command("git", "cat-file", "-e", hash+"^{commit}").CombinedOutput(); err != nil {
-				t.Errorf("%s names commit %s, which does not exist: %s", document, hash, out)
+			if out, err := exec.Command("git", "merge-base", "--is-ancestor", hash, "HEAD").CombinedOutput(); err != nil {
+				t.Errorf("%s names commit %s, which the history of HEAD does not contain: %v %s", document, hash, err, out)
 			}
 		}
 	}
