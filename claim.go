@@ -140,10 +140,8 @@ func (q *contender) register(g time.Duration) {
 		Grant: g, First: life, Spared: spared, Behind: behind, Made: time.Now(),
 	})
 	var claim *waits.Claim
-	register := wire.Request(wire.Register)
 	if p, ok := l.kind.(*permits); ok {
 		claim = waits.NewSlotClaim(registered, now, g, len(c.masters), p.n, p.limit)
-		register = wire.RegisterFirst(p.first())
 		q.aim, q.asks, q.beats, q.votesSplit = nil, false, 0, false
 	} else {
 		claim = waits.NewClaim(registered, now, g, len(c.masters))
@@ -151,7 +149,7 @@ func (q *contender) register(g time.Duration) {
 	q.claim, q.holders, q.askAt = claim, holders, time.Time{}
 	q.inbox.SetClaim(claim)
 	q.noteContacts()
-	q.ask(register, life)
+	q.ask(wire.Register, life)
 }
 
 // ask begins a round of the claim. A Register or an Again sets a free key for life.

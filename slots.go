@@ -21,6 +21,9 @@ import (
 // stands for it in the gates and the waits of the Client, and is no key on the masters. So any number of goroutines hold permits of
 // a name. Such a Locker always registers a claim, since no plain SET gives a slot.
 //
+// Each claim prefers the slot that its Client has released last. So a slot goes from client to client as if it were a lock of its own, and
+// the masters give each slot to the same claim although several slots become free in different orders there.
+//
 // A claim on n slots wins if a quorum of masters has its token in each of n slots: see package waits. The masters choose the slots. Masters
 // that have executed the same commands choose the same ones. If they have not, a claim may have votes, but no quorum for any
 // slot. Then it asks who stands in its slots. In a slot, the token with the most keys is the best, and of several the least.
@@ -65,12 +68,13 @@ func (o *crowd) note(err error) {
 	o.last = err
 }
 
-// first returns the slot that a claim asks for first: as a rule the one that this Client has released last, else any.
-func (p *permits) first() int {
+// prefer returns the terms of claims that prefer the slot which this Client has released last. If another claim does that already, they
+// only ask for a slot first.
+func (p *permits) prefer(terms wire.Terms) wire.Terms {
 	if slot := int(p.crowd.released.Swap(0)) - 1; slot >= 0 && slot < p.limit {
-		return slot
+		return terms.Prefer(slot, true)
 	}
-	return rand.N(p.limit)
+	return terms.Prefer(rand.N(p.limit), false)
 }
 
 // why returns why the last attempt of a goroutine of the crowd failed.
@@ -121,8 +125,10 @@ func (p *permits) contend(w *wait) bool {
 	if !w.enterGate(nil) { // which nobody else wants. It is taken for as long as the permits are held
 		return false
 	}
-	q := &contender{wait: w, place: p.place, delays: retrier{start: w.locker.client.opts.NewBackOff, forever: w.forever}}
-	q.life = w.locker.opts.TTL
+	l := w.locker
+	l.terms = p.prefer(l.terms)
+	q := &contender{wait: w, place: p.place, delays: retrier{start: l.client.opts.NewBackOff, forever: w.forever}}
+	q.life = l.opts.TTL
 	return q.contend()
 }
 

@@ -258,7 +258,7 @@ func NewBreakReaders(key string, readers []string) Query {
 
 // NewBreakPermit returns a query that takes a token out of all slots of a semaphore, and passes these on. DecodeBreak reads the replies.
 func NewBreakPermit(key, token string) Query {
-	return newBreak(slotsLua, slotsKey+key, "release 1 1 "+strconv.FormatInt(GrantLeast.Milliseconds(), 10), token)
+	return newBreak(slotsLua, slotsKey+key, "release 1 1 0 "+strconv.FormatInt(GrantLeast.Milliseconds(), 10), token)
 }
 
 // breaker is the id of a client that breaks leases. No client has it. Without a client's id a call would wake nobody.

@@ -25,7 +25,8 @@ func NearOf(limit int) int { return max(Near, min(limit, nearMost)) }
 
 // A permits is what a claim on slots has beside its token.
 type permits struct {
-	size string // immutable; the limit and the number of slots, as in the script's words
+	size  string // immutable; the limit and the number of slots, as in the script's words
+	first string // immutable; the slot that is asked for first, likewise
 }
 
 // slotsKey, with a semaphore's key behind it, is the key of its record.
@@ -34,8 +35,18 @@ const slotsKey = "redlock:slots:"
 // NewSlotTerms returns the terms of claims on n of the slots of a semaphore.
 func NewSlotTerms(key string, limit, n int, ttl time.Duration) Terms {
 	terms := NewTerms(slotsKey+key, ttl)
-	terms.slots = &permits{size: strconv.Itoa(limit) + " " + strconv.Itoa(n)}
+	terms.slots = &permits{size: strconv.Itoa(limit) + " " + strconv.Itoa(n), first: "0"}
 	return terms
+}
+
+// Prefer returns the terms of claims that ask for a slot first. If they wait, they are given it before others if it is reserved.
+func (t Terms) Prefer(slot int, also bool) Terms {
+	first := strconv.Itoa(slot)
+	if also {
+		first += "!"
+	}
+	t.slots = &permits{size: t.slots.size, first: first}
+	return t
 }
 
 // OfSlots reports whether the claims are on slots of a semaphore.
@@ -50,9 +61,6 @@ type slotRequest struct {
 
 // Kind implements Request.
 func (r *slotRequest) Kind() Kind { return r.kind }
-
-// RegisterFirst returns a Register of a claim on slots. It tries this slot first.
-func RegisterFirst(slot int) Request { return &slotRequest{Register, "register", strconv.Itoa(slot)} }
 
 // AskAbout returns a poll of a claim on slots, which asks who stands in these.
 func AskAbout(slots []int) Request { return &slotRequest{Again, "again", slotList(slots)} }
@@ -134,9 +142,9 @@ func (cmd *Command) slotWord() string {
 		return "renew " + ttl + " " + slots
 	case Heal:
 	default: // a release of any kind
-		return "release " + c.slots.size + " " + c.g
+		return "release " + c.slots.size + " " + c.slots.first + " " + c.g
 	}
-	word := verb + " " + ttl + " " + c.slots.size + " " + c.g + " " + waited
+	word := verb + " " + ttl + " " + c.slots.size + " " + c.slots.first + " " + c.g + " " + waited
 	if slots != "" {
 		word += " " + slots
 	}

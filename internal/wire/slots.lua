@@ -5,16 +5,16 @@
 -- A semaphore with a limit of K has the slots 0 to K-1. A token stands in slots: a slot is given to one token, which leaves it only by
 -- its own command, or when the slot expires. The token that stands in a slot at a quorum of masters holds it.
 --
---   register ttl limit n g waited first  stand in n free slots for ttl ms, unless clients queue, or fewer are free. Else join the
---            queue for slots that are granted for g ms, unless waited is '-'. The slot first is tried first
---   again g limit n g waited slots  the same for a claim that was registered, as a poll. Free slots are passed on. The answer
+--   register ttl limit n first g waited  stand in n free slots for ttl ms, unless clients queue, or fewer are free. Else join the
+--            queue for slots that are granted for g ms, unless waited is '-'. The slot first is preferred
+--   again g limit n first g waited slots  the same for a claim that was registered, as a poll. Free slots are passed on. The answer
 --            tells who stands in these slots
---   aim g limit n g waited slots  as a poll: leave the queue and all slots but these. Stand in these for g ms where they are free, and
+--   aim g limit n first g waited slots  as a poll: leave the queue and all slots but these. Stand in these for g ms where they are free, and
 --            else wish them: a slot that becomes free is given to the token that wishes it. The answer is that of again
---   heal ttl limit n g - slots  by a holder: aim for ttl ms. The answer is 1 if the token stands in all of them, else 0
+--   heal ttl limit n first g - slots  by a holder: aim for ttl ms. The answer is 1 if the token stands in all of them, else 0
 --   renew ttl slots  stand in these slots for ttl ms from now on, and leave others, if the token stands in all of them. The answer
 --            is 1, 2 if a client queues, or 0
---   release limit n g  leave all slots, all wishes and the queue. The slots are passed on. The answer is 1, or 0 if the token stood
+--   release limit n first g  leave all slots, all wishes and the queue. The slots are passed on. The answer is 1, or 0 if the token stood
 --            in no slot
 --
 -- The answer to register, again and aim has six parts. The first is 1 if the token was given slots just now. It is 2 and the time for which
@@ -266,21 +266,49 @@ local function tellNear()
   end
 end
 
--- Passes free slots on to the heads of the queue. A head whose client does not listen is skipped.
+-- Returns which of the first members of a queue, with their scores, a free slot goes to. As a rule it is one that prefers the slot:
+-- masters that see several slots become free, each in another order, then give each slot to the same claim. If none of the members
+-- does, it is the first that prefers the same slot as one before it, else the head.
+--
+-- The head waits for no longer than twice as long as a member that passes it, and passing. Members that want several slots, or have another
+-- limit, are not passed.
+local passing = 30000 -- in µs
+local function choose(slot, members, limit)
+  local t = redis.call('TIME')
+  local latest = (tonumber(members[2]) + t[1] * 1000000 + t[2]) / 2 + passing
+  local same, other = {}, nil
+  for i = 1, #members, 2 do
+    local n, size, first = string.match(members[i], ' (%d+) (%d+) (%d+!?)$')
+    if n ~= '1' or size ~= limit or tonumber(members[i + 1]) > latest then
+      break
+    elseif first == slot then
+      return members[i]
+    end
+    other = other or (same[first] or not string.find(first, '!', 1, true)) and members[i]
+    same[first] = true
+  end
+  return other or members[1]
+end
+
+-- Passes free slots on to the claims in the queue. A claim whose client does not listen is removed.
 local function pass()
   for _ = 1, 1000 do
-    local head = redis.call('ZRANGE', queueKey, 0, 0)[1]
-    if not head then
+    local members = redis.call('ZRANGE', queueKey, 0, near - 1, 'WITHSCORES')
+    local m = members[1]
+    if not m then
       return
     end
-    local client, token, g, n, limit = string.match(head, '^(%S*) (%S+) (%d+) (%d+) (%d+)$')
-    local listens = client and tonumber(redis.call('PUBSUB', 'NUMSUB', 'redlock:wake:' .. client)[2]) > 0
-    local slots = listens and free(tonumber(n), tonumber(limit))
-    if listens and not slots then
+    local client, token, g, n, limit = string.match(m, '^(%S*) (%S+) (%d+) (%d+) (%d+) %d+!?$')
+    local slots = client and free(tonumber(n), tonumber(limit))
+    if client and not slots then
       return
     end
-    leave(head)
-    if listens then
+    if n == '1' and #members > 2 then
+      m = choose(slots[1] .. '!', members, limit)
+      client, token, g = string.match(m, '^(%S*) (%S+) (%d+) ')
+    end
+    leave(m)
+    if client and tonumber(redis.call('PUBSUB', 'NUMSUB', 'redlock:wake:' .. client)[2]) > 0 then
       for _, slot in ipairs(slots) do
         occupy(slot, token, clock() + g)
       end
@@ -288,6 +316,10 @@ local function pass()
       note(token, client, g .. ' ' .. limit, false, list)
       keep(tonumber(g))
       tell(client, token, list)
+    else
+      for _, slot in ipairs(slots or {}) do
+        redis.call('SETBIT', takenKey, slot, 0)
+      end
     end
   end
 end
@@ -332,20 +364,22 @@ local function state(token, asked, new, other, m)
     type(rank) == 'number' and rank or 0}
 end
 
+-- The slot that the claim of the current command prefers.
+local preferred
+
 local function member(token, limit, n, g)
-  return id .. ' ' .. token .. ' ' .. g .. ' ' .. n .. ' ' .. limit
+  return id .. ' ' .. token .. ' ' .. g .. ' ' .. n .. ' ' .. limit .. ' ' .. preferred
 end
 
 local function register(what, token, life, limit, n, g, waited, slots)
   local purged = purge()
-  local asked = what == 'again' and slots or ''
   local other = what == 'register' and otherLimit(limit) or 0
   local m = member(token, limit, n, g)
   if known(token) then
-    return state(token, asked, 0, other, m)
+    return state(token, slots, 0, other, m)
   end
   if redis.call('EXISTS', queueKey) == 0 then
-    local given = free(tonumber(n), tonumber(limit), what == 'register' and tonumber(slots) or nil)
+    local given = free(tonumber(n), tonumber(limit), tonumber(string.match(preferred, '%d+')))
     if given then
       for _, slot in ipairs(given) do
         occupy(slot, token, clock() + life)
@@ -353,7 +387,7 @@ local function register(what, token, life, limit, n, g, waited, slots)
       local list = table.concat(given, ',')
       note(token, id, g .. ' ' .. limit, false, list)
       keep(tonumber(life))
-      return {1, list, standing(asked), 1, other, 0}
+      return {1, list, standing(slots), 1, other, 0}
     end
   end
   local new = 0
@@ -365,7 +399,7 @@ local function register(what, token, life, limit, n, g, waited, slots)
   if purged or what == 'again' then
     pass()
   end
-  return state(token, asked, new, other, m)
+  return state(token, slots, new, other, m)
 end
 
 local function aim(token, life, limit, n, g, slots, claims)
@@ -446,8 +480,10 @@ end
 local function setNear(limit) near = math.max(3, math.min(tonumber(limit), 16)) end
 
 local function answer(word, token)
-  local what, life, limit, n, g, waited, slots = string.match(word, '^(%a+) (%d+) (%d+) (%d+) (%d+) (%S+) ?(%S*)$')
+  local what, life, limit, n, first, g, waited, slots =
+    string.match(word, '^(%a+) (%d+) (%d+) (%d+) (%d+!?) (%d+) (%S+) ?(%S*)$')
   if what then
+    preferred = first
     setNear(limit)
   end
   if what == 'register' or what == 'again' then
@@ -463,8 +499,9 @@ local function answer(word, token)
     setNear(16) -- more are told than are near, perhaps
     return renew(token, ttl, list)
   end
-  local size, count, grantFor = string.match(word, '^release (%d+) (%d+) (%d+)$')
+  local size, count, prefers, grantFor = string.match(word, '^release (%d+) (%d+) (%d+!?) (%d+)$')
   if size then
+    preferred = prefers
     setNear(size)
     return release(token, size, count, grantFor)
   end

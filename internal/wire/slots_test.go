@@ -63,26 +63,26 @@ func (s *slotScene) lives(slot string, least, most float64) {
 func TestSlotsAreGivenPassedOnAndExchanged(t *testing.T) {
 	onBoth(t, func(t *testing.T, dial func() redis.Conn) {
 		s := newSlotScene(t, dial, "A", "B", "C")
-		s.says("A", "register 60000 2 1 400 0 1", "1||1") // the slot that it asks for
-		s.says("B", "register 60000 2 1 400 0 1", "0||1") // another one
-		s.says("C", "register 60000 2 1 400 0 0", "||1")
-		s.says("C", "again 400 2 1 400 0", "||0")
-		s.says("A", "again 400 2 1 400 0 0,1", "1|0=B 1=A|0")
+		s.says("A", "register 60000 2 1 1 400 0", "1||1") // the slot that it asks for
+		s.says("B", "register 60000 2 1 1 400 0", "0||1") // another one
+		s.says("C", "register 60000 2 1 0 400 0", "||1")
+		s.says("C", "again 400 2 1 0 400 0", "||0")
+		s.says("A", "again 400 2 1 0 400 0 0,1", "1|0=B 1=A|0")
 		s.says("A", "renew 60000 1", "2") // C waits
 		s.says("A", "renew 60000 0", "0")
-		s.says("A", "release 2 1 400", "1")
-		s.says("C", "again 400 2 1 400 0 0,1", "1|0=B 1=C|0")
+		s.says("A", "release 2 1 0 400", "1")
+		s.says("C", "again 400 2 1 0 400 0 0,1", "1|0=B 1=C|0")
 		s.lives("1", 0, 400)
 		// C leaves its slot, and wishes that of B, which is given C's in exchange. B is a holder: its own slot lives on.
-		s.says("C", "aim 400 2 1 400 0 0", "|0=B|0")
-		s.says("B", "again 400 2 1 400 0", "0,1||0")
+		s.says("C", "aim 400 2 1 0 400 0 0", "|0=B|0")
+		s.says("B", "again 400 2 1 0 400 0", "0,1||0")
 		s.lives("0", 30_000, 60_000)
 		s.lives("1", 0, 400)
-		s.says("B", "heal 60000 2 1 400 - 1", "1") // C's wish comes true
-		s.says("C", "aim 400 2 1 400 0 0", "0|0=C|0")
-		s.says("C", "release 2 1 400", "1")
-		s.says("C", "release 2 1 400", "0")
-		s.says("B", "release 2 1 400", "1")
+		s.says("B", "heal 60000 2 1 0 400 - 1", "1") // C's wish comes true
+		s.says("C", "aim 400 2 1 0 400 0 0", "0|0=C|0")
+		s.says("C", "release 2 1 0 400", "1")
+		s.says("C", "release 2 1 0 400", "0")
+		s.says("B", "release 2 1 0 400", "1")
 		if n, err := redis.Int(s.conn.Do("DBSIZE")); err != nil || n != 0 {
 			t.Errorf("%d keys are left, %v", n, err)
 		}
@@ -93,22 +93,22 @@ func TestSlotsAreGivenPassedOnAndExchanged(t *testing.T) {
 func TestAWrongBitmapNeitherLosesNorDoublesASlot(t *testing.T) {
 	onBoth(t, func(t *testing.T, dial func() redis.Conn) {
 		s := newSlotScene(t, dial, "A", "B", "C")
-		s.says("A", "register 60000 3 1 400 - 0", "0||1")
+		s.says("A", "register 60000 3 1 0 400 -", "0||1")
 		s.conn.Do("DEL", "redlock:taken:k")
-		s.says("B", "register 60000 3 1 400 - 0", "1||1")
+		s.says("B", "register 60000 3 1 0 400 -", "1||1")
 		for bit := range 3 {
 			s.conn.Do("SETBIT", "redlock:taken:k", bit, 1)
 		}
-		s.says("C", "register 60000 3 1 400 - 0", "2||1")
+		s.says("C", "register 60000 3 1 0 400 -", "2||1")
 	})
 }
 
 func TestALimitCountsAllSlotsThatAreTaken(t *testing.T) {
 	onBoth(t, func(t *testing.T, dial func() redis.Conn) {
 		s := newSlotScene(t, dial, "A", "B", "C")
-		s.says("A", "register 60000 9 2 400 - 7", "7,0||1")
-		s.says("B", "register 60000 2 1 400 - 0", "||0|9") // slot 1 is free, and two are taken
-		s.says("C", "register 60000 3 1 400 - 0", "1||1|9")
+		s.says("A", "register 60000 9 2 7 400 -", "7,0||1")
+		s.says("B", "register 60000 2 1 0 400 -", "||0|9") // slot 1 is free, and two are taken
+		s.says("C", "register 60000 3 1 0 400 -", "1||1|9")
 	})
 }
 
@@ -116,15 +116,15 @@ func TestALimitCountsAllSlotsThatAreTaken(t *testing.T) {
 func TestAClientIsToldOfAnotherLimit(t *testing.T) {
 	onBoth(t, func(t *testing.T, dial func() redis.Conn) {
 		s := newSlotScene(t, dial, "A", "B", "C")
-		s.says("A", "register 60000 2 2 400 0 0", "0,1||1")
-		s.says("B", "register 60000 1 1 400 0 0", "||1|2")
-		s.says("B", "again 400 1 1 400 0", "||0") // it was told
-		s.says("C", "register 60000 2 1 400 - 0", "||0")
-		s.says("A", "release 2 2 400", "1") // B is granted a slot
-		s.says("C", "register 60000 2 1 400 - 0", "1||1|1")
-		s.says("B", "release 1 1 400", "1")
-		s.says("C", "release 2 1 400", "1")
-		s.says("B", "register 60000 1 1 400 0 0", "0||1") // nobody else is there
+		s.says("A", "register 60000 2 2 0 400 0", "0,1||1")
+		s.says("B", "register 60000 1 1 0 400 0", "||1|2")
+		s.says("B", "again 400 1 1 0 400 0", "||0") // it was told
+		s.says("C", "register 60000 2 1 0 400 -", "||0")
+		s.says("A", "release 2 2 0 400", "1") // B is granted a slot
+		s.says("C", "register 60000 2 1 0 400 -", "1||1|1")
+		s.says("B", "release 1 1 0 400", "1")
+		s.says("C", "release 2 1 0 400", "1")
+		s.says("B", "register 60000 1 1 0 400 0", "0||1") // nobody else is there
 	})
 }
 
@@ -132,22 +132,22 @@ func TestAClientIsToldOfAnotherLimit(t *testing.T) {
 func TestFreeSlotsGoToTheFirstClientThatListens(t *testing.T) {
 	onBoth(t, func(t *testing.T, dial func() redis.Conn) {
 		s := newSlotScene(t, dial, "A", "C", "D")
-		s.says("A", "register 60000 2 2 400 0 0", "0,1||1")
-		s.says("B", "register 60000 2 1 400 9 0", "||1")
-		s.says("C", "register 60000 2 2 400 5 0", "||1")
-		s.says("D", "register 60000 2 1 400 0 0", "||1")
-		s.says("A", "heal 60000 2 1 400 - 0", "1")
-		s.says("C", "again 400 2 2 400 5", "||0")
-		s.says("D", "again 400 2 1 400 0", "||0")
-		s.says("A", "release 2 1 400", "1")
-		s.says("C", "again 400 2 2 400 5", "0,1||0")
+		s.says("A", "register 60000 2 2 0 400 0", "0,1||1")
+		s.says("B", "register 60000 2 1 0 400 9", "||1")
+		s.says("C", "register 60000 2 2 0 400 5", "||1")
+		s.says("D", "register 60000 2 1 0 400 0", "||1")
+		s.says("A", "heal 60000 2 1 0 400 - 0", "1")
+		s.says("C", "again 400 2 2 0 400 5", "||0")
+		s.says("D", "again 400 2 1 0 400 0", "||0")
+		s.says("A", "release 2 1 0 400", "1")
+		s.says("C", "again 400 2 2 0 400 5", "0,1||0")
 	})
 }
 
 // ahead fails the test unless a poll of a claim for one slot of two says that so many are ahead of it.
 func (s *slotScene) ahead(id string, want int) {
 	s.Helper()
-	reply, err := redis.Values(s.conn.Do("EVALSHA", slotsLua.sha, 1, slotsKey+"k", id, "again 400 2 1 400 0", id))
+	reply, err := redis.Values(s.conn.Do("EVALSHA", slotsLua.sha, 1, slotsKey+"k", id, "again 400 2 1 0 400 0", id))
 	if err != nil || len(reply) != 6 || reply[5] != int64(want) {
 		s.Errorf("again by %s: %v, %v, want that %d are ahead", id, reply, err, want)
 	}
@@ -158,18 +158,18 @@ func TestClaimsThatBecomeNearAreTold(t *testing.T) {
 	onBoth(t, func(t *testing.T, dial func() redis.Conn) {
 		s := newSlotScene(t, dial, "C", "D", "E")
 		told := map[string]func() string{"F": listen(t, dial(), "F"), "G": listen(t, dial(), "G"), "H": listen(t, dial(), "H")}
-		s.says("A", "register 60000 2 1 400 0 0", "0||1")
-		s.says("B", "register 60000 2 1 400 0 0", "1||1")
+		s.says("A", "register 60000 2 1 0 400 0", "0||1")
+		s.says("B", "register 60000 2 1 0 400 0", "1||1")
 		for i, id := range []string{"C", "D", "E", "F", "G", "H"} {
-			s.says(id, fmt.Sprintf("register 60000 2 1 400 %d 0", 9000-1000*i), "||1")
+			s.says(id, fmt.Sprintf("register 60000 2 1 0 400 %d", 9000-1000*i), "||1")
 		}
 		s.ahead("C", 0)
 		s.ahead("F", 3)
 		s.ahead("H", 5)
 		for _, row := range []struct{ id, word, near string }{
-			{"A", "release 2 1 400", "F"},        // C is granted its slot
-			{"D", "aim 400 2 1 400 8000 0", "G"}, // leaves the queue
-			{"E", "release 2 1 400", "H"},        // leaves the queue
+			{"A", "release 2 1 0 400", "F"},        // C is granted its slot
+			{"D", "aim 400 2 1 0 400 8000 0", "G"}, // leaves the queue
+			{"E", "release 2 1 0 400", "H"},        // leaves the queue
 		} {
 			if _, err := s.conn.Do("EVALSHA", slotsLua.sha, 1, slotsKey+"k", row.id, row.word, row.id); err != nil {
 				t.Fatal(err)

@@ -30,10 +30,10 @@ func (s *slotScene) slotLook() SlotLook {
 func TestALookTellsWhoHasTheSlotsAndWhoWaits(t *testing.T) {
 	onBoth(t, func(t *testing.T, dial func() redis.Conn) {
 		s := newSlotScene(t, dial, "A", "B", "C")
-		s.says("A", "register 60000 20 2 400 0 17", "17,16||1")
-		s.says("B", "register 30000 30 1 400 0 8", "8||1|20")
-		s.says("C", "register 60000 3 1 400 5000 0", "||1|30")
-		s.says("C", "again 400 3 1 400 5000", "||0")
+		s.says("A", "register 60000 20 2 17 400 0", "17,16||1")
+		s.says("B", "register 30000 30 1 8 400 0", "8||1|20")
+		s.says("C", "register 60000 3 1 0 400 5000", "||1|30")
+		s.says("C", "again 400 3 1 0 400 5000", "||0")
 		look := s.slotLook()
 		var got []string
 		for _, slot := range look.Slots {
@@ -59,7 +59,7 @@ func TestALookAtManySlotsTellsHowManyThereAre(t *testing.T) {
 	onBoth(t, func(t *testing.T, dial func() redis.Conn) {
 		s := newSlotScene(t, dial)
 		for i := range 3 {
-			s.says(fmt.Sprint("T", i), "register 60000 1000 100 400 - 0", strings.Join(numbers(100*i, 100), ",")+"||1")
+			s.says(fmt.Sprint("T", i), "register 60000 1000 100 0 400 -", strings.Join(numbers(100*i, 100), ",")+"||1")
 		}
 		look := s.slotLook()
 		if len(look.Slots) != slotsListed || look.Taken != 300 || look.Slots[slotsListed-1].Slot != slotsListed-1 {
