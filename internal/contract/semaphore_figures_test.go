@@ -1,7 +1,10 @@
 package contract_test
 
 import (
+	"math/rand/v2"
 	"slices"
+	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -82,6 +85,75 @@ func TestManyClientsUseASemaphoreToTheFullAndInEqualTurns(t *testing.T) {
 	bubble(t, 3, func(t *testing.T, ms *redlocktest.Masters) {
 		clients := at1ms(ms, 32)
 		wantFull(t, clients, 4, 0.95, 0.99, "all masters up")
+		wantFull(t, clients, 16, 0.9, 0.95, "all masters up")
+	})
+}
+
+// At each moment some permits are on their way back, from clients at three places. So the masters see them become free in different
+// orders. Each claim prefers the slot that its client had last. Otherwise the semaphore is used to .53, and some wait for 180 ms.
+func TestASemaphoreIsUsedToTheFullAtUnequalDistances(t *testing.T) {
+	bubble(t, 5, func(t *testing.T, ms *redlocktest.Masters) {
+		const limit, n, lasting, cycle = 16, 32, time.Second, 23 * time.Millisecond // held for 15 ms, and a round trip of 8 ms
+		distances := []time.Duration{time.Millisecond, time.Millisecond, 4 * time.Millisecond, 4 * time.Millisecond, 8 * time.Millisecond}
+		var all sync.WaitGroup
+		var turns, longest atomic.Int64
+		from := time.Now().Add(2 * time.Second)
+		until := from.Add(lasting)
+		for i := range n {
+			at := 2 * (i % 3)
+			s := ms.WithDelays(slices.Concat(distances[at:], distances[:at])...).Open(nil).Semaphore("a", limit)
+			all.Go(func() {
+				time.Sleep(time.Second)
+				for time.Now().Before(until) {
+					began := time.Now()
+					p := acquire(t, s, 1)
+					waited := time.Since(began)
+					time.Sleep(10*time.Millisecond + rand.N(10*time.Millisecond))
+					p.Release()
+					if now := time.Now(); now.After(from) && !now.After(until) {
+						turns.Add(1)
+						for old := longest.Load(); int64(waited) > old && !longest.CompareAndSwap(old, int64(waited)); old = longest.Load() {
+						}
+					}
+				}
+			})
+		}
+		all.Wait()
+		share := float64(turns.Load()) * float64(cycle) / float64(lasting) / limit
+		t.Logf("%.3f of the ideal, longest wait %v", share, time.Duration(longest.Load()))
+		if longest := time.Duration(longest.Load()); share < 0.9 || longest > 4*cycle {
+			t.Errorf("%.3f of the ideal, longest wait %v, want 0.9 at least and %v at most", share, longest, 4*cycle)
+		}
+	})
+}
+
+// The slot that a claim prefers is held for long, and each of the other slots goes from one client that prefers it to another one. So the
+// claim is passed, but not for long: others come back as soon as they have left, and have waited for less than half as long.
+func TestAClaimIsNotPassedForLong(t *testing.T) {
+	bubble(t, 3, func(t *testing.T, ms *redlocktest.Masters) {
+		var sems []*redlock.Semaphore
+		for _, c := range at1ms(ms, 7) {
+			sems = append(sems, c.Semaphore("a", 3))
+		}
+		first, others := acquire(t, sems[0], 1), acquire(t, sems[1], 2)
+		if err := first.ReleaseContext(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		acquire(t, sems[2], 1)
+		if err := others.ReleaseContext(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		var all sync.WaitGroup
+		all.Go(func() { rotate(t, sems[3:], 5*time.Millisecond, 0, 2*time.Second) })
+		time.Sleep(time.Second)
+		began := time.Now()
+		acquire(t, sems[0], 1)
+		if took := time.Since(began); took > 150*time.Millisecond {
+			t.Errorf("the claim has waited for %v", took)
+		} else {
+			t.Logf("the claim has waited for %v", took)
+		}
+		all.Wait()
 	})
 }
 

@@ -181,3 +181,43 @@ func TestClaimsThatBecomeNearAreTold(t *testing.T) {
 		}
 	})
 }
+
+// Slot 1 of three becomes free while the claims of a row wait, in their order. C is the first of them.
+func TestAFreeSlotGoesToAClaimThatPrefersIt(t *testing.T) {
+	onBoth(t, func(t *testing.T, dial func() redis.Conn) {
+		for _, row := range []struct {
+			name   string
+			claims []string // limit, n, first, g and for how long it has waited, in ms
+			want   string
+		}{
+			{"nobody prefers it", []string{"3 1 1 400 900", "3 1 1 400 800"}, "C"},
+			{"the second prefers it", []string{"3 1 0 400 900", "3 1 1! 400 800"}, "D"},
+			{"the third prefers it", []string{"3 1 0! 400 900", "3 1 2! 400 800", "3 1 1! 400 700"}, "E"},
+			{"two prefer it", []string{"3 1 0! 400 900", "3 1 1! 400 800", "3 1 1! 400 700"}, "D"},
+			{"the first prefers another one, the second none", []string{"3 1 0! 400 900", "3 1 1 400 800"}, "D"},
+			{"two prefer the same other one", []string{"3 1 0! 400 900", "3 1 2! 400 850", "3 1 0! 400 800"}, "E"},
+			{"all prefer others", []string{"3 1 0! 400 900", "3 1 2! 400 850"}, "C"},
+			{"the fourth prefers it, which is far", []string{"3 1 0! 400 900", "3 1 2! 400 890", "3 1 0 400 880", "3 1 1! 400 870"}, "E"},
+			{"the first has waited more than twice as long", []string{"3 1 0! 400 900", "3 1 1! 400 300"}, "C"},
+			{"a moment more than twice as long", []string{"3 1 0! 400 60", "3 1 1! 400 25"}, "D"},
+			{"the first wants two", []string{"3 2 0 400 900", "3 1 1! 400 800"}, ""},
+			{"the second wants two", []string{"3 1 0! 400 900", "3 2 0 400 850", "3 1 1! 400 800"}, "C"},
+			{"the second has another limit", []string{"3 1 0! 400 900", "2 1 0 400 850", "3 1 1! 400 800"}, "C"},
+		} {
+			t.Run(row.name, func(t *testing.T) {
+				s := newSlotScene(t, dial, "C", "D", "E", "F")
+				s.says("A", "register 60000 3 2 0 400 -", "0,1||1")
+				s.says("B", "register 60000 3 1 2 400 -", "2||1")
+				for i, claim := range row.claims {
+					s.says(string(rune('C'+i)), "register 60000 "+claim, "||1"+map[bool]string{true: "|3"}[claim[0] == '2'])
+				}
+				s.says("A", "heal 60000 3 2 0 400 - 0", "1")
+				got, _ := redis.String(s.conn.Do("HGET", slotsKey+"k", "1"))
+				if got != row.want {
+					t.Errorf("slot 1 went to %q, want %q", got, row.want)
+				}
+				s.conn.Do("DEL", slotsKey+"k", "redlock:until:k", "redlock:taken:k", "redlock:permits:k")
+			})
+		}
+	})
+}
