@@ -270,7 +270,7 @@ end
 -- masters that see several slots become free, each in another order, then give each slot to the same claim. If none of the members
 -- does, it is the first that prefers the same slot as one before it, else the head.
 --
--- The head waits for no longer than twice as long as a member that passes it, and passing. Members that want several slots, or have another
+-- The head waits for no longer than twice as long as a member that passes it, and twice passing. Members that want several slots, or have another
 -- limit, are not passed.
 local passing = 30000 -- in µs
 local function choose(slot, members, limit)
