@@ -285,7 +285,7 @@ func (q *contender) due(now clock.Reading, voted bool) time.Time {
 	return q.askAt
 }
 
-// splitDelay returns how long after a vote to ask who has the other keys. It forgets rounds that found the votes
+// splitDelay returns how long after a vote, or after a question that found the claim on slots beaten, to ask who has the other keys. It forgets rounds that found the votes
 // split if the last of them was long ago.
 func (q *contender) splitDelay(now clock.Reading) time.Duration {
 	if now.Time().Sub(q.lastSplit) > splitRoundsFor {
@@ -293,6 +293,9 @@ func (q *contender) splitDelay(now clock.Reading) time.Duration {
 	}
 	group := q.locker.client.group
 	distance := group.Distance()
+	if q.beats > 0 {
+		return distance // the first question has waited for votes that are late: the second one makes sure of its answers
+	}
 	slow := min(2*group.RoundTrip().Truncate(time.Microsecond), slowMost) // the other votes may only be late
 	d := splitAfter + max(distance, slow) + rand.N(distance/2+1)
 	for n := splitRoundsMost; n < q.splitRounds && d < queueStep; n++ {

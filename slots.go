@@ -7,7 +7,6 @@ import (
 	"math/rand/v2"
 	"slices"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/redlock-go/redlock/internal/clock"
@@ -21,16 +20,16 @@ import (
 // stands for it in the gates and the waits of the Client, and is no key on the masters. So any number of goroutines hold permits of
 // a name. Such a Locker always registers a claim, since no plain SET gives a slot.
 //
-// Each claim prefers the slot that its Client has released last. So a slot goes from client to client as if it were a lock of its own, and
-// the masters give each slot to the same claim although several slots become free in different orders there.
+// Each claim prefers a slot that its Client has released. So a slot goes from client to client as if it were a lock of its own. Several
+// slots may become free in another order at each master: most of the masters give each of them to the same claim nevertheless.
 //
 // A claim on n slots wins if a quorum of masters has its token in each of n slots: see package waits. The masters choose the slots. Masters
 // that have executed the same commands choose the same ones. If they have not, a claim may have votes, but no quorum for any
 // slot. Then it asks who stands in its slots. In a slot, the token with the most keys is the best, and of several the least.
 //
 //   - If the claim is the best in n slots, it aims at these: it leaves all others, and wishes these where others stand in them.
-//   - If it is not, it is found beaten. A claim that was found beaten twice is released, and registered anew with a fresh token
-//     and the time that it has waited; after a pause if others have a quorum in its slots.
+//   - If it is not, it is found beaten, and asks again a round trip later. A claim that was found beaten twice is released, and
+//     registered anew with a fresh token and the time that it has waited; after a pause if others have a quorum in its slots.
 //
 // If no slot can have a quorum by the votes of the masters that have not voted yet, it does so at once, and if it has more keys of n slots than
 // of all others, it aims at those without a question.
@@ -49,11 +48,14 @@ var _ kind = (*permits)(nil)
 // A crowd is what the goroutines of a Client that want permits of one name have in common. Those at the front register claims.
 type crowd struct {
 	gate.Crowd
-	released atomic.Int64 // the slot that was released last, plus 1; 0: none
 
-	mu   sync.Mutex // guards last
-	last error      // of the last attempt
+	mu       sync.Mutex // guards the fields below
+	last     error      // of the last attempt
+	released []int      // slots that were released and that no claim prefers yet, the last one last
 }
+
+// releasedMost is how many released slots a crowd knows: as many as may be near.
+const releasedMost = 16
 
 // crowds are those of a Client, by key.
 type crowds struct{ inUse[crowd] }
@@ -68,10 +70,29 @@ func (o *crowd) note(err error) {
 	o.last = err
 }
 
-// prefer returns the terms of claims that prefer the slot which this Client has released last. If another claim does that already, they
-// only ask for a slot first.
+// noteReleased notes that a goroutine has released slots.
+func (o *crowd) noteReleased(slots []int) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.released = append(o.released, slots...)
+	o.released = slices.Delete(o.released, 0, max(len(o.released)-releasedMost, 0))
+}
+
+// takeReleased returns the slot below a limit that was released last, and forgets it. Slots from the limit on are forgotten, too.
+func (o *crowd) takeReleased(limit int) (slot int, ok bool) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	for n := len(o.released); n > 0 && !ok; n-- {
+		slot = o.released[n-1]
+		o.released, ok = o.released[:n-1], slot < limit
+	}
+	return slot, ok
+}
+
+// prefer returns the terms of claims that prefer the slot which this Client has released last. If other claims prefer all slots that it
+// has released, they only ask for a slot first.
 func (p *permits) prefer(terms wire.Terms) wire.Terms {
-	if slot := int(p.crowd.released.Swap(0)) - 1; slot >= 0 && slot < p.limit {
+	if slot, ok := p.crowd.takeReleased(p.limit); ok {
 		return terms.Prefer(slot, true)
 	}
 	return terms.Prefer(rand.N(p.limit), false)
@@ -165,7 +186,7 @@ func (p *permits) leave(ctx context.Context, l *Locker, s *Lease, wait bool) err
 		l.client.gates.Leave(l.key) // the next one has a gate of its own
 		return nil
 	}
-	p.crowd.released.Store(int64(s.tenure.slots[0]) + 1)
+	p.crowd.noteReleased(s.tenure.slots)
 	return l.release(ctx, s, wait)
 }
 

@@ -293,3 +293,30 @@ func TestACrowdGetsThePermitsOfADeadHolderSoonAfterTheyExpire(t *testing.T) {
 		wantEntered(t, in, time.Until(until), "a call for all permits").Release()
 	})
 }
+
+// A Client prefers all slots that it has released, not only the last of them.
+func TestAClientIsGivenTheSlotsAgainThatItHasReleased(t *testing.T) {
+	bubble(t, 3, func(t *testing.T, ms *redlocktest.Masters) {
+		s := connected(t, ms, nil).Semaphore("a", 1000)
+		turn := func() (slots []int) {
+			var all []*redlock.Permit
+			for range 4 {
+				p := acquire(t, s, 1)
+				all, slots = append(all, p), append(slots, p.Slots()...)
+			}
+			for _, p := range all {
+				if err := p.ReleaseContext(t.Context()); err != nil {
+					t.Error(err)
+				}
+			}
+			slices.Sort(slots)
+			return slots
+		}
+		first := turn()
+		for range 5 {
+			if again := turn(); !slices.Equal(again, first) {
+				t.Errorf("slots %d were released, and %d are given", first, again)
+			}
+		}
+	})
+}

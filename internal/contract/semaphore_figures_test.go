@@ -58,7 +58,7 @@ func at1ms(ms *redlocktest.Masters, n int) (clients []*redlock.Client) {
 // wantFull has clients of at1ms acquire permits of a semaphore, hold them for 1 ms, and release them. It fails t unless they have share of the
 // ideal throughput at least, and each of them as many turns as the others: by Jain's index, jain at least. The first 250 ms do not count: all
 // clients begin at one moment, so that the votes are split for some time. Some votes may stay split for as long as no client pauses: with three
-// masters that must agree, after one beginning in 30. So the median of five beginnings counts.
+// masters that must agree, after one beginning in 45; if holders differ by a tenth and more, in 180. So the median of five beginnings counts.
 func wantFull(t *testing.T, clients []*redlock.Client, limit int, share, jain float64, when string) {
 	t.Helper()
 	const turnsEach, cycle, beginnings = 10, 2 * time.Millisecond, 5
