@@ -154,35 +154,39 @@ func newClient(pools []*redis.Pool, opts *Options) (*Client, error) {
 		c.id = newID(len(pools), opts.Owner)
 	}
 	for i, pool := range pools {
-		c.masters = append(c.masters, master.Start(master.Config{
-			Pool:        pool,
-			Index:       i,
-			NodeTimeout: opts.NodeTimeout,
-			DialTimeout: opts.DialTimeout,
-			Servers:     servers,
-			Guard:       !opts.DisableRestartGuard,
-			MaxTTL:      opts.MaxTTL,
-			Raising:     c.notices.Raising,
-			Clock:       opts.clock,
-			ID:          c.id,
-			Woken:       c.woken,
-			Recalled:    c.keepers.recall,
-			Granted:     c.waits.Granted,
-			Waiting:     c.waits.NearAt,
-			Calm:        c.calm,
-			Near:        c.waits.Near,
-			Value:       c.waits.Value,
-			Subscribed:  c.waits.Up,
-			Turn:        c.turn,
-			Patience:    c.patience,
-			Sample:      opts.Prefix + "redlock-rights-" + newToken(""),
-			Redial:      func() interface{ NextBackOff() time.Duration } { return schedule(longestDial) },
-			Changed:     func(before master.State, now master.Status) { c.masterChanged(i, before, now) },
-		}))
+		c.masters = append(c.masters, master.Start(c.masterConfig(i, pool, servers)))
 	}
 	c.group = quorum.NewGroup(c.masters)
 	go c.notices.Run(func(i int) master.Status { return c.masters[i].Status() })
 	return c, nil
+}
+
+func (c *Client) masterConfig(i int, pool *redis.Pool, servers *master.Servers) master.Config {
+	return master.Config{
+		Pool:        pool,
+		Index:       i,
+		NodeTimeout: c.opts.NodeTimeout,
+		DialTimeout: c.opts.DialTimeout,
+		Servers:     servers,
+		Guard:       !c.opts.DisableRestartGuard,
+		MaxTTL:      c.opts.MaxTTL,
+		Raising:     c.notices.Raising,
+		Clock:       c.opts.clock,
+		ID:          c.id,
+		Woken:       c.woken,
+		Recalled:    c.keepers.recall,
+		Granted:     c.waits.Granted,
+		Waiting:     c.waits.NearAt,
+		Calm:        c.calm,
+		Near:        c.waits.Near,
+		Value:       c.waits.Value,
+		Subscribed:  c.waits.Up,
+		Turn:        c.turn,
+		Patience:    c.patience,
+		Sample:      c.opts.Prefix + "redlock-rights-" + newToken(""),
+		Redial:      func() interface{ NextBackOff() time.Duration } { return schedule(longestDial) },
+		Changed:     func(before master.State, now master.Status) { c.masterChanged(i, before, now) },
+	}
 }
 
 // Locker returns a Locker for name with Options.LockOptions. It is cheap and sends nothing. Each call returns

@@ -218,24 +218,8 @@ func (o *Options) withDefaults(n int) (*Options, error) {
 	if c.TLSConfig != nil {
 		c.TLSConfig = c.TLSConfig.Clone()
 	}
-	c.autoTimeout = c.NodeTimeout == 0
-	for _, d := range []struct {
-		name string
-		val  *time.Duration
-		def  time.Duration
-	}{
-		{"NodeTimeout", &c.NodeTimeout, quorum.LeastTimeout},
-		{"DialTimeout", &c.DialTimeout, defaultDialTimeout},
-		{"MaxTTL", &c.MaxTTL, max(defaultTTL, c.LockOptions.TTL)},
-	} {
-		switch {
-		case *d.val < 0:
-			return nil, fmt.Errorf("redlock: Options.%s is negative: %v", d.name, *d.val)
-		case *d.val > longest:
-			return nil, fmt.Errorf("redlock: Options.%s is %v, above the limit of %v", d.name, *d.val, longest)
-		case *d.val == 0:
-			*d.val = d.def
-		}
+	if err := c.defaultDurations(); err != nil {
+		return nil, err
 	}
 	if len(c.Prefix) >= longestKey {
 		return nil, fmt.Errorf("redlock: Options.Prefix is %d bytes long, the limit for prefix and name together is %d", len(c.Prefix), longestKey)
@@ -270,6 +254,29 @@ func (o *Options) withDefaults(n int) (*Options, error) {
 	}
 	c.LockOptions = lock
 	return &c, nil
+}
+
+func (o *Options) defaultDurations() error {
+	o.autoTimeout = o.NodeTimeout == 0
+	for _, d := range []struct {
+		name string
+		val  *time.Duration
+		def  time.Duration
+	}{
+		{"NodeTimeout", &o.NodeTimeout, quorum.LeastTimeout},
+		{"DialTimeout", &o.DialTimeout, defaultDialTimeout},
+		{"MaxTTL", &o.MaxTTL, max(defaultTTL, o.LockOptions.TTL)},
+	} {
+		switch {
+		case *d.val < 0:
+			return fmt.Errorf("redlock: Options.%s is negative: %v", d.name, *d.val)
+		case *d.val > longest:
+			return fmt.Errorf("redlock: Options.%s is %v, above the limit of %v", d.name, *d.val, longest)
+		case *d.val == 0:
+			*d.val = d.def
+		}
+	}
+	return nil
 }
 
 func (o *Options) checkNames(n int) error {

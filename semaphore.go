@@ -10,8 +10,9 @@ import (
 )
 
 // A Semaphore limits how many holders there are at a time, among all processes: never more than its limit, while any majority of
-// the masters answers. It is fair: permits are given in the order of the calls, also to calls for several. A call for one
-// permit may pass others that came a little earlier, but none that has waited for twice as long. Any number of goroutines share it. It must not be copied. Client.Semaphore returns Semaphores.
+// the masters answers. It is fair: permits are given in the order of the calls, also to calls for several. A call for one permit
+// may pass others that came a little earlier, but none that has waited for twice as long. Any number of goroutines share it. It
+// must not be copied. Client.Semaphore returns Semaphores.
 //
 // It is no rate limiter: it limits holders, not calls in a minute. A holder that was stopped for longer than its lease may still work
 // when others have its permit. So a holder should end its work when the context of Do ends, and a cap that must hold

@@ -153,9 +153,8 @@ func (s *supervisor) hello(ctx context.Context, conn redis.Conn) (p peer, err er
 	return p, s.cfg.Servers.takeVote(s.cfg.Index, p.run)
 }
 
-// ask asks the server, in one flush, what it is, who we are to it, and what the user may do. It also
-// loads the scripts and selects the database.
-func (s *supervisor) ask(ctx context.Context, conn redis.Conn) (p peer, err error) {
+// sendQuestions sends what ask reads, in one flush.
+func (s *supervisor) sendQuestions(conn redis.Conn) error {
 	for _, script := range wire.Scripts {
 		conn.Send("SCRIPT", "LOAD", script)
 	}
@@ -166,8 +165,14 @@ func (s *supervisor) ask(ctx context.Context, conn redis.Conn) (p peer, err erro
 	}
 	conn.Send("GETRANGE", incarnation.Key, 0, incarnation.LongestRecord) // one byte more than that
 	sendQuery(conn, s.rights())
+	return conn.Flush()
+}
+
+// ask asks the server, in one flush, what it is, who we are to it, and what the user may do. It also
+// loads the scripts and selects the database.
+func (s *supervisor) ask(ctx context.Context, conn redis.Conn) (p peer, err error) {
 	sent := time.Now()
-	if err := conn.Flush(); err != nil {
+	if err := s.sendQuestions(conn); err != nil {
 		return p, err
 	}
 	// What the server is says more than why it loads no script.
