@@ -32,13 +32,19 @@
 -- their expiry in ms of this server's clock, and redlock:taken: a bitmap of them. redlock:permits: is the queue.
 local id = ARGV[1]
 
+-- Returns this server's time in µs. It is the same for the whole script.
 local now
-local function clock()
+local function micros()
   if not now then
     local t = redis.call('TIME')
-    now = t[1] * 1000 + math.floor(t[2] / 1000)
+    now = t[1] * 1000000 + t[2]
   end
   return now
+end
+
+-- Returns this server's time in ms.
+local function clock()
+  return math.floor(micros() / 1000)
 end
 
 local run
@@ -268,14 +274,13 @@ end
 
 -- Returns which of the first members of a queue, with their scores, a free slot goes to. As a rule it is one that prefers the slot:
 -- masters that see several slots become free, each in another order, then give each slot to the same claim. If none of the members
--- does, it is the first that prefers the same slot as one before it, else the head.
+-- does, it is the first that prefers no slot that it has released, or the same one as a member before it, else the head.
 --
--- The head waits for no longer than twice as long as a member that passes it, and twice passing. Members that want several slots, or have another
--- limit, are not passed.
+-- The head waits for no longer than twice as long as a member that passes it, and twice passing. Members that want several slots,
+-- or have another limit, are not passed.
 local passing = 30000 -- in µs
 local function choose(slot, members, limit)
-  local t = redis.call('TIME')
-  local latest = (tonumber(members[2]) + t[1] * 1000000 + t[2]) / 2 + passing
+  local latest = (tonumber(members[2]) + micros()) / 2 + passing
   local same, other = {}, nil
   for i = 1, #members, 2 do
     local n, size, first = string.match(members[i], ' (%d+) (%d+) (%d+!?)$')
@@ -392,8 +397,7 @@ local function register(what, token, life, limit, n, g, waited, slots)
   end
   local new = 0
   if waited ~= '-' then
-    local t = redis.call('TIME')
-    new = redis.call('ZADD', queueKey, 'NX', text(t[1] * 1000000 + t[2] - waited * 1000), m)
+    new = redis.call('ZADD', queueKey, 'NX', text(micros() - waited * 1000), m)
     redis.call('PEXPIRE', queueKey, '600000')
   end
   if purged or what == 'again' then
