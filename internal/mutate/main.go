@@ -19,7 +19,6 @@ import (
 	"os/exec"
 	"path/filepath"
 	"regexp"
-	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -127,7 +126,6 @@ func (c *config) runAll() error {
 	}
 	var jobs []job
 	place := 0
-	var steps []step
 	for _, t := range targets {
 		if !names.MatchString(t.file) {
 			continue
@@ -136,18 +134,12 @@ func (c *config) runAll() error {
 		if err != nil {
 			return err
 		}
-		t.steps = t.steps[:min(c.steps, len(t.steps))]
 		for _, m := range mutants {
 			if !only.MatchString(m.String()) {
 				continue
 			}
 			if place++; place%n == k%n {
-				jobs = append(jobs, job{m, t.steps})
-			}
-		}
-		for _, s := range t.steps {
-			if !slices.Contains(steps, s) {
-				steps = append(steps, s)
+				jobs = append(jobs, job{m, t.steps[:min(c.steps, len(t.steps))]})
 			}
 		}
 	}
@@ -163,19 +155,31 @@ func (c *config) runAll() error {
 	}
 	defer os.RemoveAll(dir)
 	c.programs = programs{dir: dir}
-	for _, s := range steps {
-		name, err := c.programs.of(s.pkg)
-		if err == nil {
-			var out string
-			if out, err = s.run(name, c.limit); err != nil {
-				err = fmt.Errorf("without a mutant, %v fails:\n%s", s, out)
-			}
-		}
-		if err != nil {
-			return err
-		}
+	if err := c.checkSteps(jobs); err != nil {
+		return err
 	}
 	return c.try(jobs, known)
+}
+
+// checkSteps runs all steps without a mutant. They must pass.
+func (c *config) checkSteps(jobs []job) error {
+	passed := make(map[step]bool)
+	for _, j := range jobs {
+		for _, s := range j.steps {
+			if passed[s] {
+				continue
+			}
+			name, err := c.programs.of(s.pkg)
+			if err != nil {
+				return err
+			}
+			if out, err := s.run(name, c.limit); err != nil {
+				return fmt.Errorf("without a mutant, %v fails:\n%s", s, out)
+			}
+			passed[s] = true
+		}
+	}
+	return nil
 }
 
 // A job is a mutant, and what is to notice it.

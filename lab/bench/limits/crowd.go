@@ -102,25 +102,8 @@ func crowdOf(o *options, n int, name string, open func([]string) (*waiter, error
 	if err := holder.lock(context.Background()); err != nil {
 		return err
 	}
-	ctx, stop := context.WithCancel(context.Background())
-	defer stop()
-	locks, longest := make([]atomic.Int64, n), new(atomic.Int64)
-	var turns sync.WaitGroup
-	for i, w := range all {
-		turns.Go(func() {
-			for {
-				began := time.Now()
-				if w.lock(ctx) != nil {
-					return
-				}
-				for waited, old := int64(time.Since(began)), longest.Load(); waited > old && !longest.CompareAndSwap(old, waited); old = longest.Load() {
-				}
-				time.Sleep(time.Millisecond)
-				w.unlock()
-				locks[i].Add(1)
-			}
-		})
-	}
+	turns := takeTurns(all)
+	defer turns.end()
 	time.Sleep(crowdSettles)
 	waiting, used, err := spent(f, crowdSpan)
 	if err != nil {
@@ -131,21 +114,18 @@ func crowdOf(o *options, n int, name string, open func([]string) (*waiter, error
 	}
 	holder.unlock()
 	time.Sleep(crowdSettles / 2)
-	longest.Store(0)
-	before := counts(locks)
+	turns.longest.Store(0)
+	before := turns.counts()
 	inTurns, _, err := spent(f, crowdSpan)
 	if err != nil {
 		return err
 	}
-	after := counts(locks)
-	wait := time.Duration(longest.Load())
-	stop()
-	turns.Wait()
 	sum, squares := 0.0, 0.0
-	for i := range after {
-		had := float64(after[i] - before[i])
+	for i, after := range turns.counts() {
+		had := float64(after - before[i])
 		sum, squares = sum+had, squares+had*had
 	}
+	wait := time.Duration(turns.longest.Load())
 	if o.commands {
 		inTurns.print(fmt.Sprintf("%d clients of %s take turns, per lock", n, name), max(sum, 1))
 	}
@@ -158,12 +138,51 @@ func crowdOf(o *options, n int, name string, open func([]string) (*waiter, error
 	return nil
 }
 
-func counts(locks []atomic.Int64) []int64 {
-	all := make([]int64, len(locks))
-	for i := range locks {
-		all[i] = locks[i].Load()
+// A rota is clients that take turns with a lock, each for 1 ms.
+type rota struct {
+	locks   []atomic.Int64 // by client
+	longest atomic.Int64   // the longest wait, in ns
+	stop    context.CancelFunc
+	clients sync.WaitGroup
+}
+
+func takeTurns(all []*waiter) *rota {
+	r := &rota{locks: make([]atomic.Int64, len(all))}
+	var ctx context.Context
+	ctx, r.stop = context.WithCancel(context.Background())
+	for i, w := range all {
+		r.clients.Go(func() {
+			for {
+				began := time.Now()
+				if w.lock(ctx) != nil {
+					return
+				}
+				r.waited(time.Since(began))
+				time.Sleep(time.Millisecond)
+				w.unlock()
+				r.locks[i].Add(1)
+			}
+		})
+	}
+	return r
+}
+
+func (r *rota) waited(d time.Duration) {
+	for old := r.longest.Load(); int64(d) > old && !r.longest.CompareAndSwap(old, int64(d)); old = r.longest.Load() {
+	}
+}
+
+func (r *rota) counts() []int64 {
+	all := make([]int64, len(r.locks))
+	for i := range r.locks {
+		all[i] = r.locks[i].Load()
 	}
 	return all
+}
+
+func (r *rota) end() {
+	r.stop()
+	r.clients.Wait()
 }
 
 // spent returns what the masters and this process use in some time.
