@@ -3,9 +3,11 @@ package redlock
 import (
 	"context"
 	"errors"
+	"fmt"
 	"time"
 
 	"github.com/redlock-go/redlock/internal/clock"
+	"github.com/redlock-go/redlock/internal/fence"
 	"github.com/redlock-go/redlock/internal/master"
 	"github.com/redlock-go/redlock/internal/quorum"
 	"github.com/redlock-go/redlock/internal/wire"
@@ -282,7 +284,7 @@ func (w *wait) set(kind wire.Kind, within quorum.Limit) error {
 	var err error
 	if l.opts.Fencing {
 		votes := w.round.Votes()
-		c.fences.heard(l.key, votes)
+		c.fences.Heard(l.key, votes)
 		if won {
 			t.fence, t.rounds, _, err = w.commitFence(t.claim, votes, w.asked)
 		}
@@ -305,4 +307,66 @@ func (w *wait) set(kind wire.Kind, within quorum.Limit) error {
 	// that is held must not look like an outage.
 	w.round.Wait(w.ctx, c.closing, quorum.Tally.Explained)
 	return c.quorumError(opAcquire, l.name, w.round.Votes())
+}
+
+// propose returns the number that an acquisition of l asks for, which begins now. Without fencing there is none.
+func (l *Locker) propose(now time.Time) wire.Proposal {
+	limit := l.client.opts.fencedWithin(l.opts.TTL)
+	switch {
+	case !l.opts.Fencing:
+		return wire.Proposal{}
+	case l.reads():
+		return fence.ProposeRead(now, limit)
+	}
+	return l.client.fences.Propose(l.terms.Key(), now, limit)
+}
+
+// highestFence returns the highest number that an acquisition of l can use now; 0: any.
+func (l *Locker) highestFence(now clock.Reading) int64 {
+	if !l.opts.Fencing {
+		return 0
+	}
+	return fence.Most(now.Wall(), l.client.opts.fencedWithin(l.opts.TTL))
+}
+
+// commitFence agrees with a quorum of masters on the number of an acquisition: see package fence. votes are those of the round
+// that won it, and start is when that began. commitFence returns the number, and how many rounds the acquisition has
+// taken. If there were several, last is when the last of them began. After an error the caller must undo the
+// acquisition.
+func (w *wait) commitFence(claim *master.Claim, votes []quorum.Vote, start clock.Reading) (number int64, rounds int, last clock.Reading, err error) {
+	l, c := w.locker, w.locker.client
+	a := fence.Agree(votes, start.Wall(), c.opts.MaxTTL, l.reads())
+	for err = w.awaitClock(a.Number, start); err == nil && !a.Agreed; {
+		last = c.clock()
+		round := c.group.Ask(claim.Committing(a.Number), claim, c.opts.limit(l.opts.TTL))
+		won := round.Wait(w.ctx, c.closing, quorum.Tally.Decided).Won()
+		votes = round.Votes()
+		round.End()
+		c.fences.Heard(l.key, votes)
+		switch more := a.Heard(votes, won); {
+		case !more:
+			err = c.quorumError(opFence, l.name, votes)
+		case !a.Agreed:
+			err = w.awaitClock(a.Number, start)
+		}
+	}
+	return a.Number, a.Rounds, last, err
+}
+
+// awaitClock waits until a number is near the clock: see fence.AheadMost. It returns an error if that
+// takes longer than the acquisition may take, or if ctx or the Client ends first.
+func (w *wait) awaitClock(number int64, start clock.Reading) error {
+	l, c := w.locker, w.locker.client
+	now := c.clock()
+	ahead := fence.Ahead(number, now.Wall())
+	if ahead <= 0 {
+		return nil
+	}
+	if now.Since(start)+ahead < c.opts.fencedWithin(l.opts.TTL) {
+		c.sleep(w.ctx, ahead, nil)
+		if !w.over() {
+			return nil
+		}
+	}
+	return fmt.Errorf("redlock: %s %q: the masters' number is %v ahead of our clock", opFence, l.name, ahead+fence.AheadMost)
 }

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/redlock-go/redlock/internal/clock"
+	"github.com/redlock-go/redlock/internal/fence"
 	"github.com/redlock-go/redlock/internal/master"
 	"github.com/redlock-go/redlock/internal/quorum"
 	"github.com/redlock-go/redlock/internal/waits"
@@ -385,7 +386,7 @@ func (q *contender) release(how wire.Request) {
 // another one, or backs off. mine and first are those of roundOver. It reports false if the schedule has stopped.
 func (q *contender) judge(now clock.Reading, mine uint64, first time.Time) (more bool) {
 	c := q.locker.client
-	votes := usable(q.round.Votes(), q.locker.highestFence(now), now)
+	votes := fence.Usable(q.round.Votes(), q.locker.highestFence(now), now.Wall())
 	q.hearOwner(votes)
 	q.noted(c.quorumError(opAcquire, q.locker.name, votes))
 	q.warn()
@@ -473,7 +474,7 @@ func (q *contender) win(now clock.Reading, won *waits.Quorum) (more bool) {
 	var err error
 	if l.opts.Fencing {
 		var fixed clock.Reading
-		c.fences.heard(l.key, won.Votes)
+		c.fences.Heard(l.key, won.Votes)
 		t.fence, t.rounds, fixed, err = q.commitFence(t.claim, won.Votes, now)
 		if t.rounds > 1 && err == nil { // the last round has given the key its full TTL
 			t.start, t.validity, t.short = fixed, full, false

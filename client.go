@@ -14,6 +14,7 @@ import (
 	"github.com/gomodule/redigo/redis"
 
 	"github.com/redlock-go/redlock/internal/clock"
+	"github.com/redlock-go/redlock/internal/fence"
 	"github.com/redlock-go/redlock/internal/gate"
 	"github.com/redlock-go/redlock/internal/master"
 	"github.com/redlock-go/redlock/internal/masterurl"
@@ -44,7 +45,7 @@ type Client struct {
 	permits      atomic.Uint64 // how many acquisitions of permits have begun
 	id           string        // immutable; for wake-ups; "": there are none
 	lastReleases lastReleases
-	fences       fences
+	fences       *fence.Numbers
 	contended    contendedSets
 	flights      flights // of SingleFlight
 	owners       owners  // of locks that a goroutine waits for
@@ -138,7 +139,7 @@ func newClient(pools []*redis.Pool, opts *Options) (*Client, error) {
 
 		waits:        waits.New(len(pools)),
 		lastReleases: lastReleases{alone: opts.DisableWakeups, last: recent.Map[lastRelease]{Keep: politeFor}},
-		fences:       fences{highest: recent.Map[int64]{Keep: fencesFor}},
+		fences:       fence.NewNumbers(),
 		contended:    contendedSets{last: recent.Map[struct{}]{Keep: contendedFor}},
 		owners:       owners{known: recent.Map[ownerNote]{Keep: notedFor}},
 	}

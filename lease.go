@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/redlock-go/redlock/internal/clock"
+	"github.com/redlock-go/redlock/internal/fence"
 )
 
 // A Lease is one successful acquisition of a lock. Locking the same Locker again makes another Lease. A
@@ -155,6 +156,22 @@ var closedChannel = func() chan struct{} {
 	close(c)
 	return c
 }()
+
+// Fence returns the lease's number, which is greater than that of each earlier lease of the name. A resource
+// can store the highest number and refuse requests with a lower one. Then a holder that was stopped for
+// longer than its lease cannot overwrite later writes. Without LockOptions.Fencing, and for a nil Lease,
+// Fence returns 0, which the resource must refuse. It is below 2⁵³ until 2039, so it fits an SQL BIGINT and a
+// JSON number.
+func (s *Lease) Fence() uint64 {
+	if s == nil {
+		return 0
+	}
+	handovers := s.handovers
+	if _, shared := s.tenure.holders.(*readers); shared {
+		handovers = fence.HandoversMost // those of the last writer's lease are not known
+	}
+	return fence.Of(s.tenure.fence, handovers)
+}
 
 // Extend renews the lease now and waits for the outcome. It is for users who have turned renewal off. If a
 // renewal is under way, Extend waits for that one, and validity counts from its start. Masters that fail are

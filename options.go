@@ -364,6 +364,19 @@ func (o *Options) drift(ttl time.Duration) time.Duration {
 // validity returns for how long a holder may rely on keys that live for ttl.
 func (o *Options) validity(ttl time.Duration) time.Duration { return ttl - o.drift(ttl) }
 
+// fencedWithin returns how long a fenced acquisition may take. The limit keeps numbers rising when masters
+// lose their numbers:
+//
+//   - A number that was committed before the loss is at most fence.AheadMost above the clock at the end of its
+//     acquisition.
+//   - The quarantine of those masters lasts MaxTTL + 2 s. A later acquisition that uses their votes proposes
+//     a number from the time when it began.
+//   - No acquisition takes longer than half of MaxTTL, so the clocks may differ by a second, or by a quarter of a second less if
+//     the later one is a reader's. They should differ by half a second at most.
+func (o *Options) fencedWithin(ttl time.Duration) time.Duration {
+	return min(o.validity(ttl), o.MaxTTL/2)
+}
+
 // limit returns how long a master may take to answer in a round for a lock of this TTL.
 func (o *Options) limit(ttl time.Duration) quorum.Limit {
 	if o.autoTimeout {

@@ -6,6 +6,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/redlock-go/redlock/internal/fence"
 	"github.com/redlock-go/redlock/internal/master"
 	"github.com/redlock-go/redlock/internal/quorum"
 	"github.com/redlock-go/redlock/internal/recent"
@@ -64,15 +65,15 @@ func (t *tenure) release() wire.Request {
 	if _, shared := t.holders.(*readers); shared || t.slots != nil {
 		return wire.Release // readers queue for turns of their own, and no client of another library wants a permit
 	}
-	how, fence := wire.ToHead, int64(0)
+	how, number := wire.ToHead, int64(0)
 	if !t.recalled && t.drawOpen() {
 		how = wire.Open
 	}
 	if t.fence != 0 {
 		// It is not stored: as a rule nobody waits, and numbers may not run ahead of the clock.
-		fence = max(numberAt(t.unlocked.Wall()), t.fence+1)
+		number = max(fence.At(t.unlocked.Wall()), t.fence+1)
 	}
-	return t.claim.Releasing(how, fence)
+	return t.claim.Releasing(how, number)
 }
 
 // An unreported is a tenure whose release is on its way, and whose outcome matters to the next acquisition only: the tenure was lost, or

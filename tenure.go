@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/redlock-go/redlock/internal/clock"
+	"github.com/redlock-go/redlock/internal/fence"
 	"github.com/redlock-go/redlock/internal/master"
 	"github.com/redlock-go/redlock/internal/quorum"
 	"github.com/redlock-go/redlock/internal/renew"
@@ -139,7 +140,9 @@ func (t *tenure) succeedLocked(now clock.Reading) *Lease {
 }
 
 // countedOutLocked reports whether the fence of the tenure has no number for another holder.
-func (t *tenure) countedOutLocked() bool { return t.fence != 0 && t.holder.handovers == handoversMost }
+func (t *tenure) countedOutLocked() bool {
+	return t.fence != 0 && t.holder.handovers == fence.HandoversMost
+}
 
 // end ends the tenure for the reason err, unless it has ended, and reports whether it did. It sends nothing
 // to the masters.

@@ -227,11 +227,11 @@ func LogTrace(logger *slog.Logger) *Trace {
 			debug(ctx, "lock: done", slog.String("name", i.Name), text("waited", i.Waited), slog.Int("attempts", i.Attempts), permitsAttr(i.Permits), failure(i.Err))
 		},
 		HandedOver: func(ctx context.Context, i HandedOverInfo) {
-			debug(ctx, "handed over", slog.String("name", i.Name), text("held", i.Held), slog.Time("until", i.Until), fence(i.Fence), permitsAttr(i.Permits))
+			debug(ctx, "handed over", slog.String("name", i.Name), text("held", i.Held), slog.Time("until", i.Until), fenceAttr(i.Fence), permitsAttr(i.Permits))
 		},
 		Acquired: func(ctx context.Context, i AcquiredInfo) {
 			debug(ctx, "acquired", slog.String("name", i.Name), text("waited", i.Waited), slog.Time("until", i.Until),
-				slog.Int("rounds", i.Rounds), fence(i.Fence), permitsAttr(i.Permits))
+				slog.Int("rounds", i.Rounds), fenceAttr(i.Fence), permitsAttr(i.Permits))
 		},
 		Renewed: func(ctx context.Context, i RenewedInfo) {
 			debug(ctx, "renewed", slog.String("name", i.Name), text("elapsed", i.Elapsed), slog.Time("until", i.Until))
@@ -271,8 +271,8 @@ func kept(kept bool) slog.Attr {
 	return slog.Bool("kept", true)
 }
 
-// fence is a fence's attribute, or none.
-func fence(f uint64) slog.Attr {
+// fenceAttr is the attribute of a fence, or none.
+func fenceAttr(f uint64) slog.Attr {
 	if f == 0 {
 		return slog.Attr{}
 	}
