@@ -174,7 +174,7 @@ func (w *wait) waited() time.Duration {
 func (w *wait) noted(err error) {
 	l, c := w.locker, w.locker.client
 	if err != nil {
-		err = c.owners.named(l.heldKey(err), err)
+		err = c.named(l.heldKey(err), err)
 	}
 	if w.last == nil || w.ctx.Err() == nil {
 		w.last = err
@@ -226,7 +226,7 @@ func (w *wait) end() {
 // end of ctx, and the end of the schedule apart.
 func (w *wait) outcome() error {
 	c := w.locker.client
-	last := c.owners.named(w.locker.heldKey(w.last), w.last)
+	last := c.named(w.locker.heldKey(w.last), w.last)
 	switch {
 	case w.flight != nil && w.flight.taken:
 		return errTaken

@@ -16,6 +16,7 @@ import (
 	"github.com/redlock-go/redlock/internal/clock"
 	"github.com/redlock-go/redlock/internal/fence"
 	"github.com/redlock-go/redlock/internal/gate"
+	"github.com/redlock-go/redlock/internal/holding"
 	"github.com/redlock-go/redlock/internal/master"
 	"github.com/redlock-go/redlock/internal/masterurl"
 	"github.com/redlock-go/redlock/internal/notices"
@@ -47,8 +48,8 @@ type Client struct {
 	lastReleases lastReleases
 	fences       *fence.Numbers
 	contended    contendedSets
-	flights      flights // of SingleFlight
-	owners       owners  // of locks that a goroutine waits for
+	flights      flights         // of SingleFlight
+	owners       *holding.Owners // of locks that a goroutine waits for
 	notices      *notices.Notices
 	events       notices.Events
 	closing      chan struct{} // closed when Close or Shutdown begins
@@ -141,7 +142,7 @@ func newClient(pools []*redis.Pool, opts *Options) (*Client, error) {
 		lastReleases: lastReleases{alone: opts.DisableWakeups, last: recent.Map[lastRelease]{Keep: politeFor}},
 		fences:       fence.NewNumbers(),
 		contended:    contendedSets{last: recent.Map[struct{}]{Keep: contendedFor}},
-		owners:       owners{known: recent.Map[ownerNote]{Keep: notedFor}},
+		owners:       holding.NewOwners(),
 	}
 	c.notices = notices.New(opts.Logger, opts.Names, opts.MaxTTL, defaultTTL)
 	c.renewals = renew.Start(c.clock)

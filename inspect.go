@@ -4,14 +4,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"sync"
 	"time"
 
 	"github.com/redlock-go/redlock/internal/holding"
 	"github.com/redlock-go/redlock/internal/master"
 	"github.com/redlock-go/redlock/internal/notices"
 	"github.com/redlock-go/redlock/internal/quorum"
-	"github.com/redlock-go/redlock/internal/recent"
 	"github.com/redlock-go/redlock/internal/wire"
 )
 
@@ -209,7 +207,7 @@ type SlotHolding struct {
 func (c *Client) Inspect(ctx context.Context, name string) (Holding, error) {
 	h := Holding{Name: name, Need: c.waits.Need}
 	errs, err := c.inspect(ctx, name, wire.NewLook, func(votes []quorum.Vote) (known int) {
-		looks := looks(votes, wire.DecodeLook)
+		looks := holding.Decode(votes, wire.DecodeLook)
 		sum := holding.Of(looks, len(votes))
 		c.census(ctx, &sum.Queue)
 		h.take(sum)
@@ -223,7 +221,7 @@ func (c *Client) Inspect(ctx context.Context, name string) (Holding, error) {
 func (c *Client) InspectSemaphore(ctx context.Context, name string) (SemaphoreHolding, error) {
 	h := SemaphoreHolding{Name: name, Need: c.waits.Need}
 	errs, err := c.inspect(ctx, name, wire.NewSlotLook, func(votes []quorum.Vote) (known int) {
-		looks := looks(votes, wire.DecodeSlotLook)
+		looks := holding.Decode(votes, wire.DecodeSlotLook)
 		sum := holding.OfSemaphore(looks, len(votes))
 		c.census(ctx, &sum.Queue)
 		for _, s := range sum.Slots {
@@ -261,22 +259,6 @@ func (c *Client) inspect(ctx context.Context, name string, of func(key string) w
 		return failed.Errs, failed
 	}
 	return failed.Errs, nil
-}
-
-// looks decodes the answers to a query. An answer that cannot be decoded becomes a failure.
-func looks[L any](votes []quorum.Vote, decode func([]any) (L, error)) (known []L) {
-	for i, v := range votes {
-		if !v.Granted() {
-			continue
-		}
-		look, err := decode(v.Replies)
-		if err != nil {
-			votes[i] = quorum.Vote{In: true, Answer: wire.Answer{Err: err}}
-			continue
-		}
-		known = append(known, look)
-	}
-	return known
 }
 
 // take takes over what the masters say.
@@ -324,91 +306,43 @@ func (c *Client) census(ctx context.Context, q *holding.Queue) {
 const (
 	// ownerAfter is how long a wait lasts before the owner is asked for: most waits are shorter.
 	ownerAfter = 100 * time.Millisecond
-	// ownerEvery is how often the owner of one lock is asked for.
-	ownerEvery = time.Second
-	// answerFor is for how long an answer is used, beyond the time until the next is expected.
-	answerFor = 2 * time.Second
-	// notedFor is for how long a note is kept: longer than its answer is used.
-	notedFor = 20 * time.Second
+	ownerEvery = holding.AskEvery
 )
-
-// owners remembers who held the locks that a Client waits for.
-type owners struct {
-	mu    sync.Mutex // guards what follows
-	known recent.Map[ownerNote]
-}
-
-// An ownerNote says who holds one lock.
-type ownerNote struct {
-	asked time.Time // when the masters were asked last
-	held  Holding   // the last answer
-	until time.Time // until when that is used
-}
-
-// beginAsking reports whether the owner of the lock is to be asked for now, and notes that it is.
-func (o *owners) beginAsking(key string) bool {
-	now := time.Now()
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	note, _ := o.known.Get(key)
-	if !note.asked.IsZero() && now.Sub(note.asked) < ownerEvery {
-		return false
-	}
-	note.asked = now
-	o.known.Put(key, note)
-	return true
-}
-
-// heard notes who holds the lock. The next answer is expected after next.
-func (o *owners) heard(key string, h Holding, next time.Duration) {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	note, _ := o.known.Get(key)
-	note.held, note.until = h, time.Now().Add(next+answerFor)
-	o.known.Put(key, note)
-}
 
 // named returns err with the owner of the lock, if err says that the lock is held, and the owner is
 // known.
-func (o *owners) named(key string, err error) error {
+func (c *Client) named(key string, err error) error {
 	q, ok := err.(*QuorumError)
 	if !ok || !q.held || q.Owner != "" || q.Readers != nil {
 		return err
 	}
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	note, _ := o.known.Get(key)
-	if !note.held.Held || time.Now().After(note.until) {
+	h, known := c.owners.Of(key)
+	if !known {
 		return err
 	}
 	named := *q // others may read q
-	named.Owner, named.Readers = note.held.Owner, note.held.Readers
+	named.Owner, named.Readers = h.Owner(), h.Readers
 	return &named
 }
 
 // whyTaken returns why the Locker cannot be locked now, for the Logger.
 func (l *Locker) whyTaken() notices.Cause {
 	err := l.taken(l.client.gates.Last(l.key))
-	return causeOf(l.client.owners.named(l.heldKey(err), err))
+	return causeOf(l.client.named(l.heldKey(err), err))
 }
 
 // hearOwner notes who holds the lock, as the votes of the current round of the claim say.
 func (q *contender) hearOwner(votes []quorum.Vote) {
-	c, h, tokens := q.locker.client, Holding{}, make(map[string]int)
-	for _, v := range votes {
-		if tokens[v.Standing]++; v.Standing != "" && tokens[v.Standing] >= c.waits.Need {
-			h.Held, h.Owner = true, wire.OwnerOf(v.Standing)
-		}
-	}
-	if tokens[wire.ReadersMarker] > 0 {
+	h, readers := holding.Standing(votes)
+	if readers {
 		q.askOwner()
 		return
 	}
-	next := time.Duration(0) // a near claim polls often
+	c, next := q.locker.client, time.Duration(0) // a near claim polls often
 	if n := q.inbox.Ahead(q.claim); n >= wire.Near {
 		next = c.opts.farPolls(n) * 5 / 4
 	}
-	c.owners.heard(q.locker.key, h, next)
+	c.owners.Heard(q.locker.key, h, next)
 }
 
 // askOwner asks who holds the lock, if the wait is long enough for that. It waits for nothing.
@@ -418,14 +352,12 @@ func (w *wait) askOwner() {
 		return
 	}
 	key := w.locker.heldKey(w.last)
-	if !c.owners.beginAsking(key) || !c.beginCall() {
+	if !c.owners.BeginAsking(key) || !c.beginCall() {
 		return
 	}
 	go func() {
 		defer c.endCall()
 		votes := c.query(context.Background(), wire.NewPeek(key))
-		var h Holding
-		h.take(holding.Of(looks(votes, wire.DecodePeek), len(votes)))
-		c.owners.heard(key, h, 0)
+		c.owners.Heard(key, holding.Of(holding.Decode(votes, wire.DecodePeek), len(votes)), 0)
 	}()
 }

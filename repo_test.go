@@ -67,7 +67,7 @@ func TestPackagesImportOnlyPackagesBelowThem(t *testing.T) {
 		"internal/clock":       {},
 		"internal/renew":       {"internal/clock"},
 		"internal/quorum":      {"internal/master", "internal/wire"},
-		"internal/holding":     {"internal/wire", "internal/quorum"},
+		"internal/holding":     {"internal/wire", "internal/quorum", "internal/recent"},
 		"internal/master":      {"internal/wire", "internal/incarnation", "internal/clock", "internal/redisconn", redigo},
 		"internal/wire":        {"internal/redisconn", redigo},
 		"internal/redisconn":   {redigo},

@@ -1,0 +1,95 @@
+package holding
+
+import (
+	"sync"
+	"time"
+
+	"github.com/redlock-go/redlock/internal/quorum"
+	"github.com/redlock-go/redlock/internal/recent"
+	"github.com/redlock-go/redlock/internal/wire"
+)
+
+const (
+	// AskEvery is how often the owner of one lock is asked for.
+	AskEvery = time.Second
+	// answerFor is for how long an answer is used, beyond the time until the next is expected.
+	answerFor = 2 * time.Second
+	// noteFor is for how long a note is kept: longer than its answer is used.
+	noteFor = 20 * time.Second
+)
+
+// Owners remember who held the locks that a client waits for, by key. They are safe for concurrent use.
+type Owners struct {
+	mu    sync.Mutex // guards what follows
+	known recent.Map[note]
+}
+
+// A note says who holds one lock.
+type note struct {
+	asked time.Time // when the masters were asked last
+	held  Holding   // the last answer
+	until time.Time // until when that is used
+}
+
+// NewOwners returns Owners that know of no lock.
+func NewOwners() *Owners { return &Owners{known: recent.Map[note]{Keep: noteFor}} }
+
+// BeginAsking reports whether the owner of the lock is to be asked for now, and notes that it is.
+func (o *Owners) BeginAsking(key string) bool {
+	now := time.Now()
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	n, _ := o.known.Get(key)
+	if !n.asked.IsZero() && now.Sub(n.asked) < AskEvery {
+		return false
+	}
+	n.asked = now
+	o.known.Put(key, n)
+	return true
+}
+
+// Heard notes who holds the lock. The next answer is expected after next.
+func (o *Owners) Heard(key string, h Holding, next time.Duration) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	n, _ := o.known.Get(key)
+	n.held, n.until = h, time.Now().Add(next+answerFor)
+	o.known.Put(key, n)
+}
+
+// Of returns who holds the lock, and reports whether that is known.
+func (o *Owners) Of(key string) (h Holding, known bool) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	n, _ := o.known.Get(key)
+	return n.held, n.held.Masters > 0 && n.held.Held() && !time.Now().After(n.until)
+}
+
+// Standing returns who holds a lock, as the votes on a claim say: they tell which token stands. If readers hold it at some
+// master, readers is true, and the votes do not say who these are.
+func Standing(votes []quorum.Vote) (h Holding, readers bool) {
+	h.Need = quorum.Majority(len(votes))
+	tokens := make(map[string]int)
+	for _, v := range votes {
+		if tokens[v.Standing]++; v.Standing != "" && tokens[v.Standing] > h.Masters {
+			h.Token, h.Masters = v.Standing, tokens[v.Standing]
+		}
+	}
+	return h, tokens[wire.ReadersMarker] > 0
+}
+
+// Decode decodes the answers to a query. An answer that cannot be decoded becomes a failure.
+func Decode[L any](votes []quorum.Vote, decode func([]any) (L, error)) (looks []L) {
+	for i, v := range votes {
+		if !v.Granted() {
+			continue
+		}
+		look, err := decode(v.Replies)
+		if err != nil {
+			votes[i] = quorum.Vote{In: true, Answer: wire.Answer{Err: err}}
+			continue
+		}
+		looks = append(looks, look)
+	}
+	return looks
+}
