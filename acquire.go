@@ -8,6 +8,7 @@ import (
 
 	"github.com/redlock-go/redlock/internal/clock"
 	"github.com/redlock-go/redlock/internal/fence"
+	"github.com/redlock-go/redlock/internal/flight"
 	"github.com/redlock-go/redlock/internal/master"
 	"github.com/redlock-go/redlock/internal/quorum"
 	"github.com/redlock-go/redlock/internal/wire"
@@ -22,15 +23,18 @@ type wait struct {
 	light    bool            // the attempt joins no queue, since a claim is registered after it
 	began    clock.Reading
 	attempts int
-	late     bool    // time has passed since began, before the first attempt
-	inside   bool    // the gate is taken
-	lease    *Lease  // acquired, and not yet the Locker's
-	shared   *Lease  // the lease of the readers, if the goroutine has entered it
-	leads    bool    // the goroutine leads the readers: see readers
-	last     error   // of the last attempt that was not cut short
-	unwatch  func()  // ends what has the Logger warn if the wait lasts; nil: it does not
-	traced   bool    // Trace.LockDone was called
-	flight   *flight // of SingleFlight; nil: the call is another one
+	late     bool   // time has passed since began, before the first attempt
+	inside   bool   // the gate is taken
+	lease    *Lease // acquired, and not yet the Locker's
+	shared   *Lease // the lease of the readers, if the goroutine has entered it
+	leads    bool   // the goroutine leads the readers: see readers
+	last     error  // of the last attempt that was not cut short
+	unwatch  func() // ends what has the Logger warn if the wait lasts; nil: it does not
+	traced   bool   // Trace.LockDone was called
+
+	// Of SingleFlight:
+	flight   *flight.Flight // nil: the call is another one
+	contacts []int          // by master: see master.Contact; from before the first command of the last attempt or claim
 
 	// The last attempt. Its round is kept until the next attempt, for late votes.
 	round *quorum.Round
@@ -227,9 +231,12 @@ func (w *wait) end() {
 func (w *wait) outcome() error {
 	c := w.locker.client
 	last := c.named(w.locker.heldKey(w.last), w.last)
+	if w.flight != nil {
+		if _, taken := w.flight.Taken(); taken {
+			return errTaken
+		}
+	}
 	switch {
-	case w.flight != nil && w.flight.taken:
-		return errTaken
 	case c.isClosing():
 		return ErrClosed
 	case w.ctx.Err() != nil:

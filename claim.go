@@ -130,7 +130,7 @@ func (q *contender) register(g time.Duration) {
 	}
 	token, holders := l.newToken()
 	if q.flight != nil {
-		q.flight.seal()
+		q.flight.Seal()
 	}
 	waited := c.grants.Waited(now.Time(), now.Since(q.began))
 	if q.once {

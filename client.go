@@ -15,6 +15,7 @@ import (
 
 	"github.com/redlock-go/redlock/internal/clock"
 	"github.com/redlock-go/redlock/internal/fence"
+	"github.com/redlock-go/redlock/internal/flight"
 	"github.com/redlock-go/redlock/internal/gate"
 	"github.com/redlock-go/redlock/internal/holding"
 	"github.com/redlock-go/redlock/internal/master"
@@ -48,7 +49,7 @@ type Client struct {
 	lastReleases lastReleases
 	fences       *fence.Numbers
 	contended    contendedSets
-	flights      flights         // of SingleFlight
+	flights      flight.Flights  // of SingleFlight
 	owners       *holding.Owners // of locks that a goroutine waits for
 	notices      *notices.Notices
 	events       notices.Events

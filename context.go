@@ -1,8 +1,14 @@
 package redlock
 
 import (
+	"bytes"
 	"context"
 	"errors"
+	"fmt"
+
+	"github.com/redlock-go/redlock/internal/flight"
+	"github.com/redlock-go/redlock/internal/quorum"
+	"github.com/redlock-go/redlock/internal/wire"
 )
 
 // LockContext locks l like Lock, but stops waiting when ctx ends. ctx bounds the wait, not how long the lock
@@ -87,6 +93,134 @@ func lossOf(s *Lease, err error) error {
 		return err
 	}
 	return nil
+}
+
+// SingleFlight calls f while it holds the lock of name, as Do does, and gives the value to others that wait in SingleFlight for
+// that name, in this process and in others: they return it, and do not call their own f. So a token is refreshed once, or a cache
+// is filled once, although many want that. shared reports whether the value is that of another caller's f.
+//
+//   - No caller gets the value of an f that began before its own call. So a caller that comes while f runs waits for the next one:
+//     of many that come at once, two call f, as a rule.
+//   - A value is sent to those who wait, and is not stored. Whoever misses the message gets the lock in its turn, and calls its own f.
+//   - Errors and panics of f are not shared: the next caller calls its own f.
+//   - The context of f ends with ctx or with the lease, as that of Do. The end of one caller's ctx ends the wait, or the f, of that
+//     caller only.
+//   - A value of more than 4 KiB is shared with nobody. SingleFlight returns it with an error that matches ErrTooLarge.
+//   - If the lease was lost while f ran, nothing is shared, and the error matches ErrLost, as that of Do. If f returned a value, it
+//     is returned, too.
+//   - Other errors are those of LockContext.
+//
+// The lock is that of Locker(name), with Options.LockOptions, but is not kept. Only clients that can be granted the lock by a
+// release take values of other processes. So SingleFlight shares nothing between processes if renewal or wake-ups are off, or the TTL
+// is below 400 ms. Values pass through the masters unencrypted, but for TLS: whoever may subscribe to the clients' channels can read
+// them.
+func (c *Client) SingleFlight(ctx context.Context, name string, f func(ctx context.Context) ([]byte, error)) (value []byte, shared bool, err error) {
+	opts := c.opts.LockOptions
+	opts.Keep = 0
+	l, err := c.NewLocker(name, &opts)
+	if err != nil {
+		return nil, false, err
+	}
+	for {
+		fl, place := c.flights.Join(l.key)
+		if place == 0 {
+			return l.fly(ctx, fl, f)
+		}
+		select {
+		case <-fl.Landed():
+		case <-ctx.Done():
+			return nil, false, (&wait{locker: l, ctx: ctx, last: l.taken(c.gates.Last(l.key))}).outcome()
+		}
+		if value, served := fl.Value(place); served {
+			return value, true, nil
+		}
+	}
+}
+
+// fly is SingleFlight for the goroutine that leads a flight.
+func (l *Locker) fly(ctx context.Context, fl *flight.Flight, f func(ctx context.Context) ([]byte, error)) (value []byte, shared bool, err error) {
+	defer fl.Land()
+	s, err := l.enter(&wait{locker: l, ctx: ctx, flight: fl})
+	if value, taken := fl.Taken(); taken {
+		return value, true, nil
+	}
+	if err != nil {
+		return nil, false, err
+	}
+	fl.Depart()
+	var sent []byte
+	err = l.call(ctx, s, func(ctx context.Context) (err error) {
+		if value, err = f(ctx); err != nil {
+			return err
+		}
+		if len(value) > wire.ValueMost {
+			return fmt.Errorf("%w: that of %s has %d bytes, %d is the limit", ErrTooLarge, quote(l.name), len(value), wire.ValueMost)
+		}
+		sent = bytes.Clone(value) // f's caller may change it while it is being sent
+		s.tenure.share(sent)
+		return nil
+	})
+	if err == nil {
+		fl.Serve(sent)
+	}
+	return value, false, err
+}
+
+// A publishing says by which masters the holder of a tenure may send a value to those who wait: those where its token was set before
+// the holder had the lock, and was not set again. Each rule has its reason in docs/flight.md.
+type publishing struct {
+	voted    uint64        // the masters, as bits, that had voted when the holder got the lock, and were sent no heal since
+	settled  func() uint64 // those that set the token no more, see waits.Wait.Settled; nil: all
+	contacts []int         // by master: the contact that must have lasted until the value is sent
+}
+
+// publishing returns how the tenure of a wait that has won may send a value; nil: it need not.
+func (w *wait) publishing(votes []quorum.Vote, settled func() uint64) *publishing {
+	if w.flight == nil {
+		return nil
+	}
+	p := &publishing{settled: settled, contacts: w.contacts}
+	for i, v := range votes {
+		if v.Granted() {
+			p.voted |= 1 << i
+		}
+	}
+	return p
+}
+
+// noteContacts notes the contacts before the first command of an attempt, or of a claim.
+func (w *wait) noteContacts() {
+	if w.flight == nil {
+		return
+	}
+	w.contacts = make([]int, len(w.locker.client.masters))
+	for i, m := range w.locker.client.masters {
+		w.contacts[i] = m.Contact()
+	}
+}
+
+// share sends a value to those who wait for the lock, ahead of the release.
+func (t *tenure) share(value []byte) {
+	p := t.publish
+	if p == nil {
+		return
+	}
+	sure := ^uint64(0)
+	if p.settled != nil {
+		sure = p.settled()
+	}
+	now := t.client.clock()
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.err != nil || now.Since(t.start) >= t.validity {
+		return
+	}
+	request := t.claim.Publishing(value)
+	for i, m := range t.client.masters {
+		if (sure&p.voted)>>i&1 == 1 {
+			m.Publish(p.contacts[i], request, t.claim)
+		}
+	}
 }
 
 // Context returns a context that ends with parent or with the lease. If the lease ended it, its cause is

@@ -40,44 +40,11 @@ var (
 	ErrTooLarge = errors.New("redlock: value is too large to be shared")
 )
 
-// Reasons for a vote that was not granted. They do not match ErrHeld: the lock is held only if a quorum
-// is ruled out.
+// Errors that only LockDoneInfo has.
 var (
-	errRefused   = errors.New("held by another")
-	errMissing   = errors.New("the key is gone")
-	errNotOurs   = errors.New("the key is somebody else's")
-	errNoAnswer  = errors.New("no answer yet")
-	errUnawaited = errors.New("not waited for")
-	errOvertaken = errors.New("it has given a higher fence")
-	errUnasked   = errors.New("not asked, since another goroutine is asking")
-	errPanicked  = errors.New("a function of the caller panicked")
-	errTaken     = errors.New("redlock: another caller's value was taken") // of LockDoneInfo: see Client.SingleFlight
+	errPanicked = errors.New("a function of the caller panicked")
+	errTaken    = errors.New("redlock: another caller's value was taken") // see Client.SingleFlight
 )
-
-// faultless are the reasons that are no fault of the master.
-var faultless = []error{errRefused, errNoAnswer, errUnawaited, errUnasked}
-
-// reasonOf returns the reason why a vote was not granted in a round. settled says whether the votes that are in
-// have settled the round.
-func reasonOf(v quorum.Vote, settled bool) error {
-	if !v.In && settled {
-		return errUnawaited
-	}
-	if !v.In {
-		return errNoAnswer
-	}
-	switch v.Outcome {
-	case wire.Taken:
-		return errRefused
-	case wire.Missing:
-		return errMissing
-	case wire.OtherToken:
-		return errNotOurs
-	case wire.Overtaken:
-		return errOvertaken
-	}
-	return v.Err
-}
 
 // A NodeError is what went wrong with one master.
 type NodeError struct {
@@ -127,26 +94,10 @@ func (e *QuorumError) Error() string {
 	s := "redlock: " + e.Op + " " + quote(e.Name) + strings.TrimPrefix(e.unnamed(), e.Op)
 	if e.Owner != "" {
 		s += "; the holder is " + e.Owner
-	} else if text := readersText(e.Readers); text != "" {
+	} else if text := reasons.Readers(e.Readers); text != "" {
 		s += "; held by " + text
 	}
 	return s
-}
-
-// readersText returns how many readers there are, and their owners as far as they are known.
-func readersText(owners []string) string {
-	text := strconv.Itoa(len(owners)) + " readers"
-	switch len(owners) {
-	case 0:
-		return ""
-	case 1:
-		text = "1 reader"
-	}
-	known := slices.DeleteFunc(slices.Clone(owners), func(owner string) bool { return owner == "" })
-	if len(known) == 0 {
-		return text
-	}
-	return text + " (" + reasons.Names(known, len(owners)) + ")"
 }
 
 // unnamed returns the text without the lock's name, and without its holder.
@@ -180,7 +131,7 @@ func (e *QuorumError) Unwrap() []error {
 	quarantined := func(err error) bool { return errors.Is(err, ErrQuarantined) }
 	possible := e.Granted
 	for _, err := range e.Errs {
-		if quarantined(err) || errors.Is(err, errNoAnswer) || errors.Is(err, errUnawaited) {
+		if quarantined(err) || reasons.Unanswered(err) {
 			possible++
 		}
 	}
@@ -199,7 +150,7 @@ func (c *Client) quorumError(op, name string, votes []quorum.Vote) *QuorumError 
 	}
 	for i, v := range votes {
 		if !v.Granted() {
-			e.Errs = append(e.Errs, &NodeError{Master: c.opts.Names[i], Op: op, Err: reasonOf(v, t.Settled())})
+			e.Errs = append(e.Errs, &NodeError{Master: c.opts.Names[i], Op: op, Err: reasons.OfVote(v, t.Settled())})
 		}
 	}
 	return e
@@ -210,7 +161,7 @@ func (c *Client) quorumError(op, name string, votes []quorum.Vote) *QuorumError 
 func (c *Client) unasked(op, name string) *QuorumError {
 	e := &QuorumError{Op: op, Name: name, Need: quorum.Majority(len(c.masters))}
 	for _, m := range c.opts.Names {
-		e.Errs = append(e.Errs, &NodeError{Master: m, Op: op, Err: errUnasked})
+		e.Errs = append(e.Errs, &NodeError{Master: m, Op: op, Err: reasons.Unasked})
 	}
 	return e
 }
@@ -339,13 +290,8 @@ func (e *doError) Unwrap() []error {
 func causeOf(err error) notices.Cause {
 	c, faults := notices.Cause{Text: unprefixed(err)}, []error{err}
 	if q := (*QuorumError)(nil); errors.As(err, &q) {
-		c.Text, c.Holder = q.unnamed(), cmp.Or(q.Owner, readersText(q.Readers))
-		faults = nil
-		for _, f := range q.failures() {
-			if !slices.Contains(faultless, f.Err) {
-				faults = append(faults, f.Err)
-			}
-		}
+		c.Text, c.Holder = q.unnamed(), cmp.Or(q.Owner, reasons.Readers(q.Readers))
+		faults = reasons.Faults(q.failures())
 	}
 	if errors.Is(err, ErrHeld) {
 		faults = []error{ErrHeld}

@@ -10,6 +10,7 @@ import (
 
 	"github.com/redlock-go/redlock/internal/master"
 	"github.com/redlock-go/redlock/internal/quorum"
+	"github.com/redlock-go/redlock/internal/reasons"
 	"github.com/redlock-go/redlock/internal/recent"
 	"github.com/redlock-go/redlock/internal/wire"
 )
@@ -90,7 +91,7 @@ func (l *Locker) nameHeld(err error, votes []quorum.Vote) {
 		name := l.names[v.Which-1]
 		masters[name]++
 		for _, err := range q.Errs {
-			if node, ok := err.(*NodeError); ok && node.Master == l.client.opts.Names[i] && node.Err == errRefused {
+			if node, ok := err.(*NodeError); ok && node.Master == l.client.opts.Names[i] && node.Err == reasons.Refused {
 				node.Err = &heldError{name}
 			}
 		}
@@ -102,7 +103,7 @@ func (l *Locker) nameHeld(err error, votes []quorum.Vote) {
 	}
 }
 
-// A heldError says which of several names a master has found held. Like errRefused, it does not match ErrHeld.
+// A heldError says which of several names a master has found held. Like reasons.Refused, it does not match ErrHeld.
 type heldError struct{ name string }
 
 func (e *heldError) Error() string { return quote(e.name) + " is held by another" }

@@ -94,8 +94,11 @@ func (q *contender) gaveValue() bool {
 	if q.flight == nil {
 		return false
 	}
-	q.flight.value, q.flight.taken = q.inbox.Taken()
-	return q.flight.taken
+	value, taken := q.inbox.Taken()
+	if taken {
+		q.flight.Take(value)
+	}
+	return taken
 }
 
 // sleep waits for d, the end of ctx or the Client, a wake-up, or news of the claim.

@@ -459,9 +459,9 @@ var All = []Defect{
 		Name: "value-for-late-joiners",
 		Rule: "A goroutine that joins a call after its registration gets no value of another process.",
 		Edits: []Edit{{
-			File: "flight.go",
-			Old:  "fl.served = fl.sealed",
-			New:  "fl.served = fl.joined",
+			File: "internal/flight/flight.go",
+			Old:  "true, f.sealed",
+			New:  "true, f.joined",
 		}},
 	}, {
 		Name: "aim-overwrites",

@@ -1,0 +1,73 @@
+package reasons
+
+import (
+	"errors"
+	"slices"
+	"strconv"
+
+	"github.com/redlock-go/redlock/internal/quorum"
+	"github.com/redlock-go/redlock/internal/wire"
+)
+
+// Reasons for a vote that was not granted.
+var (
+	Refused  = errors.New("held by another")
+	NoAnswer = errors.New("no answer yet")
+	Unasked  = errors.New("not asked, since another goroutine is asking")
+
+	missing   = errors.New("the key is gone")
+	notOurs   = errors.New("the key is somebody else's")
+	unawaited = errors.New("not waited for")
+	overtaken = errors.New("it has given a higher fence")
+)
+
+// OfVote returns the reason why a vote was not granted in a round. settled says whether the votes that are in
+// have settled the round.
+func OfVote(v quorum.Vote, settled bool) error {
+	if !v.In && settled {
+		return unawaited
+	}
+	if !v.In {
+		return NoAnswer
+	}
+	switch v.Outcome {
+	case wire.Taken:
+		return Refused
+	case wire.Missing:
+		return missing
+	case wire.OtherToken:
+		return notOurs
+	case wire.Overtaken:
+		return overtaken
+	}
+	return v.Err
+}
+
+// Unanswered reports whether err is the reason of a vote that has not come. The master may still grant it.
+func Unanswered(err error) bool { return errors.Is(err, NoAnswer) || errors.Is(err, unawaited) }
+
+// Faults returns the errors of the failures that are a fault of the master.
+func Faults(failures []Failure) (errs []error) {
+	for _, f := range failures {
+		if f.Err != Refused && f.Err != Unasked && f.Err != NoAnswer && f.Err != unawaited {
+			errs = append(errs, f.Err)
+		}
+	}
+	return errs
+}
+
+// Readers returns how many readers there are, and their owners as far as they are known. An owner that is not known is empty.
+func Readers(owners []string) string {
+	text := strconv.Itoa(len(owners)) + " readers"
+	switch len(owners) {
+	case 0:
+		return ""
+	case 1:
+		text = "1 reader"
+	}
+	known := slices.DeleteFunc(slices.Clone(owners), func(owner string) bool { return owner == "" })
+	if len(known) == 0 {
+		return text
+	}
+	return text + " (" + Names(known, len(owners)) + ")"
+}
