@@ -57,8 +57,7 @@ func at1ms(ms *redlocktest.Masters, n int) (clients []*redlock.Client) {
 
 // wantFull has clients of at1ms acquire permits of a semaphore, hold them for 1 ms, and release them. It fails t unless they have share of the
 // ideal throughput at least, and each of them as many turns as the others: by Jain's index, jain at least. The first 250 ms do not count: all
-// clients begin at one moment, so that the votes are split for some time. Some votes may stay split for as long as no client pauses: with three
-// masters that must agree, after one beginning in 45; if holders differ by a tenth and more, in 180. So the median of five beginnings counts.
+// clients begin at one moment, so that the votes are split for some time. The worst of five beginnings counts.
 func wantFull(t *testing.T, clients []*redlock.Client, limit int, share, jain float64, when string) {
 	t.Helper()
 	const turnsEach, cycle, beginnings = 10, 2 * time.Millisecond, 5
@@ -82,7 +81,7 @@ func wantFull(t *testing.T, clients []*redlock.Client, limit int, share, jain fl
 	t.Logf("%d clients, limit %d, %s: %.3f of the ideal, Jain %.4f", len(sems), limit, when, shares, indexes)
 	slices.Sort(shares)
 	slices.Sort(indexes)
-	if got, fair := shares[beginnings/2], indexes[beginnings/2]; got < share || fair < jain {
+	if got, fair := shares[0], indexes[0]; got < share || fair < jain {
 		t.Errorf("%d clients, limit %d, %s: %.3f of the ideal, Jain %.4f, want %.2f and %.2f", len(sems), limit, when, got, fair, share, jain)
 	}
 	time.Sleep(time.Second)

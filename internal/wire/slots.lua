@@ -28,7 +28,7 @@
 -- KEYS[i] is redlock:slots: and the key of the semaphore. It is a hash. A slot has the field of its number with the token, and a field
 -- with a w before the number with the token that wishes it, until when, and 1 if that is a claim. A token has a field with an @ before
 -- it: its client, g, its limit, '!' if it has aimed, else '-', and its slots. The field limit has the limit of the token whose field
--- was written last. redlock:until: is a sorted set of the slots that are taken, by
+-- was written last. The field crossed has slots that were wished while a token stood in them: see exchange. redlock:until: is a sorted set of the slots that are taken, by
 -- their expiry in ms of this server's clock, and redlock:taken: a bitmap of them. redlock:permits: is the queue.
 local id = ARGV[1]
 
@@ -295,8 +295,54 @@ local function choose(slot, members, limit)
   return other or members[1]
 end
 
+-- Reports whether a client listens to its channel.
+local function listens(client)
+  return tonumber(redis.call('PUBSUB', 'NUMSUB', 'redlock:wake:' .. client)[2]) > 0
+end
+
+-- Notes that a claim may be in the way of the token that wishes its slot: see exchange.
+local function noteCrossed(slot)
+  local crossed = redis.call('HGET', slotsKey, 'crossed') or ''
+  if not string.find(',' .. crossed .. ',', ',' .. slot .. ',', 1, true) then
+    redis.call('HSET', slotsKey, 'crossed', with(crossed, slot))
+  end
+end
+
+-- Gives free slots to claims that are in the way: such a claim stands in one slot, which another token wishes. This master has given it
+-- that slot before the others gave it any. They give it one that becomes free next. If it is given the same one here, it wins that, and leaves
+-- the slot that is wished. If the head of the queue were given it, this master would be one grant ahead of the others again, and so the
+-- votes would be split again.
+local function exchange()
+  local crossed = redis.call('HGET', slotsKey, 'crossed')
+  if not crossed then
+    return
+  end
+  local rest = ''
+  for slot in string.gmatch(crossed, '%d+') do
+    local token = redis.call('HGET', slotsKey, slot)
+    local client, terms, aimed, list = nil, nil, nil, nil
+    if token and redis.call('HEXISTS', slotsKey, 'w' .. slot) == 1 then
+      client, terms, aimed, list = known(token)
+    end
+    if client and not aimed and list == slot and listens(client) then
+      local slots = free(1, tonumber(string.match(terms, '%d+$')))
+      if slots then
+        grant(slots[1], token, client, terms, false, list)
+      else
+        rest = with(rest, slot)
+      end
+    end
+  end
+  if rest == '' then
+    redis.call('HDEL', slotsKey, 'crossed')
+  elseif rest ~= crossed then
+    redis.call('HSET', slotsKey, 'crossed', rest)
+  end
+end
+
 -- Passes free slots on to the claims in the queue. A claim whose client does not listen is removed.
 local function pass()
+  exchange()
   for _ = 1, 1000 do
     local members = redis.call('ZRANGE', queueKey, 0, near - 1, 'WITHSCORES')
     local m = members[1]
@@ -313,7 +359,7 @@ local function pass()
       client, token, g = string.match(m, '^(%S*) (%S+) (%d+) ')
     end
     leave(m)
-    if client and tonumber(redis.call('PUBSUB', 'NUMSUB', 'redlock:wake:' .. client)[2]) > 0 then
+    if client and listens(client) then
       for _, slot in ipairs(slots) do
         occupy(slot, token, clock() + g)
       end
@@ -423,6 +469,7 @@ local function aim(token, life, limit, n, g, slots, claims)
     else
       redis.call('HSET', slotsKey, 'w' .. s, token .. ' ' .. text(expiry) .. ' ' .. claims)
       partner = owner
+      noteCrossed(s)
     end
   end
   note(token, id, g .. ' ' .. limit, true, have)

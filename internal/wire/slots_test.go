@@ -89,6 +89,47 @@ func TestSlotsAreGivenPassedOnAndExchanged(t *testing.T) {
 	})
 }
 
+// A stands in slot 0, which B wishes, and D waits. Then C leaves its slot: this master gave a slot to A before the others did, and these give A
+// one that becomes free next.
+func TestAFreeSlotGoesToAClaimThatIsInTheWay(t *testing.T) {
+	onBoth(t, func(t *testing.T, dial func() redis.Conn) {
+		for _, row := range []struct {
+			name      string
+			limit, n  int // n is how many slots A wants
+			listeners []string
+			aims      bool   // A has aimed at its slot
+			a, d      string // what A and D are told at last
+		}{
+			{"it does not listen", 2, 1, []string{"B", "D"}, false, "0||0", "1||0"},
+			{"a claim", 2, 1, []string{"A", "B", "D"}, false, "0,1||0", "||0"},
+			{"it has aimed", 2, 1, []string{"A", "B", "D"}, true, "0||0", "1||0"},
+			{"it has as many as it wants", 3, 2, []string{"A", "B", "D"}, false, "0,1||0", "2||0"},
+		} {
+			t.Run(row.name, func(t *testing.T) {
+				s := newSlotScene(t, dial, row.listeners...)
+				terms := fmt.Sprintf("%d 1 0 400", row.limit)
+				aTerms := fmt.Sprintf("%d %d 0 400", row.limit, row.n)
+				s.says("A", "register 60000 "+aTerms+" 0", map[int]string{1: "0||1", 2: "0,1||1"}[row.n])
+				s.says("C", "register 60000 "+terms+" 0", map[int]string{1: "1||1", 2: "2||1"}[row.n])
+				if row.aims {
+					s.says("A", "aim 400 "+aTerms+" 0 0", "0|0=A|0")
+				}
+				s.says("B", "aim 400 "+terms+" 0 0", "|0=A|1")
+				s.says("D", "register 60000 "+terms+" 0", "||1")
+				s.says("C", "release "+terms, "1")
+				s.says("A", "again 400 "+aTerms+" 0", row.a)
+				s.says("D", "again 400 "+terms+" 0", row.d)
+				if row.a == "0,1||0" && row.n == 1 { // A wins slot 1, and leaves the other one
+					s.says("A", "heal 60000 "+terms+" - 1", "1")
+					s.says("B", "again 400 "+terms+" 0", "0||0")
+					s.says("D", "again 400 "+terms+" 0", "||0")
+				}
+				s.conn.Do("DEL", slotsKey+"k", "redlock:until:k", "redlock:taken:k", "redlock:permits:k")
+			})
+		}
+	})
+}
+
 // A script that ends with an error may leave the bitmap as it should not be. The hash decides who stands in a slot.
 func TestAWrongBitmapNeitherLosesNorDoublesASlot(t *testing.T) {
 	onBoth(t, func(t *testing.T, dial func() redis.Conn) {

@@ -8,7 +8,8 @@
 //
 //   - A claim registers at all masters. Each master gives it a slot that is free, or puts it into the one queue of the semaphore.
 //   - Votes count by slot: a claim wins a slot if a quorum of masters has given it this slot. Votes for several slots are never added up.
-//   - A slot that becomes free is given to the token that wishes it, else to the head of the queue.
+//   - A slot that becomes free is given to the token that wishes it, else to a claim that stands in the other slot, if that is wished, else to
+//     the head of the queue.
 //   - A token aims at a slot: it leaves all others, stands in this one if it is free, and else wishes it. An aim never takes a slot
 //     from another token. A winner aims at the masters that gave it another slot. A claim whose votes are split, and which has
 //     the most keys of one of its slots, aims at that slot. One that is beaten in all of them is released and registers anew.

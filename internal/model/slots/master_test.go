@@ -50,7 +50,19 @@ func (m *master) give(st *state, s int, o token) {
 	}
 }
 
-// pass gives free slots to the tokens that wish them, and to the heads of the queue.
+// inTheWay returns the token of a claim that stands in one slot, which another one wishes; nobody if there is none.
+func (m *master) inTheWay(st *state) token {
+	for s := range nSlots {
+		o := m.owner[s]
+		c, ok := o.client()
+		if ok && m.wish[s] != nobody && m.aimed>>c&1 == 0 && m.stands(o) == only(s) && st.clients[c].phase != idle {
+			return o
+		}
+	}
+	return nobody
+}
+
+// pass gives free slots to the tokens that wish them, to claims that are in the way of others, and to the heads of the queue.
 func (w *world) pass(st *state, m *master) {
 	for s := range nSlots {
 		if m.owner[s] != nobody {
@@ -58,6 +70,8 @@ func (w *world) pass(st *state, m *master) {
 		}
 		if o := m.wish[s]; o != nobody {
 			m.wish[s] = nobody
+			m.give(st, s, o)
+		} else if o := m.inTheWay(st); o != nobody && !w.noExchange {
 			m.give(st, s, o)
 		} else if o := m.queue[0]; o != nobody {
 			m.unqueue(o)

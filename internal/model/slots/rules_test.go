@@ -56,6 +56,7 @@ func TestRulesThatOtherRulesCover(t *testing.T) {
 	}{
 		{"votes are kept, and do not count after an aim", world{clients: 2, turns: 1, aims: 1, quiet: true}, rules{keepsCounted: true}},
 		{"what an aim leaves goes to the head of the queue", calmCut, rules{noPartner: true}},
+		{"a free slot goes to the head of the queue, although a claim is in the way of another one", calmThree, rules{noExchange: true}},
 		{"a newcomer overtakes the queue", calmCut, rules{newcomersTake: true}},
 	} {
 		t.Run(v.name, func(t *testing.T) {

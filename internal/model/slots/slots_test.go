@@ -30,6 +30,7 @@ type rules struct {
 	noTidy         bool // a winner, and its renewals, leave other slots and stand in its own
 	noWish         bool // an aim at a slot that another has leaves a wish
 	noPartner      bool // the slot that an aim leaves goes to the token that has the slot aimed at
+	noExchange     bool // a claim that stands in a slot that another one wishes is given the next free slot, too
 	noAim          bool // a claim without a quorum aims at the slot where it has the most keys
 	noYield        bool // a claim that is beaten in all its slots is released and registers anew
 	staysQueued    bool // a release leaves the queue
