@@ -268,6 +268,9 @@ func (q *contender) due(now clock.Reading, voted bool) time.Time {
 			q.poll = earlier(q.poll, now.Time().Add(rand.N(step)))
 		} else if ahead < q.claim.Near {
 			q.poll = earlier(q.poll, now.Time().Add(q.notPast(nearSteps*step)))
+			if q.inbox.PassedOver(q.claim) {
+				q.poll = earlier(q.poll, now.Time().Add(rand.N(step)))
+			}
 		} else if q.inbox.Returned(q.claim) {
 			q.poll = earlier(q.poll, now.Time().Add(rand.N(farFirst*step)))
 		}

@@ -363,7 +363,7 @@ func (c *Client) patience() (near, far time.Duration) {
 		round = max(round, m.RoundTrip())
 	}
 	longest := time.Duration(c.longestPause.Load())
-	if n := c.waits.Fewest(farFirst); n >= wire.Near {
+	if n := c.waits.Fewest(farFirst, nearSteps); n >= wire.Near {
 		far = c.opts.farPolls(n) * 5 / 4
 	}
 	return max(patienceSteps*c.opts.claimPolls, longest+c.opts.claimPolls) + round, far

@@ -39,6 +39,7 @@ type Claim struct {
 	places   []place // by master
 	answered bool    // a master has answered it
 	returned bool    // a master has come up since its last poll
+	passed   bool    // a master has passed over it, though it is near
 
 	doubt  func(i int) // of its lease, once it was acquired: see Wait.Won
 	aim    []int       // votes for other slots never count; nil: the claim has not aimed

@@ -80,6 +80,9 @@ func (s *Waits) Near(i int, key, token string) bool {
 	if !w.claim.nearAt(i) {
 		p.known, p.ahead = true, w.claim.Near-1
 		poke(w.News)
+	} else if w.claim.slots > 0 { // it was passed over
+		w.claim.passed = true
+		poke(w.News)
 	}
 	return true
 }
@@ -113,18 +116,29 @@ func (s *Waits) Calm() bool {
 	return len(s.byKey) > 0
 }
 
-// Fewest returns how many clients are ahead of the claim of this Client on a lock that has fewest ahead, and 0 if no claim waits. A claim
-// that no master has answered counts as one with unknown ahead.
-func (s *Waits) Fewest(unknown int) int {
+// PassedOver reports whether a master has passed over a claim on slots since the last call, since this Client may have been stopped.
+func (w *Wait) PassedOver(c *Claim) (is bool) {
+	w.waits.mu.Lock()
+	defer w.waits.mu.Unlock()
+	is, c.passed = c.passed, false
+	return is
+}
+
+// Fewest returns how many clients are ahead of the claim of this Client that has fewest ahead, and 0 if no claim waits. A claim that no
+// master has answered counts as one with unknown ahead, and one on slots that is near as one with nearMost ahead at most.
+func (s *Waits) Fewest(unknown, nearMost int) int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	least := -1
 	for _, w := range s.byKey {
 		c := w.claim
-		if c == nil || c.slots > 0 { // whose polls do not say that the Client runs
+		if c == nil {
 			continue
 		}
 		n := c.aheadLocked(s.Need)
+		if n < c.Near {
+			n = min(n, nearMost)
+		}
 		if !c.answered {
 			n = unknown
 		}

@@ -135,7 +135,7 @@ func TestTheFewestAhead(t *testing.T) {
 	p := newPlaced(t)
 	want := func(when string, want int) {
 		t.Helper()
-		if got := p.s.Fewest(10); got != want {
+		if got := p.s.Fewest(10, 5); got != want {
 			t.Errorf("%s: %d are ahead, want %d", when, got, want)
 		}
 	}

@@ -84,17 +84,31 @@ func TestAClaimOnSlotsIsNearIfItsTokenIsTold(t *testing.T) {
 	if _, near := s.NearAt(1); !near || s.Calm() {
 		t.Errorf("a claim that was told is near: %t, the Client is calm: %t", near, s.Calm())
 	}
-	if got := s.Fewest(10); got != 0 {
-		t.Errorf("the fewest are %d, want 0: no claim waits for a lock", got)
+	if got := s.Fewest(10, 5); got != 5 {
+		t.Errorf("the fewest are %d, want 5, as for a claim that is near and polls seldom", got)
 	}
-	w := s.Begin("a lock")
-	lock := wire.NewTerms("a lock", time.Minute)
-	c := NewClaim(master.NewClaim(&lock, wire.ClaimOf{Token: "V"}), clock.System(), time.Minute, 3)
+	first.End()
+	if got := s.Fewest(10, 5); got != 30 {
+		t.Errorf("the fewest are %d, want the 30 ahead of the other claim", got)
+	}
+}
+
+// A claim that is near already, and is told so, was passed over. It polls soon.
+func TestAClaimOnSlotsLearnsThatItWasPassedOver(t *testing.T) {
+	s := New(3)
+	terms := wire.NewSlotTerms("a", 8, 1, time.Minute)
+	w, c := s.Begin("permit of T"), NewSlotClaim(master.NewClaim(&terms, wire.ClaimOf{Token: "T"}), clock.System(), time.Minute, 3, 1, 8)
 	w.SetClaim(c)
 	for i := range 3 {
-		w.Answered(c, wire.Again, i, wire.Answer{Outcome: wire.Taken, Ahead: 40}, clock.System(), time.Minute, true)
+		w.Answered(c, wire.Again, i, wire.Answer{Outcome: wire.Taken, Ahead: 20}, clock.System(), time.Minute, true)
 	}
-	if got := s.Fewest(10); got != 40 {
-		t.Errorf("the fewest are %d, want the 40 ahead of the claim on a lock: polls for permits do not say that the Client runs", got)
+	for _, want := range []bool{false, true, true} {
+		s.Near(1, terms.Key(), "T")
+		if got := w.PassedOver(c); got != want {
+			t.Errorf("it was passed over: %t, want %t", got, want)
+		}
+		if w.PassedOver(c) {
+			t.Error("it was passed over twice by one message")
+		}
 	}
 }

@@ -162,9 +162,9 @@ func (cmd *Command) word(master int) any {
 	return word
 }
 
-// Joins reports whether the command may join a queue of batch.lua, so that its call tells the client's turn and patience.
+// Joins reports whether the command may join a queue of batch.lua or slots.lua, so that its call tells the client's turn and patience.
 func (cmd *Command) Joins() bool {
-	return (cmd.Kind == Again || cmd.Kind == Register) && cmd.Listening && cmd.lua() != readersLua && cmd.lua() != slotsLua && cmd.Claim.queues()
+	return (cmd.Kind == Again || cmd.Kind == Register) && cmd.Listening && cmd.lua() != readersLua && cmd.Claim.queues()
 }
 
 // spares reports whether the command leaves a free key alone at a master.

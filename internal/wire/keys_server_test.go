@@ -24,7 +24,7 @@ var besides = map[string]struct {
 		"redlock:rqueue:", "redlock:waiter:"}},
 	"readers.lua": {readersScript, []string{"redlock:fence:", "redlock:intent:", "redlock:queue:", "redlock:readers:", "redlock:rqueue:"}},
 	"set.lua":     {setScript, []string{"redlock:fence:", "redlock:queue:", "redlock:rqueue:"}},
-	"slots.lua":   {slotsScript, []string{"redlock:incarnation", "redlock:permits:", "redlock:taken:", "redlock:until:"}},
+	"slots.lua":   {slotsScript, []string{"redlock:incarnation", "redlock:permits:", "redlock:taken:", "redlock:until:", "redlock:waiter:"}},
 	"flight.lua":  {flightScript, nil},
 	"queue.lua":   {queueScript, nil},
 	"taken.lua":   {takenScript, nil},

@@ -1,6 +1,7 @@
 --!df flags=allow-undeclared-keys
 -- Executes the commands of semaphores. The form of a call is that of batch.lua: KEYS are the keys of the semaphores, ARGV[1] is the
--- id of the calling client, and two arguments follow for each key, a word and a token.
+-- id of the calling client, and two arguments follow for each key, a word and a token. At last there may be the client's turn, its patience and
+-- how much longer it may take, as in batch.lua: see stateOf.
 --
 -- A semaphore with a limit of K has the slots 0 to K-1. A token stands in slots: a slot is given to one token, which leaves it only by
 -- its own command, or when the slot expires. The token that stands in a slot at a quorum of masters holds it.
@@ -118,7 +119,7 @@ local function with(list, slot)
 end
 
 -- Tells a claim all its slots, which live for g from now on.
-local function tell(client, token, list)
+local function tellSlots(client, token, list)
   local age = redis.pcall('PTTL', 'redlock:incarnation')
   age = type(age) == 'number' and age or -1
   redis.call('PUBLISH', 'redlock:wake:' .. client, '* ' .. token .. ' ' .. runID() .. ' ' .. text(age) .. ' ' .. list .. ' ' .. slotsKey)
@@ -148,7 +149,7 @@ local function grant(slot, token, client, terms, aimed, list)
   list = with(list, slot)
   note(token, client, terms, aimed, list)
   keep(g)
-  tell(client, token, list)
+  tellSlots(client, token, list)
 end
 
 -- Gives a slot that a token leaves to the token that wishes it, or to partner, or makes it free.
@@ -260,20 +261,25 @@ local function leave(m)
   return n
 end
 
+-- Tells a claim that it is near.
+local function tell(client, token)
+  redis.call('PUBLISH', 'redlock:wake:' .. client, '= ' .. token .. ' ' .. slotsKey)
+end
+
 -- Tells the claims that have become near. To tell one again does no harm.
 local function tellNear()
   if left > 0 then
     for _, m in ipairs(redis.call('ZRANGE', queueKey, math.max(near - left, 0), near - 1)) do
       local client, token = string.match(m, '^(%S*) (%S+)')
       if client then
-        redis.call('PUBLISH', 'redlock:wake:' .. client, '= ' .. token .. ' ' .. slotsKey)
+        tell(client, token)
       end
     end
   end
 end
 
--- Returns which of the first members of a queue, with their scores, a free slot goes to. As a rule it is one that prefers the slot:
--- masters that see several slots become free, each in another order, then give each slot to the same claim. If none of the members
+-- Returns the place in members of the one that a free slot goes to. members are the first of a queue, with their scores. As a rule it is one that prefers
+-- the slot: masters that see several slots become free, each in another order, then give each slot to the same claim. If none of the members
 -- does, it is the first that prefers no slot that it has released, or the same one as a member before it, else the head.
 --
 -- The head waits for no longer than twice as long as a member that passes it, and twice passing. Members that want several slots,
@@ -287,17 +293,38 @@ local function choose(slot, members, limit)
     if n ~= '1' or size ~= limit or tonumber(members[i + 1]) > latest then
       break
     elseif first == slot then
-      return members[i]
+      return i
     end
-    other = other or (same[first] or not string.find(first, '!', 1, true)) and members[i]
+    other = other or (same[first] or not string.find(first, '!', 1, true)) and i
     same[first] = true
   end
-  return other or members[1]
+  return other or 1
 end
 
--- Reports whether a client listens to its channel.
-local function listens(client)
-  return tonumber(redis.call('PUBSUB', 'NUMSUB', 'redlock:wake:' .. client)[2]) > 0
+-- Notes that the client waits and runs. The note is that of batch.lua.
+local noted = false
+local function noteRuns()
+  local at = 2 * #KEYS + 2
+  local turn, patience, far = tonumber(ARGV[at]), tonumber(ARGV[at + 1]), tonumber(ARGV[at + 2])
+  if turn and patience and far and not noted then
+    noted = true
+    redis.pcall('SET', 'redlock:waiter:' .. id, text(micros() / 1000 + patience) .. ' ' .. text(math.min(turn, 2000)) .. ' ' .. text(far),
+      'PX', '3600000')
+  end
+end
+
+-- Says of a client whether it is gone, silent, unheard or live: see judge in batch.lua.
+local function stateOf(client)
+  if tonumber(redis.call('PUBSUB', 'NUMSUB', 'redlock:wake:' .. client)[2]) == 0 then
+    return 'gone'
+  end
+  local note = redis.pcall('GET', 'redlock:waiter:' .. client)
+  local till, far = string.match(type(note) == 'string' and note or '', '^(%d+) %d+ ?(%d*)$')
+  local late = till and micros() / 1000 - till or 0
+  if late <= 0 then
+    return 'live'
+  end
+  return late <= (tonumber(far) or 0) and 'unheard' or 'silent'
 end
 
 -- Notes that a claim may be in the way of the token that wishes its slot: see exchange.
@@ -324,7 +351,7 @@ local function exchange()
     if token and redis.call('HEXISTS', slotsKey, 'w' .. slot) == 1 then
       client, terms, aimed, list = known(token)
     end
-    if client and not aimed and list == slot and listens(client) then
+    if client and not aimed and list == slot and stateOf(client) ~= 'gone' then
       local slots = free(1, tonumber(string.match(terms, '%d+$')))
       if slots then
         grant(slots[1], token, client, terms, false, list)
@@ -340,38 +367,83 @@ local function exchange()
   end
 end
 
--- Passes free slots on to the claims in the queue. A claim whose client does not listen is removed.
-local function pass()
-  exchange()
+-- Members of the queue that were passed over are set aside: behind all others, in their order, until their next polls. The score of such a member
+-- is aside more. If the head was set aside, so were all others.
+local aside = 4000000000000000
+
+-- A client that is unheard may be stopped, and this is to be assumed: somebody has failed to use slots.
+local suspect
+
+-- Reports whether a member of the queue can be given slots. If not, it is taken out of the way: a client that has ended is removed, and one that may
+-- be stopped is set aside, and told that it is near, so that it polls.
+local function ready(m, score)
+  local client, token = string.match(m, '^(%S*) (%S+)')
+  local state = client and stateOf(client) or 'gone'
+  if state == 'live' or state == 'unheard' and not suspect then
+    return true
+  elseif state == 'gone' then
+    leave(m)
+    return false
+  elseif score < aside then
+    redis.call('ZADD', queueKey, 'XX', text(score + aside), m)
+    left = left + 1
+    tell(client, token)
+  end
+  suspect = true
+  return false
+end
+
+-- Takes a member of the queue back to its place if it was set aside.
+local function takeBack(m)
+  local score = tonumber(redis.call('ZSCORE', queueKey, m) or 0)
+  if score >= aside then
+    redis.call('ZADD', queueKey, 'XX', text(score - aside), m)
+  end
+end
+
+-- Returns the member of the queue that free slots are to be passed on to, and the slots: nil if there is none.
+local function nextOf()
   for _ = 1, 1000 do
     local members = redis.call('ZRANGE', queueKey, 0, near - 1, 'WITHSCORES')
-    local m = members[1]
+    local m, score = members[1], tonumber(members[2])
+    if not m then
+      return nil
+    end
+    local n, limit = string.match(m, ' (%d+) (%d+) %d+!?$')
+    if ready(m, score) then
+      local slots = free(tonumber(n), tonumber(limit))
+      if not slots then
+        return nil
+      end
+      local at = n == '1' and #members > 2 and choose(slots[1] .. '!', members, limit) or 1
+      if at == 1 or ready(members[at], tonumber(members[at + 1])) then
+        return members[at], slots
+      end
+      redis.call('SETBIT', takenKey, slots[1], 0)
+    elseif score >= aside then
+      return nil -- all are silent
+    end
+  end
+end
+
+-- Passes free slots on: to claims that are in the way, and to those in the queue. A poll that finds slots free is careful: see suspect.
+local function pass(careful)
+  suspect = careful
+  exchange()
+  for _ = 1, 1000 do
+    local m, slots = nextOf()
     if not m then
       return
     end
-    local client, token, g, n, limit = string.match(m, '^(%S*) (%S+) (%d+) (%d+) (%d+) %d+!?$')
-    local slots = client and free(tonumber(n), tonumber(limit))
-    if client and not slots then
-      return
-    end
-    if n == '1' and #members > 2 then
-      m = choose(slots[1] .. '!', members, limit)
-      client, token, g = string.match(m, '^(%S*) (%S+) (%d+) ')
-    end
     leave(m)
-    if client and listens(client) then
-      for _, slot in ipairs(slots) do
-        occupy(slot, token, clock() + g)
-      end
-      local list = table.concat(slots, ',')
-      note(token, client, g .. ' ' .. limit, false, list)
-      keep(tonumber(g))
-      tell(client, token, list)
-    else
-      for _, slot in ipairs(slots or {}) do
-        redis.call('SETBIT', takenKey, slot, 0)
-      end
+    local client, token, g, limit = string.match(m, '^(%S*) (%S+) (%d+) %d+ (%d+)')
+    for _, slot in ipairs(slots) do
+      occupy(slot, token, clock() + g)
     end
+    local list = table.concat(slots, ',')
+    note(token, client, g .. ' ' .. limit, false, list)
+    keep(tonumber(g))
+    tellSlots(client, token, list)
   end
 end
 
@@ -426,10 +498,14 @@ local function register(what, token, life, limit, n, g, waited, slots)
   local purged = purge()
   local other = what == 'register' and otherLimit(limit) or 0
   local m = member(token, limit, n, g)
+  if waited ~= '-' then
+    noteRuns()
+  end
   if known(token) then
     return state(token, slots, 0, other, m)
   end
-  if redis.call('EXISTS', queueKey) == 0 then
+  local head = redis.call('ZRANGE', queueKey, 0, 0, 'WITHSCORES')
+  if not head[1] or tonumber(head[2]) >= aside then -- nobody queues, or all who do are silent
     local given = free(tonumber(n), tonumber(limit), tonumber(string.match(preferred, '%d+')))
     if given then
       for _, slot in ipairs(given) do
@@ -445,9 +521,12 @@ local function register(what, token, life, limit, n, g, waited, slots)
   if waited ~= '-' then
     new = redis.call('ZADD', queueKey, 'NX', text(micros() - waited * 1000), m)
     redis.call('PEXPIRE', queueKey, '600000')
+    if new == 0 then
+      takeBack(m)
+    end
   end
   if purged or what == 'again' then
-    pass()
+    pass(true)
   end
   return state(token, slots, new, other, m)
 end

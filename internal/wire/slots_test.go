@@ -2,6 +2,7 @@ package wire
 
 import (
 	"fmt"
+	"strings"
 	"testing"
 
 	"github.com/gomodule/redigo/redis"
@@ -259,6 +260,133 @@ func TestAFreeSlotGoesToAClaimThatPrefersIt(t *testing.T) {
 				}
 				s.conn.Do("DEL", slotsKey+"k", "redlock:until:k", "redlock:taken:k", "redlock:permits:k")
 			})
+		}
+	})
+}
+
+// note notes of a client that it counts as live for so many ms more, and as unheard for so many after that.
+func (s *slotScene) note(id string, live, unheard int) {
+	s.Helper()
+	now, err := redis.Int64s(s.conn.Do("TIME"))
+	if err != nil {
+		s.Fatal(err)
+	}
+	if _, err := s.conn.Do("SET", "redlock:waiter:"+id, fmt.Sprintf("%d 20 %d", now[0]*1000+now[1]/1000+int64(live), unheard)); err != nil {
+		s.Fatal(err)
+	}
+}
+
+// silent, unheard and live are what is noted of a client.
+var silent, unheard, live = [2]int{-5000, 100}, [2]int{-5000, 60_000}, [2]int{60_000, 0}
+
+// A client that waits and may be stopped is passed over, and keeps its place: else a permit would stand still for g, or, while a claim for several
+// permits is the head, all that are free would.
+func TestAClientThatIsSilentIsNotGivenSlots(t *testing.T) {
+	onBoth(t, func(t *testing.T, dial func() redis.Conn) {
+		type waiter struct {
+			terms string // limit, n and first
+			state [2]int
+		}
+		one := func(state [2]int) waiter { return waiter{"2 1 0", state} }
+		for _, row := range []struct {
+			name    string
+			waiters []waiter // C, D, and so on
+			poll    string   // who polls once slot 1 has expired; "": it is released
+			want    string   // who is given slot 1
+			order   string   // of those who wait then
+		}{
+			{"all are live", []waiter{one(live), one(live)}, "", "C", "D"},
+			{"the first is silent", []waiter{one(silent), one(live)}, "", "D", "C"},
+			{"the first three are silent", []waiter{one(silent), one(silent), one(silent), one(live), one(live)}, "", "F", "GCDE"},
+			{"the first is unheard", []waiter{one(unheard), one(live)}, "", "C", "D"},
+			{"the second is unheard, behind one that is silent", []waiter{one(silent), one(unheard), one(live)}, "", "E", "CD"},
+			{"the first is unheard, and the second polls", []waiter{one(unheard), one(live)}, "D", "D", "C"},
+			{"the first is silent, and polls", []waiter{one(silent), one(live)}, "C", "C", "D"},
+			{"all are silent", []waiter{one(silent), one(silent)}, "", "", "CD"},
+			{"the first is silent, and wants two", []waiter{{"2 2 0", silent}, one(live)}, "", "D", "C"},
+			{"the first wants two", []waiter{{"2 2 0", live}, one(live)}, "", "", "CD"},
+			{"the second prefers the slot, and is silent", []waiter{{"2 1 0!", live}, {"2 1 1!", silent}}, "", "C", "D"},
+			{"the second prefers the slot, and is unheard", []waiter{{"2 1 0!", live}, {"2 1 1!", unheard}}, "", "D", "C"},
+		} {
+			t.Run(row.name, func(t *testing.T) {
+				s := newSlotScene(t, dial, "C", "D", "E", "F", "G")
+				s.says("A", "register 60000 2 1 0 400 -", "0||1")
+				s.says("B", "register 60000 2 1 1 400 -", "1||1")
+				word := make(map[string]string)
+				for i, w := range row.waiters {
+					id := string(rune('C' + i))
+					word[id] = fmt.Sprintf("%s 400 %d", w.terms, 900-10*i)
+					s.says(id, "register 60000 "+word[id], "||1")
+					s.note(id, w.state[0], w.state[1])
+				}
+				if row.poll == "" {
+					s.says("B", "release 2 1 1 400", "1")
+				} else {
+					s.conn.Do("ZADD", "redlock:until:k", 1, "1")
+					s.conn.Do("EVALSHA", slotsLua.sha, 1, slotsKey+"k", row.poll, "again 400 "+word[row.poll], row.poll, "20", "520", "0")
+				}
+				got, _ := redis.String(s.conn.Do("HGET", slotsKey+"k", "1"))
+				if got != row.want {
+					t.Errorf("slot 1 went to %q, want %q", got, row.want)
+				}
+				order := ""
+				members, _ := redis.Strings(s.conn.Do("ZRANGE", "redlock:permits:k", 0, -1))
+				for _, m := range members {
+					order += m[:1]
+				}
+				if order != row.order {
+					t.Errorf("the queue is %s, want %s", order, row.order)
+				}
+				s.conn.Do("DEL", slotsKey+"k", "redlock:until:k", "redlock:taken:k", "redlock:permits:k")
+			})
+		}
+	})
+}
+
+// A client that was passed over is told, and its next poll takes it back to its place. While all who queue are silent, a newcomer takes what is free.
+func TestAClientThatWasPassedOverHasItsPlaceAgain(t *testing.T) {
+	onBoth(t, func(t *testing.T, dial func() redis.Conn) {
+		s := newSlotScene(t, dial, "D", "E")
+		told := listen(t, dial(), "C")
+		s.says("A", "register 60000 1 1 0 400 -", "0||1")
+		s.says("C", "register 60000 1 1 0 400 900", "||1")
+		s.note("C", silent[0], silent[1])
+		s.says("A", "release 1 1 0 400", "1")
+		if got, want := told(), "= C "+slotsKey+"k"; got != want {
+			t.Errorf("C was told %q, want %q", got, want)
+		}
+		s.says("D", "register 60000 1 1 0 400 0", "0||1")
+		s.says("E", "register 60000 1 1 0 400 0", "||1")
+		reply, err := redis.Values(s.conn.Do("EVALSHA", slotsLua.sha, 1, slotsKey+"k", "C", "again 400 1 1 0 400 900", "C", "20", "520", "0"))
+		if err != nil || len(reply) != 6 || reply[5] != int64(0) {
+			t.Errorf("C has polled: %v, %v, want that none is ahead", reply, err)
+		}
+		s.says("D", "release 1 1 0 400", "1")
+		s.says("C", "again 400 1 1 0 400 900", "0||0")
+	})
+}
+
+// A client notes that it waits and runs when it joins the queue, and with each poll.
+func TestClientsThatWaitForSlotsNoteThatTheyRun(t *testing.T) {
+	onBoth(t, func(t *testing.T, dial func() redis.Conn) {
+		s := newSlotScene(t, dial, "C")
+		s.says("A", "register 60000 1 1 0 400 0", "0||1")
+		for _, row := range []struct {
+			word  string
+			notes bool
+		}{
+			{"register 60000 1 1 0 400 0", true},
+			{"again 400 1 1 0 400 0", true},
+			{"register 60000 1 1 0 400 -", false},
+		} {
+			s.conn.Do("DEL", "redlock:waiter:C")
+			if _, err := s.conn.Do("EVALSHA", slotsLua.sha, 1, slotsKey+"k", "C", row.word, "C", "20", "520", "1250"); err != nil {
+				t.Fatal(err)
+			}
+			note, _ := redis.String(s.conn.Do("GET", "redlock:waiter:C"))
+			if got := strings.HasSuffix(note, " 20 1250"); got != row.notes {
+				t.Errorf("%s: noted %q", row.word, note)
+			}
 		}
 	})
 }
