@@ -117,7 +117,7 @@ func (w *wait) acquire() bool {
 	w.light = l.grantable
 	q := &contender{wait: w, kind: kind, delays: retrier{start: c.opts.NewBackOff, forever: w.forever}}
 	switch {
-	case w.light && (contended || l.keeps()) && l.grantFor() > 0:
+	case w.light && (contended || l.first == wire.Register) && l.grantFor() > 0:
 		q.life, q.behind = l.opts.TTL, contended
 	case w.light || kind == wire.Set:
 		if w.attempt(kind) {
@@ -153,8 +153,8 @@ func (w *wait) attempt(kind wire.Kind) bool {
 	within := c.opts.limit(l.opts.TTL)
 	within.Hurry = !w.once // else the votes of all masters make the error more exact
 	err := w.set(kind, within)
-	if err != nil && len(l.names) > 0 {
-		l.nameHeld(err, w.round.Votes())
+	if err != nil {
+		l.kind.explain(w, err)
 	}
 	w.noted(err)
 	return err == nil
@@ -162,16 +162,13 @@ func (w *wait) attempt(kind wire.Kind) bool {
 
 // waited returns for how long the wait has lasted when an attempt begins, for the queue of the name.
 func (w *wait) waited() time.Duration {
-	switch waited := w.asked.Since(w.began); {
+	switch {
 	case w.once && w.locker.client.lastReleases.passedOn(w.locker.key):
 		return wire.OutOfTurn
 	case w.once || w.light:
 		return wire.NoQueue
-	case w.locker.reads() && w.attempts > 1:
-		return max(waited, time.Millisecond) // it may be in the queue: see readers.lua
-	default:
-		return waited
 	}
+	return w.asked.Since(w.began)
 }
 
 // noted notes the outcome of an attempt.
@@ -268,23 +265,21 @@ func (w *wait) set(kind wire.Kind, within quorum.Limit) error {
 	}{tenure: tenure{client: c, name: l.name, opts: l.opts, holders: alone, silent: l.silent, contended: w.attempts > 1, rounds: 1,
 		asked: w.asked, start: w.asked, validity: validity}}
 	t := &all.tenure
-	t.heldBy(&all.lease)
 	limit := validity
 	if l.opts.Fencing {
 		limit = c.opts.fencedWithin(l.opts.TTL)
 	}
 	if t.claim = w.merged; t.claim == nil {
 		t.claim = &all.claim
-		of := wire.ClaimOf{Waited: w.waited(), Fence: l.propose(w.asked.Wall())}
-		of.Token, t.holders = l.newToken()
+		var of wire.ClaimOf
+		of, t.holders = l.kind.claimOf(w, w.waited())
+		of.Fence = l.propose(w.asked.Wall())
 		if !c.opts.DisableWakeups {
 			of.Kind = kind
 		}
-		if l.reads() {
-			of.Turn = c.turn()
-		}
 		t.claim.Claim = wire.NewClaim(&l.terms, of)
 	}
+	t.heldBy(&all.lease)
 	w.noteContacts()
 	w.round = c.group.Ask(kind, t.claim, within)
 	won := w.round.Wait(w.ctx, c.closing, quorum.Tally.Decided).Won()
@@ -318,14 +313,10 @@ func (w *wait) set(kind wire.Kind, within quorum.Limit) error {
 
 // propose returns the number that an acquisition of l asks for, which begins now. Without fencing there is none.
 func (l *Locker) propose(now time.Time) wire.Proposal {
-	limit := l.client.opts.fencedWithin(l.opts.TTL)
-	switch {
-	case !l.opts.Fencing:
+	if !l.opts.Fencing {
 		return wire.Proposal{}
-	case l.reads():
-		return fence.ProposeRead(now, limit)
 	}
-	return l.client.fences.Propose(l.terms.Key(), now, limit)
+	return l.kind.numbers(l.client).Propose(l.terms.Key(), now, l.client.opts.fencedWithin(l.opts.TTL))
 }
 
 // highestFence returns the highest number that an acquisition of l can use now; 0: any.
@@ -342,7 +333,7 @@ func (l *Locker) highestFence(now clock.Reading) int64 {
 // acquisition.
 func (w *wait) commitFence(claim *master.Claim, votes []quorum.Vote, start clock.Reading) (number int64, rounds int, last clock.Reading, err error) {
 	l, c := w.locker, w.locker.client
-	a := fence.Agree(votes, start.Wall(), c.opts.MaxTTL, l.reads())
+	a := l.kind.numbers(c).Agree(votes, start.Wall(), c.opts.MaxTTL)
 	for err = w.awaitClock(a.Number, start); err == nil && !a.Agreed; {
 		last = c.clock()
 		round := c.group.Ask(claim.Committing(a.Number), claim, c.opts.limit(l.opts.TTL))

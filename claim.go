@@ -61,10 +61,11 @@ func (l *Locker) grantFor() time.Duration {
 	if !l.grantable {
 		return 0
 	}
-	c := l.client
-	if l.terms.OfSlots() { // there is no other way; a master that does not tell its run_id is polled
-		return cmp.Or(c.opts.grantFor(l.opts.TTL, c.group.RoundTrip()), l.opts.TTL)
-	}
+	return l.kind.grantFor(l)
+}
+
+// grantFor is Locker.grantFor for a lock that the options and the kind allow to be granted.
+func (c *Client) grantFor(ttl time.Duration) time.Duration {
 	able := 0
 	for _, m := range c.masters {
 		if m.Grants() {
@@ -74,7 +75,7 @@ func (l *Locker) grantFor() time.Duration {
 	if able < c.waits.Need {
 		return 0
 	}
-	return c.opts.grantFor(l.opts.TTL, c.group.RoundTrip())
+	return c.opts.grantFor(ttl, c.group.RoundTrip())
 }
 
 // grantFor returns g for a TTL and a round trip of trip, or 0 if a claim could not win with it. The votes of a claim
@@ -128,7 +129,6 @@ func (q *contender) register(g time.Duration) {
 	if q.attempts > 0 || q.late {
 		now = c.clock()
 	}
-	token, holders := l.newToken()
 	if q.flight != nil {
 		q.flight.Seal()
 	}
@@ -136,18 +136,12 @@ func (q *contender) register(g time.Duration) {
 	if q.once {
 		waited = wire.NoQueue
 	}
-	registered := master.NewClaim(&l.terms, wire.ClaimOf{
-		Token: token, Waited: waited, Fence: l.propose(now.Wall()),
-		Grant: g, First: life, Spared: spared, Behind: behind, Made: time.Now(),
-	})
-	var claim *waits.Claim
-	if p, ok := l.kind.(*permits); ok {
-		claim = waits.NewSlotClaim(registered, now, g, len(c.masters), p.n, p.limit)
-		q.aim, q.asks, q.beats, q.votesSplit = nil, false, 0, false
-	} else {
-		claim = waits.NewClaim(registered, now, g, len(c.masters))
-	}
+	of, holders := l.kind.claimOf(q.wait, waited)
+	of.Fence, of.Grant, of.First = l.propose(now.Wall()), g, life
+	of.Spared, of.Behind, of.Made = spared, behind, time.Now()
+	claim := l.kind.newClaim(c, master.NewClaim(&l.terms, of), now, g)
 	q.claim, q.holders, q.askAt = claim, holders, time.Time{}
+	q.aim, q.asks, q.beats, q.votesSplit = nil, false, 0, false
 	q.inbox.SetClaim(claim)
 	q.noteContacts()
 	q.ask(wire.Register, life)
@@ -186,7 +180,7 @@ var _ quorum.Listener = (*answers)(nil)
 // Heard implements quorum.Listener. Counted is that of the Wait.
 func (h *answers) Heard(i int, a wire.Answer) {
 	if a.OtherLimit > 0 {
-		_, limit := h.locker.permits()
+		_, limit := h.locker.kind.permits()
 		h.locker.client.notices.OtherLimit(h.locker.name, limit, a.OtherLimit)
 	}
 	if m := h.locker.client.masters[i]; h.Answered(h.claim, h.kind, i, a, h.mark, h.life, m.Listening()) {
@@ -466,9 +460,7 @@ func (q *contender) win(now clock.Reading, won *waits.Quorum) (more bool) {
 	contended := q.attempts > 1 || q.round.Any(isTaken)
 	t := &tenure{client: c, name: l.name, opts: l.opts, claim: q.claim.Claim, holders: q.holders, asked: now, contended: contended, rounds: 1,
 		validity: won.Left, short: won.Left < q.claim.G, start: now, slots: won.Slots}
-	if t.slots != nil {
-		t.renews = wire.RenewSlots(t.slots)
-	}
+	t.renews = t.holders.renewing(t)
 	t.heldBy(new(Lease))
 	if q.flight != nil {
 		inbox, claim := q.inbox, q.claim

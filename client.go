@@ -228,9 +228,6 @@ func (c *Client) NewLocker(name string, opts *LockOptions, more ...string) (*Loc
 	}
 	l := &Locker{client: c, name: name, key: key, opts: o, terms: wire.NewTerms(key, o.TTL), grantable: c.canBeGranted(o)}
 	l.init(l.kindOf())
-	if l.keeps() {
-		l.first = wire.Register // a SET recalls no lock
-	}
 	return l, nil
 }
 

@@ -30,9 +30,10 @@ import (
 // internal/model/kept explores these rules.
 type keeper struct {
 	mutex
-	locker *Locker // immutable; for releases: of the name, with the LockOptions of all Lockers that share the keeper
-	traced bool    // immutable; each call is reported to Trace
-	timed  bool    // immutable; for how long each holder held the lock is reported to Trace: no Lease is used again
+	oneHolder         // for the commands of a tenure
+	locker    *Locker // immutable; for releases: of the name, with the LockOptions of all Lockers that share the keeper
+	traced    bool    // immutable; each call is reported to Trace
+	timed     bool    // immutable; for how long each holder held the lock is reported to Trace: no Lease is used again
 
 	state  atomic.Uint32          // see keptIdle
 	tenure atomic.Pointer[tenure] // changes while the state is none or held
@@ -85,6 +86,16 @@ func (l *Locker) kindOf() kind {
 		return mutex{}
 	}
 	return k
+}
+
+// begins: a plain SET recalls no lock.
+func (k *keeper) begins() (first, woken wire.Kind) { return wire.Register, wire.Set }
+
+func (k *keeper) claimOf(w *wait, waited time.Duration) (wire.ClaimOf, holders) {
+	if !k.keeps() {
+		return k.mutex.claimOf(w, waited)
+	}
+	return wire.ClaimOf{Token: wire.KeptBy(newToken(""), w.locker.client.id), Waited: waited}, k
 }
 
 // enter enters the tenure if it is kept, and returns the Lease of its new holder. A Lease that nobody has seen is used

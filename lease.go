@@ -166,11 +166,7 @@ func (s *Lease) Fence() uint64 {
 	if s == nil {
 		return 0
 	}
-	handovers := s.handovers
-	if _, shared := s.tenure.holders.(*readers); shared {
-		handovers = fence.HandoversMost // those of the last writer's lease are not known
-	}
-	return fence.Of(s.tenure.fence, handovers)
+	return fence.Of(s.tenure.fence, s.handovers)
 }
 
 // Extend renews the lease now and waits for the outcome. It is for users who have turned renewal off. If a

@@ -4,7 +4,12 @@ import (
 	"context"
 	"sync"
 	"sync/atomic"
+	"time"
 
+	"github.com/redlock-go/redlock/internal/clock"
+	"github.com/redlock-go/redlock/internal/fence"
+	"github.com/redlock-go/redlock/internal/master"
+	"github.com/redlock-go/redlock/internal/waits"
 	"github.com/redlock-go/redlock/internal/wire"
 )
 
@@ -31,40 +36,14 @@ type Locker struct {
 	first     wire.Kind // the least kind of the first attempt: it replaces a Set
 	woken     wire.Kind // the same, of an attempt after a wake-up
 	silent    bool      // it is for one name of a set: neither losses nor releases of its leases are reported
-	writes    bool      // it is the writer's side of an RWLocker
 
 	lease atomic.Pointer[Lease] // set by locking, nil after unlocking; not used by readers
 }
 
-// init sets the kind of l, and has its attempts be plain SETs, as for most kinds.
+// init sets the kind of l.
 func (l *Locker) init(k kind) {
-	l.kind, l.first, l.woken = k, wire.Set, wire.Set
-}
-
-// reads reports whether readers share the leases of l.
-func (l *Locker) reads() bool {
-	_, reads := l.kind.(*readers)
-	return reads
-}
-
-// newToken returns a token for an acquisition by l, and the holders of its tenure.
-func (l *Locker) newToken() (string, holders) {
-	owner := l.client.opts.Owner
-	switch k := l.kind.(type) {
-	case *readers:
-		return newToken(owner), k
-	case *keeper:
-		if k.keeps() {
-			return wire.KeptBy(newToken(""), l.client.id), k
-		}
-	}
-	return newToken(owner), alone
-}
-
-// keeps reports whether the lock may be kept. Then other Clients may keep it, too: give all Lockers of a name the same Keep.
-func (l *Locker) keeps() bool {
-	_, keeps := l.kind.(*keeper)
-	return keeps
+	l.kind = k
+	l.first, l.woken = k.begins()
 }
 
 // Lock locks l. If another goroutine or process holds the lock, or if no quorum of masters can be reached,
@@ -217,8 +196,9 @@ func (l *Locker) mustClient() *Client {
 	return l.client
 }
 
-// A kind is what differs between Lockers: of one name (mutex), of one name with Keep (keeper), of several names (set), and of
-// the reader's side of an RWLocker (readers). The methods with a wait are those of that call.
+// A kind is what differs between Lockers: of one name (mutex), of one name with Keep (keeper), of several names (set), of the
+// two sides of an RWLocker (writer and readers), and of an acquisition of a Semaphore (permits). The methods with a wait are those of
+// that call. No other code asks which kind a Locker is of.
 type kind interface {
 	// join returns a lease that the Client has, if the caller holds it from now on.
 	join(l *Locker) *Lease
@@ -236,6 +216,26 @@ type kind interface {
 	unlock(ctx context.Context, l *Locker, wait bool) error
 	// unlockLease unlocks l if s is its lease, and waits for the outcome. It returns why s has ended if it is not.
 	unlockLease(ctx context.Context, l *Locker, s *Lease) error
+
+	// begins returns the least kind of command of a first attempt, and of one after a wake-up.
+	begins() (first, woken wire.Kind)
+	// claimOf returns the token of an acquisition by the wait, with what else its claim says, and the holders of its tenure.
+	// waited is for how long the wait has lasted, or wire.NoQueue, or wire.OutOfTurn.
+	claimOf(w *wait, waited time.Duration) (wire.ClaimOf, holders)
+	// newClaim returns the votes of a registered claim, which lasts for g: there are none yet.
+	newClaim(c *Client, registered *master.Claim, began clock.Reading, g time.Duration) *waits.Claim
+	// grantFor returns for how long a release may grant the lock, or 0: see Locker.grantFor.
+	grantFor(l *Locker) time.Duration
+	// numbers returns where the fences come from.
+	numbers(c *Client) fence.Source
+	// explain completes the error of an attempt of the wait, given its votes.
+	explain(w *wait, err error)
+	// announces reports whether to ask readers to leave, after an attempt that was refused.
+	announces(w *wait) bool
+	// besideReaders reports whether readers may be what the last attempt of the wait was refused for.
+	besideReaders(w *wait) bool
+	// permits returns how many permits of which limit are wanted; 0 for a lock.
+	permits() (n, limit int)
 }
 
 // mutex is the kind of a Locker of one name, and a part of that of several names.
@@ -281,3 +281,28 @@ func (mutex) unlockLease(ctx context.Context, l *Locker, s *Lease) error {
 	}
 	return l.leave(ctx, s, true)
 }
+
+// A plain SET leaves the lock to nobody, so an acquisition soon after a release is another command: see lastReleases.
+func (mutex) begins() (first, woken wire.Kind) { return wire.Set, wire.Set }
+
+func (mutex) claimOf(w *wait, waited time.Duration) (wire.ClaimOf, holders) {
+	return wire.ClaimOf{Token: newToken(w.locker.client.opts.Owner), Waited: waited}, alone
+}
+
+func (mutex) newClaim(c *Client, registered *master.Claim, began clock.Reading, g time.Duration) *waits.Claim {
+	return waits.NewClaim(registered, began, g, len(c.masters))
+}
+
+func (mutex) grantFor(l *Locker) time.Duration { return l.client.grantFor(l.opts.TTL) }
+
+func (mutex) numbers(c *Client) fence.Source { return c.fences }
+
+func (mutex) explain(*wait, error) {}
+
+// announces: a plain SET that was refused does not say whether readers hold the lock, so the first attempt that does is a later one.
+// TryLock asks nobody, since it does not wait.
+func (mutex) announces(w *wait) bool { return !w.once && w.byReaders() }
+
+func (mutex) besideReaders(w *wait) bool { return w.byReaders() }
+
+func (mutex) permits() (n, limit int) { return 0, 0 }

@@ -9,7 +9,6 @@ import (
 	"time"
 
 	"github.com/redlock-go/redlock/internal/master"
-	"github.com/redlock-go/redlock/internal/quorum"
 	"github.com/redlock-go/redlock/internal/reasons"
 	"github.com/redlock-go/redlock/internal/recent"
 	"github.com/redlock-go/redlock/internal/wire"
@@ -77,8 +76,9 @@ func (l *Locker) firstKind() (kind wire.Kind) {
 	return kind
 }
 
-// nameHeld has the error of an attempt say which name is held.
-func (l *Locker) nameHeld(err error, votes []quorum.Vote) {
+// explain has the error of an attempt say which name is held.
+func (set) explain(w *wait, err error) {
+	l, votes := w.locker, w.round.Votes()
 	q, ok := err.(*QuorumError)
 	if !ok {
 		return

@@ -249,7 +249,7 @@ func (q *contender) pausing(now time.Time) (next time.Time, more bool) {
 // Beside readers, a key with less than turnMost to live may stand for a turn of readers, so the sleep is not shortened.
 func (w *wait) notPast(d time.Duration) time.Duration {
 	left, known := freeAfter(w.round.Votes())
-	if !known || left < turnMost && (w.locker.writes || w.byReaders()) {
+	if !known || left < turnMost && w.locker.kind.besideReaders(w) {
 		return d
 	}
 	// Each master has told how long its key lived when the last attempt arrived. The next attempt takes

@@ -8,6 +8,8 @@ import (
 	"time"
 
 	"github.com/redlock-go/redlock/internal/clock"
+	"github.com/redlock-go/redlock/internal/fence"
+	"github.com/redlock-go/redlock/internal/wire"
 )
 
 // readers are the goroutines of a Client that hold or want a read lock of one name. They share one lease.
@@ -20,6 +22,9 @@ import (
 //   - While there is no open lease, one of the goroutines that wait leads: it goes through the gate and acquires a
 //     lease for all of them.
 type readers struct {
+	mutex     // for what does not differ
+	oneHolder // the same
+
 	client *Client // immutable
 	key    string  // immutable
 	traced bool    // immutable; each call is reported to Trace
@@ -69,6 +74,12 @@ func (r *readers) handsOver(*tenure) time.Duration { return 0 }
 
 // dueBy says that readers need no call between two renewals but those of skipRenewal.
 func (r *readers) dueBy(*tenure) time.Time { return time.Time{} }
+
+// handovers says the most that a fence can count, since those of the last writer's lease are not known.
+func (r *readers) handovers() int { return fence.HandoversMost }
+
+// releasing: readers queue for turns of their own, so no release of theirs passes the lock on.
+func (r *readers) releasing(*tenure) wire.Request { return wire.Release }
 
 // recalled keeps further goroutines out, since a writer waits.
 func (r *readers) recalled(*tenure) { r.close() }

@@ -60,11 +60,11 @@ func (t *tenure) drawOpen() bool {
 	return t.held() <= openHold && t.client.group.Distance() <= openTrip
 }
 
-// release returns the release: how it passes the lock on, and which fence it proposes.
-func (t *tenure) release() wire.Request {
-	if _, shared := t.holders.(*readers); shared || t.slots != nil {
-		return wire.Release // readers queue for turns of their own, and no client of another library wants a permit
-	}
+// release returns the command of the release.
+func (t *tenure) release() wire.Request { return t.holders.releasing(t) }
+
+// passesOn returns a release that says how it passes the lock on, and which fence it proposes.
+func (t *tenure) passesOn() wire.Request {
 	how, number := wire.ToHead, int64(0)
 	if !t.recalled && t.drawOpen() {
 		how = wire.Open

@@ -6,7 +6,9 @@ import (
 	"errors"
 	"fmt"
 	"sync"
+	"time"
 
+	"github.com/redlock-go/redlock/internal/fence"
 	"github.com/redlock-go/redlock/internal/master"
 	"github.com/redlock-go/redlock/internal/quorum"
 	"github.com/redlock-go/redlock/internal/wire"
@@ -31,6 +33,7 @@ import (
 // sync.RWMutex, a goroutine that holds a read lock must not take it again: if a writer waits, both wait for ever.
 type RWLocker struct {
 	writer, reader Locker
+	readers        *readers // the kind of reader; nil: the RWLocker is a zero one
 }
 
 var _ sync.Locker = (*RWLocker)(nil)
@@ -57,14 +60,10 @@ func (c *Client) NewRWLocker(name string, opts *LockOptions) (*RWLocker, error) 
 	for _, side := range []*Locker{&rw.writer, &rw.reader} {
 		side.client, side.name, side.key, side.opts, side.terms = c, l.name, l.key, l.opts, l.terms
 	}
-	rw.writer.init(l.kind)
-	rw.writer.writes = true
-	if !c.opts.DisableWakeups {
-		rw.writer.first = wire.Register // else it could overtake writers that wait beside readers
-	}
+	rw.writer.init(writer{l.kind, c.opts.DisableWakeups})
 	rw.reader.terms = l.terms.ForReaders()
-	rw.reader.init(c.shares.ofKey(c, l.key))
-	rw.reader.first, rw.reader.woken = wire.Register, wire.Register // readers have one kind of attempt
+	rw.readers = c.shares.ofKey(c, l.key)
+	rw.reader.init(rw.readers)
 	return rw, nil
 }
 
@@ -89,7 +88,7 @@ func (l *RWLocker) Do(ctx context.Context, f func(ctx context.Context) error) er
 // RLock locks l for reading. It waits while a writer holds l, or waits for l. Like Lock, it never returns without
 // the lock, and panics if the Client is closed.
 func (l *RWLocker) RLock() {
-	if r, ok := l.reader.kind.(*readers); !ok || r.traced || r.enter() == nil {
+	if r := l.readers; r == nil || r.traced || r.enter() == nil {
 		l.reader.Lock()
 	}
 }
@@ -127,10 +126,47 @@ func (l *RWLocker) Locker() *Locker { return &l.writer }
 //   - Unlock cannot tell which goroutine calls it. So a function called by Do must not unlock.
 func (l *RWLocker) RLocker() *Locker { return &l.reader }
 
+// writer is the kind of the writer's side of an RWLocker: that of a Locker of the name, but that it counts on readers.
+type writer struct {
+	kind
+	alone bool // there are no wake-ups
+}
+
+var _ kind = writer{}
+
+// begins: a plain SET could overtake writers that wait beside readers.
+func (wr writer) begins() (first, woken wire.Kind) {
+	first, woken = wr.kind.begins()
+	if !wr.alone {
+		first = wire.Register
+	}
+	return first, woken
+}
+
+// announces: the refusal of a plain SET does not say whether readers are the cause, so a writer asks anyway, TryLock included.
+func (writer) announces(*wait) bool { return true }
+
+func (writer) besideReaders(*wait) bool { return true }
+
 var (
 	_ kind    = (*readers)(nil)
 	_ holders = (*readers)(nil)
 )
+
+// begins: readers have one kind of attempt.
+func (*readers) begins() (first, woken wire.Kind) { return wire.Register, wire.Register }
+
+// claimOf: a reader that has made an attempt may be in the queue, so it says that it has waited: see readers.lua.
+func (r *readers) claimOf(w *wait, waited time.Duration) (wire.ClaimOf, holders) {
+	if waited >= 0 && w.attempts > 1 {
+		waited = max(waited, time.Millisecond)
+	}
+	return wire.ClaimOf{Token: newToken(r.client.opts.Owner), Waited: waited, Turn: r.client.turn()}, r
+}
+
+func (*readers) numbers(*Client) fence.Source { return fence.Readers{} }
+
+func (*readers) announces(*wait) bool { return false }
 
 func (r *readers) join(*Locker) *Lease {
 	if r.traced {
@@ -236,12 +272,10 @@ func (w *wait) byReaders() bool {
 	return w.round != nil && w.round.Any(func(v quorum.Vote) bool { return v.Readers })
 }
 
-// announce asks readers to leave after an attempt was refused because of them. The refusal of a plain SET does not say whether
-// readers are the cause: the writer of an RWLocker asks anyway, and other Lockers ask when a script has said so. A TryLock asks
-// only if it is that of an RWLocker, since it does not wait.
+// announce asks readers to leave after an attempt was refused because of them.
 func (w *wait) announce() {
 	l, c := w.locker, w.locker.client
-	if !errors.Is(w.last, ErrHeld) || l.reads() || !l.writes && (w.once || !w.byReaders()) {
+	if !errors.Is(w.last, ErrHeld) || !l.kind.announces(w) {
 		return
 	}
 	waited := c.clock().Since(w.began)

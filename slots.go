@@ -11,6 +11,7 @@ import (
 
 	"github.com/redlock-go/redlock/internal/clock"
 	"github.com/redlock-go/redlock/internal/gate"
+	"github.com/redlock-go/redlock/internal/master"
 	"github.com/redlock-go/redlock/internal/quorum"
 	"github.com/redlock-go/redlock/internal/waits"
 	"github.com/redlock-go/redlock/internal/wire"
@@ -105,13 +106,33 @@ func (o *crowd) why() error {
 	return o.last
 }
 
-// permits returns how many permits of which limit the Locker is to acquire; 0 for a lock.
-func (l *Locker) permits() (n, limit int) {
-	if p, ok := l.kind.(*permits); ok {
-		return p.n, p.limit
-	}
-	return 0, 0
+func (p *permits) permits() (n, limit int) { return p.n, p.limit }
+
+func (p *permits) claimOf(w *wait, waited time.Duration) (wire.ClaimOf, holders) {
+	of, _ := p.mutex.claimOf(w, waited)
+	return of, slotHolder{}
 }
+
+func (p *permits) newClaim(c *Client, registered *master.Claim, began clock.Reading, g time.Duration) *waits.Claim {
+	return waits.NewSlotClaim(registered, began, g, len(c.masters), p.n, p.limit)
+}
+
+// grantFor: there is no other way to get permits. A master that does not tell its run_id is polled.
+func (p *permits) grantFor(l *Locker) time.Duration {
+	c := l.client
+	return cmp.Or(c.opts.grantFor(l.opts.TTL, c.group.RoundTrip()), l.opts.TTL)
+}
+
+// A slotHolder is for a tenure of permits, whose commands name the slots.
+type slotHolder struct{ oneHolder }
+
+func (slotHolder) renewing(t *tenure) wire.Request { return wire.RenewSlots(t.slots) }
+
+// healing has the permit stand in its slots at a master, and in no others.
+func (slotHolder) healing(t *tenure) wire.Request { return wire.HealSlots(t.slots) }
+
+// releasing: no client of another library wants a permit, so no release leaves it open.
+func (slotHolder) releasing(*tenure) wire.Request { return wire.Release }
 
 func (p *permits) lock(w *wait) bool { return p.enter(w) && p.contend(w) }
 
@@ -194,7 +215,7 @@ func (p *permits) leave(ctx context.Context, l *Locker, s *Lease, wait bool) err
 // go back to the masters: else calls for several would starve.
 func (p *permits) pass(make func(tag any) any) bool {
 	return p.crowd.Pass(func(tag any) any {
-		if next := tag.(*Locker).kind.(*permits); next.n != p.n || next.limit != p.limit {
+		if n, limit := tag.(*Locker).kind.permits(); n != p.n || limit != p.limit {
 			return nil
 		}
 		return make(tag)

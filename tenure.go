@@ -74,6 +74,14 @@ type holders interface {
 	shutOut(t *tenure) (held bool)
 	// drained is called behind shutOut, when the release is queued, if there is one.
 	drained()
+	// handovers returns how many handovers the fence of the first Lease counts.
+	handovers() int
+	// renewing returns the command of a renewal; nil: wire.Renew.
+	renewing(t *tenure) wire.Request
+	// healing returns the command that sets the key again at a master that has lost it.
+	healing(t *tenure) wire.Request
+	// releasing returns the command of the release.
+	releasing(t *tenure) wire.Request
 }
 
 // oneHolder is for a tenure with one holder at a time.
@@ -89,10 +97,14 @@ func (oneHolder) dueBy(*tenure) time.Time                       { return time.Ti
 func (oneHolder) recalled(*tenure)                              {}
 func (oneHolder) shutOut(*tenure) bool                          { return true }
 func (oneHolder) drained()                                      {}
+func (oneHolder) handovers() int                                { return 0 }
+func (oneHolder) renewing(*tenure) wire.Request                 { return nil }
+func (oneHolder) healing(t *tenure) wire.Request                { return t.claim.Healing(t.fence) }
+func (oneHolder) releasing(t *tenure) wire.Request              { return t.passesOn() }
 
 // heldBy makes s the Lease of the first holder.
 func (t *tenure) heldBy(s *Lease) {
-	*s = Lease{tenure: t, acquired: t.asked}
+	*s = Lease{tenure: t, acquired: t.asked, handovers: t.holders.handovers()}
 	t.holder = s
 }
 
@@ -443,13 +455,9 @@ func (r *renewal) healLocked(i int) {
 	}
 }
 
-// heal sets the key at a master, or has a permit stand in its slots there and in no others.
+// heal sets the key again at a master.
 func (t *tenure) heal(i int) {
-	request := t.claim.Healing(t.fence)
-	if t.slots != nil {
-		request = wire.HealSlots(t.slots)
-	}
-	t.client.masters[i].Ask(request, t.claim, nil)
+	t.client.masters[i].Ask(t.holders.healing(t), t.claim, nil)
 }
 
 // check ends the tenure if its validity is over, and returns its error.

@@ -186,7 +186,7 @@ type ReleasedInfo struct {
 func (w *wait) traceStart() {
 	if f := w.locker.client.opts.Trace.LockStart; f != nil {
 		info := LockStartInfo{Name: w.locker.name}
-		info.Permits, info.Limit = w.locker.permits()
+		info.Permits, info.Limit = w.locker.kind.permits()
 		f(w.ctx, info)
 	}
 }
@@ -202,7 +202,7 @@ func (w *wait) traceDone(err error) {
 	if err == nil && w.lease == nil && w.shared == nil {
 		err = errPanicked
 	}
-	permits, _ := w.locker.permits()
+	permits, _ := w.locker.kind.permits()
 	f(w.ctx, LockDoneInfo{Name: w.locker.name, Waited: w.locker.client.clock().Since(w.began), Attempts: w.attempts, Permits: permits, Err: err})
 }
 

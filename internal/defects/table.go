@@ -200,8 +200,8 @@ var All = []Defect{
 			New:  "type claiming struct {\n\ttoken string\n",
 		}, {
 			File: "claim.go",
-			Old:  "\ttoken, holders := l.newToken()\n",
-			New:  "\ttoken, holders := l.newToken()\n\tq.token = cmp.Or(q.token, token)\n\ttoken = q.token\n",
+			Old:  "\tof, holders := l.kind.claimOf(q.wait, waited)\n",
+			New:  "\tof, holders := l.kind.claimOf(q.wait, waited)\n\tq.token = cmp.Or(q.token, of.Token)\n\tof.Token = q.token\n",
 		}},
 	}, {
 		Name: "grant-overwrites",

@@ -50,7 +50,11 @@ func TestANumberIsCommittedWhenAQuorumHasExactlyIt(t *testing.T) {
 			for i := range first {
 				first[i].Fence += row.first[i]
 			}
-			a, more := Agree(first, noon, maxTTL, row.reads), true
+			source := Source(NewNumbers())
+			if row.reads {
+				source = Readers{}
+			}
+			a, more := source.Agree(first, noon, maxTTL), true
 			for _, numbers := range row.rounds {
 				if a.Agreed || !more {
 					t.Fatalf("after %d rounds: agreed %v, more %v; want a further round", a.Rounds, a.Agreed, more)
