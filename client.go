@@ -2,8 +2,6 @@ package redlock
 
 import (
 	"context"
-	"crypto/rand"
-	"encoding/base64"
 	"errors"
 	"fmt"
 	"slices"
@@ -48,7 +46,7 @@ type Client struct {
 	id           string        // immutable; for wake-ups; "": there are none
 	lastReleases lastReleases
 	fences       *fence.Numbers
-	contended    contendedSets
+	contended    *recent.Set     // the sets that had to acquire their names one by one, by key
 	flights      flight.Flights  // of SingleFlight
 	owners       *holding.Owners // of locks that a goroutine waits for
 	notices      *notices.Notices
@@ -142,7 +140,7 @@ func newClient(pools []*redis.Pool, opts *Options) (*Client, error) {
 		waits:        waits.New(len(pools)),
 		lastReleases: lastReleases{alone: opts.DisableWakeups, last: recent.Map[lastRelease]{Keep: politeFor}},
 		fences:       fence.NewNumbers(),
-		contended:    contendedSets{last: recent.Map[struct{}]{Keep: contendedFor}},
+		contended:    recent.NewSet(contendedFor),
 		owners:       holding.NewOwners(),
 	}
 	c.notices = notices.New(opts.Logger, opts.Names, opts.MaxTTL, defaultTTL)
@@ -154,7 +152,7 @@ func newClient(pools []*redis.Pool, opts *Options) (*Client, error) {
 	}
 	servers := master.NewServers(opts.Names)
 	if !opts.DisableWakeups {
-		c.id = newID(len(pools), opts.Owner)
+		c.id = wire.NewID(len(pools), opts.Owner)
 	}
 	for i, pool := range pools {
 		c.masters = append(c.masters, master.Start(c.masterConfig(i, pool, servers)))
@@ -186,7 +184,7 @@ func (c *Client) masterConfig(i int, pool *redis.Pool, servers *master.Servers) 
 		Subscribed:  c.waits.Up,
 		Turn:        c.turn,
 		Patience:    c.patience,
-		Sample:      c.opts.Prefix + "redlock-rights-" + newToken(""),
+		Sample:      c.opts.Prefix + "redlock-rights-" + wire.NewToken(""),
 		Redial:      func() interface{ NextBackOff() time.Duration } { return schedule(longestDial) },
 		Changed:     func(before master.State, now master.Status) { c.masterChanged(i, before, now) },
 	}
@@ -392,26 +390,6 @@ func (c *Client) tellAll(request wire.Request, claim *master.Claim) {
 	for _, m := range c.masters {
 		m.Ask(request, claim, nil)
 	}
-}
-
-// newToken returns 20 bytes of randomness as text, as the specification asks, and the owner, if there
-// is one.
-func newToken(owner string) string {
-	text := randomText()
-	return wire.TokenOf(text[:], owner)
-}
-
-// newID returns the id of a Client with this number of masters.
-func newID(masters int, owner string) string {
-	text := randomText()
-	return wire.IDOf(text[:], masters, owner)
-}
-
-func randomText() (text [27]byte) {
-	var b [20]byte
-	rand.Read(b[:]) // never fails: see crypto/rand
-	base64.RawURLEncoding.Encode(text[:], b[:])
-	return text
 }
 
 // sleep waits for d, the end of ctx or the Client, or for wake. It reports whether wake ended it.

@@ -95,7 +95,7 @@ func (k *keeper) claimOf(w *wait, waited time.Duration) (wire.ClaimOf, holders) 
 	if !k.keeps() {
 		return k.mutex.claimOf(w, waited)
 	}
-	return wire.ClaimOf{Token: wire.KeptBy(newToken(""), w.locker.client.id), Waited: waited}, k
+	return wire.ClaimOf{Token: wire.KeptBy(wire.NewToken(""), w.locker.client.id), Waited: waited}, k
 }
 
 // enter enters the tenure if it is kept, and returns the Lease of its new holder. A Lease that nobody has seen is used

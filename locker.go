@@ -286,7 +286,7 @@ func (mutex) unlockLease(ctx context.Context, l *Locker, s *Lease) error {
 func (mutex) begins() (first, woken wire.Kind) { return wire.Set, wire.Set }
 
 func (mutex) claimOf(w *wait, waited time.Duration) (wire.ClaimOf, holders) {
-	return wire.ClaimOf{Token: newToken(w.locker.client.opts.Owner), Waited: waited}, alone
+	return wire.ClaimOf{Token: wire.NewToken(w.locker.client.opts.Owner), Waited: waited}, alone
 }
 
 func (mutex) newClaim(c *Client, registered *master.Claim, began clock.Reading, g time.Duration) *waits.Claim {

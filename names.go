@@ -5,12 +5,10 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"strings"
-	"sync"
 	"time"
 
 	"github.com/redlock-go/redlock/internal/master"
 	"github.com/redlock-go/redlock/internal/reasons"
-	"github.com/redlock-go/redlock/internal/recent"
 	"github.com/redlock-go/redlock/internal/wire"
 )
 
@@ -171,8 +169,8 @@ func (s set) acquire(w *wait) bool {
 		if w.refused() {
 			refusals++
 		}
-		if refusals >= pollsMost || refusals > 0 && (c.clock().Since(w.began) >= pollsFor || c.contended.is(l.key)) {
-			c.contended.note(l.key)
+		if refusals >= pollsMost || refusals > 0 && (c.clock().Since(w.began) >= pollsFor || c.contended.Has(l.key)) {
+			c.contended.Add(l.key)
 			if again := s.oneByOne(w); !again {
 				return w.lease != nil
 			}
@@ -315,7 +313,7 @@ func (set) merge(w *wait, parts []*Locker) (again bool) {
 	}
 	began := c.clock()
 	terms := l.terms.Merge(tokens)
-	w.merged = master.NewClaim(&terms, wire.ClaimOf{Token: newToken(c.opts.Owner), Waited: wire.NoQueue, Fence: l.propose(began.Wall())})
+	w.merged = master.NewClaim(&terms, wire.ClaimOf{Token: wire.NewToken(c.opts.Owner), Waited: wire.NoQueue, Fence: l.propose(began.Wall())})
 	defer func() {
 		if w.lease == nil {
 			c.tellAll(wire.Release, w.merged)
@@ -346,25 +344,4 @@ func undoParts(w *wait, parts []*Locker) {
 			w.locker.client.masters[i].Ask(wire.Undo, part.lease.Load().tenure.claim, nil)
 		}
 	}
-}
-
-// contendedSets are the sets that had to acquire their names one by one, by key.
-type contendedSets struct {
-	mu   sync.Mutex // guards what follows
-	last recent.Map[struct{}]
-}
-
-// note notes that a set has to acquire its names one by one.
-func (c *contendedSets) note(key string) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.last.Put(key, struct{}{})
-}
-
-// is reports whether a set had to acquire its names one by one not long ago.
-func (c *contendedSets) is(key string) bool {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	_, ok := c.last.Get(key)
-	return ok
 }

@@ -6,8 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"os"
-	"strconv"
 	"strings"
 	"time"
 
@@ -407,27 +405,11 @@ func (o *Options) checkOwner() error {
 		return fmt.Errorf("redlock: Options.Owner is %q, but DisableOwner is set", o.Owner)
 	case o.DisableOwner:
 	case o.Owner == "":
-		o.Owner = processOwner()
+		o.Owner = wire.ProcessOwner()
 	case len(o.Owner) > wire.OwnerMost:
 		return fmt.Errorf("redlock: Options.Owner is %d bytes long, the limit is %d", len(o.Owner), wire.OwnerMost)
 	case !wire.IsOwner(o.Owner):
 		return fmt.Errorf("redlock: Options.Owner is %q, want printable ASCII characters without spaces", o.Owner)
 	}
 	return nil
-}
-
-// processOwner returns the default owner: host/pid.
-func processOwner() string {
-	host, err := os.Hostname()
-	if err != nil || host == "" {
-		host = "unknown"
-	}
-	host = strings.Map(func(r rune) rune {
-		if r <= ' ' || r > '~' {
-			return '-'
-		}
-		return r
-	}, host)
-	pid := "/" + strconv.Itoa(os.Getpid())
-	return host[:min(len(host), wire.OwnerMost-len(pid))] + pid
 }

@@ -304,7 +304,7 @@ func (q *contender) leave() {
 
 // quit leaves the queues of attempts. Its token is a new one, which no key holds: only the queue is left.
 func (q *contender) quit() {
-	q.locker.client.tellAll(wire.Quit, master.NewClaim(&q.locker.terms, wire.ClaimOf{Token: newToken("")}))
+	q.locker.client.tellAll(wire.Quit, master.NewClaim(&q.locker.terms, wire.ClaimOf{Token: wire.NewToken("")}))
 	q.queued = false
 }
 

@@ -161,7 +161,7 @@ func (r *readers) claimOf(w *wait, waited time.Duration) (wire.ClaimOf, holders)
 	if waited >= 0 && w.attempts > 1 {
 		waited = max(waited, time.Millisecond)
 	}
-	return wire.ClaimOf{Token: newToken(r.client.opts.Owner), Waited: waited, Turn: r.client.turn()}, r
+	return wire.ClaimOf{Token: wire.NewToken(r.client.opts.Owner), Waited: waited, Turn: r.client.turn()}, r
 }
 
 func (*readers) numbers(*Client) fence.Source { return fence.Readers{} }

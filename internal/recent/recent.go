@@ -1,7 +1,10 @@
 // Package recent has a map that keeps young entries only, for what a Client remembers of names.
 package recent
 
-import "time"
+import (
+	"sync"
+	"time"
+)
 
 // A Map is a map by name that drops its oldest entries. An entry is kept for at least the time Keep,
 // unless more than most later entries follow. The map must not grow with the number of names, and each
@@ -56,4 +59,28 @@ func (m *Map[V]) dropOld(now time.Time) {
 		return
 	}
 	m.begun = now
+}
+
+// A Set is a set of names that forgets, as a Map does. It is safe for concurrent use.
+type Set struct {
+	mu    sync.Mutex // guards what follows
+	names Map[struct{}]
+}
+
+// NewSet returns a Set that keeps a name for at least keep.
+func NewSet(keep time.Duration) *Set { return &Set{names: Map[struct{}]{Keep: keep}} }
+
+// Add adds a name.
+func (s *Set) Add(name string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.names.Put(name, struct{}{})
+}
+
+// Has reports whether a name is kept.
+func (s *Set) Has(name string) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	_, ok := s.names.Get(name)
+	return ok
 }

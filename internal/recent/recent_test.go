@@ -54,3 +54,21 @@ func TestAMapIsBounded(t *testing.T) {
 		}
 	})
 }
+
+func TestASetForgetsNames(t *testing.T) {
+	bubbletest.Test(t, func(t *testing.T) {
+		s := NewSet(time.Second)
+		if s.Has("a") {
+			t.Error("an empty one has a name")
+		}
+		s.Add("a")
+		time.Sleep(999 * time.Millisecond)
+		if !s.Has("a") || s.Has("b") {
+			t.Errorf("has a: %v, b: %v; want a only", s.Has("a"), s.Has("b"))
+		}
+		time.Sleep(2 * time.Second)
+		if s.Has("a") {
+			t.Error("a name is kept for 3 s, want it forgotten")
+		}
+	})
+}

@@ -1,6 +1,10 @@
 package wire
 
 import (
+	"crypto/rand"
+	"encoding/base64"
+	"os"
+	"strconv"
 	"strings"
 )
 
@@ -20,6 +24,26 @@ const (
 	// base64url has the digits of base64url, in their order.
 	base64url = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_"
 )
+
+// NewToken returns a token: 20 bytes of randomness as text, as the specification asks, and the owner, if there
+// is one.
+func NewToken(owner string) string {
+	text := randomText()
+	return TokenOf(text[:], owner)
+}
+
+// NewID returns the id of a client with this number of masters, 1 to 64.
+func NewID(masters int, owner string) string {
+	text := randomText()
+	return IDOf(text[:], masters, owner)
+}
+
+func randomText() (text [idRandom]byte) {
+	var b [20]byte
+	rand.Read(b[:]) // never fails: see crypto/rand
+	base64.RawURLEncoding.Encode(text[:], b[:])
+	return text
+}
 
 // TokenOf returns the token or the client id that has this random part and owner. The owner may
 // be empty.
@@ -84,4 +108,20 @@ func notGraphic(r rune) bool { return r <= ' ' || r > '~' }
 // notRandom reports whether a character is not of base64url.
 func notRandom(r rune) bool {
 	return !('a' <= r && r <= 'z' || 'A' <= r && r <= 'Z' || '0' <= r && r <= '9' || r == '-' || r == '_')
+}
+
+// ProcessOwner returns the owner that names this process: host/pid.
+func ProcessOwner() string {
+	host, err := os.Hostname()
+	if err != nil || host == "" {
+		host = "unknown"
+	}
+	host = strings.Map(func(r rune) rune {
+		if r <= ' ' || r > '~' {
+			return '-'
+		}
+		return r
+	}, host)
+	pid := "/" + strconv.Itoa(os.Getpid())
+	return host[:min(len(host), OwnerMost-len(pid))] + pid
 }
