@@ -1,6 +1,8 @@
 package realtest_test
 
 import (
+	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"slices"
@@ -171,6 +173,55 @@ func TestMastersWhoseMemoryIsFullSaySo(t *testing.T) {
 	for name, c := range map[string]*redlock.Client{"the connected client": early, "the new client": late} {
 		eventually(t, name+" can acquire locks again, and no master says that its memory is full", func() bool {
 			return c.Ping(t.Context()) == nil && !slices.ContainsFunc(c.Masters(), func(m redlock.MasterStatus) bool { return m.MemoryErr != nil })
+		})
+	}
+}
+
+// A server whose memory is full refuses commands that may need memory, also in scripts.
+func TestLeasesOfEveryKindAreRenewedAndReleasedWhileTheMemoryIsFull(t *testing.T) {
+	t.Parallel()
+	servers := redisserver.AdoptedTB(t, 3)
+	opts := busy()
+	opts.LockOptions.RenewEvery = 50 * time.Millisecond
+	c := openReal(t, servers, opts)
+	keep, fencing := opts.LockOptions, opts.LockOptions
+	keep.Keep, fencing.Fencing = time.Minute, true
+	kept, err1 := c.NewLocker("kept", &keep)
+	fenced, err2 := c.NewLocker("fenced", &fencing)
+	permit, err3 := c.Semaphore("permits", 3).AcquireN(t.Context(), 2)
+	if err := errors.Join(err1, err2, err3); err != nil {
+		t.Fatal(err)
+	}
+	rw := c.RWLocker("read")
+	leases, release := map[string]*redlock.Lease{"a permit": permit.Lease}, map[string]func(context.Context) error{"a permit": permit.ReleaseContext}
+	for kind, l := range map[string]*redlock.Locker{"a lock": c.Locker("a"), "a kept lock": kept, "a lock with a fence": fenced,
+		"two names": c.Locker("b", "c"), "a writer": c.RWLocker("write").Locker(), "a reader": rw.RLocker()} {
+		l.Lock()
+		leases[kind], release[kind] = l.Lease(), l.UnlockContext
+	}
+	for _, s := range servers { // they use more, whatever their connections need
+		do(t, s, "CONFIG", "SET", "maxmemory", "500kb")
+	}
+	eventually(t, "the memory is full", func() bool { return c.Ping(t.Context()) != nil })
+	for kind, lease := range leases {
+		for range 2 { // the first renewal may have been under way
+			until := lease.Until()
+			eventually(t, kind+" is renewed", func() bool { return lease.Until().After(until) || !lease.Valid() })
+		}
+		if err := lease.Err(); err != nil {
+			t.Errorf("%s: %v", kind, err)
+		}
+	}
+	for kind, unlock := range release {
+		if err := unlock(t.Context()); err != nil {
+			t.Errorf("the release of %s: %v", kind, err)
+		}
+	}
+	rw.TryLock() // asks the readers, who keep their lease, to leave
+	for _, s := range servers {
+		eventually(t, "no permit and no reader is left", func() bool {
+			n, err := redis.Int(s.Do("EXISTS", "redlock:slots:permits", "redlock:readers:read", "a", "b", "c"))
+			return err == nil && n == 0
 		})
 	}
 }

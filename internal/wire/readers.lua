@@ -136,12 +136,15 @@ local function standing(key, token, now)
   return score and score > now and score, 0
 end
 
+-- While the server's memory is full, it refuses a ZADD that is the first write of a script, but none behind a ZREM. So a ZREM without an
+-- effect comes first: readers that hold a lock keep it.
 local function renew(key, token, ttl)
   local now = clock()
   local is, no = standing(key, token, now)
   if not is then
     return no
   end
+  redis.call('ZREM', 'redlock:readers:' .. key, '')
   stand(key, token, ttl, now)
   return redis.call('EXISTS', 'redlock:intent:' .. key) + 1
 end

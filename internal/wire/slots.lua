@@ -562,6 +562,8 @@ local function aim(token, life, limit, n, g, slots, claims)
   return have == slots, (client or queued) and 0 or 1
 end
 
+-- While the server's memory is full, it refuses a ZADD that is the first write of a script, but none behind a ZREM. So a ZREM without an
+-- effect comes first: holders keep their permits.
 local function renew(token, ttl, slots)
   local client, terms, aimed, list = known(token)
   for s in string.gmatch(slots, '%d+') do
@@ -572,6 +574,7 @@ local function renew(token, ttl, slots)
   if not client then
     return 0
   end
+  redis.call('ZREM', untilKey, '')
   local expiry, mine = text(clock() + ttl), {}
   for s in string.gmatch(slots, '%d+') do
     redis.call('ZADD', untilKey, expiry, s)
