@@ -104,7 +104,7 @@ func (s *Semaphore) AcquireN(ctx context.Context, n int) (*Permit, error) {
 }
 
 // TryAcquire acquires a permit if one is free and nobody waits. The error is that of Locker.TryLockContext: it matches ErrHeld if
-// the semaphore is full.
+// the semaphore is full. If 64 goroutines of the Client try at the same time, a further one makes no attempt.
 func (s *Semaphore) TryAcquire(ctx context.Context) (*Permit, error) {
 	l, err := s.locker(1)
 	if err != nil {

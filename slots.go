@@ -51,7 +51,8 @@ type crowd struct {
 	gate.Crowd
 
 	mu       sync.Mutex // guards the fields below
-	last     error      // of the last attempt
+	last     error      // of the last attempt that failed
+	lastAt   time.Time  // when it did
 	released []int      // slots that were released and that no claim prefers yet, the last one last
 }
 
@@ -68,7 +69,7 @@ func (h *crowds) ofKey(key string) *crowd {
 func (o *crowd) note(err error) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	o.last = err
+	o.last, o.lastAt = err, time.Now()
 }
 
 // noteReleased notes that a goroutine has released slots.
@@ -99,10 +100,16 @@ func (p *permits) prefer(terms wire.Terms) wire.Terms {
 	return terms.Prefer(rand.N(p.limit), false)
 }
 
-// why returns why the last attempt of a goroutine of the crowd failed.
+// whyFor is for how long the reason why an attempt failed is told to others: somewhat longer than the longest pause between polls.
+const whyFor = 15 * time.Second
+
+// why returns why the last attempt of a goroutine of the crowd failed, or nil if there was none lately.
 func (o *crowd) why() error {
 	o.mu.Lock()
 	defer o.mu.Unlock()
+	if time.Since(o.lastAt) > whyFor {
+		return nil
+	}
 	return o.last
 }
 

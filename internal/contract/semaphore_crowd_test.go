@@ -2,6 +2,7 @@ package contract_test
 
 import (
 	"context"
+	"errors"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -318,5 +319,57 @@ func TestAClientIsGivenTheSlotsAgainThatItHasReleased(t *testing.T) {
 				t.Errorf("slots %d were released, and %d are given", first, again)
 			}
 		}
+	})
+}
+
+// As many goroutines as a front has places may try, and more: none of them waits.
+func TestGoroutinesThatTryHaveAllPermitsThatAreFree(t *testing.T) {
+	bubble(t, 3, func(t *testing.T, ms *redlocktest.Masters) {
+		const limit, tries = 20, 30
+		s := openAt(ms, 10*time.Millisecond, nil).Semaphore("a", limit)
+		results := make(chan error, tries)
+		for range tries {
+			go func() {
+				_, err := s.TryAcquire(t.Context())
+				results <- err
+			}()
+		}
+		for range tries {
+			if err := <-results; err != nil && !errors.Is(err, redlock.ErrHeld) {
+				t.Errorf("TryAcquire = %v", err)
+			}
+		}
+		if h, err := openAt(ms, time.Millisecond, nil).InspectSemaphore(t.Context(), "a"); err != nil || h.Taken != limit {
+			t.Errorf("%d slots are taken, want %d: %v", h.Taken, limit, err)
+		}
+	})
+}
+
+// The semaphore was full. An hour later no master answers, and a fifth goroutine gives up before the first four know that.
+func TestAnAcquireIsNotToldWhyOneFailedLongBefore(t *testing.T) {
+	bubble(t, 3, func(t *testing.T, ms *redlocktest.Masters) {
+		s := openAt(ms, time.Millisecond, nil).Semaphore("a", 1)
+		p := acquire(t, openAt(ms, time.Millisecond, nil).Semaphore("a", 1), 1)
+		if _, err := s.TryAcquire(t.Context()); !errors.Is(err, redlock.ErrHeld) {
+			t.Fatalf("TryAcquire of a full semaphore = %v", err)
+		}
+		p.Release()
+		time.Sleep(time.Hour)
+		for i := range 3 {
+			ms.Master(i).Freeze()
+		}
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		for range 4 {
+			go s.Acquire(ctx)
+		}
+		synctest.Wait()
+		short, end := context.WithTimeout(ctx, 10*time.Millisecond)
+		defer end()
+		if _, err := s.Acquire(short); !errors.Is(err, context.DeadlineExceeded) || errors.Is(err, redlock.ErrHeld) {
+			t.Errorf("Acquire = %v, want the deadline, and not ErrHeld", err)
+		}
+		<-ctx.Done()
+		synctest.Wait()
 	})
 }

@@ -10,11 +10,13 @@ import (
 //
 // As many may be at the front as the process holds permits, since each of these may soon be released, but frontLeast at least, and
 // frontMost at most. So a crowd that finds permits free has them in a few round trips, and one that waits costs the masters little.
+// Beside them there are up to frontMost goroutines that do not wait.
 //
 // The zero Crowd is ready to use. It must not be copied.
 type Crowd struct {
 	mu          sync.Mutex // guards the fields below and every Place
 	front, back list.List  // of *Place, oldest first
+	trying      int        // how many of those at the front are from TryJoin
 	held        int        // by how many goroutines of the process permits are held
 }
 
@@ -47,14 +49,15 @@ func (c *Crowd) Join(tag any) *Place {
 	return p
 }
 
-// TryJoin is Join for a goroutine that does not wait. It returns nil if that would have to wait for a place at the front. Nothing is
-// passed on to it.
+// TryJoin is Join for a goroutine that does not wait. It returns nil if those who wait have all places at the front, or if there are
+// frontMost goroutines from TryJoin. Nothing is passed on to it.
 func (c *Crowd) TryJoin() *Place {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.front.Len() >= c.roomLocked() {
+	if c.front.Len()-c.trying >= c.roomLocked() || c.trying == frontMost {
 		return nil
 	}
+	c.trying++
 	p := &Place{crowd: c, closed: true, ahead: true}
 	p.at = c.front.PushBack(p)
 	return p
@@ -93,7 +96,7 @@ func (c *Crowd) roomLocked() int { return max(frontLeast, min(c.held, frontMost)
 
 // admitLocked lets goroutines to the front while there is room.
 func (c *Crowd) admitLocked() {
-	for c.back.Len() > 0 && c.front.Len() < c.roomLocked() {
+	for c.back.Len() > 0 && c.front.Len()-c.trying < c.roomLocked() {
 		p := c.back.Remove(c.back.Front()).(*Place)
 		p.at, p.ahead = c.front.PushBack(p), true
 		close(p.ready)
@@ -165,5 +168,8 @@ func (p *Place) leaveLocked() {
 	}
 	from.Remove(p.at)
 	p.at = nil
+	if p.passed == nil { // of TryJoin
+		p.crowd.trying--
+	}
 	p.crowd.admitLocked()
 }

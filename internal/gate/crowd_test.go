@@ -1,6 +1,9 @@
 package gate
 
-import "testing"
+import (
+	"slices"
+	"testing"
+)
 
 // at reports whether a goroutine is at the front of its crowd.
 func at(p *Place) bool {
@@ -62,6 +65,37 @@ func TestAsManyAreAtTheFrontAsHoldPermits(t *testing.T) {
 	}
 	if n := c.front.Len() + c.back.Len(); n != 0 {
 		t.Errorf("%d are left", n)
+	}
+}
+
+func TestThoseWhoDoNotWaitTakeNoPlaceFromOthers(t *testing.T) {
+	var c Crowd
+	var tries []*Place
+	for range frontMost {
+		tries = append(tries, c.TryJoin())
+	}
+	if slices.Contains(tries, nil) || c.TryJoin() != nil {
+		t.Errorf("want that %d can try, and no more", frontMost)
+	}
+	var waits []*Place
+	for i := range frontLeast + 1 {
+		if p := c.Join(i); at(p) != (i < frontLeast) {
+			t.Errorf("goroutine %d is at the front: %t", i, at(p))
+		} else {
+			waits = append(waits, p)
+		}
+	}
+	for _, p := range tries {
+		p.Leave()
+	}
+	if c.TryJoin() != nil {
+		t.Error("a goroutine that does not wait has joined although others wait for a place")
+	}
+	for _, p := range waits {
+		p.Leave()
+	}
+	if c.trying != 0 || c.front.Len() != 0 || c.TryJoin() == nil {
+		t.Error("somebody is left")
 	}
 }
 
