@@ -216,6 +216,10 @@ func (r *readers) try(w *wait) bool {
 }
 
 func (r *readers) giveUp(w *wait) {
+	if w.shared != nil { // a function of the user has panicked
+		r.exit()
+		return
+	}
 	if !w.leads {
 		return
 	}
@@ -252,8 +256,9 @@ var errOwnReaders = fmt.Errorf("%w by readers of this Client", ErrHeld)
 // hold makes the acquired lease that of the readers: the goroutines that wait are inside. If a writer waits
 // already, it closes the lease again.
 func (r *readers) hold(w *wait) *Lease {
-	if w.shared != nil {
-		return w.shared
+	if s := w.shared; s != nil {
+		w.shared = nil
+		return s
 	}
 	s := w.lease
 	recalled := w.round.Any(func(v quorum.Vote) bool { return v.Recalled })

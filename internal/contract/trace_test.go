@@ -592,3 +592,35 @@ func TestTheTraceTellsKeptLocksApart(t *testing.T) {
 		}
 	})
 }
+
+// The second reader enters a lease that the Client has. Its LockDone panics.
+func TestAReaderThatAPanicOfATraceGivesBackIsGone(t *testing.T) {
+	bubble(t, 3, func(t *testing.T, ms *redlocktest.Masters) {
+		panics := false
+		c := connected(t, ms, &redlock.Options{Trace: &redlock.Trace{LockDone: func(context.Context, redlock.LockDoneInfo) {
+			if panics {
+				panic("the user's")
+			}
+		}}})
+		l := c.RWLocker("a")
+		l.RLock()
+		panics = true
+		for name, lock := range map[string]func(){"RLock": l.RLock, "TryRLock": func() { l.TryRLock() }} {
+			func() {
+				defer func() {
+					if recover() == nil {
+						t.Errorf("%s: no panic", name)
+					}
+				}()
+				lock()
+			}()
+		}
+		panics = false
+		l.RUnlock()
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		if err := l.LockContext(ctx); err != nil {
+			t.Errorf("a writer = %v, want the lock, since no reader is left", err)
+		}
+	})
+}
