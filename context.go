@@ -46,6 +46,7 @@ func (l *Locker) TryLockContext(ctx context.Context) error { return l.tryLock(ct
 // as the Client is open, a master that did not answer receives the release as soon as it answers again.
 func (l *Locker) UnlockContext(ctx context.Context) error {
 	l.mustClient()
+	ctx.Done() // a nil ctx panics before anything has changed
 	return l.kind.unlock(ctx, l, true)
 }
 
@@ -128,12 +129,14 @@ func (c *Client) SingleFlight(ctx context.Context, name string, f func(ctx conte
 		}
 		select {
 		case <-fl.Landed():
+			if value, served := fl.Value(place); served {
+				return value, true, nil
+			}
+			continue
 		case <-ctx.Done():
-			return nil, false, (&wait{locker: l, ctx: ctx, last: l.taken(c.gates.Last(l.key))}).outcome()
+		case <-c.closing: // the other goroutine may be in its f
 		}
-		if value, served := fl.Value(place); served {
-			return value, true, nil
-		}
+		return nil, false, (&wait{locker: l, ctx: ctx, last: l.taken(c.gates.Last(l.key))}).outcome()
 	}
 }
 

@@ -559,3 +559,41 @@ func TestSingleFlightOfAClosedClient(t *testing.T) {
 		}
 	})
 }
+
+// One call is in its f. Another one of the same Client waits for the value of this f, which may never come.
+func TestTheEndOfTheClientEndsACallThatWaitsForAnother(t *testing.T) {
+	for name, end := range map[string]func(c *redlock.Client){
+		"Close":    func(c *redlock.Client) { c.Close() },
+		"Shutdown": func(c *redlock.Client) { c.Shutdown(context.Background()) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			bubble(t, 3, func(t *testing.T, ms *redlocktest.Masters) {
+				occupy(ms)
+				c := connected(t, ms, nil)
+				f := &fleet{t: t, end: make(chan struct{})}
+				one := f.start(c)
+				queued(t, ms, "a", 1)
+				two := f.start(c)
+				synctest.Wait()
+				release(t, ms)
+				time.Sleep(time.Second)
+				ended := make(chan struct{})
+				go func() {
+					defer close(ended)
+					end(c)
+				}()
+				select {
+				case got := <-two:
+					if got.err != redlock.ErrClosed {
+						t.Errorf("the call that waits ended with %v, want ErrClosed", got.err)
+					}
+				case <-time.After(time.Minute):
+					t.Error("the call that waits does not end")
+				}
+				close(f.end)
+				<-one
+				<-ended
+			})
+		})
+	}
+}

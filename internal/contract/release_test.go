@@ -619,3 +619,28 @@ func TestAnUnlockThatIsCutShortDoesNotDelayTheNextLock(t *testing.T) {
 		})
 	}
 }
+
+func TestAnUnlockWithANilContextPanicsAndLeavesTheLockLocked(t *testing.T) {
+	bubble(t, 3, func(t *testing.T, ms *redlocktest.Masters) {
+		c := connected(t, ms, nil)
+		l := c.Locker("a")
+		l.Lock()
+		func() {
+			defer func() {
+				if recover() == nil {
+					t.Error("no panic")
+				}
+			}()
+			l.UnlockContext(nil) //nolint:staticcheck // this is the mistake
+		}()
+		if !l.Lease().Valid() {
+			t.Error("the lock is not held any more")
+		}
+		if err := l.UnlockContext(t.Context()); err != nil {
+			t.Errorf("UnlockContext = %v", err)
+		}
+		if !c.Locker("a").TryLock() {
+			t.Error("the lock is still held")
+		}
+	})
+}
