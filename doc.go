@@ -45,6 +45,8 @@
 // they are right at once when the process goes on. A pause between the check and a write can only be caught
 // by the resource that is written to: see Fencing.
 //
+// A long holder can yield when somebody else waits: see [Lease.Wanted].
+//
 // # Unlocking
 //
 // Unlock does not wait for the masters: it queues the release and returns. A Lock or TryLock of the same name
@@ -54,8 +56,6 @@
 // it. A program that exits without Close, or without UnlockContext, may leave keys that stay for their TTL.
 //
 // # Fencing
-//
-// A long holder can yield when somebody else waits: see [Lease.Wanted].
 //
 // With LockOptions.Fencing each lease has a number, [Lease.Fence], that is greater than the number of every
 // earlier lease of the name. Send it with each write. The resource stores the greatest number it has seen and

@@ -102,6 +102,7 @@ func (s *Lease) Done() <-chan struct{} {
 //   - Another Client that waits closes it with the next renewal, after LockOptions.RenewEvery at the latest; with LockOptions.Keep after
 //     one trip of a message. If renewals are off, Extend does. A Client that polls (Options.DisableWakeups) is noticed after a second.
 //   - Of a read lock, it is writers that are noticed.
+//   - Of a permit, all who wait are noticed with the next renewal, also goroutines of this Client.
 //   - Calls that do not wait are not noticed: TryLock, unless the lock has LockOptions.Keep, and clients of other libraries.
 //   - Whoever waited may have given up, or died, when the channel is closed or later.
 //

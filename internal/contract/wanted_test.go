@@ -265,3 +265,27 @@ func TestARenewalAsksWhoWaitsOnlyIfWantedWasCalled(t *testing.T) {
 		}
 	})
 }
+
+// Those who want permits are noticed with the next renewal, whosever they are.
+func TestAWaitForPermitsIsNoticedWithTheNextRenewal(t *testing.T) {
+	for _, own := range []bool{true, false} {
+		bubble(t, 3, func(t *testing.T, ms *redlocktest.Masters) {
+			c := connected(t, ms, nil)
+			p := acquire(t, c.Semaphore("a", 2), 2)
+			wanted := p.Wanted()
+			time.Sleep(20 * time.Second)
+			if isClosed(wanted) {
+				t.Error("the channel is closed, and nobody waits")
+			}
+			if !own {
+				c = connected(t, ms, nil)
+			}
+			ctx, cancel := context.WithTimeout(t.Context(), renewal)
+			defer cancel()
+			c.Semaphore("a", 2).Acquire(ctx)
+			if !isClosed(wanted) {
+				t.Errorf("own goroutine %t: the channel is not closed after %v", own, renewal)
+			}
+		})
+	}
+}
