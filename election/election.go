@@ -70,23 +70,30 @@ func (e *Election) Run(ctx context.Context, lead func(ctx context.Context, term 
 	pause := firstPause
 	for {
 		var began time.Time
+		var lease *redlock.Lease // nil: the process was not elected
 		err := e.lock.Do(ctx, func(ctx context.Context) error {
-			began = time.Now()
-			return lead(ctx, e.lock.Lease().Fence())
+			began, lease = time.Now(), e.lock.Lease()
+			if err := lead(ctx, lease.Fence()); err != nil {
+				return &leadError{err}
+			}
+			return nil
 		})
+		why, failed := err.(*leadError)
 		switch {
 		case err == nil:
 			return nil
 		case ctx.Err() != nil:
 			return context.Cause(ctx)
-		case errors.Is(err, redlock.ErrClosed):
+		case failed:
+			err = why.error
+		case lease == nil && errors.Is(err, redlock.ErrClosed), lease.Err() == redlock.ErrClosed:
 			return redlock.ErrClosed
 		}
 		e.failed(err)
-		if errors.Is(err, redlock.ErrLost) {
-			continue
+		if lease != nil && !failed {
+			continue // the lock was lost
 		}
-		if !began.IsZero() && time.Since(began) > longestPause {
+		if lease != nil && time.Since(began) > longestPause {
 			pause = firstPause
 		}
 		select {
@@ -97,6 +104,11 @@ func (e *Election) Run(ctx context.Context, lead func(ctx context.Context, term 
 		pause = min(2*pause, longestPause)
 	}
 }
+
+// A leadError is what lead has returned. It may match the errors of this lock, too: lead may use locks and Clients of its own.
+type leadError struct{ error }
+
+func (e *leadError) Unwrap() error { return e.error }
 
 func (e *Election) failed(err error) {
 	if e.Failed != nil {

@@ -3,6 +3,7 @@ package election_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -218,4 +219,38 @@ func TestALeaderThatPanicsResigns(t *testing.T) {
 			panic("boom")
 		})
 	})
+}
+
+// lead may use locks and Clients of its own. Their errors say nothing about the lock of the election.
+func TestErrorsOfOtherLocksAreThoseOfLead(t *testing.T) {
+	for name, fail := range map[string]error{"another lock is lost": redlock.ErrLost, "another Client is closed": redlock.ErrClosed} {
+		t.Run(name, func(t *testing.T) {
+			locktest.Bubble(t, 3, func(t *testing.T, ms *redlocktest.Masters) {
+				e, err := election.New(locktest.Connected(t, ms, nil), "a", nil)
+				if err != nil {
+					t.Fatal(err)
+				}
+				fail := fmt.Errorf("work: %w", fail)
+				e.Failed = func(err error) {
+					if err != fail {
+						t.Errorf("Failed was called with %v, want the error of lead as it is", err)
+					}
+				}
+				terms, began := 0, time.Now()
+				err = e.Run(t.Context(), func(context.Context, uint64) error {
+					if terms++; terms == 6 {
+						return nil
+					}
+					return fail
+				})
+				if err != nil || terms != 6 {
+					t.Errorf("Run = %v after %d terms, want nil after 6", err, terms)
+				}
+				// The pauses are at least 0.5, 1, 2, 4 and 8 s.
+				if took := time.Since(began); took < 15*time.Second {
+					t.Errorf("six terms in %v, want a pause after each that is doubled", took)
+				}
+			})
+		})
+	}
 }
