@@ -91,6 +91,16 @@ func (l *Locker) taken(note error) error {
 	return note
 }
 
+// firstKind returns the kind of command for an attempt that is not followed by a claim. It counts the acquisition: see
+// lastReleases.next.
+func (l *Locker) firstKind() (kind wire.Kind) {
+	for key := range l.terms.Keys {
+		k, _ := l.client.lastReleases.next(key)
+		kind = max(kind, k)
+	}
+	return kind
+}
+
 // tryAcquire makes one attempt to acquire the lock. It needs the gate.
 func (w *wait) tryAcquire() bool {
 	w.letOthers()
@@ -217,7 +227,6 @@ func (w *wait) end() {
 		w.lease = nil
 	}
 	w.locker.kind.giveUp(w)
-	w.leaveNames()
 	if w.inside {
 		w.locker.client.gates.Leave(w.locker.key)
 	}
@@ -242,10 +251,45 @@ func (w *wait) outcome() error {
 	return last
 }
 
+// traceStart calls LockStart.
+func (w *wait) traceStart() {
+	if f := w.locker.client.opts.Trace.LockStart; f != nil {
+		info := LockStartInfo{Name: w.locker.name}
+		info.Permits, info.Limit = w.locker.kind.permits()
+		f(w.ctx, info)
+	}
+}
+
+// traceDone calls LockDone, unless it was called before. If there is neither a lock nor an error, a function
+// of the user has panicked.
+func (w *wait) traceDone(err error) {
+	f := w.locker.client.opts.Trace.LockDone
+	if f == nil || w.traced {
+		return
+	}
+	w.traced = true
+	if err == nil && w.lease == nil && w.shared == nil {
+		err = errPanicked
+	}
+	permits, _ := w.locker.kind.permits()
+	f(w.ctx, LockDoneInfo{Name: w.locker.name, Waited: w.locker.client.clock().Since(w.began), Attempts: w.attempts, Permits: permits, Err: err})
+}
+
 // warn has the Logger report a long wait of a method that returns no error.
 func (w *wait) warn() {
 	if w.forever && w.unwatch == nil && !w.locker.silent {
 		w.unwatch = w.locker.client.notices.Watch(w.locker.name, w.locker.whyTaken)
+	}
+}
+
+// noteContacts notes the contacts before the first command of an attempt, or of a claim.
+func (w *wait) noteContacts() {
+	if w.flight == nil {
+		return
+	}
+	w.contacts = make([]int, len(w.locker.client.masters))
+	for i, m := range w.locker.client.masters {
+		w.contacts[i] = m.Contact()
 	}
 }
 

@@ -191,17 +191,6 @@ func (w *wait) publishing(votes []quorum.Vote, settled func() uint64) *publishin
 	return p
 }
 
-// noteContacts notes the contacts before the first command of an attempt, or of a claim.
-func (w *wait) noteContacts() {
-	if w.flight == nil {
-		return
-	}
-	w.contacts = make([]int, len(w.locker.client.masters))
-	for i, m := range w.locker.client.masters {
-		w.contacts[i] = m.Contact()
-	}
-}
-
 // share sends a value to those who wait for the lock, ahead of the release.
 func (t *tenure) share(value []byte) {
 	p := t.publish

@@ -10,6 +10,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/redlock-go/redlock/internal/holding"
 	"github.com/redlock-go/redlock/internal/master"
 	"github.com/redlock-go/redlock/internal/notices"
 	"github.com/redlock-go/redlock/internal/quorum"
@@ -298,6 +299,76 @@ func causeOf(err error) notices.Cause {
 	}
 	c.Kind = reasons.Kind(faults...)
 	return c
+}
+
+// Errors and logs name who holds a lock. The answers to a claim say which token stands, so a claim asks only for readers. Any
+// other wait asks the masters who holds the lock. Waiting does not depend on the answer, so nobody waits for it.
+
+const (
+	// ownerAfter is how long a wait lasts before the owner is asked for: most waits are shorter.
+	ownerAfter = 100 * time.Millisecond
+	ownerEvery = holding.AskEvery // how often the owner of one lock is asked for
+)
+
+// named returns err with the owner of the lock, if err says that the lock is held, and the owner is
+// known.
+func (c *Client) named(key string, err error) error {
+	q, ok := err.(*QuorumError)
+	if !ok || !q.held || q.Owner != "" || q.Readers != nil {
+		return err
+	}
+	h, known := c.owners.Of(key)
+	if !known {
+		return err
+	}
+	named := *q // others may read q
+	named.Owner, named.Readers = h.Owner(), h.Readers
+	return &named
+}
+
+// whyTaken returns why the Locker cannot be locked now, for the Logger.
+func (l *Locker) whyTaken() notices.Cause {
+	err := l.taken(l.client.gates.Last(l.key))
+	return causeOf(l.client.named(l.heldKey(err), err))
+}
+
+// hearOwner notes who holds the lock, as the votes of the current round of the claim say.
+func (q *contender) hearOwner(votes []quorum.Vote) {
+	h, readers := holding.Standing(votes)
+	if readers {
+		q.askOwner()
+		return
+	}
+	c, next := q.locker.client, time.Duration(0) // a near claim polls often
+	if n := q.inbox.Ahead(q.claim); n >= wire.Near {
+		next = c.opts.farPolls(n) * 5 / 4
+	}
+	c.owners.Heard(q.locker.key, h, next)
+}
+
+// askOwner asks who holds the lock, if the wait is long enough for that. It waits for nothing.
+func (w *wait) askOwner() {
+	c := w.locker.client
+	if !errors.Is(w.last, ErrHeld) || c.clock().Since(w.began) < ownerAfter {
+		return
+	}
+	key := w.locker.heldKey(w.last)
+	if !c.owners.BeginAsking(key) || !c.beginCall() {
+		return
+	}
+	go func() {
+		defer c.endCall()
+		votes := c.query(context.Background(), wire.NewPeek(key))
+		c.owners.Heard(key, holding.Of(holding.Decode(votes, wire.DecodePeek), len(votes)), 0)
+	}()
+}
+
+// heldKey returns the key that err says is held.
+func (l *Locker) heldKey(err error) string {
+	if q := (*QuorumError)(nil); errors.As(err, &q) && q.Held != "" {
+		return l.client.opts.Prefix + q.Held
+	}
+	return l.key
 }
 
 // unprefixed returns err's text for use inside another of ours.

@@ -188,6 +188,31 @@ func (l *Locker) release(ctx context.Context, s *Lease, wait bool) error {
 	return t.await(ctx, round)
 }
 
+// leaveGate leaves the gate of l and, for a set, those of its names.
+func (l *Locker) leaveGate() {
+	l.leaveNames(len(l.keys))
+	l.client.gates.Leave(l.key)
+}
+
+// leaveNames leaves the gates of the first n names.
+func (l *Locker) leaveNames(n int) {
+	for _, key := range l.keys[:n] {
+		l.client.gates.Leave(key)
+	}
+}
+
+// noteHeld tells goroutines that find a gate of l taken that a lease holds the lock, or no longer does.
+func (l *Locker) noteHeld(is bool) {
+	note, inSet := error(nil), error(nil)
+	if is {
+		note, inSet = ErrHeld, errHeldInSet
+	}
+	l.client.gates.Note(l.key, note)
+	for _, key := range l.keys {
+		l.client.gates.Note(key, inSet)
+	}
+}
+
 // mustClient returns the Client, or panics if there is none.
 func (l *Locker) mustClient() *Client {
 	if l.client == nil {

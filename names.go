@@ -1,7 +1,6 @@
 package redlock
 
 import (
-	"errors"
 	"fmt"
 	"math/rand/v2"
 	"strings"
@@ -39,41 +38,6 @@ func (c *Client) newSet(names []string, opts LockOptions) (*Locker, error) {
 // errHeldInSet is the note of the gate of a name while a goroutine of the Client holds a set with that name.
 var errHeldInSet = fmt.Errorf("%w with other names by a goroutine of this Client", ErrHeld)
 
-// leaveGate leaves the gate of l and, for a set, those of its names.
-func (l *Locker) leaveGate() {
-	l.leaveNames(len(l.keys))
-	l.client.gates.Leave(l.key)
-}
-
-// leaveNames leaves the gates of the first n names.
-func (l *Locker) leaveNames(n int) {
-	for _, key := range l.keys[:n] {
-		l.client.gates.Leave(key)
-	}
-}
-
-// noteHeld tells goroutines that find a gate of l taken that a lease holds the lock, or no longer does.
-func (l *Locker) noteHeld(is bool) {
-	note, inSet := error(nil), error(nil)
-	if is {
-		note, inSet = ErrHeld, errHeldInSet
-	}
-	l.client.gates.Note(l.key, note)
-	for _, key := range l.keys {
-		l.client.gates.Note(key, inSet)
-	}
-}
-
-// firstKind returns the kind of command for an attempt that is not followed by a claim. It counts the acquisition: see
-// lastReleases.next.
-func (l *Locker) firstKind() (kind wire.Kind) {
-	for key := range l.terms.Keys {
-		k, _ := l.client.lastReleases.next(key)
-		kind = max(kind, k)
-	}
-	return kind
-}
-
 // explain has the error of an attempt say which name is held.
 func (set) explain(w *wait, err error) {
 	l, votes := w.locker, w.round.Votes()
@@ -105,14 +69,6 @@ func (set) explain(w *wait, err error) {
 type heldError struct{ name string }
 
 func (e *heldError) Error() string { return quote(e.name) + " is held by another" }
-
-// heldKey returns the key that err says is held.
-func (l *Locker) heldKey(err error) string {
-	if q := (*QuorumError)(nil); errors.As(err, &q) && q.Held != "" {
-		return l.client.opts.Prefix + q.Held
-	}
-	return l.key
-}
 
 // A Locker of several names acquires them in one of two ways.
 //
@@ -147,6 +103,9 @@ func (s set) lock(w *wait) bool {
 }
 
 func (s set) try(w *wait) bool { return w.tryGate() && s.tryNames(w) && w.tryAcquire() }
+
+// giveUp leaves the gates of the names.
+func (set) giveUp(w *wait) { w.leaveNames() }
 
 // acquire is wait.acquire for a Locker of several names.
 func (s set) acquire(w *wait) bool {
@@ -215,7 +174,7 @@ func (set) enterNames(w *wait) bool {
 	return true
 }
 
-// tryNames takes the gates of the names if they are free, and reports whether it has taken all. wait.end leaves those that
+// tryNames takes the gates of the names if they are free, and reports whether it has taken all. giveUp leaves those that
 // it has taken.
 func (set) tryNames(w *wait) bool {
 	l := w.locker

@@ -183,29 +183,6 @@ type ReleasedInfo struct {
 	Permits int // of a Semaphore: how many; 0: a lock
 }
 
-func (w *wait) traceStart() {
-	if f := w.locker.client.opts.Trace.LockStart; f != nil {
-		info := LockStartInfo{Name: w.locker.name}
-		info.Permits, info.Limit = w.locker.kind.permits()
-		f(w.ctx, info)
-	}
-}
-
-// traceDone calls LockDone, unless it was called before. If there is neither a lock nor an error, a function
-// of the user has panicked.
-func (w *wait) traceDone(err error) {
-	f := w.locker.client.opts.Trace.LockDone
-	if f == nil || w.traced {
-		return
-	}
-	w.traced = true
-	if err == nil && w.lease == nil && w.shared == nil {
-		err = errPanicked
-	}
-	permits, _ := w.locker.kind.permits()
-	f(w.ctx, LockDoneInfo{Name: w.locker.name, Waited: w.locker.client.clock().Since(w.began), Attempts: w.attempts, Permits: permits, Err: err})
-}
-
 // LogTrace returns a Trace that logs each event at level Debug, and losses at level Warn, with the
 // context of the event. A nil logger means slog.Default(). It is for finding out what happens; what a
 // service should always log, Options.Logger receives anyway.
