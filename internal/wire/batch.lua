@@ -702,7 +702,7 @@ local function acquire(what, key, token, held, ttl, waited, g, proposal)
       end
     end
     -- Messages get lost, so the head of the queue recalls the lock with each poll.
-    if held and string.find(held, '~', 1, true)
+    if held and held ~= token and string.find(held, '~', 1, true)
       and (new or not mine or not queues(waited) or id == '' or rank == 0) then
       recall(key, held)
     end

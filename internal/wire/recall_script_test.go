@@ -70,3 +70,19 @@ func TestReadersAndSetsRecallALockThatMayBeKept(t *testing.T) {
 		s.nobodyTold()
 	})
 }
+
+// The only client of the queue has ended, so a poll of a claim that had left the queue is granted the lock. Nobody else wants it.
+func TestAPollThatIsGrantedTheLockDoesNotRecallIt(t *testing.T) {
+	onBoth(t, func(t *testing.T, dial func() redis.Conn) {
+		s := newQueueScene(t, dial, "k")
+		s.reset("x X 60000")
+		got, err := s.conn.Do("EVALSHA", batchLua.sha, 1, "k", "k", "again 60000 0 60000", keptToken)
+		if err != nil {
+			got = err
+		}
+		s.answered("k", "again", got, four{held, 0, "", 1})
+		s.holds(keptToken)
+		s.told("k", "+ "+keptToken+" "+s.run+" -2 0 k")
+		s.nobodyTold()
+	})
+}
