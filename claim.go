@@ -205,6 +205,7 @@ func (q *contender) await(now clock.Reading) (next time.Time, more bool) {
 	switch {
 	case won != nil && won.Left >= c.opts.winsAt(q.claim.G):
 		return now.Time(), q.win(now, won)
+	case won != nil && won.Slots != nil && (q.woken || q.pending) && !q.once: // a poll tells for how long the slots live
 	case won != nil && won.Slots != nil: // its votes end soon
 		return now.Time(), !q.once && q.backOff(now)
 	case won != nil && !q.extends:

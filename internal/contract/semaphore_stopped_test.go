@@ -1,0 +1,111 @@
+package contract_test
+
+import (
+	"context"
+	"net"
+	"testing"
+	"time"
+
+	"github.com/redlock-go/redlock"
+	"github.com/redlock-go/redlock/redlocktest"
+)
+
+// A stoppedConn is a connection of a client that may be stopped, as by SIGSTOP: nothing is read and nothing is written then, and the
+// connection stands.
+type stoppedConn struct {
+	net.Conn
+	running *tap
+}
+
+func (c *stoppedConn) Write(p []byte) (int, error) {
+	c.running.pass()
+	return c.Conn.Write(p)
+}
+
+func (c *stoppedConn) Read(p []byte) (int, error) {
+	n, err := c.Conn.Read(p)
+	c.running.pass()
+	return n, err
+}
+
+func (c *stoppedConn) Close() error {
+	go func() {
+		c.running.pass()
+		c.Conn.Close()
+	}()
+	return nil
+}
+
+// stoppable returns a Client that is stopped while the tap is closed.
+func stoppable(t *testing.T, ms *redlocktest.Masters, running *tap) *redlock.Client {
+	return openVia(t, ms, nil, func(ctx context.Context, i int) (net.Conn, error) {
+		running.pass()
+		c, err := ms.Master(i).Dial(ctx)
+		return &stoppedConn{Conn: c, running: running}, err
+	})
+}
+
+// A permit that was granted to a client that is stopped would stand still for g, and a claim for several of them would keep all others waiting
+// while it is the head. So clients that have not polled for too long are passed over.
+func TestClientsThatAreStoppedDoNotDelayPermits(t *testing.T) {
+	bubble(t, 3, func(t *testing.T, ms *redlocktest.Masters) {
+		const limit, stopped = 4, 12
+		first, second := connected(t, ms, nil), connected(t, ms, nil)
+		holder := acquire(t, first.Semaphore("a", limit), limit-1)
+		other := acquire(t, first.Semaphore("a", limit), 1)
+		var running tap
+		for i := range stopped {
+			s := stoppable(t, ms, &running).Semaphore("a", limit)
+			go s.AcquireN(t.Context(), 1+3*(i%2))
+			time.Sleep(10 * time.Millisecond)
+		}
+		time.Sleep(time.Second) // they have polled
+		running.close(t)
+		time.Sleep(time.Minute) // also those that are far have not polled for too long
+		in := entered(second.Semaphore("a", limit), 1)
+		time.Sleep(100 * time.Millisecond)
+		began := time.Now()
+		other.Release()
+		p := wantEntered(t, in, 10*time.Millisecond, "a client that runs, behind those that are stopped")
+		if took := time.Since(began); took > 0 {
+			t.Errorf("it has waited for %v, want no time: nothing is delayed", took)
+		}
+		p.Release()
+		holder.Release()
+		time.Sleep(100 * time.Millisecond)
+		began = time.Now()
+		for range 10 { // nobody else runs
+			acquire(t, second.Semaphore("a", limit), limit).Release()
+		}
+		if took := time.Since(began); took > 0 {
+			t.Errorf("ten acquisitions have taken %v, want no time", took)
+		}
+	})
+}
+
+// Claims that are far may be granted permits, too, if many become free. Their last marks may be so old that the votes end soon. Then a poll asks for how long the
+// slots live: a new claim would pass the permits on, and begin at the end.
+func TestAGrantToAClaimThatIsFarIsKept(t *testing.T) {
+	bubble(t, 3, func(t *testing.T, ms *redlocktest.Masters) {
+		const limit, oneWay = 24, time.Millisecond // 16 are near
+		holder := acquire(t, openAt(ms, oneWay, nil).Semaphore("a", limit), limit)
+		var in []<-chan *redlock.Permit
+		var sems []*redlock.Semaphore
+		for range limit {
+			sems = append(sems, openAt(ms, oneWay, nil).Semaphore("a", limit))
+		}
+		for _, s := range sems {
+			in = append(in, entered1(s))
+			time.Sleep(time.Microsecond)
+		}
+		time.Sleep(300 * time.Millisecond) // more than half of g, and less than g
+		before := countCommands(ms.Master(0), `"register `)
+		holder.Release()
+		for _, in := range in {
+			wantEntered(t, in, 6*oneWay, "a client of the crowd").Release()
+		}
+		if got := countCommands(ms.Master(0), `"register `) - before; got != 0 {
+			t.Errorf("there were %d further registrations, want none", got)
+		}
+	})
+}
