@@ -322,17 +322,13 @@ func (q *contender) schedule(now clock.Reading) (more bool) {
 		q.poll = now.Time().Add(q.notPast(step/2 + rand.N(step)))
 		return true
 	}
-	near := ahead < q.claim.Near
-	if near {
+	if ahead < q.claim.Near { // it polls when a slot is due to expire, too: see due
 		ahead = min(ahead, nearSteps)
 	} else if q.asked == q.claim.Began {
 		ahead = farFirst
 	}
 	d := c.opts.farPolls(ahead)
-	if d = d*3/4 + rand.N(d/2); near {
-		d = q.notPast(d)
-	}
-	q.poll = now.Time().Add(d)
+	q.poll = now.Time().Add(d*3/4 + rand.N(d/2))
 	return true
 }
 

@@ -2,7 +2,9 @@ package contract_test
 
 import (
 	"context"
+	"fmt"
 	"net"
+	"strings"
 	"testing"
 	"time"
 
@@ -106,6 +108,40 @@ func TestAGrantToAClaimThatIsFarIsKept(t *testing.T) {
 		}
 		if got := countCommands(ms.Master(0), `"register `) - before; got != 0 {
 			t.Errorf("there were %d further registrations, want none", got)
+		}
+	})
+}
+
+// A client that was passed over although it runs is told, and polls soon, also if it is near and polls twice a second only.
+func TestAClientThatWasPassedOverPollsSoon(t *testing.T) {
+	bubble(t, 3, func(t *testing.T, ms *redlocktest.Masters) {
+		const limit, ahead = 8, 5
+		acquire(t, connected(t, ms, nil).Semaphore("a", limit), limit)
+		var in []<-chan *redlock.Permit
+		for range ahead + 1 {
+			in = append(in, entered(connected(t, ms, nil).Semaphore("a", limit), 1))
+		}
+		last, _, _ := strings.Cut(queueOf(t, ms, 0, "redlock:permits:a")[ahead], " ")
+		ofLast := func() int { return countCommands(ms.Master(0), last+` "again `) }
+		for n, end := ofLast(), time.Now().Add(time.Second); ofLast() == n; time.Sleep(time.Millisecond) { // the next one comes after 375 ms
+			if time.Now().After(end) {
+				t.Fatal("it does not poll")
+			}
+		}
+		time.Sleep(time.Millisecond) // it has polled all masters
+		for i := range ms.Len() {
+			ms.Master(i).Set("redlock:waiter:"+last, fmt.Sprintf("%d 20 60000", time.Now().UnixMilli()-1), time.Hour)
+			conn := ms.Pools()[i].Get()
+			defer conn.Close()
+			for slot := range ahead + 1 {
+				if _, err := conn.Do("ZADD", "redlock:until:a", 1, slot); err != nil {
+					t.Fatal(err)
+				}
+			}
+		}
+		wantEntered(t, in[ahead], 260*time.Millisecond, "the client that was passed over") // a poll of those that poll often, and its own
+		for _, in := range in[:ahead] {
+			wantEntered(t, in, time.Second, "a client ahead of it")
 		}
 	})
 }
