@@ -7,6 +7,5 @@ require (
 	github.com/cenkalti/backoff/v4 v4.3.0
 	github.com/gomodule/redigo v1.9.3
 	github.com/urfave/cli/v3 v3.14.0
+	github.com/yuin/gopher-lua v1.1.1
 )
-
-require github.com/yuin/gopher-lua v1.1.1 // indirect

@@ -24,8 +24,8 @@ func isProbe(command string, args []string) bool {
 	return command == "EVALSHA" && (len(args) == 3 || len(args) == 4) && args[2] == incarnation.Key
 }
 
-// answerProbe answers a probe without running its script, which returns the record's PTTL. miniredis makes a new
-// Lua state for each call, which would make tests twice as slow.
+// answerProbe answers a probe without running its script, which returns the record's PTTL. Each record has a script of its own, which
+// would have to be compiled.
 func (m *Master) answerProbe(srv *server.Server, p *server.Peer, script string) {
 	if !m.scripts.exist(srv, script) {
 		p.WriteError("NOSCRIPT No matching script. Please use EVAL.")

@@ -145,6 +145,8 @@ func (m *Master) hook(srv *server.Server, p *server.Peer, command string, args [
 	switch {
 	case l != nil && l.inner:
 		return false
+	case l == nil && command == nesting:
+		m.scripts.nested = p.Ctx // its mutex is locked by context
 	case isProbe(command, args):
 		if !m.admit(p, probe, args) {
 			m.answerProbe(srv, p, args[0])

@@ -54,17 +54,19 @@ type link struct {
 	conn *conn         // the master's end; immutable
 	dead chan struct{} // closed, under Master.mu, when the connection is cut
 	// Of the goroutine that executes its commands:
-	mode  mode
-	inner bool // a command is the translation of one that the hook has let pass
+	mode     mode
+	selected bool // it has sent a SELECT
+	inner    bool // a command is the translation of one that the hook has let pass
 }
 
 func newMaster(name string) *Master {
+	mini := miniredis.NewMiniRedis()
 	m := &Master{
 		name:    name,
 		run:     newRunID(),
-		scripts: scripts{texts: map[string]string{}},
+		scripts: scripts{mini: mini, texts: map[string]string{}},
 		began:   time.Now(),
-		mini:    miniredis.NewMiniRedis(),
+		mini:    mini,
 		life:    make(chan struct{}, 1),
 		links:   map[string]*link{},
 		peers:   map[*server.Peer]*link{},

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"sync"
 
+	"github.com/alicebob/miniredis/v2"
 	"github.com/alicebob/miniredis/v2/server"
 )
 
@@ -15,8 +16,10 @@ var parsed sync.Map
 
 // scripts are the scripts of one master that were loaded without miniredis.
 type scripts struct {
-	mu    sync.Mutex        // guards the field below
-	texts map[string]string // by digest
+	mini   *miniredis.Miniredis // immutable
+	mu     sync.Mutex           // guards the fields below
+	texts  map[string]string    // by digest
+	nested any                  // see context
 }
 
 // A mode is what the earlier commands of a connection mean for its next one.
@@ -50,7 +53,9 @@ func (s *scripts) answer(srv *server.Server, p *server.Peer, l *link, command st
 	case command == "SCRIPT" && len(args) == 2 && strings.EqualFold(args[0], "load"):
 		return l.mode == plain && s.load(srv, p, args[1])
 	case command == "EVALSHA" && len(args) >= 2:
-		return l.mode != subscribed && s.call(srv, p, l, args)
+		return l.mode == plain && !l.selected && s.callOwn(srv, p, args) || l.mode != subscribed && s.call(srv, p, l, args)
+	case command == "SELECT":
+		l.selected = true
 	case command == "SCRIPT", command == "EVALSHA_RO":
 		s.handOver(srv)
 	}
@@ -73,6 +78,40 @@ func (s *scripts) load(srv *server.Server, p *server.Peer, text string) bool {
 	s.mu.Unlock()
 	p.WriteBulk(digest.(string))
 	return true
+}
+
+// callOwn executes a script of redlock without miniredis.
+func (s *scripts) callOwn(srv *server.Server, p *server.Peer, args []string) bool {
+	script := own()[args[0]]
+	keys, others, ok := parameters(args[1:])
+	if script == nil || !ok || !s.exist(srv, args[0]) {
+		return false
+	}
+	i, ok := interpreters.Get().(*interpreter)
+	if !ok {
+		i = newInterpreter(s.context(srv))
+	}
+	s.mini.Lock() // as miniredis does for a script
+	defer s.mini.Unlock()
+	if i.run(srv, p, script, args[0], keys, others) {
+		interpreters.Put(i)
+	}
+	return true
+}
+
+// nesting is a command that only a script of this package calls.
+const nesting = "REDLOCKTEST.NESTING"
+
+// context returns the Ctx by which miniredis knows the peer of a command that a script calls, and executes it without waiting for
+// the end of the script. Only miniredis can make one, so it executes a script that calls a command.
+func (s *scripts) context(srv *server.Server) any {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	reply(srv, "EVAL", "redis.pcall('"+nesting+"')", "0")
+	if s.nested == nil {
+		panic("redlocktest: bug: miniredis has not executed a script")
+	}
+	return s.nested
 }
 
 // call executes an EVALSHA as the EVAL of the same script: miniredis parses the script of an EVAL once per process.

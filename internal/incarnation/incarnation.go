@@ -36,8 +36,13 @@ const Margin = 2 * time.Second
 // Key is the key of a master's record.
 const Key = "redlock:incarnation"
 
+// script writes and reads the record.
+//
 //go:embed incarnation.lua
 var script string
+
+// Script is the text of the script that inspects a master's record.
+func Script() string { return script }
 
 var scriptSHA any = redis.NewScript(-1, script).Hash()
 

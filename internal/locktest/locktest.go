@@ -25,7 +25,7 @@ import (
 // Main runs the tests of a package, and ends the process. It discards the log: tests of the Logger set their own.
 func Main(m *testing.M) {
 	slog.SetDefault(slog.New(slog.NewTextHandler(io.Discard, nil)))
-	// Each script call of an embedded master allocates a Lua machine. Fewer collections save a third of the time.
+	// Embedded masters allocate much. Fewer collections save a third of the time.
 	debug.SetGCPercent(1000)
 	os.Exit(m.Run())
 }

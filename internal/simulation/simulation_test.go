@@ -38,7 +38,7 @@ func defaultSeeds() int {
 
 func TestMain(m *testing.M) {
 	flag.Parse()
-	// Each script call allocates a Lua machine. Fewer collections save a third of the time.
+	// Embedded masters allocate much. Fewer collections save a third of the time.
 	debug.SetGCPercent(1000)
 	os.Exit(m.Run())
 }

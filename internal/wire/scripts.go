@@ -63,5 +63,8 @@ func hash(script string) string { return redis.NewScript(-1, script).Hash() }
 // BatchMost is the most commands that share a call: a call of the script delays the commands of other clients.
 const BatchMost = 128
 
+// AllScripts are all scripts of this package.
+var AllScripts = []string{batchScript, readersScript, setScript, slotsScript, queueScript, takenScript, flightScript}
+
 // Scripts are the scripts that are loaded on connecting.
 var Scripts = []string{batchScript, readersScript}
