@@ -3,6 +3,8 @@ package redlocktest
 import (
 	"errors"
 	"maps"
+	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -32,8 +34,11 @@ func TestThePermitsOfAClientStandInTheSlots(t *testing.T) {
 		if err := errors.Join(p.ReleaseContext(t.Context()), q.ReleaseContext(t.Context())); err != nil {
 			t.Error(err)
 		}
-		if got := ms.Master(0).GetSlots("gpus"); len(got) > 0 || len(ms.Master(0).Keys()) > 0 {
-			t.Errorf("the slots are %v and the keys %q after the release", got, ms.Master(0).Keys())
+		keys := slices.DeleteFunc(ms.Master(0).Keys(), func(key string) bool {
+			return strings.HasPrefix(key, "redlock:waiter:") // notes about clients stay for an hour
+		})
+		if got := ms.Master(0).GetSlots("gpus"); len(got) > 0 || len(keys) > 0 {
+			t.Errorf("the slots are %v and the keys %q after the release", got, keys)
 		}
 	})
 }
