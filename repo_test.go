@@ -288,7 +288,7 @@ func body(t *testing.T, text, head string) string {
 	return inside
 }
 
-// TestTheOperationsPageQuotesTheExample compares the code in docs/operations.md with the example that is run.
+// TestTheReadingOrderCoversTheRoot checks that docs/design.md names each file of the root, and no other.
 func TestTheReadingOrderCoversTheRoot(t *testing.T) {
 	text, err := os.ReadFile("docs/design.md")
 	if err != nil {
@@ -305,8 +305,15 @@ func TestTheReadingOrderCoversTheRoot(t *testing.T) {
 			t.Errorf("the reading order does not name %s", file)
 		}
 	}
+	named := regexp.MustCompile("`([\\w/]+\\.(?:go|lua|md))`").FindAllStringSubmatch(order, -1)
+	for _, m := range named {
+		if !exists(m[1]) && !exists(filepath.Join("docs", m[1])) && !exists(filepath.Join("internal/master", m[1])) {
+			t.Errorf("the reading order names %s, which does not exist", m[1])
+		}
+	}
 }
 
+// TestTheOperationsPageQuotesTheExample compares the code in docs/operations.md with the example that is run.
 func TestTheOperationsPageQuotesTheExample(t *testing.T) {
 	page, err := os.ReadFile("docs/operations.md")
 	if err != nil {
