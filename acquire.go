@@ -14,31 +14,31 @@ import (
 	"github.com/redlock-go/redlock/internal/wire"
 )
 
-// A wait is one call that acquires a lock.
-type wait struct {
+// A call is what a goroutine asked for that wants the lock, and what it is told.
+type call struct {
 	locker   *Locker
-	ctx      context.Context // of the call
-	forever  bool            // nothing but Close ends it
-	once     bool            // it makes one attempt, which joins no queue
-	light    bool            // the attempt joins no queue, since a claim is registered after it
+	ctx      context.Context
+	forever  bool // nothing but Close ends it
+	once     bool // it makes one attempt, which joins no queue
 	began    clock.Reading
+	late     bool // time has passed since began, before the first attempt
 	attempts int
-	late     bool   // time has passed since began, before the first attempt
-	inside   bool   // the gate is taken
-	lease    *Lease // acquired, and not yet the Locker's
-	shared   *Lease // the lease of the readers, if the goroutine has entered it
-	leads    bool   // the goroutine leads the readers: see readers
-	last     error  // of the last attempt that was not cut short
-	unwatch  func() // ends what has the Logger warn if the wait lasts; nil: it does not
-	traced   bool   // Trace.LockDone was called
+	last     error          // of the last attempt that was not cut short
+	unwatch  func()         // ends what has the Logger warn if the wait lasts; nil: it does not
+	traced   bool           // Trace.LockDone was called
+	flight   *flight.Flight // of SingleFlight; nil: the call is another one
+}
 
-	// Of SingleFlight:
-	flight   *flight.Flight // nil: the call is another one
-	contacts []int          // by master: see master.Contact; from before the first command of the last attempt or claim
-
-	// The last attempt. Its round is kept until the next attempt, for late votes.
-	round *quorum.Round
-	asked clock.Reading // when it began
+// A wait is what a call has acquired so far.
+type wait struct {
+	call
+	light  bool   // the attempt joins no queue, since a claim is registered after it
+	inside bool   // the gate is taken
+	lease  *Lease // acquired, and not yet the Locker's
+	shared *Lease // the lease of the readers, if the goroutine has entered it
+	leads  bool   // the goroutine leads the readers: see readers
+	lastAttempt
+	contacts []int // of SingleFlight, by master: see master.Contact; from before the first command of the last attempt or claim
 
 	// Of a Locker of several names:
 	nameGates int           // how many gates of names are taken
@@ -46,8 +46,14 @@ type wait struct {
 	whole     *wait         // of the Locker of several names, if this wait is for one of them
 }
 
+// A lastAttempt is the last attempt of a wait. Its round is kept until the next attempt, for late votes.
+type lastAttempt struct {
+	round *quorum.Round // nil: there was none
+	asked clock.Reading // when it began
+}
+
 // over reports whether the wait is to end without the lock.
-func (w *wait) over() bool { return w.ctx.Err() != nil || w.locker.client.isClosing() }
+func (w *call) over() bool { return w.ctx.Err() != nil || w.locker.client.isClosing() }
 
 // enterGate waits for the gate, and reports whether it has entered. With the gate it may receive a lease, if heir is not
 // nil: the Locker that the lease is for.
@@ -80,7 +86,7 @@ func (w *wait) tryGate() bool {
 }
 
 // taken notes that a gate was found taken. note is that of the goroutine inside.
-func (w *wait) taken(note error) { w.last = w.locker.taken(note) }
+func (w *call) taken(note error) { w.last = w.locker.taken(note) }
 
 // taken returns the error for a gate that another goroutine has taken. note is the last note of that
 // goroutine.
@@ -149,7 +155,7 @@ func (w *wait) refused() bool { return errors.Is(w.last, ErrHeld) && !w.split() 
 
 // split reports whether a master has granted the last attempt, which failed all the same. The result may
 // change, since votes may come late.
-func (w *wait) split() bool { return w.round.Any(quorum.Vote.Granted) }
+func (w *lastAttempt) split() bool { return w.round.Any(quorum.Vote.Granted) }
 
 // attempt makes one attempt, and reports whether it has acquired the lock. Otherwise last is a *QuorumError, even if ctx or
 // the Client ended the attempt: see outcome.
@@ -206,7 +212,7 @@ func (w *wait) noted(err error) {
 	}
 }
 
-func (w *wait) endRound() {
+func (w *lastAttempt) endRound() {
 	if w.round != nil {
 		w.round.End()
 		w.round = nil
@@ -234,7 +240,7 @@ func (w *wait) end() {
 
 // outcome returns the error for the caller of a wait without the lock: the one place that tells the end of the Client, the
 // end of ctx, and the end of the schedule apart.
-func (w *wait) outcome() error {
+func (w *call) outcome() error {
 	c := w.locker.client
 	last := c.named(w.locker.heldKey(w.last), w.last)
 	if w.flight != nil {
@@ -252,7 +258,7 @@ func (w *wait) outcome() error {
 }
 
 // traceStart calls LockStart.
-func (w *wait) traceStart() {
+func (w *call) traceStart() {
 	if f := w.locker.client.opts.Trace.LockStart; f != nil {
 		info := LockStartInfo{Name: w.locker.name}
 		info.Permits, info.Limit = w.locker.kind.permits()
@@ -260,23 +266,19 @@ func (w *wait) traceStart() {
 	}
 }
 
-// traceDone calls LockDone, unless it was called before. If there is neither a lock nor an error, a function
-// of the user has panicked.
-func (w *wait) traceDone(err error) {
+// traceDone calls LockDone, unless it was called before.
+func (w *call) traceDone(err error) {
 	f := w.locker.client.opts.Trace.LockDone
 	if f == nil || w.traced {
 		return
 	}
 	w.traced = true
-	if err == nil && w.lease == nil && w.shared == nil {
-		err = errPanicked
-	}
 	permits, _ := w.locker.kind.permits()
 	f(w.ctx, LockDoneInfo{Name: w.locker.name, Waited: w.locker.client.clock().Since(w.began), Attempts: w.attempts, Permits: permits, Err: err})
 }
 
 // warn has the Logger report a long wait of a method that returns no error.
-func (w *wait) warn() {
+func (w *call) warn() {
 	if w.forever && w.unwatch == nil && !w.locker.silent {
 		w.unwatch = w.locker.client.notices.Watch(w.locker.name, w.locker.whyTaken)
 	}
@@ -375,7 +377,7 @@ func (l *Locker) highestFence(now clock.Reading) int64 {
 // that won it, and start is when that began. commitFence returns the number, and how many rounds the acquisition has
 // taken. If there were several, last is when the last of them began. After an error the caller must undo the
 // acquisition.
-func (w *wait) commitFence(claim *master.Claim, votes []quorum.Vote, start clock.Reading) (number int64, rounds int, last clock.Reading, err error) {
+func (w *call) commitFence(claim *master.Claim, votes []quorum.Vote, start clock.Reading) (number int64, rounds int, last clock.Reading, err error) {
 	l, c := w.locker, w.locker.client
 	a := l.kind.numbers(c).Agree(votes, start.Wall(), c.opts.MaxTTL)
 	for err = w.awaitClock(a.Number, start); err == nil && !a.Agreed; {
@@ -397,7 +399,7 @@ func (w *wait) commitFence(claim *master.Claim, votes []quorum.Vote, start clock
 
 // awaitClock waits until a number is near the clock: see fence.AheadMost. It returns an error if that
 // takes longer than the acquisition may take, or if ctx or the Client ends first.
-func (w *wait) awaitClock(number int64, start clock.Reading) error {
+func (w *call) awaitClock(number int64, start clock.Reading) error {
 	l, c := w.locker, w.locker.client
 	now := c.clock()
 	ahead := fence.Ahead(number, now.Wall())

@@ -136,14 +136,14 @@ func (c *Client) SingleFlight(ctx context.Context, name string, f func(ctx conte
 		case <-ctx.Done():
 		case <-c.closing: // the other goroutine may be in its f
 		}
-		return nil, false, (&wait{locker: l, ctx: ctx, last: l.taken(c.gates.Last(l.key))}).outcome()
+		return nil, false, (&call{locker: l, ctx: ctx, last: l.taken(c.gates.Last(l.key))}).outcome()
 	}
 }
 
 // fly is SingleFlight for the goroutine that leads a flight.
 func (l *Locker) fly(ctx context.Context, fl *flight.Flight, f func(ctx context.Context) ([]byte, error)) (value []byte, shared bool, err error) {
 	defer fl.Land()
-	s, err := l.enter(&wait{locker: l, ctx: ctx, flight: fl})
+	s, err := l.enter(&wait{call: call{locker: l, ctx: ctx, flight: fl}})
 	if value, taken := fl.Taken(); taken {
 		return value, true, nil
 	}

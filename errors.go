@@ -347,7 +347,7 @@ func (q *contender) hearOwner(votes []quorum.Vote) {
 }
 
 // askOwner asks who holds the lock, if the wait is long enough for that. It waits for nothing.
-func (w *wait) askOwner() {
+func (w *call) askOwner() {
 	c := w.locker.client
 	if !errors.Is(w.last, ErrHeld) || c.clock().Since(w.began) < ownerAfter {
 		return

@@ -1,6 +1,7 @@
 package redlock
 
 import (
+	"cmp"
 	"context"
 	"sync"
 	"sync/atomic"
@@ -99,13 +100,13 @@ func (l *Locker) lock(ctx context.Context, forever bool) (*Lease, error) {
 			return s, nil
 		}
 	}
-	return l.enter(&wait{locker: l, ctx: ctx, forever: forever})
+	return l.enter(&wait{call: call{locker: l, ctx: ctx, forever: forever}})
 }
 
 // tryLock makes one attempt.
 func (l *Locker) tryLock(ctx context.Context) error {
 	l.mustClient()
-	_, err := l.enter(&wait{locker: l, ctx: ctx, once: true})
+	_, err := l.enter(&wait{call: call{locker: l, ctx: ctx, once: true}})
 	return err
 }
 
@@ -118,7 +119,7 @@ func (l *Locker) enter(w *wait) (_ *Lease, err error) {
 	defer c.endCall()
 	w.began = c.clock()
 	w.traceStart()
-	defer func() { w.traceDone(err) }()
+	defer func() { w.traceDone(cmp.Or(err, errPanicked)) }() // without an error, it was called before, or a function of the user has panicked
 	if w.ctx.Err() != nil {
 		return nil, w.outcome()
 	}

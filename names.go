@@ -146,7 +146,7 @@ func (s set) acquire(w *wait) bool {
 }
 
 // sleep waits for d, or the end of ctx or the Client. In a long sleep, it asks who holds the lock.
-func (w *wait) sleep(d time.Duration) {
+func (w *call) sleep(d time.Duration) {
 	c := w.locker.client
 	for step := ownerAfter; d > 2*ownerAfter && !w.over(); step = ownerEvery {
 		step = min(step, d)
@@ -211,7 +211,7 @@ func (s set) oneByOne(w *wait) (again bool) {
 	}()
 	held := w.ctx // ends with the lease of any part, too
 	for i := range l.keys {
-		p := &wait{locker: l.part(i), ctx: held, forever: w.forever, began: w.began, late: true, whole: w}
+		p := &wait{call: call{locker: l.part(i), ctx: held, forever: w.forever, began: w.began, late: true}, whole: w}
 		won := p.lockPart()
 		w.attempts += p.attempts
 		if !won {

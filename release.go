@@ -286,7 +286,7 @@ func (p *lastReleases) awaited(key string) <-chan struct{} {
 
 // letOthers waits for the answer to this Client's last release of the name, if a rule above requires it. So
 // other clients find the lock free.
-func (w *wait) letOthers() {
+func (w *call) letOthers() {
 	l, c := w.locker, w.locker.client
 	for key := range l.terms.Keys {
 		if answered := c.lastReleases.awaited(key); answered != nil {

@@ -273,7 +273,7 @@ func (r *readers) hold(w *wait) *Lease {
 }
 
 // byReaders reports whether a master has refused the last attempt because of readers.
-func (w *wait) byReaders() bool {
+func (w *lastAttempt) byReaders() bool {
 	return w.round != nil && w.round.Any(func(v quorum.Vote) bool { return v.Readers })
 }
 
