@@ -304,8 +304,8 @@ var All = []Defect{
 		Rule: "A renewal of a reader adds no reader, and sets no marker.",
 		Edits: []Edit{{
 			File: "internal/wire/readers.lua",
-			Old:  "  local is, no = standing(key, token, now)\n  if not is then\n    return no\n  end\n  stand(key",
-			New:  "  local is, no = standing(key, token, now)\n  if no == -1 then\n    return no\n  end\n  stand(key",
+			Old:  "  local is, no = standing(key, token, now)\n  if not is then\n    return no\n  end\n  redis.call('ZREM'",
+			New:  "  local is, no = standing(key, token, now)\n  if no == -1 then\n    return no\n  end\n  redis.call('ZREM'",
 		}},
 	}, {
 		Name: "readers-of-before",
