@@ -72,13 +72,13 @@ type QuorumError struct {
 	Need    int     // how many are a quorum
 	Errs    []error // a *NodeError for each master that did not grant it; another error if a quorum granted it in vain
 
-	// Owner is who held the lock up to 2 s before, if the error matches ErrHeld and that is known: see
-	// Options.Owner. Behind other clients in the queue, that is up to 15 s. The masters are asked at most once a second, and
-	// only by waits that have lasted for 100 ms, so TryLockContext seldom knows.
+	// Owner is who held the lock lately, if the error matches ErrHeld and that is known: see Options.Owner. What is known may
+	// be 2 s old, and up to 15 s while other clients are ahead in the queue. The masters are asked at most once a second, and
+	// only by waits that have lasted for 100 ms. So the error of TryLockContext seldom has an Owner.
 	Owner string
 
-	// Readers are the owners of the Clients whose readers held the lock then: see Holding.Readers. Owner is then
-	// empty.
+	// Readers are the owners of the Clients whose readers held the lock, as old as an Owner: see Holding.Readers. With
+	// Readers, Owner is empty.
 	Readers []string
 
 	// Held is the name that is held, if the error matches ErrHeld: Name, or one of its names.

@@ -117,9 +117,9 @@ type Holding struct {
 	// no owner: the token of a client with DisableOwner, or of another language.
 	Owner string
 
-	// MayBeKept says that the Client of the owner may keep the lock while nobody holds it: see LockOptions.Keep. Whether a
-	// goroutine holds it only that Client knows. A call that locks finds out: it recalls a lock that is kept. MayBeKept is
-	// false for a lock that its Client will not keep, since others have wanted it lately.
+	// MayBeKept says that the Client of the owner may keep the lock while nobody holds it: see LockOptions.Keep. Only that
+	// Client knows whether a goroutine holds the lock. Another client that locks the name recalls the lock if it is kept.
+	// MayBeKept is false for a lock that its Client will not keep, since others have wanted it lately.
 	MayBeKept bool
 
 	// Token is the value that stands on the most masters, as Lease.Token returns it, and empty if the
@@ -162,13 +162,14 @@ type Waiter struct {
 	Limit   int       // with which it waits for them: see Semaphore.Limit
 }
 
-// A SemaphoreHolding says who holds the permits of a semaphore, and who waits. What is said of Holding holds for it, too.
+// A SemaphoreHolding says who holds the permits of a semaphore, and who waits. Like a Holding, it is for people and their tools,
+// and describes a moment that has passed.
 type SemaphoreHolding struct {
 	Name string // of the semaphore
 
-	// Slots are the slots that are taken at some master, in ascending order. Of more than 256, the first.
+	// Slots are the slots that are taken at some master, in ascending order. Of more than 256, only the first are listed.
 	Slots []SlotHolding
-	// Taken is how many slots these are, with those that are left out.
+	// Taken is how many slots are taken at some master, including those that Slots leaves out.
 	Taken int
 
 	// Limits are the limits that holders and waiters use, in ascending order. If there are several, the largest counts:
@@ -177,7 +178,8 @@ type SemaphoreHolding struct {
 
 	Need int // how many masters are a quorum
 
-	// Waiting is how many calls wait at the masters, each for one permit or several. Further calls of a Client may wait in it.
+	// Waiting is how many calls wait at the masters, each for one permit or several. Further calls may wait in their Clients, and
+	// are not seen.
 	Waiting int
 	// Waiters are these calls, the longest waiting first. Of more than 256, some are left out.
 	Waiters []Waiter
