@@ -11,6 +11,68 @@ import (
 	"github.com/redlock-go/redlock/internal/redisconn"
 )
 
+// Open returns a Client of the masters at urls. Each URL is redis:// or rediss:// (with TLS) followed by
+// [user:password@]host[:port][/database], or unix:// followed by [user:password@]/path[?db=database], or a
+// plain host:port. Spaces around a URL do not count. Five masters are usual. A majority must answer to acquire a lock.
+//
+// Like sql.Open, Open does not wait for connections. It returns an error only for invalid arguments, such as
+// the same address twice. Masters are dialled in the background, and again after failures. Ping reports
+// whether enough of them are connected.
+func Open(urls []string, opts *Options) (*Client, error) {
+	targets, err := masterurl.ParseList(urls)
+	if err != nil {
+		return nil, fmt.Errorf("redlock: Open: %w", err)
+	}
+	o := Options{}
+	if opts != nil {
+		o = *opts
+	}
+	if len(o.Names) == 0 {
+		o.Names = make([]string, len(targets))
+		for i, t := range targets {
+			o.Names[i] = t.Address()
+		}
+	}
+	valid, err := o.withDefaults(len(urls))
+	if err != nil {
+		return nil, err
+	}
+	pools := make([]*redis.Pool, len(targets))
+	for i, t := range targets {
+		pools[i] = newPool(t, valid)
+	}
+	c, err := newClient(pools, valid)
+	if err != nil {
+		return nil, err
+	}
+	c.pools = pools
+	return c, nil
+}
+
+// New returns a Client with one redigo pool per master. Close leaves the pools open. The Client keeps up to
+// two connections of each pool, so MaxActive must not be 1. A pool should set DialContext rather than Dial,
+// which cannot be interrupted.
+//
+// A pool may be shared with other code. Locks are kept in the database that new connections of the pool use.
+// If other code has selected another database on a borrowed connection, the Client sends SELECT. Its user
+// must then be allowed to run SELECT. Redis before 6.2 does not report which database a connection uses. With
+// such a version, do not share a pool with code that sends SELECT.
+//
+// A broken or hostile server can send a reply that exhausts the memory. The connections of Open reject such
+// replies. The connections of the caller's pools do so if their dial function uses BoundReplies.
+//
+// Like Open, New does not wait for connections.
+func New(masters []*redis.Pool, opts *Options) (*Client, error) {
+	if err := checkPools(masters); err != nil {
+		return nil, err
+	}
+	valid, err := opts.withDefaults(len(masters))
+	if err != nil {
+		return nil, err
+	}
+	return newClient(masters, valid)
+}
+
 // newPool returns a pool that dials the master at u. A Client borrows two connections from it. No other code
 // uses the pool.
 func newPool(u masterurl.URL, opts *Options) *redis.Pool {
