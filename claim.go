@@ -105,6 +105,7 @@ type claiming struct {
 	pending bool          // the current round is not over
 	poll    time.Time     // when the next poll is due
 	far     bool          // it is far: others are ahead of the claim
+	blind   bool          // what the last round has found may be over
 	askAt   time.Time     // when to ask who has the other keys; zero: the claim has no vote, or they were asked
 	stop    time.Time     // when to ask the user's schedule whether the wait goes on; zero: at once
 
@@ -230,6 +231,7 @@ func (q *contender) await(now clock.Reading) (next time.Time, more bool) {
 	if q.woken || mine != 0 {
 		q.apart = 0
 	}
+	q.blind = q.woken || mine != 0 || q.far
 	if q.woken {
 		q.woken = false
 	} else if due.After(now.Time()) {
@@ -237,6 +239,13 @@ func (q *contender) await(now clock.Reading) (next time.Time, more bool) {
 	}
 	q.ask(q.again(now), q.claim.G)
 	return now.Time(), true
+}
+
+// standing reports whether the next poll is likely to be refused: nothing has happened since the last round, in which a quorum of masters
+// have said that their keys live for longer. The polls of claims that are far are the Client's heartbeats, so they are to be proved.
+func (q *contender) standing(now clock.Reading) bool {
+	left, known := freeAfter(q.round.Votes())
+	return known && !q.blind && left > now.Since(q.asked)+2*q.locker.client.group.Distance()
 }
 
 // roundOver acts on the current round, which is over and did not win. The masters in mine, as bits, have voted for the
@@ -319,6 +328,9 @@ func (q *contender) schedule(now clock.Reading) (more bool) {
 	step := c.opts.claimPolls
 	ahead := q.inbox.Ahead(q.claim)
 	if q.far = ahead >= wire.Near && c.listening(); !q.far {
+		if !q.claim.OfSlots() && !q.inbox.Leads(q.claim) {
+			step *= followSteps
+		}
 		q.poll = now.Time().Add(q.notPast(step/2 + rand.N(step)))
 		return true
 	}
@@ -336,6 +348,9 @@ const (
 	// farFirst is after how many times the pause of a near claim a far one polls first, on average: soon after a grant to
 	// another client would have ended that was made when it registered.
 	farFirst = 10
+	// followSteps is how much longer the pause of a claim is that is near, but not at a quorum of masters: others watch the keys, too. It
+	// is short beside the patience of the Client.
+	followSteps = 3
 	// nearSteps limits the pause of a claim on slots that is near, but not one of the first three, in the same measure.
 	nearSteps = 5
 	// farMost is the longest pause of a far claim, in the same measure.
@@ -457,6 +472,7 @@ func (q *contender) win(now clock.Reading, won *waits.Quorum) (more bool) {
 	contended := q.attempts > 1 || q.round.Any(isTaken)
 	t := &tenure{client: c, name: l.name, opts: l.opts, claim: q.claim.Claim, holders: q.holders, asked: now, contended: contended, rounds: 1,
 		validity: won.Left, short: won.Left < q.claim.G, start: now, slots: won.Slots}
+	t.crowded = q.inbox.Crowded(q.claim)
 	t.renews = t.holders.renewing(t)
 	t.heldBy(new(Lease))
 	if q.flight != nil {

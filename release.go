@@ -40,7 +40,7 @@ func (t *tenure) held() time.Duration { return t.unlocked.Since(t.holder.acquire
 // Some releases leave the lock open: otherwise, clients that do not queue would never find it free while others
 // queue. An open release costs the next holder a round trip. It is one release in openOneIn. Where both that
 // round trip and the hold are short, it is one in openOneInShort, since the lock is then free for a short time
-// only.
+// only. In a crowd it is not: a client's fair share is smaller there, and the round trips of all would cost more than they give.
 const (
 	openOneIn      = 8
 	openOneInShort = 2                     // divides openOneIn
@@ -57,7 +57,7 @@ func (t *tenure) drawOpen() bool {
 	case n >= openOneIn/openOneInShort:
 		return false
 	}
-	return t.held() <= openHold && t.client.group.Distance() <= openTrip
+	return !t.crowded && t.held() <= openHold && t.client.group.Distance() <= openTrip
 }
 
 // release returns the command of the release.

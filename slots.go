@@ -233,7 +233,7 @@ func (p *permits) pass(make func(tag any) any) bool {
 func (q *contender) again(now clock.Reading) wire.Request {
 	switch {
 	case !q.claim.OfSlots():
-		return wire.AgainSparing(q.apart)
+		return wire.Polling(q.apart, q.standing(now))
 	case q.aim != nil:
 		q.asks = true
 		return wire.AimAt(q.aim)

@@ -30,6 +30,7 @@ type tenure struct {
 	holders   holders       // immutable
 	asked     clock.Reading // immutable; the time before the first byte of the round that was won
 	contended bool          // immutable; not acquired by the first attempt: see lastReleases
+	crowded   bool          // immutable; several clients were ahead of its claim in the queues
 	fence     int64         // immutable; 0: none
 	rounds    int           // immutable; how many rounds the acquisition took
 	slots     []int         // immutable; of a permit; nil for a lock

@@ -3,7 +3,9 @@ package contract_test
 import (
 	"context"
 	"math/rand/v2"
+	"regexp"
 	"slices"
+	"strings"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -52,6 +54,55 @@ func TestACrowdThatWaitsSendsFewPolls(t *testing.T) {
 		}
 		holder.Unlock()
 		wait()
+	})
+}
+
+// Clients that come at one moment stand in another order at each master, for as long as they wait. So more than three are near somewhere.
+// All together they send few polls more than a crowd that is in order.
+func TestACrowdThatComesAtOnceSendsFewPolls(t *testing.T) {
+	bubble(t, 5, func(t *testing.T, ms *redlocktest.Masters) {
+		const n, seconds = 30, 10
+		random := rand.New(rand.NewPCG(1, 2))
+		holder := connected(t, ms, nil).Locker("a")
+		take(holder)
+		var all []*redlock.Client
+		for range n {
+			delays := make([]time.Duration, ms.Len())
+			for i := range delays {
+				delays[i] = time.Duration(random.IntN(1000)) * time.Microsecond
+			}
+			all = append(all, ms.WithDelays(delays...).Open(nil))
+		}
+		time.Sleep(time.Second)
+		done := make(chan struct{})
+		for _, c := range all {
+			go func() {
+				locktest.Pass(c.Locker("a"))
+				done <- struct{}{}
+			}()
+		}
+		time.Sleep(3 * time.Second) // the first polls
+		fronts := make(map[string]bool)
+		for i := range ms.Len() {
+			for _, member := range queue(t, ms, i, "a")[:3] {
+				fronts[member] = true
+			}
+		}
+		if len(fronts) < 6 {
+			t.Fatalf("%d clients are near somewhere: the orders hardly differ", len(fronts))
+		}
+		before := polls(ms.Master(0))
+		time.Sleep(seconds * time.Second)
+		got := polls(ms.Master(0)) - before
+		const near, far = 3 * 10 * seconds, 23 * seconds
+		t.Logf("%d polls in %d s, %d clients are near", got, seconds, len(fronts))
+		if most := (near*5/3 + far) * 12 / 10; got > most {
+			t.Errorf("%d clients sent %d polls in %d s, want %d at most", n, got, seconds, most)
+		}
+		holder.Unlock()
+		for range n {
+			<-done
+		}
 	})
 }
 
@@ -108,15 +159,23 @@ func TestACrowdThatWaitsSendsNothingElse(t *testing.T) {
 		time.Sleep(3 * time.Second) // the first polls, and the question for lists of masters
 		m := ms.Master(0)
 		pings, before, asked := m.Count("PING"), len(m.Commands()), polls(m)
+		probes, infos := m.Count("PROBE"), m.Count("INFO")
 		time.Sleep(seconds * time.Second)
+		// Each second the holder and the near clients have a heartbeat, with a probe and two INFOs. The other polls of those that are
+		// near are likely to be refused, and have no probes. A calm client asks INFO once in ten seconds.
+		if got, most := m.Count("PROBE")-probes, (polls(m)-asked)*6/10; got > most {
+			t.Errorf("%d clients sent %d probes in %d s, want %d at most", n, got, seconds, most)
+		}
+		if got, most := m.Count("INFO")-infos, 2*((1+3)*seconds+n)*12/10; got > most {
+			t.Errorf("%d clients sent %d INFOs in %d s, want %d at most", n, got, seconds, most)
+		}
 		// Each second the holder pings its subscription twice, and the connection for commands once. Each of the three near clients
 		// pings its subscription ten times, and the other connection once. The far ones ping only their subscriptions, each two seconds.
 		ping := (2+1+3*(10+1))*seconds + (n+1-3)*seconds/2
 		if got := m.Count("PING") - pings; got > ping+10 {
 			t.Errorf("%d clients sent %d pings in %d s, want %d at most", n, got, seconds, ping+10)
 		}
-		// A heartbeat has a probe and two INFOs, and so have some polls.
-		if got, want := len(m.Commands())-before, ping+4*3*seconds+4*(polls(m)-asked); got > want {
+		if got, want := len(m.Commands())-before, ping+4*3*seconds+2*(polls(m)-asked); got > want {
 			t.Errorf("%d clients sent %d commands in %d s, want %d at most", n, got, seconds, want)
 		}
 		// A client that holds a lock has heartbeats, whatever it waits for.
@@ -164,7 +223,8 @@ func TestACrowdThatTakesTurnsSendsFewCommands(t *testing.T) {
 		}
 		time.Sleep(100 * time.Millisecond)
 		m := ms.Master(0)
-		had, commands, pings := locks.Load(), len(m.Commands()), m.Count("PING")
+		before := len(m.Commands())
+		had, commands, pings := locks.Load(), before, m.Count("PING")
 		time.Sleep(time.Second)
 		had, commands, pings = locks.Load()-had, len(m.Commands())-commands, m.Count("PING")-pings
 		stop.Store(true)
@@ -174,11 +234,24 @@ func TestACrowdThatTakesTurnsSendsFewCommands(t *testing.T) {
 		if had < 300 || float64(commands)/float64(had) > 2.9 {
 			t.Errorf("%d locks took %d commands, want 2.4 each", had, commands)
 		}
+		// A claim that joins a queue counts as live, so only those of polls tell how long their clients take to poll again.
+		told := 0
+		for _, c := range m.Commands()[before:] {
+			if strings.Contains(c, `"register `) && patience.MatchString(c) {
+				told++
+			}
+		}
+		if told > 2*n {
+			t.Errorf("%d registrations tell a patience, want few", told)
+		}
 		if pings > n*5 {
 			t.Errorf("%d clients have sent %d pings in a second, want the two of each subscription, and one", n, pings)
 		}
 	})
 }
+
+// patience matches the end of a call of the script that tells a client's turn and patience.
+var patience = regexp.MustCompile(` \d+ \d+ \d+$`)
 
 // Busy masters answer some milliseconds later now and then. Most claims have their other votes by then, so they do not ask who has
 // the keys.

@@ -36,6 +36,7 @@ type link struct {
 	// The writer's:
 	args                         []any
 	turnArg, patienceArg, farArg boxedTime
+	told                         time.Time // when the client's turn and patience were told last
 	// The reader's:
 	now     time.Time // taken once for each reply
 	overdue time.Time // since when replies are overdue; zero: they are not
@@ -111,6 +112,10 @@ func (l *link) write() {
 	}
 }
 
+// calmLooks is how often the polls of a calm client find out whether the server is still a master, and evicts no keys. When it becomes
+// near, it finds out at once.
+const calmLooks = 10 * heartbeat
+
 // beat does what is due once a second. It sends owed releases again. It sends a Ping to an idle
 // master, so that a lost connection is noticed, and to a master without recent votes, so that a restart
 // is. While the client is calm, its polls find that out. It asks for clients with other lists of masters. It ends the
@@ -130,7 +135,8 @@ func (l *link) beat() error {
 	if !calm && (m.outbox.idle() || m.cfg.Guard && !m.guard.probed) {
 		m.outbox.push(newItem(wire.Ping, nil, nil))
 	}
-	m.guard.probed, m.guard.thorough = false, true
+	m.guard.probed = false
+	m.guard.thorough = m.guard.thorough || !calm || time.Since(m.guard.looked) >= calmLooks
 	m.askListsLocked(time.Now())
 	return nil
 }
@@ -183,19 +189,39 @@ func (l *link) send(items []item) error {
 			args = items[i].AppendKey(args)
 		}
 		args = append(args, l.id)
-		joins := false
 		for i := range items {
 			args = items[i].AppendWord(args, l.m.cfg.Index)
-			joins = joins || items[i].Joins()
 		}
-		if joins {
-			args = append(args, l.turnArg.boxed(l.m.turn()))
-			patience, far := l.m.patience()
-			args = append(args, l.patienceArg.boxed(patience+time.Millisecond), l.farArg.boxed(far))
-		}
+		args = l.appendPatience(args, items)
 	}
 	l.args = args
 	return l.conn.Send(name, args...)
+}
+
+const (
+	// toldFor is for how long new claims need not tell the client's turn and patience again. The server keeps its note for an hour.
+	toldFor = 10 * time.Minute
+	// shortPatience is the longest patience of a client whose claims need not: about as long counts a claim as live that has joined.
+	shortPatience = 600 * time.Millisecond
+)
+
+// appendPatience appends the client's turn and patience if the items are to tell them.
+func (l *link) appendPatience(args []any, items []item) []any {
+	joins, must := false, false
+	for i := range items {
+		joined, new := items[i].Joins()
+		joins, must = joins || joined, must || joined && !new
+	}
+	if !joins {
+		return args
+	}
+	patience, far := l.m.patience()
+	now := items[0].Sent
+	if !must && patience <= shortPatience && now.Sub(l.told) < toldFor {
+		return args
+	}
+	l.told = now
+	return append(args, l.turnArg.boxed(l.m.turn()), l.patienceArg.boxed(patience+time.Millisecond), l.farArg.boxed(far))
 }
 
 // sendQuery sends the commands of a query.

@@ -37,6 +37,7 @@ type Claim struct {
 	missed uint64                    // the masters, as bits, where one was lost, or has found that the claim was not in the queue
 
 	places   []place // by master
+	behind   uint64  // the masters, as bits, where several clients were ahead of it when it was registered
 	answered bool    // a master has answered it
 	returned bool    // a master has come up since its last poll
 	passed   bool    // a master has passed over it, though it is near
@@ -159,6 +160,9 @@ func (w *Wait) Answered(c *Claim, kind wire.Kind, i int, a wire.Answer, mark clo
 	if w.claim == c {
 		if kind == wire.Register {
 			w.registeredLocked(i, a)
+			if a.Outcome == wire.Taken && a.Ahead >= wire.Near {
+				c.behind |= bit
+			}
 		}
 		if gone {
 			c.votes[i] = vote{fence: c.votes[i].fence}
@@ -248,6 +252,13 @@ type left struct {
 	i     int
 	d     time.Duration
 	slots []int
+}
+
+// Crowded reports whether a quorum of masters have said that several clients were ahead of the claim when it was registered.
+func (w *Wait) Crowded(c *Claim) bool {
+	w.waits.mu.Lock()
+	defer w.waits.mu.Unlock()
+	return bits.OnesCount64(c.behind) >= w.waits.Need
 }
 
 // Unused returns how many masters have granted the lock to a claim in vain.

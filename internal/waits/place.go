@@ -1,6 +1,7 @@
 package waits
 
 import (
+	"math"
 	"time"
 
 	"github.com/redlock-go/redlock/internal/wire"
@@ -10,7 +11,10 @@ import (
 // others are far, and cost little: see docs/grant.md. Masters differ in the order of their queues, so a claim has a place in
 // each.
 //
-//   - A claim is near if one master says so. If it took a quorum, nobody might be near where the orders differ.
+//   - A claim is near if one master says so. If it took a quorum, nobody might be near where the orders differ. Then more than three are
+//     near somewhere. Those that are near at fewer than a quorum poll a third as often: see Leads.
+//   - A claim that is far polls as often as the masters would have it on average. So all claims together send as many polls as if the
+//     orders were the same, and the first live one of each master has its part in these.
 //   - It is near if fewer than a quorum of masters have said anything: others may be down, or new.
 //   - An answer says the place when the command was executed. A message says that the claim has become near since. Both
 //     travel on connections of their own. So an answer to a command that was sent before the last such message came does not
@@ -37,24 +41,44 @@ func (c *Claim) saidLocked(i int, a wire.Answer, sent time.Time, listening bool)
 	}
 }
 
-// aheadLocked returns how many are ahead of the claim at the master where these are fewest, and 0 if fewer than need masters have
-// said anything.
+// aheadLocked returns how many are ahead of the claim, and 0 if fewer than need masters have said anything. If it is near at a
+// master, that is the least number that one has said. Else it is the harmonic mean: at a master with n ahead, it would poll once in n
+// steps.
 func (c *Claim) aheadLocked(need int) int {
-	said, least := 0, -1
+	said, least, rate := 0, -1, 0.0
 	for i := range c.places {
 		if p := &c.places[i]; p.known {
 			if said++; least < 0 || p.ahead < least {
 				least = p.ahead
 			}
+			rate += 1 / float64(max(p.ahead, 1))
 		}
 	}
 	if said < need {
 		return 0
+	} else if least < c.Near {
+		return least
 	}
-	return least
+	return int(math.Round(float64(said) / rate))
 }
 
-// Ahead returns how many clients are ahead of a claim. It is near if these are fewer than Claim.Near.
+// Leads reports whether a claim is near at a quorum of masters, or fewer have said anything.
+func (w *Wait) Leads(c *Claim) bool {
+	w.waits.mu.Lock()
+	defer w.waits.mu.Unlock()
+	said, near := 0, 0
+	for i := range c.places {
+		if c.places[i].known {
+			said++
+		}
+		if c.nearAt(i) {
+			near++
+		}
+	}
+	return near >= w.waits.Need || said < w.waits.Need
+}
+
+// Ahead returns how many clients are ahead of a claim, on average. It is near if these are fewer than Claim.Near.
 func (w *Wait) Ahead(c *Claim) int {
 	w.waits.mu.Lock()
 	defer w.waits.mu.Unlock()

@@ -45,7 +45,7 @@ func TestAClaimIsNearIfOneMasterSaysSo(t *testing.T) {
 	p.answer(1, 9, now)
 	p.want("fewer than a quorum have", 0)
 	p.answer(2, 8, now)
-	p.want("a quorum have", 7)
+	p.want("a quorum have: it would poll once in 7, 9 and 8 steps", 8)
 	p.answer(3, 1, now)
 	p.want("it is near at one", 1)
 	if since, near := p.s.NearAt(3); !near || !since.Equal(p.c.Began.Time()) {
@@ -55,11 +55,37 @@ func TestAClaimIsNearIfOneMasterSaysSo(t *testing.T) {
 		t.Error("it is near at another master than that one")
 	}
 	p.answer(3, 3, now)
-	p.want("and far again", 3)
+	p.want("and far again", 6)
 	for i := range 3 {
 		p.w.Answered(p.c, wire.Again, i, wire.Answer{Err: errTest}, now, time.Second, true)
 	}
 	p.want("a quorum are down", 0)
+}
+
+// Where the orders differ, more than three claims are near somewhere.
+func TestAClaimLeadsIfAQuorumSaysThatItIsNear(t *testing.T) {
+	for _, row := range []struct {
+		name   string
+		places []int // by master
+		want   bool
+	}{
+		{"no master has answered", nil, true},
+		{"fewer than a quorum have", []int{9, 9}, true},
+		{"it is near at none", []int{3, 4, 5, 6, 7}, false},
+		{"it is near at two", []int{0, 2, 5, 6, 7}, false},
+		{"it is near at two of three that have answered", []int{0, 2, 5}, false},
+		{"it is near at three", []int{0, 2, 2, 6, 7}, true},
+	} {
+		t.Run(row.name, func(t *testing.T) {
+			p := newPlaced(t)
+			for i, ahead := range row.places {
+				p.answer(i, ahead, clock.System())
+			}
+			if got := p.w.Leads(p.c); got != row.want {
+				t.Errorf("Leads = %t, want %t", got, row.want)
+			}
+		})
+	}
 }
 
 var errTest = redisError("down")

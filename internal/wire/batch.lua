@@ -53,7 +53,7 @@
 -- list of this number and the key's fence. For commit, -2 means that the key's fence is above the one to commit.
 -- The answer to register and again with a g is 1, or a list of five: the number, the fence or 0, the first 256 bytes of
 -- another token that the key holds, 1 if the client had not been in the queue, and how many members are ahead of it in the
--- queue. A number of 2 or more says that the key holds the client's token, and lives for number - 2 ms. With 1, the key was
+-- queue; 10 if they were not counted, and three or more are. A number of 2 or more says that the key holds the client's token, and lives for number - 2 ms. With 1, the key was
 -- set by this command. A client that is not near is not told how long the key lives. If readers hold the key, any acquisition
 -- is answered by such a list: it has their marker in the place of the token.
 --
@@ -216,11 +216,11 @@ end
 -- that was left open may be set by the next command, so only calls of two commands leave keys open in this way: see handOver.
 local granted, opened = {}, {}
 
--- Tells a client that it was granted a key.
+-- Tells a client that it was granted a key. Returns how many have heard of it.
 local function tellGrant(key, client, token, given)
   granted[key] = token
   local age = redis.pcall('PTTL', 'redlock:incarnation')
-  redis.pcall('PUBLISH', 'redlock:wake:' .. client, string.format('+ %s %s %.0f %.0f %s', token, runID(),
+  return redis.pcall('PUBLISH', 'redlock:wake:' .. client, string.format('+ %s %s %.0f %.0f %s', token, runID(),
     type(age) == 'number' and age or -1, given, key))
 end
 
@@ -294,15 +294,45 @@ local function parse(m)
   return client or m, claim, g
 end
 
+-- A claim that has joined its queue so lately, in ms, is live without a note, and after that unheard for as long as it takes at
+-- most until it is sent again. So a client that registers claims again and again need not note that each time.
+local lately, again = 500, 1250
+
+-- The score of a member of a queue, or nil.
+local function scoreOf(queue, m)
+  local score = redis.pcall('ZSCORE', queue, m)
+  return type(score) == 'string' and tonumber(score) or nil
+end
+
+-- Reports whether a member with this score has joined its queue in the last ms. A claim that waits behind those that come later has a
+-- score that is not over, and one that was set aside, too.
+local function joinedIn(ms, score) return score and score <= micros() and score + ms * 1000 >= micros() end
+
+-- Says whether the client of a member of a queue is live, unheard or silent, and whether the member can be set aside. note is that of the
+-- client, and score that of the member, if it is known.
+local function heard(queue, m, note, score)
+  local till, far = string.match(type(note) == 'string' and note or '', '^(%d+) %d+ ?(%d*)$')
+  if not till or till * 1000 >= micros() then
+    return 'live', till and far ~= ''
+  end
+  local _, claim = parse(m)
+  score = score or claim and scoreOf(queue, m) or nil
+  if joinedIn(lately, score) then
+    return 'live', far ~= ''
+  end
+  local unheard = (till + (tonumber(far) or 0)) * 1000 >= micros() or joinedIn(lately + again, score)
+  return unheard and 'unheard' or 'silent', far ~= ''
+end
+
 -- Says of each of these members of a queue whether its client is gone, silent, unheard or live, and the turns of the clients.
 --
---   gone     its channel has no subscriber. (The count of subscribers includes a monitor's PSUBSCRIBE *.)
---   live     it has noted lately that it waits, or it keeps no note
+--   gone     its channel has no subscriber
+--   live     it has noted lately that it waits, or has joined the queue lately, or it keeps no note
 --   unheard  it has not, but it was not near then, and so need not have
 --   silent   it should have: it may be stopped
 --
 -- At last says which members can be set aside: their clients' notes are of this version, which takes them back.
-local function judge(members)
+local function judge(queue, members)
   local notes, channels, states, turns, movable = {}, {}, {}, {}, {}
   for i, m in ipairs(members) do
     local client = parse(m)
@@ -312,17 +342,11 @@ local function judge(members)
   notes = redis.pcall('MGET', unpack(notes)) -- an error has no elements
   local counts = redis.pcall('PUBSUB', 'NUMSUB', unpack(channels))
   for i, m in ipairs(members) do
-    local till, turn, far = string.match(notes[i] or '', '^(%d+) (%d+) ?(%d*)$')
+    local turn = string.match(notes[i] or '', '^%d+ (%d+)')
     turns[i] = math.min(tonumber(turn) or 0, turnMost)
-    movable[i] = till and far ~= ''
+    states[i], movable[i] = heard(queue, m, notes[i])
     if m == 'woken' or m ~= 'polling' and not counts.err and tonumber(counts[2 * i]) == 0 then
       states[i] = 'gone'
-    elseif not till or till * 1000 >= micros() then
-      states[i] = 'live'
-    elseif (till + (tonumber(far) or 0)) * 1000 >= micros() then
-      states[i] = 'unheard'
-    else
-      states[i] = 'silent'
     end
   end
   return states, turns, movable
@@ -351,10 +375,6 @@ end
 -- Members of a queue that were passed over are set aside: behind all others, in their order. Their next polls take them back to
 -- their places. Otherwise those that are stopped would be the near ones for ever. The score of such a member is aside more.
 local aside = 4000000000000000
-local function scoreOf(queue, m)
-  local score = redis.pcall('ZSCORE', queue, m)
-  return type(score) == 'string' and tonumber(score) or nil
-end
 local function setAside(queue, m)
   local score = scoreOf(queue, m)
   if not score or score >= aside then
@@ -383,7 +403,7 @@ local function first(key, chosen, careful)
       found.silent = true
       break
     end
-    local states, turns, movable = judge(members)
+    local states, turns, movable = judge(queue, members)
     local gone = {}
     for i, m in ipairs(members) do
       if states[i] == 'live' or states[i] == 'unheard' and (not careful or careful == 'newcomer') then
@@ -481,14 +501,20 @@ local function pass(key, token, how, proposal, careful)
   return true
 end
 
+-- What this call knows of queues: the score of their third member, if there is one. Whoever joins with a greater score is far.
+local thirds = {}
+
 -- Passes a lock on in the usual case, with few commands: no readers wait, and the head of the queue is a live claim. The key still
 -- holds the token that is released, and is set anew instead of deleted and set; with open, it is deleted, and the head is woken. mine
 -- is the member of the client that releases. Returns whether the lock was passed on, or nil if nothing was done. If it was not,
 -- the key is free.
+--
+-- Whether the client of the head is gone is not asked before: then the message about the grant reaches nobody. (It also reaches a monitor's
+-- PSUBSCRIBE *. Beside one, a client that is gone costs g.)
 local function handOver(key, token, mine, proposal, open)
   local queue = 'redlock:queue:' .. key
-  local members = redis.pcall('ZRANGE', queue, 0, near)
-  local head = members[1] -- nil, too, after an error
+  local front = redis.pcall('ZRANGE', queue, 0, near, 'WITHSCORES')
+  local head = front[1] -- nil, too, after an error
   local client, claim, g
   if head then
     client, claim, g = parse(head)
@@ -496,18 +522,18 @@ local function handOver(key, token, mine, proposal, open)
   if not claim or head == mine or not open and not runID() then
     return nil
   end
-  local state = judge({head})[1]
-  if state ~= 'live' and state ~= 'unheard' then
+  local score = tonumber(front[2])
+  if not joinedIn(lately, score) and heard(queue, head, redis.pcall('GET', 'redlock:waiter:' .. client), score) == 'silent' then
     return nil
   end
   if open then
-    if redis.pcall('DEL', key) ~= 1 then
+    if redis.pcall('PUBLISH', 'redlock:wake:' .. client, token .. ' ' .. key) == 0 or redis.pcall('DEL', key) ~= 1 then
       return nil
     end
     opened[key] = true
     local left = redis.pcall('ZREM', queue, mine)
     tellNear(key, type(left) == 'number' and left or 0)
-    redis.pcall('PUBLISH', 'redlock:wake:' .. client, token .. ' ' .. key)
+    thirds[key] = left == 0 and tonumber(front[6])
     return true
   end
   local ms, fenced = string.match(g, '^(%d+)(f?)$')
@@ -524,11 +550,16 @@ local function handOver(key, token, mine, proposal, open)
     return false -- the client may not write to the queue
   end
   if left == 1 then
-    tell(key, members[near + 1] or '')
+    tell(key, front[2 * near + 1] or '')
+    thirds[key] = tonumber(front[2 * near + 2])
   else
     tellNear(key, left)
   end
-  tellGrant(key, client, claim, given)
+  if tellGrant(key, client, claim, given) == 0 then
+    granted[key], thirds[key] = nil, nil
+    redis.pcall('DEL', key)
+    return false -- the client is gone
+  end
   return true
 end
 
@@ -597,8 +628,9 @@ end
 
 -- Puts a client that waits into the queue, or takes it back to its place. Returns whether it had not been there, which is not
 -- said of a client that polls, and how many members are ahead of it. If its user may not ask for that, none is: then it polls
--- often. A queue is kept for ten minutes after its head polled, or after a client joined that is the first, or behind the member
+-- often. If a release in front of it in the call has seen that three are, they are not counted. A queue is kept for ten minutes after its head polled, or after a client joined that is the first, or behind the member
 -- 'woken', or one in 16: longer than any sleep between two attempts.
+local uncounted = 10 -- as if so many were ahead
 local function join(what, key, mine, waited)
   if not mine or not queues(waited) then
     return false, 0
@@ -616,8 +648,11 @@ local function join(what, key, mine, waited)
   elseif score >= aside then
     redis.pcall('ZADD', queue, 'XX', string.format('%.0f', score - aside), mine)
   end
-  local rank = redis.pcall('ZRANK', queue, mine)
-  rank = type(rank) == 'number' and rank or 0
+  local rank = uncounted
+  if not (new and thirds[key] and thirds[key] <= ticket) then
+    rank = redis.pcall('ZRANK', queue, mine)
+    rank = type(rank) == 'number' and rank or 0
+  end
   if rank == 0 or not score and (rank == 1 or micros() % 16 == 0) then
     redis.pcall('PEXPIRE', queue, '600000')
   end

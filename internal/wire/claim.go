@@ -27,6 +27,7 @@ type Claim struct {
 	spared   uint64    // see ClaimOf
 	made     time.Time // see ClaimOf
 	behind   bool      // see ClaimOf
+	fresh    bool      // with a g: its client waits since a moment ago, and not behind those that come later
 }
 
 // Terms are what all claims on a key have in common. They are made once, since that costs some
@@ -90,6 +91,7 @@ func NewClaim(terms *Terms, of ClaimOf) Claim {
 		}
 		c.release, c.most = "release "+c.g, 0
 		c.spared, c.made, c.behind = of.Spared, of.Made, of.Behind
+		c.fresh = of.Waited >= 0 && of.Waited < freshMost
 		return c
 	}
 	switch {
@@ -102,6 +104,10 @@ func NewClaim(terms *Terms, of ClaimOf) Claim {
 	}
 	return c
 }
+
+// freshMost is how long the client of a claim has waited at most for the place in the queue to say when it joined. It is short beside the
+// time for which a claim counts as live then: see batch.lua.
+const freshMost = 100 * time.Millisecond
 
 // waitedFor returns how long a client has waited, for the script.
 func waitedFor(waited time.Duration) string {
@@ -193,18 +199,22 @@ func (c *Claim) ReleasingFree(masters uint64) Request {
 	return &request{kind: Release, word: c.release, free: masters}
 }
 
-// A sparing is an Again that leaves a free key alone at some masters, as bits.
-type sparing struct{ masters uint64 }
+// A polling is an Again of a claim with a g that is not a plain one.
+type polling struct {
+	spared  uint64 // masters, as bits, where it leaves a free key alone
+	refused bool   // it is likely to be refused
+}
 
 // Kind implements Request.
-func (*sparing) Kind() Kind { return Again }
+func (*polling) Kind() Kind { return Again }
 
-// AgainSparing returns an Again of a claim with a g that neither sets a free key at these masters, as bits, nor passes it on.
-func AgainSparing(masters uint64) Request {
-	if masters == 0 {
+// Polling returns an Again of a claim with a g. At the spared masters, as bits, it neither sets a free key nor passes it on. With
+// refused, it is likely to be refused, so that no probe is sent with it.
+func Polling(spared uint64, refused bool) Request {
+	if spared == 0 && !refused {
 		return Again
 	}
-	return &sparing{masters}
+	return &polling{spared, refused}
 }
 
 // A publishing is a Publish.

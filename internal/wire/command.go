@@ -121,7 +121,12 @@ func (k Kind) Votes() bool {
 
 // Unproved reports whether no probe is sent with a command whose answer may be a vote, since it is likely to be refused. If it is
 // not, the vote counts when a later probe is answered.
-func (cmd *Command) Unproved() bool { return cmd.Kind == Register && cmd.Claim.behind }
+func (cmd *Command) Unproved() bool {
+	if r, ok := cmd.Request.(*polling); ok {
+		return r.refused
+	}
+	return cmd.Kind == Register && cmd.Claim.behind
+}
 
 // Releases reports whether a command of the kind deletes the key.
 func (k Kind) Releases() bool { return k == Release || k == Undo || k == Quit }
@@ -162,16 +167,18 @@ func (cmd *Command) word(master int) any {
 	return word
 }
 
-// Joins reports whether the command may join a queue of batch.lua or slots.lua, so that its call tells the client's turn and patience.
-func (cmd *Command) Joins() bool {
-	return (cmd.Kind == Again || cmd.Kind == Register) && cmd.Listening && cmd.lua() != readersLua && cmd.Claim.queues()
+// Joins reports whether the command may join a queue of batch.lua or slots.lua, so that its call may tell the client's turn and patience. It
+// must, unless the client has told them a short time ago and new is true: a claim on a lock that has joined lately counts as live.
+func (cmd *Command) Joins() (joins, new bool) {
+	joins = (cmd.Kind == Again || cmd.Kind == Register) && cmd.Listening && cmd.lua() != readersLua && cmd.Claim.queues()
+	return joins, joins && cmd.Kind == Register && cmd.Claim.fresh && cmd.lua() == batchLua
 }
 
 // spares reports whether the command leaves a free key alone at a master.
 func (cmd *Command) spares(master int) bool {
 	spared := uint64(0)
-	if r, ok := cmd.Request.(*sparing); ok {
-		spared = r.masters
+	if r, ok := cmd.Request.(*polling); ok {
+		spared = r.spared
 	} else if cmd.Kind == Register {
 		spared = cmd.Claim.spared
 	}

@@ -192,15 +192,21 @@ func TestAHandoverTakesFewCommands(t *testing.T) {
 		told  string
 		polls int // the commands of the poll of a client that was woken
 	}{
-		{"-", 16, "+ B $run -2 0 k", 0},
-		{"open", 13, "A k", 6},
+		{"-", 12, "+ B $run -2 0 k", 0}, // EVALSHA GET EXISTS ZRANGE TIME INFO SET ZREM PTTL, two PUBLISH, ZADD
+		{"open", 9, "A k", 6},           // EVALSHA GET EXISTS ZRANGE TIME PUBLISH DEL ZREM ZADD
 	} {
 		s.reset("b B 400", "c C 400", "d D 400", "e E 400")
 		s.must("SET", "k", "A", "PX", 60_000)
-		s.must("SET", "redlock:waiter:b", "99999999999999 20 0")
+		now, err := redis.Int64s(s.conn.Do("TIME"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		for i, m := range []string{"b B 400", "c C 400", "d D 400", "e E 400"} { // they have joined a moment ago
+			s.must("ZADD", "redlock:queue:k", fmt.Sprint(now[0]*1_000_000+now[1]-100_000+int64(i)), m)
+		}
 		s.nears = nil
 		calls := s.calls(func() {
-			s.must("EVALSHA", batchLua.sha, 2, "k", "k", "a", "release 400 "+row.how+" 0", "A", "register 60000 0 400", "A2", 20, 520, 0)
+			s.must("EVALSHA", batchLua.sha, 2, "k", "k", "a", "release 400 "+row.how+" 0", "A", "register 60000 0 400", "A2")
 		})
 		if calls != row.want {
 			t.Errorf("a release that passes the lock on by %q, and the next registration, take %d commands, want %d", row.how, calls, row.want)
@@ -220,6 +226,64 @@ func TestAHandoverTakesFewCommands(t *testing.T) {
 			t.Errorf("told that they are near: %q, want the client that became the third", s.nears)
 		}
 	}
+}
+
+// Whether the head has ended is found out by the message to it, which nobody hears. Then the next one is granted the lock.
+func TestAHandoverToAClientThatHasEndedGoesOnToTheNext(t *testing.T) {
+	onBoth(t, func(t *testing.T, dial func() redis.Conn) {
+		s := newQueueScene(t, dial, "w", "x", "y")
+		for _, row := range []struct {
+			how, holds, told string
+			queue            []string
+			ahead            int64
+		}{
+			{"-", "W", "+ W $run -2 0 k", []string{"x X 400", "y Y 400", "a A2 400"}, 2},
+			{"open", "", "A k", []string{"w W 400", "x X 400", "y Y 400", "a A2 400"}, 3},
+		} {
+			s.reset("gone G 400", "w W 400", "x X 400", "y Y 400")
+			s.must("SET", "k", "A", "PX", 60_000)
+			list, err := redis.Values(s.must("EVALSHA", batchLua.sha, 2, "k", "k", "a", "release 400 "+row.how+" 0", "A", "register 60000 0 400", "A2"), nil)
+			if err != nil || len(list) != 2 || list[0] != int64(2) {
+				t.Fatalf("%s: answered %v (%v)", row.how, list, err)
+			}
+			if registered, _ := redis.Values(list[1], nil); len(registered) != 5 || registered[4] != row.ahead {
+				t.Errorf("%s: the registration is answered %v, want that %d are ahead", row.how, registered, row.ahead)
+			}
+			s.holds(row.holds)
+			s.queue(row.queue...)
+			s.told("w", strings.ReplaceAll(row.told, "$run", s.run))
+			s.nobodyTold()
+		}
+	})
+}
+
+// In a call that releases and registers, those that are ahead are not counted if three are.
+func TestARegistrationBehindAReleaseLearnsThatItIsFar(t *testing.T) {
+	onBoth(t, func(t *testing.T, dial func() redis.Conn) {
+		s := newQueueScene(t, dial, "v", "w", "x", "y")
+		for _, row := range []struct {
+			how    string
+			queue  []string
+			waited string
+			ahead  int64
+		}{
+			{"-", []string{"v V 400", "w W 400", "x X 400", "y Y 400"}, "0", 10},
+			{"-", []string{"v V 400", "w W 400", "x X 400", "y Y 400"}, "9000000000000", 0}, // it has waited for longer
+			{"-", []string{"v V 400", "w W 400", "x X 400"}, "0", 2},
+			{"open", []string{"v V 400", "w W 400", "x X 400"}, "0", 10},
+			{"open", []string{"v V 400", "w W 400"}, "0", 2},
+		} {
+			s.reset(row.queue...)
+			s.must("SET", "k", "A", "PX", 60_000)
+			list, err := redis.Values(s.must("EVALSHA", batchLua.sha, 2, "k", "k", "a", "release 400 "+row.how+" 0", "A", "register 60000 "+row.waited+" 400", "A2"), nil)
+			if err != nil || len(list) != 2 {
+				t.Fatalf("%v: answered %v (%v)", row, list, err)
+			}
+			if registered, _ := redis.Values(list[1], nil); len(registered) != 5 || registered[4] != row.ahead {
+				t.Errorf("%v: answered %v, want that %d are ahead", row, registered, row.ahead)
+			}
+		}
+	})
 }
 
 // calls returns how many commands the server has executed for f, in scripts and not. PEXPIRE is left out: one registration in 16

@@ -5,6 +5,7 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/gomodule/redigo/redis"
 )
@@ -80,6 +81,47 @@ func TestAClientIsSilentSomeTimeAfterItsLastPoll(t *testing.T) {
 			at := now[0]*1000 + now[1]/1000
 			if turn != row.want || row.want != "" && (till > at+patience+1 || till < at) {
 				t.Errorf("%s, a turn of %s, a patience of %s: noted %q at %d, want a turn of %q", row.word, row.turn, row.patience, note, at, row.want)
+			}
+		}
+	})
+}
+
+// A claim need not note that its client runs when it joins the queue: its place says so. The note here is of an earlier wait.
+func TestAClaimThatHasJoinedLatelyIsLive(t *testing.T) {
+	onBoth(t, func(t *testing.T, dial func() redis.Conn) {
+		s := newQueueScene(t, dial, "w", "x")
+		for _, row := range []struct {
+			member string
+			ago    time.Duration
+			word   string
+			want   string // the token that has the key then
+		}{
+			{"w W 400", 100 * time.Millisecond, "release 400 - 0", "W"},
+			{"w W 400", 100 * time.Millisecond, "undo", "W"},
+			{"w W 400", 100 * time.Millisecond, "again 400 0 400", "W"},
+			{"w W 400", time.Second, "release 400 - 0", "W"}, // it may be far, and unheard
+			{"w W 400", time.Second, "undo", "W"},
+			{"w W 400", time.Second, "again 400 0 400", "X"},
+			{"w W 400", 2 * time.Second, "release 400 - 0", "X"},
+			{"w W 400", 2 * time.Second, "undo", "X"},
+			{"w W 400", -time.Second, "release 400 - 0", "X"}, // it waits behind those that come later, since some time
+			{"w", 100 * time.Millisecond, "undo", "X"},        // it cannot be granted the lock, and notes that it runs
+		} {
+			s.reset()
+			s.silence("w")
+			now, err := redis.Int64s(s.must("TIME"), nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			joined := now[0]*1_000_000 + now[1] - row.ago.Microseconds()
+			s.must("ZADD", "redlock:queue:k", fmt.Sprint(joined), row.member, fmt.Sprint(joined+1), "x X 400")
+			s.must("SET", "redlock:waiter:x", "99999999999999 20 0")
+			if !strings.HasPrefix(row.word, "again") {
+				s.must("SET", "k", "C", "PX", 60_000)
+			}
+			s.must("EVALSHA", batchLua.sha, 1, "k", "c", row.word, "C")
+			if got, _ := redis.String(s.conn.Do("GET", "k")); got != row.want {
+				t.Errorf("%s has joined %v ago, %s: the key holds %q, want %q", row.member, row.ago, row.word, got, row.want)
 			}
 		}
 	})

@@ -130,7 +130,8 @@ func TestEachRuleIsNeeded(t *testing.T) {
 }
 
 // TestSomebodyIsNearWhateverTheOrders checks the rule by which a claim is near that has a place on each of three masters:
-// one of them says so. If it took a quorum, nobody might be near.
+// one of them says so. If it took a quorum, nobody might be near. A claim that is near at one of them only polls a third as often. All that
+// are near send as many polls together as if the orders were the same, at least, and as many more as there are masters beyond, at most.
 func TestSomebodyIsNearWhateverTheOrders(t *testing.T) {
 	const near = 1
 	perms := permutations(clients)
@@ -154,6 +155,9 @@ func TestSomebodyIsNearWhateverTheOrders(t *testing.T) {
 			}
 			if atOne < near {
 				t.Fatalf("%v, %v: %d are near", second, third, atOne)
+			}
+			if thirds := 3*atQuorum + (atOne - atQuorum); thirds < 3*near || thirds > 3*near+2 {
+				t.Fatalf("%v, %v: they send %d thirds of the polls of a claim", second, third, thirds)
 			}
 			if atQuorum == 0 {
 				nobody++
