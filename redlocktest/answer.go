@@ -5,9 +5,12 @@ package redlocktest
 import (
 	"bufio"
 	"bytes"
-	"crypto/rand"
+	"crypto/sha1"
 	"encoding/hex"
+	"slices"
+	"strconv"
 	"strings"
+	"sync"
 
 	"github.com/alicebob/miniredis/v2/server"
 
@@ -48,11 +51,37 @@ func (m *Master) answerServerInfo(p *server.Peer) {
 	p.WriteBulk("# Server\r\nrun_id:" + run + "\r\n")
 }
 
-// newRunID returns a run_id in the form that Redis gives it.
-func newRunID() string {
-	var id [20]byte
-	rand.Read(id[:])
-	return hex.EncodeToString(id[:])
+// runIDs are the run_ids of this process, in the form that Redis gives them. A client loads a script that contains the run_id, and a
+// script that is new takes miniredis long to parse. So a run_id is used again when the test that used it has ended.
+var runIDs struct {
+	mu   sync.Mutex // guards the fields below
+	made int
+	free []string // used again, the last first
+}
+
+// newRunIDLocked gives the master a run_id that none has that is in use.
+func (m *Master) newRunIDLocked() {
+	runIDs.mu.Lock()
+	defer runIDs.mu.Unlock()
+	if n := len(runIDs.free); n > 0 {
+		m.run, runIDs.free = runIDs.free[n-1], runIDs.free[:n-1]
+	} else {
+		runIDs.made++
+		id := sha1.Sum([]byte("redlocktest " + strconv.Itoa(runIDs.made)))
+		m.run = hex.EncodeToString(id[:])
+	}
+	m.runs = append(m.runs, m.run)
+}
+
+// giveRunIDsBack lets other masters have the run_ids of this one, which is not used any more.
+func (m *Master) giveRunIDsBack() {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	runIDs.mu.Lock()
+	defer runIDs.mu.Unlock()
+	slices.Reverse(m.runs)
+	runIDs.free = append(runIDs.free, m.runs...)
+	m.runs = nil
 }
 
 // reply executes a command as a script would, and returns the reply. The Master may be stopping: miniredis then

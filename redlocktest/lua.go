@@ -33,6 +33,32 @@ var own = sync.OnceValue(func() map[string]*lua.FunctionProto {
 	return protos
 })
 
+// ofProcess has the compiled texts of batch.lua for one process of a server by digest, as far as they were loaded. There are as many as
+// masters at a time: see runIDs.
+var ofProcess sync.Map
+
+// loadOwn compiles a script that is the text of batch.lua for one process, and reports whether it is.
+func loadOwn(text string) bool {
+	if !wire.IsOwn(text) {
+		return false
+	}
+	proto, err := compile(text)
+	if err == nil {
+		ofProcess.Store(digest(text), proto)
+	}
+	return err == nil
+}
+
+// compiled returns a script of redlock, or nil if it is another one.
+func compiled(digest string) *lua.FunctionProto {
+	if proto := own()[digest]; proto != nil {
+		return proto
+	}
+	proto, _ := ofProcess.Load(digest)
+	script, _ := proto.(*lua.FunctionProto)
+	return script
+}
+
 // compile compiles a script under the names that miniredis gives it, which stand in errors.
 func compile(text string) (*lua.FunctionProto, error) {
 	chunk, err := parse.Parse(strings.NewReader(text), "<string>")

@@ -36,6 +36,7 @@ type Master struct {
 	mu     sync.Mutex             // guards the fields below; never held while waiting or calling miniredis
 	srv    *server.Server         // nil while stopped
 	run    string                 // the run_id that INFO reports; each Stop replaces it
+	runs   []string               // all that it had
 	links  map[string]*link       // connections by id, until they end
 	peers  map[*server.Peer]*link // connections by the peer that miniredis made for them
 	nextID int                    // the id of the latest link
@@ -63,7 +64,6 @@ func newMaster(name string) *Master {
 	mini := miniredis.NewMiniRedis()
 	m := &Master{
 		name:    name,
-		run:     newRunID(),
 		scripts: scripts{mini: mini, texts: map[string]string{}},
 		began:   time.Now(),
 		mini:    mini,
@@ -75,6 +75,7 @@ func newMaster(name string) *Master {
 		count:   map[string]int{},
 	}
 	m.mini.ClockTTL(true)
+	m.newRunIDLocked()
 	return m
 }
 
@@ -92,7 +93,7 @@ func (m *Master) Stop() {
 	running := m.srv != nil
 	m.srv = nil // no dial adds a connection from here on
 	if running {
-		m.run = newRunID()
+		m.newRunIDLocked()
 	}
 	m.cutLocked()
 	m.thawLocked()

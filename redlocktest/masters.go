@@ -44,6 +44,7 @@ func StartN(tb testing.TB, n int) *Masters {
 		for _, m := range ms.masters {
 			m.Stop()
 			m.over.Store(true)
+			m.giveRunIDsBack()
 		}
 	})
 	for _, m := range ms.masters {

@@ -1,7 +1,7 @@
 package redlocktest
 
-// This file answers SCRIPT LOAD in place of miniredis, which parses a script each time that it is loaded. Every
-// client loads the scripts of redlock into every master, so that parsing took a fifth of the time of a test.
+// This file answers SCRIPT LOAD and SCRIPT EXISTS in place of miniredis, which parses a script each time that it is loaded.
+// Scripts of redlock are loaded into every master, so that parsing took a fifth of the time of a test.
 
 import (
 	"strings"
@@ -52,6 +52,16 @@ func (s *scripts) answer(srv *server.Server, p *server.Peer, l *link, command st
 	switch {
 	case command == "SCRIPT" && len(args) == 2 && strings.EqualFold(args[0], "load"):
 		return l.mode == plain && s.load(srv, p, args[1])
+	case command == "SCRIPT" && len(args) >= 2 && strings.EqualFold(args[0], "exists") && l.mode == plain:
+		p.WriteLen(len(args) - 1)
+		for _, digest := range args[1:] {
+			n := 0
+			if s.exist(srv, digest) {
+				n = 1
+			}
+			p.WriteInt(n)
+		}
+		return true
 	case command == "EVALSHA" && len(args) >= 2:
 		return l.mode == plain && !l.selected && s.callOwn(srv, p, args) || l.mode != subscribed && s.call(srv, p, l, args)
 	case command == "SELECT":
@@ -64,25 +74,29 @@ func (s *scripts) answer(srv *server.Server, p *server.Peer, l *link, command st
 
 // load answers SCRIPT LOAD, unless the script is new to this process and invalid.
 func (s *scripts) load(srv *server.Server, p *server.Peer, text string) bool {
-	digest, ok := parsed.Load(text)
+	sum, ok := parsed.Load(text)
+	if !ok && loadOwn(text) {
+		sum, ok = digest(text), true
+		parsed.Store(text, sum)
+	}
 	if !ok {
 		parts := strings.Split(reply(srv, "SCRIPT", "LOAD", text), "\r\n")
 		if parts[0] != "$40" {
 			return false
 		}
-		digest = parts[1]
-		parsed.Store(text, digest)
+		sum = parts[1]
+		parsed.Store(text, sum)
 	}
 	s.mu.Lock()
-	s.texts[digest.(string)] = text
+	s.texts[sum.(string)] = text
 	s.mu.Unlock()
-	p.WriteBulk(digest.(string))
+	p.WriteBulk(sum.(string))
 	return true
 }
 
 // callOwn executes a script of redlock without miniredis.
 func (s *scripts) callOwn(srv *server.Server, p *server.Peer, args []string) bool {
-	script := own()[args[0]]
+	script := compiled(args[0])
 	keys, others, ok := parameters(args[1:])
 	if script == nil || !ok || !s.exist(srv, args[0]) {
 		return false

@@ -26,6 +26,7 @@ const (
 	forDatabases
 	forLooking
 	forBatches
+	forScripts
 	forReaders
 	forSemaphores
 )
@@ -41,6 +42,7 @@ var without = [...]string{
 	forDatabases:  "so swapped databases are not detected",
 	forLooking:    "so errors, logs and Inspect do not say who holds or waits",
 	forBatches:    "so it needs more time to release several locks at once",
+	forScripts:    "so each connection is sent the scripts, 75 KB, although it has them",
 	forReaders:    "so it grants no read lock of an RWLocker",
 	forSemaphores: "so it gives no permit of a Semaphore",
 }
@@ -112,6 +114,7 @@ func tries(prefix string) (tries, listening []try) {
 			{forRestarts, []any{"INFO", "server"}},
 			{forDatabases, []any{"CLIENT", "INFO"}},
 			{forBatches, []any{"MGET", key}},
+			{forScripts, []any{"SCRIPT", "EXISTS", redis.NewScript(1, script).Hash()}},
 			{forReaders, []any{"ZADD", readers, 1, id}},
 			{forReaders, []any{"PEXPIRE", readers, trialLife}},
 			{forReaders, []any{"ZSCORE", readers, id}},

@@ -263,6 +263,60 @@ func TestScriptsThatWereFlushedAreLoadedAgain(t *testing.T) {
 	})
 }
 
+// The scripts are most of what a client would send when it connects. A server is sent them once.
+func TestAServerIsSentTheScriptsOnce(t *testing.T) {
+	bubble(t, 3, func(t *testing.T, ms *redlocktest.Masters) {
+		m := ms.Master(0)
+		sent := func() (loads int) {
+			for _, c := range m.Commands() {
+				if strings.HasPrefix(c, "SCRIPT LOAD") && len(c) > 10_000 {
+					loads++
+				}
+			}
+			return loads
+		}
+		for i := range 3 {
+			locktest.Pass(connected(t, ms, nil).Locker("a"))
+			if got, want := sent(), 3; got != want {
+				t.Errorf("%d clients have sent long scripts %d times, want %d: batch.lua, readers.lua, and batch.lua for its process", i+1, got, want)
+			}
+		}
+		m.Stop()
+		startAdopted(ms, 0)
+		time.Sleep(time.Second)
+		if got, want := sent(), 6; got != want {
+			t.Errorf("after a restart, long scripts were sent %d times in all, want %d", got, want)
+		}
+	})
+}
+
+// A server that has lost the text for its process may be another process. Grants go on with the text for all, which asks.
+func TestAGrantGoesOnAfterTheScriptsWereFlushed(t *testing.T) {
+	bubble(t, 3, func(t *testing.T, ms *redlocktest.Masters) {
+		holder := connected(t, ms, nil).Locker("a")
+		take(holder)
+		waiter, entered := connected(t, ms, nil).Locker("a"), make(chan time.Time)
+		go func() {
+			waiter.Lock()
+			entered <- time.Now()
+			waiter.Unlock()
+		}()
+		queued(t, ms, "a", 1)
+		for i := range 3 {
+			conn := ms.Pools()[i].Get()
+			if _, err := conn.Do("SCRIPT", "FLUSH"); err != nil {
+				t.Fatal(err)
+			}
+			conn.Close()
+		}
+		began := time.Now()
+		holder.Unlock()
+		if took := (<-entered).Sub(began); took > 10*time.Millisecond {
+			t.Errorf("the next client has the lock after %v, want at once", took)
+		}
+	})
+}
+
 // Rounds are reused. The state of one use must not show in the next.
 func TestARoundThatIsUsedAgainIsFresh(t *testing.T) {
 	bubble(t, 5, func(t *testing.T, ms *redlocktest.Masters) {

@@ -180,7 +180,7 @@ func TestAClientThatBecomesNearLooksAtTheMemory(t *testing.T) {
 
 // Slow requests and replies are not a jump of the clock.
 func TestASlowAnswerIsNoJump(t *testing.T) {
-	const late = 200 * time.Millisecond // four times that is less than DialTimeout
+	const late = 150 * time.Millisecond // six times that is less than DialTimeout
 	for _, slow := range []string{"PROBE", "SCRIPT", "EXEC", "SET"} {
 		for _, there := range []bool{true, false} {
 			guarded(t, 2, func(t *testing.T, masters []*Master, servers []*memory) {

@@ -32,8 +32,9 @@ var (
 )
 
 // inspect repeats an inspection until it finds the record that it has also loaded as a script. Then the
-// record, the script and the server's process belong together. recorded is the record's MaxTTL, as far as it is known.
-func (s *supervisor) inspect(ctx context.Context, conn redis.Conn, database string, recorded time.Duration) (inspection, error) {
+// record, the script and the server's process belong together. recorded is the record's MaxTTL, as far as it is known. Ahead of
+// the inspections it loads scripts.
+func (s *supervisor) inspect(ctx context.Context, conn redis.Conn, database string, recorded time.Duration, scripts *loading) (inspection, error) {
 	s.mu.Lock()
 	known, stale, seen := s.guard.known, s.guard.stale, s.guard.seen
 	s.mu.Unlock()
@@ -41,6 +42,7 @@ func (s *supervisor) inspect(ctx context.Context, conn redis.Conn, database stri
 	declared := time.Duration(0) // the record's MaxTTL is raised to this; not before Raising was called
 	s.raises(recorded, &declared)
 	for range inspectionsMost {
+		scripts.send(conn)
 		o := inspection{known: known, before: s.cfg.Clock()}
 		if err := incarnation.SendInspection(conn, database, known, stale, declared); err != nil {
 			return o, err
@@ -48,7 +50,10 @@ func (s *supervisor) inspect(ctx context.Context, conn redis.Conn, database stri
 		if err := conn.Flush(); err != nil {
 			return o, err
 		}
-		var err error
+		err := scripts.receive(ctx, conn)
+		if err != nil {
+			return o, err
+		}
 		o.found, err = incarnation.ReadInspection(func() (any, error) { return redisconn.Receive(ctx, conn) })
 		if err != nil && conn.Err() != nil {
 			return o, err

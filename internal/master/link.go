@@ -6,6 +6,7 @@ import (
 	"runtime"
 	"strconv"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/gomodule/redigo/redis"
@@ -34,6 +35,7 @@ type link struct {
 	once  sync.Once          // sets err
 	err   error              // why the link has ended
 	// The writer's:
+	own                          atomic.Pointer[wire.Own] // the text of batch.lua for the server's process; nil: the one for all. The reader drops it
 	args                         []any
 	turnArg, patienceArg, farArg boxedTime
 	told                         time.Time // when the client's turn and patience were told last
@@ -50,6 +52,7 @@ var errStopped = errors.New("stopped")
 func (m *Master) serve(conn redis.Conn, p peer) error {
 	l := &link{m: m, peer: p, conn: conn, id: m.cfg.ID, known: p.inspected.known,
 		due: make(chan struct{}, 1), dead: make(chan struct{})}
+	l.own.Store(p.own)
 	var reader sync.WaitGroup
 	reader.Go(func() {
 		l.read()
@@ -184,7 +187,7 @@ func (l *link) send(items []item) error {
 	case it.OfSet() || !it.Scripted():
 		name, args = it.Append(args, l.id)
 	default:
-		args = it.AppendScript(args, len(items))
+		args = it.AppendScript(args, len(items), l.own.Load())
 		for i := range items {
 			args = items[i].AppendKey(args)
 		}

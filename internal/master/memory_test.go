@@ -181,6 +181,16 @@ func (v *memory) executeLocked(conn int, cmd []string) string {
 	case what == "SCRIPT LOAD":
 		v.scripts[redis.NewScript(-1, cmd[2]).Hash()] = true
 		return fakeserver.Bulk(redis.NewScript(-1, cmd[2]).Hash())
+	case what == "SCRIPT EXISTS":
+		reply := fmt.Sprintf("*%d\r\n", len(cmd)-2)
+		for _, sha := range cmd[2:] {
+			n := 0
+			if v.scripts[sha] {
+				n = 1
+			}
+			reply += fmt.Sprintf(":%d\r\n", n)
+		}
+		return reply
 	case cmd[0] == "INFO" && v.run != "":
 		return fakeserver.Bulk("redis_version:" + v.version + "\r\nrun_id:" + v.run + "\r\nrole:" + v.role + "\r\n" + v.room)
 	case what == "CLIENT INFO":

@@ -119,6 +119,9 @@ func (l *link) accept(it item, reply any) error {
 // refused settles the oldest command, or the batch that begins with it, after an error reply.
 func (l *link) refused(it item, err error) error {
 	if it.Scripted() && noScript(err) {
+		if it.Owned() {
+			l.own.Store(nil) // it may be another process: there, the text for all finds out
+		}
 		// Ahead of the commands that settle sends again, and once for a batch.
 		l.m.push(newItem(it.script(), nil, nil))
 	}

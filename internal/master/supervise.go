@@ -3,7 +3,6 @@ package master
 import (
 	"context"
 	"errors"
-	"fmt"
 	"time"
 
 	"github.com/gomodule/redigo/redis"
@@ -40,6 +39,8 @@ type peer struct {
 	tight     bool          // its memory is nearly full
 	full      error         // its memory is full; else nil
 	inspected inspection    // with the guard
+	lacks     []string      // the scripts that the server does not have
+	own       *wire.Own     // the text of batch.lua for its process, if it has that
 	broken    bool          // the connection was lost, perhaps with commands on the way
 	links     int           // of a subscription: Master.links before it
 }
@@ -142,9 +143,20 @@ func (s *supervisor) hello(ctx context.Context, conn redis.Conn) (p peer, err er
 			return p, err
 		}
 	}
-	if s.cfg.Guard {
-		if p.inspected, err = s.inspect(ctx, conn, p.database, p.recorded); err != nil {
+	scripts := loading{lacks: p.lacks}
+	if !s.cfg.Guard {
+		if err := scripts.load(ctx, conn); err != nil {
 			return p, err
+		}
+	} else {
+		if !p.legacy { // else a process could have the text of the one before
+			scripts.own = wire.OwnOf(p.run)
+		}
+		if p.inspected, err = s.inspect(ctx, conn, p.database, p.recorded, &scripts); err != nil {
+			return p, err
+		}
+		if p.inspected.found.Run == p.run {
+			p.own = scripts.had()
 		}
 		if run := p.inspected.found.Run; p.run != "" && run != incarnation.Unknown && run != p.run {
 			return p, errSwitched
@@ -155,9 +167,7 @@ func (s *supervisor) hello(ctx context.Context, conn redis.Conn) (p peer, err er
 
 // sendQuestions sends what ask reads, in one flush.
 func (s *supervisor) sendQuestions(conn redis.Conn) error {
-	for _, script := range wire.Scripts {
-		conn.Send("SCRIPT", "LOAD", script)
-	}
+	conn.Send("SCRIPT", wire.ScriptsExist...)
 	conn.Send("CLIENT", "ID")
 	conn.Send("CLIENT", "INFO")
 	for _, section := range sections {
@@ -168,20 +178,21 @@ func (s *supervisor) sendQuestions(conn redis.Conn) error {
 	return conn.Flush()
 }
 
-// ask asks the server, in one flush, what it is, who we are to it, and what the user may do. It also
-// loads the scripts and selects the database.
+// ask asks the server, in one flush, what it is, who we are to it, what the user may do, and which scripts it has. It also
+// selects the database.
 func (s *supervisor) ask(ctx context.Context, conn redis.Conn) (p peer, err error) {
 	sent := time.Now()
 	if err := s.sendQuestions(conn); err != nil {
 		return p, err
 	}
-	// What the server is says more than why it loads no script.
-	_, unloaded := redis.String(redisconn.Receive(ctx, conn))
-	if unloaded != nil && conn.Err() != nil {
-		return p, fmt.Errorf("SCRIPT LOAD: %w", unloaded)
-	}
-	if _, err := redisconn.Receive(ctx, conn); err != nil && conn.Err() != nil {
+	there, err := redis.Ints(redisconn.Receive(ctx, conn))
+	if err != nil && conn.Err() != nil {
 		return p, err
+	}
+	for i, script := range wire.Scripts {
+		if len(there) != len(wire.Scripts) || there[i] != 1 {
+			p.lacks = append(p.lacks, script)
+		}
 	}
 	p.rtt = time.Since(sent)
 	replies := make([]any, 3+len(sections))
@@ -213,9 +224,6 @@ func (s *supervisor) ask(ctx context.Context, conn redis.Conn) (p peer, err erro
 			s.markStale()
 		}
 		return p, err
-	}
-	if unloaded != nil {
-		return p, fmt.Errorf("SCRIPT LOAD: %w", unloaded)
 	}
 	if missing != nil {
 		return p, missing

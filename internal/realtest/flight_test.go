@@ -14,7 +14,7 @@ import (
 // leastRights are what `redlock doctor --acl --prefix shop:` prints.
 const leastRights = "~shop:* ~redlock:incarnation ~redlock:queue:shop:* ~redlock:waiter:* ~redlock:fence:shop:* ~redlock:readers:shop:* " +
 	"~redlock:rqueue:shop:* ~redlock:intent:shop:* &redlock:wake:* +client|id +client|info +client|kill +del +evalsha +exec +exists +get +getrange +info +mget +multi " +
-	"+pexpire +pexpireat +ping +pttl +publish +pubsub|numsub +script|load +set +subscribe +time +unsubscribe +zadd +zcard +zrandmember +zrange " +
+	"+pexpire +pexpireat +ping +pttl +publish +pubsub|numsub +script|exists +script|load +set +subscribe +time +unsubscribe +zadd +zcard +zrandmember +zrange " +
 	"+zrangebyscore +zrank +zrem +zremrangebyscore +zrevrange +zscore"
 
 // Processes on real servers, with the least rights, share a value.

@@ -202,7 +202,7 @@ local function grantable(g) return string.find(g, '[1-9]') end
 local function member(token, g) return grantable(g) and id .. ' ' .. token .. ' ' .. g or id end
 
 -- Returns the run_id of this server's process, or false. A grant tells it, so that its client knows whether this is
--- the memory that it has inspected.
+-- the memory that it has inspected. In the text that a client loads for one process, the next line has it.
 local run
 local function runID()
   if run == nil then

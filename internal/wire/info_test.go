@@ -6,6 +6,23 @@ import (
 	"unicode"
 )
 
+// The text of a process is batch.lua with one line more than it has for all. Anything but a run_id of Redis is not put into a script.
+func TestTheTextOfAProcessHasItsRunID(t *testing.T) {
+	run := strings.Repeat("0123456789abcdef", 3)[:40]
+	own := OwnOf(run)
+	if !IsOwn(own.Text) || IsOwn(batchScript) || IsOwn(own.Text+" ") {
+		t.Error("the text for a process is not told from others")
+	}
+	if own == nil || strings.Count(own.Text, run) != 1 || strings.Replace(own.Text, " = '"+run+"'", "", 1) != batchScript {
+		t.Errorf("the text for %s is not batch.lua with that", run)
+	}
+	for _, bad := range []string{"", "-", run[1:], run + "0", "'" + run[2:] + "'", strings.ToUpper(run)} {
+		if OwnOf(bad) != nil {
+			t.Errorf("there is a text for the run_id %q", bad)
+		}
+	}
+}
+
 // FuzzInfo checks what is read from INFO: a field is one line without a line break, and a reason to refuse the
 // server is one printable line.
 func FuzzInfo(f *testing.F) {

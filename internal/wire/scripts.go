@@ -66,5 +66,41 @@ const BatchMost = 128
 // AllScripts are all scripts of this package.
 var AllScripts = []string{batchScript, readersScript, setScript, slotsScript, queueScript, takenScript, flightScript}
 
-// Scripts are the scripts that are loaded on connecting.
+// Scripts are the scripts that are loaded on connecting, unless the server has them.
 var Scripts = []string{batchScript, readersScript}
+
+// ScriptsExist is the question whether a server has the Scripts.
+var ScriptsExist = []any{"EXISTS", batchLua.sha, readersLua.sha}
+
+// An Own is batch.lua with the run_id of one process of a server as a constant. A grant tells the run_id, and INFO costs the server as
+// much as a third of what passes a lock on. The process of another run_id does not have this text, and answers NOSCRIPT: so it must be
+// loaded only ahead of an inspection, on the same connection, that finds this run_id.
+type Own struct {
+	Text string // immutable
+	sha  any    // immutable
+}
+
+// runIDLine is the line of batch.lua that becomes the constant.
+const runIDLine = "\nlocal run\n"
+
+// OwnOf returns the text for the process with a run_id, or nil if that is not in the form that Redis gives it.
+func OwnOf(run string) *Own {
+	if len(run) != 40 || strings.Trim(run, "0123456789abcdef") != "" {
+		return nil
+	}
+	text := strings.Replace(batchScript, runIDLine, "\nlocal run = '"+run+"'\n", 1)
+	return &Own{text, hash(text)}
+}
+
+// IsOwn reports whether a script is the text for some process.
+func IsOwn(text string) bool {
+	_, rest, found := strings.Cut(text, strings.TrimSuffix(runIDLine, "\n")+" = '")
+	if !found || len(rest) < 40 {
+		return false
+	}
+	own := OwnOf(rest[:40])
+	return own != nil && own.Text == text
+}
+
+// Exists is the question whether a server has the text.
+func (o *Own) Exists() []any { return []any{"EXISTS", o.sha} }

@@ -66,7 +66,7 @@ func openBlind(addrs []string) (*waiter, error) {
 
 // crowd measures many clients that want one lock: what it costs that they wait while one holds it, and how they take turns.
 func crowd(o *options) error {
-	table("clients", "of", "waiting: commands/s", "masters", "clients", "in turns: locks/s", "commands per lock", "fairness (Jain)", "longest wait")
+	table("clients", "of", "waiting: commands/s", "masters", "clients", "in turns: locks/s", "commands per lock", "CPU per lock: masters", "clients", "fairness (Jain)", "longest wait")
 	for _, n := range o.clients {
 		for _, of := range []struct {
 			name string
@@ -116,7 +116,7 @@ func crowdOf(o *options, n int, name string, open func([]string) (*waiter, error
 	time.Sleep(crowdSettles / 2)
 	turns.longest.Store(0)
 	before := turns.counts()
-	inTurns, _, err := spent(f, crowdSpan)
+	inTurns, taken, err := spent(f, crowdSpan)
 	if err != nil {
 		return err
 	}
@@ -132,8 +132,10 @@ func crowdOf(o *options, n int, name string, open func([]string) (*waiter, error
 	percent := func(d time.Duration) string {
 		return fmt.Sprintf("%.1f %% of a core", 100*d.Seconds()/crowdSpan.Seconds())
 	}
+	perLock := func(d time.Duration) string { return (d / time.Duration(max(sum, 1))).Round(time.Microsecond).String() }
 	row(fmt.Sprint(n), name, fmt.Sprintf("%.0f", float64(waiting.commands)/crowdSpan.Seconds()), percent(waiting.cpu), percent(used),
 		fmt.Sprintf("%.0f", sum/crowdSpan.Seconds()), fmt.Sprintf("%.1f", float64(inTurns.commands)/max(sum, 1)),
+		perLock(inTurns.cpu), perLock(taken),
 		fmt.Sprintf("%.3f", sum*sum/max(squares*float64(n), 1)), wait.Round(time.Millisecond).String())
 	return nil
 }
