@@ -48,13 +48,20 @@ func (m *Master) sure(in wire.Memory, mark clock.Reading) bool {
 	return there && drift.Compare(at, mark, now) == 0
 }
 
+// quietMost is for how long a client that was calm need not have heard of a master when its claim becomes near.
+const quietMost = 3 * heartbeat
+
 // PingOften makes the pings of the subscription frequent while Config.Waiting reports true. It is called when a claim is near. If the
-// client was calm, it has had no heartbeats. Then one is sent at once, before the claim is granted the lock.
+// client was calm, it has had no heartbeats. Then one is sent at once, before the claim is granted the lock, unless a command was
+// answered a moment ago: clients that take turns become near again and again.
 func (m *Master) PingOften() {
 	poke(m.pingOften)
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if m.cfg.Guard && m.status.State == Up && time.Since(m.guard.looked) > heartbeat {
+	if !m.cfg.Guard || m.status.State != Up {
+		return
+	}
+	if looked := time.Since(m.guard.looked); looked >= calmLooks || looked > heartbeat && time.Since(m.timed) > quietMost {
 		m.guard.thorough, m.guard.looked = true, time.Now()
 		m.outbox.push(newItem(wire.Ping, nil, nil))
 	}

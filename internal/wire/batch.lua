@@ -523,7 +523,7 @@ local function handOver(key, token, mine, proposal, open)
     return nil
   end
   local score = tonumber(front[2])
-  if not joinedIn(lately, score) and heard(queue, head, redis.pcall('GET', 'redlock:waiter:' .. client), score) == 'silent' then
+  if not joinedIn(lately + again, score) and heard(queue, head, redis.pcall('GET', 'redlock:waiter:' .. client), score) == 'silent' then
     return nil
   end
   if open then
