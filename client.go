@@ -37,12 +37,12 @@ type Client struct {
 	renewals     *renew.Scheduler
 	waits        *waits.Waits
 	grants       waits.Grants
-	longestPause atomic.Int64  // of the waits that are woken: see notePause
-	shares       shares        // of read leases
-	keepers      keepers       // of locks that are kept
-	crowds       crowds        // of goroutines that want permits
-	permits      atomic.Uint64 // how many acquisitions of permits have begun
-	id           string        // immutable; for wake-ups; "": there are none
+	longestPause atomic.Int64            // of the waits that are woken: see notePause
+	entrances    entrances               // of names with readers, or with a lock that may be kept
+	kept         recent.Order[*entrance] // locks that may be kept
+	crowds       crowds                  // of goroutines that want permits
+	permits      atomic.Uint64           // how many acquisitions of permits have begun
+	id           string                  // immutable; for wake-ups; "": there are none
 	lastReleases lastReleases
 	fences       *fence.Numbers
 	contended    *recent.Set     // the sets that had to acquire their names one by one, by key
@@ -76,18 +76,15 @@ func newClient(pools []*redis.Pool, opts *Options) (*Client, error) {
 		quiet:   make(chan struct{}),
 
 		waits:        waits.New(len(pools)),
-		lastReleases: lastReleases{alone: opts.DisableWakeups, last: recent.Map[lastRelease]{Keep: politeFor}},
+		lastReleases: lastReleases{alone: opts.DisableWakeups, last: recent.Map[lastRelease]{Keep: politeFor}, unkept: recent.Map[unkept]{Keep: unkeptMost}},
 		fences:       fence.NewNumbers(),
 		contended:    recent.NewSet(contendedFor),
 		owners:       holding.NewOwners(),
 	}
 	c.notices = notices.New(opts.Logger, opts.Names, opts.MaxTTL, defaultTTL)
 	c.renewals = renew.Start(c.clock)
-	c.keepers.unkept.Keep, c.keepers.most = unkeptMost, keptMost
-	c.gates.Queued = func(name string) {
-		c.shares.recall(name)
-		c.keepers.queued(name)
-	}
+	c.kept.Most, c.kept.Used = keptMost, (*entrance).lastEntered
+	c.gates.Queued = c.entrances.queued
 	servers := master.NewServers(opts.Names)
 	if !opts.DisableWakeups {
 		c.id = wire.NewID(len(pools), opts.Owner)
@@ -113,7 +110,7 @@ func (c *Client) masterConfig(i int, pool *redis.Pool, servers *master.Servers) 
 		Clock:       c.opts.clock,
 		ID:          c.id,
 		Woken:       c.woken,
-		Recalled:    c.keepers.recall,
+		Recalled:    c.entrances.recall,
 		Granted:     c.waits.Granted,
 		Waiting:     c.waits.NearAt,
 		Calm:        c.calm,
@@ -284,8 +281,7 @@ func (c *Client) Shutdown(ctx context.Context) error {
 func (c *Client) refuseLocks() {
 	c.refuse.Do(func() { close(c.closing) })
 	c.gates.Close()
-	c.shares.closeAll()
-	c.keepers.closeAll()
+	c.entrances.closeAll()
 }
 
 // A shutdownError says that a context has ended a Shutdown.

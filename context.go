@@ -20,7 +20,7 @@ import (
 // answers, now or later. If the schedule of Options.NewBackOff stops, the error is the last *QuorumError. On
 // a closed Client it is ErrClosed.
 func (l *Locker) LockContext(ctx context.Context) error {
-	_, err := l.lock(ctx, false)
+	_, err := l.lock(ctx)
 	return err
 }
 
@@ -61,7 +61,7 @@ func (l *Locker) UnlockContext(ctx context.Context) error {
 // held the lock, and Do returns an error that matches ErrLost, says why, and wraps f's error. Do also unlocks
 // if f panics or calls runtime.Goexit. If f has unlocked l, Do does not unlock l again.
 func (l *Locker) Do(ctx context.Context, f func(ctx context.Context) error) (err error) {
-	s, err := l.lock(ctx, false)
+	s, err := l.lock(ctx)
 	if err != nil {
 		return err
 	}

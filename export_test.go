@@ -37,10 +37,10 @@ func (c *Client) GrantInVain(key string) {
 func (c *Client) IgnoreQueued() { c.gates.Queued = nil }
 
 // Recall handles a recall of a lock.
-func (c *Client) Recall(key, token string) { c.keepers.recall(key, token) }
+func (c *Client) Recall(key, token string) { c.entrances.recall(key, token) }
 
 // KeepMost sets how many locks the Client keeps at most, and returns how many it was.
 func (c *Client) KeepMost(n int) (was int) {
-	was, c.keepers.most = c.keepers.most, n
+	was, c.kept.Most = c.kept.Most, n
 	return was
 }

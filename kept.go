@@ -1,53 +1,36 @@
 package redlock
 
 import (
-	"container/list"
 	"context"
 	"errors"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/redlock-go/redlock/internal/clock"
+	"github.com/redlock-go/redlock/internal/occupancy"
 	"github.com/redlock-go/redlock/internal/wire"
 )
 
 // keeper is the kind of a Locker with LockOptions.Keep. The Lockers of a name share it. Between two holders it keeps the
-// tenure: nobody holds the lock, and the next goroutine of this Client that locks needs no network. A kept tenure has the gate
-// of the name, and is renewed while goroutines use it.
+// tenure: nobody holds the lock, and the next goroutine of this Client that locks needs no network: see entrance. A kept
+// tenure is renewed while goroutines use it.
 //
-//   - The state says who may decide about the tenure. Whoever takes it from idle to held, in one step, either has the lock or
-//     gives the tenure up: a goroutine that locks, one that comes to the gate, the scheduler, a recall, Close. So no tenure
-//     is entered after its release was queued, and none is released while a goroutine enters.
-//   - A goroutine reads the clocks after it has taken the state, and then the bits. Otherwise it could be stopped between the
-//     two, and enter a tenure that has ended.
-//   - While a goroutine holds the lock, all others leave a bit. Unlock keeps a tenure by a step from held, without a bit, to
-//     idle. It clears the bit of the gate before it looks for goroutines that wait there.
-//   - A loss takes the state from idle to ending, or leaves a bit, before its release is queued.
+//   - Unlock keeps a tenure by a step from held, without a bit, to idle. With a bit, it hands the tenure over or releases it.
+//     It clears the bit of the gate before it looks for goroutines that wait there.
+//   - A tenure is not kept beside a goroutine that it cannot be handed to.
 //   - A recall may come before the lock is held. So the last one is remembered.
-//   - A lock that others want is not kept for a while: see contended.
-//
-// internal/model/kept explores these rules.
+//   - A lock that others want is not kept for a while: see lastReleases.
 type keeper struct {
 	mutex
-	oneHolder         // for the commands of a tenure
-	locker    *Locker // immutable; for releases: of the name, with the LockOptions of all Lockers that share the keeper
-	traced    bool    // immutable; each call is reported to Trace
-	timed     bool    // immutable; for how long each holder held the lock is reported to Trace: no Lease is used again
-
-	state  atomic.Uint32          // see keptIdle
-	tenure atomic.Pointer[tenure] // changes while the state is none or held
+	*entrance
 
 	// Guarded by the tenure's mutex:
 	unheld  time.Duration // see renewable
 	busy    bool          // a goroutine held the lock when a renewal was due last
 	entered time.Time     // when a goroutine has entered the tenure last, before its last renewal; zero: none has
 
-	// Guarded by keepers.listed:
-	place  *list.Element // in keepers.order; nil while there is no tenure that may be kept
-	placed time.Time     // when it got that place
-
 	mu         sync.Mutex // guards what follows
+	locker     *Locker    // for releases; the first one that keeps the lock; set once; nil: there is none
 	lastRecall string     // the token of the last recall
 }
 
@@ -56,16 +39,10 @@ var (
 	_ holders = (*keeper)(nil)
 )
 
-// The states of a keeper, and the bits beside keptHeld.
-const (
-	keptNone    = 0         // there is no tenure that may be kept
-	keptIdle    = 1         // nobody holds the tenure
-	keptEnding  = 1 << iota // a loss has taken it from idle, and its release is not queued yet
-	keptHeld                // a goroutine holds the lock, or decides about the tenure
-	keptLeaving             // a tenure that nobody held is about to be released, and the gate to be left
-	keptWanted              // a bit: a goroutine of this Client has come to the gate
-	keptAsked               // a bit: another client wants the lock, or the tenure has ended, or is to end
-)
+// keptMost is how many locks a Client keeps at most, with those that goroutines hold by a tenure that may be kept. Each takes
+// about a kilobyte, and is renewed while it is used, and if the process is killed, others wait for it. For one more, a lock
+// is released that has not been used for long.
+const keptMost = 10_000
 
 // kindOf returns the kind of a Locker of one name. Lockers of a name with different LockOptions do not share a keeper: only
 // those with the options of the first one keep the lock.
@@ -74,14 +51,12 @@ func (l *Locker) kindOf() kind {
 	if l.opts.Keep == 0 || l.opts.RenewEvery < 0 || c.opts.DisableWakeups {
 		return mutex{}
 	}
-	k := c.keepers.of(l.key, func() *keeper {
-		own := &Locker{client: c, name: l.name, key: l.key, opts: l.opts, terms: l.terms}
-		trace := c.opts.Trace
-		return &keeper{
-			locker: own, traced: trace.LockStart != nil || trace.LockDone != nil,
-			timed: trace.HandedOver != nil || trace.Released != nil || trace.Lost != nil,
-		}
-	})
+	k := &c.entrances.of(c, l.key).keeper
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if k.locker == nil {
+		k.locker = &Locker{client: c, name: l.name, key: l.key, opts: l.opts, terms: l.terms}
+	}
 	if k.locker.opts != l.opts {
 		return mutex{}
 	}
@@ -92,7 +67,7 @@ func (l *Locker) kindOf() kind {
 func (k *keeper) begins() (first, woken wire.Kind) { return wire.Register, wire.Set }
 
 func (k *keeper) claimOf(w *wait, waited time.Duration) (wire.ClaimOf, holders) {
-	if !k.keeps() {
+	if !k.client.lastReleases.keeps(k.key) {
 		return k.mutex.claimOf(w, waited)
 	}
 	return wire.ClaimOf{Token: wire.KeptBy(wire.NewToken(""), w.locker.client.id), Waited: waited}, k
@@ -101,21 +76,21 @@ func (k *keeper) claimOf(w *wait, waited time.Duration) (wire.ClaimOf, holders) 
 // enter enters the tenure if it is kept, and returns the Lease of its new holder. A Lease that nobody has seen is used
 // again: see Lease.seen.
 func (k *keeper) enter() *Lease {
-	if !k.state.CompareAndSwap(keptIdle, keptHeld) {
+	if !k.state.Enter(false) {
 		return nil
 	}
 	t := k.tenure.Load()
 	s, enters := t.holder, &t.window.Load().enters
 	if !k.timed && !s.seen.Load() {
-		if enters.Ahead(t.client.clock) && k.state.Load()&keptAsked == 0 {
+		if enters.Ahead(t.client.clock) && !k.state.Load().Has(occupancy.Asked) {
 			return s
 		}
-	} else if now, ahead := enters.Read(t.client.clock); ahead && k.state.Load()&keptAsked == 0 {
+	} else if now, ahead := enters.Read(t.client.clock); ahead && !k.state.Load().Has(occupancy.Asked) {
 		if s := k.succeed(t, now); s != nil {
 			return s
 		}
 	}
-	k.release()
+	k.drop(t)
 	return nil
 }
 
@@ -165,41 +140,44 @@ func (k *keeper) try(w *wait) bool {
 }
 
 func (k *keeper) hold(w *wait) *Lease {
-	c, t := w.locker.client, w.lease.tenure
+	t := w.lease.tenure
 	if t == k.tenure.Load() {
 		t.mu.Lock()
 		k.unheld = 0
 		t.mu.Unlock()
 	} else {
-		k.begin(t)
+		k.acquired(t)
 	}
-	if c.gates.Waiting(k.locker.key) {
-		k.mark(keptWanted)
+	if k.client.gates.Waiting(k.key) {
+		k.state.Ask(occupancy.Wanted)
 	}
 	return k.mutex.hold(w)
 }
 
-// begin notes that a goroutine holds a new tenure.
-func (k *keeper) begin(t *tenure) {
+// acquired notes that a goroutine holds a new tenure, and whether it may be kept.
+func (k *keeper) acquired(t *tenure) {
+	c := k.client
+	k.end() // a function of the user has panicked
 	if t.contended {
-		k.contended(false)
+		c.lastReleases.wanted(k.key, false)
 	}
-	if t.contended || t.holders != k || !t.client.listening() || !t.client.keepers.begun(k) {
-		k.state.Store(keptNone)
+	if t.contended || t.holders != k || !c.listening() {
+		return
+	}
+	spare, spared, ok := c.kept.Take(&k.place, k.entrance)
+	if !ok || spared && !spare.giveBack() { // a goroutine has entered the other one just now
+		k.end()
 		return
 	}
 	t.mu.Lock()
-	k.extendedLocked(t)
 	k.unheld, k.busy, k.entered = 0, false, time.Time{}
-	ended := t.err != nil
 	t.mu.Unlock()
-	k.tenure.Store(t)
-	k.state.Store(keptHeld)
+	k.begin(t, 1, 0)
 	k.mu.Lock()
 	recalled := k.lastRecall == t.claim.Token()
 	k.mu.Unlock()
-	if ended || recalled || t.client.isClosing() {
-		k.mark(keptAsked)
+	if recalled {
+		k.state.Ask(occupancy.Asked)
 	}
 }
 
@@ -235,48 +213,44 @@ func (k *keeper) unlockLease(ctx context.Context, l *Locker, s *Lease) error {
 // leave keeps the tenure of s, hands it over, or releases it. If wait is true, it returns the outcome: a lease that has ended
 // is not kept.
 func (k *keeper) leave(ctx context.Context, l *Locker, s *Lease, wait bool) error {
-	switch {
-	case wait && s.Err() != nil:
-		k.none()
-	case k.state.Load() == keptHeld && k.vacate(s) && k.state.CompareAndSwap(keptHeld, keptIdle): // nobody wants the lock
+	lost := wait && s.Err() != nil
+	if !lost && (!s.seen.Load() || k.state.Load() == occupancy.One && k.vacate(s)) && k.state.Keep() { // nobody wants the lock
 		return nil
 	}
-	switch next, kept := k.pass(s); {
-	case next != nil:
-		l.handedOver(ctx, s, next)
-		return nil
-	case kept:
-		return nil
+	if k.tenure.Load() == s.tenure {
+		if !lost {
+			next, kept := k.pass(s)
+			if next != nil {
+				l.handedOver(ctx, s, next)
+			}
+			if next != nil || kept {
+				return nil
+			}
+		}
+		k.end()
 	}
 	return l.leave(ctx, s, wait)
 }
 
 // pass hands the tenure over to a goroutine that waits, and returns the lease of that goroutine, or keeps it. Otherwise it is to
-// be released, and nobody else enters it. The caller has taken the state, or holds the lock with s.
+// be released. The caller holds it.
 func (k *keeper) pass(s *Lease) (next *Lease, kept bool) {
 	t := s.tenure
 	for {
-		st := k.state.Load()
-		if st&keptHeld == 0 {
-			return nil, false
-		}
-		if !k.state.CompareAndSwap(st, st&^keptWanted) {
-			continue
-		}
+		k.state.Clear(occupancy.Wanted)
 		if next := k.locker.handOver(s, k.locker.passGate); next != nil {
 			return next, false
 		}
-		st = k.state.Load()
-		if st&keptWanted != 0 && st&keptAsked == 0 {
+		now := k.state.Load()
+		if now.Has(occupancy.Wanted) && !now.Has(occupancy.Asked) {
 			continue // a goroutine has come meanwhile
 		}
 		// It is not kept beside a goroutine that it cannot be handed to.
-		if st&keptAsked != 0 || t.client.gates.Waiting(k.locker.key) || !k.mayKeep(t) || !k.vacate(s) {
-			t.recalled = st&keptAsked != 0
-			k.none()
+		if now.Has(occupancy.Asked) || k.client.gates.Waiting(k.key) || !k.mayKeep(t) || !k.vacate(s) {
+			t.recalled = now.Has(occupancy.Asked)
 			return nil, false
 		}
-		if k.state.CompareAndSwap(keptHeld, keptIdle) {
+		if k.state.Keep() {
 			return nil, true
 		}
 	}
@@ -284,7 +258,7 @@ func (k *keeper) pass(s *Lease) (next *Lease, kept bool) {
 
 // mayKeep reports whether a tenure may be kept now.
 func (k *keeper) mayKeep(t *tenure) bool {
-	return !t.client.isClosing() && t.window.Load().enters.Ahead(t.client.clock) && t.client.listening()
+	return !k.client.isClosing() && t.window.Load().enters.Ahead(k.client.clock) && k.client.listening()
 }
 
 // vacate ends s, if a caller may have a pointer to it. It reports whether another goroutine can enter the tenure.
@@ -306,81 +280,36 @@ func (k *keeper) vacate(s *Lease) bool {
 	return can
 }
 
-// mark leaves a bit for the goroutine that holds the lock.
-func (k *keeper) mark(bit uint32) {
-	for {
-		if st := k.state.Load(); st&keptHeld == 0 || k.state.CompareAndSwap(st, st|bit) {
-			return
-		}
-	}
-}
-
-// yield passes a tenure on that is kept, or releases it, and reports whether there was one. If a goroutine holds it, yield
-// leaves a bit, and the Unlock of that goroutine does the same.
-func (k *keeper) yield(bit uint32) bool {
-	for {
-		switch st := k.state.Load(); {
-		case st == keptIdle:
-			if k.state.CompareAndSwap(st, keptHeld|bit) {
-				k.release()
-				return true
-			}
-		case st&keptHeld == 0 || k.state.CompareAndSwap(st, st|bit):
-			return false
-		}
-	}
-}
-
-// giveBack releases a tenure that is kept, and reports whether there was one.
-func (k *keeper) giveBack() bool {
-	taken := k.state.CompareAndSwap(keptIdle, keptHeld|keptAsked)
-	if taken {
-		k.release()
-	}
-	return taken
-}
-
-// release passes on, or releases, a tenure whose state the caller has taken from idle, and leaves the gate. The caller may be
-// the goroutine of a connection or the scheduler, and nobody has unlocked. So release does not call Trace.HandedOver.
-func (k *keeper) release() {
-	t, l := k.tenure.Load(), k.locker
-	c := l.client
+// decide passes on, or releases, a tenure that the caller has taken. The caller may be the goroutine of a connection or the
+// scheduler, and nobody has unlocked. So decide does not call Trace.HandedOver.
+func (k *keeper) decide(t *tenure) {
+	k.state.Admit() // for the next holder, if there is one
 	if next, kept := k.pass(t.holder); next != nil || kept {
 		return
 	}
-	if k.isOver(t, c.clock()) {
-		k.contended(true) // clients that cannot recall the lock find it free now and then
+	if k.isOver(t, k.client.clock()) {
+		k.client.lastReleases.wanted(k.key, true) // clients that cannot recall the lock find it free now and then
 	}
 	t.kept = true
-	k.state.Store(keptLeaving)
-	l.noteHeld(false)
-	if t.finish() == nil {
-		c.group.Tell(t.release(), t.claim, (*releasing)(t))
-	}
-	k.none()
-	l.leaveGate()
+	k.state.Yield()
+	k.release(t)
 }
 
-// none says that there is no tenure any more that may be kept.
-func (k *keeper) none() {
-	k.locker.client.keepers.ended(k)
-	k.state.Store(keptNone)
-}
-
-// recall handles a recall of the lock with this token.
-func (k *keeper) recall(token string) {
+// recall handles a recall of the lock with this token. It reports false if no Locker keeps the lock.
+func (k *keeper) recall(token string) bool {
 	k.mu.Lock()
-	again := k.lastRecall == token
+	again, keeps := k.lastRecall == token, k.locker != nil
 	k.lastRecall = token
 	k.mu.Unlock()
 	t := k.tenure.Load()
 	mine := t != nil && t.claim.Token() == token
 	if !again {
-		k.contended(mine && k.used(t))
+		k.client.lastReleases.wanted(k.key, mine && k.used(t))
 	}
-	if mine && !k.yield(keptAsked) {
+	if mine && !k.ask(occupancy.Asked) {
 		t.tellWanted()
 	}
+	return keeps
 }
 
 // used reports whether a goroutine has entered the tenure since the last renewal, or was handed it.
@@ -392,15 +321,15 @@ func (k *keeper) used(t *tenure) bool {
 
 // lastEntered returns when a goroutine has entered a tenure that is kept, to 10 ms, or zero if none has. It
 // reports whether nobody holds the lock.
-func (k *keeper) lastEntered() (at time.Time, idle bool) {
-	if k.state.Load() != keptIdle {
+func (e *entrance) lastEntered() (at time.Time, idle bool) {
+	t := e.tenure.Load()
+	if t == nil || e.state.Load() != occupancy.Idle {
 		return time.Time{}, false
 	}
-	t := k.tenure.Load()
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if at = t.window.Load().enters.Last(); at.IsZero() {
-		at = k.entered
+		at = e.keeper.entered
 	}
 	return at, true
 }
@@ -410,9 +339,7 @@ func (k *keeper) extendedLocked(t *tenure) {
 	if last := t.window.Load(); last != nil && last.enters.Checked() {
 		k.entered = last.enters.Last()
 	}
-	now := &window{start: t.start, validity: t.validity}
-	now.enters.Init(t.start, min(t.validity/2, t.opts.Keep-t.start.Since(t.asked)))
-	t.window.Store(now)
+	t.entersLocked(t.opts.Keep - t.start.Since(t.asked))
 }
 
 // renewable prolongs MaxHold by the time from the acquisition of a Lease that is used again to the last renewal before which a
@@ -421,7 +348,7 @@ func (k *keeper) renewable(maxHold time.Duration) time.Duration { return maxHold
 
 // handsOver says that goroutines hand the lock over for as long as it may be kept, unless another client wants it.
 func (k *keeper) handsOver(t *tenure) time.Duration {
-	if st := k.state.Load(); st&keptHeld != 0 && st&keptAsked == 0 {
+	if now := k.state.Load(); now.Held() && !now.Has(occupancy.Asked) {
 		return max(t.opts.Handover, t.opts.Keep)
 	}
 	return t.opts.Handover
@@ -442,12 +369,12 @@ func (k *keeper) skipRenewal(t *tenure, now clock.Reading) bool {
 	case k.tenure.Load() != t:
 		return false
 	case k.isOver(t, now):
-		return k.yield(keptAsked)
+		return k.ask(occupancy.Asked)
 	}
 	entered := t.window.Load().enters.Checked()
 	t.mu.Lock()
 	used := entered || k.busy
-	k.busy = k.state.Load()&keptHeld != 0
+	k.busy = k.state.Load().Held()
 	if entered {
 		k.unheld = now.Since(t.holder.acquired)
 	}
@@ -456,31 +383,3 @@ func (k *keeper) skipRenewal(t *tenure, now clock.Reading) bool {
 }
 
 func (k *keeper) recalled(t *tenure) { k.recall(t.claim.Token()) }
-
-// shutOut takes a tenure that is kept, or leaves a bit. It reports whether a goroutine holds the lock.
-func (k *keeper) shutOut(t *tenure) (held bool) {
-	if k.tenure.Load() != t {
-		return true
-	}
-	for {
-		switch st := k.state.Load(); {
-		case st == keptIdle:
-			if k.state.CompareAndSwap(st, keptEnding) {
-				return false
-			}
-		case st == keptLeaving:
-			return false
-		case st&keptHeld == 0 || k.state.CompareAndSwap(st, st|keptAsked):
-			return true
-		}
-	}
-}
-
-// drained leaves the gate of a kept tenure that has ended.
-func (k *keeper) drained() {
-	if k.state.CompareAndSwap(keptEnding, keptNone) {
-		k.locker.client.keepers.ended(k)
-		k.locker.noteHeld(false)
-		k.locker.leaveGate()
-	}
-}

@@ -52,7 +52,11 @@ func (l *Locker) init(k kind) {
 // It panics if the Client is closed before or during the wait. Use LockContext for a wait that can be
 // interrupted and for errors.
 func (l *Locker) Lock() {
-	if _, err := l.lock(context.Background(), true); err != nil {
+	l.mustClient()
+	if l.kind.join(l) != nil {
+		return
+	}
+	if _, err := l.enter(&wait{call: call{locker: l, ctx: context.Background(), forever: true}}); err != nil {
 		panic("redlock: Lock of " + quote(l.name) + " on a closed Client")
 	}
 }
@@ -92,15 +96,15 @@ func (l *Locker) Lease() *Lease {
 	return l.kind.held(l)
 }
 
-// lock waits for the lock. If forever is false, it gives up when the schedule stops.
-func (l *Locker) lock(ctx context.Context, forever bool) (*Lease, error) {
+// lock waits for the lock until the schedule stops.
+func (l *Locker) lock(ctx context.Context) (*Lease, error) {
 	l.mustClient()
 	if ctx.Err() == nil {
 		if s := l.kind.join(l); s != nil {
 			return s, nil
 		}
 	}
-	return l.enter(&wait{call: call{locker: l, ctx: ctx, forever: forever}})
+	return l.enter(&wait{call: call{locker: l, ctx: ctx}})
 }
 
 // tryLock makes one attempt.
@@ -141,7 +145,7 @@ func (l *Locker) enter(w *wait) (_ *Lease, err error) {
 // lease is released. It returns what TryEnter returns.
 func (c *Client) tryGate(key string) (ok bool, note, err error) {
 	ok, note, err = c.gates.TryEnter(key)
-	if !ok && (c.shares.giveBack(key) || c.keepers.giveBack(key)) {
+	if !ok && c.entrances.giveBack(key) {
 		return c.gates.TryEnter(key)
 	}
 	return ok, note, err

@@ -318,7 +318,7 @@ func (q *contender) quit() {
 func (c *Client) woken(i int, key, token string) bool {
 	switch {
 	case token == wire.ReadersMarker:
-		return c.shares.recall(key)
+		return c.entrances.recallReaders(key)
 	case c.waits.Heard(i, key, token):
 		return true
 	case !c.waits.TakeExpected(i, key):

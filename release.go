@@ -179,14 +179,19 @@ const (
 	// followMost is how many acquisitions in a row may follow a release without waiting for its
 	// answer. A lock and unlock then takes 17/16 round trips on average.
 	followMost = 16
+	// unkeptLeast is for how long a lock is not kept after others have wanted it: see LockOptions.Keep.
+	unkeptLeast = politeFor
+	// unkeptMost is the longest such time. It is doubled each time that the lock had been kept in vain.
+	unkeptMost = 64 * unkeptLeast
 )
 
-// lastReleases are a Client's last releases, by key.
+// lastReleases are a Client's last releases, by key, and what it knows of others that want the locks.
 type lastReleases struct {
 	alone bool // immutable; each acquisition waits for the answer to the last release
 
-	mu   sync.Mutex // guards what follows
-	last recent.Map[lastRelease]
+	mu     sync.Mutex // guards what follows
+	last   recent.Map[lastRelease]
+	unkept recent.Map[unkept]
 }
 
 // A lastRelease is the last release of a name.
@@ -198,6 +203,36 @@ type lastRelease struct {
 	contended bool          // the lease was not acquired by the first attempt: other clients want the lock
 	followed  int           // how many acquisitions in a row, up to that of the lease, did not wait for an answer
 	gap       chan struct{} // closed when the release is answered; nil: no goroutine waits for that
+}
+
+// An unkept says for how long a lock is not kept, since others want it.
+type unkept struct {
+	since time.Time
+	pause time.Duration
+}
+
+// wanted notes that others want the lock of key. used reports whether it had been of use that it was kept.
+func (p *lastReleases) wanted(key string, used bool) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	now := time.Now()
+	u, _ := p.unkept.Get(key)
+	switch {
+	case used:
+		u.pause = unkeptLeast
+	case now.Sub(u.since) >= u.pause:
+		u.pause = min(max(2*u.pause, unkeptLeast), unkeptMost)
+	}
+	u.since = now
+	p.unkept.Put(key, u)
+}
+
+// keeps reports whether a lock that is acquired now may be kept.
+func (p *lastReleases) keeps(key string) bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	u, _ := p.unkept.Get(key)
+	return time.Since(u.since) >= u.pause
 }
 
 // released notes that a lease of this Client is about to be released.

@@ -5,11 +5,14 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 	"time"
 
+	"github.com/redlock-go/redlock/internal/clock"
 	"github.com/redlock-go/redlock/internal/fence"
 	"github.com/redlock-go/redlock/internal/master"
+	"github.com/redlock-go/redlock/internal/occupancy"
 	"github.com/redlock-go/redlock/internal/quorum"
 	"github.com/redlock-go/redlock/internal/wire"
 )
@@ -62,7 +65,7 @@ func (c *Client) NewRWLocker(name string, opts *LockOptions) (*RWLocker, error) 
 	}
 	rw.writer.init(writer{l.kind, c.opts.DisableWakeups})
 	rw.reader.terms = l.terms.ForReaders()
-	rw.readers = c.shares.ofKey(c, l.key)
+	rw.readers = &c.entrances.of(c, l.key).readers
 	rw.reader.init(rw.readers)
 	return rw, nil
 }
@@ -148,6 +151,33 @@ func (writer) announces(*wait) bool { return true }
 
 func (writer) besideReaders(*wait) bool { return true }
 
+// readers is the kind of the reader's side of an RWLocker. The goroutines of a Client that hold or want a read lock of one name
+// share a tenure and its Lease: see entrance.
+//
+//   - A goroutine enters as long as no writer waits, here or elsewhere, and half of the validity is left. While nobody holds
+//     the tenure, it is kept. If a writer waits, the last reader that leaves releases it.
+//   - Since the tenure has the gate of the name, a writer of this process waits there, and readers that are kept out wait behind
+//     that writer.
+//   - While there is no tenure to enter, one of the goroutines that wait leads: it goes through the gate and acquires one for
+//     all of them.
+type readers struct {
+	mutex // for what does not differ
+	*entrance
+
+	mu      sync.Mutex // guards what follows, and the beginning of a tenure
+	leading bool       // a goroutine leads
+	last    error      // of the last leader's attempt, since there was a tenure
+	early   bool       // close was called while a goroutine leads: a message may overtake the votes
+	waiting []*readerWait
+}
+
+// A readerWait is a goroutine that waits for the leader.
+type readerWait struct {
+	ready chan struct{} // closed when one of the others is set
+	lease *Lease        // the goroutine holds the lock
+	lead  bool          // the goroutine leads
+}
+
 var (
 	_ kind    = (*readers)(nil)
 	_ holders = (*readers)(nil)
@@ -167,6 +197,37 @@ func (r *readers) claimOf(w *wait, waited time.Duration) (wire.ClaimOf, holders)
 func (*readers) numbers(*Client) fence.Source { return fence.Readers{} }
 
 func (*readers) announces(*wait) bool { return false }
+
+// enter enters the tenure if it can be entered, and returns its Lease.
+func (r *readers) enter() *Lease {
+	if !r.state.Enter(true) {
+		return nil
+	}
+	t := r.tenure.Load()
+	if t.window.Load().enters.Ahead(r.client.clock) && !r.state.Load().Has(occupancy.Asked) {
+		return t.holder
+	}
+	r.drop(t)
+	return nil
+}
+
+// close keeps further readers out, since a writer of another Client waits.
+func (r *readers) close() {
+	r.mu.Lock()
+	took := false
+	if r.state.Load().Has(occupancy.Many) {
+		_, took = r.state.Ask(occupancy.Asked)
+	} else {
+		r.early = r.leading
+	}
+	r.mu.Unlock()
+	if took {
+		r.taken()
+	}
+}
+
+// decide releases a tenure that the last reader has left, or that a writer wants.
+func (r *readers) decide(t *tenure) { r.release(t) }
 
 func (r *readers) join(*Locker) *Lease {
 	if r.traced {
@@ -204,20 +265,82 @@ func (r *readers) try(w *wait) bool {
 		w.taken(r.client.gates.Last(r.key))
 		return false
 	}
-	ok, note, _ := r.client.gates.TryEnter(r.key)
-	if !ok && r.client.keepers.giveBack(r.key) {
-		ok, note, _ = r.client.gates.TryEnter(r.key)
+	return w.tryGate() && w.tryAcquire()
+}
+
+// wait waits until the goroutine is inside, and returns the lease, or until it leads. If ctx ends first, it returns
+// the error of ctx. If the Client is closed, it may return neither. It calls waits before it waits for another goroutine.
+func (r *readers) wait(ctx context.Context, waits func()) (s *Lease, lead bool, err error) {
+	if s := r.enter(); s != nil {
+		return s, false, nil
 	}
-	if w.inside = ok; !ok {
-		w.taken(note)
+	r.mu.Lock()
+	if r.leadLocked() {
+		r.mu.Unlock()
+		return nil, true, nil
+	}
+	x := &readerWait{ready: make(chan struct{})}
+	r.waiting = append(r.waiting, x)
+	r.mu.Unlock()
+	waits()
+	select {
+	case <-x.ready:
+	case <-ctx.Done():
+		err = ctx.Err()
+	case <-r.client.closing:
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if x.lease != nil || x.lead {
+		return x.lease, x.lead, nil
+	}
+	r.waiting = slices.DeleteFunc(r.waiting, func(o *readerWait) bool { return o == x })
+	return nil, false, err
+}
+
+// lead makes the calling goroutine the leader, unless there is one, and reports whether it did.
+func (r *readers) lead() bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.leadLocked()
+}
+
+// leadLocked is lead. What an earlier leader has found out no longer counts, unless it passes its place on.
+func (r *readers) leadLocked() bool {
+	if r.leading {
 		return false
 	}
-	return w.tryAcquire()
+	r.leading, r.last = true, nil
+	return true
+}
+
+// resign makes another goroutine the leader, if one waits. last is the error of the leader's last attempt.
+func (r *readers) resign(last error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if last != nil {
+		r.last = last
+	}
+	if len(r.waiting) == 0 {
+		r.leading = false
+		return
+	}
+	x := r.waiting[0]
+	r.waiting = r.waiting[1:]
+	x.lead = true
+	close(x.ready)
+}
+
+// reason returns why the last leader got no lease, or nil.
+func (r *readers) reason() error {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.last
 }
 
 func (r *readers) giveUp(w *wait) {
 	if w.shared != nil { // a function of the user has panicked
-		r.exit()
+		r.leave()
 		return
 	}
 	if !w.leads {
@@ -229,16 +352,58 @@ func (r *readers) giveUp(w *wait) {
 	r.resign(w.last)
 }
 
+// errOwnReaders is the note of the gate of a name while goroutines of the Client share a read lease, or keep it.
+var errOwnReaders = fmt.Errorf("%w by readers of this Client", ErrHeld)
+
+// hold has the leader and all goroutines that wait share the tenure that the leader has acquired. If a writer waits already,
+// no others enter it.
+func (r *readers) hold(w *wait) *Lease {
+	if s := w.shared; s != nil {
+		w.shared = nil
+		return s
+	}
+	s := w.lease
+	r.client.gates.Note(r.key, errOwnReaders)
+	w.inside, w.leads, w.lease = false, false, nil
+	kind := occupancy.Many
+	if o := &s.tenure.opts; o.Handover < 0 || o.RenewEvery < 0 || r.client.opts.DisableWakeups {
+		kind |= occupancy.Brief
+	}
+	r.mu.Lock()
+	if r.early || w.round.Any(func(v quorum.Vote) bool { return v.Recalled }) { // a writer waits
+		kind |= occupancy.Asked
+	}
+	r.begin(s.tenure, 1+len(r.waiting), kind)
+	for _, x := range r.waiting {
+		x.lease = s
+		close(x.ready)
+	}
+	r.waiting, r.leading, r.last, r.early = nil, false, nil, false
+	r.mu.Unlock()
+	if r.client.gates.Waiting(r.key) { // a local writer that came before has found nothing to ask
+		r.state.Ask(occupancy.Wanted)
+	}
+	return s
+}
+
+// held returns the Lease if a reader holds the lock.
+func (r *readers) held(*Locker) *Lease {
+	if t := r.tenure.Load(); t != nil && r.state.Load().Held() {
+		return t.holder
+	}
+	return nil
+}
+
 func (r *readers) unlock(_ context.Context, _ *Locker, wait bool) error {
 	if !wait {
-		if !r.exit() {
+		if !r.leave() {
 			panic("redlock: RUnlock of unlocked RWLocker")
 		}
 		return nil
 	}
 	s := r.held(nil)
 	err := s.Err()
-	if s == nil || !r.exit() {
+	if s == nil || !r.leave() {
 		return ErrNotHeld
 	}
 	return err
@@ -246,30 +411,62 @@ func (r *readers) unlock(_ context.Context, _ *Locker, wait bool) error {
 
 func (r *readers) unlockLease(_ context.Context, _ *Locker, s *Lease) error {
 	err := s.Err()
-	r.exit()
+	r.leave()
 	return err
 }
 
-// errOwnReaders is the note of the gate of a name while goroutines of the Client share a read lease, or keep it.
-var errOwnReaders = fmt.Errorf("%w by readers of this Client", ErrHeld)
+// extendedLocked has readers enter for half of the validity.
+func (r *readers) extendedLocked(t *tenure) { t.entersLocked(t.validity) }
 
-// hold makes the acquired lease that of the readers: the goroutines that wait are inside. If a writer waits
-// already, it closes the lease again.
-func (r *readers) hold(w *wait) *Lease {
-	if s := w.shared; s != nil {
-		w.shared = nil
-		return s
+// renewable returns for how long a tenure may be renewed: after MaxHold no reader enters, see skipRenewal.
+func (r *readers) renewable(most time.Duration) time.Duration { return 2 * most }
+
+// handsOver says that readers do not hand their lease over.
+func (r *readers) handsOver(*tenure) time.Duration { return 0 }
+
+// dueBy says that readers need no call between two renewals but those of skipRenewal.
+func (r *readers) dueBy(*tenure) time.Time { return time.Time{} }
+
+// handovers says the most that a fence can count, since those of the last writer's lease are not known.
+func (r *readers) handovers() int { return fence.HandoversMost }
+
+// releasing: readers queue for turns of their own, so no release of theirs passes the lock on.
+func (r *readers) releasing(*tenure) wire.Request { return wire.Release }
+
+// recalled keeps further readers out, since a writer waits.
+func (r *readers) recalled(*tenure) { r.close() }
+
+// idleParts is how often a lease without readers is checked in the time between two renewals.
+const idleParts = 4
+
+// skipRenewal decides what becomes of the lease of the readers when a renewal is due, and reports whether the
+// renewal is left out. If it is, skipRenewal has released the lease or scheduled the next call.
+//
+//   - A lease with readers is renewed.
+//   - A lease without readers is renewed once more if a goroutine has entered it since the last renewal. So a name
+//     that is read often never waits for the masters.
+//   - Any other lease without readers is kept, until half of its validity has passed, and is then released. So a
+//     goroutine that enters has at least the other half in which the lease can be renewed.
+//
+// After MaxHold no reader enters, and the last one that leaves releases the lease.
+func (r *readers) skipRenewal(t *tenure, now clock.Reading) bool {
+	if r.tenure.Load() != t {
+		return false
 	}
-	s := w.lease
-	recalled := w.round.Any(func(v quorum.Vote) bool { return v.Recalled })
-	r.client.gates.Note(r.key, errOwnReaders)
-	w.inside, w.leads, w.lease = false, false, nil
-	early := r.openLease(s)
-	// A local writer that has come meanwhile has found nothing to close.
-	if early || recalled || r.client.gates.Waiting(r.key) || r.client.isClosing() || s.Err() != nil {
-		r.close()
+	if t.opts.MaxHold >= 0 && now.Since(t.asked) >= t.opts.MaxHold && r.ask(occupancy.Asked) {
+		return true
 	}
-	return s
+	window := t.window.Load()
+	age := now.Since(window.start)
+	if r.state.Load().Held() || window.enters.Checked() && age < window.validity/2 {
+		return false
+	}
+	if age >= window.validity/2 {
+		return r.giveBack()
+	}
+	next := min(t.opts.RenewEvery/idleParts, window.validity/2-age)
+	r.client.renewals.Set(&t.entry, (*task)(t), now.Time().Add(max(next, time.Millisecond)), 0)
+	return true
 }
 
 // byReaders reports whether a master has refused the last attempt because of readers.

@@ -97,7 +97,7 @@ func (s *Semaphore) AcquireN(ctx context.Context, n int) (*Permit, error) {
 	if err != nil {
 		return nil, err
 	}
-	if _, err = l.lock(ctx, false); err != nil {
+	if _, err = l.lock(ctx); err != nil {
 		return nil, err
 	}
 	return newPermit(l), nil

@@ -14,6 +14,7 @@ import (
 	"github.com/redlock-go/redlock/internal/master"
 	"github.com/redlock-go/redlock/internal/quorum"
 	"github.com/redlock-go/redlock/internal/waits"
+	"github.com/redlock-go/redlock/internal/weakmap"
 	"github.com/redlock-go/redlock/internal/wire"
 )
 
@@ -60,10 +61,10 @@ type crowd struct {
 const releasedMost = 16
 
 // crowds are those of a Client, by key.
-type crowds struct{ inUse[crowd] }
+type crowds struct{ weakmap.Map[crowd] }
 
 func (h *crowds) ofKey(key string) *crowd {
-	return h.of(key, func() *crowd { return new(crowd) })
+	return h.Of(key, func() *crowd { return new(crowd) })
 }
 
 func (o *crowd) note(err error) {

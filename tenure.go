@@ -29,7 +29,7 @@ type tenure struct {
 	claim     *master.Claim // immutable
 	holders   holders       // immutable
 	asked     clock.Reading // immutable; the time before the first byte of the round that was won
-	contended bool          // immutable; not acquired by the first attempt: see lastReleases
+	contended bool          // immutable; not acquired by the first attempt: others want the lock
 	crowded   bool          // immutable; several clients were ahead of its claim in the queues
 	fence     int64         // immutable; 0: none
 	rounds    int           // immutable; how many rounds the acquisition took
@@ -41,7 +41,7 @@ type tenure struct {
 	kept     bool          // nobody held it any more: see LockOptions.Keep
 	unlocked clock.Reading // when its last holder unlocked it
 
-	window atomic.Pointer[window] // start and validity, for readers and keepers
+	window atomic.Pointer[window] // start and validity, for those who enter
 	entry  renew.Entry            // in the scheduler: the time to renew, to ask again, or to end
 
 	mu       sync.Mutex    // guards what follows, and the Leases; the tenure's commands are queued under it
@@ -56,52 +56,6 @@ type tenure struct {
 	void     uint64        // the masters, as bits, that do not count in the current renewal: see doubt
 	renewal  *renewal      // the current renewal, or the last one; nil before the first
 }
-
-// holders say how a tenure is shared: by one holder after the other, by readers, or by those who keep it.
-type holders interface {
-	// extendedLocked is called under the tenure's mutex when its validity has changed.
-	extendedLocked(t *tenure)
-	// renewable returns for how long after the acquisition a tenure may be renewed, given MaxHold.
-	renewable(maxHold time.Duration) time.Duration
-	// skipRenewal decides about a renewal that is due, and reports whether it is left out.
-	skipRenewal(t *tenure, now clock.Reading) bool
-	// handsOver returns for how long after the grant a tenure may be handed over.
-	handsOver(t *tenure) time.Duration
-	// dueBy returns the latest time of the next call of skipRenewal; zero: there is no limit.
-	dueBy(t *tenure) time.Time
-	// recalled is called when a master says, in the answer to a renewal, that another client waits.
-	recalled(t *tenure)
-	// shutOut is called when the tenure has ended: nobody else enters it. It reports whether a goroutine may hold the lock.
-	shutOut(t *tenure) (held bool)
-	// drained is called behind shutOut, when the release is queued, if there is one.
-	drained()
-	// handovers returns how many handovers the fence of the first Lease counts.
-	handovers() int
-	// renewing returns the command of a renewal; nil: wire.Renew.
-	renewing(t *tenure) wire.Request
-	// healing returns the command that sets the key again at a master that has lost it.
-	healing(t *tenure) wire.Request
-	// releasing returns the command of the release.
-	releasing(t *tenure) wire.Request
-}
-
-// oneHolder is for a tenure with one holder at a time.
-type oneHolder struct{}
-
-var alone holders = oneHolder{}
-
-func (oneHolder) extendedLocked(*tenure)                        {}
-func (oneHolder) renewable(maxHold time.Duration) time.Duration { return maxHold }
-func (oneHolder) skipRenewal(*tenure, clock.Reading) bool       { return false }
-func (oneHolder) handsOver(t *tenure) time.Duration             { return t.opts.Handover }
-func (oneHolder) dueBy(*tenure) time.Time                       { return time.Time{} }
-func (oneHolder) recalled(*tenure)                              {}
-func (oneHolder) shutOut(*tenure) bool                          { return true }
-func (oneHolder) drained()                                      {}
-func (oneHolder) handovers() int                                { return 0 }
-func (oneHolder) renewing(*tenure) wire.Request                 { return nil }
-func (oneHolder) healing(t *tenure) wire.Request                { return t.claim.Healing(t.fence) }
-func (oneHolder) releasing(t *tenure) wire.Request              { return t.passesOn() }
 
 // heldBy makes s the Lease of the first holder.
 func (t *tenure) heldBy(s *Lease) {
@@ -164,8 +118,9 @@ func (t *tenure) end(err error) bool {
 	ended := t.endLocked(err)
 	t.mu.Unlock()
 	if ended {
-		t.tellHolders(err)
-		t.holders.drained()
+		if _, took := t.tellHolders(err); took {
+			t.holders.release(t)
+		}
 	}
 	return ended
 }
@@ -186,8 +141,8 @@ func (t *tenure) endLocked(err error) bool {
 	return true
 }
 
-// tellHolders tells the holders of a tenure that has just ended. It reports whether a goroutine may hold the lock.
-func (t *tenure) tellHolders(err error) (held bool) {
+// tellHolders tells the holders of a tenure that has just ended. It returns what holders.shutOut returns.
+func (t *tenure) tellHolders(err error) (held, took bool) {
 	t.holder.cancelContexts(err) // it does not change any more
 	return t.holders.shutOut(t)
 }
@@ -507,11 +462,13 @@ func (t *tenure) lose(err *lostError) error {
 	queued := make(chan struct{})
 	t.queued = queued
 	t.mu.Unlock()
-	held := t.tellHolders(err)
+	held, took := t.tellHolders(err)
 	t.client.lastReleases.released(t.claim, t.contended)
 	t.client.group.Tell(wire.Release, t.claim, (*unreported)(t))
 	close(queued) // only now may the readers' gate be left, or that of a holder that unlocks meanwhile
-	t.holders.drained()
+	if took {
+		t.holders.release(t)
+	}
 	if t.silent {
 		return err
 	}

@@ -195,6 +195,39 @@ func TestALossIsToldToTheKeeper(t *testing.T) {
 	})
 }
 
+// A function of the user delays a goroutine between the acquisition of a lease and the moment from which others can enter it.
+func TestALeaseThatIsLostBeforeItIsSharedIsNotEntered(t *testing.T) {
+	bubble(t, 3, func(t *testing.T, ms *redlocktest.Masters) {
+		var armed atomic.Bool
+		opts := keeping(time.Hour)
+		opts.Trace = &redlock.Trace{LockDone: func(context.Context, redlock.LockDoneInfo) {
+			if armed.CompareAndSwap(true, false) {
+				for i := range 3 {
+					ms.Master(i).Del("stock")
+				}
+				time.Sleep(4 * time.Second) // a renewal finds out; half of the validity is left
+			}
+		}}
+		c := connected(t, ms, opts)
+		for _, l := range []*redlock.Locker{c.Locker("stock"), c.RWLocker("stock").RLocker()} {
+			armed.Store(true)
+			l.Lock()
+			if s := l.Lease(); s.Err() == nil {
+				t.Fatal("the lease is not lost: nothing is tested")
+			}
+			l.Unlock()
+			armed.Store(true)
+			locktest.Pass(l)
+			l.Lock()
+			if err := l.Lease().Err(); err != nil {
+				t.Errorf("a lease is entered that was lost: %v", err)
+			}
+			l.Unlock()
+			time.Sleep(time.Minute) // it is not kept any more
+		}
+	})
+}
+
 func TestAKeptLockThatIsHeldAndLostIsReported(t *testing.T) {
 	bubble(t, 3, func(t *testing.T, ms *redlocktest.Masters) {
 		var log locktest.Log

@@ -319,20 +319,20 @@ var All = []Defect{
 		Name: "entered-by-an-old-clock",
 		Rule: "A goroutine reads the clocks after it has entered a read lease.",
 		Edits: []Edit{{
-			File: "readers.go",
-			Old:  "\tif r.inside.Add(1) > 0 {\n\t\ts := r.lease.Load()\n\t\tif s.tenure.window.Load().enters.Ahead(r.client.clock) {",
-			New:  "\tbefore := r.lease.Load()\n\tfresh := before != nil && before.tenure.window.Load().enters.Ahead(r.client.clock)\n\truntime.Gosched()\n\tif r.inside.Add(1) > 0 {\n\t\ts := r.lease.Load()\n\t\tif fresh {",
+			File: "rwlocker.go",
+			Old:  "\tif !r.state.Enter(true) {\n\t\treturn nil\n\t}\n\tt := r.tenure.Load()\n\tif t.window.Load().enters.Ahead(r.client.clock) && ",
+			New:  "\tt := r.tenure.Load()\n\tfresh := t != nil && t.window.Load().enters.Ahead(r.client.clock)\n\truntime.Gosched()\n\tif !r.state.Enter(true) {\n\t\treturn nil\n\t}\n\tt = r.tenure.Load()\n\tif fresh && ",
 		}, {
-			File: "readers.go",
-			Old:  "import (\n\t\"context\"\n",
-			New:  "import (\n\t\"context\"\n\t\"runtime\"\n",
+			File: "rwlocker.go",
+			Old:  "\t\"fmt\"\n\t\"slices\"\n",
+			New:  "\t\"fmt\"\n\t\"runtime\"\n\t\"slices\"\n",
 		}},
 	}, {
 		Name: "recall-message-ignored",
 		Rule: "Readers leave when a message asks them to.",
 		Edits: []Edit{{
 			File: "queue.go",
-			Old:  "\t\treturn c.shares.recall(key)\n",
+			Old:  "\t\treturn c.entrances.recallReaders(key)\n",
 			New:  "\t\treturn true\n",
 		}},
 	}, {
@@ -340,8 +340,8 @@ var All = []Defect{
 		Rule: "Readers that are let in while a writer waits keep further ones out.",
 		Edits: []Edit{{
 			File: "rwlocker.go",
-			Old:  "\trecalled := w.round.Any(",
-			New:  "\trecalled := false && w.round.Any(",
+			Old:  "\tif r.early || w.round.Any(",
+			New:  "\tif r.early || false && w.round.Any(",
 		}},
 	}, {
 		Name: "recall-renewal-ignored",
@@ -412,40 +412,48 @@ var All = []Defect{
 		Rule: "A goroutine that enters a kept lock reads the clocks after it has taken it.",
 		Edits: []Edit{{
 			File: "kept.go",
-			Old:  "enters.Ahead(t.client.clock) && k.state.Load()&keptAsked == 0",
-			New:  "k.state.Load()&keptAsked == 0",
+			Old:  "enters.Ahead(t.client.clock) && !k.state",
+			New:  "!k.state",
 		}},
 	}, {
 		Name: "kept-recall-dropped",
 		Rule: "A recall that comes while a goroutine holds the lock is heeded by its Unlock.",
 		Edits: []Edit{{
 			File: "kept.go",
-			Old:  "\t\tcase st&keptHeld == 0 || k.state.CompareAndSwap(st, st|bit):\n\t\t\treturn false\n",
-			New:  "\t\tdefault:\n\t\t\treturn false\n",
+			Old:  "if mine && !k.ask(occupancy.Asked) {",
+			New:  "if mine && !k.giveBack() {",
 		}},
 	}, {
 		Name: "kept-beside-others",
 		Rule: "A lock is not kept beside a goroutine that it cannot be handed to.",
 		Edits: []Edit{{
 			File: "kept.go",
-			Old:  "t.client.gates.Waiting(k.locker.key) || !k.mayKeep(t)",
+			Old:  "k.client.gates.Waiting(k.key) || !k.mayKeep(t)",
 			New:  "!k.mayKeep(t)",
 		}},
 	}, {
 		Name: "kept-loss-untold",
 		Rule: "A loss takes a kept lock from its keeper before the release is queued.",
 		Edits: []Edit{{
-			File: "kept.go",
-			Old:  "\tif k.tenure.Load() != t {\n\t\treturn true\n\t}\n\tfor {\n",
-			New:  "\tif k.tenure.Load() != nil {\n\t\treturn true\n\t}\n\tfor {\n",
+			File: "holders.go",
+			Old:  "\tif e.tenure.Load() != t {\n",
+			New:  "\tif e.tenure.Load() != nil {\n",
+		}},
+	}, {
+		Name: "kept-begun-late",
+		Rule: "A lease that is lost before others can enter it is not entered.",
+		Edits: []Edit{{
+			File: "holders.go",
+			Old:  "\tif t.err != nil { // shutOut",
+			New:  "\tif false { // shutOut",
 		}},
 	}, {
 		Name: "kept-entered-late",
 		Rule: "A kept lock is taken before its release is queued, so that no goroutine enters it afterwards.",
 		Edits: []Edit{{
-			File: "kept.go",
-			Old:  "\tk.state.Store(keptLeaving)\n",
-			New:  "\tk.state.Store(keptIdle)\n",
+			File: "internal/occupancy/occupancy.go",
+			Old:  "State { return s - 1 | taken }",
+			New:  "State { return Idle }",
 		}},
 	}, {
 		Name: "value-of-before",

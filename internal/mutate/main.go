@@ -75,9 +75,11 @@ var targets = []target{
 	{"claim.go", []step{inside, whole}},
 	{"queue.go", []step{inside, whole}},
 	{"lease.go", []step{inside, whole}},
-	{"readers.go", []step{inside, readers, whole}},
+	{"holders.go", []step{inside, kept, readers, whole}},
+	{"rwlocker.go", []step{inside, readers, whole}},
 	{"kept.go", []step{inside, kept, whole}},
-	{"keepers.go", []step{inside, kept, whole}},
+	{"internal/occupancy/occupancy.go", []step{{"./internal/occupancy", ""}, kept, readers, whole}},
+	{"internal/recent/order.go", []step{{"./internal/recent", ""}, inside, kept, whole}},
 	{"tenure.go", []step{inside, whole}},
 }
 

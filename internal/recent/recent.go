@@ -1,4 +1,5 @@
-// Package recent has a map that keeps young entries only, for what a Client remembers of names.
+// Package recent forgets what is old: it has a map that keeps young entries only, for what a Client remembers of names, and an
+// order of what was used last.
 package recent
 
 import (

@@ -1,6 +1,10 @@
 package kept
 
-import "fmt"
+import (
+	"fmt"
+
+	"github.com/redlock-go/redlock/internal/occupancy"
+)
 
 // A step is described by a text.
 type step string
@@ -26,13 +30,16 @@ func (w *world) successors(s *state, yield func(step, state)) {
 	y := &way{w, s, !s.toMaster.full(), yield}
 	for i := range w.goers {
 		name := fmt.Sprintf("K%d ", i+1)
-		if p := s.goers[i]; p < inside {
+		switch p := s.goers[i]; {
+		case p < inside:
 			y.lock(i, name)
-		} else {
+		case p == inside:
 			y.unlock(i, name)
+		default:
+			y.pass(name, p, func(n *state, p phase) { n.goers[i] = p }, false)
 		}
 	}
-	y.giveUp()
+	y.decide()
 	y.loss()
 	y.upkeep()
 	y.traffic()
@@ -42,16 +49,19 @@ func (w *world) successors(s *state, yield func(step, state)) {
 
 func (w *world) isStranger(i int) bool { return w.stranger && i == w.goers-1 }
 
+// reads reports whether goroutine i is a reader.
+func (w *world) reads(i int) bool { return w.many && !w.isStranger(i) }
+
 // canHandOver reports whether the lease can be handed to the first goroutine that waits.
 func (w *world) canHandOver(s *state) bool {
-	return s.order[0] != 0 && !w.isStranger(int(s.order[0])-1) && s.st&asked == 0 && s.valid > 0 && !s.ended
+	return s.order[0] != 0 && !w.many && !w.isStranger(int(s.order[0])-1) && !s.st.Has(occupancy.Asked) && s.valid > 0 && !s.ended
 }
 
 // enter makes goroutine i hold a lease that was kept.
 func (w *world) enter(s *state, i int) {
 	s.goers[i] = inside
 	switch {
-	case s.insiders() > 1:
+	case w.crowded(s):
 		s.bad = "TWO GOROUTINES ARE INSIDE"
 	case s.ended && s.released:
 		s.bad = "A GOROUTINE ENTERS A LEASE WHOSE RELEASE WAS QUEUED"
@@ -65,8 +75,8 @@ func (w *world) enter(s *state, i int) {
 }
 
 // hold makes goroutine i hold a lease that nobody kept.
-func (s *state) hold(i int) {
-	if s.goers[i] = inside; s.insiders() > 1 {
+func (w *world) hold(s *state, i int) {
+	if s.goers[i] = inside; w.crowded(s) {
 		s.bad = "TWO GOROUTINES ARE INSIDE"
 	}
 }
@@ -78,73 +88,134 @@ func (w *way) lock(i int, name string) {
 	case out:
 		w.call(i, name)
 	case loaded:
-		w.do(name+"takes the lease", func(n *state) { n.st, n.goers[i] = held, checking })
+		w.do(name+"takes the lease", func(n *state) { n.st, n.goers[i] = occupancy.One, checking })
 	case checked:
-		if s.st == idle {
-			w.do(name+"takes the lease", func(n *state) { n.st = held; w.enter(n, i) })
+		if next, ok := s.st.Enter(w.many); ok {
+			w.do(name+"takes the lease", func(n *state) { n.st = next; w.enter(n, i) })
 		} else {
 			w.do(name+"comes too late", func(n *state) { n.goers[i] = out })
 		}
 	case checking:
-		if (s.valid > 0 || w.checksNone) && (s.st&asked == 0 || w.checksNoBit) {
+		if (s.valid > 0 || w.checksNone) && (!s.st.Has(occupancy.Asked) || w.checksNoBit) {
 			w.do(name+"enters", func(n *state) { w.enter(n, i) })
 		} else {
 			w.do(name+"does not enter", func(n *state) { n.goers[i] = dropping })
 		}
 	case dropping:
-		if name += "gives the lease up"; w.canRelease() {
-			w.do(name, func(n *state) { n.goers[i] = out; n.calls++; n.release() })
+		w.do(name+"leaves its bit", func(n *state) { n.st, _ = n.st.Ask(occupancy.Asked); n.goers[i] = quitting })
+	case quitting:
+		w.do(name+"leaves", func(n *state) { n.goers[i] = out; n.calls++; w.leave(n) })
+	case away:
+		if s.leading {
+			w.do(name+"follows", func(n *state) { n.goers[i] = following })
+		} else {
+			w.do(name+"leads", func(n *state) { n.leading = true; n.toGate(i) })
 		}
 	case queued:
 		w.do(name+"leaves its bit", func(n *state) {
 			if n.goers[i] = waiting; !w.noMark {
-				n.want()
+				w.ask(n, occupancy.Wanted)
 			}
 		})
 	case acquiring:
-		if s.token == s.last && w.room && s.last < 9 && s.givingUp == 0 && s.ended {
+		if s.token == s.last && w.room && s.last < 9 && s.decider == out && s.ended {
 			w.do(name+"registers", func(n *state) { n.last++; n.toMaster.put(message{register, n.last, validity}) })
 		}
-	case acquired:
-		w.do(name+"holds the lease", func(n *state) {
-			n.st = held
-			if n.remembered == n.token || n.ended {
-				n.st |= asked
-			}
-			if n.waiters() > 0 {
-				n.st |= wanted
-			}
-			n.hold(i)
-		})
-	case handed:
-		w.do(name+"holds the lease that it was handed", func(n *state) {
-			if n.waiters() > 0 && !w.oneMark {
-				n.st |= wanted
-			}
-			n.hold(i)
-		})
+	default:
+		w.begin(i, name)
 	}
 }
 
 // call begins a call of Lock.
 func (w *way) call(i int, name string) {
 	s := w.s
-	canEnter := s.st == idle && !w.isStranger(i) || w.entersGone && !s.ended && s.st != 0 && s.insiders() == 0
+	next, canEnter := s.st.Enter(w.many)
+	gone := w.entersGone && !s.ended && s.st != occupancy.None && s.insiders() == 0
+	canEnter = canEnter && !w.isStranger(i)
 	switch {
 	case s.calls == 0:
-	case canEnter && w.looseEnter:
+	case (canEnter || gone) && w.looseEnter:
 		w.do(name+"sees the lease idle", func(n *state) { n.calls--; n.goers[i] = loaded })
-	case canEnter && w.checksFirst && s.valid > 0:
-		w.do(name+"reads the clocks", func(n *state) { n.calls--; n.goers[i] = checked })
-	case canEnter && !w.checksFirst:
-		w.do(name+"takes the lease", func(n *state) { n.calls--; n.st, n.goers[i] = held, checking })
-	case !s.gate:
-		w.do(name+"takes the gate", func(n *state) { n.calls--; n.gate, n.goers[i] = true, acquiring })
+	case canEnter && w.checksFirst:
+		if s.valid > 0 {
+			w.do(name+"reads the clocks", func(n *state) { n.calls--; n.goers[i] = checked })
+		}
+	case canEnter:
+		w.do(name+"takes the lease", func(n *state) { n.calls--; n.st, n.goers[i] = next, checking })
+	case gone:
+		w.do(name+"takes the lease", func(n *state) { n.calls--; n.st, n.goers[i] = occupancy.One, checking })
+	case w.reads(i):
+		w.do(name+"cannot enter", func(n *state) { n.calls--; n.goers[i] = away })
 	default:
-		w.do(name+"queues at the gate", func(n *state) {
-			n.calls--
-			n.order[n.waiters()] = uint8(i + 1)
-			n.goers[i] = queued
+		w.do(name+"goes to the gate", func(n *state) { n.calls--; n.toGate(i) })
+	}
+}
+
+// toGate has goroutine i take the gate, or queue for it.
+func (s *state) toGate(i int) {
+	if !s.gate {
+		s.gate, s.goers[i] = true, acquiring
+		return
+	}
+	s.order[s.waiters()] = uint8(i + 1)
+	s.goers[i] = queued
+}
+
+// begin has goroutine i hold a lease that it has acquired, or was handed.
+func (w *way) begin(i int, name string) {
+	s := w.s
+	open := func(n *state, looks bool) {
+		switch n.goers[i] = begun; {
+		case w.isStranger(i): // nobody else enters its lease
+		case !w.many:
+			n.st = occupancy.Begin(1, 0)
+		default:
+			n.leading = false
+			readers := 1
+			for o, p := range n.goers {
+				if p == following {
+					readers++
+					w.hold(n, o)
+				}
+			}
+			n.st = occupancy.Begin(readers, occupancy.Many)
+			if n.remembered == n.token {
+				n.st |= occupancy.Asked
+			}
+		}
+		if looks && n.ended && !w.isStranger(i) {
+			n.st |= occupancy.Asked
+		}
+	}
+	switch s.goers[i] {
+	case acquired:
+		if w.looksEarly {
+			w.do(name+"looks whether the lease has ended", func(n *state) {
+				if n.goers[i] = looked; n.ended {
+					open(n, true)
+				}
+			})
+			return
+		}
+		w.do(name+"begins the lease", func(n *state) { open(n, true) })
+	case looked:
+		w.do(name+"begins the lease", func(n *state) { open(n, false) })
+	case begun:
+		w.do(name+"holds the lease", func(n *state) {
+			if n.remembered == n.token {
+				n.st, _ = n.st.Ask(occupancy.Asked)
+			}
+			if n.waiters() > 0 {
+				n.st, _ = n.st.Ask(occupancy.Wanted)
+			}
+			w.hold(n, i)
+		})
+	case handed:
+		w.do(name+"holds the lease that it was handed", func(n *state) {
+			if n.waiters() > 0 && !w.oneMark {
+				n.st, _ = n.st.Ask(occupancy.Wanted)
+			}
+			w.hold(n, i)
 		})
 	}
 }
@@ -152,49 +223,68 @@ func (w *way) call(i int, name string) {
 // unlock has goroutine i unlock.
 func (w *way) unlock(i int, name string) {
 	s := w.s
-	switch s.goers[i] {
-	case inside:
-		if s.st == held || w.blindUnlock && s.st&held != 0 && !s.ended {
-			w.do(name+"unlocks and keeps", func(n *state) { n.st, n.goers[i] = idle, out })
-		} else {
-			w.do(name+"unlocks", func(n *state) { n.goers[i] = unlocking })
-		}
-	case unlocking:
+	switch next, keeps := s.st.Keep(); {
+	case w.reads(i):
+		w.do(name+"leaves", func(n *state) { n.goers[i] = out; w.leave(n) })
+	case keeps || w.blindUnlock && s.st.Held() && !s.ended:
+		w.do(name+"unlocks and keeps", func(n *state) { n.st, n.goers[i] = next, out })
+	case w.isStranger(i):
+		w.do(name+"unlocks", func(n *state) { n.goers[i] = keeping })
+	default:
+		w.do(name+"unlocks", func(n *state) { n.goers[i] = clearing })
+	}
+}
+
+// leave has a goroutine leave. The last one that leaves a lease with a bit decides.
+func (w *world) leave(s *state) {
+	next, ok := s.st.Leave()
+	if w.blindUnlock && w.many {
+		next = s.st - 1
+	}
+	if s.st = next; ok && next.Taken() {
+		s.decider = w.decision()
+	}
+}
+
+// pass has whoever holds the lease, or decides about it, hand it over, keep it or release it. at is where that is.
+func (w *way) pass(name string, at phase, set func(n *state, p phase), decider bool) {
+	s := w.s
+	switch at {
+	case clearing:
 		w.do(name+"clears the bit", func(n *state) {
-			if n.goers[i] = passing; !w.clearsLate {
-				n.st &^= wanted
+			if set(n, passing); !w.clearsLate {
+				n.st &^= occupancy.Wanted
 			}
 		})
 	case passing:
 		if w.canHandOver(s) {
-			w.do(name+"hands over", func(n *state) { n.goers[i] = out; n.goers[n.next()] = handed })
+			w.do(name+"hands over", func(n *state) { set(n, out); n.goers[n.next()] = handed })
 		} else {
-			w.do(name+"finds nobody to hand over to", func(n *state) { n.goers[i] = keeping })
+			w.do(name+"finds nobody to hand over to", func(n *state) { set(n, keeping) })
 		}
 	case keeping:
+		free := s.st == occupancy.One || w.clearsLate && s.st == occupancy.One|occupancy.Wanted
 		switch {
-		case s.ended:
-			if w.canRelease() {
-				w.do(name+"leaves the gate", func(n *state) { n.goers[i] = out; n.release() })
-			}
-		case (s.st == held || w.clearsLate && s.st == held|wanted) && s.valid > 0 && (s.waiters() == 0 || w.keepsBeside):
+		case s.st.Has(occupancy.Wanted) && !s.st.Has(occupancy.Asked) && !w.clearsLate:
+			w.do(name+"looks again", func(n *state) { set(n, clearing) })
+		case free && s.valid > 0 && !s.ended && (s.waiters() == 0 || w.keepsBeside):
 			w.do(name+"sees that nobody waits", func(n *state) {
-				if n.goers[i] = exchanging; w.clearsLate {
-					n.goers[i] = clearing
+				if set(n, exchanging); w.clearsLate {
+					set(n, lateClear)
 				}
 			})
-		case s.st&wanted != 0 && s.st&asked == 0 && s.valid > 0:
-			w.do(name+"looks again", func(n *state) { n.goers[i] = unlocking })
-		case w.room:
-			w.do(name+"releases", func(n *state) { n.goers[i] = out; n.release() })
+		case decider:
+			w.do(name+"takes the lease again", func(n *state) { n.st = n.st.Yield(); set(n, releasing) })
+		case w.canRelease():
+			w.do(name+"releases", func(n *state) { set(n, out); n.release() })
 		}
-	case clearing:
-		w.do(name+"clears the bit", func(n *state) { n.st &^= wanted; n.goers[i] = exchanging })
+	case lateClear:
+		w.do(name+"clears the bit", func(n *state) { n.st &^= occupancy.Wanted; set(n, exchanging) })
 	case exchanging:
-		if s.st == held {
-			w.do(name+"keeps", func(n *state) { n.st, n.goers[i] = idle, out })
+		if next, ok := s.st.Keep(); ok {
+			w.do(name+"keeps", func(n *state) { n.st = next; set(n, out) })
 		} else {
-			w.do(name+"looks again", func(n *state) { n.goers[i] = unlocking })
+			w.do(name+"looks again", func(n *state) { set(n, clearing) })
 		}
 	}
 }

@@ -1,69 +1,80 @@
 package kept
 
+import "github.com/redlock-go/redlock/internal/occupancy"
+
 // release ends the lease, queues its release unless that was done before, and leaves the gate.
 func (s *state) release() {
 	if !s.ended {
 		s.toMaster.put(message{release, s.token, 0})
 	}
 	s.ended, s.told, s.released = true, true, true
-	s.st, s.givingUp = 0, 0
+	s.st, s.decider = occupancy.None, out
 	s.leaveGate()
 }
 
-// want is the arrival of a goroutine at the gate.
-func (s *state) want() {
-	switch {
-	case s.st == idle:
-		s.st, s.givingUp = held|wanted, taken
-	case s.st&held != 0:
-		s.st |= wanted
+// ask takes an idle lease, or leaves a bit.
+func (w *world) ask(s *state, bit occupancy.State) {
+	next, took := s.st.Ask(bit)
+	if s.st = next; took {
+		s.decider = w.decision()
 	}
+}
+
+// decision returns what a decider begins with. The lease of readers is not handed over.
+func (w *world) decision() phase {
+	if w.many {
+		return releasing
+	}
+	return admitting
 }
 
 // hear handles a recall.
 func (w *world) hear(s *state, token uint8) {
-	if !w.forgetsSoon || s.st != 0 {
+	if !w.forgetsSoon || s.st != occupancy.None {
 		s.remembered = token
 	}
 	if s.token != token {
 		return
 	}
+	isIdle := s.st&^occupancy.Many == occupancy.Idle
 	switch {
-	case s.st == idle && w.releasesFirst && !s.ended:
-		s.ended, s.told, s.released, s.givingUp = true, true, true, leavesNow
+	case isIdle && w.releasesFirst && !s.ended:
+		s.ended, s.told, s.released, s.decider = true, true, true, leavesNow
 		s.toMaster.put(message{release, s.token, 0})
-	case s.st == idle && w.looseGiveUp:
-		s.givingUp = seen
-	case s.st == idle:
-		s.st, s.givingUp = held|asked, taken
-	case s.st&held != 0 && w.givesHeld:
+	case isIdle && w.looseGiveUp:
+		s.decider = seen
+	case s.st.Held() && w.givesHeld:
 		s.release()
-	case s.st&held != 0 && !w.forgetsAsk:
-		s.st |= asked
+	case s.st.Held() && w.forgetsAsk:
+	default:
+		w.ask(s, occupancy.Asked)
 	}
 }
 
-// giveUp goes on with an idle lease that was taken because of a recall, or of a goroutine at the gate.
-func (w *way) giveUp() {
+// decide goes on with a lease that was taken.
+func (w *way) decide() {
 	s := w.s
-	switch {
-	case s.givingUp == seen && w.room && !s.ended:
-		w.do("K gives the idle lease up", func(n *state) { n.release() })
-	case s.givingUp == taken && w.canHandOver(s):
-		w.do("K hands the kept lease over", func(n *state) {
-			n.givingUp = 0
-			n.st &^= wanted
-			n.goers[n.next()] = handed
-		})
-	case s.givingUp == taken && w.canRelease():
-		w.do("K releases the kept lease", func(n *state) { n.release() })
-	case s.givingUp == leavesNow:
+	switch s.decider {
+	case out:
+	case seen:
+		if w.room && !s.ended {
+			w.do("K gives the idle lease up", func(n *state) { n.release() })
+		}
+	case leavesNow:
 		w.do("K leaves the gate", func(n *state) {
-			if n.givingUp = 0; n.st == idle {
-				n.st = 0
+			if n.decider = out; n.st&^occupancy.Many == occupancy.Idle {
+				n.st = occupancy.None
 				n.leaveGate()
 			}
 		})
+	case admitting:
+		w.do("K looks for a holder of the lease that was taken", func(n *state) { n.st, n.decider = n.st.Admit(), clearing })
+	case releasing:
+		if w.canRelease() {
+			w.do("K releases the lease that was taken", func(n *state) { n.release() })
+		}
+	default:
+		w.pass("K ", s.decider, func(n *state, p phase) { n.decider = p }, true)
 	}
 }
 
@@ -83,17 +94,13 @@ func (w *way) loss() {
 	default:
 		queue = queue && s.told
 	}
-	if !s.ended && s.valid == 0 && s.st != 0 {
+	if !s.ended && s.valid == 0 {
 		w.do("K notices that the lease is over", (*state).lose)
 	}
 	if tell {
 		w.do("the loss takes the lease, or leaves its bit", func(n *state) {
 			n.told = true
-			if n.st == idle {
-				n.st = ending
-			} else if n.st&held != 0 {
-				n.st |= asked
-			}
+			n.st, n.lossTook = n.st.Ask(occupancy.Asked)
 		})
 	}
 	if queue {
@@ -103,8 +110,8 @@ func (w *way) loss() {
 			n.toMaster.put(message{release, n.token, 0})
 		})
 	}
-	if s.ended && s.released && s.told && s.st == ending {
-		w.do("the loss leaves the gate", func(n *state) { n.st = 0; n.leaveGate() })
+	if s.ended && s.released && s.told && s.lossTook {
+		w.do("the loss leaves the gate", func(n *state) { n.lossTook = false; n.release() })
 	}
 }
 
@@ -121,7 +128,7 @@ func (w *way) upkeep() {
 			n.toMaster.put(message{k, n.token, left})
 		})
 	}
-	if !s.ended && !s.renewing && s.st != 0 || w.renewsLate && s.ended {
+	if !s.ended && !s.renewing || w.renewsLate && s.ended {
 		send("K renews", renew, validity)
 	}
 	if w.healsLate && s.ended {
@@ -170,7 +177,7 @@ func (w *world) learn(s *state, m message) {
 			s.valid = max(s.valid, m.left)
 		}
 	case m.kind == gone && s.token == m.token:
-		if s.renewing = false; !s.ended && s.st != 0 {
+		if s.renewing = false; !s.ended {
 			s.lose()
 		}
 	}

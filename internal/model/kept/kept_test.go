@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/redlock-go/redlock/internal/model/explore"
+	"github.com/redlock-go/redlock/internal/occupancy"
 )
 
 // check returns what is wrong with a state, or nothing.
@@ -13,21 +14,25 @@ func (w *world) check(s *state) string {
 	if s.bad != "" {
 		return s.bad
 	}
-	quiet := s.toMaster.empty() && s.fromM.empty() && s.wOut.empty() && s.wIn.empty() && s.recall == 0 && s.givingUp == 0
+	quiet := s.toMaster.empty() && s.fromM.empty() && s.wOut.empty() && s.wIn.empty() && s.recall == 0 && s.decider == out && !s.lossTook
 	if !quiet || s.ended && !(s.told && s.released) {
 		return ""
 	}
-	calm, waits := true, false // calm: no goroutine is between two steps
+	calm, waits, follows := true, false, false // calm: no goroutine is between two steps
 	for _, p := range s.goers[:w.goers] {
-		calm = calm && (p == out || p == waiting)
+		calm = calm && (p == out || p == waiting || p == following)
 		waits = waits || p == waiting
+		follows = follows || p == following
 	}
+	idle := s.st != occupancy.None && !s.st.Held() && !s.st.Taken()
 	switch {
 	case !calm:
-	case s.st == idle && !s.ended && waits:
+	case idle && !s.ended && waits:
 		return "A GOROUTINE SLEEPS AT THE GATE OF A LEASE THAT IS KEPT"
-	case s.st == idle && s.valid > 0 && s.w == waiting && s.inQueue(s.wToken) && s.key == s.token && !w.polls:
+	case idle && s.valid > 0 && s.w == waiting && s.inQueue(s.wToken) && s.key == s.token && !w.polls:
 		return "A CLIENT WAITS FOR A LEASE THAT IS KEPT, AND NOTHING TELLS THE KEEPER"
+	case follows && !s.leading:
+		return "A READER WAITS, AND NONE LEADS"
 	case s.key != 0 && s.key < wToken && (s.key != s.token || s.ended):
 		return "A KEY IS LEFT BEHIND"
 	}
@@ -78,6 +83,12 @@ var worlds = map[string]world{
 	"gate":      {goers: 3, calls: 5},
 	"stranger":  {goers: 2, calls: 4, stranger: true},
 	"expiring":  {goers: 1, calls: 2, others: 1, ticks: 5},
+
+	"readers":          {goers: 3, calls: 4, others: 1, many: true},
+	"readers, aged":    {goers: 2, calls: 3, others: 1, ticks: 4, many: true},
+	"readers, deleted": {goers: 2, calls: 3, others: 1, ticks: 1, renewals: 1, deletes: 1, many: true},
+	"readers, lossy":   {goers: 2, calls: 3, others: 1, loses: 1, polls: true, many: true},
+	"readers, writer":  {goers: 3, calls: 4, stranger: true, many: true},
 }
 
 func TestAKeptLockHolds(t *testing.T) {
@@ -141,6 +152,19 @@ func TestEachRuleIsNeeded(t *testing.T) {
 		{"a goroutine that was handed the lease does not look for others", worlds["gate"], rules{oneMark: true}, sleeps},
 		{"the bit of the gate is cleared late", worlds["gate"], rules{clearsLate: true}, sleeps},
 		{"a lease is kept beside a goroutine that it cannot be handed to", worlds["stranger"], rules{keepsBeside: true}, sleeps},
+		{"readers: a lease that is not idle is given up", worlds["readers"], rules{givesHeld: true}, late},
+		{"readers: the clocks are read before the lease is entered", worlds["readers, aged"], rules{checksFirst: true}, over},
+		{"readers: the clocks are not read", worlds["readers, aged"], rules{checksNone: true}, over},
+		{"readers: the bits are not looked at", worlds["readers"], rules{checksNoBit: true}, recalled},
+		{"readers: the release of a lost lease is queued first", worlds["readers, deleted"], rules{marksLate: true}, late},
+		{"readers: nobody is told of a loss", worlds["readers, deleted"], rules{lossSilent: true}, late},
+		{"readers: a recall while the lease is held is dropped", worlds["readers"], rules{forgetsAsk: true}, waits},
+		{"readers: a recall before the lease is held is dropped", worlds["readers"], rules{forgetsSoon: true}, waits},
+		{"readers: the last one that leaves ignores the bits", worlds["readers"], rules{blindUnlock: true}, sleeps},
+		{"readers: a writer at the gate leaves no bit", worlds["readers, writer"], rules{noMark: true}, sleeps},
+		{"readers: a lease is given up without taking it", worlds["readers"], rules{looseGiveUp: true}, late},
+		{"a lease begins later than it was seen to last", worlds["deleted"], rules{looksEarly: true}, late},
+		{"readers: a lease begins later than it was seen to last", worlds["readers, deleted"], rules{looksEarly: true}, late},
 		{"a heal follows the release", worlds["aged"], rules{healsLate: true}, left},
 		{"a renewal that sets the key follows the release", worlds["aged"], rules{renewsLate: true, renewSets: true}, left},
 		{"there is no quarantine", worlds["restarted"], rules{noQuarantine: true}, clients},

@@ -1,5 +1,7 @@
 package kept
 
+import "github.com/redlock-go/redlock/internal/occupancy"
+
 // rules are the rules that can be switched off. The zero value is the complete protocol.
 type rules struct {
 	looseEnter    bool // a goroutine takes the lease from idle to held in one step
@@ -7,6 +9,7 @@ type rules struct {
 	checksFirst   bool // the clocks are read after the lease was taken
 	checksNone    bool // a goroutine that has taken the lease reads the clocks
 	checksNoBit   bool // a goroutine that has taken the lease then looks at the bits
+	looksEarly    bool // a lease begins in the step that looks whether it has ended
 	marksLate     bool // a loss takes the lease, or leaves its bit, before its release is queued
 	lossSilent    bool // a loss takes the lease, or leaves its bit
 	entersGone    bool // only an idle lease is entered
@@ -40,6 +43,7 @@ type world struct {
 	restarts uint8 // how often the master may lose its memory
 	polls    bool  // W polls
 	stranger bool  // the last goroutine has other LockOptions: it neither enters a kept lease nor is handed one
+	many     bool  // K's goroutines are readers, which hold a lease at the same time; the stranger is a writer
 }
 
 const (
@@ -56,35 +60,30 @@ const (
 	out        phase = iota
 	loaded           // with looseEnter: it has seen the lease idle
 	checked          // with checksFirst: it has read the clocks
-	checking         // it has taken the lease
-	dropping         // it has taken the lease, and gives it up
+	checking         // it has entered the lease, and reads the clocks
+	dropping         // it has entered the lease, and gives it up
+	quitting         // the same, and it has left its bit
+	away             // of a reader: it cannot enter
+	following        // of a reader: another one leads
 	queued           // it is in the queue of the gate, and has left no bit yet
 	waiting          // it is in the queue of the gate; W: in that of the master
 	acquiring        // it has the gate
 	acquired         // it has a lease that is not held yet
+	looked           // with looksEarly: it has looked whether the lease has ended
+	begun            // others find the lease, which it holds
 	handed           // it was handed the lease, and has not looked for others yet
 	inside           // it holds the lock
-	unlocking        // the bit of the gate is to be cleared
+	clearing         // the bit of the gate is to be cleared
 	passing          // the lease is to be handed over
 	keeping          // there is nobody to whom the lease can be handed
-	clearing         // with clearsLate: nobody waits, and the bit is to be cleared
+	lateClear        // with clearsLate: nobody waits, and the bit is to be cleared
 	exchanging       // nobody waits, and the state is to become idle
-)
 
-// The states of the keeper; 0 is none. The bits stand beside held.
-const (
-	idle   = 1
-	held   = 2
-	wanted = 4
-	asked  = 8
-	ending = 16 // a loss has taken the idle lease, and its release is not queued yet
-)
-
-// How an idle lease is being given up.
-const (
-	seen      = iota + 1 // with looseGiveUp: it was seen idle
-	taken                // it was taken
-	leavesNow            // with releasesFirst: the gate is to be left
+	// Of the decider, which has taken an idle lease, or is the last one that left a lease with a bit:
+	admitting // the lease is to be handed over or kept, if it can
+	releasing // the lease is to be released
+	seen      // with looseGiveUp: it has seen the lease idle
+	leavesNow // with releasesFirst: the gate is to be left
 )
 
 // A kind is that of a command or an answer.
@@ -151,13 +150,15 @@ type state struct {
 	recall                uint8    // the token of a recall on its way to K
 
 	// K:
-	st              uint8 // of the keeper
+	st              occupancy.State
 	token, valid    uint8 // of its lease
 	ended           bool  // the lease has ended, or there is none
 	told            bool  // the end has taken the state, or has left its bit
 	released        bool  // the release of the lease is queued
 	remembered      uint8 // the token of the last recall
-	givingUp        uint8
+	decider         phase
+	lossTook        bool             // a loss has taken the lease, and its release is not queued yet
+	leading         bool             // a reader acquires a lease for all
 	gate            bool             // it is taken
 	order           [mostGoers]uint8 // of the goroutines that wait for the gate, from 1 on
 	goers           [mostGoers]phase
@@ -183,6 +184,12 @@ func (s *state) insiders() (n int) {
 		}
 	}
 	return n
+}
+
+// crowded reports whether goroutines hold the lock that exclude each other.
+func (w *world) crowded(s *state) bool {
+	readers := w.many && !(w.stranger && s.goers[w.goers-1] == inside)
+	return s.insiders() > 1 && !readers
 }
 
 func (s *state) waiters() (n int) {

@@ -37,5 +37,5 @@
 //
 //   - More than three clients or masters.
 //   - Fences.
-//   - The sharing of a lease by the goroutines of a process, which tests of the package redlock cover.
+//   - The sharing of a lease by the goroutines of a process: see package kept.
 package readers

@@ -97,6 +97,7 @@ var targets = []target{
 	{defect: "kept-recall-dropped", test: "TestARecallOfALockThatIsHeldEndsWithItsUnlock"},
 	{defect: "kept-beside-others", test: "TestAKeptLockIsReleasedForOtherLockersOfItsClient"},
 	{defect: "kept-loss-untold", test: "TestALossIsToldToTheKeeper"},
+	{defect: "kept-begun-late", test: "TestALeaseThatIsLostBeforeItIsSharedIsNotEntered"},
 	{defect: "value-of-before", profile: "flights", seeds: 20},
 	{defect: "value-for-late-joiners", test: "TestAGoroutineThatJoinsLateIsNotServedByAnotherProcess"},
 	{defect: "kept-entered-late", test: "TestNoGoroutineEntersAKeptLockWhileItIsReleased"},

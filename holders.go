@@ -1,0 +1,239 @@
+package redlock
+
+import (
+	"sync/atomic"
+	"time"
+
+	"github.com/redlock-go/redlock/internal/clock"
+	"github.com/redlock-go/redlock/internal/occupancy"
+	"github.com/redlock-go/redlock/internal/recent"
+	"github.com/redlock-go/redlock/internal/weakmap"
+	"github.com/redlock-go/redlock/internal/wire"
+)
+
+// holders say how a tenure is shared: by one holder after the other (keeper), or at the same time (readers). A tenure that is
+// only handed over has oneHolder.
+type holders interface {
+	// extendedLocked is called under the tenure's mutex when its validity has changed.
+	extendedLocked(t *tenure)
+	// renewable returns for how long after the acquisition a tenure may be renewed, given MaxHold.
+	renewable(maxHold time.Duration) time.Duration
+	// skipRenewal decides about a renewal that is due, and reports whether it is left out.
+	skipRenewal(t *tenure, now clock.Reading) bool
+	// handsOver returns for how long after the grant a tenure may be handed over.
+	handsOver(t *tenure) time.Duration
+	// dueBy returns the latest time of the next call of skipRenewal; zero: there is no limit.
+	dueBy(t *tenure) time.Time
+	// recalled is called when a master says, in the answer to a renewal, that another client waits.
+	recalled(t *tenure)
+	// shutOut is called when the tenure has ended: nobody else enters it. held reports whether a goroutine may hold the lock.
+	// If took is true, the caller calls release when the release of the lost tenure is queued.
+	shutOut(t *tenure) (held, took bool)
+	// decide decides what becomes of a tenure that the caller has taken, since nobody holds it.
+	decide(t *tenure)
+	// release releases a tenure that the caller has taken, unless it has ended, and leaves the gate.
+	release(t *tenure)
+	// handovers returns how many handovers the fence of the first Lease counts.
+	handovers() int
+	// renewing returns the command of a renewal; nil: wire.Renew.
+	renewing(t *tenure) wire.Request
+	// healing returns the command that sets the key again at a master that has lost it.
+	healing(t *tenure) wire.Request
+	// releasing returns the command of the release.
+	releasing(t *tenure) wire.Request
+}
+
+// oneHolder is for a tenure that nobody enters: it has one holder at a time.
+type oneHolder struct{}
+
+var alone holders = oneHolder{}
+
+func (oneHolder) extendedLocked(*tenure)                        {}
+func (oneHolder) renewable(maxHold time.Duration) time.Duration { return maxHold }
+func (oneHolder) skipRenewal(*tenure, clock.Reading) bool       { return false }
+func (oneHolder) handsOver(t *tenure) time.Duration             { return t.opts.Handover }
+func (oneHolder) dueBy(*tenure) time.Time                       { return time.Time{} }
+func (oneHolder) recalled(*tenure)                              {}
+func (oneHolder) shutOut(*tenure) (held, took bool)             { return true, false }
+func (oneHolder) decide(*tenure)                                {}
+func (oneHolder) release(*tenure)                               {}
+func (oneHolder) handovers() int                                { return 0 }
+func (oneHolder) renewing(*tenure) wire.Request                 { return nil }
+func (oneHolder) healing(t *tenure) wire.Request                { return t.claim.Healing(t.fence) }
+func (oneHolder) releasing(t *tenure) wire.Request              { return t.passesOn() }
+
+// An entrance is where the goroutines of a Client enter and leave the tenure of a name without the masters: that of readers,
+// or one that stays with the Client between two holders. The tenure has the gate of the name. So there is one at a time, and
+// all who cannot enter it wait at the gate.
+//
+//   - The state says who decides about the tenure: see package occupancy. Whoever takes it from idle, in one step, either holds
+//     the lock or gives the tenure up: a goroutine that locks, one that comes to the gate, a recall, the scheduler, Close, a
+//     loss. So no tenure is entered after its release was queued, and none is released while a goroutine enters.
+//   - A goroutine reads the clocks after it has entered, and then looks for the bit of a recall or of a loss. Otherwise it could
+//     be stopped before, and enter a tenure that has ended.
+//   - While goroutines hold the tenure, all others leave a bit. It keeps further goroutines out, and the last one that leaves
+//     decides what becomes of the tenure.
+//   - A loss takes the tenure, or leaves a bit, before its release is queued.
+//
+// internal/model/kept explores these rules.
+type entrance struct {
+	oneHolder // for the commands
+
+	client *Client // immutable
+	key    string  // immutable
+	traced bool    // immutable; each call is reported to Trace
+	timed  bool    // immutable; for how long each holder held the lock is reported to Trace: no Lease is used again
+
+	state   occupancy.Atomic
+	tenure  atomic.Pointer[tenure]  // changes while the state is none, or held by one
+	place   recent.Place[*entrance] // among the locks that the Client keeps
+	readers readers                 // goroutines that hold the lock at the same time
+	keeper  keeper                  // goroutines that hold it one after the other
+}
+
+// A window is what goroutines see of the validity of a tenure without its mutex.
+type window struct {
+	start    clock.Reading
+	validity time.Duration
+	enters   clock.Limit // until it has passed, a goroutine may enter
+}
+
+// entersLocked has goroutines enter for most, or for half of the validity, after the start of the acquisition or of the last
+// renewal. So each has at least the other half in which the tenure can be renewed.
+func (t *tenure) entersLocked(most time.Duration) {
+	now := &window{start: t.start, validity: t.validity}
+	now.enters.Init(t.start, min(t.validity/2, most))
+	t.window.Store(now)
+}
+
+// begin says that n goroutines hold a new tenure. The caller has the gate, and is one of them. flags are those of occupancy.Begin.
+func (e *entrance) begin(t *tenure, n int, flags occupancy.State) {
+	t.mu.Lock()
+	t.holders.extendedLocked(t)
+	if t.err != nil { // shutOut has not found the tenure
+		flags |= occupancy.Asked
+	}
+	e.tenure.Store(t)
+	e.state.Begin(n, flags)
+	t.mu.Unlock()
+	if e.client.isClosing() {
+		e.state.Ask(occupancy.Asked)
+	}
+}
+
+// drop is called by a goroutine that has entered a tenure that is over, or that is not to be entered any more.
+func (e *entrance) drop(t *tenure) {
+	e.state.Ask(occupancy.Asked)
+	e.leave()
+	t.check(e.client.clock()) // ends it for others, if its validity is over
+}
+
+// leave has one goroutine leave. It reports false if no goroutine holds the tenure.
+func (e *entrance) leave() bool {
+	left, ok := e.state.Leave()
+	if ok && left.Taken() {
+		e.taken()
+	}
+	return ok
+}
+
+// ask leaves a bit for the goroutines that hold the tenure. If nobody does, it gives the tenure up, and reports true.
+func (e *entrance) ask(bit occupancy.State) (gaveUp bool) {
+	_, took := e.state.Ask(bit)
+	if took {
+		e.taken()
+	}
+	return took
+}
+
+// giveBack gives the tenure up if nobody holds it, and reports whether it did.
+func (e *entrance) giveBack() bool {
+	took := e.state.Take()
+	if took {
+		e.taken()
+	}
+	return took
+}
+
+// taken is called by whoever has taken the tenure. The caller must hold no mutex, and must not be about to queue the release of
+// a lost lease: finish waits for that.
+func (e *entrance) taken() {
+	t := e.tenure.Load()
+	t.holders.decide(t)
+}
+
+func (e *entrance) shutOut(t *tenure) (held, took bool) {
+	if e.tenure.Load() != t {
+		return true, false
+	}
+	now, took := e.state.Ask(occupancy.Asked)
+	return !now.Taken(), took
+}
+
+func (e *entrance) release(t *tenure) {
+	c := e.client
+	c.gates.Note(e.key, nil)
+	if t.finish() == nil {
+		c.group.Tell(t.release(), t.claim, (*releasing)(t))
+	}
+	e.end()
+	c.gates.Leave(e.key)
+}
+
+// end says that there is no tenure any more that goroutines may enter. The caller has taken it, or holds it alone.
+func (e *entrance) end() {
+	e.client.kept.Leave(&e.place)
+	e.state.End()
+	e.tenure.Store(nil)
+}
+
+// entrances are those of a Client, by key.
+type entrances struct{ weakmap.Map[entrance] }
+
+// of returns the entrance of a key.
+func (h *entrances) of(c *Client, key string) *entrance {
+	return h.Of(key, func() *entrance {
+		trace := c.opts.Trace
+		e := &entrance{
+			client: c, key: key, traced: trace.LockStart != nil || trace.LockDone != nil,
+			timed: trace.HandedOver != nil || trace.Released != nil || trace.Lost != nil,
+		}
+		e.readers.entrance, e.keeper.entrance = e, e
+		return e
+	})
+}
+
+// queued is called when a goroutine has come to the gate of a key.
+func (h *entrances) queued(key string) {
+	if e := h.Find(key); e != nil {
+		e.ask(occupancy.Wanted)
+	}
+}
+
+// giveBack gives up a tenure of key that nobody holds, and reports whether there was one.
+func (h *entrances) giveBack(key string) bool {
+	e := h.Find(key)
+	return e != nil && e.giveBack()
+}
+
+// recall handles a recall of a kept lock. It reports false if no Locker of this Client keeps it.
+func (h *entrances) recall(key, token string) bool {
+	e := h.Find(key)
+	return e != nil && e.keeper.recall(token)
+}
+
+// recallReaders asks the readers of a key to leave, because a writer waits. It reports whether this Client may have readers.
+func (h *entrances) recallReaders(key string) bool {
+	e := h.Find(key)
+	if e != nil {
+		e.readers.close()
+	}
+	return e != nil
+}
+
+// closeAll gives up all tenures, those that goroutines hold when they have left.
+func (h *entrances) closeAll() {
+	for _, e := range h.All() {
+		e.ask(occupancy.Asked)
+	}
+}

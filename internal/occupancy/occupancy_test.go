@@ -1,0 +1,128 @@
+package occupancy
+
+import (
+	"runtime"
+	"sync"
+	"sync/atomic"
+	"testing"
+)
+
+// internal/model/kept explores what the steps are good for. This table says what each of them does.
+func TestTheStepsOfAState(t *testing.T) {
+	enter := func(many bool) func(State) (State, bool) {
+		return func(s State) (State, bool) { return s.Enter(many) }
+	}
+	ask := func(bit State) func(State) (State, bool) {
+		return func(s State) (State, bool) { return s.Ask(bit) }
+	}
+	always := func(step func(State) State) func(State) (State, bool) {
+		return func(s State) (State, bool) { return step(s), true }
+	}
+	for _, row := range []struct {
+		name     string
+		step     func(State) (State, bool)
+		from, to State
+		ok       bool
+	}{
+		{"one enters an idle tenure", enter(false), Idle, One, true},
+		{"one enters none", enter(false), None, 0, false},
+		{"a second one", enter(false), One, 0, false},
+		{"one enters a tenure of many", enter(false), Idle | Many, 0, false},
+		{"one enters a tenure that was taken", enter(false), Idle | taken, 0, false},
+		{"one enters beside a bit", enter(false), Idle | Wanted, 0, false},
+		{"the first of many", enter(true), Idle | Many, One | Many, true},
+		{"the third of many", enter(true), One | Many + 1, One | Many + 2, true},
+		{"the third of many that keep nothing", enter(true), One | Many | Brief + 1, One | Many | Brief + 2, true},
+		{"one of many enters none", enter(true), None, 0, false},
+		{"one of many enters the tenure of one", enter(true), Idle, 0, false},
+		{"one of many enters beside a bit", enter(true), One | Many | Asked, 0, false},
+		{"one of many enters a tenure that was taken", enter(true), Idle | Many | taken, 0, false},
+		{"the last one leaves", State.Leave, One, Idle, true},
+		{"the last of many leaves", State.Leave, One | Many, Idle | Many, true},
+		{"one of two leaves, with a bit", State.Leave, One | Many | Asked + 1, One | Many | Asked, true},
+		{"the last one leaves, with a bit", State.Leave, One | Wanted, Idle | Wanted | taken, true},
+		{"the last of many leaves, with a bit", State.Leave, One | Many | Asked, Idle | Many | Asked | taken, true},
+		{"the last of many that keep nothing leaves", State.Leave, One | Many | Brief, Idle | Many | Brief | taken, true},
+		{"one leaves an idle tenure", State.Leave, Idle, Idle, false},
+		{"one leaves none", State.Leave, None, None, false},
+		{"one leaves a tenure that was taken", State.Leave, Idle | Many | taken, Idle | Many | taken, false},
+		{"one keeps", State.Keep, One, Idle, true},
+		{"one keeps beside a bit", State.Keep, One | Wanted, 0, false},
+		{"a bit for nobody", ask(Asked), None, None, false},
+		{"a bit for an idle tenure", ask(Wanted), Idle, Idle | taken | Wanted, true},
+		{"a bit for an idle tenure of many", ask(Asked), Idle | Many, Idle | Many | taken | Asked, true},
+		{"a bit for a holder", ask(Asked), One | Wanted, One | Wanted | Asked, false},
+		{"a bit for who has taken it", ask(Wanted), Idle | taken, Idle | taken | Wanted, false},
+		{"an idle tenure is taken", State.Take, Idle, Idle | taken | Asked, true},
+		{"an idle tenure of many is taken", State.Take, Idle | Many, Idle | Many | taken | Asked, true},
+		{"a tenure that is held is taken", State.Take, One, One, false},
+		{"a tenure is taken twice", State.Take, Idle | taken, Idle | taken, false},
+		{"who has taken it lets one in", always(State.Admit), Idle | taken | Wanted, One | Wanted, true},
+		{"the holder takes it", always(State.Yield), One | Asked, Idle | taken | Asked, true},
+	} {
+		to, ok := row.step(row.from)
+		if ok != row.ok || (ok || row.to != 0) && to != row.to {
+			t.Errorf("%s: from %#x to %#x, %v; want %#x, %v", row.name, uint64(row.from), uint64(to), ok, uint64(row.to), row.ok)
+		}
+	}
+}
+
+// Goroutines enter, leave, and ask. Of those that exclude each other one is inside at a time, and a tenure that was taken has
+// nobody inside until it is idle again.
+func TestStepsAreAtomic(t *testing.T) {
+	for _, many := range []bool{false, true} {
+		var a Atomic
+		var inside, deciding atomic.Int32
+		var entered, taken atomic.Int64
+		begin := Begin(1, 0)
+		if many {
+			begin = Begin(1, Many)
+		}
+		a.Begin(1, begin&^One)
+		a.Leave()
+		decide := func() {
+			taken.Add(1)
+			if deciding.Add(1) > 1 || inside.Load() > 0 {
+				t.Errorf("many %v: a tenure that was taken is held, or was taken twice", many)
+			}
+			runtime.Gosched()
+			deciding.Add(-1)
+			for again := true; again; { // somebody may ask meanwhile
+				a.End()
+				a.Begin(1, begin&^One)
+				left, _ := a.Leave()
+				again = left.Taken()
+			}
+		}
+		var all sync.WaitGroup
+		for i := range 4 {
+			all.Go(func() {
+				for j := range 20_000 {
+					if i == 0 && j%8 == 0 {
+						if _, took := a.Ask(Asked); took {
+							decide()
+						}
+						runtime.Gosched()
+					}
+					if !a.Enter(many) {
+						continue
+					}
+					entered.Add(1)
+					if n := inside.Add(1); n > 1 && !many || deciding.Load() > 0 {
+						t.Errorf("many %v: %d are inside", many, n)
+					}
+					inside.Add(-1)
+					if left, ok := a.Leave(); !ok {
+						t.Errorf("many %v: Leave reports that nobody is inside", many)
+					} else if left.Taken() {
+						decide()
+					}
+				}
+			})
+		}
+		all.Wait()
+		if entered.Load() == 0 || taken.Load() == 0 {
+			t.Errorf("many %v: entered %d times, taken %d times; want more of both", many, entered.Load(), taken.Load())
+		}
+	}
+}
