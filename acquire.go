@@ -131,10 +131,11 @@ func (w *wait) acquire() bool {
 	kind, contended := c.lastReleases.next(l.key)
 	kind = max(kind, l.first)
 	w.light = l.grantable
-	q := &contender{wait: w, kind: kind, delays: retrier{start: c.opts.NewBackOff, forever: w.forever}}
+	q := newContender(w)
+	q.kind = kind
 	switch {
 	case w.light && (contended || l.first == wire.Register) && l.grantFor() > 0:
-		q.life, q.behind = l.opts.TTL, contended
+		q.claims.life, q.claims.behind = l.opts.TTL, contended
 	case w.light || kind == wire.Set:
 		if w.attempt(kind) {
 			return true

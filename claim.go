@@ -93,8 +93,10 @@ func (o *Options) grantFor(ttl, trip time.Duration) time.Duration {
 // grant.
 func (o *Options) winsAt(g time.Duration) time.Duration { return o.validity(g) / 2 }
 
-// claiming is what a contender knows of its claims. It registers one after the other.
+// claiming is the part of a contender that registers claims, one after the other: what it knows of them, and what it decides.
 type claiming struct {
+	*contender
+
 	claim   *waits.Claim  // nil: the next one is registered at resume
 	holders holders       // of the tenure of the claim
 	life    time.Duration // for how long the next registration sets a free key; 0: for g
@@ -119,7 +121,7 @@ type claiming struct {
 }
 
 // register registers a new claim. g is computed for each claim, since the masters may have become slower.
-func (q *contender) register(g time.Duration) {
+func (q *claiming) register(g time.Duration) {
 	if q.queued {
 		q.quit()
 	}
@@ -149,7 +151,7 @@ func (q *contender) register(g time.Duration) {
 }
 
 // ask begins a round of the claim. A Register or an Again sets a free key for life.
-func (q *contender) ask(request wire.Request, life time.Duration) {
+func (q *claiming) ask(request wire.Request, life time.Duration) {
 	l, c, claim, kind := q.locker, q.locker.client, q.claim, request.Kind()
 	q.endRound()
 	mark := claim.Began
@@ -191,7 +193,7 @@ func (h *answers) Heard(i int, a wire.Answer) {
 
 // await does what is due while a claim waits, and returns when it is to be called again at the latest. If more is false, the
 // schedule has stopped.
-func (q *contender) await(now clock.Reading) (next time.Time, more bool) {
+func (q *claiming) await(now clock.Reading) (next time.Time, more bool) {
 	c := q.locker.client
 	left := time.Duration(0)
 	if q.pending {
@@ -237,34 +239,31 @@ func (q *contender) await(now clock.Reading) (next time.Time, more bool) {
 	} else if due.After(now.Time()) {
 		return due, true
 	}
-	q.ask(q.again(now), q.claim.G)
+	q.ask(q.locker.kind.poll(q, now), q.claim.G)
 	return now.Time(), true
 }
 
 // standing reports whether the next poll is likely to be refused: nothing has happened since the last round, in which a quorum of masters
 // have said that their keys live for longer. The polls of claims that are far are the Client's heartbeats, so they are to be proved.
-func (q *contender) standing(now clock.Reading) bool {
+func (q *claiming) standing(now clock.Reading) bool {
 	left, known := freeAfter(q.round.Votes())
 	return known && !q.blind && left > now.Since(q.asked)+2*q.locker.client.group.Distance()
 }
 
 // roundOver acts on the current round, which is over and did not win. The masters in mine, as bits, have voted for the
 // claim, the first of them at first. It reports false if the schedule has stopped.
-func (q *contender) roundOver(now clock.Reading, mine uint64, first time.Time) (more bool) {
+func (q *claiming) roundOver(now clock.Reading, mine uint64, first time.Time) (more bool) {
 	q.pending = false
 	if q.extends {
 		q.note()
 		return q.backOff(now) // some keys live for the TTL now
 	}
-	if q.claim.OfSlots() {
-		return q.judgeSlots(now, first)
-	}
-	return q.judge(now, mine, first)
+	return q.locker.kind.judge(q, now, mine, first)
 }
 
 // due returns when the next round is due. A claim with votes asks who has the other keys, any other claim polls. One that was
 // far, and has become near, polls soon. One that is far when a master comes up polls within a second.
-func (q *contender) due(now clock.Reading, voted bool) time.Time {
+func (q *claiming) due(now clock.Reading, voted bool) time.Time {
 	if q.far {
 		step := q.locker.client.opts.claimPolls
 		if ahead := q.inbox.Ahead(q.claim); ahead < wire.Near {
@@ -295,7 +294,7 @@ func (q *contender) due(now clock.Reading, voted bool) time.Time {
 
 // splitDelay returns how long after a vote, or after a question that found the claim on slots beaten, to ask who has the other keys. It forgets rounds that found the votes
 // split if the last of them was long ago.
-func (q *contender) splitDelay(now clock.Reading) time.Duration {
+func (q *claiming) splitDelay(now clock.Reading) time.Duration {
 	if now.Time().Sub(q.lastSplit) > splitRoundsFor {
 		q.splitRounds = 0
 	}
@@ -314,7 +313,7 @@ func (q *contender) splitDelay(now clock.Reading) time.Duration {
 
 // schedule sets when the next poll is due, after a round. It reports false if the schedule of Options.NewBackOff has
 // stopped. That schedule does not say when a claim polls: a claim waits for a message, and polls since messages get lost.
-func (q *contender) schedule(now clock.Reading) (more bool) {
+func (q *claiming) schedule(now clock.Reading) (more bool) {
 	if !q.stop.After(now.Time()) {
 		d, more := q.delays.next()
 		if !more {
@@ -373,7 +372,7 @@ func earlier(a, b time.Time) time.Time {
 // backOff releases the claim, and has another one registered after a random delay. If the schedule has stopped, it does
 // nothing and reports false. The delay is no longer than the longest of the default schedule: while no claim is registered,
 // no release can grant the lock to this wait.
-func (q *contender) backOff(now clock.Reading) (more bool) {
+func (q *claiming) backOff(now clock.Reading) (more bool) {
 	d, more := q.delays.next()
 	if more {
 		q.release(wire.Release)
@@ -384,7 +383,7 @@ func (q *contender) backOff(now clock.Reading) (more bool) {
 }
 
 // release releases the claim, whose votes never count again.
-func (q *contender) release(how wire.Request) {
+func (q *claiming) release(how wire.Request) {
 	c := q.locker.client
 	q.inbox.SetClaim(nil)
 	c.tellAll(how, q.claim.Claim)
@@ -393,7 +392,7 @@ func (q *contender) release(how wire.Request) {
 
 // judge decides what becomes of the claim after a round that did not win, and does it: the claim stays, gives way to
 // another one, or backs off. mine and first are those of roundOver. It reports false if the schedule has stopped.
-func (q *contender) judge(now clock.Reading, mine uint64, first time.Time) (more bool) {
+func (q *claiming) judge(now clock.Reading, mine uint64, first time.Time) (more bool) {
 	c := q.locker.client
 	votes := fence.Usable(q.round.Votes(), q.locker.highestFence(now), now.Wall())
 	q.hearOwner(votes)
@@ -456,14 +455,14 @@ func without(votes []quorum.Vote, token string) (masters uint64) {
 }
 
 // note notes the outcome of the current round, which did not win.
-func (q *contender) note() {
+func (q *claiming) note() {
 	if q.round != nil {
 		q.noted(q.locker.client.quorumError(opAcquire, q.locker.name, q.round.Votes()))
 	}
 }
 
 // win makes a quorum of votes a lease. If that fails, it backs off. It reports false if the schedule has stopped.
-func (q *contender) win(now clock.Reading, won *waits.Quorum) (more bool) {
+func (q *claiming) win(now clock.Reading, won *waits.Quorum) (more bool) {
 	l, c := q.locker, q.locker.client
 	if !q.place.Close() {
 		return true // permits were handed over
@@ -491,7 +490,7 @@ func (q *contender) win(now clock.Reading, won *waits.Quorum) (more bool) {
 			err = c.wasted(l.name, q.round, err, 0, 0, 0)
 		}
 	}
-	if err == nil && (c.clock().Since(t.start) >= t.validity || !q.accept(won, t)) {
+	if err == nil && (c.clock().Since(t.start) >= t.validity || !l.kind.accept(q, won, t)) {
 		err = c.quorumError(opAcquire, l.name, q.round.Votes())
 	}
 	if err == nil && !t.begin() {

@@ -333,7 +333,7 @@ func (l *Locker) whyTaken() notices.Cause {
 }
 
 // hearOwner notes who holds the lock, as the votes of the current round of the claim say.
-func (q *contender) hearOwner(votes []quorum.Vote) {
+func (q *claiming) hearOwner(votes []quorum.Vote) {
 	h, readers := holding.Standing(votes)
 	if readers {
 		q.askOwner()

@@ -230,6 +230,12 @@ func (l *Locker) mustClient() *Client {
 // two sides of an RWLocker (writer and readers), and of an acquisition of a Semaphore (permits). The methods with a wait are those of
 // that call. No other code asks which kind a Locker is of.
 type kind interface {
+	entering
+	asking
+}
+
+// entering is how goroutines come to hold a Locker, and unlock it.
+type entering interface {
 	// join returns a lease that the Client has, if the caller holds it from now on.
 	join(l *Locker) *Lease
 	// lock waits until the goroutine has a lease, and reports whether it has: see wait.outcome.
@@ -246,7 +252,10 @@ type kind interface {
 	unlock(ctx context.Context, l *Locker, wait bool) error
 	// unlockLease unlocks l if s is its lease, and waits for the outcome. It returns why s has ended if it is not.
 	unlockLease(ctx context.Context, l *Locker, s *Lease) error
+}
 
+// asking is what a Locker asks the masters for, and what becomes of their answers.
+type asking interface {
 	// begins returns the least kind of command of a first attempt, and of one after a wake-up.
 	begins() (first, woken wire.Kind)
 	// claimOf returns the token of an acquisition by the wait, with what else its claim says, and the holders of its tenure.
@@ -266,6 +275,12 @@ type kind interface {
 	besideReaders(w *wait) bool
 	// permits returns how many permits of which limit are wanted; 0 for a lock.
 	permits() (n, limit int)
+	// poll returns the next poll of a claim.
+	poll(q *claiming, now clock.Reading) wire.Request
+	// judge decides what becomes of a claim after a round that did not win, and does it: see claiming.roundOver.
+	judge(q *claiming, now clock.Reading, mine uint64, first time.Time) (more bool)
+	// accept makes a quorum of votes that of a tenure, and reports false if one of the votes has become void.
+	accept(q *claiming, won *waits.Quorum, t *tenure) bool
 }
 
 // mutex is the kind of a Locker of one name, and a part of that of several names.
@@ -336,3 +351,16 @@ func (mutex) announces(w *wait) bool { return !w.once && w.byReaders() }
 func (mutex) besideReaders(w *wait) bool { return w.byReaders() }
 
 func (mutex) permits() (n, limit int) { return 0, 0 }
+
+func (mutex) poll(q *claiming, now clock.Reading) wire.Request {
+	return wire.Polling(q.apart, q.standing(now))
+}
+
+// judge is that of claim.go.
+func (mutex) judge(q *claiming, now clock.Reading, mine uint64, first time.Time) (more bool) {
+	return q.judge(now, mine, first)
+}
+
+func (mutex) accept(q *claiming, won *waits.Quorum, t *tenure) bool {
+	return q.inbox.Won(q.claim, won, t.doubt)
+}

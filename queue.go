@@ -16,7 +16,7 @@ import (
 
 // A contender is a wait that stands in the queues of the masters. It waits in one of two ways:
 //
-//   - A wait that a release may grant the lock to registers a claim, and waits for messages: see claim.go.
+//   - A wait to which a release may grant the lock registers a claim, and waits for messages: see claiming.
 //   - Any other wait makes attempts. A refused attempt joins the name's queue, unless it is a plain SET. There is a pause
 //     before each further attempt. A wake-up ends the pause, and says that it is our turn, so the next attempt is a plain
 //     SET. If that is refused, another attempt follows at once, to join the queue again.
@@ -37,7 +37,7 @@ type contender struct {
 	delay   time.Duration // that of the schedule, before the next attempt
 	recount time.Time     // when to count the votes of the last attempt again, since grants may come late; zero: never
 
-	claiming
+	claims claiming // of a wait that registers claims
 }
 
 const (
@@ -50,6 +50,13 @@ const (
 	// splitsMost limits how often the time over which attempts are spread is doubled, after several splits in a row.
 	splitsMost = 3
 )
+
+// newContender returns a contender for a wait, which has neither a claim nor made an attempt.
+func newContender(w *wait) *contender {
+	q := &contender{wait: w, delays: retrier{start: w.locker.client.opts.NewBackOff, forever: w.forever}}
+	q.claims.contender = q
+	return q
+}
 
 // contend waits until the wait has the lock, and reports whether it has.
 func (q *contender) contend() bool {
@@ -72,7 +79,7 @@ func (q *contender) contend() bool {
 		q.sleep(next.Sub(now.Time()))
 	}
 	if q.last == nil {
-		q.note()
+		q.claims.note()
 	}
 	return q.lease != nil
 }
@@ -83,8 +90,8 @@ func (q *contender) handedOver() bool {
 	if q.lease, _ = q.place.Take().(*Lease); q.lease == nil {
 		return false
 	}
-	if q.claim != nil {
-		q.release(wire.Release)
+	if q.claims.claim != nil {
+		q.claims.release(wire.Release)
 	}
 	return true
 }
@@ -127,15 +134,15 @@ func (q *contender) sleep(d time.Duration) {
 // step does what is due, and returns when it is to be called again at the latest. If more is false, the schedule has
 // stopped.
 func (q *contender) step(now clock.Reading) (next time.Time, more bool) {
-	if q.claim != nil {
-		return q.await(now)
+	if q.claims.claim != nil {
+		return q.claims.await(now)
 	}
 	if !q.woken || !q.queued {
 		if next, more := q.pausing(now.Time()); !more || next.After(now.Time()) {
 			return next, more
 		}
 		if g := q.locker.grantFor(); g > 0 {
-			q.register(g)
+			q.claims.register(g)
 			return now.Time(), true
 		}
 	}
@@ -288,8 +295,8 @@ func (q *contender) leave() {
 		return
 	}
 	quit := q.queued
-	if q.claim != nil {
-		q.release(wire.Release)
+	if q.claims.claim != nil {
+		q.claims.release(wire.Release)
 	}
 	if q.locker.terms.OfSlots() {
 		return // that was all

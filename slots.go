@@ -177,8 +177,8 @@ func (p *permits) contend(w *wait) bool {
 	}
 	l := w.locker
 	l.terms = p.prefer(l.terms)
-	q := &contender{wait: w, place: p.place, delays: retrier{start: l.client.opts.NewBackOff, forever: w.forever}}
-	q.life = l.opts.TTL
+	q := newContender(w)
+	q.place, q.claims.life = p.place, l.opts.TTL
 	return q.contend()
 }
 
@@ -230,18 +230,15 @@ func (p *permits) pass(make func(tag any) any) bool {
 	})
 }
 
-// again returns the next poll of the claim.
-func (q *contender) again(now clock.Reading) wire.Request {
-	switch {
-	case !q.claim.OfSlots():
-		return wire.Polling(q.apart, q.standing(now))
-	case q.aim != nil:
+// poll asks who stands in the slots of the claim, or aims.
+func (p *permits) poll(q *claiming, now clock.Reading) wire.Request {
+	if q.aim != nil {
 		q.asks = true
 		return wire.AimAt(q.aim)
 	}
 	keys := q.inbox.Stands(q.claim, now, q.locker.client.opts.drift)
 	mine := best(keys, nil, "", 0)
-	if n := q.locker.kind.(*permits).n; q.votesSplit && q.beats == 0 && (len(mine) == n || len(mine) > n && keys[mine[n-1]] > keys[mine[n]]) {
+	if n := p.n; q.votesSplit && q.beats == 0 && (len(mine) == n || len(mine) > n && keys[mine[n-1]] > keys[mine[n]]) {
 		return q.aimAt(mine[:n]) // the most keys are in these
 	}
 	slices.Sort(mine)
@@ -250,15 +247,15 @@ func (q *contender) again(now clock.Reading) wire.Request {
 }
 
 // aimAt has the claim aim at slots, and returns the poll that does so.
-func (q *contender) aimAt(at []int) wire.Request {
+func (q *claiming) aimAt(at []int) wire.Request {
 	q.aim, q.asks = slices.Sorted(slices.Values(at)), true
 	q.inbox.Aim(q.claim, q.aim)
 	return wire.AimAt(q.aim)
 }
 
-// judgeSlots is judge for a claim on slots.
-func (q *contender) judgeSlots(now clock.Reading, first time.Time) (more bool) {
-	c, p := q.locker.client, q.locker.kind.(*permits)
+// judge also decides whether the claim aims.
+func (p *permits) judge(q *claiming, now clock.Reading, _ uint64, first time.Time) (more bool) {
+	c := q.locker.client
 	votes := q.round.Votes()
 	answered, granted := 0, false
 	for i, v := range votes {
@@ -304,7 +301,7 @@ func (q *contender) judgeSlots(now clock.Reading, first time.Time) (more bool) {
 }
 
 // rivals returns at how many masters other tokens stand in the slots that the current round has asked for.
-func (q *contender) rivals(votes []quorum.Vote) map[int]map[string]int {
+func (q *claiming) rivals(votes []quorum.Vote) map[int]map[string]int {
 	all := make(map[int]map[string]int)
 	for i := range votes {
 		votes[i].Rivals(q.claim.Token(), func(slot int, token string) {
@@ -342,11 +339,8 @@ func best(mine map[int]int, rivals map[int]map[string]int, own string, need int)
 	return slots
 }
 
-// accept makes a quorum of votes that of a tenure, and reports false if one of the votes has become void.
-func (q *contender) accept(won *waits.Quorum, t *tenure) bool {
-	if won.Slots == nil {
-		return q.inbox.Won(q.claim, won, t.doubt)
-	}
+// accept has the permit stand in its slots at the masters that gave it others, or may do so later.
+func (p *permits) accept(q *claiming, won *waits.Quorum, t *tenure) bool {
 	elsewhere, ok := q.inbox.WonSlots(q.claim, won, t.doubt, t.heal)
 	for i := range q.locker.client.masters {
 		if elsewhere>>i&1 == 1 {

@@ -160,8 +160,8 @@ var All = []Defect{
 			New:  "",
 		}, {
 			File: "internal/wire/batch.lua",
-			Old:  "    redis.pcall('PUBLISH', 'redlock:wake:' .. client, token .. ' ' .. key)\n    return true\n",
-			New:  "    return true\n",
+			Old:  "if redis.pcall('PUBLISH', 'redlock:wake:' .. client, token .. ' ' .. key) == 0 or redis",
+			New:  "if redis",
 		}, {
 			File: "internal/wire/batch.lua",
 			Old:  "redis.pcall('PUBLISH', 'redlock:wake:' .. client, string.format(",
