@@ -283,7 +283,7 @@ func TestAServerIsSentTheScriptsOnce(t *testing.T) {
 		}
 		m.Stop()
 		startAdopted(ms, 0)
-		time.Sleep(time.Second)
+		time.Sleep(5 * time.Second) // the clients have dialled again
 		if got, want := sent(), 6; got != want {
 			t.Errorf("after a restart, long scripts were sent %d times in all, want %d", got, want)
 		}
