@@ -98,10 +98,10 @@ func (l *Locker) taken(note error) error {
 }
 
 // firstKind returns the kind of command for an attempt that is not followed by a claim. It counts the acquisition: see
-// lastReleases.next.
+// turns.Releases.
 func (l *Locker) firstKind() (kind wire.Kind) {
 	for key := range l.terms.Keys {
-		k, _ := l.client.lastReleases.next(key)
+		k, _ := l.client.releases.Next(key)
 		kind = max(kind, k)
 	}
 	return kind
@@ -116,7 +116,7 @@ func (w *wait) tryAcquire() bool {
 // acquire acquires the lock, and waits until it can. It needs the gate.
 //
 //   - The first attempt is a plain SET. Soon after a release by this Client it is a Register, which leaves the lock
-//     to the clients in the queue: see lastReleases.
+//     to the clients in the queue: see package turns.
 //   - If a release may grant the lock to this wait, the first attempt is light: it joins no queue. If it is refused,
 //     a claim is registered: see contender. If other clients are likely to want the lock, there is no such
 //     attempt, and the claim is registered at once. That recalls a lock that another Client keeps. So a Locker with Keep
@@ -128,7 +128,7 @@ func (w *wait) acquire() bool {
 	if w.over() {
 		return false
 	}
-	kind, contended := c.lastReleases.next(l.key)
+	kind, contended := c.releases.Next(l.key)
 	kind = max(kind, l.first)
 	w.light = l.grantable
 	q := newContender(w)
@@ -180,7 +180,7 @@ func (w *wait) attempt(kind wire.Kind) bool {
 // waited returns for how long the wait has lasted when an attempt begins, for the queue of the name.
 func (w *wait) waited() time.Duration {
 	switch {
-	case w.once && w.locker.client.lastReleases.passedOn(w.locker.key):
+	case w.once && w.locker.client.releases.PassedOn(w.locker.key):
 		return wire.OutOfTurn
 	case w.once || w.light:
 		return wire.NoQueue

@@ -21,6 +21,7 @@ import (
 	"github.com/redlock-go/redlock/internal/quorum"
 	"github.com/redlock-go/redlock/internal/recent"
 	"github.com/redlock-go/redlock/internal/renew"
+	"github.com/redlock-go/redlock/internal/turns"
 	"github.com/redlock-go/redlock/internal/waits"
 	"github.com/redlock-go/redlock/internal/wire"
 )
@@ -43,7 +44,7 @@ type Client struct {
 	crowds       crowds                  // of goroutines that want permits
 	permits      atomic.Uint64           // how many acquisitions of permits have begun
 	id           string                  // immutable; for wake-ups; "": there are none
-	lastReleases lastReleases
+	releases     *turns.Releases
 	fences       *fence.Numbers
 	contended    *recent.Set     // the sets that had to acquire their names one by one, by key
 	flights      flight.Flights  // of SingleFlight
@@ -75,11 +76,11 @@ func newClient(pools []*redis.Pool, opts *Options) (*Client, error) {
 		closed:  make(chan struct{}),
 		quiet:   make(chan struct{}),
 
-		waits:        waits.New(len(pools)),
-		lastReleases: lastReleases{alone: opts.DisableWakeups, last: recent.Map[lastRelease]{Keep: politeFor}, unkept: recent.Map[unkept]{Keep: unkeptMost}},
-		fences:       fence.NewNumbers(),
-		contended:    recent.NewSet(contendedFor),
-		owners:       holding.NewOwners(),
+		waits:     waits.New(len(pools)),
+		releases:  turns.NewReleases(opts.DisableWakeups),
+		fences:    fence.NewNumbers(),
+		contended: recent.NewSet(contendedFor),
+		owners:    holding.NewOwners(),
 	}
 	c.notices = notices.New(opts.Logger, opts.Names, opts.MaxTTL, defaultTTL)
 	c.renewals = renew.Start(c.clock)

@@ -18,10 +18,13 @@ func (c *Client) Scheduled() int { return len(c.renewals.Stop()) }
 // Begin schedules the lease, as an acquisition or a handover does.
 func (s *Lease) Begin() { s.tenure.begin() }
 
-// HoldReleases keeps lost leases from queueing their releases until the returned function is called.
-func (c *Client) HoldReleases() (resume func()) {
-	c.lastReleases.mu.Lock()
-	return c.lastReleases.mu.Unlock
+// HoldRelease keeps the release of the lease from being queued, when the lease is lost, until the returned function is called.
+func (s *Lease) HoldRelease() (resume func()) {
+	held := make(chan struct{})
+	s.tenure.mu.Lock()
+	defer s.tenure.mu.Unlock()
+	s.cancels = map[*leaseContext]struct{}{{lease: s, cancel: func(error) { <-held }}: {}}
+	return func() { close(held) }
 }
 
 // GrantInVain has the polls of a wait for key find that grants are over, as those of a process do that did not run meanwhile.

@@ -82,7 +82,7 @@ func TestUnlockWaitsUntilTheReleaseOfALostLeaseIsQueued(t *testing.T) {
 		l := c.Locker("a")
 		l.Lock()
 		s := l.Lease()
-		resume := c.HoldReleases()
+		resume := s.HoldRelease()
 		asleep.Store(int64(time.Minute))
 		go s.Valid() // loses the lease
 		<-s.Done()

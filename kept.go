@@ -19,7 +19,7 @@ import (
 //     It clears the bit of the gate before it looks for goroutines that wait there.
 //   - A tenure is not kept beside a goroutine that it cannot be handed to.
 //   - A recall may come before the lock is held. So the last one is remembered.
-//   - A lock that others want is not kept for a while: see lastReleases.
+//   - A lock that others want is not kept for a while: see package turns.
 type keeper struct {
 	mutex
 	*entrance
@@ -67,7 +67,7 @@ func (l *Locker) kindOf() kind {
 func (k *keeper) begins() (first, woken wire.Kind) { return wire.Register, wire.Set }
 
 func (k *keeper) claimOf(w *wait, waited time.Duration) (wire.ClaimOf, holders) {
-	if !k.client.lastReleases.keeps(k.key) {
+	if !k.client.releases.Keeps(k.key) {
 		return k.mutex.claimOf(w, waited)
 	}
 	return wire.ClaimOf{Token: wire.KeptBy(wire.NewToken(""), w.locker.client.id), Waited: waited}, k
@@ -159,7 +159,7 @@ func (k *keeper) acquired(t *tenure) {
 	c := k.client
 	k.end() // a function of the user has panicked
 	if t.contended {
-		c.lastReleases.wanted(k.key, false)
+		c.releases.Wanted(k.key, false)
 	}
 	if t.contended || t.holders != k || !c.listening() {
 		return
@@ -288,7 +288,7 @@ func (k *keeper) decide(t *tenure) {
 		return
 	}
 	if k.isOver(t, k.client.clock()) {
-		k.client.lastReleases.wanted(k.key, true) // clients that cannot recall the lock find it free now and then
+		k.client.releases.Wanted(k.key, true) // clients that cannot recall the lock find it free now and then
 	}
 	t.kept = true
 	k.state.Yield()
@@ -304,7 +304,7 @@ func (k *keeper) recall(token string) bool {
 	t := k.tenure.Load()
 	mine := t != nil && t.claim.Token() == token
 	if !again {
-		k.client.lastReleases.wanted(k.key, mine && k.used(t))
+		k.client.releases.Wanted(k.key, mine && k.used(t))
 	}
 	if mine && !k.ask(occupancy.Asked) {
 		t.tellWanted()

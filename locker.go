@@ -155,7 +155,7 @@ func (c *Client) tryGate(key string) (ok bool, note, err error) {
 // true, it waits for the outcome of the release and returns it.
 //
 // The gate is left as soon as the release is queued. The next acquisition of the name then follows the
-// release on the same ordered connections, so it finds the key deleted: see lastReleases.
+// release on the same ordered connections, so it finds the key deleted: see package turns.
 func (l *Locker) leave(ctx context.Context, s *Lease, wait bool) error {
 	if next := l.handOver(s, l.passGate); next != nil {
 		l.handedOver(ctx, s, next)
@@ -327,7 +327,7 @@ func (mutex) unlockLease(ctx context.Context, l *Locker, s *Lease) error {
 	return l.leave(ctx, s, true)
 }
 
-// A plain SET leaves the lock to nobody, so an acquisition soon after a release is another command: see lastReleases.
+// A plain SET leaves the lock to nobody, so an acquisition soon after a release is another command: see package turns.
 func (mutex) begins() (first, woken wire.Kind) { return wire.Set, wire.Set }
 
 func (mutex) claimOf(w *wait, waited time.Duration) (wire.ClaimOf, holders) {

@@ -3,13 +3,10 @@ package redlock
 import (
 	"context"
 	"math/rand/v2"
-	"sync"
 	"time"
 
 	"github.com/redlock-go/redlock/internal/fence"
-	"github.com/redlock-go/redlock/internal/master"
 	"github.com/redlock-go/redlock/internal/quorum"
-	"github.com/redlock-go/redlock/internal/recent"
 	"github.com/redlock-go/redlock/internal/wire"
 )
 
@@ -30,7 +27,7 @@ func (t *tenure) finish() error {
 	}
 	t.tellHolders(ErrReleased)
 	t.unlocked = now
-	t.client.lastReleases.released(t.claim, t.contended)
+	t.client.releases.Released(t.claim, t.contended)
 	return nil
 }
 
@@ -85,7 +82,7 @@ var _ quorum.Observer = (*unreported)(nil)
 // Settled implements quorum.Observer.
 func (o *unreported) Settled(round *quorum.Round, _ quorum.Tally) {
 	t := (*tenure)(o)
-	t.client.lastReleases.answered(t.claim, round.Any(passedOn))
+	t.client.releases.Answered(t.claim, round.Any(passedOn))
 }
 
 // A releasing is a tenure whose release is on its way, and for which nobody waits.
@@ -136,10 +133,10 @@ func (t *tenure) releasedInfo(err error) ReleasedInfo {
 }
 
 // releaseOutcome returns the error of the release of the lease, given the votes on it, or nil. If a quorum has
-// answered, it also notes that for the next acquisition: see lastReleases.
+// answered, it also notes that for the next acquisition: see package turns.
 func (t *tenure) releaseOutcome(ctx context.Context, tally quorum.Tally, round *quorum.Round) error {
 	if tally.Answered() { // otherwise later votes may still say that a client was woken
-		t.client.lastReleases.answered(t.claim, round.Any(passedOn))
+		t.client.releases.Answered(t.claim, round.Any(passedOn))
 	}
 	if !tally.RuledOut() && tally.Answered() {
 		return nil
@@ -158,175 +155,14 @@ func (t *tenure) releaseOutcome(ctx context.Context, tally quorum.Tally, round *
 // passedOn reports whether a vote on a release says that the master has passed the lock on.
 func passedOn(v quorum.Vote) bool { return v.Outcome == wire.Woke }
 
-// Unlock does not wait for the masters, so the next acquisition of the name by this Client may follow the
-// release on the same ordered connections. A plain SET would then arrive directly behind the release, before the
-// SET of a client that the release wakes, and would always get the lock. So this Client could keep the lock for
-// ever. Three rules leave the lock to other clients:
-//
-//   - The acquisition is wire.Register, which leaves the lock to the clients in the queue.
-//   - A release may have woken another client, whose SET is on its way for up to one of its own round trips.
-//     So all acquisitions within the next second are wire.Register, too. Otherwise a Client near the masters,
-//     even if it waits for the answer of each release, would always be faster than a client far from them.
-//     A TryLock joins no queue, so after the answer it takes a lock that was left open, unless that is reserved
-//     for a client that was woken: see wire.OutOfTurn.
-//   - Clients without wake-ups, and those of other libraries, do not queue. They get the lock only if its
-//     holder leaves a gap. So after followMost acquisitions the next one waits for the answer to the release.
-//     With DisableWakeups, each acquisition waits for it.
-
-const (
-	// politeFor is how long after a release acquisitions yield to the clients in the queue.
-	politeFor = time.Second
-	// followMost is how many acquisitions in a row may follow a release without waiting for its
-	// answer. A lock and unlock then takes 17/16 round trips on average.
-	followMost = 16
-	// unkeptLeast is for how long a lock is not kept after others have wanted it: see LockOptions.Keep.
-	unkeptLeast = politeFor
-	// unkeptMost is the longest such time. It is doubled each time that the lock had been kept in vain.
-	unkeptMost = 64 * unkeptLeast
-)
-
-// lastReleases are a Client's last releases, by key, and what it knows of others that want the locks.
-type lastReleases struct {
-	alone bool // immutable; each acquisition waits for the answer to the last release
-
-	mu     sync.Mutex // guards what follows
-	last   recent.Map[lastRelease]
-	unkept recent.Map[unkept]
-}
-
-// A lastRelease is the last release of a name.
-type lastRelease struct {
-	token     string        // of the lease
-	until     time.Time     // when the release no longer matters
-	answered  bool          // a quorum has answered
-	passedOn  bool          // a master has passed the lock on
-	contended bool          // the lease was not acquired by the first attempt: other clients want the lock
-	followed  int           // how many acquisitions in a row, up to that of the lease, did not wait for an answer
-	gap       chan struct{} // closed when the release is answered; nil: no goroutine waits for that
-}
-
-// An unkept says for how long a lock is not kept, since others want it.
-type unkept struct {
-	since time.Time
-	pause time.Duration
-}
-
-// wanted notes that others want the lock of key. used reports whether it had been of use that it was kept.
-func (p *lastReleases) wanted(key string, used bool) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	now := time.Now()
-	u, _ := p.unkept.Get(key)
-	switch {
-	case used:
-		u.pause = unkeptLeast
-	case now.Sub(u.since) >= u.pause:
-		u.pause = min(max(2*u.pause, unkeptLeast), unkeptMost)
-	}
-	u.since = now
-	p.unkept.Put(key, u)
-}
-
-// keeps reports whether a lock that is acquired now may be kept.
-func (p *lastReleases) keeps(key string) bool {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	u, _ := p.unkept.Get(key)
-	return time.Since(u.since) >= u.pause
-}
-
-// released notes that a lease of this Client is about to be released.
-func (p *lastReleases) released(claim *master.Claim, contended bool) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	for key := range claim.Keys {
-		before, _ := p.last.Get(key)
-		p.last.Put(key, lastRelease{token: claim.Token(), until: time.Now().Add(politeFor), followed: before.followed, contended: contended})
-	}
-}
-
-// answered notes that the release of a lease has been answered, and whether a master has passed the lock on.
-func (p *lastReleases) answered(claim *master.Claim, passedOn bool) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	for key := range claim.Keys {
-		p.answeredLocked(key, claim.Token(), passedOn)
-	}
-}
-
-func (p *lastReleases) answeredLocked(key, token string, passedOn bool) {
-	r, ok := p.last.Get(key)
-	if !ok || r.token != token {
-		return // a later release has replaced it
-	}
-	if r.gap != nil {
-		close(r.gap)
-		r.gap = nil
-	}
-	if !passedOn && r.followed == 0 {
-		p.last.Drop(key)
-		return
-	}
-	r.answered, r.passedOn = true, passedOn
-	if passedOn {
-		r.until = time.Now().Add(politeFor)
-	}
-	p.last.Put(key, r)
-}
-
-// next counts an acquisition that is about to begin. It returns the kind of its first command, and reports
-// whether other clients are likely to want the lock.
-func (p *lastReleases) next(key string) (kind wire.Kind, contended bool) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	r, ok := p.last.Get(key)
-	if !ok {
-		return wire.Set, false
-	}
-	if r.answered && !r.passedOn || !time.Now().Before(r.until) {
-		p.last.Drop(key)
-		return wire.Set, false
-	}
-	r.followed++
-	if r.answered {
-		r.followed = 0
-	}
-	p.last.Put(key, r)
-	return wire.Register, r.contended || r.passedOn
-}
-
-// passedOn reports whether the last release of key has passed the lock on to another client.
-func (p *lastReleases) passedOn(key string) bool {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	r, ok := p.last.Get(key)
-	return ok && r.passedOn && time.Now().Before(r.until)
-}
-
-// awaited returns a channel that is closed when a quorum has answered the last release of key, or nil if the next
-// acquisition need not wait for that.
-func (p *lastReleases) awaited(key string) <-chan struct{} {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	r, ok := p.last.Get(key)
-	if !ok || r.answered || r.followed < followMost && !p.alone {
-		return nil
-	}
-	if r.gap == nil {
-		r.gap = make(chan struct{})
-		p.last.Put(key, r)
-	}
-	return r.gap
-}
-
 // letOthers waits for the answer to this Client's last release of the name, if a rule above requires it. So
 // other clients find the lock free.
 func (w *call) letOthers() {
 	l, c := w.locker, w.locker.client
 	for key := range l.terms.Keys {
-		if answered := c.lastReleases.awaited(key); answered != nil {
+		if answered := c.releases.Awaited(key); answered != nil {
 			w.late = true
-			// The limit is also for a release that was dropped from lastReleases.last: then gap is never closed.
+			// The limit is also for a release that was forgotten: then the channel is never closed.
 			c.sleep(w.ctx, c.group.Timeout(c.opts.limit(l.opts.TTL)), answered)
 		}
 	}

@@ -463,7 +463,7 @@ func (t *tenure) lose(err *lostError) error {
 	t.queued = queued
 	t.mu.Unlock()
 	held, took := t.tellHolders(err)
-	t.client.lastReleases.released(t.claim, t.contended)
+	t.client.releases.Released(t.claim, t.contended)
 	t.client.group.Tell(wire.Release, t.claim, (*unreported)(t))
 	close(queued) // only now may the readers' gate be left, or that of a holder that unlocks meanwhile
 	if took {

@@ -1,0 +1,178 @@
+// Package turns says what a Client must leave to others, by its last releases. It sends nothing.
+//
+// Unlock does not wait for the masters, so the next acquisition of the name by this Client may follow the
+// release on the same ordered connections. A plain SET would then arrive directly behind the release, before the
+// SET of a client that the release wakes, and would always get the lock. So this Client could keep the lock for
+// ever. Three rules leave the lock to other clients:
+//
+//   - The acquisition is wire.Register, which leaves the lock to the clients in the queue.
+//   - A release may have woken another client, whose SET is on its way for up to one of its own round trips.
+//     So all acquisitions within the next second are wire.Register, too. Otherwise a Client near the masters,
+//     even if it waits for the answer of each release, would always be faster than a client far from them.
+//     A TryLock joins no queue, so after the answer it takes a lock that was left open, unless that is reserved
+//     for a client that was woken: see wire.OutOfTurn.
+//   - Clients without wake-ups, and those of other libraries, do not queue. They get the lock only if its
+//     holder leaves a gap. So after followMost acquisitions the next one waits for the answer to the release.
+//     With DisableWakeups, each acquisition waits for it.
+package turns
+
+import (
+	"sync"
+	"time"
+
+	"github.com/redlock-go/redlock/internal/master"
+	"github.com/redlock-go/redlock/internal/recent"
+	"github.com/redlock-go/redlock/internal/wire"
+)
+
+const (
+	// politeFor is how long after a release acquisitions yield to the clients in the queue.
+	politeFor = time.Second
+	// followMost is how many acquisitions in a row may follow a release without waiting for its
+	// answer. A lock and unlock then takes 17/16 round trips on average.
+	followMost = 16
+	// unkeptLeast is for how long a lock is not kept after others have wanted it: see LockOptions.Keep.
+	unkeptLeast = politeFor
+	// unkeptMost is the longest such time. It is doubled each time that the lock had been kept in vain.
+	unkeptMost = 64 * unkeptLeast
+)
+
+// Releases are a Client's last releases, by key, and what it knows of others that want the locks. They are safe for concurrent use.
+type Releases struct {
+	alone bool // immutable; each acquisition waits for the answer to the last release
+
+	mu     sync.Mutex // guards what follows
+	last   recent.Map[release]
+	unkept recent.Map[unkept]
+}
+
+// A release is the last one of a name.
+type release struct {
+	token     string        // of the lease
+	until     time.Time     // when the release no longer matters
+	answered  bool          // a quorum has answered
+	passedOn  bool          // a master has passed the lock on
+	contended bool          // the lease was not acquired by the first attempt: other clients want the lock
+	followed  int           // how many acquisitions in a row, up to that of the lease, did not wait for an answer
+	gap       chan struct{} // closed when the release is answered; nil: no goroutine waits for that
+}
+
+// An unkept says for how long a lock is not kept, since others want it.
+type unkept struct {
+	since time.Time
+	pause time.Duration
+}
+
+// NewReleases returns the Releases of a Client that has released nothing. If alone is true, each acquisition waits for the answer to
+// the last release.
+func NewReleases(alone bool) *Releases {
+	return &Releases{alone: alone, last: recent.Map[release]{Keep: politeFor}, unkept: recent.Map[unkept]{Keep: unkeptMost}}
+}
+
+// Wanted notes that others want the lock of key. used reports whether it had been of use that it was kept.
+func (p *Releases) Wanted(key string, used bool) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	now := time.Now()
+	u, _ := p.unkept.Get(key)
+	switch {
+	case used:
+		u.pause = unkeptLeast
+	case now.Sub(u.since) >= u.pause:
+		u.pause = min(max(2*u.pause, unkeptLeast), unkeptMost)
+	}
+	u.since = now
+	p.unkept.Put(key, u)
+}
+
+// Keeps reports whether a lock that is acquired now may be kept.
+func (p *Releases) Keeps(key string) bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	u, _ := p.unkept.Get(key)
+	return time.Since(u.since) >= u.pause
+}
+
+// Released notes that a lease of this Client is about to be released.
+func (p *Releases) Released(claim *master.Claim, contended bool) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for key := range claim.Keys {
+		before, _ := p.last.Get(key)
+		p.last.Put(key, release{token: claim.Token(), until: time.Now().Add(politeFor), followed: before.followed, contended: contended})
+	}
+}
+
+// Answered notes that the release of a lease has been answered, and whether a master has passed the lock on.
+func (p *Releases) Answered(claim *master.Claim, passedOn bool) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for key := range claim.Keys {
+		p.answeredLocked(key, claim.Token(), passedOn)
+	}
+}
+
+func (p *Releases) answeredLocked(key, token string, passedOn bool) {
+	r, ok := p.last.Get(key)
+	if !ok || r.token != token {
+		return // a later release has replaced it
+	}
+	if r.gap != nil {
+		close(r.gap)
+		r.gap = nil
+	}
+	if !passedOn && r.followed == 0 {
+		p.last.Drop(key)
+		return
+	}
+	r.answered, r.passedOn = true, passedOn
+	if passedOn {
+		r.until = time.Now().Add(politeFor)
+	}
+	p.last.Put(key, r)
+}
+
+// Next counts an acquisition that is about to begin. It returns the kind of its first command, and reports
+// whether other clients are likely to want the lock.
+func (p *Releases) Next(key string) (kind wire.Kind, contended bool) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	r, ok := p.last.Get(key)
+	if !ok {
+		return wire.Set, false
+	}
+	if r.answered && !r.passedOn || !time.Now().Before(r.until) {
+		p.last.Drop(key)
+		return wire.Set, false
+	}
+	r.followed++
+	if r.answered {
+		r.followed = 0
+	}
+	p.last.Put(key, r)
+	return wire.Register, r.contended || r.passedOn
+}
+
+// PassedOn reports whether the last release of key has passed the lock on to another client.
+func (p *Releases) PassedOn(key string) bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	r, ok := p.last.Get(key)
+	return ok && r.passedOn && time.Now().Before(r.until)
+}
+
+// Awaited returns a channel that is closed when a quorum has answered the last release of key, or nil if the next
+// acquisition need not wait for that.
+func (p *Releases) Awaited(key string) <-chan struct{} {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	r, ok := p.last.Get(key)
+	if !ok || r.answered || r.followed < followMost && !p.alone {
+		return nil
+	}
+	if r.gap == nil {
+		r.gap = make(chan struct{})
+		p.last.Put(key, r)
+	}
+	return r.gap
+}

@@ -1,0 +1,153 @@
+package turns
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/redlock-go/redlock/internal/bubbletest"
+	"github.com/redlock-go/redlock/internal/master"
+	"github.com/redlock-go/redlock/internal/wire"
+)
+
+// claims makes claims of the key "a", each with a token of its own.
+type claims int
+
+func (n *claims) next() *master.Claim {
+	*n++
+	terms := wire.NewTerms("a", time.Second)
+	return master.NewClaim(&terms, wire.ClaimOf{Token: fmt.Sprint("token", *n)})
+}
+
+// wantNext checks what the next acquisition is told.
+func wantNext(t *testing.T, r *Releases, when string, kind wire.Kind, contended bool) {
+	t.Helper()
+	if k, c := r.Next("a"); k != kind || c != contended {
+		t.Errorf("%s: the next acquisition is %v, contended %v; want %v, %v", when, k, c, kind, contended)
+	}
+}
+
+func TestAnAcquisitionBehindAReleaseLeavesTheLockToThoseWhoQueue(t *testing.T) {
+	bubbletest.Test(t, func(t *testing.T) {
+		r, n := NewReleases(false), claims(0)
+		wantNext(t, r, "without a release", wire.Set, false)
+		r.Released(n.next(), false)
+		wantNext(t, r, "behind a release", wire.Register, false)
+		r.Released(n.next(), true)
+		wantNext(t, r, "behind that of a lease that others had wanted", wire.Register, true)
+		time.Sleep(politeFor)
+		wantNext(t, r, "a second after a release", wire.Set, false)
+
+		c := n.next()
+		r.Released(c, false)
+		r.Answered(c, false)
+		wantNext(t, r, "behind a release that is answered", wire.Set, false)
+		c = n.next()
+		r.Released(c, false)
+		r.Answered(c, true)
+		wantNext(t, r, "behind one that has passed the lock on", wire.Register, true)
+		if !r.PassedOn("a") || r.PassedOn("b") {
+			t.Errorf("passed on: a %v, b %v; want a only", r.PassedOn("a"), r.PassedOn("b"))
+		}
+		c = n.next()
+		r.Released(c, false)
+		time.Sleep(politeFor / 2)
+		r.Answered(c, true)
+		time.Sleep(politeFor * 3 / 4)
+		wantNext(t, r, "less than a second after the answer that it was passed on", wire.Register, true)
+		time.Sleep(politeFor)
+		if r.PassedOn("a") {
+			t.Error("the lock is said to be passed on a second later")
+		}
+		wantNext(t, r, "a second after that", wire.Set, false)
+
+		r.Released(n.next(), false)
+		wantNext(t, r, "behind a release", wire.Register, false)
+		c = n.next()
+		r.Released(c, false)
+		r.Answered(c, false)
+		wantNext(t, r, "behind the second of two releases, which is answered", wire.Set, false)
+	})
+}
+
+func TestTheAnswerToAnEarlierReleaseSaysNothing(t *testing.T) {
+	bubbletest.Test(t, func(t *testing.T) {
+		r, n := NewReleases(false), claims(0)
+		earlier := n.next()
+		r.Released(earlier, false)
+		r.Next("a")
+		r.Released(n.next(), false)
+		r.Answered(earlier, false)
+		wantNext(t, r, "when an earlier release is answered", wire.Register, false)
+	})
+}
+
+// Clients that do not queue find the lock free while an acquisition waits for the answer.
+func TestOneAcquisitionInSeventeenWaitsForTheAnswer(t *testing.T) {
+	bubbletest.Test(t, func(t *testing.T) {
+		r, n := NewReleases(false), claims(0)
+		var last *master.Claim
+		for i := range followMost {
+			if r.Awaited("a") != nil {
+				t.Fatalf("acquisition %d in a row waits for an answer", i+1)
+			}
+			r.Next("a")
+			last = n.next()
+			r.Released(last, false)
+		}
+		r.Next("a")
+		gap := r.Awaited("a")
+		if gap == nil {
+			t.Fatalf("acquisition %d in a row does not wait for an answer", followMost+1)
+		}
+		r.Answered(last, false)
+		select {
+		case <-gap:
+		default:
+			t.Error("it waits although the release is answered")
+		}
+		if r.Awaited("a") != nil {
+			t.Error("one waits for a release that is answered")
+		}
+	})
+}
+
+func TestAClientWithoutWakeUpsWaitsForEachAnswer(t *testing.T) {
+	bubbletest.Test(t, func(t *testing.T) {
+		r, n := NewReleases(true), claims(0)
+		if r.Awaited("a") != nil {
+			t.Error("an acquisition waits without a release")
+		}
+		r.Released(n.next(), false)
+		if r.Awaited("a") == nil {
+			t.Error("an acquisition does not wait for the answer")
+		}
+	})
+}
+
+func TestALockThatOthersWantIsNotKeptForAWhile(t *testing.T) {
+	bubbletest.Test(t, func(t *testing.T) {
+		r := NewReleases(false)
+		pause := func() time.Duration {
+			start := time.Now()
+			for !r.Keeps("a") {
+				time.Sleep(time.Second / 4)
+			}
+			return time.Since(start)
+		}
+		if got := pause(); got != 0 {
+			t.Errorf("a lock that nobody else wants is not kept for %v", got)
+		}
+		for want := unkeptLeast; want <= 2*unkeptMost; want *= 2 { // in vain each time
+			r.Wanted("a", false)
+			if got := pause(); got != min(want, unkeptMost) {
+				t.Errorf("not kept for %v, want %v", got, min(want, unkeptMost))
+			}
+		}
+		r.Wanted("a", true)
+		r.Wanted("a", false) // while it is not kept anyway
+		if got := pause(); got != unkeptLeast {
+			t.Errorf("after it had been of use, not kept for %v, want %v", got, unkeptLeast)
+		}
+	})
+}
