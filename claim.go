@@ -472,6 +472,7 @@ func (q *claiming) win(now clock.Reading, won *waits.Quorum) (more bool) {
 	t := &tenure{client: c, name: l.name, opts: l.opts, claim: q.claim.Claim, holders: q.holders, asked: now, contended: contended, rounds: 1,
 		validity: won.Left, short: won.Left < q.claim.G, start: now, slots: won.Slots}
 	t.crowded = q.inbox.Crowded(q.claim)
+	t.next, t.differ = q.inbox.Next(q.claim)
 	t.renews = t.holders.renewing(t)
 	t.heldBy(new(Lease))
 	if q.flight != nil {

@@ -63,8 +63,11 @@ func (t *tenure) release() wire.Request { return t.holders.releasing(t) }
 // passesOn returns a release that says how it passes the lock on, and which fence it proposes.
 func (t *tenure) passesOn() wire.Request {
 	how, number := wire.ToHead, int64(0)
-	if !t.recalled && t.drawOpen() {
+	switch {
+	case !t.differ && !t.recalled && t.drawOpen():
 		how = wire.Open
+	case t.next != "": // if each master had its own head, and these differed, nobody would have the votes of a quorum
+		how = wire.ToNext(t.next)
 	}
 	if t.fence != 0 {
 		// It is not stored: as a rule nobody waits, and numbers may not run ahead of the clock.

@@ -30,6 +30,8 @@ type tenure struct {
 	holders   holders       // immutable
 	asked     clock.Reading // immutable; the time before the first byte of the round that was won
 	contended bool          // immutable; not acquired by the first attempt: others want the lock
+	next      string        // immutable; the token of the claim to which the release passes the lock on; "": to the head of each queue
+	differ    bool          // immutable; the heads of the queues differ
 	crowded   bool          // immutable; several clients were ahead of its claim in the queues
 	fence     int64         // immutable; 0: none
 	rounds    int           // immutable; how many rounds the acquisition took

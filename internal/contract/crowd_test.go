@@ -106,6 +106,46 @@ func TestACrowdThatComesAtOnceSendsFewPolls(t *testing.T) {
 	})
 }
 
+// The queues of a crowd that comes at one moment differ for as long as it takes until all have had a turn. Each holder learns the heads of the
+// queues, and names the one that is to be next: so few turns are lost to votes that are split.
+func TestACrowdThatComesAtOnceTakesTurnsWithoutManySplits(t *testing.T) {
+	bubble(t, 5, func(t *testing.T, ms *redlocktest.Masters) {
+		const n = 40
+		random := rand.New(rand.NewPCG(3, 4))
+		holder := connected(t, ms, nil).Locker("a")
+		take(holder)
+		var all []*redlock.Client
+		for range n {
+			delays := make([]time.Duration, ms.Len())
+			for i := range delays {
+				delays[i] = time.Duration(100+random.IntN(1000)) * time.Microsecond
+			}
+			all = append(all, ms.WithDelays(delays...).Open(nil))
+		}
+		time.Sleep(time.Second)
+		done := make(chan struct{})
+		for _, c := range all {
+			go func() {
+				locktest.Pass(c.Locker("a"))
+				done <- struct{}{}
+			}()
+		}
+		time.Sleep(3 * time.Second)
+		m := ms.Master(0)
+		before, registered, began := len(m.Commands()), countCommands(m, `"register `), time.Now()
+		holder.Unlock()
+		for range n {
+			<-done
+		}
+		took := time.Since(began) / n
+		registered, sent := countCommands(m, `"register `)-registered, len(m.Commands())-before
+		t.Logf("%v a turn, %d registrations and %d commands in %d turns", took, registered, sent, n)
+		if registered > n || sent > 9*n {
+			t.Errorf("%d claims were registered anew and %d commands sent in %d turns, want 16 and 250", registered, sent, n)
+		}
+	})
+}
+
 // A holder lacks its key at one master. Those who wait leave the key there to the holder, who sets it when it renews the lease. If each
 // of them set it in turn, and gave way to the lease again, that would go on for as long as they wait.
 func TestThoseWhoWaitLeaveAKeyThatTheHolderLacks(t *testing.T) {

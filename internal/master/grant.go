@@ -22,6 +22,7 @@ type Grant struct {
 	Token string        // of the client's claim
 	Fence int64         // 0: none
 	Slots wire.Slots    // of a semaphore: all of the token; empty for a lock
+	Next  string        // the token of the claim that is the head of the queue now; "": it is not known
 	Mark  clock.Reading // the key was set after this moment
 	Sure  bool          // the memory is known, and out of quarantine
 }

@@ -250,7 +250,7 @@ func (l listener) message(parts []any) {
 	}
 	if told, ok := wire.ParseGrant(text); ok {
 		mark := l.marks.last
-		g := Grant{told.Key, told.Token, told.Fence, told.Slots, mark, l.sure(told.Memory, mark)}
+		g := Grant{told.Key, told.Token, told.Fence, told.Slots, told.Next, mark, l.sure(told.Memory, mark)}
 		if l.cfg.Granted != nil && l.cfg.Granted(l.cfg.Index, g) {
 			return
 		}

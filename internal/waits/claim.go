@@ -36,11 +36,12 @@ type Claim struct {
 	heard  [master.MaxMasters]uint16 // by master: how many of them were answered
 	missed uint64                    // the masters, as bits, where one was lost, or has found that the claim was not in the queue
 
-	places   []place // by master
-	behind   uint64  // the masters, as bits, where several clients were ahead of it when it was registered
-	answered bool    // a master has answered it
-	returned bool    // a master has come up since its last poll
-	passed   bool    // a master has passed over it, though it is near
+	places   []place  // by master
+	nexts    []string // by master: the token of the head of its queue when the lock was granted to the claim; "": it is not known
+	behind   uint64   // the masters, as bits, where several clients were ahead of it when it was registered
+	answered bool     // a master has answered it
+	returned bool     // a master has come up since its last poll
+	passed   bool     // a master has passed over it, though it is near
 
 	doubt  func(i int) // of its lease, once it was acquired: see Wait.Won
 	aim    []int       // votes for other slots never count; nil: the claim has not aimed
@@ -62,7 +63,7 @@ func (v *vote) end() time.Time { return v.mark.Time().Add(v.life) }
 
 // NewClaim returns a Claim of a Client with this number of masters.
 func NewClaim(c *master.Claim, began clock.Reading, g time.Duration, masters int) *Claim {
-	return &Claim{Claim: c, Began: began, G: g, Near: wire.Near, votes: make([]vote, masters), places: make([]place, masters)}
+	return &Claim{Claim: c, Began: began, G: g, Near: wire.Near, votes: make([]vote, masters), places: make([]place, masters), nexts: make([]string, masters)}
 }
 
 // SetClaim sets the claim of a wait; nil: it has none. The votes for an earlier claim never count again.
@@ -105,6 +106,7 @@ func (s *Waits) Granted(i int, g master.Grant) bool {
 	if began := w.claim.Began; began.Time().After(g.Mark.Time()) {
 		g.Mark = began
 	}
+	w.claim.nexts[i] = g.Next
 	v := vote{g.Mark, w.claim.G, g.Fence, g.Slots.All()}
 	if time.Since(g.Mark.Time()) > w.claim.G/2 {
 		// The vote is over, or soon. The claim may have been far, or this Client may have been stopped. A poll asks for how
@@ -259,6 +261,30 @@ func (w *Wait) Crowded(c *Claim) bool {
 	w.waits.mu.Lock()
 	defer w.waits.mu.Unlock()
 	return bits.OnesCount64(c.behind) >= w.waits.Need
+}
+
+// Next returns the claim that is to have the lock after this one, as its token: of those that are heads of the masters' queues the one that
+// is so at most masters, and of several the first of these; "" if nothing is known. It also reports whether masters differ.
+func (w *Wait) Next(c *Claim) (token string, differ bool) {
+	w.waits.mu.Lock()
+	defer w.waits.mu.Unlock()
+	most := 0
+	for _, next := range c.nexts {
+		n := 0
+		for _, other := range c.nexts {
+			if other == next {
+				n++
+			}
+		}
+		if next == "" {
+			continue
+		}
+		differ = differ || token != "" && next != token
+		if n > most {
+			token, most = next, n
+		}
+	}
+	return token, differ
 }
 
 // Unused returns how many masters have granted the lock to a claim in vain.

@@ -59,6 +59,39 @@ func TestAVoteWhoseKeyIsGoneDoesNotCount(t *testing.T) {
 	}
 }
 
+// The messages about grants say which claim is the head of each queue now.
+func TestALeaseNamesTheNextOfMostMasters(t *testing.T) {
+	for _, row := range []struct {
+		name   string
+		heads  []string
+		token  string
+		differ bool
+	}{
+		{"nothing is known", []string{"", "", "", "", ""}, "", false},
+		{"all agree", []string{"A", "A", "A", "A", "A"}, "A", false},
+		{"all that have told agree", []string{"", "A", "A", "A", ""}, "A", false},
+		{"one differs", []string{"B", "A", "A", "A", ""}, "A", true},
+		{"two of each", []string{"B", "A", "A", "B", ""}, "B", true},
+		{"each has another one", []string{"", "C", "B", "A", "D"}, "C", true},
+	} {
+		t.Run(row.name, func(t *testing.T) {
+			s := New(5)
+			w := s.Begin("a")
+			terms := wire.NewTerms("a", time.Second)
+			c := NewClaim(master.NewClaim(&terms, wire.ClaimOf{Token: "token"}), clock.System(), 400*time.Millisecond, 5)
+			w.SetClaim(c)
+			for i, next := range row.heads {
+				if next != "" {
+					s.Granted(i, master.Grant{Key: "a", Token: "token", Next: next, Mark: clock.System(), Sure: true})
+				}
+			}
+			if token, differ := w.Next(c); token != row.token || differ != row.differ {
+				t.Errorf("Next = %q, %t, want %q, %t", token, differ, row.token, row.differ)
+			}
+		})
+	}
+}
+
 // Only what a master is known to have had can be gone from there.
 func TestAClaimIsInAQueueOnlyIfTheMasterCanTellItOfAGrant(t *testing.T) {
 	now := clock.System()

@@ -41,6 +41,7 @@
 --   open     wake the head, and leave the key free, so that clients that do not queue can get the lock
 --   free     not at all
 --   a token  to the client in the queue whose token begins with this, or else to the head
+--   + token  the same, without the blank, by the holder of a lease: readers have a turn before, as with -
 --
 -- Each command has its own answer:
 --    2  done, and the lock was passed on. To renew, if that was asked: done, and somebody waits for the lock
@@ -216,12 +217,20 @@ end
 -- that was left open may be set by the next command, so only calls of two commands leave keys open in this way: see handOver.
 local granted, opened = {}, {}
 
--- Tells a client that it was granted a key. Returns how many have heard of it.
-local function tellGrant(key, client, token, given)
+-- Splits a member of a queue.
+local function parse(m)
+  local client, claim, g = string.match(m, '^(%S+) (%S+) (%d+f?)$')
+  return client or m, claim, g
+end
+
+-- Tells a client that it was granted a key, and which claim is the head of the queue now: next is its member, or ''. Where masters
+-- differ in that, the release of the client names one of them. Returns how many have heard of it.
+local function tellGrant(key, client, token, given, next)
   granted[key] = token
   local age = redis.pcall('PTTL', 'redlock:incarnation')
-  return redis.pcall('PUBLISH', 'redlock:wake:' .. client, string.format('+ %s %s %.0f %.0f %s', token, runID(),
-    type(age) == 'number' and age or -1, given, key))
+  local _, claim = parse(next)
+  return redis.pcall('PUBLISH', 'redlock:wake:' .. client, string.format('+ %s %s %.0f %.0f%s %s', token, runID(),
+    type(age) == 'number' and age or -1, given, claim and '/' .. claim or '', key))
 end
 
 -- Grants a free key to a client of the queue. Reports whether it was granted. If not, the key is still free.
@@ -238,7 +247,8 @@ local function grant(key, client, token, g, proposal)
   if err then
     return false
   end
-  tellGrant(key, client, token, given)
+  local next = redis.pcall('ZRANGE', 'redlock:queue:' .. key, 0, 0)
+  tellGrant(key, client, token, given, next[1] or '')
   return true
 end
 
@@ -286,12 +296,6 @@ local function note()
     local text = string.format('%.0f %.0f %.0f', micros() / 1000 + patience, math.min(turn, turnMost), far)
     redis.pcall('SET', 'redlock:waiter:' .. id, text, 'PX', '3600000')
   end
-end
-
--- Splits a member of a queue.
-local function parse(m)
-  local client, claim, g = string.match(m, '^(%S+) (%S+) (%d+f?)$')
-  return client or m, claim, g
 end
 
 -- A claim that has joined its queue so lately, in ms, is live without a note, and after that unheard for as long as it takes at
@@ -504,17 +508,21 @@ end
 -- What this call knows of queues: the score of their third member, if there is one. Whoever joins with a greater score is far.
 local thirds = {}
 
--- Passes a lock on in the usual case, with few commands: no readers wait, and the head of the queue is a live claim. The key still
--- holds the token that is released, and is set anew instead of deleted and set; with open, it is deleted, and the head is woken. mine
--- is the member of the client that releases. Returns whether the lock was passed on, or nil if nothing was done. If it was not,
+-- Passes a lock on in the usual case, with few commands: no readers wait, and the head of the queue is a live claim, or that which is
+-- named is one of the first four. The key still holds the token that is released, and is set anew instead of deleted and set; with open,
+-- it is deleted, and the head is woken. mine is the member of the client that releases. Returns whether the lock was passed on, or nil if nothing was done. If it was not,
 -- the key is free.
 --
 -- Whether the client of the head is gone is not asked before: then the message about the grant reaches nobody. (It also reaches a monitor's
 -- PSUBSCRIBE *. Beside one, a client that is gone costs g.)
-local function handOver(key, token, mine, proposal, open)
+local function handOver(key, token, mine, proposal, open, named)
   local queue = 'redlock:queue:' .. key
   local front = redis.pcall('ZRANGE', queue, 0, near, 'WITHSCORES')
-  local head = front[1] -- nil, too, after an error
+  local at = 1
+  while named and front[at] and not string.find(front[at], ' ' .. named, 1, true) do
+    at = at + 2
+  end
+  local head = front[at] -- nil, too, after an error
   local client, claim, g
   if head then
     client, claim, g = parse(head)
@@ -522,7 +530,7 @@ local function handOver(key, token, mine, proposal, open)
   if not claim or head == mine or not open and not runID() then
     return nil
   end
-  local score = tonumber(front[2])
+  local score = tonumber(front[at + 1])
   if not joinedIn(lately + again, score) and heard(queue, head, redis.pcall('GET', 'redlock:waiter:' .. client), score) == 'silent' then
     return nil
   end
@@ -549,13 +557,13 @@ local function handOver(key, token, mine, proposal, open)
     redis.pcall('DEL', key)
     return false -- the client may not write to the queue
   end
-  if left == 1 then
+  if left > 1 then
+    tellNear(key, left)
+  elseif at < 2 * near then
     tell(key, front[2 * near + 1] or '')
     thirds[key] = tonumber(front[2 * near + 2])
-  else
-    tellNear(key, left)
   end
-  if tellGrant(key, client, claim, given) == 0 then
+  if tellGrant(key, client, claim, given, front[at == 1 and 3 or 1] or '') == 0 then
     granted[key], thirds[key] = nil, nil
     redis.pcall('DEL', key)
     return false -- the client is gone
@@ -780,8 +788,10 @@ local function release(what, key, token, held)
   local verb, g, how, proposal = string.match(what, '^(%a+) ?(%w*) ?(%S*) ?(%d*)$')
   local n = held and -1 or 0
   local passed
-  if held == token and exist == 1 and (how == '' or how == '-' or how == 'open') and grantable(g) then
-    passed = handOver(key, token, member(token, g), tonumber(proposal) ~= 0 and tonumber(proposal) or nil, how == 'open')
+  local named = how and string.match(how, '^%+(.+)$')
+  local byHolder = how == '' or how == '-' or how == 'open' or named
+  if held == token and exist == 1 and byHolder and grantable(g) then
+    passed = handOver(key, token, member(token, g), tonumber(proposal) ~= 0 and tonumber(proposal) or nil, how == 'open', named)
   end
   if passed then
     return 2
@@ -799,7 +809,7 @@ local function release(what, key, token, held)
     local n = redis.pcall('ZREM', 'redlock:queue:' .. key, mine, mine == id and 'woken' or mine, verb == 'quit' and 'polling' or mine)
     tellNear(key, type(n) == 'number' and n or 0)
   end
-  if n == 1 and (how == '' or how == '-' or how == 'open') then
+  if n == 1 and byHolder then
     local ok, is = pcall(turn, key, token)
     if ok and is then
       return 2
@@ -809,7 +819,7 @@ local function release(what, key, token, held)
     return n
   end
   proposal = tonumber(proposal)
-  return pass(key, token, how, proposal ~= 0 and proposal or nil) and n == 1 and 2 or n
+  return pass(key, token, named or how, proposal ~= 0 and proposal or nil) and n == 1 and 2 or n
 end
 
 local word, parts -- the last word and its parts

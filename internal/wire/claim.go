@@ -168,6 +168,14 @@ func ToToken(text string) string {
 	return text
 }
 
+// ToNext returns how the Release of a lease passes the lock on to the claim with this token, or else to the head of the queue.
+func ToNext(token string) string {
+	if how := ToToken(token); how != ToHead {
+		return "+" + how
+	}
+	return ToHead
+}
+
 // A request is one whose word is made once. It is immutable.
 type request struct {
 	kind Kind

@@ -259,6 +259,46 @@ func TestAHandoverToAClientThatHasEndedGoesOnToTheNext(t *testing.T) {
 	})
 }
 
+// The holder names the next claim, since the queues of masters may differ. Each master has it wherever it stands.
+func TestAReleasePassesTheLockOnToTheClaimThatItsHolderNames(t *testing.T) {
+	onBoth(t, func(t *testing.T, dial func() redis.Conn) {
+		s := newQueueScene(t, dial, "u", "v", "w", "x", "y", "c")
+		const u, v, w, x, y = "u TOKEN-U 400", "v TOKEN-V 400", "w TOKEN-W 400", "x TOKEN-X 400", "y TOKEN-Y 400"
+		for _, row := range []struct {
+			name   string
+			token  string
+			silent string
+			holds  string
+			left   []string
+			nears  []string
+			next   string
+		}{
+			{"the head", "TOKEN-U", "", "TOKEN-U", []string{v, w, x, y}, []string{"x"}, "TOKEN-V"},
+			{"the third", "TOKEN-W", "", "TOKEN-W", []string{u, v, x, y}, []string{"x"}, "TOKEN-U"},
+			{"the fourth", "TOKEN-X", "", "TOKEN-X", []string{u, v, w, y}, nil, "TOKEN-U"},
+			{"the fifth", "TOKEN-Y", "", "TOKEN-Y", []string{u, v, w, x}, []string{"w"}, "TOKEN-U"},
+			{"one that is silent", "TOKEN-V", "v", "TOKEN-U", []string{v, w, x, y}, []string{"x"}, "TOKEN-V"},
+			{"one that has left", "TOKEN-Z", "", "TOKEN-U", []string{v, w, x, y}, []string{"x"}, "TOKEN-V"},
+		} {
+			s.reset(u, v, w, x, y)
+			if row.silent != "" {
+				s.silence(row.silent)
+			}
+			s.must("SET", "k", "C", "PX", 60_000)
+			s.as("c", "release 400 +"+row.token+" 0", 2)
+			s.holds(row.holds)
+			s.queue(row.left...)
+			s.nears, s.nexts = nil, nil
+			winner := strings.ToLower(strings.TrimPrefix(row.holds, "TOKEN-"))
+			s.told(winner, "+ "+row.holds+" "+s.run+" -2 0 k")
+			s.nobodyTold()
+			if !slices.Equal(s.nears, row.nears) || !slices.Equal(s.nexts, []string{row.next}) {
+				t.Errorf("%s: told that they are near: %q, and that the next head is %q, want %q and %q", row.name, s.nears, s.nexts, row.nears, row.next)
+			}
+		}
+	})
+}
+
 // In a call that releases and registers, those that are ahead are not counted if three are.
 func TestARegistrationBehindAReleaseLearnsThatItIsFar(t *testing.T) {
 	onBoth(t, func(t *testing.T, dial func() redis.Conn) {

@@ -90,6 +90,7 @@ type Grant struct {
 	Token string // of the client's claim
 	Fence int64  // 0: none
 	Slots Slots  // of a semaphore: all of the token; empty for a lock
+	Next  string // the token of the claim that is the head of the queue now; "": there is none, or the master has not told
 	Memory
 }
 
@@ -99,8 +100,8 @@ type Memory struct {
 	Left int64  // how many ms the record lives
 }
 
-// ParseGrant splits the message about a grant: +, the token, the run_id, how long the record lives, the fence or 0, and
-// the key. It reports false for anything else. A wake-up never begins with a + and a space, since no token is a +.
+// ParseGrant splits the message about a grant: +, the token, the run_id, how long the record lives, the fence or 0, perhaps a / and the
+// token of the next head, and the key. It reports false for anything else. A wake-up never begins with a + and a space, since no token is a +.
 func ParseGrant(text string) (g Grant, ok bool) {
 	if strings.HasPrefix(text, slotsMark) {
 		return parseSlotGrant(text)
@@ -110,11 +111,13 @@ func ParseGrant(text string) (g Grant, ok bool) {
 		return Grant{}, false
 	}
 	left, err1 := strconv.ParseInt(parts[3], 10, 64)
-	fence, err2 := strconv.ParseInt(parts[4], 10, 64)
-	if err1 != nil || err2 != nil || fence < 0 || len(parts[4]) > fenceDigits || len(parts[3]) > fenceDigits {
+	number, next, named := strings.Cut(parts[4], "/")
+	fence, err2 := strconv.ParseInt(number, 10, 64)
+	if err1 != nil || err2 != nil || fence < 0 || len(number) > fenceDigits || len(parts[3]) > fenceDigits ||
+		named && next == "" || len(next) > tokenMost {
 		return Grant{}, false
 	}
-	return Grant{Key: parts[5], Token: parts[1], Fence: fence, Memory: Memory{parts[2], left}}, true
+	return Grant{Key: parts[5], Token: parts[1], Fence: fence, Next: next, Memory: Memory{parts[2], left}}, true
 }
 
 // GrantLeast is the least time for which a lock may be granted. A client that was granted the lock must learn it,

@@ -11,9 +11,10 @@ func TestAGrantIsReadFromItsMessage(t *testing.T) {
 		text string
 		want Grant
 	}{
-		{"+ T run 5 0 k", Grant{"k", "T", 0, "", Memory{"run", 5}}},
-		{"+ T run -2 0 k", Grant{"k", "T", 0, "", Memory{"run", -2}}},
-		{"+ T@web-1/2 0123 2000000000000 123456789012345  a key \n", Grant{" a key \n", "T@web-1/2", 123456789012345, "", Memory{"0123", 2000000000000}}},
+		{"+ T run 5 0 k", Grant{"k", "T", 0, "", "", Memory{"run", 5}}},
+		{"+ T run -2 0 k", Grant{"k", "T", 0, "", "", Memory{"run", -2}}},
+		{"+ T run 5 12/N@web-1/2 k", Grant{"k", "T", 12, "", "N@web-1/2", Memory{"run", 5}}},
+		{"+ T@web-1/2 0123 2000000000000 123456789012345  a key \n", Grant{" a key \n", "T@web-1/2", 123456789012345, "", "", Memory{"0123", 2000000000000}}},
 	} {
 		if got, ok := ParseGrant(row.text); !ok || got != row.want {
 			t.Errorf("ParseGrant(%q) = %+v, %t, want %+v", row.text, got, ok, row.want)
@@ -60,7 +61,7 @@ func TestARecallIsReadFromItsMessage(t *testing.T) {
 func FuzzMessage(f *testing.F) {
 	for _, text := range []string{
 		"", "T k", "+ T run -2 0 k", "+ T run 5 123456789012345 a key", "+ T  5 0 k", "+ + + + + +", "+ T run +5 -0 k", "+ T run 5 0", "+\x00T run 5 0 k",
-		"+ T run 007 00 k", "redlock:readers k", "+ T run 9223372036854775808 0 k", "+ \xff\xfe run 5 0 \x00",
+		"+ T run 007 00 k", "+ T run 5 0/N@web-1/2 k", "+ T run 5 0/ k", "+ T run 5 /N k", "redlock:readers k", "+ T run 9223372036854775808 0 k", "+ \xff\xfe run 5 0 \x00",
 	} {
 		f.Add(text)
 	}
@@ -72,13 +73,17 @@ func FuzzMessage(f *testing.F) {
 			}
 			return
 		}
-		if g.Key == "" || g.Token == "" || len(g.Token) > tokenMost || strings.Contains(g.Token+g.Run, " ") {
+		if g.Key == "" || g.Token == "" || len(g.Token) > tokenMost || len(g.Next) > tokenMost || strings.Contains(g.Token+g.Run+g.Next, " ") {
 			t.Errorf("ParseGrant(%q) = %+v", text, g)
 		}
 		if g.Fence < 0 || g.Fence >= 1e15 || g.Left <= -1e15 || g.Left >= 1e15 {
 			t.Errorf("ParseGrant(%q): the fence is %d and the record lives for %d ms, want less than 16 digits", text, g.Fence, g.Left)
 		}
-		again := fmt.Sprintf("+ %s %s %d %d %s", g.Token, g.Run, g.Left, g.Fence, g.Key)
+		next := ""
+		if g.Next != "" {
+			next = "/" + g.Next
+		}
+		again := fmt.Sprintf("+ %s %s %d %d%s %s", g.Token, g.Run, g.Left, g.Fence, next, g.Key)
 		if g2, ok := ParseGrant(again); !ok || g2 != g {
 			t.Errorf("ParseGrant(%q) = %+v, but ParseGrant(%q) = %+v, %t", text, g, again, g2, ok)
 		}

@@ -22,6 +22,7 @@ type queueScene struct {
 	*scene
 	run   string                   // the server's run_id
 	inbox map[string]func() string // by client, its messages
+	nexts []string                 // the tokens that messages about grants name as the next heads: told checks the rest of these
 	nears []string                 // the clients that were told that they are near: told and nobodyTold pass over that
 }
 
@@ -152,6 +153,10 @@ func (s *queueScene) told(client, want string) {
 	got := s.inbox[client]()
 	for ; strings.HasPrefix(got, nearMark); got = s.inbox[client]() {
 		s.nears = append(s.nears, client)
+	}
+	if g, ok := ParseGrant(got); ok && g.Next != "" {
+		s.nexts = append(s.nexts, g.Next)
+		got = strings.Replace(got, "/"+g.Next, "", 1)
 	}
 	if got != want {
 		s.Errorf("%s was told %q, want %q", client, got, want)
