@@ -311,8 +311,8 @@ func TestAGrantGoesOnAfterTheScriptsWereFlushed(t *testing.T) {
 		}
 		began := time.Now()
 		holder.Unlock()
-		if took := (<-entered).Sub(began); took > 10*time.Millisecond {
-			t.Errorf("the next client has the lock after %v, want at once", took)
+		if took := (<-entered).Sub(began); took > 150*time.Millisecond { // a probe may have ended a connection
+			t.Errorf("the next client has the lock after %v, want as soon as after a message that was lost, at most", took)
 		}
 	})
 }
