@@ -213,6 +213,24 @@ func (w *wait) noted(err error) {
 	}
 }
 
+// byReaders reports whether a master has refused the last attempt because of readers.
+func (w *lastAttempt) byReaders() bool {
+	return w.round != nil && w.round.Any(func(v quorum.Vote) bool { return v.Readers })
+}
+
+// announce asks readers to leave after an attempt was refused because of them.
+func (w *wait) announce() {
+	l, c := w.locker, w.locker.client
+	if !errors.Is(w.last, ErrHeld) || !l.kind.announces(w) {
+		return
+	}
+	waited := c.clock().Since(w.began)
+	if w.once {
+		waited = wire.NoQueue
+	}
+	c.tellAll(wire.Announce, master.NewClaim(&l.terms, wire.ClaimOf{Token: "-", Waited: waited}))
+}
+
 func (w *lastAttempt) endRound() {
 	if w.round != nil {
 		w.round.End()

@@ -298,7 +298,7 @@ func (e *shutdownError) Error() string {
 func (e *shutdownError) Unwrap() []error { return []error{e.ctx, e.err} }
 
 // beginCall notes a call that may send commands, and reports whether the Client is open. If it is, the caller must
-// call end.
+// call endCall.
 func (c *Client) beginCall() bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()

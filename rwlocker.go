@@ -3,7 +3,6 @@ package redlock
 import (
 	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"slices"
 	"sync"
@@ -11,7 +10,6 @@ import (
 
 	"github.com/redlock-go/redlock/internal/clock"
 	"github.com/redlock-go/redlock/internal/fence"
-	"github.com/redlock-go/redlock/internal/master"
 	"github.com/redlock-go/redlock/internal/occupancy"
 	"github.com/redlock-go/redlock/internal/quorum"
 	"github.com/redlock-go/redlock/internal/wire"
@@ -467,22 +465,4 @@ func (r *readers) skipRenewal(t *tenure, now clock.Reading) bool {
 	next := min(t.opts.RenewEvery/idleParts, window.validity/2-age)
 	r.client.renewals.Set(&t.entry, (*task)(t), now.Time().Add(max(next, time.Millisecond)), 0)
 	return true
-}
-
-// byReaders reports whether a master has refused the last attempt because of readers.
-func (w *lastAttempt) byReaders() bool {
-	return w.round != nil && w.round.Any(func(v quorum.Vote) bool { return v.Readers })
-}
-
-// announce asks readers to leave after an attempt was refused because of them.
-func (w *wait) announce() {
-	l, c := w.locker, w.locker.client
-	if !errors.Is(w.last, ErrHeld) || !l.kind.announces(w) {
-		return
-	}
-	waited := c.clock().Since(w.began)
-	if w.once {
-		waited = wire.NoQueue
-	}
-	c.tellAll(wire.Announce, master.NewClaim(&l.terms, wire.ClaimOf{Token: "-", Waited: waited}))
 }
