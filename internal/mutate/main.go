@@ -72,6 +72,7 @@ var targets = []target{
 	{"internal/quorum/together.go", []step{quorum, whole}},
 	{"internal/waits/claim.go", []step{{"./internal/waits", ""}, inside, whole}},
 	{"internal/waits/waits.go", []step{inside, whole}},
+	{"internal/turns/turns.go", []step{{"./internal/turns", ""}, whole}},
 	{"claim.go", []step{inside, whole}},
 	{"queue.go", []step{inside, whole}},
 	{"lease.go", []step{inside, whole}},
