@@ -223,7 +223,10 @@ func TestAnInterpreterRepliesAsMiniredis(t *testing.T) {
 		"return redis.error_reply('-short')", "return redis.error_reply('-MORE words')", "return redis.error_reply('')", "return redis.error_reply(7)",
 		"return redis.sha1hex('a')", "return redis.sha1hex()", "return redis.sha1hex(1)", "error('on purpose')", "error('%d of %s')",
 		"local x = nil; return x.y", "return missing", "made = 1", "return pcall(error, 'inner')", "local ok, e = pcall(redis.call, 'GET', 'list'); return e",
-		"return string.format('%.0f', 2^53)", "return tostring(1e15)", "return {string.find('a b', ' ', 1, true)}", "return {unpack({1, 2, 3})}",
+		"return string.format('%.0f', 2^53)", "return tostring(1e15)", "return {string.find('a b', ' ', 1, true)}", "return {string.match('a b', '^(%S*) (%S+)')}", "return {string.match('a b', '^(%S*) (%S+)')}",
+		"return {string.match('ab', '()b()')}", "return string.match('ab', 'b')", "return string.match('ab', 'x')", "return {string.match('ab', 'x'), 1}",
+		"return {string.match('ab', 'x')}", "return string.match('ab', '(')", "return string.match('ab', '(')", "return string.match(12, '%d')",
+		"return string.match('aba', 'a', 2)", "return string.match('ab')", "return ('x=1'):match('=(.*)')", "return string.match({}, 'a')", "return {unpack({1, 2, 3})}",
 		"return math.max(1, 2, 3) + math.floor(2.7)", "return table.concat({'a', 'b'}, ',')", "local function f() return f() end; return 1",
 	} {
 		script, err := compile(text)
