@@ -241,7 +241,7 @@ func TestDoctorNamesEachRightThatIsMissing(t *testing.T) {
 		case '+':
 			names = []string{strings.ToUpper(right[1:])}
 			votes = map[bool]string{true: "yes", false: "no"}[slices.Contains([]string{
-				"+client|id", "+client|info", "+client|kill", "+info", "+mget", "+exists", "+publish", "+pubsub|numsub", "+subscribe",
+				"+client|id", "+client|info", "+client|kill", "+info", "+mget", "+exists", "+script|exists", "+publish", "+pubsub|numsub", "+subscribe",
 				"+unsubscribe", "+zadd", "+zrem", "+getrange", "+zcard", "+zrange", "+zrank",
 				"+zscore", "+zrevrange", "+zrangebyscore", "+zrandmember", "+zremrangebyscore", "+bitpos", "+hdel", "+hget", "+hset", "+setbit"}, right)]
 		case '~':

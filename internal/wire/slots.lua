@@ -348,7 +348,7 @@ local function exchange()
   for slot in string.gmatch(crossed, '%d+') do
     local token = redis.call('HGET', slotsKey, slot)
     local client, terms, aimed, list = nil, nil, nil, nil
-    if token and redis.call('HEXISTS', slotsKey, 'w' .. slot) == 1 then
+    if token and redis.call('HGET', slotsKey, 'w' .. slot) then
       client, terms, aimed, list = known(token)
     end
     if client and not aimed and list == slot and stateOf(client) ~= 'gone' then
