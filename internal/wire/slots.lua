@@ -371,7 +371,7 @@ end
 -- is aside more. If the head was set aside, so were all others.
 local aside = 4000000000000000
 
--- A client that is unheard may be stopped, and this is to be assumed: somebody has failed to use slots.
+-- It is assumed that a client that is unheard is stopped: one was found silent, or slots are free that nobody has released.
 local suspect
 
 -- Reports whether a member of the queue can be given slots. If not, it is taken out of the way: a client that has ended is removed, and one that may
@@ -426,7 +426,7 @@ local function nextOf()
   end
 end
 
--- Passes free slots on: to claims that are in the way, and to those in the queue. A poll that finds slots free is careful: see suspect.
+-- Passes free slots on: to claims that are in the way, and to those in the queue. All but releases are careful: see suspect.
 local function pass(careful)
   suspect = careful
   exchange()
@@ -558,7 +558,7 @@ local function aim(token, life, limit, n, g, slots, claims)
     end
   end
   keep(tonumber(life))
-  pass()
+  pass(true)
   return have == slots, (client or queued) and 0 or 1
 end
 
@@ -588,7 +588,7 @@ local function renew(token, ttl, slots)
         vacate(s, token)
       end
     end
-    pass()
+    pass(true)
   end
   return redis.call('EXISTS', queueKey) + 1
 end
