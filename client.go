@@ -115,7 +115,7 @@ func (c *Client) masterConfig(i int, pool *redis.Pool, servers *master.Servers) 
 		Granted:     c.waits.Granted,
 		Waiting:     c.waits.NearAt,
 		Calm:        c.calm,
-		Near:        c.waits.Near,
+		Near:        c.near,
 		Value:       c.waits.Value,
 		Subscribed:  c.waits.Up,
 		Turn:        c.turn,

@@ -201,6 +201,7 @@ type crowd struct {
 	mu       sync.Mutex // guards the fields below
 	last     error      // of the last attempt that failed
 	lastAt   time.Time  // when it did
+	waited   bool       // the last goroutine that has got permits had to wait for them
 	released []int      // slots that were released and that no claim prefers yet, the last one last
 }
 
@@ -218,6 +219,19 @@ func (o *crowd) note(err error) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	o.last, o.lastAt = err, time.Now()
+}
+
+// noteFull notes whether a goroutine has had to wait for the permits that it has. full returns that: the next one is likely to wait, too.
+func (o *crowd) noteFull(is bool) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.waited = is
+}
+
+func (o *crowd) full() bool {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.waited
 }
 
 // noteReleased notes that a goroutine has released slots.
@@ -325,12 +339,13 @@ func (p *permits) contend(w *wait) bool {
 	l := w.locker
 	l.terms = p.prefer(l.terms)
 	q := newContender(w)
-	q.place, q.claims.life = p.place, l.opts.TTL
+	q.place, q.claims.life, q.claims.behind = p.place, l.opts.TTL, p.crowd.full() && !w.once
 	return q.contend()
 }
 
 func (p *permits) hold(w *wait) *Lease {
 	p.crowd.Held(1)
+	p.crowd.noteFull(w.lease.tenure.contended)
 	return p.mutex.hold(w)
 }
 
@@ -488,11 +503,34 @@ func best(mine map[int]int, rivals map[int]map[string]int, own string, need int)
 
 // accept has the permit stand in its slots at the masters that gave it others, or may do so later.
 func (p *permits) accept(q *claiming, won *waits.Quorum, t *tenure) bool {
-	elsewhere, ok := q.inbox.WonSlots(q.claim, won, t.doubt, t.heal)
-	for i := range q.locker.client.masters {
-		if elsewhere>>i&1 == 1 {
+	elsewhere, queued, ok := q.inbox.WonSlots(q.claim, won, t.doubt, t.heal)
+	t.healAll(elsewhere)
+	if queued != 0 {
+		time.AfterFunc(lateTrips*q.locker.client.group.Distance()+splitAfter, func() { t.healAll(queued) })
+	}
+	return ok
+}
+
+// lateTrips is for how many round trips, and splitAfter, a winner waits for the grants of the masters that have its claim in their queues. Most come
+// with the next message. If permits are held for a shorter time, nothing need be healed.
+const lateTrips = 2
+
+// healAll heals the slots of a tenure at some masters, as bits. It does nothing if the tenure was released.
+func (t *tenure) healAll(masters uint64) {
+	for i := range t.client.masters {
+		if masters>>i&1 == 1 {
 			t.heal(i)
 		}
 	}
-	return ok
+}
+
+// near handles the message of master i that a claim has become near. A claim on slots that was released is released there again.
+func (c *Client) near(i int, key, token string) bool {
+	known := c.waits.Near(i, key, token)
+	if wire.OfSlots(key) {
+		if claim := c.waits.Released(token); claim != nil {
+			c.masters[i].Ask(wire.Release, claim, nil)
+		}
+	}
+	return known
 }

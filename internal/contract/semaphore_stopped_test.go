@@ -145,3 +145,53 @@ func TestAClientThatWasPassedOverPollsSoon(t *testing.T) {
 		}
 	})
 }
+
+// A master that was restarted may have lost the end of what it has executed, and so have a claim in its queue again that was released. Its client is told
+// when it is passed over, and releases it again.
+func TestAClaimThatAMasterHasAgainIsReleasedThere(t *testing.T) {
+	bubble(t, 3, func(t *testing.T, ms *redlocktest.Masters) {
+		const queue = "redlock:permits:a"
+		other := connected(t, ms, nil).Semaphore("a", 1)
+		holder := acquire(t, other, 1)
+		in := entered(connected(t, ms, nil).Semaphore("a", 1), 1)
+		member := queueOf(t, ms, 0, queue)[0]
+		id, _, _ := strings.Cut(member, " ")
+		holder.Release()
+		wantEntered(t, in, time.Second, "a client").Release()
+		holder = acquire(t, other, 1)
+		conn := ms.Pools()[0].Get()
+		defer conn.Close()
+		if _, err := conn.Do("ZADD", queue, 1, member); err != nil {
+			t.Fatal(err)
+		}
+		ms.Master(0).Set("redlock:waiter:"+id, "1 20 0", time.Hour) // it waits for nothing
+		holder.Release()
+		time.Sleep(100 * time.Millisecond)
+		if left := queueOf(t, ms, 0, queue); len(left) > 0 {
+			t.Errorf("the queue has %q", left)
+		}
+		acquire(t, other, 1).Release()
+	})
+}
+
+// Each turn costs a master one call: for the release and the next registration. Nothing is sent behind a registration that is likely to be refused, and
+// a winner does not tell a master its slot that is about to give it that slot.
+func TestClientsThatTakeTurnsAtASemaphoreSendFewCommands(t *testing.T) {
+	bubble(t, 5, func(t *testing.T, ms *redlocktest.Masters) {
+		var sems []*redlock.Semaphore
+		for _, c := range at1ms(ms, 32) {
+			sems = append(sems, c.Semaphore("a", 4))
+		}
+		m, before := ms.Master(0), 0
+		time.AfterFunc(250*time.Millisecond, func() { before = len(m.Commands()) })
+		n := 0
+		for _, turns := range rotate(t, sems, time.Millisecond, 250*time.Millisecond, 250*time.Millisecond) {
+			n += turns
+		}
+		commands := len(m.Commands()) - before
+		t.Logf("%d turns took %d commands", n, commands)
+		if n < 450 || float64(commands) > 1.25*float64(n) {
+			t.Errorf("%d turns took %d commands, want 500 turns, and 1.2 commands each", n, commands)
+		}
+	})
+}

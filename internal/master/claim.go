@@ -40,6 +40,9 @@ func (s *tokenState) admit() {
 	}
 }
 
+// Released reports whether a release of the claim was asked for.
+func (c *Claim) Released() bool { return c.released.Load() }
+
 // write notes that a command that sets the key was written to the connection.
 func (s *tokenState) write() {
 	if *s != possible {

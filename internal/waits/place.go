@@ -92,7 +92,7 @@ func (s *Waits) Near(i int, key, token string) bool {
 	w := s.byKey[key]
 	if wire.OfSlots(key) {
 		if w = s.bySlots[token]; w == nil {
-			return true // of a claim that has won, or was given up
+			return true // of a claim that has won, or was given up: see Released
 		}
 	}
 	if w == nil || w.claim == nil || w.claim.Token() != token {

@@ -36,8 +36,34 @@ func (s *Waits) setSlotsLocked(c *Claim, w *Wait) {
 		delete(s.bySlots, c.Token())
 	default:
 		s.bySlots[c.Token()] = w
+		s.noteSlotsLocked(c.Claim)
 		w.slots = true
 	}
+}
+
+// pastMost is how many claims on slots a Client remembers.
+const pastMost = 1024
+
+func (s *Waits) noteSlotsLocked(c *master.Claim) {
+	if len(s.past) < pastMost {
+		s.past = append(s.past, c)
+		return
+	}
+	s.past[s.oldest] = c
+	s.oldest = (s.oldest + 1) % pastMost
+}
+
+// Released returns the claim on slots with a token if it was released, or nil; also nil if the claim is one of long ago. A master that tells a claim that
+// it is near has it in its queue still, or again: a master that was restarted may have lost the release.
+func (s *Waits) Released(token string) *master.Claim {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, c := range s.past {
+		if c.Token() == token && c.Released() {
+			return c
+		}
+	}
+	return nil
 }
 
 // aimed returns those of the slots of a vote that may count.
@@ -136,25 +162,28 @@ func (c *Claim) wonLocked(votes []quorum.Vote, lefts []left, need int) *Quorum {
 	return won
 }
 
-// WonSlots is Won for a claim on slots. It also returns the masters, as bits, that are known to have the token in other slots, or in the
-// queue. Later, settle is called if the answer to an earlier command says so of a master. There, the holder is to stand in
+// WonSlots is Won for a claim on slots. It also returns the masters, as bits, that are known to have the token in other slots, and those that have it in
+// the queue. Later, settle is called if the answer to an earlier command says so of a master. There, the holder is to stand in
 // its slots, and to leave all others: else nobody could have those. A claim that has aimed does so everywhere.
-func (w *Wait) WonSlots(c *Claim, q *Quorum, doubt, settle func(i int)) (elsewhere uint64, ok bool) {
+func (w *Wait) WonSlots(c *Claim, q *Quorum, doubt, settle func(i int)) (elsewhere, queued uint64, ok bool) {
 	w.waits.mu.Lock()
 	defer w.waits.mu.Unlock()
 	if !w.wonLocked(c, q, doubt) {
-		return 0, false
+		return 0, 0, false
 	}
 	if c.aim != nil {
-		return 0, true
+		return 0, 0, true
 	}
 	c.held, c.settle = q.Slots, settle
 	for i, v := range c.votes {
-		if v.life == 0 && c.queued>>i&1 == 1 || v.life > 0 && !slices.Equal(v.slots, q.Slots) {
+		switch {
+		case v.life > 0 && !slices.Equal(v.slots, q.Slots):
 			elsewhere |= 1 << i
+		case v.life == 0 && c.queued>>i&1 == 1:
+			queued |= 1 << i
 		}
 	}
-	return elsewhere, true
+	return elsewhere, queued, true
 }
 
 // elsewhereLocked reports whether an answer says that the token of a lease stands in other slots, or in the queue.

@@ -13,6 +13,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/redlock-go/redlock/internal/master"
 	"github.com/redlock-go/redlock/internal/quorum"
 	"github.com/redlock-go/redlock/internal/recent"
 )
@@ -60,6 +61,8 @@ type Waits struct {
 	byKey   map[string]*Wait
 	bySlots map[string]*Wait   // by the token of their claim on slots
 	left    recent.Map[uint64] // by key of an ended wait: the masters, as bits, that may still send a wake-up
+	past    []*master.Claim    // the last claims on slots, also those that were released: a ring
+	oldest  int                // of past
 }
 
 // New returns the Waits of a Client with this number of masters.

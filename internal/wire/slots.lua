@@ -375,11 +375,11 @@ local aside = 4000000000000000
 local suspect
 
 -- Reports whether a member of the queue can be given slots. If not, it is taken out of the way: a client that has ended is removed, and one that may
--- be stopped is set aside, and told that it is near, so that it polls.
-local function ready(m, score)
+-- be stopped is set aside, and told that it is near, so that it polls. If fewer slots are free than it wants, one that is unheard stays.
+local function ready(m, score, blocked)
   local client, token = string.match(m, '^(%S*) (%S+)')
   local state = client and stateOf(client) or 'gone'
-  if state == 'live' or state == 'unheard' and not suspect then
+  if state == 'live' or state == 'unheard' and (blocked or not suspect) then
     return true
   elseif state == 'gone' then
     leave(m)
@@ -410,7 +410,10 @@ local function nextOf()
       return nil
     end
     local n, limit = string.match(m, ' (%d+) (%d+) %d+!?$')
-    if ready(m, score) then
+    local open = limit and limit - redis.call('ZCARD', untilKey) or 1
+    if open < 1 then
+      return nil
+    elseif ready(m, score, open < (tonumber(n) or 0)) then
       local slots = free(tonumber(n), tonumber(limit))
       if not slots then
         return nil

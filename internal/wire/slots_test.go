@@ -305,6 +305,7 @@ func TestAClientThatIsSilentIsNotGivenSlots(t *testing.T) {
 			{"all are silent", []waiter{one(silent), one(silent)}, "", "", "CD"},
 			{"the first is silent, and wants two", []waiter{{"2 2 0", silent}, one(live)}, "", "D", "C"},
 			{"the first wants two", []waiter{{"2 2 0", live}, one(live)}, "", "", "CD"},
+			{"the first is unheard, and wants two, and the second polls", []waiter{{"2 2 0", unheard}, one(live)}, "D", "", "CD"},
 			{"the second prefers the slot, and is silent", []waiter{{"2 1 0!", live}, {"2 1 1!", silent}}, "", "C", "D"},
 			{"the second prefers the slot, and is unheard", []waiter{{"2 1 0!", live}, {"2 1 1!", unheard}}, "", "D", "C"},
 		} {
@@ -340,6 +341,21 @@ func TestAClientThatIsSilentIsNotGivenSlots(t *testing.T) {
 				s.conn.Do("DEL", slotsKey+"k", "redlock:until:k", "redlock:taken:k", "redlock:permits:k")
 			})
 		}
+	})
+}
+
+// A poll that finds no slot free passes over nobody.
+func TestNobodyIsPassedOverWhileNoSlotIsFree(t *testing.T) {
+	onBoth(t, func(t *testing.T, dial func() redis.Conn) {
+		s := newSlotScene(t, dial, "C", "D")
+		s.says("A", "register 60000 1 1 0 400 -", "0||1")
+		for i, id := range []string{"C", "D"} {
+			s.says(id, fmt.Sprintf("register 60000 1 1 0 400 %d", 900-10*i), "||1")
+		}
+		s.note("C", unheard[0], unheard[1])
+		s.says("D", "again 400 1 1 0 400 890", "||0")
+		s.says("A", "release 1 1 0 400", "1")
+		s.says("C", "again 400 1 1 0 400 900", "0||0")
 	})
 }
 
