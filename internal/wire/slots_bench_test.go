@@ -43,7 +43,7 @@ func BenchmarkPermits(b *testing.B) {
 		b.Fatal(err)
 	}
 	limits := []int{4, 4000}
-	register := func(limit int) string { return fmt.Sprintf("register 600000 %d 1 400 - ", limit) }
+	register := func(limit int) string { return fmt.Sprintf("register 600000 %d 1 0 400 -", limit) }
 	for _, limit := range limits {
 		for i := range limit - 1 {
 			send(limit, i, register(limit))
@@ -58,7 +58,7 @@ func BenchmarkPermits(b *testing.B) {
 			before := cpuOf(b, conn)
 			for range turns {
 				send(limit, 9999, register(limit))
-				send(limit, 9999, fmt.Sprintf("release %d 1 400", limit))
+				send(limit, 9999, fmt.Sprintf("release %d 1 0 400", limit))
 			}
 			want("a release", "1")
 			acquired = append(acquired, (cpuOf(b, conn)-before)/turns)
@@ -71,7 +71,7 @@ func BenchmarkPermits(b *testing.B) {
 			}
 			want("a renewal", "1")
 			renewed = append(renewed, (cpuOf(b, conn)-before)/turns)
-			send(limit, 9999, fmt.Sprintf("release %d 1 400", limit))
+			send(limit, 9999, fmt.Sprintf("release %d 1 0 400", limit))
 			want("a release", "1")
 		}
 		all.add("µs/acquire+release/4", acquired[0])

@@ -36,18 +36,26 @@ func permits(*options) error {
 		all = append(all, c)
 	}
 	limits := []int{0, 1, 4, 16}
-	rates, shares := make(map[int][]float64), make(map[int][]float64)
+	rates, shares, costs := make(map[int][]float64), make(map[int][]float64), make(map[int]*permitCost)
+	for _, limit := range limits {
+		costs[limit] = new(permitCost)
+	}
 	for round := range permitRounds {
 		for _, limit := range limits {
 			use := lockTurn
 			if limit > 0 {
 				use = permitTurn(limit)
 			}
-			rates[limit] = append(rates[limit], rateOf(all, use))
+			rate, err := rateOf(f, all, use, costs[limit])
+			if err != nil {
+				return err
+			}
+			rates[limit] = append(rates[limit], rate)
 			shares[limit] = append(shares[limit], rates[limit][round]/rates[0][round])
 		}
 	}
-	table("32 clients, 1 ms held", "turns/s, median", "beside a lock, median", "least", "most")
+	table("32 clients, 1 ms held", "turns/s, median", "beside a lock, median", "least", "most", "CPU of five masters a turn", "CPU of clients a turn",
+		"commands a turn and master")
 	for _, limit := range limits {
 		name := "a lock"
 		if limit > 0 {
@@ -56,9 +64,20 @@ func permits(*options) error {
 		slices.Sort(rates[limit])
 		slices.Sort(shares[limit])
 		beside := func(i int) string { return fmt.Sprintf("%.2f", shares[limit][i]) }
-		row(name, fmt.Sprintf("%.0f", rates[limit][permitRounds/2]), beside(permitRounds/2), beside(0), beside(permitRounds-1))
+		row(name, fmt.Sprintf("%.0f", rates[limit][permitRounds/2]), beside(permitRounds/2), beside(0), beside(permitRounds-1),
+			costs[limit].of(costs[limit].masters), costs[limit].of(costs[limit].clients), fmt.Sprintf("%.1f", float64(costs[limit].commands)/float64(5*costs[limit].turns)))
 	}
 	return nil
+}
+
+// A permitCost is what turns have cost.
+type permitCost struct {
+	turns, commands  int64
+	masters, clients time.Duration // of CPU time
+}
+
+func (c *permitCost) of(d time.Duration) string {
+	return (d / time.Duration(max(c.turns, 1))).Round(time.Microsecond).String()
 }
 
 func lockTurn(ctx context.Context, c *redlock.Client) error {
@@ -84,8 +103,8 @@ func permitTurn(limit int) func(context.Context, *redlock.Client) error {
 	}
 }
 
-// rateOf returns how many turns a second all clients have together, after a second of warming up.
-func rateOf(all []*redlock.Client, use func(context.Context, *redlock.Client) error) float64 {
+// rateOf returns how many turns a second all clients have together, after a second of warming up, and adds what they cost.
+func rateOf(f fleet, all []*redlock.Client, use func(context.Context, *redlock.Client) error, cost *permitCost) (float64, error) {
 	ctx, cancel := context.WithCancel(context.Background())
 	var turns atomic.Int64
 	var wg sync.WaitGroup
@@ -96,11 +115,20 @@ func rateOf(all []*redlock.Client, use func(context.Context, *redlock.Client) er
 			}
 		})
 	}
+	defer wg.Wait()
+	defer cancel()
 	time.Sleep(time.Second)
-	before, began := turns.Load(), time.Now()
+	loaded, err := f.load()
+	if err != nil {
+		return 0, err
+	}
+	before, used, began := turns.Load(), cpu(), time.Now()
 	time.Sleep(permitSpan)
-	rate := float64(turns.Load()-before) / time.Since(began).Seconds()
-	cancel()
-	wg.Wait()
-	return rate
+	had, took := turns.Load()-before, time.Since(began)
+	cost.turns += had
+	cost.clients += cpu() - used
+	after, err := f.load()
+	cost.masters += after.cpu - loaded.cpu
+	cost.commands += after.commands - loaded.commands
+	return float64(had) / took.Seconds(), err
 }
