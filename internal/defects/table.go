@@ -364,8 +364,8 @@ var All = []Defect{
 		Rule: "After a writer, the readers that waited have a turn.",
 		Edits: []Edit{{
 			File: "internal/wire/batch.lua",
-			Old:  "  if n == 1 and (how == ",
-			New:  "  if false and (how == ",
+			Old:  "  if n == 1 and byHolder then\n",
+			New:  "  if false then\n",
 		}},
 	}, {
 		Name: "reader-fence-old",
