@@ -6,6 +6,8 @@ import (
 	"io"
 	"os"
 	"os/exec"
+	"os/signal"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
@@ -25,7 +27,48 @@ func TestTheCommandIsKilledWhenRedlockIsKilled(t *testing.T) {
 	}
 }
 
-func init() { verbs["shell"] = runShell }
+// The first process of a container gets the processes that others have left behind as children. The end of a run does not wait for
+// those that have ended: the lease lasts for an hour, and so might that.
+func TestARunThatIsTheFirstProcessDoesNotWaitForProcessesThatHaveEnded(t *testing.T) {
+	t.Parallel()
+	_, masters := embedMasters(t, 3)
+	r := newRun(t, masters, []string{"--ttl", "1h", "--raise-max-ttl", "--max", "100ms"}, "orphan")
+	r.cmd.Args = slices.Concat(r.cmd.Args[:1], []string{runChildName, "first"}, r.cmd.Args[1:])
+	r.start()
+	r.wantEnd(exitLate, "the command ran for longer than --max")
+}
+
+// runFirst executes redlock in the place of this process, as one that gets those that others have left behind.
+func runFirst(args []string) int {
+	const subreaper = 36 // PR_SET_CHILD_SUBREAPER
+	if _, _, err := syscall.Syscall(syscall.SYS_PRCTL, subreaper, 1, 0); err != 0 {
+		return 98
+	}
+	syscall.Exec(os.Args[0], append(os.Args[:1:1], args...), os.Environ())
+	return 98
+}
+
+// runOrphan is a child that ends at once when it is asked to, and leaves behind another one that ends a little later.
+func runOrphan(args []string) int {
+	signals := make(chan os.Signal, 1)
+	signal.Notify(signals, syscall.SIGTERM)
+	if len(args) > 0 {
+		fmt.Println("ready")
+		<-signals
+		time.Sleep(100 * time.Millisecond)
+		return 0
+	}
+	child := exec.Command(os.Args[0], runChildName, "orphan", "left")
+	out, err := child.StdoutPipe()
+	if err != nil || child.Start() != nil {
+		return 98
+	}
+	out.Read(make([]byte, 1)) // it is ready
+	<-signals
+	return 0
+}
+
+func init() { verbs["shell"], verbs["first"], verbs["orphan"] = runShell, runFirst, runOrphan }
 
 // runShell runs a job in the foreground, as a shell does. When the job is stopped, it prints that,
 // reads a line, and continues the job.

@@ -140,8 +140,16 @@ func (p *process) terminate() {
 // kill kills the command, also while it is stopped.
 func (p *process) kill() error { return p.signalGroup(syscall.SIGKILL) }
 
-// leftovers reports whether the group still has members after the command's end.
-func (p *process) leftovers() bool { return syscall.Kill(-p.pid, 0) != syscall.ESRCH }
+// leftovers reports whether the group still has members after the command's end. If redlock is the first process of a container, those
+// that the command has left behind become its children. Then they are members until somebody has waited for them, so leftovers does.
+func (p *process) leftovers() bool {
+	for {
+		if pid, err := syscall.Wait4(-p.pid, nil, syscall.WNOHANG, nil); pid <= 0 && err != syscall.EINTR {
+			break // none has ended
+		}
+	}
+	return syscall.Kill(-p.pid, 0) != syscall.ESRCH
+}
 
 // settle is how long it may take until a stop signal that redlock sends itself takes effect.
 const settle = 100 * time.Millisecond
