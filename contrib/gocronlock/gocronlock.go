@@ -157,8 +157,12 @@ func (e *Elector) campaign(ctx context.Context) {
 			e.settle()
 			err = e.lock.LockContext(ctx)
 		}
-		if err != nil {
-			return // ctx has ended, or the Client is closed
+		switch {
+		case ctx.Err() != nil && err != nil, errors.Is(err, redlock.ErrClosed):
+			return
+		case err != nil: // the schedule of Options.NewBackOff has stopped
+			pause(ctx)
+			continue
 		}
 		lease := e.lock.Lease()
 		e.lease.Store(lease)
@@ -173,6 +177,16 @@ func (e *Elector) campaign(ctx context.Context) {
 			return
 		}
 		err = errLeaseEnded
+	}
+}
+
+// againAfter is how long an Elector pauses if a wait has ended without the lock.
+const againAfter = time.Second
+
+func pause(ctx context.Context) {
+	select {
+	case <-time.After(againAfter):
+	case <-ctx.Done():
 	}
 }
 

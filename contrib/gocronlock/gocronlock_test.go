@@ -217,3 +217,33 @@ func TestAnElectorThatHasLostItsLeaseIsNoLeader(t *testing.T) {
 		}
 	})
 }
+
+// stops is a BackOff that ends a wait soon, as one with a MaxElapsedTime does.
+type stops struct{}
+
+func (stops) NextBackOff() time.Duration { return -1 }
+
+func TestAnElectorCampaignsWhenTheScheduleOfAWaitHasStopped(t *testing.T) {
+	bubbletest.Test(t, func(t *testing.T) {
+		ms := redlocktest.StartN(t, 3)
+		first, err := gocronlock.NewElector(ms.Open(nil), "leader", nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(time.Second)
+		second, err := gocronlock.NewElector(ms.Open(&redlock.Options{NewBackOff: func() redlock.BackOff { return stops{} }}), "leader", nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer second.Close()
+		time.Sleep(time.Hour)
+		if first.IsLeader(t.Context()) != nil || second.IsLeader(t.Context()) == nil {
+			t.Error("want the first to lead")
+		}
+		first.Close()
+		time.Sleep(5 * time.Second)
+		if err := second.IsLeader(t.Context()); err != nil {
+			t.Errorf("IsLeader = %v, want that the second leads when the first has ended", err)
+		}
+	})
+}
