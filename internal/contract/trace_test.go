@@ -624,3 +624,33 @@ func TestAReaderThatAPanicOfATraceGivesBackIsGone(t *testing.T) {
 		}
 	})
 }
+
+func TestAPanicOfATraceDuringAHandoverOfAPermitLeavesNothingHeld(t *testing.T) {
+	bubble(t, 3, func(t *testing.T, ms *redlocktest.Masters) {
+		c := connected(t, ms, &redlock.Options{Trace: &redlock.Trace{HandedOver: func(context.Context, redlock.HandedOverInfo) { panic("the user's") }}})
+		s := c.Semaphore("a", 1)
+		first, next := acquire(t, s, 1), make(chan *redlock.Permit)
+		go func() {
+			p, err := s.Acquire(t.Context())
+			if err != nil {
+				t.Error(err)
+			}
+			next <- p
+		}()
+		synctest.Wait()
+		func() {
+			defer func() {
+				if recover() == nil {
+					t.Error("no panic: the permit was not handed over")
+				}
+			}()
+			first.Release()
+		}()
+		(<-next).Release()
+		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+		defer cancel()
+		if err := c.Shutdown(ctx); err != nil || ctx.Err() != nil {
+			t.Errorf("Shutdown = %v, %v, want that nothing is held", err, ctx.Err())
+		}
+	})
+}
