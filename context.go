@@ -114,7 +114,7 @@ func lossOf(s *Lease, err error) error {
 // The lock is that of Locker(name), with Options.LockOptions, but is not kept. Only clients that can be granted the lock by a
 // release take values of other processes. So SingleFlight shares nothing between processes if renewal or wake-ups are off, or the TTL
 // is below 400 ms. Values pass through the masters unencrypted, but for TLS: whoever may subscribe to the clients' channels can read
-// them.
+// them. A master that lies, or whoever may publish there and read its queues, can give a wrong value to those who wait: it is no vote of a majority.
 func (c *Client) SingleFlight(ctx context.Context, name string, f func(ctx context.Context) ([]byte, error)) (value []byte, shared bool, err error) {
 	opts := c.opts.LockOptions
 	opts.Keep = 0
