@@ -84,11 +84,13 @@ type entrance struct {
 	traced bool    // immutable; each call is reported to Trace
 	timed  bool    // immutable; for how long each holder held the lock is reported to Trace: no Lease is used again
 
-	state   occupancy.Atomic
-	tenure  atomic.Pointer[tenure]  // changes while the state is none, or held by one
+	// What a goroutine reads that enters is side by side.
+	state  occupancy.Atomic
+	tenure atomic.Pointer[tenure] // changes while the state is none, or held by one
+	keeper keeper                 // goroutines that hold the lock one after the other
+
+	readers readers                 // goroutines that hold it at the same time
 	place   recent.Place[*entrance] // among the locks that the Client keeps
-	readers readers                 // goroutines that hold the lock at the same time
-	keeper  keeper                  // goroutines that hold it one after the other
 }
 
 // A window is what goroutines see of the validity of a tenure without its mutex.

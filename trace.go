@@ -167,7 +167,7 @@ type RenewedInfo struct {
 type LostInfo struct {
 	Name string        // of the lock
 	Held time.Duration // since the acquisition began
-	Kept bool          // nobody held the lock: it was kept, and Held is since its last holder entered. See LockOptions.Keep
+	Kept bool          // nobody held the lock: it was kept, for readers or by LockOptions.Keep: then Held is since its last holder entered
 	Err  error         // why; it matches ErrLost
 
 	Permits int // of a Semaphore: how many; 0: a lock

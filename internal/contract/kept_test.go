@@ -5,6 +5,7 @@ package contract_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"slices"
 	"strings"
 	"sync"
@@ -224,6 +225,36 @@ func TestALeaseThatIsLostBeforeItIsSharedIsNotEntered(t *testing.T) {
 			}
 			l.Unlock()
 			time.Sleep(time.Minute) // it is not kept any more
+		}
+	})
+}
+
+// Nobody held it, so nobody need look into it.
+func TestAReadLeaseThatIsLostWithoutReadersIsNotReported(t *testing.T) {
+	bubble(t, 3, func(t *testing.T, ms *redlocktest.Masters) {
+		for inside, want := range []int{0, 1} {
+			var log locktest.Log
+			var kept []bool
+			opts := log.Options()
+			opts.Trace = &redlock.Trace{Lost: func(_ context.Context, i redlock.LostInfo) { kept = append(kept, i.Kept) }}
+			l := connected(t, ms, opts).RWLocker(fmt.Sprint("stock", inside)).RLocker()
+			locktest.Pass(l)
+			locktest.Pass(l)
+			if inside > 0 {
+				l.Lock()
+			}
+			for i := range 3 {
+				ms.Master(i).Del(l.Name())
+			}
+			time.Sleep(4 * time.Second) // a renewal finds out
+			if inside > 0 {
+				l.Unlock()
+			}
+			synctest.Wait()
+			log.Want(t, want, "lost")
+			if len(kept) != 1 || kept[0] != (inside == 0) {
+				t.Errorf("%d readers inside: Trace.Lost said %v to Kept, want %v", inside, kept, inside == 0)
+			}
 		}
 	})
 }
