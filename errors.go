@@ -162,7 +162,7 @@ func (c *Client) quorumError(op, name string, votes []quorum.Vote) *QuorumError 
 func (c *Client) unasked(op, name string) *QuorumError {
 	e := &QuorumError{Op: op, Name: name, Need: quorum.Majority(len(c.masters))}
 	for _, m := range c.opts.Names {
-		e.Errs = append(e.Errs, &NodeError{Master: m, Op: op, Err: reasons.Unasked})
+		e.Errs = append(e.Errs, &NodeError{Master: m, Op: op, Err: reasons.ErrUnasked})
 	}
 	return e
 }

@@ -53,7 +53,7 @@ func (set) explain(w *wait, err error) {
 		name := l.names[v.Which-1]
 		masters[name]++
 		for _, err := range q.Errs {
-			if node, ok := err.(*NodeError); ok && node.Master == l.client.opts.Names[i] && node.Err == reasons.Refused {
+			if node, ok := err.(*NodeError); ok && node.Master == l.client.opts.Names[i] && node.Err == reasons.ErrRefused {
 				node.Err = &heldError{name}
 			}
 		}
@@ -65,7 +65,7 @@ func (set) explain(w *wait, err error) {
 	}
 }
 
-// A heldError says which of several names a master has found held. Like reasons.Refused, it does not match ErrHeld.
+// A heldError says which of several names a master has found held. Like reasons.ErrRefused, it does not match ErrHeld.
 type heldError struct{ name string }
 
 func (e *heldError) Error() string { return quote(e.name) + " is held by another" }

@@ -11,45 +11,45 @@ import (
 
 // Reasons for a vote that was not granted.
 var (
-	Refused  = errors.New("held by another")
-	NoAnswer = errors.New("no answer yet")
-	Unasked  = errors.New("not asked, since another goroutine is asking")
+	ErrRefused  = errors.New("held by another")
+	ErrNoAnswer = errors.New("no answer yet")
+	ErrUnasked  = errors.New("not asked, since another goroutine is asking")
 
-	missing   = errors.New("the key is gone")
-	notOurs   = errors.New("the key is somebody else's")
-	unawaited = errors.New("not waited for")
-	overtaken = errors.New("it has given a higher fence")
+	errMissing   = errors.New("the key is gone")
+	errNotOurs   = errors.New("the key is somebody else's")
+	errUnawaited = errors.New("not waited for")
+	errOvertaken = errors.New("it has given a higher fence")
 )
 
 // OfVote returns the reason why a vote was not granted in a round. settled says whether the votes that are in
 // have settled the round.
 func OfVote(v quorum.Vote, settled bool) error {
 	if !v.In && settled {
-		return unawaited
+		return errUnawaited
 	}
 	if !v.In {
-		return NoAnswer
+		return ErrNoAnswer
 	}
 	switch v.Outcome {
 	case wire.Taken:
-		return Refused
+		return ErrRefused
 	case wire.Missing:
-		return missing
+		return errMissing
 	case wire.OtherToken:
-		return notOurs
+		return errNotOurs
 	case wire.Overtaken:
-		return overtaken
+		return errOvertaken
 	}
 	return v.Err
 }
 
 // Unanswered reports whether err is the reason of a vote that has not come. The master may still grant it.
-func Unanswered(err error) bool { return errors.Is(err, NoAnswer) || errors.Is(err, unawaited) }
+func Unanswered(err error) bool { return errors.Is(err, ErrNoAnswer) || errors.Is(err, errUnawaited) }
 
 // Faults returns the errors of the failures that are a fault of the master.
 func Faults(failures []Failure) (errs []error) {
 	for _, f := range failures {
-		if f.Err != Refused && f.Err != Unasked && f.Err != NoAnswer && f.Err != unawaited {
+		if f.Err != ErrRefused && f.Err != ErrUnasked && f.Err != ErrNoAnswer && f.Err != errUnawaited {
 			errs = append(errs, f.Err)
 		}
 	}
