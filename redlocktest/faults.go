@@ -142,6 +142,9 @@ func (m *Master) hook(srv *server.Server, p *server.Peer, command string, args [
 	m.mu.Lock()
 	l := m.peers[p] // nil for the greeting and for commands that a script calls
 	m.mu.Unlock()
+	if l == nil {
+		m.seen.publishes(command, args)
+	}
 	switch {
 	case l != nil && l.inner:
 		return false
@@ -154,6 +157,10 @@ func (m *Master) hook(srv *server.Server, p *server.Peer, command string, args [
 	case isServerInfo(command, args):
 		if !m.admit(p, command, args) {
 			m.answerServerInfo(p)
+		}
+	case m.seen.observes(l, command, args):
+		if !m.admit(p, command, args) {
+			m.observe(srv, p, l, command, args)
 		}
 	default:
 		return m.admit(p, command, args) || l != nil && m.scripts.answer(srv, p, l, command, args)

@@ -32,6 +32,7 @@ type Master struct {
 	began   time.Time            // when it was started, by the clock of that goroutine; immutable
 	over    atomic.Bool          // whether the test that started it has ended
 	scripts scripts
+	seen    seen
 
 	mu     sync.Mutex             // guards the fields below; never held while waiting or calling miniredis
 	srv    *server.Server         // nil while stopped
@@ -161,7 +162,7 @@ func (m *Master) Adopt() {
 // Forget deletes all keys and scripts of the master, whether it is running or stopped. After that its votes
 // do not count until Options.MaxTTL plus 2 s have passed, or until [Master.Adopt] is called.
 func (m *Master) Forget() {
-	m.mini.FlushAll()
+	m.seen.change(m.mini.FlushAll)
 	m.mu.Lock()
 	srv := m.srv
 	m.mu.Unlock()
@@ -243,17 +244,22 @@ func (m *Master) TTL(key string) time.Duration { return m.mini.TTL(key) }
 // Set stores a string under key, as another client would. It replaces any earlier value, of whatever type.
 // The key expires after ttl. Zero or less means that it does not expire.
 func (m *Master) Set(key, value string, ttl time.Duration) {
-	m.mini.Del(key) // miniredis refuses to replace another type
-	if err := m.mini.Set(key, value); err != nil {
-		panic("redlocktest: bug: " + err.Error())
-	}
-	if ttl > 0 {
-		m.mini.SetTTL(key, ttl)
-	}
+	m.seen.change(func() {
+		m.mini.Del(key) // miniredis refuses to replace another type
+		if err := m.mini.Set(key, value); err != nil {
+			panic("redlocktest: bug: " + err.Error())
+		}
+		if ttl > 0 {
+			m.mini.SetTTL(key, ttl)
+		}
+	})
 }
 
 // Del deletes the key and reports whether it existed.
-func (m *Master) Del(key string) bool { return m.mini.Del(key) }
+func (m *Master) Del(key string) (existed bool) {
+	m.seen.change(func() { existed = m.mini.Del(key) })
+	return existed
+}
 
 // Keys returns all keys, sorted, except for the record of the master's restarts.
 func (m *Master) Keys() []string {

@@ -11,8 +11,8 @@ import (
 	"github.com/alicebob/miniredis/v2/server"
 )
 
-// parsed has the digests of the scripts that miniredis has accepted in this process, by text.
-var parsed sync.Map
+// parsed has the digests of the scripts that miniredis has accepted in this process, by text, and texts has the texts by digest.
+var parsed, texts sync.Map
 
 // scripts are the scripts of one master that were loaded without miniredis.
 type scripts struct {
@@ -87,6 +87,7 @@ func (s *scripts) load(srv *server.Server, p *server.Peer, text string) bool {
 		sum = parts[1]
 		parsed.Store(text, sum)
 	}
+	texts.Store(sum, text)
 	s.mu.Lock()
 	s.texts[sum.(string)] = text
 	s.mu.Unlock()

@@ -64,12 +64,12 @@ func (r *run) inflictMasters(f fault) (undo func()) {
 	begin, end := func(*redlocktest.Master) {}, func(*redlocktest.Master) {}
 	switch f.kind {
 	case stopMaster:
-		begin, end = (*redlocktest.Master).Stop, (*redlocktest.Master).Start
+		begin, end = (*redlocktest.Master).Stop, r.start
 	case forgetMaster:
-		begin, end = (*redlocktest.Master).Stop, (*redlocktest.Master).Start
-		defer each((*redlocktest.Master).Forget)
+		begin, end = (*redlocktest.Master).Stop, r.start
+		defer each(r.forget)
 	case flushMaster:
-		begin = (*redlocktest.Master).Forget
+		begin = r.forget
 	case freezeMaster:
 		begin, end = (*redlocktest.Master).Freeze, (*redlocktest.Master).Thaw
 	case failMaster:
@@ -89,6 +89,28 @@ func (r *run) inflictMasters(f fault) (undo func()) {
 		each(end)
 		over()
 	}
+}
+
+// start starts a master that has stopped. Nobody knows whether it has lost its memory.
+func (r *run) start(m *redlocktest.Master) {
+	r.traceOf(m).begins()
+	m.Start()
+}
+
+// forget has a master lose its memory.
+func (r *run) forget(m *redlocktest.Master) {
+	m.Forget()
+	r.traceOf(m).begins()
+}
+
+// traceOf returns the trace of a master.
+func (r *run) traceOf(m *redlocktest.Master) *trace {
+	for i, t := range r.traces {
+		if r.masters.Master(i) == m {
+			return t
+		}
+	}
+	panic("a master without a trace")
 }
 
 // sendFlush sends SCRIPT FLUSH. Errors do not matter: the master may be down.

@@ -50,6 +50,12 @@
 //     distance: a client that queues, one that cannot be granted the lock but is woken, and one that polls.
 //   - values: SingleFlight returns no value of a function that began before the call (profile flights).
 //   - throughput: with one master slow or hung, there are at least half as many entries as without that.
+//   - trace: each call of a script and each SET that a master executes is explained by the specification of one master
+//     (internal/model/server): its answer, its messages, and what the key, its queue, its fence and its readers are afterwards. Calls
+//     about permits and values are not. Each lease, and each renewal of it, is explained by votes of a quorum of masters: they were
+//     executed after it was sent, the client has heard of them, they last for longer than the lease, and no master may have
+//     forgotten another lease then. Its token was not released before. A lease that is lost before its time is not held by a quorum
+//     of masters. On one connection, nothing of an acquisition follows its release.
 //   - liveness: after the faults every waiter acquires the lock.
 //   - lost keys: a holder whose keys were deleted notices it by its next renewal.
 //   - lost for nothing: without faults, no lease that is renewed is lost.

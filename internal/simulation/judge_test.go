@@ -66,6 +66,8 @@ type holding struct {
 	entered time.Time
 	over    bool // unlocked, or its process is dead
 	dead    bool // its process is dead: nobody will unlock
+
+	explained time.Time // the lease was explained until then: see trace
 }
 
 // A masterState is what the faults have done to a master.
@@ -169,6 +171,7 @@ func (j *judge) enters(t *turn, lease *redlock.Lease) *holding {
 	for _, name := range t.call.names() {
 		j.entersLocked(j.lockOf(name), h, h.entered)
 	}
+	j.explainLocked(h)
 	return h
 }
 
@@ -296,8 +299,10 @@ func (j *judge) exits(h *holding) bool {
 		k := j.lockOf(name)
 		k.holders = without(k.holders, h)
 	}
+	j.explainLocked(h)
 	if !valid {
 		j.figures.lost++
+		j.explainLossLocked(h)
 		if j.run.plan.lossless {
 			j.failLocked("lost for nothing", fmt.Sprintf("%s has lost its lease on %q: %v", h.turn.name, h.turn.call.names(), h.lease.Err()))
 		}

@@ -20,6 +20,7 @@ type run struct {
 	judge   *judge
 	history *history
 	flights flights       // see profile_flights_test.go
+	traces  []*trace      // by master
 	stop    chan struct{} // closed when the run shall end early
 
 	stopOnce sync.Once
@@ -56,6 +57,7 @@ func execute(t *testing.T, p *plan) *outcome {
 	r := &run{plan: p, begun: time.Now(), masters: redlocktest.StartN(t, p.servers()), stop: make(chan struct{})}
 	r.history = &history{begun: r.begun}
 	r.judge = newJudge(r)
+	r.observe()
 	for range p.masters {
 		r.states = append(r.states, &masterState{})
 	}
@@ -125,6 +127,7 @@ func (r *run) finish(watched chan struct{}) {
 	}
 	synctest.Wait()
 	r.checkGoroutines()
+	r.judge.checkTraces()
 }
 
 // servers returns how many servers a run needs.

@@ -14,11 +14,15 @@ const watchEvery = 10 * time.Millisecond
 // watch checks until the end of the run that nobody waits for a lock that is free.
 func (j *judge) watch() {
 	for j.run.sleep(watchEvery) {
+		j.checkTraces()
 		j.mu.Lock()
 		now := time.Now()
 		for _, k := range j.locks {
 			j.checkEndsLocked(k, now)
 			j.checkHoldersLocked(k)
+			for _, h := range k.holders {
+				j.explainLocked(h)
+			}
 			j.checkPermitsLocked(k)
 			switch {
 			case len(k.waiters) == 0:

@@ -2,6 +2,7 @@ package wire
 
 import (
 	_ "embed"
+	"slices"
 	"strings"
 
 	"github.com/gomodule/redigo/redis"
@@ -65,6 +66,18 @@ const BatchMost = 128
 
 // AllScripts are all scripts of this package.
 var AllScripts = []string{batchScript, readersScript, setScript, slotsScript, queueScript, takenScript, flightScript}
+
+// Name returns the name of a script by its text, as that of its file without .lua; "": it is none of ours.
+func Name(text string) string {
+	i := slices.Index(AllScripts, text)
+	switch {
+	case i >= 0:
+		return [...]string{"batch", "readers", "set", "slots", "queue", "taken", "flight"}[i]
+	case IsOwn(text):
+		return "batch"
+	}
+	return ""
+}
 
 // Scripts are the scripts that are loaded on connecting, unless the server has them.
 var Scripts = []string{batchScript, readersScript}

@@ -4,6 +4,7 @@
 //
 //	go run ./internal/simulation/defects                  all of them
 //	go run ./internal/simulation/defects fence-at-least   some
+//	go run ./internal/simulation/defects -profile grants -seeds 60 token-twice
 //
 // It fails if a defect is not caught within its number of runs.
 package main
@@ -105,7 +106,14 @@ var targets = []target{
 
 func main() {
 	first := flag.Uint64("first", 0, "the first seed")
+	profile := flag.String("profile", "", "run the simulation with this profile, also for defects that have a test of their own")
+	seeds := flag.Int("seeds", 20, "with -profile, how many seeds at most")
 	flag.Parse()
+	if *profile != "" {
+		for i, t := range targets {
+			targets[i] = target{defect: t.defect, profile: *profile, seeds: *seeds}
+		}
+	}
 	if err := run(*first, flag.Args()); err != nil {
 		fmt.Fprintln(os.Stderr, "defects:", err)
 		os.Exit(1)

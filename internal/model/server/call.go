@@ -1,0 +1,246 @@
+package server
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+)
+
+// A call is one call of a script, as the specification executes it.
+type call struct {
+	*Server
+	id         string // the client's
+	now        time.Time
+	micros     float64 // the time, which rises by 1 µs with each client that joins a queue
+	subscribed func(client string) bool
+	run        func() string // returns the run_id of the server's process, which grants tell
+
+	terms    [3]float64 // the client's turn, patience and far, in ms
+	hasTerms bool
+	noted    bool
+
+	out  []message // in their order, without those that say that a client is near
+	told []message // those, which may come more than once
+	some int       // so many readers at most are asked again to leave, at random
+}
+
+// A message is what a master sends to a client.
+type message struct{ client, text string }
+
+func (c *call) publish(client, format string, args ...any) {
+	c.out = append(c.out, message{client, fmt.Sprintf(format, args...)})
+}
+
+// tell tells a claim that it is near.
+func (c *call) tell(key, name string) {
+	if m, ok := parse(name); ok {
+		c.told = append(c.told, message{m.client, "= " + m.token + " " + key})
+	}
+}
+
+// An errText is the beginning of an error that a script returns.
+type errText string
+
+func (e errText) Error() string { return string(e) }
+
+// A word is the command for one key.
+type word struct {
+	verb string
+	args []string
+}
+
+func split(text string) word {
+	parts := strings.Split(text, " ")
+	return word{parts[0], parts[1:]}
+}
+
+// arg returns an argument, or "".
+func (w word) arg(i int) string {
+	if i < len(w.args) {
+		return w.args[i]
+	}
+	return ""
+}
+
+// batch executes a call of batch.lua, and returns the answers.
+func (c *call) batch(keys, args []string) any {
+	c.id = args[0]
+	if rest := args[1+2*len(keys):]; len(rest) == 3 {
+		c.hasTerms = true
+		for i, text := range rest {
+			fmt.Sscanf(text, "%g", &c.terms[i])
+		}
+	}
+	answers := make([]any, len(keys))
+	ones := true
+	for i, key := range keys {
+		answers[i] = c.answer(split(args[1+2*i]), key, args[2+2*i])
+		ones = ones && answers[i] == int64(1)
+	}
+	switch {
+	case len(keys) == 1:
+		return answers[0]
+	case ones:
+		return int64(1)
+	}
+	return answers
+}
+
+// answer executes the command for one key.
+func (c *call) answer(w word, key, token string) any {
+	l := c.lock(key)
+	switch w.verb {
+	case "release", "undo", "quit":
+		return c.release(w, key, token)
+	case "register", "again", "acquire":
+		return c.acquire(w, key, token)
+	case "heal":
+		return c.heal(l, token, w)
+	case "pass":
+		switch {
+		case l.Token != "":
+			return int64(-1)
+		case c.pass(key, token, passing{}):
+			return int64(2)
+		}
+		return int64(1)
+	}
+	if l.Token != token {
+		n := int64(0)
+		if l.Token != "" {
+			n = -1
+		}
+		if w.verb == "commit" {
+			return []any{n, int64(0)}
+		}
+		return n
+	}
+	if w.verb == "commit" {
+		fixed := number(w.arg(0))
+		last, err := c.raiseTo(l, fixed)
+		switch {
+		case err != nil:
+			return err
+		case last != fixed:
+			return []any{int64(-2), last}
+		}
+		c.set(l, token, number(w.arg(1)))
+		return []any{int64(1), last}
+	}
+	c.set(l, token, number(w.arg(0))) // to renew
+	if (w.arg(1) == "-" || strings.Contains(token, "~")) && len(l.queue)+len(l.waiting) > 0 {
+		return int64(2)
+	}
+	return int64(1)
+}
+
+// set sets a key for some ms.
+func (c *call) set(l *Lock, token string, ms int64) {
+	l.Token, l.Until = token, c.now.Add(time.Duration(ms)*time.Millisecond)
+}
+
+// heal sets a key, unless it exists, and raises its fence.
+func (c *call) heal(l *Lock, token string, w word) any {
+	if l.Token != "" {
+		return int64(0)
+	}
+	if _, err := c.raiseTo(l, number(w.arg(1))); err != nil {
+		return err
+	}
+	c.set(l, token, number(w.arg(0)))
+	return int64(1)
+}
+
+// Fences count quarters of a ms.
+const second, day = 4000, 24 * 3600 * 4000
+
+func (c *call) ticks() int64 { return c.now.UnixMicro() / 250 }
+
+// raise sets a fence, which is kept until a day after its time.
+func (c *call) raise(l *Lock, fence int64) {
+	now, life := c.ticks(), int64(day/4)
+	switch {
+	case fence > now+4*day:
+		if l.fence != 0 {
+			life = millis(l.fenceUntil, c.now)
+		}
+	case fence > now+2*second:
+		life = int64(even(float64(fence-now+day) / 4))
+	}
+	l.fence, l.fenceUntil = fence, c.now.Add(time.Duration(life)*time.Millisecond)
+}
+
+// nextFence gives the lock a fence: the proposed one, unless that is not above the last, or is more than a second ahead of the
+// clock. Without a proposal it is the clock.
+func (c *call) nextFence(l *Lock, proposal string) int64 {
+	given := c.ticks()
+	if proposal != "" {
+		given = min(number(proposal), given+second)
+	}
+	given = max(given, l.fence+1)
+	c.raise(l, given)
+	return given
+}
+
+// raiseTo raises a fence to a number, unless it is as high. One that is more than two seconds ahead of the clock is an error.
+func (c *call) raiseTo(l *Lock, fixed int64) (last int64, err error) {
+	if l.fence >= fixed {
+		return l.fence, nil
+	}
+	if fixed > c.ticks()+2*second {
+		return l.fence, errText("ERR the fence is")
+	}
+	c.raise(l, fixed)
+	return fixed, nil
+}
+
+// A state is what a master knows of a client that waits.
+type state int
+
+const (
+	gone    state = iota // its channel has no subscriber
+	live                 // it has told lately that it waits, or tells nothing
+	unheard              // it has not, and need not have
+	silent               // it should have
+)
+
+// judge says how a member of a queue is.
+func (c *call) judge(name string) (is state, turn float64, movable bool) {
+	m, _ := parse(name)
+	n, ok := c.notes[m.client]
+	if ok && !n.until.After(c.now) {
+		ok = false
+	}
+	turn = min(n.turn, turnMost)
+	switch {
+	case name == woken || name != polling && !c.subscribed(m.client):
+		is = gone
+	case !ok || n.till*1000 >= c.micros:
+		is = live
+	case (n.till+n.far)*1000 >= c.micros:
+		is = unheard
+	default:
+		is = silent
+	}
+	return is, turn, ok
+}
+
+// note notes that the client waits and runs.
+func (c *call) note() {
+	if c.hasTerms && !c.noted {
+		c.noted = true
+		turn, patience, far := c.terms[0], c.terms[1], c.terms[2]
+		c.notes[c.id] = note{even(c.micros/1000 + patience), even(min(turn, turnMost)), even(far), c.now.Add(time.Hour)}
+	}
+}
+
+// tellNear tells the claims that are near since members have left a queue: before is what the queue was.
+func (c *call) tellNear(key string, before []member) {
+	was := before[:min(near, len(before))]
+	for i, m := range c.lock(key).queue {
+		if i < near && !slices.ContainsFunc(was, func(o member) bool { return o.name == m.name }) {
+			c.tell(key, m.name)
+		}
+	}
+}

@@ -1,0 +1,354 @@
+package server
+
+import (
+	"slices"
+	"strings"
+)
+
+// How the lock is passed on, and how clients wait for it.
+
+// A passing says how a free lock is passed on.
+type passing struct {
+	how      string // of a release: -, open, free, undo, or the beginning of a token
+	proposal string
+	careful  string // poll: clients that are unheard are passed over; newcomer: they are not, whoever is ahead of them
+}
+
+// A choice is the member of a queue to which a free lock is passed on.
+type choice struct {
+	name   string
+	turn   float64
+	silent bool // none is live
+	over   []string
+	moves  []bool // whether those that are passed over can be set aside
+}
+
+// choose finds the member to which a lock is passed on: the one that the release names, if it is live, or else the first that is.
+// Members whose clients are gone are removed. It reports false if the queue is empty then.
+func (c *call) choose(key, chosen, careful string) (found choice, ok bool) {
+	l := c.lock(key)
+	accepts := func(is state) bool {
+		return is == live || is == unheard && (careful == "" || careful == "newcomer")
+	}
+	if chosen != "" {
+		switch is, turn, _ := c.judge(chosen); {
+		case accepts(is):
+			return choice{name: chosen, turn: turn}, true
+		case is == gone:
+			l.queue, _ = remove(l.queue, chosen)
+		}
+	}
+	for _, m := range slices.Clone(l.queue) {
+		is, turn, movable := c.judge(m.name)
+		switch {
+		case accepts(is):
+			found.name, found.turn = m.name, turn
+			return found, true
+		case is == gone:
+			l.queue, _ = remove(l.queue, m.name)
+		default:
+			found.over = append(found.over, m.name)
+			found.moves = append(found.moves, movable)
+			if careful == "" {
+				careful = "silent"
+			}
+		}
+	}
+	if len(found.over) == 0 {
+		return found, false
+	}
+	found.name, found.silent, found.turn = found.over[0], true, 0
+	return found, true
+}
+
+// named returns the member of a queue whose token a release names, or "".
+func (l *Lock) named(how string) string {
+	if len(how) <= len("open") {
+		return ""
+	}
+	for _, m := range l.queue {
+		if strings.Contains(m.name, " "+how) {
+			return m.name
+		}
+	}
+	return ""
+}
+
+// pass passes a free lock on, and reports whether it did.
+func (c *call) pass(key, token string, p passing) bool {
+	l := c.lock(key)
+	before := slices.Clone(l.queue)
+	defer func() { c.tellNear(key, before) }()
+	found, ok := c.choose(key, l.named(p.how), p.careful)
+	if !ok {
+		return false
+	}
+	m, grantable := parse(found.name)
+	if p.how == "undo" && !grantable {
+		return false
+	}
+	for i, name := range found.over {
+		if at := find(l.queue, name); found.moves[i] && !found.silent && l.queue[at].score < aside {
+			l.queue = add(l.queue, name, even(l.queue[at].score+aside))
+		}
+		c.tell(key, name)
+	}
+	stays := found.silent || p.how == "open" && grantable
+	if !stays {
+		l.queue, _ = remove(l.queue, found.name)
+	}
+	if !stays && grantable {
+		c.grant(l, key, m, p.proposal)
+		return true
+	}
+	if !stays { // a client that is woken has the lock reserved
+		turn := max(found.turn, reserved)
+		if found.name == polling {
+			turn = 4 * reserved
+		}
+		l.queue = add(l.queue, woken, even(c.micros+turn*1000-ahead))
+	}
+	if found.name != polling {
+		c.publish(m.client, "%s %s", token, key)
+	}
+	return true
+}
+
+// grant sets a free key for a claim, and tells it.
+func (c *call) grant(l *Lock, key string, m claim, proposal string) {
+	given := int64(0)
+	if m.fenced {
+		given = c.nextFence(l, proposal)
+	}
+	c.set(l, m.token, m.ms)
+	c.publish(m.client, "+ %s %s * %d %s", m.token, c.run(), given, key)
+}
+
+// head returns the head of a queue, and whether the lock is reserved for a client that was woken. A reservation that is over is
+// removed, unless nobody else is in the queue.
+func (c *call) head(key string) (name string, isReserved bool) {
+	l := c.lock(key)
+	if len(l.queue) == 0 {
+		return "", false
+	}
+	first := l.queue[0]
+	switch {
+	case first.name != woken:
+		return first.name, false
+	case first.score < 0 && first.score+ahead > c.micros:
+		return woken, true
+	case len(l.queue) == 1:
+		return woken, false
+	}
+	before := slices.Clone(l.queue)
+	l.queue, _ = remove(l.queue, woken)
+	c.tellNear(key, before)
+	return l.queue[0].name, false
+}
+
+// An acquisition is a command to register, to poll or to acquire.
+type acquisition struct {
+	verb, key, token string
+	ttl              int64
+	waited, g        string
+	proposal         string
+	mine             string // the client's member of the queue; "": it has none
+	grantable        bool
+	queues           bool // a client that is refused joins the queue
+}
+
+// isGrantable reports whether a client with this g can be granted a lock.
+func isGrantable(g string) bool { return strings.ContainsAny(g, "123456789") }
+
+// memberOf returns the member of a client in queues.
+func (c *call) memberOf(token, g string) string {
+	if isGrantable(g) {
+		return c.id + " " + token + " " + g
+	}
+	return c.id
+}
+
+func (c *call) acquisition(w word, key, token string) acquisition {
+	a := acquisition{verb: w.verb, key: key, token: token, ttl: number(w.arg(0)), waited: w.arg(1), g: w.arg(2), proposal: w.arg(3)}
+	a.grantable = isGrantable(a.g)
+	a.queues = strings.ContainsAny(a.waited, "0123456789")
+	a.mine = c.memberOf(token, a.g)
+	if a.queues && (c.id == "" || strings.HasSuffix(a.waited, "-")) { // it polls
+		if a.mine = ""; number(a.waited) >= 1000 {
+			a.mine = polling
+		}
+	}
+	return a
+}
+
+// acquire executes a command to register, to poll or to acquire.
+func (c *call) acquire(w word, key, token string) any {
+	a := c.acquisition(w, key, token)
+	l := c.lock(key)
+	isReserved, fresh, rank := false, false, 0
+	if l.Token == "" && a.ttl > 0 {
+		var head string
+		if a.verb != "acquire" {
+			head, isReserved = c.head(key)
+			if head != "" && a.mine == polling && !isReserved {
+				c.join(a)
+				head, isReserved = c.head(key)
+			}
+		}
+		if c.mayTake(a, head, isReserved) {
+			return c.take(a, head)
+		}
+		if a.verb == "register" && a.mine == c.id {
+			l.queue, _ = remove(l.queue, a.mine)
+		}
+	}
+	if l.Token == token {
+		n := int64(1)
+		if a.grantable {
+			n = 2 + millis(l.Until, c.now)
+		}
+		return c.acquired(a, n, "", false, 0, 0)
+	}
+	fresh, rank = c.join(a)
+	if a.verb == "again" && l.Token == "" && !isReserved && a.ttl > 0 {
+		c.pass(key, token, passing{careful: "poll"})
+		if l.Token == token {
+			return c.acquired(a, 2+millis(l.Until, c.now), "", fresh, 0, 0)
+		}
+	}
+	if strings.Contains(l.Token, "~") && (fresh || a.mine == "" || !a.queues || c.id == "" || rank == 0) {
+		c.recall(key, l.Token)
+	}
+	n := int64(-1)
+	if l.Token != "" && rank < near {
+		n = -2 - millis(l.Until, c.now)
+	}
+	return c.acquired(a, n, l.Token[:min(len(l.Token), 256)], fresh, 0, rank)
+}
+
+// mayTake reports whether an acquisition sets the free key although head is the head of the queue.
+func (c *call) mayTake(a acquisition, head string, isReserved bool) bool {
+	switch {
+	case head == "" || head == a.mine:
+		return true
+	case head == woken:
+		return a.verb == "again" && (a.mine == polling || !isReserved)
+	case a.verb != "register":
+		return false
+	case a.waited == "--":
+		return true
+	}
+	before := slices.Clone(c.lock(a.key).queue)
+	found, ok := c.choose(a.key, "", "newcomer")
+	c.tellNear(a.key, before)
+	return !ok || found.silent
+}
+
+// take sets a free key.
+func (c *call) take(a acquisition, head string) any {
+	l := c.lock(a.key)
+	c.set(l, a.token, a.ttl)
+	if head != "" {
+		before := slices.Clone(l.queue)
+		name := a.mine
+		if head == woken {
+			name = woken
+		}
+		l.queue, _ = remove(l.queue, name)
+		c.tellNear(a.key, before)
+	}
+	given := int64(0)
+	if a.proposal != "" {
+		given = c.nextFence(l, a.proposal)
+	}
+	return c.acquired(a, 1, "", a.verb == "again" && head != a.mine, given, 0)
+}
+
+// join puts a client that waits into the queue, or takes it back to its place. Returns whether it had not been there, and how many
+// are ahead of it.
+func (c *call) join(a acquisition) (fresh bool, rank int) {
+	if a.mine == "" || !a.queues {
+		return false, 0
+	}
+	l := c.lock(a.key)
+	ticket := even(c.micros - float64(number(a.waited))*1000)
+	c.micros++
+	if a.mine != polling {
+		c.note()
+	}
+	switch at := find(l.queue, a.mine); {
+	case at < 0:
+		l.queue, fresh = add(l.queue, a.mine, ticket), true
+	case a.verb == "again" && l.queue[at].score >= aside:
+		l.queue = add(l.queue, a.mine, even(l.queue[at].score-aside))
+	}
+	return fresh && a.mine != polling, find(l.queue, a.mine)
+}
+
+// acquired returns the answer to an acquisition.
+func (c *call) acquired(a acquisition, n int64, standing string, fresh bool, given int64, rank int) any {
+	last := given
+	if a.proposal != "" && given == 0 {
+		last = c.lock(a.key).fence
+	}
+	if standing == Marker || a.grantable && (n != 1 || fresh || a.proposal != "") {
+		f := int64(0)
+		if fresh {
+			f = 1
+		}
+		return []any{n, last, standing, f, int64(rank)}
+	}
+	if a.proposal != "" {
+		return []any{n, last}
+	}
+	return n
+}
+
+// recall asks a client to give up a lock that it may keep.
+func (c *call) recall(key, token string) {
+	random, keeper, ok := strings.Cut(token, "~")
+	if ok && random != "" && keeper != "" && len(token) <= 256 && !strings.ContainsAny(random, "@") && !strings.Contains(keeper, " ") {
+		c.publish(keeper, "? %s %s", token, key)
+	}
+}
+
+// release executes a command that ends an acquisition.
+func (c *call) release(w word, key, token string) any {
+	l := c.lock(key)
+	g, how, proposal := w.arg(0), w.arg(1), w.arg(2)
+	if proposal == "0" {
+		proposal = ""
+	}
+	n := int64(0)
+	switch l.Token {
+	case "":
+	case token:
+		n, l.Token = 1, ""
+	default:
+		n = -1
+	}
+	if w.verb == "undo" {
+		how = "undo"
+	} else {
+		mine := c.memberOf(token, g)
+		leaving := []string{mine}
+		if mine == c.id {
+			leaving = append(leaving, woken)
+		}
+		if w.verb == "quit" {
+			leaving = append(leaving, polling)
+		}
+		before := slices.Clone(l.queue)
+		l.queue, _ = remove(l.queue, leaving...)
+		c.tellNear(key, before)
+	}
+	switch {
+	case n == 1 && (how == "" || how == "-" || how == "open") && c.turn(key, token):
+		return int64(2)
+	case n == -1, how == "free", how == "undo" && n == 0:
+		return n
+	case c.pass(key, token, passing{how: how, proposal: proposal}) && n == 1:
+		return int64(2)
+	}
+	return n
+}
