@@ -203,9 +203,12 @@ func (j *judge) explainLossLocked(h *holding) {
 		return
 	}
 	for _, name := range h.turn.call.names() {
+		if !j.lockOf(name).erased.IsZero() {
+			return // keys were deleted by hand
+		}
 		n := 0
 		for _, t := range j.run.traces[:j.run.plan.masters] {
-			if t.holds(held{name, h.token}, now, j.lockOf(name).erased) {
+			if t.holds(held{name, h.token}, now) {
 				n++
 			}
 		}
@@ -217,8 +220,8 @@ func (j *judge) explainLossLocked(h *holding) {
 		ms(h.lease.Until().Sub(j.run.begun)), h.lease.Err()))
 }
 
-// holds reports whether a master lets a token hold a name, of which keys were last deleted by hand at erased.
-func (t *trace) holds(of held, now, erased time.Time) bool {
+// holds reports whether a master lets a token hold a name.
+func (t *trace) holds(of held, now time.Time) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	all := t.votes[of]
@@ -226,5 +229,5 @@ func (t *trace) holds(of held, now, erased time.Time) bool {
 		return false
 	}
 	last := all[len(all)-1]
-	return last.until.After(now) && !last.at.Before(t.born) && !last.at.Before(erased)
+	return last.until.After(now) && !last.at.Before(t.born)
 }

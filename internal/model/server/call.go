@@ -2,6 +2,7 @@ package server
 
 import (
 	"fmt"
+	"math"
 	"slices"
 	"strings"
 	"time"
@@ -14,7 +15,8 @@ type call struct {
 	now        time.Time
 	micros     float64 // the time, which rises by 1 µs with each client that joins a queue
 	subscribed func(client string) bool
-	run        func() string // returns the run_id of the server's process, which grants tell
+	deaf       func(client string) bool // it is known that it has no subscription
+	run        func() string            // returns the run_id of the server's process, which grants tell
 
 	terms    [3]float64 // the client's turn, patience and far, in ms
 	hasTerms bool
@@ -205,20 +207,27 @@ const (
 	silent               // it should have
 )
 
+// A claim that has joined a queue is live for lately without a note, and then unheard for as long as it takes at most until it polls.
+const lately, pollsWithin = 500e3, 1250e3 // µs
+
 // judge says how a member of a queue is.
-func (c *call) judge(name string) (is state, turn float64, movable bool) {
-	m, _ := parse(name)
-	n, ok := c.notes[m.client]
+func (c *call) judge(m member) (is state, turn float64, movable bool) {
+	of, grantable := parse(m.name)
+	n, ok := c.notes[of.client]
 	if ok && !n.until.After(c.now) {
 		ok = false
 	}
 	turn = min(n.turn, turnMost)
+	joined := math.Inf(1) // how long ago
+	if grantable && m.score <= c.micros {
+		joined = c.micros - m.score
+	}
 	switch {
-	case name == woken || name != polling && !c.subscribed(m.client):
+	case m.name == woken || m.name != polling && !c.subscribed(of.client):
 		is = gone
-	case !ok || n.till*1000 >= c.micros:
+	case !ok || n.till*1000 >= c.micros || joined <= lately:
 		is = live
-	case (n.till+n.far)*1000 >= c.micros:
+	case (n.till+n.far)*1000 >= c.micros || joined <= lately+pollsWithin:
 		is = unheard
 	default:
 		is = silent

@@ -134,9 +134,10 @@ func (s *Server) explain(step *Step, subscribers map[string]bool) (*Server, erro
 	}
 	c := &call{Server: next, now: step.call.Now, micros: micros(step.call.Now)}
 	c.subscribed = func(client string) bool { return subscribers[client] }
+	c.deaf = func(client string) bool { is, known := subscribers[client]; return known && !is }
 	c.run = func() string { return runOf(step.call.Read("INFO", "server")) }
 	want := c.execute(step)
-	if !answers(step.call.Reply, want) {
+	if !answers(step.call.Reply, want) && !answers(step.call.Reply, step.uncounted(want)) {
 		return nil, fmt.Errorf("the answer is %q, want %q", step.call.Reply, encode(want))
 	}
 	if err := c.checkMessages(step); err != nil {
@@ -172,6 +173,25 @@ type status string
 
 const okay status = "OK" // to a SET that has set the key
 
+// uncounted returns the answers of a call that has not counted how many are ahead of a claim, since a release of its lock is in front of it
+// in the call: 10 stands for three or more.
+func (step *Step) uncounted(want any) any {
+	all, _ := want.([]any)
+	if step.of != Batch || len(step.keys) != len(all) {
+		return want
+	}
+	all = slices.Clone(all)
+	released := map[string]bool{}
+	for i, w := range step.Words() {
+		five, _ := all[i].([]any)
+		if len(five) == 5 && released[w.Name] && five[4].(int64) >= near {
+			all[i] = append(slices.Clone(five[:4]), int64(10))
+		}
+		released[w.Name] = w.Verb == "release"
+	}
+	return all
+}
+
 // answers reports whether a reply is the answer. Of an error only the beginning is compared.
 func answers(reply string, want any) bool {
 	if e, ok := want.(errText); ok {
@@ -203,7 +223,7 @@ func encode(reply any) string {
 	panic(fmt.Sprintf("server: bug: a reply of type %T", reply))
 }
 
-// checkMessages compares the messages that a call has sent. A claim may be told that it is near although it is not needed, if it is in
+// checkMessages compares the messages that a call has sent to clients that have a subscription. A claim may be told that it is near although it is not needed, if it is in
 // the queue. Readers that are asked again to leave are drawn at random.
 func (c *call) checkMessages(step *Step) error {
 	var rest []string
@@ -211,6 +231,7 @@ func (c *call) checkMessages(step *Step) error {
 	for _, m := range step.call.Published {
 		client := strings.TrimPrefix(m.Channel, "redlock:wake:")
 		switch {
+		case c.deaf(client):
 		case strings.HasPrefix(m.Text, "= "):
 			told[client+" "+m.Text] = true
 		case strings.HasPrefix(m.Text, Marker+" ") && c.some > 0:
@@ -220,7 +241,7 @@ func (c *call) checkMessages(step *Step) error {
 		}
 	}
 	for _, m := range c.told {
-		if !told[m.client+" "+m.text] {
+		if !c.deaf(m.client) && !told[m.client+" "+m.text] {
 			return fmt.Errorf("the messages %q do not have %q", step.call.Published, m)
 		}
 	}

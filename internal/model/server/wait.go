@@ -31,7 +31,7 @@ func (c *call) choose(key, chosen, careful string) (found choice, ok bool) {
 		return is == live || is == unheard && (careful == "" || careful == "newcomer")
 	}
 	if chosen != "" {
-		switch is, turn, _ := c.judge(chosen); {
+		switch is, turn, _ := c.judge(l.queue[find(l.queue, chosen)]); {
 		case accepts(is):
 			return choice{name: chosen, turn: turn}, true
 		case is == gone:
@@ -39,7 +39,7 @@ func (c *call) choose(key, chosen, careful string) (found choice, ok bool) {
 		}
 	}
 	for _, m := range slices.Clone(l.queue) {
-		is, turn, movable := c.judge(m.name)
+		is, turn, movable := c.judge(m)
 		switch {
 		case accepts(is):
 			found.name, found.turn = m.name, turn
@@ -324,6 +324,7 @@ func (c *call) release(w word, key, token string) any {
 	case "":
 	case token:
 		n, l.Token = 1, ""
+		c.grantInVain(w, l, token, proposal)
 	default:
 		n = -1
 	}
@@ -351,4 +352,23 @@ func (c *call) release(w word, key, token string) any {
 		return int64(2)
 	}
 	return n
+}
+
+// grantInVain raises the fence if a release grants the lock to the head of the queue although its client has ended, since that is
+// noticed afterwards. Then the release passes the lock on to the next one.
+func (c *call) grantInVain(w word, l *Lock, token, proposal string) {
+	if len(l.queue) == 0 || len(l.waiting) > 0 || w.verb == "undo" || !isGrantable(w.arg(0)) || w.arg(1) != "" && w.arg(1) != "-" {
+		return
+	}
+	head := l.queue[0]
+	m, grantable := parse(head.name)
+	if !grantable || !m.fenced || head.name == c.memberOf(token, w.arg(0)) {
+		return
+	}
+	subscribed := c.subscribed
+	c.subscribed = func(string) bool { return true }
+	is, _, _ := c.judge(head)
+	if c.subscribed = subscribed; is != silent && !subscribed(m.client) {
+		c.nextFence(l, proposal)
+	}
 }
