@@ -1,6 +1,7 @@
 package main
 
 import (
+	"errors"
 	"fmt"
 	"slices"
 	"time"
@@ -21,6 +22,32 @@ func command(name string, args ...any) func(*run, fault) error {
 		}
 		return nil
 	}
+}
+
+// fillMemory leaves a master no memory for its time, so that it refuses to set keys.
+func fillMemory(r *run, f fault) error {
+	s := r.fleet[f.masters[0]]
+	if _, err := s.Do("CONFIG", "SET", "maxmemory", 1); err != nil {
+		return err
+	}
+	time.Sleep(f.length)
+	_, err := s.Do("CONFIG", "SET", "maxmemory", 0)
+	return err
+}
+
+// evict changes the policy of a master, and once clients have noticed that, has it evict all keys. In the first second after the change,
+// the library promises nothing.
+func evict(r *run, f fault) error {
+	s := r.fleet[f.masters[0]]
+	if _, err := s.Do("CONFIG", "SET", "maxmemory-policy", "allkeys-random"); err != nil {
+		return err
+	}
+	time.Sleep(noticed)
+	_, err := s.Do("CONFIG", "SET", "maxmemory", 1)
+	time.Sleep(f.length)
+	_, full := s.Do("CONFIG", "SET", "maxmemory", 0)
+	_, policy := s.Do("CONFIG", "SET", "maxmemory-policy", "noeviction")
+	return errors.Join(err, full, policy)
 }
 
 // ways sets the modes of the links of the fault's client for its time.

@@ -53,6 +53,15 @@ var kinds = []*kind{
 	{"quit", 3, 0, drawKill, func(r *run, f fault) error { return r.restartClient(f, false) }},
 }
 
+// settings are kinds of faults that are drawn with -traits only: somebody changes the settings of a server while it runs.
+var settings = []*kind{
+	{"memory-full", 4, 2, drawFull, fillMemory},
+	{"evict", 4, 2, drawEvict, evict},
+}
+
+// noticed is how long after a change of the policy clients that are connected have noticed it.
+const noticed = 1500 * time.Millisecond
+
 // forgetting returns how long a master that loses its data counts as away.
 func (s *scheduler) forgetting(length time.Duration) time.Duration {
 	return length + s.quarantine() + 200*time.Millisecond
@@ -73,6 +82,16 @@ func drawTail(s *scheduler, f *fault, st stretch) bool {
 
 func drawForget(s *scheduler, f *fault, st stretch) bool {
 	return s.takeAway(f, st, s.forgetting(0))
+}
+
+func drawFull(s *scheduler, f *fault, st stretch) bool {
+	f.length = s.between(50*time.Millisecond, 3*s.ttl)
+	return s.takeAway(f, st, f.length+1500*time.Millisecond) // until a probe has found that it has memory again
+}
+
+func drawEvict(s *scheduler, f *fault, st stretch) bool {
+	f.length = s.between(50*time.Millisecond, time.Second)
+	return s.takeAway(f, st, s.forgetting(f.length+noticed))
 }
 
 func drawFreeze(s *scheduler, f *fault, st stretch) bool {

@@ -81,7 +81,11 @@ type scheduler struct {
 // schedule returns the faults of a run, by time. It depends on the plan only.
 func schedule(p plan) []fault {
 	s := &scheduler{plan: p, rng: rand.New(rand.NewPCG(p.seed, 1)), busy: make([]time.Duration, p.clients), linked: make([]time.Duration, p.clients)}
-	for _, k := range kinds {
+	drawn := kinds
+	if drawing {
+		drawn = slices.Concat(kinds, settings)
+	}
+	for _, k := range drawn {
 		if p.only == nil || p.only.MatchString(k.name) {
 			s.kinds = append(s.kinds, k)
 		}
