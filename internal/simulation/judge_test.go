@@ -31,6 +31,8 @@ type figures struct {
 	lost           int           // leases that ended before their holders unlocked
 	longestWait    time.Duration // that a call waited for several names, or for an RWLocker
 	grants         int           // entries with a lease that began short, since releases had granted it
+	explained      int           // calls that masters have executed, and that were explained: see trace
+	unspecified    int           // those that the specification is not about
 }
 
 // A lock is what the judge knows about one name.

@@ -93,6 +93,7 @@ func execute(t *testing.T, p *plan) *outcome {
 	}()
 	r.finish(watched)
 	figures := r.judge.figures
+	figures.explained, figures.unspecified = r.explained()
 	figures.profile, figures.faults = p.profile.name, len(p.faults)
 	return &outcome{plan: p, violations: r.judge.violations, history: r.history, figures: figures, flights: r.flights.count()}
 }

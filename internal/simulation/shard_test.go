@@ -48,6 +48,9 @@ func runShards(t *testing.T) {
 	if all := sums[0]["all"]; !t.Failed() && (all == nil || all.runs != *seeds) {
 		t.Errorf("%v runs, want %d", all, *seeds)
 	}
+	if all := sums[0]["all"]; !t.Failed() && all.sum.explained < 50*all.runs { // as a rule it is ten times as many
+		t.Errorf("%d calls of masters were explained in %d runs, want 50 in each", all.sum.explained, all.runs)
+	}
 	if g := sums[0]["grants"]; !t.Failed() && g != nil && g.sum.grants < g.sum.entries/10 { // as a rule it is nearly half
 		t.Errorf("profile grants: %d of %d entries were granted by releases, want at least a tenth", g.sum.grants, g.sum.entries)
 	}
@@ -104,12 +107,14 @@ type total struct {
 
 // String returns the figures as read reads them.
 func (f figures) String() string {
-	return fmt.Sprintf("%s %d %d %d %d %d %d %d %d %d", f.profile, f.took, f.faults, f.calls, f.entries, f.grants, f.lost, f.overtakes, f.longestFree, f.longestWait)
+	return fmt.Sprintf("%s %d %d %d %d %d %d %d %d %d %d %d", f.profile, f.took, f.faults, f.calls, f.entries, f.grants, f.lost, f.overtakes, f.longestFree, f.longestWait,
+		f.explained, f.unspecified)
 }
 
 func (s totals) read(text string) {
 	var f figures
-	if _, err := fmt.Sscan(text, &f.profile, &f.took, &f.faults, &f.calls, &f.entries, &f.grants, &f.lost, &f.overtakes, &f.longestFree, &f.longestWait); err != nil {
+	if _, err := fmt.Sscan(text, &f.profile, &f.took, &f.faults, &f.calls, &f.entries, &f.grants, &f.lost, &f.overtakes, &f.longestFree, &f.longestWait,
+		&f.explained, &f.unspecified); err != nil {
 		panic(err)
 	}
 	s.add(totals{f.profile: {1, f}, "all": {1, f}})
@@ -128,6 +133,8 @@ func (s totals) add(others totals) {
 		t.sum.calls += o.sum.calls
 		t.sum.entries += o.sum.entries
 		t.sum.grants += o.sum.grants
+		t.sum.explained += o.sum.explained
+		t.sum.unspecified += o.sum.unspecified
 		t.sum.lost += o.sum.lost
 		t.sum.overtakes = max(t.sum.overtakes, o.sum.overtakes)
 		t.sum.longestFree = max(t.sum.longestFree, o.sum.longestFree)
@@ -138,11 +145,12 @@ func (s totals) add(others totals) {
 func (s totals) String() string {
 	var b strings.Builder
 	w := tabwriter.NewWriter(&b, 0, 0, 2, ' ', tabwriter.AlignRight)
-	fmt.Fprintln(w, "profile\truns\tvirtual time\tfaults\tcalls\tentries\tgrants\tleases lost\tovertakes at most\tfree at most\twaited at most\t")
+	fmt.Fprintln(w, "profile\truns\tvirtual time\tfaults\tcalls\tentries\tgrants\tleases lost\tovertakes at most\tfree at most\twaited at most\tcalls explained\tnot specified\t")
 	for _, name := range slices.Sorted(maps.Keys(s)) {
 		t := s[name]
-		fmt.Fprintf(w, "%s\t%d\t%v\t%d\t%d\t%d\t%d\t%d\t%d\t%v\t%v\t\n", name, t.runs, t.sum.took.Round(time.Second), t.sum.faults,
-			t.sum.calls, t.sum.entries, t.sum.grants, t.sum.lost, t.sum.overtakes, t.sum.longestFree, t.sum.longestWait)
+		fmt.Fprintf(w, "%s\t%d\t%v\t%d\t%d\t%d\t%d\t%d\t%d\t%v\t%v\t%d\t%d\t\n", name, t.runs, t.sum.took.Round(time.Second), t.sum.faults,
+			t.sum.calls, t.sum.entries, t.sum.grants, t.sum.lost, t.sum.overtakes, t.sum.longestFree, t.sum.longestWait,
+			t.sum.explained, t.sum.unspecified)
 	}
 	w.Flush()
 	return b.String()

@@ -52,6 +52,18 @@ func (r *run) observe() {
 	}
 }
 
+// explained returns how many calls were explained, and how many the specification is not about.
+func (r *run) explained() (explained, others int) {
+	for _, t := range r.traces {
+		for name, n := range t.calls {
+			if explained += n; name == unspecified {
+				explained, others = explained-n, others+n
+			}
+		}
+	}
+	return explained, others
+}
+
 // Before implements executed.Observer.
 func (t *trace) Before(c *executed.Call) {
 	t.mu.Lock()

@@ -168,7 +168,7 @@ func (v *verdict) caught(r *run) string {
 // print prints the verdict as text.
 func (v *verdict) print(out io.Writer, r *run) {
 	fmt.Fprintf(out, "faults:")
-	for _, k := range kinds {
+	for _, k := range slices.Concat(kinds, settings) {
 		if n := r.done[k.name]; n > 0 {
 			fmt.Fprintf(out, " %s %d,", k.name, n)
 		}
@@ -264,7 +264,7 @@ func printPlan(out io.Writer, p plan) {
 		fmt.Fprintf(out, "\nclient %d: %v", i, drawTraits(p.seed, i, p.ttl))
 	}
 	fmt.Fprint(out, "\n\nfaults:")
-	for _, k := range kinds {
+	for _, k := range slices.Concat(kinds, settings) {
 		fmt.Fprint(out, " ", k.name)
 	}
 	fmt.Fprintln(out, "\n\ndefects:")
