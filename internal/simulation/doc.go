@@ -49,7 +49,7 @@
 //     of the others (run.demand), while a quorum of masters answers it. This depends on the kind of the client and on its
 //     distance: a client that queues, one that cannot be granted the lock but is woken, and one that polls.
 //   - values: SingleFlight returns no value of a function that began before the call (profile flights).
-//   - throughput: with one master slow or hung, there are at least half as many entries as without that.
+//   - throughput: with one master slow or hung, there are at least four fifths as many entries as without that.
 //   - trace: each call of a script and each SET that a master executes is explained by the specification of one master
 //     (internal/model/server): its answer, its messages, and what the key, its queue, its fence and its readers are afterwards. Calls
 //     about permits and values are not. Each lease, and each renewal of it, is explained by votes of a quorum of masters: they were

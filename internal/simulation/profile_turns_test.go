@@ -55,7 +55,7 @@ var turnsProfiles = []*profile{
 	{name: "crowd", make: makeCrowd, free: crowdFree},
 	{name: "flights", make: makeFlights, free: faultyFree},
 	{name: "permits", make: makePermits, free: faultyFree},
-	{name: "slow-master", make: makeSlowMaster, free: 5 * time.Second, throughput: 50},
+	{name: "slow-master", make: makeSlowMaster, free: 5 * time.Second, throughput: 80},
 }
 
 // busyFor draws for how long all processes lock.

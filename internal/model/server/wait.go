@@ -114,14 +114,20 @@ func (c *call) pass(key, token string, p passing) bool {
 	return true
 }
 
-// grant sets a free key for a claim, and tells it.
+// grant sets a free key for a claim, and tells it. The message says which claim is the head of the queue now.
 func (c *call) grant(l *Lock, key string, m claim, proposal string) {
 	given := int64(0)
 	if m.fenced {
 		given = c.nextFence(l, proposal)
 	}
 	c.set(l, m.token, m.ms)
-	c.publish(m.client, "+ %s %s * %d %s", m.token, c.run(), given, key)
+	next := ""
+	if len(l.queue) > 0 {
+		if head, grantable := parse(l.queue[0].name); grantable {
+			next = "/" + head.token
+		}
+	}
+	c.publish(m.client, "+ %s %s * %d%s %s", m.token, c.run(), given, next, key)
 }
 
 // head returns the head of a queue, and whether the lock is reserved for a client that was woken. A reservation that is over is
@@ -319,6 +325,10 @@ func (c *call) release(w word, key, token string) any {
 	if proposal == "0" {
 		proposal = ""
 	}
+	named, byHolder := strings.CutPrefix(how, "+")
+	if byHolder = byHolder || how == "" || how == "-" || how == "open"; byHolder {
+		how = named
+	}
 	n := int64(0)
 	switch l.Token {
 	case "":
@@ -344,7 +354,7 @@ func (c *call) release(w word, key, token string) any {
 		c.tellNear(key, before)
 	}
 	switch {
-	case n == 1 && (how == "" || how == "-" || how == "open") && c.turn(key, token):
+	case n == 1 && byHolder && c.turn(key, token):
 		return int64(2)
 	case n == -1, how == "free", how == "undo" && n == 0:
 		return n
@@ -357,10 +367,19 @@ func (c *call) release(w word, key, token string) any {
 // grantInVain raises the fence if a release grants the lock to the head of the queue although its client has ended, since that is
 // noticed afterwards. Then the release passes the lock on to the next one.
 func (c *call) grantInVain(w word, l *Lock, token, proposal string) {
-	if len(l.queue) == 0 || len(l.waiting) > 0 || w.verb == "undo" || !isGrantable(w.arg(0)) || w.arg(1) != "" && w.arg(1) != "-" {
+	named, isNamed := strings.CutPrefix(w.arg(1), "+")
+	if len(l.queue) == 0 || len(l.waiting) > 0 || w.verb == "undo" || !isGrantable(w.arg(0)) || w.arg(1) != "" && w.arg(1) != "-" && !isNamed {
 		return
 	}
 	head := l.queue[0]
+	if isNamed {
+		front := l.queue[:min(near+1, len(l.queue))]
+		at := slices.IndexFunc(front, func(m member) bool { return strings.Contains(m.name, " "+named) })
+		if at < 0 {
+			return
+		}
+		head = front[at]
+	}
 	m, grantable := parse(head.name)
 	if !grantable || !m.fenced || head.name == c.memberOf(token, w.arg(0)) {
 		return
