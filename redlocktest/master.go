@@ -256,7 +256,8 @@ func (m *Master) Set(key, value string, ttl time.Duration) {
 }
 
 // Del deletes the key and reports whether it existed.
-func (m *Master) Del(key string) (existed bool) {
+func (m *Master) Del(key string) bool {
+	var existed bool
 	m.seen.change(func() { existed = m.mini.Del(key) })
 	return existed
 }
