@@ -563,7 +563,11 @@ local function handOver(key, token, mine, proposal, open, named)
     tell(key, front[2 * near + 1] or '')
     thirds[key] = tonumber(front[2 * near + 2])
   end
-  if tellGrant(key, client, claim, given, front[at == 1 and 3 or 1] or '') == 0 then
+  local next = 1
+  while front[next] == head or front[next] == mine do
+    next = next + 2
+  end
+  if tellGrant(key, client, claim, given, front[next] or '') == 0 then
     granted[key], thirds[key] = nil, nil
     redis.pcall('DEL', key)
     return false -- the client is gone
