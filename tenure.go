@@ -294,20 +294,25 @@ func (r *renewal) retryLocked(now clock.Reading) {
 	for i, v := range r.ballot.Votes() {
 		if v.In && v.Err != nil {
 			r.ballot.Withdraw(i)
-			r.askLocked(i, now)
+			if !r.askLocked(i, now) {
+				r.tenure.client.masters[i].Hurry()
+			}
 		}
 	}
 }
 
-func (r *renewal) askLocked(i int, now clock.Reading) {
+// askLocked asks a master, and reports whether it can be asked.
+func (r *renewal) askLocked(i int, now clock.Reading) bool {
 	t := r.tenure
 	renew := t.renews
 	if renew == nil {
 		renew = wire.Renew
 	}
-	if err := t.client.masters[i].Ask(renew, t.claim, r); err != nil {
+	err := t.client.masters[i].Ask(renew, t.claim, r)
+	if err != nil {
 		r.voteLocked(i, wire.Answer{Err: err}, now.Time())
 	}
+	return err == nil
 }
 
 func (r *renewal) voteLocked(i int, a wire.Answer, now time.Time) {

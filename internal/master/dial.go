@@ -15,6 +15,7 @@ import (
 type dialer struct {
 	cfg     *Config         // immutable
 	closing <-chan struct{} // closed to end run
+	hurry   <-chan struct{} // receives from Master.Hurry; nil: nothing shortens a pause
 	// greet makes a new connection ready for serve.
 	greet func(context.Context, redis.Conn) (peer, error)
 	// serve uses a connection until it ends, and says why it did.
@@ -55,21 +56,30 @@ func (d *dialer) run() {
 		default:
 		}
 		d.failed(err)
-		if !d.pause(redial.NextBackOff() + redialAfter(err)) {
+		spread := redialAfter(err)
+		if !d.pause(redial.NextBackOff()+spread, d.cfg.NodeTimeout+spread) {
 			return
 		}
 	}
 }
 
-// pause waits, and reports false if closing has ended it.
-func (d *dialer) pause(wait time.Duration) bool {
+// pause waits, and reports false if closing has ended it. If there is a hurry, it does not wait for longer than hurried.
+func (d *dialer) pause(wait, hurried time.Duration) bool {
+	began, hurry := time.Now(), d.hurry
 	t := time.NewTimer(wait)
 	defer t.Stop()
-	select {
-	case <-t.C:
-		return true
-	case <-d.closing:
-		return false
+	for {
+		select {
+		case <-t.C:
+			return true
+		case <-hurry:
+			hurry = nil
+			if hurried < wait {
+				t.Reset(hurried - time.Since(began))
+			}
+		case <-d.closing:
+			return false
+		}
 	}
 }
 

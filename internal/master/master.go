@@ -165,6 +165,7 @@ type Master struct {
 	done    chan struct{} // closed when supervisor and listener have ended
 
 	pingOften chan struct{} // cap 1: Waiting may report true; received by the listener
+	hurry     chan struct{} // cap 1: Hurry was called; received by the supervisor's dialer
 
 	mu           sync.Mutex // guards what follows
 	status       Status
@@ -200,6 +201,7 @@ func Start(cfg Config) *Master {
 		done:    make(chan struct{}),
 
 		pingOften: make(chan struct{}, 1),
+		hurry:     make(chan struct{}, 1),
 
 		status: Status{State: Connecting, Since: time.Now()},
 		outbox: outbox{index: cfg.Index, wake: make(chan struct{}, 1)},
@@ -253,6 +255,10 @@ func (m *Master) Ask(r wire.Request, claim *Claim, asker Asker) error {
 	defer m.mu.Unlock()
 	return m.askLocked(r, claim, asker)
 }
+
+// Hurry makes a Master that is down dial again NodeTimeout after its last dial has failed, once. Without it, dials of a master that stays down
+// are up to one and a half seconds apart. That is too long for a lease that will end before.
+func (m *Master) Hurry() { poke(m.hurry) }
 
 // Contact returns a number that stays the same for as long as the connection for commands and the subscription last. It is 0 if
 // there is no subscription although the client uses them.

@@ -48,7 +48,7 @@ type peer struct {
 // supervise keeps the connection until Close.
 func (m *Master) supervise(shared bool) {
 	s := &supervisor{Master: m, shared: shared}
-	d := &dialer{cfg: &m.cfg, closing: m.closing, greet: s.hello, serve: s.connected, failed: m.disconnected}
+	d := &dialer{cfg: &m.cfg, closing: m.closing, hurry: m.hurry, greet: s.hello, serve: s.connected, failed: m.disconnected}
 	d.run()
 	m.abandon(ErrClosed)
 }
