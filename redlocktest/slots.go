@@ -19,14 +19,10 @@ const (
 // key is the semaphore's name, with the Options.Prefix. GetSlots uses no connection, so it works while any fault is on.
 func (m *Master) GetSlots(key string) map[int]string {
 	tokens := make(map[int]string)
-	fields, _ := m.mini.HKeys(slotsKey + key)
-	for _, field := range fields {
-		slot, err := strconv.Atoi(field)
-		if err != nil {
-			continue // it is not a slot
-		}
-		if until, err := m.mini.ZScore(untilKey+key, field); err == nil && until > float64(time.Now().UnixMilli()) {
-			tokens[slot] = m.mini.HGet(slotsKey+key, field)
+	ends, _ := m.mini.SortedSet(untilKey + key)
+	for number, until := range ends {
+		if slot, err := strconv.Atoi(number); err == nil && until > float64(time.Now().UnixMilli()) {
+			tokens[slot] = m.mini.HGet(slotsKey+key, number)
 		}
 	}
 	return tokens
@@ -40,18 +36,11 @@ func (m *Master) SetSlot(key string, slot int, token string, ttl time.Duration) 
 		panic(fmt.Sprintf("redlocktest: SetSlot(%q, %d, %q, %v) is not possible", key, slot, token, ttl))
 	}
 	number := strconv.Itoa(slot)
-	if before := m.mini.HGet(slotsKey+key, number); before != "" && before != token {
-		m.noteSlots(key, before, func(slots []string) []string {
-			return slices.DeleteFunc(slots, func(s string) bool { return s == number })
-		})
-	}
-	m.mini.HSet(slotsKey+key, number, token)
-	m.noteSlots(key, token, func(slots []string) []string {
-		if slices.Contains(slots, number) {
-			return slots
-		}
-		return append(slots, number)
+	m.noteSlots(key, m.mini.HGet(slotsKey+key, number), func(slots []string) []string {
+		return slices.DeleteFunc(slots, func(s string) bool { return s == number })
 	})
+	m.mini.HSet(slotsKey+key, number, token)
+	m.noteSlots(key, token, func(slots []string) []string { return append(slots, number) })
 	if _, err := m.mini.ZAdd(untilKey+key, float64(time.Now().Add(ttl).UnixMilli()), number); err != nil {
 		panic("redlocktest: bug: " + err.Error())
 	}

@@ -108,6 +108,30 @@ func TestASlotThatIsSetOrDeletedIsLost(t *testing.T) {
 	}
 }
 
+// A token that is replaced in a slot keeps its others, and only these: its holder is answered by what the record has about the token.
+func TestSetSlotTakesTheSlotFromTheTokenThatHadIt(t *testing.T) {
+	m := StartN(t, 1).Master(0)
+	for _, row := range []struct {
+		slot           int
+		token          string
+		ofOne, ofOther string // what the record has
+	}{
+		{0, "one", " 400 0 - 0", ""},
+		{3, "one", " 400 0 - 0,3", ""},
+		{3, "one", " 400 0 - 0,3", ""},
+		{3, "other", " 400 0 - 0", " 400 0 - 3"},
+		{0, "other", "", " 400 0 - 3,0"},
+	} {
+		m.SetSlot("a", row.slot, row.token, time.Minute)
+		if one, other := m.mini.HGet(slotsKey+"a", "@one"), m.mini.HGet(slotsKey+"a", "@other"); one != row.ofOne || other != row.ofOther {
+			t.Errorf("slot %d is set to %s: the record has %q and %q, want %q and %q", row.slot, row.token, one, other, row.ofOne, row.ofOther)
+		}
+	}
+	if keys, _ := m.mini.HKeys(slotsKey + "a"); len(keys) != 3 {
+		t.Errorf("the record has %q, want two slots and a token", keys)
+	}
+}
+
 func TestSetSlotRefusesWhatNoClientWrites(t *testing.T) {
 	m := StartN(t, 1).Master(0)
 	for _, set := range []func(){

@@ -34,9 +34,7 @@ func OfSemaphore(looks []wire.SlotLook, n int) (s Semaphore) {
 			slots[slot.Slot][i] = wire.Look{Token: slot.Token, Left: slot.Left}
 			limits[slot.Token] = max(limits[slot.Token], slot.Limit)
 		}
-		if look.Taken > len(look.Slots) {
-			s.Taken = max(s.Taken, look.Taken)
-		}
+		s.Taken = max(s.Taken, look.Taken)
 		queues = append(queues, wire.Look{Waiting: look.Waiting, Waiters: look.Waiters})
 	}
 	for _, number := range slices.Sorted(maps.Keys(slots)) {

@@ -45,11 +45,22 @@ var (
 	readers = step{"./internal/contract", "RW|Read|Writer|Lockers|Fence"}
 	kept    = step{"./internal/contract", "Kept|Keep|Recall"}
 	flights = step{"./internal/contract", "OneCall|Value|Caller|Landing|Goroutine|SingleFlight|LostLease"}
+	permits = step{"./internal/contract", "Permit|Semaphore|Slot|Goroutines|Limit|Claim"}
 	sets    = step{"./internal/contract", "Name|Set|Several|Lockers|OneLease|Merger"}
 )
 
 var targets = []target{
 	{"internal/wire/readers.lua", []step{scripts, readers}},
+	{"internal/wire/slots.lua", []step{{"./internal/wire", "Slot|Claim|Permit|Passed|Bitmap|Limit|Near"}, permits}},
+	{"internal/wire/taken.lua", []step{{"./internal/wire", "Look"}}},
+	{"internal/wire/taken.go", []step{{"./internal/wire", "Look"}}},
+	{"internal/wire/slots.go", []step{wire, permits}},
+	{"internal/waits/slots.go", []step{{"./internal/waits", ""}, permits}},
+	{"internal/holding/semaphore.go", []step{{"./internal/holding", ""}}},
+	{"semaphores.go", []step{inside, permits}},
+	{"redlocktest/slots.go", []step{{"./redlocktest", "Slot|Permit"}}},
+	{"cmd/redlock/permits.go", []step{{"./cmd/redlock", "Slot|Permit|Document"}}},
+	{"cmd/redlock/run_lease.go", []step{{"./cmd/redlock", "Limit|Permit|Runs|Variable|Environment"}}},
 	{"internal/wire/set.lua", []step{scripts, sets}},
 	{"internal/wire/batch.lua", []step{wire, master, whole}},
 	{"internal/wire/fences.lua", []step{scripts, whole}},

@@ -68,6 +68,52 @@ func TestALookAtManySlotsTellsHowManyThereAre(t *testing.T) {
 	})
 }
 
+// What a record lacks must not hide the rest of it.
+func TestALookAtARecordThatIsNotWholeTellsTheRest(t *testing.T) {
+	onBoth(t, func(t *testing.T, dial func() redis.Conn) {
+		s := newSlotScene(t, dial)
+		s.says("A", "register 60000 20 1 16 400 -", "16||1")
+		for _, do := range [][]any{
+			{"SETBIT", takenKey + "k", 1, 1}, // nobody stands there
+			{"SETBIT", takenKey + "k", 2, 1},
+			{"HSET", slotsKey + "k", 2, strings.Repeat("t", tokenMost+1)}, // no client's
+			{"ZADD", untilKey + "k", 1e15, 2},
+			{"SETBIT", takenKey + "k", 3, 1},
+			{"HSET", slotsKey + "k", 3, "ended"}, // without an end
+			{"SETBIT", takenKey + "k", 4, 1},
+			{"HSET", slotsKey + "k", 4, "unknown"}, // nothing else is known of it
+			{"ZADD", untilKey + "k", 1e15, 4},
+			{"SETBIT", takenKey + "k", 5, 1},
+			{"HSET", slotsKey + "k", 5, "odd", "@odd", "odd"},
+			{"ZADD", untilKey + "k", 1e15, 5},
+		} {
+			if _, err := s.conn.Do(do[0].(string), do[1:]...); err != nil {
+				t.Fatal(err)
+			}
+		}
+		got := ""
+		for _, slot := range s.slotLook().Slots {
+			got += fmt.Sprintf(" %d %s %d", slot.Slot, slot.Token, slot.Limit)
+		}
+		if want := " 4 unknown 0 5 odd 0 16 A 20"; got != want {
+			t.Errorf("the slots are%s, want%s", got, want)
+		}
+	})
+}
+
+func TestOnlyAClaimOnSlotsSaysHowManyItWants(t *testing.T) {
+	for member, want := range map[string]string{
+		"t 400 2 4 0!": "t 2 4", "t 400 128 65536 0": "t 128 65536", "t 400 1 1 0": "t 1 1",
+		"t 400 2": "", "": "", "t 400 0 4 0": "", "t 400 129 4 0": "", "t 400 1 0 0": "", "t 400 1 65537 0": "", "t 400 x 4 0": "", "t 400 1 x 0": "",
+	} {
+		var w Waiter
+		w.wants(member)
+		if got := strings.TrimSpace(fmt.Sprintln(w.Token, w.Permits, w.Limit)); got != want && (want != "" || w != Waiter{}) {
+			t.Errorf("%q wants %q, want %q", member, got, want)
+		}
+	}
+}
+
 // numbers returns n numbers from first on as text.
 func numbers(first, n int) (all []string) {
 	for i := range n {
@@ -84,6 +130,13 @@ func TestALookAtWhatIsNoSemaphoreIsAnError(t *testing.T) {
 	}
 	if _, err := DecodeSlotLook(good[1:]); err == nil {
 		t.Error("too few replies: no error")
+	}
+	for _, odd := range []any{redis.Error("ERR"), []any{[]byte("1")}} {
+		bad := append([]any{}, good...)
+		bad[0] = odd
+		if _, err := DecodeSlotLook(bad); err == nil {
+			t.Errorf("the clock is %v: no error", odd)
+		}
 	}
 	for i, replies := range []any{
 		redis.Error("WRONGTYPE Operation against a key holding the wrong kind of value"), int64(1), texts("3", "2000", "token"),
