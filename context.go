@@ -114,7 +114,7 @@ func lossOf(s *Lease, err error) error {
 // The lock is that of Locker(name), with Options.LockOptions, but is not kept. Only clients that can be granted the lock by a
 // release take values of other processes. So SingleFlight shares nothing between processes if renewal or wake-ups are off, or the TTL
 // is below 400 ms. Values pass through the masters unencrypted, but for TLS: whoever may subscribe to the clients' channels can read
-// them. A master that lies, or whoever may publish there and read its queues, can give a wrong value to those who wait: it is no vote of a majority.
+// them. A value counts that a quorum of masters has sent. Whoever may publish at these, and read their queues, can forge one.
 func (c *Client) SingleFlight(ctx context.Context, name string, f func(ctx context.Context) ([]byte, error)) (value []byte, shared bool, err error) {
 	opts := c.opts.LockOptions
 	opts.Keep = 0
@@ -169,7 +169,7 @@ func (l *Locker) fly(ctx context.Context, fl *flight.Flight, f func(ctx context.
 	return value, false, err
 }
 
-// A publishing says by which masters the holder of a tenure may send a value to those who wait: those where its token was set before
+// A publishing says of which masters the holder of a tenure is sure, when it sends a value to those who wait: those where its token was set before
 // the holder had the lock, and was not set again. Each rule has its reason in docs/flight.md.
 type publishing struct {
 	voted    uint64        // the masters, as bits, that had voted when the holder got the lock, and were sent no heal since
@@ -207,11 +207,8 @@ func (t *tenure) share(value []byte) {
 	if t.err != nil || now.Since(t.start) >= t.validity {
 		return
 	}
-	request := t.claim.Publishing(value)
 	for i, m := range t.client.masters {
-		if (sure&p.voted)>>i&1 == 1 {
-			m.Publish(p.contacts[i], request, t.claim)
-		}
+		m.Publish(value, (sure&p.voted)>>i&1 == 1, p.contacts[i], t.claim)
 	}
 }
 

@@ -234,6 +234,30 @@ func TestAValueThatComesFromFewerMastersIsEnough(t *testing.T) {
 	})
 }
 
+// A master that lies, or whoever may publish at one, is not believed.
+func TestAValueThatOneMasterHasForgedIsNotTaken(t *testing.T) {
+	bubble(t, 3, func(t *testing.T, ms *redlocktest.Masters) {
+		f := &fleet{t: t}
+		occupy(ms)
+		done := f.start(connected(t, ms, nil))
+		queued(t, ms, "a", 1)
+		conn := ms.Pools()[0].Get()
+		defer conn.Close()
+		members, err := redis.Strings(conn.Do("ZRANGE", "redlock:queue:a", 0, 0))
+		if err != nil {
+			t.Fatal(err)
+		}
+		client, rest, _ := strings.Cut(members[0], " ")
+		claim, _, _ := strings.Cut(rest, " ")
+		if n, err := redis.Int(conn.Do("PUBLISH", "redlock:wake:"+client, "! "+claim+" holder 1 aforged")); n != 1 || err != nil {
+			t.Fatalf("PUBLISH: %d, %v", n, err)
+		}
+		time.Sleep(time.Second)
+		release(t, ms)
+		(<-done).want(t, "f1", false)
+	})
+}
+
 // cuttable returns a Client, and a function that cuts its connections.
 func cuttable(t *testing.T, ms *redlocktest.Masters) (*redlock.Client, func()) {
 	var mu sync.Mutex

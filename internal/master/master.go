@@ -275,14 +275,13 @@ func (m *Master) contactLocked() int {
 	return m.contact
 }
 
-// Publish sends a Publish, unless Contact returns another number by now. Nobody needs the answer.
-func (m *Master) Publish(contact int, r wire.Request, claim *Claim) {
+// Publish sends a Publish of a value. It is sure if it is to be, and Contact still returns this number. Nobody needs the answer.
+func (m *Master) Publish(value []byte, sure bool, contact int, claim *Claim) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if contact != 0 && m.contactLocked() == contact {
-		m.askLocked(wire.PublishScript, nil, nil)
-		m.askLocked(r, claim, nil)
-	}
+	sure = sure && contact != 0 && m.contactLocked() == contact
+	m.askLocked(wire.PublishScript, nil, nil)
+	m.askLocked(claim.Publishing(value, sure), claim, nil)
 }
 
 func (m *Master) askLocked(r wire.Request, claim *Claim, asker Asker) error {

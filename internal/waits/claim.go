@@ -72,6 +72,7 @@ func (w *Wait) SetClaim(c *Claim) {
 	defer w.waits.mu.Unlock()
 	w.waits.setSlotsLocked(w.claim, nil)
 	w.claim, w.registered = c, 0
+	clear(w.said)
 	w.waits.setSlotsLocked(c, w)
 }
 

@@ -1,18 +1,22 @@
 package waits
 
-import "github.com/redlock-go/redlock/internal/wire"
+import (
+	"bytes"
+
+	"github.com/redlock-go/redlock/internal/wire"
+)
 
 // A wait may end without the lock: with the value of a function that another client has called while it had the lock. The
 // function must have begun after the call that waits. No clock can tell. But the claim's registration was sent after that call,
-// and a holder sends its value only by masters where its token was set before the function began. So if the answer to the
-// registration says that the key did not hold that token, the token was set later, and the function began later still. See
-// docs/flight.md.
+// and a holder says by which masters its token was set before the function began. So if the answer to the
+// registration says that the key did not hold that token, the token was set later, and the function began later still. One such
+// master is enough. But a quorum of masters must have sent the value, so that no master can forge one. See docs/flight.md.
 
 // Takes says that the wait may end with a value. It is called before the first SetClaim.
 func (w *Wait) Takes() {
 	w.waits.mu.Lock()
 	defer w.waits.mu.Unlock()
-	w.stood = make([]string, w.waits.masters)
+	w.stood, w.said = make([]string, w.waits.masters), make([]*wire.Value, w.waits.masters)
 }
 
 // registeredLocked notes what a master's key held when it executed the registration of the wait's claim.
@@ -32,7 +36,19 @@ func (s *Waits) Value(i int, v wire.Value) bool {
 		_, left := s.left.Get(v.Key)
 		return left || w != nil // to a claim that was given up
 	}
-	if w.registered>>i&1 == 1 && w.stood[i] != v.Holder {
+	if w.said == nil {
+		return true
+	}
+	v.Sure = v.Sure && w.registered>>i&1 == 1 && w.stood[i] != v.Holder
+	w.said[i] = &v
+	same, later := 0, false
+	for _, other := range w.said {
+		if other != nil && other.Holder == v.Holder && bytes.Equal(other.Value, v.Value) {
+			same++
+			later = later || other.Sure
+		}
+	}
+	if same >= s.Need && later && w.value == nil {
 		w.value = &v.Value
 		poke(w.News)
 	}

@@ -15,13 +15,15 @@ func flying(s *Waits) (*Wait, *Claim) {
 	w := s.Begin("a")
 	w.Takes()
 	terms := wire.NewTerms("a", 0)
-	c := NewClaim(master.NewClaim(&terms, wire.ClaimOf{Token: "mine", Grant: wire.GrantLeast}), clock.System(), wire.GrantLeast, 3)
+	c := NewClaim(master.NewClaim(&terms, wire.ClaimOf{Token: "mine", Grant: wire.GrantLeast}), clock.System(), wire.GrantLeast, s.masters)
 	w.SetClaim(c)
 	return w, c
 }
 
 func TestAWaitTakesAValueOnlyIfItsFunctionBeganAfterTheCall(t *testing.T) {
-	value := wire.Value{Key: "a", Token: "mine", Holder: "holder", Value: []byte("v")}
+	value := wire.Value{Key: "a", Token: "mine", Holder: "holder", Value: []byte("v"), Sure: true}
+	unsure := value
+	unsure.Sure = false
 	register, poll := wire.Register, wire.Again
 	for _, row := range []struct {
 		name   string
@@ -34,11 +36,12 @@ func TestAWaitTakesAValueOnlyIfItsFunctionBeganAfterTheCall(t *testing.T) {
 		{"the key was free", register, wire.Answer{Outcome: wire.Granted}, value, true},
 		{"the holder's token stood there", register, wire.Answer{Outcome: wire.Taken, Standing: "holder"}, value, false},
 		{"the holder's token stood there, and is long", register, wire.Answer{Outcome: wire.Taken, Standing: strings.Repeat("h", 60)},
-			wire.Value{Key: "a", Token: "mine", Holder: strings.Repeat("h", 32)}, false},
+			wire.Value{Key: "a", Token: "mine", Holder: strings.Repeat("h", 32), Sure: true}, false},
+		{"the holder is not sure", register, wire.Answer{Outcome: wire.Taken, Standing: "before"}, unsure, false},
 		{"the registration failed", register, wire.Answer{Err: errors.New("lost")}, value, false},
 		{"only a poll was answered", poll, wire.Answer{Outcome: wire.Taken, Standing: "before"}, value, false},
-		{"it is for another claim", register, wire.Answer{Outcome: wire.Granted}, wire.Value{Key: "a", Token: "former", Holder: "holder"}, false},
-		{"it is for another key", register, wire.Answer{Outcome: wire.Granted}, wire.Value{Key: "b", Token: "mine", Holder: "holder"}, false},
+		{"it is for another claim", register, wire.Answer{Outcome: wire.Granted}, wire.Value{Key: "a", Token: "former", Holder: "holder", Sure: true}, false},
+		{"it is for another key", register, wire.Answer{Outcome: wire.Granted}, wire.Value{Key: "b", Token: "mine", Holder: "holder", Sure: true}, false},
 	} {
 		t.Run(row.name, func(t *testing.T) {
 			s := New(3)
@@ -47,15 +50,36 @@ func TestAWaitTakesAValueOnlyIfItsFunctionBeganAfterTheCall(t *testing.T) {
 			if expected := s.Value(1, row.value); expected != (row.value.Key == "a") {
 				t.Errorf("the message was expected: %v", expected)
 			}
+			if _, ok := w.Taken(); ok {
+				t.Error("a value was taken that one master of three has sent")
+			}
+			s.Value(2, row.value) // which has not answered the registration
 			if _, ok := w.Taken(); ok != row.want {
 				t.Errorf("taken: %v, want %v", ok, row.want)
 			}
-			if s.Value(2, row.value); row.want == false {
-				if _, ok := w.Taken(); ok {
-					t.Error("a value was taken from a master that has not answered")
-				}
-			}
 		})
+	}
+}
+
+// A master that lies cannot forge a value.
+func TestAQuorumOfMastersMustSendTheSameValue(t *testing.T) {
+	s := New(5)
+	w, c := flying(s)
+	forged := wire.Value{Key: "a", Token: "mine", Holder: "holder", Value: []byte("forged"), Sure: true}
+	value, other := forged, forged
+	value.Value, other.Holder = []byte("v"), "another"
+	for i := range 5 {
+		w.Answered(c, wire.Register, i, wire.Answer{Outcome: wire.Taken, Standing: "before"}, c.Began, wire.GrantLeast, true)
+	}
+	for _, said := range []struct {
+		master int
+		value  wire.Value
+		want   bool
+	}{{0, forged, false}, {0, forged, false}, {0, forged, false}, {1, value, false}, {2, value, false}, {3, other, false}, {1, forged, false}, {4, value, false}, {3, value, true}} {
+		s.Value(said.master, said.value)
+		if got, ok := w.Taken(); ok != said.want || ok && string(got) != "v" {
+			t.Fatalf("master %d has sent %q: the wait has %q, %v", said.master, said.value.Value, got, ok)
+		}
 	}
 }
 
@@ -66,7 +90,9 @@ func TestAWaitForALockTakesNoValue(t *testing.T) {
 	c := NewClaim(master.NewClaim(&terms, wire.ClaimOf{Token: "mine", Grant: wire.GrantLeast}), clock.System(), wire.GrantLeast, 3)
 	w.SetClaim(c)
 	w.Answered(c, wire.Register, 1, wire.Answer{Outcome: wire.Granted}, c.Began, wire.GrantLeast, true)
-	s.Value(1, wire.Value{Key: "a", Token: "mine", Holder: "holder"})
+	for i := range 3 {
+		s.Value(i, wire.Value{Key: "a", Token: "mine", Holder: "holder", Sure: true})
+	}
 	if _, ok := w.Taken(); ok {
 		t.Error("a value was taken")
 	}
@@ -82,7 +108,7 @@ func TestTheRegistrationOfAnEarlierClaimDoesNotCount(t *testing.T) {
 	w.SetClaim(next)
 	w.Answered(c, wire.Register, 2, wire.Answer{Outcome: wire.Granted}, c.Began, wire.GrantLeast, true)
 	for i := range 3 {
-		s.Value(i, wire.Value{Key: "a", Token: "next", Holder: "holder"})
+		s.Value(i, wire.Value{Key: "a", Token: "next", Holder: "holder", Sure: true})
 	}
 	if _, ok := w.Taken(); ok {
 		t.Error("a value was taken")

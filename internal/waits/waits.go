@@ -16,6 +16,7 @@ import (
 	"github.com/redlock-go/redlock/internal/master"
 	"github.com/redlock-go/redlock/internal/quorum"
 	"github.com/redlock-go/redlock/internal/recent"
+	"github.com/redlock-go/redlock/internal/wire"
 )
 
 // A Wait receives the messages for one wait of a Client for a name.
@@ -35,9 +36,10 @@ type Wait struct {
 	slots bool   // it has had a claim on slots
 
 	// Of a wait that may end with a value, see Takes:
-	stood      []string // by master: what its key held when it executed the registration of the claim, as in wire.Value.Holder
-	registered uint64   // the masters, as bits, that have answered the registration
-	value      *[]byte  // nil: none has come
+	stood      []string      // by master: what its key held when it executed the registration of the claim, as in wire.Value.Holder
+	registered uint64        // the masters, as bits, that have answered the registration
+	said       []*wire.Value // by master: the last value that it has sent for the claim; nil: none
+	value      *[]byte       // the value that a quorum of masters has sent; nil: there is none
 }
 
 const (

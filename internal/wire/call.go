@@ -65,7 +65,11 @@ func (cmd *Command) Append(args []any, id any) (name string, all []any) {
 	case *lua:
 		return "SCRIPT", append(args, "LOAD", r.text)
 	case *publishing:
-		return "EVALSHA", append(args, flightLua.sha, 2, cmd.Claim.key, r.queue, cmd.Claim.token, r.value)
+		args = append(args, flightLua.sha, 2, cmd.Claim.key, r.queue, cmd.Claim.token, r.value)
+		if r.unsure {
+			args = append(args, "unsure")
+		}
+		return "EVALSHA", args
 	}
 	return "PING", args
 }

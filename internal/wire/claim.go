@@ -226,14 +226,18 @@ func Polling(spared uint64, refused bool) Request {
 }
 
 // A publishing is a Publish.
-type publishing struct{ queue, value any }
+type publishing struct {
+	queue, value any
+	unsure       bool
+}
 
 // Kind implements Request.
 func (*publishing) Kind() Kind { return Publish }
 
-// Publishing returns a Publish of a value, of ValueMost bytes at most. The claim is for one name.
-func (c *Claim) Publishing(value []byte) Request {
-	return &publishing{queue: "redlock:queue:" + c.name, value: value}
+// Publishing returns a Publish of a value, of ValueMost bytes at most. The claim is for one name. sure says that the master set
+// the token before the function began, and not since: see Value.Sure.
+func (c *Claim) Publishing(value []byte, sure bool) Request {
+	return &publishing{queue: "redlock:queue:" + c.name, value: value, unsure: !sure}
 }
 
 // Committing returns a Commit of a fence.

@@ -18,15 +18,17 @@ func TestAValueIsSentToTheClaimsThatWait(t *testing.T) {
 		queue                   []string
 		told                    []string // clients
 		holder                  string
+		unsure                  bool
 	}{
-		{"claims", "R", "R", "v", of(w, x), of("w", "x"), "R"},
-		{"nobody waits", "R", "R", "v", nil, nil, ""},
-		{"clients that are woken, and those that poll", "R", "R", "v", of("w", "polling", x, "woken"), of("x"), "R"},
-		{"a long token", long, long, "v", of(w), of("w"), long[:32]},
-		{"an empty value", "R", "R", "", of(w), of("w"), "R"},
-		{"a value of all kinds of bytes", "R", "R", "\x00\r\n! 5 \xff", of(w), of("w"), "R"},
-		{"the key holds another token", "S", "R", "v", of(w), nil, ""},
-		{"there is no key", "", "R", "v", of(w), nil, ""},
+		{"claims", "R", "R", "v", of(w, x), of("w", "x"), "R", false},
+		{"nobody waits", "R", "R", "v", nil, nil, "", false},
+		{"clients that are woken, and those that poll", "R", "R", "v", of("w", "polling", x, "woken"), of("x"), "R", false},
+		{"a long token", long, long, "v", of(w), of("w"), long[:32], false},
+		{"an empty value", "R", "R", "", of(w), of("w"), "R", false},
+		{"a value of all kinds of bytes", "R", "R", "\x00\r\n! 5 \xff", of(w), of("w"), "R", false},
+		{"a holder that is not sure", "R", "R", "v", of(w, x), of("w", "x"), "R", true},
+		{"the key holds another token", "S", "R", "v", of(w), nil, "", false},
+		{"there is no key", "", "R", "v", of(w), nil, "", false},
 	} {
 		t.Run(row.name, func(t *testing.T) {
 			onBoth(t, func(t *testing.T, dial func() redis.Conn) {
@@ -38,7 +40,7 @@ func TestAValueIsSentToTheClaimsThatWait(t *testing.T) {
 				s.must("SCRIPT", "LOAD", flightScript)
 				terms := NewTerms("k", 0)
 				claim := NewClaim(&terms, ClaimOf{Token: row.token})
-				command := Command{Kind: Publish, Request: claim.Publishing([]byte(row.value)), Claim: &claim}
+				command := Command{Kind: Publish, Request: claim.Publishing([]byte(row.value), !row.unsure), Claim: &claim}
 				name, args := command.Append(nil, "r")
 				reply, err := s.conn.Do(name, args...)
 				if a, ok := Decode(&command, reply); err != nil || !ok || !a.Done() || reply != int64(len(row.told)) {
@@ -46,9 +48,9 @@ func TestAValueIsSentToTheClaimsThatWait(t *testing.T) {
 				}
 				tokens := map[string]string{"w": "W@shop", "x": "X"}
 				for _, client := range row.told {
-					text := fmt.Sprintf("! %s %s 1 k%s", tokens[client], row.holder, row.value)
+					text := fmt.Sprintf("%s %s %s 1 k%s", map[bool]string{false: "!", true: ";"}[row.unsure], tokens[client], row.holder, row.value)
 					s.told(client, text)
-					want := Value{Key: "k", Token: tokens[client], Holder: row.holder, Value: []byte(row.value)}
+					want := Value{Key: "k", Token: tokens[client], Holder: row.holder, Value: []byte(row.value), Sure: !row.unsure}
 					if got, ok := ParseValue(text); !ok || !reflect.DeepEqual(got, want) {
 						t.Errorf("ParseValue(%q) = %+v, %v", text, got, ok)
 					}
@@ -81,7 +83,7 @@ func TestAValueIsSentToSoManyAtMost(t *testing.T) {
 
 func TestAMessageThatIsNoValueIsNotTakenForOne(t *testing.T) {
 	for _, text := range []string{
-		"", "!", "! ", "!    ", "T k", "+ T run 5 0 k", "! T R 1", "! T R 1 ", "! T R 2 k", "! T R 0 k", "! T R -1 k", "! T R +1 k", "! T R x k", "!  R 1 k", "! T  1 k",
+		"", "!", "! ", ";", "; ", "!    ", "T k", "+ T run 5 0 k", "! T R 1", "! T R 1 ", "! T R 2 k", "! T R 0 k", "! T R -1 k", "! T R +1 k", "! T R x k", "!  R 1 k", "! T  1 k",
 		"! T R 99999999999999999999 k", "! " + strings.Repeat("T", tokenMost+1) + " R 1 k", "! T " + strings.Repeat("R", HolderMost+1) + " 1 k",
 		"! T R 1 k" + strings.Repeat("v", ValueMost+1),
 	} {

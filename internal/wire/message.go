@@ -57,8 +57,11 @@ const ValueMost = 4 << 10
 // HolderMost is how many bytes of the holder's token Value.Holder has at most. Those of ours include all random ones.
 const HolderMost = 32
 
-// valueMark begins the message with a value.
-const valueMark = "! "
+// These begin the message with a value: see Value.Sure.
+const (
+	sureMark   = "! "
+	unsureMark = "; "
+)
 
 // A Value is the message with the value of another client's function: see flight.lua.
 type Value struct {
@@ -66,13 +69,15 @@ type Value struct {
 	Token  string // of the claim that waits
 	Holder string // the first HolderMost bytes of the token of the other client
 	Value  []byte // what the function returned
+	Sure   bool   // the other client is sure that the master set its token before the function began, and not since
 }
 
-// ParseValue splits the message with a value: !, the claim's token, the beginning of the holder's, how many bytes the key has, the
+// ParseValue splits the message with a value: ! or ;, the claim's token, the beginning of the holder's, how many bytes the key has, the
 // key, and the value. It reports false for anything else.
 func ParseValue(text string) (v Value, ok bool) {
 	parts := strings.SplitN(text, " ", 5)
-	if !strings.HasPrefix(text, valueMark) || len(parts) != 5 {
+	sure := strings.HasPrefix(text, sureMark)
+	if !sure && !strings.HasPrefix(text, unsureMark) || len(parts) != 5 {
 		return Value{}, false
 	}
 	n, err := strconv.ParseUint(parts[3], 10, 32)
@@ -81,7 +86,7 @@ func ParseValue(text string) (v Value, ok bool) {
 		parts[1] == "" || len(parts[1]) > tokenMost || parts[2] == "" || len(parts[2]) > HolderMost {
 		return Value{}, false
 	}
-	return Value{Key: rest[:n], Token: parts[1], Holder: parts[2], Value: []byte(rest[n:])}, true
+	return Value{Key: rest[:n], Token: parts[1], Holder: parts[2], Value: []byte(rest[n:]), Sure: sure}, true
 }
 
 // A Grant is the message that a master has set a key to the token of a client that was in its queue.
