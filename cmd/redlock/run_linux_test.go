@@ -8,10 +8,12 @@ import (
 	"os/exec"
 	"os/signal"
 	"slices"
+	"strconv"
 	"strings"
 	"syscall"
 	"testing"
 	"time"
+	"unsafe"
 )
 
 func TestTheCommandIsKilledWhenRedlockIsKilled(t *testing.T) {
@@ -36,6 +38,40 @@ func TestARunThatIsTheFirstProcessDoesNotWaitForProcessesThatHaveEnded(t *testin
 	r.cmd.Args = slices.Concat(r.cmd.Args[:1], []string{runChildName, "first"}, r.cmd.Args[1:])
 	r.start()
 	r.wantEnd(exitLate, "the command ran for longer than --max")
+}
+
+// Such processes end at any time while the command runs. Nobody else waits for them.
+func TestARunThatIsTheFirstProcessWaitsForProcessesThatWereLeftBehind(t *testing.T) {
+	t.Parallel()
+	_, masters := embedMasters(t, 3)
+	r := newRun(t, masters, nil, "parent")
+	r.cmd.Args = slices.Concat(r.cmd.Args[:1], []string{runChildName, "first"}, r.cmd.Args[1:])
+	r.start()
+	r.wantEnd(0)
+}
+
+// runParent is a child that starts another one, which leaves a third behind, and ends when there is no third any more.
+func runParent(args []string) int {
+	if len(args) > 0 {
+		left := exec.Command(os.Args[0], runChildName, "exit", "0")
+		if left.Start() != nil {
+			return 98
+		}
+		fmt.Println(left.Process.Pid)
+		return 0
+	}
+	out, err := exec.Command(os.Args[0], runChildName, "parent", "leaves").Output()
+	pid, _ := strconv.Atoi(strings.TrimSpace(string(out)))
+	if err != nil || pid == 0 {
+		return 98
+	}
+	for range 1000 {
+		if syscall.Kill(pid, 0) == syscall.ESRCH {
+			return 0
+		}
+		time.Sleep(5 * time.Millisecond)
+	}
+	return 97
 }
 
 // runFirst executes redlock in the place of this process, as one that gets those that others have left behind.
@@ -68,7 +104,14 @@ func runOrphan(args []string) int {
 	return 0
 }
 
-func init() { verbs["shell"], verbs["first"], verbs["orphan"] = runShell, runFirst, runOrphan }
+func init() {
+	verbs["shell"], verbs["first"], verbs["orphan"], verbs["parent"] = runShell, runFirst, runOrphan, runParent
+	const subreaper = 37 // PR_GET_CHILD_SUBREAPER
+	var is int32
+	if _, _, err := syscall.Syscall(syscall.SYS_PRCTL, subreaper, uintptr(unsafe.Pointer(&is)), 0); err == 0 && is == 1 {
+		adopts = true
+	}
+}
 
 // runShell runs a job in the foreground, as a shell does. When the job is stopped, it prints that,
 // reads a line, and continues the job.

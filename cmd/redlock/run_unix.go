@@ -85,17 +85,27 @@ func startProcess(cmd *exec.Cmd) (*process, error) {
 	return p, nil
 }
 
+// adopts says that this process gets the processes that others have left behind as children: it is the first one of a container.
+var adopts = os.Getpid() == 1
+
 // wait sends the changes of the command's state, the last of which is its end. It does not use
 // exec.Cmd.Wait, which does not report that a command was stopped. Since the command's input and
-// output are files, exec.Cmd.Wait would do nothing else.
+// output are files, exec.Cmd.Wait would do nothing else. A process that adopts waits for all children, also after the end of the
+// command, so that none stays in the table of processes when it has ended.
 func (p *process) wait() {
+	which := p.pid
+	if adopts {
+		which = -1
+		defer p.reap()
+	}
 	for {
 		var ws syscall.WaitStatus
-		_, err := syscall.Wait4(p.pid, &ws, syscall.WUNTRACED, nil)
+		pid, err := syscall.Wait4(which, &ws, syscall.WUNTRACED, nil)
 		switch {
 		case err == syscall.EINTR:
 		case err != nil:
 			panic("redlock: bug: waiting for the command: " + err.Error()) // nothing else waits for it
+		case pid != p.pid: // one that was left behind
 		case ws.Exited():
 			p.changes <- change{ended: true, status: ws.ExitStatus()}
 			return
@@ -104,6 +114,15 @@ func (p *process) wait() {
 			return
 		case ws.Stopped() && ws.StopSignal() != syscall.SIGSTOP && p.tty != nil:
 			p.changes <- change{} // by the terminal; a sender of SIGSTOP also sends SIGCONT
+		}
+	}
+}
+
+// reap waits for the children that are left. Without a child there is no process that could leave one behind.
+func (p *process) reap() {
+	for {
+		if _, err := syscall.Wait4(-1, nil, 0, nil); err != nil && err != syscall.EINTR {
+			return
 		}
 	}
 }
