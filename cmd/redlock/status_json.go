@@ -7,6 +7,7 @@ import (
 	"strings"
 	"unicode"
 	"unicode/utf16"
+	"unicode/utf8"
 
 	"github.com/redlock-go/redlock/internal/holding"
 )
@@ -26,6 +27,7 @@ type (
 	}
 	lockJSON struct {
 		Name    string       `json:"name"`
+		Bytes   []byte       `json:"name_base64,omitempty"` // of a name that is not UTF-8, which JSON cannot hold
 		Held    bool         `json:"held"`
 		Owner   string       `json:"owner"`
 		MayKeep bool         `json:"may_keep,omitempty"` // the owner may keep the lock while nobody holds it
@@ -39,6 +41,7 @@ type (
 	}
 	semaphoreJSON struct {
 		Name    string       `json:"name"`
+		Bytes   []byte       `json:"name_base64,omitempty"`
 		Limits  []int        `json:"limits"` // in use; if there are several, clients differ
 		Taken   int          `json:"taken"`
 		Slots   []slotJSON   `json:"slots"`
@@ -86,7 +89,7 @@ func (s *status) printJSON(out io.Writer, seen observation) error {
 
 func (l *lockOfNames) semaphoreJSON() semaphoreJSON {
 	p := l.permits
-	s := semaphoreJSON{l.name, append([]int{}, p.Limits()...), p.Taken, []slotJSON{}, p.Waiting, waitersJSON(p.Queue)}
+	s := semaphoreJSON{l.name, notUTF8(l.name), append([]int{}, p.Limits()...), p.Taken, []slotJSON{}, p.Waiting, waitersJSON(p.Queue)}
 	for _, slot := range p.Slots {
 		s.Slots = append(s.Slots, slotJSON{slot.Number, slot.Held(), slot.Owner(), slot.Left.Milliseconds(), slot.Masters, slot.Limit})
 	}
@@ -94,7 +97,7 @@ func (l *lockOfNames) semaphoreJSON() semaphoreJSON {
 }
 
 func (l *lockOfNames) lockJSON() lockJSON {
-	j := lockJSON{Name: l.name, Held: l.Held(), Owner: l.Owner(), MayKeep: l.MayBeKept(), Left: l.Left.Milliseconds(), Masters: l.Masters,
+	j := lockJSON{Name: l.name, Bytes: notUTF8(l.name), Held: l.Held(), Owner: l.Owner(), MayKeep: l.MayBeKept(), Left: l.Left.Milliseconds(), Masters: l.Masters,
 		Fence: l.Fence, Waiting: l.Waiting, Readers: l.Readers, Waiters: waitersJSON(l.Queue)}
 	if l.Left < 0 {
 		j.Left = -1
@@ -103,6 +106,14 @@ func (l *lockOfNames) lockJSON() lockJSON {
 		j.Error = l.problem.Error()
 	}
 	return j
+}
+
+// notUTF8 returns the bytes of a name if it is not UTF-8: in JSON, several such names may look the same.
+func notUTF8(name string) []byte {
+	if utf8.ValidString(name) {
+		return nil
+	}
+	return []byte(name)
 }
 
 func waitersJSON(q holding.Queue) []waiterJSON {

@@ -185,6 +185,32 @@ func TestStatusAsJSON(t *testing.T) {
 	}
 }
 
+// Names may have any bytes, and JSON has no others than UTF-8.
+func TestStatusAsJSONTellsNamesApartThatAreNoUTF8(t *testing.T) {
+	t.Parallel()
+	_, masters := embedMasters(t, 1)
+	out, _ := runCommandLine(t, exitOK, "", "status", "--json", "--masters", masters, "a\xff", "a\xfe", "a\ufffd")
+	var got struct {
+		Locks []struct {
+			Name  string
+			Bytes []byte `json:"name_base64"`
+		}
+	}
+	if err := json.Unmarshal([]byte(out), &got); err != nil {
+		t.Fatal(err)
+	}
+	all := map[string]bool{}
+	for _, l := range got.Locks {
+		if l.Name != "a\ufffd" {
+			t.Errorf("a lock has the name %q", l.Name)
+		}
+		all[string(l.Bytes)] = true
+	}
+	if len(all) != 3 || !all["a\xff"] || !all["a\xfe"] || !all[""] {
+		t.Errorf("names that are not UTF-8: %v", all)
+	}
+}
+
 func TestStatusWatchesUntilItIsInterrupted(t *testing.T) {
 	t.Parallel()
 	_, masters := embedMasters(t, 1)
