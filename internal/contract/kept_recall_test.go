@@ -61,11 +61,14 @@ func TestAnotherClientRecallsAKeptLock(t *testing.T) {
 	})
 }
 
-// A kept lock that nobody holds costs one round trip more than a free one, and a plain SET that recalls nothing another one.
+// A kept lock that nobody holds costs one round trip more than a free one, and a plain SET that recalls nothing another one. A set
+// makes its second attempt 2.5 to 7.5 ms after the first. A master that has not executed a script for sets yet needs another round trip
+// to load it, once.
 func TestAKeptLockIsTakenAwayInTwoRoundTrips(t *testing.T) {
 	const trip = 20 * time.Millisecond
 	bubble(t, 5, func(t *testing.T, ms *redlocktest.Masters) {
 		a, b, plain := openAt(ms, trip/2, keeping(time.Minute)), openAt(ms, trip/2, keeping(time.Minute)), openAt(ms, trip/2, nil)
+		locktest.Pass(plain.Locker("load", "the script"))
 		for _, row := range []struct {
 			name  string
 			of    func(name string) sync.Locker
@@ -75,7 +78,7 @@ func TestAKeptLockIsTakenAwayInTwoRoundTrips(t *testing.T) {
 			{"free", func(name string) sync.Locker { return b.Locker(name) }, false, 1},
 			{"with Keep", func(name string) sync.Locker { return b.Locker(name) }, true, 2},
 			{"without Keep", func(name string) sync.Locker { return plain.Locker(name) }, true, 3},
-			{"a set of two names", func(name string) sync.Locker { return plain.Locker(name, name+" too") }, true, 4},
+			{"a set of two names", func(name string) sync.Locker { return plain.Locker(name, name+" too") }, true, 2.375},
 			{"a writer", func(name string) sync.Locker { return b.RWLocker(name) }, true, 3},
 			{"readers", func(name string) sync.Locker { return b.RWLocker(name).RLocker() }, true, 3},
 		} {
@@ -94,8 +97,8 @@ func TestAKeptLockIsTakenAwayInTwoRoundTrips(t *testing.T) {
 			}
 			slices.Sort(all)
 			t.Logf("%s: median %.2f, longest %.2f round trips", row.name, all[len(all)/2], all[len(all)-1])
-			if longest := all[len(all)-1]; longest > row.trips+0.1 {
-				t.Errorf("%s: Lock took %.2f round trips, want %.1f", row.name, longest, row.trips)
+			if longest := all[len(all)-1]; longest > row.trips+0.05 {
+				t.Errorf("%s: Lock took %.2f round trips, want %.2f", row.name, longest, row.trips)
 			}
 		}
 	})

@@ -120,6 +120,37 @@ func TestAKeptLockIsEnteredWithoutCommands(t *testing.T) {
 	})
 }
 
+// Locks of many names are renewed while they are used, and acquired once.
+func TestManyKeptLocksAreAcquiredOnce(t *testing.T) {
+	bubble(t, 3, func(t *testing.T, ms *redlocktest.Masters) {
+		const names = 512
+		c := connected(t, ms, keeping(time.Hour))
+		acquisitions := func() (n int) {
+			for i := range ms.Len() {
+				n += ms.Master(i).Count("SET")
+			}
+			return n + registrations(ms)
+		}
+		lockers := make([]*redlock.Locker, names)
+		for i := range lockers {
+			lockers[i] = c.Locker(fmt.Sprint("stock", i))
+			locktest.Pass(lockers[i])
+			locktest.Pass(lockers[i])
+		}
+		time.Sleep(time.Second)
+		before := acquisitions()
+		for range 60 {
+			for _, l := range lockers {
+				locktest.Pass(l)
+			}
+			time.Sleep(time.Second)
+		}
+		if n := acquisitions() - before; n != 0 {
+			t.Errorf("%d acquisitions in %d uses of kept locks, want none", n, 60*names)
+		}
+	})
+}
+
 func TestEnteringAKeptLockAllocatesNothing(t *testing.T) {
 	bubble(t, 3, func(t *testing.T, ms *redlocktest.Masters) {
 		l := connected(t, ms, keeping(time.Hour)).Locker("stock")
