@@ -46,9 +46,9 @@ type Options struct {
 	// NodeTimeout is how long a round waits for the vote of one master. It should be far below the TTL, so
 	// that masters which do not answer cannot use up the validity. Zero means automatic: four times the round
 	// trip to the farthest master that a quorum needs, but at least 50 ms. A value above 50 ms is at most a
-	// twentieth of the TTL (for Ping: of LockOptions.TTL). Round trips are measured from the first command of
-	// a connection on. A wait gives the remaining masters less time once a quorum has answered. Negative, or above
-	// a week, is an error.
+	// twentieth of the TTL (for Ping: of LockOptions.TTL), or twice the round trip, if that is more, but at
+	// most a fifth of the TTL. Round trips are measured from the first command of a connection on. A wait gives
+	// the remaining masters less time once a quorum has answered. Negative, or above a week, is an error.
 	NodeTimeout time.Duration
 
 	// DialTimeout bounds connecting to a master, with TLS, AUTH and the first commands of the Client. It also
@@ -380,7 +380,7 @@ func (o *Options) limit(ttl time.Duration) quorum.Limit {
 	if o.autoTimeout {
 		return quorum.Automatic(ttl)
 	}
-	return quorum.Limit{Least: o.NodeTimeout, Most: o.NodeTimeout}
+	return quorum.Limit{Least: o.NodeTimeout}
 }
 
 // key returns the Redis key of a lock, or an error if the name or the key is not allowed.

@@ -251,8 +251,8 @@ func TestDiagnosisComparesRoundTripsWithTheNodeTimeout(t *testing.T) {
 			far + "30ms, more than half of NodeTimeout, 50ms: locks can fail on a busy network. Use a longer NodeTimeout.\n"},
 		{"beyond a chosen time-out", []time.Duration{1, 90, 91}, 50, true,
 			far + "90ms, longer than NodeTimeout, 50ms: no lock can be acquired. Use a longer NodeTimeout.\n"},
-		{"beyond the automatic time-out", []time.Duration{600, 600, 600}, 0, true,
-			far + "600ms, longer than the automatic NodeTimeout, 500ms for a TTL of 10s: no lock can be acquired. Use a longer NodeTimeout or TTL.\n" +
+		{"beyond the automatic time-out", []time.Duration{2100, 2100, 2100}, 0, true,
+			far + "2.1s, longer than the automatic NodeTimeout, 2s for a TTL of 10s: no lock can be acquired. Use a longer NodeTimeout or TTL.\n" +
 				"Connecting takes up to 9 round trips: Options.DialTimeout, 1s by default, may be too short.\n"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {

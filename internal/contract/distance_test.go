@@ -120,8 +120,10 @@ func TestTheAutomaticNodeTimeoutIsFourRoundTripsWithinBounds(t *testing.T) {
 		{name: "20 ms", oneWay: 10 * time.Millisecond, want: 80 * time.Millisecond},
 		{name: "90 ms", oneWay: 45 * time.Millisecond, want: 360 * time.Millisecond},
 		{name: "200 ms: a twentieth of the TTL at most", oneWay: 100 * time.Millisecond, want: 500 * time.Millisecond},
-		{name: "the lock's TTL counts", oneWay: 45 * time.Millisecond, ttl: 2 * time.Second, want: 100 * time.Millisecond},
-		{name: "a twentieth of the TTL below 50 ms", oneWay: 45 * time.Millisecond, ttl: 500 * time.Millisecond, want: 50 * time.Millisecond},
+		{name: "the lock's TTL counts", oneWay: 45 * time.Millisecond, ttl: 4 * time.Second, want: 200 * time.Millisecond},
+		{name: "a twentieth of the TTL below 50 ms", oneWay: 15 * time.Millisecond, ttl: 500 * time.Millisecond, want: 60 * time.Millisecond},
+		{name: "two round trips, which are more than a twentieth of the TTL", oneWay: 45 * time.Millisecond, ttl: 2 * time.Second, want: 180 * time.Millisecond},
+		{name: "a fifth of the TTL at most", oneWay: 45 * time.Millisecond, ttl: 500 * time.Millisecond, want: 100 * time.Millisecond},
 		{
 			name: "not automatic", oneWay: 45 * time.Millisecond, want: 30 * time.Millisecond,
 			nodeTimeout: 30 * time.Millisecond,
@@ -620,4 +622,24 @@ func TestContendersNearDifferentMastersSoonAcquireAFreeLock(t *testing.T) {
 			})
 		})
 	}
+}
+
+// TestAFreeLockIsAcquiredOverARoundTripOfAnEleventhOfItsTTL: a twentieth of the TTL would be over before any vote has come.
+func TestAFreeLockIsAcquiredOverARoundTripOfAnEleventhOfItsTTL(t *testing.T) {
+	bubble(t, 5, func(t *testing.T, ms *redlocktest.Masters) {
+		c := ms.WithDelays(oneWay(45 * time.Millisecond)...).Open(&redlock.Options{LockOptions: redlock.LockOptions{TTL: time.Second}})
+		if err := c.Ping(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		for range 3 {
+			for _, l := range []*redlock.Locker{c.Locker("a"), c.RWLocker("a").Locker()} {
+				if err := l.TryLockContext(t.Context()); err != nil {
+					t.Fatalf("TryLockContext = %v, want the lock", err)
+				}
+				if err := l.UnlockContext(t.Context()); err != nil {
+					t.Fatalf("UnlockContext = %v", err)
+				}
+			}
+		}
+	})
 }

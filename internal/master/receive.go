@@ -195,7 +195,7 @@ func sendAgain(it *item, err error, batch int) bool {
 	switch {
 	case !it.Scripted():
 		return false
-	case it.Kind.Sets() && it.claim.released.Load():
+	case (it.Kind.Sets() || it.Kind == wire.Renew || it.Kind == wire.Commit) && it.claim.released.Load():
 		return false // it would follow its release
 	case noScript(err) && !it.reloaded:
 		it.reloaded = true

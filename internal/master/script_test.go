@@ -180,6 +180,46 @@ func TestAFlushedScriptIsLoadedForTheRestOfABatch(t *testing.T) {
 	})
 }
 
+// Another client has loaded the script again before the release is executed, so only the renewal is answered by an error.
+func TestARenewalThatFoundNoScriptDoesNotFollowItsRelease(t *testing.T) {
+	calls := 0
+	handle := func(conn int, cmd []string) string {
+		if cmd[0] != "EVALSHA" {
+			return ok(conn, cmd)
+		}
+		if calls++; calls == 1 {
+			time.Sleep(100 * time.Millisecond)
+			return "-NOSCRIPT No matching script.\r\n"
+		}
+		return ok(conn, cmd)
+	}
+	for _, renews := range []func(*Claim) wire.Request{
+		func(*Claim) wire.Request { return wire.Renew },
+		func(c *Claim) wire.Request { return c.Committing(5) },
+	} {
+		calls = 0
+		run(t, handle, func(t *testing.T, m *Master, server *fake) {
+			claim := claimOf("a")
+			claim.at[0].admit()
+			var renewed, released answers
+			m.Ask(renews(claim), claim, &renewed)
+			time.Sleep(50 * time.Millisecond)
+			m.Ask(wire.Release, claim, &released)
+			time.Sleep(time.Second)
+			synctest.Wait()
+			if a := renewed.get(); len(a) != 1 || a[0].Err == nil {
+				t.Errorf("the renewal was answered %v, want the error", a)
+			}
+			if a := released.get(); len(a) != 1 || a[0].Err != nil {
+				t.Errorf("the release was answered %v, want no error", a)
+			}
+			if n := len(server.Seen("EVALSHA")); n != 2 {
+				t.Errorf("the script was called %d times, want once for the renewal and once for the release", n)
+			}
+		})
+	}
+}
+
 // If a script cannot be loaded, each call tries to load it once, not again and again.
 func TestAServerThatNeverKnowsTheScriptIsNotFlooded(t *testing.T) {
 	handle := func(conn int, cmd []string) string {

@@ -8,11 +8,12 @@ import (
 	"github.com/redlock-go/redlock/internal/master"
 )
 
-// A Limit bounds how long a master may take to answer in a round. If Most is not above Least, it
-// is Least; otherwise it depends on the network: see Timeout.
+// A Limit bounds how long a master may take to answer in a round. Where Most and Slowest are not above Least, it is Least;
+// otherwise it depends on the network: see For.
 type Limit struct {
-	Least time.Duration // above 0
-	Most  time.Duration // where the network is slow
+	Least   time.Duration // above 0
+	Most    time.Duration // where the network is slow
+	Slowest time.Duration // where a round trip takes longer than half of Most
 	// Hurry: once a quorum of masters has answered, the others have less time: see Group.hurried. So a slow master
 	// delays nobody. It is for rounds that are repeated if they fail.
 	Hurry bool
@@ -23,24 +24,29 @@ const (
 	// milliseconds because they, or the client, are busy.
 	LeastTimeout = 50 * time.Millisecond
 
-	// ttlPart is the part of a TTL, one ttlPart-th, that an automatic Limit allows at most: masters
-	// that do not answer must not use up the lease.
-	ttlPart = 20
+	// ttlPart is the part of a TTL, one ttlPart-th, that an automatic Limit allows: masters that do not answer must not use up
+	// the lease. slowPart is the part that it allows where a round trip takes so long.
+	ttlPart  = 20
+	slowPart = 5
 )
 
 // Automatic returns the limit for locks with a TTL that follows the network.
-func Automatic(ttl time.Duration) Limit { return Limit{Least: LeastTimeout, Most: ttl / ttlPart} }
+func Automatic(ttl time.Duration) Limit {
+	return Limit{Least: LeastTimeout, Most: ttl / ttlPart, Slowest: ttl / slowPart}
+}
 
 // roundTrips is how many round trips a master has to answer, where a Limit depends on the
 // network. One is what the answer takes as a rule, the others are for a network that is busy.
 const roundTrips = 4
 
-// Timeout returns how long a master may take to answer a command that is sent now: four round
-// trips to the farthest master that a quorum needs, but no less than limit.Least and no more than
-// limit.Most. Masters that are not up do not count, since their votes do not. Before a quorum of
-// masters is up, the farthest one that is up counts.
+// leastTrips is how many round trips a master has where so many take longer than Limit.Most. Less than one would mean that no lock
+// can be acquired.
+const leastTrips = 2
+
+// Timeout returns how long a master may take to answer a command that is sent now: see Limit.For. Masters that are not up
+// do not count, since their votes do not. Before a quorum of masters is up, the farthest one that is up counts.
 func (g *Group) Timeout(limit Limit) time.Duration {
-	if limit.Most <= limit.Least {
+	if limit.Slowest <= limit.Least {
 		return limit.Least // without asking the masters
 	}
 	farthest, _ := g.farthest((*master.Master).RoundTrip)
@@ -72,13 +78,12 @@ func (g *Group) farthest(distance func(*master.Master) time.Duration) (d time.Du
 	return known[min(Majority(len(g.masters)), len(known))-1], len(known)
 }
 
-// For returns the time-out if a round trip to the farthest master that a quorum needs takes so long.
+// For returns the time-out if a round trip to the farthest master that a quorum needs takes so long: four round trips, but no
+// less than l.Least and no more than l.Most; or, if that is longer, two round trips, but no more than l.Slowest.
 func (l Limit) For(farthest time.Duration) time.Duration {
-	if l.Most <= l.Least {
-		return l.Least
-	}
 	// Whole milliseconds, for those who read it in errors.
-	return min(max(l.Least, (roundTrips*farthest).Truncate(time.Millisecond)), l.Most)
+	trips := func(n time.Duration) time.Duration { return (n * farthest).Truncate(time.Millisecond) }
+	return max(l.Least, min(trips(roundTrips), l.Most), min(trips(leastTrips), l.Slowest))
 }
 
 // exact is how exact the times in errors are.

@@ -117,10 +117,19 @@ func (c call) String() string {
 
 // timeout is the longest that a client may wait for one round.
 func (p *plan) timeout() time.Duration {
-	if p.automatic {
-		return max(50*time.Millisecond, p.lock.TTL/20)
+	if !p.automatic {
+		return nodeTimeout
 	}
-	return nodeTimeout
+	var far time.Duration // there and back
+	for _, proc := range p.processes {
+		far = max(far, proc.farthest())
+	}
+	for _, f := range p.faults {
+		if f.kind == slowLink {
+			far += 2 * f.amount
+		}
+	}
+	return max(50*time.Millisecond, p.lock.TTL/20, min(5*far/2, p.lock.TTL/5)) // of two round trips, and jitter
 }
 
 // everywhere returns the indices of all masters.

@@ -6,6 +6,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"flag"
 	"fmt"
 	"math/rand/v2"
@@ -55,6 +56,7 @@ func start() (int, error) {
 	ttl := flag.Duration("ttl", time.Second, "the TTL of all locks, and MaxTTL")
 	keep := flag.String("keep", "", "a directory for the logs and the history (default: a temporary one, which is kept if something is violated)")
 	defect := flag.String("defect", "", "build a defect into the library: the run is good if it is caught; see -print")
+	beside := flag.String("beside", "", "a commit: every second client is the program of this commit")
 	print := flag.Bool("print", false, "print the schedule and the names of faults and defects, and do nothing")
 	flag.Parse()
 
@@ -63,7 +65,7 @@ func start() (int, error) {
 	if err != nil {
 		return exitError, err
 	}
-	c := config{plan: plan{seed: *seed, length: *length, clients: *clients, ttl: *ttl}, subject: s, strict: s == ours, kept: *kept, defect: *defect}
+	c := config{plan: plan{seed: *seed, length: *length, clients: *clients, ttl: *ttl}, subject: s, strict: s == ours, kept: *kept, defect: *defect, beside: *beside}
 	if err := c.pickWorkload(*workload); err != nil {
 		return exitError, err
 	}
@@ -75,6 +77,9 @@ func start() (int, error) {
 	c.entryMost = c.quarantine() + c.ttl + time.Duration(max(polling(c.seed, c.clients, c.ttl), 1))*turnMost
 	if !c.strict {
 		c.entryMost = 30 * time.Second // longer than any time-out of a peer
+	}
+	if c.beside != "" && (!c.strict || c.defect != "") {
+		return exitError, errors.New("-beside is for redlock alone, without a defect")
 	}
 	if *only != "" {
 		if c.only, err = regexp.Compile(*only); err != nil {
@@ -104,6 +109,9 @@ func (c config) run(ctx context.Context, keep string) (code int, err error) {
 	}
 	if c.program, err = os.Executable(); err == nil && c.defect != "" {
 		c.program, err = buildDefect(c.defect, c.dir)
+	}
+	if err == nil && c.beside != "" {
+		c.earlier, err = buildCommit(c.beside, c.dir)
 	}
 	if err != nil {
 		return exitError, err

@@ -26,6 +26,8 @@ type config struct {
 	strict   bool          // a violation ends the run, and is a failure
 	kept     time.Duration // -lock-keep; negative: drawn
 	defect   string        // built into the clients; "" for none
+	beside   string        // the commit of every second client's program; "" for none
+	earlier  string        // the executable file of these clients
 
 	// entryMost is how long after the last fault each goroutine must have got the lock, and how
 	// long unlocking and closing may take.
@@ -104,6 +106,9 @@ func (r *run) newClient(i int, rng *rand.Rand) (*client, error) {
 		return nil, err
 	}
 	cl := &client{index: i, program: r.program, stderr: stderr, history: r.history, log: r.log, stalls: r.stalls}
+	if r.old(i) {
+		cl.program = r.earlier
+	}
 	far := time.Duration(1+rng.IntN(10)) * time.Millisecond
 	latency := func() time.Duration { return time.Duration(rng.Float64() * float64(far)) }
 	var addrs []string
@@ -128,6 +133,9 @@ func (r *run) newClient(i int, rng *rand.Rand) (*client, error) {
 		cl.job.Traits = drawTraits(r.seed, i, r.ttl)
 		cl.job.Traits.Polls = cl.job.Traits.Polls && r.workload != semaphores // which need wake-ups
 		r.log.printf("client %d: %v", i, cl.job.Traits)
+		if r.old(i) {
+			r.log.printf("client %d: the program of %s", i, r.beside)
+		}
 	}
 	return cl, nil
 }
