@@ -70,7 +70,8 @@
 //
 // A lock whose key is left because of a fault does not count as free. For example, a release that could not
 // be sent, or was lost with its connection, is executed only when the connection stands again. Such keys are
-// excused for a few seconds after the fault (afterTrouble), and keys of a dead process for a TTL.
+// excused for a few seconds after the fault (afterTrouble), and keys of a dead process for a TTL. A request that was delayed on a
+// lost connection may be executed after the release of its token, and leave a key for a TTL, since embedded masters know no CLIENT KILL.
 //
 // # Repeating a run
 //

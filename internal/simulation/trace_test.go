@@ -207,6 +207,17 @@ func (t *trace) releasedAt(of held) (at time.Time, ok bool) {
 	return at, ok
 }
 
+// late reports whether a token holds a name since a request that was executed after the release of the token. Then the request was
+// delayed on a connection that was lost, since the trace refutes it on one connection. Embedded masters know no CLIENT KILL, by
+// which a client prevents that.
+func (t *trace) late(of held) bool {
+	released, ok := t.releasedAt(of)
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	all := t.votes[of]
+	return ok && len(all) > 0 && !all[len(all)-1].at.Before(released)
+}
+
 // explainLossLocked checks that a lease that has ended before its time is explained: so many masters do not let its token hold the
 // name any more that the others are no quorum.
 func (j *judge) explainLossLocked(h *holding) {
