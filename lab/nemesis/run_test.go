@@ -115,3 +115,29 @@ func TestPeersHaveOneWorkload(t *testing.T) {
 		}
 	}
 }
+
+func TestEverySecondClientIsOfTheCommitBeside(t *testing.T) {
+	for _, test := range []struct {
+		beside string
+		seed   uint64
+		want   [5]bool
+	}{
+		{"", 1, [5]bool{}},
+		{"2fc0af6", 1, [5]bool{true, false, true, false, true}},
+		{"2fc0af6", 2, [5]bool{false, true, false, true, false}},
+	} {
+		c := testConfig(ours, test.seed, time.Second)
+		c.beside = test.beside
+		for client, want := range test.want {
+			if got := c.old(client); got != want {
+				t.Errorf("beside %q, seed %d: client %d is old: %t, want %t", test.beside, test.seed, client, got, want)
+			}
+		}
+	}
+}
+
+func TestACommitThatIsNoneIsAnError(t *testing.T) {
+	if _, err := buildCommit("no-such-commit", t.TempDir()); err == nil {
+		t.Error("there is a program of a commit that is none")
+	}
+}
