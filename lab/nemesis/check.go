@@ -15,6 +15,7 @@ const (
 	illegal     = "history illegal"
 	crashed     = "client ended by itself"
 	idle        = "too little was done"
+	noTurn      = "no turn"
 )
 
 // readTogether counts the readers of one name that entered while one of another client held it, too.

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strconv"
 	"time"
 
 	"github.com/redlock-go/redlock/internal/history"
@@ -48,6 +49,17 @@ func evict(r *run, f fault) error {
 	_, full := s.Do("CONFIG", "SET", "maxmemory", 0)
 	_, policy := s.Do("CONFIG", "SET", "maxmemory-policy", "noeviction")
 	return errors.Join(err, full, policy)
+}
+
+// setClientClock sets the wall clock of a client's process to be off by the fault's amount. A new process of the client has the right time.
+func setClientClock(r *run, f fault) error {
+	cl := r.clients[f.client]
+	if !cl.busy.TryLock() {
+		return fmt.Errorf("%w: the client is not there", errSkipped)
+	}
+	defer cl.busy.Unlock()
+	cl.order(orderClock + strconv.FormatInt(int64(f.amount), 10))
+	return nil
 }
 
 // ways sets the modes of the links of the fault's client for its time.

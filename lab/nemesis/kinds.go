@@ -53,11 +53,17 @@ var kinds = []*kind{
 	{"quit", 3, 0, drawKill, func(r *run, f fault) error { return r.restartClient(f, false) }},
 }
 
-// settings are kinds of faults that are drawn with -traits only: somebody changes the settings of a server while it runs.
+// settings are kinds of faults that are drawn with -traits only: somebody changes the settings of a server, or the clock of a client,
+// while it runs.
 var settings = []*kind{
 	{"memory-full", 4, 2, drawFull, fillMemory},
 	{"evict", 4, 2, drawEvict, evict},
+	{"client-clock", 6, 0, drawClientClock, setClientClock},
 }
+
+// maxClientOffset is how much a client's clock may be wrong. A lease of a second ends a quarter earlier. With maxOffset at a master, both
+// clocks differ by less than 0.75 s, for which fences have room.
+const maxClientOffset = 250 * time.Millisecond
 
 // noticed is how long after a change of the policy clients that are connected have noticed it.
 const noticed = 1500 * time.Millisecond
@@ -92,6 +98,12 @@ func drawFull(s *scheduler, f *fault, st stretch) bool {
 func drawEvict(s *scheduler, f *fault, st stretch) bool {
 	f.length = s.between(50*time.Millisecond, time.Second)
 	return s.takeAway(f, st, s.forgetting(f.length+noticed))
+}
+
+func drawClientClock(s *scheduler, f *fault, _ stretch) bool {
+	f.client = s.rng.IntN(s.clients)
+	f.amount = s.between(-maxClientOffset, maxClientOffset)
+	return drawTraits(s.seed, f.client, s.ttl).Stepped
 }
 
 func drawFreeze(s *scheduler, f *fault, st stretch) bool {

@@ -47,6 +47,7 @@ type run struct {
 
 	mu      sync.Mutex     // guards what follows
 	done    map[string]int // faults, by kind
+	ran     []ran          // the faults that were done, and are done
 	skipped int
 	stepped int64 // the time of the last subtle fault
 	starts  int   // how many clients are being restarted
@@ -207,8 +208,13 @@ func (r *run) play(ctx context.Context, faults []fault) {
 // do does one fault.
 func (r *run) do(f fault) {
 	r.log.printf("%v", f)
+	r.mu.Lock()
+	i := len(r.ran)
+	r.ran = append(r.ran, ran{f, history.Span{From: history.Now()}})
+	r.mu.Unlock()
 	err := f.kind.do(r, f)
 	r.mu.Lock()
+	r.ran[i].during.To = history.Now()
 	switch {
 	case err == nil:
 		r.done[f.kind.name]++

@@ -4,9 +4,11 @@ import (
 	"context"
 	"log/slog"
 	"os"
+	"sync/atomic"
 	"time"
 
 	"github.com/redlock-go/redlock"
+	"github.com/redlock-go/redlock/internal/clock"
 )
 
 var ours = &subject{
@@ -36,15 +38,28 @@ func openOurs(s setup) (locks, error) {
 	for _, addr := range s.Addrs {
 		urls = append(urls, "redis://"+userOf(s.Client)+":any@"+addr)
 	}
-	c, err := redlock.Open(urls, &redlock.Options{
+	opts := &redlock.Options{
 		LockOptions:    lock,
 		MaxTTL:         s.TTL,
 		Names:          []string{"m0", "m1", "m2", "m3", "m4"},
 		DisableWakeups: s.Traits.Polls,
 		DriftFactor:    s.Traits.Drift,
 		Logger:         slog.New(slog.NewTextHandler(os.Stderr, nil)),
-	})
+	}
+	if s.Traits.Stepped {
+		clock.Attach(opts, stepped)
+	}
+	c, err := redlock.Open(urls, opts)
 	return ourLocks{c, s.Traits, s.Keep}, err
+}
+
+// clockOffset is how far off the wall clock of this process is: see orderClock.
+var clockOffset atomic.Int64
+
+// stepped reads the clocks of a process whose wall clock is off.
+func stepped() clock.Reading {
+	now := time.Now()
+	return clock.At(now, now.Add(time.Duration(clockOffset.Load())), 0)
 }
 
 func (l ourLocks) await(ctx context.Context) error {

@@ -15,6 +15,7 @@ type traits struct {
 	Drift   float64       // Options.DriftFactor; 0: the default
 	Polls   bool          // Options.DisableWakeups
 	Denied  string        // the command that the client's user may not use; "": it may use all
+	Stepped bool          // the wall clock of the process is set while it runs
 }
 
 // drawing says that traits are drawn (-traits). Otherwise all clients have the defaults, and the fifth polls.
@@ -34,6 +35,7 @@ func drawTraits(seed uint64, client int, ttl time.Duration) traits {
 	if !t.Polls {
 		t.Denied = []string{"", "", "subscribe", "pubsub"}[rng.IntN(4)]
 	}
+	t.Stepped = rng.IntN(2) == 0
 	return t
 }
 
@@ -50,6 +52,9 @@ func (t traits) String() string {
 	}
 	if t.Denied != "" {
 		all = append(all, "without the right to "+strings.ToUpper(t.Denied))
+	}
+	if t.Stepped {
+		all = append(all, "its clock is set")
 	}
 	return strings.Join(all, ", ")
 }

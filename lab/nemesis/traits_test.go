@@ -23,7 +23,7 @@ func TestEachTraitIsDrawn(t *testing.T) {
 		}
 	}
 	for _, trait := range []string{"1 open", "2 open", "TTL 1s", "TTL 750ms", "without renewal", "drift 0.2", "without wake-ups",
-		"without the right to SUBSCRIBE", "without the right to PUBSUB"} {
+		"without the right to SUBSCRIBE", "without the right to PUBSUB", "its clock is set"} {
 		if !seen[trait] {
 			drawing = true
 			defer func() { drawing = false }()

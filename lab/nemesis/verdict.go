@@ -28,6 +28,7 @@ type verdict struct {
 	all        tally
 	uses       []tally // of each use
 	together   int     // readers that entered while others read
+	waits      []wait
 }
 
 // A tally counts operations.
@@ -50,6 +51,10 @@ func (r *run) judge() *verdict {
 		v.judgeName(r, n, byName[n.Name], log)
 	}
 	v.count(r, ops)
+	if r.subject == ours && r.workload != semaphores {
+		v.waits = r.waits(ops)
+		v.violations = append(v.violations, r.starved(v.waits)...)
+	}
 	if least := int(r.length.Seconds()); r.ended != 0 && r.healed != 0 && v.all.entered < least && len(v.violations) == 0 {
 		v.violations = append(v.violations, history.Violation{Kind: idle, Text: fmt.Sprintf("%d times the lock was had in %v, want %d at least: nothing is shown", v.all.entered, r.length, least)})
 	}
@@ -178,6 +183,9 @@ func (v *verdict) print(out io.Writer, r *run) {
 		fmt.Fprintf(out, "%v: %v\n", u, &v.uses[i])
 	}
 	fmt.Fprintf(out, "all: %v\n", &v.all)
+	if len(v.waits) > 0 {
+		r.printWaits(out, v.waits)
+	}
 	if v.together > 0 {
 		fmt.Fprintf(out, "readers that entered beside readers of other clients: %d\n", v.together)
 	}
@@ -227,6 +235,11 @@ func (r *run) save(v *verdict) error {
 	all := r.history.Snapshot()
 	for _, o := range all {
 		enc.Encode(saved(o))
+	}
+	var waits strings.Builder
+	r.writeWaits(&waits, v.waits, all)
+	if err := os.WriteFile(filepath.Join(r.dir, "waits.txt"), []byte(waits.String()), 0o644); err != nil {
+		return err
 	}
 	byName := history.PerName(r.bySlot(all))
 	for _, n := range r.checked() {

@@ -9,6 +9,7 @@ import (
 	"math/rand/v2"
 	"os"
 	"runtime/debug"
+	"strconv"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -35,6 +36,8 @@ type job struct {
 const (
 	orderCalm = "calm" // the faults are over: hold the lock for short times only
 	orderStop = "stop" // unlock, close and exit
+	// orderClock is followed by how far off the wall clock is from now on, in ns.
+	orderClock = "clock "
 )
 
 // work is the client's main function.
@@ -118,6 +121,11 @@ func (w *worker) must(what string, limit time.Duration, f func()) {
 // obey follows orders. It exits when the standard input ends, so that no client outlives the run.
 func (w *worker) obey(in *bufio.Scanner) {
 	for in.Scan() {
+		if offset, ok := strings.CutPrefix(in.Text(), orderClock); ok {
+			n, _ := strconv.ParseInt(offset, 10, 64)
+			clockOffset.Store(n)
+			continue
+		}
 		switch in.Text() {
 		case orderCalm:
 			w.calm.Store(true)
