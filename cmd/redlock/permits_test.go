@@ -161,6 +161,42 @@ func TestBreakEndsTheLeaseOfASlot(t *testing.T) {
 	}
 }
 
+func TestANameIsThatOfALockOfASemaphoreOrOfBoth(t *testing.T) {
+	for _, row := range []struct {
+		name            string
+		seen            lockOfNames
+		lock, semaphore bool
+	}{
+		{"nothing", lockOfNames{}, false, false},
+		{"a key", lockOfNames{Holding: holding.Holding{Token: "t"}}, true, false},
+		{"somebody waits for the lock", lockOfNames{Holding: holding.Holding{Queue: holding.Queue{Waiting: 1}}}, true, false},
+		{"it cannot be read", lockOfNames{problem: errors.New("a problem")}, true, false},
+		{"a slot", lockOfNames{permits: holding.Semaphore{Taken: 1}}, false, true},
+		{"somebody waits for a permit", lockOfNames{permits: holding.Semaphore{Queue: holding.Queue{Waiting: 1}}}, false, true},
+		{"a key and a slot", lockOfNames{Holding: holding.Holding{Token: "t"}, permits: holding.Semaphore{Taken: 1}}, true, true},
+	} {
+		if lock, semaphore := row.seen.isLock(), row.seen.isSemaphore(); lock != row.lock || semaphore != row.semaphore {
+			t.Errorf("%s: isLock is %v and isSemaphore %v", row.name, lock, semaphore)
+		}
+	}
+}
+
+func TestTheLeasesOfASemaphoreAreNamedByAllTheirSlots(t *testing.T) {
+	l := lockOfNames{name: "gpus"}
+	for i, token := range []string{"a", "b", "a", "c"} {
+		l.permits.Slots = append(l.permits.Slots, holding.Slot{Number: i, Holding: holding.Holding{Token: token}})
+	}
+	for slot, want := range map[int]string{-1: "gpus#0,2 gpus#1 gpus#3", 0: "gpus#0,2", 2: "gpus#0,2", 3: "gpus#3", 4: ""} {
+		var got []string
+		for _, lease := range l.leasesOf(slot) {
+			got = append(got, lease.title())
+		}
+		if strings.Join(got, " ") != want {
+			t.Errorf("the leases in slot %d are %v, want %s", slot, got, want)
+		}
+	}
+}
+
 func TestNamesOfSlots(t *testing.T) {
 	for _, row := range []struct {
 		text, name string
@@ -207,7 +243,12 @@ func TestATableOfManySlotsSaysWhatItLeavesOut(t *testing.T) {
 	for i := range 2 {
 		l.permits.Slots = append(l.permits.Slots, holding.Slot{Number: i, Limit: 400, Holding: holding.Holding{Token: "t", Masters: 3, Need: 2}})
 	}
+	l.permits.Slots[0].Limit = 0 // it is unknown
+	l.permits.Waiters = []holding.Waiter{{Limit: 300}}
 	out := locksTable(observation{masters: 3, need: 2, locks: []lockOfNames{l}}).String()
+	if strings.Contains(out, "(limit 0)") || !strings.Contains(out, "(limit 400)") {
+		t.Errorf("the limits of the slots are not those that are known:\n%s", out)
+	}
 	want(t, out, "300 of 400 permits", "298 more slots are not shown", "…#0\n", "…#1\n")
 	for line := range strings.Lines(out) {
 		if len([]rune(line)) > screenWidth {

@@ -37,7 +37,7 @@ type held struct{ name, token string }
 type vote struct{ at, until time.Time }
 
 // specified are the scripts that the specification is about.
-var specified = map[string]server.Script{"batch": server.Batch, "readers": server.Readers, "set": server.Set}
+var specified = map[string]server.Script{"batch": server.Batch, "readers": server.Readers, "set": server.Set, "slots": server.Slots, "flight": server.Flight}
 
 // unspecified is the name under which all other calls are counted.
 const unspecified = "unspecified"
@@ -173,12 +173,12 @@ func (t *trace) explains(of held, there, back time.Duration, now time.Time) (unt
 // sent, and the client has heard of it. A lease is shorter than its votes by the drift, of which 2 ms do not depend on its length.
 func (j *judge) explainLocked(h *holding) {
 	until := h.lease.Until()
-	if h.slots != nil || until.Equal(h.explained) || !h.lease.Valid() {
+	if until.Equal(h.explained) || !h.lease.Valid() {
 		return
 	}
 	h.explained = until
 	now := time.Now()
-	for _, name := range h.turn.call.names() {
+	for _, name := range h.names() {
 		var votes []string
 		n := 0
 		for i, t := range j.run.traces[:j.run.plan.masters] {
@@ -188,7 +188,8 @@ func (j *judge) explainLocked(h *holding) {
 				n++
 			}
 			votes = append(votes, end.Sub(j.run.begun).String())
-			if at, ok := t.releasedAt(held{name, h.token}); ok {
+			record, _, _ := strings.Cut(name, "#") // the commands of permits are about all their slots
+			if at, ok := t.releasedAt(held{record, h.token}); ok {
 				j.failLocked("trace", fmt.Sprintf("%s has a lease of %q, whose token was released at master %d at %v", h.turn.name, name, i+1, ms(at.Sub(j.run.begun))))
 			}
 		}
@@ -197,6 +198,17 @@ func (j *judge) explainLocked(h *holding) {
 				until.Sub(j.run.begun), strings.Join(votes, ", ")))
 		}
 	}
+}
+
+// names returns the names that a lease holds, as a trace has them.
+func (h *holding) names() (all []string) {
+	if h.slots == nil {
+		return h.turn.call.names()
+	}
+	for _, slot := range h.slots {
+		all = append(all, server.SlotName("redlock:slots:"+h.turn.call.name, int64(slot)))
+	}
+	return all
 }
 
 // releasedAt reports when a token was released.
@@ -222,13 +234,15 @@ func (t *trace) late(of held) bool {
 // name any more that the others are no quorum.
 func (j *judge) explainLossLocked(h *holding) {
 	now := time.Now()
-	if h.slots != nil || h.dead || !now.Before(h.lease.Until()) || h.turn.process.offset.Load() != 0 {
+	if h.dead || !now.Before(h.lease.Until()) || h.turn.process.offset.Load() != 0 {
 		return
 	}
 	for _, name := range h.turn.call.names() {
 		if !j.lockOf(name).erased.IsZero() {
 			return // keys were deleted by hand
 		}
+	}
+	for _, name := range h.names() {
 		n := 0
 		for _, t := range j.run.traces[:j.run.plan.masters] {
 			if t.holds(held{name, h.token}, now) {

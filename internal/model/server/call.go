@@ -68,12 +68,7 @@ func (w word) arg(i int) string {
 // batch executes a call of batch.lua, and returns the answers.
 func (c *call) batch(keys, args []string) any {
 	c.id = args[0]
-	if rest := args[1+2*len(keys):]; len(rest) == 3 {
-		c.hasTerms = true
-		for i, text := range rest {
-			fmt.Sscanf(text, "%g", &c.terms[i])
-		}
-	}
+	c.readTerms(args[1+2*len(keys):])
 	answers := make([]any, len(keys))
 	ones := true
 	for i, key := range keys {
@@ -87,6 +82,15 @@ func (c *call) batch(keys, args []string) any {
 		return int64(1)
 	}
 	return answers
+}
+
+// readTerms reads what a call says of its client at its end, if it does.
+func (c *call) readTerms(rest []string) {
+	if c.hasTerms = len(rest) == 3; c.hasTerms {
+		for i, text := range rest {
+			fmt.Sscanf(text, "%g", &c.terms[i])
+		}
+	}
 }
 
 // answer executes the command for one key.

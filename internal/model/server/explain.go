@@ -20,6 +20,8 @@ const (
 	Batch                 // batch.lua
 	Readers               // readers.lua
 	Set                   // set.lua
+	Slots                 // slots.lua
+	Flight                // flight.lua
 )
 
 // A Step is a call that a master executes. Its Server explains it when it has been executed.
@@ -28,7 +30,8 @@ type Step struct {
 	call        *executed.Call
 	keys, args  []string
 	subscribers map[string]bool // before the call, by client
-	locks       []*Lock         // after it, by key, if it was explained
+	locks       []*Lock         // after it, by key, if it was explained; nil for a semaphore
+	semaphores  []*Semaphore    // likewise; nil for a lock
 }
 
 // Before notes what the specification needs to know before a call is executed. It returns nil if the call changes nothing that
@@ -43,9 +46,15 @@ func (s *Server) Before(of Script, call *executed.Call) *Step {
 	} else {
 		n := int(number(call.Args[0]))
 		step.keys, step.args = call.Args[1:1+n], call.Args[1+n:]
+		if of == Flight {
+			step.keys = step.keys[:1] // behind it is that of its queue
+		}
 	}
 	for _, key := range step.keys {
-		if s.locks[key] == nil {
+		switch {
+		case of == Slots && s.semaphores[key] == nil:
+			s.semaphores[key] = loadSemaphore(call, key)
+		case of != Slots && s.locks[key] == nil:
 			s.locks[key] = load(call, key)
 		}
 	}
@@ -58,24 +67,28 @@ func (s *Server) Before(of Script, call *executed.Call) *Step {
 // Forget forgets what the specification knows: keys were changed by other means. It is read anew.
 func (s *Server) Forget() {
 	clear(s.locks)
+	clear(s.semaphores)
 	clear(s.notes)
 }
 
-// clients returns the client of a step, and those that stand in the queues of its locks.
+// clients returns the client of a step, and those that stand in the queues of its locks or semaphores, and in slots.
 func (s *Server) clients(step *Step) (all []string) {
-	if len(step.args) > 0 {
+	if len(step.args) > 0 && step.of != Flight {
 		all = append(all, step.args[0])
 	}
 	for _, key := range step.keys {
+		if step.of == Slots {
+			all = append(all, s.semaphores[key].clients()...)
+			continue
+		}
 		l := s.lock(key)
 		for _, m := range slices.Concat(l.queue, l.waiting) {
 			c, _ := parse(m.name)
-			if !slices.Contains(all, c.client) {
-				all = append(all, c.client)
-			}
+			all = append(all, c.client)
 		}
 	}
-	return all
+	slices.Sort(all)
+	return slices.Compact(all)
 }
 
 // subscribers returns which of the clients have a subscription.
@@ -114,14 +127,18 @@ func (s *Server) After(step *Step) error {
 	}
 	if err != nil {
 		for _, key := range step.keys { // so that it explains what follows
-			s.locks[key] = load(step.call, key)
+			if step.of == Slots {
+				s.semaphores[key] = loadSemaphore(step.call, key)
+			} else {
+				s.locks[key] = load(step.call, key)
+			}
 		}
 		clear(s.notes)
 		return err
 	}
 	*s = *next
 	for _, key := range step.keys {
-		step.locks = append(step.locks, s.lock(key))
+		step.locks, step.semaphores = append(step.locks, s.locks[key]), append(step.semaphores, s.semaphores[key])
 	}
 	return nil
 }
@@ -144,11 +161,19 @@ func (s *Server) explain(step *Step, subscribers map[string]bool) (*Server, erro
 		return nil, err
 	}
 	for _, key := range step.keys {
-		if err := next.locks[key].check(load(step.call, key)); err != nil {
+		if err := next.check(step, key); err != nil {
 			return nil, fmt.Errorf("%q: %w", key, err)
 		}
 	}
 	return next, nil
+}
+
+// check compares what a key is with what it should be.
+func (s *Server) check(step *Step, key string) error {
+	if step.of == Slots {
+		return s.semaphores[key].check(loadSemaphore(step.call, key))
+	}
+	return s.locks[key].check(load(step.call, key))
 }
 
 func (c *call) execute(step *Step) any {
@@ -159,6 +184,10 @@ func (c *call) execute(step *Step) any {
 		return c.read(step.keys, step.args)
 	case Set:
 		return c.acquireSet(step.keys, step.args)
+	case Slots:
+		return c.permits(step.keys, step.args)
+	case Flight:
+		return c.tellValue(step.keys[0], step.args)
 	}
 	l := c.lock(step.keys[0])
 	if l.Token != "" {
@@ -243,7 +272,9 @@ func (c *call) checkMessages(step *Step) error {
 	granted := func(m message) bool { // it need not know any more that it is near
 		_, token, _ := strings.Cut(m.text, " ")
 		token, _, _ = strings.Cut(token, " ")
-		return slices.ContainsFunc(c.out, func(o message) bool { return o.client == m.client && strings.HasPrefix(o.text, "+ "+token+" ") })
+		return slices.ContainsFunc(c.out, func(o message) bool {
+			return o.client == m.client && (strings.HasPrefix(o.text, "+ "+token+" ") || strings.HasPrefix(o.text, "* "+token+" "))
+		})
 	}
 	for _, m := range c.told {
 		if !c.deaf(m.client) && !granted(m) && !told[m.client+" "+m.text] {
@@ -252,7 +283,9 @@ func (c *call) checkMessages(step *Step) error {
 	}
 	var want []string
 	for _, m := range c.out {
-		want = append(want, m.client+" "+m.text)
+		if !c.deaf(m.client) {
+			want = append(want, m.client+" "+m.text)
+		}
 	}
 	slices.Sort(rest)
 	slices.Sort(want)
@@ -265,7 +298,7 @@ func (c *call) checkMessages(step *Step) error {
 // unaged returns a message without the age of the server's record, if it is about a grant.
 func unaged(text string) string {
 	parts := strings.SplitN(text, " ", 5)
-	if parts[0] == "+" && len(parts) == 5 {
+	if (parts[0] == "+" || parts[0] == "*") && len(parts) == 5 {
 		parts[3] = "*"
 	}
 	return strings.Join(parts, " ")
@@ -369,6 +402,9 @@ type Holder struct {
 // Holders returns who holds the names of a step that was explained.
 func (step *Step) Holders() (all []Holder) {
 	for i, l := range step.locks {
+		if l == nil {
+			continue
+		}
 		if name := step.keys[i]; l.Token != "" && l.Token != Marker {
 			all = append(all, Holder{name, l.Token, l.Until})
 		}
@@ -376,6 +412,11 @@ func (step *Step) Holders() (all []Holder) {
 			if _, token, ok := strings.Cut(m.name, " "); ok && l.Token == Marker {
 				all = append(all, Holder{step.keys[i], token, time.UnixMilli(int64(m.score))})
 			}
+		}
+	}
+	for i, s := range step.semaphores {
+		for slot, p := range s.places() {
+			all = append(all, Holder{SlotName(step.keys[i], slot), p.token, time.UnixMilli(p.until)})
 		}
 	}
 	return all
@@ -396,6 +437,7 @@ func (step *Step) Words() (all []Word) {
 			all = append(all, Word{key, "set", step.call.Args[1]})
 		case Set:
 			all = append(all, Word{key, step.args[1], step.args[4]})
+		case Flight: // it is about no acquisition
 		default:
 			all = append(all, Word{key, split(step.args[1+2*i]).verb, step.args[2+2*i]})
 		}

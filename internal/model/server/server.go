@@ -12,12 +12,15 @@ import (
 
 // A Server is what the specification says of one master. Only one goroutine may use it at a time.
 type Server struct {
-	locks map[string]*Lock
-	notes map[string]note // by client
+	locks      map[string]*Lock
+	semaphores map[string]*Semaphore // by key
+	notes      map[string]note       // by client
 }
 
 // New returns a Server that knows nothing yet: see Server.Load.
-func New() *Server { return &Server{locks: map[string]*Lock{}, notes: map[string]note{}} }
+func New() *Server {
+	return &Server{locks: map[string]*Lock{}, semaphores: map[string]*Semaphore{}, notes: map[string]note{}}
+}
 
 // A Lock is what a master knows of one lock.
 type Lock struct {
@@ -84,9 +87,13 @@ func (s *Server) lock(key string) *Lock {
 
 // clone returns a copy of which these locks, and the notes, can be changed alone.
 func (s *Server) clone(keys []string) *Server {
-	c := &Server{locks: maps.Clone(s.locks), notes: maps.Clone(s.notes)}
+	c := &Server{locks: maps.Clone(s.locks), semaphores: maps.Clone(s.semaphores), notes: maps.Clone(s.notes)}
 	for _, key := range keys {
-		c.locks[key] = s.lock(key).clone()
+		if sem := s.semaphores[key]; sem != nil {
+			c.semaphores[key] = sem.clone()
+		} else {
+			c.locks[key] = s.lock(key).clone()
+		}
 	}
 	return c
 }
@@ -95,6 +102,9 @@ func (s *Server) clone(keys []string) *Server {
 func (s *Server) expire(now time.Time) {
 	for _, l := range s.locks {
 		l.expire(now)
+	}
+	for _, sem := range s.semaphores {
+		sem.expire(now)
 	}
 }
 

@@ -1,6 +1,7 @@
 package server
 
 import (
+	"fmt"
 	"slices"
 	"strings"
 )
@@ -390,4 +391,28 @@ func (c *call) grantInVain(w word, l *Lock, token, proposal string) {
 	if c.subscribed = subscribed; is != silent && !subscribed(m.client) {
 		c.nextFence(l, proposal)
 	}
+}
+
+// tellValue sends a value to the claims that wait for a lock, as long as a token has it, and returns how many were told.
+func (c *call) tellValue(key string, args []string) any {
+	token, value, mark := args[0], args[1], "!"
+	if len(args) == 3 { // the holder may not have had the key here in time
+		mark = ";"
+	}
+	l := c.lock(key)
+	told, left := int64(0), 1<<20
+	if l.Token != token {
+		return told
+	}
+	for _, m := range l.queue[:min(1024, len(l.queue))] {
+		if of, grantable := parse(m.name); grantable {
+			text := fmt.Sprintf("%s %s %s %d %s%s", mark, of.token, token[:min(32, len(token))], len(key), key, value)
+			if left -= len(text); left < 0 {
+				break
+			}
+			c.publish(of.client, "%s", text)
+			told++
+		}
+	}
+	return told
 }
