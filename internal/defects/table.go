@@ -32,8 +32,8 @@ var All = []Defect{
 		Rule: "A release deletes the key only if it holds the token of the released lease.",
 		Edits: []Edit{{
 			File: "internal/wire/batch.lua",
-			Old:  "    held = granted[key] or not opened[key] and redis.pcall('GET', key)\n  end\n",
-			New:  "    held = granted[key] or not opened[key] and redis.pcall('GET', key)\n  end\n  if held and not verb then held = token end\n",
+			Old:  "    held = granted[key] or not opened[key] and valueOf(key)\n  end\n",
+			New:  "    held = granted[key] or not opened[key] and valueOf(key)\n  end\n  if held and isRelease(what) then held = token end\n",
 		}},
 	}, {
 		Name: "no-rollback",
@@ -48,8 +48,8 @@ var All = []Defect{
 		Rule: "A renewal creates no key; the vote of a master that was sent the key again counts from the next renewal on.",
 		Edits: []Edit{{
 			File: "internal/wire/batch.lua",
-			Old:  "  elseif held ~= token then\n",
-			New:  "  elseif verb == 'renew' and not held then\n    redis.pcall('SET', key, token, 'PX', one)\n    return 1\n  elseif held ~= token then\n",
+			Old:  "  if held ~= token then\n    return type(held)",
+			New:  "  if not held then\n    redis.pcall('SET', key, token, 'PX', ttl)\n    return 1\n  elseif held ~= token then\n    return type(held)",
 		}},
 	}, {
 		Name: "fence-at-least",
@@ -156,7 +156,7 @@ var All = []Defect{
 		Rule: "A release wakes the client that has waited longest.",
 		Edits: []Edit{{
 			File: "internal/wire/batch.lua",
-			Old:  "  if not polls then\n    redis.pcall('PUBLISH', 'redlock:wake:' .. client, token .. ' ' .. key)\n  end\n",
+			Old:  "    if not polls then\n      redis.pcall('PUBLISH', 'redlock:wake:' .. client, token .. ' ' .. key)\n    end\n",
 			New:  "",
 		}, {
 			File: "internal/wire/batch.lua",

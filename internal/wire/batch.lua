@@ -74,13 +74,12 @@ local free = {}
 
 local function isRelease(what) return what == 'undo' or what == 'quit' or string.sub(what, 1, 7) == 'release' end
 
+-- Returns the TTL of an acquisition without a fence that sets a key.
+local function plainTTL(word) return string.match(word, '^register ([1-9]%d*) [%d-]+ %d+$') end
+
 -- Sets a key that a client releases and acquires again in one call, without a fence, to the client's new
 -- token. This takes one command instead of a DEL and a SET. Reports whether the key was set.
-local last, ttl -- the last word and its TTL; most commands of a batch have the same word
-local function replace(key, word, token)
-  if word ~= last then
-    last, ttl = word, string.match(word, '^register ([1-9]%d*) [%d-]+ %d+$')
-  end
+local function replace(key, ttl, token)
   local set = ttl and redis.pcall('SET', key, token, 'PX', ttl)
   return type(set) == 'table' and not set.err
 end
@@ -88,58 +87,11 @@ end
 -- Returns how many of the two queues of a key exist: that of readers and that of others. If none does, a release only deletes
 -- the key.
 local function queuesOf(key) return redis.pcall('EXISTS', 'redlock:queue:' .. key, 'redlock:rqueue:' .. key) end
-local function unwanted(key) return queuesOf(key) == 0 end
 
--- Releases keys that hold their tokens with few commands, if nobody waits for one of the keys: there is no client to
--- pass a lock on to. All other commands are left to answer(). That includes a release behind another command for its key, which
--- may set the key. It includes all releases if one of the commands fails, since the client may have no right
--- to one of the keys. Returns the answers so far, and how many there are.
-local function releaseAll()
-  local members, keys, answers, seen, follower = {}, {}, {}, {}, {}
-  for i, key in ipairs(KEYS) do
-    if not seen[key] and isRelease(ARGV[2 * i]) then
-      members[#members + 1], keys[#keys + 1] = i, key
-    elseif seen[key] and not follower[key] then
-      follower[key] = i
-    end
-    seen[key] = true
-  end
-  local held = #keys > 0 and redis.pcall('MGET', unpack(keys)) or {} -- an error has no elements
-  local ours, queues = {}, {}
-  for j, i in ipairs(members) do
-    if held[j] == ARGV[2 * i + 1] then
-      ours[#ours + 1] = i
-      queues[#queues + 1] = 'redlock:queue:' .. keys[j]
-      queues[#queues + 1] = 'redlock:rqueue:' .. keys[j]
-    end
-  end
-  if #queues > 0 and redis.pcall('EXISTS', unpack(queues)) ~= 0 then
-    return answers, 0
-  end
-  local done, left, mine = 0, {}, {}
-  for _, i in ipairs(ours) do
-    local key = KEYS[i]
-    local n = follower[key]
-    free[key] = true
-    if n and replace(key, ARGV[2 * n], ARGV[2 * n + 1]) then
-      answers[i], answers[n] = 1, 1
-      done = done + 2
-    else
-      left[#left + 1], mine[#mine + 1] = i, key
-    end
-  end
-  if #mine == 0 then
-    return answers, done
-  elseif type(redis.pcall('DEL', unpack(mine))) ~= 'number' then
-    for _, i in ipairs(left) do
-      free[KEYS[i]] = nil
-    end
-    return answers, done
-  end
-  for _, i in ipairs(left) do
-    answers[i] = 1
-  end
-  return answers, done + #left
+-- Returns what a key holds: false if there is no key, ' ' if it is not a string, and so no lock, or an error.
+local function valueOf(key)
+  local held = redis.pcall('GET', key)
+  return type(held) == 'table' and string.sub(held.err, 1, 9) == 'WRONGTYPE' and ' ' or held
 end
 
 -- Returns the reply: the answers, or a single 1.
@@ -151,49 +103,102 @@ local function reply(answers)
   return i > #KEYS and 1 or answers
 end
 
--- Calls that have only releases, or acquisitions behind them, return before the functions below are made.
---
--- The usual calls are a release, and a release with the next acquisition of its key. What they have read is not read again: what
--- the key held, and how many of its queues exist. read says that this is known.
+-- The usual calls are short, and making a function takes about as long as a command. So calls that need few functions return before
+-- those below are made, and functions that few calls need are made when they are needed: see fences and more.
+
+-- A release, and a release with the next acquisition of its key. What they have read is not read again: what the key held, and how
+-- many of its queues exist. nil: that is not known.
 local answers, done = {}, 0
-local before, exist, read = nil, nil, false
+local before, exist
 local pair = #KEYS == 2 and KEYS[1] == KEYS[2]
 if (#KEYS == 1 or pair) and isRelease(ARGV[2]) then
-  before = redis.pcall('GET', KEYS[1])
-  read = true
+  before = valueOf(KEYS[1])
   exist = before == ARGV[3] and queuesOf(KEYS[1])
   if exist == 0 and not pair then
     return redis.pcall('DEL', KEYS[1])
-  elseif exist == 0 and replace(KEYS[1], ARGV[4], ARGV[5]) then
+  elseif exist == 0 and replace(KEYS[1], plainTTL(ARGV[4]), ARGV[5]) then
     return 1
   end
 end
-if #KEYS > 1 and not (read and exist ~= 0) then
-  read = false
+
+if #KEYS > 1 and (before == nil or exist == 0) then
+  -- Releases keys that hold their tokens with few commands, if nobody waits for one of the keys: there is no client to
+  -- pass a lock on to. All other commands are left to answer(). That includes a release behind another command for its key, which
+  -- may set the key. It includes all releases if one of the commands fails, since the client may have no right
+  -- to one of the keys. Returns the answers so far, and how many there are.
+  local function releaseAll()
+    local members, keys, answers, seen, follower = {}, {}, {}, {}, {}
+    for i, key in ipairs(KEYS) do
+      if not seen[key] and isRelease(ARGV[2 * i]) then
+        members[#members + 1], keys[#keys + 1] = i, key
+      elseif seen[key] and not follower[key] then
+        follower[key] = i
+      end
+      seen[key] = true
+    end
+    local held = #keys > 0 and redis.pcall('MGET', unpack(keys)) or {} -- an error has no elements
+    local ours, queues = {}, {}
+    for j, i in ipairs(members) do
+      if held[j] == ARGV[2 * i + 1] then
+        ours[#ours + 1] = i
+        queues[#queues + 1] = 'redlock:queue:' .. keys[j]
+        queues[#queues + 1] = 'redlock:rqueue:' .. keys[j]
+      end
+    end
+    if #queues > 0 and redis.pcall('EXISTS', unpack(queues)) ~= 0 then
+      return answers, 0
+    end
+    local done, left, mine = 0, {}, {}
+    local last, ttl -- the last word and its TTL; most commands of a batch have the same word
+    for _, i in ipairs(ours) do
+      local key = KEYS[i]
+      local n = follower[key]
+      free[key] = true
+      if n and ARGV[2 * n] ~= last then
+        last, ttl = ARGV[2 * n], plainTTL(ARGV[2 * n])
+      end
+      if n and replace(key, ttl, ARGV[2 * n + 1]) then
+        answers[i], answers[n] = 1, 1
+        done = done + 2
+      else
+        left[#left + 1], mine[#mine + 1] = i, key
+      end
+    end
+    if #mine == 0 then
+      return answers, done
+    elseif type(redis.pcall('DEL', unpack(mine))) ~= 'number' then
+      for _, i in ipairs(left) do
+        free[KEYS[i]] = nil
+      end
+      return answers, done
+    end
+    for _, i in ipairs(left) do
+      answers[i] = 1
+    end
+    return answers, done + #left
+  end
+
+  before, exist = nil, nil
   answers, done = releaseAll()
   if done == #KEYS then
     return reply(answers)
   end
 end
 
--- include fences.lua
-
--- Gives a key a fence, and returns it. This is the proposed one, unless that is not above the last fence, or is far ahead
--- of the clock. A fence far ahead would raise all later ones. Without a proposal it is the clock.
-local function nextFence(key, proposal)
-  local last, err = fence(key)
-  local now = ticks()
-  local given = math.max((last or 0) + 1, math.min(proposal or now, now + second))
-  return given, err or raise(key, given, now)
+-- Lets a key live for ttl ms, if it holds the token. held is what the key holds. With asks, says whether somebody waits for the lock.
+local function renew(key, token, held, ttl, asks)
+  if held ~= token then
+    return type(held) == 'table' and held or held and -1 or 0
+  end
+  local n = redis.pcall('PEXPIRE', key, ttl)
+  return n == 1 and (asks or string.find(token, '~', 1, true)) and queuesOf(key) ~= 0 and 2 or n
 end
 
--- Gives a key, which was just set, a fence, and returns it. After an error the key is deleted.
-local function number(key, proposal)
-  local given, err = nextFence(key, proposal)
-  if err then
-    redis.pcall('DEL', key)
+if #KEYS == 1 then
+  local ttl, asks = string.match(ARGV[2], '^renew (%d+) ?(%-?)$')
+  if ttl then
+    return renew(KEYS[1], ARGV[3], valueOf(KEYS[1]), ttl, asks == '-')
   end
-  return given, err
 end
 
 -- Reports whether a client with this g can be granted a lock.
@@ -202,16 +207,9 @@ local function grantable(g) return string.find(g, '[1-9]') end
 -- Returns the client's member of a queue.
 local function member(token, g) return grantable(g) and id .. ' ' .. token .. ' ' .. g or id end
 
--- Returns the run_id of this server's process, or false. A grant tells it, so that its client knows whether this is
--- the memory that it has inspected. In the text that a client loads for one process, the next line has it.
+-- The run_id of this server's process, or nil. A grant tells it, so that its client knows whether this is the memory that it has
+-- inspected. In the text that a client loads for one process, the next line has it. Otherwise it is read: see runID.
 local run
-local function runID()
-  if run == nil then
-    local info = redis.pcall('INFO', 'server')
-    run = type(info) == 'string' and string.match(info, 'run_id:(%x+)') or false
-  end
-  return run
-end
 
 -- What this call knows of keys: the tokens to which it has granted them, and which it has left open for the head of the queue. A key
 -- that was left open may be set by the next command, so only calls of two commands leave keys open in this way: see handOver.
@@ -221,49 +219,6 @@ local granted, opened = {}, {}
 local function parse(m)
   local client, claim, g = string.match(m, '^(%S+) (%S+) (%d+f?)$')
   return client or m, claim, g
-end
-
--- Tells a client that it was granted a key, and which claim is the head of the queue now: next is its member, or ''. Where masters
--- differ in that, the release of the client names one of them. Returns how many have heard of it.
-local function tellGrant(key, client, token, given, next)
-  granted[key] = token
-  local age = redis.pcall('PTTL', 'redlock:incarnation')
-  local _, claim = parse(next)
-  return redis.pcall('PUBLISH', 'redlock:wake:' .. client, string.format('+ %s %s %.0f %.0f%s %s', token, runID(),
-    type(age) == 'number' and age or -1, given, claim and '/' .. claim or '', key))
-end
-
--- Grants a free key to a client of the queue. Reports whether it was granted. If not, the key is still free.
-local function grant(key, client, token, g, proposal)
-  local ms, fenced = string.match(g, '^(%d+)(f?)$')
-  local set = runID() and redis.pcall('SET', key, token, 'NX', 'PX', ms)
-  if not set or set.err then
-    return false
-  end
-  local given, err = 0, nil
-  if fenced == 'f' then
-    given, err = number(key, proposal)
-  end
-  if err then
-    return false
-  end
-  local next = redis.pcall('ZRANGE', 'redlock:queue:' .. key, 0, 0)
-  tellGrant(key, client, token, given, next[1] or '')
-  return true
-end
-
--- How many members of queues may still be looked through in this call, whatever its number of keys.
-local budget = 1000
-
--- Returns the member of a queue whose token begins with a text, if it is one of the first 256.
-local function find(queue, text)
-  local members = budget > 0 and redis.pcall('ZRANGE', queue, 0, 255) or {}
-  budget = budget - #members
-  for _, m in ipairs(members) do
-    if string.find(m, ' ' .. text, 1, true) then
-      return m
-    end
-  end
 end
 
 -- The time in µs. The score of a client in a queue is such a time: since when it waits.
@@ -285,19 +240,6 @@ local function micros()
   return time
 end
 
--- Notes that the client waits and runs: it counts as live for its patience. The note is kept for longer than most
--- processes are stopped. A client without a note counts as live.
-local noted = false
-local function note()
-  local at = 2 * #KEYS + 2
-  local turn, patience, far = tonumber(ARGV[at]), tonumber(ARGV[at + 1]), tonumber(ARGV[at + 2])
-  if turn and patience and far and not noted then
-    noted = true
-    local text = string.format('%.0f %.0f %.0f', micros() / 1000 + patience, math.min(turn, turnMost), far)
-    redis.pcall('SET', 'redlock:waiter:' .. id, text, 'PX', '3600000')
-  end
-end
-
 -- A claim that has joined its queue so lately, in ms, is live without a note, and after that unheard for as long as it takes at
 -- most until it is sent again. So a client that registers claims again and again need not note that each time.
 local lately, again = 500, 1250
@@ -312,52 +254,12 @@ end
 -- score that is not over, and one that was set aside, too.
 local function joinedIn(ms, score) return score and score <= micros() and score + ms * 1000 >= micros() end
 
--- Says whether the client of a member of a queue is live, unheard or silent, and whether the member can be set aside. note is that of the
--- client, and score that of the member, if it is known.
-local function heard(queue, m, note, score)
-  local till, far = string.match(type(note) == 'string' and note or '', '^(%d+) %d+ ?(%d*)$')
-  if not till or till * 1000 >= micros() then
-    return 'live', till and far ~= ''
-  end
-  local _, claim = parse(m)
-  score = score or claim and scoreOf(queue, m) or nil
-  if joinedIn(lately, score) then
-    return 'live', far ~= ''
-  end
-  local unheard = (till + (tonumber(far) or 0)) * 1000 >= micros() or joinedIn(lately + again, score)
-  return unheard and 'unheard' or 'silent', far ~= ''
-end
-
--- Says of each of these members of a queue whether its client is gone, silent, unheard or live, and the turns of the clients.
---
---   gone     its channel has no subscriber
---   live     it has noted lately that it waits, or has joined the queue lately, or it keeps no note
---   unheard  it has not, but it was not near then, and so need not have
---   silent   it should have: it may be stopped
---
--- At last says which members can be set aside: their clients' notes are of this version, which takes them back.
-local function judge(queue, members)
-  local notes, channels, states, turns, movable = {}, {}, {}, {}, {}
-  for i, m in ipairs(members) do
-    local client = parse(m)
-    notes[i] = 'redlock:waiter:' .. client
-    channels[i] = 'redlock:wake:' .. client
-  end
-  notes = redis.pcall('MGET', unpack(notes)) -- an error has no elements
-  local counts = redis.pcall('PUBSUB', 'NUMSUB', unpack(channels))
-  for i, m in ipairs(members) do
-    local turn = string.match(notes[i] or '', '^%d+ (%d+)')
-    turns[i] = math.min(tonumber(turn) or 0, turnMost)
-    states[i], movable[i] = heard(queue, m, notes[i])
-    if m == 'woken' or m ~= 'polling' and not counts.err and tonumber(counts[2 * i]) == 0 then
-      states[i] = 'gone'
-    end
-  end
-  return states, turns, movable
-end
-
 -- How many clients at the front of a queue are near.
 local near = 3
+
+-- Members of a queue that were passed over are set aside: behind all others, in their order. Their next polls take them back to
+-- their places. Otherwise those that are stopped would be the near ones for ever. The score of such a member is aside more.
+local aside = 4000000000000000
 
 -- Tells the client of a member of a queue that it is near.
 local function tell(key, m)
@@ -367,142 +269,391 @@ local function tell(key, m)
   end
 end
 
--- Tells the clients that have become near, since so many members have left the front of the queue.
-local function tellNear(key, left)
-  if left > 0 then
-    for _, m in ipairs(redis.pcall('ZRANGE', 'redlock:queue:' .. key, math.max(near - left, 0), near - 1)) do
-      tell(key, m)
-    end
-  end
+-- Tells a client that it was granted a key, and which claim is the head of the queue now: next is its member, or ''. Where masters
+-- differ in that, the release of the client names one of them. Returns how many have heard of it.
+local function tellGrant(key, client, token, given, next)
+  granted[key] = token
+  local age = redis.pcall('PTTL', 'redlock:incarnation')
+  local _, claim = parse(next)
+  return redis.pcall('PUBLISH', 'redlock:wake:' .. client, string.format('+ %s %s %.0f %.0f%s %s', token, run,
+    type(age) == 'number' and age or -1, given, claim and '/' .. claim or '', key))
 end
 
--- Members of a queue that were passed over are set aside: behind all others, in their order. Their next polls take them back to
--- their places. Otherwise those that are stopped would be the near ones for ever. The score of such a member is aside more.
-local aside = 4000000000000000
-local function setAside(queue, m)
-  local score = scoreOf(queue, m)
-  if not score or score >= aside then
-    return 0
+-- How many members of queues may still be looked through in this call, whatever its number of keys.
+local budget = 1000
+
+-- Returns the functions that concern fences, which are made in the first call of this one.
+local fenced
+local function fences()
+  if fenced then
+    return fenced
   end
-  redis.pcall('ZADD', queue, 'XX', string.format('%.0f', score + aside), m)
-  return 1
+  -- include fences.lua
+
+  -- Gives a key a fence, and returns it. This is the proposed one, unless that is not above the last fence, or is far ahead
+  -- of the clock. A fence far ahead would raise all later ones. Without a proposal it is the clock.
+  local function nextFence(key, proposal)
+    local last, err = fence(key)
+    local now = ticks()
+    local given = math.max((last or 0) + 1, math.min(proposal or now, now + second))
+    return given, err or raise(key, given, now)
+  end
+
+  -- Gives a key, which was just set, a fence, and returns it. After an error the key is deleted.
+  local function number(key, proposal)
+    local given, err = nextFence(key, proposal)
+    if err then
+      redis.pcall('DEL', key)
+    end
+    return given, err
+  end
+
+  local function heal(key, token, ttl, least)
+    local set = redis.pcall('SET', key, token, 'NX', 'PX', ttl)
+    if not set or set.err then
+      return set or 0
+    end
+    local _, err = raiseTo(key, tonumber(least))
+    if err then
+      redis.pcall('DEL', key)
+      return err
+    end
+    return 1
+  end
+
+  -- Raises the fence. Only exactly this number is acknowledged: otherwise two holders could commit the same.
+  local function commit(key, fixed, ttl)
+    local last, err = raiseTo(key, fixed)
+    if not err and last == fixed then
+      redis.pcall('PEXPIRE', key, ttl)
+    end
+    return err or {last == fixed and 1 or -2, last}
+  end
+
+  fenced = {last = fence, next = nextFence, number = number, heal = heal, commit = commit}
+  return fenced
 end
 
--- Finds the member of a queue that the lock is to be passed on to. That is the one that is chosen, if it is live, or else the
--- first live one. A client that is unheard may be stopped, or be far and have nothing to say. For a release it counts as live,
--- unless a silent one is ahead of it; for a poll it does not, since somebody else has failed to use the lock; for a newcomer,
--- who would overtake it, it does. careful is nil, 'poll' or 'newcomer' for these.
---
--- Members whose clients are gone are removed. Returns nil if there is none that is left, or else a table: m is the member, and
--- turn that of its client; silent says that none is live, and then m is the first of them; over are those that it
--- overtakes, and movable those of them that can be set aside. left is how many were removed: the caller tells those that have
--- become near.
-local function first(key, chosen, careful)
-  local queue, at, size, left = 'redlock:queue:' .. key, 0, 1, 0
-  local found = {over = {}, movable = {}, turn = 0}
-  while budget > 0 and not found.m do
-    local members = chosen and {chosen} or redis.pcall('ZRANGE', queue, at, at + size - 1)
-    if members.err or #members == 0 then
-      found.m = found.over[1]
-      found.silent = true
-      break
+-- Returns the answer to an acquisition. n is the number, and given the fence if the key has just been given one.
+local function acquired(key, n, g, proposal, standing, new, given, rank)
+  local last, err = given or 0, nil
+  if proposal ~= '' and not given then
+    last, err = fences().last(key)
+  end
+  if err then
+    return err
+  elseif standing == marker or grantable(g) and (n ~= 1 or new or proposal ~= '') then
+    return {n, last, standing, new and 1 or 0, rank or 0}
+  end
+  return proposal ~= '' and {n, last} or n
+end
+
+-- Returns the functions that few calls need, which are made in the first call of this one.
+local others
+local function more()
+  if others then
+    return others
+  end
+
+  -- Returns the run_id, or nil if this client may not read it.
+  local function runID()
+    if not run then
+      local info = redis.pcall('INFO', 'server')
+      run = type(info) == 'string' and string.match(info, 'run_id:(%x+)') or nil
     end
-    local states, turns, movable = judge(queue, members)
-    local gone = {}
-    for i, m in ipairs(members) do
-      if states[i] == 'live' or states[i] == 'unheard' and (not careful or careful == 'newcomer') then
-        found.m = m
-        found.turn = turns[i]
-        break
-      elseif states[i] == 'gone' then
-        gone[#gone + 1] = m
-      elseif not chosen then
-        found.over[#found.over + 1] = m
-        found.movable[#found.over] = movable[i]
-        at = at + 1
-        careful = careful or 'silent'
+    return run
+  end
+
+  -- Tells the clients that have become near, since so many members have left the front of the queue.
+  local function tellNear(key, left)
+    if left > 0 then
+      for _, m in ipairs(redis.pcall('ZRANGE', 'redlock:queue:' .. key, math.max(near - left, 0), near - 1)) do
+        tell(key, m)
       end
     end
-    if #gone > 0 and redis.pcall('ZREM', queue, unpack(gone)) ~= #gone then
-      return nil -- the client may not write to the queue
-    end
-    left = left + #gone
-    if not found.m then
-      budget = budget - #members
-      size = chosen and 1 or math.min(4 * size, 64)
-      chosen = nil
-    end
   end
-  found.left = left
-  return found.m and found or nil
-end
 
--- Returns the head of a queue, and reports whether the lock is reserved for a client that was woken. After that time the
--- member 'woken' is removed if a client is in the queue. Otherwise it stays for the rest of a second, and keeps new clients
--- from taking the lock. If the third result is not nil, it is the member that becomes near when the head leaves; '': there is none.
-local function headOf(key)
-  local queue = 'redlock:queue:' .. key
-  local first = redis.pcall('ZRANGE', queue, 0, near, 'WITHSCORES')
-  local score = first[1] == 'woken' and tonumber(first[2])
-  if not score then
-    return first[1], false, first[2 * near + 1] or ''
-  elseif score < 0 and score + ahead > micros() then
-    return 'woken', true
-  elseif first[3] then
-    redis.pcall('ZREM', queue, 'woken')
-    tellNear(key, 1)
-  end
-  return first[3] or 'woken'
-end
-
--- Passes a free key on to a client in the queue, and reports whether it did. token is the one that a wake-up tells. how and
--- proposal are those of a release. A failure costs one step of a client's schedule.
---
--- A client that was woken needs a round trip to get the lock by a plain SET. The member 'woken' stands for it: see headOf.
--- If all clients are silent, the first of them is woken, and the key stays free: whoever comes next can have it. Clients that
--- are passed over are told that they are near, and so poll.
-local function pass(key, token, how, proposal, careful)
-  local queue = 'redlock:queue:' .. key
-  local found = first(key, how and #how > 4 and find(queue, how), careful)
-  if not found then
-    return false
-  end
-  local head, turn, left = found.m, found.turn, found.left
-  local client, claim, g = parse(head)
-  local polls = head == 'polling'
-  if how == 'undo' and not claim then
-    tellNear(key, left)
-    return false
-  end
-  for i, m in ipairs(found.over) do
-    if found.movable[i] and not found.silent then
-      left = left + setAside(queue, m)
+  -- Says whether the client of a member of a queue is live, unheard or silent, and whether the member can be set aside. note is that of the
+  -- client, and score that of the member, if it is known.
+  local function heard(queue, m, note, score)
+    local till, far = string.match(type(note) == 'string' and note or '', '^(%d+) %d+ ?(%d*)$')
+    if not till or till * 1000 >= micros() then
+      return 'live', till and far ~= ''
     end
-    tell(key, m)
+    local _, claim = parse(m)
+    score = score or claim and scoreOf(queue, m) or nil
+    if joinedIn(lately, score) then
+      return 'live', far ~= ''
+    end
+    local unheard = (till + (tonumber(far) or 0)) * 1000 >= micros() or joinedIn(lately + again, score)
+    return unheard and 'unheard' or 'silent', far ~= ''
   end
-  local stays = found.silent or how == 'open' and claim
-  if not stays and redis.pcall('ZREM', queue, head) ~= 1 then
-    tellNear(key, left)
-    return false -- the client may not write to the queue
+
+  -- Says of each of these members of a queue whether its client is gone, silent, unheard or live, and the turns of the clients.
+  --
+  --   gone     its channel has no subscriber
+  --   live     it has noted lately that it waits, or has joined the queue lately, or it keeps no note
+  --   unheard  it has not, but it was not near then, and so need not have
+  --   silent   it should have: it may be stopped
+  --
+  -- At last says which members can be set aside: their clients' notes are of this version, which takes them back.
+  local function judge(queue, members)
+    local notes, channels, states, turns, movable = {}, {}, {}, {}, {}
+    for i, m in ipairs(members) do
+      local client = parse(m)
+      notes[i] = 'redlock:waiter:' .. client
+      channels[i] = 'redlock:wake:' .. client
+    end
+    notes = redis.pcall('MGET', unpack(notes)) -- an error has no elements
+    local counts = redis.pcall('PUBSUB', 'NUMSUB', unpack(channels))
+    for i, m in ipairs(members) do
+      local turn = string.match(notes[i] or '', '^%d+ (%d+)')
+      turns[i] = math.min(tonumber(turn) or 0, turnMost)
+      states[i], movable[i] = heard(queue, m, notes[i])
+      if m == 'woken' or m ~= 'polling' and not counts.err and tonumber(counts[2 * i]) == 0 then
+        states[i] = 'gone'
+      end
+    end
+    return states, turns, movable
   end
-  tellNear(key, left + (stays and 0 or 1))
-  if not stays and claim and grant(key, client, claim, g, proposal) then
+
+  -- Returns the member of a queue whose token begins with a text, if it is one of the first 256.
+  local function find(queue, text)
+    local members = budget > 0 and redis.pcall('ZRANGE', queue, 0, 255) or {}
+    budget = budget - #members
+    for _, m in ipairs(members) do
+      if string.find(m, ' ' .. text, 1, true) then
+        return m
+      end
+    end
+  end
+
+  -- Grants a free key to a client of the queue. Reports whether it was granted. If not, the key is still free.
+  local function grant(key, client, token, g, proposal)
+    local ms, fenced = string.match(g, '^(%d+)(f?)$')
+    local set = runID() and redis.pcall('SET', key, token, 'NX', 'PX', ms)
+    if not set or set.err then
+      return false
+    end
+    local given, err = 0, nil
+    if fenced == 'f' then
+      given, err = fences().number(key, proposal)
+    end
+    if err then
+      return false
+    end
+    local next = redis.pcall('ZRANGE', 'redlock:queue:' .. key, 0, 0)
+    tellGrant(key, client, token, given, next[1] or '')
     return true
   end
-  local alone = redis.pcall('EXISTS', queue) == 0
-  if not claim and not stays then
-    turn = polls and 4 * reserved or math.max(turn, reserved)
-    redis.pcall('ZADD', queue, string.format('%.0f', micros() + turn * 1000 - ahead), 'woken')
-  elseif alone then
-    redis.pcall('ZADD', queue, '+inf', 'woken') -- it polls, and so it does not need a reservation
+
+  local function setAside(queue, m)
+    local score = scoreOf(queue, m)
+    if not score or score >= aside then
+      return 0
+    end
+    redis.pcall('ZADD', queue, 'XX', string.format('%.0f', score + aside), m)
+    return 1
   end
-  if alone then
-    redis.pcall('PEXPIRE', queue, math.max(turn, 1000))
+
+  -- Finds the member of a queue that the lock is to be passed on to. That is the one that is chosen, if it is live, or else the
+  -- first live one. A client that is unheard may be stopped, or be far and have nothing to say. For a release it counts as live,
+  -- unless a silent one is ahead of it; for a poll it does not, since somebody else has failed to use the lock; for a newcomer,
+  -- who would overtake it, it does. careful is nil, 'poll' or 'newcomer' for these.
+  --
+  -- Members whose clients are gone are removed. Returns nil if there is none that is left, or else a table: m is the member, and
+  -- turn that of its client; silent says that none is live, and then m is the first of them; over are those that it
+  -- overtakes, and movable those of them that can be set aside. left is how many were removed: the caller tells those that have
+  -- become near.
+  local function first(key, chosen, careful)
+    local queue, at, size, left = 'redlock:queue:' .. key, 0, 1, 0
+    local found = {over = {}, movable = {}, turn = 0}
+    while budget > 0 and not found.m do
+      local members = chosen and {chosen} or redis.pcall('ZRANGE', queue, at, at + size - 1)
+      if members.err or #members == 0 then
+        found.m = found.over[1]
+        found.silent = true
+        break
+      end
+      local states, turns, movable = judge(queue, members)
+      local gone = {}
+      for i, m in ipairs(members) do
+        if states[i] == 'live' or states[i] == 'unheard' and (not careful or careful == 'newcomer') then
+          found.m = m
+          found.turn = turns[i]
+          break
+        elseif states[i] == 'gone' then
+          gone[#gone + 1] = m
+        elseif not chosen then
+          found.over[#found.over + 1] = m
+          found.movable[#found.over] = movable[i]
+          at = at + 1
+          careful = careful or 'silent'
+        end
+      end
+      if #gone > 0 and redis.pcall('ZREM', queue, unpack(gone)) ~= #gone then
+        return nil -- the client may not write to the queue
+      end
+      left = left + #gone
+      if not found.m then
+        budget = budget - #members
+        size = chosen and 1 or math.min(4 * size, 64)
+        chosen = nil
+      end
+    end
+    found.left = left
+    return found.m and found or nil
   end
-  if not polls then
-    redis.pcall('PUBLISH', 'redlock:wake:' .. client, token .. ' ' .. key)
+
+  -- Returns the head of a queue, and reports whether the lock is reserved for a client that was woken. After that time the
+  -- member 'woken' is removed if a client is in the queue. Otherwise it stays for the rest of a second, and keeps new clients
+  -- from taking the lock. If the third result is not nil, it is the member that becomes near when the head leaves; '': there is none.
+  local function headOf(key)
+    local queue = 'redlock:queue:' .. key
+    local first = redis.pcall('ZRANGE', queue, 0, near, 'WITHSCORES')
+    local score = first[1] == 'woken' and tonumber(first[2])
+    if not score then
+      return first[1], false, first[2 * near + 1] or ''
+    elseif score < 0 and score + ahead > micros() then
+      return 'woken', true
+    elseif first[3] then
+      redis.pcall('ZREM', queue, 'woken')
+      tellNear(key, 1)
+    end
+    return first[3] or 'woken'
   end
-  return true
+
+  -- Passes a free key on to a client in the queue, and reports whether it did. token is the one that a wake-up tells. how and
+  -- proposal are those of a release. A failure costs one step of a client's schedule.
+  --
+  -- A client that was woken needs a round trip to get the lock by a plain SET. The member 'woken' stands for it: see headOf.
+  -- If all clients are silent, the first of them is woken, and the key stays free: whoever comes next can have it. Clients that
+  -- are passed over are told that they are near, and so poll.
+  local function pass(key, token, how, proposal, careful)
+    local queue = 'redlock:queue:' .. key
+    local found = first(key, how and #how > 4 and find(queue, how), careful)
+    if not found then
+      return false
+    end
+    local head, turn, left = found.m, found.turn, found.left
+    local client, claim, g = parse(head)
+    local polls = head == 'polling'
+    if how == 'undo' and not claim then
+      tellNear(key, left)
+      return false
+    end
+    for i, m in ipairs(found.over) do
+      if found.movable[i] and not found.silent then
+        left = left + setAside(queue, m)
+      end
+      tell(key, m)
+    end
+    local stays = found.silent or how == 'open' and claim
+    if not stays and redis.pcall('ZREM', queue, head) ~= 1 then
+      tellNear(key, left)
+      return false -- the client may not write to the queue
+    end
+    tellNear(key, left + (stays and 0 or 1))
+    if not stays and claim and grant(key, client, claim, g, proposal) then
+      return true
+    end
+    local alone = redis.pcall('EXISTS', queue) == 0
+    if not claim and not stays then
+      turn = polls and 4 * reserved or math.max(turn, reserved)
+      redis.pcall('ZADD', queue, string.format('%.0f', micros() + turn * 1000 - ahead), 'woken')
+    elseif alone then
+      redis.pcall('ZADD', queue, '+inf', 'woken') -- it polls, and so it does not need a reservation
+    end
+    if alone then
+      redis.pcall('PEXPIRE', queue, math.max(turn, 1000))
+    end
+    if not polls then
+      redis.pcall('PUBLISH', 'redlock:wake:' .. client, token .. ' ' .. key)
+    end
+    return true
+  end
+
+  -- Wakes all readers that wait for a key, which has just been deleted, and lets the marker stand until the slowest of them
+  -- has come: this is their turn. The score of a reader in their queue is the ms that it needs, and is negative from when it was
+  -- woken until it comes or is refused again. If it has done neither since the turn before, this turn does not wait for
+  -- it. A client whose channel has no subscriber has ended. Reports whether readers have a turn.
+  --
+  -- The member 'writer' says that a writer has announced itself. The announcement ends, unless others wait in the queue. Then
+  -- readers that come during the turn wait behind these.
+  local wakes = 1000 -- how many readers a call may still look through
+  local function turn(key, token)
+    local queue, longest = 'redlock:rqueue:' .. key, 0
+    local waiting = wakes > 0 and redis.call('ZRANGE', queue, 0, wakes - 1, 'WITHSCORES') or {}
+    wakes = wakes - #waiting / 2
+    if #waiting == 0 then
+      return false
+    end
+    local set, intent = 'redlock:readers:' .. key, 'redlock:intent:' .. key
+    local now = math.floor(micros() / 1000)
+    if redis.call('EXISTS', 'redlock:queue:' .. key) == 1 then
+      redis.call('SET', intent, string.format('%.0f', now), 'PX', '500')
+      redis.call('ZADD', queue, '1', 'writer')
+    else
+      redis.call('DEL', intent)
+      redis.call('ZREM', queue, 'writer')
+    end
+    for i = 1, #waiting, 2 do
+      local reader, needs = waiting[i], tonumber(waiting[i + 1])
+      local channel, came = 'redlock:wake:' .. reader, false
+      if reader ~= 'writer' and tonumber(redis.call('PUBSUB', 'NUMSUB', channel)[2]) > 0 then
+        redis.call('PUBLISH', channel, token .. ' ' .. key)
+        came = needs > 0
+      end
+      if came then
+        redis.call('ZADD', queue, -needs, reader)
+        longest = math.max(longest, math.min(needs, 1000))
+      elseif reader ~= 'writer' then
+        redis.call('ZREM', queue, reader)
+      end
+    end
+    if longest == 0 then
+      return false
+    end
+    redis.call('DEL', set)
+    redis.call('ZADD', set, string.format('%.0f', now + longest), 'turn')
+    redis.call('SET', key, marker, 'PX', longest)
+    redis.call('PEXPIRE', set, longest)
+    return true
+  end
+
+  -- Sets a free key, and removes a member of its queue. Returns the answer to the acquisition. new is that of the answer. third is
+  -- the third result of headOf if the member is the head.
+  local function take(key, token, ttl, m, g, proposal, new, third)
+    local set = redis.pcall('SET', key, token, 'NX', 'PX', ttl)
+    if not set or set.err then
+      return set or -1
+    end
+    if m and redis.pcall('ZREM', 'redlock:queue:' .. key, m) == 1 then
+      if third then
+        tell(key, third)
+      else
+        tellNear(key, 1)
+      end
+    end
+    local given, err
+    if proposal ~= '' then
+      given, err = fences().number(key, tonumber(proposal))
+    end
+    return err or acquired(key, 1, g, proposal, '', new, given)
+  end
+
+  -- Reports whether no client of a queue can come: all are gone or silent.
+  local function deserted(key)
+    local found = first(key, nil, 'newcomer')
+    tellNear(key, found and found.left or 0)
+    return found and found.silent or not found and budget > 0
+  end
+
+  -- include recall.lua
+
+  others = {runID = runID, tellNear = tellNear, heard = heard, headOf = headOf, deserted = deserted, take = take, pass = pass, turn = turn,
+    recall = recall}
+  return others
 end
 
 -- What this call knows of queues: the score of their third member, if there is one. Whoever joins with a greater score is far.
@@ -527,11 +678,11 @@ local function handOver(key, token, mine, proposal, open, named)
   if head then
     client, claim, g = parse(head)
   end
-  if not claim or head == mine or not open and not runID() then
+  if not claim or head == mine or not open and not (run or more().runID()) then
     return nil
   end
   local score = tonumber(front[at + 1])
-  if not joinedIn(lately + again, score) and heard(queue, head, redis.pcall('GET', 'redlock:waiter:' .. client), score) == 'silent' then
+  if not joinedIn(lately + again, score) and more().heard(queue, head, redis.pcall('GET', 'redlock:waiter:' .. client), score) == 'silent' then
     return nil
   end
   if open then
@@ -540,14 +691,16 @@ local function handOver(key, token, mine, proposal, open, named)
     end
     opened[key] = true
     local left = redis.pcall('ZREM', queue, mine)
-    tellNear(key, type(left) == 'number' and left or 0)
+    if type(left) == 'number' and left > 0 then
+      more().tellNear(key, left)
+    end
     thirds[key] = left == 0 and tonumber(front[6])
     return true
   end
   local ms, fenced = string.match(g, '^(%d+)(f?)$')
   local given, err = 0, nil
   if fenced == 'f' then
-    given, err = nextFence(key, proposal)
+    given, err = fences().next(key, proposal)
   end
   if err or redis.pcall('SET', key, claim, 'PX', ms).err then
     return nil
@@ -558,7 +711,7 @@ local function handOver(key, token, mine, proposal, open, named)
     return false -- the client may not write to the queue
   end
   if left > 1 then
-    tellNear(key, left)
+    more().tellNear(key, left)
   elseif at < 2 * near then
     tell(key, front[2 * near + 1] or '')
     thirds[key] = tonumber(front[2 * near + 2])
@@ -575,84 +728,26 @@ local function handOver(key, token, mine, proposal, open, named)
   return true
 end
 
--- Wakes all readers that wait for a key, which has just been deleted, and lets the marker stand until the slowest of them
--- has come: this is their turn. The score of a reader in their queue is the ms that it needs, and is negative from when it was
--- woken until it comes or is refused again. If it has done neither since the turn before, this turn does not wait for
--- it. A client whose channel has no subscriber has ended. Reports whether readers have a turn.
---
--- The member 'writer' says that a writer has announced itself. The announcement ends, unless others wait in the queue. Then
--- readers that come during the turn wait behind these.
-local wakes = 1000 -- how many readers a call may still look through
-local function turn(key, token)
-  local queue, longest = 'redlock:rqueue:' .. key, 0
-  local waiting = wakes > 0 and redis.call('ZRANGE', queue, 0, wakes - 1, 'WITHSCORES') or {}
-  wakes = wakes - #waiting / 2
-  if #waiting == 0 then
-    return false
-  end
-  local set, intent = 'redlock:readers:' .. key, 'redlock:intent:' .. key
-  local now = math.floor(micros() / 1000)
-  if redis.call('EXISTS', 'redlock:queue:' .. key) == 1 then
-    redis.call('SET', intent, string.format('%.0f', now), 'PX', '500')
-    redis.call('ZADD', queue, '1', 'writer')
-  else
-    redis.call('DEL', intent)
-    redis.call('ZREM', queue, 'writer')
-  end
-  for i = 1, #waiting, 2 do
-    local reader, needs = waiting[i], tonumber(waiting[i + 1])
-    local channel, came = 'redlock:wake:' .. reader, false
-    if reader ~= 'writer' and tonumber(redis.call('PUBSUB', 'NUMSUB', channel)[2]) > 0 then
-      redis.call('PUBLISH', channel, token .. ' ' .. key)
-      came = needs > 0
-    end
-    if came then
-      redis.call('ZADD', queue, -needs, reader)
-      longest = math.max(longest, math.min(needs, 1000))
-    elseif reader ~= 'writer' then
-      redis.call('ZREM', queue, reader)
-    end
-  end
-  if longest == 0 then
-    return false
-  end
-  redis.call('DEL', set)
-  redis.call('ZADD', set, string.format('%.0f', now + longest), 'turn')
-  redis.call('SET', key, marker, 'PX', longest)
-  redis.call('PEXPIRE', set, longest)
-  return true
-end
-
--- Returns how long a client has waited. A time below 0 puts it behind those that join in that time.
-local function millis(waited) return tonumber(string.match(waited, '^-?%d+')) end
-
--- Reports whether a client with this waited joins the queue if it is refused.
-local function queues(waited) return string.find(waited, '%d') end
-
--- Returns the member of a queue for a client that has waited for waited ms: nil if the client polls, and has not waited for
--- a second.
-local function memberOf(token, g, waited)
-  if not queues(waited) or id ~= '' and string.sub(waited, -1) ~= '-' then
-    return member(token, g)
-  end
-  return millis(waited) >= 1000 and 'polling' or nil
-end
-
 -- Puts a client that waits into the queue, or takes it back to its place. Returns whether it had not been there, which is not
 -- said of a client that polls, and how many members are ahead of it. If its user may not ask for that, none is: then it polls
 -- often. If a release in front of it in the call has seen that three are, they are not counted. A queue is kept for ten minutes after its head polled, or after a client joined that is the first, or behind the member
 -- 'woken', or one in 16: longer than any sleep between two attempts.
 local uncounted = 10 -- as if so many were ahead
-local function join(what, key, mine, waited)
-  if not mine or not queues(waited) then
+local noted = false
+local function join(what, key, mine, ms)
+  if not mine or not ms then
     return false, 0
   end
   free[key] = nil
   local queue, new = 'redlock:queue:' .. key, false
-  local ticket = micros() - millis(waited) * 1000
+  local ticket = micros() - ms * 1000
   time = time + 1 -- clients that join in one call stay in the order of their commands
-  if mine ~= 'polling' then
-    note()
+  local at = 2 * #KEYS + 2
+  local turn, patience, far = tonumber(ARGV[at]), tonumber(ARGV[at + 1]), tonumber(ARGV[at + 2])
+  if mine ~= 'polling' and turn and patience and far and not noted then -- it counts as live for its patience
+    noted = true
+    redis.pcall('SET', 'redlock:waiter:' .. id, string.format('%.0f %.0f %.0f', micros() / 1000 + patience, math.min(turn, turnMost), far),
+      'PX', '3600000')
   end
   local score = what == 'again' and scoreOf(queue, mine) or nil
   if not score then
@@ -671,87 +766,47 @@ local function join(what, key, mine, waited)
   return new and mine ~= 'polling', rank
 end
 
--- Returns the answer to an acquisition. n is the number, and given the fence if the key has just been given one.
-local function acquired(key, n, g, proposal, standing, new, given, rank)
-  local last, err = given or 0, nil
-  if proposal ~= '' and not given then
-    last, err = fence(key)
-  end
-  if err then
-    return err
-  elseif standing == marker or grantable(g) and (n ~= 1 or new or proposal ~= '') then
-    return {n, last, standing, new and 1 or 0, rank or 0}
-  end
-  return proposal ~= '' and {n, last} or n
-end
-
--- Sets a free key, and removes a member of its queue. Returns the answer to the acquisition. new is that of the answer. third is
--- the third result of headOf if the member is the head.
-local function take(key, token, ttl, m, g, proposal, new, third)
-  local set = redis.pcall('SET', key, token, 'NX', 'PX', ttl)
-  if not set or set.err then
-    return set or -1
-  end
-  if m and redis.pcall('ZREM', 'redlock:queue:' .. key, m) == 1 then
-    if third then
-      tell(key, third)
-    else
-      tellNear(key, 1)
-    end
-  end
-  local given, err
-  if proposal ~= '' then
-    given, err = number(key, tonumber(proposal))
-  end
-  return err or acquired(key, 1, g, proposal, '', new, given)
-end
-
--- Reports whether no client of a queue can come: all are gone or silent.
-local function deserted(key)
-  local found = first(key, nil, 'newcomer')
-  tellNear(key, found and found.left or 0)
-  return found and found.silent or not found and budget > 0
-end
-
--- include recall.lua
-
 -- held is what the key holds.
 local function acquire(what, key, token, held, ttl, waited, g, proposal)
-  local queue, mine, new = 'redlock:queue:' .. key, memberOf(token, g, waited), false
-  local kept
-  local rank = 0
-  local behind = what == 'register' and opened[key] and mine ~= id and queues(waited)
+  local ms, polls = string.match(waited, '^(-?%d+)(-?)$') -- for how long the client has waited, if it joins the queue
+  ms = tonumber(ms)
+  local mine = member(token, g) -- or nil, if the client polls and has not waited for a second
+  if ms and (polls == '-' or id == '') then
+    mine = ms >= 1000 and 'polling' or nil
+  end
+  local new, kept, rank = false, nil, 0
+  local behind = what == 'register' and opened[key] and mine ~= id and ms
   if not held and ttl ~= '0' and not behind then
     local head, third
     if what ~= 'acquire' and not free[key] then
-      head, kept, third = headOf(key)
+      head, kept, third = more().headOf(key)
       if head and mine == 'polling' and not kept then
-        join(what, key, mine, waited)
-        head, kept, third = headOf(key)
+        join(what, key, mine, ms)
+        head, kept, third = more().headOf(key)
       end
     end
     if not head or head == mine or what == 'again' and head == 'woken' and (mine == 'polling' or not kept)
-      or what == 'register' and head ~= 'woken' and (waited == '--' or deserted(key)) then
-      return take(key, token, ttl, head == 'woken' and head or head and mine, g, proposal, what == 'again' and head ~= mine,
+      or what == 'register' and head ~= 'woken' and (waited == '--' or more().deserted(key)) then
+      return more().take(key, token, ttl, head == 'woken' and head or head and mine, g, proposal, what == 'again' and head ~= mine,
         head == mine and third)
     end
     if what == 'register' and mine == id then
-      redis.pcall('ZREM', queue, mine) -- left from an earlier wait
+      redis.pcall('ZREM', 'redlock:queue:' .. key, mine) -- left from an earlier wait
     end
   end
   if held ~= token then
-    new, rank = join(what, key, mine, waited)
+    new, rank = join(what, key, mine, ms)
     if what == 'again' and not held and not kept and ttl ~= '0' then
-      if pass(key, token, nil, nil, 'poll') then
+      if more().pass(key, token, nil, nil, 'poll') then
         held = redis.pcall('GET', key)
       elseif budget <= 0 then -- it may be that nobody else comes
-        return take(key, token, ttl, mine, g, proposal, new)
+        return more().take(key, token, ttl, mine, g, proposal, new)
       end
     end
     -- Messages get lost, so the head of the queue recalls the lock with each poll.
     if held and held ~= token and string.find(held, '~', 1, true)
-      and (new or not mine or not queues(waited) or id == '' or rank == 0) then
-      recall(key, held)
+      and (new or not mine or not ms or id == '' or rank == 0) then
+      more().recall(key, held)
     end
   end
   local left = (held == token or rank < near) and redis.pcall('PTTL', key)
@@ -762,33 +817,11 @@ local function acquire(what, key, token, held, ttl, waited, g, proposal)
   return acquired(key, left < 0 and -1 or -2 - left, g, proposal, held and string.sub(held, 1, 256) or '', new, nil, rank)
 end
 
-local function heal(key, token, ttl, least)
-  local set = redis.pcall('SET', key, token, 'NX', 'PX', ttl)
-  if not set or set.err then
-    return set or 0
-  end
-  local _, err = raiseTo(key, tonumber(least))
-  if err then
-    redis.pcall('DEL', key)
-    return err
-  end
-  return 1
-end
-
--- Raises the fence. Only exactly this number is acknowledged: otherwise two holders could commit the same.
-local function commit(key, fixed, ttl)
-  local last, err = raiseTo(key, fixed)
-  if not err and last == fixed then
-    redis.pcall('PEXPIRE', key, ttl)
-  end
-  return err or {last == fixed and 1 or -2, last}
-end
-
--- Deletes the key if it holds the token. held is what the key holds.
+-- Deletes the key if it holds the token. held is what the key holds, and exist how many of its queues do, or nil.
 --
 -- - Readers have no turn after a claim that gives way to another client's lease or claim, and after an attempt that is undone.
 -- - A reservation ends with the release of a client without a g, which is woken or polls: that client has had its turn.
-local function release(what, key, token, held)
+local function release(what, key, token, held, exist)
   local verb, g, how, proposal = string.match(what, '^(%a+) ?(%w*) ?(%S*) ?(%d*)$')
   local n = held and -1 or 0
   local passed
@@ -811,10 +844,12 @@ local function release(what, key, token, held)
   else
     local mine = member(token, g)
     local n = redis.pcall('ZREM', 'redlock:queue:' .. key, mine, mine == id and 'woken' or mine, verb == 'quit' and 'polling' or mine)
-    tellNear(key, type(n) == 'number' and n or 0)
+    if type(n) == 'number' and n > 0 then
+      more().tellNear(key, n)
+    end
   end
   if n == 1 and byHolder then
-    local ok, is = pcall(turn, key, token)
+    local ok, is = pcall(more().turn, key, token)
     if ok and is then
       return 2
     end
@@ -823,63 +858,46 @@ local function release(what, key, token, held)
     return n
   end
   proposal = tonumber(proposal)
-  return pass(key, token, named or how, proposal ~= 0 and proposal or nil) and n == 1 and 2 or n
+  return more().pass(key, token, named or how, proposal ~= 0 and proposal or nil) and n == 1 and 2 or n
 end
 
+-- Answers a command. held is what the key holds, and exist how many of its queues do. nil: that is not known.
 local word, parts -- the last word and its parts
-local function split(what)
-  if what ~= word then
+local function answer(what, key, token, held, exist)
+  if held == nil then
+    held = granted[key] or not opened[key] and valueOf(key)
+  end
+  if isRelease(what) then
+    return type(held) == 'table' and held or release(what, key, token, held, exist)
+  elseif what ~= word then
     word, parts = what, {string.match(what, '^(%a+) ?(%d*) ?([%d-]*) ?([%df-]*) ?(%d*)$')}
   end
-  return unpack(parts)
-end
-
-local function answer(what, key, token)
-  local verb, one, two, g, proposal -- what one and two are depends on the verb
-  if not isRelease(what) then
-    verb, one, two, g, proposal = split(what)
-  end
-  if verb == 'heal' then
+  local verb, one, two, g, proposal = unpack(parts) -- what one and two are depends on the verb
+  if verb == 'renew' then
+    local ttl, asks = one, two == '-'
+    return renew(key, token, held, ttl, asks)
+  elseif verb == 'heal' then
     local ttl, least = one, two
-    return heal(key, token, ttl, least)
-  end
-  local held
-  if read then
-    held = before
-    read = false
-  else
-    exist = nil
-    held = granted[key] or not opened[key] and redis.pcall('GET', key)
-  end
-  if type(held) == 'table' then
-    if string.sub(held.err, 1, 9) ~= 'WRONGTYPE' then
-      return held
-    end
-    held = ' ' -- it is not a lock
-  end
-  if not verb then
-    return release(what, key, token, held)
+    return fences().heal(key, token, ttl, least)
+  elseif type(held) == 'table' then
+    return held
   elseif verb == 'register' or verb == 'again' or verb == 'acquire' then
     local ttl, waited = one, two
     return acquire(verb, key, token, held, ttl, waited, g, proposal)
   elseif verb == 'pass' then
-    return held and -1 or pass(key, token) and 2 or 1
+    return held and -1 or more().pass(key, token) and 2 or 1
   elseif held ~= token then
-    local n = held and -1 or 0
-    return verb == 'commit' and {n, 0} or n
-  elseif verb == 'commit' then
-    local fixed, ttl = tonumber(one), two
-    return commit(key, fixed, ttl)
+    return {held and -1 or 0, 0}
   end
-  local ttl, asks = one, two == '-' or string.find(token, '~', 1, true)
-  local n = redis.pcall('PEXPIRE', key, ttl)
-  return n == 1 and asks and not unwanted(key) and 2 or n
+  local fixed, ttl = tonumber(one), two -- to commit
+  return fences().commit(key, fixed, ttl)
 end
 
 if #KEYS == 1 then
-  return answer(ARGV[2], KEYS[1], ARGV[3])
+  return answer(ARGV[2], KEYS[1], ARGV[3], before, exist)
 end
 for i, key in ipairs(KEYS) do
-  answers[i] = answers[i] or answer(ARGV[2 * i], key, ARGV[2 * i + 1])
+  answers[i] = answers[i] or answer(ARGV[2 * i], key, ARGV[2 * i + 1], before, exist)
+  before, exist = nil, nil
 end
 return reply(answers)

@@ -23,9 +23,13 @@
 // client within a bound. Each world has its own bound, which is exact. Until the key of a dead holder expires, the time does
 // not count. TestEachRuleIsNeeded switches off one rule at a time, and finds a lock that is free for longer.
 //
+// Beside that there are two smaller models, of three masters whose queues have different orders: TestSomebodyIsNearWhateverTheOrders,
+// and TestAReleaseIsNotSplitIfItNamesAClaim. In the second one clients release the lock, queue again, and give up claims. Each grant names
+// the next head, which the holder hears or not, and the release names the claim that most masters have named.
+//
 // # What it does not cover
 //
-//   - Several masters, but for TestSomebodyIsNearWhateverTheOrders, and so split votes.
+//   - Several masters, but for the two smaller models, and how a split vote is resolved.
 //   - Safety: a place in the queue is no vote, and changes none.
 //   - How the time between two polls is drawn at random.
 //   - More than a few misfortunes at once: see the worlds.

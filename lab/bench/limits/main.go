@@ -41,9 +41,11 @@ type options struct {
 
 var sections = []section{
 	{"cost", cost},
+	{"scripts", scripts},
 	{"held", held},
 	{"waiters", waiters},
 	{"crowd", crowd},
+	{"crash", crash},
 	{"processes", processes},
 	{"permits", permits},
 	{"names", names},
@@ -54,7 +56,7 @@ var sections = []section{
 
 func main() {
 	if addrs := os.Getenv(workerEnv); addrs != "" {
-		if err := work(strings.Split(addrs, ",")); err != nil {
+		if err := runWorker(strings.Split(addrs, ",")); err != nil {
 			fmt.Fprintln(os.Stderr, "limits: worker:", err)
 			os.Exit(1)
 		}
@@ -66,9 +68,17 @@ func main() {
 	}
 }
 
+// runWorker runs this process as a worker of the section crash or processes.
+func runWorker(addrs []string) error {
+	if n, err := strconv.Atoi(os.Getenv(crowdEnv)); err == nil {
+		return joinCrowd(addrs, n)
+	}
+	return work(addrs)
+}
+
 func run() error {
 	o := &options{leases: []int{1, 1_000, 10_000, 100_000}, clients: []int{16, 64, 200, 400}}
-	only := flag.String("only", "cost,held,waiters,crowd,processes,permits,names,masters,ttls", "the sections to run")
+	only := flag.String("only", "cost,scripts,held,waiters,crowd,crash,processes,permits,names,masters,ttls", "the sections to run")
 	flag.DurationVar(&o.hold, "hold", time.Minute, "how long the section hold holds its locks")
 	flag.Func("clients", "how many `clients` the section crowd has, separated by commas (default 16,64,200,400)", func(s string) (err error) {
 		o.clients = nil

@@ -62,6 +62,11 @@ type worker struct {
 	out *bufio.Reader
 }
 
+func (w *worker) kill() {
+	w.cmd.Process.Kill()
+	w.cmd.Wait()
+}
+
 // processes measures many processes that contend for one name.
 func processes(*options) error {
 	const span = 10 * time.Second
@@ -84,8 +89,7 @@ func contend(f fleet, n int, span time.Duration) error {
 	var all []*worker
 	defer func() {
 		for _, w := range all {
-			w.cmd.Process.Kill()
-			w.cmd.Wait()
+			w.kill()
 		}
 	}()
 	for range n {
@@ -132,13 +136,14 @@ func contend(f fleet, n int, span time.Duration) error {
 	return nil
 }
 
-func startWorker(f fleet) (*worker, error) {
+// startWorker starts this program as a worker, with more of an environment.
+func startWorker(f fleet, env ...string) (*worker, error) {
 	self, err := os.Executable()
 	if err != nil {
 		return nil, err
 	}
 	w := &worker{cmd: exec.Command(self)}
-	w.cmd.Env = append(os.Environ(), workerEnv+"="+strings.Join(f.addrs(), ","))
+	w.cmd.Env = append(append(os.Environ(), workerEnv+"="+strings.Join(f.addrs(), ",")), env...)
 	w.cmd.Stderr = os.Stderr
 	if w.in, err = w.cmd.StdinPipe(); err != nil {
 		return nil, err
