@@ -35,14 +35,16 @@ type Election struct {
 	lock   *redlock.Locker
 }
 
-// New returns an Election. All processes that stand for a name use the same one. The lock is that of client.Locker(name) with opts.
-// Nil means a TTL of 10 s, Fencing, and no limit for how long a process leads: MaxHold is -1. New returns an error if the name or
-// the options are invalid.
+// New returns an Election. All processes that stand for a name use the same one. The lock is that of client.Locker(name) with opts,
+// but is not kept: see redlock.LockOptions.Keep. Nil means a TTL of 10 s, Fencing, and no limit for how long a process leads: MaxHold is
+// -1. New returns an error if the name or the options are invalid.
 func New(client *redlock.Client, name string, opts *redlock.LockOptions) (*Election, error) {
-	if opts == nil {
-		opts = &redlock.LockOptions{Fencing: true, MaxHold: -1}
+	o := redlock.LockOptions{Fencing: true, MaxHold: -1}
+	if opts != nil {
+		o = *opts
+		o.Keep = 0 // a process that has resigned would be taken for the leader
 	}
-	lock, err := client.NewLocker(name, opts)
+	lock, err := client.NewLocker(name, &o)
 	if err != nil {
 		return nil, err
 	}

@@ -200,6 +200,31 @@ func TestRunOfAClosedClientAndOfAWrongName(t *testing.T) {
 	})
 }
 
+// A process that has resigned does not keep the lock, or it would be taken for the leader.
+func TestAProcessThatHasResignedIsNotTheLeaderAnyMore(t *testing.T) {
+	locktest.Bubble(t, 3, func(t *testing.T, ms *redlocktest.Masters) {
+		c := locktest.Connected(t, ms, &redlock.Options{Owner: "web-1"})
+		e, err := election.New(c, "a", &redlock.LockOptions{Fencing: true, MaxHold: -1, Keep: time.Hour})
+		if err != nil {
+			t.Fatal(err)
+		}
+		for range 3 {
+			if err := e.Run(t.Context(), func(context.Context, uint64) error {
+				if owner, err := e.Leader(t.Context()); owner != "web-1" || err != nil {
+					t.Errorf("Leader = %q, %v", owner, err)
+				}
+				return nil
+			}); err != nil {
+				t.Error(err)
+			}
+			time.Sleep(time.Second)
+			if owner, err := e.Leader(t.Context()); owner != "" || err != nil {
+				t.Errorf("Leader of nobody = %q, %v", owner, err)
+			}
+		}
+	})
+}
+
 func TestALeaderThatPanicsResigns(t *testing.T) {
 	locktest.Bubble(t, 3, func(t *testing.T, ms *redlocktest.Masters) {
 		e, err := election.New(locktest.Connected(t, ms, nil), "a", &redlock.LockOptions{})

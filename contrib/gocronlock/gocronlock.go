@@ -135,10 +135,12 @@ type Elector struct {
 var _ gocron.Elector = (*Elector)(nil)
 
 // NewElector returns an Elector that campaigns for a lock of this name until Close is called. Nil opts means
-// defaults, and MaxHold zero means that a leader may lead for any time. The error says which of the options is
-// wrong.
+// defaults, and MaxHold zero means that a leader may lead for any time. Keep has no effect: a scheduler that has ended keeps nothing.
+// The error says which of the options is wrong.
 func NewElector(client *redlock.Client, name string, opts *redlock.LockOptions) (*Elector, error) {
-	lock, err := client.NewLocker(name, unbounded(opts))
+	opts = unbounded(opts)
+	opts.Keep = 0
+	lock, err := client.NewLocker(name, opts)
 	if err != nil {
 		return nil, err
 	}

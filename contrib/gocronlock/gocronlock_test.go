@@ -218,6 +218,25 @@ func TestAnElectorThatHasLostItsLeaseIsNoLeader(t *testing.T) {
 	})
 }
 
+func TestAnElectorThatWasClosedKeepsNothing(t *testing.T) {
+	bubbletest.Test(t, func(t *testing.T) {
+		masters := redlocktest.StartN(t, 3)
+		client := masters.Open(nil)
+		e, err := gocronlock.NewElector(client, "leader", &redlock.LockOptions{Keep: time.Hour})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := e.IsLeader(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		e.Close()
+		time.Sleep(time.Second)
+		if h, err := client.Inspect(t.Context(), "leader"); h.Masters > 0 || err != nil {
+			t.Errorf("after Close the lock is on %d masters, %v", h.Masters, err)
+		}
+	})
+}
+
 // stops is a BackOff that ends a wait soon, as one with a MaxElapsedTime does.
 type stops struct{}
 
