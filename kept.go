@@ -238,7 +238,7 @@ func (k *keeper) pass(s *Lease) (next *Lease, kept bool) {
 	t := s.tenure
 	for {
 		k.state.Clear(occupancy.Wanted)
-		if next := k.locker.handOver(s, k.locker.passGate); next != nil {
+		if next := k.locker.handOver(s, nil); next != nil {
 			return next, false
 		}
 		now := k.state.Load()

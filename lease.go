@@ -242,12 +242,12 @@ func (s *Lease) cancelContexts(err error) {
 // handOver does nothing and returns nil if no goroutine waits, if the first one waits with other LockOptions, or
 // if the tenure cannot be handed over.
 //
-// pass gives what a function returns for the Locker of that goroutine to it, and reports whether it has: see passGate.
-func (l *Locker) handOver(s *Lease, pass func(make func(tag any) any) bool) (next *Lease) {
+// Of permits, that goroutine is in their crowd; of a lock (nil), at its gate.
+func (l *Locker) handOver(s *Lease, of *permits) (next *Lease) {
 	if l.opts.Handover < 0 || l.opts.RenewEvery < 0 {
 		return nil
 	}
-	passed := pass(func(tag any) any {
+	succeed := func(tag any) any {
 		if next, ok := tag.(*Locker); !ok || next.opts != l.opts { // it must get the TTL and MaxHold of its own Locker
 			return nil
 		}
@@ -255,16 +255,14 @@ func (l *Locker) handOver(s *Lease, pass func(make func(tag any) any) bool) (nex
 			return nil
 		}
 		return next
-	})
-	if !passed {
+	}
+	// Neither call lets succeed escape, so it costs no allocation.
+	if of != nil && !of.pass(succeed) || of == nil && !l.client.gates.Pass(l.key, succeed) {
 		return nil
 	}
 	s.cancelContexts(ErrReleased)
 	return next
 }
-
-// passGate passes the gate of l on.
-func (l *Locker) passGate(make func(tag any) any) bool { return l.client.gates.Pass(l.key, make) }
 
 // handedOver calls Trace.HandedOver. ctx is that of the call that unlocks s.
 func (l *Locker) handedOver(ctx context.Context, s, next *Lease) {

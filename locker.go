@@ -157,7 +157,7 @@ func (c *Client) tryGate(key string) (ok bool, note, err error) {
 // The gate is left as soon as the release is queued. The next acquisition of the name then follows the
 // release on the same ordered connections, so it finds the key deleted: see package turns.
 func (l *Locker) leave(ctx context.Context, s *Lease, wait bool) error {
-	if next := l.handOver(s, l.passGate); next != nil {
+	if next := l.handOver(s, nil); next != nil {
 		l.handedOver(ctx, s, next)
 		return nil
 	}

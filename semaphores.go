@@ -372,7 +372,7 @@ func (p *permits) unlockLease(ctx context.Context, l *Locker, s *Lease) error {
 
 func (p *permits) leave(ctx context.Context, l *Locker, s *Lease, wait bool) error {
 	p.crowd.Held(-1)
-	if next := l.handOver(s, p.pass); next != nil {
+	if next := l.handOver(s, p); next != nil {
 		l.client.gates.Leave(l.key) // the next one has a gate of its own
 		l.handedOver(ctx, s, next)
 		return nil
