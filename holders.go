@@ -26,6 +26,8 @@ type holders interface {
 	dueBy(t *tenure) time.Time
 	// recalled is called when a master says, in the answer to a renewal, that another client waits.
 	recalled(t *tenure)
+	// watch has tellWanted called for each goroutine of the Client that waits, or has begun to; already says that it was called before.
+	watch(t *tenure, already bool)
 	// shutOut is called when the tenure has ended: nobody else enters it. held reports whether a goroutine may hold the lock.
 	// If took is true, the caller calls release when the release of the lost tenure is queued.
 	shutOut(t *tenure) (held, took bool)

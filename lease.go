@@ -105,7 +105,7 @@ func (s *Lease) Done() <-chan struct{} {
 //   - Another Client that waits closes it with the next renewal, after LockOptions.RenewEvery at the latest; with LockOptions.Keep after
 //     one trip of a message. If renewals are off, Extend does. A Client that polls (Options.DisableWakeups) is noticed after a second.
 //   - Of a read lock, it is writers that are noticed.
-//   - Of a permit, all who wait are noticed with the next renewal, also goroutines of this Client.
+//   - Of a permit, it is noticed a round trip later that a goroutine of this Client waits. All holders are told.
 //   - Calls that do not wait are not noticed: TryLock, unless the lock has LockOptions.Keep, and clients of other libraries.
 //   - Whoever waited may have given up, or died, when the channel is closed or later.
 //
@@ -127,13 +127,17 @@ func (s *Lease) Wanted() <-chan struct{} {
 		t.renews = t.claim.RenewingAsked()
 	}
 	t.mu.Unlock()
-	t.watch(t.claim.Key(), watches)
+	t.holders.watch(t, watches)
+	return wanted
+}
+
+func (oneHolder) watch(t *tenure, already bool) {
+	t.watch(t.claim.Key(), already)
 	for key := range t.claim.Keys {
 		if key != t.claim.Key() { // one of several names, each of which has a gate
-			t.watch(key, watches)
+			t.watch(key, already)
 		}
 	}
-	return wanted
 }
 
 // watch has tellWanted called for each goroutine that waits for a gate of the tenure, or has begun to, unless it watches already.

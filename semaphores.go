@@ -190,6 +190,7 @@ type permits struct {
 	n     int // how many slots it needs
 	limit int
 	place *gate.Place // in crowd
+	waits bool        // crowd.wait was called
 }
 
 var _ kind = (*permits)(nil)
@@ -203,6 +204,8 @@ type crowd struct {
 	lastAt   time.Time  // when it did
 	waited   bool       // the last goroutine that has got permits had to wait for them
 	released []int      // slots that were released and that no claim prefers yet, the last one last
+	waiting  int        // goroutines that have found no permits free
+	watching []*tenure  // permits whose holders have called Lease.Wanted, and were not told since
 }
 
 // releasedMost is how many released slots a crowd knows: as many as may be near.
@@ -219,6 +222,37 @@ func (o *crowd) note(err error) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	o.last, o.lastAt = err, time.Now()
+}
+
+// wait notes that a goroutine waits, since no permits are free, and tells the holders of permits.
+func (o *crowd) wait() {
+	o.mu.Lock()
+	o.waiting++
+	watching := o.watching
+	o.watching = nil
+	o.mu.Unlock()
+	for _, t := range watching {
+		t.tellWanted()
+	}
+}
+
+func (o *crowd) waitOver() {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.waiting--
+}
+
+// watch has the holder of t told when a goroutine waits, or now if one does.
+func (o *crowd) watch(t *tenure) {
+	o.mu.Lock()
+	waits := o.waiting > 0
+	if !waits {
+		o.watching = append(slices.DeleteFunc(o.watching, (*tenure).isOver), t)
+	}
+	o.mu.Unlock()
+	if waits {
+		t.tellWanted()
+	}
 }
 
 // noteFull notes whether a goroutine has had to wait for the permits that it has. full returns that: the next one is likely to wait, too.
@@ -279,7 +313,7 @@ func (p *permits) permits() (n, limit int) { return p.n, p.limit }
 
 func (p *permits) claimOf(w *wait, waited time.Duration) (wire.ClaimOf, holders) {
 	of, _ := p.mutex.claimOf(w, waited)
-	return of, slotHolder{}
+	return of, slotHolder{crowd: p.crowd}
 }
 
 func (p *permits) newClaim(c *Client, registered *master.Claim, began clock.Reading, g time.Duration) *waits.Claim {
@@ -293,7 +327,12 @@ func (p *permits) grantFor(l *Locker) time.Duration {
 }
 
 // A slotHolder is for a tenure of permits, whose commands name the slots.
-type slotHolder struct{ oneHolder }
+type slotHolder struct {
+	oneHolder
+	crowd *crowd
+}
+
+func (h slotHolder) watch(t *tenure, _ bool) { h.crowd.watch(t) }
 
 func (slotHolder) renewing(t *tenure) wire.Request { return wire.RenewSlots(t.slots) }
 
@@ -322,6 +361,7 @@ func (p *permits) enter(w *wait) bool {
 	}
 	w.late = true
 	w.warn()
+	p.wait()
 	select {
 	case <-p.place.Ready():
 		return true
@@ -330,6 +370,14 @@ func (p *permits) enter(w *wait) bool {
 	}
 	w.taken(p.crowd.why())
 	return false
+}
+
+// wait notes that the goroutine waits, since no permits are free.
+func (p *permits) wait() {
+	if !p.waits {
+		p.waits = true
+		p.crowd.wait()
+	}
 }
 
 func (p *permits) contend(w *wait) bool {
@@ -351,6 +399,10 @@ func (p *permits) hold(w *wait) *Lease {
 
 // giveUp leaves the crowd. If permits were handed over that the goroutine has not taken, since its ctx ended at that moment, they are released.
 func (p *permits) giveUp(w *wait) {
+	if p.waits {
+		p.waits = false
+		p.crowd.waitOver()
+	}
 	if s, ok := p.place.Leave().(*Lease); ok && s.tenure.finish() == nil {
 		w.locker.client.group.Tell(s.tenure.release(), s.tenure.claim, (*releasing)(s.tenure))
 	}
@@ -432,6 +484,9 @@ func (p *permits) judge(q *claiming, now clock.Reading, _ uint64, first time.Tim
 	q.noted(c.quorumError(opAcquire, q.locker.name, votes))
 	p.crowd.note(q.last)
 	q.warn()
+	if !q.once && errors.Is(q.last, ErrHeld) {
+		p.wait()
+	}
 	mine := q.inbox.Stands(q.claim, now, c.opts.drift)
 	switch {
 	case q.once && (len(mine) == 0 || answered < c.waits.Need):

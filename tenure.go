@@ -76,6 +76,13 @@ func (t *tenure) begin() (open bool) {
 	return open
 }
 
+// isOver reports whether the tenure has ended.
+func (t *tenure) isOver() bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.err != nil
+}
+
 // handOver ends the Lease of the holder, and returns one for the next holder. The caller then ends the contexts of the
 // former one. handOver returns nil if the tenure
 //

@@ -3,6 +3,7 @@ package contract_test
 import (
 	"context"
 	"strings"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -266,9 +267,9 @@ func TestARenewalAsksWhoWaitsOnlyIfWantedWasCalled(t *testing.T) {
 	})
 }
 
-// Those who want permits are noticed with the next renewal, whosever they are.
-func TestAWaitForPermitsIsNoticedWithTheNextRenewal(t *testing.T) {
-	for _, own := range []bool{true, false} {
+// Those who want permits are noticed with the next renewal, and goroutines of the Client a round trip later.
+func TestAWaitForPermitsIsNoticed(t *testing.T) {
+	for own, within := range map[bool]time.Duration{false: renewal, true: 10 * time.Millisecond} {
 		bubble(t, 3, func(t *testing.T, ms *redlocktest.Masters) {
 			c := connected(t, ms, nil)
 			p := acquire(t, c.Semaphore("a", 2), 2)
@@ -280,12 +281,45 @@ func TestAWaitForPermitsIsNoticedWithTheNextRenewal(t *testing.T) {
 			if !own {
 				c = connected(t, ms, nil)
 			}
-			ctx, cancel := context.WithTimeout(t.Context(), renewal)
+			ctx, cancel := context.WithTimeout(t.Context(), within)
 			defer cancel()
 			c.Semaphore("a", 2).Acquire(ctx)
 			if !isClosed(wanted) {
-				t.Errorf("own goroutine %t: the channel is not closed after %v", own, renewal)
+				t.Errorf("own goroutine %t: the channel is not closed after %v", own, within)
 			}
 		})
 	}
+}
+
+// A call of Wanted is told of a goroutine that waits already, also one behind those that have claims, and not of one that has given up or has
+// found a free permit.
+func TestWantedOfAPermitKnowsWhoWaits(t *testing.T) {
+	bubble(t, 3, func(t *testing.T, ms *redlocktest.Masters) {
+		s := connected(t, ms, nil).Semaphore("a", 6)
+		all := acquire(t, s, 5)
+		early := all.Wanted()
+		one := acquire(t, s, 1) // which is free
+		time.Sleep(time.Second)
+		if isClosed(early) || isClosed(one.Wanted()) {
+			t.Error("a channel is closed, and nobody waits")
+		}
+		ctx, cancel := context.WithCancel(t.Context())
+		var waits sync.WaitGroup
+		for range 10 {
+			waits.Go(func() { s.Acquire(ctx) })
+			time.Sleep(10 * time.Millisecond)
+		}
+		if !isClosed(early) || !isClosed(one.Wanted()) {
+			t.Error("a channel is not closed, and goroutines wait")
+		}
+		one.Release() // to one that waits
+		time.Sleep(10 * time.Millisecond)
+		cancel()
+		waits.Wait()
+		all.Release()
+		late := acquire(t, s, 5)
+		if isClosed(late.Wanted()) {
+			t.Error("a channel is closed although those that waited have given up")
+		}
+	})
 }
