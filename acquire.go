@@ -53,7 +53,7 @@ type lastAttempt struct {
 }
 
 // over reports whether the wait is to end without the lock.
-func (w *call) over() bool { return w.ctx.Err() != nil || w.locker.client.isClosing() }
+func (w *call) over() bool { return w.ctx.Err() != nil || isClosed(w.locker.client.closing) }
 
 // enterGate waits for the gate, and reports whether it has entered. With the gate it may receive a lease, if heir is not
 // nil: the Locker that the lease is for.
@@ -95,6 +95,19 @@ func (l *Locker) taken(note error) error {
 		return l.client.unasked(opAcquire, l.name)
 	}
 	return note
+}
+
+// letOthers waits for the answer to this Client's last release of the name, if a rule of package turns requires it.
+// So other clients find the lock free.
+func (w *call) letOthers() {
+	l, c := w.locker, w.locker.client
+	for key := range l.terms.Keys {
+		if answered := c.releases.Awaited(key); answered != nil {
+			w.late = true
+			// The limit is also for a release that was forgotten: then the channel is never closed.
+			c.sleep(w.ctx, c.group.Timeout(c.opts.bounds.Limit(l.opts.TTL)), answered)
+		}
+	}
 }
 
 // firstKind returns the kind of command for an attempt that is not followed by a claim. It counts the acquisition: see
@@ -167,7 +180,7 @@ func (w *wait) attempt(kind wire.Kind) bool {
 	if w.attempts++; w.attempts > 1 || w.late {
 		w.asked = c.clock() // time has passed since the call
 	}
-	within := c.opts.limit(l.opts.TTL)
+	within := c.opts.bounds.Limit(l.opts.TTL)
 	within.Hurry = !w.once // else the votes of all masters make the error more exact
 	err := w.set(kind, within)
 	if err != nil {
@@ -228,7 +241,7 @@ func (w *wait) announce() {
 	if w.once {
 		waited = wire.NoQueue
 	}
-	c.tellAll(wire.Announce, master.NewClaim(&l.terms, wire.ClaimOf{Token: "-", Waited: waited}))
+	c.group.Send(wire.Announce, master.NewClaim(&l.terms, wire.ClaimOf{Token: "-", Waited: waited}))
 }
 
 func (w *lastAttempt) endRound() {
@@ -268,7 +281,7 @@ func (w *call) outcome() error {
 		}
 	}
 	switch {
-	case c.isClosing():
+	case isClosed(c.closing):
 		return ErrClosed
 	case w.ctx.Err() != nil:
 		return &endedError{op: opAcquire, name: w.locker.name, ctx: w.ctx, last: last}
@@ -322,7 +335,7 @@ func (w *wait) noteContacts() {
 // not undone.
 func (w *wait) set(kind wire.Kind, within quorum.Limit) error {
 	l, c := w.locker, w.locker.client
-	validity := c.opts.validity(l.opts.TTL)
+	validity := c.opts.bounds.Validity(l.opts.TTL)
 	all := &struct { // in one allocation
 		lease  Lease
 		tenure tenure
@@ -332,7 +345,7 @@ func (w *wait) set(kind wire.Kind, within quorum.Limit) error {
 	t := &all.tenure
 	limit := validity
 	if l.opts.Fencing {
-		limit = c.opts.fencedWithin(l.opts.TTL)
+		limit = c.opts.bounds.FencedWithin(l.opts.TTL)
 	}
 	if t.claim = w.merged; t.claim == nil {
 		t.claim = &all.claim
@@ -365,7 +378,7 @@ func (w *wait) set(kind wire.Kind, within quorum.Limit) error {
 		return nil
 	}
 	if w.merged == nil {
-		c.tellAll(wire.Undo, t.claim)
+		c.group.Send(wire.Undo, t.claim)
 	}
 	if won {
 		return c.wasted(l.name, w.round, err, took, limit, validity)
@@ -381,7 +394,7 @@ func (l *Locker) propose(now time.Time) wire.Proposal {
 	if !l.opts.Fencing {
 		return wire.Proposal{}
 	}
-	return l.kind.numbers(l.client).Propose(l.terms.Key(), now, l.client.opts.fencedWithin(l.opts.TTL))
+	return l.kind.numbers(l.client).Propose(l.terms.Key(), now, l.client.opts.bounds.FencedWithin(l.opts.TTL))
 }
 
 // highestFence returns the highest number that an acquisition of l can use now; 0: any.
@@ -389,7 +402,7 @@ func (l *Locker) highestFence(now clock.Reading) int64 {
 	if !l.opts.Fencing {
 		return 0
 	}
-	return fence.Most(now.Wall(), l.client.opts.fencedWithin(l.opts.TTL))
+	return fence.Most(now.Wall(), l.client.opts.bounds.FencedWithin(l.opts.TTL))
 }
 
 // commitFence agrees with a quorum of masters on the number of an acquisition: see package fence. votes are those of the round
@@ -401,7 +414,7 @@ func (w *call) commitFence(claim *master.Claim, votes []quorum.Vote, start clock
 	a := l.kind.numbers(c).Agree(votes, start.Wall(), c.opts.MaxTTL)
 	for err = w.awaitClock(a.Number, start); err == nil && !a.Agreed; {
 		last = c.clock()
-		round := c.group.Ask(claim.Committing(a.Number), claim, c.opts.limit(l.opts.TTL))
+		round := c.group.Ask(claim.Committing(a.Number), claim, c.opts.bounds.Limit(l.opts.TTL))
 		won := round.Wait(w.ctx, c.closing, quorum.Tally.Decided).Won()
 		votes = round.Votes()
 		round.End()
@@ -425,7 +438,7 @@ func (w *call) awaitClock(number int64, start clock.Reading) error {
 	if ahead <= 0 {
 		return nil
 	}
-	if now.Since(start)+ahead < c.opts.fencedWithin(l.opts.TTL) {
+	if now.Since(start)+ahead < c.opts.bounds.FencedWithin(l.opts.TTL) {
 		c.sleep(w.ctx, ahead, nil)
 		if !w.over() {
 			return nil

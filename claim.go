@@ -30,11 +30,6 @@ import (
 // than a quorum of masters answer. After a random delay another one is registered, with another token.
 
 const (
-	// grantTrips is how many round trips a grant lasts at least.
-	grantTrips = 8
-	// leastTrips is how many round trips the validity of a grant must last for the lock to be granted. A claim can win
-	// when half of that is left. The first renewal comes after a quarter of that half, and takes a round trip.
-	leastTrips = 4
 	// splitAfter is how long after its first vote a claim asks who has the other keys, in addition to a round trip.
 	splitAfter = 2 * time.Millisecond
 	// slowMost is for how long a claim waits for votes that are late since masters or clients are busy. Longer pauses make
@@ -66,32 +61,11 @@ func (l *Locker) grantFor() time.Duration {
 
 // grantFor is Locker.grantFor for a lock that the options and the kind allow to be granted.
 func (c *Client) grantFor(ttl time.Duration) time.Duration {
-	able := 0
-	for _, m := range c.masters {
-		if m.Grants() {
-			able++
-		}
-	}
-	if able < c.waits.Need {
+	if !c.group.Grants() {
 		return 0
 	}
-	return c.opts.grantFor(ttl, c.group.RoundTrip())
+	return c.opts.bounds.Grant(ttl, c.group.RoundTrip())
 }
-
-// grantFor returns g for a TTL and a round trip of trip, or 0 if a claim could not win with it. The votes of a claim
-// must last until they are counted, and until the keys are extended. The mark of a vote is older than the message by
-// up to the time between two pings and a round trip, and to extend the keys takes another one.
-func (o *Options) grantFor(ttl, trip time.Duration) time.Duration {
-	g := min(max(wire.GrantLeast, grantTrips*trip), ttl).Truncate(time.Millisecond)
-	if o.validity(g) < max(leastTrips*trip, master.PingEvery+2*trip) {
-		return 0
-	}
-	return g
-}
-
-// winsAt returns how long the votes of a quorum must last for a claim with this g to win: half of the validity of a
-// grant.
-func (o *Options) winsAt(g time.Duration) time.Duration { return o.validity(g) / 2 }
 
 // claiming is the part of a contender that registers claims, one after the other: what it knows of them, and what it decides.
 type claiming struct {
@@ -163,7 +137,7 @@ func (q *claiming) ask(request wire.Request, life time.Duration) {
 	if kind.Acquires() {
 		q.inbox.Asked(claim)
 	}
-	within := c.opts.limit(l.opts.TTL)
+	within := c.opts.bounds.Limit(l.opts.TTL)
 	within.Hurry = kind != wire.Renew
 	q.round = c.group.AskEach(request, claim.Claim, within, &answers{q.inbox, l, claim, kind, mark, life})
 }
@@ -199,14 +173,14 @@ func (q *claiming) await(now clock.Reading) (next time.Time, more bool) {
 	if q.pending {
 		left = q.round.Expire(now.Elapsed(q.asked)) // before the votes are counted: none of a round that is over is missed
 	}
-	mine, first, won := q.inbox.Count(q.claim, now, c.opts.drift, q.locker.highestFence(now))
+	mine, first, won := q.inbox.Count(q.claim, now, c.opts.bounds.Drift, q.locker.highestFence(now))
 	if mine != 0 { // it is about to win: permits of this Client go to those behind it
 		q.place.Close()
 	} else {
 		q.place.Open()
 	}
 	switch {
-	case won != nil && won.Left >= c.opts.winsAt(q.claim.G):
+	case won != nil && won.Left >= c.opts.bounds.WinsAt(q.claim.G):
 		return now.Time(), q.win(now, won)
 	case won != nil && won.Slots != nil && (q.woken || q.pending) && !q.once: // a poll tells for how long the slots live
 	case won != nil && won.Slots != nil: // its votes end soon
@@ -281,7 +255,7 @@ func (q *claiming) due(now clock.Reading, voted bool) time.Time {
 	switch {
 	case !voted:
 		q.askAt = time.Time{}
-	case q.claim.OfSlots() && q.aim == nil && !q.votesSplit && q.inbox.Split(q.claim, now, q.locker.client.opts.drift):
+	case q.claim.OfSlots() && q.aim == nil && !q.votesSplit && q.inbox.Split(q.claim, now, q.locker.client.opts.bounds.Drift):
 		q.votesSplit, q.askAt = true, now.Time() // further votes decide nothing
 	case q.askAt.IsZero():
 		q.askAt = now.Time().Add(q.splitDelay(now))
@@ -326,7 +300,7 @@ func (q *claiming) schedule(now clock.Reading) (more bool) {
 	c := q.locker.client
 	step := c.opts.claimPolls
 	ahead := q.inbox.Ahead(q.claim)
-	if q.far = ahead >= wire.Near && c.listening(); !q.far {
+	if q.far = ahead >= wire.Near && c.group.Listening(); !q.far {
 		if !q.claim.OfSlots() && !q.inbox.Leads(q.claim) {
 			step *= followSteps
 		}
@@ -386,7 +360,7 @@ func (q *claiming) backOff(now clock.Reading) (more bool) {
 func (q *claiming) release(how wire.Request) {
 	c := q.locker.client
 	q.inbox.SetClaim(nil)
-	c.tellAll(how, q.claim.Claim)
+	c.group.Send(how, q.claim.Claim)
 	q.claim = nil
 }
 
@@ -467,7 +441,7 @@ func (q *claiming) win(now clock.Reading, won *waits.Quorum) (more bool) {
 	if !q.place.Close() {
 		return true // permits were handed over
 	}
-	full := c.opts.validity(l.opts.TTL)
+	full := c.opts.bounds.Validity(l.opts.TTL)
 	contended := q.attempts > 1 || q.round.Any(isTaken)
 	t := &tenure{client: c, name: l.name, opts: l.opts, claim: q.claim.Claim, holders: q.holders, asked: now, contended: contended, rounds: 1,
 		validity: won.Left, short: won.Left < q.claim.G, start: now, slots: won.Slots}

@@ -11,6 +11,7 @@ import (
 
 	"github.com/gomodule/redigo/redis"
 
+	"github.com/redlock-go/redlock/internal/calls"
 	"github.com/redlock-go/redlock/internal/clock"
 	"github.com/redlock-go/redlock/internal/fence"
 	"github.com/redlock-go/redlock/internal/flight"
@@ -54,11 +55,7 @@ type Client struct {
 	closing      chan struct{} // closed when Close or Shutdown begins
 	refuse       sync.Once     // closes closing
 	closed       chan struct{} // closed when Close has ended
-
-	mu     sync.Mutex    // guards what follows
-	calls  int           // calls that may still send commands
-	ending bool          // Close has begun
-	quiet  chan struct{} // closed when ending is true and calls is 0
+	calls        *calls.Calls  // that may still send commands; ended by Close
 }
 
 // newClient returns a Client of the masters that pools lead to.
@@ -74,7 +71,7 @@ func newClient(pools []*redis.Pool, opts *Options) (*Client, error) {
 		clock:   opts.clock,
 		closing: make(chan struct{}),
 		closed:  make(chan struct{}),
-		quiet:   make(chan struct{}),
+		calls:   calls.New(),
 
 		waits:     waits.New(len(pools)),
 		releases:  turns.NewReleases(opts.DisableWakeups),
@@ -172,11 +169,11 @@ func (c *Client) Ping(ctx context.Context) error {
 	if err := ctx.Err(); err != nil {
 		return err
 	}
-	if !c.beginCall() {
+	if !c.calls.Begin() {
 		return ErrClosed
 	}
-	defer c.endCall()
-	round := c.group.Ask(wire.Ping, nil, c.opts.limit(c.opts.LockOptions.TTL))
+	defer c.calls.Done()
+	round := c.group.Ask(wire.Ping, nil, c.opts.bounds.Limit(c.opts.LockOptions.TTL))
 	defer round.End()
 	if round.Wait(ctx, c.closing, quorum.Tally.Won).Won() {
 		return nil
@@ -185,7 +182,7 @@ func (c *Client) Ping(ctx context.Context) error {
 	if ctx.Err() != nil {
 		return &endedError{op: opPing, ctx: ctx, last: err}
 	}
-	if c.isClosing() {
+	if isClosed(c.closing) {
 		return ErrClosed
 	}
 	return err
@@ -201,17 +198,10 @@ func (c *Client) Ping(ctx context.Context) error {
 // context, a Logger, or a function of Options.Trace. It may be called from such a function. A second call
 // waits for the first one and returns nil.
 func (c *Client) Close() error {
-	c.mu.Lock()
-	if c.ending {
-		c.mu.Unlock()
+	if !c.calls.End() {
 		<-c.closed
 		return nil
 	}
-	c.ending = true
-	if c.calls == 0 {
-		close(c.quiet)
-	}
-	c.mu.Unlock()
 	defer close(c.closed)
 
 	c.refuseLocks()
@@ -221,7 +211,7 @@ func (c *Client) Close() error {
 	// Calls are awaited first, since they may still have to undo an attempt. They end soon, unless a function
 	// of the caller does not return.
 	select {
-	case <-c.quiet:
+	case <-c.calls.Quiet():
 	case <-time.After(c.opts.DialTimeout / 2):
 	}
 	for _, m := range c.masters {
@@ -296,36 +286,6 @@ func (e *shutdownError) Error() string {
 }
 
 func (e *shutdownError) Unwrap() []error { return []error{e.ctx, e.err} }
-
-// beginCall notes a call that may send commands, and reports whether the Client is open. If it is, the caller must
-// call endCall.
-func (c *Client) beginCall() bool {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if c.ending {
-		return false
-	}
-	c.calls++
-	return true
-}
-
-func (c *Client) endCall() {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.calls--
-	if c.ending && c.calls == 0 {
-		close(c.quiet)
-	}
-}
-
-func (c *Client) isClosing() bool { return isClosed(c.closing) }
-
-// tellAll sends a command to all masters and does not wait for answers.
-func (c *Client) tellAll(request wire.Request, claim *master.Claim) {
-	for _, m := range c.masters {
-		m.Ask(request, claim, nil)
-	}
-}
 
 // sleep waits for d, the end of ctx or the Client, or for wake. It reports whether wake ended it.
 func (c *Client) sleep(ctx context.Context, d time.Duration, wake <-chan struct{}) (woken bool) {

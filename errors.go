@@ -353,11 +353,11 @@ func (w *call) askOwner() {
 		return
 	}
 	key := w.locker.heldKey(w.last)
-	if !c.owners.BeginAsking(key) || !c.beginCall() {
+	if !c.owners.BeginAsking(key) || !c.calls.Begin() {
 		return
 	}
 	go func() {
-		defer c.endCall()
+		defer c.calls.Done()
 		votes := c.query(context.Background(), wire.NewPeek(key))
 		c.owners.Heard(key, holding.Of(holding.Decode(votes, wire.DecodePeek), len(votes)), 0)
 	}()

@@ -8,61 +8,7 @@ import (
 	"github.com/redlock-go/redlock/internal/occupancy"
 	"github.com/redlock-go/redlock/internal/recent"
 	"github.com/redlock-go/redlock/internal/weakmap"
-	"github.com/redlock-go/redlock/internal/wire"
 )
-
-// holders say how a tenure is shared: by one holder after the other (keeper), or at the same time (readers). A tenure that is
-// only handed over has oneHolder.
-type holders interface {
-	// extendedLocked is called under the tenure's mutex when its validity has changed.
-	extendedLocked(t *tenure)
-	// renewable returns for how long after the acquisition a tenure may be renewed, given MaxHold.
-	renewable(maxHold time.Duration) time.Duration
-	// skipRenewal decides about a renewal that is due, and reports whether it is left out.
-	skipRenewal(t *tenure, now clock.Reading) bool
-	// handsOver returns for how long after the grant a tenure may be handed over.
-	handsOver(t *tenure) time.Duration
-	// dueBy returns the latest time of the next call of skipRenewal; zero: there is no limit.
-	dueBy(t *tenure) time.Time
-	// recalled is called when a master says, in the answer to a renewal, that another client waits.
-	recalled(t *tenure)
-	// watch has tellWanted called for each goroutine of the Client that waits, or has begun to; already says that it was called before.
-	watch(t *tenure, already bool)
-	// shutOut is called when the tenure has ended: nobody else enters it. held reports whether a goroutine may hold the lock.
-	// If took is true, the caller calls release when the release of the lost tenure is queued.
-	shutOut(t *tenure) (held, took bool)
-	// decide decides what becomes of a tenure that the caller has taken, since nobody holds it.
-	decide(t *tenure)
-	// release releases a tenure that the caller has taken, unless it has ended, and leaves the gate.
-	release(t *tenure)
-	// handovers returns how many handovers the fence of the first Lease counts.
-	handovers() int
-	// renewing returns the command of a renewal; nil: wire.Renew.
-	renewing(t *tenure) wire.Request
-	// healing returns the command that sets the key again at a master that has lost it.
-	healing(t *tenure) wire.Request
-	// releasing returns the command of the release.
-	releasing(t *tenure) wire.Request
-}
-
-// oneHolder is for a tenure that nobody enters: it has one holder at a time.
-type oneHolder struct{}
-
-var alone holders = oneHolder{}
-
-func (oneHolder) extendedLocked(*tenure)                        {}
-func (oneHolder) renewable(maxHold time.Duration) time.Duration { return maxHold }
-func (oneHolder) skipRenewal(*tenure, clock.Reading) bool       { return false }
-func (oneHolder) handsOver(t *tenure) time.Duration             { return t.opts.Handover }
-func (oneHolder) dueBy(*tenure) time.Time                       { return time.Time{} }
-func (oneHolder) recalled(*tenure)                              {}
-func (oneHolder) shutOut(*tenure) (held, took bool)             { return true, false }
-func (oneHolder) decide(*tenure)                                {}
-func (oneHolder) release(*tenure)                               {}
-func (oneHolder) handovers() int                                { return 0 }
-func (oneHolder) renewing(*tenure) wire.Request                 { return nil }
-func (oneHolder) healing(t *tenure) wire.Request                { return t.claim.Healing(t.fence) }
-func (oneHolder) releasing(t *tenure) wire.Request              { return t.passesOn() }
 
 // An entrance is where the goroutines of a Client enter and leave the tenure of a name without the masters: that of readers,
 // or one that stays with the Client between two holders. The tenure has the gate of the name. So there is one at a time, and
@@ -120,7 +66,7 @@ func (e *entrance) begin(t *tenure, n int, flags occupancy.State) {
 	e.tenure.Store(t)
 	e.state.Begin(n, flags)
 	t.mu.Unlock()
-	if e.client.isClosing() {
+	if isClosed(e.client.closing) {
 		e.state.Ask(occupancy.Asked)
 	}
 }

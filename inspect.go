@@ -243,15 +243,15 @@ func (c *Client) inspect(ctx context.Context, name string, of func(key string) w
 	if ctx.Err() != nil {
 		return nil, &endedError{op: opInspect, name: name, ctx: ctx}
 	}
-	if !c.beginCall() {
+	if !c.calls.Begin() {
 		return nil, ErrClosed
 	}
-	defer c.endCall()
+	defer c.calls.Done()
 	votes := c.query(ctx, of(key))
 	known := heard(votes)
 	failed := c.quorumError(opInspect, name, votes)
 	switch {
-	case c.isClosing():
+	case isClosed(c.closing):
 		return failed.Errs, ErrClosed
 	case ctx.Err() != nil:
 		return failed.Errs, &endedError{op: opInspect, name: name, ctx: ctx, last: failed}
@@ -280,7 +280,7 @@ func waitersOf(q holding.Queue) (waiters []Waiter) {
 
 // query sends a query to all masters, and returns each one's answer.
 func (c *Client) query(ctx context.Context, q wire.Query) []quorum.Vote {
-	round := c.group.Ask(q, nil, c.opts.limit(c.opts.LockOptions.TTL))
+	round := c.group.Ask(q, nil, c.opts.bounds.Limit(c.opts.LockOptions.TTL))
 	defer round.End()
 	round.Wait(ctx, c.closing, func(quorum.Tally) bool { return false }) // until all have answered
 	return round.Votes()

@@ -161,7 +161,7 @@ func (k *keeper) acquired(t *tenure) {
 	if t.contended {
 		c.releases.Wanted(k.key, false)
 	}
-	if t.contended || t.holders != k || !c.listening() {
+	if t.contended || t.holders != k || !c.group.Listening() {
 		return
 	}
 	spare, spared, ok := c.kept.Take(&k.place, k.entrance)
@@ -258,7 +258,7 @@ func (k *keeper) pass(s *Lease) (next *Lease, kept bool) {
 
 // mayKeep reports whether a tenure may be kept now.
 func (k *keeper) mayKeep(t *tenure) bool {
-	return !k.client.isClosing() && t.window.Load().enters.Ahead(k.client.clock) && k.client.listening()
+	return !isClosed(k.client.closing) && t.window.Load().enters.Ahead(k.client.clock) && k.client.group.Listening()
 }
 
 // vacate ends s, if a caller may have a pointer to it. It reports whether another goroutine can enter the tenure.

@@ -422,16 +422,3 @@ func (t *tenure) releaseOutcome(ctx context.Context, tally quorum.Tally, round *
 
 // passedOn reports whether a vote on a release says that the master has passed the lock on.
 func passedOn(v quorum.Vote) bool { return v.Outcome == wire.Woke }
-
-// letOthers waits for the answer to this Client's last release of the name, if a rule above requires it. So
-// other clients find the lock free.
-func (w *call) letOthers() {
-	l, c := w.locker, w.locker.client
-	for key := range l.terms.Keys {
-		if answered := c.releases.Awaited(key); answered != nil {
-			w.late = true
-			// The limit is also for a release that was forgotten: then the channel is never closed.
-			c.sleep(w.ctx, c.group.Timeout(c.opts.limit(l.opts.TTL)), answered)
-		}
-	}
-}

@@ -117,10 +117,10 @@ func (l *Locker) tryLock(ctx context.Context) error {
 // enter makes the lease of a wait the Locker's, or returns why there is none.
 func (l *Locker) enter(w *wait) (_ *Lease, err error) {
 	c := l.client
-	if !c.beginCall() {
+	if !c.calls.Begin() {
 		return nil, ErrClosed
 	}
-	defer c.endCall()
+	defer c.calls.Done()
 	w.began = c.clock()
 	w.traceStart()
 	defer func() { w.traceDone(cmp.Or(err, errPanicked)) }() // without an error, it was called before, or a function of the user has panicked
@@ -168,11 +168,11 @@ func (l *Locker) leave(ctx context.Context, s *Lease, wait bool) error {
 func (l *Locker) release(ctx context.Context, s *Lease, wait bool) error {
 	c, t := l.client, s.tenure
 	l.noteHeld(false) // from now on, our lease does not hold the lock
-	if !c.beginCall() {
+	if !c.calls.Begin() {
 		l.leaveGate()
 		return ErrClosed
 	}
-	defer c.endCall()
+	defer c.calls.Done()
 	if wait { // the release ends the contexts of the lease, and ctx may be one of them
 		var cancel context.CancelFunc
 		ctx, cancel = s.outlive(ctx)
@@ -188,7 +188,7 @@ func (l *Locker) release(ctx context.Context, s *Lease, wait bool) error {
 		l.leaveGate()
 		return nil
 	}
-	round := c.group.Ask(t.release(), t.claim, c.opts.limit(t.opts.TTL))
+	round := c.group.Ask(t.release(), t.claim, c.opts.bounds.Limit(t.opts.TTL))
 	l.leaveGate()
 	return t.await(ctx, round)
 }

@@ -251,7 +251,7 @@ func (w *wait) lockPart() bool {
 func (l *Locker) releasePart() {
 	t := l.lease.Load().tenure
 	t.end(ErrReleased)
-	l.client.tellAll(wire.Release, t.claim)
+	l.client.group.Send(wire.Release, t.claim)
 	l.client.gates.Leave(l.key)
 }
 
@@ -275,7 +275,7 @@ func (set) merge(w *wait, parts []*Locker) (again bool) {
 	w.merged = master.NewClaim(&terms, wire.ClaimOf{Token: wire.NewToken(c.opts.Owner), Waited: wire.NoQueue, Fence: l.propose(began.Wall())})
 	defer func() {
 		if w.lease == nil {
-			c.tellAll(wire.Release, w.merged)
+			c.group.Send(wire.Release, w.merged)
 		}
 		w.merged = nil
 	}()

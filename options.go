@@ -9,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/redlock-go/redlock/internal/bounds"
 	"github.com/redlock-go/redlock/internal/clock"
 	"github.com/redlock-go/redlock/internal/quorum"
 	"github.com/redlock-go/redlock/internal/wire"
@@ -108,9 +109,9 @@ type Options struct {
 	// Trace receives every event. Nil disables tracing. JoinTraces makes one Trace of several.
 	Trace *Trace
 
-	clock       clock.Clock   // set by tests: see clock.Attach
-	claimPolls  time.Duration // how long after a round a claim polls, on average; set by tests: see clock.Pace
-	autoTimeout bool          // NodeTimeout was zero; now it is the Least of limit
+	clock      clock.Clock   // set by tests: see clock.Attach
+	claimPolls time.Duration // how long after a round a claim polls, on average; set by tests: see clock.Pace
+	bounds     bounds.Bounds // computed by withDefaults
 }
 
 func init() {
@@ -191,7 +192,6 @@ const (
 	defaultDriftFactor = 0.01
 	defaultMaxHold     = time.Hour
 	defaultHandover    = 50 * time.Millisecond
-	driftFloor         = 2 * time.Millisecond // the precision of Redis' expiry, and a margin
 )
 
 // Upper bounds of the settings. Sums of a few durations within these bounds do not overflow, nor does their
@@ -246,6 +246,7 @@ func (o *Options) withDefaults(n int) (*Options, error) {
 	if err := cmp.Or(c.checkNames(n), c.checkOwner()); err != nil {
 		return nil, err
 	}
+	c.bounds.DriftFactor, c.bounds.MaxTTL, c.bounds.NodeTimeout = c.DriftFactor, c.MaxTTL, c.NodeTimeout
 	lock, err := c.lockOptions(&c.LockOptions)
 	if err != nil {
 		return nil, fmt.Errorf("%w (in Options.LockOptions)", err)
@@ -255,7 +256,7 @@ func (o *Options) withDefaults(n int) (*Options, error) {
 }
 
 func (o *Options) defaultDurations() error {
-	o.autoTimeout = o.NodeTimeout == 0
+	o.bounds.Automatic = o.NodeTimeout == 0
 	for _, d := range []struct {
 		name string
 		val  *time.Duration
@@ -332,16 +333,16 @@ func (o *Options) lockOptions(l *LockOptions) (LockOptions, error) {
 	if c.TTL > o.MaxTTL {
 		return c, fmt.Errorf("redlock: LockOptions.TTL of %v is above Options.MaxTTL of %v", c.TTL, o.MaxTTL)
 	}
-	if least := o.drift(c.TTL) + o.NodeTimeout; c.TTL <= least {
+	if least := o.bounds.Drift(c.TTL) + o.NodeTimeout; c.TTL <= least {
 		return c, fmt.Errorf("redlock: LockOptions.TTL of %v leaves no validity after drift and NodeTimeout, together %v", c.TTL, least)
 	}
-	if limit := o.fencedWithin(c.TTL); c.Fencing && limit <= o.NodeTimeout {
+	if limit := o.bounds.FencedWithin(c.TTL); c.Fencing && limit <= o.NodeTimeout {
 		return c, fmt.Errorf("redlock: with LockOptions.Fencing an acquisition may take %v, at most half of Options.MaxTTL: that must be more than NodeTimeout, %v", limit, o.NodeTimeout)
 	}
 	if c.RenewEvery == 0 {
 		c.RenewEvery = c.TTL / 3
 	}
-	if validity := o.validity(c.TTL); c.RenewEvery >= validity {
+	if validity := o.bounds.Validity(c.TTL); c.RenewEvery >= validity {
 		return c, fmt.Errorf("redlock: LockOptions.RenewEvery of %v is not below the validity of %v", c.RenewEvery, validity)
 	}
 	if c.MaxHold == 0 {
@@ -351,36 +352,6 @@ func (o *Options) lockOptions(l *LockOptions) (LockOptions, error) {
 		c.Handover = defaultHandover
 	}
 	return c, nil
-}
-
-// drift returns what is subtracted from a TTL to get the validity, because clocks may run at different
-// speeds.
-func (o *Options) drift(ttl time.Duration) time.Duration {
-	return time.Duration(float64(ttl)*o.DriftFactor) + driftFloor
-}
-
-// validity returns for how long a holder may rely on keys that live for ttl.
-func (o *Options) validity(ttl time.Duration) time.Duration { return ttl - o.drift(ttl) }
-
-// fencedWithin returns how long a fenced acquisition may take. The limit keeps numbers rising when masters
-// lose their numbers:
-//
-//   - A number that was committed before the loss is at most fence.AheadMost above the clock at the end of its
-//     acquisition.
-//   - The quarantine of those masters lasts MaxTTL + 2 s. A later acquisition that uses their votes proposes
-//     a number from the time when it began.
-//   - No acquisition takes longer than half of MaxTTL, so the clocks may differ by a second, or by a quarter of a second less if
-//     the later one is a reader's. They should differ by half a second at most.
-func (o *Options) fencedWithin(ttl time.Duration) time.Duration {
-	return min(o.validity(ttl), o.MaxTTL/2)
-}
-
-// limit returns how long a master may take to answer in a round for a lock of this TTL.
-func (o *Options) limit(ttl time.Duration) quorum.Limit {
-	if o.autoTimeout {
-		return quorum.Automatic(ttl)
-	}
-	return quorum.Limit{Least: o.NodeTimeout}
 }
 
 // key returns the Redis key of a lock, or an error if the name or the key is not allowed.

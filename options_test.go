@@ -43,7 +43,7 @@ func FuzzOptions(f *testing.F) {
 			t.Fatalf("the valid Options %+v are refused: %v", valid, err)
 		}
 		valid.NewBackOff, again.NewBackOff, valid.clock, again.clock = nil, nil, nil, nil // functions are not comparable
-		again.autoTimeout = valid.autoTimeout                                             // the second time, NodeTimeout is no longer zero
+		again.bounds.Automatic = valid.bounds.Automatic                                   // the second time, NodeTimeout is no longer zero
 		if !reflect.DeepEqual(valid, again) {
 			t.Errorf("withDefaults of valid Options %+v has changed them to %+v", valid, again)
 		}
@@ -60,12 +60,12 @@ func checkOptions(t *testing.T, o *Options) {
 	}{
 		{"time-outs are positive", o.NodeTimeout >= 0 && o.DialTimeout > 0},
 		{"the TTL is whole milliseconds within MaxTTL", l.TTL > 0 && l.TTL%time.Millisecond == 0 && l.TTL <= o.MaxTTL},
-		{"drift is positive and below the TTL", o.drift(l.TTL) > 0 && o.drift(l.TTL) < l.TTL},
-		{"validity is left after one NodeTimeout", l.TTL-o.drift(l.TTL)-o.NodeTimeout > 0},
-		{"renewal is before the end of validity", l.RenewEvery < 0 || l.RenewEvery > 0 && l.RenewEvery < l.TTL-o.drift(l.TTL)},
+		{"drift is positive and below the TTL", o.bounds.Drift(l.TTL) > 0 && o.bounds.Drift(l.TTL) < l.TTL},
+		{"validity is left after one NodeTimeout", l.TTL-o.bounds.Drift(l.TTL)-o.NodeTimeout > 0},
+		{"renewal is before the end of validity", l.RenewEvery < 0 || l.RenewEvery > 0 && l.RenewEvery < l.TTL-o.bounds.Drift(l.TTL)},
 		{"MaxHold and Handover are set", l.MaxHold != 0 && l.Handover != 0},
 		{"no sum of durations overflows", o.MaxTTL <= longest && l.MaxHold <= longestHold && max(o.NodeTimeout, o.DialTimeout, l.RenewEvery, l.Handover) <= longest},
-		{"a fenced acquisition has time", !l.Fencing || o.fencedWithin(l.TTL) > o.NodeTimeout},
+		{"a fenced acquisition has time", !l.Fencing || o.bounds.FencedWithin(l.TTL) > o.NodeTimeout},
 		{"drift is a factor below 1", o.DriftFactor > 0 && o.DriftFactor < 1},
 	} {
 		if !rule.ok {
@@ -108,8 +108,8 @@ func TestAClaimCanWinWithTheGrantThatItAsksFor(t *testing.T) {
 			o.DriftFactor = math.Pow(10, -4*random.Float64()) / 2
 		}
 		ttl, trip := between(400*time.Millisecond, 168*time.Hour), between(time.Millisecond, 10*time.Second)
-		g := o.grantFor(ttl, trip)
-		wins := o.winsAt(g)
+		g := o.bounds.Grant(ttl, trip)
+		wins := o.bounds.WinsAt(g)
 		if g == 0 {
 			if o.DriftFactor <= 0.1 && ttl >= time.Second && trip <= ttl/8 {
 				t.Fatalf("TTL %v, drift %v, round trip %v: the lock cannot be granted", ttl, o.DriftFactor, trip)
@@ -118,8 +118,8 @@ func TestAClaimCanWinWithTheGrantThatItAsksFor(t *testing.T) {
 		}
 		granted++
 		age := 100*time.Millisecond + trip // of the mark, when the message comes
-		left := g - o.drift(g) - age
-		extended := ttl - o.drift(ttl) - trip
+		left := g - o.bounds.Drift(g) - age
+		extended := ttl - o.bounds.Drift(ttl) - trip
 		switch {
 		case g > ttl || g < 400*time.Millisecond || g < min(8*trip, ttl):
 			t.Fatalf("TTL %v, drift %v, round trip %v: g is %v", ttl, o.DriftFactor, trip, g)

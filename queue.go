@@ -198,7 +198,7 @@ func (q *contender) pause(now time.Time) (more bool) {
 		return q.spread(now, d, extra)
 	}
 	step := d
-	if errors.Is(q.last, ErrHeld) && c.listening() {
+	if errors.Is(q.last, ErrHeld) && c.group.Listening() {
 		step = max(step, queueStep/2+rand.N(queueStep))
 	}
 	step = q.notPast(step)
@@ -311,7 +311,7 @@ func (q *contender) leave() {
 
 // quit leaves the queues of attempts. Its token is a new one, which no key holds: only the queue is left.
 func (q *contender) quit() {
-	q.locker.client.tellAll(wire.Quit, master.NewClaim(&q.locker.terms, wire.ClaimOf{Token: wire.NewToken("")}))
+	q.locker.client.group.Send(wire.Quit, master.NewClaim(&q.locker.terms, wire.ClaimOf{Token: wire.NewToken("")}))
 	q.queued = false
 }
 
@@ -379,14 +379,3 @@ func (c *Client) patience() (near, far time.Duration) {
 // calm reports whether this Client holds no lock and waits far from the heads of all queues. A holder, and those that may soon be one,
 // look for restarts and other losses of memory once a second.
 func (c *Client) calm() bool { return c.renewals.Empty() && c.waits.Calm() }
-
-// listening reports whether a quorum of masters can wake this Client.
-func (c *Client) listening() bool {
-	n := 0
-	for _, m := range c.masters {
-		if m.Listening() {
-			n++
-		}
-	}
-	return n >= c.waits.Need
-}

@@ -323,7 +323,7 @@ func (p *permits) newClaim(c *Client, registered *master.Claim, began clock.Read
 // grantFor: there is no other way to get permits. A master that does not tell its run_id is polled.
 func (p *permits) grantFor(l *Locker) time.Duration {
 	c := l.client
-	return cmp.Or(c.opts.grantFor(l.opts.TTL, c.group.RoundTrip()), l.opts.TTL)
+	return cmp.Or(c.opts.bounds.Grant(l.opts.TTL, c.group.RoundTrip()), l.opts.TTL)
 }
 
 // A slotHolder is for a tenure of permits, whose commands name the slots.
@@ -450,7 +450,7 @@ func (p *permits) poll(q *claiming, now clock.Reading) wire.Request {
 		q.asks = true
 		return wire.AimAt(q.aim)
 	}
-	keys := q.inbox.Stands(q.claim, now, q.locker.client.opts.drift)
+	keys := q.inbox.Stands(q.claim, now, q.locker.client.opts.bounds.Drift)
 	mine := best(keys, nil, "", 0)
 	if n := p.n; q.votesSplit && q.beats == 0 && (len(mine) == n || len(mine) > n && keys[mine[n-1]] > keys[mine[n]]) {
 		return q.aimAt(mine[:n]) // the most keys are in these
@@ -487,7 +487,7 @@ func (p *permits) judge(q *claiming, now clock.Reading, _ uint64, first time.Tim
 	if !q.once && errors.Is(q.last, ErrHeld) {
 		p.wait()
 	}
-	mine := q.inbox.Stands(q.claim, now, c.opts.drift)
+	mine := q.inbox.Stands(q.claim, now, c.opts.bounds.Drift)
 	switch {
 	case q.once && (len(mine) == 0 || answered < c.waits.Need):
 		return false

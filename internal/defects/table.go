@@ -40,7 +40,7 @@ var All = []Defect{
 		Rule: "An acquisition that fails is undone on all masters.",
 		Edits: []Edit{{
 			File: "acquire.go",
-			Old:  "c.tellAll(wire.Undo, t.claim)",
+			Old:  "c.group.Send(wire.Undo, t.claim)",
 			New:  "",
 		}},
 	}, {
@@ -228,8 +228,8 @@ var All = []Defect{
 		Rule: "A claim that is given up passes on what it was granted.",
 		Edits: []Edit{{
 			File: "claim.go",
-			Old:  "\tc.tellAll(how, q.claim.Claim)\n",
-			New:  "\tc.tellAll(q.claim.ReleasingFree(1<<len(c.masters)-1), q.claim.Claim)\n",
+			Old:  "\tc.group.Send(how, q.claim.Claim)\n",
+			New:  "\tc.group.Send(q.claim.ReleasingFree(1<<len(c.masters)-1), q.claim.Claim)\n",
 		}},
 	}, {
 		Name: "minority-kept",
@@ -396,7 +396,7 @@ var All = []Defect{
 		Rule: "A claim for several names that took over single ones is released if it fails.",
 		Edits: []Edit{{
 			File: "names.go",
-			Old:  "\t\t\tc.tellAll(wire.Release, w.merged)\n",
+			Old:  "\t\t\tc.group.Send(wire.Release, w.merged)\n",
 			New:  "",
 		}},
 	}, {

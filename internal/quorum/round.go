@@ -107,6 +107,30 @@ func (g *Group) Tell(request wire.Request, claim *master.Claim, o Observer) {
 	}
 }
 
+// Send sends one command to all masters. Nobody learns of the answers.
+func (g *Group) Send(request wire.Request, claim *master.Claim) {
+	for _, m := range g.masters {
+		m.Ask(request, claim, nil)
+	}
+}
+
+// Listening reports whether a quorum of masters can wake this Client.
+func (g *Group) Listening() bool { return g.most((*master.Master).Listening) }
+
+// Grants reports whether a quorum of masters can grant a lock to a claim.
+func (g *Group) Grants() bool { return g.most((*master.Master).Grants) }
+
+// most reports whether is reports true for a quorum of masters.
+func (g *Group) most(is func(*master.Master) bool) bool {
+	n := 0
+	for _, m := range g.masters {
+		if is(m) {
+			n++
+		}
+	}
+	return n >= Majority(len(g.masters))
+}
+
 // round returns a round without votes, whose time has begun.
 func (g *Group) round(limit Limit) *Round {
 	n, timeout := len(g.masters), g.Timeout(limit)
