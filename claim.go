@@ -29,20 +29,6 @@ import (
 // the lease has its TTL from then on. A claim is released if it has had votes for as long as a grant lasts, or if fewer
 // than a quorum of masters answer. After a random delay another one is registered, with another token.
 
-const (
-	// splitAfter is how long after its first vote a claim asks who has the other keys, in addition to a round trip.
-	splitAfter = 2 * time.Millisecond
-	// slowMost is for how long a claim waits for votes that are late since masters or clients are busy. Longer pauses make
-	// splits last longer.
-	slowMost = 6 * time.Millisecond
-	// splitRoundsMost is how many rounds in a row may find the votes split before the time between such rounds is
-	// doubled. It is then doubled with each further one, up to queueStep: a key that no claim will release may keep
-	// the votes split.
-	splitRoundsMost = 8
-	// splitRoundsFor is after how long such a round no longer counts.
-	splitRoundsFor = time.Second
-)
-
 // canBeGranted reports whether these options allow that a release grants the lock to a wait. The lease would be short until
 // its first renewal. grantFor says whether the masters allow it, too.
 func (c *Client) canBeGranted(opts LockOptions) bool {
@@ -79,19 +65,13 @@ type claiming struct {
 	apart   uint64        // the masters, as bits, at which polls leave a free key alone: others have the key of one client
 	extends bool          // the current round is to extend the keys: the claim has a quorum of votes that soon end
 	pending bool          // the current round is not over
-	poll    time.Time     // when the next poll is due
-	far     bool          // it is far: others are ahead of the claim
 	blind   bool          // what the last round has found may be over
-	askAt   time.Time     // when to ask who has the other keys; zero: the claim has no vote, or they were asked
+	pace    *waits.Pace   // when the claim is sent again
 	stop    time.Time     // when to ask the user's schedule whether the wait goes on; zero: at once
 
-	aim        []int // of a claim on slots: it has aimed at these; nil: it has not
-	asks       bool  // of a claim on slots: the current round asks who stands in its slots
-	beats      int   // of a claim on slots: how many rounds in a row have found it beaten
-	votesSplit bool  // of a claim on slots: it has found that no slot can have a quorum of votes
-
-	splitRounds int       // how many rounds in a row have found the votes split: see splitDelay
-	lastSplit   time.Time // when the last of them did
+	aim   []int // of a claim on slots: it has aimed at these; nil: it has not
+	asks  bool  // of a claim on slots: the current round asks who stands in its slots
+	beats int   // of a claim on slots: how many rounds in a row have found it beaten
 }
 
 // register registers a new claim. g is computed for each claim, since the masters may have become slower.
@@ -117,8 +97,9 @@ func (q *claiming) register(g time.Duration) {
 	of.Fence, of.Grant, of.First = l.propose(now.Wall()), g, life
 	of.Spared, of.Behind, of.Made = spared, behind, time.Now()
 	claim := l.kind.newClaim(c, master.NewClaim(&l.terms, of), now, g)
-	q.claim, q.holders, q.askAt = claim, holders, time.Time{}
-	q.aim, q.asks, q.beats, q.votesSplit = nil, false, 0, false
+	q.claim, q.holders = claim, holders
+	q.aim, q.asks, q.beats = nil, false, 0
+	q.pace.Registered()
 	q.inbox.SetClaim(claim)
 	q.noteContacts()
 	q.ask(wire.Register, life)
@@ -133,7 +114,8 @@ func (q *claiming) ask(request wire.Request, life time.Duration) {
 		mark = c.clock()
 	}
 	q.attempts++
-	q.asked, q.pending, q.extends, q.askAt = mark, true, false, time.Time{}
+	q.asked, q.pending, q.extends = mark, true, false
+	q.pace.Sent()
 	if kind.Acquires() {
 		q.inbox.Asked(claim)
 	}
@@ -203,11 +185,11 @@ func (q *claiming) await(now clock.Reading) (next time.Time, more bool) {
 			return now.Time(), more
 		}
 	}
-	due := q.due(now, mine != 0)
+	due := q.pace.Due(q.claim, now, mine != 0, q.beats > 0, q.notPast)
 	if q.woken || mine != 0 {
 		q.apart = 0
 	}
-	q.blind = q.woken || mine != 0 || q.far
+	q.blind = q.woken || mine != 0 || q.pace.Far()
 	if q.woken {
 		q.woken = false
 	} else if due.After(now.Time()) {
@@ -220,7 +202,7 @@ func (q *claiming) await(now clock.Reading) (next time.Time, more bool) {
 // standing reports whether the next poll is likely to be refused: nothing has happened since the last round, in which a quorum of masters
 // have said that their keys live for longer. The polls of claims that are far are the Client's heartbeats, so they are to be proved.
 func (q *claiming) standing(now clock.Reading) bool {
-	left, known := freeAfter(q.round.Votes())
+	left, known := waits.FreeAfter(q.round.Votes())
 	return known && !q.blind && left > now.Since(q.asked)+2*q.locker.client.group.Distance()
 }
 
@@ -235,56 +217,6 @@ func (q *claiming) roundOver(now clock.Reading, mine uint64, first time.Time) (m
 	return q.locker.kind.judge(q, now, mine, first)
 }
 
-// due returns when the next round is due. A claim with votes asks who has the other keys, any other claim polls. One that was
-// far, and has become near, polls soon. One that is far when a master comes up polls within a second.
-func (q *claiming) due(now clock.Reading, voted bool) time.Time {
-	if q.far {
-		step := q.locker.client.opts.claimPolls
-		if ahead := q.inbox.Ahead(q.claim); ahead < wire.Near {
-			q.far = false
-			q.poll = earlier(q.poll, now.Time().Add(rand.N(step)))
-		} else if ahead < q.claim.Near {
-			q.poll = earlier(q.poll, now.Time().Add(q.notPast(nearSteps*step)))
-			if q.inbox.PassedOver(q.claim) {
-				q.poll = earlier(q.poll, now.Time().Add(rand.N(step)))
-			}
-		} else if q.inbox.Returned(q.claim) {
-			q.poll = earlier(q.poll, now.Time().Add(rand.N(farFirst*step)))
-		}
-	}
-	switch {
-	case !voted:
-		q.askAt = time.Time{}
-	case q.claim.OfSlots() && q.aim == nil && !q.votesSplit && q.inbox.Split(q.claim, now, q.locker.client.opts.bounds.Drift):
-		q.votesSplit, q.askAt = true, now.Time() // further votes decide nothing
-	case q.askAt.IsZero():
-		q.askAt = now.Time().Add(q.splitDelay(now))
-	}
-	if q.askAt.IsZero() {
-		return q.poll
-	}
-	return q.askAt
-}
-
-// splitDelay returns how long after a vote, or after a question that found the claim on slots beaten, to ask who has the other keys. It forgets rounds that found the votes
-// split if the last of them was long ago.
-func (q *claiming) splitDelay(now clock.Reading) time.Duration {
-	if now.Time().Sub(q.lastSplit) > splitRoundsFor {
-		q.splitRounds = 0
-	}
-	group := q.locker.client.group
-	distance := group.Distance()
-	if q.beats > 0 {
-		return distance // the first question has waited for votes that are late: the second one makes sure of its answers
-	}
-	slow := min(2*group.RoundTrip().Truncate(time.Microsecond), slowMost) // the other votes may only be late
-	d := splitAfter + max(distance, slow) + rand.N(distance/2+1)
-	for n := splitRoundsMost; n < q.splitRounds && d < queueStep; n++ {
-		d *= 2
-	}
-	return d
-}
-
 // schedule sets when the next poll is due, after a round. It reports false if the schedule of Options.NewBackOff has
 // stopped. That schedule does not say when a claim polls: a claim waits for a message, and polls since messages get lost.
 func (q *claiming) schedule(now clock.Reading) (more bool) {
@@ -297,50 +229,8 @@ func (q *claiming) schedule(now clock.Reading) (more bool) {
 			q.stop = now.Time().Add(d)
 		}
 	}
-	c := q.locker.client
-	step := c.opts.claimPolls
-	ahead := q.inbox.Ahead(q.claim)
-	if q.far = ahead >= wire.Near && c.group.Listening(); !q.far {
-		if !q.claim.OfSlots() && !q.inbox.Leads(q.claim) {
-			step *= followSteps
-		}
-		q.poll = now.Time().Add(q.notPast(step/2 + rand.N(step)))
-		return true
-	}
-	if ahead < q.claim.Near { // it polls when a slot is due to expire, too: see due
-		ahead = min(ahead, nearSteps)
-	} else if q.asked == q.claim.Began {
-		ahead = farFirst
-	}
-	d := c.opts.farPolls(ahead)
-	q.poll = now.Time().Add(d*3/4 + rand.N(d/2))
+	q.pace.Pause(q.claim, now, q.asked == q.claim.Began, q.notPast)
 	return true
-}
-
-const (
-	// farFirst is after how many times the pause of a near claim a far one polls first, on average: soon after a grant to
-	// another client would have ended that was made when it registered.
-	farFirst = 10
-	// followSteps is how much longer the pause of a claim is that is near, but not at a quorum of masters: others watch the keys, too. It
-	// is short beside the patience of the Client.
-	followSteps = 3
-	// nearSteps limits the pause of a claim on slots that is near, but not one of the first three, in the same measure.
-	nearSteps = 5
-	// farMost is the longest pause of a far claim, in the same measure.
-	farMost = 100
-)
-
-// farPolls returns how long after a round a claim that is far polls, on average. The pause grows with the number of clients
-// ahead: these have to be lost first. So all far clients of a queue together send few polls.
-func (o *Options) farPolls(ahead int) time.Duration {
-	return time.Duration(min(ahead, farMost)) * o.claimPolls
-}
-
-func earlier(a, b time.Time) time.Time {
-	if b.Before(a) {
-		return b
-	}
-	return a
 }
 
 // backOff releases the claim, and has another one registered after a random delay. If the schedule has stopped, it does
@@ -372,35 +262,22 @@ func (q *claiming) judge(now clock.Reading, mine uint64, first time.Time) (more 
 	q.hearOwner(votes)
 	q.noted(c.quorumError(opAcquire, q.locker.name, votes))
 	q.warn()
-	answered, granted, rivals := 0, false, make(map[string]int)
-	for i, v := range votes {
-		granted = granted || v.Granted()
-		if v.In && v.Outcome != wire.Failed {
-			answered++
-		}
-		if v.Outcome == wire.Taken && v.Standing != "" && mine&(1<<i) == 0 {
-			rivals[v.Standing]++
-		}
-	}
-	if answered < c.waits.Need {
+	tally := quorum.Count(votes)
+	if !tally.Answered() {
 		return q.backOff(now)
 	}
-	own, keys, rival := q.claim.Token(), bits.OnesCount64(mine), ""
-	for token, n := range rivals {
-		if n > rivals[rival] || n == rivals[rival] && token < rival {
-			rival = token
-		}
+	own, keys := q.claim.Token(), bits.OnesCount64(mine)
+	rival, n := waits.Rival(votes, mine)
+	if q.apart = 0; mine == 0 && n >= c.waits.Need {
+		q.apart = waits.Without(votes, rival)
 	}
-	if q.apart = 0; mine == 0 && rivals[rival] >= c.waits.Need {
-		q.apart = without(votes, rival)
-	}
-	if mine == 0 && granted { // its votes do not last until they are counted
+	if mine == 0 && tally.Granted > 0 { // its votes do not last until they are counted
 		return q.backOff(now)
 	} else if mine == 0 || !first.Before(q.asked.Time()) { // what the answers say may be older than the votes
 		return q.schedule(now)
 	}
-	q.splitRounds, q.lastSplit = q.splitRounds+1, now.Time()
-	switch n := rivals[rival]; {
+	q.pace.FoundSplit(now.Time())
+	switch {
 	case n >= c.waits.Need:
 		// The rival has a lease. Its holder may heal the key where it is ours. So our release leaves the key free
 		// there, and the next claim does not set it. Elsewhere the release passes the lock on as usual: the lease
@@ -414,18 +291,6 @@ func (q *claiming) judge(now clock.Reading, mine uint64, first time.Time) (more 
 		return q.backOff(now)
 	}
 	return true
-}
-
-// without returns the masters, as bits, that have answered that another token than this one is in the way, or none. The token has a quorum,
-// so it is likely to be that of a lease, whose holder heals the key there when it renews the lease. If all who wait set that
-// key again and again, and gave way again and again, the holder would seldom find it free.
-func without(votes []quorum.Vote, token string) (masters uint64) {
-	for i, v := range votes {
-		if v.In && v.Outcome == wire.Taken && v.Standing != token {
-			masters |= 1 << i
-		}
-	}
-	return masters
 }
 
 // note notes the outcome of the current round, which did not win.

@@ -30,32 +30,31 @@ import (
 // A Client holds the connections to the masters. A program needs one Client for each set of masters. Its methods
 // are safe for concurrent use.
 type Client struct {
-	opts         *Options // immutable
-	clock        clock.Clock
-	masters      []*master.Master
-	group        *quorum.Group // of the masters
-	pools        []*redis.Pool // closed by Close; nil after New
-	gates        gate.Gates
-	renewals     *renew.Scheduler
-	waits        *waits.Waits
-	grants       waits.Grants
-	longestPause atomic.Int64            // of the waits that are woken: see notePause
-	entrances    entrances               // of names with readers, or with a lock that may be kept
-	kept         recent.Order[*entrance] // locks that may be kept
-	crowds       crowds                  // of goroutines that want permits
-	permits      atomic.Uint64           // how many acquisitions of permits have begun
-	id           string                  // immutable; for wake-ups; "": there are none
-	releases     *turns.Releases
-	fences       *fence.Numbers
-	contended    *recent.Set     // the sets that had to acquire their names one by one, by key
-	flights      flight.Flights  // of SingleFlight
-	owners       *holding.Owners // of locks that a goroutine waits for
-	notices      *notices.Notices
-	events       notices.Events
-	closing      chan struct{} // closed when Close or Shutdown begins
-	refuse       sync.Once     // closes closing
-	closed       chan struct{} // closed when Close has ended
-	calls        *calls.Calls  // that may still send commands; ended by Close
+	opts      *Options // immutable
+	clock     clock.Clock
+	masters   []*master.Master
+	group     *quorum.Group // of the masters
+	pools     []*redis.Pool // closed by Close; nil after New
+	gates     gate.Gates
+	renewals  *renew.Scheduler
+	waits     *waits.Waits
+	grants    waits.Grants
+	entrances entrances               // of names with readers, or with a lock that may be kept
+	kept      recent.Order[*entrance] // locks that may be kept
+	crowds    crowds                  // of goroutines that want permits
+	permits   atomic.Uint64           // how many acquisitions of permits have begun
+	id        string                  // immutable; for wake-ups; "": there are none
+	releases  *turns.Releases
+	fences    *fence.Numbers
+	contended *recent.Set     // the sets that had to acquire their names one by one, by key
+	flights   flight.Flights  // of SingleFlight
+	owners    *holding.Owners // of locks that a goroutine waits for
+	notices   *notices.Notices
+	events    notices.Events
+	closing   chan struct{} // closed when Close or Shutdown begins
+	refuse    sync.Once     // closes closing
+	closed    chan struct{} // closed when Close has ended
+	calls     *calls.Calls  // that may still send commands; ended by Close
 }
 
 // newClient returns a Client of the masters that pools lead to.
@@ -115,8 +114,8 @@ func (c *Client) masterConfig(i int, pool *redis.Pool, servers *master.Servers) 
 		Near:        c.near,
 		Value:       c.waits.Value,
 		Subscribed:  c.waits.Up,
-		Turn:        c.turn,
-		Patience:    c.patience,
+		Turn:        func() time.Duration { return waits.Turn(c.group) },
+		Patience:    func() (near, far time.Duration) { return c.waits.Patience(c.group, c.opts.claimPolls) },
 		Sample:      c.opts.Prefix + "redlock-rights-" + wire.NewToken(""),
 		Redial:      func() interface{ NextBackOff() time.Duration } { return schedule(longestDial) },
 		Changed:     func(before master.State, now master.Status) { c.masterChanged(i, before, now) },

@@ -15,6 +15,7 @@ import (
 	"github.com/redlock-go/redlock/internal/notices"
 	"github.com/redlock-go/redlock/internal/quorum"
 	"github.com/redlock-go/redlock/internal/reasons"
+	"github.com/redlock-go/redlock/internal/waits"
 	"github.com/redlock-go/redlock/internal/wire"
 )
 
@@ -341,7 +342,7 @@ func (q *claiming) hearOwner(votes []quorum.Vote) {
 	}
 	c, next := q.locker.client, time.Duration(0) // a near claim polls often
 	if n := q.inbox.Ahead(q.claim); n >= wire.Near {
-		next = c.opts.farPolls(n) * 5 / 4
+		next = waits.FarPolls(c.opts.claimPolls, n) * 5 / 4
 	}
 	c.owners.Heard(q.locker.key, h, next)
 }

@@ -12,6 +12,7 @@ import (
 	"github.com/redlock-go/redlock/internal/bounds"
 	"github.com/redlock-go/redlock/internal/clock"
 	"github.com/redlock-go/redlock/internal/quorum"
+	"github.com/redlock-go/redlock/internal/waits"
 	"github.com/redlock-go/redlock/internal/wire"
 )
 
@@ -238,7 +239,7 @@ func (o *Options) withDefaults(n int) (*Options, error) {
 		c.clock = clock.System
 	}
 	if c.claimPolls == 0 {
-		c.claimPolls = queueStep
+		c.claimPolls = waits.Step
 	}
 	if c.Trace == nil {
 		c.Trace = &Trace{}

@@ -3,13 +3,11 @@ package redlock
 import (
 	"errors"
 	"math/rand/v2"
-	"slices"
 	"time"
 
 	"github.com/redlock-go/redlock/internal/clock"
 	"github.com/redlock-go/redlock/internal/gate"
 	"github.com/redlock-go/redlock/internal/master"
-	"github.com/redlock-go/redlock/internal/quorum"
 	"github.com/redlock-go/redlock/internal/waits"
 	"github.com/redlock-go/redlock/internal/wire"
 )
@@ -41,10 +39,6 @@ type contender struct {
 }
 
 const (
-	// queueStep is the average sleep of a client that is in the queue of a quorum of masters. It will be
-	// woken, and tries again only because the message may be lost. Many clients that try every few
-	// milliseconds would slow down the holder that they wait for.
-	queueStep = 100 * time.Millisecond
 	// freeJitter is the least time over which the attempts at the expiry of a key are spread.
 	freeJitter = 5 * time.Millisecond
 	// splitsMost limits how often the time over which attempts are spread is doubled, after several splits in a row.
@@ -63,6 +57,7 @@ func (q *contender) contend() bool {
 	c := q.locker.client
 	q.inbox = c.waits.Begin(q.locker.key)
 	defer q.inbox.End()
+	q.claims.pace = q.inbox.NewPace(c.group, c.opts.claimPolls, c.opts.bounds.Drift)
 	if q.flight != nil {
 		q.inbox.Takes()
 	}
@@ -192,14 +187,14 @@ func (q *contender) pause(now time.Time) (more bool) {
 	if !more {
 		return false
 	}
-	c.notePause(d)
+	c.waits.Paused(d)
 	extra := rand.N(c.group.Distance()<<min(q.splits, splitsMost) + 1)
 	if q.split() {
 		return q.spread(now, d, extra)
 	}
 	step := d
 	if errors.Is(q.last, ErrHeld) && c.group.Listening() {
-		step = max(step, queueStep/2+rand.N(queueStep))
+		step = max(step, waits.Step/2+rand.N(waits.Step))
 	}
 	step = q.notPast(step)
 	q.resume, q.recount, q.delay = now.Add(step), now.Add(min(extra, step)), d
@@ -255,7 +250,7 @@ func (q *contender) pausing(now time.Time) (next time.Time, more bool) {
 //
 // Beside readers, a key with less than turnMost to live may stand for a turn of readers, so the sleep is not shortened.
 func (w *wait) notPast(d time.Duration) time.Duration {
-	left, known := freeAfter(w.round.Votes())
+	left, known := waits.FreeAfter(w.round.Votes())
 	if !known || left < turnMost && w.locker.kind.besideReaders(w) {
 		return d
 	}
@@ -267,25 +262,6 @@ func (w *wait) notPast(d time.Duration) time.Duration {
 		return d
 	}
 	return left + time.Millisecond + rand.N(max(freeJitter, c.group.Distance()/2))
-}
-
-// freeAfter returns the time after which the keys of a quorum of masters will have expired, if nobody renews
-// them. It uses the answers of the masters that refused, and reports false if those do not suffice.
-func freeAfter(votes []quorum.Vote) (time.Duration, bool) {
-	var lefts []time.Duration
-	for _, v := range votes {
-		if v.Granted() {
-			lefts = append(lefts, 0)
-		} else if v.Outcome == wire.Taken && v.Left != wire.Unknown {
-			lefts = append(lefts, v.Left)
-		}
-	}
-	need := quorum.Majority(len(votes))
-	if len(lefts) < need {
-		return 0, false
-	}
-	slices.Sort(lefts)
-	return lefts[need-1], true
 }
 
 // leave leaves the queues, unless the lock was acquired, which also leaves them. The release of a claim leaves the queues, and
@@ -337,44 +313,10 @@ func (c *Client) woken(i int, key, token string) bool {
 	return true
 }
 
-const (
-	// turnLeast is the least turn of readers that a writer's release wakes.
-	turnLeast = 20 * time.Millisecond
-	// turnMost is the longest turn: see readers.lua. As a rule a turn ends before the key expires. Then the last
-	// reader's release wakes the writer that has waited longest, and a writer that tries when the key would have
-	// expired overtakes that one.
-	turnMost = time.Second
-)
-
-// turn returns how long this Client takes at most to come back with an attempt after a wake-up.
-func (c *Client) turn() time.Duration { return max(turnLeast, 3*c.group.Distance()) }
-
-// patienceSteps is how many polls of a claim must fail to come before its client is taken for one that is stopped.
-const patienceSteps = 5
-
-// notePause notes a pause between two attempts, of a wait that is woken.
-func (c *Client) notePause(d time.Duration) {
-	for longest := c.longestPause.Load(); int64(d) > longest; longest = c.longestPause.Load() {
-		if c.longestPause.CompareAndSwap(longest, int64(d)) {
-			return
-		}
-	}
-}
-
-// patience returns how long it takes at most until a claim of this Client that is near is sent again, and how much longer if
-// none is. A round may last until the slowest master has answered. A wait that is woken pauses for as long as
-// Options.NewBackOff says. The first pause that is longer than all before may make the Client look stopped.
-func (c *Client) patience() (near, far time.Duration) {
-	round := c.turn()
-	for _, m := range c.masters {
-		round = max(round, m.RoundTrip())
-	}
-	longest := time.Duration(c.longestPause.Load())
-	if n := c.waits.Fewest(farFirst, nearSteps); n >= wire.Near {
-		far = c.opts.farPolls(n) * 5 / 4
-	}
-	return max(patienceSteps*c.opts.claimPolls, longest+c.opts.claimPolls) + round, far
-}
+// turnMost is the longest turn of readers: see readers.lua. As a rule a turn ends before the key expires. Then the last
+// reader's release wakes the writer that has waited longest, and a writer that tries when the key would have
+// expired overtakes that one.
+const turnMost = time.Second
 
 // calm reports whether this Client holds no lock and waits far from the heads of all queues. A holder, and those that may soon be one,
 // look for restarts and other losses of memory once a second.

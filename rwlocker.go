@@ -12,6 +12,7 @@ import (
 	"github.com/redlock-go/redlock/internal/fence"
 	"github.com/redlock-go/redlock/internal/occupancy"
 	"github.com/redlock-go/redlock/internal/quorum"
+	"github.com/redlock-go/redlock/internal/waits"
 	"github.com/redlock-go/redlock/internal/wire"
 )
 
@@ -189,7 +190,7 @@ func (r *readers) claimOf(w *wait, waited time.Duration) (wire.ClaimOf, holders)
 	if waited >= 0 && w.attempts > 1 {
 		waited = max(waited, time.Millisecond)
 	}
-	return wire.ClaimOf{Token: wire.NewToken(r.client.opts.Owner), Waited: waited, Turn: r.client.turn()}, r
+	return wire.ClaimOf{Token: wire.NewToken(r.client.opts.Owner), Waited: waited, Turn: waits.Turn(r.client.group)}, r
 }
 
 func (*readers) numbers(*Client) fence.Source { return fence.Readers{} }

@@ -452,7 +452,7 @@ func (p *permits) poll(q *claiming, now clock.Reading) wire.Request {
 	}
 	keys := q.inbox.Stands(q.claim, now, q.locker.client.opts.bounds.Drift)
 	mine := best(keys, nil, "", 0)
-	if n := p.n; q.votesSplit && q.beats == 0 && (len(mine) == n || len(mine) > n && keys[mine[n-1]] > keys[mine[n]]) {
+	if n := p.n; q.pace.VotesSplit() && q.beats == 0 && (len(mine) == n || len(mine) > n && keys[mine[n-1]] > keys[mine[n]]) {
 		return q.aimAt(mine[:n]) // the most keys are in these
 	}
 	slices.Sort(mine)
@@ -471,13 +471,9 @@ func (q *claiming) aimAt(at []int) wire.Request {
 func (p *permits) judge(q *claiming, now clock.Reading, _ uint64, first time.Time) (more bool) {
 	c := q.locker.client
 	votes := q.round.Votes()
-	answered, granted := 0, false
+	tally := quorum.Count(votes)
 	for i, v := range votes {
-		if v.In && v.Outcome != wire.Failed {
-			answered++
-		}
 		if v.Granted() { // others have these slots elsewhere
-			granted = true
 			votes[i].Outcome, votes[i].Left = wire.Taken, wire.Unknown
 		}
 	}
@@ -489,9 +485,9 @@ func (p *permits) judge(q *claiming, now clock.Reading, _ uint64, first time.Tim
 	}
 	mine := q.inbox.Stands(q.claim, now, c.opts.bounds.Drift)
 	switch {
-	case q.once && (len(mine) == 0 || answered < c.waits.Need):
+	case q.once && (len(mine) == 0 || !tally.Answered()):
 		return false
-	case answered < c.waits.Need || len(mine) == 0 && granted:
+	case !tally.Answered() || len(mine) == 0 && tally.Granted > 0:
 		return q.backOff(now)
 	case len(mine) == 0 || !q.asks || q.asked.Time().Before(first): // what the answers say may be older than the votes
 		return q.schedule(now)
@@ -561,12 +557,12 @@ func (p *permits) accept(q *claiming, won *waits.Quorum, t *tenure) bool {
 	elsewhere, queued, ok := q.inbox.WonSlots(q.claim, won, t.doubt, t.heal)
 	t.healAll(elsewhere)
 	if queued != 0 {
-		time.AfterFunc(lateTrips*q.locker.client.group.Distance()+splitAfter, func() { t.healAll(queued) })
+		time.AfterFunc(lateTrips*q.locker.client.group.Distance()+waits.SplitAfter, func() { t.healAll(queued) })
 	}
 	return ok
 }
 
-// lateTrips is for how many round trips, and splitAfter, a winner waits for the grants of the masters that have its claim in their queues. Most come
+// lateTrips is for how many round trips, and waits.SplitAfter, a winner waits for the grants of the masters that have its claim in their queues. Most come
 // with the next message. If permits are held for a shorter time, nothing need be healed.
 const lateTrips = 2
 

@@ -236,7 +236,7 @@ var All = []Defect{
 		Rule: "A claim that fewer than a quorum of masters answer is released.",
 		Edits: []Edit{{
 			File: "claim.go",
-			Old:  "if answered < c.waits.Need {",
+			Old:  "if !tally.Answered() {",
 			New:  "if false {",
 		}},
 	}, {
@@ -249,7 +249,7 @@ var All = []Defect{
 		}, {
 			File: "queue.go",
 			Old:  "	extra := rand.N(c.group.Distance()<<min(q.splits, splitsMost) + 1)\n",
-			New:  "	extra := time.Duration(0)\n	if c.listening() {\n		q.resume = now.Add(max(d, queueStep))\n		return true\n	}\n",
+			New:  "	extra := time.Duration(0)\n	if c.group.Listening() {\n		q.resume = now.Add(max(d, waits.Step))\n		return true\n	}\n",
 		}},
 	}, {
 		Name: "own-maxttl",

@@ -34,6 +34,14 @@ func (g *Group) RoundTrip() time.Duration {
 	return d
 }
 
+// Slowest returns the longest round trip to a master.
+func (g *Group) Slowest() (d time.Duration) {
+	for _, m := range g.masters {
+		d = max(d, m.RoundTrip())
+	}
+	return d
+}
+
 // worthWaiting is the least difference of two one-way distances that is evened out. Within a data
 // centre there is nothing to gain.
 const worthWaiting = time.Millisecond

@@ -106,8 +106,8 @@ func (w *Wait) Stands(c *Claim, now clock.Reading, drift func(time.Duration) tim
 	return keys
 }
 
-// Split reports whether a claim has votes that last, and cannot have a quorum for any slot by the first votes of the masters that have
-// not voted.
+// Split reports whether a claim that has not aimed has votes that last, and cannot have a quorum for any slot by the first votes of the
+// masters that have not voted.
 func (w *Wait) Split(c *Claim, now clock.Reading, drift func(time.Duration) time.Duration) bool {
 	keys := w.Stands(c, now, drift)
 	w.waits.mu.Lock()
@@ -121,7 +121,7 @@ func (w *Wait) Split(c *Claim, now clock.Reading, drift func(time.Duration) time
 			open++
 		}
 	}
-	return most > 0 && most+open < w.waits.Need
+	return c.aim == nil && most > 0 && most+open < w.waits.Need
 }
 
 // wonLocked returns the quorum for as many slots as a claim needs, or nil. lefts are the votes that last, the longest first.

@@ -11,6 +11,7 @@ package waits
 
 import (
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/redlock-go/redlock/internal/master"
@@ -57,7 +58,8 @@ const (
 type Waits struct {
 	Need int // immutable; how many masters are a quorum
 
-	masters int // immutable
+	masters      int          // immutable
+	longestPause atomic.Int64 // of the waits that are woken: see Paused
 
 	mu      sync.Mutex // guards what follows
 	byKey   map[string]*Wait

@@ -1,0 +1,240 @@
+package waits
+
+import (
+	"math/rand/v2"
+	"slices"
+	"time"
+
+	"github.com/redlock-go/redlock/internal/clock"
+	"github.com/redlock-go/redlock/internal/quorum"
+	"github.com/redlock-go/redlock/internal/wire"
+)
+
+// Step is how long a client that is in the queues pauses on average. It will be told when its turn comes, and tries again only because
+// the message may be lost. Many clients that try every few milliseconds would slow down the holder that they wait for.
+const Step = 100 * time.Millisecond
+
+const (
+	// SplitAfter is how long after its first vote a claim asks who has the other keys, in addition to a round trip.
+	SplitAfter = 2 * time.Millisecond
+	// slowMost is for how long a claim waits for votes that are late since masters or clients are busy. Longer pauses make
+	// splits last longer.
+	slowMost = 6 * time.Millisecond
+	// splitsMost is how many rounds in a row may find the votes split before the time between such rounds is
+	// doubled. It is then doubled with each further one, up to Step: a key that no claim will release may keep
+	// the votes split.
+	splitsMost = 8
+	// splitsFor is after how long such a round no longer counts.
+	splitsFor = time.Second
+
+	// The pauses between the polls of a claim, as multiples of that of a near one:
+
+	// farFirst is that of a far claim before its first poll: soon after a grant to another client would have ended that was made when
+	// the claim registered.
+	farFirst = 10
+	// farMost is the longest of a far claim.
+	farMost = 100
+	// followSteps is that of a claim that is near, but not at a quorum of masters: others watch the keys, too. It is short beside the
+	// patience of the Client.
+	followSteps = 3
+	// nearSteps is the longest of a claim on slots that is near, but not one of the first three.
+	nearSteps = 5
+)
+
+// A Pace says when the claims of a wait are sent again: when the next poll is due, and when a claim with votes asks who has the other
+// keys. It is used by the goroutine that waits. notPast, an argument of Due and Pause, returns a pause, or a shorter one that ends when the
+// key is due to expire.
+type Pace struct {
+	wait  *Wait
+	group *quorum.Group
+	step  time.Duration // the average pause of a near claim
+	drift func(time.Duration) time.Duration
+
+	poll  time.Time // when the next poll is due
+	far   bool      // others are ahead of the claim
+	askAt time.Time // when to ask who has the other keys; zero: the claim has no vote, or they were asked
+	split bool      // of a claim on slots: no slot can have a quorum by further votes
+
+	splits    int       // how many rounds in a row have found the votes split
+	lastSplit time.Time // when the last of them did
+}
+
+// NewPace returns the Pace of a wait, whose near claims pause for step on average. drift is that of Wait.Count.
+func (w *Wait) NewPace(group *quorum.Group, step time.Duration, drift func(time.Duration) time.Duration) *Pace {
+	return &Pace{wait: w, group: group, step: step, drift: drift}
+}
+
+// Registered says that a new claim is registered.
+func (p *Pace) Registered() { p.split = false }
+
+// Sent says that the claim is sent.
+func (p *Pace) Sent() { p.askAt = time.Time{} }
+
+// Far reports whether the claim was far after its last round.
+func (p *Pace) Far() bool { return p.far }
+
+// VotesSplit reports whether a claim on slots was found to have votes of which no slot can have a quorum.
+func (p *Pace) VotesSplit() bool { return p.split }
+
+// FoundSplit says that a round has found the votes split.
+func (p *Pace) FoundSplit(now time.Time) { p.splits, p.lastSplit = p.splits+1, now }
+
+// Due returns when the next round is due. A claim with votes asks who has the other keys, any other claim polls. One that was
+// far, and has become near, polls soon. One that is far when a master comes up polls within a second. beaten says that the last
+// question has found a claim on slots beaten.
+func (p *Pace) Due(c *Claim, now clock.Reading, voted, beaten bool, notPast func(time.Duration) time.Duration) time.Time {
+	if p.far {
+		if ahead := p.wait.Ahead(c); ahead < wire.Near {
+			p.far = false
+			p.soon(now, rand.N(p.step))
+		} else if ahead < c.Near {
+			p.soon(now, notPast(nearSteps*p.step))
+			if p.wait.PassedOver(c) {
+				p.soon(now, rand.N(p.step))
+			}
+		} else if p.wait.Returned(c) {
+			p.soon(now, rand.N(farFirst*p.step))
+		}
+	}
+	switch {
+	case !voted:
+		p.askAt = time.Time{}
+	case c.OfSlots() && !p.split && p.wait.Split(c, now, p.drift):
+		p.split, p.askAt = true, now.Time()
+	case p.askAt.IsZero():
+		p.askAt = now.Time().Add(p.splitDelay(now, beaten))
+	}
+	if p.askAt.IsZero() {
+		return p.poll
+	}
+	return p.askAt
+}
+
+// soon has the next poll due after d at the latest.
+func (p *Pace) soon(now clock.Reading, d time.Duration) {
+	if at := now.Time().Add(d); at.Before(p.poll) {
+		p.poll = at
+	}
+}
+
+// splitDelay returns how long after a vote, or after a question that found the claim beaten, to ask who has the other keys. It
+// forgets rounds that found the votes split if the last of them was long ago.
+func (p *Pace) splitDelay(now clock.Reading, beaten bool) time.Duration {
+	if now.Time().Sub(p.lastSplit) > splitsFor {
+		p.splits = 0
+	}
+	distance := p.group.Distance()
+	if beaten {
+		return distance // the first question has waited for votes that are late: the second one makes sure of its answers
+	}
+	slow := min(2*p.group.RoundTrip().Truncate(time.Microsecond), slowMost) // the other votes may only be late
+	d := SplitAfter + max(distance, slow) + rand.N(distance/2+1)
+	for n := splitsMost; n < p.splits && d < Step; n++ {
+		d *= 2
+	}
+	return d
+}
+
+// Pause sets when the next poll is due, after a round. first says that the round was the registration.
+func (p *Pace) Pause(c *Claim, now clock.Reading, first bool, notPast func(time.Duration) time.Duration) {
+	ahead := p.wait.Ahead(c)
+	if p.far = ahead >= wire.Near && p.group.Listening(); !p.far {
+		step := p.step
+		if !c.OfSlots() && !p.wait.Leads(c) {
+			step *= followSteps
+		}
+		p.poll = now.Time().Add(notPast(step/2 + rand.N(step)))
+		return
+	}
+	if ahead < c.Near { // it polls when a slot is due to expire, too: see Due
+		ahead = min(ahead, nearSteps)
+	} else if first {
+		ahead = farFirst
+	}
+	d := FarPolls(p.step, ahead)
+	p.poll = now.Time().Add(d*3/4 + rand.N(d/2))
+}
+
+// FarPolls returns how long after a round a claim that is far polls, on average; step is the pause of a near one. The pause grows
+// with the number of clients ahead: these have to be lost first. So all far clients of a queue together send few polls.
+func FarPolls(step time.Duration, ahead int) time.Duration {
+	return time.Duration(min(ahead, farMost)) * step
+}
+
+// FreeAfter returns the time after which the keys of a quorum of masters will have expired, if nobody renews
+// them. It uses the answers of the masters that refused, and reports false if those do not suffice.
+func FreeAfter(votes []quorum.Vote) (time.Duration, bool) {
+	var lefts []time.Duration
+	for _, v := range votes {
+		if v.Granted() {
+			lefts = append(lefts, 0)
+		} else if v.Outcome == wire.Taken && v.Left != wire.Unknown {
+			lefts = append(lefts, v.Left)
+		}
+	}
+	need := quorum.Majority(len(votes))
+	if len(lefts) < need {
+		return 0, false
+	}
+	slices.Sort(lefts)
+	return lefts[need-1], true
+}
+
+// Rival returns the token that the most masters have said to be in the way, and how many masters. Of several, it returns the least
+// token; "" if there is none. The masters in mine, as bits, do not count: they have voted for the claim.
+func Rival(votes []quorum.Vote, mine uint64) (rival string, keys int) {
+	rivals := make(map[string]int)
+	for i, v := range votes {
+		if v.Outcome == wire.Taken && v.Standing != "" && mine&(1<<i) == 0 {
+			rivals[v.Standing]++
+		}
+	}
+	for token, n := range rivals {
+		if n > keys || n == keys && token < rival {
+			rival, keys = token, n
+		}
+	}
+	return rival, keys
+}
+
+// Without returns the masters, as bits, that have answered that another token than this one is in the way, or none. The token has a quorum,
+// so it is likely to be that of a lease, whose holder heals the key there when it renews the lease. If all who wait set that
+// key again and again, and gave way again and again, the holder would seldom find it free.
+func Without(votes []quorum.Vote, token string) (masters uint64) {
+	for i, v := range votes {
+		if v.In && v.Outcome == wire.Taken && v.Standing != token {
+			masters |= 1 << i
+		}
+	}
+	return masters
+}
+
+const (
+	// turnLeast is the least turn of readers that a writer's release wakes.
+	turnLeast = 20 * time.Millisecond
+	// patienceSteps is how many polls of a claim must fail to come before its client is taken for one that is stopped.
+	patienceSteps = 5
+)
+
+// Turn returns how long a Client takes at most to come back with an attempt after a wake-up.
+func Turn(group *quorum.Group) time.Duration { return max(turnLeast, 3*group.Distance()) }
+
+// Paused notes a pause between two attempts, of a wait that is woken.
+func (s *Waits) Paused(d time.Duration) {
+	for longest := s.longestPause.Load(); int64(d) > longest; longest = s.longestPause.Load() {
+		if s.longestPause.CompareAndSwap(longest, int64(d)) {
+			return
+		}
+	}
+}
+
+// Patience returns how long it takes at most until a claim of this Client that is near is sent again, and how much longer if
+// none is. A round may last until the slowest master has answered. A wait that is woken pauses for as long as
+// Options.NewBackOff says. The first pause that is longer than all before may make the Client look stopped.
+func (s *Waits) Patience(group *quorum.Group, step time.Duration) (near, far time.Duration) {
+	if n := s.Fewest(farFirst, nearSteps); n >= wire.Near {
+		far = FarPolls(step, n) * 5 / 4
+	}
+	longest := time.Duration(s.longestPause.Load())
+	return max(patienceSteps*step, longest+step) + max(Turn(group), group.Slowest()), far
+}
