@@ -105,8 +105,23 @@ func (w *call) letOthers() {
 		if answered := c.releases.Awaited(key); answered != nil {
 			w.late = true
 			// The limit is also for a release that was forgotten: then the channel is never closed.
-			c.sleep(w.ctx, c.group.Timeout(c.opts.bounds.Limit(l.opts.TTL)), answered)
+			w.sleep(c.group.Timeout(c.opts.bounds.Limit(l.opts.TTL)), answered)
 		}
+	}
+}
+
+// sleep waits for d, the end of ctx or the Client, or for wake.
+func (w *call) sleep(d time.Duration, wake <-chan struct{}) {
+	if d <= 0 {
+		return
+	}
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-wake:
+	case <-t.C:
+	case <-w.ctx.Done():
+	case <-w.locker.client.closing:
 	}
 }
 
@@ -439,7 +454,7 @@ func (w *call) awaitClock(number int64, start clock.Reading) error {
 		return nil
 	}
 	if now.Since(start)+ahead < c.opts.bounds.FencedWithin(l.opts.TTL) {
-		c.sleep(w.ctx, ahead, nil)
+		w.sleep(ahead, nil)
 		if !w.over() {
 			return nil
 		}

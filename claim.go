@@ -31,8 +31,8 @@ import (
 
 // canBeGranted reports whether these options allow that a release grants the lock to a wait. The lease would be short until
 // its first renewal. grantFor says whether the masters allow it, too.
-func (c *Client) canBeGranted(opts LockOptions) bool {
-	return !c.opts.DisableWakeups && opts.RenewEvery >= 0 && opts.TTL >= wire.GrantLeast
+func (o *Options) canBeGranted(opts LockOptions) bool {
+	return !o.DisableWakeups && opts.RenewEvery >= 0 && opts.TTL >= wire.GrantLeast
 }
 
 // grantFor returns for how long the lock may be granted, in docs/grant.md called g. It returns 0 if the lock cannot be
@@ -43,14 +43,6 @@ func (l *Locker) grantFor() time.Duration {
 		return 0
 	}
 	return l.kind.grantFor(l)
-}
-
-// grantFor is Locker.grantFor for a lock that the options and the kind allow to be granted.
-func (c *Client) grantFor(ttl time.Duration) time.Duration {
-	if !c.group.Grants() {
-		return 0
-	}
-	return c.opts.bounds.Grant(ttl, c.group.RoundTrip())
 }
 
 // claiming is the part of a contender that registers claims, one after the other: what it knows of them, and what it decides.

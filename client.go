@@ -110,15 +110,16 @@ func (c *Client) masterConfig(i int, pool *redis.Pool, servers *master.Servers) 
 		Recalled:    c.entrances.recall,
 		Granted:     c.waits.Granted,
 		Waiting:     c.waits.NearAt,
-		Calm:        c.calm,
-		Near:        c.near,
-		Value:       c.waits.Value,
-		Subscribed:  c.waits.Up,
-		Turn:        func() time.Duration { return waits.Turn(c.group) },
-		Patience:    func() (near, far time.Duration) { return c.waits.Patience(c.group, c.opts.claimPolls) },
-		Sample:      c.opts.Prefix + "redlock-rights-" + wire.NewToken(""),
-		Redial:      func() interface{ NextBackOff() time.Duration } { return schedule(longestDial) },
-		Changed:     func(before master.State, now master.Status) { c.masterChanged(i, before, now) },
+		// A holder, and a client that may soon be one, looks for restarts and other losses of memory once a second.
+		Calm:       func() bool { return c.renewals.Empty() && c.waits.Calm() },
+		Near:       c.near,
+		Value:      c.waits.Value,
+		Subscribed: c.waits.Up,
+		Turn:       func() time.Duration { return waits.Turn(c.group) },
+		Patience:   func() (near, far time.Duration) { return c.waits.Patience(c.group, c.opts.claimPolls) },
+		Sample:     c.opts.Prefix + "redlock-rights-" + wire.NewToken(""),
+		Redial:     func() interface{ NextBackOff() time.Duration } { return schedule(longestDial) },
+		Changed:    func(before master.State, now master.Status) { c.masterChanged(i, before, now) },
 	}
 }
 
@@ -156,7 +157,7 @@ func (c *Client) NewLocker(name string, opts *LockOptions, more ...string) (*Loc
 			return c.newSet(names, o)
 		}
 	}
-	l := &Locker{client: c, name: name, key: key, opts: o, terms: wire.NewTerms(key, o.TTL), grantable: c.canBeGranted(o)}
+	l := &Locker{client: c, name: name, key: key, opts: o, terms: wire.NewTerms(key, o.TTL), grantable: c.opts.canBeGranted(o)}
 	l.init(l.kindOf())
 	return l, nil
 }
@@ -285,25 +286,3 @@ func (e *shutdownError) Error() string {
 }
 
 func (e *shutdownError) Unwrap() []error { return []error{e.ctx, e.err} }
-
-// sleep waits for d, the end of ctx or the Client, or for wake. It reports whether wake ended it.
-func (c *Client) sleep(ctx context.Context, d time.Duration, wake <-chan struct{}) (woken bool) {
-	if d <= 0 {
-		select {
-		case <-wake:
-			return true
-		default:
-			return false
-		}
-	}
-	t := time.NewTimer(d)
-	defer t.Stop()
-	select {
-	case <-wake:
-		return true
-	case <-t.C:
-	case <-ctx.Done():
-	case <-c.closing:
-	}
-	return false
-}

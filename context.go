@@ -30,7 +30,11 @@ func (l *Locker) LockContext(ctx context.Context) error {
 //   - is a *QuorumError that does not match ErrHeld if too few masters granted the lock for other reasons;
 //   - matches ctx.Err if ctx ended;
 //   - is ErrClosed on a closed Client.
-func (l *Locker) TryLockContext(ctx context.Context) error { return l.tryLock(ctx) }
+func (l *Locker) TryLockContext(ctx context.Context) error {
+	l.mustClient()
+	_, err := l.enter(&wait{call: call{locker: l, ctx: ctx, once: true}})
+	return err
+}
 
 // UnlockContext unlocks l and returns the outcome. ctx bounds only the wait for the answers: the release is
 // sent to all masters even if ctx has ended. The error

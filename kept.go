@@ -135,7 +135,7 @@ func (k *keeper) try(w *wait) bool {
 	case !errors.Is(w.last, ErrHeld) && !w.split():
 		return false
 	}
-	c.sleep(w.ctx, c.group.Distance()+time.Millisecond, nil)
+	w.sleep(c.group.Distance()+time.Millisecond, nil)
 	return !w.over() && w.attempt(wire.Register)
 }
 
@@ -196,23 +196,9 @@ func (k *keeper) held(l *Locker) *Lease {
 	}
 }
 
-func (k *keeper) unlock(ctx context.Context, l *Locker, wait bool) error {
-	if s := l.lease.Swap(nil); s != nil {
-		return k.leave(ctx, l, s, wait)
-	}
-	return ErrNotHeld
-}
-
-func (k *keeper) unlockLease(ctx context.Context, l *Locker, s *Lease) error {
-	if !l.lease.CompareAndSwap(s, nil) {
-		return s.Err()
-	}
-	return k.leave(ctx, l, s, true)
-}
-
-// leave keeps the tenure of s, hands it over, or releases it. If wait is true, it returns the outcome: a lease that has ended
+// unlocked keeps the tenure of s, hands it over, or releases it. If wait is true, it returns the outcome: a lease that has ended
 // is not kept.
-func (k *keeper) leave(ctx context.Context, l *Locker, s *Lease, wait bool) error {
+func (k *keeper) unlocked(ctx context.Context, l *Locker, s *Lease, wait bool) error {
 	lost := wait && s.Err() != nil
 	if !lost && (!s.seen.Load() || k.state.Load() == occupancy.One && k.vacate(s)) && k.state.Keep() { // nobody wants the lock
 		return nil

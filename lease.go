@@ -353,7 +353,7 @@ func (o *unreported) Settled(round *quorum.Round, _ quorum.Tally) {
 	t.client.releases.Answered(t.claim, round.Any(passedOn))
 }
 
-// A releasing is a tenure whose release is on its way, and for which nobody waits.
+// A releasing is a tenure whose release is on its way. As an Observer, it is for a release that nobody waits for.
 type releasing tenure
 
 var _ quorum.Observer = (*releasing)(nil)
@@ -361,7 +361,7 @@ var _ quorum.Observer = (*releasing)(nil)
 // Settled implements quorum.Observer.
 func (o *releasing) Settled(round *quorum.Round, tally quorum.Tally) {
 	t := (*tenure)(o)
-	err := t.releaseOutcome(context.Background(), tally, round)
+	err := o.outcome(context.Background(), tally, round)
 	if t.silent {
 		return
 	}
@@ -375,34 +375,37 @@ func (o *releasing) Settled(round *quorum.Round, tally quorum.Tally) {
 		t.client.notices.Unreleased(t.name, causeOf(err))
 	}
 	if f := t.client.opts.Trace.Released; f != nil {
-		info := t.releasedInfo(err)
+		info := o.info(err)
 		t.client.events.Post(func() { f(context.Background(), info) })
 	}
 }
 
 // await waits until the votes on the release of the lease are settled, or until ctx ends, and returns the
 // outcome. The release goes on without it.
-func (t *tenure) await(ctx context.Context, round *quorum.Round) error {
+func (o *releasing) await(ctx context.Context, round *quorum.Round) error {
+	t := (*tenure)(o)
 	tally := round.Wait(ctx, nil, quorum.Tally.Settled)
-	err := t.releaseOutcome(ctx, tally, round)
+	err := o.outcome(ctx, tally, round)
 	if tally.Answered() {
 		round.End()
 	} else {
 		round.Leave((*unreported)(t))
 	}
 	if f := t.client.opts.Trace.Released; f != nil {
-		f(ctx, t.releasedInfo(err))
+		f(ctx, o.info(err))
 	}
 	return err
 }
 
-func (t *tenure) releasedInfo(err error) ReleasedInfo {
+func (o *releasing) info(err error) ReleasedInfo {
+	t := (*tenure)(o)
 	return ReleasedInfo{Name: t.name, Held: t.held(), Kept: t.kept, Err: err, Permits: len(t.slots)}
 }
 
-// releaseOutcome returns the error of the release of the lease, given the votes on it, or nil. If a quorum has
+// outcome returns the error of the release, given the votes on it, or nil. If a quorum has
 // answered, it also notes that for the next acquisition: see package turns.
-func (t *tenure) releaseOutcome(ctx context.Context, tally quorum.Tally, round *quorum.Round) error {
+func (o *releasing) outcome(ctx context.Context, tally quorum.Tally, round *quorum.Round) error {
+	t := (*tenure)(o)
 	if tally.Answered() { // otherwise later votes may still say that a client was woken
 		t.client.releases.Answered(t.claim, round.Any(passedOn))
 	}

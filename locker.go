@@ -107,13 +107,6 @@ func (l *Locker) lock(ctx context.Context) (*Lease, error) {
 	return l.enter(&wait{call: call{locker: l, ctx: ctx}})
 }
 
-// tryLock makes one attempt.
-func (l *Locker) tryLock(ctx context.Context) error {
-	l.mustClient()
-	_, err := l.enter(&wait{call: call{locker: l, ctx: ctx, once: true}})
-	return err
-}
-
 // enter makes the lease of a wait the Locker's, or returns why there is none.
 func (l *Locker) enter(w *wait) (_ *Lease, err error) {
 	c := l.client
@@ -190,7 +183,7 @@ func (l *Locker) release(ctx context.Context, s *Lease, wait bool) error {
 	}
 	round := c.group.Ask(t.release(), t.claim, c.opts.bounds.Limit(t.opts.TTL))
 	l.leaveGate()
-	return t.await(ctx, round)
+	return (*releasing)(t).await(ctx, round)
 }
 
 // leaveGate leaves the gate of l and, for a set, those of its names.
@@ -252,6 +245,8 @@ type entering interface {
 	unlock(ctx context.Context, l *Locker, wait bool) error
 	// unlockLease unlocks l if s is its lease, and waits for the outcome. It returns why s has ended if it is not.
 	unlockLease(ctx context.Context, l *Locker, s *Lease) error
+	// unlocked is the end of unlock: l no longer refers to its lease s.
+	unlocked(ctx context.Context, l *Locker, s *Lease, wait bool) error
 }
 
 // asking is what a Locker asks the masters for, and what becomes of their answers.
@@ -315,7 +310,7 @@ func (mutex) held(l *Locker) *Lease { return l.lease.Load() }
 
 func (mutex) unlock(ctx context.Context, l *Locker, wait bool) error {
 	if s := l.lease.Swap(nil); s != nil {
-		return l.leave(ctx, s, wait)
+		return l.kind.unlocked(ctx, l, s, wait)
 	}
 	return ErrNotHeld
 }
@@ -324,7 +319,11 @@ func (mutex) unlockLease(ctx context.Context, l *Locker, s *Lease) error {
 	if !l.lease.CompareAndSwap(s, nil) {
 		return s.Err()
 	}
-	return l.leave(ctx, s, true)
+	return l.kind.unlocked(ctx, l, s, true)
+}
+
+func (mutex) unlocked(ctx context.Context, l *Locker, s *Lease, wait bool) error {
+	return l.leave(ctx, s, wait)
 }
 
 // A plain SET leaves the lock to nobody, so an acquisition soon after a release is another command: see package turns.
@@ -338,7 +337,13 @@ func (mutex) newClaim(c *Client, registered *master.Claim, began clock.Reading, 
 	return waits.NewClaim(registered, began, g, len(c.masters))
 }
 
-func (mutex) grantFor(l *Locker) time.Duration { return l.client.grantFor(l.opts.TTL) }
+func (mutex) grantFor(l *Locker) time.Duration {
+	c := l.client
+	if !c.group.Grants() {
+		return 0
+	}
+	return c.opts.bounds.Grant(l.opts.TTL, c.group.RoundTrip())
+}
 
 func (mutex) numbers(c *Client) fence.Source { return c.fences }
 

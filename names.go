@@ -141,20 +141,19 @@ func (s set) acquire(w *wait) bool {
 		if w.split() {
 			d += rand.N(c.group.Distance() + 1)
 		}
-		w.sleep(w.notPast(d))
+		w.sleepAsking(w.notPast(d))
 	}
 }
 
-// sleep waits for d, or the end of ctx or the Client. In a long sleep, it asks who holds the lock.
-func (w *call) sleep(d time.Duration) {
-	c := w.locker.client
+// sleepAsking waits for d, or the end of ctx or the Client. In a long sleep, it asks who holds the lock.
+func (w *call) sleepAsking(d time.Duration) {
 	for step := ownerAfter; d > 2*ownerAfter && !w.over(); step = ownerEvery {
 		step = min(step, d)
-		c.sleep(w.ctx, step, nil)
+		w.sleep(step, nil)
 		w.askOwner()
 		d -= step
 	}
-	c.sleep(w.ctx, d, nil)
+	w.sleep(d, nil)
 }
 
 // enterNames waits for the gates of the names, and reports whether it has entered all.
@@ -286,7 +285,7 @@ func (set) merge(w *wait, parts []*Locker) (again bool) {
 		case c.clock().Since(began) >= mergeFor:
 			return true
 		}
-		w.sleep(delays.NextBackOff() + rand.N(c.group.Distance()+1))
+		w.sleepAsking(delays.NextBackOff() + rand.N(c.group.Distance()+1))
 	}
 	undoParts(w, parts)
 	return false

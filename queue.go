@@ -317,7 +317,3 @@ func (c *Client) woken(i int, key, token string) bool {
 // reader's release wakes the writer that has waited longest, and a writer that tries when the key would have
 // expired overtakes that one.
 const turnMost = time.Second
-
-// calm reports whether this Client holds no lock and waits far from the heads of all queues. A holder, and those that may soon be one,
-// look for restarts and other losses of memory once a second.
-func (c *Client) calm() bool { return c.renewals.Empty() && c.waits.Calm() }

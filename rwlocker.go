@@ -4,12 +4,12 @@ import (
 	"cmp"
 	"context"
 	"fmt"
-	"slices"
 	"sync"
 	"time"
 
 	"github.com/redlock-go/redlock/internal/clock"
 	"github.com/redlock-go/redlock/internal/fence"
+	"github.com/redlock-go/redlock/internal/gate"
 	"github.com/redlock-go/redlock/internal/occupancy"
 	"github.com/redlock-go/redlock/internal/quorum"
 	"github.com/redlock-go/redlock/internal/waits"
@@ -163,18 +163,8 @@ type readers struct {
 	mutex // for what does not differ
 	*entrance
 
-	mu      sync.Mutex // guards what follows, and the beginning of a tenure
-	leading bool       // a goroutine leads
-	last    error      // of the last leader's attempt, since there was a tenure
-	early   bool       // close was called while a goroutine leads: a message may overtake the votes
-	waiting []*readerWait
-}
-
-// A readerWait is a goroutine that waits for the leader.
-type readerWait struct {
-	ready chan struct{} // closed when one of the others is set
-	lease *Lease        // the goroutine holds the lock
-	lead  bool          // the goroutine leads
+	lead  gate.Lead[Lease] // a tenure begins in its Share
+	early bool             // close was called while a goroutine leads: a message may overtake the votes; used in Look and Share
 }
 
 var (
@@ -212,14 +202,14 @@ func (r *readers) enter() *Lease {
 
 // close keeps further readers out, since a writer of another Client waits.
 func (r *readers) close() {
-	r.mu.Lock()
 	took := false
-	if r.state.Load().Has(occupancy.Many) {
-		_, took = r.state.Ask(occupancy.Asked)
-	} else {
-		r.early = r.leading
-	}
-	r.mu.Unlock()
+	r.lead.Look(func(leading bool) {
+		if r.state.Load().Has(occupancy.Many) {
+			_, took = r.state.Ask(occupancy.Asked)
+		} else {
+			r.early = leading
+		}
+	})
 	if took {
 		r.taken()
 	}
@@ -236,23 +226,26 @@ func (r *readers) join(*Locker) *Lease {
 }
 
 func (r *readers) lock(w *wait) bool {
-	s, lead, err := r.wait(w.ctx, func() {
+	if w.shared = r.enter(); w.shared != nil {
+		return true
+	}
+	s, leads, err := r.lead.Join(w.ctx, r.client.closing, func() {
 		w.late = true
 		w.warn()
 	})
 	switch {
 	case err != nil:
-		w.taken(cmp.Or(r.client.gates.Last(r.key), r.reason()))
+		w.taken(cmp.Or(r.client.gates.Last(r.key), r.lead.Reason()))
 		return false
 	case s != nil:
 		w.shared = s
 		return true
 	}
-	w.leads = lead
-	if !lead || !w.enterGate(nil) {
+	w.leads = leads
+	if !leads || !w.enterGate(nil) {
 		return false
 	}
-	w.last = r.reason()
+	w.last = r.lead.Reason()
 	return w.acquire()
 }
 
@@ -260,81 +253,11 @@ func (r *readers) try(w *wait) bool {
 	if w.shared = r.enter(); w.shared != nil {
 		return true
 	}
-	if w.leads = r.lead(); !w.leads {
+	if w.leads = r.lead.Try(); !w.leads {
 		w.taken(r.client.gates.Last(r.key))
 		return false
 	}
 	return w.tryGate() && w.tryAcquire()
-}
-
-// wait waits until the goroutine is inside, and returns the lease, or until it leads. If ctx ends first, it returns
-// the error of ctx. If the Client is closed, it may return neither. It calls waits before it waits for another goroutine.
-func (r *readers) wait(ctx context.Context, waits func()) (s *Lease, lead bool, err error) {
-	if s := r.enter(); s != nil {
-		return s, false, nil
-	}
-	r.mu.Lock()
-	if r.leadLocked() {
-		r.mu.Unlock()
-		return nil, true, nil
-	}
-	x := &readerWait{ready: make(chan struct{})}
-	r.waiting = append(r.waiting, x)
-	r.mu.Unlock()
-	waits()
-	select {
-	case <-x.ready:
-	case <-ctx.Done():
-		err = ctx.Err()
-	case <-r.client.closing:
-	}
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	if x.lease != nil || x.lead {
-		return x.lease, x.lead, nil
-	}
-	r.waiting = slices.DeleteFunc(r.waiting, func(o *readerWait) bool { return o == x })
-	return nil, false, err
-}
-
-// lead makes the calling goroutine the leader, unless there is one, and reports whether it did.
-func (r *readers) lead() bool {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	return r.leadLocked()
-}
-
-// leadLocked is lead. What an earlier leader has found out no longer counts, unless it passes its place on.
-func (r *readers) leadLocked() bool {
-	if r.leading {
-		return false
-	}
-	r.leading, r.last = true, nil
-	return true
-}
-
-// resign makes another goroutine the leader, if one waits. last is the error of the leader's last attempt.
-func (r *readers) resign(last error) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	if last != nil {
-		r.last = last
-	}
-	if len(r.waiting) == 0 {
-		r.leading = false
-		return
-	}
-	x := r.waiting[0]
-	r.waiting = r.waiting[1:]
-	x.lead = true
-	close(x.ready)
-}
-
-// reason returns why the last leader got no lease, or nil.
-func (r *readers) reason() error {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	return r.last
 }
 
 func (r *readers) giveUp(w *wait) {
@@ -348,7 +271,7 @@ func (r *readers) giveUp(w *wait) {
 	if !w.inside {
 		w.last = nil // it did not ask the masters
 	}
-	r.resign(w.last)
+	r.lead.Resign(w.last)
 }
 
 // errOwnReaders is the note of the gate of a name while goroutines of the Client share a read lease, or keep it.
@@ -368,17 +291,14 @@ func (r *readers) hold(w *wait) *Lease {
 	if o := &s.tenure.opts; o.Handover < 0 || o.RenewEvery < 0 || r.client.opts.DisableWakeups {
 		kind |= occupancy.Brief
 	}
-	r.mu.Lock()
-	if r.early || w.round.Any(func(v quorum.Vote) bool { return v.Recalled }) { // a writer waits
-		kind |= occupancy.Asked
-	}
-	r.begin(s.tenure, 1+len(r.waiting), kind)
-	for _, x := range r.waiting {
-		x.lease = s
-		close(x.ready)
-	}
-	r.waiting, r.leading, r.last, r.early = nil, false, nil, false
-	r.mu.Unlock()
+	r.lead.Share(func(waiting int) *Lease {
+		if r.early || w.round.Any(func(v quorum.Vote) bool { return v.Recalled }) { // a writer waits
+			kind |= occupancy.Asked
+		}
+		r.early = false
+		r.begin(s.tenure, 1+waiting, kind)
+		return s
+	})
 	if r.client.gates.Waiting(r.key) { // a local writer that came before has found nothing to ask
 		r.state.Ask(occupancy.Wanted)
 	}

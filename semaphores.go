@@ -68,7 +68,7 @@ func (c *Client) NewSemaphore(name string, limit int, opts *LockOptions) (*Semap
 		return nil, err
 	case limit < 1 || limit > wire.LimitMost:
 		return nil, fmt.Errorf("redlock: a Semaphore has a limit of %d; it must be from 1 to %d", limit, wire.LimitMost)
-	case !c.canBeGranted(o):
+	case !c.opts.canBeGranted(o):
 		return nil, fmt.Errorf("redlock: a Semaphore needs wake-ups, renewals, and a TTL of %v or more", wire.GrantLeast)
 	}
 	o.Fencing, o.Keep = false, 0
@@ -121,7 +121,7 @@ func (s *Semaphore) TryAcquire(ctx context.Context) (*Permit, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err = l.tryLock(ctx); err != nil {
+	if err = l.TryLockContext(ctx); err != nil {
 		return nil, err
 	}
 	return newPermit(l), nil
@@ -408,21 +408,7 @@ func (p *permits) giveUp(w *wait) {
 	}
 }
 
-func (p *permits) unlock(ctx context.Context, l *Locker, wait bool) error {
-	if s := l.lease.Swap(nil); s != nil {
-		return p.leave(ctx, l, s, wait)
-	}
-	return ErrNotHeld
-}
-
-func (p *permits) unlockLease(ctx context.Context, l *Locker, s *Lease) error {
-	if !l.lease.CompareAndSwap(s, nil) {
-		return s.Err()
-	}
-	return p.leave(ctx, l, s, true)
-}
-
-func (p *permits) leave(ctx context.Context, l *Locker, s *Lease, wait bool) error {
+func (p *permits) unlocked(ctx context.Context, l *Locker, s *Lease, wait bool) error {
 	p.crowd.Held(-1)
 	if next := l.handOver(s, p); next != nil {
 		l.client.gates.Leave(l.key) // the next one has a gate of its own

@@ -195,33 +195,33 @@ func LogTrace(logger *slog.Logger) *Trace {
 	}
 	return &Trace{
 		LockStart: func(ctx context.Context, i LockStartInfo) {
-			debug(ctx, "lock: start", slog.String("name", i.Name), permitsAttr(i.Permits))
+			debug(ctx, "lock: start", slog.String("name", i.Name), optional("permits", i.Permits))
 		},
 		AttemptDone: func(ctx context.Context, i AttemptInfo) {
 			debug(ctx, "attempt", slog.String("name", i.Name), text("elapsed", i.Elapsed), failure(i.Err))
 		},
 		LockDone: func(ctx context.Context, i LockDoneInfo) {
-			debug(ctx, "lock: done", slog.String("name", i.Name), text("waited", i.Waited), slog.Int("attempts", i.Attempts), permitsAttr(i.Permits), failure(i.Err))
+			debug(ctx, "lock: done", slog.String("name", i.Name), text("waited", i.Waited), slog.Int("attempts", i.Attempts), optional("permits", i.Permits), failure(i.Err))
 		},
 		HandedOver: func(ctx context.Context, i HandedOverInfo) {
-			debug(ctx, "handed over", slog.String("name", i.Name), text("held", i.Held), slog.Time("until", i.Until), fenceAttr(i.Fence), permitsAttr(i.Permits))
+			debug(ctx, "handed over", slog.String("name", i.Name), text("held", i.Held), slog.Time("until", i.Until), optional("fence", i.Fence), optional("permits", i.Permits))
 		},
 		Acquired: func(ctx context.Context, i AcquiredInfo) {
 			debug(ctx, "acquired", slog.String("name", i.Name), text("waited", i.Waited), slog.Time("until", i.Until),
-				slog.Int("rounds", i.Rounds), fenceAttr(i.Fence), permitsAttr(i.Permits))
+				slog.Int("rounds", i.Rounds), optional("fence", i.Fence), optional("permits", i.Permits))
 		},
 		Renewed: func(ctx context.Context, i RenewedInfo) {
 			debug(ctx, "renewed", slog.String("name", i.Name), text("elapsed", i.Elapsed), slog.Time("until", i.Until))
 		},
 		Released: func(ctx context.Context, i ReleasedInfo) {
-			debug(ctx, "released", slog.String("name", i.Name), text("held", i.Held), kept(i.Kept), permitsAttr(i.Permits), failure(i.Err))
+			debug(ctx, "released", slog.String("name", i.Name), text("held", i.Held), optional("kept", i.Kept), optional("permits", i.Permits), failure(i.Err))
 		},
 		Lost: func(ctx context.Context, i LostInfo) {
 			level := slog.LevelWarn
 			if i.Kept {
 				level = slog.LevelDebug // nobody held the lock
 			}
-			logger.LogAttrs(ctx, level, "redlock: lost", slog.String("name", i.Name), text("held", i.Held), kept(i.Kept), permitsAttr(i.Permits), failure(i.Err))
+			logger.LogAttrs(ctx, level, "redlock: lost", slog.String("name", i.Name), text("held", i.Held), optional("kept", i.Kept), optional("permits", i.Permits), failure(i.Err))
 		},
 		MasterChanged: func(ctx context.Context, i MasterStatus) {
 			debug(ctx, "master changed", slog.String("master", i.Name), slog.String("state", i.State.String()), failure(i.Err))
@@ -240,26 +240,10 @@ func failure(err error) slog.Attr {
 	return slog.String("err", reasons.OneLine(err))
 }
 
-// kept is the attribute of a lease that nobody held, or none.
-func kept(kept bool) slog.Attr {
-	if !kept {
+// optional is the attribute of a value, or none if it is zero.
+func optional[T comparable](key string, value T) slog.Attr {
+	if value == *new(T) {
 		return slog.Attr{}
 	}
-	return slog.Bool("kept", true)
-}
-
-// fenceAttr is the attribute of a fence, or none.
-func fenceAttr(f uint64) slog.Attr {
-	if f == 0 {
-		return slog.Attr{}
-	}
-	return slog.Uint64("fence", f)
-}
-
-// permitsAttr is the attribute of an event about permits, or none.
-func permitsAttr(n int) slog.Attr {
-	if n == 0 {
-		return slog.Attr{}
-	}
-	return slog.Int("permits", n)
+	return slog.Any(key, value)
 }

@@ -324,8 +324,8 @@ var All = []Defect{
 			New:  "\tt := r.tenure.Load()\n\tfresh := t != nil && t.window.Load().enters.Ahead(r.client.clock)\n\truntime.Gosched()\n\tif !r.state.Enter(true) {\n\t\treturn nil\n\t}\n\tt = r.tenure.Load()\n\tif fresh && ",
 		}, {
 			File: "rwlocker.go",
-			Old:  "\t\"fmt\"\n\t\"slices\"\n",
-			New:  "\t\"fmt\"\n\t\"runtime\"\n\t\"slices\"\n",
+			Old:  "\t\"fmt\"\n\t\"sync\"\n",
+			New:  "\t\"fmt\"\n\t\"runtime\"\n\t\"sync\"\n",
 		}},
 	}, {
 		Name: "recall-message-ignored",
@@ -340,8 +340,8 @@ var All = []Defect{
 		Rule: "Readers that are let in while a writer waits keep further ones out.",
 		Edits: []Edit{{
 			File: "rwlocker.go",
-			Old:  "\tif r.early || w.round.Any(",
-			New:  "\tif r.early || false && w.round.Any(",
+			Old:  "\t\tif r.early || w.round.Any(",
+			New:  "\t\tif r.early || false && w.round.Any(",
 		}},
 	}, {
 		Name: "recall-renewal-ignored",
