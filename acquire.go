@@ -24,7 +24,7 @@ type call struct {
 	late     bool // time has passed since began, before the first attempt
 	attempts int
 	last     error          // of the last attempt that was not cut short
-	unwatch  func()         // ends what has the Logger warn if the wait lasts; nil: it does not
+	unwatch  func()         // stops the Logger's warnings about a long wait; nil: there are none
 	traced   bool           // Trace.LockDone was called
 	flight   *flight.Flight // of SingleFlight; nil: the call is another one
 }
@@ -55,8 +55,8 @@ type lastAttempt struct {
 // over reports whether the wait is to end without the lock.
 func (w *call) over() bool { return w.ctx.Err() != nil || isClosed(w.locker.client.closing) }
 
-// enterGate waits for the gate, and reports whether it has entered. With the gate it may receive a lease, if heir is not
-// nil: the Locker that the lease is for.
+// enterGate waits for the gate, and reports whether it has entered. heir is the Locker to which a lease may be handed over with
+// the gate; nil: there is none.
 func (w *wait) enterGate(heir any) bool {
 	l, c := w.locker, w.locker.client
 	if ok, _, _ := c.gates.TryEnter(l.key); ok {
@@ -85,7 +85,7 @@ func (w *wait) tryGate() bool {
 	return ok
 }
 
-// taken notes that a gate was found taken. note is that of the goroutine inside.
+// taken notes that the wait has found a gate taken. note is that of the goroutine inside.
 func (w *call) taken(note error) { w.last = w.locker.taken(note) }
 
 // taken returns the error for a gate that another goroutine has taken. note is the last note of that

@@ -34,8 +34,8 @@ type Locker struct {
 	keys   []string // of these names; sorted, all different
 
 	grantable bool      // a release may grant the lock to a wait, as far as the options and the kind decide
-	first     wire.Kind // the least kind of the first attempt: it replaces a Set
-	woken     wire.Kind // the same, of an attempt after a wake-up
+	first     wire.Kind // of the first attempt; a Register in any case if package turns asks for that: see acquire
+	woken     wire.Kind // of an attempt after a wake-up
 	silent    bool      // it is for one name of a set: neither losses nor releases of its leases are reported
 
 	lease atomic.Pointer[Lease] // set by locking, nil after unlocking; not used by readers
@@ -107,7 +107,7 @@ func (l *Locker) lock(ctx context.Context) (*Lease, error) {
 	return l.enter(&wait{call: call{locker: l, ctx: ctx}})
 }
 
-// enter makes the lease of a wait the Locker's, or returns why there is none.
+// enter runs a wait. If it has won, its lease becomes that of the Locker. Otherwise enter returns why it has not.
 func (l *Locker) enter(w *wait) (_ *Lease, err error) {
 	c := l.client
 	if !c.calls.Begin() {
@@ -199,7 +199,7 @@ func (l *Locker) leaveNames(n int) {
 	}
 }
 
-// noteHeld tells goroutines that find a gate of l taken that a lease holds the lock, or no longer does.
+// noteHeld sets the error for goroutines that find a gate of l taken: that a lease holds the lock, or none.
 func (l *Locker) noteHeld(is bool) {
 	note, inSet := error(nil), error(nil)
 	if is {
@@ -251,12 +251,12 @@ type entering interface {
 
 // asking is what a Locker asks the masters for, and what becomes of their answers.
 type asking interface {
-	// begins returns the least kind of command of a first attempt, and of one after a wake-up.
+	// begins returns what Locker.first and Locker.woken are.
 	begins() (first, woken wire.Kind)
-	// claimOf returns the token of an acquisition by the wait, with what else its claim says, and the holders of its tenure.
+	// claimOf returns what the claim of an acquisition by the wait says, token included, and how its tenure is shared.
 	// waited is for how long the wait has lasted, or wire.NoQueue, or wire.OutOfTurn.
 	claimOf(w *wait, waited time.Duration) (wire.ClaimOf, holders)
-	// newClaim returns the votes of a registered claim, which lasts for g: there are none yet.
+	// newClaim returns a registered claim without votes. It may be granted the lock for g.
 	newClaim(c *Client, registered *master.Claim, began clock.Reading, g time.Duration) *waits.Claim
 	// grantFor returns for how long a release may grant the lock, or 0: see Locker.grantFor.
 	grantFor(l *Locker) time.Duration
@@ -274,7 +274,7 @@ type asking interface {
 	poll(q *claiming, now clock.Reading) wire.Request
 	// judge decides what becomes of a claim after a round that did not win, and does it: see claiming.roundOver.
 	judge(q *claiming, now clock.Reading, mine uint64, first time.Time) (more bool)
-	// accept makes a quorum of votes that of a tenure, and reports false if one of the votes has become void.
+	// accept ends the claim, since a quorum of votes makes it a tenure. It reports false if one of the votes has become void.
 	accept(q *claiming, won *waits.Quorum, t *tenure) bool
 }
 

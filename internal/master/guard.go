@@ -39,7 +39,7 @@ type guard struct {
 	thorough    bool                // the next probe includes INFO
 	looked      time.Time           // when the last probe that includes INFO was sent, or asked for
 	careful     bool                // each probe is careful: the server's memory is nearly full
-	legacy      bool                // every probe does: the server keeps scripts when it restarts
+	legacy      bool                // each probe includes INFO: the server keeps scripts when it restarts
 }
 
 // A verdict is an answer and the Asker that it is for.

@@ -204,7 +204,7 @@ func (l *link) send(items []item) error {
 const (
 	// toldFor is for how long new claims need not tell the client's turn and patience again. The server keeps its note for an hour.
 	toldFor = 10 * time.Minute
-	// shortPatience is the longest patience of a client whose claims need not: about as long counts a claim as live that has joined.
+	// shortPatience is the longest patience that a client need not tell again. A claim that has joined counts as live for about as long.
 	shortPatience = 600 * time.Millisecond
 )
 

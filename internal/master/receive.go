@@ -87,7 +87,7 @@ func (l *link) acceptBatch(first item, reply any) error {
 	return nil
 }
 
-// patience returns how much longer to wait for the reply to a command. A reply that is overdue gets
+// patience returns how much longer to wait for the reply to a command. For a reply that is overdue, that is
 // another NodeTimeout: if this process was stopped, the reply has arrived, and the connection is
 // usable. If replies are overdue for DialTimeout, the server is too slow to be of use. After Close all replies are
 // awaited for DialTimeout together.

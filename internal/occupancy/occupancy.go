@@ -40,7 +40,7 @@ const (
 // Held reports whether a goroutine holds the tenure.
 func (s State) Held() bool { return s&count != 0 }
 
-// Taken reports whether nobody holds the tenure since somebody decides about it.
+// Taken reports whether somebody has taken the tenure, and decides about it.
 func (s State) Taken() bool { return s&taken != 0 }
 
 // Has reports whether a bit is set.
@@ -49,8 +49,8 @@ func (s State) Has(bit State) bool { return s&bit != 0 }
 // Begin returns the state of a new tenure that n goroutines hold. flags are Many and Brief.
 func Begin(n int, flags State) State { return Open | flags | State(n) }
 
-// Enter has one more goroutine hold the tenure. That needs one of the goroutine's kind, without a bit and not taken, and
-// idle unless many may hold it. The goroutine then reads the clocks, and then looks for Asked. In another order it could
+// Enter has one more goroutine hold the tenure. many says that any number may hold it, as Many does; otherwise the tenure must be
+// idle. It must not be taken, and must have no bit. The goroutine then reads the clocks, and then looks for Asked. In another order it could
 // enter a tenure that has ended.
 func (s State) Enter(many bool) (next State, ok bool) {
 	return s + 1, s == Idle && !many || s&^(count|Brief) == Open|Many && many

@@ -53,7 +53,7 @@ func (g *Group) Timeout(limit Limit) time.Duration {
 	return limit.For(farthest)
 }
 
-// hurryLeast is added to the time that a round with a Limit.Hurry takes: masters nearby are often late by a millisecond.
+// hurryLeast is added to the round trips of Group.hurried: masters nearby are often late by a millisecond.
 const hurryLeast = 2 * time.Millisecond
 
 // hurried returns how long a master may take to answer where a quorum of others has answered, and the round has a

@@ -30,8 +30,8 @@ type Place[V any] struct {
 // limits the time for which the mutex is held to some ten microseconds.
 const tries = 256
 
-// Take takes the place p for v. If all places are taken, it finds a value to be spared, whose place the caller then has given
-// up: spared reports whether there is one. ok is false if there is none, and p is not taken.
+// Take takes the place p for v. If all places are taken, it looks for a value to be spared. spared reports whether there is one: the
+// caller then has that value leave its place. ok is false if there is none. Then p is not taken.
 func (o *Order[V]) Take(p *Place[V], v V) (spare V, spared, ok bool) {
 	o.mu.Lock()
 	defer o.mu.Unlock()

@@ -69,7 +69,7 @@ func NewReleases(alone bool) *Releases {
 	return &Releases{alone: alone, last: recent.Map[release]{Keep: politeFor}, unkept: recent.Map[unkept]{Keep: unkeptMost}}
 }
 
-// Wanted notes that others want the lock of key. used reports whether it had been of use that it was kept.
+// Wanted notes that others want the lock of key. used says whether a goroutine has used the lock while it was kept.
 func (p *Releases) Wanted(key string, used bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
