@@ -205,7 +205,7 @@ func (w *wait) attempt(kind wire.Kind) bool {
 	return err == nil
 }
 
-// waited returns for how long the wait has lasted when an attempt begins, for the queue of the name.
+// waited returns what an attempt that begins tells the queue of the name: for how long the wait has lasted, or that it does not queue.
 func (w *wait) waited() time.Duration {
 	switch {
 	case w.once && w.locker.client.releases.PassedOn(w.locker.key):

@@ -4,6 +4,8 @@ import (
 	"time"
 
 	"github.com/cenkalti/backoff/v4"
+
+	"github.com/redlock-go/redlock/internal/waits"
 )
 
 // A BackOff is a schedule of delays between the attempts of one wait. It need not be safe for concurrent use.
@@ -39,49 +41,14 @@ func schedule(longest time.Duration) *backoff.ExponentialBackOff {
 	)
 }
 
-// A retrier returns the delays of one wait.
-type retrier struct {
-	start   func() BackOff // immutable; makes a schedule
-	forever bool           // immutable; continue after the schedule has stopped
-	first   BackOff        // says when the wait stops; nil: not started
-	anew    bool           // the delays have begun anew
-	later   BackOff        // then says the delays; nil: not started since
-	longest time.Duration  // the longest delay so far
-}
-
-// reset makes the delays begin anew. The wait stops when it would have stopped without reset.
-func (r *retrier) reset() { r.anew, r.later = r.first != nil, nil }
-
-// next returns the next delay. It reports false if the first schedule has stopped. If forever is set, it never
-// reports false: it returns the longest delay so far, or that of the default schedule if there was none.
-func (r *retrier) next() (time.Duration, bool) {
-	if r.first == nil {
-		r.first = r.begin()
-	}
-	d := r.first.NextBackOff()
-	if d >= 0 && r.anew {
-		if r.later == nil {
-			r.later = r.begin()
+// delays returns the delays of a call, by schedules of the user.
+func (w *call) delays() waits.Delays {
+	start := func() waits.Schedule {
+		s := w.locker.client.opts.NewBackOff()
+		if s == nil {
+			panic("redlock: Options.NewBackOff returned nil")
 		}
-		d = r.later.NextBackOff()
+		return s
 	}
-	if d >= 0 {
-		r.longest = max(r.longest, d)
-		return d, true
-	}
-	if !r.forever {
-		return 0, false
-	}
-	if r.longest == 0 {
-		return longestDelay, true
-	}
-	return r.longest, true
-}
-
-func (r *retrier) begin() BackOff {
-	s := r.start()
-	if s == nil {
-		panic("redlock: Options.NewBackOff returned nil")
-	}
-	return s
+	return waits.Delays{Start: start, Forever: w.forever, Default: longestDelay}
 }

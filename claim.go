@@ -213,7 +213,7 @@ func (q *claiming) roundOver(now clock.Reading, mine uint64, first time.Time) (m
 // stopped. That schedule does not say when a claim polls: a claim waits for a message, and polls since messages get lost.
 func (q *claiming) schedule(now clock.Reading) (more bool) {
 	if !q.stop.After(now.Time()) {
-		d, more := q.delays.next()
+		d, more := q.pauses.Next()
 		if !more {
 			return false
 		}
@@ -229,7 +229,7 @@ func (q *claiming) schedule(now clock.Reading) (more bool) {
 // nothing and reports false. The delay is no longer than the longest of the default schedule: while no claim is registered,
 // no release can grant the lock to this wait.
 func (q *claiming) backOff(now clock.Reading) (more bool) {
-	d, more := q.delays.next()
+	d, more := q.pauses.Next()
 	if more {
 		q.release(wire.Release)
 		q.stop = now.Time().Add(d)

@@ -157,7 +157,7 @@ func (k *keeper) hold(w *wait) *Lease {
 // acquired notes that a goroutine holds a new tenure, and whether it may be kept.
 func (k *keeper) acquired(t *tenure) {
 	c := k.client
-	k.end() // a function of the user has panicked
+	k.end() // of an earlier tenure, if a function of the user has panicked
 	if t.contended {
 		c.releases.Wanted(k.key, false)
 	}

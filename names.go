@@ -110,7 +110,7 @@ func (set) giveUp(w *wait) { w.leaveNames() }
 // acquire is wait.acquire for a Locker of several names.
 func (s set) acquire(w *wait) bool {
 	l, c := w.locker, w.locker.client
-	delays := retrier{start: c.opts.NewBackOff, forever: w.forever}
+	delays := w.delays()
 	for refusals := 0; ; {
 		if !s.enterNames(w) {
 			return false
@@ -134,7 +134,7 @@ func (s set) acquire(w *wait) bool {
 				return w.lease != nil
 			}
 		}
-		d, more := delays.next()
+		d, more := delays.Next()
 		if !more {
 			return false
 		}

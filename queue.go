@@ -24,30 +24,20 @@ type contender struct {
 	*wait
 	inbox  *waits.Wait // what the masters' messages say
 	place  *gate.Place // among the goroutines that want permits; nil: it wants a lock
-	delays retrier
+	pauses waits.Pauses
 	resume time.Time // while there is no claim: when the next one is registered, or the next attempt made; zero: now
 	woken  bool      // a wake-up has come, and neither an attempt nor a poll has followed it
 
 	// Of a wait that makes attempts:
-	kind    wire.Kind     // of the next one, unless it follows a wake-up
-	queued  bool          // there was an attempt, which may have joined the queue
-	splits  int           // how many attempts in a row have split the votes
-	delay   time.Duration // that of the schedule, before the next attempt
-	recount time.Time     // when to count the votes of the last attempt again, since grants may come late; zero: never
+	kind   wire.Kind // of the next one, unless it follows a wake-up
+	queued bool      // there was an attempt, which may have joined the queue
 
 	claims claiming // of a wait that registers claims
 }
 
-const (
-	// freeJitter is the least time over which the attempts at the expiry of a key are spread.
-	freeJitter = 5 * time.Millisecond
-	// splitsMost limits how often the time over which attempts are spread is doubled, after several splits in a row.
-	splitsMost = 3
-)
-
 // newContender returns a contender for a wait, which has neither a claim nor made an attempt.
 func newContender(w *wait) *contender {
-	q := &contender{wait: w, delays: retrier{start: w.locker.client.opts.NewBackOff, forever: w.forever}}
+	q := &contender{wait: w, pauses: waits.Pauses{Delays: w.delays()}}
 	q.claims.contender = q
 	return q
 }
@@ -148,10 +138,11 @@ func (q *contender) step(now clock.Reading) (next time.Time, more bool) {
 func (q *contender) try() (more bool) {
 	kind := q.kind
 	if q.woken {
-		q.delays.reset()
-		q.woken, q.splits, kind = false, 0, q.locker.woken
+		q.pauses.Woken()
+		q.woken, kind = false, q.locker.woken
 	}
-	q.kind, q.queued, q.recount = wire.Again, true, time.Time{}
+	q.kind, q.queued = wire.Again, true
+	q.pauses.Attempt()
 	if q.attempt(kind) {
 		return true
 	}
@@ -174,64 +165,22 @@ func (q *contender) refusedAs(kind wire.Kind) (more bool) {
 	case q.refused() && (kind == wire.Set || q.light): // another attempt joins the queue
 		return true
 	}
-	return q.pause(q.resume)
-}
-
-// pause sets when the next attempt is due. It reports false if the schedule has stopped.
-//
-// If no master has granted the last attempt, somebody holds the lock, and the pause is longer if we expect to be woken. A
-// late grant also makes the attempt a split vote: see pausing.
-func (q *contender) pause(now time.Time) (more bool) {
-	c := q.locker.client
-	d, more := q.delays.next()
-	if !more {
-		return false
-	}
-	c.waits.Paused(d)
-	extra := rand.N(c.group.Distance()<<min(q.splits, splitsMost) + 1)
-	if q.split() {
-		return q.spread(now, d, extra)
-	}
-	step := d
-	if errors.Is(q.last, ErrHeld) && c.group.Listening() {
-		step = max(step, waits.Step/2+rand.N(waits.Step))
-	}
-	step = q.notPast(step)
-	q.resume, q.recount, q.delay = now.Add(step), now.Add(min(extra, step)), d
-	return true
-}
-
-// spread sets when the next attempt is due after a split vote. Nobody has the lock then. So the schedule begins anew, and a
-// random part of one round trip is added to its delay d, or of 2, 4 or 8 after further splits: clients that sleep for the same
-// time split the votes again. It reports false if the schedule has stopped.
-func (q *contender) spread(now time.Time, d, extra time.Duration) (more bool) {
-	if q.splits++; q.splits == 1 {
-		q.delays.reset()
-		if d, more = q.delays.next(); !more {
-			return false
-		}
-	}
-	q.resume = now.Add(q.notPast(d + extra))
-	return true
+	q.resume, more = q.pauses.Begin(c.waits, c.group, q.resume, q.split(), errors.Is(q.last, ErrHeld), q.notPast)
+	return more
 }
 
 // pausing returns when the pause is to be looked at again; if that is not after now, the pause is over. It reports false if
 // the schedule has stopped. In a long pause, it asks who holds the lock. With the default schedule, the attempts ask often
 // enough.
 func (q *contender) pausing(now time.Time) (next time.Time, more bool) {
-	if !q.recount.IsZero() && !q.recount.After(now) {
-		q.recount = time.Time{}
-		if q.split() {
-			if more := q.spread(now, q.delay, 0); !more {
-				return now, false
-			}
-		} else {
-			q.splits = 0
+	if at := q.pauses.Recounts(); !at.IsZero() && !at.After(now) {
+		if q.resume, more = q.pauses.Recount(now, q.split(), q.resume, q.notPast); !more {
+			return now, false
 		}
 	}
-	switch {
-	case !q.recount.IsZero():
-		return q.recount, true
+	switch at := q.pauses.Recounts(); {
+	case !at.IsZero():
+		return at, true
 	case !q.queued || q.resume.Sub(now) <= 2*ownerAfter:
 		return q.resume, true
 	}
@@ -242,11 +191,7 @@ func (q *contender) pausing(now time.Time) (next time.Time, more bool) {
 	return now.Add(min(ownerEvery, q.resume.Sub(now)-ownerAfter)), true
 }
 
-// notPast returns the sleep d, or a shorter one that ends when the next attempt will find the keys of a quorum of masters
-// expired, if nobody renews them. It adds up to half a round trip, so that not all clients try at the same moment.
-//
-// Example: three masters say that the key lives for 80, 90 and 300 ms more. After 90 ms, two of three keys are free. So a
-// sleep of 250 ms becomes one of 91 ms and a random part.
+// notPast returns the sleep d, or a shorter one that ends when the key is due to expire: see waits.NotPast.
 //
 // Beside readers, a key with less than turnMost to live may stand for a turn of readers, so the sleep is not shortened.
 func (w *wait) notPast(d time.Duration) time.Duration {
@@ -254,14 +199,8 @@ func (w *wait) notPast(d time.Duration) time.Duration {
 	if !known || left < turnMost && w.locker.kind.besideReaders(w) {
 		return d
 	}
-	// Each master has told how long its key lived when the last attempt arrived. The next attempt takes
-	// as long to arrive. So it finds the key expired if it is made that much later.
 	c := w.locker.client
-	left = max(left-c.clock().Since(w.asked), 0)
-	if left >= d {
-		return d
-	}
-	return left + time.Millisecond + rand.N(max(freeJitter, c.group.Distance()/2))
+	return waits.NotPast(d, left, c.clock().Since(w.asked), c.group)
 }
 
 // leave leaves the queues, unless the lock was acquired, which also leaves them. The release of a claim leaves the queues, and

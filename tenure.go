@@ -443,7 +443,7 @@ func (t *tenure) countLocked() (won *renewal, lost *lostError) {
 	return r, nil
 }
 
-// doubt is called when a late poll has found that master i had lost the key: see queuedClaim. The key may be there
+// doubt is called when a late poll has found that master i had lost the key: see waits.Wait.Answered. The key may be there
 // again by now. As with a key that was healed, it counts from the next renewal on, behind one that succeeds without it. So
 // a renewal decides whether the lease is lost. If none is under way, doubt begins one.
 //

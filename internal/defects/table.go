@@ -247,9 +247,9 @@ var All = []Defect{
 			Old:  "wait >= worthWaiting {",
 			New:  "wait >= worthWaiting && false {",
 		}, {
-			File: "queue.go",
-			Old:  "	extra := rand.N(c.group.Distance()<<min(q.splits, splitsMost) + 1)\n",
-			New:  "	extra := time.Duration(0)\n	if c.group.Listening() {\n		q.resume = now.Add(max(d, waits.Step))\n		return true\n	}\n",
+			File: "internal/waits/pauses.go",
+			Old:  "	extra := rand.N(group.Distance()<<min(p.splits, splitsMost) + 1)\n",
+			New:  "	extra := time.Duration(0)\n	if group.Listening() {\n		return now.Add(max(d, Step)), true\n	}\n",
 		}},
 	}, {
 		Name: "own-maxttl",

@@ -13,7 +13,7 @@ import (
 type judge struct {
 	run *run // immutable
 
-	mu         sync.Mutex // guards what follows, and masterStates; never held while waiting
+	mu         sync.Mutex // guards what follows; never held while waiting
 	locks      []*lock
 	violations []violation
 	figures    figures

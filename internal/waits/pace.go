@@ -20,12 +20,12 @@ const (
 	// slowMost is for how long a claim waits for votes that are late since masters or clients are busy. Longer pauses make
 	// splits last longer.
 	slowMost = 6 * time.Millisecond
-	// splitsMost is how many rounds in a row may find the votes split before the time between such rounds is
+	// splitRoundsMost is how many rounds in a row may find the votes split before the time between such rounds is
 	// doubled. It is then doubled with each further one, up to Step: a key that no claim will release may keep
 	// the votes split.
-	splitsMost = 8
-	// splitsFor is after how long such a round no longer counts.
-	splitsFor = time.Second
+	splitRoundsMost = 8
+	// splitRoundsFor is after how long such a round no longer counts.
+	splitRoundsFor = time.Second
 
 	// The pauses between the polls of a claim, as multiples of that of a near one:
 
@@ -120,7 +120,7 @@ func (p *Pace) soon(now clock.Reading, d time.Duration) {
 // splitDelay returns how long after a vote, or after a question that found the claim beaten, to ask who has the other keys. It
 // forgets rounds that found the votes split if the last of them was long ago.
 func (p *Pace) splitDelay(now clock.Reading, beaten bool) time.Duration {
-	if now.Time().Sub(p.lastSplit) > splitsFor {
+	if now.Time().Sub(p.lastSplit) > splitRoundsFor {
 		p.splits = 0
 	}
 	distance := p.group.Distance()
@@ -129,7 +129,7 @@ func (p *Pace) splitDelay(now clock.Reading, beaten bool) time.Duration {
 	}
 	slow := min(2*p.group.RoundTrip().Truncate(time.Microsecond), slowMost) // the other votes may only be late
 	d := SplitAfter + max(distance, slow) + rand.N(distance/2+1)
-	for n := splitsMost; n < p.splits && d < Step; n++ {
+	for n := splitRoundsMost; n < p.splits && d < Step; n++ {
 		d *= 2
 	}
 	return d
@@ -219,8 +219,8 @@ const (
 // Turn returns how long a Client takes at most to come back with an attempt after a wake-up.
 func Turn(group *quorum.Group) time.Duration { return max(turnLeast, 3*group.Distance()) }
 
-// Paused notes a pause between two attempts, of a wait that is woken.
-func (s *Waits) Paused(d time.Duration) {
+// paused notes a pause between two attempts, of a wait that is woken.
+func (s *Waits) paused(d time.Duration) {
 	for longest := s.longestPause.Load(); int64(d) > longest; longest = s.longestPause.Load() {
 		if s.longestPause.CompareAndSwap(longest, int64(d)) {
 			return

@@ -59,7 +59,7 @@ type Waits struct {
 	Need int // immutable; how many masters are a quorum
 
 	masters      int          // immutable
-	longestPause atomic.Int64 // of the waits that are woken: see Paused
+	longestPause atomic.Int64 // of the waits that are woken: see paused
 
 	mu      sync.Mutex // guards what follows
 	byKey   map[string]*Wait
