@@ -75,9 +75,9 @@ func (l *Locker) Do(ctx context.Context, f func(ctx context.Context) error) (err
 // call is Do once l is locked, with the lease s.
 func (l *Locker) call(ctx context.Context, s *Lease, f func(ctx context.Context) error) (err error) {
 	s.seen.Store(true)
-	inner := s.Context(ctx).(*leaseContext)
+	inner := s.contexts.New(ctx, s)
 	defer func() {
-		inner.cancel(ErrReleased) // the lease may last, if readers share it
+		inner.End(ErrReleased) // the lease may last, if readers share it
 		// The end of ctx must neither prevent the release nor shorten the wait for its outcome.
 		if lost := lossOf(s, l.kind.unlockLease(context.WithoutCancel(ctx), l, s)); lost != nil {
 			err = &doError{lost: lost, err: err}
@@ -220,74 +220,10 @@ func (t *tenure) share(value []byte) {
 // Lease.Err. The context needs no cancel function: its resources are freed when either ends. Its Err reads
 // the clocks, as Valid does.
 func (s *Lease) Context(parent context.Context) context.Context {
-	ctx, cancel := context.WithCancelCause(parent)
 	if s == nil {
+		ctx, cancel := context.WithCancelCause(parent)
 		cancel(ErrNotHeld)
 		return ctx
 	}
-	c := &leaseContext{Context: ctx, parent: parent, lease: s, cancel: cancel}
-	s.tenure.mu.Lock()
-	if s.cancels == nil {
-		s.cancels = make(map[*leaseContext]struct{})
-	}
-	if s.err == nil {
-		s.cancels[c] = struct{}{}
-	}
-	s.tenure.mu.Unlock()
-	context.AfterFunc(ctx, c.forget)
-	c.Err() // the lease may have ended before
-	return c
-}
-
-// A leaseContext is a context of a lease. Its Err reads the clocks.
-type leaseContext struct {
-	context.Context
-	parent context.Context
-	lease  *Lease
-	cancel context.CancelCauseFunc
-}
-
-// Err implements context.Context. It ends the context if the lease has ended.
-func (c *leaseContext) Err() error {
-	if err := c.lease.Err(); err != nil {
-		c.cancel(err)
-	}
-	return c.Context.Err()
-}
-
-// A leaseKey is the key for which the Value method of a context of the lease returns that context: see
-// outlive.
-type leaseKey struct{ lease *Lease }
-
-// Value implements context.Context.
-func (c *leaseContext) Value(key any) any {
-	if k, ok := key.(leaseKey); ok && k.lease == c.lease {
-		return c
-	}
-	return c.Context.Value(key)
-}
-
-// outlive returns the context that bounds the wait for the release of s. As a rule that is ctx. But if ctx is
-// a context of s, or is derived from one, the release would end it. In that case the result ends with ctx's
-// deadline, or with the parent of the lease's context.
-func (s *Lease) outlive(ctx context.Context) (context.Context, context.CancelFunc) {
-	own, ok := ctx.Value(leaseKey{s}).(*leaseContext)
-	if !ok || ctx.Err() != nil {
-		return ctx, func() {}
-	}
-	wait, cancel := context.WithCancelCause(context.WithoutCancel(ctx))
-	stop := context.AfterFunc(own.parent, func() { cancel(context.Cause(own.parent)) })
-	end := func() { stop(); cancel(nil) }
-	if deadline, ok := ctx.Deadline(); ok {
-		timed, expire := context.WithDeadline(wait, deadline)
-		return timed, func() { expire(); end() }
-	}
-	return wait, end
-}
-
-// forget removes a context that has ended from its lease.
-func (c *leaseContext) forget() {
-	c.lease.tenure.mu.Lock()
-	defer c.lease.tenure.mu.Unlock()
-	delete(c.lease.cancels, c)
+	return s.contexts.New(parent, s)
 }

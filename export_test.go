@@ -6,11 +6,7 @@ import "github.com/redlock-go/redlock/internal/wire"
 func NewBackOff() BackOff { return newBackOff() }
 
 // Contexts returns how many contexts are registered with the lease.
-func (s *Lease) Contexts() int {
-	s.tenure.mu.Lock()
-	defer s.tenure.mu.Unlock()
-	return len(s.cancels)
-}
+func (s *Lease) Contexts() int { return s.contexts.Len() }
 
 // Scheduled returns how many leases the Client has scheduled. It also stops all renewals.
 func (c *Client) Scheduled() int { return len(c.renewals.Stop()) }
@@ -20,11 +16,20 @@ func (s *Lease) Begin() { s.tenure.begin() }
 
 // HoldRelease keeps the release of the lease from being queued, when the lease is lost, until the returned function is called.
 func (s *Lease) HoldRelease() (resume func()) {
-	held := make(chan struct{})
-	s.tenure.mu.Lock()
-	defer s.tenure.mu.Unlock()
-	s.cancels = map[*leaseContext]struct{}{{lease: s, cancel: func(error) { <-held }}: {}}
-	return func() { close(held) }
+	held := heldRelease{s.tenure.holders, make(chan struct{})}
+	s.tenure.holders = held
+	return func() { close(held.resume) }
+}
+
+// A heldRelease waits where nobody enters a lost tenure any more, and its release is about to be queued.
+type heldRelease struct {
+	holders
+	resume chan struct{}
+}
+
+func (h heldRelease) shutOut(t *tenure) (held, took bool) {
+	<-h.resume
+	return h.holders.shutOut(t)
 }
 
 // GrantInVain has the polls of a wait for key find that grants are over, as those of a process do that did not run meanwhile.

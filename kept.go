@@ -258,10 +258,9 @@ func (k *keeper) vacate(s *Lease) bool {
 	if can {
 		s.endLocked(ErrReleased)
 	}
-	contexts := len(s.cancels) > 0
 	t.mu.Unlock()
-	if can && contexts {
-		s.cancelContexts(ErrReleased)
+	if can {
+		s.contexts.End(ErrReleased)
 	}
 	return can
 }

@@ -6,6 +6,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/redlock-go/redlock/internal/bound"
 	"github.com/redlock-go/redlock/internal/clock"
 	"github.com/redlock-go/redlock/internal/fence"
 	"github.com/redlock-go/redlock/internal/quorum"
@@ -21,11 +22,12 @@ type Lease struct {
 	handovers int           // immutable; how often the tenure was handed over before
 	seen      atomic.Bool   // a caller may have a pointer to it: it ends with the unlock, even if the tenure is kept
 
+	contexts bound.Contexts // it has a mutex of its own
+
 	// Guarded by tenure.mu:
-	err     error                      // why it ended; nil while it lasts
-	done    chan struct{}              // made by the first Done; closed when err is set
-	wanted  chan struct{}              // made by the first Wanted; closed when somebody waits for the lock
-	cancels map[*leaseContext]struct{} // the contexts that have not ended
+	err    error         // why it ended; nil while it lasts
+	done   chan struct{} // made by the first Done; closed when err is set
+	wanted chan struct{} // made by the first Wanted; closed when somebody waits for the lock
 }
 
 // Token returns the value that stands on the masters while the lease lasts: random text, and behind
@@ -216,8 +218,8 @@ func (s *Lease) Extend(ctx context.Context) error {
 	return &endedError{op: opRenew, name: t.name, ctx: ctx, last: votes}
 }
 
-// endLocked ends the lease for the reason err, unless it has ended. The caller gives up the mutex, and then calls
-// cancelContexts.
+// endLocked ends the lease for the reason err, unless it has ended. The caller gives up the mutex, and then ends
+// the contexts.
 func (s *Lease) endLocked(err error) {
 	if s.err != nil {
 		return
@@ -225,17 +227,6 @@ func (s *Lease) endLocked(err error) {
 	s.err = err
 	if s.done != nil {
 		close(s.done)
-	}
-}
-
-// cancelContexts ends the contexts of a lease that has just ended.
-func (s *Lease) cancelContexts(err error) {
-	s.tenure.mu.Lock()
-	cancels := s.cancels
-	s.cancels = nil
-	s.tenure.mu.Unlock()
-	for c := range cancels {
-		c.cancel(err)
 	}
 }
 
@@ -264,7 +255,7 @@ func (l *Locker) handOver(s *Lease, of *permits) (next *Lease) {
 	if of != nil && !of.pass(succeed) || of == nil && !l.client.gates.Pass(l.key, succeed) {
 		return nil
 	}
-	s.cancelContexts(ErrReleased)
+	s.contexts.End(ErrReleased)
 	return next
 }
 

@@ -7,6 +7,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/redlock-go/redlock/internal/bound"
 	"github.com/redlock-go/redlock/internal/clock"
 	"github.com/redlock-go/redlock/internal/fence"
 	"github.com/redlock-go/redlock/internal/master"
@@ -168,7 +169,7 @@ func (l *Locker) release(ctx context.Context, s *Lease, wait bool) error {
 	defer c.calls.Done()
 	if wait { // the release ends the contexts of the lease, and ctx may be one of them
 		var cancel context.CancelFunc
-		ctx, cancel = s.outlive(ctx)
+		ctx, cancel = bound.Outlive(ctx, s)
 		defer cancel()
 	}
 	err := t.finish()

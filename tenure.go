@@ -205,7 +205,7 @@ func (t *tenure) endLocked(err error) bool {
 
 // tellHolders tells the holders of a tenure that has just ended. It returns what holders.shutOut returns.
 func (t *tenure) tellHolders(err error) (held, took bool) {
-	t.holder.cancelContexts(err) // it does not change any more
+	t.holder.contexts.End(err) // it does not change any more
 	return t.holders.shutOut(t)
 }
 
