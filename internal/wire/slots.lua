@@ -57,16 +57,23 @@ local function runID()
   return run or '-'
 end
 
--- The keys of the current semaphore, and for how many ms they are known to live.
-local base, slotsKey, untilKey, takenKey, queueKey, kept
+-- The keys of the current semaphore, and what is known of it in this call: for how many ms the keys live, and
+--   count     how many slots are taken
+--   purged    no slot has expired
+--   loose     slots that a release has left, and that are still marked as taken: the next claims are given these
+--   front     the first of the queue with their scores, as many as are near and one more, or all: see fetch
+local slotsKey, untilKey, takenKey, queueKey, kept, count, purged, loose, front, whole
 
 local function open(key)
-  base = string.sub(key, 15)
+  if key == slotsKey then
+    return
+  end
+  local base = string.sub(key, 15)
   slotsKey = key
   untilKey = 'redlock:until:' .. base
   takenKey = 'redlock:taken:' .. base
   queueKey = 'redlock:permits:' .. base
-  kept = 0
+  kept, count, purged, loose, front = 0, nil, false, {}, nil
 end
 
 local function text(n) return string.format('%.0f', n) end
@@ -77,7 +84,7 @@ local function keep(life)
     return
   end
   kept = life
-  if redis.call('PTTL', slotsKey) < life + 60000 or redis.call('PTTL', untilKey) < life + 60000 then
+  if redis.call('PTTL', untilKey) < life + 60000 then -- the record lives as long: it is never without fields while a slot is taken
     local ms = text(life + 600000)
     redis.call('PEXPIRE', slotsKey, ms)
     redis.call('PEXPIRE', untilKey, ms)
@@ -99,8 +106,7 @@ local function note(token, client, terms, aimed, list)
   if list == '' and not aimed then
     redis.call('HDEL', slotsKey, '@' .. token)
   else
-    redis.call('HSET', slotsKey, '@' .. token, client .. ' ' .. terms .. ' ' .. (aimed and '!' or '-') .. ' ' .. list,
-      'limit', string.match(terms, '%d+$'))
+    redis.call('HSET', slotsKey, '@' .. token, client .. ' ' .. terms .. (aimed and ' ! ' or ' - ') .. list, 'limit', string.match(terms, '%d+$'))
   end
 end
 
@@ -132,10 +138,40 @@ local function prolong(slot, expiry)
   end
 end
 
+-- Returns how many slots are taken, without those that are loose.
+local function taken()
+  count = count or redis.call('ZCARD', untilKey) - #loose
+  return count
+end
+
+-- Has a token stand in a slot that is marked as taken.
 local function occupy(slot, token, expiry)
   redis.call('HSET', slotsKey, slot, token)
   redis.call('ZADD', untilKey, text(expiry), slot)
-  redis.call('SETBIT', takenKey, slot, 1)
+end
+
+-- Has a token stand in free slots, as from free, and in no others.
+local function give(slots, token, client, terms, expiry)
+  count = taken() + #slots
+  local list = table.concat(slots, ',')
+  local fields, ends = {'@' .. token, client .. ' ' .. terms .. ' - ' .. list, 'limit', string.match(terms, '%d+$')}, {}
+  for _, slot in ipairs(slots) do
+    fields[#fields + 1] = slot
+    fields[#fields + 1] = token
+    ends[#ends + 1] = text(expiry)
+    ends[#ends + 1] = slot
+  end
+  redis.call('HSET', slotsKey, unpack(fields))
+  redis.call('ZADD', untilKey, unpack(ends))
+  return list
+end
+
+-- Makes a slot free.
+local function remove(slot)
+  redis.call('HDEL', slotsKey, slot)
+  redis.call('ZREM', untilKey, slot)
+  redis.call('SETBIT', takenKey, slot, 0)
+  kept = 0 -- the keys may be gone
 end
 
 -- Grants a slot to a claim, and tells it. All its slots live for at least as long as this one.
@@ -152,8 +188,8 @@ local function grant(slot, token, client, terms, aimed, list)
   tellSlots(client, token, list)
 end
 
--- Gives a slot that a token leaves to the token that wishes it, or to partner, or makes it free.
-local function vacate(slot, token, partner)
+-- Gives a slot that a token leaves to the token that wishes it, or to partner, or makes it free: loose says that the next claim is to have it.
+local function vacate(slot, token, partner, isLoose)
   local wish = redis.call('HGET', slotsKey, 'w' .. slot)
   if wish then
     redis.call('HDEL', slotsKey, 'w' .. slot)
@@ -178,9 +214,12 @@ local function vacate(slot, token, partner)
       return
     end
   end
-  redis.call('HDEL', slotsKey, slot)
-  redis.call('ZREM', untilKey, slot)
-  redis.call('SETBIT', takenKey, slot, 0)
+  count = taken() - 1
+  if isLoose then
+    loose[#loose + 1] = slot
+  else
+    remove(slot)
+  end
 end
 
 -- Makes the bitmap that of the slots that are taken. A script that ended with an error may have left another one.
@@ -223,21 +262,39 @@ local function search(n, limit, first)
   return found
 end
 
--- Returns n free slots below a limit, or nil. No slot is given while as many are taken as the limit allows, whatever their numbers.
+-- Returns n free slots below a limit, or nil: first those that are loose. No slot is given while as many are taken as the limit allows, whatever
+-- their numbers.
 local function free(n, limit, first)
-  if redis.call('ZCARD', untilKey) + n > limit then
+  if taken() + n > limit then
     return nil
   end
-  local found = search(n, limit, first)
-  if not found then
-    restore()
-    found = search(n, limit, first)
+  local found, rest = {}, {}
+  for _, slot in ipairs(loose) do
+    local list = #found < n and tonumber(slot) < limit and found or rest
+    list[#list + 1] = slot
   end
+  if #found < n then
+    local more = search(n - #found, limit, first)
+    if not more then
+      restore()
+      more = search(n - #found, limit, first)
+    end
+    if not more then
+      return nil
+    end
+    for _, slot in ipairs(more) do
+      found[#found + 1] = slot
+    end
+  end
+  loose = rest
   return found
 end
 
 -- Takes slots that have expired from their tokens. Reports whether there were any.
 local function purge()
+  if purged then
+    return false
+  end
   local old = redis.call('ZRANGEBYSCORE', untilKey, '-inf', text(clock()), 'LIMIT', 0, 64)
   for _, slot in ipairs(old) do
     local token = redis.call('HGET', slotsKey, slot) or ''
@@ -248,16 +305,33 @@ local function purge()
     end
     vacate(slot, token)
   end
+  purged = #old < 64
   return #old > 0
 end
 
 -- How many claims at the front of the queue are near, and how many have left the front in this command.
 local near, left
 
+-- Returns the first of the queue: all that are near, and more.
+local function fetch()
+  if not front or not whole and #front < 2 * near then
+    front = redis.call('ZRANGE', queueKey, 0, near, 'WITHSCORES')
+    whole = #front <= 2 * near
+  end
+  return front
+end
+
 -- Takes members out of the queue, and returns how many there were.
 local function leave(m)
   local n = redis.call('ZREM', queueKey, m)
   left = left + n
+  for i = 1, front and #front or 0, 2 do
+    if front[i] == m then
+      table.remove(front, i)
+      table.remove(front, i)
+      break
+    end
+  end
   return n
 end
 
@@ -269,8 +343,9 @@ end
 -- Tells the claims that have become near. To tell one again does no harm.
 local function tellNear()
   if left > 0 then
-    for _, m in ipairs(redis.call('ZRANGE', queueKey, math.max(near - left, 0), near - 1)) do
-      local client, token = string.match(m, '^(%S*) (%S+)')
+    local members = fetch()
+    for i = 2 * math.max(near - left, 0) + 1, math.min(#members, 2 * near), 2 do
+      local client, token = string.match(members[i], '^(%S*) (%S+)')
       if client then
         tell(client, token)
       end
@@ -288,7 +363,7 @@ local passing = 30000 -- in µs
 local function choose(slot, members, limit)
   local latest = (tonumber(members[2]) + micros()) / 2 + passing
   local same, other = {}, nil
-  for i = 1, #members, 2 do
+  for i = 1, math.min(#members, 2 * near), 2 do
     local n, size, first = string.match(members[i], ' (%d+) (%d+) (%d+!?)$')
     if n ~= '1' or size ~= limit or tonumber(members[i + 1]) > latest then
       break
@@ -354,6 +429,7 @@ local function exchange()
     if client and not aimed and list == slot and stateOf(client) ~= 'gone' then
       local slots = free(1, tonumber(string.match(terms, '%d+$')))
       if slots then
+        count = count + 1
         grant(slots[1], token, client, terms, false, list)
       else
         rest = with(rest, slot)
@@ -386,6 +462,7 @@ local function ready(m, score, blocked)
     return false
   elseif score < aside then
     redis.call('ZADD', queueKey, 'XX', text(score + aside), m)
+    front = nil
     left = left + 1
     tell(client, token)
   end
@@ -398,19 +475,20 @@ local function takeBack(m)
   local score = tonumber(redis.call('ZSCORE', queueKey, m) or 0)
   if score >= aside then
     redis.call('ZADD', queueKey, 'XX', text(score - aside), m)
+    front = nil
   end
 end
 
 -- Returns the member of the queue that free slots are to be passed on to, and the slots: nil if there is none.
 local function nextOf()
   for _ = 1, 1000 do
-    local members = redis.call('ZRANGE', queueKey, 0, near - 1, 'WITHSCORES')
+    local members = fetch()
     local m, score = members[1], tonumber(members[2])
     if not m then
       return nil
     end
     local n, limit = string.match(m, ' (%d+) (%d+) %d+!?$')
-    local open = limit and limit - redis.call('ZCARD', untilKey) or 1
+    local open = limit and limit - taken() or 1
     if open < 1 then
       return nil
     elseif ready(m, score, open < (tonumber(n) or 0)) then
@@ -422,7 +500,7 @@ local function nextOf()
       if at == 1 or ready(members[at], tonumber(members[at + 1])) then
         return members[at], slots
       end
-      redis.call('SETBIT', takenKey, slots[1], 0)
+      table.insert(loose, 1, slots[1])
     elseif score >= aside then
       return nil -- all are silent
     end
@@ -436,24 +514,23 @@ local function pass(careful)
   for _ = 1, 1000 do
     local m, slots = nextOf()
     if not m then
-      return
+      break
     end
     leave(m)
     local client, token, g, limit = string.match(m, '^(%S*) (%S+) (%d+) %d+ (%d+)')
-    for _, slot in ipairs(slots) do
-      occupy(slot, token, clock() + g)
-    end
-    local list = table.concat(slots, ',')
-    note(token, client, g .. ' ' .. limit, false, list)
+    local list = give(slots, token, client, g .. ' ' .. limit, clock() + g)
     keep(tonumber(g))
     tellSlots(client, token, list)
   end
-end
-
-local function tidy()
-  if redis.call('EXISTS', untilKey) == 0 then
-    redis.call('DEL', slotsKey, takenKey)
+  if not careful and taken() == 0 then -- nothing else is kept
+    redis.call('DEL', slotsKey, untilKey, takenKey)
+    kept = 0
+  else
+    for _, slot in ipairs(loose) do
+      remove(slot)
+    end
   end
+  loose = {}
 end
 
 -- Returns who stands in some slots: the number, and the beginning of the token.
@@ -474,9 +551,13 @@ local function otherLimit(limit)
   return last and last ~= limit and tonumber(last) or 0
 end
 
-local function state(token, asked, new, other, m)
-  local client, _, _, list = known(token)
-  if client and list ~= '' then
+local function state(token, asked, new, other, m, absent)
+  local list = ''
+  if not absent then
+    local _, _, _, all = known(token)
+    list = all or ''
+  end
+  if list ~= '' then
     local least
     for s in string.gmatch(list, '%d+') do
       local expiry = tonumber(redis.call('ZSCORE', untilKey, s) or 0)
@@ -498,7 +579,7 @@ local function member(token, limit, n, g)
 end
 
 local function register(what, token, life, limit, n, g, waited, slots)
-  local purged = purge()
+  local expired = purge()
   local other = what == 'register' and otherLimit(limit) or 0
   local m = member(token, limit, n, g)
   if waited ~= '-' then
@@ -507,15 +588,11 @@ local function register(what, token, life, limit, n, g, waited, slots)
   if known(token) then
     return state(token, slots, 0, other, m)
   end
-  local head = redis.call('ZRANGE', queueKey, 0, 0, 'WITHSCORES')
+  local head = front and (whole or front[1]) and front or redis.call('ZRANGE', queueKey, 0, 0, 'WITHSCORES')
   if not head[1] or tonumber(head[2]) >= aside then -- nobody queues, or all who do are silent
     local given = free(tonumber(n), tonumber(limit), tonumber(string.match(preferred, '%d+')))
     if given then
-      for _, slot in ipairs(given) do
-        occupy(slot, token, clock() + life)
-      end
-      local list = table.concat(given, ',')
-      note(token, id, g .. ' ' .. limit, false, list)
+      local list = give(given, token, id, g .. ' ' .. limit, clock() + life)
       keep(tonumber(life))
       return {1, list, standing(slots), 1, other, 0}
     end
@@ -523,15 +600,20 @@ local function register(what, token, life, limit, n, g, waited, slots)
   local new = 0
   if waited ~= '-' then
     new = redis.call('ZADD', queueKey, 'NX', text(micros() - waited * 1000), m)
-    redis.call('PEXPIRE', queueKey, '600000')
     if new == 0 then
       takeBack(m)
+    else
+      front = nil
+    end
+    if new == 0 or not head[1] or micros() % 16 == 0 then -- claims poll more often
+      redis.call('PEXPIRE', queueKey, '600000')
     end
   end
-  if purged or what == 'again' then
+  local passes = expired or what == 'again'
+  if passes then
     pass(true)
   end
-  return state(token, slots, new, other, m)
+  return state(token, slots, new, other, m, not passes)
 end
 
 local function aim(token, life, limit, n, g, slots, claims)
@@ -543,7 +625,9 @@ local function aim(token, life, limit, n, g, slots, claims)
     target[s] = true
     local owner = redis.call('HGET', slotsKey, s)
     if not owner then
+      count = taken() + 1
       occupy(s, token, expiry)
+      redis.call('SETBIT', takenKey, s, 1)
       have = with(have, s)
     elseif owner == token then
       prolong(s, expiry)
@@ -604,11 +688,10 @@ local function release(token, limit, n, g)
   if client then
     redis.call('HDEL', slotsKey, '@' .. token)
     for s in string.gmatch(list, '%d+') do
-      vacate(s, token)
+      vacate(s, token, nil, true)
     end
   end
   pass()
-  tidy()
   return client and list ~= '' and 1 or 0
 end
 
@@ -653,6 +736,7 @@ local function guarded(key, word, token)
     tellNear()
   end
   if not ok then
+    slotsKey = nil
     return redis.error_reply(type(result) == 'table' and result.err or tostring(result))
   end
   return result

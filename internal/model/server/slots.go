@@ -122,6 +122,8 @@ type turn struct {
 	key  string
 	ms   int64 // the time
 	near int   // how many claims are near
+
+	left []int64 // the slots that a release has left
 }
 
 // permits executes a call of slots.lua, and returns the answers.
@@ -251,13 +253,14 @@ func (t *turn) vacate(slot int64, token, partner string) {
 	delete(t.taken, slot)
 }
 
-// free returns n free slots, or nil. None is free while as many are taken as the limit allows. The first is preferred, if it is one. Behind it
-// they are in ascending order, from the preferred one's byte of the bitmap on.
+// free returns n free slots, or nil. None is free while as many are taken as the limit allows. Those that a release has just left are given first, and then
+// the first, if it is one. Behind it they are in ascending order, from its byte of the bitmap on.
 func (t *turn) free(n int64, limit string, first int64) (slots []int64) {
 	most := number(limit)
 	if int64(len(t.taken))+n > most {
 		return nil
 	}
+	slots = slices.Clone(t.left)
 	from := int64(0)
 	if first >= 0 && first < most {
 		slots, from = append(slots, first), first&^7
@@ -267,7 +270,7 @@ func (t *turn) free(n int64, limit string, first int64) (slots []int64) {
 	}
 	found := []int64{}
 	for _, slot := range slots {
-		if _, taken := t.taken[slot]; !taken && !slices.Contains(found, slot) && int64(len(found)) < n {
+		if _, taken := t.taken[slot]; !taken && slot < most && !slices.Contains(found, slot) && int64(len(found)) < n {
 			found = append(found, slot)
 		}
 	}
@@ -563,6 +566,7 @@ func (t *turn) release(r request) any {
 	delete(t.tokens, r.token)
 	for _, slot := range is.slots {
 		t.vacate(slot, r.token, "")
+		t.left = append(t.left, slot)
 	}
 	t.pass(false)
 	if len(t.taken) == 0 { // nothing else is kept then
