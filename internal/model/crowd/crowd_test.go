@@ -79,6 +79,37 @@ func TestAFreeLockIsHadWithinABound(t *testing.T) {
 	}
 }
 
+// The same of a semaphore of two permits.
+var (
+	orderlyTwo   = bounded{world{limit: 2, leaves: true}, 0, 30_000}
+	mortalTwo    = bounded{world{limit: 2, leaves: true, deaths: 1}, 1, 90_000}
+	mortalsTwo   = bounded{world{limit: 2, deaths: 2}, 2, 150_000}
+	lossyTwo     = bounded{world{limit: 2, losses: 1}, 1, 150_000}
+	haltedTwo    = bounded{world{limit: 2, stops: 1}, 2, 150_000}
+	forgetfulTwo = bounded{world{limit: 2, restarts: 1}, first, 200_000}
+	skippedTwo   = bounded{world{limit: 2, silent: 1, unheard: 1}, 1, 1_500}
+	expiredTwo   = bounded{world{limit: 2, unheard: 2}, 2 * g, 1_000} // two grants are wasted, one after the other
+	besideTwo    = bounded{world{limit: 2, silent: 2, found: true, deaths: 1}, 1, 1_000}
+)
+
+// TestAFreePermitIsHadWithinABound checks that a client that waits has a permit in time, if fewer are held than the limit is. The bounds are
+// those of a lock, but for two grants that are wasted one after the other.
+func TestAFreePermitIsHadWithinABound(t *testing.T) {
+	for name, w := range map[string]bounded{
+		"no misfortune": orderlyTwo, "a client dies": mortalTwo, "a message is lost": lossyTwo, "a client is stopped": haltedTwo,
+		"a master loses its queue": forgetfulTwo, "one that is silent, one that is far": skippedTwo, "two that are far are stopped": expiredTwo,
+		"two that are silent, a holder dies": besideTwo, "two clients die": mortalsTwo,
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			r := w.explore(w.bound)
+			if t.Log(r); r.idle != w.bound || r.states < w.floor {
+				t.Errorf("%d states, idle for up to %d ticks; want %d at least, %d exactly", r.states, r.idle, w.floor, w.bound)
+			}
+		})
+	}
+}
+
 // A strike is a world without a rule, in which a lock is idle for longer than with it.
 type strike struct {
 	name  string
@@ -99,6 +130,15 @@ var struckOut = []strike{
 	{"who was passed over stays among the near", beside, rules{staysAhead: true}},
 	{"a far client is silent as soon as a near one is", orderly, rules{farSilent: true}},
 	{"a master that comes up makes no claim poll", forgetful, rules{deafToUp: true}},
+
+	{"a permit: a grant does not tell who becomes near", mortalTwo, rules{quietGrant: true}},
+	{"a permit: a claim that leaves does not tell who becomes near", mortalTwo, rules{quietLeaving: true}},
+	{"a permit: the answer that is read last says the place", mortalTwo, rules{lastAnswer: true}},
+	{"a permit: a grant to a far client makes no poll", orderlyTwo, rules{ignoresLate: true}},
+	{"a permit: a release does so behind one that is silent", skippedTwo, rules{trustsFar: true}},
+	{"a permit: who was passed over stays among the near", besideTwo, rules{staysAhead: true}},
+	{"a permit: a far client is silent as soon as a near one is", orderlyTwo, rules{farSilent: true}},
+	{"a permit: a master that comes up makes no claim poll", forgetfulTwo, rules{deafToUp: true}},
 }
 
 // TestEachRuleIsNeeded switches off one rule at a time, and finds a lock that is idle for longer.
@@ -134,6 +174,7 @@ func TestEachRuleIsNeeded(t *testing.T) {
 // are near send as many polls together as if the orders were the same, at least, and as many more as there are masters beyond, at most.
 func TestSomebodyIsNearWhateverTheOrders(t *testing.T) {
 	const near = 1
+	const clients = 4
 	perms := permutations(clients)
 	nobody := 0
 	for _, second := range perms {

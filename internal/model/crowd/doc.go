@@ -19,8 +19,11 @@
 // executed at once. Their answers and the messages arrive before the next tick, in any order. Messages may be lost. Clients may
 // be stopped for good, with their subscriptions, and may die, with them. The master may lose its queue.
 //
+// The lock may be a semaphore of two permits, for which there are five clients. A newcomer takes a free permit only if nobody queues, or the head
+// was set aside. A release passes on all that is free.
+//
 // One property is checked: a lock that nobody has, or that was granted to a client that cannot use it, is had by a live
-// client within a bound. Each world has its own bound, which is exact. Until the key of a dead holder expires, the time does
+// client within a bound, and likewise each permit. Each world has its own bound, which is exact. Until the key of a dead holder expires, the time does
 // not count. TestEachRuleIsNeeded switches off one rule at a time, and finds a lock that is free for longer.
 //
 // Beside that there are two smaller models, of three masters whose queues have different orders: TestSomebodyIsNearWhateverTheOrders,
@@ -32,5 +35,7 @@
 //   - Several masters, but for the two smaller models, and how a split vote is resolved.
 //   - Safety: a place in the queue is no vote, and changes none.
 //   - How the time between two polls is drawn at random.
+//   - Claims for several permits, and those that pass others which have waited for longer: see package contract,
+//     TestPermitsAreGivenInTheOrderOfTheCallsAlsoToCallsForSeveral and TestAClaimIsNotPassedForLong.
 //   - More than a few misfortunes at once: see the worlds.
 package crowd

@@ -6,7 +6,7 @@ import (
 )
 
 const (
-	clients = 4
+	clients = 5 // of a semaphore; of a lock one less
 	near    = 2 // how many clients at the front of the queue are near
 
 	// In ticks. In one tick, each near client polls.
@@ -25,8 +25,8 @@ func period(ahead int) uint8 { return min(uint8(2*ahead), farMost) }
 // joining.
 type state struct {
 	clients [clients]client
-	life    uint8 // how long the key lives that was granted and is not used yet
-	idle    uint8 // for how long a live client has waited while nobody that is live had the lock, and no dead holder's key stood
+	limit   int   // how many may hold at a time: of a semaphore; 1: of a lock
+	idle    uint8 // for how long a live client has waited while fewer than the limit held that are live, or dead, and their keys stand
 
 	stops, deaths, losses, restarts uint8 // misfortunes still to come
 }
@@ -51,7 +51,8 @@ type client struct {
 	told   bool  // it was told that it is near, behind the command whose answer is under way
 
 	// At the master:
-	owns   bool  // the key has its token
+	owns   bool  // the key has its token, or a slot has
+	life   uint8 // how long what was granted lives that is not used yet
 	queued bool  // it is in the queue
 	aside  bool  // it was passed over, and set behind all others
 	heard  uint8 // the time since its last command
@@ -73,7 +74,7 @@ const (
 	gone         // it has no subscription
 )
 
-func (c *client) life() life {
+func (c *client) is() life {
 	switch {
 	case c.phase == dead:
 		return gone
@@ -87,17 +88,36 @@ func (c *client) life() life {
 
 // quiet ends what the client knows and awaits.
 func (c *client) quiet(p phase) {
-	*c = client{phase: p, owns: c.owns, queued: c.queued, aside: c.aside, heard: c.heard, allows: c.allows}
+	*c = client{phase: p, owns: c.owns, life: c.life, queued: c.queued, aside: c.aside, heard: c.heard, allows: c.allows}
 }
 
 // hold makes the client the holder.
 func (s *state) hold(c int) {
 	s.clients[c] = client{phase: holding, owns: true}
-	s.life = 0
 }
 
+// free reports whether the lock is free, or a slot is.
 func (s *state) free() bool {
-	return !slices.ContainsFunc(s.clients[:], func(c client) bool { return c.owns })
+	n := 0
+	for _, c := range s.clients {
+		if c.owns {
+			n++
+		}
+	}
+	return n < s.limit
+}
+
+// open reports whether a newcomer takes what is free. For a lock it looks whether somebody is live ahead of it. For a semaphore, it
+// only looks whether the head was set aside.
+func (s *state) open() bool {
+	if !s.free() {
+		return false
+	}
+	if s.limit == 1 {
+		return !slices.ContainsFunc(s.clients[:], func(o client) bool { return o.queued && o.is() <= unheard })
+	}
+	all := s.order()
+	return len(all) == 0 || s.clients[all[0]].aside
 }
 
 // held reports whether a live client has the lock.
@@ -146,5 +166,5 @@ func bit(is bool) uint32 {
 
 func (c *client) code() uint32 {
 	return uint32(c.phase) | uint32(c.timer)<<4 | uint32(c.answer)<<8 | bit(c.far)<<12 | bit(c.polled)<<13 | bit(c.told)<<14 |
-		bit(c.owns)<<15 | bit(c.nears)<<16 | bit(c.granted)<<17
+		bit(c.owns)<<15 | bit(c.nears)<<16 | bit(c.granted)<<17 | uint32(c.life)<<18
 }

@@ -26,6 +26,7 @@ type world struct {
 	rules
 	stops, deaths, losses, restarts uint8
 	leaves                          bool // claims may be given up
+	limit                           int  // how many may hold at a time; 0: one, the holder of a lock
 	silent, unheard                 int  // so many stopped clients are ahead in the queue at the beginning, if any
 	found                           bool // they were passed over before
 }
@@ -33,7 +34,11 @@ type world struct {
 // initial returns the state before the first step. If stopped clients are ahead, one client has the lock, and one is behind
 // them.
 func (w *world) initial() (s state) {
+	s.limit = max(w.limit, 1)
 	s.stops, s.deaths, s.losses, s.restarts = w.stops, w.deaths, w.losses, w.restarts
+	if s.limit == 1 {
+		s.clients[clients-1].phase = dead
+	}
 	n := w.silent + w.unheard
 	if n == 0 {
 		return s
@@ -49,7 +54,9 @@ func (w *world) initial() (s state) {
 	if ahead := s.ahead(n); ahead >= near {
 		s.clients[n].far, s.clients[n].timer, s.clients[n].allows = true, period(ahead), farMost
 	}
-	s.clients[n+1] = client{phase: holding, owns: true}
+	for c := range s.limit {
+		s.clients[n+1+c] = client{phase: holding, owns: true}
+	}
 	return s
 }
 
@@ -79,7 +86,7 @@ func (w *world) successors(s *state, next func(step, state)) {
 				do(c, "dies with the lock", func(n *state) { n.deaths--; n.clients[c].phase = dead })
 			}
 		}
-		if cl.owns && cl.phase != holding && s.life == 0 {
+		if cl.owns && cl.phase != holding && cl.life == 0 {
 			do(c, "'s key expires", func(n *state) { n.clients[c].owns = false })
 		}
 	}
@@ -138,11 +145,13 @@ func (w *world) waits(s *state, c int, do func(int, string, func(*state))) {
 
 // settle forgets what has no effect any more.
 func (s *state) settle() {
-	waits, served := false, false
+	waits, served := false, 0
 	for c := range s.clients {
 		cl := &s.clients[c]
 		waits = waits || cl.phase == waiting
-		served = served || cl.phase == holding || cl.owns && cl.phase == dead
+		if cl.phase == holding || cl.owns && cl.phase == dead {
+			served++
+		}
 		if cl.answer == 0 {
 			cl.told = false
 		}
@@ -150,7 +159,7 @@ func (s *state) settle() {
 			*cl = client{phase: dead}
 		}
 	}
-	if !waits || served {
+	if !waits || served >= s.limit {
 		s.idle = 0
 	}
 }
@@ -163,15 +172,12 @@ func (w *world) tick(s *state, next func(step, state)) {
 		if cl.phase == waiting && cl.timer != never {
 			cl.timer--
 		}
+		if cl.life > 0 {
+			cl.life--
+			cl.owns = cl.life > 0
+		}
 		if cl.queued {
 			cl.heard = min(cl.heard+1, patience+farMost+1)
-		}
-	}
-	if n.life > 0 {
-		if n.life--; n.life == 0 {
-			for c := range n.clients {
-				n.clients[c].owns = false
-			}
 		}
 	}
 	n.idle = min(n.idle+1, idleMost)
@@ -204,7 +210,7 @@ func (w *world) restart(s *state, next func(step, state)) {
 
 // register makes a claim.
 func (w *world) register(s *state, c int) {
-	if s.free() && !slices.ContainsFunc(s.clients[:], func(o client) bool { return o.queued && o.life() <= unheard }) {
+	if s.open() {
 		s.hold(c)
 		return
 	}
@@ -244,7 +250,7 @@ func (w *world) poll(s *state, c int) {
 	case cl.owns:
 		s.hold(c)
 		return
-	case !cl.queued && s.free() && len(s.order()) == 0:
+	case !cl.queued && (len(s.order()) == 0 || s.limit > 1) && s.open():
 		s.hold(c)
 		return
 	case !cl.queued:
@@ -257,9 +263,7 @@ func (w *world) poll(s *state, c int) {
 		cl.allows = 0
 	}
 	cl.aside = false
-	if s.free() {
-		w.pass(s, c)
-	}
+	w.pass(s, c)
 	if cl.phase == waiting {
 		cl.told, cl.timer, cl.answer = false, 1, 0
 		if cl.queued {
@@ -290,17 +294,12 @@ func (w *world) answered(cl *client) {
 
 // giveUp ends a claim. Its release leaves the queue, and passes on what was granted.
 func (w *world) giveUp(s *state, c int) {
-	at, owned := s.ahead(c), s.clients[c].owns
+	at := s.ahead(c)
 	s.clients[c] = client{}
-	if owned {
-		s.life = 0
-	}
 	if at >= 0 && at < near && !w.quietLeaving {
 		s.tell(1)
 	}
-	if s.free() {
-		w.pass(s, -1)
-	}
+	w.pass(s, -1)
 }
 
 // tell tells the clients that have become near, since so many have left the queue ahead of them.
@@ -318,15 +317,22 @@ func (s *state) tellOne(c int) {
 	}
 }
 
-// pass passes a free key on, for a release, or for the poll of a client. Clients that are gone are removed. A client that
+// pass passes on what is free, for a release, or for the poll of a client.
+func (w *world) pass(s *state, poller int) {
+	suspect := poller >= 0 && !w.waitsForFar
+	for s.free() && w.passOne(s, poller, &suspect) {
+	}
+}
+
+// passOne passes a free key or slot on, and reports whether it did. Clients that are gone are removed. A client that
 // has not polled lately may be far and need not have, or be stopped. It is granted the lock by a release, as long as no
 // other one was found silent. Otherwise the first client that has polled lately is granted it. Those that were passed over
 // are told, and set behind all others until they poll.
-func (w *world) pass(s *state, poller int) {
+func (w *world) passOne(s *state, poller int, suspect *bool) bool {
 	var over []int
-	chosen, left, suspect := -1, 0, poller >= 0 && !w.waitsForFar
+	chosen, left := -1, 0
 	for _, c := range s.order() {
-		l := s.clients[c].life()
+		l := s.clients[c].is()
 		if l == gone {
 			if aside := s.clients[c].aside; !aside {
 				left++
@@ -334,12 +340,12 @@ func (w *world) pass(s *state, poller int) {
 			s.leave(c)
 			continue
 		}
-		if l == live || l == unheard && (!suspect || w.trustsFar && poller < 0) {
+		if l == live || l == unheard && (!*suspect || w.trustsFar && poller < 0) {
 			chosen = c
 			break
 		}
 		over = append(over, c)
-		suspect = suspect || l == silent
+		*suspect = *suspect || l == silent
 	}
 	if w.quietRemoval {
 		left = 0
@@ -349,7 +355,7 @@ func (w *world) pass(s *state, poller int) {
 		for _, c := range over {
 			s.tellOne(c)
 		}
-		return
+		return false
 	}
 	for _, c := range over {
 		if !s.clients[c].aside && !w.staysAhead {
@@ -365,12 +371,13 @@ func (w *world) pass(s *state, poller int) {
 			left++
 		}
 		s.tell(left)
-		return
+		return true
 	}
 	if !w.quietGrant {
 		left++
 	}
 	s.tell(left)
 	cl := &s.clients[chosen]
-	cl.owns, cl.granted, s.life = true, cl.phase == waiting, g
+	cl.owns, cl.granted, cl.life = true, cl.phase == waiting, g
+	return true
 }
