@@ -87,6 +87,9 @@ func (t *trace) After(c *executed.Call) {
 		return
 	}
 	err := t.spec.After(t.step)
+	if strings.HasPrefix(c.Reply, "-NOSCRIPT") {
+		return // it is sent again, in its order
+	}
 	if err == nil {
 		err = t.orderLocked(c)
 	}
