@@ -361,6 +361,12 @@ func TestTheMetricsFollowThePermits(t *testing.T) {
 			}
 			return p
 		}
+		ended, cancel := context.WithCancel(t.Context())
+		cancel()
+		if _, err := s.Acquire(ended); err == nil {
+			t.Error("Acquire with a context that has ended: no error")
+		}
+		wantPermits("a first call has failed", 0, 0)
 		p, q := acquire(3), acquire(1)
 		wantPermits("four are held", 4, 0)
 		next := make(chan *redlock.Permit)
