@@ -84,12 +84,32 @@ func (m *Master) giveRunIDsBack() {
 	m.runs = nil
 }
 
+// A replier has the buffers for a reply. They have no channels and no timers, so that all synctest
+// bubbles may share them.
+type replier struct {
+	out   bytes.Buffer
+	write *bufio.Writer
+}
+
+var repliers = sync.Pool{New: func() any {
+	r := &replier{}
+	r.write = bufio.NewWriter(&r.out)
+	return r
+}}
+
 // reply executes a command as a script would, and returns the reply. The Master may be stopping: miniredis then
 // has no server any more, but srv still executes commands.
 func reply(srv *server.Server, command ...string) string {
-	var out bytes.Buffer
-	w := bufio.NewWriter(&out)
-	srv.Dispatch(server.NewPeer(w), command)
-	w.Flush()
-	return out.String()
+	return replyOf(func(p *server.Peer) { srv.Dispatch(p, command) })
+}
+
+// replyOf returns what f writes to its peer.
+func replyOf(f func(*server.Peer)) string {
+	r := repliers.Get().(*replier)
+	r.out.Reset()
+	f(server.NewPeer(r.write))
+	r.write.Flush()
+	text := r.out.String()
+	repliers.Put(r)
+	return text
 }

@@ -3,8 +3,6 @@ package redlocktest
 // This file shows the tests of this module what a master executes: see package executed.
 
 import (
-	"bufio"
-	"bytes"
 	"sync"
 	"time"
 
@@ -58,13 +56,12 @@ func (m *Master) observe(srv *server.Server, p *server.Peer, l *link, command st
 	}
 	m.seen.observer.Before(c)
 	m.seen.published = nil
-	var out bytes.Buffer
-	w := bufio.NewWriter(&out)
-	if inner := server.NewPeer(w); command != "EVALSHA" || !m.scripts.callOwn(srv, inner, args) && !m.scripts.call(srv, inner, &link{}, args) {
-		srv.Dispatch(inner, append([]string{command}, args...))
-	}
-	w.Flush()
-	c.Reply, c.Published = out.String(), m.seen.published
+	c.Reply = replyOf(func(inner *server.Peer) {
+		if command != "EVALSHA" || !m.scripts.callOwn(srv, inner, args) && !m.scripts.call(srv, inner, &link{}, args) {
+			srv.Dispatch(inner, append([]string{command}, args...))
+		}
+	})
+	c.Published = m.seen.published
 	m.seen.observer.After(c)
 	p.WriteRaw(c.Reply)
 }

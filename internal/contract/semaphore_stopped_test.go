@@ -178,15 +178,15 @@ func TestClientsThatTakeTurnsAtASemaphoreSendFewCommands(t *testing.T) {
 			sems = append(sems, c.Semaphore("a", 4))
 		}
 		m, before := ms.Master(0), 0
-		time.AfterFunc(500*time.Millisecond, func() { before = len(m.Commands()) })
+		time.AfterFunc(200*time.Millisecond, func() { before = len(m.Commands()) })
 		n := 0
-		for _, turns := range rotate(t, sems, time.Millisecond, 500*time.Millisecond, 250*time.Millisecond) {
+		for _, turns := range rotate(t, sems, time.Millisecond, 200*time.Millisecond, 100*time.Millisecond) {
 			n += turns
 		}
 		commands := len(m.Commands()) - before
 		t.Logf("%d turns took %d commands", n, commands)
-		if n < 450 || float64(commands) > 1.3*float64(n) {
-			t.Errorf("%d turns took %d commands, want 500 turns, and 1.2 commands each", n, commands)
+		if n < 180 || float64(commands) > 1.3*float64(n) {
+			t.Errorf("%d turns took %d commands, want 200 turns, and 1.2 commands each", n, commands)
 		}
 	})
 }

@@ -33,7 +33,7 @@ func defaultSeeds() int {
 	if bubbletest.RaceEnabled {
 		return 40
 	}
-	return 160
+	return 100
 }
 
 func TestMain(m *testing.M) {

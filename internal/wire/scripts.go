@@ -96,23 +96,31 @@ type Own struct {
 // runIDLine is the line of batch.lua that becomes the constant.
 const runIDLine = "\nlocal run\n"
 
+// beforeRunID and afterRunID are what stands before and behind the run_id in the text for a process.
+var beforeRunID, afterRunID = func() (string, string) {
+	before, after, _ := strings.Cut(batchScript, runIDLine)
+	return before + "\nlocal run = '", "'\n" + after
+}()
+
+// isRunID reports whether a run_id is in the form that Redis gives it.
+func isRunID(run string) bool {
+	return len(run) == 40 && strings.Trim(run, "0123456789abcdef") == ""
+}
+
 // OwnOf returns the text for the process with a run_id, or nil if that is not in the form that Redis gives it.
 func OwnOf(run string) *Own {
-	if len(run) != 40 || strings.Trim(run, "0123456789abcdef") != "" {
+	if !isRunID(run) {
 		return nil
 	}
-	text := strings.Replace(batchScript, runIDLine, "\nlocal run = '"+run+"'\n", 1)
+	text := beforeRunID + run + afterRunID
 	return &Own{text, hash(text)}
 }
 
 // IsOwn reports whether a script is the text for some process.
 func IsOwn(text string) bool {
-	_, rest, found := strings.Cut(text, strings.TrimSuffix(runIDLine, "\n")+" = '")
-	if !found || len(rest) < 40 {
-		return false
-	}
-	own := OwnOf(rest[:40])
-	return own != nil && own.Text == text
+	rest, begins := strings.CutPrefix(text, beforeRunID)
+	run, ends := strings.CutSuffix(rest, afterRunID)
+	return begins && ends && isRunID(run)
 }
 
 // Exists is the question whether a server has the text.
