@@ -116,17 +116,23 @@ type keyWatch struct {
 	declared []string // its keys
 }
 
-// monitored splits a line of MONITOR: the time, the database, who sends it, and the arguments.
-var monitored = regexp.MustCompile(`^[\d.]+ \[\d+ (\S+)\] (.*)$`)
+// scriptOf has the names of the scripts of besides by their texts and by their digests.
+var scriptOf = func() map[string]string {
+	names := make(map[string]string)
+	for name, script := range besides {
+		names[script.text], names[hash(script.text)] = name, name
+	}
+	return names
+}()
 
 func (w *keyWatch) line(line string) {
-	m := monitored.FindStringSubmatch(line)
-	if m == nil {
+	head, rest, found := strings.Cut(line, "] ") // the time, the database, and who sends it
+	if !found {
 		return // the answer to MONITOR
 	}
-	args := unquote(m[2])
+	args := unquote(rest)
 	name := strings.ToUpper(args[0])
-	if m[1] != "lua" {
+	if !strings.HasSuffix(head, " lua") {
 		if name == "EVALSHA" || name == "EVAL" {
 			w.call(args[1:])
 		}
@@ -149,12 +155,7 @@ func (w *keyWatch) line(line string) {
 
 // call notes a call of a script: its text or SHA, how many keys it has, and the keys.
 func (w *keyWatch) call(args []string) {
-	w.script, w.declared = "", nil
-	for name, script := range besides {
-		if args[0] == script.text || args[0] == hash(script.text) {
-			w.script = name
-		}
-	}
+	w.script, w.declared = scriptOf[args[0]], nil
 	if n, err := strconv.Atoi(args[1]); err == nil {
 		w.declared = args[2 : 2+n]
 	}
