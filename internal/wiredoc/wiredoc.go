@@ -135,15 +135,18 @@ func (r *Runner) do(s step) (string, error) {
 // argument matches one argument of a command, quoted or not.
 var argument = regexp.MustCompile(`"(?:[^"\\]|\\.)*"|\S+`)
 
-// inclusion matches the line of a script in whose place another file of its directory belongs.
-var inclusion = regexp.MustCompile(`(?m)^-- include (\S+)\n`)
+// inclusion matches the line of a script in whose place another file of its directory belongs. It may be indented.
+var inclusion = regexp.MustCompile(`(?m)^( *)-- include (\S+)\n`)
 
-// included returns the text of a script with the file that it includes.
+// included returns the text of a script with the files that it includes.
 func included(text, dir string) (all string, err error) {
 	all = inclusion.ReplaceAllStringFunc(text, func(line string) string {
-		var file []byte
-		file, err = os.ReadFile(filepath.Join(dir, inclusion.FindStringSubmatch(line)[1]))
-		return string(file)
+		parts := inclusion.FindStringSubmatch(line)
+		file, failed := os.ReadFile(filepath.Join(dir, parts[2]))
+		if failed != nil {
+			err = failed
+		}
+		return parts[1] + string(file)
 	})
 	return all, err
 }
