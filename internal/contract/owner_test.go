@@ -107,7 +107,8 @@ func TestAWaitNamesTheHolder(t *testing.T) {
 		holder, waiter := connected(t, ms, &redlock.Options{Owner: "web-1/11"}), connected(t, ms, opts)
 		l := holder.Locker("a")
 		l.Lock()
-		ms.Master(4).Stop() // the other masters are a quorum
+		synctest.Wait()     // all masters have granted it
+		ms.Master(4).Stop() // the others are a quorum
 		locked := make(chan struct{})
 		go func() {
 			waiter.Locker("a").Lock()

@@ -244,6 +244,7 @@ func TestNothingLeaksThroughManyFreezes(t *testing.T) {
 		for range 3 {
 			cycle()
 		}
+		synctest.Wait()
 		before := runtime.NumGoroutine()
 		for range 10 {
 			cycle()
