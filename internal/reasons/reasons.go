@@ -130,6 +130,9 @@ func withoutDigits(text string) string {
 // anyway, and the local address differs from master to master.
 func Plain(err error) string {
 	text := OneLine(err)
+	if strings.Contains(text, scriptDenied) {
+		text += " (redlock doctor names it)"
+	}
 	op := as[*net.OpError](err)
 	if op == nil || op.Addr == nil && op.Source == nil || op.Err == nil {
 		return text
@@ -140,6 +143,9 @@ func Plain(err error) string {
 	}
 	return strings.Replace(text, OneLine(op), OneLine(cause), 1)
 }
+
+// scriptDenied is in the error of a server whose user may not use a command of a script. It does not say which one.
+const scriptDenied = "The user executing the script can't run this command"
 
 // OneLine returns err's text as one line, without control characters.
 func OneLine(err error) string { return redisconn.Printable(err.Error()) }

@@ -1,0 +1,161 @@
+package realtest_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"regexp"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/redlock-go/redlock"
+	"github.com/redlock-go/redlock/internal/locktest"
+	"github.com/redlock-go/redlock/internal/redisserver"
+)
+
+// rightsOfTheRule returns the commands of the rule with the least rights in docs/operations.md, which is what the doctor prints.
+func rightsOfTheRule(t *testing.T) (rights []string) {
+	t.Helper()
+	text, err := os.ReadFile("../../docs/operations.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	rule := regexp.MustCompile(`(?m)^ACL SETUSER redlock reset .*$`).FindString(string(text))
+	for _, word := range strings.Fields(rule) {
+		if command, ok := strings.CutPrefix(word, "+"); ok {
+			rights = append(rights, command)
+		}
+	}
+	if len(rights) < 30 {
+		t.Fatalf("the rule has %d commands, want all that a client sends: %s", len(rights), rule)
+	}
+	return rights
+}
+
+// kindsOfLocks return a lock of each kind.
+var kindsOfLocks = []struct {
+	name string
+	of   func(c *redlock.Client, name string) taken
+}{
+	{"lock", func(c *redlock.Client, name string) taken { return c.Locker(name) }},
+	{"fenced", func(c *redlock.Client, name string) taken {
+		l, err := c.NewLocker(name, &redlock.LockOptions{Fencing: true})
+		if err != nil {
+			panic(err)
+		}
+		return l
+	}},
+	{"set", func(c *redlock.Client, name string) taken { return c.Locker(name, name+" 2") }},
+	{"reader", func(c *redlock.Client, name string) taken { return c.RWLocker(name).RLocker() }},
+	{"writer", func(c *redlock.Client, name string) taken { return c.RWLocker(name).Locker() }},
+	{"permit", func(c *redlock.Client, name string) taken { return &onePermit{of: c.Semaphore(name, 1)} }},
+}
+
+// A taken is a lock.
+type taken interface {
+	LockContext(context.Context) error
+	UnlockContext(context.Context) error
+}
+
+// A onePermit is a permit of a semaphore as a lock.
+type onePermit struct {
+	of     *redlock.Semaphore
+	permit *redlock.Permit
+}
+
+func (p *onePermit) LockContext(ctx context.Context) (err error) {
+	p.permit, err = p.of.Acquire(ctx)
+	return err
+}
+
+func (p *onePermit) UnlockContext(ctx context.Context) error { return p.permit.ReleaseContext(ctx) }
+
+// TestEachSingleRightMissing: a client that lacks one of the least rights either takes turns with one that has all, or is refused by
+// errors that name the right, or say how it is found. Nobody else is kept from the lock.
+func TestEachSingleRightMissing(t *testing.T) {
+	t.Parallel()
+	servers := redisserver.AdoptedTB(t, 3)
+	rights := rightsOfTheRule(t)
+	other := openReal(t, servers, nil)
+	for i, right := range rights {
+		t.Run(right, func(t *testing.T) {
+			t.Parallel()
+			var urls []string
+			user := fmt.Sprint("user", i)
+			rules := []any{"SETUSER", user, "reset", "on", ">s3cr3t", "~*", "&redlock:wake:*"}
+			for _, r := range rights {
+				if r != right {
+					rules = append(rules, "+"+r)
+				}
+			}
+			for _, s := range servers {
+				do(t, s, "ACL", rules...)
+				urls = append(urls, "redis://"+user+":s3cr3t@"+s.Addr())
+			}
+			lacking := open(t, nil, urls...)
+			eventually(t, "it is connected", func() bool { return locktest.States(lacking, redlock.MasterConnecting) == 0 })
+			names := func(what string, err error) {
+				if text := strings.ToLower(err.Error()); !strings.Contains(text, right) && !strings.Contains(text, strings.ReplaceAll(right, "|", " ")) &&
+					!strings.Contains(text, "redlock doctor names it") {
+					t.Errorf("%s: %v, want the right in it, or how to find it", what, err)
+				}
+			}
+			if err := lacking.Ping(t.Context()); err != nil { // no master votes
+				names("Ping", err)
+				return
+			}
+			for _, kind := range kindsOfLocks {
+				name := fmt.Sprintf("%d %s", i, kind.name)
+				if err := turnsOf(t, kind.of(lacking, name), kind.of(other, name), kind.name); err != nil {
+					names(kind.name, err)
+				}
+			}
+		})
+	}
+}
+
+// turnsOf has two clients take turns. It returns the error of the first, if that is refused.
+func turnsOf(t *testing.T, lacking, other taken, kind string) error {
+	t.Helper()
+	var inside atomic.Int32
+	enter := func(l taken, within time.Duration) error {
+		ctx, cancel := context.WithTimeout(t.Context(), within)
+		defer cancel()
+		if err := l.LockContext(ctx); err != nil {
+			return err
+		}
+		if inside.Add(1) > 1 && kind != "reader" {
+			t.Errorf("%s: two are inside", kind)
+		}
+		time.Sleep(time.Millisecond)
+		inside.Add(-1)
+		return l.UnlockContext(t.Context())
+	}
+	stop, stopped := make(chan struct{}), make(chan error, 1)
+	go func() {
+		for {
+			select {
+			case <-stop:
+				stopped <- nil
+				return
+			default:
+			}
+			if err := enter(other, 30*time.Second); err != nil {
+				stopped <- err
+				return
+			}
+		}
+	}()
+	err := enter(lacking, 2*time.Second) // long enough for an error that tells what it lacks
+	for n := 0; n < 3 && (err == nil || errors.Is(err, redlock.ErrHeld)); n++ {
+		err = enter(lacking, 30*time.Second)
+	}
+	close(stop)
+	if failed := <-stopped; failed != nil {
+		t.Errorf("%s: the client with all rights: %v", kind, failed)
+	}
+	return err
+}
