@@ -40,8 +40,8 @@
 //   - fences: each fence is larger than those of all earlier holders. A reader's may be equal to them. If keys
 //     were deleted by hand, two may hold the lock at once. Then each fence is larger than those given before
 //     its acquisition began, and no two are equal.
-//   - free lock: no waiter waits longer than profile.free while the lock is free and a quorum of masters
-//     answers the waiter.
+//   - free lock: no waiter waits longer than 1.6 s and twelve round trips of the farthest process, nor than profile.free, while the
+//     lock is free and a quorum of masters answers the waiter.
 //   - waits: without faults, no call for several names, or for an RWLocker, takes longer than profile.waits.
 //   - order: without faults, at most profile.overtakes later comers of other processes enter before a
 //     waiter.

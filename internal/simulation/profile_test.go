@@ -12,7 +12,7 @@ type profile struct {
 	name string
 	make func(m *maker)
 	// free bounds how long a waiter may wait while nobody holds the lock and a quorum of masters
-	// answers that waiter.
+	// answers that waiter. Where all are near the masters it is less: see run.freeFor.
 	free time.Duration
 	// overtakes bounds how many later comers of other processes may enter before a waiter. Zero
 	// means no bound: with faults in force the order is not kept.

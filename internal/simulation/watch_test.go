@@ -78,10 +78,23 @@ func (j *judge) checkFreeLocked(k *lock, now time.Time) {
 		}
 		for_ := now.Sub(w.free)
 		j.figures.longestFree = max(j.figures.longestFree, for_)
-		if for_ > j.run.plan.profile.free {
-			j.failLocked("free lock", fmt.Sprintf("%s waits for %q, which has been free for it for %v", w.turn.name, k.name, for_))
+		if most := j.run.freeFor(); for_ > most {
+			j.failLocked("free lock", fmt.Sprintf("%s waits for %q, which has been free for it for %v, want %v at most", w.turn.name, k.name, for_, most))
 		}
 	}
+}
+
+// freeFor is for how long a lock may be free for a waiter: it depends on the distance of the farthest process, which the lock may be granted
+// to, up to the profile's bound. The part that does not is for three grants, of 400 ms each, to clients that are stopped and not silent for
+// long, and for the polls of those who come after them.
+func (r *run) freeFor() time.Duration {
+	var far time.Duration
+	for _, p := range r.procs {
+		if l := p.present(); l != nil {
+			far = max(far, l.quorumAway())
+		}
+	}
+	return min(r.plan.profile.free, 1600*time.Millisecond+12*far)
 }
 
 // openLocked reports at which masters a new claim of a side on the lock could be granted: those that
