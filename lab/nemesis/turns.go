@@ -59,12 +59,12 @@ type demand struct {
 	within time.Duration
 }
 
-// demands are those of internal/simulation for five clients. Readers share the lock, so each of them that enters is a turn.
+// demands are twice those of internal/simulation for five clients, since the machine may be busy, and three times for clients that poll.
 var demands = map[string]demand{
-	"queueing": {40, 2 * time.Second},
-	"woken":    {40, 3 * time.Second},
-	"polling":  {40, 5 * time.Second},
-	"reader":   {40, 3 * time.Second},
+	"queueing": {80, 2 * time.Second},
+	"woken":    {80, 3 * time.Second},
+	"polling":  {120, 5 * time.Second},
+	"reader":   {80, 3 * time.Second},
 }
 
 // A wait is a call that has waited.
