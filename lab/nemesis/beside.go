@@ -26,8 +26,13 @@ func buildCommit(commit, dir string) (string, error) {
 		{dir, []string{"mkdir", "-p", tree}},
 		{dir, []string{"tar", "-x", "-f", tree + ".tar", "-C", tree}},
 		{dir, []string{"rm", tree + ".tar"}},
-		{filepath.Join(tree, "lab", "nemesis"), []string{"go", "build", "-o", program, "."}},
+		{"", []string{"go", "build", "-o", program, "."}},
 	} {
+		if step.in == "" {
+			if step.in = filepath.Join(tree, "lab", "nemesis"); !isDir(step.in) {
+				step.in = filepath.Join(tree, "nemesis") // where it was before
+			}
+		}
 		cmd := exec.Command(step.args[0], step.args[1:]...)
 		cmd.Dir = step.in
 		if out, err := cmd.CombinedOutput(); err != nil {
@@ -35,6 +40,11 @@ func buildCommit(commit, dir string) (string, error) {
 		}
 	}
 	return program, nil
+}
+
+func isDir(path string) bool {
+	info, err := os.Stat(path)
+	return err == nil && info.IsDir()
 }
 
 // old reports whether a client runs the program of the commit of -beside: every second one, the first of them by the seed.
