@@ -41,14 +41,18 @@ func schedule(longest time.Duration) *backoff.ExponentialBackOff {
 	)
 }
 
-// delays returns the delays of a call, by schedules of the user.
-func (w *call) delays() waits.Delays {
-	start := func() waits.Schedule {
-		s := w.locker.client.opts.NewBackOff()
+// schedules returns Options.NewBackOff as package waits needs it.
+func schedules(newBackOff func() BackOff) func() waits.Schedule {
+	return func() waits.Schedule {
+		s := newBackOff()
 		if s == nil {
 			panic("redlock: Options.NewBackOff returned nil")
 		}
 		return s
 	}
-	return waits.Delays{Start: start, Forever: w.forever, Default: longestDelay}
+}
+
+// delays returns the delays of a call, by schedules of the user.
+func (w *call) delays() waits.Delays {
+	return waits.Delays{Start: w.locker.client.opts.schedules, Forever: w.forever, Default: longestDelay}
 }
