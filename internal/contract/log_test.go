@@ -358,6 +358,28 @@ func TestALongWaitIsLoggedAgainAndAgain(t *testing.T) {
 	})
 }
 
+// TestALockThatWaitsAgainIsLoggedLikeTheFirstTime: the second wait begins half a minute after the first has ended.
+func TestALockThatWaitsAgainIsLoggedLikeTheFirstTime(t *testing.T) {
+	bubble(t, 3, func(t *testing.T, ms *redlocktest.Masters) {
+		var log logged
+		l := connected(t, ms, log.seldom()).Locker("a")
+		for n := range 2 {
+			hold(ms, "a", 0, 1, 2)
+			var wait sync.WaitGroup
+			wait.Go(l.Lock)
+			time.Sleep(12 * time.Second)
+			log.Want(t, 2*(n+1), "still waiting for locks") // after 1 and 10 s
+			for i := range 3 {
+				ms.Master(i).Del("a")
+			}
+			wait.Wait()
+			l.Unlock()
+			time.Sleep(30 * time.Second)
+		}
+		log.Want(t, 2, "still waiting for locks", "waited=1s ")
+	})
+}
+
 // TestWaitsWithOneCauseAreLoggedInOneLine has a thousand locks wait for masters that are down, and later
 // another lock.
 func TestWaitsWithOneCauseAreLoggedInOneLine(t *testing.T) {

@@ -15,6 +15,10 @@ import (
 // warnAfter is how long a Lock waits before its wait is written.
 const warnAfter = time.Second
 
+// forgottenAfter is for how long no such wait must have been found, so that the next one is written as the first was. While such waits last,
+// they are looked for every 10 s at least.
+const forgottenAfter = 2 * every
+
 // waitTick is the precision of the schedule.
 const waitTick = 100 * time.Millisecond
 
@@ -89,7 +93,7 @@ func (n *Notices) writeWaits(d *deadlines) {
 	long := n.longWaits(d)
 	check := n.checked.Add(every)
 	for cause, r := range n.reasons {
-		if d.now.Sub(r.seen) > time.Minute {
+		if d.now.Sub(r.seen) > forgottenAfter {
 			delete(n.reasons, cause)
 		} else if next := r.next(); next.Before(check) {
 			check = next
