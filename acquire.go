@@ -159,15 +159,17 @@ func (w *wait) acquire() bool {
 	kind, contended := c.releases.Next(l.key)
 	kind = max(kind, l.first)
 	w.light = l.grantable
+	claims := w.light && (contended || l.first == wire.Register) && l.grantFor() > 0
+	attempts := !claims && (w.light || kind == wire.Set)
+	if attempts && w.attempt(kind) {
+		return true // without a contender, which a free lock does not need
+	}
 	q := newContender(w)
 	q.kind = kind
 	switch {
-	case w.light && (contended || l.first == wire.Register) && l.grantFor() > 0:
+	case claims:
 		q.claims.life, q.claims.behind = l.opts.TTL, contended
-	case w.light || kind == wire.Set:
-		if w.attempt(kind) {
-			return true
-		}
+	case attempts:
 		w.warn()
 		q.kind = wire.Again
 		if more := q.refusedAs(kind); !more {
