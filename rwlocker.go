@@ -110,7 +110,11 @@ func (l *RWLocker) TryRLock() bool { return l.reader.TryLock() }
 
 // RUnlock undoes one RLock or TryRLock. It panics if no goroutine of the Client holds a read lock of the name. It
 // never waits for the masters.
-func (l *RWLocker) RUnlock() { l.reader.Unlock() }
+func (l *RWLocker) RUnlock() {
+	if r := l.readers; r == nil || !r.leave() {
+		l.reader.Unlock() // which panics
+	}
+}
 
 // Locker returns the writer's side of l. Locking it is l.Lock. Each call returns the same Locker.
 func (l *RWLocker) Locker() *Locker { return &l.writer }
@@ -189,14 +193,15 @@ func (*readers) announces(*wait) bool { return false }
 
 // enter enters the tenure if it can be entered, and returns its Lease.
 func (r *readers) enter() *Lease {
-	if !r.state.Enter(true) {
+	e := r.entrance // loaded once
+	if !e.state.Enter(true) {
 		return nil
 	}
-	t := r.tenure.Load()
-	if t.window.Load().enters.Ahead(r.client.clock) && !r.state.Load().Has(occupancy.Asked) {
+	t := e.tenure.Load()
+	if t.window.Load().enters.Ahead(e.client.clock) && !e.state.Load().Has(occupancy.Asked) {
 		return t.holder
 	}
-	r.drop(t)
+	e.drop(t)
 	return nil
 }
 
