@@ -33,6 +33,8 @@
 //
 // TestEachRuleIsNeeded switches off one rule at a time and finds what the rule prevents.
 //
+// The flag -large explores larger worlds: go test -v ./internal/model/kept -run Holds -timeout 30m -args -large
+//
 // # What it does not cover
 //
 //   - How long a lock that was recalled is not kept, which only saves round trips.

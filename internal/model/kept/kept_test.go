@@ -1,7 +1,9 @@
 package kept
 
 import (
+	"flag"
 	"fmt"
+	"maps"
 	"strings"
 	"testing"
 
@@ -91,7 +93,25 @@ var worlds = map[string]world{
 	"readers, writer":  {goers: 3, calls: 4, stranger: true, many: true},
 }
 
+var large = flag.Bool("large", false, "explore larger worlds, too")
+
+// These worlds are explored only with the flag -large.
+var largeWorlds = map[string]world{
+	"large: goroutines":    {goers: 3, calls: 5, others: 2},
+	"large: stranger":      {goers: 3, calls: 4, others: 1, ticks: 2, stranger: true},
+	"large: aged":          {goers: 2, calls: 3, others: 1, ticks: 6, renewals: 2},
+	"large: deleted":       {goers: 2, calls: 3, others: 1, ticks: 3, renewals: 1, deletes: 1},
+	"large: restarted":     {goers: 2, calls: 2, others: 1, ticks: 5, renewals: 1, restarts: 1},
+	"large: lossy":         {goers: 2, calls: 3, others: 2, ticks: 2, loses: 2, polls: true},
+	"large: readers":       {goers: 3, calls: 4, others: 1, ticks: 2, renewals: 1, many: true},
+	"large: readers, late": {goers: 3, calls: 3, others: 1, ticks: 3, deletes: 1, many: true, stranger: true},
+}
+
 func TestAKeptLockHolds(t *testing.T) {
+	worlds := maps.Clone(worlds)
+	if *large {
+		maps.Copy(worlds, largeWorlds)
+	}
 	for name, w := range worlds {
 		t.Run(name, func(t *testing.T) {
 			r := w.explore()
