@@ -320,8 +320,8 @@ var All = []Defect{
 		Rule: "A goroutine reads the clocks after it has entered a read lease.",
 		Edits: []Edit{{
 			File: "rwlocker.go",
-			Old:  "\tif !r.state.Enter(true) {\n\t\treturn nil\n\t}\n\tt := r.tenure.Load()\n\tif t.window.Load().enters.Ahead(r.client.clock) && ",
-			New:  "\tt := r.tenure.Load()\n\tfresh := t != nil && t.window.Load().enters.Ahead(r.client.clock)\n\truntime.Gosched()\n\tif !r.state.Enter(true) {\n\t\treturn nil\n\t}\n\tt = r.tenure.Load()\n\tif fresh && ",
+			Old:  "\tif !e.state.Enter(true) {\n\t\treturn nil\n\t}\n\tt := e.tenure.Load()\n\tif t.window.Load().enters.Ahead(e.client.clock) && ",
+			New:  "\tt := e.tenure.Load()\n\tfresh := t != nil && t.window.Load().enters.Ahead(e.client.clock)\n\truntime.Gosched()\n\tif !e.state.Enter(true) {\n\t\treturn nil\n\t}\n\tt = e.tenure.Load()\n\tif fresh && ",
 		}, {
 			File: "rwlocker.go",
 			Old:  "\t\"fmt\"\n\t\"sync\"\n",

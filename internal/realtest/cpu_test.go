@@ -2,6 +2,8 @@
 
 package realtest_test
 
+//lint:file-ignore SA2001 A benchmark locks and unlocks, with nothing between.
+
 import (
 	"fmt"
 	"sync"
