@@ -232,10 +232,9 @@ end
 
 -- Returns n slots below a limit that are free by the bitmap, and marks them there. Returns nil if there are fewer.
 local function search(n, limit, first)
-  local found, seen = {}, {}
+  local found = {}
   local function try(slot)
-    if not seen[slot] and not redis.call('HGET', slotsKey, text(slot)) then
-      seen[slot] = true
+    if not redis.call('HGET', slotsKey, text(slot)) then
       found[#found + 1] = text(slot)
     end
     redis.call('SETBIT', takenKey, slot, 1)
