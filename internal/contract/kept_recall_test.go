@@ -492,3 +492,26 @@ func TestPlainClientsDoNotWaitForLongerThanKeepAndAThirdOfTheTTL(t *testing.T) {
 		})
 	}
 }
+
+// A lock that its Client has used between two recalls was not kept in vain. So it is kept again a second later, however often it is recalled.
+func TestALockThatIsUsedIsKeptAgainSoonAfterARecall(t *testing.T) {
+	bubble(t, 3, func(t *testing.T, ms *redlocktest.Masters) {
+		a, b := connected(t, ms, keeping(time.Hour)).Locker("stock"), connected(t, ms, nil).Locker("stock")
+		kept := 0
+		for range 10 {
+			time.Sleep(2 * time.Second)
+			locktest.Pass(a)
+			time.Sleep(10 * time.Millisecond)
+			if len(holders(ms, "stock")) == ms.Len() {
+				kept++
+			}
+			for range 3 {
+				locktest.Pass(a)
+			}
+			locktest.Pass(b)
+		}
+		if kept < 8 { // it is not kept if an acquisition has needed two attempts by chance
+			t.Errorf("it was kept %d times of 10", kept)
+		}
+	})
+}
