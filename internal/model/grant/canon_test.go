@@ -1,7 +1,7 @@
 package grant
 
 import (
-	"cmp"
+	"slices"
 
 	"github.com/redlock-go/redlock/internal/model/explore"
 )
@@ -9,30 +9,53 @@ import (
 // States that differ only by a permutation of masters or clients have the same futures, up to the permutation.
 // Only one of them is explored. If a property concerns one client, or clients differ, only masters are permuted.
 
-// canonical returns the representative of s.
+// canonical returns the representative of s: of its permutations the first one by the codes of the clients, then by those of the
+// masters. Most states need the codes of the masters of one permutation only, since the codes of the clients differ.
 func (w *world) canonical(s state) state {
 	if w.cut || w.dead {
 		return s
 	}
-	mine := s.sortMasters(w.masters)
 	if w.live || w.ages {
+		s.sortMasters(w.masters)
 		return s
 	}
-	best := s
-	for _, p := range permutations[w.clients] {
+	var codes [mostClients]uint64
+	for c := range codes {
+		codes[c] = s.clients[c].code()
+	}
+	all, least := permutations[w.clients], codes
+	for _, p := range all {
+		if its := permuted(codes, p); slices.Compare(its[:], least[:]) < 0 {
+			least = its
+		}
+	}
+	var best state
+	var mine [mostMasters]explore.Code
+	for i, found := 0, false; i < len(all); i++ {
+		if permuted(codes, all[i]) != least {
+			continue
+		}
 		other := s
-		other.permute(p)
-		if its := other.sortMasters(w.masters); other.less(its[:], &best, mine[:]) {
-			best, mine = other, its
+		if i > 0 {
+			other.permute(all[i])
+		}
+		if its := other.sortMasters(w.masters); !found || explore.Compare(its[:], mine[:]) < 0 {
+			best, mine, found = other, its, true
 		}
 	}
 	return best
 }
 
-// permutations are the permutations of clients, by their number.
+// permutations are the permutations of clients, by their number. The first one changes nothing.
 var permutations = [mostClients + 1][][mostClients]uint8{
-	2: {{1, 0, 2}},
-	3: {{0, 2, 1}, {1, 0, 2}, {1, 2, 0}, {2, 0, 1}, {2, 1, 0}},
+	1: {{0, 1, 2}},
+	2: {{0, 1, 2}, {1, 0, 2}},
+	3: {{0, 1, 2}, {0, 2, 1}, {1, 0, 2}, {1, 2, 0}, {2, 0, 1}, {2, 1, 0}},
+}
+
+// permuted returns the codes of the clients after permute.
+func permuted(codes [mostClients]uint64, p [mostClients]uint8) [mostClients]uint64 {
+	return [mostClients]uint64{codes[p[0]], codes[p[1]], codes[p[2]]}
 }
 
 // permute puts client p[c] in the place of client c.
@@ -63,16 +86,6 @@ func (s *state) sortMasters(n int) (codes [mostMasters]explore.Code) {
 	}
 	explore.Sort(s.masters[:n], codes[:n])
 	return codes
-}
-
-// less compares s with a permutation of it. It compares the clients only if the masters do not distinguish
-// them.
-func (s *state) less(its []explore.Code, o *state, other []explore.Code) bool {
-	c := explore.Compare(its, other)
-	for i := 0; c == 0 && i < len(s.clients); i++ {
-		c = cmp.Compare(s.clients[i].code(), o.clients[i].code())
-	}
-	return c < 0
 }
 
 func (m *master) code() (all explore.Code) {
