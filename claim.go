@@ -91,7 +91,7 @@ func (q *claiming) register(g time.Duration) {
 	claim := l.kind.newClaim(c, master.NewClaim(&l.terms, of), now, g)
 	q.claim, q.holders = claim, holders
 	q.aim, q.asks, q.beats = nil, false, 0
-	q.pace.Registered()
+	q.pace.Registered(c.releases.Turn(l.key))
 	q.inbox.SetClaim(claim)
 	q.noteContacts()
 	q.ask(wire.Register, life)

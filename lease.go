@@ -293,9 +293,11 @@ func (t *tenure) held() time.Duration { return t.unlocked.Since(t.holder.acquire
 // Some releases leave the lock open: otherwise, clients that do not queue would never find it free while others
 // queue. An open release costs the next holder a round trip. It is one release in openOneIn. Where both that
 // round trip and the hold are short, it is one in openOneInShort, since the lock is then free for a short time
-// only. In a crowd it is not: a client's fair share is smaller there, and the round trips of all would cost more than they give.
+// only. In a crowd it is one in openOneInCrowd: a client's fair share is smaller there, and the round trips of all would cost more than
+// they give.
 const (
 	openOneIn      = 8
+	openOneInCrowd = 16
 	openOneInShort = 2                     // divides openOneIn
 	openTrip       = time.Millisecond      // the longest short round trip
 	openHold       = 10 * time.Millisecond // the longest short hold
@@ -304,13 +306,16 @@ const (
 // drawOpen draws at random whether a release leaves the lock open. It asks for the distance last, and only if that
 // decides, because the distance has to be computed.
 func (t *tenure) drawOpen() bool {
+	if t.crowded {
+		return rand.N(openOneInCrowd) == 0
+	}
 	switch n := rand.N(openOneIn); {
 	case n == 0:
 		return true
 	case n >= openOneIn/openOneInShort:
 		return false
 	}
-	return !t.crowded && t.held() <= openHold && t.client.group.Distance() <= openTrip
+	return t.held() <= openHold && t.client.group.Distance() <= openTrip
 }
 
 // release returns the command of the release.

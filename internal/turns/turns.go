@@ -53,6 +53,7 @@ type release struct {
 	answered  bool          // a quorum has answered
 	passedOn  bool          // a master has passed the lock on
 	contended bool          // the lease was not acquired by the first attempt: other clients want the lock
+	turn      time.Duration // from when the claim of the lease was made to its release; 0: it had none that can be granted a lock
 	followed  int           // how many acquisitions in a row, up to that of the lease, did not wait for an answer
 	gap       chan struct{} // closed when the release is answered; nil: no goroutine waits for that
 }
@@ -99,8 +100,18 @@ func (p *Releases) Released(claim *master.Claim, contended bool) {
 	defer p.mu.Unlock()
 	for key := range claim.Keys {
 		before, _ := p.last.Get(key)
-		p.last.Put(key, release{token: claim.Token(), until: time.Now().Add(politeFor), followed: before.followed, contended: contended})
+		now := time.Now()
+		p.last.Put(key, release{token: claim.Token(), until: now.Add(politeFor), followed: before.followed, contended: contended, turn: claim.Age(now)})
 	}
+}
+
+// Turn returns how long the last turn of this Client took, from when it made a claim to the release of the lease; 0: it has released
+// none lately.
+func (p *Releases) Turn(key string) time.Duration {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	r, _ := p.last.Get(key)
+	return r.turn
 }
 
 // Answered notes that the release of a lease has been answered, and whether a master has passed the lock on.

@@ -32,6 +32,12 @@ const (
 	// farFirst is that of a far claim before its first poll: soon after a grant to another client would have ended that was made when
 	// the claim registered.
 	farFirst = 10
+	// soonFirst is the same for a claim that may become near within 50 ms of its registration, since it is not told that then: see
+	// batch.lua. Which claims may is found by the last turn of the Client, or by how many are ahead. Others become near so soon only
+	// if many leave at once. They learn it from the first poll.
+	soonFirst = 2
+	// returnMost is that of a far claim when a master comes up, at most: its queue is whole within a second.
+	returnMost = 8
 	// farMost is the longest of a far claim.
 	farMost = 100
 	// followSteps is that of a claim that is near, but not at a quorum of masters: others watch the keys, too. It is short beside the
@@ -39,6 +45,12 @@ const (
 	followSteps = 3
 	// nearSteps is the longest of a claim on slots that is near, but not one of the first three.
 	nearSteps = 5
+)
+
+// A claim is likely to become near soon if the last turn took less than soonTurn, or if none did lately, and at most soonAhead are ahead.
+const (
+	soonTurn  = 50 * time.Millisecond
+	soonAhead = 25 // turns of 2 ms
 )
 
 // A Pace says when the claims of a wait are sent again: when the next poll is due, and when a claim with votes asks who has the other
@@ -50,10 +62,11 @@ type Pace struct {
 	step  time.Duration // the average pause of a near claim
 	drift func(time.Duration) time.Duration
 
-	poll  time.Time // when the next poll is due
-	far   bool      // others are ahead of the claim
-	askAt time.Time // when to ask who has the other keys; zero: the claim has no vote, or they were asked
-	split bool      // of a claim on slots: no slot can have a quorum by further votes
+	poll  time.Time     // when the next poll is due
+	far   bool          // others are ahead of the claim
+	turn  time.Duration // see Registered
+	askAt time.Time     // when to ask who has the other keys; zero: the claim has no vote, or they were asked
+	split bool          // of a claim on slots: no slot can have a quorum by further votes
 
 	splits    int       // how many rounds in a row have found the votes split
 	lastSplit time.Time // when the last of them did
@@ -64,8 +77,9 @@ func (w *Wait) NewPace(group *quorum.Group, step time.Duration, drift func(time.
 	return &Pace{wait: w, group: group, step: step, drift: drift}
 }
 
-// Registered says that a new claim is registered.
-func (p *Pace) Registered() { p.split = false }
+// Registered says that a new claim is registered. turn is how long the last turn of this Client took, from its claim to the release; 0: it
+// has had none lately.
+func (p *Pace) Registered(turn time.Duration) { p.split, p.turn = false, turn }
 
 // Sent says that the claim is sent.
 func (p *Pace) Sent() { p.askAt = time.Time{} }
@@ -93,7 +107,7 @@ func (p *Pace) Due(c *Claim, now clock.Reading, voted, beaten bool, notPast func
 				p.soon(now, rand.N(p.step))
 			}
 		} else if p.wait.Returned(c) {
-			p.soon(now, rand.N(farFirst*p.step))
+			p.soon(now, rand.N(returnMost*p.step))
 		}
 	}
 	switch {
@@ -148,6 +162,8 @@ func (p *Pace) Pause(c *Claim, now clock.Reading, first bool, notPast func(time.
 	}
 	if ahead < c.Near { // it polls when a slot is due to expire, too: see Due
 		ahead = min(ahead, nearSteps)
+	} else if first && !c.OfSlots() && (p.turn > 0 && p.turn < soonTurn || p.turn == 0 && ahead <= soonAhead) {
+		ahead = soonFirst
 	} else if first {
 		ahead = farFirst
 	}

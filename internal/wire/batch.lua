@@ -60,7 +60,8 @@
 --
 -- The first three clients of a queue are near: they poll often, and others seldom. Whatever takes members out of the first three
 -- tells the clients that become near, if their waits can be granted: the message is =, the token, and the key. To tell a client
--- again does no harm, so nothing is kept of who was told.
+-- again does no harm, so nothing is kept of who was told. A release that passes the lock on does not tell a client that has joined the
+-- queue in the last 50 ms: where turns are fast, it has the lock before it needs to know, and else it polls soon.
 --
 -- A single key's answer is returned without a list around it. If all answers of a call are 1, a single 1 stands
 -- for all of them. Only register, again, acquire, heal and grants create a key.
@@ -242,7 +243,8 @@ end
 
 -- A claim that has joined its queue so lately, in ms, is live without a note, and after that unheard for as long as it takes at
 -- most until it is sent again. So a client that registers claims again and again need not note that each time.
-local lately, again = 500, 1250
+-- One that has joined newly, and becomes near when a lock is passed on, need not be told: it polls soon. See soonFirst in claim.go.
+local lately, again, newly = 500, 1250, 50
 
 -- The score of a member of a queue, or nil.
 local function scoreOf(queue, m)
@@ -713,8 +715,11 @@ local function handOver(key, token, mine, proposal, open, named)
   if left > 1 then
     more().tellNear(key, left)
   elseif at < 2 * near then
-    tell(key, front[2 * near + 1] or '')
-    thirds[key] = tonumber(front[2 * near + 2])
+    local third = tonumber(front[2 * near + 2])
+    if third and not joinedIn(newly, third) then
+      tell(key, front[2 * near + 1])
+    end
+    thirds[key] = third
   end
   local next = 1
   while front[next] == head or front[next] == mine do

@@ -305,5 +305,13 @@ func (c *Claim) Judged(k Kind, a Answer) Answer {
 // Key returns the key. For several names it is that of the set: see NewSetTerms.
 func (t *Terms) Key() string { return t.name }
 
+// Age returns how long ago a claim with a g was made; 0: it has none.
+func (c *Claim) Age(now time.Time) time.Duration {
+	if !c.Grantable() {
+		return 0
+	}
+	return now.Sub(c.made)
+}
+
 // Token returns the claim's token.
 func (c *Claim) Token() string { return c.token.(string) }

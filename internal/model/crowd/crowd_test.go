@@ -48,16 +48,19 @@ type bounded struct {
 
 var (
 	orderly   = bounded{world{leaves: true}, 0, 6_000}
-	mortal    = bounded{world{leaves: true, deaths: 1}, 1, 25_000}       // the near ones poll
-	mortals   = bounded{world{deaths: 2}, 2, 50_000}                     // one dies in the tick in which its poll is due
-	lossy     = bounded{world{losses: 1}, 1, 25_000}                     // the other near one polls
-	lossier   = bounded{world{losses: 1, deaths: 1}, 4, 90_000}          // nobody near is left, and a far one polls
-	halted    = bounded{world{stops: 1}, 2, 40_000}                      // g
-	halting   = bounded{world{stops: 2}, 5, 90_000}                      // those that were near, and a far one polls
-	all       = bounded{world{stops: 3}, g + farMost, 120_000}           // all but the last one
-	forgetful = bounded{world{restarts: 1}, first, 30_000}               // a far one joins the queue again
-	skipped   = bounded{world{silent: 1, unheard: 1}, 1, 300}            // all are told, and the live one polls
-	expired   = bounded{world{unheard: 2}, g, 500}                       // one grant is wasted
+	mortal    = bounded{world{leaves: true, deaths: 1}, 1, 25_000} // the near ones poll
+	mortals   = bounded{world{deaths: 2}, 2, 50_000}               // one dies in the tick in which its poll is due
+	lossy     = bounded{world{losses: 1}, 1, 25_000}               // the other near one polls
+	lossier   = bounded{world{losses: 1, deaths: 1}, 4, 90_000}    // nobody near is left, and a far one polls
+	halted    = bounded{world{stops: 1}, 2, 40_000}                // g
+	halting   = bounded{world{stops: 2}, 5, 90_000}                // those that were near, and a far one polls
+	all       = bounded{world{stops: 3}, g + farMost, 120_000}     // all but the last one
+	forgetful = bounded{world{restarts: 1}, first, 30_000}         // a far one joins the queue again
+	skipped   = bounded{world{silent: 1, unheard: 1}, 1, 300}      // all are told, and the live one polls
+	expired   = bounded{world{unheard: 2}, g, 500}                 // one grant is wasted
+	fast      = bounded{world{fast: true, leaves: true}, 0, 6_000}
+	fastDeath = bounded{world{fast: true, deaths: 1}, 2, 20_000} // a client that was not told polls
+	fastLoss  = bounded{world{fast: true, losses: 1}, 2, 20_000}
 	beside    = bounded{world{silent: 2, found: true, deaths: 1}, 1, 80} // those behind silent ones are near
 )
 
@@ -68,6 +71,7 @@ func TestAFreeLockIsHadWithinABound(t *testing.T) {
 		"a message is lost, a client dies": lossier, "a client is stopped": halted, "two are stopped": halting,
 		"all but one are stopped": all, "a master loses its queue": forgetful, "one that is silent, one that is far": skipped,
 		"two that are far are stopped": expired, "two that are silent, a holder dies": beside,
+		"turns are fast": fast, "turns are fast, a client dies": fastDeath, "turns are fast, a message is lost": fastLoss,
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -139,6 +143,7 @@ var struckOut = []strike{
 	{"a permit: who was passed over stays among the near", besideTwo, rules{staysAhead: true}},
 	{"a permit: a far client is silent as soon as a near one is", orderlyTwo, rules{farSilent: true}},
 	{"a permit: a master that comes up makes no claim poll", forgetfulTwo, rules{deafToUp: true}},
+	{"a client that expects its turn soon polls as late as others", fastDeath, rules{lateFirst: true}},
 }
 
 // TestEachRuleIsNeeded switches off one rule at a time, and finds a lock that is idle for longer.

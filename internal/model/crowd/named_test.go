@@ -14,13 +14,13 @@ import (
 // all masters. Each grant has told the holder who is the head of that master's queue now.
 type rotation struct {
 	holder uint8
-	queues [votes][clients - 1]uint8 // the clients that wait, the first ones first
+	queues [votes][rotators - 1]uint8 // the clients that wait, the first ones first
 	named  [votes]name               // by each master, as far as the holder has heard
 	split  bool                      // the last release gave no claim a quorum, though it named one that waits
 }
 
-// votes is the number of masters, and quorum that of the grants with which a claim has the lock.
-const votes, quorum = 3, 2
+// rotators is the number of clients, votes that of masters, and quorum that of the grants with which a claim has the lock.
+const rotators, votes, quorum = 4, 3, 2
 
 // A name is a client's claim: the client, counted from 1, and left if it has given that claim up since. 0: none is named.
 type name uint8
@@ -32,7 +32,7 @@ func nameOf(c uint8) name { return name(c + 1) }
 // join puts a client into the queues, in front of so many others that join at the same time.
 func (r *rotation) join(c uint8, before [votes]int) {
 	for i := range r.queues {
-		rest := slices.DeleteFunc(slices.Clone(r.queues[i][:]), func(o uint8) bool { return o == c })[:clients-2]
+		rest := slices.DeleteFunc(slices.Clone(r.queues[i][:]), func(o uint8) bool { return o == c })[:rotators-2]
 		copy(r.queues[i][:], slices.Insert(rest, len(rest)-before[i], c))
 	}
 }
@@ -84,7 +84,7 @@ func (r *rotation) release(ownHeads bool, next func(step, rotation)) {
 		for j := range n.queues { // the new holder leaves them, and the one before joins them
 			at := slices.Index(n.queues[j][:], c)
 			copy(n.queues[j][at:], n.queues[j][at+1:])
-			n.queues[j][clients-2] = r.holder
+			n.queues[j][rotators-2] = r.holder
 		}
 		for heard := range 1 << votes {
 			n := n
@@ -114,7 +114,7 @@ func (r rotation) giveUp(c uint8, before [votes]int) rotation {
 
 // rotations visits all states, or ends at one in which a release was split.
 func rotations(ownHeads bool) *explore.Search[rotation, step] {
-	initial := rotation{holder: clients - 1}
+	initial := rotation{holder: rotators - 1}
 	for i := range initial.queues {
 		for c := range initial.queues[i] {
 			initial.queues[i][c] = uint8(c)
@@ -126,7 +126,7 @@ func rotations(ownHeads bool) *explore.Search[rotation, step] {
 		Broken:    func(r *rotation) bool { return r.split },
 		Successors: func(r *rotation, next func(step, rotation)) {
 			r.release(ownHeads, next)
-			for c := range uint8(clients) {
+			for c := range uint8(rotators) {
 				for n := 0; c != r.holder && n < 27; n++ {
 					next(step(fmt.Sprintf("%c gives up, and registers again", 'A'+c)), r.giveUp(c, [votes]int{n / 9, n / 3 % 3, n % 3}))
 				}

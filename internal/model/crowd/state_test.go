@@ -13,6 +13,7 @@ const (
 	g        = 2  // how long a granted key lives
 	patience = 2  // how long after its last poll a near client counts as live
 	first    = 3  // when a far client polls first
+	soon     = 2  // when one does that expects its turn soon
 	farMost  = 6  // the longest time between two polls of a far client
 	never    = 15 // it does not poll
 	idleMost = 14 // a longer time is not counted
@@ -85,6 +86,9 @@ func (c *client) is() life {
 	}
 	return silent
 }
+
+// fresh reports whether the client has joined the queue in this tick.
+func (c *client) fresh() bool { return c.heard == 0 && !c.polled }
 
 // quiet ends what the client knows and awaits.
 func (c *client) quiet(p phase) {

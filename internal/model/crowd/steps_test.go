@@ -19,6 +19,7 @@ type rules struct {
 	staysAhead   bool // "who was passed over is behind all others until its next poll"
 	farSilent    bool // "a far client is not silent before its next poll is overdue"
 	deafToUp     bool // "a master that comes up makes all claims poll"
+	lateFirst    bool // "a client that expects its turn soon, and so is not told at once, polls sooner"
 }
 
 // A world is the protocol with the misfortunes that may happen in it.
@@ -27,6 +28,7 @@ type world struct {
 	stops, deaths, losses, restarts uint8
 	leaves                          bool // claims may be given up
 	limit                           int  // how many may hold at a time; 0: one, the holder of a lock
+	fast                            bool // clients expect their turns soon: a grant does not tell those that have joined in the same tick
 	silent, unheard                 int  // so many stopped clients are ahead in the queue at the beginning, if any
 	found                           bool // they were passed over before
 }
@@ -215,7 +217,7 @@ func (w *world) register(s *state, c int) {
 		return
 	}
 	s.clients[c] = client{phase: waiting, timer: 1}
-	w.join(s, c, first)
+	w.join(s, c, first) // the master does not know who polls sooner
 }
 
 // join puts a client at the end of the queue, and answers.
@@ -285,6 +287,8 @@ func (w *world) answered(cl *client) {
 	case !cl.far:
 	case w.farSleep:
 		cl.timer = never
+	case !cl.polled && w.fast && !w.lateFirst:
+		cl.timer = soon
 	case !cl.polled:
 		cl.timer = first
 	default:
@@ -372,6 +376,9 @@ func (w *world) passOne(s *state, poller int, suspect *bool) bool {
 		}
 		s.tell(left)
 		return true
+	}
+	if n := s.order(); len(n) >= near && left == 0 && w.fast && s.clients[n[near-1]].fresh() {
+		left--
 	}
 	if !w.quietGrant {
 		left++
