@@ -13,6 +13,9 @@
 // a poll that finds the key free, it must be live. Clients that are passed over are told, and set behind all others until
 // they poll.
 //
+// In some worlds, turns are fast: then a grant does not tell a client that has joined the queue in the same tick, and all clients poll
+// for the first time sooner.
+//
 // # What is modelled
 //
 // There are four clients, of which two are near, and one master. Time is counted in ticks. Polls and registrations are
