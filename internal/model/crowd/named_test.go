@@ -15,8 +15,8 @@ import (
 type rotation struct {
 	holder uint8
 	queues [votes][rotators - 1]uint8 // the clients that wait, the first ones first
-	named  [votes]name               // by each master, as far as the holder has heard
-	split  bool                      // the last release gave no claim a quorum, though it named one that waits
+	named  [votes]name                // by each master, as far as the holder has heard
+	split  bool                       // the last release gave no claim a quorum, though it named one that waits
 }
 
 // rotators is the number of clients, votes that of masters, and quorum that of the grants with which a claim has the lock.
