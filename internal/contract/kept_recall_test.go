@@ -515,3 +515,27 @@ func TestALockThatIsUsedIsKeptAgainSoonAfterARecall(t *testing.T) {
 		}
 	})
 }
+
+// A recall of a near master may come before a quorum has granted the lock. Then the lock is not kept. Those of the far ones come later.
+func TestARecallThatComesBeforeTheLockIsHeldIsRemembered(t *testing.T) {
+	const far, later = 40 * time.Millisecond, 5 * time.Millisecond
+	bubble(t, 3, func(t *testing.T, ms *redlocktest.Masters) {
+		there := ms.WithDelays(0, far, far)
+		a, b := there.Open(keeping(time.Hour)).Locker("stock"), there.Open(keeping(time.Hour)).Locker("stock")
+		time.Sleep(2 * time.Second)
+		began := time.Now()
+		go func() {
+			time.Sleep(later)
+			locktest.Pass(b)
+		}()
+		locktest.Pass(a)
+		if took := time.Since(began); took < 2*far || took > 2*far+later/2 {
+			t.Fatalf("Lock took %v", took)
+		}
+		time.Sleep(later / 5)
+		if n := len(queue(t, ms, 0, "stock")); n > 0 {
+			t.Error("a client waits at the near master, and the lock is kept")
+		}
+		time.Sleep(10 * far)
+	})
+}
