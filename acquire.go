@@ -14,14 +14,14 @@ import (
 	"github.com/redlock-go/redlock/internal/wire"
 )
 
-// A call is what a goroutine asked for that wants the lock, and what it is told.
+// A call is one call of Lock, LockContext, TryLock or another method that locks: its arguments, and its result so far.
 type call struct {
 	locker   *Locker
 	ctx      context.Context
 	forever  bool // nothing but Close ends it
 	once     bool // it makes one attempt, which joins no queue
 	began    clock.Reading
-	late     bool // time has passed since began, before the first attempt
+	late     bool // the call waited before its first attempt, so the clocks are read again
 	attempts int
 	last     error          // of the last attempt that was not cut short
 	unwatch  func()         // stops the Logger's warnings about a long wait; nil: there are none
@@ -104,7 +104,7 @@ func (w *call) letOthers() {
 	for key := range l.terms.Keys {
 		if answered := c.releases.Awaited(key); answered != nil {
 			w.late = true
-			// The limit is also for a release that was forgotten: then the channel is never closed.
+			// If package turns has forgotten the release, the channel is never closed. Then the limit ends this wait.
 			w.sleep(c.group.Timeout(c.opts.bounds.Limit(l.opts.TTL)), answered)
 		}
 	}
@@ -198,7 +198,7 @@ func (w *wait) attempt(kind wire.Kind) bool {
 		w.asked = c.clock() // time has passed since the call
 	}
 	within := c.opts.bounds.Limit(l.opts.TTL)
-	within.Hurry = !w.once // else the votes of all masters make the error more exact
+	within.Hurry = !w.once // TryLock waits for all votes, which make its error more exact
 	err := w.set(kind, within)
 	if err != nil {
 		l.kind.explain(w, err)

@@ -51,8 +51,3 @@ func schedules(newBackOff func() BackOff) func() waits.Schedule {
 		return s
 	}
 }
-
-// delays returns the delays of a call, by schedules of the user.
-func (w *call) delays() waits.Delays {
-	return waits.Delays{Start: w.locker.client.opts.schedules, Forever: w.forever, Default: longestDelay}
-}

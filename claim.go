@@ -20,9 +20,9 @@ import (
 //
 // Masters may disagree on who has waited longest, or some may have a key that others have not. Then several claims
 // have some votes each, and no claim has a quorum: the votes are split. A moment after its first vote, a claim asks
-// all masters who has their keys. Of the claims without a quorum, the one with the most keys stays. If several have
-// as many, the one with the least token stays. The others are released in its favour, by releases that name it, and
-// register anew.
+// all masters who has their keys. Of the claims without a quorum, the one with the most keys stays. If several
+// have the same number of keys, the one with the smallest token stays. The others are released in its favour, by
+// releases that name it, and register anew.
 //
 // No claim keeps a key for longer than it can win with it: a key that was granted expires, and is never extended
 // before the claim has a quorum. If the votes of the quorum end soon, the keys are extended first, as by a renewal, and
@@ -57,7 +57,7 @@ type claiming struct {
 	apart   uint64        // the masters, as bits, at which polls leave a free key alone: others have the key of one client
 	extends bool          // the current round is to extend the keys: the claim has a quorum of votes that soon end
 	pending bool          // the current round is not over
-	blind   bool          // what the last round has found may be over
+	blind   bool          // the result of the last round may be out of date
 	pace    *waits.Pace   // when the claim is sent again
 	stop    time.Time     // when to ask the user's schedule whether the wait goes on; zero: at once
 
@@ -145,7 +145,7 @@ func (q *claiming) await(now clock.Reading) (next time.Time, more bool) {
 	c := q.locker.client
 	left := time.Duration(0)
 	if q.pending {
-		left = q.round.Expire(now.Elapsed(q.asked)) // before the votes are counted: none of a round that is over is missed
+		left = q.round.Expire(now.Elapsed(q.asked)) // before the votes are counted, so that no vote of a round that is over is missed
 	}
 	mine, first, won := q.inbox.Count(q.claim, now, c.opts.bounds.Drift, q.locker.highestFence(now))
 	if mine != 0 { // it is about to win: permits of this Client go to those behind it
@@ -192,7 +192,7 @@ func (q *claiming) await(now clock.Reading) (next time.Time, more bool) {
 }
 
 // standing reports whether the next poll is likely to be refused: nothing has happened since the last round, in which a quorum of masters
-// have said that their keys live for longer. The polls of claims that are far are the Client's heartbeats, so they are to be proved.
+// have said that their keys live for longer. Polls of far claims serve as heartbeats, so a probe follows them: they are not standing.
 func (q *claiming) standing(now clock.Reading) bool {
 	left, known := waits.FreeAfter(q.round.Votes())
 	return known && !q.blind && left > now.Since(q.asked)+2*q.locker.client.group.Distance()
@@ -210,7 +210,7 @@ func (q *claiming) roundOver(now clock.Reading, mine uint64, first time.Time) (m
 }
 
 // schedule sets when the next poll is due, after a round. It reports false if the schedule of Options.NewBackOff has
-// stopped. That schedule does not say when a claim polls: a claim waits for a message, and polls since messages get lost.
+// stopped. That schedule only says when the wait stops. A claim polls at its Pace, since messages can be lost.
 func (q *claiming) schedule(now clock.Reading) (more bool) {
 	if !q.stop.After(now.Time()) {
 		d, more := q.pauses.Next()
@@ -246,9 +246,9 @@ func (q *claiming) release(how wire.Request) {
 	q.claim = nil
 }
 
-// judge decides what becomes of the claim after a round that did not win, and does it: the claim stays, gives way to
+// judgeLock decides what becomes of the claim after a round that did not win, and does it: the claim stays, gives way to
 // another one, or backs off. mine and first are those of roundOver. It reports false if the schedule has stopped.
-func (q *claiming) judge(now clock.Reading, mine uint64, first time.Time) (more bool) {
+func (q *claiming) judgeLock(now clock.Reading, mine uint64, first time.Time) (more bool) {
 	c := q.locker.client
 	votes := fence.Usable(q.round.Votes(), q.locker.highestFence(now), now.Wall())
 	q.hearOwner(votes)

@@ -15,7 +15,6 @@ import (
 	"github.com/redlock-go/redlock/internal/notices"
 	"github.com/redlock-go/redlock/internal/quorum"
 	"github.com/redlock-go/redlock/internal/reasons"
-	"github.com/redlock-go/redlock/internal/waits"
 	"github.com/redlock-go/redlock/internal/wire"
 )
 
@@ -331,37 +330,6 @@ func (c *Client) named(key string, err error) error {
 func (l *Locker) whyTaken() notices.Cause {
 	err := l.taken(l.client.gates.Last(l.key))
 	return causeOf(l.client.named(l.heldKey(err), err))
-}
-
-// hearOwner notes who holds the lock, as the votes of the current round of the claim say.
-func (q *claiming) hearOwner(votes []quorum.Vote) {
-	h, readers := holding.Standing(votes)
-	if readers {
-		q.askOwner()
-		return
-	}
-	c, next := q.locker.client, time.Duration(0) // a near claim polls often
-	if n := q.inbox.Ahead(q.claim); n >= wire.Near {
-		next = waits.FarPolls(c.opts.claimPolls, n) * 5 / 4
-	}
-	c.owners.Heard(q.locker.key, h, next)
-}
-
-// askOwner asks who holds the lock, if the wait is long enough for that. It waits for nothing.
-func (w *call) askOwner() {
-	c := w.locker.client
-	if !errors.Is(w.last, ErrHeld) || c.clock().Since(w.began) < ownerAfter {
-		return
-	}
-	key := w.locker.heldKey(w.last)
-	if !c.owners.BeginAsking(key) || !c.calls.Begin() {
-		return
-	}
-	go func() {
-		defer c.calls.Done()
-		votes := c.query(context.Background(), wire.NewPeek(key))
-		c.owners.Heard(key, holding.Of(holding.Decode(votes, wire.DecodePeek), len(votes)), 0)
-	}()
 }
 
 // heldKey returns the key that err says is held.

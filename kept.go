@@ -44,25 +44,6 @@ var (
 // is released that has not been used for long.
 const keptMost = 10_000
 
-// kindOf returns the kind of a Locker of one name. Lockers of a name with different LockOptions do not share a keeper: only
-// those with the options of the first one keep the lock.
-func (l *Locker) kindOf() kind {
-	c := l.client
-	if l.opts.Keep == 0 || l.opts.RenewEvery < 0 || c.opts.DisableWakeups {
-		return mutex{}
-	}
-	k := &c.entrances.of(c, l.key).keeper
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	if k.locker == nil {
-		k.locker = &Locker{client: c, name: l.name, key: l.key, opts: l.opts, terms: l.terms}
-	}
-	if k.locker.opts != l.opts {
-		return mutex{}
-	}
-	return k
-}
-
 // begins: a plain SET recalls no lock.
 func (k *keeper) begins() (first, woken wire.Kind) { return wire.Register, wire.Set }
 

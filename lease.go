@@ -107,7 +107,7 @@ func (s *Lease) Done() <-chan struct{} {
 //   - Another Client that waits closes it with the next renewal, after LockOptions.RenewEvery at the latest; with LockOptions.Keep after
 //     one trip of a message. If renewals are off, Extend does. A Client that polls (Options.DisableWakeups) is noticed after a second.
 //   - Of a read lock, it is writers that are noticed.
-//   - Of a permit, it is noticed a round trip later that a goroutine of this Client waits. All holders are told.
+//   - The channel of a permit is closed a round trip after a goroutine of this Client begins to wait, and so are those of all holders.
 //   - Calls that do not wait are not noticed: TryLock, unless the lock has LockOptions.Keep, and clients of other libraries.
 //   - Whoever waited may have given up, or died, when the channel is closed or later.
 //
@@ -237,7 +237,7 @@ func (s *Lease) endLocked(err error) {
 // handOver does nothing and returns nil if no goroutine waits, if the first one waits with other LockOptions, or
 // if the tenure cannot be handed over.
 //
-// Of permits, that goroutine is in their crowd; of a lock (nil), at its gate.
+// The argument of is nil for a lock, whose goroutines wait at the gate. Those that want permits wait in the crowd of these.
 func (l *Locker) handOver(s *Lease, of *permits) (next *Lease) {
 	if l.opts.Handover < 0 || l.opts.RenewEvery < 0 {
 		return nil

@@ -117,7 +117,7 @@ func (l *Locker) enter(w *wait) (_ *Lease, err error) {
 	defer c.calls.Done()
 	w.began = c.clock()
 	w.traceStart()
-	defer func() { w.traceDone(cmp.Or(err, errPanicked)) }() // without an error, it was called before, or a function of the user has panicked
+	defer func() { w.traceDone(cmp.Or(err, errPanicked)) }() // if err is nil here, it was called before, or a function of the user panicked
 	if w.ctx.Err() != nil {
 		return nil, w.outcome()
 	}
@@ -135,8 +135,8 @@ func (l *Locker) enter(w *wait) (_ *Lease, err error) {
 	return l.kind.hold(w), nil
 }
 
-// tryGate takes the gate of a key if it is free, or if only a lease that nobody holds has it, since it is kept: that
-// lease is released. It returns what TryEnter returns.
+// tryGate takes the gate of a key if it is free. If a kept tenure has the gate, tryGate releases that tenure first. It returns what
+// TryEnter returns.
 func (c *Client) tryGate(key string) (ok bool, note, err error) {
 	ok, note, err = c.gates.TryEnter(key)
 	if !ok && c.entrances.giveBack(key) {
@@ -200,7 +200,7 @@ func (l *Locker) leaveNames(n int) {
 	}
 }
 
-// noteHeld sets the error for goroutines that find a gate of l taken: that a lease holds the lock, or none.
+// noteHeld sets the error for goroutines that find a gate of l taken: ErrHeld or errHeldInSet if is is true, otherwise nil.
 func (l *Locker) noteHeld(is bool) {
 	note, inSet := error(nil), error(nil)
 	if is {
@@ -222,7 +222,7 @@ func (l *Locker) mustClient() *Client {
 
 // A kind is what differs between Lockers: of one name (mutex), of one name with Keep (keeper), of several names (set), of the
 // two sides of an RWLocker (writer and readers), and of an acquisition of a Semaphore (permits). The methods with a wait are those of
-// that call. No other code asks which kind a Locker is of.
+// that call. Other code asks only whether a wait is for slots, in three places: wire.Terms.OfSlots, and Slots of a quorum of votes.
 type kind interface {
 	entering
 	asking
@@ -230,7 +230,7 @@ type kind interface {
 
 // entering is how goroutines come to hold a Locker, and unlock it.
 type entering interface {
-	// join returns a lease that the Client has, if the caller holds it from now on.
+	// join returns a lease that the caller now holds without asking the masters, or nil.
 	join(l *Locker) *Lease
 	// lock waits until the goroutine has a lease, and reports whether it has: see wait.outcome.
 	lock(w *wait) bool
@@ -246,7 +246,7 @@ type entering interface {
 	unlock(ctx context.Context, l *Locker, wait bool) error
 	// unlockLease unlocks l if s is its lease, and waits for the outcome. It returns why s has ended if it is not.
 	unlockLease(ctx context.Context, l *Locker, s *Lease) error
-	// unlocked is the end of unlock: l no longer refers to its lease s.
+	// unlocked is the second half of unlock. It keeps, hands over or releases the lease s, to which l no longer refers.
 	unlocked(ctx context.Context, l *Locker, s *Lease, wait bool) error
 }
 
@@ -267,7 +267,7 @@ type asking interface {
 	explain(w *wait, err error)
 	// announces reports whether to ask readers to leave, after an attempt that was refused.
 	announces(w *wait) bool
-	// besideReaders reports whether readers may be what the last attempt of the wait was refused for.
+	// besideReaders reports whether readers may be the reason why the last attempt of the wait was refused.
 	besideReaders(w *wait) bool
 	// permits returns how many permits of which limit are wanted; 0 for a lock.
 	permits() (n, limit int)
@@ -277,6 +277,25 @@ type asking interface {
 	judge(q *claiming, now clock.Reading, mine uint64, first time.Time) (more bool)
 	// accept ends the claim, since a quorum of votes makes it a tenure. It reports false if one of the votes has become void.
 	accept(q *claiming, won *waits.Quorum, t *tenure) bool
+}
+
+// kindOf returns the kind of a Locker of one name. Lockers of a name with different LockOptions do not share a keeper: only
+// those with the options of the first one keep the lock.
+func (l *Locker) kindOf() kind {
+	c := l.client
+	if l.opts.Keep == 0 || l.opts.RenewEvery < 0 || c.opts.DisableWakeups {
+		return mutex{}
+	}
+	k := &c.entrances.of(c, l.key).keeper
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if k.locker == nil {
+		k.locker = &Locker{client: c, name: l.name, key: l.key, opts: l.opts, terms: l.terms}
+	}
+	if k.locker.opts != l.opts {
+		return mutex{}
+	}
+	return k
 }
 
 // mutex is the kind of a Locker of one name, and a part of that of several names.
@@ -350,8 +369,8 @@ func (mutex) numbers(c *Client) fence.Source { return c.fences }
 
 func (mutex) explain(*wait, error) {}
 
-// announces: a plain SET that was refused does not say whether readers hold the lock, so the first attempt that does is a later one.
-// TryLock asks nobody, since it does not wait.
+// announces: the refusal of a plain SET does not say whether readers hold the lock. Later attempts are calls of the script, whose refusals
+// do. TryLock asks nobody, since it does not wait.
 func (mutex) announces(w *wait) bool { return !w.once && w.byReaders() }
 
 func (mutex) besideReaders(w *wait) bool { return w.byReaders() }
@@ -362,9 +381,8 @@ func (mutex) poll(q *claiming, now clock.Reading) wire.Request {
 	return wire.Polling(q.apart, q.standing(now))
 }
 
-// judge is that of claim.go.
 func (mutex) judge(q *claiming, now clock.Reading, mine uint64, first time.Time) (more bool) {
-	return q.judge(now, mine, first)
+	return q.judgeLock(now, mine, first)
 }
 
 func (mutex) accept(q *claiming, won *waits.Quorum, t *tenure) bool {

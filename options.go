@@ -76,7 +76,7 @@ type Options struct {
 	// NewBackOff returns a new schedule for one wait. It is a function because schedules keep state. It says how long
 	// a wait pauses between two attempts, and when it stops: then LockContext returns the error of the last attempt,
 	// and Lock continues with the longest delay of the schedule. A client to which a release may grant the lock waits
-	// in a queue, and makes an attempt about every 100 ms whatever the schedule says; the schedule still says when the
+	// in a queue, and polls whatever the schedule says; the schedule still says when the
 	// wait stops. Several goroutines may call it at once. If it returns nil, the call that locks panics. Nil means
 	// delays that start at 5 ms and grow by half, up to 250 ms, each randomised by half, and never stop.
 	NewBackOff func() BackOff
@@ -100,7 +100,7 @@ type Options struct {
 	//
 	//   - masters that go down or deny access, come up again, are quarantined, or whose restarts may remain
 	//     unnoticed;
-	//   - locks that are waited for, after 1, 10 and 60 s and then every minute;
+	//   - locks that calls of Lock wait for, after 1, 10 and 60 s and then every minute. Calls that return an error are not among these;
 	//   - lost leases.
 	//
 	// Events with the same cause are one line. A line is written up to 2 s after the first of its events, and

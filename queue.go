@@ -1,13 +1,16 @@
 package redlock
 
 import (
+	"context"
 	"errors"
 	"math/rand/v2"
 	"time"
 
 	"github.com/redlock-go/redlock/internal/clock"
 	"github.com/redlock-go/redlock/internal/gate"
+	"github.com/redlock-go/redlock/internal/holding"
 	"github.com/redlock-go/redlock/internal/master"
+	"github.com/redlock-go/redlock/internal/quorum"
 	"github.com/redlock-go/redlock/internal/waits"
 	"github.com/redlock-go/redlock/internal/wire"
 )
@@ -169,7 +172,7 @@ func (q *contender) refusedAs(kind wire.Kind) (more bool) {
 	return more
 }
 
-// pausing returns when the pause is to be looked at again; if that is not after now, the pause is over. It reports false if
+// pausing returns when it is to be called again. A time that is not after now means that the pause is over. It reports false if
 // the schedule has stopped. In a long pause, it asks who holds the lock. With the default schedule, the attempts ask often
 // enough.
 func (q *contender) pausing(now time.Time) (next time.Time, more bool) {
@@ -191,6 +194,37 @@ func (q *contender) pausing(now time.Time) (next time.Time, more bool) {
 	return now.Add(min(ownerEvery, q.resume.Sub(now)-ownerAfter)), true
 }
 
+// hearOwner notes who holds the lock, as the votes of the current round of the claim say.
+func (q *claiming) hearOwner(votes []quorum.Vote) {
+	h, readers := holding.Standing(votes)
+	if readers {
+		q.askOwner()
+		return
+	}
+	c, next := q.locker.client, time.Duration(0) // a near claim polls often
+	if n := q.inbox.Ahead(q.claim); n >= wire.Near {
+		next = waits.FarPolls(c.opts.claimPolls, n) * 5 / 4
+	}
+	c.owners.Heard(q.locker.key, h, next)
+}
+
+// askOwner asks who holds the lock, if the wait is long enough for that. It waits for nothing.
+func (w *call) askOwner() {
+	c := w.locker.client
+	if !errors.Is(w.last, ErrHeld) || c.clock().Since(w.began) < ownerAfter {
+		return
+	}
+	key := w.locker.heldKey(w.last)
+	if !c.owners.BeginAsking(key) || !c.calls.Begin() {
+		return
+	}
+	go func() {
+		defer c.calls.Done()
+		votes := c.query(context.Background(), wire.NewPeek(key))
+		c.owners.Heard(key, holding.Of(holding.Decode(votes, wire.DecodePeek), len(votes)), 0)
+	}()
+}
+
 // notPast returns the sleep d, or a shorter one that ends when the key is due to expire: see waits.NotPast.
 //
 // Beside readers, a key with less than turnMost to live may stand for a turn of readers, so the sleep is not shortened.
@@ -203,8 +237,8 @@ func (w *wait) notPast(d time.Duration) time.Duration {
 	return waits.NotPast(d, left, c.clock().Since(w.asked), c.group)
 }
 
-// leave leaves the queues, unless the lock was acquired, which also leaves them. The release of a claim leaves the queues, and
-// passes on what was granted.
+// leave takes the wait out of the queues. A wait that has acquired the lock is in no queue any more. The release of a claim takes it out of
+// the queues, and passes on what was granted.
 func (q *contender) leave() {
 	if q.lease != nil {
 		return
@@ -217,7 +251,7 @@ func (q *contender) leave() {
 		return // that was all
 	}
 	for _, m := range q.locker.client.masters {
-		quit = quit || !m.Listening() // a claim was not in the queue by itself
+		quit = quit || !m.Listening() // without a subscription, the member for clients that poll is in the queue
 	}
 	if quit {
 		q.quit()
@@ -230,10 +264,15 @@ func (q *contender) quit() {
 	q.queued = false
 }
 
+// delays returns the delays of a call, by schedules of the user.
+func (w *call) delays() waits.Delays {
+	return waits.Delays{Start: w.locker.client.opts.schedules, Forever: w.forever, Default: longestDelay}
+}
+
 // woken handles a wake-up from a master. If no goroutine of this Client waits for the key, the wake-up is
 // passed on to the next client in that master's queue. It is not passed on while a goroutine of this Client
-// is in the gate. That goroutine has the lock or will get it, and then its release wakes the next client. Or
-// another client has got the lock, and then that client's release does.
+// is in the gate. Either that goroutine gets the lock, and its release wakes the next client, or another client
+// has the lock, and the release of that client does.
 //
 // woken does nothing and reports false if this Client has not queued for the key: every client that may
 // publish on the channel can name any key.

@@ -351,7 +351,7 @@ func (r *readers) handsOver(*tenure) time.Duration { return 0 }
 // dueBy says that readers need no call between two renewals but those of skipRenewal.
 func (r *readers) dueBy(*tenure) time.Time { return time.Time{} }
 
-// handovers says the most that a fence can count, since those of the last writer's lease are not known.
+// handovers returns the greatest number that a fence can count, since those of the last writer's lease are not known.
 func (r *readers) handovers() int { return fence.HandoversMost }
 
 // releasing: readers queue for turns of their own, so no release of theirs passes the lock on.

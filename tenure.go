@@ -74,10 +74,10 @@ type holders interface {
 	dueBy(t *tenure) time.Time
 	// recalled is called when a master says, in the answer to a renewal, that another client waits.
 	recalled(t *tenure)
-	// watch has tellWanted called for each goroutine of the Client that waits, or has begun to; already says that it was called before.
+	// watch calls tellWanted for each goroutine of the Client that waits now or later. already reports that watch was called before.
 	watch(t *tenure, already bool)
 	// shutOut is called when the tenure has ended: nobody else enters it. held reports whether a goroutine may hold the lock.
-	// If took is true, the caller calls release when the release of the lost tenure is queued.
+	// If took is true, the caller must call release once the release of the lost tenure is queued.
 	shutOut(t *tenure) (held, took bool)
 	// decide decides what becomes of a tenure that the caller has taken, since nobody holds it.
 	decide(t *tenure)
@@ -444,7 +444,7 @@ func (t *tenure) countLocked() (won *renewal, lost *lostError) {
 }
 
 // doubt is called when a late poll has found that master i had lost the key: see waits.Wait.Answered. The key may be there
-// again by now. As with a key that was healed, it counts from the next renewal on, behind one that succeeds without it. So
+// again by now. It counts again only after one renewal has succeeded without it, as a key that was healed does. So
 // a renewal decides whether the lease is lost. If none is under way, doubt begins one.
 //
 // The answer to the poll comes ahead of that to any renewal of the lease, by the order of the commands. While the renewal

@@ -54,8 +54,8 @@ func (s *tokenState) write() {
 // not set the key, which an earlier one may have done.
 //
 // A claim that is registered may be in the queue, and be granted the lock later, until it is released. An
-// error is a refusal all the same: a server that answers all commands for the key with errors would be owed a
-// release for each claim.
+// error counts as a refusal, even for a registered claim: otherwise a server that answers all commands for the key with
+// errors would be owed a release for each claim.
 func (s *tokenState) answer(a wire.Answer, registered bool) {
 	if a.Done() || registered && a.Err == nil {
 		*s = possible

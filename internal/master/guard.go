@@ -116,7 +116,7 @@ func (g *guard) compare(o inspection, index int, c *clocks) {
 // hold holds a grant back.
 func (g *guard) hold(asker Asker, a wire.Answer) { g.held = append(g.held, verdict{asker, a}) }
 
-// takeHeld takes the grants that are held back. They are valid until the next but one takeHeld.
+// takeHeld takes the grants that are held back. The slice is used again by the second call after this one.
 func (g *guard) takeHeld() (held []verdict) {
 	held = g.held
 	g.held, g.spare = g.spare[:0], held

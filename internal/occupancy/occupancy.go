@@ -50,13 +50,13 @@ func (s State) Has(bit State) bool { return s&bit != 0 }
 func Begin(n int, flags State) State { return Open | flags | State(n) }
 
 // Enter has one more goroutine hold the tenure. many says that any number may hold it, as Many does; otherwise the tenure must be
-// idle. It must not be taken, and must have no bit. The goroutine then reads the clocks, and then looks for Asked. In another order it could
+// idle. It must not be taken, and neither Wanted nor Asked may be set. The goroutine then reads the clocks, and then looks for Asked. In another order it could
 // enter a tenure that has ended.
 func (s State) Enter(many bool) (next State, ok bool) {
 	return s + 1, s == Idle && !many || s&^(count|Brief) == Open|Many && many
 }
 
-// Leave has one goroutine leave. If it is the last one, and there is a bit or the tenure is Brief, it takes the tenure, and
+// Leave has one goroutine leave. If it is the last one, and Wanted or Asked is set or the tenure is Brief, it takes the tenure, and
 // decides. ok is false if nobody holds the tenure.
 func (s State) Leave() (next State, ok bool) {
 	switch {

@@ -54,7 +54,7 @@ type release struct {
 	passedOn  bool          // a master has passed the lock on
 	contended bool          // the lease was not acquired by the first attempt: other clients want the lock
 	turn      time.Duration // from when the claim of the lease was made to its release; 0: it had none that can be granted a lock
-	followed  int           // how many acquisitions in a row, up to that of the lease, did not wait for an answer
+	followed  int           // how many acquisitions in a row, that of the lease included, did not wait for an answer
 	gap       chan struct{} // closed when the release is answered; nil: no goroutine waits for that
 }
 

@@ -264,8 +264,8 @@ func (w *Wait) Crowded(c *Claim) bool {
 	return bits.OnesCount64(c.behind) >= w.waits.Need
 }
 
-// Next returns the claim that is to have the lock after this one, as its token: of those that are heads of the masters' queues the one that
-// is so at most masters, and of several the first of these; "" if nothing is known. It also reports whether masters differ.
+// Next returns the token of the claim that is to have the lock after this one: the head of the queue at the largest number of masters; on a
+// tie, the first of these; "" if nothing is known. It also reports whether masters differ.
 func (w *Wait) Next(c *Claim) (token string, differ bool) {
 	w.waits.mu.Lock()
 	defer w.waits.mu.Unlock()

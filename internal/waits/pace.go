@@ -29,8 +29,8 @@ const (
 
 	// The pauses between the polls of a claim, as multiples of that of a near one:
 
-	// farFirst is that of a far claim before its first poll: soon after a grant to another client would have ended that was made when
-	// the claim registered.
+	// farFirst is that of a far claim before its first poll. If another client was granted the lock when the claim registered, that grant
+	// has ended a little earlier.
 	farFirst = 10
 	// soonFirst is the same for a claim that may become near within 50 ms of its registration, since it is not told that then: see
 	// batch.lua. Which claims may is found by the last turn of the Client, or by how many are ahead. Others become near so soon only

@@ -11,9 +11,9 @@ import (
 // others are far, and cost little: see docs/grant.md. Masters differ in the order of their queues, so a claim has a place in
 // each.
 //
-//   - A claim is near if one master says so. If it took a quorum, nobody might be near where the orders differ. Then more than three are
-//     near somewhere. Those that are near at fewer than a quorum poll a third as often: see Leads.
-//   - A claim that is far polls as often as the masters would have it on average. So all claims together send as many polls as if the
+//   - A claim is near if one master says so. If nearness needed a quorum, nobody might be near where the orders differ.
+//     So more than three can be near somewhere. Those that are near at fewer than a quorum poll a third as often: see Leads.
+//   - A claim that is far polls at the mean of the rates for its places. So all claims together send as many polls as if the
 //     orders were the same, and the first live one of each master has its part in these.
 //   - It is near if fewer than a quorum of masters have said anything: others may be down, or new.
 //   - An answer says the place when the command was executed. A message says that the claim has become near since. Both
