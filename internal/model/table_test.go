@@ -114,7 +114,7 @@ func functionsOf(t *testing.T, dirs ...string) map[string]bool {
 			if err != nil {
 				t.Fatal(err)
 			}
-			for _, m := range regexp.MustCompile(`(?m)^local function (\w+)`).FindAllSubmatch(text, -1) {
+			for _, m := range regexp.MustCompile(`(?m)^ *local function (\w+)`).FindAllSubmatch(text, -1) {
 				all[filepath.Base(script)+":"+string(m[1])] = true
 			}
 		}
