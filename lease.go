@@ -6,9 +6,9 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/redlock-go/redlock/internal/bound"
 	"github.com/redlock-go/redlock/internal/clock"
 	"github.com/redlock-go/redlock/internal/fence"
+	"github.com/redlock-go/redlock/internal/leasectx"
 	"github.com/redlock-go/redlock/internal/quorum"
 	"github.com/redlock-go/redlock/internal/wire"
 )
@@ -22,7 +22,7 @@ type Lease struct {
 	handovers int           // immutable; how often the tenure was handed over before
 	seen      atomic.Bool   // a caller may have a pointer to it: it ends with the unlock, even if the tenure is kept
 
-	contexts bound.Contexts // it has a mutex of its own
+	contexts leasectx.Contexts // it has a mutex of its own
 
 	// Guarded by tenure.mu:
 	err    error         // why it ended; nil while it lasts

@@ -7,9 +7,9 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/redlock-go/redlock/internal/bound"
 	"github.com/redlock-go/redlock/internal/clock"
 	"github.com/redlock-go/redlock/internal/fence"
+	"github.com/redlock-go/redlock/internal/leasectx"
 	"github.com/redlock-go/redlock/internal/master"
 	"github.com/redlock-go/redlock/internal/waits"
 	"github.com/redlock-go/redlock/internal/wire"
@@ -169,7 +169,7 @@ func (l *Locker) release(ctx context.Context, s *Lease, wait bool) error {
 	defer c.calls.Done()
 	if wait { // the release ends the contexts of the lease, and ctx may be one of them
 		var cancel context.CancelFunc
-		ctx, cancel = bound.Outlive(ctx, s)
+		ctx, cancel = leasectx.Outlive(ctx, s)
 		defer cancel()
 	}
 	err := t.finish()

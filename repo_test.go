@@ -57,8 +57,8 @@ func TestPackagesImportOnlyPackagesBelowThem(t *testing.T) {
 	const redigo = "github.com/gomodule/redigo/redis"
 	const backoff = "github.com/cenkalti/backoff/v4"
 	may := map[string][]string{
-		".":                    {"internal/bound", "internal/bounds", "internal/calls", "internal/gate", "internal/quorum", "internal/fence", "internal/flight", "internal/turns", "internal/master", "internal/wire", "internal/holding", "internal/clock", "internal/renew", "internal/waits", "internal/notices", "internal/reasons", "internal/recent", "internal/occupancy", "internal/weakmap", "internal/masterurl", "internal/redisconn", redigo},
-		"internal/bound":       {},
+		".":                    {"internal/leasectx", "internal/bounds", "internal/calls", "internal/gate", "internal/quorum", "internal/fence", "internal/flight", "internal/turns", "internal/master", "internal/wire", "internal/holding", "internal/clock", "internal/renew", "internal/waits", "internal/notices", "internal/reasons", "internal/recent", "internal/occupancy", "internal/weakmap", "internal/masterurl", "internal/redisconn", redigo},
+		"internal/leasectx":    {},
 		"internal/bounds":      {"internal/master", "internal/quorum", "internal/wire"},
 		"internal/calls":       {},
 		"internal/gate":        {},

@@ -548,7 +548,7 @@ func (p *permits) accept(q *claiming, won *waits.Quorum, t *tenure) bool {
 	return ok
 }
 
-// lateTrips is for how many round trips, and waits.SplitAfter, a winner waits for the grants of the masters that have its claim in their queues. Most come
+// A winner waits for lateTrips round trips and waits.SplitAfter for the grants of the masters that have its claim in their queues. Most come
 // with the next message. If permits are held for a shorter time, nothing need be healed.
 const lateTrips = 2
 

@@ -256,8 +256,8 @@ func (m *Master) Ask(r wire.Request, claim *Claim, asker Asker) error {
 	return m.askLocked(r, claim, asker)
 }
 
-// Hurry makes a Master that is down dial again NodeTimeout after its last dial has failed, once. Without it, dials of a master that stays down
-// are up to one and a half seconds apart. That is too long for a lease that will end before.
+// Hurry shortens the pause before the next dial of a Master that is down to NodeTimeout. Each call shortens one pause. Without it,
+// dials of a master that stays down are up to one and a half seconds apart: too long for a lease that ends before.
 func (m *Master) Hurry() { poke(m.hurry) }
 
 // Contact returns a number that stays the same for as long as the connection for commands and the subscription last. It is 0 if
@@ -275,7 +275,8 @@ func (m *Master) contactLocked() int {
 	return m.contact
 }
 
-// Publish sends a Publish of a value. It is sure if it is to be, and Contact still returns this number. Nobody needs the answer.
+// Publish sends a value to those who wait for the key of the claim. sure says that the holder is sure of this master: see wire.Value. It does
+// not count if Contact returns another number by now. Nobody needs the answer.
 func (m *Master) Publish(value []byte, sure bool, contact int, claim *Claim) {
 	m.mu.Lock()
 	defer m.mu.Unlock()

@@ -196,7 +196,7 @@ func FreeAfter(votes []quorum.Vote) (time.Duration, bool) {
 	return lefts[need-1], true
 }
 
-// Rival returns the token that the most masters have said to be in the way, and how many masters. Of several, it returns the least
+// Rival returns the token that the most masters have said to be in the way, and how many masters. On a tie, it returns the smallest
 // token; "" if there is none. The masters in mine, as bits, do not count: they have voted for the claim.
 func Rival(votes []quorum.Vote, mine uint64) (rival string, keys int) {
 	rivals := make(map[string]int)

@@ -24,9 +24,12 @@ type kind struct {
 // fences.
 const maxOffset = 450 * time.Millisecond
 
+// tailLost is the name of the fault that has a master lose the tail of its file.
+const tailLost = "restart-tail-lost"
+
 var kinds = []*kind{
 	{"restart-empty", 6, 3, drawCrash, func(r *run, f fault) error { return r.fleet[f.masters[0]].crash(rememberNothing, 0, f.length) }},
-	{"restart-tail-lost", 5, 2, drawTail, func(r *run, f fault) error { return r.fleet[f.masters[0]].crash(rememberOld, f.amount, f.length) }},
+	{tailLost, 5, 2, drawTail, func(r *run, f fault) error { return r.fleet[f.masters[0]].crash(rememberOld, f.amount, f.length) }},
 	{"restart-with-data", 4, 2, drawCrash, func(r *run, f fault) error { return r.fleet[f.masters[0]].crash(rememberAll, 0, f.length) }},
 	{"freeze", 10, 3, drawFreeze, func(r *run, f fault) error { return r.fleet[f.masters[0]].freeze(f.length) }},
 	{"flushall", 4, 2, drawForget, command("FLUSHALL")},

@@ -14,7 +14,6 @@ import (
 	"os/signal"
 	"path/filepath"
 	"regexp"
-	"slices"
 	"strings"
 	"syscall"
 	"time"
@@ -150,8 +149,7 @@ func (c config) run(ctx context.Context, keep string) (code int, err error) {
 
 // all does the faults, ends them, and makes the checks that need a healthy system.
 func (r *run) all(ctx context.Context) error {
-	faults := schedule(r.plan)
-	r.play(ctx, faults)
+	r.play(ctx, schedule(r.plan))
 	if err := ctx.Err(); err != nil {
 		return err
 	}
@@ -172,12 +170,6 @@ func (r *run) all(ctx context.Context) error {
 	}
 	found = append(found, r.stop()...)
 	at, err := r.keys(false)
-	// A master that has come back with an older memory has claims in its queues that have ended since. A release can grant one of
-	// them the lock, for less than the TTL.
-	if len(at) > 0 && slices.ContainsFunc(faults, func(f fault) bool { return f.kind.name == "restart-tail-lost" }) {
-		time.Sleep(r.ttl)
-		at, err = r.keys(false)
-	}
 	if err != nil {
 		return err
 	}

@@ -95,7 +95,7 @@ func TestAMasterIsInTheHandsOfOneFaultAtATime(t *testing.T) {
 		until := make([]time.Duration, masters)
 		for _, f := range schedule(testPlan(seed)) {
 			switch f.kind.name {
-			case "restart-empty", "restart-tail-lost", "restart-with-data", "freeze":
+			case "restart-empty", tailLost, "restart-with-data", "freeze":
 				m := f.masters[0]
 				if f.at < until[m] {
 					t.Errorf("seed %d: %v, but the master is away until %v", seed, f, until[m])

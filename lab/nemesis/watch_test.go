@@ -1,6 +1,7 @@
 package main
 
 import (
+	"fmt"
 	"testing"
 	"time"
 
@@ -56,5 +57,48 @@ func TestKeysThatAreLeftAreFound(t *testing.T) {
 				t.Errorf("violations = %v, want %d", all, test.want)
 			}
 		})
+	}
+}
+
+func TestARevivedClaimIsNoKeyThatIsLeft(t *testing.T) {
+	now := history.Now()
+	ago := func(d time.Duration) int64 { return now - int64(d) }
+	r := &run{history: history.New(), ran: []ran{
+		{fault{kind: &kind{name: tailLost}, masters: []int{1}}, history.Span{From: ago(5 * time.Second), To: ago(4 * time.Second)}},
+		{fault{kind: &kind{name: "restart-empty"}, masters: []int{2}}, history.Span{From: ago(5 * time.Second), To: ago(4 * time.Second)}},
+	}}
+	r.ttl = time.Second
+	for i, o := range []struct {
+		token               string
+		asked, entered, end time.Duration
+	}{
+		{"revived", 6 * time.Second, 4900 * time.Millisecond, 4800 * time.Millisecond},
+		{"revived~", 6 * time.Second, 4900 * time.Millisecond, 4800 * time.Millisecond},
+		{"asked later", 4900 * time.Millisecond, 4800 * time.Millisecond, 4700 * time.Millisecond},
+		{"over before", 7 * time.Second, 6 * time.Second, 5100 * time.Millisecond},
+		{"just over", 6 * time.Second, 4900 * time.Millisecond, 500 * time.Millisecond},
+	} {
+		id := fmt.Sprintf("0.0.0.%d", i+1)
+		r.history.Add(history.Record{Kind: history.Asked, Op: id, At: ago(o.asked), Name: "a"})
+		r.history.Add(history.Record{Kind: history.Entered, Op: id, At: ago(o.entered), Token: o.token})
+		r.history.Add(history.Record{Kind: history.Left, Op: id, At: ago(o.end)})
+	}
+	for _, test := range []struct {
+		token  string
+		master int
+		want   bool
+	}{
+		{"revived", 1, true},
+		{"revived", 0, false},
+		{"revived", 2, false}, // it lost all its memory, and so its queues
+		{"revived~", 1, false},
+		{"asked later", 1, false},
+		{"over before", 1, false},
+		{"just over", 1, false},
+		{"unknown", 1, false},
+	} {
+		if got := r.revived(test.master, test.token); got != test.want {
+			t.Errorf("revived(%d, %q) = %v, want %v", test.master, test.token, got, test.want)
+		}
 	}
 }

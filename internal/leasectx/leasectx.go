@@ -1,5 +1,5 @@
-// Package bound has contexts that end with something else than their parents, such as a lease.
-package bound
+// Package leasectx has contexts that end with a lease, or with anything else that is an Ender.
+package leasectx
 
 import (
 	"context"
