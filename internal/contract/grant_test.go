@@ -20,6 +20,7 @@ import (
 
 	"github.com/redlock-go/redlock"
 	"github.com/redlock-go/redlock/internal/locktest"
+	"github.com/redlock-go/redlock/internal/wire"
 	"github.com/redlock-go/redlock/redlocktest"
 )
 
@@ -635,4 +636,56 @@ func polls(m *redlocktest.Master) int { return countCommands(m, `"again `) }
 func countCommands(m *redlocktest.Master, part string) int {
 	synctest.Wait()
 	return len(slices.DeleteFunc(m.Commands(), func(c string) bool { return !strings.Contains(c, part) }))
+}
+
+// A master that comes back with an older memory may have a claim in its queue again that has ended since. A release can grant it the lock
+// there. Then the key expires after one grant, and the claim is in no queue.
+func TestAClaimThatAMasterHasRevivedIsGrantedTheLockOnce(t *testing.T) {
+	bubble(t, 3, func(t *testing.T, ms *redlocktest.Masters) {
+		a, b, c := connected(t, ms, nil).Locker("a"), connected(t, ms, nil).Locker("a"), connected(t, ms, nil).Locker("a")
+		conn := ms.Pools()[0].Get()
+		defer conn.Close()
+		var old []string // member and score
+		// passOn has the lock pass from a to b and c, in some order. Each holds it for longer than most open releases are for.
+		passOn := func(revive bool) {
+			take(a)
+			var all sync.WaitGroup
+			for _, l := range []*redlock.Locker{b, c} {
+				all.Go(func() {
+					l.Lock()
+					time.Sleep(20 * time.Millisecond)
+					l.Unlock()
+				})
+				time.Sleep(50 * time.Millisecond)
+			}
+			var err error
+			if revive {
+				_, err = conn.Do("ZADD", "redlock:queue:a", old[1], old[0])
+			} else if old, err = redis.Strings(conn.Do("ZRANGE", "redlock:queue:a", 0, 0, "WITHSCORES")); len(old) != 2 {
+				t.Fatalf("the head of the queue is %q", old)
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+			a.Unlock()
+			all.Wait()
+			synctest.Wait()
+		}
+		passOn(false)
+		time.Sleep(2 * time.Second)
+		token := strings.Fields(old[0])[1]
+		for range 30 { // a release may leave the lock open, or be that of the claim's own client
+			passOn(true)
+			got, _ := ms.Master(0).Get("a")
+			time.Sleep(wire.GrantLeast)
+			wantFree(t, ms, "a")
+			if got == token {
+				if left := queue(t, ms, 0, "a"); len(left) > 0 {
+					t.Errorf("the queue has %q", left)
+				}
+				return
+			}
+		}
+		t.Errorf("the old claim, %q, was never granted the lock", token)
+	})
 }
