@@ -32,11 +32,11 @@ type call struct {
 // A wait is what a call has acquired so far.
 type wait struct {
 	call
-	light  bool   // the attempt joins no queue, since a claim is registered after it
-	inside bool   // the gate is taken
-	lease  *Lease // acquired, and not yet the Locker's
-	shared *Lease // the lease of the readers, if the goroutine has entered it
-	leads  bool   // the goroutine leads the readers: see readers
+	light        bool   // the attempt joins no queue, since a claim is registered after it
+	inside       bool   // the gate is taken
+	lease        *Lease // acquired, and not yet the Locker's
+	shared       *Lease // the lease of the readers, if the goroutine has entered it
+	leadsReaders bool   // the goroutine leads the readers: see readers
 	lastAttempt
 	contacts []int // of SingleFlight, by master: see master.Contact; from before the first command of the last attempt or claim
 
@@ -67,7 +67,7 @@ func (w *wait) enterGate(heir any) bool {
 	w.warn()
 	baton, err := c.gates.Enter(w.ctx, l.key, heir)
 	if err != nil {
-		w.taken(c.gates.Last(l.key))
+		w.blocked(c.gates.Last(l.key))
 		return false
 	}
 	w.inside = true
@@ -79,18 +79,18 @@ func (w *wait) enterGate(heir any) bool {
 func (w *wait) tryGate() bool {
 	ok, note, _ := w.locker.client.tryGate(w.locker.key)
 	if !ok {
-		w.taken(note)
+		w.blocked(note)
 	}
 	w.inside = ok
 	return ok
 }
 
-// taken notes that the wait has found a gate taken. note is that of the goroutine inside.
-func (w *call) taken(note error) { w.last = w.locker.taken(note) }
+// blocked notes that the wait has found a gate taken. note is that of the goroutine inside.
+func (w *call) blocked(note error) { w.last = w.locker.blockedBy(note) }
 
-// taken returns the error for a gate that another goroutine has taken. note is the last note of that
+// blockedBy returns the error for a gate that another goroutine has taken. note is the last note of that
 // goroutine.
-func (l *Locker) taken(note error) error {
+func (l *Locker) blockedBy(note error) error {
 	if note == nil {
 		return l.client.unasked(opAcquire, l.name)
 	}
@@ -276,9 +276,7 @@ func (w *wait) end() {
 	}
 	w.endRound()
 	if w.lease != nil {
-		if t := w.lease.tenure; t.finish() == nil {
-			w.locker.client.group.Tell(t.release(), t.claim, (*releasing)(t))
-		}
+		w.lease.tenure.queueRelease()
 		w.lease = nil
 	}
 	w.locker.kind.giveUp(w)
@@ -293,8 +291,8 @@ func (w *call) outcome() error {
 	c := w.locker.client
 	last := c.named(w.locker.heldKey(w.last), w.last)
 	if w.flight != nil {
-		if _, taken := w.flight.Taken(); taken {
-			return errTaken
+		if _, received := w.flight.Received(); received {
+			return errReceived
 		}
 	}
 	switch {

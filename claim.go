@@ -118,7 +118,7 @@ func (q *claiming) ask(request wire.Request, life time.Duration) {
 
 // answers takes the answers to a command of a claim.
 type answers struct {
-	*waits.Wait
+	*waits.Inbox
 	locker *Locker
 	claim  *waits.Claim
 	kind   wire.Kind
@@ -166,7 +166,7 @@ func (q *claiming) await(now clock.Reading) (next time.Time, more bool) {
 	}
 	if q.inbox.Unused(q.claim) >= c.waits.Need {
 		c.grants.Unused(now.Time())
-		q.release(wire.Release)
+		q.dropClaim(wire.Release)
 		return now.Time(), true // another claim is registered
 	}
 	if q.pending {
@@ -231,15 +231,15 @@ func (q *claiming) schedule(now clock.Reading) (more bool) {
 func (q *claiming) backOff(now clock.Reading) (more bool) {
 	d, more := q.pauses.Next()
 	if more {
-		q.release(wire.Release)
+		q.dropClaim(wire.Release)
 		q.stop = now.Time().Add(d)
 		q.resume = now.Time().Add(min(d, longestDelay) + rand.N(q.locker.client.group.Distance()+1))
 	}
 	return more
 }
 
-// release releases the claim, whose votes never count again.
-func (q *claiming) release(how wire.Request) {
+// dropClaim releases the claim, whose votes never count again.
+func (q *claiming) dropClaim(how wire.Request) {
 	c := q.locker.client
 	q.inbox.SetClaim(nil)
 	c.group.Send(how, q.claim.Claim)
@@ -274,10 +274,10 @@ func (q *claiming) judgeLock(now clock.Reading, mine uint64, first time.Time) (m
 		// The rival has a lease. Its holder may heal the key where it is ours. So our release leaves the key free
 		// there, and the next claim does not set it. Elsewhere the release passes the lock on as usual: the lease
 		// may have ended, and its release may have granted the lock to our claim.
-		q.release(q.claim.ReleasingFree(mine))
+		q.dropClaim(q.claim.ReleasingFree(mine))
 		q.spared, q.resume = mine, now.Time()
 	case n > keys || n == keys && rival < own:
-		q.release(q.claim.Releasing(wire.ToToken(rival), 0))
+		q.dropClaim(q.claim.Releasing(wire.ToToken(rival), 0))
 		q.resume = now.Time()
 	case now.Time().Sub(first) > q.claim.G:
 		return q.backOff(now)

@@ -106,7 +106,7 @@ func (c *Client) masterConfig(i int, pool *redis.Pool, servers *master.Servers) 
 		Raising:     c.notices.Raising,
 		Clock:       c.opts.clock,
 		ID:          c.id,
-		Woken:       c.woken,
+		Woken:       c.heardWake,
 		Recalled:    c.entrances.recall,
 		Granted:     c.waits.Granted,
 		Waiting:     c.waits.NearAt,

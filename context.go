@@ -140,7 +140,7 @@ func (c *Client) SingleFlight(ctx context.Context, name string, f func(ctx conte
 		case <-ctx.Done():
 		case <-c.closing: // the other goroutine may be in its f
 		}
-		return nil, false, (&call{locker: l, ctx: ctx, last: l.taken(c.gates.Last(l.key))}).outcome()
+		return nil, false, (&call{locker: l, ctx: ctx, last: l.blockedBy(c.gates.Last(l.key))}).outcome()
 	}
 }
 
@@ -148,7 +148,7 @@ func (c *Client) SingleFlight(ctx context.Context, name string, f func(ctx conte
 func (l *Locker) fly(ctx context.Context, fl *flight.Flight, f func(ctx context.Context) ([]byte, error)) (value []byte, shared bool, err error) {
 	defer fl.Land()
 	s, err := l.enter(&wait{call: call{locker: l, ctx: ctx, flight: fl}})
-	if value, taken := fl.Taken(); taken {
+	if value, received := fl.Received(); received {
 		return value, true, nil
 	}
 	if err != nil {
@@ -177,7 +177,7 @@ func (l *Locker) fly(ctx context.Context, fl *flight.Flight, f func(ctx context.
 // the holder had the lock, and was not set again. Each rule has its reason in docs/flight.md.
 type publishing struct {
 	voted    uint64        // the masters, as bits, that had voted when the holder got the lock, and were sent no heal since
-	settled  func() uint64 // those that set the token no more, see waits.Wait.Settled; nil: all
+	settled  func() uint64 // those that set the token no more, see waits.Inbox.Settled; nil: all
 	contacts []int         // by master: the contact that must have lasted until the value is sent
 }
 

@@ -44,7 +44,7 @@ var (
 // Errors that only LockDoneInfo has.
 var (
 	errPanicked = errors.New("a function of the caller panicked")
-	errTaken    = errors.New("redlock: another caller's value was taken") // see Client.SingleFlight
+	errReceived = errors.New("redlock: another caller's value was taken") // see Client.SingleFlight
 )
 
 // A NodeError is what went wrong with one master.
@@ -328,7 +328,7 @@ func (c *Client) named(key string, err error) error {
 
 // whyTaken returns why the Locker cannot be locked now, for the Logger.
 func (l *Locker) whyTaken() notices.Cause {
-	err := l.taken(l.client.gates.Last(l.key))
+	err := l.blockedBy(l.client.gates.Last(l.key))
 	return causeOf(l.client.named(l.heldKey(err), err))
 }
 

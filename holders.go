@@ -82,7 +82,7 @@ func (e *entrance) drop(t *tenure) {
 func (e *entrance) leave() bool {
 	left, ok := e.state.Leave()
 	if ok && left.Taken() {
-		e.taken()
+		e.dispose()
 	}
 	return ok
 }
@@ -91,7 +91,7 @@ func (e *entrance) leave() bool {
 func (e *entrance) ask(bit occupancy.State) (gaveUp bool) {
 	_, took := e.state.Ask(bit)
 	if took {
-		e.taken()
+		e.dispose()
 	}
 	return took
 }
@@ -100,14 +100,14 @@ func (e *entrance) ask(bit occupancy.State) (gaveUp bool) {
 func (e *entrance) giveBack() bool {
 	took := e.state.Take()
 	if took {
-		e.taken()
+		e.dispose()
 	}
 	return took
 }
 
-// taken is called by whoever has taken the tenure. The caller must hold no mutex, and must not be about to queue the release of
+// dispose is called by whoever has taken the tenure. The caller must hold no mutex, and must not be about to queue the release of
 // a lost lease: finish waits for that.
-func (e *entrance) taken() {
+func (e *entrance) dispose() {
 	t := e.tenure.Load()
 	t.holders.decide(t)
 }
@@ -120,12 +120,10 @@ func (e *entrance) shutOut(t *tenure) (held, took bool) {
 	return !now.Taken(), took
 }
 
-func (e *entrance) release(t *tenure) {
+func (e *entrance) releaseTaken(t *tenure) {
 	c := e.client
 	c.gates.Note(e.key, nil)
-	if t.finish() == nil {
-		c.group.Tell(t.release(), t.claim, (*releasing)(t))
-	}
+	t.queueRelease()
 	e.end()
 	c.gates.Leave(e.key)
 }

@@ -45,7 +45,7 @@ var (
 const keptMost = 10_000
 
 // begins: a plain SET recalls no lock.
-func (k *keeper) begins() (first, woken wire.Kind) { return wire.Register, wire.Set }
+func (k *keeper) begins() (first, afterWake wire.Kind) { return wire.Register, wire.Set }
 
 func (k *keeper) claimOf(w *wait, waited time.Duration) (wire.ClaimOf, holders) {
 	if !k.client.releases.Keeps(k.key) {
@@ -177,10 +177,10 @@ func (k *keeper) held(l *Locker) *Lease {
 	}
 }
 
-// unlocked keeps the tenure of s, hands it over, or releases it. If wait is true, it returns the outcome: a lease that has ended
+// unlocked keeps the tenure of s, hands it over, or releases it. If block is true, it returns the outcome: a lease that has ended
 // is not kept.
-func (k *keeper) unlocked(ctx context.Context, l *Locker, s *Lease, wait bool) error {
-	lost := wait && s.Err() != nil
+func (k *keeper) unlocked(ctx context.Context, l *Locker, s *Lease, block bool) error {
+	lost := block && s.Err() != nil
 	if !lost && (!s.seen.Load() || k.state.Load() == occupancy.One && k.vacate(s)) && k.state.Keep() { // nobody wants the lock
 		return nil
 	}
@@ -196,7 +196,7 @@ func (k *keeper) unlocked(ctx context.Context, l *Locker, s *Lease, wait bool) e
 		}
 		k.end()
 	}
-	return l.leave(ctx, s, wait)
+	return l.leave(ctx, s, block)
 }
 
 // pass hands the tenure over to a goroutine that waits, and returns the lease of that goroutine, or keeps it. Otherwise it is to
@@ -258,7 +258,7 @@ func (k *keeper) decide(t *tenure) {
 	}
 	t.kept = true
 	k.state.Yield()
-	k.release(t)
+	k.releaseTaken(t)
 }
 
 // recall handles a recall of the lock with this token. It reports false if no Locker keeps the lock.

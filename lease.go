@@ -287,6 +287,16 @@ func (t *tenure) finish() error {
 	return nil
 }
 
+// queueRelease ends the tenure, and queues its release, of which nobody waits for the outcome. If the tenure has ended before, queueRelease
+// returns what finish does.
+func (t *tenure) queueRelease() error {
+	err := t.finish()
+	if err == nil {
+		t.client.group.Tell(t.releaseRequest(), t.claim, (*releasing)(t))
+	}
+	return err
+}
+
 // held returns for how long the last holder of a tenure that was unlocked has held it.
 func (t *tenure) held() time.Duration { return t.unlocked.Since(t.holder.acquired) }
 
@@ -318,8 +328,8 @@ func (t *tenure) drawOpen() bool {
 	return t.held() <= openHold && t.client.group.Distance() <= openTrip
 }
 
-// release returns the command of the release.
-func (t *tenure) release() wire.Request { return t.holders.releasing(t) }
+// releaseRequest returns the command of the release.
+func (t *tenure) releaseRequest() wire.Request { return t.holders.releasing(t) }
 
 // passesOn returns a release that says how it passes the lock on, and which fence it proposes.
 func (t *tenure) passesOn() wire.Request {

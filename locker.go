@@ -36,7 +36,7 @@ type Locker struct {
 
 	grantable bool      // a release may grant the lock to a wait, as far as the options and the kind decide
 	first     wire.Kind // of the first attempt; a Register in any case if package turns asks for that: see acquire
-	woken     wire.Kind // of an attempt after a wake-up
+	afterWake wire.Kind // of an attempt after a wake-up
 	silent    bool      // it is for one name of a set: neither losses nor releases of its leases are reported
 
 	lease atomic.Pointer[Lease] // set by locking, nil after unlocking; not used by readers
@@ -45,7 +45,7 @@ type Locker struct {
 // init sets the kind of l.
 func (l *Locker) init(k kind) {
 	l.kind = k
-	l.first, l.woken = k.begins()
+	l.first, l.afterWake = k.begins()
 }
 
 // Lock locks l. If another goroutine or process holds the lock, or if no quorum of masters can be reached,
@@ -145,21 +145,21 @@ func (c *Client) tryGate(key string) (ok bool, note, err error) {
 	return ok, note, err
 }
 
-// leave hands over or releases the lease s, which l no longer refers to, and leaves the gate. If wait is
+// leave hands over or releases the lease s, which l no longer refers to, and leaves the gate. If block is
 // true, it waits for the outcome of the release and returns it.
 //
 // The gate is left as soon as the release is queued. The next acquisition of the name then follows the
 // release on the same ordered connections, so it finds the key deleted: see package turns.
-func (l *Locker) leave(ctx context.Context, s *Lease, wait bool) error {
+func (l *Locker) leave(ctx context.Context, s *Lease, block bool) error {
 	if next := l.handOver(s, nil); next != nil {
 		l.handedOver(ctx, s, next)
 		return nil
 	}
-	return l.release(ctx, s, wait)
+	return l.releaseLease(ctx, s, block)
 }
 
-// release is leave without a handover.
-func (l *Locker) release(ctx context.Context, s *Lease, wait bool) error {
+// releaseLease is leave without a handover.
+func (l *Locker) releaseLease(ctx context.Context, s *Lease, block bool) error {
 	c, t := l.client, s.tenure
 	l.noteHeld(false) // from now on, our lease does not hold the lock
 	if !c.calls.Begin() {
@@ -167,22 +167,17 @@ func (l *Locker) release(ctx context.Context, s *Lease, wait bool) error {
 		return ErrClosed
 	}
 	defer c.calls.Done()
-	if wait { // the release ends the contexts of the lease, and ctx may be one of them
-		var cancel context.CancelFunc
-		ctx, cancel = leasectx.Outlive(ctx, s)
-		defer cancel()
+	if !block {
+		defer l.leaveGate()
+		return t.queueRelease()
 	}
-	err := t.finish()
-	switch {
-	case err != nil:
+	ctx, cancel := leasectx.Outlive(ctx, s) // the release ends the contexts of the lease, and ctx may be one of them
+	defer cancel()
+	if err := t.finish(); err != nil {
 		l.leaveGate()
 		return err
-	case !wait:
-		c.group.Tell(t.release(), t.claim, (*releasing)(t))
-		l.leaveGate()
-		return nil
 	}
-	round := c.group.Ask(t.release(), t.claim, c.opts.bounds.Limit(t.opts.TTL))
+	round := c.group.Ask(t.releaseRequest(), t.claim, c.opts.bounds.Limit(t.opts.TTL))
 	l.leaveGate()
 	return (*releasing)(t).await(ctx, round)
 }
@@ -242,18 +237,18 @@ type entering interface {
 	giveUp(w *wait)
 	// held returns the lease of the present holder, or nil.
 	held(l *Locker) *Lease
-	// unlock unlocks l. If wait is true, it waits for the outcome. It returns ErrNotHeld if l is not locked.
-	unlock(ctx context.Context, l *Locker, wait bool) error
+	// unlock unlocks l. If block is true, it waits for the outcome. It returns ErrNotHeld if l is not locked.
+	unlock(ctx context.Context, l *Locker, block bool) error
 	// unlockLease unlocks l if s is its lease, and waits for the outcome. It returns why s has ended if it is not.
 	unlockLease(ctx context.Context, l *Locker, s *Lease) error
 	// unlocked is the second half of unlock. It keeps, hands over or releases the lease s, to which l no longer refers.
-	unlocked(ctx context.Context, l *Locker, s *Lease, wait bool) error
+	unlocked(ctx context.Context, l *Locker, s *Lease, block bool) error
 }
 
 // asking is what a Locker asks the masters for, and what becomes of their answers.
 type asking interface {
-	// begins returns what Locker.first and Locker.woken are.
-	begins() (first, woken wire.Kind)
+	// begins returns what Locker.first and Locker.afterWake are.
+	begins() (first, afterWake wire.Kind)
 	// claimOf returns what the claim of an acquisition by the wait says, token included, and how its tenure is shared.
 	// waited is for how long the wait has lasted, or wire.NoQueue, or wire.OutOfTurn.
 	claimOf(w *wait, waited time.Duration) (wire.ClaimOf, holders)
@@ -328,9 +323,9 @@ func (mutex) giveUp(*wait) {}
 
 func (mutex) held(l *Locker) *Lease { return l.lease.Load() }
 
-func (mutex) unlock(ctx context.Context, l *Locker, wait bool) error {
+func (mutex) unlock(ctx context.Context, l *Locker, block bool) error {
 	if s := l.lease.Swap(nil); s != nil {
-		return l.kind.unlocked(ctx, l, s, wait)
+		return l.kind.unlocked(ctx, l, s, block)
 	}
 	return ErrNotHeld
 }
@@ -342,12 +337,12 @@ func (mutex) unlockLease(ctx context.Context, l *Locker, s *Lease) error {
 	return l.kind.unlocked(ctx, l, s, true)
 }
 
-func (mutex) unlocked(ctx context.Context, l *Locker, s *Lease, wait bool) error {
-	return l.leave(ctx, s, wait)
+func (mutex) unlocked(ctx context.Context, l *Locker, s *Lease, block bool) error {
+	return l.leave(ctx, s, block)
 }
 
 // A plain SET leaves the lock to nobody, so an acquisition soon after a release is another command: see package turns.
-func (mutex) begins() (first, woken wire.Kind) { return wire.Set, wire.Set }
+func (mutex) begins() (first, afterWake wire.Kind) { return wire.Set, wire.Set }
 
 func (mutex) claimOf(w *wait, waited time.Duration) (wire.ClaimOf, holders) {
 	return wire.ClaimOf{Token: wire.NewToken(w.locker.client.opts.Owner), Waited: waited}, alone

@@ -164,7 +164,7 @@ func (set) enterNames(w *wait) bool {
 			w.late = true
 			w.warn()
 			if _, err := c.gates.Enter(w.ctx, key, nil); err != nil { // a lease of one name is not handed over to a set
-				w.taken(c.gates.Last(key))
+				w.blocked(c.gates.Last(key))
 				return false
 			}
 		}
@@ -180,7 +180,7 @@ func (set) tryNames(w *wait) bool {
 	for _, key := range l.keys {
 		ok, note, _ := l.client.tryGate(key)
 		if !ok {
-			w.taken(note)
+			w.blocked(note)
 			return false
 		}
 		w.nameGates++

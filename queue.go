@@ -25,8 +25,8 @@ import (
 // Masters go down and come up again, and become slower. So a wait may go from one way to the other.
 type contender struct {
 	*wait
-	inbox  *waits.Wait // what the masters' messages say
-	place  *gate.Place // among the goroutines that want permits; nil: it wants a lock
+	inbox  *waits.Inbox // what the masters' messages say
+	place  *gate.Place  // among the goroutines that want permits; nil: it wants a lock
 	pauses waits.Pauses
 	resume time.Time // while there is no claim: when the next one is registered, or the next attempt made; zero: now
 	woken  bool      // a wake-up has come, and neither an attempt nor a poll has followed it
@@ -52,7 +52,7 @@ func (q *contender) contend() bool {
 	defer q.inbox.End()
 	q.claims.pace = q.inbox.NewPace(c.group, c.opts.claimPolls, c.opts.bounds.Drift)
 	if q.flight != nil {
-		q.inbox.Takes()
+		q.inbox.WantsValue()
 	}
 	defer q.leave()
 	for !q.handedOver() && !q.over() {
@@ -79,7 +79,7 @@ func (q *contender) handedOver() bool {
 		return false
 	}
 	if q.claims.claim != nil {
-		q.claims.release(wire.Release)
+		q.claims.dropClaim(wire.Release)
 	}
 	return true
 }
@@ -89,11 +89,11 @@ func (q *contender) gaveValue() bool {
 	if q.flight == nil {
 		return false
 	}
-	value, taken := q.inbox.Taken()
-	if taken {
-		q.flight.Take(value)
+	value, received := q.inbox.ReceivedValue()
+	if received {
+		q.flight.Receive(value)
 	}
-	return taken
+	return received
 }
 
 // sleep waits for d, the end of ctx or the Client, a wake-up, or news of the claim.
@@ -142,7 +142,7 @@ func (q *contender) try() (more bool) {
 	kind := q.kind
 	if q.woken {
 		q.pauses.Woken()
-		q.woken, kind = false, q.locker.woken
+		q.woken, kind = false, q.locker.afterWake
 	}
 	q.kind, q.queued = wire.Again, true
 	q.pauses.Attempt()
@@ -245,7 +245,7 @@ func (q *contender) leave() {
 	}
 	quit := q.queued
 	if q.claims.claim != nil {
-		q.claims.release(wire.Release)
+		q.claims.dropClaim(wire.Release)
 	}
 	if q.locker.terms.OfSlots() {
 		return // that was all
@@ -269,14 +269,14 @@ func (w *call) delays() waits.Delays {
 	return waits.Delays{Start: w.locker.client.opts.schedules, Forever: w.forever, Default: longestDelay}
 }
 
-// woken handles a wake-up from a master. If no goroutine of this Client waits for the key, the wake-up is
+// heardWake handles a wake-up from a master. If no goroutine of this Client waits for the key, the wake-up is
 // passed on to the next client in that master's queue. It is not passed on while a goroutine of this Client
 // is in the gate. Either that goroutine gets the lock, and its release wakes the next client, or another client
 // has the lock, and the release of that client does.
 //
-// woken does nothing and reports false if this Client has not queued for the key: every client that may
+// heardWake does nothing and reports false if this Client has not queued for the key: every client that may
 // publish on the channel can name any key.
-func (c *Client) woken(i int, key, token string) bool {
+func (c *Client) heardWake(i int, key, token string) bool {
 	switch {
 	case token == wire.ReadersMarker:
 		return c.entrances.recallReaders(key)
@@ -284,7 +284,7 @@ func (c *Client) woken(i int, key, token string) bool {
 		return true
 	case !c.waits.TakeExpected(i, key):
 		return false
-	case !c.gates.Taken(key):
+	case !c.gates.Occupied(key):
 		terms := wire.NewTerms(key, 0)
 		c.masters[i].Ask(wire.Wake, master.NewClaim(&terms, wire.ClaimOf{Token: token}), nil)
 	}

@@ -141,12 +141,12 @@ type writer struct {
 var _ kind = writer{}
 
 // begins: a plain SET could overtake writers that wait beside readers.
-func (wr writer) begins() (first, woken wire.Kind) {
-	first, woken = wr.kind.begins()
+func (wr writer) begins() (first, afterWake wire.Kind) {
+	first, afterWake = wr.kind.begins()
 	if !wr.alone {
 		first = wire.Register
 	}
-	return first, woken
+	return first, afterWake
 }
 
 // announces: the refusal of a plain SET does not say whether readers are the cause, so a writer asks anyway, TryLock included.
@@ -177,7 +177,7 @@ var (
 )
 
 // begins: readers have one kind of attempt.
-func (*readers) begins() (first, woken wire.Kind) { return wire.Register, wire.Register }
+func (*readers) begins() (first, afterWake wire.Kind) { return wire.Register, wire.Register }
 
 // claimOf: a reader that has made an attempt may be in the queue, so it says that it has waited: see readers.lua.
 func (r *readers) claimOf(w *wait, waited time.Duration) (wire.ClaimOf, holders) {
@@ -216,12 +216,12 @@ func (r *readers) close() {
 		}
 	})
 	if took {
-		r.taken()
+		r.dispose()
 	}
 }
 
 // decide releases a tenure that the last reader has left, or that a writer wants.
-func (r *readers) decide(t *tenure) { r.release(t) }
+func (r *readers) decide(t *tenure) { r.releaseTaken(t) }
 
 func (r *readers) join(*Locker) *Lease {
 	if r.traced {
@@ -240,13 +240,13 @@ func (r *readers) lock(w *wait) bool {
 	})
 	switch {
 	case err != nil:
-		w.taken(cmp.Or(r.client.gates.Last(r.key), r.lead.Reason()))
+		w.blocked(cmp.Or(r.client.gates.Last(r.key), r.lead.Reason()))
 		return false
 	case s != nil:
 		w.shared = s
 		return true
 	}
-	w.leads = leads
+	w.leadsReaders = leads
 	if !leads || !w.enterGate(nil) {
 		return false
 	}
@@ -258,8 +258,8 @@ func (r *readers) try(w *wait) bool {
 	if w.shared = r.enter(); w.shared != nil {
 		return true
 	}
-	if w.leads = r.lead.Try(); !w.leads {
-		w.taken(r.client.gates.Last(r.key))
+	if w.leadsReaders = r.lead.Try(); !w.leadsReaders {
+		w.blocked(r.client.gates.Last(r.key))
 		return false
 	}
 	return w.tryGate() && w.tryAcquire()
@@ -270,7 +270,7 @@ func (r *readers) giveUp(w *wait) {
 		r.leave()
 		return
 	}
-	if !w.leads {
+	if !w.leadsReaders {
 		return
 	}
 	if !w.inside {
@@ -291,7 +291,7 @@ func (r *readers) hold(w *wait) *Lease {
 	}
 	s := w.lease
 	r.client.gates.Note(r.key, errOwnReaders)
-	w.inside, w.leads, w.lease = false, false, nil
+	w.inside, w.leadsReaders, w.lease = false, false, nil
 	kind := occupancy.Many
 	if o := &s.tenure.opts; o.Handover < 0 || o.RenewEvery < 0 || r.client.opts.DisableWakeups {
 		kind |= occupancy.Brief
@@ -318,8 +318,8 @@ func (r *readers) held(*Locker) *Lease {
 	return nil
 }
 
-func (r *readers) unlock(_ context.Context, _ *Locker, wait bool) error {
-	if !wait {
+func (r *readers) unlock(_ context.Context, _ *Locker, block bool) error {
+	if !block {
 		if !r.leave() {
 			panic("redlock: RUnlock of unlocked RWLocker")
 		}

@@ -186,11 +186,11 @@ func (p *Permit) Slots() []int { return slices.Clone(p.tenure.slots) }
 // A claim aims once. The best of all claims always aims, and all others leave its slots, so some claim wins.
 type permits struct {
 	mutex
-	crowd *crowd
-	n     int // how many slots it needs
-	limit int
-	place *gate.Place // in crowd
-	waits bool        // crowd.wait was called
+	crowd   *crowd
+	n       int // how many slots it needs
+	limit   int
+	place   *gate.Place // in crowd
+	waiting bool        // crowd.beginWaiting was called
 }
 
 var _ kind = (*permits)(nil)
@@ -224,8 +224,8 @@ func (o *crowd) note(err error) {
 	o.last, o.lastAt = err, time.Now()
 }
 
-// wait notes that a goroutine waits, since no permits are free, and tells the holders of permits.
-func (o *crowd) wait() {
+// beginWaiting notes that a goroutine waits, since no permits are free, and tells the holders of permits.
+func (o *crowd) beginWaiting() {
 	o.mu.Lock()
 	o.waiting++
 	watching := o.watching
@@ -236,7 +236,7 @@ func (o *crowd) wait() {
 	}
 }
 
-func (o *crowd) waitOver() {
+func (o *crowd) endWaiting() {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	o.waiting--
@@ -351,7 +351,7 @@ func (p *permits) enter(w *wait) bool {
 	if w.once {
 		p.place = p.crowd.TryJoin()
 		if p.place == nil {
-			w.taken(p.crowd.why())
+			w.blocked(p.crowd.why())
 		}
 		return p.place != nil
 	}
@@ -361,22 +361,22 @@ func (p *permits) enter(w *wait) bool {
 	}
 	w.late = true
 	w.warn()
-	p.wait()
+	p.noteWaiting()
 	select {
 	case <-p.place.Ready():
 		return true
 	case <-w.ctx.Done():
 	case <-w.locker.client.closing:
 	}
-	w.taken(p.crowd.why())
+	w.blocked(p.crowd.why())
 	return false
 }
 
-// wait notes that the goroutine waits, since no permits are free.
-func (p *permits) wait() {
-	if !p.waits {
-		p.waits = true
-		p.crowd.wait()
+// noteWaiting notes that the goroutine waits, since no permits are free.
+func (p *permits) noteWaiting() {
+	if !p.waiting {
+		p.waiting = true
+		p.crowd.beginWaiting()
 	}
 }
 
@@ -399,16 +399,16 @@ func (p *permits) hold(w *wait) *Lease {
 
 // giveUp leaves the crowd. If permits were handed over that the goroutine has not taken, since its ctx ended at that moment, they are released.
 func (p *permits) giveUp(w *wait) {
-	if p.waits {
-		p.waits = false
-		p.crowd.waitOver()
+	if p.waiting {
+		p.waiting = false
+		p.crowd.endWaiting()
 	}
-	if s, ok := p.place.Leave().(*Lease); ok && s.tenure.finish() == nil {
-		w.locker.client.group.Tell(s.tenure.release(), s.tenure.claim, (*releasing)(s.tenure))
+	if s, ok := p.place.Leave().(*Lease); ok {
+		s.tenure.queueRelease()
 	}
 }
 
-func (p *permits) unlocked(ctx context.Context, l *Locker, s *Lease, wait bool) error {
+func (p *permits) unlocked(ctx context.Context, l *Locker, s *Lease, block bool) error {
 	p.crowd.Held(-1)
 	if next := l.handOver(s, p); next != nil {
 		l.client.gates.Leave(l.key) // the next one has a gate of its own
@@ -416,7 +416,7 @@ func (p *permits) unlocked(ctx context.Context, l *Locker, s *Lease, wait bool) 
 		return nil
 	}
 	p.crowd.noteReleased(s.tenure.slots)
-	return l.release(ctx, s, wait)
+	return l.releaseLease(ctx, s, block)
 }
 
 // pass passes permits on to the goroutine of the crowd that has waited longest, if it wants as many of the same limit. If it does not, they
@@ -467,7 +467,7 @@ func (p *permits) judge(q *claiming, now clock.Reading, _ uint64, first time.Tim
 	p.crowd.note(q.last)
 	q.warn()
 	if !q.once && errors.Is(q.last, ErrHeld) {
-		p.wait()
+		p.noteWaiting()
 	}
 	mine := q.inbox.Stands(q.claim, now, c.opts.bounds.Drift)
 	switch {
@@ -488,7 +488,7 @@ func (p *permits) judge(q *claiming, now clock.Reading, _ uint64, first time.Tim
 		case q.beats == 2 && unheld(mine, rivals, c.waits.Need) < p.n:
 			return q.backOff(now) // these slots have holders: at once, the next claim would be given the same
 		case q.beats == 2:
-			q.release(wire.Release)
+			q.dropClaim(wire.Release)
 			q.resume = now.Time()
 		}
 	case q.aim == nil:

@@ -77,12 +77,12 @@ type holders interface {
 	// watch calls tellWanted for each goroutine of the Client that waits now or later. already reports that watch was called before.
 	watch(t *tenure, already bool)
 	// shutOut is called when the tenure has ended: nobody else enters it. held reports whether a goroutine may hold the lock.
-	// If took is true, the caller must call release once the release of the lost tenure is queued.
+	// If took is true, the caller must call releaseTaken once the release of the lost tenure is queued.
 	shutOut(t *tenure) (held, took bool)
 	// decide decides what becomes of a tenure that the caller has taken, since nobody holds it.
 	decide(t *tenure)
-	// release releases a tenure that the caller has taken, unless it has ended, and leaves the gate.
-	release(t *tenure)
+	// releaseTaken releases a tenure that the caller has taken, unless it has ended, and leaves the gate.
+	releaseTaken(t *tenure)
 	// handovers returns how many handovers the fence of the first Lease counts.
 	handovers() int
 	// renewing returns the command of a renewal; nil: wire.Renew.
@@ -106,7 +106,7 @@ func (oneHolder) dueBy(*tenure) time.Time                       { return time.Ti
 func (oneHolder) recalled(*tenure)                              {}
 func (oneHolder) shutOut(*tenure) (held, took bool)             { return true, false }
 func (oneHolder) decide(*tenure)                                {}
-func (oneHolder) release(*tenure)                               {}
+func (oneHolder) releaseTaken(*tenure)                          {}
 func (oneHolder) handovers() int                                { return 0 }
 func (oneHolder) renewing(*tenure) wire.Request                 { return nil }
 func (oneHolder) healing(t *tenure) wire.Request                { return t.claim.Healing(t.fence) }
@@ -181,7 +181,7 @@ func (t *tenure) end(err error) bool {
 	t.mu.Unlock()
 	if ended {
 		if _, took := t.tellHolders(err); took {
-			t.holders.release(t)
+			t.holders.releaseTaken(t)
 		}
 	}
 	return ended
@@ -443,7 +443,7 @@ func (t *tenure) countLocked() (won *renewal, lost *lostError) {
 	return r, nil
 }
 
-// doubt is called when a late poll has found that master i had lost the key: see waits.Wait.Answered. The key may be there
+// doubt is called when a late poll has found that master i had lost the key: see waits.Inbox.Answered. The key may be there
 // again by now. It counts again only after one renewal has succeeded without it, as a key that was healed does. So
 // a renewal decides whether the lease is lost. If none is under way, doubt begins one.
 //
@@ -534,7 +534,7 @@ func (t *tenure) lose(err *lostError) error {
 	t.client.group.Tell(wire.Release, t.claim, (*unreported)(t))
 	close(queued) // only now may the readers' gate be left, or that of a holder that unlocks meanwhile
 	if took {
-		t.holders.release(t)
+		t.holders.releaseTaken(t)
 	}
 	if t.silent {
 		return err

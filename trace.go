@@ -112,7 +112,7 @@ func (i LockDoneInfo) Outcome() string {
 	switch {
 	case i.Err == nil:
 		return "acquired"
-	case i.Err == errTaken:
+	case i.Err == errReceived:
 		return "shared"
 	case errors.Is(i.Err, ErrClosed):
 		return "closed"

@@ -188,8 +188,8 @@ var All = []Defect{
 		Rule: "A grant counts only for the claim whose token it names: one that was given up never counts.",
 		Edits: []Edit{{
 			File: "internal/waits/claim.go",
-			Old:  "w == nil || w.claim == nil || w.claim.Token() != g.Token",
-			New:  "w == nil || w.claim == nil",
+			Old:  "in == nil || in.claim == nil || in.claim.Token() != g.Token",
+			New:  "in == nil || in.claim == nil",
 		}},
 	}, {
 		Name: "token-twice",
@@ -460,7 +460,7 @@ var All = []Defect{
 		Rule: "A wait takes no value of a holder whose token the registration has found.",
 		Edits: []Edit{{
 			File: "internal/waits/value.go",
-			Old:  " && w.stood[i] != v.Holder",
+			Old:  " && in.stood[i] != v.Holder",
 			New:  "",
 		}},
 	}, {

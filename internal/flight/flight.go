@@ -17,7 +17,7 @@ type Flights struct {
 // A Flight is one call for a value, and those that have joined it before the function that makes the value begins.
 //
 // If the flight ends with its own value, all of them get it. If it ends with the value of another client, they get it only if
-// they joined before the claim was registered: see waits.Wait.Value. The others make calls of their own.
+// they joined before the claim was registered: see waits.Inbox.Value. The others make calls of their own.
 type Flight struct {
 	all    *Flights      // immutable
 	key    string        // immutable
@@ -27,9 +27,9 @@ type Flight struct {
 	sealed int // how many had when the last claim was registered; guarded by all.mu
 
 	// Of the goroutine that leads, until landed is closed; then immutable:
-	served int  // how many get the value
-	taken  bool // value is that of another client
-	value  []byte
+	served   int  // how many get the value
+	received bool // value is that of another client
+	value    []byte
 }
 
 // Join returns the flight of a key that waits for the lock, and the place of the caller among those who have joined it, from 1 on.
@@ -56,15 +56,15 @@ func (f *Flight) Seal() {
 	f.sealed = f.joined
 }
 
-// Take says that another client's value has come.
-func (f *Flight) Take(value []byte) {
+// Receive says that another client's value has come.
+func (f *Flight) Receive(value []byte) {
 	f.all.mu.Lock()
 	defer f.all.mu.Unlock()
-	f.value, f.taken, f.served = value, true, f.sealed
+	f.value, f.received, f.served = value, true, f.sealed
 }
 
-// Taken returns a copy of another client's value, and reports whether it has come.
-func (f *Flight) Taken() (value []byte, taken bool) { return bytes.Clone(f.value), f.taken }
+// Received returns a copy of another client's value, and reports whether it has come.
+func (f *Flight) Received() (value []byte, received bool) { return bytes.Clone(f.value), f.received }
 
 // Depart says that the own function begins: nobody joins the flight any more.
 func (f *Flight) Depart() {

@@ -56,9 +56,9 @@ func TestWhoGetsTheValue(t *testing.T) {
 		s.Join("a")
 		f.Seal()
 		s.Join("a")
-		f.Take([]byte("x"))
+		f.Receive([]byte("x"))
 		f.Land()
-		if value, taken := f.Taken(); !taken || string(value) != "x" {
+		if value, taken := f.Received(); !taken || string(value) != "x" {
 			t.Errorf("the one that leads gets %q, %v", value, taken)
 		}
 		if n := served(t, f, 3); n != 2 {

@@ -126,8 +126,8 @@ func (g *Gates) Pass(name string, make func(tag any) any) bool {
 	return true
 }
 
-// Taken reports whether a goroutine is inside the gate of name.
-func (g *Gates) Taken(name string) bool {
+// Occupied reports whether a goroutine is inside the gate of name.
+func (g *Gates) Occupied(name string) bool {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	return g.names[name] != nil

@@ -43,11 +43,11 @@ type Claim struct {
 	returned bool     // a master has come up since its last poll
 	passed   bool     // a master has passed over it, though it is near
 
-	doubt  func(i int) // of its lease, once it was acquired: see Wait.Won
+	doubt  func(i int) // of its lease, once it was acquired: see Inbox.Won
 	aim    []int       // votes for other slots never count; nil: the claim has not aimed
 	held   []int       // the slots of its lease, once it was acquired; nil: that of a lock
 	queued uint64      // the masters, as bits, whose last answer was a refusal: it may be in their queues
-	settle func(i int) // see Wait.WonSlots
+	settle func(i int) // see Inbox.WonSlots
 	unused uint64      // the masters, as bits, whose grants were over before this Client used them
 }
 
@@ -67,21 +67,21 @@ func NewClaim(c *master.Claim, began clock.Reading, g time.Duration, masters int
 }
 
 // SetClaim sets the claim of a wait; nil: it has none. The votes for an earlier claim never count again.
-func (w *Wait) SetClaim(c *Claim) {
-	w.waits.mu.Lock()
-	defer w.waits.mu.Unlock()
-	w.waits.setSlotsLocked(w.claim, nil)
-	w.claim, w.registered = c, 0
-	clear(w.said)
-	w.waits.setSlotsLocked(c, w)
+func (in *Inbox) SetClaim(c *Claim) {
+	in.waits.mu.Lock()
+	defer in.waits.mu.Unlock()
+	in.waits.setSlotsLocked(in.claim, nil)
+	in.claim, in.registered = c, 0
+	clear(in.said)
+	in.waits.setSlotsLocked(c, in)
 }
 
 // ClaimOf returns the wait for a key, and its claim; nil if there is none. It is for tests.
-func (s *Waits) ClaimOf(key string) (*Wait, *Claim) {
+func (s *Waits) ClaimOf(key string) (*Inbox, *Claim) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if w := s.byKey[key]; w != nil {
-		return w, w.claim
+	if in := s.byKey[key]; in != nil {
+		return in, in.claim
 	}
 	return nil, nil
 }
@@ -90,39 +90,39 @@ func (s *Waits) ClaimOf(key string) (*Wait, *Claim) {
 func (s *Waits) Granted(i int, g master.Grant) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	w := s.byKey[g.Key]
+	in := s.byKey[g.Key]
 	if g.Slots != "" {
-		if w = s.bySlots[g.Token]; w == nil {
+		if in = s.bySlots[g.Token]; in == nil {
 			return true // of a claim that has won, or was given up
 		}
 	}
-	if w == nil || w.claim == nil || w.claim.Token() != g.Token {
+	if in == nil || in.claim == nil || in.claim.Token() != g.Token {
 		_, left := s.left.Get(g.Key)
-		return left || w != nil // of a claim that was given up
+		return left || in != nil // of a claim that was given up
 	}
 	if !g.Sure {
-		w.wakeLocked() // a poll finds out
+		in.wakeLocked() // a poll finds out
 		return true
 	}
-	if began := w.claim.Began; began.Time().After(g.Mark.Time()) {
+	if began := in.claim.Began; began.Time().After(g.Mark.Time()) {
 		g.Mark = began
 	}
-	w.claim.nexts[i] = g.Next
-	v := vote{g.Mark, w.claim.G, g.Fence, g.Slots.All()}
-	if time.Since(g.Mark.Time()) > w.claim.G/2 {
+	in.claim.nexts[i] = g.Next
+	v := vote{g.Mark, in.claim.G, g.Fence, g.Slots.All()}
+	if time.Since(g.Mark.Time()) > in.claim.G/2 {
 		// The vote is over, or soon. The claim may have been far, or this Client may have been stopped. A poll asks for how
 		// long the key lives, or finds that the grant was in vain.
-		w.wakeLocked()
+		in.wakeLocked()
 	}
-	w.voteLocked(i, v)
-	poke(w.News)
+	in.voteLocked(i, v)
+	poke(in.News)
 	return true
 }
 
 // voteLocked takes a vote of master i. Of two votes of one master, the one that ends later counts. Of two fences, the
 // higher one counts, since a master's fences rise.
-func (w *Wait) voteLocked(i int, v vote) {
-	c := w.claim
+func (in *Inbox) voteLocked(i int, v vote) {
+	c := in.claim
 	if v.slots = c.aimed(v.slots); len(v.slots) == 0 {
 		return
 	}
@@ -145,8 +145,8 @@ func (w *Wait) voteLocked(i int, v vote) {
 //
 // The answers of a master come in the order of the commands. When an answer was counted in its round, too, Counted follows.
 // Answered reports whether the claim is near at this master.
-func (w *Wait) Answered(c *Claim, kind wire.Kind, i int, a wire.Answer, mark clock.Reading, life time.Duration, listening bool) (near bool) {
-	s, bit := w.waits, uint64(1)<<i
+func (in *Inbox) Answered(c *Claim, kind wire.Kind, i int, a wire.Answer, mark clock.Reading, life time.Duration, listening bool) (near bool) {
+	s, bit := in.waits, uint64(1)<<i
 	s.mu.Lock()
 	c.saidLocked(i, a, mark.Time(), listening)
 	c.heardLocked(i, kind, a)
@@ -160,9 +160,9 @@ func (w *Wait) Answered(c *Claim, kind wire.Kind, i int, a wire.Answer, mark clo
 	if c.queued &^= bit; a.Outcome == wire.Taken {
 		c.queued |= bit
 	}
-	if w.claim == c {
+	if in.claim == c {
 		if kind == wire.Register {
-			w.registeredLocked(i, a)
+			in.registeredLocked(i, a)
 			if a.Outcome == wire.Taken && a.Ahead >= wire.Near {
 				c.behind |= bit
 			}
@@ -174,9 +174,9 @@ func (w *Wait) Answered(c *Claim, kind wire.Kind, i int, a wire.Answer, mark clo
 		}
 		switch {
 		case a.Done() && a.Holds > 0:
-			w.voteLocked(i, vote{mark, a.Holds, a.Fence, a.Slots.All()})
+			in.voteLocked(i, vote{mark, a.Holds, a.Fence, a.Slots.All()})
 		case a.Done():
-			w.voteLocked(i, vote{mark, life, a.Fence, a.Slots.All()})
+			in.voteLocked(i, vote{mark, life, a.Fence, a.Slots.All()})
 		}
 		s.mu.Unlock()
 		return near
@@ -201,7 +201,7 @@ func (w *Wait) Answered(c *Claim, kind wire.Kind, i int, a wire.Answer, mark clo
 }
 
 // Counted says that an answer to a command of a claim was counted in its round.
-func (w *Wait) Counted() { poke(w.News) }
+func (in *Inbox) Counted() { poke(in.News) }
 
 // A Quorum is a quorum of votes for a claim.
 type Quorum struct {
@@ -214,8 +214,8 @@ type Quorum struct {
 // Count counts the votes for a claim. It returns the masters, as bits, whose votes last, when the first vote came,
 // and the quorum if there is one. Votes with a fence above most cannot be part of the quorum; 0: any can. Won
 // finds votes that become void from here on.
-func (w *Wait) Count(c *Claim, now clock.Reading, drift func(time.Duration) time.Duration, most int64) (mine uint64, first time.Time, won *Quorum) {
-	s := w.waits
+func (in *Inbox) Count(c *Claim, now clock.Reading, drift func(time.Duration) time.Duration, most int64) (mine uint64, first time.Time, won *Quorum) {
+	s := in.waits
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	var lefts []left
@@ -258,17 +258,17 @@ type left struct {
 }
 
 // Crowded reports whether a quorum of masters have said that several clients were ahead of the claim when it was registered.
-func (w *Wait) Crowded(c *Claim) bool {
-	w.waits.mu.Lock()
-	defer w.waits.mu.Unlock()
-	return bits.OnesCount64(c.behind) >= w.waits.Need
+func (in *Inbox) Crowded(c *Claim) bool {
+	in.waits.mu.Lock()
+	defer in.waits.mu.Unlock()
+	return bits.OnesCount64(c.behind) >= in.waits.Need
 }
 
 // Next returns the token of the claim that is to have the lock after this one: the head of the queue at the largest number of masters; on a
 // tie, the first of these; "" if nothing is known. It also reports whether masters differ.
-func (w *Wait) Next(c *Claim) (token string, differ bool) {
-	w.waits.mu.Lock()
-	defer w.waits.mu.Unlock()
+func (in *Inbox) Next(c *Claim) (token string, differ bool) {
+	in.waits.mu.Lock()
+	defer in.waits.mu.Unlock()
 	most := 0
 	for _, next := range c.nexts {
 		n := 0
@@ -289,26 +289,26 @@ func (w *Wait) Next(c *Claim) (token string, differ bool) {
 }
 
 // Unused returns how many masters have granted the lock to a claim in vain.
-func (w *Wait) Unused(c *Claim) int {
-	w.waits.mu.Lock()
-	defer w.waits.mu.Unlock()
+func (in *Inbox) Unused(c *Claim) int {
+	in.waits.mu.Lock()
+	defer in.waits.mu.Unlock()
 	return bits.OnesCount64(c.unused)
 }
 
 // Won says that the claim becomes a lease by a quorum, so it can no longer be granted the lock. Won does nothing and
 // reports false if a vote of the quorum has become void since it was counted. Later, doubt is called if a late poll has
 // found that a master had lost the key.
-func (w *Wait) Won(c *Claim, q *Quorum, doubt func(i int)) bool {
-	w.waits.mu.Lock()
-	defer w.waits.mu.Unlock()
-	return w.wonLocked(c, q, doubt)
+func (in *Inbox) Won(c *Claim, q *Quorum, doubt func(i int)) bool {
+	in.waits.mu.Lock()
+	defer in.waits.mu.Unlock()
+	return in.wonLocked(c, q, doubt)
 }
 
-func (w *Wait) wonLocked(c *Claim, q *Quorum, doubt func(i int)) bool {
+func (in *Inbox) wonLocked(c *Claim, q *Quorum, doubt func(i int)) bool {
 	if c.gone&q.rests != 0 {
 		return false
 	}
-	w.waits.setSlotsLocked(c, nil)
-	c.doubt, w.claim = doubt, nil
+	in.waits.setSlotsLocked(c, nil)
+	c.doubt, in.claim = doubt, nil
 	return true
 }

@@ -12,11 +12,11 @@ import (
 // The lives may differ by more than an int of 32 bits can say in nanoseconds.
 func TestAMajorityEndsWithItsEarliestVote(t *testing.T) {
 	now := clock.System()
-	w := New(3).Begin("a")
+	in := New(3).Begin("a")
 	none := func(time.Duration) time.Duration { return 0 }
 	for _, long := range []time.Duration{time.Second, 3 * time.Second, 10 * time.Second, 7 * 24 * time.Hour} {
 		c := &Claim{votes: []vote{{mark: now, life: long}, {mark: now, life: 400 * time.Millisecond}, {}}}
-		_, _, m := w.Count(c, now, none, 0)
+		_, _, m := in.Count(c, now, none, 0)
 		if m == nil || m.Left != 400*time.Millisecond {
 			t.Errorf("votes for 400ms and %v: a quorum for %v, want 400ms", long, m.Left)
 		}
@@ -42,17 +42,17 @@ func TestAVoteWhoseKeyIsGoneDoesNotCount(t *testing.T) {
 	} {
 		t.Run(row.name, func(t *testing.T) {
 			s := New(3)
-			w := s.Begin("a")
+			in := s.Begin("a")
 			c := NewClaim(new(master.Claim), now, 0, 3)
-			w.SetClaim(c)
-			w.voteLocked(0, vote{mark: now, life: time.Second})
-			w.voteLocked(1, vote{mark: now, life: time.Second})
-			_, _, m := w.Count(c, now, none, 0)
-			w.Answered(c, row.kind, row.from, row.answer, now, time.Second, true)
-			if got := w.Won(c, m, func(int) {}); got != row.wins {
+			in.SetClaim(c)
+			in.voteLocked(0, vote{mark: now, life: time.Second})
+			in.voteLocked(1, vote{mark: now, life: time.Second})
+			_, _, m := in.Count(c, now, none, 0)
+			in.Answered(c, row.kind, row.from, row.answer, now, time.Second, true)
+			if got := in.Won(c, m, func(int) {}); got != row.wins {
 				t.Errorf("the claim wins: %v, want %v", got, row.wins)
 			}
-			if _, _, m := w.Count(c, now, none, 0); (m != nil) != row.wins {
+			if _, _, m := in.Count(c, now, none, 0); (m != nil) != row.wins {
 				t.Errorf("a quorum is left: %v, want %v", m != nil, row.wins)
 			}
 		})
@@ -76,16 +76,16 @@ func TestALeaseNamesTheNextOfMostMasters(t *testing.T) {
 	} {
 		t.Run(row.name, func(t *testing.T) {
 			s := New(5)
-			w := s.Begin("a")
+			in := s.Begin("a")
 			terms := wire.NewTerms("a", time.Second)
 			c := NewClaim(master.NewClaim(&terms, wire.ClaimOf{Token: "token"}), clock.System(), 400*time.Millisecond, 5)
-			w.SetClaim(c)
+			in.SetClaim(c)
 			for i, next := range row.heads {
 				if next != "" {
 					s.Granted(i, master.Grant{Key: "a", Token: "token", Next: next, Mark: clock.System(), Sure: true})
 				}
 			}
-			if token, differ := w.Next(c); token != row.token || differ != row.differ {
+			if token, differ := in.Next(c); token != row.token || differ != row.differ {
 				t.Errorf("Next = %q, %t, want %q, %t", token, differ, row.token, row.differ)
 			}
 		})
@@ -96,13 +96,13 @@ func TestALeaseNamesTheNextOfMostMasters(t *testing.T) {
 func TestAClaimIsInAQueueOnlyIfTheMasterCanTellItOfAGrant(t *testing.T) {
 	now := clock.System()
 	s := New(3)
-	w := s.Begin("a")
+	in := s.Begin("a")
 	c := NewClaim(new(master.Claim), now, 0, 4)
-	w.SetClaim(c)
-	w.Answered(c, wire.Register, 0, wire.Answer{Outcome: wire.Taken}, now, time.Second, true)
-	w.Answered(c, wire.Register, 1, wire.Answer{Outcome: wire.Taken}, now, time.Second, false)
-	w.Answered(c, wire.Register, 2, wire.Answer{Outcome: wire.Taken, New: true}, now, time.Second, false)
-	w.Answered(c, wire.Register, 3, wire.Answer{Outcome: wire.Granted}, now, time.Second, false)
+	in.SetClaim(c)
+	in.Answered(c, wire.Register, 0, wire.Answer{Outcome: wire.Taken}, now, time.Second, true)
+	in.Answered(c, wire.Register, 1, wire.Answer{Outcome: wire.Taken}, now, time.Second, false)
+	in.Answered(c, wire.Register, 2, wire.Answer{Outcome: wire.Taken, New: true}, now, time.Second, false)
+	in.Answered(c, wire.Register, 3, wire.Answer{Outcome: wire.Granted}, now, time.Second, false)
 	if c.known != 0b1101 {
 		t.Errorf("known at %b, want 1101", c.known)
 	}
@@ -140,10 +140,10 @@ func TestUnusedGrantsPutAClientBehindOthers(t *testing.T) {
 // The client may have been far, or stopped. The poll says which of the two it was.
 func TestAGrantThatIsOverOrSoonWhenItsMessageComesIsPolled(t *testing.T) {
 	s := New(3)
-	w := s.Begin("a")
+	in := s.Begin("a")
 	terms := wire.NewTerms("a", time.Second)
 	c := NewClaim(master.NewClaim(&terms, wire.ClaimOf{Token: "token"}), clock.System(), 400*time.Millisecond, 3)
-	w.SetClaim(c)
+	in.SetClaim(c)
 	now := clock.System()
 	time.Sleep(2 * time.Millisecond)
 	for i, g := range []time.Duration{time.Millisecond, time.Hour, time.Millisecond} {
@@ -151,17 +151,17 @@ func TestAGrantThatIsOverOrSoonWhenItsMessageComesIsPolled(t *testing.T) {
 		s.Granted(i, master.Grant{Key: "a", Token: "token", Mark: now, Sure: true})
 	}
 	select {
-	case <-w.Wake:
+	case <-in.Wake:
 	default:
 		t.Error("no poll is due")
 	}
 	gone := wire.Answer{Outcome: wire.Taken, New: true}
 	for i, want := range []int{1, 2, 3} {
-		if got := w.Unused(c); got != want-1 {
+		if got := in.Unused(c); got != want-1 {
 			t.Errorf("%d grants were in vain, want %d", got, want-1)
 		}
-		w.Answered(c, wire.Again, i, gone, clock.System(), time.Second, true)
-		if got := w.Unused(c); got != want {
+		in.Answered(c, wire.Again, i, gone, clock.System(), time.Second, true)
+		if got := in.Unused(c); got != want {
 			t.Errorf("%d grants were in vain, want %d", got, want)
 		}
 	}

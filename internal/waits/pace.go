@@ -57,7 +57,7 @@ const (
 // keys. It is used by the goroutine that waits. notPast, an argument of Due and Pause, returns a pause, or a shorter one that ends when the
 // key is due to expire.
 type Pace struct {
-	wait  *Wait
+	inbox *Inbox
 	group *quorum.Group
 	step  time.Duration // the average pause of a near claim
 	drift func(time.Duration) time.Duration
@@ -72,9 +72,9 @@ type Pace struct {
 	lastSplit time.Time // when the last of them did
 }
 
-// NewPace returns the Pace of a wait, whose near claims pause for step on average. drift is that of Wait.Count.
-func (w *Wait) NewPace(group *quorum.Group, step time.Duration, drift func(time.Duration) time.Duration) *Pace {
-	return &Pace{wait: w, group: group, step: step, drift: drift}
+// NewPace returns the Pace of a wait, whose near claims pause for step on average. drift is that of Inbox.Count.
+func (in *Inbox) NewPace(group *quorum.Group, step time.Duration, drift func(time.Duration) time.Duration) *Pace {
+	return &Pace{inbox: in, group: group, step: step, drift: drift}
 }
 
 // Registered says that a new claim is registered. turn is how long the last turn of this Client took, from its claim to the release; 0: it
@@ -98,22 +98,22 @@ func (p *Pace) FoundSplit(now time.Time) { p.splits, p.lastSplit = p.splits+1, n
 // question has found a claim on slots beaten.
 func (p *Pace) Due(c *Claim, now clock.Reading, voted, beaten bool, notPast func(time.Duration) time.Duration) time.Time {
 	if p.far {
-		if ahead := p.wait.Ahead(c); ahead < wire.Near {
+		if ahead := p.inbox.Ahead(c); ahead < wire.Near {
 			p.far = false
 			p.soon(now, rand.N(p.step))
 		} else if ahead < c.Near {
 			p.soon(now, notPast(nearSteps*p.step))
-			if p.wait.PassedOver(c) {
+			if p.inbox.PassedOver(c) {
 				p.soon(now, rand.N(p.step))
 			}
-		} else if p.wait.Returned(c) {
+		} else if p.inbox.Returned(c) {
 			p.soon(now, rand.N(returnMost*p.step))
 		}
 	}
 	switch {
 	case !voted:
 		p.askAt = time.Time{}
-	case c.OfSlots() && !p.split && p.wait.Split(c, now, p.drift):
+	case c.OfSlots() && !p.split && p.inbox.Split(c, now, p.drift):
 		p.split, p.askAt = true, now.Time()
 	case p.askAt.IsZero():
 		p.askAt = now.Time().Add(p.splitDelay(now, beaten))
@@ -151,10 +151,10 @@ func (p *Pace) splitDelay(now clock.Reading, beaten bool) time.Duration {
 
 // Pause sets when the next poll is due, after a round. first says that the round was the registration.
 func (p *Pace) Pause(c *Claim, now clock.Reading, first bool, notPast func(time.Duration) time.Duration) {
-	ahead := p.wait.Ahead(c)
+	ahead := p.inbox.Ahead(c)
 	if p.far = ahead >= wire.Near && p.group.Listening(); !p.far {
 		step := p.step
-		if !c.OfSlots() && !p.wait.Leads(c) {
+		if !c.OfSlots() && !p.inbox.NearAtQuorum(c) {
 			step *= followSteps
 		}
 		p.poll = now.Time().Add(notPast(step/2 + rand.N(step)))

@@ -12,7 +12,7 @@ import (
 // each.
 //
 //   - A claim is near if one master says so. If nearness needed a quorum, nobody might be near where the orders differ.
-//     So more than three can be near somewhere. Those that are near at fewer than a quorum poll a third as often: see Leads.
+//     So more than three can be near somewhere. Those that are near at fewer than a quorum poll a third as often: see NearAtQuorum.
 //   - A claim that is far polls at the mean of the rates for its places. So all claims together send as many polls as if the
 //     orders were the same, and the first live one of each master has its part in these.
 //   - It is near if fewer than a quorum of masters have said anything: others may be down, or new.
@@ -62,10 +62,10 @@ func (c *Claim) aheadLocked(need int) int {
 	return int(math.Round(float64(said) / rate))
 }
 
-// Leads reports whether a claim is near at a quorum of masters, or fewer have said anything.
-func (w *Wait) Leads(c *Claim) bool {
-	w.waits.mu.Lock()
-	defer w.waits.mu.Unlock()
+// NearAtQuorum reports whether a claim is near at a quorum of masters, or fewer have said anything.
+func (in *Inbox) NearAtQuorum(c *Claim) bool {
+	in.waits.mu.Lock()
+	defer in.waits.mu.Unlock()
 	said, near := 0, 0
 	for i := range c.places {
 		if c.places[i].known {
@@ -75,38 +75,38 @@ func (w *Wait) Leads(c *Claim) bool {
 			near++
 		}
 	}
-	return near >= w.waits.Need || said < w.waits.Need
+	return near >= in.waits.Need || said < in.waits.Need
 }
 
 // Ahead returns how many clients are ahead of a claim, on average. It is near if these are fewer than Claim.Near.
-func (w *Wait) Ahead(c *Claim) int {
-	w.waits.mu.Lock()
-	defer w.waits.mu.Unlock()
-	return c.aheadLocked(w.waits.Need)
+func (in *Inbox) Ahead(c *Claim) int {
+	in.waits.mu.Lock()
+	defer in.waits.mu.Unlock()
+	return c.aheadLocked(in.waits.Need)
 }
 
 // Near handles the message of master i that a claim has become near. It reports false if this Client has not queued for the key.
 func (s *Waits) Near(i int, key, token string) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	w := s.byKey[key]
+	in := s.byKey[key]
 	if wire.OfSlots(key) {
-		if w = s.bySlots[token]; w == nil {
+		if in = s.bySlots[token]; in == nil {
 			return true // of a claim that has won, or was given up: see Released
 		}
 	}
-	if w == nil || w.claim == nil || w.claim.Token() != token {
+	if in == nil || in.claim == nil || in.claim.Token() != token {
 		_, left := s.left.Get(key)
-		return left || w != nil // of a claim that was given up
+		return left || in != nil // of a claim that was given up
 	}
-	p := &w.claim.places[i]
+	p := &in.claim.places[i]
 	p.told = time.Now()
-	if !w.claim.nearAt(i) {
-		p.known, p.ahead = true, w.claim.Near-1
-		poke(w.News)
-	} else if w.claim.slots > 0 { // it was passed over
-		w.claim.passed = true
-		poke(w.News)
+	if !in.claim.nearAt(i) {
+		p.known, p.ahead = true, in.claim.Near-1
+		poke(in.News)
+	} else if in.claim.slots > 0 { // it was passed over
+		in.claim.passed = true
+		poke(in.News)
 	}
 	return true
 }
@@ -116,11 +116,11 @@ func (s *Waits) Near(i int, key, token string) bool {
 func (s *Waits) NearAt(i int) (since time.Time, near bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	for _, w := range s.byKey {
-		if w.claim == nil || !w.claim.nearAt(i) {
+	for _, in := range s.byKey {
+		if in.claim == nil || !in.claim.nearAt(i) {
 			continue
 		}
-		if began := w.claim.Began.Time(); !near || began.Before(since) {
+		if began := in.claim.Began.Time(); !near || began.Before(since) {
 			since, near = began, true
 		}
 	}
@@ -132,8 +132,8 @@ func (s *Waits) NearAt(i int) (since time.Time, near bool) {
 func (s *Waits) Calm() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	for _, w := range s.byKey {
-		if w.claim == nil || w.claim.aheadLocked(s.Need) < w.claim.Near {
+	for _, in := range s.byKey {
+		if in.claim == nil || in.claim.aheadLocked(s.Need) < in.claim.Near {
 			return false
 		}
 	}
@@ -141,9 +141,9 @@ func (s *Waits) Calm() bool {
 }
 
 // PassedOver reports whether a master has passed over a claim on slots since the last call, since this Client may have been stopped.
-func (w *Wait) PassedOver(c *Claim) (is bool) {
-	w.waits.mu.Lock()
-	defer w.waits.mu.Unlock()
+func (in *Inbox) PassedOver(c *Claim) (is bool) {
+	in.waits.mu.Lock()
+	defer in.waits.mu.Unlock()
 	is, c.passed = c.passed, false
 	return is
 }
@@ -154,8 +154,8 @@ func (s *Waits) Fewest(unknown, nearMost int) int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	least := -1
-	for _, w := range s.byKey {
-		c := w.claim
+	for _, in := range s.byKey {
+		c := in.claim
 		if c == nil {
 			continue
 		}
@@ -178,19 +178,19 @@ func (s *Waits) Fewest(unknown, nearMost int) int {
 func (s *Waits) Up(i int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	for _, w := range s.byKey {
-		if c := w.claim; c != nil {
+	for _, in := range s.byKey {
+		if c := in.claim; c != nil {
 			c.places[i] = place{}
 			c.returned = true
-			poke(w.News)
+			poke(in.News)
 		}
 	}
 }
 
 // Returned reports whether a master has come up since the last call.
-func (w *Wait) Returned(c *Claim) (is bool) {
-	w.waits.mu.Lock()
-	defer w.waits.mu.Unlock()
+func (in *Inbox) Returned(c *Claim) (is bool) {
+	in.waits.mu.Lock()
+	defer in.waits.mu.Unlock()
 	is, c.returned = c.returned, false
 	return is
 }

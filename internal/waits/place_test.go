@@ -12,27 +12,27 @@ import (
 // A placed is a claim that waits at five masters.
 type placed struct {
 	*testing.T
-	s *Waits
-	w *Wait
-	c *Claim
+	s  *Waits
+	in *Inbox
+	c  *Claim
 }
 
 func newPlaced(t *testing.T) *placed {
 	terms := wire.NewTerms("a", time.Second)
 	p := &placed{T: t, s: New(5), c: NewClaim(master.NewClaim(&terms, wire.ClaimOf{Token: "token"}), clock.System(), time.Second, 5)}
-	p.w = p.s.Begin("a")
-	p.w.SetClaim(p.c)
+	p.in = p.s.Begin("a")
+	p.in.SetClaim(p.c)
 	return p
 }
 
 // answer has master i answer a command that was sent at sent.
 func (p *placed) answer(i, ahead int, sent clock.Reading) {
-	p.w.Answered(p.c, wire.Again, i, wire.Answer{Outcome: wire.Taken, Ahead: ahead}, sent, time.Second, true)
+	p.in.Answered(p.c, wire.Again, i, wire.Answer{Outcome: wire.Taken, Ahead: ahead}, sent, time.Second, true)
 }
 
 func (p *placed) want(when string, ahead int) {
 	p.Helper()
-	if got := p.w.Ahead(p.c); got != ahead {
+	if got := p.in.Ahead(p.c); got != ahead {
 		p.Errorf("%s: %d are ahead, want %d", when, got, ahead)
 	}
 }
@@ -57,7 +57,7 @@ func TestAClaimIsNearIfOneMasterSaysSo(t *testing.T) {
 	p.answer(3, 3, now)
 	p.want("and far again", 6)
 	for i := range 3 {
-		p.w.Answered(p.c, wire.Again, i, wire.Answer{Err: errTest}, now, time.Second, true)
+		p.in.Answered(p.c, wire.Again, i, wire.Answer{Err: errTest}, now, time.Second, true)
 	}
 	p.want("a quorum are down", 0)
 }
@@ -81,8 +81,8 @@ func TestAClaimLeadsIfAQuorumSaysThatItIsNear(t *testing.T) {
 			for i, ahead := range row.places {
 				p.answer(i, ahead, clock.System())
 			}
-			if got := p.w.Leads(p.c); got != row.want {
-				t.Errorf("Leads = %t, want %t", got, row.want)
+			if got := p.in.NearAtQuorum(p.c); got != row.want {
+				t.Errorf("NearAtQuorum = %t, want %t", got, row.want)
 			}
 		})
 	}
@@ -112,7 +112,7 @@ func TestAnAnswerThatWasAskedForBeforeTheLastMessageDoesNotChangeThePlace(t *tes
 	p.s.Near(1, "a", "token")
 	p.s.Up(1)
 	p.want("the master has come up anew", 7)
-	if !p.w.Returned(p.c) || p.w.Returned(p.c) {
+	if !p.in.Returned(p.c) || p.in.Returned(p.c) {
 		t.Error("the master has not come up once")
 	}
 }
@@ -129,7 +129,7 @@ func TestAMessageThatAClaimIsNearIsExpectedOfAClaim(t *testing.T) {
 		t.Error("a message for an earlier claim was not expected")
 	}
 	p.want("another claim is near", 7)
-	p.w.End()
+	p.in.End()
 	if !p.s.Near(0, "a", "token") {
 		t.Error("a message for a wait that has just ended was not expected")
 	}
@@ -153,7 +153,7 @@ func TestAClientIsCalmIfAllItsClaimsAreFar(t *testing.T) {
 	other.End()
 	p.s.Near(1, "a", "token")
 	want("it is near at one master", false)
-	p.w.End()
+	p.in.End()
 	want("nobody waits", false)
 }
 
@@ -180,6 +180,6 @@ func TestTheFewestAhead(t *testing.T) {
 	}
 	want("another claim is near", 2)
 	other.End()
-	p.w.End()
+	p.in.End()
 	want("no claim waits", 0)
 }

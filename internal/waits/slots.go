@@ -29,15 +29,15 @@ func NewSlotClaim(c *master.Claim, began clock.Reading, g time.Duration, masters
 }
 
 // setSlotsLocked makes w the wait of a claim on slots; nil: none. It does nothing for nil and for a claim on a lock.
-func (s *Waits) setSlotsLocked(c *Claim, w *Wait) {
+func (s *Waits) setSlotsLocked(c *Claim, in *Inbox) {
 	switch {
 	case c == nil || c.slots == 0:
-	case w == nil:
+	case in == nil:
 		delete(s.bySlots, c.Token())
 	default:
-		s.bySlots[c.Token()] = w
+		s.bySlots[c.Token()] = in
 		s.noteSlotsLocked(c.Claim)
-		w.slots = true
+		in.slots = true
 	}
 }
 
@@ -79,9 +79,9 @@ func (c *Claim) aimed(slots []int) []int {
 
 // Aim drops the votes of a claim for all slots but these, and has later votes for others not count. It must be called before the
 // command to aim is sent.
-func (w *Wait) Aim(c *Claim, slots []int) {
-	w.waits.mu.Lock()
-	defer w.waits.mu.Unlock()
+func (in *Inbox) Aim(c *Claim, slots []int) {
+	in.waits.mu.Lock()
+	defer in.waits.mu.Unlock()
 	c.aim = slots
 	for i := range c.votes {
 		v := &c.votes[i]
@@ -92,9 +92,9 @@ func (w *Wait) Aim(c *Claim, slots []int) {
 }
 
 // Stands returns at how many masters a claim stands in each of its slots, as far as it has votes that last.
-func (w *Wait) Stands(c *Claim, now clock.Reading, drift func(time.Duration) time.Duration) map[int]int {
-	w.waits.mu.Lock()
-	defer w.waits.mu.Unlock()
+func (in *Inbox) Stands(c *Claim, now clock.Reading, drift func(time.Duration) time.Duration) map[int]int {
+	in.waits.mu.Lock()
+	defer in.waits.mu.Unlock()
 	keys := make(map[int]int)
 	for _, v := range c.votes {
 		if v.life > 0 && v.life-drift(v.life)-now.Since(v.mark) > 0 {
@@ -108,10 +108,10 @@ func (w *Wait) Stands(c *Claim, now clock.Reading, drift func(time.Duration) tim
 
 // Split reports whether a claim that has not aimed has votes that last, and cannot have a quorum for any slot by the first votes of the
 // masters that have not voted.
-func (w *Wait) Split(c *Claim, now clock.Reading, drift func(time.Duration) time.Duration) bool {
-	keys := w.Stands(c, now, drift)
-	w.waits.mu.Lock()
-	defer w.waits.mu.Unlock()
+func (in *Inbox) Split(c *Claim, now clock.Reading, drift func(time.Duration) time.Duration) bool {
+	keys := in.Stands(c, now, drift)
+	in.waits.mu.Lock()
+	defer in.waits.mu.Unlock()
 	most, open := 0, 0
 	for _, n := range keys {
 		most = max(most, n)
@@ -121,7 +121,7 @@ func (w *Wait) Split(c *Claim, now clock.Reading, drift func(time.Duration) time
 			open++
 		}
 	}
-	return c.aim == nil && most > 0 && most+open < w.waits.Need
+	return c.aim == nil && most > 0 && most+open < in.waits.Need
 }
 
 // wonLocked returns the quorum for as many slots as a claim needs, or nil. lefts are the votes that last, the longest first.
@@ -165,10 +165,10 @@ func (c *Claim) wonLocked(votes []quorum.Vote, lefts []left, need int) *Quorum {
 // WonSlots is Won for a claim on slots. It also returns the masters, as bits, that are known to have the token in other slots, and those that have it in
 // the queue. Later, settle is called if the answer to an earlier command says so of a master. There, the holder is to stand in
 // its slots, and to leave all others: else nobody could have those. A claim that has aimed does so everywhere.
-func (w *Wait) WonSlots(c *Claim, q *Quorum, doubt, settle func(i int)) (elsewhere, queued uint64, ok bool) {
-	w.waits.mu.Lock()
-	defer w.waits.mu.Unlock()
-	if !w.wonLocked(c, q, doubt) {
+func (in *Inbox) WonSlots(c *Claim, q *Quorum, doubt, settle func(i int)) (elsewhere, queued uint64, ok bool) {
+	in.waits.mu.Lock()
+	defer in.waits.mu.Unlock()
+	if !in.wonLocked(c, q, doubt) {
 		return 0, 0, false
 	}
 	if c.aim != nil {

@@ -32,23 +32,23 @@ func TestVotesForSlotsAreCountedBySlot(t *testing.T) {
 		t.Run(row.name, func(t *testing.T) {
 			terms := wire.NewSlotTerms("a", 10, row.n, time.Minute)
 			now := clock.System()
-			w := New(5).Begin("a")
+			in := New(5).Begin("a")
 			c := NewSlotClaim(master.NewClaim(&terms, wire.ClaimOf{Token: "T"}), now, time.Minute, 5, row.n, 10)
-			w.SetClaim(c)
+			in.SetClaim(c)
 			for i, slots := range row.votes {
 				if slots != nil {
-					w.voteLocked(i, vote{mark: now, life: time.Minute, slots: slots})
+					in.voteLocked(i, vote{mark: now, life: time.Minute, slots: slots})
 				}
 			}
 			if row.aim != nil {
-				w.Aim(c, row.aim)
-				w.voteLocked(0, vote{mark: now, life: time.Hour, slots: []int{4}})
+				in.Aim(c, row.aim)
+				in.voteLocked(0, vote{mark: now, life: time.Hour, slots: []int{4}})
 			}
-			_, _, won := w.Count(c, now, none, 0)
+			_, _, won := in.Count(c, now, none, 0)
 			if (won != nil) != (row.won != nil) || won != nil && !slices.Equal(won.Slots, row.won) {
 				t.Errorf("won = %+v, want %v", won, row.won)
 			}
-			if got := w.Split(c, now, none); got != row.split {
+			if got := in.Split(c, now, none); got != row.split {
 				t.Errorf("Split = %t, want %t", got, row.split)
 			}
 		})
@@ -59,13 +59,13 @@ func TestVotesForSlotsAreCountedBySlot(t *testing.T) {
 func TestAClaimOnSlotsIsNearIfItsTokenIsTold(t *testing.T) {
 	s := New(3)
 	terms := wire.NewSlotTerms("a", 8, 1, time.Minute)
-	claim := func(token string, ahead int) (*Wait, *Claim) {
-		w, c := s.Begin("permit of "+token), NewSlotClaim(master.NewClaim(&terms, wire.ClaimOf{Token: token}), clock.System(), time.Minute, 3, 1, 8)
-		w.SetClaim(c)
+	claim := func(token string, ahead int) (*Inbox, *Claim) {
+		in, c := s.Begin("permit of "+token), NewSlotClaim(master.NewClaim(&terms, wire.ClaimOf{Token: token}), clock.System(), time.Minute, 3, 1, 8)
+		in.SetClaim(c)
 		for i := range 3 {
-			w.Answered(c, wire.Again, i, wire.Answer{Outcome: wire.Taken, Ahead: ahead}, clock.System(), time.Minute, true)
+			in.Answered(c, wire.Again, i, wire.Answer{Outcome: wire.Taken, Ahead: ahead}, clock.System(), time.Minute, true)
 		}
-		return w, c
+		return in, c
 	}
 	first, one := claim("T", 20)
 	second, other := claim("U", 30)
@@ -97,17 +97,17 @@ func TestAClaimOnSlotsIsNearIfItsTokenIsTold(t *testing.T) {
 func TestAClaimOnSlotsLearnsThatItWasPassedOver(t *testing.T) {
 	s := New(3)
 	terms := wire.NewSlotTerms("a", 8, 1, time.Minute)
-	w, c := s.Begin("permit of T"), NewSlotClaim(master.NewClaim(&terms, wire.ClaimOf{Token: "T"}), clock.System(), time.Minute, 3, 1, 8)
-	w.SetClaim(c)
+	in, c := s.Begin("permit of T"), NewSlotClaim(master.NewClaim(&terms, wire.ClaimOf{Token: "T"}), clock.System(), time.Minute, 3, 1, 8)
+	in.SetClaim(c)
 	for i := range 3 {
-		w.Answered(c, wire.Again, i, wire.Answer{Outcome: wire.Taken, Ahead: 20}, clock.System(), time.Minute, true)
+		in.Answered(c, wire.Again, i, wire.Answer{Outcome: wire.Taken, Ahead: 20}, clock.System(), time.Minute, true)
 	}
 	for _, want := range []bool{false, true, true} {
 		s.Near(1, terms.Key(), "T")
-		if got := w.PassedOver(c); got != want {
+		if got := in.PassedOver(c); got != want {
 			t.Errorf("it was passed over: %t, want %t", got, want)
 		}
-		if w.PassedOver(c) {
+		if in.PassedOver(c) {
 			t.Error("it was passed over twice by one message")
 		}
 	}

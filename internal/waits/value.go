@@ -12,18 +12,18 @@ import (
 // registration says that the key did not hold that token, the token was set later, and the function began later still. One such
 // master is enough. But a quorum of masters must have sent the value, so that no master can forge one. See docs/flight.md.
 
-// Takes says that the wait may end with a value. It is called before the first SetClaim.
-func (w *Wait) Takes() {
-	w.waits.mu.Lock()
-	defer w.waits.mu.Unlock()
-	w.stood, w.said = make([]string, w.waits.masters), make([]*wire.Value, w.waits.masters)
+// WantsValue says that the wait may end with a value. It is called before the first SetClaim.
+func (in *Inbox) WantsValue() {
+	in.waits.mu.Lock()
+	defer in.waits.mu.Unlock()
+	in.stood, in.said = make([]string, in.waits.masters), make([]*wire.Value, in.waits.masters)
 }
 
 // registeredLocked notes what a master's key held when it executed the registration of the wait's claim.
-func (w *Wait) registeredLocked(i int, a wire.Answer) {
-	if w.stood != nil && a.Err == nil {
-		w.registered |= 1 << i
-		w.stood[i] = a.Standing[:min(len(a.Standing), wire.HolderMost)]
+func (in *Inbox) registeredLocked(i int, a wire.Answer) {
+	if in.stood != nil && a.Err == nil {
+		in.registered |= 1 << i
+		in.stood[i] = a.Standing[:min(len(a.Standing), wire.HolderMost)]
 	}
 }
 
@@ -31,45 +31,45 @@ func (w *Wait) registeredLocked(i int, a wire.Answer) {
 func (s *Waits) Value(i int, v wire.Value) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	w := s.byKey[v.Key]
-	if w == nil || w.claim == nil || w.claim.Token() != v.Token {
+	in := s.byKey[v.Key]
+	if in == nil || in.claim == nil || in.claim.Token() != v.Token {
 		_, left := s.left.Get(v.Key)
-		return left || w != nil // to a claim that was given up
+		return left || in != nil // to a claim that was given up
 	}
-	if w.said == nil {
+	if in.said == nil {
 		return true
 	}
-	v.Sure = v.Sure && w.registered>>i&1 == 1 && w.stood[i] != v.Holder
-	w.said[i] = &v
+	v.Sure = v.Sure && in.registered>>i&1 == 1 && in.stood[i] != v.Holder
+	in.said[i] = &v
 	same, later := 0, false
-	for _, other := range w.said {
+	for _, other := range in.said {
 		if other != nil && other.Holder == v.Holder && bytes.Equal(other.Value, v.Value) {
 			same++
 			later = later || other.Sure
 		}
 	}
-	if same >= s.Need && later && w.value == nil {
-		w.value = &v.Value
-		poke(w.News)
+	if same >= s.Need && later && in.value == nil {
+		in.value = &v.Value
+		poke(in.News)
 	}
 	return true
 }
 
 // Taken returns the value with which the wait ends, and reports whether there is one.
-func (w *Wait) Taken() (value []byte, ok bool) {
-	w.waits.mu.Lock()
-	defer w.waits.mu.Unlock()
-	if w.value == nil {
+func (in *Inbox) ReceivedValue() (value []byte, ok bool) {
+	in.waits.mu.Lock()
+	defer in.waits.mu.Unlock()
+	if in.value == nil {
 		return nil, false
 	}
-	return *w.value, true
+	return *in.value, true
 }
 
 // Settled returns the masters, as bits, that set the token of a claim no more, as far as registrations and polls go: all were
 // answered, and none was lost or has found that the claim was not in the queue. It is asked when the claim has become a lease.
-func (w *Wait) Settled(c *Claim) (masters uint64) {
-	w.waits.mu.Lock()
-	defer w.waits.mu.Unlock()
+func (in *Inbox) Settled(c *Claim) (masters uint64) {
+	in.waits.mu.Lock()
+	defer in.waits.mu.Unlock()
 	for i := range c.votes {
 		if c.heard[i] == c.asked && c.missed>>i&1 == 0 {
 			masters |= 1 << i
@@ -79,9 +79,9 @@ func (w *Wait) Settled(c *Claim) (masters uint64) {
 }
 
 // Asked notes that a registration or a poll of the claim is about to be sent to all masters.
-func (w *Wait) Asked(c *Claim) {
-	w.waits.mu.Lock()
-	defer w.waits.mu.Unlock()
+func (in *Inbox) Asked(c *Claim) {
+	in.waits.mu.Lock()
+	defer in.waits.mu.Unlock()
 	c.asked++
 }
 

@@ -11,13 +11,13 @@ import (
 )
 
 // flying returns a wait for the key "a", which takes values, and its claim.
-func flying(s *Waits) (*Wait, *Claim) {
-	w := s.Begin("a")
-	w.Takes()
+func flying(s *Waits) (*Inbox, *Claim) {
+	in := s.Begin("a")
+	in.WantsValue()
 	terms := wire.NewTerms("a", 0)
 	c := NewClaim(master.NewClaim(&terms, wire.ClaimOf{Token: "mine", Grant: wire.GrantLeast}), clock.System(), wire.GrantLeast, s.masters)
-	w.SetClaim(c)
-	return w, c
+	in.SetClaim(c)
+	return in, c
 }
 
 func TestAWaitTakesAValueOnlyIfItsFunctionBeganAfterTheCall(t *testing.T) {
@@ -45,16 +45,16 @@ func TestAWaitTakesAValueOnlyIfItsFunctionBeganAfterTheCall(t *testing.T) {
 	} {
 		t.Run(row.name, func(t *testing.T) {
 			s := New(3)
-			w, c := flying(s)
-			w.Answered(c, row.kind, 1, row.answer, c.Began, wire.GrantLeast, true)
+			in, c := flying(s)
+			in.Answered(c, row.kind, 1, row.answer, c.Began, wire.GrantLeast, true)
 			if expected := s.Value(1, row.value); expected != (row.value.Key == "a") {
 				t.Errorf("the message was expected: %v", expected)
 			}
-			if _, ok := w.Taken(); ok {
+			if _, ok := in.ReceivedValue(); ok {
 				t.Error("a value was taken that one master of three has sent")
 			}
 			s.Value(2, row.value) // which has not answered the registration
-			if _, ok := w.Taken(); ok != row.want {
+			if _, ok := in.ReceivedValue(); ok != row.want {
 				t.Errorf("taken: %v, want %v", ok, row.want)
 			}
 		})
@@ -64,12 +64,12 @@ func TestAWaitTakesAValueOnlyIfItsFunctionBeganAfterTheCall(t *testing.T) {
 // A master that lies cannot forge a value.
 func TestAQuorumOfMastersMustSendTheSameValue(t *testing.T) {
 	s := New(5)
-	w, c := flying(s)
+	in, c := flying(s)
 	forged := wire.Value{Key: "a", Token: "mine", Holder: "holder", Value: []byte("forged"), Sure: true}
 	value, other := forged, forged
 	value.Value, other.Holder = []byte("v"), "another"
 	for i := range 5 {
-		w.Answered(c, wire.Register, i, wire.Answer{Outcome: wire.Taken, Standing: "before"}, c.Began, wire.GrantLeast, true)
+		in.Answered(c, wire.Register, i, wire.Answer{Outcome: wire.Taken, Standing: "before"}, c.Began, wire.GrantLeast, true)
 	}
 	for _, said := range []struct {
 		master int
@@ -77,7 +77,7 @@ func TestAQuorumOfMastersMustSendTheSameValue(t *testing.T) {
 		want   bool
 	}{{0, forged, false}, {0, forged, false}, {0, forged, false}, {1, value, false}, {2, value, false}, {3, other, false}, {1, forged, false}, {4, value, false}, {3, value, true}} {
 		s.Value(said.master, said.value)
-		if got, ok := w.Taken(); ok != said.want || ok && string(got) != "v" {
+		if got, ok := in.ReceivedValue(); ok != said.want || ok && string(got) != "v" {
 			t.Fatalf("master %d has sent %q: the wait has %q, %v", said.master, said.value.Value, got, ok)
 		}
 	}
@@ -85,15 +85,15 @@ func TestAQuorumOfMastersMustSendTheSameValue(t *testing.T) {
 
 func TestAWaitForALockTakesNoValue(t *testing.T) {
 	s := New(3)
-	w := s.Begin("a")
+	in := s.Begin("a")
 	terms := wire.NewTerms("a", 0)
 	c := NewClaim(master.NewClaim(&terms, wire.ClaimOf{Token: "mine", Grant: wire.GrantLeast}), clock.System(), wire.GrantLeast, 3)
-	w.SetClaim(c)
-	w.Answered(c, wire.Register, 1, wire.Answer{Outcome: wire.Granted}, c.Began, wire.GrantLeast, true)
+	in.SetClaim(c)
+	in.Answered(c, wire.Register, 1, wire.Answer{Outcome: wire.Granted}, c.Began, wire.GrantLeast, true)
 	for i := range 3 {
 		s.Value(i, wire.Value{Key: "a", Token: "mine", Holder: "holder", Sure: true})
 	}
-	if _, ok := w.Taken(); ok {
+	if _, ok := in.ReceivedValue(); ok {
 		t.Error("a value was taken")
 	}
 }
@@ -101,23 +101,23 @@ func TestAWaitForALockTakesNoValue(t *testing.T) {
 // An answer to the registration of an earlier claim says nothing of the present one.
 func TestTheRegistrationOfAnEarlierClaimDoesNotCount(t *testing.T) {
 	s := New(3)
-	w, c := flying(s)
-	w.Answered(c, wire.Register, 1, wire.Answer{Outcome: wire.Granted}, c.Began, wire.GrantLeast, true)
+	in, c := flying(s)
+	in.Answered(c, wire.Register, 1, wire.Answer{Outcome: wire.Granted}, c.Began, wire.GrantLeast, true)
 	terms := wire.NewTerms("a", 0)
 	next := NewClaim(master.NewClaim(&terms, wire.ClaimOf{Token: "next", Grant: wire.GrantLeast}), clock.System(), wire.GrantLeast, 3)
-	w.SetClaim(next)
-	w.Answered(c, wire.Register, 2, wire.Answer{Outcome: wire.Granted}, c.Began, wire.GrantLeast, true)
+	in.SetClaim(next)
+	in.Answered(c, wire.Register, 2, wire.Answer{Outcome: wire.Granted}, c.Began, wire.GrantLeast, true)
 	for i := range 3 {
 		s.Value(i, wire.Value{Key: "a", Token: "next", Holder: "holder", Sure: true})
 	}
-	if _, ok := w.Taken(); ok {
+	if _, ok := in.ReceivedValue(); ok {
 		t.Error("a value was taken")
 	}
-	w.SetClaim(nil)
+	in.SetClaim(nil)
 	if !s.Value(1, wire.Value{Key: "a", Token: "next", Holder: "holder"}) {
 		t.Error("a message to a claim that was given up is not expected")
 	}
-	if _, ok := w.Taken(); ok {
+	if _, ok := in.ReceivedValue(); ok {
 		t.Error("a value was taken without a claim")
 	}
 }
@@ -146,17 +146,17 @@ func TestAMasterIsSettledWhenNothingMoreSetsTheToken(t *testing.T) {
 	} {
 		for _, won := range []bool{false, true} { // before the last answer
 			s := New(1)
-			w, c := flying(s)
+			in, c := flying(s)
 			for range row.sent {
-				w.Asked(c)
+				in.Asked(c)
 			}
 			for i, a := range row.answers {
 				if won && i == len(row.answers)-1 {
-					w.Won(c, &Quorum{}, func(int) {})
+					in.Won(c, &Quorum{}, func(int) {})
 				}
-				w.Answered(c, a.kind, 0, a.Answer, c.Began, wire.GrantLeast, true)
+				in.Answered(c, a.kind, 0, a.Answer, c.Began, wire.GrantLeast, true)
 			}
-			if got := w.Settled(c)&1 == 1; got != row.want {
+			if got := in.Settled(c)&1 == 1; got != row.want {
 				t.Errorf("%s, won %v: settled %v, want %v", row.name, won, got, row.want)
 			}
 		}

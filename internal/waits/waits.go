@@ -20,8 +20,8 @@ import (
 	"github.com/redlock-go/redlock/internal/wire"
 )
 
-// A Wait receives the messages for one wait of a Client for a name.
-type Wait struct {
+// An Inbox receives the messages for one wait of a Client for a name.
+type Inbox struct {
 	Wake chan struct{} // immutable; cap 1: a wake-up has come
 	News chan struct{} // immutable; cap 1: the votes for the claim have changed
 
@@ -36,7 +36,7 @@ type Wait struct {
 	claim *Claim // the claim of the wait; nil: it has none
 	slots bool   // it has had a claim on slots
 
-	// Of a wait that may end with a value, see Takes:
+	// Of a wait that may end with a value, see WantsValue:
 	stood      []string      // by master: what its key held when it executed the registration of the claim, as in wire.Value.Holder
 	registered uint64        // the masters, as bits, that have answered the registration
 	said       []*wire.Value // by master: the last value that it has sent for the claim; nil: none
@@ -62,8 +62,8 @@ type Waits struct {
 	longestPause atomic.Int64 // of the waits that are woken: see paused
 
 	mu      sync.Mutex // guards what follows
-	byKey   map[string]*Wait
-	bySlots map[string]*Wait   // by the token of their claim on slots
+	byKey   map[string]*Inbox
+	bySlots map[string]*Inbox  // by the token of their claim on slots
 	left    recent.Map[uint64] // by key of an ended wait: the masters, as bits, that may still send a wake-up
 	past    []*master.Claim    // the last claims on slots, also those that were released: a ring
 	oldest  int                // of past
@@ -71,32 +71,32 @@ type Waits struct {
 
 // New returns the Waits of a Client with this number of masters.
 func New(masters int) *Waits {
-	return &Waits{masters: masters, Need: quorum.Majority(masters), byKey: make(map[string]*Wait), bySlots: make(map[string]*Wait), left: recent.Map[uint64]{Keep: leftFor}}
+	return &Waits{masters: masters, Need: quorum.Majority(masters), byKey: make(map[string]*Inbox), bySlots: make(map[string]*Inbox), left: recent.Map[uint64]{Keep: leftFor}}
 }
 
-// Begin makes the Wait of a key. It must be called before the command that joins the queue is sent, because
+// Begin makes the Inbox of a key. It must be called before the command that joins the queue is sent, because
 // the wake-up may come at once.
-func (s *Waits) Begin(key string) *Wait {
+func (s *Waits) Begin(key string) *Inbox {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	w := &Wait{Wake: make(chan struct{}, 1), News: make(chan struct{}, 1), waits: s, key: key, tokens: make([]string, s.masters)}
-	s.byKey[key] = w
-	return w
+	in := &Inbox{Wake: make(chan struct{}, 1), News: make(chan struct{}, 1), waits: s, key: key, tokens: make([]string, s.masters)}
+	s.byKey[key] = in
+	return in
 }
 
 // End ends the wait.
-func (w *Wait) End() {
-	s := w.waits
+func (in *Inbox) End() {
+	s := in.waits
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if w.timer != nil {
-		w.timer.Stop()
+	if in.timer != nil {
+		in.timer.Stop()
 	}
-	delete(s.byKey, w.key)
-	if w.slots { // its key is used once
+	delete(s.byKey, in.key)
+	if in.slots { // its key is used once
 		return
 	}
-	s.left.Put(w.key, 1<<s.masters-1)
+	s.left.Put(in.key, 1<<s.masters-1)
 }
 
 // Heard handles a well-formed message from master i about a release that deleted token from key. It reports
@@ -107,56 +107,56 @@ func (w *Wait) End() {
 func (s *Waits) Heard(i int, key, token string) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	w := s.byKey[key]
-	if w == nil {
+	in := s.byKey[key]
+	if in == nil {
 		return false
 	}
-	if w.tokens[i] == token {
+	if in.tokens[i] == token {
 		return true
 	}
-	w.tokens[i] = token
+	in.tokens[i] = token
 	heard := 0
-	for _, t := range w.tokens {
+	for _, t := range in.tokens {
 		if t == token {
 			heard++
 		}
 	}
 	switch now := time.Now(); {
 	case heard == s.Need:
-		w.wakeLocked()
+		in.wakeLocked()
 	case heard > s.Need:
 		// The quorum-th message has woken the wait.
-	case heard == s.Need-1 && now.Sub(w.early) >= earlyEvery:
+	case heard == s.Need-1 && now.Sub(in.early) >= earlyEvery:
 		// One message less than a quorum. While the attempt is on its way, the release will have reached one
 		// more master. If the first message woke the wait, some attempts would come too early, and the
 		// client would have to join the queue again. If only the quorum-th did, all attempts would come later
 		// than necessary. If this wake-up is too early, the quorum-th message wakes the wait again.
-		w.early = now
-		w.wakeLocked()
-	case w.timer == nil:
+		in.early = now
+		in.wakeLocked()
+	case in.timer == nil:
 		// There may be no quorum-th message: if several readers leave together, the last of them is another one at
 		// each master, and the messages have several tokens.
-		w.timer = time.AfterFunc(max(wakeAnyway, earlyEvery-now.Sub(w.early)), func() { s.timeUp(w) })
+		in.timer = time.AfterFunc(max(wakeAnyway, earlyEvery-now.Sub(in.early)), func() { s.timeUp(in) })
 	}
 	return true
 }
 
 // wakeLocked wakes the wait.
-func (w *Wait) wakeLocked() {
-	if w.timer != nil {
-		w.timer.Stop()
-		w.timer = nil
+func (in *Inbox) wakeLocked() {
+	if in.timer != nil {
+		in.timer.Stop()
+		in.timer = nil
 	}
-	poke(w.Wake)
+	poke(in.Wake)
 }
 
 // timeUp wakes a wait after messages from less than a quorum of masters.
-func (s *Waits) timeUp(w *Wait) {
+func (s *Waits) timeUp(in *Inbox) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if w.timer != nil { // otherwise a message has woken it
-		w.early = time.Now()
-		w.wakeLocked()
+	if in.timer != nil { // otherwise a message has woken it
+		in.early = time.Now()
+		in.wakeLocked()
 	}
 }
 
