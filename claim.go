@@ -226,14 +226,13 @@ func (q *claiming) schedule(now clock.Reading) (more bool) {
 }
 
 // backOff releases the claim, and has another one registered after a random delay. If the schedule has stopped, it does
-// nothing and reports false. The delay is no longer than the longest of the default schedule: while no claim is registered,
-// no release can grant the lock to this wait.
+// nothing and reports false.
 func (q *claiming) backOff(now clock.Reading) (more bool) {
 	d, more := q.pauses.Next()
 	if more {
 		q.dropClaim(wire.Release)
 		q.stop = now.Time().Add(d)
-		q.resume = now.Time().Add(min(d, longestDelay) + rand.N(q.locker.client.group.Distance()+1))
+		q.resume = now.Time().Add(min(d, claimlessDelay) + rand.N(q.locker.client.group.Distance()+1))
 	}
 	return more
 }

@@ -266,7 +266,7 @@ func (q *contender) quit() {
 
 // delays returns the delays of a call, by schedules of the user.
 func (w *call) delays() waits.Delays {
-	return waits.Delays{Start: w.locker.client.opts.schedules, Forever: w.forever, Default: longestDelay}
+	return waits.Delays{Start: w.locker.client.opts.schedules, Forever: w.forever, Default: endlessDelay}
 }
 
 // heardWake handles a wake-up from a master. If no goroutine of this Client waits for the key, the wake-up is

@@ -129,6 +129,9 @@ func (l *RWLocker) Locker() *Locker { return &l.writer }
 //     as long, since goroutines may come while others stay.
 //   - Lease.Fence is not smaller than that of each earlier writer, and smaller than that of each later writer.
 //     Readers may have equal fences.
+//   - An error that matches ErrHeld does not always mean that a writer holds the lock. Readers of this Client that are inside keep others
+//     out, too: while a writer waits for them, after MaxHold, and while less than half of the validity is left since a renewal is late. The
+//     error then says "held by readers of this Client".
 //   - Unlock cannot tell which goroutine calls it. So a function called by Do must not unlock.
 func (l *RWLocker) RLocker() *Locker { return &l.reader }
 

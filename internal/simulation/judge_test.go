@@ -178,7 +178,7 @@ func (j *judge) enters(t *turn, lease *redlock.Lease) *holding {
 }
 
 // startedLocked sets when a holding's acquisition was started, at the earliest, and reports whether releases granted
-// it. A lease that was granted is short at first: its votes last for 400 ms or 8 round trips. If it is fenced in a
+// it. A lease that was granted is short at first: its votes last for g. If it is fenced in a
 // second round, it has its full length, and is not recognized.
 func (j *judge) startedLocked(h *holding) (granted bool) {
 	ttl := h.turn.process.ttl()
