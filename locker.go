@@ -218,6 +218,31 @@ func (l *Locker) mustClient() *Client {
 // A kind is what differs between Lockers: of one name (mutex), of one name with Keep (keeper), of several names (set), of the
 // two sides of an RWLocker (writer and readers), and of an acquisition of a Semaphore (permits). The methods with a wait are those of
 // that call. Other code asks only whether a wait is for slots, in three places: wire.Terms.OfSlots, and Slots of a quorum of votes.
+//
+// A kind is like mutex, but for the methods that it has of its own (a writer is like a mutex or a keeper):
+//
+//	              keeper  set     writer  readers permits
+//	join          own     .       .       own     .
+//	lock          own     own     .       own     own
+//	try           own     own     .       own     own
+//	hold          own     .       .       own     own
+//	giveUp        .       own     .       own     own
+//	held          own     .       .       own     .
+//	unlock        .       .       .       own     .
+//	unlockLease   .       .       .       own     .
+//	unlocked      own     .       .       .       own
+//	begins        own     .       own     own     .
+//	claimOf       own     .       .       own     own
+//	newClaim      .       .       .       .       own
+//	grantFor      .       .       .       .       own
+//	numbers       .       .       .       own     .
+//	explain       .       own     .       .       .
+//	announces     .       .       own     own     .
+//	besideReaders .       .       own     .       .
+//	permits       .       .       .       .       own
+//	poll          .       .       .       .       own
+//	judge         .       .       .       .       own
+//	accept        .       .       .       .       own
 type kind interface {
 	entering
 	asking

@@ -319,6 +319,53 @@ func TestTheReadingOrderCoversTheRoot(t *testing.T) {
 	}
 }
 
+// TestTheTableOfKindsIsComplete compares the table in the comment on kind with the methods of the kinds.
+func TestTheTableOfKindsIsComplete(t *testing.T) {
+	own, comment := make(map[string]bool), ""
+	goFiles(t, func(path string, file *ast.File, _ *token.FileSet) {
+		for _, decl := range file.Decls {
+			switch d := decl.(type) {
+			case *ast.FuncDecl:
+				if strings.Contains(path, "/") || d.Recv == nil {
+					continue
+				}
+				of := d.Recv.List[0].Type
+				if star, ok := of.(*ast.StarExpr); ok {
+					of = star.X
+				}
+				if of, ok := of.(*ast.Ident); ok {
+					own[of.Name+"."+d.Name.Name] = true
+				}
+			case *ast.GenDecl:
+				if spec, ok := d.Specs[0].(*ast.TypeSpec); ok && path == "locker.go" && spec.Name.Name == "kind" {
+					comment = d.Doc.Text()
+				}
+			}
+		}
+	})
+	_, table, _ := strings.Cut(comment, "\n\t")
+	rows := strings.Split(strings.TrimSpace(table), "\n")
+	kinds := strings.Fields(rows[0])
+	for _, row := range rows[1:] {
+		cells := strings.Fields(row)
+		if !own["mutex."+cells[0]] || len(cells) != 1+len(kinds) {
+			t.Errorf("mutex has no method %s, or the row is not complete: %q", cells[0], row)
+			continue
+		}
+		for i, kind := range kinds {
+			if (cells[1+i] == "own") != own[kind+"."+cells[0]] {
+				t.Errorf("the table says %q for %s of a %s", cells[1+i], cells[0], kind)
+			}
+		}
+		delete(own, "mutex."+cells[0])
+	}
+	for name := range own {
+		if strings.HasPrefix(name, "mutex.") {
+			t.Errorf("the table has no row for %s", name)
+		}
+	}
+}
+
 // TestTheOperationsPageQuotesTheExample compares the code in docs/operations.md with the example that is run.
 func TestTheOperationsPageQuotesTheExample(t *testing.T) {
 	page, err := os.ReadFile("docs/operations.md")
