@@ -85,8 +85,9 @@ func (j *judge) checkFreeLocked(k *lock, now time.Time) {
 }
 
 // freeFor is for how long a lock may be free for a waiter: it depends on the distance of the farthest process, which the lock may be granted
-// to, up to the profile's bound. The part that does not is for three grants, of 400 ms each, to clients that are stopped and not silent for
-// long, and for the polls of those who come after them.
+// to, up to the profile's bound. The part that does not is for the case that the process to which the lock was granted and the three that are
+// near are stopped at one moment. Then the next one polls 1.25 s after its registration at the latest. Its release may pass the lock on to
+// another process that is stopped and not silent yet, which has it for 400 ms.
 func (r *run) freeFor() time.Duration {
 	var far time.Duration
 	for _, p := range r.procs {

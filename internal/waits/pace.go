@@ -33,8 +33,7 @@ const (
 	// has ended a little earlier.
 	farFirst = 10
 	// soonFirst is the same for a claim that may become near within 50 ms of its registration, since it is not told that then: see
-	// batch.lua. Which claims may is found by the last turn of the Client, or by how many are ahead. Others become near so soon only
-	// if many leave at once. They learn it from the first poll.
+	// batch.lua and nearSoon. Others become near so soon only if many leave at once. They learn it from the first poll.
 	soonFirst = 2
 	// returnMost is that of a far claim when a master comes up, at most: its queue is whole within a second.
 	returnMost = 8
@@ -47,11 +46,19 @@ const (
 	nearSteps = 5
 )
 
-// A claim is likely to become near soon if the last turn took less than soonTurn, or if none did lately, and at most soonAhead are ahead.
 const (
-	soonTurn  = 50 * time.Millisecond
-	soonAhead = 25 // turns of 2 ms
+	soonNear  = 100 * time.Millisecond // twice the 50 ms of batch.lua, since turns differ
+	soonAhead = 25                     // of 2 ms each
 )
+
+// nearSoon reports whether a far claim with so many others ahead may become near within 50 ms. turn is how long the last turn of its Client
+// took: these others and itself. 0: it has had none lately.
+func nearSoon(turn time.Duration, ahead int) bool {
+	if turn == 0 {
+		return ahead <= soonAhead
+	}
+	return turn/time.Duration(ahead+1)*time.Duration(ahead+1-wire.Near) < soonNear
+}
 
 // A Pace says when the claims of a wait are sent again: when the next poll is due, and when a claim with votes asks who has the other
 // keys. It is used by the goroutine that waits. notPast, an argument of Due and Pause, returns a pause, or a shorter one that ends when the
@@ -162,7 +169,7 @@ func (p *Pace) Pause(c *Claim, now clock.Reading, first bool, notPast func(time.
 	}
 	if ahead < c.Near { // it polls when a slot is due to expire, too: see Due
 		ahead = min(ahead, nearSteps)
-	} else if first && !c.OfSlots() && (p.turn > 0 && p.turn < soonTurn || p.turn == 0 && ahead <= soonAhead) {
+	} else if first && !c.OfSlots() && nearSoon(p.turn, ahead) {
 		ahead = soonFirst
 	} else if first {
 		ahead = farFirst
