@@ -45,7 +45,18 @@ func (l *Locker) grantFor() time.Duration {
 	return l.kind.grantFor(l)
 }
 
-// claiming is the part of a contender that registers claims, one after the other: what it knows of them, and what it decides.
+// claiming is the part of a contender that registers claims, one after the other: what it knows of them, and what it decides. While there is
+// none, the next one is registered at resume: see contender.step. Otherwise await does what the first of these lines says that holds:
+//
+//	a quorum of votes that last                    win; if the claim cannot become a lease after all: back off
+//	a quorum of votes that soon end, of a lock     extend the keys, once
+//	... of slots                                   back off; but after a wake-up, or while a round is under way, go on below
+//	grants of a quorum were over when they came    drop the claim; another one is registered
+//	a round is under way                           wait for its answers
+//	the round that has ended was to extend         back off
+//	a round has ended                              judge: see waits.Finding.Verdict for a lock, permits.judge for slots
+//	there was a wake-up, or a poll is due          poll
+//	none of these                                  wait for the poll, or for news
 type claiming struct {
 	*contender
 
@@ -245,8 +256,8 @@ func (q *claiming) dropClaim(how wire.Request) {
 	q.claim = nil
 }
 
-// judgeLock decides what becomes of the claim after a round that did not win, and does it: the claim stays, gives way to
-// another one, or backs off. mine and first are those of roundOver. It reports false if the schedule has stopped.
+// judgeLock has the claim do what waits.Finding.Verdict decides, after a round that did not win. mine and first are those of roundOver. It
+// reports false if the schedule has stopped.
 func (q *claiming) judgeLock(now clock.Reading, mine uint64, first time.Time) (more bool) {
 	c := q.locker.client
 	votes := fence.Usable(q.round.Votes(), q.locker.highestFence(now), now.Wall())
@@ -254,32 +265,31 @@ func (q *claiming) judgeLock(now clock.Reading, mine uint64, first time.Time) (m
 	q.noted(c.quorumError(opAcquire, q.locker.name, votes))
 	q.warn()
 	tally := quorum.Count(votes)
-	if !tally.Answered() {
-		return q.backOff(now)
+	found := waits.Finding{
+		Answered: tally.Answered(), Granted: tally.Granted, Keys: bits.OnesCount64(mine),
+		Stale: !first.Before(q.asked.Time()), Overdue: now.Time().Sub(first) > q.claim.G,
 	}
-	own, keys := q.claim.Token(), bits.OnesCount64(mine)
-	rival, n := waits.Rival(votes, mine)
-	if q.apart = 0; mine == 0 && n >= c.waits.Need {
-		q.apart = waits.Without(votes, rival)
+	found.Rival, found.RivalKeys = waits.Rival(votes, mine)
+	if q.apart = 0; mine == 0 && found.RivalKeys >= c.waits.Need {
+		q.apart = waits.Without(votes, found.Rival)
 	}
-	if mine == 0 && tally.Granted > 0 { // its votes do not last until they are counted
-		return q.backOff(now)
-	} else if mine == 0 || !first.Before(q.asked.Time()) { // what the answers say may be older than the votes
+	if found.Split() {
+		q.pace.FoundSplit(now.Time())
+	}
+	switch found.Verdict(q.claim.Token(), c.waits.Need) {
+	case waits.Polls:
 		return q.schedule(now)
-	}
-	q.pace.FoundSplit(now.Time())
-	switch {
-	case n >= c.waits.Need:
-		// The rival has a lease. Its holder may heal the key where it is ours. So our release leaves the key free
-		// there, and the next claim does not set it. Elsewhere the release passes the lock on as usual: the lease
-		// may have ended, and its release may have granted the lock to our claim.
+	case waits.BacksOff:
+		return q.backOff(now)
+	case waits.LeavesFree:
+		// The rival's holder may heal the key where it is ours. So our release leaves the key free there, and the next claim does not set
+		// it. Elsewhere the release passes the lock on as usual: the lease may have ended, and its release may have granted the lock to
+		// our claim.
 		q.dropClaim(q.claim.ReleasingFree(mine))
 		q.spared, q.resume = mine, now.Time()
-	case n > keys || n == keys && rival < own:
-		q.dropClaim(q.claim.Releasing(wire.ToToken(rival), 0))
+	case waits.Yields:
+		q.dropClaim(q.claim.Releasing(wire.ToToken(found.Rival), 0))
 		q.resume = now.Time()
-	case now.Time().Sub(first) > q.claim.G:
-		return q.backOff(now)
 	}
 	return true
 }

@@ -235,8 +235,8 @@ var All = []Defect{
 		Name: "minority-kept",
 		Rule: "A claim that fewer than a quorum of masters answer is released.",
 		Edits: []Edit{{
-			File: "claim.go",
-			Old:  "if !tally.Answered() {",
+			File: "internal/waits/verdict.go",
+			Old:  "if !f.Answered {",
 			New:  "if false {",
 		}},
 	}, {
