@@ -297,8 +297,13 @@ func (t *tenure) queueRelease() error {
 	return err
 }
 
-// held returns for how long the last holder of a tenure that was unlocked has held it.
-func (t *tenure) held() time.Duration { return t.unlocked.Since(t.holder.acquired) }
+// A releasing is a tenure that was unlocked, and its release.
+type releasing tenure
+
+var _ quorum.Observer = (*releasing)(nil)
+
+// held returns for how long the last holder has held the tenure.
+func (o *releasing) held() time.Duration { return o.unlocked.Since(o.holder.acquired) }
 
 // Some releases leave the lock open: otherwise, clients that do not queue would never find it free while others
 // queue. An open release costs the next holder a round trip. It is one release in openOneIn. Where both that
@@ -315,8 +320,8 @@ const (
 
 // drawOpen draws at random whether a release leaves the lock open. It asks for the distance last, and only if that
 // decides, because the distance has to be computed.
-func (t *tenure) drawOpen() bool {
-	if t.crowded {
+func (o *releasing) drawOpen() bool {
+	if o.crowded {
 		return rand.N(openOneInCrowd) == 0
 	}
 	switch n := rand.N(openOneIn); {
@@ -325,26 +330,26 @@ func (t *tenure) drawOpen() bool {
 	case n >= openOneIn/openOneInShort:
 		return false
 	}
-	return t.held() <= openHold && t.client.group.Distance() <= openTrip
+	return o.held() <= openHold && o.client.group.Distance() <= openTrip
 }
 
 // releaseRequest returns the command of the release.
 func (t *tenure) releaseRequest() wire.Request { return t.holders.releasing(t) }
 
 // passesOn returns a release that says how it passes the lock on, and which fence it proposes.
-func (t *tenure) passesOn() wire.Request {
+func (o *releasing) passesOn() wire.Request {
 	how, number := wire.ToHead, int64(0)
 	switch {
-	case !t.differ && !t.recalled && t.drawOpen():
+	case !o.differ && !o.recalled && o.drawOpen():
 		how = wire.Open
-	case t.next != "": // if each master had its own head, and these differed, nobody would have the votes of a quorum
-		how = wire.ToNext(t.next)
+	case o.next != "": // if each master had its own head, and these differed, nobody would have the votes of a quorum
+		how = wire.ToNext(o.next)
 	}
-	if t.fence != 0 {
+	if o.fence != 0 {
 		// It is not stored: as a rule nobody waits, and numbers may not run ahead of the clock.
-		number = max(fence.At(t.unlocked.Wall()), t.fence+1)
+		number = max(fence.At(o.unlocked.Wall()), o.fence+1)
 	}
-	return t.claim.Releasing(how, number)
+	return o.claim.Releasing(how, number)
 }
 
 // An unreported is a tenure whose release is on its way, and whose outcome matters to the next acquisition only: the tenure was lost, or
@@ -359,12 +364,7 @@ func (o *unreported) Settled(round *quorum.Round, _ quorum.Tally) {
 	t.client.releases.Answered(t.claim, round.Any(passedOn))
 }
 
-// A releasing is a tenure whose release is on its way. As an Observer, it is for a release that nobody waits for.
-type releasing tenure
-
-var _ quorum.Observer = (*releasing)(nil)
-
-// Settled implements quorum.Observer.
+// Settled implements quorum.Observer, for a release that nobody waits for.
 func (o *releasing) Settled(round *quorum.Round, tally quorum.Tally) {
 	t := (*tenure)(o)
 	err := o.outcome(context.Background(), tally, round)
@@ -404,8 +404,7 @@ func (o *releasing) await(ctx context.Context, round *quorum.Round) error {
 }
 
 func (o *releasing) info(err error) ReleasedInfo {
-	t := (*tenure)(o)
-	return ReleasedInfo{Name: t.name, Held: t.held(), Kept: t.kept, Err: err, Permits: len(t.slots)}
+	return ReleasedInfo{Name: o.name, Held: o.held(), Kept: o.kept, Err: err, Permits: len(o.slots)}
 }
 
 // outcome returns the error of the release, given the votes on it, or nil. If a quorum has

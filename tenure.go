@@ -110,7 +110,7 @@ func (oneHolder) releaseTaken(*tenure)                          {}
 func (oneHolder) handovers() int                                { return 0 }
 func (oneHolder) renewing(*tenure) wire.Request                 { return nil }
 func (oneHolder) healing(t *tenure) wire.Request                { return t.claim.Healing(t.fence) }
-func (oneHolder) releasing(t *tenure) wire.Request              { return t.passesOn() }
+func (oneHolder) releasing(t *tenure) wire.Request              { return (*releasing)(t).passesOn() }
 
 // heldBy makes s the Lease of the first holder.
 func (t *tenure) heldBy(s *Lease) {
@@ -311,7 +311,9 @@ type settlement struct {
 // settleLocked counts the votes that have come, and schedules what is next. Whatever may change a
 // renewal ends with it. The caller gives up the mutex and calls conclude.
 func (t *tenure) settleLocked() (d settlement) {
-	d.won, d.lost = t.countLocked()
+	if r := t.pendingLocked(); r != nil {
+		d.won, d.lost = r.countLocked()
+	}
 	d.closed = d.lost == nil && !t.scheduleLocked()
 	d.until = t.untilLocked()
 	return d
@@ -416,13 +418,10 @@ func (r *renewal) Answered(i int, a wire.Answer) {
 	t.conclude(d)
 }
 
-// countLocked acts on the votes of the current renewal. If the renewal has succeeded, countLocked prolongs
+// countLocked acts on the votes of a renewal that is under way. If it has succeeded, countLocked prolongs
 // the lease and returns the renewal. If the lease is lost, it returns why.
-func (t *tenure) countLocked() (won *renewal, lost *lostError) {
-	r := t.pendingLocked()
-	if r == nil {
-		return nil, nil
-	}
+func (r *renewal) countLocked() (won *renewal, lost *lostError) {
+	t := r.tenure
 	switch tally := r.ballot.Tally(); {
 	case tally.RuledOut():
 		return nil, &lostError{name: t.name, reason: errGone, votes: t.client.quorumError(opRenew, t.name, r.ballot.Votes())}

@@ -8,7 +8,7 @@ type Finding struct {
 	Stale     bool   // the answers may be older than the votes
 	Overdue   bool   // it has had votes for longer than g
 	Rival     string // see Rival
-	RivalKeys int
+	RivalKeys int    // how many have the key of the rival
 }
 
 // A Verdict is what becomes of the claim.
