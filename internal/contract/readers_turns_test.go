@@ -64,38 +64,6 @@ func TestAWriterIsNotKeptOutByReadersThatNeverStop(t *testing.T) {
 	})
 }
 
-func TestReadersAreNotKeptOutByWritersThatNeverStop(t *testing.T) {
-	bubble(t, 3, func(t *testing.T, ms *redlocktest.Masters) {
-		var stop atomic.Bool
-		var all sync.WaitGroup
-		for range 3 {
-			l := connected(t, ms, nil).RWLocker("stock")
-			for range 2 {
-				all.Go(func() {
-					for !stop.Load() {
-						l.Lock()
-						time.Sleep(time.Millisecond)
-						l.Unlock()
-					}
-				})
-			}
-		}
-		l := connected(t, ms, nil).RWLocker("stock")
-		for range 15 {
-			time.Sleep(3 * time.Millisecond)
-			start := time.Now()
-			l.RLock()
-			if took := time.Since(start); took > time.Second {
-				t.Errorf("a reader waited for %v", took)
-			}
-			time.Sleep(time.Millisecond)
-			l.RUnlock()
-		}
-		stop.Store(true)
-		all.Wait()
-	})
-}
-
 // Writers enter in the order of their calls, and readers in each of their turns. Without turns that end early, and
 // wake-ups that are not lost, some of them wait several times as long as others.
 func TestWritersAndReadersAtADistanceWaitForOneTurnEach(t *testing.T) {

@@ -11,8 +11,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/gomodule/redigo/redis"
-
 	"github.com/redlock-go/redlock"
 	"github.com/redlock-go/redlock/internal/incarnation"
 	"github.com/redlock-go/redlock/internal/locktest"
@@ -165,81 +163,6 @@ func testLaterClients(t *testing.T, servers []*redisserver.Server) {
 		if !strings.Contains(m.Err.Error(), known) {
 			t.Errorf("with a MaxTTL of an hour, %s: %v, want it to say for how long it is known", m.Name, m.Err)
 		}
-	}
-}
-
-func TestAdoptedMastersVoteAtOnceForWaitingClientsToo(t *testing.T) {
-	t.Parallel()
-	servers := redisserver.StartTB(t, 3)
-	opts := patient()
-	opts.MaxTTL = time.Hour // so the quarantine does not end during the test
-	c := open(t, opts, addresses(servers)...)
-	var locked []<-chan time.Time
-	for range 2 {
-		locked = append(locked, locktest.Enter(c.Locker(fmt.Sprint("a", len(locked)))))
-	}
-	eventually(t, "all are quarantined", func() bool { return locktest.States(c, redlock.MasterQuarantined) == 3 })
-	for i, s := range servers {
-		if err := s.Adopt(); err != nil {
-			t.Fatal(err)
-		}
-		if i == 0 { // one master is not enough
-			eventually(t, "it is known", func() bool { return locktest.States(c, redlock.MasterUp) == 1 })
-		}
-	}
-	for _, l := range locked {
-		<-l
-	}
-	if err := openReal(t, servers, opts).Locker("b").TryLockContext(t.Context()); err != nil {
-		t.Errorf("a new client: TryLockContext = %v, want the lock at once", err)
-	}
-	// After a restart it is in quarantine again.
-	for _, s := range servers {
-		if err := s.Restart(); err != nil {
-			t.Fatal(err)
-		}
-	}
-	eventually(t, "all are quarantined again", func() bool { return locktest.States(c, redlock.MasterQuarantined) == 3 })
-}
-
-func TestALeaseOutlivesRestartsOfAMinorityAndIsLostWithAMajority(t *testing.T) {
-	t.Parallel()
-	servers := redisserver.AdoptedTB(t, 5)
-	opts := patient()
-	opts.LockOptions = redlock.LockOptions{TTL: 5 * time.Second, RenewEvery: 50 * time.Millisecond}
-	c, other := openReal(t, servers, opts), openReal(t, servers, opts)
-	l := c.Locker("a")
-	l.Lock()
-	s := l.Lease()
-	wanted := 0 // how many masters are in quarantine
-	for _, i := range []int{1, 3} {
-		if err := servers[i].Restart(); err != nil {
-			t.Fatal(err)
-		}
-		wanted++
-		eventually(t, "the master is told again what is held", func() bool {
-			token, err := redis.String(servers[i].Do("GET", "a"))
-			return err == nil && token == s.Token()
-		})
-		eventually(t, "all know that it has restarted", func() bool {
-			return locktest.States(c, redlock.MasterQuarantined) == wanted && locktest.States(other, redlock.MasterQuarantined) == wanted
-		})
-		until := s.Until()
-		eventually(t, "the lease is renewed by the others", func() bool { return s.Until().After(until) })
-		if err := other.Locker("a").TryLockContext(t.Context()); err == nil {
-			t.Fatal("a second holder")
-		}
-	}
-	if err := servers[4].Restart(); err != nil {
-		t.Fatal(err)
-	}
-	for s.Valid() {
-		if err := other.Locker("a").TryLockContext(t.Context()); err == nil && s.Valid() {
-			t.Fatal("a second holder")
-		}
-	}
-	if err := l.UnlockContext(t.Context()); !errors.Is(err, redlock.ErrLost) {
-		t.Errorf("UnlockContext = %v, want the lease to have been lost", err)
 	}
 }
 

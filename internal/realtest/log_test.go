@@ -5,13 +5,10 @@ import (
 	"fmt"
 	"net"
 	"strings"
-	"sync"
 	"testing"
-	"time"
 
 	"github.com/alicebob/miniredis/v2"
 
-	"github.com/redlock-go/redlock"
 	"github.com/redlock-go/redlock/internal/locktest"
 	"github.com/redlock-go/redlock/internal/redisserver"
 )
@@ -40,31 +37,6 @@ func TestAMissingRightIsNotLoggedAsDown(t *testing.T) {
 			log.Want(t, 1, "level=WARN", "masters deny the user a right", row.why, "NOPERM")
 		})
 	}
-}
-
-// TestServersKilledTogetherAreLoggedInOneLine: their deaths are found at heartbeats that are not
-// at the same time.
-func TestServersKilledTogetherAreLoggedInOneLine(t *testing.T) {
-	t.Parallel()
-	servers := redisserver.AdoptedTB(t, 5)
-	var log locktest.Log
-	opts := log.Options()
-	var urls []string
-	for _, s := range servers {
-		urls = append(urls, s.Addr())
-	}
-	c := open(t, opts, urls...)
-	eventually(t, "all masters are up", func() bool { return locktest.States(c, redlock.MasterUp) == 5 })
-	var all sync.WaitGroup
-	for _, s := range servers {
-		all.Go(func() { s.Kill() })
-	}
-	all.Wait()
-	eventually(t, "five masters that are down", func() bool { return locktest.States(c, redlock.MasterDown) == 5 })
-	eventually(t, "a line of the log", func() bool { return log.String() != "" })
-	time.Sleep(2 * time.Second) // for a second line
-	log.Want(t, 1)
-	log.Want(t, 1, "level=WARN", "masters are down", strings.Join(urls, ", "), `why="connection refused"`)
 }
 
 func TestRefusedServersAreLoggedInOneLine(t *testing.T) {
