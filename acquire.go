@@ -127,7 +127,8 @@ func (w *call) sleep(d time.Duration, wake <-chan struct{}) {
 
 // firstKind returns the kind of command for an attempt that is not followed by a claim. It counts the acquisition: see
 // turns.Releases.
-func (l *Locker) firstKind() (kind wire.Kind) {
+func (w *call) firstKind() (kind wire.Kind) {
+	l := w.locker
 	for key := range l.terms.Keys {
 		k, _ := l.client.releases.Next(key)
 		kind = max(kind, k)
@@ -138,7 +139,7 @@ func (l *Locker) firstKind() (kind wire.Kind) {
 // tryAcquire makes one attempt to acquire the lock. It needs the gate.
 func (w *wait) tryAcquire() bool {
 	w.letOthers()
-	return w.attempt(max(w.locker.firstKind(), w.locker.first))
+	return w.attempt(max(w.firstKind(), w.locker.first))
 }
 
 // acquire acquires the lock, and waits until it can. It needs the gate.
@@ -159,7 +160,7 @@ func (w *wait) acquire() bool {
 	kind, contended := c.releases.Next(l.key)
 	kind = max(kind, l.first)
 	w.light = l.grantable
-	claims := w.light && (contended || l.first == wire.Register) && l.grantFor() > 0
+	claims := w.light && (contended || l.first == wire.Register) && w.grantFor() > 0
 	attempts := !claims && (w.light || kind == wire.Set)
 	if attempts && w.attempt(kind) {
 		return true // without a contender, which a free lock does not need
@@ -366,7 +367,7 @@ func (w *wait) set(kind wire.Kind, within quorum.Limit) error {
 		t.claim = &all.claim
 		var of wire.ClaimOf
 		of, t.holders = l.kind.claimOf(w, w.waited())
-		of.Fence = l.propose(w.asked.Wall())
+		of.Fence = w.propose(w.asked.Wall())
 		if !c.opts.DisableWakeups {
 			of.Kind = kind
 		}
@@ -404,16 +405,18 @@ func (w *wait) set(kind wire.Kind, within quorum.Limit) error {
 	return c.quorumError(opAcquire, l.name, w.round.Votes())
 }
 
-// propose returns the number that an acquisition of l asks for, which begins now. Without fencing there is none.
-func (l *Locker) propose(now time.Time) wire.Proposal {
+// propose returns the number that an acquisition asks for, which begins now. Without fencing there is none.
+func (w *call) propose(now time.Time) wire.Proposal {
+	l := w.locker
 	if !l.opts.Fencing {
 		return wire.Proposal{}
 	}
 	return l.kind.numbers(l.client).Propose(l.terms.Key(), now, l.client.opts.bounds.FencedWithin(l.opts.TTL))
 }
 
-// highestFence returns the highest number that an acquisition of l can use now; 0: any.
-func (l *Locker) highestFence(now clock.Reading) int64 {
+// highestFence returns the highest number that an acquisition can use now; 0: any.
+func (w *call) highestFence(now clock.Reading) int64 {
+	l := w.locker
 	if !l.opts.Fencing {
 		return 0
 	}

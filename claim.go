@@ -38,11 +38,11 @@ func (o *Options) canBeGranted(opts LockOptions) bool {
 // grantFor returns for how long the lock may be granted, in docs/grant.md called g. It returns 0 if the lock cannot be
 // granted: the options or the kind do not allow it, too few masters tell their run_id, or they are too far away for the TTL
 // and the drift of the clocks.
-func (l *Locker) grantFor() time.Duration {
-	if !l.grantable {
-		return 0
+func (w *call) grantFor() time.Duration {
+	if l := w.locker; l.grantable {
+		return l.kind.grantFor(l)
 	}
-	return l.kind.grantFor(l)
+	return 0
 }
 
 // claiming is the part of a contender that registers claims, one after the other: what it knows of them, and what it decides. While there is
@@ -97,7 +97,7 @@ func (q *claiming) register(g time.Duration) {
 		waited = wire.NoQueue
 	}
 	of, holders := l.kind.claimOf(q.wait, waited)
-	of.Fence, of.Grant, of.First = l.propose(now.Wall()), g, life
+	of.Fence, of.Grant, of.First = q.propose(now.Wall()), g, life
 	of.Spared, of.Behind, of.Made = spared, behind, time.Now()
 	claim := l.kind.newClaim(c, master.NewClaim(&l.terms, of), now, g)
 	q.claim, q.holders = claim, holders
@@ -158,7 +158,7 @@ func (q *claiming) await(now clock.Reading) (next time.Time, more bool) {
 	if q.pending {
 		left = q.round.Expire(now.Elapsed(q.asked)) // before the votes are counted, so that no vote of a round that is over is missed
 	}
-	mine, first, won := q.inbox.Count(q.claim, now, c.opts.bounds.Drift, q.locker.highestFence(now))
+	mine, first, won := q.inbox.Count(q.claim, now, c.opts.bounds.Drift, q.highestFence(now))
 	if mine != 0 { // it is about to win: permits of this Client go to those behind it
 		q.place.Close()
 	} else {
@@ -260,7 +260,7 @@ func (q *claiming) dropClaim(how wire.Request) {
 // reports false if the schedule has stopped.
 func (q *claiming) judgeLock(now clock.Reading, mine uint64, first time.Time) (more bool) {
 	c := q.locker.client
-	votes := fence.Usable(q.round.Votes(), q.locker.highestFence(now), now.Wall())
+	votes := fence.Usable(q.round.Votes(), q.highestFence(now), now.Wall())
 	q.hearOwner(votes)
 	q.noted(c.quorumError(opAcquire, q.locker.name, votes))
 	q.warn()

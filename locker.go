@@ -279,7 +279,7 @@ type asking interface {
 	claimOf(w *wait, waited time.Duration) (wire.ClaimOf, holders)
 	// newClaim returns a registered claim without votes. It may be granted the lock for g.
 	newClaim(c *Client, registered *master.Claim, began clock.Reading, g time.Duration) *waits.Claim
-	// grantFor returns for how long a release may grant the lock, or 0: see Locker.grantFor.
+	// grantFor returns for how long a release may grant the lock, or 0: see call.grantFor.
 	grantFor(l *Locker) time.Duration
 	// numbers returns where the fences come from.
 	numbers(c *Client) fence.Source

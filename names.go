@@ -119,7 +119,7 @@ func (s set) acquire(w *wait) bool {
 		if w.over() {
 			return false
 		}
-		if w.attempt(l.firstKind()) {
+		if w.attempt(w.firstKind()) {
 			return true
 		}
 		w.leaveNames()
@@ -204,13 +204,13 @@ func (s set) oneByOne(w *wait) (again bool) {
 		if w.lease == nil { // also if a function of the user has panicked
 			w.nameGates = 0
 			for _, part := range parts {
-				part.releasePart()
+				s.releasePart(part)
 			}
 		}
 	}()
 	held := w.ctx // ends with the lease of any part, too
 	for i := range l.keys {
-		p := &wait{call: call{locker: l.part(i), ctx: held, forever: w.forever, began: w.began, late: true}, whole: w}
+		p := &wait{call: call{locker: s.part(l, i), ctx: held, forever: w.forever, began: w.began, late: true}, whole: w}
 		won := p.lockPart()
 		w.attempts += p.attempts
 		if !won {
@@ -223,8 +223,8 @@ func (s set) oneByOne(w *wait) (again bool) {
 	return s.merge(w, parts)
 }
 
-// part returns a Locker for one of the names. Its lease is renewed even if that of l will not be.
-func (l *Locker) part(i int) *Locker {
+// part returns a Locker for one of the names of l. Its lease is renewed even if that of l will not be.
+func (set) part(l *Locker, i int) *Locker {
 	opts := l.opts
 	opts.Fencing, opts.Handover = false, -1
 	if opts.RenewEvery < 0 {
@@ -247,7 +247,7 @@ func (w *wait) lockPart() bool {
 
 // releasePart releases a part of a set and leaves its gate. If the lease has ended before, its release may have
 // been sent, which does no harm.
-func (l *Locker) releasePart() {
+func (set) releasePart(l *Locker) {
 	t := l.lease.Load().tenure
 	t.end(ErrReleased)
 	l.client.group.Send(wire.Release, t.claim)
@@ -271,7 +271,7 @@ func (set) merge(w *wait, parts []*Locker) (again bool) {
 	}
 	began := c.clock()
 	terms := l.terms.Merge(tokens)
-	w.merged = master.NewClaim(&terms, wire.ClaimOf{Token: wire.NewToken(c.opts.Owner), Waited: wire.NoQueue, Fence: l.propose(began.Wall())})
+	w.merged = master.NewClaim(&terms, wire.ClaimOf{Token: wire.NewToken(c.opts.Owner), Waited: wire.NoQueue, Fence: w.propose(began.Wall())})
 	defer func() {
 		if w.lease == nil {
 			c.group.Send(wire.Release, w.merged)

@@ -129,7 +129,7 @@ func (q *contender) step(now clock.Reading) (next time.Time, more bool) {
 		if next, more := q.pausing(now.Time()); !more || next.After(now.Time()) {
 			return next, more
 		}
-		if g := q.locker.grantFor(); g > 0 {
+		if g := q.grantFor(); g > 0 {
 			q.claims.register(g)
 			return now.Time(), true
 		}
@@ -159,7 +159,7 @@ func (q *contender) refusedAs(kind wire.Kind) (more bool) {
 	c := q.locker.client
 	q.resume = c.clock().Time()
 	switch {
-	case q.locker.grantFor() > 0: // a claim is registered
+	case q.grantFor() > 0: // a claim is registered
 		if q.split() {
 			// Several clients contend for a free lock. If they registered at the same moment, they would split the votes again.
 			q.resume = q.resume.Add(rand.N(c.group.Distance() + 1))
