@@ -33,11 +33,11 @@ var own = sync.OnceValue(func() map[string]*lua.FunctionProto {
 	return protos
 })
 
-// ofProcess has the compiled texts of batch.lua for one process of a server by digest, as far as they were loaded. There are as many as
+// ofProcess has the compiled texts of batch.lua and slots.lua for one process of a server by digest, as far as they were loaded. There are as many as
 // masters at a time: see runIDs.
 var ofProcess sync.Map
 
-// loadOwn compiles a script that is the text of batch.lua for one process, and reports whether it is.
+// loadOwn compiles a script that is a text for one process, and reports whether it is.
 func loadOwn(text string) bool {
 	if !wire.IsOwn(text) {
 		return false

@@ -35,7 +35,7 @@ type link struct {
 	once  sync.Once          // sets err
 	err   error              // why the link has ended
 	// The writer's:
-	own                          atomic.Pointer[wire.Own] // the text of batch.lua for the server's process; nil: the one for all. The reader drops it
+	own                          atomic.Pointer[wire.Own] // the texts of scripts for the server's process; nil: those for all. The reader drops it
 	args                         []any
 	turnArg, patienceArg, farArg boxedTime
 	told                         time.Time // when the client's turn and patience were told last

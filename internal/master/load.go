@@ -3,6 +3,7 @@ package master
 import (
 	"context"
 	"fmt"
+	"slices"
 
 	"github.com/gomodule/redigo/redis"
 
@@ -13,14 +14,14 @@ import (
 // A loading is the scripts that a new connection has the server load. They are 75 KB, so a server that has them is not sent them again:
 // otherwise they would be most of what a crowd of clients sends when it connects.
 //
-// The scripts that the server lacks go ahead of the first inspection. In that flush it is also asked whether it has the text of batch.lua
-// for its process. If not, the second inspection is preceded by this text: the first client of a process inspects it twice. So no load
+// The scripts that the server lacks go ahead of the first inspection. In that flush it is also asked whether it has the texts of batch.lua and
+// slots.lua for its process. If not, the second inspection is preceded by them: the first client of a process inspects it twice. So no load
 // takes a round trip of its own, and each is on the connection ahead of an inspection that says which process this is.
 type loading struct {
 	lacks []string  // scripts to load
-	own   *wire.Own // the text for the process; nil: there is none
+	own   *wire.Own // the texts for the process; nil: there are none
 	asked bool      // the server was asked whether it has own
-	has   bool      // it has
+	has   bool      // it has all of them
 }
 
 // send sends what is due, ahead of an inspection.
@@ -31,13 +32,15 @@ func (l *loading) send(conn redis.Conn) {
 	switch {
 	case l.own == nil || l.has:
 	case l.asked:
-		conn.Send("SCRIPT", "LOAD", l.own.Text)
+		for _, text := range l.own.Texts {
+			conn.Send("SCRIPT", "LOAD", text)
+		}
 	default:
 		conn.Send("SCRIPT", l.own.Exists()...)
 	}
 }
 
-// receive reads the replies to what send has sent. Without its own text, a process can be used.
+// receive reads the replies to what send has sent. Without its own texts, a process can be used.
 func (l *loading) receive(ctx context.Context, conn redis.Conn) (failed error) {
 	for range l.lacks {
 		if _, err := redis.String(redisconn.Receive(ctx, conn)); err != nil && failed == nil {
@@ -48,17 +51,29 @@ func (l *loading) receive(ctx context.Context, conn redis.Conn) (failed error) {
 	if l.own == nil || l.has {
 		return failed
 	}
-	reply, err := redisconn.Receive(ctx, conn)
-	if err != nil && conn.Err() != nil {
-		return fmt.Errorf("SCRIPT: %w", err)
-	}
-	if l.asked {
-		l.has = err == nil
-	} else if there, err := redis.Ints(reply, err); err == nil {
-		l.has = len(there) == 1 && there[0] == 1
+	l.has = true
+	for range l.replies() {
+		reply, err := redisconn.Receive(ctx, conn)
+		if err != nil && conn.Err() != nil {
+			return fmt.Errorf("SCRIPT: %w", err)
+		}
+		if l.asked {
+			l.has = l.has && err == nil
+		} else {
+			there, err := redis.Ints(reply, err)
+			l.has = err == nil && len(there) == len(l.own.Texts) && !slices.Contains(there, 0)
+		}
 	}
 	l.asked = true
 	return failed
+}
+
+// replies returns how many replies there are to what concerns own.
+func (l *loading) replies() int {
+	if l.asked {
+		return len(l.own.Texts)
+	}
+	return 1
 }
 
 // load loads scripts without an inspection.
@@ -70,7 +85,7 @@ func (l *loading) load(ctx context.Context, conn redis.Conn) error {
 	return l.receive(ctx, conn)
 }
 
-// had returns the text for the process, or nil if the server does not have it.
+// had returns the texts for the process, or nil if the server does not have them.
 func (l *loading) had() *wire.Own {
 	if l.has {
 		return l.own

@@ -120,7 +120,7 @@ func (l *link) accept(it item, reply any) error {
 func (l *link) refused(it item, err error) error {
 	if it.Scripted() && noScript(err) {
 		if it.Owned() {
-			l.own.Store(nil) // it may be another process: there, the text for all finds out
+			l.own.Store(nil) // it may be another process: there, the texts for all find out
 		}
 		// Ahead of the commands that settle sends again, and once for a batch.
 		l.m.push(newItem(it.script(), nil, nil))

@@ -40,7 +40,7 @@ type peer struct {
 	full      error         // its memory is full; else nil
 	inspected inspection    // with the guard
 	lacks     []string      // the scripts that the server does not have
-	own       *wire.Own     // the text of batch.lua for its process, if it has that
+	own       *wire.Own     // the texts of scripts for its process, if it has them
 	broken    bool          // the connection was lost, perhaps with commands on the way
 	links     int           // of a subscription: Master.links before it
 }
@@ -149,7 +149,7 @@ func (s *supervisor) hello(ctx context.Context, conn redis.Conn) (p peer, err er
 			return p, err
 		}
 	} else {
-		if !p.legacy { // else a process could have the text of the one before
+		if !p.legacy { // else a process could have the texts of the one before
 			scripts.own = wire.OwnOf(p.run)
 		}
 		if p.inspected, err = s.inspect(ctx, conn, p.database, p.recorded, &scripts); err != nil {

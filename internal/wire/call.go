@@ -32,17 +32,17 @@ var PublishScript Request = flightLua
 var FollowScript Request = setLua
 
 // AppendScript appends the first arguments of EVALSHA for a call that n scripted commands share, of which this is the
-// first. Behind them are the keys, the id of the client, and the words. own is the text that the server's process has of its own, or nil.
+// first. Behind them are the keys, the id of the client, and the words. own are the texts that the server's process has of its own, or nil.
 func (cmd *Command) AppendScript(args []any, n int, own *Own) []any {
 	script := cmd.lua()
-	if script == batchLua && own != nil {
-		return append(args, own.sha, n)
+	if sha := own.sha(script); sha != nil {
+		return append(args, sha, n)
 	}
 	return append(args, script.sha, n)
 }
 
 // Owned reports whether a scripted command is a call of a script of which a server's process may have a text of its own.
-func (cmd *Command) Owned() bool { return cmd.lua() == batchLua }
+func (cmd *Command) Owned() bool { return indexOfOwn(cmd.lua()) >= 0 }
 
 // AppendKey appends the key of a scripted command.
 func (cmd *Command) AppendKey(args []any) []any { return append(args, cmd.Claim.key) }

@@ -187,7 +187,7 @@ func TestAHandoverTakesFewCommands(t *testing.T) {
 	server := redisserver.StartTB(t, 1)[0]
 	s := newQueueScene(t, func() redis.Conn { return dialAs(t, server) }, "b", "c", "d", "e")
 	own := OwnOf(s.run) // as clients use it: the text that has the run_id
-	s.must("SCRIPT", "LOAD", own.Text)
+	s.must("SCRIPT", "LOAD", own.Texts[0])
 	for _, row := range []struct {
 		how   string
 		want  int // with that of the call
@@ -208,7 +208,7 @@ func TestAHandoverTakesFewCommands(t *testing.T) {
 		}
 		s.nears = nil
 		calls := s.calls(func() {
-			s.must("EVALSHA", own.sha, 2, "k", "k", "a", "release 400 "+row.how+" 0", "A", "register 60000 0 400", "A2")
+			s.must("EVALSHA", own.sha(batchLua), 2, "k", "k", "a", "release 400 "+row.how+" 0", "A", "register 60000 0 400", "A2")
 		})
 		if calls != row.want {
 			t.Errorf("a release that passes the lock on by %q, and the next registration, take %d commands, want %d", row.how, calls, row.want)
@@ -216,7 +216,7 @@ func TestAHandoverTakesFewCommands(t *testing.T) {
 		s.told("b", strings.ReplaceAll(row.told, "$run", s.run))
 		if row.how == "open" {
 			if calls := s.calls(func() {
-				s.must("EVALSHA", own.sha, 1, "k", "b", "again 400 0 400", "B", 20, 520, 0)
+				s.must("EVALSHA", own.sha(batchLua), 1, "k", "b", "again 400 0 400", "B", 20, 520, 0)
 			}); calls != row.polls {
 				t.Errorf("the poll of a client that was woken takes %d commands, want %d", calls, row.polls)
 			}

@@ -6,15 +6,21 @@ import (
 	"unicode"
 )
 
-// The text of a process is batch.lua with one line more than it has for all. Anything but a run_id of Redis is not put into a script.
-func TestTheTextOfAProcessHasItsRunID(t *testing.T) {
+// The text of a process is a script with one line more than it has for all. Anything but a run_id of Redis is not put into a script.
+func TestTheTextsOfAProcessHaveItsRunID(t *testing.T) {
 	run := strings.Repeat("0123456789abcdef", 3)[:40]
 	own := OwnOf(run)
-	if !IsOwn(own.Text) || IsOwn(batchScript) || IsOwn(own.Text+" ") {
-		t.Error("the text for a process is not told from others")
+	for i, script := range []*lua{batchLua, slotsLua} {
+		text := own.Texts[i]
+		if !IsOwn(text) || Name(text) != Name(script.text) || IsOwn(script.text) || IsOwn(text+" ") || own.sha(script) != hash(text) {
+			t.Errorf("the text of %s for a process is not told from others", Name(script.text))
+		}
+		if strings.Count(text, run) != 1 || strings.Replace(text, " = '"+run+"'", "", 1) != script.text {
+			t.Errorf("the text for %s is not %s.lua with that", run, Name(script.text))
+		}
 	}
-	if own == nil || strings.Count(own.Text, run) != 1 || strings.Replace(own.Text, " = '"+run+"'", "", 1) != batchScript {
-		t.Errorf("the text for %s is not batch.lua with that", run)
+	if own.sha(readersLua) != nil || (*Own)(nil).sha(batchLua) != nil {
+		t.Error("there is a text that no process has")
 	}
 	for _, bad := range []string{"", "-", run[1:], run + "0", "'" + run[2:] + "'", strings.ToUpper(run)} {
 		if OwnOf(bad) != nil {

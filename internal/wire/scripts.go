@@ -70,11 +70,10 @@ var AllScripts = []string{batchScript, readersScript, setScript, slotsScript, qu
 // Name returns the name of a script by its text, as that of its file without .lua; "": it is none of ours.
 func Name(text string) string {
 	i := slices.Index(AllScripts, text)
-	switch {
-	case i >= 0:
+	if i >= 0 {
 		return [...]string{"batch", "readers", "set", "slots", "queue", "taken", "flight"}[i]
-	case IsOwn(text):
-		return "batch"
+	} else if own := ownedBy(text); own != nil {
+		return Name(own.text)
 	}
 	return ""
 }
@@ -85,43 +84,77 @@ var Scripts = []string{batchScript, readersScript}
 // ScriptsExist is the question whether a server has the Scripts.
 var ScriptsExist = []any{"EXISTS", batchLua.sha, readersLua.sha}
 
-// An Own is batch.lua with the run_id of one process of a server as a constant. A grant tells the run_id, and INFO costs the server as
-// much as a third of what passes a lock on. The process of another run_id does not have this text, and answers NOSCRIPT: so it must be
-// loaded only ahead of an inspection, on the same connection, that finds this run_id.
+// An Own is what one process of a server has of batch.lua and slots.lua: their texts with its run_id as a constant. A grant tells the
+// run_id, and INFO costs the server as much as a third of what passes a lock on. The process of another run_id does not have these texts, and
+// answers NOSCRIPT: so they must be loaded only ahead of an inspection, on the same connection, that finds this run_id.
 type Own struct {
-	Text string // immutable
-	sha  any    // immutable
+	Texts []string // immutable
+	shas  []any    // immutable; of the texts
 }
 
-// runIDLine is the line of batch.lua that becomes the constant.
+// ownTexts are the scripts of which a process has a text of its own.
+var ownTexts = []ownText{newOwnText(batchLua), newOwnText(slotsLua)}
+
+// An ownText is what stands before and behind the run_id in the text of a script for a process.
+type ownText struct {
+	of            *lua
+	before, after string
+}
+
+// runIDLine is the line of a script that becomes the constant.
 const runIDLine = "\nlocal run\n"
 
-// beforeRunID and afterRunID are what stands before and behind the run_id in the text for a process.
-var beforeRunID, afterRunID = func() (string, string) {
-	before, after, _ := strings.Cut(batchScript, runIDLine)
-	return before + "\nlocal run = '", "'\n" + after
-}()
+func newOwnText(of *lua) ownText {
+	before, after, _ := strings.Cut(of.text, runIDLine)
+	return ownText{of, before + "\nlocal run = '", "'\n" + after}
+}
 
 // isRunID reports whether a run_id is in the form that Redis gives it.
 func isRunID(run string) bool {
 	return len(run) == 40 && strings.Trim(run, "0123456789abcdef") == ""
 }
 
-// OwnOf returns the text for the process with a run_id, or nil if that is not in the form that Redis gives it.
+// OwnOf returns the texts for the process with a run_id, or nil if that is not in the form that Redis gives it.
 func OwnOf(run string) *Own {
 	if !isRunID(run) {
 		return nil
 	}
-	text := beforeRunID + run + afterRunID
-	return &Own{text, hash(text)}
+	o := &Own{}
+	for _, own := range ownTexts {
+		text := own.before + run + own.after
+		o.Texts = append(o.Texts, text)
+		o.shas = append(o.shas, hash(text))
+	}
+	return o
 }
 
-// IsOwn reports whether a script is the text for some process.
-func IsOwn(text string) bool {
-	rest, begins := strings.CutPrefix(text, beforeRunID)
-	run, ends := strings.CutSuffix(rest, afterRunID)
-	return begins && ends && isRunID(run)
+// sha returns the digest of the text of a script, or nil if there is none.
+func (o *Own) sha(script *lua) any {
+	i := indexOfOwn(script)
+	if o == nil || i < 0 {
+		return nil
+	}
+	return o.shas[i]
 }
 
-// Exists is the question whether a server has the text.
-func (o *Own) Exists() []any { return []any{"EXISTS", o.sha} }
+func indexOfOwn(script *lua) int {
+	return slices.IndexFunc(ownTexts, func(own ownText) bool { return own.of == script })
+}
+
+// ownedBy returns the script of which a text is the text for some process, or nil.
+func ownedBy(text string) *lua {
+	for _, own := range ownTexts {
+		rest, begins := strings.CutPrefix(text, own.before)
+		run, ends := strings.CutSuffix(rest, own.after)
+		if begins && ends && isRunID(run) {
+			return own.of
+		}
+	}
+	return nil
+}
+
+// IsOwn reports whether a script is a text for some process.
+func IsOwn(text string) bool { return ownedBy(text) != nil }
+
+// Exists is the question whether a server has the texts.
+func (o *Own) Exists() []any { return append([]any{"EXISTS"}, o.shas...) }

@@ -48,13 +48,14 @@ local function clock()
   return math.floor(micros() / 1000)
 end
 
+-- The run_id of this server's process, as in batch.lua: in the text that a client loads for one process, the next line has it.
 local run
 local function runID()
-  if run == nil then
+  if not run then
     local info = redis.pcall('INFO', 'server')
-    run = type(info) == 'string' and string.match(info, 'run_id:(%x+)') or false
+    run = type(info) == 'string' and string.match(info, 'run_id:(%x+)') or '-'
   end
-  return run or '-'
+  return run
 end
 
 -- The keys of the current semaphore, and what is known of it in this call: for how many ms the keys live, and
@@ -124,11 +125,11 @@ local function with(list, slot)
   return list == '' and slot or list .. ',' .. slot
 end
 
--- Tells a claim all its slots, which live for g from now on.
+-- Tells a claim all its slots, which live for g from now on. Returns how many have heard of it.
 local function tellSlots(client, token, list)
   local age = redis.pcall('PTTL', 'redlock:incarnation')
   age = type(age) == 'number' and age or -1
-  redis.call('PUBLISH', 'redlock:wake:' .. client, '* ' .. token .. ' ' .. runID() .. ' ' .. text(age) .. ' ' .. list .. ' ' .. slotsKey)
+  return redis.call('PUBLISH', 'redlock:wake:' .. client, '* ' .. token .. ' ' .. runID() .. ' ' .. text(age) .. ' ' .. list .. ' ' .. slotsKey)
 end
 
 -- Lets a slot of a token live until a time. It never lives for less than before: the token may be that of a holder.
@@ -334,9 +335,9 @@ local function leave(m)
   return n
 end
 
--- Tells a claim that it is near.
+-- Tells a claim that it is near. Returns how many have heard of it.
 local function tell(client, token)
-  redis.call('PUBLISH', 'redlock:wake:' .. client, '= ' .. token .. ' ' .. slotsKey)
+  return redis.call('PUBLISH', 'redlock:wake:' .. client, '= ' .. token .. ' ' .. slotsKey)
 end
 
 -- Tells the claims that have become near. To tell one again does no harm.
@@ -387,11 +388,13 @@ local function noteRuns()
   end
 end
 
--- Says of a client whether it is gone, silent, unheard or live: see judge in batch.lua.
+-- Reports whether a client has ended: its channel has no subscriber. Where it is sent a message, the answer to that says so, too.
+local function gone(client)
+  return tonumber(redis.call('PUBSUB', 'NUMSUB', 'redlock:wake:' .. client)[2]) == 0
+end
+
+-- Says of a client whether it is silent, unheard or live: see judge in batch.lua.
 local function stateOf(client)
-  if tonumber(redis.call('PUBSUB', 'NUMSUB', 'redlock:wake:' .. client)[2]) == 0 then
-    return 'gone'
-  end
   local note = redis.pcall('GET', 'redlock:waiter:' .. client)
   local till, far = string.match(type(note) == 'string' and note or '', '^(%d+) %d+ ?(%d*)$')
   local late = till and micros() / 1000 - till or 0
@@ -425,7 +428,7 @@ local function exchange()
     if token and redis.call('HGET', slotsKey, 'w' .. slot) then
       client, terms, aimed, list = known(token)
     end
-    if client and not aimed and list == slot and stateOf(client) ~= 'gone' then
+    if client and not aimed and list == slot and not gone(client) then
       local slots = free(1, tonumber(string.match(terms, '%d+$')))
       if slots then
         count = count + 1
@@ -450,20 +453,21 @@ local aside = 4000000000000000
 local suspect
 
 -- Reports whether a member of the queue can be given slots. If not, it is taken out of the way: a client that has ended is removed, and one that may
--- be stopped is set aside, and told that it is near, so that it polls. If fewer slots are free than it wants, one that is unheard stays.
+-- be stopped is told that it is near, so that it polls, and set aside. If fewer slots are free than it wants, one that is unheard stays. Whether
+-- a client has ended that can be given slots is seen when it is told: see pass.
 local function ready(m, score, blocked)
   local client, token = string.match(m, '^(%S*) (%S+)')
-  local state = client and stateOf(client) or 'gone'
-  if state == 'live' or state == 'unheard' and (blocked or not suspect) then
+  local state = client and stateOf(client)
+  local ended = not client or blocked and gone(client)
+  if not ended and (state == 'live' or state == 'unheard' and (blocked or not suspect)) then
     return true
-  elseif state == 'gone' then
+  elseif ended or score < aside and tell(client, token) == 0 or score >= aside and gone(client) then
     leave(m)
     return false
   elseif score < aside then
     redis.call('ZADD', queueKey, 'XX', text(score + aside), m)
     front = nil
     left = left + 1
-    tell(client, token)
   end
   suspect = true
   return false
@@ -478,7 +482,7 @@ local function takeBack(m)
   end
 end
 
--- Returns the member of the queue that free slots are to be passed on to, and the slots: nil if there is none.
+-- Returns the member of the queue that free slots are to be passed on to, the slots, and which were loose before: nil if there is none.
 local function nextOf()
   for _ = 1, 1000 do
     local members = fetch()
@@ -491,13 +495,14 @@ local function nextOf()
     if open < 1 then
       return nil
     elseif ready(m, score, open < (tonumber(n) or 0)) then
+      local before = loose
       local slots = free(tonumber(n), tonumber(limit))
       if not slots then
         return nil
       end
       local at = n == '1' and #members > 2 and choose(slots[1] .. '!', members, limit) or 1
       if at == 1 or ready(members[at], tonumber(members[at + 1])) then
-        return members[at], slots
+        return members[at], slots, before
       end
       table.insert(loose, 1, slots[1])
     elseif score >= aside then
@@ -506,12 +511,27 @@ local function nextOf()
   end
 end
 
--- Passes free slots on: to claims that are in the way, and to those in the queue. All but releases are careful: see suspect.
+-- Takes back the slots that a claim was given that has not heard of it. before are those that were loose before that.
+local function takeBackFrom(token, slots, before)
+  local free = {}
+  for _, slot in ipairs(before) do
+    free[slot] = true
+  end
+  for _, slot in ipairs(slots) do
+    before[#before + 1] = not free[slot] and slot or nil
+  end
+  loose = before
+  count = count - #slots
+  redis.call('HDEL', slotsKey, '@' .. token, unpack(slots))
+end
+
+-- Passes free slots on: to claims that are in the way, and to those in the queue. Whether a client is gone is not asked before: then the
+-- message about the grant reaches nobody. (It also reaches a monitor's PSUBSCRIBE *. Beside one, a client that is gone costs g.) All but releases are careful: see suspect.
 local function pass(careful)
   suspect = careful
   exchange()
   for _ = 1, 1000 do
-    local m, slots = nextOf()
+    local m, slots, before = nextOf()
     if not m then
       break
     end
@@ -519,7 +539,9 @@ local function pass(careful)
     local client, token, g, limit = string.match(m, '^(%S*) (%S+) (%d+) %d+ (%d+)')
     local list = give(slots, token, client, g .. ' ' .. limit, clock() + g)
     keep(tonumber(g))
-    tellSlots(client, token, list)
+    if tellSlots(client, token, list) == 0 then
+      takeBackFrom(token, slots, before)
+    end
   end
   if not careful and taken() == 0 then -- nothing else is kept
     redis.call('DEL', slotsKey, untilKey, takenKey)

@@ -186,6 +186,75 @@ func TestFreeSlotsGoToTheFirstClientThatListens(t *testing.T) {
 	})
 }
 
+// Clients that have ended are skipped, whatever they have noted: x and y have, and C and D have not. Slots 1 and 2 of three become free.
+func TestSlotsThatWereGivenToAClientThatHasEndedGoToTheNext(t *testing.T) {
+	onBoth(t, func(t *testing.T, dial func() redis.Conn) {
+		s := newSlotScene(t, dial, "C", "D")
+		for _, row := range []struct {
+			name    string
+			waiters []string // of claims in the order of the queue: the client and n, and its note if it is silent
+			want    string   // who stands in the slots 1 and 2
+			queue   string   // who waits then
+		}{
+			{"the first", []string{"x 1", "C 1", "D 1"}, "CD", ""},
+			{"the second", []string{"C 1", "x 1", "D 1"}, "CD", ""},
+			{"the first two", []string{"x 1", "y 1", "C 1", "D 1"}, "CD", ""},
+			{"one that wants both", []string{"x 2", "C 1", "D 1"}, "CD", ""},
+			{"one that wants more than are free", []string{"x 3", "C 1", "D 2"}, "C-", "D"},
+			{"one behind a claim that wants more", []string{"C 3", "x 1", "D 1"}, "--", "CxD"},
+			{"one that is silent", []string{"x 1 silent", "C 2"}, "CC", ""},
+			{"all but one that is silent", []string{"C 1 silent", "x 1"}, "--", "C"},
+			{"all", []string{"x 1", "y 1"}, "--", ""},
+		} {
+			for _, polls := range []bool{false, true} {
+				t.Run(fmt.Sprint(row.name, ", a poll: ", polls), func(t *testing.T) {
+					s := &slotScene{t, s.conn}
+					s.says("A", "register 60000 3 1 0 400 -", "0||1")
+					s.says("B", "register 60000 3 2 1 400 -", "1,2||1")
+					for i, w := range row.waiters {
+						s.says(w[:1], fmt.Sprintf("register 60000 3 %s 0 400 %d", w[2:3], 900-10*i), "||1")
+						state := live
+						if len(w) > 3 {
+							state = silent
+						}
+						s.note(w[:1], state[0], state[1])
+					}
+					if polls {
+						s.conn.Do("ZADD", "redlock:until:k", 1, "1", 1, "2")
+						s.conn.Do("EVALSHA", slotsLua.sha, 1, slotsKey+"k", "P", "again 400 3 1 0 400 -", "P")
+					} else {
+						s.says("B", "release 3 2 1 400", "1")
+					}
+					got := ""
+					for _, slot := range []string{"1", "2"} {
+						token, _ := redis.String(s.conn.Do("HGET", slotsKey+"k", slot))
+						score, _ := redis.String(s.conn.Do("ZSCORE", "redlock:until:k", slot))
+						marked, _ := redis.Int(s.conn.Do("GETBIT", "redlock:taken:k", slot))
+						if (token == "") != (score == "") || (token == "") != (marked == 0) {
+							t.Errorf("slot %s has the token %q, the expiry %q and the bit %d", slot, token, score, marked)
+						}
+						got += fmt.Sprintf("%.1s", token+"-")
+					}
+					queue := ""
+					members, _ := redis.Strings(s.conn.Do("ZRANGE", "redlock:permits:k", 0, -1))
+					for _, m := range members {
+						queue += m[:1]
+					}
+					if got != row.want || queue != row.queue {
+						t.Errorf("the slots went to %q, and %q wait, want %q and %q", got, queue, row.want, row.queue)
+					}
+					for _, id := range []string{"x", "y"} {
+						if known, _ := redis.Bool(s.conn.Do("HEXISTS", slotsKey+"k", "@"+id)); known {
+							t.Errorf("the token of %s is still known", id)
+						}
+					}
+					s.conn.Do("DEL", slotsKey+"k", "redlock:until:k", "redlock:taken:k", "redlock:permits:k")
+				})
+			}
+		}
+	})
+}
+
 // ahead fails the test unless a poll of a claim for one slot of two says that so many are ahead of it.
 func (s *slotScene) ahead(id string, want int) {
 	s.Helper()

@@ -300,13 +300,11 @@ func (t *turn) purge() bool {
 	return len(old) > 0
 }
 
-// is says how the client of a claim is.
+// is says how the client of a claim is, as far as its note tells.
 func (t *turn) is(client string) state {
 	n, noted := t.notes[client]
 	late := t.micros/1000 - n.till
 	switch {
-	case !t.subscribed(client):
-		return gone
 	case !noted || !n.until.After(t.now) || late <= 0:
 		return live
 	case late <= n.far:
@@ -321,7 +319,7 @@ func (t *turn) exchange() {
 	for _, slot := range t.cross {
 		token := t.taken[slot].token
 		is, known := t.tokens[token]
-		if _, wished := t.wishes[slot]; !known || !wished || is.aimed || !slices.Equal(is.slots, []int64{slot}) || t.is(is.client) == gone {
+		if _, wished := t.wishes[slot]; !known || !wished || is.aimed || !slices.Equal(is.slots, []int64{slot}) || !t.subscribed(is.client) {
 			continue
 		}
 		if slots := t.free(1, is.limit, -1); slots != nil {
@@ -334,17 +332,16 @@ func (t *turn) exchange() {
 }
 
 // ready reports whether a member of the queue can be given slots. If it cannot, it is removed or set aside. blocked says that fewer slots are
-// free than it wants, and careful that a client that is unheard is passed over.
+// free than it wants, and careful that a client that is unheard is passed over. If a client can be given slots, it is told of that, which shows whether it is gone.
 func (t *turn) ready(m member, blocked bool, careful *bool) bool {
 	r, ok := requestOf(m.name)
-	is := gone
-	if ok {
-		is = t.is(r.client)
-	}
+	is := t.is(r.client)
+	passes := is == live || is == unheard && (blocked || !*careful)
+	ended := !ok || !t.subscribed(r.client)
 	switch {
-	case is == live || is == unheard && (blocked || !*careful):
+	case ok && passes && !(ended && blocked):
 		return true
-	case is == gone:
+	case ended:
 		t.queue, _ = remove(t.queue, m.name)
 		return false
 	case m.score < aside:
@@ -418,6 +415,12 @@ func (t *turn) pass(careful bool) {
 		r, _ := requestOf(name)
 		t.give(r, slots, r.g)
 		t.tellSlots(r.client, r.token, slots)
+		if !t.subscribed(r.client) {
+			delete(t.tokens, r.token)
+			for _, slot := range slots {
+				delete(t.taken, slot)
+			}
+		}
 	}
 }
 
