@@ -81,6 +81,7 @@ var targets = []target{
 	{"internal/quorum/round.go", []step{quorum, whole}},
 	{"internal/quorum/tally.go", []step{quorum, whole}},
 	{"internal/quorum/together.go", []step{quorum, whole}},
+	{"internal/waits/verdict.go", []step{{"./internal/waits", ""}, whole}},
 	{"internal/waits/pauses.go", []step{{"./internal/waits", ""}, whole}},
 	{"internal/waits/pace.go", []step{{"./internal/waits", ""}, whole}},
 	{"internal/waits/claim.go", []step{{"./internal/waits", ""}, inside, whole}},

@@ -53,16 +53,18 @@ func TestAClaimThatCannotWinBacksOff(t *testing.T) {
 	for _, row := range []struct {
 		name string
 		Finding
-		want Verdict
+		want  Verdict
+		split bool
 	}{
-		{"too few answers", Finding{Keys: 1}, BacksOff},
-		{"a grant that is over", Finding{Answered: true, Granted: 1}, BacksOff},
-		{"the best for longer than g", Finding{Answered: true, Keys: 1, Overdue: true}, BacksOff},
-		{"no keys", Finding{Answered: true, RivalKeys: 2}, Polls},
-		{"answers that may be older than the votes", Finding{Answered: true, Keys: 1, RivalKeys: 2, Stale: true, Overdue: true}, Polls},
+		{"too few answers", Finding{Keys: 1}, BacksOff, false},
+		{"a grant that is over", Finding{Answered: true, Granted: 1}, BacksOff, false},
+		{"the best for longer than g", Finding{Answered: true, Keys: 1, Overdue: true}, BacksOff, true},
+		{"the best", Finding{Answered: true, Keys: 1, Granted: 1}, Stays, true},
+		{"no keys", Finding{Answered: true, RivalKeys: 2}, Polls, false},
+		{"answers that may be older than the votes", Finding{Answered: true, Keys: 1, RivalKeys: 2, Stale: true, Overdue: true}, Polls, false},
 	} {
-		if got := row.Verdict("own", 2); got != row.want {
-			t.Errorf("%s: verdict %d, want %d", row.name, got, row.want)
+		if got, split := row.Verdict("own", 2), row.Split(); got != row.want || split != row.split {
+			t.Errorf("%s: verdict %d, split %v, want %d, %v", row.name, got, split, row.want, row.split)
 		}
 	}
 }
