@@ -287,8 +287,7 @@ func (t *tenure) finish() error {
 	return nil
 }
 
-// queueRelease ends the tenure, and queues its release, of which nobody waits for the outcome. If the tenure has ended before, queueRelease
-// returns what finish does.
+// queueRelease ends the tenure, and queues its release. Nobody waits for the outcome. If the tenure has ended before, it returns why.
 func (t *tenure) queueRelease() error {
 	err := t.finish()
 	if err == nil {
