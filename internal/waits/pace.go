@@ -32,9 +32,12 @@ const (
 	// farFirst is that of a far claim before its first poll. If another client was granted the lock when the claim registered, that grant
 	// has ended a little earlier.
 	farFirst = 10
-	// soonFirst is the same for a claim that may become near within 50 ms of its registration, since it is not told that then: see
+	// soonFirst is the least for a claim that may become near within 150 ms of its registration, since it is not told that then: see
 	// batch.lua and nearSoon. Others become near so soon only if many leave at once. They learn it from the first poll.
 	soonFirst = 2
+	// lateFirst is the longest before the first poll. A claim that has not polled for longer may be taken for that of a stopped client:
+	// again in batch.lua is a quarter more.
+	lateFirst = 40
 	// returnMost is that of a far claim when a master comes up, at most: its queue is whole within a second.
 	returnMost = 8
 	// farMost is the longest of a far claim.
@@ -47,11 +50,11 @@ const (
 )
 
 const (
-	soonNear  = 100 * time.Millisecond // twice the 50 ms of batch.lua, since turns differ
-	soonAhead = 25                     // of 2 ms each
+	soonNear  = 300 * time.Millisecond // twice the 150 ms of batch.lua, since turns differ
+	soonAhead = 75                     // of 2 ms each
 )
 
-// nearSoon reports whether a far claim with so many others ahead may become near within 50 ms. turn is how long the last turn of its Client
+// nearSoon reports whether a far claim with so many others ahead may become near within 150 ms. turn is how long the last turn of its Client
 // took: these others and itself. 0: it has had none lately.
 func nearSoon(turn time.Duration, ahead int) bool {
 	if turn == 0 {
@@ -169,13 +172,25 @@ func (p *Pace) Pause(c *Claim, now clock.Reading, first bool, notPast func(time.
 	}
 	if ahead < c.Near { // it polls when a slot is due to expire, too: see Due
 		ahead = min(ahead, nearSteps)
-	} else if first && !c.OfSlots() && nearSoon(p.turn, ahead) {
-		ahead = soonFirst
-	} else if first {
-		ahead = farFirst
 	}
 	d := FarPolls(p.step, ahead)
+	if first && ahead >= c.Near {
+		d = p.firstPoll(c, ahead)
+	}
 	p.poll = now.Time().Add(d*3/4 + rand.N(d/2))
+}
+
+// firstPoll returns how long after its registration a claim that is far polls for the first time, on average. A Client that takes turns is
+// likely to have the lock again after as long as the last time, and polls only if that takes half as long again.
+func (p *Pace) firstPoll(c *Claim, ahead int) time.Duration {
+	if c.slots > 0 {
+		return farFirst * p.step
+	}
+	least := farFirst * p.step
+	if nearSoon(p.turn, ahead) {
+		least = soonFirst * p.step
+	}
+	return min(max(least, 2*p.turn), lateFirst*p.step)
 }
 
 // FarPolls returns how long after a round a claim that is far polls, on average; step is the pause of a near one. The pause grows

@@ -243,8 +243,8 @@ end
 
 -- A claim that has joined its queue so lately, in ms, is live without a note, and after that unheard for as long as it takes at
 -- most until it is sent again. So a client that registers claims again and again need not note that each time.
--- One that has joined newly, and becomes near when a lock is passed on, need not be told: it polls soon. See soonFirst in claim.go.
-local lately, again, newly = 500, 1250, 50
+-- One that has joined newly, and becomes near when a lock is passed on, need not be told: it polls soon. See soonFirst in pace.go.
+local lately, again, newly = 500, 5000, 150
 
 -- The score of a member of a queue, or nil.
 local function scoreOf(queue, m)

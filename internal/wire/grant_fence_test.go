@@ -204,7 +204,7 @@ func TestAHandoverTakesFewCommands(t *testing.T) {
 			t.Fatal(err)
 		}
 		for i, m := range []string{"b B 400", "c C 400", "d D 400", "e E 400"} { // they have joined a moment ago
-			s.must("ZADD", "redlock:queue:k", fmt.Sprint(now[0]*1_000_000+now[1]-100_000+int64(i)), m)
+			s.must("ZADD", "redlock:queue:k", fmt.Sprint(now[0]*1_000_000+now[1]-200_000+int64(i)), m)
 		}
 		s.nears = nil
 		calls := s.calls(func() {

@@ -99,11 +99,11 @@ func TestAClaimThatHasJoinedLatelyIsLive(t *testing.T) {
 			{"w W 400", 100 * time.Millisecond, "release 400 - 0", "W"},
 			{"w W 400", 100 * time.Millisecond, "undo", "W"},
 			{"w W 400", 100 * time.Millisecond, "again 400 0 400", "W"},
-			{"w W 400", time.Second, "release 400 - 0", "W"}, // it may be far, and unheard
+			{"w W 400", 5 * time.Second, "release 400 - 0", "W"}, // it may be far, and unheard
 			{"w W 400", time.Second, "undo", "W"},
 			{"w W 400", time.Second, "again 400 0 400", "X"},
-			{"w W 400", 2 * time.Second, "release 400 - 0", "X"},
-			{"w W 400", 2 * time.Second, "undo", "X"},
+			{"w W 400", 6 * time.Second, "release 400 - 0", "X"},
+			{"w W 400", 6 * time.Second, "undo", "X"},
 			{"w W 400", -time.Second, "release 400 - 0", "X"}, // it waits behind those that come later, since some time
 			{"w", 100 * time.Millisecond, "undo", "X"},        // it cannot be granted the lock, and notes that it runs
 		} {

@@ -87,8 +87,8 @@ func (c *client) is() life {
 	return silent
 }
 
-// fresh reports whether the client has joined the queue in this tick.
-func (c *client) fresh() bool { return c.heard == 0 && !c.polled }
+// fresh reports whether the client has joined the queue in this tick, or in the one before.
+func (c *client) fresh() bool { return c.heard <= 1 && !c.polled }
 
 // quiet ends what the client knows and awaits.
 func (c *client) quiet(p phase) {

@@ -28,7 +28,7 @@ type world struct {
 	stops, deaths, losses, restarts uint8
 	leaves                          bool // claims may be given up
 	limit                           int  // how many may hold at a time; 0: one, the holder of a lock
-	fast                            bool // clients expect their turns soon: a grant does not tell those that have joined in the same tick
+	fast                            bool // clients expect their turns soon: a grant does not tell those that have joined in the same tick or the one before
 	silent, unheard                 int  // so many stopped clients are ahead in the queue at the beginning, if any
 	found                           bool // they were passed over before
 }

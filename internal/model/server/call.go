@@ -212,7 +212,7 @@ const (
 )
 
 // A claim that has joined a queue is live for lately without a note, and then unheard for as long as it takes at most until it polls.
-const lately, pollsWithin = 500e3, 1250e3 // µs
+const lately, pollsWithin = 500e3, 5000e3 // µs
 
 // judge says how a member of a queue is.
 func (c *call) judge(m member) (is state, turn float64, movable bool) {
@@ -249,7 +249,7 @@ func (c *call) note() {
 }
 
 // newly is how long ago, in µs, a claim has joined a queue at most that need not be told that it is near: it polls soon.
-const newly = 50e3
+const newly = 150e3
 
 // tellNear tells the claims that are near since members have left a queue: before is what the queue was.
 func (c *call) tellNear(key string, before []member) {
