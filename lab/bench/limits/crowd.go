@@ -3,6 +3,7 @@ package main
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"maps"
 	"math"
@@ -66,7 +67,7 @@ func openBlind(addrs []string) (*waiter, error) {
 
 // crowd measures many clients that want one lock: what it costs that they wait while one holds it, and how they take turns.
 func crowd(o *options) error {
-	table("clients", "of", "waiting: commands/s", "masters", "clients", "in turns: locks/s", "commands per lock", "CPU per lock: masters", "clients", "fairness (Jain)", "longest wait")
+	table("clients", "of", "memory of a client: idle", "waiting", "its connections", "masters' memory for it", "waiting: commands/s", "masters", "clients", "in turns: locks/s", "commands per lock", "CPU per lock: masters", "clients", "fairness (Jain)", "longest wait")
 	for _, n := range o.clients {
 		for _, of := range []struct {
 			name string
@@ -83,7 +84,36 @@ func crowd(o *options) error {
 const (
 	crowdSettles = 4 * time.Second
 	crowdSpan    = 6 * time.Second
+	crowdTurn    = 20 * time.Millisecond // a client, in a crowd that takes longer: each is to have several turns
 )
+
+// openCrowd opens clients, some at a time.
+func openCrowd(n int, addrs []string, open func([]string) (*waiter, error)) (all []*waiter, err error) {
+	const together = 16
+	all = make([]*waiter, n)
+	errs := make([]error, together)
+	var wg sync.WaitGroup
+	for k := range together {
+		wg.Go(func() {
+			for i := k; i < n && errs[k] == nil; i += together {
+				all[i], errs[k] = open(addrs)
+			}
+		})
+	}
+	wg.Wait()
+	return all, errors.Join(errs...)
+}
+
+// closeCrowd closes clients, some of which may be nil.
+func closeCrowd(all []*waiter) {
+	var wg sync.WaitGroup
+	for _, w := range all {
+		if w != nil {
+			wg.Go(w.close)
+		}
+	}
+	wg.Wait()
+}
 
 func crowdOf(o *options, n int, name string, open func([]string) (*waiter, error)) error {
 	f, err := start(5)
@@ -91,32 +121,42 @@ func crowdOf(o *options, n int, name string, open func([]string) (*waiter, error
 		return err
 	}
 	defer f.stop()
-	all := make([]*waiter, n+1)
-	for i := range all {
-		if all[i], err = open(f.addrs()); err != nil {
-			return err
-		}
-		defer all[i].close()
+	fresh, err := f.load()
+	if err != nil {
+		return err
 	}
+	own := memory()
+	all, err := openCrowd(n+1, f.addrs(), open)
+	defer closeCrowd(all)
+	if err != nil {
+		return err
+	}
+	idle := memory() - own
 	holder, all := all[0], all[1:]
 	if err := holder.lock(context.Background()); err != nil {
 		return err
 	}
+	span := max(crowdSpan, time.Duration(n)*crowdTurn)
 	turns := takeTurns(all)
 	defer turns.end()
 	time.Sleep(crowdSettles)
-	waiting, used, err := spent(f, crowdSpan)
+	own = memory() - own
+	queued, err := f.load()
+	if err != nil {
+		return err
+	}
+	waiting, used, err := spent(f, span)
 	if err != nil {
 		return err
 	}
 	if o.commands {
-		waiting.print(fmt.Sprintf("%d clients of %s wait, per second", n, name), crowdSpan.Seconds())
+		waiting.print(fmt.Sprintf("%d clients of %s wait, per second", n, name), span.Seconds())
 	}
 	holder.unlock()
-	time.Sleep(crowdSettles / 2)
+	time.Sleep(max(crowdSettles/2, span/4))
 	turns.longest.Store(0)
 	before := turns.counts()
-	inTurns, taken, err := spent(f, crowdSpan)
+	inTurns, taken, err := spent(f, span)
 	if err != nil {
 		return err
 	}
@@ -130,11 +170,13 @@ func crowdOf(o *options, n int, name string, open func([]string) (*waiter, error
 		inTurns.print(fmt.Sprintf("%d clients of %s take turns, per lock", n, name), max(sum, 1))
 	}
 	percent := func(d time.Duration) string {
-		return fmt.Sprintf("%.1f %% of a core", 100*d.Seconds()/crowdSpan.Seconds())
+		return fmt.Sprintf("%.1f %% of a core", 100*d.Seconds()/span.Seconds())
 	}
 	perLock := func(d time.Duration) string { return (d / time.Duration(max(sum, 1))).Round(time.Microsecond).String() }
-	row(fmt.Sprint(n), name, fmt.Sprintf("%.0f", float64(waiting.commands)/crowdSpan.Seconds()), percent(waiting.cpu), percent(used),
-		fmt.Sprintf("%.0f", sum/crowdSpan.Seconds()), fmt.Sprintf("%.1f", float64(inTurns.commands)/max(sum, 1)),
+	each := func(bytes int64) string { return fmt.Sprintf("%d KB", bytes/1024/int64(n+1)) }
+	row(fmt.Sprint(n), name, each(idle), each(own), fmt.Sprintf("%.1f", float64(queued.clients-fresh.clients)/float64(n+1)),
+		each(queued.memory-fresh.memory), fmt.Sprintf("%.0f", float64(waiting.commands)/span.Seconds()), percent(waiting.cpu), percent(used),
+		fmt.Sprintf("%.0f", sum/span.Seconds()), fmt.Sprintf("%.1f", float64(inTurns.commands)/max(sum, 1)),
 		perLock(inTurns.cpu), perLock(taken),
 		fmt.Sprintf("%.3f", sum*sum/max(squares*float64(n), 1)), wait.Round(time.Millisecond).String())
 	return nil

@@ -80,6 +80,7 @@ type load struct {
 	memory   int64
 	commands int64
 	network  int64 // bytes, both ways
+	clients  int64 // connections
 
 	by map[string]int64 // how often each command was executed, in scripts and not
 }
@@ -120,6 +121,12 @@ func (f fleet) load() (load, error) {
 					return sum, err
 				}
 				sum.network += n
+			case "connected_clients":
+				n, err := strconv.ParseInt(value, 10, 64)
+				if err != nil {
+					return sum, err
+				}
+				sum.clients += n
 			case "total_commands_processed":
 				n, err := strconv.ParseInt(value, 10, 64)
 				if err != nil {

@@ -80,7 +80,7 @@ func run() error {
 	o := &options{leases: []int{1, 1_000, 10_000, 100_000}, clients: []int{16, 64, 200, 400}}
 	only := flag.String("only", "cost,scripts,held,waiters,crowd,crash,processes,permits,names,masters,ttls", "the sections to run")
 	flag.DurationVar(&o.hold, "hold", time.Minute, "how long the section hold holds its locks")
-	flag.Func("clients", "how many `clients` the section crowd has, separated by commas (default 16,64,200,400)", func(s string) (err error) {
+	flag.Func("clients", "how many `clients` the section crowd has, separated by commas (default 16,64,200,400; 1000 take about three minutes, and 20 000 file descriptors)", func(s string) (err error) {
 		o.clients = nil
 		for _, word := range strings.Split(s, ",") {
 			n, bad := strconv.Atoi(word)
