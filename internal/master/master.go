@@ -173,6 +173,7 @@ type Master struct {
 	closedAt     time.Time // when Close was called; may be read without mu once closing is closed
 	outbox       outbox
 	guard        guard
+	noSlots      error         // why it gives no permits; nil: it does
 	run          string        // the run_id of the last connection's server; "": it does not tell
 	links        int           // how many connections there were
 	contact      int           // see Contact
@@ -319,6 +320,8 @@ func (m *Master) admitLocked(kind wire.Kind, claim *Claim) error {
 		return m.status.Err
 	case m.status.State == Quarantined && (kind.Acquires() || kind == wire.Ping):
 		return m.status.Err
+	case m.noSlots != nil && kind.Acquires() && claim.OfSlots():
+		return m.noSlots
 	case kind == wire.Ping && m.cfg.Guard && m.status.MemoryErr != nil: // it was full a second ago or later
 		return m.status.MemoryErr
 	case m.outbox.size() < limit:

@@ -28,29 +28,48 @@ func (s *supervisor) rights() (tries wire.Query) {
 	return tries
 }
 
-// receiveRights reads the replies to rights. It returns a refusal that names the missing rights, or
-// nil, and an error if the connection has ended. The sample key stands for the keys of locks, unless
+// slotRights returns the commands without which a permit could be acquired whose release fails: see wire.SlotRights.
+func (s *supervisor) slotRights() wire.Query {
+	if s.cfg.Sample == "" {
+		return nil
+	}
+	return wire.SlotRights(s.cfg.Sample)
+}
+
+// receiveRights reads the replies to rights and slotRights. It returns refusals that name the missing rights, for all locks and for
+// semaphores, or nil, and an error if the connection has ended. The sample key stands for the keys of locks, unless
 // the user may not even set it: then the user's keys have another prefix, and only the commands count.
-func (s *supervisor) receiveRights(ctx context.Context, conn redis.Conn) (missing, err error) {
-	var names []string
+func (s *supervisor) receiveRights(ctx context.Context, conn redis.Conn) (missing, noSlots, err error) {
 	representative := true
-	for _, r := range s.rights() {
-		_, err := redisconn.Receive(ctx, conn)
-		if err != nil && conn.Err() != nil {
-			return nil, err
+	lacking := func(tries wire.Query, who string) (refusal, err error) {
+		var names []string
+		for _, r := range tries {
+			_, err := redisconn.Receive(ctx, conn)
+			if err != nil && conn.Err() != nil {
+				return nil, err
+			}
+			name := r[0].(string)
+			if name == "PUBSUB" {
+				name += " NUMSUB"
+			}
+			command, key := forbids(err)
+			if key && name == "SET" {
+				representative = false
+			}
+			if command || key && representative {
+				names = append(names, name)
+			}
 		}
-		command, key := forbids(err)
-		if key && r[0] == "SET" {
-			representative = false
+		if len(names) == 0 {
+			return nil, nil
 		}
-		if command || key && representative {
-			names = append(names, r[0].(string))
-		}
+		return &wire.Refusal{Reason: "its user may not run " + strings.Join(names, ", ") + ", which every " + who + " needs (redlock doctor --acl prints the rights)"}, nil
 	}
-	if len(names) == 0 {
-		return nil, nil
+	if missing, err = lacking(s.rights(), "lock"); err != nil {
+		return nil, nil, err
 	}
-	return &wire.Refusal{Reason: "its user may not run " + strings.Join(names, ", ") + ", which every lock needs (redlock doctor --acl prints the rights)"}, nil
+	noSlots, err = lacking(s.slotRights(), "semaphore")
+	return missing, noSlots, err
 }
 
 // forbids reports whether err forbids a command for all keys, or for its key.

@@ -38,6 +38,7 @@ type peer struct {
 	recorded  time.Duration // the MaxTTL in its record, before the inspection; 0 if there is none, or it does not tell
 	tight     bool          // its memory is nearly full
 	full      error         // its memory is full; else nil
+	noSlots   error         // what its user lacks for semaphores; else nil
 	inspected inspection    // with the guard
 	lacks     []string      // the scripts that the server does not have
 	own       *wire.Own     // the texts of scripts for its process, if it has them
@@ -82,9 +83,13 @@ func (m *Master) up(p peer) {
 		}
 		m.quarantineLocked(time.Now())
 		m.setFullLocked(p.full)
+		if m.noSlots = p.noSlots; m.noSlots != nil {
+			refused = m.outbox.withdraw(func(it *item) bool { return it.Kind.Acquires() && it.Claim.OfSlots() })
+			err = m.noSlots
+		}
 		if m.status.State == Quarantined {
 			// Acquisitions that were let in while the connection was made.
-			refused = m.outbox.withdraw(func(it *item) bool { return it.Kind.Acquires() || it.Kind == wire.Ping })
+			refused = append(refused, m.outbox.withdraw(func(it *item) bool { return it.Kind.Acquires() || it.Kind == wire.Ping })...)
 			err = m.status.Err
 		}
 	})
@@ -175,6 +180,7 @@ func (s *supervisor) sendQuestions(conn redis.Conn) error {
 	}
 	conn.Send("GETRANGE", incarnation.Key, 0, incarnation.LongestRecord) // one byte more than that
 	sendQuery(conn, s.rights())
+	sendQuery(conn, s.slotRights())
 	return conn.Flush()
 }
 
@@ -202,10 +208,11 @@ func (s *supervisor) ask(ctx context.Context, conn redis.Conn) (p peer, err erro
 			return p, err
 		}
 	}
-	missing, err := s.receiveRights(ctx, conn)
+	missing, noSlots, err := s.receiveRights(ctx, conn)
 	if err != nil {
 		return p, err
 	}
+	p.noSlots = noSlots
 	p.client, _ = redis.Int64(replies[0], nil)
 	client, _ := redis.String(replies[1], nil)
 	info := ""

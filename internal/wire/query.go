@@ -306,3 +306,18 @@ func Rights(sample string) Query {
 		{"EVALSHA", batchLua.sha, 1, sample, "", "undo", ""}, // nothing to undo
 	}
 }
+
+// SlotRights returns commands that a release of permits needs and that their acquisition may do without, as Rights does.
+func SlotRights(sample string) Query {
+	slots, taken, permits := slotsKey+sample, "redlock:taken:"+sample, "redlock:permits:"+sample
+	return Query{
+		{"BITPOS", taken, 0},
+		{"EXISTS", permits},
+		{"HDEL", slots, "0"},
+		{"HSET", slots, "0", "x", "1"}, // fails: no value of the last field
+		{"PUBLISH", WakeChannel + "-", ""},
+		{"PUBSUB", "NUMSUB", WakeChannel + "-"},
+		{"SETBIT", taken, 0, 2}, // fails: no bit
+		{"ZREM", permits, "x"},
+	}
+}
