@@ -55,3 +55,11 @@ func FuzzInfo(f *testing.F) {
 		}
 	})
 }
+
+// The texts take some 70 KB for each master: the Clients of a process share them.
+func TestClientsShareTheTextsOfAProcess(t *testing.T) {
+	run := strings.Repeat("0123456789", 4)
+	if o := OwnOf(run); OwnOf(run) != o || OwnOf(strings.Repeat("9876543210", 4)) == o {
+		t.Error("the texts are not shared by those who ask for the same process")
+	}
+}

@@ -2,8 +2,11 @@ package wire
 
 import (
 	_ "embed"
+	"maps"
 	"slices"
 	"strings"
+	"sync"
+	"weak"
 
 	"github.com/gomodule/redigo/redis"
 )
@@ -114,10 +117,15 @@ func isRunID(run string) bool {
 	return len(run) == 40 && strings.Trim(run, "0123456789abcdef") == ""
 }
 
-// OwnOf returns the texts for the process with a run_id, or nil if that is not in the form that Redis gives it.
+// OwnOf returns the texts for the process with a run_id, which must not be changed, or nil if that is not in the form that Redis gives it.
 func OwnOf(run string) *Own {
 	if !isRunID(run) {
 		return nil
+	}
+	owns.Lock()
+	defer owns.Unlock()
+	if o := owns.of[run].Value(); o != nil {
+		return o
 	}
 	o := &Own{}
 	for _, own := range ownTexts {
@@ -125,8 +133,16 @@ func OwnOf(run string) *Own {
 		o.Texts = append(o.Texts, text)
 		o.shas = append(o.shas, hash(text))
 	}
+	maps.DeleteFunc(owns.of, func(_ string, o weak.Pointer[Own]) bool { return o.Value() == nil })
+	owns.of[run] = weak.Make(o)
 	return o
 }
+
+// owns are the texts that some Client of this process uses, by run_id: all Clients share them.
+var owns = struct {
+	sync.Mutex
+	of map[string]weak.Pointer[Own]
+}{of: make(map[string]weak.Pointer[Own])}
 
 // sha returns the digest of the text of a script, or nil if there is none.
 func (o *Own) sha(script *lua) any {
