@@ -84,12 +84,13 @@ func crowd(o *options) error {
 const (
 	crowdSettles = 4 * time.Second
 	crowdSpan    = 6 * time.Second
+	crowdIdle    = 400                   // so many are opened before they begin to wait; others begin at once, since many idle clients load the masters
 	crowdTurn    = 20 * time.Millisecond // a client, in a crowd that takes longer: each is to have several turns
 )
 
 // openCrowd opens clients, some at a time.
 func openCrowd(n int, addrs []string, open func([]string) (*waiter, error)) (all []*waiter, err error) {
-	const together = 16
+	const together = 4
 	all = make([]*waiter, n)
 	errs := make([]error, together)
 	var wg sync.WaitGroup
@@ -126,21 +127,32 @@ func crowdOf(o *options, n int, name string, open func([]string) (*waiter, error
 		return err
 	}
 	own := memory()
-	all, err := openCrowd(n+1, f.addrs(), open)
-	defer closeCrowd(all)
+	all, err := openCrowd(min(n, crowdIdle)+1, f.addrs(), open)
+	defer func() { closeCrowd(all) }()
 	if err != nil {
 		return err
 	}
-	idle := memory() - own
-	holder, all := all[0], all[1:]
+	idle := (memory() - own) / int64(len(all))
+	holder := all[0]
 	if err := holder.lock(context.Background()); err != nil {
 		return err
 	}
 	span := max(crowdSpan, time.Duration(n)*crowdTurn)
-	turns := takeTurns(all)
+	turns := newRota(n)
 	defer turns.end()
+	for i, w := range all[1:] {
+		turns.join(i, w)
+	}
+	for i := len(all) - 1; i < n; i++ {
+		w, err := open(f.addrs())
+		if err != nil {
+			return err
+		}
+		all = append(all, w)
+		turns.join(i, w)
+	}
 	time.Sleep(crowdSettles)
-	own = memory() - own
+	own = memory() - own // own was that before the clients
 	queued, err := f.load()
 	if err != nil {
 		return err
@@ -173,8 +185,8 @@ func crowdOf(o *options, n int, name string, open func([]string) (*waiter, error
 		return fmt.Sprintf("%.1f %% of a core", 100*d.Seconds()/span.Seconds())
 	}
 	perLock := func(d time.Duration) string { return (d / time.Duration(max(sum, 1))).Round(time.Microsecond).String() }
-	each := func(bytes int64) string { return fmt.Sprintf("%d KB", bytes/1024/int64(n+1)) }
-	row(fmt.Sprint(n), name, each(idle), each(own), fmt.Sprintf("%.1f", float64(queued.clients-fresh.clients)/float64(n+1)),
+	each := func(bytes int64) string { return fmt.Sprintf("%d KB", bytes/int64(n+1)/1024) }
+	row(fmt.Sprint(n), name, fmt.Sprintf("%d KB", idle/1024), each(own), fmt.Sprintf("%.1f", float64(queued.clients-fresh.clients)/float64(n+1)),
 		each(queued.memory-fresh.memory), fmt.Sprintf("%.0f", float64(waiting.commands)/span.Seconds()), percent(waiting.cpu), percent(used),
 		fmt.Sprintf("%.0f", sum/span.Seconds()), fmt.Sprintf("%.1f", float64(inTurns.commands)/max(sum, 1)),
 		perLock(inTurns.cpu), perLock(taken),
@@ -186,29 +198,31 @@ func crowdOf(o *options, n int, name string, open func([]string) (*waiter, error
 type rota struct {
 	locks   []atomic.Int64 // by client
 	longest atomic.Int64   // the longest wait, in ns
+	ctx     context.Context
 	stop    context.CancelFunc
 	clients sync.WaitGroup
 }
 
-func takeTurns(all []*waiter) *rota {
-	r := &rota{locks: make([]atomic.Int64, len(all))}
-	var ctx context.Context
-	ctx, r.stop = context.WithCancel(context.Background())
-	for i, w := range all {
-		r.clients.Go(func() {
-			for {
-				began := time.Now()
-				if w.lock(ctx) != nil {
-					return
-				}
-				r.waited(time.Since(began))
-				time.Sleep(time.Millisecond)
-				w.unlock()
-				r.locks[i].Add(1)
-			}
-		})
-	}
+func newRota(clients int) *rota {
+	r := &rota{locks: make([]atomic.Int64, clients)}
+	r.ctx, r.stop = context.WithCancel(context.Background())
 	return r
+}
+
+// join has client i take its turns from now on.
+func (r *rota) join(i int, w *waiter) {
+	r.clients.Go(func() {
+		for {
+			began := time.Now()
+			if w.lock(r.ctx) != nil {
+				return
+			}
+			r.waited(time.Since(began))
+			time.Sleep(time.Millisecond)
+			w.unlock()
+			r.locks[i].Add(1)
+		}
+	})
 }
 
 func (r *rota) waited(d time.Duration) {
