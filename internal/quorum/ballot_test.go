@@ -44,3 +44,19 @@ func TestAWithdrawnVoteCanBeCastAgain(t *testing.T) {
 		t.Errorf("after Clear Tally() = %+v, want %+v", got, want)
 	}
 }
+
+func TestAVoteIsGrantedIfItWasCastAndTheCommandCarriedOut(t *testing.T) {
+	for _, row := range []struct {
+		vote Vote
+		want bool
+	}{
+		{Vote{Answer: wire.Answer{Outcome: wire.Granted}, In: true}, true},
+		{Vote{Answer: wire.Answer{Outcome: wire.Granted}}, false},
+		{Vote{Answer: wire.Answer{Outcome: wire.Taken}, In: true}, false},
+		{Vote{}, false},
+	} {
+		if got := row.vote.Granted(); got != row.want {
+			t.Errorf("%+v is granted: %v, want %v", row.vote, got, row.want)
+		}
+	}
+}

@@ -3,6 +3,8 @@ package quorum
 import (
 	"testing"
 	"time"
+
+	"github.com/redlock-go/redlock/internal/master"
 )
 
 const ms = time.Millisecond
@@ -45,6 +47,29 @@ func TestALateErrorSaysHowLongTheLastAnswerTook(t *testing.T) {
 	} {
 		if got := row.err.Error(); got != row.want {
 			t.Errorf("%q, want %q", got, row.want)
+		}
+	}
+}
+
+func TestTheFarthestMasterIsTheLastThatAQuorumNeeds(t *testing.T) {
+	for _, row := range []struct {
+		away     []time.Duration
+		farthest time.Duration
+		up       int
+	}{
+		{[]time.Duration{5, 1, 0, 3, 9}, 5, 4},
+		{[]time.Duration{0, 7, 0, 2, 0}, 7, 2}, // fewer than a quorum: the farthest of all
+		{[]time.Duration{4, 4, 4}, 4, 3},
+		{[]time.Duration{0, 0, 0}, 0, 0},
+	} {
+		g := &Group{masters: make([]*master.Master, len(row.away))}
+		next := 0
+		got, up := g.farthest(func(*master.Master) time.Duration {
+			next++
+			return row.away[next-1]
+		})
+		if got != row.farthest || up != row.up {
+			t.Errorf("%v away: the farthest is %v, of %d; want %v, of %d", row.away, got, up, row.farthest, row.up)
 		}
 	}
 }
