@@ -84,7 +84,8 @@ func crowd(o *options) error {
 const (
 	crowdSettles = 4 * time.Second
 	crowdSpan    = 6 * time.Second
-	crowdIdle    = 400                   // so many are opened before they begin to wait; others begin at once, since many idle clients load the masters
+	crowdAtOnce  = 400                   // larger crowds do not begin to wait at one moment: as many idle clients load the masters
+	crowdIdle    = 100                   // so many of a larger crowd are opened before they begin to wait
 	crowdTurn    = 20 * time.Millisecond // a client, in a crowd that takes longer: each is to have several turns
 )
 
@@ -127,7 +128,11 @@ func crowdOf(o *options, n int, name string, open func([]string) (*waiter, error
 		return err
 	}
 	own := memory()
-	all, err := openCrowd(min(n, crowdIdle)+1, f.addrs(), open)
+	first := n
+	if n > crowdAtOnce {
+		first = crowdIdle
+	}
+	all, err := openCrowd(first+1, f.addrs(), open)
 	defer func() { closeCrowd(all) }()
 	if err != nil {
 		return err
