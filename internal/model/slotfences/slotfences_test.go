@@ -1,0 +1,431 @@
+package slotfences
+
+import (
+	"fmt"
+	"reflect"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/redlock-go/redlock/internal/model/explore"
+)
+
+const (
+	nMasters = 3
+	nSlots   = 2
+	nClients = 2
+	quorum   = 2
+)
+
+// rules are the rules of the protocol; true: the rule is switched off.
+type rules struct {
+	needsNoToken  bool // a master acknowledges a fence only while the token stands in the slot
+	inAnySlot     bool // it does so only for this slot
+	notAbove      bool // the first round raises the number above the last one
+	lowest        bool // the fence is not lower than the numbers of a quorum
+	notAwaited    bool // the permit is held only when a quorum has acknowledged the fence
+	one           bool // one acknowledgement is not enough
+	countsExpired bool // an acknowledgement ends before its slot does
+	firstExpired  bool // the slots of the first round's quorum have not expired when the permit is held
+	forgets       bool // the clock of a master that has lost its memory has passed all fences
+}
+
+type world struct {
+	rules
+	turns    uint8 // claims of each client
+	faults   uint8 // losses and expiries
+	forgets1 uint8 // masters that lose their memory
+	slots    int
+}
+
+// A token is that of a client's present claim, or of one that has ended.
+type token uint8
+
+const nobody token = 0
+
+func present(c int) token { return token(c + 1) }
+func ended(c int) token   { return token(c + 1 + nClients) }
+
+type master struct {
+	owner   [nSlots]token
+	number  uint8
+	out     uint8 // the clients, as bits, whose claims must end before it votes again
+	command [nClients]command
+	acked   [nClients]uint8 // the number that it has acknowledged to the present claim; 0: none that counts
+	first   [nClients]bool  // its number in the first round counts for the fence, and the slot has not expired since
+}
+
+type command uint8
+
+const (
+	nothing command = iota
+	fence
+	commit
+)
+
+type phase uint8
+
+const (
+	idle phase = iota
+	waiting
+	asking     // for a fence
+	committing // it
+	holding
+)
+
+type client struct {
+	phase    phase
+	slot     uint8
+	proposal uint8
+	fence    uint8
+	turns    uint8
+}
+
+type state struct {
+	masters [nMasters]master
+	clients [nClients]client
+	last    [nSlots]uint8 // the greatest fence of the holders so far
+	faults  uint8
+	losses  uint8
+	bad     string
+}
+
+type step string
+
+func stepf(format string, args ...any) step { return step(fmt.Sprintf(format, args...)) }
+
+func (w *world) successors(s *state, next func(step, state)) {
+	for c := range s.clients {
+		w.client(s, c, next)
+	}
+	for i := range s.masters {
+		w.master(s, i, next)
+	}
+}
+
+func (s *state) stands(i, c int, slot uint8) bool { return s.masters[i].owner[slot] == present(c) }
+
+func (w *world) client(s *state, c int, next func(step, state)) {
+	cl := s.clients[c]
+	if cl.phase == idle {
+		if cl.turns < w.turns {
+			n := *s
+			n.clients[c] = client{phase: waiting, turns: cl.turns + 1}
+			next(stepf("%c registers", 'A'+c), n)
+		}
+		return
+	}
+	n := *s
+	n.end(c)
+	next(stepf("%c ends", 'A'+c), n)
+	switch cl.phase {
+	case waiting:
+		for slot := range uint8(w.slots) {
+			votes := 0
+			for i := range s.masters {
+				if s.stands(i, c, slot) && s.masters[i].out == 0 {
+					votes++
+				}
+			}
+			for _, proposal := range []uint8{1, 4} {
+				if votes >= quorum {
+					n := *s
+					n.clients[c].phase, n.clients[c].slot, n.clients[c].proposal = asking, slot, proposal
+					n.tell(c, fence)
+					next(stepf("%c wins slot %d and proposes %d", 'A'+c, slot, proposal), n)
+				}
+			}
+		}
+	case asking, committing:
+		w.count(s, c, next)
+	}
+}
+
+// end ends the claim or the permit of a client.
+func (s *state) end(c int) {
+	s.clients[c] = client{turns: s.clients[c].turns}
+	for i := range s.masters {
+		m := &s.masters[i]
+		m.command[c], m.acked[c], m.first[c] = nothing, 0, false
+		m.out &^= 1 << c
+		for x, o := range m.owner {
+			if o == present(c) {
+				m.owner[x] = ended(c)
+			}
+		}
+	}
+}
+
+func (s *state) tell(c int, k command) {
+	for i := range s.masters {
+		s.masters[i].command[c], s.masters[i].acked[c] = k, 0
+	}
+}
+
+// count has a client count the acknowledgements of its current round.
+func (w *world) count(s *state, c int, next func(step, state)) {
+	cl := s.clients[c]
+	var numbers []uint8
+	for i := range s.masters {
+		if a := s.masters[i].acked[c]; a != 0 {
+			numbers = append(numbers, a)
+		}
+	}
+	need := quorum
+	if w.one {
+		need = 1
+	}
+	if len(numbers) < need {
+		return
+	}
+	slices.Sort(numbers)
+	n := *s
+	if cl.phase == asking {
+		cl.fence = numbers[need-1]
+		if w.lowest {
+			cl.fence = numbers[0]
+		}
+		n.clients[c].fence = cl.fence
+		for i := range n.masters {
+			a := n.masters[i].acked[c]
+			n.masters[i].first[c] = a != 0 && a <= cl.fence
+		}
+	}
+	first := 0
+	for i := range n.masters {
+		if n.masters[i].first[c] {
+			first++
+		}
+	}
+	if first < quorum && cl.phase == committing && !w.firstExpired {
+		return // it is over
+	}
+	have := 0
+	for _, a := range numbers {
+		if a >= cl.fence {
+			have++
+		}
+	}
+	if have < need && !w.notAwaited {
+		n.clients[c].phase = committing
+		n.tell(c, commit)
+		next(stepf("%c commits %d", 'A'+c, cl.fence), n)
+		return
+	}
+	n.clients[c].phase = holding
+	if cl.fence <= n.last[cl.slot] {
+		n.bad = "a fence does not rise"
+	}
+	n.last[cl.slot] = cl.fence
+	next(stepf("%c holds slot %d with fence %d", 'A'+c, cl.slot, cl.fence), n)
+}
+
+func (w *world) master(s *state, i int, next func(step, state)) {
+	m := &s.masters[i]
+	for x, o := range m.owner[:w.slots] {
+		for c, cl := range s.clients {
+			if o == nobody && (cl.phase == waiting || cl.phase != idle && int(cl.slot) == x) {
+				n := *s
+				n.masters[i].owner[x] = present(c)
+				next(stepf("%d gives slot %d to %c", i, x, 'A'+c), n)
+			}
+		}
+		n := *s
+		n.masters[i].owner[x] = nobody
+		if o > nClients {
+			next(stepf("%d hears that %c has ended", i, 'A'+int(o)-1-nClients), n)
+		} else if o != nobody && s.faults > 0 {
+			c := int(o) - 1
+			n.faults--
+			if int(n.clients[c].slot) == x && !w.countsExpired {
+				n.forget(i, c)
+			}
+			next(stepf("slot %d of %c expires at %d", x, 'A'+c, i), n)
+		}
+	}
+	for c, k := range m.command {
+		if k == nothing {
+			continue
+		}
+		n := *s
+		w.execute(&n, i, c)
+		next(stepf("%d executes command %d of %c", i, k, 'A'+c), n)
+		if s.faults > 0 {
+			n.faults--
+			n.masters[i].acked[c] = 0
+			next(stepf("%d executes command %d of %c, and the answer is lost", i, k, 'A'+c), n)
+		}
+	}
+	if m.out == 0 && s.losses > 0 {
+		n := *s
+		n.losses--
+		l := &n.masters[i]
+		l.owner, l.out = [nSlots]token{}, 1<<7
+		for c, cl := range s.clients {
+			n.forget(i, c)
+			if n.clients[c].phase != idle && cl.phase != idle {
+				l.out |= 1 << c
+			}
+		}
+		next(stepf("%d loses its memory", i), n)
+	}
+	if m.out == 1<<7 { // all claims of that time have ended
+		n := *s
+		l := &n.masters[i]
+		l.out, l.number = 0, 0
+		if !w.forgets {
+			l.number = max(s.last[0], s.last[1])
+		}
+		next(stepf("%d votes again", i), n)
+	}
+}
+
+// forget has an acknowledgement of a master end. A holder without a quorum of them has lost its permit.
+func (s *state) forget(i, c int) {
+	s.masters[i].acked[c], s.masters[i].first[c] = 0, false
+	left := 0
+	for j := range s.masters {
+		if s.masters[j].acked[c] >= s.clients[c].fence && s.masters[j].acked[c] > 0 {
+			left++
+		}
+	}
+	if s.clients[c].phase == holding && left < quorum {
+		s.end(c)
+	}
+}
+
+func (w *world) execute(s *state, i, c int) {
+	m, cl := &s.masters[i], s.clients[c]
+	k := m.command[c]
+	m.command[c] = nothing
+	is := s.stands(i, c, cl.slot) || w.inAnySlot && s.stands(i, c, 1-cl.slot) || w.needsNoToken
+	if !is || m.out != 0 {
+		return
+	}
+	switch {
+	case k == commit:
+		m.number = max(m.number, cl.fence)
+	case w.notAbove:
+		m.number = max(m.number, cl.proposal)
+	default:
+		m.number = max(m.number+1, cl.proposal)
+	}
+	m.acked[c] = m.number
+}
+
+func (s *state) broken() string {
+	holders := [nSlots]int{}
+	for _, cl := range s.clients {
+		if cl.phase == holding {
+			if holders[cl.slot]++; holders[cl.slot] > 1 {
+				return "two hold a slot"
+			}
+		}
+	}
+	return s.bad
+}
+
+func (m *master) code() (code explore.Code) {
+	code[0] = uint64(m.owner[0])<<32 | uint64(m.owner[1])<<24 | uint64(m.number)<<16 | uint64(m.out)
+	for c := range nClients {
+		code[1] = code[1]<<16 | uint64(m.command[c])<<8 | uint64(m.acked[c])
+		if m.first[c] {
+			code[2] |= 1 << c
+		}
+	}
+	return code
+}
+
+func canonical(s state) state {
+	var codes [nMasters]explore.Code
+	for i := range s.masters {
+		codes[i] = s.masters[i].code()
+	}
+	explore.Sort(s.masters[:], codes[:])
+	return s
+}
+
+// A result is the outcome of an exploration.
+type result struct {
+	states int
+	broken string
+	trace  []string
+	second bool // a second round was needed
+}
+
+func (r result) String() string {
+	return fmt.Sprintf("%d states %s\n\t%s", r.states, r.broken, strings.Join(r.trace, "\n\t"))
+}
+
+func (w world) explore() (r result) {
+	search := explore.Model[state, step]{
+		Initial:    state{faults: w.faults, losses: w.forgets1},
+		Successors: w.successors,
+		Canonical:  canonical,
+		Broken: func(s *state) bool {
+			for _, cl := range s.clients {
+				r.second = r.second || cl.phase == committing
+			}
+			return s.broken() != ""
+		},
+	}.Explore()
+	r.states = len(search.States)
+	if search.Broken >= 0 {
+		r.broken, r.trace = search.States[search.Broken].broken(), search.Trace(search.Broken)
+	}
+	return r
+}
+
+var (
+	oneSlot   = world{turns: 1, faults: 2, slots: 1}
+	twoSlots  = world{turns: 1, slots: 2}
+	forgetful = world{turns: 1, forgets1: 2, slots: 1}
+)
+
+func TestFencesRiseBySlot(t *testing.T) {
+	for name, w := range map[string]world{"one slot": oneSlot, "two slots": twoSlots, "a master loses its memory": forgetful} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			r := w.explore()
+			if t.Log(r); r.broken != "" {
+				t.Error(r.broken)
+			}
+			if !r.second {
+				t.Error("no claim needs a second round; part of the model is not reached")
+			}
+		})
+	}
+}
+
+var struckOut = []struct {
+	name  string
+	world world
+	off   rules
+}{
+	{"a master acknowledges a fence without the token in the slot", oneSlot, rules{needsNoToken: true}},
+	{"a master acknowledges a fence for another slot", world{turns: 1, faults: 1, slots: 2}, rules{inAnySlot: true}},
+	{"a number is not above the last one", oneSlot, rules{notAbove: true}},
+	{"the lowest number is the fence", oneSlot, rules{lowest: true}},
+	{"the commit is not awaited", oneSlot, rules{notAwaited: true}},
+	{"one acknowledgement is enough", oneSlot, rules{one: true}},
+	{"an acknowledgement counts when its slot has expired", oneSlot, rules{countsExpired: true}},
+	{"the first round has expired when the second ends", oneSlot, rules{firstExpired: true}},
+	{"a master that has lost its number begins anew", forgetful, rules{forgets: true}},
+}
+
+func TestEachRuleIsNeeded(t *testing.T) {
+	if len(struckOut) != reflect.TypeFor[rules]().NumField() {
+		t.Error("a rule is not struck out")
+	}
+	for _, v := range struckOut {
+		t.Run(v.name, func(t *testing.T) {
+			t.Parallel()
+			w := v.world
+			w.rules = v.off
+			r := w.explore()
+			if t.Log(r); r.broken == "" {
+				t.Error("nothing is found")
+			}
+		})
+	}
+}
