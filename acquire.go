@@ -405,10 +405,11 @@ func (w *wait) set(kind wire.Kind, within quorum.Limit) error {
 	return c.quorumError(opAcquire, l.name, w.round.Votes())
 }
 
-// propose returns the number that an acquisition asks for, which begins now. Without fencing there is none.
+// propose returns the number that an acquisition asks for, which begins now. Without fencing there is none. Permits ask for one when they are
+// won: see commitSlots.
 func (w *call) propose(now time.Time) wire.Proposal {
 	l := w.locker
-	if !l.opts.Fencing {
+	if !l.opts.Fencing || l.terms.OfSlots() {
 		return wire.Proposal{}
 	}
 	return l.kind.numbers(l.client).Propose(l.terms.Key(), now, l.client.opts.bounds.FencedWithin(l.opts.TTL))

@@ -320,7 +320,12 @@ func (q *claiming) win(now clock.Reading, won *waits.Quorum) (more bool) {
 		t.publish = q.publishing(won.Votes, func() uint64 { return inbox.Settled(claim) })
 	}
 	var err error
-	if l.opts.Fencing {
+	if l.opts.Fencing && won.Slots != nil {
+		if err = q.commitSlots(t); err != nil {
+			err = c.wasted(l.name, q.round, err, 0, 0, 0)
+		}
+		t.validity, t.short = full, false
+	} else if l.opts.Fencing {
 		var fixed clock.Reading
 		c.fences.Heard(l.key, won.Votes)
 		t.fence, t.rounds, fixed, err = q.commitFence(t.claim, won.Votes, now)
@@ -340,7 +345,7 @@ func (q *claiming) win(now clock.Reading, won *waits.Quorum) (more bool) {
 	if err != nil {
 		q.place.Open()
 		q.noted(err)
-		return q.backOff(now)
+		return !q.once && q.backOff(now)
 	}
 	q.lease = t.holder
 	c.grants.Used(now.Time())

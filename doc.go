@@ -61,7 +61,8 @@
 // earlier lease of the name. Send it with each write. The resource stores the greatest number it has seen and
 // refuses lower ones, in the same atomic step as the write. Then a holder that was paused beyond its lease
 // cannot overwrite what its successor wrote. examples/fencing shows both sides. Fencing needs the restart
-// guard, clocks that show the same time to within half a second, and every client of the name to use it.
+// guard, clocks that show the same time to within half a second, and every client of the name to use it. The
+// fences of permits of a [Semaphore] rise by slot: see [Permit].
 //
 // # One value for all who wait
 //

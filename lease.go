@@ -171,7 +171,7 @@ var closedChannel = func() chan struct{} {
 // can store the highest number and refuse requests with a lower one. Then a holder that was stopped for
 // longer than its lease cannot overwrite later writes. Without LockOptions.Fencing, and for a nil Lease,
 // Fence returns 0, which the resource must refuse. It is below 2⁵³ until 2039, so it fits an SQL BIGINT and a
-// JSON number.
+// JSON number. The fences of permits rise by slot: see Permit.
 func (s *Lease) Fence() uint64 {
 	if s == nil {
 		return 0

@@ -174,7 +174,7 @@ type LockOptions struct {
 	Keep time.Duration
 
 	// Fencing gives each lease a number, Lease.Fence, which is greater than those of all earlier leases of
-	// the name. A resource can then refuse the late writes of an earlier holder.
+	// the name. A resource can then refuse the late writes of an earlier holder. Those of permits rise by slot: see Permit.
 	//
 	//   - All clients of the name must use it. Otherwise their leases have no number.
 	//   - The clocks of clients and masters must agree within half a second.

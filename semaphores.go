@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/redlock-go/redlock/internal/clock"
+	"github.com/redlock-go/redlock/internal/fence"
 	"github.com/redlock-go/redlock/internal/gate"
 	"github.com/redlock-go/redlock/internal/master"
 	"github.com/redlock-go/redlock/internal/quorum"
@@ -54,9 +55,9 @@ func (c *Client) Semaphore(name string, limit int) *Semaphore {
 }
 
 // NewSemaphore returns a Semaphore for name that has limit permits, with opts, which replace Options.LockOptions; nil means
-// Options.LockOptions. Fencing and Keep do not matter: permits have no fences, and stay with no Client. NewSemaphore
-// returns an error if the name or the options are invalid, if limit is below 1 or above 65536, without renewals or wake-ups, and for a
-// TTL below 400 ms.
+// Options.LockOptions. Keep does not matter: permits stay with no Client. With Fencing, each acquisition takes a round trip more, or
+// two, and its permits have a fence: see Permit. NewSemaphore returns an error if the name or the options are invalid, if limit is below 1
+// or above 65536, without renewals or wake-ups, and for a TTL below 400 ms.
 func (c *Client) NewSemaphore(name string, limit int, opts *LockOptions) (*Semaphore, error) {
 	key, err := c.opts.key(name)
 	if err != nil {
@@ -71,7 +72,7 @@ func (c *Client) NewSemaphore(name string, limit int, opts *LockOptions) (*Semap
 	case !c.opts.canBeGranted(o):
 		return nil, fmt.Errorf("redlock: a Semaphore needs wake-ups, renewals, and a TTL of %v or more", wire.GrantLeast)
 	}
-	o.Fencing, o.Keep = false, 0
+	o.Keep = 0
 	return &Semaphore{client: c, name: name, key: key, limit: limit, opts: o, crowd: c.crowds.ofKey(key)}, nil
 }
 
@@ -142,7 +143,10 @@ func (s *Semaphore) locker(n int) (*Locker, error) {
 }
 
 // A Permit is one acquisition of a Semaphore: the lease of one permit or several. It is renewed until it is released or lost.
-// Lease.Fence is 0.
+//
+// With LockOptions.Fencing, its Fence is greater than that of every earlier holder of any of its slots, among the holders with
+// Fencing. Holders of different slots may have equal fences, and a later one may have a lower fence. So a resource that belongs to a
+// slot, such as a GPU, stores the highest fence that it has seen, and refuses lower ones. Without Fencing, Fence returns 0.
 type Permit struct {
 	*Lease
 	locker *Locker
@@ -536,6 +540,52 @@ func best(mine map[int]int, rivals map[int]map[string]int, own string, need int)
 	}
 	slices.SortFunc(slots, func(a, b int) int { return cmp.Or(mine[b]-mine[a], a-b) })
 	return slots
+}
+
+// commitSlots takes the fence of permits that a claim has won, in one further round or two. The slots live at a quorum for the TTL from the
+// last one on. After an error the caller must release the claim.
+//
+//   - In the first round, each master where the token stands in a slot raises its number above its last one. The fence is at least as high
+//     as the numbers of a quorum for each slot. One of these masters has acknowledged the fence of the last holder of the slot, so it is higher.
+//   - The permits are held only when a quorum for each slot has acknowledged the fence, while the token stood in the slot. If its numbers
+//     in the first round are as high already, no other round is needed.
+//   - The slots must not expire before that: another client could hold one, and commit a fence, between the rounds.
+//
+// It does no harm that holders of other slots raise the numbers meanwhile.
+func (w *call) commitSlots(t *tenure) error {
+	l, c := w.locker, w.locker.client
+	begun := c.clock()
+	p := c.fences.Propose(l.terms.Key(), begun.Wall(), c.opts.bounds.FencedWithin(l.opts.TTL))
+	a := fence.NewSlots(t.slots)
+	for request := wire.FenceSlots(t.slots, p.Number); ; request = wire.CommitSlots(t.slots, a.Number) {
+		t.start = c.clock()
+		t.rounds++
+		round := c.group.Ask(request, t.claim, c.opts.bounds.Limit(l.opts.TTL))
+		usable := func() []quorum.Vote { return fence.Usable(round.Votes(), p.Most, c.clock().Wall()) }
+		round.Wait(w.ctx, c.closing, quorum.Tally.Decided)
+		more := a.Heard(usable(), begun.Wall(), c.opts.MaxTTL)
+		if !more && len(t.slots) > 1 { // each slot needs a quorum of its own
+			round.Wait(w.ctx, c.closing, func(quorum.Tally) bool { return false })
+			more = a.Heard(usable(), begun.Wall(), c.opts.MaxTTL)
+		}
+		votes := usable()
+		round.End()
+		c.fences.Heard(l.terms.Key(), votes)
+		if !more {
+			return c.quorumError(opFence, l.name, votes)
+		}
+		if err := w.awaitClock(a.Number, begun); err != nil {
+			return err
+		}
+		if a.Agreed {
+			t.fence = a.Number
+			break
+		}
+	}
+	if took := c.clock().Since(begun); took >= c.opts.bounds.Validity(l.opts.TTL) {
+		return fmt.Errorf("redlock: %s %q: the first round has ended by now: it took %v", opFence, l.name, took)
+	}
+	return nil
 }
 
 // accept has the permit stand in its slots at the masters that gave it others, or may do so later.

@@ -30,9 +30,9 @@ semaphore. redlock status NAME shows the slots.
 The holder learns of it at its next renewal, after at most a third of the
 TTL (3.3s of 10s). A holder that does not renew learns of it when its lease
 ends. Until then two clients can hold the lock. Only fences protect the
-resource then: permits have none. If the holder is redlock run, it kills its
-command when it learns of it. If the holder has crashed, there is nothing to
-break: its lock becomes free by itself.
+resource then. If the holder is redlock run, it kills its command when it
+learns of it. If the holder has crashed, there is nothing to break: its lock
+becomes free by itself.
 
 If readers hold the lock, the leases of all of them end, including those
 that began while it asked.

@@ -95,6 +95,7 @@ func tries(prefix string) (tries, listening []try) {
 			{forFences, []any{"SET", fence, 1, "PX", trialLife}},
 			{forFences, []any{"GET", fence}},
 			{forFences, []any{"DEL", fence}},
+			{forFences, []any{"GET", "redlock:fence:" + slots}},
 			{forQueues, []any{"ZADD", queue, "NX", 1, id}},
 			{forQueues, []any{"PEXPIRE", queue, trialLife}},
 			{forQueues, []any{"EXISTS", queue}},
@@ -250,7 +251,7 @@ func aclLine(prefix string, selects, adopts bool) string {
 	keys := globEscape(prefix) + "*"
 	return aclRule("redlock", keys, selects, names, incarnation.Key, "redlock:queue:"+keys, "redlock:waiter:*", "redlock:fence:"+keys,
 		"redlock:readers:"+keys, "redlock:rqueue:"+keys, "redlock:intent:"+keys,
-		"redlock:slots:"+keys, "redlock:until:"+keys, "redlock:taken:"+keys, "redlock:permits:"+keys)
+		"redlock:slots:"+keys, "redlock:until:"+keys, "redlock:taken:"+keys, "redlock:permits:"+keys, "redlock:fence:redlock:slots:"+keys)
 }
 
 // statusLine returns the command that gives a user the least rights that `redlock status` needs.

@@ -205,7 +205,7 @@ func TestAClientThatWaitsBesideAHolderWithABareQuorumSendsFewCommands(t *testing
 	})
 }
 
-// docs/limits.md says so: permits have no fences, and a lock for each slot has.
+// A holder whose clients do not all use Fencing for the semaphore can lock a name for its slot instead.
 func TestALockForEachSlotGivesFencesThatRiseBySlot(t *testing.T) {
 	bubble(t, 3, func(t *testing.T, ms *redlocktest.Masters) {
 		last := make(map[int]uint64)

@@ -52,6 +52,13 @@ var kindsOfLocks = []struct {
 	{"reader", func(c *redlock.Client, name string) taken { return c.RWLocker(name).RLocker() }},
 	{"writer", func(c *redlock.Client, name string) taken { return c.RWLocker(name).Locker() }},
 	{"permit", func(c *redlock.Client, name string) taken { return &onePermit{of: c.Semaphore(name, 1)} }},
+	{"fenced permit", func(c *redlock.Client, name string) taken {
+		s, err := c.NewSemaphore(name, 1, &redlock.LockOptions{Fencing: true})
+		if err != nil {
+			panic(err)
+		}
+		return &onePermit{of: s}
+	}},
 }
 
 // A taken is a lock.

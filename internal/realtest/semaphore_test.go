@@ -73,6 +73,46 @@ func TestASemaphoreOnRealServers(t *testing.T) {
 	}
 }
 
+// Clients share a semaphore with Fencing, for one permit and for two, and a server dies: the fences of the holders of each slot rise.
+func TestFencesOfPermitsOnRealServersRiseBySlot(t *testing.T) {
+	t.Parallel()
+	servers := redisserver.AdoptedTB(t, 3)
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	var mu sync.Mutex
+	last := make(map[int]uint64)
+	var all sync.WaitGroup
+	for i := range 6 {
+		c := openReal(t, servers, &redlock.Options{NodeTimeout: time.Second, MaxTTL: 5 * time.Second,
+			LockOptions: redlock.LockOptions{TTL: 5 * time.Second, Fencing: true}})
+		all.Go(func() {
+			for turn := range 30 {
+				p, err := c.Semaphore("a", 3).AcquireN(ctx, 1+i/4)
+				if err != nil {
+					t.Error(err)
+					return
+				}
+				mu.Lock()
+				for _, slot := range p.Slots() {
+					if p.Fence() <= last[slot] && p.Valid() {
+						t.Errorf("turn %d of client %d: slot %d has fence %d after %d", turn, i, slot, p.Fence(), last[slot])
+					}
+					last[slot] = max(last[slot], p.Fence())
+				}
+				mu.Unlock()
+				if i == 0 && turn == 10 {
+					servers[2].Kill()
+				}
+				p.Release()
+			}
+		})
+	}
+	all.Wait()
+	if len(last) != 3 {
+		t.Errorf("only slots of %v were held", last)
+	}
+}
+
 const (
 	killedPermits = 16
 	killedTTL     = 2 * time.Second

@@ -282,6 +282,9 @@ func (j *judge) checkFenceLocked(k *lock, h *holding) {
 		j.failLocked("fences", h.turn.name+" has no fence")
 	}
 	for _, e := range k.entered {
+		if len(h.slots) > 0 && !slices.ContainsFunc(e.slots, func(slot int) bool { return slices.Contains(h.slots, slot) }) {
+			continue // fences of permits rise by slot
+		}
 		if h.turn.call.side == reader && (e.fence == h.fence || !e.entered.Before(h.started)) {
 			continue // it has the fence of the last writer
 		}

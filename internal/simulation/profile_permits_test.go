@@ -13,7 +13,7 @@ import (
 // faults.
 func makePermits(m *maker) {
 	m.options(time.Second, 2*time.Second, 10*time.Second)
-	m.wakeups, m.lock.RenewEvery, m.lock.Fencing = true, 0, false
+	m.wakeups, m.lock.RenewEvery = true, 0
 	limit, differ := 1+m.IntN(6), m.one(3)
 	faults, long, window := !m.one(4), 0, 10*time.Millisecond
 	if faults {

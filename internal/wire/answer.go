@@ -43,7 +43,7 @@ type Answer struct {
 	Holds    time.Duration // with Granted: how long the key lives for the claim, or 0 if it was set just now
 	New      bool          // the claim was not in the queue before
 	Ahead    int           // with Taken: how many are ahead of it in the queue
-	Slots    Slots         // with Granted, on slots: all in which the token stands, in ascending order
+	Slots    Slots         // with Granted, on slots: all in which the token stands, in ascending order; to a Commit, those of these that it names
 
 	OtherLimit int // to the Register of a claim on slots: another limit that was in use last; 0: none
 
@@ -96,6 +96,8 @@ func decodeScripted(cmd *Command, reply any) (a Answer, ok bool) {
 	}
 	if cmd.Kind.Acquires() && cmd.Claim.slots != nil {
 		return decodeSlots(reply)
+	} else if cmd.Kind == Commit && cmd.Claim.slots != nil {
+		return decodeSlotCommit(reply)
 	}
 	if list, _ := reply.([]any); cmd.Kind.Acquires() && !cmd.Claim.reads && (cmd.Claim.Grantable() || len(list) == 5) {
 		return decodeGrantable(cmd, reply)

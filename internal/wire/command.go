@@ -48,7 +48,7 @@ const (
 	// Heal is Set by the key's holder at a master that has lost it. It is no vote.
 	Heal
 	// Commit raises the key's fence to a number, see Committing, and gives the key its full TTL, if it still holds the token:
-	// Granted if that is the fence now, Overtaken if the fence is higher, Missing or OtherToken. It makes no key.
+	// Granted if that is the fence now, Overtaken if the fence is higher, Missing or OtherToken. It makes no key. Of slots: see FenceSlots.
 	Commit
 	// Renew gives the key its full TTL again: Granted, Missing or OtherToken. It never makes a key.
 	Renew

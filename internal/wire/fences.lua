@@ -1,4 +1,4 @@
--- Fences: a part of batch.lua, readers.lua and set.lua, in the place of a line that includes this file.
+-- Fences: a part of batch.lua, readers.lua, set.lua and slots.lua, in the place of a line that includes this file.
 
 -- Returns the fence of a key, or an error. It is kept for a day after the last acquisition. By then the clock
 -- has passed it: fences follow the clock, in quarters of a ms. It has more digits than Lua prints.

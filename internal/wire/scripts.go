@@ -24,7 +24,8 @@ var (
 	setText   string
 	setScript = include(setText) // acquisitions of several names
 	//go:embed slots.lua
-	slotsScript string // commands on semaphores
+	slotsText   string
+	slotsScript = include(slotsText) // commands on semaphores
 	//go:embed queue.lua
 	queueScript string // reads a queue
 	//go:embed taken.lua

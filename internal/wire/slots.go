@@ -54,25 +54,38 @@ func (t *Terms) OfSlots() bool { return t.slots != nil }
 
 // A slotRequest is one that names slots.
 type slotRequest struct {
-	kind  Kind
-	verb  string // of the script
-	slots string
+	kind   Kind
+	verb   string // of the script
+	slots  string
+	number int64 // of a Commit
 }
 
 // Kind implements Request.
 func (r *slotRequest) Kind() Kind { return r.kind }
 
 // AskAbout returns a poll of a claim on slots, which asks who stands in these.
-func AskAbout(slots []int) Request { return &slotRequest{Again, "again", slotList(slots)} }
+func AskAbout(slots []int) Request { return &slotRequest{Again, "again", slotList(slots), 0} }
 
 // AimAt returns a poll of a claim on slots, which leaves all slots but these, and stands in them or wishes them.
-func AimAt(slots []int) Request { return &slotRequest{Again, "aim", slotList(slots)} }
+func AimAt(slots []int) Request { return &slotRequest{Again, "aim", slotList(slots), 0} }
 
 // HealSlots returns the Heal of a holder of these slots. It leaves all others.
-func HealSlots(slots []int) Request { return &slotRequest{Heal, "heal", slotList(slots)} }
+func HealSlots(slots []int) Request { return &slotRequest{Heal, "heal", slotList(slots), 0} }
 
 // RenewSlots returns the Renew of a holder of these slots.
-func RenewSlots(slots []int) Request { return &slotRequest{Renew, "renew", slotList(slots)} }
+func RenewSlots(slots []int) Request { return &slotRequest{Renew, "renew", slotList(slots), 0} }
+
+// FenceSlots returns the Commit of a claim that has a quorum for each of these slots and has no fence yet. A master where its token stands
+// in some of them raises its number above the last one: to this number if that is higher. It lets these slots live for the TTL: Granted,
+// with the slots and the number, or Missing.
+func FenceSlots(slots []int, number int64) Request {
+	return &slotRequest{Commit, "fence", slotList(slots), number}
+}
+
+// CommitSlots is FenceSlots, but a master raises its number to this one, if it is lower.
+func CommitSlots(slots []int, number int64) Request {
+	return &slotRequest{Commit, "commit", slotList(slots), number}
+}
 
 // Slots are slots of a semaphore as text: numbers in ascending order, separated by commas. Answers and messages with them can be compared.
 type Slots string
@@ -121,9 +134,9 @@ func parseSlots(list string) (_ Slots, ok bool) {
 // slotWord returns the command for slots.lua.
 func (cmd *Command) slotWord() string {
 	c := cmd.Claim
-	verb, slots := "", ""
+	verb, slots, number := "", "", int64(0)
 	if r, ok := cmd.Request.(*slotRequest); ok {
-		verb, slots = r.verb, r.slots
+		verb, slots, number = r.verb, r.slots, r.number
 	}
 	ttl := c.ttl.(string)
 	waited := c.waited
@@ -140,6 +153,8 @@ func (cmd *Command) slotWord() string {
 		}
 	case Renew:
 		return "renew " + ttl + " " + slots
+	case Commit:
+		return verb + " " + ttl + " " + slots + " " + strconv.FormatInt(number, 10)
 	case Heal:
 	default: // a release of any kind
 		return "release " + c.slots.size + " " + c.slots.first + " " + c.g
@@ -183,6 +198,24 @@ func decodeSlots(reply any) (a Answer, ok bool) {
 	}
 	a.Slots, a.Standing, a.New, a.OtherLimit = slots, string(standing), isNew == 1, int(other)
 	return a, true
+}
+
+// decodeSlotCommit decodes the reply to a Commit of slots, and reports false as Decode does.
+func decodeSlotCommit(reply any) (a Answer, ok bool) {
+	list, _ := reply.([]any)
+	if len(list) != 2 {
+		return Answer{}, false
+	}
+	mine, ok1 := list[0].([]byte)
+	number, ok2 := list[1].(int64)
+	slots, ok := parseSlots(string(mine))
+	if !ok1 || !ok2 || !ok || number < 0 || (slots != "") != (number > 0) {
+		return Answer{}, false
+	}
+	if slots == "" {
+		return Answer{Outcome: Missing}, true
+	}
+	return Answer{Outcome: Granted, Slots: slots, Fence: number}, true
 }
 
 // Rivals calls yield with each slot that was asked for in which another token stands, and with the beginning of that token.

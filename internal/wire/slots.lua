@@ -15,6 +15,11 @@
 --   heal ttl limit n first g - slots  by a holder: aim for ttl ms. The answer is 1 if the token stands in all of them, else 0
 --   renew ttl slots  stand in these slots for ttl ms from now on, and leave others, if the token stands in all of them. The answer
 --            is 1, 2 if a client queues, or 0
+--   fence ttl slots number  by a claim that has a quorum for each of these slots: raise the number of the semaphore above its last one. It becomes
+--            number, unless that is not above the last one, or far ahead of the clock. Then commit
+--   commit ttl slots number  raise the number of the semaphore to this one, if it is lower. Let these slots live for ttl ms from now on,
+--            as far as the token stands in them. If it stands in none, change nothing. The answer has two parts: the slots in which the token
+--            stands, and the number, or 0 if there are none. The answer to fence is the same
 --   release limit n first g  leave all slots, all wishes and the queue. The slots are passed on. The answer is 1, or 0 if the token stood
 --            in no slot
 --
@@ -30,7 +35,8 @@
 -- with a w before the number with the token that wishes it, until when, and 1 if that is a claim. A token has a field with an @ before
 -- it: its client, g, its limit, '!' if it has aimed, else '-', and its slots. The field limit has the limit of the token whose field
 -- was written last. The field crossed has slots that were wished while a token stood in them: see exchange. redlock:until: is a sorted set of the slots that are taken, by
--- their expiry in ms of this server's clock, and redlock:taken: a bitmap of them. redlock:permits: is the queue.
+-- their expiry in ms of this server's clock, and redlock:taken: a bitmap of them. redlock:permits: is the queue. redlock:fence: and KEYS[i] is the
+-- number: see fences.lua. Claims without a fence do not touch it.
 local id = ARGV[1]
 
 -- Returns this server's time in µs. It is the same for the whole script.
@@ -701,6 +707,39 @@ local function renew(token, ttl, slots)
   return redis.call('EXISTS', queueKey) + 1
 end
 
+local function commit(what, token, ttl, slots, number)
+  -- include fences.lua
+
+  local list = ''
+  for s in string.gmatch(slots, '%d+') do
+    if redis.call('HGET', slotsKey, s) == token and tonumber(redis.call('ZSCORE', untilKey, s) or 0) > clock() then
+      list = with(list, s)
+    end
+  end
+  if list == '' then
+    return {'', 0}
+  end
+  local last, err
+  if what == 'commit' then
+    last, err = raiseTo(slotsKey, number)
+  else
+    last, err = fence(slotsKey)
+    if not err then
+      local now = ticks()
+      last = math.max(last + 1, math.min(number, now + second))
+      err = raise(slotsKey, last, now)
+    end
+  end
+  if err then
+    return err
+  end
+  for s in string.gmatch(list, '%d+') do
+    prolong(s, clock() + ttl)
+  end
+  keep(tonumber(ttl))
+  return {list, last}
+end
+
 -- The wishes of the token end with its record: see vacate.
 local function release(token, limit, n, g)
   leave(member(token, limit, n, g))
@@ -738,6 +777,11 @@ local function answer(word, token)
   if ttl then
     setNear(16) -- more are told than are near, perhaps
     return renew(token, ttl, list)
+  end
+  local verb, within, numbers, number = string.match(word, '^(%a+) (%d+) (%S+) (%d+)$')
+  if verb == 'fence' or verb == 'commit' then
+    setNear(16)
+    return commit(verb, token, within, numbers, tonumber(number))
   end
   local size, count, prefers, grantFor = string.match(word, '^release (%d+) (%d+) (%d+!?) (%d+)$')
   if size then

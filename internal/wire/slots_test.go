@@ -475,3 +475,77 @@ func TestClientsThatWaitForSlotsNoteThatTheyRun(t *testing.T) {
 		}
 	})
 }
+
+// A semaphore has one number, which each claim that stands in its slots raises, whichever they are.
+func TestAFenceIsRaisedWhileTheTokenStandsInTheSlots(t *testing.T) {
+	onBoth(t, func(t *testing.T, dial func() redis.Conn) {
+		s := newSlotScene(t, dial, "A", "B")
+		s.says("A", "register 60000 3 2 0 400 -", "0,1||1")
+		s.says("B", "register 60000 3 1 2 400 -", "2||1")
+		for _, row := range []struct{ id, word, want string }{
+			{"A", "commit 90000 0,1 70", "[0,1 70]"},
+			{"B", "commit 90000 2 60", "[2 70]"},    // it is not lowered
+			{"B", "fence 90000 2 60", "[2 71]"},     // it rises
+			{"A", "fence 90000 0,1 90", "[0,1 90]"}, // as far as was proposed
+			{"A", "fence 90000 0,2 95", "[0 95]"},   // only its own slots are named
+			{"A", "fence 90000 2 99", "[ 0]"},       // another token's slot does not count
+			{"C", "commit 90000 0 99", "[ 0]"},
+			{"B", "commit 90000 2 95", "[2 95]"},
+		} {
+			reply, err := s.conn.Do("EVALSHA", slotsLua.sha, 1, slotsKey+"k", row.id, row.word, row.id)
+			if got := fmt.Sprintf("%s", reply); err != nil || strings.NewReplacer("%!s(int64=", "", ")", "").Replace(got) != row.want {
+				t.Errorf("%s by %s: %s, %v; want %s", row.word, row.id, got, err, row.want)
+			}
+		}
+		s.lives("0", 80000, 90000)
+		s.lives("2", 80000, 90000)
+		if number, _ := redis.Int(s.conn.Do("GET", "redlock:fence:"+slotsKey+"k")); number != 95 {
+			t.Errorf("the number is %d, want 95", number)
+		}
+		now, _ := redis.Int64s(s.conn.Do("TIME"))
+		far := (now[0] + 5) * 4000 // 5 s ahead of the clock
+		if _, err := s.conn.Do("EVALSHA", slotsLua.sha, 1, slotsKey+"k", "A", fmt.Sprint("commit 90000 0,1 ", far), "A"); err == nil {
+			t.Error("a number that is 5 s ahead of the clock is committed")
+		}
+		s.conn.Do("ZADD", "redlock:until:k", 1000, 0) // slot 0 has expired, and nobody has noticed
+		reply, err := s.conn.Do("EVALSHA", slotsLua.sha, 1, slotsKey+"k", "A", "fence 90000 0 99", "A")
+		if list, _ := redis.Values(reply, err); len(list) != 2 || list[1] != int64(0) {
+			t.Errorf("in a slot that has expired, a fence is answered with %s, %v", reply, err)
+		}
+		s.says("B", "release 3 1 2 400", "1")
+		s.says("A", "release 3 2 0 400", "1")
+		if number, _ := redis.Int(s.conn.Do("GET", "redlock:fence:"+slotsKey+"k")); number != 95 {
+			t.Errorf("after the releases, the number is %d, want 95", number)
+		}
+	})
+}
+
+func TestAnAnswerToACommitOfSlots(t *testing.T) {
+	list := func(parts ...any) any { return parts }
+	for _, row := range []struct {
+		name  string
+		reply any
+		want  string
+	}{
+		{"granted", list([]byte("0,3"), int64(70)), "granted 0,3 70"},
+		{"the token stands in none", list([]byte(""), int64(0)), "missing  0"},
+		{"slots without a number", list([]byte("0"), int64(0)), "bad"},
+		{"a number without slots", list([]byte(""), int64(7)), "bad"},
+		{"a number below 0", list([]byte("0"), int64(-7)), "bad"},
+		{"a number that is text", list([]byte("0"), []byte("7")), "bad"},
+		{"slots that are a number", list(int64(0), int64(7)), "bad"},
+		{"slots that are none", list([]byte("x"), int64(7)), "bad"},
+		{"one part", list([]byte("0")), "bad"},
+		{"three parts", list([]byte("0"), int64(7), int64(0)), "bad"},
+		{"no list", int64(1), "bad"},
+		{"nothing", nil, "bad"},
+	} {
+		got := "bad"
+		if a, ok := decodeSlotCommit(row.reply); ok {
+			got = fmt.Sprintf("%s %s %d", map[Outcome]string{Granted: "granted", Missing: "missing"}[a.Outcome], a.Slots, a.Fence)
+		}
+		if got != row.want {
+			t.Errorf("%s: %s, want %s", row.name, got, row.want)
+		}
+	}
+}

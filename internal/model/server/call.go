@@ -124,7 +124,7 @@ func (c *call) answer(w word, key, token string) any {
 	}
 	if w.verb == "commit" {
 		fixed := number(w.arg(0))
-		last, err := c.raiseTo(l, fixed)
+		last, err := c.raiseTo(&l.fenced, fixed)
 		switch {
 		case err != nil:
 			return err
@@ -151,7 +151,7 @@ func (c *call) heal(l *Lock, token string, w word) any {
 	if l.Token != "" {
 		return int64(0)
 	}
-	if _, err := c.raiseTo(l, number(w.arg(1))); err != nil {
+	if _, err := c.raiseTo(&l.fenced, number(w.arg(1))); err != nil {
 		return err
 	}
 	c.set(l, token, number(w.arg(0)))
@@ -164,7 +164,7 @@ const second, day = 4000, 24 * 3600 * 4000
 func (c *call) ticks() int64 { return c.now.UnixMicro() / 250 }
 
 // raise sets a fence, which is kept until a day after its time.
-func (c *call) raise(l *Lock, fence int64) {
+func (c *call) raise(l *fenced, fence int64) {
 	now, life := c.ticks(), int64(day/4)
 	switch {
 	case fence > now+4*day:
@@ -177,9 +177,9 @@ func (c *call) raise(l *Lock, fence int64) {
 	l.fence, l.fenceUntil = fence, c.now.Add(time.Duration(life)*time.Millisecond)
 }
 
-// nextFence gives the lock a fence: the proposed one, unless that is not above the last, or is more than a second ahead of the
+// nextFence gives a fence: the proposed one, unless that is not above the last, or is more than a second ahead of the
 // clock. Without a proposal it is the clock.
-func (c *call) nextFence(l *Lock, proposal string) int64 {
+func (c *call) nextFence(l *fenced, proposal string) int64 {
 	given := c.ticks()
 	if proposal != "" {
 		given = min(number(proposal), given+second)
@@ -190,7 +190,7 @@ func (c *call) nextFence(l *Lock, proposal string) int64 {
 }
 
 // raiseTo raises a fence to a number, unless it is as high. One that is more than two seconds ahead of the clock is an error.
-func (c *call) raiseTo(l *Lock, fixed int64) (last int64, err error) {
+func (c *call) raiseTo(l *fenced, fixed int64) (last int64, err error) {
 	if l.fence >= fixed {
 		return l.fence, nil
 	}

@@ -311,10 +311,6 @@ func (l *Lock) check(is *Lock) error {
 		return fmt.Errorf("the key holds %q, want %q", is.Token, l.Token)
 	case l.Token != "" && !is.Until.Equal(l.Until):
 		return fmt.Errorf("the key lives until %v, want %v", is.Until, l.Until)
-	case is.fence != l.fence:
-		return fmt.Errorf("the fence is %d, want %d", is.fence, l.fence)
-	case l.fence != 0 && !is.fenceUntil.Equal(l.fenceUntil):
-		return fmt.Errorf("the fence is kept until %v, want %v", is.fenceUntil, l.fenceUntil)
 	case !slices.Equal(is.queue, l.queue):
 		return fmt.Errorf("the queue is %v, want %v", is.queue, l.queue)
 	case !slices.Equal(is.readers, l.readers):
@@ -329,18 +325,35 @@ func (l *Lock) check(is *Lock) error {
 		return fmt.Errorf("the announcement lasts until %v, want %v", is.intentUntil, l.intentUntil)
 	}
 	l.queueUntil, l.waitingUntil = is.queueUntil, is.waitingUntil
+	return l.fenced.check(is.fenced)
+}
+
+// check compares what a fence is with what it should be.
+func (n fenced) check(is fenced) error {
+	switch {
+	case is.fence != n.fence:
+		return fmt.Errorf("the fence is %d, want %d", is.fence, n.fence)
+	case n.fence != 0 && !is.fenceUntil.Equal(n.fenceUntil):
+		return fmt.Errorf("the fence is kept until %v, want %v", is.fenceUntil, n.fenceUntil)
+	}
 	return nil
+}
+
+// loadFence reads the fence of a key.
+func loadFence(call *executed.Call, key string) (n fenced) {
+	key = "redlock:fence:" + key
+	if n.fence = number(text(call.Read("GET", key))); n.fence != 0 {
+		n.fenceUntil = call.Now.Add(left(call, key))
+	}
+	return n
 }
 
 // load reads what a master knows of a lock.
 func load(call *executed.Call, key string) *Lock {
 	until := func(key string) time.Time { return call.Now.Add(left(call, key)) }
-	l := &Lock{Token: text(call.Read("GET", key))}
+	l := &Lock{Token: text(call.Read("GET", key)), fenced: loadFence(call, key)}
 	if l.Token != "" {
 		l.Until = until(key)
-	}
-	if l.fence = number(text(call.Read("GET", "redlock:fence:"+key))); l.fence != 0 {
-		l.fenceUntil = until("redlock:fence:" + key)
 	}
 	if l.intent = number(text(call.Read("GET", "redlock:intent:"+key))); l.intent != 0 {
 		l.intentUntil = until("redlock:intent:" + key)

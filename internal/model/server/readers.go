@@ -87,7 +87,7 @@ func (c *call) readWord(w word, key, token string) any {
 			return int64(0)
 		}
 		c.stand(l, name, number(w.arg(0)), true)
-		if _, err := c.raiseTo(l, number(w.arg(1))); err != nil {
+		if _, err := c.raiseTo(&l.fenced, number(w.arg(1))); err != nil {
 			return err
 		}
 		return int64(1)
@@ -106,7 +106,7 @@ func (c *call) readWord(w word, key, token string) any {
 			return []any{n, int64(0)}
 		}
 		fixed := number(w.arg(0))
-		if _, err := c.raiseTo(l, fixed); err != nil {
+		if _, err := c.raiseTo(&l.fenced, fixed); err != nil {
 			return err
 		}
 		return []any{int64(1), fixed}
@@ -154,7 +154,7 @@ func (c *call) readFenced(w word, key, token string) any {
 	}
 	proposal := min(number(w.arg(3)), (c.now.UnixMilli()+1000)*4)
 	if result > 0 && l.fence < proposal {
-		if _, err := c.raiseTo(l, proposal); err != nil {
+		if _, err := c.raiseTo(&l.fenced, proposal); err != nil {
 			return err
 		}
 	}

@@ -27,14 +27,20 @@ type Lock struct {
 	Token string    // what the key holds; "": there is no key
 	Until time.Time // when the key expires
 
-	queue   []member // in their order
-	fence   int64
+	queue []member // in their order
+	fenced
 	readers []member // by their expiry in ms
 	waiting []member // readers that wait, by the ms that they need to come back
 	intent  int64    // since when a writer waits, in ms; 0: none has announced itself
 
 	// When these expire:
-	queueUntil, fenceUntil, readersUntil, waitingUntil, intentUntil time.Time
+	queueUntil, readersUntil, waitingUntil, intentUntil time.Time
+}
+
+// A fenced is what a master keeps as the fence of a lock or of a semaphore.
+type fenced struct {
+	fence      int64 // 0: there is none
+	fenceUntil time.Time
 }
 
 // A member is a member of a sorted set.
@@ -115,9 +121,7 @@ func (l *Lock) expire(now time.Time) {
 	if !l.queueUntil.After(now) {
 		l.queue = nil
 	}
-	if !l.fenceUntil.After(now) {
-		l.fence = 0
-	}
+	l.fenced.expire(now)
 	if !l.readersUntil.After(now) {
 		l.readers = nil
 	}
@@ -126,6 +130,12 @@ func (l *Lock) expire(now time.Time) {
 	}
 	if !l.intentUntil.After(now) {
 		l.intent = 0
+	}
+}
+
+func (n *fenced) expire(now time.Time) {
+	if !n.fenceUntil.After(now) {
+		n.fence = 0
 	}
 }
 

@@ -36,7 +36,7 @@ func (c *call) acquireSet(keys, args []string) any {
 	}
 	given := max(last+1, min(number(proposal), c.ticks()+second))
 	for _, key := range keys {
-		c.raise(c.lock(key), given)
+		c.raise(&c.lock(key).fenced, given)
 	}
 	return []any{int64(1), given, int64(0), int64(0)}
 }

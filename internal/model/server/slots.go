@@ -23,7 +23,8 @@ type Semaphore struct {
 
 	queue      []member
 	queueUntil time.Time
-	until      time.Time // when all but the queue expires
+	until      time.Time // when all but the queue and the fence expires
+	fenced
 }
 
 // A place is what a slot has that is taken.
@@ -89,13 +90,19 @@ func SlotName(key string, slot int64) string { return fmt.Sprintf("%s#%d", key, 
 
 func (s *Semaphore) expire(now time.Time) {
 	if !s.until.After(now) {
-		queue, until := s.queue, s.queueUntil
-		*s = *newSemaphore()
-		s.queue, s.queueUntil = queue, until
+		s.empty()
 	}
 	if !s.queueUntil.After(now) {
 		s.queue = nil
 	}
+	s.fenced.expire(now)
+}
+
+// empty forgets all but the queue and the fence.
+func (s *Semaphore) empty() {
+	queue, until, fence := s.queue, s.queueUntil, s.fenced
+	*s = *newSemaphore()
+	s.queue, s.queueUntil, s.fenced = queue, until, fence
 }
 
 // A request is a claim for slots, as its commands and its member of the queue have it.
@@ -156,6 +163,9 @@ func (t *turn) answer(w word, token string) any {
 	case "renew":
 		t.near = nearOf(16)
 		return t.renew(token, number(w.arg(0)), w.arg(1))
+	case "fence", "commit":
+		t.near = nearOf(16)
+		return t.commit(w, token)
 	case "release":
 		t.near = nearOf(number(w.arg(0)))
 		return t.release(request{t.id, token, number(w.arg(3)), number(w.arg(1)), w.arg(0), w.arg(2)})
@@ -561,6 +571,31 @@ func (t *turn) renew(token string, ttl int64, list string) any {
 	return int64(1)
 }
 
+// commit executes the commands that raise the fence, if the token stands in some slots, which then live for longer.
+func (t *turn) commit(w word, token string) any {
+	until, mine := t.ms+number(w.arg(0)), []int64{}
+	for _, slot := range slotsOf(w.arg(1)) {
+		if p := t.taken[slot]; p.token == token && p.until > t.ms {
+			mine = append(mine, slot)
+		}
+	}
+	if len(mine) == 0 {
+		return []any{"", int64(0)}
+	}
+	var last int64
+	if w.verb == "fence" {
+		last = t.nextFence(&t.fenced, w.arg(2))
+	} else if fence, err := t.raiseTo(&t.fenced, number(w.arg(2))); err != nil {
+		return err
+	} else {
+		last = fence
+	}
+	for _, slot := range mine {
+		t.prolong(slot, until)
+	}
+	return []any{listOf(mine), last}
+}
+
 // release ends a claim or a lease.
 func (t *turn) release(r request) any {
 	t.queue, _ = remove(t.queue, r.member())
@@ -573,9 +608,7 @@ func (t *turn) release(r request) any {
 	}
 	t.pass(false)
 	if len(t.taken) == 0 { // nothing else is kept then
-		queue, until := t.queue, t.queueUntil
-		*t.Semaphore = *newSemaphore()
-		t.queue, t.queueUntil = queue, until
+		t.empty()
 	}
 	if len(is.slots) > 0 {
 		return int64(1)
@@ -606,12 +639,13 @@ func (s *Semaphore) check(is *Semaphore) error {
 		return fmt.Errorf("the record lives until %v, and a slot until %v", is.until, time.UnixMilli(latest))
 	}
 	s.queueUntil, s.until = is.queueUntil, is.until
-	return nil
+	return s.fenced.check(is.fenced)
 }
 
 // loadSemaphore reads what a master knows of a semaphore.
 func loadSemaphore(call *executed.Call, key string) *Semaphore {
 	s := newSemaphore()
+	s.fenced = loadFence(call, key)
 	name := strings.TrimPrefix(key, slotsPrefix)
 	until := func(key string) time.Time { return call.Now.Add(left(call, key)) }
 	s.until = until(key)

@@ -119,7 +119,7 @@ func (c *call) pass(key, token string, p passing) bool {
 func (c *call) grant(l *Lock, key string, m claim, proposal string) {
 	given := int64(0)
 	if m.fenced {
-		given = c.nextFence(l, proposal)
+		given = c.nextFence(&l.fenced, proposal)
 	}
 	c.set(l, m.token, m.ms)
 	next := ""
@@ -266,7 +266,7 @@ func (c *call) take(a acquisition, head string) any {
 	}
 	given := int64(0)
 	if a.proposal != "" {
-		given = c.nextFence(l, a.proposal)
+		given = c.nextFence(&l.fenced, a.proposal)
 	}
 	return c.acquired(a, 1, "", a.verb == "again" && head != a.mine, given, 0)
 }
@@ -389,7 +389,7 @@ func (c *call) grantInVain(w word, l *Lock, token, proposal string) {
 	c.subscribed = func(string) bool { return true }
 	is, _, _ := c.judge(head)
 	if c.subscribed = subscribed; is != silent && !subscribed(m.client) {
-		c.nextFence(l, proposal)
+		c.nextFence(&l.fenced, proposal)
 	}
 }
 
