@@ -69,9 +69,12 @@ at most K runs of NAME on all machines have one at a time.
    redlock run --limit 4 gpus -- ./train.sh
 
 REDLOCK_SLOT is the number of the permit, from 0 to K-1. No other holder has
-it, so it can choose a GPU or a port. Permits have no fences. All runs of
-NAME should have the same K. Otherwise the largest counts. The lock NAME is
-another thing. redlock status NAME shows who holds the permits.
+it, so it can choose a GPU or a port. REDLOCK_FENCE is greater than in every
+earlier run that had the same REDLOCK_SLOT. A run with another one may have a
+greater number and have begun earlier, so a resource remembers the highest
+number for each slot. All runs of NAME should have the same K. Otherwise the
+largest counts. The lock NAME is another thing. redlock status NAME shows who
+holds the permits.
 
 The lease is renewed while COMMAND runs, for as long as it runs. If it cannot
 be renewed, COMMAND gets SIGTERM a fifth of the TTL before the lease ends (2s
@@ -308,7 +311,7 @@ func (cfg runConfig) hold(cmd *exec.Cmd, held *runLease, in *inbox, log *slog.Lo
 		// command.
 		lease.Extend(context.Background())
 	}
-	cmd.Env = append(cmd.Env, held.env)
+	cmd.Env = append(cmd.Env, held.env...)
 	j := &job{name: cfg.name, lease: lease, grace: grace, inbox: in, log: log, max: cfg.max}
 	status, err := j.run(cmd)
 	lost := lease.Err() // before the release, which ends the lease too

@@ -16,7 +16,7 @@ const (
 	// a token is good for nothing but releasing the lock, and environments end up in logs.
 	nameEnv = "REDLOCK_NAME"
 
-	// fenceEnv is the environment variable with the fence of a lock's lease.
+	// fenceEnv is the environment variable with the fence of the lease.
 	fenceEnv = "REDLOCK_FENCE"
 
 	// slotEnv is the environment variable with the slot of a permit.
@@ -26,7 +26,7 @@ const (
 // A runLease is what a run holds while its command runs: a lock, several of them, or a permit of a semaphore.
 type runLease struct {
 	lease   *redlock.Lease
-	env     string                      // a variable for the command
+	env     []string                    // variables for the command
 	release func(context.Context) error // as Locker.UnlockContext
 }
 
@@ -51,7 +51,7 @@ func (cfg runConfig) acquirer(client *redlock.Client) (acquirer, error) {
 			return nil, err
 		}
 		lease := lock.Lease()
-		return &runLease{lease, fenceEnv + "=" + strconv.FormatUint(lease.Fence(), 10), lock.UnlockContext}, nil
+		return &runLease{lease, []string{fenceOf(lease)}, lock.UnlockContext}, nil
 	}, nil
 }
 
@@ -70,11 +70,16 @@ func (cfg runConfig) permits(client *redlock.Client) (acquirer, error) {
 		if err != nil {
 			return nil, err
 		}
-		return &runLease{p.Lease, slotEnv + "=" + strconv.Itoa(p.Slots()[0]), p.ReleaseContext}, nil
+		return &runLease{p.Lease, []string{slotEnv + "=" + strconv.Itoa(p.Slots()[0]), fenceOf(p.Lease)}, p.ReleaseContext}, nil
 	}, nil
 }
 
-// environment returns the environment of the command, without the variable of its runLease. The fence or slot of another run, of
+// fenceOf returns the variable with the fence of a lease.
+func fenceOf(lease *redlock.Lease) string {
+	return fenceEnv + "=" + strconv.FormatUint(lease.Fence(), 10)
+}
+
+// environment returns the environment of the command, without the variables of its runLease. The fence or slot of another run, of
 // which this one is the command, is left out: it would be taken for that of nameEnv.
 func (cfg runConfig) environment() []string {
 	outer := slices.DeleteFunc(os.Environ(), func(v string) bool {

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"fmt"
 	"io"
 	"os"
 	"slices"
@@ -27,16 +28,16 @@ func startPermit(t *testing.T, masters string) permitRun {
 	return permitRun{r, stdin}
 }
 
-// slot waits until the run has a permit, and returns its slot.
-func (r permitRun) slot() string {
+// slot waits until the run has a permit, and returns its slot and its fence.
+func (r permitRun) slot() (slot string, fence uint64) {
 	r.t.Helper()
 	if r.lines.Scan() {
-		if slot, ok := strings.CutSuffix(r.lines.Text(), " fenced false"); ok {
-			return strings.TrimPrefix(slot, "slot ")
+		if _, err := fmt.Sscan(r.lines.Text(), &slot, &fence); err == nil && fence > 7 {
+			return slot, fence
 		}
 	}
-	r.t.Fatalf("the command said %q; standard error:\n%s", r.lines.Text(), r.said())
-	return ""
+	r.t.Fatalf("the command said %q, want a slot and a fence; standard error:\n%s", r.lines.Text(), r.said())
+	return "", 0
 }
 
 // finish ends the child.
@@ -51,8 +52,9 @@ func TestRunsWithALimitHoldPermits(t *testing.T) {
 	servers, masters := embedMasters(t, 3)
 	a := startPermit(t, masters)
 	b := startPermit(t, masters)
-	first := a.slot()
-	slots := []string{first, b.slot()}
+	first, fence := a.slot()
+	second, _ := b.slot()
+	slots := []string{first, second}
 	if slices.Sort(slots); !slices.Equal(slots, []string{"0", "1"}) {
 		t.Fatalf("the slots are %q", slots)
 	}
@@ -73,8 +75,8 @@ func TestRunsWithALimitHoldPermits(t *testing.T) {
 		return strings.Contains(next.said(), "still waiting for the permit") && strings.Contains(next.said(), `why="no permit is free"`)
 	})
 	a.finish()
-	if got := next.slot(); got != first {
-		t.Errorf("the slot that became free is %s, and the next run has %s", first, got)
+	if got, f := next.slot(); got != first || f <= fence {
+		t.Errorf("slot %s became free, whose run had fence %d; the next run has slot %s and fence %d", first, fence, got, f)
 	}
 	next.finish()
 	b.finish()

@@ -43,8 +43,7 @@ func runChild(verb string, args []string) int {
 		fmt.Println(os.Getenv(fenceEnv))
 		return 0
 	case "slot": // prints what a run under a permit has, and ends with its input
-		_, fenced := os.LookupEnv(fenceEnv)
-		fmt.Println("slot", os.Getenv(slotEnv), "fenced", fenced)
+		fmt.Println(os.Getenv(slotEnv), os.Getenv(fenceEnv))
 		io.Copy(io.Discard, os.Stdin)
 		return 0
 	case "alone": // fails if another child is in the critical section
