@@ -84,11 +84,12 @@ func runFirst(args []string) int {
 	return 98
 }
 
-// runOrphan is a child that ends at once when it is asked to, and leaves behind another one that ends a little later.
+// runOrphan is a child that ends at once when it is asked to, and leaves behind another one that ends a little later. It may be asked before the
+// other one is ready. Then the signal ends it: if it went on, it would start one that nobody asks.
 func runOrphan(args []string) int {
 	signals := make(chan os.Signal, 1)
-	signal.Notify(signals, syscall.SIGTERM)
 	if len(args) > 0 {
+		signal.Notify(signals, syscall.SIGTERM)
 		fmt.Println("ready")
 		<-signals
 		time.Sleep(100 * time.Millisecond)
@@ -100,6 +101,7 @@ func runOrphan(args []string) int {
 		return 98
 	}
 	out.Read(make([]byte, 1)) // it is ready
+	signal.Notify(signals, syscall.SIGTERM)
 	<-signals
 	return 0
 }
