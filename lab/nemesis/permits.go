@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/gomodule/redigo/redis"
@@ -22,6 +23,20 @@ var permitUses = []use{
 	{Names: []string{"permits-long"}, Permits: 2, Goroutines: 1, Long: true},
 }
 
+// usesOf returns the uses of one client. They are those of all clients, but for the fences of permits: all permits of one of the semaphores have
+// fences. Those of the other have them if one permit is acquired by a client with an odd index, or two by another client. So
+// permits with and without fences are acquired by each client, and by different clients.
+func (c config) usesOf(client int) []use {
+	uses := slices.Clone(c.uses())
+	for i, u := range uses {
+		if u.Permits > 0 {
+			every := u.Long == (c.seed%2 == 0)
+			uses[i].Fenced = c.subject.fences && (every || client%2 == u.Permits%2)
+		}
+	}
+	return uses
+}
+
 // ourPermits are the permits of one goroutine.
 type ourPermits struct {
 	semaphore *redlock.Semaphore
@@ -32,7 +47,7 @@ type ourPermits struct {
 }
 
 func (l ourLocks) permits(w wanted) mutex {
-	s, err := l.NewSemaphore(w.names[0], permitLimit, &redlock.LockOptions{TTL: l.traits.TTL})
+	s, err := l.NewSemaphore(w.names[0], permitLimit, &redlock.LockOptions{TTL: l.traits.TTL, Fencing: w.fenced})
 	if err != nil {
 		panic(err)
 	}
@@ -81,12 +96,19 @@ func (p *ourPermits) slots() []int {
 
 func (p *ourPermits) unlock() error { return p.permit.ReleaseContext(context.Background()) }
 func (p *ourPermits) extend()       {}
-func (p *ourPermits) fence() uint64 { return 0 }
+
+func (p *ourPermits) fence() uint64 {
+	if p.inner != nil {
+		return 0
+	}
+	return p.permit.Fence()
+}
 
 // The kinds of violations of semaphores.
 const (
 	tooMany    = "too many holders"
 	wrongSlots = "slots wrong"
+	notAsked   = "a fence that was not asked for"
 )
 
 func slotName(semaphore string, slot any) string { return fmt.Sprint(semaphore, "#", slot) }
@@ -129,6 +151,37 @@ func (c config) permitsOf(o history.Operation) int {
 	return 0
 }
 
+// fenced reports whether the permits of an operation must have a fence. Those of a client of an earlier commit may have none.
+func (c config) fenced(o history.Operation) bool {
+	i, uses := useOf(o), c.usesOf(o.Client)
+	return i < len(uses) && uses[i].Fenced && (o.Fence != 0 || !c.old(o.Client))
+}
+
+// fencesWrong returns the violations of the order of fences of one name. The fences of permits rise by slot: the name is that of the slot. Its
+// holders without fences do not count.
+func (c config) fencesWrong(n lockName, ops []history.Operation) []history.Violation {
+	switch {
+	case n.Limit > 0:
+		ops = slices.DeleteFunc(slices.Clone(ops), func(o history.Operation) bool { return !c.fenced(o) })
+	case !n.Fenced:
+		return nil
+	}
+	return history.Fences(ops)
+}
+
+// countFences returns how many acquisitions have a fence, and how many have none. Those of Do, which are not known, do not count.
+func countFences(ops []history.Operation) (fences, none int) {
+	for _, o := range ops {
+		switch {
+		case o.Fence != 0:
+			fences++
+		case o.Entered != 0 && o.How != byDo:
+			none++
+		}
+	}
+	return fences, none
+}
+
 // judgePermits returns the violations of semaphores, but for those of single slots.
 func (c config) judgePermits(ops []history.Operation) (all []history.Violation) {
 	byName := history.PerName(ops)
@@ -142,6 +195,9 @@ func (c config) judgePermits(ops []history.Operation) (all []history.Violation) 
 		for _, o := range byName[n.Name] {
 			if text := slotsWrong(o, c.permitsOf(o), n.Limit); text != "" {
 				all = append(all, history.Violation{Kind: wrongSlots, At: o.Entered, Name: n.Name, Text: fmt.Sprintf("%v has the slots %q of %q: %s", &o, o.Slots, n.Name, text)})
+			}
+			if o.Fence != 0 && !c.fenced(o) {
+				all = append(all, history.Violation{Kind: notAsked, At: o.Entered, Name: n.Name, Text: fmt.Sprintf("%v has the fence %d of %q, and asked for none", &o, o.Fence, n.Name)})
 			}
 		}
 	}

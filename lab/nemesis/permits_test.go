@@ -98,3 +98,90 @@ func TestWrongSlotsAndUntoldLossesAreFound(t *testing.T) {
 		})
 	}
 }
+
+func TestFencesOfPermitsThatDoNotRiseBySlotAreFound(t *testing.T) {
+	c := config{subject: ours, workload: semaphores} // in "permits", client 1 has fences for one permit, and client 2 for two
+	one := func(id, slots string, entered, held int64, fence uint64) history.Operation {
+		o := permit("1.0.0."+id, slots, entered, held, held+1)
+		o.Client, o.Fence = 1, fence
+		return o
+	}
+	two := func(id, slots string, entered, held int64, fence uint64) history.Operation {
+		o := permit("2.0.10."+id, slots, entered, held, held+1)
+		o.Client, o.Fence = 2, fence
+		return o
+	}
+	plain := permit("2.0.0.9", "0", 30, 40, 41)
+	plain.Client = 2
+	given := plain
+	given.Fence = 9
+	by := one("8", "", 50, 60, 0)
+	by.How = byDo
+	for _, test := range []struct {
+		name string
+		ops  []history.Operation
+		want string // where: a slot, or the semaphore; "": nothing
+	}{
+		{"rising", []history.Operation{one("1", "0", 10, 20, 5), one("2", "0", 22, 30, 6)}, ""},
+		{"falling", []history.Operation{one("1", "0", 10, 20, 6), one("2", "0", 22, 30, 5)}, "permits#0"},
+		{"the same", []history.Operation{one("1", "0", 10, 20, 6), one("2", "0", 22, 30, 6)}, "permits#0"},
+		{"falling after another", []history.Operation{one("1", "0", 10, 20, 6), plain, one("2", "0", 42, 50, 5)}, "permits#0"},
+		{"the same for different slots", []history.Operation{one("1", "0", 10, 20, 6), one("2", "1", 15, 30, 6)}, ""},
+		{"falling from slot to slot", []history.Operation{one("1", "0", 10, 20, 6), one("2", "1", 22, 30, 5)}, ""},
+		{"two after one", []history.Operation{one("1", "1", 10, 20, 5), two("2", "0 1", 22, 30, 6)}, ""},
+		{"two after one, falling", []history.Operation{one("1", "1", 10, 20, 6), two("2", "0 1", 22, 30, 5)}, "permits#1"},
+		{"one after two, falling", []history.Operation{two("1", "1 2", 10, 20, 6), one("2", "2", 22, 30, 5)}, "permits#2"},
+		{"none among fences", []history.Operation{one("1", "0", 10, 20, 5), plain, one("2", "0", 42, 50, 6)}, ""},
+		{"none where there must be one", []history.Operation{one("1", "2", 10, 20, 0)}, "permits#2"},
+		{"one where there must be none", []history.Operation{given}, "permits"},
+		{"not known, of Do", []history.Operation{one("1", "0", 10, 20, 5), by}, ""},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			for i := range test.ops {
+				test.ops[i].Name = "permits"
+			}
+			all := c.judgePermits(test.ops)
+			byName := history.PerName(c.bySlot(test.ops))
+			for _, n := range c.checked() {
+				all = append(all, c.fencesWrong(n, byName[n.Name])...)
+			}
+			if test.want == "" && len(all) > 0 || test.want != "" && (len(all) == 0 || all[0].Name != test.want) {
+				t.Errorf("violations %v, want those of %q", all, test.want)
+			}
+		})
+	}
+}
+
+// Of one semaphore all permits have fences. Of the other, each client has some permits with fences and some without.
+func TestSomePermitsHaveFences(t *testing.T) {
+	for seed, whole := range []string{"permits-long", "permits"} {
+		c := testConfig(ours, uint64(seed), 0)
+		c.workload = semaphores
+		for client := range c.clients {
+			fenced, all := make(map[string]int), make(map[string]int)
+			for _, u := range c.usesOf(client) {
+				all[u.Names[0]]++
+				if u.Fenced {
+					fenced[u.Names[0]]++
+				}
+			}
+			for name, n := range all {
+				if want := map[bool]int{true: n, false: 1}[name == whole]; fenced[name] != want {
+					t.Errorf("seed %d, client %d: %d of %d uses of %s have fences, want %d", seed, client, fenced[name], n, name, want)
+				}
+			}
+		}
+	}
+}
+
+func TestAnEarlierProgramMayHaveNoFencesForPermits(t *testing.T) {
+	c := config{subject: ours, workload: semaphores, beside: "earlier"} // client 1 is the earlier program
+	o := permit("1.0.0.1", "0", 10, 20, 21)
+	o.Client = 1
+	if c.fenced(o) {
+		t.Error("a permit of the earlier program must have a fence")
+	}
+	if o.Fence = 5; !c.fenced(o) {
+		t.Error("the fence of an earlier program is not checked")
+	}
+}

@@ -128,11 +128,13 @@ func (r *run) newClient(i int, rng *rand.Rand) (*client, error) {
 	}
 	cl.job = job{
 		setup:   setup{Addrs: addrs, TTL: r.ttl, NodeTimeout: r.ttl / 20, Client: i, Fenced: r.fencesReaders(), Keep: r.keep(i)},
-		Subject: r.subject.name, Seed: r.seed, Uses: r.uses(), Store: r.store.addr(),
+		Subject: r.subject.name, Seed: r.seed, Uses: r.usesOf(i), Store: r.store.addr(),
 	}
 	if r.subject == ours {
 		cl.job.Traits = drawTraits(r.seed, i, r.ttl)
-		cl.job.Traits.Polls = cl.job.Traits.Polls && r.workload != semaphores // which need wake-ups
+		if r.workload == semaphores {
+			cl.job.Traits = permitTraits(cl.job.Traits, rng)
+		}
 		r.log.printf("client %d: %v", i, cl.job.Traits)
 		if r.old(i) {
 			r.log.printf("client %d: the program of %s", i, r.beside)
@@ -243,9 +245,7 @@ func (r *run) look() bool {
 		ops := byName[n.Name]
 		all, _ := history.Overlaps(ops)
 		found = append(found, all...)
-		if n.Fenced {
-			found = append(found, history.Fences(ops)...)
-		}
+		found = append(found, r.fencesWrong(n, ops)...)
 	}
 	found = append(found, r.crashes()...)
 	return len(found) > 0

@@ -13,7 +13,7 @@ import (
 
 var ours = &subject{
 	name:     "redlock",
-	settings: "TTL as below or three quarters of it, for RWLockers of every second client a quarter of it, those of the others are not renewed but for the last, MaxTTL the same for all, fences on some of the names, the last client without wake-ups, in half of the plans a Keep of 1, 3 or 20 TTLs for three of the clients; by client, as the log says: one or two open in a process, leases without renewal, drift factors, users with fewer rights; defaults otherwise",
+	settings: "TTL as below or three quarters of it, for RWLockers of every second client a quarter of it, those of the others are not renewed but for the last, MaxTTL the same for all, fences on some of the names and for some of the permits, the last client without wake-ups but for permits, wall clocks off by a quarter of a second at most for permits, in half of the plans a Keep of 1, 3 or 20 TTLs for three of the clients; by client, as the log says: one or two open in a process, leases without renewal, drift factors, users with fewer rights; defaults otherwise",
 	fences:   true,
 	open:     openOurs,
 	key:      plainKey,

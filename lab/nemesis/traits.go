@@ -16,6 +16,7 @@ type traits struct {
 	Polls   bool          // Options.DisableWakeups
 	Denied  string        // the command that the client's user may not use; "": it may use all
 	Stepped bool          // the wall clock of the process is set while it runs
+	Off     time.Duration // how far off that clock is before
 }
 
 // drawing says that traits are drawn (-traits). Otherwise all clients have the defaults, and the fifth polls.
@@ -53,10 +54,21 @@ func (t traits) String() string {
 	if t.Denied != "" {
 		all = append(all, "without the right to "+strings.ToUpper(t.Denied))
 	}
-	if t.Stepped {
+	switch {
+	case t.Off != 0:
+		all = append(all, fmt.Sprintf("its clock is off by %v", t.Off))
+	case t.Stepped:
 		all = append(all, "its clock is set")
 	}
 	return strings.Join(all, ", ")
+}
+
+// permitTraits returns the traits of a client that acquires permits: it has wake-ups, which semaphores need. Its wall clock is off from the
+// beginning. Otherwise fences, which follow the clocks, would also rise if the masters forgot them.
+func permitTraits(t traits, rng *rand.Rand) traits {
+	t.Polls, t.Stepped = false, true
+	t.Off = time.Duration(rng.Int64N(int64(2*maxClientOffset))) - maxClientOffset
+	return t
 }
 
 // turnMost is for how long a client waits for its turn at most, once all masters vote, if one client polls. Clients that poll

@@ -68,9 +68,7 @@ func (v *verdict) judgeName(r *run, n lockName, ops []history.Operation, log []e
 	all, total := history.Overlaps(ops)
 	v.overlap += total
 	v.together += readTogether(ops)
-	if n.Fenced {
-		all = append(all, history.Fences(ops)...)
-	}
+	all = append(all, r.fencesWrong(n, ops)...)
 	w, late := writes(n.Name, ops, log)
 	v.writing[n.Name] = w
 	if n.Fenced {
@@ -191,8 +189,10 @@ func (v *verdict) print(out io.Writer, r *run) {
 	}
 	for _, n := range r.names() {
 		if n.Limit > 0 {
-			most, _ := overLimit(n, history.PerName(r.history.Snapshot())[n.Name], r.permitsOf)
-			fmt.Fprintf(out, "%s: %d permits at most were valid at a time, of %d\n", n.Name, most, n.Limit)
+			ops := history.PerName(r.history.Snapshot())[n.Name]
+			most, _ := overLimit(n, ops, r.permitsOf)
+			fences, none := countFences(ops)
+			fmt.Fprintf(out, "%s: %d permits at most were valid at a time, of %d; %d acquisitions had a fence, and %d had none\n", n.Name, most, n.Limit, fences, none)
 		}
 	}
 	for _, n := range r.checked() {

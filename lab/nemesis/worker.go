@@ -56,6 +56,7 @@ func work() error {
 	}
 	debug.SetTraceback("all")
 	w := &worker{job: j, out: history.NewRecorder(os.Stdout), stop: make(chan struct{})}
+	clockOffset.Store(int64(j.Traits.Off))
 	go w.obey(in)
 	if w.store, err = dialStore(j.Store); err != nil {
 		return err
