@@ -2,7 +2,6 @@ package main
 
 import (
 	"fmt"
-	"math"
 	"slices"
 	"strings"
 	"sync"
@@ -208,21 +207,54 @@ func (w *watch) end(h *history.History, stalls *stalls, ttl, may time.Duration) 
 // revived reports whether the key of a lease that has ended may stand at master i by a grant to its old claim. That claim was in the queue
 // there. It was granted the lock, and was released. Then the master lost the tail of its file, so the claim was in the queue again. A
 // release can grant it the lock, for less than the TTL. A key that was only not deleted has expired a TTL after the lease has ended.
-func (r *run) revived(i int, token string) bool {
-	asked, left := int64(math.MaxInt64), int64(0)
-	for _, o := range r.history.Snapshot() {
+//
+// A wait may have given up a claim for another one. No lease has the token of the first, so it is not in the history. It is taken for one of a call
+// of the same process for the same name that was waiting when the master lost the tail of its file.
+func (r *run) revived(i int, name, token string) bool {
+	if strings.Contains(token, "~") { // the lock may be kept
+		return false
+	}
+	var calls, same []history.Operation
+	_, process, _ := strings.Cut(token, "@")
+	clients := make(map[string]bool) // that had leases with tokens of this process
+	all := r.history.Snapshot()
+	for _, o := range all {
 		if o.Token == token {
-			asked, left = min(asked, o.Asked), max(left, o.Left)
+			calls = append(calls, o)
+		}
+		if _, p, found := strings.Cut(o.Token, "@"); found && p == process {
+			clients[clientOf(o.ID)] = true
 		}
 	}
-	if left == 0 || time.Duration(history.Now()-left) <= r.ttl || strings.Contains(token, "~") { // ~: the lock may be kept
-		return false
+	for _, o := range all {
+		if o.Name == name && clients[clientOf(o.ID)] {
+			same = append(same, o)
+		}
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return slices.ContainsFunc(r.ran, func(f ran) bool {
-		return f.kind.name == tailLost && f.masters[0] == i && asked < f.during.From && left > f.during.From
+		if f.kind.name != tailLost || f.masters[0] != i {
+			return false
+		}
+		// during reports whether a call was going on at the loss, and ended more than a TTL ago.
+		during := func(o history.Operation) bool {
+			end := max(o.Left, o.Refused)
+			return o.Asked < f.during.From && end > f.during.From && time.Duration(history.Now()-end) > r.ttl
+		}
+		if len(calls) == 0 {
+			return slices.ContainsFunc(same, during)
+		}
+		return !slices.ContainsFunc(calls, func(o history.Operation) bool { return !during(o) })
 	})
+}
+
+// clientOf returns the first two parts of the id of a call: the number of a client, and which of its processes made the call.
+func clientOf(id string) string {
+	if parts := strings.SplitN(id, ".", 3); len(parts) == 3 {
+		return parts[0] + "." + parts[1]
+	}
+	return id
 }
 
 // keys returns the lock keys that stand on the masters. Unless turns is true, those do not count that stand for readers
@@ -250,7 +282,7 @@ func (r *run) keys(turns bool) (all []history.Violation, err error) {
 				continue
 			}
 			for _, token := range tokens {
-				if !turns && (token == "reader "+turn || r.revived(i, token)) {
+				if !turns && (token == "reader "+turn || r.revived(i, names[n].Name, token)) {
 					continue
 				}
 				all = append(all, history.Violation{Kind: keyLeft, At: history.Now(), Name: names[n].Name,

@@ -83,22 +83,46 @@ func TestARevivedClaimIsNoKeyThatIsLeft(t *testing.T) {
 		r.history.Add(history.Record{Kind: history.Entered, Op: id, At: ago(o.entered), Token: o.token})
 		r.history.Add(history.Record{Kind: history.Left, Op: id, At: ago(o.end)})
 	}
+	// Client 1 was waiting for b, and not for c, when master 1 lost the tail of its file. So was client 2, by another process.
+	for _, o := range []struct {
+		id, name, token string
+		asked, end      time.Duration
+	}{
+		{"1.0.0.1", "b", "", 6 * time.Second, 4 * time.Second},
+		{"1.0.0.2", "c", "won@host/1", 4900 * time.Millisecond, 4 * time.Second},
+		{"1.1.0.3", "c", "", 6 * time.Second, 4 * time.Second},
+		{"2.0.0.1", "c", "won@host/2", 6 * time.Second, 500 * time.Millisecond},
+	} {
+		r.history.Add(history.Record{Kind: history.Asked, Op: o.id, At: ago(o.asked), Name: o.name})
+		if o.token == "" {
+			r.history.Add(history.Record{Kind: history.Refused, Op: o.id, At: ago(o.end)})
+			continue
+		}
+		r.history.Add(history.Record{Kind: history.Entered, Op: o.id, At: ago(o.end + 100*time.Millisecond), Token: o.token})
+		r.history.Add(history.Record{Kind: history.Left, Op: o.id, At: ago(o.end)})
+	}
 	for _, test := range []struct {
 		token  string
 		master int
 		want   bool
+		name   string
 	}{
-		{"revived", 1, true},
-		{"revived", 0, false},
-		{"revived", 2, false}, // it lost all its memory, and so its queues
-		{"revived~", 1, false},
-		{"asked later", 1, false},
-		{"over before", 1, false},
-		{"just over", 1, false},
-		{"unknown", 1, false},
+		{"revived", 1, true, "a"},
+		{"revived", 0, false, "a"},
+		{"revived", 2, false, "a"}, // it lost all its memory, and so its queues
+		{"revived~", 1, false, "a"},
+		{"asked later", 1, false, "a"},
+		{"over before", 1, false, "a"},
+		{"just over", 1, false, "a"},
+		{"unknown", 1, false, "a"},
+		{"given up@host/1", 1, true, "b"},
+		{"given up@host/1", 0, false, "b"},
+		{"given up@host/1", 1, false, "c"}, // asked later, or by another process of the client
+		{"given up@host/2", 1, false, "c"}, // just over
+		{"given up@host/3", 1, false, "b"},
 	} {
-		if got := r.revived(test.master, test.token); got != test.want {
-			t.Errorf("revived(%d, %q) = %v, want %v", test.master, test.token, got, test.want)
+		if got := r.revived(test.master, test.name, test.token); got != test.want {
+			t.Errorf("revived(%d, %q, %q) = %v, want %v", test.master, test.name, test.token, got, test.want)
 		}
 	}
 }
