@@ -562,9 +562,9 @@ func (w *call) commitSlots(t *tenure) error {
 		t.rounds++
 		round := c.group.Ask(request, t.claim, c.opts.bounds.Limit(l.opts.TTL))
 		usable := func() []quorum.Vote { return fence.Usable(round.Votes(), p.Most, c.clock().Wall()) }
-		round.Wait(w.ctx, c.closing, quorum.Tally.Decided)
+		won := round.Wait(w.ctx, c.closing, quorum.Tally.Decided).Won()
 		more := a.Heard(usable(), begun.Wall(), c.opts.MaxTTL)
-		if !more && len(t.slots) > 1 { // each slot needs a quorum of its own
+		if !more && won { // not by a quorum for each slot, or with a number that is too far ahead
 			round.Wait(w.ctx, c.closing, func(quorum.Tally) bool { return false })
 			more = a.Heard(usable(), begun.Wall(), c.opts.MaxTTL)
 		}

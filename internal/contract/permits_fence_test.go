@@ -11,6 +11,7 @@ import (
 
 	"github.com/redlock-go/redlock"
 	"github.com/redlock-go/redlock/internal/locktest"
+	"github.com/redlock-go/redlock/internal/wire"
 	"github.com/redlock-go/redlock/redlocktest"
 )
 
@@ -118,6 +119,39 @@ func TestAPermitIsNotHeldBeforeAQuorumHasItsFence(t *testing.T) {
 		}
 		acquire(t, s, 2).Release()
 	})
+}
+
+// The first quorum of answers may not suffice: the nearest master's number is far ahead of the clock, or it stands in other slots. The acquisition
+// succeeds at once, since the others' answers do.
+func TestTheFenceOfAPermitDoesNotNeedTheNearestMaster(t *testing.T) {
+	for _, row := range []struct {
+		name    string
+		n       int
+		prepare func(ms *redlocktest.Masters)
+	}{
+		{"far ahead", 1, func(ms *redlocktest.Masters) {
+			ms.Master(0).Set(slotFence, fmt.Sprint(locktest.Ticks(time.Now().Add(time.Hour))), time.Hour)
+		}},
+		{"other slots", 2, func(ms *redlocktest.Masters) { // it gives slots 1 and 2, and the others give 0 and 1
+			ms.Master(0).SetSlot("a", 0, "another", time.Hour)
+			ms.Master(1).SetSlot("a", 2, "another", time.Hour)
+			ms.Master(2).SetSlot("a", 2, "another", time.Hour)
+		}},
+	} {
+		t.Run(row.name, func(t *testing.T) {
+			bubble(t, 3, func(t *testing.T, ms *redlocktest.Masters) {
+				c := ms.WithDelays(time.Millisecond, 3*time.Millisecond, 5*time.Millisecond).Open(locktest.Fenced(nil))
+				time.Sleep(time.Second)
+				row.prepare(ms)
+				began := time.Now()
+				p := acquire(t, c.Semaphore("a", 3), row.n)
+				defer p.Release()
+				if took := time.Since(began); took > 40*time.Millisecond || p.Fence() == 0 || p.Fence() > uint64(locktest.Ticks(time.Now().Add(time.Second)))<<wire.FenceBits {
+					t.Errorf("slots %v with fence %d after %v", p.Slots(), p.Fence(), took)
+				}
+			})
+		})
+	}
 }
 
 // When the second round ends, the slots of the first one's quorum must not have expired: another client can have held them since. The numbers are
