@@ -23,6 +23,7 @@ type trace struct {
 	calls    map[string]int  // by script
 	votes    map[held][]vote // in the order of their execution
 	released map[held]time.Time
+	renewed  map[held]time.Time       // when a renewal was executed last, successful or not
 	ended    map[string]map[held]bool // what was released on each connection
 	born     time.Time                // since when the memory is known; zero: from the beginning
 	safe     time.Time                // when all leases have ended that the master may have forgotten
@@ -46,7 +47,7 @@ const unspecified = "unspecified"
 func (r *run) observe() {
 	for i := range r.plan.servers() {
 		t := &trace{run: r, master: i, spec: server.New(), calls: map[string]int{}, votes: map[held][]vote{},
-			released: map[held]time.Time{}, ended: map[string]map[held]bool{}}
+			released: map[held]time.Time{}, renewed: map[held]time.Time{}, ended: map[string]map[held]bool{}}
 		r.traces = append(r.traces, t)
 		executed.Attach(r.masters.Master(i), t)
 	}
@@ -113,6 +114,9 @@ func (t *trace) orderLocked(c *executed.Call) error {
 	for _, w := range t.step.Words() {
 		of := held{w.Name, w.Token}
 		ended := t.ended[c.Link]
+		if w.Verb == "renew" {
+			t.renewed[of] = c.Now
+		}
 		switch w.Verb {
 		case "release", "undo", "quit":
 			if ended == nil {
@@ -260,7 +264,8 @@ func (j *judge) explainLossLocked(h *holding) {
 		ms(h.lease.Until().Sub(j.run.begun)), h.lease.Err()))
 }
 
-// holds reports whether a master lets a token hold a name.
+// holds reports whether a master lets a token hold a name, as its holder counts it: a key that was healed since the last renewal, or a slot that
+// a wish has brought since, counts from the next one on.
 func (t *trace) holds(of held, now time.Time) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -269,5 +274,9 @@ func (t *trace) holds(of held, now time.Time) bool {
 		return false
 	}
 	last := all[len(all)-1]
+	record, _, _ := strings.Cut(of.name, "#") // the commands of permits are about all their slots
+	if renewed, ok := t.renewed[held{record, of.token}]; ok && last.at.After(renewed) {
+		return false
+	}
 	return last.until.After(now) && !last.at.Before(t.born)
 }
