@@ -577,15 +577,14 @@ func (w *call) commitSlots(t *tenure) error {
 		if err := w.awaitClock(a.Number, begun); err != nil {
 			return err
 		}
+		if took := c.clock().Since(begun); took >= c.opts.bounds.Validity(l.opts.TTL) {
+			return fmt.Errorf("redlock: %s %q: the votes of the first round have expired by now: it began %v ago", opFence, l.name, took)
+		}
 		if a.Agreed {
 			t.fence = a.Number
-			break
+			return nil
 		}
 	}
-	if took := c.clock().Since(begun); took >= c.opts.bounds.Validity(l.opts.TTL) {
-		return fmt.Errorf("redlock: %s %q: the first round has ended by now: it took %v", opFence, l.name, took)
-	}
-	return nil
 }
 
 // accept has the permit stand in its slots at the masters that gave it others, or may do so later.

@@ -183,7 +183,7 @@ func TestAPermitIsNotHeldWhenTheFirstRoundOfItsFenceHasExpired(t *testing.T) {
 			}
 			if err == nil {
 				p.Release()
-			} else if !strings.Contains(err.Error(), "the first round has ended") {
+			} else if !strings.Contains(err.Error(), "the votes of the first round have expired") {
 				t.Error(err)
 			}
 			time.Sleep(time.Second)
