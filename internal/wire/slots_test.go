@@ -451,6 +451,35 @@ func TestAClientThatWasPassedOverHasItsPlaceAgain(t *testing.T) {
 	})
 }
 
+// A client that was passed over, and has ended since, leaves the queue when the next slot becomes free.
+func TestAClientThatEndsAfterItWasPassedOverLeavesTheQueue(t *testing.T) {
+	onBoth(t, func(t *testing.T, dial func() redis.Conn) {
+		s := newSlotScene(t, dial)
+		listener := dial()
+		if _, err := listener.Do("SUBSCRIBE", "redlock:wake:C"); err != nil {
+			t.Fatal(err)
+		}
+		s.says("A", "register 60000 1 1 0 400 -", "0||1")
+		s.says("C", "register 60000 1 1 0 400 900", "||1")
+		s.note("C", silent[0], silent[1])
+		s.says("A", "release 1 1 0 400", "1")
+		s.says("D", "register 60000 1 1 0 400 -", "0||1")
+		if n, err := redis.Int(s.conn.Do("ZCARD", "redlock:permits:k")); n != 1 || err != nil {
+			t.Fatalf("%d claims queue, %v, want that of C", n, err)
+		}
+		if _, err := listener.Receive(); err != nil { // C is told that it was passed over
+			t.Fatal(err)
+		}
+		if _, err := listener.Do("UNSUBSCRIBE", "redlock:wake:C"); err != nil {
+			t.Fatal(err)
+		}
+		s.says("D", "release 1 1 0 400", "1")
+		if n, err := redis.Int(s.conn.Do("ZCARD", "redlock:permits:k")); n != 0 || err != nil {
+			t.Errorf("%d claims queue, %v, want none", n, err)
+		}
+	})
+}
+
 // A client notes that it waits and runs when it joins the queue, and with each poll.
 func TestClientsThatWaitForSlotsNoteThatTheyRun(t *testing.T) {
 	onBoth(t, func(t *testing.T, dial func() redis.Conn) {
