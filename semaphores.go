@@ -547,8 +547,8 @@ func best(mine map[int]int, rivals map[int]map[string]int, own string, need int)
 //
 //   - In the first round, each master where the token stands in a slot raises its number above its last one. The fence is at least as high
 //     as the numbers of a quorum for each slot. One of these masters has acknowledged the fence of the last holder of the slot, so it is higher.
-//   - The permits are held only when a quorum for each slot has acknowledged the fence, while the token stood in the slot. If its numbers
-//     in the first round are as high already, no other round is needed.
+//   - The permits are held only when a quorum for each slot has acknowledged the fence, while the token stood in the slot. If the numbers
+//     of these quorums are as high in the first round already, there is no second one.
 //   - The slots must not expire before that: another client could hold one, and commit a fence, between the rounds.
 //
 // It does no harm that holders of other slots raise the numbers meanwhile.

@@ -137,11 +137,8 @@ func (w *worker) end() {
 // goOn waits until so many more locks were acquired, however slow the machine is. Only the time for one lock has a limit.
 func (l *load) goOn(locks int64) {
 	l.t.Helper()
-	for until := l.locks.Load() + locks; ; {
-		last := l.locks.Load()
-		if last >= until {
-			return
-		}
+	until := l.locks.Load() + locks
+	for last := l.locks.Load(); last < until; last = l.locks.Load() {
 		eventually(l.t, "the clients go on", func() bool { return l.locks.Load() > last })
 	}
 }

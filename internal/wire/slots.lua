@@ -15,8 +15,8 @@
 --   heal ttl limit n first g - slots  by a holder: aim for ttl ms. The answer is 1 if the token stands in all of them, else 0
 --   renew ttl slots  stand in these slots for ttl ms from now on, and leave others, if the token stands in all of them. The answer
 --            is 1, 2 if a client queues, or 0
---   fence ttl slots number  by a claim that has a quorum for each of these slots: raise the number of the semaphore above its last one. It becomes
---            number, unless that is not above the last one, or far ahead of the clock. Then commit
+--   fence ttl slots number  by a claim that has a quorum for each of these slots: as commit, but the number of the semaphore
+--            rises by one at least, and to the lower of number and a second ahead of the clock
 --   commit ttl slots number  raise the number of the semaphore to this one, if it is lower. Let these slots live for ttl ms from now on,
 --            as far as the token stands in them. If it stands in none, change nothing. The answer has two parts: the slots in which the token
 --            stands, and the number, or 0 if there are none. The answer to fence is the same

@@ -13,8 +13,8 @@
 // a poll that finds the key free, it must be live. Clients that are passed over are told, and set behind all others until
 // they poll.
 //
-// In some worlds, turns are fast: then a grant does not tell a client that has joined the queue in the same tick or the one before, and all clients poll
-// for the first time sooner.
+// In some worlds, turns are fast: then a grant does not tell a client that has joined the queue in the same tick or the one before, and
+// all clients poll for the first time sooner.
 //
 // # What is modelled
 //
