@@ -170,35 +170,8 @@ func (c noInfo) Write(p []byte) (int, error) {
 // The next tests are about messages that must not make a lease, and about clients that must not keep what they were
 // granted. Package defects breaks the rules that they check.
 
-// A tap keeps back what arrives at a client, while what the client sends passes.
-type tap struct {
-	mu   sync.Mutex // guards what follows
-	shut chan struct{}
-}
-
-// close makes the tap keep back what comes, until the returned function is called or the test ends.
-func (tp *tap) close(t *testing.T) (open func()) {
-	tp.mu.Lock()
-	defer tp.mu.Unlock()
-	shut := make(chan struct{})
-	tp.shut = shut
-	open = sync.OnceFunc(func() { close(shut) })
-	t.Cleanup(open)
-	return open
-}
-
-// pass waits until the tap is open.
-func (tp *tap) pass() {
-	tp.mu.Lock()
-	shut := tp.shut
-	tp.mu.Unlock()
-	if shut != nil {
-		<-shut
-	}
-}
-
 // tapped returns a Client behind two taps: one for what the masters publish to it, and one for their answers.
-func tapped(t *testing.T, ms *redlocktest.Masters, opts *redlock.Options, messages, answers *tap) *redlock.Client {
+func tapped(t *testing.T, ms *redlocktest.Masters, opts *redlock.Options, messages, answers *locktest.Tap) *redlock.Client {
 	t.Helper()
 	return openVia(t, ms, opts, func(ctx context.Context, i int) (net.Conn, error) {
 		c, err := ms.Master(i).Dial(ctx)
@@ -206,37 +179,10 @@ func tapped(t *testing.T, ms *redlocktest.Masters, opts *redlock.Options, messag
 	})
 }
 
-// openVia returns a Client that dials with a function, when it is connected as far as it can be.
-func openVia(t *testing.T, ms *redlocktest.Masters, opts *redlock.Options, dial func(ctx context.Context, i int) (net.Conn, error)) *redlock.Client {
-	t.Helper()
-	var pools []*redis.Pool
-	for i := range ms.Len() {
-		pools = append(pools, &redis.Pool{DialContext: func(ctx context.Context) (redis.Conn, error) {
-			c, err := dial(ctx, i)
-			if err != nil {
-				return nil, err
-			}
-			return redis.NewConn(c, 0, 0), nil
-		}})
-	}
-	c, err := redlock.New(pools, opts)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		c.Close()
-		for _, p := range pools {
-			p.Close()
-		}
-	})
-	synctest.Wait()
-	return c
-}
-
 // A tappedConn is a connection behind one of two taps.
 type tappedConn struct {
 	net.Conn
-	messages, answers *tap
+	messages, answers *locktest.Tap
 	subscribes        atomic.Bool
 }
 
@@ -250,9 +196,9 @@ func (c *tappedConn) Write(p []byte) (int, error) {
 func (c *tappedConn) Read(p []byte) (int, error) {
 	n, err := c.Conn.Read(p)
 	if c.subscribes.Load() {
-		c.messages.pass()
+		c.messages.Pass()
 	} else {
-		c.answers.pass()
+		c.answers.Pass()
 	}
 	return n, err
 }
@@ -287,13 +233,13 @@ func TestAGrantThatIsReceivedLateIsOver(t *testing.T) {
 	oftenEnough(t, func(t *testing.T, ms *redlocktest.Masters) {
 		eager := &redlock.Options{LockOptions: lazy().LockOptions} // with another TTL, votes would be void for a moment
 		a, b := connected(t, ms, lazy()).Locker("a"), connected(t, ms, eager).Locker("a")
-		messages := new(tap)
-		late := tapped(t, ms, lazy(), messages, new(tap)) // no poll tells it what the masters have granted
+		messages := new(locktest.Tap)
+		late := tapped(t, ms, lazy(), messages, new(locktest.Tap)) // no poll tells it what the masters have granted
 		take(a)
 		in := locktest.Enter(late.Locker("a"))
 		queued(t, ms, "a", 1)
 		time.Sleep(time.Second) // its pings are answered
-		open := messages.close(t)
+		open := messages.Shut(t)
 		next := locktest.Enter(b)
 		queued(t, ms, "a", 2)
 		a.Unlock() // grants late the lock
@@ -363,7 +309,7 @@ func runID(t *testing.T, ms *redlocktest.Masters, i int) string {
 func TestAGrantForAClaimThatWasGivenUpDoesNotCount(t *testing.T) {
 	oftenEnough(t, func(t *testing.T, ms *redlocktest.Masters) {
 		a, b := connected(t, ms, lazy()).Locker("a"), connected(t, ms, lazy()).Locker("a")
-		messages, answers := new(tap), new(tap)
+		messages, answers := new(locktest.Tap), new(locktest.Tap)
 		slow := tapped(t, ms, &redlock.Options{NodeTimeout: 50 * time.Millisecond, LockOptions: lazy().LockOptions}, messages, answers)
 		take(a)
 		in := locktest.Enter(slow.Locker("a"))
@@ -372,9 +318,9 @@ func TestAGrantForAClaimThatWasGivenUpDoesNotCount(t *testing.T) {
 		next := locktest.Enter(b)
 		queued(t, ms, "a", 2)
 		time.Sleep(time.Second) // after a short hold, every second release would leave the lock open
-		open := messages.close(t)
-		answer := answers.close(t) // no poll is answered, so the claim is released
-		a.Unlock()                 // grants slow the lock
+		open := messages.Shut(t)
+		answer := answers.Shut(t) // no poll is answered, so the claim is released
+		a.Unlock()                // grants slow the lock
 		<-next
 		answer()
 		queuedAgain(t, ms, "a", givenUp)
@@ -627,15 +573,6 @@ func TestALeaseThatEndsWhileAWaiterYieldsToItLeavesNoFreeLock(t *testing.T) {
 			t.Errorf("the waiter entered %v after the release, want two of its round trips", took)
 		}
 	})
-}
-
-// polls returns how many polls a master has executed.
-func polls(m *redlocktest.Master) int { return countCommands(m, `"again `) }
-
-// countCommands returns how many commands with a part a master has executed.
-func countCommands(m *redlocktest.Master, part string) int {
-	synctest.Wait()
-	return len(slices.DeleteFunc(m.Commands(), func(c string) bool { return !strings.Contains(c, part) }))
 }
 
 // A master that comes back with an older memory may have a claim in its queue again that has ended since. A release can grant it the lock

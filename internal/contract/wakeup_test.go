@@ -53,18 +53,6 @@ func queue(t *testing.T, ms *redlocktest.Masters, i int, key string) []string {
 	return queueOf(t, ms, i, "redlock:queue:"+key)
 }
 
-// queueOf is queue for the key of a queue.
-func queueOf(t *testing.T, ms *redlocktest.Masters, i int, key string) []string {
-	t.Helper()
-	conn := ms.Pools()[i].Get()
-	defer conn.Close()
-	members, err := redis.Strings(conn.Do("ZRANGE", key, 0, -1))
-	if err != nil {
-		t.Fatal(err)
-	}
-	return members
-}
-
 // lazy returns options with a schedule whose steps are far longer than a wake-up takes.
 func lazy() *redlock.Options {
 	o := &redlock.Options{NewBackOff: func() redlock.BackOff {

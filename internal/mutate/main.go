@@ -45,7 +45,7 @@ var (
 	readers = step{"./internal/contract", "RW|Read|Writer|Lockers|Fence"}
 	kept    = step{"./internal/contract", "Kept|Keep|Recall"}
 	flights = step{"./internal/contract", "OneCall|Value|Caller|Landing|Goroutine|SingleFlight|LostLease"}
-	permits = step{"./internal/contract", "Permit|Semaphore|Slot|Goroutines|Limit|Claim"}
+	permits = step{"./internal/contract/semaphores", "Permit|Semaphore|Slot|Goroutines|Limit|Claim"}
 	sets    = step{"./internal/contract", "Name|Set|Several|Lockers|OneLease|Merger"}
 )
 

@@ -1,4 +1,4 @@
-package contract_test
+package semaphores_test
 
 import (
 	"context"
@@ -14,6 +14,7 @@ import (
 	"github.com/gomodule/redigo/redis"
 
 	"github.com/redlock-go/redlock"
+	"github.com/redlock-go/redlock/internal/locktest"
 	"github.com/redlock-go/redlock/redlocktest"
 )
 
@@ -283,7 +284,7 @@ func TestACrowdGetsThePermitsOfADeadHolderSoonAfterTheyExpire(t *testing.T) {
 			opts := &redlock.Options{LockOptions: redlock.LockOptions{TTL: ttl}, MaxTTL: ttl}
 			dead := connected(t, ms, opts)
 			acquire(t, dead.Semaphore("a", limit), limit)
-			var running tap
+			var running locktest.Tap
 			for range stopped {
 				s := stoppable(t, ms, &running).Semaphore("a", limit)
 				go s.Acquire(t.Context())
@@ -297,7 +298,7 @@ func TestACrowdGetsThePermitsOfADeadHolderSoonAfterTheyExpire(t *testing.T) {
 			dead.Close() // which releases nothing
 			expires := time.Now().Add(lives(t, ms, "a"))
 			time.Sleep(time.Until(expires) - 50*time.Millisecond)
-			running.close(t)
+			running.Shut(t)
 			time.Sleep(time.Until(expires))
 			for _, in := range in {
 				wantEntered(t, in, time.Until(expires.Add(50*time.Millisecond)), "a client that is near")

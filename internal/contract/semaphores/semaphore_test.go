@@ -1,4 +1,4 @@
-package contract_test
+package semaphores_test
 
 import (
 	"context"
@@ -12,16 +12,6 @@ import (
 	"github.com/redlock-go/redlock"
 	"github.com/redlock-go/redlock/redlocktest"
 )
-
-// acquire acquires n permits.
-func acquire(t *testing.T, s *redlock.Semaphore, n int) *redlock.Permit {
-	t.Helper()
-	p, err := s.AcquireN(t.Context(), n)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return p
-}
 
 func TestAFreePermitTakesOneRoundTripWhateverTheLimit(t *testing.T) {
 	for _, row := range []struct{ limit, held int }{{1, 0}, {4, 3}, {64, 0}, {64, 60}, {64, 63}, {1000, 300}} {

@@ -1,4 +1,4 @@
-package contract_test
+package semaphores_test
 
 import (
 	"context"
@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/redlock-go/redlock"
+	"github.com/redlock-go/redlock/internal/locktest"
 	"github.com/redlock-go/redlock/redlocktest"
 )
 
@@ -16,32 +17,32 @@ import (
 // connection stands.
 type stoppedConn struct {
 	net.Conn
-	running *tap
+	running *locktest.Tap
 }
 
 func (c *stoppedConn) Write(p []byte) (int, error) {
-	c.running.pass()
+	c.running.Pass()
 	return c.Conn.Write(p)
 }
 
 func (c *stoppedConn) Read(p []byte) (int, error) {
 	n, err := c.Conn.Read(p)
-	c.running.pass()
+	c.running.Pass()
 	return n, err
 }
 
 func (c *stoppedConn) Close() error {
 	go func() {
-		c.running.pass()
+		c.running.Pass()
 		c.Conn.Close()
 	}()
 	return nil
 }
 
 // stoppable returns a Client that is stopped while the tap is closed.
-func stoppable(t *testing.T, ms *redlocktest.Masters, running *tap) *redlock.Client {
+func stoppable(t *testing.T, ms *redlocktest.Masters, running *locktest.Tap) *redlock.Client {
 	return openVia(t, ms, nil, func(ctx context.Context, i int) (net.Conn, error) {
-		running.pass()
+		running.Pass()
 		c, err := ms.Master(i).Dial(ctx)
 		return &stoppedConn{Conn: c, running: running}, err
 	})
@@ -55,14 +56,14 @@ func TestClientsThatAreStoppedDoNotDelayPermits(t *testing.T) {
 		first, second := connected(t, ms, nil), openAt(ms, oneWay, nil)
 		holder := acquire(t, first.Semaphore("a", limit), limit-1)
 		other := acquire(t, first.Semaphore("a", limit), 1)
-		var running tap
+		var running locktest.Tap
 		for i := range stopped {
 			s := stoppable(t, ms, &running).Semaphore("a", limit)
 			go s.AcquireN(t.Context(), 1+3*(i%2))
 			time.Sleep(10 * time.Millisecond)
 		}
 		time.Sleep(time.Second) // they have polled
-		running.close(t)
+		running.Shut(t)
 		time.Sleep(time.Minute) // also those that are far have not polled for too long
 		in := entered1(second.Semaphore("a", limit))
 		time.Sleep(10 * oneWay)

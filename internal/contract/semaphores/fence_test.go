@@ -1,4 +1,4 @@
-package contract_test
+package semaphores_test
 
 import (
 	"errors"
