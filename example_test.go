@@ -118,7 +118,7 @@ func ExampleLocker_LockContext_limitOnlyTheWait() {
 }
 
 func ExampleLocker_TryLock() {
-	client, err := redlock.New(embedded(3), &redlock.Options{NodeTimeout: time.Second})
+	client, err := redlock.New(embedded(3), &redlock.Options{NodeTimeout: 4 * time.Second})
 	if err != nil {
 		log.Fatal(err)
 	}
@@ -140,7 +140,7 @@ func ExampleLocker_TryLockContext_atLeast() {
 	const atLeast = 30 * time.Second
 	masters := embedded(3)
 	for _, machine := range []string{"a", "b"} {
-		client, err := redlock.New(masters, &redlock.Options{NodeTimeout: time.Second})
+		client, err := redlock.New(masters, &redlock.Options{NodeTimeout: 4 * time.Second})
 		if err != nil {
 			log.Fatal(err)
 		}
@@ -162,7 +162,7 @@ func ExampleLocker_TryLockContext_atLeast() {
 
 // A batch that takes hours yields between two parts when somebody waits.
 func ExampleLease_Wanted() {
-	client, err := redlock.New(embedded(3), &redlock.Options{NodeTimeout: time.Second})
+	client, err := redlock.New(embedded(3), &redlock.Options{NodeTimeout: 4 * time.Second})
 	if err != nil {
 		log.Fatal(err)
 	}
@@ -300,7 +300,7 @@ func ExampleClient_Inspect() {
 		log.Fatal(err)
 	}
 	defer holder.Close()
-	viewer, err := redlock.New(masters, &redlock.Options{NodeTimeout: time.Second})
+	viewer, err := redlock.New(masters, &redlock.Options{NodeTimeout: 4 * time.Second})
 	if err != nil {
 		log.Fatal(err)
 	}

@@ -61,9 +61,9 @@ func send(t *testing.T, c redis.Conn, command string, args ...any) {
 // eventually waits until cond holds because of other goroutines.
 func eventually(t *testing.T, what string, cond func() bool) {
 	t.Helper()
-	for deadline := time.Now().Add(10 * time.Second); !cond(); time.Sleep(time.Millisecond) {
+	for deadline := time.Now().Add(2 * time.Minute); !cond(); time.Sleep(time.Millisecond) {
 		if time.Now().After(deadline) {
-			t.Fatalf("not in 10 s: %s", what)
+			t.Fatalf("not in two minutes: %s", what)
 		}
 	}
 }

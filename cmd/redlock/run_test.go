@@ -123,11 +123,15 @@ func startRun(t *testing.T, masters string, flags []string, child ...string) *ru
 func newRun(t *testing.T, masters string, flags []string, child ...string) *running {
 	t.Helper()
 	// On a busy machine the masters answer late.
-	patience := "4s" // for less than half of the default TTL
-	if slices.Contains(flags, "--ttl") {
-		patience = "900ms"
+	patience := 4 * time.Second
+	if i := slices.Index(flags, "--ttl"); i >= 0 {
+		ttl, err := time.ParseDuration(flags[i+1])
+		if err != nil {
+			t.Fatal(err)
+		}
+		patience = min(patience, ttl*3/10) // validity must be left
 	}
-	args := append([]string{runCommandName, "--node-timeout", patience}, flags...)
+	args := append([]string{runCommandName, "--node-timeout", patience.String()}, flags...)
 	if !slices.Contains(flags, "--name") {
 		args = append(args, "n")
 	}

@@ -215,7 +215,7 @@ func TestStatusWatchesUntilItIsInterrupted(t *testing.T) {
 	t.Parallel()
 	_, masters := embedMasters(t, 1)
 	ctx, cancel := context.WithCancel(t.Context())
-	out := &cancelling{after: 3, cancel: cancel}
+	out := &cancelling{on: "NAME   OWNER", times: 3, cancel: cancel}
 	var errOut bytes.Buffer
 	status := run(ctx, []string{"redlock", "status", "--watch", "--masters", masters, "stock"}, strings.NewReader(""), out, &errOut)
 	if status != exitInterrupted || errOut.Len() > 0 {
@@ -226,18 +226,20 @@ func TestStatusWatchesUntilItIsInterrupted(t *testing.T) {
 	}
 }
 
-// A cancelling is output that cancels a context after a number of writes.
+// A cancelling is output that cancels a context when it has a text a number of times.
 type cancelling struct {
 	bytes.Buffer
-	after  int
+	on     string
+	times  int
 	cancel context.CancelFunc
 }
 
 func (c *cancelling) Write(p []byte) (int, error) {
-	if c.after--; c.after <= 0 {
+	n, err := c.Buffer.Write(p)
+	if strings.Count(c.String(), c.on) >= c.times {
 		c.cancel()
 	}
-	return c.Buffer.Write(p)
+	return n, err
 }
 
 func TestTheRightsForStatusAreEnoughAndTheLeast(t *testing.T) {

@@ -74,7 +74,7 @@ func TestALeaseThatWasLostIsAnErrorOfUnlock(t *testing.T) {
 	if err := l.Lock(t.Context(), nil); err != nil {
 		t.Fatal(err)
 	}
-	for deadline := time.Now().Add(10 * time.Second); ; time.Sleep(10 * time.Millisecond) {
+	for deadline := time.Now().Add(time.Minute); ; time.Sleep(10 * time.Millisecond) {
 		status, err := client.Inspect(t.Context(), "migrations of shop")
 		if err != nil {
 			t.Fatal(err)

@@ -9,6 +9,8 @@ package bubbletest
 
 import (
 	"runtime"
+	"slices"
+	"strings"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -41,6 +43,24 @@ func Named(t *testing.T, name string, f func(t *testing.T)) {
 		defer serial.end()
 	}
 	synctest.Test(t, f)
+}
+
+// Stacks returns the stacks of all goroutines of the caller's bubble except for the caller and those of package synctest. The
+// runtime's count of goroutines has those of other bubbles as well, and now and then one that runs a cleanup. Stacks panics outside
+// of a bubble.
+func Stacks() []string {
+	buf := make([]byte, 1<<20)
+	buf = buf[:runtime.Stack(buf, true)]
+	all := strings.Split(string(buf), "\n\n")
+	_, bubble, ok := strings.Cut(strings.SplitN(all[0], "\n", 2)[0], "synctest bubble ")
+	if !ok {
+		panic("bubbletest: Stacks was called outside of a bubble")
+	}
+	return slices.DeleteFunc(all[1:], func(stack string) bool {
+		first, rest, _ := strings.Cut(stack, "\n")
+		return !strings.HasSuffix(first, "synctest bubble "+bubble) || // of another bubble, or of none
+			strings.HasPrefix(rest, "internal/synctest.Run(") || strings.HasPrefix(rest, "testing/synctest.testingSynctestTest(")
+	})
 }
 
 // serial limits the process to one thread that runs Go code.

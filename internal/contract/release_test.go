@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"runtime"
 	"slices"
 	"strings"
 	"testing"
@@ -12,6 +11,7 @@ import (
 	"time"
 
 	"github.com/redlock-go/redlock"
+	"github.com/redlock-go/redlock/internal/bubbletest"
 	"github.com/redlock-go/redlock/internal/locktest"
 	"github.com/redlock-go/redlock/redlocktest"
 )
@@ -245,13 +245,13 @@ func TestNothingLeaksThroughManyFreezes(t *testing.T) {
 			cycle()
 		}
 		synctest.Wait()
-		before := runtime.NumGoroutine()
+		before := bubbletest.Stacks()
 		for range 10 {
 			cycle()
 		}
 		synctest.Wait()
-		if after := runtime.NumGoroutine(); after > before {
-			t.Errorf("%d goroutines, then %d", before, after)
+		if after := bubbletest.Stacks(); len(after) > len(before) {
+			t.Errorf("%d goroutines, then %d:\n%s", len(before), len(after), strings.Join(after, "\n\n"))
 		}
 		for i, p := range pools {
 			if n := p.ActiveCount(); n > 2 {

@@ -127,7 +127,7 @@ func TestEachSingleRightMissing(t *testing.T) {
 // turnsOf has two clients take turns. It returns the error of the first, if that is refused.
 func turnsOf(t *testing.T, lacking, other taken, kind string) error {
 	t.Helper()
-	var inside atomic.Int32
+	var inside, lost atomic.Int32
 	enter := func(l taken, within time.Duration) error {
 		ctx, cancel := context.WithTimeout(t.Context(), within)
 		defer cancel()
@@ -142,6 +142,10 @@ func turnsOf(t *testing.T, lacking, other taken, kind string) error {
 		err := l.UnlockContext(t.Context())
 		if err != nil && kind == "permit" && strings.Contains(err.Error(), "doctor names it") { // a script was refused a command
 			t.Errorf("a permit was granted that cannot be released: %v", err)
+		}
+		// A lock that is granted is valid for 400 ms at first. It is lost if the process has no processor for so long.
+		if errors.Is(err, redlock.ErrLost) && lost.Add(1) <= 2 {
+			return nil
 		}
 		return err
 	}

@@ -3,13 +3,13 @@ package simulation
 import (
 	"context"
 	"fmt"
-	"runtime"
 	"slices"
 	"strings"
 	"time"
 
 	"github.com/gomodule/redigo/redis"
 
+	"github.com/redlock-go/redlock/internal/bubbletest"
 	"github.com/redlock-go/redlock/redlocktest"
 )
 
@@ -285,19 +285,7 @@ func (r *run) checkOldKeys() {
 
 // checkGoroutines checks that no goroutine of the run is left but the calling one.
 func (r *run) checkGoroutines() {
-	buf := make([]byte, 1<<20)
-	buf = buf[:runtime.Stack(buf, true)]
-	all := strings.Split(string(buf), "\n\n")
-	_, bubble, ok := strings.Cut(strings.SplitN(all[0], "\n", 2)[0], "synctest bubble ")
-	if !ok {
-		panic("the run is not in a bubble")
-	}
-	left := slices.DeleteFunc(all[1:], func(stack string) bool {
-		first, rest, _ := strings.Cut(stack, "\n")
-		return !strings.HasSuffix(first, "synctest bubble "+bubble) || // of another run, or
-			strings.HasPrefix(rest, "internal/synctest.Run(") || strings.HasPrefix(rest, "testing/synctest.testingSynctestTest(")
-	})
-	if len(left) > 0 {
+	if left := bubbletest.Stacks(); len(left) > 0 {
 		r.judge.fail("goroutines left", strings.Join(left, "\n\n"))
 	}
 }
