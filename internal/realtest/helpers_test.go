@@ -117,6 +117,22 @@ func eventually(tb testing.TB, what string, ok func() bool) {
 	tb.Fatalf("it never came about that %s", what)
 }
 
+// lockRenewed locks l, whose TTL is the default, until a lease has been renewed once, so that it is valid for seconds. A lock that is
+// granted is valid for 400 ms at first. On a busy machine it may be lost before its first renewal.
+func lockRenewed(ctx context.Context, l *redlock.Locker) error {
+	for {
+		if err := l.LockContext(ctx); err != nil {
+			return err
+		}
+		for lease := l.Lease(); lease.Valid(); time.Sleep(time.Millisecond) {
+			if time.Until(lease.Until()) > 5*time.Second {
+				return nil
+			}
+		}
+		l.Unlock()
+	}
+}
+
 // wantQuarantined fails t unless the only master of c is quarantined before it grants a lock.
 func wantQuarantined(t *testing.T, c *redlock.Client, why string) {
 	t.Helper()

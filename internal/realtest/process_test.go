@@ -78,8 +78,11 @@ func start(t *testing.T, cmd *exec.Cmd) {
 
 const increments = 100
 
-// playCounter increments a number in a file, under the lock, by reading,
-// waiting, and writing.
+// exitLost is the exit status of a process that has lost its lease.
+const exitLost = 3
+
+// playCounter increments a number in a file, under the lock, by reading, waiting, and writing. It ends with exitLost if it was told
+// that it had lost the lock.
 func playCounter() int {
 	c, err := redlock.Open(strings.Split(os.Getenv(mastersVariable), ","), nil)
 	if err != nil {
@@ -94,7 +97,9 @@ func playCounter() int {
 		n, err2 := strconv.Atoi(string(text))
 		time.Sleep(time.Millisecond)
 		err3 := os.WriteFile(os.Getenv(fileVariable), []byte(strconv.Itoa(n+1)), 0o600)
-		l.Unlock()
+		if err := l.UnlockContext(context.Background()); errors.Is(err, redlock.ErrLost) {
+			return exitLost
+		}
 		if err := errors.Join(err, err2, err3); err != nil {
 			fmt.Fprintln(os.Stderr, err)
 			return 1
@@ -103,27 +108,41 @@ func playCounter() int {
 	return 0
 }
 
+// TestFourProcessesLoseNoUpdate: no update is lost while no process has lost its lease. A process that has no processor for too
+// long, on a busy machine, is told that it has. Then all four begin again.
 func TestFourProcessesLoseNoUpdate(t *testing.T) {
 	t.Parallel()
 	servers := redisserver.AdoptedTB(t, 5)
 	file := filepath.Join(t.TempDir(), "counter")
-	if err := os.WriteFile(file, []byte("0"), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	var workers []*exec.Cmd
-	for range 4 {
-		workers = append(workers, spawn(t, "counter", servers, fileVariable+"="+file))
-	}
-	for _, w := range workers {
-		if err := w.Wait(); err != nil {
-			t.Errorf("a worker: %v", err)
+	for range 10 {
+		if err := os.WriteFile(file, []byte("0"), 0o600); err != nil {
+			t.Fatal(err)
 		}
+		var workers []*exec.Cmd
+		for range 4 {
+			workers = append(workers, spawn(t, "counter", servers, fileVariable+"="+file))
+		}
+		lost := 0
+		var failed error
+		for _, w := range workers {
+			if err := w.Wait(); w.ProcessState.ExitCode() == exitLost {
+				lost++
+			} else if err != nil {
+				failed = fmt.Errorf("a worker: %w", err)
+			}
+		}
+		if lost > 0 {
+			t.Logf("%d processes have lost a lease", lost)
+			continue
+		}
+		text, err := os.ReadFile(file)
+		if want := strconv.Itoa(4 * increments); failed != nil || err != nil || string(text) != want {
+			t.Errorf("the file says %q (%v), want %s; %v", text, err, want, failed)
+		}
+		wantEmpty(t, servers)
+		return
 	}
-	text, err := os.ReadFile(file)
-	if want := strconv.Itoa(4 * increments); err != nil || string(text) != want {
-		t.Errorf("the file says %q (%v), want %s", text, err, want)
-	}
-	wantEmpty(t, servers)
+	t.Error("processes have lost leases ten times")
 }
 
 // playHolder locks, prints that it has the lock, waits for a line of input, and prints the first answer of its
@@ -165,7 +184,7 @@ func TestAHolderThatWasStoppedFindsItsLeaseLostAtOnce(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
 	defer cancel()
 	time.AfterFunc(30*time.Second, func() { holder.Process.Kill() }) // the process does not end by itself
-	if err := ours.LockContext(ctx); err != nil {
+	if err := lockRenewed(ctx, ours); err != nil {
 		t.Fatal(err) // it becomes free by itself
 	}
 	time.Sleep(1500 * time.Millisecond) // the holder recognizes a pause by its length
