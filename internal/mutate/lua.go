@@ -55,19 +55,19 @@ func changesOfLua(text string) []change {
 	for i, t := range all {
 		switch {
 		case t.text == "~=":
-			changes = append(changes, change{t.at, t.to, "=="})
+			changes = append(changes, change{at: t.at, to: t.to, by: "=="})
 		case negated[t.text] != "":
-			changes = append(changes, change{t.at, t.to, strings.Replace(negated[t.text], "!=", "~=", 1)})
+			changes = append(changes, change{at: t.at, to: t.to, by: strings.Replace(negated[t.text], "!=", "~=", 1)})
 		case t.text == "and" || t.text == "or":
 			left, right := operands(all, i)
-			changes = append(changes, change{all[left].at, all[i+1].at, ""}, change{all[i-1].to, all[right].to, ""})
+			changes = append(changes, change{at: all[left].at, to: all[i+1].at}, change{at: all[i-1].to, to: all[right].to})
 		case t.text == "if" || t.text == "elseif":
 			if end := condition(all, i); end > 0 {
-				changes = append(changes, change{all[i+1].at, all[end-1].to, "not (" + text[all[i+1].at:all[end-1].to] + ")"})
+				changes = append(changes, change{at: all[i+1].at, to: all[end-1].to, by: "not (" + text[all[i+1].at:all[end-1].to] + ")"})
 			}
 		case t.first:
 			if end := statement(all, i); end > 0 {
-				changes = append(changes, change{t.at, all[end-1].to, ""})
+				changes = append(changes, change{at: t.at, to: all[end-1].to})
 			}
 		}
 	}
@@ -146,11 +146,8 @@ func statement(all []word, i int) (end int) {
 	return end
 }
 
-// compiles reports whether a mutant of a script can be loaded. go test reports Go files that do not compile.
-func (m *mutant) compiles() bool {
-	if !strings.HasSuffix(m.file, ".lua") {
-		return true
-	}
+// loads reports whether a mutant of a script can be loaded.
+func (m *mutant) loads() bool {
 	server := miniredis.NewMiniRedis()
 	if server.Start() != nil {
 		return true

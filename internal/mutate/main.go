@@ -6,6 +6,9 @@
 //	go run ./internal/mutate -files readers.lua -part 3/10        a tenth of the mutants of one
 //	go run ./internal/mutate -files guard.go -list                its mutants
 //
+// First, each test runs alone and without a mutant. That shows how long it takes, and which mutants of Go files it reaches. Then each
+// mutant is tried with the tests that reach it: first those that have noticed other mutants most often, then the quick ones.
+//
 // Survivors that are listed in docs/evidence.md, with a reason each, are known. The command fails if there are others.
 // The working tree is not changed: see package defects.
 package main
@@ -16,7 +19,6 @@ import (
 	"flag"
 	"fmt"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"regexp"
 	"strings"
@@ -24,89 +26,16 @@ import (
 	"time"
 )
 
-// A step is one run of tests.
-type step struct {
-	pkg, tests string // the package, and a regular expression of tests; empty: all
-}
-
-// A target is a file, and the steps that are to notice what is changed in it, the quick ones first.
-type target struct {
-	file  string
-	steps []step
-}
-
-var (
-	inside  = step{".", ""}
-	whole   = step{"./internal/contract", ""}
-	master  = step{"./internal/master", ""}
-	wire    = step{"./internal/wire", ""}
-	scripts = step{"./internal/wire", "Reader|Writer|Announce|Script|Grant|Queue|Several|Fence|Key|Recall"}
-	quorum  = step{"./internal/quorum", ""}
-	readers = step{"./internal/contract", "RW|Read|Writer|Lockers|Fence"}
-	kept    = step{"./internal/contract", "Kept|Keep|Recall"}
-	flights = step{"./internal/contract", "OneCall|Value|Caller|Landing|Goroutine|SingleFlight|LostLease"}
-	permits = step{"./internal/contract/semaphores", "Permit|Semaphore|Slot|Goroutines|Limit|Claim"}
-	sets    = step{"./internal/contract", "Name|Set|Several|Lockers|OneLease|Merger"}
-)
-
-var targets = []target{
-	{"internal/wire/readers.lua", []step{scripts, readers}},
-	{"internal/wire/slots.lua", []step{{"./internal/wire", "Slot|Claim|Permit|Passed|Bitmap|Limit|Near"}, permits}},
-	{"internal/wire/taken.lua", []step{{"./internal/wire", "Look"}}},
-	{"internal/wire/taken.go", []step{{"./internal/wire", "Look"}}},
-	{"internal/wire/slots.go", []step{wire, permits}},
-	{"internal/waits/slots.go", []step{{"./internal/waits", ""}, permits}},
-	{"internal/holding/semaphore.go", []step{{"./internal/holding", ""}}},
-	{"semaphores.go", []step{inside, permits}},
-	{"redlocktest/slots.go", []step{{"./redlocktest", "Slot|Permit"}}},
-	{"cmd/redlock/permits.go", []step{{"./cmd/redlock", "Slot|Permit|Document|Semaphore"}}},
-	{"cmd/redlock/run_lease.go", []step{{"./cmd/redlock", "Limit|Permit|Runs|Variable|Environment"}}},
-	{"internal/wire/set.lua", []step{scripts, sets}},
-	{"internal/wire/batch.lua", []step{wire, master, whole}},
-	{"internal/wire/fences.lua", []step{scripts, whole}},
-	{"internal/wire/recall.lua", []step{scripts, kept}},
-	{"internal/wire/flight.lua", []step{{"./internal/wire", "Value"}}},
-	{"internal/waits/value.go", []step{{"./internal/waits", ""}, flights}},
-	{"internal/flight/flight.go", []step{{"./internal/flight", ""}, flights}},
-	{"context.go", []step{flights, whole}},
-	{"internal/incarnation/incarnation.lua", []step{{"./internal/incarnation", ""}, master, {"./internal/contract", "Guard|Restart|Memory"}}},
-	{"internal/master/guard.go", []step{master, whole}},
-	{"internal/master/probe.go", []step{master, whole}},
-	{"internal/master/grant.go", []step{master, whole}},
-	{"internal/wire/info.go", []step{wire, master, whole}},
-	{"internal/wire/message.go", []step{wire, master, whole}},
-	{"internal/master/clocks.go", []step{master, whole}},
-	{"internal/quorum/ballot.go", []step{quorum, whole}},
-	{"internal/quorum/limit.go", []step{quorum, whole}},
-	{"internal/quorum/round.go", []step{quorum, whole}},
-	{"internal/quorum/tally.go", []step{quorum, whole}},
-	{"internal/quorum/together.go", []step{quorum, whole}},
-	{"internal/waits/verdict.go", []step{{"./internal/waits", ""}, whole}},
-	{"internal/waits/pauses.go", []step{{"./internal/waits", ""}, whole}},
-	{"internal/waits/pace.go", []step{{"./internal/waits", ""}, whole}},
-	{"internal/waits/claim.go", []step{{"./internal/waits", ""}, inside, whole}},
-	{"internal/waits/waits.go", []step{inside, whole}},
-	{"internal/turns/turns.go", []step{{"./internal/turns", ""}, whole}},
-	{"claim.go", []step{inside, whole}},
-	{"queue.go", []step{inside, whole}},
-	{"lease.go", []step{inside, whole}},
-	{"holders.go", []step{inside, kept, readers, whole}},
-	{"rwlocker.go", []step{inside, readers, whole}},
-	{"kept.go", []step{inside, kept, whole}},
-	{"internal/occupancy/occupancy.go", []step{{"./internal/occupancy", ""}, kept, readers, whole}},
-	{"internal/recent/order.go", []step{{"./internal/recent", ""}, inside, kept, whole}},
-	{"tenure.go", []step{inside, whole}},
-}
-
 func main() {
 	var c config
 	flag.StringVar(&c.files, "files", "", "a regular expression: only files whose names it matches")
 	flag.StringVar(&c.only, "only", "", "a regular expression: only mutants that it matches, as -list shows them")
 	flag.StringVar(&c.part, "part", "1/1", "k/n: every n-th mutant, from the k-th on")
-	flag.DurationVar(&c.limit, "limit", 3*time.Minute, "how long one step may take; a mutant for which it takes longer is noticed")
+	flag.DurationVar(&c.longest, "longest", time.Minute, "leave out tests that take longer than this")
 	flag.IntVar(&c.at, "j", 1, "how many mutants are tried at a time")
 	flag.IntVar(&c.steps, "steps", 9, "how many steps of tests to take at most; 1: the quick ones")
 	flag.BoolVar(&c.list, "list", false, "list the mutants, and try none")
+	flag.BoolVar(&c.verbose, "v", false, "print for each mutant what has noticed it")
 	flag.StringVar(&c.known, "known", "docs/evidence.md", "the file with the survivors that are known")
 	flag.Parse()
 	if err := c.runAll(); err != nil {
@@ -118,48 +47,15 @@ func main() {
 // A config is what the command line says.
 type config struct {
 	files, only, part, known string
-	limit                    time.Duration
+	longest                  time.Duration
 	at, steps                int
-	list                     bool
-
-	programs programs
+	list, verbose            bool
 }
 
 func (c *config) runAll() error {
-	names, err := regexp.Compile(c.files)
+	jobs, err := c.jobs()
 	if err != nil {
 		return err
-	}
-	only, err := regexp.Compile(c.only)
-	if err != nil {
-		return err
-	}
-	var k, n int
-	if _, err := fmt.Sscanf(c.part, "%d/%d", &k, &n); err != nil || k < 1 || k > n {
-		return fmt.Errorf("-part %s: want k/n with k from 1 to n", c.part)
-	}
-	known, err := os.ReadFile(c.known)
-	if err != nil {
-		return err
-	}
-	var jobs []job
-	place := 0
-	for _, t := range targets {
-		if !names.MatchString(t.file) {
-			continue
-		}
-		mutants, err := mutantsOf(t.file)
-		if err != nil {
-			return err
-		}
-		for _, m := range mutants {
-			if !only.MatchString(m.String()) {
-				continue
-			}
-			if place++; place%n == k%n {
-				jobs = append(jobs, job{m, t.steps[:min(c.steps, len(t.steps))]})
-			}
-		}
 	}
 	if c.list {
 		for _, j := range jobs {
@@ -167,37 +63,20 @@ func (c *config) runAll() error {
 		}
 		return nil
 	}
+	known, err := os.ReadFile(c.known)
+	if err != nil {
+		return err
+	}
 	dir, err := os.MkdirTemp("", "mutate")
 	if err != nil {
 		return err
 	}
 	defer os.RemoveAll(dir)
-	c.programs = programs{dir: dir}
-	if err := c.checkSteps(jobs); err != nil {
+	tests, err := newTests(dir, jobs, c.longest, c.at)
+	if err != nil {
 		return err
 	}
-	return c.try(jobs, known)
-}
-
-// checkSteps runs all steps without a mutant. They must pass.
-func (c *config) checkSteps(jobs []job) error {
-	passed := make(map[step]bool)
-	for _, j := range jobs {
-		for _, s := range j.steps {
-			if passed[s] {
-				continue
-			}
-			name, err := c.programs.of(s.pkg)
-			if err != nil {
-				return err
-			}
-			if out, err := s.run(name, c.limit); err != nil {
-				return fmt.Errorf("without a mutant, %v fails:\n%s", s, out)
-			}
-			passed[s] = true
-		}
-	}
-	return nil
+	return c.try(tests, jobs, known)
 }
 
 // A job is a mutant, and what is to notice it.
@@ -206,45 +85,98 @@ type job struct {
 	steps []step
 }
 
+// jobs returns the mutants that the command line says.
+func (c *config) jobs() ([]*job, error) {
+	names, err := regexp.Compile(c.files)
+	if err != nil {
+		return nil, err
+	}
+	only, err := regexp.Compile(c.only)
+	if err != nil {
+		return nil, err
+	}
+	var k, n int
+	if _, err := fmt.Sscanf(c.part, "%d/%d", &k, &n); err != nil || k < 1 || k > n {
+		return nil, fmt.Errorf("-part %s: want k/n with k from 1 to n", c.part)
+	}
+	var jobs []*job
+	place := 0
+	for _, t := range targets {
+		if !names.MatchString(t.file) {
+			continue
+		}
+		mutants, err := mutantsOf(t.file)
+		if err != nil {
+			return nil, err
+		}
+		for _, m := range mutants {
+			if !only.MatchString(m.String()) {
+				continue
+			}
+			if place++; place%n == k%n {
+				m.number = len(jobs) + 1
+				jobs = append(jobs, &job{m, t.steps[:min(c.steps, len(t.steps))]})
+			}
+		}
+	}
+	return jobs, nil
+}
+
 // try tries the mutants, and prints those that survive.
-func (c *config) try(jobs []job, known []byte) error {
+func (c *config) try(tests *tests, jobs []*job, known []byte) error {
 	var mu sync.Mutex // guards what follows
-	var noticed, broken, expected, survived int
+	fates := make(map[fate]int)
+	var expected int
 	var errs []error
-	queue := make(chan job)
+	each(c.at, jobs, func(j *job) {
+		fate, by, err := tests.try(j)
+		mu.Lock()
+		defer mu.Unlock()
+		if err != nil {
+			errs = append(errs, fmt.Errorf("%v: %w", j.mutant, err))
+			return
+		}
+		isKnown := bytes.Contains(known, []byte(j.key()))
+		switch {
+		case fate == lives && isKnown:
+			expected++
+		case fate == lives:
+			fates[lives]++
+			fmt.Printf("- %s\n", j.mutant)
+		default:
+			fates[fate]++
+		}
+		if c.verbose && fate != lives {
+			fmt.Printf("noticed by %s: %s\n", by, j.mutant)
+		}
+		if fate != lives && isKnown && fate != noBuild {
+			fmt.Printf("noticed by %s, although it is listed: %s\n", by, j.mutant)
+		}
+	})
+	fmt.Printf("%d mutants: %d noticed, %d by a limit of time, %d do not build, %d survive and are known, %d survive\n",
+		len(jobs), fates[caught], fates[late], fates[noBuild], expected, fates[lives])
+	if fates[lives] > 0 {
+		errs = append(errs, fmt.Errorf("%d mutants survive that are not known", fates[lives]))
+	}
+	return errors.Join(errs...)
+}
+
+// each calls f with each of all, at several at a time.
+func each[T any](at int, all []T, f func(T)) {
+	queue := make(chan T)
 	var workers sync.WaitGroup
-	for range c.at {
+	for range at {
 		workers.Go(func() {
-			for j := range queue {
-				fate, err := j.try(&c.programs, c.limit)
-				mu.Lock()
-				switch {
-				case err != nil:
-					errs = append(errs, fmt.Errorf("%v: %w", j.mutant, err))
-				case fate == noBuild:
-					broken++
-				case fate == caught:
-					noticed++
-				case bytes.Contains(known, []byte(j.key())):
-					expected++
-				default:
-					survived++
-					fmt.Printf("- %s\n", j.mutant)
-				}
-				mu.Unlock()
+			for one := range queue {
+				f(one)
 			}
 		})
 	}
-	for _, j := range jobs {
-		queue <- j
+	for _, one := range all {
+		queue <- one
 	}
 	close(queue)
 	workers.Wait()
-	fmt.Printf("%d mutants: %d noticed, %d do not build, %d survive and are known, %d survive\n", len(jobs), noticed, broken, expected, survived)
-	if survived > 0 {
-		errs = append(errs, fmt.Errorf("%d mutants survive that are not known", survived))
-	}
-	return errors.Join(errs...)
 }
 
 // A fate is what becomes of a mutant.
@@ -253,51 +185,16 @@ type fate uint8
 const (
 	lives   fate = iota // all tests pass
 	caught              // a test fails
-	noBuild             // it does not compile
+	late                // a test takes much longer than without the mutant
+	noBuild             // a script that cannot be loaded
 )
-
-// try runs the tests with the mutant.
-func (j *job) try(p *programs, limit time.Duration) (fate, error) {
-	if !j.compiles() {
-		return noBuild, nil
-	}
-	dir, err := os.MkdirTemp("", "mutate")
-	if err != nil {
-		return lives, err
-	}
-	defer os.RemoveAll(dir)
-	built := make(map[string]string) // the test programs with the mutant
-	for _, s := range j.steps {
-		if built[s.pkg] == "" {
-			name, err := p.with(&j.mutant, s.pkg, filepath.Join(dir, fmt.Sprint(len(built))))
-			if err == errNoBuild {
-				return noBuild, nil
-			} else if err != nil {
-				return lives, err
-			}
-			built[s.pkg] = name
-		}
-		if _, err := s.run(built[s.pkg], limit); err != nil {
-			return caught, nil
-		}
-	}
-	return lives, nil
-}
-
-// run runs the tests of a step, and returns what they say.
-func (s step) run(program string, limit time.Duration) (string, error) {
-	cmd := exec.Command(program, "-test.failfast", "-test.timeout", limit.String(), "-test.run", s.tests)
-	cmd.Dir = s.pkg
-	out, err := cmd.CombinedOutput()
-	return string(out), err
-}
 
 // A mutant is one change of one file.
 type mutant struct {
-	file   string
+	number int    // from 1 on
+	file   string // from the root of the module
 	text   string // of the file
-	at, to int    // the bytes that are replaced
-	by     string // what replaces them
+	change
 }
 
 func (m *mutant) mutated() string { return m.text[:m.at] + m.by + m.text[m.to:] }
@@ -341,7 +238,7 @@ func mutantsOf(file string) ([]mutant, error) {
 	var all []mutant
 	seen := make(map[string]bool)
 	for _, c := range changes {
-		m := mutant{file, string(b), c.at, c.to, c.by}
+		m := mutant{file: file, text: string(b), change: c}
 		if text := m.mutated(); !seen[text] { // a half of a condition may have two names
 			seen[text] = true
 			all = append(all, m)
@@ -354,6 +251,13 @@ func mutantsOf(file string) ([]mutant, error) {
 type change struct {
 	at, to int
 	by     string
+	wrap   wrap // in a Go file
+}
+
+// A wrap makes the same change of a Go file while a condition, on, is true: it puts texts around the bytes from from to until.
+type wrap struct {
+	from, until   int
+	before, after string
 }
 
 // negated are the comparisons, and what is put in their place.

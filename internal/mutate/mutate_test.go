@@ -80,7 +80,6 @@ func f() int {
 }
 `)
 	want := []string{
-		"return 1 → ",
 		"x++ → ",
 		"if x == 5 && ok || g(x) { → if g(x) {",
 		"if x == 5 && ok || g(x) { → if x == 5 && ok {",
@@ -106,7 +105,7 @@ func TestEveryTargetHasMutants(t *testing.T) {
 		}
 		bad := 0
 		for i := range mutants {
-			if strings.HasSuffix(target.file, ".lua") && !mutants[i].compiles() {
+			if strings.HasSuffix(target.file, ".lua") && !mutants[i].loads() {
 				t.Logf("%v cannot be loaded", mutants[i])
 				bad++
 			}
@@ -117,27 +116,127 @@ func TestEveryTargetHasMutants(t *testing.T) {
 	}
 }
 
-func TestAMutantIsNoticedSurvivesOrDoesNotBuild(t *testing.T) {
-	t.Chdir("../..")
-	text, err := os.ReadFile("internal/quorum/tally.go")
+func TestWhatEndsAFunctionIsNotRemoved(t *testing.T) {
+	got := mutantsOfText(t, "a.go", `package a
+
+func f() int {
+	switch {
+	case ok:
+		return 1
+	case no:
+		g()
+		fallthrough
+	default:
+		if x := func() int { return 2 }; ok {
+			return 3
+		} else {
+			panic("no")
+		}
+	}
+}
+
+func g() {
+	for {
+		if ok {
+			return
+		}
+	}
+}
+`)
+	want := []string{"g() → ", "if x := func() int { return 2 }; ok { → if x := func() int { return 2 }; !(ok) {", "if ok { → if !(ok) {", "return → "}
+	if !slices.Equal(got, want) {
+		t.Errorf("the mutants are\n%s\nwant\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))
+	}
+}
+
+// A file with all its mutants does what it did, and each mutant can be switched on.
+func TestMutantsAreSwitchedOn(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "a.go")
+	if err := os.WriteFile(file, []byte(`package a
+
+func f() int {
+	if x == 5 && ok() {
+		g(
+			x,
+		)
+		return 2
+	}
+	return 1
+}
+`), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	mutants, err := mutantsOf(file)
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, row := range []struct {
-		name, old, by string
-		want          fate
-	}{
-		{"no majority", "return n/2 + 1", "return n / 2", caught},
-		{"nothing", "return n/2 + 1", "return 1 + n/2", lives},
-		{"nonsense", "return n/2 + 1", "return nonsense", noBuild},
-	} {
-		at := strings.Index(string(text), row.old)
-		if at < 0 {
-			t.Fatalf("%q is not there", row.old)
+	var all []*mutant
+	for i := range mutants {
+		mutants[i].number = i + 1
+		all = append(all, &mutants[i])
+	}
+	got := switched(all)
+	want := `package a
+
+func f() int {
+	if (mutantIs(1) || (((x == 5) != mutantIs(3)))) && (mutantIs(2) || (ok())) {
+		if !mutantIs(4) { g(
+			x,
+		) }
+		if !mutantIs(5) { return 2 }
+	}
+	return 1
+}
+`
+	if got != want {
+		t.Errorf("the file with its mutants is\n%s\nwant\n%s", got, want)
+	}
+}
+
+func TestAMutantIsNoticedIsLateSurvivesOrCannotBeLoaded(t *testing.T) {
+	t.Chdir("../..")
+	const file, script = "internal/quorum/tally.go", "internal/wire/flight.lua"
+	of := func(file, old, by string, before, after string) *job {
+		text, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
 		}
-		j := job{mutant{"internal/quorum/tally.go", string(text), at, at + len(row.old), row.by}, []step{{"./internal/quorum", "Tally"}}}
-		if got, err := j.try(&programs{dir: t.TempDir()}, time.Minute); got != row.want || err != nil {
-			t.Errorf("%s: %d, %v; want %d", row.name, got, err, row.want)
+		at := strings.Index(string(text), old)
+		if at < 0 {
+			t.Fatalf("%q is not in %s", old, file)
+		}
+		end := at + len(old)
+		steps := []step{{"./internal/quorum", "Tally"}}
+		if file == script {
+			steps = []step{{"./internal/wire", "Value"}}
+		}
+		return &job{mutant{file: file, text: string(text), change: change{at, end, by, wrap{at, end, before, after}}}, steps}
+	}
+	const majority = "n/2 + 1"
+	rows := []struct {
+		name string
+		job  *job
+		want fate
+	}{
+		{"no majority", of(file, majority, "", "map[bool]int{true: n / 2, false: (", ")}["+on+"]"), caught},
+		{"nothing", of(file, majority, "", "map[bool]int{true: 1 + n / 2, false: (", ")}["+on+"]"), lives},
+		{"a function that does not return", of(file, majority, "", "func() int { for "+on+" {}; return ", " }()"), late},
+		{"a script without an answer", of(script, "return", "-- return", "", ""), caught},
+		{"nonsense", of(script, "return", "turn back", "", ""), noBuild},
+	}
+	var jobs []*job
+	for i, row := range rows {
+		row.job.number = i + 1
+		jobs = append(jobs, row.job)
+	}
+	tests, err := newTests(t.TempDir(), jobs, time.Minute, 2)
+	if err != nil {
+		t.Fatal(err)
+	}
+	tests.slack = time.Second
+	for _, row := range rows {
+		if got, by, err := tests.try(row.job); got != row.want || err != nil {
+			t.Errorf("%s: %d by %s, %v; want %d", row.name, got, by, err, row.want)
 		}
 	}
 }

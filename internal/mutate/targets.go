@@ -1,0 +1,78 @@
+package main
+
+// A step is one run of tests.
+type step struct {
+	pkg, tests string // the package, and a regular expression of tests; empty: all
+}
+
+// A target is a file, and the steps that are to notice what is changed in it, the quick ones first.
+type target struct {
+	file  string
+	steps []step
+}
+
+var (
+	inside  = step{".", ""}
+	whole   = step{"./internal/contract", ""}
+	master  = step{"./internal/master", ""}
+	wire    = step{"./internal/wire", ""}
+	scripts = step{"./internal/wire", "Reader|Writer|Announce|Script|Grant|Queue|Several|Fence|Key|Recall"}
+	quorum  = step{"./internal/quorum", ""}
+	readers = step{"./internal/contract", "RW|Read|Writer|Lockers|Fence"}
+	kept    = step{"./internal/contract", "Kept|Keep|Recall"}
+	flights = step{"./internal/contract", "OneCall|Value|Caller|Landing|Goroutine|SingleFlight|LostLease"}
+	permits = step{"./internal/contract/semaphores", "Permit|Semaphore|Slot|Goroutines|Limit|Claim"}
+	sets    = step{"./internal/contract", "Name|Set|Several|Lockers|OneLease|Merger"}
+)
+
+var targets = []target{
+	{"internal/wire/readers.lua", []step{scripts, readers}},
+	{"internal/wire/slots.lua", []step{{"./internal/wire", "Slot|Claim|Permit|Passed|Bitmap|Limit|Near"}, permits}},
+	{"internal/wire/taken.lua", []step{{"./internal/wire", "Look"}}},
+	{"internal/wire/taken.go", []step{{"./internal/wire", "Look"}}},
+	{"internal/wire/slots.go", []step{wire, permits}},
+	{"internal/waits/slots.go", []step{{"./internal/waits", ""}, permits}},
+	{"internal/holding/semaphore.go", []step{{"./internal/holding", ""}}},
+	{"semaphores.go", []step{inside, permits}},
+	{"redlocktest/slots.go", []step{{"./redlocktest", "Slot|Permit"}}},
+	{"cmd/redlock/permits.go", []step{{"./cmd/redlock", "Slot|Permit|Document|Semaphore"}}},
+	{"cmd/redlock/run_lease.go", []step{{"./cmd/redlock", "Limit|Permit|Runs|Variable|Environment"}}},
+	{"internal/wire/set.lua", []step{scripts, sets}},
+	{"internal/wire/batch.lua", []step{wire, master, whole}},
+	{"internal/wire/fences.lua", []step{scripts, whole}},
+	{"internal/wire/recall.lua", []step{scripts, kept}},
+	{"internal/wire/flight.lua", []step{{"./internal/wire", "Value"}}},
+	{"internal/waits/value.go", []step{{"./internal/waits", ""}, flights}},
+	{"internal/flight/flight.go", []step{{"./internal/flight", ""}, flights}},
+	{"context.go", []step{flights, whole}},
+	{"internal/incarnation/incarnation.lua", []step{{"./internal/incarnation", ""}, master, {"./internal/contract", "Guard|Restart|Memory"}}},
+	{"internal/master/guard.go", []step{master, whole}},
+	{"internal/master/probe.go", []step{master, whole}},
+	{"internal/master/grant.go", []step{master, whole}},
+	{"internal/wire/info.go", []step{wire, master, whole}},
+	{"internal/wire/message.go", []step{wire, master, whole}},
+	{"internal/master/clocks.go", []step{master, whole}},
+	{"internal/quorum/ballot.go", []step{quorum, whole}},
+	{"internal/quorum/limit.go", []step{quorum, whole}},
+	{"internal/quorum/round.go", []step{quorum, whole}},
+	{"internal/quorum/tally.go", []step{quorum, whole}},
+	{"internal/quorum/together.go", []step{quorum, whole}},
+	{"internal/bounds/bounds.go", []step{inside, whole}},
+	{"internal/fence/fence.go", []step{{"./internal/fence", ""}, whole}},
+	{"internal/fence/slots.go", []step{{"./internal/fence", ""}, permits}},
+	{"internal/waits/verdict.go", []step{{"./internal/waits", ""}, whole}},
+	{"internal/waits/pauses.go", []step{{"./internal/waits", ""}, whole}},
+	{"internal/waits/pace.go", []step{{"./internal/waits", ""}, whole}},
+	{"internal/waits/claim.go", []step{{"./internal/waits", ""}, inside, whole}},
+	{"internal/waits/waits.go", []step{inside, whole}},
+	{"internal/turns/turns.go", []step{{"./internal/turns", ""}, whole}},
+	{"claim.go", []step{inside, whole}},
+	{"queue.go", []step{inside, whole}},
+	{"lease.go", []step{inside, whole}},
+	{"holders.go", []step{inside, kept, readers, whole}},
+	{"rwlocker.go", []step{inside, readers, whole}},
+	{"kept.go", []step{inside, kept, whole}},
+	{"internal/occupancy/occupancy.go", []step{{"./internal/occupancy", ""}, kept, readers, whole}},
+	{"internal/recent/order.go", []step{{"./internal/recent", ""}, inside, kept, whole}},
+	{"tenure.go", []step{inside, whole}},
+}
