@@ -496,6 +496,98 @@ var All = []Defect{
 			New:  "\tcase true:\n",
 		}},
 	}, {
+		Name: "ping-unanswered",
+		Rule: "A ping that is not answered does not count as sent before a grant.",
+		Edits: []Edit{{
+			File: "internal/master/grant.go",
+			Old:  "\tk.sent.push(m)\n",
+			New:  "\tk.sent.push(m)\n\tk.last = m.at\n",
+		}},
+	}, {
+		Name: "record-time-unchecked",
+		Rule: "A grant counts only if the record of the memory has the time that the client knows.",
+		Edits: []Edit{{
+			File: "internal/master/grant.go",
+			Old:  "return there && drift.Compare(at, mark, now) == 0",
+			New:  "drift.Compare(at, mark, now)\n\treturn there",
+		}},
+	}, {
+		Name: "run-unchecked",
+		Rule: "A grant counts only if the server's process is the one that the client knows.",
+		Edits: []Edit{{
+			File: "internal/master/grant.go",
+			Old:  "g.known == nil || in.Run != g.known.Record.Run || ",
+			New:  "g.known == nil || ",
+		}},
+	}, {
+		Name: "mark-in-quarantine",
+		Rule: "A grant counts only if it was made after the quarantine of the master.",
+		Edits: []Edit{{
+			File: "internal/master/grant.go",
+			Old:  " || mark.Time().Before(g.ended):",
+			New:  ":",
+		}},
+	}, {
+		Name: "poll-extends",
+		Rule: "A poll does not extend the key that the claim was granted.",
+		Edits: []Edit{{
+			File: "internal/wire/batch.lua",
+			Old:  "  if held == token then\n    return acquired(",
+			New:  "  if held == token then\n    redis.pcall('PEXPIRE', key, ttl)\n    left = tonumber(ttl)\n    return acquired(",
+		}},
+	}, {
+		Name: "grants-to-the-dead",
+		Rule: "A client that has ended is not granted the lock.",
+		Edits: []Edit{{
+			File: "internal/wire/batch.lua",
+			Old:  "front[next] or '') == 0 then",
+			New:  "front[next] or '') == -1 then",
+		}, {
+			File: "internal/wire/batch.lua",
+			Old:  "if m == 'woken' or m ~= 'polling' and not counts.err and tonumber(counts[2 * i]) == 0 then",
+			New:  "if m == 'woken' then",
+		}},
+	}, {
+		Name: "no-yielding",
+		Rule: "Of claims that have split the votes, the others are given up in favour of the best.",
+		Edits: []Edit{{
+			File: "internal/waits/verdict.go",
+			Old:  "\t\treturn Yields\n",
+			New:  "\t\treturn Stays\n",
+		}},
+	}, {
+		Name: "late-poll-ignored",
+		Rule: "A vote of a lease ends when a late poll finds that the master has lost the key.",
+		Edits: []Edit{{
+			File: "internal/waits/claim.go",
+			Old:  "\tdoubt(i)\n\treturn false\n",
+			New:  "\treturn false\n",
+		}},
+	}, {
+		Name: "commit-extends-nothing",
+		Rule: "The second round of a fence lets the keys live for the TTL.",
+		Edits: []Edit{{
+			File: "internal/wire/batch.lua",
+			Old:  "    if not err and last == fixed then\n      redis.pcall('PEXPIRE', key, ttl)\n    end\n",
+			New:  "",
+		}},
+	}, {
+		Name: "old-number-committed",
+		Rule: "A number that is older than MaxTTL is not committed.",
+		Edits: []Edit{{
+			File: "internal/fence/fence.go",
+			Old:  "if number < At(start.Add(-maxTTL)) {",
+			New:  "if false {",
+		}},
+	}, {
+		Name: "fence-of-slots-forgotten",
+		Rule: "A master gives a fence of permits above the last.",
+		Edits: []Edit{{
+			File: "internal/wire/slots.lua",
+			Old:  "last = math.max(last + 1, math.min(number, now + second))",
+			New:  "last = math.min(number, now + second)",
+		}},
+	}, {
 		Name: "slots-shortened",
 		Rule: "What another client sends never shortens the time of a slot.",
 		Edits: []Edit{{

@@ -76,6 +76,12 @@ func TestANumberIsCommittedWhenAQuorumHasExactlyIt(t *testing.T) {
 	}
 }
 
+func TestAMasterThatHasRefusedDoesNotAcknowledgeItsNumber(t *testing.T) {
+	if a := NewNumbers().Agree(votes(70, 71, 71, -71, -71), noon, 10*time.Second); a.Agreed || a.Number != At(noon)+71 {
+		t.Errorf("agreed %v on %d, want that two of five have given 71, and no agreement yet", a.Agreed, a.Number-At(noon))
+	}
+}
+
 func TestAProposalIsAboveWhatWasHeard(t *testing.T) {
 	n, limit := NewNumbers(), 5*time.Second
 	at := func(key string) int64 { return n.Propose(key, noon, limit).Number - At(noon) }
@@ -103,6 +109,9 @@ func TestAVoteWithANumberTooFarAheadDoesNotCount(t *testing.T) {
 	got := Usable(votes(70, 72, 73), most, noon)
 	if !got[0].Granted() || !got[1].Granted() || got[2].Granted() || got[2].Err == nil {
 		t.Errorf("granted: %v, %v, %v; want all but the last", got[0].Granted(), got[1].Granted(), got[2].Granted())
+	}
+	if got := Usable(votes(70, 70, -99), most, noon); got[2].Err != nil {
+		t.Errorf("a refusal with such a number is the error %v, want the refusal: it says who has the lock", got[2].Err)
 	}
 	if got := Usable(votes(70, 99), 0, noon); !got[1].Granted() {
 		t.Error("without a limit, a vote does not count")

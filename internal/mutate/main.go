@@ -30,8 +30,9 @@ func main() {
 	var c config
 	flag.StringVar(&c.files, "files", "", "a regular expression: only files whose names it matches")
 	flag.StringVar(&c.only, "only", "", "a regular expression: only mutants that it matches, as -list shows them")
+	flag.StringVar(&c.from, "from", "", "a file: only mutants that it names, as -list and an earlier run print them")
 	flag.StringVar(&c.part, "part", "1/1", "k/n: every n-th mutant, from the k-th on")
-	flag.DurationVar(&c.longest, "longest", time.Minute, "leave out tests that take longer than this")
+	flag.DurationVar(&c.longest, "longest", time.Minute, "leave out tests that take more processor time than this")
 	flag.IntVar(&c.at, "j", 1, "how many mutants are tried at a time")
 	flag.IntVar(&c.steps, "steps", 9, "how many steps of tests to take at most; 1: the quick ones")
 	flag.BoolVar(&c.list, "list", false, "list the mutants, and try none")
@@ -46,10 +47,10 @@ func main() {
 
 // A config is what the command line says.
 type config struct {
-	files, only, part, known string
-	longest                  time.Duration
-	at, steps                int
-	list, verbose            bool
+	files, only, from, part, known string
+	longest                        time.Duration
+	at, steps                      int
+	list, verbose                  bool
 }
 
 func (c *config) runAll() error {
@@ -95,6 +96,12 @@ func (c *config) jobs() ([]*job, error) {
 	if err != nil {
 		return nil, err
 	}
+	var from []byte
+	if c.from != "" {
+		if from, err = os.ReadFile(c.from); err != nil {
+			return nil, err
+		}
+	}
 	var k, n int
 	if _, err := fmt.Sscanf(c.part, "%d/%d", &k, &n); err != nil || k < 1 || k > n {
 		return nil, fmt.Errorf("-part %s: want k/n with k from 1 to n", c.part)
@@ -110,7 +117,7 @@ func (c *config) jobs() ([]*job, error) {
 			return nil, err
 		}
 		for _, m := range mutants {
-			if !only.MatchString(m.String()) {
+			if !only.MatchString(m.String()) || c.from != "" && !bytes.Contains(from, []byte(m.String())) {
 				continue
 			}
 			if place++; place%n == k%n {

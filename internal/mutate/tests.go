@@ -19,7 +19,7 @@ import (
 // A test is one test of a package.
 type test struct {
 	pkg, name string
-	took      time.Duration // without a mutant
+	took      time.Duration // processor time, without a mutant
 	reaches   map[int]bool  // the numbers of mutants of Go files
 
 	noticed int // how many mutants it has noticed, guarded by tests.mu
@@ -29,7 +29,7 @@ type test struct {
 type tests struct {
 	programs *programs
 	of       map[step][]*test
-	slack    time.Duration // for how much longer than without a mutant tests may run, beside twenty times as long
+	slack    time.Duration // how long tests may run, beside 60 times the processor time that they take without a mutant
 
 	mu sync.Mutex // guards how often each test has noticed a mutant
 }
@@ -37,7 +37,7 @@ type tests struct {
 // newTests builds the test programs, and runs each test of the jobs' steps alone and without a mutant. They must pass.
 func newTests(dir string, jobs []*job, longest time.Duration, at int) (*tests, error) {
 	var mutants []*mutant
-	t := &tests{of: make(map[step][]*test), slack: 20 * time.Second}
+	t := &tests{of: make(map[step][]*test), slack: 30 * time.Second}
 	var steps []step
 	for _, j := range jobs {
 		mutants = append(mutants, &j.mutant)
@@ -108,12 +108,11 @@ func (t *tests) runAlone(one *test, dir string) error {
 		return err
 	}
 	reached := filepath.Join(dir, strings.ReplaceAll(one.pkg, "/", "-")+one.name)
-	began := time.Now()
-	out, err := run(program, []*test{one}, 5*time.Minute, reachedVariable+"="+reached)
+	out, took, err := run(program, []*test{one}, 10*time.Minute, reachedVariable+"="+reached)
 	if err != nil {
 		return fmt.Errorf("without a mutant, %s of %s fails: %w\n%s", one.name, one.pkg, err, out)
 	}
-	one.took = time.Since(began)
+	one.took = took
 	text, err := os.ReadFile(reached)
 	if err != nil && !errors.Is(err, os.ErrNotExist) {
 		return err
@@ -129,8 +128,8 @@ func (t *tests) runAlone(one *test, dir string) error {
 	return nil
 }
 
-// run runs tests of one package with a variable in the environment, and returns what they print.
-func run(program string, some []*test, limit time.Duration, variable string) (string, error) {
+// run runs tests of one package with a variable in the environment, and returns what they print and how much processor time they take.
+func run(program string, some []*test, limit time.Duration, variable string) (string, time.Duration, error) {
 	var names []string
 	for _, one := range some {
 		names = append(names, one.name)
@@ -143,9 +142,11 @@ func run(program string, some []*test, limit time.Duration, variable string) (st
 	cmd.WaitDelay = time.Second
 	out, err := cmd.CombinedOutput()
 	if ctx.Err() != nil {
-		return string(out), errLate
+		return string(out), 0, errLate
+	} else if cmd.ProcessState == nil {
+		return "", 0, err
 	}
-	return string(out), err
+	return string(out), cmd.ProcessState.UserTime() + cmd.ProcessState.SystemTime(), err
 }
 
 var errLate = errors.New("it takes much longer than without the mutant")
@@ -176,9 +177,9 @@ func (t *tests) try(j *job) (fate, string, error) {
 		}
 		limit := t.slack
 		for _, one := range some {
-			limit += 20 * one.took
+			limit += 60 * one.took // others may use most of the machine
 		}
-		out, err := run(program, some, limit, numberVariable+"="+strconv.Itoa(j.number))
+		out, _, err := run(program, some, limit, numberVariable+"="+strconv.Itoa(j.number))
 		if err == errLate {
 			return late, some[0].name, nil
 		} else if err != nil {
