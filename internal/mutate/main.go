@@ -73,11 +73,13 @@ func (c *config) runAll() error {
 		return err
 	}
 	defer os.RemoveAll(dir)
-	tests, err := newTests(dir, jobs, c.longest, c.at)
-	if err != nil {
-		return err
+	tests, failed := newTests(dir, jobs, c.longest, c.at)
+	if tests == nil {
+		return failed
+	} else if failed != nil {
+		fmt.Println(failed)
 	}
-	return c.try(tests, jobs, known)
+	return errors.Join(failed, c.try(tests, jobs, known))
 }
 
 // A job is a mutant, and what is to notice it.
