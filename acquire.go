@@ -11,6 +11,7 @@ import (
 	"github.com/redlock-go/redlock/internal/flight"
 	"github.com/redlock-go/redlock/internal/master"
 	"github.com/redlock-go/redlock/internal/quorum"
+	"github.com/redlock-go/redlock/internal/renew"
 	"github.com/redlock-go/redlock/internal/wire"
 )
 
@@ -357,7 +358,7 @@ func (w *wait) set(kind wire.Kind, within quorum.Limit) error {
 		tenure tenure
 		claim  master.Claim
 	}{tenure: tenure{client: c, name: l.name, opts: l.opts, holders: alone, silent: l.silent, contended: w.attempts > 1, rounds: 1,
-		asked: w.asked, start: w.asked, validity: validity}}
+		asked: w.asked, validity: renew.Validity{Start: w.asked, Length: validity}}}
 	t := &all.tenure
 	limit := validity
 	if l.opts.Fencing {

@@ -10,6 +10,7 @@ import (
 	"github.com/redlock-go/redlock/internal/fence"
 	"github.com/redlock-go/redlock/internal/master"
 	"github.com/redlock-go/redlock/internal/quorum"
+	"github.com/redlock-go/redlock/internal/renew"
 	"github.com/redlock-go/redlock/internal/waits"
 	"github.com/redlock-go/redlock/internal/wire"
 )
@@ -310,7 +311,7 @@ func (q *claiming) win(now clock.Reading, won *waits.Quorum) (more bool) {
 	full := c.opts.bounds.Validity(l.opts.TTL)
 	contended := q.attempts > 1 || q.round.Any(isTaken)
 	t := &tenure{client: c, name: l.name, opts: l.opts, claim: q.claim.Claim, holders: q.holders, asked: now, contended: contended, rounds: 1,
-		validity: won.Left, short: won.Left < q.claim.G, start: now, slots: won.Slots}
+		validity: renew.Validity{Start: now, Length: won.Left, Short: won.Left < q.claim.G}, slots: won.Slots}
 	t.crowded = q.inbox.Crowded(q.claim)
 	t.next, t.differ = q.inbox.Next(q.claim)
 	t.renews = t.holders.renewing(t)
@@ -324,19 +325,19 @@ func (q *claiming) win(now clock.Reading, won *waits.Quorum) (more bool) {
 		if err = q.commitSlots(t); err != nil {
 			err = c.wasted(l.name, q.round, err, 0, 0, 0)
 		}
-		t.validity, t.short = full, false
+		t.validity.Length, t.validity.Short = full, false
 	} else if l.opts.Fencing {
 		var fixed clock.Reading
 		c.fences.Heard(l.key, won.Votes)
 		t.fence, t.rounds, fixed, err = q.commitFence(t.claim, won.Votes, now)
 		if t.rounds > 1 && err == nil { // the last round has given the key its full TTL
-			t.start, t.validity, t.short = fixed, full, false
+			t.validity = renew.Validity{Start: fixed, Length: full}
 		}
 		if err != nil {
 			err = c.wasted(l.name, q.round, err, 0, 0, 0)
 		}
 	}
-	if err == nil && (c.clock().Since(t.start) >= t.validity || !l.kind.accept(q, won, t)) {
+	if err == nil && (t.validity.Over(c.clock()) || !l.kind.accept(q, won, t)) {
 		err = c.quorumError(opAcquire, l.name, q.round.Votes())
 	}
 	if err == nil && !t.begin() {

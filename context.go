@@ -208,7 +208,7 @@ func (t *tenure) share(value []byte) {
 	now := t.client.clock()
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if t.err != nil || now.Since(t.start) >= t.validity {
+	if t.err != nil || t.validity.Over(now) {
 		return
 	}
 	for i, m := range t.client.masters {

@@ -224,8 +224,6 @@ func (e *endedError) Unwrap() []error {
 var (
 	errGone = errors.New("its key is gone, or somebody else's, at too many masters " +
 		"(deleted by hand or by redlock break, or lost by masters)")
-	errUnrenewed = errors.New("no quorum of masters renewed it in time")
-
 	errGoneAtUnlock = errors.New("the key was gone when it was unlocked")
 )
 

@@ -7,6 +7,7 @@ import (
 	"github.com/redlock-go/redlock/internal/clock"
 	"github.com/redlock-go/redlock/internal/occupancy"
 	"github.com/redlock-go/redlock/internal/recent"
+	"github.com/redlock-go/redlock/internal/renew"
 	"github.com/redlock-go/redlock/internal/weakmap"
 )
 
@@ -48,12 +49,12 @@ type window struct {
 	enters   clock.Limit // until it has passed, a goroutine may enter
 }
 
-// entersLocked has goroutines enter for most, or for half of the validity, after the start of the acquisition or of the last
+// newWindow has goroutines enter for most, or for half of the validity, after the start of the acquisition or of the last
 // renewal. So each has at least the other half in which the tenure can be renewed.
-func (t *tenure) entersLocked(most time.Duration) {
-	now := &window{start: t.start, validity: t.validity}
-	now.enters.Init(t.start, min(t.validity/2, most))
-	t.window.Store(now)
+func newWindow(v *renew.Validity, most time.Duration) *window {
+	now := &window{start: v.Start, validity: v.Length}
+	now.enters.Init(v.Start, min(v.Length/2, most))
+	return now
 }
 
 // begin says that n goroutines hold a new tenure. The caller has the gate, and is one of them. flags are those of occupancy.Begin.

@@ -8,6 +8,7 @@ import (
 
 	"github.com/redlock-go/redlock/internal/clock"
 	"github.com/redlock-go/redlock/internal/occupancy"
+	"github.com/redlock-go/redlock/internal/renew"
 	"github.com/redlock-go/redlock/internal/wire"
 )
 
@@ -25,7 +26,7 @@ type keeper struct {
 	*entrance
 
 	// Guarded by the tenure's mutex:
-	unheld  time.Duration // see renewable
+	unheld  time.Duration // see longer
 	busy    bool          // a goroutine held the lock when a renewal was due last
 	entered time.Time     // when a goroutine has entered the tenure last, before its last renewal; zero: none has
 
@@ -305,12 +306,12 @@ func (k *keeper) extendedLocked(t *tenure) {
 	if last := t.window.Load(); last != nil && last.enters.Checked() {
 		k.entered = last.enters.Last()
 	}
-	t.entersLocked(t.opts.Keep - t.start.Since(t.asked))
+	t.window.Store(newWindow(&t.validity, t.opts.Keep-t.validity.Start.Since(t.asked)))
 }
 
-// renewable prolongs MaxHold by the time from the acquisition of a Lease that is used again to the last renewal before which a
+// longer prolongs MaxHold by the time from the acquisition of a Lease that is used again to the last renewal before which a
 // goroutine had entered it.
-func (k *keeper) renewable(maxHold time.Duration) time.Duration { return maxHold + k.unheld }
+func (k *keeper) longer(time.Duration) time.Duration { return k.unheld }
 
 // handsOver says that goroutines hand the lock over for as long as it may be kept, unless another client wants it.
 func (k *keeper) handsOver(t *tenure) time.Duration {
@@ -325,7 +326,7 @@ func (k *keeper) dueBy(t *tenure) time.Time { return t.asked.Time().Add(t.opts.K
 
 // isOver reports whether Keep is over, or will be before the scheduler calls again.
 func (k *keeper) isOver(t *tenure, now clock.Reading) bool {
-	return now.Since(t.asked) >= t.opts.Keep-min(slackMost, t.opts.RenewEvery/8)
+	return now.Since(t.asked) >= t.opts.Keep-renew.Slack(t.opts.RenewEvery)
 }
 
 // skipRenewal decides what becomes of the tenure when a renewal is due, and reports whether it was given up. A tenure that is

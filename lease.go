@@ -52,7 +52,7 @@ func (s *Lease) Until() time.Time {
 	}
 	s.tenure.mu.Lock()
 	defer s.tenure.mu.Unlock()
-	return s.tenure.untilLocked()
+	return s.tenure.validity.Until()
 }
 
 // Valid reports whether the holder may still rely on the lease. It reads the monotonic clock, the
@@ -70,7 +70,7 @@ func (s *Lease) Err() error {
 	t := s.tenure
 	now := t.client.clock()
 	t.mu.Lock()
-	if err := s.err; err != nil || now.Since(t.start) < t.validity {
+	if err := s.err; err != nil || !t.validity.Over(now) {
 		t.mu.Unlock()
 		return err
 	}
@@ -198,7 +198,7 @@ func (s *Lease) Extend(ctx context.Context) error {
 		defer t.mu.Unlock()
 		return s.err
 	}
-	r := t.pendingLocked()
+	r := t.validity.Pending()
 	if r == nil {
 		r = t.renewLocked(t.client.clock())
 	}
@@ -206,14 +206,14 @@ func (s *Lease) Extend(ctx context.Context) error {
 	t.mu.Unlock()
 	t.conclude(d)
 	select {
-	case <-r.won:
+	case <-r.Won():
 		return nil
 	case <-s.Done():
 		return s.Err()
 	case <-ctx.Done():
 	}
 	t.mu.Lock()
-	votes := t.client.quorumError(opRenew, t.name, r.ballot.Votes())
+	votes := t.client.quorumError(opRenew, t.name, r.Votes())
 	t.mu.Unlock()
 	return &endedError{op: opRenew, name: t.name, ctx: ctx, last: votes}
 }

@@ -72,7 +72,7 @@ func TestPackagesImportOnlyPackagesBelowThem(t *testing.T) {
 		"internal/notices":     {"internal/master", "internal/quorum", "internal/incarnation", "internal/reasons", "internal/recent"},
 		"internal/reasons":     {"internal/master", "internal/quorum", "internal/wire", "internal/redisconn"},
 		"internal/clock":       {},
-		"internal/renew":       {"internal/clock"},
+		"internal/renew":       {"internal/clock", "internal/quorum", "internal/wire"},
 		"internal/quorum":      {"internal/master", "internal/wire"},
 		"internal/holding":     {"internal/wire", "internal/quorum", "internal/recent"},
 		"internal/master":      {"internal/wire", "internal/incarnation", "internal/clock", "internal/redisconn", redigo},

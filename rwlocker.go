@@ -343,10 +343,12 @@ func (r *readers) unlockLease(_ context.Context, _ *Locker, s *Lease) error {
 }
 
 // extendedLocked has readers enter for half of the validity.
-func (r *readers) extendedLocked(t *tenure) { t.entersLocked(t.validity) }
+func (r *readers) extendedLocked(t *tenure) {
+	t.window.Store(newWindow(&t.validity, t.validity.Length))
+}
 
-// renewable returns for how long a tenure may be renewed: after MaxHold no reader enters, see skipRenewal.
-func (r *readers) renewable(most time.Duration) time.Duration { return 2 * most }
+// longer has a tenure renewed for twice MaxHold: after MaxHold no reader enters, see skipRenewal.
+func (r *readers) longer(maxHold time.Duration) time.Duration { return maxHold }
 
 // handsOver says that readers do not hand their lease over.
 func (r *readers) handsOver(*tenure) time.Duration { return 0 }

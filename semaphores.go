@@ -558,7 +558,7 @@ func (w *call) commitSlots(t *tenure) error {
 	p := c.fences.Propose(l.terms.Key(), begun.Wall(), c.opts.bounds.FencedWithin(l.opts.TTL))
 	a := fence.NewSlots(t.slots)
 	for request := wire.FenceSlots(t.slots, p.Number); ; request = wire.CommitSlots(t.slots, a.Number) {
-		t.start = c.clock()
+		t.validity.Start = c.clock()
 		t.rounds++
 		round := c.group.Ask(request, t.claim, c.opts.bounds.Limit(l.opts.TTL))
 		usable := func() []quorum.Vote { return fence.Usable(round.Votes(), p.Most, c.clock().Wall()) }
@@ -589,10 +589,10 @@ func (w *call) commitSlots(t *tenure) error {
 
 // accept has the permit stand in its slots at the masters that gave it others, or may do so later.
 func (p *permits) accept(q *claiming, won *waits.Quorum, t *tenure) bool {
-	elsewhere, queued, ok := q.inbox.WonSlots(q.claim, won, t.doubt, t.heal)
-	t.healAll(elsewhere)
+	elsewhere, queued, ok := q.inbox.WonSlots(q.claim, won, t.doubt, func(i int) { t.heal(1 << i) })
+	t.heal(elsewhere)
 	if queued != 0 {
-		time.AfterFunc(lateTrips*q.locker.client.group.Distance()+waits.SplitAfter, func() { t.healAll(queued) })
+		time.AfterFunc(lateTrips*q.locker.client.group.Distance()+waits.SplitAfter, func() { t.heal(queued) })
 	}
 	return ok
 }
@@ -600,15 +600,6 @@ func (p *permits) accept(q *claiming, won *waits.Quorum, t *tenure) bool {
 // A winner waits for lateTrips round trips and waits.SplitAfter for the grants of the masters that have its claim in their queues. Most come
 // with the next message. If permits are held for a shorter time, nothing need be healed.
 const lateTrips = 2
-
-// healAll heals the slots of a tenure at some masters, as bits. It does nothing if the tenure was released.
-func (t *tenure) healAll(masters uint64) {
-	for i := range t.client.masters {
-		if masters>>i&1 == 1 {
-			t.heal(i)
-		}
-	}
-}
 
 // near handles the message of master i that a claim has become near. A claim on slots that was released is released there again.
 func (c *Client) near(i int, key, token string) bool {

@@ -3,7 +3,8 @@ package redlock
 import (
 	"context"
 	"errors"
-	"fmt"
+	"iter"
+	"math/bits"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -11,7 +12,6 @@ import (
 	"github.com/redlock-go/redlock/internal/clock"
 	"github.com/redlock-go/redlock/internal/fence"
 	"github.com/redlock-go/redlock/internal/master"
-	"github.com/redlock-go/redlock/internal/quorum"
 	"github.com/redlock-go/redlock/internal/renew"
 	"github.com/redlock-go/redlock/internal/wire"
 )
@@ -46,17 +46,13 @@ type tenure struct {
 	window atomic.Pointer[window] // start and validity, for those who enter
 	entry  renew.Entry            // in the scheduler: the time to renew, to ask again, or to end
 
-	mu       sync.Mutex    // guards what follows, and the Leases; the tenure's commands are queued under it
-	holder   *Lease        // of the present holder, or of the last one; never nil
-	validity time.Duration // from start on
-	short    bool          // a release granted it, and it was not renewed since: validity is not that of the TTL
-	start    clock.Reading // the start of the acquisition, or of the last renewal that succeeded
-	err      error         // why it ended; nil while it lasts
-	queued   chan struct{} // closed when the release of a lost tenure is queued; nil: it was not lost
-	renews   wire.Request  // a Renew that asks who waits; nil: nobody has called Wanted. Of a permit: one that names its slots
-	publish  *publishing   // how a value is sent to those who wait; nil: it is not
-	void     uint64        // the masters, as bits, that do not count in the current renewal: see doubt
-	renewal  *renewal      // the current renewal, or the last one; nil before the first
+	mu       sync.Mutex     // guards what follows, and the Leases; the tenure's commands are queued under it
+	holder   *Lease         // of the present holder, or of the last one; never nil
+	validity renew.Validity // and the renewals that prolong it
+	err      error          // why it ended; nil while it lasts
+	queued   chan struct{}  // closed when the release of a lost tenure is queued; nil: it was not lost
+	renews   wire.Request   // a Renew that asks who waits; nil: nobody has called Wanted. Of a permit: one that names its slots
+	publish  *publishing    // how a value is sent to those who wait; nil: it is not
 }
 
 // holders say how a tenure is shared: by one holder after the other (keeper), or at the same time (readers). A tenure that is
@@ -64,8 +60,8 @@ type tenure struct {
 type holders interface {
 	// extendedLocked is called under the tenure's mutex when its validity has changed.
 	extendedLocked(t *tenure)
-	// renewable returns for how long after the acquisition a tenure may be renewed, given MaxHold.
-	renewable(maxHold time.Duration) time.Duration
+	// longer returns by how much the time is prolonged, MaxHold, for which a tenure may be renewed.
+	longer(maxHold time.Duration) time.Duration
 	// skipRenewal decides about a renewal that is due, and reports whether it is left out.
 	skipRenewal(t *tenure, now clock.Reading) bool
 	// handsOver returns for how long after the grant a tenure may be handed over.
@@ -98,19 +94,19 @@ type oneHolder struct{}
 
 var alone holders = oneHolder{}
 
-func (oneHolder) extendedLocked(*tenure)                        {}
-func (oneHolder) renewable(maxHold time.Duration) time.Duration { return maxHold }
-func (oneHolder) skipRenewal(*tenure, clock.Reading) bool       { return false }
-func (oneHolder) handsOver(t *tenure) time.Duration             { return t.opts.Handover }
-func (oneHolder) dueBy(*tenure) time.Time                       { return time.Time{} }
-func (oneHolder) recalled(*tenure)                              {}
-func (oneHolder) shutOut(*tenure) (held, took bool)             { return true, false }
-func (oneHolder) decide(*tenure)                                {}
-func (oneHolder) releaseTaken(*tenure)                          {}
-func (oneHolder) handovers() int                                { return 0 }
-func (oneHolder) renewing(*tenure) wire.Request                 { return nil }
-func (oneHolder) healing(t *tenure) wire.Request                { return t.claim.Healing(t.fence) }
-func (oneHolder) releasing(t *tenure) wire.Request              { return (*releasing)(t).passesOn() }
+func (oneHolder) extendedLocked(*tenure)                  {}
+func (oneHolder) longer(time.Duration) time.Duration      { return 0 }
+func (oneHolder) skipRenewal(*tenure, clock.Reading) bool { return false }
+func (oneHolder) handsOver(t *tenure) time.Duration       { return t.opts.Handover }
+func (oneHolder) dueBy(*tenure) time.Time                 { return time.Time{} }
+func (oneHolder) recalled(*tenure)                        {}
+func (oneHolder) shutOut(*tenure) (held, took bool)       { return true, false }
+func (oneHolder) decide(*tenure)                          {}
+func (oneHolder) releaseTaken(*tenure)                    {}
+func (oneHolder) handovers() int                          { return 0 }
+func (oneHolder) renewing(*tenure) wire.Request           { return nil }
+func (oneHolder) healing(t *tenure) wire.Request          { return t.claim.Healing(t.fence) }
+func (oneHolder) releasing(t *tenure) wire.Request        { return (*releasing)(t).passesOn() }
 
 // heldBy makes s the Lease of the first holder.
 func (t *tenure) heldBy(s *Lease) {
@@ -147,8 +143,7 @@ func (t *tenure) isOver() bool {
 func (t *tenure) handOver(now clock.Reading) (next *Lease) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	left := t.validity - now.Since(t.start)
-	if left < t.validity/2 || now.Since(t.asked) >= t.holders.handsOver(t) || t.void != 0 {
+	if t.validity.Left(now) < t.validity.Length/2 || now.Since(t.asked) >= t.holders.handsOver(t) || t.validity.Doubted() {
 		return nil
 	}
 	former := t.holder
@@ -209,77 +204,32 @@ func (t *tenure) tellHolders(err error) (held, took bool) {
 	return t.holders.shutOut(t)
 }
 
-// A renewal extends a lease on all masters. It succeeds if a quorum has extended the key before the old
-// validity ends. Until then, masters that fail are asked again, NodeTimeout apart. The answer that the key
-// is missing, or holds another token, is final: somebody may have held the lock meanwhile.
-//
-// The tenure's mutex guards all of it.
-type renewal struct {
-	tenure *tenure       // immutable
-	start  clock.Reading // immutable; the time before the first byte was sent
-	won    chan struct{} // closed when the renewal has succeeded
-	ballot quorum.Ballot
-	retry  time.Time // when the masters that failed are asked again; zero: none has failed
-}
-
-// slackMost is how much earlier than due a lease may be renewed, so that thousands of leases share
-// commands. It is less for a short TTL.
-const slackMost = 100 * time.Millisecond
-
-// untilLocked returns the end of validity.
-func (t *tenure) untilLocked() time.Time { return t.start.Time().Add(t.validity) }
-
-// renewsLocked returns when the next renewal is due, and reports whether there will be one. MaxHold ends the
-// renewals: a lock that is renewed for ever would break the promise that it becomes free by itself. A lease
-// that was granted has its TTL only from its first renewal on.
-func (t *tenure) renewsLocked() (time.Time, bool) {
-	every := t.opts.RenewEvery
-	if t.short {
-		every = min(every, t.validity/shortParts)
-	}
-	at := t.start.Time().Add(every)
-	if by := t.holders.dueBy(t); by.After(t.start.Time()) && by.Before(at) {
-		at = by
-	}
-	within := t.short || t.opts.MaxHold < 0 || at.Sub(t.holder.acquired.Time()) < t.holders.renewable(t.opts.MaxHold)
-	return at, t.opts.RenewEvery > 0 && within
-}
-
-// shortParts: a short lease is first renewed when one shortParts-th of its validity has passed.
-const shortParts = 4
-
-// pendingLocked returns the renewal under way, or nil.
-func (t *tenure) pendingLocked() *renewal {
-	if r := t.renewal; r != nil && !isClosed(r.won) {
-		return r
-	}
-	return nil
+// planLocked returns when the tenure is to be renewed.
+func (t *tenure) planLocked() renew.Plan {
+	p := renew.Plan{Every: t.opts.RenewEvery, MaxHold: t.opts.MaxHold, Held: t.holder.acquired, By: t.holders.dueBy(t)}
+	p.Longer = t.holders.longer(p.MaxHold)
+	return p
 }
 
 // scheduleLocked schedules what is to be done next, and reports whether the
 // Client is still open.
 func (t *tenure) scheduleLocked() bool {
-	at, slack := t.untilLocked(), time.Duration(0) // a lease never ends early
-	if r := t.pendingLocked(); r != nil {
-		if !r.retry.IsZero() && r.retry.Before(at) {
-			at = r.retry
-		}
-	} else if next, ok := t.renewsLocked(); ok && next.Before(at) {
-		at, slack = next, min(slackMost, t.opts.RenewEvery/8)
-		if t.short {
-			slack = min(slack, t.validity/(8*shortParts))
-		}
-	}
+	at, slack := t.validity.Next(t.planLocked())
 	return t.client.renewals.Set(&t.entry, (*task)(t), at, slack)
 }
 
-// A task is the scheduler's view of a tenure.
+// A task is what package renew sees of a tenure.
 type task tenure
 
-var _ renew.Task = (*task)(nil)
+var (
+	_ renew.Task  = (*task)(nil)
+	_ renew.Owner = (*task)(nil)
+)
 
+// Check implements renew.Task.
 func (k *task) Check(now clock.Reading) { (*tenure)(k).check(now) }
 
+// Due implements renew.Task.
 func (k *task) Due(now clock.Reading) {
 	t := (*tenure)(k)
 	if t.check(now) != nil || t.holders.skipRenewal(t, now) {
@@ -290,9 +240,13 @@ func (k *task) Due(now clock.Reading) {
 		t.mu.Unlock()
 		return
 	}
-	if r := t.pendingLocked(); r != nil {
-		r.retryLocked(now)
-	} else if _, ok := t.renewsLocked(); ok {
+	if r := t.validity.Pending(); r != nil {
+		for i := range bitsOf(r.Retry(now)) {
+			if !k.askLocked(r, i, now) {
+				t.client.masters[i].Hurry()
+			}
+		}
+	} else if _, ok := t.validity.Renews(t.planLocked()); ok {
 		t.renewLocked(now)
 	}
 	d := t.settleLocked()
@@ -300,22 +254,80 @@ func (k *task) Due(now clock.Reading) {
 	t.conclude(d)
 }
 
+// Answered implements renew.Owner.
+func (k *task) Answered(r *renew.Renewal, i int, a wire.Answer) {
+	t := (*tenure)(k)
+	if a.Recalled {
+		t.holders.recalled(t)
+		t.tellWanted()
+	}
+	t.mu.Lock()
+	if t.err != nil || !t.validity.Current(r) {
+		t.mu.Unlock() // too late to matter
+		return
+	}
+	k.voteLocked(i, a, time.Now())
+	if r.Succeeded() {
+		t.heal(r.Missing() & (1 << i)) // the others have been
+		t.mu.Unlock()
+		return
+	}
+	d := t.settleLocked()
+	t.mu.Unlock()
+	t.conclude(d)
+}
+
+// askLocked asks a master to renew, and reports whether it can be asked.
+func (k *task) askLocked(r *renew.Renewal, i int, now clock.Reading) bool {
+	request := k.renews
+	if request == nil {
+		request = wire.Renew
+	}
+	err := k.client.masters[i].Ask(request, k.claim, r)
+	if err != nil {
+		k.voteLocked(i, wire.Answer{Err: err}, now.Time())
+	}
+	return err == nil
+}
+
+// voteLocked counts an answer to the current renewal. A master that failed is asked again NodeTimeout later.
+func (k *task) voteLocked(i int, a wire.Answer, now time.Time) {
+	var again time.Time
+	if a.Err != nil {
+		again = now.Add(k.client.group.Timeout(k.client.opts.bounds.Limit(k.opts.TTL)))
+		if q := (*master.QuarantineError)(nil); errors.As(a.Err, &q) && q.Until.After(again) {
+			again = q.Until // not earlier, since ten thousand leases may be asking
+		}
+	}
+	k.validity.Vote(i, a, again)
+}
+
 // A settlement is what is left to do, without the mutex, after a renewal may have changed.
 type settlement struct {
-	won    *renewal   // the renewal, if it has just succeeded
-	until  time.Time  // the end of validity
-	lost   *lostError // why the lease is lost
-	closed bool       // the Client is closed
+	won    *renew.Renewal // the renewal, if it has just succeeded
+	until  time.Time      // the end of validity
+	lost   *lostError     // why the lease is lost
+	closed bool           // the Client is closed
 }
 
 // settleLocked counts the votes that have come, and schedules what is next. Whatever may change a
 // renewal ends with it. The caller gives up the mutex and calls conclude.
 func (t *tenure) settleLocked() (d settlement) {
-	if r := t.pendingLocked(); r != nil {
-		d.won, d.lost = r.countLocked()
+	if r := t.validity.Pending(); r != nil {
+		c := t.client
+		switch now := c.clock(); t.validity.Count(now, c.opts.bounds.Validity(t.opts.TTL)) {
+		case renew.Gone:
+			d.lost = &lostError{name: t.name, reason: errGone, votes: c.quorumError(opRenew, t.name, r.Votes())}
+		case renew.Late:
+			d.lost = t.overLocked(now)
+		case renew.Succeeded:
+			d.won = r
+			t.holders.extendedLocked(t)
+			t.heal(r.Missing())
+		}
 	}
 	d.closed = d.lost == nil && !t.scheduleLocked()
-	d.until = t.untilLocked()
+	d.until = t.validity.Until()
 	return d
 }
 
@@ -327,119 +339,18 @@ func (t *tenure) conclude(d settlement) {
 	case d.closed:
 		t.end(ErrClosed)
 	case d.won != nil && f != nil:
-		info := RenewedInfo{Name: t.name, Elapsed: t.client.clock().Since(d.won.start), Until: d.until}
+		info := RenewedInfo{Name: t.name, Elapsed: t.client.clock().Since(d.won.Start), Until: d.until}
 		t.client.events.Post(func() { f(context.Background(), info) })
 	}
 }
 
 // renewLocked begins a renewal.
-func (t *tenure) renewLocked(now clock.Reading) *renewal {
-	r := &renewal{
-		tenure: t,
-		start:  now,
-		won:    make(chan struct{}),
-		ballot: quorum.NewBallot(len(t.client.masters)),
-	}
-	t.renewal = r
+func (t *tenure) renewLocked(now clock.Reading) *renew.Renewal {
+	r := t.validity.Begin(now, len(t.client.masters), (*task)(t))
 	for i := range t.client.masters {
-		r.askLocked(i, now)
+		(*task)(t).askLocked(r, i, now)
 	}
 	return r
-}
-
-// retryLocked asks the masters that have failed again, if it is time to.
-func (r *renewal) retryLocked(now clock.Reading) {
-	if r.retry.IsZero() || r.retry.After(now.Time()) {
-		return
-	}
-	r.retry = time.Time{}
-	for i, v := range r.ballot.Votes() {
-		if v.In && v.Err != nil {
-			r.ballot.Withdraw(i)
-			if !r.askLocked(i, now) {
-				r.tenure.client.masters[i].Hurry()
-			}
-		}
-	}
-}
-
-// askLocked asks a master, and reports whether it can be asked.
-func (r *renewal) askLocked(i int, now clock.Reading) bool {
-	t := r.tenure
-	renew := t.renews
-	if renew == nil {
-		renew = wire.Renew
-	}
-	err := t.client.masters[i].Ask(renew, t.claim, r)
-	if err != nil {
-		r.voteLocked(i, wire.Answer{Err: err}, now.Time())
-	}
-	return err == nil
-}
-
-func (r *renewal) voteLocked(i int, a wire.Answer, now time.Time) {
-	if r.tenure.void>>i&1 == 1 && a.Done() {
-		a = wire.Answer{Outcome: wire.Missing} // as it was when a late poll came
-	}
-	r.ballot.Cast(i, a)
-	if a.Err == nil {
-		return
-	}
-	c := r.tenure.client
-	retry := now.Add(c.group.Timeout(c.opts.bounds.Limit(r.tenure.opts.TTL)))
-	if q := (*master.QuarantineError)(nil); errors.As(a.Err, &q) && q.Until.After(retry) {
-		retry = q.Until // not earlier, since ten thousand leases may be asking
-	}
-	if r.retry.IsZero() || retry.Before(r.retry) {
-		r.retry = retry
-	}
-}
-
-// Answered implements master.Asker.
-func (r *renewal) Answered(i int, a wire.Answer) {
-	t := r.tenure
-	if a.Recalled {
-		t.holders.recalled(t)
-		t.tellWanted()
-	}
-	t.mu.Lock()
-	if t.err != nil || t.renewal != r {
-		t.mu.Unlock() // too late to matter
-		return
-	}
-	r.voteLocked(i, a, time.Now())
-	if isClosed(r.won) {
-		r.healLocked(i) // the others have been
-		t.mu.Unlock()
-		return
-	}
-	d := t.settleLocked()
-	t.mu.Unlock()
-	t.conclude(d)
-}
-
-// countLocked acts on the votes of a renewal that is under way. If it has succeeded, countLocked prolongs
-// the lease and returns the renewal. If the lease is lost, it returns why.
-func (r *renewal) countLocked() (won *renewal, lost *lostError) {
-	t := r.tenure
-	switch tally := r.ballot.Tally(); {
-	case tally.RuledOut():
-		return nil, &lostError{name: t.name, reason: errGone, votes: t.client.quorumError(opRenew, t.name, r.ballot.Votes())}
-	case !tally.Won():
-		return nil, nil
-	}
-	// The votes count only if the old validity has not ended.
-	if now := t.client.clock(); now.Since(t.start) >= t.validity {
-		return nil, t.overLocked(now)
-	}
-	t.start, t.short, t.void = r.start, false, 0
-	t.validity = t.client.opts.bounds.Validity(t.opts.TTL)
-	t.holders.extendedLocked(t)
-	close(r.won)
-	for i := range t.client.masters {
-		r.healLocked(i)
-	}
-	return r, nil
 }
 
 // doubt is called when a late poll has found that master i had lost the key: see waits.Inbox.Answered. The key may be there
@@ -455,8 +366,8 @@ func (t *tenure) doubt(i int) {
 		t.mu.Unlock()
 		return
 	}
-	t.void |= 1 << i
-	if t.pendingLocked() == nil {
+	t.validity.Doubt(i)
+	if t.validity.Pending() == nil {
 		t.renewLocked(now)
 	}
 	d := t.settleLocked()
@@ -464,28 +375,32 @@ func (t *tenure) doubt(i int) {
 	t.conclude(d)
 }
 
-// healLocked sets the key again at a master that has lost it. It is called only after the renewal has
-// succeeded without that master. The key counts from the next renewal on, by the order of the commands on
-// the connection. If the key counted at once, or a renewal that is retried could set it, that would hide
-// that the keys had expired and somebody else had held the lock.
-func (r *renewal) healLocked(i int) {
-	if r.ballot.Vote(i).Outcome == wire.Missing {
-		if p := r.tenure.publish; p != nil {
-			p.voted &^= 1 << i // the token is set anew
-		}
-		r.tenure.heal(i)
+// heal sets the key again at masters, as bits, that have lost it: see renew.Renewal.Missing. The master sends nothing if the
+// tenure was released.
+func (t *tenure) heal(masters uint64) {
+	if p := t.publish; p != nil {
+		p.voted &^= masters // the token is set anew
+	}
+	for i := range bitsOf(masters) {
+		t.client.masters[i].Ask(t.holders.healing(t), t.claim, nil)
 	}
 }
 
-// heal sets the key again at a master.
-func (t *tenure) heal(i int) {
-	t.client.masters[i].Ask(t.holders.healing(t), t.claim, nil)
+// bitsOf yields the numbers of the bits that are set.
+func bitsOf(set uint64) iter.Seq[int] {
+	return func(yield func(int) bool) {
+		for ; set != 0; set &= set - 1 {
+			if !yield(bits.TrailingZeros64(set)) {
+				return
+			}
+		}
+	}
 }
 
 // check ends the tenure if its validity is over, and returns its error.
 func (t *tenure) check(now clock.Reading) error {
 	t.mu.Lock()
-	if t.err != nil || now.Since(t.start) < t.validity {
+	if t.err != nil || !t.validity.Over(now) {
 		defer t.mu.Unlock()
 		return t.err
 	}
@@ -496,21 +411,9 @@ func (t *tenure) check(now clock.Reading) error {
 
 // overLocked returns why the lease was not renewed before its validity ended.
 func (t *tenure) overLocked(now clock.Reading) *lostError {
-	err := &lostError{name: t.name}
-	late := now.Time().Sub(t.untilLocked())
-	_, renews := t.renewsLocked()
-	switch r := t.pendingLocked(); {
-	case late < 0:
-		err.reason = fmt.Errorf("the machine slept, or its clock was set: by one clock %v have passed, by another %v",
-			now.Time().Sub(t.start.Time()).Round(time.Millisecond), now.Since(t.start).Round(time.Millisecond))
-	case t.opts.RenewEvery < 0:
-		err.reason = fmt.Errorf("its validity of %v has ended, and renewal is off", t.validity)
-	case !renews:
-		err.reason = fmt.Errorf("it was held for longer than MaxHold, %v", t.opts.MaxHold)
-	case r != nil:
-		err.reason, err.votes = errUnrenewed, t.client.quorumError(opRenew, t.name, r.ballot.Votes())
-	default:
-		err.reason = fmt.Errorf("this process was stopped: validity ended %v ago", late.Round(time.Millisecond))
+	err := &lostError{name: t.name, reason: t.validity.WhyOver(now, t.planLocked())}
+	if err.reason == renew.ErrUnrenewed {
+		err.votes = t.client.quorumError(opRenew, t.name, t.validity.Pending().Votes())
 	}
 	return err
 }

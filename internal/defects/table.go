@@ -72,24 +72,24 @@ var All = []Defect{
 		Rule: "Valid asks the clocks whenever it is called; it does not wait for a timer.",
 		Edits: []Edit{{
 			File: "lease.go",
-			Old:  "if err := s.err; err != nil || now.Since(t.start) < t.validity {",
+			Old:  "if err := s.err; err != nil || !t.validity.Over(now) {",
 			New:  "if err := s.err; true {",
 		}},
 	}, {
 		Name: "validity-from-answer",
 		Rule: "Validity counts from before the first byte of the renewal whose votes are used.",
 		Edits: []Edit{{
-			File: "tenure.go",
-			Old:  "\tt.start, t.short, t.void = r.start, false, 0\n",
-			New:  "\tt.start, t.short, t.void = t.client.clock(), false, 0\n",
+			File: "internal/renew/validity.go",
+			Old:  "v.void = r.Start, full, false, 0\n",
+			New:  "v.void = now, full, false, 0\n",
 		}},
 	}, {
 		Name: "validity-from-retry",
 		Rule: "Validity counts from the first command of the renewal, not from the retry of those that failed.",
 		Edits: []Edit{{
-			File: "tenure.go",
+			File: "internal/renew/validity.go",
 			Old:  "\tr.retry = time.Time{}\n",
-			New:  "\tr.retry = time.Time{}\n\tr.start = now\n",
+			New:  "\tr.retry = time.Time{}\n\tr.Start = now\n",
 		}},
 	}, {
 		Name: "late-vote",
@@ -104,8 +104,8 @@ var All = []Defect{
 		Rule: "Nothing of a lease follows its release.",
 		Edits: []Edit{{
 			File: "tenure.go",
-			Old:  "if t.err != nil || t.renewal != r {",
-			New:  "if t.renewal != r {",
+			Old:  "if t.err != nil || !t.validity.Current(r) {",
+			New:  "if !t.validity.Current(r) {",
 		}, {
 			File: "internal/master/master.go",
 			Old:  "case kind.Sets() && claim.released.Load():",
@@ -116,7 +116,7 @@ var All = []Defect{
 		Rule: "A master that has lost the key gets it again after a renewal that succeeds.",
 		Edits: []Edit{{
 			File: "tenure.go",
-			Old:  "\t\tr.tenure.heal(i)\n",
+			Old:  "\t\t\tt.heal(r.Missing())\n",
 			New:  "",
 		}},
 	}, {

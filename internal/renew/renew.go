@@ -1,6 +1,8 @@
-// Package renew schedules the renewals of leases. It knows nothing of Redis or locks.
+// Package renew says when leases are renewed, and for how long their holders may rely on them. It sends nothing: package redlock
+// sends the commands.
 //
-// One goroutine serves all leases of a Client. It sleeps until the first lease is due, and then also takes
+// A Validity counts the votes on the renewals of one lease, and says which masters are asked again. A Scheduler calls when a
+// renewal is due. One goroutine serves all leases of a Client. It sleeps until the first lease is due, and then also takes
 // those that will be due soon, so that they can share commands.
 package renew
 
