@@ -1,6 +1,7 @@
 package redlock
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -10,6 +11,7 @@ import (
 	"github.com/redlock-go/redlock/internal/fence"
 	"github.com/redlock-go/redlock/internal/flight"
 	"github.com/redlock-go/redlock/internal/master"
+	"github.com/redlock-go/redlock/internal/notices"
 	"github.com/redlock-go/redlock/internal/quorum"
 	"github.com/redlock-go/redlock/internal/renew"
 	"github.com/redlock-go/redlock/internal/wire"
@@ -53,6 +55,33 @@ type lastAttempt struct {
 	asked clock.Reading // when it began
 }
 
+// run waits for the lock. If the wait has won, its lease becomes that of the Locker. Otherwise run returns why it has not.
+func (w *wait) run() (_ *Lease, err error) {
+	l, c := w.locker, w.locker.client
+	if !c.calls.Begin() {
+		return nil, ErrClosed
+	}
+	defer c.calls.Done()
+	w.began = c.clock()
+	w.traceStart()
+	defer func() { w.traceDone(cmp.Or(err, errPanicked)) }() // if err is nil here, it was called before, or a function of the user panicked
+	if w.ctx.Err() != nil {
+		return nil, w.outcome()
+	}
+	defer w.end()
+	var won bool
+	if w.once {
+		won = l.kind.try(w)
+	} else {
+		won = l.kind.lock(w)
+	}
+	if !won {
+		return nil, w.outcome()
+	}
+	w.traceDone(nil) // if this panics, w.end still releases the lock
+	return l.kind.hold(w), nil
+}
+
 // over reports whether the wait is to end without the lock.
 func (w *call) over() bool { return w.ctx.Err() != nil || isClosed(w.locker.client.closing) }
 
@@ -78,7 +107,7 @@ func (w *wait) enterGate(heir any) bool {
 
 // tryGate enters the gate if it is free, and reports whether it is.
 func (w *wait) tryGate() bool {
-	ok, note, _ := w.locker.client.tryGate(w.locker.key)
+	ok, note, _ := w.locker.client.entrances.tryGate(&w.locker.client.gates, w.locker.key)
 	if !ok {
 		w.blocked(note)
 	}
@@ -140,7 +169,8 @@ func (w *call) firstKind() (kind wire.Kind) {
 // tryAcquire makes one attempt to acquire the lock. It needs the gate.
 func (w *wait) tryAcquire() bool {
 	w.letOthers()
-	return w.attempt(max(w.firstKind(), w.locker.first))
+	first, _ := w.locker.kind.begins()
+	return w.attempt(max(w.firstKind(), first))
 }
 
 // acquire acquires the lock, and waits until it can. It needs the gate.
@@ -158,10 +188,11 @@ func (w *wait) acquire() bool {
 	if w.over() {
 		return false
 	}
+	first, _ := l.kind.begins()
 	kind, contended := c.releases.Next(l.key)
-	kind = max(kind, l.first)
+	kind = max(kind, first)
 	w.light = l.grantable
-	claims := w.light && (contended || l.first == wire.Register) && w.grantFor() > 0
+	claims := w.light && (contended || first == wire.Register) && w.grantFor() > 0
 	attempts := !claims && (w.light || kind == wire.Set)
 	if attempts && w.attempt(kind) {
 		return true // without a contender, which a free lock does not need
@@ -224,7 +255,7 @@ func (w *wait) waited() time.Duration {
 func (w *wait) noted(err error) {
 	l, c := w.locker, w.locker.client
 	if err != nil {
-		err = c.named(l.heldKey(err), err)
+		err = l.named(err)
 	}
 	if w.last == nil || w.ctx.Err() == nil {
 		w.last = err
@@ -278,7 +309,7 @@ func (w *wait) end() {
 	}
 	w.endRound()
 	if w.lease != nil {
-		w.lease.tenure.queueRelease()
+		(*releasing)(w.lease.tenure).queue()
 		w.lease = nil
 	}
 	w.locker.kind.giveUp(w)
@@ -291,7 +322,7 @@ func (w *wait) end() {
 // end of ctx, and the end of the schedule apart.
 func (w *call) outcome() error {
 	c := w.locker.client
-	last := c.named(w.locker.heldKey(w.last), w.last)
+	last := w.locker.named(w.last)
 	if w.flight != nil {
 		if _, received := w.flight.Received(); received {
 			return errReceived
@@ -310,7 +341,7 @@ func (w *call) outcome() error {
 func (w *call) traceStart() {
 	if f := w.locker.client.opts.Trace.LockStart; f != nil {
 		info := LockStartInfo{Name: w.locker.name}
-		info.Permits, info.Limit = w.locker.kind.permits()
+		info.Permits, info.Limit = w.locker.on.permits()
 		f(w.ctx, info)
 	}
 }
@@ -322,14 +353,15 @@ func (w *call) traceDone(err error) {
 		return
 	}
 	w.traced = true
-	permits, _ := w.locker.kind.permits()
+	permits, _ := w.locker.on.permits()
 	f(w.ctx, LockDoneInfo{Name: w.locker.name, Waited: w.locker.client.clock().Since(w.began), Attempts: w.attempts, Permits: permits, Err: err})
 }
 
 // warn has the Logger report a long wait of a method that returns no error.
 func (w *call) warn() {
 	if w.forever && w.unwatch == nil && !w.locker.silent {
-		w.unwatch = w.locker.client.notices.Watch(w.locker.name, w.locker.whyTaken)
+		l, c := w.locker, w.locker.client
+		w.unwatch = c.notices.Watch(l.name, func() notices.Cause { return causeOf(l.named(l.blockedBy(c.gates.Last(l.key)))) })
 	}
 }
 
@@ -374,7 +406,7 @@ func (w *wait) set(kind wire.Kind, within quorum.Limit) error {
 		}
 		t.claim.Claim = wire.NewClaim(&l.terms, of)
 	}
-	t.heldBy(&all.lease)
+	all.lease.first(t)
 	w.noteContacts()
 	w.round = c.group.Ask(kind, t.claim, within)
 	won := w.round.Wait(w.ctx, c.closing, quorum.Tally.Decided).Won()

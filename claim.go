@@ -41,7 +41,7 @@ func (o *Options) canBeGranted(opts LockOptions) bool {
 // and the drift of the clocks.
 func (w *call) grantFor() time.Duration {
 	if l := w.locker; l.grantable {
-		return l.kind.grantFor(l)
+		return l.on.grantFor(l)
 	}
 	return 0
 }
@@ -100,7 +100,7 @@ func (q *claiming) register(g time.Duration) {
 	of, holders := l.kind.claimOf(q.wait, waited)
 	of.Fence, of.Grant, of.First = q.propose(now.Wall()), g, life
 	of.Spared, of.Behind, of.Made = spared, behind, time.Now()
-	claim := l.kind.newClaim(c, master.NewClaim(&l.terms, of), now, g)
+	claim := l.on.newClaim(c, master.NewClaim(&l.terms, of), now, g)
 	q.claim, q.holders = claim, holders
 	q.aim, q.asks, q.beats = nil, false, 0
 	q.pace.Registered(c.releases.Turn(l.key))
@@ -143,7 +143,7 @@ var _ quorum.Listener = (*answers)(nil)
 // Heard implements quorum.Listener. Counted is that of the Wait.
 func (h *answers) Heard(i int, a wire.Answer) {
 	if a.OtherLimit > 0 {
-		_, limit := h.locker.kind.permits()
+		_, limit := h.locker.on.permits()
 		h.locker.client.notices.OtherLimit(h.locker.name, limit, a.OtherLimit)
 	}
 	if m := h.locker.client.masters[i]; h.Answered(h.claim, h.kind, i, a, h.mark, h.life, m.Listening()) {
@@ -199,7 +199,7 @@ func (q *claiming) await(now clock.Reading) (next time.Time, more bool) {
 	} else if due.After(now.Time()) {
 		return due, true
 	}
-	q.ask(q.locker.kind.poll(q, now), q.claim.G)
+	q.ask(q.locker.on.poll(q, now), q.claim.G)
 	return now.Time(), true
 }
 
@@ -218,7 +218,7 @@ func (q *claiming) roundOver(now clock.Reading, mine uint64, first time.Time) (m
 		q.note()
 		return q.backOff(now) // some keys live for the TTL now
 	}
-	return q.locker.kind.judge(q, now, mine, first)
+	return q.locker.on.judge(q, now, mine, first)
 }
 
 // schedule sets when the next poll is due, after a round. It reports false if the schedule of Options.NewBackOff has
@@ -311,11 +311,9 @@ func (q *claiming) win(now clock.Reading, won *waits.Quorum) (more bool) {
 	full := c.opts.bounds.Validity(l.opts.TTL)
 	contended := q.attempts > 1 || q.round.Any(isTaken)
 	t := &tenure{client: c, name: l.name, opts: l.opts, claim: q.claim.Claim, holders: q.holders, asked: now, contended: contended, rounds: 1,
-		validity: renew.Validity{Start: now, Length: won.Left, Short: won.Left < q.claim.G}, slots: won.Slots}
-	t.crowded = q.inbox.Crowded(q.claim)
-	t.next, t.differ = q.inbox.Next(q.claim)
+		validity: renew.Validity{Start: now, Length: won.Left, Short: won.Left < q.claim.G}, slots: won.Slots, behind: q.inbox.Behind(q.claim)}
 	t.renews = t.holders.renewing(t)
-	t.heldBy(new(Lease))
+	new(Lease).first(t)
 	if q.flight != nil {
 		inbox, claim := q.inbox, q.claim
 		t.publish = q.publishing(won.Votes, func() uint64 { return inbox.Settled(claim) })
@@ -337,7 +335,7 @@ func (q *claiming) win(now clock.Reading, won *waits.Quorum) (more bool) {
 			err = c.wasted(l.name, q.round, err, 0, 0, 0)
 		}
 	}
-	if err == nil && (t.validity.Over(c.clock()) || !l.kind.accept(q, won, t)) {
+	if err == nil && (t.validity.Over(c.clock()) || !l.on.accept(q, won, t)) {
 		err = c.quorumError(opAcquire, l.name, q.round.Votes())
 	}
 	if err == nil && !t.begin() {

@@ -158,7 +158,7 @@ func (c *Client) NewLocker(name string, opts *LockOptions, more ...string) (*Loc
 		}
 	}
 	l := &Locker{client: c, name: name, key: key, opts: o, terms: wire.NewTerms(key, o.TTL), grantable: c.opts.canBeGranted(o)}
-	l.init(l.kindOf())
+	l.kind, l.on = c.entrances.kindOf(l), theLock{}
 	return l, nil
 }
 

@@ -31,8 +31,8 @@ func (l *Locker) LockContext(ctx context.Context) error {
 //   - matches ctx.Err if ctx ended;
 //   - is ErrClosed on a closed Client.
 func (l *Locker) TryLockContext(ctx context.Context) error {
-	l.mustClient()
-	_, err := l.enter(&wait{call: call{locker: l, ctx: ctx, once: true}})
+	mustBeMade(l.client, "Locker")
+	_, err := (&wait{call: call{locker: l, ctx: ctx, once: true}}).run()
 	return err
 }
 
@@ -49,7 +49,7 @@ func (l *Locker) TryLockContext(ctx context.Context) error {
 // After a *QuorumError, and after an error that matches ctx.Err, the lease lasted and l is unlocked. As long
 // as the Client is open, a master that did not answer receives the release as soon as it answers again.
 func (l *Locker) UnlockContext(ctx context.Context) error {
-	l.mustClient()
+	mustBeMade(l.client, "Locker")
 	ctx.Done() // a nil ctx panics before anything has changed
 	return l.kind.unlock(ctx, l, true)
 }
@@ -147,7 +147,7 @@ func (c *Client) SingleFlight(ctx context.Context, name string, f func(ctx conte
 // fly is SingleFlight for the goroutine that leads a flight.
 func (l *Locker) fly(ctx context.Context, fl *flight.Flight, f func(ctx context.Context) ([]byte, error)) (value []byte, shared bool, err error) {
 	defer fl.Land()
-	s, err := l.enter(&wait{call: call{locker: l, ctx: ctx, flight: fl}})
+	s, err := (&wait{call: call{locker: l, ctx: ctx, flight: fl}}).run()
 	if value, received := fl.Received(); received {
 		return value, true, nil
 	}
@@ -164,7 +164,7 @@ func (l *Locker) fly(ctx context.Context, fl *flight.Flight, f func(ctx context.
 			return fmt.Errorf("%w: that of %s has %d bytes, %d is the limit", ErrTooLarge, quote(l.name), len(value), wire.ValueMost)
 		}
 		sent = bytes.Clone(value) // f's caller may change it while it is being sent
-		s.tenure.share(sent)
+		s.tenure.publish.send(s.tenure, sent)
 		return nil
 	})
 	if err == nil {
@@ -195,9 +195,8 @@ func (w *wait) publishing(votes []quorum.Vote, settled func() uint64) *publishin
 	return p
 }
 
-// share sends a value to those who wait for the lock, ahead of the release.
-func (t *tenure) share(value []byte) {
-	p := t.publish
+// send sends a value to those who wait for the lock of the tenure, ahead of the release.
+func (p *publishing) send(t *tenure, value []byte) {
 	if p == nil {
 		return
 	}

@@ -310,24 +310,18 @@ const (
 
 // named returns err with the owner of the lock, if err says that the lock is held, and the owner is
 // known.
-func (c *Client) named(key string, err error) error {
+func (l *Locker) named(err error) error {
 	q, ok := err.(*QuorumError)
 	if !ok || !q.held || q.Owner != "" || q.Readers != nil {
 		return err
 	}
-	h, known := c.owners.Of(key)
+	h, known := l.client.owners.Of(l.heldKey(err))
 	if !known {
 		return err
 	}
 	named := *q // others may read q
 	named.Owner, named.Readers = h.Owner(), h.Readers
 	return &named
-}
-
-// whyTaken returns why the Locker cannot be locked now, for the Logger.
-func (l *Locker) whyTaken() notices.Cause {
-	err := l.blockedBy(l.client.gates.Last(l.key))
-	return causeOf(l.client.named(l.heldKey(err), err))
 }
 
 // heldKey returns the key that err says is held.

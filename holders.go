@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/redlock-go/redlock/internal/clock"
+	"github.com/redlock-go/redlock/internal/gate"
 	"github.com/redlock-go/redlock/internal/occupancy"
 	"github.com/redlock-go/redlock/internal/recent"
 	"github.com/redlock-go/redlock/internal/renew"
@@ -124,7 +125,7 @@ func (e *entrance) shutOut(t *tenure) (held, took bool) {
 func (e *entrance) releaseTaken(t *tenure) {
 	c := e.client
 	c.gates.Note(e.key, nil)
-	t.queueRelease()
+	(*releasing)(t).queue()
 	e.end()
 	c.gates.Leave(e.key)
 }
@@ -157,6 +158,16 @@ func (h *entrances) queued(key string) {
 	if e := h.Find(key); e != nil {
 		e.ask(occupancy.Wanted)
 	}
+}
+
+// tryGate takes the gate of a key if it is free. If a kept tenure has the gate, tryGate releases that tenure first. It returns what
+// TryEnter returns.
+func (h *entrances) tryGate(gates *gate.Gates, key string) (ok bool, note, err error) {
+	ok, note, err = gates.TryEnter(key)
+	if !ok && h.giveBack(key) {
+		return gates.TryEnter(key)
+	}
+	return ok, note, err
 }
 
 // giveBack gives up a tenure of key that nobody holds, and reports whether there was one.

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/redlock-go/redlock/internal/clock"
+	"github.com/redlock-go/redlock/internal/fence"
 	"github.com/redlock-go/redlock/internal/occupancy"
 	"github.com/redlock-go/redlock/internal/renew"
 	"github.com/redlock-go/redlock/internal/wire"
@@ -30,9 +31,9 @@ type keeper struct {
 	busy    bool          // a goroutine held the lock when a renewal was due last
 	entered time.Time     // when a goroutine has entered the tenure last, before its last renewal; zero: none has
 
-	mu         sync.Mutex // guards what follows
-	locker     *Locker    // for releases; the first one that keeps the lock; set once; nil: there is none
-	lastRecall string     // the token of the last recall
+	mu         sync.Mutex   // guards what follows
+	opts       *LockOptions // of the first Locker that keeps the lock; set once; nil: there is none
+	lastRecall string       // the token of the last recall
 }
 
 var (
@@ -44,6 +45,26 @@ var (
 // about a kilobyte, and is renewed while it is used, and if the process is killed, others wait for it. For one more, a lock
 // is released that has not been used for long.
 const keptMost = 10_000
+
+// kindOf returns the kind of a Locker of one name. Lockers of a name with different LockOptions do not share a keeper: only
+// those with the options of the first one keep the lock.
+func (h *entrances) kindOf(l *Locker) kind {
+	c := l.client
+	if l.opts.Keep == 0 || l.opts.RenewEvery < 0 || c.opts.DisableWakeups {
+		return mutex{}
+	}
+	k := &h.of(c, l.key).keeper
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if k.opts == nil {
+		opts := l.opts
+		k.opts = &opts
+	}
+	if *k.opts != l.opts {
+		return mutex{}
+	}
+	return k
+}
 
 // begins: a plain SET recalls no lock.
 func (k *keeper) begins() (first, afterWake wire.Kind) { return wire.Register, wire.Set }
@@ -189,7 +210,7 @@ func (k *keeper) unlocked(ctx context.Context, l *Locker, s *Lease, block bool) 
 		if !lost {
 			next, kept := k.pass(s)
 			if next != nil {
-				l.handedOver(ctx, s, next)
+				s.handedOver(ctx, next)
 			}
 			if next != nil || kept {
 				return nil
@@ -197,7 +218,7 @@ func (k *keeper) unlocked(ctx context.Context, l *Locker, s *Lease, block bool) 
 		}
 		k.end()
 	}
-	return l.leave(ctx, s, block)
+	return k.mutex.unlocked(ctx, l, s, block)
 }
 
 // pass hands the tenure over to a goroutine that waits, and returns the lease of that goroutine, or keeps it. Otherwise it is to
@@ -206,7 +227,7 @@ func (k *keeper) pass(s *Lease) (next *Lease, kept bool) {
 	t := s.tenure
 	for {
 		k.state.Clear(occupancy.Wanted)
-		if next := k.locker.handOver(s, nil); next != nil {
+		if next := s.handOver(nil); next != nil {
 			return next, false
 		}
 		now := k.state.Load()
@@ -236,7 +257,7 @@ func (k *keeper) vacate(s *Lease) bool {
 	}
 	t := s.tenure
 	t.mu.Lock()
-	can := t.err == nil && !t.countedOutLocked()
+	can := t.err == nil && !fence.Full(t.fence, t.holder.handovers)
 	if can {
 		s.endLocked(ErrReleased)
 	}
@@ -265,7 +286,7 @@ func (k *keeper) decide(t *tenure) {
 // recall handles a recall of the lock with this token. It reports false if no Locker keeps the lock.
 func (k *keeper) recall(token string) bool {
 	k.mu.Lock()
-	again, keeps := k.lastRecall == token, k.locker != nil
+	again, keeps := k.lastRecall == token, k.opts != nil
 	k.lastRecall = token
 	k.mu.Unlock()
 	t := k.tenure.Load()

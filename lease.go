@@ -2,7 +2,6 @@ package redlock
 
 import (
 	"context"
-	"math/rand/v2"
 	"sync/atomic"
 	"time"
 
@@ -10,6 +9,7 @@ import (
 	"github.com/redlock-go/redlock/internal/fence"
 	"github.com/redlock-go/redlock/internal/leasectx"
 	"github.com/redlock-go/redlock/internal/quorum"
+	"github.com/redlock-go/redlock/internal/turns"
 	"github.com/redlock-go/redlock/internal/wire"
 )
 
@@ -134,21 +134,19 @@ func (s *Lease) Wanted() <-chan struct{} {
 }
 
 func (oneHolder) watch(t *tenure, already bool) {
-	t.watch(t.claim.Key(), already)
-	for key := range t.claim.Keys {
-		if key != t.claim.Key() { // one of several names, each of which has a gate
-			t.watch(key, already)
+	watch := func(key string) {
+		if !already {
+			t.client.gates.Watch(key, t.tellWanted)
+		}
+		if t.client.gates.Waiting(key) {
+			t.tellWanted()
 		}
 	}
-}
-
-// watch has tellWanted called for each goroutine that waits for a gate of the tenure, or has begun to, unless it watches already.
-func (t *tenure) watch(key string, already bool) {
-	if !already {
-		t.client.gates.Watch(key, t.tellWanted)
-	}
-	if t.client.gates.Waiting(key) {
-		t.tellWanted()
+	watch(t.claim.Key())
+	for key := range t.claim.Keys {
+		if key != t.claim.Key() { // one of several names, each of which has a gate
+			watch(key)
+		}
 	}
 }
 
@@ -230,7 +228,7 @@ func (s *Lease) endLocked(err error) {
 	}
 }
 
-// handOver passes the lock from the holder with the lease s to the goroutine of the Client that has waited longest, without
+// handOver passes the lock from the holder of the lease to the goroutine of the Client that has waited longest, without
 // any command to the masters, and returns the lease of that goroutine. It stops when LockOptions.Handover has passed since
 // the masters granted the lock. So other processes wait for no more than that and one critical section of this process.
 //
@@ -238,32 +236,40 @@ func (s *Lease) endLocked(err error) {
 // if the tenure cannot be handed over.
 //
 // The argument of is nil for a lock, whose goroutines wait at the gate. Those that want permits wait in the crowd of these.
-func (l *Locker) handOver(s *Lease, of *permits) (next *Lease) {
-	if l.opts.Handover < 0 || l.opts.RenewEvery < 0 {
+func (s *Lease) handOver(of *permits) (next *Lease) {
+	t := s.tenure
+	if t.opts.Handover < 0 || t.opts.RenewEvery < 0 {
 		return nil
 	}
 	succeed := func(tag any) any {
-		if next, ok := tag.(*Locker); !ok || next.opts != l.opts { // it must get the TTL and MaxHold of its own Locker
+		if next, ok := tag.(*Locker); !ok || next.opts != t.opts { // it must get the TTL and MaxHold of its own Locker
 			return nil
 		}
-		if next = s.tenure.handOver(l.client.clock()); next == nil {
+		if next = t.handOver(t.client.clock()); next == nil {
 			return nil
 		}
 		return next
 	}
 	// Neither call lets succeed escape, so it costs no allocation.
-	if of != nil && !of.pass(succeed) || of == nil && !l.client.gates.Pass(l.key, succeed) {
+	if of != nil && !of.pass(succeed) || of == nil && !t.client.gates.Pass(t.claim.Key(), succeed) {
 		return nil
 	}
 	s.contexts.End(ErrReleased)
 	return next
 }
 
-// handedOver calls Trace.HandedOver. ctx is that of the call that unlocks s.
-func (l *Locker) handedOver(ctx context.Context, s, next *Lease) {
-	if f := l.client.opts.Trace.HandedOver; f != nil {
-		f(ctx, HandedOverInfo{Name: l.name, Held: l.client.clock().Since(s.acquired), Until: next.Until(), Fence: next.Fence(), Permits: len(s.tenure.slots)})
+// handedOver calls Trace.HandedOver. ctx is that of the call that unlocks the lease.
+func (s *Lease) handedOver(ctx context.Context, next *Lease) {
+	t := s.tenure
+	if f := t.client.opts.Trace.HandedOver; f != nil {
+		f(ctx, HandedOverInfo{Name: t.name, Held: t.client.clock().Since(s.acquired), Until: next.Until(), Fence: next.Fence(), Permits: len(t.slots)})
 	}
+}
+
+// first makes s the Lease of the first holder of t.
+func (s *Lease) first(t *tenure) {
+	*s = Lease{tenure: t, acquired: t.asked, handovers: t.holders.handovers()}
+	t.holder = s
 }
 
 // finish ends the tenure because it is unlocked. If it returns nil, the caller must queue the release. If the
@@ -287,62 +293,32 @@ func (t *tenure) finish() error {
 	return nil
 }
 
-// queueRelease ends the tenure, and queues its release. Nobody waits for the outcome. If the tenure has ended before, it returns why.
-func (t *tenure) queueRelease() error {
-	err := t.finish()
-	if err == nil {
-		t.client.group.Tell(t.releaseRequest(), t.claim, (*releasing)(t))
-	}
-	return err
-}
-
 // A releasing is a tenure that was unlocked, and its release.
 type releasing tenure
 
 var _ quorum.Observer = (*releasing)(nil)
 
-// held returns for how long the last holder has held the tenure.
-func (o *releasing) held() time.Duration { return o.unlocked.Since(o.holder.acquired) }
-
-// Some releases leave the lock open: otherwise, clients that do not queue would never find it free while others
-// queue. An open release costs the next holder a round trip. It is one release in openOneIn. Where both that
-// round trip and the hold are short, it is one in openOneInShort, since the lock is then free for a short time
-// only. In a crowd it is one in openOneInCrowd: a client's fair share is smaller there, and the round trips of all would cost more than
-// they give.
-const (
-	openOneIn      = 8
-	openOneInCrowd = 16
-	openOneInShort = 2                     // divides openOneIn
-	openTrip       = time.Millisecond      // the longest short round trip
-	openHold       = 10 * time.Millisecond // the longest short hold
-)
-
-// drawOpen draws at random whether a release leaves the lock open. It asks for the distance last, and only if that
-// decides, because the distance has to be computed.
-func (o *releasing) drawOpen() bool {
-	if o.crowded {
-		return rand.N(openOneInCrowd) == 0
+// queue ends the tenure, and queues its release. Nobody waits for the outcome. If the tenure has ended before, it returns why.
+func (o *releasing) queue() error {
+	t := (*tenure)(o)
+	err := t.finish()
+	if err == nil {
+		t.client.group.Tell(t.holders.releasing(t), t.claim, o)
 	}
-	switch n := rand.N(openOneIn); {
-	case n == 0:
-		return true
-	case n >= openOneIn/openOneInShort:
-		return false
-	}
-	return o.held() <= openHold && o.client.group.Distance() <= openTrip
+	return err
 }
 
-// releaseRequest returns the command of the release.
-func (t *tenure) releaseRequest() wire.Request { return t.holders.releasing(t) }
+// held returns for how long the last holder has held the tenure.
+func (o *releasing) held() time.Duration { return o.unlocked.Since(o.holder.acquired) }
 
 // passesOn returns a release that says how it passes the lock on, and which fence it proposes.
 func (o *releasing) passesOn() wire.Request {
 	how, number := wire.ToHead, int64(0)
 	switch {
-	case !o.differ && !o.recalled && o.drawOpen():
+	case !o.behind.Differ && !o.recalled && turns.DrawOpen(o.behind.Crowded, o.held(), o.client.group.Distance):
 		how = wire.Open
-	case o.next != "": // if each master had its own head, and these differed, nobody would have the votes of a quorum
-		how = wire.ToNext(o.next)
+	case o.behind.Next != "": // if each master had its own head, and these differed, nobody would have the votes of a quorum
+		how = wire.ToNext(o.behind.Next)
 	}
 	if o.fence != 0 {
 		// It is not stored: as a rule nobody waits, and numbers may not run ahead of the clock.

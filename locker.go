@@ -1,7 +1,6 @@
 package redlock
 
 import (
-	"cmp"
 	"context"
 	"sync"
 	"sync/atomic"
@@ -31,21 +30,14 @@ type Locker struct {
 	opts   LockOptions
 	terms  wire.Terms // of all claims
 	kind   kind
+	on     subject
 	names  []string // of a set, in the order of the keys; nil: l has one name
 	keys   []string // of these names; sorted, all different
 
-	grantable bool      // a release may grant the lock to a wait, as far as the options and the kind decide
-	first     wire.Kind // of the first attempt; a Register in any case if package turns asks for that: see acquire
-	afterWake wire.Kind // of an attempt after a wake-up
-	silent    bool      // it is for one name of a set: neither losses nor releases of its leases are reported
+	grantable bool // a release may grant the lock to a wait, as far as the options and the kind decide
+	silent    bool // it is for one name of a set: neither losses nor releases of its leases are reported
 
 	lease atomic.Pointer[Lease] // set by locking, nil after unlocking; not used by readers
-}
-
-// init sets the kind of l.
-func (l *Locker) init(k kind) {
-	l.kind = k
-	l.first, l.afterWake = k.begins()
 }
 
 // Lock locks l. If another goroutine or process holds the lock, or if no quorum of masters can be reached,
@@ -53,11 +45,11 @@ func (l *Locker) init(k kind) {
 // It panics if the Client is closed before or during the wait. Use LockContext for a wait that can be
 // interrupted and for errors.
 func (l *Locker) Lock() {
-	l.mustClient()
+	mustBeMade(l.client, "Locker")
 	if l.kind.join(l) != nil {
 		return
 	}
-	if _, err := l.enter(&wait{call: call{locker: l, ctx: context.Background(), forever: true}}); err != nil {
+	if _, err := (&wait{call: call{locker: l, ctx: context.Background(), forever: true}}).run(); err != nil {
 		panic("redlock: Lock of " + quote(l.name) + " on a closed Client")
 	}
 }
@@ -77,7 +69,7 @@ func (l *Locker) TryLock() bool {
 // returns it. A program should call UnlockContext or Client.Close before it exits. Otherwise the keys that it
 // released last may stay for their TTL.
 func (l *Locker) Unlock() {
-	l.mustClient()
+	mustBeMade(l.client, "Locker")
 	if l.kind.unlock(context.Background(), l, false) == ErrNotHeld {
 		panic("redlock: unlock of unlocked Locker")
 	}
@@ -86,79 +78,33 @@ func (l *Locker) Unlock() {
 // Name returns the name that was given to Client.Locker. If there are several, it returns all of them in the
 // order of their keys, separated by a comma and a space.
 func (l *Locker) Name() string {
-	l.mustClient()
+	mustBeMade(l.client, "Locker")
 	return l.name
 }
 
 // Lease returns the current lease of l, or nil if l is not locked. Call it between locking and unlocking. The
 // returned lease does not change when l is locked again.
 func (l *Locker) Lease() *Lease {
-	l.mustClient()
+	mustBeMade(l.client, "Locker")
 	return l.kind.held(l)
 }
 
 // lock waits for the lock until the schedule stops.
 func (l *Locker) lock(ctx context.Context) (*Lease, error) {
-	l.mustClient()
+	mustBeMade(l.client, "Locker")
 	if ctx.Err() == nil {
 		if s := l.kind.join(l); s != nil {
 			return s, nil
 		}
 	}
-	return l.enter(&wait{call: call{locker: l, ctx: ctx}})
+	return (&wait{call: call{locker: l, ctx: ctx}}).run()
 }
 
-// enter runs a wait. If it has won, its lease becomes that of the Locker. Otherwise enter returns why it has not.
-func (l *Locker) enter(w *wait) (_ *Lease, err error) {
-	c := l.client
-	if !c.calls.Begin() {
-		return nil, ErrClosed
-	}
-	defer c.calls.Done()
-	w.began = c.clock()
-	w.traceStart()
-	defer func() { w.traceDone(cmp.Or(err, errPanicked)) }() // if err is nil here, it was called before, or a function of the user panicked
-	if w.ctx.Err() != nil {
-		return nil, w.outcome()
-	}
-	defer w.end()
-	var won bool
-	if w.once {
-		won = l.kind.try(w)
-	} else {
-		won = l.kind.lock(w)
-	}
-	if !won {
-		return nil, w.outcome()
-	}
-	w.traceDone(nil) // if this panics, w.end still releases the lock
-	return l.kind.hold(w), nil
-}
-
-// tryGate takes the gate of a key if it is free. If a kept tenure has the gate, tryGate releases that tenure first. It returns what
-// TryEnter returns.
-func (c *Client) tryGate(key string) (ok bool, note, err error) {
-	ok, note, err = c.gates.TryEnter(key)
-	if !ok && c.entrances.giveBack(key) {
-		return c.gates.TryEnter(key)
-	}
-	return ok, note, err
-}
-
-// leave hands over or releases the lease s, which l no longer refers to, and leaves the gate. If block is
+// releaseLease releases the lease s, which l no longer refers to, and leaves the gate. If block is
 // true, it waits for the outcome of the release and returns it.
 //
 // The gate is left as soon as the release is queued. The next acquisition of the name then follows the
 // release on the same ordered connections, so it finds the key deleted: see package turns.
-func (l *Locker) leave(ctx context.Context, s *Lease, block bool) error {
-	if next := l.handOver(s, nil); next != nil {
-		l.handedOver(ctx, s, next)
-		return nil
-	}
-	return l.releaseLease(ctx, s, block)
-}
-
-// releaseLease is leave without a handover.
 func (l *Locker) releaseLease(ctx context.Context, s *Lease, block bool) error {
 	c, t := l.client, s.tenure
 	l.noteHeld(false) // from now on, our lease does not hold the lock
@@ -169,7 +115,7 @@ func (l *Locker) releaseLease(ctx context.Context, s *Lease, block bool) error {
 	defer c.calls.Done()
 	if !block {
 		defer l.leaveGate()
-		return t.queueRelease()
+		return (*releasing)(t).queue()
 	}
 	ctx, cancel := leasectx.Outlive(ctx, s) // the release ends the contexts of the lease, and ctx may be one of them
 	defer cancel()
@@ -177,22 +123,15 @@ func (l *Locker) releaseLease(ctx context.Context, s *Lease, block bool) error {
 		l.leaveGate()
 		return err
 	}
-	round := c.group.Ask(t.releaseRequest(), t.claim, c.opts.bounds.Limit(t.opts.TTL))
+	round := c.group.Ask(t.holders.releasing(t), t.claim, c.opts.bounds.Limit(t.opts.TTL))
 	l.leaveGate()
 	return (*releasing)(t).await(ctx, round)
 }
 
 // leaveGate leaves the gate of l and, for a set, those of its names.
 func (l *Locker) leaveGate() {
-	l.leaveNames(len(l.keys))
+	l.client.gates.Leave(l.keys...)
 	l.client.gates.Leave(l.key)
-}
-
-// leaveNames leaves the gates of the first n names.
-func (l *Locker) leaveNames(n int) {
-	for _, key := range l.keys[:n] {
-		l.client.gates.Leave(key)
-	}
 }
 
 // noteHeld sets the error for goroutines that find a gate of l taken: ErrHeld or errHeldInSet if is is true, otherwise nil.
@@ -207,17 +146,17 @@ func (l *Locker) noteHeld(is bool) {
 	}
 }
 
-// mustClient returns the Client, or panics if there is none.
-func (l *Locker) mustClient() *Client {
-	if l.client == nil {
-		panic("redlock: use of a zero Locker; Client.Locker makes one that can be used")
+// mustBeMade panics for a zero Locker or Semaphore, which has no Client.
+func mustBeMade(c *Client, what string) {
+	if c == nil {
+		panic("redlock: use of a zero " + what + "; Client." + what + " makes one that can be used")
 	}
-	return l.client
 }
 
 // A kind is what differs between Lockers: of one name (mutex), of one name with Keep (keeper), of several names (set), of the
 // two sides of an RWLocker (writer and readers), and of an acquisition of a Semaphore (permits). The methods with a wait are those of
-// that call. Other code asks only whether a wait is for slots, in three places: wire.Terms.OfSlots, and Slots of a quorum of votes.
+// that call. What differs between a lock and slots of a semaphore is a subject. Other code asks only whether a wait is for slots, in
+// three places: wire.Terms.OfSlots, and Slots of a quorum of votes.
 //
 // A kind is like mutex, but for the methods that it has of its own (a writer is like a mutex or a keeper):
 //
@@ -233,16 +172,10 @@ func (l *Locker) mustClient() *Client {
 //	unlocked      own     .       .       .       own
 //	begins        own     .       own     own     .
 //	claimOf       own     .       .       own     own
-//	newClaim      .       .       .       .       own
-//	grantFor      .       .       .       .       own
 //	numbers       .       .       .       own     .
 //	explain       .       own     .       .       .
 //	announces     .       .       own     own     .
 //	besideReaders .       .       own     .       .
-//	permits       .       .       .       .       own
-//	poll          .       .       .       .       own
-//	judge         .       .       .       .       own
-//	accept        .       .       .       .       own
 type kind interface {
 	entering
 	asking
@@ -277,10 +210,6 @@ type asking interface {
 	// claimOf returns what the claim of an acquisition by the wait says, token included, and how its tenure is shared.
 	// waited is for how long the wait has lasted, or wire.NoQueue, or wire.OutOfTurn.
 	claimOf(w *wait, waited time.Duration) (wire.ClaimOf, holders)
-	// newClaim returns a registered claim without votes. It may be granted the lock for g.
-	newClaim(c *Client, registered *master.Claim, began clock.Reading, g time.Duration) *waits.Claim
-	// grantFor returns for how long a release may grant the lock, or 0: see call.grantFor.
-	grantFor(l *Locker) time.Duration
 	// numbers returns where the fences come from.
 	numbers(c *Client) fence.Source
 	// explain completes the error of an attempt of the wait, given its votes.
@@ -289,6 +218,14 @@ type asking interface {
 	announces(w *wait) bool
 	// besideReaders reports whether readers may be the reason why the last attempt of the wait was refused.
 	besideReaders(w *wait) bool
+}
+
+// A subject is what the claims of a Locker are on: a lock (theLock), or slots of a semaphore (permits).
+type subject interface {
+	// newClaim returns a registered claim without votes. It may be granted the lock for g.
+	newClaim(c *Client, registered *master.Claim, began clock.Reading, g time.Duration) *waits.Claim
+	// grantFor returns for how long a release may grant the lock, or 0: see call.grantFor.
+	grantFor(l *Locker) time.Duration
 	// permits returns how many permits of which limit are wanted; 0 for a lock.
 	permits() (n, limit int)
 	// poll returns the next poll of a claim.
@@ -297,25 +234,6 @@ type asking interface {
 	judge(q *claiming, now clock.Reading, mine uint64, first time.Time) (more bool)
 	// accept ends the claim, since a quorum of votes makes it a tenure. It reports false if one of the votes has become void.
 	accept(q *claiming, won *waits.Quorum, t *tenure) bool
-}
-
-// kindOf returns the kind of a Locker of one name. Lockers of a name with different LockOptions do not share a keeper: only
-// those with the options of the first one keep the lock.
-func (l *Locker) kindOf() kind {
-	c := l.client
-	if l.opts.Keep == 0 || l.opts.RenewEvery < 0 || c.opts.DisableWakeups {
-		return mutex{}
-	}
-	k := &c.entrances.of(c, l.key).keeper
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	if k.locker == nil {
-		k.locker = &Locker{client: c, name: l.name, key: l.key, opts: l.opts, terms: l.terms}
-	}
-	if k.locker.opts != l.opts {
-		return mutex{}
-	}
-	return k
 }
 
 // mutex is the kind of a Locker of one name, and a part of that of several names.
@@ -363,7 +281,11 @@ func (mutex) unlockLease(ctx context.Context, l *Locker, s *Lease) error {
 }
 
 func (mutex) unlocked(ctx context.Context, l *Locker, s *Lease, block bool) error {
-	return l.leave(ctx, s, block)
+	if next := s.handOver(nil); next != nil {
+		s.handedOver(ctx, next)
+		return nil
+	}
+	return l.releaseLease(ctx, s, block)
 }
 
 // A plain SET leaves the lock to nobody, so an acquisition soon after a release is another command: see package turns.
@@ -371,18 +293,6 @@ func (mutex) begins() (first, afterWake wire.Kind) { return wire.Set, wire.Set }
 
 func (mutex) claimOf(w *wait, waited time.Duration) (wire.ClaimOf, holders) {
 	return wire.ClaimOf{Token: wire.NewToken(w.locker.client.opts.Owner), Waited: waited}, alone
-}
-
-func (mutex) newClaim(c *Client, registered *master.Claim, began clock.Reading, g time.Duration) *waits.Claim {
-	return waits.NewClaim(registered, began, g, len(c.masters))
-}
-
-func (mutex) grantFor(l *Locker) time.Duration {
-	c := l.client
-	if !c.group.Grants() {
-		return 0
-	}
-	return c.opts.bounds.Grant(l.opts.TTL, c.group.RoundTrip())
 }
 
 func (mutex) numbers(c *Client) fence.Source { return c.fences }
@@ -395,16 +305,33 @@ func (mutex) announces(w *wait) bool { return !w.once && w.byReaders() }
 
 func (mutex) besideReaders(w *wait) bool { return w.byReaders() }
 
-func (mutex) permits() (n, limit int) { return 0, 0 }
+// theLock is the subject of a Locker that is not for permits.
+type theLock struct{}
 
-func (mutex) poll(q *claiming, now clock.Reading) wire.Request {
+var _ subject = theLock{}
+
+func (theLock) newClaim(c *Client, registered *master.Claim, began clock.Reading, g time.Duration) *waits.Claim {
+	return waits.NewClaim(registered, began, g, len(c.masters))
+}
+
+func (theLock) grantFor(l *Locker) time.Duration {
+	c := l.client
+	if !c.group.Grants() {
+		return 0
+	}
+	return c.opts.bounds.Grant(l.opts.TTL, c.group.RoundTrip())
+}
+
+func (theLock) permits() (n, limit int) { return 0, 0 }
+
+func (theLock) poll(q *claiming, now clock.Reading) wire.Request {
 	return wire.Polling(q.apart, q.standing(now))
 }
 
-func (mutex) judge(q *claiming, now clock.Reading, mine uint64, first time.Time) (more bool) {
+func (theLock) judge(q *claiming, now clock.Reading, mine uint64, first time.Time) (more bool) {
 	return q.judgeLock(now, mine, first)
 }
 
-func (mutex) accept(q *claiming, won *waits.Quorum, t *tenure) bool {
+func (theLock) accept(q *claiming, won *waits.Quorum, t *tenure) bool {
 	return q.inbox.Won(q.claim, won, t.doubt)
 }

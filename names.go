@@ -31,7 +31,7 @@ func (c *Client) newSet(names []string, opts LockOptions) (*Locker, error) {
 	}
 	terms := wire.NewSetTerms(keys, opts.TTL)
 	l := &Locker{client: c, name: strings.Join(names, ", "), key: terms.Key(), opts: opts, terms: terms, names: names, keys: keys}
-	l.init(set{})
+	l.kind, l.on = set{}, theLock{}
 	return l, nil
 }
 
@@ -178,7 +178,7 @@ func (set) enterNames(w *wait) bool {
 func (set) tryNames(w *wait) bool {
 	l := w.locker
 	for _, key := range l.keys {
-		ok, note, _ := l.client.tryGate(key)
+		ok, note, _ := l.client.entrances.tryGate(&l.client.gates, key)
 		if !ok {
 			w.blocked(note)
 			return false
@@ -190,7 +190,7 @@ func (set) tryNames(w *wait) bool {
 
 // leaveNames leaves the gates of the names.
 func (w *wait) leaveNames() {
-	w.locker.leaveNames(w.nameGates)
+	w.locker.client.gates.Leave(w.locker.keys[:w.nameGates]...)
 	w.nameGates = 0
 }
 
@@ -231,7 +231,7 @@ func (set) part(l *Locker, i int) *Locker {
 		opts.RenewEvery = opts.TTL / 3
 	}
 	part := &Locker{client: l.client, name: l.names[i], key: l.keys[i], silent: true, opts: opts, terms: wire.NewTerms(l.keys[i], opts.TTL)}
-	part.init(mutex{})
+	part.kind, part.on = mutex{}, theLock{}
 	return part
 }
 

@@ -142,7 +142,8 @@ func (q *contender) try() (more bool) {
 	kind := q.kind
 	if q.woken {
 		q.pauses.Woken()
-		q.woken, kind = false, q.locker.afterWake
+		q.woken = false
+		_, kind = q.locker.kind.begins()
 	}
 	q.kind, q.queued = wire.Again, true
 	q.pauses.Attempt()

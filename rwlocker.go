@@ -60,12 +60,12 @@ func (c *Client) NewRWLocker(name string, opts *LockOptions) (*RWLocker, error) 
 	}
 	rw := &RWLocker{}
 	for _, side := range []*Locker{&rw.writer, &rw.reader} {
-		side.client, side.name, side.key, side.opts, side.terms = c, l.name, l.key, l.opts, l.terms
+		side.client, side.name, side.key, side.opts, side.terms, side.on = c, l.name, l.key, l.opts, l.terms, l.on
 	}
-	rw.writer.init(writer{l.kind, c.opts.DisableWakeups})
+	rw.writer.kind = writer{l.kind, c.opts.DisableWakeups}
 	rw.reader.terms = l.terms.ForReaders()
 	rw.readers = &c.entrances.of(c, l.key).readers
-	rw.reader.init(rw.readers)
+	rw.reader.kind = rw.readers
 	return rw, nil
 }
 

@@ -130,15 +130,14 @@ func (s *Semaphore) TryAcquire(ctx context.Context) (*Permit, error) {
 
 // locker returns a Locker for one acquisition of n permits: see permits.
 func (s *Semaphore) locker(n int) (*Locker, error) {
-	if s.client == nil {
-		panic("redlock: use of a zero Semaphore; Client.Semaphore makes one that can be used")
-	}
+	mustBeMade(s.client, "Semaphore")
 	if n < 1 || n > s.limit || n > wire.SlotsMost {
 		return nil, fmt.Errorf("redlock: %d permits of %s were asked for; from 1 to %d can be had", n, quote(s.name), min(s.limit, wire.SlotsMost))
 	}
 	l := &Locker{client: s.client, name: s.name, opts: s.opts, terms: wire.NewSlotTerms(s.key, s.limit, n, s.opts.TTL), grantable: true}
 	l.key = fmt.Sprintf("redlock:permit:%d:%s", s.client.permits.Add(1), s.key)
-	l.init(&permits{crowd: s.crowd, n: n, limit: s.limit})
+	p := &permits{crowd: s.crowd, n: n, limit: s.limit}
+	l.kind, l.on = p, p
 	return l, nil
 }
 
@@ -197,7 +196,10 @@ type permits struct {
 	waiting bool        // crowd.beginWaiting was called
 }
 
-var _ kind = (*permits)(nil)
+var (
+	_ kind    = (*permits)(nil)
+	_ subject = (*permits)(nil)
+)
 
 // A crowd is what the goroutines of a Client that want permits of one name have in common. Those at the front register claims.
 type crowd struct {
@@ -408,15 +410,15 @@ func (p *permits) giveUp(w *wait) {
 		p.crowd.endWaiting()
 	}
 	if s, ok := p.place.Leave().(*Lease); ok {
-		s.tenure.queueRelease()
+		(*releasing)(s.tenure).queue()
 	}
 }
 
 func (p *permits) unlocked(ctx context.Context, l *Locker, s *Lease, block bool) error {
 	p.crowd.Held(-1)
-	if next := l.handOver(s, p); next != nil {
+	if next := s.handOver(p); next != nil {
 		l.client.gates.Leave(l.key) // the next one has a gate of its own
-		l.handedOver(ctx, s, next)
+		s.handedOver(ctx, next)
 		return nil
 	}
 	p.crowd.noteReleased(s.tenure.slots)
@@ -427,7 +429,7 @@ func (p *permits) unlocked(ctx context.Context, l *Locker, s *Lease, block bool)
 // go back to the masters: else calls for several would starve.
 func (p *permits) pass(make func(tag any) any) bool {
 	return p.crowd.Pass(func(tag any) any {
-		if n, limit := tag.(*Locker).kind.permits(); n != p.n || limit != p.limit {
+		if n, limit := tag.(*Locker).on.permits(); n != p.n || limit != p.limit {
 			return nil
 		}
 		return make(tag)

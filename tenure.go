@@ -13,6 +13,7 @@ import (
 	"github.com/redlock-go/redlock/internal/fence"
 	"github.com/redlock-go/redlock/internal/master"
 	"github.com/redlock-go/redlock/internal/renew"
+	"github.com/redlock-go/redlock/internal/waits"
 	"github.com/redlock-go/redlock/internal/wire"
 )
 
@@ -30,9 +31,7 @@ type tenure struct {
 	holders   holders       // immutable
 	asked     clock.Reading // immutable; the time before the first byte of the round that was won
 	contended bool          // immutable; not acquired by the first attempt: others want the lock
-	next      string        // immutable; the token of the claim to which the release passes the lock on; "": to the head of each queue
-	differ    bool          // immutable; the heads of the queues differ
-	crowded   bool          // immutable; several clients were ahead of its claim in the queues
+	behind    waits.Behind  // immutable; who is to have the lock next
 	fence     int64         // immutable; 0: none
 	rounds    int           // immutable; how many rounds the acquisition took
 	slots     []int         // immutable; of a permit; nil for a lock
@@ -108,12 +107,6 @@ func (oneHolder) renewing(*tenure) wire.Request           { return nil }
 func (oneHolder) healing(t *tenure) wire.Request          { return t.claim.Healing(t.fence) }
 func (oneHolder) releasing(t *tenure) wire.Request        { return (*releasing)(t).passesOn() }
 
-// heldBy makes s the Lease of the first holder.
-func (t *tenure) heldBy(s *Lease) {
-	*s = Lease{tenure: t, acquired: t.asked, handovers: t.holders.handovers()}
-	t.holder = s
-}
-
 // begin schedules the tenure's first renewal, or its end. If the Client is closed, it ends the tenure and reports false.
 func (t *tenure) begin() (open bool) {
 	t.mu.Lock()
@@ -156,16 +149,11 @@ func (t *tenure) handOver(now clock.Reading) (next *Lease) {
 
 // succeedLocked returns the Lease of the next holder, or nil if the tenure has ended, or can have no more holders.
 func (t *tenure) succeedLocked(now clock.Reading) *Lease {
-	if t.err != nil || t.countedOutLocked() {
+	if t.err != nil || fence.Full(t.fence, t.holder.handovers) {
 		return nil
 	}
 	t.holder = &Lease{tenure: t, acquired: now, handovers: t.holder.handovers + 1}
 	return t.holder
-}
-
-// countedOutLocked reports whether the fence of the tenure has no number for another holder.
-func (t *tenure) countedOutLocked() bool {
-	return t.fence != 0 && t.holder.handovers == fence.HandoversMost
 }
 
 // end ends the tenure for the reason err, unless it has ended, and reports whether it did. It sends nothing

@@ -54,6 +54,9 @@ func Of(number int64, handovers int) uint64 {
 	return uint64(number)<<wire.FenceBits | uint64(handovers)
 }
 
+// Full reports whether a fence cannot count another handover.
+func Full(number int64, handovers int) bool { return number != 0 && handovers == HandoversMost }
+
 // At returns the number of a time.
 func At(t time.Time) int64 { return t.UnixMicro() / tick.Microseconds() }
 

@@ -141,12 +141,14 @@ func (g *Gates) Waiting(name string) bool {
 	return gt != nil && gt.waiters.Len() > 0
 }
 
-// Leave gives the gate of name to the waiter that has waited longest, or frees
+// Leave gives each of the gates to the waiter that has waited longest for it, or frees
 // it. The goroutine that leaves need not be the one that entered.
-func (g *Gates) Leave(name string) {
+func (g *Gates) Leave(names ...string) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	g.leaveLocked(name)
+	for _, name := range names {
+		g.leaveLocked(name)
+	}
 }
 
 // Watch has f called whenever a goroutine begins to wait for the gate of name, until the gate is left. The gate must be taken, else

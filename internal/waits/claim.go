@@ -257,18 +257,18 @@ type left struct {
 	slots []int
 }
 
-// Crowded reports whether a quorum of masters have said that several clients were ahead of the claim when it was registered.
-func (in *Inbox) Crowded(c *Claim) bool {
-	in.waits.mu.Lock()
-	defer in.waits.mu.Unlock()
-	return bits.OnesCount64(c.behind) >= in.waits.Need
+// Behind says who is to have the lock after a claim.
+type Behind struct {
+	Next    string // the token of the head of the queue at the largest number of masters; on a tie, the first of these; "": nothing is known
+	Differ  bool   // the heads of the queues differ
+	Crowded bool   // a quorum of masters have said that several clients were ahead of the claim when it was registered
 }
 
-// Next returns the token of the claim that is to have the lock after this one: the head of the queue at the largest number of masters; on a
-// tie, the first of these; "" if nothing is known. It also reports whether masters differ.
-func (in *Inbox) Next(c *Claim) (token string, differ bool) {
+// Behind returns who is to have the lock after a claim.
+func (in *Inbox) Behind(c *Claim) (b Behind) {
 	in.waits.mu.Lock()
 	defer in.waits.mu.Unlock()
+	b.Crowded = bits.OnesCount64(c.behind) >= in.waits.Need
 	most := 0
 	for _, next := range c.nexts {
 		n := 0
@@ -280,12 +280,12 @@ func (in *Inbox) Next(c *Claim) (token string, differ bool) {
 		if next == "" {
 			continue
 		}
-		differ = differ || token != "" && next != token
+		b.Differ = b.Differ || b.Next != "" && next != b.Next
 		if n > most {
-			token, most = next, n
+			b.Next, most = next, n
 		}
 	}
-	return token, differ
+	return b
 }
 
 // Unused returns how many masters have granted the lock to a claim in vain.

@@ -85,8 +85,8 @@ func TestALeaseNamesTheNextOfMostMasters(t *testing.T) {
 					s.Granted(i, master.Grant{Key: "a", Token: "token", Next: next, Mark: clock.System(), Sure: true})
 				}
 			}
-			if token, differ := in.Next(c); token != row.token || differ != row.differ {
-				t.Errorf("Next = %q, %t, want %q, %t", token, differ, row.token, row.differ)
+			if b := in.Behind(c); b.Next != row.token || b.Differ != row.differ {
+				t.Errorf("Behind = %+v, want %q, %t", b, row.token, row.differ)
 			}
 		})
 	}
