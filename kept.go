@@ -26,20 +26,24 @@ type keeper struct {
 	mutex
 	*entrance
 
-	// Guarded by the tenure's mutex:
-	unheld  time.Duration // see longer
-	busy    bool          // a goroutine held the lock when a renewal was due last
-	entered time.Time     // when a goroutine has entered the tenure last, before its last renewal; zero: none has
-
 	mu         sync.Mutex   // guards what follows
 	opts       *LockOptions // of the first Locker that keeps the lock; set once; nil: there is none
 	lastRecall string       // the token of the last recall
 }
 
-var (
-	_ kind    = (*keeper)(nil)
-	_ holders = (*keeper)(nil)
-)
+var _ kind = (*keeper)(nil)
+
+// keeping is how a tenure is shared that may be kept.
+type keeping struct {
+	*entrance
+
+	// Guarded by the tenure's mutex:
+	unheld  time.Duration // see longer
+	busy    bool          // a goroutine held the lock when a renewal was due last
+	entered time.Time     // when a goroutine has entered the tenure last, before its last renewal; zero: none has
+}
+
+var _ holders = (*keeping)(nil)
 
 // keptMost is how many locks a Client keeps at most, with those that goroutines hold by a tenure that may be kept. Each takes
 // about a kilobyte, and is renewed while it is used, and if the process is killed, others wait for it. For one more, a lock
@@ -73,7 +77,7 @@ func (k *keeper) claimOf(w *wait, waited time.Duration) (wire.ClaimOf, holders) 
 	if !k.client.releases.Keeps(k.key) {
 		return k.mutex.claimOf(w, waited)
 	}
-	return wire.ClaimOf{Token: wire.KeptBy(wire.NewToken(""), w.locker.client.id), Waited: waited}, k
+	return wire.ClaimOf{Token: wire.KeptBy(wire.NewToken(""), w.locker.client.id), Waited: waited}, &k.keeping
 }
 
 // enter enters the tenure if it is kept, and returns the Lease of its new holder. A Lease that nobody has seen is used
@@ -101,7 +105,7 @@ func (k *keeper) enter() *Lease {
 func (k *keeper) succeed(t *tenure, now clock.Reading) *Lease {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	k.unheld = 0
+	k.keeping.unheld = 0
 	return t.succeedLocked(now)
 }
 
@@ -146,7 +150,7 @@ func (k *keeper) hold(w *wait) *Lease {
 	t := w.lease.tenure
 	if t == k.tenure.Load() {
 		t.mu.Lock()
-		k.unheld = 0
+		k.keeping.unheld = 0
 		t.mu.Unlock()
 	} else {
 		k.acquired(t)
@@ -164,7 +168,7 @@ func (k *keeper) acquired(t *tenure) {
 	if t.contended {
 		c.releases.Wanted(k.key, false)
 	}
-	if t.contended || t.holders != k || !c.group.Listening() {
+	if t.contended || t.holders != &k.keeping || !c.group.Listening() {
 		return
 	}
 	spare, spared, ok := c.kept.Take(&k.place, k.entrance)
@@ -173,7 +177,8 @@ func (k *keeper) acquired(t *tenure) {
 		return
 	}
 	t.mu.Lock()
-	k.unheld, k.busy, k.entered = 0, false, time.Time{}
+	h := &k.keeping
+	h.unheld, h.busy, h.entered = 0, false, time.Time{}
 	t.mu.Unlock()
 	k.begin(t, 1, 0)
 	k.mu.Lock()
@@ -270,9 +275,9 @@ func (k *keeper) vacate(s *Lease) bool {
 
 // decide passes on, or releases, a tenure that the caller has taken. The caller may be the goroutine of a connection or the
 // scheduler, and nobody has unlocked. So decide does not call Trace.HandedOver.
-func (k *keeper) decide(t *tenure) {
+func (k *keeping) decide(t *tenure) {
 	k.state.Admit() // for the next holder, if there is one
-	if next, kept := k.pass(t.holder); next != nil || kept {
+	if next, kept := k.keeper.pass(t.holder); next != nil || kept {
 		return
 	}
 	if k.isOver(t, k.client.clock()) {
@@ -292,7 +297,7 @@ func (k *keeper) recall(token string) bool {
 	t := k.tenure.Load()
 	mine := t != nil && t.claim.Token() == token
 	if !again {
-		k.client.releases.Wanted(k.key, mine && k.used(t))
+		k.client.releases.Wanted(k.key, mine && k.keeping.used(t))
 	}
 	if mine && !k.ask(occupancy.Asked) {
 		t.tellWanted()
@@ -301,7 +306,7 @@ func (k *keeper) recall(token string) bool {
 }
 
 // used reports whether a goroutine has entered the tenure since the last renewal, or was handed it.
-func (k *keeper) used(t *tenure) bool {
+func (k *keeping) used(t *tenure) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	return t.holder.handovers > 0 || t.window.Load().enters.Checked()
@@ -317,13 +322,13 @@ func (e *entrance) lastEntered() (at time.Time, idle bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if at = t.window.Load().enters.Last(); at.IsZero() {
-		at = e.keeper.entered
+		at = e.keeping.entered
 	}
 	return at, true
 }
 
 // extendedLocked publishes until when a goroutine may enter: half of the validity is left, and Keep is not over.
-func (k *keeper) extendedLocked(t *tenure) {
+func (k *keeping) extendedLocked(t *tenure) {
 	if last := t.window.Load(); last != nil && last.enters.Checked() {
 		k.entered = last.enters.Last()
 	}
@@ -332,10 +337,10 @@ func (k *keeper) extendedLocked(t *tenure) {
 
 // longer prolongs MaxHold by the time from the acquisition of a Lease that is used again to the last renewal before which a
 // goroutine had entered it.
-func (k *keeper) longer(time.Duration) time.Duration { return k.unheld }
+func (k *keeping) longer(time.Duration) time.Duration { return k.unheld }
 
 // handsOver says that goroutines hand the lock over for as long as it may be kept, unless another client wants it.
-func (k *keeper) handsOver(t *tenure) time.Duration {
+func (k *keeping) handsOver(t *tenure) time.Duration {
 	if now := k.state.Load(); now.Held() && !now.Has(occupancy.Asked) {
 		return max(t.opts.Handover, t.opts.Keep)
 	}
@@ -343,16 +348,16 @@ func (k *keeper) handsOver(t *tenure) time.Duration {
 }
 
 // dueBy has skipRenewal called when Keep is over.
-func (k *keeper) dueBy(t *tenure) time.Time { return t.asked.Time().Add(t.opts.Keep) }
+func (k *keeping) dueBy(t *tenure) time.Time { return t.asked.Time().Add(t.opts.Keep) }
 
 // isOver reports whether Keep is over, or will be before the scheduler calls again.
-func (k *keeper) isOver(t *tenure, now clock.Reading) bool {
+func (k *keeping) isOver(t *tenure, now clock.Reading) bool {
 	return now.Since(t.asked) >= t.opts.Keep-renew.Slack(t.opts.RenewEvery)
 }
 
 // skipRenewal decides what becomes of the tenure when a renewal is due, and reports whether it was given up. A tenure that is
 // kept is renewed if a goroutine has entered it since the last renewal, or held the lock then.
-func (k *keeper) skipRenewal(t *tenure, now clock.Reading) bool {
+func (k *keeping) skipRenewal(t *tenure, now clock.Reading) bool {
 	switch {
 	case k.tenure.Load() != t:
 		return false
@@ -370,4 +375,4 @@ func (k *keeper) skipRenewal(t *tenure, now clock.Reading) bool {
 	return !used && k.giveBack()
 }
 
-func (k *keeper) recalled(t *tenure) { k.recall(t.claim.Token()) }
+func (k *keeping) recalled(t *tenure) { k.keeper.recall(t.claim.Token()) }

@@ -272,9 +272,15 @@ func (s *Lease) first(t *tenure) {
 	t.holder = s
 }
 
+// A releasing is a tenure that was unlocked, and its release.
+type releasing tenure
+
+var _ quorum.Observer = (*releasing)(nil)
+
 // finish ends the tenure because it is unlocked. If it returns nil, the caller must queue the release. If the
 // tenure has ended before, finish returns the reason. If it was lost, its release has been queued by then.
-func (t *tenure) finish() error {
+func (o *releasing) finish() error {
+	t := (*tenure)(o)
 	now := t.client.clock()
 	t.check(now) // ends it if its validity is over
 	t.mu.Lock()
@@ -293,15 +299,10 @@ func (t *tenure) finish() error {
 	return nil
 }
 
-// A releasing is a tenure that was unlocked, and its release.
-type releasing tenure
-
-var _ quorum.Observer = (*releasing)(nil)
-
 // queue ends the tenure, and queues its release. Nobody waits for the outcome. If the tenure has ended before, it returns why.
 func (o *releasing) queue() error {
 	t := (*tenure)(o)
-	err := t.finish()
+	err := o.finish()
 	if err == nil {
 		t.client.group.Tell(t.holders.releasing(t), t.claim, o)
 	}

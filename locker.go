@@ -119,7 +119,7 @@ func (l *Locker) releaseLease(ctx context.Context, s *Lease, block bool) error {
 	}
 	ctx, cancel := leasectx.Outlive(ctx, s) // the release ends the contexts of the lease, and ctx may be one of them
 	defer cancel()
-	if err := t.finish(); err != nil {
+	if err := (*releasing)(t).finish(); err != nil {
 		l.leaveGate()
 		return err
 	}

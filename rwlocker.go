@@ -174,10 +174,12 @@ type readers struct {
 	early bool             // close was called while a goroutine leads: a message may overtake the votes; used in Look and Share
 }
 
-var (
-	_ kind    = (*readers)(nil)
-	_ holders = (*readers)(nil)
-)
+var _ kind = (*readers)(nil)
+
+// reading is how readers share a tenure.
+type reading struct{ *entrance }
+
+var _ holders = (*reading)(nil)
 
 // begins: readers have one kind of attempt.
 func (*readers) begins() (first, afterWake wire.Kind) { return wire.Register, wire.Register }
@@ -187,7 +189,7 @@ func (r *readers) claimOf(w *wait, waited time.Duration) (wire.ClaimOf, holders)
 	if waited >= 0 && w.attempts > 1 {
 		waited = max(waited, time.Millisecond)
 	}
-	return wire.ClaimOf{Token: wire.NewToken(r.client.opts.Owner), Waited: waited, Turn: waits.Turn(r.client.group)}, r
+	return wire.ClaimOf{Token: wire.NewToken(r.client.opts.Owner), Waited: waited, Turn: waits.Turn(r.client.group)}, &r.reading
 }
 
 func (*readers) numbers(*Client) fence.Source { return fence.Readers{} }
@@ -224,7 +226,7 @@ func (r *readers) close() {
 }
 
 // decide releases a tenure that the last reader has left, or that a writer wants.
-func (r *readers) decide(t *tenure) { r.releaseTaken(t) }
+func (r *reading) decide(t *tenure) { r.releaseTaken(t) }
 
 func (r *readers) join(*Locker) *Lease {
 	if r.traced {
@@ -343,27 +345,27 @@ func (r *readers) unlockLease(_ context.Context, _ *Locker, s *Lease) error {
 }
 
 // extendedLocked has readers enter for half of the validity.
-func (r *readers) extendedLocked(t *tenure) {
+func (r *reading) extendedLocked(t *tenure) {
 	t.window.Store(newWindow(&t.validity, t.validity.Length))
 }
 
 // longer has a tenure renewed for twice MaxHold: after MaxHold no reader enters, see skipRenewal.
-func (r *readers) longer(maxHold time.Duration) time.Duration { return maxHold }
+func (r *reading) longer(maxHold time.Duration) time.Duration { return maxHold }
 
 // handsOver says that readers do not hand their lease over.
-func (r *readers) handsOver(*tenure) time.Duration { return 0 }
+func (r *reading) handsOver(*tenure) time.Duration { return 0 }
 
 // dueBy says that readers need no call between two renewals but those of skipRenewal.
-func (r *readers) dueBy(*tenure) time.Time { return time.Time{} }
+func (r *reading) dueBy(*tenure) time.Time { return time.Time{} }
 
 // handovers returns the greatest number that a fence can count, since those of the last writer's lease are not known.
-func (r *readers) handovers() int { return fence.HandoversMost }
+func (r *reading) handovers() int { return fence.HandoversMost }
 
 // releasing: readers queue for turns of their own, so no release of theirs passes the lock on.
-func (r *readers) releasing(*tenure) wire.Request { return wire.Release }
+func (r *reading) releasing(*tenure) wire.Request { return wire.Release }
 
 // recalled keeps further readers out, since a writer waits.
-func (r *readers) recalled(*tenure) { r.close() }
+func (r *reading) recalled(*tenure) { r.readers.close() }
 
 // idleParts is how often a lease without readers is checked in the time between two renewals.
 const idleParts = 4
@@ -378,7 +380,7 @@ const idleParts = 4
 //     goroutine that enters has at least the other half in which the lease can be renewed.
 //
 // After MaxHold no reader enters, and the last one that leaves releases the lease.
-func (r *readers) skipRenewal(t *tenure, now clock.Reading) bool {
+func (r *reading) skipRenewal(t *tenure, now clock.Reading) bool {
 	if r.tenure.Load() != t {
 		return false
 	}
