@@ -122,7 +122,7 @@ func (w *call) blocked(note error) { w.last = w.locker.blockedBy(note) }
 // goroutine.
 func (l *Locker) blockedBy(note error) error {
 	if note == nil {
-		return l.client.unasked(opAcquire, l.name)
+		return l.client.names.unasked(opAcquire, l.name)
 	}
 	return note
 }
@@ -430,12 +430,12 @@ func (w *wait) set(kind wire.Kind, within quorum.Limit) error {
 		c.group.Send(wire.Undo, t.claim)
 	}
 	if won {
-		return c.wasted(l.name, w.round, err, took, limit, validity)
+		return c.names.wasted(l.name, w.round, err, took, limit, validity)
 	}
 	// The undoing is on its way. What follows only completes the error: because of one dead master, a lock
 	// that is held must not look like an outage.
 	w.round.Wait(w.ctx, c.closing, quorum.Tally.Explained)
-	return c.quorumError(opAcquire, l.name, w.round.Votes())
+	return c.names.quorumError(opAcquire, l.name, w.round.Votes())
 }
 
 // propose returns the number that an acquisition asks for, which begins now. Without fencing there is none. Permits ask for one when they are
@@ -473,7 +473,7 @@ func (w *call) commitFence(claim *master.Claim, votes []quorum.Vote, start clock
 		c.fences.Heard(l.key, votes)
 		switch more := a.Heard(votes, won); {
 		case !more:
-			err = c.quorumError(opFence, l.name, votes)
+			err = c.names.quorumError(opFence, l.name, votes)
 		case !a.Agreed:
 			err = w.awaitClock(a.Number, start)
 		}

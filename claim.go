@@ -263,7 +263,7 @@ func (q *claiming) judgeLock(now clock.Reading, mine uint64, first time.Time) (m
 	c := q.locker.client
 	votes := fence.Usable(q.round.Votes(), q.highestFence(now), now.Wall())
 	q.hearOwner(votes)
-	q.noted(c.quorumError(opAcquire, q.locker.name, votes))
+	q.noted(c.names.quorumError(opAcquire, q.locker.name, votes))
 	q.warn()
 	tally := quorum.Count(votes)
 	found := waits.Finding{
@@ -298,7 +298,7 @@ func (q *claiming) judgeLock(now clock.Reading, mine uint64, first time.Time) (m
 // note notes the outcome of the current round, which did not win.
 func (q *claiming) note() {
 	if q.round != nil {
-		q.noted(q.locker.client.quorumError(opAcquire, q.locker.name, q.round.Votes()))
+		q.noted(q.locker.client.names.quorumError(opAcquire, q.locker.name, q.round.Votes()))
 	}
 }
 
@@ -321,7 +321,7 @@ func (q *claiming) win(now clock.Reading, won *waits.Quorum) (more bool) {
 	var err error
 	if l.opts.Fencing && won.Slots != nil {
 		if err = q.commitSlots(t); err != nil {
-			err = c.wasted(l.name, q.round, err, 0, 0, 0)
+			err = c.names.wasted(l.name, q.round, err, 0, 0, 0)
 		}
 		t.validity.Length, t.validity.Short = full, false
 	} else if l.opts.Fencing {
@@ -332,11 +332,11 @@ func (q *claiming) win(now clock.Reading, won *waits.Quorum) (more bool) {
 			t.validity = renew.Validity{Start: fixed, Length: full}
 		}
 		if err != nil {
-			err = c.wasted(l.name, q.round, err, 0, 0, 0)
+			err = c.names.wasted(l.name, q.round, err, 0, 0, 0)
 		}
 	}
 	if err == nil && (t.validity.Over(c.clock()) || !l.on.accept(q, won, t)) {
-		err = c.quorumError(opAcquire, l.name, q.round.Votes())
+		err = c.names.quorumError(opAcquire, l.name, q.round.Votes())
 	}
 	if err == nil && !t.begin() {
 		err = ErrClosed

@@ -34,6 +34,7 @@ type Client struct {
 	clock     clock.Clock
 	masters   []*master.Master
 	group     *quorum.Group // of the masters
+	names     masterNames   // Options.Names
 	pools     []*redis.Pool // closed by Close; nil after New
 	gates     gate.Gates
 	renewals  *renew.Scheduler
@@ -67,6 +68,7 @@ func newClient(pools []*redis.Pool, opts *Options) (*Client, error) {
 	}
 	c := &Client{
 		opts:    opts,
+		names:   opts.Names,
 		clock:   opts.clock,
 		closing: make(chan struct{}),
 		closed:  make(chan struct{}),
@@ -111,8 +113,14 @@ func (c *Client) masterConfig(i int, pool *redis.Pool, servers *master.Servers) 
 		Granted:     c.waits.Granted,
 		Waiting:     c.waits.NearAt,
 		// A holder, and a client that may soon be one, looks for restarts and other losses of memory once a second.
-		Calm:       func() bool { return c.renewals.Empty() && c.waits.Calm() },
-		Near:       c.near,
+		Calm: func() bool { return c.renewals.Empty() && c.waits.Calm() },
+		Near: func(i int, key, token string) bool {
+			known, released := c.waits.Near(i, key, token)
+			if released != nil {
+				c.masters[i].Ask(wire.Release, released, nil)
+			}
+			return known
+		},
 		Value:      c.waits.Value,
 		Subscribed: c.waits.Up,
 		Turn:       func() time.Duration { return waits.Turn(c.group) },
@@ -154,7 +162,7 @@ func (c *Client) NewLocker(name string, opts *LockOptions, more ...string) (*Loc
 		names := append([]string{name}, more...)
 		slices.Sort(names)
 		if names = slices.Compact(names); len(names) > 1 {
-			return c.newSet(names, o)
+			return newSet(c, names, o)
 		}
 	}
 	l := &Locker{client: c, name: name, key: key, opts: o, terms: wire.NewTerms(key, o.TTL), grantable: c.opts.canBeGranted(o)}
@@ -178,7 +186,7 @@ func (c *Client) Ping(ctx context.Context) error {
 	if round.Wait(ctx, c.closing, quorum.Tally.Won).Won() {
 		return nil
 	}
-	err := c.quorumError(opPing, "", round.Votes())
+	err := c.names.quorumError(opPing, "", round.Votes())
 	if ctx.Err() != nil {
 		return &endedError{op: opPing, ctx: ctx, last: err}
 	}

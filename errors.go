@@ -142,8 +142,11 @@ func (e *QuorumError) Unwrap() []error {
 	return slices.DeleteFunc(slices.Clone(e.Errs), quarantined)
 }
 
+// masterNames are the names of the masters. They make the errors of rounds.
+type masterNames []string
+
 // quorumError returns the error for a round that was not won, with these votes.
-func (c *Client) quorumError(op, name string, votes []quorum.Vote) *QuorumError {
+func (m masterNames) quorumError(op, name string, votes []quorum.Vote) *QuorumError {
 	t := quorum.Count(votes)
 	e := &QuorumError{Op: op, Name: name, Granted: t.Granted, Need: t.Need, held: op == opAcquire && t.RuledOut()}
 	if e.held {
@@ -151,7 +154,7 @@ func (c *Client) quorumError(op, name string, votes []quorum.Vote) *QuorumError 
 	}
 	for i, v := range votes {
 		if !v.Granted() {
-			e.Errs = append(e.Errs, &NodeError{Master: c.opts.Names[i], Op: op, Err: reasons.OfVote(v, t.Settled())})
+			e.Errs = append(e.Errs, &NodeError{Master: m[i], Op: op, Err: reasons.OfVote(v, t.Settled())})
 		}
 	}
 	return e
@@ -159,21 +162,21 @@ func (c *Client) quorumError(op, name string, votes []quorum.Vote) *QuorumError 
 
 // unasked returns the error for a caller that does not ask the masters, because another goroutine of
 // the Client is asking and has no answer yet.
-func (c *Client) unasked(op, name string) *QuorumError {
-	e := &QuorumError{Op: op, Name: name, Need: quorum.Majority(len(c.masters))}
-	for _, m := range c.opts.Names {
-		e.Errs = append(e.Errs, &NodeError{Master: m, Op: op, Err: reasons.ErrUnasked})
+func (m masterNames) unasked(op, name string) *QuorumError {
+	e := &QuorumError{Op: op, Name: name, Need: quorum.Majority(len(m))}
+	for _, name := range m {
+		e.Errs = append(e.Errs, &NodeError{Master: name, Op: op, Err: reasons.ErrUnasked})
 	}
 	return e
 }
 
 // wasted returns the error for a round of grants that did not become a lease: because of err, or because
 // it took too long.
-func (c *Client) wasted(name string, round *quorum.Round, err error, took, limit, validity time.Duration) *QuorumError {
+func (m masterNames) wasted(name string, round *quorum.Round, err error, took, limit, validity time.Duration) *QuorumError {
 	if e, ok := err.(*QuorumError); ok {
 		return e
 	}
-	e := c.quorumError(opAcquire, name, round.Votes())
+	e := m.quorumError(opAcquire, name, round.Votes())
 	if err == nil && limit < validity {
 		err = fmt.Errorf("it took %v: with Fencing, %v is the limit", took, limit)
 	} else if err == nil {

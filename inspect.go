@@ -79,14 +79,14 @@ type MasterStatus struct {
 func (c *Client) Masters() []MasterStatus {
 	all := make([]MasterStatus, len(c.masters))
 	for i, m := range c.masters {
-		all[i] = c.status(i, m.Status())
+		all[i] = statusOf(c.names[i], m.Status())
 	}
 	return all
 }
 
-func (c *Client) status(i int, s master.Status) MasterStatus {
+func statusOf(name string, s master.Status) MasterStatus {
 	return MasterStatus{
-		Name: c.opts.Names[i], State: MasterState(s.State), Since: s.Since, Until: s.Until, Err: s.Err, RTT: s.RTT,
+		Name: name, State: MasterState(s.State), Since: s.Since, Until: s.Until, Err: s.Err, RTT: s.RTT,
 		WakeErr: s.WakeErr, MemoryErr: s.MemoryErr, WakesDropped: s.WakesDropped, MaxTTL: s.MaxTTL, GuardErr: s.GuardErr,
 		ListErr: s.ListErr,
 	}
@@ -99,7 +99,7 @@ func (c *Client) masterChanged(i int, before master.State, now master.Status) {
 	}
 	c.notices.MasterChanged(i, before, now)
 	if f := c.opts.Trace.MasterChanged; f != nil {
-		status := c.status(i, now)
+		status := statusOf(c.names[i], now)
 		c.events.Post(func() { f(context.Background(), status) })
 	}
 }
@@ -206,10 +206,12 @@ type SlotHolding struct {
 // the others say. If ctx ends, or the Client is closed, the error is that of LockContext.
 func (c *Client) Inspect(ctx context.Context, name string) (Holding, error) {
 	h := Holding{Name: name, Need: c.waits.Need}
-	errs, err := c.inspect(ctx, name, wire.NewLook, func(votes []quorum.Vote) (known int) {
+	errs, err := c.inspect(ctx, name, wire.NewLook, func(votes []quorum.Vote, ask func(wire.Query) []quorum.Vote) (known int) {
 		looks := holding.Decode(votes, wire.DecodeLook)
 		sum := holding.Of(looks, len(votes))
-		c.census(ctx, &sum.Queue)
+		if ctx.Err() == nil {
+			sum.Census(ask)
+		}
 		h.take(sum)
 		return len(looks)
 	})
@@ -220,10 +222,12 @@ func (c *Client) Inspect(ctx context.Context, name string) (Holding, error) {
 // InspectSemaphore is Inspect for the semaphore of a name, whatever its limit. It says who holds its permits, and who waits.
 func (c *Client) InspectSemaphore(ctx context.Context, name string) (SemaphoreHolding, error) {
 	h := SemaphoreHolding{Name: name, Need: c.waits.Need}
-	errs, err := c.inspect(ctx, name, wire.NewSlotLook, func(votes []quorum.Vote) (known int) {
+	errs, err := c.inspect(ctx, name, wire.NewSlotLook, func(votes []quorum.Vote, ask func(wire.Query) []quorum.Vote) (known int) {
 		looks := holding.Decode(votes, wire.DecodeSlotLook)
 		sum := holding.OfSemaphore(looks, len(votes))
-		c.census(ctx, &sum.Queue)
+		if ctx.Err() == nil {
+			sum.Census(ask)
+		}
 		for _, s := range sum.Slots {
 			h.Slots = append(h.Slots, SlotHolding{s.Number, s.Held(), s.Owner(), s.Token, s.Left, s.Masters, s.Limit})
 		}
@@ -234,8 +238,9 @@ func (c *Client) InspectSemaphore(ctx context.Context, name string) (SemaphoreHo
 	return h, err
 }
 
-// inspect sends a query about a name to all masters, and calls heard with the answers, which returns how many of them it could use.
-func (c *Client) inspect(ctx context.Context, name string, of func(key string) wire.Query, heard func([]quorum.Vote) (known int)) (errs []error, err error) {
+// inspect sends a query about a name to all masters, and calls heard with the answers, and with a function for further queries. heard
+// returns how many of the answers it could use.
+func (c *Client) inspect(ctx context.Context, name string, of func(key string) wire.Query, heard func(votes []quorum.Vote, ask func(wire.Query) []quorum.Vote) (known int)) (errs []error, err error) {
 	key, err := c.opts.key(name)
 	if err != nil {
 		return nil, err
@@ -247,9 +252,12 @@ func (c *Client) inspect(ctx context.Context, name string, of func(key string) w
 		return nil, ErrClosed
 	}
 	defer c.calls.Done()
-	votes := c.query(ctx, of(key))
-	known := heard(votes)
-	failed := c.quorumError(opInspect, name, votes)
+	ask := func(q wire.Query) []quorum.Vote {
+		return c.group.Query(ctx, c.closing, q, c.opts.bounds.Limit(c.opts.LockOptions.TTL))
+	}
+	votes := ask(of(key))
+	known := heard(votes, ask)
+	failed := c.names.quorumError(opInspect, name, votes)
 	switch {
 	case isClosed(c.closing):
 		return failed.Errs, ErrClosed
@@ -276,26 +284,4 @@ func waitersOf(q holding.Queue) (waiters []Waiter) {
 		waiters = append(waiters, Waiter{Owner: w.Owner, Since: now.Add(-w.For), Permits: w.Permits, Limit: w.Limit})
 	}
 	return waiters
-}
-
-// query sends a query to all masters, and returns each one's answer.
-func (c *Client) query(ctx context.Context, q wire.Query) []quorum.Vote {
-	round := c.group.Ask(q, nil, c.opts.bounds.Limit(c.opts.LockOptions.TTL))
-	defer round.End()
-	round.Wait(ctx, c.closing, func(quorum.Tally) bool { return false }) // until all have answered
-	return round.Votes()
-}
-
-// census drops those who wait no longer, as far as masters say which clients they have a subscription of.
-func (c *Client) census(ctx context.Context, q *holding.Queue) {
-	if len(q.Waiters) == 0 || ctx.Err() != nil {
-		return
-	}
-	var listening []map[string]bool
-	for _, v := range c.query(ctx, wire.NewCensus(q.IDs())) {
-		if ids, ok := wire.DecodeCensus(v.Replies); v.Granted() && ok {
-			listening = append(listening, ids)
-		}
-	}
-	q.Drop(listening)
 }

@@ -211,7 +211,7 @@ func (s *Lease) Extend(ctx context.Context) error {
 	case <-ctx.Done():
 	}
 	t.mu.Lock()
-	votes := t.client.quorumError(opRenew, t.name, r.Votes())
+	votes := t.client.names.quorumError(opRenew, t.name, r.Votes())
 	t.mu.Unlock()
 	return &endedError{op: opRenew, name: t.name, ctx: ctx, last: votes}
 }
@@ -393,7 +393,7 @@ func (o *releasing) outcome(ctx context.Context, tally quorum.Tally, round *quor
 	if !tally.RuledOut() && tally.Answered() {
 		return nil
 	}
-	err := t.client.quorumError(opRelease, t.name, round.Votes())
+	err := t.client.names.quorumError(opRelease, t.name, round.Votes())
 	switch {
 	case tally.RuledOut():
 		// The key was gone at so many masters that others could get in.

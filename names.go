@@ -18,7 +18,7 @@ import (
 type set struct{ mutex }
 
 // newSet returns a Locker of several names, which are sorted and all different. So their keys are, too.
-func (c *Client) newSet(names []string, opts LockOptions) (*Locker, error) {
+func newSet(c *Client, names []string, opts LockOptions) (*Locker, error) {
 	if len(names) > wire.NamesMost {
 		return nil, fmt.Errorf("redlock: a Locker has %d names, the limit is %d", len(names), wire.NamesMost)
 	}

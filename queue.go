@@ -221,7 +221,7 @@ func (w *call) askOwner() {
 	}
 	go func() {
 		defer c.calls.Done()
-		votes := c.query(context.Background(), wire.NewPeek(key))
+		votes := c.group.Query(context.Background(), c.closing, wire.NewPeek(key), c.opts.bounds.Limit(c.opts.LockOptions.TTL))
 		c.owners.Heard(key, holding.Of(holding.Decode(votes, wire.DecodePeek), len(votes)), 0)
 	}()
 }

@@ -469,7 +469,7 @@ func (p *permits) judge(q *claiming, now clock.Reading, _ uint64, first time.Tim
 			votes[i].Outcome, votes[i].Left = wire.Taken, wire.Unknown
 		}
 	}
-	q.noted(c.quorumError(opAcquire, q.locker.name, votes))
+	q.noted(c.names.quorumError(opAcquire, q.locker.name, votes))
 	p.crowd.note(q.last)
 	q.warn()
 	if !q.once && errors.Is(q.last, ErrHeld) {
@@ -574,7 +574,7 @@ func (w *call) commitSlots(t *tenure) error {
 		round.End()
 		c.fences.Heard(l.terms.Key(), votes)
 		if !more {
-			return c.quorumError(opFence, l.name, votes)
+			return c.names.quorumError(opFence, l.name, votes)
 		}
 		if err := w.awaitClock(a.Number, begun); err != nil {
 			return err
@@ -602,14 +602,3 @@ func (p *permits) accept(q *claiming, won *waits.Quorum, t *tenure) bool {
 // A winner waits for lateTrips round trips and waits.SplitAfter for the grants of the masters that have its claim in their queues. Most come
 // with the next message. If permits are held for a shorter time, nothing need be healed.
 const lateTrips = 2
-
-// near handles the message of master i that a claim has become near. A claim on slots that was released is released there again.
-func (c *Client) near(i int, key, token string) bool {
-	known := c.waits.Near(i, key, token)
-	if wire.OfSlots(key) {
-		if claim := c.waits.Released(token); claim != nil {
-			c.masters[i].Ask(wire.Release, claim, nil)
-		}
-	}
-	return known
-}

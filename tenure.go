@@ -305,7 +305,7 @@ func (t *tenure) settleLocked() (d settlement) {
 		c := t.client
 		switch now := c.clock(); t.validity.Count(now, c.opts.bounds.Validity(t.opts.TTL)) {
 		case renew.Gone:
-			d.lost = &lostError{name: t.name, reason: errGone, votes: c.quorumError(opRenew, t.name, r.Votes())}
+			d.lost = &lostError{name: t.name, reason: errGone, votes: c.names.quorumError(opRenew, t.name, r.Votes())}
 		case renew.Late:
 			d.lost = t.overLocked(now)
 		case renew.Succeeded:
@@ -401,7 +401,7 @@ func (t *tenure) check(now clock.Reading) error {
 func (t *tenure) overLocked(now clock.Reading) *lostError {
 	err := &lostError{name: t.name, reason: t.validity.WhyOver(now, t.planLocked())}
 	if err.reason == renew.ErrUnrenewed {
-		err.votes = t.client.quorumError(opRenew, t.name, t.validity.Pending().Votes())
+		err.votes = t.client.names.quorumError(opRenew, t.name, t.validity.Pending().Votes())
 	}
 	return err
 }

@@ -133,6 +133,21 @@ func (q Queue) IDs() []string {
 	return slices.Compact(ids)
 }
 
+// Census drops the clients that wait no longer, as far as masters say which of these they have a subscription of. ask sends a query to all
+// masters, and returns their answers.
+func (q *Queue) Census(ask func(wire.Query) []quorum.Vote) {
+	if len(q.Waiters) == 0 {
+		return
+	}
+	var listening []map[string]bool
+	for _, v := range ask(wire.NewCensus(q.IDs())) {
+		if ids, ok := wire.DecodeCensus(v.Replies); v.Granted() && ok {
+			listening = append(listening, ids)
+		}
+	}
+	q.Drop(listening)
+}
+
 // Drop removes the clients for whose wake-ups no master has a subscription. Such clients have ended, but the
 // queues keep them for a while. listening is the answer of each master to a census.
 func (q *Queue) Drop(listening []map[string]bool) {

@@ -107,6 +107,14 @@ func (g *Group) Tell(request wire.Request, claim *master.Claim, o Observer) {
 	}
 }
 
+// Query sends a query to all masters, waits until all have answered, limit has passed, or ctx or closing ends, and returns each one's answer.
+func (g *Group) Query(ctx context.Context, closing <-chan struct{}, q wire.Query, limit Limit) []Vote {
+	round := g.Ask(q, nil, limit)
+	defer round.End()
+	round.Wait(ctx, closing, func(Tally) bool { return false })
+	return round.Votes()
+}
+
 // Send sends one command to all masters. Nobody learns of the answers.
 func (g *Group) Send(request wire.Request, claim *master.Claim) {
 	for _, m := range g.masters {

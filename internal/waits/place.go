@@ -4,6 +4,7 @@ import (
 	"math"
 	"time"
 
+	"github.com/redlock-go/redlock/internal/master"
 	"github.com/redlock-go/redlock/internal/wire"
 )
 
@@ -85,19 +86,20 @@ func (in *Inbox) Ahead(c *Claim) int {
 	return c.aheadLocked(in.waits.Need)
 }
 
-// Near handles the message of master i that a claim has become near. It reports false if this Client has not queued for the key.
-func (s *Waits) Near(i int, key, token string) bool {
+// Near handles the message of master i that a claim has become near. It reports false if this Client has not queued for the key. If
+// the claim is one on slots that was released, it is to be released there again.
+func (s *Waits) Near(i int, key, token string) (known bool, released *master.Claim) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	in := s.byKey[key]
 	if wire.OfSlots(key) {
 		if in = s.bySlots[token]; in == nil {
-			return true // of a claim that has won, or was given up: see Released
+			return true, s.releasedLocked(token) // of a claim that has won, or was given up
 		}
 	}
 	if in == nil || in.claim == nil || in.claim.Token() != token {
 		_, left := s.left.Get(key)
-		return left || in != nil // of a claim that was given up
+		return left || in != nil, nil // of a claim that was given up
 	}
 	p := &in.claim.places[i]
 	p.told = time.Now()
@@ -108,7 +110,7 @@ func (s *Waits) Near(i int, key, token string) bool {
 		in.claim.passed = true
 		poke(in.News)
 	}
-	return true
+	return true, nil
 }
 
 // NearAt reports whether a claim of this Client is near at master i, so that a grant may come soon. since is when the first of these

@@ -100,7 +100,7 @@ func TestAnAnswerThatWasAskedForBeforeTheLastMessageDoesNotChangeThePlace(t *tes
 	for i := range 5 {
 		p.answer(i, 7, before)
 	}
-	if !p.s.Near(1, "a", "token") {
+	if known, _ := p.s.Near(1, "a", "token"); !known {
 		t.Error("the message was not expected")
 	}
 	p.want("a message has come", wire.Near-1)
@@ -122,15 +122,15 @@ func TestAMessageThatAClaimIsNearIsExpectedOfAClaim(t *testing.T) {
 	for i := range 5 {
 		p.answer(i, 7, clock.System())
 	}
-	if p.s.Near(0, "b", "token") {
+	if known, _ := p.s.Near(0, "b", "token"); known {
 		t.Error("a message about another name was expected")
 	}
-	if !p.s.Near(0, "a", "earlier") {
+	if known, _ := p.s.Near(0, "a", "earlier"); !known {
 		t.Error("a message for an earlier claim was not expected")
 	}
 	p.want("another claim is near", 7)
 	p.in.End()
-	if !p.s.Near(0, "a", "token") {
+	if known, _ := p.s.Near(0, "a", "token"); !known {
 		t.Error("a message for a wait that has just ended was not expected")
 	}
 }
