@@ -55,7 +55,7 @@ func (w *call) grantFor() time.Duration {
 //	grants of a quorum were over when they came    drop the claim; another one is registered
 //	a round is under way                           wait for its answers
 //	the round that has ended was to extend         back off
-//	a round has ended                              judge: see waits.Finding.Verdict for a lock, permits.judge for slots
+//	a round has ended                              judge: see waits.Finding.Verdict for a lock, waits.SlotFinding.Verdict for slots
 //	there was a wake-up, or a poll is due          poll
 //	none of these                                  wait for the poll, or for news
 type claiming struct {

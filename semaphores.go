@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"maps"
 	"math/rand/v2"
 	"slices"
 	"sync"
@@ -443,7 +442,7 @@ func (p *permits) poll(q *claiming, now clock.Reading) wire.Request {
 		return wire.AimAt(q.aim)
 	}
 	keys := q.inbox.Stands(q.claim, now, q.locker.client.opts.bounds.Drift)
-	mine := best(keys, nil, "", 0)
+	mine := waits.BestSlots(keys, nil, "", 0)
 	if n := p.n; q.pace.VotesSplit() && q.beats == 0 && (len(mine) == n || len(mine) > n && keys[mine[n-1]] > keys[mine[n]]) {
 		return q.aimAt(mine[:n]) // the most keys are in these
 	}
@@ -459,7 +458,7 @@ func (q *claiming) aimAt(at []int) wire.Request {
 	return wire.AimAt(q.aim)
 }
 
-// judge also decides whether the claim aims.
+// judge has the claim do what waits.SlotFinding.Verdict decides.
 func (p *permits) judge(q *claiming, now clock.Reading, _ uint64, first time.Time) (more bool) {
 	c := q.locker.client
 	votes := q.round.Votes()
@@ -475,73 +474,27 @@ func (p *permits) judge(q *claiming, now clock.Reading, _ uint64, first time.Tim
 	if !q.once && errors.Is(q.last, ErrHeld) {
 		p.noteWaiting()
 	}
-	mine := q.inbox.Stands(q.claim, now, c.opts.bounds.Drift)
-	switch {
-	case q.once && (len(mine) == 0 || !tally.Answered()):
-		return false
-	case !tally.Answered() || len(mine) == 0 && tally.Granted > 0:
-		return q.backOff(now)
-	case len(mine) == 0 || !q.asks || q.asked.Time().Before(first): // what the answers say may be older than the votes
-		return q.schedule(now)
+	found := waits.SlotFinding{
+		Answered: tally.Answered(), Granted: tally.Granted, Keys: q.inbox.Stands(q.claim, now, c.opts.bounds.Drift), Rivals: waits.SlotRivals(votes, q.claim.Token()),
+		Asked: q.asks && !q.asked.Time().Before(first), Aimed: q.aim != nil, Overdue: now.Time().Sub(first) > q.claim.G, Beaten: q.beats > 0, Once: q.once,
 	}
-	rivals := q.rivals(votes)
-	best := best(mine, rivals, q.claim.Token(), c.waits.Need)
-	switch {
-	case len(best) < p.n:
-		switch q.beats++; {
-		case q.once:
-			return false
-		case q.beats == 2 && unheld(mine, rivals, c.waits.Need) < p.n:
-			return q.backOff(now) // these slots have holders: at once, the next claim would be given the same
-		case q.beats == 2:
-			q.dropClaim(wire.Release)
-			q.resume = now.Time()
-		}
-	case q.aim == nil:
-		q.ask(q.aimAt(best[:p.n]), q.claim.G)
-	case now.Time().Sub(first) > q.claim.G:
-		return !q.once && q.backOff(now)
+	verdict, best := found.Verdict(q.claim.Token(), p.n, c.waits.Need)
+	switch verdict {
+	case waits.GivesUp:
+		return false
+	case waits.BacksOff:
+		return q.backOff(now)
+	case waits.Polls:
+		return q.schedule(now)
+	case waits.Yields:
+		q.dropClaim(wire.Release)
+		q.resume = now.Time()
+	case waits.Aims:
+		q.ask(q.aimAt(best), q.claim.G)
+	case waits.Beaten:
+		q.beats++
 	}
 	return true
-}
-
-// rivals returns at how many masters other tokens stand in the slots that the current round has asked for.
-func (q *claiming) rivals(votes []quorum.Vote) map[int]map[string]int {
-	all := make(map[int]map[string]int)
-	for i := range votes {
-		votes[i].Rivals(q.claim.Token(), func(slot int, token string) {
-			if all[slot] == nil {
-				all[slot] = make(map[string]int)
-			}
-			all[slot][token]++
-		})
-	}
-	return all
-}
-
-// unheld returns in how many of the slots of a token, mine, no other token has a quorum.
-func unheld(mine map[int]int, rivals map[int]map[string]int, need int) (n int) {
-	for slot := range mine {
-		if !slices.ContainsFunc(slices.Collect(maps.Values(rivals[slot])), func(keys int) bool { return keys >= need }) {
-			n++
-		}
-	}
-	return n
-}
-
-// best returns the slots in which a token is the best, those with the most keys first. mine are its keys.
-func best(mine map[int]int, rivals map[int]map[string]int, own string, need int) (slots []int) {
-	for slot, keys := range mine {
-		beaten := false
-		for token, n := range rivals[slot] {
-			beaten = beaten || n >= need || n > keys || n == keys && token < own
-		}
-		if !beaten {
-			slots = append(slots, slot)
-		}
-	}
-	slices.SortFunc(slots, func(a, b int) int { return cmp.Or(mine[b]-mine[a], a-b) })
-	return slots
 }
 
 // commitSlots takes the fence of permits that a claim has won, in one further round or two. The slots live at a quorum for the TTL from the

@@ -53,7 +53,7 @@ type release struct {
 	answered  bool          // a quorum has answered
 	passedOn  bool          // a master has passed the lock on
 	contended bool          // the lease was not acquired by the first attempt: other clients want the lock
-	turn      time.Duration // from when the claim of the lease was made to its release; 0: it had none that can be granted a lock
+	turn      time.Duration // from when the claim of the lease was made to its release; 0: it had none that can be granted the lock
 	followed  int           // how many acquisitions in a row, that of the lease included, did not wait for an answer
 	gap       chan struct{} // closed when the release is answered; nil: no goroutine waits for that
 }
@@ -105,8 +105,11 @@ func (p *Releases) Released(claim *master.Claim, contended bool) {
 	}
 }
 
-// Turn returns how long the last turn of this Client took, from when it made a claim to the release of the lease; 0: it has released
-// none lately.
+// Turn returns how long the last turn of this Client took, from when it made a claim to the release of the lease. It is 0 if
+//
+//   - no lease of a claim was released lately;
+//   - a quorum has answered the release, and nobody was in the queue: such a turn does not tell how long those take who queue now;
+//   - key stands for permits.
 func (p *Releases) Turn(key string) time.Duration {
 	p.mu.Lock()
 	defer p.mu.Unlock()

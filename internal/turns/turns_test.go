@@ -151,3 +151,44 @@ func TestALockThatOthersWantIsNotKeptForAWhile(t *testing.T) {
 		}
 	})
 }
+
+// The first poll of a claim is timed by the last turn: see waits.Pace.
+func TestATurnIsKnownWhileOthersQueue(t *testing.T) {
+	bubbletest.Test(t, func(t *testing.T) {
+		r, terms, n := NewReleases(false), wire.NewTerms("a", time.Second), 0
+		want := func(when string, want time.Duration) {
+			t.Helper()
+			if got := r.Turn("a"); got != want {
+				t.Errorf("%s: the last turn took %v, want %v", when, got, want)
+			}
+		}
+		turn := func(g, took time.Duration) *master.Claim {
+			n++
+			c := master.NewClaim(&terms, wire.ClaimOf{Token: fmt.Sprint("turn", n), Grant: g, Made: time.Now()})
+			time.Sleep(took)
+			r.Released(c, true)
+			return c
+		}
+		want("without a release", 0)
+		c := turn(400*time.Millisecond, 3*time.Second)
+		want("behind a release", 3*time.Second)
+		r.Answered(c, true)
+		want("the lock was passed on", 3*time.Second)
+		r.Next("a")
+		want("the next acquisition has begun", 3*time.Second)
+		turn(0, time.Second)
+		want("behind the release of a lease without a claim", 0)
+		c = turn(400*time.Millisecond, 2*time.Second)
+		r.Answered(c, false)
+		want("nobody was in the queue", 0)
+		c = turn(400*time.Millisecond, 2*time.Second)
+		r.Next("a")
+		r.Answered(c, false)
+		r.Next("a")
+		want("nobody was in the queue, and another acquisition has followed", 0)
+		turn(400*time.Millisecond, 2*time.Second)
+		time.Sleep(politeFor)
+		r.Next("a")
+		want("a second later", 0)
+	})
+}

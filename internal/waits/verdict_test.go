@@ -2,7 +2,9 @@ package waits
 
 import (
 	"fmt"
+	"maps"
 	"math/bits"
+	"slices"
 	"testing"
 
 	"github.com/redlock-go/redlock/internal/quorum"
@@ -65,6 +67,98 @@ func TestAClaimThatCannotWinBacksOff(t *testing.T) {
 	} {
 		if got, split := row.Verdict("own", 2), row.Split(); got != row.want || split != row.split {
 			t.Errorf("%s: verdict %d, split %v, want %d, %v", row.name, got, split, row.want, row.split)
+		}
+	}
+}
+
+// For each way in which the tokens of three clients can stand in two slots of three masters: in each slot that is nobody's, one claim is the
+// best, and it aims.
+func TestOfClaimsOnSlotsWithSplitVotesOneAims(t *testing.T) {
+	const clients, slots, masters = 3, 2, 3
+	need, worlds := quorum.Majority(masters), 1
+	for range slots * masters {
+		worlds *= clients + 1
+	}
+	for world := range worlds {
+		var keys [slots]map[string]int
+		rest := world
+		for slot := range slots {
+			keys[slot] = make(map[string]int)
+			for range masters {
+				if c := rest % (clients + 1); c < clients {
+					keys[slot][token(c)]++
+				}
+				rest /= clients + 1
+			}
+		}
+		var best [slots]int
+		for c := range clients {
+			f := SlotFinding{Answered: true, Asked: true, Keys: make(map[int]int), Rivals: make(map[int]map[string]int)}
+			for slot := range slots {
+				if n := keys[slot][token(c)]; n > 0 && n < need {
+					f.Keys[slot] = n
+				}
+				f.Rivals[slot] = maps.Clone(keys[slot])
+				delete(f.Rivals[slot], token(c))
+			}
+			verdict, aim := f.Verdict(token(c), 1, need)
+			good := BestSlots(f.Keys, f.Rivals, token(c), need)
+			for _, slot := range good {
+				best[slot]++
+			}
+			switch want := map[bool]Verdict{true: Aims, false: Beaten}[len(good) > 0]; {
+			case len(f.Keys) == 0 && verdict != Polls, len(f.Keys) > 0 && verdict != want:
+				t.Fatalf("slots %v: client %d has verdict %d, want %d", keys, c, verdict, want)
+			case verdict == Aims && !slices.Equal(aim, good[:1]):
+				t.Fatalf("slots %v: client %d aims at %v, want %v", keys, c, aim, good[:1])
+			}
+		}
+		for slot, n := range best {
+			taken := false
+			for _, n := range keys[slot] {
+				taken = taken || n >= need
+			}
+			if want := map[bool]int{true: 1, false: 0}[len(keys[slot]) > 0 && !taken]; n != want {
+				t.Fatalf("slots %v: %d claims are the best in slot %d, want %d", keys, n, slot, want)
+			}
+		}
+	}
+}
+
+func TestAClaimOnSlotsThatCannotWinLeavesThem(t *testing.T) {
+	mine := map[int]int{3: 1, 5: 2}
+	better := map[int]map[string]int{3: {"other": 2}, 5: {"other": 2}}
+	held := map[int]map[string]int{3: {"other": 3}, 5: {"other": 3}}
+	for _, row := range []struct {
+		name string
+		SlotFinding
+		n    int
+		want Verdict
+		aim  []int
+	}{
+		{"too few answers", SlotFinding{Keys: mine}, 1, BacksOff, nil},
+		{"a grant that is over", SlotFinding{Answered: true, Granted: 1}, 1, BacksOff, nil},
+		{"no slots", SlotFinding{Answered: true}, 1, Polls, nil},
+		{"not asked", SlotFinding{Answered: true, Keys: mine}, 1, Polls, nil},
+		{"the best", SlotFinding{Answered: true, Keys: mine, Asked: true}, 1, Aims, []int{5}},
+		{"the best in both", SlotFinding{Answered: true, Keys: mine, Asked: true}, 2, Aims, []int{5, 3}},
+		{"too few slots", SlotFinding{Answered: true, Keys: mine, Asked: true}, 3, Beaten, nil},
+		{"the best, and has aimed", SlotFinding{Answered: true, Keys: mine, Asked: true, Aimed: true}, 1, Stays, nil},
+		{"the best for longer than g", SlotFinding{Answered: true, Keys: mine, Asked: true, Aimed: true, Overdue: true}, 1, BacksOff, nil},
+		{"beaten", SlotFinding{Answered: true, Keys: mine, Asked: true, Rivals: better}, 2, Beaten, nil},
+		{"beaten twice", SlotFinding{Answered: true, Keys: mine, Asked: true, Rivals: better, Beaten: true}, 2, Yields, nil},
+		{"beaten twice, by holders", SlotFinding{Answered: true, Keys: mine, Asked: true, Rivals: held, Beaten: true}, 2, BacksOff, nil},
+		{"does not wait, no slots", SlotFinding{Answered: true, Once: true}, 1, GivesUp, nil},
+		{"does not wait, a grant that is over", SlotFinding{Answered: true, Once: true, Granted: 1}, 1, GivesUp, nil},
+		{"does not wait, too few answers", SlotFinding{Keys: mine, Once: true}, 1, GivesUp, nil},
+		{"does not wait, not asked", SlotFinding{Answered: true, Keys: mine, Once: true}, 1, Polls, nil},
+		{"does not wait, the best", SlotFinding{Answered: true, Keys: mine, Asked: true, Once: true}, 1, Aims, []int{5}},
+		{"does not wait, beaten", SlotFinding{Answered: true, Keys: mine, Asked: true, Rivals: better, Once: true}, 2, GivesUp, nil},
+		{"does not wait, the best for longer than g", SlotFinding{Answered: true, Keys: mine, Asked: true, Aimed: true, Overdue: true, Once: true}, 1, GivesUp, nil},
+	} {
+		got, aim := row.Verdict("own", row.n, 3)
+		if got != row.want || !slices.Equal(aim, row.aim) {
+			t.Errorf("%s: verdict %d, aims at %v, want %d, %v", row.name, got, aim, row.want, row.aim)
 		}
 	}
 }
