@@ -2,7 +2,6 @@ package model
 
 import (
 	"fmt"
-	"strings"
 
 	"github.com/redlock-go/redlock/internal/model/explore"
 )
@@ -79,9 +78,5 @@ var exploration = explore.Once(func(w world) (r result) {
 })
 
 func (r result) String() string {
-	text := fmt.Sprintf("%d states, %d steps, %d deep: %s", r.states, r.steps, r.depth, r.broken)
-	if r.trace != nil {
-		text += "\n\t" + strings.Join(r.trace, "\n\t")
-	}
-	return text
+	return explore.Text(fmt.Sprintf("%d states, %d steps, %d deep: %s", r.states, r.steps, r.depth, r.broken), r.trace)
 }

@@ -11,6 +11,7 @@ package explore
 import (
 	"flag"
 	"fmt"
+	"strings"
 	"sync"
 	"time"
 
@@ -92,6 +93,14 @@ func (m Model[S, A]) Explore() *Search[S, A] {
 		})
 	}
 	return r
+}
+
+// Text describes the outcome of a search, and the steps to the state at which it ended, if there are any.
+func Text(outcome string, steps []string) string {
+	if len(steps) == 0 {
+		return outcome
+	}
+	return fmt.Sprintf("%s in %d steps\n\t%s", outcome, len(steps), strings.Join(steps, "\n\t"))
 }
 
 // path returns the indexes of the states after the initial one on the shortest way to States[at].

@@ -2,7 +2,6 @@ package grant
 
 import (
 	"fmt"
-	"strings"
 
 	"github.com/redlock-go/redlock/internal/model/explore"
 )
@@ -229,9 +228,5 @@ func (w *world) lockedOut(found *explore.Search[state, step], c int) int {
 }
 
 func (r result) String() string {
-	text := fmt.Sprintf("%d states, %d steps: %s", r.states, r.steps, r.broken)
-	if r.trace != nil {
-		text += fmt.Sprintf(" in %d steps\n\t%s", len(r.trace), strings.Join(r.trace, "\n\t"))
-	}
-	return text
+	return explore.Text(fmt.Sprintf("%d states, %d steps: %s", r.states, r.steps, r.broken), r.trace)
 }

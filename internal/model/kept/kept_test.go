@@ -11,6 +11,8 @@ import (
 	"github.com/redlock-go/redlock/internal/occupancy"
 )
 
+const untold = "A CLIENT WAITS FOR A LEASE THAT IS KEPT, AND NOTHING TELLS THE KEEPER"
+
 // check returns what is wrong with a state, or nothing.
 func (w *world) check(s *state) string {
 	if s.bad != "" {
@@ -32,7 +34,7 @@ func (w *world) check(s *state) string {
 	case idle && !s.ended && waits:
 		return "A GOROUTINE SLEEPS AT THE GATE OF A LEASE THAT IS KEPT"
 	case idle && s.valid > 0 && s.w == waiting && s.inQueue(s.wToken) && s.key == s.token && !w.polls:
-		return "A CLIENT WAITS FOR A LEASE THAT IS KEPT, AND NOTHING TELLS THE KEEPER"
+		return untold
 	case follows && !s.leading:
 		return "A READER WAITS, AND NONE LEADS"
 	case s.key != 0 && s.key < wToken && (s.key != s.token || s.ended):
@@ -51,10 +53,7 @@ type result struct {
 }
 
 func (r result) String() string {
-	if r.found == "" {
-		return fmt.Sprintf("%d states", r.states)
-	}
-	return fmt.Sprintf("%d states: %s in %d steps\n\t%s", r.states, r.found, len(r.trace), strings.Join(r.trace, "\n\t"))
+	return explore.Text(fmt.Sprintf("%d states: %q", r.states, r.found), r.trace)
 }
 
 func (w world) explore() (r result) {
@@ -63,6 +62,7 @@ func (w world) explore() (r result) {
 			deletes: w.deletes, restarts: w.restarts, ended: true, told: true, released: true},
 		Successors: w.successors,
 		Broken:     func(s *state) bool { return w.check(s) != "" },
+		Progress:   w.polls,
 		Observe: func(s step) {
 			r.entered = r.entered || strings.HasSuffix(string(s), " enters")
 			r.waited = r.waited || s == "W unlocks"
@@ -71,6 +71,11 @@ func (w world) explore() (r result) {
 	r.states = len(search.States)
 	if search.Broken >= 0 {
 		r.found, r.trace = w.check(&search.States[search.Broken]), search.Trace(search.Broken)
+	} else if w.polls { // they must end each wait
+		waits, not := func(s *state) bool { return s.w == waiting }, func(s *state) bool { return s.w != waiting }
+		if at := search.Trapped(waits, not); at >= 0 {
+			r.found, r.trace = untold, search.Trace(at)
+		}
 	}
 	return r
 }
@@ -141,7 +146,7 @@ func TestEachRuleIsNeeded(t *testing.T) {
 		over     = "A GOROUTINE ENTERS A LEASE THAT IS OVER"
 		recalled = "A GOROUTINE ENTERS A LEASE THAT WAS RECALLED BEFORE"
 		sleeps   = "A GOROUTINE SLEEPS AT THE GATE OF A LEASE THAT IS KEPT"
-		waits    = "A CLIENT WAITS FOR A LEASE THAT IS KEPT, AND NOTHING TELLS THE KEEPER"
+		waits    = untold
 		left     = "A KEY IS LEFT BEHIND"
 		clients  = "TWO CLIENTS HAVE THE LOCK"
 	)
@@ -167,6 +172,7 @@ func TestEachRuleIsNeeded(t *testing.T) {
 		{"a recall before the lease is held is dropped", worlds["recalled"], rules{forgetsSoon: true}, waits},
 		{"a registration sends no recall", worlds["recalled"], rules{silent: true}, waits},
 		{"a recall is lost, and there are no polls", noPolls, rules{}, waits},
+		{"a recall is lost, and polls send none", worlds["lossy"], rules{silentPolls: true}, waits},
 		{"Unlock ignores the bits", worlds["twice"], rules{blindUnlock: true}, waits},
 		{"a goroutine at the gate leaves no bit", worlds["gate"], rules{noMark: true}, sleeps},
 		{"a goroutine that was handed the lease does not look for others", worlds["gate"], rules{oneMark: true}, sleeps},

@@ -2,7 +2,6 @@ package members
 
 import (
 	"fmt"
-	"strings"
 	"testing"
 
 	"github.com/redlock-go/redlock/internal/model/explore"
@@ -23,10 +22,7 @@ type result struct {
 }
 
 func (r result) String() string {
-	if !r.two {
-		return fmt.Sprintf("%d states", r.states)
-	}
-	return fmt.Sprintf("%d states: two hold the lock in %d steps\n\t%s", r.states, len(r.trace), strings.Join(r.trace, "\n\t"))
+	return explore.Text(fmt.Sprintf("%d states: two hold the lock %t", r.states, r.two), r.trace)
 }
 
 func (w world) explore() (r result) {

@@ -3,7 +3,6 @@ package names
 import (
 	"flag"
 	"fmt"
-	"strings"
 	"testing"
 
 	"github.com/redlock-go/redlock/internal/model/explore"
@@ -51,7 +50,7 @@ type result struct {
 }
 
 func (r result) String() string {
-	return fmt.Sprintf("%d states: %s\n%s", r.states, r.broken, strings.Join(r.trace, "\n"))
+	return explore.Text(fmt.Sprintf("%d states: %s", r.states, r.broken), r.trace)
 }
 
 // successors calls next for each step from s.

@@ -3,7 +3,6 @@ package readers
 import (
 	"flag"
 	"fmt"
-	"strings"
 	"testing"
 
 	"github.com/redlock-go/redlock/internal/model/explore"
@@ -58,11 +57,7 @@ type result struct {
 }
 
 func (r result) String() string {
-	text := fmt.Sprintf("%d states: %s", r.states, r.broken)
-	if r.trace != nil {
-		text += fmt.Sprintf(" in %d steps\n\t%s", len(r.trace), strings.Join(r.trace, "\n\t"))
-	}
-	return text
+	return explore.Text(fmt.Sprintf("%d states: %s", r.states, r.broken), r.trace)
 }
 
 func (w *world) successors(s *state, next func(action, state)) {

@@ -3,7 +3,6 @@ package slots
 import (
 	"flag"
 	"fmt"
-	"strings"
 	"testing"
 
 	"github.com/redlock-go/redlock/internal/model/explore"
@@ -120,10 +119,7 @@ type result struct {
 }
 
 func (r result) String() string {
-	if r.broken == "" {
-		return fmt.Sprintf("%d states", r.states)
-	}
-	return fmt.Sprintf("%d states: %s in %d steps\n\t%s", r.states, r.broken, len(r.trace), strings.Join(r.trace, "\n\t"))
+	return explore.Text(fmt.Sprintf("%d states: %q", r.states, r.broken), r.trace)
 }
 
 const lost = "a permit is lost"

@@ -2,7 +2,6 @@ package waiting
 
 import (
 	"fmt"
-	"strings"
 	"testing"
 
 	"github.com/redlock-go/redlock/internal/model/explore"
@@ -28,11 +27,7 @@ type result struct {
 }
 
 func (r result) String() string {
-	text := fmt.Sprintf("%d states: %s", r.states, r.found)
-	if len(r.trace) > 0 {
-		text += fmt.Sprintf(" in %d steps\n\t%s", len(r.trace), strings.Join(r.trace, "\n\t"))
-	}
-	return text
+	return explore.Text(fmt.Sprintf("%d states: %s", r.states, r.found), r.trace)
 }
 
 // explore visits every state that can be reached.
