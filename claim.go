@@ -40,10 +40,11 @@ func (o *Options) canBeGranted(opts LockOptions) bool {
 // granted: the options or the kind do not allow it, too few masters tell their run_id, or they are too far away for the TTL
 // and the drift of the clocks.
 func (w *call) grantFor() time.Duration {
-	if l := w.locker; l.grantable {
-		return l.on.grantFor(l)
+	l, c := w.locker, w.locker.client
+	if !l.grantable {
+		return 0
 	}
-	return 0
+	return l.on.grantFor(c, c.opts.bounds.Grant(l.opts.TTL, c.group.RoundTrip()))
 }
 
 // claiming is the part of a contender that registers claims, one after the other: what it knows of them, and what it decides. While there is

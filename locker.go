@@ -30,7 +30,7 @@ type Locker struct {
 	opts   LockOptions
 	terms  wire.Terms // of all claims
 	kind   kind
-	on     subject
+	on     subject  // what claims are on
 	names  []string // of a set, in the order of the keys; nil: l has one name
 	keys   []string // of these names; sorted, all different
 
@@ -224,8 +224,8 @@ type asking interface {
 type subject interface {
 	// newClaim returns a registered claim without votes. It may be granted the lock for g.
 	newClaim(c *Client, registered *master.Claim, began clock.Reading, g time.Duration) *waits.Claim
-	// grantFor returns for how long a release may grant the lock, or 0: see call.grantFor.
-	grantFor(l *Locker) time.Duration
+	// grantFor returns for how long a release may grant the lock, or 0, given what the options and the distance of the masters allow.
+	grantFor(c *Client, g time.Duration) time.Duration
 	// permits returns how many permits of which limit are wanted; 0 for a lock.
 	permits() (n, limit int)
 	// poll returns the next poll of a claim.
@@ -314,12 +314,11 @@ func (theLock) newClaim(c *Client, registered *master.Claim, began clock.Reading
 	return waits.NewClaim(registered, began, g, len(c.masters))
 }
 
-func (theLock) grantFor(l *Locker) time.Duration {
-	c := l.client
+func (theLock) grantFor(c *Client, g time.Duration) time.Duration {
 	if !c.group.Grants() {
 		return 0
 	}
-	return c.opts.bounds.Grant(l.opts.TTL, c.group.RoundTrip())
+	return g
 }
 
 func (theLock) permits() (n, limit int) { return 0, 0 }

@@ -135,7 +135,7 @@ func (s *Semaphore) locker(n int) (*Locker, error) {
 	}
 	l := &Locker{client: s.client, name: s.name, opts: s.opts, terms: wire.NewSlotTerms(s.key, s.limit, n, s.opts.TTL), grantable: true}
 	l.key = fmt.Sprintf("redlock:permit:%d:%s", s.client.permits.Add(1), s.key)
-	p := &permits{crowd: s.crowd, n: n, limit: s.limit}
+	p := &permits{crowd: s.crowd, n: n, limit: s.limit, ttl: s.opts.TTL}
 	l.kind, l.on = p, p
 	return l, nil
 }
@@ -191,6 +191,7 @@ type permits struct {
 	crowd   *crowd
 	n       int // how many slots it needs
 	limit   int
+	ttl     time.Duration
 	place   *gate.Place // in crowd
 	waiting bool        // crowd.beginWaiting was called
 }
@@ -326,10 +327,7 @@ func (p *permits) newClaim(c *Client, registered *master.Claim, began clock.Read
 }
 
 // grantFor: there is no other way to get permits. A master that does not tell its run_id is polled.
-func (p *permits) grantFor(l *Locker) time.Duration {
-	c := l.client
-	return cmp.Or(c.opts.bounds.Grant(l.opts.TTL, c.group.RoundTrip()), l.opts.TTL)
-}
+func (p *permits) grantFor(_ *Client, g time.Duration) time.Duration { return cmp.Or(g, p.ttl) }
 
 // A slotHolder is for a tenure of permits, whose commands name the slots.
 type slotHolder struct {
