@@ -117,17 +117,31 @@ func closeCrowd(all []*waiter) {
 	wg.Wait()
 }
 
+// crowdFigures are what was found while n clients wait for a lock that another one holds, and then take turns.
+type crowdFigures struct {
+	n    int
+	span time.Duration // of each measurement
+
+	idle, own       int64         // bytes: of an idle client; of all that wait
+	fresh, queued   load          // of the masters, without clients, and while all wait
+	waiting, turns  load          // what the masters use in a span
+	waited, taken   time.Duration // CPU time of the clients in a span
+	locks, fairness float64       // in a span; Jain's index
+	longest         time.Duration // a wait
+}
+
+// crowdOf measures n clients and one that holds the lock first.
 func crowdOf(o *options, n int, name string, open func([]string) (*waiter, error)) error {
 	f, err := start(5)
 	if err != nil {
 		return err
 	}
 	defer f.stop()
-	fresh, err := f.load()
-	if err != nil {
+	m := &crowdFigures{n: n, span: max(crowdSpan, time.Duration(n)*crowdTurn)}
+	if m.fresh, err = f.load(); err != nil {
 		return err
 	}
-	own := memory()
+	before := memory()
 	first := n
 	if n > crowdAtOnce {
 		first = crowdIdle
@@ -137,12 +151,11 @@ func crowdOf(o *options, n int, name string, open func([]string) (*waiter, error
 	if err != nil {
 		return err
 	}
-	idle := (memory() - own) / int64(len(all))
+	m.idle = (memory() - before) / int64(len(all))
 	holder := all[0]
 	if err := holder.lock(context.Background()); err != nil {
 		return err
 	}
-	span := max(crowdSpan, time.Duration(n)*crowdTurn)
 	turns := newRota(n)
 	defer turns.end()
 	for i, w := range all[1:] {
@@ -157,46 +170,56 @@ func crowdOf(o *options, n int, name string, open func([]string) (*waiter, error
 		turns.join(i, w)
 	}
 	time.Sleep(crowdSettles)
-	own = memory() - own // own was that before the clients
-	queued, err := f.load()
-	if err != nil {
+	m.own = memory() - before
+	if m.queued, err = f.load(); err != nil {
 		return err
 	}
-	waiting, used, err := spent(f, span)
-	if err != nil {
+	if m.waiting, m.waited, err = spent(f, m.span); err != nil {
 		return err
-	}
-	if o.commands {
-		waiting.print(fmt.Sprintf("%d clients of %s wait, per second", n, name), span.Seconds())
 	}
 	holder.unlock()
-	time.Sleep(max(crowdSettles/2, span/4))
-	turns.longest.Store(0)
-	before := turns.counts()
-	inTurns, taken, err := spent(f, span)
-	if err != nil {
+	time.Sleep(max(crowdSettles/2, m.span/4))
+	if err := m.take(f, turns); err != nil {
 		return err
 	}
-	sum, squares := 0.0, 0.0
+	if o.commands {
+		m.waiting.print(fmt.Sprintf("%d clients of %s wait, per second", n, name), m.span.Seconds())
+		m.turns.print(fmt.Sprintf("%d clients of %s take turns, per lock", n, name), max(m.locks, 1))
+	}
+	m.row(name)
+	return nil
+}
+
+// take measures the clients while they take turns.
+func (m *crowdFigures) take(f fleet, turns *rota) (err error) {
+	turns.longest.Store(0)
+	before := turns.counts()
+	if m.turns, m.taken, err = spent(f, m.span); err != nil {
+		return err
+	}
+	squares := 0.0
 	for i, after := range turns.counts() {
 		had := float64(after - before[i])
-		sum, squares = sum+had, squares+had*had
+		m.locks, squares = m.locks+had, squares+had*had
 	}
-	wait := time.Duration(turns.longest.Load())
-	if o.commands {
-		inTurns.print(fmt.Sprintf("%d clients of %s take turns, per lock", n, name), max(sum, 1))
-	}
-	percent := func(d time.Duration) string {
-		return fmt.Sprintf("%.1f %% of a core", 100*d.Seconds()/span.Seconds())
-	}
-	perLock := func(d time.Duration) string { return (d / time.Duration(max(sum, 1))).Round(time.Microsecond).String() }
-	each := func(bytes int64) string { return fmt.Sprintf("%d KB", bytes/int64(n+1)/1024) }
-	row(fmt.Sprint(n), name, fmt.Sprintf("%d KB", idle/1024), each(own), fmt.Sprintf("%.1f", float64(queued.clients-fresh.clients)/float64(n+1)),
-		each(queued.memory-fresh.memory), fmt.Sprintf("%.0f", float64(waiting.commands)/span.Seconds()), percent(waiting.cpu), percent(used),
-		fmt.Sprintf("%.0f", sum/span.Seconds()), fmt.Sprintf("%.1f", float64(inTurns.commands)/max(sum, 1)),
-		perLock(inTurns.cpu), perLock(taken),
-		fmt.Sprintf("%.3f", sum*sum/max(squares*float64(n), 1)), wait.Round(time.Millisecond).String())
+	m.fairness = m.locks * m.locks / max(squares*float64(m.n), 1)
+	m.longest = time.Duration(turns.longest.Load())
 	return nil
+}
+
+// row prints the row of the table.
+func (m *crowdFigures) row(name string) {
+	percent := func(d time.Duration) string {
+		return fmt.Sprintf("%.1f %% of a core", 100*d.Seconds()/m.span.Seconds())
+	}
+	perLock := func(d time.Duration) string {
+		return (d / time.Duration(max(m.locks, 1))).Round(time.Microsecond).String()
+	}
+	each := func(bytes int64) string { return fmt.Sprintf("%d KB", bytes/int64(m.n+1)/1024) }
+	row(fmt.Sprint(m.n), name, fmt.Sprintf("%d KB", m.idle/1024), each(m.own), fmt.Sprintf("%.1f", float64(m.queued.clients-m.fresh.clients)/float64(m.n+1)),
+		each(m.queued.memory-m.fresh.memory), fmt.Sprintf("%.0f", float64(m.waiting.commands)/m.span.Seconds()), percent(m.waiting.cpu), percent(m.waited),
+		fmt.Sprintf("%.0f", m.locks/m.span.Seconds()), fmt.Sprintf("%.1f", float64(m.turns.commands)/max(m.locks, 1)),
+		perLock(m.turns.cpu), perLock(m.taken), fmt.Sprintf("%.3f", m.fairness), m.longest.Round(time.Millisecond).String())
 }
 
 // A rota is clients that take turns with a lock, each for 1 ms.
