@@ -65,6 +65,7 @@ var targets = []target{
 	{"internal/waits/pace.go", []step{{"./internal/waits", ""}, whole}},
 	{"internal/waits/claim.go", []step{{"./internal/waits", ""}, inside, whole}},
 	{"internal/waits/waits.go", []step{inside, whole}},
+	{"internal/renew/validity.go", []step{{"./internal/renew", ""}, whole}},
 	{"internal/turns/turns.go", []step{{"./internal/turns", ""}, whole}},
 	{"claim.go", []step{inside, whole}},
 	{"queue.go", []step{inside, whole}},
