@@ -578,3 +578,94 @@ func TestAnAnswerToACommitOfSlots(t *testing.T) {
 		}
 	}
 }
+
+func TestTheKeysOfASemaphoreLiveForLongerThanItsSlots(t *testing.T) {
+	onBoth(t, func(t *testing.T, dial func() redis.Conn) {
+		s := newSlotScene(t, dial, "A")
+		s.says("A", "register 60000 2 1 0 400 -", "0||1")
+		for _, key := range []string{slotsKey + "k", "redlock:until:k", "redlock:taken:k"} {
+			if ms, err := redis.Int(s.conn.Do("PTTL", key)); err != nil || ms < 2*60000 {
+				t.Errorf("%s lives for %d ms, %v, want more than twice as long as the slot", key, ms, err)
+			}
+		}
+	})
+}
+
+// The search for a free slot begins near the slot that is preferred.
+func TestFreeSlotsBelowThatWhichIsPreferredAreFound(t *testing.T) {
+	onBoth(t, func(t *testing.T, dial func() redis.Conn) {
+		s := newSlotScene(t, dial, "A", "B")
+		s.says("A", "register 60000 16 8 8 400 -", "8,9,10,11,12,13,14,15||1")
+		s.says("B", "register 60000 16 1 9 400 -", "0||1")
+	})
+}
+
+func TestASlotThatHasExpiredIsNotTheTokensAnyMore(t *testing.T) {
+	onBoth(t, func(t *testing.T, dial func() redis.Conn) {
+		s := newSlotScene(t, dial, "A", "B", "C")
+		s.says("A", "register 60000 1 1 0 400 -", "0||1")
+		s.says("B", "register 60000 1 1 0 400 0", "||1")
+		s.conn.Do("ZADD", "redlock:until:k", 1, "0")          // it has expired long ago
+		s.says("C", "register 60000 1 1 0 400 0 0", "|0=B|1") // whoever notices that a slot has expired passes it on
+		s.says("A", "again 400 1 1 0 400 - 0", "|0=B|0")
+	})
+}
+
+// A poll passes on what nobody has released: here, a master has lost a slot.
+func TestAPollPassesAFreeSlotOn(t *testing.T) {
+	onBoth(t, func(t *testing.T, dial func() redis.Conn) {
+		s := newSlotScene(t, dial, "A", "B")
+		s.says("A", "register 60000 1 1 0 400 -", "0||1")
+		s.says("B", "register 60000 1 1 0 400 0", "||1")
+		s.conn.Do("DEL", slotsKey+"k", "redlock:until:k", "redlock:taken:k")
+		s.says("B", "again 400 1 1 0 400 0", "0||0")
+	})
+}
+
+// B has one of two slots, and wishes the other one. Its wish expires before that is left.
+func TestAWishThatExpiresLeavesTheOtherSlotsOfItsToken(t *testing.T) {
+	onBoth(t, func(t *testing.T, dial func() redis.Conn) {
+		s := newSlotScene(t, dial, "A", "B")
+		s.says("A", "register 60000 3 1 0 400 -", "0||1")
+		s.says("B", "register 60000 3 1 1 400 -", "1||1")
+		s.says("B", "aim 400 3 2 0 400 - 0,1", "1|0=A 1=B|0")
+		s.conn.Do("HSET", slotsKey+"k", "w0", "B 1 1") // it has expired long ago
+		s.says("A", "release 3 1 0 400", "1")
+		s.says("B", "again 400 3 2 0 400 - 0,1", "1|1=B|0")
+	})
+}
+
+// A wish that has come true is over: it is not granted the slot again.
+func TestAWishComesTrueOnce(t *testing.T) {
+	onBoth(t, func(t *testing.T, dial func() redis.Conn) {
+		s := newSlotScene(t, dial, "A", "B")
+		s.says("A", "register 60000 3 1 0 400 -", "0||1")
+		s.says("B", "aim 60000 3 1 0 400 - 0", "|0=A|1")
+		s.says("A", "release 3 1 0 400", "1")
+		s.says("B", "again 400 3 1 0 400 - 0", "0|0=B|0")
+		if wish, err := s.conn.Do("HGET", slotsKey+"k", "w0"); wish != nil || err != nil {
+			t.Errorf("the wish is %s, %v, want none", wish, err)
+		}
+	})
+}
+
+func TestARenewalOfSomeSlotsPassesTheOthersOn(t *testing.T) {
+	onBoth(t, func(t *testing.T, dial func() redis.Conn) {
+		s := newSlotScene(t, dial, "A", "B")
+		s.says("A", "register 60000 2 2 0 400 -", "0,1||1")
+		s.says("B", "register 60000 2 1 0 400 0", "||1")
+		s.says("A", "renew 60000 1", "1") // nobody waits any more
+		s.says("B", "again 400 2 1 0 400 0 0,1", "0|0=B 1=A|0")
+	})
+}
+
+func TestAMemberOfTheQueueThatIsNoClaimIsPassedOver(t *testing.T) {
+	onBoth(t, func(t *testing.T, dial func() redis.Conn) {
+		s := newSlotScene(t, dial, "A", "B")
+		s.says("A", "register 60000 1 1 0 400 -", "0||1")
+		s.says("B", "register 60000 1 1 0 400 0", "||1")
+		s.conn.Do("ZADD", "redlock:permits:k", 0, "something")
+		s.says("A", "release 1 1 0 400", "1")
+		s.says("B", "again 400 1 1 0 400 0", "0||0")
+	})
+}
