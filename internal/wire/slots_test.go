@@ -669,3 +669,47 @@ func TestAMemberOfTheQueueThatIsNoClaimIsPassedOver(t *testing.T) {
 		s.says("B", "again 400 1 1 0 400 0", "0||0")
 	})
 }
+
+func TestAnAimLetsTheSlotsOfItsTokenLive(t *testing.T) {
+	onBoth(t, func(t *testing.T, dial func() redis.Conn) {
+		s := newSlotScene(t, dial, "A")
+		s.says("A", "register 400 2 1 0 400 -", "0||1")
+		s.says("A", "aim 60000 2 1 0 400 - 0", "0|0=A|0")
+		s.lives("0", 30_000, 60_000)
+	})
+}
+
+func TestASlotThatHasExpiredIsNotRenewed(t *testing.T) {
+	onBoth(t, func(t *testing.T, dial func() redis.Conn) {
+		s := newSlotScene(t, dial, "A", "B")
+		s.says("A", "register 60000 2 2 0 400 -", "0,1||1")
+		s.conn.Do("ZADD", "redlock:until:k", 1, "1")
+		s.says("A", "renew 60000 0,1", "0")
+		s.conn.Do("HSET", slotsKey+"k", "0", "B")
+		s.says("A", "renew 60000 0", "0") // it is another's
+		s.conn.Do("HSET", slotsKey+"k", "0", "A")
+		s.conn.Do("ZREM", "redlock:until:k", "0")
+		s.says("A", "renew 60000 0", "0") // until when it lives is lost
+	})
+}
+
+// A grant tells how long the record of the memory lives, by which the client knows it.
+func TestAGrantOfASlotTellsTheAgeOfTheRecord(t *testing.T) {
+	onBoth(t, func(t *testing.T, dial func() redis.Conn) {
+		s, listener := newSlotScene(t, dial, "A"), dial()
+		if _, err := listener.Do("SUBSCRIBE", "redlock:wake:B"); err != nil {
+			t.Fatal(err)
+		}
+		s.conn.Do("SET", "redlock:incarnation", "a record", "PX", 600_000)
+		s.says("A", "register 60000 1 1 0 400 -", "0||1")
+		s.says("B", "register 60000 1 1 0 400 0", "||1")
+		s.says("A", "release 1 1 0 400", "1")
+		parts, err := redis.Strings(listener.Receive())
+		if err != nil || len(parts) != 3 {
+			t.Fatalf("B is told %q, %v, want a grant", parts, err)
+		}
+		if words := strings.Fields(parts[2]); len(words) != 6 || len(words[3]) != 6 {
+			t.Errorf("B is told %q, want an age of ten minutes as the fourth word", parts[2])
+		}
+	})
+}
