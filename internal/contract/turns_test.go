@@ -636,3 +636,24 @@ func (l tryLoop) LockContext(ctx context.Context) error {
 	}
 	return ctx.Err()
 }
+
+// Two of the five masters are far from one client, so it needs all of the others, which its neighbours do not.
+func TestAClientFarFromAMinorityGetsItsTurns(t *testing.T) {
+	const near, far, held = 2 * time.Millisecond, 80 * time.Millisecond, 2 * time.Millisecond
+	bubble(t, 5, func(t *testing.T, ms *redlocktest.Masters) {
+		locker := func(delays ...time.Duration) lockerContext {
+			opts := &redlock.Options{MaxTTL: time.Second, LockOptions: redlock.LockOptions{TTL: time.Second}}
+			return ms.WithDelays(delays...).Open(opts).Locker("a")
+		}
+		lockers := []lockerContext{locker(far, far, near, near, near)}
+		for range 4 {
+			lockers = append(lockers, locker(near, near, near, near, near))
+		}
+		time.Sleep(4 * time.Second)
+		turns := turnsOf(t, 2*time.Second, held, lockers...)
+		t.Logf("turns %d", turns)
+		if others := turns[1] + turns[2] + turns[3] + turns[4]; turns[0]*8 < others {
+			t.Errorf("the client that is far from two masters has had the lock %d times, want half of the %d of each other", turns[0], others/4)
+		}
+	})
+}

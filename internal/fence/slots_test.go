@@ -30,6 +30,7 @@ func TestANumberOfSlotsIsAgreedWhenAQuorumForEachSlotIsAsHigh(t *testing.T) {
 		want   string
 	}{
 		{"a quorum is as high as the second of three", []int{0}, [][]quorum.Vote{{standing("0", 70), standing("0", 71), standing("0", 75)}}, "71 agreed"},
+		{"the same in another order", []int{0}, [][]quorum.Vote{{standing("0", 75), standing("0", 70), standing("0", 71)}}, "71 agreed"},
 		{"all have given one", []int{0}, [][]quorum.Vote{{standing("0", 70), standing("0", 70), standing("0", 70)}}, "70 agreed"},
 		{"two have answered", []int{0}, [][]quorum.Vote{{standing("0", 70), standing("0", 71), down}}, "71 not agreed"},
 		{"the second round has raised one", []int{0}, [][]quorum.Vote{{standing("0", 70), standing("0", 71), down},

@@ -126,3 +126,32 @@ func TestStepsAreAtomic(t *testing.T) {
 		}
 	}
 }
+
+func TestAStepThatIsNotAllowedChangesNothing(t *testing.T) {
+	var a Atomic
+	if _, took := a.Ask(Asked); took || a.Load() != None {
+		t.Errorf("a bit for nobody makes the state %#x, taken %v; want none", uint64(a.Load()), took)
+	}
+	a.Begin(1, 0)
+	if a.Enter(false) || a.Load() != One {
+		t.Errorf("a second goroutine makes the state %#x, want one that holds", uint64(a.Load()))
+	}
+	a.Ask(Wanted)
+	if a.Keep() || a.Load() != One|Wanted {
+		t.Errorf("to keep beside a bit makes the state %#x, want no change", uint64(a.Load()))
+	}
+}
+
+func TestATenureThatWasTakenIsHeldAgainOrEnds(t *testing.T) {
+	var a Atomic
+	a.Begin(1, 0)
+	if a.Yield(); a.Load() != Idle|taken {
+		t.Errorf("after Yield the state is %#x, want taken", uint64(a.Load()))
+	}
+	if a.Admit(); a.Load() != One {
+		t.Errorf("after Admit the state is %#x, want one that holds", uint64(a.Load()))
+	}
+	if a.End(); a.Load() != None || a.Enter(false) {
+		t.Errorf("after End the state is %#x, want none, which nobody enters", uint64(a.Load()))
+	}
+}

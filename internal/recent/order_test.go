@@ -62,3 +62,39 @@ func TestAnOrderSparesWhatWasNotUsedForLongest(t *testing.T) {
 		}
 	})
 }
+
+func TestAValueThatWasUsedIsLookedAtAgainLater(t *testing.T) {
+	for _, row := range []struct {
+		name string
+		used []int // in this order, before a place is needed
+		take int   // how many take a place then
+		want int   // which is spared for the last of them
+	}{
+		{"all were used", []int{0, 1, 2}, 1, 0},
+		{"one was used, and another one got its place after that", []int{0}, 3, 0},
+	} {
+		t.Run(row.name, func(t *testing.T) {
+			bubbletest.Test(t, func(t *testing.T) {
+				o := Order[*item]{Most: 3, Used: func(v *item) (time.Time, bool) { return v.used, true }}
+				items := make([]item, 3+row.take)
+				var last *item
+				for i := range items {
+					if i == 3 {
+						for _, used := range row.used {
+							time.Sleep(time.Second)
+							items[used].used = time.Now()
+						}
+					}
+					time.Sleep(time.Second)
+					spare, spared, _ := o.Take(&items[i].place, &items[i])
+					if last = spare; spared {
+						o.Leave(&spare.place)
+					}
+				}
+				if last != &items[row.want] {
+					t.Errorf("not item %d is spared, which was not used for longest", row.want)
+				}
+			})
+		})
+	}
+}

@@ -162,3 +162,31 @@ func TestAMasterIsSettledWhenNothingMoreSetsTheToken(t *testing.T) {
 		}
 	}
 }
+
+func TestAWaitThatHasAValueKeepsIt(t *testing.T) {
+	s := New(3)
+	in, c := flying(s)
+	in.Answered(c, wire.Register, 1, wire.Answer{Outcome: wire.Granted}, c.Began, wire.GrantLeast, true)
+	for _, text := range []string{"first", "second"} {
+		for i := range 3 {
+			s.Value(i, wire.Value{Key: "a", Token: "mine", Holder: "holder", Value: []byte(text), Sure: true})
+		}
+		select {
+		case <-in.News:
+			if text == "second" {
+				t.Error("the wait is told of a second value")
+			}
+		default:
+			if text == "first" {
+				t.Error("the wait is not told of its value")
+			}
+		}
+		if got, ok := in.ReceivedValue(); !ok || string(got) != "first" {
+			t.Errorf("after the %s value the wait has %q, %v, want the first", text, got, ok)
+		}
+	}
+	in.End()
+	if !s.Value(0, wire.Value{Key: "a", Token: "mine", Holder: "holder"}) {
+		t.Error("a value for a wait that has ended lately was not expected")
+	}
+}
