@@ -137,12 +137,12 @@ func (v *Validity) Vote(i int, a wire.Answer, again time.Time) {
 
 // Retry returns the masters, as bits, that have failed, and withdraws their votes, if it is time to ask them again.
 func (r *Renewal) Retry(now clock.Reading) (masters uint64) {
-	if r.retry.IsZero() || r.retry.After(now.Time()) {
+	if r.retry.After(now.Time()) {
 		return 0
 	}
 	r.retry = time.Time{}
 	for i, vote := range r.ballot.Votes() {
-		if vote.In && vote.Err != nil {
+		if vote.Err != nil {
 			r.ballot.Withdraw(i)
 			masters |= 1 << i
 		}

@@ -140,6 +140,44 @@ func TestMastersThatFailedAreAskedAgainWithinTheSameRenewal(t *testing.T) {
 	}
 }
 
+func TestOnlyMastersThatFailedAreAskedAgainAndNotAfterTheEnd(t *testing.T) {
+	v, p := lease()
+	v.Begin(at(0), 3, nil)
+	v.Vote(0, done, start.Add(time.Second))
+	if next, _ := v.Next(p); !next.Equal(v.Until()) {
+		t.Errorf("after an answer, the next call is due after %v, want the end", next.Sub(start))
+	}
+	v.Vote(1, failed, start.Add(full+time.Second))
+	if next, _ := v.Next(p); !next.Equal(v.Until()) {
+		t.Errorf("the next call is due after %v, want the end", next.Sub(start))
+	}
+	v.Doubt(2)
+	v.Vote(2, failed, start.Add(time.Second))
+	if next, _ := v.Next(p); !next.Equal(start.Add(time.Second)) {
+		t.Errorf("a master in doubt has failed: the next call is due after %v, want 1 s", next.Sub(start))
+	}
+}
+
+// owner counts the answers that it is told of.
+type owner map[*Renewal]int
+
+func (o owner) Answered(r *Renewal, i int, a wire.Answer) {
+	if i == 2 && a.Done() {
+		o[r]++
+	}
+}
+
+func TestTheOwnerIsToldOfAnswersAndOfTheirRenewal(t *testing.T) {
+	v, _ := lease()
+	told := owner{}
+	first := v.Begin(at(0), 3, told)
+	second := v.Begin(at(0), 3, told)
+	first.Answered(2, done)
+	if told[first] != 1 || told[second] != 0 || v.Current(first) || !v.Current(second) {
+		t.Errorf("told %v, want one answer to the first renewal, which is not the current one", told)
+	}
+}
+
 func TestAMasterInDoubtCountsFromTheRenewalAfterTheNext(t *testing.T) {
 	v, _ := lease()
 	v.Doubt(0)
