@@ -72,6 +72,7 @@ type claiming struct {
 	pending bool          // the current round is not over
 	blind   bool          // the result of the last round may be out of date
 	pace    *waits.Pace   // when the claim is sent again
+	polled  int           // the master that was polled last by itself
 	stop    time.Time     // when to ask the user's schedule whether the wait goes on; zero: at once
 
 	aim   []int // of a claim on slots: it has aimed at these; nil: it has not
@@ -102,7 +103,7 @@ func (q *claiming) register(g time.Duration) {
 	of.Fence, of.Grant, of.First = q.propose(now.Wall()), g, life
 	of.Spared, of.Behind, of.Made = spared, behind, time.Now()
 	claim := l.on.newClaim(c, master.NewClaim(&l.terms, of), now, g)
-	q.claim, q.holders = claim, holders
+	q.claim, q.holders, q.polled = claim, holders, rand.N(len(c.masters))
 	q.aim, q.asks, q.beats = nil, false, 0
 	q.pace.Registered(c.releases.Turn(l.key))
 	q.inbox.SetClaim(claim)
@@ -152,6 +153,17 @@ func (h *answers) Heard(i int, a wire.Answer) {
 	}
 }
 
+// An answerOfOne takes the answer to a poll of one master.
+type answerOfOne struct{ answers }
+
+var _ master.Asker = (*answerOfOne)(nil)
+
+// Answered implements master.Asker.
+func (h *answerOfOne) Answered(i int, a wire.Answer) {
+	h.Heard(i, a)
+	h.AnsweredOne(h.claim, i, a)
+}
+
 // await does what is due while a claim waits, and returns when it is to be called again at the latest. If more is false, the
 // schedule has stopped.
 func (q *claiming) await(now clock.Reading) (next time.Time, more bool) {
@@ -195,13 +207,36 @@ func (q *claiming) await(now clock.Reading) (next time.Time, more bool) {
 		q.apart = 0
 	}
 	q.blind = q.woken || mine != 0 || q.pace.Far()
-	if q.woken {
+	free := q.inbox.FoundFree(q.claim)
+	switch {
+	case q.woken:
 		q.woken = false
-	} else if due.After(now.Time()) {
+	case free != 0 && mine == 0:
+		q.apart = free // the holder may lack the key there
+	case due.After(now.Time()):
 		return due, true
+	case mine == 0 && q.pace.One() && c.group.Grants(): // otherwise a round says which masters are missing
+		return now.Time(), q.pollOne(now)
 	}
 	q.ask(q.locker.on.poll(q, now), q.claim.G)
 	return now.Time(), true
+}
+
+// pollOne polls one master that is up, the next in turn, which leaves a free key alone. It reports false if the schedule has stopped.
+func (q *claiming) pollOne(now clock.Reading) (more bool) {
+	c, claim := q.locker.client, q.claim
+	for range c.masters {
+		q.polled = (q.polled + 1) % len(c.masters)
+		one := &answerOfOne{answers{q.inbox, q.locker, claim, wire.Again, now, claim.G}}
+		q.inbox.AskedOne(claim, q.polled)
+		err := c.masters[q.polled].Ask(wire.Polling(1<<q.polled, false), claim.Claim, one)
+		if err == nil {
+			break
+		}
+		one.Answered(q.polled, wire.Answer{Err: err})
+	}
+	q.hearOwner(q.inbox.Standing(claim))
+	return q.schedule(now)
 }
 
 // standing reports whether the next poll is likely to be refused: nothing has happened since the last round, in which a quorum of masters

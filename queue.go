@@ -204,7 +204,7 @@ func (q *claiming) hearOwner(votes []quorum.Vote) {
 	}
 	c, next := q.locker.client, time.Duration(0) // a near claim polls often
 	if n := q.inbox.Ahead(q.claim); n >= wire.Near {
-		next = waits.FarPolls(c.opts.claimPolls, n) * 5 / 4
+		next = waits.FarPolls(c.opts.claimPolls, n, len(c.masters)) * 5 / 4
 	}
 	c.owners.Heard(q.locker.key, h, next)
 }

@@ -70,6 +70,41 @@ func OpenVia(t *testing.T, ms *redlocktest.Masters, opts *redlock.Options, dial 
 	return c
 }
 
+// A stoppedConn is a connection of a client that may be stopped, as by SIGSTOP: nothing is read and nothing is written then, and the
+// connection stands.
+type stoppedConn struct {
+	net.Conn
+	running *Tap
+}
+
+func (c *stoppedConn) Write(p []byte) (int, error) {
+	c.running.Pass()
+	return c.Conn.Write(p)
+}
+
+func (c *stoppedConn) Read(p []byte) (int, error) {
+	n, err := c.Conn.Read(p)
+	c.running.Pass()
+	return n, err
+}
+
+func (c *stoppedConn) Close() error {
+	go func() {
+		c.running.Pass()
+		c.Conn.Close()
+	}()
+	return nil
+}
+
+// Stoppable returns a Client that is stopped while the tap is shut.
+func Stoppable(t *testing.T, ms *redlocktest.Masters, running *Tap) *redlock.Client {
+	return OpenVia(t, ms, nil, func(ctx context.Context, i int) (net.Conn, error) {
+		running.Pass()
+		c, err := ms.Master(i).Dial(ctx)
+		return &stoppedConn{Conn: c, running: running}, err
+	})
+}
+
 // Polls returns how many polls a master has executed.
 func Polls(m *redlocktest.Master) int { return Commands(m, `"again `) }
 

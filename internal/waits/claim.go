@@ -32,11 +32,13 @@ type Claim struct {
 	gone  uint64    // the masters, as bits, whose votes have become void since the last count
 	first time.Time // when the first vote came
 
-	asked  uint16                    // how many registrations and polls were sent
-	heard  [master.MaxMasters]uint16 // by master: how many of them were answered
+	asked  [master.MaxMasters]uint16 // by master: how many registrations and polls were sent
+	heard  [master.MaxMasters]uint16 // the same: how many of them were answered
 	missed uint64                    // the masters, as bits, where one was lost, or has found that the claim was not in the queue
 
 	places   []place  // by master
+	stands   []string // by master: what the key held when it refused the claim last
+	free     uint64   // the masters, as bits, where a poll of one master has found the key free
 	nexts    []string // by master: the token of the head of its queue when the lock was granted to the claim; "": it is not known
 	behind   uint64   // the masters, as bits, where several clients were ahead of it when it was registered
 	answered bool     // a master has answered it
@@ -63,7 +65,7 @@ func (v *vote) end() time.Time { return v.mark.Time().Add(v.life) }
 
 // NewClaim returns a Claim of a Client with this number of masters.
 func NewClaim(c *master.Claim, began clock.Reading, g time.Duration, masters int) *Claim {
-	return &Claim{Claim: c, Began: began, G: g, Near: wire.Near, votes: make([]vote, masters), places: make([]place, masters), nexts: make([]string, masters)}
+	return &Claim{Claim: c, Began: began, G: g, Near: wire.Near, votes: make([]vote, masters), places: make([]place, masters), stands: make([]string, masters), nexts: make([]string, masters)}
 }
 
 // SetClaim sets the claim of a wait; nil: it has none. The votes for an earlier claim never count again.

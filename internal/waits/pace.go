@@ -40,8 +40,9 @@ const (
 	lateFirst = 40
 	// returnMost is that of a far claim when a master comes up, at most: its queue is whole within a second.
 	returnMost = 8
-	// farMost is the longest of a far claim.
-	farMost = 100
+	// farMost is the longest until a far claim polls a master again, and farCrowd the longest with a hundred clients ahead, or fewer: see
+	// FarPolls.
+	farMost, farCrowd = 100, 60
 	// followSteps is that of a claim that is near, but not at a quorum of masters: others watch the keys, too. It is short beside the
 	// patience of the Client.
 	followSteps = 3
@@ -74,6 +75,7 @@ type Pace struct {
 
 	poll  time.Time     // when the next poll is due
 	far   bool          // others are ahead of the claim
+	one   bool          // the next poll is one of a single master
 	turn  time.Duration // see Registered
 	askAt time.Time     // when to ask who has the other keys; zero: the claim has no vote, or they were asked
 	split bool          // of a claim on slots: no slot can have a quorum by further votes
@@ -97,6 +99,9 @@ func (p *Pace) Sent() { p.askAt = time.Time{} }
 // Far reports whether the claim was far after its last round.
 func (p *Pace) Far() bool { return p.far }
 
+// One reports whether the next poll is one of a single master.
+func (p *Pace) One() bool { return p.one }
+
 // VotesSplit reports whether a claim on slots was found to have votes of which no slot can have a quorum.
 func (p *Pace) VotesSplit() bool { return p.split }
 
@@ -109,7 +114,7 @@ func (p *Pace) FoundSplit(now time.Time) { p.splits, p.lastSplit = p.splits+1, n
 func (p *Pace) Due(c *Claim, now clock.Reading, voted, beaten bool, notPast func(time.Duration) time.Duration) time.Time {
 	if p.far {
 		if ahead := p.inbox.Ahead(c); ahead < wire.Near {
-			p.far = false
+			p.far, p.one = false, false
 			p.soon(now, rand.N(p.step))
 		} else if ahead < c.Near {
 			p.soon(now, notPast(nearSteps*p.step))
@@ -117,6 +122,7 @@ func (p *Pace) Due(c *Claim, now clock.Reading, voted, beaten bool, notPast func
 				p.soon(now, rand.N(p.step))
 			}
 		} else if p.inbox.Returned(c) {
+			p.one = false
 			p.soon(now, rand.N(returnMost*p.step))
 		}
 	}
@@ -162,6 +168,7 @@ func (p *Pace) splitDelay(now clock.Reading, beaten bool) time.Duration {
 // Pause sets when the next poll is due, after a round. first says that the round was the registration.
 func (p *Pace) Pause(c *Claim, now clock.Reading, first bool, notPast func(time.Duration) time.Duration) {
 	ahead := p.inbox.Ahead(c)
+	p.one = false
 	if p.far = ahead >= wire.Near && p.group.Listening(); !p.far {
 		step := p.step
 		if !c.OfSlots() && !p.inbox.NearAtQuorum(c) {
@@ -173,9 +180,13 @@ func (p *Pace) Pause(c *Claim, now clock.Reading, first bool, notPast func(time.
 	if ahead < c.Near { // it polls when a slot is due to expire, too: see Due
 		ahead = min(ahead, nearSteps)
 	}
-	d := FarPolls(p.step, ahead)
-	if first && ahead >= c.Near {
+	d := time.Duration(min(ahead, farMost)) * p.step
+	switch masters := p.inbox.waits.masters; {
+	case first && ahead >= c.Near:
 		d = p.firstPoll(c, ahead)
+	case !c.OfSlots():
+		p.one = true
+		d = FarPolls(p.step, ahead, masters) / time.Duration(masters)
 	}
 	p.poll = now.Time().Add(d*3/4 + rand.N(d/2))
 }
@@ -193,10 +204,20 @@ func (p *Pace) firstPoll(c *Claim, ahead int) time.Duration {
 	return min(max(least, 2*p.turn), lateFirst*p.step)
 }
 
-// FarPolls returns how long after a round a claim that is far polls, on average; step is the pause of a near one. The pause grows
-// with the number of clients ahead: these have to be lost first. So all far clients of a queue together send few polls.
-func FarPolls(step time.Duration, ahead int) time.Duration {
-	return time.Duration(min(ahead, farMost)) * step
+// FarPolls returns how long it takes on average until a claim that is far polls a master again; step is the pause of a near one. The pause
+// grows with the number of clients ahead: these have to be lost first. So all far clients of a queue together send few polls. Such a
+// claim polls one master at a time, in turn. Example: of five masters, one that has 99 ahead polls each after 6 s, and so one of them after
+// 1.2 s. It finds within that time that nobody uses the lock, with as many commands as if it polled all masters after 6 s.
+//
+// The first poll is one of all masters. So is one behind a poll that finds the key free, which leaves it alone: the lock may be free, or
+// the holder may lack the key at that master.
+func FarPolls(step time.Duration, ahead, masters int) time.Duration {
+	return time.Duration(farSteps(ahead, masters)) * step
+}
+
+// farSteps is FarPolls in pauses of a near claim.
+func farSteps(ahead, masters int) int {
+	return min(ahead*masters, max(farCrowd, ahead*farCrowd/farMost), farMost)
 }
 
 // FreeAfter returns the time after which the keys of a quorum of masters will have expired, if nobody renews
@@ -270,8 +291,8 @@ func (s *Waits) paused(d time.Duration) {
 // none is. A round may last until the slowest master has answered. A wait that is woken pauses for as long as
 // Options.NewBackOff says. The first pause that is longer than all before may make the Client look stopped.
 func (s *Waits) Patience(group *quorum.Group, step time.Duration) (near, far time.Duration) {
-	if n := s.Fewest(farFirst, nearSteps); n >= wire.Near {
-		far = FarPolls(step, n) * 5 / 4
+	if n := s.Soonest(farFirst, nearSteps); n >= wire.Near {
+		far = time.Duration(n) * step * 5 / 4
 	}
 	longest := time.Duration(s.longestPause.Load())
 	return max(patienceSteps*step, longest+step) + max(Turn(group), group.Slowest()), far

@@ -53,3 +53,19 @@ func TestTheFirstPollOfAFarClaim(t *testing.T) {
 		}
 	}
 }
+
+// A claim that is far polls one master at a time. So it polls each seldom, and one or another of them often.
+func TestHowOftenAFarClaimPollsAMaster(t *testing.T) {
+	const second = time.Second
+	for _, row := range []struct {
+		ahead, masters int
+		want           time.Duration
+	}{
+		{4, 1, 400 * time.Millisecond}, {4, 5, 2 * second}, {12, 5, 6 * second}, {100, 5, 6 * second}, {150, 5, 9 * second},
+		{400, 5, 10 * second}, {100, 1, 6 * second}, {1000, 3, 10 * second},
+	} {
+		if got := FarPolls(Step, row.ahead, row.masters); got != row.want {
+			t.Errorf("with %d ahead, a claim polls each of %d masters after %v, want %v", row.ahead, row.masters, got, row.want)
+		}
+	}
+}

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/redlock-go/redlock/internal/master"
+	"github.com/redlock-go/redlock/internal/quorum"
 	"github.com/redlock-go/redlock/internal/wire"
 )
 
@@ -15,7 +16,8 @@ import (
 //   - A claim is near if one master says so. If nearness needed a quorum, nobody might be near where the orders differ.
 //     So more than three can be near somewhere. Those that are near at fewer than a quorum poll a third as often: see NearAtQuorum.
 //   - A claim that is far polls at the mean of the rates for its places. So all claims together send as many polls as if the
-//     orders were the same, and the first live one of each master has its part in these.
+//     orders were the same, and the first live one of each master has its part in these. It polls one master at a time: see
+//     FarPolls.
 //   - It is near if fewer than a quorum of masters have said anything: others may be down, or new.
 //   - An answer says the place when the command was executed. A message says that the claim has become near since. Both
 //     travel on connections of their own. So an answer to a command that was sent before the last such message came does not
@@ -34,6 +36,9 @@ func (c *Claim) nearAt(i int) bool { return c.places[i].known && c.places[i].ahe
 // saidLocked takes in the answer of master i to a command that was sent at sent.
 func (c *Claim) saidLocked(i int, a wire.Answer, sent time.Time, listening bool) {
 	p := &c.places[i]
+	if a.Outcome == wire.Taken {
+		c.stands[i] = a.Standing
+	}
 	switch {
 	case a.Outcome != wire.Taken || !listening: // it is in no queue there, by itself
 		p.known = false
@@ -84,6 +89,35 @@ func (in *Inbox) Ahead(c *Claim) int {
 	in.waits.mu.Lock()
 	defer in.waits.mu.Unlock()
 	return c.aheadLocked(in.waits.Need)
+}
+
+// AnsweredOne says that a poll of master i alone was answered, behind Answered.
+func (in *Inbox) AnsweredOne(c *Claim, i int, a wire.Answer) {
+	in.waits.mu.Lock()
+	defer in.waits.mu.Unlock()
+	if a.Outcome == wire.Taken && a.Standing == "" {
+		c.free |= 1 << i
+	}
+	poke(in.News)
+}
+
+// FoundFree returns the masters, as bits, where polls of one master have found the key free since the last call.
+func (in *Inbox) FoundFree(c *Claim) (masters uint64) {
+	in.waits.mu.Lock()
+	defer in.waits.mu.Unlock()
+	masters, c.free = c.free, 0
+	return masters
+}
+
+// Standing returns what the masters have said last that their keys hold, as votes.
+func (in *Inbox) Standing(c *Claim) []quorum.Vote {
+	in.waits.mu.Lock()
+	defer in.waits.mu.Unlock()
+	votes := make([]quorum.Vote, len(c.stands))
+	for i, token := range c.stands {
+		votes[i] = quorum.Vote{In: true, Answer: wire.Answer{Outcome: wire.Taken, Standing: token, Readers: token == wire.ReadersMarker}}
+	}
+	return votes
 }
 
 // Near handles the message of master i that a claim has become near. It reports false if this Client has not queued for the key. If
@@ -150,9 +184,10 @@ func (in *Inbox) PassedOver(c *Claim) (is bool) {
 	return is
 }
 
-// Fewest returns how many clients are ahead of the claim of this Client that has fewest ahead, and 0 if no claim waits. A claim that no
-// master has answered counts as one with unknown ahead, and one on slots that is near as one with nearMost ahead at most.
-func (s *Waits) Fewest(unknown, nearMost int) int {
+// Soonest returns after how many pauses of a near claim a master hears again of the claim of this Client that polls most often, and 0 if no
+// claim waits. It is below wire.Near if that claim is near. A claim that no master has answered counts as unknown, and one on slots that is
+// near as nearMost at most.
+func (s *Waits) Soonest(unknown, nearMost int) int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	least := -1
@@ -162,11 +197,15 @@ func (s *Waits) Fewest(unknown, nearMost int) int {
 			continue
 		}
 		n := c.aheadLocked(s.Need)
-		if n < c.Near {
-			n = min(n, nearMost)
-		}
-		if !c.answered {
+		switch {
+		case !c.answered:
 			n = unknown
+		case n < c.Near:
+			n = min(n, nearMost)
+		case c.slots > 0:
+			n = min(n, farMost)
+		default:
+			n = farSteps(n, s.masters)
 		}
 		if least < 0 || n < least {
 			least = n

@@ -157,21 +157,21 @@ func TestAClientIsCalmIfAllItsClaimsAreFar(t *testing.T) {
 	want("nobody waits", false)
 }
 
-func TestTheFewestAhead(t *testing.T) {
+func TestHowSoonAMasterHearsOfAClaimAgain(t *testing.T) {
 	p := newPlaced(t)
 	want := func(when string, want int) {
 		t.Helper()
-		if got := p.s.Fewest(10, 5); got != want {
-			t.Errorf("%s: %d are ahead, want %d", when, got, want)
+		if got := p.s.Soonest(10, 5); got != want {
+			t.Errorf("%s: after %d pauses, want %d", when, got, want)
 		}
 	}
 	want("no master has answered", 10)
 	for i := range 5 {
 		p.answer(i, 70, clock.System())
 	}
-	want("the claim is far", 70)
+	want("the claim is far", 60)
 	other := p.s.Begin("b")
-	want("another wait has no claim", 70)
+	want("another wait has no claim", 60)
 	c := NewClaim(new(master.Claim), clock.System(), time.Second, 5)
 	other.SetClaim(c)
 	want("another claim is new", 10)
@@ -182,4 +182,30 @@ func TestTheFewestAhead(t *testing.T) {
 	other.End()
 	p.in.End()
 	want("no claim waits", 0)
+}
+
+// What polls of one master find is told once. A master that fails has found nothing.
+func TestAPollOfOneMasterFindsTheKeyFree(t *testing.T) {
+	p, now := newPlaced(t), clock.System()
+	for i, a := range []wire.Answer{
+		{Outcome: wire.Taken, Standing: "holder"},
+		{Outcome: wire.Taken},
+		{Err: errTest},
+		{Outcome: wire.Granted, Holds: time.Second},
+		{Outcome: wire.Taken, Standing: wire.ReadersMarker},
+	} {
+		p.in.Answered(p.c, wire.Again, i, a, now, time.Second, true)
+		p.in.AnsweredOne(p.c, i, a)
+	}
+	if got := p.in.FoundFree(p.c); got != 1<<1 {
+		t.Errorf("the key is free at the masters %b, want %b", got, 1<<1)
+	}
+	if got := p.in.FoundFree(p.c); got != 0 {
+		t.Errorf("asked again, the key is free at the masters %b, want none", got)
+	}
+	for i, want := range []string{"holder", "", "", "", wire.ReadersMarker} {
+		if v := p.in.Standing(p.c)[i]; v.Standing != want || v.Readers != (want == wire.ReadersMarker) {
+			t.Errorf("master %d holds %q, readers %v; want %q", i, v.Standing, v.Readers, want)
+		}
+	}
 }

@@ -71,7 +71,7 @@ func (in *Inbox) Settled(c *Claim) (masters uint64) {
 	in.waits.mu.Lock()
 	defer in.waits.mu.Unlock()
 	for i := range c.votes {
-		if c.heard[i] == c.asked && c.missed>>i&1 == 0 {
+		if c.heard[i] == c.asked[i] && c.missed>>i&1 == 0 {
 			masters |= 1 << i
 		}
 	}
@@ -82,7 +82,16 @@ func (in *Inbox) Settled(c *Claim) (masters uint64) {
 func (in *Inbox) Asked(c *Claim) {
 	in.waits.mu.Lock()
 	defer in.waits.mu.Unlock()
-	c.asked++
+	for i := range c.votes {
+		c.asked[i]++
+	}
+}
+
+// AskedOne is Asked of a poll of one master.
+func (in *Inbox) AskedOne(c *Claim, i int) {
+	in.waits.mu.Lock()
+	defer in.waits.mu.Unlock()
+	c.asked[i]++
 }
 
 // heardLocked notes the answer of master i to a registration or a poll.

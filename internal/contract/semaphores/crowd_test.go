@@ -286,7 +286,7 @@ func TestACrowdGetsThePermitsOfADeadHolderSoonAfterTheyExpire(t *testing.T) {
 			acquire(t, dead.Semaphore("a", limit), limit)
 			var running locktest.Tap
 			for range stopped {
-				s := stoppable(t, ms, &running).Semaphore("a", limit)
+				s := locktest.Stoppable(t, ms, &running).Semaphore("a", limit)
 				go s.Acquire(t.Context())
 				time.Sleep(10 * time.Millisecond)
 			}

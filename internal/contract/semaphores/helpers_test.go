@@ -15,7 +15,6 @@ var (
 	lockKeys      = locktest.LockKeys
 	number        = locktest.Number
 	openAt        = locktest.OpenAt
-	openVia       = locktest.OpenVia
 	polls         = locktest.Polls
 	queueOf       = locktest.Queue
 	startAdopted  = locktest.StartAdopted

@@ -1,9 +1,7 @@
 package semaphores_test
 
 import (
-	"context"
 	"fmt"
-	"net"
 	"strings"
 	"testing"
 	"time"
@@ -12,41 +10,6 @@ import (
 	"github.com/redlock-go/redlock/internal/locktest"
 	"github.com/redlock-go/redlock/redlocktest"
 )
-
-// A stoppedConn is a connection of a client that may be stopped, as by SIGSTOP: nothing is read and nothing is written then, and the
-// connection stands.
-type stoppedConn struct {
-	net.Conn
-	running *locktest.Tap
-}
-
-func (c *stoppedConn) Write(p []byte) (int, error) {
-	c.running.Pass()
-	return c.Conn.Write(p)
-}
-
-func (c *stoppedConn) Read(p []byte) (int, error) {
-	n, err := c.Conn.Read(p)
-	c.running.Pass()
-	return n, err
-}
-
-func (c *stoppedConn) Close() error {
-	go func() {
-		c.running.Pass()
-		c.Conn.Close()
-	}()
-	return nil
-}
-
-// stoppable returns a Client that is stopped while the tap is closed.
-func stoppable(t *testing.T, ms *redlocktest.Masters, running *locktest.Tap) *redlock.Client {
-	return openVia(t, ms, nil, func(ctx context.Context, i int) (net.Conn, error) {
-		running.Pass()
-		c, err := ms.Master(i).Dial(ctx)
-		return &stoppedConn{Conn: c, running: running}, err
-	})
-}
 
 // A permit that was granted to a client that is stopped would stand still for g, and a claim for several of them would keep all others waiting
 // while it is the head. So clients that have not polled for too long are passed over.
@@ -58,7 +21,7 @@ func TestClientsThatAreStoppedDoNotDelayPermits(t *testing.T) {
 		other := acquire(t, first.Semaphore("a", limit), 1)
 		var running locktest.Tap
 		for i := range stopped {
-			s := stoppable(t, ms, &running).Semaphore("a", limit)
+			s := locktest.Stoppable(t, ms, &running).Semaphore("a", limit)
 			go s.AcquireN(t.Context(), 1+3*(i%2))
 			time.Sleep(10 * time.Millisecond)
 		}

@@ -15,6 +15,7 @@ const (
 	first    = 3  // when a far client polls first
 	soon     = 2  // when one does that expects its turn soon
 	farMost  = 6  // the longest time between two polls of a far client
+	masters  = 2  // a far client polls one master at a time, so that each hears every second poll
 	never    = 15 // it does not poll
 	idleMost = 14 // a longer time is not counted
 )
@@ -48,6 +49,7 @@ type client struct {
 	phase  phase
 	far    bool  // it is not near, as far as it knows
 	polled bool  // it has polled since it registered
+	others bool  // it polls another master next
 	timer  uint8 // when its next poll is due
 	told   bool  // it was told that it is near, behind the command whose answer is under way
 
@@ -170,5 +172,5 @@ func bit(is bool) uint32 {
 
 func (c *client) code() uint32 {
 	return uint32(c.phase) | uint32(c.timer)<<4 | uint32(c.answer)<<8 | bit(c.far)<<12 | bit(c.polled)<<13 | bit(c.told)<<14 |
-		bit(c.owns)<<15 | bit(c.nears)<<16 | bit(c.granted)<<17 | uint32(c.life)<<18
+		bit(c.owns)<<15 | bit(c.nears)<<16 | bit(c.granted)<<17 | uint32(c.life)<<18 | bit(c.others)<<20
 }

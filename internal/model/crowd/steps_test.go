@@ -48,13 +48,13 @@ func (w *world) initial() (s state) {
 	for c := range n {
 		s.clients[c] = client{phase: stopped, queued: true, heard: patience + 1}
 		if c >= w.silent {
-			s.clients[c].allows = farMost
+			s.clients[c].allows = masters * farMost
 		}
 		s.clients[c].aside = w.found && !w.staysAhead
 	}
 	s.clients[n] = client{phase: waiting, queued: true, polled: true, timer: 1}
 	if ahead := s.ahead(n); ahead >= near {
-		s.clients[n].far, s.clients[n].timer, s.clients[n].allows = true, period(ahead), farMost
+		s.clients[n].far, s.clients[n].timer, s.clients[n].allows = true, period(ahead), masters*farMost
 	}
 	for c := range s.limit {
 		s.clients[n+1+c] = client{phase: holding, owns: true}
@@ -179,7 +179,7 @@ func (w *world) tick(s *state, next func(step, state)) {
 			cl.owns = cl.life > 0
 		}
 		if cl.queued {
-			cl.heard = min(cl.heard+1, patience+farMost+1)
+			cl.heard = min(cl.heard+1, patience+masters*farMost+1)
 		}
 	}
 	n.idle = min(n.idle+1, idleMost)
@@ -240,14 +240,21 @@ func (w *world) join(s *state, c int, allows uint8) {
 	s.clients[at].answer = 1 + uint8(s.ahead(at))
 }
 
-// poll repeats the registration.
+// poll repeats the registration. A far client of a lock polls one master at a time, once it has polled all of them. If that is another
+// master, this one does not hear of it. If the lock is free there, it is here, and the client polls all.
 func (w *world) poll(s *state, c int) {
 	cl := &s.clients[c]
 	allows := uint8(0)
 	if cl.far {
-		allows = farMost
+		allows = masters * farMost
 	}
-	cl.polled = true
+	if one := s.limit == 1 && cl.far && cl.polled && cl.queued; one && !cl.owns && !s.free() {
+		if cl.others = !cl.others; cl.others {
+			cl.timer = period(s.ahead(c))
+			return
+		}
+	}
+	cl.polled, cl.others = true, false
 	switch {
 	case cl.owns:
 		s.hold(c)
