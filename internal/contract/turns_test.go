@@ -5,6 +5,7 @@ import (
 	"context"
 	"fmt"
 	"net"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -84,6 +85,31 @@ func untilTried(l *redlock.Locker) {
 	for !l.TryLock() {
 		time.Sleep(time.Millisecond)
 	}
+}
+
+// A release and the next acquisition of the name share a call at each master, also where some masters are nearer than others.
+func TestAReleaseAndTheNextAcquisitionShareACallAtAnyDistance(t *testing.T) {
+	bubble(t, 5, func(t *testing.T, ms *redlocktest.Masters) {
+		const passes = 64
+		l := ms.WithDelays(1e6, 1e6, 5e6, 5e6, 5e6).Open(nil).Locker("a")
+		time.Sleep(time.Second)
+		for range passes {
+			locktest.Pass(l)
+		}
+		time.Sleep(time.Second)
+		for i := range ms.Len() {
+			shared := 0
+			for _, c := range ms.Master(i).Commands() {
+				if strings.Contains(c, `"register `) && strings.Contains(c, "release") {
+					shared++
+				}
+			}
+			// One acquisition in 17 waits for the answer to the release before, and some come when the release was just sent.
+			if shared < passes/2 {
+				t.Errorf("%d of %d acquisitions share a call with the release before at master %d, want about 60", shared, passes, i+1)
+			}
+		}
+	})
 }
 
 // With the defaults, no attempt fails on a network with round trips of 40 ms.

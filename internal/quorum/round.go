@@ -77,7 +77,7 @@ func (g *Group) AskEach(request wire.Request, claim *master.Claim, limit Limit, 
 	}
 	r.mu.Unlock()
 	var distance time.Duration // 0: no command is delayed
-	if request.Kind().Acquires() {
+	if kind := request.Kind(); kind.Acquires() && (kind != wire.Register || claim.Grantable()) {
 		distance = g.Distance()
 	}
 	for i := range g.masters {

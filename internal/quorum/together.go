@@ -18,6 +18,10 @@ import (
 // command is sent to the near ones after 10 ms.
 //
 // If an estimated distance is wrong, the result is no worse than without the delay.
+//
+// A Register of a claim that cannot be granted the lock, or need not, follows a release by this Client on the same connections. It is not
+// delayed: they share a call, and nobody can be first in between. The estimates may be wrong by milliseconds where many callers
+// share each write.
 
 // Distance returns the round trip to the farthest master that a quorum needs. It is 0 while less than a quorum
 // of masters is up, and if it is below a microsecond, which not even two processes of one machine achieve.
