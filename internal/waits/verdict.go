@@ -108,22 +108,26 @@ func (f SlotFinding) Verdict(own string, n, need int) (v Verdict, aim []int) {
 		return Polls, nil
 	}
 	best := BestSlots(f.Keys, f.Rivals, own, need)
-	beaten := len(best) < n
+	if len(best) >= n {
+		switch {
+		case !f.Aimed:
+			return Aims, best[:n]
+		case f.Overdue && f.Once:
+			return GivesUp, nil
+		case f.Overdue:
+			return BacksOff, nil
+		}
+		return Stays, nil
+	}
 	switch {
-	case f.Once && (beaten || f.Aimed && f.Overdue):
+	case f.Once:
 		return GivesUp, nil
-	case beaten && !f.Beaten:
+	case !f.Beaten:
 		return Beaten, nil
-	case beaten && f.unheld(need) < n:
-		return BacksOff, nil
-	case beaten:
-		return Yields, nil
-	case !f.Aimed:
-		return Aims, best[:n]
-	case f.Overdue:
+	case f.unheld(need) < n:
 		return BacksOff, nil
 	}
-	return Stays, nil
+	return Yields, nil
 }
 
 // unheld returns in how many of the slots of the claim no other token has a quorum.

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"maps"
 	"math/bits"
+	"reflect"
 	"slices"
 	"testing"
 
@@ -146,6 +147,16 @@ func TestAClaimOnSlotsThatCannotWinLeavesThem(t *testing.T) {
 		{"the best, and has aimed", SlotFinding{Answered: true, Keys: mine, Asked: true, Aimed: true}, 1, Stays, nil},
 		{"the best for longer than g", SlotFinding{Answered: true, Keys: mine, Asked: true, Aimed: true, Overdue: true}, 1, BacksOff, nil},
 		{"beaten", SlotFinding{Answered: true, Keys: mine, Asked: true, Rivals: better}, 2, Beaten, nil},
+		{"as many keys, a smaller token", SlotFinding{Answered: true, Keys: mine, Asked: true, Rivals: map[int]map[string]int{5: {"a": 2}}}, 1, Aims, []int{3}},
+		{"as many keys, a larger token", SlotFinding{Answered: true, Keys: mine, Asked: true, Rivals: map[int]map[string]int{5: {"z": 2}}}, 1, Aims, []int{5}},
+		{"fewer keys, a smaller token", SlotFinding{Answered: true, Keys: mine, Asked: true, Rivals: map[int]map[string]int{5: {"a": 1}}}, 1, Aims, []int{5}},
+		{"more keys, a larger token", SlotFinding{Answered: true, Keys: mine, Asked: true, Rivals: map[int]map[string]int{3: {"z": 2}}}, 2, Beaten, nil},
+		{"more votes than a holder has keys", SlotFinding{Answered: true, Keys: map[int]int{5: 4}, Asked: true, Rivals: map[int]map[string]int{5: {"z": 3}}}, 1, Beaten, nil},
+		{"the best, a grant in this round", SlotFinding{Answered: true, Granted: 1, Keys: mine, Asked: true}, 1, Aims, []int{5}},
+		{"does not wait, has aimed", SlotFinding{Answered: true, Keys: mine, Asked: true, Aimed: true, Once: true}, 1, Stays, nil},
+		{"does not wait, overdue before it aims", SlotFinding{Answered: true, Keys: mine, Asked: true, Overdue: true, Once: true}, 1, Aims, []int{5}},
+		{"one slot has a holder", SlotFinding{Answered: true, Keys: mine, Asked: true, Beaten: true, Rivals: map[int]map[string]int{3: {"a": 3}, 5: {"a": 2}}}, 1, Yields, nil},
+		{"has aimed, beaten", SlotFinding{Answered: true, Keys: mine, Asked: true, Aimed: true, Overdue: true, Rivals: better}, 2, Beaten, nil},
 		{"beaten twice", SlotFinding{Answered: true, Keys: mine, Asked: true, Rivals: better, Beaten: true}, 2, Yields, nil},
 		{"beaten twice, by holders", SlotFinding{Answered: true, Keys: mine, Asked: true, Rivals: held, Beaten: true}, 2, BacksOff, nil},
 		{"does not wait, no slots", SlotFinding{Answered: true, Once: true}, 1, GivesUp, nil},
@@ -160,5 +171,15 @@ func TestAClaimOnSlotsThatCannotWinLeavesThem(t *testing.T) {
 		if got != row.want || !slices.Equal(aim, row.aim) {
 			t.Errorf("%s: verdict %d, aims at %v, want %d, %v", row.name, got, aim, row.want, row.aim)
 		}
+	}
+}
+
+func TestTheRivalsOfAClaimOnSlotsAreCountedBySlot(t *testing.T) {
+	stands := func(text string) quorum.Vote {
+		return quorum.Vote{In: true, Answer: wire.Answer{Outcome: wire.Taken, Standing: text}}
+	}
+	got := SlotRivals([]quorum.Vote{stands("3=a 5=own"), stands("3=a 5=b"), {}, stands("3=b")}, "own")
+	if want := map[int]map[string]int{3: {"a": 2, "b": 1}, 5: {"b": 1}}; !reflect.DeepEqual(got, want) {
+		t.Errorf("rivals %v, want %v", got, want)
 	}
 }
