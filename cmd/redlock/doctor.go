@@ -71,10 +71,10 @@ Exit status: 0 if a quorum can vote now; 1 if --adopt refused, or if clients
 must not have the list of --next yet; 2 for wrong usage; 69 if too few
 masters can vote now, or answer within NodeTimeout; 130 if interrupted.`
 
-const (
-	// doctorPatience bounds connecting to a master, and each of its replies.
-	doctorPatience = 3 * time.Second
+// doctorPatience bounds connecting to a master, and each of its replies. Tests raise it.
+var doctorPatience = 3 * time.Second
 
+const (
 	// defaultMaxTTL is that of redlock.Options.
 	defaultMaxTTL = 10 * time.Second
 

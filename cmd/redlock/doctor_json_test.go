@@ -53,7 +53,7 @@ func TestDoctorAsJSON(t *testing.T) {
 	servers := redisserver.StartTB(t, 3)
 	masters := listOf(servers)
 	says := doctorSays(t, exitNoQuorum, masters)
-	if says.Now != 0 || says.Later != 3 || says.Need != 2 || says.Able || says.MaxTTL != 10_000 || says.NodeTimeout != 50 {
+	if says.Now != 0 || says.Later != 3 || says.Need != 2 || says.Able || says.MaxTTL != 10_000 || says.NodeTimeout < 50 {
 		t.Errorf("new masters: %+v", says)
 	}
 	for i, m := range says.Masters {

@@ -48,7 +48,7 @@ func TestDoctorSaysWhatIsWrongWithEachMaster(t *testing.T) {
 	wantRow(t, out, noPassword, "no", "-", "access denied: a password is required")
 	wantRow(t, out, up.Addr(), "yes", "master", "adopted")
 	wantRow(t, out, killed.Addr(), "no", "-", "not reachable: ")
-	wantRow(t, out, frozen.Addr(), "no", "-", "not reachable: no answer within 3s")
+	wantRow(t, out, frozen.Addr(), "no", "-", "not reachable: no answer within "+doctorPatience.String())
 	wantRow(t, out, replica.Addr(), "no", "replica", "must not vote: it is a replica")
 	wantRow(t, out, evicting.Addr(), "no", "master", "must not vote: its maxmemory-policy, allkeys-lru")
 	wantRow(t, out, again, "no", "master", "must not vote: it is the same server as "+up.Addr())

@@ -17,7 +17,7 @@ import (
 // workers, `redlock run` and the command that it runs, and `redlock doctor` in another
 // environment.
 func TestMain(m *testing.M) {
-	runDialTimeout = 15 * time.Second // servers on a busy machine are slow
+	runDialTimeout, doctorPatience = 15*time.Second, 10*time.Second // servers on a busy machine are slow
 	if len(os.Args) > 1 && (os.Args[1] == runCommandName || os.Args[1] == "doctor") {
 		main()
 	}

@@ -15,22 +15,41 @@ import (
 	"github.com/redlock-go/redlock/internal/holding"
 )
 
-// holdPermits makes c hold n permits on all masters.
+// holdPermits makes c hold n permits on all masters, for longer than the 400 ms for which a permit is valid before its first renewal.
 func holdPermits(t *testing.T, c *redlock.Client, name string, limit, n int) *redlock.Permit {
 	t.Helper()
 	until(t, func() bool { // no first connection is under way
 		return !slices.ContainsFunc(c.Masters(), func(m redlock.MasterStatus) bool { return m.State == redlock.MasterConnecting })
 	})
-	p, err := c.Semaphore(name, limit).AcquireN(t.Context(), n)
+	p, err := acquireRenewed(t.Context(), c.Semaphore(name, limit), n)
 	if err != nil {
 		t.Fatal(err)
 	}
 	until(t, func() bool { // the last command was executed
 		h, err := c.InspectSemaphore(t.Context(), name)
-		stands := func(s redlock.SlotHolding) bool { return s.Token == p.Token() && s.Masters == len(c.Masters()) }
+		stands := func(s redlock.SlotHolding) bool {
+			return s.Token == p.Token() && s.Masters == len(c.Masters()) && s.Left > time.Second
+		}
 		return err == nil && len(slices.DeleteFunc(h.Slots, func(s redlock.SlotHolding) bool { return !stands(s) })) == n
 	})
 	return p
+}
+
+// acquireRenewed acquires n permits until they have been renewed once. On a busy machine they may be lost before.
+func acquireRenewed(ctx context.Context, s *redlock.Semaphore, n int) (*redlock.Permit, error) {
+	for {
+		p, err := s.AcquireN(ctx, n)
+		if err != nil {
+			return nil, err
+		}
+		for p.Valid() {
+			if time.Until(p.Until()) > time.Second {
+				return p, nil
+			}
+			time.Sleep(time.Millisecond)
+		}
+		p.Release()
+	}
 }
 
 // waitForPermit makes c wait for a permit until the test ends, or until it has it.
@@ -40,7 +59,7 @@ func waitForPermit(t *testing.T, c *redlock.Client, name string, limit int) <-ch
 	t.Cleanup(cancel)
 	in := make(chan *redlock.Permit, 1)
 	go func() {
-		if p, err := c.Semaphore(name, limit).Acquire(ctx); err == nil {
+		if p, err := acquireRenewed(ctx, c.Semaphore(name, limit), 1); err == nil {
 			in <- p
 		}
 	}()

@@ -38,9 +38,9 @@ func TestAShortJobRunsOnceIfTheLockIsKept(t *testing.T) {
 	first := startRun(t, masters, cron, "pid")
 	first.awaitJob()
 	for range 2 {
-		startRun(t, masters, cron, "exit", "3").wantEnd(exitHeld, `redlock: error: "n" is held by cron-1`)
+		startRun(t, masters, cron, "exit", "3").wantEnd(exitHeld, `redlock: error: "n" is held by `) // cron-1, or another if no answer named it in time
 	}
-	startRun(t, masters, append(cron, "--held-exit", "0"), "exit", "3").wantEnd(exitOK, `redlock: error: "n" is held by cron-1`)
+	startRun(t, masters, append(cron, "--held-exit", "0"), "exit", "3").wantEnd(exitOK, `redlock: error: "n" is held by `)
 	quiet := startRun(t, masters, append(cron, "--quiet"), "exit", "3")
 	if quiet.wantEnd(exitHeld); quiet.said() != "" {
 		t.Errorf("with --quiet it says %q", quiet.said())

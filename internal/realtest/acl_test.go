@@ -33,11 +33,11 @@ func TestANameThatIsForbiddenHarmsNoOther(t *testing.T) {
 	scripts := func() int { // except for probes, each of which runs PTTL
 		return calls(t, servers[0], "evalsha") - calls(t, servers[0], "pttl")
 	}
-	before := scripts()
-	time.Sleep(2500 * time.Millisecond) // two heartbeats
-	if after := scripts(); after > before+1 {
-		t.Errorf("%d script calls by themselves", after-before)
-	}
+	eventually(t, "no script is called by itself", func() bool { // a server on a busy machine may be behind
+		before := scripts()
+		time.Sleep(2500 * time.Millisecond) // two heartbeats
+		return scripts() <= before+1
+	})
 }
 
 func TestForbiddenWakeUpsAreReportedAndWaitersPoll(t *testing.T) {

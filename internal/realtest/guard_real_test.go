@@ -247,7 +247,8 @@ func testForgetting(t *testing.T, row forgetting, before bool) {
 		}
 		row.forget(t, s, p)
 		wantQuarantined(t, c, row.why)
-		if row.keeps && !strings.Contains(log.String(), "down: it may have forgotten locks: ") {
+		// The subscription may be the first to notice: the new server does not know that it is one.
+		if row.keeps && !strings.Contains(log.String(), "down: it may have forgotten locks: ") && !strings.Contains(log.String(), "down: unexpected reply") {
 			t.Errorf("the client says:%s\nwant it to have ended its connection, since a probe was odd", log.String())
 		}
 	} else {
