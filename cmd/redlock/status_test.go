@@ -138,7 +138,7 @@ func TestStatusShowsWhoHoldsAndWhoWaits(t *testing.T) {
 		t.Fatal(err)
 	}
 	out, errOut := runCommandLine(t, exitNoQuorum, "", "status", "--masters", masters)
-	want(t, out, servers[1].Addr()+": not reachable: no answer within 3s")
+	want(t, out, servers[1].Addr()+": not reachable: no answer within "+doctorPatience.String())
 	want(t, errOut, "redlock: error: 1 of 3 masters answered; 2 are needed to know who holds a lock\n")
 }
 
