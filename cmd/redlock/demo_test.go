@@ -61,7 +61,7 @@ func TestDemoLosesNothingWithTheLockWhileAnEmbeddedMasterStops(t *testing.T) {
 func TestDemoOnGivenMastersStopsNoneAndAdoptsNone(t *testing.T) {
 	servers, list := freshMasters(t, 3)
 	out := playDemo(t, mustParse(t, list))
-	want(t, out, "on 3 given Redis masters", "waiting for the masters: ", "in quarantine until ",
+	want(t, out, "on 3 given Redis masters", "waiting for the masters: ", // in quarantine, or on a busy machine before that: not connected
 		"at 20, master 2 of 3 ("+servers[1].Addr()+") is cut off\n",
 		"with the lock:    added 40, and the file says 40: none lost", "any 2 of 3 masters")
 	if n := strings.Count(out, "waiting for"); n != 1 {

@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"io"
+	"log"
 	"log/slog"
 	"os"
 	"runtime/debug"
@@ -25,6 +26,7 @@ import (
 // Main runs the tests of a package, and ends the process. It discards the log: tests of the Logger set their own.
 func Main(m *testing.M) {
 	slog.SetDefault(slog.New(slog.NewTextHandler(io.Discard, nil)))
+	log.SetOutput(os.Stderr) // slog.SetDefault has redirected it. Examples end with log.Fatal.
 	// Embedded masters allocate much. Fewer collections save a third of the time.
 	debug.SetGCPercent(1000)
 	os.Exit(m.Run())
