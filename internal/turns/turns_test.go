@@ -192,3 +192,66 @@ func TestATurnIsKnownWhileOthersQueue(t *testing.T) {
 		want("a second later", 0)
 	})
 }
+
+func TestTheLastTurnIsFromTheClaimToTheRelease(t *testing.T) {
+	bubbletest.Test(t, func(t *testing.T) {
+		r, terms := NewReleases(false), wire.NewTerms("a", time.Second)
+		c := master.NewClaim(&terms, wire.ClaimOf{Token: "token", Grant: wire.GrantLeast, Made: time.Now()})
+		time.Sleep(30 * time.Millisecond)
+		for range 2 {
+			r.Released(c, false)
+			if got := r.Turn("a"); got != 30*time.Millisecond || r.Turn("b") != 0 {
+				t.Errorf("turns of %v for a and %v for b, want 30ms and 0", got, r.Turn("b"))
+			}
+		}
+		if r.PassedOn("a") {
+			t.Error("the lock is said to be passed on before the release is answered")
+		}
+	})
+}
+
+// Whether the answer comes before or after the next release, so many acquisitions in a row do not wait.
+func TestAcquisitionsInARowAreCounted(t *testing.T) {
+	for _, row := range []struct {
+		name  string
+		after func(r *Releases, last *master.Claim) // what happens after the last of followMost releases
+		waits bool
+	}{
+		{"nothing", func(r *Releases, last *master.Claim) { r.Next("a") }, true},
+		{"a second", func(r *Releases, last *master.Claim) { time.Sleep(politeFor); r.Next("a") }, false},
+		{"the lock is passed on", func(r *Releases, last *master.Claim) { r.Answered(last, true); r.Next("a") }, false},
+	} {
+		t.Run(row.name, func(t *testing.T) {
+			bubbletest.Test(t, func(t *testing.T) {
+				r, n := NewReleases(false), claims(0)
+				last := n.next()
+				r.Released(last, false)
+				for range followMost {
+					r.Next("a")
+					r.Answered(last, false)
+					last = n.next()
+					r.Released(last, false)
+				}
+				row.after(r, last)
+				r.Released(n.next(), false)
+				r.Next("a")
+				if waits := r.Awaited("a") != nil; waits != row.waits {
+					t.Errorf("the next acquisition waits for the answer: %v, want %v", waits, row.waits)
+				}
+			})
+		})
+	}
+}
+
+func TestAReleaseIsAnsweredTwice(t *testing.T) {
+	bubbletest.Test(t, func(t *testing.T) {
+		r, n := NewReleases(true), claims(0)
+		c := n.next()
+		r.Released(c, false)
+		gap := r.Awaited("a")
+		for range 2 {
+			r.Answered(c, true) // it must not close the channel again
+		}
+		<-gap
+	})
+}

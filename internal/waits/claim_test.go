@@ -85,8 +85,10 @@ func TestALeaseNamesTheNextOfMostMasters(t *testing.T) {
 					s.Granted(i, master.Grant{Key: "a", Token: "token", Next: next, Mark: clock.System(), Sure: true})
 				}
 			}
-			if b := in.Behind(c); b.Next != row.token || b.Differ != row.differ {
-				t.Errorf("Behind = %+v, want %q, %t", b, row.token, row.differ)
+			for range 2 {
+				if b := in.Behind(c); b.Next != row.token || b.Differ != row.differ {
+					t.Errorf("Behind = %+v, want %q, %t", b, row.token, row.differ)
+				}
 			}
 		})
 	}

@@ -190,3 +190,18 @@ func TestAWaitThatHasAValueKeepsIt(t *testing.T) {
 		t.Error("a value for a wait that has ended lately was not expected")
 	}
 }
+
+func TestValuesForAClaimThatWasGivenUpDoNotCount(t *testing.T) {
+	s := New(3)
+	in, c := flying(s)
+	value := wire.Value{Key: "a", Token: "mine", Holder: "holder", Value: []byte("v"), Sure: true}
+	s.Value(0, value)
+	next := claimOf("next", 3)
+	in.SetClaim(next)
+	in.Answered(next, wire.Register, 1, wire.Answer{Outcome: wire.Granted}, c.Began, wire.GrantLeast, true)
+	value.Token = "next"
+	s.Value(1, value)
+	if _, ok := in.ReceivedValue(); ok {
+		t.Error("a value was taken that one master of three has sent for this claim")
+	}
+}
