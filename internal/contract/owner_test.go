@@ -254,7 +254,7 @@ func TestOneLineNamesAllHolders(t *testing.T) {
 		for _, owner := range []string{"web-1", "web-2"} {
 			for _, name := range []string{"a", "b"} {
 				l := connected(t, ms, &redlock.Options{Owner: owner}).Locker(owner + name)
-				l.Lock()
+				take(l)
 				holders = append(holders, l)
 				go locktest.Pass(waiter.Locker(owner + name))
 			}
