@@ -59,7 +59,7 @@ type tenure struct {
 type holders interface {
 	// extendedLocked is called under the tenure's mutex when its validity has changed.
 	extendedLocked(t *tenure)
-	// longer returns by how much the time is prolonged, MaxHold, for which a tenure may be renewed.
+	// longer returns by how much MaxHold is prolonged, after which a tenure is renewed no more.
 	longer(maxHold time.Duration) time.Duration
 	// skipRenewal decides about a renewal that is due, and reports whether it is left out.
 	skipRenewal(t *tenure, now clock.Reading) bool
@@ -363,8 +363,8 @@ func (t *tenure) doubt(i int) {
 	t.conclude(d)
 }
 
-// heal sets the key again at masters, as bits, that have lost it: see renew.Renewal.Missing. The master sends nothing if the
-// tenure was released.
+// heal sets the key again at masters, as bits, that have lost it: see renew.Renewal.Missing. It does nothing if the tenure was
+// released. A tenure that publishes a value calls it under its mutex.
 func (t *tenure) heal(masters uint64) {
 	if p := t.publish; p != nil {
 		p.voted &^= masters // the token is set anew

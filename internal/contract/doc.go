@@ -24,6 +24,6 @@
 //	hostile       masters and users that lie
 //	wire          the wire document, and other clients of the algorithm
 //
-// Package semaphores, below this one, does the same for Semaphores. Tests that need what is not exported are beside the code of package redlock. Tests on real servers are in
-// internal/realtest.
+// Package semaphores, below this one, does the same for Semaphores. Tests that need what is not exported are beside the code of
+// package redlock. Tests on real servers are in internal/realtest.
 package contract

@@ -40,7 +40,7 @@ const (
 	lateFirst = 40
 	// returnMost is that of a far claim when a master comes up, at most: its queue is whole within a second.
 	returnMost = 8
-	// farMost is the longest until a far claim polls a master again, and farCrowd the longest with a hundred clients ahead, or fewer: see
+	// farMost is the longest time until a far claim polls a master again. With a hundred clients ahead, or fewer, it is farCrowd: see
 	// FarPolls.
 	farMost, farCrowd = 100, 60
 	// followSteps is that of a claim that is near, but not at a quorum of masters: others watch the keys, too. It is short beside the
@@ -209,8 +209,8 @@ func (p *Pace) firstPoll(c *Claim, ahead int) time.Duration {
 // claim polls one master at a time, in turn. Example: of five masters, one that has 99 ahead polls each after 6 s, and so one of them after
 // 1.2 s. It finds within that time that nobody uses the lock, with as many commands as if it polled all masters after 6 s.
 //
-// The first poll is one of all masters. So is one behind a poll that finds the key free, which leaves it alone: the lock may be free, or
-// the holder may lack the key at that master.
+// The first poll is one of all masters. A poll of one master leaves a key alone that it finds free: the lock may be free, or the holder may
+// lack the key at that master. A poll of all masters follows.
 func FarPolls(step time.Duration, ahead, masters int) time.Duration {
 	return time.Duration(farSteps(ahead, masters)) * step
 }

@@ -53,8 +53,8 @@ func (s *Waits) noteSlotsLocked(c *master.Claim) {
 	s.oldest = (s.oldest + 1) % pastMost
 }
 
-// releasedLocked returns the claim on slots with a token if it was released, or nil; also nil if the claim is one of long ago. A master that tells a claim that
-// it is near has it in its queue still, or again: a master that was restarted may have lost the release.
+// releasedLocked returns the claim on slots with a token if it was released, or nil; also nil if the claim is one of long ago. A
+// master that tells a claim that it is near has it in its queue still, or again: a master that was restarted may have lost the release.
 func (s *Waits) releasedLocked(token string) *master.Claim {
 	for _, c := range s.past {
 		if c.Token() == token && c.Released() {

@@ -44,9 +44,14 @@ func TestABatchAnswersAsItsMembersWouldAlone(t *testing.T) {
 				t.Fatal(err)
 			}
 			for seed := range uint64(300) {
-				compareBatch(t, admin, user, rand.New(rand.NewPCG(seed, 0)), row.name != "DEL is forbidden")
-				if t.Failed() {
-					t.Fatalf("seed %d", seed)
+				var differs string
+				for range 3 { // on a busy machine, a reservation may end between the two executions
+					if differs = compareBatch(t, admin, user, rand.New(rand.NewPCG(seed, 0)), row.name != "DEL is forbidden"); differs == "" {
+						break
+					}
+				}
+				if differs != "" {
+					t.Fatalf("seed %d, three times: %s", seed, differs)
 				}
 			}
 		})
@@ -63,11 +68,12 @@ func dialAs(t *testing.T, s *redisserver.Server) redis.Conn {
 	return conn
 }
 
-// compareBatch executes the same commands on the same keys one by one, under a:, and as a batch, under b:.
+// compareBatch executes the same commands on the same keys one by one, under a:, and as a batch, under b:. It returns how the results
+// differ, or "".
 //
 // Without the right to DEL a release fails alone, but not together with the acquisition that follows, which
 // replaces the token. Then follows is false, and no such acquisition is sent.
-func compareBatch(t *testing.T, admin, user redis.Conn, random *rand.Rand, follows bool) {
+func compareBatch(t *testing.T, admin, user redis.Conn, random *rand.Rand, follows bool) (differs string) {
 	t.Helper()
 	if _, err := admin.Do("FLUSHALL"); err != nil {
 		t.Fatal(err)
@@ -123,13 +129,14 @@ func compareBatch(t *testing.T, admin, user redis.Conn, random *rand.Rand, follo
 		}
 	}
 	if !reflect.DeepEqual(replies, alone) {
-		t.Errorf("%v\nis answered %v, and its members alone %v", append(batch, members...), replies, alone)
+		differs = fmt.Sprintf("%v\nis answered %v, and its members alone %v", append(batch, members...), replies, alone)
 	}
 	for i := range n {
 		if a, b := stateOf(t, admin, fmt.Sprint("a:", i)), stateOf(t, admin, fmt.Sprint("b:", i)); a != b {
-			t.Errorf("%v\nleaves key %d as %s, and alone it is %s", append(batch, members...), i, b, a)
+			differs += fmt.Sprintf("\n%v\nleaves key %d as %s, and alone it is %s", append(batch, members...), i, b, a)
 		}
 	}
+	return differs
 }
 
 // outcomeOf returns a number, or that there was an error, or a refusal.
