@@ -16,6 +16,7 @@ import (
 	"github.com/redlock-go/redlock"
 	"github.com/redlock-go/redlock/contrib/otelredlock"
 	"github.com/redlock-go/redlock/internal/bubbletest"
+	"github.com/redlock-go/redlock/internal/locktest"
 	"github.com/redlock-go/redlock/redlocktest"
 )
 
@@ -162,7 +163,7 @@ func TestAKeptLockIsOneLease(t *testing.T) {
 			t.Fatal(err)
 		}
 		masters := redlocktest.StartN(t, 3)
-		client := masters.Open(&redlock.Options{Trace: telemetry.Trace(), LockOptions: redlock.LockOptions{Keep: time.Hour}})
+		client := locktest.Connected(t, masters, &redlock.Options{Trace: telemetry.Trace(), LockOptions: redlock.LockOptions{Keep: time.Hour}})
 		lock := client.Locker("a")
 		check := func(when string, want ...int64) {
 			t.Helper()

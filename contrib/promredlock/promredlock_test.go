@@ -19,6 +19,7 @@ import (
 	"github.com/redlock-go/redlock"
 	"github.com/redlock-go/redlock/contrib/promredlock"
 	"github.com/redlock-go/redlock/internal/bubbletest"
+	"github.com/redlock-go/redlock/internal/locktest"
 	"github.com/redlock-go/redlock/redlocktest"
 )
 
@@ -164,7 +165,7 @@ func TestAKeptLockIsOneLease(t *testing.T) {
 	bubbletest.Test(t, func(t *testing.T) {
 		m := promredlock.New(nil)
 		masters := redlocktest.StartN(t, 3)
-		client := masters.Open(&redlock.Options{Trace: m.Trace(), LockOptions: redlock.LockOptions{Keep: time.Hour}})
+		client := locktest.Connected(t, masters, &redlock.Options{Trace: m.Trace(), LockOptions: redlock.LockOptions{Keep: time.Hour}})
 		lock := client.Locker("a")
 		check := func(when string, acquired, held int) {
 			t.Helper()
