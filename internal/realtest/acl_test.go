@@ -60,7 +60,7 @@ func TestForbiddenWakeUpsAreReportedAndWaitersPoll(t *testing.T) {
 			a, b := openAs(t, servers, row.rules...), openAs(t, servers, row.rules...)
 			holder, waiter := a.Locker("a"), b.Locker("a")
 			for range 3 {
-				if err := holder.LockContext(t.Context()); err != nil {
+				if err := lockRenewed(t.Context(), holder); err != nil {
 					t.Fatal(err)
 				}
 				in := locktest.Enter(waiter)

@@ -35,9 +35,11 @@ func TestALockIsAcquiredOverADistanceOf90MsOnRealServers(t *testing.T) {
 	eventually(t, "all are connected", func() bool { return locktest.States(c, redlock.MasterUp) == 5 }) // a first round waits for the connections
 	both := regexp.MustCompile(`no answer within 50ms \(last round trip (9\d|[1-9]\d\d)(\.\d+)?ms\)`)
 	eventually(t, "the error has both the time-out and the round trip", func() bool {
-		err := c.Locker("far").TryLockContext(t.Context())
-		if err == nil {
-			t.Fatal("TryLockContext = nil, though no master can answer in time")
+		l := c.Locker("far")
+		err := l.TryLockContext(t.Context())
+		if err == nil { // the process had no processor when the time was out, and then found the answers as well
+			l.Unlock()
+			return false
 		}
 		return both.MatchString(err.Error())
 	})
