@@ -47,5 +47,7 @@ func isDir(path string) bool {
 	return err == nil && info.IsDir()
 }
 
-// old reports whether a client runs the program of the commit of -beside: every second one, the first of them by the seed.
-func (c config) old(client int) bool { return c.beside != "" && (uint64(client)+c.seed)%2 == 1 }
+// old reports whether a client runs the program of the commit of -beside: every second one, the first of them by the seed, or all of them.
+func (c config) old(client int) bool {
+	return c.beside != "" && (c.allBeside || (uint64(client)+c.seed)%2 == 1)
+}

@@ -3,9 +3,14 @@ package main
 import (
 	"errors"
 	"fmt"
+	"regexp"
 	"slices"
 	"strconv"
+	"strings"
+	"sync"
 	"time"
+
+	"github.com/gomodule/redigo/redis"
 
 	"github.com/redlock-go/redlock/internal/history"
 	"github.com/redlock-go/redlock/internal/proxy"
@@ -39,16 +44,67 @@ func fillMemory(r *run, f fault) error {
 // evict changes the policy of a master, and once clients have noticed that, has it evict all keys. In the first second after the change,
 // the library promises nothing.
 func evict(r *run, f fault) error {
-	s := r.fleet[f.masters[0]]
-	if _, err := s.Do("CONFIG", "SET", "maxmemory-policy", "allkeys-random"); err != nil {
+	return whileEvicting(r, f, "allkeys-random", func(s *server) error {
+		_, err := s.Do("CONFIG", "SET", "maxmemory", 1)
+		time.Sleep(f.length)
 		return err
+	})
+}
+
+// evictLocks does that to a majority at once, but they keep the records of their memories, so they go on as if they had lost nothing.
+func evictLocks(r *run, f fault) error {
+	const keys, size, lasts = 20, 10 << 10, 3_600_000 // those of locks expire sooner, and the record in the year 2100
+	filler := func(n int) string { return "filler:" + strconv.Itoa(n) }
+	var errs []error
+	for _, i := range f.masters {
+		for n := range keys {
+			_, err := r.fleet[i].Do("SET", filler(n), strings.Repeat("x", size), "PX", lasts)
+			errs = append(errs, err)
+		}
 	}
-	time.Sleep(noticed)
-	_, err := s.Do("CONFIG", "SET", "maxmemory", 1)
-	time.Sleep(f.length)
-	_, full := s.Do("CONFIG", "SET", "maxmemory", 0)
-	_, policy := s.Do("CONFIG", "SET", "maxmemory-policy", "noeviction")
-	return errors.Join(err, full, policy)
+	errs = append(errs, whileEvicting(r, f, "volatile-ttl", func(s *server) error {
+		info, err := redis.String(s.Do("INFO", "memory"))
+		if err != nil {
+			return err
+		}
+		used, err := strconv.Atoi(usedMemory.FindStringSubmatch(info)[1])
+		if err != nil {
+			return err
+		}
+		_, err = s.Do("CONFIG", "SET", "maxmemory", used-keys*size/2)
+		_, evicted := s.Do("PING") // each command evicts first
+		return errors.Join(err, evicted)
+	}))
+	for _, i := range f.masters {
+		for n := range keys {
+			_, err := r.fleet[i].Do("DEL", filler(n))
+			errs = append(errs, err)
+		}
+	}
+	return errors.Join(errs...)
+}
+
+var usedMemory = regexp.MustCompile(`used_memory:(\d+)`)
+
+// whileEvicting does something to each master of the fault, at the same time, when clients have noticed that it may evict keys.
+func whileEvicting(r *run, f fault, policy string, do func(*server) error) error {
+	errs := make([]error, len(f.masters))
+	var all sync.WaitGroup
+	for n, i := range f.masters {
+		s := r.fleet[i]
+		all.Go(func() {
+			_, samples := s.Do("CONFIG", "SET", "maxmemory-samples", 64)
+			_, limit := s.Do("CONFIG", "SET", "maxmemory", plenty)
+			_, policy := s.Do("CONFIG", "SET", "maxmemory-policy", policy)
+			time.Sleep(noticed)
+			err := do(s)
+			_, none := s.Do("CONFIG", "SET", "maxmemory", 0)
+			_, before := s.Do("CONFIG", "SET", "maxmemory-policy", "noeviction")
+			errs[n] = errors.Join(samples, limit, policy, err, none, before)
+		})
+	}
+	all.Wait()
+	return errors.Join(errs...)
 }
 
 // setClientClock sets the wall clock of a client's process to be off by the fault's amount. A new process of the client has the right time.

@@ -61,6 +61,7 @@ var kinds = []*kind{
 var settings = []*kind{
 	{"memory-full", 4, 2, drawFull, fillMemory},
 	{"evict", 4, 2, drawEvict, evict},
+	{"evict-locks", 6, 0, drawEvictLocks, evictLocks},
 	{"client-clock", 6, 0, drawClientClock, setClientClock},
 }
 
@@ -68,7 +69,10 @@ var settings = []*kind{
 // clocks differ by less than 0.75 s, for which fences have room.
 const maxClientOffset = 250 * time.Millisecond
 
-// noticed is how long after a change of the policy clients that are connected have noticed it.
+// plenty is more memory than a master uses.
+const plenty = 1 << 30
+
+// noticed is how long after a change of settings clients that are connected have noticed it.
 const noticed = 1500 * time.Millisecond
 
 // forgetting returns how long a master that loses its data counts as away.
@@ -101,6 +105,25 @@ func drawFull(s *scheduler, f *fault, st stretch) bool {
 func drawEvict(s *scheduler, f *fault, st stretch) bool {
 	f.length = s.between(50*time.Millisecond, time.Second)
 	return s.takeAway(f, st, s.forgetting(f.length+noticed))
+}
+
+func drawEvictLocks(s *scheduler, f *fault, st stretch) bool {
+	if st.most < masters {
+		return false
+	}
+	for _, i := range s.rng.Perm(masters) {
+		if s.away[i] <= f.at && len(f.masters) <= masters/2 {
+			f.masters = append(f.masters, i)
+		}
+	}
+	if len(f.masters) <= masters/2 {
+		return false
+	}
+	for _, i := range f.masters {
+		s.away[i] = f.at + s.forgetting(noticed)
+	}
+	slices.Sort(f.masters)
+	return true
 }
 
 func drawClientClock(s *scheduler, f *fault, _ stretch) bool {

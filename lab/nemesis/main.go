@@ -57,6 +57,7 @@ func start() (int, error) {
 	keep := flag.String("keep", "", "a directory for the logs and the history (default: a temporary one, which is kept if something is violated)")
 	defect := flag.String("defect", "", "build a defect into the library: the run is good if it is caught; see -print")
 	beside := flag.String("beside", "", "a commit: every second client is the program of this commit")
+	all := flag.Bool("all-beside", false, "with -beside: all clients are the program of the commit")
 	print := flag.Bool("print", false, "print the schedule and the names of faults and defects, and do nothing")
 	flag.Parse()
 
@@ -65,7 +66,7 @@ func start() (int, error) {
 	if err != nil {
 		return exitError, err
 	}
-	c := config{plan: plan{seed: *seed, length: *length, clients: *clients, ttl: *ttl}, subject: s, strict: s == ours, kept: *kept, defect: *defect, beside: *beside}
+	c := config{plan: plan{seed: *seed, length: *length, clients: *clients, ttl: *ttl}, subject: s, strict: s == ours, kept: *kept, defect: *defect, beside: *beside, allBeside: *all}
 	if err := c.pickWorkload(*workload); err != nil {
 		return exitError, err
 	}
@@ -80,6 +81,9 @@ func start() (int, error) {
 	}
 	if c.beside != "" && (!c.strict || c.defect != "") {
 		return exitError, errors.New("-beside is for redlock alone, without a defect")
+	}
+	if c.allBeside && c.beside == "" {
+		return exitError, errors.New("-all-beside needs -beside")
 	}
 	if *only != "" {
 		if c.only, err = regexp.Compile(*only); err != nil {

@@ -27,7 +27,9 @@ type config struct {
 	kept     time.Duration // -lock-keep; negative: drawn
 	defect   string        // built into the clients; "" for none
 	beside   string        // the commit of every second client's program; "" for none
-	earlier  string        // the executable file of these clients
+
+	allBeside bool   // all clients are programs of that commit
+	earlier   string // the executable file of these clients
 
 	// entryMost is how long after the last fault each goroutine must have got the lock, and how
 	// long unlocking and closing may take.

@@ -119,18 +119,20 @@ func TestPeersHaveOneWorkload(t *testing.T) {
 func TestEverySecondClientIsOfTheCommitBeside(t *testing.T) {
 	for _, test := range []struct {
 		beside string
+		all    bool
 		seed   uint64
 		want   [5]bool
 	}{
-		{"", 1, [5]bool{}},
-		{"2fc0af6", 1, [5]bool{true, false, true, false, true}},
-		{"2fc0af6", 2, [5]bool{false, true, false, true, false}},
+		{"", false, 1, [5]bool{}},
+		{"2fc0af6", false, 1, [5]bool{true, false, true, false, true}},
+		{"2fc0af6", false, 2, [5]bool{false, true, false, true, false}},
+		{"2fc0af6", true, 2, [5]bool{true, true, true, true, true}},
 	} {
 		c := testConfig(ours, test.seed, time.Second)
-		c.beside = test.beside
+		c.beside, c.allBeside = test.beside, test.all
 		for client, want := range test.want {
 			if got := c.old(client); got != want {
-				t.Errorf("beside %q, seed %d: client %d is old: %t, want %t", test.beside, test.seed, client, got, want)
+				t.Errorf("beside %q, all %t, seed %d: client %d is old: %t, want %t", test.beside, test.all, test.seed, client, got, want)
 			}
 		}
 	}

@@ -105,3 +105,30 @@ func TestAMasterIsInTheHandsOfOneFaultAtATime(t *testing.T) {
 		}
 	}
 }
+
+// A lock can have two holders only where a majority has evicted it.
+func TestLocksAreEvictedByAMajority(t *testing.T) {
+	drawing = true
+	defer func() { drawing = false }()
+	p := testPlan(0)
+	p.only = regexp.MustCompile("^evict-locks$")
+	n := 0
+	for p.seed = range uint64(20) {
+		until := make([]time.Duration, masters)
+		for _, f := range schedule(p) {
+			n++
+			if len(f.masters) != masters/2+1 {
+				t.Errorf("seed %d: %v, want %d masters", p.seed, f, masters/2+1)
+			}
+			for _, m := range f.masters {
+				if f.at < until[m] {
+					t.Errorf("seed %d: %v, but master %d is away until %v", p.seed, f, m, until[m])
+				}
+				until[m] = f.at + noticed + p.quarantine()
+			}
+		}
+	}
+	if n < 20 {
+		t.Errorf("%d faults in 20 schedules of five minutes, want one in each at least", n)
+	}
+}
