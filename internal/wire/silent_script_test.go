@@ -145,18 +145,21 @@ func TestTheLockIsReservedForTheTurnOfTheClientThatIsWoken(t *testing.T) {
 			s.conn.Send("EVALSHA", batchLua.sha, 1, "k", "a", "release", "A")
 			s.conn.Send("ZSCORE", "redlock:queue:k", "woken")
 			s.conn.Send("PTTL", "redlock:queue:k")
+			s.conn.Send("TIME")
 			replies, err := redis.Values(s.conn.Do("EXEC"))
 			if err != nil {
 				t.Fatal(err)
 			}
-			now, _ := redis.Int64s(replies[0], nil)
 			score, _ := redis.Float64(replies[2], nil)
 			left, _ := redis.Int64(replies[3], nil)
-			for end := int64(score) + 9_000_000_000_000_000 - now[0]*1_000_000 - now[1]; end/1000 < row.want || end/1000 > row.want+50; {
-				t.Errorf("a turn of %q: reserved for %d µs, want %d ms", row.note, end, row.want)
-				break
+			from := func(reply any) int64 { // that moment; in ms
+				now, _ := redis.Int64s(reply, nil)
+				return (int64(score) + 9_000_000_000_000_000 - now[0]*1_000_000 - now[1]) / 1000
 			}
-			if left < row.want-10 { // a server rounds, and the commands of a transaction take time
+			if before, after := from(replies[0]), from(replies[4]); before < row.want || after > row.want {
+				t.Errorf("a turn of %q: reserved for %d ms from before the release, and for %d ms from after it, want %d", row.note, before, after, row.want)
+			}
+			if left < from(replies[4])-10 { // a server rounds, and the commands of a transaction take time
 				t.Errorf("a turn of %q: the queue lives for %d ms, want about %d at least", row.note, left, row.want)
 			}
 		}
