@@ -93,6 +93,12 @@ func liveAs(t *testing.T, servers []*redisserver.Server, masters, prefix string)
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
 	first, second := a.Locker("stock"), b.Locker("stock")
+	unlock := func(l *redlock.Locker) {
+		// A lock that is granted may be lost before its first renewal, on a busy machine.
+		if err := l.UnlockContext(ctx); err != nil && !errors.Is(err, redlock.ErrLost) {
+			t.Error(err)
+		}
+	}
 	for range 3 {
 		if err := first.LockContext(ctx); err != nil {
 			t.Fatal(err)
@@ -105,18 +111,14 @@ func liveAs(t *testing.T, servers []*redisserver.Server, masters, prefix string)
 			h, err := b.Inspect(ctx, "stock")
 			return err == nil && h.Held && h.Owner != "" && len(h.Errs) == 0
 		})
-		if err := first.UnlockContext(ctx); err != nil {
-			t.Error(err)
-		}
+		unlock(first)
 		if err := <-in; err != nil {
 			t.Fatal(err)
 		}
 		if second.Lease().Fence() == 0 {
 			t.Error("the lease has no fence")
 		}
-		if err := second.UnlockContext(ctx); err != nil {
-			t.Error(err)
-		}
+		unlock(second)
 	}
 	readTogether(t, ctx, a.RWLocker("shelf"), b.RWLocker("shelf"))
 	shareTogether(t, ctx, a.Semaphore("seats", 3), b.Semaphore("seats", 3))

@@ -60,12 +60,17 @@ func hold(t *testing.T, c *redlock.Client, name string) *redlock.Locker {
 	until(t, func() bool { // no first connection is under way
 		return !slices.ContainsFunc(c.Masters(), func(m redlock.MasterStatus) bool { return m.State == redlock.MasterConnecting })
 	})
-	if err := l.LockContext(t.Context()); err != nil {
-		t.Fatal(err)
-	}
-	until(t, func() bool { // the last SET was executed
+	until(t, func() bool { // the last SET was executed, and a lock that was granted was renewed: on a busy machine it may be lost before
+		if !l.Lease().Valid() {
+			if l.Lease() != nil {
+				l.Unlock()
+			}
+			if err := l.LockContext(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+		}
 		h, err := c.Inspect(t.Context(), name)
-		return err == nil && h.Masters+len(h.Errs) == len(c.Masters())
+		return err == nil && h.Masters+len(h.Errs) == len(c.Masters()) && h.Left > time.Second
 	})
 	return l
 }

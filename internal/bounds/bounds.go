@@ -51,6 +51,12 @@ func (b *Bounds) Limit(ttl time.Duration) quorum.Limit {
 }
 
 const (
+	// A holder that was granted the lock loses it if its process has no processor for g less the time to the first renewal, and
+	// a client that is granted the lock, and does not take it, holds others up for g. So g is a part of the TTL, by which a user
+	// says how long a holder may be absent, and how long others may wait for one that is: a tenth of it, but a second at
+	// most.
+	grantPart = 10
+	grantMost = time.Second
 	// grantTrips is how many round trips a grant lasts at least.
 	grantTrips = 8
 	// leastTrips is how many round trips the validity of a grant must last for the lock to be granted. A claim can win
@@ -63,7 +69,7 @@ const (
 // The mark of a vote is older than the message by up to the time between two pings and a round trip, and to extend the keys
 // takes another one.
 func (b *Bounds) Grant(ttl, trip time.Duration) time.Duration {
-	g := min(max(wire.GrantLeast, grantTrips*trip), ttl).Truncate(time.Millisecond)
+	g := min(max(wire.GrantLeast, min(ttl/grantPart, grantMost), grantTrips*trip), ttl).Truncate(time.Millisecond)
 	if b.Validity(g) < max(leastTrips*trip, master.PingEvery+2*trip) {
 		return 0
 	}

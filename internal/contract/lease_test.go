@@ -378,7 +378,7 @@ func TestAStuckLoggerDelaysNoLease(t *testing.T) {
 }
 
 func TestAContextOfALeaseAgreesWithTheLease(t *testing.T) {
-	c := redlocktest.StartN(t, 3).Open(nil)
+	c := redlocktest.StartN(t, 3).Open(&redlock.Options{DialTimeout: time.Minute}) // not in a bubble; Close waits for DialTimeout
 	l := c.Locker("a")
 	for range 200 {
 		l.Lock()

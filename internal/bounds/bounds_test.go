@@ -1,0 +1,37 @@
+package bounds
+
+import (
+	"testing"
+	"time"
+)
+
+func TestForHowLongALockMayBeGranted(t *testing.T) {
+	const ms = time.Millisecond
+	for _, row := range []struct {
+		ttl, trip time.Duration
+		drift     float64
+		want      time.Duration
+	}{
+		{10 * time.Second, 0, .01, time.Second}, // the default
+		{time.Hour, 0, .01, time.Second},
+		{7 * time.Second, 0, .01, 700 * ms},
+		{4 * time.Second, 0, .01, 400 * ms},
+		{time.Second, 0, .01, 400 * ms},
+		{300 * ms, 0, .01, 300 * ms}, // Clients do not ask for less than wire.GrantLeast
+		// far away
+		{time.Second, 60 * ms, .01, 480 * ms},
+		{time.Second, 200 * ms, .01, time.Second},
+		{10 * time.Second, 100 * ms, .01, time.Second},
+		{10 * time.Second, 300 * ms, .01, 2400 * ms},
+		// no claim could win
+		{time.Second, 400 * ms, .01, 0}, // the validity is less than four round trips
+		{time.Second, 0, .8, 0},         // it is less than the time between two pings
+		{400 * ms, 0, .75, 0},
+		{400 * ms, 0, .7, 400 * ms}, // 118 ms are longer than that
+	} {
+		b := &Bounds{DriftFactor: row.drift, MaxTTL: time.Hour}
+		if got := b.Grant(row.ttl, row.trip); got != row.want {
+			t.Errorf("a TTL of %v, a round trip of %v, a drift of %v: granted for %v, want %v", row.ttl, row.trip, row.drift, got, row.want)
+		}
+	}
+}
