@@ -281,10 +281,11 @@ func (w *lastAttempt) byReaders() bool {
 	return w.round != nil && w.round.Any(func(v quorum.Vote) bool { return v.Readers })
 }
 
-// announce asks readers to leave after an attempt was refused because of them.
+// announce asks readers to leave after an attempt was refused because of them. The attempt may have failed for want of a quorum: one master
+// lacks the key, two have it, and two have not answered yet.
 func (w *wait) announce() {
 	l, c := w.locker, w.locker.client
-	if !errors.Is(w.last, ErrHeld) || !l.kind.announces(w) {
+	if !errors.Is(w.last, ErrHeld) && !w.byReaders() || !l.kind.announces(w) {
 		return
 	}
 	waited := c.clock().Since(w.began)

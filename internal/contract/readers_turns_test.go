@@ -6,6 +6,7 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/redlock-go/redlock"
@@ -363,6 +364,35 @@ func TestReadersAndWritersThatNeverStopWaitForAFewRoundTrips(t *testing.T) {
 				if slices.Max(reads) > test.reader || slices.Max(writes) > test.writer {
 					t.Errorf("longest waits = %v of a reader, %v of a writer, want %v and %v at most", slices.Max(reads), slices.Max(writes), test.reader, test.writer)
 				}
+			})
+		})
+	}
+}
+
+// A master may lack the key of idle readers, and grant it to a claim; two others may be so far away that the claim has given way before they
+// answer. Its attempts then fail for want of a quorum, not because the lock is held. It asks the readers to leave all the same.
+func TestALockerAsksReadersToLeaveThoughFarMastersAreNotHeard(t *testing.T) {
+	const near, far = time.Millisecond, 15 * time.Millisecond
+	for name, fenced := range map[string]bool{"without fences": false, "with fences": true} {
+		t.Run(name, func(t *testing.T) {
+			bubble(t, 5, func(t *testing.T, ms *redlocktest.Masters) {
+				opts := &redlock.Options{LockOptions: redlock.LockOptions{Fencing: fenced}}
+				reader := connected(t, ms, opts).RWLocker("a")
+				c := ms.WithDelays(near, far, near, near, far).Open(opts)
+				time.Sleep(time.Second)
+				reader.RLock()
+				reader.RUnlock()
+				synctest.Wait()
+				conn := ms.Pools()[2].Get()
+				conn.Do("DEL", "a", "redlock:readers:a") // the nearest master lacks it
+				conn.Close()
+				ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+				defer cancel()
+				l := c.Locker("a")
+				if err := l.LockContext(ctx); err != nil {
+					t.Fatalf("LockContext beside a reader that has left = %v", err)
+				}
+				l.Unlock()
 			})
 		})
 	}
