@@ -22,6 +22,8 @@ type call struct {
 	hasTerms bool
 	noted    bool
 
+	first bool // the command is the first of its call, and no other one of the call is for another key: see grantInVain
+
 	out  []message // in their order, without those that say that a client is near
 	told []message // those, which may come more than once
 	some int       // so many readers at most are asked again to leave, at random
@@ -72,6 +74,7 @@ func (c *call) batch(keys, args []string) any {
 	answers := make([]any, len(keys))
 	ones := true
 	for i, key := range keys {
+		c.first = i == 0 && (len(keys) == 1 || len(keys) == 2 && keys[0] == keys[1])
 		answers[i] = c.answer(split(args[1+2*i]), key, args[2+2*i])
 		ones = ones && answers[i] == int64(1)
 	}

@@ -366,10 +366,11 @@ func (c *call) release(w word, key, token string) any {
 }
 
 // grantInVain raises the fence if a release grants the lock to the head of the queue although its client has ended, since that is
-// noticed afterwards. Then the release passes the lock on to the next one.
+// noticed afterwards. Then the release passes the lock on to the next one. In a call of more commands the release asks first whether the
+// client has ended.
 func (c *call) grantInVain(w word, l *Lock, token, proposal string) {
 	named, isNamed := strings.CutPrefix(w.arg(1), "+")
-	if len(l.queue) == 0 || len(l.waiting) > 0 || w.verb == "undo" || !isGrantable(w.arg(0)) || w.arg(1) != "" && w.arg(1) != "-" && !isNamed {
+	if !c.first || len(l.queue) == 0 || len(l.waiting) > 0 || w.verb == "undo" || !isGrantable(w.arg(0)) || w.arg(1) != "" && w.arg(1) != "-" && !isNamed {
 		return
 	}
 	head := l.queue[0]
