@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/redlock-go/redlock"
+	"github.com/redlock-go/redlock/internal/locktest"
 	"github.com/redlock-go/redlock/redlocktest"
 )
 
@@ -377,11 +378,10 @@ func TestALockerAsksReadersToLeaveThoughFarMastersAreNotHeard(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			bubble(t, 5, func(t *testing.T, ms *redlocktest.Masters) {
 				opts := &redlock.Options{LockOptions: redlock.LockOptions{Fencing: fenced}}
-				reader := connected(t, ms, opts).RWLocker("a")
+				reader := connected(t, ms, opts).RWLocker("a").RLocker()
 				c := ms.WithDelays(near, far, near, near, far).Open(opts)
 				time.Sleep(time.Second)
-				reader.RLock()
-				reader.RUnlock()
+				locktest.Pass(reader)
 				synctest.Wait()
 				conn := ms.Pools()[2].Get()
 				conn.Do("DEL", "a", "redlock:readers:a") // the nearest master lacks it
