@@ -3,6 +3,8 @@ package bounds
 import (
 	"testing"
 	"time"
+
+	"github.com/redlock-go/redlock/internal/quorum"
 )
 
 func TestForHowLongALockMayBeGranted(t *testing.T) {
@@ -33,5 +35,16 @@ func TestForHowLongALockMayBeGranted(t *testing.T) {
 		if got := b.Grant(row.ttl, row.trip); got != row.want {
 			t.Errorf("a TTL of %v, a round trip of %v, a drift of %v: granted for %v, want %v", row.ttl, row.trip, row.drift, got, row.want)
 		}
+	}
+}
+
+func TestHowLongAMasterMayTake(t *testing.T) {
+	b := Bounds{NodeTimeout: 70 * time.Millisecond}
+	if got, want := b.Limit(time.Second), (quorum.Limit{Least: 70 * time.Millisecond}); got != want {
+		t.Errorf("with a NodeTimeout: %+v, want %+v", got, want)
+	}
+	b.Automatic = true
+	if got, want := b.Limit(time.Second), quorum.Automatic(time.Second); got != want {
+		t.Errorf("without one: %+v, want %+v", got, want)
 	}
 }

@@ -98,6 +98,11 @@ func f() int {
 
 func TestEveryTargetHasMutants(t *testing.T) {
 	t.Chdir("../..")
+	for _, file := range complete {
+		if !slices.ContainsFunc(targets, func(t target) bool { return t.file == file }) {
+			t.Errorf("%s is complete, and is no target", file)
+		}
+	}
 	for _, target := range targets {
 		mutants, err := mutantsOf(target.file)
 		if err != nil || len(mutants) < 2 {
