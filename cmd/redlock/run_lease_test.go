@@ -58,9 +58,7 @@ func TestRunsWithALimitHoldPermits(t *testing.T) {
 	if slices.Sort(slots); !slices.Equal(slots, []string{"0", "1"}) {
 		t.Fatalf("the slots are %q", slots)
 	}
-	if !servers[0].Exists("redlock:slots:n") {
-		t.Error("there is no record of slots")
-	}
+	until(t, func() bool { return servers[0].Exists("redlock:slots:n") })
 	startRun(t, masters, []string{"--limit", "2", "--wait", "0"}, "exit", "0").wantEnd(exitHeld, `redlock: error: no permit of "n" is free`+"\n")
 	startRun(t, masters, []string{"--limit", "2", "--wait", "3s"}, "exit", "0").wantEnd(exitHeld,
 		`redlock: error: no permit of "n" is free; waited 3s`)

@@ -64,14 +64,14 @@ func granted(t *testing.T, ms *redlocktest.Masters, opts *redlock.Options) *redl
 }
 
 // grantedFor is for how long a lock with the default TTL is granted over a short distance.
-const grantedFor = time.Second
+const grantedFor = 600 * time.Millisecond
 
 func TestAGrantedLeaseIsShortUntilItsFirstRenewal(t *testing.T) {
 	bubble(t, 3, func(t *testing.T, ms *redlocktest.Masters) {
 		opts := &redlock.Options{LockOptions: redlock.LockOptions{MaxHold: time.Millisecond}}
 		l := granted(t, ms, opts)
 		s := l.Lease()
-		if left := time.Until(s.Until()); left <= 900*time.Millisecond || left > grantedFor {
+		if left := time.Until(s.Until()); left <= 500*time.Millisecond || left > grantedFor {
 			t.Errorf("a lease that was granted is valid for %v, want about %v", left, grantedFor)
 		}
 		time.Sleep(grantedFor / 2)

@@ -96,7 +96,7 @@ func (r *run) freeFor() time.Duration {
 			far = max(far, l.quorumAway())
 		}
 	}
-	granted := max(wire.GrantLeast, min(r.plan.lock.TTL/10, time.Second))
+	granted := max(wire.GrantLeast, min(r.plan.lock.TTL/10, 600*time.Millisecond))
 	return min(r.plan.profile.free, 1200*time.Millisecond+granted+12*far)
 }
 
