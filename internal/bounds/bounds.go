@@ -51,12 +51,6 @@ func (b *Bounds) Limit(ttl time.Duration) quorum.Limit {
 }
 
 const (
-	// A holder that was granted the lock loses it if its process has no processor for g less the time to the first renewal, and
-	// a client that is granted the lock, and does not take it, holds others up for g. So g is a part of the TTL, by which a user
-	// says how long a holder may be absent, and how long others may wait for one that is: a tenth of it, but 600 ms at
-	// most. If all but the last client of a crowd are stopped, that one has the lock 1.25 s and g after the release at the latest.
-	grantPart = 10
-	grantMost = 600 * time.Millisecond
 	// grantTrips is how many round trips a grant lasts at least.
 	grantTrips = 8
 	// leastTrips is how many round trips the validity of a grant must last for the lock to be granted. A claim can win
@@ -69,7 +63,7 @@ const (
 // The mark of a vote is older than the message by up to the time between two pings and a round trip, and to extend the keys
 // takes another one.
 func (b *Bounds) Grant(ttl, trip time.Duration) time.Duration {
-	g := min(max(wire.GrantLeast, min(ttl/grantPart, grantMost), grantTrips*trip), ttl).Truncate(time.Millisecond)
+	g := min(max(wire.GrantLeast, grantTrips*trip), ttl).Truncate(time.Millisecond)
 	if b.Validity(g) < max(leastTrips*trip, master.PingEvery+2*trip) {
 		return 0
 	}

@@ -455,7 +455,7 @@ func TestValidityDoesNotCountTheWait(t *testing.T) {
 			t.Fatal(err)
 		}
 		// The validity is that of a grant until the first renewal, which is due after a quarter of it.
-		const first = 592 * time.Millisecond
+		const first = 394 * time.Millisecond
 		if got := time.Until(l.Lease().Until()); got != first {
 			t.Errorf("validity after a wait between rounds is %v, want %v", got, first)
 		}

@@ -20,6 +20,7 @@ import (
 
 	"github.com/redlock-go/redlock"
 	"github.com/redlock-go/redlock/internal/locktest"
+	"github.com/redlock-go/redlock/internal/wire"
 	"github.com/redlock-go/redlock/redlocktest"
 )
 
@@ -63,15 +64,15 @@ func granted(t *testing.T, ms *redlocktest.Masters, opts *redlock.Options) *redl
 	return nil
 }
 
-// grantedFor is for how long a lock with the default TTL is granted over a short distance.
-const grantedFor = 600 * time.Millisecond
+// grantedFor is for how long a lock is granted over a short distance.
+const grantedFor = wire.GrantLeast
 
 func TestAGrantedLeaseIsShortUntilItsFirstRenewal(t *testing.T) {
 	bubble(t, 3, func(t *testing.T, ms *redlocktest.Masters) {
 		opts := &redlock.Options{LockOptions: redlock.LockOptions{MaxHold: time.Millisecond}}
 		l := granted(t, ms, opts)
 		s := l.Lease()
-		if left := time.Until(s.Until()); left <= 500*time.Millisecond || left > grantedFor {
+		if left := time.Until(s.Until()); left <= 300*time.Millisecond || left > grantedFor {
 			t.Errorf("a lease that was granted is valid for %v, want about %v", left, grantedFor)
 		}
 		time.Sleep(grantedFor / 2)

@@ -118,7 +118,7 @@ func eventually(tb testing.TB, what string, ok func() bool) {
 }
 
 // lockRenewed locks l, whose TTL is the default, until a lease has been renewed once, so that it is valid for seconds. A lock that is
-// granted is valid for 600 ms at first. On a busy machine it may be lost before its first renewal.
+// granted is valid for 400 ms at first. On a busy machine it may be lost before its first renewal.
 func lockRenewed(ctx context.Context, l *redlock.Locker) error {
 	for {
 		if err := l.LockContext(ctx); err != nil {
