@@ -36,7 +36,7 @@ func openAs(t *testing.T, servers []*redisserver.Server, rules ...any) *redlock.
 
 // nodeTimeout is for tests that expect answers. A server on a busy machine may answer later than the default
 // allows.
-const nodeTimeout = 2 * time.Second
+const nodeTimeout = 4 * time.Second
 
 // dialTimeout is for tests that need the first connection. On a busy machine a connection with TLS and logging
 // in may take longer than the default allows.
