@@ -27,7 +27,9 @@ func TestAValueIsSharedOnRealServers(t *testing.T) {
 		rules = append(rules, rule)
 	}
 	mu := openAs(t, servers, rules...).Locker("shop:page")
-	mu.Lock()
+	if err := lockRenewed(t.Context(), mu); err != nil {
+		t.Fatal(err)
+	}
 	type result struct {
 		value  string
 		shared bool
