@@ -281,8 +281,8 @@ func (w *lastAttempt) byReaders() bool {
 	return w.round != nil && w.round.Any(func(v quorum.Vote) bool { return v.Readers })
 }
 
-// announce asks readers to leave after an attempt was refused because of them. The attempt may have failed for want of a quorum: one master
-// lacks the key, two have it, and two have not answered yet.
+// announce asks readers to leave after an attempt was refused because of them. Such an attempt need not end with ErrHeld. Example: of five
+// masters one grants the lock, two refuse because of readers, and two do not answer in time.
 func (w *wait) announce() {
 	l, c := w.locker, w.locker.client
 	if !errors.Is(w.last, ErrHeld) && !w.byReaders() || !l.kind.announces(w) {

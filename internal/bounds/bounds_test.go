@@ -25,9 +25,9 @@ func TestForHowLongALockMayBeGranted(t *testing.T) {
 		{10 * time.Second, 300 * ms, .01, 2400 * ms},
 		// no claim could win
 		{time.Second, 400 * ms, .01, 0}, // the validity is less than four round trips
-		{time.Second, 0, .8, 0},         // it is less than the time between two pings
+		{time.Second, 0, .8, 0},         // the validity is 78 ms, less than the time between two pings
 		{400 * ms, 0, .75, 0},
-		{400 * ms, 0, .7, 400 * ms}, // 118 ms are longer than that
+		{400 * ms, 0, .7, 400 * ms}, // 118 ms of validity, which is more
 	} {
 		b := &Bounds{DriftFactor: row.drift, MaxTTL: time.Hour}
 		if got := b.Grant(row.ttl, row.trip); got != row.want {

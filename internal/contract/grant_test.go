@@ -64,18 +64,15 @@ func granted(t *testing.T, ms *redlocktest.Masters, opts *redlock.Options) *redl
 	return nil
 }
 
-// grantedFor is for how long a lock is granted over a short distance.
-const grantedFor = wire.GrantLeast
-
 func TestAGrantedLeaseIsShortUntilItsFirstRenewal(t *testing.T) {
 	bubble(t, 3, func(t *testing.T, ms *redlocktest.Masters) {
 		opts := &redlock.Options{LockOptions: redlock.LockOptions{MaxHold: time.Millisecond}}
 		l := granted(t, ms, opts)
 		s := l.Lease()
-		if left := time.Until(s.Until()); left <= 300*time.Millisecond || left > grantedFor {
-			t.Errorf("a lease that was granted is valid for %v, want about %v", left, grantedFor)
+		if left := time.Until(s.Until()); left <= 300*time.Millisecond || left > wire.GrantLeast {
+			t.Errorf("a lease that was granted is valid for %v, want about %v", left, wire.GrantLeast)
 		}
-		time.Sleep(grantedFor / 2)
+		time.Sleep(wire.GrantLeast / 2)
 		if left := time.Until(s.Until()); left < 9*time.Second {
 			t.Errorf("after the first renewal the lease is valid for %v, want the TTL whatever MaxHold is", left)
 		}
@@ -124,7 +121,7 @@ func TestALockIsNotGrantedWhereMastersHideTheirRunIDs(t *testing.T) {
 				for n := range 100 {
 					l, _ := passedTo(t, ms, c)
 					switch left := time.Until(l.Lease().Until()); {
-					case row.granted && left <= grantedFor, !row.granted && n == 5:
+					case row.granted && left <= wire.GrantLeast, !row.granted && n == 5:
 						return
 					case !row.granted && left < 9*time.Second:
 						t.Fatalf("the lease is valid for %v, want the TTL", left)
@@ -621,7 +618,7 @@ func TestAClaimThatAMasterHasRevivedIsGrantedTheLockOnce(t *testing.T) {
 		for range 30 { // a release may leave the lock open, or be that of the claim's own client
 			passOn(true)
 			got, _ := ms.Master(0).Get("a")
-			time.Sleep(grantedFor)
+			time.Sleep(wire.GrantLeast)
 			wantFree(t, ms, "a")
 			if got == token {
 				if left := queue(t, ms, 0, "a"); len(left) > 0 {

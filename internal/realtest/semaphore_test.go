@@ -7,6 +7,7 @@ import (
 	"os"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -123,7 +124,7 @@ func killedOptions() *redlock.Options {
 }
 
 // playPermits acquires all permits of a semaphore, says so, and holds them until it is killed. A permit that was granted is valid for
-// 400 ms at first. One that is lost before its first renewal, on a busy machine, is acquired again.
+// 400 ms at first. One that is lost before its first renewal, on a busy machine, is acquired again. If more than half of them are lost, the process ends.
 func playPermits() int {
 	c, err := redlock.Open(strings.Split(os.Getenv(mastersVariable), ","), killedOptions())
 	if err != nil {
@@ -131,6 +132,7 @@ func playPermits() int {
 		return 1
 	}
 	have := make(chan error)
+	var lost atomic.Int32
 	for range killedPermits {
 		go func() {
 			for once := sync.OnceFunc(func() { have <- nil }); ; {
@@ -141,6 +143,10 @@ func playPermits() int {
 				}
 				once()
 				<-p.Done()
+				if lost.Add(1) > killedPermits/2 {
+					fmt.Fprintln(os.Stderr, "most permits were lost")
+					os.Exit(1)
+				}
 				p.Release()
 			}
 		}()
