@@ -6,7 +6,9 @@ import (
 	"fmt"
 	"os"
 	"regexp"
+	"slices"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -124,22 +126,30 @@ func TestEachSingleRightMissing(t *testing.T) {
 	}
 }
 
+// A stay is from when until when somebody had a lock.
+type stay struct{ from, to time.Time }
+
 // turnsOf has two clients take turns. It returns the error of the first, if that is refused.
 func turnsOf(t *testing.T, lacking, other taken, kind string) error {
 	t.Helper()
-	var inside, lost atomic.Int32
+	var lost atomic.Int32
+	var mu sync.Mutex // guards stays
+	var stays []stay
 	enter := func(l taken, within time.Duration) error {
 		ctx, cancel := context.WithTimeout(t.Context(), within)
 		defer cancel()
 		if err := l.LockContext(ctx); err != nil {
 			return err
 		}
-		if inside.Add(1) > 1 && kind != "reader" {
-			t.Errorf("%s: two are inside", kind)
-		}
+		s := stay{from: time.Now()}
 		time.Sleep(time.Millisecond)
-		inside.Add(-1)
+		s.to = time.Now()
 		err := l.UnlockContext(t.Context())
+		if err == nil { // the lease was valid all the time
+			mu.Lock()
+			stays = append(stays, s)
+			mu.Unlock()
+		}
 		if err != nil && kind == "permit" && strings.Contains(err.Error(), "doctor names it") { // a script was refused a command
 			t.Errorf("a permit was granted that cannot be released: %v", err)
 		}
@@ -171,6 +181,12 @@ func turnsOf(t *testing.T, lacking, other taken, kind string) error {
 	close(stop)
 	if failed := <-stopped; failed != nil {
 		t.Errorf("%s: the client with all rights: %v", kind, failed)
+	}
+	slices.SortFunc(stays, func(a, b stay) int { return a.from.Compare(b.from) })
+	for i, s := range stays[min(1, len(stays)):] {
+		if kind != "reader" && s.from.Before(stays[i].to) {
+			t.Errorf("%s: two have held it together for %v", kind, stays[i].to.Sub(s.from))
+		}
 	}
 	return err
 }
