@@ -200,7 +200,7 @@ func f() int {
 
 func TestAMutantIsNoticedIsLateSurvivesOrCannotBeLoaded(t *testing.T) {
 	t.Chdir("../..")
-	const file, script = "internal/quorum/tally.go", "internal/wire/flight.lua"
+	const file, script, flagged = "internal/quorum/tally.go", "internal/wire/flight.lua", "internal/wire/set.lua"
 	of := func(file, old, by string, before, after string) *job {
 		text, err := os.ReadFile(file)
 		if err != nil {
@@ -212,8 +212,11 @@ func TestAMutantIsNoticedIsLateSurvivesOrCannotBeLoaded(t *testing.T) {
 		}
 		end := at + len(old)
 		steps := []step{{"./internal/quorum", "Tally"}}
-		if file == script {
+		switch file {
+		case script:
 			steps = []step{{"./internal/wire", "Value"}}
+		case flagged:
+			steps = []step{{"./internal/wire", "ScriptsName"}}
 		}
 		return &job{mutant{file: file, text: string(text), change: change{at, end, by, wrap{at, end, before, after}}}, steps}
 	}
@@ -227,6 +230,7 @@ func TestAMutantIsNoticedIsLateSurvivesOrCannotBeLoaded(t *testing.T) {
 		{"nothing", of(file, majority, "", "map[bool]int{true: 1 + n / 2, false: (", ")}["+on+"]"), lives},
 		{"a function that does not return", of(file, majority, "", "func() int { for "+on+" {}; return ", " }()"), late},
 		{"a script without an answer", of(script, "return", "-- return", "", ""), caught},
+		{"a script with flags", of(flagged, "return", "return ", "", ""), lives},
 		{"nonsense", of(script, "return", "turn back", "", ""), noBuild},
 	}
 	var jobs []*job

@@ -156,7 +156,7 @@ func (p *programs) of(pkg string) (string, error) {
 }
 
 // patch replaces the text of a script in the test program of a package, and writes the program to a file. The comment at the beginning
-// of the script makes room for a longer text.
+// of the script makes room for a longer text. A first line that Redis reads as flags stays: a test checks it.
 func (p *programs) patch(m *mutant, pkg, name string) error {
 	original, err := p.of(pkg)
 	if err != nil {
@@ -166,14 +166,19 @@ func (p *programs) patch(m *mutant, pkg, name string) error {
 	if err != nil {
 		return err
 	}
-	text := m.mutated()
+	flags, text := "", m.mutated()
+	if strings.HasPrefix(text, "--!") {
+		flags, text, _ = strings.Cut(text, "\n")
+		flags += "\n"
+	}
 	for strings.HasPrefix(text, "--") {
 		_, text, _ = strings.Cut(text, "\n")
 	}
-	if len(text) > len(m.text) {
+	room := len(m.text) - len(flags) - len(text)
+	if room < 0 {
 		return errors.New("the script has too little comment")
 	}
-	text = strings.Repeat("\n", len(m.text)-len(text)) + text
+	text = flags + strings.Repeat("\n", room) + text
 	if n := bytes.Count(program, []byte(m.text)); n != 1 {
 		return fmt.Errorf("the script is %d times in the tests of %s, want once", n, pkg)
 	}
