@@ -1,0 +1,378 @@
+package wire
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/gomodule/redigo/redis"
+)
+
+// field fails the test unless a field of the semaphore's hash has this value; "": it is missing.
+func (s *slotScene) field(name, want string) {
+	s.Helper()
+	got, err := redis.String(s.conn.Do("HGET", slotsKey+"k", name))
+	if got != want || err != nil && err != redis.ErrNil {
+		s.Errorf("the field %s is %q, %v, want %q", name, got, err, want)
+	}
+}
+
+// changes executes a command on the keys of the semaphore, as an error, a lost part of the memory or somebody else might.
+func (s *slotScene) changes(command string, args ...any) {
+	s.Helper()
+	if _, err := s.conn.Do(command, args...); err != nil {
+		s.Fatal(err)
+	}
+}
+
+// expires lets a slot expire, which nobody has noticed yet.
+func (s *slotScene) expires(slot string) {
+	s.Helper()
+	s.changes("ZADD", "redlock:until:k", 1, slot)
+}
+
+// What a token's wish is worth when the slot is left: B wishes slot 0 of A. A claim's slot lives for g, a holder's as long as the wish says.
+func TestAWishThatComesTrue(t *testing.T) {
+	onBoth(t, func(t *testing.T, dial func() redis.Conn) {
+		t.Run("of a claim", func(t *testing.T) {
+			s := newSlotScene(t, dial)
+			told := listen(t, dial(), "B")
+			s.says("A", "register 60000 3 1 0 400 -", "0||1")
+			s.says("B", "register 500 3 1 1 20000 -", "1||1") // its slots live for 20 s if one is granted
+			s.says("B", "aim 500 3 2 0 20000 - 0,1", "1|0=A 1=B|0")
+			s.says("A", "release 3 1 0 400", "1")
+			s.field("0", "B")
+			s.field("@B", "B 20000 3 ! 1,0")
+			s.lives("0", 10_000, 20_000)
+			s.lives("1", 10_000, 20_000)
+			if words := strings.Fields(told()); len(words) != 6 || words[0] != "*" || words[1] != "B" || words[4] != "1,0" || words[5] != slotsKey+"k" {
+				t.Errorf("B is told %q, want its slots", words)
+			}
+			s.says("B", "release 3 2 0 400", "1")
+		})
+		t.Run("of a holder", func(t *testing.T) {
+			s := newSlotScene(t, dial)
+			s.says("A", "register 60000 3 1 0 400 -", "0||1")
+			s.says("B", "heal 60000 3 1 0 400 - 0", "0")
+			s.says("A", "release 3 1 0 400", "1")
+			s.lives("0", 30_000, 60_000)
+			s.says("B", "renew 60000 0", "1")
+			s.says("B", "release 3 1 0 400", "1")
+		})
+		t.Run("of a token that has left", func(t *testing.T) {
+			s := newSlotScene(t, dial)
+			s.says("A", "register 60000 3 1 0 400 -", "0||1")
+			s.says("B", "aim 400 3 1 0 400 - 0", "|0=A|1")
+			s.says("B", "release 3 1 0 400", "0")
+			s.says("A", "release 3 1 0 400", "1")
+			s.says("C", "register 60000 3 1 0 400 -", "0||1")
+			s.says("C", "release 3 1 0 400", "1")
+		})
+		t.Run("that has expired, and is all that its token has", func(t *testing.T) {
+			s := newSlotScene(t, dial)
+			s.says("A", "register 60000 3 1 0 400 -", "0||1")
+			s.says("C", "register 60000 3 1 1 400 -", "1||1")
+			s.says("B", "aim 400 3 1 0 400 - 0", "|0=A|1")
+			s.changes("HSET", slotsKey+"k", "w0", "B 1 1")
+			s.says("A", "release 3 1 0 400", "1")
+			s.field("@B", "")
+			s.says("C", "release 3 1 0 400", "1")
+		})
+		t.Run("of the token that leaves the slot", func(t *testing.T) {
+			s := newSlotScene(t, dial)
+			s.says("A", "register 60000 3 2 0 400 -", "0,1||1")
+			s.changes("HSET", slotsKey+"k", "w0", "A 9999999999999 0")
+			s.says("A", "renew 60000 1", "1")
+			s.field("0", "")
+			s.says("A", "release 3 1 0 400", "1")
+		})
+	})
+}
+
+// A leaves slot 0, and wishes slot 1 of B. B is given slot 0 for it, unless B has aimed, or is not known any more.
+func TestWhoIsGivenASlotInExchange(t *testing.T) {
+	onBoth(t, func(t *testing.T, dial func() redis.Conn) {
+		for _, row := range []struct {
+			name          string
+			before        func(s *slotScene)
+			owner, record string // of slot 0, and of B
+		}{
+			{"a claim", func(*slotScene) {}, "B", "B 400 3 - 1,0"},
+			{"one that has aimed", func(s *slotScene) { s.says("B", "aim 60000 3 1 0 400 - 1", "1|1=B|0") }, "", "B 400 3 ! 1"},
+			{"one whose record is lost", func(s *slotScene) { s.changes("HDEL", slotsKey+"k", "@B") }, "", ""},
+		} {
+			t.Run(row.name, func(t *testing.T) {
+				s := newSlotScene(t, dial, "A", "B")
+				s.says("A", "register 60000 3 1 0 400 -", "0||1")
+				s.says("B", "register 60000 3 1 1 400 -", "1||1")
+				row.before(s)
+				s.says("A", "aim 400 3 1 0 400 - 1", "|1=B|0")
+				s.field("0", row.owner)
+				s.field("@B", row.record)
+				s.changes("DEL", slotsKey+"k", "redlock:until:k", "redlock:taken:k")
+			})
+		}
+	})
+}
+
+// Slots expire whose tokens have others, have aimed, or are not known.
+func TestWhatIsLeftOfATokenWhoseSlotsExpire(t *testing.T) {
+	onBoth(t, func(t *testing.T, dial func() redis.Conn) {
+		s := newSlotScene(t, dial)
+		s.says("A", "register 60000 9 2 0 400 -", "0,1||1")
+		s.says("B", "register 60000 9 2 2 400 -", "2,3||1")
+		s.says("B", "aim 60000 9 2 0 400 - 2,3", "2,3|2=B 3=B|0")
+		s.says("C", "register 60000 9 1 4 400 -", "4||1")
+		s.says("C", "aim 60000 9 1 0 400 - 4", "4|4=C|0")
+		for _, slot := range []string{"0", "2", "4", "7"} { // nobody has slot 7
+			s.expires(slot)
+		}
+		s.says("D", "register 60000 9 1 8 400 -", "8||1")
+		s.field("@A", "A 400 9 - 1")
+		s.field("@B", "B 400 9 ! 3")
+		s.field("@C", "")
+		for id, n := range map[string]int{"A": 2, "B": 2, "D": 1} {
+			s.says(id, fmt.Sprintf("release 9 %d 0 400", n), "1")
+		}
+	})
+}
+
+// Releases notice that 70 slots have expired.
+func TestManySlotsExpireAtATime(t *testing.T) {
+	onBoth(t, func(t *testing.T, dial func() redis.Conn) {
+		s := newSlotScene(t, dial)
+		for i := range 7 {
+			id := fmt.Sprint("A", i)
+			first := 10 * i
+			if _, err := s.conn.Do("EVALSHA", slotsLua.sha, 1, slotsKey+"k", id, fmt.Sprintf("register 60000 80 10 %d 400 -", first), id); err != nil {
+				t.Fatal(err)
+			}
+		}
+		for slot := range 70 {
+			s.expires(fmt.Sprint(slot))
+		}
+		s.says("B", "release 80 1 0 400", "0")
+		s.says("B", "release 80 1 0 400", "0")
+		if n, err := redis.Int(s.conn.Do("EXISTS", slotsKey+"k", "redlock:until:k")); n != 0 || err != nil {
+			t.Errorf("%d keys are left, %v, want none", n, err)
+		}
+		s.changes("DEL", "redlock:taken:k")
+	})
+}
+
+// A loose slot goes to the next claim, unless its number is not below the limit of that.
+func TestASlotThatWasReleasedGoesToTheNextClaim(t *testing.T) {
+	onBoth(t, func(t *testing.T, dial func() redis.Conn) {
+		t.Run("although another one is free", func(t *testing.T) {
+			s := newSlotScene(t, dial, "D")
+			s.says("A", "register 60000 2 1 1 400 -", "1||1")
+			s.says("B", "register 60000 2 1 0 400 -", "0||1")
+			s.says("D", "register 60000 2 1 0 400 0", "||1")
+			s.changes("HDEL", slotsKey+"k", "0", "@B") // the master has lost a slot
+			s.changes("ZREM", "redlock:until:k", "0")
+			s.changes("SETBIT", "redlock:taken:k", 0, 0)
+			s.says("A", "release 2 1 1 400", "1")
+			s.says("D", "again 400 2 1 0 400 0", "1||0")
+			s.says("D", "release 2 1 0 400", "1")
+		})
+		t.Run("below its limit", func(t *testing.T) {
+			s := newSlotScene(t, dial, "D")
+			s.says("A", "register 60000 9 2 7 400 -", "7,0||1")
+			s.says("D", "register 60000 2 1 0 400 0", "||1|9")
+			s.says("A", "release 9 2 7 400", "1")
+			s.says("D", "again 400 2 1 0 400 0", "0||0")
+			s.says("D", "release 2 1 0 400", "1")
+		})
+	})
+}
+
+// Where the memory of a master has lost a part, no command fails, and no slot is given to two tokens.
+func TestSemaphoresWhoseKeysDoNotAgree(t *testing.T) {
+	onBoth(t, func(t *testing.T, dial func() redis.Conn) {
+		t.Run("a slot that is preferred is above the limit", func(t *testing.T) {
+			s := newSlotScene(t, dial)
+			s.says("A", "register 60000 2 1 7 400 -", "0||1")
+			s.says("A", "release 2 1 7 400", "1")
+		})
+		t.Run("no slot is counted as taken, but all are", func(t *testing.T) {
+			s := newSlotScene(t, dial)
+			s.changes("HSET", slotsKey+"k", "0", "X", "1", "Y")
+			s.says("A", "register 60000 2 1 0 400 -", "||0")
+			s.changes("DEL", slotsKey+"k", "redlock:taken:k")
+		})
+		t.Run("until when a slot is taken is lost", func(t *testing.T) {
+			s := newSlotScene(t, dial)
+			s.says("A", "register 60000 2 1 0 400 -", "0||1")
+			s.changes("ZREM", "redlock:until:k", "0")
+			s.says("A", "aim 60000 2 1 0 400 - 0", "0|0=A|0")
+			s.lives("0", 30_000, 60_000)
+			s.says("A", "release 2 1 0 400", "1")
+		})
+		t.Run("a slot that is wished has no owner", func(t *testing.T) {
+			s := newSlotScene(t, dial, "A")
+			s.says("A", "register 60000 2 1 1 400 -", "1||1")
+			s.changes("HSET", slotsKey+"k", "crossed", "0", "w0", "B 9999999999999 1")
+			s.says("C", "release 2 1 0 400", "0")
+			s.field("crossed", "")
+			s.says("A", "release 2 1 1 400", "1")
+		})
+		t.Run("a wish is over", func(t *testing.T) {
+			s := newSlotScene(t, dial, "A")
+			s.says("A", "register 60000 2 1 0 400 -", "0||1")
+			s.changes("HSET", slotsKey+"k", "crossed", "0")
+			s.says("C", "release 2 1 0 400", "0")
+			s.field("crossed", "")
+			s.field("@A", "A 400 2 - 0")
+			s.says("A", "release 2 1 0 400", "1")
+		})
+		t.Run("the slot of a holder is lost, and a claim takes another one", func(t *testing.T) {
+			s := newSlotScene(t, dial, "B")
+			s.says("A", "register 60000 2 1 0 400 -", "0||1")
+			s.says("C", "register 60000 2 1 1 400 -", "1||1")
+			s.says("B", "register 60000 2 1 0 400 0", "||1")
+			s.changes("HDEL", slotsKey+"k", "1", "@C")
+			s.changes("ZREM", "redlock:until:k", "1")
+			s.changes("SETBIT", "redlock:taken:k", 1, 0)
+			s.says("A", "aim 60000 2 1 0 400 - 1", "1|1=A|0") // and leaves slot 0
+			s.says("B", "again 400 2 1 0 400 0", "0||0")
+			s.says("A", "release 2 1 0 400", "1")
+			s.says("B", "release 2 1 0 400", "1")
+		})
+		t.Run("what is noted of a client is no text", func(t *testing.T) {
+			s := newSlotScene(t, dial, "B")
+			s.says("A", "register 60000 1 1 0 400 -", "0||1")
+			s.says("B", "register 60000 1 1 0 400 0", "||1")
+			s.changes("RPUSH", "redlock:waiter:B", "x")
+			s.says("A", "release 1 1 0 400", "1")
+			s.says("B", "again 400 1 1 0 400 0", "0||0")
+			s.says("B", "release 1 1 0 400", "1")
+			s.changes("DEL", "redlock:waiter:B")
+		})
+		t.Run("a client of an earlier version has noted that it runs", func(t *testing.T) {
+			s := newSlotScene(t, dial, "B", "C")
+			s.says("A", "register 60000 1 1 0 400 -", "0||1")
+			s.says("B", "register 60000 1 1 0 400 9", "||1")
+			s.says("C", "register 60000 1 1 0 400 0", "||1")
+			s.changes("SET", "redlock:waiter:B", "1 20") // and that was long ago
+			s.says("A", "release 1 1 0 400", "1")
+			s.says("C", "again 400 1 1 0 400 0", "0||0")
+			s.says("C", "release 1 1 0 400", "1")
+			s.changes("DEL", "redlock:waiter:B", slotsKey+"k", "redlock:until:k", "redlock:taken:k", "redlock:permits:k")
+		})
+	})
+}
+
+// Claims whose slots others wish are noted until they were given others, or nobody wishes their slots.
+func TestClaimsInTheWayAreNoted(t *testing.T) {
+	onBoth(t, func(t *testing.T, dial func() redis.Conn) {
+		t.Run("two, one of which is out of the way", func(t *testing.T) {
+			s := newSlotScene(t, dial, "A", "B")
+			s.says("A", "register 60000 2 1 0 400 -", "0||1")
+			s.says("B", "register 60000 2 1 1 400 -", "1||1")
+			s.says("C", "aim 60000 2 1 0 400 - 0", "|0=A|1")
+			s.says("D", "aim 60000 2 1 0 400 - 1", "|1=B|1")
+			s.field("crossed", "0,1")
+			s.says("A", "renew 60000 0", "1")
+			s.changes("HDEL", slotsKey+"k", "w0")
+			s.says("E", "release 2 1 0 400", "0")
+			s.field("crossed", "1")
+			for _, id := range []string{"A", "B", "D"} {
+				s.says(id, "release 2 1 0 400", "1")
+			}
+		})
+		// Slot 7 counts, too: it was given with another limit. So A is given the last one.
+		t.Run("and are given no more slots than the limit allows", func(t *testing.T) {
+			s := newSlotScene(t, dial, "A", "D")
+			s.says("X", "register 60000 9 1 7 400 -", "7||1")
+			s.says("A", "register 60000 3 1 0 400 -", "0||1|9")
+			s.says("C", "register 60000 3 1 1 400 -", "1||1")
+			s.says("B", "aim 60000 3 1 0 400 - 0", "|0=A|1")
+			s.says("D", "register 60000 3 1 0 400 0", "||1")
+			s.says("C", "release 3 1 1 400", "1")
+			s.field("@A", "A 400 3 - 0,1")
+			s.field("@D", "")
+			s.field("crossed", "")
+			s.changes("DEL", slotsKey+"k", "redlock:until:k", "redlock:taken:k", "redlock:permits:k")
+		})
+	})
+}
+
+// A claim that leaves the queue for its aim was known before.
+func TestAClaimThatAimsWasKnownIfItWaited(t *testing.T) {
+	onBoth(t, func(t *testing.T, dial func() redis.Conn) {
+		s := newSlotScene(t, dial, "B")
+		s.says("A", "register 60000 1 1 0 400 -", "0||1")
+		s.says("B", "register 60000 1 1 0 400 0", "||1")
+		s.says("B", "aim 400 1 1 0 400 0 0", "|0=A|0")
+		s.says("C", "aim 400 1 1 0 400 0 0", "|0=A|1")
+		s.says("A", "release 1 1 0 400", "1")
+	})
+}
+
+// More clients in a row have ended than are near.
+func TestASlotGoesPastManyClientsThatHaveEnded(t *testing.T) {
+	onBoth(t, func(t *testing.T, dial func() redis.Conn) {
+		s := newSlotScene(t, dial, "D")
+		s.says("A", "register 60000 3 3 0 400 -", "0,1,2||1")
+		for i := range 9 {
+			s.says(fmt.Sprint("x", i), fmt.Sprintf("register 60000 3 1 0 400 %d", 900-i), "||1")
+		}
+		s.says("D", "register 60000 3 1 0 400 0", "||1")
+		s.says("A", "release 3 3 0 400", "1")
+		s.says("D", "again 400 3 1 0 400 0", "0||0")
+		s.says("D", "release 3 1 0 400", "1")
+	})
+}
+
+// One call has two commands for one semaphore. The first leaves no slot taken: it has offered the only one to a client that has ended. So the keys
+// that the second creates must be given a time to live.
+func TestKeysThatAreCreatedAgainWithinOneCallExpire(t *testing.T) {
+	onBoth(t, func(t *testing.T, dial func() redis.Conn) {
+		s := newSlotScene(t, dial, "B")
+		s.says("A", "register 60000 1 1 0 400 -", "0||1")
+		s.says("x", "register 60000 1 1 0 400 0", "||1")
+		s.changes("DEL", slotsKey+"k", "redlock:until:k", "redlock:taken:k")
+		if _, err := s.conn.Do("EVALSHA", slotsLua.sha, 2, slotsKey+"k", slotsKey+"k", "B", "again 400 1 1 0 400 -", "C", "register 300 1 1 0 300 -", "B"); err != nil {
+			t.Fatal(err)
+		}
+		s.field("0", "B")
+		for _, key := range []string{slotsKey + "k", "redlock:until:k", "redlock:taken:k"} {
+			if ms, err := redis.Int(s.conn.Do("PTTL", key)); err != nil || ms <= 300 {
+				t.Errorf("%s lives for %d ms, %v", key, ms, err)
+			}
+		}
+	})
+}
+
+// A grant names the process of the server, by which the client knows whether it has restarted. A user who may not ask for it gets permits, too.
+func TestAGrantOfASlotNamesTheProcess(t *testing.T) {
+	onBoth(t, func(t *testing.T, dial func() redis.Conn) {
+		s := newSlotScene(t, dial)
+		told := listen(t, dial(), "B")
+		info, err := redis.String(s.conn.Do("INFO", "server"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, run, _ := strings.Cut(info, "run_id:")
+		run = run[:40]
+		for _, row := range []struct {
+			name, want string
+			forbid     bool
+		}{{"a user with the right to INFO", run, false}, {"a user without", "-", true}} {
+			t.Run(row.name, func(t *testing.T) {
+				if row.forbid {
+					if _, err := s.conn.Do("ACL", "SETUSER", "default", "-info"); err != nil {
+						t.Skip("miniredis knows no rights")
+					}
+				}
+				s.says("A", "register 60000 1 1 0 400 -", "0||1")
+				s.says("B", "register 60000 1 1 0 400 0", "||1")
+				s.says("A", "release 1 1 0 400", "1")
+				if words := strings.Fields(told()); len(words) != 6 || words[2] != row.want {
+					t.Errorf("B is told %q, want %s as the third word", words, row.want)
+				}
+				s.says("B", "release 1 1 0 400", "1")
+			})
+		}
+	})
+}
