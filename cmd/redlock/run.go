@@ -306,9 +306,9 @@ func runLocked(ctx context.Context, cfg runConfig, errOut io.Writer) error {
 func (cfg runConfig) hold(cmd *exec.Cmd, held *runLease, in *inbox, log *slog.Logger) error {
 	lease, began := held.lease, time.Now()
 	grace := cfg.ttl / graceFraction
-	if time.Until(lease.Until()) <= grace {
-		// The release of another process has granted it, for a short time at first. If this fails, the job ends the
-		// command.
+	if time.Until(lease.Until()) <= cfg.ttl/2 {
+		// The release of another process has granted it, for a short time at first: eight round trips. The first renewal might come when
+		// less than the grace is left. If this fails, the job ends the command.
 		lease.Extend(context.Background())
 	}
 	cmd.Env = append(cmd.Env, held.env...)

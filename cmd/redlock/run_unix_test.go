@@ -17,6 +17,7 @@ import (
 
 	"github.com/gomodule/redigo/redis"
 
+	"github.com/redlock-go/redlock/internal/proxy"
 	"github.com/redlock-go/redlock/internal/redisserver"
 )
 
@@ -250,24 +251,44 @@ func TestRunEndsItsCommandWhenTheKeysAreDeleted(t *testing.T) {
 // between SIGTERM and SIGKILL.
 func TestRunDoesNotEndTheCommandOfALeaseThatWasGranted(t *testing.T) {
 	t.Parallel()
-	servers, masters := realMasters(t)
-	first := startRun(t, masters, []string{"--ttl", "10s"}, "hold")
-	first.expect("ready")
-	second := startRun(t, masters, []string{"--ttl", "10s", "--wait", "20s"}, "hold")
-	for _, s := range servers {
-		until(t, func() bool {
-			n, err := s.Do("ZCARD", "redlock:queue:n")
-			return err == nil && n == int64(1)
+	for _, row := range []struct {
+		name, ttl string
+		delay     time.Duration // of each way to a master
+	}{
+		{"masters that are near", "10s", 0},
+		{"masters that are far", "5s", 80 * time.Millisecond}, // a little more than the grace is left of such a lease
+	} {
+		t.Run(row.name, func(t *testing.T) {
+			t.Parallel()
+			servers, masters := realMasters(t)
+			if row.delay > 0 {
+				var far []string
+				for _, s := range servers {
+					p := proxy.TB(t, s.Addr())
+					p.Delay(row.delay)
+					far = append(far, p.Addr())
+				}
+				masters = strings.Join(far, ",")
+			}
+			first := startRun(t, masters, []string{"--ttl", row.ttl}, "hold")
+			first.expect("ready")
+			second := startRun(t, masters, []string{"--ttl", row.ttl, "--wait", "20s"}, "hold")
+			for _, s := range servers {
+				until(t, func() bool {
+					n, err := s.Do("ZCARD", "redlock:queue:n")
+					return err == nil && n == int64(1)
+				})
+			}
+			first.cmd.Process.Signal(syscall.SIGTERM)
+			first.wantEnd(40)
+			second.expect("ready")
+			time.Sleep(300 * time.Millisecond) // a defect would have asked the command to end at its start
+			second.cmd.Process.Signal(syscall.SIGTERM)
+			second.wantEnd(40)
+			if said := second.said(); strings.Contains(said, "cannot be renewed") {
+				t.Errorf("it says %q", said)
+			}
 		})
-	}
-	first.cmd.Process.Signal(syscall.SIGTERM)
-	first.wantEnd(40)
-	second.expect("ready")
-	time.Sleep(300 * time.Millisecond) // a defect would have asked the command to end at its start
-	second.cmd.Process.Signal(syscall.SIGTERM)
-	second.wantEnd(40)
-	if said := second.said(); strings.Contains(said, "cannot be renewed") {
-		t.Errorf("it says %q", said)
 	}
 }
 

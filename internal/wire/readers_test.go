@@ -3,6 +3,7 @@ package wire
 import (
 	"reflect"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -208,6 +209,9 @@ func TestTheReleaseOfAReaderThatDoesNotStandLeavesTheQueue(t *testing.T) {
 		s.do("r", "read 100000 0 500", below)
 		s.do("r", "undo", -1)
 		waits(true)
+		s.do("r", "quit", -1)
+		waits(false)
+		s.do("r", "read 100000 0 500", below)
 		s.do("r", "release", -1)
 		waits(false)
 		s.do("r", "read 100000 0 500", below)
@@ -354,6 +358,53 @@ func TestAReaderIsRefusedWhereTheFenceIsNoNumber(t *testing.T) {
 			s.do("r", "heal 100000 5", row.want)
 			s.do("r", "release", 1)
 		}
+	})
+}
+
+// A server whose memory is full refuses what would make it fuller. Readers that stand keep the lock.
+func TestAReaderIsRenewedWhileTheMemoryIsFull(t *testing.T) {
+	onBoth(t, func(t *testing.T, dial func() redis.Conn) {
+		s := newScene(t, dial)
+		s.do("r", "read 50000 0 -", 1)
+		if _, err := s.conn.Do("CONFIG", "SET", "maxmemory", "1", "maxmemory-policy", "noeviction"); err != nil {
+			t.Skip("miniredis knows no limit")
+		}
+		s.do("r", "renew 100000", 1)
+		s.key(ReadersMarker, 90*time.Second, 100*time.Second)
+	})
+}
+
+// A reader whose fence cannot be written back does not count.
+func TestAReadersFenceThatCannotBeWrittenIsAnError(t *testing.T) {
+	onBoth(t, func(t *testing.T, dial func() redis.Conn) {
+		s := newScene(t, dial)
+		s.do("r", "read 100000 0 - 5", []any{int64(1), int64(5)})
+		if _, err := s.conn.Do("ACL", "SETUSER", "default", "resetkeys", "~k", "~redlock:readers:*", "~redlock:rqueue:*", "~redlock:intent:*", "%R~redlock:fence:*"); err != nil {
+			t.Skip("miniredis knows no rights")
+		}
+		s.do("r", "read 100000 0 - 4", []any{int64(1), int64(5)})
+		s.do("r", "read 100000 0 - 7", "ERR The user executing the script")
+	})
+}
+
+// The error says what is wrong, and the commands of the same call on other keys are executed.
+func TestAnErrorOfAReaderIsToldWithItsText(t *testing.T) {
+	onBoth(t, func(t *testing.T, dial func() redis.Conn) {
+		s := newScene(t, dial)
+		s.conn.Do("SET", "redlock:readers:k", "a text")
+		s.conn.Do("SET", "k", ReadersMarker)
+		wrong := func(reply any) {
+			t.Helper()
+			if err, ok := reply.(error); !ok || !strings.Contains(err.Error(), "WRONGTYPE") {
+				t.Errorf("the command on the wrong type is answered with %v", reply)
+			}
+		}
+		s.ask(wrong, "EVALSHA", readersLua.sha, 1, "k", "r", "renew 100000", "R")
+		got, err := redis.Values(s.conn.Do("EVALSHA", readersLua.sha, 2, "k", "other", "r", "renew 9000", "R", "read 9000 0 -", "R"))
+		if err != nil || len(got) != 2 || got[1] != int64(1) {
+			t.Fatalf("answered %v, %v", got, err)
+		}
+		wrong(got[0])
 	})
 }
 

@@ -309,6 +309,51 @@ func TestAClaimThatAimsWasKnownIfItWaited(t *testing.T) {
 	})
 }
 
+// waits fails the test unless the first part of an answer is in a range.
+func (s *slotScene) waits(id, word string, least, most int64) {
+	s.Helper()
+	reply, err := redis.Values(s.conn.Do("EVALSHA", slotsLua.sha, 1, slotsKey+"k", id, word, id))
+	if err != nil || len(reply) != 6 {
+		s.Fatalf("%s by %s: %v, %v", word, id, reply, err)
+	}
+	if n, ok := reply[0].(int64); !ok || n < least || n > most {
+		s.Errorf("%s by %s: %v, want %d to %d as the first part", word, id, reply, least, most)
+	}
+}
+
+// Who stands in slots is told when the first of them expires, and others when the next slot does.
+func TestWhenSlotsExpireIsTold(t *testing.T) {
+	onBoth(t, func(t *testing.T, dial func() redis.Conn) {
+		s := newSlotScene(t, dial, "B")
+		now, err := redis.Int64s(s.conn.Do("TIME"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		s.says("A", "register 60000 2 2 0 400 -", "0,1||1")
+		s.changes("ZADD", "redlock:until:k", now[0]*1000+30_000, "0") // now[0] is up to a second ago
+		s.waits("A", "again 400 2 2 0 400 -", 2+20_000, 2+30_000)
+		s.waits("B", "register 60000 2 1 0 400 0", -2-30_000, -2-20_000)
+		s.changes("ZREM", "redlock:until:k", "1")
+		s.waits("A", "again 400 2 2 0 400 -", 2, 2)
+		s.changes("DEL", slotsKey+"k", "redlock:until:k", "redlock:taken:k")
+		s.waits("C", "register 60000 2 1 0 400 -", -2, -2) // no slot is taken, and B waits
+		s.changes("DEL", "redlock:permits:k")
+	})
+}
+
+// One call releases the only slot that is taken, and gives a claim another one, which it prefers.
+func TestASlotThatWasReleasedEarlierInTheCallIsAsAnyOther(t *testing.T) {
+	onBoth(t, func(t *testing.T, dial func() redis.Conn) {
+		s := newSlotScene(t, dial)
+		s.says("A", "register 60000 2 1 0 400 -", "0||1")
+		if _, err := s.conn.Do("EVALSHA", slotsLua.sha, 2, slotsKey+"k", slotsKey+"k", "A", "release 2 1 0 400", "A", "register 60000 2 1 1 400 -", "B"); err != nil {
+			t.Fatal(err)
+		}
+		s.field("1", "B")
+		s.says("B", "release 2 1 1 400", "1")
+	})
+}
+
 // More clients in a row have ended than are near.
 func TestASlotGoesPastManyClientsThatHaveEnded(t *testing.T) {
 	onBoth(t, func(t *testing.T, dial func() redis.Conn) {
@@ -321,6 +366,69 @@ func TestASlotGoesPastManyClientsThatHaveEnded(t *testing.T) {
 		s.says("A", "release 3 3 0 400", "1")
 		s.says("D", "again 400 3 1 0 400 0", "0||0")
 		s.says("D", "release 3 1 0 400", "1")
+	})
+}
+
+// A client that has ended says nothing about whether the next one is stopped.
+func TestAnUnheardClientBehindOneThatHasEndedIsGivenTheSlot(t *testing.T) {
+	onBoth(t, func(t *testing.T, dial func() redis.Conn) {
+		s := newSlotScene(t, dial, "B", "C")
+		s.says("A", "register 60000 1 1 0 400 -", "0||1")
+		for i, id := range []string{"x", "B", "C"} {
+			s.says(id, fmt.Sprintf("register 60000 1 1 0 400 %d", 9-i), "||1")
+		}
+		s.note("x", silent[0], silent[1])
+		s.note("B", unheard[0], unheard[1])
+		s.says("A", "release 1 1 0 400", "1")
+		s.field("0", "B")
+		s.changes("DEL", slotsKey+"k", "redlock:until:k", "redlock:taken:k", "redlock:permits:k", "redlock:waiter:x", "redlock:waiter:B")
+	})
+}
+
+// One claim is given a slot, and another one is passed over. So two become near.
+func TestClaimsThatBecomeNearSinceOneIsPassedOverAreTold(t *testing.T) {
+	onBoth(t, func(t *testing.T, dial func() redis.Conn) {
+		s := newSlotScene(t, dial, "C", "D", "E")
+		told := listen(t, dial(), "F")
+		s.says("A", "register 60000 1 1 0 400 -", "0||1")
+		for i, id := range []string{"C", "D", "E", "F"} {
+			s.says(id, fmt.Sprintf("register 60000 1 1 0 400 %d", 9-i), "||1")
+		}
+		s.note("C", silent[0], silent[1])
+		s.says("A", "release 1 1 0 400", "1")
+		s.field("0", "D")
+		if got, want := told(), "= F "+slotsKey+"k"; got != want {
+			t.Errorf("F is told %q, want %q", got, want)
+		}
+		s.changes("DEL", slotsKey+"k", "redlock:until:k", "redlock:taken:k", "redlock:permits:k", "redlock:waiter:C")
+	})
+}
+
+// One call polls for a claim, then for one that was passed over, and then releases the slot. The claim that was passed over has waited for longer.
+func TestAClaimThatWasPassedOverHasItsPlaceAgainWithinOneCall(t *testing.T) {
+	onBoth(t, func(t *testing.T, dial func() redis.Conn) {
+		s := newSlotScene(t, dial, "C")
+		poll := func(waited int) string { return fmt.Sprintf("again 400 1 1 0 400 %d", waited) }
+		call := func(words ...string) {
+			t.Helper()
+			args := redis.Args{slotsLua.sha, len(words) / 2}
+			for range len(words) / 2 {
+				args = args.Add(slotsKey + "k")
+			}
+			if _, err := s.conn.Do("EVALSHA", args.Add("C").AddFlat(words)...); err != nil {
+				t.Fatal(err)
+			}
+		}
+		s.says("A", "register 60000 1 1 0 400 -", "0||1")
+		call(poll(900), "old", poll(10), "new")
+		members, err := redis.Strings(s.conn.Do("ZRANGE", "redlock:permits:k", 0, 0, "WITHSCORES"))
+		if err != nil || len(members) != 2 {
+			t.Fatalf("the queue begins with %q, %v", members, err)
+		}
+		s.changes("ZINCRBY", "redlock:permits:k", "4000000000000000", members[0]) // it was passed over
+		call(poll(10), "new", poll(900), "old", "release 1 1 0 400", "A")
+		s.field("0", "old")
+		s.changes("DEL", slotsKey+"k", "redlock:until:k", "redlock:taken:k", "redlock:permits:k")
 	})
 }
 
