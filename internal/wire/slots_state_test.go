@@ -94,15 +94,17 @@ func TestWhoIsGivenASlotInExchange(t *testing.T) {
 	onBoth(t, func(t *testing.T, dial func() redis.Conn) {
 		for _, row := range []struct {
 			name          string
+			listeners     []string
 			before        func(s *slotScene)
 			owner, record string // of slot 0, and of B
 		}{
-			{"a claim", func(*slotScene) {}, "B", "B 400 3 - 1,0"},
-			{"one that has aimed", func(s *slotScene) { s.says("B", "aim 60000 3 1 0 400 - 1", "1|1=B|0") }, "", "B 400 3 ! 1"},
-			{"one whose record is lost", func(s *slotScene) { s.changes("HDEL", slotsKey+"k", "@B") }, "", ""},
+			{"a claim", []string{"A", "B"}, func(*slotScene) {}, "B", "B 400 3 - 1,0"},
+			{"a claim whose client does not listen", nil, func(*slotScene) {}, "B", "B 400 3 - 1,0"},
+			{"one that has aimed", []string{"A", "B"}, func(s *slotScene) { s.says("B", "aim 60000 3 1 0 400 - 1", "1|1=B|0") }, "", "B 400 3 ! 1"},
+			{"one whose record is lost", []string{"A", "B"}, func(s *slotScene) { s.changes("HDEL", slotsKey+"k", "@B") }, "", ""},
 		} {
 			t.Run(row.name, func(t *testing.T) {
-				s := newSlotScene(t, dial, "A", "B")
+				s := newSlotScene(t, dial, row.listeners...)
 				s.says("A", "register 60000 3 1 0 400 -", "0||1")
 				s.says("B", "register 60000 3 1 1 400 -", "1||1")
 				row.before(s)
@@ -319,6 +321,33 @@ func (s *slotScene) waits(id, word string, least, most int64) {
 	if n, ok := reply[0].(int64); !ok || n < least || n > most {
 		s.Errorf("%s by %s: %v, want %d to %d as the first part", word, id, reply, least, most)
 	}
+	if _, ok := reply[5].(int64); !ok {
+		s.Errorf("%s by %s: %v, want a number as the last part", word, id, reply)
+	}
+}
+
+// keysExpire fails the test unless the keys of the semaphore live for longer than ms.
+func (s *slotScene) keysExpire(ms int) {
+	s.Helper()
+	for _, key := range []string{slotsKey + "k", "redlock:until:k"} {
+		if left, err := redis.Int(s.conn.Do("PTTL", key)); err != nil || left <= ms {
+			s.Errorf("%s lives for %d ms, %v, want more than %d", key, left, err, ms)
+		}
+	}
+}
+
+// call has a client send several commands for the semaphore in one call, each a word and a token, and returns the answers.
+func (s *slotScene) call(id string, words ...string) []any {
+	s.Helper()
+	args := redis.Args{slotsLua.sha, len(words) / 2}
+	for range len(words) / 2 {
+		args = args.Add(slotsKey + "k")
+	}
+	answers, err := redis.Values(s.conn.Do("EVALSHA", args.Add(id).AddFlat(words)...))
+	if err != nil || len(answers) != len(words)/2 {
+		s.Fatalf("%d answers to %q, %v", len(answers), words, err)
+	}
+	return answers
 }
 
 // Who stands in slots is told when the first of them expires, and others when the next slot does.
@@ -346,8 +375,9 @@ func TestASlotThatWasReleasedEarlierInTheCallIsAsAnyOther(t *testing.T) {
 	onBoth(t, func(t *testing.T, dial func() redis.Conn) {
 		s := newSlotScene(t, dial)
 		s.says("A", "register 60000 2 1 0 400 -", "0||1")
-		if _, err := s.conn.Do("EVALSHA", slotsLua.sha, 2, slotsKey+"k", slotsKey+"k", "A", "release 2 1 0 400", "A", "register 60000 2 1 1 400 -", "B"); err != nil {
-			t.Fatal(err)
+		answers := s.call("A", "release 2 1 0 400", "A", "register 60000 2 1 1 400 -", "B")
+		if second, ok := answers[1].([]any); answers[0] != int64(1) || !ok || len(second) != 6 || second[0] != int64(1) {
+			t.Errorf("the answers are %v", answers)
 		}
 		s.field("1", "B")
 		s.says("B", "release 2 1 1 400", "1")
@@ -409,24 +439,14 @@ func TestAClaimThatWasPassedOverHasItsPlaceAgainWithinOneCall(t *testing.T) {
 	onBoth(t, func(t *testing.T, dial func() redis.Conn) {
 		s := newSlotScene(t, dial, "C")
 		poll := func(waited int) string { return fmt.Sprintf("again 400 1 1 0 400 %d", waited) }
-		call := func(words ...string) {
-			t.Helper()
-			args := redis.Args{slotsLua.sha, len(words) / 2}
-			for range len(words) / 2 {
-				args = args.Add(slotsKey + "k")
-			}
-			if _, err := s.conn.Do("EVALSHA", args.Add("C").AddFlat(words)...); err != nil {
-				t.Fatal(err)
-			}
-		}
 		s.says("A", "register 60000 1 1 0 400 -", "0||1")
-		call(poll(900), "old", poll(10), "new")
+		s.call("C", poll(900), "old", poll(10), "new")
 		members, err := redis.Strings(s.conn.Do("ZRANGE", "redlock:permits:k", 0, 0, "WITHSCORES"))
 		if err != nil || len(members) != 2 {
 			t.Fatalf("the queue begins with %q, %v", members, err)
 		}
 		s.changes("ZINCRBY", "redlock:permits:k", "4000000000000000", members[0]) // it was passed over
-		call(poll(10), "new", poll(900), "old", "release 1 1 0 400", "A")
+		s.call("C", poll(10), "new", poll(900), "old", "release 1 1 0 400", "A")
 		s.field("0", "old")
 		s.changes("DEL", slotsKey+"k", "redlock:until:k", "redlock:taken:k", "redlock:permits:k")
 	})
@@ -440,15 +460,12 @@ func TestKeysThatAreCreatedAgainWithinOneCallExpire(t *testing.T) {
 		s.says("A", "register 60000 1 1 0 400 -", "0||1")
 		s.says("x", "register 60000 1 1 0 400 0", "||1")
 		s.changes("DEL", slotsKey+"k", "redlock:until:k", "redlock:taken:k")
-		if _, err := s.conn.Do("EVALSHA", slotsLua.sha, 2, slotsKey+"k", slotsKey+"k", "B", "again 400 1 1 0 400 -", "C", "register 300 1 1 0 300 -", "B"); err != nil {
-			t.Fatal(err)
-		}
+		s.call("B", "again 400 1 1 0 400 -", "C", "register 300 1 1 0 300 -", "B")
 		s.field("0", "B")
-		for _, key := range []string{slotsKey + "k", "redlock:until:k", "redlock:taken:k"} {
-			if ms, err := redis.Int(s.conn.Do("PTTL", key)); err != nil || ms <= 300 {
-				t.Errorf("%s lives for %d ms, %v", key, ms, err)
-			}
-		}
+		s.keysExpire(300)
+		s.call("B", "heal 60000 1 1 0 400 - 0", "B", "release 1 1 0 400", "B", "register 300 1 1 0 300 -", "C")
+		s.field("0", "C")
+		s.keysExpire(300)
 	})
 }
 
@@ -482,5 +499,192 @@ func TestAGrantOfASlotNamesTheProcess(t *testing.T) {
 				s.says("B", "release 1 1 0 400", "1")
 			})
 		}
+	})
+}
+
+// A claim that joins the queue in the middle of a call is given a slot by a release at the end of it.
+func TestAClaimThatJoinsWithinACallIsInItsQueue(t *testing.T) {
+	onBoth(t, func(t *testing.T, dial func() redis.Conn) {
+		s := newSlotScene(t, dial, "C")
+		s.says("A", "register 60000 2 2 0 400 -", "0,1||1")
+		s.call("C", "again 400 2 1 0 400 0", "X", "register 400 2 1 0 400 0", "Y", "release 2 2 0 400", "A")
+		s.field("@X", "C 400 2 - 0")
+		s.field("@Y", "C 400 2 - 1")
+		s.call("C", "release 2 1 0 400", "X", "release 2 1 0 400", "Y")
+	})
+}
+
+// The queue lives for ten minutes after the last poll. It is written again by each poll, but seldom by further registrations.
+func TestTheQueueOfASemaphoreExpires(t *testing.T) {
+	onBoth(t, func(t *testing.T, dial func() redis.Conn) {
+		s := newSlotScene(t, dial, "B")
+		lives := func() {
+			t.Helper()
+			if ms, err := redis.Int(s.conn.Do("PTTL", "redlock:permits:k")); err != nil || ms < 500_000 {
+				t.Errorf("the queue lives for %d ms, %v, want ten minutes", ms, err)
+			}
+		}
+		for range 4 { // one registration in 16 would do it by chance
+			s.says("A", "register 60000 1 1 0 400 -", "0||1")
+			s.says("B", "register 60000 1 1 0 400 0", "||1")
+			lives()
+			s.changes("PEXPIRE", "redlock:permits:k", 100_000)
+			s.says("B", "again 400 1 1 0 400 0", "||0")
+			lives()
+			s.says("A", "release 1 1 0 400", "1")
+			s.says("B", "release 1 1 0 400", "1")
+		}
+	})
+}
+
+// An aim stands in slots that are free, or whose time is over, where nothing is known of the semaphore, too.
+func TestAnAimStandsInWhatIsFree(t *testing.T) {
+	onBoth(t, func(t *testing.T, dial func() redis.Conn) {
+		s := newSlotScene(t, dial)
+		s.says("A", "aim 60000 2 1 0 400 - 0", "0|0=A|1")
+		s.field("@A", "A 400 2 ! 0")
+		s.keysExpire(60_000)
+		s.expires("0")
+		s.says("B", "aim 60000 2 1 0 400 - 0", "0|0=B|1")
+		s.field("0", "B")
+		s.lives("0", 30_000, 60_000)
+		s.says("B", "release 2 1 0 400", "1")
+	})
+}
+
+// Slot 1 has expired, slot 7 was given with another limit. A takes slot 1, and leaves slot 0, to which D comes. So three are taken again.
+func TestAnAimCountsTheSlotsThatItTakes(t *testing.T) {
+	onBoth(t, func(t *testing.T, dial func() redis.Conn) {
+		s := newSlotScene(t, dial, "D", "E")
+		s.says("X", "register 60000 9 1 7 400 -", "7||1")
+		s.says("A", "register 60000 3 1 0 400 -", "0||1|9")
+		s.says("C", "register 60000 3 1 1 400 -", "1||1")
+		s.says("D", "register 60000 3 1 0 400 9", "||1")
+		s.says("E", "register 60000 3 1 0 400 0", "||1")
+		s.expires("1")
+		s.says("A", "aim 60000 3 1 0 400 - 2", "2|2=A|0") // D is given slot 1, and E slot 0 only if that is free
+		taken, err := redis.Strings(s.conn.Do("ZRANGE", "redlock:until:k", 0, -1))
+		if err != nil || len(taken) != 3 {
+			t.Errorf("the slots %v are taken, %v, want three", taken, err)
+		}
+		s.changes("DEL", slotsKey+"k", "redlock:until:k", "redlock:taken:k", "redlock:permits:k")
+	})
+}
+
+func TestARenewalOfSlots(t *testing.T) {
+	onBoth(t, func(t *testing.T, dial func() redis.Conn) {
+		s := newSlotScene(t, dial)
+		s.says("A", "register 1000 9 2 0 400 -", "0,1||1")
+		s.says("A", "renew 3600000 0,1", "1")
+		s.lives("0", 3_500_000, 3_600_000)
+		s.lives("1", 3_500_000, 3_600_000)
+		s.keysExpire(3_600_000)
+		s.says("A", "renew 3600000 1", "1")
+		s.field("@A", "A 400 9 - 1")
+		s.changes("HDEL", slotsKey+"k", "@A")
+		s.says("A", "renew 3600000 1", "0") // what is known of it is lost
+		s.changes("DEL", slotsKey+"k", "redlock:until:k", "redlock:taken:k")
+	})
+}
+
+// A server whose memory is full refuses what would make it fuller. Holders keep their permits.
+func TestSlotsAreRenewedWhileTheMemoryIsFull(t *testing.T) {
+	onBoth(t, func(t *testing.T, dial func() redis.Conn) {
+		s := newSlotScene(t, dial)
+		s.says("A", "register 50000 2 1 0 400 -", "0||1")
+		if _, err := s.conn.Do("CONFIG", "SET", "maxmemory", "1", "maxmemory-policy", "noeviction"); err != nil {
+			t.Skip("miniredis knows no limit")
+		}
+		s.says("A", "renew 100000 0", "1")
+		s.lives("0", 80_000, 100_000)
+	})
+}
+
+func TestACommitOfSlotsWritesTheNumberAndLetsTheKeysLive(t *testing.T) {
+	onBoth(t, func(t *testing.T, dial func() redis.Conn) {
+		s := newSlotScene(t, dial)
+		s.says("A", "register 60000 2 1 0 400 -", "0||1")
+		answers := func(word, slots string, number int64) {
+			t.Helper()
+			reply, err := redis.Values(s.conn.Do("EVALSHA", slotsLua.sha, 1, slotsKey+"k", "A", word, "A"))
+			if err != nil || len(reply) != 2 || fmt.Sprintf("%s", reply[0]) != slots || reply[1] != number {
+				t.Errorf("%s: %s, %v, want %q and %d", word, reply, err, slots, number)
+			}
+		}
+		answers("fence 3600000 0 7", "0", 7)
+		if n, err := redis.Int(s.conn.Do("GET", "redlock:fence:"+slotsKey+"k")); n != 7 || err != nil {
+			t.Errorf("the number is %d, %v, want 7", n, err)
+		}
+		s.keysExpire(3_600_000)
+		s.changes("ZREM", "redlock:until:k", "0") // until when the slot is taken is lost
+		answers("commit 60000 0 9", "", 0)
+		s.changes("DEL", slotsKey+"k", "redlock:until:k", "redlock:taken:k")
+	})
+}
+
+// A release finds that another slot has expired, too. C waits for two.
+func TestAReleaseFindsThatOthersHaveExpired(t *testing.T) {
+	onBoth(t, func(t *testing.T, dial func() redis.Conn) {
+		s := newSlotScene(t, dial, "C")
+		s.says("A", "register 60000 2 1 0 400 -", "0||1")
+		s.says("B", "register 60000 2 1 1 400 -", "1||1")
+		s.says("C", "register 60000 2 2 0 400 0", "||1")
+		s.expires("1")
+		s.says("A", "release 2 1 0 400", "1")
+		s.field("@C", "C 400 2 - 0,1")
+		s.keysExpire(400)
+		s.says("C", "release 2 2 0 400", "1")
+	})
+}
+
+// A poll passes a slot on after all keys were lost. The keys that it creates expire.
+func TestAGrantLetsTheKeysExpire(t *testing.T) {
+	onBoth(t, func(t *testing.T, dial func() redis.Conn) {
+		s := newSlotScene(t, dial, "B")
+		s.says("A", "register 60000 1 1 0 400 -", "0||1")
+		s.says("B", "register 60000 1 1 0 400 0", "||1")
+		s.changes("DEL", slotsKey+"k", "redlock:until:k", "redlock:taken:k")
+		s.says("B", "again 400 1 1 0 400 0", "0||0")
+		s.keysExpire(400)
+		s.says("B", "release 1 1 0 400", "1")
+	})
+}
+
+// The error says what is wrong, and the commands of the same call on other keys are executed.
+func TestAnErrorOfASemaphoreIsToldWithItsText(t *testing.T) {
+	onBoth(t, func(t *testing.T, dial func() redis.Conn) {
+		s := newSlotScene(t, dial)
+		s.changes("SET", slotsKey+"k", "a text")
+		wrong := func(reply any, text string) {
+			t.Helper()
+			if err, ok := reply.(error); !ok || !strings.Contains(err.Error(), text) {
+				t.Errorf("answered %v, want an error with %s", reply, text)
+			}
+		}
+		for _, row := range []struct{ word, text string }{{"register 60000 1 1 0 400 -", "WRONGTYPE"}, {"nonsense", "unknown word"}} {
+			answers, err := redis.Values(s.conn.Do("EVALSHA", slotsLua.sha, 2, slotsKey+"k", slotsKey+"other", "A", row.word, "A", "register 60000 1 1 0 400 -", "A"))
+			if err != nil || len(answers) != 2 {
+				t.Fatalf("answered %v, %v", answers, err)
+			}
+			wrong(answers[0], row.text)
+			if list, ok := answers[1].([]any); !ok || len(list) != 6 {
+				t.Errorf("the command on the other key is answered with %v", answers[1])
+			}
+		}
+		s.changes("DEL", slotsKey+"k")
+	})
+}
+
+// A user without the right to ZRANK counts as near.
+func TestWhoIsAheadNeedsARight(t *testing.T) {
+	onBoth(t, func(t *testing.T, dial func() redis.Conn) {
+		s := newSlotScene(t, dial, "B", "C")
+		s.says("A", "register 60000 1 1 0 400 -", "0||1")
+		s.says("B", "register 60000 1 1 0 400 9", "||1")
+		s.ahead("C", 1)
+		if _, err := s.conn.Do("ACL", "SETUSER", "default", "-zrank"); err != nil {
+			t.Skip("miniredis knows no rights")
+		}
+		s.ahead("C", 0)
 	})
 }
