@@ -36,7 +36,7 @@ var complete = []string{
 
 var targets = []target{
 	{"internal/wire/readers.lua", []step{scripts, readers}},
-	{"internal/wire/slots.lua", []step{{"./internal/wire", "Slot|Claim|Semaph|Wish|Aim|Permit|Passed|Bitmap|Limit|Near"}, permits}},
+	{"internal/wire/slots.lua", []step{wire, permits}},
 	{"internal/wire/taken.lua", []step{{"./internal/wire", "Look"}}},
 	{"internal/wire/taken.go", []step{{"./internal/wire", "Look"}}},
 	{"internal/wire/slots.go", []step{wire, permits}},
