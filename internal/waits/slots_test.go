@@ -116,3 +116,179 @@ func TestAClaimOnSlotsLearnsThatItWasPassedOver(t *testing.T) {
 		}
 	}
 }
+
+// A claim needs a quorum for each of its slots. It lasts for as long as the earliest vote that it needs, and rests on the votes that last the longest.
+func TestAQuorumForSlots(t *testing.T) {
+	const ms = time.Millisecond
+	type v struct {
+		slots     []int
+		life, age time.Duration
+	}
+	for _, row := range []struct {
+		name  string
+		n     int
+		votes [3]v
+		won   []int
+		left  time.Duration
+		rests uint64
+	}{
+		{"the longest votes", 1, [3]v{{[]int{4}, 300 * ms, 0}, {[]int{4}, 100 * ms, 0}, {[]int{4}, 200 * ms, 0}}, []int{4}, 190 * ms, 0b101},
+		{"the slot with the most votes", 1, [3]v{{[]int{4, 5}, 300 * ms, 0}, {[]int{4, 5}, 200 * ms, 0}, {[]int{5}, 100 * ms, 0}}, []int{5}, 190 * ms, 0b011},
+		{"the lower slot of two with as many", 1, [3]v{{[]int{5, 4}, 300 * ms, 0}, {[]int{5, 4}, 200 * ms, 0}, {}}, []int{4}, 190 * ms, 0b011},
+		{"several", 2, [3]v{{[]int{7}, 300 * ms, 0}, {[]int{2, 7}, 200 * ms, 0}, {[]int{2, 7}, 100 * ms, 0}}, []int{2, 7}, 90 * ms, 0b111},
+		{"several, the first of which ends earlier", 2, [3]v{{[]int{2, 7}, 100 * ms, 0}, {[]int{2, 7}, 200 * ms, 0}, {[]int{7}, 300 * ms, 0}}, []int{2, 7}, 90 * ms, 0b111},
+		{"a vote that is over", 1, [3]v{{[]int{4}, 300 * ms, 0}, {[]int{4}, 300 * ms, 300 * ms}, {}}, nil, 0, 0},
+	} {
+		t.Run(row.name, func(t *testing.T) {
+			at := time.Now()
+			now := clock.At(at, at, 0)
+			terms := wire.NewSlotTerms("a", 10, row.n, time.Minute)
+			in := New(3).Begin("a")
+			c := NewSlotClaim(master.NewClaim(&terms, wire.ClaimOf{Token: "T"}), now, time.Minute, 3, row.n, 10)
+			in.SetClaim(c)
+			for i, v := range row.votes {
+				if v.life > 0 {
+					in.voteLocked(i, vote{mark: clock.At(at.Add(-v.age), at.Add(-v.age), 0), life: v.life, slots: v.slots})
+				}
+			}
+			_, _, won := in.Count(c, now, func(time.Duration) time.Duration { return 10 * ms }, 0)
+			if (won != nil) != (row.won != nil) || won != nil && (!slices.Equal(won.Slots, row.won) || won.Left != row.left || won.rests != row.rests) {
+				t.Errorf("the quorum is %+v, want slots %v for %v by %b", won, row.won, row.left, row.rests)
+			}
+		})
+	}
+}
+
+// Votes that are over count neither for a slot nor as split, and a claim that has aimed does not aim again.
+func TestVotesThatAreOverAreNotSplit(t *testing.T) {
+	const ms = time.Millisecond
+	drift := func(time.Duration) time.Duration { return 10 * ms }
+	for _, row := range []struct {
+		name  string
+		lives [3]time.Duration // of votes for slot 1, 2 and 3
+		aim   []int
+		keys  int // slots with votes
+		split bool
+	}{
+		{"all last", [3]time.Duration{300 * ms, 300 * ms, 300 * ms}, nil, 3, true},
+		{"one is over by the drift of clocks", [3]time.Duration{105 * ms, 300 * ms, 300 * ms}, nil, 2, true},
+		{"all are over", [3]time.Duration{50 * ms, 50 * ms, 50 * ms}, nil, 0, false},
+		{"all last, and the claim has aimed", [3]time.Duration{300 * ms, 300 * ms, 300 * ms}, []int{1, 2, 3}, 3, false},
+		{"two masters may still vote", [3]time.Duration{300 * ms}, nil, 1, false},
+	} {
+		t.Run(row.name, func(t *testing.T) {
+			at := time.Now()
+			now := clock.At(at, at, 0)
+			terms := wire.NewSlotTerms("a", 10, 1, time.Minute)
+			in := New(3).Begin("a")
+			c := NewSlotClaim(master.NewClaim(&terms, wire.ClaimOf{Token: "T"}), now, time.Minute, 3, 1, 10)
+			in.SetClaim(c)
+			if row.aim != nil {
+				in.Aim(c, row.aim)
+			}
+			for i, life := range row.lives {
+				if life > 0 {
+					in.voteLocked(i, vote{mark: clock.At(at.Add(-100*ms), at.Add(-100*ms), 0), life: life, slots: []int{i + 1}})
+				}
+			}
+			if got := in.Stands(c, now, drift); len(got) != row.keys {
+				t.Errorf("Stands = %v, want %d slots", got, row.keys)
+			}
+			if got := in.Split(c, now, drift); got != row.split {
+				t.Errorf("Split = %t, want %t", got, row.split)
+			}
+		})
+	}
+}
+
+// Where the token of a lease stands in other slots, or in the queue, its holder settles it: for what is known when the claim wins, and for what an answer says
+// later.
+func TestAClaimThatHasWonSlotsLeavesAllOthers(t *testing.T) {
+	now := clock.System()
+	none := func(time.Duration) time.Duration { return 0 }
+	taken := wire.Answer{Outcome: wire.Taken}
+	for _, row := range []struct {
+		name              string
+		gone, aimed       bool
+		elsewhere, queued uint64
+		won               bool
+		settles           []int // the masters that are settled by later answers
+	}{
+		{"a claim", false, false, 0b01000, 0b10000, true, []int{1, 2}},
+		{"one that has aimed", false, true, 0, 0, true, nil},
+		{"a vote has become void", true, false, 0, 0, false, nil},
+	} {
+		t.Run(row.name, func(t *testing.T) {
+			s := New(5)
+			in := s.Begin("a")
+			terms := wire.NewSlotTerms("a", 10, 1, time.Minute)
+			c := NewSlotClaim(master.NewClaim(&terms, wire.ClaimOf{Token: "T"}), now, time.Minute, 5, 1, 10)
+			in.SetClaim(c)
+			in.Answered(c, wire.Register, 0, taken, now, time.Minute, true) // and is granted the slot later
+			in.Answered(c, wire.Register, 4, taken, now, time.Minute, true)
+			for i, slots := range [][]int{{4}, {4}, {4}, {4, 5}} {
+				in.voteLocked(i, vote{mark: now, life: time.Minute, slots: slots})
+			}
+			if row.aimed {
+				in.Aim(c, []int{4})
+			}
+			_, _, q := in.Count(c, now, none, 0)
+			if q == nil {
+				t.Fatal("there is no quorum")
+			}
+			if row.gone {
+				in.Answered(c, wire.Again, 0, wire.Answer{Outcome: wire.Taken, New: true}, now, time.Minute, true)
+			}
+			var settled []int
+			elsewhere, queued, won := in.WonSlots(c, q, func(int) {}, func(i int) { settled = append(settled, i) })
+			if elsewhere != row.elsewhere || queued != row.queued || won != row.won {
+				t.Errorf("WonSlots = %b, %b, %t, want %b, %b, %t", elsewhere, queued, won, row.elsewhere, row.queued, row.won)
+			}
+			for i, a := range []wire.Answer{{Outcome: wire.Granted, Slots: "4"}, taken, {Outcome: wire.Granted, Slots: "4,6"}, {Outcome: wire.Missing}} {
+				in.Answered(c, wire.Again, i, a, now, time.Minute, true)
+			}
+			if !slices.Equal(settled, row.settles) {
+				t.Errorf("masters %v are settled, want %v", settled, row.settles)
+			}
+		})
+	}
+}
+
+// A master may tell a claim that it is near after the claim was released there in vain. Only a claim that was released is released again, and
+// only the last ones are known.
+func TestAClaimOnSlotsThatWasReleasedIsKnownForAWhile(t *testing.T) {
+	s := New(3)
+	terms := wire.NewSlotTerms("a", 8, 1, time.Minute)
+	claim := func(token string) *master.Claim {
+		in, c := s.Begin("permit of "+token), NewSlotClaim(master.NewClaim(&terms, wire.ClaimOf{Token: token}), clock.System(), time.Minute, 3, 1, 8)
+		in.SetClaim(c)
+		in.SetClaim(nil)
+		in.End()
+		return c.Claim
+	}
+	near := func(token string, want *master.Claim) {
+		t.Helper()
+		if known, released := s.Near(1, terms.Key(), token); !known || released != want {
+			t.Errorf("the claim of %s is expected: %t, and released again: %v, want %v", token, known, released, want)
+		}
+	}
+	one, other := claim("T"), claim("U")
+	near("T", nil)
+	var m master.Master
+	m.Ask(wire.Release, one, nil)
+	if !one.Released() || other.Released() {
+		t.Fatal("one of two claims is to be released")
+	}
+	near("T", one)
+	near("U", nil)
+	for range pastMost - 2 {
+		claim("V")
+	}
+	near("T", one)
+	claim("V")
+	near("T", nil)
+	m.Ask(wire.Release, other, nil)
+	near("U", other)
+	claim("V")
+	near("U", nil)
+}
