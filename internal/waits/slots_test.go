@@ -44,12 +44,20 @@ func TestVotesForSlotsAreCountedBySlot(t *testing.T) {
 				in.Aim(c, row.aim)
 				in.voteLocked(0, vote{mark: now, life: time.Hour, slots: []int{4}})
 			}
-			_, _, won := in.Count(c, now, none, 0)
+			mine, _, won := in.Count(c, now, none, 0)
 			if (won != nil) != (row.won != nil) || won != nil && !slices.Equal(won.Slots, row.won) {
 				t.Errorf("won = %+v, want %v", won, row.won)
 			}
-			if got := in.Split(c, now, none); got != row.split {
-				t.Errorf("Split = %t, want %t", got, row.split)
+			for i, slots := range row.votes {
+				counts := slots != nil && (row.aim == nil || slices.Contains(slots, row.aim[0]))
+				if mine>>i&1 == 1 != counts {
+					t.Errorf("the vote of master %d counts: %t, want %t", i, !counts, counts)
+				}
+			}
+			for range 2 {
+				if got := in.Split(c, now, none); got != row.split {
+					t.Errorf("Split = %t, want %t", got, row.split)
+				}
 			}
 		})
 	}
@@ -219,11 +227,11 @@ func TestAClaimThatHasWonSlotsLeavesAllOthers(t *testing.T) {
 		{"a vote has become void", true, false, 0, 0, false, nil},
 	} {
 		t.Run(row.name, func(t *testing.T) {
-			s := New(5)
+			s := New(6)
 			in := s.Begin("a")
 			terms := wire.NewSlotTerms("a", 10, 1, time.Minute)
-			c := NewSlotClaim(master.NewClaim(&terms, wire.ClaimOf{Token: "T"}), now, time.Minute, 5, 1, 10)
-			in.SetClaim(c)
+			c := NewSlotClaim(master.NewClaim(&terms, wire.ClaimOf{Token: "T"}), now, time.Minute, 6, 1, 10)
+			in.SetClaim(c) // the last master has not answered
 			in.Answered(c, wire.Register, 0, taken, now, time.Minute, true) // and is granted the slot later
 			in.Answered(c, wire.Register, 4, taken, now, time.Minute, true)
 			for i, slots := range [][]int{{4}, {4}, {4}, {4, 5}} {
