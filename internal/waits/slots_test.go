@@ -231,8 +231,8 @@ func TestAClaimThatHasWonSlotsLeavesAllOthers(t *testing.T) {
 			in := s.Begin("a")
 			terms := wire.NewSlotTerms("a", 10, 1, time.Minute)
 			c := NewSlotClaim(master.NewClaim(&terms, wire.ClaimOf{Token: "T"}), now, time.Minute, 6, 1, 10)
-			in.SetClaim(c) // the last master has not answered
-			in.Answered(c, wire.Register, 0, taken, now, time.Minute, true) // and is granted the slot later
+			in.SetClaim(c)
+			in.Answered(c, wire.Register, 0, taken, now, time.Minute, true) // it grants the slot later; the last one does not answer
 			in.Answered(c, wire.Register, 4, taken, now, time.Minute, true)
 			for i, slots := range [][]int{{4}, {4}, {4}, {4, 5}} {
 				in.voteLocked(i, vote{mark: now, life: time.Minute, slots: slots})
