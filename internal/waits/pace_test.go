@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/redlock-go/redlock/internal/clock"
+	"github.com/redlock-go/redlock/internal/master"
 	"github.com/redlock-go/redlock/internal/quorum"
 	"github.com/redlock-go/redlock/internal/wire"
 )
@@ -177,4 +178,116 @@ func TestWhenAClaimAsksWhoHasTheOtherKeys(t *testing.T) {
 		p.inbox.Answered(c, wire.Again, i, wire.Answer{Outcome: wire.Taken, Ahead: 20}, now(), time.Second, true)
 	}
 	pauses(followSteps) // others watch the keys, too
+}
+
+// A claim that was far polls soon if it has become near, was passed over, or a master has come up.
+func TestAClaimThatWasFarPollsSoon(t *testing.T) {
+	at := time.Unix(1000, 0)
+	now := clock.At(at, at, 0)
+	as := func(d time.Duration) time.Duration { return d }
+	terms := wire.NewSlotTerms("a", 8, 1, time.Minute)
+	slots := func() *Claim {
+		return NewSlotClaim(master.NewClaim(&terms, wire.ClaimOf{Token: "T"}), now, time.Minute, 3, 1, 8)
+	}
+	lock := func() *Claim { return claimOf("mine", 3) }
+	for _, row := range []struct {
+		name     string
+		claim    func() *Claim
+		ahead    int
+		passed   bool
+		returned bool
+		poll     time.Duration // when the next poll was due
+		least    time.Duration // when it is
+		most     time.Duration
+		far, one bool
+	}{
+		{"it is near", lock, 2, false, false, time.Hour, 0, Step, false, false},
+		{"it is near, and polls sooner", lock, 2, false, false, 0, 0, 0, false, false},
+		{"it is far", lock, 3, false, false, time.Hour, time.Hour, time.Hour, true, true},
+		{"a master has come up", lock, 20, false, true, time.Hour, 0, returnMost * Step, true, false},
+		{"it is near, and a master has come up", lock, 2, false, true, time.Hour, 0, Step, false, false},
+		{"on slots, it is among the first", slots, 2, false, false, time.Hour, 0, Step, false, false},
+		{"on slots, it is near", slots, 5, false, false, time.Hour, nearSteps * Step, nearSteps * Step, true, true},
+		{"on slots, it was passed over", slots, 5, true, false, time.Hour, 0, Step, true, true},
+		{"on slots, it is far", slots, 8, true, false, time.Hour, time.Hour, time.Hour, true, true},
+	} {
+		t.Run(row.name, func(t *testing.T) {
+			in, c := New(3).Begin("a"), row.claim()
+			in.SetClaim(c)
+			for i := range 3 {
+				in.Answered(c, wire.Again, i, wire.Answer{Outcome: wire.Taken, Ahead: row.ahead}, now, time.Minute, true)
+			}
+			c.passed, c.returned = row.passed, row.returned
+			p := in.NewPace(quorum.NewGroup(nil), Step, as)
+			p.far, p.one, p.poll = true, true, at.Add(row.poll)
+			due := p.Due(c, now, false, false, as).Sub(at)
+			if due < row.least || due > row.most || p.Far() != row.far || p.One() != row.one {
+				t.Errorf("it polls after %v, far %t, one %t; want %v to %v, %t, %t", due, p.Far(), p.One(), row.least, row.most, row.far, row.one)
+			}
+			if !row.far {
+				p.Pause(c, now, false, as)
+				if d := p.poll.Sub(at); d < Step/2 || d > Step*3/2 {
+					t.Errorf("then it polls after %v, want half a pause to one and a half", d)
+				}
+			}
+		})
+	}
+}
+
+// A claim on slots whose votes are split aims at once, and only once.
+func TestAClaimOnSlotsWithSplitVotesAimsOnce(t *testing.T) {
+	at := time.Unix(1000, 0)
+	now := clock.At(at, at, 0)
+	none := func(time.Duration) time.Duration { return 0 }
+	terms := wire.NewSlotTerms("a", 8, 1, time.Minute)
+	for _, row := range []struct {
+		name  string
+		claim *Claim
+		split bool
+	}{
+		{"on slots", NewSlotClaim(master.NewClaim(&terms, wire.ClaimOf{Token: "T"}), now, time.Minute, 3, 1, 8), true},
+		{"on a lock", claimOf("mine", 3), false},
+	} {
+		in := New(3).Begin("a")
+		in.SetClaim(row.claim)
+		for i := range 3 {
+			in.voteLocked(i, vote{mark: now, life: time.Minute, slots: []int{i}})
+		}
+		p := in.NewPace(quorum.NewGroup(nil), Step, none)
+		p.poll = at.Add(time.Hour)
+		if row.split {
+			if in.Split(row.claim, now, none) != true {
+				t.Fatal("the votes are not split")
+			}
+			if due := p.Due(row.claim, now, true, false, nil); due != at || !p.VotesSplit() {
+				t.Errorf("%s: the votes are split, and it asks after %v", row.name, due.Sub(at))
+			}
+			p.Sent()
+		} else {
+			row.claim.votes = []vote{{mark: now, life: time.Minute, slots: []int{1}}, {mark: now, life: time.Minute, slots: []int{2}}, {mark: now, life: time.Minute, slots: []int{3}}}
+		}
+		if due := p.Due(row.claim, now, true, false, nil); due != at.Add(SplitAfter) || p.VotesSplit() != row.split {
+			t.Errorf("%s: it asks after %v, want %v", row.name, due.Sub(at), SplitAfter)
+		}
+		p.turn = time.Second
+		p.Registered(2 * time.Second)
+		if p.VotesSplit() || p.turn != 2*time.Second {
+			t.Errorf("%s: of a new claim, the votes are split: %t, and the last turn took %v", row.name, p.VotesSplit(), p.turn)
+		}
+	}
+}
+
+// A Client whose claims are all far is expected to say less often that it runs.
+func TestAClientThatIsFarIsUnheardForLonger(t *testing.T) {
+	for _, row := range []struct{ ahead, want int }{{2, 0}, {3, 15}, {50, 60}, {400, 100}} {
+		s := New(5)
+		in, c := s.Begin("a"), claimOf("mine", 5)
+		in.SetClaim(c)
+		for i := range 5 {
+			in.Answered(c, wire.Again, i, wire.Answer{Outcome: wire.Taken, Ahead: row.ahead}, clock.System(), time.Minute, true)
+		}
+		if _, far := s.Patience(quorum.NewGroup(nil), Step); far != time.Duration(row.want)*Step*5/4 {
+			t.Errorf("with %d ahead, it is unheard for %v, want %d pauses and a quarter", row.ahead, far, row.want)
+		}
+	}
 }
