@@ -166,18 +166,24 @@ func TestWhenAClaimAsksWhoHasTheOtherKeys(t *testing.T) {
 	at = at.Add(splitRoundsFor + time.Millisecond)
 	due(true, false, SplitAfter) // they were long ago
 	due(false, false, time.Hour-splitRoundsFor-2*time.Millisecond)
-	pauses := func(steps time.Duration) {
+	pauses := func(c *Claim, steps time.Duration) {
 		t.Helper()
+		p.one = true
 		p.Pause(c, now(), false, as)
 		if d := p.poll.Sub(at); p.Far() || p.One() || d < steps*Step/2 || d > steps*Step*3/2 {
 			t.Errorf("the next poll is due after %v, far %t, one %t, want %d pauses", d, p.Far(), p.One(), steps)
 		}
 	}
-	pauses(1)
-	for i := range 2 {
-		p.inbox.Answered(c, wire.Again, i, wire.Answer{Outcome: wire.Taken, Ahead: 20}, now(), time.Second, true)
+	terms := wire.NewSlotTerms("a", 8, 1, time.Minute)
+	permit := NewSlotClaim(master.NewClaim(&terms, wire.ClaimOf{Token: "T"}), now(), time.Minute, 3, 1, 8)
+	pauses(c, 1)
+	for _, c := range []*Claim{c, permit} {
+		for i := range 2 {
+			p.inbox.Answered(c, wire.Again, i, wire.Answer{Outcome: wire.Taken, Ahead: 20}, now(), time.Second, true)
+		}
 	}
-	pauses(followSteps) // others watch the keys, too
+	pauses(c, followSteps) // others watch the keys, too
+	pauses(permit, 1)
 }
 
 // A claim that was far polls soon if it has become near, was passed over, or a master has come up.
@@ -241,29 +247,28 @@ func TestAClaimOnSlotsWithSplitVotesAimsOnce(t *testing.T) {
 	none := func(time.Duration) time.Duration { return 0 }
 	terms := wire.NewSlotTerms("a", 8, 1, time.Minute)
 	for _, row := range []struct {
-		name  string
-		claim *Claim
-		split bool
+		name   string
+		claim  *Claim
+		voters int
+		split  bool
 	}{
-		{"on slots", NewSlotClaim(master.NewClaim(&terms, wire.ClaimOf{Token: "T"}), now, time.Minute, 3, 1, 8), true},
-		{"on a lock", claimOf("mine", 3), false},
+		{"on slots", NewSlotClaim(master.NewClaim(&terms, wire.ClaimOf{Token: "T"}), now, time.Minute, 3, 1, 8), 3, true},
+		{"on slots, with a vote to come", NewSlotClaim(master.NewClaim(&terms, wire.ClaimOf{Token: "T"}), now, time.Minute, 3, 1, 8), 2, false},
+		{"on a lock", claimOf("mine", 3), 3, false},
 	} {
 		in := New(3).Begin("a")
 		in.SetClaim(row.claim)
-		for i := range 3 {
+		for i := range row.voters {
 			in.voteLocked(i, vote{mark: now, life: time.Minute, slots: []int{i}})
 		}
 		p := in.NewPace(quorum.NewGroup(nil), Step, none)
 		p.poll = at.Add(time.Hour)
 		if row.split {
-			if in.Split(row.claim, now, none) != true {
-				t.Fatal("the votes are not split")
-			}
 			if due := p.Due(row.claim, now, true, false, nil); due != at || !p.VotesSplit() {
 				t.Errorf("%s: the votes are split, and it asks after %v", row.name, due.Sub(at))
 			}
 			p.Sent()
-		} else {
+		} else if !row.claim.OfSlots() { // whose votes are for nothing but the lock
 			row.claim.votes = []vote{{mark: now, life: time.Minute, slots: []int{1}}, {mark: now, life: time.Minute, slots: []int{2}}, {mark: now, life: time.Minute, slots: []int{3}}}
 		}
 		if due := p.Due(row.claim, now, true, false, nil); due != at.Add(SplitAfter) || p.VotesSplit() != row.split {
