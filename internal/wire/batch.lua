@@ -761,7 +761,7 @@ local function join(what, key, mine, ms)
     redis.pcall('ZADD', queue, 'XX', string.format('%.0f', score - aside), mine)
   end
   local rank = uncounted
-  if not (new and thirds[key] and thirds[key] <= ticket) then
+  if not (new and thirds[key] and thirds[key] < ticket) then
     rank = redis.pcall('ZRANK', queue, mine)
     rank = type(rank) == 'number' and rank or 0
   end

@@ -328,6 +328,32 @@ func TestARegistrationBehindAReleaseLearnsThatItIsFar(t *testing.T) {
 	})
 }
 
+// A claim that joins in the same microsecond as the third may be ahead of it. So those that are ahead are counted.
+func TestARegistrationBehindAReleaseIsCountedBesideOneOfTheSameTime(t *testing.T) {
+	onBoth(t, func(t *testing.T, dial func() redis.Conn) {
+		s := newQueueScene(t, dial, "v", "w", "x")
+		s.must("SET", "k", "A", "PX", 60_000)
+		now, err := redis.Int64s(s.must("TIME"), nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for i, member := range []string{"v V 400", "w W 400", "x X 400"} {
+			s.must("ZADD", "redlock:queue:k", now[0]*1_000_000+now[1]+int64(i)-2, member)
+		}
+		list, err := redis.Values(s.must("EVALSHA", batchLua.sha, 2, "k", "k", "a", "release 400 open 0", "A", "register 60000 0 400", "A2"), nil)
+		if err != nil || len(list) != 2 {
+			t.Fatalf("answered %v (%v)", list, err)
+		}
+		want := int64(10)
+		if later, _ := redis.Int64s(s.must("TIME"), nil); later[0] == now[0] && later[1] == now[1] { // time stands still
+			want = 2
+		}
+		if registered, _ := redis.Values(list[1], nil); len(registered) != 5 || registered[4] != want {
+			t.Errorf("answered %v, want that %d are ahead", registered, want)
+		}
+	})
+}
+
 // calls returns how many commands the server has executed for f, in scripts and not. PEXPIRE is left out: one registration in 16
 // extends the life of the queue.
 func (s *queueScene) calls(f func()) (n int) {
