@@ -135,6 +135,7 @@ func runShell(args []string) int {
 		tty.setForeground(tty.own)
 		if !ws.Stopped() {
 			fmt.Println("status", ws.ExitStatus())
+			time.Sleep(childPatience) // until it is killed: with the first process of a session, what the terminal has not shown is lost
 			return 0
 		}
 		fmt.Println("stopped")
