@@ -32,7 +32,9 @@ func TestBreakEndsALeaseAndSaysWhose(t *testing.T) {
 
 	out, _ = runCommandLine(t, exitOK, "y\n", "break", "--masters", masters, "stock")
 	want(t, replaceAll(out, `\b2 of 3`, "3 of 3"), held, "Ended the lease of web-1 on 3 of 3 masters.\n") // one may answer late
-	until(t, func() bool {                                                                                // the client that waits was woken
+
+	// The client that waits was woken.
+	until(t, func() bool {
 		h, err := a.Inspect(t.Context(), "stock")
 		return err == nil && h.Owner == "web-2"
 	})
