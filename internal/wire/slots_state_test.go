@@ -56,6 +56,7 @@ func TestAWishThatComesTrue(t *testing.T) {
 			s.says("B", "heal 60000 3 1 0 400 - 0", "0")
 			s.says("A", "release 3 1 0 400", "1")
 			s.lives("0", 30_000, 60_000)
+			s.field("@B", "B 400 3 ! 0")
 			s.says("B", "renew 60000 0", "1")
 			s.says("B", "release 3 1 0 400", "1")
 		})
