@@ -99,8 +99,8 @@ func TestWhoIsGivenASlotInExchange(t *testing.T) {
 			before        func(s *slotScene)
 			owner, record string // of slot 0, and of B
 		}{
-			{"a claim", []string{"A", "B"}, func(*slotScene) {}, "B", "B 400 3 - 1,0"},
 			{"a claim whose client does not listen", nil, func(*slotScene) {}, "B", "B 400 3 - 1,0"},
+			{"a claim", []string{"A", "B"}, func(*slotScene) {}, "B", "B 400 3 - 1,0"},
 			{"one that has aimed", []string{"A", "B"}, func(s *slotScene) { s.says("B", "aim 60000 3 1 0 400 - 1", "1|1=B|0") }, "", "B 400 3 ! 1"},
 			{"one whose record is lost", []string{"A", "B"}, func(s *slotScene) { s.changes("HDEL", slotsKey+"k", "@B") }, "", ""},
 		} {
