@@ -14,23 +14,28 @@ import (
 	"github.com/redlock-go/redlock/internal/redisserver"
 )
 
-// onBoth runs f on a real server and on miniredis. On the real one, scripts may touch no keys but those of besides.
-func onBoth(t *testing.T, f func(t *testing.T, dial func() redis.Conn)) {
-	dialling := func(t *testing.T, address string) func() redis.Conn {
-		return func() redis.Conn {
-			conn, err := redis.Dial("tcp", address)
-			if err != nil {
-				t.Fatal(err)
-			}
-			t.Cleanup(func() { conn.Close() })
-			return conn
+// dialling returns a function that connects to a server. The connections end with the test.
+func dialling(t *testing.T, address string) func() redis.Conn {
+	return func() redis.Conn {
+		conn, err := redis.Dial("tcp", address)
+		if err != nil {
+			t.Fatal(err)
 		}
+		t.Cleanup(func() { conn.Close() })
+		return conn
 	}
-	t.Run("redis-server", func(t *testing.T) {
-		address := redisserver.StartTB(t, 1)[0].Addr()
-		watchKeys(t, address)
-		f(t, dialling(t, address))
-	})
+}
+
+// onServer runs f on a real server. Scripts may touch no keys but those of besides.
+func onServer(t *testing.T, f func(t *testing.T, dial func() redis.Conn)) {
+	address := redisserver.StartTB(t, 1)[0].Addr()
+	watchKeys(t, address)
+	f(t, dialling(t, address))
+}
+
+// onBoth runs f on a real server, as onServer does, and on miniredis.
+func onBoth(t *testing.T, f func(t *testing.T, dial func() redis.Conn)) {
+	t.Run("redis-server", func(t *testing.T) { onServer(t, f) })
 	t.Run("miniredis", func(t *testing.T) {
 		m := miniredis.RunT(t)
 		m.SetTime(time.Now()) // time stands still: a busy machine can take long for a script

@@ -470,36 +470,37 @@ func TestKeysThatAreCreatedAgainWithinOneCallExpire(t *testing.T) {
 	})
 }
 
-// A grant names the process of the server, by which the client knows whether it has restarted. A user who may not ask for it gets permits, too.
+// grants fails the test unless the grant of a permit to B names this process.
+func (s *slotScene) grants(told func() string, process string) {
+	s.Helper()
+	s.says("A", "register 60000 1 1 0 400 -", "0||1")
+	s.says("B", "register 60000 1 1 0 400 0", "||1")
+	s.says("A", "release 1 1 0 400", "1")
+	if words := strings.Fields(told()); len(words) != 6 || words[2] != process {
+		s.Errorf("B is told %q, want %s as the third word", words, process)
+	}
+	s.says("B", "release 1 1 0 400", "1")
+}
+
+// A grant names the process of the server, by which the client knows whether it has restarted.
 func TestAGrantOfASlotNamesTheProcess(t *testing.T) {
 	onBoth(t, func(t *testing.T, dial func() redis.Conn) {
 		s := newSlotScene(t, dial)
-		told := listen(t, dial(), "B")
 		info, err := redis.String(s.conn.Do("INFO", "server"))
 		if err != nil {
 			t.Fatal(err)
 		}
 		_, run, _ := strings.Cut(info, "run_id:")
-		run = run[:40]
-		for _, row := range []struct {
-			name, want string
-			forbid     bool
-		}{{"a user with the right to INFO", run, false}, {"a user without", "-", true}} {
-			t.Run(row.name, func(t *testing.T) {
-				if row.forbid {
-					if _, err := s.conn.Do("ACL", "SETUSER", "default", "-info"); err != nil {
-						t.Skip("miniredis knows no rights")
-					}
-				}
-				s.says("A", "register 60000 1 1 0 400 -", "0||1")
-				s.says("B", "register 60000 1 1 0 400 0", "||1")
-				s.says("A", "release 1 1 0 400", "1")
-				if words := strings.Fields(told()); len(words) != 6 || words[2] != row.want {
-					t.Errorf("B is told %q, want %s as the third word", words, row.want)
-				}
-				s.says("B", "release 1 1 0 400", "1")
-			})
-		}
+		s.grants(listen(t, dial(), "B"), run[:40])
+	})
+}
+
+// A user who may not ask for the process gets permits, too.
+func TestAGrantOfASlotWithoutTheRightToInfo(t *testing.T) {
+	onServer(t, func(t *testing.T, dial func() redis.Conn) {
+		s := newSlotScene(t, dial)
+		s.changes("ACL", "SETUSER", "default", "-info")
+		s.grants(listen(t, dial(), "B"), "-")
 	})
 }
 
@@ -590,11 +591,11 @@ func TestARenewalOfSlots(t *testing.T) {
 
 // A server whose memory is full refuses what would make it fuller. Holders keep their permits.
 func TestSlotsAreRenewedWhileTheMemoryIsFull(t *testing.T) {
-	onBoth(t, func(t *testing.T, dial func() redis.Conn) {
+	onServer(t, func(t *testing.T, dial func() redis.Conn) {
 		s := newSlotScene(t, dial)
 		s.says("A", "register 50000 2 1 0 400 -", "0||1")
 		if _, err := s.conn.Do("CONFIG", "SET", "maxmemory", "1", "maxmemory-policy", "noeviction"); err != nil {
-			t.Skip("miniredis knows no limit")
+			t.Fatal(err)
 		}
 		s.says("A", "renew 100000 0", "1")
 		s.lives("0", 80_000, 100_000)
@@ -678,13 +679,13 @@ func TestAnErrorOfASemaphoreIsToldWithItsText(t *testing.T) {
 
 // A user without the right to ZRANK counts as near.
 func TestWhoIsAheadNeedsARight(t *testing.T) {
-	onBoth(t, func(t *testing.T, dial func() redis.Conn) {
+	onServer(t, func(t *testing.T, dial func() redis.Conn) {
 		s := newSlotScene(t, dial, "B", "C")
 		s.says("A", "register 60000 1 1 0 400 -", "0||1")
 		s.says("B", "register 60000 1 1 0 400 9", "||1")
 		s.ahead("C", 1)
 		if _, err := s.conn.Do("ACL", "SETUSER", "default", "-zrank"); err != nil {
-			t.Skip("miniredis knows no rights")
+			t.Fatal(err)
 		}
 		s.ahead("C", 0)
 	})
