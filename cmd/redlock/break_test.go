@@ -31,10 +31,8 @@ func TestBreakEndsALeaseAndSaysWhose(t *testing.T) {
 	}
 
 	out, _ = runCommandLine(t, exitOK, "y\n", "break", "--masters", masters, "stock")
-	want(t, replaceAll(out, `\b2 of 3`, "3 of 3"), held, "Ended the lease of web-1 on 3 of 3 masters.\n") // one may answer late
-
-	// The client that waits was woken.
-	until(t, func() bool {
+	want(t, out, held, "Ended the lease of web-1 on 3 of 3 masters.\n")
+	until(t, func() bool { // the client that waits was woken
 		h, err := a.Inspect(t.Context(), "stock")
 		return err == nil && h.Owner == "web-2"
 	})
@@ -107,7 +105,7 @@ func TestBreakEndsTheLeasesOfAllReaders(t *testing.T) {
 		return err == nil && h.Masters == 3 && len(h.Readers) == 2
 	})
 	out, _ := runCommandLine(t, exitOK, "y\n", "break", "--masters", masters, "stock")
-	want(t, replaceAll(out, `\b2 of 3`, "3 of 3"), "stock is held by 2 readers: ", "web-1", "web-2", "; 1 client waits: writer ", "Ended the leases of 2 readers: ", " on 3 of 3 masters.\n")
+	want(t, out, "stock is held by 2 readers: ", "web-1", "web-2", "; 1 client waits: writer ", "Ended the leases of 2 readers: ", " on 3 of 3 masters.\n")
 	for _, s := range leases {
 		<-s.Done()
 		if err := s.Err(); !errors.Is(err, redlock.ErrLost) {
