@@ -191,10 +191,11 @@ func TestTheSixteenPermitsOfAKilledProcessComeBack(t *testing.T) {
 	s := c.Semaphore("a", killedPermits)
 	var process *exec.Cmd
 	for n, holds := 0, false; !holds; n++ {
-		var says <-chan string
-		if process, says = spawnLines(t, "permits", servers); n == 3 {
+		if n == 3 {
 			t.Fatal("three processes have lost most of their permits")
 		}
+		var says <-chan string
+		process, says = spawnLines(t, "permits", servers)
 		ended := <-says != "full"
 		full := func() bool {
 			select {
