@@ -11,6 +11,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/redlock-go/redlock/internal/bubbletest"
 	"github.com/redlock-go/redlock/internal/master"
 	"github.com/redlock-go/redlock/internal/wire"
 )
@@ -272,6 +273,38 @@ func TestEveryRoundIsUsedAgainWhenAllHaveAnswered(t *testing.T) {
 			})
 		})
 	}
+}
+
+// All have answered, and the caller still reads the votes.
+func TestARoundIsNotUsedAgainBeforeItsEnd(t *testing.T) {
+	among(t, []*station{{}, {}, {}}, func(t *testing.T, g *Group) {
+		var all []*Round
+		for range 30 {
+			r := g.Ask(wire.Renew, mine(wire.ClaimOf{}), Limit{Least: time.Second})
+			time.Sleep(10 * ms)
+			if slices.Contains(all, r) {
+				t.Fatal("two callers have the same round")
+			}
+			all = append(all, r)
+		}
+		for _, r := range all {
+			r.End()
+		}
+	})
+}
+
+// The goroutine that brings a vote must not wait for the one that waits for the goal: that one may have stopped.
+func TestVotesBehindTheGoalDoNotBlock(t *testing.T) {
+	bubbletest.Test(t, func(t *testing.T) { // it reports that all wait for ever
+		r := &Round{group: NewGroup(nil), ballot: NewBallot(3), reached: make(chan struct{}, 1), missing: 4, goal: Tally.Won}
+		for i := range 3 {
+			r.Answered(i, wire.Answer{Outcome: wire.Granted})
+		}
+		r.Answered(0, wire.Answer{Outcome: wire.Granted})
+		if len(r.reached) != 1 {
+			t.Errorf("%d signals, want 1", len(r.reached))
+		}
+	})
 }
 
 // A round is used again by Tell, too.
