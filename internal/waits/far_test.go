@@ -1,0 +1,146 @@
+package waits
+
+import (
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/redlock-go/redlock/internal/bubbletest"
+	"github.com/redlock-go/redlock/internal/clock"
+	"github.com/redlock-go/redlock/internal/fakeserver"
+	"github.com/redlock-go/redlock/internal/master"
+	"github.com/redlock-go/redlock/internal/quorum"
+	"github.com/redlock-go/redlock/internal/wire"
+)
+
+type every time.Duration
+
+func (e every) NextBackOff() time.Duration { return time.Duration(e) }
+
+// listening runs f in a bubble with a group of three masters that can wake this client.
+func listening(t *testing.T, f func(t *testing.T, group *quorum.Group)) {
+	t.Helper()
+	handle := func(_ int, cmd []string) string {
+		switch cmd[0] {
+		case "SUBSCRIBE":
+			return "*3\r\n" + fakeserver.Bulk("subscribe") + fakeserver.Bulk(cmd[1]) + ":1\r\n"
+		case "PING":
+			if len(cmd) > 1 { // of the subscription
+				return "*2\r\n" + fakeserver.Bulk("pong") + fakeserver.Bulk(cmd[1])
+			}
+			return "+PONG\r\n"
+		case "SCRIPT":
+			return fakeserver.Bulk("abc")
+		case "CLIENT":
+			return ":1\r\n"
+		}
+		return "-ERR unknown command\r\n"
+	}
+	bubbletest.Test(t, func(t *testing.T) {
+		servers := master.NewServers([]string{"a", "b", "c"})
+		var masters []*master.Master
+		for i := range 3 {
+			masters = append(masters, master.Start(master.Config{
+				Pool:        (&fakeserver.Server{Handle: handle}).Pool(),
+				Index:       i,
+				ID:          "me",
+				Servers:     servers,
+				NodeTimeout: 50 * time.Millisecond,
+				DialTimeout: time.Second,
+				Woken:       func(int, string, string) bool { return true },
+				Redial:      func() interface{ NextBackOff() time.Duration } { return every(time.Minute) },
+				Changed:     func(master.State, master.Status) {},
+			}))
+		}
+		synctest.Wait()
+		defer func() {
+			for _, m := range masters {
+				m.Close()
+			}
+			for _, m := range masters {
+				<-m.Done()
+			}
+		}()
+		group := quorum.NewGroup(masters)
+		if !group.Listening() {
+			t.Fatal("the masters cannot wake this client")
+		}
+		f(t, group)
+	})
+}
+
+// A claim that is far is told when it becomes near. So it polls seldom.
+func TestAFarClaimPollsSeldom(t *testing.T) {
+	const ms = time.Millisecond
+	terms := wire.NewSlotTerms("a", 8, 1, time.Minute)
+	as := func(d time.Duration) time.Duration { return d }
+	listening(t, func(t *testing.T, group *quorum.Group) {
+		for _, row := range []struct {
+			name     string
+			slots    bool // eight claims are near
+			ahead    int
+			first    bool
+			want     time.Duration // on average
+			far, one bool
+		}{
+			{"near", false, 2, false, 0, false, false},
+			{"first, and it may be near soon", false, 30, true, 200 * ms, true, false},
+			{"first", false, 76, true, 1000 * ms, true, false},
+			{"then", false, 30, false, 2000 * ms, true, true},
+			{"then, with fewer ahead", false, 3, false, 300 * ms, true, true},
+			{"on slots, among the first three", true, 2, false, 0, false, false},
+			{"on slots, near and first", true, 7, true, 500 * ms, true, false},
+			{"on slots, near", true, 7, false, 500 * ms, true, false},
+			{"on slots, nearer", true, 4, false, 400 * ms, true, false},
+			{"on slots, far and first", true, 8, true, 1000 * ms, true, false},
+			{"on slots, far", true, 8, false, 800 * ms, true, false},
+			{"on slots, farther", true, 400, false, 10_000 * ms, true, false},
+		} {
+			at := clock.System()
+			in, c := New(3).Begin("a"), claimOf("mine", 3)
+			if row.slots {
+				c = NewSlotClaim(master.NewClaim(&terms, wire.ClaimOf{Token: "T"}), at, time.Minute, 3, 1, 8)
+			}
+			in.SetClaim(c)
+			for i := range 3 {
+				in.Answered(c, wire.Again, i, wire.Answer{Outcome: wire.Taken, Ahead: row.ahead}, at, time.Minute, true)
+			}
+			least, most := row.want*3/4, row.want*5/4
+			if row.want == 0 {
+				least, most = Step/2, Step*3/2
+			}
+			for range 20 { // a part of it is random
+				p := in.NewPace(group, Step, as)
+				p.one = !row.one
+				p.Pause(c, at, row.first, as)
+				if d := p.poll.Sub(at.Time()); d < least || d > most || p.Far() != row.far || p.One() != row.one {
+					t.Errorf("%s, with %d ahead: it polls after %v, far %t, one %t; want %v to %v, %t, %t", row.name, row.ahead, d, p.Far(), p.One(), least, most, row.far, row.one)
+				}
+			}
+		}
+	})
+}
+
+// A wait for a lock that somebody holds is woken. So its pauses may be long.
+func TestTheNextAttemptAtALockThatIsHeldIsDueLater(t *testing.T) {
+	as := func(d time.Duration) time.Duration { return d }
+	listening(t, func(t *testing.T, group *quorum.Group) {
+		now := time.Now()
+		for _, row := range []struct {
+			held        bool
+			delay       time.Duration
+			least, most time.Duration
+		}{
+			{true, time.Millisecond, Step / 2, Step * 3 / 2},
+			{true, time.Second, time.Second, time.Second},
+			{false, time.Millisecond, time.Millisecond, time.Millisecond},
+		} {
+			for range 20 {
+				p := Pauses{Delays: Delays{Start: func() Schedule { return every(row.delay) }}}
+				if at, more := p.Begin(New(3), group, now, false, row.held, as); !more || at.Sub(now) < row.least || at.Sub(now) > row.most {
+					t.Errorf("held %t, a delay of %v: the next attempt is due after %v (%t), want %v to %v", row.held, row.delay, at.Sub(now), more, row.least, row.most)
+				}
+			}
+		}
+	})
+}
