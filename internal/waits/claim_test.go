@@ -168,3 +168,53 @@ func TestAGrantThatIsOverOrSoonWhenItsMessageComesIsPolled(t *testing.T) {
 		}
 	}
 }
+
+// A message about a slot names the token only. So the claims on slots are kept by their tokens, for as long as they can be granted some.
+func TestClaimsOnSlotsAreKeptUntilTheyEnd(t *testing.T) {
+	now := clock.System()
+	none := func(time.Duration) time.Duration { return 0 }
+	terms := wire.NewSlotTerms("a", 8, 1, time.Minute)
+	for _, row := range []struct {
+		name string
+		end  func(in *Inbox, c *Claim)
+	}{
+		{"it is given up", func(in *Inbox, _ *Claim) { in.SetClaim(nil) }},
+		{"another one follows", func(in *Inbox, _ *Claim) { in.SetClaim(claimOf("next", 3)) }},
+		{"it has won", func(in *Inbox, c *Claim) {
+			_, _, q := in.Count(c, now, none, 0)
+			in.WonSlots(c, q, func(int) {}, func(int) {})
+		}},
+	} {
+		s := New(3)
+		in := s.Begin("a")
+		c := NewSlotClaim(master.NewClaim(&terms, wire.ClaimOf{Token: "T"}), now, time.Minute, 3, 1, 8)
+		in.SetClaim(c)
+		in.voteLocked(0, vote{mark: now, life: time.Minute, slots: []int{5}})
+		in.voteLocked(1, vote{mark: now, life: time.Minute, slots: []int{5}})
+		in.voteLocked(1, vote{mark: now, life: time.Hour}) // for no slot
+		if got := c.votes[1]; got.life != time.Minute || len(got.slots) != 1 {
+			t.Errorf("a vote for no slot counts: %+v", got)
+		}
+		if s.bySlots["T"] != in {
+			t.Errorf("%s: before that, it is not found", row.name)
+		}
+		if row.end(in, c); len(s.bySlots) != 0 {
+			t.Errorf("%s, and %d claims are kept", row.name, len(s.bySlots))
+		}
+	}
+}
+
+func TestClaimOfReturnsTheClaimOfAWait(t *testing.T) {
+	s := New(3)
+	if in, c := s.ClaimOf("a"); in != nil || c != nil {
+		t.Errorf("nobody waits: %v, %v", in, c)
+	}
+	want, c := s.Begin("a"), claimOf("mine", 3)
+	want.SetClaim(c)
+	if in, got := s.ClaimOf("a"); in != want || got != c {
+		t.Errorf("ClaimOf = %v, %v, want the wait and its claim", in, got)
+	}
+	if !s.mu.TryLock() {
+		t.Error("the mutex is locked")
+	}
+}
