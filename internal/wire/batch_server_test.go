@@ -29,6 +29,8 @@ func TestABatchAnswersAsItsMembersWouldAlone(t *testing.T) {
 		{"all rights", []any{"~*"}},
 		{"MGET is forbidden", []any{"~*", "-mget"}},
 		{"DEL is forbidden", []any{"~*", "-del"}},
+		{"SET is forbidden", []any{"~*", "-set"}},
+		{"EXISTS is forbidden", []any{"~*", "-exists"}},
 		{"queues are forbidden", []any{"~?:*"}},
 	} {
 		t.Run(row.name, func(t *testing.T) {
@@ -212,5 +214,63 @@ func TestTheLastAcquisitionOfABatchLeavesTheQueue(t *testing.T) {
 	}
 	if got, want := stateOf(t, admin, "k"), `"fourth", for 5 s, queue []`; got != want {
 		t.Errorf("the key is %s, want %s", got, want)
+	}
+}
+
+// The usual calls need few commands of the server: what it does for them is most of what a lock costs.
+func TestTheUsualCallsTakeFewCommands(t *testing.T) {
+	server := redisserver.StartTB(t, 1)[0]
+	s := newQueueScene(t, func() redis.Conn { return dialAs(t, server) })
+	list := func(n ...any) any { return n }
+	for _, row := range []struct {
+		name     string
+		held     []any // keys and what they hold
+		call     []any // for each command a key, a word and a token
+		want     any
+		left     []any // keys and what they hold then
+		commands int   // with that of the call
+	}{
+		{"a release", []any{"k", "A"}, []any{"k", "release", "A"}, int64(1), nil, 4}, // EVALSHA GET EXISTS DEL
+		{"a release, of another's key", []any{"k", "Z"}, []any{"k", "release", "A"}, int64(-1), []any{"k", "Z"}, 3},
+		{"a release and the next registration", []any{"k", "A"}, []any{"k", "release", "A", "k", "register 60000 0 0", "A2"}, int64(1), []any{"k", "A2"}, 4}, // EVALSHA GET EXISTS SET
+		{"the same, with a g", []any{"k", "A"}, []any{"k", "release 400", "A", "k", "register 60000 0 400", "A2"}, int64(1), []any{"k", "A2"}, 4},
+		{"a release, and a registration of another key", []any{"k", "A"}, []any{"k", "release", "A", "j", "register 60000 0 0", "A2"}, int64(1), []any{"j", "A2"}, 7},
+		{"two releases of a key", []any{"k", "A"}, []any{"k", "release", "A", "k", "release", "A"}, list(int64(1), int64(0)), nil, 9},
+		{"releases of two keys", []any{"k", "A", "j", "B"}, []any{"k", "release", "A", "j", "release", "B"}, int64(1), nil, 4}, // EVALSHA MGET EXISTS DEL
+		{"releases and the next registrations of two keys", []any{"k", "A", "j", "B"}, []any{"k", "release", "A", "j", "release", "B", "k", "register 60000 0 0", "A2", "j", "register 60000 0 0", "B2"},
+			int64(1), []any{"k", "A2", "j", "B2"}, 5}, // EVALSHA MGET EXISTS, two SET
+		{"a release and two registrations", []any{"k", "A"}, []any{"k", "release", "A", "k", "register 60000 - 0", "A2", "k", "register 60000 - 0", "A3"}, nil, []any{"k", "A2"}, 0},
+		{"a registration and a release", nil, []any{"k", "register 60000 0 0", "A", "k", "release", "A"}, int64(1), nil, 0},
+		{"a renewal", []any{"k", "A"}, []any{"k", "renew 9000", "A"}, int64(1), []any{"k", "A"}, 2},
+		{"a renewal of another's key", []any{"k", "Z"}, []any{"k", "renew 9000", "A"}, int64(-1), []any{"k", "Z"}, 2},
+		{"a renewal without a key", nil, []any{"k", "renew 9000", "A"}, int64(0), nil, 2},
+		{"a renewal that asks", []any{"k", "A"}, []any{"k", "renew 9000 -", "A"}, int64(1), []any{"k", "A"}, 3},
+	} {
+		s.reset()
+		for i := 0; i < len(row.held); i += 2 {
+			s.must("SET", row.held[i], row.held[i+1], "PX", 60_000)
+		}
+		keys, rest := redis.Args{batchLua.sha, len(row.call) / 3}, redis.Args{"c"}
+		for i := 0; i < len(row.call); i += 3 {
+			keys, rest = keys.Add(row.call[i]), rest.Add(row.call[i+1:i+3]...)
+		}
+		var got any
+		commands := s.calls(func() { got = s.must("EVALSHA", append(keys, rest...)...) })
+		if row.want != nil && !reflect.DeepEqual(got, row.want) {
+			t.Errorf("%s: answered %v, want %v", row.name, got, row.want)
+		}
+		if row.commands != 0 && commands != row.commands {
+			t.Errorf("%s: %d commands, want %d", row.name, commands, row.commands)
+		}
+		left := 0
+		for i := 0; i < len(row.left); i += 2 {
+			if text, _ := redis.String(s.conn.Do("GET", row.left[i])); text != row.left[i+1] {
+				t.Errorf("%s: %s holds %q, want %q", row.name, row.left[i], text, row.left[i+1])
+			}
+			left++
+		}
+		if n, _ := redis.Int(s.must("EXISTS", "k", "j"), nil); n != left {
+			t.Errorf("%s: %d keys are left, want %d", row.name, n, left)
+		}
 	}
 }
