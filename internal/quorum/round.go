@@ -271,9 +271,7 @@ func (r *Round) Wait(ctx context.Context, stop <-chan struct{}, goal func(Tally)
 		select {
 		case <-r.reached:
 		case <-r.expiry.C:
-			if next := r.failLate(); next > 0 {
-				r.expiry.Reset(next)
-			}
+			r.timeOut()
 			continue // if all have voted now, reached is signalled
 		case <-ctx.Done():
 		case <-stop:
@@ -295,12 +293,20 @@ func (r *Round) stopWaiting() Tally {
 	return r.ballot.Tally()
 }
 
-// failLate fails the masters whose time is over. It returns how long to wait next, or 0. There is a next time
-// if the time-out has become longer, because a quorum now needs a master that is farther away, or if a first
-// connection is under way.
-func (r *Round) failLate() (next time.Duration) {
+// timeOut fails the masters whose time is over, and sets the timer for the others. The mutex is held meanwhile, since a vote may
+// shorten the time: see hurryLocked.
+func (r *Round) timeOut() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
+	if next := r.failLateLocked(); next > 0 {
+		r.expiry.Reset(next)
+	}
+}
+
+// failLateLocked fails the masters whose time is over. It returns how long to wait next, or 0. There is a next time
+// if the time-out has become longer, because a quorum now needs a master that is farther away, or if a first
+// connection is under way.
+func (r *Round) failLateLocked() (next time.Duration) {
 	timeout := r.group.Timeout(r.limit)
 	if more := timeout - r.timeout; more > 0 && !r.hurries {
 		r.timeout = timeout
@@ -330,14 +336,13 @@ func (r *Round) failLate() (next time.Duration) {
 // round on which Wait is not called.
 func (r *Round) Expire(elapsed time.Duration) (next time.Duration) {
 	r.mu.Lock()
-	over, left := r.ballot.Tally().open() == 0, r.timeout-elapsed
-	r.mu.Unlock()
-	if over {
+	defer r.mu.Unlock()
+	if r.ballot.Tally().open() == 0 {
 		return 0
-	} else if left > 0 {
+	} else if left := r.timeout - elapsed; left > 0 {
 		return left
 	}
-	return r.failLate()
+	return r.failLateLocked()
 }
 
 // Votes returns each master's vote so far, in the order of the masters.
