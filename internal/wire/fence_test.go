@@ -136,6 +136,12 @@ func TestAFenceThatIsNoNumberIsAnError(t *testing.T) {
 				t.Errorf("%q over the fence %q answers %v (%v), the key exists: %t, want an error and no key", what, kept, got, err, m.Exists("a"))
 			}
 		}
+		m.Set("a", "another's")
+		for _, what := range []string{"acquire 9000 - - 5", "register 9000 - 400f 5"} { // the answer to a refusal has the fence
+			if got, err := conn.Do("EVAL", batchScript, 1, "a", "", what, "token"); err == nil || !strings.Contains(err.Error(), "is not a number") {
+				t.Errorf("%q of another's key over the fence %q answers %v (%v), want an error", what, kept, got, err)
+			}
+		}
 		m.Set("a", "token")
 		if got, err := conn.Do("EVAL", batchScript, 1, "a", "", "commit 5", "token"); err == nil {
 			t.Errorf("commit over the fence %q answers %v, want an error", kept, got)
