@@ -2,6 +2,7 @@ package wire
 
 import (
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -317,6 +318,55 @@ func TestACallLooksThroughFewReaders(t *testing.T) {
 		}
 		if n := keys*readers - left; n != 1000 {
 			t.Errorf("%d readers were looked through, want 1000", n)
+		}
+	})
+}
+
+// A client that was woken and has not come in its time has lost the lock to the first of the queue.
+func TestAReservationEnds(t *testing.T) {
+	onBoth(t, func(t *testing.T, dial func() redis.Conn) {
+		s := newQueueScene(t, dial, "v", "w", "x")
+		of := func(members ...string) []string { return members }
+		const v, w, x = "v V 400", "w W 400", "x X 400"
+		for _, row := range []struct {
+			name         string
+			ends         int64 // from now on, in µs
+			queue        []string
+			client, word string
+			want         any
+			holds        string
+			left         []string
+			nears        []string
+		}{
+			{"the first of the queue polls", -1000, of(v, w, x), "v", "again 60000 0 400", 1, "V", of(w, x), of("x")},
+			{"the second polls", -1000, of(v, w, x), "w", "again 60000 0 400", four{below, 0, "V", 0}, "V", of(w, x), of("x")},
+			{"nobody else queues", -1000, nil, "v", "again 60000 0 400", four{1, 0, "", 1}, "V", nil, nil},
+			{"nobody else queues, and one is new", -1000, nil, "v", "register 60000 0 0", -1, "", of("woken", "v"), nil},
+			{"it has not ended", 1_000_000_000, of(v, w, x), "v", "again 60000 0 400", four{-1, 0, "", 0}, "", of("woken", v, w, x), nil},
+		} {
+			s.reset(row.queue...)
+			now, err := redis.Int64s(s.must("TIME"), nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			s.must("ZADD", "redlock:queue:k", fmt.Sprint(now[0]*1_000_000+now[1]+row.ends-9_000_000_000_000_000), "woken")
+			s.nears = nil
+			s.as(row.client, row.word, row.want)
+			s.holds(row.holds)
+			s.queue(row.left...)
+			for client := range s.inbox {
+				s.must("PUBLISH", WakeChannel+client, "the last")
+			}
+			for client := range s.inbox { // grants are seen by what the key holds
+				for got := ""; got != "the last"; {
+					if got = s.inbox[client](); strings.HasPrefix(got, nearMark) {
+						s.nears = append(s.nears, client)
+					}
+				}
+			}
+			if !slices.Equal(s.nears, row.nears) {
+				t.Errorf("%s: told that they are near: %q, want %q", row.name, s.nears, row.nears)
+			}
 		}
 	})
 }
