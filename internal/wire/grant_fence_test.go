@@ -87,6 +87,29 @@ func TestNoLockIsGrantedWhoseFenceIsNotANumber(t *testing.T) {
 	})
 }
 
+// Such a client is the only one of the queue. No new client overtakes it while it is on its way.
+func TestAClientThatIsWokenInsteadOfGrantedKeepsItsTurn(t *testing.T) {
+	onBoth(t, func(t *testing.T, dial func() redis.Conn) {
+		s := newQueueScene(t, dial, "w")
+		s.reset("w W 60000f")
+		s.must("SET", "redlock:fence:k", "x")
+		s.must("SET", "k", "A", "PX", 60_000)
+		s.conn.Send("MULTI") // the member woken is there for a second only
+		s.conn.Send("EVALSHA", batchLua.sha, 1, "k", "a", "release 0 - 9", "A")
+		s.conn.Send("ZRANGE", "redlock:queue:k", 0, -1)
+		s.conn.Send("EVALSHA", batchLua.sha, 1, "k", "c", "register 60000 0 0", "C")
+		replies, err := redis.Values(s.conn.Do("EXEC"))
+		if err != nil || len(replies) != 3 {
+			t.Fatalf("%q, %v", replies, err)
+		}
+		s.answered("a", "release", replies[0], 2)
+		s.queueIs(replies[1], []string{"woken"})
+		s.answered("c", "register", replies[2], -1)
+		s.told("w", "A k")
+		s.nobodyTold()
+	})
+}
+
 // The answer to a claim says the fence of the key as it is, also if the key was granted meanwhile.
 func TestAPollIsToldTheFence(t *testing.T) {
 	onBoth(t, func(t *testing.T, dial func() redis.Conn) {
@@ -179,6 +202,12 @@ func TestAClientWithoutTheRightToRemoveMembersDoesNotGrant(t *testing.T) {
 	if calls := InfoField(stats, "cmdstat_zrange"); !strings.HasPrefix(calls, "calls=3,") { // the others are that of the check, and that for readers who wait
 		t.Errorf("the script has looked at the queue: %q, want once", calls)
 	}
+	s.reset("w W 60000")
+	s.must("SET", "k", "A")
+	user.as("a", "release 0 - 0", 1)
+	s.holds("")
+	s.queue("w W 60000")
+	s.nobodyTold()
 }
 
 // Most locks of a crowd are passed on by one call: a release, and the next claim of its client. Its commands, and the polls after

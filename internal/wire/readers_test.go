@@ -422,3 +422,55 @@ func TestAKeyThatIsNoLockFailsAlone(t *testing.T) {
 		}
 	})
 }
+
+// A turn of readers announces the clients that wait behind them, or ends the announcement. Without readers that wait, a release touches
+// nothing of theirs.
+func TestATurnOfReadersAnnouncesThoseBehindThem(t *testing.T) {
+	onBoth(t, func(t *testing.T, dial func() redis.Conn) {
+		s := newQueueScene(t, dial, "r", "o")
+		for _, row := range []struct {
+			name      string
+			queue     []string
+			waiting   []any // of readers: scores and members
+			announced bool  // before
+			want      any
+			holds     string
+			left      []string // of readers
+			after     int64    // 1: announced
+		}{
+			{"somebody waits behind them", []string{"o"}, []any{50, "r"}, false, 2, ReadersMarker, []string{"r", "writer"}, 1},
+			{"nobody does", nil, []any{1, "writer", 50, "r"}, true, 2, ReadersMarker, []string{"r"}, 0},
+			{"no reader waits", []string{"o"}, nil, false, 2, "", nil, 0},
+			{"no reader waits, and it was announced", []string{"o"}, nil, true, 2, "", nil, 1},
+		} {
+			s.reset(row.queue...)
+			s.must("SET", "k", "A", "PX", 60_000)
+			if row.waiting != nil {
+				s.must("ZADD", append([]any{"redlock:rqueue:k"}, row.waiting...)...)
+			}
+			if row.announced {
+				s.must("SET", "redlock:intent:k", 1)
+			}
+			s.conn.Send("MULTI") // a turn ends by itself
+			s.conn.Send("EVALSHA", batchLua.sha, 1, "k", "a", "release 0 - 0", "A")
+			s.conn.Send("GET", "k")
+			s.conn.Send("ZRANGE", "redlock:rqueue:k", 0, -1)
+			s.conn.Send("EXISTS", "redlock:intent:k")
+			replies, err := redis.Values(s.conn.Do("EXEC"))
+			if err != nil || len(replies) != 4 {
+				t.Fatalf("%q, %v", replies, err)
+			}
+			s.answered("a", row.name, replies[0], row.want)
+			holds, _ := redis.String(replies[1], nil)
+			if left, _ := redis.Strings(replies[2], nil); holds != row.holds || !slices.Equal(left, row.left) || replies[3] != row.after {
+				t.Errorf("%s: the key holds %q, %q wait, and %v is announced; want %q, %q and %d", row.name, holds, left, replies[3], row.holds, row.left, row.after)
+			}
+			if row.waiting != nil {
+				s.told("r", "A k")
+			} else {
+				s.told("o", "A k")
+			}
+			s.nobodyTold()
+		}
+	})
+}
