@@ -440,6 +440,7 @@ func TestATurnOfReadersAnnouncesThoseBehindThem(t *testing.T) {
 		}{
 			{"somebody waits behind them", []string{"o"}, []any{50, "r"}, false, 2, ReadersMarker, []string{"r", "writer"}, 1},
 			{"nobody does", nil, []any{1, "writer", 50, "r"}, true, 2, ReadersMarker, []string{"r"}, 0},
+			{"they have ended", nil, []any{50, "gone"}, false, 1, "", nil, 0},
 			{"no reader waits", []string{"o"}, nil, false, 2, "", nil, 0},
 			{"no reader waits, and it was announced", []string{"o"}, nil, true, 2, "", nil, 1},
 		} {
@@ -451,23 +452,34 @@ func TestATurnOfReadersAnnouncesThoseBehindThem(t *testing.T) {
 			if row.announced {
 				s.must("SET", "redlock:intent:k", 1)
 			}
+			if row.waiting != nil { // left from readers whose key has expired
+				s.must("ZADD", "redlock:readers:k", 9_000_000_000_000, "z Z")
+			}
 			s.conn.Send("MULTI") // a turn ends by itself
 			s.conn.Send("EVALSHA", batchLua.sha, 1, "k", "a", "release 0 - 0", "A")
 			s.conn.Send("GET", "k")
 			s.conn.Send("ZRANGE", "redlock:rqueue:k", 0, -1)
 			s.conn.Send("EXISTS", "redlock:intent:k")
+			s.conn.Send("ZRANGE", "redlock:readers:k", 0, -1)
+			s.conn.Send("PTTL", "redlock:readers:k")
 			replies, err := redis.Values(s.conn.Do("EXEC"))
-			if err != nil || len(replies) != 4 {
+			if err != nil || len(replies) != 6 {
 				t.Fatalf("%q, %v", replies, err)
+			}
+			readers, _ := redis.Strings(replies[4], nil)
+			if ms, _ := redis.Int64(replies[5], nil); row.holds == ReadersMarker && (!slices.Equal(readers, []string{"turn"}) || ms <= 0 || ms > 50) {
+				t.Errorf("%s: the readers are %q for %d ms, want the turn for 50 ms", row.name, readers, ms)
+			} else if row.holds == "" && row.waiting != nil && !slices.Equal(readers, []string{"z Z"}) {
+				t.Errorf("%s: the readers are %q", row.name, readers)
 			}
 			s.answered("a", row.name, replies[0], row.want)
 			holds, _ := redis.String(replies[1], nil)
 			if left, _ := redis.Strings(replies[2], nil); holds != row.holds || !slices.Equal(left, row.left) || replies[3] != row.after {
 				t.Errorf("%s: the key holds %q, %q wait, and %v is announced; want %q, %q and %d", row.name, holds, left, replies[3], row.holds, row.left, row.after)
 			}
-			if row.waiting != nil {
+			if row.holds == ReadersMarker {
 				s.told("r", "A k")
-			} else {
+			} else if row.queue != nil {
 				s.told("o", "A k")
 			}
 			s.nobodyTold()

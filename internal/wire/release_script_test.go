@@ -1,6 +1,7 @@
 package wire
 
 import (
+	"strings"
 	"testing"
 	"time"
 
@@ -58,6 +59,17 @@ func TestAReleasePassesTheLockOn(t *testing.T) {
 		{"pass: the key is another's", "Z", of(w), "pass", -1, "Z", of(w), nil},
 	} {
 		t.Run(c.name, func(t *testing.T) { onBoth(t, c.by("a", "w", "x", "o")) })
+	}
+}
+
+// A claim that was granted at other masters may still be in the queue of this one, and be the head.
+func TestAReleaseDoesNotGrantItsOwnClaim(t *testing.T) {
+	for _, word := range []string{"release 60000", "release 60000 - 0", "release 60000 open 0", "release 60000 +A 0"} {
+		c := call{word, "A", []string{"a A 60000", "w W 60000"}, word, 2, "W", nil, []string{"w", "+ W $run -2 0 k"}}
+		if strings.Contains(word, "open") {
+			c.holds, c.left, c.told[1] = "", []string{"w W 60000"}, "A k"
+		}
+		t.Run(word, func(t *testing.T) { onBoth(t, c.by("a", "a", "w")) })
 	}
 }
 

@@ -287,6 +287,27 @@ func TestACallLooksForFewTokens(t *testing.T) {
 	})
 }
 
+// What a call does not look at counts as live.
+func TestANewClientDoesNotOvertakeThoseThatACallDoesNotLookAt(t *testing.T) {
+	onBoth(t, func(t *testing.T, dial func() redis.Conn) {
+		s := newQueueScene(t, dial, "w")
+		s.reset()
+		queue := []any{"redlock:queue:j"}
+		for i := range 1200 {
+			queue = append(queue, i+1, fmt.Sprintf("gone G%d 400", i))
+		}
+		s.must("ZADD", queue...)
+		s.must("ZADD", "redlock:queue:k", 1, "w W 400")
+		answers, err := redis.Ints(s.must("EVALSHA", batchLua.sha, 2, "j", "k", "c", "register 60000 0 0", "C", "register 60000 0 0", "C"), nil)
+		if err != nil || !slices.Equal(answers, []int{-1, -1}) {
+			t.Errorf("answered %v (%v), want that it waits for both", answers, err)
+		}
+		if n, _ := redis.Int(s.must("EXISTS", "j", "k"), nil); n != 0 {
+			t.Errorf("%d keys were set", n)
+		}
+	})
+}
+
 // The readers that have ended stay in their queue until a release looks for them. The releases of one call look through
 // few of them.
 func TestACallLooksThroughFewReaders(t *testing.T) {
@@ -325,9 +346,9 @@ func TestACallLooksThroughFewReaders(t *testing.T) {
 // A client that was woken and has not come in its time has lost the lock to the first of the queue.
 func TestAReservationEnds(t *testing.T) {
 	onBoth(t, func(t *testing.T, dial func() redis.Conn) {
-		s := newQueueScene(t, dial, "v", "w", "x")
+		s := newQueueScene(t, dial, "v", "w", "x", "y")
 		of := func(members ...string) []string { return members }
-		const v, w, x = "v V 400", "w W 400", "x X 400"
+		const v, w, x, y = "v V 400", "w W 400", "x X 400", "y Y 400"
 		for _, row := range []struct {
 			name         string
 			ends         int64 // from now on, in µs
@@ -338,7 +359,7 @@ func TestAReservationEnds(t *testing.T) {
 			left         []string
 			nears        []string
 		}{
-			{"the first of the queue polls", -1000, of(v, w, x), "v", "again 60000 0 400", 1, "V", of(w, x), of("x")},
+			{"the first of the queue polls", -1000, of(v, w, x, y), "v", "again 60000 0 400", 1, "V", of(w, x, y), of("x", "y")},
 			{"the second polls", -1000, of(v, w, x), "w", "again 60000 0 400", four{below, 0, "V", 0}, "V", of(w, x), of("x")},
 			{"nobody else queues", -1000, nil, "v", "again 60000 0 400", four{1, 0, "", 1}, "V", nil, nil},
 			{"nobody else queues, and one is new", -1000, nil, "v", "register 60000 0 0", -1, "", of("woken", "v"), nil},
@@ -364,6 +385,7 @@ func TestAReservationEnds(t *testing.T) {
 					}
 				}
 			}
+			slices.Sort(s.nears)
 			if !slices.Equal(s.nears, row.nears) {
 				t.Errorf("%s: told that they are near: %q, want %q", row.name, s.nears, row.nears)
 			}
