@@ -46,20 +46,32 @@ func TestAGrantGivesTheFenceThatTheReleaseProposes(t *testing.T) {
 			{"by a client that passes the lock on", "w W 60000f", 5, "pass", s.now(), s.now() + minute - 1},
 			{"the client wants none", "w W 60000", 5, "release 0 - 9", 0, 0},
 		} {
-			s.reset(row.member)
-			if row.last != 0 {
-				s.must("SET", "redlock:fence:k", row.last)
+			for _, held := range []bool{false, true} { // a release finds its key, or not
+				if held && !strings.HasPrefix(row.word, "release") {
+					continue
+				}
+				s.reset(row.member)
+				if row.last != 0 {
+					s.must("SET", "redlock:fence:k", row.last)
+				}
+				if held {
+					s.must("SET", "k", "A", "PX", 60_000)
+				}
+				word := row.word
+				if held { // of a claim that could be granted the lock
+					word = strings.Replace(word, "release 0", "release 400", 1)
+				}
+				s.must("EVALSHA", batchLua.sha, 1, "k", "a", word, "A")
+				got, ok := ParseGrant(s.inbox["w"]())
+				if !ok || got.Fence < row.least || got.Fence > row.most {
+					t.Errorf("%s, held %t: granted %+v (%v), want a fence from %d to %d", row.name, held, got, ok, row.least, row.most)
+				}
+				kept, _ := redis.Int64(s.conn.Do("GET", "redlock:fence:k"))
+				if want := max(got.Fence, row.last); kept != want {
+					t.Errorf("%s, held %t: the fence that is kept is %d, want %d", row.name, held, kept, want)
+				}
+				s.nobodyTold()
 			}
-			s.must("EVALSHA", batchLua.sha, 1, "k", "a", row.word, "A")
-			got, ok := ParseGrant(s.inbox["w"]())
-			if !ok || got.Fence < row.least || got.Fence > row.most {
-				t.Errorf("%s: granted %+v (%v), want a fence from %d to %d", row.name, got, ok, row.least, row.most)
-			}
-			kept, _ := redis.Int64(s.conn.Do("GET", "redlock:fence:k"))
-			if want := max(got.Fence, row.last); kept != want {
-				t.Errorf("%s: the fence that is kept is %d, want %d", row.name, kept, want)
-			}
-			s.nobodyTold()
 		}
 	})
 }
@@ -69,9 +81,12 @@ func TestNoLockIsGrantedWhoseFenceIsNotANumber(t *testing.T) {
 	onBoth(t, func(t *testing.T, dial func() redis.Conn) {
 		s := newQueueScene(t, dial, "w")
 		for _, kept := range []string{"", "x", "-5", "1e300", "9999999999999999"} {
-			for _, word := range []string{"release 0 - 9", "again 60000 - 0"} {
+			for _, word := range []string{"release 0 - 9", "release 400 - 9", "again 60000 - 0"} {
 				s.reset("w W 60000f")
 				s.must("SET", "redlock:fence:k", kept)
+				if word == "release 400 - 9" { // of a claim that could be granted the lock
+					s.must("SET", "k", "A", "PX", 60_000)
+				}
 				s.must("EVALSHA", batchLua.sha, 1, "k", "a", word, "A")
 				s.holds("")
 				s.told("w", "A k")
@@ -208,6 +223,16 @@ func TestAClientWithoutTheRightToRemoveMembersDoesNotGrant(t *testing.T) {
 	s.holds("")
 	s.queue("w W 60000")
 	s.nobodyTold()
+	s.must("SET", "k", "A")
+	user.as("a", "release 400 - 0", 1)
+	s.holds("")
+	s.nobodyTold()
+	s.must("SET", "k", "A")
+	user.as("a", "release 400 open 0", 2) // nobody is removed for that
+	s.holds("")
+	s.queue("w W 60000")
+	s.told("w", "A k")
+	s.nobodyTold()
 }
 
 // Most locks of a crowd are passed on by one call: a release, and the next claim of its client. Its commands, and the polls after
@@ -257,6 +282,59 @@ func TestAHandoverTakesFewCommands(t *testing.T) {
 			t.Errorf("told that they are near: %q, want the client that became the third", s.nears)
 		}
 	}
+}
+
+// One that has joined just now polls soon, and is not told.
+func TestAHandoverTellsTheClaimThatBecomesNearUnlessItIsNew(t *testing.T) {
+	onBoth(t, func(t *testing.T, dial func() redis.Conn) {
+		s := newQueueScene(t, dial, "v", "w", "x", "y")
+		const join = "local t = redis.call('TIME') return redis.call('ZADD', 'redlock:queue:k', string.format('%.0f', t[1] * 1000000 + t[2] - ARGV[1]), 'y Y 400')"
+		for _, row := range []struct {
+			ago   int // in µs
+			nears []string
+		}{{0, nil}, {100_000, nil}, {200_000, []string{"y"}}} {
+			s.reset("v V 400", "w W 400", "x X 400")
+			s.must("SET", "k", "A", "PX", 60_000)
+			s.conn.Send("MULTI") // no time passes
+			s.conn.Send("EVAL", join, 0, row.ago)
+			s.conn.Send("EVALSHA", batchLua.sha, 1, "k", "a", "release 400 - 0", "A")
+			if _, err := s.conn.Do("EXEC"); err != nil {
+				t.Fatal(err)
+			}
+			s.nears, s.nexts = nil, nil
+			s.holds("V")
+			s.told("v", "+ V "+s.run+" -2 0 k")
+			s.nobodyTold()
+			if !slices.Equal(s.nears, row.nears) {
+				t.Errorf("joined %d µs ago: told that they are near: %q, want %q", row.ago, s.nears, row.nears)
+			}
+		}
+	})
+}
+
+// The message about a grant names the next head, which is not the claim of the client that releases.
+func TestAHandoverNamesTheNextHead(t *testing.T) {
+	onBoth(t, func(t *testing.T, dial func() redis.Conn) {
+		s := newQueueScene(t, dial, "v", "w")
+		for _, row := range []struct {
+			queue []string
+			nexts []string
+		}{
+			{[]string{"v V 400", "w W 400"}, []string{"W"}},
+			{[]string{"v V 400", "a A 400", "w W 400"}, []string{"W"}},
+			{[]string{"v V 400", "a A 400"}, nil},
+		} {
+			s.reset(row.queue...)
+			s.must("SET", "k", "A", "PX", 60_000)
+			s.nexts = nil
+			s.as("a", "release 400 - 0", 2)
+			s.told("v", "+ V "+s.run+" -2 0 k")
+			s.nobodyTold()
+			if !slices.Equal(s.nexts, row.nexts) {
+				t.Errorf("%q: the next head is %q, want %q", row.queue, s.nexts, row.nexts)
+			}
+		}
+	})
 }
 
 // Whether the head has ended is found out by the message to it, which nobody hears. Then the next one is granted the lock.
@@ -343,6 +421,8 @@ func TestARegistrationBehindAReleaseLearnsThatItIsFar(t *testing.T) {
 			{"-", []string{"v V 400", "w W 400", "x X 400"}, "0", 2},
 			{"open", []string{"v V 400", "w W 400", "x X 400"}, "0", 10},
 			{"open", []string{"v V 400", "w W 400"}, "0", 2},
+			{"-", []string{"v V 400", "a A 400", "w W 400", "x X 400"}, "0", 2}, // its own claim leaves
+			{"open", []string{"v V 400", "a A 400", "w W 400"}, "0", 2},
 		} {
 			s.reset(row.queue...)
 			s.must("SET", "k", "A", "PX", 60_000)

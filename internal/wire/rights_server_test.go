@@ -36,7 +36,7 @@ func TestWhatAUserMayNotDoIsNoVote(t *testing.T) {
 		{"SET of the key, which has a higher fence", []any{"~*", "-set"}, []any{"SET", "redlock:fence:k", 10}, []string{"heal 9000 5", "acquire 9000 - - 5"}, "error: ", []any{"EXISTS", "k"}, int64(0)},
 		{"the notes of those who wait", []any{"~k", "~redlock:queue:k", "~redlock:rqueue:k", "~redlock:incarnation"},
 			[]any{"EVAL", "redis.call('ZADD', 'redlock:queue:k', 1, 'w W 400') return redis.call('SET', 'k', 'T', 'PX', 5000)", 0},
-			[]string{"release", "release 0 - 0"}, "1", []any{"EXISTS", "k"}, int64(0)},
+			[]string{"release", "release 400 - 0"}, "1", []any{"EXISTS", "k"}, int64(0)},
 		{"PEXPIRE of the key, while somebody waits", []any{"~*", "-pexpire"}, []any{"EVAL", "redis.call('ZADD', 'redlock:queue:k', 1, 'w') return redis.call('SET', 'k', 'T', 'PX', 5000)", 0},
 			[]string{"renew 60000", "renew 60000 -"}, "error: ", []any{"EVAL", "return redis.call('PTTL', 'k') <= 5000 and 1 or 0", 0}, int64(1)},
 		{"the fence, which an acquisition needs", []any{"~k", "~redlock:queue:k"}, nil, []string{"acquire 9000 - - 5", "register 9000 0 400 5", "heal 9000 5"}, "error: ", []any{"EXISTS", "k"}, int64(0)},
