@@ -581,3 +581,69 @@ func TestACallSeesTheKeysThatItHasSet(t *testing.T) {
 		}
 	})
 }
+
+// A poll behind a release of the same call is told its place, which may be near.
+func TestAPollBehindAReleaseIsCounted(t *testing.T) {
+	onBoth(t, func(t *testing.T, dial func() redis.Conn) {
+		s := newQueueScene(t, dial, "v", "w", "x")
+		s.reset("v V 400", "w W 400", "x X 400", "a A2 400")
+		s.must("SET", "k", "A", "PX", 60_000)
+		list, err := redis.Values(s.must("EVALSHA", batchLua.sha, 2, "k", "k", "a", "release 400 - 0", "A", "again 60000 0 400", "A2"), nil)
+		if err != nil || len(list) != 2 {
+			t.Fatalf("answered %v (%v)", list, err)
+		}
+		if polled, _ := redis.Values(list[1], nil); len(polled) != 5 || polled[4] != int64(2) {
+			t.Errorf("answered %v, want that two are ahead", polled)
+		}
+	})
+}
+
+// A queue lives for ten minutes after its head has polled, or one has joined: each of the first two, and one in 16 of the others.
+func TestAQueueIsKeptForItsFirstClients(t *testing.T) {
+	m := startMiniredis(t)
+	s := newQueueScene(t, dialling(t, m.Addr()))
+	for _, row := range []struct {
+		name      string
+		queue     []string
+		word      string
+		sixteenth bool // of the microseconds
+		kept      bool
+	}{
+		{"the first joins", nil, "register 9000 0 400", false, true},
+		{"the second joins", []string{"v V 400"}, "register 9000 0 400", false, true},
+		{"the third joins", []string{"v V 400", "w W 400"}, "register 9000 0 400", false, false},
+		{"the third joins, and is one in 16", []string{"v V 400", "w W 400"}, "register 9000 0 400", true, true},
+		{"the head polls", []string{"c C 400", "w W 400"}, "again 9000 0 400", false, true},
+		{"the second polls", []string{"v V 400", "c C 400"}, "again 9000 0 400", false, false},
+		{"the second polls, and is one in 16", []string{"v V 400", "c C 400"}, "again 9000 0 400", true, false},
+		{"the second comes back", []string{"v V 400"}, "again 9000 0 400", false, true},
+	} {
+		s.reset(row.queue...)
+		s.must("SET", "k", "X", "PX", 60_000)
+		s.must("PEXPIRE", "redlock:queue:k", 5_000)
+		at := time.UnixMicro(1_800_000_000_000_000 - 1) // the script counts on by one for those that join
+		if !row.sixteenth {
+			at = at.Add(3 * time.Microsecond)
+		}
+		m.SetTime(at)
+		s.must("EVALSHA", batchLua.sha, 1, "k", "c", row.word, "C")
+		if left, _ := redis.Int64(s.must("PTTL", "redlock:queue:k"), nil); left != 600_000 && row.kept || left != 5_000 && !row.kept {
+			t.Errorf("%s: the queue lives for %d ms; is it to be kept for ten minutes? %t", row.name, left, row.kept)
+		}
+	}
+}
+
+// One that will not wait need not leave the lock to the client that was woken for it: it may be far.
+func TestOneThatWillNotWaitTakesALockThatIsLeftOpen(t *testing.T) {
+	onBoth(t, func(t *testing.T, dial func() redis.Conn) {
+		s := newQueueScene(t, dial, "w")
+		for _, row := range []struct{ waited, holds string }{{"0", ""}, {"--", "A2"}} {
+			s.reset("w W 400")
+			s.must("SET", "k", "A", "PX", 60_000)
+			s.must("EVALSHA", batchLua.sha, 2, "k", "k", "a", "release 400 open 0", "A", "register 60000 "+row.waited+" 400", "A2")
+			s.holds(row.holds)
+			s.told("w", "A k")
+			s.nobodyTold()
+		}
+	})
+}

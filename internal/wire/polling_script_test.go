@@ -74,3 +74,28 @@ func TestALockThatWasReservedForPollsIsPassedOnAfterwards(t *testing.T) {
 		}
 	})
 }
+
+// A client that polls has a place in the queue by how long it has waited, as others do.
+func TestAClientThatPollsGoesAheadOfThoseThatHaveWaitedForLess(t *testing.T) {
+	onBoth(t, func(t *testing.T, dial func() redis.Conn) {
+		s := newQueueScene(t, dial, "w")
+		for _, row := range []struct {
+			waited, holds string
+			want          any
+			left          []string
+		}{
+			{"5000-", "C", 1, []string{"w W 60000"}},
+			{"1000-", "W", below, []string{"polling"}},
+		} {
+			s.reset()
+			now, err := redis.Int64s(s.must("TIME"), nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			s.must("ZADD", "redlock:queue:k", now[0]*1_000_000+now[1]-3_000_000, "w W 60000") // since 3 s
+			s.as("c", "again 60000 "+row.waited+" 0", row.want)
+			s.holds(row.holds)
+			s.queue(row.left...)
+		}
+	})
+}

@@ -36,17 +36,20 @@ func onServer(t *testing.T, f func(t *testing.T, dial func() redis.Conn)) {
 // onBoth runs f on a real server, as onServer does, and on miniredis.
 func onBoth(t *testing.T, f func(t *testing.T, dial func() redis.Conn)) {
 	t.Run("redis-server", func(t *testing.T) { onServer(t, f) })
-	t.Run("miniredis", func(t *testing.T) {
-		m := miniredis.RunT(t)
-		m.SetTime(time.Now()) // time stands still: a busy machine can take long for a script
-		m.Server().SetPreHook(func(p *server.Peer, command string, _ ...string) bool {
-			if command == "INFO" { // which it does not know
-				p.WriteBulk("# Server\r\nrun_id:" + strings.Repeat("1", 40) + "\r\n")
-			}
-			return command == "INFO"
-		})
-		f(t, dialling(t, m.Addr()))
+	t.Run("miniredis", func(t *testing.T) { f(t, dialling(t, startMiniredis(t).Addr())) })
+}
+
+// startMiniredis returns a miniredis whose time stands still: a busy machine can take long for a script.
+func startMiniredis(t *testing.T) *miniredis.Miniredis {
+	m := miniredis.RunT(t)
+	m.SetTime(time.Now())
+	m.Server().SetPreHook(func(p *server.Peer, command string, _ ...string) bool {
+		if command == "INFO" { // which it does not know
+			p.WriteBulk("# Server\r\nrun_id:" + strings.Repeat("1", 40) + "\r\n")
+		}
+		return command == "INFO"
 	})
+	return m
 }
 
 // A scene runs the commands of several clients on one key, "k".
