@@ -57,6 +57,8 @@ func TestAgainPassesAFreeKeyOnToTheHeadOfTheQueue(t *testing.T) {
 		{"it was woken", "", of("woken"), "again 60000 0 0", 1, "C", none, nil},
 		{"those in front have ended", "", of("gone G 400", "gone2", "c C 60000"), "again 60000 0 60000", four{held, 0, "", 0}, "C", none, of("c", "+ C $run -2 0 k")},
 		{"those in front have ended, and it has lost its place", "", of("gone G 400"), "again 60000 0 60000", four{held, 0, "", 1}, "C", none, of("c", "+ C $run -2 0 k")},
+		{"it keeps its place, and cannot be granted", "", of("w W 60000", "c", "x"), "again 60000 0 0", below, "W", of("c", "x"), of("w", "+ W $run -2 0 k")},
+		{"a ttl of 0", "", of("w W 60000", "c C 400"), "again 0 0 400", four{-1, 0, "", 0}, "", of("w W 60000", "c C 400"), nil},
 		{"the key is held", "X", of("c C 400", "w W 400"), "again 60000 0 400", four{below, 0, "X", 0}, "X", of("c C 400", "w W 400"), nil},
 	} {
 		t.Run(c.name, func(t *testing.T) { onBoth(t, c.by("c", "c", "w")) })

@@ -36,6 +36,13 @@ func TestARefusedAttemptRecallsALockThatMayBeKept(t *testing.T) {
 	}
 }
 
+// It has no wake-ups, and its poll may be the last for long.
+func TestAClientThatPollsRecallsALockBehindOthers(t *testing.T) {
+	const w = "w W 60000"
+	c := call{"behind another", keptToken, []string{w}, "again 9000 2000 0", below, keptToken, []string{w, "polling"}, []string{"k", "? " + keptToken + " k"}}
+	onBoth(t, c.by("", "k", "w"))
+}
+
 func TestARenewalSaysThatSomebodyWaitsForALockThatMayBeKept(t *testing.T) {
 	onBoth(t, func(t *testing.T, dial func() redis.Conn) {
 		s := newQueueScene(t, dial)
