@@ -828,6 +828,9 @@ end
 -- - A reservation ends with the release of a client without a g, which is woken or polls: that client has had its turn.
 local function release(what, key, token, held, exist)
   local verb, g, how, proposal = string.match(what, '^(%a+) ?(%w*) ?(%S*) ?(%d*)$')
+  if verb == 'undo' then
+    how = verb
+  end
   local n = held and -1 or 0
   local passed
   local named = how and string.match(how, '^%+(.+)$')
@@ -844,9 +847,7 @@ local function release(what, key, token, held, exist)
   if type(n) == 'table' then
     return n
   end
-  if verb == 'undo' then
-    how = 'undo'
-  else
+  if verb ~= 'undo' then
     local mine = member(token, g)
     local n = redis.pcall('ZREM', 'redlock:queue:' .. key, mine, mine == id and 'woken' or mine, verb == 'quit' and 'polling' or mine)
     if type(n) == 'number' and n > 0 then

@@ -647,3 +647,19 @@ func TestOneThatWillNotWaitTakesALockThatIsLeftOpen(t *testing.T) {
 		}
 	})
 }
+
+// Two claims of one client: the first is released to the second, which is released in the same call.
+func TestALockThatIsGrantedAndReleasedInOneCallIsFree(t *testing.T) {
+	onBoth(t, func(t *testing.T, dial func() redis.Conn) {
+		s := newQueueScene(t, dial, "a")
+		for _, how := range []string{"400", "0"} {
+			s.reset("a B 400")
+			s.must("SET", "k", "A", "PX", 60_000)
+			list, err := redis.Values(s.must("EVALSHA", batchLua.sha, 3, "k", "k", "k", "a", "release "+how, "A", "release 400", "B", "register 60000 0 400", "C"), nil)
+			if err != nil || len(list) != 3 || list[0] != int64(2) || list[1] != int64(1) {
+				t.Errorf("answered %v (%v), want that it is passed on, and released", list, err)
+			}
+			s.holds("C")
+		}
+	})
+}

@@ -486,3 +486,18 @@ func TestATurnOfReadersAnnouncesThoseBehindThem(t *testing.T) {
 		}
 	})
 }
+
+// Readers have no turn where no holder releases the lock, and where one leaves it free.
+func TestReadersHaveNoTurnAfterAnAttempt(t *testing.T) {
+	onBoth(t, func(t *testing.T, dial func() redis.Conn) {
+		s := newQueueScene(t, dial, "r")
+		for _, word := range []string{"undo", "release 0 free 0", "release 400 free 0", "release 400 LONG-TOKEN 0"} {
+			s.reset()
+			s.must("ZADD", "redlock:rqueue:k", 50, "r")
+			s.must("SET", "k", "A", "PX", 60_000)
+			s.as("a", word, 1)
+			s.holds("")
+			s.nobodyTold()
+		}
+	})
+}

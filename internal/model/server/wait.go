@@ -326,6 +326,9 @@ func (c *call) release(w word, key, token string) any {
 	if proposal == "0" {
 		proposal = ""
 	}
+	if w.verb == "undo" {
+		how = w.verb
+	}
 	named, byHolder := strings.CutPrefix(how, "+")
 	if byHolder = byHolder || how == "" || how == "-" || how == "open"; byHolder {
 		how = named
@@ -339,9 +342,7 @@ func (c *call) release(w word, key, token string) any {
 	default:
 		n = -1
 	}
-	if w.verb == "undo" {
-		how = "undo"
-	} else {
+	if w.verb != "undo" {
 		mine := c.memberOf(token, g)
 		leaving := []string{mine}
 		if mine == c.id {
