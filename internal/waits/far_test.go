@@ -62,8 +62,11 @@ func listening(t *testing.T, f func(t *testing.T, group *quorum.Group)) {
 			}
 		}()
 		group := quorum.NewGroup(masters)
-		if !group.Listening() {
-			t.Fatal("the masters cannot wake this client")
+		for i := 0; !group.Listening(); i++ { // a subscription follows its connection some time later
+			if i == 60_000 {
+				t.Fatal("the masters cannot wake this client")
+			}
+			time.Sleep(time.Millisecond)
 		}
 		f(t, group)
 	})
