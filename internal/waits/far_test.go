@@ -48,7 +48,7 @@ func listening(t *testing.T, f func(t *testing.T, group *quorum.Group)) {
 				NodeTimeout: 50 * time.Millisecond,
 				DialTimeout: time.Second,
 				Woken:       func(int, string, string) bool { return true },
-				Redial:      func() interface{ NextBackOff() time.Duration } { return every(time.Minute) },
+				Redial:      func() interface{ NextBackOff() time.Duration } { return every(100 * time.Millisecond) },
 				Changed:     func(master.State, master.Status) {},
 			}))
 		}
