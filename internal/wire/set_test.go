@@ -107,6 +107,81 @@ func TestTheScriptForSeveralNamesSetsAllKeysOrNone(t *testing.T) {
 	})
 }
 
+// A client with wake-ups goes behind those that queue for one of the names, unless it acquires out of turn.
+func TestTheScriptForSeveralNamesGoesBehindQueues(t *testing.T) {
+	onEachServer(t, func(t *testing.T, conn redis.Conn) {
+		for _, row := range []struct {
+			name     string
+			queued   bool // for b
+			held     bool // a, by another client
+			id, word string
+			proposal any
+			want     any // nil: it is acquired
+		}{
+			{"nobody queues", false, false, "me", "behind", 5, nil},
+			{"somebody queues", true, false, "me", "behind", 5, []any{int64(-1), int64(0), int64(2), int64(0)}},
+			{"somebody queues, and no fence is wanted", true, false, "me", "behind", "", []any{int64(-1), int64(0), int64(2), int64(0)}},
+			{"somebody queues, and one is held", true, true, "me", "behind", "", []any{int64(-9002), int64(0), int64(1), int64(0)}},
+			{"out of turn", true, false, "me", "acquire", 5, nil},
+			{"a client without wake-ups", true, false, "", "behind", 5, nil},
+			{"a client without wake-ups, and no fence", true, false, "", "behind", "", nil},
+		} {
+			conn.Send("FLUSHALL")
+			if row.queued {
+				conn.Send("ZADD", "redlock:queue:b", 1, "other")
+			}
+			if row.held {
+				conn.Send("SET", "a", "X", "PX", 9000)
+			}
+			if _, err := conn.Do(""); err != nil {
+				t.Fatal(err)
+			}
+			got, err := callSet(conn, []string{"a", "b"}, row.id, row.word, row.proposal, "T")
+			if list, ok := got.([]any); row.want == nil && ok && len(list) == 4 {
+				got = list[0]
+			}
+			want := row.want
+			if want == nil {
+				want = int64(1)
+			}
+			if err != nil || !reflect.DeepEqual(near(got, want), want) {
+				t.Errorf("%s: answered %v (%v), want %v", row.name, got, err, want)
+			}
+			if n, _ := redis.Int(conn.Do("EXISTS", "a", "b")); row.want == nil && n != 2 || row.want != nil && n == 2 {
+				t.Errorf("%s: %d of two keys are there", row.name, n)
+			}
+		}
+	})
+}
+
+func TestAUserWhoMayNotSetKeysAcquiresNoneOfSeveral(t *testing.T) {
+	server := redisserver.StartTB(t, 1)[0]
+	admin, user := dialAs(t, server), dialAs(t, server)
+	if _, err := admin.Do("ACL", "SETUSER", "shop", "reset", "on", "nopass", "+@all", "&*", "~*", "-set"); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := user.Do("AUTH", "shop", "x"); err != nil {
+		t.Fatal(err)
+	}
+	for _, row := range []struct {
+		word     string
+		proposal any
+		ours     bool // a, from before
+	}{{"acquire", "", false}, {"behind", "", false}, {"acquire", "", true}, {"acquire", 5, true}, {"follow", "", true}} {
+		admin.Send("FLUSHALL")
+		if row.ours {
+			admin.Send("SET", "a", "U")
+			admin.Send("SET", "b", "U")
+		}
+		if _, err := admin.Do(""); err != nil {
+			t.Fatal(err)
+		}
+		if got, err := callSet(user, []string{"a", "b"}, "me", row.word, row.proposal, "T", "U", "U"); err == nil {
+			t.Errorf("%v: answered %v, want an error", row, got)
+		}
+	}
+}
+
 // either stands for the number of a key, where several keys live equally long.
 const either = int64(-1)
 
