@@ -94,18 +94,28 @@ func (p *process) line() (string, bool) {
 // released for it: it lives for 400 ms before its first renewal.
 func (p *process) lost() bool { return strings.Contains(p.said.String(), `lease of "account" lost`) }
 
+// startWorker starts a worker, and another one if that has lost its lease before it has printed a line. It returns the line.
+func startWorker(t *testing.T, name string, args ...string) (p *process, line string) {
+	t.Helper()
+	for range 20 {
+		p = start(t, name, append([]string{"work"}, args...)...)
+		var ok bool
+		if line, ok = p.line(); ok {
+			return p, line
+		} else if !p.lost() {
+			break
+		}
+	}
+	t.Fatalf("the %s has ended, and said: %s", name, &p.said)
+	return nil, ""
+}
+
 // startPaused starts a worker that reads the value, and waits before its write.
 func startPaused(t *testing.T, name string, args ...string) (p *process, read int, fence uint64) {
 	t.Helper()
-	for {
-		p = start(t, name, append([]string{"work", "-pause"}, args...)...)
-		if line, ok := p.line(); ok {
-			p.fits(line, "read %d with fence %d, and the lease is valid: Enter writes", &read, &fence)
-			return p, read, fence
-		} else if !p.lost() {
-			t.Fatalf("the %s has ended, and said: %s", name, &p.said)
-		}
-	}
+	p, line := startWorker(t, name, append([]string{"-pause"}, args...)...)
+	p.fits(line, "read %d with fence %d, and the lease is valid: Enter writes", &read, &fence)
+	return p, read, fence
 }
 
 // expect reads a line that fits the format, and stores its numbers.
@@ -264,13 +274,9 @@ func TestAFenceRefusesTheLateWriter(t *testing.T) {
 				t.Errorf("the store has %d with fence %d, want the second's %d with %d", value, fence, secondAdds, s.late)
 			}
 			// Nothing is lost: a worker that was refused can try again.
-			for {
-				again := start(t, "first worker again", append([]string{"work", "-add", strconv.Itoa(firstAdds)}, s.args...)...)
-				if again.wrote() {
-					break
-				} else if !again.lost() {
-					t.Fatalf("the first worker's second try failed: %s", &again.said)
-				}
+			again, line := startWorker(t, "first worker again", append(s.args, "-add", strconv.Itoa(firstAdds))...)
+			if !strings.HasPrefix(line, "wrote ") {
+				t.Errorf("the %s prints %q, want that it wrote", again.name, line)
 			}
 			if value, _ := s.stored(t); value != firstAdds+secondAdds {
 				t.Errorf("the store has %d, want %d", value, firstAdds+secondAdds)

@@ -132,7 +132,8 @@ func TestALateMasterIsSaidToBeLate(t *testing.T) {
 	}
 }
 
-// Otherwise a master that answers in time could be too late, since one that has answered before has ended.
+// Once a quorum has answered, the time of the others does not become longer again, although masters that have answered end, and a quorum of those
+// that are up then needs a farther one.
 func TestTheTimeOfAHurryStands(t *testing.T) {
 	stations := []*station{{away: 10 * ms, refuses: true}, {away: 10 * ms, refuses: true}, {away: 10 * ms, refuses: true}, {away: 300 * ms}, {away: 10 * ms, silent: true}}
 	among(t, stations, func(t *testing.T, g *Group) {

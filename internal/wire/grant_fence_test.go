@@ -102,7 +102,7 @@ func TestNoLockIsGrantedWhoseFenceIsNotANumber(t *testing.T) {
 	})
 }
 
-// Such a client is the only one of the queue. No new client overtakes it while it is on its way.
+// A client that is alone in its queue, and cannot be granted the lock, is woken. No new client overtakes it on its way.
 func TestAClientThatIsWokenInsteadOfGrantedKeepsItsTurn(t *testing.T) {
 	onBoth(t, func(t *testing.T, dial func() redis.Conn) {
 		s := newQueueScene(t, dial, "w")
@@ -284,32 +284,29 @@ func TestAHandoverTakesFewCommands(t *testing.T) {
 	}
 }
 
-// One that has joined just now polls soon, and is not told.
+// A claim that has joined in the last 150 ms polls soon, and is not told. The time of this server stands still.
 func TestAHandoverTellsTheClaimThatBecomesNearUnlessItIsNew(t *testing.T) {
-	onBoth(t, func(t *testing.T, dial func() redis.Conn) {
-		s := newQueueScene(t, dial, "v", "w", "x", "y")
-		const join = "local t = redis.call('TIME') return redis.call('ZADD', 'redlock:queue:k', string.format('%.0f', t[1] * 1000000 + t[2] - ARGV[1]), 'y Y 400')"
-		for _, row := range []struct {
-			ago   int // in µs
-			nears []string
-		}{{0, nil}, {100_000, nil}, {200_000, []string{"y"}}} {
-			s.reset("v V 400", "w W 400", "x X 400")
-			s.must("SET", "k", "A", "PX", 60_000)
-			s.conn.Send("MULTI") // no time passes
-			s.conn.Send("EVAL", join, 0, row.ago)
-			s.conn.Send("EVALSHA", batchLua.sha, 1, "k", "a", "release 400 - 0", "A")
-			if _, err := s.conn.Do("EXEC"); err != nil {
-				t.Fatal(err)
-			}
-			s.nears, s.nexts = nil, nil
-			s.holds("V")
-			s.told("v", "+ V "+s.run+" -2 0 k")
-			s.nobodyTold()
-			if !slices.Equal(s.nears, row.nears) {
-				t.Errorf("joined %d µs ago: told that they are near: %q, want %q", row.ago, s.nears, row.nears)
-			}
+	s := newQueueScene(t, dialling(t, startMiniredis(t).Addr()), "v", "w", "x", "y")
+	now, err := redis.Int64s(s.must("TIME"), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, row := range []struct {
+		ago   int64 // in µs
+		nears []string
+	}{{0, nil}, {150_000, nil}, {150_001, []string{"y"}}} {
+		s.reset("v V 400", "w W 400", "x X 400")
+		s.must("ZADD", "redlock:queue:k", now[0]*1_000_000+now[1]-row.ago, "y Y 400")
+		s.must("SET", "k", "A", "PX", 60_000)
+		s.nears = nil
+		s.as("a", "release 400 - 0", 2)
+		s.holds("V")
+		s.told("v", "+ V "+s.run+" -2 0 k")
+		s.nobodyTold()
+		if !slices.Equal(s.nears, row.nears) {
+			t.Errorf("joined %d µs ago: told that they are near: %q, want %q", row.ago, s.nears, row.nears)
 		}
-	})
+	}
 }
 
 // The message about a grant names the next head, which is not the claim of the client that releases.
@@ -633,7 +630,7 @@ func TestAQueueIsKeptForItsFirstClients(t *testing.T) {
 	}
 }
 
-// One that will not wait need not leave the lock to the client that was woken for it: it may be far.
+// A release has left the lock open, and woken a client, which may be far. A client that does not wait need not leave the lock to that one.
 func TestOneThatWillNotWaitTakesALockThatIsLeftOpen(t *testing.T) {
 	onBoth(t, func(t *testing.T, dial func() redis.Conn) {
 		s := newQueueScene(t, dial, "w")

@@ -36,7 +36,7 @@ func TestARefusedAttemptRecallsALockThatMayBeKept(t *testing.T) {
 	}
 }
 
-// It has no wake-ups, and its poll may be the last for long.
+// A client without wake-ups is not told that it has become the head of its queue. So each of its polls recalls the lock.
 func TestAClientThatPollsRecallsALockBehindOthers(t *testing.T) {
 	const w = "w W 60000"
 	c := call{"behind another", keptToken, []string{w}, "again 9000 2000 0", below, keptToken, []string{w, "polling"}, []string{"k", "? " + keptToken + " k"}}

@@ -2,6 +2,7 @@ package wire
 
 import (
 	"reflect"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -166,7 +167,7 @@ func TestAUserWhoMayNotSetKeysAcquiresNoneOfSeveral(t *testing.T) {
 	for _, row := range []struct {
 		word     string
 		proposal any
-		ours     bool // a, from before
+		ours     bool // it has both keys, by another token
 	}{{"acquire", "", false}, {"behind", "", false}, {"acquire", "", true}, {"acquire", 5, true}, {"follow", "", true}} {
 		admin.Send("FLUSHALL")
 		if row.ours {
@@ -178,6 +179,9 @@ func TestAUserWhoMayNotSetKeysAcquiresNoneOfSeveral(t *testing.T) {
 		}
 		if got, err := callSet(user, []string{"a", "b"}, "me", row.word, row.proposal, "T", "U", "U"); err == nil {
 			t.Errorf("%v: answered %v, want an error", row, got)
+		}
+		if values, _ := redis.Strings(admin.Do("MGET", "a", "b")); slices.Contains(values, "T") {
+			t.Errorf("%v: the keys hold %q", row, values)
 		}
 	}
 }
