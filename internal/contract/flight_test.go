@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -107,6 +108,15 @@ func release(t *testing.T, ms *redlocktest.Masters) {
 		}
 		conn.Close()
 	}
+}
+
+// away returns a Client at a distance of 1 ms. So a release from here reaches all masters before the commands of a client that it grants the lock.
+// Otherwise the next client in the queue may be granted the lock at one master, and may miss the value: see docs/flight.md.
+func away(t *testing.T, ms *redlocktest.Masters) *redlock.Client {
+	t.Helper()
+	c := ms.WithDelays(slices.Repeat([]time.Duration{time.Millisecond}, ms.Len())...).Open(nil)
+	time.Sleep(100 * time.Millisecond) // until it is connected
+	return c
 }
 
 // want fails the test unless a call has ended with this value.
@@ -218,9 +228,9 @@ func TestAValueThatComesFromFewerMastersIsEnough(t *testing.T) {
 	bubble(t, 3, func(t *testing.T, ms *redlocktest.Masters) {
 		f := &fleet{t: t, hold: 50 * time.Millisecond}
 		occupy(ms)
-		one := f.start(connected(t, ms, nil))
+		one := f.start(away(t, ms))
 		queued(t, ms, "a", 1)
-		two := f.start(connected(t, ms, nil))
+		two := f.start(away(t, ms))
 		queued(t, ms, "a", 2)
 		release(t, ms)
 		for f.calls() == 0 {
@@ -401,10 +411,11 @@ func TestValuesAreSharedAsTheyAre(t *testing.T) {
 			results := make(chan string, 2)
 			var calls atomic.Int32
 			for range 2 {
-				c := connected(t, ms, nil)
+				c := away(t, ms)
 				go func() {
 					got, shared, err := c.SingleFlight(t.Context(), name, func(context.Context) ([]byte, error) {
 						calls.Add(1)
+						time.Sleep(10 * time.Millisecond) // until a poll that was on its way is answered
 						return buffer, nil
 					})
 					if err != nil || string(got) != value {
@@ -431,7 +442,7 @@ func TestGoroutinesShareOneCall(t *testing.T) {
 	bubble(t, 3, func(t *testing.T, ms *redlocktest.Masters) {
 		f := &fleet{t: t, hold: 50 * time.Millisecond}
 		occupy(ms)
-		c := connected(t, ms, nil)
+		c := away(t, ms)
 		before := ms.Master(0).Count("EVALSHA")
 		var all []<-chan landing
 		for range 20 {
@@ -441,7 +452,7 @@ func TestGoroutinesShareOneCall(t *testing.T) {
 		if n := ms.Master(0).Count("EVALSHA") - before; n > 5 {
 			t.Errorf("20 goroutines have sent %d commands", n)
 		}
-		other := f.start(connected(t, ms, nil))
+		other := f.start(away(t, ms))
 		queued(t, ms, "a", 2)
 		release(t, ms)
 		shared := 0
@@ -465,7 +476,7 @@ func TestAGoroutineThatJoinsLateIsNotServedByAnotherProcess(t *testing.T) {
 	bubble(t, 3, func(t *testing.T, ms *redlocktest.Masters) {
 		f := &fleet{t: t, hold: 100 * time.Millisecond}
 		occupy(ms)
-		c, other := connected(t, ms, nil), connected(t, ms, nil)
+		c, other := away(t, ms), away(t, ms)
 		first := f.start(other)
 		queued(t, ms, "a", 1)
 		early := f.start(c)
