@@ -50,6 +50,7 @@ func (w *call) grantFor() time.Duration {
 // claiming is the part of a contender that registers claims, one after the other: what it knows of them, and what it decides. While there is
 // none, the next one is registered at resume: see contender.step. Otherwise await does what the first of these lines says that holds:
 //
+//	a quorum of votes, and a value of SingleFlight end the wait of SingleFlight
 //	a quorum of votes that last                    win; if the claim cannot become a lease after all: back off
 //	a quorum of votes that soon end, of a lock     extend the keys, once
 //	... of slots                                   back off; but after a wake-up, or while a round is under way, go on below
@@ -179,6 +180,8 @@ func (q *claiming) await(now clock.Reading) (next time.Time, more bool) {
 		q.place.Open()
 	}
 	switch {
+	case won != nil && q.gaveValue(): // it has come since contend looked for it, as a rule just before the last grant
+		return now.Time(), false
 	case won != nil && won.Left >= c.opts.bounds.WinsAt(q.claim.G):
 		return now.Time(), q.win(now, won)
 	case won != nil && won.Slots != nil && (q.woken || q.pending) && !q.once: // a poll tells for how long the slots live

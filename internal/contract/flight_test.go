@@ -91,19 +91,19 @@ func (f *fleet) calls() int {
 	return len(f.began)
 }
 
-// occupy has somebody else hold the lock "a".
-func occupy(ms *redlocktest.Masters) {
+// occupy has somebody else hold the lock of a name.
+func occupy(ms *redlocktest.Masters, name string) {
 	for i := range ms.Len() {
-		locktest.Hold(ms, "a", i)
+		locktest.Hold(ms, name, i)
 	}
 }
 
-// release releases the lock "a" that somebody else holds, to the head of the queue. (A Locker leaves the lock open now and then.)
-func release(t *testing.T, ms *redlocktest.Masters) {
+// release releases the lock of a name that somebody else holds, to the head of the queue. (A Locker leaves the lock open now and then.)
+func release(t *testing.T, ms *redlocktest.Masters, name string) {
 	t.Helper()
 	for _, pool := range ms.Pools() {
 		conn := pool.Get()
-		if _, err := conn.Do("EVAL", wire.Scripts[0], 1, "a", "", "release", "somebody else's"); err != nil {
+		if _, err := conn.Do("EVAL", wire.Scripts[0], 1, name, "", "release", "somebody else's"); err != nil {
 			t.Error(err)
 		}
 		conn.Close()
@@ -132,7 +132,7 @@ func TestOneCallServesAllThatWait(t *testing.T) {
 	bubble(t, 3, func(t *testing.T, ms *redlocktest.Masters) {
 		const processes, oneWay = 100, 10 * time.Millisecond
 		f := &fleet{t: t, hold: 50 * time.Millisecond}
-		occupy(ms)
+		occupy(ms, "a")
 		var clients []*redlock.Client
 		for range processes {
 			clients = append(clients, ms.WithDelays(oneWay, oneWay, oneWay).Open(nil))
@@ -143,7 +143,7 @@ func TestOneCallServesAllThatWait(t *testing.T) {
 			all = append(all, f.start(c))
 		}
 		queued(t, ms, "a", processes)
-		release(t, ms)
+		release(t, ms, "a")
 		served := 0
 		for _, done := range all {
 			l := <-done
@@ -199,10 +199,10 @@ func TestNoCallerGetsTheValueOfAnFThatBeganBefore(t *testing.T) {
 func TestALostValueCostsAFurtherCall(t *testing.T) {
 	bubble(t, 3, func(t *testing.T, ms *redlocktest.Masters) {
 		f := &fleet{t: t, hold: 50 * time.Millisecond}
-		occupy(ms)
+		occupy(ms, "a")
 		one, two := f.start(connected(t, ms, nil)), f.start(connected(t, ms, nil))
 		queued(t, ms, "a", 2)
-		release(t, ms)
+		release(t, ms, "a")
 		for f.calls() == 0 {
 			time.Sleep(time.Millisecond)
 		}
@@ -227,12 +227,12 @@ func TestALostValueCostsAFurtherCall(t *testing.T) {
 func TestAValueThatComesFromFewerMastersIsEnough(t *testing.T) {
 	bubble(t, 3, func(t *testing.T, ms *redlocktest.Masters) {
 		f := &fleet{t: t, hold: 50 * time.Millisecond}
-		occupy(ms)
+		occupy(ms, "a")
 		one := f.start(away(t, ms))
 		queued(t, ms, "a", 1)
 		two := f.start(away(t, ms))
 		queued(t, ms, "a", 2)
-		release(t, ms)
+		release(t, ms, "a")
 		for f.calls() == 0 {
 			time.Sleep(time.Millisecond)
 		}
@@ -248,7 +248,7 @@ func TestAValueThatComesFromFewerMastersIsEnough(t *testing.T) {
 func TestAValueThatOneMasterHasForgedIsNotTaken(t *testing.T) {
 	bubble(t, 3, func(t *testing.T, ms *redlocktest.Masters) {
 		f := &fleet{t: t}
-		occupy(ms)
+		occupy(ms, "a")
 		done := f.start(connected(t, ms, nil))
 		queued(t, ms, "a", 1)
 		conn := ms.Pools()[0].Get()
@@ -263,7 +263,7 @@ func TestAValueThatOneMasterHasForgedIsNotTaken(t *testing.T) {
 			t.Fatalf("PUBLISH: %d, %v", n, err)
 		}
 		time.Sleep(time.Second)
-		release(t, ms)
+		release(t, ms, "a")
 		(<-done).want(t, "f1", false)
 	})
 }
@@ -304,13 +304,13 @@ func cuttable(t *testing.T, ms *redlocktest.Masters) (*redlock.Client, func()) {
 func TestNoValueIsSentOverAnotherConnection(t *testing.T) {
 	bubble(t, 3, func(t *testing.T, ms *redlocktest.Masters) {
 		f := &fleet{t: t, hold: 2 * time.Second}
-		occupy(ms)
+		occupy(ms, "a")
 		c, cut := cuttable(t, ms)
 		one := f.start(c)
 		queued(t, ms, "a", 1)
 		two := f.start(connected(t, ms, nil))
 		queued(t, ms, "a", 2)
-		release(t, ms)
+		release(t, ms, "a")
 		for f.calls() == 0 {
 			time.Sleep(time.Millisecond)
 		}
@@ -368,7 +368,7 @@ func TestOnlyValuesAreShared(t *testing.T) {
 		for _, own := range []bool{false, true} {
 			t.Run(fmt.Sprintf("%s, own process %v", row.name, own), func(t *testing.T) {
 				bubble(t, 3, func(t *testing.T, ms *redlocktest.Masters) {
-					occupy(ms)
+					occupy(ms, "a")
 					c := connected(t, ms, nil)
 					other := c
 					if !own {
@@ -391,7 +391,7 @@ func TestOnlyValuesAreShared(t *testing.T) {
 					f := &fleet{t: t}
 					done := f.start(other)
 					time.Sleep(100 * time.Millisecond)
-					release(t, ms)
+					release(t, ms, "a")
 					<-failed
 					(<-done).want(t, "f1", false)
 				})
@@ -405,8 +405,7 @@ func TestValuesAreSharedAsTheyAre(t *testing.T) {
 	for _, value := range []string{"", "\x00 \r\n! $ \xff", strings.Repeat("x", 4096)} {
 		bubble(t, 3, func(t *testing.T, ms *redlocktest.Masters) {
 			const name = "a b\r\n! 5\xff"
-			holder := connected(t, ms, nil).Locker(name)
-			take(holder)
+			occupy(ms, name)
 			buffer := []byte(value)
 			results := make(chan string, 2)
 			var calls atomic.Int32
@@ -426,7 +425,7 @@ func TestValuesAreSharedAsTheyAre(t *testing.T) {
 				}()
 			}
 			queued(t, ms, name, 2)
-			holder.Unlock()
+			release(t, ms, name)
 			<-results
 			<-results
 			if calls.Load() != 1 {
@@ -441,7 +440,7 @@ func TestValuesAreSharedAsTheyAre(t *testing.T) {
 func TestGoroutinesShareOneCall(t *testing.T) {
 	bubble(t, 3, func(t *testing.T, ms *redlocktest.Masters) {
 		f := &fleet{t: t, hold: 50 * time.Millisecond}
-		occupy(ms)
+		occupy(ms, "a")
 		c := away(t, ms)
 		before := ms.Master(0).Count("EVALSHA")
 		var all []<-chan landing
@@ -454,7 +453,7 @@ func TestGoroutinesShareOneCall(t *testing.T) {
 		}
 		other := f.start(away(t, ms))
 		queued(t, ms, "a", 2)
-		release(t, ms)
+		release(t, ms, "a")
 		shared := 0
 		for _, done := range append(all, other) {
 			l := <-done
@@ -475,13 +474,13 @@ func TestGoroutinesShareOneCall(t *testing.T) {
 func TestAGoroutineThatJoinsLateIsNotServedByAnotherProcess(t *testing.T) {
 	bubble(t, 3, func(t *testing.T, ms *redlocktest.Masters) {
 		f := &fleet{t: t, hold: 100 * time.Millisecond}
-		occupy(ms)
+		occupy(ms, "a")
 		c, other := away(t, ms), away(t, ms)
 		first := f.start(other)
 		queued(t, ms, "a", 1)
 		early := f.start(c)
 		queued(t, ms, "a", 2)
-		release(t, ms)
+		release(t, ms, "a")
 		for f.calls() == 0 {
 			time.Sleep(time.Millisecond)
 		}
@@ -497,7 +496,7 @@ func TestAGoroutineThatJoinsLateIsNotServedByAnotherProcess(t *testing.T) {
 func TestTheContextOfACallerIsItsOwn(t *testing.T) {
 	bubble(t, 3, func(t *testing.T, ms *redlocktest.Masters) {
 		f := &fleet{t: t, hold: 50 * time.Millisecond}
-		occupy(ms)
+		occupy(ms, "a")
 		c := connected(t, ms, nil)
 		gone := make(chan error, 2)
 		for i := range 2 { // one that leads, and one that has joined it
@@ -516,7 +515,7 @@ func TestTheContextOfACallerIsItsOwn(t *testing.T) {
 			}
 		}
 		time.Sleep(100 * time.Millisecond)
-		release(t, ms)
+		release(t, ms, "a")
 		(<-done).want(t, "f1", false)
 	})
 }
@@ -524,7 +523,7 @@ func TestTheContextOfACallerIsItsOwn(t *testing.T) {
 // A lease that was lost publishes nothing.
 func TestALostLeaseSharesNothing(t *testing.T) {
 	bubble(t, 3, func(t *testing.T, ms *redlocktest.Masters) {
-		occupy(ms)
+		occupy(ms, "a")
 		c := connected(t, ms, nil)
 		failed := make(chan error)
 		go func() {
@@ -544,7 +543,7 @@ func TestALostLeaseSharesNothing(t *testing.T) {
 		f := &fleet{t: t}
 		done := f.start(connected(t, ms, nil))
 		queued(t, ms, "a", 2)
-		release(t, ms)
+		release(t, ms, "a")
 		if err := <-failed; !errors.Is(err, redlock.ErrLost) {
 			t.Errorf("SingleFlight = %v, want ErrLost", err)
 		}
@@ -556,7 +555,7 @@ func TestALostLeaseSharesNothing(t *testing.T) {
 func TestSingleFlightTakesTurnsWithOthers(t *testing.T) {
 	bubble(t, 3, func(t *testing.T, ms *redlocktest.Masters) {
 		f := &fleet{t: t, hold: 20 * time.Millisecond}
-		occupy(ms)
+		occupy(ms, "a")
 		locker := connected(t, ms, nil).Locker("a")
 		locked := locktest.Enter(locker)
 		all := []<-chan landing{
@@ -565,7 +564,7 @@ func TestSingleFlightTakesTurnsWithOthers(t *testing.T) {
 			f.start(connected(t, ms, &redlock.Options{DisableWakeups: true})),
 		}
 		time.Sleep(100 * time.Millisecond)
-		release(t, ms)
+		release(t, ms, "a")
 		<-locked
 		locker.Unlock()
 		for i, done := range all {
@@ -583,7 +582,7 @@ func TestSingleFlightOfAClosedClient(t *testing.T) {
 		if _, _, err := c.SingleFlight(t.Context(), "", f.run); err == nil {
 			t.Error("SingleFlight without a name succeeded")
 		}
-		occupy(ms)
+		occupy(ms, "a")
 		one, two := f.start(c), f.start(c)
 		time.Sleep(100 * time.Millisecond)
 		c.Close()
@@ -603,14 +602,14 @@ func TestTheEndOfTheClientEndsACallThatWaitsForAnother(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			bubble(t, 3, func(t *testing.T, ms *redlocktest.Masters) {
-				occupy(ms)
+				occupy(ms, "a")
 				c := connected(t, ms, nil)
 				f := &fleet{t: t, end: make(chan struct{})}
 				one := f.start(c)
 				queued(t, ms, "a", 1)
 				two := f.start(c)
 				synctest.Wait()
-				release(t, ms)
+				release(t, ms, "a")
 				time.Sleep(time.Second)
 				ended := make(chan struct{})
 				go func() {
