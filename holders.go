@@ -75,16 +75,16 @@ func (e *entrance) begin(t *tenure, n int, flags occupancy.State) {
 	}
 }
 
-// drop is called by a goroutine that has entered a tenure that is over, or that is not to be entered any more.
-func (e *entrance) drop(t *tenure) {
+// drop is called by a goroutine that has entered a tenure that is over, or that is not to be entered any more. many is as for Enter.
+func (e *entrance) drop(t *tenure, many bool) {
 	e.state.Ask(occupancy.Asked)
-	e.leave()
+	e.leave(many)
 	t.check(e.client.clock()) // ends it for others, if its validity is over
 }
 
-// leave has one goroutine leave. It reports false if no goroutine holds the tenure.
-func (e *entrance) leave() bool {
-	left, ok := e.state.Leave()
+// leave has one goroutine leave: see occupancy.State.Leave.
+func (e *entrance) leave(many bool) bool {
+	left, ok := e.state.Leave(many)
 	if ok && left.Taken() {
 		e.dispose()
 	}

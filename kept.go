@@ -97,7 +97,7 @@ func (k *keeper) enter() *Lease {
 			return s
 		}
 	}
-	k.drop(t)
+	k.drop(t, false)
 	return nil
 }
 

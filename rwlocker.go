@@ -206,9 +206,12 @@ func (r *readers) enter() *Lease {
 	if t.window.Load().enters.Ahead(e.client.clock) && !e.state.Load().Has(occupancy.Asked) {
 		return t.holder
 	}
-	e.drop(t)
+	e.drop(t, true)
 	return nil
 }
+
+// leave has one reader leave, and reports false if there is none. A writer that keeps its tenure is none.
+func (r *readers) leave() bool { return r.entrance.leave(true) }
 
 // close keeps further readers out, since a writer of another Client waits.
 func (r *readers) close() {
@@ -317,7 +320,8 @@ func (r *readers) hold(w *wait) *Lease {
 
 // held returns the Lease if a reader holds the lock.
 func (r *readers) held(*Locker) *Lease {
-	if t := r.tenure.Load(); t != nil && r.state.Load().Held() {
+	t := r.tenure.Load()
+	if now := r.state.Load(); t != nil && now.Held() && now.Has(occupancy.Many) {
 		return t.holder
 	}
 	return nil

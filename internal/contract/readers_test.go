@@ -231,6 +231,37 @@ func TestMisuseOfAnRWLockerPanics(t *testing.T) {
 	})
 }
 
+// With Keep, writers hold a tenure that goroutines enter, as readers do.
+func TestARUnlockTooManyDoesNotUnlockTheWriter(t *testing.T) {
+	bubble(t, 3, func(t *testing.T, ms *redlocktest.Masters) {
+		opts := &redlock.Options{LockOptions: redlock.LockOptions{Keep: time.Minute}}
+		l := connected(t, ms, opts).RWLocker("stock")
+		locktest.Pass(l.Locker()) // it is kept from now on
+		l.Lock()
+		if s := l.RLocker().Lease(); s != nil {
+			t.Error("while a writer holds the lock, the readers' side has its Lease")
+		}
+		if err := l.RLocker().UnlockContext(t.Context()); err != redlock.ErrNotHeld {
+			t.Errorf("UnlockContext of the readers' side: %v, want ErrNotHeld", err)
+		}
+		func() {
+			defer func() {
+				if recover() == nil {
+					t.Error("RUnlock while a writer holds the lock: no panic")
+				}
+			}()
+			l.RUnlock()
+		}()
+		if l.TryLock() {
+			t.Error("a second writer has the lock")
+		}
+		if err := l.Locker().UnlockContext(t.Context()); err != nil {
+			t.Errorf("UnlockContext of the writer: %v", err)
+		}
+		locktest.Pass(l.Locker())
+	})
+}
+
 func TestShutdownReleasesKeptReadLeases(t *testing.T) {
 	bubble(t, 3, func(t *testing.T, ms *redlocktest.Masters) {
 		c := connected(t, ms, nil)

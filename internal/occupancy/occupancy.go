@@ -57,10 +57,10 @@ func (s State) Enter(many bool) (next State, ok bool) {
 }
 
 // Leave has one goroutine leave. If it is the last one, and Wanted or Asked is set or the tenure is Brief, it takes the tenure, and
-// decides. ok is false if nobody holds the tenure.
-func (s State) Leave() (next State, ok bool) {
+// decides. many is as for Enter. ok is false if nobody holds the tenure in this way.
+func (s State) Leave(many bool) (next State, ok bool) {
 	switch {
-	case !s.Held():
+	case !s.Held() || s.Has(Many) != many:
 		return s, false
 	case s&count > 1 || !s.Has(Wanted|Asked|Brief):
 		return s - 1, true
@@ -120,10 +120,10 @@ func (a *Atomic) Enter(many bool) (ok bool) {
 }
 
 // Leave is State.Leave, and returns the new State.
-func (a *Atomic) Leave() (next State, ok bool) {
+func (a *Atomic) Leave(many bool) (next State, ok bool) {
 	for {
 		s := a.Load()
-		next, ok = s.Leave()
+		next, ok = s.Leave(many)
 		if !ok || a.step(s, next) {
 			return next, ok
 		}

@@ -12,6 +12,9 @@ func TestTheStepsOfAState(t *testing.T) {
 	enter := func(many bool) func(State) (State, bool) {
 		return func(s State) (State, bool) { return s.Enter(many) }
 	}
+	leave := func(many bool) func(State) (State, bool) {
+		return func(s State) (State, bool) { return s.Leave(many) }
+	}
 	ask := func(bit State) func(State) (State, bool) {
 		return func(s State) (State, bool) { return s.Ask(bit) }
 	}
@@ -37,15 +40,17 @@ func TestTheStepsOfAState(t *testing.T) {
 		{"one of many enters the tenure of one", enter(true), Idle, 0, false},
 		{"one of many enters beside a bit", enter(true), One | Many | Asked, 0, false},
 		{"one of many enters a tenure that was taken", enter(true), Idle | Many | taken, 0, false},
-		{"the last one leaves", State.Leave, One, Idle, true},
-		{"the last of many leaves", State.Leave, One | Many, Idle | Many, true},
-		{"one of two leaves, with a bit", State.Leave, One | Many | Asked + 1, One | Many | Asked, true},
-		{"the last one leaves, with a bit", State.Leave, One | Wanted, Idle | Wanted | taken, true},
-		{"the last of many leaves, with a bit", State.Leave, One | Many | Asked, Idle | Many | Asked | taken, true},
-		{"the last of many that keep nothing leaves", State.Leave, One | Many | Brief, Idle | Many | Brief | taken, true},
-		{"one leaves an idle tenure", State.Leave, Idle, Idle, false},
-		{"one leaves none", State.Leave, None, None, false},
-		{"one leaves a tenure that was taken", State.Leave, Idle | Many | taken, Idle | Many | taken, false},
+		{"the last one leaves", leave(false), One, Idle, true},
+		{"the last of many leaves", leave(true), One | Many, Idle | Many, true},
+		{"one of two leaves, with a bit", leave(true), One | Many | Asked + 1, One | Many | Asked, true},
+		{"the last one leaves, with a bit", leave(false), One | Wanted, Idle | Wanted | taken, true},
+		{"the last of many leaves, with a bit", leave(true), One | Many | Asked, Idle | Many | Asked | taken, true},
+		{"the last of many that keep nothing leaves", leave(true), One | Many | Brief, Idle | Many | Brief | taken, true},
+		{"one leaves an idle tenure", leave(false), Idle, Idle, false},
+		{"one leaves none", leave(false), None, None, false},
+		{"one of many leaves the tenure of one", leave(true), One, One, false},
+		{"one leaves a tenure of many", leave(false), One | Many, One | Many, false},
+		{"one leaves a tenure that was taken", leave(true), Idle | Many | taken, Idle | Many | taken, false},
 		{"one keeps", State.Keep, One, Idle, true},
 		{"one keeps beside a bit", State.Keep, One | Wanted, 0, false},
 		{"a bit for nobody", ask(Asked), None, None, false},
@@ -79,7 +84,7 @@ func TestStepsAreAtomic(t *testing.T) {
 			begin = Begin(1, Many)
 		}
 		a.Begin(1, begin&^One)
-		a.Leave()
+		a.Leave(many)
 		decide := func() {
 			taken.Add(1)
 			if deciding.Add(1) > 1 || inside.Load() > 0 {
@@ -90,7 +95,7 @@ func TestStepsAreAtomic(t *testing.T) {
 			for again := true; again; { // somebody may ask meanwhile
 				a.End()
 				a.Begin(1, begin&^One)
-				left, _ := a.Leave()
+				left, _ := a.Leave(many)
 				again = left.Taken()
 			}
 		}
@@ -112,7 +117,7 @@ func TestStepsAreAtomic(t *testing.T) {
 						t.Errorf("many %v: %d are inside", many, n)
 					}
 					inside.Add(-1)
-					if left, ok := a.Leave(); !ok {
+					if left, ok := a.Leave(many); !ok {
 						t.Errorf("many %v: Leave reports that nobody is inside", many)
 					} else if left.Taken() {
 						decide()

@@ -237,7 +237,7 @@ func (w *way) unlock(i int, name string) {
 
 // leave has a goroutine leave. The last one that leaves a lease with a bit decides.
 func (w *world) leave(s *state) {
-	next, ok := s.st.Leave()
+	next, ok := s.st.Leave(w.many)
 	if w.blindUnlock && w.many {
 		next = s.st - 1
 	}
