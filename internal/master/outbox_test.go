@@ -1,6 +1,7 @@
 package master
 
 import (
+	"context"
 	"fmt"
 	"strings"
 	"sync/atomic"
@@ -8,6 +9,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/gomodule/redigo/redis"
 	"github.com/redlock-go/redlock/internal/bubbletest"
 	"github.com/redlock-go/redlock/internal/clock"
 	"github.com/redlock-go/redlock/internal/wire"
@@ -88,8 +90,14 @@ func TestAcquisitionsAskedForWhileConnectingAreNotSentToAServerInQuarantine(t *t
 	bubbletest.Test(t, func(t *testing.T) {
 		v := newMemory(0)
 		v.set("")
+		pool, asked := v.Pool(), make(chan struct{})
+		dial := pool.DialContext
+		pool.DialContext = func(ctx context.Context) (redis.Conn, error) {
+			<-asked
+			return dial(ctx)
+		}
 		m := Start(Config{
-			Pool: v.Pool(), Servers: NewServers([]string{"it"}), NodeTimeout: 50 * time.Millisecond, DialTimeout: time.Second,
+			Pool: pool, Servers: NewServers([]string{"it"}), NodeTimeout: 50 * time.Millisecond, DialTimeout: time.Second,
 			Guard: true, MaxTTL: minute, Clock: clock.System,
 			Redial:  func() interface{ NextBackOff() time.Duration } { return every(time.Second) },
 			Changed: func(State, Status) {},
@@ -100,6 +108,7 @@ func TestAcquisitionsAskedForWhileConnectingAreNotSentToAServerInQuarantine(t *t
 			t.Fatal(err)
 		}
 		m.Ask(wire.Release, claimOf("b"), &released)
+		close(asked)
 		synctest.Wait()
 		wantState(t, m, Quarantined, "")
 		if all := got.get(); len(all) != 1 || !strings.Contains(fmt.Sprint(all[0].Err), "in quarantine") {
