@@ -318,7 +318,11 @@ func (l *Locker) named(err error) error {
 	if !ok || !q.held || q.Owner != "" || q.Readers != nil {
 		return err
 	}
-	h, known := l.client.owners.Of(l.heldKey(err))
+	key, is := l.heldKey(err)
+	if !is {
+		return err
+	}
+	h, known := l.client.owners.Of(key)
 	if !known {
 		return err
 	}
@@ -327,12 +331,12 @@ func (l *Locker) named(err error) error {
 	return &named
 }
 
-// heldKey returns the key that err says is held.
-func (l *Locker) heldKey(err error) string {
+// heldKey returns the key of the lock that err says is held. A semaphore is none.
+func (l *Locker) heldKey(err error) (key string, is bool) {
 	if q := (*QuorumError)(nil); errors.As(err, &q) && q.Held != "" {
-		return l.client.opts.Prefix + q.Held
+		return l.client.opts.Prefix + q.Held, !l.terms.OfSlots()
 	}
-	return l.key
+	return l.key, !l.terms.OfSlots()
 }
 
 // unprefixed returns err's text for use inside another of ours.

@@ -215,8 +215,8 @@ func (w *call) askOwner() {
 	if !errors.Is(w.last, ErrHeld) || c.clock().Since(w.began) < ownerAfter {
 		return
 	}
-	key := w.locker.heldKey(w.last)
-	if !c.owners.BeginAsking(key) || !c.calls.Begin() {
+	key, is := w.locker.heldKey(w.last)
+	if !is || !c.owners.BeginAsking(key) || !c.calls.Begin() {
 		return
 	}
 	go func() {

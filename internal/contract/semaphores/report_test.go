@@ -7,6 +7,7 @@ import (
 	"maps"
 	"reflect"
 	"slices"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -224,5 +225,34 @@ func TestALockForEachSlotGivesFencesThatRiseBySlot(t *testing.T) {
 			}
 			p.Release()
 		}
+	})
+}
+
+// The lock and the semaphore of one name have nothing in common.
+func TestAWaitForPermitsDoesNotNameTheHolderOfTheLock(t *testing.T) {
+	bubble(t, 5, func(t *testing.T, ms *redlocktest.Masters) {
+		open := func(owner string) *redlock.Client {
+			return openAt(ms, time.Millisecond, &redlock.Options{Owner: owner})
+		}
+		lock, waiter := open("lock").Locker("a"), open("waiter")
+		lock.Lock()
+		defer lock.Unlock()
+		defer acquire(t, open("permits").Semaphore("a", 1), 1).Release()
+		ctx, cancel := context.WithTimeout(t.Context(), 2*time.Second)
+		defer cancel()
+		if err := waiter.Locker("a").LockContext(ctx); !strings.Contains(fmt.Sprint(err), "the holder is lock") {
+			t.Errorf("LockContext: %v, want the holder", err) // the client knows it from now on
+		}
+		try := func(what string, acquire func(context.Context) (*redlock.Permit, error), ctx context.Context) {
+			_, err := acquire(ctx)
+			var q *redlock.QuorumError
+			if !errors.Is(err, redlock.ErrHeld) || !errors.As(err, &q) || q.Owner != "" {
+				t.Errorf("%s of a full semaphore: %v, want ErrHeld without the holder of the lock", what, err)
+			}
+		}
+		try("TryAcquire", waiter.Semaphore("a", 1).TryAcquire, t.Context())
+		ctx, cancel = context.WithTimeout(t.Context(), 2*time.Second)
+		defer cancel()
+		try("Acquire", waiter.Semaphore("a", 1).Acquire, ctx)
 	})
 }
