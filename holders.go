@@ -70,6 +70,7 @@ func (e *entrance) begin(t *tenure, n int, flags occupancy.State) {
 	e.tenure.Store(t)
 	e.state.Begin(n, flags)
 	t.mu.Unlock()
+	e.client.entrances.Pin(e.key, e)
 	if isClosed(e.client.closing) {
 		e.state.Ask(occupancy.Asked)
 	}
@@ -137,9 +138,11 @@ func (e *entrance) end() {
 	e.client.kept.Leave(&e.place)
 	e.state.End()
 	e.tenure.Store(nil)
+	e.client.entrances.Unpin(e.key)
 }
 
-// entrances are those of a Client, by key.
+// entrances are those of a Client, by key. One with a tenure is pinned: after a loss, nothing else may refer to it, while goroutines
+// hold the tenure, and have yet to unlock it.
 type entrances struct{ weakmap.Map[entrance] }
 
 // of returns the entrance of a key.

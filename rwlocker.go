@@ -171,7 +171,7 @@ type readers struct {
 	*entrance
 
 	lead  gate.Lead[Lease] // a tenure begins in its Share
-	early bool             // close was called while a goroutine leads: a message may overtake the votes; used in Look and Share
+	early bool             // close was called while a goroutine led, and one has led since: a message may overtake the votes; used in Look and Share
 }
 
 var _ kind = (*readers)(nil)
@@ -285,6 +285,7 @@ func (r *readers) giveUp(w *wait) {
 		w.last = nil // it did not ask the masters
 	}
 	r.lead.Resign(w.last)
+	r.lead.Look(func(leading bool) { r.early = r.early && leading })
 }
 
 // errOwnReaders is the note of the gate of a name while goroutines of the Client share a read lease, or keep it.

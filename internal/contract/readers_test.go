@@ -136,6 +136,58 @@ func TestAReaderThatStopsWaitingLeavesTheOthersWaiting(t *testing.T) {
 	})
 }
 
+// A client may let go of its RWLockers while it holds a lost lease.
+func TestAReadLeaseThatWasLostIsUnlockedByAnotherRWLocker(t *testing.T) {
+	bubble(t, 3, func(t *testing.T, ms *redlocktest.Masters) {
+		c := connected(t, ms, nil)
+		lease := func() *redlock.Lease {
+			l := c.RWLocker("stock")
+			l.RLock()
+			return l.RLocker().Lease()
+		}()
+		for i := range 3 {
+			ms.Master(i).Forget()
+		}
+		<-lease.Done()
+		lease = nil
+		for range 3 {
+			time.Sleep(time.Minute)
+			runtime.GC()
+		}
+		c.RWLocker("stock").RUnlock()
+		locktest.Pass(c.Locker("stock"))
+	})
+}
+
+// A writer may recall readers that were about to acquire a lease, and have given up since.
+func TestARecallOfReadersThatGaveUpDoesNotShutLaterOnesOut(t *testing.T) {
+	bubble(t, 3, func(t *testing.T, ms *redlocktest.Masters) {
+		l := connected(t, ms, nil).RWLocker("a")
+		for i := range ms.Len() {
+			ms.Master(i).Set("a", "held", time.Minute)
+		}
+		ctx, cancel := context.WithCancel(t.Context())
+		gaveUp := make(chan error, 1)
+		go func() { gaveUp <- l.RLockContext(ctx) }()
+		time.Sleep(time.Second)
+		waiting := queueOf(t, ms, 0, "redlock:rqueue:a")
+		if len(waiting) != 1 {
+			t.Fatalf("the queue of readers has %q, want one", waiting)
+		}
+		publish(t, ms, 0, "redlock:wake:"+waiting[0], readersMark+" a")
+		cancel()
+		<-gaveUp
+		free(ms, "a")
+		l.RLock()
+		if l.TryRLock() {
+			l.RUnlock()
+		} else {
+			t.Error("no second reader enters, although no writer waits")
+		}
+		l.RUnlock()
+	})
+}
+
 // What an earlier reader has found out says nothing about the lock an hour later.
 func TestAReaderIsNotToldWhyAnEarlierOneFailed(t *testing.T) {
 	bubble(t, 3, func(t *testing.T, ms *redlocktest.Masters) {

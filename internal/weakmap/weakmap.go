@@ -6,11 +6,29 @@ import (
 	"weak"
 )
 
-// A Map is a map by key. It does not keep its values in memory. It is safe for concurrent use. The zero Map is empty.
+// A Map is a map by key. It keeps no values in memory but those that are pinned. It is safe for concurrent use. The zero Map is empty.
 type Map[V any] struct {
-	mu    sync.Mutex // guards what follows
-	byKey map[string]weak.Pointer[V]
-	sweep int // the size at which values that are no longer in use are removed
+	mu     sync.Mutex // guards what follows
+	byKey  map[string]weak.Pointer[V]
+	sweep  int           // the size at which values that are no longer in use are removed
+	pinned map[string]*V // these stay
+}
+
+// Pin has the value of a key stay, until Unpin. v must be that value.
+func (m *Map[V]) Pin(key string, v *V) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.pinned == nil {
+		m.pinned = map[string]*V{}
+	}
+	m.pinned[key] = v
+}
+
+// Unpin ends Pin.
+func (m *Map[V]) Unpin(key string) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	delete(m.pinned, key)
 }
 
 // Of returns the value of a key. If there is none, that is a new one, from make.

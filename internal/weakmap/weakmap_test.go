@@ -44,3 +44,18 @@ func TestAMapForgetsWhatIsNotInUse(t *testing.T) {
 	}
 	runtime.KeepAlive(kept)
 }
+
+func TestAValueThatIsPinnedStays(t *testing.T) {
+	var m Map[value]
+	for _, key := range []string{"a", "b"} {
+		m.Pin(key, m.Of(key, func() *value { return &value{key} }))
+	}
+	m.Unpin("b")
+	runtime.GC()
+	if v := m.Find("a"); v == nil || v.name != "a" {
+		t.Errorf("the pinned value is %v, want a", v)
+	}
+	if v := m.Find("b"); v != nil {
+		t.Errorf("a value that was unpinned stays: %v", *v)
+	}
+}
