@@ -41,7 +41,8 @@ type wait struct {
 	shared       *Lease // the lease of the readers, if the goroutine has entered it
 	leadsReaders bool   // the goroutine leads the readers: see readers
 	lastAttempt
-	contacts []int // of SingleFlight, by master: see master.Contact; from before the first command of the last attempt or claim
+	revoked  int64 // master.Servers.Revoked before the first command of the last attempt or claim
+	contacts []int // of SingleFlight, by master: see master.Contact; from then, too
 
 	// Of a Locker of several names:
 	nameGates int           // how many gates of names are taken
@@ -366,8 +367,9 @@ func (w *call) warn() {
 	}
 }
 
-// noteContacts notes the contacts before the first command of an attempt, or of a claim.
-func (w *wait) noteContacts() {
+// noteMasters notes what is known of the masters before the first command of an attempt, or of a claim.
+func (w *wait) noteMasters() {
+	w.revoked = w.locker.client.servers.Revoked()
 	if w.flight == nil {
 		return
 	}
@@ -375,6 +377,14 @@ func (w *wait) noteContacts() {
 	for i, m := range w.locker.client.masters {
 		w.contacts[i] = m.Contact()
 	}
+}
+
+// revokes returns an error if votes that have come since noteMasters must not be used.
+func (w *wait) revokes() error {
+	if c := w.locker.client; c.servers.Revoked() != w.revoked {
+		return fmt.Errorf("a MaxTTL of %v became known meanwhile: a master that has voted may have forgotten locks", c.servers.MaxTTL())
+	}
+	return nil
 }
 
 // set makes a round of SETs and, unless the round is won, sends the releases that undo it. The releases go to all masters,
@@ -408,7 +418,7 @@ func (w *wait) set(kind wire.Kind, within quorum.Limit) error {
 		t.claim.Claim = wire.NewClaim(&l.terms, of)
 	}
 	all.lease.first(t)
-	w.noteContacts()
+	w.noteMasters()
 	w.round = c.group.Ask(kind, t.claim, within)
 	won := w.round.Wait(w.ctx, c.closing, quorum.Tally.Decided).Won()
 	var err error
@@ -421,6 +431,9 @@ func (w *wait) set(kind wire.Kind, within quorum.Limit) error {
 	}
 	if w.flight != nil {
 		t.publish = w.publishing(w.round.Votes(), nil)
+	}
+	if won && err == nil {
+		err = w.revokes()
 	}
 	took := c.clock().Since(w.asked)
 	if won && err == nil && took < limit && t.begin() {

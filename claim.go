@@ -108,7 +108,7 @@ func (q *claiming) register(g time.Duration) {
 	q.aim, q.asks, q.beats = nil, false, 0
 	q.pace.Registered(c.releases.Turn(l.key))
 	q.inbox.SetClaim(claim)
-	q.noteContacts()
+	q.noteMasters()
 	q.ask(wire.Register, life)
 }
 
@@ -359,9 +359,7 @@ func (q *claiming) win(now clock.Reading, won *waits.Quorum) (more bool) {
 	}
 	var err error
 	if l.opts.Fencing && won.Slots != nil {
-		if err = q.commitSlots(t); err != nil {
-			err = c.names.wasted(l.name, q.round, err, 0, 0, 0)
-		}
+		err = q.commitSlots(t)
 		t.validity.Length, t.validity.Short = full, false
 	} else if l.opts.Fencing {
 		var fixed clock.Reading
@@ -370,9 +368,9 @@ func (q *claiming) win(now clock.Reading, won *waits.Quorum) (more bool) {
 		if t.rounds > 1 && err == nil { // the last round has given the key its full TTL
 			t.validity = renew.Validity{Start: fixed, Length: full}
 		}
-		if err != nil {
-			err = c.names.wasted(l.name, q.round, err, 0, 0, 0)
-		}
+	}
+	if err = cmp.Or(err, q.revokes()); err != nil {
+		err = c.names.wasted(l.name, q.round, err, 0, 0, 0)
 	}
 	if err == nil && (t.validity.Over(c.clock()) || !l.on.accept(q, won, t)) {
 		err = c.names.quorumError(opAcquire, l.name, q.round.Votes())

@@ -33,9 +33,10 @@ type Client struct {
 	opts      *Options // immutable
 	clock     clock.Clock
 	masters   []*master.Master
-	group     *quorum.Group // of the masters
-	names     masterNames   // Options.Names
-	pools     []*redis.Pool // closed by Close; nil after New
+	group     *quorum.Group   // of the masters
+	servers   *master.Servers // what is known of all masters
+	names     masterNames     // Options.Names
+	pools     []*redis.Pool   // closed by Close; nil after New
 	gates     gate.Gates
 	renewals  *renew.Scheduler
 	waits     *waits.Waits
@@ -84,25 +85,25 @@ func newClient(pools []*redis.Pool, opts *Options) (*Client, error) {
 	c.renewals = renew.Start(c.clock)
 	c.kept.Most, c.kept.Used = keptMost, (*entrance).lastEntered
 	c.gates.Queued = c.entrances.queued
-	servers := master.NewServers(opts.Names)
+	c.servers = master.NewServers(opts.Names)
 	if !opts.DisableWakeups {
 		c.id = wire.NewID(len(pools), opts.Owner)
 	}
 	for i, pool := range pools {
-		c.masters = append(c.masters, master.Start(c.masterConfig(i, pool, servers)))
+		c.masters = append(c.masters, master.Start(c.masterConfig(i, pool)))
 	}
 	c.group = quorum.NewGroup(c.masters)
 	go c.notices.Run(func(i int) master.Status { return c.masters[i].Status() })
 	return c, nil
 }
 
-func (c *Client) masterConfig(i int, pool *redis.Pool, servers *master.Servers) master.Config {
+func (c *Client) masterConfig(i int, pool *redis.Pool) master.Config {
 	return master.Config{
 		Pool:        pool,
 		Index:       i,
 		NodeTimeout: c.opts.NodeTimeout,
 		DialTimeout: c.opts.DialTimeout,
-		Servers:     servers,
+		Servers:     c.servers,
 		Guard:       !c.opts.DisableRestartGuard,
 		MaxTTL:      c.opts.MaxTTL,
 		Raising:     c.notices.Raising,

@@ -451,6 +451,95 @@ func TestALargerMaxTTLOfOneMasterHoldsForAll(t *testing.T) {
 	})
 }
 
+// A master has forgotten the lock of a holder with a larger MaxTTL. Another one of that holder's quorum cannot be reached. The last
+// one never had the lock, and tells the MaxTTL only after the quarantine of the first has ended.
+func TestAQuarantineBeginsAgainIfALargerMaxTTLBecomesKnownLate(t *testing.T) {
+	for _, row := range []struct {
+		name  string
+		dials time.Duration // the limit of a dial: commands wait while a master is dialled for the first time
+	}{
+		{"and connects again", time.Second},
+		{"while commands wait for it", time.Minute},
+	} {
+		t.Run(row.name, func(t *testing.T) {
+			bubble(t, 3, func(t *testing.T, ms *redlocktest.Masters) {
+				connected(t, ms, locktest.Lasting(time.Minute)).Close()
+				ms.Master(0).Set("a", "token", time.Minute)
+				crash(ms, 2) // which had the lock, too
+				for i := range 2 {
+					ms.Master(i).HangDials()
+				}
+				start := time.Now()
+				opts := locktest.Lasting(time.Second)
+				opts.DialTimeout = row.dials
+				short := ms.Open(opts)
+				time.Sleep(10 * time.Second)
+				if m := short.Masters()[2]; m.State != redlock.MasterUp {
+					t.Fatalf("%s is %v, want it to be up before a larger MaxTTL is known", m.Name, m.State)
+				}
+				entered := locktest.Enter(short.Locker("a"))
+				synctest.Wait() // the third master has voted
+				ms.Master(1).ResumeDials()
+				time.Sleep(5 * time.Second)
+				if m := short.Masters()[2]; m.State != redlock.MasterQuarantined || m.Until.Sub(start) < time.Minute {
+					t.Errorf("%s is %v for %v, want it in quarantine for a minute", m.Name, m.State, m.Until.Sub(start))
+				}
+				select {
+				case <-entered:
+					t.Fatalf("the lock is acquired after %v, beside its holder", time.Since(start))
+				default:
+				}
+				if err := short.Locker("b").TryLockContext(t.Context()); err == nil || errors.Is(err, redlock.ErrHeld) {
+					t.Errorf("TryLockContext of another name: %v, want that there is no quorum", err)
+				}
+				if d := (<-entered).Sub(start); d < time.Minute || d > 65*time.Second {
+					t.Errorf("the lock is acquired after %v, want little more than a minute", d)
+				}
+			})
+		})
+	}
+}
+
+// The holder declares its MaxTTL at the last master while a claim has the vote of the master that has forgotten the lock. A release grants
+// the lock at the last master before the claim polls again. The claim is given the vote of the other master twice a second.
+func TestAClaimLosesTheVotesFromBeforeAQuarantineBeganAgain(t *testing.T) {
+	for phase := range 10 {
+		bubble(t, 3, func(t *testing.T, ms *redlocktest.Masters) {
+			opts := &redlock.Options{MaxTTL: time.Second, LockOptions: redlock.LockOptions{TTL: time.Second}}
+			connected(t, ms, opts).Close()
+			ms.Master(0).HangDials()
+			crash(ms, 2)
+			c := ms.Open(opts)
+			time.Sleep(10 * time.Second)
+			one, err := redlock.New(ms.Pools()[1:2], opts)
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer one.Close()
+			another := one.Locker("a")
+			another.Lock()
+			entered := locktest.Enter(c.Locker("a"))
+			time.Sleep(time.Second + time.Duration(phase)*50*time.Millisecond)
+			record, _ := ms.Master(1).Get(incarnation.Key)
+			ms.Master(1).Set(incarnation.Key, strings.Replace(record, " 1000 ", " 60000 ", 1), time.Hour)
+			for c.Masters()[2].State == redlock.MasterUp {
+				time.Sleep(time.Millisecond)
+			}
+			if m := c.Masters()[2]; m.State != redlock.MasterQuarantined {
+				t.Fatalf("%s is %v, want it in quarantine", m.Name, m.State)
+			}
+			another.Unlock()
+			time.Sleep(time.Second)
+			select {
+			case <-entered:
+				t.Fatalf("phase %d: the claim wins with a vote from before the quarantine", phase)
+			default:
+			}
+			<-entered
+		})
+	}
+}
+
 // A loggedFirst calls first with each line that says that a Client raises MaxTTL.
 type loggedFirst struct {
 	slog.Handler

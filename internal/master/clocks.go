@@ -67,6 +67,19 @@ func (c *clocks) compared(index int, before, after clock.Reading, by time.Durati
 	}
 }
 
+// allAfter reports whether the clocks of all masters but that at index were compared after a time. With each comparison the master's
+// record is confirmed.
+func (c *clocks) allAfter(index int, at time.Time) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for i, s := range c.all {
+		if i != index && !s.last.After(at) {
+			return false
+		}
+	}
+	return true
+}
+
 // forget ends the search for the cause of a master's last jump, since its quarantine has ended.
 func (c *clocks) forget(index int) {
 	c.mu.Lock()

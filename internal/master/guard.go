@@ -28,7 +28,7 @@ type guard struct {
 	stale bool               // known no longer holds: the next inspection replaces it
 	seen  time.Time          // the server's time when known was confirmed last
 	drift incarnation.Drift  // of the server's clock
-	since time.Time          // when the quarantine began; zero: votes count
+	since time.Time          // when the quarantine began; zero: votes count, whatever MaxTTL becomes known
 	ended time.Time          // the end of the last quarantine
 	why   string             // the reason for the quarantine
 	jump  time.Duration      // the jump of its clock that the last probe found; 0: none
@@ -124,8 +124,8 @@ func (g *guard) takeHeld() (held []verdict) {
 }
 
 // quarantineLocked sets the state of a connected master: Quarantined until the quarantine has ended,
-// and Up afterwards. A larger MaxTTL that becomes known prolongs the quarantine. It does not begin a
-// new one after a probe has confirmed the record since the end.
+// and Up afterwards. A larger MaxTTL that becomes known prolongs the quarantine, also one that has ended. It does not begin a new one
+// if the records of all masters were confirmed since: see settledLocked.
 func (m *Master) quarantineLocked(now time.Time) {
 	since := m.guard.since
 	most := m.cfg.Servers.MaxTTL()
@@ -143,6 +143,25 @@ func (m *Master) quarantineLocked(now time.Time) {
 		m.cfg.Servers.clocks.forget(m.cfg.Index)
 		m.setLocked(Up, nil, time.Time{})
 	}
+}
+
+// prolongQuarantine prolongs a quarantine since a larger MaxTTL is known. It reports whether the quarantine had ended, and begins again. The
+// caller calls report.
+func (m *Master) prolongQuarantine() (again bool) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	before := m.status.State
+	if !m.guard.since.IsZero() && (before == Up || before == Quarantined) {
+		m.quarantineLocked(time.Now())
+	}
+	return before == Up && m.status.State == Quarantined
+}
+
+// settledLocked reports whether no MaxTTL that is still unknown can concern the locks that a connected master may have forgotten. A client that
+// held such a lock had declared its MaxTTL at a quorum of masters before. So it is known if the records of all others were seen after this memory
+// began. A master that cannot be reached for long delays that; meanwhile a larger MaxTTL may begin the quarantine again.
+func (m *Master) settledLocked() bool {
+	return m.cfg.Servers.clocks.allAfter(m.cfg.Index, m.guard.since.Add(incarnation.Margin))
 }
 
 // endQuarantine ends the quarantine if its time is over. It returns the end of the quarantine, or the

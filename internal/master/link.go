@@ -98,6 +98,9 @@ func (l *link) write() {
 				l.die(err)
 				return
 			}
+			if until := l.m.endQuarantine(); !until.IsZero() { // it may have begun again
+				ripe.Reset(time.Until(until))
+			}
 		case <-closing:
 			closing = nil
 		}

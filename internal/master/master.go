@@ -210,7 +210,7 @@ func Start(cfg Config) *Master {
 	if m.cfg.Clock == nil {
 		m.cfg.Clock = clock.System
 	}
-	cfg.Servers.declare(cfg.MaxTTL)
+	cfg.Servers.add(m)
 	shared := cfg.Pool.ActiveCount() > 0
 	var all sync.WaitGroup
 	all.Go(func() { m.supervise(shared) })

@@ -170,7 +170,9 @@ func (l *link) confirm(now time.Time, same bool, after clock.Reading) (held []ve
 	m.cfg.Servers.clocks.compared(m.cfg.Index, before, after, 0)
 	held = g.takeHeld()
 	if m.status.State == Up {
-		g.since = time.Time{}
+		if !g.since.IsZero() && m.settledLocked() {
+			g.since = time.Time{}
+		}
 		return held, nil
 	}
 	for i := range held {

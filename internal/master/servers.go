@@ -15,10 +15,14 @@ import (
 // A server has one vote, even if several addresses lead to it. The first of them to connect votes,
 // until its connection ends. A server is identified by the run_id of its process.
 type Servers struct {
-	names  []string  // immutable; the masters' names
-	began  time.Time // immutable; when NewServers was called
-	clocks clocks
-	maxTTL atomic.Int64 // the largest MaxTTL of any client, as far as it is known
+	names   []string  // immutable; the masters' names
+	began   time.Time // immutable; when NewServers was called
+	clocks  clocks
+	maxTTL  atomic.Int64 // the largest MaxTTL of any client, as far as it is known
+	revoked atomic.Int64 // how often votes were revoked: see Revoked
+
+	declaring sync.Mutex // guards masters, and changes of maxTTL and revoked
+	masters   []*Master
 
 	mu    sync.Mutex     // guards voter
 	voter map[string]int // the index of the master that votes, by run_id
@@ -29,15 +33,37 @@ func NewServers(names []string) *Servers {
 	return &Servers{names: names, began: time.Now(), voter: make(map[string]int), clocks: clocks{all: make([]clockSeen, len(names))}}
 }
 
-// declare notes the MaxTTL of a client of these masters.
+// add adds a master, and notes the MaxTTL of its Client.
+func (s *Servers) add(m *Master) {
+	s.declaring.Lock()
+	s.masters = append(s.masters, m)
+	s.declaring.Unlock()
+	s.declare(m.cfg.MaxTTL)
+}
+
+// declare notes the MaxTTL of a client of these masters. If it is the largest, it prolongs quarantines, also those that have ended and
+// may still have to be prolonged: see guard.since. When declare returns, no master votes that is in quarantine by this MaxTTL.
 func (s *Servers) declare(maxTTL time.Duration) {
-	for {
-		known := s.maxTTL.Load()
-		if int64(maxTTL) <= known || s.maxTTL.CompareAndSwap(known, int64(maxTTL)) {
-			return
+	s.declaring.Lock()
+	var prolonged []*Master
+	if maxTTL > s.MaxTTL() {
+		s.maxTTL.Store(int64(maxTTL))
+		prolonged = s.masters
+	}
+	for _, m := range prolonged {
+		if m.prolongQuarantine() {
+			s.revoked.Add(1)
 		}
 	}
+	s.declaring.Unlock()
+	for _, m := range prolonged {
+		m.report()
+	}
 }
+
+// Revoked returns how often a larger MaxTTL has begun the quarantine of a master again. Votes for an acquisition during which the number
+// changes must not be used: that master may have voted before.
+func (s *Servers) Revoked() int64 { return s.revoked.Load() }
 
 // MaxTTL returns the largest MaxTTL that any client of these masters is known to have.
 func (s *Servers) MaxTTL() time.Duration { return time.Duration(s.maxTTL.Load()) }

@@ -17,15 +17,19 @@ const (
 type state struct {
 	masters [masters]master
 	seen    bool // the other client has seen the long MaxTTL on these masters
+	lost    int8 // how often a master has lost its memory, if that is bounded
 }
 
 type master struct {
 	record    declared
-	ripe      bool // the short quarantine has passed since the record was written
-	key       bool // the holder's
-	inspected bool // the other client knows the record
-	ended     bool // the quarantine of the other client here has ended
-	vote      bool // of the other client, counted
+	ripe      bool  // the short quarantine has passed since the record was written
+	old       bool  // the record is older than any lease
+	key       bool  // the holder's
+	inspected bool  // the other client knows the record
+	ended     bool  // the quarantine of the other client here has ended
+	confirmed uint8 // the masters, as bits, whose records the other client has confirmed since this record was written
+	settled   bool  // the quarantine does not begin again
+	vote      bool  // of the other client, counted
 }
 
 // declared is the largest MaxTTL in a record.
@@ -43,6 +47,9 @@ type rules struct {
 	noRaise   bool // a client with a larger MaxTTL raises the record's
 	noMemory  bool // the largest MaxTTL that a client has ever seen on these masters counts, too
 	uncounted bool // a quarantine begins with the record that a client writes
+	notAgain  bool // a quarantine that has ended begins again if a larger MaxTTL is seen
+	settles   bool // unless the records of all other masters were confirmed since this one was written
+	votesStay bool // an acquisition fails during which a quarantine has begun again
 }
 
 // A world is the protocol, and what is true before the first step.
@@ -50,12 +57,18 @@ type world struct {
 	rules
 	reach      [masters]bool // masters that the holder is connected to
 	acquainted bool          // the other client has seen the long MaxTTL before
+	losses     int8          // how many memories are lost at most; 0: any number
+	without    [masters]bool // masters without the holder's key
+	undeclared [masters]bool // masters whose record has the short MaxTTL
 }
 
 func (w *world) initial() state {
 	s := state{seen: w.acquainted}
 	for i := range s.masters {
-		s.masters[i] = master{record: long, ripe: true, key: true}
+		s.masters[i] = master{record: long, ripe: true, old: true, key: !w.without[i]}
+		if w.undeclared[i] {
+			s.masters[i].record = short
+		}
 	}
 	return s
 }
@@ -63,13 +76,19 @@ func (w *world) initial() state {
 func (w *world) successors(s *state, next func(string, state)) {
 	for i := range s.masters {
 		m, number := s.masters[i], fmt.Sprintf("master %d", i+1)
-		if m.record != missing || m.key {
+		if (m.record != missing || m.key) && (w.losses == 0 || s.lost < w.losses) {
 			n := *s
+			if w.losses > 0 {
+				n.lost++
+			}
 			n.masters[i] = master{vote: m.vote}
 			next(number+" LOSES ITS MEMORY", n)
 		}
 		if w.reach[i] && m.record != long && !(w.noRaise && m.record == short) {
 			n := *s
+			if m.record == missing {
+				n.masters[i].confirmed = 0
+			}
 			n.masters[i].record = long
 			next("the holder declares the long MaxTTL at "+number, n)
 		}
@@ -78,6 +97,18 @@ func (w *world) successors(s *state, next func(string, state)) {
 			n := *s
 			n.masters[i].ended = true
 			next("the other client's quarantine at "+number+" ends", n)
+		}
+		if m.inspected && m.record != missing && (m.record != long || s.seen) {
+			n := *s
+			n.confirm(i)
+			if n != *s {
+				next("the other client confirms the record of "+number, n)
+			}
+		}
+		if m.ended && !m.settled && (w.settles || m.confirmed|1<<i == 1<<masters-1) {
+			n := *s
+			n.masters[i].settled = true
+			next("the quarantine at "+number+" is settled", n)
 		}
 		if m.ended && !m.key && !m.vote {
 			n := *s
@@ -99,25 +130,51 @@ func (w *world) inspect(s *state, i int, number string, next func(string, state)
 	words := "the other client inspects " + number
 	switch {
 	case m.record == missing && s.seen && !w.noMemory:
-		m.record = long
+		m.record, m.confirmed = long, 0
 		words += " and declares the long MaxTTL"
 	case m.record == missing:
-		m.record = short
+		m.record, m.confirmed = short, 0
 		words += " and declares the short MaxTTL"
 	case m.record == long:
-		n.seen = true
+		w.see(&n)
 		words += " and sees the long MaxTTL"
 	}
 	m.ripe = m.ripe || w.uncounted
+	n.confirm(i)
 	next(words, n)
 }
 
+// confirm notes that the other client has confirmed the record of a master.
+func (s *state) confirm(i int) {
+	for j := range s.masters {
+		if m := &s.masters[j]; m.record != missing {
+			m.confirmed |= 1 << i
+		}
+	}
+}
+
+// see has the other client see the long MaxTTL.
+func (w *world) see(n *state) {
+	again := false
+	for i := range n.masters {
+		if m := &n.masters[i]; m.ended && !m.settled && !m.old && !n.seen && !w.notAgain {
+			m.ended, again = false, true
+		}
+	}
+	n.seen = true
+	for i := range n.masters {
+		if again && !w.votesStay {
+			n.masters[i].vote = false
+		}
+	}
+}
+
 // passed reports whether the other client sees the end of a quarantine: of the length that it
-// knows now. One that has ended does not begin again when it sees a larger MaxTTL.
+// knows now. One that has ended may begin again when it sees a larger MaxTTL.
 func (w *world) passed(s *state, i int) bool {
 	m := &s.masters[i]
 	isLong := m.record == long && !w.ownOnly || s.seen && !w.noMemory && !w.ownOnly
-	return m.ripe && !isLong
+	return m.old || m.ripe && !isLong
 }
 
 // pass lets the time of a short quarantine pass.
@@ -161,6 +218,7 @@ var (
 	everywhere = [masters]bool{true, true, true}
 	most       = [masters]bool{true, true, false}
 	one        = [masters]bool{true, false, false}
+	last       = [masters]bool{false, false, true}
 	nowhere    [masters]bool
 )
 
@@ -173,6 +231,8 @@ func TestClientsAgreeOnTheLongerQuarantine(t *testing.T) {
 		{"the holder reaches a majority", world{reach: most}},
 		{"the holder reaches a minority, the other has seen the long MaxTTL", world{reach: one, acquainted: true}},
 		{"the holder reaches no master, the other has seen the long MaxTTL", world{reach: nowhere, acquainted: true}},
+		{"one master loses its memory, the other is a stranger, a third master lacks the key", world{losses: 1, without: last}},
+		{"the same, and the holder reaches the first master", world{reach: one, losses: 1, without: last}},
 	} {
 		t.Run(v.name, func(t *testing.T) {
 			states, trace := v.world.explore()
@@ -189,7 +249,8 @@ func TestClientsAgreeOnTheLongerQuarantine(t *testing.T) {
 
 // TestEachRuleIsNeeded switches off one rule at a time and finds two holders. It also finds what
 // remains with all rules: a holder that is cut off from a majority of the masters while they lose
-// their memory, and another client that has never seen its MaxTTL.
+// their memory, and another client that has never seen its MaxTTL; or a holder that has never reached a
+// minority of the masters, and another client that has reached none of the masters that know its MaxTTL.
 func TestEachRuleIsNeeded(t *testing.T) {
 	for _, v := range []struct {
 		name  string
@@ -199,9 +260,13 @@ func TestEachRuleIsNeeded(t *testing.T) {
 		{"a record is not raised", world{reach: everywhere, rules: rules{noRaise: true}}},
 		{"a client forgets what it has seen", world{reach: nowhere, acquainted: true, rules: rules{noMemory: true}}},
 		{"votes count at once", world{reach: most, rules: rules{uncounted: true}}},
+		{"a quarantine that has ended does not begin again", world{losses: 1, without: last, rules: rules{notAgain: true}}},
+		{"it does not, whether or not the records of other masters were confirmed", world{losses: 1, without: last, rules: rules{settles: true}}},
+		{"votes from before it begins again are used", world{losses: 1, without: last, rules: rules{votesStay: true}}},
 
 		{"all rules; the holder reaches a minority, the other is a stranger", world{reach: one}},
 		{"all rules; the holder reaches no master, the other is a stranger", world{reach: nowhere}},
+		{"all rules; one master loses its memory, a third lacks the key and the long MaxTTL", world{losses: 1, without: last, undeclared: last}},
 	} {
 		t.Run(v.name, func(t *testing.T) {
 			states, trace := v.world.explore()
