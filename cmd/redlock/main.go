@@ -27,6 +27,7 @@ import (
 
 	"github.com/urfave/cli/v3"
 
+	"github.com/redlock-go/redlock/internal/masterurl"
 	"github.com/redlock-go/redlock/internal/redisconn"
 )
 
@@ -105,6 +106,9 @@ func helpCommand() *cli.Command {
 		HideHelp:     true,
 		OnUsageError: onUsageError,
 		Action: func(ctx context.Context, cmd *cli.Command) error {
+			if topic := cmd.Args().First(); strings.Contains(topic, "@") {
+				return unknownCommand(topic)
+			}
 			if cmd.Args().Present() {
 				return cli.ShowCommandHelp(ctx, cmd.Root(), cmd.Args().First())
 			}
@@ -203,7 +207,8 @@ func unknownCommand(word string) error {
 	return usageErrorf("unknown command %q", word)
 }
 
-// report prints err, if any, and returns its exit status.
+// report prints err, if any, and returns its exit status. An error may repeat an argument, such as the name of a file that
+// is not there. If a URL is in that place, its password is not printed.
 func report(ctx context.Context, err error, errOut io.Writer) int {
 	if err == nil {
 		return exitOK
@@ -217,7 +222,7 @@ func report(ctx context.Context, err error, errOut io.Writer) int {
 		fmt.Fprintln(errOut, "redlock: error: interrupted")
 		return exitInterrupted
 	}
-	fmt.Fprintf(errOut, "redlock: error: %s\n", strings.TrimPrefix(redisconn.Printable(err.Error()), "redlock: "))
+	fmt.Fprintf(errOut, "redlock: error: %s\n", strings.TrimPrefix(masterurl.Redact(redisconn.Printable(err.Error())), "redlock: "))
 	hinted := (*hintedError)(nil)
 	if errors.As(err, &hinted) {
 		fmt.Fprintf(errOut, "redlock: hint: %s\n", hinted.hint)

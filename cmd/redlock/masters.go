@@ -4,8 +4,10 @@ import (
 	"context"
 	"crypto/tls"
 	"crypto/x509"
+	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"strings"
 	"sync"
@@ -72,8 +74,14 @@ func mastersOf(cmd *cli.Command) ([]master, error) {
 // mastersIn returns the masters of a list, or of the file that it names.
 func mastersIn(cmd *cli.Command, source, list string) ([]master, error) {
 	if name, isFile := strings.CutPrefix(strings.TrimSpace(list), "@"); isFile {
+		if strings.Contains(name, "://") {
+			return nil, usageErrorf("%s: a URL is not the name of a file: leave the @ out", source)
+		}
 		var err error
 		if list, err = mastersFile(name); err != nil {
+			if path := (*fs.PathError)(nil); strings.Contains(name, "@") && errors.As(err, &path) {
+				err = fmt.Errorf("%s the file: %w", path.Op, path.Err) // its name may be a user and a password
+			}
 			return nil, usageErrorf("%s: %w", source, err)
 		}
 		source = redisconn.Printable(name)

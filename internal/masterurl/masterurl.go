@@ -10,6 +10,7 @@ import (
 	"fmt"
 	"net"
 	"net/url"
+	"regexp"
 	"strconv"
 	"strings"
 	"unicode"
@@ -39,6 +40,14 @@ func (u URL) String() string { return u.address }
 
 // GoString returns the address, for %#v.
 func (u URL) GoString() string { return u.address }
+
+// credentials matches what may be the user and the password of a URL, up to the last @: a password that was not escaped may
+// contain any character.
+var credentials = regexp.MustCompile(`://.*@`)
+
+// Redact returns a line of text without the user and the password of a URL in it. It may hide more than that, and never less.
+// It is for text that repeats what somebody has typed in the wrong place.
+func Redact(text string) string { return credentials.ReplaceAllString(text, "://***@") }
 
 // ParseList parses one URL for each master. An error names the URL by its position,
 // counted from 1. Two URLs with the same address are an error, since each master has one

@@ -89,3 +89,19 @@ func TestParseListNamesURLsByTheirPosition(t *testing.T) {
 		}
 	}
 }
+
+func TestRedactHidesTheUserAndThePasswordOfAURL(t *testing.T) {
+	for _, tt := range []struct{ name, text, want string }{
+		{"text without a URL", "open /etc/redlock: user@host", "open /etc/redlock: user@host"},
+		{"a URL without a user", `"redis://h:1/2" is no file`, `"redis://h:1/2" is no file`},
+		{"a URL", "open rediss://u:s3kret@h:1: no such file", "open rediss://***@h:1: no such file"},
+		{"a password that is not escaped", `open redis://:s3kret@ "s3kret"/@h:1`, "open redis://***@h:1"},
+		{"two URLs", "redis://:s3kret@a:1,redis://:s3kret@b:1", "redis://***@b:1"},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			if got := masterurl.Redact(tt.text); got != tt.want {
+				t.Errorf("Redact(%q) = %q, want %q", tt.text, got, tt.want)
+			}
+		})
+	}
+}
