@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 	"syscall"
 	"time"
@@ -65,7 +66,8 @@ and do not answer were destroyed, and will not come back.
 --acl prints the ACL rule with the least rights that clients need, and does
 nothing else. With --adopt it includes the rights that --adopt needs. With
 --status it prints the rule for a user that may only run redlock status.
-With --masters it includes SELECT if a URL has a database.
+With --masters it includes SELECT if a URL has a database. Of the other
+flags, only --prefix may stand beside it.
 
 Exit status: 0 if a quorum can vote now; 1 if --adopt refused, or if clients
 must not have the list of --next yet; 2 for wrong usage; 69 if too few
@@ -114,6 +116,9 @@ func doctorCommand() *cli.Command {
 			case cmd.Bool("status") && (!cmd.Bool("acl") || cmd.Bool("adopt")):
 				return usageErrorf("--status needs --acl, without --adopt")
 			case cmd.Bool("acl"):
+				if others := besideACL(cmd); len(others) > 0 {
+					return usageErrorf("--acl only prints a rule, so %s may not stand beside it", strings.Join(others, ", "))
+				}
 				return printACL(cmd)
 			}
 			d, err := doctorOf(cmd)
@@ -130,6 +135,17 @@ func doctorCommand() *cli.Command {
 			return d.run(ctx, cmd.Root().Writer)
 		},
 	}
+}
+
+// besideACL returns the flags of the call that have no meaning beside --acl.
+func besideACL(cmd *cli.Command) (others []string) {
+	for _, f := range cmd.Flags {
+		name := f.Names()[0]
+		if f.IsSet() && !slices.Contains([]string{"acl", "adopt", "status", "prefix", "masters"}, name) {
+			others = append(others, "--"+name)
+		}
+	}
+	return others
 }
 
 // printACL prints the ACL rule for clients.
@@ -192,6 +208,9 @@ func doctorOf(cmd *cli.Command) (*doctor, error) {
 	d.lower = d.adopt && cmd.IsSet("max-ttl")
 	var err error
 	d.masters, err = needMasters(cmd, "")
+	if err == nil && d.single && len(d.masters) > 1 {
+		err = usageErrorf("--single says that clients have one master, and --masters has %d: leave --single out", len(d.masters))
+	}
 	return d, err
 }
 
