@@ -40,9 +40,9 @@ Redis. With --masters the demo stops no server: it cuts its own connections
 to one of them. It uses a random lock name, and writes nothing else to the
 masters but redlock's own keys.
 
-Exit status: 0 if no update was lost with the lock; 1 if one was, if a
-worker failed, or if no majority of the masters answers; 2 for wrong usage;
-130 if interrupted.`
+Exit status: 0 if no update was lost with the lock; 1 if one was, or if a
+worker failed; 2 for wrong usage; 69 if no majority of the masters answers
+at the beginning; 130 if interrupted.`
 
 // demoCommand returns `redlock demo`.
 func demoCommand() *cli.Command {
@@ -80,7 +80,7 @@ func runDemo(ctx context.Context, given []master, each int, out io.Writer) error
 	if err != nil {
 		return err
 	}
-	err = awaitQuorum(ctx, client, "a majority of the masters must answer; `redlock demo` alone brings its own", out)
+	err = awaitQuorum(ctx, client, demoPatience, "a majority of the masters must answer; `redlock demo` alone brings its own", out)
 	client.Close()
 	if err != nil {
 		return err
@@ -230,16 +230,16 @@ func count(ctx context.Context, cfg workerConfig, progress func(done int)) (coun
 	return counted, took, err
 }
 
-// awaitQuorum waits until a quorum of the masters may vote. If that takes time, it writes the reason once. If it fails, the
-// error has a hint.
-func awaitQuorum(ctx context.Context, client *redlock.Client, hint string, out io.Writer) error {
+// awaitQuorum waits until a quorum of the masters may vote, for patience at most and for as long as a quarantine lasts. If
+// that takes time, it writes the reason once. If there is no quorum, the error has the exit status and a hint.
+func awaitQuorum(ctx context.Context, client *redlock.Client, patience time.Duration, hint string, out io.Writer) error {
 	for start, told := time.Now(), false; ; told = true {
 		err := client.Ping(ctx)
 		switch {
 		case err == nil || ctx.Err() != nil:
 			return err
-		case time.Since(start) > demoPatience && !errors.Is(err, redlock.ErrQuarantined): // a quarantine ends by itself
-			return withHint(fmt.Errorf("no quorum of the masters: %w", err), hint)
+		case time.Since(start) > patience && !errors.Is(err, redlock.ErrQuarantined): // a quarantine ends by itself
+			return &statusError{exitNoQuorum, withHint(fmt.Errorf("no quorum of the masters: %w", err), hint)}
 		case !told:
 			fmt.Fprintf(out, "waiting for the masters: %v\n\n", err)
 		}

@@ -5,10 +5,12 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"io"
 	"os"
 	"os/exec"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/alicebob/miniredis/v2"
 	"github.com/gomodule/redigo/redis"
@@ -92,6 +94,26 @@ func TestDemoWithoutAMajorityFails(t *testing.T) {
 		t.Errorf("runDemo = nil, want an error:\n%s", out)
 	}
 	want(t, out.String(), line, down)
+}
+
+// The demo and `redlock verify` begin with this wait.
+func TestTheWaitForAQuorumThatDoesNotAnswerEndsWithItsExitStatus(t *testing.T) {
+	t.Parallel()
+	servers, list := embedMasters(t, 3)
+	servers[0].Close()
+	servers[1].Close()
+	masters := mustParse(t, list)
+	client, err := openClient(rawURLs(masters), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer client.Close()
+	var errOut bytes.Buffer
+	err = awaitQuorum(t.Context(), client, time.Millisecond, "try", io.Discard)
+	if got := report(t.Context(), err, &errOut); got != exitNoQuorum {
+		t.Errorf("exit status %d, want %d", got, exitNoQuorum)
+	}
+	want(t, errOut.String(), "redlock: error: no quorum of the masters: ", "redlock: hint: try\n")
 }
 
 func TestCountFailsWhenAWorkerFails(t *testing.T) {

@@ -189,12 +189,7 @@ func (r *verification) await(ctx context.Context, out io.Writer) error {
 		return err
 	}
 	defer client.Close()
-	if err := awaitQuorum(ctx, client, "redlock doctor says more", out); err != nil && ctx.Err() == nil {
-		return &statusError{exitNoQuorum, err}
-	} else if err != nil {
-		return err
-	}
-	return nil
+	return awaitQuorum(ctx, client, demoPatience, "redlock doctor says more", out)
 }
 
 // reachable returns URLs by which the library reaches the masters with the settings of the command, until stop is called.
