@@ -115,7 +115,8 @@ and redlock's own:
     69  no quorum of the masters (see redlock doctor); COMMAND was not run
     75  another client holds the lock, or no permit is free; COMMAND was
         not run (--held-exit chooses another status)
-   121  the lease was lost or could not be renewed, and COMMAND was ended
+   121  the lease was lost or could not be renewed: COMMAND was ended, or had
+        ended by itself after the loss (see the error)
    124  COMMAND ran for longer than --max, and was ended
    125  redlock failed otherwise
    126  COMMAND cannot be executed
