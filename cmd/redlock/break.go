@@ -39,9 +39,11 @@ that began while it asked.
 
 The holder can acquire the lock again.
 
-Exit status: 0 if the lease has ended; 1 if nobody holds the lock, or the
-answer was no; 2 for wrong usage; 69 if no majority of the masters answers;
-130 if interrupted.`
+Exit status: 0 if the lease was ended; 1 if nobody holds the lock, if the
+lease had ended before, or if the answer was no; 2 for wrong usage; 69 if no
+majority of the masters answers, or if the lease may still be valid: too few
+masters have ended it, or its holder has set its keys again; 130 if
+interrupted. If it may still be valid, run redlock break again.`
 
 const breakWarning = `The holder notices at its next renewal, within about a third of its TTL. Until
 then two clients can hold the lock. If redlock run holds it, its command is
