@@ -109,6 +109,12 @@ and USR2 to COMMAND alone. During the wait for the lock these signals end
 the wait. When COMMAND ends, redlock does not wait for processes that
 COMMAND left in the background. They run without the lock.
 
+On Windows redlock cannot ask COMMAND to end. It kills COMMAND where it would
+send SIGTERM, and does not reach the processes that COMMAND has started.
+Ctrl-C goes to COMMAND by way of the console, and redlock does not act on it
+while COMMAND runs. If the console is closed, redlock kills COMMAND. If
+redlock is killed, COMMAND goes on without the lock.
+
 Exit status: that of COMMAND; 128+n if signal n ended COMMAND or the wait;
 and redlock's own:
      2  wrong usage
