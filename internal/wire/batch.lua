@@ -61,7 +61,7 @@
 -- The first three clients of a queue are near: they poll often, and others seldom. Whatever takes members out of the first three
 -- tells the clients that become near, if their waits can be granted: the message is =, the token, and the key. To tell a client
 -- again does no harm, so nothing is kept of who was told. A release that passes the lock on does not tell a client that has joined the
--- queue in the last 50 ms: where turns are fast, it has the lock before it needs to know, and else it polls soon.
+-- queue in the last 150 ms: where turns are fast, it has the lock before it needs to know, and else it polls soon.
 --
 -- A single key's answer is returned without a list around it. If all answers of a call are 1, a single 1 stands
 -- for all of them. Only register, again, acquire, heal and grants create a key.
