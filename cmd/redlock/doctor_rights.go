@@ -42,7 +42,7 @@ var without = [...]string{
 	forDatabases:  "so swapped databases are not detected",
 	forLooking:    "so errors, logs and Inspect do not say who holds or waits",
 	forBatches:    "so it needs more time to release several locks at once",
-	forScripts:    "so each connection is sent the scripts, 75 KB, although it has them",
+	forScripts:    "so each connection is sent the scripts, up to 134 KB, although it has them",
 	forReaders:    "so it grants no read lock of an RWLocker",
 	forSemaphores: "so it gives no permit of a Semaphore",
 }

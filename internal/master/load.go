@@ -11,11 +11,12 @@ import (
 	"github.com/redlock-go/redlock/internal/wire"
 )
 
-// A loading is the scripts that a new connection has the server load. They are 75 KB, so a server that has them is not sent them again:
-// otherwise they would be most of what a crowd of clients sends when it connects.
+// A loading is the scripts that a new connection has the server load. They are 58 KB, and the texts of batch.lua and slots.lua for the
+// process another 76 KB. So a server that has them is not sent them again: otherwise they would be most of what a crowd of clients
+// sends when it connects.
 //
-// The scripts that the server lacks go ahead of the first inspection. In that flush it is also asked whether it has the texts of batch.lua and
-// slots.lua for its process. If not, the second inspection is preceded by them: the first client of a process inspects it twice. So no load
+// The scripts that the server lacks go ahead of the first inspection. In that flush it is also asked whether it has the texts for its
+// process. If not, the second inspection is preceded by them: a client that does not know the record yet inspects twice. So no load
 // takes a round trip of its own, and each is on the connection ahead of an inspection that says which process this is.
 type loading struct {
 	lacks []string  // scripts to load
