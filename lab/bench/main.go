@@ -42,7 +42,7 @@ func quiet() {
 }
 
 func run() error {
-	short := flag.Bool("short", false, "a quick pass of about a minute, for seeing that all works; its figures mean little")
+	short := flag.Bool("short", false, "a quick pass of about two minutes, for seeing that all works; its figures mean little")
 	only := flag.String("only", "", "a regexp: run only the workloads whose names match")
 	peers := flag.String("peers", "", "a regexp: run only the peers whose names match, beside ours")
 	reps := flag.Int("reps", 0, "how often each workload is repeated (default 3 to 15, 1 with -short)")
