@@ -74,10 +74,11 @@
 // A master that loses its data could grant a lock that somebody holds. The restart guard prevents this: votes
 // of a master that may have lost data do not count until every lease that it may have forgotten has ended.
 // This quarantine lasts MaxTTL + 2 s, where MaxTTL is the largest Options.MaxTTL that any client of the
-// master has declared. Errors that a quarantine causes match [ErrQuarantined]. A quarantined minority costs
-// nothing. If a majority loses its data within one quarantine, leases end and no lock is acquired until it is
-// over. Masters that redlock has never used are quarantined as well, since a new server cannot be told from
-// one that has lost its data. If nobody holds a lock there, skip the wait with redlock doctor --adopt.
+// master has declared, from when the first client connects to the master after the loss. Errors that a
+// quarantine causes match [ErrQuarantined]. A quarantined minority costs nothing. If a majority loses its
+// data within one quarantine, leases end and no lock is acquired until it is over. Masters that redlock has
+// never used are quarantined as well, since a new server cannot be told from one that has lost its data. If
+// nobody holds a lock there, skip the wait with redlock doctor --adopt.
 //
 // # Concurrency and contention
 //

@@ -36,8 +36,9 @@ Colors are used on terminals, unless $NO_COLOR is set.
 
 A master that is new to redlock, or has restarted, or has lost data, may
 have lost locks. Its votes count after a quarantine, which lasts for the
-largest MaxTTL of any client and 2s more. Until then locks have to wait,
-unless enough other masters can vote. Times are by the master's own clock.
+largest MaxTTL of any client and 2s more. It begins when the first client
+connects; the doctor is none. Until its end locks have to wait, unless enough
+other masters can vote. Times are by the master's own clock.
 
 --adopt declares that nobody holds a lock on these masters, so that their
 votes count at once. Use it for servers that were just created, with the

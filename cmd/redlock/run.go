@@ -90,7 +90,9 @@ several machines start at nearly the same time: without it, a job that takes
 50ms would run on one machine after the other. --at-least must be longer than
 --wait plus the difference of the machines' clocks, and shorter than the time
 between two runs. Use a --wait of about a second: machines that start at the
-same moment can refuse each other, and then try again.
+same moment can refuse each other, and then try again. Use 20s if no client
+stays connected to the masters: after a restart of a majority, the first run
+has to wait 12s for their votes.
 
    * * * * *  redlock run --wait 1s --at-least 30s --quiet mail -- ./mail.sh
 
