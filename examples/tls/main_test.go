@@ -100,7 +100,7 @@ func TestTheStepsOfTheOperationsPage(t *testing.T) {
 	defer cancel()
 	cmd := exec.CommandContext(ctx, "bash", "-euo", "pipefail", "-c", steps)
 	cmd.Dir = dir
-	cmd.Env = append(os.Environ(), "PASSWORD=s3kret", "PATH="+bin+string(os.PathListSeparator)+os.Getenv("PATH"))
+	cmd.Env = append(os.Environ(), `PASSWORD=s3/k&r@e t\#"%é`, "PATH="+bin+string(os.PathListSeparator)+os.Getenv("PATH"))
 	out, err := cmd.CombinedOutput()
 	if err != nil {
 		t.Fatalf("%v\n%s", err, out)
