@@ -26,10 +26,10 @@ that looks like a lock. The masters are only read.
   WAITING  how many clients wait, who, and for how long. Clients without
            wake-ups are not seen.
 
-A semaphore has a line that says how many of its permits are held, of the
-largest limit in use, and how many calls wait. Each slot that is taken has a
-line of its own: NAME#3, as redlock break takes it. Clients that use
-different limits are told.
+A semaphore has one line with how many of its permits are held, the largest
+limit in use, and how many calls wait. Each slot that is taken has a line of
+its own, with a name such as NAME#3, which redlock break accepts. If clients
+use different limits, a line says so.
 
 Exit status: 0 if a majority of the masters answered, 2 for wrong usage, 69
 if not, 130 if interrupted.`
