@@ -189,6 +189,26 @@ func TestWakeUpsOfAMasterThatFloodsAWaiterAreLimited(t *testing.T) {
 	}
 }
 
+// A grant that does not count is followed by a poll, since the lock may have been granted all the same.
+func TestPollsAfterGrantsOfAnUnknownMemoryAreLimited(t *testing.T) {
+	bubble(t, 3, func(t *testing.T, ms *redlocktest.Masters) {
+		_, channel, in := waiting(t, ms)
+		token := strings.Fields(queueHead(t, ms, "a"))[1]
+		polls := func() int { return ms.Master(1).Count("EVALSHA") - ms.Master(1).Count("GETRANGE") }
+		before := polls()
+		const flood = 500 * time.Millisecond
+		for range flood / (500 * time.Microsecond) {
+			publish(t, ms, 0, channel, fmt.Sprint("+ ", token, " ", strings.Repeat("0", 40), " -2 0 a"))
+			time.Sleep(500 * time.Microsecond)
+		}
+		if n := polls() - before; n == 0 || n > int(flood/(10*time.Millisecond))+1 {
+			t.Errorf("the flood of one master had another one polled %d times, want now and then: at most each 10 ms", n)
+		}
+		free(ms, "a")
+		<-in
+	})
+}
+
 // A publisher must not make the Client act on a key of the publisher's choice.
 func TestAWakeUpForAKeyThatTheClientNeverQueuedForStartsNothing(t *testing.T) {
 	bubble(t, 3, func(t *testing.T, ms *redlocktest.Masters) {

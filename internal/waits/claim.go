@@ -103,7 +103,7 @@ func (s *Waits) Granted(i int, g master.Grant) bool {
 		return left || in != nil // of a claim that was given up
 	}
 	if !g.Sure {
-		in.wakeLocked() // a poll finds out
+		in.wakeAfterLocked(0) // a poll finds out
 		return true
 	}
 	if began := in.claim.Began; began.Time().After(g.Mark.Time()) {
@@ -114,7 +114,7 @@ func (s *Waits) Granted(i int, g master.Grant) bool {
 	if time.Since(g.Mark.Time()) > in.claim.G/2 {
 		// The vote is over, or soon. The claim may have been far, or this Client may have been stopped. A poll asks for how
 		// long the key lives, or finds that the grant was in vain.
-		in.wakeLocked()
+		in.wakeAfterLocked(0)
 	}
 	in.voteLocked(i, v)
 	poke(in.News)

@@ -31,7 +31,7 @@ type Inbox struct {
 	// Guarded by Waits.mu:
 	tokens []string    // by master: the token in its last message, that of the released lease
 	timer  *time.Timer // wakes the wait if too few masters send a message; nil: not running
-	early  time.Time   // when messages from less than a quorum last woke the wait
+	early  time.Time   // when messages from less than a quorum, or grants that do not count, last woke the wait
 
 	claim *Claim // the claim of the wait; nil: it has none
 	slots bool   // it has had a claim on slots
@@ -47,7 +47,8 @@ const (
 	// wakeAnyway is how long after the first message a wait waits for messages from a quorum of masters. A
 	// lock that is free at one master will soon be free at the others.
 	wakeAnyway = 2 * time.Millisecond
-	// earlyEvery is how often messages from less than a quorum may wake a wait. Each wake-up costs a round.
+	// earlyEvery is how often messages from less than a quorum, and grants that do not count, may wake a wait. Each wake-up costs a
+	// round, and one master can send them again and again.
 	earlyEvery = 10 * time.Millisecond
 	// leftFor is how long after the end of a wait wake-ups for it are still expected.
 	leftFor = 10 * time.Second
@@ -121,24 +122,33 @@ func (s *Waits) Heard(i int, key, token string) bool {
 			heard++
 		}
 	}
-	switch now := time.Now(); {
+	switch {
 	case heard == s.Need:
 		in.wakeLocked()
 	case heard > s.Need:
 		// The quorum-th message has woken the wait.
-	case heard == s.Need-1 && now.Sub(in.early) >= earlyEvery:
+	case heard == s.Need-1:
 		// One message less than a quorum. While the attempt is on its way, the release will have reached one
 		// more master. If the first message woke the wait, some attempts would come too early, and the
 		// client would have to join the queue again. If only the quorum-th did, all attempts would come later
 		// than necessary. If this wake-up is too early, the quorum-th message wakes the wait again.
-		in.early = now
-		in.wakeLocked()
-	case in.timer == nil:
+		in.wakeAfterLocked(0)
+	default:
 		// There may be no quorum-th message: if several readers leave together, the last of them is another one at
 		// each master, and the messages have several tokens.
-		in.timer = time.AfterFunc(max(wakeAnyway, earlyEvery-now.Sub(in.early)), func() { s.timeUp(in) })
+		in.wakeAfterLocked(wakeAnyway)
 	}
 	return true
+}
+
+// wakeAfterLocked wakes the wait after d, or later: when earlyEvery has passed since it last did.
+func (in *Inbox) wakeAfterLocked(d time.Duration) {
+	if d = max(d, earlyEvery-time.Since(in.early)); d <= 0 {
+		in.early = time.Now()
+		in.wakeLocked()
+	} else if in.timer == nil {
+		in.timer = time.AfterFunc(d, func() { in.waits.timeUp(in) })
+	}
 }
 
 // wakeLocked wakes the wait.
@@ -150,7 +160,7 @@ func (in *Inbox) wakeLocked() {
 	poke(in.Wake)
 }
 
-// timeUp wakes a wait after messages from less than a quorum of masters.
+// timeUp wakes a wait some time after a message.
 func (s *Waits) timeUp(in *Inbox) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
