@@ -73,7 +73,8 @@ func (in *Inbox) SetClaim(c *Claim) {
 	in.waits.mu.Lock()
 	defer in.waits.mu.Unlock()
 	in.waits.setSlotsLocked(in.claim, nil)
-	in.claim, in.registered = c, 0
+	in.setClaimLocked(c)
+	in.registered = 0
 	clear(in.said)
 	in.waits.setSlotsLocked(c, in)
 }
@@ -163,6 +164,7 @@ func (in *Inbox) Answered(c *Claim, kind wire.Kind, i int, a wire.Answer, mark c
 		c.queued |= bit
 	}
 	if in.claim == c {
+		in.placedLocked()
 		if kind == wire.Register {
 			in.registeredLocked(i, a)
 			if a.Outcome == wire.Taken && a.Ahead >= wire.Near {
@@ -311,6 +313,7 @@ func (in *Inbox) wonLocked(c *Claim, q *Quorum, doubt func(i int)) bool {
 		return false
 	}
 	in.waits.setSlotsLocked(c, nil)
-	c.doubt, in.claim = doubt, nil
+	in.setClaimLocked(nil)
+	c.doubt = doubt
 	return true
 }

@@ -291,7 +291,7 @@ func (s *Waits) paused(d time.Duration) {
 // none is. A round may last until the slowest master has answered. A wait that is woken pauses for as long as
 // Options.NewBackOff says. The first pause that is longer than all before may make the Client look stopped.
 func (s *Waits) Patience(group *quorum.Group, step time.Duration) (near, far time.Duration) {
-	if n := s.Soonest(farFirst, nearSteps); n >= wire.Near {
+	if n := s.Soonest(); n >= wire.Near {
 		far = time.Duration(n) * step * 5 / 4
 	}
 	longest := time.Duration(s.longestPause.Load())

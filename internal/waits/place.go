@@ -1,6 +1,7 @@
 package waits
 
 import (
+	"container/heap"
 	"math"
 	"time"
 
@@ -28,6 +29,7 @@ type place struct {
 	known bool
 	ahead int       // how many are ahead of it
 	told  time.Time // when the last message came that it is near
+	at    int       // in nearest.claims, from 1 on; 0: it is not there
 }
 
 // nearAt reports whether the claim is near at master i.
@@ -139,6 +141,7 @@ func (s *Waits) Near(i int, key, token string) (known bool, released *master.Cla
 	p.told = time.Now()
 	if !in.claim.nearAt(i) {
 		p.known, p.ahead = true, in.claim.Near-1
+		in.placedLocked()
 		poke(in.News)
 	} else if in.claim.slots > 0 { // it was passed over
 		in.claim.passed = true
@@ -147,20 +150,111 @@ func (s *Waits) Near(i int, key, token string) (known bool, released *master.Cla
 	return true, nil
 }
 
+// NearAt, Calm and Soonest concern all claims of a Client, and are called for each message and each call of a script. If they looked at each
+// wait, n waits would take n² steps. So what they tell is kept up to date: Waits.near, Waits.far and Waits.steps.
+
+// noClaim is in the place of Inbox.steps where a wait has no claim. All pauses are shorter.
+const noClaim = farMost + 1
+
+// setClaimLocked sets the claim of a wait; nil: it has none.
+func (in *Inbox) setClaimLocked(c *Claim) {
+	if in.claim != nil {
+		for i := range in.waits.near {
+			in.waits.near[i].set(in.claim, false)
+		}
+	}
+	in.claim = c
+	in.placedLocked()
+}
+
+// placedLocked notes where the claim of a wait is in the queues. It follows each change of that.
+func (in *Inbox) placedLocked() {
+	s, c := in.waits, in.claim
+	s.countLocked(in, -1)
+	in.steps, in.far = noClaim, false
+	if c != nil {
+		in.steps, in.far = c.stepsLocked(s)
+		for i := range s.near {
+			s.near[i].set(c, c.nearAt(i))
+		}
+	}
+	s.countLocked(in, 1)
+}
+
+// countLocked counts the claim of a wait (1), or takes it out of the counts (-1).
+func (s *Waits) countLocked(in *Inbox, by int) {
+	s.steps[in.steps] += by
+	if in.far {
+		s.far += by
+	}
+}
+
+// stepsLocked returns after how many pauses of a near claim a master hears of the claim again, and reports whether it is far.
+func (c *Claim) stepsLocked(s *Waits) (n int, far bool) {
+	n = c.aheadLocked(s.Need)
+	switch far = n >= c.Near; {
+	case !c.answered:
+		n = farFirst
+	case !far:
+		n = min(n, nearSteps)
+	case c.slots > 0:
+		n = min(n, farMost)
+	default:
+		n = farSteps(n, s.masters)
+	}
+	return n, far
+}
+
+// A nearest has the claims that are near at a master. It is a heap: the first of them was registered first.
+type nearest struct {
+	master int
+	claims []*Claim
+}
+
+// set says whether a claim is near.
+func (n *nearest) set(c *Claim, near bool) {
+	switch at := c.places[n.master].at - 1; {
+	case near && at < 0:
+		heap.Push(n, c)
+	case !near && at >= 0:
+		heap.Remove(n, at)
+	}
+}
+
+var _ heap.Interface = (*nearest)(nil)
+
+func (n *nearest) Len() int { return len(n.claims) }
+func (n *nearest) Less(a, b int) bool {
+	return n.claims[a].Began.Time().Before(n.claims[b].Began.Time())
+}
+
+func (n *nearest) Swap(a, b int) {
+	n.claims[a], n.claims[b] = n.claims[b], n.claims[a]
+	n.claims[a].places[n.master].at, n.claims[b].places[n.master].at = a+1, b+1
+}
+
+func (n *nearest) Push(c any) {
+	n.claims = append(n.claims, c.(*Claim))
+	c.(*Claim).places[n.master].at = len(n.claims)
+}
+
+func (n *nearest) Pop() any {
+	last := len(n.claims) - 1
+	c := n.claims[last]
+	n.claims[last], n.claims = nil, n.claims[:last]
+	c.places[n.master].at = 0
+	return c
+}
+
 // NearAt reports whether a claim of this Client is near at master i, so that a grant may come soon. since is when the first of these
 // was registered: grants to them count from then on, or from a later ping.
 func (s *Waits) NearAt(i int) (since time.Time, near bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	for _, in := range s.byKey {
-		if in.claim == nil || !in.claim.nearAt(i) {
-			continue
-		}
-		if began := in.claim.Began.Time(); !near || began.Before(since) {
-			since, near = began, true
-		}
+	if all := s.near[i].claims; len(all) > 0 {
+		return all[0].Began.Time(), true
 	}
-	return since, near
+	return time.Time{}, false
 }
 
 // Calm reports whether all waits of this Client have claims that are far, and there is one. Nothing that this Client waits for
@@ -168,12 +262,7 @@ func (s *Waits) NearAt(i int) (since time.Time, near bool) {
 func (s *Waits) Calm() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	for _, in := range s.byKey {
-		if in.claim == nil || in.claim.aheadLocked(s.Need) < in.claim.Near {
-			return false
-		}
-	}
-	return len(s.byKey) > 0
+	return s.far > 0 && s.far == len(s.byKey)
 }
 
 // PassedOver reports whether a master has passed over a claim on slots since the last call, since this Client may have been stopped.
@@ -185,33 +274,17 @@ func (in *Inbox) PassedOver(c *Claim) (is bool) {
 }
 
 // Soonest returns after how many pauses of a near claim a master hears again of the claim of this Client that polls most often, and 0 if no
-// claim waits. It is below wire.Near if that claim is near. A claim that no master has answered counts as unknown, and one on slots that is
-// near as nearMost at most.
-func (s *Waits) Soonest(unknown, nearMost int) int {
+// claim waits. It is below wire.Near if that claim is near. A claim that no master has answered counts as one before its first poll, and one on
+// slots that is near as one with nearSteps ahead at most.
+func (s *Waits) Soonest() int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	least := -1
-	for _, in := range s.byKey {
-		c := in.claim
-		if c == nil {
-			continue
-		}
-		n := c.aheadLocked(s.Need)
-		switch {
-		case !c.answered:
-			n = unknown
-		case n < c.Near:
-			n = min(n, nearMost)
-		case c.slots > 0:
-			n = min(n, farMost)
-		default:
-			n = farSteps(n, s.masters)
-		}
-		if least < 0 || n < least {
-			least = n
+	for n, claims := range s.steps[:noClaim] {
+		if claims > 0 {
+			return n
 		}
 	}
-	return max(least, 0)
+	return 0
 }
 
 // Up notes that master i has come up, or can tell this Client of grants again. Its queue may be gone, so each claim has to be sent
@@ -221,8 +294,9 @@ func (s *Waits) Up(i int) {
 	defer s.mu.Unlock()
 	for _, in := range s.byKey {
 		if c := in.claim; c != nil {
-			c.places[i] = place{}
+			c.places[i] = place{at: c.places[i].at}
 			c.returned = true
+			in.placedLocked()
 			poke(in.News)
 		}
 	}

@@ -1,6 +1,8 @@
 package waits
 
 import (
+	"fmt"
+	"math/rand/v2"
 	"testing"
 	"time"
 
@@ -161,7 +163,7 @@ func TestHowSoonAMasterHearsOfAClaimAgain(t *testing.T) {
 	p := newPlaced(t)
 	want := func(when string, want int) {
 		t.Helper()
-		if got := p.s.Soonest(10, 5); got != want {
+		if got := p.s.Soonest(); got != want {
 			t.Errorf("%s: after %d pauses, want %d", when, got, want)
 		}
 	}
@@ -182,6 +184,149 @@ func TestHowSoonAMasterHearsOfAClaimAgain(t *testing.T) {
 	other.End()
 	p.in.End()
 	want("no claim waits", 0)
+}
+
+// manyWaits returns the Waits of a Client with n waits whose claims are in the queues of five masters, with so many ahead, and a function that has a
+// master answer the claim of a wait again.
+func manyWaits(n, ahead int) (s *Waits, answer func(wait, master int)) {
+	const masters = 5
+	s = New(masters)
+	ins, claims := make([]*Inbox, n), make([]*Claim, n)
+	answer = func(j, i int) {
+		ins[j].Answered(claims[j], wire.Again, i, wire.Answer{Outcome: wire.Taken, Ahead: ahead}, clock.System(), time.Second, true)
+	}
+	for j := range n {
+		ins[j], claims[j] = s.Begin(fmt.Sprint("k", j)), claimOf("token", masters)
+		ins[j].SetClaim(claims[j])
+		for i := range masters {
+			answer(j, i)
+		}
+	}
+	return s, answer
+}
+
+// Each answer and each message asks this. If it looked at each wait, n waits would cost n² steps.
+func TestWhatIsAskedOfAllClaimsLooksAtNoWait(t *testing.T) {
+	for _, ahead := range []int{0, 300} {
+		s, _ := manyWaits(10, ahead)
+		for key := range s.byKey {
+			s.byKey[key] = nil // so that it panics
+		}
+		far := ahead > 0
+		_, near := s.NearAt(3)
+		if soonest := s.Soonest(); near == far || s.Calm() != far || (soonest == 0) == far {
+			t.Errorf("with %d ahead of each claim: one is near: %t, all are far: %t, the soonest poll is after %d pauses", ahead, near, s.Calm(), soonest)
+		}
+	}
+}
+
+// BenchmarkAnAnswerBesideManyWaits measures what a Client with so many waits does for each answer to a poll: it notes the answer, and asks what
+// its pings, heartbeats and patience depend on.
+func BenchmarkAnAnswerBesideManyWaits(b *testing.B) {
+	for _, ahead := range []int{0, 300} {
+		for _, n := range []int{10, 400, 10_000} {
+			b.Run(fmt.Sprintf("%d ahead/%d waits", ahead, n), func(b *testing.B) {
+				s, answer := manyWaits(n, ahead)
+				for k := 0; b.Loop(); k++ {
+					answer(k%n, k%5)
+					s.NearAt(k % 5)
+					s.Soonest()
+					s.Calm()
+				}
+			})
+		}
+	}
+}
+
+// What is kept of all claims is compared with what the claims say, after each of many random steps.
+func TestWhatIsKeptOfAllClaimsIsWhatTheySay(t *testing.T) {
+	const masters, keys = 5, 6
+	for seed := range uint64(50) {
+		random := rand.New(rand.NewPCG(seed, 0))
+		s := New(masters)
+		waits, claims := make(map[string]*Inbox), make(map[*Inbox]*Claim)
+		compare := func(step string) {
+			t.Helper()
+			least, calm := -1, len(s.byKey) > 0
+			for _, in := range s.byKey {
+				c := in.claim
+				if c == nil {
+					calm = false
+					continue
+				}
+				n, far := c.stepsLocked(s)
+				calm = calm && far
+				if least < 0 || n < least {
+					least = n
+				}
+			}
+			if got := s.Soonest(); got != max(least, 0) {
+				t.Fatalf("seed %d: after %s, the soonest poll is after %d pauses, want %d", seed, step, got, max(least, 0))
+			}
+			if got := s.Calm(); got != calm {
+				t.Fatalf("seed %d: after %s, calm is %t, want %t", seed, step, got, calm)
+			}
+			for i := range masters {
+				var since time.Time
+				near := 0
+				for _, in := range s.byKey {
+					if c := in.claim; c != nil && c.nearAt(i) {
+						if near++; near == 1 || c.Began.Time().Before(since) {
+							since = c.Began.Time()
+						}
+					}
+				}
+				if got, is := s.NearAt(i); is != (near > 0) || !got.Equal(since) || len(s.near[i].claims) != near {
+					t.Fatalf("seed %d: after %s, at master %d one is near: %t, since %v, of %d; want since %v, of %d", seed, step, i, is, got, len(s.near[i].claims), since, near)
+				}
+			}
+		}
+		began := clock.System().Time()
+		for range 300 {
+			key, i := fmt.Sprint("k", random.IntN(keys)), random.IntN(masters)
+			in, step := waits[key], ""
+			c := claims[in]
+			switch n := random.IntN(12); {
+			case in == nil:
+				step = "a wait begins"
+				waits[key] = s.Begin(key)
+			case n == 0:
+				step = "a wait ends"
+				in.End()
+				delete(waits, key)
+			case n == 1 || c == nil:
+				step = "a claim is registered"
+				at := began.Add(time.Duration(random.IntN(1000)) * time.Millisecond)
+				terms := wire.NewTerms(key, time.Second)
+				c = NewClaim(master.NewClaim(&terms, wire.ClaimOf{Token: key}), clock.At(at, at, 0), time.Second, masters)
+				if random.IntN(3) == 0 {
+					c = NewSlotClaim(c.Claim, c.Began, time.Second, masters, 1, 8)
+				}
+				in.SetClaim(c)
+				claims[in] = c
+			case n == 2:
+				step = "a claim is given up"
+				in.SetClaim(nil)
+			case n == 3:
+				step = "a claim wins"
+				in.Won(c, &Quorum{}, func(int) {})
+			case n == 4:
+				step = "a master comes up"
+				s.Up(i)
+			case n == 5:
+				step = "a message that a claim is near"
+				s.Near(i, key, key)
+			default: // perhaps to a claim that has won, or was given up
+				step = "an answer"
+				a := wire.Answer{Outcome: wire.Taken, Ahead: random.IntN(4) * random.IntN(40)}
+				if random.IntN(8) == 0 {
+					a = wire.Answer{Err: errTest}
+				}
+				in.Answered(c, wire.Again, i, a, clock.System(), time.Second, random.IntN(8) > 0)
+			}
+			compare(step)
+		}
+	}
 }
 
 // What polls of one master find is told once. A master that fails has found nothing.

@@ -96,11 +96,11 @@ func TestAClaimOnSlotsIsNearIfItsTokenIsTold(t *testing.T) {
 	if _, near := s.NearAt(1); !near || s.Calm() {
 		t.Errorf("a claim that was told is near: %t, the Client is calm: %t", near, s.Calm())
 	}
-	if got := s.Soonest(10, 5); got != 5 {
+	if got := s.Soonest(); got != 5 {
 		t.Errorf("a master hears of a claim after %d pauses, want 5, since the first one is near and polls seldom", got)
 	}
 	first.End()
-	if got := s.Soonest(10, 5); got != 30 {
+	if got := s.Soonest(); got != 30 {
 		t.Errorf("a master hears of a claim after %d pauses, want 30: so many are ahead of the other one", got)
 	}
 }

@@ -33,7 +33,9 @@ type Inbox struct {
 	timer  *time.Timer // wakes the wait if too few masters send a message; nil: not running
 	early  time.Time   // when messages from less than a quorum, or grants that do not count, last woke the wait
 
-	claim *Claim // the claim of the wait; nil: it has none
+	claim *Claim // the claim of the wait; nil: it has none. setClaimLocked changes it
+	steps int    // after how many pauses a master hears of the claim again; noClaim: there is none
+	far   bool   // the claim is far
 	slots bool   // it has had a claim on slots
 
 	// Of a wait that may end with a value, see WantsValue:
@@ -64,6 +66,9 @@ type Waits struct {
 
 	mu      sync.Mutex // guards what follows
 	byKey   map[string]*Inbox
+	near    []nearest          // by master
+	steps   [noClaim + 1]int   // how many claims have these Inbox.steps; of noClaim, the number says nothing
+	far     int                // how many claims are far
 	bySlots map[string]*Inbox  // by the token of their claim on slots
 	left    recent.Map[uint64] // by key of an ended wait: the masters, as bits, that may still send a wake-up
 	past    []*master.Claim    // the last claims on slots, also those that were released: a ring
@@ -72,7 +77,11 @@ type Waits struct {
 
 // New returns the Waits of a Client with this number of masters.
 func New(masters int) *Waits {
-	return &Waits{masters: masters, Need: quorum.Majority(masters), byKey: make(map[string]*Inbox), bySlots: make(map[string]*Inbox), left: recent.Map[uint64]{Keep: leftFor}}
+	s := &Waits{masters: masters, Need: quorum.Majority(masters), byKey: make(map[string]*Inbox), bySlots: make(map[string]*Inbox), left: recent.Map[uint64]{Keep: leftFor}}
+	for i := range masters {
+		s.near = append(s.near, nearest{master: i})
+	}
+	return s
 }
 
 // Begin makes the Inbox of a key. It must be called before the command that joins the queue is sent, because
@@ -80,7 +89,7 @@ func New(masters int) *Waits {
 func (s *Waits) Begin(key string) *Inbox {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	in := &Inbox{Wake: make(chan struct{}, 1), News: make(chan struct{}, 1), waits: s, key: key, tokens: make([]string, s.masters)}
+	in := &Inbox{Wake: make(chan struct{}, 1), News: make(chan struct{}, 1), waits: s, key: key, steps: noClaim, tokens: make([]string, s.masters)}
 	s.byKey[key] = in
 	return in
 }
@@ -93,6 +102,7 @@ func (in *Inbox) End() {
 	if in.timer != nil {
 		in.timer.Stop()
 	}
+	in.setClaimLocked(nil)
 	delete(s.byKey, in.key)
 	if in.slots { // its key is used once
 		return
