@@ -488,9 +488,14 @@ local function takeBack(m)
   end
 end
 
+-- How many members of queues may still be looked through in this call, whatever its number of keys. Slots that are taken back count, too. The
+-- next call goes on: slots that are left free go to those who wait then.
+local budget = 1000
+
 -- Returns the member of the queue that free slots are to be passed on to, the slots, and which were loose before: nil if there is none.
 local function nextOf()
-  for _ = 1, 1000 do
+  while budget > 0 do
+    budget = budget - 1
     local members = fetch()
     local m, score = members[1], tonumber(members[2])
     if not m then
@@ -528,6 +533,7 @@ local function takeBackFrom(token, slots, before)
   end
   loose = before
   count = count - #slots
+  budget = budget - #slots
   redis.call('HDEL', slotsKey, '@' .. token, unpack(slots))
 end
 
@@ -536,11 +542,7 @@ end
 local function pass(careful)
   suspect = careful
   exchange()
-  for _ = 1, 1000 do
-    local m, slots, before = nextOf()
-    if not m then
-      break
-    end
+  for m, slots, before in nextOf do
     leave(m)
     local client, token, g, limit = string.match(m, '^(%S*) (%S+) (%d+) %d+ (%d+)')
     local list = give(slots, token, client, g .. ' ' .. limit, clock() + g)
@@ -605,6 +607,17 @@ local function member(token, limit, n, g)
   return id .. ' ' .. token .. ' ' .. g .. ' ' .. n .. ' ' .. limit .. ' ' .. preferred
 end
 
+-- Has the claim of the current command stand in free slots. Returns these, or nil if there are too few.
+local function take(token, life, limit, n, g)
+  local slots = free(tonumber(n), tonumber(limit), tonumber(string.match(preferred, '%d+')))
+  if not slots then
+    return nil
+  end
+  local list = give(slots, token, id, g .. ' ' .. limit, clock() + life)
+  keep(tonumber(life))
+  return list
+end
+
 local function register(what, token, life, limit, n, g, waited, slots)
   local expired = purge()
   local other = what == 'register' and otherLimit(limit) or 0
@@ -617,10 +630,8 @@ local function register(what, token, life, limit, n, g, waited, slots)
   end
   local head = front and (whole or front[1]) and front or redis.call('ZRANGE', queueKey, 0, 0, 'WITHSCORES')
   if not head[1] or tonumber(head[2]) >= aside then -- nobody queues, or all who do are silent
-    local given = free(tonumber(n), tonumber(limit), tonumber(string.match(preferred, '%d+')))
-    if given then
-      local list = give(given, token, id, g .. ' ' .. limit, clock() + life)
-      keep(tonumber(life))
+    local list = take(token, life, limit, n, g)
+    if list then
       return {1, list, standing(slots), 1, other, 0}
     end
   end
@@ -639,6 +650,9 @@ local function register(what, token, life, limit, n, g, waited, slots)
   local passes = expired or what == 'again'
   if passes then
     pass(true)
+    if budget <= 0 and what == 'again' and not known(token) and take(token, life, limit, n, g) then -- it may be that nobody else comes
+      leave(m)
+    end
   end
   return state(token, slots, new, other, m, not passes)
 end

@@ -255,6 +255,137 @@ func TestSlotsThatWereGivenToAClientThatHasEndedGoToTheNext(t *testing.T) {
 	})
 }
 
+// However many claims of clients that have ended are in the queues, and however many semaphores a call is about, it looks through few of them. A
+// client that polls gets a free slot all the same, and the next calls do the rest.
+func TestACallLooksThroughFewClaims(t *testing.T) {
+	onBoth(t, func(t *testing.T, dial func() redis.Conn) {
+		for _, row := range []struct {
+			name          string
+			polls         bool // not releases
+			keys, members int
+			n             int      // how many slots the claims in the queues want
+			notes         []string // of one claim after the other: its client, of which "silent" is silent by its note
+			want          int      // how many claims are looked through
+		}{
+			{"releases, silent clients", false, 16, 200, 1, []string{"silent"}, 1000},
+			{"releases, clients without a note", false, 16, 200, 1, []string{"gone"}, 500},
+			{"a release, some clients without a note", false, 1, 3200, 1, []string{"silent", "silent", "silent", "gone"}, 800},
+			{"a release, claims for many slots", false, 1, 200, 100, []string{"gone"}, 10},
+			{"polls, silent clients", true, 16, 200, 1, []string{"silent"}, 1000},
+			{"polls, clients without a note", true, 16, 200, 1, []string{"gone"}, 500},
+		} {
+			t.Run(row.name, func(t *testing.T) {
+				s := newSlotScene(t, dial, "c")
+				s.changes("FLUSHALL")
+				s.note("silent", silent[0], silent[1])
+				word := "release 128 1 0 400"
+				if row.polls {
+					word = "again 400 128 1 0 400 0"
+				}
+				args := []any{slotsLua.sha, row.keys}
+				for i := range row.keys {
+					args = append(args, fmt.Sprint(slotsKey, "k", i))
+				}
+				args = append(args, "c")
+				for i := range row.keys {
+					if !row.polls {
+						s.changes("EVALSHA", slotsLua.sha, 1, fmt.Sprint(slotsKey, "k", i), "c", "register 60000 128 1 0 400 -", "C")
+					}
+					queue := []any{fmt.Sprint("redlock:permits:k", i)}
+					for j := range row.members {
+						queue = append(queue, j+1, fmt.Sprintf("%s G%d 400 %d 128 0", row.notes[j%len(row.notes)], j, row.n))
+					}
+					s.changes("ZADD", queue...)
+					args = append(args, word, "C")
+				}
+				waiting := func() (n int) {
+					for i := range row.keys {
+						card, err := redis.Int(s.conn.Do("ZCARD", fmt.Sprint("redlock:permits:k", i)))
+						if err != nil {
+							t.Fatal(err)
+						}
+						n += card
+					}
+					return n
+				}
+				s.changes("EVALSHA", args...)
+				all := row.keys * row.members
+				if n := all - waiting(); n > row.want || n < row.want-1-row.keys {
+					t.Errorf("%d claims were looked through, want %d, or a few less", n, row.want)
+				}
+				for i := range row.keys {
+					got, _ := redis.String(s.conn.Do("HGET", fmt.Sprint(slotsKey, "k", i), "0"))
+					if (got == "C") != row.polls {
+						t.Errorf("slot 0 of semaphore %d has the token %q; taken: want %t", i, got, row.polls)
+						break
+					}
+				}
+				if row.polls {
+					return
+				}
+				for range all / (row.want - 1) {
+					s.changes("EVALSHA", args...)
+				}
+				if n := waiting(); n > 0 {
+					t.Errorf("after as many calls as are needed, %d claims are left", n)
+				}
+			})
+		}
+	})
+}
+
+// A call may look through so many claims more when it comes to the claim of c. Five of clients that have ended are ahead of that.
+func TestWhoIsGivenASlotWhenACallLooksNoFurther(t *testing.T) {
+	onBoth(t, func(t *testing.T, dial func() redis.Conn) {
+		s := newSlotScene(t, dial, "c", "w")
+		for _, row := range []struct {
+			name, word string
+			left       int
+			w          string // how many slots w wants, which waits behind the five; "": it does not
+			slots      string // of c
+			queue      string // who waits then
+		}{
+			{"a poll that is looked at", "again 400 8 1 0 400 0", 100, "", "0", ""},
+			{"a poll that is the last to be looked at", "again 400 8 1 0 400 0", 6, "", "0", ""},
+			{"a poll that is not looked at", "again 400 8 1 0 400 0", 5, "", "0", ""},
+			{"a poll, and w is not looked at either", "again 400 8 1 0 400 0", 5, "1", "0", "w"},
+			{"a poll, and w is", "again 400 8 1 0 400 0", 6, "1", "1", ""},
+			{"a poll of a claim that does not wait", "again 400 8 1 0 400 -", 5, "", "0", ""},
+			{"a poll for more slots than are free", "again 400 8 9 0 400 0", 5, "", "", "c"},
+			{"a poll behind a claim for more slots than are free", "again 400 8 1 0 400 0", 100, "9", "", "wc"},
+			{"a registration", "register 60000 8 1 0 400 0", 5, "1", "", "wc"},
+		} {
+			s.changes("FLUSHALL")
+			s.note("silent", silent[0], silent[1])
+			s.says("X", "register 60000 8 1 7 400 -", "7||1")
+			s.expires("7")
+			for key, n := range map[string]int{"j": 1000 - 1 - row.left, "k": 5} { // at last the queue of j is found empty
+				members := []any{"redlock:permits:" + key}
+				for i := range n {
+					members = append(members, i+1, fmt.Sprintf("silent G%d 400 1 8 0", i))
+				}
+				s.changes("ZADD", members...)
+			}
+			if row.w != "" {
+				s.changes("ZADD", "redlock:permits:k", 1000, "w W 400 "+row.w+" 8 0")
+			}
+			replies, err := redis.Values(s.conn.Do("EVALSHA", slotsLua.sha, 2, slotsKey+"j", slotsKey+"k", "c", "again 400 8 1 0 400 -", "P", row.word, "C"))
+			if err != nil || len(replies) != 2 {
+				t.Fatalf("%s: %v, %v", row.name, replies, err)
+			}
+			answer, _ := replies[1].([]any)
+			queue := ""
+			members, _ := redis.Strings(s.conn.Do("ZRANGE", "redlock:permits:k", 0, -1))
+			for _, m := range members {
+				queue += m[:1]
+			}
+			if len(answer) != 6 || fmt.Sprintf("%s", answer[1]) != row.slots || queue != row.queue {
+				t.Errorf("%s: answered %s, and %q wait; want the slots %q, and %q", row.name, answer, queue, row.slots, row.queue)
+			}
+		}
+	})
+}
+
 // ahead fails the test unless a poll of a claim for one slot of two says that so many are ahead of it.
 func (s *slotScene) ahead(id string, want int) {
 	s.Helper()
