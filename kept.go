@@ -38,9 +38,10 @@ type keeping struct {
 	*entrance
 
 	// Guarded by the tenure's mutex:
-	unheld  time.Duration // see longer
-	busy    bool          // a goroutine held the lock when a renewal was due last
-	entered time.Time     // when a goroutine has entered the tenure last, before its last renewal; zero: none has
+	unheld  time.Duration // see longer; of the Lease of
+	of      *Lease
+	busy    bool      // a goroutine held the lock when a renewal was due last
+	entered time.Time // when a goroutine has entered the tenure last, before its last renewal; zero: none has
 }
 
 var _ holders = (*keeping)(nil)
@@ -105,7 +106,6 @@ func (k *keeper) enter() *Lease {
 func (k *keeper) succeed(t *tenure, now clock.Reading) *Lease {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	k.keeping.unheld = 0
 	return t.succeedLocked(now)
 }
 
@@ -147,12 +147,7 @@ func (k *keeper) try(w *wait) bool {
 }
 
 func (k *keeper) hold(w *wait) *Lease {
-	t := w.lease.tenure
-	if t == k.tenure.Load() {
-		t.mu.Lock()
-		k.keeping.unheld = 0
-		t.mu.Unlock()
-	} else {
+	if t := w.lease.tenure; t != k.tenure.Load() {
 		k.acquired(t)
 	}
 	if k.client.gates.Waiting(k.key) {
@@ -178,7 +173,7 @@ func (k *keeper) acquired(t *tenure) {
 	}
 	t.mu.Lock()
 	h := &k.keeping
-	h.unheld, h.busy, h.entered = 0, false, time.Time{}
+	h.of, h.busy, h.entered = nil, false, time.Time{}
 	t.mu.Unlock()
 	k.begin(t, 1, 0)
 	k.mu.Lock()
@@ -336,8 +331,13 @@ func (k *keeping) extendedLocked(t *tenure) {
 }
 
 // longer prolongs MaxHold by the time from the acquisition of a Lease that is used again to the last renewal before which a
-// goroutine had entered it.
-func (k *keeping) longer(time.Duration) time.Duration { return k.unheld }
+// goroutine had entered it, or at which nobody held it.
+func (k *keeping) longer(t *tenure) time.Duration {
+	if k.of != t.holder {
+		return 0
+	}
+	return k.unheld
+}
 
 // handsOver says that goroutines hand the lock over for as long as it may be kept, unless another client wants it.
 func (k *keeping) handsOver(t *tenure) time.Duration {
@@ -356,7 +356,8 @@ func (k *keeping) isOver(t *tenure, now clock.Reading) bool {
 }
 
 // skipRenewal decides what becomes of the tenure when a renewal is due, and reports whether it was given up. A tenure that is
-// kept is renewed if a goroutine has entered it since the last renewal, or held the lock then.
+// kept is renewed if a goroutine has entered it since the last renewal, or held the lock then. If this renewal is the last one for its
+// holder, because of MaxHold, the tenure is not kept any more: the next holder would lose it early.
 func (k *keeping) skipRenewal(t *tenure, now clock.Reading) bool {
 	switch {
 	case k.tenure.Load() != t:
@@ -366,12 +367,17 @@ func (k *keeping) skipRenewal(t *tenure, now clock.Reading) bool {
 	}
 	entered := t.window.Load().enters.Checked()
 	t.mu.Lock()
-	used := entered || k.busy
-	k.busy = k.state.Load().Held()
-	if entered {
-		k.unheld = now.Since(t.holder.acquired)
+	used, held := entered || k.busy, k.state.Load().Held()
+	k.busy = held
+	age := now.Since(t.holder.acquired)
+	if entered || !held {
+		k.unheld, k.of = age, t.holder
 	}
+	last := t.opts.MaxHold >= 0 && age+t.opts.RenewEvery >= t.opts.MaxHold+k.longer(t)
 	t.mu.Unlock()
+	if last {
+		return k.ask(occupancy.Asked)
+	}
 	return !used && k.giveBack()
 }
 

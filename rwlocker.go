@@ -355,7 +355,7 @@ func (r *reading) extendedLocked(t *tenure) {
 }
 
 // longer has a tenure renewed for twice MaxHold: after MaxHold no reader enters, see skipRenewal.
-func (r *reading) longer(maxHold time.Duration) time.Duration { return maxHold }
+func (r *reading) longer(t *tenure) time.Duration { return t.opts.MaxHold }
 
 // handsOver says that readers do not hand their lease over.
 func (r *reading) handsOver(*tenure) time.Duration { return 0 }

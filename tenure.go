@@ -59,8 +59,8 @@ type tenure struct {
 type holders interface {
 	// extendedLocked is called under the tenure's mutex when its validity has changed.
 	extendedLocked(t *tenure)
-	// longer returns by how much MaxHold is prolonged, after which a tenure is renewed no more.
-	longer(maxHold time.Duration) time.Duration
+	// longer returns by how much MaxHold is prolonged, after which a tenure is renewed no more. It is called under the tenure's mutex.
+	longer(t *tenure) time.Duration
 	// skipRenewal decides about a renewal that is due, and reports whether it is left out.
 	skipRenewal(t *tenure, now clock.Reading) bool
 	// handsOver returns for how long after the grant a tenure may be handed over.
@@ -94,7 +94,7 @@ type oneHolder struct{}
 var alone holders = oneHolder{}
 
 func (oneHolder) extendedLocked(*tenure)                  {}
-func (oneHolder) longer(time.Duration) time.Duration      { return 0 }
+func (oneHolder) longer(*tenure) time.Duration            { return 0 }
 func (oneHolder) skipRenewal(*tenure, clock.Reading) bool { return false }
 func (oneHolder) handsOver(t *tenure) time.Duration       { return t.opts.Handover }
 func (oneHolder) dueBy(*tenure) time.Time                 { return time.Time{} }
@@ -195,7 +195,7 @@ func (t *tenure) tellHolders(err error) (held, took bool) {
 // planLocked returns when the tenure is to be renewed.
 func (t *tenure) planLocked() renew.Plan {
 	p := renew.Plan{Every: t.opts.RenewEvery, MaxHold: t.opts.MaxHold, Held: t.holder.acquired, By: t.holders.dueBy(t)}
-	p.Longer = t.holders.longer(p.MaxHold)
+	p.Longer = t.holders.longer(t)
 	return p
 }
 

@@ -591,3 +591,45 @@ func TestKeptLocksExclude(t *testing.T) {
 		}
 	})
 }
+
+// MaxHold counts for each holder of a kept lock, also for one that enters shortly before it ends for the one before.
+func TestAKeptLockIsNotLostByTheNextHolderForMaxHold(t *testing.T) {
+	for _, row := range []struct {
+		name         string
+		unlock, lock time.Duration // since the acquisition: when the first holder unlocks, and the second locks
+		seen         bool          // the first holder has asked for its Lease
+	}{
+		{"before the last renewal", 19 * time.Second, 21 * time.Second, false},
+		{"before the last renewal, a Lease that was seen", 19 * time.Second, 21 * time.Second, true},
+		{"after the last renewal", 20500 * time.Millisecond, 21 * time.Second, false},
+		{"after the last renewal, a Lease that was seen", 20500 * time.Millisecond, 21 * time.Second, true},
+		{"both before the last renewal", 18 * time.Second, 19 * time.Second, false},
+	} {
+		t.Run(row.name, func(t *testing.T) {
+			bubble(t, 3, func(t *testing.T, ms *redlocktest.Masters) {
+				l := connected(t, ms, &redlock.Options{LockOptions: redlock.LockOptions{MaxHold: 20 * time.Second, Keep: time.Hour}}).Locker("a")
+				start := time.Now()
+				l.Lock()
+				if row.seen {
+					l.Lease()
+				}
+				time.Sleep(time.Until(start.Add(row.unlock)))
+				l.Unlock()
+				time.Sleep(time.Until(start.Add(row.lock)))
+				l.Lock()
+				time.Sleep(19 * time.Second)
+				if err := l.UnlockContext(t.Context()); err != nil {
+					t.Errorf("a holder that has had the lock for less than MaxHold: %v", err)
+				}
+				time.Sleep(time.Until(start.Add(row.lock + 20*time.Second)))
+				l.Lock()
+				lease := l.Lease()
+				time.Sleep(40 * time.Second)
+				if !errors.Is(lease.Err(), redlock.ErrLost) {
+					t.Errorf("a holder that has had the lock for longer than MaxHold: %v, want ErrLost", lease.Err())
+				}
+				l.Unlock()
+			})
+		})
+	}
+}

@@ -8,8 +8,8 @@ var All = []Defect{
 		Rule: "A vote counts only if the master's memory is older than MaxTTL + 2 s.",
 		Edits: []Edit{{
 			File: "internal/master/master.go",
-			Old:  "\tcfg.Servers.declare(cfg.MaxTTL)\n",
-			New:  "\tcfg.Servers.declare(cfg.MaxTTL)\n\tm.cfg.Guard = false\n",
+			Old:  "\tcfg.Servers.add(m)\n",
+			New:  "\tm.cfg.Guard = false\n\tcfg.Servers.add(m)\n",
 		}},
 	}, {
 		Name: "short-quarantine",
