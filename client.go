@@ -202,7 +202,7 @@ func (c *Client) Ping(ctx context.Context) error {
 // still be working. It becomes free when its TTL has passed, and a later Unlock does nothing. Keys on masters
 // that have not answered a release also stay for their TTL.
 //
-// Close waits for every goroutine of the Client and for releases under way, for about DialTimeout at most. It
+// Close waits for every goroutine of the Client and for releases under way, for about 1.5 DialTimeouts and a NodeTimeout at most. It
 // returns an error that names what has not ended by then, such as a Dial of a caller's pool that ignores its
 // context, a Logger, or a function of Options.Trace. It may be called from such a function. A second call
 // waits for the first one and returns nil.

@@ -11,6 +11,11 @@
 // lasts for the largest of three: the client's own MaxTTL, the record's, and the largest that the
 // client has ever seen on these masters.
 //
+// A quarantine that has ended begins again if a larger MaxTTL is seen, unless the records of all other
+// masters were confirmed since that record was written. An acquisition under way then has no votes any more.
+// In some worlds one master does not have the key, since the holder's quorum was a bare majority, and one
+// master at most loses its memory.
+//
 // One property is checked: the other client does not get a quorum of votes while the holder's
 // lease lasts.
 //
