@@ -36,7 +36,7 @@ func TestASemaphoreOnRealServers(t *testing.T) {
 		t.Errorf("TryAcquire of a full semaphore: %v", err)
 	}
 	var mu sync.Mutex
-	held, most := make(map[int]bool), 0
+	held, most := make(map[int]*redlock.Permit), 0
 	var all sync.WaitGroup
 	for i := range 8 {
 		s := clients[i%2].Semaphore("a", limit)
@@ -49,17 +49,20 @@ func TestASemaphoreOnRealServers(t *testing.T) {
 				}
 				mu.Lock()
 				for _, slot := range p.Slots() {
-					if held[slot] && p.Valid() {
+					// At the moment of the first question, p has been acquired already.
+					if former := held[slot]; former != nil && former.Valid() && p.Valid() {
 						t.Errorf("two hold slot %d", slot)
 					}
-					held[slot] = true
+					held[slot] = p
 				}
 				most = max(most, len(held))
 				mu.Unlock()
 				time.Sleep(time.Millisecond)
 				mu.Lock()
 				for _, slot := range p.Slots() {
-					delete(held, slot)
+					if held[slot] == p { // else it was lost, and the next holder has come
+						delete(held, slot)
+					}
 				}
 				mu.Unlock()
 				p.Release()
