@@ -23,7 +23,7 @@ func (s *supervisor) selectHome(ctx context.Context, conn redis.Conn, selected s
 	}
 	if s.home == "" {
 		home := selected
-		if s.shared {
+		if s.shared || !s.Connecting() { // since the first dial has failed, others may have used the pool
 			fresh, err := databaseOfNew(ctx, s.cfg.Pool)
 			if err != nil {
 				return "", err

@@ -2,6 +2,7 @@ package realtest_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net"
 	"sync"
@@ -17,8 +18,9 @@ import (
 type sharedPool struct {
 	redis.Pool
 
-	mu    sync.Mutex // guards conns
-	conns []net.Conn // in the order in which they were dialled
+	mu      sync.Mutex // guards what follows
+	conns   []net.Conn // in the order in which they were dialled
+	refuses bool       // dials fail
 }
 
 func newSharedPool(addr string, options ...redis.DialOption) *sharedPool {
@@ -28,6 +30,10 @@ func newSharedPool(addr string, options ...redis.DialOption) *sharedPool {
 		conn, err := new(net.Dialer).DialContext(ctx, network, addr)
 		p.mu.Lock()
 		defer p.mu.Unlock()
+		if p.refuses && err == nil {
+			conn.Close()
+			return nil, errors.New("refused by the test")
+		}
 		p.conns = append(p.conns, conn)
 		return conn, err
 	}))
@@ -35,6 +41,12 @@ func newSharedPool(addr string, options ...redis.DialOption) *sharedPool {
 		return redis.DialContext(ctx, "tcp", addr, options...)
 	}
 	return p
+}
+
+func (p *sharedPool) refuse(is bool) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.refuses = is
 }
 
 // selects leaves idle connections in the pool that have selected another database.
@@ -64,6 +76,12 @@ func TestLocksAreInTheDatabaseOfAPoolsNewConnections(t *testing.T) {
 			{"SELECT before New", func(t *testing.T, p *sharedPool, client func()) {
 				p.selects(t, 3)
 				client()
+			}},
+			{"SELECT before the second dial, as the first has failed", func(t *testing.T, p *sharedPool, client func()) {
+				p.refuse(true)
+				client()
+				p.refuse(false)
+				p.selects(t, 3)
 			}},
 			{"SELECT before a reconnection", func(t *testing.T, p *sharedPool, client func()) {
 				client()
