@@ -257,7 +257,8 @@ func (k *keeper) vacate(s *Lease) bool {
 	}
 	t := s.tenure
 	t.mu.Lock()
-	can := t.err == nil && !fence.Full(t.fence, t.holder.handovers)
+	_, renews := t.validity.Renews(t.planLocked()) // if not, because of MaxHold, which Extend ignores, the next holder would lose it early
+	can := t.err == nil && renews && !fence.Full(t.fence, t.holder.handovers)
 	if can {
 		s.endLocked(ErrReleased)
 	}
@@ -365,9 +366,10 @@ func (k *keeping) skipRenewal(t *tenure, now clock.Reading) bool {
 	case k.isOver(t, now):
 		return k.ask(occupancy.Asked)
 	}
-	entered := t.window.Load().enters.Checked()
+	held := k.state.Load().Held()
+	entered := t.window.Load().enters.Checked() // looked at second: so a goroutine that holds the lock, and has entered lately, is not missed
 	t.mu.Lock()
-	used, held := entered || k.busy, k.state.Load().Held()
+	used := entered || k.busy
 	k.busy = held
 	age := now.Since(t.holder.acquired)
 	if entered || !held {

@@ -598,12 +598,14 @@ func TestAKeptLockIsNotLostByTheNextHolderForMaxHold(t *testing.T) {
 		name         string
 		unlock, lock time.Duration // since the acquisition: when the first holder unlocks, and the second locks
 		seen         bool          // the first holder has asked for its Lease
+		extends      time.Duration // when it has extended it; 0: it has not
 	}{
-		{"before the last renewal", 19 * time.Second, 21 * time.Second, false},
-		{"before the last renewal, a Lease that was seen", 19 * time.Second, 21 * time.Second, true},
-		{"after the last renewal", 20500 * time.Millisecond, 21 * time.Second, false},
-		{"after the last renewal, a Lease that was seen", 20500 * time.Millisecond, 21 * time.Second, true},
-		{"both before the last renewal", 18 * time.Second, 19 * time.Second, false},
+		{"before the last renewal", 19 * time.Second, 21 * time.Second, false, 0},
+		{"before the last renewal, a Lease that was seen", 19 * time.Second, 21 * time.Second, true, 0},
+		{"after the last renewal", 20500 * time.Millisecond, 21 * time.Second, false, 0},
+		{"after the last renewal, a Lease that was seen", 20500 * time.Millisecond, 21 * time.Second, true, 0},
+		{"both before the last renewal", 18 * time.Second, 19 * time.Second, false, 0},
+		{"after an Extend that is later than the last renewal", 19 * time.Second, 21 * time.Second, true, 18 * time.Second},
 	} {
 		t.Run(row.name, func(t *testing.T) {
 			bubble(t, 3, func(t *testing.T, ms *redlocktest.Masters) {
@@ -612,6 +614,12 @@ func TestAKeptLockIsNotLostByTheNextHolderForMaxHold(t *testing.T) {
 				l.Lock()
 				if row.seen {
 					l.Lease()
+				}
+				if row.extends > 0 {
+					time.Sleep(time.Until(start.Add(row.extends)))
+					if err := l.Lease().Extend(t.Context()); err != nil {
+						t.Fatal(err)
+					}
 				}
 				time.Sleep(time.Until(start.Add(row.unlock)))
 				l.Unlock()
