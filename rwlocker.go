@@ -171,7 +171,7 @@ type readers struct {
 	*entrance
 
 	lead  gate.Lead[Lease] // a tenure begins in its Share
-	early bool             // close was called while a goroutine led, and one has led since: a message may overtake the votes; used in Look and Share
+	early bool             // close was called while a goroutine led, and since then one has led without a break: a message may overtake the votes; used in Look and Share
 }
 
 var _ kind = (*readers)(nil)

@@ -104,7 +104,9 @@ they have ended. Without --max, COMMAND may run for as long as it likes.
 A --ttl above the MaxTTL of the masters, which is 10s or what clients have
 declared there, would raise it, for all clients and until an operator lowers
 it (see redlock doctor): when a majority of the masters restarts, all locks
-have to wait for MaxTTL and 2s. So it needs --raise-max-ttl.
+have to wait for MaxTTL and 2s. So it needs --raise-max-ttl. Raise it while
+all masters are up: if one is down, masters that were restarted within the
+new MaxTTL may not vote until it has passed.
 
 INT, TERM, QUIT and HUP are passed on to COMMAND and its process group, USR1
 and USR2 to COMMAND alone. During the wait for the lock these signals end

@@ -470,10 +470,10 @@ func TestAQuarantineBeginsAgainIfALargerMaxTTLBecomesKnownLate(t *testing.T) {
 					ms.Master(i).HangDials()
 				}
 				start := time.Now()
-				opts := locktest.Lasting(time.Second)
+				opts := locktest.Lasting(10 * time.Second)
 				opts.DialTimeout = row.dials
 				short := ms.Open(opts)
-				time.Sleep(10 * time.Second)
+				time.Sleep(15 * time.Second)
 				if m := short.Masters()[2]; m.State != redlock.MasterUp {
 					t.Fatalf("%s is %v, want it to be up before a larger MaxTTL is known", m.Name, m.State)
 				}
@@ -496,6 +496,35 @@ func TestAQuarantineBeginsAgainIfALargerMaxTTLBecomesKnownLate(t *testing.T) {
 					t.Errorf("the lock is acquired after %v, want little more than a minute", d)
 				}
 			})
+		})
+	}
+}
+
+// The master that has forgotten the lock stops after its vote, before the larger MaxTTL becomes known.
+func TestAVoteOfAMasterThatHasStoppedIsNotUsedIfALargerMaxTTLBecomesKnown(t *testing.T) {
+	for _, stops := range []bool{false, true} {
+		bubble(t, 3, func(t *testing.T, ms *redlocktest.Masters) {
+			connected(t, ms, locktest.Lasting(time.Minute)).Close()
+			ms.Master(0).Set("a", "token", time.Minute)
+			crash(ms, 2) // which had the lock, too
+			for i := range 2 {
+				ms.Master(i).HangDials()
+			}
+			opts := locktest.Lasting(10 * time.Second)
+			opts.DialTimeout = time.Minute // the attempt waits for the first connections
+			short := ms.Open(opts)
+			time.Sleep(15 * time.Second)
+			tried := make(chan error, 1)
+			go func() { tried <- short.Locker("a").TryLockContext(t.Context()) }()
+			synctest.Wait() // the third master has voted
+			if stops {
+				ms.Master(2).Stop()
+				time.Sleep(time.Second)
+			}
+			ms.Master(1).ResumeDials()
+			if err := <-tried; err == nil || !strings.Contains(err.Error(), "a MaxTTL of 1m0s became known meanwhile") {
+				t.Errorf("stops %v: TryLockContext beside the holder = %v, want that votes are not used", stops, err)
+			}
 		})
 	}
 }

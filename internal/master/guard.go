@@ -30,6 +30,7 @@ type guard struct {
 	drift incarnation.Drift  // of the server's clock
 	since time.Time          // when the quarantine began; zero: votes count, whatever MaxTTL becomes known
 	ended time.Time          // the end of the last quarantine
+	voted time.Time          // when the quarantine began of the memory whose votes have counted last; zero: as since
 	why   string             // the reason for the quarantine
 	jump  time.Duration      // the jump of its clock that the last probe found; 0: none
 
@@ -141,20 +142,21 @@ func (m *Master) quarantineLocked(now time.Time) {
 		m.setLocked(Quarantined, err, until)
 	} else {
 		m.cfg.Servers.clocks.forget(m.cfg.Index)
+		m.guard.voted = since
 		m.setLocked(Up, nil, time.Time{})
 	}
 }
 
-// prolongQuarantine prolongs a quarantine since a larger MaxTTL is known. It reports whether the quarantine had ended, and begins again. The
-// caller calls report.
+// prolongQuarantine prolongs a quarantine since a larger MaxTTL is known. It reports whether votes have counted that should not have: of this
+// memory, or of the one before if this one has not voted yet. The connection may have ended since. The caller calls report.
 func (m *Master) prolongQuarantine() (again bool) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	before := m.status.State
-	if !m.guard.since.IsZero() && (before == Up || before == Quarantined) {
-		m.quarantineLocked(time.Now())
+	now, voted := time.Now(), m.guard.voted
+	if state := m.status.State; !m.guard.since.IsZero() && (state == Up || state == Quarantined) {
+		m.quarantineLocked(now)
 	}
-	return before == Up && m.status.State == Quarantined
+	return !voted.IsZero() && voted.Add(m.cfg.Servers.MaxTTL()+incarnation.Margin).After(now)
 }
 
 // settledLocked reports whether no MaxTTL that is still unknown can concern the locks that a connected master may have forgotten. A client that

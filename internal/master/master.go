@@ -20,8 +20,8 @@
 // connection. With wake-ups it has a listener, which has a connection of its own. Callers only append to
 // a queue: they never wait for the network here.
 //
-// The mutexes, in the order in which a goroutine may take them, are Master.mu and then Servers.mu or
-// clocks.mu. No mutex is held during I/O, Answered, Changed or Woken.
+// The mutexes, in the order in which a goroutine may take them, are Servers.declaring, Master.mu, and then
+// Servers.mu or clocks.mu. No mutex is held during I/O, Answered, Changed or Woken.
 package master
 
 import (

@@ -171,7 +171,7 @@ func (l *link) confirm(now time.Time, same bool, after clock.Reading) (held []ve
 	held = g.takeHeld()
 	if m.status.State == Up {
 		if !g.since.IsZero() && m.settledLocked() {
-			g.since = time.Time{}
+			g.since, g.voted = time.Time{}, time.Time{}
 		}
 		return held, nil
 	}

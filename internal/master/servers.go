@@ -61,8 +61,8 @@ func (s *Servers) declare(maxTTL time.Duration) {
 	}
 }
 
-// Revoked returns how often a larger MaxTTL has begun the quarantine of a master again. Votes for an acquisition during which the number
-// changes must not be used: that master may have voted before.
+// Revoked returns how often a larger MaxTTL became known after a master had voted that was still to be in quarantine by it. Votes for an
+// acquisition during which the number changes must not be used.
 func (s *Servers) Revoked() int64 { return s.revoked.Load() }
 
 // MaxTTL returns the largest MaxTTL that any client of these masters is known to have.

@@ -30,6 +30,7 @@ type master struct {
 	confirmed uint8 // the masters, as bits, whose records the other client has confirmed since this record was written
 	settled   bool  // the quarantine does not begin again
 	vote      bool  // of the other client, counted
+	young     bool  // it has voted, and a larger MaxTTL may begin its quarantine again, or that of its next memory
 }
 
 // declared is the largest MaxTTL in a record.
@@ -50,6 +51,7 @@ type rules struct {
 	notAgain  bool // a quarantine that has ended begins again if a larger MaxTTL is seen
 	settles   bool // unless the records of all other masters were confirmed since this one was written
 	votesStay bool // an acquisition fails during which a quarantine has begun again
+	connected bool // or would have, if the master had not lost its memory again, or its connection
 }
 
 // A world is the protocol, and what is true before the first step.
@@ -57,7 +59,7 @@ type world struct {
 	rules
 	reach      [masters]bool // masters that the holder is connected to
 	acquainted bool          // the other client has seen the long MaxTTL before
-	losses     int8          // how many memories are lost at most; 0: any number
+	losses     int8          // how many memories are lost at most, all of master 1; 0: any number, of all masters
 	without    [masters]bool // masters without the holder's key
 	undeclared [masters]bool // masters whose record has the short MaxTTL
 }
@@ -76,12 +78,12 @@ func (w *world) initial() state {
 func (w *world) successors(s *state, next func(string, state)) {
 	for i := range s.masters {
 		m, number := s.masters[i], fmt.Sprintf("master %d", i+1)
-		if (m.record != missing || m.key) && (w.losses == 0 || s.lost < w.losses) {
+		if (m.record != missing || m.key) && (w.losses == 0 || s.lost < w.losses && i == 0) {
 			n := *s
 			if w.losses > 0 {
 				n.lost++
 			}
-			n.masters[i] = master{vote: m.vote}
+			n.masters[i] = master{vote: m.vote, young: m.young}
 			next(number+" LOSES ITS MEMORY", n)
 		}
 		if w.reach[i] && m.record != long && !(w.noRaise && m.record == short) {
@@ -107,12 +109,12 @@ func (w *world) successors(s *state, next func(string, state)) {
 		}
 		if m.ended && !m.settled && (w.settles || m.confirmed|1<<i == 1<<masters-1) {
 			n := *s
-			n.masters[i].settled = true
+			n.masters[i].settled, n.masters[i].young = true, false
 			next("the quarantine at "+number+" is settled", n)
 		}
 		if m.ended && !m.key && !m.vote {
 			n := *s
-			n.masters[i].vote = true
+			n.masters[i].vote, n.masters[i].young = true, !m.old && !m.settled
 			next(number+"'s vote for the other client counts", n)
 		}
 	}
@@ -157,9 +159,12 @@ func (s *state) confirm(i int) {
 func (w *world) see(n *state) {
 	again := false
 	for i := range n.masters {
-		if m := &n.masters[i]; m.ended && !m.settled && !m.old && !n.seen && !w.notAgain {
-			m.ended, again = false, true
+		m := &n.masters[i]
+		if n.seen || w.notAgain {
+			continue
 		}
+		again = again || m.young && !w.connected || m.ended && m.young
+		m.ended = m.ended && (m.settled || m.old)
 	}
 	n.seen = true
 	for i := range n.masters {
@@ -233,6 +238,7 @@ func TestClientsAgreeOnTheLongerQuarantine(t *testing.T) {
 		{"the holder reaches no master, the other has seen the long MaxTTL", world{reach: nowhere, acquainted: true}},
 		{"one master loses its memory, the other is a stranger, a third master lacks the key", world{losses: 1, without: last}},
 		{"the same, and the holder reaches the first master", world{reach: one, losses: 1, without: last}},
+		{"the master loses its memory again", world{losses: 3, without: last}},
 	} {
 		t.Run(v.name, func(t *testing.T) {
 			states, trace := v.world.explore()
@@ -263,6 +269,7 @@ func TestEachRuleIsNeeded(t *testing.T) {
 		{"a quarantine that has ended does not begin again", world{losses: 1, without: last, rules: rules{notAgain: true}}},
 		{"it does not, whether or not the records of other masters were confirmed", world{losses: 1, without: last, rules: rules{settles: true}}},
 		{"votes from before it begins again are used", world{losses: 1, without: last, rules: rules{votesStay: true}}},
+		{"votes of a master that has lost its memory again meanwhile are used", world{losses: 2, without: last, rules: rules{connected: true}}},
 
 		{"all rules; the holder reaches a minority, the other is a stranger", world{reach: one}},
 		{"all rules; the holder reaches no master, the other is a stranger", world{reach: nowhere}},
