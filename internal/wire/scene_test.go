@@ -39,6 +39,12 @@ func onBoth(t *testing.T, f func(t *testing.T, dial func() redis.Conn)) {
 	t.Run("miniredis", func(t *testing.T) { f(t, dialling(t, startMiniredis(t).Addr())) })
 }
 
+// onBothUnwatched is onBoth for thousands of commands, whose keys it takes seconds to look at. It looks at none.
+func onBothUnwatched(t *testing.T, f func(t *testing.T, dial func() redis.Conn)) {
+	t.Run("redis-server", func(t *testing.T) { f(t, dialling(t, redisserver.StartTB(t, 1)[0].Addr())) })
+	t.Run("miniredis", func(t *testing.T) { f(t, dialling(t, startMiniredis(t).Addr())) })
+}
+
 // startMiniredis returns a miniredis whose time stands still: a busy machine can take long for a script.
 func startMiniredis(t *testing.T) *miniredis.Miniredis {
 	m := miniredis.RunT(t)

@@ -258,7 +258,7 @@ func TestSlotsThatWereGivenToAClientThatHasEndedGoToTheNext(t *testing.T) {
 // However many claims of clients that have ended are in the queues, and however many semaphores a call is about, it looks through few of them. A
 // client that polls gets a free slot all the same, and the next calls do the rest.
 func TestACallLooksThroughFewClaims(t *testing.T) {
-	onBoth(t, func(t *testing.T, dial func() redis.Conn) {
+	onBothUnwatched(t, func(t *testing.T, dial func() redis.Conn) {
 		for _, row := range []struct {
 			name          string
 			polls         bool // not releases
@@ -336,7 +336,7 @@ func TestACallLooksThroughFewClaims(t *testing.T) {
 
 // A call may look through so many claims more when it comes to the claim of c. Five of clients that have ended are ahead of that.
 func TestWhoIsGivenASlotWhenACallLooksNoFurther(t *testing.T) {
-	onBoth(t, func(t *testing.T, dial func() redis.Conn) {
+	onBothUnwatched(t, func(t *testing.T, dial func() redis.Conn) {
 		s := newSlotScene(t, dial, "c", "w")
 		for _, row := range []struct {
 			name, word string
