@@ -451,8 +451,28 @@ func TestALargerMaxTTLOfOneMasterHoldsForAll(t *testing.T) {
 	})
 }
 
-// A master has forgotten the lock of a holder with a larger MaxTTL. Another one of that holder's quorum cannot be reached. The last
-// one never had the lock, and tells the MaxTTL only after the quarantine of the first has ended.
+// besideForgottenLock returns a client with a MaxTTL of 10 s that counts the votes of the third of three masters, and has not reached the
+// others: their dials hang. The third has forgotten the lock "a" of a holder with a MaxTTL of a minute. The first has it, the second never had it, and
+// both know that MaxTTL.
+func besideForgottenLock(t *testing.T, ms *redlocktest.Masters, dialTimeout time.Duration) *redlock.Client {
+	t.Helper()
+	connected(t, ms, locktest.Lasting(time.Minute)).Close()
+	ms.Master(0).Set("a", "token", time.Minute)
+	crash(ms, 2)
+	for i := range 2 {
+		ms.Master(i).HangDials()
+	}
+	opts := locktest.Lasting(10 * time.Second)
+	opts.DialTimeout = dialTimeout
+	c := ms.Open(opts)
+	time.Sleep(15 * time.Second)
+	if m := c.Masters()[2]; m.State != redlock.MasterUp {
+		t.Fatalf("%s is %v, want it to be up before a larger MaxTTL is known", m.Name, m.State)
+	}
+	return c
+}
+
+// The second master tells the MaxTTL only after the quarantine of the third has ended.
 func TestAQuarantineBeginsAgainIfALargerMaxTTLBecomesKnownLate(t *testing.T) {
 	for _, row := range []struct {
 		name  string
@@ -463,20 +483,8 @@ func TestAQuarantineBeginsAgainIfALargerMaxTTLBecomesKnownLate(t *testing.T) {
 	} {
 		t.Run(row.name, func(t *testing.T) {
 			bubble(t, 3, func(t *testing.T, ms *redlocktest.Masters) {
-				connected(t, ms, locktest.Lasting(time.Minute)).Close()
-				ms.Master(0).Set("a", "token", time.Minute)
-				crash(ms, 2) // which had the lock, too
-				for i := range 2 {
-					ms.Master(i).HangDials()
-				}
 				start := time.Now()
-				opts := locktest.Lasting(10 * time.Second)
-				opts.DialTimeout = row.dials
-				short := ms.Open(opts)
-				time.Sleep(15 * time.Second)
-				if m := short.Masters()[2]; m.State != redlock.MasterUp {
-					t.Fatalf("%s is %v, want it to be up before a larger MaxTTL is known", m.Name, m.State)
-				}
+				short := besideForgottenLock(t, ms, row.dials)
 				entered := locktest.Enter(short.Locker("a"))
 				synctest.Wait() // the third master has voted
 				ms.Master(1).ResumeDials()
@@ -504,16 +512,7 @@ func TestAQuarantineBeginsAgainIfALargerMaxTTLBecomesKnownLate(t *testing.T) {
 func TestAVoteOfAMasterThatHasStoppedIsNotUsedIfALargerMaxTTLBecomesKnown(t *testing.T) {
 	for _, stops := range []bool{false, true} {
 		bubble(t, 3, func(t *testing.T, ms *redlocktest.Masters) {
-			connected(t, ms, locktest.Lasting(time.Minute)).Close()
-			ms.Master(0).Set("a", "token", time.Minute)
-			crash(ms, 2) // which had the lock, too
-			for i := range 2 {
-				ms.Master(i).HangDials()
-			}
-			opts := locktest.Lasting(10 * time.Second)
-			opts.DialTimeout = time.Minute // the attempt waits for the first connections
-			short := ms.Open(opts)
-			time.Sleep(15 * time.Second)
+			short := besideForgottenLock(t, ms, time.Minute) // the attempt waits for the first connections
 			tried := make(chan error, 1)
 			go func() { tried <- short.Locker("a").TryLockContext(t.Context()) }()
 			synctest.Wait() // the third master has voted
