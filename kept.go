@@ -38,8 +38,6 @@ type keeping struct {
 	*entrance
 
 	// Guarded by the tenure's mutex:
-	unheld  time.Duration // see longer; of the Lease of
-	of      *Lease
 	busy    bool      // a goroutine held the lock when a renewal was due last
 	entered time.Time // when a goroutine has entered the tenure last, before its last renewal; zero: none has
 }
@@ -173,7 +171,7 @@ func (k *keeper) acquired(t *tenure) {
 	}
 	t.mu.Lock()
 	h := &k.keeping
-	h.of, h.busy, h.entered = nil, false, time.Time{}
+	h.busy, h.entered = false, time.Time{}
 	t.mu.Unlock()
 	k.begin(t, 1, 0)
 	k.mu.Lock()
@@ -333,12 +331,7 @@ func (k *keeping) extendedLocked(t *tenure) {
 
 // longer prolongs MaxHold by the time from the acquisition of a Lease that is used again to the last renewal before which a
 // goroutine had entered it, or at which nobody held it.
-func (k *keeping) longer(t *tenure) time.Duration {
-	if k.of != t.holder {
-		return 0
-	}
-	return k.unheld
-}
+func (k *keeping) longer(t *tenure) time.Duration { return t.holder.unheld }
 
 // handsOver says that goroutines hand the lock over for as long as it may be kept, unless another client wants it.
 func (k *keeping) handsOver(t *tenure) time.Duration {
@@ -373,9 +366,9 @@ func (k *keeping) skipRenewal(t *tenure, now clock.Reading) bool {
 	k.busy = held
 	age := now.Since(t.holder.acquired)
 	if entered || !held {
-		k.unheld, k.of = age, t.holder
+		t.holder.unheld = age
 	}
-	last := t.opts.MaxHold >= 0 && age+t.opts.RenewEvery >= t.opts.MaxHold+k.longer(t)
+	last := t.opts.MaxHold >= 0 && age+t.opts.RenewEvery >= t.opts.MaxHold+t.holder.unheld
 	t.mu.Unlock()
 	if last {
 		return k.ask(occupancy.Asked)

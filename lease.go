@@ -28,6 +28,7 @@ type Lease struct {
 	err    error         // why it ended; nil while it lasts
 	done   chan struct{} // made by the first Done; closed when err is set
 	wanted chan struct{} // made by the first Wanted; closed when somebody waits for the lock
+	unheld time.Duration // since acquired, when the Lease is used again: see keeping.longer
 }
 
 // Token returns the value that stands on the masters while the lease lasts: random text, and behind
