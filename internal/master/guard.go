@@ -30,7 +30,7 @@ type guard struct {
 	drift incarnation.Drift  // of the server's clock
 	since time.Time          // when the quarantine began; zero: votes count, whatever MaxTTL becomes known
 	ended time.Time          // the end of the last quarantine
-	voted time.Time          // when the quarantine began of the memory whose votes have counted last; zero: as since
+	voted time.Time          // since of the memory whose votes have counted last; zero: none have, or these count whatever MaxTTL becomes known
 	why   string             // the reason for the quarantine
 	jump  time.Duration      // the jump of its clock that the last probe found; 0: none
 
