@@ -31,7 +31,7 @@ func TestBreakEndsALeaseAndSaysWhose(t *testing.T) {
 	}
 
 	out, _ = runCommandLine(t, exitOK, "y\n", "break", "--masters", masters, "stock")
-	want(t, out, held, "Ended the lease of web-1 on 3 of 3 masters.\n")
+	want(t, endedOnAll(out), held, "Ended the lease of web-1 on 3 of 3 masters.\n")
 	until(t, func() bool { // the client that waits was woken
 		h, err := a.Inspect(t.Context(), "stock")
 		return err == nil && h.Owner == "web-2"
@@ -62,6 +62,12 @@ func TestBreakEndsALeaseAndSaysWhose(t *testing.T) {
 	}
 	_, errOut = runCommandLine(t, exitNoQuorum, "", "break", "--force", "--masters", masters, "again")
 	want(t, errOut, "1 of 3 masters answered; 2 are needed")
+}
+
+// endedOnAll replaces 2 of 3 masters by all in what break says it has ended. After the first two, a renewal may tell the holder,
+// whose release deletes the third key before break does.
+func endedOnAll(out string) string {
+	return replaceAll(out, `(Ended the leases? of .*) on 2 of 3 masters`, "$1 on 3 of 3 masters")
 }
 
 // waitAsleep returns a Client that waits for a lock until it is woken. The holder's TTL is an hour.
@@ -105,7 +111,7 @@ func TestBreakEndsTheLeasesOfAllReaders(t *testing.T) {
 		return err == nil && h.Masters == 3 && len(h.Readers) == 2
 	})
 	out, _ := runCommandLine(t, exitOK, "y\n", "break", "--masters", masters, "stock")
-	want(t, out, "stock is held by 2 readers: ", "web-1", "web-2", "; 1 client waits: writer ", "Ended the leases of 2 readers: ", " on 3 of 3 masters.\n")
+	want(t, endedOnAll(out), "stock is held by 2 readers: ", "web-1", "web-2", "; 1 client waits: writer ", "Ended the leases of 2 readers: ", " on 3 of 3 masters.\n")
 	for _, s := range leases {
 		<-s.Done()
 		if err := s.Err(); !errors.Is(err, redlock.ErrLost) {
