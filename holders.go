@@ -40,7 +40,6 @@ type entrance struct {
 	keeper keeper                 // goroutines that hold the lock one after the other
 
 	readers readers // goroutines that hold it at the same time
-	keeping keeping // how they share the tenure
 	reading reading
 	place   recent.Place[*entrance] // among the locks that the Client keeps
 }
@@ -153,7 +152,7 @@ func (h *entrances) of(c *Client, key string) *entrance {
 			client: c, key: key, traced: trace.LockStart != nil || trace.LockDone != nil,
 			timed: trace.HandedOver != nil || trace.Released != nil || trace.Lost != nil,
 		}
-		e.readers.entrance, e.keeper.entrance, e.reading.entrance, e.keeping.entrance = e, e, e, e
+		e.readers.entrance, e.keeper.entrance, e.reading.entrance = e, e, e
 		return e
 	})
 }

@@ -33,9 +33,9 @@ type keeper struct {
 
 var _ kind = (*keeper)(nil)
 
-// keeping is how a tenure is shared that may be kept.
+// keeping is how a tenure is shared that may be kept. Each such tenure has one of its own.
 type keeping struct {
-	*entrance
+	*entrance // immutable
 
 	// Guarded by the tenure's mutex:
 	busy    bool      // a goroutine held the lock when a renewal was due last
@@ -76,7 +76,7 @@ func (k *keeper) claimOf(w *wait, waited time.Duration) (wire.ClaimOf, holders) 
 	if !k.client.releases.Keeps(k.key) {
 		return k.mutex.claimOf(w, waited)
 	}
-	return wire.ClaimOf{Token: wire.KeptBy(wire.NewToken(""), w.locker.client.id), Waited: waited}, &k.keeping
+	return wire.ClaimOf{Token: wire.KeptBy(wire.NewToken(""), w.locker.client.id), Waited: waited}, &keeping{entrance: k.entrance}
 }
 
 // enter enters the tenure if it is kept, and returns the Lease of its new holder. A Lease that nobody has seen is used
@@ -161,7 +161,7 @@ func (k *keeper) acquired(t *tenure) {
 	if t.contended {
 		c.releases.Wanted(k.key, false)
 	}
-	if t.contended || t.holders != &k.keeping || !c.group.Listening() {
+	if _, keeps := t.holders.(*keeping); !keeps || t.contended || !c.group.Listening() {
 		return
 	}
 	spare, spared, ok := c.kept.Take(&k.place, k.entrance)
@@ -169,10 +169,6 @@ func (k *keeper) acquired(t *tenure) {
 		k.end()
 		return
 	}
-	t.mu.Lock()
-	h := &k.keeping
-	h.busy, h.entered = false, time.Time{}
-	t.mu.Unlock()
 	k.begin(t, 1, 0)
 	k.mu.Lock()
 	recalled := k.lastRecall == t.claim.Token()
@@ -291,7 +287,7 @@ func (k *keeper) recall(token string) bool {
 	t := k.tenure.Load()
 	mine := t != nil && t.claim.Token() == token
 	if !again {
-		k.client.releases.Wanted(k.key, mine && k.keeping.used(t))
+		k.client.releases.Wanted(k.key, mine && t.used())
 	}
 	if mine && !k.ask(occupancy.Asked) {
 		t.tellWanted()
@@ -300,7 +296,7 @@ func (k *keeper) recall(token string) bool {
 }
 
 // used reports whether a goroutine has entered the tenure since the last renewal, or was handed it.
-func (k *keeping) used(t *tenure) bool {
+func (t *tenure) used() bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	return t.holder.handovers > 0 || t.window.Load().enters.Checked()
@@ -315,8 +311,11 @@ func (e *entrance) lastEntered() (at time.Time, idle bool) {
 	}
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if at = t.window.Load().enters.Last(); at.IsZero() {
-		at = e.keeping.entered
+	if at = t.window.Load().enters.Last(); !at.IsZero() {
+		return at, true
+	}
+	if h, ok := t.holders.(*keeping); ok { // otherwise readers hold the lock by now
+		at = h.entered
 	}
 	return at, true
 }
