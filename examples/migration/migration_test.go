@@ -6,6 +6,7 @@ import (
 	"regexp"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/alicebob/miniredis/v2"
 	"github.com/redis/go-redis/v9"
@@ -71,7 +72,7 @@ func TestOptionsOfOtherClientsBecomeURLs(t *testing.T) {
 		"rueidis":  fromRueidis(rueidis.ClientOption{InitAddress: []string{server.Addr()}, Username: "shop", Password: "p@ss:w/rd#1%", SelectDB: 2}),
 	} {
 		t.Run(name, func(t *testing.T) {
-			client, err := redlock.Open(urls, &redlock.Options{DisableRestartGuard: true})
+			client, err := redlock.Open(urls, &redlock.Options{DisableRestartGuard: true, NodeTimeout: 4 * time.Second})
 			if err != nil {
 				t.Fatal(err)
 			}

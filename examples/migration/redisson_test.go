@@ -85,7 +85,7 @@ func TestTheGoServiceAndRedissonExcludeEachOther(t *testing.T) {
 func TestARedissonLockAndALockerOnOneKey(t *testing.T) {
 	masters := redlocktest.StartN(t, 1)
 	_, java := dialled(t, masters)
-	client, err := redlock.Open(masters.URLs(), nil)
+	client, err := redlock.Open(masters.URLs(), &redlock.Options{NodeTimeout: 4 * time.Second})
 	if err != nil {
 		t.Fatal(err)
 	}
