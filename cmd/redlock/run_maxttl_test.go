@@ -40,8 +40,7 @@ func TestRunRaisesTheMastersMaxTTLOnlyIfItIsTold(t *testing.T) {
 	wantDeclared(20 * time.Second)
 
 	// One master that says as much is enough; else a majority must answer.
-	servers[0].Close()
-	servers[1].Close()
+	masters = firstDown(masters, 2)
 	startRun(t, masters, []string{"--ttl", "30s", "--wait", "0"}, "exit", "7").wantEnd(exitNoQuorum,
 		"redlock: error: no quorum of the masters: ", "connection refused", "Not needed with --raise-max-ttl")
 	startRun(t, masters, []string{"--ttl", "20s", "--wait", "0"}, "exit", "7").wantEnd(exitNoQuorum, "a majority of the masters must answer; redlock doctor")

@@ -101,6 +101,16 @@ func freshMasters(t *testing.T, n int) (servers []*miniredis.Miniredis, list str
 	return servers, strings.Join(urls, ",")
 }
 
+// firstDown returns a list of masters, the first n of which have addresses at which no server listens. A server that is stopped
+// leaves its port to others.
+func firstDown(masters string, n int) string {
+	urls := strings.Split(masters, ",")
+	for i := range n {
+		urls[i] = fmt.Sprint("127.0.0.1:", i+1)
+	}
+	return strings.Join(urls, ",")
+}
+
 // A running is a `redlock run` of a child, in a process of its own.
 type running struct {
 	t     *testing.T
@@ -272,12 +282,11 @@ func TestRunSaysThatTheLockIsHeld(t *testing.T) {
 
 func TestRunSaysThatTheMastersAreDown(t *testing.T) {
 	t.Parallel()
-	servers, masters := embedMasters(t, 2)
+	servers, list := embedMasters(t, 5)
 	for _, s := range servers {
 		s.Set("n", "another's") // two refusals of five do not mean that the lock is held
 	}
-	const down = "127.0.0.1:1" // a server that is stopped leaves its port to others
-	masters += "," + down + ",127.0.0.1:2,127.0.0.1:3"
+	masters, down := firstDown(list, 3), "127.0.0.1:1"
 	for _, wait := range []string{"0", "1s"} {
 		startRun(t, masters, []string{"--wait", wait}, "exit", "0").wantEnd(exitNoQuorum,
 			"redlock: error: no quorum of the masters", down, "redlock: hint: a majority")

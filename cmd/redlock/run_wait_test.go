@@ -9,8 +9,8 @@ import (
 
 func TestRunSaysThatTheMastersAreInQuarantine(t *testing.T) {
 	t.Parallel()
-	servers, masters := freshMasters(t, 5)
-	servers[0].Close()
+	_, list := freshMasters(t, 5)
+	masters := firstDown(list, 1)
 	for _, wait := range []string{"0", "3s"} {
 		r := startRun(t, masters, []string{"--wait", wait}, "exit", "0")
 		r.wantEnd(exitNoQuorum, "redlock: error: no quorum of the masters", "in quarantine until ",

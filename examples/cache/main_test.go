@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"path/filepath"
 	"sync"
@@ -9,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/redlock-go/redlock"
 	"github.com/redlock-go/redlock/redlocktest"
 )
 
@@ -22,7 +24,11 @@ func TestOneProcessLoadsWhatAllRead(t *testing.T) {
 		c := cache{lock: ms.Open(nil).RWLocker("cache"), file: file, fresh: time.Hour, load: load}
 		all.Go(func() {
 			for range 10 {
-				if text, err := c.get(t.Context()); err != nil || text != "load 1" {
+				text, err := c.get(t.Context())
+				for errors.Is(err, redlock.ErrLost) { // before its first renewal, on a busy machine
+					text, err = c.get(t.Context())
+				}
+				if err != nil || text != "load 1" {
 					t.Errorf("get = %q, %v, want what was loaded first", text, err)
 				}
 			}

@@ -2,6 +2,7 @@ package realtest_test
 
 import (
 	"context"
+	"errors"
 	"strings"
 	"testing"
 
@@ -59,7 +60,8 @@ func TestAValueIsSharedOnRealServers(t *testing.T) {
 	shared := 0
 	for range others + 1 {
 		r := <-results
-		if r.err != nil || r.value != "page" {
+		// A lock that is granted may be lost before its first renewal, on a busy machine. The value comes with the error.
+		if r.err != nil && !errors.Is(r.err, redlock.ErrLost) || r.value != "page" {
 			t.Errorf("SingleFlight = %q, %v", r.value, r.err)
 		}
 		if r.shared {
