@@ -242,8 +242,10 @@ func TestAMutantIsNoticedIsLateSurvivesOrCannotBeLoaded(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	tests.slack = time.Second
 	for _, row := range rows {
+		if tests.slack = 20 * time.Second; row.want == late { // a busy machine takes long for the others
+			tests.slack = time.Second
+		}
 		if got, by, err := tests.try(row.job); got != row.want || err != nil {
 			t.Errorf("%s: %d by %s, %v; want %d", row.name, got, by, err, row.want)
 		}

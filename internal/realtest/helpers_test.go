@@ -133,7 +133,8 @@ func lockRenewed(ctx context.Context, l *redlock.Locker) error {
 	}
 }
 
-// wantQuarantined fails t unless the only master of c is quarantined before it grants a lock.
+// wantQuarantined fails t unless the only master of c is quarantined before it grants a lock, for the reason why. On a busy machine,
+// c may have connected again by the end. Then it knows only for how long the memory is known.
 func wantQuarantined(t *testing.T, c *redlock.Client, why string) {
 	t.Helper()
 	var err error
@@ -144,7 +145,7 @@ func wantQuarantined(t *testing.T, c *redlock.Client, why string) {
 		return locktest.States(c, redlock.MasterQuarantined) == 1
 	})
 	if err = c.Locker("b").TryLockContext(t.Context()); err == nil || errors.Is(err, redlock.ErrHeld) ||
-		!strings.Contains(err.Error(), "in quarantine until ") || !strings.Contains(err.Error(), why) {
+		!strings.Contains(err.Error(), "in quarantine until ") || !strings.Contains(err.Error(), why) && !strings.Contains(err.Error(), known) {
 		t.Errorf("TryLockContext = %v, want no lock, since it is in quarantine: %s", err, why)
 	}
 }
