@@ -17,7 +17,7 @@ import (
 func openURLs(t *testing.T, urls []string) *redlock.Client {
 	t.Helper()
 	c, err := redlock.Open(urls, &redlock.Options{
-		NodeTimeout: 2 * time.Second, // of a busy machine
+		NodeTimeout: 4 * time.Second, // of a busy machine
 		Logger:      slog.New(slog.NewTextHandler(t.Output(), nil)),
 	})
 	if err != nil {

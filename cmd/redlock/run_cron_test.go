@@ -94,8 +94,8 @@ func TestAWaitNamesTheHolder(t *testing.T) {
 	holder := startRun(t, masters, []string{"--owner", "web-1/4711", "--wait", "1m", "--at-least", "1h"}, "echo")
 	until(t, func() bool { return holder.said() != "" })
 	until(t, func() bool {
-		r := startRun(t, masters, []string{"--wait", "4s"}, "exit", "0")
-		r.wantEnd(exitHeld, `msg="redlock: still waiting for the lock"`, `redlock: error: "n" is held by web-1/4711; waited 4s for it`)
+		r := startRun(t, masters, []string{"--wait", "6s"}, "exit", "0")
+		r.wantEnd(exitHeld, `msg="redlock: still waiting for the lock"`, `redlock: error: "n" is held by web-1/4711; waited 6s for it`)
 		return strings.Contains(r.said(), `why="held by another" holder=web-1/4711`) // on a busy machine, it may not know yet after a second
 	})
 	holder.cmd.Process.Kill()

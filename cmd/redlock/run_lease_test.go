@@ -60,8 +60,8 @@ func TestRunsWithALimitHoldPermits(t *testing.T) {
 	}
 	until(t, func() bool { return servers[0].Exists("redlock:slots:n") })
 	startRun(t, masters, []string{"--limit", "2", "--wait", "0"}, "exit", "0").wantEnd(exitHeld, `redlock: error: no permit of "n" is free`+"\n")
-	startRun(t, masters, []string{"--limit", "2", "--wait", "3s"}, "exit", "0").wantEnd(exitHeld,
-		`redlock: error: no permit of "n" is free; waited 3s`)
+	startRun(t, masters, []string{"--limit", "2", "--wait", "6s"}, "exit", "0").wantEnd(exitHeld,
+		`redlock: error: no permit of "n" is free; waited 6s`)
 	quiet := startRun(t, masters, []string{"--limit", "2", "--wait", "0", "--quiet", "--held-exit", "3"}, "exit", "0")
 	if quiet.wantEnd(3); strings.Contains(quiet.said(), "permit") {
 		t.Errorf("with --quiet it says %q", quiet.said())

@@ -11,7 +11,7 @@ func TestRunSaysThatTheMastersAreInQuarantine(t *testing.T) {
 	t.Parallel()
 	_, list := freshMasters(t, 5)
 	masters := firstDown(list, 1)
-	for _, wait := range []string{"0", "3s"} {
+	for _, wait := range []string{"0", "6s"} {
 		r := startRun(t, masters, []string{"--wait", wait}, "exit", "0")
 		r.wantEnd(exitNoQuorum, "redlock: error: no quorum of the masters", "in quarantine until ",
 			"redlock: hint: wait until the quarantine ends", "redlock doctor --adopt")

@@ -126,11 +126,12 @@ func TestAQuarantineIsReportedAndEnds(t *testing.T) {
 		t.Errorf("it is locked at %v, want not before two masters may vote, at %v", now, ends[1])
 	}
 	l.Unlock()
-	eventually(t, "all are up", func() bool { return locktest.States(c, redlock.MasterUp) == 3 })
-	if err := c.Ping(t.Context()); err != nil {
-		t.Errorf("Ping = %v, want nil", err)
-	}
-	for _, m := range c.Masters() {
+	var up []redlock.MasterStatus
+	eventually(t, "all are up, and a quorum answers", func() bool { // which may be late, on a busy machine
+		up = c.Masters()
+		return !slices.ContainsFunc(up, func(m redlock.MasterStatus) bool { return m.State != redlock.MasterUp }) && c.Ping(t.Context()) == nil
+	})
+	for _, m := range up {
 		told := fmt.Sprintf("\n%s is quarantined: in quarantine until ", m.Name)
 		if at := strings.Index(log.String(), told); at < 0 || !strings.Contains(log.String()[at:], "\n"+m.Name+" is up: <nil>") {
 			t.Errorf("the Trace says:%s\nwant %s to be quarantined and then up", log.String(), m.Name)

@@ -14,9 +14,9 @@ import (
 func TestInspectOnRealServers(t *testing.T) {
 	t.Parallel()
 	servers := redisserver.AdoptedTB(t, 3)
-	a := openReal(t, servers, &redlock.Options{Owner: "web-1", NodeTimeout: 2 * time.Second})
-	b := openReal(t, servers, &redlock.Options{Owner: "web-2", NodeTimeout: 2 * time.Second})
-	gone := openReal(t, servers, &redlock.Options{Owner: "gone"})
+	a := openReal(t, servers, &redlock.Options{Owner: "web-1", NodeTimeout: nodeTimeout})
+	b := openReal(t, servers, &redlock.Options{Owner: "web-2", NodeTimeout: nodeTimeout})
+	gone := openReal(t, servers, &redlock.Options{Owner: "gone", NodeTimeout: nodeTimeout})
 	l := a.Locker("stock")
 	l.Lock()
 	waiting := func(c *redlock.Client) context.CancelFunc {
@@ -63,7 +63,7 @@ func TestInspectLeavesOutMembersOfAQueueThatAreLongerThanAnyID(t *testing.T) {
 	servers := redisserver.AdoptedTB(t, 3)
 	connects := make(chan struct{}, 1000)
 	c := openReal(t, servers, &redlock.Options{
-		NodeTimeout: 2 * time.Second, // the servers copy megabytes, perhaps on a busy machine
+		NodeTimeout: nodeTimeout, // the servers copy megabytes, perhaps on a busy machine
 		Trace:       &redlock.Trace{MasterChanged: func(context.Context, redlock.MasterStatus) { connects <- struct{}{} }},
 	})
 	eventually(t, "all are up", func() bool { return locktest.Inspected(t, c, "stock").Masters == 0 && len(connects) >= 3 })
@@ -75,7 +75,7 @@ func TestInspectLeavesOutMembersOfAQueueThatAreLongerThanAnyID(t *testing.T) {
 			}
 		}
 	}
-	w := openReal(t, servers, &redlock.Options{Owner: "web-2", NodeTimeout: 2 * time.Second})
+	w := openReal(t, servers, &redlock.Options{Owner: "web-2", NodeTimeout: nodeTimeout})
 	l := c.Locker("stock")
 	l.Lock()
 	ctx, cancel := context.WithCancel(t.Context())

@@ -112,7 +112,9 @@ func TestARecordWithoutAMaxTTLIsRaised(t *testing.T) {
 	run, _, _ := strings.Cut(record(t, servers[0]), " ")
 	old := fmt.Sprintf("%s %d 0", run, time.Now().Add(-time.Hour).UnixMicro())
 	do(t, servers[0], "SET", incarnation.Key, old)
-	c := openReal(t, servers, locktest.Lasting(5*time.Second))
+	opts := locktest.Lasting(5 * time.Second)
+	opts.NodeTimeout = 2 * time.Second // there is one attempt
+	c := openReal(t, servers, opts)
 	if err := c.Locker("a").TryLockContext(t.Context()); err != nil {
 		t.Errorf("TryLockContext = %v, want the lock: the memory is an hour old", err)
 	}

@@ -21,19 +21,21 @@ func TestASemaphoreOnRealServers(t *testing.T) {
 	t.Parallel()
 	servers := redisserver.AdoptedTB(t, 3)
 	const limit = 3
-	opts := func(ttl time.Duration) *redlock.Options {
-		return &redlock.Options{NodeTimeout: time.Second, MaxTTL: 10 * time.Second, LockOptions: redlock.LockOptions{TTL: ttl}}
+	opts := func(ttl, patience time.Duration) *redlock.Options {
+		return &redlock.Options{NodeTimeout: patience, MaxTTL: 10 * time.Second, LockOptions: redlock.LockOptions{TTL: ttl}}
 	}
 	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
 	defer cancel()
-	gone := openReal(t, servers, opts(2*time.Second))
+	gone := openReal(t, servers, opts(2*time.Second, time.Second))
 	p, err := gone.Semaphore("a", limit).AcquireN(ctx, limit)
 	if err != nil {
 		t.Fatal(err)
 	}
-	clients := []*redlock.Client{openReal(t, servers, opts(10*time.Second)), openReal(t, servers, opts(10*time.Second))}
-	if _, err := clients[0].Semaphore("a", limit).TryAcquire(ctx); !errors.Is(err, redlock.ErrHeld) {
+	clients := []*redlock.Client{openReal(t, servers, opts(10*time.Second, nodeTimeout)), openReal(t, servers, opts(10*time.Second, nodeTimeout))}
+	if extra, err := clients[0].Semaphore("a", limit).TryAcquire(ctx); !errors.Is(err, redlock.ErrHeld) && p.Valid() {
 		t.Errorf("TryAcquire of a full semaphore: %v", err)
+	} else if err == nil { // p was lost, on a busy machine
+		extra.Release()
 	}
 	var mu sync.Mutex
 	held, most := make(map[int]*redlock.Permit), 0
@@ -188,9 +190,6 @@ func TestTheSixteenPermitsOfAKilledProcessComeBack(t *testing.T) {
 	t.Parallel()
 	servers := redisserver.AdoptedTB(t, 5)
 	c := openReal(t, servers, killedOptions())
-	if err := c.Ping(t.Context()); err != nil {
-		t.Fatal(err)
-	}
 	s := c.Semaphore("a", killedPermits)
 	var process *exec.Cmd
 	for n, holds := 0, false; !holds; n++ {
