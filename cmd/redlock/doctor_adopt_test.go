@@ -40,7 +40,7 @@ func openQuietly(t *testing.T, masters string, opts redlock.Options) *redlock.Cl
 	t.Helper()
 	opts.Logger = slog.New(slog.DiscardHandler)
 	if opts.NodeTimeout == 0 && opts.LockOptions.TTL == 0 {
-		opts.NodeTimeout = 4 * time.Second
+		opts.NodeTimeout = nodeTimeout
 	}
 	if opts.DialTimeout == 0 {
 		opts.DialTimeout = 15 * time.Second

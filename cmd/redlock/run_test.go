@@ -26,6 +26,10 @@ const runChildName = "run-test-child"
 // childPatience bounds the life of a child, so that a failing test leaves no process behind.
 const childPatience = time.Minute
 
+// nodeTimeout is for clients that expect answers. On a busy machine the masters answer late. If an attempt must end within
+// --wait, the test gives a longer --wait.
+const nodeTimeout = 4 * time.Second
+
 // verbs are further things that a child can do on some systems.
 var verbs = make(map[string]func(args []string) int)
 
@@ -132,8 +136,7 @@ func startRun(t *testing.T, masters string, flags []string, child ...string) *ru
 // newRun prepares what startRun starts.
 func newRun(t *testing.T, masters string, flags []string, child ...string) *running {
 	t.Helper()
-	// On a busy machine the masters answer late. A --wait in which an attempt must end is longer.
-	patience := 4 * time.Second
+	patience := nodeTimeout
 	if i := slices.Index(flags, "--ttl"); i >= 0 {
 		ttl, err := time.ParseDuration(flags[i+1])
 		if err != nil {

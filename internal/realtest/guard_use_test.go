@@ -129,7 +129,14 @@ func TestAQuarantineIsReportedAndEnds(t *testing.T) {
 	var up []redlock.MasterStatus
 	eventually(t, "all are up, and a quorum answers", func() bool { // which may be late, on a busy machine
 		up = c.Masters()
-		return !slices.ContainsFunc(up, func(m redlock.MasterStatus) bool { return m.State != redlock.MasterUp }) && c.Ping(t.Context()) == nil
+		if slices.ContainsFunc(up, func(m redlock.MasterStatus) bool { return m.State != redlock.MasterUp }) {
+			return false
+		}
+		err := c.Ping(t.Context())
+		if errors.Is(err, redlock.ErrQuarantined) {
+			t.Fatalf("all are up, and Ping = %v", err)
+		}
+		return err == nil
 	})
 	for _, m := range up {
 		told := fmt.Sprintf("\n%s is quarantined: in quarantine until ", m.Name)

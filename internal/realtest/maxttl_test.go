@@ -113,7 +113,7 @@ func TestARecordWithoutAMaxTTLIsRaised(t *testing.T) {
 	old := fmt.Sprintf("%s %d 0", run, time.Now().Add(-time.Hour).UnixMicro())
 	do(t, servers[0], "SET", incarnation.Key, old)
 	opts := locktest.Lasting(5 * time.Second)
-	opts.NodeTimeout = 2 * time.Second // there is one attempt
+	opts.NodeTimeout = 2 * time.Second // the only attempt has to succeed
 	c := openReal(t, servers, opts)
 	if err := c.Locker("a").TryLockContext(t.Context()); err != nil {
 		t.Errorf("TryLockContext = %v, want the lock: the memory is an hour old", err)

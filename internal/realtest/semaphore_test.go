@@ -21,17 +21,17 @@ func TestASemaphoreOnRealServers(t *testing.T) {
 	t.Parallel()
 	servers := redisserver.AdoptedTB(t, 3)
 	const limit = 3
-	opts := func(ttl, patience time.Duration) *redlock.Options {
-		return &redlock.Options{NodeTimeout: patience, MaxTTL: 10 * time.Second, LockOptions: redlock.LockOptions{TTL: ttl}}
+	opts := func(ttl time.Duration) *redlock.Options {
+		return &redlock.Options{NodeTimeout: min(ttl/2, nodeTimeout), MaxTTL: 10 * time.Second, LockOptions: redlock.LockOptions{TTL: ttl}}
 	}
 	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
 	defer cancel()
-	gone := openReal(t, servers, opts(2*time.Second, time.Second))
+	gone := openReal(t, servers, opts(2*time.Second))
 	p, err := gone.Semaphore("a", limit).AcquireN(ctx, limit)
 	if err != nil {
 		t.Fatal(err)
 	}
-	clients := []*redlock.Client{openReal(t, servers, opts(10*time.Second, nodeTimeout)), openReal(t, servers, opts(10*time.Second, nodeTimeout))}
+	clients := []*redlock.Client{openReal(t, servers, opts(10*time.Second)), openReal(t, servers, opts(10*time.Second))}
 	if extra, err := clients[0].Semaphore("a", limit).TryAcquire(ctx); !errors.Is(err, redlock.ErrHeld) && p.Valid() {
 		t.Errorf("TryAcquire of a full semaphore: %v", err)
 	} else if err == nil { // p was lost, on a busy machine
