@@ -54,7 +54,7 @@ func (w *call) grantFor() time.Duration {
 //	a quorum of votes that last                    win; if the claim cannot become a lease after all: back off
 //	a quorum of votes that soon end, of a lock     extend the keys, once
 //	... of slots                                   back off; but after a wake-up, or while a round is under way, go on below
-//	grants of a quorum were over when they came    drop the claim; another one is registered
+//	grants of a quorum had expired on receipt      drop the claim; another one is registered
 //	a round is under way                           wait for its answers
 //	the round that has ended was to extend         back off
 //	a round has ended                              judge: see waits.Finding.Verdict for a lock, waits.SlotFinding.Verdict for slots

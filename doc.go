@@ -104,8 +104,8 @@
 // An attempt sends one command to all masters at once and waits for each up to Options.NodeTimeout. It ends
 // as soon as the votes decide it. A failed attempt is undone on all masters, whatever they answered, and
 // later on those that do not answer now. Validity counts from before the first byte was sent: the TTL, less
-// the time taken, less the drift. Of the monotonic clock, the wall clock and, on Linux, the clock that counts
-// sleep, the one that shows the most elapsed time counts.
+// the time taken, less the drift. The time taken is read from the monotonic clock, the wall clock and, on Linux, the
+// clock that goes on while the machine sleeps. The largest of the three counts.
 //
 // # Keys and tokens
 //

@@ -19,7 +19,7 @@ import (
 //
 //   - Unlock keeps a tenure by a step from held, without a bit, to idle. With a bit, it hands the tenure over or releases it.
 //     It clears the bit of the gate before it looks for goroutines that wait there.
-//   - A tenure is not kept beside a goroutine that it cannot be handed to.
+//   - Unlock keeps no tenure while a goroutine waits at the gate: if the tenure cannot be handed to that goroutine, it is released.
 //   - A recall may come before the lock is held. So the last one is remembered.
 //   - A lock that others want is not kept for a while: see package turns.
 type keeper struct {
@@ -228,7 +228,7 @@ func (k *keeper) pass(s *Lease) (next *Lease, kept bool) {
 		if now.Has(occupancy.Wanted) && !now.Has(occupancy.Asked) {
 			continue // a goroutine has come meanwhile
 		}
-		// It is not kept beside a goroutine that it cannot be handed to.
+		// A goroutine that waits at the gate cannot have it: release it.
 		if now.Has(occupancy.Asked) || k.client.gates.Waiting(k.key) || !k.mayKeep(t) || !k.vacate(s) {
 			t.recalled = now.Has(occupancy.Asked)
 			return nil, false

@@ -155,8 +155,8 @@ func mustBeMade(c *Client, what string) {
 
 // A kind is what differs between Lockers: of one name (mutex), of one name with Keep (keeper), of several names (set), of the
 // two sides of an RWLocker (writer and readers), and of an acquisition of a Semaphore (permits). The methods with a wait are those of
-// that call. What differs between a lock and slots of a semaphore is a subject. Other code asks only whether a wait is for slots, in
-// three places: wire.Terms.OfSlots, and Slots of a quorum of votes.
+// that call. What differs between a lock and slots of a semaphore is a subject. Other code may ask
+// whether a wait is for slots (wire.Terms.OfSlots, wire.OfSlots), but not of which kind a Locker is.
 //
 // A kind is like mutex, but for the methods that it has of its own (a writer is like a mutex or a keeper):
 //

@@ -1,7 +1,7 @@
 // Package simulation runs many clients of package redlock against five embedded masters, with faults, and
 // checks that the properties below hold. It consists of tests only; no package imports it.
 //
-//	go test ./internal/simulation                                            160 seeds, 40 with -race
+//	go test ./internal/simulation                                            100 seeds, 40 with -race
 //	go test ./internal/simulation -v -timeout 0 -args -seeds 20000           many more, and a table of figures
 //	go test ./internal/simulation -run 'TestSeed$' -v -args -seed 17         the plan and the history of one seed
 //
@@ -51,8 +51,8 @@
 //   - values: SingleFlight returns no value of a function that began before the call (profile flights).
 //   - throughput: with one master slow or hung, there are at least four fifths as many entries as without that.
 //   - trace: each call of a script and each SET that a master executes is explained by the specification of one master
-//     (internal/model/server): its answer, its messages, and what the key, its queue, its fence and its readers are afterwards. Calls
-//     about permits and values are not. Each lease, and each renewal of it, is explained by votes of a quorum of masters: they were
+//     (internal/model/server): its answer, its messages, and what the key or the slots, the queue, the fence and the readers are
+//     afterwards. Each lease, and each renewal of it, is explained by votes of a quorum of masters: they were
 //     executed after it was sent, the client has heard of them, they last for longer than the lease, and no master may have
 //     forgotten another lease then. Its token was not released before. A lease that is lost before its time is not held by a quorum
 //     of masters. On one connection, nothing of an acquisition follows its release.

@@ -204,7 +204,7 @@ func (in *Inbox) Answered(c *Claim, kind wire.Kind, i int, a wire.Answer, mark c
 	return false
 }
 
-// Counted says that an answer to a command of a claim was counted in its round.
+// Counted wakes the wait, after an answer to a command of its claim was counted in the round of that command.
 func (in *Inbox) Counted() { poke(in.News) }
 
 // A Quorum is a quorum of votes for a claim.

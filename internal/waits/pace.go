@@ -29,14 +29,15 @@ const (
 
 	// The pauses between the polls of a claim, as multiples of that of a near one:
 
-	// farFirst is that of a far claim before its first poll. If another client was granted the lock when the claim registered, that grant
-	// has ended a little earlier.
+	// farFirst is the pause of a far claim before its first poll. If another client had been granted the lock when the claim registered,
+	// that grant has ended by then.
 	farFirst = 10
-	// soonFirst is the least for a claim that may become near within 150 ms of its registration, since it is not told that then: see
-	// batch.lua and nearSoon. Others become near so soon only if many leave at once. They learn it from the first poll.
+	// soonFirst is the shortest pause before the first poll of a claim that may become near within 150 ms of its registration. The master
+	// does not tell such a claim that it is near, so the claim has to ask: see batch.lua and nearSoon. Any other claim becomes near that
+	// soon only if many clients leave at once, and learns it from its first poll.
 	soonFirst = 2
-	// lateFirst is the longest before the first poll. A claim that has not polled for longer may be taken for that of a stopped client:
-	// again in batch.lua is a quarter more.
+	// lateFirst is the longest pause before the first poll. After a quarter more (again in batch.lua), a claim that has not polled is taken
+	// for that of a stopped client.
 	lateFirst = 40
 	// returnMost is that of a far claim when a master comes up, at most: its queue is whole within a second.
 	returnMost = 8

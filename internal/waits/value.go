@@ -55,7 +55,7 @@ func (s *Waits) Value(i int, v wire.Value) bool {
 	return true
 }
 
-// Taken returns the value with which the wait ends, and reports whether there is one.
+// ReceivedValue returns the value with which the wait ends, and reports whether there is one.
 func (in *Inbox) ReceivedValue() (value []byte, ok bool) {
 	in.waits.mu.Lock()
 	defer in.waits.mu.Unlock()

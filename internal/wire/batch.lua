@@ -52,11 +52,14 @@
 --   below -1: an acquisition was refused, and the key will live for -(answer + 2) ms
 -- or an error, which does not affect the other commands. With a proposed fence, and for commit, the answer is a
 -- list of this number and the key's fence. For commit, -2 means that the key's fence is above the one to commit.
--- The answer to register and again with a g is 1, or a list of five: the number, the fence or 0, the first 256 bytes of
--- another token that the key holds, 1 if the client had not been in the queue, and how many members are ahead of it in the
--- queue; 10 if they were not counted, and three or more are. A number of 2 or more says that the key holds the client's token, and lives for number - 2 ms. With 1, the key was
--- set by this command. A client that is not near is not told how long the key lives. If readers hold the key, any acquisition
--- is answered by such a list: it has their marker in the place of the token.
+-- The answer to register and again with a g is 1 (this command has set the key), or a list of five:
+--   1. a number: as above, or 2 + n: the key holds the client's token, and lives for n ms. A client that is not near is not told how
+--      long the key of another token lives
+--   2. the fence, or 0
+--   3. the first 256 bytes of another token that the key holds
+--   4. 1 if the client had not been in the queue, else 0
+--   5. how many members of the queue are ahead of the client's; 10: they were not counted, and are three or more
+-- If readers hold the key, any acquisition is answered by such a list, with their marker in the place of the token.
 --
 -- The first three clients of a queue are near: they poll often, and others seldom. Whatever takes members out of the first three
 -- tells the clients that become near, if their waits can be granted: the message is =, the token, and the key. To tell a client

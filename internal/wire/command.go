@@ -119,8 +119,8 @@ func (k Kind) Votes() bool {
 	return k.Acquires() || k == Commit || k == Renew || k == Ping
 }
 
-// Unproved reports whether no probe is sent with a command whose answer may be a vote, since it is likely to be refused. If it is
-// not, the vote counts when a later probe is answered.
+// Unproved reports whether the command is sent without a probe, although its answer may be a vote: it is likely to be refused. If it
+// is granted after all, the vote counts when a later probe is answered.
 func (cmd *Command) Unproved() bool {
 	if r, ok := cmd.Request.(*polling); ok {
 		return r.refused

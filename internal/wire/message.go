@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// WakeChannel, with the client's id behind it, is the channel on which masters wake the client.
+// WakeChannel is the prefix of the channel on which masters wake a client. The client's id follows it.
 const WakeChannel = "redlock:wake:"
 
 // KeyMost is how long a lock's key may be, in bytes. A wake-up names the key, and must be

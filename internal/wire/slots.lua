@@ -418,10 +418,10 @@ local function noteCrossed(slot)
   end
 end
 
--- Gives free slots to claims that are in the way: such a claim stands in one slot, which another token wishes. This master has given it
--- that slot before the others gave it any. They give it one that becomes free next. If it is given the same one here, it wins that, and leaves
--- the slot that is wished. If the head of the queue were given it, this master would be one grant ahead of the others again, and so the
--- votes would be split again.
+-- Gives free slots to claims that are in the way of a wish. Such a claim stands in one slot at this master only, and another token wishes
+-- that slot. The other masters give the claim a slot that becomes free next. This master gives it the same slot. So the claim wins that
+-- slot, and leaves the slot that is wished. If this master gave the free slot to the head of the queue instead, it would be one grant ahead
+-- of the other masters again, and the votes would be split again.
 local function exchange()
   local crossed = redis.call('HGET', slotsKey, 'crossed')
   if not crossed then
