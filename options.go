@@ -161,7 +161,7 @@ type LockOptions struct {
 	//
 	//   - Close releases the locks that are kept. If a process is killed, stopped or cut off while it keeps a lock, others wait
 	//     for up to the TTL, as if a goroutine held it. A short TTL, such as 2 s, limits that.
-	//   - Clients of other libraries, clients of earlier versions, and TryLock of Lockers without Keep do not recall a lock, or
+	//   - Clients of other libraries and TryLock of Lockers without Keep do not recall a lock, or
 	//     do not wait for it. They find it held for up to Keep. A lock that is not used is released earlier, when a renewal
 	//     is due. Give all Lockers of a name the same Keep.
 	//   - TryLock makes a second attempt, a round trip after one that has found the lock held. If the Client that keeps the lock is

@@ -60,7 +60,7 @@ func TestDoctorNamesClientsWithAnotherListOfMasters(t *testing.T) {
 		}
 		return strings.Join(list, ",")
 	}
-	const old = "Q7wq2Jm0cX9_-aZbYcXdWeVfUg" // the random part of an id of an earlier version, without the last character
+	const plain = "Q7wq2Jm0cX9_-aZbYcXdWeVfUg" // the random part of an id that tells no number of masters, without the last character
 	wrong := []struct{ owner, masters, want string }{
 		{"one-other", at("abd"), "connected to 2 of 3, not to " + at("c")},
 		{"two-others", at("ade"), "connected to 1 of 3, not to " + at("b") + ", " + at("c")},
@@ -84,8 +84,8 @@ func TestDoctorNamesClientsWithAnotherListOfMasters(t *testing.T) {
 	for _, client := range right {
 		openQuietly(t, client.masters, redlock.Options{Owner: client.owner})
 	}
-	subscribe(t, t.Context(), old+"T@old-and-wrong", servers[1])
-	subscribe(t, t.Context(), old+"S@old-and-right", servers[:3]...)
+	subscribe(t, t.Context(), plain+"T@plain-and-wrong", servers[1])
+	subscribe(t, t.Context(), plain+"S@plain-and-right", servers[:3]...)
 	until(t, func() bool { // all have subscribed
 		return len(listening(t, servers[0])) == 11 && len(listening(t, servers[1])) == 11 && len(listening(t, servers[2])) == 11
 	})
@@ -94,7 +94,7 @@ func TestDoctorNamesClientsWithAnotherListOfMasters(t *testing.T) {
 	for _, s := range says.Strays {
 		found = append(found, s.Owner)
 	}
-	expected := []string{"old-and-wrong"}
+	expected := []string{"plain-and-wrong"}
 	for _, client := range wrong {
 		expected = append(expected, client.owner)
 		// One line of the verdict.

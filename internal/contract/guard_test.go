@@ -435,7 +435,7 @@ func TestALargerMaxTTLOfOneMasterHoldsForAll(t *testing.T) {
 	bubble(t, 3, func(t *testing.T, ms *redlocktest.Masters) {
 		short := connected(t, ms, locktest.Lasting(time.Second))
 		record, _ := ms.Master(0).Get(incarnation.Key)
-		ms.Master(0).Set(incarnation.Key, strings.Replace(record, " 1000 adopted", " 60000 adopted", 1), time.Hour)
+		ms.Master(0).Set(incarnation.Key, strings.Replace(record, " 1000 - adopted", " 60000 - adopted", 1), time.Hour)
 		time.Sleep(3 * time.Second)
 		wantStates(t, short, 0)
 		if m := short.Masters()[0]; m.MaxTTL != time.Minute {

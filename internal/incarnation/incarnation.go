@@ -66,9 +66,8 @@ type Record struct {
 	Masters  int       // with how many masters it was adopted, or 0
 	// MaxTTL is the largest that any client has declared; 0 if none has. A client with a larger one
 	// raises it, which changes the text and nothing else.
-	MaxTTL time.Duration
-	// Evicted is how many keys the process had evicted, in digits, or Unknown. It is empty in a record of an older client.
-	Evicted string
+	MaxTTL  time.Duration
+	Evicted string // how many keys the process had evicted, in digits, or Unknown
 }
 
 // MaxTTLMost is the largest MaxTTL that a client may declare.
@@ -88,13 +87,7 @@ func Parse(text string) (Record, bool) {
 	if last := len(f) - 1; last >= 3 && f[last] == "adopted" {
 		r.Adopted, f = true, f[:last]
 	}
-	if len(f) == 3 { // of an older client
-		f = append(f, "0")
-	}
-	if len(f) == 5 && isCount(f[4]) {
-		r.Evicted, f = f[4], f[:4]
-	}
-	if len(f) != 4 || !isWord(f[0]) || !isWord(f[2]) {
+	if len(f) != 5 || !isWord(f[0]) || !isWord(f[2]) || !isCount(f[4]) {
 		return Record{}, false
 	}
 	micros, err1 := strconv.ParseUint(f[1], 10, 63)
@@ -102,7 +95,8 @@ func Parse(text string) (Record, bool) {
 	if err1 != nil || err2 != nil || len(f[3]) > 9 || ms > uint64(MaxTTLMost.Milliseconds()) {
 		return Record{}, false
 	}
-	r.Run, r.Since, r.Database, r.MaxTTL = f[0], time.UnixMicro(int64(micros)), f[2], time.Duration(ms)*time.Millisecond
+	r.Run, r.Since, r.Database, r.Evicted = f[0], time.UnixMicro(int64(micros)), f[2], f[4]
+	r.MaxTTL = time.Duration(ms) * time.Millisecond
 	return r, true
 }
 
@@ -127,7 +121,7 @@ func (r Record) SameMemory(other Record) bool {
 }
 
 // CountsEvictions reports whether the record shows that keys were evicted since it was written.
-func (r Record) CountsEvictions() bool { return r.Evicted != "" && r.Evicted != Unknown }
+func (r Record) CountsEvictions() bool { return r.Evicted != Unknown }
 
 // isCount reports whether s is a number of keys, or Unknown.
 func isCount(s string) bool {
@@ -142,7 +136,7 @@ func isWord(s string) bool {
 
 // Adopted returns the record of a server that is adopted now, with the given run_id, or Unknown.
 func Adopted(now time.Time, run string) *Known {
-	r, ok := Parse(fmt.Sprintf("%s %d %s 0 adopted", run, now.UnixMicro(), Unknown))
+	r, ok := Parse(fmt.Sprintf("%s %d %s 0 %s adopted", run, now.UnixMicro(), Unknown, Unknown))
 	if !ok {
 		panic("redlock: bug: the record cannot be parsed")
 	}

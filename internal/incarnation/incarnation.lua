@@ -10,8 +10,8 @@
 -- evicted (another number of evictions), stale (it is the one that the caller knows), and clock (it is from the future).
 --
 -- A record: the run_id of the process that wrote it; when, in µs; the database; the largest MaxTTL that a client
--- has declared, in ms; how many keys the process had evicted; the word adopted, if it was, and with how many masters. Older clients leave out the
--- number of evictions, and still older ones MaxTTL as well. '-' stands for what its writer did not know.
+-- has declared, in ms; how many keys the process had evicted; the word adopted, if it was, and with how many masters. '-' stands for what its
+-- writer did not know.
 local key, database, what, stale, declared, masters = KEYS[1], ARGV[1], ARGV[2], ARGV[3], tonumber(ARGV[4]), ARGV[5]
 
 -- Returns what INFO says, or '-'.
@@ -38,16 +38,13 @@ local function parse(record)
   local adopted = string.match(more, ' adopted$') or string.match(more, ' adopted [1-9]%d?$') or ''
   more = string.sub(more, 1, -1 - #adopted)
   local ttl, count = string.match(more, '^ (%d+) ([%d%-]+)$')
-  if not ttl then
-    ttl = string.match(more, '^ (%d+)$')
-  end
-  if not ttl and more ~= '' or ttl and (#ttl > 9 or tonumber(ttl) > 604800000) then
+  if not ttl or #ttl > 9 or tonumber(ttl) > 604800000 then
     return
   end
-  if count and count ~= '-' and (#count > 20 or not string.match(count, '^%d+$')) then
+  if count ~= '-' and (#count > 20 or not string.match(count, '^%d+$')) then
     return
   end
-  return of, since, at, tonumber(ttl or 0), adopted, count
+  return of, since, at, tonumber(ttl), adopted, count
 end
 
 -- Returns why a record does not hold, or ''. What the caller does not know contradicts nothing. A database of
@@ -59,7 +56,7 @@ local function judge(record)
     return 'absent'
   elseif run ~= '-' and of ~= run then
     return 'restart'
-  elseif evicted ~= '-' and count and count ~= '-' and count ~= evicted then
+  elseif evicted ~= '-' and count ~= '-' and count ~= evicted then
     return 'evicted'
   elseif database ~= '-' and at ~= database and (at ~= '-' or run ~= '-') then
     return 'database'
@@ -99,7 +96,7 @@ if what == 'adopt' then -- nobody holds a lock, so the MaxTTL that was declared 
 elseif what == 'keep' and why ~= '' then -- leases from before the loss may still be valid
   record = started .. math.max(ttl or 0, declared) .. ' ' .. evicted
 elseif what == 'keep' and ttl < declared then
-  record = of .. ' ' .. since .. ' ' .. at .. ' ' .. declared .. (count and ' ' .. count or '') .. adopted
+  record = of .. ' ' .. since .. ' ' .. at .. ' ' .. declared .. ' ' .. count .. adopted
 end
 if record ~= before then
   redis.call('SET', key, record)

@@ -18,37 +18,40 @@ func TestParseAcceptsOnlyRecords(t *testing.T) {
 		want incarnation.Record
 		ok   bool
 	}{
-		{run + " 1700000000123456 0", incarnation.Record{Run: run, Since: at, Database: "0"}, true},
-		{run + " 1700000000123456 15 adopted", incarnation.Record{Run: run, Since: at, Database: "15", Adopted: true}, true},
-		{"- 1700000000123456 -", incarnation.Record{Run: incarnation.Unknown, Since: at, Database: incarnation.Unknown}, true},
-		{run + " 1700000000123456 0 10000", incarnation.Record{Run: run, Since: at, Database: "0", MaxTTL: 10 * time.Second}, true},
-		{run + " 1700000000123456 0 0 adopted", incarnation.Record{Run: run, Since: at, Database: "0", Adopted: true}, true},
-		{run + " 1700000000123456 0 604800000 adopted", incarnation.Record{Run: run, Since: at, Database: "0", MaxTTL: incarnation.MaxTTLMost, Adopted: true}, true},
-		{text: run + " 1700000000123456 0 604800001"},
-		{text: run + " 1700000000123456 0 0000000010"},
-		{text: run + " 1700000000123456 0 -1"},
-		{text: run + " 1700000000123456 0 1e3"},
+		{run + " 1700000000123456 0 0 -", incarnation.Record{Run: run, Since: at, Database: "0", Evicted: "-"}, true},
+		{run + " 1700000000123456 15 0 - adopted", incarnation.Record{Run: run, Since: at, Database: "15", Evicted: "-", Adopted: true}, true},
+		{"- 1700000000123456 - 0 -", incarnation.Record{Run: incarnation.Unknown, Since: at, Database: incarnation.Unknown, Evicted: "-"}, true},
+		{run + " 1700000000123456 0 10000 -", incarnation.Record{Run: run, Since: at, Database: "0", Evicted: "-", MaxTTL: 10 * time.Second}, true},
+		{run + " 1700000000123456 0 0 - adopted", incarnation.Record{Run: run, Since: at, Database: "0", Evicted: "-", Adopted: true}, true},
+		{run + " 1700000000123456 0 604800000 - adopted", incarnation.Record{Run: run, Since: at, Database: "0", Evicted: "-", MaxTTL: incarnation.MaxTTLMost, Adopted: true}, true},
+		{text: run + " 1700000000123456 0 604800001 -"},
+		{text: run + " 1700000000123456 0 0000000010 -"},
+		{text: run + " 1700000000123456 0 -1 -"},
+		{text: run + " 1700000000123456 0 1e3 -"},
 		{run + " 1700000000123456 0 10000 17", incarnation.Record{Run: run, Since: at, Database: "0", MaxTTL: 10 * time.Second, Evicted: "17"}, true},
 		{run + " 1700000000123456 0 10000 - adopted", incarnation.Record{Run: run, Since: at, Database: "0", MaxTTL: 10 * time.Second, Evicted: "-", Adopted: true}, true},
 		{text: run + " 1700000000123456 0 1 2 3"},
 		{text: run + " 1700000000123456 0 1 -2"},
 		{text: run + " 1700000000123456 0 1 000000000000000000017"},
-		{run + " 1700000000123456 0 adopted 1", incarnation.Record{Run: run, Since: at, Database: "0", Adopted: true, Masters: 1}, true},
+		{run + " 1700000000123456 0 0 - adopted 1", incarnation.Record{Run: run, Since: at, Database: "0", Evicted: "-", Adopted: true, Masters: 1}, true},
 		{run + " 1700000000123456 0 10000 17 adopted 64", incarnation.Record{Run: run, Since: at, Database: "0", MaxTTL: 10 * time.Second, Evicted: "17", Adopted: true, Masters: 64}, true},
-		{text: run + " 1700000000123456 0 0 adopted 0"},
-		{text: run + " 1700000000123456 0 0 adopted 03"},
-		{text: run + " 1700000000123456 0 0 adopted 100"},
-		{text: run + " 1700000000123456 0 0 adopted +3"},
-		{text: run + " 1700000000123456 0 0 adopted adopted"},
-		{text: run + " 1700000000123456 0 0 adopted 3 3"},
+		{text: run + " 1700000000123456 0 0 - adopted 0"},
+		{text: run + " 1700000000123456 0 0 - adopted 03"},
+		{text: run + " 1700000000123456 0 0 - adopted 100"},
+		{text: run + " 1700000000123456 0 0 - adopted +3"},
+		{text: run + " 1700000000123456 0 0 - adopted adopted"},
+		{text: run + " 1700000000123456 0 0 - adopted 3 3"},
 		{text: ""},
 		{text: run},
+		{text: run + " 1700000000123456 0"},
+		{text: run + " 1700000000123456 0 10000"},
+		{text: run + " 1700000000123456 0 10000 adopted"},
 		{text: run + " 1700000000123456"},
 		{text: run + " 1700000000123456 0 forgotten"},
-		{text: run + " 1700000000123456 0 adopted twice"},
+		{text: run + " 1700000000123456 0 0 - adopted twice"},
 		{text: run + " yesterday 0"},
-		{text: run + " 99999999999999999999 0"},
-		{text: run + "  1700000000123456 0"},
+		{text: run + " 99999999999999999999 0 0 -"},
+		{text: run + "  1700000000123456 0 0 -"},
 	} {
 		got, ok := incarnation.Parse(row.text)
 		if ok {
@@ -67,7 +70,7 @@ func TestParseAcceptsOnlyRecords(t *testing.T) {
 }
 
 func TestAgeIsByTheMastersClock(t *testing.T) {
-	r, _ := incarnation.Parse(run + " 1700000000000000 0")
+	r, _ := incarnation.Parse(run + " 1700000000000000 0 0 -")
 	now := time.UnixMicro(1_700_000_007_000_000)
 	if got := (incarnation.Inspection{Record: r, Now: now}).Age(); got != 7*time.Second {
 		t.Errorf("Age = %v, want 7s", got)
@@ -94,7 +97,7 @@ func TestTheDatabaseIsFoundInClientInfo(t *testing.T) {
 func TestRecordsDifferInTheirExpiry(t *testing.T) {
 	seen := make(map[int64]bool)
 	for i := range 1000 {
-		r, _ := incarnation.Parse(fmt.Sprintf("%s %d 0", run, 1_700_000_000_000_000+i))
+		r, _ := incarnation.Parse(fmt.Sprintf("%s %d 0 0 -", run, 1_700_000_000_000_000+i))
 		at := incarnation.Know(incarnation.Inspection{Record: r}).Expiry()
 		if at.Year() < 2099 || at.Year() > 2101 {
 			t.Fatalf("a record expires at %v, want about the year 2100", at)
@@ -107,7 +110,7 @@ func TestRecordsDifferInTheirExpiry(t *testing.T) {
 }
 
 func TestAProbeWantsTheRecordAndTheScript(t *testing.T) {
-	r, _ := incarnation.Parse(run + " 1700000000000000 0")
+	r, _ := incarnation.Parse(run + " 1700000000000000 0 0 -")
 	k := incarnation.Know(incarnation.Inspection{Record: r})
 	now := time.UnixMilli(1_700_000_001_234)
 	left := k.Expiry().Sub(now).Milliseconds()

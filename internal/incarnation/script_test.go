@@ -77,31 +77,33 @@ func TestTheScriptJudgesRecords(t *testing.T) {
 			{"none", "", "0", false, incarnation.Absent},
 			{"one of another type", "list", "0", false, incarnation.Absent},
 			{"no record", "junk", "0", false, incarnation.Absent},
-			{"its own", own + " 1700000000000000 0", "0", false, incarnation.Holds},
-			{"its own, adopted", own + " 1700000000000000 0 adopted", "0", false, incarnation.Holds},
-			{"its own, with a MaxTTL", own + " 1700000000000000 0 60000", "0", false, incarnation.Holds},
-			{"its own, with a MaxTTL, adopted", own + " 1700000000000000 0 0 adopted", "0", false, incarnation.Holds},
+			{"one without a MaxTTL", own + " 1700000000000000 0", "0", false, incarnation.Absent},
+			{"one without a number of evictions", own + " 1700000000000000 0 60000 adopted", "0", false, incarnation.Absent},
+			{"its own", own + " 1700000000000000 0 0 -", "0", false, incarnation.Holds},
+			{"its own, adopted", own + " 1700000000000000 0 0 - adopted", "0", false, incarnation.Holds},
+			{"its own, with a MaxTTL", own + " 1700000000000000 0 60000 -", "0", false, incarnation.Holds},
+			{"its own, with a MaxTTL, adopted", own + " 1700000000000000 0 0 - adopted", "0", false, incarnation.Holds},
 			{"its own, adopted with two others", own + " 1700000000000000 0 0 - adopted 3", "0", false, incarnation.Holds},
-			{"its own, adopted with many others", own + " 1700000000000000 0 0 adopted 64", "0", false, incarnation.Holds},
-			{"one adopted with none", own + " 1700000000000000 0 0 adopted 0", "0", false, incarnation.Absent},
-			{"one adopted with too many", own + " 1700000000000000 0 0 adopted 100", "0", false, incarnation.Absent},
-			{"one adopted with an odd number", own + " 1700000000000000 0 0 adopted 03", "0", false, incarnation.Absent},
-			{"one adopted twice", own + " 1700000000000000 0 0 adopted adopted", "0", false, incarnation.Absent},
-			{"one adopted with two numbers", own + " 1700000000000000 0 0 adopted 3 3", "0", false, incarnation.Absent},
-			{"one with a MaxTTL above a week", own + " 1700000000000000 0 604800001", "0", false, incarnation.Absent},
-			{"one with a MaxTTL of ten digits", own + " 1700000000000000 0 0000000001", "0", false, incarnation.Absent},
-			{"one with a MaxTTL below zero", own + " 1700000000000000 0 -1", "0", false, incarnation.Absent},
+			{"its own, adopted with many others", own + " 1700000000000000 0 0 - adopted 64", "0", false, incarnation.Holds},
+			{"one adopted with none", own + " 1700000000000000 0 0 - adopted 0", "0", false, incarnation.Absent},
+			{"one adopted with too many", own + " 1700000000000000 0 0 - adopted 100", "0", false, incarnation.Absent},
+			{"one adopted with an odd number", own + " 1700000000000000 0 0 - adopted 03", "0", false, incarnation.Absent},
+			{"one adopted twice", own + " 1700000000000000 0 0 - adopted adopted", "0", false, incarnation.Absent},
+			{"one adopted with two numbers", own + " 1700000000000000 0 0 - adopted 3 3", "0", false, incarnation.Absent},
+			{"one with a MaxTTL above a week", own + " 1700000000000000 0 604800001 -", "0", false, incarnation.Absent},
+			{"one with a MaxTTL of ten digits", own + " 1700000000000000 0 0000000001 -", "0", false, incarnation.Absent},
+			{"one with a MaxTTL below zero", own + " 1700000000000000 0 -1 -", "0", false, incarnation.Absent},
 			{"its own, of before keys were evicted", own + " 1700000000000000 0 1 2", "0", false, map[bool]incarnation.Why{true: incarnation.Evicted, false: incarnation.Holds}[own != incarnation.Unknown]},
 			{"its own, no key was evicted since", own + " 1700000000000000 0 1 0", "0", false, incarnation.Holds},
 			{"its own, of a client that may not know", own + " 1700000000000000 0 1 - adopted", "0", false, incarnation.Holds},
 			{"one with three numbers", own + " 1700000000000000 0 1 0 0", "0", false, incarnation.Absent},
 			{"one with a negative number", own + " 1700000000000000 0 1 -2", "0", false, incarnation.Absent},
 			{"one with a number of 21 digits", own + " 1700000000000000 0 1 000000000000000000017", "0", false, incarnation.Absent},
-			{"its own, of a client that may not say its database", own + " 1700000000000000 0", "-", false, incarnation.Holds},
-			{"its own, which is stale", own + " 1700000000000000 0", "0", true, incarnation.Stale},
-			{"of another database", own + " 1700000000000000 1", "0", false, incarnation.Database},
-			{"from the future", own + " 9007199254740991 0", "0", false, incarnation.Clock},
-			{"of another process", run + " 1700000000000000 0", "0", false, map[bool]incarnation.Why{true: incarnation.Holds, false: incarnation.Restart}[own == incarnation.Unknown]},
+			{"its own, of a client that may not say its database", own + " 1700000000000000 0 0 -", "-", false, incarnation.Holds},
+			{"its own, which is stale", own + " 1700000000000000 0 0 -", "0", true, incarnation.Stale},
+			{"of another database", own + " 1700000000000000 1 0 -", "0", false, incarnation.Database},
+			{"from the future", own + " 9007199254740991 0 0 -", "0", false, incarnation.Clock},
+			{"of another process", run + " 1700000000000000 0 0 -", "0", false, map[bool]incarnation.Why{true: incarnation.Holds, false: incarnation.Restart}[own == incarnation.Unknown]},
 		} {
 			t.Run(name+": "+row.name, func(t *testing.T) {
 				s.conn.Do("DEL", incarnation.Key)
@@ -166,18 +168,16 @@ func TestALargerMaxTTLRaisesTheRecords(t *testing.T) {
 			want         string // "": a new record
 			maxTTL       time.Duration
 		}{
-			{"a larger one", own + " 10000", false, time.Minute, own + " 60000", time.Minute},
-			{"a smaller one", own + " 10000", false, time.Second, own + " 10000", 10 * time.Second},
-			{"the same", own + " 10000", false, 10 * time.Second, own + " 10000", 10 * time.Second},
-			{"of a record without one", own, false, time.Second, own + " 1000", time.Second},
-			{"of an adopted record", own + " 0 adopted", false, time.Second, own + " 1000 adopted", time.Second},
+			{"a larger one", own + " 10000 -", false, time.Minute, own + " 60000 -", time.Minute},
+			{"a smaller one", own + " 10000 -", false, time.Second, own + " 10000 -", 10 * time.Second},
+			{"the same", own + " 10000 -", false, 10 * time.Second, own + " 10000 -", 10 * time.Second},
+			{"of an adopted record", own + " 0 - adopted", false, time.Second, own + " 1000 - adopted", time.Second},
 			{"of a record adopted with two others", own + " 0 - adopted 3", false, time.Second, own + " 1000 - adopted 3", time.Second},
-			{"of an adopted record without one", own + " adopted", false, time.Second, own + " 1000 adopted", time.Second},
-			{"the largest that is possible", own + " 10000", false, incarnation.MaxTTLMost, own + " 604800000", incarnation.MaxTTLMost},
+			{"the largest that is possible", own + " 10000 -", false, incarnation.MaxTTLMost, own + " 604800000 -", incarnation.MaxTTLMost},
 			{"with a new record", "", false, time.Minute, "", time.Minute},
-			{"of a record that holds no more", own + " 60000", true, time.Second, "", time.Minute},
-			{"the same, a larger one", own + " 60000", true, time.Hour, "", time.Hour},
-			{"of another process' record", run + " 1700000000000000 1 60000", false, time.Second, "", time.Minute},
+			{"of a record that holds no more", own + " 60000 -", true, time.Second, "", time.Minute},
+			{"the same, a larger one", own + " 60000 -", true, time.Hour, "", time.Hour},
+			{"of another process' record", run + " 1700000000000000 1 60000 -", false, time.Second, "", time.Minute},
 		} {
 			t.Run(name+": "+row.name, func(t *testing.T) {
 				s.conn.Do("DEL", incarnation.Key)
@@ -262,7 +262,7 @@ func TestAnInspectionThatFailsSaysWhy(t *testing.T) {
 			return reply, nil
 		}
 	}
-	record, queued := []byte(run+" 1700000000000000 0"), "QUEUED"
+	record, queued := []byte(run+" 1700000000000000 0 0 -"), "QUEUED"
 	all := func(replies ...any) []any { return []any{"sha", "OK", queued, queued, replies} }
 	for _, row := range []struct {
 		name    string

@@ -21,7 +21,7 @@ func TestAVoteAfterAnEvictionDoesNotCount(t *testing.T) {
 		{name: "it was not, and a heartbeat comes first", used: 10, at: 1100},
 		// What is not covered: docs/guarantees.md.
 		{name: "it was not", used: 10, counts: true},
-		{name: "the record is of an older client", used: 80, counts: true, unknown: true},
+		{name: "the record does not count evictions", used: 80, counts: true, unknown: true},
 	} {
 		t.Run(row.name, func(t *testing.T) {
 			guarded(t, 1, func(t *testing.T, masters []*Master, servers []*memory) {

@@ -96,7 +96,7 @@ func TestAReplicaIsDetectedByAnyCommand(t *testing.T) {
 	}
 }
 
-// The record of another memory may be an earlier version of the known one, from before its MaxTTL was raised.
+// The record of another memory may be the known one as it was earlier, from before its MaxTTL was raised.
 func TestAReplicaThatComesBackWithAnEarlierRecordIsQuarantined(t *testing.T) {
 	guarded(t, 2, func(t *testing.T, masters []*Master, servers []*memory) {
 		v := servers[0]

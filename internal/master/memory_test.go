@@ -50,8 +50,12 @@ func newMemory(i int) *memory {
 // minute is the MaxTTL with which a quarantine lasts a minute.
 const minute = time.Minute - incarnation.Margin
 
-// recordOf returns the text of a record of database 0. more is what follows the MaxTTL.
+// recordOf returns the text of a record of database 0, which counts no evictions unless more, what follows the MaxTTL, begins with their
+// number.
 func recordOf(run string, since time.Time, maxTTL time.Duration, more string) string {
+	if more == "" || strings.HasPrefix(more, " adopted") {
+		more = " -" + more
+	}
 	return fmt.Sprintf("%s %d 0 %d%s", run, since.UnixMicro(), maxTTL.Milliseconds(), more)
 }
 
@@ -249,10 +253,7 @@ func (v *memory) lookLocked(now time.Time, stale string, declared time.Duration)
 	case r.Since.After(now):
 		why = "clock"
 	}
-	maxTTL, more := max(r.MaxTTL, declared), ""
-	if r.Evicted != "" {
-		more = " " + r.Evicted
-	}
+	maxTTL, more := max(r.MaxTTL, declared), " "+r.Evicted
 	if r.Adopted {
 		more += " adopted"
 	}

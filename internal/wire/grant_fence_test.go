@@ -531,7 +531,7 @@ func TestAKeyThatIsNoLockIsLeftAlone(t *testing.T) {
 	})
 }
 
-// Members of older clients, which are an id, stand beside claims in one queue. Each gets its turn.
+// Members of clients that cannot be granted a lock, which are an id, stand beside claims in one queue. Each gets its turn.
 func TestClientsOfBothKindsGetTheirTurns(t *testing.T) {
 	onBoth(t, func(t *testing.T, dial func() redis.Conn) {
 		s := newQueueScene(t, dial, "o", "p", "w", "x")

@@ -63,8 +63,7 @@ func IDOf(random []byte, masters int, owner string) string {
 	return TokenOf(append(random[:idRandom:idRandom], base64url[masters-1]), owner)
 }
 
-// MastersOf returns how many masters the client with this id has. It is 0 for an id of another form, such as those of earlier
-// versions.
+// MastersOf returns how many masters the client with this id has. It is 0 for an id that is not of this form.
 func MastersOf(id string) int {
 	random, _, _ := strings.Cut(id, ownerMark)
 	if len(random) != idRandom+1 || strings.ContainsFunc(random, notRandom) {

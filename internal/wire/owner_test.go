@@ -74,7 +74,7 @@ func TestAClientsIDSaysHowManyMastersItHas(t *testing.T) {
 	}
 	for _, id := range []string{
 		"", "A", "@", "doctor-x",
-		string(random), string(random) + "@web-1/4711", // of an earlier version
+		string(random), string(random) + "@web-1/4711", // without a number
 		string(random) + "CC@web", string(random) + "~@web", string(random[1:]) + "{C@web",
 	} {
 		if got := MastersOf(id); got != 0 {
