@@ -40,8 +40,8 @@
 --   -        to the head of the queue
 --   open     wake the head, and leave the key free, so that clients that do not queue can get the lock
 --   free     not at all
---   a token  to the client in the queue whose token begins with this, or else to the head
---   + token  the same, without the blank, by the holder of a lease: readers have a turn before, as with -
+--   =token   to the client in the queue whose token begins with this, or else to the head
+--   +token   the same, by the holder of a lease: readers have a turn before, as with -
 --
 -- Each command has its own answer:
 --    2  done, and the lock was passed on. To renew, if that was asked: done, and somebody waits for the lock
@@ -528,15 +528,15 @@ local function more()
     return first[3] or 'woken'
   end
 
-  -- Passes a free key on to a client in the queue, and reports whether it did. token is the one that a wake-up tells. how and
-  -- proposal are those of a release. A failure costs one step of a client's schedule.
+  -- Passes a free key on to a client in the queue, and reports whether it did. token is the one that a wake-up tells. how, named and
+  -- proposal are those of a release: named is the token after = or +. A failure costs one step of a client's schedule.
   --
   -- A client that was woken needs a round trip to get the lock by a plain SET. The member 'woken' stands for it: see headOf.
   -- If all clients are silent, the first of them is woken, and the key stays free: whoever comes next can have it. Clients that
   -- are passed over are told that they are near, and so poll.
-  local function pass(key, token, how, proposal, careful)
+  local function pass(key, token, how, named, proposal, careful)
     local queue = 'redlock:queue:' .. key
-    local found = first(key, how and #how > 4 and find(queue, how), careful)
+    local found = first(key, named and find(queue, named), careful)
     if not found then
       return false
     end
@@ -805,7 +805,7 @@ local function acquire(what, key, token, held, ttl, waited, g, proposal)
   if held ~= token then
     new, rank = join(what, key, mine, ms)
     if what == 'again' and not held and not kept and ttl ~= '0' then
-      if more().pass(key, token, nil, nil, 'poll') then
+      if more().pass(key, token, nil, nil, nil, 'poll') then
         held = redis.pcall('GET', key)
       elseif budget <= 0 then -- it may be that nobody else comes
         return more().take(key, token, ttl, mine, g, proposal, new)
@@ -836,8 +836,8 @@ local function release(what, key, token, held, exist)
   end
   local n = held and -1 or 0
   local passed
-  local named = how and string.match(how, '^%+(.+)$')
-  local byHolder = how == '' or how == '-' or how == 'open' or named
+  local by, named = string.match(how or '', '^([=+])(.+)$')
+  local byHolder = how == '' or how == '-' or how == 'open' or by == '+'
   if held == token and exist == 1 and byHolder and grantable(g) then
     passed = handOver(key, token, member(token, g), tonumber(proposal) ~= 0 and tonumber(proposal) or nil, how == 'open', named)
   end
@@ -867,7 +867,7 @@ local function release(what, key, token, held, exist)
     return n
   end
   proposal = tonumber(proposal)
-  return more().pass(key, token, named or how, proposal ~= 0 and proposal or nil) and n == 1 and 2 or n
+  return more().pass(key, token, how, named, proposal ~= 0 and proposal or nil) and n == 1 and 2 or n
 end
 
 -- Answers a command. held is what the key holds, and exist how many of its queues do. nil: that is not known.

@@ -159,21 +159,19 @@ const (
 	Open   = "open" // to nobody: the head is woken, and the key stays free
 )
 
-// ToToken returns how a Release passes the lock on to the claim in the queue whose token begins with this text. If the
-// text cannot be a part of the script's word, that is ToHead.
-func ToToken(text string) string {
-	if len(text) <= len(Open) || strings.ContainsFunc(text, notGraphic) {
-		return ToHead
-	}
-	return text
-}
+// ToToken returns how the Release of a claim that gives way passes the lock on to the claim in the queue whose token begins with this
+// text, or else to the head of the queue.
+func ToToken(text string) string { return toNamed("=", text) }
 
 // ToNext returns how the Release of a lease passes the lock on to the claim with this token, or else to the head of the queue.
-func ToNext(token string) string {
-	if how := ToToken(token); how != ToHead {
-		return "+" + how
+func ToNext(token string) string { return toNamed("+", token) }
+
+// toNamed returns the mark and the text, or ToHead if the text cannot be a part of the script's word.
+func toNamed(mark, text string) string {
+	if text == "" || strings.ContainsFunc(text, notGraphic) {
+		return ToHead
 	}
-	return ToHead
+	return mark + text
 }
 
 // A request is one whose word is made once. It is immutable.

@@ -489,7 +489,7 @@ func TestAKeyOfAnotherTypeInPlaceOfTheQueueIsLeftAlone(t *testing.T) {
 			{"again 60000 0 400", four{1, 0, "", 1}},
 			{"again 60000 0 0", 1},
 			{"release 400 - 0", 0},
-			{"release 400 LONG-TOKEN 0", 0},
+			{"release 400 =LONG-TOKEN 0", 0},
 			{"undo", 0},
 			{"pass", 1},
 		} {

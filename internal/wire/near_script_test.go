@@ -42,7 +42,7 @@ func TestWhoBecomesNearIsTold(t *testing.T) {
 		{"a registration removes two that have ended", "", of("gone G 60000", "gone2 G2 60000", w, x, y), nil, nil, "c", "register 60000 0 60000", four{-1, 0, "", 1}, "", of(w, x, y, "c C 60000"), of("x", "y")},
 		{"a release grants the first, and leaves the queue itself", "A", of(v, "a A 60000", w, x, y), nil, nil, "a", "release 60000 - 0", 2, "V", of(w, x, y), of("x", "y")},
 		{"an open release leaves the queue itself", "A", of(w, "a A 60000", x, y), nil, nil, "a", "release 60000 open 0", 2, "", of(w, x, y), of("y")},
-		{"a release to a token", "A", of(v, w, x, "y LONG-TOKEN 60000", z), nil, nil, "a", "release 0 LONG-TOKEN", 2, "LONG-TOKEN", of(v, w, x, z), of("x")},
+		{"a release to a token", "A", of(v, w, x, "y LONG-TOKEN 60000", z), nil, nil, "a", "release 0 =LONG-TOKEN", 2, "LONG-TOKEN", of(v, w, x, z), of("x")},
 		{"an open release leaves the head", "A", of(w, x, y, z), nil, nil, "a", "release 0 open", 2, "", of(w, x, y, z), nil},
 		{"a release wakes the head", "A", of("o", w, x, y), nil, nil, "a", "release 0", 2, "", of("woken", w, x, y), of("y")},
 		{"a claim leaves", "A", of(v, "c C 400", w, x, y), nil, nil, "c", "release 400", -1, "A", of(v, w, x, y), of("x")},

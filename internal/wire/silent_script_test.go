@@ -27,7 +27,7 @@ func TestASilentClientIsSkippedAndKeepsItsPlace(t *testing.T) {
 		{of("w", "o"), call{"release: some, and some that are gone", "A", of("gone", w, "gone2", "gone3", "o", x), "release 0", 2, "X", of(w, "o"), granted("x")}},
 		{of("w"), call{"release: to a client that cannot be granted", "A", of(w, "o"), "release 0", 2, "", of("woken", w), of("o", "A k")}},
 		{of("w"), call{"release: open", "A", of(w, x), "release 0 open", 2, "", of(x, w), of("x", "A k")}},
-		{of("x"), call{"release: to a token", "A", of(w, "x LONG-TOKEN 60000", "y Y 60000"), "release 0 LONG-TOKEN", 2, "W", of("x LONG-TOKEN 60000", "y Y 60000"), granted("w")}},
+		{of("x"), call{"release: to a token", "A", of(w, "x LONG-TOKEN 60000", "y Y 60000"), "release 0 =LONG-TOKEN", 2, "W", of("x LONG-TOKEN 60000", "y Y 60000"), granted("w")}},
 		{of("w"), call{"release: to clients without wake-ups", "A", of(w, "polling"), "release 0", 2, "", of("woken", w), nil}},
 		{of("w", "x"), call{"release: it is woken if all are silent", "A", of(w, x), "release 0", 2, "", of(w, x), of("w", "A k")}},
 		{of("w"), call{"release: it is woken if all others are gone", "A", of("gone", w, "gone2"), "release 0", 2, "", of(w), of("w", "A k")}},
@@ -193,7 +193,7 @@ func TestACallLooksThroughFewMembersOfQueues(t *testing.T) {
 			taken      bool // the lock, by the client whose command it is
 		}{
 			{"releases, all are gone", "release 0", false, false},
-			{"releases to a token, all are gone", "release 0 no-such-token", false, false},
+			{"releases to a token, all are gone", "release 0 =no-such-token", false, false},
 			{"polls, all are gone", "again 60000 0 60000", false, true},
 			{"polls, all are silent", "again 60000 0 60000", true, true},
 		} {
@@ -256,7 +256,7 @@ func TestACallLooksForFewTokens(t *testing.T) {
 				queue = append(queue, j+1, fmt.Sprintf("w G%d 400", j))
 			}
 			s.must("ZADD", queue...)
-			args = append(args, "release 0 NOT-THERE", "C")
+			args = append(args, "release 0 =NOT-THERE", "C")
 		}
 		answers, err := redis.Ints(s.conn.Do("EVALSHA", args...))
 		if err != nil {

@@ -10,7 +10,8 @@ import (
 
 // A passing says how a free lock is passed on.
 type passing struct {
-	how      string // of a release: -, open, free, undo, or the beginning of a token
+	how      string // of a release: -, open, free, undo, or = or + and the beginning of a token
+	named    string // this beginning, or ""
 	proposal string
 	careful  string // poll: clients that are unheard are passed over; newcomer: they are not, whoever is ahead of them
 }
@@ -62,13 +63,13 @@ func (c *call) choose(key, chosen, careful string) (found choice, ok bool) {
 	return found, true
 }
 
-// named returns the member of a queue whose token a release names, or "".
-func (l *Lock) named(how string) string {
-	if len(how) <= len("open") {
+// named returns the member of a queue whose token begins with start, or "".
+func (l *Lock) named(start string) string {
+	if start == "" {
 		return ""
 	}
 	for _, m := range l.queue {
-		if strings.Contains(m.name, " "+how) {
+		if strings.Contains(m.name, " "+start) {
 			return m.name
 		}
 	}
@@ -80,7 +81,7 @@ func (c *call) pass(key, token string, p passing) bool {
 	l := c.lock(key)
 	before := slices.Clone(l.queue)
 	defer func() { c.tellNear(key, before) }()
-	found, ok := c.choose(key, l.named(p.how), p.careful)
+	found, ok := c.choose(key, l.named(p.named), p.careful)
 	if !ok {
 		return false
 	}
@@ -329,9 +330,9 @@ func (c *call) release(w word, key, token string) any {
 	if w.verb == "undo" {
 		how = w.verb
 	}
-	named, byHolder := strings.CutPrefix(how, "+")
-	if byHolder = byHolder || how == "" || how == "-" || how == "open"; byHolder {
-		how = named
+	named, byHolder := "", how == "" || how == "-" || how == "open"
+	if how != "" && (how[0] == '=' || how[0] == '+') {
+		named, byHolder = how[1:], how[0] == '+'
 	}
 	n := int64(0)
 	switch l.Token {
@@ -360,7 +361,7 @@ func (c *call) release(w word, key, token string) any {
 		return int64(2)
 	case n == -1, how == "free", how == "undo" && n == 0:
 		return n
-	case c.pass(key, token, passing{how: how, proposal: proposal}) && n == 1:
+	case c.pass(key, token, passing{how: how, named: named, proposal: proposal}) && n == 1:
 		return int64(2)
 	}
 	return n
