@@ -233,7 +233,7 @@ func (w *wait) attempt(kind wire.Kind) bool {
 	}
 	within := c.opts.bounds.Limit(l.opts.TTL)
 	within.Hurry = !w.once // TryLock waits for all votes, which make its error more exact
-	err := w.set(kind, within)
+	err := w.attemptWithin(kind, within)
 	if err != nil {
 		l.kind.explain(w, err)
 	}
@@ -387,13 +387,13 @@ func (w *wait) revokes() error {
 	return nil
 }
 
-// set makes a round of SETs and, unless the round is won, sends the releases that undo it. The releases go to all masters,
+// attemptWithin makes a round of SETs and, unless the round is won, sends the releases that undo it. The releases go to all masters,
 // whatever they have answered: a master that refused, or whose answer was lost, may have set the key. The round is kept,
 // since later votes say whether other clients contend for the lock.
 //
 // within says how long the masters may take to answer. An attempt to merge the names of a set has a claim already, and is
 // not undone.
-func (w *wait) set(kind wire.Kind, within quorum.Limit) error {
+func (w *wait) attemptWithin(kind wire.Kind, within quorum.Limit) error {
 	l, c := w.locker, w.locker.client
 	validity := c.opts.bounds.Validity(l.opts.TTL)
 	all := &struct { // in one allocation

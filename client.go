@@ -30,33 +30,42 @@ import (
 // A Client holds the connections to the masters. A program needs one Client for each set of masters. Its methods
 // are safe for concurrent use.
 type Client struct {
-	opts      *Options // immutable
-	clock     clock.Clock
-	masters   []*master.Master
-	group     *quorum.Group   // of the masters
-	servers   *master.Servers // what is known of all masters
-	names     masterNames     // Options.Names
-	pools     []*redis.Pool   // closed by Close; nil after New
+	// Immutable.
+	opts    *Options
+	clock   clock.Clock
+	names   masterNames   // Options.Names
+	id      string        // for wake-ups; "": there are none
+	pools   []*redis.Pool // closed by Close; nil after New
+	masters []*master.Master
+	group   *quorum.Group   // of the masters
+	servers *master.Servers // what is known of all masters
+
+	// Waiting: who is next among the goroutines of this Client, and what the masters say.
 	gates     gate.Gates
-	renewals  *renew.Scheduler
 	waits     *waits.Waits
 	grants    waits.Grants
+	crowds    crowds        // of goroutines that want permits
+	permits   atomic.Uint64 // how many acquisitions of permits have begun
+	releases  *turns.Releases
+	contended *recent.Set    // the sets that had to acquire their names one by one, by key
+	flights   flight.Flights // of SingleFlight
+
+	// Holding.
+	renewals  *renew.Scheduler
+	fences    *fence.Numbers
 	entrances entrances               // of names with readers, or with a lock that may be kept
 	kept      recent.Order[*entrance] // locks that may be kept
-	crowds    crowds                  // of goroutines that want permits
-	permits   atomic.Uint64           // how many acquisitions of permits have begun
-	id        string                  // immutable; for wake-ups; "": there are none
-	releases  *turns.Releases
-	fences    *fence.Numbers
-	contended *recent.Set     // the sets that had to acquire their names one by one, by key
-	flights   flight.Flights  // of SingleFlight
-	owners    *holding.Owners // of locks that a goroutine waits for
-	notices   *notices.Notices
-	events    notices.Events
-	closing   chan struct{} // closed when Close or Shutdown begins
-	refuse    sync.Once     // closes closing
-	closed    chan struct{} // closed when Close has ended
-	calls     *calls.Calls  // that may still send commands; ended by Close
+
+	// Telling users.
+	notices *notices.Notices
+	events  notices.Events
+	owners  *holding.Owners // of locks that a goroutine waits for
+
+	// Ending.
+	calls   *calls.Calls  // that may still send commands; ended by Close
+	refuse  sync.Once     // closes closing
+	closing chan struct{} // closed when Close or Shutdown begins
+	closed  chan struct{} // closed when Close has ended
 }
 
 // newClient returns a Client of the masters that pools lead to.
