@@ -384,9 +384,9 @@ func TestDoctorSaysWhatToDoAboutAnAddress(t *testing.T) {
 	}()
 	for _, tt := range []struct{ name, url, addr, want, advice string }{
 		{"wrong password", "redis://:s3kret2@" + s.Addr(), s.Addr(), "access denied: WRONGPASS", "the user or the password in the URL is wrong"},
-		{"no password", s.Addr(), s.Addr(), "access denied: a password is required", "use redis://user:password@host:port"},
+		{"no password", s.Addr(), s.Addr(), "access denied: NOAUTH Authentication required", "use a URL with the password, such as redis://user:password@host:port or redis://:password@host:port"},
 		{"TLS asked of a plain port", "rediss://:s3kret@" + s.Addr(), s.Addr(), "not reachable: it does not speak TLS", "use redis://, or the server's port for TLS"},
-		{"a mail server", plainWeb.Addr().String(), plainWeb.Addr().String(), "not reachable: it does not speak the Redis protocol", "is this the port of a Redis server, and without TLS?"},
+		{"a mail server", plainWeb.Addr().String(), plainWeb.Addr().String(), "not reachable: it does not speak the Redis protocol: it answers \"220 mail.example ESMTP\"", "is this the port of a Redis server?"},
 		{"TLS asked of a mail server", "rediss://" + plainWeb.Addr().String(), plainWeb.Addr().String(), "not reachable: it does not speak TLS", "use redis://, or the server's port for TLS"},
 		{"nobody listens", "127.0.0.1:1", "127.0.0.1:1", "not reachable: connection refused", "no server listens at this address"},
 	} {

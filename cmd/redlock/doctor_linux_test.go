@@ -26,7 +26,7 @@ func TestDoctorConnectsByTLSAndSaysWhyItFails(t *testing.T) {
 	masters := "rediss://:s3kret@" + s.Addr()
 	wantRow(t, runDoctor(t, exitNoQuorum, masters), s.Addr(), "no", "-", "not reachable: its certificate is signed by an unknown authority")
 	asked := strings.Replace(masters, "rediss", "redis", 1)
-	wantRow(t, runDoctor(t, exitNoQuorum, asked), s.Addr(), "no", "-", "not reachable: it closed the connection")
+	wantRow(t, runDoctor(t, exitNoQuorum, asked), s.Addr(), "no", "-", "not reachable: it speaks TLS only")
 
 	roots := filepath.Join(t.TempDir(), "roots.pem")
 	text := pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: web.Certificate().Raw})

@@ -45,7 +45,7 @@ func TestDoctorSaysWhatIsWrongWithEachMaster(t *testing.T) {
 	}
 	out := runDoctor(t, exitNoQuorum, list, "--adopt", "--force")
 	wantRow(t, out, "127.0.0.1:1", "no", "-", "not reachable: connection refused")
-	wantRow(t, out, noPassword, "no", "-", "access denied: a password is required")
+	wantRow(t, out, noPassword, "no", "-", "access denied: NOAUTH Authentication required")
 	wantRow(t, out, up.Addr(), "yes", "master", "adopted")
 	wantRow(t, out, killed.Addr(), "no", "-", "not reachable: ")
 	wantRow(t, out, frozen.Addr(), "no", "-", "not reachable: no answer within "+doctorPatience.String())

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bytes"
 	"context"
 	"crypto/tls"
 	"crypto/x509"
@@ -18,6 +19,7 @@ import (
 
 	"github.com/redlock-go/redlock/internal/masterurl"
 	"github.com/redlock-go/redlock/internal/redisconn"
+	"github.com/redlock-go/redlock/internal/remedy"
 )
 
 // mastersEnv is the environment variable that is used without --masters.
@@ -105,6 +107,9 @@ func mastersIn(cmd *cli.Command, source, list string) ([]master, error) {
 	return masters, nil
 }
 
+// byteOrderMark is what some editors write at the beginning of a file.
+const byteOrderMark = "\ufeff"
+
 // mastersFileMost is how large a file of masters may be, in bytes.
 const mastersFileMost = 1 << 20
 
@@ -123,8 +128,11 @@ func mastersFile(name string) (string, error) {
 	case len(text) > mastersFileMost:
 		return "", fmt.Errorf("%s is larger than %d bytes", name, mastersFileMost)
 	}
+	if bytes.HasPrefix(text, []byte("\xff\xfe")) || bytes.HasPrefix(text, []byte("\xfe\xff")) {
+		return "", fmt.Errorf("%s is UTF-16: save it as UTF-8", name)
+	}
 	var urls []string
-	for line := range strings.Lines(string(text)) {
+	for line := range strings.Lines(strings.TrimPrefix(string(text), byteOrderMark)) {
 		if line = strings.TrimSpace(line); line != "" && line[0] != '#' {
 			urls = append(urls, line)
 		}
@@ -206,9 +214,18 @@ func rawURLs(masters []master) []string {
 }
 
 // dial connects to the master within patience. Each reply after that may take as long.
-// Everything is bounded, since a frozen server still accepts connections.
+// Everything is bounded, since a frozen server still accepts connections. The first command is a
+// short one, which needs no right: what a server without a place for us says is the reply to that.
 func (m master) dial(ctx context.Context, patience time.Duration) (redis.Conn, error) {
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
-	return m.Dial(ctx, m.config, redis.DialReadTimeout(patience), redis.DialWriteTimeout(patience))
+	conn, err := m.Dial(ctx, m.config, redis.DialReadTimeout(patience), redis.DialWriteTimeout(patience))
+	if err != nil {
+		return nil, err
+	}
+	if _, err := conn.Do("HELLO"); err != nil && (conn.Err() != nil || remedy.Ends(err)) {
+		conn.Close()
+		return nil, redisconn.PrintableError(err)
+	}
+	return conn, nil
 }

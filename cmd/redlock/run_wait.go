@@ -114,32 +114,9 @@ func (w *lockWait) explain(ctx context.Context, client *redlock.Client, err erro
 	hint := "a majority of the masters must answer; redlock doctor says more"
 	if errors.Is(err, redlock.ErrQuarantined) {
 		hint = "wait until the quarantine ends; or, only if nobody holds a lock on these masters: redlock doctor " + adoptFlags(len(w.masters))
-	} else if advice := adviceOn(ctx, w.masters); len(advice) > 0 {
-		hint += ". " + strings.Join(advice, "; ")
 	}
 	text := strings.TrimPrefix(err.Error(), "redlock: ")
 	return &statusError{exitNoQuorum, withHint(fmt.Errorf("no quorum of the masters%s: %s", waited, text), hint)}
-}
-
-// adviceOn returns what to do about masters that cannot be reached, or do not let us in.
-func adviceOn(ctx context.Context, masters []master) (lines []string) {
-	advice := make([]string, len(masters))
-	atOnce(masters, func(i int, m master) {
-		conn, err := m.dial(ctx, doctorPatience)
-		if err == nil {
-			_, err = conn.Do("PING")
-			conn.Close()
-		}
-		if err != nil {
-			advice[i], _ = failureOf(err)
-		}
-	})
-	for i, m := range masters {
-		if advice[i] != "" {
-			lines = append(lines, m.Address()+": "+advice[i])
-		}
-	}
-	return lines
 }
 
 // holderOf returns who holds the lock, after an attempt that failed with err.

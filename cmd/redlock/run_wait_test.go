@@ -25,10 +25,10 @@ func TestRunSaysWhatToDoAboutAddresses(t *testing.T) {
 	t.Parallel()
 	s := redisserver.StartTB(t, 1)[0]
 	for _, tt := range []struct{ url, want string }{
-		{"127.0.0.1:1", "127.0.0.1:1: no server listens at this address"},
-		{"rediss://" + s.Addr(), s.Addr() + ": use redis://, or the server's port for TLS"},
+		{"127.0.0.1:1", "127.0.0.1:1: connection refused (no server listens at this address)"},
+		{"rediss://" + s.Addr(), s.Addr() + ": it does not speak TLS (use redis://, or the server's port for TLS)"},
 	} {
 		r := startRun(t, tt.url, []string{"--wait", "0"}, "exit", "0")
-		r.wantEnd(exitNoQuorum, "redlock: hint: a majority of the masters must answer; redlock doctor says more. "+tt.want+"\n")
+		r.wantEnd(exitNoQuorum, tt.want, "redlock: hint: a majority of the masters must answer; redlock doctor says more\n")
 	}
 }

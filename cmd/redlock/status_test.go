@@ -286,7 +286,7 @@ func TestTheRightsForStatusAreEnoughAndTheLeast(t *testing.T) {
 func TestMastersCanBeReadFromAFile(t *testing.T) {
 	_, masters := embedMasters(t, 3)
 	file := filepath.Join(t.TempDir(), "masters")
-	text := "# the masters of the shop\n\n" + strings.Replace(strings.Replace(masters, ",", "\n  ", 1), ",", ", ", 1) + "\n"
+	text := byteOrderMark + "# the masters of the shop\n\n" + strings.Replace(strings.Replace(masters, ",", "\n  ", 1), ",", ", ", 1) + "\n"
 	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
 		t.Fatal(err)
 	}
@@ -296,6 +296,7 @@ func TestMastersCanBeReadFromAFile(t *testing.T) {
 	runCommandLine(t, exitOK, "", "doctor")
 	for _, tt := range []struct{ name, text, want string }{
 		{"a bad URL", "h:1\n# x\nredis://:s3kret@\n", "redlock: error: " + file + ": URL 2: no host"},
+		{"UTF-16", "\xff\xfeh\x00:\x001\x00", "redlock: error: --masters: " + file + " is UTF-16: save it as UTF-8"},
 		{"nothing", "\n#\n", "redlock: error: " + file + ": URL 1: empty"},
 		{"too much", strings.Repeat("#\n", 1<<20), "redlock: error: --masters: " + file + " is larger than 1048576 bytes"},
 	} {

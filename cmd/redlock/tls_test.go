@@ -106,8 +106,8 @@ func TestTheFlagsForTLS(t *testing.T) {
 		flags []string
 		want  string
 	}{
-		{"no authority", []string{"--cert", cert, "--key", key}, "its certificate is signed by an unknown authority (--ca FILE trusts an authority; the system's file is SSL_CERT_FILE)"},
-		{"no certificate", []string{"--ca", cert}, "it wants a client's certificate (use --cert FILE and --key FILE)"},
+		{"no authority", []string{"--cert", cert, "--key", key}, "its certificate is signed by an unknown authority (trust the authority: Options.TLSConfig, --ca FILE, or SSL_CERT_FILE)"},
+		{"no certificate", []string{"--ca", cert}, "it wants a client's certificate (use Options.TLSConfig, or --cert FILE and --key FILE)"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			out, _ := runCommandLine(t, exitNoQuorum, "", append([]string{"status", "--masters", masters}, tt.flags...)...)

@@ -64,7 +64,7 @@ func TestMastersThatHangAreDownAfterDialTimeout(t *testing.T) {
 		if took := time.Since(start); took != 400*time.Millisecond {
 			t.Errorf("TryLockContext took %v, want DialTimeout", took)
 		}
-		if locktest.Outcome(err) != "no quorum" || !strings.Contains(err.Error(), "no connection within 400ms") {
+		if locktest.Outcome(err) != "no quorum" || !strings.Contains(err.Error(), "no answer within 400ms (is the server up") {
 			t.Errorf("TryLockContext = %v, want it to say that there is no connection", err)
 		}
 		if errors.Is(err, context.DeadlineExceeded) {

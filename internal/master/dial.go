@@ -3,12 +3,12 @@ package master
 import (
 	"context"
 	"errors"
-	"fmt"
 	"time"
 
 	"github.com/gomodule/redigo/redis"
 
 	"github.com/redlock-go/redlock/internal/redisconn"
+	"github.com/redlock-go/redlock/internal/remedy"
 )
 
 // A dialer keeps one connection, until it is closed. It has one dial under way at a time.
@@ -114,10 +114,32 @@ func (d *dialer) dial(ctx context.Context) (r dialled) {
 	if r.err = redisconn.Check(r.conn); r.err != nil {
 		return r
 	}
-	if r.peer, r.err = d.greet(ctx, r.conn); r.err != nil {
+	if r.peer, r.err = d.greet(ctx, &greeted{ConnWithTimeout: r.conn.(redis.ConnWithTimeout)}); r.err != nil {
 		redisconn.Discard(r.conn)
 	}
 	return r
+}
+
+// A greeted is a connection that is made ready. A server that has no place for a client, or accepts none from its address, says so by an
+// error reply, and closes the connection. That reply is the reason for the end. It comes in the place of the first reply.
+type greeted struct {
+	redis.ConnWithTimeout
+	replies int
+	said    error // the first reply, if it was an error and there was no other
+}
+
+func (g *greeted) ReceiveWithTimeout(timeout time.Duration) (reply any, err error) {
+	reply, err = g.ConnWithTimeout.ReceiveWithTimeout(timeout)
+	switch {
+	case redisconn.IsReply(err) && g.replies == 0:
+		g.said = err
+	case redisconn.IsReply(err), err == nil:
+		g.said = nil
+	case g.said != nil && !redisconn.IsTimeout(err):
+		return nil, g.said
+	}
+	g.replies++
+	return reply, err
 }
 
 // await waits for the dial under way, if there is one, and discards the connection.
@@ -131,13 +153,12 @@ func (d *dialer) await() {
 	d.pending = nil
 }
 
-// errorOf words a failure to connect. The result matches no context's error: callers of the library
-// must not take it for the end of their own contexts.
+// errorOf words a failure to connect.
 func (d *dialer) errorOf(err error) error {
 	if redisconn.IsTimeout(err) {
-		return fmt.Errorf("no connection within %v", d.cfg.DialTimeout)
+		err = &remedy.LateError{Within: d.cfg.DialTimeout}
 	}
-	return err
+	return remedy.With(err)
 }
 
 // borrow takes a connection from the pool. If a pool with Wait is closed while ctx ends, redigo's

@@ -10,6 +10,7 @@ import (
 	"github.com/redlock-go/redlock/internal/clock"
 	"github.com/redlock-go/redlock/internal/incarnation"
 	"github.com/redlock-go/redlock/internal/redisconn"
+	"github.com/redlock-go/redlock/internal/remedy"
 	"github.com/redlock-go/redlock/internal/wire"
 )
 
@@ -192,7 +193,7 @@ func (s *supervisor) ask(ctx context.Context, conn redis.Conn) (p peer, err erro
 		return p, err
 	}
 	there, err := redis.Ints(redisconn.Receive(ctx, conn))
-	if err != nil && conn.Err() != nil {
+	if err != nil && (conn.Err() != nil || remedy.Ends(err)) {
 		return p, err
 	}
 	for i, script := range wire.Scripts {

@@ -8,6 +8,8 @@ import (
 	"net/url"
 	"strconv"
 	"strings"
+	"sync"
+	"time"
 
 	"github.com/gomodule/redigo/redis"
 
@@ -28,22 +30,71 @@ func (u URL) Dial(ctx context.Context, config *tls.Config, options ...redis.Dial
 // Connect connects to the master, with TLS for a rediss URL, before ctx ends. It does not log in. For TLS it
 // uses a copy of config, in which an empty ServerName is set from the URL. A nil config trusts the roots of
 // the system. The connection limits the size of replies: see redisconn.Bounded.
+//
+// If one side speaks TLS and the other does not, the error is ErrNoTLS, or that of the first Read is ErrOnlyTLS, as far as this can be
+// told.
 func (u URL) Connect(ctx context.Context, config *tls.Config) (net.Conn, error) {
 	conn, err := new(net.Dialer).DialContext(ctx, u.network, u.address)
 	if err != nil {
 		return nil, err
 	}
 	if !u.tls {
-		return redisconn.Bounded(conn), nil
+		bounded := redisconn.Bounded(conn)
+		bounded.Unanswered = func(err error) error {
+			if u.network == "tcp" && u.speaksTLS() {
+				return ErrOnlyTLS
+			}
+			return err
+		}
+		return bounded, nil
 	}
-	// Redigo's own handshake ignores ctx.
 	secure := tls.Client(conn, u.tlsConfig(config))
-	if err := secure.HandshakeContext(ctx); err != nil {
+	if err := u.handshake(ctx, secure); err != nil {
 		conn.Close()
-		return nil, &HandshakeError{err}
+		return nil, err
 	}
 	return redisconn.Bounded(secure), nil
 }
+
+// handshakePatience is how long a handshake may take before it is found out whether the server speaks TLS at all.
+const handshakePatience = 500 * time.Millisecond
+
+// handshake shakes hands before ctx ends: redigo's own handshake ignores ctx. If that takes long, another connection finds out whether the server
+// speaks TLS at all. Redis without TLS does not answer the beginning of a handshake: it waits for the end of a line.
+func (u URL) handshake(ctx context.Context, secure *tls.Conn) error {
+	patience := handshakePatience
+	if deadline, has := ctx.Deadline(); has {
+		patience = min(patience, time.Until(deadline)/2)
+	}
+	ctx, end := context.WithCancelCause(ctx)
+	var trial sync.WaitGroup
+	trial.Add(1)
+	begins := time.AfterFunc(patience, func() {
+		defer trial.Done()
+		if u.speaksPlain(ctx) {
+			end(ErrNoTLS)
+		}
+	})
+	err := secure.HandshakeContext(ctx)
+	end(nil)
+	if begins.Stop() {
+		trial.Done()
+	}
+	trial.Wait()
+	switch {
+	case err == nil:
+		return nil
+	case context.Cause(ctx) == ErrNoTLS:
+		return ErrNoTLS
+	}
+	return &HandshakeError{err}
+}
+
+// Errors of Connect.
+var (
+	ErrNoTLS   = errors.New("TLS handshake: the server does not speak TLS")
+	ErrOnlyTLS = errors.New("the server speaks TLS only")
+)
 
 // A HandshakeError says that the connection to a server succeeded, but the TLS handshake failed.
 type HandshakeError struct {
@@ -53,6 +104,44 @@ type HandshakeError struct {
 func (e *HandshakeError) Error() string { return "TLS handshake: " + e.Err.Error() }
 
 func (e *HandshakeError) Unwrap() error { return e.Err }
+
+// trialTime bounds the second connection by which Connect finds out why the first one fails.
+const trialTime = 250 * time.Millisecond
+
+// speaksPlain reports whether the server answers a command without TLS. No password is sent.
+func (u URL) speaksPlain(ctx context.Context) bool {
+	return u.try(ctx, func(conn net.Conn) bool {
+		first := make([]byte, 1)
+		_, err := conn.Write([]byte("PING\r\n"))
+		if err == nil {
+			_, err = conn.Read(first)
+		}
+		return err == nil && (first[0] == '+' || first[0] == '-')
+	})
+}
+
+// speaksTLS reports whether the server shakes hands, or refuses to by an alert. The certificate does not matter: nothing is sent.
+func (u URL) speaksTLS() bool {
+	return u.try(context.Background(), func(conn net.Conn) bool {
+		config := u.tlsConfig(nil)
+		config.InsecureSkipVerify = true
+		err := tls.Client(conn, config).Handshake()
+		return err == nil || strings.Contains(err.Error(), "remote error: tls: ")
+	})
+}
+
+// try calls f with another connection to the server, which is closed when ctx ends.
+func (u URL) try(ctx context.Context, f func(net.Conn) bool) bool {
+	ctx, cancel := context.WithTimeout(ctx, trialTime)
+	defer cancel()
+	conn, err := new(net.Dialer).DialContext(ctx, u.network, u.address)
+	if err != nil {
+		return false
+	}
+	defer conn.Close()
+	defer context.AfterFunc(ctx, func() { conn.Close() })()
+	return f(conn)
+}
 
 // At returns a redis URL of another address, with the credentials and the database of u. The result contains
 // the password.

@@ -2,9 +2,6 @@ package notices
 
 import (
 	"context"
-	"crypto/tls"
-	"crypto/x509"
-	"errors"
 	"log/slog"
 	"slices"
 	"strings"
@@ -12,6 +9,7 @@ import (
 
 	"github.com/redlock-go/redlock/internal/master"
 	"github.com/redlock-go/redlock/internal/reasons"
+	"github.com/redlock-go/redlock/internal/remedy"
 )
 
 // How long a line about a master is delayed, so that it can name further masters. Dead masters are found at
@@ -73,23 +71,12 @@ func badMessage(s master.Status) string {
 		return msgNoPassword
 	case strings.Contains(text, "NOPERM"):
 		return msgRights
-	case isTLS(s.Err):
+	case remedy.IsTLS(s.Err):
 		return msgTLS
 	case s.State == master.Refused:
 		return msgRefused
 	}
 	return msgDown
-}
-
-// isTLS reports whether err is a failure of TLS, not of the network.
-func isTLS(err error) bool {
-	var (
-		alert     tls.AlertError
-		verify    *tls.CertificateVerificationError
-		authority x509.UnknownAuthorityError
-	)
-	return errors.As(err, &alert) || errors.As(err, &verify) || errors.As(err, &authority) ||
-		strings.Contains(err.Error(), "tls: ") // most errors of package tls have no type
 }
 
 func isBad(s master.State) bool { return s == master.Down || s == master.Refused }

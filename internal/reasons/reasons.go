@@ -16,6 +16,7 @@ import (
 	"github.com/redlock-go/redlock/internal/master"
 	"github.com/redlock-go/redlock/internal/quorum"
 	"github.com/redlock-go/redlock/internal/redisconn"
+	"github.com/redlock-go/redlock/internal/remedy"
 )
 
 // A Failure is why one master did not execute a command.
@@ -113,8 +114,8 @@ func Kind(errs ...error) string {
 func isUnreachable(err error) bool {
 	var network net.Error
 	text := err.Error()
-	return errors.As(err, &network) || errors.Is(err, io.EOF) ||
-		strings.HasPrefix(text, "connection ") || strings.HasPrefix(text, "no connection ") // texts of package master
+	return errors.As(err, &network) || errors.Is(err, io.EOF) || as[*remedy.LateError](err) != nil ||
+		strings.HasPrefix(text, "connection ") // texts of package master
 }
 
 func withoutDigits(text string) string {
@@ -129,6 +130,9 @@ func withoutDigits(text string) string {
 // Plain returns err's text on one line, without the addresses of a network error: the master's name is shown
 // anyway, and the local address differs from master to master.
 func Plain(err error) string {
+	if redisconn.IsReply(err) {
+		err = remedy.With(err)
+	}
 	text := OneLine(err)
 	if strings.Contains(text, scriptDenied) {
 		text += " (redlock doctor names it)"

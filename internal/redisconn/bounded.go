@@ -1,8 +1,10 @@
 package redisconn
 
 import (
+	"fmt"
 	"net"
 	"strconv"
+	"strings"
 	"time"
 )
 
@@ -24,6 +26,12 @@ func Bounded(conn net.Conn) *BoundedConn { return &BoundedConn{Conn: conn} }
 // One goroutine at a time reads, and only that goroutine sets the read deadline.
 type BoundedConn struct {
 	net.Conn
+	// Unanswered returns the error to report instead of err, if the connection ends with err before the server has sent anything. Nil: err
+	// itself. It must be set before the first Read.
+	Unanswered func(err error) error
+
+	answered bool // the server has sent something
+
 	skip   int    // bytes left of the current string
 	line   []byte // the beginning of the current line
 	length int    // bytes of the current line so far
@@ -62,6 +70,14 @@ func (b *BoundedConn) Read(p []byte) (int, error) {
 		}
 	}
 	n, err := b.Conn.Read(p)
+	if !b.answered {
+		if n > 0 && !strings.ContainsRune(typesOfReplies, rune(p[0])) {
+			return 0, &ForeignError{firstLine(p[:n])}
+		} else if n == 0 && err != nil && !IsTimeout(err) && b.Unanswered != nil {
+			err = b.Unanswered(err)
+		}
+		b.answered = true
+	}
 	for rest := p[:n]; len(rest) > 0; {
 		if b.skip > 0 {
 			k := min(b.skip, len(rest))
@@ -86,6 +102,27 @@ func (b *BoundedConn) Read(p []byte) (int, error) {
 		b.line, b.length = b.line[:0], 0
 	}
 	return n, err
+}
+
+// typesOfReplies are the bytes with which replies begin. An empty line is a reply to redigo.
+const typesOfReplies = "+-:$*\r\n"
+
+// A ForeignError says that what a server has sent first is no reply.
+type ForeignError struct {
+	Line string // the beginning of it
+}
+
+func (e *ForeignError) Error() string {
+	return fmt.Sprintf("it does not speak the Redis protocol: it answers %q", e.Line)
+}
+
+// TLS reports whether the server has sent an alert of TLS: it expects TLS.
+func (e *ForeignError) TLS() bool { return strings.HasPrefix(e.Line, "\x15\x03") }
+
+// firstLine returns the beginning of the first line of text.
+func firstLine(text []byte) string {
+	line, _, _ := strings.Cut(string(text[:min(len(text), 60)]), "\n")
+	return strings.TrimSpace(line)
 }
 
 // lengthMost is how many bytes of a line are kept: more than any length within the bounds has.
