@@ -30,10 +30,16 @@ import (
 // the lease has its TTL from then on. A claim is released if it has had votes for as long as a grant lasts, or if fewer
 // than a quorum of masters answer. After a random delay another one is registered, with another token.
 
-// canBeGranted reports whether these options allow that a release grants the lock to a wait. The lease would be short until
+// canBeGranted reports whether these options allow that a release grants the lock to a wait. The lease is short until
 // its first renewal. grantFor says whether the masters allow it, too.
 func (o *Options) canBeGranted(opts LockOptions) bool {
-	return !o.DisableWakeups && opts.RenewEvery >= 0 && opts.TTL >= wire.GrantLeast
+	return !o.DisableWakeups && opts.bears(wire.GrantLeast)
+}
+
+// bears reports whether a lease with these options may begin with a grant of g. A lease that is not renewed begins when its keys were
+// extended, and must then last for clearly longer than g: see winsAt.
+func (o *LockOptions) bears(g time.Duration) bool {
+	return o.TTL >= g && (o.RenewEvery >= 0 || o.TTL >= 2*g)
 }
 
 // grantFor returns for how long the lock may be granted, in docs/grant.md called g. It returns 0 if the lock cannot be
@@ -44,7 +50,11 @@ func (w *call) grantFor() time.Duration {
 	if !l.grantable {
 		return 0
 	}
-	return l.on.grantFor(c, c.opts.bounds.Grant(l.opts.TTL, c.group.RoundTrip()))
+	g := c.opts.bounds.Grant(l.opts.TTL, c.group.RoundTrip())
+	if !l.opts.bears(g) {
+		g = 0
+	}
+	return l.on.grantFor(c, g)
 }
 
 // claiming is the part of a contender that registers claims, one after the other: what it knows of them, and what it decides. While there is
@@ -182,7 +192,7 @@ func (q *claiming) await(now clock.Reading) (next time.Time, more bool) {
 	switch {
 	case won != nil && q.gaveValue(): // it has come since contend looked for it, as a rule just before the last grant
 		return now.Time(), false
-	case won != nil && won.Left >= c.opts.bounds.WinsAt(q.claim.G):
+	case won != nil && won.Left >= q.winsAt():
 		return now.Time(), q.win(now, won)
 	case won != nil && won.Slots != nil && (q.woken || q.pending) && !q.once: // a poll tells for how long the slots live
 	case won != nil && won.Slots != nil: // its votes end soon
@@ -223,6 +233,15 @@ func (q *claiming) await(now clock.Reading) (next time.Time, more bool) {
 	}
 	q.ask(q.locker.on.poll(q, now), q.claim.G)
 	return now.Time(), true
+}
+
+// winsAt returns for how long the votes of the claim must last at least if they are to become a lease. Those of a lease that is not renewed
+// must last for longer than a grant, so its keys are extended first.
+func (q *claiming) winsAt() time.Duration {
+	if q.locker.opts.RenewEvery < 0 {
+		return q.claim.G + 1
+	}
+	return q.locker.client.opts.bounds.WinsAt(q.claim.G)
 }
 
 // pollOne polls one master that is up, the next in turn, which leaves a free key alone. It reports false if the schedule has stopped.

@@ -62,7 +62,7 @@ func (c *Client) NewRWLocker(name string, opts *LockOptions) (*RWLocker, error) 
 	for _, side := range []*Locker{&rw.writer, &rw.reader} {
 		side.client, side.name, side.key, side.opts, side.terms, side.on = c, l.name, l.key, l.opts, l.terms, l.on
 	}
-	rw.writer.kind = writer{l.kind, c.opts.DisableWakeups}
+	rw.writer.kind, rw.writer.grantable = writer{l.kind, c.opts.DisableWakeups}, l.grantable
 	rw.reader.terms = l.terms.ForReaders()
 	rw.readers = &c.entrances.of(c, l.key).readers
 	rw.reader.kind = rw.readers

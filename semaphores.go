@@ -68,7 +68,7 @@ func (c *Client) NewSemaphore(name string, limit int, opts *LockOptions) (*Semap
 		return nil, err
 	case limit < 1 || limit > wire.LimitMost:
 		return nil, fmt.Errorf("redlock: a Semaphore has a limit of %d; it must be from 1 to %d", limit, wire.LimitMost)
-	case !c.opts.canBeGranted(o):
+	case o.RenewEvery < 0 || !c.opts.canBeGranted(o):
 		return nil, fmt.Errorf("redlock: a Semaphore needs wake-ups, renewals, and a TTL of %v or more", wire.GrantLeast)
 	}
 	o.Keep = 0

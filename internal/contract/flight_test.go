@@ -560,7 +560,7 @@ func TestSingleFlightTakesTurnsWithOthers(t *testing.T) {
 		locked := locktest.Enter(locker)
 		all := []<-chan landing{
 			f.start(connected(t, ms, nil)),
-			f.start(connected(t, ms, &redlock.Options{LockOptions: redlock.LockOptions{RenewEvery: -1}})),
+			f.start(connected(t, ms, &redlock.Options{LockOptions: redlock.LockOptions{TTL: wire.GrantLeast - time.Millisecond}})),
 			f.start(connected(t, ms, &redlock.Options{DisableWakeups: true})),
 		}
 		time.Sleep(100 * time.Millisecond)

@@ -84,7 +84,8 @@ func TestAGrantedLeaseIsShortUntilItsFirstRenewal(t *testing.T) {
 	})
 }
 
-func TestALockIsNotGrantedToALeaseThatIsNotRenewed(t *testing.T) {
+// A grant is short, and such a lease is never renewed. So its keys are extended before it begins.
+func TestALeaseThatIsNotRenewedHasItsWholeTTLAfterAWait(t *testing.T) {
 	bubble(t, 3, func(t *testing.T, ms *redlocktest.Masters) {
 		opts := &redlock.Options{LockOptions: redlock.LockOptions{RenewEvery: -1}}
 		for range 10 {

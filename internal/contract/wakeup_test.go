@@ -413,7 +413,7 @@ func TestAWakeUpThatNobodyWantsIsPassedOn(t *testing.T) {
 		// The first client leaves. Its entries are put back, as if the commands by which it left had been lost. So
 		// it is woken although it no longer waits.
 		opts := lazy()
-		opts.LockOptions.RenewEvery = -1 // it is woken, and never granted the lock
+		opts.LockOptions.TTL = wire.GrantLeast - time.Millisecond // it is woken, and never granted the lock
 		first := connected(t, ms, opts)
 		ctx, cancel := context.WithCancel(t.Context())
 		go first.Locker("a").LockContext(ctx)
