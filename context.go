@@ -40,7 +40,7 @@ func (l *Locker) TryLockContext(ctx context.Context) error {
 // sent to all masters even if ctx has ended. The error
 //
 //   - is nil if the lease lasted until now and a quorum answered;
-//   - is ErrNotHeld if l is not locked;
+//   - matches ErrNotHeld if l is not locked;
 //   - matches ErrLost if the lease had ended before: then another client may have held the lock meanwhile;
 //   - is a *QuorumError if too few masters answered within NodeTimeout;
 //   - matches ctx.Err if ctx ended first;
@@ -51,7 +51,11 @@ func (l *Locker) TryLockContext(ctx context.Context) error {
 func (l *Locker) UnlockContext(ctx context.Context) error {
 	mustBeMade(l.client, "Locker")
 	ctx.Done() // a nil ctx panics before anything has changed
-	return l.kind.unlock(ctx, l, true)
+	err := l.kind.unlock(ctx, l, true)
+	if err == ErrNotHeld {
+		return fmt.Errorf("%w%s", err, l.heldOtherwise())
+	}
+	return err
 }
 
 // Do calls f while it holds the lock. It waits for the lock like LockContext. If that fails, Do returns the

@@ -275,10 +275,15 @@ type doError struct {
 }
 
 func (e *doError) Error() string {
+	lost := e.lost.Error()
 	if e.err == nil {
-		return e.lost.Error()
+		return lost
 	}
-	return e.lost.Error() + "; the function returned: " + reasons.OneLine(e.err)
+	said := reasons.OneLine(e.err)
+	if strings.Contains(said, lost) { // the function returned the cause of its context, which says the same
+		return said
+	}
+	return lost + "; the function returned: " + said
 }
 
 func (e *doError) Unwrap() []error {

@@ -60,7 +60,7 @@ func (l *Locker) TryLock() bool {
 	return l.TryLockContext(context.Background()) == nil
 }
 
-// Unlock unlocks l. It panics if l is not locked on entry. It queues the release for all masters and returns
+// Unlock unlocks l. It panics if l is not locked on entry, even if another Locker of the name is. It queues the release for all masters and returns
 // without waiting for them. If another goroutine waits for the lock, the lease may be handed over instead:
 // see LockOptions.Handover. If nobody waits, the lock may stay with the Client: see LockOptions.Keep. If the lease was
 // lost before, Unlock sends nothing.
@@ -71,8 +71,30 @@ func (l *Locker) TryLock() bool {
 func (l *Locker) Unlock() {
 	mustBeMade(l.client, "Locker")
 	if l.kind.unlock(context.Background(), l, false) == ErrNotHeld {
-		panic("redlock: unlock of unlocked Locker")
+		panic("redlock: unlock of unlocked Locker" + l.heldOtherwise())
 	}
+}
+
+// heldOtherwise says who holds l in this Client, for the error of an Unlock of a Locker that is not locked. Such an Unlock does not unlock
+// another Locker of the name: that one may belong to another goroutine, and the Unlock may be the second of its own goroutine.
+func (l *Locker) heldOtherwise() string {
+	names, keys := l.names, l.keys
+	if keys == nil {
+		names, keys = []string{l.name}, []string{l.key}
+	}
+	for i, key := range keys {
+		note := l.client.gates.Last(key)
+		if e := l.client.entrances.of(l.client, key); e.tenure.Load() != nil && !e.state.Load().Held() {
+			continue // it is kept
+		}
+		switch note {
+		case errOwnReaders:
+			return ": readers of this Client hold " + quote(names[i]) + "; they call RUnlock"
+		case ErrHeld, errHeldInSet:
+			return ": another Locker of this Client holds " + quote(names[i]) + "; unlock the Locker that was locked"
+		}
+	}
+	return ""
 }
 
 // Name returns the name that was given to Client.Locker. If there are several, it returns all of them in the

@@ -17,14 +17,15 @@ import (
 )
 
 // Options are the settings of a Client. A nil *Options, and a zero field, mean defaults. A Client copies its
-// Options, so later changes have no effect. No duration may be above a week.
+// Options, so later changes have no effect. No duration may be above a week. One
+// that is above zero and below a millisecond is an error: its unit is missing.
 type Options struct {
 	// LockOptions are the settings of the Lockers that Client.Locker returns.
 	LockOptions LockOptions
 
 	// Prefix and the name together form the Redis key of a lock. The default is empty: the key is the name.
 	// Redlock clients in other languages use the same key, so locks exclude each other across languages.
-	// Prefix and name together must not be longer than 64 KiB.
+	// Prefix and name together must not be longer than 64 KiB. A Prefix that begins with "redlock:" is an error.
 	Prefix string
 
 	// Names are the names of the masters in errors, logs and traces, in the order of the masters. The default
@@ -122,7 +123,7 @@ func init() {
 }
 
 // LockOptions are the settings of a Locker. A nil *LockOptions, and a zero field, mean defaults. No duration
-// but MaxHold may be above a week.
+// but MaxHold may be above a week. One that is above zero and below a millisecond is an error: its unit is missing.
 type LockOptions struct {
 	// TTL is how long the masters keep the lock without a renewal. It is rounded down to whole milliseconds. A lease
 	// that was granted to a waiting process has the TTL from its first renewal on: see Lease.Until.
@@ -196,6 +197,10 @@ const (
 	defaultHandover    = 50 * time.Millisecond
 )
 
+// shortest is the least of every duration that is neither zero nor negative. No shorter one is of use, and a number without a unit is
+// shorter: 30 is 30ns, and 5000 is 5µs.
+const shortest = time.Millisecond
+
 // Upper bounds of the settings. Sums of a few durations within these bounds do not overflow, nor does their
 // number of milliseconds in a script.
 const (
@@ -220,6 +225,9 @@ func (o *Options) withDefaults(n int) (*Options, error) {
 	}
 	if err := c.defaultDurations(); err != nil {
 		return nil, err
+	}
+	if strings.HasPrefix(c.Prefix, ownKeys) {
+		return nil, fmt.Errorf("redlock: Options.Prefix is %q, and keys that begin with %q are reserved", c.Prefix, ownKeys)
 	}
 	if len(c.Prefix) >= longestKey {
 		return nil, fmt.Errorf("redlock: Options.Prefix is %d bytes long, the limit for prefix and name together is %d", len(c.Prefix), longestKey)
@@ -265,18 +273,29 @@ func (o *Options) defaultDurations() error {
 		val  *time.Duration
 		def  time.Duration
 	}{
-		{"NodeTimeout", &o.NodeTimeout, quorum.LeastTimeout},
-		{"DialTimeout", &o.DialTimeout, defaultDialTimeout},
-		{"MaxTTL", &o.MaxTTL, max(defaultTTL, o.LockOptions.TTL)},
+		{"Options.NodeTimeout", &o.NodeTimeout, quorum.LeastTimeout},
+		{"Options.DialTimeout", &o.DialTimeout, defaultDialTimeout},
+		{"Options.MaxTTL", &o.MaxTTL, max(defaultTTL, o.LockOptions.TTL)},
 	} {
-		switch {
-		case *d.val < 0:
-			return fmt.Errorf("redlock: Options.%s is negative: %v", d.name, *d.val)
-		case *d.val > longest:
-			return fmt.Errorf("redlock: Options.%s is %v, above the limit of %v", d.name, *d.val, longest)
-		case *d.val == 0:
+		if err := checkDuration(d.name, *d.val, false, longest); err != nil {
+			return err
+		}
+		if *d.val == 0 {
 			*d.val = d.def
 		}
+	}
+	return nil
+}
+
+// checkDuration returns an error if a duration is out of bounds, or so short that its unit was forgotten: 30 is 30ns.
+func checkDuration(name string, d time.Duration, mayBeNegative bool, most time.Duration) error {
+	switch {
+	case d < 0 && !mayBeNegative:
+		return fmt.Errorf("redlock: %s is negative: %v", name, d)
+	case d > most:
+		return fmt.Errorf("redlock: %s is %v, above the limit of %v", name, d, most)
+	case d > 0 && d < shortest:
+		return fmt.Errorf("redlock: %s is %v: is the unit missing? The least is %v", name, d, shortest)
 	}
 	return nil
 }
@@ -307,24 +326,19 @@ func (o *Options) lockOptions(l *LockOptions) (LockOptions, error) {
 		return o.LockOptions, nil
 	}
 	c := *l
-	if c.TTL < 0 {
-		return c, fmt.Errorf("redlock: LockOptions.TTL is negative: %v", c.TTL)
-	}
-	if c.Keep < 0 {
-		return c, fmt.Errorf("redlock: LockOptions.Keep is negative: %v", c.Keep)
-	}
 	for _, d := range []struct {
-		name       string
-		val, limit time.Duration
+		name          string
+		val, most     time.Duration
+		mayBeNegative bool
 	}{
-		{"TTL", c.TTL, longest},
-		{"RenewEvery", c.RenewEvery, longest},
-		{"MaxHold", c.MaxHold, longestHold},
-		{"Handover", c.Handover, longest},
-		{"Keep", c.Keep, longest},
+		{"LockOptions.TTL", c.TTL, longest, false},
+		{"LockOptions.RenewEvery", c.RenewEvery, longest, true},
+		{"LockOptions.MaxHold", c.MaxHold, longestHold, true},
+		{"LockOptions.Handover", c.Handover, longest, true},
+		{"LockOptions.Keep", c.Keep, longest, false},
 	} {
-		if d.val > d.limit {
-			return c, fmt.Errorf("redlock: LockOptions.%s is %v, above the limit of %v", d.name, d.val, d.limit)
+		if err := checkDuration(d.name, d.val, d.mayBeNegative, d.most); err != nil {
+			return c, err
 		}
 	}
 	if c.TTL == 0 {

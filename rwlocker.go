@@ -331,7 +331,7 @@ func (r *readers) held(*Locker) *Lease {
 func (r *readers) unlock(_ context.Context, _ *Locker, block bool) error {
 	if !block {
 		if !r.leave() {
-			panic("redlock: RUnlock of unlocked RWLocker")
+			panic("redlock: RUnlock of unlocked RWLocker" + r.heldByWriter())
 		}
 		return nil
 	}
@@ -341,6 +341,14 @@ func (r *readers) unlock(_ context.Context, _ *Locker, block bool) error {
 		return ErrNotHeld
 	}
 	return err
+}
+
+// heldByWriter says that a writer of this Client holds the lock, for the error of an RUnlock.
+func (r *readers) heldByWriter() string {
+	if now := r.state.Load(); r.client.gates.Last(r.key) != ErrHeld || r.tenure.Load() != nil && !now.Held() {
+		return ""
+	}
+	return ": a writer of this Client holds it, and calls Unlock"
 }
 
 func (r *readers) unlockLease(_ context.Context, _ *Locker, s *Lease) error {

@@ -297,7 +297,7 @@ func TestMastersCanBeReadFromAFile(t *testing.T) {
 	for _, tt := range []struct{ name, text, want string }{
 		{"a bad URL", "h:1\n# x\nredis://:s3kret@\n", "redlock: error: " + file + ": URL 2: no host"},
 		{"UTF-16", "\xff\xfeh\x00:\x001\x00", "redlock: error: --masters: " + file + " is UTF-16: save it as UTF-8"},
-		{"nothing", "\n#\n", "redlock: error: " + file + ": URL 1: empty"},
+		{"nothing", "\n#\n", "redlock: error: " + file + ": the list of masters is empty: set what it is read from"},
 		{"too much", strings.Repeat("#\n", 1<<20), "redlock: error: --masters: " + file + " is larger than 1048576 bytes"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {

@@ -181,6 +181,32 @@ func TestDoReportsALossEvenIfFHasUnlocked(t *testing.T) {
 	})
 }
 
+func TestTheErrorOfDoSaysALossOnceIfTheFunctionReturnedTheCauseOfItsContext(t *testing.T) {
+	for _, returned := range []func(ctx context.Context) error{
+		context.Cause,
+		func(ctx context.Context) error { return fmt.Errorf("job 7: %w", context.Cause(ctx)) },
+	} {
+		bubble(t, 5, func(t *testing.T, ms *redlocktest.Masters) {
+			var said error
+			err := connected(t, ms, short()).Locker("a").Do(t.Context(), func(ctx context.Context) error {
+				synctest.Wait()
+				for i := range 5 {
+					ms.Master(i).Set("a", "another holder", time.Minute)
+				}
+				<-ctx.Done()
+				said = returned(ctx)
+				return said
+			})
+			if !errors.Is(err, redlock.ErrLost) || !errors.Is(err, said) {
+				t.Fatalf("Do = %v, want it to match ErrLost and %v", err, said)
+			}
+			if err.Error() != said.Error() {
+				t.Errorf("Do = %v, want the text of %v and no more", err, said)
+			}
+		})
+	}
+}
+
 func TestTheErrorOfDoNamesTheLossAndWhatTheFunctionReturned(t *testing.T) {
 	for _, row := range []struct {
 		returned error

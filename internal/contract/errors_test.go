@@ -223,9 +223,46 @@ func TestMisuseEndsTheProcess(t *testing.T) {
 			l.Unlock()
 		}, "redlock: unlock of unlocked Locker"},
 		{"unlock of another Locker of the name", func(c *redlock.Client) {
-			locked, other := c.Locker("a"), c.Locker("a")
-			locked.Lock()
-			other.Unlock()
+			c.Locker("a").Lock()
+			c.Locker("a").Unlock()
+		}, `redlock: unlock of unlocked Locker: another Locker of this Client holds "a"; unlock the Locker that was locked`},
+		{"unlock of another Locker of the name, kept", func(c *redlock.Client) {
+			keepingLocker(c, "a").Lock()
+			keepingLocker(c, "a").Unlock()
+		}, `redlock: unlock of unlocked Locker: another Locker of this Client holds "a"; unlock the Locker that was locked`},
+		{"unlock twice, kept", func(c *redlock.Client) {
+			l := keepingLocker(c, "a")
+			locktest.Pass(l)
+			l.Unlock()
+		}, "redlock: unlock of unlocked Locker"},
+		{"unlock of a name of a set", func(c *redlock.Client) {
+			c.Locker("a", "b").Lock()
+			c.Locker("b").Unlock()
+		}, `redlock: unlock of unlocked Locker: another Locker of this Client holds "b"; unlock the Locker that was locked`},
+		{"unlock of a set with the name", func(c *redlock.Client) {
+			c.Locker("b").Lock()
+			c.Locker("a", "b").Unlock()
+		}, `redlock: unlock of unlocked Locker: another Locker of this Client holds "b"; unlock the Locker that was locked`},
+		{"unlock of another set of the names", func(c *redlock.Client) {
+			c.Locker("a", "b").Lock()
+			c.Locker("b", "a").Unlock()
+		}, `redlock: unlock of unlocked Locker: another Locker of this Client holds "a"; unlock the Locker that was locked`},
+		{"unlock of the writer of another RWLocker", func(c *redlock.Client) {
+			c.RWLocker("a").Lock()
+			c.RWLocker("a").Unlock()
+		}, `redlock: unlock of unlocked Locker: another Locker of this Client holds "a"; unlock the Locker that was locked`},
+		{"unlock instead of RUnlock", func(c *redlock.Client) {
+			c.RWLocker("a").RLock()
+			c.RWLocker("a").Unlock()
+		}, `redlock: unlock of unlocked Locker: readers of this Client hold "a"; they call RUnlock`},
+		{"RUnlock instead of unlock", func(c *redlock.Client) {
+			l := c.RWLocker("a")
+			l.Lock()
+			l.RUnlock()
+		}, "redlock: RUnlock of unlocked RWLocker: a writer of this Client holds it, and calls Unlock"},
+		{"unlock while another name is held", func(c *redlock.Client) {
+			c.Locker("a").Lock()
+			c.Locker("b").Unlock()
 		}, "redlock: unlock of unlocked Locker"},
 		{"Lock on closed", func(c *redlock.Client) {
 			c.Close()
@@ -256,6 +293,33 @@ func TestMisuseEndsTheProcess(t *testing.T) {
 			})
 		})
 	}
+}
+
+// keepingLocker returns a Locker whose lock stays with the Client.
+func keepingLocker(c *redlock.Client, name string) *redlock.Locker {
+	l, err := c.NewLocker(name, &redlock.LockOptions{Keep: time.Minute})
+	if err != nil {
+		panic(err)
+	}
+	return l
+}
+
+func TestUnlockContextSaysThatAnotherLockerHoldsTheName(t *testing.T) {
+	bubble(t, 3, func(t *testing.T, ms *redlocktest.Masters) {
+		c := connected(t, ms, nil)
+		locked := c.Locker("a")
+		locked.Lock()
+		want := `redlock: not locked: another Locker of this Client holds "a"; unlock the Locker that was locked`
+		if err := c.Locker("a").UnlockContext(t.Context()); !errors.Is(err, redlock.ErrNotHeld) || err.Error() != want {
+			t.Errorf("UnlockContext = %v, want %s", err, want)
+		}
+		if err := locked.UnlockContext(t.Context()); err != nil {
+			t.Errorf("the holder's UnlockContext = %v", err)
+		}
+		if err := locked.UnlockContext(t.Context()); !errors.Is(err, redlock.ErrNotHeld) || err.Error() != "redlock: not locked" {
+			t.Errorf("a second UnlockContext = %v, want ErrNotHeld alone", err)
+		}
+	})
 }
 
 func TestMethodsOfANilLeaseDoNotPanic(t *testing.T) {

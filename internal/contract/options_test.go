@@ -24,8 +24,8 @@ func somePool() *redis.Pool {
 
 const week = 7 * 24 * time.Hour
 
-// TestEveryDurationHasABound finds the fields by reflection, so that it covers every one.
-func TestEveryDurationHasABound(t *testing.T) {
+// TestEveryDurationHasBounds finds the fields by reflection, so that it covers every one.
+func TestEveryDurationHasBounds(t *testing.T) {
 	fields := 0
 	for _, row := range []struct {
 		kind   string
@@ -41,21 +41,45 @@ func TestEveryDurationHasABound(t *testing.T) {
 				continue
 			}
 			fields++
+			name := row.kind + "." + f.Name
 			for _, d := range []time.Duration{math.MaxInt64, math.MaxInt64 - time.Second, math.MaxInt64 / 2, 370 * 24 * time.Hour} {
-				var opts redlock.Options
-				row.field(&opts, i).SetInt(int64(d))
-				c, err := redlock.New([]*redis.Pool{somePool()}, &opts)
-				if err == nil {
-					c.Close()
-				}
-				if want := row.kind + "." + f.Name; err == nil || !strings.Contains(err.Error(), want) {
-					t.Errorf("%s of %v: New = %v, want an error that names it", want, d, err)
-				}
+				wantRefused(t, func(o *redlock.Options) { row.field(o, i).SetInt(int64(d)) }, name)
+			}
+			for _, d := range []time.Duration{1, 30, 5000, time.Millisecond - 1} {
+				wantRefused(t, func(o *redlock.Options) { row.field(o, i).SetInt(int64(d)) }, name+" is "+d.String()+": is the unit missing?")
 			}
 		}
 	}
 	if fields < 7 {
 		t.Errorf("%d durations were seen, want 7 at least", fields)
+	}
+}
+
+// wantRefused fails t unless New refuses Options by an error with this text.
+func wantRefused(t *testing.T, set func(*redlock.Options), want string) {
+	t.Helper()
+	var opts redlock.Options
+	set(&opts)
+	c, err := redlock.New([]*redis.Pool{somePool()}, &opts)
+	if err == nil {
+		c.Close()
+	}
+	if err == nil || !strings.Contains(err.Error(), want) {
+		t.Errorf("New = %v, want an error with %q", err, want)
+	}
+}
+
+func TestTheShortestDurationsArePossible(t *testing.T) {
+	const ms = time.Millisecond
+	c, err := redlock.New([]*redis.Pool{somePool()}, &redlock.Options{
+		LockOptions: redlock.LockOptions{RenewEvery: ms, MaxHold: ms, Handover: ms, Keep: ms}, NodeTimeout: ms, DialTimeout: ms,
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	if _, err := c.NewLocker("a", &redlock.LockOptions{RenewEvery: -1, MaxHold: -1, Handover: -1}); err != nil {
+		t.Errorf("negative durations, which switch something off: %v", err)
 	}
 }
 
@@ -77,7 +101,7 @@ func TestBadOptionsAreErrorsThatNameTheField(t *testing.T) {
 		want string
 	}{
 		{"negative TTL", redlock.Options{LockOptions: redlock.LockOptions{TTL: -1}}, "LockOptions.TTL is negative"},
-		{"TTL below a millisecond", redlock.Options{LockOptions: redlock.LockOptions{TTL: time.Microsecond}}, "LockOptions.TTL of 0s leaves no validity"},
+		{"TTL below a millisecond", redlock.Options{LockOptions: redlock.LockOptions{TTL: time.Microsecond}}, "LockOptions.TTL is 1µs: is the unit missing? The least is 1ms"},
 		{"TTL not above drift and NodeTimeout", redlock.Options{LockOptions: redlock.LockOptions{TTL: 52 * time.Millisecond}}, "LockOptions.TTL of 52ms leaves no validity after drift and NodeTimeout"},
 		{"TTL above MaxTTL", redlock.Options{LockOptions: redlock.LockOptions{TTL: time.Minute}, MaxTTL: time.Second}, "LockOptions.TTL of 1m0s is above Options.MaxTTL of 1s"},
 		{"negative NodeTimeout", redlock.Options{NodeTimeout: -time.Second}, "Options.NodeTimeout is negative: -1s"},
@@ -95,6 +119,7 @@ func TestBadOptionsAreErrorsThatNameTheField(t *testing.T) {
 		{"RenewEvery beyond counting", redlock.Options{LockOptions: redlock.LockOptions{RenewEvery: math.MaxInt64}}, "LockOptions.RenewEvery is 2562047h47m16.854775807s, above the limit"},
 		{"MaxHold above a year", redlock.Options{LockOptions: redlock.LockOptions{MaxHold: 366 * 24 * time.Hour}}, "LockOptions.MaxHold is 8784h0m0s, above the limit of 8760h0m0s"},
 		{"Handover beyond counting", redlock.Options{LockOptions: redlock.LockOptions{Handover: math.MaxInt64}}, "LockOptions.Handover is 2562047h47m16.854775807s, above the limit"},
+		{"a Prefix of redlock's own keys", redlock.Options{Prefix: "redlock:shop:"}, `Options.Prefix is "redlock:shop:", and keys that begin with "redlock:" are reserved`},
 		{"too few names", redlock.Options{Names: []string{"a"}}, "Options.Names has 1 names for 3 masters"},
 		{"a name twice", redlock.Options{Names: []string{"a", "b", "a"}}, `Options.Names has an empty or repeated name: "a"`},
 		{"an empty name", redlock.Options{Names: []string{"a", "", "c"}}, `Options.Names has an empty or repeated name: ""`},

@@ -274,7 +274,7 @@ func TestMisuseOfAnRWLockerPanics(t *testing.T) {
 		panics("RUnlock without a lease", unlocked, l.RUnlock)
 		locktest.Pass(l.RLocker())
 		panics("RUnlock of a kept lease", unlocked, l.RUnlock)
-		if err := l.RLocker().UnlockContext(t.Context()); err != redlock.ErrNotHeld {
+		if err := l.RLocker().UnlockContext(t.Context()); !errors.Is(err, redlock.ErrNotHeld) {
 			t.Errorf("UnlockContext: %v, want ErrNotHeld", err)
 		}
 		locktest.Pass(l.RLocker()) // the lock can still be used
@@ -293,7 +293,7 @@ func TestARUnlockTooManyDoesNotUnlockTheWriter(t *testing.T) {
 		if s := l.RLocker().Lease(); s != nil {
 			t.Error("while a writer holds the lock, the readers' side has its Lease")
 		}
-		if err := l.RLocker().UnlockContext(t.Context()); err != redlock.ErrNotHeld {
+		if err := l.RLocker().UnlockContext(t.Context()); !errors.Is(err, redlock.ErrNotHeld) {
 			t.Errorf("UnlockContext of the readers' side: %v, want ErrNotHeld", err)
 		}
 		func() {

@@ -577,7 +577,7 @@ func TestUnlockContextBoundsTheWaitNotTheRelease(t *testing.T) {
 func TestUnlockContextSaysWhatItFound(t *testing.T) {
 	bubble(t, 5, func(t *testing.T, ms *redlocktest.Masters) {
 		l := connected(t, ms, nil).Locker("a")
-		if err := l.UnlockContext(t.Context()); err != redlock.ErrNotHeld {
+		if err := l.UnlockContext(t.Context()); !errors.Is(err, redlock.ErrNotHeld) {
 			t.Errorf("UnlockContext of an unlocked Locker = %v, want ErrNotHeld", err)
 		}
 		l.Lock()
@@ -593,7 +593,7 @@ func TestUnlockContextSaysWhatItFound(t *testing.T) {
 		if took := time.Since(start); took != 50*time.Millisecond {
 			t.Errorf("it took %v, want NodeTimeout", took)
 		}
-		if err := l.UnlockContext(t.Context()); err != redlock.ErrNotHeld {
+		if err := l.UnlockContext(t.Context()); !errors.Is(err, redlock.ErrNotHeld) {
 			t.Errorf("a second UnlockContext = %v, want ErrNotHeld", err)
 		}
 	})

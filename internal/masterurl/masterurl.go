@@ -53,6 +53,9 @@ func Redact(text string) string { return credentials.ReplaceAllString(text, "://
 // counted from 1. Two URLs with the same address are an error, since each master has one
 // vote.
 func ParseList(raw []string) ([]URL, error) {
+	if len(raw) == 1 && strings.TrimSpace(raw[0]) == "" {
+		return nil, errors.New("the list of masters is empty: set what it is read from, such as $REDLOCK_MASTERS, to host1:6379,host2:6379,host3:6379")
+	}
 	urls := make([]URL, len(raw))
 	seen := make(map[string]int)
 	for i, r := range raw {

@@ -78,6 +78,7 @@ func TestParseListNamesURLsByTheirPosition(t *testing.T) {
 		{[]string{" a:1", "b:2 ", "\tredis://c\n"}, ""},
 		{[]string{"a:1", "b:1", " a:1"}, "URLs 1 and 3 have the same address a:1; each master counts once"},
 		{[]string{"a:1", "", "b:2"}, "URL 2: empty"},
+		{[]string{" "}, "the list of masters is empty: set what it is read from, such as $REDLOCK_MASTERS, to host1:6379,host2:6379,host3:6379"},
 		{[]string{"a:1", "b:1", "redis://:s3kret@a:1"}, "URLs 1 and 3 have the same address a:1; each master counts once"},
 	} {
 		urls, err := masterurl.ParseList(tt.raw)
