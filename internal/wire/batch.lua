@@ -783,7 +783,8 @@ local function acquire(what, key, token, held, ttl, waited, g, proposal)
     mine = ms >= 1000 and 'polling' or nil
   end
   local new, kept, rank = false, nil, 0
-  local behind = what == 'register' and opened[key] and mine ~= id and ms
+  -- A claim behind an open release is not the head, which was woken. The member 'polling' may be the head: it has waited for ms.
+  local behind = what == 'register' and opened[key] and ms and mine ~= id and mine ~= 'polling'
   if not held and ttl ~= '0' and not behind then
     local head, third
     if what ~= 'acquire' and not free[key] then

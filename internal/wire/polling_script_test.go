@@ -99,3 +99,35 @@ func TestAClientThatPollsGoesAheadOfThoseThatHaveWaitedForLess(t *testing.T) {
 		}
 	})
 }
+
+// An open release leaves the lock to those who do not queue. Another goroutine of its client may be one of them.
+func TestAClientThatPollsTakesTheLockThatItsOwnCallLeavesOpenIfItHasWaitedLongest(t *testing.T) {
+	onBoth(t, func(t *testing.T, dial func() redis.Conn) {
+		s := newQueueScene(t, dial, "w")
+		for _, row := range []struct {
+			word, holds string
+			want        any
+			left        []string
+		}{
+			{"register 60000 5000- 400", "B", int64(1), []string{"w W 60000"}},
+			{"register 60000 5000- 0", "B", int64(1), []string{"w W 60000"}},
+			{"register 60000 1000- 0", "", int64(-1), []string{"w W 60000", "polling"}},
+			{"register 60000 999- 0", "", int64(-1), []string{"w W 60000"}},
+			{"register 60000 5000 0", "", int64(-1), []string{"a", "w W 60000"}},
+		} {
+			s.reset()
+			now, err := redis.Int64s(s.must("TIME"), nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			s.must("ZADD", "redlock:queue:k", now[0]*1_000_000+now[1]-3_000_000, "w W 60000") // since 3 s
+			s.must("SET", "k", "A", "PX", 60_000)
+			got, err := redis.Values(s.must("EVALSHA", batchLua.sha, 2, "k", "k", "a", "release 400 open 0", "A", row.word, "B"), nil)
+			if err != nil || len(got) != 2 || got[0] != int64(2) || got[1] != row.want {
+				t.Errorf("%s: answered %v, %v, want 2 and %v", row.word, got, err, row.want)
+			}
+			s.holds(row.holds)
+			s.queue(row.left...)
+		}
+	})
+}
