@@ -1,8 +1,9 @@
 // Package gocronlock lets schedulers of gocron on several machines run each job once. It offers both of gocron's
 // ways:
 //
-//   - A [Locker] takes a lock of the job's name for each run. Any scheduler may win it.
-//   - An [Elector] elects one scheduler, which runs all jobs until it ends.
+//   - A [Locker] takes a lock of the job's name for each run. Any scheduler may win it. It is for jobs that all
+//     schedulers start at the same times, such as a CronJob: see Options.AtLeast for a DurationJob.
+//   - An [Elector] elects one scheduler, which runs all jobs until it ends. It is for any job.
 //
 // Both use a redlock.Client, and do not close it. Close the Client after the scheduler has been shut down.
 //
@@ -23,6 +24,7 @@ package gocronlock
 import (
 	"context"
 	"errors"
+	"fmt"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -41,7 +43,13 @@ type Options struct {
 	// AtLeast is how long the lock of a job is kept after it was acquired, even if the job ends earlier. It
 	// must be longer than the difference of the machines' clocks, and shorter than the time between two runs.
 	// Otherwise a machine whose clock is late runs a short job once more. Zero means 1 s. Negative means
-	// that the lock is released when the job ends.
+	// that the lock is released when the job ends. Above zero and below a millisecond is an error: the unit is
+	// missing.
+	//
+	// That holds for jobs that all machines start at the same times: CronJob, DailyJob, WeeklyJob and MonthlyJob. A
+	// DurationJob starts at times that depend on when its scheduler was started: schedulers that were started at
+	// different moments each run it, one after the other. For one run in each interval, set AtLeast to the interval less
+	// a few seconds, or use an Elector.
 	AtLeast time.Duration
 }
 
@@ -63,7 +71,9 @@ func NewLocker(client *redlock.Client, opts *Options) (*Locker, error) {
 	if opts != nil {
 		l.opts = *opts
 	}
-	if l.opts.AtLeast == 0 {
+	if d := l.opts.AtLeast; d > 0 && d < time.Millisecond {
+		return nil, fmt.Errorf("gocronlock: Options.AtLeast is %v: is the unit missing?", d)
+	} else if d == 0 {
 		l.opts.AtLeast = defaultAtLeast
 	}
 	l.opts.LockOptions = unbounded(l.opts.LockOptions)

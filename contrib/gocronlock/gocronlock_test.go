@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -88,6 +89,62 @@ func TestEachRunIsDoneByOneScheduler(t *testing.T) {
 			})
 		})
 	}
+}
+
+// Options.AtLeast says what to do about this.
+func TestADurationJobOfSchedulersThatWereStartedAtDifferentMomentsNeedsALongAtLeastOrAnElector(t *testing.T) {
+	for _, tt := range []struct {
+		name    string
+		atLeast time.Duration
+		elector bool
+		each    int
+	}{
+		{"defaults", 0, false, 3},
+		{"the interval less a few seconds", 55 * time.Second, false, 1},
+		{"an elector", 0, true, 1},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			bubbletest.Test(t, func(t *testing.T) {
+				masters, j := redlocktest.StartN(t, 3), &journal{runs: make(map[string][]string)}
+				for i := range 3 {
+					client := masters.Open(&redlock.Options{NewBackOff: func() redlock.BackOff { return seconds(5) }})
+					locker, err := gocronlock.NewLocker(client, &gocronlock.Options{AtLeast: tt.atLeast})
+					if err != nil {
+						t.Fatal(err)
+					}
+					option := gocron.WithDistributedLocker(locker)
+					if tt.elector {
+						e, err := gocronlock.NewElector(client, "leader", nil)
+						if err != nil {
+							t.Fatal(err)
+						}
+						t.Cleanup(e.Close)
+						option = gocron.WithDistributedElector(e)
+					}
+					schedule(t, j, fmt.Sprint(i), time.Duration(i)*15*time.Second, 50*time.Millisecond, option)
+				}
+				time.Sleep(5*time.Minute + 50*time.Second)
+				j.mu.Lock()
+				defer j.mu.Unlock()
+				for minute, who := range j.runs {
+					if len(who) != tt.each {
+						t.Errorf("%s: run by %v, want %d", minute, who, tt.each)
+					}
+				}
+			})
+		})
+	}
+}
+
+func TestAnAtLeastWithoutAUnitIsAnError(t *testing.T) {
+	bubbletest.Test(t, func(t *testing.T) {
+		client := redlocktest.StartN(t, 1).Open(nil)
+		for _, opts := range []gocronlock.Options{{AtLeast: 30}, {LockOptions: &redlock.LockOptions{TTL: 30}}} {
+			if _, err := gocronlock.NewLocker(client, &opts); err == nil || !strings.Contains(err.Error(), " is 30ns: is the unit missing?") {
+				t.Errorf("NewLocker of %+v = %v, want it to ask for the unit", opts, err)
+			}
+		}
+	})
 }
 
 func TestALockSaysWhyItWasNotAcquiredAndThatItWasLost(t *testing.T) {

@@ -49,6 +49,7 @@ package otelredlock
 import (
 	"context"
 	"errors"
+	"strings"
 	"sync"
 	"time"
 
@@ -71,7 +72,7 @@ type Options struct {
 	TracerProvider trace.TracerProvider
 	// NameAttribute returns the attribute redlock.lock.name for the name of a lock, on metrics and
 	// spans. It should return few values, for example the part before the first colon. Nil means
-	// that there is no such attribute.
+	// that there is no such attribute. Bytes that are not UTF-8 become U+FFFD.
 	NameAttribute func(name string) string
 }
 
@@ -176,10 +177,11 @@ func (t *Telemetry) Watch(clients ...*redlock.Client) error {
 		count := make(map[string]map[redlock.MasterState]int64)
 		for _, c := range clients {
 			for _, m := range c.Masters() {
-				if count[m.Name] == nil {
-					count[m.Name] = make(map[redlock.MasterState]int64)
+				name := printable(m.Name)
+				if count[name] == nil {
+					count[name] = make(map[redlock.MasterState]int64)
 				}
-				count[m.Name][m.State]++
+				count[name][m.State]++
 			}
 		}
 		for name, states := range count {
@@ -270,8 +272,12 @@ func (t *Telemetry) lockDone(ctx context.Context, i redlock.LockDoneInfo) {
 }
 
 func (t *Telemetry) name(name string) attribute.KeyValue {
-	return attribute.String("redlock.lock.name", t.opts.NameAttribute(name))
+	return attribute.String("redlock.lock.name", printable(t.opts.NameAttribute(name)))
 }
+
+// printable returns an attribute's value. Any bytes can be the name of a lock or of a master, but OTLP sends nothing that has a value which is not
+// UTF-8.
+func printable(value string) string { return strings.ToValidUTF8(value, "\ufffd") }
 
 // attributes returns the attributes that all metrics of a lock have.
 func (t *Telemetry) attributes(name string) metric.MeasurementOption {

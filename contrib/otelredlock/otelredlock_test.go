@@ -6,6 +6,7 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+	"unicode/utf8"
 
 	"go.opentelemetry.io/otel/attribute"
 	sdkmetric "go.opentelemetry.io/otel/sdk/metric"
@@ -52,6 +53,39 @@ func values(t *testing.T, reader *sdkmetric.ManualReader) map[string]int64 {
 		}
 	}
 	return got
+}
+
+func TestNamesThatAreNotUTF8AreAttributesAllTheSame(t *testing.T) {
+	bubbletest.Test(t, func(t *testing.T) {
+		reader, spans := sdkmetric.NewManualReader(), tracetest.NewSpanRecorder()
+		telemetry, err := otelredlock.New(&otelredlock.Options{
+			MeterProvider:  sdkmetric.NewMeterProvider(sdkmetric.WithReader(reader)),
+			TracerProvider: sdktrace.NewTracerProvider(sdktrace.WithSpanProcessor(spans)),
+			NameAttribute:  func(name string) string { return name },
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		masters := redlocktest.StartN(t, 1)
+		client := masters.Open(&redlock.Options{Trace: telemetry.Trace(), Names: []string{"a\xff"}})
+		if err := telemetry.Watch(client); err != nil {
+			t.Fatal(err)
+		}
+		client.Locker("job\xff").Lock()
+		synctest.Wait()
+		for name := range values(t, reader) {
+			if !utf8.ValidString(name) {
+				t.Errorf("the metric %q is not UTF-8", name)
+			}
+		}
+		for _, span := range spans.Ended() {
+			for _, a := range span.Attributes() {
+				if !utf8.ValidString(a.Value.Emit()) {
+					t.Errorf("the attribute %s is %q, which is not UTF-8", a.Key, a.Value.Emit())
+				}
+			}
+		}
+	})
 }
 
 func TestMetricsAndSpansFollowTheLocks(t *testing.T) {

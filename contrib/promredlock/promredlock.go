@@ -51,6 +51,7 @@ package promredlock
 import (
 	"context"
 	"errors"
+	"strings"
 	"sync"
 	"time"
 
@@ -62,7 +63,8 @@ import (
 // Options are the settings of New. Nil or zero means defaults.
 type Options struct {
 	// NameLabel returns the value of the label "name" for the name of a lock. It should return few
-	// values, for example the part before the first colon. Nil means that there is no such label.
+	// values, for example the part before the first colon. Bytes that are not UTF-8 become U+FFFD. Nil means
+	// that there is no such label.
 	NameLabel func(name string) string
 	// Buckets are the upper bounds of all histograms, in seconds. Nil means 0.1 ms to 100 s, in steps
 	// of a factor of about 3.
@@ -188,10 +190,11 @@ func (m *Metrics) Collect(ch chan<- prometheus.Metric) {
 	count := make(map[string]map[redlock.MasterState]int)
 	for _, c := range clients {
 		for _, master := range c.Masters() {
-			if count[master.Name] == nil {
-				count[master.Name] = make(map[redlock.MasterState]int)
+			name := printable(master.Name)
+			if count[name] == nil {
+				count[name] = make(map[redlock.MasterState]int)
 			}
-			count[master.Name][master.State]++
+			count[name][master.State]++
 		}
 	}
 	for name, states := range count {
@@ -204,10 +207,13 @@ func (m *Metrics) Collect(ch chan<- prometheus.Metric) {
 // labels returns the values of the labels: those given, and the name's if there is one.
 func (m *Metrics) labels(name string, values ...string) []string {
 	if m.opts.NameLabel != nil {
-		values = append(values, m.opts.NameLabel(name))
+		values = append(values, printable(m.opts.NameLabel(name)))
 	}
 	return values
 }
+
+// printable returns a label's value. Any bytes can be the name of a lock or of a master, but a label's value must be UTF-8.
+func printable(value string) string { return strings.ToValidUTF8(value, "\ufffd") }
 
 // Trace returns the functions that fill the metrics, for Options.Trace of any number of Clients.
 func (m *Metrics) Trace() *redlock.Trace {

@@ -23,6 +23,43 @@ import (
 	"github.com/redlock-go/redlock/redlocktest"
 )
 
+// Any bytes can be the name of a lock or of a master. The test's names differ in their bytes and have one label.
+func TestNamesThatAreNotUTF8AreLabelsAllTheSame(t *testing.T) {
+	bubbletest.Test(t, func(t *testing.T) {
+		m := promredlock.New(&promredlock.Options{NameLabel: func(name string) string { return name }})
+		masters := redlocktest.StartN(t, 2)
+		client := masters.Open(&redlock.Options{Trace: m.Trace(), Names: []string{"a\xff", "a\xfe"}})
+		m.Watch(client)
+		for _, name := range []string{"job\xff", "job\xfe"} {
+			client.Locker(name).Lock()
+		}
+		s, err := client.NewSemaphore("pool\xff", 2, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := s.Acquire(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		synctest.Wait()
+		want(t, m, "three are held", `
+			# HELP redlock_locks_held Leases held or kept. The readers of a Client share one.
+			# TYPE redlock_locks_held gauge
+			redlock_locks_held{name="job�"} 2
+			redlock_locks_held{name="pool�"} 1
+		`, "redlock_locks_held")
+		if n, err := testutil.GatherAndCount(registry(m), "redlock_master_state"); err != nil || n != int(redlock.MasterQuarantined)+1 {
+			t.Errorf("%d states of masters, %v, want those of one name", n, err)
+		}
+	})
+}
+
+// registry returns a registry with the metrics.
+func registry(m *promredlock.Metrics) *prometheus.Registry {
+	r := prometheus.NewPedanticRegistry()
+	r.MustRegister(m)
+	return r
+}
+
 func TestTheMetricsFollowTheLocks(t *testing.T) {
 	bubbletest.Test(t, func(t *testing.T) {
 		masters := redlocktest.StartN(t, 3)
