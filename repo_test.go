@@ -391,7 +391,7 @@ func TestTheOperationsPageQuotesTheExample(t *testing.T) {
 // documents returns the documents about this repository.
 func documents(t *testing.T) (all []string) {
 	t.Helper()
-	for _, glob := range []string{"*.md", ".github/*.md", "docs/*.md", "lab/*/*.md"} {
+	for _, glob := range []string{"*.md", ".ci/*.md", ".github/*.md", "docs/*.md", "lab/*/*.md"} {
 		found, err := filepath.Glob(glob)
 		if err != nil || len(found) == 0 {
 			t.Fatalf("%s: %d documents, %v", glob, len(found), err)

@@ -246,7 +246,7 @@ func TestNamesOfSlots(t *testing.T) {
 
 func TestTheDocumentShowsTheTableOfASemaphore(t *testing.T) {
 	const token = "Q7wq2Jm0cX9_-aZbYcXdWeVfUgT@"
-	text, err := os.ReadFile(filepath.Join("..", "..", "docs", "limits.md"))
+	text, err := os.ReadFile(filepath.Join("..", "..", "docs", "operations.md"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -256,7 +256,7 @@ func TestTheDocumentShowsTheTableOfASemaphore(t *testing.T) {
 	}, Queue: holding.Queue{Waiting: 1, Waiters: []holding.Waiter{{Owner: "web-3/9", For: 200 * time.Millisecond, Permits: 2, Limit: 4}}}}}
 	table := locksTable(observation{masters: 5, need: 3, locks: []lockOfNames{l}}).String()
 	if !strings.Contains(string(text), "```\n"+table+"```\n") {
-		t.Errorf("docs/limits.md does not have this table:\n%s", table)
+		t.Errorf("docs/operations.md does not have this table:\n%s", table)
 	}
 }
 

@@ -29,22 +29,58 @@ const (
 const verifyDescription = `Runs clients of its own on your masters, makes faults between them, records
 what each client holds, and checks the record: no two clients may hold a lock
 at a time, fences must rise, and the holder of a lease that is lost must be
-told. The record is a file that you can check with a program of your own. Its
-format is in docs/verify.md.
+told. The record is a file that you can check with a program of your own.
 
 It is made for masters in use. It stops no server and changes no setting. It
-uses keys with a random prefix and deletes them at the end. It takes at most
-150 locks a second. It does not raise the masters' MaxTTL, so all of them must
-answer when it begins.
+uses keys with a random prefix and deletes them at the end. What remains are
+the keys redlock:waiter:* of its processes, for an hour at most, and the
+record of a master that was new. It takes at most 150 locks a second. It does
+not raise the masters' MaxTTL, so all of them must answer when it begins.
 
 Six processes lock: two that queue, two that are woken (their leases are not
-renewed, or are of two names), and two that poll. The faults need no rights:
-processes are stopped, continued and killed, and their connections are cut,
-held back or slowed down.
+renewed, or are of two names), and two that poll. Each has two goroutines and
+two names. The faults need no rights: processes are stopped for up to two
+TTLs and killed, and their connections are cut, held back or slowed down.
 
-Exit status: 0 if the record shows no violation; 1 if it shows one, or shows
-nothing; 2 for wrong usage; 69 if no majority of the masters answers, or if
-one does not answer at the beginning; 130 if interrupted, after the result.`
+It does not show what the masters do when they restart, fail over, lose data,
+fill up, or have a wrong clock; clients on other machines; nor that a resource
+is safe from a holder that writes late.
+
+The record has a JSON object on each line:
+   k      what happened
+            asked     before a call of LockContext
+            entered   after it, with the lock; refused: without the lock
+            held      before a call of Lease.Valid that returned true
+            lost      after a call of Lease.Valid that returned false
+            leaving   before the unlock; left: after it
+            ready     a process has opened its client; done: has closed it
+            stopped   before a process is stopped; continued: after it goes on
+            fault     a fault begins
+   op     the operation: client, process of this client, goroutine, number, as
+          in 2.0.1.17; the client alone in stopped, continued and fault; empty
+          in ready and done
+   t      nanoseconds of CLOCK_MONOTONIC, which all processes of a machine
+          share; on other systems than Linux, of the wall clock
+   n      the name, or two with a blank between, in asked; which, in fault
+   how    the kind of client, in asked
+   token, fence   in entered
+   err    why, in refused; what the unlock said of a lease that was lost, in
+          left
+An operation has held its lock from entered to its last held. Without held it
+does not count. A lock of two names counts for both. A process that was killed
+leaves its last operations unfinished.
+
+Exit status:
+     0  the record shows no violation
+     1  two clients held a lock at a time; a fence did not rise, or was
+        missing; an unlock did not tell of a loss; an operation contradicts
+        itself; nobody held a lock; a process ended by itself, or did not end;
+        or --check cannot read the record
+     2  wrong usage, or the file of --history exists, or that of --check does
+        not
+    69  no majority of the masters answers, or one does not answer at the
+        beginning
+   130  interrupted, after the result`
 
 // verifyCommand returns `redlock verify`.
 func verifyCommand() *cli.Command {

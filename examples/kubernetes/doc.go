@@ -1,3 +1,3 @@
-// Package kubernetes tests the manifests beside it, which docs/kubernetes.md explains, as far as a machine without a
+// Package kubernetes tests the manifests beside it, which docs/operations.md explains, as far as a machine without a
 // cluster allows.
 package kubernetes

@@ -9,7 +9,7 @@
 // First, each test runs alone and without a mutant. That shows how long it takes, and which mutants of Go files it reaches. Then each
 // mutant is tried with the tests that reach it: first those that have noticed other mutants most often, then the quick ones.
 //
-// Survivors that are listed in docs/evidence.md, with a reason each, are known. The command fails if there are others in a file that is
+// Survivors that are listed in known.txt, with a reason each, are known. The command fails if there are others in a file that is
 // complete, and prints those in other files.
 // The working tree is not changed: see package defects.
 package main
@@ -39,7 +39,7 @@ func main() {
 	flag.IntVar(&c.steps, "steps", 9, "how many steps of tests to take at most; 1: the quick ones")
 	flag.BoolVar(&c.list, "list", false, "list the mutants, and try none")
 	flag.BoolVar(&c.verbose, "v", false, "print for each mutant what has noticed it")
-	flag.StringVar(&c.known, "known", "docs/evidence.md", "the file with the survivors that are known")
+	flag.StringVar(&c.known, "known", "internal/mutate/known.txt", "the file with the survivors that are known")
 	flag.Parse()
 	if err := c.runAll(); err != nil {
 		fmt.Fprintln(os.Stderr, "mutate:", err)

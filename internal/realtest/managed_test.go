@@ -15,15 +15,16 @@ import (
 	"github.com/redlock-go/redlock/internal/redisserver"
 )
 
-// barred returns the commands that managed services bar, by service, as docs/managed.md lists them.
+// barred returns the commands that managed services bar, by service, as docs/operations.md lists them.
 func barred(t *testing.T) map[string][]string {
 	t.Helper()
-	text, err := os.ReadFile("../../docs/managed.md")
+	page, err := os.ReadFile("../../docs/operations.md")
 	if err != nil {
 		t.Fatal(err)
 	}
+	_, text, _ := strings.Cut(string(page), "## Managed services\n")
 	all := make(map[string][]string)
-	for _, row := range regexp.MustCompile("(?m)^\\| ([^|]+) \\| ((?:`[A-Z]+(?: [A-Z]+)?`,? ?)+)\\|").FindAllStringSubmatch(string(text), -1) {
+	for _, row := range regexp.MustCompile("(?m)^\\| ([^|]+) \\| ((?:`[A-Z]+(?: [A-Z]+)?`,? ?)+)\\|").FindAllStringSubmatch(text, -1) {
 		for _, c := range regexp.MustCompile("`([^`]+)`").FindAllStringSubmatch(row[2], -1) {
 			all[row[1]] = append(all[row[1]], strings.ToLower(strings.ReplaceAll(c[1], " ", "|")))
 		}

@@ -38,13 +38,21 @@ func TestTheEvidenceQuotesTheDocumentation(t *testing.T) {
 	}
 }
 
-// TestTheEvidenceListsEveryDefect compares the table of seeded defects with package defects.
+// TestTheEvidenceListsEveryDefect compares the table of seeded defects with package defects, and their number with
+// docs/evidence.md.
 func TestTheEvidenceListsEveryDefect(t *testing.T) {
-	page := read(t, evidence)
+	table := read(t, "defects/README.md")
 	for _, d := range defects.All {
-		if !strings.Contains(page, "| "+d.Name+" | "+d.Rule+" |") {
-			t.Errorf("docs/evidence.md does not list %s: %s", d.Name, d.Rule)
+		if !strings.Contains(table, "| "+d.Name+" | "+d.Rule+" |") {
+			t.Errorf("defects/README.md does not list %s: %s", d.Name, d.Rule)
 		}
+	}
+	n := strconv.Itoa(len(defects.All))
+	if rows := strings.Count(table, "\n| ") - 1; rows != len(defects.All) {
+		t.Errorf("defects/README.md lists %d defects, and there are %s", rows, n)
+	}
+	if !strings.Contains(read(t, evidence), "["+n+" defects](../internal/simulation/defects/README.md)") {
+		t.Errorf("docs/evidence.md does not say that there are %s defects", n)
 	}
 }
 
@@ -57,15 +65,10 @@ func read(t *testing.T, file string) string {
 	return string(text)
 }
 
-// TestTheTrackRecordIsComplete checks that docs/track-record.md shows each of its defects again once, with tests, seeded
-// defects and commits that exist.
+// TestTheTrackRecordIsComplete checks that .ci/again.md shows each defect of docs/track-record.md again once, with tests,
+// seeded defects and commits that exist.
 func TestTheTrackRecordIsComplete(t *testing.T) {
-	page := read(t, "../../docs/track-record.md")
-	list, again, found := strings.Cut(page, "## Again")
-	if !found {
-		t.Fatal("the page does not show its defects again")
-	}
-	again, _, _ = strings.Cut(again, "## Defects of the tests")
+	list, again := read(t, "../../docs/track-record.md"), read(t, "../../.ci/again.md")
 	row := regexp.MustCompile(`(?m)^\| (\d+) \| (.*) \|$`)
 	shown := make(map[string]string)
 	for _, r := range row.FindAllStringSubmatch(again, -1) {

@@ -50,7 +50,7 @@ var profiles = []*profile{
 
 // The bounds of what chance decides. Delays are random, and eight clients that are 80 ms away from the
 // masters, there and back, may split the votes many times in a row. So each bound is about twice the
-// most that was seen in hundreds of runs with other seeds (docs/evidence.md). Clients in lockstep are
+// most that was seen in hundreds of runs with other seeds. Clients in lockstep are
 // found by the profile split.
 const (
 	splitFree     = time.Second             // seen: 370 ms; clients in lockstep: 2 s
