@@ -52,3 +52,6 @@ func (c *Client) KeepMost(n int) (was int) {
 	was, c.kept.Most = c.kept.Most, n
 	return was
 }
+
+// Entrances returns how many names have an entrance in memory.
+func (c *Client) Entrances() int { return len(c.entrances.All()) }

@@ -158,6 +158,65 @@ func TestARecallThatPassesAKeptLockOnCallsNoFunctionOfTheUser(t *testing.T) {
 	})
 }
 
+// A lock that is not kept any more leaves its place to another one, whatever has ended it.
+func TestALockThatHasEndedTakesNoPlaceAmongThoseThatAreKept(t *testing.T) {
+	locktest.Bubble(t, 3, func(t *testing.T, ms *redlocktest.Masters) {
+		c, other := locktest.Connected(t, ms, &redlock.Options{LockOptions: redlock.LockOptions{Keep: time.Minute}}), locktest.Connected(t, ms, nil)
+		c.KeepMost(2)
+		for i := range 12 {
+			l := c.Locker(fmt.Sprint("stock", i))
+			l.Lock()
+			l.Unlock()
+			synctest.Wait()
+			if n := len(locktest.Holders(ms, l.Name())); n != 3 {
+				t.Fatalf("lock %d is not kept: %d masters have it", i, n)
+			}
+			switch i % 4 {
+			case 0:
+				locktest.Pass(other.Locker(l.Name()))
+			case 1: // a renewal finds out
+				for m := range 3 {
+					ms.Master(m).Del(l.Name())
+				}
+				time.Sleep(5 * time.Second)
+			case 2: // it is not used
+				time.Sleep(10 * time.Second)
+			case 3:
+				locktest.Pass(c.RWLocker(l.Name()).RLocker())
+				time.Sleep(10 * time.Second)
+			}
+		}
+	})
+}
+
+// A service may lock a name for each of its users, once.
+func TestANameThatIsNotUsedAnyMoreTakesNoMemory(t *testing.T) {
+	locktest.Bubble(t, 3, func(t *testing.T, ms *redlocktest.Masters) {
+		c := locktest.Connected(t, ms, &redlock.Options{LockOptions: redlock.LockOptions{Keep: time.Minute}})
+		for i := range 20 {
+			locktest.Pass(c.Locker(fmt.Sprint("stock", i)))
+			locktest.Pass(c.RWLocker(fmt.Sprint("table", i)).RLocker())
+		}
+		runtime.GC()
+		if n := c.Entrances(); n < 40 {
+			t.Errorf("%d names are in memory while their leases are kept, want 40", n)
+		}
+		time.Sleep(time.Hour)
+		if err := c.Ping(t.Context()); err != nil { // the last commands to a master are in memory until the next one
+			t.Error(err)
+		}
+		for range 10 { // a goroutine that has just ended may still be seen on a stack
+			runtime.GC()
+			if c.Entrances() == 0 {
+				break
+			}
+		}
+		if n := c.Entrances(); n != 0 {
+			t.Errorf("%d names are in memory an hour later, want none", n)
+		}
+	})
+}
+
 var most = flag.Int("most", 500, "how many locks the Client of TestAClientKeepsALimitedNumberOfLocks keeps; the default of Clients is 10000")
 
 // A process that locks many names keeps those that it has used last.

@@ -218,7 +218,6 @@ func (k *keeper) unlocked(ctx context.Context, l *Locker, s *Lease, block bool) 
 // pass hands the tenure over to a goroutine that waits, and returns the lease of that goroutine, or keeps it. Otherwise it is to
 // be released. The caller holds it.
 func (k *keeper) pass(s *Lease) (next *Lease, kept bool) {
-	t := s.tenure
 	for {
 		k.state.Clear(occupancy.Wanted)
 		if next := s.handOver(nil); next != nil {
@@ -229,19 +228,14 @@ func (k *keeper) pass(s *Lease) (next *Lease, kept bool) {
 			continue // a goroutine has come meanwhile
 		}
 		// A goroutine that waits at the gate cannot have it: release it.
-		if now.Has(occupancy.Asked) || k.client.gates.Waiting(k.key) || !k.mayKeep(t) || !k.vacate(s) {
-			t.recalled = now.Has(occupancy.Asked)
+		if now.Has(occupancy.Asked) || k.client.gates.Waiting(k.key) || !k.vacate(s) {
+			s.tenure.recalled = now.Has(occupancy.Asked)
 			return nil, false
 		}
 		if k.state.Keep() {
 			return nil, true
 		}
 	}
-}
-
-// mayKeep reports whether a tenure may be kept now.
-func (k *keeper) mayKeep(t *tenure) bool {
-	return !isClosed(k.client.closing) && t.window.Load().enters.Ahead(k.client.clock) && k.client.group.Listening()
 }
 
 // vacate ends s, if a caller may have a pointer to it. It reports whether another goroutine can enter the tenure.

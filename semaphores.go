@@ -523,7 +523,6 @@ func (w *call) commitSlots(t *tenure) error {
 		}
 		votes := usable()
 		round.End()
-		c.fences.Heard(l.terms.Key(), votes)
 		if !more {
 			return c.names.quorumError(opFence, l.name, votes)
 		}

@@ -22,6 +22,7 @@ type plan struct {
 
 // arrange returns queue in the order of sending. The slice is valid until the next arrange.
 func (p *plan) arrange(queue []item) []item {
+	clear(p.items) // so that what has ended can be freed
 	p.items = p.items[:0]
 	for _, it := range queue {
 		if it.OfSet() || it.claim != nil && (it.alone || !it.Scripted()) && p.holds(it.Claim.Key()) {

@@ -1,0 +1,173 @@
+package contract_test
+
+import (
+	"context"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/redlock-go/redlock"
+	"github.com/redlock-go/redlock/internal/locktest"
+	"github.com/redlock-go/redlock/redlocktest"
+)
+
+// A clockHook delays one goroutine where it reads the clocks, as if it were stopped there.
+type clockHook struct {
+	armed atomic.Pointer[func()]
+}
+
+// options returns opts whose clocks call the hook.
+func (h *clockHook) options(opts *redlock.Options) *redlock.Options {
+	opts.DisableRestartGuard = true // it would take a goroutine that was stopped for one whose clock was set
+	locktest.SetClocks(opts, func() (wall, asleep time.Duration) {
+		if f := h.armed.Swap(nil); f != nil {
+			(*f)()
+		}
+		return 0, 0
+	})
+	return opts
+}
+
+// next has the next reading of the clocks call f first.
+func (h *clockHook) next(f func()) { h.armed.Store(&f) }
+
+// A goroutine that enters a lease without the masters may be stopped before it reads the clocks. So it looks then whether the lease
+// has ended meanwhile, or another client has asked for it.
+func TestAGoroutineThatWasStoppedWhileItEnteredLeavesALeaseThatHasEndedOrIsWanted(t *testing.T) {
+	for _, kind := range []struct {
+		name string
+		of   func(c *redlock.Client) *redlock.Locker
+		seen bool // an earlier holder has a pointer to the lease
+	}{
+		{"a kept lock", func(c *redlock.Client) *redlock.Locker { return c.Locker("stock") }, false},
+		{"a kept lock whose lease was seen", func(c *redlock.Client) *redlock.Locker { return c.Locker("stock") }, true},
+		{"a read lock", func(c *redlock.Client) *redlock.Locker { return c.RWLocker("stock").RLocker() }, false},
+	} {
+		t.Run(kind.name+"/has ended", func(t *testing.T) {
+			bubble(t, 3, func(t *testing.T, ms *redlocktest.Masters) {
+				var clock clockHook
+				l := kind.of(connected(t, ms, clock.options(keeping(time.Hour))))
+				passTwice(l, kind.seen)
+				clock.next(func() {
+					for i := range 3 {
+						ms.Master(i).Del("stock")
+					}
+					time.Sleep(4 * time.Second) // a renewal finds out; half of the validity is left
+				})
+				l.Lock()
+				if err := l.Lease().Err(); err != nil {
+					t.Errorf("the goroutine has a lease that had ended: %v", err)
+				}
+				l.Unlock()
+			})
+		})
+		t.Run(kind.name+"/is wanted", func(t *testing.T) {
+			bubble(t, 3, func(t *testing.T, ms *redlocktest.Masters) {
+				var clock clockHook
+				l := kind.of(connected(t, ms, clock.options(keeping(time.Hour))))
+				other := connected(t, ms, nil).RWLocker("stock")
+				passTwice(l, kind.seen)
+				in := make(chan time.Time, 1)
+				clock.next(func() {
+					go func() {
+						other.Lock()
+						in <- time.Now()
+					}()
+					time.Sleep(10 * time.Millisecond)
+				})
+				done := make(chan struct{})
+				go func() {
+					defer close(done)
+					l.Lock()
+					time.Sleep(time.Second)
+					l.Unlock()
+				}()
+				time.Sleep(100 * time.Millisecond)
+				select {
+				case <-in:
+				default:
+					t.Error("the client that had asked for the lock waits for the goroutine")
+					<-in
+				}
+				other.Unlock()
+				<-done
+			})
+		})
+	}
+}
+
+// passTwice locks and unlocks l twice, so that its lease is kept.
+func passTwice(l *redlock.Locker, seen bool) {
+	for range 2 {
+		l.Lock()
+		if seen {
+			l.Lease()
+		}
+		l.Unlock()
+	}
+	synctest.Wait()
+}
+
+func TestTheContextsOfALeaseEndWithTheUnlockOfALockThatIsKept(t *testing.T) {
+	bubble(t, 3, func(t *testing.T, ms *redlocktest.Masters) {
+		l := connected(t, ms, keeping(time.Hour)).Locker("stock")
+		keep(t, ms, l)
+		l.Lock()
+		ctx := l.Lease().Context(t.Context())
+		l.Unlock()
+		synctest.Wait()
+		select {
+		case <-ctx.Done():
+			if cause := context.Cause(ctx); cause != redlock.ErrReleased {
+				t.Errorf("the context has ended with %v, want %v", cause, redlock.ErrReleased)
+			}
+		default:
+			t.Error("after Unlock the context has not ended")
+		}
+		if got := holders(ms, "stock"); len(got) != 3 {
+			t.Errorf("%d masters keep the lock, want 3: nothing is tested", len(got))
+		}
+	})
+}
+
+// A client that others cannot ask for a lock does not keep it.
+func TestAClientKeepsNoLockWhileItIsNotSubscribed(t *testing.T) {
+	bubble(t, 3, func(t *testing.T, ms *redlocktest.Masters) {
+		c, rights := openWithRights(t, ms, keeping(time.Hour))
+		for _, r := range rights {
+			r.denied.Store(true)
+		}
+		time.Sleep(time.Second)
+		locktest.Pass(c.Locker("early"))
+		wantFree(t, ms, "early")
+		for i, r := range rights {
+			r.denied.Store(false)
+			ms.Master(i).Cut()
+		}
+		time.Sleep(time.Minute)
+		keep(t, ms, c.Locker("late"))
+	})
+}
+
+// A client of another library cannot recall the lock. That it has had it shows that others want it.
+func TestALockThatWasWaitedForIsNotKeptForASecond(t *testing.T) {
+	bubble(t, 3, func(t *testing.T, ms *redlocktest.Masters) {
+		l := connected(t, ms, keeping(time.Hour)).Locker("stock")
+		hold(ms, "stock", 0, 1, 2)
+		in := locktest.Enter(l)
+		time.Sleep(2 * time.Second)
+		for i := range ms.Len() {
+			ms.Master(i).Del("stock")
+		}
+		<-in
+		l.Unlock()
+		for range 3 {
+			wantFree(t, ms, "stock")
+			time.Sleep(200 * time.Millisecond)
+			locktest.Pass(l)
+		}
+		time.Sleep(1100 * time.Millisecond)
+		keep(t, ms, l)
+	})
+}
