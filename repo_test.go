@@ -7,7 +7,6 @@ import (
 	"io"
 	"io/fs"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"regexp"
 	"slices"
@@ -15,6 +14,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/redlock-go/redlock/internal/programs"
 	"github.com/redlock-go/redlock/internal/usermodule"
 	"github.com/redlock-go/redlock/redlocktest"
 )
@@ -195,6 +195,69 @@ func receiver(d *ast.FuncDecl) string {
 		}
 	}
 	return "?"
+}
+
+// TestTestsStartProgramsByOneHelper checks that only internal/programs starts external programs for tests, in all modules: it
+// decides what a missing program means. A test may run its own binary, os.Args[0], by other means.
+func TestTestsStartProgramsByOneHelper(t *testing.T) {
+	fset, files := token.NewFileSet(), 0
+	err := filepath.WalkDir(".", func(path string, d fs.DirEntry, err error) error {
+		switch {
+		case err != nil:
+			return err
+		case d.IsDir() && (d.Name() == ".git" || d.Name() == "node_modules"):
+			return filepath.SkipDir
+		case d.IsDir() || !strings.HasSuffix(path, ".go"):
+			return nil
+		}
+		file, err := parser.ParseFile(fset, path, nil, 0)
+		if err != nil {
+			return err
+		}
+		helps := slices.ContainsFunc(file.Imports, func(s *ast.ImportSpec) bool { return s.Path.Value == `"testing"` })
+		if filepath.ToSlash(path) == "internal/programs/programs.go" || !helps && !strings.HasSuffix(path, "_test.go") {
+			return nil
+		}
+		files++
+		ast.Inspect(file, func(n ast.Node) bool {
+			if call, ok := n.(*ast.CallExpr); ok && startsProgram(call) {
+				t.Errorf("%s starts a program by itself: call internal/programs, or internal/redisserver for servers", fset.Position(call.Pos()))
+			}
+			return true
+		})
+		return nil
+	})
+	if err != nil || files < 100 {
+		t.Fatalf("%d files with tests read: %v", files, err)
+	}
+}
+
+// startsProgram reports whether a call starts or looks up a program other than the binary of the test.
+func startsProgram(call *ast.CallExpr) bool {
+	f, ok := call.Fun.(*ast.SelectorExpr)
+	if !ok {
+		return false
+	}
+	of, ok := f.X.(*ast.Ident)
+	if !ok {
+		return false
+	}
+	program := 0 // which argument names it
+	switch of.Name + "." + f.Sel.Name {
+	case "exec.LookPath", "redisserver.Start":
+		return true
+	case "exec.CommandContext":
+		program = 1
+	case "exec.Command", "os.StartProcess", "syscall.Exec", "syscall.ForkExec", "syscall.StartProcess":
+	default:
+		return false
+	}
+	own, ok := call.Args[program].(*ast.IndexExpr)
+	if !ok {
+		return true
+	}
+	args, ok := own.X.(*ast.SelectorExpr)
+	return !ok || args.Sel.Name != "Args"
 }
 
 // TestBubblesAreLimitedToOneThread checks that every bubble is made by internal/bubbletest. Other bubbles may
@@ -431,9 +494,7 @@ func TestLinksOfTheDocumentsLead(t *testing.T) {
 // belong to the history of HEAD: a commit that was rebased exists only where that was done. The test needs the whole
 // history: in an archive or a shallow clone it has nothing to look in.
 func TestTheDocumentsNameCommitsThatExist(t *testing.T) {
-	shallow, err := exec.Command("git", "rev-parse", "--is-shallow-repository").Output()
-	if err != nil || strings.TrimSpace(string(shallow)) != "false" {
-		t.Logf("there is no complete history: %s, %v", shallow, err)
+	if !programs.WholeHistory(t) {
 		return
 	}
 	commit := regexp.MustCompile(`\b[0-9a-f]{7,40}\b`)
@@ -451,7 +512,7 @@ func TestTheDocumentsNameCommitsThatExist(t *testing.T) {
 				continue // a number
 			}
 			commits++
-			if out, err := exec.Command("git", "merge-base", "--is-ancestor", hash, "HEAD").CombinedOutput(); err != nil {
+			if out, err := programs.Command(t, "git", "merge-base", "--is-ancestor", hash, "HEAD").CombinedOutput(); err != nil {
 				t.Errorf("%s names commit %s, which the history of HEAD does not contain: %v %s", document, hash, err, out)
 			}
 		}

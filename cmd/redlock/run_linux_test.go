@@ -120,7 +120,7 @@ func init() {
 func runShell(args []string) int {
 	tty := openTerminal()
 	defer tty.close(0)
-	job := exec.Command(args[0], args[1:]...)
+	job := exec.Command(os.Args[0], args[1:]...)
 	job.Stdin, job.Stdout, job.Stderr = os.Stdin, os.Stdout, os.Stderr
 	job.SysProcAttr = &syscall.SysProcAttr{Foreground: true, Ctty: int(tty.file.Fd())}
 	if err := job.Start(); err != nil {

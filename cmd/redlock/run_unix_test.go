@@ -17,6 +17,7 @@ import (
 
 	"github.com/gomodule/redigo/redis"
 
+	"github.com/redlock-go/redlock/internal/programs"
 	"github.com/redlock-go/redlock/internal/proxy"
 	"github.com/redlock-go/redlock/internal/redisserver"
 )
@@ -136,10 +137,7 @@ func TestRunLeavesAnIgnoredSignalIgnored(t *testing.T) {
 	r := newRun(t, masters, nil, "hold")
 	// A shell sets this, as nohup does: in this process it could not be undone.
 	r.cmd.Args = append([]string{"sh", "-c", `trap "" HUP; exec "$@"`, "sh"}, r.cmd.Args...)
-	var err error
-	if r.cmd.Path, err = exec.LookPath("sh"); err != nil {
-		t.Fatal(err)
-	}
+	r.cmd.Path = programs.Command(t, "sh").Path
 	r.start()
 	r.expect("ready")
 	for _, s := range []syscall.Signal{syscall.SIGHUP, syscall.SIGUSR1} {

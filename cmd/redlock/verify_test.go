@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strings"
 	"sync"
@@ -16,6 +15,7 @@ import (
 	"github.com/redlock-go/redlock"
 	"github.com/redlock-go/redlock/internal/history"
 	"github.com/redlock-go/redlock/internal/incarnation"
+	"github.com/redlock-go/redlock/internal/programs"
 	"github.com/redlock-go/redlock/internal/redisserver"
 )
 
@@ -167,10 +167,7 @@ func TestACheckFindsWhatIsWrong(t *testing.T) {
 // TestTheProgramOfTheDocumentChecksHistories runs the program that docs/operations.md names on a history, and on one with two
 // holders.
 func TestTheProgramOfTheDocumentChecksHistories(t *testing.T) {
-	python, err := exec.LookPath("python3")
-	if err != nil {
-		t.Skip("there is no python3")
-	}
+	programs.Need(t, "python3")
 	for _, tt := range []struct {
 		name string
 		held int
@@ -192,7 +189,7 @@ func TestTheProgramOfTheDocumentChecksHistories(t *testing.T) {
 		if err := os.WriteFile(file, []byte(text.String()), 0o600); err != nil {
 			t.Fatal(err)
 		}
-		out, err := exec.Command(python, "../../examples/verify/check.py", file).CombinedOutput()
+		out, err := programs.Command(t, "python3", "../../examples/verify/check.py", file).CombinedOutput()
 		if !strings.HasPrefix(string(out), tt.want) || (err != nil) != (tt.held > 20) {
 			t.Errorf("%s: %s, %v, want %s", tt.name, out, err, tt.want)
 		}

@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"fmt"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -13,20 +12,13 @@ import (
 	"github.com/prometheus/common/expfmt"
 
 	"github.com/redlock-go/redlock/contrib/promredlock"
+	"github.com/redlock-go/redlock/internal/programs"
 )
 
-// promtool runs Prometheus' own tool. A test that needs it is skipped where it is not installed, unless
-// REDLOCK_REQUIRE_PROMTOOL is set, as in CI.
+// promtool runs Prometheus' own tool.
 func promtool(t *testing.T, stdin []byte, args ...string) {
 	t.Helper()
-	tool, err := exec.LookPath("promtool")
-	switch {
-	case err != nil && os.Getenv("REDLOCK_REQUIRE_PROMTOOL") != "":
-		t.Fatal(err)
-	case err != nil:
-		t.Skip("promtool is not installed; Debian's package prometheus has it")
-	}
-	cmd := exec.Command(tool, args...)
+	cmd := programs.Command(t, "promtool", args...)
 	cmd.Stdin = bytes.NewReader(stdin)
 	if out, err := cmd.CombinedOutput(); err != nil {
 		t.Errorf("%s: %v\n%s", cmd, err, out)

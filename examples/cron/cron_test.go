@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/redlock-go/redlock/internal/programs"
 	"github.com/redlock-go/redlock/internal/redisserver"
 )
 
@@ -21,7 +22,7 @@ func TestOneOfThreeMachinesRunsTheJob(t *testing.T) {
 		list = append(list, s.Addr())
 	}
 	dir := t.TempDir()
-	build := exec.Command("go", "build", "-o", filepath.Join(dir, "redlock"), "../../cmd/redlock")
+	build := programs.Command(t, "go", "build", "-o", filepath.Join(dir, "redlock"), "../../cmd/redlock")
 	if out, err := build.CombinedOutput(); err != nil {
 		t.Fatalf("%v: %s", err, out)
 	}
@@ -33,7 +34,7 @@ func TestOneOfThreeMachinesRunsTheJob(t *testing.T) {
 	command = strings.ReplaceAll(command, "/usr/local/bin/report.sh", filepath.Join(dir, "report.sh"))
 	var machines []*exec.Cmd
 	for range 3 {
-		c := exec.Command("/bin/sh", "-c", command)
+		c := programs.Command(t, "sh", "-c", command)
 		c.Env = append(os.Environ(), "PATH="+dir+":"+os.Getenv("PATH"), "REDLOCK_MASTERS=@"+filepath.Join(dir, "masters"))
 		c.Stderr = t.Output()
 		if err := c.Start(); err != nil {

@@ -10,9 +10,7 @@ import (
 	"encoding/pem"
 	"fmt"
 	"math/big"
-	"net"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"regexp"
 	"runtime"
@@ -26,6 +24,7 @@ import (
 	policyv1 "k8s.io/api/policy/v1"
 	"sigs.k8s.io/yaml"
 
+	"github.com/redlock-go/redlock/internal/programs"
 	"github.com/redlock-go/redlock/internal/redisserver"
 )
 
@@ -124,6 +123,7 @@ const quarantine = 12 * time.Second
 // TestTheJobRunsOnMastersOfTheManifests starts redis-server with the configuration and the users of the manifests, runs
 // the probe, and then the command of the job.
 func TestTheJobRunsOnMastersOfTheManifests(t *testing.T) {
+	programs.Need(t, "redis-server", "redis-cli")
 	all := manifests(t)
 	dir := t.TempDir()
 	certificate(t, dir)
@@ -143,8 +143,7 @@ func TestTheJobRunsOnMastersOfTheManifests(t *testing.T) {
 		t.Error("the masters may evict locks")
 	}
 	for range 3 {
-		port := freePort(t)
-		start(t, append([]string{"--tls-port", port}, args...)...)
+		port := start(t, args...)
 		ports = append(ports, port)
 		masters = append(masters, "rediss://redlock:PASSWORD@localhost:"+port)
 	}
@@ -152,7 +151,7 @@ func TestTheJobRunsOnMastersOfTheManifests(t *testing.T) {
 	command := strings.Split(strings.NewReplacer("--at-least 30s", "--at-least 1100ms", "/report.sh", "echo done",
 		"--wait 1s", "--wait 1s --node-timeout 2s").Replace(local.Replace(strings.Join(job, " "))), " ")
 	runs := func() (string, error) {
-		cmd := exec.Command(bin, command[1:]...)
+		cmd := programs.Command(t, bin, command[1:]...)
 		cmd.Env = append(os.Environ(), "REDLOCK_MASTERS="+strings.Join(masters, ","))
 		out, err := cmd.CombinedOutput()
 		return string(out), err
@@ -164,7 +163,7 @@ func TestTheJobRunsOnMastersOfTheManifests(t *testing.T) {
 
 	probe := all["StatefulSet/redlock"].(*appsv1.StatefulSet).Spec.Template.Spec.Containers[0].ReadinessProbe.Exec.Command
 	for {
-		cmd := exec.Command(probe[0], probe[1], strings.ReplaceAll(local.Replace(probe[2]), "redis-cli", "redis-cli -h localhost -p "+ports[2]))
+		cmd := programs.Command(t, probe[0], probe[1], strings.ReplaceAll(local.Replace(probe[2]), "redis-cli", "redis-cli -h localhost -p "+ports[2]))
 		out, err := cmd.CombinedOutput()
 		if err == nil {
 			break
@@ -199,8 +198,8 @@ func TestTheUserOfTheManifestsHasTheLeastRights(t *testing.T) {
 	}
 }
 
-// start starts a redis-server for the test.
-func start(t *testing.T, args ...string) {
+// start starts a redis-server for the test, and returns its port for TLS.
+func start(t *testing.T, args ...string) string {
 	t.Helper()
 	// The users of the manifests cannot answer the test's own commands, so it adds a default user that can.
 	path := args[len(args)-1]
@@ -214,13 +213,8 @@ func start(t *testing.T, args ...string) {
 		t.Fatal(err)
 	}
 	write(t, filepath.Dir(path), "users.acl", strings.Replace(string(text), "user default off", "user default on nopass ~* &* +@all", 1))
-	s, err := redisserver.Start(args...)
-	if err != nil && strings.Contains(err.Error(), "tls") && os.Getenv("REDLOCK_REQUIRE_REDIS") == "" {
-		t.Skipf("redis-server is built without TLS: %v", err)
-	} else if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(s.Stop)
+	_, port := redisserver.TLSTB(t, args...)
+	return port
 }
 
 // buildCommand builds the command as the Dockerfile does, and checks that it is static.
@@ -235,7 +229,7 @@ func buildCommand(t *testing.T) string {
 		t.Fatal("the Dockerfile builds no static command")
 	}
 	bin := filepath.Join(t.TempDir(), "redlock")
-	cmd := exec.Command("go", append(strings.Fields(line[2]), "-o", bin, line[3])...)
+	cmd := programs.Command(t, "go", append(strings.Fields(line[2]), "-o", bin, line[3])...)
 	cmd.Dir, cmd.Env = "../..", append(os.Environ(), line[1])
 	if out, err := cmd.CombinedOutput(); err != nil {
 		t.Fatalf("%s: %v\n%s", cmd, err, out)
@@ -283,15 +277,4 @@ func write(t *testing.T, dir, name, text string) {
 	if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600); err != nil {
 		t.Fatal(err)
 	}
-}
-
-func freePort(t *testing.T) string {
-	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer l.Close()
-	_, port, _ := net.SplitHostPort(l.Addr().String())
-	return port
 }

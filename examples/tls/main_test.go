@@ -12,18 +12,19 @@ import (
 	"math/big"
 	"net"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"regexp"
 	"strings"
 	"testing"
 	"time"
 
+	"github.com/redlock-go/redlock/internal/programs"
 	"github.com/redlock-go/redlock/internal/redisserver"
 )
 
 // Servers that speak TLS only want a client's certificate, and their user has the rights that the doctor prints.
 func TestALockByTLSWithTheLeastRights(t *testing.T) {
+	programs.Need(t, "redis-server")
 	dir := t.TempDir()
 	certificates(t, dir)
 	file := func(name string) string { return filepath.Join(dir, name) }
@@ -57,26 +58,13 @@ func TestALockByTLSWithTheLeastRights(t *testing.T) {
 func start(t *testing.T, dir string) (s *redisserver.Server, port string) {
 	t.Helper()
 	file := func(name string) string { return filepath.Join(dir, name) }
-	var err error
-	for range 10 {
-		port = freePort(t)
-		s, err = redisserver.Start("--tls-port", port, "--tls-cert-file", file("server.pem"), "--tls-key-file", file("server-key.pem"),
-			"--tls-ca-cert-file", file("ca.pem"), "--tls-auth-clients", "yes")
-		if err == nil || !strings.Contains(err.Error(), "the port is taken") { // by another process, since it was found free
-			break
-		}
-	}
-	if err != nil && strings.Contains(err.Error(), "tls") {
-		t.Skipf("redis-server is built without TLS: %v", err)
-	} else if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(s.Stop)
-	return s, port
+	return redisserver.TLSTB(t, "--tls-cert-file", file("server.pem"), "--tls-key-file", file("server-key.pem"),
+		"--tls-ca-cert-file", file("ca.pem"), "--tls-auth-clients", "yes")
 }
 
 // The commands of docs/operations.md make a service with TLS and the least rights of three new servers.
 func TestTheStepsOfTheOperationsPage(t *testing.T) {
+	programs.Need(t, "redis-server", "redis-cli", "bash")
 	page, err := os.ReadFile("../../docs/operations.md")
 	if err != nil {
 		t.Fatal(err)
@@ -87,7 +75,7 @@ func TestTheStepsOfTheOperationsPage(t *testing.T) {
 	}
 	dir, bin := t.TempDir(), t.TempDir()
 	certificates(t, dir)
-	if out, err := exec.Command("go", "build", "-o", bin, "../../cmd/redlock").CombinedOutput(); err != nil {
+	if out, err := programs.Command(t, "go", "build", "-o", bin, "../../cmd/redlock").CombinedOutput(); err != nil {
 		t.Fatalf("%v\n%s", err, out)
 	}
 	// The hosts are ports of one host here.
@@ -98,7 +86,7 @@ func TestTheStepsOfTheOperationsPage(t *testing.T) {
 	}
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
-	cmd := exec.CommandContext(ctx, "bash", "-euo", "pipefail", "-c", steps)
+	cmd := programs.CommandContext(ctx, t, "bash", "-euo", "pipefail", "-c", steps)
 	cmd.Dir = dir
 	cmd.Env = append(os.Environ(), `PASSWORD=s3/k&r@e t\#"%é`, "PATH="+bin+string(os.PathListSeparator)+os.Getenv("PATH"))
 	out, err := cmd.CombinedOutput()
@@ -118,23 +106,11 @@ func TestTheStepsOfTheOperationsPage(t *testing.T) {
 // doctor returns the output of redlock doctor.
 func doctor(t *testing.T, args ...string) string {
 	t.Helper()
-	out, err := exec.Command("go", append([]string{"run", "../../cmd/redlock", "doctor"}, args...)...).Output()
+	out, err := programs.Command(t, "go", append([]string{"run", "../../cmd/redlock", "doctor"}, args...)...).Output()
 	if err != nil {
 		t.Fatalf("%v:\n%s", err, out)
 	}
 	return string(out)
-}
-
-// freePort returns a port on which nobody listens.
-func freePort(t *testing.T) string {
-	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer l.Close()
-	_, port, _ := net.SplitHostPort(l.Addr().String())
-	return port
 }
 
 // certificates writes an authority and certificates that it has signed.

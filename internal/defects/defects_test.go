@@ -1,9 +1,10 @@
 package defects
 
 import (
-	"os/exec"
 	"strings"
 	"testing"
+
+	"github.com/redlock-go/redlock/internal/programs"
 )
 
 const root = "../.."
@@ -33,7 +34,7 @@ func TestTheDefectsBuild(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	build := exec.Command("go", "build", "-overlay", file, ".")
+	build := programs.Command(t, "go", "build", "-overlay", file, ".")
 	build.Dir = root
 	if out, err := build.CombinedOutput(); err != nil {
 		t.Errorf("%v\n%s", err, out)

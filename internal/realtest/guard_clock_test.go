@@ -8,6 +8,7 @@ import (
 
 	"github.com/redlock-go/redlock"
 	"github.com/redlock-go/redlock/internal/locktest"
+	"github.com/redlock-go/redlock/internal/programs"
 	"github.com/redlock-go/redlock/internal/redisserver"
 )
 
@@ -35,14 +36,7 @@ func (s steppable) step(t *testing.T, offset string) {
 // environment, so t must not be parallel.
 func steppables(t *testing.T, n int) (all []steppable, servers []*redisserver.Server) {
 	t.Helper()
-	libraries, err := filepath.Glob("/usr/lib/*/faketime/libfaketime.so.1")
-	if err != nil || len(libraries) == 0 {
-		if os.Getenv(redisserver.Require) == "1" {
-			t.Fatalf("no libfaketime, and %s=1 forbids skipping", redisserver.Require)
-		}
-		t.Skip("no libfaketime: this test needs servers whose clocks can be set; install libfaketime to run it")
-	}
-	t.Setenv("LD_PRELOAD", libraries[0]+":libc.so.6") // libc first: jemalloc would ask for the time before libfaketime is ready
+	t.Setenv("LD_PRELOAD", programs.Faketime(t)+":libc.so.6") // libc first: jemalloc would ask for the time before libfaketime is ready
 	t.Setenv("FAKETIME_NO_CACHE", "1")
 	t.Setenv("FAKETIME_DONT_FAKE_MONOTONIC", "1")
 	for range n {

@@ -284,36 +284,3 @@ func TestServersEndWhenTheirTestIsKilled(t *testing.T) {
 		}
 	}
 }
-
-func TestAMissingServerSkipsOrFailsByTheEnvironment(t *testing.T) {
-	for name, test := range map[string]struct{ require, want string }{
-		"skip": {"", "skip"},
-		"fail": {"1", "fail"},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Setenv("PATH", t.TempDir())
-			t.Setenv(Require, test.require)
-			tb := &outcome{TB: t}
-			done := make(chan struct{})
-			go func() {
-				defer close(done)
-				StartTB(tb, 1)
-			}()
-			<-done
-			if tb.got != test.want {
-				t.Errorf("StartTB without a server: %q, want %q", tb.got, test.want)
-			}
-		})
-	}
-}
-
-// outcome is a testing.TB that only records how the test ends.
-type outcome struct {
-	testing.TB
-	got string
-}
-
-func (o *outcome) Helper()               {}
-func (o *outcome) Skip(...any)           { o.got = "skip"; runtime.Goexit() }
-func (o *outcome) Fatal(...any)          { o.got = "fail"; runtime.Goexit() }
-func (o *outcome) Fatalf(string, ...any) { o.got = "fail"; runtime.Goexit() }

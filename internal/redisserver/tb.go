@@ -1,34 +1,25 @@
 package redisserver
 
 import (
-	"os"
-	"os/exec"
+	"net"
+	"strings"
 	"testing"
+
+	"github.com/redlock-go/redlock/internal/programs"
 )
 
-// Require names an environment variable. If it is "1", tests without a redis-server fail instead of being
-// skipped. CI sets it.
-const Require = "REDLOCK_REQUIRE_REDIS"
-
-// StartTB starts n servers for a test, as Start does, and stops them when the test ends. If no redis-server
-// is installed, it skips the test, or fails it if the environment has REDLOCK_REQUIRE_REDIS=1.
+// StartTB starts n servers for a test, as Start does, and stops them when the test ends. Without a redis-server it skips the
+// test: see package programs.
 //
 // The servers are not adopted: see AdoptedTB.
 func StartTB(tb testing.TB, n int, args ...string) []*Server {
 	tb.Helper()
-	if _, err := exec.LookPath("redis-server"); err != nil {
-		if os.Getenv(Require) == "1" {
-			tb.Fatalf("no redis-server in PATH, and %s=1 forbids skipping: %v", Require, err)
-		}
-		tb.Skip("no redis-server in PATH: this test needs real Redis servers; install Redis to run it")
-	}
 	servers := make([]*Server, n)
 	for i := range servers {
-		s, err := Start(args...)
+		s, err := tryTB(tb, args...)
 		if err != nil {
 			tb.Fatal(err)
 		}
-		tb.Cleanup(s.Stop)
 		servers[i] = s
 	}
 	return servers
@@ -44,4 +35,41 @@ func AdoptedTB(tb testing.TB, n int, args ...string) []*Server {
 		}
 	}
 	return servers
+}
+
+// TLSTB starts a server as StartTB does. It also listens on a free port of 127.0.0.1 with TLS. The args must name its
+// certificate, key and authority. If the redis-server is built without TLS, TLSTB skips the test.
+func TLSTB(tb testing.TB, args ...string) (s *Server, port string) {
+	tb.Helper()
+	for range 10 {
+		l, err := net.Listen("tcp", "127.0.0.1:0")
+		if err != nil {
+			tb.Fatal(err)
+		}
+		_, port, _ = net.SplitHostPort(l.Addr().String())
+		l.Close()
+		s, err = tryTB(tb, append([]string{"--tls-port", port}, args...)...)
+		switch {
+		case err == nil:
+			return s, port
+		case strings.Contains(err.Error(), errPortTaken.Error()): // by another process, since it was found free
+		case strings.Contains(err.Error(), "tls"):
+			programs.Missing(tb, "TLS in Redis")
+		default:
+			tb.Fatal(err)
+		}
+	}
+	tb.Fatal("no port for TLS stays free")
+	return nil, ""
+}
+
+// tryTB starts a server that is stopped when the test ends.
+func tryTB(tb testing.TB, args ...string) (*Server, error) {
+	tb.Helper()
+	programs.Need(tb, "redis-server")
+	s, err := Start(args...)
+	if err == nil {
+		tb.Cleanup(s.Stop)
+	}
+	return s, err
 }

@@ -5,11 +5,12 @@ package usermodule
 import (
 	"bytes"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"regexp"
 	"runtime"
 	"testing"
+
+	"github.com/redlock-go/redlock/internal/programs"
 )
 
 // checkout is how the documents call the directory of the repository.
@@ -44,7 +45,7 @@ func Build(t testing.TB, document []byte, n int, dir, program string) {
 		return text
 	}
 	run := func(args ...string) {
-		cmd := exec.Command("go", args...)
+		cmd := programs.Command(t, "go", args...)
 		cmd.Dir = own
 		cmd.Env = append(os.Environ(), "GOFLAGS=-mod=mod", "GOPROXY=off", "GOWORK=off")
 		if out, err := cmd.CombinedOutput(); err != nil {

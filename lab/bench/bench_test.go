@@ -5,13 +5,12 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"os/exec"
 	"slices"
 	"testing"
 	"time"
 
 	"github.com/redlock-go/redlock/internal/bubbletest"
-	"github.com/redlock-go/redlock/internal/redisserver"
+	"github.com/redlock-go/redlock/internal/programs"
 )
 
 // TestMain lets the test's executable be the worker processes too.
@@ -167,12 +166,7 @@ func TestChangingMutexHasANewNameEachTime(t *testing.T) {
 
 // TestEveryWorkloadRuns makes one very short repetition of everything.
 func TestEveryWorkloadRuns(t *testing.T) {
-	if _, err := exec.LookPath("redis-server"); err != nil {
-		if os.Getenv(redisserver.Require) == "1" {
-			t.Fatal(err)
-		}
-		t.Skip("no redis-server in PATH")
-	}
+	programs.Need(t, "redis-server")
 	b := &bench{log: io.Discard, subjects: subjects(), workloads: workloads(), plan: plan{
 		reps: 1, faultReps: 1, leaseReps: 1, part: 0, warmUp: 10 * time.Millisecond, lasting: 20 * time.Millisecond,
 		bound: 500 * time.Millisecond, contending: 100 * time.Millisecond, holding: 100 * time.Millisecond,

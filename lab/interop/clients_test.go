@@ -6,7 +6,6 @@ import (
 	"math"
 	"math/rand/v2"
 	"os"
-	"os/exec"
 	"strconv"
 	"testing"
 	"time"
@@ -16,6 +15,7 @@ import (
 	rsredigo "github.com/go-redsync/redsync/v4/redis/redigo"
 	"github.com/gomodule/redigo/redis"
 
+	"github.com/redlock-go/redlock/internal/programs"
 	"github.com/redlock-go/redlock/internal/redisserver"
 )
 
@@ -110,9 +110,9 @@ func plainRelease(masters []*redis.Pool, name, token string) {
 // nodes returns a party that is a process with node-redlock on ioredis.
 func nodes(t *testing.T, servers []*redisserver.Server, name string, times int) party {
 	t.Helper()
-	node := needNode(t)
+	needNode(t)
 	return party{"node-redlock", times, func(ctx context.Context, c counter, times int) error {
-		out, err := exec.CommandContext(ctx, node, "counter.mjs", ports(servers), name, c.path, strconv.Itoa(times)).CombinedOutput()
+		out, err := programs.CommandContext(ctx, t, "node", "counter.mjs", ports(servers), name, c.path, strconv.Itoa(times)).CombinedOutput()
 		if err != nil {
 			return fmt.Errorf("%w: %s", err, out)
 		}
@@ -120,21 +120,13 @@ func nodes(t *testing.T, servers []*redisserver.Server, name string, times int) 
 	}}
 }
 
-// needNode returns the path of Node. Without Node and the packages it skips the test.
-func needNode(t testing.TB) string {
+// needNode skips the test without Node or the packages of package.json.
+func needNode(t testing.TB) {
 	t.Helper()
-	path, err := exec.LookPath("node")
-	if err == nil {
-		_, err = os.Stat("node_modules/redlock")
+	programs.Need(t, "node")
+	if _, err := os.Stat("node_modules/redlock"); err != nil {
+		programs.Missing(t, "node")
 	}
-	if err == nil {
-		return path
-	}
-	if os.Getenv("REDLOCK_REQUIRE_NODE") == "1" {
-		t.Fatalf("REDLOCK_REQUIRE_NODE=1 forbids skipping: %v", err)
-	}
-	t.Skipf("this test needs Node and the packages of package.json, run npm ci in interop: %v", err)
-	return ""
 }
 
 func TestNoUpdateIsLostBesideNodeRedlock(t *testing.T) {

@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"net"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strconv"
 	"strings"
@@ -14,6 +13,7 @@ import (
 
 	"github.com/gomodule/redigo/redis"
 
+	"github.com/redlock-go/redlock/internal/programs"
 	"github.com/redlock-go/redlock/internal/wiredoc"
 )
 
@@ -40,7 +40,7 @@ func TestTheWireDocumentHoldsOnValkey(t *testing.T) {
 // startValkey starts a server and returns its address.
 func startValkey(t testing.TB) string {
 	t.Helper()
-	node := needNode(t)
+	needNode(t)
 	free, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
@@ -48,7 +48,7 @@ func startValkey(t testing.TB) string {
 	addr := free.Addr().String()
 	free.Close()
 	var output strings.Builder
-	cmd := exec.Command(node, "valkey.mjs", strconv.Itoa(free.Addr().(*net.TCPAddr).Port))
+	cmd := programs.Command(t, "node", "valkey.mjs", strconv.Itoa(free.Addr().(*net.TCPAddr).Port))
 	cmd.Stdout, cmd.Stderr = &output, &output
 	stdin, err := cmd.StdinPipe() // the process ends with it, also if the test is killed
 	if err != nil {
@@ -87,7 +87,7 @@ func startValkey(t testing.TB) string {
 // violation.
 func TestDoctorAndVerifyOnValkey(t *testing.T) {
 	command := filepath.Join(t.TempDir(), "redlock")
-	build := exec.Command("go", "build", "-o", command, "./cmd/redlock")
+	build := programs.Command(t, "go", "build", "-o", command, "./cmd/redlock")
 	build.Dir = "../.."
 	if out, err := build.CombinedOutput(); err != nil {
 		t.Fatalf("%v\n%s", err, out)
@@ -97,7 +97,7 @@ func TestDoctorAndVerifyOnValkey(t *testing.T) {
 		t.Helper()
 		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 		defer cancel()
-		cmd := exec.CommandContext(ctx, command, args...)
+		cmd := programs.CommandContext(ctx, t, command, args...)
 		cmd.Env = append(os.Environ(), "REDLOCK_MASTERS="+masters)
 		out, err := cmd.Output()
 		if err != nil {

@@ -2,13 +2,12 @@ package main
 
 import (
 	"os"
-	"os/exec"
 	"path/filepath"
 	"regexp"
 	"testing"
 	"time"
 
-	"github.com/redlock-go/redlock/internal/redisserver"
+	"github.com/redlock-go/redlock/internal/programs"
 )
 
 // TestMain lets the test binary be the clients.
@@ -20,18 +19,6 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// needsServers skips the test where there is no redis-server.
-func needsServers(t *testing.T) {
-	t.Helper()
-	if _, err := exec.LookPath("redis-server"); err == nil {
-		return
-	}
-	if os.Getenv(redisserver.Require) == "1" {
-		t.Fatal("no redis-server in PATH")
-	}
-	t.Skip("no redis-server in PATH: this test needs real Redis servers; install Redis to run it")
-}
-
 func testConfig(s *subject, seed uint64, length time.Duration) config {
 	c := config{plan: plan{seed: seed, length: length, clients: 5, ttl: time.Second}, subject: s, strict: s == ours, kept: -1, entryMost: time.Minute}
 	if err := c.pickWorkload(allOfThem); err != nil {
@@ -41,7 +28,7 @@ func testConfig(s *subject, seed uint64, length time.Duration) config {
 }
 
 func TestAShortRunOfEachSubject(t *testing.T) {
-	needsServers(t)
+	programs.Need(t, "redis-server", "go")
 	for _, s := range subjects {
 		t.Run(s.name, func(t *testing.T) {
 			dir := t.TempDir()
@@ -64,7 +51,7 @@ func TestAShortRunOfEachSubject(t *testing.T) {
 // TestDefectsAreCaught shows that the nemesis can fail, in each of its workloads. Other defects take longer: see
 // README.md.
 func TestDefectsAreCaught(t *testing.T) {
-	needsServers(t)
+	programs.Need(t, "redis-server", "go")
 	for _, test := range []struct{ workload, defect string }{
 		{plainLocks, "release-without-compare"},
 		{plainLocks, "grant-overwrites"},
