@@ -99,6 +99,23 @@
 // Client share one lease, which is kept between them, so they use the network only after a writer. Readers
 // and writers of all processes take turns. A Locker of the same name is a writer that takes no part in that.
 //
+// # Semaphores, leaders, kept locks
+//
+// A [Semaphore] has a limit: at most so many holders have a permit at a time, among all processes. Package election has one of several
+// processes lead, by a lock that it keeps for as long as it runs. With LockOptions.Keep, a lock stays with the process after Unlock until
+// another process wants it; until then Lock and Unlock need no network. It is for locks that one process uses again and again.
+//
+// # Errors
+//
+// errors.Is(err, [ErrHeld]) is true only if somebody holds the lock, and errors.Is(err, [ErrQuarantined]) if waiting will help. Any other
+// [QuorumError] lists what is wrong with each master. After a wait, QuorumError.Owner says who holds the lock. An error that matches
+// [ErrLost] says that a lease ended early.
+//
+// # The end of a program
+//
+// [Client.Close] sends the releases that are queued. Services call [Client.Shutdown] instead: it lets nobody lock any more, waits for
+// the holders, and then closes. [Client.Ping] and [Client.Masters] say whether a majority may vote, and what is wrong with each master.
+//
 // # Time
 //
 // An attempt sends one command to all masters at once and waits for each up to Options.NodeTimeout. It ends

@@ -337,14 +337,18 @@ func TestTheReadmesProgramRuns(t *testing.T) {
 	}
 }
 
-// TestTheReadmesProgramBuildsInAModuleOfItsOwn replaces the module by a checkout, as the README says.
+// TestTheReadmesProgramBuildsInAModuleOfItsOwn replaces the module by a checkout, as docs/support.md says.
 func TestTheReadmesProgramBuildsInAModuleOfItsOwn(t *testing.T) {
 	readme, err := os.ReadFile("README.md")
 	if err != nil {
 		t.Fatal(err)
 	}
+	support, err := os.ReadFile("docs/support.md")
+	if err != nil {
+		t.Fatal(err)
+	}
 	program := regexp.MustCompile("(?s)```go\n(.*?)```").FindSubmatch(readme)
-	usermodule.Build(t, readme, 2, ".", string(program[1]))
+	usermodule.Build(t, support, 2, ".", string(program[1]))
 }
 
 // body returns the lines between head and the closing brace of its function.

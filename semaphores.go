@@ -20,20 +20,43 @@ import (
 	"github.com/redlock-go/redlock/internal/wire"
 )
 
-// A Semaphore limits how many holders there are at a time, among all processes: never more than its limit, while any majority of
-// the masters answers. It is fair: permits are given in the order of the calls, also to calls for several. A call for one permit
-// may pass others that came a little earlier, but none that has waited for twice as long. Any number of goroutines share it. It
-// must not be copied. Client.Semaphore returns Semaphores.
+// A Semaphore limits how many holders there are at a time, among all processes: never more than its limit, whichever minority of
+// the masters is dead. Without a majority nobody gets a permit. Permits are given in the order of the calls, also to calls for
+// several. A call for one permit may pass others that came a little earlier, but none that has waited for twice as long. Any number
+// of goroutines share a Semaphore. It must not be copied. Client.Semaphore returns Semaphores.
 //
-// It is no rate limiter: it limits holders, not calls in a minute. A holder that was stopped for longer than its lease may still work
-// when others have its permit. So a holder should end its work when the context of Do ends, and a cap that must hold
-// whatever happens should be a little lower than what the resource can bear.
+//	calls := client.Semaphore("api", 10)
+//	err := calls.Do(ctx, func(ctx context.Context) error { // at most ten are in here, on all machines
+//		return call(ctx) // ctx ends if the permit is lost
+//	})
 //
-// All clients should use the same limit. Otherwise the largest one counts. A raised limit counts at once. A client with a lowered
-// limit gets no permit until fewer than that are held. While it is at the head of the queue, others wait behind it.
+// # What to choose
 //
-// The permits of a process that has crashed come back when its leases have expired: see LockOptions.TTL. A semaphore and a lock of the
-// same name have nothing to do with each other.
+//   - Limit: all clients should use the same one. Otherwise the largest one counts. To raise it, start clients with the new limit,
+//     which counts at once. To lower it, replace all clients: one with the lower limit gets no permit until fewer than that are held, and
+//     while it is at the head of the queue, others wait behind it.
+//   - A margin: a holder that was stopped for longer than its lease may still work when others have its permit. End the work with the
+//     context of Do or of the Permit. A cap that must hold whatever happens should be a little lower than what the resource can bear.
+//   - LockOptions.TTL: the permits of a process that has crashed come back when it has passed. A shorter one brings them back earlier, and
+//     costs more renewals.
+//   - LockOptions.Handover: goroutines of one process pass permits on to each other without a command, for this long after the masters
+//     have given them, between calls for as many permits of the same limit. If permits are held for about a round trip, that doubles what
+//     the process gets done. A shorter one gives other processes their turns earlier.
+//   - Errors: ErrHeld says that the semaphore is full. Any other *QuorumError says which masters failed. A program that would rather go
+//     on without a permit decides by that.
+//
+// # What it costs
+//
+// A free permit takes one round trip, whatever the limit and however many are held. A permit that is passed on takes one more. Of all
+// that wait, the first few poll each master ten times a second, and the others less often the more are ahead. Per name, as many calls of a
+// Client wait at the masters as it holds permits, at least 4 and at most 64, and the others behind them in the process. If many clients
+// begin at one moment, and hold permits for less time than the distances of the masters differ, the first of them may need two or three round
+// trips more.
+//
+// # What it is not
+//
+// It is no rate limiter: it limits holders, not calls in a minute. A semaphore and a lock of the same name have nothing to do with each
+// other. It has no fence without LockOptions.Fencing: see [Permit].
 type Semaphore struct {
 	client *Client
 	name   string
@@ -144,7 +167,8 @@ func (s *Semaphore) locker(n int) (*Locker, error) {
 //
 // With LockOptions.Fencing, its Fence is greater than that of every earlier holder of any of its slots, among the holders with
 // Fencing. Holders of different slots may have equal fences, and a later one may have a lower fence. So a resource that belongs to a
-// slot, such as a GPU, stores the highest fence that it has seen, and refuses lower ones. Without Fencing, Fence returns 0.
+// slot, such as a GPU, stores the highest fence that it has seen, and refuses lower ones. Without Fencing, Fence returns 0, which such a
+// resource must refuse.
 type Permit struct {
 	*Lease
 	locker *Locker

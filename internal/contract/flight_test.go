@@ -111,7 +111,7 @@ func release(t *testing.T, ms *redlocktest.Masters, name string) {
 }
 
 // away returns a Client at a distance of 1 ms. So a release from here reaches all masters before the commands of a client that it grants the lock.
-// Otherwise the next client in the queue may be granted the lock at one master, and may miss the value: see docs/flight.md.
+// Otherwise the next client in the queue may be granted the lock at one master, and may miss the value.
 func away(t *testing.T, ms *redlocktest.Masters) *redlock.Client {
 	t.Helper()
 	c := ms.WithDelays(slices.Repeat([]time.Duration{time.Millisecond}, ms.Len())...).Open(nil)

@@ -10,7 +10,7 @@ import (
 // function must have begun after the call that waits. No clock can tell. But the claim's registration was sent after that call,
 // and a holder says by which masters its token was set before the function began. So if the answer to the
 // registration says that the key did not hold that token, the token was set later, and the function began later still. One such
-// master is enough. But a quorum of masters must have sent the value, so that no master can forge one. See docs/flight.md.
+// master is enough. But a quorum of masters must have sent the value, so that no master can forge one.
 
 // WantsValue says that the wait may end with a value. It is called before the first SetClaim.
 func (in *Inbox) WantsValue() {
@@ -28,6 +28,14 @@ func (in *Inbox) registeredLocked(i int, a wire.Answer) {
 }
 
 // Value handles a message of master i with a value. It reports false if this Client has not queued for the key.
+//
+// A value counts by these rules. internal/model/flight strikes out each, and finds a value of a function that began before the call; its switches
+// are in brackets.
+//
+//   - The registration of the claim was answered [takesUnasked].
+//   - The key did not hold the token of the holder then [takesSeen].
+//   - The answer to a poll does not say so: the value may have been sent between the registration and the poll [believesPolls].
+//   - The message names the claim that waits now [takesAnyClaim].
 func (s *Waits) Value(i int, v wire.Value) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
