@@ -263,6 +263,35 @@ func TestScriptsThatWereFlushedAreLoadedAgain(t *testing.T) {
 	})
 }
 
+// Managed services flush scripts.
+func TestAFreeLockIsAcquiredAtOnceAfterTheScriptsWereFlushed(t *testing.T) {
+	bubble(t, 3, func(t *testing.T, ms *redlocktest.Masters) {
+		c := connected(t, ms, nil)
+		for range 3 {
+			for i := range 3 {
+				conn := ms.Pools()[i].Get()
+				if _, err := conn.Do("SCRIPT", "FLUSH"); err != nil {
+					t.Fatal(err)
+				}
+				conn.Close()
+			}
+			for _, name := range []string{"a", "b"} {
+				l := c.Locker(name)
+				if err := l.TryLockContext(t.Context()); err != nil {
+					t.Errorf("TryLockContext of %s after SCRIPT FLUSH = %v", name, err)
+				} else if err := l.UnlockContext(t.Context()); err != nil {
+					t.Errorf("UnlockContext of %s after SCRIPT FLUSH = %v", name, err)
+				}
+			}
+		}
+		for _, m := range c.Masters() {
+			if m.State != redlock.MasterUp {
+				t.Errorf("%s is %v: %v", m.Name, m.State, m.Err)
+			}
+		}
+	})
+}
+
 // The scripts are most of what a client would send when it connects. A server is sent them once.
 func TestAServerIsSentTheScriptsOnce(t *testing.T) {
 	bubble(t, 3, func(t *testing.T, ms *redlocktest.Masters) {

@@ -34,13 +34,16 @@ type guard struct {
 	why   string             // the reason for the quarantine
 	jump  time.Duration      // the jump of its clock that the last probe found; 0: none
 
-	held, spare []verdict           // grants, in the order of their answers, until a probe confirms them
-	probes      fifo[clock.Reading] // our clocks before each probe that is not answered
-	probed      bool                // a probe was sent since the last heartbeat
-	thorough    bool                // the next probe includes INFO
-	looked      time.Time           // when the last probe that includes INFO was sent, or asked for
-	careful     bool                // each probe is careful: the server's memory is nearly full
-	legacy      bool                // each probe includes INFO: the server keeps scripts when it restarts
+	held, spare []verdict              // grants, in the order of their answers, until a probe confirms them
+	probes      fifo[clock.Reading]    // our clocks before each probe that is not answered
+	probed      bool                   // a probe was sent since the last heartbeat
+	wrote       incarnation.Inspection // the last one by a probe that found that the record did not hold, and replaced it
+	anew        bool                   // the next probe is an inspection, and is sent even without votes
+	inspecting  bool                   // such a probe is on its way
+	thorough    bool                   // the next probe includes INFO
+	looked      time.Time              // when the last probe that includes INFO was sent, or asked for
+	careful     bool                   // each probe is careful: the server's memory is nearly full
+	legacy      bool                   // each probe includes INFO: the server keeps scripts when it restarts
 }
 
 // A verdict is an answer and the Asker that it is for.

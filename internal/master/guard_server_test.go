@@ -147,7 +147,7 @@ func TestARecordThatKeepsChangingIsRefused(t *testing.T) {
 			}
 			return ""
 		})
-		v.flushScripts()
+		v.doubt()
 		vote(t, m) // it ends the connection
 		if a := vote(t, m); a.Err == nil || !strings.Contains(a.Err.Error(), "keeps changing") {
 			t.Errorf("the vote: %+v, want it to say that the record keeps changing", a)
@@ -171,7 +171,7 @@ func TestARefusalNamesTheForbiddenCommand(t *testing.T) {
 			}
 			return ""
 		})
-		v.flushScripts()
+		v.doubt()
 		vote(t, m) // it ends the connection
 		if a := vote(t, m); a.Err == nil || !strings.Contains(a.Err.Error(), "it cannot keep the record") || !strings.Contains(a.Err.Error(), "NOPERM") {
 			t.Errorf("the vote: %+v, want it to say what is forbidden", a)

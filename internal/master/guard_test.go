@@ -29,7 +29,31 @@ func TestAVoteCountsOnlyIfTheMemoryIsUnchanged(t *testing.T) {
 		why    string
 	}{
 		{"nothing", func(*memory) {}, "", Up, ""},
-		{"the scripts are flushed", (*memory).flushScripts, odd, Up, ""},
+		{"the scripts are flushed", (*memory).flushScripts, "", Up, ""},
+		{"the scripts are flushed twice", func(v *memory) {
+			v.flushScripts()
+			v.before(on("SCRIPT", v.flushScripts))
+		}, "", Up, ""},
+		{"the scripts are flushed, and the record is lost", func(v *memory) {
+			v.flushScripts()
+			v.set("")
+		}, odd, Quarantined, "it has no memory"},
+		{"the scripts are flushed, and the record's expiry is set", func(v *memory) {
+			v.flushScripts()
+			v.expire()
+		}, "", Up, ""}, // the inspection sets it to what it was
+		{"the scripts are flushed, and the clock steps", func(v *memory) {
+			v.flushScripts()
+			v.step(2 * time.Minute)
+		}, odd, Quarantined, "its clock has jumped"},
+		{"the scripts are flushed, and another client writes the record", func(v *memory) {
+			v.flushScripts()
+			v.set(record(v, ""))
+		}, odd, Quarantined, "its memory is known for 0s only"},
+		{"the scripts are flushed, and keys were evicted", func(v *memory) {
+			v.flushScripts()
+			v.set(recordOf(v.run, time.Now().Add(-24*time.Hour), minute, " 7"))
+		}, odd, Quarantined, "it has evicted keys"},
 		{"the record's expiry is set", (*memory).expire, odd, Quarantined, "its clock has jumped"}, // as the client sees it
 		{"the record is lost", func(v *memory) { v.set("") }, odd, Quarantined, "it has no memory"},
 		{"the server restarts", (*memory).restart, odd, Quarantined, "it was restarted"},
@@ -190,7 +214,7 @@ func TestASlowAnswerIsNoJump(t *testing.T) {
 				} else {
 					v.delay(slow, late)
 				}
-				v.flushScripts() // so that the server is inspected, too
+				v.doubt() // so that the server is inspected, too
 				vote(t, masters[0])
 				for range 5 {
 					if a := vote(t, masters[0]); !a.Done() {
@@ -255,7 +279,7 @@ func TestAnOddProbeVoidsEveryVoteUnderWay(t *testing.T) {
 			}
 			synctest.Wait() // each vote has a flush of its own
 		}
-		v.flushScripts()
+		v.doubt()
 		v.mu.Lock()
 		before := v.looks
 		v.mu.Unlock()
@@ -271,6 +295,67 @@ func TestAnOddProbeVoidsEveryVoteUnderWay(t *testing.T) {
 		v.mu.Unlock()
 		if a := vote(t, m); !a.Done() {
 			t.Errorf("the vote afterwards: %+v, want it to count", a)
+		}
+	})
+}
+
+// SCRIPT FLUSH takes the probe's script away, not the memory. However many votes wait for probes, one inspection follows on the same connection.
+func TestVotesUnderWayCountAfterTheScriptsWereFlushed(t *testing.T) {
+	guarded(t, 1, func(t *testing.T, masters []*Master, servers []*memory) {
+		v, m := servers[0], masters[0]
+		thaw := make(chan struct{})
+		v.before(func(cmd []string) string {
+			if cmd[0] == "SET" {
+				<-thaw
+			}
+			return ""
+		})
+		var votes answers
+		for i := range 30 {
+			if err := m.Ask(wire.Set, claimOf(fmt.Sprint(i)), &votes); err != nil {
+				t.Fatal(err)
+			}
+			synctest.Wait() // each vote has a flush of its own
+		}
+		for round := range 3 {
+			v.flushScripts()
+			v.mu.Lock()
+			before := v.looks
+			v.mu.Unlock()
+			if round == 0 {
+				close(thaw)
+				synctest.Wait()
+				if got := votes.get(); len(got) != 30 || slices.ContainsFunc(got, func(a wire.Answer) bool { return !a.Done() }) {
+					t.Errorf("the votes: %v, want 30 that count", got)
+				}
+			} else if a := vote(t, m); !a.Done() {
+				t.Errorf("a vote after scripts were flushed again: %+v, want it to count", a)
+			}
+			v.mu.Lock()
+			if n := v.looks - before; n != 1 {
+				t.Errorf("%d inspections, want 1", n)
+			}
+			v.mu.Unlock()
+		}
+		if again := v.Seen("2: "); len(again) > 0 {
+			t.Errorf("there is another connection, on which %q", again[0])
+		}
+	})
+}
+
+// Without a run_id, a server without the probe's script may be another process.
+func TestAServerThatHidesItsRunIDIsDoubtedWithoutItsScripts(t *testing.T) {
+	guarded(t, 1, func(t *testing.T, masters []*Master, servers []*memory) {
+		v, m := servers[0], masters[0]
+		v.hide()
+		v.doubt()
+		vote(t, m) // it ends the connection
+		if a := vote(t, m); !a.Done() {
+			t.Fatalf("the vote: %+v, want it to count", a)
+		}
+		v.flushScripts()
+		if a := vote(t, m); a.Err != errChanged {
+			t.Errorf("the vote: %+v, want it not to count", a)
 		}
 	})
 }
@@ -296,7 +381,7 @@ func TestClientsDialAtDifferentTimesAfterAnOddProbe(t *testing.T) {
 			}
 			return ""
 		})
-		v.flushScripts()
+		v.doubt()
 		time.Sleep(3 * time.Second)
 		v.mu.Lock()
 		defer v.mu.Unlock()
@@ -345,7 +430,7 @@ func TestAQuarantineOutlastsInspectionsAndConnections(t *testing.T) {
 		synctest.Wait()
 		wantState(t, m, Quarantined, "its clock has jumped by ")
 		until := m.Status().Until
-		v.flushScripts()
+		v.doubt()
 		time.Sleep(5 * time.Second)
 		v.before(func(cmd []string) string {
 			if cmd[0] == "PING" {

@@ -36,7 +36,7 @@ var (
 // the inspections it loads scripts.
 func (s *supervisor) inspect(ctx context.Context, conn redis.Conn, database string, recorded time.Duration, scripts *loading) (inspection, error) {
 	s.mu.Lock()
-	known, stale, seen := s.guard.known, s.guard.stale, s.guard.seen
+	known, stale, seen, wrote := s.guard.known, s.guard.stale, s.guard.seen, s.guard.wrote
 	s.mu.Unlock()
 	why := incarnation.Holds     // why the last record was written
 	declared := time.Duration(0) // the record's MaxTTL is raised to this; not before Raising was called
@@ -64,6 +64,9 @@ func (s *supervisor) inspect(ctx context.Context, conn redis.Conn, database stri
 			return o, errUnguarded(err)
 		}
 		o.after = s.cfg.Clock()
+		if o.found.Why == incarnation.Holds && wrote.Why != incarnation.Holds && o.found.Record.SameMemory(wrote.Record) {
+			o.found.Why = wrote.Why // a probe of the last connection has written it
+		}
 		// The stale record is not replaced if its MaxTTL has just been raised to the text that is known.
 		stands := stale && o.found.Why == incarnation.Holds
 		raises := s.raises(o.found.Record.MaxTTL, &declared)

@@ -153,7 +153,7 @@ func (l *link) take() []item {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	items, votes := m.outbox.take(now, m.subscription != nil)
-	if votes && m.cfg.Guard {
+	if (votes || m.guard.anew) && m.cfg.Guard {
 		it := m.guard.probe(m.cfg.Clock())
 		it.Sent = now
 		items = m.outbox.follow(it)

@@ -36,6 +36,7 @@ type memory struct {
 	multi   map[int][][]string // the commands between MULTI and EXEC, by connection
 	off     time.Duration      // how far its clock is ahead
 	looks   int                // the number of inspections that it has answered
+	doubted int                // the number of the last connection whose probes are odd
 	late    string             // the command whose reply is late
 	back    time.Duration      // how late
 }
@@ -124,6 +125,14 @@ func (v *memory) expire() {
 	v.expiry += 5000
 }
 
+// doubt makes the next probe of each connection odd, as if the record had been lost for a moment.
+func (v *memory) doubt() {
+	n := v.Connections()
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	v.doubted = n
+}
+
 func (v *memory) flushScripts() {
 	v.mu.Lock()
 	defer v.mu.Unlock()
@@ -201,7 +210,7 @@ func (v *memory) executeLocked(conn int, cmd []string) string {
 		return fakeserver.Bulk("id=1 db=0")
 	case cmd[0] == "PROBE" && !v.scripts[cmd[1]]:
 		return "-NOSCRIPT No matching script. Please use EVAL.\r\n"
-	case cmd[0] == "PROBE" && v.record == "":
+	case cmd[0] == "PROBE" && (v.record == "" || conn <= v.doubted):
 		return ":-2\r\n"
 	case cmd[0] == "PROBE" && len(cmd) == 3 && v.hasEvictedLocked():
 		return ":-3\r\n"

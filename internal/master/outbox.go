@@ -15,6 +15,7 @@ type item struct {
 	reloaded bool   // sent again after the script was loaded again
 	thorough bool   // a probe that includes INFO
 	careful  bool   // a probe that finds out whether keys were evicted
+	anew     bool   // a probe that is an inspection, since the probe's script was gone
 }
 
 // newItem returns the item for a request.

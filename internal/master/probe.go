@@ -8,6 +8,7 @@ import (
 	"github.com/gomodule/redigo/redis"
 
 	"github.com/redlock-go/redlock/internal/clock"
+	"github.com/redlock-go/redlock/internal/incarnation"
 	"github.com/redlock-go/redlock/internal/redisconn"
 	"github.com/redlock-go/redlock/internal/wire"
 )
@@ -20,6 +21,13 @@ import (
 // the count. It costs the server several times as much as another probe. Keys are evicted only when the memory is full, and
 // only if an operator has changed the policy since the last thorough probe. So probes are careful once a second, and always
 // while the memory is nearly full.
+
+// SCRIPT FLUSH deletes the probe's script, and the memory is as it was. So a probe that finds no script is followed by one that is an
+// inspection, on the same connection: it loads the script again. The votes before it wait for it, and count if the process is the one that the
+// connection began with, and its record is unchanged. Anything else is a doubt, and so is a missing script of a server that does not tell its run_id.
+//
+// That inspection replaces a record that does not hold, as every inspection does, and declares the MaxTTL that was in it. Otherwise the script that it loads would be a proof for other clients
+// that an old record holds.
 
 // Doubts, which end a connection: the server may have lost locks.
 var (
@@ -43,7 +51,8 @@ func redialAfter(err error) time.Duration {
 // probe returns the probe to be sent behind votes. now is the time of our clocks.
 func (g *guard) probe(now clock.Reading) item {
 	it := newItem(wire.Probe, nil, nil)
-	it.thorough, it.careful = g.thorough || g.legacy, g.thorough || g.careful
+	it.thorough, it.careful, it.anew = g.thorough || g.legacy, g.thorough || g.careful, g.anew
+	g.anew, g.inspecting = false, g.inspecting || g.anew
 	if it.thorough {
 		g.looked = now.Time()
 	}
@@ -54,7 +63,16 @@ func (g *guard) probe(now clock.Reading) item {
 
 // sendProbe sends a probe.
 func (l *link) sendProbe(it *item) error {
-	if err := l.known.Probe(l.conn, it.careful); err != nil {
+	if it.anew {
+		if l.peer.own != nil {
+			for _, text := range l.peer.own.Texts {
+				l.conn.Send("SCRIPT", "LOAD", text)
+			}
+		}
+		if err := incarnation.SendInspection(l.conn, l.database, l.known, false, l.known.Record.MaxTTL); err != nil {
+			return err
+		}
+	} else if err := l.known.Probe(l.conn, it.careful); err != nil {
 		return err
 	}
 	for _, section := range l.probedSections(it) {
@@ -85,7 +103,7 @@ var (
 // the result is odd.
 func (l *link) receiveProbe(it item) error {
 	patience := l.patience(it)
-	reply, err := l.receiveOne(patience)
+	found, err := l.receiveFound(it, patience)
 	if err != nil {
 		return err
 	}
@@ -100,7 +118,7 @@ func (l *link) receiveProbe(it item) error {
 	}
 	after := l.m.cfg.Clock()
 	l.now = after.Time()
-	now, same := l.known.Probed(reply)
+	same := found.same
 	if it.thorough {
 		if err := wire.JudgeRole(info); err != nil {
 			l.m.markStale()
@@ -115,12 +133,84 @@ func (l *link) receiveProbe(it item) error {
 		same = same && (!l.legacy || wire.InfoField(info, "run_id") == l.run)
 		l.m.fills(wire.IsTight(info), wire.FullError(info))
 	}
-	held, err := l.confirm(now, same, after)
+	if found.flushed {
+		l.probeAnew(after)
+		return nil
+	}
+	held, err := l.confirm(found.now, same, it.anew, after)
 	if err != nil {
 		return err
 	}
 	l.m.deliver(held, nil)
 	return nil
+}
+
+// A probed is what a probe has found.
+type probed struct {
+	now     time.Time // the server's
+	same    bool      // the record, and the process, are those of the inspection
+	flushed bool      // the probe's script is gone, so nothing is known
+}
+
+// receiveFound reads what a probe has found, without INFO.
+func (l *link) receiveFound(it item, patience time.Duration) (found probed, err error) {
+	if it.anew {
+		return l.receiveInspection(patience)
+	}
+	reply, err := redisconn.ReceiveWithin(l.conn, patience)
+	switch {
+	case noScript(err) && l.inspected.found.Run != incarnation.Unknown:
+		return probed{flushed: true}, nil
+	case redisconn.IsReply(err):
+		return probed{}, nil
+	case err != nil:
+		return probed{}, redisconn.Ended(err)
+	}
+	found.now, found.same = l.known.Probed(reply)
+	return found, nil
+}
+
+// receiveInspection reads what a probe has found that is an inspection. The process is the same, so it has the texts that were loaded before.
+func (l *link) receiveInspection(patience time.Duration) (found probed, err error) {
+	own := l.peer.own
+	if own != nil {
+		for range own.Texts {
+			reply, err := l.receiveOne(patience)
+			if err != nil {
+				return probed{}, err
+			}
+			if reply == nil {
+				own = nil
+			}
+		}
+	}
+	o, err := incarnation.ReadInspection(func() (any, error) { return redisconn.ReceiveWithin(l.conn, patience) })
+	if err != nil && l.conn.Err() != nil {
+		return probed{}, redisconn.Ended(err)
+	}
+	if err == nil && o.Why != incarnation.Holds {
+		l.m.mu.Lock()
+		l.m.guard.wrote = o
+		l.m.mu.Unlock()
+	}
+	same := err == nil && o.Why == incarnation.Holds && o.Record.Text == l.known.Record.Text && o.Run == l.inspected.found.Run
+	if same && own != nil {
+		l.own.Store(own)
+	}
+	return probed{now: o.Now, same: same}, nil
+}
+
+// probeAnew takes a probe that has found no script out of flight. The next probe is an inspection; the grants before it are held back until then.
+func (l *link) probeAnew(after clock.Reading) {
+	m := l.m
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.popLocked(after.Time())
+	m.guard.probes.pop()
+	if !m.guard.inspecting { // else an inspection follows this probe already
+		m.guard.anew = true
+		poke(m.outbox.wake)
+	}
 }
 
 // fills takes in whether the server's memory is nearly full, and whether it is full.
@@ -150,13 +240,14 @@ func (l *link) receiveOne(patience time.Duration) (any, error) {
 }
 
 // confirm takes the oldest command, a probe, out of flight, and returns the grants before it. same
-// says whether the probe found the record and the script unchanged; now is the server's time.
-func (l *link) confirm(now time.Time, same bool, after clock.Reading) (held []verdict, err error) {
+// says whether the probe found the record and the script unchanged, anew that it was an inspection; now is the server's time.
+func (l *link) confirm(now time.Time, same, anew bool, after clock.Reading) (held []verdict, err error) {
 	m := l.m
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.popLocked(after.Time())
 	g, before := &m.guard, m.guard.probes.pop()
+	g.inspecting = g.inspecting && !anew
 	if !same {
 		return nil, errChanged
 	}

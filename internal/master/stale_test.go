@@ -20,7 +20,7 @@ func TestOnlyTheRecordThatWasFoundStaleIsReplaced(t *testing.T) {
 		wantState(t, m, Up, "")
 		adopted := v.get()
 		time.Sleep(3 * time.Second) // the other master has answered
-		v.flushScripts()
+		v.doubt()
 		time.Sleep(1500 * time.Millisecond)
 		synctest.Wait()
 		wantState(t, m, Up, "")
@@ -54,7 +54,7 @@ func TestAnUnexplainedJumpIsForgottenWithItsRecord(t *testing.T) {
 					o.before(nil)
 				}
 				time.Sleep(3500 * time.Millisecond)
-				v.flushScripts()
+				v.doubt()
 				time.Sleep(1500 * time.Millisecond)
 				synctest.Wait()
 				wantState(t, m, row.state, "")
@@ -78,7 +78,7 @@ func TestAnUnexplainedJumpIsForgottenAfterTheQuarantine(t *testing.T) {
 		wantState(t, m, Up, "")
 		servers[1].before(nil)
 		time.Sleep(5 * time.Second)
-		v.flushScripts()
+		v.doubt()
 		time.Sleep(1500 * time.Millisecond)
 		wantState(t, m, Up, "")
 		if v.get() != before {
@@ -114,7 +114,7 @@ func TestAStaleRecordIsReplacedOnce(t *testing.T) {
 		if after == before {
 			t.Fatal("the record is not written anew")
 		}
-		v.flushScripts()
+		v.doubt()
 		time.Sleep(4 * time.Second)
 		if got := v.get(); got != after {
 			t.Errorf("the record is %q, want %q", got, after)

@@ -125,7 +125,7 @@ func (m *Master) disconnected(err error) {
 func (m *Master) abandon(err error) {
 	m.mu.Lock()
 	held := m.guard.takeHeld()
-	m.guard.probes = fifo[clock.Reading]{}
+	m.guard.probes, m.guard.anew, m.guard.inspecting = fifo[clock.Reading]{}, false, false
 	askers := m.outbox.empty()
 	m.mu.Unlock()
 	m.deliver(held, err)
