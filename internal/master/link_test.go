@@ -368,3 +368,36 @@ func TestLateRepliesThatHaveComeAreRead(t *testing.T) {
 type sleepy time.Duration
 
 func (s sleepy) Answered(int, wire.Answer) { time.Sleep(time.Duration(s)) }
+
+// A server, or a proxy in front of it, says why it closes a connection, and the reply to the first command is the last.
+func TestWhatAServerSaysBeforeItClosesAConnectionIsTheReason(t *testing.T) {
+	for _, row := range []struct{ first, want string }{
+		{"-ERR no backend is up\r\n", "ERR no backend is up"},
+		{"-NOPERM not from here\r\n", "NOPERM not from here (redlock doctor --acl prints the rights that clients need)"},
+		{"*2\r\n:1\r\n:1\r\n", "it closed the connection (is this the port of a Redis server? If it expects TLS, use rediss://)"},
+	} {
+		bubbletest.Test(t, func(t *testing.T) {
+			server := &fake{Handle: func(_ int, cmd []string) string {
+				switch cmd[0] {
+				case "SCRIPT":
+					return row.first
+				case "GETRANGE": // the last of the first flush
+					time.Sleep(10 * time.Millisecond) // the reply is written by another goroutine
+					return hangUp
+				}
+				return silence
+			}}
+			m := Start(Config{
+				Pool: server.Pool(), Servers: NewServers([]string{"it"}), NodeTimeout: 50 * time.Millisecond, DialTimeout: time.Second,
+				Redial:  func() interface{ NextBackOff() time.Duration } { return every(time.Second) },
+				Changed: func(State, Status) {},
+			})
+			time.Sleep(100 * time.Millisecond)
+			if got := m.Status(); got.State != Down || got.Err.Error() != row.want {
+				t.Errorf("after %q the master is %v: %v, want down: %s", row.first, got.State, got.Err, row.want)
+			}
+			m.Close()
+			<-m.Done()
+		})
+	}
+}
