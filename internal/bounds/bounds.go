@@ -51,10 +51,14 @@ func (b *Bounds) Limit(ttl time.Duration) quorum.Limit {
 }
 
 const (
+	// grantPart and grantMost: a grant lasts for a tenth of the TTL, but for grantMost at most. A client that is stopped for a shorter time, as
+	// one that is throttled, keeps a lease that it was granted. One that is stopped for longer while it waits keeps others waiting for as long.
+	grantPart = 10
+	grantMost = time.Second
 	// grantTrips is how many round trips a grant lasts at least.
 	grantTrips = 8
 	// leastTrips is how many round trips the validity of a grant must last for the lock to be granted. A claim can win
-	// when half of that is left. The first renewal comes after a quarter of that half, and takes a round trip.
+	// when half of that is left. The first renewal comes after a quarter of that half at most, and takes a round trip.
 	leastTrips = 4
 )
 
@@ -63,7 +67,7 @@ const (
 // The mark of a vote is older than the message by up to the time between two pings and a round trip, and to extend the keys
 // takes another one.
 func (b *Bounds) Grant(ttl, trip time.Duration) time.Duration {
-	g := min(max(wire.GrantLeast, grantTrips*trip), ttl).Truncate(time.Millisecond)
+	g := min(max(wire.GrantLeast, min(ttl/grantPart, grantMost), grantTrips*trip), ttl).Truncate(time.Millisecond)
 	if b.Validity(g) < max(leastTrips*trip, master.PingEvery+2*trip) {
 		return 0
 	}

@@ -14,14 +14,16 @@ func TestForHowLongALockMayBeGranted(t *testing.T) {
 		drift     float64
 		want      time.Duration
 	}{
-		{10 * time.Second, 0, .01, 400 * ms}, // the default
-		{time.Hour, 0, .01, 400 * ms},
+		{10 * time.Second, 0, .01, time.Second}, // the default
+		{time.Hour, 0, .01, time.Second},
+		{7005 * ms, 0, .01, 700 * ms},
+		{4 * time.Second, 0, .01, 400 * ms},
 		{time.Second, 0, .01, 400 * ms},
 		{300 * ms, 0, .01, 300 * ms}, // Clients do not ask for less than wire.GrantLeast
 		// far away
 		{time.Second, 60 * ms, .01, 480 * ms},
 		{time.Second, 200 * ms, .01, time.Second},
-		{10 * time.Second, 50 * ms, .01, 400 * ms},
+		{10 * time.Second, 50 * ms, .01, time.Second},
 		{10 * time.Second, 300 * ms, .01, 2400 * ms},
 		// no claim could win
 		{time.Second, 400 * ms, .01, 0}, // the validity is less than four round trips

@@ -483,13 +483,12 @@ func TestValidityDoesNotCountTheWait(t *testing.T) {
 		if err := l.LockContext(t.Context()); err != nil { // between rounds
 			t.Fatal(err)
 		}
-		// The validity is that of a grant until the first renewal, which is due after a quarter of it.
-		const first = 394 * time.Millisecond
-		if got := time.Until(l.Lease().Until()); got != first {
-			t.Errorf("validity after a wait between rounds is %v, want %v", got, first)
+		// The validity is that of a grant until the first renewal, which is due after 100 ms.
+		if got, want := time.Until(l.Lease().Until()), 988*time.Millisecond; got != want {
+			t.Errorf("validity after a wait between rounds is %v, want %v", got, want)
 		}
-		time.Sleep(first / 2)
-		if got := time.Until(l.Lease().Until()); got < 9898*time.Millisecond-first/2 {
+		time.Sleep(150 * time.Millisecond)
+		if got := time.Until(l.Lease().Until()); got < 9748*time.Millisecond {
 			t.Errorf("validity after the first renewal is %v, want all of it", got)
 		}
 		l.Unlock()

@@ -20,7 +20,6 @@ import (
 
 	"github.com/redlock-go/redlock"
 	"github.com/redlock-go/redlock/internal/locktest"
-	"github.com/redlock-go/redlock/internal/wire"
 	"github.com/redlock-go/redlock/redlocktest"
 )
 
@@ -69,10 +68,10 @@ func TestAGrantedLeaseIsShortUntilItsFirstRenewal(t *testing.T) {
 		opts := &redlock.Options{LockOptions: redlock.LockOptions{MaxHold: time.Millisecond}}
 		l := granted(t, ms, opts)
 		s := l.Lease()
-		if left := time.Until(s.Until()); left <= 300*time.Millisecond || left > wire.GrantLeast {
-			t.Errorf("a lease that was granted is valid for %v, want about %v", left, wire.GrantLeast)
+		if left := time.Until(s.Until()); left <= grantLasts*3/4 || left > grantLasts {
+			t.Errorf("a lease that was granted is valid for %v, want about %v", left, grantLasts)
 		}
-		time.Sleep(wire.GrantLeast / 2)
+		time.Sleep(150 * time.Millisecond)
 		if left := time.Until(s.Until()); left < 9*time.Second {
 			t.Errorf("after the first renewal the lease is valid for %v, want the TTL whatever MaxHold is", left)
 		}
@@ -122,7 +121,7 @@ func TestALockIsNotGrantedWhereMastersHideTheirRunIDs(t *testing.T) {
 				for n := range 100 {
 					l, _ := passedTo(t, ms, c)
 					switch left := time.Until(l.Lease().Until()); {
-					case row.granted && left <= wire.GrantLeast, !row.granted && n == 5:
+					case row.granted && left <= grantLasts, !row.granted && n == 5:
 						return
 					case !row.granted && left < 9*time.Second:
 						t.Fatalf("the lease is valid for %v, want the TTL", left)
@@ -619,7 +618,7 @@ func TestAClaimThatAMasterHasRevivedIsGrantedTheLockOnce(t *testing.T) {
 		for range 30 { // a release may leave the lock open, or be that of the claim's own client
 			passOn(true)
 			got, _ := ms.Master(0).Get("a")
-			time.Sleep(wire.GrantLeast)
+			time.Sleep(grantLasts)
 			wantFree(t, ms, "a")
 			if got == token {
 				if left := queue(t, ms, 0, "a"); len(left) > 0 {

@@ -3,6 +3,7 @@ package contract_test
 import (
 	"strconv"
 	"testing"
+	"time"
 
 	"github.com/redlock-go/redlock/internal/locktest"
 	"github.com/redlock-go/redlock/redlocktest"
@@ -26,6 +27,9 @@ var (
 	queueOf       = locktest.Queue
 	startAdopted  = locktest.StartAdopted
 )
+
+// grantLasts is for how long a lock is granted with a TTL of 10 s, while the masters are near.
+const grantLasts = time.Second
 
 // fenceAt returns the fence that a master keeps for a name.
 func fenceAt(t *testing.T, m *redlocktest.Master, name string) int64 {

@@ -54,8 +54,10 @@ const (
 	// commands. It is less for a short TTL.
 	slackMost  = 100 * time.Millisecond
 	slackParts = 8
-	// shortParts: a short lease is first renewed when one shortParts-th of its validity has passed.
+	// shortParts and shortMost: a short lease is first renewed when one shortParts-th of its validity has passed, but after shortMost at the
+	// latest. What is left then is for a process that is stopped meanwhile.
 	shortParts = 4
+	shortMost  = 100 * time.Millisecond
 )
 
 // Slack returns how much earlier than due a lease may be renewed that is renewed after every.
@@ -76,7 +78,7 @@ func (v *Validity) Left(now clock.Reading) time.Duration { return v.Length - now
 func (v *Validity) Renews(p Plan) (time.Time, bool) {
 	every := p.Every
 	if v.Short {
-		every = min(every, v.Length/shortParts)
+		every = min(every, v.Length/shortParts, shortMost)
 	}
 	at := v.Start.Time().Add(every)
 	if p.By.After(v.Start.Time()) && p.By.Before(at) {
@@ -101,7 +103,7 @@ func (v *Validity) Next(p Plan) (at time.Time, slack time.Duration) {
 		return at, 0
 	}
 	if slack = Slack(p.Every); v.Short {
-		slack = min(slack, v.Length/(slackParts*shortParts))
+		slack = min(slack, Slack(due.Sub(v.Start.Time())))
 	}
 	return due, slack
 }

@@ -49,7 +49,7 @@ var turnsProfiles = []*profile{
 	{name: "far", make: makeFar, free: 5 * time.Second},
 	{name: "mixed", make: makeMixed, free: 3 * time.Second},
 	{name: "slowing", make: makeSlowing, free: 8 * time.Second},
-	{name: "stopped", make: makeStopped, free: 1600 * time.Millisecond}, // see run.freeFor; seen: 1460 ms, with five that are stopped
+	{name: "stopped", make: makeStopped, free: 2250 * time.Millisecond}, // see run.freeFor
 	{name: "promotion", make: makePromotion, free: 2 * time.Second},
 	{name: "stalls", make: makeStalls, free: 2 * time.Second},
 	{name: "crowd", make: makeCrowd, free: crowdFree},

@@ -59,7 +59,7 @@ func TestAGrantToAClaimThatIsFarIsKept(t *testing.T) {
 			in = append(in, entered1(s))
 			time.Sleep(time.Microsecond)
 		}
-		time.Sleep(300 * time.Millisecond) // more than half of g, and less than g
+		time.Sleep(700 * time.Millisecond) // more than half of g, and less than g
 		before := countCommands(ms.Master(0), `"register `)
 		holder.Release()
 		for _, in := range in {

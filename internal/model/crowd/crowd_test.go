@@ -50,12 +50,12 @@ var (
 	mortals   = bounded{world{deaths: 2}, 2, 50_000}               // one dies in the tick in which its poll is due
 	lossy     = bounded{world{losses: 1}, 1, 25_000}               // the other near one polls
 	lossier   = bounded{world{losses: 1, deaths: 1}, 4, 90_000}    // nobody near is left, and a far one polls
-	halted    = bounded{world{stops: 1}, 2, 40_000}                // g
-	halting   = bounded{world{stops: 2}, 5, 90_000}                // those that were near, and a far one polls
-	all       = bounded{world{stops: 3}, g + farMost, 120_000}     // all but the last one
-	forgetful = bounded{world{restarts: 1}, first, 30_000}         // a far one joins the queue again
-	skipped   = bounded{world{silent: 1, unheard: 1}, 1, 300}      // all are told, and the live one polls
-	expired   = bounded{world{unheard: 2}, g, 500}                 // one grant is wasted
+	halted    = bounded{world{stops: 1}, g, 40_000}
+	halting   = bounded{world{stops: 2}, 2*g + 1, 90_000}     // one after the other is granted the lock, and stopped; a far one polls
+	all       = bounded{world{stops: 3}, 3*g + 2, 120_000}    // the same of all but the last one
+	forgetful = bounded{world{restarts: 1}, first, 30_000}    // a far one joins the queue again
+	skipped   = bounded{world{silent: 1, unheard: 1}, 1, 300} // all are told, and the live one polls
+	expired   = bounded{world{unheard: 2}, g, 500}            // one grant is wasted
 	fast      = bounded{world{fast: true, leaves: true}, 0, 6_000}
 	fastDeath = bounded{world{fast: true, deaths: 1}, 2, 20_000} // a client that was not told polls
 	fastLoss  = bounded{world{fast: true, losses: 1}, 2, 20_000}
@@ -87,7 +87,7 @@ var (
 	mortalTwo    = bounded{world{limit: 2, leaves: true, deaths: 1}, 1, 90_000}
 	mortalsTwo   = bounded{world{limit: 2, deaths: 2}, 2, 150_000}
 	lossyTwo     = bounded{world{limit: 2, losses: 1}, 1, 150_000}
-	haltedTwo    = bounded{world{limit: 2, stops: 1}, 2, 150_000}
+	haltedTwo    = bounded{world{limit: 2, stops: 1}, g, 150_000}
 	forgetfulTwo = bounded{world{limit: 2, restarts: 1}, first, 200_000}
 	skippedTwo   = bounded{world{limit: 2, silent: 1, unheard: 1}, 1, 1_500}
 	expiredTwo   = bounded{world{limit: 2, unheard: 2}, 2 * g, 1_000} // two grants are wasted, one after the other

@@ -10,7 +10,7 @@ const (
 	near    = 2 // how many clients at the front of the queue are near
 
 	// In ticks. In one tick, each near client polls.
-	g        = 2  // how long a granted key lives
+	g        = 3  // how long a granted key lives: longer than a client that waits counts as live without a poll
 	patience = 2  // how long after its last poll a near client counts as live
 	first    = 3  // when a far client polls first
 	soon     = 2  // when one does that expects its turn soon

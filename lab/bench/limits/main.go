@@ -2,9 +2,10 @@
 // waiters one name can have, which names, TTLs and numbers of masters work, and what each costs. It
 // starts real redis-server processes. It prints Markdown.
 //
-//	go run ./limits                    # everything but the long hold, about six minutes
+//	go run ./limits                    # everything but the long hold and the busy machine, about six minutes
 //	go run ./limits -only names,ttls   # some sections
 //	go run ./limits -only hold -hold 1h
+//	go run ./limits -only busy -busy 12 # leases that are lost on a busy machine; ./losses compares two commits
 //
 // All clients and servers share the machine, so figures of CPU time are per operation or per second,
 // and are added up for all five masters unless the text says otherwise.
@@ -33,6 +34,8 @@ type section struct {
 
 type options struct {
 	hold   time.Duration // of the section hold
+	busy   int           // how many processes compute in the section busy
+	span   time.Duration // and how long it takes
 	leases []int         // of the section held
 
 	clients  []int // of the section crowd
@@ -52,6 +55,7 @@ var sections = []section{
 	{"masters", masters},
 	{"ttls", ttls},
 	{"hold", longHold},
+	{"busy", busy},
 }
 
 func main() {
@@ -68,8 +72,14 @@ func main() {
 	}
 }
 
-// runWorker runs this process as a worker of the section crash or processes.
+// runWorker runs this process as a worker of the section crash, processes or busy.
 func runWorker(addrs []string) error {
+	switch os.Getenv(busyEnv) {
+	case "client":
+		return beBusy(addrs)
+	case "compute":
+		compute()
+	}
 	if n, err := strconv.Atoi(os.Getenv(crowdEnv)); err == nil {
 		return joinCrowd(addrs, n)
 	}
@@ -80,6 +90,8 @@ func run() error {
 	o := &options{leases: []int{1, 1_000, 10_000, 100_000}, clients: []int{16, 64, 200, 400}}
 	only := flag.String("only", "cost,scripts,held,waiters,crowd,crash,processes,permits,names,masters,ttls", "the sections to run")
 	flag.DurationVar(&o.hold, "hold", time.Minute, "how long the section hold holds its locks")
+	flag.IntVar(&o.busy, "busy", 12, "how many processes compute in the section busy")
+	flag.DurationVar(&o.span, "span", time.Minute, "how long the section busy takes")
 	flag.Func("clients", "how many `clients` the section crowd has, separated by commas (default 16,64,200,400; 1000 take about three minutes, and 20 000 file descriptors)", func(s string) (err error) {
 		o.clients = nil
 		for _, word := range strings.Split(s, ",") {
