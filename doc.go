@@ -89,8 +89,8 @@
 //
 // Unlock passes a valid lease to the next waiting goroutine of the Client without asking the masters, for up to
 // LockOptions.Handover after the acquisition. Otherwise the lock is released, and the release grants it to the
-// process that has waited longest, in one round trip. Such a lease is short until its first renewal, which comes
-// soon: see Lease.Until. Lock does not fail because of the network: without a majority it waits, and logs why. It
+// process that has waited longest, in one round trip. Such a lease lasts for a tenth of its TTL, from 400 ms to 1 s,
+// until its first renewal, which comes after 100 ms at most: see Lease.Until. Lock does not fail because of the network: without a majority it waits, and logs why. It
 // panics on a closed Client. Services should use LockContext or Do.
 //
 // # Readers and writers

@@ -44,9 +44,9 @@ func (s *Lease) Token() string {
 // Until returns the end of validity as known now: the start of the acquisition, or of the last successful
 // renewal, plus the TTL less drift. It is the zero Time for a nil Lease.
 //
-// A lease that the release of another process has granted is short until its first renewal: it is valid for
-// 400 ms, or for 8 round trips if these are longer, and is renewed after a quarter of that time. Extend gives it
-// the TTL at once.
+// A lease that the release of another process has granted is short until its first renewal: it is valid for a tenth of the
+// TTL, but for 400 ms at least and 1 s at most, or for 8 round trips if these are longer. It is renewed after 100 ms, or a quarter of its
+// validity if that is less. A process that is stopped for longer meanwhile loses it. Extend gives it the TTL at once.
 func (s *Lease) Until() time.Time {
 	if s == nil {
 		return time.Time{}

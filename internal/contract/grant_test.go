@@ -83,6 +83,45 @@ func TestAGrantedLeaseIsShortUntilItsFirstRenewal(t *testing.T) {
 	})
 }
 
+// A process that is throttled, or a virtual machine that is moved, stops for some 100 ms. Here nothing of what the client sends arrives meanwhile.
+func TestALeaseThatWasJustGrantedIsKeptByAProcessThatStopsFor700Milliseconds(t *testing.T) {
+	bubble(t, 3, func(t *testing.T, ms *redlocktest.Masters) {
+		const stop = 700 * time.Millisecond
+		pause := func() {
+			for i := range ms.Len() {
+				ms.Master(i).Freeze()
+			}
+			time.Sleep(stop)
+			for i := range ms.Len() {
+				ms.Master(i).Thaw()
+			}
+			time.Sleep(100 * time.Millisecond)
+		}
+		l := granted(t, ms, nil)
+		pause()
+		if err := l.Lease().Err(); err != nil {
+			t.Errorf("the lease of a lock: %v", err)
+		}
+		l.Unlock()
+
+		holder := acquire(t, connected(t, ms, nil).Semaphore("b", 1), 1)
+		next := make(chan *redlock.Permit)
+		waiter := connected(t, ms, nil).Semaphore("b", 1)
+		go func() {
+			p, _ := waiter.Acquire(t.Context())
+			next <- p
+		}()
+		time.Sleep(300 * time.Millisecond)
+		holder.Release()
+		p := <-next
+		pause()
+		if err := p.Err(); err != nil {
+			t.Errorf("a permit: %v", err)
+		}
+		p.Release()
+	})
+}
+
 // A grant is short, and such a lease is never renewed. So its keys are extended before it begins.
 func TestALeaseThatIsNotRenewedHasItsWholeTTLAfterAWait(t *testing.T) {
 	bubble(t, 3, func(t *testing.T, ms *redlocktest.Masters) {

@@ -196,8 +196,8 @@ func (in *Inbox) Answered(c *Claim, kind wire.Kind, i int, a wire.Answer, mark c
 		return false
 	}
 	// The claim had won, and then this master executed a poll that was sent before. Example: master 3 has granted the key
-	// for 400 ms; the poll arrives there after 613 ms. The key has expired, so the poll has set it again, or, if another
-	// client has the key by now, has put the claim into the queue. Between 400 and 613 ms somebody else may have had the key
+	// for 1 s; the poll arrives there after 1.2 s. The key has expired, so the poll has set it again, or, if another
+	// client has the key by now, has put the claim into the queue. Between 1 and 1.2 s somebody else may have had the key
 	// of master 3. So its vote no longer supports the lease. If the answer to such a poll was lost, the same may have
 	// happened.
 	doubt(i)

@@ -30,7 +30,7 @@ const (
 	// The pauses between the polls of a claim, as multiples of that of a near one:
 
 	// farFirst is the pause of a far claim before its first poll. If another client had been granted the lock when the claim registered,
-	// that grant has ended by then.
+	// that grant has ended or ends soon.
 	farFirst = 10
 	// soonFirst is the shortest pause before the first poll of a claim that may become near within 150 ms of its registration. The master
 	// does not tell such a claim that it is near, so the claim has to ask: see batch.lua and nearSoon. Any other claim becomes near that

@@ -126,5 +126,5 @@ func ParseGrant(text string) (g Grant, ok bool) {
 }
 
 // GrantLeast is the least time for which a lock may be granted. A client that was granted the lock must learn it,
-// and renew the lease, within this time.
+// and renew the lease, within the time for which it was granted: see bounds.Bounds.Grant.
 const GrantLeast = 400 * time.Millisecond

@@ -145,7 +145,7 @@ func contendedTargets() []target {
 			}
 		}},
 		{idStopped, "8 processes, one is stopped for 1.5 s", func(r *results) []bound {
-			return []bound{r.atMost(idStopped, longestIdle, 450), r.never(idStopped, broken)}
+			return []bound{r.atMost(idStopped, longestIdle, 1050), r.never(idStopped, broken)}
 		}},
 		{idGuest, "one process of redsync beside four", func(r *results) []bound {
 			return []bound{r.atLeast(idGuest, guestShare, 5), r.never(idGuest, broken)}
