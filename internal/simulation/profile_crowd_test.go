@@ -10,7 +10,7 @@ var crowdOf = flag.Int("crowd", 0, "how many processes the profile crowd has; 0:
 
 // crowdFree is how long a lock may stay free in the profile crowd. If all near clients are stopped at the moment at which the lock is passed on,
 // g is lost, and then a far client has to poll. Clients that are granted the lock in vain may follow each other.
-const crowdFree = 2500 * time.Millisecond
+const crowdFree = 3 * time.Second
 
 // makeCrowd: many processes wait for one lock, most of them far from the head of the queue. The first holder holds it until all
 // have come. Meanwhile, and while they take turns, processes are stopped, crash, start again, are cut off and lose
