@@ -15,6 +15,16 @@ import (
 // the name of the set's own gate, at which the goroutines that wait for the same set queue. Behind that gate, a
 // goroutine takes the gates of the single names, in the order of the keys. Since all sets have the same order, no
 // two of them wait for each other.
+//
+// A set is not the sum of its parts, each with a token, a quorum and a lease of its own, although that would need neither set.lua nor the
+// merger:
+//
+//   - A tenure has one claim, so one ballot, one validity, one renewal and one fence. Of n parts there would be n of each in one lease, whose ends,
+//     handovers and losses would have to be joined. That is about as much code as goes.
+//   - set.lua gives a set all keys of a master or none. Without it, two sets with two names in common can each have one of them at the same
+//     master. Then neither has a quorum, both are undone, and both try again.
+//   - A lock and an unlock are 2 commands for each master, and a renewal is one, whatever the number of names. With parts they are n times as
+//     many, which would have to arrive and be answered within the validity.
 type set struct{ mutex }
 
 // newSet returns a Locker of several names, which are sorted and all different. So their keys are, too.

@@ -17,6 +17,12 @@ var used = regexp.MustCompile(`cmdstat_(evalsha|del|delifeq|exists):.*?usec=(\d+
 // BenchmarkRelease measures for how long a server executes releases of locks for which nobody waits: by the script, and by
 // DELIFEQ, which Valkey has from version 9 on. DELIFEQ does not tell whether somebody waits, so EXISTS asks for the two queues. Debian's
 // redis-server has no DELIFEQ, and does DEL instead. The time is that of commandstats, without that for reading commands and writing replies.
+//
+// Releases go by the script. No client knows whether somebody waits, so EXISTS has to ask for the queues behind DELIFEQ. If there is one, another
+// command has to pass the lock on, a round trip later than the script does. In one run, Valkey 9.1 took 28 µs for a call of the script, 11 µs a release
+// for a call of 26, and 3.4 µs for DELIFEQ and EXISTS; redis-server 7.0 took 8.1, 4.1 and, with DEL, .46 µs. So it would save a master 4 to 8 µs of processor
+// time a release, and no round trip, for a second way to release with rights and versions of its own. A lock that nobody else wants costs no
+// command at all with LockOptions.Keep.
 func BenchmarkRelease(b *testing.B) {
 	b.Run("Valkey", func(b *testing.B) { release(b, startValkey(b), "DELIFEQ", "0123456789abcdefghijklmnopqrstuv") })
 	b.Run("redis-server", func(b *testing.B) { release(b, redisserver.StartTB(b, 1)[0].Addr(), "DEL") })
