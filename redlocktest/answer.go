@@ -21,12 +21,6 @@ import (
 // the call of a script, and follows every vote. Under the name EVALSHA it would hide the other calls.
 const probe = "PROBE"
 
-// isProbe reports whether a command is the restart guard's probe. One with a further argument also finds out whether keys
-// were evicted, which miniredis never does.
-func isProbe(command string, args []string) bool {
-	return command == "EVALSHA" && (len(args) == 3 || len(args) == 4) && args[2] == incarnation.Key
-}
-
 // answerProbe answers a probe without running its script, which returns the record's PTTL. Each record has a script of its own, which
 // would have to be compiled.
 func (m *Master) answerProbe(srv *server.Server, p *server.Peer, script string) {

@@ -7,6 +7,8 @@ import (
 	"unicode"
 
 	"github.com/alicebob/miniredis/v2/server"
+
+	"github.com/redlock-go/redlock/internal/farexpiry"
 )
 
 // Freeze stops the master as SIGSTOP does. Dials still succeed, and connections accept requests until their
@@ -150,7 +152,9 @@ func (m *Master) hook(srv *server.Server, p *server.Peer, command string, args [
 		return false
 	case l == nil && command == nesting:
 		m.scripts.nested = p.Ctx // its mutex is locked by context
-	case isProbe(command, args):
+	case l == nil && farexpiry.Needed && farexpiry.Is(command, args):
+		farexpiry.Answer(srv, p, command)
+	case farexpiry.IsProbe(command, args):
 		if !m.admit(p, probe, args) {
 			m.answerProbe(srv, p, args[0])
 		}

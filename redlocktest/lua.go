@@ -18,6 +18,7 @@ import (
 	lua "github.com/yuin/gopher-lua"
 	"github.com/yuin/gopher-lua/parse"
 
+	"github.com/redlock-go/redlock/internal/farexpiry"
 	"github.com/redlock-go/redlock/internal/incarnation"
 	"github.com/redlock-go/redlock/internal/wire"
 )
@@ -244,6 +245,9 @@ func (i *interpreter) dispatch(command []string) (any, error) {
 	i.in.Reset(&i.out)
 	i.srv.Dispatch(i.peer, command)
 	i.write.Flush()
+	if text := i.out.Bytes(); len(text) > 3 && text[0] == ':' { // an integer, which ParseReply makes an int
+		return strconv.ParseInt(string(text[1:len(text)-2]), 10, 64)
+	}
 	return server.ParseReply(i.in)
 }
 
@@ -253,6 +257,8 @@ func value(l *lua.LState, reply any) lua.LValue {
 	case nil:
 		return lua.LFalse
 	case int:
+		return lua.LNumber(r)
+	case int64:
 		return lua.LNumber(r)
 	case string:
 		return lua.LString(r)
@@ -309,7 +315,7 @@ func writeReply(l *lua.LState, p *server.Peer, v lua.LValue) {
 			p.WriteNull()
 		}
 	case lua.LNumber:
-		p.WriteInt(int(v))
+		farexpiry.WriteInt(p, int64(v)) // a fence, or a time
 	case lua.LString:
 		p.WriteBulk(string(v))
 	case *lua.LTable:

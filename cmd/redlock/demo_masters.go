@@ -8,6 +8,8 @@ import (
 	"strings"
 
 	"github.com/alicebob/miniredis/v2"
+
+	"github.com/redlock-go/redlock/internal/farexpiry"
 )
 
 // embeddedMasters is how many masters the demo brings along. Two of five may be missing.
@@ -46,6 +48,7 @@ func startEmbedded(ctx context.Context) (*demoMasters, error) {
 		if err := s.Start(); err != nil {
 			return nil, fmt.Errorf("starting an embedded master: %w", err)
 		}
+		farexpiry.Help(s)
 		context.AfterFunc(ctx, s.Close) // the victim is closed twice, which does no harm
 		s.ClockTTL(true)                // else the lock of a killed worker would never run out
 		one, err := parseMasters("an embedded master", s.Addr())

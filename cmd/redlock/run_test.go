@@ -18,6 +18,8 @@ import (
 
 	"github.com/alicebob/miniredis/v2"
 	"github.com/alicebob/miniredis/v2/server"
+
+	"github.com/redlock-go/redlock/internal/farexpiry"
 )
 
 // runChildName makes the test binary a command for `redlock run`: see TestMain.
@@ -97,6 +99,7 @@ func freshMasters(t *testing.T, n int) (servers []*miniredis.Miniredis, list str
 	var urls []string
 	for range n {
 		s := miniredis.RunT(t)
+		farexpiry.Help(s)
 		s.ClockTTL(true)
 		s.RequireAuth("s3kret")
 		servers = append(servers, s)

@@ -5,7 +5,7 @@
 --   a record that the caller knows to hold no longer, or ''
 --   the largest MaxTTL that the caller knows of, in ms; for adopt, the one that counts from now on
 --   for adopt, how many masters are adopted, or nothing
--- The answer: the record, or ''; this server's time in µs; why the record that was there does not hold, '' if
+-- The answer: the record, or ''; this server's time in µs, as text; why the record that was there does not hold, '' if
 -- it does; this process' run_id. The reasons are absent (there is no record), restart (another run_id), database,
 -- evicted (another number of evictions), stale (it is the one that the caller knows), and clock (it is from the future).
 --
@@ -104,4 +104,4 @@ end
 if what ~= 'read' then
   expire(record)
 end
-return {record, now, why, run}
+return {record, string.format('%.0f', now), why, run}

@@ -97,7 +97,7 @@ func TestTheDatabaseIsFoundInClientInfo(t *testing.T) {
 func TestRecordsDifferInTheirExpiry(t *testing.T) {
 	seen := make(map[int64]bool)
 	for i := range 1000 {
-		r, _ := incarnation.Parse(fmt.Sprintf("%s %d 0 0 -", run, 1_700_000_000_000_000+i))
+		r, _ := incarnation.Parse(fmt.Sprintf("%s %d 0 0 -", run, 1_700_000_000_000_000+int64(i)))
 		at := incarnation.Know(incarnation.Inspection{Record: r}).Expiry()
 		if at.Year() < 2099 || at.Year() > 2101 {
 			t.Fatalf("a record expires at %v, want about the year 2100", at)

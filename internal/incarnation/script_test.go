@@ -9,6 +9,7 @@ import (
 	"github.com/alicebob/miniredis/v2"
 	"github.com/gomodule/redigo/redis"
 
+	"github.com/redlock-go/redlock/internal/farexpiry"
 	"github.com/redlock-go/redlock/internal/incarnation"
 	"github.com/redlock-go/redlock/internal/redisserver"
 )
@@ -23,6 +24,7 @@ type server struct {
 func servers(t *testing.T) map[string]server {
 	t.Helper()
 	embedded := miniredis.RunT(t)
+	farexpiry.Help(embedded)
 	real := redisserver.StartTB(t, 1)[0]
 	all := make(map[string]server)
 	for name, addr := range map[string]string{"embedded": embedded.Addr(), "real": real.Addr()} {

@@ -13,6 +13,7 @@ import (
 
 // What the script does for fencing, call by call, on one master.
 func TestTheScriptGivesAndFixesFences(t *testing.T) {
+	needsLongIntegers(t)
 	m := miniredis.RunT(t)
 	now := time.UnixMilli(1_800_000_000_000)
 	m.SetTime(now)

@@ -307,6 +307,7 @@ func TestLeasesOfReadersAreEndedByAPerson(t *testing.T) {
 }
 
 func TestAReadersFenceIsTheLastAndIsWrittenBack(t *testing.T) {
+	needsLongIntegers(t)
 	onBoth(t, func(t *testing.T, dial func() redis.Conn) {
 		s := newScene(t, dial)
 		s.do("r", "read 100000 0 - 5", []any{int64(1), int64(5)})
@@ -453,7 +454,7 @@ func TestATurnOfReadersAnnouncesThoseBehindThem(t *testing.T) {
 				s.must("SET", "redlock:intent:k", 1)
 			}
 			if row.waiting != nil { // left from readers whose key has expired
-				s.must("ZADD", "redlock:readers:k", 9_000_000_000_000, "z Z")
+				s.must("ZADD", "redlock:readers:k", int64(9_000_000_000_000), "z Z")
 			}
 			s.conn.Send("MULTI") // a turn ends by itself
 			s.conn.Send("EVALSHA", batchLua.sha, 1, "k", "a", "release 0 - 0", "A")

@@ -203,6 +203,7 @@ func near(answer, want any) any {
 }
 
 func TestTheScriptForSeveralNamesGivesOneFenceAboveAll(t *testing.T) {
+	needsLongIntegers(t)
 	onEachServer(t, func(t *testing.T, conn redis.Conn) {
 		now := time.Now().UnixMicro() / FenceTick.Microseconds()
 		conn.Do("SET", "redlock:fence:a", now-10)
