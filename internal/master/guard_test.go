@@ -307,6 +307,7 @@ func TestVotesUnderWayCountAfterTheScriptsWereFlushed(t *testing.T) {
 		v.before(func(cmd []string) string {
 			if cmd[0] == "SET" {
 				<-thaw
+				time.Sleep(time.Millisecond) // so that the inspection is sent while probes are under way
 			}
 			return ""
 		})
@@ -324,7 +325,7 @@ func TestVotesUnderWayCountAfterTheScriptsWereFlushed(t *testing.T) {
 			v.mu.Unlock()
 			if round == 0 {
 				close(thaw)
-				synctest.Wait()
+				time.Sleep(200 * time.Millisecond)
 				if got := votes.get(); len(got) != 30 || slices.ContainsFunc(got, func(a wire.Answer) bool { return !a.Done() }) {
 					t.Errorf("the votes: %v, want 30 that count", got)
 				}
@@ -339,6 +340,24 @@ func TestVotesUnderWayCountAfterTheScriptsWereFlushed(t *testing.T) {
 		}
 		if again := v.Seen("2: "); len(again) > 0 {
 			t.Errorf("there is another connection, on which %q", again[0])
+		}
+	})
+}
+
+// The MaxTTL of a record that is lost with the scripts stays known to clients that connect before this one again.
+func TestARecordThatIsReplacedAfterTheScriptsWereFlushedKeepsItsMaxTTL(t *testing.T) {
+	guarded(t, 1, func(t *testing.T, masters []*Master, servers []*memory) {
+		v := servers[0]
+		v.flushScripts()
+		v.set("")
+		var between []time.Duration
+		v.before(on("GETRANGE", func() { // of the next connection
+			r, _ := incarnation.Parse(v.get())
+			between = append(between, r.MaxTTL)
+		}))
+		vote(t, masters[0])
+		if len(between) != 1 || between[0] != minute {
+			t.Errorf("the record has the MaxTTL %v before the next inspection, want %v", between, minute)
 		}
 	})
 }
