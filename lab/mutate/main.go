@@ -2,9 +2,9 @@
 // (it flips a comparison, drops half of a condition, or removes a statement), and runs the tests of that file. A mutant
 // that they pass survives.
 //
-//	go run ./internal/mutate                                      all files: hours
-//	go run ./internal/mutate -files readers.lua -part 3/10        a tenth of the mutants of one
-//	go run ./internal/mutate -files guard.go -list                its mutants
+//	cd lab/mutate && go run .                                     all files: hours
+//	cd lab/mutate && go run . -files readers.lua -part 3/10       a tenth of the mutants of one
+//	cd lab/mutate && go run . -files guard.go -list               its mutants
 //
 // First, each test runs alone and without a mutant. That shows how long it takes, and which mutants of Go files it reaches. Then each
 // mutant is tried with the tests that reach it: first those that have noticed other mutants most often, then the quick ones.
@@ -39,9 +39,13 @@ func main() {
 	flag.IntVar(&c.steps, "steps", 9, "how many steps of tests to take at most; 1: the quick ones")
 	flag.BoolVar(&c.list, "list", false, "list the mutants, and try none")
 	flag.BoolVar(&c.verbose, "v", false, "print for each mutant what has noticed it")
-	flag.StringVar(&c.known, "known", "internal/mutate/known.txt", "the file with the survivors that are known")
+	flag.StringVar(&c.known, "known", "known.txt", "the file with the survivors that are known")
 	flag.Parse()
-	if err := c.runAll(); err != nil {
+	err := c.toRoot()
+	if err == nil {
+		err = c.runAll()
+	}
+	if err != nil {
 		fmt.Fprintln(os.Stderr, "mutate:", err)
 		os.Exit(1)
 	}
@@ -53,6 +57,19 @@ type config struct {
 	longest                        time.Duration
 	at, steps                      int
 	list, verbose                  bool
+}
+
+// toRoot changes to the root of the library's module: the paths of mutants and of packages are relative to it.
+func (c *config) toRoot() (err error) {
+	for _, file := range []*string{&c.from, &c.known} {
+		if *file == "" {
+			continue
+		}
+		if *file, err = filepath.Abs(*file); err != nil {
+			return err
+		}
+	}
+	return os.Chdir("../..")
 }
 
 func (c *config) runAll() error {
