@@ -273,6 +273,7 @@ func (w *wait) noted(err error) {
 	}
 	if f := c.opts.Trace.Acquired; f != nil && err == nil && !l.silent {
 		s := w.lease
+		s.seen.Store(true) // f is told its fence, which the next holder must not have
 		f(w.ctx, AcquiredInfo{Name: l.name, Attempts: w.attempts, Waited: c.clock().Since(w.began), Until: s.Until(), Rounds: s.tenure.rounds, Fence: s.Fence(), Permits: len(s.tenure.slots)})
 	}
 }

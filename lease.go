@@ -20,7 +20,7 @@ type Lease struct {
 	tenure    *tenure       // immutable
 	acquired  clock.Reading // immutable; the time before the first byte of the round that was won, or that of the handover
 	handovers int           // immutable; how often the tenure was handed over before
-	seen      atomic.Bool   // a caller may have a pointer to it: it ends with the unlock, even if the tenure is kept
+	seen      atomic.Bool   // a caller may have a pointer to it, or know its fence: it ends with the unlock, even if the tenure is kept
 
 	contexts leasectx.Contexts // it has a mutex of its own
 

@@ -282,9 +282,11 @@ func (set) merge(w *wait, parts []*Locker) (again bool) {
 	began := c.clock()
 	terms := l.terms.Merge(tokens)
 	w.merged = master.NewClaim(&terms, wire.ClaimOf{Token: wire.NewToken(c.opts.Owner), Waited: wire.NoQueue, Fence: w.propose(began.Wall())})
-	defer func() {
+	defer func() { // also if a function of the user has panicked
 		if w.lease == nil {
 			c.group.Send(wire.Release, w.merged)
+		} else {
+			undoParts(w, parts)
 		}
 		w.merged = nil
 	}()
@@ -297,7 +299,6 @@ func (set) merge(w *wait, parts []*Locker) (again bool) {
 		}
 		w.sleepAsking(delays.NextBackOff() + rand.N(c.group.Distance()+1))
 	}
-	undoParts(w, parts)
 	return false
 }
 

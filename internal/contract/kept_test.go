@@ -392,6 +392,27 @@ func TestFencesOfAKeptLockRise(t *testing.T) {
 	})
 }
 
+// A function of the Trace that knows the fence of a holder is as good as a caller that has asked for it.
+func TestTheFenceThatATraceWasToldIsNotThatOfTheNextHolderOfAKeptLock(t *testing.T) {
+	bubble(t, 3, func(t *testing.T, ms *redlocktest.Masters) {
+		var told uint64
+		opts := keeping(time.Hour)
+		opts.LockOptions.Fencing = true
+		opts.Trace = &redlock.Trace{Acquired: func(_ context.Context, i redlock.AcquiredInfo) { told = i.Fence }}
+		l := connected(t, ms, opts).Locker("stock")
+		locktest.Pass(l)
+		l.Lock()
+		if f := l.Lease().Fence(); told == 0 || f <= told {
+			t.Errorf("the fence %d follows %d", f, told)
+		}
+		l.Unlock()
+		synctest.Wait()
+		if n := registrations(ms); n != 1 {
+			t.Errorf("%d acquisitions, want 1: nothing is tested", n)
+		}
+	})
+}
+
 // MaxHold counts for each holder, also if none has looked at its Lease.
 func TestMaxHoldOfAKeptLockCountsFromItsHolder(t *testing.T) {
 	bubble(t, 3, func(t *testing.T, ms *redlocktest.Masters) {

@@ -619,6 +619,56 @@ func TestAMergerThatFailsLeavesNothing(t *testing.T) {
 	})
 }
 
+// The hooks that are called when the names have become one lease may panic. A master that refused one name has the key of the other then.
+func TestAPanicOfATraceWhenTheNamesBecomeOneLeaseLeavesNothing(t *testing.T) {
+	for name, trace := range map[string]func(panics func(name string, err error)) *redlock.Trace{
+		"AttemptDone": func(panics func(string, error)) *redlock.Trace {
+			return &redlock.Trace{AttemptDone: func(_ context.Context, i redlock.AttemptInfo) { panics(i.Name, i.Err) }}
+		},
+		"Acquired": func(panics func(string, error)) *redlock.Trace {
+			return &redlock.Trace{Acquired: func(_ context.Context, i redlock.AcquiredInfo) { panics(i.Name, nil) }}
+		},
+		"LockDone": func(panics func(string, error)) *redlock.Trace {
+			return &redlock.Trace{LockDone: func(_ context.Context, i redlock.LockDoneInfo) { panics(i.Name, i.Err) }}
+		},
+	} {
+		bubble(t, 3, func(t *testing.T, ms *redlocktest.Masters) {
+			theirs := connected(t, ms, nil).Locker("b")
+			theirs.Lock()
+			ours := connected(t, ms, &redlock.Options{Trace: trace(func(name string, err error) {
+				if name == "a, b" && err == nil {
+					panic("the user's")
+				}
+			})})
+			panicked := make(chan any)
+			go func() {
+				defer func() { panicked <- recover() }()
+				ours.Locker("a", "b").Lock()
+			}()
+			time.Sleep(3 * time.Second)
+			if n := len(holders(ms, "a")); n != 3 {
+				t.Fatalf("%s: %d masters have a, want 3: nothing is tested", name, n)
+			}
+			ms.Master(2).Set("b", "somebody else's", 0)
+			theirs.Unlock()
+			if <-panicked == nil {
+				t.Errorf("%s: no panic", name)
+			}
+			time.Sleep(100 * time.Millisecond)
+			for i, key := range ms.Get("a") {
+				if key != "" {
+					t.Errorf("%s: master %d keeps %q under a for %v, want nothing", name, i, key, ms.Master(i).TTL("a"))
+				}
+			}
+			for i := range 2 {
+				if key, _ := ms.Master(i).Get("b"); key != "" {
+					t.Errorf("%s: master %d keeps %q under b, want nothing", name, i, key)
+				}
+			}
+		})
+	}
+}
+
 func TestASetExcludesReadersOfItsNames(t *testing.T) {
 	bubble(t, 5, func(t *testing.T, ms *redlocktest.Masters) {
 		ours, theirs := connected(t, ms, nil), connected(t, ms, nil)
