@@ -35,7 +35,7 @@ func TestThePermitsOfAClientStandInTheSlots(t *testing.T) {
 			t.Error(err)
 		}
 		keys := slices.DeleteFunc(ms.Master(0).Keys(), func(key string) bool {
-			return strings.HasPrefix(key, "redlock:waiter:") // notes about clients stay for an hour
+			return strings.HasPrefix(key, "redlock:waiter:") // notes about clients stay for some seconds
 		})
 		if got := ms.Master(0).GetSlots("gpus"); len(got) > 0 || len(keys) > 0 {
 			t.Errorf("the slots are %v and the keys %q after the release", got, keys)

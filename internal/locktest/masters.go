@@ -134,7 +134,7 @@ func StartAdopted(ms *redlocktest.Masters, masters ...int) {
 	}
 }
 
-// LockKeys returns the keys of a master, except for what it notes about clients that wait, which stays for an hour.
+// LockKeys returns the keys of a master, except for what it notes about clients that wait, which stays until they close, or for ten seconds.
 func LockKeys(m *redlocktest.Master) []string {
 	return slices.DeleteFunc(m.Keys(), func(key string) bool { return strings.HasPrefix(key, "redlock:waiter:") })
 }

@@ -112,7 +112,12 @@ func (l *link) write() {
 			l.die(redisconn.Ended(cmp.Or(l.conn.Err(), err)))
 			return
 		}
-		if closing == nil && l.m.idle() {
+		switch {
+		case closing != nil || !l.m.idle():
+		case l.m.noted:
+			l.m.noted = false
+			l.m.push(newItem(wire.Forget, nil, nil))
+		default:
 			l.die(errStopped)
 		}
 	}
@@ -205,8 +210,8 @@ func (l *link) send(items []item) error {
 }
 
 const (
-	// toldFor is for how long new claims need not tell the client's turn and patience again. The server keeps its note for an hour.
-	toldFor = 10 * time.Minute
+	// toldFor is for how long new claims need not tell the client's turn and patience again. The server keeps its note for twice as long.
+	toldFor = 5 * time.Second
 	// shortPatience is the longest patience that a client need not tell again. A claim that has joined counts as live for about as long.
 	shortPatience = 600 * time.Millisecond
 )
@@ -226,7 +231,7 @@ func (l *link) appendPatience(args []any, items []item) []any {
 	if !must && patience <= shortPatience && now.Sub(l.told) < toldFor {
 		return args
 	}
-	l.told = now
+	l.told, l.m.noted = now, true
 	return append(args, l.turnArg.boxed(l.m.turn()), l.patienceArg.boxed(patience+time.Millisecond), l.farArg.boxed(far))
 }
 

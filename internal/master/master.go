@@ -184,6 +184,8 @@ type Master struct {
 	news         []change      // not yet reported to Changed
 	reporting    bool          // a goroutine reports them
 
+	noted bool // the server may have a note that this client waits; the writer's
+
 	timed     time.Time // when the commands were written whose first answer was the last round trip
 	roundTrip roundTrip // its methods need mu
 }

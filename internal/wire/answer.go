@@ -79,7 +79,7 @@ func Decode(cmd *Command, reply any) (a Answer, ok bool) {
 		return Answer{}, true
 	case k == Ping && reply == "PONG", k.Sets() && reply == "OK":
 		return Answer{Outcome: Granted}, true
-	case k == Publish:
+	case k == Publish, k == Forget:
 		_, ok = reply.(int64)
 		return Answer{Outcome: Granted}, ok
 	case k.Sets() && reply == nil:

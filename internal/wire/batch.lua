@@ -382,23 +382,23 @@ local function more()
   -- client, and score that of the member, if it is known.
   local function heard(queue, m, note, score)
     local till, far = string.match(type(note) == 'string' and note or '', '^(%d+) %d+ ?(%d*)$')
-    if not till or till * 1000 >= micros() then
-      return 'live', till and far ~= ''
+    local client, claim = parse(m)
+    if m == 'polling' or client == id or till and till * 1000 >= micros() then
+      return 'live', far and far ~= ''
     end
-    local _, claim = parse(m)
     score = score or claim and scoreOf(queue, m) or nil
     if joinedIn(lately, score) then
       return 'live', far ~= ''
     end
-    local unheard = (till + (tonumber(far) or 0)) * 1000 >= micros() or joinedIn(lately + again, score)
+    local unheard = not till or (till + (tonumber(far) or 0)) * 1000 >= micros() or joinedIn(lately + again, score)
     return unheard and 'unheard' or 'silent', far ~= ''
   end
 
   -- Says of each of these members of a queue whether its client is gone, silent, unheard or live, and the turns of the clients.
   --
   --   gone     its channel has no subscriber
-  --   live     it has noted lately that it waits, or has joined the queue lately, or it keeps no note
-  --   unheard  it has not, but it was not near then, and so need not have
+  --   live     it has noted lately that it waits, or has joined the queue lately, or it makes this call
+  --   unheard  it has not, but it was not near then, and so need not have; or it has no note: that has expired, or its user may not write it
   --   silent   it should have: it may be stopped
   --
   -- At last says which members can be set aside: their clients' notes are of this version, which takes them back.
@@ -755,7 +755,7 @@ local function join(what, key, mine, ms)
   if mine ~= 'polling' and turn and patience and far and not noted then -- it counts as live for its patience
     noted = true
     redis.pcall('SET', 'redlock:waiter:' .. id, string.format('%.0f %.0f %.0f', micros() / 1000 + patience, math.min(turn, turnMost), far),
-      'PX', '3600000')
+      'PX', string.format('%.0f', patience + far + 10000)) -- for ten seconds it says that the client is silent
   end
   local score = what == 'again' and scoreOf(queue, mine) or nil
   if not score then

@@ -1,5 +1,7 @@
 package wire
 
+import "fmt"
+
 // How commands are written. Those that are scripted are calls of a script: EVALSHA. Several of them can share a call.
 
 // Arguments, boxed once for redigo.
@@ -60,6 +62,9 @@ func (cmd *Command) Append(args []any, id any) (name string, all []any) {
 		return "EVALSHA", cmd.appendSet(args, id)
 	case cmd.Kind.Sets():
 		return "SET", append(args, cmd.Claim.key, cmd.Claim.token, argNX, argPX, cmd.Claim.ttl)
+	}
+	if cmd.Kind == Forget {
+		return "DEL", append(args, fmt.Sprint("redlock:waiter:", id))
 	}
 	switch r := cmd.Request.(type) {
 	case *lua:

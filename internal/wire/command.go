@@ -69,6 +69,8 @@ const (
 	// Announce asks the readers that hold the key to leave, on behalf of a client that was refused:
 	// Granted, or Missing if no readers hold it.
 	Announce
+	// Forget deletes the note that this client waits: always Granted.
+	Forget
 	// Publish sends a value to the clients that wait for the lock, if the key holds the token: see Publishing. Always Granted.
 	Publish
 	// Load loads a script: see Command.Script. A command that needs the script reports if that failed.
@@ -95,6 +97,7 @@ var kinds = [...]struct {
 	Ping:     {"ping", nil},
 	Asks:     {"inspect", nil},
 	Announce: {"announce", "announce"},
+	Forget:   {"forget", nil},
 	Publish:  {"publish", nil},
 	Load:     {"script load", nil},
 	Probe:    {"probe", nil},

@@ -93,6 +93,7 @@ func TestAClientThatPollsGoesAheadOfThoseThatHaveWaitedForLess(t *testing.T) {
 				t.Fatal(err)
 			}
 			s.must("ZADD", "redlock:queue:k", now[0]*1_000_000+now[1]-3_000_000, "w W 60000") // since 3 s
+			s.must("SET", "redlock:waiter:w", "99999999999999 20 0")
 			s.as("c", "again 60000 "+row.waited+" 0", row.want)
 			s.holds(row.holds)
 			s.queue(row.left...)

@@ -41,7 +41,7 @@ func newQueueScene(t *testing.T, dial func() redis.Conn, there ...string) *queue
 	return s
 }
 
-// reset removes all keys, and puts members in the queue, the first one at its head.
+// reset removes all keys, and puts members in the queue, the first one at its head. Their clients are live.
 func (s *queueScene) reset(members ...string) {
 	s.Helper()
 	s.must("FLUSHALL")
@@ -51,6 +51,9 @@ func (s *queueScene) reset(members ...string) {
 			score = "+inf"
 		}
 		s.must("ZADD", "redlock:queue:k", score, m)
+		if client, _, _ := strings.Cut(m, " "); client != "woken" && client != "polling" {
+			s.must("SET", "redlock:waiter:"+client, "99999999999999 20 0")
+		}
 	}
 }
 

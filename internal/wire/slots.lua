@@ -390,7 +390,7 @@ local function noteRuns()
   if turn and patience and far and not noted then
     noted = true
     redis.pcall('SET', 'redlock:waiter:' .. id, text(micros() / 1000 + patience) .. ' ' .. text(math.min(turn, 2000)) .. ' ' .. text(far),
-      'PX', '3600000')
+      'PX', text(patience + far + 10000))
   end
 end
 
@@ -403,11 +403,11 @@ end
 local function stateOf(client)
   local note = redis.pcall('GET', 'redlock:waiter:' .. client)
   local till, far = string.match(type(note) == 'string' and note or '', '^(%d+) %d+ ?(%d*)$')
-  local late = till and micros() / 1000 - till or 0
-  if late <= 0 then
+  local late = micros() / 1000 - (till or 0)
+  if late <= 0 or client == id then
     return 'live'
   end
-  return late <= (tonumber(far) or 0) and 'unheard' or 'silent'
+  return (not till or late <= (tonumber(far) or 0)) and 'unheard' or 'silent'
 end
 
 -- Notes that a claim may be in the way of the token that wishes its slot: see exchange.

@@ -252,6 +252,7 @@ func TestSemaphoresWhoseKeysDoNotAgree(t *testing.T) {
 			s := newSlotScene(t, dial, "B")
 			s.says("A", "register 60000 1 1 0 400 -", "0||1")
 			s.says("B", "register 60000 1 1 0 400 0", "||1")
+			s.changes("DEL", "redlock:waiter:B")
 			s.changes("RPUSH", "redlock:waiter:B", "x")
 			s.says("A", "release 1 1 0 400", "1")
 			s.says("B", "again 400 1 1 0 400 0", "0||0")

@@ -209,8 +209,8 @@ type state int
 
 const (
 	gone    state = iota // its channel has no subscriber
-	live                 // it has told lately that it waits, or tells nothing
-	unheard              // it has not, and need not have
+	live                 // it has told lately that it waits, or makes this call
+	unheard              // it has not, and need not have, or its note has expired
 	silent               // it should have
 )
 
@@ -232,22 +232,25 @@ func (c *call) judge(m member) (is state, turn float64, movable bool) {
 	switch {
 	case m.name == woken || m.name != polling && !c.subscribed(of.client):
 		is = gone
-	case !ok || n.till*1000 >= c.micros || joined <= lately:
+	case m.name == polling || of.client == c.id || ok && n.till*1000 >= c.micros || joined <= lately:
 		is = live
-	case (n.till+n.far)*1000 >= c.micros || joined <= lately+pollsWithin:
+	case !ok || (n.till+n.far)*1000 >= c.micros || joined <= lately+pollsWithin:
 		is = unheard
 	default:
 		is = silent
 	}
-	return is, turn, ok
+	return is, turn, m.name != polling && m.name != woken
 }
+
+// noteBeyond is how much longer than its client is unheard a note lives: it says that the client is silent.
+const noteBeyond = 10_000 // ms
 
 // note notes that the client waits and runs.
 func (c *call) note() {
 	if c.hasTerms && !c.noted {
 		c.noted = true
 		turn, patience, far := c.terms[0], c.terms[1], c.terms[2]
-		c.notes[c.id] = note{even(c.micros/1000 + patience), even(min(turn, turnMost)), even(far), c.now.Add(time.Hour)}
+		c.notes[c.id] = note{even(c.micros/1000 + patience), even(min(turn, turnMost)), even(far), c.now.Add(time.Duration(patience+far+noteBeyond) * time.Millisecond)}
 	}
 }
 

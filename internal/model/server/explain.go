@@ -39,6 +39,9 @@ type Step struct {
 func (s *Server) Before(of Script, call *executed.Call) *Step {
 	step := &Step{of: of, call: call}
 	if of == None {
+		if id, is := strings.CutPrefix(strings.Join(call.Args, " "), "redlock:waiter:"); is && call.Name == "DEL" {
+			delete(s.notes, id) // its client has closed
+		}
 		if call.Name != "SET" || len(call.Args) != 5 {
 			return nil
 		}

@@ -315,8 +315,10 @@ func (t *turn) is(client string) state {
 	n, noted := t.notes[client]
 	late := t.micros/1000 - n.till
 	switch {
-	case !noted || !n.until.After(t.now) || late <= 0:
+	case client == t.id || noted && n.until.After(t.now) && late <= 0:
 		return live
+	case !noted || !n.until.After(t.now):
+		return unheard
 	case late <= n.far:
 		return unheard
 	}
