@@ -76,10 +76,9 @@ func (e *entrance) begin(t *tenure, n int, flags occupancy.State) {
 }
 
 // drop is called by a goroutine that has entered a tenure that is over, or that is not to be entered any more. many is as for Enter.
-func (e *entrance) drop(t *tenure, many bool) {
+func (e *entrance) drop(many bool) {
 	e.state.Ask(occupancy.Asked)
 	e.leave(many)
-	t.check(e.client.clock()) // ends it for others, if its validity is over
 }
 
 // leave has one goroutine leave: see occupancy.State.Leave.

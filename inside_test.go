@@ -189,6 +189,40 @@ func TestALockThatHasEndedTakesNoPlaceAmongThoseThatAreKept(t *testing.T) {
 	})
 }
 
+// A function of the user that panics between entering a kept tenure and holding it leaves that tenure to the next acquisition.
+func TestAPanicInAKeptLockTakesNoPlaceAmongThoseThatAreKept(t *testing.T) {
+	locktest.Bubble(t, 3, func(t *testing.T, ms *redlocktest.Masters) {
+		var panics atomic.Bool
+		opts := &redlock.Options{LockOptions: redlock.LockOptions{Keep: time.Minute}}
+		opts.Trace = &redlock.Trace{LockDone: func(context.Context, redlock.LockDoneInfo) {
+			if panics.CompareAndSwap(true, false) {
+				panic("the user's")
+			}
+		}}
+		c := locktest.Connected(t, ms, opts)
+		c.KeepMost(2)
+		for range 4 {
+			l := c.Locker("stock")
+			locktest.Pass(l)
+			panics.Store(true)
+			func() {
+				defer func() { recover() }()
+				l.Lock()
+			}()
+			synctest.Wait()
+		}
+		for _, name := range []string{"stock", "other"} {
+			locktest.Pass(c.Locker(name))
+		}
+		synctest.Wait()
+		for _, name := range []string{"stock", "other"} {
+			if n := len(locktest.Holders(ms, name)); n != 3 {
+				t.Errorf("%s is not kept: %d masters have it", name, n)
+			}
+		}
+	})
+}
+
 // A service may lock a name for each of its users, once.
 func TestANameThatIsNotUsedAnyMoreTakesNoMemory(t *testing.T) {
 	locktest.Bubble(t, 3, func(t *testing.T, ms *redlocktest.Masters) {

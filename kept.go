@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"github.com/redlock-go/redlock/internal/clock"
-	"github.com/redlock-go/redlock/internal/fence"
 	"github.com/redlock-go/redlock/internal/occupancy"
 	"github.com/redlock-go/redlock/internal/renew"
 	"github.com/redlock-go/redlock/internal/wire"
@@ -96,7 +95,7 @@ func (k *keeper) enter() *Lease {
 			return s
 		}
 	}
-	k.drop(t, false)
+	k.drop(false)
 	return nil
 }
 
@@ -197,7 +196,7 @@ func (k *keeper) held(l *Locker) *Lease {
 // is not kept.
 func (k *keeper) unlocked(ctx context.Context, l *Locker, s *Lease, block bool) error {
 	lost := block && s.Err() != nil
-	if !lost && (!s.seen.Load() || k.state.Load() == occupancy.One && k.vacate(s)) && k.state.Keep() { // nobody wants the lock
+	if !lost && k.vacate(s) && k.state.Keep() { // nobody wants the lock
 		return nil
 	}
 	if k.tenure.Load() == s.tenure {
@@ -224,7 +223,7 @@ func (k *keeper) pass(s *Lease) (next *Lease, kept bool) {
 			return next, false
 		}
 		now := k.state.Load()
-		if now.Has(occupancy.Wanted) && !now.Has(occupancy.Asked) {
+		if now.Has(occupancy.Wanted) {
 			continue // a goroutine has come meanwhile
 		}
 		// A goroutine that waits at the gate cannot have it: release it.
@@ -246,7 +245,7 @@ func (k *keeper) vacate(s *Lease) bool {
 	t := s.tenure
 	t.mu.Lock()
 	_, renews := t.validity.Renews(t.planLocked()) // if not, because of MaxHold, which Extend ignores, the next holder would lose it early
-	can := t.err == nil && renews && !fence.Full(t.fence, t.holder.handovers)
+	can := t.err == nil && renews
 	if can {
 		s.endLocked(ErrReleased)
 	}

@@ -206,7 +206,7 @@ func (r *readers) enter() *Lease {
 	if t.window.Load().enters.Ahead(e.client.clock) && !e.state.Load().Has(occupancy.Asked) {
 		return t.holder
 	}
-	e.drop(t, true)
+	e.drop(true)
 	return nil
 }
 

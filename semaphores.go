@@ -387,8 +387,6 @@ func (p *permits) enter(w *wait) bool {
 		return true
 	}
 	w.late = true
-	w.warn()
-	p.noteWaiting()
 	select {
 	case <-p.place.Ready():
 		return true
@@ -492,7 +490,6 @@ func (p *permits) judge(q *claiming, now clock.Reading, _ uint64, first time.Tim
 	}
 	q.noted(c.names.quorumError(opAcquire, q.locker.name, votes))
 	p.crowd.note(q.last)
-	q.warn()
 	if !q.once && errors.Is(q.last, ErrHeld) {
 		p.noteWaiting()
 	}

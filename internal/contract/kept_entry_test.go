@@ -171,3 +171,90 @@ func TestALockThatWasWaitedForIsNotKeptForASecond(t *testing.T) {
 		keep(t, ms, l)
 	})
 }
+
+func TestWithoutMaxHoldALockIsKeptForAsLongAsItIsUsed(t *testing.T) {
+	bubble(t, 3, func(t *testing.T, ms *redlocktest.Masters) {
+		opts := keeping(time.Hour)
+		opts.LockOptions.MaxHold = -1
+		l := connected(t, ms, opts).Locker("stock")
+		for range 60 {
+			locktest.Pass(l)
+			time.Sleep(time.Second)
+		}
+		if n := registrations(ms); n != 1 {
+			t.Errorf("%d acquisitions, want 1", n)
+		}
+	})
+}
+
+// A lock that is recalled each time before its Client has used it again is kept less and less often.
+func TestALockThatIsKeptInVainIsKeptLessOften(t *testing.T) {
+	bubble(t, 3, func(t *testing.T, ms *redlocktest.Masters) {
+		a, b := connected(t, ms, keeping(time.Hour)).Locker("stock"), connected(t, ms, nil).Locker("stock")
+		kept := 0
+		for range 20 {
+			locktest.Pass(a)
+			time.Sleep(10 * time.Millisecond)
+			if len(holders(ms, "stock")) == ms.Len() {
+				kept++
+			}
+			locktest.Pass(b)
+			time.Sleep(1500 * time.Millisecond)
+		}
+		if kept > 8 { // 1 s, 2 s, 4 s and so on after the recalls
+			t.Errorf("it was kept %d times of 20, and never used", kept)
+		}
+	})
+}
+
+// A Trace that is told for how long each holder held the lock is told it of goroutines that enter a kept one, too.
+func TestATraceIsToldForHowLongTheLastHolderHeldAKeptLock(t *testing.T) {
+	for name, trace := range map[string]func(held *time.Duration) *redlock.Trace{
+		"Released": func(held *time.Duration) *redlock.Trace {
+			return &redlock.Trace{Released: func(_ context.Context, i redlock.ReleasedInfo) { *held = i.Held }}
+		},
+		"HandedOver": func(held *time.Duration) *redlock.Trace {
+			return &redlock.Trace{HandedOver: func(_ context.Context, i redlock.HandedOverInfo) { *held = i.Held }}
+		},
+		"Lost": func(held *time.Duration) *redlock.Trace {
+			return &redlock.Trace{Lost: func(_ context.Context, i redlock.LostInfo) { *held = i.Held }}
+		},
+	} {
+		bubble(t, 3, func(t *testing.T, ms *redlocktest.Masters) {
+			var held time.Duration
+			opts := keeping(time.Hour)
+			opts.Trace = trace(&held)
+			c := connected(t, ms, opts)
+			l := c.Locker("stock")
+			keep(t, ms, l)
+			for range 3 {
+				time.Sleep(time.Second)
+				locktest.Pass(l)
+			}
+			time.Sleep(time.Second)
+			l.Lock()
+			switch name {
+			case "Lost":
+				for i := range 3 {
+					ms.Master(i).Del("stock")
+				}
+				time.Sleep(5 * time.Second)
+				l.Unlock()
+			case "HandedOver":
+				in := locktest.Enter(c.Locker("stock"))
+				time.Sleep(time.Second)
+				l.Unlock()
+				<-in
+			default:
+				in := locktest.Enter(connected(t, ms, nil).Locker("stock"))
+				time.Sleep(time.Second)
+				l.Unlock()
+				<-in
+			}
+			synctest.Wait()
+			if held < time.Second-10*time.Millisecond || name != "Lost" && held > time.Second+10*time.Millisecond || held > 3400*time.Millisecond {
+				t.Errorf("%s: the last holder held the lock for %v, want its own time", name, held)
+			}
+		})
+	}
+}

@@ -2,12 +2,14 @@ package contract_test
 
 import (
 	"context"
+	"errors"
 	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	"github.com/redlock-go/redlock"
+	"github.com/redlock-go/redlock/internal/locktest"
 	"github.com/redlock-go/redlock/redlocktest"
 )
 
@@ -154,5 +156,45 @@ func TestWithoutRenewalNoReadLeaseIsKept(t *testing.T) {
 		l.RLock()
 		l.RUnlock()
 		wantFree(t, ms, "stock")
+	})
+}
+
+// A reader that stays is renewed as a holder is, not when half of its validity has passed.
+func TestAReaderThatStaysIsRenewedAtEachRenewEvery(t *testing.T) {
+	bubble(t, 3, func(t *testing.T, ms *redlocktest.Masters) {
+		l := connected(t, ms, nil).RWLocker("stock")
+		l.RLock()
+		s := l.RLocker().Lease()
+		for range 60 {
+			time.Sleep(time.Second)
+			if left := time.Until(s.Until()); left < 6*time.Second {
+				t.Fatalf("the lease is valid for %v, want two thirds of the TTL", left)
+			}
+		}
+		l.RUnlock()
+	})
+}
+
+// The lease of the readers that had the name is given up for a writer. It is not the reason why a call does not get the lock then.
+func TestALeaseOfReadersThatWasGivenUpIsNotTheReasonWhyTheLockIsNotFree(t *testing.T) {
+	bubble(t, 3, func(t *testing.T, ms *redlocktest.Masters) {
+		l := connected(t, ms, nil).RWLocker("stock")
+		locktest.Pass(l.RLocker())
+		synctest.Wait()
+		for i := range 3 {
+			ms.Master(i).Freeze()
+		}
+		ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+		done := make(chan error)
+		go func() { done <- l.LockContext(ctx) }()
+		time.Sleep(time.Millisecond)
+		if err := l.Locker().TryLockContext(t.Context()); errors.Is(err, redlock.ErrHeld) {
+			t.Errorf("TryLock beside a writer that no master has answered: %v, want another error than ErrHeld", err)
+		}
+		cancel()
+		<-done
+		for i := range 3 {
+			ms.Master(i).Thaw()
+		}
 	})
 }

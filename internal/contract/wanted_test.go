@@ -2,6 +2,7 @@ package contract_test
 
 import (
 	"context"
+	"errors"
 	"strings"
 	"sync"
 	"testing"
@@ -321,5 +322,53 @@ func TestWantedOfAPermitKnowsWhoWaits(t *testing.T) {
 		if isClosed(late.Wanted()) {
 			t.Error("a channel is closed although those that waited have given up")
 		}
+	})
+}
+
+// Whoever waits when Wanted is called for the first time closes the channel. A call that does not wait, or that too few masters answer, does not.
+func TestWantedOfAPermitIsClosedByThoseThatFindNoneFree(t *testing.T) {
+	bubble(t, 3, func(t *testing.T, ms *redlocktest.Masters) {
+		s := connected(t, ms, nil).Semaphore("a", 2)
+		p := acquire(t, s, 1)
+		wanted := p.Wanted()
+		q := acquire(t, s, 1)
+		for range 3 {
+			if _, err := s.TryAcquire(t.Context()); !errors.Is(err, redlock.ErrHeld) {
+				t.Fatalf("TryAcquire of a full semaphore = %v, want ErrHeld", err)
+			}
+		}
+		if isClosed(wanted) {
+			t.Error("the channel is closed by calls that do not wait")
+		}
+		q.Release()
+		time.Sleep(time.Second)
+		for i := range 2 {
+			ms.Master(i).Freeze()
+		}
+		short, cancel := context.WithTimeout(t.Context(), 2*time.Second)
+		s.Acquire(short)
+		cancel()
+		if isClosed(wanted) {
+			t.Error("the channel is closed by a call that finds the masters down")
+		}
+		for i := range 2 {
+			ms.Master(i).Thaw()
+		}
+		time.Sleep(time.Second)
+		full := acquire(t, s, 1)
+		ctx, cancel := context.WithCancel(t.Context())
+		done := make(chan struct{})
+		go func() {
+			defer close(done)
+			s.Acquire(ctx)
+		}()
+		time.Sleep(100 * time.Millisecond)
+		if !isClosed(full.Wanted()) {
+			t.Error("the channel is not closed, and a goroutine waits")
+		}
+		cancel()
+		<-done
+		p.Release()
+		full.Release()
 	})
 }

@@ -138,3 +138,22 @@ func TestAsManyClaimsOfAClientWaitAtTheMastersAsItHoldsPermits(t *testing.T) {
 		other.Release()
 	})
 }
+
+// That the last call has had to wait does not make the next one slower that does not wait.
+func TestATryThatFollowsAWaitTakesOneRoundTrip(t *testing.T) {
+	const oneWay = 10 * time.Millisecond
+	bubble(t, 3, func(t *testing.T, ms *redlocktest.Masters) {
+		s := openAt(ms, oneWay, nil).Semaphore("a", 1)
+		p := acquire(t, openAt(ms, oneWay, nil).Semaphore("a", 1), 1)
+		in := entered(s, 1)
+		p.Release()
+		(<-in).Release()
+		time.Sleep(5 * time.Second)
+		began := time.Now()
+		q, err := s.TryAcquire(t.Context())
+		if took := time.Since(began); err != nil || took > 2*oneWay+oneWay/2 {
+			t.Fatalf("TryAcquire took %v, want a round trip: %v", took, err)
+		}
+		q.Release()
+	})
+}
