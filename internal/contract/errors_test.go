@@ -223,11 +223,11 @@ func TestMisuseEndsTheProcess(t *testing.T) {
 			l.Unlock()
 		}, "redlock: unlock of unlocked Locker"},
 		{"unlock of another Locker of the name", func(c *redlock.Client) {
-			c.Locker("a").Lock()
+			take(c.Locker("a"))
 			c.Locker("a").Unlock()
 		}, `redlock: unlock of unlocked Locker: another Locker of this Client holds "a"; unlock the Locker that was locked`},
 		{"unlock of another Locker of the name, kept", func(c *redlock.Client) {
-			keepingLocker(c, "a").Lock()
+			take(keepingLocker(c, "a"))
 			keepingLocker(c, "a").Unlock()
 		}, `redlock: unlock of unlocked Locker: another Locker of this Client holds "a"; unlock the Locker that was locked`},
 		{"unlock twice, kept", func(c *redlock.Client) {
@@ -248,7 +248,7 @@ func TestMisuseEndsTheProcess(t *testing.T) {
 			c.Locker("b", "a").Unlock()
 		}, `redlock: unlock of unlocked Locker: another Locker of this Client holds "a"; unlock the Locker that was locked`},
 		{"unlock of the writer of another RWLocker", func(c *redlock.Client) {
-			c.RWLocker("a").Lock()
+			take(c.RWLocker("a").Locker())
 			c.RWLocker("a").Unlock()
 		}, `redlock: unlock of unlocked Locker: another Locker of this Client holds "a"; unlock the Locker that was locked`},
 		{"unlock instead of RUnlock", func(c *redlock.Client) {
