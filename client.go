@@ -180,8 +180,9 @@ func (c *Client) NewLocker(name string, opts *LockOptions, more ...string) (*Loc
 	return l, nil
 }
 
-// Ping returns nil if the votes of a quorum of masters count. Otherwise it returns a *QuorumError that says
-// which masters are down, refused, out of memory, or in quarantine, and until when. It waits for first connections, up to
+// Ping returns nil if a quorum of masters can grant locks whose names begin with Options.Prefix. Otherwise it returns a *QuorumError that says
+// which masters are down, refused, unwritable or in quarantine, and until when, and which deny the user the right to set keys with that
+// prefix. It waits for first connections, up to
 // DialTimeout, and for one answer of each master, up to NodeTimeout.
 func (c *Client) Ping(ctx context.Context) error {
 	if err := ctx.Err(); err != nil {

@@ -14,7 +14,8 @@ import (
 // A MasterState says whether a master's votes count, and if not, why.
 type MasterState int
 
-// The states are numbered from MasterConnecting to MasterQuarantined, as in package master.
+// The states are numbered from MasterConnecting to MasterQuarantined, as in package master, which has no number for MasterUnwritable:
+// see statusOf.
 const (
 	// MasterConnecting is the state until the first connection has succeeded or failed.
 	MasterConnecting MasterState = iota
@@ -29,10 +30,17 @@ const (
 	// MasterQuarantined is the state of a master that answers but may have lost locks: it has restarted, or lost
 	// its data, or is new to redlock. Its votes do not count before Until: see Options.DisableRestartGuard.
 	MasterQuarantined
+	// MasterUnwritable is the state of a master that answers but refuses to write, so it grants no locks: its memory is full
+	// (OOM), it cannot save its data (MISCONF), it has too few replicas (NOREPLICAS), or another reason that Err says. If only its
+	// memory is full, it renews and releases the locks that are held. Whether it accepts writes again is checked every second.
+	MasterUnwritable
 )
 
 func (s MasterState) String() string {
-	if s < MasterConnecting || s > MasterQuarantined {
+	switch {
+	case s == MasterUnwritable:
+		return "unwritable"
+	case s < MasterConnecting || s > MasterUnwritable:
 		return fmt.Sprintf("MasterState(%d)", int(s))
 	}
 	return master.State(s).String()
@@ -44,16 +52,12 @@ type MasterStatus struct {
 	State MasterState   // whether its votes count
 	Since time.Time     // when the state began
 	Until time.Time     // when its quarantine is expected to end; zero otherwise
-	Err   error         // why it is down, refused or quarantined (matches ErrQuarantined); nil otherwise
+	Err   error         // why it is down, refused, quarantined (matches ErrQuarantined) or unwritable; nil otherwise
 	RTT   time.Duration // the last round trip: from writing a command to its reply; 0 before the first reply
 
 	// WakeErr says why this master cannot wake this Client, which then polls. It is nil if the master can
 	// wake it, and with Options.DisableWakeups.
 	WakeErr error
-
-	// MemoryErr says that this master grants no locks because its memory is full (maxmemory), whatever its State:
-	// it renews and releases those that are held. It is nil if the memory is not full.
-	MemoryErr error
 
 	// WakesDropped counts the wake-ups from this master that were ignored: malformed ones, and those about
 	// locks that this Client has not waited for lately. If there are more than a few, another program
@@ -84,10 +88,16 @@ func (c *Client) Masters() []MasterStatus {
 	return all
 }
 
+// statusOf returns the status of a master for users. Package master does not take a master for down that refuses writes: renewals and
+// releases are sent there.
 func statusOf(name string, s master.Status) MasterStatus {
+	state, since, err := MasterState(s.State), s.Since, s.Err
+	if s.WriteErr != nil && (s.State == master.Up || s.State == master.Down) {
+		state, since, err = MasterUnwritable, s.WriteSince, s.WriteErr
+	}
 	return MasterStatus{
-		Name: name, State: MasterState(s.State), Since: s.Since, Until: s.Until, Err: s.Err, RTT: s.RTT,
-		WakeErr: s.WakeErr, MemoryErr: s.MemoryErr, WakesDropped: s.WakesDropped, MaxTTL: s.MaxTTL, GuardErr: s.GuardErr,
+		Name: name, State: state, Since: since, Until: s.Until, Err: err, RTT: s.RTT,
+		WakeErr: s.WakeErr, WakesDropped: s.WakesDropped, MaxTTL: s.MaxTTL, GuardErr: s.GuardErr,
 		ListErr: s.ListErr,
 	}
 }

@@ -224,7 +224,11 @@ func describe(lacks []lack) []string {
 			switch {
 			case l.need != n:
 			case l.err != nil:
-				lines = append(lines, fmt.Sprintf("refuses %s (%v), %s", l.what, plain(l.err), without[n]))
+				line := fmt.Sprintf("refuses %s (%v), %s", l.what, plain(l.err), without[n])
+				if _, advice := explain(l.err); advice != "" {
+					line += ": " + advice
+				}
+				lines = append(lines, line)
 			case !slices.Contains(names, l.what):
 				names = append(names, l.what)
 			}

@@ -294,7 +294,23 @@ func TestDoctorSaysThatAServerRefusesToWrite(t *testing.T) {
 	t.Parallel()
 	s := redisserver.AdoptedTB(t, 1)[0]
 	do(t, s, "CONFIG", "SET", "min-replicas-to-write", 1)
-	wantRow(t, runDoctor(t, exitNoQuorum, s.Addr()), s.Addr(), "no", "master", "refuses SET (NOREPLICAS")
+	wantRow(t, runDoctor(t, exitNoQuorum, s.Addr()), s.Addr(), "no", "master",
+		"refuses SET (NOREPLICAS: it has too few replicas, so it refuses writes), so no lock can be acquired, renewed or released here: connect its replicas")
+}
+
+func TestStatusNamesMastersThatRefuseToWrite(t *testing.T) {
+	t.Parallel()
+	servers := redisserver.AdoptedTB(t, 3)
+	do(t, servers[0], "CONFIG", "SET", "maxmemory", "500kb")
+	args := []string{"status", "--masters", servers[0].Addr() + "," + servers[1].Addr() + "," + servers[2].Addr(), "job"}
+	const want = "it grants no locks: OOM: its memory is full"
+	if out, _ := runCommandLine(t, 0, "", args...); !strings.Contains(out, servers[0].Addr()+": "+want) {
+		t.Errorf("no line with %q:\n%s", want, out)
+	}
+	do(t, servers[0], "CONFIG", "SET", "maxmemory", "0")
+	if out, _ := runCommandLine(t, 0, "", args...); strings.Contains(out, "grants no locks") {
+		t.Errorf("a master that accepts writes is named:\n%s", out)
+	}
 }
 
 func TestTheRightsToAdoptAreEnoughForAdopting(t *testing.T) {

@@ -49,7 +49,7 @@ type observation struct {
 	need     int           // for a quorum
 	answered int           // how many have said everything
 	failures []error       // by master: why it has not; nil if it has
-	remarks  []error       // by master: what it has not said; nil for nothing
+	remarks  []error       // by master: what it has not said, or that it refuses writes; nil for nothing
 	locks    []lockOfNames // sorted by name
 	more     int           // how many locks were left out
 }
@@ -79,6 +79,7 @@ func (o *observer) observe(ctx context.Context, names []string) observation {
 		}
 		return err
 	})
+	o.tryWrites(&seen)
 	searched := names == nil
 	if searched {
 		names = o.search(&seen)
@@ -120,6 +121,25 @@ func (o *observer) observe(ctx context.Context, names []string) observation {
 	return seen
 }
 
+// mayWrite is a script that writes nothing, but does not declare that. Redis 7 and later do not run it while they refuse writes; older servers do
+// not know the first line, and do not load it. It needs no right to set keys.
+const mayWrite = "#!lua\nreturn 1"
+
+// tryWrites finds out which masters refuse writes.
+func (o *observer) tryWrites(seen *observation) {
+	o.each(seen, func(i int) error {
+		all, err := readQueries(o.conns[i], wire.Query{{"SCRIPT", "LOAD", mayWrite}, {"EVALSHA", redis.NewScript(0, mayWrite).Hash(), 0}})
+		if err != nil {
+			return err
+		}
+		if refusal, _ := all[0][1].(error); wire.RefusesWrites(refusal) {
+			cause, advice := explain(refusal)
+			seen.remarks[i] = fmt.Errorf("it grants no locks: %s (%s)", cause, advice)
+		}
+		return nil
+	})
+}
+
 // each calls f for each master that has not failed, at the same time.
 func (o *observer) each(seen *observation, f func(i int) error) {
 	atOnce(o.masters, func(i int, _ master) {
@@ -140,7 +160,7 @@ func (o *observer) search(seen *observation) []string {
 		var err error
 		found[i], err = findLocks(o.conns[i], o.prefix, scanMost)
 		if errors.Is(err, errTooManyKeys) || errors.Is(err, errNoSemaphores) {
-			seen.remarks[i], err = err, nil
+			seen.remarks[i], err = cmp.Or(seen.remarks[i], err), nil
 		}
 		return err
 	})

@@ -185,7 +185,7 @@ func (t *Telemetry) Watch(clients ...*redlock.Client) error {
 			}
 		}
 		for name, states := range count {
-			for s := redlock.MasterConnecting; s <= redlock.MasterQuarantined; s++ {
+			for s := redlock.MasterConnecting; s <= redlock.MasterUnwritable; s++ {
 				o.ObserveInt64(t.masters, states[s], metric.WithAttributes(
 					attribute.String("redlock.master.name", name), attribute.String("redlock.master.state", s.String())))
 			}

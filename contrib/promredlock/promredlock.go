@@ -19,7 +19,7 @@
 //	redlock_permits_held                       gauge: permits of Semaphores that are held
 //	redlock_permits_wanted                     gauge: permits that calls wait for
 //	redlock_semaphore_limit                    gauge: the limit with which permits were asked for last
-//	redlock_master_state{master,state}         gauge: watched Clients that see the master in this state
+//	redlock_master_state{master,state}         gauge: watched Clients that see the master in this state; see MasterState
 //
 // The readers of a Client share one lease, which may be kept for a moment after the last of them. So it counts once in
 // redlock_locks_held, and is one observation of redlock_lock_hold_duration_seconds. A lock that LockOptions.Keep keeps counts
@@ -198,7 +198,7 @@ func (m *Metrics) Collect(ch chan<- prometheus.Metric) {
 		}
 	}
 	for name, states := range count {
-		for s := redlock.MasterConnecting; s <= redlock.MasterQuarantined; s++ {
+		for s := redlock.MasterConnecting; s <= redlock.MasterUnwritable; s++ {
 			ch <- prometheus.MustNewConstMetric(m.masters, prometheus.GaugeValue, float64(states[s]), name, s.String())
 		}
 	}

@@ -47,7 +47,7 @@ func TestNamesThatAreNotUTF8AreLabelsAllTheSame(t *testing.T) {
 			redlock_locks_held{name="job�"} 2
 			redlock_locks_held{name="pool�"} 1
 		`, "redlock_locks_held")
-		if n, err := testutil.GatherAndCount(registry(m), "redlock_master_state"); err != nil || n != int(redlock.MasterQuarantined)+1 {
+		if n, err := testutil.GatherAndCount(registry(m), "redlock_master_state"); err != nil || n != int(redlock.MasterUnwritable)+1 {
 			t.Errorf("%d states of masters, %v, want those of one name", n, err)
 		}
 	})
@@ -278,7 +278,7 @@ func TestEachMasterHasAState(t *testing.T) {
 		synctest.Wait()
 		text := "# HELP redlock_master_state Watched Clients that see the master in this state.\n# TYPE redlock_master_state gauge\n"
 		for _, name := range []string{"a", "b", "c"} {
-			for _, state := range []string{"connecting", "down", "quarantined", "refused", "up"} {
+			for _, state := range []string{"connecting", "down", "quarantined", "refused", "unwritable", "up"} {
 				n := 0
 				if state == "up" && name != "b" || state == "down" && name == "b" {
 					n = 2

@@ -152,7 +152,7 @@ func TestPing(t *testing.T) {
 func TestMasterStatesHaveNames(t *testing.T) {
 	for state, want := range map[redlock.MasterState]string{
 		redlock.MasterConnecting: "connecting", redlock.MasterUp: "up", redlock.MasterDown: "down", redlock.MasterRefused: "refused",
-		redlock.MasterQuarantined: "quarantined", -1: "MasterState(-1)", redlock.MasterQuarantined + 1: "MasterState(5)",
+		redlock.MasterQuarantined: "quarantined", redlock.MasterUnwritable: "unwritable", -1: "MasterState(-1)", redlock.MasterUnwritable + 1: "MasterState(6)",
 	} {
 		if got := state.String(); got != want {
 			t.Errorf("state %d is named %q, want %q", int(state), got, want)

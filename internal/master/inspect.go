@@ -12,6 +12,7 @@ import (
 	"github.com/redlock-go/redlock/internal/clock"
 	"github.com/redlock-go/redlock/internal/incarnation"
 	"github.com/redlock-go/redlock/internal/redisconn"
+	"github.com/redlock-go/redlock/internal/remedy"
 	"github.com/redlock-go/redlock/internal/wire"
 )
 
@@ -114,8 +115,8 @@ func returned(found incarnation.Inspection, seen time.Time) bool {
 // if the server forbids the commands.
 func errUnguarded(err error) error {
 	text := err.Error()
-	if wire.IsFull(err) { // Redis refuses even to queue commands in a transaction
-		return wire.ErrFullMemory
+	if wire.RefusesWrites(err) { // Redis refuses even to queue commands in a transaction
+		return remedy.With(err)
 	}
 	if !strings.HasPrefix(text, "NOPERM") && !strings.Contains(text, "unknown command") && !strings.Contains(text, "The user executing the script") {
 		return fmt.Errorf("it did not say whether it has restarted: %w", err)

@@ -129,7 +129,7 @@ const calmLooks = 10 * heartbeat
 
 // beat does what is due once a second. It sends owed releases again. It sends a Ping to an idle
 // master, so that a lost connection is noticed, and to a master without recent votes, so that a restart
-// is. While the client is calm, its polls find that out. It asks for clients with other lists of masters. It ends the
+// is. It finds out whether the server accepts writes. While the client is calm, its polls find that out. It asks for clients with other lists of masters. It ends the
 // link if the server's clock is known to have jumped.
 func (l *link) beat() error {
 	m := l.m
@@ -145,6 +145,9 @@ func (l *link) beat() error {
 	}
 	if !calm && (m.outbox.idle() || m.cfg.Guard && !m.guard.probed) {
 		m.outbox.push(newItem(wire.Ping, nil, nil))
+	}
+	if !calm || m.status.WriteErr != nil {
+		m.tryLocked()
 	}
 	m.guard.probed = false
 	m.guard.thorough = m.guard.thorough || !calm || time.Since(m.guard.looked) >= calmLooks

@@ -74,8 +74,10 @@ type Status struct {
 	RTT   time.Duration // of the last reply; 0 before the first
 	// WakeErr says why this master wakes no client of this process; nil if it does, or need not.
 	WakeErr error
-	// MemoryErr says that the server grants no locks for lack of memory; nil if it does.
-	MemoryErr error
+	// WriteErr says why the server refuses writes, and so grants no locks; nil if it does not, or if that is not known.
+	WriteErr error
+	// WriteSince is when WriteErr became nil or not nil.
+	WriteSince time.Time
 	// WakesDropped counts the wake-ups that were ignored: malformed, or not expected.
 	WakesDropped uint64
 	// MaxTTL is the MaxTTL in the master's record; 0 if it is not known.
@@ -134,12 +136,12 @@ type Config struct {
 	// Value is called with each well-formed message with a value. It reports whether the message was expected. It must not
 	// block. It is optional.
 	Value func(master int, v wire.Value) (expected bool)
-	// Sample is a key that a lock could have and none has. The user's rights are tried on it. Empty:
-	// they are not tried.
+	// Sample is a key that a lock could have and none has. The user's rights are tried on it, and whether the
+	// server accepts writes. Empty: they are not tried.
 	Sample string
 	// Redial returns a new schedule of waits between dials.
 	Redial func() interface{ NextBackOff() time.Duration }
-	// Changed is called after each change of the state, and of whether WakeErr, MemoryErr or ListErr is nil. The calls are
+	// Changed is called after each change of the state, and of whether WakeErr, WriteErr or ListErr is nil. The calls are
 	// in order, one at a time. It must not block.
 	Changed func(before State, now Status)
 }
@@ -174,6 +176,7 @@ type Master struct {
 	outbox       outbox
 	guard        guard
 	noSlots      error         // why it gives no permits; nil: it does
+	noRight      error         // why the user may set no key under the prefix; nil: it may
 	run          string        // the run_id of the last connection's server; "": it does not tell
 	links        int           // how many connections there were
 	contact      int           // see Contact
@@ -248,7 +251,6 @@ func (m *Master) Listening() bool {
 //
 //   - the master is down or refused, or the Master is closed;
 //   - the master is quarantined, and the command is an acquisition or a Ping;
-//   - the server's memory is full, and the command is a Ping;
 //   - the queue is full, and the command is not the release of a SET that was let in;
 //   - the command sets the key, and a release of the claim was asked for before.
 //
@@ -304,6 +306,9 @@ func (m *Master) askLocked(r wire.Request, claim *Claim, asker Asker) error {
 	if kind.Sets() {
 		claim.at[m.cfg.Index].admit()
 	}
+	if kind == wire.Ping {
+		m.tryLocked()
+	}
 	m.outbox.push(it)
 	if it.Wakes() {
 		m.outbox.push(newItem(wire.Wake, claim, nil))
@@ -324,8 +329,6 @@ func (m *Master) admitLocked(kind wire.Kind, claim *Claim) error {
 		return m.status.Err
 	case m.noSlots != nil && kind.Acquires() && claim.OfSlots():
 		return m.noSlots
-	case kind == wire.Ping && m.cfg.Guard && m.status.MemoryErr != nil: // it was full a second ago or later
-		return m.status.MemoryErr
 	case m.outbox.size() < limit:
 		return nil
 	case kind.Releases() && claim.at[m.cfg.Index] != absent:

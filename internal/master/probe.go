@@ -131,7 +131,7 @@ func (l *link) receiveProbe(it item) error {
 			return err
 		}
 		same = same && (!l.legacy || wire.InfoField(info, "run_id") == l.run)
-		l.m.fills(wire.IsTight(info), wire.FullError(info))
+		l.m.fills(wire.IsTight(info))
 	}
 	if found.flushed {
 		l.probeAnew(after)
@@ -213,21 +213,11 @@ func (l *link) probeAnew(after clock.Reading) {
 	}
 }
 
-// fills takes in whether the server's memory is nearly full, and whether it is full.
-func (m *Master) fills(tight bool, full error) {
-	m.update(func() {
-		m.guard.careful = tight
-		m.setFullLocked(full)
-	})
-}
-
-// setFullLocked sets MemoryErr. The caller calls report without the mutex: see update.
-func (m *Master) setFullLocked(err error) {
-	changed := (m.status.MemoryErr == nil) != (err == nil)
-	m.status.MemoryErr = err
-	if changed {
-		m.news = append(m.news, change{m.status.State, m.status})
-	}
+// fills takes in whether the server's memory is nearly full.
+func (m *Master) fills(tight bool) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.guard.careful = tight
 }
 
 // receiveOne reads a reply, which is nil after an error reply.

@@ -161,17 +161,18 @@ func (l *link) settle(a wire.Answer, batch int) {
 	case it.Kind.Releases() && a.Err != nil:
 		m.outbox.owe(&it, l.now.Add(heartbeat))
 	case it.Kind.Sets():
-		if wire.IsFull(a.Err) {
-			m.setFullLocked(wire.ErrFullMemory)
-		} else if a.Outcome == wire.Granted {
-			m.setFullLocked(nil)
-		}
+		m.votedLocked(a)
 		it.claim.at[m.cfg.Index].answer(a, it.Claim.Grantable() && it.Kind != wire.Heal)
 	}
 	if it.claim != nil {
 		a = it.Claim.Judged(it.Kind, a)
 	}
 	asker := it.asker
+	if it.Kind == wire.Ping && asker != nil && a.Err == nil {
+		if err := m.cannotGrantLocked(); err != nil {
+			a = wire.Answer{Err: err}
+		}
+	}
 	if asker != nil && m.cfg.Guard && it.Kind.Votes() && a.Done() {
 		m.guard.hold(asker, a)
 		asker = nil

@@ -38,8 +38,8 @@ func (s *supervisor) slotRights() wire.Query {
 
 // receiveRights reads the replies to rights and slotRights. It returns refusals that name the missing rights, for all locks and for
 // semaphores, or nil, and an error if the connection has ended. The sample key stands for the keys of locks, unless
-// the user may not even set it: then the user's keys have another prefix, and only the commands count.
-func (s *supervisor) receiveRights(ctx context.Context, conn redis.Conn) (missing, noSlots, err error) {
+// the user may not even set it: then the user's keys have another prefix, and only the commands count. The first reply is that to a trial.
+func (s *supervisor) receiveRights(ctx context.Context, conn redis.Conn, p *peer) (missing, noSlots, err error) {
 	representative := true
 	lacking := func(tries wire.Query, who string) (refusal, err error) {
 		var names []string
@@ -51,6 +51,9 @@ func (s *supervisor) receiveRights(ctx context.Context, conn redis.Conn) (missin
 			name := r[0].(string)
 			if name == "PUBSUB" {
 				name += " NUMSUB"
+			}
+			if name == "SET" {
+				p.trial = err
 			}
 			command, key := forbids(err)
 			if key && name == "SET" {

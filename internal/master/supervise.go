@@ -38,7 +38,7 @@ type peer struct {
 	legacy    bool          // it keeps scripts when it restarts
 	recorded  time.Duration // the MaxTTL in its record, before the inspection; 0 if there is none, or it does not tell
 	tight     bool          // its memory is nearly full
-	full      error         // its memory is full; else nil
+	trial     error         // the reply to a trial
 	noSlots   error         // what its user lacks for semaphores; else nil
 	inspected inspection    // with the guard
 	lacks     []string      // the scripts that the server does not have
@@ -83,7 +83,7 @@ func (m *Master) up(p peer) {
 			}
 		}
 		m.quarantineLocked(time.Now())
-		m.setFullLocked(p.full)
+		m.triedLocked(p.trial)
 		if m.noSlots = p.noSlots; m.noSlots != nil {
 			refused = m.outbox.withdraw(func(it *item) bool { return it.Kind.Acquires() && it.Claim.OfSlots() })
 			err = m.noSlots
@@ -110,11 +110,14 @@ func (m *Master) disconnected(err error) {
 		state = Refused
 	}
 	m.mu.Lock()
-	m.status.MemoryErr = nil // it is not known any more
-	if errors.Is(err, wire.ErrFullMemory) {
-		m.status.MemoryErr = wire.ErrFullMemory
+	before, refused := m.status.State, m.status.WriteErr != nil
+	if m.status.WriteErr = writeErrOf(err); refused != (m.status.WriteErr != nil) {
+		m.status.WriteSince = time.Now()
 	}
 	m.setLocked(state, err, time.Time{})
+	if before == state && refused != (m.status.WriteErr != nil) {
+		m.news = append(m.news, change{state, m.status})
+	}
 	m.mu.Unlock()
 	m.abandon(err)
 	m.report()
@@ -209,7 +212,7 @@ func (s *supervisor) ask(ctx context.Context, conn redis.Conn) (p peer, err erro
 			return p, err
 		}
 	}
-	missing, noSlots, err := s.receiveRights(ctx, conn)
+	missing, noSlots, err := s.receiveRights(ctx, conn, &p)
 	if err != nil {
 		return p, err
 	}
@@ -222,7 +225,6 @@ func (s *supervisor) ask(ctx context.Context, conn redis.Conn) (p peer, err erro
 		info += section
 	}
 	p.run, p.legacy, p.tight = wire.InfoField(info, "run_id"), wire.IsLegacy(info), wire.IsTight(info)
-	p.full = wire.FullError(info)
 	text, _ := redis.String(replies[2+len(sections)], nil)
 	if record, is := incarnation.Parse(text); is && len(text) <= incarnation.LongestRecord {
 		p.recorded = record.MaxTTL

@@ -34,7 +34,8 @@ const (
 	msgUp         = "redlock: masters are up again"
 	msgReleased   = "redlock: masters vote again: their quarantine is over"
 	msgWakes      = "redlock: masters do not wake waiters"
-	msgMemory     = "redlock: masters grant no locks: their memory is full"
+	msgWrites     = "redlock: masters grant no locks: they refuse writes"
+	msgWritable   = "redlock: masters accept writes again"
 	msgGuard      = "redlock: restarts of masters may go unnoticed"
 	msgLists      = "redlock: other clients have another list of masters"
 )
@@ -46,7 +47,7 @@ type defect struct {
 }
 
 func defectsOf(s master.Status) []defect {
-	return []defect{{msgWakes, s.WakeErr}, {msgMemory, s.MemoryErr}, {msgGuard, s.GuardErr}, {msgLists, s.ListErr}}
+	return []defect{{msgWakes, s.WakeErr}, {msgWrites, s.WriteErr}, {msgGuard, s.GuardErr}, {msgLists, s.ListErr}}
 }
 
 // topicOf returns the topic of a message: one of the messages that share a limit on how often they are
@@ -65,6 +66,8 @@ func topicOf(msg string) string {
 func badMessage(s master.Status) string {
 	text := s.Err.Error()
 	switch {
+	case s.WriteErr != nil: // a new connection cannot be made ready
+		return msgWrites
 	case strings.Contains(text, "WRONGPASS"), strings.Contains(text, "invalid password"):
 		return msgPassword
 	case strings.Contains(text, "NOAUTH"):
@@ -256,10 +259,13 @@ func (t *told) news(s master.Status, c *change, urgent bool) (lines []line) {
 	case s.State == master.Connecting: // the state of every master at first
 	case t.state == master.Quarantined:
 		add(slog.LevelInfo, msgReleased, nil)
-	case isBad(t.state):
+	case isBad(t.state) && t.bad != msgWrites: // else msgWritable says it
 		add(slog.LevelInfo, msgUp, nil)
 	case c.bad != nil:
 		add(slog.LevelWarn, msgMoment, c.bad)
+	}
+	if t.has[msgWrites] && s.WriteErr == nil && s.State != master.Connecting && !urgent {
+		add(slog.LevelInfo, msgWritable, nil)
 	}
 	for _, f := range defectsOf(s) {
 		if f.err != nil && !t.has[f.msg] && !urgent {

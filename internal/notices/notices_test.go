@@ -72,19 +72,22 @@ func TestADefectIsLoggedOnceWhileItLasts(t *testing.T) {
 	bubble(t, func(t *testing.T, s *scene) {
 		const minute = time.Minute // longer than any limit
 		full, wakes := errors.New("OOM"), errors.New("NOPERM")
-		s.change(0, master.Status{State: master.Up, MemoryErr: full})
+		s.change(0, master.Status{State: master.Up, WriteErr: full})
 		time.Sleep(minute)
-		s.want(t, 1, `msg="redlock: masters grant no locks: their memory is full" masters=m1 why=OOM`)
-		s.change(0, master.Status{State: master.Up, MemoryErr: full, WakeErr: wakes})
+		s.want(t, 1, `msg="redlock: masters grant no locks: they refuse writes" masters=m1 why=OOM`)
+		s.change(0, master.Status{State: master.Up, WriteErr: full, WakeErr: wakes})
 		time.Sleep(minute)
-		s.want(t, 1, "memory is full")
+		s.want(t, 1, "they refuse writes")
 		s.want(t, 1, `msg="redlock: masters do not wake waiters" masters=m1 why=NOPERM`)
 		s.change(0, master.Status{State: master.Up, WakeErr: wakes})
 		time.Sleep(minute)
-		s.change(0, master.Status{State: master.Up, MemoryErr: full, WakeErr: wakes})
+		s.want(t, 1, `level=INFO msg="redlock: masters accept writes again" masters=m1`)
+		s.change(0, master.Status{State: master.Up, WriteErr: full, WakeErr: wakes})
 		time.Sleep(minute)
-		s.want(t, 2, "memory is full")
+		s.want(t, 2, "they refuse writes")
 		s.want(t, 1, "do not wake waiters")
+		s.want(t, 1, "accept writes again")
+		s.want(t, 0, "up again")
 	})
 }
 

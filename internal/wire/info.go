@@ -3,8 +3,11 @@ package wire
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
+
+	"github.com/gomodule/redigo/redis"
 
 	"github.com/redlock-go/redlock/internal/redisconn"
 )
@@ -44,25 +47,17 @@ func JudgeMemory(info string) error {
 	return nil
 }
 
-// FullError returns why a server grants no locks for lack of memory, by its reply to INFO, or nil. Commands that set no key
-// are carried out, so held locks are renewed and released.
-func FullError(info string) error {
-	used, err1 := strconv.ParseUint(InfoField(info, "used_memory"), 10, 63)
-	limit, err2 := strconv.ParseUint(InfoField(info, "maxmemory"), 10, 63)
-	besides, _ := strconv.ParseUint(InfoField(info, "mem_not_counted_for_evict"), 10, 63)
-	if err1 != nil || err2 != nil || limit == 0 || used <= limit+besides {
-		return nil
+// refusals are how the error replies of a server begin that refuses writes.
+var refusals = []string{"OOM command not allowed", "OOM allow-oom", "MISCONF ", "NOREPLICAS ", "READONLY "}
+
+// RefusesWrites reports whether an error reply says that the server refuses to write, although it may answer other commands. Redis before
+// 7 has other words before those of a command that a script calls.
+func RefusesWrites(err error) bool {
+	if reply := redis.Error(""); errors.As(err, &reply) {
+		err = reply // not its explanation
 	}
-	return ErrFullMemory
+	return err != nil && slices.ContainsFunc(refusals, func(begins string) bool { return strings.Contains(err.Error(), begins) })
 }
-
-// IsFull reports whether an error reply says that the server refuses to write for lack of memory.
-func IsFull(err error) bool {
-	return err != nil && strings.Contains(err.Error(), "OOM command not allowed")
-}
-
-// ErrFullMemory says that a server grants no locks for lack of memory.
-var ErrFullMemory = errors.New("it grants no locks: its memory is full, and it refuses to set keys until maxmemory is raised or other keys are deleted")
 
 // IsTight reports whether so much of a server's maxmemory is used that it may be full before the next thorough probe.
 func IsTight(info string) bool {

@@ -295,11 +295,15 @@ func DecodeBreak(replies []any) (ended []string, o Outcome, err error) {
 	return ended, a.Outcome, nil
 }
 
+// Trial returns a command that changes nothing, since no lock has the key sample. If the server would refuse to set the key of a lock, for want of a
+// right or since it refuses writes, it answers by the same error.
+func Trial(sample string) Query { return Query{{"SET", sample, "x", "XX", "PX", 1}} }
+
 // Rights returns commands that every lock needs, on a sample of a key that no lock has, with arguments that change
 // nothing: the server checks the user's rights before the arguments. The script must have been loaded before.
 func Rights(sample string) Query {
 	return Query{
-		{"SET", sample, "x", "PX", 0}, // fails: no valid expiry
+		Trial(sample)[0],
 		{"GET", sample},
 		{"PEXPIRE", sample, 1}, // no such key
 		{"DEL", sample},
