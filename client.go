@@ -29,6 +29,9 @@ import (
 
 // A Client holds the connections to the masters. A program needs one Client for each set of masters. Its methods
 // are safe for concurrent use.
+//
+// A Client keeps memory for as many names as were in use at one time, some hundred bytes for each: 16 to 23 MB after 50 000 names. It uses
+// that for the next ones.
 type Client struct {
 	// Immutable.
 	opts    *Options

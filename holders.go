@@ -124,11 +124,9 @@ func (e *entrance) shutOut(t *tenure) (held, took bool) {
 }
 
 func (e *entrance) releaseTaken(t *tenure) {
-	c := e.client
-	c.gates.Note(e.key, nil)
 	(*releasing)(t).queue()
 	e.end()
-	c.gates.Leave(e.key)
+	e.client.gates.Leave(e.key)
 }
 
 // end says that there is no tenure any more that goroutines may enter. The caller has taken it, or holds it alone.

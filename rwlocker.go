@@ -23,7 +23,8 @@ import (
 // The readers of a Client share one lease. The lease is kept after the last of them has left, until a writer
 // waits, or half of its validity has passed. It is renewed if a goroutine has entered since it was acquired or last
 // renewed, for up to LockOptions.MaxHold. While it is kept, RLock needs no network, and takes less than a
-// microsecond. LockOptions.Handover below 0 turns this off.
+// microsecond. LockOptions.Handover below 0 turns this off. So each name that was read lately has a key on the masters: for half of its
+// validity after the last reader, or for the TTL if the process was killed.
 //
 // Neither side starves. While a writer waits, readers that came later wait behind it. After a writer, the readers
 // that waited are let in before the next writer. This needs wake-ups: see Options.DisableWakeups. A Locker with the

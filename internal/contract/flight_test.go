@@ -551,6 +551,34 @@ func TestALostLeaseSharesNothing(t *testing.T) {
 	})
 }
 
+// The clocks show that the machine slept while f ran, and no timer has fired yet. The masters still have the key.
+func TestAHolderWhoseValidityIsOverSharesNothing(t *testing.T) {
+	bubble(t, 3, func(t *testing.T, ms *redlocktest.Masters) {
+		occupy(ms, "a")
+		var asleep atomic.Int64
+		opts := &redlock.Options{DisableRestartGuard: true}
+		locktest.SetClocks(opts, func() (wall, slept time.Duration) { return 0, time.Duration(asleep.Load()) })
+		c := connected(t, ms, opts)
+		failed := make(chan error)
+		go func() {
+			_, _, err := c.SingleFlight(t.Context(), "a", func(context.Context) ([]byte, error) {
+				asleep.Store(int64(time.Minute))
+				return []byte("old"), nil
+			})
+			failed <- err
+		}()
+		queued(t, ms, "a", 1)
+		f := &fleet{t: t}
+		done := f.start(connected(t, ms, nil))
+		queued(t, ms, "a", 2)
+		release(t, ms, "a")
+		if err := <-failed; !errors.Is(err, redlock.ErrLost) {
+			t.Errorf("SingleFlight = %v, want ErrLost", err)
+		}
+		(<-done).want(t, "f1", false)
+	})
+}
+
 // Clients that cannot be granted the lock, and Lockers, take turns with SingleFlight, and take no value.
 func TestSingleFlightTakesTurnsWithOthers(t *testing.T) {
 	bubble(t, 3, func(t *testing.T, ms *redlocktest.Masters) {
