@@ -56,7 +56,10 @@ func Open(urls []string, opts *Options) (*Client, error) {
 // A pool may be shared with other code. Locks are kept in the database that new connections of the pool use.
 // If other code has selected another database on a borrowed connection, the Client sends SELECT. Its user
 // must then be allowed to run SELECT. Redis before 6.2 does not report which database a connection uses. With
-// such a version, do not share a pool with code that sends SELECT.
+// such a version, do not share a pool with code that sends SELECT. Between New and the first connection of the
+// Client to a master, no other code may send SELECT on the pool of that master: the Client would take that
+// database for the one of new connections. Until then, the state of the master in Client.Masters is
+// MasterConnecting.
 //
 // A broken or hostile server can send a reply that exhausts the memory. The connections of Open reject such
 // replies. The connections of the caller's pools do so if their dial function uses BoundReplies.

@@ -124,6 +124,17 @@
 //
 // Whether a poll takes a free key for itself or grants the head matters only to fairness.
 //
+// # What was tried
+//
+// In an earlier design, a claim extended the keys that it had with each poll. With one of three masters dead, waiting processes were refused by both
+// others for 20 s, although nobody held the lock. The likely cause: claims with one key each, none of which expired. So a key is never extended
+// before the claim has a quorum.
+//
+// A claim that is released in favour of another names its token. Without that, four clients near different masters gave each other keys in
+// turns for 2 s.
+//
+// A client that was woken, and no longer waits, passes the lock on. That never deletes a key: by then the token may be that of a lease.
+//
 // # What the model does not cover
 //
 //   - Three clients, in most worlds.
