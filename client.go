@@ -220,16 +220,28 @@ func (c *Client) Ping(ctx context.Context) error {
 // context, a Logger, or a function of Options.Trace. It may be called from such a function. A second call
 // waits for the first one and returns nil.
 func (c *Client) Close() error {
-	if !c.calls.End() {
+	if !c.endLeases() {
 		<-c.closed
 		return nil
 	}
-	defer close(c.closed)
+	return c.endConnections()
+}
 
+// endLeases ends all waits and all leases. It reports false if it was called before.
+func (c *Client) endLeases() (first bool) {
+	if !c.calls.End() {
+		return false
+	}
 	c.refuseLocks()
 	for _, t := range c.renewals.Stop() {
 		(*tenure)(t.(*task)).end(ErrClosed)
 	}
+	return true
+}
+
+// endConnections waits for the calls and the goroutines of the Client, and ends its connections: see Close.
+func (c *Client) endConnections() error {
+	defer close(c.closed)
 	// Calls are awaited first, since they may still have to undo an attempt. They end soon, unless a function
 	// of the caller does not return.
 	select {
@@ -269,25 +281,53 @@ func (c *Client) Close() error {
 // that begin or wait to lock return ErrClosed, and Lock panics, as after Close. Locks that are held stay
 // held, and their leases are renewed. Shutdown waits until each has been unlocked, and then calls Close.
 //
-// If ctx ends first, Shutdown calls Close at once, which ends the leases that are left with ErrClosed,
-// and returns an error that matches ctx's and says how many locks were held. Otherwise it returns what
-// Close returns. It must not be called by a holder, which it would wait for, without a ctx that ends.
+// If ctx ends first, Shutdown ends the leases that are left with ErrClosed, and returns within 10 ms. Its error matches ctx's and says how
+// many locks were held. If none was, and the connections end in that time, the error is nil. Connections to masters that do not answer
+// end later, in the background: a call of Close waits for them. Otherwise Shutdown returns what Close returns. It must not be called by a holder, which it would wait for, without a ctx that ends.
 func (c *Client) Shutdown(ctx context.Context) error {
 	c.refuseLocks()
-	var held error
+	held := 0
 	select {
 	case <-c.gates.Drained():
 	case <-c.closed: // by another goroutine
 	case <-ctx.Done():
 		isHeld := func(note error) bool { return note == ErrHeld || note == errOwnReaders } // a gate may be taken by a failing attempt
-		if n := c.gates.Count(isHeld); n > 0 {
-			held = &shutdownError{held: n, ctx: context.Cause(ctx), err: ctx.Err()}
-		}
+		held = c.gates.Count(isHeld)
 	}
-	if err := c.Close(); err != nil && held == nil {
+	if !c.endLeases() {
+		// Another goroutine closes the Client.
+	} else if err, ended := c.endConnectionsUntil(ctx); ended && held == 0 {
 		return err
 	}
-	return held
+	select {
+	case <-c.closed:
+	case <-ctx.Done():
+	}
+	if held > 0 || !isClosed(c.closed) {
+		return &shutdownError{held: held, ctx: context.Cause(ctx), err: ctx.Err()}
+	}
+	return nil
+}
+
+// shutdownGrace is for how long after the end of its context Shutdown waits for the end of the connections.
+const shutdownGrace = 10 * time.Millisecond
+
+// endConnectionsUntil is endConnections until ctx has ended for shutdownGrace. Then the connections end in the background, and it reports
+// false.
+func (c *Client) endConnectionsUntil(ctx context.Context) (err error, ended bool) {
+	result := make(chan error, 1)
+	go func() { result <- c.endConnections() }()
+	select {
+	case err := <-result:
+		return err, true
+	case <-ctx.Done():
+	}
+	select {
+	case err := <-result:
+		return err, true
+	case <-time.After(shutdownGrace):
+		return nil, false
+	}
 }
 
 // refuseLocks ends all waits for locks, and refuses new ones.
@@ -304,6 +344,9 @@ type shutdownError struct {
 }
 
 func (e *shutdownError) Error() string {
+	if e.held == 0 {
+		return fmt.Sprintf("redlock: Shutdown: %v; connections to masters are still ending", e.ctx)
+	}
 	return fmt.Sprintf("redlock: Shutdown: %v; locks still held: %d", e.ctx, e.held)
 }
 

@@ -137,6 +137,48 @@ func TestAShutdownThatIsCutShortCountsReaders(t *testing.T) {
 	})
 }
 
+// Masters that do not answer delay Close for longer than a DialTimeout, and Shutdown for no longer than its context.
+func TestShutdownEndsWithItsContextThoughMastersHang(t *testing.T) {
+	for _, row := range []struct {
+		name string
+		hold bool
+		want string
+	}{
+		{"no lock is held", false, "redlock: Shutdown: context deadline exceeded; connections to masters are still ending"},
+		{"a lock is held", true, "redlock: Shutdown: context deadline exceeded; locks still held: 1"},
+	} {
+		t.Run(row.name, func(t *testing.T) {
+			bubble(t, 3, func(t *testing.T, ms *redlocktest.Masters) {
+				c := connected(t, ms, nil)
+				l := c.Locker("a")
+				take(l)
+				for i := range 3 {
+					ms.Master(i).Freeze()
+				}
+				if !row.hold {
+					l.Unlock()
+				}
+				ctx, cancel := context.WithTimeout(t.Context(), 300*time.Millisecond)
+				defer cancel()
+				start := time.Now()
+				err := c.Shutdown(ctx)
+				if took := time.Since(start); took > 310*time.Millisecond {
+					t.Errorf("Shutdown took %v, want 310ms at most", took)
+				}
+				if !errors.Is(err, context.DeadlineExceeded) || err.Error() != row.want {
+					t.Errorf("Shutdown = %v, want %q", err, row.want)
+				}
+				if c.Locker("b").TryLock() {
+					t.Error("a lock was acquired after Shutdown")
+				}
+				if err := c.Close(); err != nil { // waits for the rest
+					t.Errorf("Close = %v", err)
+				}
+			})
+		})
+	}
+}
+
 func TestCloseEndsAShutdown(t *testing.T) {
 	bubble(t, 3, func(t *testing.T, ms *redlocktest.Masters) {
 		c := connected(t, ms, nil)
