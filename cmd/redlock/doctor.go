@@ -61,8 +61,9 @@ alone, unless --single says that clients have this one master.
 
 --next says how --masters can be changed to another list while clients run:
 which masters stay, leave and come, how many can vote, which clients still
-have the old list, and the next step. --gone says that the masters that leave
-and do not answer were destroyed, and will not come back.
+have the old list, and the next step. --stopped-for-good says that the
+masters that leave and do not answer will not come back: they were destroyed,
+or their services are disabled.
 
 --acl prints the ACL rule with the least rights that clients need, and does
 nothing else. With --adopt it includes the rights that --adopt needs. With
@@ -100,7 +101,7 @@ func doctorCommand() *cli.Command {
 			&cli.BoolFlag{Name: "force", Usage: "with --adopt: although somebody may hold a lock"},
 			&cli.BoolFlag{Name: "single", Usage: "with --adopt: clients have this one master"},
 			&cli.StringFlag{Name: "next", Usage: "say how to change --masters to this list of `URLS`"},
-			&cli.BoolFlag{Name: "gone", Usage: "with --next: silent masters were destroyed"},
+			&cli.BoolFlag{Name: "stopped-for-good", Usage: "with --next: silent masters stay down"},
 			&cli.BoolFlag{Name: "json", Usage: "print JSON: one object, on one line"},
 			&cli.BoolFlag{Name: "acl", Usage: "print the ACL rule with the least rights"},
 			&cli.BoolFlag{Name: "status", Usage: "with --acl: for redlock status alone"},
@@ -131,7 +132,7 @@ func doctorCommand() *cli.Command {
 				if err != nil {
 					return err
 				}
-				return d.compare(ctx, cmd.Root().Writer, next, cmd.Bool("gone"))
+				return d.compare(ctx, cmd.Root().Writer, next, cmd.Bool("stopped-for-good"))
 			}
 			return d.run(ctx, cmd.Root().Writer)
 		},
@@ -201,8 +202,8 @@ func doctorOf(cmd *cli.Command) (*doctor, error) {
 		return nil, usageErrorf("--force needs --adopt")
 	case d.single && !d.adopt:
 		return nil, usageErrorf("--single needs --adopt")
-	case cmd.Bool("gone") && !cmd.IsSet("next"):
-		return nil, usageErrorf("--gone needs --next")
+	case cmd.Bool("stopped-for-good") && !cmd.IsSet("next"):
+		return nil, usageErrorf("--stopped-for-good needs --next")
 	case cmd.IsSet("next") && d.adopt:
 		return nil, usageErrorf("--next and --adopt exclude each other")
 	}

@@ -21,7 +21,7 @@ import (
 type listed struct {
 	finding
 	old, next bool
-	gone      bool // if it does not answer, it was destroyed
+	stopped   bool // if it does not answer, it will not come back
 }
 
 func (s listed) stays() bool  { return s.old && s.next }
@@ -35,7 +35,7 @@ func (s listed) able() bool {
 	case s.stays():
 		return true
 	case s.failure != nil && s.leaves():
-		return !s.gone // it may come back
+		return !s.stopped // it may come back
 	case s.failure != nil:
 		return !s.down // it is not started yet
 	}
@@ -171,7 +171,7 @@ func (c *listChange) names(which func(listed) bool) string {
 func ableToLeave(s listed) bool { return s.leaves() && s.able() }
 func ableToCome(s listed) bool  { return s.comes() && s.able() }
 func notStarted(s listed) bool  { return s.comes() && s.down }
-func unreachable(s listed) bool { return s.leaves() && s.able() && s.failure != nil }
+func answers(s listed) bool     { return s.failure == nil }
 
 // started returns how many servers can vote when those that come are started.
 func (c *listChange) started() (n int) {
@@ -189,12 +189,16 @@ const roll = "restart the clients with the old list, one after the other, with t
 // steps returns what to do next.
 func (c *listChange) steps() (lines []string) {
 	leave, come := c.names(ableToLeave), c.names(ableToCome)
+	leaveUp := c.names(func(s listed) bool { return ableToLeave(s) && answers(s) })
+	leaveDown := c.names(func(s listed) bool { return ableToLeave(s) && !answers(s) })
 	switch {
 	case !c.safe() && leave != "":
-		lines = append(lines, "Next: take the vote of "+leave+", for good: stop it and disable its service, or there:",
-			"  REPLICAOF 127.0.0.1 1", "  CONFIG REWRITE")
-		if gone := c.names(unreachable); gone != "" {
-			lines = append(lines, "If "+gone+" was destroyed: --gone")
+		if leaveUp != "" {
+			lines = append(lines, "Next: take the vote of "+leaveUp+", for good: stop it and disable its service, or there:",
+				"  REPLICAOF 127.0.0.1 1", "  CONFIG REWRITE")
+		}
+		if leaveDown != "" {
+			lines = append(lines, "If "+leaveDown+" will not come back, because it was destroyed or its service is disabled: --stopped-for-good")
 		}
 		if come != "" {
 			lines = append(lines, "Start "+come+" after that, or give no client the next list before.")
@@ -216,7 +220,7 @@ func (c *listChange) steps() (lines []string) {
 }
 
 // compare says what a change from d.masters to next needs.
-func (d *doctor) compare(ctx context.Context, out io.Writer, next []master, gone bool) error {
+func (d *doctor) compare(ctx context.Context, out io.Writer, next []master, stopped bool) error {
 	both := &doctor{masters: slices.Clone(d.masters), prefix: d.prefix, maxTTL: d.maxTTL, ttl: d.ttl}
 	for _, m := range next {
 		if slices.ContainsFunc(d.masters, func(o master) bool { return o.Address() == m.Address() && o.Database() != m.Database() }) {
@@ -232,7 +236,7 @@ func (d *doctor) compare(ctx context.Context, out io.Writer, next []master, gone
 	}
 	servers := make([]listed, 0, len(findings))
 	for i, f := range findings {
-		s := listed{finding: f, old: i < len(d.masters), gone: gone}
+		s := listed{finding: f, old: i < len(d.masters), stopped: stopped}
 		s.next = slices.ContainsFunc(next, func(m master) bool { return m.Address() == f.name })
 		if at := slices.IndexFunc(servers, func(o listed) bool { return o.name == f.same }); f.same != "" && at >= 0 {
 			servers[at].old, servers[at].next = servers[at].old || s.old, servers[at].next || s.next

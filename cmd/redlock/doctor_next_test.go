@@ -80,8 +80,8 @@ func TestTheNextStepOfAChangeOfTheList(t *testing.T) {
 				s.failure, s.down, s.ids = errors.New("not reachable: connection refused"), true, nil
 			case 't': // no answer
 				s.failure, s.ids = errors.New("not reachable: no answer within 3s"), nil
-			case 'g': // down, and --gone
-				s.failure, s.down, s.gone, s.ids = errors.New("not reachable: connection refused"), true, true, nil
+			case 'g': // down, and --stopped-for-good
+				s.failure, s.down, s.stopped, s.ids = errors.New("not reachable: connection refused"), true, true, nil
 			}
 			if strings.Contains(word, "3") {
 				s.ids = append(s.ids, three)
@@ -107,9 +107,9 @@ func TestTheNextStepOfAChangeOfTheList(t *testing.T) {
 		{"replace: the old one lost its vote", "sv3 sv3 lr3 cn", true, []string{"c: leaves; it has lost its vote", "Next: restart the clients"}, wait},
 		{"replace: and the new one has been used", "sv3 sv3 lr3 cv", true, []string{wait, "Next: restart the clients"}, "Next: take"},
 		{"replace: the old one lost its vote, the new one is not started", "sv3 sv3 lr3 cd", true, []string{"Next: start d, empty, do not adopt it, and restart"}, wait},
-		{"replace: the old one does not answer", "sv3 sv3 ld cv", false, []string{"since it may come back", "If c was destroyed: --gone"}, "exclude each other"},
+		{"replace: the old one does not answer", "sv3 sv3 ld cv", false, []string{"since it may come back", "If c will not come back", "--stopped-for-good"}, "stop it and disable"},
 		{"replace: the old one is cut off from the doctor", "sv3 sv3 lt cv", false, []string{"since it may come back"}, "exclude each other"},
-		{"replace: the old one was destroyed", "sv3 sv3 lg cv", true, []string{"Clients with the old list: web", wait}, "--gone"},
+		{"replace: the old one was destroyed", "sv3 sv3 lg cv", true, []string{"Clients with the old list: web", wait}, "--stopped-for-good"},
 		{"replace: the new one is cut off from the doctor", "sv3 sv3 lv3 ct", false, []string{"Next: take the vote of c"}, "exclude each other"},
 		{"replace: all clients have the next list", "sv3 sv3 lr cv3", true, []string{"Clients with the next list: web", "The change is complete"}, "wait"},
 		{"replace: nobody can tell", "sv3 sv3 lg cd", true, []string{"Clients with either list: web"}, "complete"},
@@ -168,7 +168,7 @@ func TestDoctorLeadsThroughAReplacement(t *testing.T) {
 	if err := gone.Kill(); err != nil {
 		t.Fatal(err)
 	}
-	want(t, runDoctor(t, exitFailure, old, "--next", next), "since it may come back", "--gone")
+	want(t, runDoctor(t, exitFailure, old, "--next", next), "since it may come back", "--stopped-for-good")
 	var says struct {
 		Servers []struct {
 			Name, Is, State string
@@ -178,7 +178,7 @@ func TestDoctorLeadsThroughAReplacement(t *testing.T) {
 		Safe, Sure              bool
 		Old, Next, Steps        []string
 	}
-	if err := json.Unmarshal([]byte(runDoctor(t, exitOK, old, "--next", next, "--gone", "--json")), &says); err != nil {
+	if err := json.Unmarshal([]byte(runDoctor(t, exitOK, old, "--next", next, "--stopped-for-good", "--json")), &says); err != nil {
 		t.Fatal(err)
 	}
 	if len(says.Servers) != 4 || says.Servers[2].Is != "leaves" || says.Servers[2].Able || says.Able != 3 || !says.Safe || !says.Sure ||

@@ -102,7 +102,7 @@ func TestEachCommandLineHasItsExitStatusAndFirstLine(t *testing.T) {
 		{"doctor with bad masters", []string{"doctor", "--masters", "redis://:s3kret@h:1,nix"}, exitUsage, "", "redlock: error: --masters: URL 2: neither"},
 		{"doctor with a bad MaxTTL", []string{"doctor", "--masters", "h:1", "--max-ttl", "0"}, exitUsage, "", "redlock: error: --max-ttl is 0s, want"},
 		{"doctor that is forced to nothing", []string{"doctor", "--masters", "h:1", "--force"}, exitUsage, "", "redlock: error: --force needs --adopt"},
-		{"doctor of masters that are gone from no list", []string{"doctor", "--masters", "h:1", "--gone"}, exitUsage, "", "redlock: error: --gone needs --next"},
+		{"doctor of masters that are gone from no list", []string{"doctor", "--masters", "h:1", "--stopped-for-good"}, exitUsage, "", "redlock: error: --stopped-for-good needs --next"},
 		{"doctor that adopts and changes the list", []string{"doctor", "--masters", "h:1", "--adopt", "--next", "h:2"}, exitUsage, "", "redlock: error: --next and --adopt exclude each other"},
 		{"doctor with a bad next list", []string{"doctor", "--masters", "h:1", "--next", "redis://:s3kret@h:1,nix"}, exitUsage, "", "redlock: error: --next: URL 2: neither"},
 		{"doctor with another database in the next list", []string{"doctor", "--masters", "h:1", "--next", "redis://h:1/2"}, exitUsage, "", "redlock: error: --next has another database of h:1"},
