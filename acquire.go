@@ -3,7 +3,6 @@ package redlock
 import (
 	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"time"
 
@@ -27,7 +26,7 @@ type call struct {
 	late     bool // the call waited before its first attempt, so the clocks are read again
 	attempts int
 	last     error          // of the last attempt that was not cut short
-	unwatch  func()         // stops the Logger's warnings about a long wait; nil: there are none
+	unwatch  func()         // stops the Logger's lines about a long wait; nil: there are none
 	traced   bool           // Trace.LockDone was called
 	flight   *flight.Flight // of SingleFlight; nil: the call is another one
 }
@@ -216,7 +215,7 @@ func (w *wait) acquire() bool {
 
 // refused reports whether somebody else holds the lock, as far as the last attempt has found out. If a
 // master has granted the attempt, several clients may contend for a free lock.
-func (w *wait) refused() bool { return errors.Is(w.last, ErrHeld) && !w.split() }
+func (w *wait) refused() bool { return isTakenError(w.last) && !w.split() }
 
 // split reports whether a master has granted the last attempt, which failed all the same. The result may
 // change, since votes may come late.
@@ -287,7 +286,7 @@ func (w *lastAttempt) byReaders() bool {
 // masters one grants the lock, two refuse because of readers, and two do not answer in time.
 func (w *wait) announce() {
 	l, c := w.locker, w.locker.client
-	if !errors.Is(w.last, ErrHeld) && !w.byReaders() || !l.kind.announces(w) {
+	if !isTakenError(w.last) && !w.byReaders() || !l.kind.announces(w) {
 		return
 	}
 	waited := c.clock().Since(w.began)
@@ -360,11 +359,12 @@ func (w *call) traceDone(err error) {
 	f(w.ctx, LockDoneInfo{Name: w.locker.name, Waited: w.locker.client.clock().Since(w.began), Attempts: w.attempts, Permits: permits, Err: err})
 }
 
-// warn has the Logger report a long wait of a method that returns no error.
+// warn has the Logger report the wait if it becomes long.
 func (w *call) warn() {
-	if w.forever && w.unwatch == nil && !w.locker.silent {
+	if w.unwatch == nil && !w.locker.silent {
 		l, c := w.locker, w.locker.client
-		w.unwatch = c.notices.Watch(l.name, func() notices.Cause { return causeOf(l.named(l.blockedBy(c.gates.Last(l.key)))) })
+		_, ends := w.ctx.Deadline()
+		w.unwatch = c.notices.Watch(l.name, notices.Waiting{NoError: w.forever, Endless: !ends}, func() notices.Cause { return causeOf(l.named(l.blockedBy(c.gates.Last(l.key)))) })
 	}
 }
 

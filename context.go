@@ -26,11 +26,17 @@ func (l *Locker) LockContext(ctx context.Context) error {
 
 // TryLockContext tries to lock l in one attempt. It does not wait for other goroutines. The error
 //
-//   - matches ErrHeld if the lock is held;
+//   - matches ErrHeld if the lock is held, or ErrNotALock if its key is not a lock. To tell, and to name the holder, TryLockContext asks the
+//     masters, which takes another round trip; at most once a second for each name. TryLock does not ask;
 //   - is a *QuorumError that does not match ErrHeld if too few masters granted the lock for other reasons;
 //   - matches ctx.Err if ctx ended;
 //   - is ErrClosed on a closed Client.
 func (l *Locker) TryLockContext(ctx context.Context) error {
+	return l.explained(ctx, l.tryLock(ctx))
+}
+
+// tryLock is TryLockContext without the question who holds the lock.
+func (l *Locker) tryLock(ctx context.Context) error {
 	mustBeMade(l.client, "Locker")
 	_, err := (&wait{call: call{locker: l, ctx: ctx, once: true}}).run()
 	return err

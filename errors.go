@@ -23,6 +23,13 @@ var (
 	// ErrHeld says that somebody else holds the lock: refusals alone rule a
 	// quorum out, or a goroutine of this Client holds it.
 	ErrHeld = errors.New("redlock: lock is held")
+	// ErrNotALock says that a key of this name holds data that is not a lock, or has no expiry, on so many masters that nobody can
+	// acquire the lock. Waiting does not help: delete the data, or choose another name or Options.Prefix. An error that
+	// matches ErrNotALock does not match ErrHeld.
+	ErrNotALock = errors.New("redlock: the key is not a lock")
+	// ErrDenied says that so many masters deny this Client's user a right (NOPERM) that a quorum is ruled out. Waiting does not
+	// help: redlock doctor --acl prints the rights that a user needs, which may be for another Options.Prefix.
+	ErrDenied = errors.New("redlock: a right is missing")
 	// ErrLost says that a lease ended before it was unlocked.
 	ErrLost = errors.New("redlock: lease lost")
 	// ErrReleased says that a lease ended because it was unlocked.
@@ -73,18 +80,20 @@ type QuorumError struct {
 	Errs    []error // a *NodeError for each master that did not grant it; another error if a quorum granted it in vain
 
 	// Owner is who held the lock lately, if the error matches ErrHeld and that is known: see Options.Owner. What is known may
-	// be 2 s old, and up to 15 s while other clients are ahead in the queue. The masters are asked at most once a second, and
-	// only by waits that have lasted for 100 ms. So the error of TryLockContext seldom has an Owner.
+	// be 2 s old, and up to 15 s while other clients are ahead in the queue. The masters are asked at most once a second, by waits that
+	// have lasted for 100 ms and by TryLockContext.
 	Owner string
 
 	// Readers are the owners of the Clients whose readers held the lock, as old as an Owner: see Holding.Readers. With
 	// Readers, Owner is empty.
 	Readers []string
 
-	// Held is the name that is held, if the error matches ErrHeld: Name, or one of its names.
+	// Held is the name that is held, or whose key is not a lock, if the error matches ErrHeld or ErrNotALock: Name, or one of its
+	// names.
 	Held string
 
-	held bool
+	held     bool
+	notALock bool // matches ErrNotALock
 }
 
 // Error returns one line. Masters that failed for the same reason are listed together.
@@ -122,8 +131,45 @@ func (e *QuorumError) failures() []reasons.Failure {
 	return all
 }
 
-// Is reports whether target is ErrHeld and refusals alone ruled a quorum out.
-func (e *QuorumError) Is(target error) bool { return target == ErrHeld && e.held }
+// Is reports whether target is ErrHeld and refusals alone ruled a quorum out, or target is ErrNotALock or ErrDenied and keys that are not
+// locks, or missing rights, did.
+func (e *QuorumError) Is(target error) bool {
+	switch target {
+	case ErrHeld:
+		return e.held
+	case ErrNotALock:
+		return e.notALock
+	case ErrDenied:
+		return e.rulesOut(e.count(reasons.IsDenied))
+	}
+	return false
+}
+
+// inVain reports whether waiting cannot help: keys that are not locks, or missing rights, rule a quorum out.
+func (e *QuorumError) inVain() bool {
+	return e.rulesOut(e.count(func(err error) bool { return wire.IsNotALock(err) || reasons.IsDenied(err) }))
+}
+
+// count returns how many masters have failed with an error of which is is true.
+func (e *QuorumError) count(is func(error) bool) (n int) {
+	for _, f := range e.failures() {
+		if f.Master != "" && is(f.Err) {
+			n++
+		}
+	}
+	return n
+}
+
+// rulesOut reports whether n masters that do not grant rule a quorum out.
+func (e *QuorumError) rulesOut(n int) bool {
+	masters := e.Granted
+	for _, f := range e.failures() {
+		if f.Master != "" {
+			masters++
+		}
+	}
+	return n > 0 && masters-n < e.Need
+}
 
 // Unwrap returns the masters' errors. It leaves out the masters in quarantine if too many others
 // failed: then waiting for the quarantines is not enough, and the error does not match
@@ -300,11 +346,17 @@ func causeOf(err error) notices.Cause {
 		c.Text, c.Holder = q.unnamed(), cmp.Or(q.Owner, reasons.Readers(q.Readers))
 		faults = reasons.Faults(q.failures())
 	}
-	if errors.Is(err, ErrHeld) {
+	if c.Held = errors.Is(err, ErrHeld); c.Held {
 		faults = []error{ErrHeld}
 	}
-	c.Kind = reasons.Kind(faults...)
+	c.Kind, c.InVain = reasons.Kind(faults...), inVain(err)
 	return c
+}
+
+// inVain reports whether waiting cannot help against err.
+func inVain(err error) bool {
+	q := (*QuorumError)(nil)
+	return errors.As(err, &q) && q.inVain()
 }
 
 // Errors and logs name who holds a lock. The answers to a claim say which token stands, so a claim asks only for readers. Any
@@ -317,7 +369,7 @@ const (
 )
 
 // named returns err with the owner of the lock, if err says that the lock is held, and the owner is
-// known.
+// known. If it is known that the key is not a lock, it returns an error that says so instead.
 func (l *Locker) named(err error) error {
 	q, ok := err.(*QuorumError)
 	if !ok || !q.held || q.Owner != "" || q.Readers != nil {
@@ -332,11 +384,41 @@ func (l *Locker) named(err error) error {
 		return err
 	}
 	named := *q // others may read q
-	named.Owner, named.Readers = h.Owner(), h.Readers
+	if h.NotALock != nil {
+		named.tellNotALock(h.NotALock, l.client.names)
+	} else {
+		named.Owner, named.Readers = h.Owner(), h.Readers
+	}
 	return &named
 }
 
-// heldKey returns the key of the lock that err says is held. A semaphore is none.
+// tellNotALock replaces the refusals of masters whose keys are not locks, and the answers that were not waited for. why says by master what is wrong with its key, or is nil.
+func (e *QuorumError) tellNotALock(why []error, names masterNames) {
+	e.Errs = slices.Clone(e.Errs)
+	for i, err := range e.Errs {
+		node, ok := err.(*NodeError)
+		if !ok {
+			continue
+		}
+		held, ofSet := node.Err.(*heldError)
+		at := slices.Index(names, node.Master)
+		switch {
+		case at < 0 || why[at] == nil:
+		case ofSet && held.name == e.Held:
+			e.Errs[i] = &NodeError{Master: node.Master, Op: node.Op, Err: fmt.Errorf("%q: %w", e.Held, why[at])}
+		case node.Err == reasons.ErrRefused, reasons.Unanswered(node.Err):
+			e.Errs[i] = &NodeError{Master: node.Master, Op: node.Op, Err: why[at]}
+		}
+	}
+	if e.rulesOut(e.count(wire.IsNotALock)) {
+		e.held, e.notALock = false, true
+	}
+}
+
+// isTakenError reports whether masters have refused an attempt since its key was there: the lock is held, or the key is not a lock.
+func isTakenError(err error) bool { return errors.Is(err, ErrHeld) || errors.Is(err, ErrNotALock) }
+
+// heldKey returns the key of the lock that err says is held, or is not a lock. A semaphore is none.
 func (l *Locker) heldKey(err error) (key string, is bool) {
 	if q := (*QuorumError)(nil); errors.As(err, &q) && q.Held != "" {
 		return l.client.opts.Prefix + q.Held, !l.terms.OfSlots()

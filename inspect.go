@@ -263,7 +263,7 @@ func (c *Client) inspect(ctx context.Context, name string, of func(key string) w
 	}
 	defer c.calls.Done()
 	ask := func(q wire.Query) []quorum.Vote {
-		return c.group.Query(ctx, c.closing, q, c.opts.bounds.Limit(c.opts.LockOptions.TTL))
+		return c.group.Query(ctx, c.closing, q, c.opts.bounds.Limit(c.opts.LockOptions.TTL), quorum.All)
 	}
 	votes := ask(of(key))
 	known := heard(votes, ask)

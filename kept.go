@@ -2,7 +2,6 @@ package redlock
 
 import (
 	"context"
-	"errors"
 	"sync"
 	"time"
 
@@ -136,7 +135,7 @@ func (k *keeper) try(w *wait) bool {
 		return false
 	case w.tryAcquire():
 		return true
-	case !errors.Is(w.last, ErrHeld) && !w.split():
+	case !isTakenError(w.last) && !w.split():
 		return false
 	}
 	w.sleep(c.group.Distance()+time.Millisecond, nil)

@@ -57,7 +57,7 @@ func (l *Locker) Lock() {
 // TryLock tries to lock l and reports whether it succeeded. It makes one attempt at most (two with LockOptions.Keep), and
 // does not wait for other goroutines. TryLockContext returns why it failed.
 func (l *Locker) TryLock() bool {
-	return l.TryLockContext(context.Background()) == nil
+	return l.tryLock(context.Background()) == nil
 }
 
 // Unlock unlocks l. It panics if l is not locked on entry, even if another Locker of the name is. It queues the release for all masters and returns

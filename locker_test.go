@@ -224,7 +224,7 @@ func TestOneNameIsOneKeyWhateverItContains(t *testing.T) {
 	})
 }
 
-func TestAKeyOfAnotherTypeIsHeldAndStays(t *testing.T) {
+func TestAKeyOfAnotherTypeIsNotALockAndStays(t *testing.T) {
 	locktest.Bubble(t, 3, func(t *testing.T, ms *redlocktest.Masters) {
 		c := locktest.Connected(t, ms, nil)
 		for i := range 3 {
@@ -237,8 +237,8 @@ func TestAKeyOfAnotherTypeIsHeldAndStays(t *testing.T) {
 			}
 			conn.Close()
 		}
-		if err := c.Locker("a").TryLockContext(t.Context()); !errors.Is(err, redlock.ErrHeld) {
-			t.Errorf("TryLockContext = %v, want ErrHeld", err)
+		if err := c.Locker("a").TryLockContext(t.Context()); !errors.Is(err, redlock.ErrNotALock) || errors.Is(err, redlock.ErrHeld) {
+			t.Errorf("TryLockContext = %v, want ErrNotALock, and not ErrHeld", err)
 		}
 		time.Sleep(time.Minute)
 		if got := ms.Master(0).Keys(); !slices.Equal(got, []string{"a"}) {

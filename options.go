@@ -101,7 +101,9 @@ type Options struct {
 	//
 	//   - masters that go down or deny access, come up again, are quarantined, or whose restarts may remain
 	//     unnoticed;
-	//   - locks that calls of Lock wait for, after 1, 10 and 60 s and then every minute. Calls that return an error are not among these;
+	//   - locks that are waited for, by any call, after 1, 10 and 60 s and then every minute, and why. The level is Error if waiting
+	//     cannot help, because the user lacks a right or the key is not a lock. It is Info if somebody else holds the lock and no call of
+	//     Lock waits;
 	//   - lost leases.
 	//
 	// Events with the same cause are one line. A line is written up to 2 s after the first of its events, and

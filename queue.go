@@ -2,7 +2,6 @@ package redlock
 
 import (
 	"context"
-	"errors"
 	"math/rand/v2"
 	"time"
 
@@ -169,7 +168,7 @@ func (q *contender) refusedAs(kind wire.Kind) (more bool) {
 	case q.refused() && (kind == wire.Set || q.light): // another attempt joins the queue
 		return true
 	}
-	q.resume, more = q.pauses.Begin(c.waits, c.group, q.resume, q.split(), errors.Is(q.last, ErrHeld), q.notPast)
+	q.resume, more = q.pauses.Begin(c.waits, c.group, q.resume, q.split(), isTakenError(q.last), q.notPast)
 	return more
 }
 
@@ -197,8 +196,8 @@ func (q *contender) pausing(now time.Time) (next time.Time, more bool) {
 
 // hearOwner notes who holds the lock, as the votes of the current round of the claim say.
 func (q *claiming) hearOwner(votes []quorum.Vote) {
-	h, readers := holding.Standing(votes)
-	if readers {
+	h, ask := holding.Standing(votes)
+	if ask {
 		q.askOwner()
 		return
 	}
@@ -212,7 +211,7 @@ func (q *claiming) hearOwner(votes []quorum.Vote) {
 // askOwner asks who holds the lock, if the wait is long enough for that. It waits for nothing.
 func (w *call) askOwner() {
 	c := w.locker.client
-	if !errors.Is(w.last, ErrHeld) || c.clock().Since(w.began) < ownerAfter {
+	if !isTakenError(w.last) || c.clock().Since(w.began) < ownerAfter {
 		return
 	}
 	key, is := w.locker.heldKey(w.last)
@@ -221,9 +220,28 @@ func (w *call) askOwner() {
 	}
 	go func() {
 		defer c.calls.Done()
-		votes := c.group.Query(context.Background(), c.closing, wire.NewPeek(key), c.opts.bounds.Limit(c.opts.LockOptions.TTL))
-		c.owners.Heard(key, holding.Of(holding.Decode(votes, wire.DecodePeek), len(votes)), 0)
+		c.peek(context.Background(), key, quorum.All)
 	}()
+}
+
+// explained returns err, the error of an attempt that has ended, with who holds the lock, or with why its key is not a lock. It asks the
+// masters if nothing is known, and nobody has asked them in the last second.
+func (l *Locker) explained(ctx context.Context, err error) error {
+	if q, ok := err.(*QuorumError); !ok || !q.held || q.Owner != "" || q.Readers != nil {
+		return err
+	}
+	key, is := l.heldKey(err)
+	if c := l.client; is && c.owners.BeginAsking(key) && c.calls.Begin() {
+		defer c.calls.Done()
+		c.peek(ctx, key, quorum.Tally.Won) // far masters delay nobody
+	}
+	return l.named(err)
+}
+
+// peek asks the masters who holds the lock of a key, and notes their answers when these are enough.
+func (c *Client) peek(ctx context.Context, key string, enough func(quorum.Tally) bool) {
+	votes := c.group.Query(ctx, c.closing, wire.NewPeek(key), c.opts.bounds.Limit(c.opts.LockOptions.TTL), enough)
+	c.owners.Heard(key, holding.Peeked(votes), 0)
 }
 
 // notPast returns the sleep d, or a shorter one that ends when the key is due to expire: see waits.NotPast.

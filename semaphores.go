@@ -489,6 +489,7 @@ func (p *permits) judge(q *claiming, now clock.Reading, _ uint64, first time.Tim
 		}
 	}
 	q.noted(c.names.quorumError(opAcquire, q.locker.name, votes))
+	q.warn()
 	p.crowd.note(q.last)
 	if !q.once && errors.Is(q.last, ErrHeld) {
 		p.noteWaiting()

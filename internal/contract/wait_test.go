@@ -368,7 +368,7 @@ func TestAnOverflowingDelayCausesNoBusyLoop(t *testing.T) {
 				return locktest.BackOffFunc(func() time.Duration { return math.MaxInt64 })
 			}})
 			for i := range 3 {
-				ms.Master(i).Set("a", "somebody's", 0) // for ever
+				ms.Master(i).Set("a", "somebody's", 24*time.Hour)
 			}
 			ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 			defer cancel()

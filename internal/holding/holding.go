@@ -21,6 +21,9 @@ type Holding struct {
 	Fence   uint64        // the last fence of the name, as Lease.Fence returns it, without handovers
 	Readers []string      // the owners of the clients whose readers hold the lock; only some if there are many
 	Queue
+
+	// NotALock says by master why its key is not a lock. An element is nil if the key may be one. It is nil if all may be.
+	NotALock []error
 }
 
 // A Queue says who waits.
@@ -50,6 +53,20 @@ func (h Holding) Owner() string { return wire.OwnerOf(h.Token) }
 
 // MayBeKept reports whether the client that has the token may keep the lock while nobody holds it.
 func (h Holding) MayBeKept() bool { return wire.MayBeKept(h.Token) }
+
+// Peeked returns what the answers to a peek say.
+func Peeked(votes []quorum.Vote) Holding {
+	h := Of(Decode(votes, wire.DecodePeek), len(votes))
+	for i, v := range votes {
+		if wire.IsNotALock(v.Err) {
+			if h.NotALock == nil {
+				h.NotALock = make([]error, len(votes))
+			}
+			h.NotALock[i] = v.Err
+		}
+	}
+	return h
+}
 
 // Of combines the looks of the masters that have answered, out of n masters.
 func Of(looks []wire.Look, n int) Holding {

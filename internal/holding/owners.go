@@ -57,25 +57,26 @@ func (o *Owners) Heard(key string, h Holding, next time.Duration) {
 	o.known.Put(key, n)
 }
 
-// Of returns who holds the lock, and reports whether that is known.
+// Of returns who holds the lock, or where its key is not a lock, and reports whether one of these is known.
 func (o *Owners) Of(key string) (h Holding, known bool) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	n, _ := o.known.Get(key)
-	return n.held, n.held.Masters > 0 && n.held.Held() && !time.Now().After(n.until)
+	return n.held, (n.held.Masters > 0 && n.held.Held() || n.held.NotALock != nil) && !time.Now().After(n.until)
 }
 
 // Standing returns who holds a lock, as the votes on a claim say: they tell which token stands. If readers hold it at some
-// master, readers is true, and the votes do not say who these are.
-func Standing(votes []quorum.Vote) (h Holding, readers bool) {
+// master, or a key may be no lock, ask is true: the votes do not say enough, and a peek does.
+func Standing(votes []quorum.Vote) (h Holding, ask bool) {
 	h.Need = quorum.Majority(len(votes))
 	tokens := make(map[string]int)
 	for _, v := range votes {
+		ask = ask || v.Odd
 		if tokens[v.Standing]++; v.Standing != "" && tokens[v.Standing] > h.Masters {
 			h.Token, h.Masters = v.Standing, tokens[v.Standing]
 		}
 	}
-	return h, tokens[wire.ReadersMarker] > 0
+	return h, ask || tokens[wire.ReadersMarker] > 0
 }
 
 // Decode decodes the answers to a query. An answer that cannot be decoded becomes a failure.

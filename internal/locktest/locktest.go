@@ -79,7 +79,7 @@ func Sets(m *redlocktest.Master, key string) (n int) {
 // Hold sets the key at some masters as another client would.
 func Hold(ms *redlocktest.Masters, key string, masters ...int) {
 	for _, i := range masters {
-		ms.Master(i).Set(key, "somebody else's", 0)
+		ms.Master(i).Set(key, "somebody else's", time.Hour)
 	}
 }
 

@@ -60,6 +60,8 @@ type Cause struct {
 	Kind   string // equal for events that become one line: see reasons.Kind
 	Text   string // for people
 	Holder string // who holds the lock, if that is known
+	Held   bool   // somebody holds the lock, which ends by itself
+	InVain bool   // waiting cannot help: somebody has to mend something
 }
 
 // New returns the Notices of a Client whose masters have these names, and which has declared maxTTL.

@@ -159,7 +159,7 @@ func TestStopWritesWhatIsPendingExceptWaits(t *testing.T) {
 	var s *scene
 	bubble(t, func(t *testing.T, running *scene) {
 		s = running
-		s.Watch("b", func() notices.Cause { return notices.Cause{Kind: "held", Text: "held"} })
+		s.Watch("b", notices.Waiting{NoError: true}, func() notices.Cause { return notices.Cause{Kind: "held", Text: "held"} })
 		time.Sleep(990 * time.Millisecond)
 		s.Lost("a", notices.Cause{Kind: "down", Text: "down"})
 		time.Sleep(30 * time.Millisecond)

@@ -26,8 +26,15 @@ const waitTick = 100 * time.Millisecond
 type wait struct {
 	began time.Time    // immutable
 	name  string       // immutable; of the lock
+	of    Waiting      // immutable
 	why   func() Cause // immutable; returns why it lasts now
 	told  time.Time    // when it was last written; used only by the goroutine that writes
+}
+
+// A Waiting says what kind of call waits.
+type Waiting struct {
+	NoError bool // it returns no error, so nothing but the Logger tells of its wait
+	Endless bool // it has no deadline
 }
 
 // A reason is what was written about waits with one cause.
@@ -51,15 +58,15 @@ func (r *reason) next() time.Time {
 type group struct {
 	waits   []*wait
 	longest *wait
-	why     string // why the longest wait lasts
+	cause   Cause // why the longest wait lasts
 	names   map[string]bool
 	holders map[string]bool // those that are known
 }
 
 // Watch notes that a wait for the lock of a name begins, and returns a function that notes its end. why returns why the
 // wait lasts, and is called if it lasts for long. Waits for one name have one cause.
-func (n *Notices) Watch(name string, why func() Cause) (unwatch func()) {
-	w := &wait{began: time.Now(), name: name, why: why}
+func (n *Notices) Watch(name string, of Waiting, why func() Cause) (unwatch func()) {
+	w := &wait{began: time.Now(), name: name, of: of, why: why}
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	n.waits[w] = struct{}{}
@@ -127,7 +134,7 @@ func grouped(waits []*wait) map[string]*group {
 		}
 		g := groups[c.Kind]
 		if g == nil {
-			g = &group{longest: w, why: c.Text, names: make(map[string]bool), holders: make(map[string]bool)}
+			g = &group{longest: w, cause: c, names: make(map[string]bool), holders: make(map[string]bool)}
 			groups[c.Kind] = g
 		}
 		g.waits = append(g.waits, w)
@@ -136,7 +143,7 @@ func grouped(waits []*wait) map[string]*group {
 			g.holders[c.Holder] = true
 		}
 		if w.began.Before(g.longest.began) {
-			g.longest, g.why = w, c.Text
+			g.longest, g.cause = w, c
 		}
 	}
 	return groups
@@ -168,11 +175,33 @@ func (n *Notices) writeWait(d *deadlines, cause string, g *group) {
 		w.told = d.now
 	}
 	names := slices.Sorted(maps.Keys(g.names))
-	args := []any{"names", reasons.Names(names, len(names)), "waited", d.now.Sub(g.longest.began).Round(time.Millisecond).String(), "why", g.why}
+	args := []any{"names", reasons.Names(names, len(names)), "waited", d.now.Sub(g.longest.began).Round(time.Millisecond).String(), "why", g.cause.Text}
 	if holders := slices.Sorted(maps.Keys(g.holders)); len(holders) > 0 {
 		args = append(args, "holders", reasons.Names(holders, len(holders)))
 	}
-	n.log.Warn("redlock: still waiting for locks", args...)
+	switch {
+	case g.cause.InVain:
+		if endless := g.count(func(of Waiting) bool { return of.Endless }); endless > 0 {
+			args = append(args, "waits_without_deadline", endless)
+		}
+		n.log.Error("redlock: waiting for locks in vain: waiting cannot help until the cause is mended", args...)
+	case g.cause.Held && g.count(func(of Waiting) bool { return of.NoError }) == 0:
+		n.log.Info(msgWaiting, args...)
+	default:
+		n.log.Warn(msgWaiting, args...)
+	}
+}
+
+const msgWaiting = "redlock: still waiting for locks"
+
+// count returns how many of the waits are of such calls.
+func (g *group) count(are func(Waiting) bool) (n int) {
+	for _, w := range g.waits {
+		if are(w.of) {
+			n++
+		}
+	}
+	return n
 }
 
 // latest returns the latest of some times.

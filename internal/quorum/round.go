@@ -107,13 +107,17 @@ func (g *Group) Tell(request wire.Request, claim *master.Claim, o Observer) {
 	}
 }
 
-// Query sends a query to all masters, waits until all have answered, limit has passed, or ctx or closing ends, and returns each one's answer.
-func (g *Group) Query(ctx context.Context, closing <-chan struct{}, q wire.Query, limit Limit) []Vote {
+// Query sends a query to all masters, and waits until the answers are enough, all masters have answered, limit has passed, or ctx or
+// closing ends. It returns each one's answer.
+func (g *Group) Query(ctx context.Context, closing <-chan struct{}, q wire.Query, limit Limit, enough func(Tally) bool) []Vote {
 	round := g.Ask(q, nil, limit)
 	defer round.End()
-	round.Wait(ctx, closing, func(Tally) bool { return false })
+	round.Wait(ctx, closing, enough)
 	return round.Votes()
 }
+
+// All is for Query: no answers are enough but those of all masters.
+func All(Tally) bool { return false }
 
 // Send sends one command to all masters. Nobody learns of the answers.
 func (g *Group) Send(request wire.Request, claim *master.Claim) {

@@ -249,7 +249,7 @@ func TestEveryRoundIsUsedAgainWhenAllHaveAnswered(t *testing.T) {
 			time.Sleep(time.Second)
 			r.End()
 		}},
-		{"Query", func(t *testing.T, g *Group) { g.Query(t.Context(), nil, wire.Query{{"PING"}}, limit) }},
+		{"Query", func(t *testing.T, g *Group) { g.Query(t.Context(), nil, wire.Query{{"PING"}}, limit, All) }},
 		{"Tell", func(t *testing.T, g *Group) { g.Tell(wire.Renew, mine(wire.ClaimOf{}), &outcome{}) }},
 		{"Leave at once", func(t *testing.T, g *Group) { g.Ask(wire.Renew, mine(wire.ClaimOf{}), limit).Leave(&outcome{}) }},
 		{"Leave when all have answered", func(t *testing.T, g *Group) {
@@ -447,7 +447,7 @@ func TestEachMasterIsAsked(t *testing.T) {
 				t.Errorf("master %d was sent %d commands, want 1", i, n)
 			}
 		}
-		votes := g.Query(t.Context(), nil, wire.Query{{"PING"}}, Limit{Least: 50 * ms})
+		votes := g.Query(t.Context(), nil, wire.Query{{"PING"}}, Limit{Least: 50 * ms}, All)
 		if got := Count(votes); got != tallyOf(3, 2, 0, 1) {
 			t.Errorf("a query is answered %v, want that the far master is late", votes)
 		}

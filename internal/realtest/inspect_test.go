@@ -51,7 +51,7 @@ func TestInspectOnRealServers(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if _, err := a.Inspect(t.Context(), "list"); err == nil || !strings.Contains(err.Error(), "the value of the key is not a lock") {
+	if _, err := a.Inspect(t.Context(), "list"); err == nil || !strings.Contains(err.Error(), "the key holds data that is not a lock") {
 		t.Errorf("Inspect of a list = %v, want an error", err)
 	}
 	l.Unlock()

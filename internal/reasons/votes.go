@@ -4,8 +4,10 @@ import (
 	"errors"
 	"slices"
 	"strconv"
+	"strings"
 
 	"github.com/redlock-go/redlock/internal/quorum"
+	"github.com/redlock-go/redlock/internal/redisconn"
 	"github.com/redlock-go/redlock/internal/wire"
 )
 
@@ -45,6 +47,11 @@ func OfVote(v quorum.Vote, settled bool) error {
 
 // Unanswered reports whether err is the reason of a vote that has not come. The master may still grant it.
 func Unanswered(err error) bool { return errors.Is(err, ErrNoAnswer) || errors.Is(err, errUnawaited) }
+
+// IsDenied reports whether err says that the master's user lacks a right.
+func IsDenied(err error) bool {
+	return redisconn.IsReply(err) && (strings.Contains(err.Error(), "NOPERM") || strings.Contains(err.Error(), scriptDenied))
+}
 
 // Faults returns the errors of the failures that are a fault of the master.
 func Faults(failures []Failure) (errs []error) {

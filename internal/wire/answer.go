@@ -34,6 +34,7 @@ type Answer struct {
 	Outcome  Outcome       // what the master did
 	Which    uint8         // with Taken, for several names: the number of a name that is in the way, from 1 on
 	Left     time.Duration // with Taken: how long the key lives if nobody renews it, or Unknown
+	Odd      bool          // with Taken: the key may be no lock, since its value is long or, as a claim that is near is told, it does not expire
 	Readers  bool          // with Taken: the master has told that readers hold the lock, and nobody else is in the way
 	Fence    int64         // the key's fence, if the command asks for it
 	Recalled bool          // with Granted: to a reader, a writer waits for the readers to leave; to Renew, somebody waits for the lock: see RenewingAsked
@@ -161,6 +162,7 @@ func decodeGrantable(cmd *Command, reply any) (a Answer, ok bool) {
 		a.Standing = string(standing)
 		a.Readers = a.Standing == ReadersMarker
 		a.Ahead = int(min(ahead, aheadMost))
+		a.Odd = n == -1 && ahead < Near && len(standing) > 0 || len(standing) == standingMost
 		if !cmd.Claim.Grantable() && !a.Readers {
 			return Answer{}, false
 		}

@@ -46,21 +46,29 @@ func NewLook(key string) Query {
 func NewPeek(key string) Query {
 	return Query{
 		{"GETRANGE", key, 0, tokenMost},
+		{"PTTL", key},
 		{"TIME"},
 		{"SCRIPT", "LOAD", queueScript},
 		{"EVALSHA", queueSHA, 1, readersKey + key, waitersMost - 1, memberMost},
 	}
 }
 
-// DecodePeek returns what the replies to NewPeek's query mean: a Look with a token and readers.
+// DecodePeek returns what the replies to NewPeek's query mean: a Look with a token and readers. If the key is not a lock, the error says
+// so: see IsNotALock.
 func DecodePeek(replies []any) (look Look, err error) {
-	if len(replies) != 4 {
+	if len(replies) != 5 {
 		return look, errOddReply
 	}
-	if look.Token, err = decodeToken(replies[0]); look.Token == ReadersMarker {
-		look.readers(replies[1], replies[3])
+	if look.Token, err = decodeToken(replies[0]); err != nil {
+		return look, err
 	}
-	return look, err
+	if ms, err := redis.Int64(replies[1], nil); err == nil && ms == -1 && look.Token != "" {
+		return look, ErrNoExpiry
+	}
+	if look.Token == ReadersMarker {
+		look.readers(replies[2], replies[4])
+	}
+	return look, nil
 }
 
 // NewCensus returns a query for which of some clients still listen for wake-ups. DecodeCensus reads
@@ -191,20 +199,26 @@ func (look *Look) waiters(clock, count, queue any, permits bool) {
 // setAside is what the score of a client is more while it is set aside: see batch.lua.
 const setAside = 4e15
 
-// errNoLock says that the key holds other data. No client can acquire the lock then.
-var errNoLock = errors.New("the value of the key is not a lock")
+// Errors of a key that is not a lock. No client can acquire the lock while it is there.
+var (
+	ErrNotALock = errors.New("the key holds data that is not a lock")
+	ErrNoExpiry = errors.New("the key has no expiry, so it is not a lock")
+)
+
+// IsNotALock reports whether err says that a key is not a lock.
+func IsNotALock(err error) bool { return errors.Is(err, ErrNotALock) || errors.Is(err, ErrNoExpiry) }
 
 // decodeToken returns the token that stands under the key, or empty text if there is none.
 func decodeToken(reply any) (string, error) {
 	switch r := reply.(type) {
 	case []byte:
 		if len(r) > tokenMost {
-			return "", errNoLock
+			return "", ErrNotALock
 		}
 		return string(r), nil
 	case error:
 		if strings.HasPrefix(r.Error(), "WRONGTYPE") {
-			return "", errNoLock
+			return "", ErrNotALock
 		}
 		return "", r
 	}
