@@ -39,6 +39,9 @@ that began while it asked.
 
 The holder can acquire the lock again.
 
+A key that holds other data, or has no expiry, is not a lock. It is not
+deleted, whatever the options.
+
 Exit status: 0 if the lease was ended; 1 if nobody holds the lock, if the
 lease had ended before, or if the answer was no; 2 for wrong usage; 69 if no
 majority of the masters answers, or if the lease may still be valid: too few
@@ -115,7 +118,9 @@ func (b *breaking) run(ctx context.Context) error {
 	lock, permits := seen.of(b.name), seen.of(semaphore)
 	leases := []lockOfNames{lock}
 	switch {
-	case lock.problem != nil:
+	case wire.IsNotALock(lock.problem) && !lock.Held():
+		return withHint(fmt.Errorf("%s: %w: nothing was deleted", shown(b.name), lock.problem), "if nobody needs the data, delete the key by hand")
+	case lock.problem != nil && !lock.Held():
 		return fmt.Errorf("%s: %w", shown(b.name), lock.problem)
 	case lock.Token == "" && ok:
 		if leases = permits.leasesOf(slot); len(leases) == 0 {
@@ -169,11 +174,7 @@ func (l lockOfNames) sentence(masters int) string {
 	case l.MayBeKept():
 		verb = "is held, or kept while nobody holds it, by"
 	}
-	left := "for " + short(l.Left) + " more"
-	if l.Left < 0 {
-		left = "for ever"
-	}
-	text := fmt.Sprintf("%s %s %s, on %d of %s, %s", l.title(), verb, l.holder(), l.Masters, plural(masters, "master"), left)
+	text := fmt.Sprintf("%s %s %s, on %d of %s, for %s more", l.title(), verb, l.holder(), l.Masters, plural(masters, "master"), short(l.Left))
 	if l.Waiting > 0 {
 		who := map[bool]string{true: "client", false: "call"}[l.slots == nil]
 		text += fmt.Sprintf("; %s: %s", map[bool]string{true: "1 " + who + " waits", false: plural(l.Waiting, who) + " wait"}[l.Waiting == 1], waiters(l.Queue))

@@ -3,6 +3,7 @@ package main
 import (
 	"bytes"
 	"errors"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -48,9 +49,9 @@ func TestBreakEndsALeaseAndSaysWhose(t *testing.T) {
 	_, errOut = runCommandLine(t, exitFailure, "", "break", "--force", "--masters", masters, "stock")
 	want(t, errOut, "redlock: error: nobody holds stock\n")
 
-	do(t, servers[0], "SET", "other", "2Q==abcdefghij")
+	do(t, servers[0], "SET", "other", "2Q==abcdefghij", "EX", 90)
 	out, _ = runCommandLine(t, exitOK, "yes\n", "break", "--masters", masters, "other")
-	want(t, out, "other is not held; too few masters have a key of unknown, on 1 of 3 masters, for ever.\n", "Ended the lease of unknown on 1 of 3 masters.\n")
+	want(t, replaceAll(out, `1m\d+s`, "1m30s"), "other is not held; too few masters have a key of unknown, on 1 of 3 masters, for 1m30s more.\n", "Ended the lease of unknown on 1 of 3 masters.\n")
 	if err := servers[0].Kill(); err != nil {
 		t.Fatal(err)
 	}
@@ -130,6 +131,7 @@ func TestBreakDeletesKeysThatAreSetAgain(t *testing.T) {
 	servers, masters := embedMasters(t, 3)
 	for _, s := range servers {
 		s.Set("stock", "token")
+		s.SetTTL("stock", time.Hour)
 	}
 	healed := make(chan struct{})
 	go func() {
@@ -138,6 +140,7 @@ func TestBreakDeletesKeysThatAreSetAgain(t *testing.T) {
 			time.Sleep(time.Millisecond)
 		}
 		servers[0].Set("stock", "token")
+		servers[0].SetTTL("stock", time.Hour)
 	}()
 	out, _ := runCommandLine(t, exitOK, "", "break", "--force", "--masters", masters, "stock")
 	want(t, out, "Ended the lease of unknown on 3 of 3 masters.\n")
@@ -180,3 +183,34 @@ func TestBreakEndsNoOtherLeaseThanItHasShown(t *testing.T) {
 type readerFunc func(p []byte) (int, error)
 
 func (f readerFunc) Read(p []byte) (int, error) { return f(p) }
+
+// What is not a lock is not deleted, whatever the options. Somebody needs the data.
+func TestBreakDeletesNothingThatIsNotALock(t *testing.T) {
+	t.Parallel()
+	servers := redisserver.AdoptedTB(t, 3)
+	masters := listOf(servers)
+	for _, row := range []struct {
+		name string
+		put  []any
+		want string
+	}{
+		{"session:1", []any{"SET", "session:1", "2Q==abcdefghij"}, "the key has no expiry, so it is not a lock"},
+		{"session:2", []any{"RPUSH", "session:2", "x"}, "the key holds data that is not a lock"},
+		{"session:3", []any{"HSET", "session:3", "f", "v"}, "the key holds data that is not a lock"},
+		{"session:4", []any{"SETBIT", "session:4", 7, 1}, "the key has no expiry, so it is not a lock"},
+	} {
+		for _, s := range servers {
+			do(t, s, row.put[0].(string), row.put[1:]...)
+		}
+		for _, option := range []string{"", "--force"} {
+			args := slices.DeleteFunc([]string{"break", option, "--masters", masters, row.name}, func(s string) bool { return s == "" })
+			_, errOut := runCommandLine(t, exitFailure, "yes\n", args...)
+			want(t, errOut, "redlock: error: "+row.name+": "+row.want+": nothing was deleted\n")
+		}
+		for _, s := range servers {
+			if n := do(t, s, "EXISTS", row.name); n != int64(1) {
+				t.Errorf("EXISTS %s = %v, want the data still there", row.name, n)
+			}
+		}
+	}
+}

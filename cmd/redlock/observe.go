@@ -14,6 +14,7 @@ import (
 
 	"github.com/redlock-go/redlock/internal/holding"
 	"github.com/redlock-go/redlock/internal/quorum"
+	"github.com/redlock-go/redlock/internal/reasons"
 	"github.com/redlock-go/redlock/internal/redisconn"
 	"github.com/redlock-go/redlock/internal/wire"
 )
@@ -98,6 +99,8 @@ func (o *observer) observe(ctx context.Context, names []string) observation {
 			case seen.failures[i] != nil:
 			case looks[i][n].err != nil:
 				lock.problem = looks[i][n].err
+			case looks[i][n].look.Token != "" && looks[i][n].look.Left == wire.Forever:
+				lock.problem = wire.ErrNoExpiry
 			default:
 				known = append(known, looks[i][n].look)
 			}
@@ -110,7 +113,9 @@ func (o *observer) observe(ctx context.Context, names []string) observation {
 		seen.locks = append(seen.locks, lock)
 	}
 	if searched {
-		seen.locks = slices.DeleteFunc(seen.locks, func(l lockOfNames) bool { return !l.isLock() && !l.isSemaphore() }) // they have expired
+		seen.locks = slices.DeleteFunc(seen.locks, func(l lockOfNames) bool {
+			return !l.isLock() && !l.isSemaphore() && l.problem != wire.ErrNoExpiry // it has expired
+		})
 	}
 	o.census(&seen)
 	for _, err := range seen.failures {
@@ -162,10 +167,18 @@ func (o *observer) search(seen *observation) []string {
 		if errors.Is(err, errTooManyKeys) || errors.Is(err, errNoSemaphores) {
 			seen.remarks[i], err = cmp.Or(seen.remarks[i], err), nil
 		}
+		if reasons.IsDenied(err) {
+			err = &searchError{err}
+		}
 		return err
 	})
 	return append([]string{}, slices.Concat(found...)...) // not nil
 }
+
+// A searchError says that the user has no right to search for names.
+type searchError struct{ error }
+
+func (e *searchError) Unwrap() error { return e.error }
 
 // A sight is what a master says of one lock, and of the semaphore of the same name.
 type sight struct {
@@ -267,6 +280,9 @@ func (seen observation) troubles(masters []master) (lines []string) {
 		switch {
 		case seen.failures[i] != nil:
 			advice, why := failureOf(seen.failures[i])
+			if errors.As(seen.failures[i], new(*searchError)) {
+				advice = "redlock doctor --acl --status prints the rights that it needs; with the NAME of a lock, it needs no SCAN"
+			}
 			line := fmt.Sprintf("%s: %v", m.Address(), why)
 			if advice != "" {
 				line += " (" + advice + ")"
@@ -300,10 +316,7 @@ func (seen observation) quorate() error {
 
 // short renders how long something lasts: to a tenth of a second below a minute.
 func short(d time.Duration) string {
-	switch {
-	case d < 0:
-		return "for ever"
-	case d < time.Minute:
+	if d < time.Minute {
 		return fmt.Sprintf("%.1fs", d.Seconds())
 	}
 	return long(d)

@@ -282,8 +282,8 @@ func runLocked(ctx context.Context, cfg runConfig, errOut io.Writer) error {
 	defer in.close()
 	logged := newAsyncWriter(errOut)
 	defer logged.flush() // after the Client was closed: then it logs nothing more
-	log := slog.New(withoutLosses{slog.NewTextHandler(logged, nil)})
-	wait := &lockWait{runConfig: cfg, log: log, began: time.Now()}
+	log := slog.New(runHandler{slog.NewTextHandler(logged, nil), cfg.quiet})
+	wait := &lockWait{runConfig: cfg}
 	if err := wait.checkMaxTTL(ctx, in); err != nil {
 		return err
 	}

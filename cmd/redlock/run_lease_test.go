@@ -70,7 +70,7 @@ func TestRunsWithALimitHoldPermits(t *testing.T) {
 
 	next := startPermit(t, masters)
 	until(t, func() bool {
-		return strings.Contains(next.said(), "still waiting for the permit") && strings.Contains(next.said(), `why="no permit is free"`)
+		return strings.Contains(next.said(), "still waiting for locks")
 	})
 	a.finish()
 	if got, f := next.slot(); got != first || f <= fence {

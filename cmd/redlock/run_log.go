@@ -10,12 +10,19 @@ import (
 // lossMessage is what the library logs when it loses leases.
 const lossMessage = "redlock: leases were lost"
 
-// A withoutLosses is a Handler that leaves out lossMessage: redlock run reports the loss of its lease itself.
-type withoutLosses struct{ slog.Handler }
+// waitMessage is what the library logs about long waits, with level Info if somebody else holds the lock.
+const waitMessage = "redlock: still waiting for locks"
+
+// A runHandler is a Handler that leaves out lossMessage, since redlock run reports the loss of its lease itself. If quiet, it also leaves
+// out waits for a lock that somebody else holds.
+type runHandler struct {
+	slog.Handler
+	quiet bool
+}
 
 // Handle implements slog.Handler.
-func (h withoutLosses) Handle(ctx context.Context, r slog.Record) error {
-	if r.Message == lossMessage {
+func (h runHandler) Handle(ctx context.Context, r slog.Record) error {
+	if r.Message == lossMessage || h.quiet && r.Message == waitMessage && r.Level == slog.LevelInfo {
 		return nil
 	}
 	return h.Handler.Handle(ctx, r)

@@ -276,6 +276,7 @@ func TestRunSaysThatTheLockIsHeld(t *testing.T) {
 	servers, masters := embedMasters(t, 5)
 	for _, s := range servers {
 		s.Set("n", "another's")
+		s.SetTTL("n", time.Hour)
 	}
 	startRun(t, masters, []string{"--wait", "0"}, "exit", "0").wantEnd(exitHeld, `redlock: error: "n" is held by another`)
 	startRun(t, masters, []string{"--wait", "6s"}, "exit", "0").wantEnd(exitHeld, `redlock: error: "n" is held by another; waited 6s for it`)
@@ -290,7 +291,8 @@ func TestRunSaysThatTheMastersAreDown(t *testing.T) {
 	t.Parallel()
 	servers, list := embedMasters(t, 5)
 	for _, s := range servers {
-		s.Set("n", "another's") // two refusals of five do not mean that the lock is held
+		s.Set("n", "another's")
+		s.SetTTL("n", time.Hour) // two refusals of five do not mean that the lock is held
 	}
 	masters, down := firstDown(list, 3), "127.0.0.1:1"
 	for _, wait := range []string{"0", "1s"} {
@@ -340,6 +342,7 @@ func TestRunLocksSeveralNames(t *testing.T) {
 			t.Error("a key is left")
 		}
 		s.Set("b", "somebody else's")
+		s.SetTTL("b", time.Hour)
 	}
 	flags := []string{"--name", "a", "--name", "b", "--wait"}
 	startRun(t, masters, append(flags, "0"), "exit", "0").wantEnd(exitHeld, `"b" is held by`)

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"log/slog"
 	"os"
 	"strings"
 	"sync"
@@ -24,18 +23,13 @@ type signalError struct{ signal os.Signal }
 
 func (e *signalError) Error() string { return fmt.Sprintf("ended by a signal (%v)", e.signal) }
 
-// noticeAfter is how long redlock waits for the lock before it logs the reason.
-const noticeAfter = time.Second
-
-// A lockWait is the wait for the lock, or for a permit.
+// A lockWait is the wait for the lock, or for a permit. The library logs why it lasts.
 type lockWait struct {
 	runConfig
-	log   *slog.Logger
-	began time.Time
 
 	mu     sync.Mutex // guards what follows
 	last   error      // of the last attempt that was decided; nil if there was none
-	logged string     // the reason that was logged last
+	giveUp func()     // ends the wait
 }
 
 // acquire waits for the lock. Its error has the exit status.
@@ -74,6 +68,11 @@ func (w *lockWait) untilSignal(ctx context.Context, in *inbox, f func(context.Co
 
 // attempt makes one attempt, or as many as --wait allows.
 func (w *lockWait) attempt(ctx context.Context, acquire acquirer) (*runLease, error) {
+	ctx, giveUp := context.WithCancel(ctx)
+	defer giveUp()
+	w.mu.Lock()
+	w.giveUp = giveUp
+	w.mu.Unlock()
 	if w.wait > 0 {
 		var cancel context.CancelFunc
 		ctx, cancel = context.WithTimeout(ctx, w.wait)
@@ -90,15 +89,23 @@ func (w *lockWait) explain(ctx context.Context, client *redlock.Client, err erro
 	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	// The attempt that the limit has cut off knows less than the one before it.
-	if w.last != nil {
+	// The attempt that the limit has cut off knows less than the one before it. A single attempt knows the most.
+	if w.last != nil && w.wait != 0 {
 		err = w.last
 	}
 	waited := ""
 	if w.wait > 0 {
 		waited = fmt.Sprintf("; waited %v for it", w.wait)
 	}
-	if errors.Is(err, redlock.ErrHeld) {
+	text := strings.TrimPrefix(err.Error(), "redlock: ")
+	switch {
+	case errors.Is(err, redlock.ErrNotALock):
+		return &statusError{exitNoQuorum, withHint(fmt.Errorf("no lock can have this name: %s", text),
+			"use another name; or, if nobody needs the data of the key, delete the key")}
+	case errors.Is(err, redlock.ErrDenied):
+		return &statusError{exitNoQuorum, withHint(fmt.Errorf("the masters deny access: %s", text),
+			"redlock doctor --acl prints the rights that are needed; the name includes their prefix")}
+	case errors.Is(err, redlock.ErrHeld):
 		if w.quiet {
 			return &statusError{status: w.heldExit}
 		}
@@ -115,7 +122,6 @@ func (w *lockWait) explain(ctx context.Context, client *redlock.Client, err erro
 	if errors.Is(err, redlock.ErrQuarantined) {
 		hint = "wait until the quarantine ends; or, only if nobody holds a lock on these masters: redlock doctor " + adoptFlags(len(w.masters))
 	}
-	text := strings.TrimPrefix(err.Error(), "redlock: ")
 	return &statusError{exitNoQuorum, withHint(fmt.Errorf("no quorum of the masters%s: %s", waited, text), hint)}
 }
 
@@ -141,8 +147,7 @@ func ownerIn(err error) string {
 	return ""
 }
 
-// attemptDone is called after each attempt. It keeps the reason for a failure, and logs it during
-// a long wait, once for each reason.
+// attemptDone is called after each attempt. It keeps the reason for a failure, and ends a wait that is in vain.
 func (w *lockWait) attemptDone(ctx context.Context, info redlock.AttemptInfo) {
 	if info.Err == nil || ctx.Err() != nil {
 		return
@@ -150,23 +155,7 @@ func (w *lockWait) attemptDone(ctx context.Context, info redlock.AttemptInfo) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.last = info.Err
-	reason := "no quorum of the masters"
-	switch {
-	case errors.Is(info.Err, redlock.ErrHeld) && w.limit > 0:
-		reason = "no permit is free"
-	case errors.Is(info.Err, redlock.ErrHeld):
-		reason = "held by another"
-	case errors.Is(info.Err, redlock.ErrQuarantined):
-		reason = "the masters are in quarantine"
+	if errors.Is(info.Err, redlock.ErrDenied) || errors.Is(info.Err, redlock.ErrNotALock) {
+		w.giveUp()
 	}
-	waited := time.Since(w.began)
-	if waited < noticeAfter || reason == w.logged || w.quiet && errors.Is(info.Err, redlock.ErrHeld) {
-		return
-	}
-	w.logged = reason
-	args := []any{"name", w.name, "waited", waited.Round(time.Millisecond), "why", reason}
-	if owner := ownerIn(info.Err); owner != "" {
-		args = append(args, "holder", owner)
-	}
-	w.log.Warn("redlock: still waiting for the "+w.noun(), args...)
 }

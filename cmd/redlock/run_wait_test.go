@@ -32,3 +32,28 @@ func TestRunSaysWhatToDoAboutAddresses(t *testing.T) {
 		r.wantEnd(exitNoQuorum, tt.want, "redlock: hint: a majority of the masters must answer; redlock doctor says more\n")
 	}
 }
+
+// Waiting cures neither a right that is missing nor a key that is not a lock. So a run without --wait ends, too.
+func TestRunEndsAWaitThatIsInVain(t *testing.T) {
+	t.Parallel()
+	servers := redisserver.AdoptedTB(t, 3)
+	var urls []string
+	for _, s := range servers {
+		do(t, s, "ACL", "SETUSER", "app", "on", ">pw", "~shop:*", "~redlock:*", "&redlock:*", "+@all")
+		do(t, s, "SET", "data", "of somebody")
+		do(t, s, "RPUSH", "list", "x")
+		urls = append(urls, "redis://app:pw@"+s.Addr())
+	}
+	r := startRun(t, strings.Join(urls, ","), nil, "exit", "0")
+	r.wantEnd(exitNoQuorum, "redlock: error: the masters deny access: ", "NOPERM", "redlock: hint: redlock doctor --acl prints the rights that are needed")
+	for name, why := range map[string]string{"data": "the key has no expiry, so it is not a lock", "list": "the key holds data that is not a lock"} {
+		for _, wait := range [][]string{nil, {"--wait", "0"}} {
+			startRun(t, listOf(servers), append([]string{"--name", name}, wait...), "exit", "0").wantEnd(exitNoQuorum, "redlock: error: no lock can have this name: ", why, "redlock: hint: use another name")
+		}
+		for _, s := range servers {
+			if n := do(t, s, "EXISTS", name); n != int64(1) {
+				t.Errorf("EXISTS %s = %v, want the data still there", name, n)
+			}
+		}
+	}
+}

@@ -79,7 +79,7 @@ func TestTheTableOfLocksFitsAScreen(t *testing.T) {
 		Waiters: []holding.Waiter{{Owner: "web-2/88", For: time.Second}, {Owner: "web-3/9", For: time.Second}}}}}
 	long := lock
 	long.name, long.Token = strings.Repeat("n", 70), token+"payments-7d9f8b6c5d-x2x4z/1"
-	broken := lockOfNames{name: "list", problem: errors.New("the value of the key is not a lock")}
+	broken := lockOfNames{name: "list", problem: errors.New("the key holds data that is not a lock")}
 	for _, locks := range [][]lockOfNames{{lock}, {lock, broken}, {lock, long, broken}} {
 		text := locksTable(observation{masters: 5, need: 3, locks: locks}).String()
 		wantNarrow(t, text)
@@ -87,7 +87,7 @@ func TestTheTableOfLocksFitsAScreen(t *testing.T) {
 			want(t, text, l.name[:min(len(l.name), 60)])
 		}
 		if len(locks) > 1 {
-			want(t, text, "\n    waiting: web-2/88 1.0s, web-3/9 1.0s\n", "\n    the value of the key is not a lock\n")
+			want(t, text, "\n    waiting: web-2/88 1.0s, web-3/9 1.0s\n", "\n    the key holds data that is not a lock\n")
 		}
 	}
 }

@@ -99,9 +99,6 @@ func (l *lockOfNames) semaphoreJSON() semaphoreJSON {
 func (l *lockOfNames) lockJSON() lockJSON {
 	j := lockJSON{Name: l.name, Bytes: notUTF8(l.name), Held: l.Held(), Owner: l.Owner(), MayKeep: l.MayBeKept(), Left: l.Left.Milliseconds(), Masters: l.Masters,
 		Fence: l.Fence, Waiting: l.Waiting, Readers: l.Readers, Waiters: waitersJSON(l.Queue)}
-	if l.Left < 0 {
-		j.Left = -1
-	}
 	if l.problem != nil {
 		j.Error = l.problem.Error()
 	}

@@ -115,7 +115,7 @@ func TestStatusShowsWhoHoldsAndWhoWaits(t *testing.T) {
 	wantLine(t, out, "app:stock", "web-1/11", "59m", "3 of 3", "-", "1: web-2/22 1s")
 	wantLine(t, out, "free", "-", "-", "0 of 3", "-", "-")
 	wantLine(t, out, "list", "-", "-", "0 of 3", "-", "-")
-	wantLine(t, out, "the value of the key is not a lock")
+	wantLine(t, out, "the key holds data that is not a lock")
 
 	out, _ = runCommandLine(t, exitOK, "", "status", "--masters", masters, "--prefix", "app:")
 	out = replaceAll(out, ` 1m\d+s`, " 1m")
@@ -123,7 +123,8 @@ func TestStatusShowsWhoHoldsAndWhoWaits(t *testing.T) {
 	wantLine(t, out, "app:foreign", "unknown", "1m", "3 of 3", "-", "-")
 	wantLine(t, out, "app:left", "unknown (no majority)", "1m", "1 of 3", "-", "-")
 	wantLine(t, out, `"app:two words"`, "web-1/11", "59m", "3 of 3", "-", "-")
-	wantLine(t, out, `"app:\x1b[2J"`, "unknown", "for ever", "3 of 3", "-", "-")
+	wantLine(t, out, `"app:\x1b[2J"`, "-", "-", "0 of 3", "-", "-")
+	wantLine(t, out, "the key has no expiry, so it is not a lock")
 	if strings.Contains(out, "\x1b") || strings.Contains(out, "config") {
 		t.Errorf("the output has an escape, or a key of another prefix:\n%q", out)
 	}
@@ -276,6 +277,11 @@ func TestTheRightsForStatusAreEnoughAndTheLeast(t *testing.T) {
 	do(t, servers[0], "ACL", "SETUSER", "shop", "-getrange")
 	out, _ = runCommandLine(t, exitOK, "", "status", "--masters", strings.Join(urls, ","), "app:stock")
 	want(t, out, "2 of 3", servers[0].Addr()+": access denied: NOPERM")
+	// A user of a service may not search for names.
+	do(t, servers[0], "ACL", "SETUSER", "shop", "+getrange", "-scan")
+	out, _ = runCommandLine(t, exitOK, "", "status", "--masters", strings.Join(urls, ","), "--prefix", "app:")
+	want(t, out, servers[0].Addr()+": access denied: SCAN: NOPERM", "redlock doctor --acl --status prints the rights that it needs")
+	do(t, servers[0], "ACL", "SETUSER", "shop", "+scan")
 	// The rights before there were semaphores show the locks.
 	do(t, servers[0], "ACL", "SETUSER", "shop", "+getrange", "-hget")
 	do(t, servers[1], "ACL", "SETUSER", "shop", "resetkeys", "~app:*", "~redlock:queue:app:*", "~redlock:fence:app:*", "~redlock:readers:app:*")
@@ -327,7 +333,7 @@ func TestATableShortensAndQuotesNames(t *testing.T) {
 			t.Errorf("shown(%q) = %s, want %s", name, got, want)
 		}
 	}
-	for d, want := range map[time.Duration]string{-1: "for ever", 0: "0.0s", 8190 * time.Millisecond: "8.2s", 90 * time.Second: "1m30s"} {
+	for d, want := range map[time.Duration]string{0: "0.0s", 8190 * time.Millisecond: "8.2s", 90 * time.Second: "1m30s"} {
 		if got := short(d); got != want {
 			t.Errorf("short(%v) = %s, want %s", d, got, want)
 		}
