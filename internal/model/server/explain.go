@@ -42,7 +42,7 @@ func (s *Server) Before(of Script, call *executed.Call) *Step {
 		if id, is := strings.CutPrefix(strings.Join(call.Args, " "), "redlock:waiter:"); is && call.Name == "DEL" {
 			delete(s.notes, id) // its client has closed
 		}
-		if call.Name != "SET" || len(call.Args) != 5 {
+		if call.Name != "SET" || len(call.Args) != 5 || call.Args[2] == "XX" { // the last is a wire.Trial, whose key does not exist
 			return nil
 		}
 		step.keys = call.Args[:1]
