@@ -138,8 +138,7 @@ func TestWithoutWakeUpsNoReadLeaseIsKept(t *testing.T) {
 	bubble(t, 3, func(t *testing.T, ms *redlocktest.Masters) {
 		l := connected(t, ms, &redlock.Options{DisableWakeups: true}).RWLocker("stock")
 		l.RLock()
-		l.RLock()
-		l.RUnlock()
+		locktest.Pass(l.RLocker())
 		synctest.Wait()
 		if got := holders(ms, "stock"); len(got) != 3 {
 			t.Errorf("while a goroutine reads, %d masters know", len(got))
@@ -153,8 +152,7 @@ func TestWithoutWakeUpsNoReadLeaseIsKept(t *testing.T) {
 func TestWithoutRenewalNoReadLeaseIsKept(t *testing.T) {
 	bubble(t, 3, func(t *testing.T, ms *redlocktest.Masters) {
 		l := connected(t, ms, &redlock.Options{LockOptions: redlock.LockOptions{RenewEvery: -1}}).RWLocker("stock")
-		l.RLock()
-		l.RUnlock()
+		locktest.Pass(l.RLocker())
 		wantFree(t, ms, "stock")
 	})
 }

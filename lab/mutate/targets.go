@@ -43,7 +43,7 @@ var targets = []target{
 	{"internal/wire/slots.go", []step{wire, permits}},
 	{"internal/waits/slots.go", []step{{"./internal/waits", ""}, permits}},
 	{"internal/holding/semaphore.go", []step{{"./internal/holding", ""}}},
-	{"semaphores.go", []step{inside, permits}},
+	{"semaphores.go", []step{inside, permits, {"./internal/contract", "Permit"}}},
 	{"redlocktest/slots.go", []step{{"./redlocktest", "Slot|Permit"}}},
 	{"cmd/redlock/permits.go", []step{{"./cmd/redlock", "Slot|Permit|Document|Semaphore"}}},
 	{"cmd/redlock/run_lease.go", []step{{"./cmd/redlock", "Limit|Permit|Runs|Variable|Environment"}}},
