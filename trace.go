@@ -106,7 +106,8 @@ type LockDoneInfo struct {
 }
 
 // Outcome returns one word for the end of the call, for metrics: acquired; shared, if a SingleFlight has taken a value instead;
-// closed; timeout or canceled, by the context; held, if another holder had the lock; quarantined, if waiting until quarantines
+// closed; timeout_unavailable, if the context's deadline ended the call while a quorum could not vote; timeout, if a deadline ended it
+// for another reason, mostly since another holder had the lock; canceled, by the context; held, if another holder had the lock; quarantined, if waiting until quarantines
 // end is enough; or unavailable.
 func (i LockDoneInfo) Outcome() string {
 	switch {
@@ -117,6 +118,9 @@ func (i LockDoneInfo) Outcome() string {
 	case errors.Is(i.Err, ErrClosed):
 		return "closed"
 	case errors.Is(i.Err, context.DeadlineExceeded):
+		if errors.As(i.Err, new(*QuorumError)) && !errors.Is(i.Err, ErrHeld) {
+			return "timeout_unavailable"
+		}
 		return "timeout"
 	case errors.Is(i.Err, context.Canceled):
 		return "canceled"

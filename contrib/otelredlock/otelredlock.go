@@ -32,7 +32,7 @@
 // The events of a Semaphore count in all metrics, with its name; the lease of several permits counts once where leases are counted. The limit
 // is that of one semaphore if NameAttribute tells semaphores apart.
 //
-// The outcome is acquired, shared, held, quarantined, unavailable, timeout, canceled or closed. Counters begin at 0: without
+// The outcome is acquired, shared, held, quarantined, unavailable, timeout, timeout_unavailable, canceled or closed. Counters begin at 0: without
 // NameAttribute when New returns, else when the first call with this attribute begins. So a rate sees the first event.
 // For each master one state has the value 1 and the others 0, if one Client is watched.
 //
@@ -150,7 +150,7 @@ func New(opts *Options) (*Telemetry, error) {
 }
 
 // outcomes are the words that LockDoneInfo.Outcome returns.
-var outcomes = []string{"acquired", "shared", "held", "quarantined", "unavailable", "timeout", "canceled", "closed"}
+var outcomes = []string{"acquired", "shared", "held", "quarantined", "unavailable", "timeout", "timeout_unavailable", "canceled", "closed"}
 
 // bear makes the counters of a name's attribute, with the value 0, unless they exist.
 func (t *Telemetry) bear(ctx context.Context, name string) {

@@ -256,8 +256,8 @@ func TestCountersAreBornAtZero(t *testing.T) {
 					requests++
 				}
 			}
-			if requests != 8 {
-				t.Errorf("redlock.lock.requests has %d series, want one for each of 8 outcomes", requests)
+			if requests != 9 {
+				t.Errorf("redlock.lock.requests has %d series, want one for each of 9 outcomes", requests)
 			}
 		})
 	}

@@ -32,7 +32,7 @@
 //
 //	sum by (name) (redlock_permits_held) / max by (name) (redlock_semaphore_limit)
 //
-// The outcome is acquired, shared, held, quarantined, unavailable, timeout, canceled or closed. Counters begin at 0: without
+// The outcome is acquired, shared, held, quarantined, unavailable, timeout, timeout_unavailable, canceled or closed. Counters begin at 0: without
 // NameLabel when New returns, else when the first call with this label begins. So rate and increase see the first event.
 // For each master one state has the value 1 and the others 0, if one Client is watched.
 //
@@ -142,7 +142,7 @@ func New(opts *Options) *Metrics {
 }
 
 // outcomes are the words that LockDoneInfo.Outcome returns.
-var outcomes = []string{"acquired", "shared", "held", "quarantined", "unavailable", "timeout", "canceled", "closed"}
+var outcomes = []string{"acquired", "shared", "held", "quarantined", "unavailable", "timeout", "timeout_unavailable", "canceled", "closed"}
 
 // bear makes the counters and gauges of a name's label, with the value 0, unless they exist.
 func (m *Metrics) bear(name string) {

@@ -115,6 +115,7 @@ func TestTheMetricsFollowTheLocks(t *testing.T) {
 			redlock_lock_requests_total{name="order",outcome="quarantined"} 0
 			redlock_lock_requests_total{name="order",outcome="shared"} 0
 			redlock_lock_requests_total{name="order",outcome="timeout"} 1
+			redlock_lock_requests_total{name="order",outcome="timeout_unavailable"} 0
 			redlock_lock_requests_total{name="order",outcome="unavailable"} 0
 			# HELP redlock_locks_held Leases held or kept. The readers of a Client share one.
 			# TYPE redlock_locks_held gauge
@@ -257,8 +258,8 @@ func TestCountersAreBornAtZero(t *testing.T) {
 			}
 			want(t, m, name, "# HELP redlock_leases_lost_total Leases lost while they were held.\n"+
 				"# TYPE redlock_leases_lost_total counter\n"+c.lost+"\n", "redlock_leases_lost_total")
-			if got := testutil.CollectAndCount(m, "redlock_lock_requests_total"); got != 8 {
-				t.Errorf("redlock_lock_requests_total has %d series, want one for each of 8 outcomes", got)
+			if got := testutil.CollectAndCount(m, "redlock_lock_requests_total"); got != 9 {
+				t.Errorf("redlock_lock_requests_total has %d series, want one for each of 9 outcomes", got)
 			}
 		})
 	}

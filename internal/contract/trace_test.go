@@ -208,7 +208,9 @@ func TestTheOutcomeOfACallIsOneWord(t *testing.T) {
 		"canceled":    errors.Join(context.Canceled, redlock.ErrHeld),
 		"held":        redlock.ErrHeld,
 		"quarantined": redlock.ErrQuarantined,
-		"unavailable": errors.New("connection refused"),
+
+		"timeout_unavailable": errors.Join(context.DeadlineExceeded, &redlock.QuorumError{Errs: []error{errors.New("connection refused")}}),
+		"unavailable":         errors.New("connection refused"),
 	} {
 		if got := (redlock.LockDoneInfo{Err: err}).Outcome(); got != want {
 			t.Errorf("the outcome of %v is %q, want %q", err, got, want)
