@@ -378,20 +378,19 @@ local function more()
     end
   end
 
-  -- Says whether the client of a member of a queue is live, unheard or silent, and whether the member can be set aside. note is that of the
-  -- client, and score that of the member, if it is known.
+  -- Says whether the client of a member of a queue is live, unheard or silent. note is that of the client, and score that of the member, if
+  -- it is known.
   local function heard(queue, m, note, score)
-    local till, far = string.match(type(note) == 'string' and note or '', '^(%d+) %d+ ?(%d*)$')
+    local till, far = string.match(type(note) == 'string' and note or '', '^(%d+) %d+ (%d+)$')
     local client, claim = parse(m)
     if m == 'polling' or client == id or till and till * 1000 >= micros() then
-      return 'live', far and far ~= ''
+      return 'live'
     end
     score = score or claim and scoreOf(queue, m) or nil
     if joinedIn(lately, score) then
-      return 'live', far ~= ''
+      return 'live'
     end
-    local unheard = not till or (till + (tonumber(far) or 0)) * 1000 >= micros() or joinedIn(lately + again, score)
-    return unheard and 'unheard' or 'silent', far ~= ''
+    return (not till or (till + far) * 1000 >= micros() or joinedIn(lately + again, score)) and 'unheard' or 'silent'
   end
 
   -- Says of each of these members of a queue whether its client is gone, silent, unheard or live, and the turns of the clients.
@@ -400,10 +399,8 @@ local function more()
   --   live     it has noted lately that it waits, or has joined the queue lately, or it makes this call
   --   unheard  it has not, but it was not near then, and so need not have; or it has no note: that has expired, or its user may not write it
   --   silent   it should have: it may be stopped
-  --
-  -- At last says which members can be set aside: their clients' notes are of this version, which takes them back.
   local function judge(queue, members)
-    local notes, channels, states, turns, movable = {}, {}, {}, {}, {}
+    local notes, channels, states, turns = {}, {}, {}, {}
     for i, m in ipairs(members) do
       local client = parse(m)
       notes[i] = 'redlock:waiter:' .. client
@@ -414,12 +411,12 @@ local function more()
     for i, m in ipairs(members) do
       local turn = string.match(notes[i] or '', '^%d+ (%d+)')
       turns[i] = math.min(tonumber(turn) or 0, turnMost)
-      states[i], movable[i] = heard(queue, m, notes[i])
+      states[i] = heard(queue, m, notes[i])
       if m == 'woken' or m ~= 'polling' and not counts.err and tonumber(counts[2 * i]) == 0 then
         states[i] = 'gone'
       end
     end
-    return states, turns, movable
+    return states, turns
   end
 
   -- Returns the member of a queue whose token begins with a text, if it is one of the first 256.
@@ -468,11 +465,11 @@ local function more()
   --
   -- Members whose clients are gone are removed. Returns nil if there is none that is left, or else a table: m is the member, and
   -- turn that of its client; silent says that none is live, and then m is the first of them; over are those that it
-  -- overtakes, and movable those of them that can be set aside. left is how many were removed: the caller tells those that have
+  -- overtakes. left is how many were removed: the caller tells those that have
   -- become near.
   local function first(key, chosen, careful)
     local queue, at, size, left = 'redlock:queue:' .. key, 0, 1, 0
-    local found = {over = {}, movable = {}, turn = 0}
+    local found = {over = {}, turn = 0}
     while budget > 0 and not found.m do
       local members = chosen and {chosen} or redis.pcall('ZRANGE', queue, at, at + size - 1)
       if members.err or #members == 0 then
@@ -480,7 +477,7 @@ local function more()
         found.silent = true
         break
       end
-      local states, turns, movable = judge(queue, members)
+      local states, turns = judge(queue, members)
       local gone = {}
       for i, m in ipairs(members) do
         if states[i] == 'live' or states[i] == 'unheard' and (not careful or careful == 'newcomer') then
@@ -491,7 +488,6 @@ local function more()
           gone[#gone + 1] = m
         elseif not chosen then
           found.over[#found.over + 1] = m
-          found.movable[#found.over] = movable[i]
           at = at + 1
           careful = careful or 'silent'
         end
@@ -547,8 +543,8 @@ local function more()
       tellNear(key, left)
       return false
     end
-    for i, m in ipairs(found.over) do
-      if found.movable[i] and not found.silent then
+    for _, m in ipairs(found.over) do
+      if not found.silent then
         left = left + setAside(queue, m)
       end
       tell(key, m)

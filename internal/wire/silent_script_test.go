@@ -51,21 +51,6 @@ func TestASilentClientIsSkippedAndKeepsItsPlace(t *testing.T) {
 	}
 }
 
-// The notes of older versions have two numbers. Such a client does not take its claim back to its place, so it is not set aside.
-func TestASilentClientOfAnOlderVersionKeepsItsPlace(t *testing.T) {
-	onBoth(t, func(t *testing.T, dial func() redis.Conn) {
-		s := newQueueScene(t, dial, "v", "w", "x")
-		s.reset("v V 400", "w W 400", "x X 400")
-		s.must("SET", "redlock:waiter:v", "1000 900")
-		s.must("SET", "k", "A", "PX", 60_000)
-		s.as("a", "release 0", 2)
-		s.holds("W")
-		s.queue("v V 400", "x X 400")
-		s.told("w", "+ W "+s.run+" -2 0 k")
-		s.nobodyTold()
-	})
-}
-
 // A client is live for its patience after each of its commands that joins a queue.
 func TestAClientIsSilentSomeTimeAfterItsLastPoll(t *testing.T) {
 	onBoth(t, func(t *testing.T, dial func() redis.Conn) {

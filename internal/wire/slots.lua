@@ -402,12 +402,12 @@ end
 -- Says of a client whether it is silent, unheard or live: see judge in batch.lua.
 local function stateOf(client)
   local note = redis.pcall('GET', 'redlock:waiter:' .. client)
-  local till, far = string.match(type(note) == 'string' and note or '', '^(%d+) %d+ ?(%d*)$')
+  local till, far = string.match(type(note) == 'string' and note or '', '^(%d+) %d+ (%d+)$')
   local late = micros() / 1000 - (till or 0)
   if late <= 0 or client == id then
     return 'live'
   end
-  return (not till or late <= (tonumber(far) or 0)) and 'unheard' or 'silent'
+  return (not till or late <= tonumber(far)) and 'unheard' or 'silent'
 end
 
 -- Notes that a claim may be in the way of the token that wishes its slot: see exchange.

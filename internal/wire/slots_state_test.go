@@ -259,17 +259,6 @@ func TestSemaphoresWhoseKeysDoNotAgree(t *testing.T) {
 			s.says("B", "release 1 1 0 400", "1")
 			s.changes("DEL", "redlock:waiter:B")
 		})
-		t.Run("a client of an earlier version has noted that it runs", func(t *testing.T) {
-			s := newSlotScene(t, dial, "B", "C")
-			s.says("A", "register 60000 1 1 0 400 -", "0||1")
-			s.says("B", "register 60000 1 1 0 400 9", "||1")
-			s.says("C", "register 60000 1 1 0 400 0", "||1")
-			s.changes("SET", "redlock:waiter:B", "1 20") // and that was long ago
-			s.says("A", "release 1 1 0 400", "1")
-			s.says("C", "again 400 1 1 0 400 0", "0||0")
-			s.says("C", "release 1 1 0 400", "1")
-			s.forgets("redlock:permits:k", "redlock:waiter:B")
-		})
 	})
 }
 

@@ -218,7 +218,7 @@ const (
 const lately, pollsWithin = 500e3, 5000e3 // µs
 
 // judge says how a member of a queue is.
-func (c *call) judge(m member) (is state, turn float64, movable bool) {
+func (c *call) judge(m member) (is state, turn float64) {
 	of, grantable := parse(m.name)
 	n, ok := c.notes[of.client]
 	if ok && !n.until.After(c.now) {
@@ -239,7 +239,7 @@ func (c *call) judge(m member) (is state, turn float64, movable bool) {
 	default:
 		is = silent
 	}
-	return is, turn, m.name != polling && m.name != woken
+	return is, turn
 }
 
 // noteBeyond is how much longer than its client is unheard a note lives: it says that the client is silent.

@@ -22,7 +22,6 @@ type choice struct {
 	turn   float64
 	silent bool // none is live
 	over   []string
-	moves  []bool // whether those that are passed over can be set aside
 }
 
 // choose finds the member to which a lock is passed on: the one that the release names, if it is live, or else the first that is.
@@ -33,7 +32,7 @@ func (c *call) choose(key, chosen, careful string) (found choice, ok bool) {
 		return is == live || is == unheard && (careful == "" || careful == "newcomer")
 	}
 	if chosen != "" {
-		switch is, turn, _ := c.judge(l.queue[find(l.queue, chosen)]); {
+		switch is, turn := c.judge(l.queue[find(l.queue, chosen)]); {
 		case accepts(is):
 			return choice{name: chosen, turn: turn}, true
 		case is == gone:
@@ -41,7 +40,7 @@ func (c *call) choose(key, chosen, careful string) (found choice, ok bool) {
 		}
 	}
 	for _, m := range slices.Clone(l.queue) {
-		is, turn, movable := c.judge(m)
+		is, turn := c.judge(m)
 		switch {
 		case accepts(is):
 			found.name, found.turn = m.name, turn
@@ -50,7 +49,6 @@ func (c *call) choose(key, chosen, careful string) (found choice, ok bool) {
 			l.queue, _ = remove(l.queue, m.name)
 		default:
 			found.over = append(found.over, m.name)
-			found.moves = append(found.moves, movable)
 			if careful == "" {
 				careful = "silent"
 			}
@@ -89,8 +87,8 @@ func (c *call) pass(key, token string, p passing) bool {
 	if p.how == "undo" && !grantable {
 		return false
 	}
-	for i, name := range found.over {
-		if at := find(l.queue, name); found.moves[i] && !found.silent && l.queue[at].score < aside {
+	for _, name := range found.over {
+		if at := find(l.queue, name); !found.silent && l.queue[at].score < aside {
 			l.queue = add(l.queue, name, even(l.queue[at].score+aside))
 		}
 		c.tell(key, name)
@@ -390,7 +388,7 @@ func (c *call) grantInVain(w word, l *Lock, token, proposal string) {
 	}
 	subscribed := c.subscribed
 	c.subscribed = func(string) bool { return true }
-	is, _, _ := c.judge(head)
+	is, _ := c.judge(head)
 	if c.subscribed = subscribed; is != silent && !subscribed(m.client) {
 		c.nextFence(&l.fenced, proposal)
 	}
