@@ -10,6 +10,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/gomodule/redigo/redis"
+
 	"github.com/redlock-go/redlock/internal/redisserver"
 )
 
@@ -45,6 +47,37 @@ func BenchmarkHeldLeases(b *testing.B) {
 			}
 		})
 	}
+}
+
+// BenchmarkClient opens a Client on five real masters, has it lock and unlock once, and lets it idle for 30 s. It reports what that
+// costs: goroutines and memory of the process, connections to a master, the client's share of a core, commands a second at a master,
+// and what a master needs for the scripts. Run it with -benchtime 1x.
+func BenchmarkClient(b *testing.B) {
+	servers := redisserver.AdoptedTB(b, 5)
+	const section, clients, scripts = "clients", "connected_clients:", "used_memory_scripts_eval:"
+	goroutines, memory := runtime.NumGoroutine(), liveHeap()
+	connections, text := infoNumber(b, servers[0], section, clients), infoNumber(b, servers[0], "memory", scripts)
+	c := openReal(b, servers, nil)
+	mu := c.Locker("one")
+	mu.Lock()
+	mu.Unlock()
+	time.Sleep(2 * time.Second) // what the first connection began has ended
+	b.ReportMetric(float64(runtime.NumGoroutine()-goroutines), "goroutines")
+	b.ReportMetric(float64(int64(liveHeap())-int64(memory)), "B")
+	b.ReportMetric(float64(infoNumber(b, servers[0], section, clients)-connections), "connections/master")
+	b.ReportMetric(float64(infoNumber(b, servers[0], "memory", scripts)-text), "B-scripts/master")
+	list, err := redis.String(servers[0].Do("CLIENT", "LIST"))
+	if err != nil {
+		b.Fatal(err)
+	}
+	b.Log(list)
+	before, cpu, start := infoNumber(b, servers[0], "stats", "total_commands_processed:"), processorTime(), time.Now()
+	for b.Loop() {
+		time.Sleep(30 * time.Second)
+	}
+	took := time.Since(start).Seconds()
+	b.ReportMetric(100*(processorTime()-cpu).Seconds()/took, "%core")
+	b.ReportMetric(float64(infoNumber(b, servers[0], "stats", "total_commands_processed:")-before)/took, "commands/s")
 }
 
 func liveHeap() uint64 {
