@@ -40,10 +40,18 @@ func BenchmarkHeldLeases(b *testing.B) {
 			}
 			took := time.Since(start).Seconds()
 			b.ReportMetric(100*(processorTime()-cpu).Seconds()/took, "%core")
-			b.ReportMetric(float64(infoNumber(b, servers[0], "commandstats", "cmdstat_evalsha:calls=")-calls)/took, "scripts and probes/s")
+			b.ReportMetric(float64(infoNumber(b, servers[0], "commandstats", "cmdstat_evalsha:calls=")-calls)/took, "scripts-and-probes/s")
 			b.ReportMetric(float64(memory)/float64(leases), "B/lease")
-			if n, err := servers[0].Do("DBSIZE"); err != nil || n != int64(leases) {
-				b.Errorf("%v leases are left (%v), want %d", n, err, leases)
+			keys := 0
+			for _, s := range servers {
+				n, err := redis.Int(s.Do("DBSIZE"))
+				if err != nil {
+					b.Error(err)
+				}
+				keys += n
+			}
+			if keys < 3*leases {
+				b.Errorf("%d keys are left, want those of %d leases on three masters at least", keys, leases)
 			}
 		})
 	}
@@ -62,10 +70,9 @@ func BenchmarkClient(b *testing.B) {
 	mu.Lock()
 	mu.Unlock()
 	time.Sleep(2 * time.Second) // what the first connection began has ended
-	b.ReportMetric(float64(runtime.NumGoroutine()-goroutines), "goroutines")
-	b.ReportMetric(float64(int64(liveHeap())-int64(memory)), "B")
-	b.ReportMetric(float64(infoNumber(b, servers[0], section, clients)-connections), "connections/master")
-	b.ReportMetric(float64(infoNumber(b, servers[0], "memory", scripts)-text), "B-scripts/master")
+	goroutines, memory = runtime.NumGoroutine()-goroutines, liveHeap()-memory
+	connections = infoNumber(b, servers[0], section, clients) - connections
+	text = infoNumber(b, servers[0], "memory", scripts) - text
 	list, err := redis.String(servers[0].Do("CLIENT", "LIST"))
 	if err != nil {
 		b.Fatal(err)
@@ -78,6 +85,10 @@ func BenchmarkClient(b *testing.B) {
 	took := time.Since(start).Seconds()
 	b.ReportMetric(100*(processorTime()-cpu).Seconds()/took, "%core")
 	b.ReportMetric(float64(infoNumber(b, servers[0], "stats", "total_commands_processed:")-before)/took, "commands/s")
+	b.ReportMetric(float64(goroutines), "goroutines")
+	b.ReportMetric(float64(memory), "B")
+	b.ReportMetric(float64(connections), "connections/master")
+	b.ReportMetric(float64(text), "B-scripts/master")
 }
 
 func liveHeap() uint64 {
