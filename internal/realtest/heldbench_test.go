@@ -67,7 +67,9 @@ func BenchmarkClient(b *testing.B) {
 	connections, text := infoNumber(b, servers[0], section, clients), infoNumber(b, servers[0], "memory", scripts)
 	c := openReal(b, servers, nil)
 	mu := c.Locker("one")
-	mu.Lock()
+	if !mu.TryLock() {
+		b.Fatal("a free lock was not acquired")
+	}
 	mu.Unlock()
 	time.Sleep(2 * time.Second) // what the first connection began has ended
 	goroutines, memory = runtime.NumGoroutine()-goroutines, liveHeap()-memory
