@@ -162,7 +162,7 @@ func TestASignalEndsTheWaitForTheLock(t *testing.T) {
 	if err := r.cmd.Process.Signal(syscall.SIGTERM); err != nil {
 		t.Fatal(err)
 	}
-	r.wantEnd(128+15, `why="held by another"`, `redlock: error: ended by a signal (terminated) while waiting for the lock "n"`)
+	r.wantEnd(128+15, "held by another", `redlock: error: ended by a signal (terminated) while waiting for the lock "n"`)
 }
 
 // realMasters starts five real masters.

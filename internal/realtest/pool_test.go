@@ -67,9 +67,9 @@ func TestTLS(t *testing.T) {
 		want string // in Ping's error; "" for none
 	}{
 		{name: "trusted", tls: &tls.Config{RootCAs: roots}},
-		{name: "not trusted", want: "certificate signed by unknown authority"},
+		{name: "not trusted", want: "its certificate is signed by an unknown authority"},
 		{name: "another name", tls: &tls.Config{RootCAs: roots, ServerName: "elsewhere"}, want: "not elsewhere"},
-		{name: "no TLS", want: "EOF",
+		{name: "no TLS", want: "it speaks TLS only",
 			edit: func(url string) string { return strings.Replace(url, "rediss", "redis", 1) }},
 		{name: "wrong password", tls: &tls.Config{RootCAs: roots}, want: "WRONGPASS",
 			edit: func(url string) string { return strings.Replace(url, "s3cr3t", "wr0ng", 1) }},

@@ -399,15 +399,23 @@ local function gone(client)
   return tonumber(redis.call('PUBSUB', 'NUMSUB', 'redlock:wake:' .. client)[2]) == 0
 end
 
--- Says of a client whether it is silent, unheard or live: see judge in batch.lua.
-local function stateOf(client)
+-- Members of the queue that were passed over are set aside: behind all others, in their order, until their next polls. The score of such a member
+-- is aside more. If the head was set aside, so were all others.
+local aside = 4000000000000000
+
+-- How long a client without a note is live after it has joined the queue, in µs: as long as a note lives beyond its use. Then it is silent, since a
+-- client that is unheard may keep others waiting until more slots are free. A client that may not write notes is given slots when it polls.
+local unnoted = 10000000
+
+-- Says of the client of a member with this score whether it is silent, unheard or live: see judge in batch.lua.
+local function stateOf(client, score)
   local note = redis.pcall('GET', 'redlock:waiter:' .. client)
   local till, far = string.match(type(note) == 'string' and note or '', '^(%d+) %d+ (%d+)$')
-  local late = micros() / 1000 - (till or 0)
-  if late <= 0 or client == id then
+  local late = till and micros() / 1000 - till
+  if client == id or late and late <= 0 or not till and micros() - score % aside <= unnoted then
     return 'live'
   end
-  return (not till or late <= tonumber(far)) and 'unheard' or 'silent'
+  return till and late <= tonumber(far) and 'unheard' or 'silent'
 end
 
 -- Notes that a claim may be in the way of the token that wishes its slot: see exchange.
@@ -451,10 +459,6 @@ local function exchange()
   end
 end
 
--- Members of the queue that were passed over are set aside: behind all others, in their order, until their next polls. The score of such a member
--- is aside more. If the head was set aside, so were all others.
-local aside = 4000000000000000
-
 -- It is assumed that a client that is unheard is stopped: one was found silent, or slots are free that nobody has released.
 local suspect
 
@@ -463,7 +467,7 @@ local suspect
 -- a client has ended that can be given slots is seen when it is told: see pass.
 local function ready(m, score, blocked)
   local client, token = string.match(m, '^(%S*) (%S+)')
-  local state = client and stateOf(client)
+  local state = client and stateOf(client, score)
   local ended = not client or blocked and gone(client)
   if not ended and (state == 'live' or state == 'unheard' and (blocked or not suspect)) then
     return true

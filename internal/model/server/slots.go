@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"maps"
+	"math"
 	"slices"
 	"strings"
 	"time"
@@ -310,16 +311,18 @@ func (t *turn) purge() bool {
 	return len(old) > 0
 }
 
-// is says how the client of a claim is, as far as its note tells.
-func (t *turn) is(client string) state {
+// unnoted is how long, in µs, a client without a note is live after it has joined the queue.
+const unnoted = 10e6
+
+// is says how the client of a claim with this score is, as far as its note tells.
+func (t *turn) is(client string, score float64) state {
 	n, noted := t.notes[client]
+	noted = noted && n.until.After(t.now)
 	late := t.micros/1000 - n.till
 	switch {
-	case client == t.id || noted && n.until.After(t.now) && late <= 0:
+	case client == t.id || noted && late <= 0 || !noted && t.micros-math.Mod(score, aside) <= unnoted:
 		return live
-	case !noted || !n.until.After(t.now):
-		return unheard
-	case late <= n.far:
+	case noted && late <= n.far:
 		return unheard
 	}
 	return silent
@@ -347,7 +350,7 @@ func (t *turn) exchange() {
 // free than it wants, and careful that a client that is unheard is passed over. If a client can be given slots, it is told of that, which shows whether it is gone.
 func (t *turn) ready(m member, blocked bool, careful *bool) bool {
 	r, ok := requestOf(m.name)
-	is := t.is(r.client)
+	is := t.is(r.client, m.score)
 	passes := is == live || is == unheard && (blocked || !*careful)
 	ended := !ok || !t.subscribed(r.client)
 	switch {
