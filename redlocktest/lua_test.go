@@ -19,6 +19,7 @@ import (
 
 	"github.com/redlock-go/redlock"
 	"github.com/redlock-go/redlock/internal/bubbletest"
+	"github.com/redlock-go/redlock/internal/farexpiry"
 	"github.com/redlock-go/redlock/internal/incarnation"
 	"github.com/redlock-go/redlock/internal/wire"
 )
@@ -236,6 +237,9 @@ func TestAnInterpreterRepliesAsMiniredis(t *testing.T) {
 		"return string.match('aba', 'a', 2)", "return string.match('ab')", "return ('x=1'):match('=(.*)')", "return string.match({}, 'a')", "return {unpack({1, 2, 3})}",
 		"return math.max(1, 2, 3) + math.floor(2.7)", "return table.concat({'a', 'b'}, ',')", "local function f() return f() end; return 1",
 	} {
+		if farexpiry.Needed && text == "return -1e15" {
+			continue // miniredis cuts it to 32 bits
+		}
 		script, err := compile(text)
 		if err != nil {
 			t.Fatal(err)
