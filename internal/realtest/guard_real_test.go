@@ -194,7 +194,7 @@ var forgettings = []forgetting{
 	}, keptKey: true, why: absent},
 	{name: "a record from the future", forget: func(t *testing.T, s *redisserver.Server, _ *proxy.Proxy) {
 		run, _, _ := strings.Cut(record(t, s), " ")
-		do(t, s, "SET", incarnation.Key, run+" 9007199254740991 0")
+		do(t, s, "SET", incarnation.Key, run+" 9007199254740991 0 0 -")
 	}, keptKey: true, why: "its clock was set back"},
 }
 

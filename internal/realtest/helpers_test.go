@@ -28,7 +28,8 @@ func openAs(t *testing.T, servers []*redisserver.Server, rules ...any) *redlock.
 		urls = append(urls, "redis://shop:s3cr3t@"+s.Addr())
 	}
 	c := open(t, busy(), urls...)
-	if err := c.Ping(t.Context()); err != nil {
+	// All are connected. A user without rights on the prefix of the Client, which is empty, may have rights on names.
+	if err := c.Ping(t.Context()); err != nil && !errors.Is(err, redlock.ErrDenied) {
 		t.Fatal(err)
 	}
 	return c
@@ -209,27 +210,6 @@ func wantEmpty(tb testing.TB, servers []*redisserver.Server) {
 func calls(tb testing.TB, s *redisserver.Server, command string) int {
 	tb.Helper()
 	return infoNumber(tb, s, "commandstats", "cmdstat_"+command+":calls=")
-}
-
-// successes returns how many calls of a command a server has answered without an error.
-func successes(tb testing.TB, s *redisserver.Server, command string) int {
-	tb.Helper()
-	info, err := redis.String(s.Do("INFO", "commandstats"))
-	if err != nil {
-		tb.Fatal(err)
-	}
-	_, line, found := strings.Cut(info, "cmdstat_"+command+":")
-	line, _, _ = strings.Cut(line, "\r\n")
-	number := func(name string) int {
-		_, rest, _ := strings.Cut(","+line, ","+name+"=")
-		digits, _, _ := strings.Cut(rest, ",")
-		n, err := strconv.Atoi(digits)
-		if found && err != nil {
-			tb.Fatalf("the server's statistics of %s are %q", command, line)
-		}
-		return n
-	}
-	return number("calls") - number("failed_calls")
 }
 
 // connections returns how many connections a server has, including that of the test.

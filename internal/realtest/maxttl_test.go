@@ -1,14 +1,12 @@
 package realtest_test
 
 import (
-	"fmt"
 	"log/slog"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/redlock-go/redlock"
-	"github.com/redlock-go/redlock/internal/incarnation"
 	"github.com/redlock-go/redlock/internal/locktest"
 	"github.com/redlock-go/redlock/internal/redisserver"
 )
@@ -103,22 +101,5 @@ func TestALargerMaxTTLReachesEveryClient(t *testing.T) {
 	}
 	if strings.Contains(own.String(), line) {
 		t.Errorf("the client with the larger MaxTTL logs:\n%s", own.String())
-	}
-}
-
-func TestARecordWithoutAMaxTTLIsRaised(t *testing.T) {
-	t.Parallel()
-	servers := redisserver.AdoptedTB(t, 1)
-	run, _, _ := strings.Cut(record(t, servers[0]), " ")
-	old := fmt.Sprintf("%s %d 0", run, time.Now().Add(-time.Hour).UnixMicro())
-	do(t, servers[0], "SET", incarnation.Key, old)
-	opts := locktest.Lasting(5 * time.Second)
-	opts.NodeTimeout = 2 * time.Second // the only attempt has to succeed
-	c := openReal(t, servers, opts)
-	if err := c.Locker("a").TryLockContext(t.Context()); err != nil {
-		t.Errorf("TryLockContext = %v, want the lock: the memory is an hour old", err)
-	}
-	if got := record(t, servers[0]); got != old+" 5000" {
-		t.Errorf("the record is %q, want %q", got, old+" 5000")
 	}
 }
