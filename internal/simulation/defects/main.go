@@ -78,7 +78,7 @@ var targets = []target{
 	{defect: "part-of-a-set", profile: "names", seeds: 20},
 	{defect: "aim-overwrites", profile: "permits", seeds: 20},
 	{defect: "slots-added-up", profile: "permits", seeds: 20},
-	{defect: "aim-forgets-nothing", profile: "permits", seeds: 100},
+	{defect: "aim-forgets-nothing", profile: "permits", seeds: 300},
 	{defect: "ping-unanswered", test: "TestAGrantCountsFromTheLastPingThatWasAnswered", in: "./internal/master"},
 	{defect: "record-time-unchecked", test: "TestAGrantCountsOnlyIfTheMemoryIsUnchanged", in: "./internal/master"},
 	{defect: "run-unchecked", test: "TestAGrantCountsOnlyIfTheMemoryIsUnchanged", in: "./internal/master"},
