@@ -338,6 +338,7 @@ func vote(t *testing.T, m *Master) wire.Answer {
 		return wire.Answer{Err: err}
 	}
 	time.Sleep(2 * time.Second)
+	synctest.Wait() // what the hooks of the servers wrote can be read without a mutex
 	if len(got.get()) != 1 {
 		t.Fatalf("a SET was answered %v, want once", got.get())
 	}
