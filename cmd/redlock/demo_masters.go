@@ -69,10 +69,7 @@ func startEmbedded(ctx context.Context) (*demoMasters, error) {
 // useServers uses servers that belong to somebody: it neither stops nor adopts them. The workers reach the victim
 // through a relay in this process, which is cut.
 func useServers(ctx context.Context, given []master) (*demoMasters, error) {
-	m := &demoMasters{kind: "given", fate: "is cut off", urls: rawURLs(given)}
-	for _, one := range given {
-		m.names = append(m.names, one.Address())
-	}
+	m := &demoMasters{kind: "given", fate: "is cut off", urls: rawURLs(given), names: addresses(given)}
 	if len(given) < 3 {
 		return m, nil
 	}
@@ -105,7 +102,7 @@ func relay(ctx context.Context, to master) (address string, cut func(), err erro
 // pass copies between near and the master, both ways, until either side or ctx ends.
 func pass(ctx context.Context, near net.Conn, to master) {
 	defer near.Close()
-	far, err := to.Connect(ctx, to.config)
+	far, err := to.Connect(ctx)
 	if err != nil {
 		return
 	}

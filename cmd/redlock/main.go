@@ -40,6 +40,10 @@ const (
 )
 
 func main() {
+	if len(os.Args) == 2 && os.Args[1] == superviseCommandName {
+		superviseProcesses()
+		return
+	}
 	if len(os.Args) > 1 && os.Args[1] == runCommandName {
 		// `redlock run` handles its signals itself: it passes them on to its command.
 		os.Exit(run(context.Background(), os.Args, os.Stdin, os.Stdout, os.Stderr))
@@ -55,7 +59,10 @@ func main() {
 func run(ctx context.Context, args []string, in io.Reader, out, errOut io.Writer) int {
 	args, command := cutCommand(args)
 	if len(command) > 0 && command[len(command)-1] == completionFlag {
-		return exitOK // a shell asks how to complete the arguments of the command, which must not run
+		if onlyErrorsShow(out, errOut) {
+			return exitUsage // it would be printed into the line that somebody types
+		}
+		return report(ctx, errCompletion, errOut)
 	}
 	err := rootCommand(in, out, errOut, command).Run(ctx, args)
 	return report(ctx, err, errOut)
@@ -63,6 +70,23 @@ func run(ctx context.Context, args []string, in io.Reader, out, errOut io.Writer
 
 // completionFlag is what the cli package's completion scripts append to a command line.
 const completionFlag = "--generate-shell-completion"
+
+// errCompletion is the error of a COMMAND whose last argument is completionFlag. Probably, a shell asks how to complete the arguments of
+// COMMAND, which then must not run: redlock does not know how.
+var errCompletion = usageErrorf("%s as the last argument of COMMAND is what a shell adds to complete a command line, so COMMAND was not run", completionFlag)
+
+// onlyErrorsShow reports whether errors are printed to a terminal and the output is not, as when a shell asks how to complete a line.
+func onlyErrorsShow(out, errOut io.Writer) bool {
+	shows := func(w io.Writer) bool {
+		f, isFile := w.(*os.File)
+		if !isFile {
+			return false
+		}
+		_, columns := terminalSize(f)
+		return columns > 0
+	}
+	return shows(errOut) && !shows(out)
+}
 
 // rootCommand returns the command tree. Each subcommand has a file of its own name. command
 // is what cutCommand has cut off.
@@ -76,8 +100,14 @@ func rootCommand(in io.Reader, out, errOut io.Writer, command []string) *cli.Com
 		Commands: []*cli.Command{runCommand(command), statusCommand(), breakCommand(), doctorCommand(), verifyCommand(), demoCommand(), demoWorkerCommand(), verifierCommand(), helpCommand()},
 		Version:  version(),
 
-		EnableShellCompletion:           true,
-		ConfigureShellCompletionCommand: func(c *cli.Command) { c.Hidden, c.Usage = false, "print a script that makes a shell complete" },
+		EnableShellCompletion: true,
+		ConfigureShellCompletionCommand: func(c *cli.Command) {
+			c.Hidden, c.Usage = false, "print a script that makes a shell complete"
+			c.OnUsageError = onUsageError
+			for _, shell := range c.Commands {
+				shell.OnUsageError = onUsageError
+			}
+		},
 
 		Reader:       in,
 		Writer:       out,

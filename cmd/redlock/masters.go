@@ -9,7 +9,9 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"net"
 	"os"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -53,13 +55,15 @@ const mastersHelp = `
 Masters are redis://, rediss:// (TLS) or unix:// URLs, or host:port. Without
 --masters they are taken from $` + mastersEnv + `. Either can be @FILE, a file
 with one URL on each line. Put passwords into the variable or the file:
-others can see the arguments of processes.`
+others can see the arguments of processes. Files of URLs and certificates are
+read again at each new connection, so they can be replaced meanwhile.`
 
 // A master is one entry of --masters. Printing it shows its address only.
 type master struct {
 	masterurl.URL
-	raw    string      // as given, with the password: for redlock.Open, never printed
-	config *tls.Config // for rediss; nil for the defaults
+	raw    string        // as given, with the password: for redlock.Open, never printed
+	config *tls.Config   // for rediss; nil for the defaults
+	given  *mastersGiven // where all of this was read
 }
 
 // mastersOf returns the masters of --masters, else those of $REDLOCK_MASTERS, else nil.
@@ -75,7 +79,25 @@ func mastersOf(cmd *cli.Command) ([]master, error) {
 
 // mastersIn returns the masters of a list, or of the file that it names.
 func mastersIn(cmd *cli.Command, source, list string) ([]master, error) {
-	if name, isFile := strings.CutPrefix(strings.TrimSpace(list), "@"); isFile {
+	g := &mastersGiven{
+		Source: source, List: list,
+		CA: cmd.String("ca"), Cert: cmd.String("cert"), Key: cmd.String("key"), Insecure: cmd.Bool("insecure"),
+	}
+	return g.read()
+}
+
+// A mastersGiven is where masters and the settings of TLS are read: a list or a file, and the files of certificates. It is immutable.
+// A supervisor gets it as JSON.
+type mastersGiven struct {
+	Source, List  string
+	CA, Cert, Key string
+	Insecure      bool
+}
+
+// read returns the masters.
+func (g *mastersGiven) read() ([]master, error) {
+	source, list := g.Source, g.List
+	if name, isFile := g.file(); isFile {
 		if strings.Contains(name, "://") {
 			return nil, usageErrorf("%s: a URL is not the name of a file: leave the @ out", source)
 		}
@@ -92,19 +114,69 @@ func mastersIn(cmd *cli.Command, source, list string) ([]master, error) {
 	if err != nil {
 		return nil, err
 	}
-	config, err := tlsOf(cmd)
-	if err != nil || config == nil {
-		return masters, err
+	config, err := g.tls()
+	if err != nil {
+		return nil, err
 	}
 	encrypted := false
 	for i := range masters {
-		masters[i].config = config
+		masters[i].config, masters[i].given = config, g
 		encrypted = encrypted || masters[i].TLS()
 	}
-	if !encrypted {
+	if config != nil && !encrypted {
 		return nil, usageErrorf("--ca, --cert, --key and --insecure are for rediss:// URLs, and no master has one")
 	}
 	return masters, nil
+}
+
+// file returns the name of the file with the URLs, if there is one.
+func (g *mastersGiven) file() (name string, isFile bool) {
+	return strings.CutPrefix(strings.TrimSpace(g.List), "@")
+}
+
+// rereadable reports whether there are files to be read, and all of them can be read again. A pipe, such as <(command) of a shell, cannot.
+func (g *mastersGiven) rereadable() bool {
+	names := []string{g.CA, g.Cert, g.Key}
+	if name, isFile := g.file(); isFile {
+		names = append(names, name)
+	}
+	names = slices.DeleteFunc(names, func(name string) bool { return name == "" })
+	for _, name := range names {
+		if info, err := os.Stat(name); err != nil || !info.Mode().IsRegular() {
+			return false
+		}
+	}
+	return len(names) > 0
+}
+
+// now returns the master with the password and the certificates that its files have at present: a process may outlive them. If the files
+// cannot be read, or do not have the master any more, it returns m: somebody may be writing them just now.
+func (m master) now() master {
+	if m.given == nil || !m.given.rereadable() {
+		return m
+	}
+	masters, err := m.given.read()
+	if err != nil {
+		return m
+	}
+	for _, fresh := range masters {
+		if fresh.Address() == m.Address() && fresh.Database() == m.Database() && fresh.TLS() == m.TLS() {
+			return fresh
+		}
+	}
+	return m
+}
+
+// Dial dials the master as it is now.
+func (m master) Dial(ctx context.Context, options ...redis.DialOption) (redis.Conn, error) {
+	m = m.now()
+	return m.URL.Dial(ctx, m.config, options...)
+}
+
+// Connect connects to the master as it is now.
+func (m master) Connect(ctx context.Context) (net.Conn, error) {
+	m = m.now()
+	return m.URL.Connect(ctx, m.config)
 }
 
 // byteOrderMark is what some editors write at the beginning of a file.
@@ -140,13 +212,13 @@ func mastersFile(name string) (string, error) {
 	return strings.Join(urls, ","), nil
 }
 
-// tlsOf returns the settings of TLS that the flags ask for, or nil for the defaults.
-func tlsOf(cmd *cli.Command) (*tls.Config, error) {
-	ca, cert, key := cmd.String("ca"), cmd.String("cert"), cmd.String("key")
-	if ca == "" && cert == "" && key == "" && !cmd.Bool("insecure") {
+// tls returns the settings of TLS that the flags ask for, or nil for the defaults.
+func (g *mastersGiven) tls() (*tls.Config, error) {
+	ca, cert, key := g.CA, g.Cert, g.Key
+	if ca == "" && cert == "" && key == "" && !g.Insecure {
 		return nil, nil
 	}
-	config := &tls.Config{InsecureSkipVerify: cmd.Bool("insecure")}
+	config := &tls.Config{InsecureSkipVerify: g.Insecure}
 	if ca != "" {
 		text, err := os.ReadFile(ca)
 		if err != nil {
@@ -204,6 +276,27 @@ func atOnce(masters []master, f func(i int, m master)) {
 	wg.Wait()
 }
 
+// pools returns pools for redlock.New that dial the masters as they are at the time.
+func pools(masters []master) []*redis.Pool {
+	all := make([]*redis.Pool, len(masters))
+	for i, m := range masters {
+		all[i] = &redis.Pool{
+			DialContext: func(ctx context.Context) (redis.Conn, error) { return m.Dial(ctx) },
+			MaxIdle:     2,
+		}
+	}
+	return all
+}
+
+// addresses returns what errors call the masters.
+func addresses(masters []master) []string {
+	names := make([]string, len(masters))
+	for i, m := range masters {
+		names[i] = m.Address()
+	}
+	return names
+}
+
 // rawURLs returns what redlock.Open takes.
 func rawURLs(masters []master) []string {
 	raw := make([]string, len(masters))
@@ -219,7 +312,7 @@ func rawURLs(masters []master) []string {
 func (m master) dial(ctx context.Context, patience time.Duration) (redis.Conn, error) {
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
-	conn, err := m.Dial(ctx, m.config, redis.DialReadTimeout(patience), redis.DialWriteTimeout(patience))
+	conn, err := m.Dial(ctx, redis.DialReadTimeout(patience), redis.DialWriteTimeout(patience))
 	if err != nil {
 		return nil, err
 	}

@@ -9,6 +9,7 @@ import (
 	"log/slog"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"slices"
 	"strings"
 	"time"
@@ -81,8 +82,10 @@ be renewed, COMMAND gets SIGTERM a fifth of the TTL before the lease ends (2s
 of 10s), and SIGKILL when it ends. So do the processes that COMMAND has
 started and that are still in its process group. If redlock itself was
 stopped, it kills COMMAND as soon as it continues, for example by fg after a
-long Ctrl-Z. On Linux and FreeBSD COMMAND is also killed if redlock is
-killed.
+long Ctrl-Z. If redlock is killed, a second process of it, "redlock
+supervise", kills COMMAND and the processes of its group. It does not reach
+a process that has made a group or a session of its own, and it cannot act
+if it was killed together with redlock.
 
 --at-least keeps the lock for this long after it was acquired, even if
 COMMAND has ended or failed. A signal ends it early. Use it for jobs that
@@ -108,10 +111,14 @@ have to wait for MaxTTL and 2s. So it needs --raise-max-ttl. Raise it while
 all masters are up: if one is down, masters that were restarted within the
 new MaxTTL may not vote until it has passed.
 
-INT, TERM, QUIT and HUP are passed on to COMMAND and its process group, USR1
-and USR2 to COMMAND alone. During the wait for the lock these signals end
-the wait. When COMMAND ends, redlock does not wait for processes that
-COMMAND left in the background. They run without the lock.
+TERM, HUP, USR1 and USR2 are passed on to COMMAND alone, as from systemd or
+docker, so that a server can end its workers in order; INT and QUIT to
+COMMAND and its process group, as from a terminal. When COMMAND has ended
+after INT, TERM or QUIT, or because of another of these signals, processes
+that are left in its group get SIGTERM, and SIGKILL a fifth of the TTL later.
+The lock is held until they have ended. During the wait for the lock these
+signals end the wait. When COMMAND ends by itself, redlock does not wait for
+processes that COMMAND left in the background. They run without the lock.
 
 On Windows redlock cannot ask COMMAND to end. It kills COMMAND where it would
 send SIGTERM, and does not reach the processes that COMMAND has started.
@@ -287,11 +294,11 @@ func runLocked(ctx context.Context, cfg runConfig, errOut io.Writer) error {
 	if err := wait.checkMaxTTL(ctx, in); err != nil {
 		return err
 	}
-	client, err := redlock.Open(rawURLs(cfg.masters), &redlock.Options{
+	client, err := redlock.New(pools(cfg.masters), &redlock.Options{
 		// The lock is held until the command ends, however long that takes.
 		LockOptions: redlock.LockOptions{TTL: cfg.ttl, MaxHold: -1, Fencing: true},
 		Owner:       cfg.owner,
-		TLSConfig:   cfg.masters[0].config, // all have the same
+		Names:       addresses(cfg.masters),
 		MaxTTL:      cfg.maxTTL,
 		NodeTimeout: cfg.node,
 		DialTimeout: runDialTimeout,
@@ -361,6 +368,9 @@ func (cfg runConfig) prepare() (*exec.Cmd, error) {
 	cmd := exec.Command(cfg.command[0], cfg.command[1:]...)
 	if errors.Is(cmd.Err, exec.ErrDot) {
 		cmd.Err = nil // a PATH with a relative directory is the user's choice, as in a shell
+		if !strings.ContainsRune(cmd.Path, filepath.Separator) {
+			cmd.Path = "." + string(filepath.Separator) + cmd.Path // else LookPath would look through PATH again
+		}
 	}
 	if cmd.Err == nil {
 		_, cmd.Err = exec.LookPath(cmd.Path) // exec.Command does not check a path with slashes

@@ -36,8 +36,9 @@ type job struct {
 	late  bool      // it was asked to end, because it has run for max
 	kill  time.Time // if late: when it is killed
 
-	asked  bool // the command was asked to end, because the lease cannot be renewed, or because it is late
-	killed bool // the command was killed, because the lease has ended
+	passed os.Signal // the last signal that was passed on, or nil
+	asked  bool      // the command was asked to end, because the lease cannot be renewed, or because it is late
+	killed bool      // the command was killed, because the lease has ended
 }
 
 // A change is what happened to a command. If it has not ended, its terminal has stopped it.
@@ -54,14 +55,24 @@ func (j *job) run(cmd *exec.Cmd) (status int, err error) {
 		return 0, nil
 	}
 	j.began = time.Now()
-	p, err := startProcess(cmd)
+	p, err := startProcess(cmd, func(err error) {
+		j.log.Warn("redlock: if redlock is killed, processes of the command may go on without the lease", "name", j.name, "err", err)
+	})
 	if err != nil {
 		return 0, err
 	}
 	defer p.free()
 	status = j.watch(p)
-	if j.asked {
-		j.sweep(p)
+	switch {
+	case j.asked:
+		end := j.lease.Until() // if the lease is renewed after all, the processes still have only the time until its first end
+		if j.late {
+			end = j.kill
+		}
+		j.sweep(p, end)
+	case j.passed != nil && asksToEnd(j.passed, status) && p.leftovers():
+		p.terminate()
+		j.sweep(p, time.Now().Add(j.grace))
 	}
 	return status, nil
 }
@@ -96,6 +107,7 @@ func (j *job) watch(p *process) (status int) {
 		// returns any of them.
 		check.Reset(j.guard(p))
 		if signal != nil {
+			j.passed = signal
 			p.pass(signal)
 		}
 		if stopped && !j.killed {
@@ -156,15 +168,9 @@ func (j *job) limit(p *process) time.Duration {
 	}
 }
 
-// sweep waits until the processes that the command has left behind end, and kills them when the
-// lease ends. A shell that gets SIGTERM does not wait for the processes that it has started.
-func (j *job) sweep(p *process) {
-	// If the lease is renewed after all, the processes still have only the time until its
-	// first end.
-	end := j.lease.Until()
-	if j.late {
-		end = j.kill
-	}
+// sweep waits until the processes that the command has left behind end, and kills them at end, or when the lease ends. A shell that gets
+// SIGTERM does not wait for the processes that it has started.
+func (j *job) sweep(p *process, end time.Time) {
 	for p.leftovers() {
 		if j.lease.Err() != nil || !time.Now().Before(end) {
 			p.kill()

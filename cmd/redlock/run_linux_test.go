@@ -7,6 +7,7 @@ import (
 	"os"
 	"os/exec"
 	"os/signal"
+	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
@@ -27,6 +28,42 @@ func TestTheCommandIsKilledWhenRedlockIsKilled(t *testing.T) {
 	if _, rest := r.end(); rest != "" { // the output ends when every process that could write has ended
 		t.Errorf("the command said %q, want it killed without a word", rest)
 	}
+}
+
+// A service manager, or pkill, sends signals to all processes.
+func TestASupervisorIgnoresSignalsThatAskItToEnd(t *testing.T) {
+	t.Parallel()
+	_, masters := embedMasters(t, 3)
+	r := startRun(t, masters, nil, "family")
+	r.expect("ready")
+	supervisors, err := childrenOf(r.cmd.Process.Pid, superviseCommandName)
+	if err != nil || len(supervisors) != 1 {
+		t.Fatalf("the supervisors are %v, %v, want one", supervisors, err)
+	}
+	for _, s := range []syscall.Signal{syscall.SIGTERM, syscall.SIGINT, syscall.SIGHUP, syscall.SIGQUIT, syscall.SIGUSR1, syscall.SIGTSTP} {
+		syscall.Kill(supervisors[0], s)
+	}
+	r.cmd.Process.Kill()
+	if _, rest := r.end(); rest != "" {
+		t.Errorf("a process of the command said %q, want it killed without a word", rest)
+	}
+}
+
+// childrenOf returns the children of a process whose last argument is last.
+func childrenOf(parent int, last string) (pids []int, err error) {
+	stats, err := filepath.Glob("/proc/[0-9]*/status")
+	for _, name := range stats {
+		status, _ := os.ReadFile(name) // it may have ended
+		if !strings.Contains(string(status), fmt.Sprintf("\nPPid:\t%d\n", parent)) {
+			continue
+		}
+		dir := filepath.Dir(name)
+		args, _ := os.ReadFile(filepath.Join(dir, "cmdline"))
+		if pid, notPid := strconv.Atoi(filepath.Base(dir)); notPid == nil && strings.HasSuffix(string(args), "\x00"+last+"\x00") {
+			pids = append(pids, pid)
+		}
+	}
+	return pids, err
 }
 
 // The first process of a container gets the processes that others have left behind as children. The end of a run does not wait for

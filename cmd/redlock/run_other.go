@@ -37,7 +37,7 @@ type process struct {
 	cmd     *exec.Cmd
 }
 
-func startProcess(cmd *exec.Cmd) (*process, error) {
+func startProcess(cmd *exec.Cmd, _ func(error)) (*process, error) {
 	if err := cmd.Start(); err != nil {
 		return nil, err
 	}
@@ -55,6 +55,9 @@ func (p *process) pass(s os.Signal) {
 		p.kill()
 	}
 }
+
+// asksToEnd returns false: no process of the command can be reached when it has ended.
+func asksToEnd(os.Signal, int) bool { return false }
 
 func (p *process) terminate() { p.kill() }
 

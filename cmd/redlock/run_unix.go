@@ -53,14 +53,19 @@ func shortOfResources(err error) bool {
 // with all processes that it has started, and no others: redlock's own group belongs to its
 // caller, and contains a whole pipeline of a shell. See terminal for what else this requires.
 type process struct {
-	changes chan change
-	pid     int       // of the command, and of its group
-	tty     *terminal // nil if there is none
+	changes    chan change
+	pid        int         // of the command, and of its group
+	tty        *terminal   // nil if there is none
+	supervisor *supervisor // kills the group if this process is killed; nil if it could not be started
 }
 
-// startProcess starts cmd.
-func startProcess(cmd *exec.Cmd) (*process, error) {
+// startProcess starts cmd, and before it the supervisor, for which it does not wait. If there can be no supervisor, unsupervised is called.
+func startProcess(cmd *exec.Cmd, unsupervised func(error)) (*process, error) {
 	p := &process{changes: make(chan change), tty: openTerminal()}
+	var err error
+	if p.supervisor, err = startSupervisor(); err != nil {
+		unsupervised(err)
+	}
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	p.tty.prepare(cmd.SysProcAttr)
 	dieWithUs(cmd.SysProcAttr)
@@ -70,8 +75,13 @@ func startProcess(cmd *exec.Cmd) (*process, error) {
 		// *thread* that has started it ends, and the Go runtime may end idle threads.
 		runtime.LockOSThread()
 		err := cmd.Start()
+		if errors.Is(err, syscall.ENOEXEC) {
+			cmd = scriptOf(cmd)
+			err = cmd.Start()
+		}
 		if err == nil {
 			p.pid = cmd.Process.Pid
+			p.supervisor.tell(order{Add: -p.pid})
 		}
 		started <- err
 		if err == nil {
@@ -83,6 +93,15 @@ func startProcess(cmd *exec.Cmd) (*process, error) {
 		return nil, err
 	}
 	return p, nil
+}
+
+// scriptOf returns the command that runs a file that the system cannot execute, such as a script that does not begin with #!. As with
+// execvp(3), by which cron, timeout, nohup and flock run commands, it is a script of sh.
+func scriptOf(cmd *exec.Cmd) *exec.Cmd {
+	return &exec.Cmd{
+		Path: "/bin/sh", Args: append([]string{"sh", cmd.Path}, cmd.Args[1:]...), Env: cmd.Env,
+		Stdin: cmd.Stdin, Stdout: cmd.Stdout, Stderr: cmd.Stderr, SysProcAttr: cmd.SysProcAttr,
+	}
 }
 
 // adopts says that this process gets the processes that others have left behind as children: it is the first one of a container.
@@ -138,15 +157,26 @@ func (p *process) signalGroup(s syscall.Signal) error {
 	return err
 }
 
-// pass passes a signal on. Signals that ask a process to end go to the whole group, as a terminal
-// sends them. USR1 and USR2 go to the command alone: they would kill processes that do not handle
-// them.
+// pass passes a signal on. INT and QUIT go to the whole group, as a terminal sends them. The others go to the command alone, as from
+// systemd, docker or tini: a server that is asked to end in order, or to read its settings again, manages its processes itself, and they
+// may not expect the signal. A shell without a trap ends at once and leaves its processes: see asksToEnd.
 func (p *process) pass(s os.Signal) {
 	switch sig := s.(syscall.Signal); sig {
-	case syscall.SIGUSR1, syscall.SIGUSR2:
-		syscall.Kill(p.pid, sig)
-	default:
+	case syscall.SIGINT, syscall.SIGQUIT:
 		p.signalGroup(sig)
+	default:
+		syscall.Kill(p.pid, sig)
+	}
+}
+
+// asksToEnd reports whether a command that ended with a status did so because of s, which was passed on. Then the processes of its group
+// that are left are asked to end, too.
+func asksToEnd(s os.Signal, status int) bool {
+	switch sig := s.(syscall.Signal); sig {
+	case syscall.SIGINT, syscall.SIGQUIT, syscall.SIGTERM:
+		return true
+	default:
+		return status == exitSignal+int(sig)
 	}
 }
 
@@ -191,5 +221,8 @@ func (p *process) resume() {
 	p.signalGroup(syscall.SIGCONT)
 }
 
-// free puts redlock back in the foreground.
-func (p *process) free() { p.tty.close(p.pid) }
+// free ends the supervisor, and puts redlock back in the foreground.
+func (p *process) free() {
+	p.supervisor.end()
+	p.tty.close(p.pid)
+}

@@ -32,9 +32,9 @@ at a time, fences must rise, and the holder of a lease that is lost must be
 told. The record is a file that you can check with a program of your own.
 
 It is made for masters in use. It stops no server and changes no setting. It
-uses keys with a random prefix and deletes them at the end. What remains are
-the keys redlock:waiter:* of its processes, for an hour at most, and the
-record of a master that was new. It takes at most 150 locks a second. It does
+uses keys with a random prefix and deletes them at the end, also if it is
+killed. What remains are keys redlock:waiter:* of processes that were killed,
+for seconds, and the record of a master that was new. It takes at most 150 locks a second. It does
 not raise the masters' MaxTTL, so all of them must answer when it begins.
 
 Six processes lock: two that queue, two that are woken (their leases are not
@@ -152,6 +152,11 @@ func verify(ctx context.Context, masters []master, length time.Duration, file st
 	defer r.file.Close()
 	r.log = history.NewRecorder(r.file)
 	fmt.Fprintf(out, "%s, %d processes, TTL %v, for %v\nhistory: %s\n\n", plural(len(masters), "master"), len(verifyKinds)*verifyEach, ttl, length, r.file.Name())
+	if r.supervisor, err = startSupervisor(); err != nil {
+		return fmt.Errorf("starting the process that ends the others if this one is killed: %w", err)
+	}
+	defer r.supervisor.end()
+	r.supervisor.tell(order{Leave: &verifyKeys{masters[0].given, r.prefix}})
 	err = r.run(ctx, length)
 	left := r.cleanUp()
 	if err != nil {
@@ -204,6 +209,8 @@ type verification struct {
 	history *history.History // immutable
 	file    *os.File
 	log     *history.Recorder // writes to file
+
+	supervisor *supervisor // immutable; kills the processes, and deletes the keys, if this process is killed
 
 	clients []*verifyClient
 	errs    chan error    // of clients that ended by themselves
@@ -309,14 +316,16 @@ func (r *verification) run(ctx context.Context, length time.Duration) error {
 }
 
 // cleanUp deletes the keys of the run on all masters.
-func (r *verification) cleanUp() error {
+func (r *verification) cleanUp() error { return deleteVerifyKeys(r.masters, r.prefix) }
+
+func deleteVerifyKeys(masters []master, prefix string) error {
 	var keys []any
 	for _, name := range verifyNames {
-		key := r.prefix + name
+		key := prefix + name
 		keys = append(keys, key, "redlock:fence:"+key, "redlock:queue:"+key, "redlock:rqueue:"+key, "redlock:intent:"+key, "redlock:readers:"+key)
 	}
-	failed := make([]error, len(r.masters))
-	atOnce(r.masters, func(i int, m master) {
+	failed := make([]error, len(masters))
+	atOnce(masters, func(i int, m master) {
 		conn, err := m.dial(context.Background(), dialTimeout)
 		if err == nil {
 			defer conn.Close()
@@ -327,4 +336,17 @@ func (r *verification) cleanUp() error {
 		}
 	})
 	return errors.Join(failed...)
+}
+
+// verifyKeys are the keys of a run, and where its masters are given.
+type verifyKeys struct {
+	Masters *mastersGiven
+	Prefix  string
+}
+
+// delete deletes them, as far as possible.
+func (k *verifyKeys) delete() {
+	if masters, err := k.Masters.read(); err == nil {
+		deleteVerifyKeys(masters, k.Prefix)
+	}
 }

@@ -80,6 +80,7 @@ func (c *verifyClient) start() error {
 	if err := p.cmd.Start(); err != nil {
 		return err
 	}
+	c.of.supervisor.tell(order{Add: p.cmd.Process.Pid})
 	c.mu.Lock()
 	c.proc, c.meant = p, false
 	c.mu.Unlock()
@@ -111,6 +112,7 @@ func (c *verifyClient) follow(p *verifyProcess, out io.Reader) {
 		c.of.history.Add(r)
 		c.of.log.Write(r)
 	}, func(line string) { broken = fmt.Errorf("it wrote %q, which is no record", line) })
+	c.of.supervisor.tell(order{Drop: p.cmd.Process.Pid}) // before Wait, since after it another process may have the number
 	err = errors.Join(err, broken, p.cmd.Wait())
 	c.mu.Lock()
 	defer c.mu.Unlock()

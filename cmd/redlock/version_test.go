@@ -40,10 +40,11 @@ func TestCompletionRunsNothing(t *testing.T) {
 	t.Parallel()
 	_, masters := embedMasters(t, 1)
 	file := filepath.Join(t.TempDir(), "made")
-	out, errOut := runCommandLine(t, exitOK, "", "run", "--masters", masters, "n", "--", "touch", file, completionFlag)
-	if _, err := os.Stat(file); err == nil || out+errOut != "" {
-		t.Errorf("completion has run the command, or printed %q", out+errOut)
+	out, errOut := runCommandLine(t, exitUsage, "", "run", "--masters", masters, "n", "--", "touch", file, completionFlag)
+	if _, err := os.Stat(file); err == nil || out != "" {
+		t.Errorf("completion has run the command, or printed %q", out)
 	}
+	want(t, errOut, completionFlag, "COMMAND was not run") // somebody may have meant the argument
 	out, _ = runCommandLine(t, exitOK, "", "completion", "bash")
 	want(t, out, "redlock", completionFlag)
 }

@@ -162,6 +162,29 @@ func TestAKeyThatIsNotALockIsToldFromOneThatIsHeld(t *testing.T) {
 	}
 }
 
+// Another library's lock may be of another type, as the hash of Redisson is. It expires, so it is waited for.
+func TestAKeyOfAnotherTypeThatExpiresCountsAsHeld(t *testing.T) {
+	bubble(t, 3, func(t *testing.T, ms *redlocktest.Masters) {
+		l := connected(t, ms, nil).Locker("a")
+		for i := range 3 {
+			conn := ms.Pools()[i].Get()
+			_, err := conn.Do("HSET", "a", "java:47", 1)
+			if err == nil {
+				_, err = conn.Do("PEXPIRE", "a", 3000)
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+			conn.Close()
+		}
+		if err := l.TryLockContext(t.Context()); !errors.Is(err, redlock.ErrHeld) || errors.Is(err, redlock.ErrNotALock) {
+			t.Errorf("TryLockContext = %v, want ErrHeld", err)
+		}
+		l.Lock()
+		l.Unlock()
+	})
+}
+
 // The first error of TryLockContext names the holder, or says that the key is not a lock. A second one within a second asks nobody.
 func TestTryLockContextAsksOnceASecondWhoHoldsTheLock(t *testing.T) {
 	bubble(t, 3, func(t *testing.T, ms *redlocktest.Masters) {

@@ -54,12 +54,16 @@ func NewPeek(key string) Query {
 }
 
 // DecodePeek returns what the replies to NewPeek's query mean: a Look with a token and readers. If the key is not a lock, the error says
-// so: see IsNotALock.
+// so: see IsNotALock. A key of another type that expires may be a lock of another library, such as a hash of Redisson.
 func DecodePeek(replies []any) (look Look, err error) {
 	if len(replies) != 5 {
 		return look, errOddReply
 	}
 	if look.Token, err = decodeToken(replies[0]); err != nil {
+		_, otherType := replies[0].(error)
+		if ms, _ := redis.Int64(replies[1], nil); err == ErrNotALock && otherType && ms > 0 {
+			return look, errForeignLock
+		}
 		return look, err
 	}
 	if ms, err := redis.Int64(replies[1], nil); err == nil && ms == -1 && look.Token != "" {
@@ -204,6 +208,9 @@ var (
 	ErrNotALock = errors.New("the key holds data that is not a lock")
 	ErrNoExpiry = errors.New("the key has no expiry, so it is not a lock")
 )
+
+// errForeignLock says that the key of a lock may be the lock of another library. It expires, so it counts as held.
+var errForeignLock = errors.New("the key holds data of another type, which expires")
 
 // IsNotALock reports whether err says that a key is not a lock.
 func IsNotALock(err error) bool { return errors.Is(err, ErrNotALock) || errors.Is(err, ErrNoExpiry) }
