@@ -56,6 +56,7 @@ func FuzzCommandLine(f *testing.F) {
 		"run\n--ttl\n9223372036854775807ns\n--masters\nh:1\nn\n--\nx", "run\n--ttl\n-1s\nn\n--\nx", "run\n--max-ttl\n2562047h\n--masters\nh:1\nn\n--\nx",
 		"doctor\n--masters\nh:1,i:1", "doctor\n--adopt\n--max-ttl\n0", "doctor\n--nix", "demo\n--masters\nh:1", "demo\nx", "help\nx", "help\nrun", "run\n--masters",
 		"doctor\n--masters\nredis://:s3kr3tPW@h:1\nx", "redis://:s3kr3tPW@h", "-h", "--", "-", "run\n-\n--\nx", "demo-worker", "run\n--masters\n\x1b[31m\nn\n--\nx",
+		"completion\n--help=redis://u:s3kr3tPW@h:1", "completion\nbash\n--x=redis://u:s3kr3tPW@h:1", "status\n--json=redis://u:s3kr3tPW@h:1",
 	} {
 		f.Add(line)
 	}
@@ -64,8 +65,11 @@ func FuzzCommandLine(f *testing.F) {
 		if line != "" {
 			args = append(args, strings.Split(line, "\n")...)
 		}
-		var errOut bytes.Buffer
-		status := parseOnly(t, args, &errOut)
+		var out, errOut bytes.Buffer
+		status := parseOnly(t, args, &out, &errOut)
+		if shown := out.String() + errOut.String(); strings.Contains(shown, "s3kr3tPW") && strings.Contains(line, "redis://u:s3kr3tPW@h:1") {
+			t.Errorf("%q prints the password: %s", args, shown)
+		}
 		switch {
 		case status != exitOK && status != exitUsage:
 			t.Errorf("%q exits with %d before anything is executed, want %d or %d: %s", args, status, exitOK, exitUsage, &errOut)
@@ -76,9 +80,9 @@ func FuzzCommandLine(f *testing.F) {
 }
 
 // parseOnly reads args as run does, but executes nothing.
-func parseOnly(t *testing.T, args []string, errOut io.Writer) (status int) {
+func parseOnly(t *testing.T, args []string, out, errOut io.Writer) (status int) {
 	args, command := cutCommand(args)
-	root := rootCommand(strings.NewReader(""), io.Discard, errOut, command)
+	root := rootCommand(strings.NewReader(""), out, errOut, command)
 	for _, c := range root.Commands {
 		execute := c.Action
 		c.Action = func(ctx context.Context, cmd *cli.Command) error {

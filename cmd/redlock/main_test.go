@@ -46,6 +46,8 @@ func TestEachCommandLineHasItsExitStatusAndFirstLine(t *testing.T) {
 		{"no arguments show help", nil, exitOK, "redlock demo", ""},
 		{"help", []string{"--help"}, exitOK, "COMMANDS:", ""},
 		{"help for demo", []string{"demo", "--help"}, exitOK, "Exit status: 0 if", ""},
+		{"a URL for a value of a flag", []string{"completion", "--help=redis://u:s3kret@h:1"}, exitUsage, "", "redlock: error: "},
+		{"a URL for a flag of a shell", []string{"completion", "bash", "--x=redis://u:s3kret@h:1"}, exitUsage, "", "redlock: error: "},
 		{"unknown command", []string{"frobnicate"}, exitUsage, "", `redlock: error: unknown command "frobnicate"`},
 		{"a URL for a command", []string{"redis://:s3kret@h:1"}, exitUsage, "", "redlock: error: a URL is not a command"},
 		{"help with an unknown flag", []string{"help", "--nix"}, exitUsage, "", "redlock: error: help has no flag --nix\nredlock: hint: `redlock --help` lists"},

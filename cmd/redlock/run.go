@@ -308,7 +308,12 @@ func runLocked(ctx context.Context, cfg runConfig, errOut io.Writer) error {
 	if err != nil {
 		return inFlags(err)
 	}
-	defer client.Close()
+	defer func() {
+		// What the masters do not answer within releasePatience ends with the process.
+		ctx, cancel := context.WithTimeout(context.Background(), releasePatience)
+		defer cancel()
+		client.Shutdown(ctx)
+	}()
 	acquire, err := cfg.acquirer(client)
 	if err != nil {
 		return inFlags(err)
@@ -334,7 +339,7 @@ func (cfg runConfig) hold(cmd *exec.Cmd, held *runLease, in *inbox, log *slog.Lo
 	status, err := j.run(cmd)
 	lost := lease.Err() // before the release, which ends the lease too
 	lingered := err == nil && lost == nil && j.linger(cfg.atLeast-time.Since(began))
-	releaseErr := held.release(context.Background())
+	releaseErr := held.end()
 	if lost == nil && errors.Is(releaseErr, redlock.ErrLost) && !lingered {
 		lost = releaseErr
 	}

@@ -2,11 +2,13 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/redlock-go/redlock"
 )
@@ -28,6 +30,33 @@ type runLease struct {
 	lease   *redlock.Lease
 	env     []string                    // variables for the command
 	release func(context.Context) error // as Locker.UnlockContext
+
+	// stands reports whether a quorum of the masters may still have the lease.
+	stands func(context.Context) (bool, error)
+}
+
+// releasePatience is for how long the end of a run waits for masters that have not answered its release. The Client sends the release to
+// them again.
+const releasePatience = time.Second
+
+// end releases the lease. A run is over, so nothing is late that comes within releasePatience.
+func (l *runLease) end() error {
+	err := l.release(context.Background())
+	if err == nil || errors.Is(err, redlock.ErrLost) {
+		return err
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), releasePatience)
+	defer cancel()
+	for {
+		if stands, unknown := l.stands(ctx); unknown == nil && !stands {
+			return nil
+		}
+		select {
+		case <-ctx.Done():
+			return err
+		case <-time.After(releasePatience / 20):
+		}
+	}
 }
 
 // An acquirer acquires what the command line names. Unless it makes one attempt, it waits until ctx ends.
@@ -51,7 +80,15 @@ func (cfg runConfig) acquirer(client *redlock.Client) (acquirer, error) {
 			return nil, err
 		}
 		lease := lock.Lease()
-		return &runLease{lease, []string{fenceOf(lease)}, lock.UnlockContext}, nil
+		stands := func(ctx context.Context) (bool, error) {
+			for _, name := range cfg.names {
+				if h, err := client.Inspect(ctx, name); err != nil || h.Token == lease.Token() {
+					return true, err
+				}
+			}
+			return false, nil
+		}
+		return &runLease{lease, []string{fenceOf(lease)}, lock.UnlockContext, stands}, nil
 	}, nil
 }
 
@@ -70,7 +107,11 @@ func (cfg runConfig) permits(client *redlock.Client) (acquirer, error) {
 		if err != nil {
 			return nil, err
 		}
-		return &runLease{p.Lease, []string{slotEnv + "=" + strconv.Itoa(p.Slots()[0]), fenceOf(p.Lease)}, p.ReleaseContext}, nil
+		stands := func(ctx context.Context) (bool, error) {
+			h, err := client.InspectSemaphore(ctx, cfg.name)
+			return slices.ContainsFunc(h.Slots, func(s redlock.SlotHolding) bool { return s.Token == p.Token() }), err
+		}
+		return &runLease{p.Lease, []string{slotEnv + "=" + strconv.Itoa(p.Slots()[0]), fenceOf(p.Lease)}, p.ReleaseContext, stands}, nil
 	}, nil
 }
 

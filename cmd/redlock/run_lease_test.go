@@ -1,12 +1,18 @@
 package main
 
 import (
+	"context"
+	"errors"
 	"fmt"
 	"io"
 	"os"
 	"slices"
 	"strings"
 	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/redlock-go/redlock"
 )
 
 // A permitRun is a run of the child "slot".
@@ -95,5 +101,43 @@ func TestTheCommandHasTheVariablesOfItsOwnRun(t *testing.T) {
 	}
 	if os.Getenv(slotEnv) != "3" {
 		t.Error("the environment of this process has changed")
+	}
+}
+
+// A master may answer a release later than within the time for votes. Nobody waits for a run that has ended.
+func TestTheEndOfARunWaitsForLateAnswersToItsRelease(t *testing.T) {
+	late := errors.New("granted by 0, 2 needed")
+	for _, row := range []struct {
+		name    string
+		release error
+		asks    int // after how many the lease does not stand
+		want    error
+	}{
+		{"at once", nil, 0, nil},
+		{"late", late, 5, nil},
+		{"never", late, 1000, late},
+		{"it was lost", redlock.ErrLost, 0, redlock.ErrLost},
+	} {
+		t.Run(row.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				asked := 0
+				l := &runLease{
+					release: func(context.Context) error { return row.release },
+					stands: func(context.Context) (bool, error) {
+						if asked++; asked == 2 {
+							return false, errors.New("no quorum")
+						}
+						return asked < row.asks, nil
+					},
+				}
+				began := time.Now()
+				if err := l.end(); err != row.want {
+					t.Errorf("the end of the run says %v, want %v", err, row.want)
+				}
+				if waited := time.Since(began); waited > releasePatience {
+					t.Errorf("it waited %v, want at most %v", waited, releasePatience)
+				}
+			})
+		})
 	}
 }

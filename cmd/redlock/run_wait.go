@@ -36,7 +36,7 @@ type lockWait struct {
 func (w *lockWait) acquire(ctx context.Context, client *redlock.Client, acquire acquirer, in *inbox) (held *runLease, err error) {
 	if ended := w.untilSignal(ctx, in, func(ctx context.Context) { held, err = w.attempt(ctx, acquire) }); ended != nil {
 		if err == nil { // the signal came when the lock was acquired; the command does not run
-			held.release(ctx)
+			held.end()
 		}
 		return nil, ended
 	}

@@ -525,8 +525,8 @@ func TestTheLastOfACrowdHasTheLockIfAllOthersAreStopped(t *testing.T) {
 		<-entered
 		took := time.Since(began)
 		t.Logf("the last of %d clients has the lock after %v, and %d polls of a master", n, took, polls(ms.Master(0))-before)
-		if took > 2*time.Second {
-			t.Errorf("the last of %d clients has the lock after %v, want 2s at most", n, took)
+		if took > 3*time.Second {
+			t.Errorf("the last of %d clients has the lock after %v, want 3s at most", n, took)
 		}
 		l.Unlock()
 	})
