@@ -44,9 +44,9 @@ type wait struct {
 	contacts []int // of SingleFlight, by master: see master.Contact; from then, too
 
 	// Of a Locker of several names:
-	nameGates int           // how many gates of names are taken
-	merged    *master.Claim // takes over the names that were acquired one by one; nil: each attempt has a new claim
-	whole     *wait         // of the Locker of several names, if this wait is for one of them
+	nameGates int               // how many gates of names are taken
+	merged    *master.SentClaim // takes over the names that were acquired one by one; nil: each attempt has a new claim
+	whole     *wait             // of the Locker of several names, if this wait is for one of them
 }
 
 // A lastAttempt is the last attempt of a wait. Its round is kept until the next attempt, for late votes.
@@ -293,7 +293,7 @@ func (w *wait) announce() {
 	if w.once {
 		waited = wire.NoQueue
 	}
-	c.group.Send(wire.Announce, master.NewClaim(&l.terms, wire.ClaimOf{Token: "-", Waited: waited}))
+	c.group.Send(wire.Announce, master.NewSentClaim(&l.terms, wire.ClaimOf{Token: "-", Waited: waited}))
 }
 
 func (w *lastAttempt) endRound() {
@@ -400,7 +400,7 @@ func (w *wait) attemptWithin(kind wire.Kind, within quorum.Limit) error {
 	all := &struct { // in one allocation
 		lease  Lease
 		tenure tenure
-		claim  master.Claim
+		claim  master.SentClaim
 	}{tenure: tenure{client: c, name: l.name, opts: l.opts, holders: alone, silent: l.silent, contended: w.attempts > 1, rounds: 1,
 		asked: w.asked, validity: renew.Validity{Start: w.asked, Length: validity}}}
 	t := &all.tenure
@@ -476,7 +476,7 @@ func (w *call) highestFence(now clock.Reading) int64 {
 // that won it, and start is when that began. commitFence returns the number, and how many rounds the acquisition has
 // taken. If there were several, last is when the last of them began. After an error the caller must undo the
 // acquisition.
-func (w *call) commitFence(claim *master.Claim, votes []quorum.Vote, start clock.Reading) (number int64, rounds int, last clock.Reading, err error) {
+func (w *call) commitFence(claim *master.SentClaim, votes []quorum.Vote, start clock.Reading) (number int64, rounds int, last clock.Reading, err error) {
 	l, c := w.locker, w.locker.client
 	a := l.kind.numbers(c).Agree(votes, start.Wall(), c.opts.MaxTTL)
 	for err = w.awaitClock(a.Number, start); err == nil && !a.Agreed; {

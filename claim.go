@@ -73,7 +73,7 @@ func (w *call) grantFor() time.Duration {
 type claiming struct {
 	*contender
 
-	claim   *waits.Claim  // nil: the next one is registered at resume
+	claim   *waits.Ballot // nil: the next one is registered at resume
 	holders holders       // of the tenure of the claim
 	life    time.Duration // for how long the next registration sets a free key; 0: for g
 	spared  uint64        // the masters, as bits, at which the next registration leaves a free key alone
@@ -113,11 +113,11 @@ func (q *claiming) register(g time.Duration) {
 	of, holders := l.kind.claimOf(q.wait, waited)
 	of.Fence, of.Grant, of.First = q.propose(now.Wall()), g, life
 	of.Spared, of.Behind, of.Made = spared, behind, time.Now()
-	claim := l.on.newClaim(c, master.NewClaim(&l.terms, of), now, g)
+	claim := l.on.newClaim(c, master.NewSentClaim(&l.terms, of), now, g)
 	q.claim, q.holders, q.polled = claim, holders, rand.N(len(c.masters))
 	q.aim, q.asks, q.beats = nil, false, 0
 	q.pace.Registered(c.releases.Turn(l.key))
-	q.inbox.SetClaim(claim)
+	q.inbox.SetBallot(claim)
 	q.noteMasters()
 	q.ask(wire.Register, life)
 }
@@ -138,14 +138,14 @@ func (q *claiming) ask(request wire.Request, life time.Duration) {
 	}
 	within := c.opts.bounds.Limit(l.opts.TTL)
 	within.Hurry = kind != wire.Renew
-	q.round = c.group.AskEach(request, claim.Claim, within, &answers{q.inbox, l, claim, kind, mark, life})
+	q.round = c.group.AskEach(request, claim.SentClaim, within, &answers{q.inbox, l, claim, kind, mark, life})
 }
 
 // answers takes the answers to a command of a claim.
 type answers struct {
 	*waits.Inbox
 	locker *Locker
-	claim  *waits.Claim
+	claim  *waits.Ballot
 	kind   wire.Kind
 	mark   clock.Reading
 	life   time.Duration
@@ -251,7 +251,7 @@ func (q *claiming) pollOne(now clock.Reading) (more bool) {
 		q.polled = (q.polled + 1) % len(c.masters)
 		one := &answerOfOne{answers{q.inbox, q.locker, claim, wire.Again, now, claim.G}}
 		q.inbox.AskedOne(claim, q.polled)
-		err := c.masters[q.polled].Ask(wire.Polling(1<<q.polled, false), claim.Claim, one)
+		err := c.masters[q.polled].Ask(wire.Polling(1<<q.polled, false), claim.SentClaim, one)
 		if err == nil {
 			break
 		}
@@ -310,8 +310,8 @@ func (q *claiming) backOff(now clock.Reading) (more bool) {
 // dropClaim releases the claim, whose votes never count again.
 func (q *claiming) dropClaim(how wire.Request) {
 	c := q.locker.client
-	q.inbox.SetClaim(nil)
-	c.group.Send(how, q.claim.Claim)
+	q.inbox.SetBallot(nil)
+	c.group.Send(how, q.claim.SentClaim)
 	q.claim = nil
 }
 
@@ -368,7 +368,7 @@ func (q *claiming) win(now clock.Reading, won *waits.Quorum) (more bool) {
 	}
 	full := c.opts.bounds.Validity(l.opts.TTL)
 	contended := q.attempts > 1 || q.round.Any(isTaken)
-	t := &tenure{client: c, name: l.name, opts: l.opts, claim: q.claim.Claim, holders: q.holders, asked: now, contended: contended, rounds: 1,
+	t := &tenure{client: c, name: l.name, opts: l.opts, claim: q.claim.SentClaim, holders: q.holders, asked: now, contended: contended, rounds: 1,
 		validity: renew.Validity{Start: now, Length: won.Left, Short: won.Left < q.claim.G}, slots: won.Slots, behind: q.inbox.Behind(q.claim)}
 	t.renews = t.holders.renewing(t)
 	new(Lease).first(t)

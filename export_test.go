@@ -34,7 +34,7 @@ func (h heldRelease) shutOut(t *tenure) (held, took bool) {
 
 // GrantInVain has the polls of a wait for key find that grants are over, as those of a process do that did not run meanwhile.
 func (c *Client) GrantInVain(key string) {
-	w, claim := c.waits.ClaimOf(key)
+	w, claim := c.waits.BallotOf(key)
 	for i := range c.masters {
 		w.Answered(claim, wire.Again, i, wire.Answer{Outcome: wire.Taken, New: true}, c.clock(), claim.G, true)
 	}

@@ -245,7 +245,7 @@ type asking interface {
 // A subject is what the claims of a Locker are on: a lock (theLock), or slots of a semaphore (permits).
 type subject interface {
 	// newClaim returns a registered claim without votes. It may be granted the lock for g.
-	newClaim(c *Client, registered *master.Claim, began clock.Reading, g time.Duration) *waits.Claim
+	newClaim(c *Client, registered *master.SentClaim, began clock.Reading, g time.Duration) *waits.Ballot
 	// grantFor returns for how long a release may grant the lock, or 0, given what the options and the distance of the masters allow.
 	grantFor(c *Client, g time.Duration) time.Duration
 	// permits returns how many permits of which limit are wanted; 0 for a lock.
@@ -332,8 +332,8 @@ type theLock struct{}
 
 var _ subject = theLock{}
 
-func (theLock) newClaim(c *Client, registered *master.Claim, began clock.Reading, g time.Duration) *waits.Claim {
-	return waits.NewClaim(registered, began, g, len(c.masters))
+func (theLock) newClaim(c *Client, registered *master.SentClaim, began clock.Reading, g time.Duration) *waits.Ballot {
+	return waits.NewBallot(registered, began, g, len(c.masters))
 }
 
 func (theLock) grantFor(c *Client, g time.Duration) time.Duration {

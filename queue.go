@@ -279,7 +279,7 @@ func (q *contender) leave() {
 
 // quit leaves the queues of attempts. Its token is a new one, which no key holds: only the queue is left.
 func (q *contender) quit() {
-	q.locker.client.group.Send(wire.Quit, master.NewClaim(&q.locker.terms, wire.ClaimOf{Token: wire.NewToken("")}))
+	q.locker.client.group.Send(wire.Quit, master.NewSentClaim(&q.locker.terms, wire.ClaimOf{Token: wire.NewToken("")}))
 	q.queued = false
 }
 
@@ -305,7 +305,7 @@ func (c *Client) heardWake(i int, key, token string) bool {
 		return false
 	case !c.gates.Occupied(key):
 		terms := wire.NewTerms(key, 0)
-		c.masters[i].Ask(wire.Wake, master.NewClaim(&terms, wire.ClaimOf{Token: token}), nil)
+		c.masters[i].Ask(wire.Wake, master.NewSentClaim(&terms, wire.ClaimOf{Token: token}), nil)
 	}
 	return true
 }

@@ -346,8 +346,8 @@ func (p *permits) claimOf(w *wait, waited time.Duration) (wire.ClaimOf, holders)
 	return of, slotHolder{crowd: p.crowd}
 }
 
-func (p *permits) newClaim(c *Client, registered *master.Claim, began clock.Reading, g time.Duration) *waits.Claim {
-	return waits.NewSlotClaim(registered, began, g, len(c.masters), p.n, p.limit)
+func (p *permits) newClaim(c *Client, registered *master.SentClaim, began clock.Reading, g time.Duration) *waits.Ballot {
+	return waits.NewSlotBallot(registered, began, g, len(c.masters), p.n, p.limit)
 }
 
 // grantFor: there is no other way to get permits. A master that does not tell its run_id is polled.

@@ -24,18 +24,18 @@ import (
 // Nothing that follows the end of a tenure runs under its mutex: neither the end of contexts, nor a release, nor a function
 // of the user.
 type tenure struct {
-	client    *Client       // immutable
-	name      string        // immutable
-	opts      LockOptions   // immutable
-	claim     *master.Claim // immutable
-	holders   holders       // immutable
-	asked     clock.Reading // immutable; the time before the first byte of the round that was won
-	contended bool          // immutable; not acquired by the first attempt: others want the lock
-	behind    waits.Behind  // immutable; who is to have the lock next
-	fence     int64         // immutable; 0: none
-	rounds    int           // immutable; how many rounds the acquisition took
-	slots     []int         // immutable; of a permit; nil for a lock
-	silent    bool          // immutable; neither its loss nor its release is reported: see Locker.silent
+	client    *Client           // immutable
+	name      string            // immutable
+	opts      LockOptions       // immutable
+	claim     *master.SentClaim // immutable
+	holders   holders           // immutable
+	asked     clock.Reading     // immutable; the time before the first byte of the round that was won
+	contended bool              // immutable; not acquired by the first attempt: others want the lock
+	behind    waits.Behind      // immutable; who is to have the lock next
+	fence     int64             // immutable; 0: none
+	rounds    int               // immutable; how many rounds the acquisition took
+	slots     []int             // immutable; of a permit; nil for a lock
+	silent    bool              // immutable; neither its loss nor its release is reported: see Locker.silent
 
 	// Set once, before the release is queued:
 	recalled bool          // another client has asked for it

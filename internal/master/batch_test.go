@@ -16,7 +16,7 @@ func TestAPlanKeepsTheOrderOfEachName(t *testing.T) {
 		names := 1 + random.IntN(300)
 		var queue []item
 		for i := range random.IntN(600) {
-			kind, claim := []wire.Kind{wire.Set, wire.Renew, wire.Release, wire.Undo, wire.Again, wire.Ping}[random.IntN(6)], (*Claim)(nil)
+			kind, claim := []wire.Kind{wire.Set, wire.Renew, wire.Release, wire.Undo, wire.Again, wire.Ping}[random.IntN(6)], (*SentClaim)(nil)
 			if kind != wire.Ping {
 				claim = claimBy(fmt.Sprint(i), fmt.Sprint(random.IntN(names)))
 			}
@@ -33,7 +33,7 @@ func TestAPlanKeepsTheOrderOfEachName(t *testing.T) {
 
 func checkPlan(t *testing.T, queue, got []item) {
 	t.Helper()
-	want := make(map[string][]*Claim) // by name, in order
+	want := make(map[string][]*SentClaim) // by name, in order
 	scripted, pings := 0, 0
 	for _, it := range queue {
 		if it.claim == nil {

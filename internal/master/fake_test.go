@@ -108,13 +108,13 @@ type every time.Duration
 
 func (e every) NextBackOff() time.Duration { return time.Duration(e) }
 
-func claimOf(name string) *Claim { return claimWith(name, wire.ClaimOf{}) }
+func claimOf(name string) *SentClaim { return claimWith(name, wire.ClaimOf{}) }
 
-func claimBy(token, name string) *Claim { return claimWith(name, wire.ClaimOf{Token: token}) }
+func claimBy(token, name string) *SentClaim { return claimWith(name, wire.ClaimOf{Token: token}) }
 
 // claimWith returns a claim on a name, by a token of its own if of has none.
-func claimWith(name string, of wire.ClaimOf) *Claim {
+func claimWith(name string, of wire.ClaimOf) *SentClaim {
 	terms := wire.NewTerms(name, time.Hour)
 	of.Token = cmp.Or(of.Token, "token of "+name)
-	return NewClaim(&terms, of)
+	return NewSentClaim(&terms, of)
 }

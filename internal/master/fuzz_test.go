@@ -136,7 +136,7 @@ func askAll(t *testing.T, m *Master, h *hostile) {
 		fenced := claimWith(fmt.Sprint("fenced", i), wire.ClaimOf{Fence: wire.Proposal{Number: fence}})
 		queued := claimWith(fmt.Sprint("queued", i), wire.ClaimOf{Grant: time.Second, First: time.Second})
 		for k := wire.Set; k <= wire.Ping; k++ {
-			for _, claim := range []*Claim{plain, fenced, queued} {
+			for _, claim := range []*SentClaim{plain, fenced, queued} {
 				request := wire.Request(k)
 				switch {
 				case k == wire.Commit:

@@ -94,7 +94,7 @@ func status(t *testing.T, m *Master) error { return m.Status().Err }
 func askOne(t *testing.T, m *Master, kind wire.Kind) wire.Answer {
 	t.Helper()
 	var got answers
-	var claim *Claim
+	var claim *SentClaim
 	if kind != wire.Ping {
 		claim = claimOf("a")
 	}

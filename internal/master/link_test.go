@@ -156,7 +156,7 @@ func TestAFullQueueRefusesSetsAndNeverTheirReleases(t *testing.T) {
 		return ok(conn, cmd)
 	}
 	run(t, handle, func(t *testing.T, m *Master, server *fake) {
-		var in, out []*Claim
+		var in, out []*SentClaim
 		for i := range 2 * limit {
 			c := claimOf(fmt.Sprint(i))
 			if m.Ask(wire.Set, c, nil) == nil {

@@ -255,7 +255,7 @@ func (m *Master) Listening() bool {
 //   - the command sets the key, and a release of the claim was asked for before.
 //
 // A release that cannot be sent is owed, if the master may hold the token.
-func (m *Master) Ask(r wire.Request, claim *Claim, asker Asker) error {
+func (m *Master) Ask(r wire.Request, claim *SentClaim, asker Asker) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	return m.askLocked(r, claim, asker)
@@ -282,7 +282,7 @@ func (m *Master) contactLocked() int {
 
 // Publish sends a value to those who wait for the key of the claim. sure says that the holder is sure of this master: see wire.Value. It does
 // not count if Contact returns another number by now. Nobody needs the answer.
-func (m *Master) Publish(value []byte, sure bool, contact int, claim *Claim) {
+func (m *Master) Publish(value []byte, sure bool, contact int, claim *SentClaim) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	sure = sure && contact != 0 && m.contactLocked() == contact
@@ -290,7 +290,7 @@ func (m *Master) Publish(value []byte, sure bool, contact int, claim *Claim) {
 	m.askLocked(claim.Publishing(value, sure), claim, nil)
 }
 
-func (m *Master) askLocked(r wire.Request, claim *Claim, asker Asker) error {
+func (m *Master) askLocked(r wire.Request, claim *SentClaim, asker Asker) error {
 	kind := r.Kind()
 	it := newItem(r, claim, asker)
 	if kind.Releases() {
@@ -317,7 +317,7 @@ func (m *Master) askLocked(r wire.Request, claim *Claim, asker Asker) error {
 }
 
 // admitLocked returns why a command cannot be sent.
-func (m *Master) admitLocked(kind wire.Kind, claim *Claim) error {
+func (m *Master) admitLocked(kind wire.Kind, claim *SentClaim) error {
 	switch {
 	case m.closed:
 		return ErrClosed

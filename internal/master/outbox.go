@@ -7,19 +7,19 @@ import "time"
 // An item is one command on its way.
 type item struct {
 	wire.Command
-	claim    *Claim // whose part Command.Claim is; nil if that is nil
-	asker    Asker  // nil if nobody needs the answer
-	debt     *debt  // set for a release that was owed
-	batch    int    // the number of items that share one script call, from this one on; 0: none begins here
-	alone    bool   // not to be batched: an earlier batch with this item was answered by an error
-	reloaded bool   // sent again after the script was loaded again
-	thorough bool   // a probe that includes INFO
-	careful  bool   // a probe that finds out whether keys were evicted
-	anew     bool   // a probe that is an inspection, since the probe's script was gone
+	claim    *SentClaim // whose part Command.Claim is; nil if that is nil
+	asker    Asker      // nil if nobody needs the answer
+	debt     *debt      // set for a release that was owed
+	batch    int        // the number of items that share one script call, from this one on; 0: none begins here
+	alone    bool       // not to be batched: an earlier batch with this item was answered by an error
+	reloaded bool       // sent again after the script was loaded again
+	thorough bool       // a probe that includes INFO
+	careful  bool       // a probe that finds out whether keys were evicted
+	anew     bool       // a probe that is an inspection, since the probe's script was gone
 }
 
 // newItem returns the item for a request.
-func newItem(r wire.Request, claim *Claim, asker Asker) item {
+func newItem(r wire.Request, claim *SentClaim, asker Asker) item {
 	it := item{Command: wire.Command{Kind: r.Kind(), Request: r}, claim: claim, asker: asker}
 	if claim != nil {
 		it.Claim = &claim.Claim
@@ -130,7 +130,7 @@ func (o *outbox) empty() (askers []Asker) {
 // deletes it.
 type debt struct {
 	request wire.Request
-	claim   *Claim
+	claim   *SentClaim
 	due     time.Time // it is not sent before; zero: at once
 }
 

@@ -193,9 +193,9 @@ func TestARenewalThatFoundNoScriptDoesNotFollowItsRelease(t *testing.T) {
 		}
 		return ok(conn, cmd)
 	}
-	for _, renews := range []func(*Claim) wire.Request{
-		func(*Claim) wire.Request { return wire.Renew },
-		func(c *Claim) wire.Request { return c.Committing(5) },
+	for _, renews := range []func(*SentClaim) wire.Request{
+		func(*SentClaim) wire.Request { return wire.Renew },
+		func(c *SentClaim) wire.Request { return c.Committing(5) },
 	} {
 		calls = 0
 		run(t, handle, func(t *testing.T, m *Master, server *fake) {

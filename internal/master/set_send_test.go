@@ -53,11 +53,11 @@ func TestCommandsForSeveralNamesAreOneVote(t *testing.T) {
 	}
 }
 
-func setClaim(keys ...string) *Claim { return setClaimBy("T", keys...) }
+func setClaim(keys ...string) *SentClaim { return setClaimBy("T", keys...) }
 
-func setClaimBy(token string, keys ...string) *Claim {
+func setClaimBy(token string, keys ...string) *SentClaim {
 	terms := wire.NewSetTerms(keys, time.Hour)
-	return NewClaim(&terms, wire.ClaimOf{Token: token, Waited: wire.NoQueue})
+	return NewSentClaim(&terms, wire.ClaimOf{Token: token, Waited: wire.NoQueue})
 }
 
 // The keys of a set never change places with other commands on them.

@@ -147,10 +147,10 @@ func among(t *testing.T, stations []*station, f func(t *testing.T, g *Group)) {
 }
 
 // mine returns a claim. Its commands need no script if they are Set.
-func mine(of wire.ClaimOf) *master.Claim {
+func mine(of wire.ClaimOf) *master.SentClaim {
 	terms := wire.NewTerms("k", time.Hour)
 	of.Token = "token"
-	return master.NewClaim(&terms, of)
+	return master.NewSentClaim(&terms, of)
 }
 
 // never is a goal that is never reached.

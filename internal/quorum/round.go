@@ -48,7 +48,7 @@ type Round struct {
 // A master that has not answered within the limit's Timeout has failed. While the first connection of a master
 // is under way, its time has not begun. This does not hold for a release: nobody should wait for that, and it
 // reaches the master all the same.
-func (g *Group) Ask(request wire.Request, claim *master.Claim, limit Limit) *Round {
+func (g *Group) Ask(request wire.Request, claim *master.SentClaim, limit Limit) *Round {
 	return g.AskEach(request, claim, limit, nil)
 }
 
@@ -63,7 +63,7 @@ type Listener interface {
 }
 
 // AskEach is Ask, and tells each of the answers. Wait need not be called.
-func (g *Group) AskEach(request wire.Request, claim *master.Claim, limit Limit, each Listener) *Round {
+func (g *Group) AskEach(request wire.Request, claim *master.SentClaim, limit Limit, each Listener) *Round {
 	r := g.round(limit)
 	r.mu.Lock()
 	r.each = each
@@ -95,7 +95,7 @@ type Observer interface {
 
 // Tell sends one command to all masters and returns. The outcome is reported to o. There is no
 // time-out: each master answers, or its connection is given up, which is an answer, too.
-func (g *Group) Tell(request wire.Request, claim *master.Claim, o Observer) {
+func (g *Group) Tell(request wire.Request, claim *master.SentClaim, o Observer) {
 	r := g.round(Limit{Least: time.Hour}) // Least must be above 0; the timer is stopped
 	r.expiry.Stop()
 	r.mu.Lock()
@@ -120,7 +120,7 @@ func (g *Group) Query(ctx context.Context, closing <-chan struct{}, q wire.Query
 func All(Tally) bool { return false }
 
 // Send sends one command to all masters. Nobody learns of the answers.
-func (g *Group) Send(request wire.Request, claim *master.Claim) {
+func (g *Group) Send(request wire.Request, claim *master.SentClaim) {
 	for _, m := range g.masters {
 		m.Ask(request, claim, nil)
 	}

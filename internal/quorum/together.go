@@ -53,7 +53,7 @@ const worthWaiting = time.Millisecond
 // askMaster sends the round's command to one master. If the master is nearer than distance, that of the quorum's
 // farthest master, the command is delayed, so that both arrive at the same time. If the caller has released the
 // claim by then, the command is not sent: see master.Ask.
-func (r *Round) askMaster(i int, request wire.Request, claim *master.Claim, distance time.Duration) {
+func (r *Round) askMaster(i int, request wire.Request, claim *master.SentClaim, distance time.Duration) {
 	m := r.group.masters[i]
 	if near := m.Distance(); near > 0 {
 		if wait := (distance - near) / 2; wait >= worthWaiting {
@@ -67,6 +67,6 @@ func (r *Round) askMaster(i int, request wire.Request, claim *master.Claim, dist
 }
 
 // askLater is a function of its own so that askMaster does not allocate.
-func (r *Round) askLater(wait time.Duration, i int, request wire.Request, claim *master.Claim) {
+func (r *Round) askLater(wait time.Duration, i int, request wire.Request, claim *master.SentClaim) {
 	time.AfterFunc(wait, func() { r.askMaster(i, request, claim, 0) })
 }

@@ -95,7 +95,7 @@ func (p *Releases) Keeps(key string) bool {
 }
 
 // Released notes that a lease of this Client is about to be released.
-func (p *Releases) Released(claim *master.Claim, contended bool) {
+func (p *Releases) Released(claim *master.SentClaim, contended bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	for key := range claim.Keys {
@@ -118,7 +118,7 @@ func (p *Releases) Turn(key string) time.Duration {
 }
 
 // Answered notes that the release of a lease has been answered, and whether a master has passed the lock on.
-func (p *Releases) Answered(claim *master.Claim, passedOn bool) {
+func (p *Releases) Answered(claim *master.SentClaim, passedOn bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	for key := range claim.Keys {

@@ -13,10 +13,10 @@ import (
 // claims makes claims of the key "a", each with a token of its own.
 type claims int
 
-func (n *claims) next() *master.Claim {
+func (n *claims) next() *master.SentClaim {
 	*n++
 	terms := wire.NewTerms("a", time.Second)
-	return master.NewClaim(&terms, wire.ClaimOf{Token: fmt.Sprint("token", *n)})
+	return master.NewSentClaim(&terms, wire.ClaimOf{Token: fmt.Sprint("token", *n)})
 }
 
 // wantNext checks what the next acquisition is told.
@@ -86,7 +86,7 @@ func TestTheAnswerToAnEarlierReleaseSaysNothing(t *testing.T) {
 func TestOneAcquisitionInSeventeenWaitsForTheAnswer(t *testing.T) {
 	bubbletest.Test(t, func(t *testing.T) {
 		r, n := NewReleases(false), claims(0)
-		var last *master.Claim
+		var last *master.SentClaim
 		for i := range followMost {
 			if r.Awaited("a") != nil {
 				t.Fatalf("acquisition %d in a row waits for an answer", i+1)
@@ -162,9 +162,9 @@ func TestATurnIsKnownWhileOthersQueue(t *testing.T) {
 				t.Errorf("%s: the last turn took %v, want %v", when, got, want)
 			}
 		}
-		turn := func(g, took time.Duration) *master.Claim {
+		turn := func(g, took time.Duration) *master.SentClaim {
 			n++
-			c := master.NewClaim(&terms, wire.ClaimOf{Token: fmt.Sprint("turn", n), Grant: g, Made: time.Now()})
+			c := master.NewSentClaim(&terms, wire.ClaimOf{Token: fmt.Sprint("turn", n), Grant: g, Made: time.Now()})
 			time.Sleep(took)
 			r.Released(c, true)
 			return c
@@ -196,7 +196,7 @@ func TestATurnIsKnownWhileOthersQueue(t *testing.T) {
 func TestTheLastTurnIsFromTheClaimToTheRelease(t *testing.T) {
 	bubbletest.Test(t, func(t *testing.T) {
 		r, terms := NewReleases(false), wire.NewTerms("a", time.Second)
-		c := master.NewClaim(&terms, wire.ClaimOf{Token: "token", Grant: wire.GrantLeast, Made: time.Now()})
+		c := master.NewSentClaim(&terms, wire.ClaimOf{Token: "token", Grant: wire.GrantLeast, Made: time.Now()})
 		time.Sleep(30 * time.Millisecond)
 		for range 2 {
 			r.Released(c, false)
@@ -214,12 +214,12 @@ func TestTheLastTurnIsFromTheClaimToTheRelease(t *testing.T) {
 func TestAcquisitionsInARowAreCounted(t *testing.T) {
 	for _, row := range []struct {
 		name  string
-		after func(r *Releases, last *master.Claim) // what happens after the last of followMost releases
+		after func(r *Releases, last *master.SentClaim) // what happens after the last of followMost releases
 		waits bool
 	}{
-		{"nothing", func(r *Releases, last *master.Claim) { r.Next("a") }, true},
-		{"a second", func(r *Releases, last *master.Claim) { time.Sleep(politeFor); r.Next("a") }, false},
-		{"the lock is passed on", func(r *Releases, last *master.Claim) { r.Answered(last, true); r.Next("a") }, false},
+		{"nothing", func(r *Releases, last *master.SentClaim) { r.Next("a") }, true},
+		{"a second", func(r *Releases, last *master.SentClaim) { time.Sleep(politeFor); r.Next("a") }, false},
+		{"the lock is passed on", func(r *Releases, last *master.SentClaim) { r.Answered(last, true); r.Next("a") }, false},
 	} {
 		t.Run(row.name, func(t *testing.T) {
 			bubbletest.Test(t, func(t *testing.T) {

@@ -102,9 +102,9 @@ func TestAFarClaimPollsSeldom(t *testing.T) {
 			at := clock.System()
 			in, c := New(3).Begin("a"), claimOf("mine", 3)
 			if row.slots {
-				c = NewSlotClaim(master.NewClaim(&terms, wire.ClaimOf{Token: "T"}), at, time.Minute, 3, 1, 8)
+				c = NewSlotBallot(master.NewSentClaim(&terms, wire.ClaimOf{Token: "T"}), at, time.Minute, 3, 1, 8)
 			}
-			in.SetClaim(c)
+			in.SetBallot(c)
 			for i := range 3 {
 				in.Answered(c, wire.Again, i, wire.Answer{Outcome: wire.Taken, Ahead: row.ahead}, at, time.Minute, true)
 			}

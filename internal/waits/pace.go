@@ -112,7 +112,7 @@ func (p *Pace) FoundSplit(now time.Time) { p.splits, p.lastSplit = p.splits+1, n
 // Due returns when the next round is due. A claim with votes asks who has the other keys, any other claim polls. One that was
 // far, and has become near, polls soon. One that is far when a master comes up polls within a second. beaten says that the last
 // question has found a claim on slots beaten.
-func (p *Pace) Due(c *Claim, now clock.Reading, voted, beaten bool, notPast func(time.Duration) time.Duration) time.Time {
+func (p *Pace) Due(c *Ballot, now clock.Reading, voted, beaten bool, notPast func(time.Duration) time.Duration) time.Time {
 	if p.far {
 		if ahead := p.inbox.Ahead(c); ahead < wire.Near {
 			p.far, p.one = false, false
@@ -167,7 +167,7 @@ func (p *Pace) splitDelay(now clock.Reading, beaten bool) time.Duration {
 }
 
 // Pause sets when the next poll is due, after a round. first says that the round was the registration.
-func (p *Pace) Pause(c *Claim, now clock.Reading, first bool, notPast func(time.Duration) time.Duration) {
+func (p *Pace) Pause(c *Ballot, now clock.Reading, first bool, notPast func(time.Duration) time.Duration) {
 	ahead := p.inbox.Ahead(c)
 	p.one = false
 	if p.far = ahead >= wire.Near && p.group.Listening(); !p.far {
@@ -194,7 +194,7 @@ func (p *Pace) Pause(c *Claim, now clock.Reading, first bool, notPast func(time.
 
 // firstPoll returns how long after its registration a claim that is far polls for the first time, on average. A Client that takes turns is
 // likely to have the lock again after as long as the last time, and polls only if that takes half as long again.
-func (p *Pace) firstPoll(c *Claim, ahead int) time.Duration {
+func (p *Pace) firstPoll(c *Ballot, ahead int) time.Duration {
 	if c.slots > 0 {
 		return farFirst * p.step
 	}

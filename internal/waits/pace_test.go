@@ -51,7 +51,7 @@ func TestTheFirstPollOfAFarClaim(t *testing.T) {
 		{130 * ms, 90, 1, 1000 * ms},
 	} {
 		p := &Pace{step: Step, turn: row.turn}
-		if got := p.firstPoll(&Claim{Near: wire.Near, slots: row.slots}, row.ahead); got != row.want {
+		if got := p.firstPoll(&Ballot{Near: wire.Near, slots: row.slots}, row.ahead); got != row.want {
 			t.Errorf("a claim on %d slots with %d ahead, after a turn of %v, polls first after %v, want %v", row.slots, row.ahead, row.turn, got, row.want)
 		}
 	}
@@ -166,7 +166,7 @@ func TestWhenAClaimAsksWhoHasTheOtherKeys(t *testing.T) {
 	at = at.Add(splitRoundsFor + time.Millisecond)
 	due(true, false, SplitAfter) // they were long ago
 	due(false, false, time.Hour-splitRoundsFor-2*time.Millisecond)
-	pauses := func(c *Claim, steps time.Duration) {
+	pauses := func(c *Ballot, steps time.Duration) {
 		t.Helper()
 		p.one = true
 		p.Pause(c, now(), false, as)
@@ -175,9 +175,9 @@ func TestWhenAClaimAsksWhoHasTheOtherKeys(t *testing.T) {
 		}
 	}
 	terms := wire.NewSlotTerms("a", 8, 1, time.Minute)
-	permit := NewSlotClaim(master.NewClaim(&terms, wire.ClaimOf{Token: "T"}), now(), time.Minute, 3, 1, 8)
+	permit := NewSlotBallot(master.NewSentClaim(&terms, wire.ClaimOf{Token: "T"}), now(), time.Minute, 3, 1, 8)
 	pauses(c, 1)
-	for _, c := range []*Claim{c, permit} {
+	for _, c := range []*Ballot{c, permit} {
 		for i := range 2 {
 			p.inbox.Answered(c, wire.Again, i, wire.Answer{Outcome: wire.Taken, Ahead: 20}, now(), time.Second, true)
 		}
@@ -192,13 +192,13 @@ func TestAClaimThatWasFarPollsSoon(t *testing.T) {
 	now := clock.At(at, at, 0)
 	as := func(d time.Duration) time.Duration { return d }
 	terms := wire.NewSlotTerms("a", 8, 1, time.Minute)
-	slots := func() *Claim {
-		return NewSlotClaim(master.NewClaim(&terms, wire.ClaimOf{Token: "T"}), now, time.Minute, 3, 1, 8)
+	slots := func() *Ballot {
+		return NewSlotBallot(master.NewSentClaim(&terms, wire.ClaimOf{Token: "T"}), now, time.Minute, 3, 1, 8)
 	}
-	lock := func() *Claim { return claimOf("mine", 3) }
+	lock := func() *Ballot { return claimOf("mine", 3) }
 	for _, row := range []struct {
 		name     string
-		claim    func() *Claim
+		claim    func() *Ballot
 		ahead    int
 		passed   bool
 		returned bool
@@ -219,7 +219,7 @@ func TestAClaimThatWasFarPollsSoon(t *testing.T) {
 	} {
 		t.Run(row.name, func(t *testing.T) {
 			in, c := New(3).Begin("a"), row.claim()
-			in.SetClaim(c)
+			in.SetBallot(c)
 			for i := range 3 {
 				in.Answered(c, wire.Again, i, wire.Answer{Outcome: wire.Taken, Ahead: row.ahead}, now, time.Minute, true)
 			}
@@ -248,16 +248,16 @@ func TestAClaimOnSlotsWithSplitVotesAimsOnce(t *testing.T) {
 	terms := wire.NewSlotTerms("a", 8, 1, time.Minute)
 	for _, row := range []struct {
 		name   string
-		claim  *Claim
+		claim  *Ballot
 		voters int
 		split  bool
 	}{
-		{"on slots", NewSlotClaim(master.NewClaim(&terms, wire.ClaimOf{Token: "T"}), now, time.Minute, 3, 1, 8), 3, true},
-		{"on slots, with a vote to come", NewSlotClaim(master.NewClaim(&terms, wire.ClaimOf{Token: "T"}), now, time.Minute, 3, 1, 8), 2, false},
+		{"on slots", NewSlotBallot(master.NewSentClaim(&terms, wire.ClaimOf{Token: "T"}), now, time.Minute, 3, 1, 8), 3, true},
+		{"on slots, with a vote to come", NewSlotBallot(master.NewSentClaim(&terms, wire.ClaimOf{Token: "T"}), now, time.Minute, 3, 1, 8), 2, false},
 		{"on a lock", claimOf("mine", 3), 3, false},
 	} {
 		in := New(3).Begin("a")
-		in.SetClaim(row.claim)
+		in.SetBallot(row.claim)
 		for i := range row.voters {
 			in.voteLocked(i, vote{mark: now, life: time.Minute, slots: []int{i}})
 		}
@@ -287,7 +287,7 @@ func TestAClientThatIsFarIsUnheardForLonger(t *testing.T) {
 	for _, row := range []struct{ ahead, want int }{{2, 0}, {3, 15}, {50, 60}, {400, 100}} {
 		s := New(5)
 		in, c := s.Begin("a"), claimOf("mine", 5)
-		in.SetClaim(c)
+		in.SetBallot(c)
 		for i := range 5 {
 			in.Answered(c, wire.Again, i, wire.Answer{Outcome: wire.Taken, Ahead: row.ahead}, clock.System(), time.Minute, true)
 		}

@@ -33,10 +33,10 @@ type place struct {
 }
 
 // nearAt reports whether the claim is near at master i.
-func (c *Claim) nearAt(i int) bool { return c.places[i].known && c.places[i].ahead < c.Near }
+func (c *Ballot) nearAt(i int) bool { return c.places[i].known && c.places[i].ahead < c.Near }
 
 // saidLocked takes in the answer of master i to a command that was sent at sent.
-func (c *Claim) saidLocked(i int, a wire.Answer, sent time.Time, listening bool) {
+func (c *Ballot) saidLocked(i int, a wire.Answer, sent time.Time, listening bool) {
 	p := &c.places[i]
 	if a.Outcome == wire.Taken {
 		c.stands[i] = a.Standing
@@ -52,7 +52,7 @@ func (c *Claim) saidLocked(i int, a wire.Answer, sent time.Time, listening bool)
 // aheadLocked returns how many are ahead of the claim, and 0 if fewer than need masters have said anything. If it is near at a
 // master, that is the least number that one has said. Else it is the harmonic mean: at a master with n ahead, it would poll once in n
 // steps.
-func (c *Claim) aheadLocked(need int) int {
+func (c *Ballot) aheadLocked(need int) int {
 	said, least, rate := 0, -1, 0.0
 	for i := range c.places {
 		if p := &c.places[i]; p.known {
@@ -71,7 +71,7 @@ func (c *Claim) aheadLocked(need int) int {
 }
 
 // NearAtQuorum reports whether a claim is near at a quorum of masters, or fewer have said anything.
-func (in *Inbox) NearAtQuorum(c *Claim) bool {
+func (in *Inbox) NearAtQuorum(c *Ballot) bool {
 	in.waits.mu.Lock()
 	defer in.waits.mu.Unlock()
 	said, near := 0, 0
@@ -87,14 +87,14 @@ func (in *Inbox) NearAtQuorum(c *Claim) bool {
 }
 
 // Ahead returns how many clients are ahead of a claim, on average. It is near if these are fewer than Claim.Near.
-func (in *Inbox) Ahead(c *Claim) int {
+func (in *Inbox) Ahead(c *Ballot) int {
 	in.waits.mu.Lock()
 	defer in.waits.mu.Unlock()
 	return c.aheadLocked(in.waits.Need)
 }
 
 // AnsweredOne says that a poll of master i alone was answered, behind Answered.
-func (in *Inbox) AnsweredOne(c *Claim, i int, a wire.Answer) {
+func (in *Inbox) AnsweredOne(c *Ballot, i int, a wire.Answer) {
 	in.waits.mu.Lock()
 	defer in.waits.mu.Unlock()
 	if a.Outcome == wire.Taken && a.Standing == "" {
@@ -104,7 +104,7 @@ func (in *Inbox) AnsweredOne(c *Claim, i int, a wire.Answer) {
 }
 
 // FoundFree returns the masters, as bits, where polls of one master have found the key free since the last call.
-func (in *Inbox) FoundFree(c *Claim) (masters uint64) {
+func (in *Inbox) FoundFree(c *Ballot) (masters uint64) {
 	in.waits.mu.Lock()
 	defer in.waits.mu.Unlock()
 	masters, c.free = c.free, 0
@@ -112,7 +112,7 @@ func (in *Inbox) FoundFree(c *Claim) (masters uint64) {
 }
 
 // Standing returns what the masters have said last that their keys hold, as votes.
-func (in *Inbox) Standing(c *Claim) []quorum.Vote {
+func (in *Inbox) Standing(c *Ballot) []quorum.Vote {
 	in.waits.mu.Lock()
 	defer in.waits.mu.Unlock()
 	votes := make([]quorum.Vote, len(c.stands))
@@ -124,7 +124,7 @@ func (in *Inbox) Standing(c *Claim) []quorum.Vote {
 
 // Near handles the message of master i that a claim has become near. It reports false if this Client has not queued for the key. If
 // the claim is one on slots that was released, it is to be released there again.
-func (s *Waits) Near(i int, key, token string) (known bool, released *master.Claim) {
+func (s *Waits) Near(i int, key, token string) (known bool, released *master.SentClaim) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	in := s.byKey[key]
@@ -157,7 +157,7 @@ func (s *Waits) Near(i int, key, token string) (known bool, released *master.Cla
 const noClaim = farMost + 1
 
 // setClaimLocked sets the claim of a wait; nil: it has none.
-func (in *Inbox) setClaimLocked(c *Claim) {
+func (in *Inbox) setClaimLocked(c *Ballot) {
 	if in.claim != nil {
 		for i := range in.waits.near {
 			in.waits.near[i].set(in.claim, false)
@@ -190,7 +190,7 @@ func (s *Waits) countLocked(in *Inbox, by int) {
 }
 
 // stepsLocked returns after how many pauses of a near claim a master hears of the claim again, and reports whether it is far.
-func (c *Claim) stepsLocked(s *Waits) (n int, far bool) {
+func (c *Ballot) stepsLocked(s *Waits) (n int, far bool) {
 	n = c.aheadLocked(s.Need)
 	switch far = n >= c.Near; {
 	case !c.answered:
@@ -208,11 +208,11 @@ func (c *Claim) stepsLocked(s *Waits) (n int, far bool) {
 // A nearest has the claims that are near at a master. It is a heap: the first of them was registered first.
 type nearest struct {
 	master int
-	claims []*Claim
+	claims []*Ballot
 }
 
 // set says whether a claim is near.
-func (n *nearest) set(c *Claim, near bool) {
+func (n *nearest) set(c *Ballot, near bool) {
 	switch at := c.places[n.master].at - 1; {
 	case near && at < 0:
 		heap.Push(n, c)
@@ -234,8 +234,8 @@ func (n *nearest) Swap(a, b int) {
 }
 
 func (n *nearest) Push(c any) {
-	n.claims = append(n.claims, c.(*Claim))
-	c.(*Claim).places[n.master].at = len(n.claims)
+	n.claims = append(n.claims, c.(*Ballot))
+	c.(*Ballot).places[n.master].at = len(n.claims)
 }
 
 func (n *nearest) Pop() any {
@@ -266,7 +266,7 @@ func (s *Waits) Calm() bool {
 }
 
 // PassedOver reports whether a master has passed over a claim on slots since the last call, since this Client may have been stopped.
-func (in *Inbox) PassedOver(c *Claim) (is bool) {
+func (in *Inbox) PassedOver(c *Ballot) (is bool) {
 	in.waits.mu.Lock()
 	defer in.waits.mu.Unlock()
 	is, c.passed = c.passed, false
@@ -303,7 +303,7 @@ func (s *Waits) Up(i int) {
 }
 
 // Returned reports whether a master has come up since the last call.
-func (in *Inbox) Returned(c *Claim) (is bool) {
+func (in *Inbox) Returned(c *Ballot) (is bool) {
 	in.waits.mu.Lock()
 	defer in.waits.mu.Unlock()
 	is, c.returned = c.returned, false

@@ -16,14 +16,14 @@ type placed struct {
 	*testing.T
 	s  *Waits
 	in *Inbox
-	c  *Claim
+	c  *Ballot
 }
 
 func newPlaced(t *testing.T) *placed {
 	terms := wire.NewTerms("a", time.Second)
-	p := &placed{T: t, s: New(5), c: NewClaim(master.NewClaim(&terms, wire.ClaimOf{Token: "token"}), clock.System(), time.Second, 5)}
+	p := &placed{T: t, s: New(5), c: NewBallot(master.NewSentClaim(&terms, wire.ClaimOf{Token: "token"}), clock.System(), time.Second, 5)}
 	p.in = p.s.Begin("a")
-	p.in.SetClaim(p.c)
+	p.in.SetBallot(p.c)
 	return p
 }
 
@@ -174,8 +174,8 @@ func TestHowSoonAMasterHearsOfAClaimAgain(t *testing.T) {
 	want("the claim is far", 60)
 	other := p.s.Begin("b")
 	want("another wait has no claim", 60)
-	c := NewClaim(new(master.Claim), clock.System(), time.Second, 5)
-	other.SetClaim(c)
+	c := NewBallot(new(master.SentClaim), clock.System(), time.Second, 5)
+	other.SetBallot(c)
 	want("another claim is new", 10)
 	for i := range 5 {
 		other.Answered(c, wire.Register, i, wire.Answer{Outcome: wire.Taken, Ahead: 2}, clock.System(), time.Second, true)
@@ -191,13 +191,13 @@ func TestHowSoonAMasterHearsOfAClaimAgain(t *testing.T) {
 func manyWaits(n, ahead int) (s *Waits, answer func(wait, master int)) {
 	const masters = 5
 	s = New(masters)
-	ins, claims := make([]*Inbox, n), make([]*Claim, n)
+	ins, claims := make([]*Inbox, n), make([]*Ballot, n)
 	answer = func(j, i int) {
 		ins[j].Answered(claims[j], wire.Again, i, wire.Answer{Outcome: wire.Taken, Ahead: ahead}, clock.System(), time.Second, true)
 	}
 	for j := range n {
 		ins[j], claims[j] = s.Begin(fmt.Sprint("k", j)), claimOf("token", masters)
-		ins[j].SetClaim(claims[j])
+		ins[j].SetBallot(claims[j])
 		for i := range masters {
 			answer(j, i)
 		}
@@ -244,7 +244,7 @@ func TestWhatIsKeptOfAllClaimsIsWhatTheySay(t *testing.T) {
 	for seed := range uint64(50) {
 		random := rand.New(rand.NewPCG(seed, 0))
 		s := New(masters)
-		waits, claims := make(map[string]*Inbox), make(map[*Inbox]*Claim)
+		waits, claims := make(map[string]*Inbox), make(map[*Inbox]*Ballot)
 		compare := func(step string) {
 			t.Helper()
 			least, calm := -1, len(s.byKey) > 0
@@ -298,15 +298,15 @@ func TestWhatIsKeptOfAllClaimsIsWhatTheySay(t *testing.T) {
 				step = "a claim is registered"
 				at := began.Add(time.Duration(random.IntN(1000)) * time.Millisecond)
 				terms := wire.NewTerms(key, time.Second)
-				c = NewClaim(master.NewClaim(&terms, wire.ClaimOf{Token: key}), clock.At(at, at, 0), time.Second, masters)
+				c = NewBallot(master.NewSentClaim(&terms, wire.ClaimOf{Token: key}), clock.At(at, at, 0), time.Second, masters)
 				if random.IntN(3) == 0 {
-					c = NewSlotClaim(c.Claim, c.Began, time.Second, masters, 1, 8)
+					c = NewSlotBallot(c.SentClaim, c.Began, time.Second, masters, 1, 8)
 				}
-				in.SetClaim(c)
+				in.SetBallot(c)
 				claims[in] = c
 			case n == 2:
 				step = "a claim is given up"
-				in.SetClaim(nil)
+				in.SetBallot(nil)
 			case n == 3:
 				step = "a claim wins"
 				in.Won(c, &Quorum{}, func(int) {})

@@ -21,22 +21,22 @@ import (
 // theLock is what a vote for a lock stands for.
 var theLock = []int{0}
 
-// NewSlotClaim is NewClaim for a claim on n slots of a semaphore with a limit.
-func NewSlotClaim(c *master.Claim, began clock.Reading, g time.Duration, masters, n, limit int) *Claim {
-	claim := NewClaim(c, began, g, masters)
+// NewSlotBallot is NewClaim for a claim on n slots of a semaphore with a limit.
+func NewSlotBallot(c *master.SentClaim, began clock.Reading, g time.Duration, masters, n, limit int) *Ballot {
+	claim := NewBallot(c, began, g, masters)
 	claim.slots, claim.Near = n, wire.NearOf(limit)
 	return claim
 }
 
 // setSlotsLocked makes w the wait of a claim on slots; nil: none. It does nothing for nil and for a claim on a lock.
-func (s *Waits) setSlotsLocked(c *Claim, in *Inbox) {
+func (s *Waits) setSlotsLocked(c *Ballot, in *Inbox) {
 	switch {
 	case c == nil || c.slots == 0:
 	case in == nil:
 		delete(s.bySlots, c.Token())
 	default:
 		s.bySlots[c.Token()] = in
-		s.noteSlotsLocked(c.Claim)
+		s.noteSlotsLocked(c.SentClaim)
 		in.slots = true
 	}
 }
@@ -44,7 +44,7 @@ func (s *Waits) setSlotsLocked(c *Claim, in *Inbox) {
 // pastMost is how many claims on slots a Client remembers.
 const pastMost = 1024
 
-func (s *Waits) noteSlotsLocked(c *master.Claim) {
+func (s *Waits) noteSlotsLocked(c *master.SentClaim) {
 	if len(s.past) < pastMost {
 		s.past = append(s.past, c)
 		return
@@ -55,7 +55,7 @@ func (s *Waits) noteSlotsLocked(c *master.Claim) {
 
 // releasedLocked returns the claim on slots with a token if it was released, or nil; also nil if the claim is one of long ago. A
 // master that tells a claim that it is near has it in its queue still, or again: a master that was restarted may have lost the release.
-func (s *Waits) releasedLocked(token string) *master.Claim {
+func (s *Waits) releasedLocked(token string) *master.SentClaim {
 	for _, c := range s.past {
 		if c.Token() == token && c.Released() {
 			return c
@@ -65,7 +65,7 @@ func (s *Waits) releasedLocked(token string) *master.Claim {
 }
 
 // aimed returns those of the slots of a vote that may count.
-func (c *Claim) aimed(slots []int) []int {
+func (c *Ballot) aimed(slots []int) []int {
 	switch {
 	case c.slots == 0:
 		return theLock
@@ -77,7 +77,7 @@ func (c *Claim) aimed(slots []int) []int {
 
 // Aim drops the votes of a claim for all slots but these, and has later votes for others not count. It must be called before the
 // command to aim is sent.
-func (in *Inbox) Aim(c *Claim, slots []int) {
+func (in *Inbox) Aim(c *Ballot, slots []int) {
 	in.waits.mu.Lock()
 	defer in.waits.mu.Unlock()
 	c.aim = slots
@@ -90,7 +90,7 @@ func (in *Inbox) Aim(c *Claim, slots []int) {
 }
 
 // Stands returns at how many masters a claim stands in each of its slots, as far as it has votes that last.
-func (in *Inbox) Stands(c *Claim, now clock.Reading, drift func(time.Duration) time.Duration) map[int]int {
+func (in *Inbox) Stands(c *Ballot, now clock.Reading, drift func(time.Duration) time.Duration) map[int]int {
 	in.waits.mu.Lock()
 	defer in.waits.mu.Unlock()
 	keys := make(map[int]int)
@@ -106,7 +106,7 @@ func (in *Inbox) Stands(c *Claim, now clock.Reading, drift func(time.Duration) t
 
 // Split reports whether a claim that has not aimed has votes that last, and cannot have a quorum for any slot by the first votes of the
 // masters that have not voted.
-func (in *Inbox) Split(c *Claim, now clock.Reading, drift func(time.Duration) time.Duration) bool {
+func (in *Inbox) Split(c *Ballot, now clock.Reading, drift func(time.Duration) time.Duration) bool {
 	keys := in.Stands(c, now, drift)
 	in.waits.mu.Lock()
 	defer in.waits.mu.Unlock()
@@ -123,7 +123,7 @@ func (in *Inbox) Split(c *Claim, now clock.Reading, drift func(time.Duration) ti
 }
 
 // wonLocked returns the quorum for as many slots as a claim needs, or nil. lefts are the votes that last, the longest first.
-func (c *Claim) wonLocked(votes []quorum.Vote, lefts []left, need int) *Quorum {
+func (c *Ballot) wonLocked(votes []quorum.Vote, lefts []left, need int) *Quorum {
 	type slot struct {
 		number int
 		rests  []left // the first need votes
@@ -163,7 +163,7 @@ func (c *Claim) wonLocked(votes []quorum.Vote, lefts []left, need int) *Quorum {
 // WonSlots is Won for a claim on slots. It also returns the masters, as bits, that are known to have the token in other slots, and those that have it in
 // the queue. Later, settle is called if the answer to an earlier command says so of a master. There, the holder is to stand in
 // its slots, and to leave all others: else nobody could have those. A claim that has aimed does so everywhere.
-func (in *Inbox) WonSlots(c *Claim, q *Quorum, doubt, settle func(i int)) (elsewhere, queued uint64, ok bool) {
+func (in *Inbox) WonSlots(c *Ballot, q *Quorum, doubt, settle func(i int)) (elsewhere, queued uint64, ok bool) {
 	in.waits.mu.Lock()
 	defer in.waits.mu.Unlock()
 	if !in.wonLocked(c, q, doubt) {
@@ -185,6 +185,6 @@ func (in *Inbox) WonSlots(c *Claim, q *Quorum, doubt, settle func(i int)) (elsew
 }
 
 // elsewhereLocked reports whether an answer says that the token of a lease stands in other slots, or in the queue.
-func (c *Claim) elsewhereLocked(a wire.Answer) bool {
+func (c *Ballot) elsewhereLocked(a wire.Answer) bool {
 	return a.Outcome == wire.Taken || a.Done() && !slices.Equal(a.Slots.All(), c.held)
 }

@@ -33,8 +33,8 @@ func TestVotesForSlotsAreCountedBySlot(t *testing.T) {
 			terms := wire.NewSlotTerms("a", 10, row.n, time.Minute)
 			now := clock.System()
 			in := New(5).Begin("a")
-			c := NewSlotClaim(master.NewClaim(&terms, wire.ClaimOf{Token: "T"}), now, time.Minute, 5, row.n, 10)
-			in.SetClaim(c)
+			c := NewSlotBallot(master.NewSentClaim(&terms, wire.ClaimOf{Token: "T"}), now, time.Minute, 5, row.n, 10)
+			in.SetBallot(c)
 			for i, slots := range row.votes {
 				if slots != nil {
 					in.voteLocked(i, vote{mark: now, life: time.Minute, slots: slots})
@@ -67,9 +67,9 @@ func TestVotesForSlotsAreCountedBySlot(t *testing.T) {
 func TestAClaimOnSlotsIsNearIfItsTokenIsTold(t *testing.T) {
 	s := New(3)
 	terms := wire.NewSlotTerms("a", 8, 1, time.Minute)
-	claim := func(token string, ahead int) (*Inbox, *Claim) {
-		in, c := s.Begin("permit of "+token), NewSlotClaim(master.NewClaim(&terms, wire.ClaimOf{Token: token}), clock.System(), time.Minute, 3, 1, 8)
-		in.SetClaim(c)
+	claim := func(token string, ahead int) (*Inbox, *Ballot) {
+		in, c := s.Begin("permit of "+token), NewSlotBallot(master.NewSentClaim(&terms, wire.ClaimOf{Token: token}), clock.System(), time.Minute, 3, 1, 8)
+		in.SetBallot(c)
 		for i := range 3 {
 			in.Answered(c, wire.Again, i, wire.Answer{Outcome: wire.Taken, Ahead: ahead}, clock.System(), time.Minute, true)
 		}
@@ -109,8 +109,8 @@ func TestAClaimOnSlotsIsNearIfItsTokenIsTold(t *testing.T) {
 func TestAClaimOnSlotsLearnsThatItWasPassedOver(t *testing.T) {
 	s := New(3)
 	terms := wire.NewSlotTerms("a", 8, 1, time.Minute)
-	in, c := s.Begin("permit of T"), NewSlotClaim(master.NewClaim(&terms, wire.ClaimOf{Token: "T"}), clock.System(), time.Minute, 3, 1, 8)
-	in.SetClaim(c)
+	in, c := s.Begin("permit of T"), NewSlotBallot(master.NewSentClaim(&terms, wire.ClaimOf{Token: "T"}), clock.System(), time.Minute, 3, 1, 8)
+	in.SetBallot(c)
 	for i := range 3 {
 		in.Answered(c, wire.Again, i, wire.Answer{Outcome: wire.Taken, Ahead: 20}, clock.System(), time.Minute, true)
 	}
@@ -152,8 +152,8 @@ func TestAQuorumForSlots(t *testing.T) {
 			now := clock.At(at, at, 0)
 			terms := wire.NewSlotTerms("a", 10, row.n, time.Minute)
 			in := New(3).Begin("a")
-			c := NewSlotClaim(master.NewClaim(&terms, wire.ClaimOf{Token: "T"}), now, time.Minute, 3, row.n, 10)
-			in.SetClaim(c)
+			c := NewSlotBallot(master.NewSentClaim(&terms, wire.ClaimOf{Token: "T"}), now, time.Minute, 3, row.n, 10)
+			in.SetBallot(c)
 			for i, v := range row.votes {
 				if v.life > 0 {
 					in.voteLocked(i, vote{mark: clock.At(at.Add(-v.age), at.Add(-v.age), 0), life: v.life, slots: v.slots})
@@ -189,8 +189,8 @@ func TestVotesThatAreOverAreNotSplit(t *testing.T) {
 			now := clock.At(at, at, 0)
 			terms := wire.NewSlotTerms("a", 10, 1, time.Minute)
 			in := New(3).Begin("a")
-			c := NewSlotClaim(master.NewClaim(&terms, wire.ClaimOf{Token: "T"}), now, time.Minute, 3, 1, 10)
-			in.SetClaim(c)
+			c := NewSlotBallot(master.NewSentClaim(&terms, wire.ClaimOf{Token: "T"}), now, time.Minute, 3, 1, 10)
+			in.SetBallot(c)
 			if row.aim != nil {
 				in.Aim(c, row.aim)
 			}
@@ -230,8 +230,8 @@ func TestAClaimThatHasWonSlotsLeavesAllOthers(t *testing.T) {
 			s := New(6)
 			in := s.Begin("a")
 			terms := wire.NewSlotTerms("a", 10, 1, time.Minute)
-			c := NewSlotClaim(master.NewClaim(&terms, wire.ClaimOf{Token: "T"}), now, time.Minute, 6, 1, 10)
-			in.SetClaim(c)
+			c := NewSlotBallot(master.NewSentClaim(&terms, wire.ClaimOf{Token: "T"}), now, time.Minute, 6, 1, 10)
+			in.SetBallot(c)
 			in.Answered(c, wire.Register, 0, taken, now, time.Minute, true) // it grants the slot later; the last one does not answer
 			in.Answered(c, wire.Register, 4, taken, now, time.Minute, true)
 			for i, slots := range [][]int{{4}, {4}, {4}, {4, 5}} {
@@ -267,14 +267,14 @@ func TestAClaimThatHasWonSlotsLeavesAllOthers(t *testing.T) {
 func TestAClaimOnSlotsThatWasReleasedIsKnownForAWhile(t *testing.T) {
 	s := New(3)
 	terms := wire.NewSlotTerms("a", 8, 1, time.Minute)
-	claim := func(token string) *master.Claim {
-		in, c := s.Begin("permit of "+token), NewSlotClaim(master.NewClaim(&terms, wire.ClaimOf{Token: token}), clock.System(), time.Minute, 3, 1, 8)
-		in.SetClaim(c)
-		in.SetClaim(nil)
+	claim := func(token string) *master.SentClaim {
+		in, c := s.Begin("permit of "+token), NewSlotBallot(master.NewSentClaim(&terms, wire.ClaimOf{Token: token}), clock.System(), time.Minute, 3, 1, 8)
+		in.SetBallot(c)
+		in.SetBallot(nil)
 		in.End()
-		return c.Claim
+		return c.SentClaim
 	}
-	near := func(token string, want *master.Claim) {
+	near := func(token string, want *master.SentClaim) {
 		t.Helper()
 		if known, released := s.Near(1, terms.Key(), token); !known || released != want {
 			t.Errorf("the claim of %s is expected: %t, and released again: %v, want %v", token, known, released, want)

@@ -12,7 +12,7 @@ import (
 // registration says that the key did not hold that token, the token was set later, and the function began later still. One such
 // master is enough. But a quorum of masters must have sent the value, so that no master can forge one.
 
-// WantsValue says that the wait may end with a value. It is called before the first SetClaim.
+// WantsValue says that the wait may end with a value. It is called before the first SetBallot.
 func (in *Inbox) WantsValue() {
 	in.waits.mu.Lock()
 	defer in.waits.mu.Unlock()
@@ -75,7 +75,7 @@ func (in *Inbox) ReceivedValue() (value []byte, ok bool) {
 
 // Settled returns the masters, as bits, that set the token of a claim no more, as far as registrations and polls go: all were
 // answered, and none was lost or has found that the claim was not in the queue. It is asked when the claim has become a lease.
-func (in *Inbox) Settled(c *Claim) (masters uint64) {
+func (in *Inbox) Settled(c *Ballot) (masters uint64) {
 	in.waits.mu.Lock()
 	defer in.waits.mu.Unlock()
 	for i := range c.votes {
@@ -87,7 +87,7 @@ func (in *Inbox) Settled(c *Claim) (masters uint64) {
 }
 
 // Asked notes that a registration or a poll of the claim is about to be sent to all masters.
-func (in *Inbox) Asked(c *Claim) {
+func (in *Inbox) Asked(c *Ballot) {
 	in.waits.mu.Lock()
 	defer in.waits.mu.Unlock()
 	for i := range c.votes {
@@ -96,14 +96,14 @@ func (in *Inbox) Asked(c *Claim) {
 }
 
 // AskedOne is Asked of a poll of one master.
-func (in *Inbox) AskedOne(c *Claim, i int) {
+func (in *Inbox) AskedOne(c *Ballot, i int) {
 	in.waits.mu.Lock()
 	defer in.waits.mu.Unlock()
 	c.asked[i]++
 }
 
 // heardLocked notes the answer of master i to a registration or a poll.
-func (c *Claim) heardLocked(i int, kind wire.Kind, a wire.Answer) {
+func (c *Ballot) heardLocked(i int, kind wire.Kind, a wire.Answer) {
 	if !kind.Acquires() {
 		return
 	}

@@ -11,12 +11,12 @@ import (
 )
 
 // flying returns a wait for the key "a", which takes values, and its claim.
-func flying(s *Waits) (*Inbox, *Claim) {
+func flying(s *Waits) (*Inbox, *Ballot) {
 	in := s.Begin("a")
 	in.WantsValue()
 	terms := wire.NewTerms("a", 0)
-	c := NewClaim(master.NewClaim(&terms, wire.ClaimOf{Token: "mine", Grant: wire.GrantLeast}), clock.System(), wire.GrantLeast, s.masters)
-	in.SetClaim(c)
+	c := NewBallot(master.NewSentClaim(&terms, wire.ClaimOf{Token: "mine", Grant: wire.GrantLeast}), clock.System(), wire.GrantLeast, s.masters)
+	in.SetBallot(c)
 	return in, c
 }
 
@@ -87,8 +87,8 @@ func TestAWaitForALockTakesNoValue(t *testing.T) {
 	s := New(3)
 	in := s.Begin("a")
 	terms := wire.NewTerms("a", 0)
-	c := NewClaim(master.NewClaim(&terms, wire.ClaimOf{Token: "mine", Grant: wire.GrantLeast}), clock.System(), wire.GrantLeast, 3)
-	in.SetClaim(c)
+	c := NewBallot(master.NewSentClaim(&terms, wire.ClaimOf{Token: "mine", Grant: wire.GrantLeast}), clock.System(), wire.GrantLeast, 3)
+	in.SetBallot(c)
 	in.Answered(c, wire.Register, 1, wire.Answer{Outcome: wire.Granted}, c.Began, wire.GrantLeast, true)
 	for i := range 3 {
 		s.Value(i, wire.Value{Key: "a", Token: "mine", Holder: "holder", Sure: true})
@@ -104,8 +104,8 @@ func TestTheRegistrationOfAnEarlierClaimDoesNotCount(t *testing.T) {
 	in, c := flying(s)
 	in.Answered(c, wire.Register, 1, wire.Answer{Outcome: wire.Granted}, c.Began, wire.GrantLeast, true)
 	terms := wire.NewTerms("a", 0)
-	next := NewClaim(master.NewClaim(&terms, wire.ClaimOf{Token: "next", Grant: wire.GrantLeast}), clock.System(), wire.GrantLeast, 3)
-	in.SetClaim(next)
+	next := NewBallot(master.NewSentClaim(&terms, wire.ClaimOf{Token: "next", Grant: wire.GrantLeast}), clock.System(), wire.GrantLeast, 3)
+	in.SetBallot(next)
 	in.Answered(c, wire.Register, 2, wire.Answer{Outcome: wire.Granted}, c.Began, wire.GrantLeast, true)
 	for i := range 3 {
 		s.Value(i, wire.Value{Key: "a", Token: "next", Holder: "holder", Sure: true})
@@ -113,7 +113,7 @@ func TestTheRegistrationOfAnEarlierClaimDoesNotCount(t *testing.T) {
 	if _, ok := in.ReceivedValue(); ok {
 		t.Error("a value was taken")
 	}
-	in.SetClaim(nil)
+	in.SetBallot(nil)
 	if !s.Value(1, wire.Value{Key: "a", Token: "next", Holder: "holder"}) {
 		t.Error("a message to a claim that was given up is not expected")
 	}
@@ -197,7 +197,7 @@ func TestValuesForAClaimThatWasGivenUpDoNotCount(t *testing.T) {
 	value := wire.Value{Key: "a", Token: "mine", Holder: "holder", Value: []byte("v"), Sure: true}
 	s.Value(0, value)
 	next := claimOf("next", 3)
-	in.SetClaim(next)
+	in.SetBallot(next)
 	in.Answered(next, wire.Register, 1, wire.Answer{Outcome: wire.Granted}, c.Began, wire.GrantLeast, true)
 	value.Token = "next"
 	s.Value(1, value)

@@ -12,9 +12,9 @@ import (
 )
 
 // claimOf returns a claim with this token on the key "a", and with a g of 400 ms.
-func claimOf(token string, masters int) *Claim {
+func claimOf(token string, masters int) *Ballot {
 	terms := wire.NewTerms("a", time.Second)
-	return NewClaim(master.NewClaim(&terms, wire.ClaimOf{Token: token}), clock.System(), 400*time.Millisecond, masters)
+	return NewBallot(master.NewSentClaim(&terms, wire.ClaimOf{Token: token}), clock.System(), 400*time.Millisecond, masters)
 }
 
 func TestVotesThatLastAreCounted(t *testing.T) {
@@ -86,7 +86,7 @@ func TestOfTwoVotesOfAMasterTheOneThatEndsLaterCounts(t *testing.T) {
 			{"only one", vote{fence: 70}, vote{mark: early, life: time.Second}, vote{mark: early, life: time.Second, fence: 70}},
 		} {
 			in, c := New(3).Begin("a"), claimOf("mine", 3)
-			in.SetClaim(c)
+			in.SetBallot(c)
 			in.voteLocked(1, row.first)
 			began := c.first
 			time.Sleep(time.Millisecond)
@@ -128,7 +128,7 @@ func TestAGrantIsAVoteForItsClaimOnly(t *testing.T) {
 			in, c := s.Begin("a"), claimOf("mine", 3)
 			c.G = time.Hour
 			if !row.noClaim {
-				in.SetClaim(c)
+				in.SetBallot(c)
 			}
 			if row.ended {
 				in.End()
@@ -182,7 +182,7 @@ func TestAnAnswerToACommandOfAClaimIsAVote(t *testing.T) {
 	} {
 		t.Run(row.name, func(t *testing.T) {
 			in, c := New(3).Begin("a"), claimOf("mine", 3)
-			in.SetClaim(c)
+			in.SetBallot(c)
 			for i := range 2 {
 				near := in.Answered(c, row.kind, i, row.answer, c.Began, time.Second, true)
 				if want := row.queued && row.answer.Ahead < wire.Near; near != want {
@@ -230,7 +230,7 @@ func TestALatePollOfALeaseCausesADoubt(t *testing.T) {
 		t.Run(row.name, func(t *testing.T) {
 			s := New(3)
 			in, c := s.Begin("a"), claimOf("mine", 3)
-			in.SetClaim(c)
+			in.SetBallot(c)
 			for i := range 2 {
 				in.Answered(c, wire.Register, i, wire.Answer{Outcome: wire.Granted}, c.Began, time.Second, true)
 			}

@@ -33,10 +33,10 @@ type Inbox struct {
 	timer  *time.Timer // wakes the wait if too few masters send a message; nil: not running
 	early  time.Time   // when messages from less than a quorum, or grants that do not count, last woke the wait
 
-	claim *Claim // the claim of the wait; nil: it has none. setClaimLocked changes it
-	steps int    // after how many pauses a master hears of the claim again; noClaim: there is none
-	far   bool   // the claim is far
-	slots bool   // it has had a claim on slots
+	claim *Ballot // the claim of the wait; nil: it has none. setClaimLocked changes it
+	steps int     // after how many pauses a master hears of the claim again; noClaim: there is none
+	far   bool    // the claim is far
+	slots bool    // it has had a claim on slots
 
 	// Of a wait that may end with a value, see WantsValue:
 	stood      []string      // by master: what its key held when it executed the registration of the claim, as in wire.Value.Holder
@@ -66,13 +66,13 @@ type Waits struct {
 
 	mu      sync.Mutex // guards what follows
 	byKey   map[string]*Inbox
-	near    []nearest          // by master
-	steps   [noClaim + 1]int   // how many claims have these Inbox.steps; of noClaim, the number says nothing
-	far     int                // how many claims are far
-	bySlots map[string]*Inbox  // by the token of their claim on slots
-	left    recent.Map[uint64] // by key of an ended wait: the masters, as bits, that may still send a wake-up
-	past    []*master.Claim    // the last claims on slots, also those that were released: a ring
-	oldest  int                // of past
+	near    []nearest           // by master
+	steps   [noClaim + 1]int    // how many claims have these Inbox.steps; of noClaim, the number says nothing
+	far     int                 // how many claims are far
+	bySlots map[string]*Inbox   // by the token of their claim on slots
+	left    recent.Map[uint64]  // by key of an ended wait: the masters, as bits, that may still send a wake-up
+	past    []*master.SentClaim // the last claims on slots, also those that were released: a ring
+	oldest  int                 // of past
 }
 
 // New returns the Waits of a Client with this number of masters.

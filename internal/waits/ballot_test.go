@@ -17,7 +17,7 @@ func TestAMajorityEndsWithItsEarliestVote(t *testing.T) {
 	in := New(3).Begin("a")
 	none := func(time.Duration) time.Duration { return 0 }
 	for _, long := range []time.Duration{time.Second, 3 * time.Second, 10 * time.Second, 7 * 24 * time.Hour} {
-		c := &Claim{votes: []vote{{mark: now, life: long}, {mark: now, life: 400 * time.Millisecond}, {}}}
+		c := &Ballot{votes: []vote{{mark: now, life: long}, {mark: now, life: 400 * time.Millisecond}, {}}}
 		_, _, m := in.Count(c, now, none, 0)
 		if m == nil || m.Left != 400*time.Millisecond {
 			t.Errorf("votes for 400ms and %v: a quorum for %v, want 400ms", long, m.Left)
@@ -45,8 +45,8 @@ func TestAVoteWhoseKeyIsGoneDoesNotCount(t *testing.T) {
 		t.Run(row.name, func(t *testing.T) {
 			s := New(3)
 			in := s.Begin("a")
-			c := NewClaim(new(master.Claim), now, 0, 3)
-			in.SetClaim(c)
+			c := NewBallot(new(master.SentClaim), now, 0, 3)
+			in.SetBallot(c)
 			in.voteLocked(0, vote{mark: now, life: time.Second})
 			in.voteLocked(1, vote{mark: now, life: time.Second})
 			_, _, m := in.Count(c, now, none, 0)
@@ -80,8 +80,8 @@ func TestALeaseNamesTheNextOfMostMasters(t *testing.T) {
 			s := New(5)
 			in := s.Begin("a")
 			terms := wire.NewTerms("a", time.Second)
-			c := NewClaim(master.NewClaim(&terms, wire.ClaimOf{Token: "token"}), clock.System(), 400*time.Millisecond, 5)
-			in.SetClaim(c)
+			c := NewBallot(master.NewSentClaim(&terms, wire.ClaimOf{Token: "token"}), clock.System(), 400*time.Millisecond, 5)
+			in.SetBallot(c)
 			for i, next := range row.heads {
 				if next != "" {
 					s.Granted(i, master.Grant{Key: "a", Token: "token", Next: next, Mark: clock.System(), Sure: true})
@@ -101,8 +101,8 @@ func TestAClaimIsInAQueueOnlyIfTheMasterCanTellItOfAGrant(t *testing.T) {
 	now := clock.System()
 	s := New(3)
 	in := s.Begin("a")
-	c := NewClaim(new(master.Claim), now, 0, 4)
-	in.SetClaim(c)
+	c := NewBallot(new(master.SentClaim), now, 0, 4)
+	in.SetBallot(c)
 	in.Answered(c, wire.Register, 0, wire.Answer{Outcome: wire.Taken}, now, time.Second, true)
 	in.Answered(c, wire.Register, 1, wire.Answer{Outcome: wire.Taken}, now, time.Second, false)
 	in.Answered(c, wire.Register, 2, wire.Answer{Outcome: wire.Taken, New: true}, now, time.Second, false)
@@ -146,8 +146,8 @@ func TestAGrantThatIsOverOrSoonWhenItsMessageComesIsPolled(t *testing.T) {
 	s := New(3)
 	in := s.Begin("a")
 	terms := wire.NewTerms("a", time.Second)
-	c := NewClaim(master.NewClaim(&terms, wire.ClaimOf{Token: "token"}), clock.System(), 400*time.Millisecond, 3)
-	in.SetClaim(c)
+	c := NewBallot(master.NewSentClaim(&terms, wire.ClaimOf{Token: "token"}), clock.System(), 400*time.Millisecond, 3)
+	in.SetBallot(c)
 	now := clock.System()
 	time.Sleep(2 * time.Millisecond)
 	for i, g := range []time.Duration{time.Millisecond, time.Hour, time.Millisecond} {
@@ -186,7 +186,7 @@ func TestGrantsThatDoNotCountWakeAWaitNowAndThen(t *testing.T) {
 				s := New(3)
 				in, c := s.Begin("a"), claimOf("mine", 3)
 				defer in.End()
-				in.SetClaim(c)
+				in.SetBallot(c)
 				time.Sleep(row.age)
 				mark := c.Began
 				granted := func() { s.Granted(1, master.Grant{Key: "a", Token: "mine", Mark: mark, Sure: row.sure}) }
@@ -228,19 +228,19 @@ func TestClaimsOnSlotsAreKeptUntilTheyEnd(t *testing.T) {
 	terms := wire.NewSlotTerms("a", 8, 1, time.Minute)
 	for _, row := range []struct {
 		name string
-		end  func(in *Inbox, c *Claim)
+		end  func(in *Inbox, c *Ballot)
 	}{
-		{"it is given up", func(in *Inbox, _ *Claim) { in.SetClaim(nil) }},
-		{"another one follows", func(in *Inbox, _ *Claim) { in.SetClaim(claimOf("next", 3)) }},
-		{"it has won", func(in *Inbox, c *Claim) {
+		{"it is given up", func(in *Inbox, _ *Ballot) { in.SetBallot(nil) }},
+		{"another one follows", func(in *Inbox, _ *Ballot) { in.SetBallot(claimOf("next", 3)) }},
+		{"it has won", func(in *Inbox, c *Ballot) {
 			_, _, q := in.Count(c, now, none, 0)
 			in.WonSlots(c, q, func(int) {}, func(int) {})
 		}},
 	} {
 		s := New(3)
 		in := s.Begin("a")
-		c := NewSlotClaim(master.NewClaim(&terms, wire.ClaimOf{Token: "T"}), now, time.Minute, 3, 1, 8)
-		in.SetClaim(c)
+		c := NewSlotBallot(master.NewSentClaim(&terms, wire.ClaimOf{Token: "T"}), now, time.Minute, 3, 1, 8)
+		in.SetBallot(c)
 		in.voteLocked(0, vote{mark: now, life: time.Minute, slots: []int{5}})
 		in.voteLocked(1, vote{mark: now, life: time.Minute, slots: []int{5}})
 		in.voteLocked(1, vote{mark: now, life: time.Hour}) // for no slot
@@ -256,15 +256,15 @@ func TestClaimsOnSlotsAreKeptUntilTheyEnd(t *testing.T) {
 	}
 }
 
-func TestClaimOfReturnsTheClaimOfAWait(t *testing.T) {
+func TestBallotOfReturnsTheBallotOfAWait(t *testing.T) {
 	s := New(3)
-	if in, c := s.ClaimOf("a"); in != nil || c != nil {
+	if in, c := s.BallotOf("a"); in != nil || c != nil {
 		t.Errorf("nobody waits: %v, %v", in, c)
 	}
 	want, c := s.Begin("a"), claimOf("mine", 3)
-	want.SetClaim(c)
-	if in, got := s.ClaimOf("a"); in != want || got != c {
-		t.Errorf("ClaimOf = %v, %v, want the wait and its claim", in, got)
+	want.SetBallot(c)
+	if in, got := s.BallotOf("a"); in != want || got != c {
+		t.Errorf("BallotOf = %v, %v, want the wait and its claim", in, got)
 	}
 	if !s.mu.TryLock() {
 		t.Error("the mutex is locked")

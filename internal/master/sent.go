@@ -6,19 +6,19 @@ import (
 	"github.com/redlock-go/redlock/internal/wire"
 )
 
-// A Claim is a claim and what the masters were sent of it.
-type Claim struct {
+// A SentClaim is a claim and what the masters were sent of it.
+type SentClaim struct {
 	wire.Claim
 	released atomic.Bool            // a release was asked for: no command that sets the key is sent any more
 	at       [MaxMasters]tokenState // by master; each is guarded by the mutex of its Master
 }
 
-// MaxMasters is how many masters a Claim can have.
+// MaxMasters is how many masters a SentClaim can have.
 const MaxMasters = wire.MastersMost
 
-// NewClaim returns a claim of which nothing was sent: see wire.NewClaim.
-func NewClaim(terms *wire.Terms, of wire.ClaimOf) *Claim {
-	return &Claim{Claim: wire.NewClaim(terms, of)}
+// NewSentClaim returns a claim of which nothing was sent: see wire.NewClaim.
+func NewSentClaim(terms *wire.Terms, of wire.ClaimOf) *SentClaim {
+	return &SentClaim{Claim: wire.NewClaim(terms, of)}
 }
 
 // A tokenState says whether a master's key may hold a claim's token. The commands that set the key are
@@ -41,7 +41,7 @@ func (s *tokenState) admit() {
 }
 
 // Released reports whether a release of the claim was asked for.
-func (c *Claim) Released() bool { return c.released.Load() }
+func (c *SentClaim) Released() bool { return c.released.Load() }
 
 // write notes that a command that sets the key was written to the connection.
 func (s *tokenState) write() {

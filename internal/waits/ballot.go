@@ -12,15 +12,15 @@ import (
 	"github.com/redlock-go/redlock/internal/wire"
 )
 
-// A Claim is registered: it waits in the queues of the masters, where releases of other clients may grant it
+// A Ballot is a claim that is registered, and the votes for it: it waits in the queues of the masters, where releases of other clients may grant it
 // the lock. It has one fresh token, from its registration to its lease or its release. A quorum of votes makes a
 // lease. A vote comes with a master's answer to a registration or a poll, or with the message about a grant. It
 // counts from a moment before the key was set, so the claim has the vote for no longer than the master keeps the
 // key.
 //
 // A claim may be on slots of a semaphore: see slots.go. A lock is a semaphore with one slot.
-type Claim struct {
-	*master.Claim
+type Ballot struct {
+	*master.SentClaim
 	Began clock.Reading // immutable; before its first command
 	G     time.Duration // immutable; for how long it may be granted the lock
 	Near  int           // immutable; how many claims at the front of a queue are near
@@ -63,13 +63,13 @@ type vote struct {
 
 func (v *vote) end() time.Time { return v.mark.Time().Add(v.life) }
 
-// NewClaim returns a Claim of a Client with this number of masters.
-func NewClaim(c *master.Claim, began clock.Reading, g time.Duration, masters int) *Claim {
-	return &Claim{Claim: c, Began: began, G: g, Near: wire.Near, votes: make([]vote, masters), places: make([]place, masters), stands: make([]string, masters), nexts: make([]string, masters)}
+// NewBallot returns a Claim of a Client with this number of masters.
+func NewBallot(c *master.SentClaim, began clock.Reading, g time.Duration, masters int) *Ballot {
+	return &Ballot{SentClaim: c, Began: began, G: g, Near: wire.Near, votes: make([]vote, masters), places: make([]place, masters), stands: make([]string, masters), nexts: make([]string, masters)}
 }
 
-// SetClaim sets the claim of a wait; nil: it has none. The votes for an earlier claim never count again.
-func (in *Inbox) SetClaim(c *Claim) {
+// SetBallot sets the claim of a wait; nil: it has none. The votes for an earlier claim never count again.
+func (in *Inbox) SetBallot(c *Ballot) {
 	in.waits.mu.Lock()
 	defer in.waits.mu.Unlock()
 	in.waits.setSlotsLocked(in.claim, nil)
@@ -79,8 +79,8 @@ func (in *Inbox) SetClaim(c *Claim) {
 	in.waits.setSlotsLocked(c, in)
 }
 
-// ClaimOf returns the wait for a key, and its claim; nil if there is none. It is for tests.
-func (s *Waits) ClaimOf(key string) (*Inbox, *Claim) {
+// BallotOf returns the wait for a key, and its claim; nil if there is none. It is for tests.
+func (s *Waits) BallotOf(key string) (*Inbox, *Ballot) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if in := s.byKey[key]; in != nil {
@@ -148,7 +148,7 @@ func (in *Inbox) voteLocked(i int, v vote) {
 //
 // The answers of a master come in the order of the commands. When an answer was counted in its round, too, Counted follows.
 // Answered reports whether the claim is near at this master.
-func (in *Inbox) Answered(c *Claim, kind wire.Kind, i int, a wire.Answer, mark clock.Reading, life time.Duration, listening bool) (near bool) {
+func (in *Inbox) Answered(c *Ballot, kind wire.Kind, i int, a wire.Answer, mark clock.Reading, life time.Duration, listening bool) (near bool) {
 	s, bit := in.waits, uint64(1)<<i
 	s.mu.Lock()
 	c.saidLocked(i, a, mark.Time(), listening)
@@ -218,7 +218,7 @@ type Quorum struct {
 // Count counts the votes for a claim. It returns the masters, as bits, whose votes last, when the first vote came,
 // and the quorum if there is one. Votes with a fence above most cannot be part of the quorum; 0: any can. Won
 // finds votes that become void from here on.
-func (in *Inbox) Count(c *Claim, now clock.Reading, drift func(time.Duration) time.Duration, most int64) (mine uint64, first time.Time, won *Quorum) {
+func (in *Inbox) Count(c *Ballot, now clock.Reading, drift func(time.Duration) time.Duration, most int64) (mine uint64, first time.Time, won *Quorum) {
 	s := in.waits
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -269,7 +269,7 @@ type Behind struct {
 }
 
 // Behind returns who is to have the lock after a claim.
-func (in *Inbox) Behind(c *Claim) (b Behind) {
+func (in *Inbox) Behind(c *Ballot) (b Behind) {
 	in.waits.mu.Lock()
 	defer in.waits.mu.Unlock()
 	b.Crowded = bits.OnesCount64(c.behind) >= in.waits.Need
@@ -293,7 +293,7 @@ func (in *Inbox) Behind(c *Claim) (b Behind) {
 }
 
 // Unused returns how many masters have granted the lock to a claim in vain.
-func (in *Inbox) Unused(c *Claim) int {
+func (in *Inbox) Unused(c *Ballot) int {
 	in.waits.mu.Lock()
 	defer in.waits.mu.Unlock()
 	return bits.OnesCount64(c.unused)
@@ -302,13 +302,13 @@ func (in *Inbox) Unused(c *Claim) int {
 // Won says that the claim becomes a lease by a quorum, so it can no longer be granted the lock. Won does nothing and
 // reports false if a vote of the quorum has become void since it was counted. Later, doubt is called if a late poll has
 // found that a master had lost the key.
-func (in *Inbox) Won(c *Claim, q *Quorum, doubt func(i int)) bool {
+func (in *Inbox) Won(c *Ballot, q *Quorum, doubt func(i int)) bool {
 	in.waits.mu.Lock()
 	defer in.waits.mu.Unlock()
 	return in.wonLocked(c, q, doubt)
 }
 
-func (in *Inbox) wonLocked(c *Claim, q *Quorum, doubt func(i int)) bool {
+func (in *Inbox) wonLocked(c *Ballot, q *Quorum, doubt func(i int)) bool {
 	if c.gone&q.rests != 0 {
 		return false
 	}
