@@ -9,10 +9,10 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/redlock-go/redlock"
+	"github.com/redlock-go/redlock/internal/bubbletest"
 )
 
 // A permitRun is a run of the child "slot".
@@ -119,7 +119,7 @@ func TestTheEndOfARunWaitsForLateAnswersToItsRelease(t *testing.T) {
 		{"it was lost", redlock.ErrLost, 0, redlock.ErrLost},
 	} {
 		t.Run(row.name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
+			bubbletest.Test(t, func(t *testing.T) {
 				asked := 0
 				l := &runLease{
 					release: func(context.Context) error { return row.release },

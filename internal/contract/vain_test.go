@@ -180,7 +180,9 @@ func TestAKeyOfAnotherTypeThatExpiresCountsAsHeld(t *testing.T) {
 		if err := l.TryLockContext(t.Context()); !errors.Is(err, redlock.ErrHeld) || errors.Is(err, redlock.ErrNotALock) {
 			t.Errorf("TryLockContext = %v, want ErrHeld", err)
 		}
-		l.Lock()
+		if err := l.LockContext(t.Context()); err != nil {
+			t.Errorf("LockContext = %v, want the lock when the key has expired", err)
+		}
 		l.Unlock()
 	})
 }
