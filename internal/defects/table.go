@@ -179,7 +179,7 @@ var All = []Defect{
 		Name: "grant-unsure",
 		Rule: "A grant counts only if it was made in the memory that is known, after its quarantine.",
 		Edits: []Edit{{
-			File: "internal/waits/claim.go",
+			File: "internal/waits/ballot.go",
 			Old:  "if !g.Sure {",
 			New:  "if false {",
 		}},
@@ -187,7 +187,7 @@ var All = []Defect{
 		Name: "given-up-counts",
 		Rule: "A grant counts only for the claim whose token it names: one that was given up never counts.",
 		Edits: []Edit{{
-			File: "internal/waits/claim.go",
+			File: "internal/waits/ballot.go",
 			Old:  "in == nil || in.claim == nil || in.claim.Token() != g.Token",
 			New:  "in == nil || in.claim == nil",
 		}},
@@ -219,7 +219,7 @@ var All = []Defect{
 		Name: "latest-vote",
 		Rule: "A lease that was granted ends with the first of the votes that it rests on.",
 		Edits: []Edit{{
-			File: "internal/waits/claim.go",
+			File: "internal/waits/ballot.go",
 			Old:  "Left: lefts[s.Need-1].d",
 			New:  "Left: lefts[0].d",
 		}},
@@ -228,8 +228,8 @@ var All = []Defect{
 		Rule: "A claim that is given up passes on what it was granted.",
 		Edits: []Edit{{
 			File: "claim.go",
-			Old:  "\tc.group.Send(how, q.claim.Claim)\n",
-			New:  "\tc.group.Send(q.claim.ReleasingFree(1<<len(c.masters)-1), q.claim.Claim)\n",
+			Old:  "\tc.group.Send(how, q.claim.SentClaim)\n",
+			New:  "\tc.group.Send(q.claim.ReleasingFree(1<<len(c.masters)-1), q.claim.SentClaim)\n",
 		}},
 	}, {
 		Name: "minority-kept",
@@ -559,7 +559,7 @@ var All = []Defect{
 		Name: "late-poll-ignored",
 		Rule: "A vote of a lease ends when a late poll finds that the master has lost the key.",
 		Edits: []Edit{{
-			File: "internal/waits/claim.go",
+			File: "internal/waits/ballot.go",
 			Old:  "\tdoubt(i)\n\treturn false\n",
 			New:  "\treturn false\n",
 		}},
