@@ -68,8 +68,8 @@ func serveWork() int {
 func TestTheProcessesOfTheCommandAreKilledWhenRedlockIsKilled(t *testing.T) {
 	t.Parallel()
 	_, masters := embedMasters(t, 3)
-	for range 3 {
-		r := startRun(t, masters, nil, "family")
+	for i := range 3 {
+		r := startRun(t, masters, []string{"--name", fmt.Sprint("n", i)}, "family") // the lock of a run that is killed lasts for its TTL
 		r.expect("ready")
 		if err := r.cmd.Process.Kill(); err != nil {
 			t.Fatal(err)
