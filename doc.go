@@ -12,8 +12,8 @@
 // [Locker.Do]: it passes the function a context that ends if the lock is lost, and it reports the loss.
 //
 // Client.Locker("a", "b") locks both names or none, in one round trip. Such Lockers do not deadlock with each
-// other. One that is refused for long takes its names one by one, and may hold some while it waits for the
-// next. Package redlocktest has embedded masters for tests, with faults to switch on, in virtual time.
+// other. If one is refused for long, it takes its names one by one, and may hold some while it waits for the
+// next. Package redlocktest has embedded masters for tests in virtual time, with faults to switch on.
 //
 // # Guarantees
 //
@@ -26,7 +26,7 @@
 // # Conditions
 //
 //   - The masters are independent servers. A replica, a cluster member, a server that may evict keys and a
-//     second address of the same server never vote. [Client.Masters] says why.
+//     second address of the same server never vote. [Client.Masters] gives the reason.
 //   - All clients of a name use the same list of masters.
 //   - Clocks of clients and masters run at the same rate, to within Options.DriftFactor × TTL + 2 ms.
 //   - The restart guard is on, or the masters never lose data.
@@ -38,7 +38,7 @@
 // While [Lease.Valid] reports true, nobody else holds the lock. The lease is renewed every
 // LockOptions.RenewEvery while the lock is held, up to LockOptions.MaxHold. If it cannot be renewed, it ends
 // before the keys expire at the masters: [Lease.Done] is closed, contexts of the lease end with a cause that
-// matches [ErrLost], and [Lease.Err] gives the reason. Unlock after a loss does nothing else.
+// matches [ErrLost], and [Lease.Err] gives the reason. Unlock after a loss sends nothing.
 // [Locker.UnlockContext] and Do return the error.
 //
 // A process that is stopped cannot notice anything. Valid and Err read the clocks when they are called, so
@@ -49,11 +49,11 @@
 //
 // # Unlocking
 //
-// Unlock does not wait for the masters: it queues the release and returns. A Lock or TryLock of the same name
-// by this Client that follows does not wait for the answer either. Other processes see the lock free when the
+// Unlock does not wait for the masters: it queues the release and returns. A later Lock or TryLock of the same
+// name by this Client does not wait for the answer either. Other processes see the lock free when the
 // release has reached the masters. UnlockContext and Do wait for a majority's answers and return the outcome.
-// After Unlock, the Logger and Trace.Released report it. [Client.Close] sends what is queued and waits for
-// it. A program that exits without Close, or without UnlockContext, may leave keys that stay for their TTL.
+// After Unlock, the Logger and Trace.Released report it. [Client.Close] sends the queued releases and waits for
+// the answers. A program that exits without Close, or without UnlockContext, may leave keys that stay for their TTL.
 //
 // # Fencing
 //
@@ -61,23 +61,23 @@
 // earlier lease of the name. Send it with each write. The resource stores the greatest number it has seen and
 // refuses lower ones, in the same atomic step as the write. Then a holder that was paused beyond its lease
 // cannot overwrite what its successor wrote. examples/fencing shows both sides. Fencing needs the restart
-// guard, clocks that show the same time to within half a second, and every client of the name to use it. The
-// fences of permits of a [Semaphore] rise by slot: see [Permit].
+// guard, and clocks that show the same time to within half a second. Every client of the name must use it. The
+// fences of a [Semaphore] rise for each slot separately: see [Permit].
 //
 // # One value for all who wait
 //
-// [Client.SingleFlight] calls a function while it holds a lock, and gives the value to all processes that wait for it: to refresh a
-// token, or to fill a cache, once. No caller gets the value of a function that began before its call.
+// [Client.SingleFlight] calls a function while it holds a lock, and gives the value to all processes that wait, for example to
+// refresh a token or fill a cache once. No caller gets the value of a function that began before its call.
 //
 // # Restarts
 //
 // A master that loses its data could grant a lock that somebody holds. The restart guard prevents this: votes
 // of a master that may have lost data do not count until every lease that it may have forgotten has ended.
-// This quarantine lasts MaxTTL + 2 s, where MaxTTL is the largest Options.MaxTTL that any client of the
-// master has declared, from when the first client connects to the master after the loss. Errors that a
+// This quarantine begins when the first client connects to the master after the loss. It lasts MaxTTL + 2 s,
+// where MaxTTL is the largest Options.MaxTTL that any client of the master has declared. Errors that a
 // quarantine causes match [ErrQuarantined]. A quarantined minority costs nothing. If a majority loses its
-// data within one quarantine, leases end and no lock is acquired until it is over. Masters that redlock has
-// never used are quarantined as well, since a new server cannot be told from one that has lost its data. If
+// data within one quarantine, leases end and no lock is acquired until the quarantine is over. Masters that
+// redlock has never used are quarantined as well, since a new server looks like one that has lost its data. If
 // nobody holds a lock there, skip the wait with redlock doctor --adopt.
 //
 // # Concurrency and contention
@@ -89,47 +89,47 @@
 //
 // Unlock passes a valid lease to the next waiting goroutine of the Client without asking the masters, for up to
 // LockOptions.Handover after the acquisition. Otherwise the lock is released, and the release grants it to the
-// process that has waited longest, in one round trip. Such a lease lasts for a tenth of its TTL, from 400 ms to 1 s,
-// until its first renewal, which comes after 100 ms at most: see Lease.Until. Lock does not fail because of the network: without a majority it waits, and logs why. It
+// process that has waited longest, in one round trip. Until its first renewal, after 100 ms at most, such a lease lasts
+// for a tenth of its TTL, from 400 ms to 1 s: see Lease.Until. Lock does not fail because of the network: without a majority it waits, and logs why. It
 // panics on a closed Client. Services should use LockContext or Do.
 //
 // # Readers and writers
 //
 // An [RWLocker] is used like a sync.RWMutex: any number of readers or one writer hold it. The readers of a
-// Client share one lease, which is kept between them, so they use the network only after a writer. Readers
-// and writers of all processes take turns. A Locker of the same name is a writer that takes no part in that.
+// Client share one lease, which is kept after they have left, so they use the network only after a writer. Readers
+// and writers of all processes take turns. A Locker of the same name is a writer, too.
 //
 // # Semaphores, leaders, kept locks
 //
-// A [Semaphore] has a limit: at most so many holders have a permit at a time, among all processes. Package election has one of several
-// processes lead, by a lock that it keeps for as long as it runs. With LockOptions.Keep, a lock stays with the process after Unlock until
-// another process wants it; until then Lock and Unlock need no network. It is for locks that one process uses again and again.
+// The limit of a [Semaphore] is how many permits all processes together can hold at a time. Package election makes one of several
+// processes the leader: that process holds a lock for as long as it runs. With LockOptions.Keep, a lock stays with the process after Unlock
+// until another process wants it; until then Lock and Unlock need no network. Keep is for locks that one process uses again and again.
 //
 // # Errors
 //
-// errors.Is(err, [ErrHeld]) is true only if somebody holds the lock, and errors.Is(err, [ErrQuarantined]) if waiting will help. Any other
+// errors.Is(err, [ErrHeld]) is true only if somebody holds the lock. errors.Is(err, [ErrQuarantined]) is true only if waiting will help. Any other
 // [QuorumError] lists what is wrong with each master. After a wait, QuorumError.Owner says who holds the lock. An error that matches
 // [ErrLost] says that a lease ended early.
 //
 // # The end of a program
 //
-// [Client.Close] sends the releases that are queued. Services call [Client.Shutdown] instead: it lets nobody lock any more, waits for
+// [Client.Close] sends the releases that are queued. Services call [Client.Shutdown] instead: it refuses new locks, waits for
 // the holders, and then closes. [Client.Ping] and [Client.Masters] say whether a majority may vote, and what is wrong with each master.
 //
 // # Time
 //
 // An attempt sends one command to all masters at once and waits for each up to Options.NodeTimeout. It ends
-// as soon as the votes decide it. A failed attempt is undone on all masters, whatever they answered, and
-// later on those that do not answer now. Validity counts from before the first byte was sent: the TTL, less
+// as soon as the votes decide it. A failed attempt is undone on all masters, whatever they answered.
+// Masters that do not answer are asked again later. Validity counts from before the first byte was sent: the TTL, less
 // the time taken, less the drift. The time taken is read from the monotonic clock, the wall clock and, on Linux, the
-// clock that goes on while the machine sleeps. The largest of the three counts.
+// clock that also counts sleep. The largest of the three counts.
 //
 // # Keys and tokens
 //
-// A lock is the string Options.Prefix + name, and its value is the holder's token. Redlock clients in other
+// The key of a lock is Options.Prefix + name, and its value is the holder's token. Redlock clients in other
 // languages use the same key, so locks exclude each other. Keys that begin with "redlock:" are reserved.
 // docs/wire.md describes all keys, values and channels. A token names its owner, Options.Owner: the host and
-// the process id by default. Errors and log lines of a wait that lasts name it. [Client.Inspect] and redlock
+// the process id by default. Errors and log lines of a long wait name it. [Client.Inspect] and redlock
 // status show the owner, the time left, and who waits. redlock break ends the lease of a holder that hangs.
 //
 // [Redlock algorithm]: https://redis.io/docs/latest/develop/use/patterns/distributed-locks/
