@@ -63,7 +63,7 @@ type vote struct {
 
 func (v *vote) end() time.Time { return v.mark.Time().Add(v.life) }
 
-// NewBallot returns a Claim of a Client with this number of masters.
+// NewBallot returns a Ballot of a Client with this number of masters.
 func NewBallot(c *master.SentClaim, began clock.Reading, g time.Duration, masters int) *Ballot {
 	return &Ballot{SentClaim: c, Began: began, G: g, Near: wire.Near, votes: make([]vote, masters), places: make([]place, masters), stands: make([]string, masters), nexts: make([]string, masters)}
 }

@@ -6,7 +6,7 @@
 //
 // A client that has the lock calls its function. Before it releases the lock, it has a script publish the result at masters
 // that it is sure of: if the key there holds its token, the script sends the result to each claim in the queue. A client that
-// waits takes the result from one master, if the answer to its registration there has said that the key did not hold that
+// waits takes the result from a quorum of masters, of each if the answer to its registration there has said that the key did not hold that
 // token. So the token was set there after the call of that client, and before the function began.
 //
 // A holder is sure of a master if the token can have been set there only before the holder had the lock: the master had
