@@ -246,10 +246,12 @@ func (c *Client) peek(ctx context.Context, key string, enough func(quorum.Tally)
 
 // notPast returns the sleep d, or a shorter one that ends when the key is due to expire: see waits.NotPast.
 //
-// Beside readers, a key with less than turnMost to live may stand for a turn of readers, so the sleep is not shortened.
+// Beside readers, a key with less than wire.ReadersTurnMost to live may stand for a turn of readers, so the sleep is not shortened. As a rule a
+// turn ends before the key expires. Then the last reader's release wakes the writer that has waited longest, and a writer that tries when the
+// key would have expired overtakes that one.
 func (w *wait) notPast(d time.Duration) time.Duration {
 	left, known := waits.FreeAfter(w.round.Votes())
-	if !known || left < turnMost && w.locker.kind.besideReaders(w) {
+	if !known || left < wire.ReadersTurnMost && w.locker.kind.besideReaders(w) {
 		return d
 	}
 	c := w.locker.client
@@ -309,8 +311,3 @@ func (c *Client) heardWake(i int, key, token string) bool {
 	}
 	return true
 }
-
-// turnMost is the longest turn of readers: see readers.lua. As a rule a turn ends before the key expires. Then the last
-// reader's release wakes the writer that has waited longest, and a writer that tries when the key would have
-// expired overtakes that one.
-const turnMost = time.Second

@@ -146,6 +146,16 @@ func TestAProxyDeliversAfterItsLatency(t *testing.T) {
 	}
 }
 
+// Clients of RESP3 are proxied, too. Each type of reply may be the first that a server sends.
+func TestEveryTypeOfReplyMayBeTheFirst(t *testing.T) {
+	e := startEcho(t, "127.0.0.1:0")
+	for _, first := range []string{"+OK", "-ERR", ":1", "_", "#t", ",1.5", "(1", "!0", "=0", "%0", "~0", ">0", "|0"} {
+		p := dial(t, start(t, e.Addr().String(), Way{}, KeepsNone))
+		p.say(first)
+		p.want(first)
+	}
+}
+
 func TestWhatIsHeldArrivesLater(t *testing.T) {
 	for _, test := range []struct {
 		name     string

@@ -104,8 +104,9 @@ func (b *BoundedConn) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// typesOfReplies are the bytes with which replies begin. An empty line is a reply to redigo.
-const typesOfReplies = "+-:$*\r\n"
+// typesOfReplies are the bytes with which replies begin, in RESP3 as well: a proxy reads what other clients are sent. An empty line is a reply
+// to redigo.
+const typesOfReplies = "+-:$*" + "_#,(!=%~>|" + "\r\n"
 
 // A ForeignError says that what a server has sent first is no reply.
 type ForeignError struct {

@@ -32,11 +32,11 @@ const (
 	// farFirst is the pause of a far claim before its first poll. If another client had been granted the lock when the claim registered,
 	// that grant has ended or ends soon.
 	farFirst = 10
-	// soonFirst is the shortest pause before the first poll of a claim that may become near within 150 ms of its registration. The master
-	// does not tell such a claim that it is near, so the claim has to ask: see batch.lua and nearSoon. Any other claim becomes near that
+	// soonFirst is the shortest pause before the first poll of a claim that may become near while it has joined newly. The master
+	// does not tell such a claim that it is near, so the claim has to ask: see wire.JoinedNewly and nearSoon. Any other claim becomes near that
 	// soon only if many clients leave at once, and learns it from its first poll.
 	soonFirst = 2
-	// lateFirst is the longest pause before the first poll. After a quarter more (again in batch.lua), a claim that has not polled is taken
+	// lateFirst is the longest pause before the first poll. After a quarter more, wire.PollsWithin, a claim that has not polled is taken
 	// for that of a stopped client.
 	lateFirst = 40
 	// returnMost is that of a far claim when a master comes up, at most: its queue is whole within a second.
@@ -52,11 +52,11 @@ const (
 )
 
 const (
-	soonNear  = 300 * time.Millisecond // twice the 150 ms of batch.lua, since turns differ
-	soonAhead = 75                     // of 2 ms each
+	soonNear  = 2 * wire.JoinedNewly // twice, since turns differ
+	soonAhead = 75                   // of 2 ms each
 )
 
-// nearSoon reports whether a far claim with so many others ahead may become near within 150 ms. turn is how long the last turn of its Client
+// nearSoon reports whether a far claim with so many others ahead may become near within wire.JoinedNewly. turn is how long the last turn of its Client
 // took: these others and itself. 0: it has had none lately.
 func nearSoon(turn time.Duration, ahead int) bool {
 	if turn == 0 {

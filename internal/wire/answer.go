@@ -135,9 +135,6 @@ const standingMost = tokenMost
 // aheadMost bounds Answer.Ahead.
 const aheadMost = 1 << 20
 
-// Near is how many clients at the front of a queue are near. The others poll seldom. It is that of batch.lua.
-const Near = 3
-
 // decodeGrantable decodes the reply to an acquisition of a claim that can be granted the lock, or that readers have
 // refused.
 func decodeGrantable(cmd *Command, reply any) (a Answer, ok bool) {

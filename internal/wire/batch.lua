@@ -71,7 +71,7 @@
 local id = ARGV[1]
 
 -- What a key holds while readers hold it: see readers.lua.
-local marker = 'redlock:readers'
+local marker = const.readersMarker
 
 -- Keys that were released in this call while they had no queue.
 local free = {}
@@ -234,7 +234,7 @@ end
 --
 -- A reservation lasts at least reserved ms, and at most turnMost ms. For clients that poll it lasts 4 * reserved ms, which is
 -- longer than the pauses of the default schedule.
-local ahead, reserved, turnMost = 9000000000000000, 100, 2000
+local ahead, reserved, turnMost = 9000000000000000, 100, const.clientTurnMost
 local time -- as it was read first in this call
 local function micros()
   if not time then
@@ -246,8 +246,8 @@ end
 
 -- A claim that has joined its queue so lately, in ms, is live without a note, and after that unheard for as long as it takes at
 -- most until it is sent again. So a client that registers claims again and again need not note that each time.
--- One that has joined newly, and becomes near when a lock is passed on, need not be told: it polls soon. See soonFirst in pace.go.
-local lately, again, newly = 500, 5000, 150
+-- One that has joined newly, and becomes near when a lock is passed on, need not be told: it polls soon.
+local lately, again, newly = 500, const.pollsWithin, const.joinedNewly
 
 -- The score of a member of a queue, or nil.
 local function scoreOf(queue, m)
@@ -260,11 +260,11 @@ end
 local function joinedIn(ms, score) return score and score <= micros() and score + ms * 1000 >= micros() end
 
 -- How many clients at the front of a queue are near.
-local near = 3
+local near = const.near
 
 -- Members of a queue that were passed over are set aside: behind all others, in their order. Their next polls take them back to
 -- their places. Otherwise those that are stopped would be the near ones for ever. The score of such a member is aside more.
-local aside = 4000000000000000
+local aside = const.setAside
 
 -- Tells the client of a member of a queue that it is near.
 local function tell(key, m)
@@ -285,7 +285,7 @@ local function tellGrant(key, client, token, given, next)
 end
 
 -- How many members of queues may still be looked through in this call, whatever its number of keys.
-local budget = 1000
+local budget = const.lookedThrough
 
 -- Returns the functions that concern fences, which are made in the first call of this one.
 local fenced
@@ -581,7 +581,7 @@ local function more()
   --
   -- The member 'writer' says that a writer has announced itself. The announcement ends, unless others wait in the queue. Then
   -- readers that come during the turn wait behind these.
-  local wakes = 1000 -- how many readers a call may still look through
+  local wakes = const.lookedThrough -- how many readers a call may still look through
   local function turn(key, token)
     local queue, longest = 'redlock:rqueue:' .. key, 0
     local waiting = wakes > 0 and redis.call('ZRANGE', queue, 0, wakes - 1, 'WITHSCORES') or {}
@@ -607,7 +607,7 @@ local function more()
       end
       if came then
         redis.call('ZADD', queue, -needs, reader)
-        longest = math.max(longest, math.min(needs, 1000))
+        longest = math.max(longest, math.min(needs, const.readersTurnMost))
       elseif reader ~= 'writer' then
         redis.call('ZREM', queue, reader)
       end
@@ -751,7 +751,7 @@ local function join(what, key, mine, ms)
   if mine ~= 'polling' and turn and patience and far and not noted then -- it counts as live for its patience
     noted = true
     redis.pcall('SET', 'redlock:waiter:' .. id, string.format('%.0f %.0f %.0f', micros() / 1000 + patience, math.min(turn, turnMost), far),
-      'PX', string.format('%.0f', patience + far + 10000)) -- for ten seconds it says that the client is silent
+      'PX', string.format('%.0f', patience + far + const.noteLife)) -- at last it says that the client is silent
   end
   local score = what == 'again' and scoreOf(queue, mine) or nil
   if not score then
@@ -765,7 +765,7 @@ local function join(what, key, mine, ms)
     rank = type(rank) == 'number' and rank or 0
   end
   if rank == 0 or not score and (rank == 1 or micros() % 16 == 0) then
-    redis.pcall('PEXPIRE', queue, '600000')
+    redis.pcall('PEXPIRE', queue, const.queueLife)
   end
   return new and mine ~= 'polling', rank
 end
@@ -819,7 +819,7 @@ local function acquire(what, key, token, held, ttl, waited, g, proposal)
   if held == token then
     return acquired(key, grantable(g) and 2 + math.max(left, 0) or 1, g, proposal, '', new)
   end
-  return acquired(key, left < 0 and -1 or -2 - left, g, proposal, held and string.sub(held, 1, 256) or '', new, nil, rank)
+  return acquired(key, left < 0 and -1 or -2 - left, g, proposal, held and string.sub(held, 1, const.tokenMost) or '', new, nil, rank)
 end
 
 -- Deletes the key if it holds the token. held is what the key holds, and exist how many of its queues do, or nil.

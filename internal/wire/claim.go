@@ -266,9 +266,6 @@ func (c *Claim) Healing(fence int64) Request {
 
 func (c *Claim) fenced() bool { return c.proposal != "" }
 
-// FenceTick is the unit in which fences count the time, as in batch.lua.
-const FenceTick = 250 * time.Microsecond
-
 // FenceBits is how many low bits of Lease.Fence count handovers. The others are the fence that the masters know.
 const FenceBits = 10
 

@@ -15,10 +15,10 @@ local function fence(key)
 end
 
 -- The current time as a fence, and the length of a second and of a day in fences.
-local second, day = 4000, 24 * 3600 * 4000
+local second, day = const.ticksASecond, 24 * 3600 * const.ticksASecond
 local function ticks()
   local now = redis.call('TIME')
-  return now[1] * second + math.floor(now[2] / 250)
+  return now[1] * second + math.floor(now[2] / const.tickMicros)
 end
 
 -- Sets a fence, which is kept until a day after its time. A fence so far ahead of the clock that no client

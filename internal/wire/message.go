@@ -13,9 +13,6 @@ const WakeChannel = "redlock:wake:"
 // read within the bound on replies.
 const KeyMost = 64 << 10
 
-// tokenMost is how long a token in a wake-up may be. Ours have 27 bytes, and up to 129 for the owner.
-const tokenMost = 256
-
 // ParseWakeUp splits a message: the token of the lock that was released, a space, and its key.
 // Whoever may publish on the channel decides what comes, so it reports false for anything else.
 func ParseWakeUp(text string) (token, key string, ok bool) {

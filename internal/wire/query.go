@@ -200,9 +200,6 @@ func (look *Look) waiters(clock, count, queue any, permits bool) {
 	}
 }
 
-// setAside is what the score of a client is more while it is set aside: see batch.lua.
-const setAside = 4e15
-
 // Errors of a key that is not a lock. No client can acquire the lock while it is there.
 var (
 	ErrNotALock = errors.New("the key holds data that is not a lock")

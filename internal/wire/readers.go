@@ -31,7 +31,3 @@ func (k Kind) decodeReader(n int64) (a Answer, ok bool) {
 	}
 	return k.decode(n)
 }
-
-// ReadersMarker is what a key holds while readers hold it. It is also in the place of the token in the message by which
-// a master asks the readers of a key to leave.
-const ReadersMarker = "redlock:readers"

@@ -26,7 +26,7 @@
 -- another client will be woken. The caller sends 'pass' of batch.lua behind release. A writer's commands are those of
 -- batch.lua and set.lua. Its release lets the readers that wait have a turn.
 local id = ARGV[1]
-local marker = 'redlock:readers'
+local marker = const.readersMarker
 
 local function clock()
   local now = redis.call('TIME')
@@ -79,7 +79,7 @@ end
 local function refuse(key, turn, left)
   if turn ~= '-' and id ~= '' then
     redis.call('ZADD', 'redlock:rqueue:' .. key, turn, id)
-    redis.call('PEXPIRE', 'redlock:rqueue:' .. key, '600000')
+    redis.call('PEXPIRE', 'redlock:rqueue:' .. key, const.queueLife)
   end
   return type(left) == 'number' and left >= 0 and -2 - left or -1
 end
@@ -196,7 +196,7 @@ local function announce(key, waited)
     members = redis.call('ZRANDMEMBER', 'redlock:readers:' .. key, 8)
   else
     redis.call('ZADD', 'redlock:rqueue:' .. key, '1', 'writer') -- see turn() of batch.lua
-    redis.call('PEXPIRE', 'redlock:rqueue:' .. key, '600000')
+    redis.call('PEXPIRE', 'redlock:rqueue:' .. key, const.queueLife)
     members = redis.call('ZRANGEBYSCORE', 'redlock:readers:' .. key, string.format('%.0f', now), '+inf')
   end
   for _, member in ipairs(members) do

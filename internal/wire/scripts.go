@@ -38,10 +38,11 @@ var (
 	recallText string // the same
 )
 
-// include puts the files that a script includes into the places of its lines that say so. Calls that end before such a line
-// do not make the functions behind it.
+// include puts the files that a script includes into the places of its lines that say so, and the values of constants into theirs. Calls
+// that end before a line with a file do not make the functions behind it.
 func include(text string) string {
-	return strings.NewReplacer("-- include fences.lua\n", fencesText, "-- include recall.lua\n", recallText).Replace(text)
+	text = strings.NewReplacer("-- include fences.lua\n", fencesText, "-- include recall.lua\n", recallText).Replace(text)
+	return constants.Replace(text)
 }
 
 // A lua is a script whose commands share calls, and the Request to load it.

@@ -77,7 +77,7 @@ local function held()
       if left > longest then
         which, longest = i, left
       end
-      if value ~= 'redlock:readers' then
+      if value ~= const.readersMarker then
         readers = 0
       end
     end

@@ -268,6 +268,11 @@ func TestTheScriptsIncludeTheFunctionsThatTheyShare(t *testing.T) {
 			}
 		}
 	}
+	for _, script := range AllScripts {
+		if i := strings.Index(script, "const."); i >= 0 {
+			t.Errorf("%s.lua names a constant that Go does not have: %.40q", Name(script), script[i:])
+		}
+	}
 }
 
 func TestSetsHaveKeysOfTheirOwn(t *testing.T) {

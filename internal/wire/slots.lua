@@ -92,7 +92,7 @@ local function keep(life)
   end
   kept = life
   if redis.call('PTTL', untilKey) < life + 60000 then -- the record lives as long: it is never without fields while a slot is taken
-    local ms = text(life + 600000)
+    local ms = text(life + const.queueLife)
     redis.call('PEXPIRE', slotsKey, ms)
     redis.call('PEXPIRE', untilKey, ms)
     redis.call('PEXPIRE', takenKey, ms)
@@ -389,8 +389,8 @@ local function noteRuns()
   local turn, patience, far = tonumber(ARGV[at]), tonumber(ARGV[at + 1]), tonumber(ARGV[at + 2])
   if turn and patience and far and not noted then
     noted = true
-    redis.pcall('SET', 'redlock:waiter:' .. id, text(micros() / 1000 + patience) .. ' ' .. text(math.min(turn, 2000)) .. ' ' .. text(far),
-      'PX', text(patience + far + 10000))
+    redis.pcall('SET', 'redlock:waiter:' .. id, text(micros() / 1000 + patience) .. ' ' .. text(math.min(turn, const.clientTurnMost)) .. ' ' .. text(far),
+      'PX', text(patience + far + const.noteLife))
   end
 end
 
@@ -401,11 +401,11 @@ end
 
 -- Members of the queue that were passed over are set aside: behind all others, in their order, until their next polls. The score of such a member
 -- is aside more. If the head was set aside, so were all others.
-local aside = 4000000000000000
+local aside = const.setAside
 
 -- How long a client without a note is live after it has joined the queue, in µs: as long as a note lives beyond its use. Then it is silent, since a
 -- client that is unheard may keep others waiting until more slots are free. A client that may not write notes is given slots when it polls.
-local unnoted = 10000000
+local unnoted = const.noteLife * 1000
 
 -- Says of the client of a member with this score whether it is silent, unheard or live: see judge in batch.lua.
 local function stateOf(client, score)
@@ -494,7 +494,7 @@ end
 
 -- How many members of queues may still be looked through in this call, whatever its number of keys. Slots that are taken back count, too. The
 -- next call goes on: slots that are left free go to those who wait then.
-local budget = 1000
+local budget = const.lookedThrough
 
 -- Returns the member of the queue that free slots are to be passed on to, the slots, and which were loose before: nil if there is none.
 local function nextOf()
@@ -648,7 +648,7 @@ local function register(what, token, life, limit, n, g, waited, slots)
       front = nil
     end
     if new == 0 or not head[1] or micros() % 16 == 0 then -- claims poll more often
-      redis.call('PEXPIRE', queueKey, '600000')
+      redis.call('PEXPIRE', queueKey, const.queueLife)
     end
   end
   local passes = expired or what == 'again'

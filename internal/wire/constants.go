@@ -1,0 +1,68 @@
+package wire
+
+import (
+	"strconv"
+	"strings"
+	"time"
+)
+
+// What Go and the scripts have in common. A script names such a value const.NAME, and include puts the value there: see constants.
+const (
+	// Near is how many clients at the front of a queue are near. The others poll seldom.
+	Near = 3
+
+	// ReadersMarker is what the key of a lock holds while readers hold it. It is also in the place of the token in the message by which a
+	// master asks the readers of a key to leave.
+	ReadersMarker = "redlock:readers"
+
+	// ReadersTurnMost is the longest turn of readers.
+	ReadersTurnMost = time.Second
+
+	// JoinedNewly is for how long a claim counts as one that has joined its queue just now. A release that passes the lock on does not tell such
+	// a claim that it is near: the claim polls soon.
+	JoinedNewly = 150 * time.Millisecond
+
+	// PollsWithin is after how long, since it has joined, a claim has polled for the first time, unless its client is stopped.
+	PollsWithin = 5 * time.Second
+
+	// FenceTick is the unit in which fences count the time.
+	FenceTick = 250 * time.Microsecond
+
+	// tokenMost is how many bytes of a token are read and told at most. Ours have 27, and up to 129 for the owner.
+	tokenMost = 256
+
+	// setAside is what the score of a client is more while it is set aside, in µs.
+	setAside = 4e15
+
+	// clientTurnMost is the longest turn of a client that is woken.
+	clientTurnMost = 2 * time.Second
+
+	// noteLife is for how long the note of a client stays when it is over. It then says that the client is silent.
+	noteLife = 10 * time.Second
+
+	// queueLife is how long a queue is kept after a client was put at its front, or the head has polled: longer than any sleep between attempts.
+	queueLife = 10 * time.Minute
+
+	// lookedThrough is how many members of queues a call looks through at most.
+	lookedThrough = 1000
+)
+
+// constants puts the values into the text of a script.
+var constants = func() *strings.Replacer {
+	ms := func(d time.Duration) string { return strconv.FormatInt(d.Milliseconds(), 10) }
+	return strings.NewReplacer(
+		"const.near", strconv.Itoa(Near),
+		"const.readersMarker", "'"+ReadersMarker+"'",
+		"const.readersTurnMost", ms(ReadersTurnMost),
+		"const.joinedNewly", ms(JoinedNewly),
+		"const.pollsWithin", ms(PollsWithin),
+		"const.tickMicros", strconv.FormatInt(FenceTick.Microseconds(), 10),
+		"const.ticksASecond", strconv.FormatInt(int64(time.Second/FenceTick), 10),
+		"const.tokenMost", strconv.Itoa(tokenMost),
+		"const.setAside", strconv.FormatInt(setAside, 10),
+		"const.clientTurnMost", ms(clientTurnMost),
+		"const.noteLife", ms(noteLife),
+		"const.queueLife", ms(queueLife),
+		"const.lookedThrough", strconv.Itoa(lookedThrough),
+	)
+}()
