@@ -89,11 +89,11 @@ func TestVerifyFindsTwoHolders(t *testing.T) {
 		all.Go(func() {
 			for !isStopped(stop) {
 				s.Do("EVAL", "for _, key in ipairs(redis.call('KEYS', 'redlock-verify-*')) do redis.call('DEL', key) end", 0)
-				time.Sleep(time.Millisecond)
+				time.Sleep(20 * time.Millisecond) // a holder is to have its lock for a while
 			}
 		})
 	}
-	out, errOut := runCommandLine(t, exitFailure, "", "verify", "--masters", listOf(servers), "--for", "2s", "--history", filepath.Join(t.TempDir(), "history.jsonl"))
+	out, errOut := runCommandLine(t, exitFailure, "", "verify", "--masters", listOf(servers), "--for", "5s", "--history", filepath.Join(t.TempDir(), "history.jsonl"))
 	want(t, out, "VIOLATION: two holders: ", " together")
 	want(t, errOut, "redlock: hint: please report it as a bug of redlock, with the history")
 	if strings.Contains(out, "two holders:       0\n") {

@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// What Go and the scripts have in common. A script names such a value const.NAME, and include puts the value there: see constants.
+// What Go and the scripts have in common. A script names such a value const.NAME, and include puts the value there: see Constants.
 const (
 	// Near is how many clients at the front of a queue are near. The others poll seldom.
 	Near = 3
@@ -47,8 +47,8 @@ const (
 	lookedThrough = 1000
 )
 
-// constants puts the values into the text of a script.
-var constants = func() *strings.Replacer {
+// Constants puts the values into the text of a script.
+var Constants = func() *strings.Replacer {
 	ms := func(d time.Duration) string { return strconv.FormatInt(d.Milliseconds(), 10) }
 	return strings.NewReplacer(
 		"const.near", strconv.Itoa(Near),

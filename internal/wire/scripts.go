@@ -42,7 +42,7 @@ var (
 // that end before a line with a file do not make the functions behind it.
 func include(text string) string {
 	text = strings.NewReplacer("-- include fences.lua\n", fencesText, "-- include recall.lua\n", recallText).Replace(text)
-	return constants.Replace(text)
+	return Constants.Replace(text)
 }
 
 // A lua is a script whose commands share calls, and the Request to load it.

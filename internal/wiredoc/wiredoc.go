@@ -13,6 +13,8 @@ import (
 	"time"
 
 	"github.com/gomodule/redigo/redis"
+
+	"github.com/redlock-go/redlock/internal/wire"
 )
 
 // A step is one command with its expected answer, or one expected message.
@@ -138,7 +140,7 @@ var argument = regexp.MustCompile(`"(?:[^"\\]|\\.)*"|\S+`)
 // inclusion matches the line of a script in whose place another file of its directory belongs. It may be indented.
 var inclusion = regexp.MustCompile(`(?m)^( *)-- include (\S+)\n`)
 
-// included returns the text of a script with the files that it includes.
+// included returns the text of a script with the files that it includes, and the values of the constants that it names.
 func included(text, dir string) (all string, err error) {
 	all = inclusion.ReplaceAllStringFunc(text, func(line string) string {
 		parts := inclusion.FindStringSubmatch(line)
@@ -148,7 +150,7 @@ func included(text, dir string) (all string, err error) {
 		}
 		return parts[1] + string(file)
 	})
-	return all, err
+	return wire.Constants.Replace(all), err
 }
 
 func (r *Runner) arguments(command string) (args []any, err error) {
