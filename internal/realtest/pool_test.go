@@ -87,14 +87,19 @@ func TestTLS(t *testing.T) {
 				t.Fatal(err)
 			}
 			defer c.Close()
-			switch err := c.Ping(t.Context()); {
-			case row.want == "" && err != nil:
-				t.Errorf("Ping = %v", err)
-			case row.want == "":
+			if row.want == "" {
+				if err := c.Ping(t.Context()); err != nil {
+					t.Fatal(err)
+				}
 				locktest.Pass(c.Locker("a"))
-			case err == nil || !strings.Contains(err.Error(), row.want):
-				t.Errorf("Ping = %v, want %q", err, row.want)
-			case strings.Contains(err.Error(), "s3cr3t") || strings.Contains(err.Error(), "wr0ng"):
+				return
+			}
+			// On a busy machine, the trial that finds what the server speaks may be too slow at first.
+			eventually(t, "Ping says: "+row.want, func() bool {
+				err = c.Ping(t.Context())
+				return err != nil && strings.Contains(err.Error(), row.want)
+			})
+			if strings.Contains(err.Error(), "s3cr3t") || strings.Contains(err.Error(), "wr0ng") {
 				t.Errorf("the error prints the password: %v", err)
 			}
 		})
