@@ -26,7 +26,8 @@ type call struct {
 	late     bool // the call waited before its first attempt, so the clocks are read again
 	attempts int
 	last     error          // of the last attempt that was not cut short
-	unwatch  func()         // stops the Logger's lines about a long wait; nil: there are none
+	watched  bool           // the Logger tells of the wait if it lasts for long
+	told     notices.Wait   // for that
 	traced   bool           // Trace.LockDone was called
 	flight   *flight.Flight // of SingleFlight; nil: the call is another one
 }
@@ -306,8 +307,9 @@ func (w *lastAttempt) endRound() {
 // end ends the wait. Unless the caller has the lock now, end leaves the gate, and releases what may have
 // been acquired: a function of the user, in the Trace or the schedule, may have panicked.
 func (w *wait) end() {
-	if w.unwatch != nil {
-		w.unwatch()
+	if w.watched {
+		w.locker.client.notices.Unwatch(&w.told)
+		w.watched = false
 	}
 	w.endRound()
 	if w.lease != nil {
@@ -361,11 +363,17 @@ func (w *call) traceDone(err error) {
 
 // warn has the Logger report the wait if it becomes long.
 func (w *call) warn() {
-	if w.unwatch == nil && !w.locker.silent {
-		l, c := w.locker, w.locker.client
+	if !w.watched && !w.locker.silent {
+		w.watched = true
 		_, ends := w.ctx.Deadline()
-		w.unwatch = c.notices.Watch(l.name, notices.Waiting{NoError: w.forever, Endless: !ends}, func() notices.Cause { return causeOf(l.named(l.blockedBy(c.gates.Last(l.key)))) })
+		w.locker.client.notices.Watch(&w.told, w.locker.name, notices.Waiting{NoError: w.forever, Endless: !ends}, w)
 	}
+}
+
+// WaitsFor implements notices.Waiter.
+func (w *call) WaitsFor() notices.Cause {
+	l := w.locker
+	return causeOf(l.named(l.blockedBy(l.client.gates.Last(l.key))))
 }
 
 // noteMasters notes what is known of the masters before the first command of an attempt, or of a claim.

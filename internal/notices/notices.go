@@ -38,7 +38,7 @@ type Notices struct {
 
 	mu      sync.Mutex // guards what follows
 	changed map[int]*change
-	waits   map[*wait]struct{}
+	waits   Wait             // the list of all: the first is behind it, and the last before it
 	next    time.Time        // when the goroutine writes next; zero: nothing is pending
 	losses  map[string]*loss // by cause
 	raise   *raise           // nil until the Client raises MaxTTL
@@ -66,7 +66,7 @@ type Cause struct {
 
 // New returns the Notices of a Client whose masters have these names, and which has declared maxTTL.
 func New(log *slog.Logger, names []string, maxTTL, defaultTTL time.Duration) *Notices {
-	return &Notices{
+	n := &Notices{
 		log:        log,
 		names:      names,
 		defaultTTL: defaultTTL,
@@ -75,12 +75,13 @@ func New(log *slog.Logger, names []string, maxTTL, defaultTTL time.Duration) *No
 		stop:       make(chan struct{}),
 		done:       make(chan struct{}),
 		changed:    make(map[int]*change),
-		waits:      make(map[*wait]struct{}),
 		losses:     make(map[string]*loss),
 		limits:     recent.Map[int]{Keep: limitsFor},
 		told:       make([]told, len(names)),
 		reasons:    make(map[string]*reason),
 	}
+	n.waits.before, n.waits.after = &n.waits, &n.waits
+	return n
 }
 
 // Run writes events until Stop is called, and then the pending events, except waits. status returns the present status

@@ -154,12 +154,17 @@ func TestLossesOfOneKindAreOneLineInAWhile(t *testing.T) {
 	})
 }
 
+// A waiter waits for what it returns.
+type waiter func() notices.Cause
+
+func (w waiter) WaitsFor() notices.Cause { return w() }
+
 // TestStopWritesWhatIsPendingExceptWaits stops when a loss waits for others, and a wait for the next tick.
 func TestStopWritesWhatIsPendingExceptWaits(t *testing.T) {
 	var s *scene
 	bubble(t, func(t *testing.T, running *scene) {
 		s = running
-		s.Watch("b", notices.Waiting{NoError: true}, func() notices.Cause { return notices.Cause{Kind: "held", Text: "held"} })
+		s.Watch(&notices.Wait{}, "b", notices.Waiting{NoError: true}, waiter(func() notices.Cause { return notices.Cause{Kind: "held", Text: "held"} }))
 		time.Sleep(990 * time.Millisecond)
 		s.Lost("a", notices.Cause{Kind: "down", Text: "down"})
 		time.Sleep(30 * time.Millisecond)

@@ -22,13 +22,22 @@ const forgottenAfter = 2 * every
 // waitTick is the precision of the schedule.
 const waitTick = 100 * time.Millisecond
 
-// A wait is one that may have to be written.
-type wait struct {
-	began time.Time    // immutable
-	name  string       // immutable; of the lock
-	of    Waiting      // immutable
-	why   func() Cause // immutable; returns why it lasts now
-	told  time.Time    // when it was last written; used only by the goroutine that writes
+// A Wait is one that may have to be written. It is part of what waits: goroutines that pass a lock on wait a million times a second.
+type Wait struct {
+	began time.Time // immutable, as what follows, from Watch on
+	name  string    // of the lock
+	of    Waiting
+	on    Waiter
+
+	told time.Time // when it was last written; used only by the goroutine that writes
+
+	before, after *Wait // in the order in which they began; guarded by Notices.mu
+}
+
+// A Waiter says why it waits.
+type Waiter interface {
+	// WaitsFor returns why the wait lasts now. It is called if the wait lasts for long. Waits for one name have one cause.
+	WaitsFor() Cause
 }
 
 // A Waiting says what kind of call waits.
@@ -56,41 +65,44 @@ func (r *reason) next() time.Time {
 
 // A group is a set of waits that have the same cause now.
 type group struct {
-	waits   []*wait
-	longest *wait
+	waits   []*Wait
+	longest *Wait
 	cause   Cause // why the longest wait lasts
 	names   map[string]bool
 	holders map[string]bool // those that are known
 }
 
-// Watch notes that a wait for the lock of a name begins, and returns a function that notes its end. why returns why the
-// wait lasts, and is called if it lasts for long. Waits for one name have one cause.
-func (n *Notices) Watch(name string, of Waiting, why func() Cause) (unwatch func()) {
-	w := &wait{began: time.Now(), name: name, of: of, why: why}
+// Watch notes that a wait for the lock of a name begins. A Wait is watched once.
+func (n *Notices) Watch(w *Wait, name string, of Waiting, on Waiter) {
+	w.began, w.name, w.of, w.on = time.Now(), name, of, on
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	n.waits[w] = struct{}{}
+	w.before, w.after = n.waits.before, &n.waits
+	w.before.after, n.waits.before = w, w
 	if at := w.began.Add(warnAfter); n.next.IsZero() || at.Before(n.next) {
 		n.next = at // waits that begin later need not wake the goroutine
 		n.noted()
 	}
-	return func() {
-		n.mu.Lock()
-		defer n.mu.Unlock()
-		delete(n.waits, w)
-	}
+}
+
+// Unwatch notes the end of a wait.
+func (n *Notices) Unwatch(w *Wait) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	w.before.after, w.after.before = w.after, w.before
+	w.before, w.after = nil, nil
 }
 
 // longWaits returns the waits that have lasted for at least warnAfter.
-func (n *Notices) longWaits(d *deadlines) (long []*wait) {
+func (n *Notices) longWaits(d *deadlines) (long []*Wait) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	for w := range n.waits {
-		if at := w.began.Add(warnAfter); !at.After(d.now) {
-			long = append(long, w)
-		} else {
+	for w := n.waits.after; w != &n.waits; w = w.after {
+		if at := w.began.Add(warnAfter); at.After(d.now) {
 			d.due(latest(at, d.now.Add(waitTick))) // waitTick: many waits end before a line is due
+			break                                  // those behind it began later
 		}
+		long = append(long, w)
 	}
 	return long
 }
@@ -123,13 +135,13 @@ func (n *Notices) writeWaits(d *deadlines) {
 }
 
 // grouped groups waits by the kind of their causes.
-func grouped(waits []*wait) map[string]*group {
+func grouped(waits []*Wait) map[string]*group {
 	causes := make(map[string]Cause) // by name: a thousand goroutines may wait for one lock
 	groups := make(map[string]*group)
 	for _, w := range waits {
 		c, ok := causes[w.name]
 		if !ok {
-			c = w.why()
+			c = w.on.WaitsFor()
 			causes[w.name] = c
 		}
 		g := groups[c.Kind]

@@ -106,12 +106,12 @@ func TestManyClientsUseASemaphoreToTheFullAndInEqualTurns(t *testing.T) {
 func TestASemaphoreIsUsedToTheFullAtUnequalDistances(t *testing.T) {
 	for _, held := range []time.Duration{time.Millisecond, 10 * time.Millisecond} { // to twice as long
 		bubble(t, 5, func(t *testing.T, ms *redlocktest.Masters) {
-			const limit, n, lasting = 16, 32, time.Second
+			const limit, n, lasting = 16, 32, time.Second / 2
 			cycle := held*3/2 + 8*time.Millisecond // with a round trip of 8 ms
 			distances := []time.Duration{time.Millisecond, time.Millisecond, 4 * time.Millisecond, 4 * time.Millisecond, 8 * time.Millisecond}
 			var all sync.WaitGroup
 			var turns, longest atomic.Int64
-			from := time.Now().Add(2 * time.Second)
+			from := time.Now().Add(3 * time.Second / 2)
 			until := from.Add(lasting)
 			for i := range n {
 				at := 2 * (i % 3)
