@@ -27,7 +27,7 @@ type call struct {
 	attempts int
 	last     error          // of the last attempt that was not cut short
 	watched  bool           // the Logger tells of the wait if it lasts for long
-	told     notices.Wait   // for that
+	told     notices.Wait   // what the Logger is told of it
 	traced   bool           // Trace.LockDone was called
 	flight   *flight.Flight // of SingleFlight; nil: the call is another one
 }

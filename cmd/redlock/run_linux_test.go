@@ -17,11 +17,17 @@ import (
 	"unsafe"
 )
 
-func TestTheCommandIsKilledWhenRedlockIsKilled(t *testing.T) {
+// Somebody kills all processes of redlock. Then nobody reaches the children of the command, but the kernel still kills the command.
+func TestTheCommandIsKilledWhenRedlockIsKilledWithItsSupervisor(t *testing.T) {
 	t.Parallel()
 	_, masters := embedMasters(t, 3)
 	r := startRun(t, masters, nil, "stubborn")
 	r.expect("ready")
+	supervisors, err := childrenOf(r.cmd.Process.Pid, superviseCommandName)
+	if err != nil || len(supervisors) != 1 {
+		t.Fatalf("the supervisors are %v, %v, want one", supervisors, err)
+	}
+	syscall.Kill(supervisors[0], syscall.SIGKILL)
 	if err := r.cmd.Process.Kill(); err != nil {
 		t.Fatal(err)
 	}

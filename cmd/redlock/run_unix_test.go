@@ -63,9 +63,11 @@ func holdOn(verb string) int {
 				return 40
 			}
 		case <-end:
+			out := os.Stdout
 			if verb == "deaf" {
-				os.NewFile(3, "output").WriteString("survived\n")
+				out = os.NewFile(3, "output")
 			}
+			fmt.Fprintln(out, "survived")
 			return 99
 		}
 	}

@@ -54,7 +54,7 @@ func startSupervisor() (*supervisor, error) {
 	return &supervisor{in: in, encoder: json.NewEncoder(in)}, nil
 }
 
-// tell gives an order. A nil supervisor gets none. An error says that the supervisor was killed, so that there is none.
+// tell gives an order. A nil supervisor gets none, and neither does one that was killed.
 func (s *supervisor) tell(o order) {
 	if s != nil {
 		s.mu.Lock()

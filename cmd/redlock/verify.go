@@ -34,8 +34,9 @@ told. The record is a file that you can check with a program of your own.
 It is made for masters in use. It stops no server and changes no setting. It
 uses keys with a random prefix and deletes them at the end, also if it is
 killed. What remains are keys redlock:waiter:* of processes that were killed,
-for seconds, and the record of a master that was new. It takes at most 150 locks a second. It does
-not raise the masters' MaxTTL, so all of them must answer when it begins.
+for seconds, and the record of a master that was new. It takes at most 150
+locks a second. It does not raise the masters' MaxTTL, so all of them must
+answer when it begins.
 
 Six processes lock: two that queue, two that are woken (their leases are not
 renewed, or are of two names), and two that poll. Each has two goroutines and

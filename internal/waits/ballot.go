@@ -12,8 +12,8 @@ import (
 	"github.com/redlock-go/redlock/internal/wire"
 )
 
-// A Ballot is a claim that is registered, and the votes for it: it waits in the queues of the masters, where releases of other clients may grant it
-// the lock. It has one fresh token, from its registration to its lease or its release. A quorum of votes makes a
+// A Ballot is a claim that is registered, and the votes for it. The claim waits in the queues of the masters, where releases of other clients
+// may grant it the lock. It has one fresh token, from its registration to its lease or its release. A quorum of votes makes a
 // lease. A vote comes with a master's answer to a registration or a poll, or with the message about a grant. It
 // counts from a moment before the key was set, so the claim has the vote for no longer than the master keeps the
 // key.
