@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"path/filepath"
 	"sync"
 	"time"
 
@@ -29,7 +30,8 @@ const (
 const verifyDescription = `Runs clients of its own on your masters, makes faults between them, records
 what each client holds, and checks the record: no two clients may hold a lock
 at a time, fences must rise, and the holder of a lease that is lost must be
-told. The record is a file that you can check with a program of your own.
+told. The record is a file that you can check with a program of your own, or
+look at in a browser: see --report.
 
 It is made for masters in use. It stops no server and changes no setting. It
 uses keys with a random prefix and deletes them at the end, also if it is
@@ -56,13 +58,14 @@ The record has a JSON object on each line:
             leaving   before the unlock; left: after it
             ready     a process has opened its client; done: has closed it
             stopped   before a process is stopped; continued: after it goes on
-            fault     a fault begins
+            fault     a fault begins; mended: it is over
    op     the operation: client, process of this client, goroutine, number, as
-          in 2.0.1.17; the client alone in stopped, continued and fault; empty
-          in ready and done
+          in 2.0.1.17; the client alone in stopped, continued, fault and
+          mended; empty in ready and done
    t      nanoseconds of CLOCK_MONOTONIC, which all processes of a machine
           share; on other systems than Linux, of the wall clock
-   n      the name, or two with a blank between, in asked; which, in fault
+   n      the name, or two with a blank between, in asked; which, in fault and
+          mended
    how    the kind of client, in asked
    token, fence   in entered
    err    why, in refused; what the unlock said of a lease that was lost, in
@@ -76,9 +79,9 @@ Exit status:
      1  two clients held a lock at a time; a fence did not rise, or was
         missing; an unlock did not tell of a loss; an operation contradicts
         itself; nobody held a lock; a process ended by itself, or did not end;
-        or --check cannot read the record
-     2  wrong usage, or the file of --history exists, or that of --check does
-        not
+        or --check cannot read the record, or --report cannot be written
+     2  wrong usage, or the file of --history or --report exists, or that of
+        --check does not
     69  no majority of the masters answers, or one does not answer at the
         beginning
    130  interrupted, after the result`
@@ -93,14 +96,19 @@ func verifyCommand() *cli.Command {
 			&cli.DurationFlag{Name: "for", Value: verifyFor, Usage: "how long the clients run, from the first lock on"},
 			&cli.StringFlag{Name: "history", Usage: "the `FILE` to write, which must not exist; default: a new one in the directory for temporary files"},
 			&cli.StringFlag{Name: "check", Usage: "check a `FILE` that was written before, and run nothing"},
+			&cli.StringFlag{Name: "report", Usage: "write what the record shows to an HTML `FILE`, which must not exist: a page without a network"},
 		),
 		OnUsageError: onUsageError,
 		Action: func(ctx context.Context, cmd *cli.Command) error {
 			if err := noArguments(cmd); err != nil {
 				return err
 			}
+			page := verifyReport(cmd.String("report"))
+			if err := page.free(); err != nil {
+				return err
+			}
 			if cmd.IsSet("check") {
-				return checkHistory(cmd)
+				return checkHistory(cmd, page)
 			}
 			length := cmd.Duration("for")
 			if length < verifyLeast || length > verifyMost {
@@ -110,13 +118,13 @@ func verifyCommand() *cli.Command {
 			if err != nil {
 				return err
 			}
-			return verify(ctx, masters, length, cmd.String("history"), cmd.Root().Writer)
+			return verify(ctx, masters, length, cmd.String("history"), page, cmd.Root().Writer)
 		},
 	}
 }
 
 // checkHistory checks a history that was written before.
-func checkHistory(cmd *cli.Command) error {
+func checkHistory(cmd *cli.Command, page verifyReport) error {
 	for _, name := range []string{"masters", "for", "history"} {
 		if cmd.IsSet(name) {
 			return usageErrorf("--check runs nothing, so --%s has no meaning beside it", name)
@@ -127,18 +135,19 @@ func checkHistory(cmd *cli.Command) error {
 		return usageErrorf("--check: %w", err)
 	}
 	defer f.Close()
-	h, broken := history.New(), 0
-	if err := history.Read(f, h.Add, func(string) { broken++ }); err != nil {
-		return fmt.Errorf("--check: %w", err)
+	h, records := history.New(), 0
+	err = history.Read(f, func(r history.Record) { h.Add(r); records++ })
+	if err == nil && records == 0 {
+		err = errors.New("line 1 is missing: the file is empty")
 	}
-	if broken > 0 {
-		return fmt.Errorf("--check: %s of %s are no records", plural(broken, "line"), f.Name())
+	if err != nil {
+		return fmt.Errorf("--check: %s: %w", f.Name(), err)
 	}
-	return printVerdict(judge(h), cmd.Root().Writer)
+	return page.conclude(h, "the record "+filepath.Base(f.Name()), cmd.Root().Writer)
 }
 
 // verify runs the clients and prints the result.
-func verify(ctx context.Context, masters []master, length time.Duration, file string, out io.Writer) error {
+func verify(ctx context.Context, masters []master, length time.Duration, file string, page verifyReport, out io.Writer) error {
 	ttl, err := verifiedTTL(ctx, masters)
 	if err != nil {
 		return err
@@ -152,7 +161,9 @@ func verify(ctx context.Context, masters []master, length time.Duration, file st
 	}
 	defer r.file.Close()
 	r.log = history.NewRecorder(r.file)
-	fmt.Fprintf(out, "%s, %d processes, TTL %v, for %v\nhistory: %s\n\n", plural(len(masters), "master"), len(verifyKinds)*verifyEach, ttl, length, r.file.Name())
+	what := fmt.Sprintf("%s, %d processes, TTL %v, for %v", plural(len(masters), "master"), len(verifyKinds)*verifyEach, ttl, length)
+	fmt.Fprintf(out, "%s\nhistory: %s\n\n", what, r.file.Name())
+	what += ", from " + time.Now().UTC().Format("2006-01-02 15:04:05 MST")
 	if r.supervisor, err = startSupervisor(); err != nil {
 		return fmt.Errorf("starting the process that ends the others if this one is killed: %w", err)
 	}
@@ -163,7 +174,7 @@ func verify(ctx context.Context, masters []master, length time.Duration, file st
 	if err != nil {
 		return err
 	}
-	err = printVerdict(judge(r.history), out)
+	err = page.conclude(r.history, what, out)
 	if left != nil {
 		fmt.Fprintf(out, "\n%s", fold(fmt.Sprintf("The keys %s* may be left on some masters: %v\n", r.prefix, left), "", "  "))
 	}

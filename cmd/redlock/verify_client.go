@@ -95,7 +95,6 @@ func (c *verifyClient) start() error {
 func (c *verifyClient) follow(p *verifyProcess, out io.Reader) {
 	defer close(p.gone)
 	finished := false
-	var broken error
 	err := history.Read(out, func(r history.Record) {
 		switch r.Kind {
 		case history.Done:
@@ -111,9 +110,9 @@ func (c *verifyClient) follow(p *verifyProcess, out io.Reader) {
 		}
 		c.of.history.Add(r)
 		c.of.log.Write(r)
-	}, func(line string) { broken = fmt.Errorf("it wrote %q, which is no record", line) })
+	})
 	c.of.supervisor.tell(order{Drop: p.cmd.Process.Pid}) // before Wait, since after it another process may have the number
-	err = errors.Join(err, broken, p.cmd.Wait())
+	err = errors.Join(err, p.cmd.Wait())
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if !finished && !c.meant {

@@ -6,6 +6,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/redlock-go/redlock/internal/history"
 	"github.com/redlock-go/redlock/internal/proxy"
 )
 
@@ -65,7 +66,8 @@ func (r *verification) makeFaults(ctx context.Context) {
 		}
 		all.Go(func() {
 			defer c.busy.Unlock()
-			c.note("fault", f.name)
+			c.note(history.Fault, f.name)
+			defer c.note(history.Mended, f.name)
 			length := time.Duration(rand.Float64() * f.most * float64(r.ttl))
 			if err := f.do(c, ctx, length); err != nil {
 				r.fail(err)

@@ -32,7 +32,10 @@ type verifyTally struct {
 
 // judge checks a history.
 func judge(h *history.History) *verdict {
-	v := &verdict{kinds: make(map[string]*verifyTally), faults: h.Faults()}
+	v := &verdict{kinds: make(map[string]*verifyTally), faults: make(map[string]int)}
+	for _, f := range h.Faults() {
+		v.faults[f.Name]++
+	}
 	ops := h.Snapshot()
 	v.violations = history.Contradictions(ops)
 	byName := history.PerName(ops)
@@ -75,20 +78,16 @@ func (v *verdict) count(o history.Operation, stopped []history.Span) {
 }
 
 // notShown is what a good result does not show.
-const notShown = `What this does not show:
-- what your masters do when they restart, fail over, lose data, fill up or have
-  a wrong clock: nothing of that was done to them. redlock doctor looks at their
-  settings;
-- clients on other machines, and a machine or process that is frozen together
-  with its clocks: only fences protect a resource then;
-- other clients of yours, with other options or of other libraries;
-- that a resource is safe: a holder that is stopped notices the end of its lease
-  when it looks, not when it writes;
-- more time than it ran for.
-`
+var notShown = []string{
+	"what your masters do when they restart, fail over, lose data, fill up or have a wrong clock: nothing of that was done to them. redlock doctor looks at their settings;",
+	"clients on other machines, and a machine or process that is frozen together with its clocks: only fences protect a resource then;",
+	"other clients of yours, with other options or of other libraries;",
+	"that a resource is safe: a holder that is stopped notices the end of its lease when it looks, not when it writes;",
+	"more time than it ran for.",
+}
 
-// printVerdict prints what a history shows. It returns an error if there is a violation, or nothing was held.
-func printVerdict(v *verdict, out io.Writer) error {
+// table returns what each kind of client has done.
+func (v *verdict) table() sheet {
 	table := sheet{head: []string{"CLIENTS", "HELD", "LEASES LOST", "MEDIAN WAIT", "99 % WAIT", "LONGEST WAIT"}}
 	for _, kind := range slices.Sorted(maps.Keys(v.kinds)) {
 		t := v.kinds[kind]
@@ -98,20 +97,46 @@ func printVerdict(v *verdict, out io.Writer) error {
 		}
 		table.rows = append(table.rows, sheetRow{cells: cells})
 	}
-	fmt.Fprint(out, table)
+	return table
+}
+
+// counted returns how many faults there were of each kind; "" without faults.
+func (v *verdict) counted() string {
 	var faults []string
 	for _, name := range slices.Sorted(maps.Keys(v.faults)) {
 		faults = append(faults, fmt.Sprintf("%s %d", name, v.faults[name]))
 	}
-	if len(faults) > 0 {
-		fmt.Fprintf(out, "\n%s", fold("faults: "+strings.Join(faults, ", ")+"\n", "", "  "))
+	if len(faults) == 0 {
+		return ""
 	}
+	return "faults: " + strings.Join(faults, ", ")
+}
+
+// facts returns the numbers that the result is read for.
+func (v *verdict) facts() [][2]string {
 	overlaps := "0"
 	if v.overlaps > 0 {
 		overlaps = fmt.Sprintf("%d, together for %v", v.overlaps, v.together)
 	}
-	fmt.Fprintf(out, "\nlocks held:        %d\ntwo holders:       %s\nfences that fell:  %d\nleases lost:       %d, of which %d without an error of the unlock\n\n",
-		v.holdings, overlaps, v.number(history.Falling), v.lost, v.number(history.Untold))
+	return [][2]string{
+		{"locks held", strconv.Itoa(v.holdings)},
+		{"two holders", overlaps},
+		{"fences that fell", strconv.Itoa(v.number(history.Falling))},
+		{"leases lost", fmt.Sprintf("%d, of which %d without an error of the unlock", v.lost, v.number(history.Untold))},
+	}
+}
+
+// printVerdict prints what a history shows. It returns an error if there is a violation, or nothing was held.
+func printVerdict(v *verdict, out io.Writer) error {
+	fmt.Fprint(out, v.table())
+	if faults := v.counted(); faults != "" {
+		fmt.Fprintf(out, "\n%s", fold(faults+"\n", "", "  "))
+	}
+	fmt.Fprintln(out)
+	for _, f := range v.facts() {
+		fmt.Fprintf(out, "%-18s %s\n", f[0]+":", f[1])
+	}
+	fmt.Fprintln(out)
 	for i, x := range v.violations {
 		if i == 10 {
 			fmt.Fprintf(out, "and %d more violations\n", len(v.violations)-i)
@@ -126,7 +151,10 @@ func printVerdict(v *verdict, out io.Writer) error {
 	case v.holdings == 0:
 		return errors.New("nobody held a lock, so nothing is shown")
 	}
-	fmt.Fprint(out, notShown)
+	fmt.Fprintln(out, "What this does not show:")
+	for _, what := range notShown {
+		fmt.Fprint(out, fold("- "+what, "", "  "))
+	}
 	return nil
 }
 

@@ -49,11 +49,11 @@ func TestVerifyShowsWhatItsClientsHeld(t *testing.T) {
 	client.Close()
 
 	file := filepath.Join(t.TempDir(), "history.jsonl")
-	out, _ := runCommandLine(t, exitOK, "", "verify", "--masters", strings.Join(list, ","), "--for", "2s", "--history", file)
+	out, _ := runCommandLine(t, exitOK, "", "verify", "--masters", strings.Join(list, ","), "--for", "2s", "--history", file, "--report", file+".html")
 	want(t, out, "3 masters, 6 processes, TTL 1s, for 2s", "history: "+file, "queueing", "woken", "polling", "faults: ",
 		"two holders:       0\n", "fences that fell:  0\n", "without an error of the unlock", "What this does not show:")
 	for line := range strings.Lines(out) {
-		if len(line) > 81 && !strings.HasPrefix(line, "history: ") && !strings.HasPrefix(line, "waiting") {
+		if len(line) > 81 && !strings.HasPrefix(line, "history: ") && !strings.HasPrefix(line, "report: ") && !strings.HasPrefix(line, "waiting") {
 			t.Errorf("%d columns: %s", len(line)-1, line)
 		}
 	}
@@ -70,6 +70,7 @@ func TestVerifyShowsWhatItsClientsHeld(t *testing.T) {
 	// Whoever checks the file later sees the same.
 	page := out[strings.Index(out, "CLIENTS "):] // on a busy machine, it begins with what was waited for
 	again, _ := runCommandLine(t, exitOK, "", "verify", "--check", file)
+	page, _, _ = strings.Cut(page, "\nreport: ")
 	if again != page {
 		t.Errorf("--check says\n%swant\n%s", again, page)
 	}
@@ -149,8 +150,11 @@ func TestACheckFindsWhatIsWrong(t *testing.T) {
 		{"a loss that was not told", stay("0.0.0.1", "a", 10, 20, 1, lost("0.0.0.1", 21)) + left("0.0.0.1", 22, ""), exitFailure,
 			"VIOLATION: loss not told: 0.0.0.1 found its lease", ""},
 		{"records that contradict each other", stay("0.0.0.1", "a", 10, 20, 1, "") + left("0.0.0.1", 5, ""), exitFailure, "VIOLATION: no history: 0.0.0.1 has records with times that do not rise", ""},
-		{"nothing", "", exitFailure, "locks held: 0", "redlock: error: nobody held a lock, so nothing is shown"},
-		{"another file", "# Redlock\n", exitFailure, "", "1 line of "},
+		{"no lock", `{"k":"ready","op":"","t":5}` + "\n", exitFailure, "locks held:        0", "redlock: error: nobody held a lock, so nothing is shown"},
+		{"an empty file", "", exitFailure, "", "history.jsonl: line 1 is missing: the file is empty"},
+		{"another file", "# Redlock\n", exitFailure, "", `history.jsonl: line 1 is no record of a history: "# Redlock"`},
+		{"a history that is cut off", strings.TrimSuffix(stay("0.0.0.1", "a", 10, 20, 1, ""), "000000000}\n"), exitFailure, "", "history.jsonl: line 4 is cut off"},
+		{"a later version", `{"k":"begun","v":2}` + "\n", exitFailure, "", "history.jsonl: line 1 is of a later version: "},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			file := filepath.Join(t.TempDir(), "history.jsonl")
@@ -161,6 +165,42 @@ func TestACheckFindsWhatIsWrong(t *testing.T) {
 			want(t, out, tt.out)
 			want(t, errOut, tt.err)
 		})
+	}
+}
+
+// TestAReportShowsWhatACheckFinds makes a report of a history with two holders.
+func TestAReportShowsWhatACheckFinds(t *testing.T) {
+	dir := t.TempDir()
+	file, page := filepath.Join(dir, "history.jsonl"), filepath.Join(dir, "report.html")
+	f, err := os.Create(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	h := history.NewRecorder(f)
+	for i, at := range []int64{1e9, 2e9} {
+		op := fmt.Sprintf("%d.0.0.1", i)
+		h.Write(history.Record{Kind: history.Asked, Op: op, At: at - 1, Name: "a", How: queueing})
+		h.Write(history.Record{Kind: history.Entered, Op: op, At: at, Fence: uint64(i + 1)})
+		h.Write(history.Record{Kind: history.Held, Op: op, At: at + 15e8})
+	}
+	h.Write(history.Record{Kind: history.Fault, Op: "1", At: 1e9, Name: "slow links"})
+	h.Write(history.Record{Kind: history.Mended, Op: "1", At: 2e9, Name: "slow links"})
+	h.Write(history.Record{Kind: history.Stopped, Op: "0", At: 1e9})
+	f.Close()
+	out, _ := runCommandLine(t, exitFailure, "", "verify", "--check", file, "--report", page)
+	want(t, out, "two holders:       1, together for 500ms", "\nreport: "+page+"\n")
+	text, err := os.ReadFile(page)
+	if err != nil {
+		t.Fatal(err)
+	}
+	want(t, string(text), "Two clients held a lock at the same time", "the record history.jsonl", "together for 500ms.", "<dt>two holders</dt><dd>1, together",
+		`"name":"slow links","from":1000,"to":1001000`, `"name":"","from":1000}`, "clients on other machines")
+	for _, at := range []string{page, filepath.Join(dir, "none", "report.html")} {
+		_, errOut := runCommandLine(t, exitUsage, "", "verify", "--check", file, "--report", at)
+		want(t, errOut, "redlock: error: --report: ", at)
+	}
+	if again, _ := os.ReadFile(page); string(again) != string(text) {
+		t.Error("the report was overwritten")
 	}
 }
 

@@ -13,6 +13,9 @@ type Violation struct {
 	Text string // what happened
 	At   int64  // 0: not known
 	Name string // of the lock
+
+	Until int64    // of two holders: when the first of them ended; else 0
+	IDs   []string // of the operations that show it; nil: not known
 }
 
 // The kinds of violations.
@@ -48,7 +51,7 @@ func Overlaps(ops []Operation) (all []Violation, total time.Duration) {
 		}
 		seen[before.ID] = true
 		all = append(all, Violation{
-			Kind: Overlapping, At: o.Entered, Name: o.Name,
+			Kind: Overlapping, At: o.Entered, Name: o.Name, Until: min(o.Held, before.Held), IDs: []string{before.ID, o.ID},
 			Text: fmt.Sprintf("%v held %q from %.6f to %.6f, and %v from %.6f to %.6f: %v together",
 				&before, o.Name, Seconds(before.Entered), Seconds(before.Held), &o, Seconds(o.Entered), Seconds(o.Held), d),
 		})
@@ -80,7 +83,7 @@ func Fences(ops []Operation) (all []Violation) {
 	}
 	slices.SortFunc(order, func(a, b Operation) int { return cmp.Compare(a.Entered, b.Entered) })
 	add := func(o Operation, format string, args ...any) {
-		all = append(all, Violation{Kind: Falling, At: o.Entered, Name: o.Name, Text: fmt.Sprintf("%q: ", o.Name) + fmt.Sprintf(format, args...)})
+		all = append(all, Violation{Kind: Falling, At: o.Entered, Name: o.Name, IDs: []string{o.ID}, Text: fmt.Sprintf("%q: ", o.Name) + fmt.Sprintf(format, args...)})
 	}
 	given := make(map[uint64]Operation) // to writers
 	for _, o := range order {
@@ -112,7 +115,7 @@ func Losses(ops []Operation) (n int, all []Violation) {
 		}
 		n++
 		if o.Left != 0 && o.Err == "" {
-			all = append(all, Violation{Kind: Untold, At: o.Left, Name: o.Name,
+			all = append(all, Violation{Kind: Untold, At: o.Left, Name: o.Name, IDs: []string{o.ID},
 				Text: fmt.Sprintf("%v found its lease of %q lost at %.6f, and its unlock returned no error", &o, o.Name, Seconds(o.Lost))})
 		}
 	}
@@ -136,7 +139,7 @@ func Contradictions(ops []Operation) (all []Violation) {
 		default:
 			continue
 		}
-		all = append(all, Violation{Kind: Broken, At: o.Asked, Name: o.Name, Text: fmt.Sprintf("%v %s", &o, text)})
+		all = append(all, Violation{Kind: Broken, At: o.Asked, Name: o.Name, IDs: []string{o.ID}, Text: fmt.Sprintf("%v %s", &o, text)})
 	}
 	return all
 }

@@ -1,6 +1,8 @@
 package history
 
 import (
+	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -156,21 +158,43 @@ func TestAHistoryKnowsWhenClientsWereStopped(t *testing.T) {
 	h := New()
 	for _, r := range []Record{
 		{Kind: Continued, Op: "2", At: ms(5)}, {Kind: Stopped, Op: "2", At: ms(10)}, {Kind: Continued, Op: "2", At: ms(30)},
-		{Kind: Fault, Op: "2", At: ms(10), Name: "pause"}, {Kind: Ready, At: 1}, {Kind: Done, At: ms(90)},
+		{Kind: Fault, Op: "2", At: ms(10), Name: "pause"}, {Kind: Fault, Op: "3", At: ms(11), Name: "slow"}, {Kind: Mended, Op: "2", At: ms(31), Name: "pause"},
+		{Kind: Ready, At: 1}, {Kind: Done, At: ms(90)},
 	} {
 		h.Add(r)
 	}
-	if got := h.Stopped(2); len(got) != 1 || got[0] != (Span{From: ms(10), To: ms(30)}) || len(h.Snapshot()) != 0 || h.Faults()["pause"] != 1 {
+	want := []FaultSpan{{"pause", 2, Span{ms(10), ms(31)}}, {"slow", 3, Span{From: ms(11)}}}
+	if got := h.Stopped(2); len(got) != 1 || got[0] != (Span{From: ms(10), To: ms(30)}) || len(h.Snapshot()) != 0 || !slices.Equal(h.Faults(), want) {
 		t.Errorf("the history has stops %v, operations %v, faults %v", got, h.Snapshot(), h.Faults())
 	}
 }
 
-func TestLinesThatAreNoRecordsAreTold(t *testing.T) {
+func TestTheFirstLineThatIsNoRecordIsTold(t *testing.T) {
 	var out strings.Builder
 	NewRecorder(&out).Write(Record{Kind: Asked, Op: "1.1.1.1", At: 5, Name: "n"})
-	h, bad := New(), []string{}
-	err := Read(strings.NewReader(out.String()+"nonsense\n"), h.Add, func(line string) { bad = append(bad, line) })
-	if err != nil || len(h.Snapshot()) != 1 || len(bad) != 1 || bad[0] != "nonsense" {
-		t.Errorf("Read = %v, %v and bad lines %q", err, h.Snapshot(), bad)
+	good := out.String()
+	for _, tt := range []struct {
+		name, text string
+		records    int
+		want       string
+	}{
+		{"good", good + good, 2, "<nil>"},
+		{"without the last line feed", good + strings.TrimSpace(good), 2, "<nil>"},
+		{"empty", "", 0, "<nil>"},
+		{"cut off", good + good[:20], 1, "line 2 is cut off"},
+		{"another kind", good + `{"k":"moved","op":"1.1.1.1","t":7}` + "\n" + good, 2, `line 2 is of a later version: this version does not know all of "{`},
+		{"another field", `{"k":"held","op":"1.1.1.1","t":7,"v":2}` + "\n", 0, "line 1 is of a later version"},
+		{"another file", "# Redlock\n\n" + good, 1, `line 1 is no record of a history: "# Redlock"`},
+		{"other JSON", `[1]` + "\n", 0, "line 1 is no record of a history"},
+		{"two on a line", strings.TrimSpace(good) + good, 0, "line 1 is no record of a history"},
+		{"an operation without numbers", `{"k":"held","op":"x","t":7}` + "\n", 0, "line 1 is no record of a history"},
+		{"a client without a number", `{"k":"fault","op":"x","t":7}` + "\n", 0, "line 1 is no record of a history"},
+		{"a long line", good + strings.Repeat("x", lineMost+1) + "\n", 1, "line 2 is no record: it is longer than"},
+	} {
+		records := 0
+		err := Read(strings.NewReader(tt.text), func(Record) { records++ })
+		if records != tt.records || !strings.HasPrefix(fmt.Sprint(err), tt.want) {
+			t.Errorf("%s: %d records and %v, want %d and %s", tt.name, records, err, tt.records, tt.want)
+		}
 	}
 }

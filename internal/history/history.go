@@ -2,7 +2,6 @@ package history
 
 import (
 	"cmp"
-	"maps"
 	"slices"
 	"strconv"
 	"strings"
@@ -55,12 +54,19 @@ type History struct {
 	ops     []*Operation
 	byID    map[string]*Operation
 	stopped map[int][]Span // of each client
-	faults  map[string]int // by name
+	faults  []FaultSpan    // in the order of their records
+}
+
+// A FaultSpan is a fault of one client, and when it was.
+type FaultSpan struct {
+	Name   string // which
+	Client int    // whose
+	Span          // To is 0 if its end was not recorded
 }
 
 // New returns an empty History.
 func New() *History {
-	return &History{byID: make(map[string]*Operation), stopped: make(map[int][]Span), faults: make(map[string]int)}
+	return &History{byID: make(map[string]*Operation), stopped: make(map[int][]Span)}
 }
 
 // Add takes in a record.
@@ -71,7 +77,17 @@ func (h *History) Add(r Record) {
 	case Ready, Done:
 		return
 	case Fault:
-		h.faults[r.Name]++
+		client, _ := strconv.Atoi(r.Op)
+		h.faults = append(h.faults, FaultSpan{r.Name, client, Span{From: r.At}})
+		return
+	case Mended:
+		client, _ := strconv.Atoi(r.Op)
+		for i := len(h.faults) - 1; i >= 0; i-- {
+			if h.faults[i].Client == client {
+				h.faults[i].To = r.At
+				break
+			}
+		}
 		return
 	case Stopped:
 		client, _ := strconv.Atoi(r.Op)
@@ -131,11 +147,11 @@ func (h *History) Stopped(client int) []Span {
 	return slices.Clone(h.stopped[client])
 }
 
-// Faults returns how many faults there were of each name.
-func (h *History) Faults() map[string]int {
+// Faults returns the faults, in the order of their records.
+func (h *History) Faults() []FaultSpan {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	return maps.Clone(h.faults)
+	return slices.Clone(h.faults)
 }
 
 // PerName returns the operations of each name, in the same order. An operation on several names counts for each of

@@ -19,9 +19,15 @@ package history
 
 import (
 	"bufio"
+	"bytes"
+	"cmp"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
+	"slices"
+	"strconv"
+	"strings"
 	"sync"
 )
 
@@ -63,7 +69,10 @@ const (
 	Stopped   = "stopped"   // before its process is stopped
 	Continued = "continued" // after its process was continued, or has ended
 	Fault     = "fault"     // any fault, when it begins; Name says which
+	Mended    = "mended"    // after the last fault of the client
 )
+
+var kinds = []string{Asked, Entered, Refused, Held, Lost, Leaving, Left, Ready, Done, Stopped, Continued, Fault, Mended}
 
 // AsReader is the side of a reader: others may hold the lock at the same time, if they read, too.
 const AsReader = "reader"
@@ -94,17 +103,59 @@ func (r *Recorder) Write(rec Record) {
 // lineMost is how long a line of a history may be.
 const lineMost = 1 << 20
 
-// Read calls f with each record of a text, until it ends. Lines that are no records are given to bad.
-func Read(in io.Reader, f func(Record), bad func(line string)) error {
-	lines := bufio.NewScanner(in)
-	lines.Buffer(nil, lineMost)
-	for lines.Scan() {
-		var r Record
-		if err := json.Unmarshal(lines.Bytes(), &r); err != nil {
-			bad(lines.Text())
-			continue
+// Read calls f with each record of a text, until it ends. Lines that are no records are left out. The error names the first
+// of them, and what is wrong with it.
+func Read(in io.Reader, f func(Record)) error {
+	var first error // of a line that is no record
+	lines, n := bufio.NewReaderSize(in, lineMost), 0
+	for {
+		line, err := lines.ReadSlice('\n')
+		if errors.Is(err, io.EOF) && len(line) == 0 {
+			break
 		}
-		f(r)
+		n++
+		switch {
+		case errors.Is(err, bufio.ErrBufferFull):
+			return cmp.Or(first, fmt.Errorf("line %d is no record: it is longer than %d bytes", n, lineMost))
+		case err != nil && !errors.Is(err, io.EOF):
+			return fmt.Errorf("line %d: %w", n, err)
+		}
+		r, wrong := parse(line, err != nil)
+		if wrong == nil {
+			f(r)
+		} else if first == nil {
+			first = fmt.Errorf("line %d %w", n, wrong)
+		}
+		if err != nil {
+			break
+		}
 	}
-	return lines.Err()
+	return first
+}
+
+// parse returns the record of a line. last means that no line feed follows.
+func parse(line []byte, last bool) (r Record, err error) {
+	known := json.NewDecoder(bytes.NewReader(line))
+	known.DisallowUnknownFields() // they may change what a record means
+	switch err = known.Decode(&r); {
+	case err == nil && slices.Contains(kinds, r.Kind) && len(bytes.TrimSpace(line[known.InputOffset():])) == 0 && r.whose():
+		return r, nil
+	case json.Unmarshal(line, &r) == nil && r.Kind != "" && (err != nil || !slices.Contains(kinds, r.Kind)):
+		return r, fmt.Errorf("is of a later version: this version does not know all of %.100q", bytes.TrimSpace(line))
+	case last && bytes.HasPrefix(line, []byte(`{"k":`)):
+		return r, errors.New("is cut off, so the history is not whole")
+	}
+	return r, fmt.Errorf("is no record of a history: %.100q", bytes.TrimSpace(line))
+}
+
+// whose reports whether a record says in the right form which operation, or which client, it is of.
+func (r Record) whose() bool {
+	switch r.Kind {
+	case Ready, Done:
+		return true
+	case Stopped, Continued, Fault, Mended:
+		_, err := strconv.Atoi(r.Op)
+		return err == nil
+	}
+	return strings.Count(r.Op, ".") == 3
 }

@@ -21,6 +21,7 @@ type program struct {
 // known are the programs that tests may need.
 var known = map[string]program{
 	"bash":         {"bash", "REDLOCK_REQUIRE_SHELL"},
+	"chromium":     {"Chromium", "REDLOCK_REQUIRE_CHROMIUM"},
 	"git":          {"git", "REDLOCK_REQUIRE_GIT"},
 	"go":           {"Go", "REDLOCK_REQUIRE_GO"},
 	"libfaketime":  {"libfaketime", "REDLOCK_REQUIRE_FAKETIME"},

@@ -101,9 +101,9 @@ func (c *client) follow(p *process, out io.Reader) {
 		default:
 			c.history.Add(r)
 		}
-	}, func(line string) { c.log.printf("client %d: a record that is none: %q", c.index, line) })
+	})
 	if unread != nil {
-		c.log.printf("client %d: its records cannot be read: %v", c.index, unread)
+		c.log.printf("client %d: its records: %v", c.index, unread)
 	}
 	err := p.cmd.Wait()
 	c.mu.Lock()

@@ -19,6 +19,7 @@ import (
 	"time"
 
 	"github.com/redlock-go/redlock/internal/history"
+	"github.com/redlock-go/redlock/internal/history/report"
 )
 
 // Exit codes.
@@ -55,6 +56,7 @@ func start() (int, error) {
 	kept := flag.Duration("lock-keep", -1, "redlock's LockOptions.Keep, for most clients (default: drawn from the seed)")
 	ttl := flag.Duration("ttl", time.Second, "the TTL of all locks, and MaxTTL")
 	keep := flag.String("keep", "", "a directory for the logs and the history (default: a temporary one, which is kept if something is violated)")
+	page := flag.String("report", "", "write what the history shows to an HTML file, which must not exist: a page without a network")
 	defect := flag.String("defect", "", "build a defect into the library: the run is good if it is caught; see -print")
 	beside := flag.String("beside", "", "a commit: every second client is the program of this commit")
 	all := flag.Bool("all-beside", false, "with -beside: all clients are the program of the commit")
@@ -66,7 +68,7 @@ func start() (int, error) {
 	if err != nil {
 		return exitError, err
 	}
-	c := config{plan: plan{seed: *seed, length: *length, clients: *clients, ttl: *ttl}, subject: s, strict: s == ours, kept: *kept, defect: *defect, beside: *beside, allBeside: *all}
+	c := config{plan: plan{seed: *seed, length: *length, clients: *clients, ttl: *ttl}, subject: s, strict: s == ours, kept: *kept, defect: *defect, beside: *beside, allBeside: *all, report: *page}
 	if err := c.pickWorkload(*workload); err != nil {
 		return exitError, err
 	}
@@ -88,6 +90,11 @@ func start() (int, error) {
 	if *only != "" {
 		if c.only, err = regexp.Compile(*only); err != nil {
 			return exitError, fmt.Errorf("-faults: %w", err)
+		}
+	}
+	if c.report != "" {
+		if err := report.Free(c.report); err != nil {
+			return exitError, fmt.Errorf("-report: %w", err)
 		}
 	}
 	if *print {
@@ -136,6 +143,12 @@ func (c config) run(ctx context.Context, keep string) (code int, err error) {
 		return exitError, err
 	}
 	v.print(os.Stdout, r)
+	if c.report != "" {
+		if err := report.Create(c.report, r.page(v)); err != nil {
+			return exitError, fmt.Errorf("-report: %w", err)
+		}
+		fmt.Println("report:", c.report)
+	}
 	bad := c.strict && len(v.violations) > 0
 	if c.defect != "" {
 		fmt.Printf("defect %s, seed %d: %s\n", c.defect, c.seed, v.caught(r))

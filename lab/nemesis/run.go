@@ -26,6 +26,7 @@ type config struct {
 	strict   bool          // a violation ends the run, and is a failure
 	kept     time.Duration // -lock-keep; negative: drawn
 	defect   string        // built into the clients; "" for none
+	report   string        // the file of the report; "" for none
 	beside   string        // the commit of every second client's program; "" for none
 
 	allBeside bool   // all clients are programs of that commit

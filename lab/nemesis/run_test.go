@@ -4,6 +4,7 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"strings"
 	"testing"
 	"time"
 
@@ -36,9 +37,14 @@ func TestAShortRunOfEachSubject(t *testing.T) {
 			if s != ours { // which are to show that they run, not what they make of faults
 				c.length, c.entryMost, c.only = time.Second, 2*time.Second, regexp.MustCompile("^$")
 			}
+			c.report = filepath.Join(dir, "report.html")
 			code, err := c.run(t.Context(), dir)
 			if err != nil || code != exitGood {
 				t.Errorf("run = %d, %v, want %d", code, err, exitGood)
+			}
+			page, err := os.ReadFile(c.report)
+			if err != nil || !strings.Contains(string(page), "<h1>nemesis: "+s.name+"</h1>") || s == ours && !strings.Contains(string(page), "No two clients held a lock") {
+				t.Errorf("the report has %d bytes, %v, want that of the run", len(page), err)
 			}
 			history, err := os.ReadFile(filepath.Join(dir, "history.jsonl"))
 			if err != nil || len(history) < 1000 {

@@ -168,15 +168,22 @@ func (v *verdict) caught(r *run) string {
 	return fmt.Sprintf("caught after %.1f s: %s", history.Seconds(max(x.At-r.began, 0)), x.Kind)
 }
 
-// print prints the verdict as text.
-func (v *verdict) print(out io.Writer, r *run) {
-	fmt.Fprintf(out, "faults:")
+// counted returns how many faults there were of each kind.
+func (r *run) counted() string {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	s := "faults:"
 	for _, k := range slices.Concat(kinds, settings) {
 		if n := r.done[k.name]; n > 0 {
-			fmt.Fprintf(out, " %s %d,", k.name, n)
+			s += fmt.Sprintf(" %s %d,", k.name, n)
 		}
 	}
-	fmt.Fprintf(out, " skipped %d\n", r.skipped)
+	return s + fmt.Sprintf(" skipped %d", r.skipped)
+}
+
+// print prints the verdict as text.
+func (v *verdict) print(out io.Writer, r *run) {
+	fmt.Fprintln(out, r.counted())
 	for i, u := range r.uses() {
 		fmt.Fprintf(out, "%v: %v\n", u, &v.uses[i])
 	}
