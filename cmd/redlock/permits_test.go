@@ -254,7 +254,7 @@ func TestTheDocumentShowsTheTableOfASemaphore(t *testing.T) {
 		{Number: 0, Limit: 4, Holding: holding.Holding{Token: token + "web-1/4711", Masters: 5, Need: 3, Left: 8200 * time.Millisecond}},
 		{Number: 3, Limit: 4, Holding: holding.Holding{Token: token + "web-2/88", Masters: 5, Need: 3, Left: 9700 * time.Millisecond}},
 	}, Queue: holding.Queue{Waiting: 1, Waiters: []holding.Waiter{{Owner: "web-3/9", For: 200 * time.Millisecond, Permits: 2, Limit: 4}}}}}
-	table := locksTable(observation{masters: 5, need: 3, locks: []lockOfNames{l}}).String()
+	table := locksTable(observation{masters: 5, need: 3, locks: []lockOfNames{l}}, nil).String()
 	if !strings.Contains(string(text), "```\n"+table+"```\n") {
 		t.Errorf("docs/operations.md does not have this table:\n%s", table)
 	}
@@ -268,7 +268,7 @@ func TestATableOfManySlotsSaysWhatItLeavesOut(t *testing.T) {
 	}
 	l.permits.Slots[0].Limit = 0 // it is unknown
 	l.permits.Waiters = []holding.Waiter{{Limit: 300}}
-	out := locksTable(observation{masters: 3, need: 2, locks: []lockOfNames{l}}).String()
+	out := locksTable(observation{masters: 3, need: 2, locks: []lockOfNames{l}}, nil).String()
 	if strings.Contains(out, "(limit 0)") || !strings.Contains(out, "(limit 400)") {
 		t.Errorf("the limits of the slots are not those that are known:\n%s", out)
 	}

@@ -81,7 +81,7 @@ func TestTheTableOfLocksFitsAScreen(t *testing.T) {
 	long.name, long.Token = strings.Repeat("n", 70), token+"payments-7d9f8b6c5d-x2x4z/1"
 	broken := lockOfNames{name: "list", problem: errors.New("the key holds data that is not a lock")}
 	for _, locks := range [][]lockOfNames{{lock}, {lock, broken}, {lock, long, broken}} {
-		text := locksTable(observation{masters: 5, need: 3, locks: locks}).String()
+		text := locksTable(observation{masters: 5, need: 3, locks: locks}, nil).String()
 		wantNarrow(t, text)
 		for _, l := range locks {
 			want(t, text, l.name[:min(len(l.name), 60)])
@@ -101,7 +101,7 @@ func TestTheTableInTheDocumentIsThatOfStatus(t *testing.T) {
 	}
 	lock := lockOfNames{name: "shop:stock", Holding: holding.Holding{Token: token + "web-1/4711", Masters: 5, Need: 3, Left: 8200 * time.Millisecond, Queue: holding.Queue{Waiting: 2,
 		Waiters: []holding.Waiter{{Owner: "web-2/88", For: 1600 * time.Millisecond}, {Owner: "web-3/9", For: 200 * time.Millisecond}}}}}
-	table := locksTable(observation{masters: 5, need: 3, locks: []lockOfNames{lock}}).String()
+	table := locksTable(observation{masters: 5, need: 3, locks: []lockOfNames{lock}}, nil).String()
 	if !strings.Contains(string(text), "```\n"+table+"```\n") {
 		t.Errorf("docs/operations.md does not have this table:\n%s", table)
 	}

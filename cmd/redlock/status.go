@@ -31,11 +31,14 @@ limit in use, and how many calls wait. Each slot that is taken has a line of
 its own, with a name such as NAME#3, which redlock break accepts. If clients
 use different limits, a line says so.
 
+With --watch it shows them again and again: on a terminal in place, elsewhere
+one table below the other; with --json, one object a line. A * before OWNER
+marks for 5 s that another call holds the lock than before, perhaps of the
+same client. Each time costs the masters as much as one call of status. It
+ends with the terminal, or by Ctrl-C.
+
 Exit status: 0 if a majority of the masters answered, 2 for wrong usage, 69
 if not, 130 if interrupted.`
-
-// watchEvery is how often --watch shows the locks.
-const watchEvery = time.Second
 
 // statusCommand returns `redlock status`.
 func statusCommand() *cli.Command {
@@ -47,7 +50,7 @@ func statusCommand() *cli.Command {
 		HideHelpCommand: true, // "help" is a good name for a lock
 		Flags: append(connectFlags(),
 			&cli.StringFlag{Name: "prefix", Usage: "show all locks whose names begin with `PREFIX`"},
-			&cli.BoolFlag{Name: "watch", Usage: "show them again every second"},
+			&cli.GenericFlag{Name: "watch", Value: new(watchInterval), Usage: "show them again, every second or as often as `[=2s]` says"},
 			&cli.BoolFlag{Name: "json", Usage: "print JSON: one object, on one line"},
 		),
 		OnUsageError: onUsageError,
@@ -65,8 +68,8 @@ func statusCommand() *cli.Command {
 // A status is one call of `redlock status`.
 type status struct {
 	*observer
-	names []string // nil: all
-	watch bool
+	names []string  // nil: all
+	watch *watching // nil: once
 	json  bool
 }
 
@@ -91,7 +94,10 @@ func statusOf(cmd *cli.Command) (*status, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &status{observer: newObserver(masters), names: names, watch: cmd.Bool("watch"), json: cmd.Bool("json")}
+	s := &status{observer: newObserver(masters), names: names, json: cmd.Bool("json")}
+	if every, ok := cmd.Generic("watch").(*watchInterval); ok && *every > 0 {
+		s.watch = &watching{every: time.Duration(*every)}
+	}
 	s.prefix = cmd.String("prefix")
 	return s, nil
 }
@@ -109,39 +115,51 @@ func lockName(name string) error {
 	return nil
 }
 
-// run shows the locks once, or until it is interrupted.
+// run shows the locks once, or until it is interrupted, or its output is closed.
 func (s *status) run(ctx context.Context, out io.Writer) error {
-	screen := newScreen(out, s.watch && !s.json)
+	screen := newScreen(out, s.watch != nil && !s.json)
 	for {
 		seen := s.observe(ctx, s.names)
 		if ctx.Err() != nil {
 			return s.interrupted(ctx)
 		}
-		err := seen.quorate()
+		quorate := seen.quorate()
+		var err error
 		switch {
 		case s.json:
-			if err := s.printJSON(out, seen); err != nil {
-				return err
-			}
-		case s.watch && err != nil:
-			screen.show(s.text(seen) + "\n" + err.Error() + "\n") // it may pass
+			err = s.printJSON(out, seen)
+		case s.watch != nil:
+			err = screen.show(s.watchedText(seen, quorate))
 		default:
-			screen.show(s.text(seen))
+			err = screen.show(s.text(seen))
 		}
-		if !s.watch {
+		if err != nil {
 			return err
 		}
+		if s.watch == nil {
+			return quorate
+		}
 		select {
-		case <-time.After(watchEvery):
+		case <-time.After(s.watch.every):
 		case <-ctx.Done():
 			return s.interrupted(ctx)
 		}
 	}
 }
 
+// watchedText renders what was seen for --watch. That there is no quorum may pass.
+func (s *status) watchedText(seen observation, quorate error) string {
+	s.watch.look(seen, time.Now())
+	text := s.text(seen)
+	if quorate != nil {
+		text += "\n" + quorate.Error() + "\n"
+	}
+	return text + s.watch.footer(len(s.watch.changed) > 0)
+}
+
 // interrupted returns the error of a call that a signal has ended. To end --watch so is no error.
 func (s *status) interrupted(ctx context.Context) error {
-	if s.watch {
+	if s.watch != nil {
 		return &statusError{status: exitInterrupted}
 	}
 	return ctx.Err()

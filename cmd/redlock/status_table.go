@@ -20,7 +20,7 @@ const namedWaiters = 3
 func (s *status) text(seen observation) string {
 	var b strings.Builder
 	if len(seen.locks) > 0 {
-		b.WriteString(locksTable(seen).String())
+		b.WriteString(locksTable(seen, s.watch).String())
 	} else if seen.answered >= seen.need {
 		b.WriteString("No locks.\n")
 	}
@@ -34,8 +34,8 @@ func (s *status) text(seen observation) string {
 }
 
 // locksTable returns the table of locks. If it is wider than a screen with the clients that wait, these stand
-// below their lock.
-func locksTable(seen observation) sheet {
+// below their lock. Locks with another holder than watch knew are marked, unless watch is nil.
+func locksTable(seen observation, watch *watching) sheet {
 	s := sheet{head: []string{"NAME", "OWNER", "LEFT", "MASTERS", "FENCE", "WAITING"}}
 	var queues []holding.Queue // by row
 	for _, lock := range seen.locks {
@@ -51,6 +51,9 @@ func locksTable(seen observation) sheet {
 			queues = append(queues, lock.permits.Queue)
 			queues = append(queues, make([]holding.Queue, len(lock.permits.Slots))...)
 		}
+	}
+	if watch != nil {
+		watch.mark(&s)
 	}
 	if total(s.widths()) <= screenWidth {
 		return s
@@ -151,18 +154,19 @@ func newScreen(out io.Writer, redraw bool) *screen {
 	return &screen{out: out, terminal: redraw && ok && isTerminal(f), size: func() (rows, columns int) { return terminalSize(f) }}
 }
 
-func (s *screen) show(text string) {
+// show shows a text. It returns an error if the output is closed.
+func (s *screen) show(text string) error {
 	switch {
 	case s.terminal:
 		// From the upper left corner, line by line, and then clear the rest: so it does not flicker.
 		text = strings.ReplaceAll(fit(text, s.size), "\n", "\x1b[K\r\n")
-		fmt.Fprint(s.out, "\x1b[H"+text+"\x1b[J")
+		text = "\x1b[H" + text + "\x1b[J"
 	case s.shown:
-		fmt.Fprint(s.out, "\n"+text)
-	default:
-		fmt.Fprint(s.out, text)
+		text = "\n" + text
 	}
 	s.shown = true
+	_, err := fmt.Fprint(s.out, text)
+	return err
 }
 
 // fit cuts text to what a terminal shows: the last line, where the cursor stays, is free.
