@@ -9,6 +9,7 @@ import (
 	"io"
 	"os"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/urfave/cli/v3"
@@ -60,13 +61,14 @@ func demoCommand() *cli.Command {
 			if err != nil {
 				return err
 			}
-			return runDemo(ctx, masters, demoEach, cmd.Root().Writer)
+			return runDemo(ctx, masters, demoEach, cmd.Root().Writer, newProgress(cmd.Root().ErrWriter))
 		},
 	}
 }
 
 // runDemo counts without the lock and with it, and writes to out what came of it.
-func runDemo(ctx context.Context, given []master, each int, out io.Writer) error {
+func runDemo(ctx context.Context, given []master, each int, out io.Writer, shown *progress) error {
+	out = shown.over(out)
 	alive, end := context.WithCancel(context.Background())
 	defer end()
 	masters, err := openDemoMasters(alive, given)
@@ -80,32 +82,27 @@ func runDemo(ctx context.Context, given []master, each int, out io.Writer) error
 	if err != nil {
 		return err
 	}
-	err = awaitQuorum(ctx, client, demoPatience, "a majority of the masters must answer; `redlock demo` alone brings its own", out)
+	err = awaitQuorum(ctx, client, demoPatience, "a majority of the masters must answer; `redlock demo` alone brings its own", out, shown)
 	client.Close()
 	if err != nil {
 		return err
 	}
-	line := newLine(out)
-	defer line.end()
-	without, _, err := count(ctx, workerConfig{Each: each}, func(done int) {
-		line.rewrite("without the lock: added %d of %d", done, total)
-	})
+	without, _, err := countShown(ctx, "without the lock", total, shown, workerConfig{Each: each}, nil)
 	if err != nil {
 		return err
 	}
-	line.print("without the lock: added %d, and the file says %d: %s", total, without, lost(total, without))
+	fmt.Fprintf(out, "without the lock: added %d, and the file says %d: %s\n", total, without, lost(total, without))
 	cfg := workerConfig{Each: each, Lock: "redlock-demo-" + rand.Text(), Masters: masters.urls, Names: masters.names}
-	with, took, err := count(ctx, cfg, func(done int) {
+	with, took, err := countShown(ctx, "with the lock", total, shown, cfg, func(done int) {
 		if done == total/2 && masters.take != nil {
 			masters.take()
-			line.print("                  at %d, %s", done, masters.fate)
+			fmt.Fprintf(out, "                  at %d, %s\n", done, masters.fate)
 		}
-		line.rewrite("with the lock:    added %d of %d", done, total)
 	})
 	if err != nil {
 		return err
 	}
-	line.print("with the lock:    added %d, and the file says %d: %s,\n                  %.0f locks per second",
+	fmt.Fprintf(out, "with the lock:    added %d, and the file says %d: %s,\n                  %.0f locks per second\n",
 		total, with, lost(total, with), float64(total)/took.Seconds())
 	if with != total {
 		return withHint(fmt.Errorf("with the lock the file says %d, want %d", with, total),
@@ -113,6 +110,20 @@ func runDemo(ctx context.Context, given []master, each int, out io.Writer) error
 	}
 	fmt.Fprint(out, conclusion(len(masters.urls), total == without, len(given) == 0))
 	return nil
+}
+
+// countShown counts, and shows how far it is.
+func countShown(ctx context.Context, how string, total int, shown *progress, cfg workerConfig, at func(done int)) (counted int, took time.Duration, err error) {
+	var added atomic.Int64
+	defer shown.show(func(since time.Duration) string {
+		return fmt.Sprintf("%s; %s: added %d of %d", passed(since, 0), how, added.Load(), total)
+	})()
+	return count(ctx, cfg, func(done int) {
+		added.Store(int64(done))
+		if at != nil {
+			at(done)
+		}
+	})
 }
 
 // lost says how many updates are missing from a number.
@@ -136,39 +147,6 @@ func conclusion(n int, nothingLost, embedded bool) string {
 		text += "On your own servers:  redlock demo --masters host1:6379,host2:6379,host3:6379\n"
 	}
 	return text + "Read on:              README.md, beside the source\n"
-}
-
-// A line is the last line of the output. On a terminal it shows how far a count has come.
-type line struct {
-	out      io.Writer
-	terminal bool
-	begin    string // moves to the beginning of an unfinished line; empty if there is none
-}
-
-func newLine(out io.Writer) *line {
-	f, ok := out.(*os.File)
-	return &line{out: out, terminal: ok && isTerminal(f)}
-}
-
-// rewrite replaces the unfinished line on a terminal. Elsewhere it does nothing.
-func (l *line) rewrite(format string, args ...any) {
-	if l.terminal {
-		fmt.Fprintf(l.out, l.begin+format, args...)
-		l.begin = "\r"
-	}
-}
-
-// print replaces the unfinished line by one that stays, which must be longer.
-func (l *line) print(format string, args ...any) {
-	fmt.Fprintf(l.out, l.begin+format+"\n", args...)
-	l.begin = ""
-}
-
-// end keeps an unfinished line, so that an error begins on a line of its own.
-func (l *line) end() {
-	if l.begin != "" {
-		fmt.Fprintln(l.out)
-	}
 }
 
 // count has the workers count in a new file. It returns what the file says in the end, and how long that took. It
@@ -232,7 +210,8 @@ func count(ctx context.Context, cfg workerConfig, progress func(done int)) (coun
 
 // awaitQuorum waits until a quorum of the masters may vote, for patience at most and for as long as a quarantine lasts. If
 // that takes time, it writes the reason once. If there is no quorum, the error has the exit status and a hint.
-func awaitQuorum(ctx context.Context, client *redlock.Client, patience time.Duration, hint string, out io.Writer) error {
+func awaitQuorum(ctx context.Context, client *redlock.Client, patience time.Duration, hint string, out io.Writer, shown *progress) error {
+	defer shown.show(func(since time.Duration) string { return passed(since, 0) + "; waiting for the masters" })()
 	for start, told := time.Now(), false; ; told = true {
 		err := client.Ping(ctx)
 		switch {

@@ -24,7 +24,7 @@ func playDemo(t *testing.T, masters []master) string {
 		t.Setenv(name, dir)
 	}
 	var out bytes.Buffer
-	if err := runDemo(t.Context(), masters, 10, &out); err != nil {
+	if err := runDemo(t.Context(), masters, 10, &out, &progress{}); err != nil {
 		t.Fatalf("%v\n%s", err, out.String())
 	}
 	if left, _ := os.ReadDir(dir); len(left) > 0 {
@@ -88,7 +88,7 @@ func TestDemoWithoutAMajorityFails(t *testing.T) {
 	defer cancel()
 	const line = "waiting for the masters: "
 	out := &cancelling{on: line, times: 1, cancel: cancel}
-	if err := runDemo(ctx, masters, 10, out); err == nil {
+	if err := runDemo(ctx, masters, 10, out, &progress{}); err == nil {
 		t.Errorf("runDemo = nil, want an error:\n%s", out)
 	}
 	want(t, out.String(), line, down)
@@ -105,7 +105,7 @@ func TestTheWaitForAQuorumThatDoesNotAnswerEndsWithItsExitStatus(t *testing.T) {
 	}
 	defer client.Close()
 	var errOut bytes.Buffer
-	err = awaitQuorum(t.Context(), client, time.Millisecond, "try", io.Discard)
+	err = awaitQuorum(t.Context(), client, time.Millisecond, "try", io.Discard, &progress{})
 	if got := report(t.Context(), err, &errOut); got != exitNoQuorum {
 		t.Errorf("exit status %d, want %d", got, exitNoQuorum)
 	}
@@ -233,33 +233,6 @@ func TestRelayPassesConnectionsOnUntilItIsCut(t *testing.T) {
 		_, err := conn.Do("PING")
 		return err != nil
 	})
-}
-
-func TestProgressIsShownOnATerminalOnly(t *testing.T) {
-	for _, tt := range []struct {
-		terminal bool
-		want     string
-	}{
-		{true, "added 1\radded 2\radded 2, none lost\nnext 1\n"},
-		{false, "added 2, none lost\n"},
-	} {
-		var out bytes.Buffer
-		l := &line{out: &out, terminal: tt.terminal}
-		l.rewrite("added %d", 1)
-		l.rewrite("added %d", 2)
-		l.print("added %d, none lost", 2)
-		l.rewrite("next %d", 1)
-		l.end()
-		if out.String() != tt.want {
-			t.Errorf("terminal %t: %q, want %q", tt.terminal, out.String(), tt.want)
-		}
-	}
-	if r, w, err := os.Pipe(); err != nil || newLine(w).terminal || newLine(new(bytes.Buffer)).terminal {
-		t.Errorf("a pipe or a buffer passes for a terminal, or %v", err)
-	} else {
-		r.Close()
-		w.Close()
-	}
 }
 
 // No version is released, so there is no site to send the reader to.

@@ -7,6 +7,7 @@ import (
 	"io"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"syscall"
 	"time"
 
@@ -127,6 +128,7 @@ func doctorCommand() *cli.Command {
 			if err != nil {
 				return err
 			}
+			defer newProgress(cmd.Root().ErrWriter).show(d.progress)()
 			if cmd.IsSet("next") {
 				next, err := mastersIn(cmd, "--next", cmd.String("next"))
 				if err != nil {
@@ -181,6 +183,7 @@ type doctor struct {
 	json    bool
 
 	nodeTimeout time.Duration // 0: automatic
+	answered    atomic.Int32  // how many masters have been examined
 	agreed      time.Duration // the largest MaxTTL of any client, as far as the masters know
 }
 
@@ -221,6 +224,15 @@ func (d *doctor) quarantine() time.Duration { return d.agreed + incarnation.Marg
 
 // automatic reports whether NodeTimeout was not chosen by --node-timeout.
 func (d *doctor) automatic() bool { return d.nodeTimeout == 0 }
+
+// progress says what the doctor waits for.
+func (d *doctor) progress(since time.Duration) string {
+	n := len(d.masters)
+	if done := int(d.answered.Load()); done < n {
+		return fmt.Sprintf("%s; examined %d of %s", passed(since, 0), done, plural(n, "master"))
+	}
+	return fmt.Sprintf("%s; examined %s, reading who listens there", passed(since, 0), plural(n, "master"))
+}
 
 // run examines the masters, adopts them if that is asked for, and writes what it found.
 func (d *doctor) run(ctx context.Context, out io.Writer) error {
@@ -294,7 +306,9 @@ func (f finding) wait(quarantine time.Duration) (time.Duration, bool) {
 // applies it.
 func (d *doctor) examineAll(ctx context.Context) []finding {
 	findings := make([]finding, len(d.masters))
+	d.answered.Store(0)
 	atOnce(d.masters, func(i int, m master) {
+		defer d.answered.Add(1)
 		findings[i] = finding{name: m.Address(), host: hostOf(m.Address()), masters: len(d.masters)}
 		if err := findings[i].examine(ctx, m, d.prefix); err != nil {
 			findings[i].advice, findings[i].failure = failureOf(err)

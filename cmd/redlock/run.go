@@ -55,6 +55,9 @@ With several --name, all locks are acquired, or none, and released together:
 
    redlock run --name accounts/1 --name accounts/2 -- ./transfer.sh
 
+While it waits, a terminal shows for how long, and who holds the lock, for
+which it asks the masters every 2s. --quiet leaves this out.
+
 COMMAND's environment has REDLOCK_NAME, the name of the lock, and
 REDLOCK_FENCE, a number that is greater than in every earlier run of NAME.
 If COMMAND is stopped for longer than its lease, it may write late without
@@ -289,8 +292,13 @@ func runLocked(ctx context.Context, cfg runConfig, errOut io.Writer) error {
 	defer in.close()
 	logged := newAsyncWriter(errOut)
 	defer logged.flush() // after the Client was closed: then it logs nothing more
-	log := slog.New(runHandler{slog.NewTextHandler(logged, nil), cfg.quiet})
-	wait := &lockWait{runConfig: cfg}
+	shown := &progress{}
+	if !cfg.quiet {
+		shown = newProgress(errOut)
+	}
+	shown.writeBy(logged)
+	log := slog.New(runHandler{slog.NewTextHandler(shown.over(logged), nil), cfg.quiet})
+	wait := &lockWait{runConfig: cfg, shown: shown}
 	if err := wait.checkMaxTTL(ctx, in); err != nil {
 		return err
 	}
@@ -319,6 +327,7 @@ func runLocked(ctx context.Context, cfg runConfig, errOut io.Writer) error {
 		return inFlags(err)
 	}
 	held, err := wait.acquire(ctx, client, acquire, in)
+	logged.drain() // the command may use the terminal from now on
 	if err != nil {
 		return err
 	}

@@ -198,22 +198,7 @@ type console struct {
 // startShell starts a shell at a terminal, and in it `redlock run` of a child.
 func startShell(t *testing.T, masters, flags string, child ...string) *console {
 	t.Helper()
-	file, err := os.OpenFile("/dev/ptmx", os.O_RDWR|syscall.O_NOCTTY, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { file.Close() })
-	var number, unlocked int32
-	if e := ioctl(file, syscall.TIOCGPTN, &number); e != 0 {
-		t.Fatal(e)
-	}
-	if e := ioctl(file, syscall.TIOCSPTLCK, &unlocked); e != 0 {
-		t.Fatal(e)
-	}
-	end, err := os.OpenFile(fmt.Sprint("/dev/pts/", number), os.O_RDWR|syscall.O_NOCTTY, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
+	file, end := newTerminal(t)
 	defer end.Close()
 	args := append([]string{runChildName, "shell", os.Args[0], runCommandName}, strings.Fields(flags)...)
 	args = append(args, "n", "--", os.Args[0], runChildName)
@@ -227,6 +212,28 @@ func startShell(t *testing.T, masters, flags string, child ...string) *console {
 	hung := time.AfterFunc(childPatience, func() { shell.Process.Kill() })
 	t.Cleanup(func() { hung.Stop(); shell.Process.Kill(); shell.Wait() })
 	return &console{t: t, file: file}
+}
+
+// newTerminal returns both ends of a terminal: what is seen and pressed there, and what a process has.
+func newTerminal(t *testing.T) (file, end *os.File) {
+	t.Helper()
+	file, err := os.OpenFile("/dev/ptmx", os.O_RDWR|syscall.O_NOCTTY, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { file.Close() })
+	var number, unlocked int32
+	if e := ioctl(file, syscall.TIOCGPTN, &number); e != 0 {
+		t.Fatal(e)
+	}
+	if e := ioctl(file, syscall.TIOCSPTLCK, &unlocked); e != 0 {
+		t.Fatal(e)
+	}
+	end, err = os.OpenFile(fmt.Sprint("/dev/pts/", number), os.O_RDWR|syscall.O_NOCTTY, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return file, end
 }
 
 // expect reads until the screen shows text.

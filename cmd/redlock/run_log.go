@@ -32,16 +32,26 @@ func (h runHandler) Handle(ctx context.Context, r slog.Record) error {
 // nobody reads, for example of a pager that was stopped. A blocked log line must not keep redlock
 // from ending its command. Lines that do not fit into the buffer are dropped.
 type asyncWriter struct {
-	lines chan []byte
+	lines chan asyncLine
 	done  chan struct{}
 }
 
+// An asyncLine is a line, or a question whether all before it are written.
+type asyncLine struct {
+	text    []byte
+	written chan struct{} // nil: nobody asks
+}
+
 func newAsyncWriter(w io.Writer) *asyncWriter {
-	p := &asyncWriter{lines: make(chan []byte, 64), done: make(chan struct{})}
+	p := &asyncWriter{lines: make(chan asyncLine, 64), done: make(chan struct{})}
 	go func() {
 		defer close(p.done)
 		for line := range p.lines {
-			w.Write(line)
+			if line.written != nil {
+				close(line.written)
+				continue
+			}
+			w.Write(line.text)
 		}
 	}()
 	return p
@@ -49,10 +59,23 @@ func newAsyncWriter(w io.Writer) *asyncWriter {
 
 func (p *asyncWriter) Write(line []byte) (int, error) {
 	select {
-	case p.lines <- append([]byte(nil), line...):
+	case p.lines <- asyncLine{text: append([]byte(nil), line...)}:
 	default:
 	}
 	return len(line), nil
+}
+
+// drain waits until what Write was given is written, for a tenth of a second at most.
+func (p *asyncWriter) drain() {
+	line := asyncLine{written: make(chan struct{})}
+	select {
+	case p.lines <- line:
+		select {
+		case <-line.written:
+		case <-time.After(time.Second / 10):
+		}
+	default:
+	}
 }
 
 // flush waits up to a second until all lines are written. Write must not be called after it.

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -10,6 +11,7 @@ import (
 	"time"
 
 	"github.com/redlock-go/redlock"
+	"github.com/redlock-go/redlock/internal/redisconn"
 )
 
 // An inbox has the signals that this process receives.
@@ -26,15 +28,20 @@ func (e *signalError) Error() string { return fmt.Sprintf("ended by a signal (%v
 // A lockWait is the wait for the lock, or for a permit. The library logs why it lasts.
 type lockWait struct {
 	runConfig
+	shown *progress // immutable
 
 	mu     sync.Mutex // guards what follows
 	last   error      // of the last attempt that was decided; nil if there was none
 	giveUp func()     // ends the wait
+	holder string     // what is said of who holds the lock; "": nothing is known
 }
 
 // acquire waits for the lock. Its error has the exit status.
 func (w *lockWait) acquire(ctx context.Context, client *redlock.Client, acquire acquirer, in *inbox) (held *runLease, err error) {
-	if ended := w.untilSignal(ctx, in, func(ctx context.Context) { held, err = w.attempt(ctx, acquire) }); ended != nil {
+	if ended := w.untilSignal(ctx, in, func(ctx context.Context) {
+		defer w.show(ctx, client)()
+		held, err = w.attempt(ctx, acquire)
+	}); ended != nil {
 		if err == nil { // the signal came when the lock was acquired; the command does not run
 			held.end()
 		}
@@ -64,6 +71,59 @@ func (w *lockWait) untilSignal(ctx context.Context, in *inbox, f func(context.Co
 		return &statusError{exitSignal + number(ended.signal), fmt.Errorf("%w while waiting for %s", ended, w.what())}
 	}
 	return nil
+}
+
+// askEvery is how often the masters are asked who holds the lock, while a progress is shown.
+const askEvery = 2 * time.Second
+
+// show shows how long the wait has lasted, and for whom, until the function that it returns is called.
+func (w *lockWait) show(ctx context.Context, client *redlock.Client) (end func()) {
+	if !w.shown.shows() || w.wait == 0 {
+		return func() {}
+	}
+	ctx, cancel := context.WithCancel(ctx)
+	var asking sync.WaitGroup
+	if w.limit == 0 {
+		asking.Go(func() {
+			for ctx.Err() == nil {
+				w.ask(ctx, client)
+				sleep(ctx, askEvery)
+			}
+		})
+	}
+	shown := w.shown.show(w.progress)
+	return func() {
+		shown()
+		cancel()
+		asking.Wait()
+	}
+}
+
+// ask asks the masters who holds the lock, or the first of several locks that is held.
+func (w *lockWait) ask(ctx context.Context, client *redlock.Client) {
+	holder := ""
+	for _, name := range w.names {
+		h, err := client.Inspect(ctx, name)
+		if err != nil || !h.Held {
+			continue
+		}
+		holder = fmt.Sprintf("%q is held by %s", name, ownerOr(h.Owner))
+		if others := h.Waiting - 1; others > 0 { // without this one
+			holder += fmt.Sprintf(", and %d more wait", others)
+		}
+		break
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.holder = holder
+}
+
+// progress says how far the wait is.
+func (w *lockWait) progress(since time.Duration) string {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	text := passed(since, max(w.wait, 0)) + "; " + cmp.Or(w.holder, "waiting for "+w.what())
+	return redisconn.Printable(text)
 }
 
 // attempt makes one attempt, or as many as --wait allows.

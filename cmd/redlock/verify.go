@@ -8,7 +8,10 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"slices"
+	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/gomodule/redigo/redis"
@@ -118,7 +121,7 @@ func verifyCommand() *cli.Command {
 			if err != nil {
 				return err
 			}
-			return verify(ctx, masters, length, cmd.String("history"), page, cmd.Root().Writer)
+			return verify(ctx, masters, length, cmd.String("history"), page, cmd.Root().Writer, newProgress(cmd.Root().ErrWriter))
 		},
 	}
 }
@@ -147,12 +150,13 @@ func checkHistory(cmd *cli.Command, page verifyReport) error {
 }
 
 // verify runs the clients and prints the result.
-func verify(ctx context.Context, masters []master, length time.Duration, file string, page verifyReport, out io.Writer) error {
+func verify(ctx context.Context, masters []master, length time.Duration, file string, page verifyReport, out io.Writer, shown *progress) error {
+	out = shown.over(out)
 	ttl, err := verifiedTTL(ctx, masters)
 	if err != nil {
 		return err
 	}
-	r := &verification{masters: masters, ttl: ttl, prefix: "redlock-verify-" + rand.Text() + ":", history: history.New()}
+	r := &verification{masters: masters, ttl: ttl, shown: shown, prefix: "redlock-verify-" + rand.Text() + ":", history: history.New()}
 	if err := r.await(ctx, out); err != nil {
 		return err
 	}
@@ -219,6 +223,7 @@ type verification struct {
 	ttl     time.Duration    // immutable
 	prefix  string           // immutable; of all keys
 	history *history.History // immutable
+	shown   *progress        // immutable
 	file    *os.File
 	log     *history.Recorder // writes to file
 
@@ -227,6 +232,7 @@ type verification struct {
 	clients []*verifyClient
 	errs    chan error    // of clients that ended by themselves
 	entered chan struct{} // cap 1: receives a value when a client has entered
+	held    atomic.Int64  // how many locks were held
 }
 
 // enteredMost is for how long the clients may connect, and wait for the first lock. Then their time begins all the same.
@@ -244,7 +250,7 @@ func (r *verification) await(ctx context.Context, out io.Writer) error {
 		return err
 	}
 	defer client.Close()
-	return awaitQuorum(ctx, client, demoPatience, "redlock doctor says more", out)
+	return awaitQuorum(ctx, client, demoPatience, "redlock doctor says more", out, r.shown)
 }
 
 // reachable returns URLs by which the library reaches the masters with the settings of the command, until stop is called.
@@ -314,6 +320,7 @@ func (r *verification) run(ctx context.Context, length time.Duration) error {
 	}
 	ctx, cancel := context.WithTimeout(ctx, length)
 	defer cancel()
+	defer r.shown.show(func(since time.Duration) string { return r.progress(since, length) })()
 	r.makeFaults(ctx)
 	if err := r.ended(); err != nil {
 		return err
@@ -325,6 +332,25 @@ func (r *verification) run(ctx context.Context, length time.Duration) error {
 	}
 	all.Wait()
 	return r.ended()
+}
+
+// progress says how far the run is: the time, what was held, and the faults under way.
+func (r *verification) progress(since, length time.Duration) string {
+	text := passed(since, length)
+	if since >= length {
+		text = passed(since, 0) + "; the processes unlock and end"
+	}
+	text += fmt.Sprintf("; %d locks held", r.held.Load())
+	var faults []string
+	for _, f := range r.history.Faults() {
+		if f.To == 0 && !slices.Contains(faults, f.Name) {
+			faults = append(faults, f.Name)
+		}
+	}
+	if len(faults) > 0 {
+		text += "; " + strings.Join(faults, ", ")
+	}
+	return text
 }
 
 // cleanUp deletes the keys of the run on all masters.

@@ -101,6 +101,7 @@ func (c *verifyClient) follow(p *verifyProcess, out io.Reader) {
 			finished = true
 		case history.Entered:
 			c.holds.Add(1)
+			c.of.held.Add(1)
 			select {
 			case c.of.entered <- struct{}{}:
 			default: // others have
