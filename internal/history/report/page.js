@@ -84,8 +84,9 @@ function drawMark(c, m, i) {
 	const areas = groups.filter(g => g.kind === "lock" && data.locks[m.lock] !== undefined && g.index === m.lock).map(g => [g.top - 1, g.bottom - g.top]);
 	m.ops.forEach(o => areas.push([rows[data.ops[o].row].y - 1, rows[data.ops[o].row].h + 2]));
 	areas.forEach(([y, h]) => {
-		if (m.until) { c.globalAlpha = .75; c.fillStyle = badFill(); c.fillRect(x0, y, x1 - x0, h); c.globalAlpha = 1; }
-		c.strokeStyle = ink.bad; c.lineWidth = 2; c.strokeRect(x0, y, x1 - x0, h);
+		if (m.until) for (const [alpha, fill] of [[.6, ink.paper], [1, badFill()]]) { c.globalAlpha = alpha; c.fillStyle = fill; c.fillRect(x0, y, x1 - x0, h); }
+		c.globalAlpha = 1;
+		for (const [color, w] of [[ink.paper, 5], [ink.bad, 2]]) { c.strokeStyle = color; c.lineWidth = w; c.strokeRect(x0, y, x1 - x0, h); }
 	});
 	if (areas.length && (i === current || data.marks.length < 40)) {
 		c.font = font(11.5);

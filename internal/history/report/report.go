@@ -162,6 +162,7 @@ func create(name string, write func(io.Writer) error) (err error) {
 		if err != nil {
 			f.Close()
 			os.Remove(f.Name())
+			err = naming(err, name)
 		}
 	}()
 	if err := errors.Join(write(f), f.Chmod(0o644), f.Sync(), f.Close()); err != nil {
@@ -180,11 +181,16 @@ func create(name string, write func(io.Writer) error) (err error) {
 	return nil
 }
 
-// beside creates a file in the directory of another. An error names the other.
+// beside creates a file in the directory of another.
 func beside(name string) (*os.File, error) {
 	f, err := os.CreateTemp(filepath.Dir(name), "."+filepath.Base(name)+".*")
+	return f, naming(err, name)
+}
+
+// naming returns an error of a file that names another one, which the reader knows.
+func naming(err error, name string) error {
 	if failed := (*fs.PathError)(nil); errors.As(err, &failed) {
 		failed.Path = name
 	}
-	return f, err
+	return err
 }
