@@ -117,7 +117,7 @@ function drawLabels(c) {
 // ticks returns the times of the axis, and how many digits they have.
 function ticks() {
 	const least = (view.to - view.from) / Math.max((width - gutter) / 105, 1);
-	const step = [1, 2, 5, 10, 20, 50, 100, 200, 500, 1e3, 2e3, 5e3, 1e4, 2e4, 5e4, 1e5, 2e5, 5e5, 1e6, 2e6, 5e6, 1e7, 15e6, 3e7, 6e7, 12e7, 3e8, 6e8, 18e8, 36e8].find(s => s >= least) || 72e8;
+	const step = [1, 2, 5, 10, 20, 50, 100, 200, 500, 1e3, 2e3, 5e3, 1e4, 2e4, 5e4, 1e5, 2e5, 5e5, 1e6, 2e6, 5e6, 1e7, 15e6, 3e7, 6e7, 12e7, 3e8, 6e8, 18e8, 36e8].find(s => s >= least) || least;
 	const all = [];
 	for (let t = Math.ceil(view.from / step) * step; t <= view.to; t += step) all.push(t);
 	return [all, Math.max(0, Math.min(6, Math.ceil(6 - Math.log10(step))))];

@@ -216,3 +216,27 @@ func files(t *testing.T, beside string) []os.DirEntry {
 	}
 	return all
 }
+
+// FuzzPage checks that every history that can be read makes a page, of which it reaches no other part than the texts.
+func FuzzPage(f *testing.F) {
+	f.Add(`{"k":"asked","op":"0.0.0.1","t":5,"n":"a b","how":"queueing"}` + "\n" + `{"k":"entered","op":"0.0.0.1","t":6,"fence":7}` + "\n" +
+		`{"k":"held","op":"0.0.0.1","t":9}` + "\n" + `{"k":"lost","op":"0.0.0.1","t":10}` + "\n" + `{"k":"fault","op":"0","t":7,"n":"</script>"}`)
+	f.Add(`{"k":"asked","op":"...","t":-5,"n":" "}` + "\n" + `{"k":"stopped","op":"-9","t":9223372036854775807}` + "\n" + `{"k":"refused","op":"...","t":9223372036854775807}`)
+	f.Fuzz(func(t *testing.T, text string) {
+		h := history.New()
+		history.Read(strings.NewReader(text), h.Add)
+		p := Page{Ops: h.Snapshot(), Stopped: make(map[int][]history.Span), Violations: history.Contradictions(h.Snapshot())}
+		for _, fault := range h.Faults() {
+			p.Faults = append(p.Faults, Fault{Name: fault.Name, Client: fault.Client, Span: fault.Span})
+			p.Stopped[fault.Client] = h.Stopped(fault.Client)
+		}
+		for _, ops := range history.PerName(p.Ops) {
+			found, _ := history.Overlaps(ops)
+			p.Violations = append(append(p.Violations, found...), history.Fences(ops)...)
+		}
+		page := written(t, p)
+		if n := strings.Count(page, "<script"); n != 2 || strings.Count(page, "</script") != 2 {
+			t.Errorf("the page has %d scripts, want the data and the script:\n%s", n, text)
+		}
+	})
+}
