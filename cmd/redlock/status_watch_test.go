@@ -119,8 +119,10 @@ func TestWatchEndsWhenItsOutputIsClosed(t *testing.T) {
 	t.Parallel()
 	_, masters := embedMasters(t, 1)
 	for _, args := range [][]string{{"--watch"}, {"--watch", "--json"}} {
+		ctx, cancel := context.WithTimeout(t.Context(), time.Minute) // it might go on for ever
+		defer cancel()
 		var errOut bytes.Buffer
-		status := run(t.Context(), append([]string{"redlock", "status", "--masters", masters}, args...), strings.NewReader(""), closedOutput{}, &errOut)
+		status := run(ctx, append([]string{"redlock", "status", "--masters", masters}, args...), strings.NewReader(""), closedOutput{}, &errOut)
 		if status != exitFailure || !strings.Contains(errOut.String(), "the terminal is gone") {
 			t.Errorf("%q: exit status %d, %q, want %d", args, status, &errOut, exitFailure)
 		}
@@ -133,7 +135,12 @@ func (closedOutput) Write([]byte) (int, error) { return 0, errors.New("the termi
 
 func TestWatchNeedsATimeThatTheMastersCanBear(t *testing.T) {
 	for _, value := range []string{"0s", "10ms", "-1s", "2", "often"} {
-		_, errOut := runCommandLine(t, exitUsage, "", "status", "--watch="+value, "--masters", "127.0.0.1:1")
-		want(t, errOut, "watch", value)
+		ctx, cancel := context.WithTimeout(t.Context(), time.Minute) // it might go on for ever
+		defer cancel()
+		var out, errOut bytes.Buffer
+		if status := run(ctx, []string{"redlock", "status", "--watch=" + value, "--masters", "127.0.0.1:1"}, strings.NewReader(""), &out, &errOut); status != exitUsage {
+			t.Errorf("--watch=%s: exit status %d, want %d: %s", value, status, exitUsage, &errOut)
+		}
+		want(t, errOut.String(), "watch", value)
 	}
 }
