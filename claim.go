@@ -81,6 +81,7 @@ type claiming struct {
 	apart   uint64        // the masters, as bits, at which polls leave a free key alone: others have the key of one client
 	extends bool          // the current round is to extend the keys: the claim has a quorum of votes that soon end
 	pending bool          // the current round is not over
+	voted   bool          // the claim has votes
 	blind   bool          // the result of the last round may be out of date
 	pace    *waits.Pace   // when the claim is sent again
 	polled  int           // the master that was polled last by itself
@@ -184,6 +185,7 @@ func (q *claiming) await(now clock.Reading) (next time.Time, more bool) {
 		left = q.round.Expire(now.Elapsed(q.asked)) // before the votes are counted, so that no vote of a round that is over is missed
 	}
 	mine, first, won := q.inbox.Count(q.claim, now, c.opts.bounds.Drift, q.highestFence(now))
+	q.voted = mine != 0
 	if mine != 0 { // it is about to win: permits of this Client go to those behind it
 		q.place.Close()
 	} else {
@@ -251,7 +253,7 @@ func (q *claiming) pollOne(now clock.Reading) (more bool) {
 		q.polled = (q.polled + 1) % len(c.masters)
 		one := &answerOfOne{answers{q.inbox, q.locker, claim, wire.Again, now, claim.G}}
 		q.inbox.AskedOne(claim, q.polled)
-		err := c.masters[q.polled].Ask(wire.Polling(1<<q.polled, false), claim.SentClaim, one)
+		err := c.masters[q.polled].Ask(wire.Polling(1<<q.polled, false, false), claim.SentClaim, one)
 		if err == nil {
 			break
 		}
@@ -328,14 +330,18 @@ func (q *claiming) judgeLock(now clock.Reading, mine uint64, first time.Time) (m
 		Answered: tally.Answered(), Granted: tally.Granted, Keys: bits.OnesCount64(mine),
 		Stale: !first.Before(q.asked.Time()), Overdue: now.Time().Sub(first) > q.claim.G,
 	}
-	found.Rival, found.RivalKeys = waits.Rival(votes, mine)
+	found.Rival, found.RivalKeys = waits.Rival(votes, mine, q.locker.terms.Reads())
 	if q.apart = 0; mine == 0 && found.RivalKeys >= c.waits.Need {
 		q.apart = waits.Without(votes, found.Rival)
 	}
 	if found.Split() {
 		q.pace.FoundSplit(now.Time())
 	}
-	switch found.Verdict(q.claim.Token(), c.waits.Need) {
+	own := q.claim.Token()
+	if q.claim.Reads() { // as the rival sees it
+		own = wire.ReadersMarker
+	}
+	switch found.Verdict(own, c.waits.Need) {
 	case waits.Polls:
 		return q.schedule(now)
 	case waits.BacksOff:

@@ -123,7 +123,7 @@ func (c *Client) masterConfig(i int, pool *redis.Pool) master.Config {
 		ID:          c.id,
 		Woken:       c.heardWake,
 		Recalled:    c.entrances.recall,
-		Granted:     c.waits.Granted,
+		Granted:     c.granted,
 		Waiting:     c.waits.NearAt,
 		// A holder, and a client that may soon be one, looks for restarts and other losses of memory once a second.
 		Calm: func() bool { return c.renewals.Empty() && c.waits.Calm() },
@@ -142,6 +142,14 @@ func (c *Client) masterConfig(i int, pool *redis.Pool) master.Config {
 		Redial:     func() interface{ NextBackOff() time.Duration } { return schedule(longestDial) },
 		Changed:    func(before master.State, now master.Status) { c.masterChanged(i, before, now) },
 	}
+}
+
+// granted handles a grant by master i. It reports false if this Client has not queued for the key. Readers are told of a writer that waits.
+func (c *Client) granted(i int, g master.Grant) bool {
+	if g.Next != "" && c.waits.Reads(g.Key) {
+		c.entrances.recallReaders(g.Key)
+	}
+	return c.waits.Granted(i, g)
 }
 
 // Locker returns a Locker for name with Options.LockOptions. It is cheap and sends nothing. Each call returns

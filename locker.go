@@ -197,7 +197,6 @@ func mustBeMade(c *Client, what string) {
 //	numbers       .       .       .       own     .
 //	explain       .       own     .       .       .
 //	announces     .       .       own     own     .
-//	besideReaders .       .       own     .       .
 type kind interface {
 	entering
 	asking
@@ -238,8 +237,6 @@ type asking interface {
 	explain(w *wait, err error)
 	// announces reports whether to ask readers to leave, after an attempt that was refused.
 	announces(w *wait) bool
-	// besideReaders reports whether readers may be the reason why the last attempt of the wait was refused.
-	besideReaders(w *wait) bool
 }
 
 // A subject is what the claims of a Locker are on: a lock (theLock), or slots of a semaphore (permits).
@@ -325,8 +322,6 @@ func (mutex) explain(*wait, error) {}
 // do. TryLock asks nobody, since it does not wait.
 func (mutex) announces(w *wait) bool { return !w.once && w.byReaders() }
 
-func (mutex) besideReaders(w *wait) bool { return w.byReaders() }
-
 // theLock is the subject of a Locker that is not for permits.
 type theLock struct{}
 
@@ -346,7 +341,7 @@ func (theLock) grantFor(c *Client, g time.Duration) time.Duration {
 func (theLock) permits() (n, limit int) { return 0, 0 }
 
 func (theLock) poll(q *claiming, now clock.Reading) wire.Request {
-	return wire.Polling(q.apart, q.standing(now))
+	return wire.Polling(q.apart, q.standing(now), q.voted && q.locker.terms.Reads())
 }
 
 func (theLock) judge(q *claiming, now clock.Reading, mine uint64, first time.Time) (more bool) {

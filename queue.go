@@ -245,13 +245,9 @@ func (c *Client) peek(ctx context.Context, key string, enough func(quorum.Tally)
 }
 
 // notPast returns the sleep d, or a shorter one that ends when the key is due to expire: see waits.NotPast.
-//
-// Beside readers, a key with less than wire.ReadersTurnMost to live may stand for a turn of readers, so the sleep is not shortened. As a rule a
-// turn ends before the key expires. Then the last reader's release wakes the writer that has waited longest, and a writer that tries when the
-// key would have expired overtakes that one.
 func (w *wait) notPast(d time.Duration) time.Duration {
 	left, known := waits.FreeAfter(w.round.Votes())
-	if !known || left < wire.ReadersTurnMost && w.locker.kind.besideReaders(w) {
+	if !known {
 		return d
 	}
 	c := w.locker.client
@@ -279,9 +275,11 @@ func (q *contender) leave() {
 	}
 }
 
-// quit leaves the queues of attempts. Its token is a new one, which no key holds: only the queue is left.
+// quit leaves the queues of attempts. Those of readers stand in none. The token is a new one, which no key holds: only the queue is left.
 func (q *contender) quit() {
-	q.locker.client.group.Send(wire.Quit, master.NewSentClaim(&q.locker.terms, wire.ClaimOf{Token: wire.NewToken("")}))
+	if !q.locker.terms.Reads() {
+		q.locker.client.group.Send(wire.Quit, master.NewSentClaim(&q.locker.terms, wire.ClaimOf{Token: wire.NewToken("")}))
+	}
 	q.queued = false
 }
 

@@ -12,7 +12,6 @@ import (
 	"github.com/redlock-go/redlock/internal/gate"
 	"github.com/redlock-go/redlock/internal/occupancy"
 	"github.com/redlock-go/redlock/internal/quorum"
-	"github.com/redlock-go/redlock/internal/waits"
 	"github.com/redlock-go/redlock/internal/wire"
 )
 
@@ -64,7 +63,7 @@ func (c *Client) NewRWLocker(name string, opts *LockOptions) (*RWLocker, error) 
 		side.client, side.name, side.key, side.opts, side.terms, side.on = c, l.name, l.key, l.opts, l.terms, l.on
 	}
 	rw.writer.kind, rw.writer.grantable = writer{l.kind, c.opts.DisableWakeups}, l.grantable
-	rw.reader.terms = l.terms.ForReaders()
+	rw.reader.terms, rw.reader.grantable = l.terms.ForReaders(), l.grantable
 	rw.readers = &c.entrances.of(c, l.key).readers
 	rw.reader.kind = rw.readers
 	return rw, nil
@@ -156,8 +155,6 @@ func (wr writer) begins() (first, afterWake wire.Kind) {
 // announces: the refusal of a plain SET does not say whether readers are the cause, so a writer asks anyway, TryLock included.
 func (writer) announces(*wait) bool { return true }
 
-func (writer) besideReaders(*wait) bool { return true }
-
 // readers is the kind of the reader's side of an RWLocker. The goroutines of a Client that hold or want a read lock of one name
 // share a tenure and its Lease: see entrance.
 //
@@ -185,12 +182,8 @@ var _ holders = (*reading)(nil)
 // begins: readers have one kind of attempt.
 func (*readers) begins() (first, afterWake wire.Kind) { return wire.Register, wire.Register }
 
-// claimOf: a reader that has made an attempt may be in the queue, so it says that it has waited: see readers.lua.
-func (r *readers) claimOf(w *wait, waited time.Duration) (wire.ClaimOf, holders) {
-	if waited >= 0 && w.attempts > 1 {
-		waited = max(waited, time.Millisecond)
-	}
-	return wire.ClaimOf{Token: wire.NewToken(r.client.opts.Owner), Waited: waited, Turn: waits.Turn(r.client.group)}, &r.reading
+func (r *readers) claimOf(_ *wait, waited time.Duration) (wire.ClaimOf, holders) {
+	return wire.ClaimOf{Token: wire.NewToken(r.client.opts.Owner), Waited: waited}, &r.reading
 }
 
 func (*readers) numbers(*Client) fence.Source { return fence.Readers{} }

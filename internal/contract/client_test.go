@@ -306,14 +306,14 @@ func TestAServerIsSentTheScriptsOnce(t *testing.T) {
 		}
 		for i := range 3 {
 			locktest.Pass(connected(t, ms, nil).Locker("a"))
-			if got, want := sent(), 4; got != want {
-				t.Errorf("%d clients have sent long scripts %d times, want %d: batch.lua, readers.lua, and batch.lua and slots.lua for its process", i+1, got, want)
+			if got, want := sent(), 3; got != want {
+				t.Errorf("%d clients have sent long scripts %d times, want %d: batch.lua, and batch.lua and slots.lua for its process", i+1, got, want)
 			}
 		}
 		m.Stop()
 		startAdopted(ms, 0)
 		time.Sleep(5 * time.Second) // the clients have dialled again
-		if got, want := sent(), 8; got != want {
+		if got, want := sent(), 6; got != want {
 			t.Errorf("after a restart, long scripts were sent %d times in all, want %d", got, want)
 		}
 	})

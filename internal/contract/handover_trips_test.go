@@ -6,90 +6,76 @@ import (
 	"testing"
 	"time"
 
-	"github.com/redlock-go/redlock"
 	"github.com/redlock-go/redlock/redlocktest"
 )
 
-// A lock passes from one process to those that wait in other processes in one round trip, whichever kind of Locker they use: one trip of
-// the release, and one of the message about the grant. Now and then a release leaves the lock open, which takes two.
-func TestALockPassesToOtherProcessesInOneRoundTrip(t *testing.T) {
+// Whoever waits in another process is granted the lock when its last holder leaves: that takes one round trip, whichever sides they are of.
+// L is a Locker, W the writer's and R the reader's side of an RWLocker.
+func TestWhoeverWaitsHasTheLockARoundTripAfterItsHoldersLeave(t *testing.T) {
 	const trip = 20 * time.Millisecond
-	for _, test := range []struct {
-		name    string
-		holds   string // W: a writer, R: a reader, L: a Locker, U: a Locker without renewal
-		waiters string
-		most    float64
-	}{
-		{"writer to writer", "W", "W", 1.2},
-		{"reader to writer", "R", "W", 1.2},
-		{"two readers to writer", "RR", "W", 1.2},
-		{"reader to Locker", "R", "L", 1.2},
-		{"writer to Locker", "W", "L", 1.2},
-		{"Locker to writer", "L", "W", 1.2},
-		{"Locker to a Locker without renewal, whose keys are extended first", "L", "U", 2.2},
+	for _, test := range []struct{ name, hold, wait string }{
+		{"locker to locker", "L", "L"},
+		{"writer to writer", "W", "W"},
+		{"writer to reader", "W", "R"},
+		{"writer to three readers", "W", "RRR"},
+		{"writer to eight readers", "W", "RRRRRRRR"},
+		{"locker to two readers", "L", "RR"},
+		{"reader to writer", "R", "W"},
+		{"two readers to writer", "RR", "W"},
+		{"reader to locker", "R", "L"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			var trips []float64
-			for _, wait := range []time.Duration{1013, 1037, 1061, 1099, 1153, 1181, 1213, 1249, 1291} {
+			for _, wait := range []time.Duration{113, 337, 761, 1099, 1153} {
 				bubble(t, 5, func(t *testing.T, ms *redlocktest.Masters) {
-					trips = append(trips, entersAfter(t, ms, trip, test.holds, test.waiters, wait*time.Millisecond)...)
+					side := func(of rune) sync.Locker {
+						c := openAt(ms, trip/2, nil)
+						switch of {
+						case 'W':
+							return c.RWLocker("stock").Locker()
+						case 'R':
+							return c.RWLocker("stock").RLocker()
+						}
+						return c.Locker("stock")
+					}
+					var held []sync.Locker
+					for _, of := range test.hold {
+						l := side(of)
+						l.Lock()
+						held = append(held, l)
+					}
+					var mu sync.Mutex
+					var in []time.Time
+					var all sync.WaitGroup
+					for i, of := range test.wait {
+						l := side(of)
+						all.Go(func() {
+							time.Sleep(time.Duration(i) * 7 * time.Millisecond)
+							l.Lock()
+							mu.Lock()
+							in = append(in, time.Now())
+							mu.Unlock()
+							time.Sleep(time.Second)
+							l.Unlock()
+						})
+					}
+					time.Sleep(wait * time.Millisecond)
+					out := time.Now()
+					for _, l := range held {
+						l.Unlock()
+					}
+					all.Wait()
+					for _, at := range in {
+						trips = append(trips, float64(at.Sub(out))/float64(trip))
+					}
 				})
 			}
 			slices.Sort(trips)
-			if third := trips[len(trips)/3]; third > test.most { // open releases are one in eight
-				t.Errorf("%.2f to %.2f round trips, a third in %.2f, want %.1f at most", trips[0], trips[len(trips)-1], third, test.most)
+			median := trips[len(trips)/2]
+			t.Logf("%.2f to %.2f round trips, median %.2f", trips[0], trips[len(trips)-1], median)
+			if median > 1.2 || trips[len(trips)-1] > 3.2 { // a release that leaves the lock open costs another round trip, or two
+				t.Errorf("the median of %d is %.2f round trips, want 1.2 at most: %.2f", len(trips), median, trips)
 			}
 		})
 	}
-}
-
-// entersAfter returns how many round trips after the last unlock of the holders each of the waiters enters. Each of them is a process of
-// its own, and the holders unlock when the first has waited for the given time.
-func entersAfter(t *testing.T, ms *redlocktest.Masters, trip time.Duration, holders, waiters string, waited time.Duration) (trips []float64) {
-	locker := func(kind rune) sync.Locker {
-		c := openAt(ms, trip/2, nil)
-		switch kind {
-		case 'W':
-			return c.RWLocker("stock").Locker()
-		case 'R':
-			return c.RWLocker("stock").RLocker()
-		case 'U':
-			l, err := c.NewLocker("stock", &redlock.LockOptions{RenewEvery: -1})
-			if err != nil {
-				t.Fatal(err)
-			}
-			return l
-		}
-		return c.Locker("stock")
-	}
-	var held []sync.Locker
-	for _, kind := range holders {
-		l := locker(kind)
-		l.Lock()
-		held = append(held, l)
-	}
-	in := make(chan time.Time)
-	leave := make(chan struct{})
-	var all sync.WaitGroup
-	for i, kind := range waiters {
-		l := locker(kind)
-		all.Go(func() {
-			time.Sleep(time.Duration(i) * 7 * time.Millisecond)
-			l.Lock()
-			in <- time.Now()
-			<-leave
-			l.Unlock()
-		})
-	}
-	time.Sleep(waited)
-	out := time.Now()
-	for _, l := range held {
-		l.Unlock()
-	}
-	for range waiters {
-		trips = append(trips, float64((<-in).Sub(out))/float64(trip))
-	}
-	close(leave)
-	all.Wait()
-	return trips
 }

@@ -264,16 +264,16 @@ var All = []Defect{
 		Rule: "A master refuses readers while a writer holds the key.",
 		Edits: []Edit{{
 			File: "internal/wire/readers.lua",
-			Old:  "    return refuse(key, turn, redis.call('PTTL', key))\n  elseif intent",
-			New:  "    return 1\n  elseif intent",
+			Old:  "  if held and held ~= marker and (new or rank == 0) then\n    more()",
+			New:  "  if held and held ~= marker then\n    return 1, '', false, 0\n  elseif held and held ~= marker and (new or rank == 0) then\n    more()",
 		}},
 	}, {
 		Name: "write-beside-reader",
 		Rule: "The marker of the readers stands as long as one reader does.",
 		Edits: []Edit{{
 			File: "internal/wire/readers.lua",
-			Old:  "  if not top or top <= now then\n    redis.call('DEL', key, set)\n    return score",
-			New:  "  if score or not top or top <= now then\n    redis.call('DEL', key, set)\n    return score",
+			Old:  "    if top and top > now then\n      if score and score > top then",
+			New:  "    if not score and top and top > now then\n      if score and score > top then",
 		}},
 	}, {
 		Name: "marker-of-the-last",
@@ -304,16 +304,16 @@ var All = []Defect{
 		Rule: "A renewal of a reader adds no reader, and sets no marker.",
 		Edits: []Edit{{
 			File: "internal/wire/readers.lua",
-			Old:  "  local is, no = standing(key, token, now)\n  if not is then\n    return no\n  end\n  redis.call('ZREM'",
-			New:  "  local is, no = standing(key, token, now)\n  if no == -1 then\n    return no\n  end\n  redis.call('ZREM'",
+			Old:  "  local is, no = standing(key, token, now)\n  if not is then\n    return no\n  end\n  prolong(key, token, ttl, now)\n  return (",
+			New:  "  local is, no = standing(key, token, now)\n  if no == -1 then\n    return no\n  end\n  prolong(key, token, ttl, now)\n  return (",
 		}},
 	}, {
 		Name: "readers-of-before",
 		Rule: "Where there is no key, a read vote empties the set of readers first.",
 		Edits: []Edit{{
 			File: "internal/wire/readers.lua",
-			Old:  "    now = clock()\n    redis.call('DEL', set)\n  end\n",
-			New:  "    now = clock()\n  end\n",
+			Old:  "  else\n    redis.call('DEL', set)\n  end\n  stand(",
+			New:  "  end\n  stand(",
 		}},
 	}, {
 		Name: "entered-by-an-old-clock",
@@ -356,24 +356,72 @@ var All = []Defect{
 		Rule: "Readers that came later than a writer wait behind it.",
 		Edits: []Edit{{
 			File: "internal/wire/readers.lua",
-			Old:  "  elseif intent and intent <= clock() - waited and not (held and invited(key)) then\n",
-			New:  "  elseif false then\n",
+			Old:  "  local writer = firstWriter(key, what ~= 'register')\n  if announced and announced <= clock() - waited then\n",
+			New:  "  local writer = nil\n  if false then\n",
 		}},
 	}, {
-		Name: "no-turn",
-		Rule: "After a writer, the readers that waited have a turn.",
+		Name: "readers-behind-writers",
+		Rule: "After a writer, the readers that waited are granted the lock.",
 		Edits: []Edit{{
 			File: "internal/wire/batch.lua",
-			Old:  "  if n == 1 and byHolder then\n",
-			New:  "  if false then\n",
+			Old:  "  local lease = n == 1 and byHolder\n",
+			New:  "  local lease = false\n",
 		}},
 	}, {
 		Name: "reader-fence-old",
 		Rule: "A reader's fence is not below the time when its acquisition began.",
 		Edits: []Edit{{
 			File: "internal/wire/readers.lua",
-			Old:  "  if result > 0 and last < proposal then\n",
+			Old:  "  if n > 0 and proposal then\n",
 			New:  "  if false then\n",
+		}},
+	}, {
+		Name: "reader-not-prolonged",
+		Rule: "The second round for the fence of a reader prolongs its time, too: the votes of a grant last for g only.",
+		Edits: []Edit{{
+			File: "internal/wire/readers.lua",
+			Old:  "  if not err and last == fixed then\n    prolong(key, token, ttl, now)\n  end\n",
+			New:  "",
+		}},
+	}, {
+		Name: "reader-number-at-least",
+		Rule: "A master acknowledges the number of a reader only if it is exactly the last one.",
+		Edits: []Edit{{
+			File: "internal/wire/readers.lua",
+			Old:  "  return err or {last == fixed and 1 or -2, last}\n",
+			New:  "  return err or {1, fixed}\n",
+		}},
+	}, {
+		Name: "granted-to-one-reader",
+		Rule: "After a writer, all readers that wait are granted the lock.",
+		Edits: []Edit{{
+			File: "internal/wire/readers.lua",
+			Old:  "redis.pcall('ZRANGE', lane, 0, budget - 1, 'WITHSCORES')",
+			New:  "redis.pcall('ZRANGE', lane, 0, 0, 'WITHSCORES')",
+		}},
+	}, {
+		Name: "reader-stays-behind",
+		Rule: "A reader with votes joins the readers of other masters though a writer waits there.",
+		Edits: []Edit{{
+			File: "internal/wire/readers.lua",
+			Old:  "    return not writer or what == 'asks', writer or announced\n",
+			New:  "    return not writer, writer or announced\n",
+		}},
+	}, {
+		Name: "reader-lost-untold",
+		Rule: "The answer to a poll of a reader says that it has neither stood nor waited.",
+		Edits: []Edit{{
+			File: "internal/wire/readers.lua",
+			Old:  "    return 1, '', polls and was == 0, writer and 1 or 0\n",
+			New:  "    return 1, '', false, writer and 1 or 0\n",
+		}},
+	}, {
+		Name: "readers-not-recalled",
+		Rule: "The first writer that waits and runs asks the readers to leave.",
+		Edits: []Edit{{
+			File: "internal/wire/readers.lua",
+			Old:  "  if not first or first == mine then\n    recallReaders(",
+			New:  "  if false then\n    recallReaders(",
 		}},
 	}, {
 		Name: "renewed-where-any",
@@ -540,8 +588,8 @@ var All = []Defect{
 		Rule: "A client that has ended is not granted the lock.",
 		Edits: []Edit{{
 			File: "internal/wire/batch.lua",
-			Old:  "front[next] or '') == 0 then",
-			New:  "front[next] or '') == -1 then",
+			Old:  "nextText(front[next])) == 0 then",
+			New:  "nextText(front[next])) == -1 then",
 		}, {
 			File: "internal/wire/batch.lua",
 			Old:  "if m == 'woken' or m ~= 'polling' and not counts.err and tonumber(counts[2 * i]) == 0 then",

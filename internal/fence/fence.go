@@ -88,10 +88,8 @@ func (Readers) Propose(_ string, now time.Time, limit time.Duration) wire.Propos
 }
 
 // Agree implements Source.
-func (Readers) Agree(votes []quorum.Vote, start time.Time, _ time.Duration) *Agreement {
-	_, number := highest(votes)
-	number = max(number, read(start))
-	return &Agreement{Number: number, Rounds: 1, Agreed: exactly(votes, number)}
+func (Readers) Agree(votes []quorum.Vote, start time.Time, maxTTL time.Duration) *Agreement {
+	return agree(votes, start, maxTTL)
 }
 
 // Numbers are the Source of writers. They store the highest number of each name that was proposed or received, so that the next proposal is
@@ -157,9 +155,14 @@ type Agreement struct {
 	Agreed bool  // a quorum has exactly this number
 }
 
-// Agree implements Source. A number that is older than maxTTL is replaced by that of the clock. A master that has lost its
-// numbers may give such a number with a grant, and the grant may count once the quarantine is over.
+// Agree implements Source.
 func (n *Numbers) Agree(votes []quorum.Vote, start time.Time, maxTTL time.Duration) *Agreement {
+	return agree(votes, start, maxTTL)
+}
+
+// agree begins an agreement. A number that is older than maxTTL is replaced by that of the clock. A master that has lost its
+// numbers may give such a number with a grant, and the grant may count once the quarantine is over.
+func agree(votes []quorum.Vote, start time.Time, maxTTL time.Duration) *Agreement {
 	_, number := highest(votes)
 	if number < At(start.Add(-maxTTL)) {
 		return &Agreement{Number: At(start), Rounds: 1}

@@ -310,9 +310,6 @@ func (m *Master) askLocked(r wire.Request, claim *SentClaim, asker Asker) error 
 		m.tryLocked()
 	}
 	m.outbox.push(it)
-	if it.Wakes() {
-		m.outbox.push(newItem(wire.Wake, claim, nil))
-	}
 	return nil
 }
 

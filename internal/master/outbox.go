@@ -158,9 +158,6 @@ func (o *outbox) due(now time.Time) (items []item) {
 			it := newItem(d.request, d.claim, nil)
 			it.debt = d
 			items = append(items, it)
-			if it.Wakes() {
-				items = append(items, newItem(wire.Wake, d.claim, nil))
-			}
 		}
 	}
 	clear(o.owed[len(keep):])

@@ -286,7 +286,7 @@ func (j *judge) checkFenceLocked(k *lock, h *holding) {
 			continue // fences of permits rise by slot
 		}
 		if h.turn.call.side == reader && (e.fence == h.fence || !e.entered.Before(h.started)) {
-			continue // it has the fence of the last writer
+			continue // it has the fence of the last writer; among readers there is no order
 		}
 		if e.fence == h.fence || e.fence > h.fence && (k.erased.IsZero() || e.entered.Before(h.started)) {
 			j.failLocked("fences", fmt.Sprintf("%s has fence %d, and %s had %d before", h.turn.name, h.fence, e.turn.name, e.fence))

@@ -38,7 +38,7 @@ type held struct{ name, token string }
 type vote struct{ at, until time.Time }
 
 // specified are the scripts that the specification is about.
-var specified = map[string]server.Script{"batch": server.Batch, "readers": server.Readers, "set": server.Set, "slots": server.Slots, "flight": server.Flight}
+var specified = map[string]server.Script{"batch": server.Batch, "set": server.Set, "slots": server.Slots, "flight": server.Flight}
 
 // unspecified is the name under which all other calls are counted.
 const unspecified = "unspecified"

@@ -65,7 +65,11 @@ func (v *vote) end() time.Time { return v.mark.Time().Add(v.life) }
 
 // NewBallot returns a Ballot of a Client with this number of masters.
 func NewBallot(c *master.SentClaim, began clock.Reading, g time.Duration, masters int) *Ballot {
-	return &Ballot{SentClaim: c, Began: began, G: g, Near: wire.Near, votes: make([]vote, masters), places: make([]place, masters), stands: make([]string, masters), nexts: make([]string, masters)}
+	near := wire.Near
+	if c.Reads() {
+		near = wire.ReadersNear
+	}
+	return &Ballot{SentClaim: c, Began: began, G: g, Near: near, votes: make([]vote, masters), places: make([]place, masters), stands: make([]string, masters), nexts: make([]string, masters)}
 }
 
 // SetBallot sets the claim of a wait; nil: it has none. The votes for an earlier claim never count again.
@@ -120,6 +124,14 @@ func (s *Waits) Granted(i int, g master.Grant) bool {
 	in.voteLocked(i, v)
 	poke(in.News)
 	return true
+}
+
+// Reads reports whether the claim of the wait for a key is a reader's.
+func (s *Waits) Reads(key string) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	in := s.byKey[key]
+	return in != nil && in.claim != nil && in.claim.Reads()
 }
 
 // voteLocked takes a vote of master i. Of two votes of one master, the one that ends later counts. Of two fences, the

@@ -47,7 +47,7 @@ const (
 	// followSteps is that of a claim that is near, but not at a quorum of masters: others watch the keys, too. It is short beside the
 	// patience of the Client.
 	followSteps = 3
-	// nearSteps is the longest of a claim on slots that is near, but not one of the first three.
+	// nearSteps is the longest of a claim that is near, but not one of the first three: on slots, or of a reader.
 	nearSteps = 5
 )
 
@@ -178,14 +178,15 @@ func (p *Pace) Pause(c *Ballot, now clock.Reading, first bool, notPast func(time
 		p.poll = now.Time().Add(notPast(step/2 + rand.N(step)))
 		return
 	}
-	if ahead < c.Near { // it polls when a slot is due to expire, too: see Due
+	near := ahead < c.Near // it polls when a slot, or the key, is due to expire, too: see Due
+	if near {
 		ahead = min(ahead, nearSteps)
 	}
 	d := time.Duration(min(ahead, farMost)) * p.step
 	switch masters := p.inbox.waits.masters; {
 	case first && ahead >= c.Near:
 		d = p.firstPoll(c, ahead)
-	case !c.OfSlots():
+	case !c.OfSlots() && !near:
 		p.one = true
 		d = FarPolls(p.step, ahead, masters) / time.Duration(masters)
 	}
@@ -241,11 +242,12 @@ func FreeAfter(votes []quorum.Vote) (time.Duration, bool) {
 }
 
 // Rival returns the token that the most masters have said to be in the way, and how many masters. On a tie, it returns the smallest
-// token; "" if there is none. The masters in mine, as bits, do not count: they have voted for the claim.
-func Rival(votes []quorum.Vote, mine uint64) (rival string, keys int) {
+// token; "" if there is none. The masters in mine, as bits, do not count: they have voted for the claim. Other readers are no rivals of a
+// claim that reads.
+func Rival(votes []quorum.Vote, mine uint64, reads bool) (rival string, keys int) {
 	rivals := make(map[string]int)
 	for i, v := range votes {
-		if v.Outcome == wire.Taken && v.Standing != "" && mine&(1<<i) == 0 {
+		if v.Outcome == wire.Taken && v.Standing != "" && mine&(1<<i) == 0 && !(reads && v.Standing == wire.ReadersMarker) {
 			rivals[v.Standing]++
 		}
 	}
@@ -270,7 +272,7 @@ func Without(votes []quorum.Vote, token string) (masters uint64) {
 }
 
 const (
-	// turnLeast is the least turn of readers that a writer's release wakes.
+	// turnLeast is for how long a lock is reserved at least for a client that was woken.
 	turnLeast = 20 * time.Millisecond
 	// patienceSteps is how many polls of a claim must fail to come before its client is taken for one that is stopped.
 	patienceSteps = 5

@@ -36,7 +36,7 @@ func TestOfClaimsWithSplitVotesOneStays(t *testing.T) {
 			}
 			for c, mine := range keys {
 				f := Finding{Answered: true, Keys: bits.OnesCount64(mine)}
-				f.Rival, f.RivalKeys = Rival(votes, mine)
+				f.Rival, f.RivalKeys = Rival(votes, mine, false)
 				if v := f.Verdict(token(c), need); v == Stays {
 					stay++
 				} else if want := map[bool]Verdict{true: LeavesFree, false: Yields}[lease]; f.Keys > 0 && v != want {

@@ -100,7 +100,7 @@ func decodeScripted(cmd *Command, reply any) (a Answer, ok bool) {
 	} else if cmd.Kind == Commit && cmd.Claim.slots != nil {
 		return decodeSlotCommit(reply)
 	}
-	if list, _ := reply.([]any); cmd.Kind.Acquires() && !cmd.Claim.reads && (cmd.Claim.Grantable() || len(list) == 5) {
+	if list, _ := reply.([]any); cmd.Kind.Acquires() && (len(list) == 5 || cmd.Claim.Grantable() && !cmd.Claim.reads) {
 		return decodeGrantable(cmd, reply)
 	}
 	fence := int64(0)
@@ -173,6 +173,10 @@ func decodeGrantable(cmd *Command, reply any) (a Answer, ok bool) {
 		a.Outcome, a.Holds = Granted, max(time.Duration(n-2)*time.Millisecond, 1)
 	}
 	a.Fence, a.New = fence, isNew == 1
+	if cmd.Claim.reads { // its fence may be that of readers before, or 0
+		a.Recalled, a.Readers = a.Done() && ahead == 1, false
+		return a, true
+	}
 	return a, !(cmd.Claim.fenced() && a.Done() && fence == 0)
 }
 

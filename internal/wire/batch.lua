@@ -22,14 +22,14 @@
 --            commit and heal fail, and heal sets no key, if the fence is more than 2 s ahead of this server's clock
 --   renew ttl [-]     set the key's time to live to ttl ms, if the key holds the token. With a '-' behind it, or if the token
 --            has a ~, say whether somebody waits for the lock
---   release [g how fence]  delete the key if it holds the token, and leave the queue. If readers wait for the key,
---            they have a turn: see turn(). Else, if the key is free then, pass the lock on. The fence is proposed for
---            the next lease; 0 proposes none
+--   release [g how fence]  delete the key if it holds the token, and leave the queue. If the key is free then, pass the lock on, to the
+--            readers that wait if there are any. The fence is proposed for the next lease; 0 proposes none
 --   pass     pass the lock on, if the key is free. The token is that of the message that woke the client. It may have
 --            become that of a lease, if a poll has woken the client, so the key is never deleted
 --   quit     as release, for a client that polls and gives up: remove the member 'polling', too. Other clients that poll
 --            add it again
 --   undo     as release, but do not leave the queue, and do not wake clients with a g of 0
+--   readers …  a command of readers, or one about them: see readers.lua
 --
 -- A client whose wait can be granted has a g: for how many ms the lock may be granted to it, with an f behind if it
 -- wants a fence. Its member of the queue is its id, its token and its g. Passing the lock on to it means to set
@@ -40,8 +40,8 @@
 --   -        to the head of the queue
 --   open     wake the head, and leave the key free, so that clients that do not queue can get the lock
 --   free     not at all
---   =token   to the client in the queue whose token begins with this, or else to the head
---   +token   the same, by the holder of a lease: readers have a turn before, as with -
+--   =token   to the client in the queue whose token begins with this, or else to the head; to the readers that wait if this is their marker
+--   +token   the same, by the holder of a lease: readers come before, as with -
 --
 -- Each command has its own answer:
 --    2  done, and the lock was passed on. To renew, if that was asked: done, and somebody waits for the lock
@@ -59,7 +59,8 @@
 --   3. the first 256 bytes of another token that the key holds
 --   4. 1 if the client had not been in the queue, else 0
 --   5. how many members of the queue are ahead of the client's; 10: they were not counted, and are three or more
--- If readers hold the key, any acquisition is answered by such a list, with their marker in the place of the token.
+-- If readers hold the key, any acquisition is answered by such a list, with their marker in the place of the token. The first claim of the
+-- queue asks them to leave.
 --
 -- The first three clients of a queue are near: they poll often, and others seldom. Whatever takes members out of the first three
 -- tells the clients that become near, if their waits can be granted: the message is =, the token, and the key. To tell a client
@@ -88,9 +89,9 @@ local function replace(key, ttl, token)
   return type(set) == 'table' and not set.err
 end
 
--- Returns how many of the two queues of a key exist: that of readers and that of others. If none does, a release only deletes
+-- Returns how many of these exist of a key: the queue, the queue of readers, and an announcement. If none does, a release only deletes
 -- the key.
-local function queuesOf(key) return redis.pcall('EXISTS', 'redlock:queue:' .. key, 'redlock:rqueue:' .. key) end
+local function queuesOf(key) return redis.pcall('EXISTS', 'redlock:queue:' .. key, 'redlock:rqueue:' .. key, 'redlock:intent:' .. key) end
 
 -- Returns what a key holds: false if there is no key, ' ' if it is not a string, and so no lock, or an error.
 local function valueOf(key)
@@ -147,6 +148,7 @@ if #KEYS > 1 and (before == nil or exist == 0) then
         ours[#ours + 1] = i
         queues[#queues + 1] = 'redlock:queue:' .. keys[j]
         queues[#queues + 1] = 'redlock:rqueue:' .. keys[j]
+        queues[#queues + 1] = 'redlock:intent:' .. keys[j]
       end
     end
     if #queues > 0 and redis.pcall('EXISTS', unpack(queues)) ~= 0 then
@@ -219,12 +221,6 @@ local run
 -- that was left open may be set by the next command, so only calls of two commands leave keys open in this way: see handOver.
 local granted, opened = {}, {}
 
--- Splits a member of a queue.
-local function parse(m)
-  local client, claim, g = string.match(m, '^(%S+) (%S+) (%d+f?)$')
-  return client or m, claim, g
-end
-
 -- The time in µs. The score of a client in a queue is such a time: since when it waits.
 --
 -- The member 'woken' of a queue says that a client was woken and that the lock is reserved for it until its SET arrives. The
@@ -235,7 +231,7 @@ end
 -- A reservation lasts at least reserved ms, and at most turnMost ms. For clients that poll it lasts 4 * reserved ms, which is
 -- longer than the pauses of the default schedule.
 local ahead, reserved, turnMost = 9000000000000000, 100, const.clientTurnMost
-local time -- as it was read first in this call
+local time -- as it was read first in this call, and 1 µs more for each client that has joined a queue since
 local function micros()
   if not time then
     local now = redis.call('TIME')
@@ -262,26 +258,23 @@ local function joinedIn(ms, score) return score and score <= micros() and score 
 -- How many clients at the front of a queue are near.
 local near = const.near
 
--- Members of a queue that were passed over are set aside: behind all others, in their order. Their next polls take them back to
--- their places. Otherwise those that are stopped would be the near ones for ever. The score of such a member is aside more.
-local aside = const.setAside
+local claimText = '^(%S+) (%S+) (%d+f?)$'
 
--- Tells the client of a member of a queue that it is near.
-local function tell(key, m)
-  local client, claim = parse(m)
-  if claim then
-    redis.pcall('PUBLISH', 'redlock:wake:' .. client, '= ' .. claim .. ' ' .. key)
-  end
+-- include waiters.lua
+
+-- Returns who comes next, for the message about a grant: the claim of a member of a queue.
+local function nextText(m)
+  local _, claim = parse(m or '')
+  return claim and '/' .. claim or ''
 end
 
--- Tells a client that it was granted a key, and which claim is the head of the queue now: next is its member, or ''. Where masters
+-- Tells a client that it was granted a key, and who comes next. Of a lock, that is the head of the queue: where masters
 -- differ in that, the release of the client names one of them. Returns how many have heard of it.
+local age -- of the record of this server's memory: for how many ms it lives
 local function tellGrant(key, client, token, given, next)
-  granted[key] = token
-  local age = redis.pcall('PTTL', 'redlock:incarnation')
-  local _, claim = parse(next)
+  age = age or redis.pcall('PTTL', 'redlock:incarnation')
   return redis.pcall('PUBLISH', 'redlock:wake:' .. client, string.format('+ %s %s %.0f %.0f%s %s', token, run,
-    type(age) == 'number' and age or -1, given, claim and '/' .. claim or '', key))
+    type(age) == 'number' and age or -1, given, next, key))
 end
 
 -- How many members of queues may still be looked through in this call, whatever its number of keys.
@@ -326,6 +319,13 @@ local function fences()
     return 1
   end
 
+  -- Returns the fence that readers are given, and raises that of the key to it. It may be that of readers before. Without a proposal it is the
+  -- last quarter of a second of the clock: masters that do not know of each other are likely to give the same.
+  local function shared(key, proposal)
+    local now = ticks()
+    return raiseTo(key, math.min(proposal or now - now % (second / 4), now + second))
+  end
+
   -- Raises the fence. Only exactly this number is acknowledged: otherwise two holders could commit the same.
   local function commit(key, fixed, ttl)
     local last, err = raiseTo(key, fixed)
@@ -335,7 +335,7 @@ local function fences()
     return err or {last == fixed and 1 or -2, last}
   end
 
-  fenced = {last = fence, next = nextFence, number = number, heal = heal, commit = commit}
+  fenced = {last = fence, next = nextFence, raiseTo = raiseTo, shared = shared, number = number, heal = heal, commit = commit}
   return fenced
 end
 
@@ -353,8 +353,11 @@ local function acquired(key, n, g, proposal, standing, new, given, rank)
   return proposal ~= '' and {n, last} or n
 end
 
+-- Reports whether readers wait for a key.
+local function readersWait(key) return redis.pcall('EXISTS', 'redlock:rqueue:' .. key) == 1 end
+
 -- Returns the functions that few calls need, which are made in the first call of this one.
-local others
+local others, readers
 local function more()
   if others then
     return others
@@ -370,10 +373,11 @@ local function more()
   end
 
   -- Tells the clients that have become near, since so many members have left the front of the queue.
-  local function tellNear(key, left)
+  local function tellNear(key, left, queue, most)
     if left > 0 then
-      for _, m in ipairs(redis.pcall('ZRANGE', 'redlock:queue:' .. key, math.max(near - left, 0), near - 1)) do
-        tell(key, m)
+      local last = most or near
+      for _, m in ipairs(redis.pcall('ZRANGE', queue or 'redlock:queue:' .. key, math.max(last - left, 0), last - 1)) do
+        tell(m, key)
       end
     end
   end
@@ -381,16 +385,16 @@ local function more()
   -- Says whether the client of a member of a queue is live, unheard or silent. note is that of the client, and score that of the member, if
   -- it is known.
   local function heard(queue, m, note, score)
-    local till, far = string.match(type(note) == 'string' and note or '', '^(%d+) %d+ (%d+)$')
     local client, claim = parse(m)
-    if m == 'polling' or client == id or till and till * 1000 >= micros() then
-      return 'live'
+    local is = m == 'polling' and 'live' or noted(client, note)
+    if is ~= 'live' then
+      score = score or claim and scoreOf(queue, m) or nil
+      if joinedIn(lately, score) then
+        return 'live'
+      end
+      return (is ~= 'silent' or joinedIn(lately + again, score)) and 'unheard' or 'silent'
     end
-    score = score or claim and scoreOf(queue, m) or nil
-    if joinedIn(lately, score) then
-      return 'live'
-    end
-    return (not till or (till + far) * 1000 >= micros() or joinedIn(lately + again, score)) and 'unheard' or 'silent'
+    return is
   end
 
   -- Says of each of these members of a queue whether its client is gone, silent, unheard or live, and the turns of the clients.
@@ -444,18 +448,16 @@ local function more()
     if err then
       return false
     end
+    granted[key] = token
     local next = redis.pcall('ZRANGE', 'redlock:queue:' .. key, 0, 0)
-    tellGrant(key, client, token, given, next[1] or '')
+    tellGrant(key, client, token, given, nextText(next[1]))
     return true
   end
 
-  local function setAside(queue, m)
-    local score = scoreOf(queue, m)
-    if not score or score >= aside then
-      return 0
-    end
-    redis.pcall('ZADD', queue, 'XX', string.format('%.0f', score + aside), m)
-    return 1
+  -- Reports whether the head of a queue has waited for longer than that of another one.
+  local function waitedLonger(queue, other)
+    local one, two = redis.pcall('ZRANGE', queue, 0, 0, 'WITHSCORES'), redis.pcall('ZRANGE', other, 0, 0, 'WITHSCORES')
+    return one[2] and (not two[2] or tonumber(one[2]) < tonumber(two[2]))
   end
 
   -- Finds the member of a queue that the lock is to be passed on to. That is the one that is chosen, if it is live, or else the
@@ -528,12 +530,21 @@ local function more()
   -- proposal are those of a release: named is the token after = or +. A failure costs one step of a client's schedule.
   --
   -- A client that was woken needs a round trip to get the lock by a plain SET. The member 'woken' stands for it: see headOf.
-  -- If all clients are silent, the first of them is woken, and the key stays free: whoever comes next can have it. Clients that
-  -- are passed over are told that they are near, and so poll.
-  local function pass(key, token, how, named, proposal, careful)
+  -- If all clients are silent, the readers that wait are granted the lock. If there are none, the first client is woken, and the key stays
+  -- free: whoever comes next can have it. Clients that are passed over are told that they are near, and so poll.
+  --
+  -- Readers come first if others is true and they have waited for longer: then it is not known who has left the key free.
+  local function pass(key, token, how, named, proposal, careful, others)
     local queue = 'redlock:queue:' .. key
+    local wait = readersWait(key)
+    if wait and how ~= 'open' and others and waitedLonger('redlock:rqueue:' .. key, queue) and readers().letIn(key, proposal) then
+      return true
+    end
     local found = first(key, named and find(queue, named), careful)
-    if not found then
+    if (not found or found.silent) and wait and readers().letIn(key, proposal) then
+      tellNear(key, found and found.left or 0)
+      return true
+    elseif not found then
       return false
     end
     local head, turn, left = found.m, found.turn, found.left
@@ -545,9 +556,9 @@ local function more()
     end
     for _, m in ipairs(found.over) do
       if not found.silent then
-        left = left + setAside(queue, m)
+        left = left + setAside(queue, m, scoreOf(queue, m))
       end
-      tell(key, m)
+      tell(m, key)
     end
     local stays = found.silent or how == 'open' and claim
     if not stays and redis.pcall('ZREM', queue, head) ~= 1 then
@@ -574,54 +585,6 @@ local function more()
     return true
   end
 
-  -- Wakes all readers that wait for a key, which has just been deleted, and lets the marker stand until the slowest of them
-  -- has come: this is their turn. The score of a reader in their queue is the ms that it needs, and is negative from when it was
-  -- woken until it comes or is refused again. If it has done neither since the turn before, this turn does not wait for
-  -- it. A client whose channel has no subscriber has ended. Reports whether readers have a turn.
-  --
-  -- The member 'writer' says that a writer has announced itself. The announcement ends, unless others wait in the queue. Then
-  -- readers that come during the turn wait behind these.
-  local wakes = const.lookedThrough -- how many readers a call may still look through
-  local function turn(key, token)
-    local queue, longest = 'redlock:rqueue:' .. key, 0
-    local waiting = wakes > 0 and redis.call('ZRANGE', queue, 0, wakes - 1, 'WITHSCORES') or {}
-    wakes = wakes - #waiting / 2
-    if #waiting == 0 then
-      return false
-    end
-    local set, intent = 'redlock:readers:' .. key, 'redlock:intent:' .. key
-    local now = math.floor(micros() / 1000)
-    if redis.call('EXISTS', 'redlock:queue:' .. key) == 1 then
-      redis.call('SET', intent, string.format('%.0f', now), 'PX', '500')
-      redis.call('ZADD', queue, '1', 'writer')
-    else
-      redis.call('DEL', intent)
-      redis.call('ZREM', queue, 'writer')
-    end
-    for i = 1, #waiting, 2 do
-      local reader, needs = waiting[i], tonumber(waiting[i + 1])
-      local channel, came = 'redlock:wake:' .. reader, false
-      if reader ~= 'writer' and tonumber(redis.call('PUBSUB', 'NUMSUB', channel)[2]) > 0 then
-        redis.call('PUBLISH', channel, token .. ' ' .. key)
-        came = needs > 0
-      end
-      if came then
-        redis.call('ZADD', queue, -needs, reader)
-        longest = math.max(longest, math.min(needs, const.readersTurnMost))
-      elseif reader ~= 'writer' then
-        redis.call('ZREM', queue, reader)
-      end
-    end
-    if longest == 0 then
-      return false
-    end
-    redis.call('DEL', set)
-    redis.call('ZADD', set, string.format('%.0f', now + longest), 'turn')
-    redis.call('SET', key, marker, 'PX', longest)
-    redis.call('PEXPIRE', set, longest)
-    return true
-  end
-
   -- Sets a free key, and removes a member of its queue. Returns the answer to the acquisition. new is that of the answer. third is
   -- the third result of headOf if the member is the head.
   local function take(key, token, ttl, m, g, proposal, new, third)
@@ -631,7 +594,7 @@ local function more()
     end
     if m and redis.pcall('ZREM', 'redlock:queue:' .. key, m) == 1 then
       if third then
-        tell(key, third)
+        tell(third, key)
       else
         tellNear(key, 1)
       end
@@ -652,9 +615,20 @@ local function more()
 
   -- include recall.lua
 
-  others = {runID = runID, tellNear = tellNear, heard = heard, headOf = headOf, deserted = deserted, take = take, pass = pass, turn = turn,
+  others = {runID = runID, tellNear = tellNear, heard = heard, judge = judge, headOf = headOf, deserted = deserted, take = take, pass = pass,
     recall = recall}
   return others
+end
+
+-- Returns the functions that concern readers, which are made in the first call of this one.
+local sharing
+function readers()
+  if sharing then
+    return sharing
+  end
+  -- include readers.lua
+
+  return sharing
 end
 
 -- What this call knows of queues: the score of their third member, if there is one. Whoever joins with a greater score is far.
@@ -716,7 +690,7 @@ local function handOver(key, token, mine, proposal, open, named)
   elseif at < 2 * near then
     local third = tonumber(front[2 * near + 2])
     if third and not joinedIn(newly, third) then
-      tell(key, front[2 * near + 1])
+      tell(front[2 * near + 1], key)
     end
     thirds[key] = third
   end
@@ -724,7 +698,8 @@ local function handOver(key, token, mine, proposal, open, named)
   while front[next] == head or front[next] == mine do
     next = next + 2
   end
-  if tellGrant(key, client, claim, given, front[next] or '') == 0 then
+  granted[key] = claim
+  if tellGrant(key, client, claim, given, nextText(front[next])) == 0 then
     granted[key], thirds[key] = nil, nil
     redis.pcall('DEL', key)
     return false -- the client is gone
@@ -737,7 +712,6 @@ end
 -- often. If a release in front of it in the call has seen that three are, they are not counted. A queue is kept for ten minutes after its head polled, or after a client joined that is the first, or behind the member
 -- 'woken', or one in 16: longer than any sleep between two attempts.
 local uncounted = 10 -- as if so many were ahead
-local noted = false
 local function join(what, key, mine, ms)
   if not mine or not ms then
     return false, 0
@@ -746,18 +720,14 @@ local function join(what, key, mine, ms)
   local queue, new = 'redlock:queue:' .. key, false
   local ticket = micros() - ms * 1000
   time = time + 1 -- clients that join in one call stay in the order of their commands
-  local at = 2 * #KEYS + 2
-  local turn, patience, far = tonumber(ARGV[at]), tonumber(ARGV[at + 1]), tonumber(ARGV[at + 2])
-  if mine ~= 'polling' and turn and patience and far and not noted then -- it counts as live for its patience
-    noted = true
-    redis.pcall('SET', 'redlock:waiter:' .. id, string.format('%.0f %.0f %.0f', micros() / 1000 + patience, math.min(turn, turnMost), far),
-      'PX', string.format('%.0f', patience + far + const.noteLife)) -- at last it says that the client is silent
+  if mine ~= 'polling' then -- it counts as live for its patience
+    noteRuns()
   end
   local score = what == 'again' and scoreOf(queue, mine) or nil
   if not score then
     new = redis.pcall('ZADD', queue, 'NX', string.format('%.0f', ticket), mine) == 1
-  elseif score >= aside then
-    redis.pcall('ZADD', queue, 'XX', string.format('%.0f', score - aside), mine)
+  else
+    takeBack(queue, mine, score)
   end
   local rank = uncounted
   if not (new and thirds[key] and thirds[key] < ticket) then
@@ -808,6 +778,9 @@ local function acquire(what, key, token, held, ttl, waited, g, proposal)
         return more().take(key, token, ttl, mine, g, proposal, new)
       end
     end
+    if held == marker and mine and ms then
+      readers().recallFor(key, mine, new)
+    end
     -- Messages get lost, so the head of the queue recalls the lock with each poll.
     if held and held ~= token and string.find(held, '~', 1, true)
       and (new or not mine or not ms or id == '' or rank == 0) then
@@ -824,7 +797,8 @@ end
 
 -- Deletes the key if it holds the token. held is what the key holds, and exist how many of its queues do, or nil.
 --
--- - Readers have no turn after a claim that gives way to another client's lease or claim, and after an attempt that is undone.
+-- - The readers that wait come first after a lease. After a claim that gives way, and after an attempt that is undone, they come behind the
+--   queue.
 -- - A reservation ends with the release of a client without a g, which is woken or polls: that client has had its turn.
 local function release(what, key, token, held, exist)
   local verb, g, how, proposal = string.match(what, '^(%a+) ?(%w*) ?(%S*) ?(%d*)$')
@@ -854,17 +828,15 @@ local function release(what, key, token, held, exist)
       more().tellNear(key, n)
     end
   end
-  if n == 1 and byHolder then
-    local ok, is = pcall(more().turn, key, token)
-    if ok and is then
-      return 2
-    end
-  end
-  if n == -1 or how == 'free' or how == 'undo' and n == 0 then
+  if n == -1 or how == 'free' or how == 'undo' and n == 0 or queuesOf(key) == 0 then
     return n
   end
-  proposal = tonumber(proposal)
-  return more().pass(key, token, how, named, proposal ~= 0 and proposal or nil) and n == 1 and 2 or n
+  proposal = tonumber(proposal) ~= 0 and tonumber(proposal) or nil
+  local lease = n == 1 and byHolder
+  if (lease or named == marker) and readers().letIn(key, proposal, lease, how == 'open' and token) then
+    return n == 1 and 2 or n
+  end
+  return more().pass(key, token, how, named, proposal, nil, not lease) and n == 1 and 2 or n
 end
 
 -- Answers a command. held is what the key holds, and exist how many of its queues do. nil: that is not known.
@@ -879,7 +851,10 @@ local function answer(what, key, token, held, exist)
     word, parts = what, {string.match(what, '^(%a+) ?(%d*) ?([%d-]*) ?([%df-]*) ?(%d*)$')}
   end
   local verb, one, two, g, proposal = unpack(parts) -- what one and two are depends on the verb
-  if verb == 'renew' then
+  if not verb then
+    granted[key], opened[key] = nil, nil
+    return readers().answer(what, key, token)
+  elseif verb == 'renew' then
     local ttl, asks = one, two == '-'
     return renew(key, token, held, ttl, asks)
   elseif verb == 'heal' then
@@ -891,7 +866,7 @@ local function answer(what, key, token, held, exist)
     local ttl, waited = one, two
     return acquire(verb, key, token, held, ttl, waited, g, proposal)
   elseif verb == 'pass' then
-    return held and -1 or more().pass(key, token) and 2 or 1
+    return held and -1 or more().pass(key, token, nil, nil, nil, nil, true) and 2 or 1
   elseif held ~= token then
     return {held and -1 or 0, 0}
   end

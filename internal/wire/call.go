@@ -17,8 +17,6 @@ func (cmd *Command) lua() *lua {
 		return setLua
 	case cmd.Claim != nil && cmd.Claim.slots != nil:
 		return slotsLua
-	case cmd.Kind == Announce || cmd.Kind != Wake && cmd.Claim != nil && cmd.Claim.reads:
-		return readersLua
 	}
 	return batchLua
 }

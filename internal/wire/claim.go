@@ -54,8 +54,6 @@ type ClaimOf struct {
 	Fence  Proposal
 	// Kind is that of the acquisition that will be asked for. Its word is made once, rather than once for each master.
 	Kind Kind
-	// Turn is how long a reader takes to come back when it is woken.
-	Turn time.Duration
 
 	// Grant is g: for how long releases of other clients may grant the lock to the claim, in whole ms. Zero: they may not.
 	Grant time.Duration
@@ -96,8 +94,6 @@ func NewClaim(terms *Terms, of ClaimOf) Claim {
 	}
 	switch {
 	case c.set != nil || c.slots != nil: // their scripts have words of their own
-	case c.reads && of.Turn > 0:
-		c.word = c.reading(strconv.FormatInt(max(of.Turn, time.Millisecond).Milliseconds(), 10))
 	case c.reads:
 	case of.Kind == Set && c.fenced(), of.Kind == Again, of.Kind == Register:
 		c.word = c.acquisition(of.Kind, c.waited, false)
@@ -179,6 +175,7 @@ type request struct {
 	kind Kind
 	word any
 	free uint64 // of a Release: masters, as bits, that leave the key free
+	to   string // of a Release: to whom it passes the lock on, if it names somebody
 }
 
 // Kind implements Request.
@@ -196,7 +193,11 @@ func (c *Claim) Releasing(how string, fence int64) Request {
 	case how == Open && fence == 0 && c.g == "":
 		return releaseOpen
 	}
-	return &request{kind: Release, word: "release " + cmp.Or(c.g, "0") + " " + how + " " + strconv.FormatInt(fence, 10)}
+	r := &request{kind: Release, word: "release " + cmp.Or(c.g, "0") + " " + how + " " + strconv.FormatInt(fence, 10)}
+	if strings.HasPrefix(how, "=") {
+		r.to = how
+	}
+	return r
 }
 
 // ReleasingFree returns a Release of a claim with a g that leaves the key free at some masters, as bits. At the others it
@@ -209,18 +210,20 @@ func (c *Claim) ReleasingFree(masters uint64) Request {
 type polling struct {
 	spared  uint64 // masters, as bits, where it leaves a free key alone
 	refused bool   // it is likely to be refused
+	voted   bool   // the claim has votes
 }
 
 // Kind implements Request.
 func (*polling) Kind() Kind { return Again }
 
 // Polling returns an Again of a claim with a g. At the spared masters, as bits, it neither sets a free key nor passes it on. With
-// refused, it is likely to be refused, so that no probe is sent with it.
-func Polling(spared uint64, refused bool) Request {
-	if spared == 0 && !refused {
+// refused, it is likely to be refused, so that no probe is sent with it. With voted, the claim has votes: beside readers, that of a reader
+// then stands although a writer waits. Else neither of the two could have a quorum.
+func Polling(spared uint64, refused, voted bool) Request {
+	if spared == 0 && !refused && !voted {
 		return Again
 	}
-	return &polling{spared, refused}
+	return &polling{spared, refused, voted}
 }
 
 // A publishing is a Publish.
@@ -240,11 +243,10 @@ func (c *Claim) Publishing(value []byte, sure bool) Request {
 
 // Committing returns a Commit of a fence.
 func (c *Claim) Committing(fence int64) Request {
-	word := "commit " + strconv.FormatInt(fence, 10)
-	if !c.reads {
-		word += " " + c.ttl.(string)
+	if c.reads {
+		return &request{kind: Commit, word: c.committing(fence)}
 	}
-	return &request{kind: Commit, word: word}
+	return &request{kind: Commit, word: "commit " + strconv.FormatInt(fence, 10) + " " + c.ttl.(string)}
 }
 
 // RenewingAsked returns a Renew whose answer says whether somebody waits for the lock: see Answer.Recalled. Those of readers, and of

@@ -20,8 +20,9 @@ func TestTheWordSaysWhatTheClaimAndTheRequestDo(t *testing.T) {
 	claim := func(terms Terms, of ClaimOf) *Claim { c := NewClaim(&terms, of); return &c }
 	plain, waited, once := claim(terms, ClaimOf{}), claim(terms, ClaimOf{Waited: 1500 * time.Millisecond}), claim(terms, ClaimOf{Waited: NoQueue})
 	fenced := claim(terms, ClaimOf{Waited: -2 * time.Second, Fence: fence})
-	reader := claim(readers, ClaimOf{Waited: time.Second, Turn: 3 * time.Millisecond, Kind: Again})
-	fencedReader := claim(readers, ClaimOf{Waited: NoQueue, Turn: time.Microsecond, Kind: Again, Fence: fence})
+	reader := claim(readers, ClaimOf{Waited: time.Second})
+	fencedReader := claim(readers, ClaimOf{Waited: NoQueue, Fence: fence})
+	queuedReader := claim(readers, ClaimOf{Waited: time.Second, Grant: 400 * time.Millisecond, First: time.Second, Spared: 1 << 1, Made: now, Fence: fence})
 	queued := claim(terms, ClaimOf{Grant: 400 * time.Millisecond, First: time.Second, Spared: 1 << 1, Made: now, Fence: fence})
 	unspared := claim(terms, ClaimOf{Grant: 400 * time.Millisecond, First: time.Second, Spared: 1 << 2, Made: now})
 	for _, row := range []struct {
@@ -38,17 +39,28 @@ func TestTheWordSaysWhatTheClaimAndTheRequestDo(t *testing.T) {
 		{Register, queued, "register 0 0 400f 7", "register 0 5000- 400f 7"},
 		{Register, unspared, "register 1000 0 400", "register 1000 5000- 400"},
 		{Again, queued, "again 400 0 400f 7", "again 400 5000- 400f 7"},
-		{Again, reader, "read 9000 1000 3", "read 9000 1000 -"},
-		{Again, fencedReader, "read 9000 0 - 7", "read 9000 0 - 7"},
+		{Again, reader, "readers register 9000 1000 -", "readers register 9000 1000 -"},
+		{Again, fencedReader, "readers register 9000 0 - 7", "readers register 9000 0 - 7"},
+		{Register, queuedReader, "readers register 0 1000 400f 7", "readers register 0 6000 - 7"},
+		{Again, queuedReader, "readers again 400 1000 400f 7", "readers again 400 6000 - 7"},
+		{Polling(1<<1, false, false), queuedReader, "readers again 0 1000 400f 7", "readers again 0 6000 - 7"},
+		{Polling(0, false, true), queuedReader, "readers asks 400 1000 400f 7", "readers asks 400 6000 - 7"},
+		{Polling(0, false, true), queued, "again 400 0 400f 7", "again 400 5000- 400f 7"},
+		{Release, queuedReader, "readers release 400f", "readers release 400f"},
+		{queuedReader.ReleasingFree(1 << 1), queuedReader, "readers release 400f free", "readers release 400f free"},
+		{queuedReader.ReleasingFree(1 << 2), queuedReader, "readers release 400f", "readers release 400f"},
+		{queuedReader.Releasing(ToToken("X"), 0), queuedReader, "readers release 400f =X", "readers release 400f =X"},
+		{Release, reader, "readers release", "readers release"},
+		{Undo, reader, "readers undo", "readers undo"},
+		{reader.Healing(8), reader, "readers heal 9000 8", "readers heal 9000 8"},
 		{Renew, plain, "renew 9000", "renew 9000"},
 		{plain.RenewingAsked(), plain, "renew 9000 -", "renew 9000 -"},
-		{reader.RenewingAsked(), reader, "renew 9000", "renew 9000"},
+		{reader.RenewingAsked(), reader, "readers renew 9000", "readers renew 9000"},
 		{Undo, queued, "undo", "undo"},
 		{Wake, plain, "pass", "pass"},
 		{Quit, plain, "release", "quit"},
-		{Quit, reader, "quit", "quit"},
-		{Announce, waited, "announce 1500", "announce 1500"},
-		{Announce, once, "announce -", "announce -"},
+		{Announce, waited, "readers announce 1500", "readers announce 1500"},
+		{Announce, once, "readers announce -", "readers announce -"},
 		{Release, plain, "release", "release"},
 		{Release, queued, "release 400f", "release 400f"},
 		{plain.Releasing(ToHead, 0), plain, "release", "release"},
@@ -60,7 +72,7 @@ func TestTheWordSaysWhatTheClaimAndTheRequestDo(t *testing.T) {
 		{queued.ReleasingFree(1 << 1), queued, "release 400f free 0", "release 400f free 0"},
 		{queued.ReleasingFree(1 << 2), queued, "release 400f", "release 400f"},
 		{fenced.Committing(8), fenced, "commit 8 9000", "commit 8 9000"},
-		{reader.Committing(8), reader, "commit 8", "commit 8"},
+		{reader.Committing(8), reader, "readers commit 8 9000", "readers commit 8 9000"},
 		{fenced.Healing(8), fenced, "heal 9000 8", "heal 9000 8"},
 		{plain.Healing(0), plain, "heal 9000 0", "heal 9000 0"},
 	} {
@@ -74,7 +86,6 @@ func TestTheWordSaysWhatTheClaimAndTheRequestDo(t *testing.T) {
 // What is sent to each master must not be made for each.
 func TestTheUsualWordsAreMadeOnce(t *testing.T) {
 	terms := NewTerms("k", 9*time.Second)
-	readers := terms.ForReaders()
 	fence := Proposal{Number: 7}
 	for _, row := range []struct {
 		kind  Kind
@@ -84,7 +95,6 @@ func TestTheUsualWordsAreMadeOnce(t *testing.T) {
 		{Set, &terms, ClaimOf{Fence: fence}},
 		{Register, &terms, ClaimOf{}},
 		{Again, &terms, ClaimOf{Fence: fence, Waited: time.Second}},
-		{Again, &readers, ClaimOf{Turn: time.Millisecond}},
 		{Release, &terms, ClaimOf{Grant: time.Second, First: time.Second}},
 	} {
 		row.of.Kind = row.kind

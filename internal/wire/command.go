@@ -6,7 +6,7 @@
 //   - What is answered: answer.go.
 //   - Messages to a client, which are grants and wake-ups: message.go. What a server says of itself: info.go.
 //   - What people ask about a lock: query.go; about a semaphore: taken.go. Who that is: owner.go.
-//   - The scripts: batch.lua, readers.lua, set.lua, slots.lua, queue.lua, taken.lua and flight.lua, in scripts.go.
+//   - The scripts: batch.lua, set.lua, slots.lua, members.lua, taken.lua and flight.lua, and their parts, in scripts.go.
 package wire
 
 import (
@@ -58,7 +58,7 @@ const (
 	// Undo deletes the key, and grants the lock to the client that has queued longest, but does not wake one that
 	// cannot be granted it. It does not leave the queue.
 	Undo
-	// Quit is Release on behalf of a reader that leaves the readers' queue, too.
+	// Quit is Release on behalf of a client that polls and gives up: see batch.lua.
 	Quit
 	// Wake passes the lock on, if the key is free: Woke, Granted, Missing or OtherToken.
 	Wake
@@ -96,7 +96,7 @@ var kinds = [...]struct {
 	Wake:     {"wake", "pass"},
 	Ping:     {"ping", nil},
 	Asks:     {"inspect", nil},
-	Announce: {"announce", "announce"},
+	Announce: {"announce", "readers announce"},
 	Forget:   {"forget", nil},
 	Publish:  {"publish", nil},
 	Load:     {"script load", nil},
@@ -140,6 +140,9 @@ func (cmd *Command) word(master int) any {
 	if c.slots != nil {
 		return cmd.slotWord()
 	}
+	if c.reads {
+		return cmd.readerWord(master)
+	}
 	if r, ok := cmd.Request.(*request); ok {
 		if r.free>>master&1 == 1 {
 			return "release " + c.g + " free 0"
@@ -148,10 +151,8 @@ func (cmd *Command) word(master int) any {
 	}
 	word := kinds[cmd.Kind].word
 	switch k := cmd.Kind; {
-	case k.Acquires() && c.word != nil && c.kind == k && (cmd.Listening || k == Set && !c.reads):
+	case k.Acquires() && c.word != nil && c.kind == k && (cmd.Listening || k == Set):
 		return c.word
-	case k.Acquires() && c.reads:
-		return c.reading(noQueue)
 	case k.Acquires() && !cmd.Listening: // nobody could wake us
 		return c.acquisition(k, c.polling(cmd.Sent), cmd.spares(master))
 	case k.Acquires():
@@ -164,7 +165,7 @@ func (cmd *Command) word(master int) any {
 		return word.(string) + " " + c.waited
 	case k == Release && c.release != nil:
 		return c.release
-	case k == Quit && cmd.Listening && !c.reads:
+	case k == Quit && cmd.Listening:
 		return "release"
 	}
 	return word
@@ -173,8 +174,9 @@ func (cmd *Command) word(master int) any {
 // Joins reports whether the command may join a queue of batch.lua or slots.lua, so that its call may tell the client's turn and patience. It
 // must, unless the client has told them a short time ago and new is true: a claim on a lock that has joined lately counts as live.
 func (cmd *Command) Joins() (joins, new bool) {
-	joins = (cmd.Kind == Again || cmd.Kind == Register) && cmd.Listening && cmd.lua() != readersLua && cmd.Claim.queues()
-	return joins, joins && cmd.Kind == Register && cmd.Claim.fresh && cmd.lua() == batchLua
+	c := cmd.Claim
+	joins = (cmd.Kind == Again || cmd.Kind == Register) && cmd.Listening && c.queues() && (!c.reads || c.Grantable())
+	return joins, joins && cmd.Kind == Register && c.fresh && c.slots == nil
 }
 
 // spares reports whether the command leaves a free key alone at a master.

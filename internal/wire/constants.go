@@ -15,8 +15,8 @@ const (
 	// master asks the readers of a key to leave.
 	ReadersMarker = "redlock:readers"
 
-	// ReadersTurnMost is the longest turn of readers.
-	ReadersTurnMost = time.Second
+	// ReadersNear is how many readers at the front of their queue are near. A release grants the lock to all of them at once.
+	ReadersNear = 16
 
 	// JoinedNewly is for how long a claim counts as one that has joined its queue just now. A release that passes the lock on does not tell such
 	// a claim that it is near: the claim polls soon.
@@ -53,7 +53,7 @@ var Constants = func() *strings.Replacer {
 	return strings.NewReplacer(
 		"const.near", strconv.Itoa(Near),
 		"const.readersMarker", "'"+ReadersMarker+"'",
-		"const.readersTurnMost", ms(ReadersTurnMost),
+		"const.readersNear", strconv.Itoa(ReadersNear),
 		"const.joinedNewly", ms(JoinedNewly),
 		"const.pollsWithin", ms(PollsWithin),
 		"const.tickMicros", strconv.FormatInt(FenceTick.Microseconds(), 10),

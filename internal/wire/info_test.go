@@ -19,7 +19,7 @@ func TestTheTextsOfAProcessHaveItsRunID(t *testing.T) {
 			t.Errorf("the text for %s is not %s.lua with that", run, Name(script.text))
 		}
 	}
-	if own.sha(readersLua) != nil || (*Own)(nil).sha(batchLua) != nil {
+	if own.sha(setLua) != nil || (*Own)(nil).sha(batchLua) != nil {
 		t.Error("there is a text that no process has")
 	}
 	for _, bad := range []string{"", "-", run[1:], run + "0", "'" + run[2:] + "'", strings.ToUpper(run)} {

@@ -22,13 +22,12 @@ var besides = map[string]struct {
 }{
 	"batch.lua": {batchScript, []string{"redlock:fence:", "redlock:incarnation", "redlock:intent:", "redlock:queue:", "redlock:readers:",
 		"redlock:rqueue:", "redlock:waiter:"}},
-	"readers.lua": {readersScript, []string{"redlock:fence:", "redlock:intent:", "redlock:queue:", "redlock:readers:", "redlock:rqueue:"}},
-	"set.lua":     {setScript, []string{"redlock:fence:", "redlock:queue:", "redlock:rqueue:"}},
+	"set.lua": {setScript, []string{"redlock:fence:", "redlock:queue:", "redlock:rqueue:"}},
 	"slots.lua": {slotsScript, []string{"redlock:fence:", "redlock:incarnation", "redlock:permits:", "redlock:taken:", "redlock:until:",
 		"redlock:waiter:"}},
-	"flight.lua": {flightScript, nil},
-	"queue.lua":  {queueScript, nil},
-	"taken.lua":  {takenScript, nil},
+	"flight.lua":  {flightScript, nil},
+	"members.lua": {membersScript, nil},
+	"taken.lua":   {takenScript, nil},
 }
 
 // notByKey are beginnings of keys that no declared key follows: one key of the server, and one for each client that waits. Nobody

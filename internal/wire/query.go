@@ -36,9 +36,9 @@ func NewLook(key string) Query {
 		{"GETRANGE", fenceKey + key, 0, fenceDigits},
 		{"TIME"},
 		{"ZCARD", queue},
-		{"SCRIPT", "LOAD", queueScript},
-		{"EVALSHA", queueSHA, 1, queue, waitersMost - 1, memberMost},
-		{"EVALSHA", queueSHA, 1, readersKey + key, waitersMost - 1, memberMost},
+		{"SCRIPT", "LOAD", membersScript},
+		{"EVALSHA", membersSHA, 1, queue, waitersMost - 1, memberMost},
+		{"EVALSHA", membersSHA, 1, readersKey + key, waitersMost - 1, memberMost},
 	}
 }
 
@@ -48,8 +48,8 @@ func NewPeek(key string) Query {
 		{"GETRANGE", key, 0, tokenMost},
 		{"PTTL", key},
 		{"TIME"},
-		{"SCRIPT", "LOAD", queueScript},
-		{"EVALSHA", queueSHA, 1, readersKey + key, waitersMost - 1, memberMost},
+		{"SCRIPT", "LOAD", membersScript},
+		{"EVALSHA", membersSHA, 1, readersKey + key, waitersMost - 1, memberMost},
 	}
 }
 
@@ -271,7 +271,7 @@ func NewPass(key string) Query {
 // NewBreakReaders returns a query that ends those of the readers of a key, or all if none is given. DecodeBreak reads
 // the replies.
 func NewBreakReaders(key string, readers []string) Query {
-	return newBreak(readersLua, key, "break", strings.Join(readers, "\n"))
+	return newBreak(batchLua, key, "readers break", strings.Join(readers, "\n"))
 }
 
 // NewBreakPermit returns a query that takes a token out of all slots of a semaphore, and passes these on. DecodeBreak reads the replies.

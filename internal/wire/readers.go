@@ -1,9 +1,11 @@
 package wire
 
-// Readers use a script of their own. A writer's commands are those of any lock, but for Announce.
+import (
+	"strconv"
+	"strings"
+)
 
-// Wakes reports whether Wake must follow a command: the script of the readers wakes no writer.
-func (cmd *Command) Wakes() bool { return cmd.Kind == Release && cmd.Claim.reads }
+// Commands of readers, and about them: see readers.lua. A writer's commands are those of any lock, but for Announce.
 
 // ForReaders makes the claims with these terms those of readers.
 func (t Terms) ForReaders() Terms {
@@ -11,17 +13,80 @@ func (t Terms) ForReaders() Terms {
 	return t
 }
 
-// reading returns the word of an acquisition by a reader. turn is - unless the client joins the queue.
-func (c *Claim) reading(turn string) string {
-	waited := c.waited
-	if !c.queues() {
-		waited, turn = "0", noQueue
+// Reads reports whether the claims are those of readers.
+func (t *Terms) Reads() bool { return t.reads }
+
+// ofReaders begins each word that is about readers.
+const ofReaders = "readers "
+
+// readerWord returns a command of a reader for the script.
+func (cmd *Command) readerWord(master int) any {
+	c, k := cmd.Claim, cmd.Kind
+	switch r := cmd.Request.(type) {
+	case *request:
+		switch {
+		case k == Release:
+			return c.leaving(r, master)
+		case k == Commit:
+			return r.word
+		}
+		return ofReaders + r.word.(string)
 	}
-	word := "read " + c.ttl.(string) + " " + waited + " " + turn
+	switch {
+	case k.Acquires():
+		return c.reading(cmd, master)
+	case k == Heal:
+		return ofReaders + "heal " + c.ttl.(string) + " 0"
+	case k == Renew:
+		return ofReaders + "renew " + c.ttl.(string)
+	case k == Release:
+		return strings.TrimSuffix(ofReaders+"release "+c.g, " ")
+	}
+	return ofReaders + kinds[k].word.(string)
+}
+
+// reading returns the word of an acquisition by a reader. A claim without a g, and one without a subscription, stands in no queue.
+func (c *Claim) reading(cmd *Command, master int) string {
+	word, ttl, g, waited := "register ", c.ttl.(string), noQueue, c.waited
+	if c.Grantable() {
+		ttl, g = c.first, c.g
+		if cmd.Kind == Again {
+			word, ttl = "again ", strings.TrimSuffix(g, wantsFence)
+		}
+		if r, ok := cmd.Request.(*polling); ok && r.voted {
+			word = "asks "
+		}
+		if cmd.spares(master) {
+			ttl = "0"
+		}
+	}
+	switch {
+	case !c.queues():
+		waited, g = "0", noQueue
+	case !cmd.Listening && g != noQueue: // nobody could tell us of a grant
+		waited, g = strings.TrimSuffix(c.polling(cmd.Sent), noQueue), noQueue
+	}
+	word = ofReaders + word + ttl + " " + waited + " " + g
 	if c.fenced() {
 		word += " " + c.proposal
 	}
 	return word
+}
+
+// leaving returns the word of a Release that says how it passes the lock on.
+func (c *Claim) leaving(r *request, master int) string {
+	word := ofReaders + "release " + c.g
+	if r.free>>master&1 == 1 {
+		return word + " free"
+	} else if r.to != "" {
+		return word + " " + r.to
+	}
+	return strings.TrimSuffix(word, " ")
+}
+
+// committing returns the word of a Commit by a reader.
+func (c *Claim) committing(fence int64) string {
+	return ofReaders + "commit " + strconv.FormatInt(fence, 10) + " " + c.ttl.(string)
 }
 
 // decodeReader decodes the script's number for a command of a reader, as Kind.decode does.

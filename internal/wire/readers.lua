@@ -1,37 +1,35 @@
---!df flags=allow-undeclared-keys
--- Executes the commands of readers, and asks them to leave on behalf of those who wait for a lock that readers hold. The form of a
--- call, and of its answer, is that of batch.lua: KEYS are the keys of the locks, ARGV[1] is the id of the calling
--- client, and two arguments follow for each key, a word and a token.
+-- Readers: a part of batch.lua, which makes these functions in the first call that needs them.
 --
--- While readers hold a key, it holds a marker, which is no token. The readers are the members of a sorted set,
--- each scored by its own expiry, in ms of this server's clock. The marker lives as long as the longest member.
+-- While readers hold a key, it holds a marker, which is no token. The readers are the members of the sorted set redlock:readers:, each scored
+-- by its own expiry, in ms of this server's clock. The marker lives as long as the longest member. The claims of readers that wait are in a
+-- queue of their own, redlock:rqueue:, whose members are those of redlock:queue:.
 --
---   read ttl waited turn [fence]  stand as a reader for ttl ms, unless a writer holds the key, or has announced
---            that it has waited for waited ms or longer. If refused, join the readers' queue, unless turn is
---            '-'. The reader needs up to turn ms to come back when it is woken. Only the first attempt of a
---            reader has waited for 0 ms. With a proposed fence, raise the key's fence to it
---            if the reader stands, and return it. A reader that was woken for a turn is let in until the turn ends
---   renew ttl       stand for ttl ms from now on, if the marker stands and the reader has not expired
---   heal ttl fence  stand as a reader, unless a writer holds the key, and raise the key's fence
---   commit fence    raise the key's fence to this one, if the reader stands
---   release  leave, or leave the readers' queue. The last reader deletes the key
---   undo     leave
---   quit     leave, and leave the readers' queue
---   announce waited  for a writer: if readers hold the key, ask them to leave, and keep readers out that have
---            not waited as long. A writer that does not wait says '-', and keeps them out for 50 ms at most
---   break    for a person: end the readers that are listed, one on a line instead of the token, or all if
+-- After a writer, all readers that wait are granted the lock. After the last reader, the first writer is. A reader that comes while a writer
+-- waits joins the queue of readers. So either side waits for one turn of the other. A claim that polls and finds the key free passes it on to its
+-- own side, and one that is given up to the side that has waited for longer.
+--
+--   readers register ttl waited g [fence]  stand as a reader for ttl ms, unless a writer holds the key, or waits for it, or the key is free and
+--            readers wait. Else join the queue of readers as a claim that has waited for waited ms. A ttl of 0 never stands where there is no
+--            marker. A g of '-' joins no queue. It stands if the key is free although others wait in queues, and beside readers if it has waited
+--            for longer than the first writer. With a proposed fence, raise the key's fence to it if the reader stands
+--   readers again …  the same for a claim that has registered before, as a poll. Writers that are unheard do not count. If the key is free, it
+--            is passed on
+--   readers asks …   as again, by a claim that has votes at other masters: beside readers, it stands although a writer waits
+--   readers renew ttl       stand for ttl ms from now on, if the marker stands and the reader has not expired
+--   readers heal ttl fence  stand as a reader, unless a writer holds the key, and raise the key's fence
+--   readers commit fence ttl  raise the key's fence to this one, and stand for ttl ms, if the reader stands. A higher fence refuses it: a writer
+--            may have had the key since the vote, before a late poll
+--   readers release [g how] leave, and leave the queue of readers. The last reader passes the lock on: how is that of batch.lua, free or =token
+--   readers undo            leave
+--   readers announce waited  by a writer that stands in no queue: if readers hold the key, ask them to leave, and keep readers out that have
+--            not waited as long. One that does not wait at all says '-', and keeps them out for 50 ms at most
+--   readers break           for a person: end the readers that are listed, one on a line instead of the token, or all if
 --            none is listed. The answer is a list: 1 if any was ended, or the key deleted, and the readers
 --
--- Answers are those of batch.lua. Of read and renew, 2 says that a writer waits. Of the releases, 2 says that
--- another client will be woken. The caller sends 'pass' of batch.lua behind release. A writer's commands are those of
--- batch.lua and set.lua. Its release lets the readers that wait have a turn.
-local id = ARGV[1]
-local marker = const.readersMarker
+-- Answers are those of batch.lua. Of an acquisition without a g, and of renew, 2 says that a writer waits. In the list of five, the
+-- last number of a reader that stands is 1 if a writer waits.
 
-local function clock()
-  local now = redis.call('TIME')
-  return now[1] * 1000 + math.floor(now[2] / 1000)
-end
+local function clock() return math.floor(micros() / 1000) end
 
 -- Returns the time at which the longest member expires, or nil if there is none.
 local function longest(set)
@@ -56,71 +54,256 @@ local function stand(key, token, ttl, now)
   end
 end
 
--- include fences.lua
-
 -- Adds a reader, unless a writer holds the key. held is what the key holds. Reports whether it did.
-local function join(key, held, token, ttl)
-  local set = 'redlock:readers:' .. key
-  local now
+local function enter(key, held, token, ttl)
+  local set, now = 'redlock:readers:' .. key, clock()
   if held == marker then
-    now = clock()
     redis.call('ZREMRANGEBYSCORE', set, '-inf', string.format('%.0f', now))
   elseif held or not redis.call('SET', key, marker, 'NX', 'PX', ttl) then -- the key may be no string
     return false
   else
-    now = clock()
     redis.call('DEL', set)
   end
   stand(key, token, ttl, now)
   return true
 end
 
--- Answers a refused read vote. The readers' queue is kept for as long as that of the writers.
-local function refuse(key, turn, left)
-  if turn ~= '-' and id ~= '' then
-    redis.call('ZADD', 'redlock:rqueue:' .. key, turn, id)
-    redis.call('PEXPIRE', 'redlock:rqueue:' .. key, const.queueLife)
+-- Returns the first member of the queue whose client runs, or nil. careful is that of first() in batch.lua. Eight are looked through: whoever
+-- is behind eight that are stopped becomes near when the lock is passed on.
+local function firstWriter(key, careful)
+  local queue = 'redlock:queue:' .. key
+  local members = redis.pcall('ZRANGE', queue, 0, 7)
+  if members.err or #members == 0 then
+    return nil
+  elseif members[1] == 'woken' then
+    local _, reserved = more().headOf(key)
+    if reserved then
+      return 'woken'
+    end
   end
-  return type(left) == 'number' and left >= 0 and -2 - left or -1
+  local states = more().judge(queue, members)
+  for i, m in ipairs(members) do
+    if states[i] == 'live' or states[i] == 'unheard' and not careful then
+      return m
+    end
+  end
 end
 
--- Reports whether a writer's release has woken this client for a turn that has not ended. Then it is let in, even
--- if a writer that has waited for longer has announced itself since.
-local function invited(key)
-  local woken = tonumber(redis.call('ZSCORE', 'redlock:rqueue:' .. key, id))
-  local turn = woken and woken < 0 and tonumber(redis.call('ZSCORE', 'redlock:readers:' .. key, 'turn'))
-  return turn and turn > clock()
+-- Asks the readers that hold a key to leave. As messages may be lost, later calls tell some of them again.
+local function recallReaders(key, all)
+  local set = 'redlock:readers:' .. key
+  local members = all and redis.pcall('ZRANGEBYSCORE', set, string.format('%.0f', clock()), '+inf') or redis.pcall('ZRANDMEMBER', set, 8)
+  for _, member in ipairs(members) do
+    local reader = string.match(member, '^(%S+) ')
+    if reader then
+      redis.pcall('PUBLISH', 'redlock:wake:' .. reader, marker .. ' ' .. key)
+    end
+  end
 end
 
--- include recall.lua
-
-local function read(key, token, ttl, waited, turn)
-  local both = redis.call('MGET', key, 'redlock:intent:' .. key)
-  local held, intent = both[1], tonumber(both[2])
-  if held and held ~= marker then
-    recall(key, held)
-    return refuse(key, turn, redis.call('PTTL', key))
-  elseif intent and intent <= clock() - waited and not (held and invited(key)) then
-    return refuse(key, turn)
-  elseif not join(key, held, token, ttl) then
-    return refuse(key, turn, redis.call('PTTL', key))
+-- Asks the readers that hold a key to leave, on behalf of a claim that has been refused, if it is the first in the queue whose client runs.
+local function recallFor(key, mine, new)
+  local first = firstWriter(key)
+  if not first or first == mine then
+    recallReaders(key, new)
   end
-  if waited > 0 then
-    redis.call('ZREM', 'redlock:rqueue:' .. key, id)
-  end
-  return intent and 2 or 1
 end
 
-local function readFenced(key, token, ttl, waited, turn, proposal)
-  local last, err = fence(key)
+-- Returns who comes after readers, for the message about a grant: the first writer.
+local function writerText(key)
+  local client, claim = parse(firstWriter(key) or '')
+  return client ~= '' and '/' .. (claim or client) or ''
+end
+
+-- Has readers that wait stand: all but those whose clients are gone, which are removed, and those whose clients are silent, which are set
+-- aside. If all are silent, the first is told to look. The key is free, or holds the marker. Reports whether a reader stands now. next is that
+-- of the message about the grant; nil: who comes next is looked up.
+local function admit(key, proposal, next)
+  local lane = 'redlock:rqueue:' .. key
+  local waiting = budget > 0 and redis.pcall('ZRANGE', lane, 0, budget - 1, 'WITHSCORES') or {}
+  if waiting.err or #waiting == 0 or not more().runID() then
+    return false
+  end
+  local all, scores = {}, {}
+  for i = 1, #waiting, 2 do
+    all[#all + 1], scores[#scores + 1] = waiting[i], tonumber(waiting[i + 1])
+  end
+  budget = budget - #all
+  local states = more().judge(lane, all)
+  local leaving, over, entering, now, life, fenced = {}, {}, {}, clock(), 0, false
+  for i, m in ipairs(all) do
+    local client, claim, g = parse(m)
+    if states[i] == 'silent' then
+      over[#over + 1] = i
+    else
+      leaving[#leaving + 1] = m
+    end
+    if claim and (states[i] == 'live' or states[i] == 'unheard') then
+      local ms, f = string.match(g, '^(%d+)(f?)$')
+      entering[#entering + 1] = {client, claim, now + ms}
+      life, fenced = math.max(life, tonumber(ms)), fenced or f == 'f'
+    end
+  end
+  if #leaving > 0 and redis.pcall('ZREM', lane, unpack(leaving)) ~= #leaving then
+    return false -- the client may not write to the queue
+  elseif #entering == 0 then
+    if over[1] then
+      tell(all[over[1]], key)
+    end
+    return false
+  end
+  local given, err = 0, nil
+  if fenced then
+    given, err = fences().shared(key, proposal)
+  end
+  local set = 'redlock:readers:' .. key
+  if err or not next and not redis.call('SET', key, marker, 'NX', 'PX', life) then
+    return false
+  elseif not next then
+    redis.call('DEL', set)
+  end
+  granted[key] = marker
+  for _, i in ipairs(over) do
+    setAside(lane, all[i], scores[i])
+    tell(all[i], key)
+  end
+  local members = {}
+  for _, reader in ipairs(entering) do
+    members[#members + 1] = string.format('%.0f', reader[3])
+    members[#members + 1] = reader[1] .. ' ' .. reader[2]
+  end
+  redis.call('ZADD', set, unpack(members))
+  mark(key, set, longest(set), now)
+  next = next or writerText(key)
+  for _, reader in ipairs(entering) do
+    tellGrant(key, reader[1], reader[2], given, next)
+  end
+  return true
+end
+
+-- Grants a free key to the readers that wait for it. Reports whether it did. An announcement ends with the lease of a holder. Otherwise it stands
+-- for a client that does not queue, and no reader is granted the key. With open, the token that was released, the key is left free if others
+-- wait, too, and the first reader is woken.
+local function letIn(key, proposal, byHolder, open)
+  if byHolder then
+    redis.pcall('DEL', 'redlock:intent:' .. key)
+  elseif redis.pcall('EXISTS', 'redlock:intent:' .. key) ~= 0 then
+    return false
+  end
+  if open and redis.pcall('EXISTS', 'redlock:queue:' .. key) == 1 then
+    local first = redis.pcall('ZRANGE', 'redlock:rqueue:' .. key, 0, 0)
+    if not first[1] then
+      return false
+    end
+    redis.pcall('PUBLISH', 'redlock:wake:' .. parse(first[1]), open .. ' ' .. key)
+    return true
+  end
+  local ok, is = pcall(admit, key, proposal)
+  return ok and is
+end
+
+-- Has a claim that is refused wait in the queue of readers. Returns whether it had not been there, and how many are ahead of it.
+local function wait(key, mine, waited)
+  local lane = 'redlock:rqueue:' .. key
+  local score = scoreOf(lane, mine)
+  noteRuns()
+  if not score then
+    redis.call('ZADD', lane, string.format('%.0f', micros() - waited * 1000), mine)
+    time = time + 1
+  else
+    takeBack(lane, mine, score)
+  end
+  local rank = redis.pcall('ZRANK', lane, mine)
+  rank = type(rank) == 'number' and rank or 0
+  if rank == 0 or not score and (rank == 1 or micros() % 16 == 0) then
+    redis.call('PEXPIRE', lane, const.queueLife)
+  end
+  return not score, rank
+end
+
+-- Returns for how many ms a reader stands, or nil.
+local function stands(key, token)
+  local score = tonumber(redis.call('ZSCORE', 'redlock:readers:' .. key, id .. ' ' .. token))
+  return score and score > clock() and score - clock() or nil
+end
+
+-- Reports whether the reader of an acquisition is to stand. announced is since when a writer that stands in no queue has waited, or nil.
+local function enters(what, key, held, mine, ttl, waited, announced)
+  local writer = firstWriter(key, what ~= 'register')
+  if announced and announced <= clock() - waited then
+    return held and what == 'asks', true
+  elseif not mine and writer and held then -- beside readers, age decides
+    local since = scoreOf('redlock:queue:' .. key, writer)
+    return since and since > micros() - waited * 1000, true
+  elseif not mine then
+    return ttl > 0 and writer ~= 'woken', writer or announced
+  elseif held then
+    return not writer or what == 'asks', writer or announced
+  end
+  return ttl > 0 and not writer and (what ~= 'register' or not readersWait(key)), writer
+end
+
+-- Executes an acquisition. Returns the number of the answer, what stands in the way, whether the claim had not been there before, and how many
+-- are ahead of it. If the reader stands, the last is 1 if a writer waits, else 0.
+local function vote(what, key, token, ttl, waited, g)
+  local held, announced = valueOf(key), tonumber(redis.call('GET', 'redlock:intent:' .. key))
+  if type(held) == 'table' then
+    error(held)
+  end
+  local lane, mine = 'redlock:rqueue:' .. key, g ~= '-' and id ~= '' and id .. ' ' .. token .. ' ' .. g
+  local polls = what ~= 'register'
+  local left = polls and held == marker and stands(key, token)
+  if left then
+    return 2 + left, '', false, (announced or firstWriter(key)) and 1 or 0
+  end
+  local is, writer = false, nil
+  if not held or held == marker then
+    is, writer = enters(what, key, held, mine, ttl, waited, announced)
+  end
+  if is and enter(key, held, token, ttl > 0 and ttl or tonumber(string.match(g, '%d+'))) then
+    local was = mine and redis.call('ZREM', lane, mine) or 0
+    if mine and not writer and readersWait(key) then
+      admit(key, nil, '')
+    end
+    return 1, '', polls and was == 0, writer and 1 or 0
+  end
+  local new, rank = false, 0
+  if mine then
+    new, rank = wait(key, mine, waited)
+  end
+  if mine and polls and not held and ttl > 0 and writer ~= 'woken' and letIn(key) then
+    held = redis.call('GET', key)
+    left = held == marker and stands(key, token)
+    if left then
+      return 2 + left, '', new, firstWriter(key) and 1 or 0
+    end
+  end
+  if held and held ~= marker and (new or rank == 0) then
+    more().recall(key, held)
+  end
+  left = held and rank < const.readersNear and redis.call('PTTL', key) or -1
+  return left >= 0 and -2 - left or -1, held and string.sub(held, 1, const.tokenMost) or '', new, rank
+end
+
+local function acquire(what, key, token, ttl, waited, g, proposal)
+  local last, err = 0, nil
+  if proposal then
+    last, err = fences().last(key)
+  end
   if err then
     return err
   end
-  local result = read(key, token, ttl, waited, turn)
-  if result > 0 and last < proposal then
-    last, err = raiseTo(key, math.min(proposal, (clock() + 1000) * 4))
+  local n, standing, new, rank = vote(what, key, token, ttl, waited, g)
+  if n > 0 and proposal then
+    last, err = fences().shared(key, what == 'register' and proposal or nil) -- that of a claim that polls is as old as its wait
   end
-  return err or {result, last}
+  if err then
+    return err
+  elseif g ~= '-' and (proposal or n ~= 1 or new or rank > 0) then
+    return {n, last, standing, new and 1 or 0, rank}
+  end
+  n = n == 1 and rank == 1 and 2 or n
+  return proposal and {n, last} or n
 end
 
 -- Returns when a reader that stands expires: the marker stands, and the reader has not expired. If it does not
@@ -138,46 +321,54 @@ end
 
 -- While the server's memory is full, it refuses a ZADD that is the first write of a script, but none behind a ZREM. So a ZREM without an
 -- effect comes first: readers that hold a lock keep it.
-local function renew(key, token, ttl)
+local function prolong(key, token, ttl, now)
+  redis.call('ZREM', 'redlock:readers:' .. key, '')
+  stand(key, token, ttl, now)
+end
+
+local function renewal(key, token, ttl)
   local now = clock()
   local is, no = standing(key, token, now)
   if not is then
     return no
   end
-  redis.call('ZREM', 'redlock:readers:' .. key, '')
-  stand(key, token, ttl, now)
-  return redis.call('EXISTS', 'redlock:intent:' .. key) + 1
+  prolong(key, token, ttl, now)
+  return (redis.call('EXISTS', 'redlock:intent:' .. key) == 1 or firstWriter(key)) and 2 or 1
 end
 
-local function release(what, key, token)
+local function leave(key, token, g, how)
   local now = clock()
   local score, no = standing(key, token, now)
   local set = 'redlock:readers:' .. key
   local stood = redis.call('ZREM', set, id .. ' ' .. token) == 1
-  if not stood and what == 'release' then -- a quorum of other masters has let this client in
-    redis.call('ZREM', 'redlock:rqueue:' .. key, id)
+  if g and g ~= '' then
+    local lane = 'redlock:rqueue:' .. key
+    if redis.call('ZREM', lane, id .. ' ' .. token .. ' ' .. g) == 1 then
+      more().tellNear(key, 1, lane, const.readersNear)
+    end
   end
-  if no == -1 or not stood and redis.call('EXISTS', set) == 0 then
+  if no == -1 then
+    return no
+  elseif stood or redis.call('EXISTS', set) == 1 then
+    local top = longest(set)
+    if top and top > now then
+      if score and score > top then
+        mark(key, set, top, now)
+      end
+      return score and 1 or no
+    end
+    redis.call('DEL', key, set)
+  elseif redis.call('EXISTS', key) == 1 then
     return no
   end
-  local first = redis.call('ZRANGE', 'redlock:rqueue:' .. key, 0, 0, 'WITHSCORES')[2]
-  if not first or tonumber(first) > 0 then
-    redis.call('ZREM', set, 'turn') -- all readers that were woken have come
-  end
-  local top = longest(set)
-  if not top or top <= now then
-    redis.call('DEL', key, set)
-    return score and redis.call('EXISTS', 'redlock:queue:' .. key) + 1 or no
-  elseif score and score > top then
-    mark(key, set, top, now)
-  end
-  return score and 1 or no
+  local passed = how ~= 'free' and queuesOf(key) ~= 0 and more().pass(key, token, nil, string.match(how or '', '^=(.+)'), nil, nil, not score)
+  return not score and no or passed and 2 or 1
 end
 
 -- While an announcement stands, it is renewed by each attempt of a writer.
 local announced, tried = '500', '50'
 
--- Readers are told by the first announcement. As messages may be lost, later ones tell some of them again.
+-- Readers are told by the first announcement.
 local function announce(key, waited)
   if redis.pcall('GET', key) ~= marker then
     return 0
@@ -191,20 +382,7 @@ local function announce(key, waited)
     life = intent and math.max(redis.call('PTTL', 'redlock:intent:' .. key), 1) or tried
   end
   redis.call('SET', 'redlock:intent:' .. key, string.format('%.0f', math.min(since, intent or since)), 'PX', life)
-  local members
-  if intent then
-    members = redis.call('ZRANDMEMBER', 'redlock:readers:' .. key, 8)
-  else
-    redis.call('ZADD', 'redlock:rqueue:' .. key, '1', 'writer') -- see turn() of batch.lua
-    redis.call('PEXPIRE', 'redlock:rqueue:' .. key, const.queueLife)
-    members = redis.call('ZRANGEBYSCORE', 'redlock:readers:' .. key, string.format('%.0f', now), '+inf')
-  end
-  for _, member in ipairs(members) do
-    local reader = string.match(member, '^(%S+) ')
-    if reader then
-      redis.call('PUBLISH', 'redlock:wake:' .. reader, marker .. ' ' .. key)
-    end
-  end
+  recallReaders(key, not intent)
   return 1
 end
 
@@ -237,64 +415,65 @@ local function breakOff(key, list)
   return ended
 end
 
-local function commit(key, token, fixed)
-  local is, no = standing(key, token, clock())
+local function commit(key, token, fixed, ttl)
+  local now = clock()
+  local is, no = standing(key, token, now)
   if not is then
     return {no, 0}
   end
-  local last, err = raiseTo(key, fixed)
-  return err or {1, fixed}
+  local last, err = fences().raiseTo(key, fixed)
+  if not err and last == fixed then
+    prolong(key, token, ttl, now)
+  end
+  return err or {last == fixed and 1 or -2, last}
 end
 
 local function heal(key, token, ttl, least)
   local held = redis.pcall('GET', key)
-  if not join(key, held, token, ttl) then
+  if not enter(key, held, token, ttl) then
     return 0
   end
-  local _, err = raiseTo(key, least)
+  local _, err = fences().raiseTo(key, least)
   return err or 1
 end
 
-local function answer(word, key, token)
-  local what, one, two, turn, proposal = string.match(word, '^(%a+) ?([%d-]*) ?(%d*) ?([%d-]*) ?(%d*)$')
-  if what == 'read' then
+local function execute(word, key, token)
+  local what, one, two, g, proposal = string.match(word, '^readers (%a+) ?([%df-]*) ?(%-?%d*) ?([%df-]*) ?(%d*)$')
+  if what == 'register' or what == 'again' or what == 'asks' then
     local ttl, waited = tonumber(one), tonumber(two)
-    return (proposal ~= '' and readFenced or read)(key, token, ttl, waited, turn, tonumber(proposal))
+    return acquire(what, key, token, ttl, waited, g, tonumber(proposal))
   elseif what == 'renew' then
     local ttl = tonumber(one)
-    return renew(key, token, ttl)
+    return renewal(key, token, ttl)
   elseif what == 'heal' then
     local ttl, least = tonumber(one), tonumber(two)
     return heal(key, token, ttl, least)
   elseif what == 'commit' then
-    local fixed = tonumber(one)
-    return commit(key, token, fixed)
+    local fixed, ttl = tonumber(one), tonumber(two)
+    return commit(key, token, fixed, ttl)
   elseif what == 'announce' then
     local waited = one
     return announce(key, waited)
   elseif what == 'break' then
     local list = token
     return breakOff(key, list)
-  elseif what == 'quit' then
-    redis.call('ZREM', 'redlock:rqueue:' .. key, id)
+  elseif what == 'undo' then
+    return leave(key, token)
   end
-  return release(what, key, token)
+  local g, how = string.match(word, '^readers release ?(%w*) ?(%S*)$')
+  if g then
+    return leave(key, token, g, how)
+  end
+  return redis.error_reply('ERR unknown word')
 end
 
 -- An error about one key must not affect the others.
-local function guarded(word, key, token)
-  local ok, result = pcall(answer, word, key, token)
+local function answer(word, key, token)
+  local ok, result = pcall(execute, word, key, token)
   if not ok then
     return redis.error_reply(type(result) == 'table' and result.err or tostring(result))
   end
   return result
 end
 
-if #KEYS == 1 then
-  return guarded(ARGV[2], KEYS[1], ARGV[3])
-end
-local answers = {}
-for i, key in ipairs(KEYS) do
-  answers[i] = guarded(ARGV[2 * i], key, ARGV[2 * i + 1])
-end
-return answers
+sharing = {answer = answer, letIn = letIn, recallFor = recallFor}

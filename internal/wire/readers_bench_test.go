@@ -19,9 +19,9 @@ func stand(b *testing.B, readers int) (addr string, conn redis.Conn) {
 		b.Fatal(err)
 	}
 	b.Cleanup(func() { conn.Close() })
-	conn.Do("SCRIPT", "LOAD", readersScript)
+	conn.Do("SCRIPT", "LOAD", batchScript)
 	for i := range readers {
-		if _, err := conn.Do("EVALSHA", readersLua.sha, 1, "k", readerID(i), "read 3600000 0 20", "token"); err != nil {
+		if _, err := conn.Do("EVALSHA", batchLua.sha, 1, "k", readerID(i), "readers register 3600000 0 400", "token"); err != nil {
 			b.Fatal(err)
 		}
 	}
@@ -65,15 +65,15 @@ func BenchmarkReadVote(b *testing.B) {
 			conn.Do("CONFIG", "RESETSTAT")
 			all := make(samples)
 			for b.Loop() {
-				for _, word := range []string{"read 3600000 0 20", "release"} {
+				for _, word := range []string{"readers register 3600000 0 400", "readers release 400"} {
 					for i := range 500 {
-						conn.Send("EVALSHA", readersLua.sha, 1, "k", fmt.Sprint("reader-", i), word, "token")
+						conn.Send("EVALSHA", batchLua.sha, 1, "k", fmt.Sprint("reader-", i), word, "token")
 					}
 					if _, err := conn.Do(""); err != nil {
 						b.Fatal(err)
 					}
 					micros, _ := spent(b, conn)
-					all.add("µs/"+word[:4], micros)
+					all.add("µs/"+word[8:12], micros)
 				}
 			}
 			all.report(b)
@@ -108,7 +108,7 @@ func BenchmarkAnnouncement(b *testing.B) {
 		conn.Do("DEL", "redlock:intent:k")
 		conn.Do("CONFIG", "RESETSTAT")
 		for _, which := range []string{"first", "later"} {
-			if _, err := conn.Do("EVALSHA", readersLua.sha, 1, "k", "w", "announce 1000", "-"); err != nil {
+			if _, err := conn.Do("EVALSHA", batchLua.sha, 1, "k", "w", "readers announce 1000", "-"); err != nil {
 				b.Fatal(err)
 			}
 			micros, messages := spent(b, conn)

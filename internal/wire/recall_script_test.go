@@ -68,7 +68,7 @@ func TestReadersAndSetsRecallALockThatMayBeKept(t *testing.T) {
 	onBoth(t, func(t *testing.T, dial func() redis.Conn) {
 		s := newQueueScene(t, dial, "k")
 		s.must("SET", "k", keptToken, "PX", 60_000)
-		s.must("EVAL", readersScript, 1, "k", "r", "read 9000 0 -", "R")
+		s.must("EVAL", batchScript, 1, "k", "r", "readers register 9000 0 -", "R")
 		s.told("k", "? "+keptToken+" k")
 		if _, err := callSet(s.conn, []string{"j", "k"}, "c", "acquire", "", "T"); err != nil {
 			t.Fatal(err)

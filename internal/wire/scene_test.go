@@ -78,10 +78,8 @@ type scene struct {
 func newScene(t *testing.T, dial func() redis.Conn) *scene {
 	t.Helper()
 	s := &scene{T: t, conn: dial()}
-	for _, text := range []string{batchScript, readersScript} {
-		if _, err := s.conn.Do("SCRIPT", "LOAD", text); err != nil {
-			t.Fatal(err)
-		}
+	if _, err := s.conn.Do("SCRIPT", "LOAD", batchScript); err != nil {
+		t.Fatal(err)
 	}
 	return s
 }
@@ -121,18 +119,12 @@ func (s *scene) together(f func()) {
 // do sends one command of a client, and checks its answer. A client's token is its name in capitals.
 func (s *scene) do(client, word string, want any) {
 	s.Helper()
-	sha := readersLua.sha
-	for _, w := range []string{"acquire", "register", "again", "release ", "pass"} {
-		if strings.HasPrefix(word, w) {
-			sha = batchLua.sha
-		}
-	}
 	s.ask(func(got any) {
 		s.Helper()
 		if !asWanted(got, want) {
 			s.Errorf("%s: %s: answered %v, want %v", client, word, got, want)
 		}
-	}, "EVALSHA", sha, 1, "k", client, word, strings.ToUpper(client))
+	}, "EVALSHA", batchLua.sha, 1, "k", client, word, strings.ToUpper(client))
 }
 
 // asWanted reports whether the answer to a command is the wanted one. A string is the beginning of an error.

@@ -17,31 +17,36 @@ var (
 	//go:embed batch.lua
 	batchText   string
 	batchScript = include(batchText) // commands on locks
-	//go:embed readers.lua
-	readersText   string
-	readersScript = include(readersText) // commands of readers
 	//go:embed set.lua
 	setText   string
 	setScript = include(setText) // acquisitions of several names
 	//go:embed slots.lua
 	slotsText   string
 	slotsScript = include(slotsText) // commands on semaphores
-	//go:embed queue.lua
-	queueScript string // reads a queue
+	//go:embed members.lua
+	membersScript string // reads a queue
 	//go:embed taken.lua
 	takenScript string // reads the slots of a semaphore
 	//go:embed flight.lua
 	flightScript string // sends a value to those who wait
+
+	// Parts of the scripts above.
+
+	//go:embed readers.lua
+	readersText string
+	//go:embed waiters.lua
+	waitersText string
 	//go:embed fences.lua
-	fencesText string // included by the others
+	fencesText string
 	//go:embed recall.lua
-	recallText string // the same
+	recallText string
 )
 
 // include puts the files that a script includes into the places of its lines that say so, and the values of constants into theirs. Calls
 // that end before a line with a file do not make the functions behind it.
 func include(text string) string {
-	text = strings.NewReplacer("-- include fences.lua\n", fencesText, "-- include recall.lua\n", recallText).Replace(text)
+	text = strings.NewReplacer("-- include readers.lua\n", readersText, "-- include waiters.lua\n", waitersText,
+		"-- include fences.lua\n", fencesText, "-- include recall.lua\n", recallText).Replace(text)
 	return Constants.Replace(text)
 }
 
@@ -56,11 +61,10 @@ func (l *lua) Kind() Kind { return Load }
 
 var (
 	batchLua   = &lua{batchScript, hash(batchScript)}
-	readersLua = &lua{readersScript, hash(readersScript)}
 	setLua     = &lua{setScript, hash(setScript)}
 	flightLua  = &lua{flightScript, hash(flightScript)}
 	slotsLua   = &lua{slotsScript, hash(slotsScript)}
-	queueSHA   = hash(queueScript)
+	membersSHA = hash(membersScript)
 	takenSHA   = hash(takenScript)
 )
 
@@ -70,13 +74,13 @@ func hash(script string) string { return redis.NewScript(-1, script).Hash() }
 const BatchMost = 128
 
 // AllScripts are all scripts of this package.
-var AllScripts = []string{batchScript, readersScript, setScript, slotsScript, queueScript, takenScript, flightScript}
+var AllScripts = []string{batchScript, setScript, slotsScript, membersScript, takenScript, flightScript}
 
 // Name returns the name of a script by its text, as that of its file without .lua; "": it is none of ours.
 func Name(text string) string {
 	i := slices.Index(AllScripts, text)
 	if i >= 0 {
-		return [...]string{"batch", "readers", "set", "slots", "queue", "taken", "flight"}[i]
+		return [...]string{"batch", "set", "slots", "members", "taken", "flight"}[i]
 	} else if own := ownedBy(text); own != nil {
 		return Name(own.text)
 	}
@@ -84,10 +88,10 @@ func Name(text string) string {
 }
 
 // Scripts are the scripts that are loaded on connecting, unless the server has them.
-var Scripts = []string{batchScript, readersScript}
+var Scripts = []string{batchScript}
 
 // ScriptsExist is the question whether a server has the Scripts.
-var ScriptsExist = []any{"EXISTS", batchLua.sha, readersLua.sha}
+var ScriptsExist = []any{"EXISTS", batchLua.sha}
 
 // An Own is what one process of a server has of batch.lua and slots.lua: their texts with its run_id as a constant. A grant tells the
 // run_id, and INFO costs the server as much as a third of what passes a lock on. The process of another run_id does not have these texts, and

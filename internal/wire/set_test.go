@@ -261,7 +261,7 @@ func TestTheScriptForSeveralNamesLeavesNoKeyAfterAnError(t *testing.T) {
 }
 
 func TestTheScriptsIncludeTheFunctionsThatTheyShare(t *testing.T) {
-	for name, script := range map[string]string{"batch.lua": batchScript, "readers.lua": readersScript, "set.lua": setScript} {
+	for name, script := range map[string]string{"batch.lua": batchScript, "set.lua": setScript} {
 		for _, function := range []string{"fence", "recall"} {
 			if n := strings.Count(script, "local function "+function+"("); n != 1 || strings.Contains(script, "-- include ") {
 				t.Errorf("%s has %d functions %s, want one, in the place of the line that includes its file", name, n, function)

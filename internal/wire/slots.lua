@@ -341,20 +341,16 @@ local function leave(m)
   return n
 end
 
--- Tells a claim that it is near. Returns how many have heard of it.
-local function tell(client, token)
-  return redis.call('PUBLISH', 'redlock:wake:' .. client, '= ' .. token .. ' ' .. slotsKey)
-end
+local claimText = '^(%S*) (%S+) (%d+) '
+
+-- include waiters.lua
 
 -- Tells the claims that have become near. To tell one again does no harm.
 local function tellNear()
   if left > 0 then
     local members = fetch()
     for i = 2 * math.max(near - left, 0) + 1, math.min(#members, 2 * near), 2 do
-      local client, token = string.match(members[i], '^(%S*) (%S+)')
-      if client then
-        tell(client, token)
-      end
+      tell(members[i], slotsKey)
     end
   end
 end
@@ -382,26 +378,10 @@ local function choose(slot, members, limit)
   return other or 1
 end
 
--- Notes that the client waits and runs. The note is that of batch.lua.
-local noted = false
-local function noteRuns()
-  local at = 2 * #KEYS + 2
-  local turn, patience, far = tonumber(ARGV[at]), tonumber(ARGV[at + 1]), tonumber(ARGV[at + 2])
-  if turn and patience and far and not noted then
-    noted = true
-    redis.pcall('SET', 'redlock:waiter:' .. id, text(micros() / 1000 + patience) .. ' ' .. text(math.min(turn, const.clientTurnMost)) .. ' ' .. text(far),
-      'PX', text(patience + far + const.noteLife))
-  end
-end
-
 -- Reports whether a client has ended: its channel has no subscriber. Where it is sent a message, the answer to that says so, too.
 local function gone(client)
   return tonumber(redis.call('PUBSUB', 'NUMSUB', 'redlock:wake:' .. client)[2]) == 0
 end
-
--- Members of the queue that were passed over are set aside: behind all others, in their order, until their next polls. The score of such a member
--- is aside more. If the head was set aside, so were all others.
-local aside = const.setAside
 
 -- How long a client without a note is live after it has joined the queue, in µs: as long as a note lives beyond its use. Then it is silent, since a
 -- client that is unheard may keep others waiting until more slots are free. A client that may not write notes is given slots when it polls.
@@ -409,13 +389,7 @@ local unnoted = const.noteLife * 1000
 
 -- Says of the client of a member with this score whether it is silent, unheard or live: see judge in batch.lua.
 local function stateOf(client, score)
-  local note = redis.pcall('GET', 'redlock:waiter:' .. client)
-  local till, far = string.match(type(note) == 'string' and note or '', '^(%d+) %d+ (%d+)$')
-  local late = till and micros() / 1000 - till
-  if client == id or late and late <= 0 or not till and micros() - score % aside <= unnoted then
-    return 'live'
-  end
-  return till and late <= tonumber(far) and 'unheard' or 'silent'
+  return noted(client, redis.pcall('GET', 'redlock:waiter:' .. client)) or micros() - score % aside <= unnoted and 'live' or 'silent'
 end
 
 -- Notes that a claim may be in the way of the token that wishes its slot: see exchange.
@@ -466,30 +440,20 @@ local suspect
 -- be stopped is told that it is near, so that it polls, and set aside. If fewer slots are free than it wants, one that is unheard stays. Whether
 -- a client has ended that can be given slots is seen when it is told: see pass.
 local function ready(m, score, blocked)
-  local client, token = string.match(m, '^(%S*) (%S+)')
-  local state = client and stateOf(client, score)
-  local ended = not client or blocked and gone(client)
+  local client, token = parse(m)
+  local state = token and stateOf(client, score)
+  local ended = not token or blocked and gone(client)
   if not ended and (state == 'live' or state == 'unheard' and (blocked or not suspect)) then
     return true
-  elseif ended or score < aside and tell(client, token) == 0 or score >= aside and gone(client) then
+  elseif ended or score < aside and tell(m, slotsKey) == 0 or score >= aside and gone(client) then
     leave(m)
     return false
-  elseif score < aside then
-    redis.call('ZADD', queueKey, 'XX', text(score + aside), m)
+  elseif setAside(queueKey, m, score) == 1 then
     front = nil
     left = left + 1
   end
   suspect = true
   return false
-end
-
--- Takes a member of the queue back to its place if it was set aside.
-local function takeBack(m)
-  local score = tonumber(redis.call('ZSCORE', queueKey, m) or 0)
-  if score >= aside then
-    redis.call('ZADD', queueKey, 'XX', text(score - aside), m)
-    front = nil
-  end
 end
 
 -- How many members of queues may still be looked through in this call, whatever its number of keys. Slots that are taken back count, too. The
@@ -643,7 +607,9 @@ local function register(what, token, life, limit, n, g, waited, slots)
   if waited ~= '-' then
     new = redis.call('ZADD', queueKey, 'NX', text(micros() - waited * 1000), m)
     if new == 0 then
-      takeBack(m)
+      if takeBack(queueKey, m, tonumber(redis.call('ZSCORE', queueKey, m))) == 1 then
+        front = nil
+      end
     else
       front = nil
     end

@@ -37,8 +37,8 @@ func NewSlotLook(key string) Query {
 		{"SCRIPT", "LOAD", takenScript},
 		{"EVALSHA", takenSHA, 3, slotsKey + key, until, takenKey + key, slotsListed, tokenMost},
 		{"ZCARD", queue},
-		{"SCRIPT", "LOAD", queueScript},
-		{"EVALSHA", queueSHA, 1, queue, waitersMost - 1, memberMost + 16}, // a member has its number of slots and its limit, too
+		{"SCRIPT", "LOAD", membersScript},
+		{"EVALSHA", membersSHA, 1, queue, waitersMost - 1, memberMost + 16}, // a member has its number of slots and its limit, too
 	}
 }
 

@@ -100,6 +100,8 @@ func (c *call) readTerms(rest []string) {
 func (c *call) answer(w word, key, token string) any {
 	l := c.lock(key)
 	switch w.verb {
+	case "readers":
+		return c.readWord(word{w.arg(0), w.args[1:]}, key, token)
 	case "release", "undo", "quit":
 		return c.release(w, key, token)
 	case "register", "again", "acquire":
@@ -110,7 +112,7 @@ func (c *call) answer(w word, key, token string) any {
 		switch {
 		case l.Token != "":
 			return int64(-1)
-		case c.pass(key, token, passing{}):
+		case c.pass(key, token, passing{others: true}):
 			return int64(2)
 		}
 		return int64(1)

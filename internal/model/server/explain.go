@@ -16,12 +16,11 @@ type Script int
 
 // The scripts, and commands that are none.
 const (
-	None    Script = iota // SET
-	Batch                 // batch.lua
-	Readers               // readers.lua
-	Set                   // set.lua
-	Slots                 // slots.lua
-	Flight                // flight.lua
+	None   Script = iota // SET
+	Batch                // batch.lua
+	Set                  // set.lua
+	Slots                // slots.lua
+	Flight               // flight.lua
 )
 
 // A Step is a call that a master executes. Its Server explains it when it has been executed.
@@ -183,8 +182,6 @@ func (c *call) execute(step *Step) any {
 	switch step.of {
 	case Batch:
 		return c.batch(step.keys, step.args)
-	case Readers:
-		return c.read(step.keys, step.args)
 	case Set:
 		return c.acquireSet(step.keys, step.args)
 	case Slots:
@@ -455,7 +452,11 @@ func (step *Step) Words() (all []Word) {
 			all = append(all, Word{key, step.args[1], step.args[4]})
 		case Flight: // it is about no acquisition
 		default:
-			all = append(all, Word{key, split(step.args[1+2*i]).verb, step.args[2+2*i]})
+			w := split(step.args[1+2*i])
+			if w.verb == "readers" {
+				w.verb = w.arg(0)
+			}
+			all = append(all, Word{key, w.verb, step.args[2+2*i]})
 		}
 	}
 	return all

@@ -151,7 +151,7 @@ func TestEachWordBehindOneThatLeavesTheLockFreeIsExplained(t *testing.T) {
 		scenes = append(scenes, scene{"A", "c", queue, none})
 	}
 	for _, queue := range [][]string{of("w W 400"), of("polling/5", "w W 400")} {
-		scenes = append(scenes, scene{"A", "", queue, none}, scene{"", "c", queue, none}, scene{"A", "c", queue, of("writer/1", "w/100")})
+		scenes = append(scenes, scene{"A", "", queue, none}, scene{"", "c", queue, none}, scene{"A", "c", queue, of("w R 400")})
 	}
 	bubbletest.Test(t, func(t *testing.T) {
 		m := newMaster(t, server.Batch, "batch")
@@ -169,25 +169,31 @@ func TestEachWordBehindOneThatLeavesTheLockFreeIsExplained(t *testing.T) {
 
 func TestEachWordBehindOneOfAReaderThatLeavesIsExplained(t *testing.T) {
 	none, of := []string(nil), func(members ...string) []string { return members }
-	seconds := of("announce -", "announce 500", "announce 5000", "renew 9000", "heal 9000 9", "commit 9", "undo", "quit", "release")
-	for _, waited := range []string{"0", "500", "5000"} {
-		for _, turn := range []string{"-", "100"} {
-			for _, proposal := range []string{"", " 9"} {
-				seconds = append(seconds, "read 9000 "+waited+" "+turn+proposal)
+	firsts := of("readers release 400", "readers release 400 =W", "readers release 400f free", "readers undo", "release 400", "release 400 open 0")
+	seconds := of("readers announce -", "readers announce 500", "readers announce 5000", "readers renew 9000", "readers heal 9000 9", "readers commit 9 9000", "register 9000 0 400", "again 400 5000 400", "pass")
+	seconds = append(seconds, firsts...)
+	for _, verb := range of("register", "again", "asks") {
+		for _, waited := range of("0", "5000") {
+			for _, g := range of("-", "400", "400f 9") {
+				seconds = append(seconds, "readers "+verb+" 9000 "+waited+" "+g)
 			}
 		}
 	}
 	bubbletest.Test(t, func(t *testing.T) {
-		m := newMaster(t, server.Readers, "readers")
-		for _, stand := range [][]string{none, of("c A"), of("c A", "v V"), of("v V"), of("c A", "turn"), of("turn")} {
-			for _, waiting := range [][]string{none, of("w/100"), of("c/-100"), of("c/100", "w/-100")} {
-				for _, queue := range [][]string{none, of("w W 400")} {
+		m := newMaster(t, server.Batch, "batch")
+		for _, stand := range [][]string{none, of("c A"), of("c A", "v V"), of("the token A")} {
+			for _, waiting := range [][]string{none, of("w W2 400"), of("c A 400", "w W2 400f"), of("s S2 400", "w W2 400"), of("gone G2 400")} {
+				for _, queue := range [][]string{none, of("w W 400"), of("s S 400")} {
 					for _, announced := range []bool{false, true} {
 						scene := fmt.Sprintf("%q stand, %q wait, queue %q, announced %v", stand, waiting, queue, announced)
 						prepare := func() {
 							m.queue("redlock:queue:k", queue...)
 							m.queue("redlock:rqueue:k", waiting...)
 							for _, name := range stand {
+								if token, is := strings.CutPrefix(name, "the token "); is {
+									m.must("SET", "k", token, "PX", 60_000)
+									continue
+								}
 								m.queue("redlock:readers:k", fmt.Sprintf("%s/%d", name, time.Now().Add(time.Minute).UnixMilli()))
 								m.must("SET", "k", server.Marker, "PX", 60_000)
 								m.must("PEXPIRE", "redlock:readers:k", 60_000)
@@ -196,7 +202,7 @@ func TestEachWordBehindOneOfAReaderThatLeavesIsExplained(t *testing.T) {
 								m.must("SET", "redlock:intent:k", time.Now().Add(-time.Second).UnixMilli(), "PX", 500)
 							}
 						}
-						m.pairs(scene, "c", "k", prepare, of("release", "undo", "quit"), seconds)
+						m.pairs(scene, "c", "k", prepare, firsts, seconds)
 					}
 				}
 			}

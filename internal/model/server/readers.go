@@ -1,6 +1,7 @@
 package server
 
 import (
+	"cmp"
 	"math"
 	"slices"
 	"strings"
@@ -9,42 +10,125 @@ import (
 
 // How readers share a lock. While they hold it, the key holds Marker, which lives as long as the longest of them.
 
-// turn wakes the readers that wait for a key that has just been released, and lets the marker stand until the slowest of them has
-// come. Reports whether readers have a turn.
-func (c *call) turn(key, token string) bool {
+// runs returns the first member of the queue whose client runs; "": there is none. A claim that polls passes over those that are unheard. No
+// more than lookedAt members are looked at.
+func (c *call) runs(key string, polls bool) string {
+	queue := slices.Clone(c.lock(key).queue)
+	if len(queue) > 0 && queue[0].name == woken {
+		if _, isReserved := c.head(key); isReserved {
+			return woken
+		}
+	}
+	for _, m := range queue[:min(lookedAt, len(queue))] {
+		if is, _ := c.judge(m); is == live || is == unheard && !polls {
+			return m.name
+		}
+	}
+	return ""
+}
+
+const lookedAt = 8
+
+// admit has the readers that wait stand, but those whose clients are gone or silent. It reports whether there are any. If others stand
+// already, no writer waits.
+func (c *call) admit(key, proposal string, beside bool) bool {
 	l := c.lock(key)
-	if len(l.waiting) == 0 {
-		return false
-	}
-	waiting := slices.Clone(l.waiting)
 	now := c.now.UnixMilli()
-	if len(l.queue) > 0 {
-		l.intent, l.intentUntil = now, c.now.Add(500*time.Millisecond)
-		l.waiting = add(l.waiting, "writer", 1)
-	} else {
-		l.intent = 0
-		l.waiting, _ = remove(l.waiting, "writer")
-	}
-	longest := 0.0
-	for _, m := range waiting {
-		came := false
-		if m.name != "writer" && c.subscribed(m.name) {
-			c.publish(m.name, "%s %s", token, key)
-			came = m.score > 0
+	var entering []claim
+	var over []member
+	fences := false
+	for _, m := range slices.Clone(l.waiting) {
+		is, _ := c.judge(m)
+		if is == silent {
+			over = append(over, m)
+			continue
 		}
-		if came {
-			l.waiting = add(l.waiting, m.name, -m.score)
-			longest = max(longest, min(m.score, 1000))
-		} else if m.name != "writer" {
-			l.waiting, _ = remove(l.waiting, m.name)
+		l.waiting, _ = remove(l.waiting, m.name)
+		if of, grantable := parse(m.name); grantable && is != gone {
+			entering, fences = append(entering, of), fences || of.fenced
 		}
 	}
-	if longest == 0 {
+	if len(entering) == 0 {
+		if len(over) > 0 {
+			c.tell(key, over[0].name)
+		}
 		return false
 	}
-	l.readers = []member{{"turn", float64(now) + longest}}
-	c.mark(l, float64(now)+longest)
+	given := int64(0)
+	if fences {
+		given = c.sharedFence(&l.fenced, proposal)
+	}
+	for _, m := range over {
+		if m.score < aside {
+			l.waiting = add(l.waiting, m.name, even(m.score+aside))
+		}
+		c.tell(key, m.name)
+	}
+	if !beside {
+		l.readers = nil
+	}
+	for _, of := range entering {
+		l.readers = add(l.readers, of.client+" "+of.token, float64(now+of.ms))
+	}
+	c.mark(l, l.longest())
+	next := ""
+	if !beside {
+		if writer := c.runs(key, false); writer != "" {
+			of, grantable := parse(writer)
+			if next = "/" + of.client; grantable {
+				next = "/" + of.token
+			}
+		}
+	}
+	for _, of := range entering {
+		c.publish(of.client, "+ %s %s * %d%s %s", of.token, c.run(), given, next, key)
+	}
 	return true
+}
+
+// sharedFence gives a fence to readers, who may have that of others: the proposed one, or the last quarter of a second of the clock.
+func (c *call) sharedFence(l *fenced, proposal string) int64 {
+	given := c.ticks() / (second / 4) * (second / 4)
+	if proposal != "" {
+		given = min(number(proposal), c.ticks()+second)
+	}
+	last, _ := c.raiseTo(l, given)
+	return last
+}
+
+// letIn grants a free key to the readers that wait for it. It reports whether the lock is passed on to readers. An announcement ends with a
+// lease. Otherwise it stands for a client that does not queue. open is the token of a lease that leaves the key free if others wait, too.
+func (c *call) letIn(key, proposal string, byHolder bool, open string) bool {
+	l := c.lock(key)
+	switch {
+	case byHolder:
+		l.intent = 0
+	case l.intent != 0:
+		return false
+	}
+	if open != "" && len(l.queue) > 0 {
+		if len(l.waiting) == 0 {
+			return false
+		}
+		of, _ := parse(l.waiting[0].name)
+		c.publish(of.client, "%s %s", open, key)
+		return true
+	}
+	return c.admit(key, proposal, false)
+}
+
+// recallReaders asks the readers that hold a key to leave: all, or some, since messages may be lost.
+func (c *call) recallReaders(key string, all bool) {
+	l := c.lock(key)
+	if !all {
+		c.some += len(l.readers)
+		return
+	}
+	for _, m := range l.readers {
+		if reader, _, _ := strings.Cut(m.name, " "); reader != "" && reader != m.name && m.score >= float64(c.now.UnixMilli()) {
+			c.publish(reader, "%s %s", Marker, key)
+		}
+	}
 }
 
 // mark sets the marker until a time in ms.
@@ -61,24 +145,12 @@ func (l *Lock) longest() float64 {
 	return l.readers[len(l.readers)-1].score
 }
 
-// read executes a call of readers.lua, and returns the answers.
-func (c *call) read(keys, args []string) any {
-	c.id = args[0]
-	answers := make([]any, len(keys))
-	for i, key := range keys {
-		answers[i] = c.readWord(split(args[1+2*i]), key, args[2+2*i])
-	}
-	if len(keys) == 1 {
-		return answers[0]
-	}
-	return answers
-}
-
+// readWord executes a command of readers, or about them.
 func (c *call) readWord(w word, key, token string) any {
 	l := c.lock(key)
 	name, now := c.id+" "+token, float64(c.now.UnixMilli())
 	switch w.verb {
-	case "read":
+	case "register", "again", "asks":
 		return c.readFenced(w, key, token)
 	case "announce":
 		return c.announce(l, key, w.arg(0))
@@ -96,7 +168,7 @@ func (c *call) readWord(w word, key, token string) any {
 			return n
 		}
 		c.stand(l, name, number(w.arg(0)), false)
-		if l.intent != 0 {
+		if l.intent != 0 || c.runs(key, false) != "" {
 			return int64(2)
 		}
 		return int64(1)
@@ -106,14 +178,17 @@ func (c *call) readWord(w word, key, token string) any {
 			return []any{n, int64(0)}
 		}
 		fixed := number(w.arg(0))
-		if _, err := c.raiseTo(&l.fenced, fixed); err != nil {
+		last, err := c.raiseTo(&l.fenced, fixed)
+		switch {
+		case err != nil:
 			return err
+		case last != fixed:
+			return []any{int64(-2), last}
 		}
-		return []any{int64(1), fixed}
-	case "quit":
-		l.waiting, _ = remove(l.waiting, c.id)
+		c.stand(l, name, number(w.arg(1)), false)
+		return []any{int64(1), last}
 	}
-	return c.leave(w.verb, l, name, now)
+	return c.leave(w, key, token, now)
 }
 
 // stands reports whether a reader stands. If not, it returns the answer.
@@ -145,94 +220,198 @@ func (c *call) stand(l *Lock, name string, ttl int64, enters bool) {
 	}
 }
 
-// readFenced executes a read vote.
+// readFenced executes an acquisition by a reader.
 func (c *call) readFenced(w word, key, token string) any {
 	l := c.lock(key)
-	result := c.vote(w, key, token)
+	last := l.fence
+	v := c.vote(w, key, token)
+	if proposed := w.arg(3); proposed != "" && v.n > 0 {
+		if w.verb != "register" {
+			proposed = ""
+		}
+		last = c.sharedFence(&l.fenced, proposed)
+	} else if proposed == "" {
+		last = 0
+	}
+	if w.arg(2) != "-" && (w.arg(3) != "" || v.n != 1 || v.fresh || v.rank > 0) {
+		fresh := int64(0)
+		if v.fresh {
+			fresh = 1
+		}
+		return []any{v.n, last, v.standing, fresh, v.rank}
+	}
+	if v.n == 1 && v.rank == 1 {
+		v.n = 2
+	}
 	if w.arg(3) == "" {
-		return result
+		return v.n
 	}
-	proposal := min(number(w.arg(3)), (c.now.UnixMilli()+1000)*4)
-	if result > 0 && l.fence < proposal {
-		if _, err := c.raiseTo(&l.fenced, proposal); err != nil {
-			return err
-		}
-	}
-	return []any{result, l.fence}
+	return []any{v.n, last}
 }
 
-func (c *call) vote(w word, key, token string) int64 {
+// A vote is what a master answers to an acquisition by a reader.
+type vote struct {
+	n        int64
+	standing string
+	fresh    bool  // the claim was not known
+	rank     int64 // how many are ahead of it; of a reader that stands: 1 if a writer waits
+}
+
+// readersNear is how many readers that wait are near.
+const readersNear = 16
+
+func (c *call) vote(w word, key, token string) vote {
 	l := c.lock(key)
-	ttl, waited, needs := number(w.arg(0)), number(w.arg(1)), w.arg(2)
-	now := c.now.UnixMilli()
-	refuse := func(told bool) int64 {
-		if needs != "-" && c.id != "" {
-			l.waiting = add(l.waiting, c.id, float64(number(needs)))
-		}
-		if told {
-			return -2 - millis(l.Until, c.now)
-		}
-		return -1
+	ttl, waited, g := number(w.arg(0)), number(w.arg(1)), w.arg(2)
+	mine, polls := "", w.verb != "register"
+	if g != "-" && c.id != "" {
+		mine = c.id + " " + token + " " + g
 	}
-	switch {
-	case l.Token != "" && l.Token != Marker:
+	holds := func() (left int64, does bool) {
+		now := c.now.UnixMilli()
+		_, does = l.stands(c.id+" "+token, float64(now))
+		if does {
+			left = int64(l.readers[find(l.readers, c.id+" "+token)].score) - now
+		}
+		return left, does
+	}
+	if left, does := holds(); polls && does {
+		v := vote{n: 2 + left}
+		if l.intent != 0 || c.runs(key, false) != "" {
+			v.rank = 1
+		}
+		return v
+	}
+	enters, writer := false, ""
+	if l.Token == "" || l.Token == Marker {
+		enters, writer = c.enters(w.verb, key, mine != "", ttl, waited)
+	}
+	if enters {
+		if ttl == 0 {
+			ttl = number(g)
+		}
+		c.stand(l, c.id+" "+token, ttl, true)
+		var was int
+		if mine != "" {
+			l.waiting, was = remove(l.waiting, mine)
+		}
+		if mine != "" && writer == "" && len(l.waiting) > 0 {
+			c.admit(key, "", true)
+		}
+		v := vote{n: 1, fresh: polls && was == 0}
+		if writer != "" {
+			v.rank = 1
+		}
+		return v
+	}
+	v := vote{n: -1}
+	if mine != "" {
+		v.fresh, v.rank = c.wait(l, mine, waited)
+	}
+	if mine != "" && polls && l.Token == "" && ttl > 0 && writer != woken && c.letIn(key, "", false, "") {
+		if left, does := holds(); does {
+			v.n, v.rank = 2+left, 0
+			if c.runs(key, false) != "" {
+				v.rank = 1
+			}
+			return v
+		}
+	}
+	if l.Token != "" && l.Token != Marker && (v.fresh || v.rank == 0) {
 		c.recall(key, l.Token)
-		return refuse(true)
-	case l.intent != 0 && l.intent <= now-waited && !(l.Token != "" && l.invited(c.id, float64(now))):
-		return refuse(false)
 	}
-	c.stand(l, c.id+" "+token, ttl, true)
-	if waited > 0 {
-		l.waiting, _ = remove(l.waiting, c.id)
+	if l.Token != "" && v.rank < readersNear {
+		v.n = -2 - millis(l.Until, c.now)
 	}
+	v.standing = l.Token[:min(len(l.Token), 256)]
+	return v
+}
+
+// announcer stands for a writer that has announced itself, and is in no queue.
+const announcer = "announcer"
+
+// enters reports whether a reader is to stand where no writer holds the key, and which writer waits.
+func (c *call) enters(verb, key string, queues bool, ttl, waited int64) (enters bool, writer string) {
+	l := c.lock(key)
+	held, young := l.Token == Marker, ""
 	if l.intent != 0 {
-		return 2
+		young = announcer // unless it is the first case below
 	}
-	return 1
+	writer = c.runs(key, verb != "register")
+	switch {
+	case l.intent != 0 && l.intent <= c.now.UnixMilli()-waited:
+		return held && verb == "asks", announcer
+	case !queues && writer != "" && held: // the elder one
+		since := l.queue[find(l.queue, writer)].score
+		return since > c.micros-float64(waited)*1000, writer
+	case !queues:
+		return ttl > 0 && writer != woken, cmp.Or(writer, young)
+	case held:
+		return writer == "" || verb == "asks", cmp.Or(writer, young)
+	}
+	return ttl > 0 && writer == "" && (verb != "register" || len(l.waiting) == 0), writer
 }
 
-// invited reports whether a client was woken for a turn of the readers that has not ended.
-func (l *Lock) invited(id string, now float64) bool {
-	at, turn := find(l.waiting, id), find(l.readers, "turn")
-	return at >= 0 && l.waiting[at].score < 0 && turn >= 0 && l.readers[turn].score > now
+// wait has a claim wait in the queue of readers.
+func (c *call) wait(l *Lock, mine string, waited int64) (fresh bool, rank int64) {
+	c.note()
+	switch at := find(l.waiting, mine); {
+	case at < 0:
+		l.waiting, fresh = add(l.waiting, mine, even(c.micros-float64(waited)*1000)), true
+		c.micros++
+	case l.waiting[at].score >= aside:
+		l.waiting = add(l.waiting, mine, even(l.waiting[at].score-aside))
+	}
+	return fresh, int64(find(l.waiting, mine))
 }
 
-// leave ends a reader.
-func (c *call) leave(verb string, l *Lock, name string, now float64) any {
+// leave ends a reader, and passes the lock on if it was the last one.
+func (c *call) leave(w word, key, token string, now float64) any {
+	l := c.lock(key)
+	name := c.id + " " + token
 	no, stood := l.stands(name, now)
-	was := find(l.readers, name)
 	score := 0.0
-	if was >= 0 {
-		score = l.readers[was].score
+	if at := find(l.readers, name); at >= 0 {
+		score = l.readers[at].score
 	}
-	l.readers, _ = remove(l.readers, name)
-	if was < 0 && verb == "release" {
-		l.waiting, _ = remove(l.waiting, c.id)
-	}
-	if no == -1 || was < 0 && len(l.readers) == 0 {
-		return no
-	}
-	if len(l.waiting) == 0 || l.waiting[0].score > 0 {
-		l.readers, _ = remove(l.readers, "turn")
+	var was int
+	l.readers, was = remove(l.readers, name)
+	if g := w.arg(0); w.verb == "release" && g != "" {
+		before := slices.Clone(l.waiting)
+		l.waiting, _ = remove(l.waiting, name+" "+g)
+		for i, m := range l.waiting[:min(readersNear, len(l.waiting))] {
+			if i >= len(before) || find(before[:min(readersNear, len(before))], m.name) < 0 {
+				c.tell(key, m.name)
+			}
+		}
 	}
 	done := int64(0)
 	if stood {
 		done = 1
 	}
-	top := l.longest()
 	switch {
-	case top <= now:
-		l.Token, l.readers = "", nil
-		if stood && len(l.queue) > 0 {
-			done = 2
+	case no == -1:
+		return no
+	case was > 0 || len(l.readers) > 0:
+		if top := l.longest(); top > now {
+			if stood && score > top {
+				c.mark(l, top)
+			}
+			return done
 		}
-	case stood && score > top:
-		c.mark(l, top)
+		l.Token, l.readers = "", nil
+	case l.Token != "":
+		return done
+	}
+	how := w.arg(1)
+	named, _ := strings.CutPrefix(how, "=")
+	if how != "free" && c.pass(key, token, passing{named: named, others: !stood}) && stood {
+		return int64(2)
 	}
 	return done
 }
 
-// announce asks readers to leave, on behalf of a client that waits for the lock.
+// announce asks readers to leave, on behalf of a client that waits for the lock, and stands in no queue.
 func (c *call) announce(l *Lock, key, waited string) any {
 	if l.Token != Marker {
 		return int64(0)
@@ -252,15 +431,6 @@ func (c *call) announce(l *Lock, key, waited string) any {
 		since = min(since, l.intent)
 	}
 	l.intent, l.intentUntil = since, c.now.Add(time.Duration(life)*time.Millisecond)
-	if again {
-		c.some = len(l.readers) // messages may be lost, so some of the readers are told again
-		return int64(1)
-	}
-	l.waiting = add(l.waiting, "writer", 1)
-	for _, m := range l.readers {
-		if reader, _, _ := strings.Cut(m.name, " "); reader != "" && reader != m.name && m.score >= float64(now) {
-			c.publish(reader, "%s %s", Marker, key)
-		}
-	}
+	c.recallReaders(key, !again)
 	return int64(1)
 }

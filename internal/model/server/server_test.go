@@ -115,7 +115,7 @@ func TestWhatAMasterMustNotDoIsNotExplained(t *testing.T) {
 		{"a renewal that sets the key anew", "", nil, Batch, "1|k|A|renew 9000|a", int64(1), nil, "a", 9 * time.Second, nil, "the answer is"},
 		{"a claim near the front is not told", "a", []any{g, 1.0, "X X1 400", 2.0, "Y Y1 400", 3.0, "Z Z1 400", 4.0}, Batch, "1|k|A|release 0|a", int64(2), grant, "W1",
 			400 * time.Millisecond, []any{"X X1 400", 2.0, "Y Y1 400", 3.0, "Z Z1 400", 4.0}, "do not have"},
-		{"a reader beside a writer", "a", nil, Readers, "1|k|R|read 9000 0 20|r", int64(1), nil, "a", time.Second, nil, "the answer is"},
+		{"a reader beside a writer", "a", nil, Batch, "1|k|R|readers register 9000 0 400|r", int64(1), nil, "a", time.Second, nil, "the answer is"},
 		{"a value", "a", []any{g, 1.0}, Flight, "2|k|redlock:queue:k|a|v", int64(1), told("W", "! W1 a 1 kv"), "a", time.Second, []any{g, 1.0}, ""},
 		{"a value of an unsure holder", "a", []any{g, 1.0}, Flight, "2|k|redlock:queue:k|a|v|1", int64(1), told("W", "; W1 a 1 kv"), "a", time.Second, []any{g, 1.0}, ""},
 		{"a value of an unsure holder as that of a sure one", "a", []any{g, 1.0}, Flight, "2|k|redlock:queue:k|a|v|1", int64(1), told("W", "! W1 a 1 kv"), "a", time.Second, []any{g, 1.0}, "the messages are"},

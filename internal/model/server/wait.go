@@ -14,6 +14,7 @@ type passing struct {
 	named    string // this beginning, or ""
 	proposal string
 	careful  string // poll: clients that are unheard are passed over; newcomer: they are not, whoever is ahead of them
+	others   bool   // it is not known who has left the key free: readers come first if they have waited for longer
 }
 
 // A choice is the member of a queue to which a free lock is passed on.
@@ -79,7 +80,13 @@ func (c *call) pass(key, token string, p passing) bool {
 	l := c.lock(key)
 	before := slices.Clone(l.queue)
 	defer func() { c.tellNear(key, before) }()
+	if p.how != "open" && p.others && len(l.waiting) > 0 && (len(l.queue) == 0 || l.waiting[0].score < l.queue[0].score) && c.letIn(key, p.proposal, false, "") {
+		return true
+	}
 	found, ok := c.choose(key, l.named(p.named), p.careful)
+	if (!ok || found.silent) && len(l.waiting) > 0 && c.letIn(key, p.proposal, false, "") {
+		return true
+	}
 	if !ok {
 		return false
 	}
@@ -222,6 +229,11 @@ func (c *call) acquire(w word, key, token string) any {
 			return c.acquired(a, 2+millis(l.Until, c.now), "", fresh, 0, 0)
 		}
 	}
+	if l.Token == Marker && a.mine != "" && a.queues {
+		if first := c.runs(key, false); first == "" || first == a.mine {
+			c.recallReaders(key, fresh)
+		}
+	}
 	if strings.Contains(l.Token, "~") && (fresh || a.mine == "" || !a.queues || c.id == "" || rank == 0) {
 		c.recall(key, l.Token)
 	}
@@ -355,14 +367,25 @@ func (c *call) release(w word, key, token string) any {
 		c.tellNear(key, before)
 	}
 	switch {
-	case n == 1 && byHolder && c.turn(key, token):
-		return int64(2)
 	case n == -1, how == "free", how == "undo" && n == 0:
 		return n
-	case c.pass(key, token, passing{how: how, named: named, proposal: proposal}) && n == 1:
+	case (n == 1 && byHolder || named == Marker) && c.letIn(key, proposal, n == 1 && byHolder, openFor(how, token)):
+	case c.pass(key, token, passing{how: how, named: named, proposal: proposal, others: !(n == 1 && byHolder)}):
+	default:
+		return n
+	}
+	if n == 1 {
 		return int64(2)
 	}
 	return n
+}
+
+// openFor returns the token that a release tells which leaves the key open; "": it does not.
+func openFor(how, token string) string {
+	if how == "open" {
+		return token
+	}
+	return ""
 }
 
 // grantInVain raises the fence if a release grants the lock to the head of the queue although its client has ended, since that is

@@ -1,0 +1,265 @@
+package lanes
+
+import (
+	"fmt"
+
+	"github.com/redlock-go/redlock/internal/model/explore"
+)
+
+// A property must hold in every state.
+type property uint8
+
+const (
+	intact        property = iota
+	apart                  // a writer has the lock alone
+	honestLoss             // no renewal that began after one that the lease excludes held the lock prolongs the lease
+	fencesInOrder          // a reader's fence is not below that of an earlier writer; a writer's is above all earlier ones
+	nothingLeft            // a client at rest has no key, no member and no entry at a master that has executed all it was sent
+	notStuck               // if a client waits, and nobody who will leave has the lock, something is under way, or a short timer runs
+	notLockedOut           // a client that waits can still get the lock
+)
+
+func (p property) String() string {
+	return [...]string{
+		"all properties hold",
+		"A WRITER IS NOT ALONE",
+		"A LEASE IS PROLONGED THOUGH ONE THAT IT EXCLUDES HELD THE LOCK MEANWHILE",
+		"A FENCE IS OUT OF ORDER",
+		"A KEY, A MEMBER OR AN ENTRY IS LEFT BEHIND",
+		"SOMEBODY WAITS, NOBODY WILL LEAVE, AND NOTHING IS UNDER WAY",
+		"SOMEBODY WAITS AND CANNOT GET IN ANY MORE",
+	}[p]
+}
+
+// check returns the property that s breaks.
+func (w *world) check(s *state) property {
+	if s.broken != intact {
+		return s.broken
+	}
+	readers, writers := 0, 0
+	for c := range w.clients() {
+		cl := &s.clients[c]
+		if cl.phase.holds() && !cl.over {
+			if w.reads(c) {
+				readers++
+			} else {
+				writers++
+			}
+		}
+		if cl.phase != idle || cl.died {
+			continue
+		}
+		for i := range w.masters {
+			m := &s.masters[i]
+			if has := w.mine(m, c) || m.passed.has(c) && m.owner == marker; (has || m.queued(ownerOf(c))) && m.links[c].commands[0] == nothing {
+				return nothingLeft
+			}
+		}
+	}
+	if writers > 1 || writers == 1 && readers > 0 {
+		return apart
+	}
+	if w.live && w.stuck(s) {
+		return notStuck
+	}
+	return intact
+}
+
+// stuck reports whether a client waits, no client has the lock that will leave, or asks for it, and nothing is under way. A
+// client with a grant has a short timer. What the dead have left expires, where it does, and announcements end.
+func (w *world) stuck(s *state) bool {
+	waiters := 0
+	for c := range w.clients() {
+		yes := 0
+		switch cl := &s.clients[c]; {
+		case cl.phase == idle:
+		case cl.phase == waiting && w.tries(c):
+		case cl.phase == waiting:
+			waiters++
+		case w.keeps(c) && !cl.recalled: // it stays
+		default:
+			return false
+		}
+		for i := range w.masters {
+			l := &s.masters[i].links[c]
+			if l.commands[0] != nothing || l.said != 0 {
+				return false
+			}
+			if l.vote&granted != 0 {
+				yes++
+			}
+		}
+		if s.clients[c].phase == waiting && (yes >= w.majority() || yes > 0 && !w.noSplitTimer) {
+			return false
+		}
+	}
+	for i := range w.masters {
+		m := &s.masters[i]
+		if w.expires && (m.owner == orphan || m.set&dead != 0) || m.announced {
+			return false
+		}
+	}
+	return waiters > 0
+}
+
+// A result is the outcome of an exploration.
+type result struct {
+	states int
+	steps  int
+	did    [verbs]int
+	grants int      // steps that grant the lock to a writer
+	lets   int      // steps that grant it to readers
+	broken property // the first found, in the fewest steps; intact if none
+	trace  []string // those steps
+}
+
+// initial returns the state before the first step. If world.held is set, it returns a later state, which makes
+// the search shorter: A has the lock, and all others wait for it.
+func (w *world) initial() state {
+	s := state{calls: w.calls, restarts: w.restarts, crashes: w.crashes, silences: w.silences, stales: w.stales}
+	if w.fences {
+		s.clock = 1
+	}
+	if !w.held {
+		return s
+	}
+	for c := range w.clients() {
+		s.clients[c].phase = waiting
+	}
+	s.clients[0].phase = holding
+	s.clients[0].recalled = w.keeps(0)
+	for i := range w.masters {
+		m := &s.masters[i]
+		w.give(m, 0)
+		for c := 1; c < w.clients(); c++ {
+			if w.reads(0) && w.reads(c) && !w.writerWaits(m, free) {
+				panic("lanes: bug: a reader waits behind readers alone")
+			}
+			m.join(ownerOf(c))
+		}
+		if i < w.majority() {
+			m.links[0].vote = rests
+		}
+		if w.fences { // A has acquired the lock twice at the first ones
+			m.fence = 1
+			if i < w.majority() {
+				m.fence = 2
+			}
+		}
+	}
+	if w.fences && w.reads(0) {
+		s.read = 2
+	} else if w.fences {
+		s.written = 2
+	}
+	return s
+}
+
+// successors calls next for each state that may follow s.
+func (w *world) successors(s *state, next func(step, state)) {
+	emit := next
+	if w.prompt {
+		emit = func(a step, n state) { w.drain(a, n, next) }
+	}
+	settled := func(a step, n state) {
+		n.settle(w)
+		emit(a, n)
+	}
+	for c := range w.clients() {
+		w.clientSteps(s, c, settled)
+	}
+	for i := range w.masters {
+		w.masterSteps(s, i, settled)
+	}
+}
+
+// drain executes all commands at once.
+func (w *world) drain(a step, s state, next func(step, state)) {
+	for i := range w.masters {
+		for c := range w.clients() {
+			if s.masters[i].links[c].commands[0] != nothing {
+				w.execute(&s, i, c, func(b step, n state) {
+					a := a
+					a.grants, a.letsIn = max(a.grants, b.grants), a.letsIn|b.letsIn
+					w.drain(a, n, next)
+				})
+				return
+			}
+		}
+	}
+	next(a, s)
+}
+
+// settle executes commands that have no effect now and cannot have one later: a release at the head of a queue
+// of commands, if the client has neither a key nor a member, and nobody waits.
+func (s *state) settle(w *world) {
+	for i := range w.masters {
+		m := &s.masters[i]
+		for c := range w.clients() {
+			has := m.owner == ownerOf(c) || (m.set | m.passed).has(c)
+			for l := &m.links[c]; l.commands[0].releases() && !has && m.queue[0] == free; {
+				l.drop(0)
+			}
+		}
+	}
+}
+
+// model returns the world for exploring.
+func (w *world) model() explore.Model[state, step] {
+	return explore.Model[state, step]{
+		Initial:    w.initial(),
+		Successors: w.successors,
+		Canonical:  w.canonical,
+		Broken:     func(s *state) bool { return w.check(s) != intact },
+		Progress:   w.live,
+	}
+}
+
+// exploration explores a world once for all tests.
+var exploration = explore.Once(func(w world) (r result) {
+	m := w.model()
+	m.Observe = func(a step) {
+		r.steps++
+		r.did[a.verb]++
+		if a.grants != free {
+			r.grants++
+		}
+		if a.letsIn != 0 {
+			r.lets++
+		}
+	}
+	found := m.Explore()
+	r.states = len(found.States)
+	at := found.Broken
+	if at >= 0 {
+		r.broken = w.check(&found.States[at])
+	}
+	for c := 0; w.live && c < w.clients() && at < 0; c++ {
+		if w.cut && c > 0 {
+			break // the clients that reach one master never get the lock
+		}
+		if w.tries(c) && w.calls > 0 {
+			continue // there may be no acquisition left for it
+		}
+		if at = w.lockedOut(found, c); at >= 0 {
+			r.broken = notLockedOut
+		}
+	}
+	if at >= 0 {
+		r.trace = found.Trace(at)
+	}
+	return r
+})
+
+// lockedOut returns the first state in which client c waits, and from which it cannot get the lock without
+// giving up before. It returns -1 if there is none. A client that only tries may try again at any time.
+func (w *world) lockedOut(found *explore.Search[state, step], c int) int {
+	return found.Trapped(
+		func(s *state) bool { return w.tries(c) || s.clients[c].phase == waiting },
+		func(s *state) bool { return s.clients[c].phase.holds() },
+	)
+}
+
+func (r result) String() string {
+	return explore.Text(fmt.Sprintf("%d states, %d steps, %d and %d of them grants to writers and to readers: %s", r.states, r.steps, r.grants, r.lets, r.broken), r.trace)
+}

@@ -1,0 +1,80 @@
+package lanes
+
+// This file defines renewals. The first lease of a grant is short, and is renewed like any other.
+
+func (w *world) beginRenewal(s *state, c int, next func(step, state)) {
+	n := *s
+	n.clients[c].phase, n.clients[c].doomed = renewing, n.clients[c].overtaken
+	for i := range w.masters {
+		w.send(&n.masters[i].links[c], extend)
+	}
+	next(step{verb: renews, client: c}, n)
+}
+
+// repeatRenewal repeats the renewal to a master that has not granted it.
+func (w *world) repeatRenewal(s *state, c int, next func(step, state)) {
+	for i := range w.masters {
+		if l := &s.masters[i].links[c]; w.repeats && l.vote&granted == 0 && !l.has(extend) {
+			n := *s
+			if w.send(&n.masters[i].links[c], extend) {
+				next(step{verb: repeats, client: c, master: i}, n)
+			}
+		}
+	}
+}
+
+// commitRenewal extends the lease, and after that sets what may be missing.
+func (w *world) commitRenewal(s *state, c int, next func(step, state)) {
+	yes := 0
+	for i := range w.masters {
+		if s.masters[i].links[c].vote&granted != 0 {
+			yes++
+		}
+	}
+	if yes < w.majority() {
+		return
+	}
+	n := *s
+	if n.clients[c].doomed {
+		n.broken = honestLoss
+	}
+	w.sendHeals(&n, c)
+	n.clients[c] = client{phase: holding, recalled: n.clients[c].recalled}
+	for i := range w.masters {
+		l := &n.masters[i].links[c]
+		v := l.vote
+		l.vote = 0
+		if v&granted != 0 {
+			l.vote = rests
+			if v&past != 0 {
+				l.vote |= restsPast
+			}
+		}
+	}
+	next(step{verb: prolongs, client: c}, n)
+}
+
+// sendHeals sends a heal to each master that has not granted the renewal, in the place of an extension.
+func (w *world) sendHeals(s *state, c int) {
+	for i := range w.masters {
+		l := &s.masters[i].links[c]
+		l.dropExtend()
+		if l.vote&granted == 0 && !l.has(heal) {
+			w.send(l, heal)
+		}
+	}
+}
+
+func (w *world) giveUpRenewal(s *state, c int, next func(step, state)) {
+	n := *s
+	n.clients[c].phase, n.clients[c].doomed = holding, false
+	if w.healForRetry {
+		w.sendHeals(&n, c)
+	}
+	for i := range w.masters {
+		l := &n.masters[i].links[c]
+		l.clearVote()
+		l.dropExtend()
+	}
+	next(step{verb: fails, client: c}, n)
+}

@@ -1,0 +1,58 @@
+-- Clients that wait: a part of batch.lua and slots.lua, in the place of a line that includes this file. Ahead of it there are id, micros(), and
+-- claimText, the pattern of a claim in a queue.
+
+-- Splits a member of a queue: the client, the token of its claim, and for how many ms it may be granted what it waits for, with an f behind
+-- if it wants a fence. What is no claim is a client.
+local function parse(m)
+  local client, token, g = string.match(m, claimText)
+  return client or m, token, g
+end
+
+-- Notes that the client of this call waits and runs: until when it is live, what its turn is, and for how long after that it is unheard.
+local hasNoted = false
+local function noteRuns()
+  local at = 2 * #KEYS + 2
+  local turn, patience, far = tonumber(ARGV[at]), tonumber(ARGV[at + 1]), tonumber(ARGV[at + 2])
+  if turn and patience and far and not hasNoted then
+    hasNoted = true
+    redis.pcall('SET', 'redlock:waiter:' .. id, string.format('%.0f %.0f %.0f', micros() / 1000 + patience, math.min(turn, const.clientTurnMost), far),
+      'PX', string.format('%.0f', patience + far + const.noteLife)) -- at last it says that the client is silent
+  end
+end
+
+-- Returns what the note of a client says of it: live, unheard or silent; nil: there is no note. The client of this call is live.
+local function noted(client, note)
+  local till, far = string.match(type(note) == 'string' and note or '', '^(%d+) %d+ (%d+)$')
+  if client == id or till and till * 1000 >= micros() then
+    return 'live'
+  end
+  return till and ((till + far) * 1000 >= micros() and 'unheard' or 'silent')
+end
+
+-- Tells the claim of a member of a queue that it is near, or that it is to look whether it can have what it waits for. Returns how many have
+-- heard of it.
+local function tell(m, key)
+  local client, token = parse(m)
+  return token and redis.pcall('PUBLISH', 'redlock:wake:' .. client, '= ' .. token .. ' ' .. key) or 0
+end
+
+-- Members of a queue that were passed over are set aside: behind all others, in their order. Their next polls take them back to
+-- their places. Otherwise those that are stopped would be the near ones for ever. The score of such a member is aside more. Both functions
+-- return how many members they have moved.
+local aside = const.setAside
+
+local function setAside(queue, m, score)
+  if not score or score >= aside then
+    return 0
+  end
+  redis.pcall('ZADD', queue, 'XX', string.format('%.0f', score + aside), m)
+  return 1
+end
+
+local function takeBack(queue, m, score)
+  if not score or score < aside then
+    return 0
+  end
+  redis.pcall('ZADD', queue, 'XX', string.format('%.0f', score - aside), m)
+  return 1
+end
