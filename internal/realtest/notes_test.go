@@ -20,7 +20,7 @@ func TestShortClientsLeaveNoNotes(t *testing.T) {
 		pools = append(pools, &redis.Pool{Dial: func() (redis.Conn, error) { return redis.Dial("tcp", s.Addr()) }})
 	}
 	var all sync.WaitGroup
-	for range 60 {
+	for range 20 {
 		all.Go(func() {
 			c, err := redlock.New(pools, nil)
 			if err != nil {
