@@ -588,8 +588,8 @@ var All = []Defect{
 		Rule: "A client that has ended is not granted the lock.",
 		Edits: []Edit{{
 			File: "internal/wire/batch.lua",
-			Old:  "nextText(front[next])) == 0 then",
-			New:  "nextText(front[next])) == -1 then",
+			Old:  "front[next]) == 0 then",
+			New:  "front[next]) == -1 then",
 		}, {
 			File: "internal/wire/batch.lua",
 			Old:  "if m == 'woken' or m ~= 'polling' and not counts.err and tonumber(counts[2 * i]) == 0 then",

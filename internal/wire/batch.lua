@@ -262,19 +262,17 @@ local claimText = '^(%S+) (%S+) (%d+f?)$'
 
 -- include waiters.lua
 
--- Returns who comes next, for the message about a grant: the claim of a member of a queue.
-local function nextText(m)
-  local _, claim = parse(m or '')
-  return claim and '/' .. claim or ''
-end
-
--- Tells a client that it was granted a key, and who comes next. Of a lock, that is the head of the queue: where masters
--- differ in that, the release of the client names one of them. Returns how many have heard of it.
+-- Tells a client that it was granted a key, and who comes next, as a text behind a slash. Of a lock, that is the claim at the head of the queue,
+-- whose member is head: where masters differ in that, the release of the client names one of them. Returns how many have heard of it.
 local age -- of the record of this server's memory: for how many ms it lives
-local function tellGrant(key, client, token, given, next)
+local function tellGrant(key, client, token, given, head, next)
+  if head then
+    local _, claim = parse(head)
+    next = claim and '/' .. claim
+  end
   age = age or redis.pcall('PTTL', 'redlock:incarnation')
   return redis.pcall('PUBLISH', 'redlock:wake:' .. client, string.format('+ %s %s %.0f %.0f%s %s', token, run,
-    type(age) == 'number' and age or -1, given, next, key))
+    type(age) == 'number' and age or -1, given, next or '', key))
 end
 
 -- How many members of queues may still be looked through in this call, whatever its number of keys.
@@ -353,15 +351,17 @@ local function acquired(key, n, g, proposal, standing, new, given, rank)
   return proposal ~= '' and {n, last} or n
 end
 
--- Reports whether readers wait for a key.
-local function readersWait(key) return redis.pcall('EXISTS', 'redlock:rqueue:' .. key) == 1 end
-
 -- Returns the functions that few calls need, which are made in the first call of this one.
 local others, readers
 local function more()
   if others then
     return others
   end
+
+  -- include silence.lua
+
+  -- Reports whether readers wait for a key.
+  local function readersWait(key) return redis.pcall('EXISTS', 'redlock:rqueue:' .. key) == 1 end
 
   -- Returns the run_id, or nil if this client may not read it.
   local function runID()
@@ -450,7 +450,7 @@ local function more()
     end
     granted[key] = token
     local next = redis.pcall('ZRANGE', 'redlock:queue:' .. key, 0, 0)
-    tellGrant(key, client, token, given, nextText(next[1]))
+    tellGrant(key, client, token, given, next[1])
     return true
   end
 
@@ -616,7 +616,7 @@ local function more()
   -- include recall.lua
 
   others = {runID = runID, tellNear = tellNear, heard = heard, judge = judge, headOf = headOf, deserted = deserted, take = take, pass = pass,
-    recall = recall}
+    recall = recall, readersWait = readersWait, setAside = setAside, takeBack = takeBack}
   return others
 end
 
@@ -699,7 +699,7 @@ local function handOver(key, token, mine, proposal, open, named)
     next = next + 2
   end
   granted[key] = claim
-  if tellGrant(key, client, claim, given, nextText(front[next])) == 0 then
+  if tellGrant(key, client, claim, given, front[next]) == 0 then
     granted[key], thirds[key] = nil, nil
     redis.pcall('DEL', key)
     return false -- the client is gone
@@ -726,8 +726,8 @@ local function join(what, key, mine, ms)
   local score = what == 'again' and scoreOf(queue, mine) or nil
   if not score then
     new = redis.pcall('ZADD', queue, 'NX', string.format('%.0f', ticket), mine) == 1
-  else
-    takeBack(queue, mine, score)
+  elseif score >= const.setAside then
+    more().takeBack(queue, mine, score)
   end
   local rank = uncounted
   if not (new and thirds[key] and thirds[key] < ticket) then

@@ -164,7 +164,7 @@ local function admit(key, proposal, next)
   end
   granted[key] = marker
   for _, i in ipairs(over) do
-    setAside(lane, all[i], scores[i])
+    more().setAside(lane, all[i], scores[i])
     tell(all[i], key)
   end
   local members = {}
@@ -176,7 +176,7 @@ local function admit(key, proposal, next)
   mark(key, set, longest(set), now)
   next = next or writerText(key)
   for _, reader in ipairs(entering) do
-    tellGrant(key, reader[1], reader[2], given, next)
+    tellGrant(key, reader[1], reader[2], given, nil, next)
   end
   return true
 end
@@ -211,7 +211,7 @@ local function wait(key, mine, waited)
     redis.call('ZADD', lane, string.format('%.0f', micros() - waited * 1000), mine)
     time = time + 1
   else
-    takeBack(lane, mine, score)
+    more().takeBack(lane, mine, score)
   end
   local rank = redis.pcall('ZRANK', lane, mine)
   rank = type(rank) == 'number' and rank or 0
@@ -240,7 +240,7 @@ local function enters(what, key, held, mine, ttl, waited, announced)
   elseif held then
     return not writer or what == 'asks', writer or announced
   end
-  return ttl > 0 and not writer and (what ~= 'register' or not readersWait(key)), writer
+  return ttl > 0 and not writer and (what ~= 'register' or not more().readersWait(key)), writer
 end
 
 -- Executes an acquisition. Returns the number of the answer, what stands in the way, whether the claim had not been there before, and how many
@@ -262,7 +262,7 @@ local function vote(what, key, token, ttl, waited, g)
   end
   if is and enter(key, held, token, ttl > 0 and ttl or tonumber(string.match(g, '%d+'))) then
     local was = mine and redis.call('ZREM', lane, mine) or 0
-    if mine and not writer and readersWait(key) then
+    if mine and not writer and more().readersWait(key) then
       admit(key, nil, '')
     end
     return 1, '', polls and was == 0, writer and 1 or 0

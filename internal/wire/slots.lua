@@ -345,6 +345,8 @@ local claimText = '^(%S*) (%S+) (%d+) '
 
 -- include waiters.lua
 
+-- include silence.lua
+
 -- Tells the claims that have become near. To tell one again does no harm.
 local function tellNear()
   if left > 0 then

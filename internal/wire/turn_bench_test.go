@@ -57,6 +57,12 @@ func BenchmarkATurn(b *testing.B) {
 			turn++
 		}
 		all.add("µs/turn", (cpuOf(b, conn)-before)/turns)
+		calls, _ := redis.String(conn.Do("INFO", "commandstats"))
+		_, calls, _ = strings.Cut(calls, "cmdstat_evalsha:")
+		_, calls, _ = strings.Cut(calls, "usec_per_call=")
+		var each float64
+		fmt.Sscan(strings.Split(calls, ",")[0], &each)
+		all.add("µs/call", each)
 		stats, err := redis.String(conn.Do("INFO", "stats"))
 		_, count, _ := strings.Cut(stats, "total_commands_processed:")
 		var commands float64
