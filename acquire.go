@@ -52,8 +52,8 @@ type wait struct {
 
 // A lastAttempt is the last attempt of a wait. Its round is kept until the next attempt, for late votes.
 type lastAttempt struct {
-	round *quorum.Round // nil: there was none
-	asked clock.Reading // when it began
+	round  *quorum.Round // nil: there was none
+	sentAt clock.Reading // when it began
 }
 
 // run waits for the lock. If the wait has won, its lease becomes that of the Locker. Otherwise run returns why it has not.
@@ -98,7 +98,7 @@ func (w *wait) enterGate(heir any) bool {
 	w.warn()
 	baton, err := c.gates.Enter(w.ctx, l.key, heir)
 	if err != nil {
-		w.blocked(c.gates.Last(l.key))
+		w.blocked(c.gates.Reason(l.key))
 		return false
 	}
 	w.inside = true
@@ -108,24 +108,23 @@ func (w *wait) enterGate(heir any) bool {
 
 // tryGate enters the gate if it is free, and reports whether it is.
 func (w *wait) tryGate() bool {
-	ok, note, _ := w.locker.client.entrances.tryGate(&w.locker.client.gates, w.locker.key)
+	ok, reason, _ := w.locker.client.entrances.tryGate(&w.locker.client.gates, w.locker.key)
 	if !ok {
-		w.blocked(note)
+		w.blocked(reason)
 	}
 	w.inside = ok
 	return ok
 }
 
-// blocked notes that the wait has found a gate taken. note is that of the goroutine inside.
-func (w *call) blocked(note error) { w.last = w.locker.blockedBy(note) }
+// blocked notes that the wait has found a gate taken. reason is the one that the goroutine inside has stored.
+func (w *call) blocked(reason error) { w.last = w.locker.blockedBy(reason) }
 
-// blockedBy returns the error for a gate that another goroutine has taken. note is the last note of that
-// goroutine.
-func (l *Locker) blockedBy(note error) error {
-	if note == nil {
+// blockedBy returns the error for a gate that another goroutine has taken. reason is the one that it has stored.
+func (l *Locker) blockedBy(reason error) error {
+	if reason == nil {
 		return l.client.names.unasked(opAcquire, l.name)
 	}
-	return note
+	return reason
 }
 
 // letOthers waits for the answer to this Client's last release of the name, if a rule of package turns requires it.
@@ -202,7 +201,7 @@ func (w *wait) acquire() bool {
 	q.kind = kind
 	switch {
 	case claims:
-		q.claims.life, q.claims.behind = l.opts.TTL, contended
+		q.claims.life, q.claims.contended = l.opts.TTL, contended
 	case attempts:
 		w.warn()
 		q.kind = wire.Again
@@ -227,9 +226,9 @@ func (w *lastAttempt) split() bool { return w.round.Any(quorum.Vote.Granted) }
 func (w *wait) attempt(kind wire.Kind) bool {
 	l, c := w.locker, w.locker.client
 	w.endRound()
-	w.asked = w.began
+	w.sentAt = w.began
 	if w.attempts++; w.attempts > 1 || w.late {
-		w.asked = c.clock() // time has passed since the call
+		w.sentAt = c.clock() // time has passed since the call
 	}
 	within := c.opts.bounds.Limit(l.opts.TTL)
 	within.Hurry = !w.once // TryLock waits for all votes, which make its error more exact
@@ -237,7 +236,7 @@ func (w *wait) attempt(kind wire.Kind) bool {
 	if err != nil {
 		l.kind.explain(w, err)
 	}
-	w.noted(err)
+	w.noteOutcome(err)
 	return err == nil
 }
 
@@ -249,11 +248,11 @@ func (w *wait) waited() time.Duration {
 	case w.once || w.light:
 		return wire.NoQueue
 	}
-	return w.asked.Since(w.began)
+	return w.sentAt.Since(w.began)
 }
 
-// noted notes the outcome of an attempt.
-func (w *wait) noted(err error) {
+// noteOutcome notes the outcome of an attempt.
+func (w *wait) noteOutcome(err error) {
 	l, c := w.locker, w.locker.client
 	if err != nil {
 		err = l.named(err)
@@ -264,12 +263,12 @@ func (w *wait) noted(err error) {
 	if err != nil {
 		for v := w; v != nil; v = v.whole {
 			v.last = w.last
-			c.gates.Note(v.locker.key, w.last)
+			c.gates.SetReason(v.locker.key, w.last)
 		}
 		w.announce()
 	}
 	if f := c.opts.Trace.AttemptDone; f != nil {
-		f(w.ctx, AttemptInfo{Name: l.name, Elapsed: c.clock().Since(w.asked), Err: err})
+		f(w.ctx, AttemptInfo{Name: l.name, Elapsed: c.clock().Since(w.sentAt), Err: err})
 	}
 	if f := c.opts.Trace.Acquired; f != nil && err == nil && !l.silent {
 		s := w.lease
@@ -376,7 +375,7 @@ func (w *call) warn() {
 // WaitsFor implements notices.Waiter.
 func (w *call) WaitsFor() notices.Cause {
 	l := w.locker
-	return causeOf(l.named(l.blockedBy(l.client.gates.Last(l.key))))
+	return causeOf(l.named(l.blockedBy(l.client.gates.Reason(l.key))))
 }
 
 // noteMasters notes what is known of the masters before the first command of an attempt, or of a claim.
@@ -413,7 +412,7 @@ func (w *wait) attemptWithin(kind wire.Kind, within quorum.Limit) error {
 		tenure tenure
 		claim  master.SentClaim
 	}{tenure: tenure{client: c, name: l.name, opts: l.opts, holders: alone, silent: l.silent, contended: w.attempts > 1, rounds: 1,
-		asked: w.asked, validity: renew.Validity{Start: w.asked, Length: validity}}}
+		sentAt: w.sentAt, validity: renew.Validity{Start: w.sentAt, Length: validity}}}
 	t := &all.tenure
 	limit := validity
 	if l.opts.Fencing {
@@ -423,13 +422,13 @@ func (w *wait) attemptWithin(kind wire.Kind, within quorum.Limit) error {
 		t.claim = &all.claim
 		var of wire.ClaimOf
 		of, t.holders = l.kind.claimOf(w, w.waited())
-		of.Fence = w.propose(w.asked.Wall())
+		of.Fence = w.propose(w.sentAt.Wall())
 		if !c.opts.DisableWakeups {
 			of.Kind = kind
 		}
 		t.claim.Claim = wire.NewClaim(&l.terms, of)
 	}
-	all.lease.first(t)
+	all.lease.initHolder(t)
 	w.noteMasters()
 	w.round = c.group.Ask(kind, t.claim, within)
 	won := w.round.Wait(w.ctx, c.closing, quorum.Tally.Decided).Won()
@@ -438,7 +437,7 @@ func (w *wait) attemptWithin(kind wire.Kind, within quorum.Limit) error {
 		votes := w.round.Votes()
 		c.fences.Heard(l.key, votes)
 		if won {
-			t.fence, t.rounds, _, err = w.commitFence(t.claim, votes, w.asked)
+			t.fence, t.rounds, _, err = w.commitFence(t.claim, votes, w.sentAt)
 		}
 	}
 	if w.flight != nil {
@@ -447,7 +446,7 @@ func (w *wait) attemptWithin(kind wire.Kind, within quorum.Limit) error {
 	if won && err == nil {
 		err = w.revokes()
 	}
-	took := c.clock().Since(w.asked)
+	took := c.clock().Since(w.sentAt)
 	if won && err == nil && took < limit && t.begin() {
 		w.lease = t.holder
 		return nil

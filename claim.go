@@ -73,19 +73,19 @@ func (w *call) grantFor() time.Duration {
 type claiming struct {
 	*contender
 
-	claim   *waits.Ballot // nil: the next one is registered at resume
-	holders holders       // of the tenure of the claim
-	life    time.Duration // for how long the next registration sets a free key; 0: for g
-	spared  uint64        // the masters, as bits, at which the next registration leaves a free key alone
-	behind  bool          // the next registration is likely to be refused, since others wait
-	apart   uint64        // the masters, as bits, at which polls leave a free key alone: others have the key of one client
-	extends bool          // the current round is to extend the keys: the claim has a quorum of votes that soon end
-	pending bool          // the current round is not over
-	voted   bool          // the claim has votes
-	blind   bool          // the result of the last round may be out of date
-	pace    *waits.Pace   // when the claim is sent again
-	polled  int           // the master that was polled last by itself
-	stop    time.Time     // when to ask the user's schedule whether the wait goes on; zero: at once
+	claim     *waits.Ballot // nil: the next one is registered at resume
+	holders   holders       // of the tenure of the claim
+	life      time.Duration // for how long the next registration sets a free key; 0: for g
+	spared    uint64        // the masters, as bits, at which the next registration leaves a free key alone
+	contended bool          // the next registration is likely to be refused, since others wait
+	apart     uint64        // the masters, as bits, at which polls leave a free key alone: others have the key of one client
+	extends   bool          // the current round is to extend the keys: the claim has a quorum of votes that soon end
+	pending   bool          // the current round is not over
+	voted     bool          // the claim has votes
+	blind     bool          // the result of the last round may be out of date
+	pace      *waits.Pace   // when the claim is sent again
+	polled    int           // the master that was polled last by itself
+	stop      time.Time     // when to ask the user's schedule whether the wait goes on; zero: at once
 
 	aim   []int // of a claim on slots: it has aimed at these; nil: it has not
 	asks  bool  // of a claim on slots: the current round asks who stands in its slots
@@ -98,8 +98,8 @@ func (q *claiming) register(g time.Duration) {
 		q.quit()
 	}
 	l, c := q.locker, q.locker.client
-	life, spared, behind := cmp.Or(q.life, g), q.spared, q.behind
-	q.life, q.spared, q.behind, q.apart = 0, 0, false, 0
+	life, spared, contended := cmp.Or(q.life, g), q.spared, q.contended
+	q.life, q.spared, q.contended, q.apart = 0, 0, false, 0
 	now := q.began
 	if q.attempts > 0 || q.late {
 		now = c.clock()
@@ -112,12 +112,12 @@ func (q *claiming) register(g time.Duration) {
 		waited = wire.NoQueue
 	}
 	of, holders := l.kind.claimOf(q.wait, waited)
-	of.Fence, of.Grant, of.First = q.propose(now.Wall()), g, life
-	of.Spared, of.Behind, of.Made = spared, behind, time.Now()
+	of.Fence, of.Grant, of.RegisterTTL = q.propose(now.Wall()), g, life
+	of.Spared, of.Contended, of.Made = spared, contended, time.Now()
 	claim := l.on.newClaim(c, master.NewSentClaim(&l.terms, of), now, g)
 	q.claim, q.holders, q.polled = claim, holders, rand.N(len(c.masters))
 	q.aim, q.asks, q.beats = nil, false, 0
-	q.pace.Registered(c.releases.Turn(l.key))
+	q.pace.Registered(c.releases.Turnaround(l.key))
 	q.inbox.SetBallot(claim)
 	q.noteMasters()
 	q.ask(wire.Register, life)
@@ -132,10 +132,10 @@ func (q *claiming) ask(request wire.Request, life time.Duration) {
 		mark = c.clock()
 	}
 	q.attempts++
-	q.asked, q.pending, q.extends = mark, true, false
+	q.sentAt, q.pending, q.extends = mark, true, false
 	q.pace.Sent()
 	if kind.Acquires() {
-		q.inbox.Asked(claim)
+		q.inbox.Sent(claim)
 	}
 	within := c.opts.bounds.Limit(l.opts.TTL)
 	within.Hurry = kind != wire.Renew
@@ -182,14 +182,14 @@ func (q *claiming) await(now clock.Reading) (next time.Time, more bool) {
 	c := q.locker.client
 	left := time.Duration(0)
 	if q.pending {
-		left = q.round.Expire(now.Elapsed(q.asked)) // before the votes are counted, so that no vote of a round that is over is missed
+		left = q.round.Expire(now.Elapsed(q.sentAt)) // before the votes are counted, so that no vote of a round that is over is missed
 	}
-	mine, first, won := q.inbox.Count(q.claim, now, c.opts.bounds.Drift, q.highestFence(now))
+	mine, firstVote, won := q.inbox.Count(q.claim, now, c.opts.bounds.Drift, q.highestFence(now))
 	q.voted = mine != 0
 	if mine != 0 { // it is about to win: permits of this Client go to those behind it
-		q.place.Close()
+		q.place.Suspend()
 	} else {
-		q.place.Open()
+		q.place.Resume()
 	}
 	switch {
 	case won != nil && q.gaveValue(): // it has come since contend looked for it, as a rule just before the last grant
@@ -213,7 +213,7 @@ func (q *claiming) await(now clock.Reading) (next time.Time, more bool) {
 		if left > 0 {
 			return now.Time().Add(left), true
 		}
-		if more := q.roundOver(now, mine, first); !more || q.claim == nil || q.pending {
+		if more := q.roundOver(now, mine, firstVote); !more || q.claim == nil || q.pending {
 			return now.Time(), more
 		}
 	}
@@ -252,7 +252,7 @@ func (q *claiming) pollOne(now clock.Reading) (more bool) {
 	for range c.masters {
 		q.polled = (q.polled + 1) % len(c.masters)
 		one := &answerOfOne{answers{q.inbox, q.locker, claim, wire.Again, now, claim.G}}
-		q.inbox.AskedOne(claim, q.polled)
+		q.inbox.SentOne(claim, q.polled)
 		err := c.masters[q.polled].Ask(wire.Polling(1<<q.polled, false, false), claim.SentClaim, one)
 		if err == nil {
 			break
@@ -267,18 +267,18 @@ func (q *claiming) pollOne(now clock.Reading) (more bool) {
 // have said that their keys live for longer. Polls of far claims serve as heartbeats, so a probe follows them: they are not standing.
 func (q *claiming) standing(now clock.Reading) bool {
 	left, known := waits.FreeAfter(q.round.Votes())
-	return known && !q.blind && left > now.Since(q.asked)+2*q.locker.client.group.Distance()
+	return known && !q.blind && left > now.Since(q.sentAt)+2*q.locker.client.group.Distance()
 }
 
 // roundOver acts on the current round, which is over and did not win. The masters in mine, as bits, have voted for the
-// claim, the first of them at first. It reports false if the schedule has stopped.
-func (q *claiming) roundOver(now clock.Reading, mine uint64, first time.Time) (more bool) {
+// claim, the first of them at firstVote. It reports false if the schedule has stopped.
+func (q *claiming) roundOver(now clock.Reading, mine uint64, firstVote time.Time) (more bool) {
 	q.pending = false
 	if q.extends {
-		q.note()
+		q.noteRound()
 		return q.backOff(now) // some keys live for the TTL now
 	}
-	return q.locker.on.judge(q, now, mine, first)
+	return q.locker.on.judge(q, now, mine, firstVote)
 }
 
 // schedule sets when the next poll is due, after a round. It reports false if the schedule of Options.NewBackOff has
@@ -293,7 +293,7 @@ func (q *claiming) schedule(now clock.Reading) (more bool) {
 			q.stop = now.Time().Add(d)
 		}
 	}
-	q.pace.Pause(q.claim, now, q.asked == q.claim.Began, q.notPast)
+	q.pace.Pause(q.claim, now, q.sentAt == q.claim.Began, q.notPast)
 	return true
 }
 
@@ -317,18 +317,18 @@ func (q *claiming) dropClaim(how wire.Request) {
 	q.claim = nil
 }
 
-// judgeLock has the claim do what waits.Finding.Verdict decides, after a round that did not win. mine and first are those of roundOver. It
+// judgeLock has the claim do what waits.Finding.Verdict decides, after a round that did not win. mine and firstVote are those of roundOver. It
 // reports false if the schedule has stopped.
-func (q *claiming) judgeLock(now clock.Reading, mine uint64, first time.Time) (more bool) {
+func (q *claiming) judgeLock(now clock.Reading, mine uint64, firstVote time.Time) (more bool) {
 	c := q.locker.client
 	votes := fence.Usable(q.round.Votes(), q.highestFence(now), now.Wall())
 	q.hearOwner(votes)
-	q.noted(c.names.quorumError(opAcquire, q.locker.name, votes))
+	q.noteOutcome(c.names.quorumError(opAcquire, q.locker.name, votes))
 	q.warn()
 	tally := quorum.Count(votes)
 	found := waits.Finding{
 		Answered: tally.Answered(), Granted: tally.Granted, Keys: bits.OnesCount64(mine),
-		Stale: !first.Before(q.asked.Time()), Overdue: now.Time().Sub(first) > q.claim.G,
+		Stale: !firstVote.Before(q.sentAt.Time()), Overdue: now.Time().Sub(firstVote) > q.claim.G,
 	}
 	found.Rival, found.RivalKeys = waits.Rival(votes, mine, q.locker.terms.Reads())
 	if q.apart = 0; mine == 0 && found.RivalKeys >= c.waits.Need {
@@ -359,25 +359,25 @@ func (q *claiming) judgeLock(now clock.Reading, mine uint64, first time.Time) (m
 	return true
 }
 
-// note notes the outcome of the current round, which did not win.
-func (q *claiming) note() {
+// noteRound notes the outcome of the current round, which did not win.
+func (q *claiming) noteRound() {
 	if q.round != nil {
-		q.noted(q.locker.client.names.quorumError(opAcquire, q.locker.name, q.round.Votes()))
+		q.noteOutcome(q.locker.client.names.quorumError(opAcquire, q.locker.name, q.round.Votes()))
 	}
 }
 
 // win makes a quorum of votes a lease. If that fails, it backs off. It reports false if the schedule has stopped.
 func (q *claiming) win(now clock.Reading, won *waits.Quorum) (more bool) {
 	l, c := q.locker, q.locker.client
-	if !q.place.Close() {
+	if !q.place.Suspend() {
 		return true // permits were handed over
 	}
 	full := c.opts.bounds.Validity(l.opts.TTL)
 	contended := q.attempts > 1 || q.round.Any(isTaken)
-	t := &tenure{client: c, name: l.name, opts: l.opts, claim: q.claim.SentClaim, holders: q.holders, asked: now, contended: contended, rounds: 1,
-		validity: renew.Validity{Start: now, Length: won.Left, Short: won.Left < q.claim.G}, slots: won.Slots, behind: q.inbox.Behind(q.claim)}
+	t := &tenure{client: c, name: l.name, opts: l.opts, claim: q.claim.SentClaim, holders: q.holders, sentAt: now, contended: contended, rounds: 1,
+		validity: renew.Validity{Start: now, Length: won.Left, Short: won.Left < q.claim.G}, slots: won.Slots, successor: q.inbox.Successor(q.claim)}
 	t.renews = t.holders.renewing(t)
-	new(Lease).first(t)
+	new(Lease).initHolder(t)
 	if q.flight != nil {
 		inbox, claim := q.inbox, q.claim
 		t.publish = q.publishing(won.Votes, func() uint64 { return inbox.Settled(claim) })
@@ -404,13 +404,13 @@ func (q *claiming) win(now clock.Reading, won *waits.Quorum) (more bool) {
 		err = ErrClosed
 	}
 	if err != nil {
-		q.place.Open()
-		q.noted(err)
+		q.place.Resume()
+		q.noteOutcome(err)
 		return !q.once && q.backOff(now)
 	}
 	q.lease = t.holder
 	c.grants.Used(now.Time())
-	q.noted(nil)
+	q.noteOutcome(nil)
 	return true
 }
 

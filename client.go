@@ -134,13 +134,13 @@ func (c *Client) masterConfig(i int, pool *redis.Pool) master.Config {
 			}
 			return known
 		},
-		Value:      c.waits.Value,
-		Subscribed: c.waits.Up,
-		Turn:       func() time.Duration { return waits.Turn(c.group) },
-		Patience:   func() (near, far time.Duration) { return c.waits.Patience(c.group, c.opts.claimPolls) },
-		Sample:     c.opts.Prefix + "redlock-rights-" + wire.NewToken(""),
-		Redial:     func() interface{ NextBackOff() time.Duration } { return schedule(longestDial) },
-		Changed:    func(before master.State, now master.Status) { c.masterChanged(i, before, now) },
+		Value:        c.waits.Value,
+		Subscribed:   c.waits.Up,
+		ResponseTime: func() time.Duration { return waits.ResponseTime(c.group) },
+		Patience:     func() (near, far time.Duration) { return c.waits.Patience(c.group, c.opts.claimPolls) },
+		Sample:       c.opts.Prefix + "redlock-rights-" + wire.NewToken(""),
+		Redial:       func() interface{ NextBackOff() time.Duration } { return schedule(longestDial) },
+		Changed:      func(before master.State, now master.Status) { c.masterChanged(i, before, now) },
 	}
 }
 
@@ -299,7 +299,7 @@ func (c *Client) Shutdown(ctx context.Context) error {
 	case <-c.gates.Drained():
 	case <-c.closed: // by another goroutine
 	case <-ctx.Done():
-		isHeld := func(note error) bool { return note == ErrHeld || note == errOwnReaders } // a gate may be taken by a failing attempt
+		isHeld := func(reason error) bool { return reason == ErrHeld || reason == errOwnReaders } // a gate may be taken by a failing attempt
 		held = c.gates.Count(isHeld)
 	}
 	if !c.endLeases() {

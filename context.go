@@ -153,7 +153,7 @@ func (c *Client) SingleFlight(ctx context.Context, name string, f func(ctx conte
 		case <-ctx.Done():
 		case <-c.closing: // the other goroutine may be in its f
 		}
-		return nil, false, (&call{locker: l, ctx: ctx, last: l.blockedBy(c.gates.Last(l.key))}).outcome()
+		return nil, false, (&call{locker: l, ctx: ctx, last: l.blockedBy(c.gates.Reason(l.key))}).outcome()
 	}
 }
 

@@ -44,17 +44,17 @@ type entrance struct {
 	place   recent.Place[*entrance] // among the locks that the Client keeps
 }
 
-// A window is what goroutines see of the validity of a tenure without its mutex.
-type window struct {
+// A snapshot is what goroutines see of the validity of a tenure without its mutex.
+type snapshot struct {
 	start    clock.Reading
 	validity time.Duration
 	enters   clock.Limit // until it has passed, a goroutine may enter
 }
 
-// newWindow has goroutines enter for most, or for half of the validity, after the start of the acquisition or of the last
+// newSnapshot has goroutines enter for most, or for half of the validity, after the start of the acquisition or of the last
 // renewal. So each has at least the other half in which the tenure can be renewed.
-func newWindow(v *renew.Validity, most time.Duration) *window {
-	now := &window{start: v.Start, validity: v.Length}
+func newSnapshot(v *renew.Validity, most time.Duration) *snapshot {
+	now := &snapshot{start: v.Start, validity: v.Length}
 	now.enters.Init(v.Start, min(v.Length/2, most))
 	return now
 }
@@ -64,20 +64,20 @@ func (e *entrance) begin(t *tenure, n int, flags occupancy.State) {
 	t.mu.Lock()
 	t.holders.extendedLocked(t)
 	if t.err != nil { // shutOut has not found the tenure
-		flags |= occupancy.Asked
+		flags |= occupancy.Draining
 	}
 	e.tenure.Store(t)
 	e.state.Begin(n, flags)
 	t.mu.Unlock()
 	e.client.entrances.Pin(e.key, e)
 	if isClosed(e.client.closing) {
-		e.state.Ask(occupancy.Asked)
+		e.state.Mark(occupancy.Draining)
 	}
 }
 
 // drop is called by a goroutine that has entered a tenure that is over, or that is not to be entered any more. many is as for Enter.
 func (e *entrance) drop(many bool) {
-	e.state.Ask(occupancy.Asked)
+	e.state.Mark(occupancy.Draining)
 	e.leave(many)
 }
 
@@ -90,9 +90,9 @@ func (e *entrance) leave(many bool) bool {
 	return ok
 }
 
-// ask leaves a bit for the goroutines that hold the tenure. If nobody does, it gives the tenure up, and reports true.
-func (e *entrance) ask(bit occupancy.State) (gaveUp bool) {
-	_, took := e.state.Ask(bit)
+// mark leaves a bit for the goroutines that hold the tenure. If nobody does, it gives the tenure up, and reports true.
+func (e *entrance) mark(bit occupancy.State) (gaveUp bool) {
+	_, took := e.state.Mark(bit)
 	if took {
 		e.dispose()
 	}
@@ -119,7 +119,7 @@ func (e *entrance) shutOut(t *tenure) (held, took bool) {
 	if e.tenure.Load() != t {
 		return true, false
 	}
-	now, took := e.state.Ask(occupancy.Asked)
+	now, took := e.state.Mark(occupancy.Draining)
 	return !now.Taken(), took
 }
 
@@ -157,18 +157,18 @@ func (h *entrances) of(c *Client, key string) *entrance {
 // queued is called when a goroutine has come to the gate of a key.
 func (h *entrances) queued(key string) {
 	if e := h.Find(key); e != nil {
-		e.ask(occupancy.Wanted)
+		e.mark(occupancy.Wanted)
 	}
 }
 
 // tryGate takes the gate of a key if it is free. If a kept tenure has the gate, tryGate releases that tenure first. It returns what
 // TryEnter returns.
-func (h *entrances) tryGate(gates *gate.Gates, key string) (ok bool, note, err error) {
-	ok, note, err = gates.TryEnter(key)
+func (h *entrances) tryGate(gates *gate.Gates, key string) (ok bool, reason, err error) {
+	ok, reason, err = gates.TryEnter(key)
 	if !ok && h.giveBack(key) {
 		return gates.TryEnter(key)
 	}
-	return ok, note, err
+	return ok, reason, err
 }
 
 // giveBack gives up a tenure of key that nobody holds, and reports whether there was one.
@@ -195,6 +195,6 @@ func (h *entrances) recallReaders(key string) bool {
 // closeAll gives up all tenures, those that goroutines hold when they have left.
 func (h *entrances) closeAll() {
 	for _, e := range h.All() {
-		e.ask(occupancy.Asked)
+		e.mark(occupancy.Draining)
 	}
 }

@@ -84,12 +84,12 @@ func (k *keeper) enter() *Lease {
 		return nil
 	}
 	t := k.tenure.Load()
-	s, enters := t.holder, &t.window.Load().enters
+	s, enters := t.holder, &t.snapshot.Load().enters
 	if !k.timed && !s.seen.Load() {
-		if enters.Ahead(t.client.clock) && !k.state.Load().Has(occupancy.Asked) {
+		if enters.Ahead(t.client.clock) && !k.state.Load().Has(occupancy.Draining) {
 			return s
 		}
-	} else if now, ahead := enters.Read(t.client.clock); ahead && !k.state.Load().Has(occupancy.Asked) {
+	} else if now, ahead := enters.Read(t.client.clock); ahead && !k.state.Load().Has(occupancy.Draining) {
 		if s := k.succeed(t, now); s != nil {
 			return s
 		}
@@ -147,7 +147,7 @@ func (k *keeper) hold(w *wait) *Lease {
 		k.acquired(t)
 	}
 	if k.client.gates.Waiting(k.key) {
-		k.state.Ask(occupancy.Wanted)
+		k.state.Mark(occupancy.Wanted)
 	}
 	return k.mutex.hold(w)
 }
@@ -172,7 +172,7 @@ func (k *keeper) acquired(t *tenure) {
 	recalled := k.lastRecall == t.claim.Token()
 	k.mu.Unlock()
 	if recalled {
-		k.state.Ask(occupancy.Asked)
+		k.state.Mark(occupancy.Draining)
 	}
 }
 
@@ -226,8 +226,8 @@ func (k *keeper) pass(s *Lease) (next *Lease, kept bool) {
 			continue // a goroutine has come meanwhile
 		}
 		// A goroutine that waits at the gate cannot have it: release it.
-		if now.Has(occupancy.Asked) || k.client.gates.Waiting(k.key) || !k.vacate(s) {
-			s.tenure.recalled = now.Has(occupancy.Asked)
+		if now.Has(occupancy.Draining) || k.client.gates.Waiting(k.key) || !k.vacate(s) {
+			s.tenure.recalled = now.Has(occupancy.Draining)
 			return nil, false
 		}
 		if k.state.Keep() {
@@ -281,7 +281,7 @@ func (k *keeper) recall(token string) bool {
 	if !again {
 		k.client.releases.Wanted(k.key, mine && t.used())
 	}
-	if mine && !k.ask(occupancy.Asked) {
+	if mine && !k.mark(occupancy.Draining) {
 		t.tellWanted()
 	}
 	return keeps
@@ -291,7 +291,7 @@ func (k *keeper) recall(token string) bool {
 func (t *tenure) used() bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	return t.holder.handovers > 0 || t.window.Load().enters.Checked()
+	return t.holder.handovers > 0 || t.snapshot.Load().enters.Checked()
 }
 
 // lastEntered returns when a goroutine has entered a tenure that is kept, to 10 ms, or zero if none has. It
@@ -303,7 +303,7 @@ func (e *entrance) lastEntered() (at time.Time, idle bool) {
 	}
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if at = t.window.Load().enters.Last(); !at.IsZero() {
+	if at = t.snapshot.Load().enters.Last(); !at.IsZero() {
 		return at, true
 	}
 	if h, ok := t.holders.(*keeping); ok { // otherwise readers hold the lock by now
@@ -314,10 +314,10 @@ func (e *entrance) lastEntered() (at time.Time, idle bool) {
 
 // extendedLocked publishes until when a goroutine may enter: half of the validity is left, and Keep is not over.
 func (k *keeping) extendedLocked(t *tenure) {
-	if last := t.window.Load(); last != nil && last.enters.Checked() {
+	if last := t.snapshot.Load(); last != nil && last.enters.Checked() {
 		k.entered = last.enters.Last()
 	}
-	t.window.Store(newWindow(&t.validity, t.opts.Keep-t.validity.Start.Since(t.asked)))
+	t.snapshot.Store(newSnapshot(&t.validity, t.opts.Keep-t.validity.Start.Since(t.sentAt)))
 }
 
 // longer prolongs MaxHold by the time from the acquisition of a Lease that is used again to the last renewal before which a
@@ -326,18 +326,18 @@ func (k *keeping) longer(t *tenure) time.Duration { return t.holder.unheld }
 
 // handsOver says that goroutines hand the lock over for as long as it may be kept, unless another client wants it.
 func (k *keeping) handsOver(t *tenure) time.Duration {
-	if now := k.state.Load(); now.Held() && !now.Has(occupancy.Asked) {
+	if now := k.state.Load(); now.Held() && !now.Has(occupancy.Draining) {
 		return max(t.opts.Handover, t.opts.Keep)
 	}
 	return t.opts.Handover
 }
 
 // dueBy has skipRenewal called when Keep is over.
-func (k *keeping) dueBy(t *tenure) time.Time { return t.asked.Time().Add(t.opts.Keep) }
+func (k *keeping) dueBy(t *tenure) time.Time { return t.sentAt.Time().Add(t.opts.Keep) }
 
 // isOver reports whether Keep is over, or will be before the scheduler calls again.
 func (k *keeping) isOver(t *tenure, now clock.Reading) bool {
-	return now.Since(t.asked) >= t.opts.Keep-renew.Slack(t.opts.RenewEvery)
+	return now.Since(t.sentAt) >= t.opts.Keep-renew.Slack(t.opts.RenewEvery)
 }
 
 // skipRenewal decides what becomes of the tenure when a renewal is due, and reports whether it was given up. A tenure that is
@@ -348,10 +348,10 @@ func (k *keeping) skipRenewal(t *tenure, now clock.Reading) bool {
 	case k.tenure.Load() != t:
 		return false
 	case k.isOver(t, now):
-		return k.ask(occupancy.Asked)
+		return k.mark(occupancy.Draining)
 	}
 	held := k.state.Load().Held()
-	entered := t.window.Load().enters.Checked() // looked at second: so a goroutine that holds the lock, and has entered lately, is not missed
+	entered := t.snapshot.Load().enters.Checked() // looked at second: so a goroutine that holds the lock, and has entered lately, is not missed
 	t.mu.Lock()
 	used := entered || k.busy
 	k.busy = held
@@ -362,7 +362,7 @@ func (k *keeping) skipRenewal(t *tenure, now clock.Reading) bool {
 	last := t.opts.MaxHold >= 0 && age+t.opts.RenewEvery >= t.opts.MaxHold+t.holder.unheld
 	t.mu.Unlock()
 	if last {
-		return k.ask(occupancy.Asked)
+		return k.mark(occupancy.Draining)
 	}
 	return !used && k.giveBack()
 }

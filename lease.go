@@ -267,9 +267,9 @@ func (s *Lease) handedOver(ctx context.Context, next *Lease) {
 	}
 }
 
-// first makes s the Lease of the first holder of t.
-func (s *Lease) first(t *tenure) {
-	*s = Lease{tenure: t, acquired: t.asked, handovers: t.holders.handovers()}
+// initHolder makes s the Lease of the first holder of t.
+func (s *Lease) initHolder(t *tenure) {
+	*s = Lease{tenure: t, acquired: t.sentAt, handovers: t.holders.handovers()}
 	t.holder = s
 }
 
@@ -317,10 +317,10 @@ func (o *releasing) held() time.Duration { return o.unlocked.Since(o.holder.acqu
 func (o *releasing) passesOn() wire.Request {
 	how, number := wire.ToHead, int64(0)
 	switch {
-	case !o.behind.Differ && !o.recalled && turns.DrawOpen(o.behind.Crowded, o.held(), o.client.group.Distance):
+	case !o.successor.Differ && !o.recalled && turns.DrawOpen(o.successor.Crowded, o.held(), o.client.group.Distance):
 		how = wire.Open
-	case o.behind.Next != "": // if each master had its own head, and these differed, nobody would have the votes of a quorum
-		how = wire.ToNext(o.behind.Next)
+	case o.successor.Token != "": // if each master had its own head, and these differed, nobody would have the votes of a quorum
+		how = wire.ToNext(o.successor.Token)
 	}
 	if o.fence != 0 {
 		// It is not stored: as a rule nobody waits, and numbers may not run ahead of the clock.

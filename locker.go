@@ -83,11 +83,11 @@ func (l *Locker) heldOtherwise() string {
 		names, keys = []string{l.name}, []string{l.key}
 	}
 	for i, key := range keys {
-		note := l.client.gates.Last(key)
+		reason := l.client.gates.Reason(key)
 		if e := l.client.entrances.of(l.client, key); e.tenure.Load() != nil && !e.state.Load().Held() {
 			continue // it is kept
 		}
-		switch note {
+		switch reason {
 		case errOwnReaders:
 			return ": readers of this Client hold " + quote(names[i]) + "; they call RUnlock"
 		case ErrHeld, errHeldInSet:
@@ -158,13 +158,13 @@ func (l *Locker) leaveGate() {
 
 // noteHeld sets the error for goroutines that find a gate of l taken: ErrHeld or errHeldInSet if is is true, otherwise nil.
 func (l *Locker) noteHeld(is bool) {
-	note, inSet := error(nil), error(nil)
+	reason, inSet := error(nil), error(nil)
 	if is {
-		note, inSet = ErrHeld, errHeldInSet
+		reason, inSet = ErrHeld, errHeldInSet
 	}
-	l.client.gates.Note(l.key, note)
+	l.client.gates.SetReason(l.key, reason)
 	for _, key := range l.keys {
-		l.client.gates.Note(key, inSet)
+		l.client.gates.SetReason(key, inSet)
 	}
 }
 
@@ -199,7 +199,7 @@ func mustBeMade(c *Client, what string) {
 //	announces     .       .       own     own     .
 type kind interface {
 	entering
-	asking
+	requests
 }
 
 // entering is how goroutines come to hold a Locker, and unlock it.
@@ -224,9 +224,9 @@ type entering interface {
 	unlocked(ctx context.Context, l *Locker, s *Lease, block bool) error
 }
 
-// asking is what a Locker asks the masters for, and what becomes of their answers.
-type asking interface {
-	// begins returns what Locker.first and Locker.afterWake are.
+// requests are what a Locker asks the masters for, and what becomes of their answers.
+type requests interface {
+	// begins returns the kinds of the first attempt of a wait, and of one after a wake-up.
 	begins() (first, afterWake wire.Kind)
 	// claimOf returns what the claim of an acquisition by the wait says, token included, and how its tenure is shared.
 	// waited is for how long the wait has lasted, or wire.NoQueue, or wire.OutOfTurn.
@@ -250,7 +250,7 @@ type subject interface {
 	// poll returns the next poll of a claim.
 	poll(q *claiming, now clock.Reading) wire.Request
 	// judge decides what becomes of a claim after a round that did not win, and does it: see claiming.roundOver.
-	judge(q *claiming, now clock.Reading, mine uint64, first time.Time) (more bool)
+	judge(q *claiming, now clock.Reading, mine uint64, firstVote time.Time) (more bool)
 	// accept ends the claim, since a quorum of votes makes it a tenure. It reports false if one of the votes has become void.
 	accept(q *claiming, won *waits.Quorum, t *tenure) bool
 }
@@ -272,7 +272,7 @@ func (mutex) try(w *wait) bool {
 
 func (mutex) hold(w *wait) *Lease {
 	l, s := w.locker, w.lease
-	// The note tells goroutines that find the gate taken who holds it, until the unlock, even if the lease
+	// It tells goroutines that find the gate taken who holds it, until the unlock, even if the lease
 	// is lost before. It is made first, since another goroutine may unlock l, and so leave the gate, as soon
 	// as l has the lease.
 	l.noteHeld(true)
@@ -344,8 +344,8 @@ func (theLock) poll(q *claiming, now clock.Reading) wire.Request {
 	return wire.Polling(q.apart, q.standing(now), q.voted && q.locker.terms.Reads())
 }
 
-func (theLock) judge(q *claiming, now clock.Reading, mine uint64, first time.Time) (more bool) {
-	return q.judgeLock(now, mine, first)
+func (theLock) judge(q *claiming, now clock.Reading, mine uint64, firstVote time.Time) (more bool) {
+	return q.judgeLock(now, mine, firstVote)
 }
 
 func (theLock) accept(q *claiming, won *waits.Quorum, t *tenure) bool {

@@ -45,7 +45,7 @@ func newSet(c *Client, names []string, opts LockOptions) (*Locker, error) {
 	return l, nil
 }
 
-// errHeldInSet is the note of the gate of a name while a goroutine of the Client holds a set with that name.
+// errHeldInSet is the reason that is stored for the gate of a name while a goroutine of the Client holds a set with that name.
 var errHeldInSet = fmt.Errorf("%w with other names by a goroutine of this Client", ErrHeld)
 
 // explain has the error of an attempt say which name is held.
@@ -174,7 +174,7 @@ func (set) enterNames(w *wait) bool {
 			w.late = true
 			w.warn()
 			if _, err := c.gates.Enter(w.ctx, key, nil); err != nil { // a lease of one name is not handed over to a set
-				w.blocked(c.gates.Last(key))
+				w.blocked(c.gates.Reason(key))
 				return false
 			}
 		}
@@ -188,9 +188,9 @@ func (set) enterNames(w *wait) bool {
 func (set) tryNames(w *wait) bool {
 	l := w.locker
 	for _, key := range l.keys {
-		ok, note, _ := l.client.entrances.tryGate(&l.client.gates, key)
+		ok, reason, _ := l.client.entrances.tryGate(&l.client.gates, key)
 		if !ok {
-			w.blocked(note)
+			w.blocked(reason)
 			return false
 		}
 		w.nameGates++

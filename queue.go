@@ -66,7 +66,7 @@ func (q *contender) contend() bool {
 		q.sleep(next.Sub(now.Time()))
 	}
 	if q.last == nil {
-		q.claims.note()
+		q.claims.noteRound()
 	}
 	return q.lease != nil
 }
@@ -251,7 +251,7 @@ func (w *wait) notPast(d time.Duration) time.Duration {
 		return d
 	}
 	c := w.locker.client
-	return waits.NotPast(d, left, c.clock().Since(w.asked), c.group)
+	return waits.NotPast(d, left, c.clock().Since(w.sentAt), c.group)
 }
 
 // leave takes the wait out of the queues. A wait that has acquired the lock is in no queue any more. The release of a claim takes it out of

@@ -197,7 +197,7 @@ func (r *readers) enter() *Lease {
 		return nil
 	}
 	t := e.tenure.Load()
-	if t.window.Load().enters.Ahead(e.client.clock) && !e.state.Load().Has(occupancy.Asked) {
+	if t.snapshot.Load().enters.Ahead(e.client.clock) && !e.state.Load().Has(occupancy.Draining) {
 		return t.holder
 	}
 	e.drop(true)
@@ -212,7 +212,7 @@ func (r *readers) close() {
 	took := false
 	r.lead.Look(func(leading bool) {
 		if r.state.Load().Has(occupancy.Many) {
-			_, took = r.state.Ask(occupancy.Asked)
+			_, took = r.state.Mark(occupancy.Draining)
 		} else {
 			r.early = leading
 		}
@@ -242,7 +242,7 @@ func (r *readers) lock(w *wait) bool {
 	})
 	switch {
 	case err != nil:
-		w.blocked(cmp.Or(r.client.gates.Last(r.key), r.lead.Reason()))
+		w.blocked(cmp.Or(r.client.gates.Reason(r.key), r.lead.Reason()))
 		return false
 	case s != nil:
 		w.shared = s
@@ -261,7 +261,7 @@ func (r *readers) try(w *wait) bool {
 		return true
 	}
 	if w.leadsReaders = r.lead.Try(); !w.leadsReaders {
-		w.blocked(r.client.gates.Last(r.key))
+		w.blocked(r.client.gates.Reason(r.key))
 		return false
 	}
 	return w.tryGate() && w.tryAcquire()
@@ -282,7 +282,7 @@ func (r *readers) giveUp(w *wait) {
 	r.lead.Look(func(leading bool) { r.early = r.early && leading })
 }
 
-// errOwnReaders is the note of the gate of a name while goroutines of the Client share a read lease, or keep it.
+// errOwnReaders is the reason that is stored for the gate of a name while goroutines of the Client share a read lease, or keep it.
 var errOwnReaders = fmt.Errorf("%w by readers of this Client", ErrHeld)
 
 // hold has the leader and all goroutines that wait share the tenure that the leader has acquired. If a writer waits already,
@@ -293,7 +293,7 @@ func (r *readers) hold(w *wait) *Lease {
 		return s
 	}
 	s := w.lease
-	r.client.gates.Note(r.key, errOwnReaders)
+	r.client.gates.SetReason(r.key, errOwnReaders)
 	w.inside, w.leadsReaders, w.lease = false, false, nil
 	kind := occupancy.Many
 	if o := &s.tenure.opts; o.Handover < 0 || o.RenewEvery < 0 || r.client.opts.DisableWakeups {
@@ -301,14 +301,14 @@ func (r *readers) hold(w *wait) *Lease {
 	}
 	r.lead.Share(func(waiting int) *Lease {
 		if r.early || w.round.Any(func(v quorum.Vote) bool { return v.Recalled }) { // a writer waits
-			kind |= occupancy.Asked
+			kind |= occupancy.Draining
 		}
 		r.early = false
 		r.begin(s.tenure, 1+waiting, kind)
 		return s
 	})
 	if r.client.gates.Waiting(r.key) { // a local writer that came before has found nothing to ask
-		r.state.Ask(occupancy.Wanted)
+		r.state.Mark(occupancy.Wanted)
 	}
 	return s
 }
@@ -339,7 +339,7 @@ func (r *readers) unlock(_ context.Context, _ *Locker, block bool) error {
 
 // heldByWriter says that a writer of this Client holds the lock, for the error of an RUnlock.
 func (r *readers) heldByWriter() string {
-	if now := r.state.Load(); r.client.gates.Last(r.key) != ErrHeld || r.tenure.Load() != nil && !now.Held() {
+	if now := r.state.Load(); r.client.gates.Reason(r.key) != ErrHeld || r.tenure.Load() != nil && !now.Held() {
 		return ""
 	}
 	return ": a writer of this Client holds it, and calls Unlock"
@@ -353,7 +353,7 @@ func (r *readers) unlockLease(_ context.Context, _ *Locker, s *Lease) error {
 
 // extendedLocked has readers enter for half of the validity.
 func (r *reading) extendedLocked(t *tenure) {
-	t.window.Store(newWindow(&t.validity, t.validity.Length))
+	t.snapshot.Store(newSnapshot(&t.validity, t.validity.Length))
 }
 
 // longer has a tenure renewed for twice MaxHold: after MaxHold no reader enters, see skipRenewal.
@@ -391,18 +391,18 @@ func (r *reading) skipRenewal(t *tenure, now clock.Reading) bool {
 	if r.tenure.Load() != t {
 		return false
 	}
-	if t.opts.MaxHold >= 0 && now.Since(t.asked) >= t.opts.MaxHold && r.ask(occupancy.Asked) {
+	if t.opts.MaxHold >= 0 && now.Since(t.sentAt) >= t.opts.MaxHold && r.mark(occupancy.Draining) {
 		return true
 	}
-	window := t.window.Load()
-	age := now.Since(window.start)
-	if r.state.Load().Held() || window.enters.Checked() && age < window.validity/2 {
+	seen := t.snapshot.Load()
+	age := now.Since(seen.start)
+	if r.state.Load().Held() || seen.enters.Checked() && age < seen.validity/2 {
 		return false
 	}
-	if age >= window.validity/2 {
+	if age >= seen.validity/2 {
 		return r.giveBack()
 	}
-	next := min(t.opts.RenewEvery/idleParts, window.validity/2-age)
-	r.client.renewals.Set(&t.entry, (*task)(t), now.Time().Add(max(next, time.Millisecond)), 0)
+	next := min(t.opts.RenewEvery/idleParts, seen.validity/2-age)
+	r.client.renewals.Schedule(&t.entry, (*task)(t), now.Time().Add(max(next, time.Millisecond)), 0)
 	return true
 }

@@ -248,7 +248,7 @@ func (h *crowds) ofKey(key string) *crowd {
 	return h.Of(key, func() *crowd { return new(crowd) })
 }
 
-func (o *crowd) note(err error) {
+func (o *crowd) noteFailure(err error) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	o.last, o.lastAt = err, time.Now()
@@ -412,7 +412,7 @@ func (p *permits) contend(w *wait) bool {
 	l := w.locker
 	l.terms = p.prefer(l.terms)
 	q := newContender(w)
-	q.place, q.claims.life, q.claims.behind = p.place, l.opts.TTL, p.crowd.full() && !w.once
+	q.place, q.claims.life, q.claims.contended = p.place, l.opts.TTL, p.crowd.full() && !w.once
 	return q.contend()
 }
 
@@ -479,7 +479,7 @@ func (q *claiming) aimAt(at []int) wire.Request {
 }
 
 // judge has the claim do what waits.SlotFinding.Verdict decides.
-func (p *permits) judge(q *claiming, now clock.Reading, _ uint64, first time.Time) (more bool) {
+func (p *permits) judge(q *claiming, now clock.Reading, _ uint64, firstVote time.Time) (more bool) {
 	c := q.locker.client
 	votes := q.round.Votes()
 	tally := quorum.Count(votes)
@@ -488,15 +488,15 @@ func (p *permits) judge(q *claiming, now clock.Reading, _ uint64, first time.Tim
 			votes[i].Outcome, votes[i].Left = wire.Taken, wire.Unknown
 		}
 	}
-	q.noted(c.names.quorumError(opAcquire, q.locker.name, votes))
+	q.noteOutcome(c.names.quorumError(opAcquire, q.locker.name, votes))
 	q.warn()
-	p.crowd.note(q.last)
+	p.crowd.noteFailure(q.last)
 	if !q.once && errors.Is(q.last, ErrHeld) {
 		p.noteWaiting()
 	}
 	found := waits.SlotFinding{
 		Answered: tally.Answered(), Granted: tally.Granted, Keys: q.inbox.Stands(q.claim, now, c.opts.bounds.Drift), Rivals: waits.SlotRivals(votes, q.claim.Token()),
-		Asked: q.asks && !q.asked.Time().Before(first), Aimed: q.aim != nil, Overdue: now.Time().Sub(first) > q.claim.G, Beaten: q.beats > 0, Once: q.once,
+		Asked: q.asks && !q.sentAt.Time().Before(firstVote), Aimed: q.aim != nil, Overdue: now.Time().Sub(firstVote) > q.claim.G, Beaten: q.beats > 0, Once: q.once,
 	}
 	verdict, best := found.Verdict(q.claim.Token(), p.n, c.waits.Need)
 	switch verdict {

@@ -29,9 +29,9 @@ type tenure struct {
 	opts      LockOptions       // immutable
 	claim     *master.SentClaim // immutable
 	holders   holders           // immutable
-	asked     clock.Reading     // immutable; the time before the first byte of the round that was won
+	sentAt    clock.Reading     // immutable; the time before the first byte of the round that was won
 	contended bool              // immutable; not acquired by the first attempt: others want the lock
-	behind    waits.Behind      // immutable; who is to have the lock next
+	successor waits.Successor   // immutable; who is to have the lock next
 	fence     int64             // immutable; 0: none
 	rounds    int               // immutable; how many rounds the acquisition took
 	slots     []int             // immutable; of a permit; nil for a lock
@@ -42,8 +42,8 @@ type tenure struct {
 	kept     bool          // nobody held it any more: see LockOptions.Keep
 	unlocked clock.Reading // when its last holder unlocked it
 
-	window atomic.Pointer[window] // start and validity, for those who enter
-	entry  renew.Entry            // in the scheduler: the time to renew, to ask again, or to end
+	snapshot atomic.Pointer[snapshot] // start and validity, for those who enter
+	entry    renew.Entry              // in the scheduler: the time to renew, to ask again, or to end
 
 	mu       sync.Mutex     // guards what follows, and the Leases; the tenure's commands are queued under it
 	holder   *Lease         // of the present holder, or of the last one; never nil
@@ -136,7 +136,7 @@ func (t *tenure) isOver() bool {
 func (t *tenure) handOver(now clock.Reading) (next *Lease) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if t.validity.Left(now) < t.validity.Length/2 || now.Since(t.asked) >= t.holders.handsOver(t) || t.validity.Doubted() {
+	if t.validity.Left(now) < t.validity.Length/2 || now.Since(t.sentAt) >= t.holders.handsOver(t) || t.validity.Doubted() {
 		return nil
 	}
 	former := t.holder
@@ -203,7 +203,7 @@ func (t *tenure) planLocked() renew.Plan {
 // Client is still open.
 func (t *tenure) scheduleLocked() bool {
 	at, slack := t.validity.Next(t.planLocked())
-	return t.client.renewals.Set(&t.entry, (*task)(t), at, slack)
+	return t.client.renewals.Schedule(&t.entry, (*task)(t), at, slack)
 }
 
 // A task is what package renew sees of a tenure.

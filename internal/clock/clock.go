@@ -41,13 +41,13 @@ func System() Reading {
 	// Reading the time asleep takes system calls, a tenth of a lock's cost. If the machine has slept, its
 	// wall clock shows that as well. So while neither clock has moved on, the last value is still right.
 	last := recent.Load()
-	if last != nil && near(r.mono.Sub(last.mono)) && near(r.wall.Sub(last.wall)) {
+	if last != nil && soonAfter(r.mono.Sub(last.mono)) && soonAfter(r.wall.Sub(last.wall)) {
 		r.asleep = last.asleep
 		return r
 	}
 	r.asleep = asleep()
-	kept := r // so that r itself is not allocated
-	recent.Store(&kept)
+	saved := r // so that r itself is not allocated
+	recent.Store(&saved)
 	return r
 }
 
@@ -57,7 +57,7 @@ var recent atomic.Pointer[Reading]
 // recently is for how long the last time asleep is relied on, by each of the two clocks.
 const recently = 10 * time.Millisecond
 
-func near(d time.Duration) bool { return within(d, recently) }
+func soonAfter(d time.Duration) bool { return within(d, recently) }
 
 // At returns the reading of a machine whose monotonic clock shows mono, whose wall clock shows wall, and that
 // has slept for asleep since it booted. Tests use it to simulate a machine that was suspended, or whose clock

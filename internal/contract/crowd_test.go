@@ -291,7 +291,7 @@ func TestACrowdThatTakesTurnsSendsFewCommands(t *testing.T) {
 	})
 }
 
-// patience matches the end of a call of the script that tells a client's turn and patience.
+// patience matches the end of a call of the script that tells a client's response time and patience.
 var patience = regexp.MustCompile(` \d+ \d+ \d+$`)
 
 // Busy masters answer some milliseconds later now and then. Most claims have their other votes by then, so they do not ask who has

@@ -280,8 +280,8 @@ var All = []Defect{
 		Rule: "The marker of the readers lives as long as the longest of them.",
 		Edits: []Edit{{
 			File: "internal/wire/readers.lua",
-			Old:  "  local top = longest(set)\n  if top <= now + ttl then\n    mark(key, set, top, now)\n  end\n",
-			New:  "  mark(key, set, now + ttl, now)\n",
+			Old:  "  local top = longest(readersKey)\n  if top <= now + ttl then\n    mark(key, readersKey, top, now)\n  end\n",
+			New:  "  mark(key, readersKey, now + ttl, now)\n",
 		}},
 	}, {
 		Name: "part-of-a-set",
@@ -312,7 +312,7 @@ var All = []Defect{
 		Rule: "Where there is no key, a read vote empties the set of readers first.",
 		Edits: []Edit{{
 			File: "internal/wire/readers.lua",
-			Old:  "  else\n    redis.call('DEL', set)\n  end\n  stand(",
+			Old:  "  else\n    redis.call('DEL', readersKey)\n  end\n  stand(",
 			New:  "  end\n  stand(",
 		}},
 	}, {
@@ -320,8 +320,8 @@ var All = []Defect{
 		Rule: "A goroutine reads the clocks after it has entered a read lease.",
 		Edits: []Edit{{
 			File: "rwlocker.go",
-			Old:  "\tif !e.state.Enter(true) {\n\t\treturn nil\n\t}\n\tt := e.tenure.Load()\n\tif t.window.Load().enters.Ahead(e.client.clock) && ",
-			New:  "\tt := e.tenure.Load()\n\tfresh := t != nil && t.window.Load().enters.Ahead(e.client.clock)\n\truntime.Gosched()\n\tif !e.state.Enter(true) {\n\t\treturn nil\n\t}\n\tt = e.tenure.Load()\n\tif fresh && ",
+			Old:  "\tif !e.state.Enter(true) {\n\t\treturn nil\n\t}\n\tt := e.tenure.Load()\n\tif t.snapshot.Load().enters.Ahead(e.client.clock) && ",
+			New:  "\tt := e.tenure.Load()\n\tfresh := t != nil && t.snapshot.Load().enters.Ahead(e.client.clock)\n\truntime.Gosched()\n\tif !e.state.Enter(true) {\n\t\treturn nil\n\t}\n\tt = e.tenure.Load()\n\tif fresh && ",
 		}, {
 			File: "rwlocker.go",
 			Old:  "\t\"fmt\"\n\t\"sync\"\n",
@@ -468,7 +468,7 @@ var All = []Defect{
 		Rule: "A recall that comes while a goroutine holds the lock is heeded by its Unlock.",
 		Edits: []Edit{{
 			File: "kept.go",
-			Old:  "if mine && !k.ask(occupancy.Asked) {",
+			Old:  "if mine && !k.mark(occupancy.Draining) {",
 			New:  "if mine && !k.giveBack() {",
 		}},
 	}, {

@@ -33,10 +33,10 @@ type Place struct {
 	passed chan struct{} // closed when it has a baton
 
 	// Guarded by Crowd.mu:
-	at     *list.Element // in front or back; nil: in neither
-	ahead  bool          // it is in front
-	closed bool          // Pass passes over it
-	baton  any           // from Pass
+	at        *list.Element // in front or back; nil: in neither
+	ahead     bool          // it is in front
+	suspended bool          // Pass passes over it
+	baton     any           // from Pass
 }
 
 // Join adds a goroutine to the crowd. tag is for the function given to Pass.
@@ -58,7 +58,7 @@ func (c *Crowd) TryJoin() *Place {
 		return nil
 	}
 	c.trying++
-	p := &Place{crowd: c, closed: true, ahead: true}
+	p := &Place{crowd: c, suspended: true, ahead: true}
 	p.at = c.front.PushBack(p)
 	return p
 }
@@ -79,7 +79,7 @@ func (c *Crowd) Pass(make func(tag any) any) bool {
 	defer c.mu.Unlock()
 	for e := c.front.Front(); e != nil; e = e.Next() {
 		p := e.Value.(*Place)
-		if p.closed {
+		if p.suspended {
 			continue
 		}
 		if p.baton = make(p.tag); p.baton == nil {
@@ -125,25 +125,25 @@ func (p *Place) Take() (baton any) {
 	return baton
 }
 
-// Close has Pass pass over the goroutine, until Open. It reports false if there is a baton: see Take.
-func (p *Place) Close() bool {
+// Suspend has Pass pass over the goroutine, until Resume. It reports false if there is a baton: see Take.
+func (p *Place) Suspend() bool {
 	if p == nil {
 		return true
 	}
 	p.crowd.mu.Lock()
 	defer p.crowd.mu.Unlock()
-	p.closed = true
+	p.suspended = true
 	return p.baton == nil
 }
 
-// Open ends Close.
-func (p *Place) Open() {
+// Resume ends Suspend.
+func (p *Place) Resume() {
 	if p == nil || p.passed == nil { // of TryJoin
 		return
 	}
 	p.crowd.mu.Lock()
 	defer p.crowd.mu.Unlock()
-	p.closed = false
+	p.suspended = false
 }
 
 // Leave leaves the crowd, and returns a baton that was not taken.

@@ -105,10 +105,10 @@ func TestABatonGoesToTheFirstWhoIsOpenAndIsNotLost(t *testing.T) {
 	if c.Pass(gives("b")) {
 		t.Error("a baton has overtaken the first, who cannot use it")
 	}
-	if !a.Close() || !c.Pass(gives("b")) {
+	if !a.Suspend() || !c.Pass(gives("b")) {
 		t.Error("the first is closed, and the second has no baton")
 	}
-	if b.Close() {
+	if b.Suspend() {
 		t.Error("Close does not say that there is a baton")
 	}
 	<-b.Passed()
@@ -118,7 +118,7 @@ func TestABatonGoesToTheFirstWhoIsOpenAndIsNotLost(t *testing.T) {
 	if got := b.Leave(); got != nil {
 		t.Errorf("a baton that was taken is returned: %v", got)
 	}
-	a.Open()
+	a.Resume()
 	if !c.Pass(gives("a")) {
 		t.Error("the first has no baton")
 	}

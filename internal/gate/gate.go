@@ -32,7 +32,7 @@ type Gates struct {
 // A gate exists while it is taken.
 type gate struct {
 	waiters list.List // of *waiter, oldest first
-	note    error     // the last note of the goroutine inside: see Note
+	reason  error     // why callers that find the gate taken do not get it: see SetReason
 	watch   []func()  // see Watch
 }
 
@@ -72,37 +72,37 @@ func (g *Gates) Enter(ctx context.Context, name string, tag any) (baton any, err
 	return nil, err
 }
 
-// TryEnter takes the gate of name if it is free, and reports whether it did. If not, note is the last note of
-// the goroutine inside.
-func (g *Gates) TryEnter(name string) (ok bool, note error, err error) {
+// TryEnter takes the gate of name if it is free, and reports whether it did. If not, reason is the one that the
+// goroutine inside has stored last.
+func (g *Gates) TryEnter(name string) (ok bool, reason error, err error) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	if g.closed {
 		return false, nil, ErrClosed
 	}
 	if gt := g.names[name]; gt != nil {
-		return false, gt.note, nil
+		return false, gt.reason, nil
 	}
 	g.takeLocked(name)
 	return true, nil, nil
 }
 
-// Note stores a note for callers that find the gate of name taken: how the last attempt of the goroutine
-// inside ended. Only that goroutine may call Note.
-func (g *Gates) Note(name string, note error) {
+// SetReason stores a reason for callers that find the gate of name taken: how the last attempt of the goroutine
+// inside ended. Only that goroutine may call SetReason.
+func (g *Gates) SetReason(name string, reason error) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	if gt := g.names[name]; gt != nil {
-		gt.note = note
+		gt.reason = reason
 	}
 }
 
-// Last returns the last note of the goroutine inside the gate of name.
-func (g *Gates) Last(name string) error {
+// Reason returns the reason that the goroutine inside the gate of name has stored last, or nil.
+func (g *Gates) Reason(name string) error {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	if gt := g.names[name]; gt != nil {
-		return gt.note
+		return gt.reason
 	}
 	return nil
 }
@@ -190,12 +190,12 @@ func (g *Gates) Drained() <-chan struct{} {
 	return g.empty
 }
 
-// Count returns the number of taken gates for whose note is returns true.
-func (g *Gates) Count(is func(note error) bool) (n int) {
+// Count returns the number of taken gates for whose reason is returns true.
+func (g *Gates) Count(is func(reason error) bool) (n int) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	for _, gt := range g.names {
-		if is(gt.note) {
+		if is(gt.reason) {
 			n++
 		}
 	}
@@ -253,7 +253,7 @@ func (g *Gates) leaveLocked(name string) {
 		}
 		return
 	}
-	gt.note, gt.watch = nil, nil
+	gt.reason, gt.watch = nil, nil
 	g.admitLocked(gt)
 }
 

@@ -160,15 +160,15 @@ func TestANoteIsGoneWhenItsGoroutineLeavesTheGate(t *testing.T) {
 		var g Gates
 		word := errors.New("word")
 		g.TryEnter("a")
-		g.Note("a", word)
-		if ok, note, _ := g.TryEnter("a"); ok || note != word {
-			t.Errorf("TryEnter = %v, %v, want false and the note", ok, note)
+		g.SetReason("a", word)
+		if ok, reason, _ := g.TryEnter("a"); ok || reason != word {
+			t.Errorf("TryEnter = %v, %v, want false and the reason", ok, reason)
 		}
 		go g.Enter(t.Context(), "a", nil)
 		synctest.Wait()
 		g.Leave("a")
 		synctest.Wait()
-		if got := g.Last("a"); got != nil {
+		if got := g.Reason("a"); got != nil {
 			t.Errorf("the next one inside has said %v, want nothing yet", got)
 		}
 	})

@@ -14,25 +14,25 @@ const (
 	AskEvery = time.Second
 	// answerFor is for how long an answer is used, beyond the time until the next is expected.
 	answerFor = 2 * time.Second
-	// noteFor is for how long a note is kept: longer than its answer is used.
-	noteFor = 20 * time.Second
+	// entryLife is for how long an entry is kept: longer than its answer is used.
+	entryLife = 20 * time.Second
 )
 
 // Owners remember who held the locks that a client waits for, by key. They are safe for concurrent use.
 type Owners struct {
 	mu    sync.Mutex // guards what follows
-	known recent.Map[note]
+	known recent.Map[entry]
 }
 
-// A note says who holds one lock.
-type note struct {
+// An entry says who holds one lock.
+type entry struct {
 	asked time.Time // when the masters were asked last
 	held  Holding   // the last answer
 	until time.Time // until when that is used
 }
 
 // NewOwners returns Owners that know of no lock.
-func NewOwners() *Owners { return &Owners{known: recent.Map[note]{Keep: noteFor}} }
+func NewOwners() *Owners { return &Owners{known: recent.Map[entry]{Keep: entryLife}} }
 
 // BeginAsking reports whether the owner of the lock is to be asked for now, and notes that it is.
 func (o *Owners) BeginAsking(key string) bool {

@@ -12,8 +12,8 @@ type Ender interface{ Err() error }
 
 // Contexts are the contexts of one Ender that have not ended. They are safe for concurrent use. The zero Contexts are none.
 type Contexts struct {
-	mu   sync.Mutex // guards open
-	open map[*Context]struct{}
+	mu   sync.Mutex // guards live
+	live map[*Context]struct{}
 }
 
 // New returns a context that ends with parent or with e. If e has ended it, its cause is e.Err. It needs no cancel function: its
@@ -22,10 +22,10 @@ func (s *Contexts) New(parent context.Context, e Ender) *Context {
 	ctx, cancel := context.WithCancelCause(parent)
 	c := &Context{Context: ctx, parent: parent, ender: e, cancel: cancel}
 	s.mu.Lock()
-	if s.open == nil {
-		s.open = make(map[*Context]struct{})
+	if s.live == nil {
+		s.live = make(map[*Context]struct{})
 	}
-	s.open[c] = struct{}{}
+	s.live[c] = struct{}{}
 	s.mu.Unlock()
 	context.AfterFunc(ctx, func() { s.forget(c) })
 	c.Err() // e may have ended before, and then End has not found the context
@@ -35,10 +35,10 @@ func (s *Contexts) New(parent context.Context, e Ender) *Context {
 // End ends the contexts for the reason err, which is e.Err by now.
 func (s *Contexts) End(err error) {
 	s.mu.Lock()
-	open := s.open
-	s.open = nil
+	live := s.live
+	s.live = nil
 	s.mu.Unlock()
-	for c := range open {
+	for c := range live {
 		c.cancel(err)
 	}
 }
@@ -47,14 +47,14 @@ func (s *Contexts) End(err error) {
 func (s *Contexts) Len() int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return len(s.open)
+	return len(s.live)
 }
 
 // forget removes a context that has ended.
 func (s *Contexts) forget(c *Context) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	delete(s.open, c)
+	delete(s.live, c)
 }
 
 // A Context ends with an Ender. Its Err asks the Ender.

@@ -11,13 +11,13 @@ import (
 // are.
 //
 // Commands with the same key are never reordered. Those in one batch are executed in order, so a release
-// and the next acquisition of its key share a call. The open batch is closed before a command that cannot
+// and the next acquisition of its key share a call. The current batch is closed before a command that cannot
 // join it and whose key it holds. A command for several names is a call of its own.
 type plan struct {
-	items []item // in the order of sending; see item.batch
-	open  []item // the open batch
-	names map[string]struct{}
-	apart bool // a release of several names and their next acquisition do not share a call: see follows
+	items   []item // in the order of sending; see item.batch
+	current []item // the current batch
+	names   map[string]struct{}
+	apart   bool // a release of several names and their next acquisition do not share a call: see follows
 }
 
 // arrange returns queue in the order of sending. The slice is valid until the next arrange.
@@ -48,19 +48,19 @@ func (p *plan) arrange(queue []item) []item {
 }
 
 func (p *plan) gather(it item) {
-	if len(p.open) == wire.BatchMost || len(p.open) > 0 && p.open[0].Script() != it.Script() {
+	if len(p.current) == wire.BatchMost || len(p.current) > 0 && p.current[0].Script() != it.Script() {
 		p.close()
 	}
-	if len(p.open) == fewNames { // from here on, holds uses the map
+	if len(p.current) == fewNames { // from here on, holds uses the map
 		if p.names == nil {
 			p.names = make(map[string]struct{}, wire.BatchMost)
 		}
-		for i := range p.open {
-			p.names[p.open[i].Claim.Key()] = struct{}{}
+		for i := range p.current {
+			p.names[p.current[i].Claim.Key()] = struct{}{}
 		}
 	}
-	p.open = append(p.open, it)
-	if len(p.open) > fewNames {
+	p.current = append(p.current, it)
+	if len(p.current) > fewNames {
 		p.names[it.Claim.Key()] = struct{}{}
 	}
 }
@@ -68,32 +68,32 @@ func (p *plan) gather(it item) {
 // fewNames is up to how many names are compared one by one instead of in a map.
 const fewNames = 8
 
-// holds reports whether the open batch has a command with this name.
+// holds reports whether the current batch has a command with this name.
 func (p *plan) holds(name string) bool {
-	if len(p.open) > fewNames {
+	if len(p.current) > fewNames {
 		_, ok := p.names[name]
 		return ok
 	}
-	for i := range p.open {
-		if p.open[i].Claim.Key() == name {
+	for i := range p.current {
+		if p.current[i].Claim.Key() == name {
 			return true
 		}
 	}
 	return false
 }
 
-// close ends the open batch, if there is one.
+// close ends the current batch, if there is one.
 func (p *plan) close() {
-	if len(p.open) == 0 {
+	if len(p.current) == 0 {
 		return
 	}
-	for i := range p.open {
-		p.open[i].batch = 0
+	for i := range p.current {
+		p.current[i].batch = 0
 	}
-	p.open[0].batch = len(p.open)
-	p.items = append(p.items, p.open...)
-	clear(p.open)
-	p.open = p.open[:0]
+	p.current[0].batch = len(p.current)
+	p.items = append(p.items, p.current...)
+	clear(p.current)
+	p.current = p.current[:0]
 	clear(p.names)
 }
 

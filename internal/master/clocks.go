@@ -20,10 +20,10 @@ type clocks struct {
 }
 
 type clockSeen struct {
-	since time.Time // the first comparison with our clock
-	last  time.Time // the beginning of the last comparison without a jump
-	jump  jump      // the last jump
-	open  bool      // it is not known yet whose clock has jumped
+	since     time.Time // the first comparison with our clock
+	last      time.Time // the beginning of the last comparison without a jump
+	jump      jump      // the last jump
+	undecided bool      // it is not known yet whose clock has jumped
 }
 
 // A jump of a master's clock, as our clocks measure it.
@@ -61,7 +61,7 @@ func (c *clocks) compared(index int, before, after clock.Reading, by time.Durati
 	defer c.mu.Unlock()
 	s := &c.all[index]
 	if by != 0 {
-		s.jump, s.open = jump{by: by, from: s.last, at: after.Time()}, true
+		s.jump, s.undecided = jump{by: by, from: s.last, at: after.Time()}, true
 	} else {
 		s.last = before.Time()
 	}
@@ -84,7 +84,7 @@ func (c *clocks) allAfter(index int, at time.Time) bool {
 func (c *clocks) forget(index int) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.all[index].open = false
+	c.all[index].undecided = false
 }
 
 // blame reports whether a master's last jump was a jump of its server's clock. It reports true once for
@@ -104,7 +104,7 @@ func (c *clocks) blame(index int) bool {
 			theirs = true
 		}
 	}
-	blamed := s.open && theirs
-	s.open = s.open && !theirs && !ours
+	blamed := s.undecided && theirs
+	s.undecided = s.undecided && !theirs && !ours
 	return blamed
 }

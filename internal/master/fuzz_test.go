@@ -134,7 +134,7 @@ func askAll(t *testing.T, m *Master, h *hostile) {
 		fence := time.Now().UnixMicro() / 250
 		plain := claimOf(fmt.Sprint("plain", i))
 		fenced := claimWith(fmt.Sprint("fenced", i), wire.ClaimOf{Fence: wire.Proposal{Number: fence}})
-		queued := claimWith(fmt.Sprint("queued", i), wire.ClaimOf{Grant: time.Second, First: time.Second})
+		queued := claimWith(fmt.Sprint("queued", i), wire.ClaimOf{Grant: time.Second, RegisterTTL: time.Second})
 		for k := wire.Set; k <= wire.Ping; k++ {
 			for _, claim := range []*SentClaim{plain, fenced, queued} {
 				request := wire.Request(k)

@@ -149,7 +149,7 @@ func TestAVoteWithoutAProbeWaitsForALaterOne(t *testing.T) {
 					return row.reply
 				})
 				var got answers
-				claim := claimWith("a", wire.ClaimOf{Grant: 400 * time.Millisecond, First: time.Second, Behind: row.behind})
+				claim := claimWith("a", wire.ClaimOf{Grant: 400 * time.Millisecond, RegisterTTL: time.Second, Contended: row.behind})
 				if err := masters[0].Ask(wire.Register, claim, &got); err != nil {
 					t.Fatal(err)
 				}

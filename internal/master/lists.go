@@ -16,18 +16,18 @@ import (
 // listsEvery is how often a master is asked.
 const listsEvery = 30 * time.Second
 
-// listsForbidden is how many turns a master that does not answer is left out.
+// listsForbidden is for how many periods a master that does not answer is left out.
 const listsForbidden = 20
 
 // askListsLocked asks the master how many masters other clients have, if that is due: a second after the first connection, and
-// whenever a turn begins. The turns are the same for all masters of a Client, so that what it finds becomes one line for the
+// whenever a period of listsEvery begins. The periods are the same for all masters of a Client, so that what it finds becomes one line for the
 // Logger. A new connection does not ask at once: others may not have subscribed again yet.
 func (m *Master) askListsLocked(now time.Time) {
-	turn := 1 + int(now.Sub(m.cfg.Servers.began)/listsEvery)
-	if m.cfg.ID == "" || turn <= m.listsAsked {
+	period := 1 + int(now.Sub(m.cfg.Servers.began)/listsEvery)
+	if m.cfg.ID == "" || period <= m.listsAsked {
 		return
 	}
-	m.listsAsked = turn
+	m.listsAsked = period
 	m.outbox.push(newItem(wire.ListCensus, nil, lists{m}))
 }
 

@@ -116,8 +116,8 @@ type Config struct {
 	// Granted is called with each well-formed message about a grant. It reports whether the grant was expected. It
 	// must not block. It is optional.
 	Granted func(master int, g Grant) (expected bool)
-	// Turn returns how long this client takes at most to come back with an attempt when it is woken. It is optional.
-	Turn func() time.Duration
+	// ResponseTime returns how long this client takes at most to come back with an attempt when it is woken. It is optional.
+	ResponseTime func() time.Duration
 	// Patience returns how long it takes at most until a claim that is near is sent again, and how much longer while none
 	// is. It is optional.
 	Patience func() (near, far time.Duration)
@@ -182,7 +182,7 @@ type Master struct {
 	contact      int           // see Contact
 	subscription *subscription // to wake-ups; nil: there is none at the server of the last connection
 	deaf         time.Time     // since when there is no subscription; zero: there is one
-	listsAsked   int           // the last turn of asking for the lists of other clients: see askListsLocked
+	listsAsked   int           // the last period of asking for the lists of other clients: see askListsLocked
 	listsNone    bool          // its last answer to that found none
 	news         []change      // not yet reported to Changed
 	reporting    bool          // a goroutine reports them

@@ -87,16 +87,16 @@ func (o *outbox) follow(it item) []item {
 
 // withdraw takes the queued items out for which drop is true, and returns their Askers.
 func (o *outbox) withdraw(drop func(*item) bool) (askers []Asker) {
-	kept := o.queue[:0]
+	rest := o.queue[:0]
 	for i := range o.queue {
 		if it := &o.queue[i]; !drop(it) {
-			kept = append(kept, *it)
+			rest = append(rest, *it)
 		} else if it.asker != nil {
 			askers = append(askers, it.asker)
 		}
 	}
-	clear(o.queue[len(kept):])
-	o.queue = kept
+	clear(o.queue[len(rest):])
+	o.queue = rest
 	return askers
 }
 

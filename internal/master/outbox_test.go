@@ -44,7 +44,7 @@ func TestNoReleaseIsOwedToAServerThatDeniesTheRegistrationAndTheRelease(t *testi
 	}
 	run(t, handle, func(t *testing.T, m *Master, server *fake) {
 		for range 10 {
-			c := claimWith("a", wire.ClaimOf{Grant: time.Second, First: time.Second})
+			c := claimWith("a", wire.ClaimOf{Grant: time.Second, RegisterTTL: time.Second})
 			m.Ask(wire.Register, c, nil)
 			synctest.Wait()
 			m.Ask(wire.Release, c, nil)

@@ -31,7 +31,7 @@ func (n *Notices) OtherLimit(name string, own, other int) {
 	if at < 0 {
 		at = len(n.differences)
 		n.differences = append(n.differences, difference{own: own, other: other})
-		n.noted()
+		n.wakeWriter()
 	}
 	d := &n.differences[at]
 	if d.count++; len(d.names) < reasons.NamesMost {

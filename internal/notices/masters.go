@@ -133,7 +133,7 @@ func (n *Notices) MasterChanged(i int, before master.State, s master.Status) {
 		c.bad = s.Err
 		c.since = time.Now() // further masters may follow, even if better news was about to be written
 	}
-	n.noted()
+	n.wakeWriter()
 }
 
 // takeChanges removes and returns the changes that are due. If one change of a kind is due, all changes of

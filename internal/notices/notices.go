@@ -130,8 +130,8 @@ func (n *Notices) write(d *deadlines) {
 	}
 }
 
-// noted wakes the goroutine that writes.
-func (n *Notices) noted() {
+// wakeWriter wakes the goroutine that writes.
+func (n *Notices) wakeWriter() {
 	select {
 	case n.poke <- struct{}{}:
 	default:
@@ -188,7 +188,7 @@ func (n *Notices) noteLoss(msg, name string, why Cause) {
 	}
 	if l.count == 0 {
 		l.since = now
-		n.noted()
+		n.wakeWriter()
 	}
 	l.count++
 	if len(l.names) < reasons.NamesMost {

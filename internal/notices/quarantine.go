@@ -95,7 +95,7 @@ func (n *Notices) Raising(before, now time.Duration) {
 	n.mu.Lock()
 	if n.raise == nil {
 		n.raise = &raise{before: before, now: now, written: make(chan struct{})}
-		n.noted()
+		n.wakeWriter()
 	}
 	r := n.raise
 	n.mu.Unlock()

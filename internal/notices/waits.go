@@ -81,7 +81,7 @@ func (n *Notices) Watch(w *Wait, name string, of Waiting, on Waiter) {
 	w.before.after, n.waits.before = w, w
 	if at := w.began.Add(warnAfter); n.next.IsZero() || at.Before(n.next) {
 		n.next = at // waits that begin later need not wake the goroutine
-		n.noted()
+		n.wakeWriter()
 	}
 }
 

@@ -6,7 +6,7 @@
 //
 //	none ── Begin ──► held ◄── Enter, Leave ──► idle
 //	                  │  ▲                       │
-//	            Leave,│  │Admit              Ask,│
+//	            Leave,│  │Admit             Mark,│
 //	             Yield▼  │                   Take▼
 //	none ◄── End ──── taken ◄────────────────────┘
 //
@@ -21,20 +21,20 @@ import "sync/atomic"
 type State uint64
 
 const (
-	None State = 0        // there is no tenure
-	Idle State = Open     // nobody holds the tenure, which one goroutine at a time may hold
-	One  State = Open | 1 // one goroutine holds it, and there is no bit
+	None State = 0           // there is no tenure
+	Idle State = Present     // nobody holds the tenure, which one goroutine at a time may hold
+	One  State = Present | 1 // one goroutine holds it, and there is no bit
 )
 
 const (
-	Open   State = 1 << (iota + 40) // there is a tenure
-	Many                            // any number of goroutines may hold the tenure at a time
-	Brief                           // nobody keeps the tenure: the last goroutine that leaves takes it
-	taken                           // nobody holds the tenure, and whoever has taken it decides about it
-	Wanted                          // a bit: another goroutine of the client waits, and cannot enter
-	Asked                           // a bit: another client wants the lock, or the tenure has ended, or is to end
+	Present  State = 1 << (iota + 40) // there is a tenure
+	Many                              // any number of goroutines may hold the tenure at a time
+	Brief                             // nobody keeps the tenure: the last goroutine that leaves takes it
+	taken                             // nobody holds the tenure, and whoever has taken it decides about it
+	Wanted                            // a bit: another goroutine of the client waits, and cannot enter
+	Draining                          // a bit: another client wants the lock, or the tenure has ended, or is to end
 
-	count = Open - 1
+	count = Present - 1
 )
 
 // Held reports whether a goroutine holds the tenure.
@@ -47,22 +47,22 @@ func (s State) Taken() bool { return s&taken != 0 }
 func (s State) Has(bit State) bool { return s&bit != 0 }
 
 // Begin returns the state of a new tenure that n goroutines hold. flags are Many and Brief.
-func Begin(n int, flags State) State { return Open | flags | State(n) }
+func Begin(n int, flags State) State { return Present | flags | State(n) }
 
 // Enter has one more goroutine hold the tenure. many says that any number may hold it, as Many does; otherwise the tenure must be
-// idle. It must not be taken, and neither Wanted nor Asked may be set. The goroutine then reads the clocks, and then looks for Asked. In another order it could
+// idle. It must not be taken, and neither Wanted nor Draining may be set. The goroutine then reads the clocks, and then looks for Draining. In another order it could
 // enter a tenure that has ended.
 func (s State) Enter(many bool) (next State, ok bool) {
-	return s + 1, s == Idle && !many || s&^(count|Brief) == Open|Many && many
+	return s + 1, s == Idle && !many || s&^(count|Brief) == Present|Many && many
 }
 
-// Leave has one goroutine leave. If it is the last one, and Wanted or Asked is set or the tenure is Brief, it takes the tenure, and
+// Leave has one goroutine leave. If it is the last one, and Wanted or Draining is set or the tenure is Brief, it takes the tenure, and
 // decides. many is as for Enter. ok is false if nobody holds the tenure in this way.
 func (s State) Leave(many bool) (next State, ok bool) {
 	switch {
 	case !s.Held() || s.Has(Many) != many:
 		return s, false
-	case s&count > 1 || !s.Has(Wanted|Asked|Brief):
+	case s&count > 1 || !s.Has(Wanted|Draining|Brief):
 		return s - 1, true
 	}
 	return s - 1 | taken, true
@@ -71,8 +71,8 @@ func (s State) Leave(many bool) (next State, ok bool) {
 // Keep has the one goroutine that holds the tenure leave, unless there is a bit.
 func (s State) Keep() (next State, ok bool) { return Idle, s == One }
 
-// Ask takes an idle tenure, or leaves a bit for those who hold or have taken it. took reports whether it was idle.
-func (s State) Ask(bit State) (next State, took bool) {
+// Mark takes an idle tenure, or leaves a bit for those who hold or have taken it. took reports whether it was idle.
+func (s State) Mark(bit State) (next State, took bool) {
 	switch s {
 	case None:
 		return None, false
@@ -85,7 +85,7 @@ func (s State) Ask(bit State) (next State, took bool) {
 // Take takes an idle tenure, and does nothing else.
 func (s State) Take() (next State, took bool) {
 	if s == Idle || s == Idle|Many {
-		return s | taken | Asked, true
+		return s | taken | Draining, true
 	}
 	return s, false
 }
@@ -133,11 +133,11 @@ func (a *Atomic) Leave(many bool) (next State, ok bool) {
 // Keep is State.Keep.
 func (a *Atomic) Keep() (ok bool) { return a.step(One, Idle) }
 
-// Ask is State.Ask, and returns the new State.
-func (a *Atomic) Ask(bit State) (next State, took bool) {
+// Mark is State.Mark, and returns the new State.
+func (a *Atomic) Mark(bit State) (next State, took bool) {
 	for {
 		s := a.Load()
-		next, took = s.Ask(bit)
+		next, took = s.Mark(bit)
 		if next == s || a.step(s, next) {
 			return next, took
 		}

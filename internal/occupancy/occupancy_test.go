@@ -15,8 +15,8 @@ func TestTheStepsOfAState(t *testing.T) {
 	leave := func(many bool) func(State) (State, bool) {
 		return func(s State) (State, bool) { return s.Leave(many) }
 	}
-	ask := func(bit State) func(State) (State, bool) {
-		return func(s State) (State, bool) { return s.Ask(bit) }
+	mark := func(bit State) func(State) (State, bool) {
+		return func(s State) (State, bool) { return s.Mark(bit) }
 	}
 	always := func(step func(State) State) func(State) (State, bool) {
 		return func(s State) (State, bool) { return step(s), true }
@@ -38,13 +38,13 @@ func TestTheStepsOfAState(t *testing.T) {
 		{"the third of many that keep nothing", enter(true), One | Many | Brief + 1, One | Many | Brief + 2, true},
 		{"one of many enters none", enter(true), None, 0, false},
 		{"one of many enters the tenure of one", enter(true), Idle, 0, false},
-		{"one of many enters beside a bit", enter(true), One | Many | Asked, 0, false},
+		{"one of many enters beside a bit", enter(true), One | Many | Draining, 0, false},
 		{"one of many enters a tenure that was taken", enter(true), Idle | Many | taken, 0, false},
 		{"the last one leaves", leave(false), One, Idle, true},
 		{"the last of many leaves", leave(true), One | Many, Idle | Many, true},
-		{"one of two leaves, with a bit", leave(true), One | Many | Asked + 1, One | Many | Asked, true},
+		{"one of two leaves, with a bit", leave(true), One | Many | Draining + 1, One | Many | Draining, true},
 		{"the last one leaves, with a bit", leave(false), One | Wanted, Idle | Wanted | taken, true},
-		{"the last of many leaves, with a bit", leave(true), One | Many | Asked, Idle | Many | Asked | taken, true},
+		{"the last of many leaves, with a bit", leave(true), One | Many | Draining, Idle | Many | Draining | taken, true},
 		{"the last of many that keep nothing leaves", leave(true), One | Many | Brief, Idle | Many | Brief | taken, true},
 		{"one leaves an idle tenure", leave(false), Idle, Idle, false},
 		{"one leaves none", leave(false), None, None, false},
@@ -53,17 +53,17 @@ func TestTheStepsOfAState(t *testing.T) {
 		{"one leaves a tenure that was taken", leave(true), Idle | Many | taken, Idle | Many | taken, false},
 		{"one keeps", State.Keep, One, Idle, true},
 		{"one keeps beside a bit", State.Keep, One | Wanted, 0, false},
-		{"a bit for nobody", ask(Asked), None, None, false},
-		{"a bit for an idle tenure", ask(Wanted), Idle, Idle | taken | Wanted, true},
-		{"a bit for an idle tenure of many", ask(Asked), Idle | Many, Idle | Many | taken | Asked, true},
-		{"a bit for a holder", ask(Asked), One | Wanted, One | Wanted | Asked, false},
-		{"a bit for who has taken it", ask(Wanted), Idle | taken, Idle | taken | Wanted, false},
-		{"an idle tenure is taken", State.Take, Idle, Idle | taken | Asked, true},
-		{"an idle tenure of many is taken", State.Take, Idle | Many, Idle | Many | taken | Asked, true},
+		{"a bit for nobody", mark(Draining), None, None, false},
+		{"a bit for an idle tenure", mark(Wanted), Idle, Idle | taken | Wanted, true},
+		{"a bit for an idle tenure of many", mark(Draining), Idle | Many, Idle | Many | taken | Draining, true},
+		{"a bit for a holder", mark(Draining), One | Wanted, One | Wanted | Draining, false},
+		{"a bit for who has taken it", mark(Wanted), Idle | taken, Idle | taken | Wanted, false},
+		{"an idle tenure is taken", State.Take, Idle, Idle | taken | Draining, true},
+		{"an idle tenure of many is taken", State.Take, Idle | Many, Idle | Many | taken | Draining, true},
 		{"a tenure that is held is taken", State.Take, One, One, false},
 		{"a tenure is taken twice", State.Take, Idle | taken, Idle | taken, false},
 		{"who has taken it lets one in", always(State.Admit), Idle | taken | Wanted, One | Wanted, true},
-		{"the holder takes it", always(State.Yield), One | Asked, Idle | taken | Asked, true},
+		{"the holder takes it", always(State.Yield), One | Draining, Idle | taken | Draining, true},
 	} {
 		to, ok := row.step(row.from)
 		if ok != row.ok || (ok || row.to != 0) && to != row.to {
@@ -72,7 +72,7 @@ func TestTheStepsOfAState(t *testing.T) {
 	}
 }
 
-// Goroutines enter, leave, and ask. Of those that exclude each other one is inside at a time, and a tenure that was taken has
+// Goroutines enter, leave, and mark. Of those that exclude each other one is inside at a time, and a tenure that was taken has
 // nobody inside until it is idle again.
 func TestStepsAreAtomic(t *testing.T) {
 	for _, many := range []bool{false, true} {
@@ -92,7 +92,7 @@ func TestStepsAreAtomic(t *testing.T) {
 			}
 			runtime.Gosched()
 			deciding.Add(-1)
-			for again := true; again; { // somebody may ask meanwhile
+			for again := true; again; { // somebody may mark meanwhile
 				a.End()
 				a.Begin(1, begin&^One)
 				left, _ := a.Leave(many)
@@ -104,7 +104,7 @@ func TestStepsAreAtomic(t *testing.T) {
 			all.Go(func() {
 				for j := range 20_000 {
 					if i == 0 && j%8 == 0 {
-						if _, took := a.Ask(Asked); took {
+						if _, took := a.Mark(Draining); took {
 							decide()
 						}
 						runtime.Gosched()
@@ -134,14 +134,14 @@ func TestStepsAreAtomic(t *testing.T) {
 
 func TestAStepThatIsNotAllowedChangesNothing(t *testing.T) {
 	var a Atomic
-	if _, took := a.Ask(Asked); took || a.Load() != None {
+	if _, took := a.Mark(Draining); took || a.Load() != None {
 		t.Errorf("a bit for nobody makes the state %#x, taken %v; want none", uint64(a.Load()), took)
 	}
 	a.Begin(1, 0)
 	if a.Enter(false) || a.Load() != One {
 		t.Errorf("a second goroutine makes the state %#x, want one that holds", uint64(a.Load()))
 	}
-	a.Ask(Wanted)
+	a.Mark(Wanted)
 	if a.Keep() || a.Load() != One|Wanted {
 		t.Errorf("to keep beside a bit makes the state %#x, want no change", uint64(a.Load()))
 	}

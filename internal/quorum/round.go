@@ -258,7 +258,7 @@ func (r *Round) hurryLocked() {
 // overLocked reports whether the goal is reached, or all masters have voted.
 func (r *Round) overLocked(goal func(Tally) bool) bool {
 	t := r.ballot.Tally()
-	return goal(t) || t.open() == 0
+	return goal(t) || t.pending() == 0
 }
 
 // Wait waits until goal reports true, and returns the tally. It returns earlier, perhaps without the goal, if
@@ -341,7 +341,7 @@ func (r *Round) failLateLocked() (next time.Duration) {
 func (r *Round) Expire(elapsed time.Duration) (next time.Duration) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if r.ballot.Tally().open() == 0 {
+	if r.ballot.Tally().pending() == 0 {
 		return 0
 	} else if left := r.timeout - elapsed; left > 0 {
 		return left

@@ -500,7 +500,7 @@ func TestMostAreAQuorum(t *testing.T) {
 // The commands of an acquisition arrive at a quorum of masters at the same moment.
 func TestAnAcquisitionArrivesEverywhereAtTheSameMoment(t *testing.T) {
 	type masters []*station
-	grantable := wire.ClaimOf{Kind: wire.Register, Grant: 400 * ms, First: 400 * ms}
+	grantable := wire.ClaimOf{Kind: wire.Register, Grant: 400 * ms, RegisterTTL: 400 * ms}
 	for _, row := range []struct {
 		name     string
 		stations masters

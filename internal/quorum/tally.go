@@ -36,8 +36,8 @@ func (t *Tally) add(v Vote) {
 	}
 }
 
-// open returns how many masters have not voted yet.
-func (t Tally) open() int { return t.N - t.Granted - t.Refused - t.Failed }
+// pending returns how many masters have not voted yet.
+func (t Tally) pending() int { return t.N - t.Granted - t.Refused - t.Failed }
 
 // Won reports whether a quorum has granted.
 func (t Tally) Won() bool { return t.Granted >= t.Need }
@@ -54,7 +54,7 @@ func (t Tally) RuledOut() bool { return t.N-t.Refused < t.Need }
 
 // Explained reports whether the result of RuledOut is final.
 func (t Tally) Explained() bool {
-	return t.RuledOut() || t.N-t.Refused-t.open() >= t.Need
+	return t.RuledOut() || t.N-t.Refused-t.pending() >= t.Need
 }
 
 // Settled reports whether further votes can change neither the outcome nor, if the round is lost, RuledOut.

@@ -54,7 +54,7 @@ func checkTally(t *testing.T, tally Tally) {
 		{"RuledOut", tally.RuledOut(), all(held)},
 		{"Explained", tally.Explained(), all(held) || none(held)},
 		{"Settled", tally.Settled(), all(won) || none(won) && (all(held) || none(held))},
-		{"Answered", tally.Answered(), tally.N-tally.open()-tally.Failed >= tally.Need},
+		{"Answered", tally.Answered(), tally.N-tally.pending()-tally.Failed >= tally.Need},
 	} {
 		if row.got != row.want {
 			t.Errorf("%+v: %s() = %v, want %v", tally, row.name, row.got, row.want)
@@ -64,7 +64,7 @@ func checkTally(t *testing.T, tally Tally) {
 
 // endings returns every way in which the missing votes can be cast.
 func endings(t Tally) []Tally {
-	if t.open() == 0 {
+	if t.pending() == 0 {
 		return []Tally{t}
 	}
 	var all []Tally

@@ -11,11 +11,11 @@ import (
 // the masters, it wins the votes of those, its commands reach the other masters too late, and nobody has a
 // quorum. Random retries then take several round trips until one client succeeds.
 //
-// So an acquisition is sent to the near masters a little later than to the far ones, so that it arrives at all
+// So an acquisition is sent to the closer masters a little later than to the far ones, so that it arrives at all
 // masters of the nearest quorum at the same moment. Of two clients, the one whose commands arrive first is then
 // first at all masters that it needs. No time is lost, since the quorum needs the vote of its farthest master
 // anyway. Example, with round trips of 0, 0, 20, 20 and 20 ms: a quorum needs one of the far masters, so the
-// command is sent to the near ones after 10 ms.
+// command is sent to the closer ones after 10 ms.
 //
 // If an estimated distance is wrong, the result is no worse than without the delay.
 //
@@ -55,8 +55,8 @@ const worthWaiting = time.Millisecond
 // claim by then, the command is not sent: see master.Ask.
 func (r *Round) askMaster(i int, request wire.Request, claim *master.SentClaim, distance time.Duration) {
 	m := r.group.masters[i]
-	if near := m.Distance(); near > 0 {
-		if wait := (distance - near) / 2; wait >= worthWaiting {
+	if own := m.Distance(); own > 0 {
+		if wait := (distance - own) / 2; wait >= worthWaiting {
 			r.askLater(wait, i, request, claim)
 			return
 		}

@@ -61,9 +61,9 @@ func Start(c clock.Clock) *Scheduler {
 	return s
 }
 
-// Set schedules a task, whose entry is e, for the time at, or up to slack earlier if another task is due
-// then. An entry that is scheduled is moved. If the Scheduler is closed, Set does nothing and reports false.
-func (s *Scheduler) Set(e *Entry, task Task, at time.Time, slack time.Duration) bool {
+// Schedule schedules a task, whose entry is e, for the time at, or up to slack earlier if another task is due
+// then. An entry that is scheduled is moved. If the Scheduler is closed, Schedule does nothing and reports false.
+func (s *Scheduler) Schedule(e *Entry, task Task, at time.Time, slack time.Duration) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.closed {

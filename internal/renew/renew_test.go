@@ -54,7 +54,7 @@ func TestTasksAreCalledWhenTheyAreDue(t *testing.T) {
 			// If a time is set more than once, the last one counts, even if it is earlier.
 			for range 1 + random.IntN(3) {
 				want[i] = time.Now().Add(time.Duration(random.IntN(3_600_000)) * time.Millisecond)
-				s.Set(&probes[i].entry, probes[i], want[i], 0)
+				s.Schedule(&probes[i].entry, probes[i], want[i], 0)
 			}
 		}
 		removed := 0
@@ -84,7 +84,7 @@ func TestTasksThatAreDueSoonAreCalledTogether(t *testing.T) {
 		start := time.Now()
 		set := func(at, slack time.Duration) *probe {
 			p := &probe{}
-			s.Set(&p.entry, p, start.Add(at), slack)
+			s.Schedule(&p.entry, p, start.Add(at), slack)
 			return p
 		}
 		first, close, exact, far := set(100, 50), set(140, 50), set(141, 0), set(200, 50)
@@ -106,7 +106,7 @@ func TestATaskMayScheduleItselfAgain(t *testing.T) {
 		s := Start(clock.System)
 		defer s.Stop()
 		p := &probe{}
-		p.again = func(now time.Time) { s.Set(&p.entry, p, now.Add(time.Minute), time.Second) }
+		p.again = func(now time.Time) { s.Schedule(&p.entry, p, now.Add(time.Minute), time.Second) }
 		p.again(time.Now())
 		time.Sleep(time.Hour + time.Second)
 		if n := len(p.dues()); n != 60 {
@@ -123,7 +123,7 @@ func TestTheSchedulerSleepsWhileNothingIsScheduled(t *testing.T) {
 		var readings atomic.Int32
 		s := Start(func() clock.Reading { readings.Add(1); return clock.System() })
 		p := &probe{}
-		s.Set(&p.entry, p, time.Now().Add(time.Second), 0)
+		s.Schedule(&p.entry, p, time.Now().Add(time.Second), 0)
 		time.Sleep(10 * time.Second)
 		before := readings.Load()
 		time.Sleep(24 * time.Hour)
@@ -139,7 +139,7 @@ func TestStopReturnsTheScheduledTasks(t *testing.T) {
 		s := Start(clock.System)
 		a, b, c := &probe{}, &probe{}, &probe{}
 		for _, p := range []*probe{a, b, c} {
-			s.Set(&p.entry, p, time.Now().Add(time.Hour), 0)
+			s.Schedule(&p.entry, p, time.Now().Add(time.Hour), 0)
 		}
 		s.Remove(&b.entry)
 		got := fmt.Sprintf("%p %p", a, c)
@@ -153,7 +153,7 @@ func TestStopReturnsTheScheduledTasks(t *testing.T) {
 		if tasks != got {
 			t.Errorf("Stop = %s, want %s", tasks, got)
 		}
-		if s.Set(&a.entry, a, time.Now(), 0) {
+		if s.Schedule(&a.entry, a, time.Now(), 0) {
 			t.Error("Set after Stop reported true")
 		}
 		if len(s.Stop()) != 0 {

@@ -48,14 +48,14 @@ type Releases struct {
 
 // A release is the last one of a name.
 type release struct {
-	token     string        // of the lease
-	until     time.Time     // when the release no longer matters
-	answered  bool          // a quorum has answered
-	passedOn  bool          // a master has passed the lock on
-	contended bool          // the lease was not acquired by the first attempt: other clients want the lock
-	turn      time.Duration // from when the claim of the lease was made to its release; 0: it had none that can be granted the lock
-	followed  int           // how many acquisitions in a row, that of the lease included, did not wait for an answer
-	gap       chan struct{} // closed when the release is answered; nil: no goroutine waits for that
+	token      string        // of the lease
+	until      time.Time     // when the release no longer matters
+	answered   bool          // a quorum has answered
+	passedOn   bool          // a master has passed the lock on
+	contended  bool          // the lease was not acquired by the first attempt: other clients want the lock
+	turnaround time.Duration // from when the claim of the lease was made to its release; 0: it had none that can be granted the lock
+	followed   int           // how many acquisitions in a row, that of the lease included, did not wait for an answer
+	gap        chan struct{} // closed when the release is answered; nil: no goroutine waits for that
 }
 
 // An unkept says for how long a lock is not kept, since others want it.
@@ -101,20 +101,20 @@ func (p *Releases) Released(claim *master.SentClaim, contended bool) {
 	for key := range claim.Keys {
 		before, _ := p.last.Get(key)
 		now := time.Now()
-		p.last.Put(key, release{token: claim.Token(), until: now.Add(politeFor), followed: before.followed, contended: contended, turn: claim.Age(now)})
+		p.last.Put(key, release{token: claim.Token(), until: now.Add(politeFor), followed: before.followed, contended: contended, turnaround: claim.Age(now)})
 	}
 }
 
-// Turn returns how long the last turn of this Client took, from when it made a claim to the release of the lease. It is 0 if
+// Turnaround returns how long the last turn of this Client took, from when it made a claim to the release of the lease. It is 0 if
 //
 //   - no lease of a claim was released lately;
 //   - a quorum has answered the release, and nobody was in the queue: such a turn does not tell how long those take who queue now;
 //   - key stands for permits.
-func (p *Releases) Turn(key string) time.Duration {
+func (p *Releases) Turnaround(key string) time.Duration {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	r, _ := p.last.Get(key)
-	return r.turn
+	return r.turnaround
 }
 
 // Answered notes that the release of a lease has been answered, and whether a master has passed the lock on.

@@ -158,7 +158,7 @@ func TestATurnIsKnownWhileOthersQueue(t *testing.T) {
 		r, terms, n := NewReleases(false), wire.NewTerms("a", time.Second), 0
 		want := func(when string, want time.Duration) {
 			t.Helper()
-			if got := r.Turn("a"); got != want {
+			if got := r.Turnaround("a"); got != want {
 				t.Errorf("%s: the last turn took %v, want %v", when, got, want)
 			}
 		}
@@ -200,8 +200,8 @@ func TestTheLastTurnIsFromTheClaimToTheRelease(t *testing.T) {
 		time.Sleep(30 * time.Millisecond)
 		for range 2 {
 			r.Released(c, false)
-			if got := r.Turn("a"); got != 30*time.Millisecond || r.Turn("b") != 0 {
-				t.Errorf("turns of %v for a and %v for b, want 30ms and 0", got, r.Turn("b"))
+			if got := r.Turnaround("a"); got != 30*time.Millisecond || r.Turnaround("b") != 0 {
+				t.Errorf("turns of %v for a and %v for b, want 30ms and 0", got, r.Turnaround("b"))
 			}
 		}
 		if r.PassedOn("a") {

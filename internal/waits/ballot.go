@@ -27,12 +27,12 @@ type Ballot struct {
 	slots int           // immutable; how many slots it needs; 0: it is for a lock
 
 	// Guarded by Waits.mu:
-	votes []vote    // by master
-	known uint64    // the masters, as bits, that are known to have had it in the queue, or the key for it
-	gone  uint64    // the masters, as bits, whose votes have become void since the last count
-	first time.Time // when the first vote came
+	votes     []vote    // by master
+	known     uint64    // the masters, as bits, that are known to have had it in the queue, or the key for it
+	gone      uint64    // the masters, as bits, whose votes have become void since the last count
+	firstVote time.Time // when the first vote came
 
-	asked  [master.MaxMasters]uint16 // by master: how many registrations and polls were sent
+	sent   [master.MaxMasters]uint16 // by master: how many registrations and polls were sent
 	heard  [master.MaxMasters]uint16 // the same: how many of them were answered
 	missed uint64                    // the masters, as bits, where one was lost, or has found that the claim was not in the queue
 
@@ -40,7 +40,7 @@ type Ballot struct {
 	stands   []string // by master: what the key held when it refused the claim last
 	free     uint64   // the masters, as bits, where a poll of one master has found the key free
 	nexts    []string // by master: the token of the head of its queue when the lock was granted to the claim; "": it is not known
-	behind   uint64   // the masters, as bits, where several clients were ahead of it when it was registered
+	crowded  uint64   // the masters, as bits, where several clients were ahead of it when it was registered
 	answered bool     // a master has answered it
 	returned bool     // a master has come up since its last poll
 	passed   bool     // a master has passed over it, though it is near
@@ -146,8 +146,8 @@ func (in *Inbox) voteLocked(i int, v vote) {
 	if old.life > 0 && old.end().After(v.end()) {
 		v.mark, v.life, v.slots = old.mark, old.life, old.slots
 	}
-	if c.first.IsZero() {
-		c.first = time.Now()
+	if c.firstVote.IsZero() {
+		c.firstVote = time.Now()
 	}
 	*old = v
 	c.known |= 1 << i
@@ -180,7 +180,7 @@ func (in *Inbox) Answered(c *Ballot, kind wire.Kind, i int, a wire.Answer, mark 
 		if kind == wire.Register {
 			in.registeredLocked(i, a)
 			if a.Outcome == wire.Taken && a.Ahead >= wire.Near {
-				c.behind |= bit
+				c.crowded |= bit
 			}
 		}
 		if gone {
@@ -230,7 +230,7 @@ type Quorum struct {
 // Count counts the votes for a claim. It returns the masters, as bits, whose votes last, when the first vote came,
 // and the quorum if there is one. Votes with a fence above most cannot be part of the quorum; 0: any can. Won
 // finds votes that become void from here on.
-func (in *Inbox) Count(c *Ballot, now clock.Reading, drift func(time.Duration) time.Duration, most int64) (mine uint64, first time.Time, won *Quorum) {
+func (in *Inbox) Count(c *Ballot, now clock.Reading, drift func(time.Duration) time.Duration, most int64) (mine uint64, firstVote time.Time, won *Quorum) {
 	s := in.waits
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -250,20 +250,20 @@ func (in *Inbox) Count(c *Ballot, now clock.Reading, drift func(time.Duration) t
 		votes[i] = quorum.Vote{In: true, Answer: wire.Answer{Outcome: wire.Granted, Fence: v.fence}}
 	}
 	if mine == 0 {
-		c.first = time.Time{} // its grants have expired
+		c.firstVote = time.Time{} // its grants have expired
 	}
 	if len(lefts) < s.Need {
-		return mine, c.first, nil
+		return mine, c.firstVote, nil
 	}
 	slices.SortFunc(lefts, func(a, b left) int { return cmp.Compare(b.d, a.d) })
 	if c.slots > 0 {
-		return mine, c.first, c.wonLocked(votes, lefts, s.Need)
+		return mine, c.firstVote, c.wonLocked(votes, lefts, s.Need)
 	}
 	won = &Quorum{Votes: votes, Left: lefts[s.Need-1].d}
 	for _, l := range lefts[:s.Need] {
 		won.rests |= 1 << l.i
 	}
-	return mine, c.first, won
+	return mine, c.firstVote, won
 }
 
 // A left says how long the vote of a master lasts.
@@ -273,18 +273,18 @@ type left struct {
 	slots []int
 }
 
-// Behind says who is to have the lock after a claim.
-type Behind struct {
-	Next    string // the token of the head of the queue at the largest number of masters; on a tie, the first of these; "": nothing is known
+// Successor says who is to have the lock after a claim.
+type Successor struct {
+	Token   string // the token of the head of the queue at the largest number of masters; on a tie, the first of these; "": nothing is known
 	Differ  bool   // the heads of the queues differ
 	Crowded bool   // a quorum of masters have said that several clients were ahead of the claim when it was registered
 }
 
-// Behind returns who is to have the lock after a claim.
-func (in *Inbox) Behind(c *Ballot) (b Behind) {
+// Successor returns who is to have the lock after a claim.
+func (in *Inbox) Successor(c *Ballot) (b Successor) {
 	in.waits.mu.Lock()
 	defer in.waits.mu.Unlock()
-	b.Crowded = bits.OnesCount64(c.behind) >= in.waits.Need
+	b.Crowded = bits.OnesCount64(c.crowded) >= in.waits.Need
 	most := 0
 	for _, next := range c.nexts {
 		n := 0
@@ -296,9 +296,9 @@ func (in *Inbox) Behind(c *Ballot) (b Behind) {
 		if next == "" {
 			continue
 		}
-		b.Differ = b.Differ || b.Next != "" && next != b.Next
+		b.Differ = b.Differ || b.Token != "" && next != b.Token
 		if n > most {
-			b.Next, most = next, n
+			b.Token, most = next, n
 		}
 	}
 	return b

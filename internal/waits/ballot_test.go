@@ -88,8 +88,8 @@ func TestALeaseNamesTheNextOfMostMasters(t *testing.T) {
 				}
 			}
 			for range 2 {
-				if b := in.Behind(c); b.Next != row.token || b.Differ != row.differ {
-					t.Errorf("Behind = %+v, want %q, %t", b, row.token, row.differ)
+				if b := in.Successor(c); b.Token != row.token || b.Differ != row.differ {
+					t.Errorf("Successor = %+v, want %q, %t", b, row.token, row.differ)
 				}
 			}
 		})

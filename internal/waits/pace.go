@@ -56,13 +56,13 @@ const (
 	soonAhead = 75                   // of 2 ms each
 )
 
-// nearSoon reports whether a far claim with so many others ahead may become near within wire.JoinedNewly. turn is how long the last turn of its Client
+// nearSoon reports whether a far claim with so many others ahead may become near within wire.JoinedNewly. turnaround is how long the last turn of its Client
 // took: these others and itself. 0: it has had none lately.
-func nearSoon(turn time.Duration, ahead int) bool {
-	if turn == 0 {
+func nearSoon(turnaround time.Duration, ahead int) bool {
+	if turnaround == 0 {
 		return ahead <= soonAhead
 	}
-	return turn/time.Duration(ahead+1)*time.Duration(ahead+1-wire.Near) < soonNear
+	return turnaround/time.Duration(ahead+1)*time.Duration(ahead+1-wire.Near) < soonNear
 }
 
 // A Pace says when the claims of a wait are sent again: when the next poll is due, and when a claim with votes asks who has the other
@@ -74,12 +74,12 @@ type Pace struct {
 	step  time.Duration // the average pause of a near claim
 	drift func(time.Duration) time.Duration
 
-	poll  time.Time     // when the next poll is due
-	far   bool          // others are ahead of the claim
-	one   bool          // the next poll is one of a single master
-	turn  time.Duration // see Registered
-	askAt time.Time     // when to ask who has the other keys; zero: the claim has no vote, or they were asked
-	split bool          // of a claim on slots: no slot can have a quorum by further votes
+	poll       time.Time     // when the next poll is due
+	far        bool          // others are ahead of the claim
+	one        bool          // the next poll is one of a single master
+	turnaround time.Duration // see Registered
+	askAt      time.Time     // when to ask who has the other keys; zero: the claim has no vote, or they were asked
+	split      bool          // of a claim on slots: no slot can have a quorum by further votes
 
 	splits    int       // how many rounds in a row have found the votes split
 	lastSplit time.Time // when the last of them did
@@ -90,9 +90,9 @@ func (in *Inbox) NewPace(group *quorum.Group, step time.Duration, drift func(tim
 	return &Pace{inbox: in, group: group, step: step, drift: drift}
 }
 
-// Registered says that a new claim is registered. turn is how long the last turn of this Client took, from its claim to the release; 0: it
+// Registered says that a new claim is registered. turnaround is how long the last turn of this Client took, from its claim to the release; 0: it
 // has had none lately.
-func (p *Pace) Registered(turn time.Duration) { p.split, p.turn = false, turn }
+func (p *Pace) Registered(turnaround time.Duration) { p.split, p.turnaround = false, turnaround }
 
 // Sent says that the claim is sent.
 func (p *Pace) Sent() { p.askAt = time.Time{} }
@@ -200,10 +200,10 @@ func (p *Pace) firstPoll(c *Ballot, ahead int) time.Duration {
 		return farFirst * p.step
 	}
 	least := farFirst * p.step
-	if nearSoon(p.turn, ahead) {
+	if nearSoon(p.turnaround, ahead) {
 		least = soonFirst * p.step
 	}
-	return min(max(least, 2*p.turn), lateFirst*p.step)
+	return min(max(least, 2*p.turnaround), lateFirst*p.step)
 }
 
 // FarPolls returns how long it takes on average until a claim that is far polls a master again; step is the pause of a near one. The pause
@@ -272,14 +272,14 @@ func Without(votes []quorum.Vote, token string) (masters uint64) {
 }
 
 const (
-	// turnLeast is for how long a lock is reserved at least for a client that was woken.
-	turnLeast = 20 * time.Millisecond
+	// responseLeast is for how long a lock is reserved at least for a client that was woken.
+	responseLeast = 20 * time.Millisecond
 	// patienceSteps is how many polls of a claim must fail to come before its client is taken for one that is stopped.
 	patienceSteps = 5
 )
 
-// Turn returns how long a Client takes at most to come back with an attempt after a wake-up.
-func Turn(group *quorum.Group) time.Duration { return max(turnLeast, 3*group.Distance()) }
+// ResponseTime returns how long a Client takes at most to come back with an attempt after a wake-up.
+func ResponseTime(group *quorum.Group) time.Duration { return max(responseLeast, 3*group.Distance()) }
 
 // paused notes a pause between two attempts, of a wait that is woken.
 func (s *Waits) paused(d time.Duration) {
@@ -298,5 +298,5 @@ func (s *Waits) Patience(group *quorum.Group, step time.Duration) (near, far tim
 		far = time.Duration(n) * step * 5 / 4
 	}
 	longest := time.Duration(s.longestPause.Load())
-	return max(patienceSteps*step, longest+step) + max(Turn(group), group.Slowest()), far
+	return max(patienceSteps*step, longest+step) + max(ResponseTime(group), group.Slowest()), far
 }

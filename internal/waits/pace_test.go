@@ -14,9 +14,9 @@ import (
 func TestAClaimThatIsNotToldThatItIsNearExpectsIt(t *testing.T) {
 	const ms = time.Millisecond
 	for _, row := range []struct {
-		turn  time.Duration
-		ahead int
-		want  bool
+		turnaround time.Duration
+		ahead      int
+		want       bool
 	}{
 		{0, 75, true}, {0, 76, false}, // no turn is known
 		{40 * ms, 15, true}, {40 * ms, 1000, true},
@@ -27,8 +27,8 @@ func TestAClaimThatIsNotToldThatItIsNearExpectsIt(t *testing.T) {
 		{1600 * ms, 3, false},   // after 400 ms
 		{7 * 24 * time.Hour, 1 << 20, false},
 	} {
-		if got := nearSoon(row.turn, row.ahead); got != row.want {
-			t.Errorf("nearSoon(%v, %d) = %v, want %v", row.turn, row.ahead, got, row.want)
+		if got := nearSoon(row.turnaround, row.ahead); got != row.want {
+			t.Errorf("nearSoon(%v, %d) = %v, want %v", row.turnaround, row.ahead, got, row.want)
 		}
 	}
 }
@@ -37,7 +37,7 @@ func TestAClaimThatIsNotToldThatItIsNearExpectsIt(t *testing.T) {
 func TestTheFirstPollOfAFarClaim(t *testing.T) {
 	const ms = time.Millisecond
 	for _, row := range []struct {
-		turn         time.Duration
+		turnaround   time.Duration
 		ahead, slots int
 		want         time.Duration
 	}{
@@ -50,9 +50,9 @@ func TestTheFirstPollOfAFarClaim(t *testing.T) {
 		{time.Minute, 400, 0, 4000 * ms}, // it must not be taken for that of a stopped client
 		{130 * ms, 90, 1, 1000 * ms},
 	} {
-		p := &Pace{step: Step, turn: row.turn}
+		p := &Pace{step: Step, turnaround: row.turnaround}
 		if got := p.firstPoll(&Ballot{Near: wire.Near, slots: row.slots}, row.ahead); got != row.want {
-			t.Errorf("a claim on %d slots with %d ahead, after a turn of %v, polls first after %v, want %v", row.slots, row.ahead, row.turn, got, row.want)
+			t.Errorf("a claim on %d slots with %d ahead, after a turn of %v, polls first after %v, want %v", row.slots, row.ahead, row.turnaround, got, row.want)
 		}
 	}
 }
@@ -277,10 +277,10 @@ func TestAClaimOnSlotsWithSplitVotesAimsOnce(t *testing.T) {
 		if due := p.Due(row.claim, now, true, false, nil); due != at.Add(SplitAfter) || p.VotesSplit() != row.split {
 			t.Errorf("%s: it asks after %v, want %v", row.name, due.Sub(at), SplitAfter)
 		}
-		p.turn = time.Second
+		p.turnaround = time.Second
 		p.Registered(2 * time.Second)
-		if p.VotesSplit() || p.turn != 2*time.Second {
-			t.Errorf("%s: of a new claim, the votes are split: %t, and the last turn took %v", row.name, p.VotesSplit(), p.turn)
+		if p.VotesSplit() || p.turnaround != 2*time.Second {
+			t.Errorf("%s: of a new claim, the votes are split: %t, and the last turn took %v", row.name, p.VotesSplit(), p.turnaround)
 		}
 	}
 }

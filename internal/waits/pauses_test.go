@@ -151,7 +151,7 @@ func TestTheLongestPauseIsNoted(t *testing.T) {
 			t.Errorf("Patience = %v, %v, want %v", near, far, want)
 		}
 	}
-	patience(500*time.Millisecond + turnLeast)
+	patience(500*time.Millisecond + responseLeast)
 	p := Pauses{Delays: Delays{Start: counting(9)}}
 	p.Begin(s, group, time.Now(), false, true, func(d time.Duration) time.Duration { return d })
 	if got := s.longestPause.Load(); got != int64(time.Millisecond) {
@@ -159,7 +159,7 @@ func TestTheLongestPauseIsNoted(t *testing.T) {
 	}
 	s.paused(2 * time.Second)
 	s.paused(time.Second)
-	patience(2100*time.Millisecond + turnLeast)
+	patience(2100*time.Millisecond + responseLeast)
 }
 
 func TestAPauseEndsWhenTheKeysExpire(t *testing.T) {

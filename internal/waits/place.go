@@ -160,7 +160,7 @@ const noClaim = farMost + 1
 func (in *Inbox) setClaimLocked(c *Ballot) {
 	if in.claim != nil {
 		for i := range in.waits.near {
-			in.waits.near[i].set(in.claim, false)
+			in.waits.near[i].update(in.claim, false)
 		}
 	}
 	in.claim = c
@@ -175,7 +175,7 @@ func (in *Inbox) placedLocked() {
 	if c != nil {
 		in.steps, in.far = c.stepsLocked(s)
 		for i := range s.near {
-			s.near[i].set(c, c.nearAt(i))
+			s.near[i].update(c, c.nearAt(i))
 		}
 	}
 	s.countLocked(in, 1)
@@ -211,8 +211,8 @@ type nearest struct {
 	claims []*Ballot
 }
 
-// set says whether a claim is near.
-func (n *nearest) set(c *Ballot, near bool) {
+// update says whether a claim is near.
+func (n *nearest) update(c *Ballot, near bool) {
 	switch at := c.places[n.master].at - 1; {
 	case near && at < 0:
 		heap.Push(n, c)

@@ -110,16 +110,16 @@ func (in *Inbox) Split(c *Ballot, now clock.Reading, drift func(time.Duration) t
 	keys := in.Stands(c, now, drift)
 	in.waits.mu.Lock()
 	defer in.waits.mu.Unlock()
-	most, open := 0, 0
+	most, pending := 0, 0
 	for _, n := range keys {
 		most = max(most, n)
 	}
 	for _, v := range c.votes {
 		if v.life == 0 {
-			open++
+			pending++
 		}
 	}
-	return c.aim == nil && most > 0 && most+open < in.waits.Need
+	return c.aim == nil && most > 0 && most+pending < in.waits.Need
 }
 
 // wonLocked returns the quorum for as many slots as a claim needs, or nil. lefts are the votes that last, the longest first.

@@ -79,27 +79,27 @@ func (in *Inbox) Settled(c *Ballot) (masters uint64) {
 	in.waits.mu.Lock()
 	defer in.waits.mu.Unlock()
 	for i := range c.votes {
-		if c.heard[i] == c.asked[i] && c.missed>>i&1 == 0 {
+		if c.heard[i] == c.sent[i] && c.missed>>i&1 == 0 {
 			masters |= 1 << i
 		}
 	}
 	return masters
 }
 
-// Asked notes that a registration or a poll of the claim is about to be sent to all masters.
-func (in *Inbox) Asked(c *Ballot) {
+// Sent notes that a registration or a poll of the claim is about to be sent to all masters.
+func (in *Inbox) Sent(c *Ballot) {
 	in.waits.mu.Lock()
 	defer in.waits.mu.Unlock()
 	for i := range c.votes {
-		c.asked[i]++
+		c.sent[i]++
 	}
 }
 
-// AskedOne is Asked of a poll of one master.
-func (in *Inbox) AskedOne(c *Ballot, i int) {
+// SentOne is Sent for a poll of one master.
+func (in *Inbox) SentOne(c *Ballot, i int) {
 	in.waits.mu.Lock()
 	defer in.waits.mu.Unlock()
-	c.asked[i]++
+	c.sent[i]++
 }
 
 // heardLocked notes the answer of master i to a registration or a poll.

@@ -148,7 +148,7 @@ func TestAMasterIsSettledWhenNothingMoreSetsTheToken(t *testing.T) {
 			s := New(1)
 			in, c := flying(s)
 			for range row.sent {
-				in.Asked(c)
+				in.Sent(c)
 			}
 			for i, a := range row.answers {
 				if won && i == len(row.answers)-1 {

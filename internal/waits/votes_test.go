@@ -46,7 +46,7 @@ func TestVotesThatLastAreCounted(t *testing.T) {
 				time.Sleep(time.Second)
 				now := clock.System()
 				in, c := New(3).Begin("a"), claimOf("mine", 3)
-				c.Began, c.first, c.gone = began, began.Time(), 0b111
+				c.Began, c.firstVote, c.gone = began, began.Time(), 0b111
 				for i, v := range row.votes {
 					if v.life > 0 {
 						at := now.Time().Add(-v.age)
@@ -88,14 +88,14 @@ func TestOfTwoVotesOfAMasterTheOneThatEndsLaterCounts(t *testing.T) {
 			in, c := New(3).Begin("a"), claimOf("mine", 3)
 			in.SetBallot(c)
 			in.voteLocked(1, row.first)
-			began := c.first
+			began := c.firstVote
 			time.Sleep(time.Millisecond)
 			in.voteLocked(1, row.second)
 			if got := c.votes[1]; got.mark != row.want.mark || got.life != row.want.life || got.fence != row.want.fence {
 				t.Errorf("%s: the vote is %+v, want %+v", row.name, got, row.want)
 			}
-			if began.IsZero() || c.first != began || c.known != 0b010 {
-				t.Errorf("%s: the first vote was at %v, then at %v, of masters %b", row.name, began, c.first, c.known)
+			if began.IsZero() || c.firstVote != began || c.known != 0b010 {
+				t.Errorf("%s: the first vote was at %v, then at %v, of masters %b", row.name, began, c.firstVote, c.known)
 			}
 		}
 	})
@@ -189,8 +189,8 @@ func TestAnAnswerToACommandOfAClaimIsAVote(t *testing.T) {
 					t.Errorf("the claim is near: %v, want %v", near, want)
 				}
 			}
-			if v := c.votes[1]; v.life != row.life || (c.queued == 0b011) != row.queued || in.Behind(c).Crowded != row.behind {
-				t.Errorf("the vote is %+v, queued %b, behind several %v; want a life of %v, %v, %v", v, c.queued, in.Behind(c).Crowded, row.life, row.queued, row.behind)
+			if v := c.votes[1]; v.life != row.life || (c.queued == 0b011) != row.queued || in.Successor(c).Crowded != row.behind {
+				t.Errorf("the vote is %+v, queued %b, behind several %v; want a life of %v, %v, %v", v, c.queued, in.Successor(c).Crowded, row.life, row.queued, row.behind)
 			}
 			in.Answered(c, wire.Again, 1, wire.Answer{Err: errors.New("lost")}, c.Began, time.Second, true)
 			if c.queued&0b010 != 0 {

@@ -89,7 +89,7 @@ func TestAnAnswerThatItsCommandCannotGiveIsAnError(t *testing.T) {
 func TestAFenceThatIsTooFarAheadIsJudged(t *testing.T) {
 	full := errors.New("full")
 	c := claimWith(ClaimOf{Fence: Proposal{Number: 1000, Now: 1000, Most: 5000}})
-	queued := claimWith(ClaimOf{Fence: Proposal{Number: 1000, Now: 1000, Most: 5000}, Grant: time.Second, First: time.Second})
+	queued := claimWith(ClaimOf{Fence: Proposal{Number: 1000, Now: 1000, Most: 5000}, Grant: time.Second, RegisterTTL: time.Second})
 	unbounded := claimWith(ClaimOf{Fence: Proposal{Number: 1000}})
 	ahead := func(by time.Duration) string {
 		return fmt.Sprint("its fence for this name is ", by, " ahead of our clock")
@@ -125,7 +125,7 @@ func TestAFenceThatIsTooFarAheadIsJudged(t *testing.T) {
 
 // grantableCommand returns a poll of a claim that may be granted.
 func grantableCommand(fenced bool) *Command {
-	of := ClaimOf{Grant: time.Second, First: time.Second}
+	of := ClaimOf{Grant: time.Second, RegisterTTL: time.Second}
 	if fenced {
 		of.Fence.Number = 5
 	}

@@ -2,7 +2,7 @@
 -- Executes commands on locks, many in one call. KEYS are the keys of the locks. A key may occur more than once:
 -- its commands are executed in order. ARGV[1] is the id of the calling client, or '' if the client uses no
 -- wake-ups. Then follow two arguments for each key: a command, which is called its word, and a token. At last there may
--- be three more, in ms: the client's turn, which is how long it takes at most to come back when it is woken; its patience,
+-- be three more, in ms: the client's response time, which is how long it takes at most to come back when it is woken; its patience,
 -- which is how long it takes at most to poll again if it is near; and how much longer it may take if it is not, or 0.
 --
 -- A client polls if it has no wake-ups, or has no subscription on this server. It is not in the queue with a member of its
@@ -85,8 +85,8 @@ local function plainTTL(word) return string.match(word, '^register ([1-9]%d*) [%
 -- Sets a key that a client releases and acquires again in one call, without a fence, to the client's new
 -- token. This takes one command instead of a DEL and a SET. Reports whether the key was set.
 local function replace(key, ttl, token)
-  local set = ttl and redis.pcall('SET', key, token, 'PX', ttl)
-  return type(set) == 'table' and not set.err
+  local reply = ttl and redis.pcall('SET', key, token, 'PX', ttl)
+  return type(reply) == 'table' and not reply.err
 end
 
 -- Returns how many of these exist of a key: the queue, the queue of readers, and an announcement. If none does, a release only deletes
@@ -225,12 +225,12 @@ local granted, opened = {}, {}
 --
 -- The member 'woken' of a queue says that a client was woken and that the lock is reserved for it until its SET arrives. The
 -- score of 'woken' is the end of the reservation, minus ahead. So the score is below 0, and 'woken' is the first of the
--- queue. Example: at 5.0 s a client with a round trip of 200 ms is woken; it has told a turn of 600 ms (three round trips). The
+-- queue. Example: at 5.0 s a client with a round trip of 200 ms is woken; it has told a response time of 600 ms (three round trips). The
 -- score is 5 600 000 - ahead, and until 5.6 s other clients are refused.
 --
--- A reservation lasts at least reserved ms, and at most turnMost ms. For clients that poll it lasts 4 * reserved ms, which is
+-- A reservation lasts at least reserved ms, and at most responseMost ms. For clients that poll it lasts 4 * reserved ms, which is
 -- longer than the pauses of the default schedule.
-local ahead, reserved, turnMost = 9000000000000000, 100, const.clientTurnMost
+local ahead, reserved, responseMost = 9000000000000000, 100, const.clientResponseMost
 local time -- as it was read first in this call, and 1 µs more for each client that has joined a queue since
 local function micros()
   if not time then
@@ -305,9 +305,9 @@ local function fences()
   end
 
   local function heal(key, token, ttl, least)
-    local set = redis.pcall('SET', key, token, 'NX', 'PX', ttl)
-    if not set or set.err then
-      return set or 0
+    local reply = redis.pcall('SET', key, token, 'NX', 'PX', ttl)
+    if not reply or reply.err then
+      return reply or 0
     end
     local _, err = raiseTo(key, tonumber(least))
     if err then
@@ -386,7 +386,7 @@ local function more()
   -- it is known.
   local function heard(queue, m, note, score)
     local client, claim = parse(m)
-    local is = m == 'polling' and 'live' or noted(client, note)
+    local is = m == 'polling' and 'live' or liveness(client, note)
     if is ~= 'live' then
       score = score or claim and scoreOf(queue, m) or nil
       if joinedIn(lately, score) then
@@ -397,14 +397,14 @@ local function more()
     return is
   end
 
-  -- Says of each of these members of a queue whether its client is gone, silent, unheard or live, and the turns of the clients.
+  -- Says of each of these members of a queue whether its client is gone, silent, unheard or live, and the response times of the clients.
   --
   --   gone     its channel has no subscriber
   --   live     it has noted lately that it waits, or has joined the queue lately, or it makes this call
   --   unheard  it has not, but it was not near then, and so need not have; or it has no note: that has expired, or its user may not write it
   --   silent   it should have: it may be stopped
   local function judge(queue, members)
-    local notes, channels, states, turns = {}, {}, {}, {}
+    local notes, channels, states, responses = {}, {}, {}, {}
     for i, m in ipairs(members) do
       local client = parse(m)
       notes[i] = 'redlock:waiter:' .. client
@@ -413,14 +413,14 @@ local function more()
     notes = redis.pcall('MGET', unpack(notes)) -- an error has no elements
     local counts = redis.pcall('PUBSUB', 'NUMSUB', unpack(channels))
     for i, m in ipairs(members) do
-      local turn = string.match(notes[i] or '', '^%d+ (%d+)')
-      turns[i] = math.min(tonumber(turn) or 0, turnMost)
+      local response = string.match(notes[i] or '', '^%d+ (%d+)')
+      responses[i] = math.min(tonumber(response) or 0, responseMost)
       states[i] = heard(queue, m, notes[i])
       if m == 'woken' or m ~= 'polling' and not counts.err and tonumber(counts[2 * i]) == 0 then
         states[i] = 'gone'
       end
     end
-    return states, turns
+    return states, responses
   end
 
   -- Returns the member of a queue whose token begins with a text, if it is one of the first 256.
@@ -437,8 +437,8 @@ local function more()
   -- Grants a free key to a client of the queue. Reports whether it was granted. If not, the key is still free.
   local function grant(key, client, token, g, proposal)
     local ms, fenced = string.match(g, '^(%d+)(f?)$')
-    local set = runID() and redis.pcall('SET', key, token, 'NX', 'PX', ms)
-    if not set or set.err then
+    local reply = runID() and redis.pcall('SET', key, token, 'NX', 'PX', ms)
+    if not reply or reply.err then
       return false
     end
     local given, err = 0, nil
@@ -466,12 +466,12 @@ local function more()
   -- who would overtake it, it does. careful is nil, 'poll' or 'newcomer' for these.
   --
   -- Members whose clients are gone are removed. Returns nil if there is none that is left, or else a table: m is the member, and
-  -- turn that of its client; silent says that none is live, and then m is the first of them; over are those that it
+  -- response that of its client; silent says that none is live, and then m is the first of them; over are those that it
   -- overtakes. left is how many were removed: the caller tells those that have
   -- become near.
-  local function first(key, chosen, careful)
+  local function firstLive(key, chosen, careful)
     local queue, at, size, left = 'redlock:queue:' .. key, 0, 1, 0
-    local found = {over = {}, turn = 0}
+    local found = {over = {}, response = 0}
     while budget > 0 and not found.m do
       local members = chosen and {chosen} or redis.pcall('ZRANGE', queue, at, at + size - 1)
       if members.err or #members == 0 then
@@ -479,12 +479,12 @@ local function more()
         found.silent = true
         break
       end
-      local states, turns = judge(queue, members)
+      local states, responses = judge(queue, members)
       local gone = {}
       for i, m in ipairs(members) do
         if states[i] == 'live' or states[i] == 'unheard' and (not careful or careful == 'newcomer') then
           found.m = m
-          found.turn = turns[i]
+          found.response = responses[i]
           break
         elseif states[i] == 'gone' then
           gone[#gone + 1] = m
@@ -540,14 +540,14 @@ local function more()
     if wait and how ~= 'open' and others and waitedLonger('redlock:rqueue:' .. key, queue) and readers().letIn(key, proposal) then
       return true
     end
-    local found = first(key, named and find(queue, named), careful)
+    local found = firstLive(key, named and find(queue, named), careful)
     if (not found or found.silent) and wait and readers().letIn(key, proposal) then
       tellNear(key, found and found.left or 0)
       return true
     elseif not found then
       return false
     end
-    local head, turn, left = found.m, found.turn, found.left
+    local head, response, left = found.m, found.response, found.left
     local client, claim, g = parse(head)
     local polls = head == 'polling'
     if how == 'undo' and not claim then
@@ -571,13 +571,13 @@ local function more()
     end
     local alone = redis.pcall('EXISTS', queue) == 0
     if not claim and not stays then
-      turn = polls and 4 * reserved or math.max(turn, reserved)
-      redis.pcall('ZADD', queue, string.format('%.0f', micros() + turn * 1000 - ahead), 'woken')
+      response = polls and 4 * reserved or math.max(response, reserved)
+      redis.pcall('ZADD', queue, string.format('%.0f', micros() + response * 1000 - ahead), 'woken')
     elseif alone then
       redis.pcall('ZADD', queue, '+inf', 'woken') -- it polls, and so it does not need a reservation
     end
     if alone then
-      redis.pcall('PEXPIRE', queue, math.max(turn, 1000))
+      redis.pcall('PEXPIRE', queue, math.max(response, 1000))
     end
     if not polls then
       redis.pcall('PUBLISH', 'redlock:wake:' .. client, token .. ' ' .. key)
@@ -588,9 +588,9 @@ local function more()
   -- Sets a free key, and removes a member of its queue. Returns the answer to the acquisition. new is that of the answer. third is
   -- the third result of headOf if the member is the head.
   local function take(key, token, ttl, m, g, proposal, new, third)
-    local set = redis.pcall('SET', key, token, 'NX', 'PX', ttl)
-    if not set or set.err then
-      return set or -1
+    local reply = redis.pcall('SET', key, token, 'NX', 'PX', ttl)
+    if not reply or reply.err then
+      return reply or -1
     end
     if m and redis.pcall('ZREM', 'redlock:queue:' .. key, m) == 1 then
       if third then
@@ -608,7 +608,7 @@ local function more()
 
   -- Reports whether no client of a queue can come: all are gone or silent.
   local function deserted(key)
-    local found = first(key, nil, 'newcomer')
+    local found = firstLive(key, nil, 'newcomer')
     tellNear(key, found and found.left or 0)
     return found and found.silent or not found and budget > 0
   end
@@ -748,19 +748,19 @@ local function acquire(what, key, token, held, ttl, waited, g, proposal)
   if ms and (polls == '-' or id == '') then
     mine = ms >= 1000 and 'polling' or nil
   end
-  local new, kept, rank = false, nil, 0
+  local new, isReserved, rank = false, nil, 0
   -- A claim behind an open release is not the head, which was woken. The member 'polling' may be the head: it has waited for ms.
-  local behind = what == 'register' and opened[key] and ms and mine ~= id and mine ~= 'polling'
-  if not held and ttl ~= '0' and not behind then
+  local yields = what == 'register' and opened[key] and ms and mine ~= id and mine ~= 'polling'
+  if not held and ttl ~= '0' and not yields then
     local head, third
     if what ~= 'acquire' and not free[key] then
-      head, kept, third = more().headOf(key)
-      if head and mine == 'polling' and not kept then
+      head, isReserved, third = more().headOf(key)
+      if head and mine == 'polling' and not isReserved then
         join(what, key, mine, ms)
-        head, kept, third = more().headOf(key)
+        head, isReserved, third = more().headOf(key)
       end
     end
-    if not head or head == mine or what == 'again' and head == 'woken' and (mine == 'polling' or not kept)
+    if not head or head == mine or what == 'again' and head == 'woken' and (mine == 'polling' or not isReserved)
       or what == 'register' and head ~= 'woken' and (waited == '--' or more().deserted(key)) then
       return more().take(key, token, ttl, head == 'woken' and head or head and mine, g, proposal, what == 'again' and head ~= mine,
         head == mine and third)
@@ -771,7 +771,7 @@ local function acquire(what, key, token, held, ttl, waited, g, proposal)
   end
   if held ~= token then
     new, rank = join(what, key, mine, ms)
-    if what == 'again' and not held and not kept and ttl ~= '0' then
+    if what == 'again' and not held and not isReserved and ttl ~= '0' then
       if more().pass(key, token, nil, nil, nil, 'poll') then
         held = redis.pcall('GET', key)
       elseif budget <= 0 then -- it may be that nobody else comes

@@ -14,20 +14,20 @@ import (
 // differs from one of its commands to the next belongs to the Request.
 type Claim struct {
 	Terms
-	token    any       // boxed as in Terms
-	waited   string    // how long the client has waited, in ms
-	proposal string    // the fence to propose; "": none is wanted
-	now      int64     // see Proposal
-	most     int64     // the same; 0: there is no limit
-	kind     Kind      // of the acquisition that has word
-	word     any       // of an acquisition at each master with a subscription; nil: it is made for each master
-	g        string    // for how many ms the lock may be granted, and wantsFence; "": it cannot be granted
-	release  any       // with a g: the word of a Release to the head of the queue
-	first    string    // with a g: the ttl of a Register, in ms
-	spared   uint64    // see ClaimOf
-	made     time.Time // see ClaimOf
-	behind   bool      // see ClaimOf
-	fresh    bool      // with a g: its client waits since a moment ago, and not behind those that come later
+	token       any       // boxed as in Terms
+	waited      string    // how long the client has waited, in ms
+	proposal    string    // the fence to propose; "": none is wanted
+	now         int64     // see Proposal
+	most        int64     // the same; 0: there is no limit
+	kind        Kind      // of the acquisition that has word
+	word        any       // of an acquisition at each master with a subscription; nil: it is made for each master
+	g           string    // for how many ms the lock may be granted, and wantsFence; "": it cannot be granted
+	release     any       // with a g: the word of a Release to the head of the queue
+	registerTTL string    // with a g: the ttl of a Register, in ms
+	spared      uint64    // see ClaimOf
+	made        time.Time // see ClaimOf
+	contended   bool      // see ClaimOf
+	fresh       bool      // with a g: its client waits since a moment ago, and not behind those that come later
 }
 
 // Terms are what all claims on a key have in common. They are made once, since that costs some
@@ -57,13 +57,13 @@ type ClaimOf struct {
 
 	// Grant is g: for how long releases of other clients may grant the lock to the claim, in whole ms. Zero: they may not.
 	Grant time.Duration
-	// First is for how long the Register of a claim with a g sets a free key, in whole ms.
-	First time.Duration
+	// RegisterTTL is for how long the Register of a claim with a g sets a free key, in whole ms.
+	RegisterTTL time.Duration
 	// Spared are masters, as bits, where the Register of a claim with a g leaves a free key alone, and only joins the
 	// queue: the holder of a lease may heal the key.
 	Spared uint64
-	// Behind says that the Register of a claim with a g is likely to be refused, since others wait. Then no probe is sent with it.
-	Behind bool
+	// Contended says that the Register of a claim with a g is likely to be refused, since others wait. Then no probe is sent with it.
+	Contended bool
 	// Made is when a claim with a g was made. It is sent again for as long as the client waits.
 	Made time.Time
 }
@@ -83,12 +83,12 @@ func NewClaim(terms *Terms, of ClaimOf) Claim {
 		c.proposal = strconv.FormatInt(of.Fence.Number, 10)
 	}
 	if of.Grant != 0 {
-		c.g, c.first = strconv.FormatInt(of.Grant.Milliseconds(), 10), strconv.FormatInt(of.First.Milliseconds(), 10)
+		c.g, c.registerTTL = strconv.FormatInt(of.Grant.Milliseconds(), 10), strconv.FormatInt(of.RegisterTTL.Milliseconds(), 10)
 		if c.fenced() {
 			c.g += wantsFence
 		}
 		c.release, c.most = "release "+c.g, 0
-		c.spared, c.made, c.behind = of.Spared, of.Made, of.Behind
+		c.spared, c.made, c.contended = of.Spared, of.Made, of.Contended
 		c.fresh = of.Waited >= 0 && of.Waited < freshMost
 		return c
 	}

@@ -22,9 +22,9 @@ func TestTheWordSaysWhatTheClaimAndTheRequestDo(t *testing.T) {
 	fenced := claim(terms, ClaimOf{Waited: -2 * time.Second, Fence: fence})
 	reader := claim(readers, ClaimOf{Waited: time.Second})
 	fencedReader := claim(readers, ClaimOf{Waited: NoQueue, Fence: fence})
-	queuedReader := claim(readers, ClaimOf{Waited: time.Second, Grant: 400 * time.Millisecond, First: time.Second, Spared: 1 << 1, Made: now, Fence: fence})
-	queued := claim(terms, ClaimOf{Grant: 400 * time.Millisecond, First: time.Second, Spared: 1 << 1, Made: now, Fence: fence})
-	unspared := claim(terms, ClaimOf{Grant: 400 * time.Millisecond, First: time.Second, Spared: 1 << 2, Made: now})
+	queuedReader := claim(readers, ClaimOf{Waited: time.Second, Grant: 400 * time.Millisecond, RegisterTTL: time.Second, Spared: 1 << 1, Made: now, Fence: fence})
+	queued := claim(terms, ClaimOf{Grant: 400 * time.Millisecond, RegisterTTL: time.Second, Spared: 1 << 1, Made: now, Fence: fence})
+	unspared := claim(terms, ClaimOf{Grant: 400 * time.Millisecond, RegisterTTL: time.Second, Spared: 1 << 2, Made: now})
 	for _, row := range []struct {
 		request   Request
 		claim     *Claim
@@ -95,7 +95,7 @@ func TestTheUsualWordsAreMadeOnce(t *testing.T) {
 		{Set, &terms, ClaimOf{Fence: fence}},
 		{Register, &terms, ClaimOf{}},
 		{Again, &terms, ClaimOf{Fence: fence, Waited: time.Second}},
-		{Release, &terms, ClaimOf{Grant: time.Second, First: time.Second}},
+		{Release, &terms, ClaimOf{Grant: time.Second, RegisterTTL: time.Second}},
 	} {
 		row.of.Kind = row.kind
 		c := NewClaim(row.terms, row.of)

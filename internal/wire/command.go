@@ -128,7 +128,7 @@ func (cmd *Command) Unproved() bool {
 	if r, ok := cmd.Request.(*polling); ok {
 		return r.refused
 	}
-	return cmd.Kind == Register && cmd.Claim.behind
+	return cmd.Kind == Register && cmd.Claim.contended
 }
 
 // Releases reports whether a command of the kind deletes the key.
@@ -171,7 +171,7 @@ func (cmd *Command) word(master int) any {
 	return word
 }
 
-// Joins reports whether the command may join a queue of batch.lua or slots.lua, so that its call may tell the client's turn and patience. It
+// Joins reports whether the command may join a queue of batch.lua or slots.lua, so that its call may tell the client's response time and patience. It
 // must, unless the client has told them a short time ago and new is true: a claim on a lock that has joined lately counts as live.
 func (cmd *Command) Joins() (joins, new bool) {
 	c := cmd.Claim
@@ -203,7 +203,7 @@ func (c *Claim) acquisition(k Kind, waited string, spares bool) string {
 	case k == Again:
 		ttl = strings.TrimSuffix(g, wantsFence)
 	default:
-		ttl = c.first
+		ttl = c.registerTTL
 	}
 	word := kinds[k].word.(string) + " " + ttl + " " + waited + " " + g
 	if c.fenced() {

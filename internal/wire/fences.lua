@@ -33,8 +33,8 @@ local function raise(key, number, now)
   elseif number > now + 2 * second then
     life = string.format('%.0f', (number - now + day) / 4)
   end
-  local set = redis.pcall('SET', name, string.format('%.0f', number), 'PX', life)
-  return set.err and set
+  local reply = redis.pcall('SET', name, string.format('%.0f', number), 'PX', life)
+  return reply.err and reply
 end
 
 -- Raises a fence to an agreed number, unless it is as high or higher. Such a number is at most a second ahead

@@ -49,7 +49,7 @@ func (cmd *Command) readerWord(master int) any {
 func (c *Claim) reading(cmd *Command, master int) string {
 	word, ttl, g, waited := "register ", c.ttl.(string), noQueue, c.waited
 	if c.Grantable() {
-		ttl, g = c.first, c.g
+		ttl, g = c.registerTTL, c.g
 		if cmd.Kind == Again {
 			word, ttl = "again ", strings.TrimSuffix(g, wantsFence)
 		}

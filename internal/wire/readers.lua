@@ -32,43 +32,43 @@
 local function clock() return math.floor(micros() / 1000) end
 
 -- Returns the time at which the longest member expires, or nil if there is none.
-local function longest(set)
-  return tonumber(redis.call('ZREVRANGE', set, 0, 0, 'WITHSCORES')[2])
+local function longest(readersKey)
+  return tonumber(redis.call('ZREVRANGE', readersKey, 0, 0, 'WITHSCORES')[2])
 end
 
 -- Sets the marker, and lets it live until a time. Its life counts from a moment after now, so the marker lives at
 -- least as long as its members.
-local function mark(key, set, untilThen, now)
+local function mark(key, readersKey, untilThen, now)
   local left = string.format('%.0f', untilThen - now)
   redis.call('SET', key, marker, 'PX', left)
-  redis.call('PEXPIRE', set, left)
+  redis.call('PEXPIRE', readersKey, left)
 end
 
 -- Lets a reader stand for ttl ms. The marker is left alone if it lives for longer.
 local function stand(key, token, ttl, now)
-  local set = 'redlock:readers:' .. key
-  redis.call('ZADD', set, string.format('%.0f', now + ttl), id .. ' ' .. token)
-  local top = longest(set)
+  local readersKey = 'redlock:readers:' .. key
+  redis.call('ZADD', readersKey, string.format('%.0f', now + ttl), id .. ' ' .. token)
+  local top = longest(readersKey)
   if top <= now + ttl then
-    mark(key, set, top, now)
+    mark(key, readersKey, top, now)
   end
 end
 
 -- Adds a reader, unless a writer holds the key. held is what the key holds. Reports whether it did.
 local function enter(key, held, token, ttl)
-  local set, now = 'redlock:readers:' .. key, clock()
+  local readersKey, now = 'redlock:readers:' .. key, clock()
   if held == marker then
-    redis.call('ZREMRANGEBYSCORE', set, '-inf', string.format('%.0f', now))
+    redis.call('ZREMRANGEBYSCORE', readersKey, '-inf', string.format('%.0f', now))
   elseif held or not redis.call('SET', key, marker, 'NX', 'PX', ttl) then -- the key may be no string
     return false
   else
-    redis.call('DEL', set)
+    redis.call('DEL', readersKey)
   end
   stand(key, token, ttl, now)
   return true
 end
 
--- Returns the first member of the queue whose client runs, or nil. careful is that of first() in batch.lua. Eight are looked through: whoever
+-- Returns the first member of the queue whose client runs, or nil. careful is that of firstLive() in batch.lua. Eight are looked through: whoever
 -- is behind eight that are stopped becomes near when the lock is passed on.
 local function firstWriter(key, careful)
   local queue = 'redlock:queue:' .. key
@@ -91,8 +91,8 @@ end
 
 -- Asks the readers that hold a key to leave. As messages may be lost, later calls tell some of them again.
 local function recallReaders(key, all)
-  local set = 'redlock:readers:' .. key
-  local members = all and redis.pcall('ZRANGEBYSCORE', set, string.format('%.0f', clock()), '+inf') or redis.pcall('ZRANDMEMBER', set, 8)
+  local readersKey = 'redlock:readers:' .. key
+  local members = all and redis.pcall('ZRANGEBYSCORE', readersKey, string.format('%.0f', clock()), '+inf') or redis.pcall('ZRANDMEMBER', readersKey, 8)
   for _, member in ipairs(members) do
     local reader = string.match(member, '^(%S+) ')
     if reader then
@@ -156,11 +156,11 @@ local function admit(key, proposal, next)
   if fenced then
     given, err = fences().shared(key, proposal)
   end
-  local set = 'redlock:readers:' .. key
+  local readersKey = 'redlock:readers:' .. key
   if err or not next and not redis.call('SET', key, marker, 'NX', 'PX', life) then
     return false
   elseif not next then
-    redis.call('DEL', set)
+    redis.call('DEL', readersKey)
   end
   granted[key] = marker
   for _, i in ipairs(over) do
@@ -172,8 +172,8 @@ local function admit(key, proposal, next)
     members[#members + 1] = string.format('%.0f', reader[3])
     members[#members + 1] = reader[1] .. ' ' .. reader[2]
   end
-  redis.call('ZADD', set, unpack(members))
-  mark(key, set, longest(set), now)
+  redis.call('ZADD', readersKey, unpack(members))
+  mark(key, readersKey, longest(readersKey), now)
   next = next or writerText(key)
   for _, reader in ipairs(entering) do
     tellGrant(key, reader[1], reader[2], given, nil, next)
@@ -339,8 +339,8 @@ end
 local function leave(key, token, g, how)
   local now = clock()
   local score, no = standing(key, token, now)
-  local set = 'redlock:readers:' .. key
-  local stood = redis.call('ZREM', set, id .. ' ' .. token) == 1
+  local readersKey = 'redlock:readers:' .. key
+  local stood = redis.call('ZREM', readersKey, id .. ' ' .. token) == 1
   if g and g ~= '' then
     local lane = 'redlock:rqueue:' .. key
     if redis.call('ZREM', lane, id .. ' ' .. token .. ' ' .. g) == 1 then
@@ -349,15 +349,15 @@ local function leave(key, token, g, how)
   end
   if no == -1 then
     return no
-  elseif stood or redis.call('EXISTS', set) == 1 then
-    local top = longest(set)
+  elseif stood or redis.call('EXISTS', readersKey) == 1 then
+    local top = longest(readersKey)
     if top and top > now then
       if score and score > top then
-        mark(key, set, top, now)
+        mark(key, readersKey, top, now)
       end
       return score and 1 or no
     end
-    redis.call('DEL', key, set)
+    redis.call('DEL', key, readersKey)
   elseif redis.call('EXISTS', key) == 1 then
     return no
   end
@@ -391,26 +391,26 @@ local function breakOff(key, list)
   if held ~= marker then
     return {held and -1 or 0}
   end
-  local set, now = 'redlock:readers:' .. key, clock()
+  local readersKey, now = 'redlock:readers:' .. key, clock()
   local members, ended = {}, {0}
   if list == '' then
-    members = redis.call('ZRANGE', set, 0, -1)
+    members = redis.call('ZRANGE', readersKey, 0, -1)
   else
     for member in string.gmatch(list, '[^\n]+') do
       members[#members + 1] = member
     end
   end
   for _, member in ipairs(members) do
-    if redis.call('ZREM', set, member) == 1 then
+    if redis.call('ZREM', readersKey, member) == 1 then
       ended[1], ended[#ended + 1] = 1, member
     end
   end
-  local top = longest(set)
+  local top = longest(readersKey)
   if not top or top <= now then
-    redis.call('DEL', key, set)
+    redis.call('DEL', key, readersKey)
     ended[1] = 1
   else
-    mark(key, set, top, now)
+    mark(key, readersKey, top, now)
   end
   return ended
 end

@@ -19,12 +19,12 @@ local id, word, ttl, proposal, token = ARGV[1], ARGV[2], ARGV[3], ARGV[4], ARGV[
 -- Sets all keys, and returns an error if that is impossible. Then none is set.
 local function setAll()
   for i, key in ipairs(KEYS) do
-    local set = redis.pcall('SET', key, token, 'PX', ttl)
-    if set.err then
+    local reply = redis.pcall('SET', key, token, 'PX', ttl)
+    if reply.err then
       for j = 1, i - 1 do
         redis.pcall('DEL', KEYS[j])
       end
-      return set
+      return reply
     end
   end
 end

@@ -1,7 +1,7 @@
 -- Clients that are silent: a part of batch.lua and slots.lua, in the place of a line that includes this file. Ahead of it is waiters.lua.
 
 -- Returns what the note of a client says of it: live, unheard or silent; nil: there is no note. The client of this call is live.
-local function noted(client, note)
+local function liveness(client, note)
   local till, far = string.match(type(note) == 'string' and note or '', '^(%d+) %d+ (%d+)$')
   if client == id or till and till * 1000 >= micros() then
     return 'live'

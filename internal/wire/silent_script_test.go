@@ -56,8 +56,8 @@ func TestAClientIsSilentSomeTimeAfterItsLastPoll(t *testing.T) {
 	onBoth(t, func(t *testing.T, dial func() redis.Conn) {
 		s := newQueueScene(t, dial, "w", "x")
 		for _, row := range []struct {
-			word, turn, patience, far string
-			want                      string // the turn, and how much longer a far client may be silent, that are noted; "": nothing is
+			word, response, patience, far string
+			want                          string // the response time, and how much longer a far client may be silent, that are noted; "": nothing is
 		}{
 			{"register 60000 0 60000", "20", "520", "0", "20 0"},
 			{"again 60000 0 60000", "600", "1100", "12500", "600 12500"},
@@ -70,18 +70,18 @@ func TestAClientIsSilentSomeTimeAfterItsLastPoll(t *testing.T) {
 		} {
 			s.reset()
 			s.must("SET", "k", "A", "PX", 60_000)
-			s.must("EVALSHA", batchLua.sha, 1, "k", "w", row.word, "W", row.turn, row.patience, row.far)
+			s.must("EVALSHA", batchLua.sha, 1, "k", "w", row.word, "W", row.response, row.patience, row.far)
 			now, err := redis.Int64s(s.conn.Do("TIME"))
 			if err != nil {
 				t.Fatal(err)
 			}
 			note, _ := redis.String(s.conn.Do("GET", "redlock:waiter:w"))
-			text, turn, _ := strings.Cut(note, " ")
+			text, response, _ := strings.Cut(note, " ")
 			till, _ := strconv.ParseInt(text, 10, 64)
 			patience, _ := strconv.ParseInt(row.patience, 10, 64)
 			at := now[0]*1000 + now[1]/1000
-			if turn != row.want || row.want != "" && (till > at+patience+1 || till < at) {
-				t.Errorf("%s, a turn of %s, a patience of %s: noted %q at %d, want a turn of %q", row.word, row.turn, row.patience, note, at, row.want)
+			if response != row.want || row.want != "" && (till > at+patience+1 || till < at) {
+				t.Errorf("%s, a response of %s, a patience of %s: noted %q at %d, want a response of %q", row.word, row.response, row.patience, note, at, row.want)
 			}
 		}
 	})
@@ -128,7 +128,7 @@ func TestAClaimThatHasJoinedLatelyIsLive(t *testing.T) {
 	})
 }
 
-// A client that was woken has the lock reserved for its turn.
+// A client that was woken has the lock reserved for its response time.
 func TestTheLockIsReservedForTheTurnOfTheClientThatIsWoken(t *testing.T) {
 	onBoth(t, func(t *testing.T, dial func() redis.Conn) {
 		s := newQueueScene(t, dial, "o")
@@ -158,10 +158,10 @@ func TestTheLockIsReservedForTheTurnOfTheClientThatIsWoken(t *testing.T) {
 				return (int64(score) + 9_000_000_000_000_000 - now[0]*1_000_000 - now[1]) / 1000
 			}
 			if before, after := from(replies[0]), from(replies[4]); before < row.want || after > row.want {
-				t.Errorf("a turn of %q: reserved for %d ms from before the release, and for %d ms from after it, want %d", row.note, before, after, row.want)
+				t.Errorf("a response of %q: reserved for %d ms from before the release, and for %d ms from after it, want %d", row.note, before, after, row.want)
 			}
 			if left < from(replies[4])-10 { // a server rounds, and the commands of a transaction take time
-				t.Errorf("a turn of %q: the queue lives for %d ms, want about %d at least", row.note, left, row.want)
+				t.Errorf("a response of %q: the queue lives for %d ms, want about %d at least", row.note, left, row.want)
 			}
 		}
 	})

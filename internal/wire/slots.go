@@ -25,8 +25,8 @@ func NearOf(limit int) int { return max(Near, min(limit, nearMost)) }
 
 // A permits is what a claim on slots has beside its token.
 type permits struct {
-	size  string // immutable; the limit and the number of slots, as in the script's words
-	first string // immutable; the slot that is asked for first, likewise
+	size      string // immutable; the limit and the number of slots, as in the script's words
+	preferred string // immutable; the slot that is asked for first, likewise
 }
 
 // slotsKey, with a semaphore's key behind it, is the key of its record.
@@ -35,7 +35,7 @@ const slotsKey = "redlock:slots:"
 // NewSlotTerms returns the terms of claims on n of the slots of a semaphore.
 func NewSlotTerms(key string, limit, n int, ttl time.Duration) Terms {
 	terms := NewTerms(slotsKey+key, ttl)
-	terms.slots = &permits{size: strconv.Itoa(limit) + " " + strconv.Itoa(n), first: "0"}
+	terms.slots = &permits{size: strconv.Itoa(limit) + " " + strconv.Itoa(n), preferred: "0"}
 	return terms
 }
 
@@ -45,7 +45,7 @@ func (t Terms) Prefer(slot int, also bool) Terms {
 	if also {
 		first += "!"
 	}
-	t.slots = &permits{size: t.slots.size, first: first}
+	t.slots = &permits{size: t.slots.size, preferred: first}
 	return t
 }
 
@@ -145,7 +145,7 @@ func (cmd *Command) slotWord() string {
 	}
 	switch cmd.Kind {
 	case Register:
-		ttl, verb = c.first, "register"
+		ttl, verb = c.registerTTL, "register"
 	case Again:
 		ttl = c.g
 		if verb == "" {
@@ -157,9 +157,9 @@ func (cmd *Command) slotWord() string {
 		return verb + " " + ttl + " " + slots + " " + strconv.FormatInt(number, 10)
 	case Heal:
 	default: // a release of any kind
-		return "release " + c.slots.size + " " + c.slots.first + " " + c.g
+		return "release " + c.slots.size + " " + c.slots.preferred + " " + c.g
 	}
-	word := verb + " " + ttl + " " + c.slots.size + " " + c.slots.first + " " + c.g + " " + waited
+	word := verb + " " + ttl + " " + c.slots.size + " " + c.slots.preferred + " " + c.g + " " + waited
 	if slots != "" {
 		word += " " + slots
 	}

@@ -1,6 +1,6 @@
 --!df flags=allow-undeclared-keys
 -- Executes the commands of semaphores. The form of a call is that of batch.lua: KEYS are the keys of the semaphores, ARGV[1] is the
--- id of the calling client, and two arguments follow for each key, a word and a token. At last there may be the client's turn, its patience and
+-- id of the calling client, and two arguments follow for each key, a word and a token. At last there may be the client's response time, its patience and
 -- how much longer it may take, as in batch.lua: see stateOf.
 --
 -- A semaphore with a limit of K has the slots 0 to K-1. A token stands in slots: a slot is given to one token, which leaves it only by
@@ -69,9 +69,9 @@ end
 --   purged    no slot has expired
 --   loose     slots that a release has left, and that are still marked as taken: the next claims are given these
 --   front     the first of the queue with their scores, as many as are near and one more, or all: see fetch
-local slotsKey, untilKey, takenKey, queueKey, kept, count, purged, loose, front, whole
+local slotsKey, untilKey, takenKey, queueKey, lives, count, purged, loose, front, whole
 
-local function open(key)
+local function switchTo(key)
   if key == slotsKey then
     return
   end
@@ -80,17 +80,17 @@ local function open(key)
   untilKey = 'redlock:until:' .. base
   takenKey = 'redlock:taken:' .. base
   queueKey = 'redlock:permits:' .. base
-  kept, count, purged, loose, front = 0, nil, false, {}, nil
+  lives, count, purged, loose, front = 0, nil, false, {}, nil
 end
 
 local function text(n) return string.format('%.0f', n) end
 
 -- Lets the keys live for longer than all that is in them.
 local function keep(life)
-  if kept >= life then
+  if lives >= life then
     return
   end
-  kept = life
+  lives = life
   if redis.call('PTTL', untilKey) < life + 60000 then -- the record lives as long: it is never without fields while a slot is taken
     local ms = text(life + const.queueLife)
     redis.call('PEXPIRE', slotsKey, ms)
@@ -109,7 +109,7 @@ local function known(token)
   return client, terms, aimed == '!', list
 end
 
-local function note(token, client, terms, aimed, list)
+local function store(token, client, terms, aimed, list)
   if list == '' and not aimed then
     redis.call('HDEL', slotsKey, '@' .. token)
   else
@@ -178,7 +178,7 @@ local function remove(slot)
   redis.call('HDEL', slotsKey, slot)
   redis.call('ZREM', untilKey, slot)
   redis.call('SETBIT', takenKey, slot, 0)
-  kept = 0 -- the keys may be gone
+  lives = 0 -- the keys may be gone
 end
 
 -- Grants a slot to a claim, and tells it. All its slots live for at least as long as this one.
@@ -190,7 +190,7 @@ local function grant(slot, token, client, terms, aimed, list)
   end
   occupy(slot, token, expiry)
   list = with(list, slot)
-  note(token, client, terms, aimed, list)
+  store(token, client, terms, aimed, list)
   keep(g)
   tellSlots(client, token, list)
 end
@@ -207,7 +207,7 @@ local function vacate(slot, token, partner, isLoose)
         grant(slot, other, client, terms, aimed, list)
       else
         occupy(slot, other, tonumber(expiry))
-        note(other, client, terms, aimed, with(list, slot))
+        store(other, client, terms, aimed, with(list, slot))
       end
       return
     elseif client and list == '' then
@@ -307,7 +307,7 @@ local function purge()
     local client, terms, aimed, list = known(token)
     if client then
       list = without(list, slot)
-      note(token, client, terms, aimed and list ~= '', list)
+      store(token, client, terms, aimed and list ~= '', list)
     end
     vacate(slot, token)
   end
@@ -368,14 +368,14 @@ local function choose(slot, members, limit)
   local latest = (tonumber(members[2]) + micros()) / 2 + passing
   local same, other = {}, nil
   for i = 1, math.min(#members, 2 * near), 2 do
-    local n, size, first = string.match(members[i], ' (%d+) (%d+) (%d+!?)$')
+    local n, size, prefers = string.match(members[i], ' (%d+) (%d+) (%d+!?)$')
     if n ~= '1' or size ~= limit or tonumber(members[i + 1]) > latest then
       break
-    elseif first == slot then
+    elseif prefers == slot then
       return i
     end
-    other = other or (same[first] or not string.find(first, '!', 1, true)) and i
-    same[first] = true
+    other = other or (same[prefers] or not string.find(prefers, '!', 1, true)) and i
+    same[prefers] = true
   end
   return other or 1
 end
@@ -391,7 +391,7 @@ local unnoted = const.noteLife * 1000
 
 -- Says of the client of a member with this score whether it is silent, unheard or live: see judge in batch.lua.
 local function stateOf(client, score)
-  return noted(client, redis.pcall('GET', 'redlock:waiter:' .. client)) or micros() - score % aside <= unnoted and 'live' or 'silent'
+  return liveness(client, redis.pcall('GET', 'redlock:waiter:' .. client)) or micros() - score % aside <= unnoted and 'live' or 'silent'
 end
 
 -- Notes that a claim may be in the way of the token that wishes its slot: see exchange.
@@ -472,10 +472,10 @@ local function nextOf()
       return nil
     end
     local n, limit = string.match(m, ' (%d+) (%d+) %d+!?$')
-    local open = limit and limit - taken() or 1
-    if open < 1 then
+    local room = limit and limit - taken() or 1
+    if room < 1 then
       return nil
-    elseif ready(m, score, open < (tonumber(n) or 0)) then
+    elseif ready(m, score, room < (tonumber(n) or 0)) then
       local before = loose
       local slots = free(tonumber(n), tonumber(limit))
       if not slots then
@@ -523,7 +523,7 @@ local function pass(careful)
   end
   if not careful and taken() == 0 then -- nothing else is kept
     redis.call('DEL', slotsKey, untilKey, takenKey)
-    kept = 0
+    lives = 0
   else
     for _, slot in ipairs(loose) do
       remove(slot)
@@ -651,7 +651,7 @@ local function aim(token, life, limit, n, g, slots, claims)
       noteCrossed(s)
     end
   end
-  note(token, id, g .. ' ' .. limit, true, have)
+  store(token, id, g .. ' ' .. limit, true, have)
   for s in string.gmatch(list or '', '%d+') do
     if not target[s] then
       vacate(s, token, partner)
@@ -682,7 +682,7 @@ local function renew(token, ttl, slots)
   end
   keep(tonumber(ttl))
   if list ~= slots then
-    note(token, client, terms, aimed, slots)
+    store(token, client, terms, aimed, slots)
     for s in string.gmatch(list, '%d+') do
       if not mine[s] then
         vacate(s, token)
@@ -745,10 +745,10 @@ end
 local function setNear(limit) near = math.max(3, math.min(tonumber(limit), 16)) end
 
 local function answer(word, token)
-  local what, life, limit, n, first, g, waited, slots =
+  local what, life, limit, n, prefers, g, waited, slots =
     string.match(word, '^(%a+) (%d+) (%d+) (%d+) (%d+!?) (%d+) (%S+) ?(%S*)$')
   if what then
-    preferred = first
+    preferred = prefers
     setNear(limit)
   end
   if what == 'register' or what == 'again' then
@@ -780,7 +780,7 @@ end
 
 -- An error about one key must not affect the others.
 local function guarded(key, word, token)
-  open(key)
+  switchTo(key)
   left = 0
   local ok, result = pcall(answer, word, token)
   if ok then

@@ -54,7 +54,7 @@ func (w *world) reads(i int) bool { return w.many && !w.isStranger(i) }
 
 // canHandOver reports whether the lease can be handed to the first goroutine that waits.
 func (w *world) canHandOver(s *state) bool {
-	return s.order[0] != 0 && !w.many && !w.isStranger(int(s.order[0])-1) && !s.st.Has(occupancy.Asked) && s.valid > 0 && !s.ended
+	return s.order[0] != 0 && !w.many && !w.isStranger(int(s.order[0])-1) && !s.st.Has(occupancy.Draining) && s.valid > 0 && !s.ended
 }
 
 // enter makes goroutine i hold a lease that was kept.
@@ -96,13 +96,13 @@ func (w *way) lock(i int, name string) {
 			w.do(name+"comes too late", func(n *state) { n.goers[i] = out })
 		}
 	case checking:
-		if (s.valid > 0 || w.checksNone) && (!s.st.Has(occupancy.Asked) || w.checksNoBit) {
+		if (s.valid > 0 || w.checksNone) && (!s.st.Has(occupancy.Draining) || w.checksNoBit) {
 			w.do(name+"enters", func(n *state) { w.enter(n, i) })
 		} else {
 			w.do(name+"does not enter", func(n *state) { n.goers[i] = dropping })
 		}
 	case dropping:
-		w.do(name+"leaves its bit", func(n *state) { n.st, _ = n.st.Ask(occupancy.Asked); n.goers[i] = quitting })
+		w.do(name+"leaves its bit", func(n *state) { n.st, _ = n.st.Mark(occupancy.Draining); n.goers[i] = quitting })
 	case quitting:
 		w.do(name+"leaves", func(n *state) { n.goers[i] = out; n.calls++; w.leave(n) })
 	case away:
@@ -114,7 +114,7 @@ func (w *way) lock(i int, name string) {
 	case queued:
 		w.do(name+"leaves its bit", func(n *state) {
 			if n.goers[i] = waiting; !w.noMark {
-				w.ask(n, occupancy.Wanted)
+				w.mark(n, occupancy.Wanted)
 			}
 		})
 	case acquiring:
@@ -180,11 +180,11 @@ func (w *way) begin(i int, name string) {
 			}
 			n.st = occupancy.Begin(readers, occupancy.Many)
 			if n.remembered == n.token {
-				n.st |= occupancy.Asked
+				n.st |= occupancy.Draining
 			}
 		}
 		if looks && n.ended && !w.isStranger(i) {
-			n.st |= occupancy.Asked
+			n.st |= occupancy.Draining
 		}
 	}
 	switch s.goers[i] {
@@ -203,17 +203,17 @@ func (w *way) begin(i int, name string) {
 	case begun:
 		w.do(name+"holds the lease", func(n *state) {
 			if n.remembered == n.token {
-				n.st, _ = n.st.Ask(occupancy.Asked)
+				n.st, _ = n.st.Mark(occupancy.Draining)
 			}
 			if n.waiters() > 0 {
-				n.st, _ = n.st.Ask(occupancy.Wanted)
+				n.st, _ = n.st.Mark(occupancy.Wanted)
 			}
 			w.hold(n, i)
 		})
 	case handed:
 		w.do(name+"holds the lease that it was handed", func(n *state) {
 			if n.waiters() > 0 && !w.oneMark {
-				n.st, _ = n.st.Ask(occupancy.Wanted)
+				n.st, _ = n.st.Mark(occupancy.Wanted)
 			}
 			w.hold(n, i)
 		})
@@ -265,7 +265,7 @@ func (w *way) pass(name string, at phase, set func(n *state, p phase), decider b
 	case keeping:
 		free := s.st == occupancy.One || w.clearsLate && s.st == occupancy.One|occupancy.Wanted
 		switch {
-		case s.st.Has(occupancy.Wanted) && !s.st.Has(occupancy.Asked) && !w.clearsLate:
+		case s.st.Has(occupancy.Wanted) && !s.st.Has(occupancy.Draining) && !w.clearsLate:
 			w.do(name+"looks again", func(n *state) { set(n, clearing) })
 		case free && s.valid > 0 && !s.ended && (s.waiters() == 0 || w.keepsBeside):
 			w.do(name+"sees that nobody waits", func(n *state) {

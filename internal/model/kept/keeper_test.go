@@ -12,9 +12,9 @@ func (s *state) release() {
 	s.leaveGate()
 }
 
-// ask takes an idle lease, or leaves a bit.
-func (w *world) ask(s *state, bit occupancy.State) {
-	next, took := s.st.Ask(bit)
+// mark takes an idle lease, or leaves a bit.
+func (w *world) mark(s *state, bit occupancy.State) {
+	next, took := s.st.Mark(bit)
 	if s.st = next; took {
 		s.decider = w.decision()
 	}
@@ -47,7 +47,7 @@ func (w *world) hear(s *state, token uint8) {
 		s.release()
 	case s.st.Held() && w.forgetsAsk:
 	default:
-		w.ask(s, occupancy.Asked)
+		w.mark(s, occupancy.Draining)
 	}
 }
 
@@ -100,7 +100,7 @@ func (w *way) loss() {
 	if tell {
 		w.do("the loss takes the lease, or leaves its bit", func(n *state) {
 			n.told = true
-			n.st, n.lossTook = n.st.Ask(occupancy.Asked)
+			n.st, n.lossTook = n.st.Mark(occupancy.Draining)
 		})
 	}
 	if queue {

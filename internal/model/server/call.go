@@ -18,7 +18,7 @@ type call struct {
 	deaf       func(client string) bool // it is known that it has no subscription
 	run        func() string            // returns the run_id of the server's process, which grants tell
 
-	terms    [3]float64 // the client's turn, patience and far, in ms
+	terms    [3]float64 // the client's response time, patience and far, in ms
 	hasTerms bool
 	noted    bool
 
@@ -220,13 +220,13 @@ const (
 const lately, pollsWithin = 500e3, 5000e3 // µs
 
 // judge says how a member of a queue is.
-func (c *call) judge(m member) (is state, turn float64) {
+func (c *call) judge(m member) (is state, response float64) {
 	of, grantable := parse(m.name)
 	n, ok := c.notes[of.client]
 	if ok && !n.until.After(c.now) {
 		ok = false
 	}
-	turn = min(n.turn, turnMost)
+	response = min(n.response, responseMost)
 	joined := math.Inf(1) // how long ago
 	if grantable && m.score <= c.micros {
 		joined = c.micros - m.score
@@ -241,7 +241,7 @@ func (c *call) judge(m member) (is state, turn float64) {
 	default:
 		is = silent
 	}
-	return is, turn
+	return is, response
 }
 
 // noteBeyond is how much longer than its client is unheard a note lives: it says that the client is silent.
@@ -251,8 +251,8 @@ const noteBeyond = 10_000 // ms
 func (c *call) note() {
 	if c.hasTerms && !c.noted {
 		c.noted = true
-		turn, patience, far := c.terms[0], c.terms[1], c.terms[2]
-		c.notes[c.id] = note{even(c.micros/1000 + patience), even(min(turn, turnMost)), even(far), c.now.Add(time.Duration(patience+far+noteBeyond) * time.Millisecond)}
+		response, patience, far := c.terms[0], c.terms[1], c.terms[2]
+		c.notes[c.id] = note{even(c.micros/1000 + patience), even(min(response, responseMost)), even(far), c.now.Add(time.Duration(patience+far+noteBeyond) * time.Millisecond)}
 	}
 }
 

@@ -109,7 +109,7 @@ func (s *Server) loadNotes(step *Step) {
 			continue
 		}
 		var n note
-		if _, err := fmt.Sscan(text(step.call.Read("GET", "redlock:waiter:"+client)), &n.till, &n.turn, &n.far); err == nil {
+		if _, err := fmt.Sscan(text(step.call.Read("GET", "redlock:waiter:"+client)), &n.till, &n.response, &n.far); err == nil {
 			n.until = step.call.Now.Add(left(step.call, "redlock:waiter:"+client))
 			s.notes[client] = n
 		}

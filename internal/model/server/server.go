@@ -51,8 +51,8 @@ type member struct {
 
 // A note says how long a client that waits counts as live, and for how long after that it is unheard.
 type note struct {
-	till, turn, far float64 // in ms
-	until           time.Time
+	till, response, far float64 // in ms
+	until               time.Time
 }
 
 // Members of a queue that stand for no single client.
@@ -68,10 +68,10 @@ const Marker = "redlock:readers"
 const near = 3
 
 const (
-	aside    = 4e15 // what the score of a member is more while it is set aside
-	ahead    = 9e15 // what the end of a reservation is more than the score of woken
-	reserved = 100  // ms for which a lock is reserved for a client that was woken, at least
-	turnMost = 2000 // and at most
+	aside        = 4e15 // what the score of a member is more while it is set aside
+	ahead        = 9e15 // what the end of a reservation is more than the score of woken
+	reserved     = 100  // ms for which a lock is reserved for a client that was woken, at least
+	responseMost = 2000 // and at most
 )
 
 // clone returns a copy that can be changed alone.

@@ -123,8 +123,8 @@ func (r request) member() string {
 	return fmt.Sprintf("%s %s %d %d %s %s", r.client, r.token, r.g, r.n, r.limit, r.first)
 }
 
-// A turn is the execution of one command on a semaphore.
-type turn struct {
+// An execution is that of one command on a semaphore.
+type execution struct {
 	*call
 	*Semaphore
 	key  string
@@ -140,7 +140,7 @@ func (c *call) permits(keys, args []string) any {
 	c.readTerms(args[1+2*len(keys):])
 	answers := make([]any, len(keys))
 	for i, key := range keys {
-		t := &turn{call: c, Semaphore: c.semaphores[key], key: key, ms: c.now.UnixMilli()}
+		t := &execution{call: c, Semaphore: c.semaphores[key], key: key, ms: c.now.UnixMilli()}
 		before := slices.Clone(t.queue)
 		answers[i] = t.answer(split(args[1+2*i]), args[2+2*i])
 		for _, m := range t.queue[:min(t.near, len(t.queue))] {
@@ -159,7 +159,7 @@ func (c *call) permits(keys, args []string) any {
 func nearOf(limit int64) int { return int(max(3, min(limit, 16))) }
 
 // answer executes the command.
-func (t *turn) answer(w word, token string) any {
+func (t *execution) answer(w word, token string) any {
 	switch w.verb {
 	case "renew":
 		t.near = nearOf(16)
@@ -199,8 +199,8 @@ func listOf(slots []int64) string {
 	return strings.ReplaceAll(strings.Trim(fmt.Sprint(slots), "[]"), " ", ",")
 }
 
-// note notes what is known of a token, unless it stands nowhere and has not aimed.
-func (t *turn) note(token string, is standing) {
+// store notes what is known of a token, unless it stands nowhere and has not aimed.
+func (t *execution) store(token string, is standing) {
 	if len(is.slots) == 0 && !is.aimed {
 		delete(t.tokens, token)
 		return
@@ -209,7 +209,7 @@ func (t *turn) note(token string, is standing) {
 }
 
 // grant gives a slot to a claim that is known, and tells it. All its slots live for g at least from now on.
-func (t *turn) grant(slot int64, token string) {
+func (t *execution) grant(slot int64, token string) {
 	is := t.tokens[token]
 	until := t.ms + number(is.g)
 	for _, s := range is.slots {
@@ -217,30 +217,30 @@ func (t *turn) grant(slot int64, token string) {
 	}
 	t.taken[slot] = place{token, until}
 	is.slots = append(slices.Clone(is.slots), slot)
-	t.note(token, is)
+	t.store(token, is)
 	t.tellSlots(is.client, token, is.slots)
 }
 
-func (t *turn) tellSlots(client, token string, slots []int64) {
+func (t *execution) tellSlots(client, token string, slots []int64) {
 	t.publish(client, "* %s %s * %s %s", token, t.run(), listOf(slots), t.key)
 }
 
 // tell tells a claim in the queue that it is near.
-func (t *turn) tell(name string) {
+func (t *execution) tell(name string) {
 	if r, ok := requestOf(name); ok {
 		t.told = append(t.told, message{r.client, "= " + r.token + " " + t.key})
 	}
 }
 
 // prolong lets a slot live until then at least.
-func (t *turn) prolong(slot, until int64) {
+func (t *execution) prolong(slot, until int64) {
 	if p := t.taken[slot]; p.until < until {
 		t.taken[slot] = place{p.token, until}
 	}
 }
 
 // vacate has a token leave a slot, which goes to the token that wishes it, or to a partner that has not aimed, or becomes free.
-func (t *turn) vacate(slot int64, token, partner string) {
+func (t *execution) vacate(slot int64, token, partner string) {
 	if w, wished := t.wishes[slot]; wished {
 		delete(t.wishes, slot)
 		is, known := t.tokens[w.token]
@@ -251,7 +251,7 @@ func (t *turn) vacate(slot int64, token, partner string) {
 		case known && w.token != token && w.until > t.ms:
 			t.taken[slot] = place{w.token, w.until}
 			is.slots = append(slices.Clone(is.slots), slot)
-			t.note(w.token, is)
+			t.store(w.token, is)
 			return
 		case known && len(is.slots) == 0: // it stands nowhere, and has no wish
 			delete(t.tokens, w.token)
@@ -266,7 +266,7 @@ func (t *turn) vacate(slot int64, token, partner string) {
 
 // free returns n free slots, or nil. None is free while as many are taken as the limit allows. Those that a release has just left are given first, and then
 // the first, if it is one. Behind it they are in ascending order, from its byte of the bitmap on.
-func (t *turn) free(n int64, limit string, first int64) (slots []int64) {
+func (t *execution) free(n int64, limit string, first int64) (slots []int64) {
 	most := number(limit)
 	if int64(len(t.taken))+n > most {
 		return nil
@@ -289,7 +289,7 @@ func (t *turn) free(n int64, limit string, first int64) (slots []int64) {
 }
 
 // purge takes slots that have expired from their tokens, and reports whether there were any.
-func (t *turn) purge() bool {
+func (t *execution) purge() bool {
 	var old []int64
 	for slot, p := range t.taken {
 		if p.until <= t.ms {
@@ -304,7 +304,7 @@ func (t *turn) purge() bool {
 		if is, known := t.tokens[token]; known {
 			is.slots = slices.DeleteFunc(slices.Clone(is.slots), func(s int64) bool { return s == slot })
 			is.aimed = is.aimed && len(is.slots) > 0
-			t.note(token, is)
+			t.store(token, is)
 		}
 		t.vacate(slot, token, "")
 	}
@@ -315,7 +315,7 @@ func (t *turn) purge() bool {
 const unnoted = 10e6
 
 // is says how the client of a claim with this score is, as far as its note tells.
-func (t *turn) is(client string, score float64) state {
+func (t *execution) is(client string, score float64) state {
 	n, noted := t.notes[client]
 	noted = noted && n.until.After(t.now)
 	late := t.micros/1000 - n.till
@@ -329,7 +329,7 @@ func (t *turn) is(client string, score float64) state {
 }
 
 // exchange gives free slots to claims that are in the way.
-func (t *turn) exchange() {
+func (t *execution) exchange() {
 	var rest []int64
 	for _, slot := range t.cross {
 		token := t.taken[slot].token
@@ -348,7 +348,7 @@ func (t *turn) exchange() {
 
 // ready reports whether a member of the queue can be given slots. If it cannot, it is removed or set aside. blocked says that fewer slots are
 // free than it wants, and careful that a client that is unheard is passed over. If a client can be given slots, it is told of that, which shows whether it is gone.
-func (t *turn) ready(m member, blocked bool, careful *bool) bool {
+func (t *execution) ready(m member, blocked bool, careful *bool) bool {
 	r, ok := requestOf(m.name)
 	is := t.is(r.client, m.score)
 	passes := is == live || is == unheard && (blocked || !*careful)
@@ -371,7 +371,7 @@ func (t *turn) ready(m member, blocked bool, careful *bool) bool {
 const passedFor = 30000
 
 // choose returns the index of the near claim that a slot goes to.
-func (t *turn) choose(slot int64, front []member) int {
+func (t *execution) choose(slot int64, front []member) int {
 	head, _ := requestOf(front[0].name)
 	latest := (front[0].score+t.micros)/2 + passedFor
 	same, other := map[string]bool{}, -1
@@ -391,7 +391,7 @@ func (t *turn) choose(slot int64, front []member) int {
 }
 
 // next returns the member of the queue that free slots go to, and the slots. It reports false if there is none.
-func (t *turn) next(careful *bool) (name string, slots []int64, ok bool) {
+func (t *execution) next(careful *bool) (name string, slots []int64, ok bool) {
 	for len(t.queue) > 0 {
 		m := t.queue[0]
 		r, _ := requestOf(m.name)
@@ -419,7 +419,7 @@ func (t *turn) next(careful *bool) (name string, slots []int64, ok bool) {
 }
 
 // pass passes free slots on.
-func (t *turn) pass(careful bool) {
+func (t *execution) pass(careful bool) {
 	t.exchange()
 	for {
 		name, slots, ok := t.next(&careful)
@@ -440,15 +440,15 @@ func (t *turn) pass(careful bool) {
 }
 
 // give has a claim stand in free slots.
-func (t *turn) give(r request, free []int64, life int64) {
+func (t *execution) give(r request, free []int64, life int64) {
 	for _, slot := range free {
 		t.taken[slot] = place{r.token, t.ms + life}
 	}
-	t.note(r.token, standing{r.client, fmt.Sprint(r.g), r.limit, false, free})
+	t.store(r.token, standing{r.client, fmt.Sprint(r.g), r.limit, false, free})
 }
 
 // state returns the answer to a claim.
-func (t *turn) state(r request, asked []int64, fresh bool, other int64) any {
+func (t *execution) state(r request, asked []int64, fresh bool, other int64) any {
 	isNew := int64(0)
 	if fresh {
 		isNew = 1
@@ -471,7 +471,7 @@ func (t *turn) state(r request, asked []int64, fresh bool, other int64) any {
 }
 
 // standing says who stands in some slots.
-func (t *turn) standing(asked []int64) string {
+func (t *execution) standing(asked []int64) string {
 	var all []string
 	for _, slot := range asked {
 		if p, taken := t.taken[slot]; taken {
@@ -482,7 +482,7 @@ func (t *turn) standing(asked []int64) string {
 }
 
 // register executes the command of a claim to be given slots, or to join the queue.
-func (t *turn) register(r request, verb string, life int64, waited string, asked []int64) any {
+func (t *execution) register(r request, verb string, life int64, waited string, asked []int64) any {
 	purged := t.purge()
 	other := int64(0)
 	if verb == "register" && t.limit != r.limit {
@@ -516,7 +516,7 @@ func (t *turn) register(r request, verb string, life int64, waited string, asked
 
 // aim has a token leave the queue and all slots but some, and stand in these or wish them. It reports whether the token stands in all of them, and whether
 // it was not known.
-func (t *turn) aim(r request, life int64, slots []int64, claim bool) (stands, fresh bool) {
+func (t *execution) aim(r request, life int64, slots []int64, claim bool) (stands, fresh bool) {
 	queue, n := remove(t.queue, r.member())
 	t.queue = queue
 	t.purge()
@@ -538,7 +538,7 @@ func (t *turn) aim(r request, life int64, slots []int64, claim bool) (stands, fr
 			}
 		}
 	}
-	t.note(r.token, standing{r.client, fmt.Sprint(r.g), r.limit, true, have})
+	t.store(r.token, standing{r.client, fmt.Sprint(r.g), r.limit, true, have})
 	for _, slot := range was.slots {
 		if !slices.Contains(slots, slot) {
 			t.vacate(slot, r.token, partner)
@@ -549,7 +549,7 @@ func (t *turn) aim(r request, life int64, slots []int64, claim bool) (stands, fr
 }
 
 // renew executes the command of a holder to stand in its slots for longer, and in no others.
-func (t *turn) renew(token string, ttl int64, list string) any {
+func (t *execution) renew(token string, ttl int64, list string) any {
 	is, known := t.tokens[token]
 	mine := slotsOf(list)
 	for _, slot := range mine {
@@ -562,7 +562,7 @@ func (t *turn) renew(token string, ttl int64, list string) any {
 	}
 	if had := is.slots; listOf(had) != list {
 		is.slots = mine
-		t.note(token, is)
+		t.store(token, is)
 		for _, slot := range had {
 			if !slices.Contains(mine, slot) {
 				t.vacate(slot, token, "")
@@ -577,7 +577,7 @@ func (t *turn) renew(token string, ttl int64, list string) any {
 }
 
 // commit executes the commands that raise the fence, if the token stands in some slots, which then live for longer.
-func (t *turn) commit(w word, token string) any {
+func (t *execution) commit(w word, token string) any {
 	until, mine := t.ms+number(w.arg(0)), []int64{}
 	for _, slot := range slotsOf(w.arg(1)) {
 		if p := t.taken[slot]; p.token == token && p.until > t.ms {
@@ -602,7 +602,7 @@ func (t *turn) commit(w word, token string) any {
 }
 
 // release ends a claim or a lease.
-func (t *turn) release(r request) any {
+func (t *execution) release(r request) any {
 	t.queue, _ = remove(t.queue, r.member())
 	t.purge()
 	is := t.tokens[r.token]

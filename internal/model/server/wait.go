@@ -19,10 +19,10 @@ type passing struct {
 
 // A choice is the member of a queue to which a free lock is passed on.
 type choice struct {
-	name   string
-	turn   float64
-	silent bool // none is live
-	over   []string
+	name     string
+	response float64
+	silent   bool // none is live
+	over     []string
 }
 
 // choose finds the member to which a lock is passed on: the one that the release names, if it is live, or else the first that is.
@@ -33,18 +33,18 @@ func (c *call) choose(key, chosen, careful string) (found choice, ok bool) {
 		return is == live || is == unheard && (careful == "" || careful == "newcomer")
 	}
 	if chosen != "" {
-		switch is, turn := c.judge(l.queue[find(l.queue, chosen)]); {
+		switch is, response := c.judge(l.queue[find(l.queue, chosen)]); {
 		case accepts(is):
-			return choice{name: chosen, turn: turn}, true
+			return choice{name: chosen, response: response}, true
 		case is == gone:
 			l.queue, _ = remove(l.queue, chosen)
 		}
 	}
 	for _, m := range slices.Clone(l.queue) {
-		is, turn := c.judge(m)
+		is, response := c.judge(m)
 		switch {
 		case accepts(is):
-			found.name, found.turn = m.name, turn
+			found.name, found.response = m.name, response
 			return found, true
 		case is == gone:
 			l.queue, _ = remove(l.queue, m.name)
@@ -58,7 +58,7 @@ func (c *call) choose(key, chosen, careful string) (found choice, ok bool) {
 	if len(found.over) == 0 {
 		return found, false
 	}
-	found.name, found.silent, found.turn = found.over[0], true, 0
+	found.name, found.silent, found.response = found.over[0], true, 0
 	return found, true
 }
 
@@ -109,11 +109,11 @@ func (c *call) pass(key, token string, p passing) bool {
 		return true
 	}
 	if !stays { // a client that is woken has the lock reserved
-		turn := max(found.turn, reserved)
+		response := max(found.response, reserved)
 		if found.name == polling {
-			turn = 4 * reserved
+			response = 4 * reserved
 		}
-		l.queue = add(l.queue, woken, even(c.micros+turn*1000-ahead))
+		l.queue = add(l.queue, woken, even(c.micros+response*1000-ahead))
 	}
 	if found.name != polling {
 		c.publish(m.client, "%s %s", token, key)
