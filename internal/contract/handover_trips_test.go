@@ -2,6 +2,7 @@ package contract_test
 
 import (
 	"slices"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -78,4 +79,54 @@ func TestWhoeverWaitsHasTheLockARoundTripAfterItsHoldersLeave(t *testing.T) {
 			}
 		})
 	}
+}
+
+// Forty readers wait in forty processes. They poll less the more they are, and enter together.
+func TestACrowdOfReadersPollsSeldomAndEntersTogether(t *testing.T) {
+	const readers, trip = 40, 2 * time.Millisecond
+	bubble(t, 3, func(t *testing.T, ms *redlocktest.Masters) {
+		writer := openAt(ms, trip/2, nil).RWLocker("stock")
+		writer.Lock()
+		var in, leave sync.WaitGroup
+		var all sync.WaitGroup
+		leave.Add(1)
+		for i := range readers {
+			l := openAt(ms, trip/2, nil).RWLocker("stock")
+			in.Add(1)
+			all.Go(func() {
+				time.Sleep(time.Duration(i) * time.Millisecond)
+				l.RLock()
+				in.Done()
+				leave.Wait()
+				l.RUnlock()
+			})
+		}
+		sent := func() (n int) {
+			for _, command := range ms.Master(0).Commands() {
+				if strings.HasPrefix(command, "EVALSHA") {
+					n++
+				}
+			}
+			return n
+		}
+		time.Sleep(2 * time.Second)
+		before := sent()
+		time.Sleep(3 * time.Second)
+		if n := (sent() - before) / 3; n > 160 { // forty that poll ten times a second would send 400
+			t.Errorf("a master is sent %d calls a second while %d readers wait, want 160 at most", n, readers)
+		}
+		before = sent()
+		out := time.Now()
+		writer.Unlock()
+		in.Wait()
+		if took := time.Since(out); took > 4*trip {
+			t.Errorf("the last reader entered after %v, want %v at most: the far ones ask once for how long they have the lock", took, 4*trip)
+		}
+		time.Sleep(20 * trip)
+		if n := sent() - before; n > 3*readers {
+			t.Errorf("a master was sent %d calls in the turn of %d readers, want 3 for each at most", n, readers)
+		}
+		leave.Done()
+		all.Wait()
+	})
 }
