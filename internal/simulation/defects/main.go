@@ -70,7 +70,7 @@ var targets = []target{
 	{defect: "minority-kept", test: "TestClientsThatReachOneMasterEachDoNotDelayOthers"},
 	{defect: "done-open", profile: "erased", seeds: 50},
 	{defect: "fence-forgotten", profile: "erased", seeds: 100},
-	{defect: "lockstep", profile: "split", seeds: 300},
+	{defect: "lockstep", test: "TestContendersNearDifferentMastersSoonAcquireAFreeLock"},
 	{defect: "own-maxttl", profile: "agreement", seeds: 20},
 	{defect: "read-beside-writer", profile: "readers", seeds: 20},
 	{defect: "write-beside-reader", profile: "readers", seeds: 50},
