@@ -223,8 +223,8 @@ const lately, pollsWithin = 500e3, 5000e3 // µs
 func (c *call) judge(m member) (is state, response float64) {
 	of, grantable := parse(m.name)
 	n, ok := c.notes[of.client]
-	if ok && !n.until.After(c.now) {
-		ok = false
+	if ok && !n.until.After(c.now) { // it has expired
+		n, ok = note{}, false
 	}
 	response = min(n.response, responseMost)
 	joined := math.Inf(1) // how long ago
