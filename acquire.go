@@ -286,7 +286,7 @@ func (w *lastAttempt) byReaders() bool {
 // masters one grants the lock, two refuse because of readers, and two do not answer in time.
 func (w *wait) announce() {
 	l, c := w.locker, w.locker.client
-	if l.grantable && !w.once { // a claim of the wait, which follows, asks the readers to leave
+	if l.grantable && !w.once { // the wait joins the queue, whose first asks the readers to leave
 		return
 	}
 	if !isTakenError(w.last) && !w.byReaders() || !l.kind.announces(w) {

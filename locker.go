@@ -341,7 +341,7 @@ func (theLock) grantFor(c *Client, g time.Duration) time.Duration {
 func (theLock) permits() (n, limit int) { return 0, 0 }
 
 func (theLock) poll(q *claiming, now clock.Reading) wire.Request {
-	return wire.Polling(q.apart, q.standing(now), q.voted && q.locker.terms.Reads())
+	return wire.Polling(q.apart, q.standing(now), false)
 }
 
 func (theLock) judge(q *claiming, now clock.Reading, mine uint64, firstVote time.Time) (more bool) {

@@ -63,7 +63,7 @@ func (c *Client) NewRWLocker(name string, opts *LockOptions) (*RWLocker, error) 
 		side.client, side.name, side.key, side.opts, side.terms, side.on = c, l.name, l.key, l.opts, l.terms, l.on
 	}
 	rw.writer.kind, rw.writer.grantable = writer{l.kind, c.opts.DisableWakeups}, l.grantable
-	rw.reader.terms, rw.reader.grantable = l.terms.ForReaders(), l.grantable
+	rw.reader.terms, rw.reader.grantable, rw.reader.on = l.terms.ForReaders(), !c.opts.DisableWakeups, sharedLock{opts: l.opts}
 	rw.readers = &c.entrances.of(c, l.key).readers
 	rw.reader.kind = rw.readers
 	return rw, nil
@@ -178,6 +178,28 @@ var _ kind = (*readers)(nil)
 type reading struct{ *entrance }
 
 var _ holders = (*reading)(nil)
+
+// A sharedLock is the subject of the readers' side of an RWLocker.
+type sharedLock struct {
+	theLock
+	opts LockOptions // immutable
+}
+
+var _ subject = sharedLock{}
+
+// grantFor: a reader that waits has no other way to be let in. If a grant cannot be short, it lasts for the TTL, or for half of it if the lease
+// is not renewed: see claiming.winsAt. A master that does not tell its run_id is polled.
+func (s sharedLock) grantFor(_ *Client, g time.Duration) time.Duration {
+	if g == 0 && s.opts.RenewEvery < 0 {
+		return s.opts.TTL / 2
+	}
+	return cmp.Or(g, s.opts.TTL)
+}
+
+// poll: a claim with votes joins the readers of other masters although a writer waits there. Else neither of the two might have a quorum.
+func (sharedLock) poll(q *claiming, now clock.Reading) wire.Request {
+	return wire.Polling(q.apart, q.standing(now), q.voted)
+}
 
 // begins: readers have one kind of attempt.
 func (*readers) begins() (first, afterWake wire.Kind) { return wire.Register, wire.Register }

@@ -258,7 +258,7 @@ local function joinedIn(ms, score) return score and score <= micros() and score 
 -- How many clients at the front of a queue are near.
 local near = const.near
 
-local claimText = '^(%S+) (%S+) (%d+f?)$'
+local claimText = '^(%S+) (%S+) (%d+f?)p?$'
 
 -- include waiters.lua
 
@@ -271,7 +271,7 @@ local function tellGrant(key, client, token, given, head, next)
     next = claim and '/' .. claim
   end
   age = age or redis.pcall('PTTL', 'redlock:incarnation')
-  return redis.pcall('PUBLISH', 'redlock:wake:' .. client, string.format('+ %s %s %.0f %.0f%s %s', token, run,
+  return redis.pcall('PUBLISH', 'redlock:wake:' .. client, string.format('+ %s %s %.0f %.0f%s %s', token, run or '-',
     type(age) == 'number' and age or -1, given, next or '', key))
 end
 
@@ -352,7 +352,7 @@ local function acquired(key, n, g, proposal, standing, new, given, rank)
 end
 
 -- Returns the functions that few calls need, which are made in the first call of this one.
-local others, readers
+local others, readers, join
 local function more()
   if others then
     return others
@@ -386,21 +386,27 @@ local function more()
   -- it is known.
   local function heard(queue, m, note, score)
     local client, claim = parse(m)
-    local is = m == 'polling' and 'live' or liveness(client, note)
-    if is ~= 'live' then
-      score = score or claim and scoreOf(queue, m) or nil
-      if joinedIn(lately, score) then
-        return 'live'
-      end
-      return (is ~= 'silent' or joinedIn(lately + again, score)) and 'unheard' or 'silent'
+    local is = liveness(client, note)
+    if is == 'live' then
+      return is
     end
-    return is
+    score = score or claim and scoreOf(queue, m) or nil
+    if joinedIn(lately, score) then
+      return 'live'
+    end
+    return (is ~= 'silent' or joinedIn(lately + again, score)) and 'unheard' or 'silent'
+  end
+
+  -- Reports whether a member of a queue is that of clients that poll, or of a claim that polls: see readers.lua. Nothing is known of them.
+  local function polls(m)
+    local _, claim = parse(m)
+    return m == 'polling' or claim and string.sub(m, -1) == 'p'
   end
 
   -- Says of each of these members of a queue whether its client is gone, silent, unheard or live, and the response times of the clients.
   --
   --   gone     its channel has no subscriber
-  --   live     it has noted lately that it waits, or has joined the queue lately, or it makes this call
+  --   live     it has noted lately that it waits, or has joined the queue lately, or it makes this call, or it polls
   --   unheard  it has not, but it was not near then, and so need not have; or it has no note: that has expired, or its user may not write it
   --   silent   it should have: it may be stopped
   local function judge(queue, members)
@@ -415,9 +421,12 @@ local function more()
     for i, m in ipairs(members) do
       local response = string.match(notes[i] or '', '^%d+ (%d+)')
       responses[i] = math.min(tonumber(response) or 0, responseMost)
-      states[i] = heard(queue, m, notes[i])
-      if m == 'woken' or m ~= 'polling' and not counts.err and tonumber(counts[2 * i]) == 0 then
+      if polls(m) then
+        states[i] = 'live'
+      elseif m == 'woken' or not counts.err and tonumber(counts[2 * i]) == 0 then
         states[i] = 'gone'
+      else
+        states[i] = heard(queue, m, notes[i])
       end
     end
     return states, responses
@@ -707,30 +716,30 @@ local function handOver(key, token, mine, proposal, open, named)
   return true
 end
 
--- Puts a client that waits into the queue, or takes it back to its place. Returns whether it had not been there, which is not
--- said of a client that polls, and how many members are ahead of it. If its user may not ask for that, none is: then it polls
--- often. If a release in front of it in the call has seen that three are, they are not counted. A queue is kept for ten minutes after its head polled, or after a client joined that is the first, or behind the member
--- 'woken', or one in 16: longer than any sleep between two attempts.
+-- Puts a client that waits into the queue, or into rqueue, that of readers, or takes it back to its place. Returns whether it had not been
+-- there, which is not said of a client that polls, and how many members are ahead of it. If its user may not ask for that, none is: then it polls
+-- often. If a release in front of it in the call has seen that three are, they are not counted. A queue is kept for ten minutes after its head
+-- polled, or after a client joined that is the first, or behind the member 'woken', or one in 16: longer than any sleep between two attempts.
 local uncounted = 10 -- as if so many were ahead
-local function join(what, key, mine, ms)
+function join(what, key, mine, ms, rqueue)
   if not mine or not ms then
     return false, 0
   end
   free[key] = nil
-  local queue, new = 'redlock:queue:' .. key, false
+  local queue, new = rqueue or 'redlock:queue:' .. key, false
   local ticket = micros() - ms * 1000
   time = time + 1 -- clients that join in one call stay in the order of their commands
   if mine ~= 'polling' then -- it counts as live for its patience
     noteRuns()
   end
-  local score = what == 'again' and scoreOf(queue, mine) or nil
+  local score = what ~= 'register' and scoreOf(queue, mine) or nil
   if not score then
     new = redis.pcall('ZADD', queue, 'NX', string.format('%.0f', ticket), mine) == 1
   elseif score >= const.setAside then
     more().takeBack(queue, mine, score)
   end
   local rank = uncounted
-  if not (new and thirds[key] and thirds[key] < ticket) then
+  if rqueue or not (new and thirds[key] and thirds[key] < ticket) then
     rank = redis.pcall('ZRANK', queue, mine)
     rank = type(rank) == 'number' and rank or 0
   end
@@ -762,8 +771,9 @@ local function acquire(what, key, token, held, ttl, waited, g, proposal)
     end
     if not head or head == mine or what == 'again' and head == 'woken' and (mine == 'polling' or not isReserved)
       or what == 'register' and head ~= 'woken' and (waited == '--' or more().deserted(key)) then
-      return more().take(key, token, ttl, head == 'woken' and head or head and mine, g, proposal, what == 'again' and head ~= mine,
-        head == mine and third)
+      -- The member 'polling' is no claim's own: others may have had the key since the last poll.
+      local isNew = what == 'again' and (not head or head ~= mine or mine == 'polling')
+      return more().take(key, token, ttl, head == 'woken' and head or head and mine, g, proposal, isNew, head == mine and third)
     end
     if what == 'register' and mine == id then
       redis.pcall('ZREM', 'redlock:queue:' .. key, mine) -- left from an earlier wait

@@ -25,7 +25,8 @@ func TestAClientThatPollsWaitsInTheQueueAfterASecond(t *testing.T) {
 			{"it finds the key free, after a second", "", of(w), "again 60000 1000- 0", below, "W", of("polling"), toW},
 			{"it finds the key free, and those in front have ended", "", of("gone G 400"), "again 60000 1000- 0", -1, "", of("woken"), nil},
 			{"it is the head", "", of("polling", w), "again 60000 1000- 0", 1, mine, of(w), nil},
-			{"it is the head, to be granted", "", of("polling", w), "again 60000 1000- 60000", 1, mine, of(w), nil},
+			{"it is the head, to be granted", "", of("polling", w), "again 60000 1000- 60000", four{1, 0, "", 1}, mine, of(w), nil},
+			{"a free key, to be granted", "", none, "again 60000 999- 60000", four{1, 0, "", 1}, mine, none, nil},
 			{"another client that polls is the head", "", of("polling", w), "again 60000 999- 0", -1, "", of("woken", w), nil},
 			{"it does not wait", "X", none, "register 60000 - 0", below, "X", none, nil},
 

@@ -45,7 +45,7 @@ func (cmd *Command) readerWord(master int) any {
 	return ofReaders + kinds[k].word.(string)
 }
 
-// reading returns the word of an acquisition by a reader. A claim without a g, and one without a subscription, stands in no queue.
+// reading returns the word of an acquisition by a reader. One without a g stands in no queue.
 func (c *Claim) reading(cmd *Command, master int) string {
 	word, ttl, g, waited := "register ", c.ttl.(string), noQueue, c.waited
 	if c.Grantable() {
@@ -64,7 +64,7 @@ func (c *Claim) reading(cmd *Command, master int) string {
 	case !c.queues():
 		waited, g = "0", noQueue
 	case !cmd.Listening && g != noQueue: // nobody could tell us of a grant
-		waited, g = strings.TrimSuffix(c.polling(cmd.Sent), noQueue), noQueue
+		waited = c.polling(cmd.Sent)
 	}
 	word = ofReaders + word + ttl + " " + waited + " " + g
 	if c.fenced() {

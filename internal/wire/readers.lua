@@ -2,7 +2,8 @@
 --
 -- While readers hold a key, it holds a marker, which is no token. The readers are the members of the sorted set redlock:readers:, each scored
 -- by its own expiry, in ms of this server's clock. The marker lives as long as the longest member. The claims of readers that wait are in a
--- queue of their own, redlock:rqueue:, whose members are those of redlock:queue:.
+-- queue of their own, redlock:rqueue:, whose members are those of redlock:queue:. A client without a subscription cannot be told of a grant. When
+-- it has waited for a second, its claim joins the queue, too, with a p behind its g: it finds by a poll that it stands.
 --
 -- After a writer, all readers that wait are granted the lock. After the last reader, the first writer is. A reader that comes while a writer
 -- waits joins the queue of readers. So either side waits for one turn of the other. A claim that polls and finds the key free passes it on to its
@@ -10,7 +11,8 @@
 --
 --   readers register ttl waited g [fence]  stand as a reader for ttl ms, unless a writer holds the key, or waits for it, or the key is free and
 --            readers wait. Else join the queue of readers as a claim that has waited for waited ms. A ttl of 0 never stands where there is no
---            marker. A g of '-' joins no queue. It stands if the key is free although others wait in queues, and beside readers if it has waited
+--            marker. A claim that polls has a '-' behind the ms. One that has not waited for a second, and one with a g of '-', joins no
+--            queue. It stands if the key is free although others wait in queues, and beside readers if it has waited
 --            for longer than the first writer. With a proposed fence, raise the key's fence to it if the reader stands
 --   readers again …  the same for a claim that has registered before, as a poll. Writers that are unheard do not count. If the key is free, it
 --            is passed on
@@ -119,17 +121,18 @@ end
 -- aside. If all are silent, the first is told to look. The key is free, or holds the marker. Reports whether a reader stands now. next is that
 -- of the message about the grant; nil: who comes next is looked up.
 local function admit(key, proposal, next)
-  local lane = 'redlock:rqueue:' .. key
-  local waiting = budget > 0 and redis.pcall('ZRANGE', lane, 0, budget - 1, 'WITHSCORES') or {}
-  if waiting.err or #waiting == 0 or not more().runID() then
+  local rqueue = 'redlock:rqueue:' .. key
+  local waiting = budget > 0 and redis.pcall('ZRANGE', rqueue, 0, budget - 1, 'WITHSCORES') or {}
+  if waiting.err or #waiting == 0 then
     return false
   end
+  more().runID() -- without the right to it, the clients poll: the memory of the grant is unknown
   local all, scores = {}, {}
   for i = 1, #waiting, 2 do
     all[#all + 1], scores[#scores + 1] = waiting[i], tonumber(waiting[i + 1])
   end
   budget = budget - #all
-  local states = more().judge(lane, all)
+  local states = more().judge(rqueue, all)
   local leaving, over, entering, now, life, fenced = {}, {}, {}, clock(), 0, false
   for i, m in ipairs(all) do
     local client, claim, g = parse(m)
@@ -144,7 +147,7 @@ local function admit(key, proposal, next)
       life, fenced = math.max(life, tonumber(ms)), fenced or f == 'f'
     end
   end
-  if #leaving > 0 and redis.pcall('ZREM', lane, unpack(leaving)) ~= #leaving then
+  if #leaving > 0 and redis.pcall('ZREM', rqueue, unpack(leaving)) ~= #leaving then
     return false -- the client may not write to the queue
   elseif #entering == 0 then
     if over[1] then
@@ -164,7 +167,7 @@ local function admit(key, proposal, next)
   end
   granted[key] = marker
   for _, i in ipairs(over) do
-    more().setAside(lane, all[i], scores[i])
+    more().setAside(rqueue, all[i], scores[i])
     tell(all[i], key)
   end
   local members = {}
@@ -202,29 +205,22 @@ local function letIn(key, proposal, byHolder, open)
   return ok and is
 end
 
--- Has a claim that is refused wait in the queue of readers. Returns whether it had not been there, and how many are ahead of it.
-local function wait(key, mine, waited)
-  local lane = 'redlock:rqueue:' .. key
-  local score = scoreOf(lane, mine)
-  noteRuns()
-  if not score then
-    redis.call('ZADD', lane, string.format('%.0f', micros() - waited * 1000), mine)
-    time = time + 1
-  else
-    more().takeBack(lane, mine, score)
+-- Returns when a reader that stands expires: the marker stands, and the reader has not expired. If it does not
+-- stand, returns nil and the answer. held is what the key holds.
+local function standing(key, token, now, held)
+  if not held then
+    return nil, 0
+  elseif held ~= marker then
+    return nil, -1
   end
-  local rank = redis.pcall('ZRANK', lane, mine)
-  rank = type(rank) == 'number' and rank or 0
-  if rank == 0 or not score and (rank == 1 or micros() % 16 == 0) then
-    redis.call('PEXPIRE', lane, const.queueLife)
-  end
-  return not score, rank
+  local score = tonumber(redis.call('ZSCORE', 'redlock:readers:' .. key, id .. ' ' .. token))
+  return score and score > now and score, 0
 end
 
--- Returns for how many ms a reader stands, or nil.
-local function stands(key, token)
-  local score = tonumber(redis.call('ZSCORE', 'redlock:readers:' .. key, id .. ' ' .. token))
-  return score and score > clock() and score - clock() or nil
+-- Takes a claim out of the queue of readers. Returns how many members it had there.
+local function dequeue(key, token, g)
+  local m = id .. ' ' .. token .. ' ' .. g
+  return redis.call('ZREM', 'redlock:rqueue:' .. key, m, m .. 'p')
 end
 
 -- Reports whether the reader of an acquisition is to stand. announced is since when a writer that stands in no queue has waited, or nil.
@@ -236,7 +232,7 @@ local function enters(what, key, held, mine, ttl, waited, announced)
     local since = scoreOf('redlock:queue:' .. key, writer)
     return since and since > micros() - waited * 1000, true
   elseif not mine then
-    return ttl > 0 and writer ~= 'woken', writer or announced
+    return ttl > 0 and (writer ~= 'woken' or waited >= 1000), writer or announced
   elseif held then
     return not writer or what == 'asks', writer or announced
   end
@@ -245,47 +241,44 @@ end
 
 -- Executes an acquisition. Returns the number of the answer, what stands in the way, whether the claim had not been there before, and how many
 -- are ahead of it. If the reader stands, the last is 1 if a writer waits, else 0.
-local function vote(what, key, token, ttl, waited, g)
+local function vote(what, key, token, ttl, waited, g, deaf)
   local held, announced = valueOf(key), tonumber(redis.call('GET', 'redlock:intent:' .. key))
   if type(held) == 'table' then
     error(held)
   end
-  local lane, mine = 'redlock:rqueue:' .. key, g ~= '-' and id ~= '' and id .. ' ' .. token .. ' ' .. g
-  local polls = what ~= 'register'
-  local left = polls and held == marker and stands(key, token)
-  if left then
-    return 2 + left, '', false, (announced or firstWriter(key)) and 1 or 0
+  local polls, now = what ~= 'register', clock()
+  local till = polls and standing(key, token, now, held)
+  if till then
+    return 2 + till - now, '', false, (announced or firstWriter(key)) and 1 or 0
   end
+  local mine = g ~= '-' and id ~= '' and (not deaf or waited >= 1000) and id .. ' ' .. token .. ' ' .. g .. (deaf and 'p' or '')
   local is, writer = false, nil
   if not held or held == marker then
     is, writer = enters(what, key, held, mine, ttl, waited, announced)
   end
   if is and enter(key, held, token, ttl > 0 and ttl or tonumber(string.match(g, '%d+'))) then
-    local was = mine and redis.call('ZREM', lane, mine) or 0
+    local was = g ~= '-' and dequeue(key, token, g) or 0
     if mine and not writer and more().readersWait(key) then
       admit(key, nil, '')
     end
     return 1, '', polls and was == 0, writer and 1 or 0
   end
-  local new, rank = false, 0
-  if mine then
-    new, rank = wait(key, mine, waited)
-  end
+  local new, rank = join(what, key, mine, waited, 'redlock:rqueue:' .. key)
   if mine and polls and not held and ttl > 0 and writer ~= 'woken' and letIn(key) then
     held = redis.call('GET', key)
-    left = held == marker and stands(key, token)
-    if left then
-      return 2 + left, '', new, firstWriter(key) and 1 or 0
+    till = standing(key, token, now, held)
+    if till then
+      return 2 + till - now, '', new, firstWriter(key) and 1 or 0
     end
   end
   if held and held ~= marker and (new or rank == 0) then
     more().recall(key, held)
   end
-  left = held and rank < const.readersNear and redis.call('PTTL', key) or -1
+  local left = held and rank < const.readersNear and redis.call('PTTL', key) or -1
   return left >= 0 and -2 - left or -1, held and string.sub(held, 1, const.tokenMost) or '', new, rank
 end
 
-local function acquire(what, key, token, ttl, waited, g, proposal)
+local function acquire(what, key, token, ttl, waited, g, proposal, deaf)
   local last, err = 0, nil
   if proposal then
     last, err = fences().last(key)
@@ -293,30 +286,17 @@ local function acquire(what, key, token, ttl, waited, g, proposal)
   if err then
     return err
   end
-  local n, standing, new, rank = vote(what, key, token, ttl, waited, g)
+  local n, inTheWay, new, rank = vote(what, key, token, ttl, waited, g, deaf)
   if n > 0 and proposal then
     last, err = fences().shared(key, what == 'register' and proposal or nil) -- that of a claim that polls is as old as its wait
   end
   if err then
     return err
   elseif g ~= '-' and (proposal or n ~= 1 or new or rank > 0) then
-    return {n, last, standing, new and 1 or 0, rank}
+    return {n, last, inTheWay, new and 1 or 0, rank}
   end
   n = n == 1 and rank == 1 and 2 or n
   return proposal and {n, last} or n
-end
-
--- Returns when a reader that stands expires: the marker stands, and the reader has not expired. If it does not
--- stand, returns nil and the answer.
-local function standing(key, token, now)
-  local held = redis.pcall('GET', key)
-  if not held then
-    return nil, 0
-  elseif held ~= marker then
-    return nil, -1
-  end
-  local score = tonumber(redis.call('ZSCORE', 'redlock:readers:' .. key, id .. ' ' .. token))
-  return score and score > now and score, 0
 end
 
 -- While the server's memory is full, it refuses a ZADD that is the first write of a script, but none behind a ZREM. So a ZREM without an
@@ -328,7 +308,7 @@ end
 
 local function renewal(key, token, ttl)
   local now = clock()
-  local is, no = standing(key, token, now)
+  local is, no = standing(key, token, now, redis.pcall('GET', key))
   if not is then
     return no
   end
@@ -338,14 +318,12 @@ end
 
 local function leave(key, token, g, how)
   local now = clock()
-  local score, no = standing(key, token, now)
+  local score, no = standing(key, token, now, redis.pcall('GET', key))
   local readersKey = 'redlock:readers:' .. key
   local stood = redis.call('ZREM', readersKey, id .. ' ' .. token) == 1
-  if g and g ~= '' then
-    local lane = 'redlock:rqueue:' .. key
-    if redis.call('ZREM', lane, id .. ' ' .. token .. ' ' .. g) == 1 then
-      more().tellNear(key, 1, lane, const.readersNear)
-    end
+  local left = g and g ~= '' and dequeue(key, token, g) or 0
+  if left > 0 then
+    more().tellNear(key, left, 'redlock:rqueue:' .. key, const.readersNear)
   end
   if no == -1 then
     return no
@@ -417,7 +395,7 @@ end
 
 local function commit(key, token, fixed, ttl)
   local now = clock()
-  local is, no = standing(key, token, now)
+  local is, no = standing(key, token, now, redis.pcall('GET', key))
   if not is then
     return {no, 0}
   end
@@ -438,10 +416,10 @@ local function heal(key, token, ttl, least)
 end
 
 local function execute(word, key, token)
-  local what, one, two, g, proposal = string.match(word, '^readers (%a+) ?([%df-]*) ?(%-?%d*) ?([%df-]*) ?(%d*)$')
+  local what, one, two, g, proposal = string.match(word, '^readers (%a+) ?([%df-]*) ?(%-?%d*%-?) ?([%df-]*) ?(%d*)$')
   if what == 'register' or what == 'again' or what == 'asks' then
-    local ttl, waited = tonumber(one), tonumber(two)
-    return acquire(what, key, token, ttl, waited, g, tonumber(proposal))
+    local ttl, waited, deaf = tonumber(one), string.match(two, '^(%-?%d+)(%-?)$')
+    return acquire(what, key, token, ttl, tonumber(waited), g, tonumber(proposal), deaf == '-')
   elseif what == 'renew' then
     local ttl = tonumber(one)
     return renewal(key, token, ttl)

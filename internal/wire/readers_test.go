@@ -465,3 +465,29 @@ func TestReadersAreNotGrantedTheLockByAUserThatMayNotChangeTheirQueue(t *testing
 		s.nobodyTold()
 	})
 }
+
+// A client without a subscription is not told of grants. When it has waited for a second, its claim is in the queue all the same, and its polls
+// find that it stands. Each answer says whether the claim is new: others may have had the key since the last one.
+func TestAReaderWithoutASubscriptionFindsByAPollThatItStands(t *testing.T) {
+	onBoth(t, func(t *testing.T, dial func() redis.Conn) {
+		s := newQueueScene(t, dial)
+		s.reset()
+		s.as("a", "register 9000 0 400", 1)
+		s.as("r", "readers register 9000 0- 400", four{below, 0, "A", 0})
+		s.as("r", "readers again 400 999- 400", four{below, 0, "A", 0})
+		s.lanes(nil, nil)
+		s.as("r", "readers again 400 1000- 400", four{below, 0, "A", 1})
+		s.lanes(nil, []string{"r R 400p"})
+		s.as("a", "release 400", 2)
+		s.lanes([]string{"r R"}, nil)
+		s.as("r", "readers again 400 1100- 400", four{held, 0, "", 0})
+		s.must("ZADD", "redlock:readers:k", "XX", 1, "r R") // its time is over
+		s.as("r", "readers again 400 1200- 400", four{1, 0, "", 1})
+		s.as("r", "readers release 400", 1)
+		s.holds("")
+		s.as("a", "register 9000 0 400", 1)
+		s.as("r", "readers again 400 1300- 400", four{below, 0, "A", 1})
+		s.as("r", "readers release 400", -1)
+		s.lanes(nil, nil)
+	})
+}

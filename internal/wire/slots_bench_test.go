@@ -86,60 +86,7 @@ func BenchmarkPermits(b *testing.B) {
 }
 
 // BenchmarkATurnAtASemaphore measures calls in which one of 12 clients releases its permit, of 4, which is granted to the client that has waited
-// longest, and registers its next claim: a master's CPU time, and the commands of such a call.
+// longest, and registers its next claim.
 func BenchmarkATurnAtASemaphore(b *testing.B) {
-	const clients, limit, turns = 12, 4, 2000
-	server := redisserver.StartTB(b, 1)[0]
-	dial := func() redis.Conn {
-		conn, err := redis.Dial("tcp", server.Addr())
-		if err != nil {
-			b.Fatal(err)
-		}
-		b.Cleanup(func() { conn.Close() })
-		return conn
-	}
-	conn := dial()
-	info, err := redis.String(conn.Do("INFO", "server"))
-	if err != nil {
-		b.Fatal(err)
-	}
-	own := OwnOf(InfoField(info, "run_id"))
-	sha := own.sha(slotsLua)
-	if _, err := conn.Do("SCRIPT", "LOAD", own.Texts[indexOfOwn(slotsLua)]); err != nil {
-		b.Fatal(err)
-	}
-	token := func(turn int) string { return fmt.Sprintf("token%032d", turn) }
-	register := fmt.Sprintf("register 600000 %d 1 0 400 0", limit)
-	for i := range clients {
-		if _, err := dial().Do("SUBSCRIBE", WakeChannel+fmt.Sprint(i)); err != nil {
-			b.Fatal(err)
-		}
-		if _, err := conn.Do("EVALSHA", sha, 1, slotsKey+"k", i, register, token(i)); err != nil {
-			b.Fatal(err)
-		}
-	}
-	all := make(samples)
-	turn := 0
-	for b.Loop() {
-		conn.Do("CONFIG", "RESETSTAT")
-		before := cpuOf(b, conn)
-		for range turns {
-			reply, err := redis.Values(conn.Do("EVALSHA", sha, 2, slotsKey+"k", slotsKey+"k", turn%clients,
-				fmt.Sprintf("release %d 1 0 400", limit), token(turn), register, token(turn+clients), 20, 520, 1250))
-			if err != nil || len(reply) != 2 || reply[0] != int64(1) {
-				b.Fatalf("turn %d: %v, %v", turn, reply, err)
-			}
-			turn++
-		}
-		all.add("µs/turn", (cpuOf(b, conn)-before)/turns)
-		stats, err := redis.String(conn.Do("INFO", "stats"))
-		_, count, _ := strings.Cut(stats, "total_commands_processed:")
-		var commands float64
-		if _, scan := fmt.Sscan(count, &commands); err != nil || scan != nil {
-			b.Fatal(err, scan)
-		}
-		all.add("commands/turn", commands/turns)
-	}
-	b.ReportMetric(0, "ns/op")
-	all.report(b)
+	benchmarkTurns(b, slotsLua, slotsKey+"k", "register 600000 4 1 0 400 0", "release 4 1 0 400", 1)
 }

@@ -232,9 +232,9 @@ func (c *call) judge(m member) (is state, response float64) {
 		joined = c.micros - m.score
 	}
 	switch {
-	case m.name == woken || m.name != polling && !c.subscribed(of.client):
+	case m.name == woken || m.name != polling && !of.polls && !c.subscribed(of.client):
 		is = gone
-	case m.name == polling || of.client == c.id || ok && n.till*1000 >= c.micros || joined <= lately:
+	case m.name == polling || of.polls || of.client == c.id || ok && n.till*1000 >= c.micros || joined <= lately:
 		is = live
 	case !ok || (n.till+n.far)*1000 >= c.micros || joined <= lately+pollsWithin:
 		is = unheard

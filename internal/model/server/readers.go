@@ -262,59 +262,37 @@ const readersNear = 16
 
 func (c *call) vote(w word, key, token string) vote {
 	l := c.lock(key)
-	ttl, waited, g := number(w.arg(0)), number(w.arg(1)), w.arg(2)
-	mine, polls := "", w.verb != "register"
-	if g != "-" && c.id != "" {
+	ttl, g, polls := number(w.arg(0)), w.arg(2), w.verb != "register"
+	text, deaf := strings.CutSuffix(w.arg(1), "-")
+	waited := number(text)
+	if polls {
+		if v, does := c.stood(key, token); does {
+			return v
+		}
+	}
+	mine := ""
+	if g != "-" && c.id != "" && (!deaf || waited >= 1000) {
 		mine = c.id + " " + token + " " + g
-	}
-	holds := func() (left int64, does bool) {
-		now := c.now.UnixMilli()
-		_, does = l.stands(c.id+" "+token, float64(now))
-		if does {
-			left = int64(l.readers[find(l.readers, c.id+" "+token)].score) - now
+		if deaf {
+			mine += "p"
 		}
-		return left, does
-	}
-	if left, does := holds(); polls && does {
-		v := vote{n: 2 + left}
-		if l.intent != 0 || c.runs(key, false) != "" {
-			v.rank = 1
-		}
-		return v
 	}
 	enters, writer := false, ""
 	if l.Token == "" || l.Token == Marker {
 		enters, writer = c.enters(w.verb, key, mine != "", ttl, waited)
 	}
 	if enters {
-		if ttl == 0 {
-			ttl = number(g)
-		}
-		c.stand(l, c.id+" "+token, ttl, true)
-		var was int
-		if mine != "" {
-			l.waiting, was = remove(l.waiting, mine)
-		}
-		if mine != "" && writer == "" && len(l.waiting) > 0 {
-			c.admit(key, "", true)
-		}
-		v := vote{n: 1, fresh: polls && was == 0}
-		if writer != "" {
-			v.rank = 1
-		}
-		return v
+		return c.entered(w, key, token, ttl, mine != "", writer)
 	}
 	v := vote{n: -1}
 	if mine != "" {
-		v.fresh, v.rank = c.wait(l, mine, waited)
+		fresh, rank := c.enqueue(&l.waiting, w.verb, mine, waited)
+		v.fresh, v.rank = fresh, int64(rank)
 	}
 	if mine != "" && polls && l.Token == "" && ttl > 0 && writer != woken && c.letIn(key, "", false, "") {
-		if left, does := holds(); does {
-			v.n, v.rank = 2+left, 0
-			if c.runs(key, false) != "" {
-				v.rank = 1
-			}
-			return v
+		if admitted, does := c.stood(key, token); does {
+			admitted.fresh = v.fresh
+			return admitted
 		}
 	}
 	if l.Token != "" && l.Token != Marker && (v.fresh || v.rank == 0) {
@@ -325,6 +303,46 @@ func (c *call) vote(w word, key, token string) vote {
 	}
 	v.standing = l.Token[:min(len(l.Token), 256)]
 	return v
+}
+
+// stood returns the answer to a reader that stands.
+func (c *call) stood(key, token string) (v vote, does bool) {
+	l, name, now := c.lock(key), c.id+" "+token, c.now.UnixMilli()
+	if _, does = l.stands(name, float64(now)); does {
+		v.n = 2 + int64(l.readers[find(l.readers, name)].score) - now
+		if l.intent != 0 || c.runs(key, false) != "" {
+			v.rank = 1
+		}
+	}
+	return v, does
+}
+
+// entered has a reader stand, and lets those in that wait if no writer does. It returns the answer.
+func (c *call) entered(w word, key, token string, ttl int64, queues bool, writer string) vote {
+	l, g := c.lock(key), w.arg(2)
+	if ttl == 0 {
+		ttl = number(g)
+	}
+	c.stand(l, c.id+" "+token, ttl, true)
+	was := 0
+	if g != "-" {
+		was = c.dequeue(l, token, g)
+	}
+	if queues && writer == "" && len(l.waiting) > 0 {
+		c.admit(key, "", true)
+	}
+	v := vote{n: 1, fresh: w.verb != "register" && was == 0}
+	if writer != "" {
+		v.rank = 1
+	}
+	return v
+}
+
+// dequeue takes a claim out of the queue of readers.
+func (c *call) dequeue(l *Lock, token, g string) (was int) {
+	name := c.id + " " + token + " " + g
+	l.waiting, was = remove(l.waiting, name, name+"p")
+	return was
 }
 
 // announcer stands for a writer that has announced itself, and is in no queue.
@@ -345,24 +363,11 @@ func (c *call) enters(verb, key string, queues bool, ttl, waited int64) (enters 
 		since := l.queue[find(l.queue, writer)].score
 		return since > c.micros-float64(waited)*1000, writer
 	case !queues:
-		return ttl > 0 && writer != woken, cmp.Or(writer, young)
+		return ttl > 0 && (writer != woken || waited >= 1000), cmp.Or(writer, young)
 	case held:
 		return writer == "" || verb == "asks", cmp.Or(writer, young)
 	}
 	return ttl > 0 && writer == "" && (verb != "register" || len(l.waiting) == 0), writer
-}
-
-// wait has a claim wait in the queue of readers.
-func (c *call) wait(l *Lock, mine string, waited int64) (fresh bool, rank int64) {
-	c.note()
-	switch at := find(l.waiting, mine); {
-	case at < 0:
-		l.waiting, fresh = add(l.waiting, mine, even(c.micros-float64(waited)*1000)), true
-		c.micros++
-	case l.waiting[at].score >= aside:
-		l.waiting = add(l.waiting, mine, even(l.waiting[at].score-aside))
-	}
-	return fresh, int64(find(l.waiting, mine))
 }
 
 // leave ends a reader, and passes the lock on if it was the last one.
@@ -378,7 +383,7 @@ func (c *call) leave(w word, key, token string, now float64) any {
 	l.readers, was = remove(l.readers, name)
 	if g := w.arg(0); w.verb == "release" && g != "" {
 		before := slices.Clone(l.waiting)
-		l.waiting, _ = remove(l.waiting, name+" "+g)
+		c.dequeue(l, token, g)
 		for i, m := range l.waiting[:min(readersNear, len(l.waiting))] {
 			if i >= len(before) || find(before[:min(readersNear, len(before))], m.name) < 0 {
 				c.tell(key, m.name)

@@ -166,6 +166,7 @@ type claim struct {
 	client, token string
 	ms            int64 // for how long
 	fenced        bool
+	polls         bool // its client has no subscription
 }
 
 // parse splits a member of a queue. It reports false for a client that cannot be granted the lock.
@@ -174,8 +175,9 @@ func parse(name string) (c claim, grantable bool) {
 	if len(parts) != 3 {
 		return claim{client: name}, false
 	}
-	g, fenced := strings.CutSuffix(parts[2], "f")
-	return claim{parts[0], parts[1], number(g), fenced}, true
+	g, polls := strings.CutSuffix(parts[2], "p")
+	g, fenced := strings.CutSuffix(g, "f")
+	return claim{parts[0], parts[1], number(g), fenced, polls}, true
 }
 
 // number returns a number that is written in decimal digits; else 0.

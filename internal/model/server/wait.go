@@ -279,7 +279,7 @@ func (c *call) take(a acquisition, head string) any {
 	if a.proposal != "" {
 		given = c.nextFence(&l.fenced, a.proposal)
 	}
-	return c.acquired(a, 1, "", a.verb == "again" && head != a.mine, given, 0)
+	return c.acquired(a, 1, "", a.verb == "again" && (head == "" || head != a.mine || a.mine == polling), given, 0)
 }
 
 // join puts a client that waits into the queue, or takes it back to its place. Returns whether it had not been there, and how many
@@ -288,19 +288,24 @@ func (c *call) join(a acquisition) (fresh bool, rank int) {
 	if a.mine == "" || !a.queues {
 		return false, 0
 	}
-	l := c.lock(a.key)
-	ticket := even(c.micros - float64(number(a.waited))*1000)
+	fresh, rank = c.enqueue(&c.lock(a.key).queue, a.verb, a.mine, number(a.waited))
+	return fresh && a.mine != polling, rank
+}
+
+// enqueue puts a member into a queue, or takes it back to its place.
+func (c *call) enqueue(queue *[]member, verb, mine string, waited int64) (fresh bool, rank int) {
+	ticket := even(c.micros - float64(waited)*1000)
 	c.micros++
-	if a.mine != polling {
+	if mine != polling {
 		c.note()
 	}
-	switch at := find(l.queue, a.mine); {
+	switch at := find(*queue, mine); {
 	case at < 0:
-		l.queue, fresh = add(l.queue, a.mine, ticket), true
-	case a.verb == "again" && l.queue[at].score >= aside:
-		l.queue = add(l.queue, a.mine, even(l.queue[at].score-aside))
+		*queue, fresh = add(*queue, mine, ticket), true
+	case verb != "register" && (*queue)[at].score >= aside:
+		*queue = add(*queue, mine, even((*queue)[at].score-aside))
 	}
-	return fresh && a.mine != polling, find(l.queue, a.mine)
+	return fresh, find(*queue, mine)
 }
 
 // acquired returns the answer to an acquisition.
