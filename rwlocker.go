@@ -128,7 +128,7 @@ func (l *RWLocker) Locker() *Locker { return &l.writer }
 //   - LockOptions.MaxHold bounds how long one goroutine can hold the lock. The lease is renewed for up to twice
 //     as long, since goroutines may come while others stay.
 //   - Lease.Fence is not smaller than that of each earlier writer, and smaller than that of each later writer.
-//     Readers may have equal fences.
+//     Among readers there is no order.
 //   - An error that matches ErrHeld does not always mean that a writer holds the lock. Readers of this Client that are inside keep others
 //     out, too: while a writer waits for them, after MaxHold, and while less than half of the validity is left since a renewal is late. The
 //     error then says "held by readers of this Client".

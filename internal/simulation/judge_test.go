@@ -285,7 +285,7 @@ func (j *judge) checkFenceLocked(k *lock, h *holding) {
 		if len(h.slots) > 0 && !slices.ContainsFunc(e.slots, func(slot int) bool { return slices.Contains(h.slots, slot) }) {
 			continue // fences of permits rise by slot
 		}
-		if h.turn.call.side == reader && (e.fence == h.fence || !e.entered.Before(h.started)) {
+		if h.turn.call.side == reader && (e.turn.call.side == reader || e.fence == h.fence || !e.entered.Before(h.started)) {
 			continue // it has the fence of the last writer; among readers there is no order
 		}
 		if e.fence == h.fence || e.fence > h.fence && (k.erased.IsZero() || e.entered.Before(h.started)) {

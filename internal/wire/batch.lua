@@ -232,10 +232,12 @@ local granted, opened = {}, {}
 -- longer than the pauses of the default schedule.
 local ahead, reserved, responseMost = 9000000000000000, 100, const.clientResponseMost
 local time -- as it was read first in this call, and 1 µs more for each client that has joined a queue since
+local began -- as it was read
 local function micros()
   if not time then
     local now = redis.call('TIME')
-    time = now[1] * 1000000 + now[2]
+    began = now[1] * 1000000 + now[2]
+    time = began
   end
   return time
 end

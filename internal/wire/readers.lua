@@ -31,7 +31,11 @@
 -- Answers are those of batch.lua. Of an acquisition without a g, and of renew, 2 says that a writer waits. In the list of five, the
 -- last number of a reader that stands is 1 if a writer waits.
 
-local function clock() return math.floor(micros() / 1000) end
+-- Returns the time in ms. It is the same for the whole call.
+local function clock()
+  micros()
+  return math.floor(began / 1000)
+end
 
 -- Returns the time at which the longest member expires, or nil if there is none.
 local function longest(readersKey)

@@ -103,7 +103,7 @@ type world struct {
 	sleeps     bool  // a holder may be stopped until its keys and members are gone, and none of its clocks shows it
 	fences     bool  // acquisitions are numbered
 	spread     uint8 // clocks differ by fewer numbers than this
-	rises      bool  // it is checked that a reader's fence is not below that of an earlier reader, either
+	rises      bool  // it is checked that a reader's fence is not below that of an earlier reader, either, which is not promised
 
 	settles   bool // a waiter with some grants asks again, and may give up in favour of another
 	readersIn bool // a reader leaves only when it knows that a writer waits
