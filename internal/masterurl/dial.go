@@ -41,7 +41,7 @@ func (u URL) Connect(ctx context.Context, config *tls.Config) (net.Conn, error) 
 	if !u.tls {
 		bounded := redisconn.Bounded(conn)
 		bounded.Unanswered = func(err error) error {
-			if u.network == "tcp" && u.speaksTLS() {
+			if u.network == "tcp" && u.speaksTLS(ctx) {
 				return ErrOnlyTLS
 			}
 			return err
@@ -62,10 +62,7 @@ const handshakePatience = 500 * time.Millisecond
 // handshake shakes hands before ctx ends: redigo's own handshake ignores ctx. If that takes long, another connection finds out whether the server
 // speaks TLS at all. Redis without TLS does not answer the beginning of a handshake: it waits for the end of a line.
 func (u URL) handshake(ctx context.Context, secure *tls.Conn) error {
-	patience := handshakePatience
-	if deadline, has := ctx.Deadline(); has {
-		patience = min(patience, time.Until(deadline)/2)
-	}
+	patience := min(handshakePatience, timeLeft(ctx)/2)
 	ctx, end := context.WithCancelCause(ctx)
 	var trial sync.WaitGroup
 	trial.Add(1)
@@ -105,12 +102,13 @@ func (e *HandshakeError) Error() string { return "TLS handshake: " + e.Err.Error
 
 func (e *HandshakeError) Unwrap() error { return e.Err }
 
-// trialTime bounds the second connection by which Connect finds out why the first one fails.
-const trialTime = 250 * time.Millisecond
+// leastTrial is for how long, at least, the second connection may take by which Connect finds out why the first one fails. It may take three
+// quarters of the time that is left to connect: the handshake with a distant server, or on a machine that is busy, takes longer.
+const leastTrial = 250 * time.Millisecond
 
 // speaksPlain reports whether the server answers a command without TLS. No password is sent.
 func (u URL) speaksPlain(ctx context.Context) bool {
-	return u.try(ctx, func(conn net.Conn) bool {
+	return u.try(ctx, timeLeft(ctx)*3/4, func(conn net.Conn) bool {
 		first := make([]byte, 1)
 		_, err := conn.Write([]byte("PING\r\n"))
 		if err == nil {
@@ -121,8 +119,8 @@ func (u URL) speaksPlain(ctx context.Context) bool {
 }
 
 // speaksTLS reports whether the server shakes hands, or refuses to by an alert. The certificate does not matter: nothing is sent.
-func (u URL) speaksTLS() bool {
-	return u.try(context.Background(), func(conn net.Conn) bool {
+func (u URL) speaksTLS(ctx context.Context) bool {
+	return u.try(context.WithoutCancel(ctx), timeLeft(ctx)*3/4, func(conn net.Conn) bool {
 		config := u.tlsConfig(nil)
 		config.InsecureSkipVerify = true
 		err := tls.Client(conn, config).Handshake()
@@ -130,9 +128,17 @@ func (u URL) speaksTLS() bool {
 	})
 }
 
-// try calls f with another connection to the server, which is closed when ctx ends.
-func (u URL) try(ctx context.Context, f func(net.Conn) bool) bool {
-	ctx, cancel := context.WithTimeout(ctx, trialTime)
+// timeLeft returns the time until the deadline of ctx, or a second if it has none.
+func timeLeft(ctx context.Context) time.Duration {
+	if deadline, has := ctx.Deadline(); has {
+		return time.Until(deadline)
+	}
+	return time.Second
+}
+
+// try calls f with another connection to the server, which is closed after limit, or leastTrial if that is longer, or when ctx ends.
+func (u URL) try(ctx context.Context, limit time.Duration, f func(net.Conn) bool) bool {
+	ctx, cancel := context.WithTimeout(ctx, max(limit, leastTrial))
 	defer cancel()
 	conn, err := new(net.Dialer).DialContext(ctx, u.network, u.address)
 	if err != nil {
