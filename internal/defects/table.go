@@ -304,8 +304,8 @@ var All = []Defect{
 		Rule: "A renewal of a reader adds no reader, and sets no marker.",
 		Edits: []Edit{{
 			File: "internal/wire/readers.lua",
-			Old:  "  local is, no = standing(key, token, now)\n  if not is then\n    return no\n  end\n  prolong(key, token, ttl, now)\n  return (",
-			New:  "  local is, no = standing(key, token, now)\n  if no == -1 then\n    return no\n  end\n  prolong(key, token, ttl, now)\n  return (",
+			Old:  "redis.pcall('GET', key))\n  if not is then\n    return no\n  end\n  prolong(",
+			New:  "redis.pcall('GET', key))\n  if no == -1 then\n    return no\n  end\n  prolong(",
 		}},
 	}, {
 		Name: "readers-of-before",
@@ -396,8 +396,8 @@ var All = []Defect{
 		Rule: "After a writer, all readers that wait are granted the lock.",
 		Edits: []Edit{{
 			File: "internal/wire/readers.lua",
-			Old:  "redis.pcall('ZRANGE', lane, 0, budget - 1, 'WITHSCORES')",
-			New:  "redis.pcall('ZRANGE', lane, 0, 0, 'WITHSCORES')",
+			Old:  "redis.pcall('ZRANGE', rqueue, 0, budget - 1, 'WITHSCORES')",
+			New:  "redis.pcall('ZRANGE', rqueue, 0, 0, 'WITHSCORES')",
 		}},
 	}, {
 		Name: "reader-stays-behind",
@@ -592,8 +592,8 @@ var All = []Defect{
 			New:  "front[next]) == -1 then",
 		}, {
 			File: "internal/wire/batch.lua",
-			Old:  "if m == 'woken' or m ~= 'polling' and not counts.err and tonumber(counts[2 * i]) == 0 then",
-			New:  "if m == 'woken' then",
+			Old:  "elseif m == 'woken' or not counts.err and tonumber(counts[2 * i]) == 0 then",
+			New:  "elseif m == 'woken' then",
 		}},
 	}, {
 		Name: "no-yielding",
