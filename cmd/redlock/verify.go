@@ -43,8 +43,8 @@ for seconds, and the record of a master that was new. It takes at most 150
 locks a second. It does not raise the masters' MaxTTL, so all of them must
 answer when it begins.
 
-Six processes lock: two that queue, two that are woken (their leases are not
-renewed, or are of two names), and two that poll. Each has two goroutines and
+Six processes lock: two that queue, two whose leases are not renewed, or
+are of two names, and two that poll, without a subscription. Each has two goroutines and
 two names. The faults need no rights: processes are stopped for up to two
 TTLs and killed, and their connections are cut, held back or slowed down.
 

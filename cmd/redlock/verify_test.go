@@ -50,7 +50,7 @@ func TestVerifyShowsWhatItsClientsHeld(t *testing.T) {
 
 	file := filepath.Join(t.TempDir(), "history.jsonl")
 	out, _ := runCommandLine(t, exitOK, "", "verify", "--masters", strings.Join(list, ","), "--for", "2s", "--history", file, "--report", file+".html")
-	want(t, out, "3 masters, 6 processes, TTL 1s, for 2s", "history: "+file, "queueing", "woken", "polling", "faults: ",
+	want(t, out, "3 masters, 6 processes, TTL 1s, for 2s", "history: "+file, "queueing", "unrenewed", "polls", "faults: ",
 		"two holders:       0\n", "fences that fell:  0\n", "without an error of the unlock", "What this does not show:")
 	for line := range strings.Lines(out) {
 		if len(line) > 81 && !strings.HasPrefix(line, "history: ") && !strings.HasPrefix(line, "report: ") && !strings.HasPrefix(line, "waiting") {
@@ -240,14 +240,14 @@ func TestTheProgramOfTheDocumentChecksHistories(t *testing.T) {
 func TestAWaitDoesNotCountTheTimeOfAStop(t *testing.T) {
 	h := history.New()
 	for _, r := range []history.Record{
-		{Kind: history.Asked, Op: "4.0.0.1", At: 1e9, Name: "a", How: woken},
+		{Kind: history.Asked, Op: "4.0.0.1", At: 1e9, Name: "a", How: unrenewed},
 		{Kind: history.Stopped, Op: "4", At: 2e9}, {Kind: history.Continued, Op: "4", At: 5e9},
 		{Kind: history.Stopped, Op: "3", At: 2e9}, {Kind: history.Continued, Op: "3", At: 6e9},
 		{Kind: history.Refused, Op: "4.0.0.1", At: 6e9, Err: "the run has ended"},
 	} {
 		h.Add(r)
 	}
-	if got := judge(h).kinds[woken].wait(1); got != "2s" {
+	if got := judge(h).kinds[unrenewed].wait(1); got != "2s" {
 		t.Errorf("the longest wait is %s, want 2s", got)
 	}
 }

@@ -24,13 +24,13 @@ const verifierCommandName = "verify-worker"
 
 // The kinds of clients, by how they wait.
 const (
-	queueing = "queueing" // a release grants the lock to it
-	woken    = "woken"    // its leases are not renewed, or have two names: a release wakes it, and it tries
-	polling  = "polling"  // it tries again and again
+	queueing  = "queueing"  // with the defaults
+	unrenewed = "unrenewed" // its leases are not renewed, or have two names
+	polls     = "polls"     // it has DisableWakeups
 )
 
 var (
-	verifyKinds = []string{queueing, woken, polling}
+	verifyKinds = []string{queueing, unrenewed, polls}
 	verifyNames = []string{"short", "long"}
 )
 
@@ -49,7 +49,7 @@ type verifyConfig struct {
 // open opens the client. Its MaxTTL is that of its leases, so that it raises none.
 func (c verifyConfig) open() (*redlock.Client, error) {
 	lock := redlock.LockOptions{TTL: c.TTL, Fencing: true}
-	if c.Kind == woken {
+	if c.Kind == unrenewed {
 		lock.RenewEvery = -1
 	}
 	return redlock.Open(c.Masters, &redlock.Options{
@@ -57,7 +57,7 @@ func (c verifyConfig) open() (*redlock.Client, error) {
 		MaxTTL:         c.TTL,
 		Prefix:         c.Prefix,
 		Names:          c.Names,
-		DisableWakeups: c.Kind == polling,
+		DisableWakeups: c.Kind == polls,
 		Logger:         slog.New(slog.DiscardHandler),
 	})
 }
@@ -144,7 +144,7 @@ func (v *verifier) loop(ctx context.Context) {
 // once makes one operation.
 func (v *verifier) once(ctx context.Context) {
 	names := []string{v.name}
-	if v.cfg.Kind == woken && v.n%4 == 0 {
+	if v.cfg.Kind == unrenewed && v.n%4 == 0 {
 		names = verifyNames
 	}
 	l := v.client.Locker(names[0], names[1:]...)

@@ -47,7 +47,7 @@
 //     waiter.
 //   - turns: in the profiles of clients that must get their turns (turnsProfiles), each client enters once in so many entries
 //     of the others (run.demand), while a quorum of masters answers it. This depends on the kind of the client and on its
-//     distance: a client that queues, one that cannot be granted the lock but is woken, and one that polls.
+//     distance: a client that queues with the defaults, one whose leases are not renewed, and one that polls.
 //   - values: SingleFlight returns no value of a function that began before the call (profile flights).
 //   - throughput: with one master slow or hung, there are at least four fifths as many entries as without that.
 //   - trace: each call of a script and each SET that a master executes is explained by the specification of one master

@@ -62,7 +62,7 @@ const (
 	setsWait = 4 * time.Second
 
 	// A client that comes to a free lock takes it at once. If it is 1 ms away from the masters, it does
-	// so many times before a wake-up has reached a waiter that is 40 ms away.
+	// so many times before a message has reached a waiter that is 40 ms away.
 	calmOvertakes      = 32 // seen: 15
 	queueOvertakes     = 24 // seen: 12
 	impatientOvertakes = 4  // seen: 0; all are near
@@ -123,7 +123,7 @@ func makeSplit(m *maker) {
 }
 
 // makeImpatient: no faults, a fast network. Some wait for the lock until they have it, and others
-// give up after a few milliseconds: often when they have just been woken.
+// give up after a few milliseconds: often when they have just been granted the lock.
 func makeImpatient(m *maker) {
 	m.options(10 * time.Second)
 	m.wakeups = true

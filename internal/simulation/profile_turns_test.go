@@ -20,14 +20,14 @@ type kind int
 const (
 	usual      kind = iota // as in the other profiles: it has no bound here
 	queueing               // its claim may be granted the lock
-	woken                  // it cannot be granted the lock, but is woken
-	polling                // it does not use the queue
+	unrenewed              // its leases are not renewed, or it is a writer, or locks several names
+	deaf                   // it has no subscription
 	throttled              // it is stopped again and again: it has no bound, but the others have
 	idleReader             // it reads for no time, again and again
 )
 
 func (k kind) String() string {
-	return [...]string{"usual", "queueing", "woken", "polling", "throttled", "idle reader"}[k]
+	return [...]string{"usual", "queueing", "unrenewed", "deaf", "throttled", "idle reader"}[k]
 }
 
 // settings are those of one process that are not the plan's.
@@ -98,11 +98,11 @@ func makeKinds(m *maker) {
 	c := call{kind: callLock, hold: m.between(time.Millisecond, 20*time.Millisecond)}
 	switch m.IntN(6) {
 	case 0:
-		m.loops(settings{kind: polling, denied: []string{"SUBSCRIBE"}}, 0, near, c)
+		m.loops(settings{kind: deaf, denied: []string{"SUBSCRIBE"}}, 0, near, c)
 	case 1:
-		m.loops(settings{kind: polling, noWakeups: true}, 0, near, c)
+		m.loops(settings{kind: deaf, noWakeups: true}, 0, near, c)
 	case 2:
-		m.loops(settings{kind: woken, renew: -1}, 0, near, c)
+		m.loops(settings{kind: unrenewed, renew: -1}, 0, near, c)
 	case 3: // much drift
 		m.loops(settings{kind: queueing, drift: 0.5}, 400*time.Millisecond, near, c)
 	case 4:
@@ -122,9 +122,9 @@ func makeFar(m *maker) {
 	case 0:
 		m.loops(settings{kind: queueing}, 0, far, c)
 	case 1:
-		m.loops(settings{kind: woken, renew: -1}, 0, far, c)
+		m.loops(settings{kind: unrenewed, renew: -1}, 0, far, c)
 	case 2:
-		m.loops(settings{kind: woken}, 0, far, call{kind: callLock, side: writer, hold: c.hold})
+		m.loops(settings{kind: unrenewed}, 0, far, call{kind: callLock, side: writer, hold: c.hold})
 		for i := range m.processes {
 			m.processes[i].workers[0][0].side = writer
 		}
@@ -139,9 +139,9 @@ func makeMixed(m *maker) {
 		s := settings{kind: queueing}
 		switch m.IntN(4) {
 		case 0:
-			s.kind, c.side = woken, writer
+			s.kind, c.side = unrenewed, writer
 		case 1:
-			s.kind, c.more = woken, []string{"b"}
+			s.kind, c.more = unrenewed, []string{"b"}
 		}
 		if i == 0 {
 			c.side, c.more, c.think = reader, nil, m.between(50*time.Millisecond, 250*time.Millisecond)
@@ -219,7 +219,7 @@ func makeSlowMaster(m *maker) {
 	m.lock.TTL = 40 * time.Second // NodeTimeout is at most a twentieth of it
 	s := settings{kind: queueing}
 	if m.one(2) {
-		s.kind, s.renew = woken, -1
+		s.kind, s.renew = unrenewed, -1
 	}
 	for range 3 {
 		m.loops(s, 0, m.distant(m.between(200*time.Microsecond, 2*time.Millisecond)), call{kind: callLock, hold: 10 * time.Millisecond})
@@ -259,9 +259,9 @@ func (r *run) demand(w *waiter) (turns int, within time.Duration, ok bool) {
 	switch w.turn.process.plan.settings.kind {
 	case queueing:
 		return 8 * others, 2*time.Second + 16*trip, true
-	case woken:
+	case unrenewed:
 		return 8 * others, 3*time.Second + 16*trip, true
-	case polling:
+	case deaf:
 		return 8 * others, 5*time.Second + 16*trip, true
 	}
 	return 0, 0, false

@@ -77,7 +77,7 @@ func start() (int, error) {
 	}
 	// A master that lost its data at the last moment votes again after its quarantine, the leases
 	// of dead clients expire after a TTL, and then everybody waits for a turn.
-	c.entryMost = c.quarantine() + c.ttl + time.Duration(max(polling(c.seed, c.clients, c.ttl), 1))*turnMost
+	c.entryMost = c.quarantine() + c.ttl + time.Duration(max(pollers(c.seed, c.clients, c.ttl), 1))*turnMost
 	if !c.strict {
 		c.entryMost = 30 * time.Second // longer than any time-out of a peer
 	}

@@ -11,7 +11,7 @@ import (
 type traits struct {
 	Clients int           // open clients in one process, which exclude each other
 	TTL     time.Duration // of Lockers
-	Renewed bool          // the leases of Lockers are renewed; otherwise the client is woken, not granted the lock
+	Renewed bool          // the leases of Lockers are renewed
 	Drift   float64       // Options.DriftFactor; 0: the default
 	Polls   bool          // Options.DisableWakeups
 	Denied  string        // the command that the client's user may not use; "": it may use all
@@ -71,12 +71,11 @@ func permitTraits(t traits, rng *rand.Rand) traits {
 	return t
 }
 
-// turnMost is for how long a client waits for its turn at most, once all masters vote, if one client polls. Clients that poll
-// share one place in a queue, so it is as long for each of them.
+// turnMost is for how long a client waits for its turn at most, once all masters vote, if one client polls. It is as long for each further one.
 const turnMost = 6 * time.Second
 
-// polling returns how many clients poll.
-func polling(seed uint64, clients int, ttl time.Duration) (n int) {
+// pollers returns how many clients poll.
+func pollers(seed uint64, clients int, ttl time.Duration) (n int) {
 	for i := range clients {
 		if t := drawTraits(seed, i, ttl); t.Polls || t.Denied == "subscribe" {
 			n++

@@ -45,9 +45,9 @@ func (r *run) kindOf(o history.Operation) string {
 	case o.Side == asReader:
 		return "reader"
 	case t.Polls || t.Denied == "subscribe":
-		return "polling"
+		return "polls"
 	case o.Side == asWriter || strings.Contains(o.Name, " ") || !t.Renewed:
-		return "woken"
+		return "unrenewed"
 	}
 	return "queueing"
 }
@@ -61,10 +61,10 @@ type demand struct {
 
 // demands are twice those of internal/simulation for five clients, since the machine may be busy, and three times for clients that poll.
 var demands = map[string]demand{
-	"queueing": {80, 2 * time.Second},
-	"woken":    {80, 3 * time.Second},
-	"polling":  {120, 5 * time.Second},
-	"reader":   {80, 3 * time.Second},
+	"queueing":  {80, 2 * time.Second},
+	"unrenewed": {80, 3 * time.Second},
+	"polls":     {120, 5 * time.Second},
+	"reader":    {80, 3 * time.Second},
 }
 
 // A wait is a call that has waited.
@@ -137,7 +137,7 @@ func (w wait) length() time.Duration {
 // printWaits prints the longest waits of each kind of call, and the most turns of others.
 func (r *run) printWaits(out io.Writer, all []wait) {
 	fmt.Fprintln(out, "| kind of call | calls | longest wait | of which undisturbed | most turns of others meanwhile | may demand |\n|---|---|---|---|---|---|")
-	for _, kind := range []string{"queueing", "woken", "polling", "reader"} {
+	for _, kind := range []string{"queueing", "unrenewed", "polls", "reader"} {
 		n, longest, most := 0, wait{}, 0
 		for _, w := range all {
 			if r.kindOf(w.op) != kind {

@@ -49,7 +49,7 @@ func newWatch(r *run) *watch {
 }
 
 // standing is a script that returns the tokens that stand for each key: that of a writer, or those of readers that
-// have not expired, with "reader " in front. For a turn of readers that have been woken it returns "reader turn".
+// have not expired, with "reader " in front.
 // For a semaphore it returns the tokens that stand in its slots.
 var standing = redis.NewScript(-1, `
 local clock = redis.call('TIME')
@@ -148,9 +148,6 @@ func (w *watch) see(master int, all [][]string, at int64, stand map[string]*sigh
 	}
 }
 
-// turn is what stands for readers that were woken.
-const turn = "turn"
-
 // end ends the watch. It returns a violation for each token that stood for longer than may after its release, or
 // without belonging to a lease. may must be below the TTL. A call for several names may acquire them one by one, each with a
 // token of its own, which no lease has: the time for which such a call waits does not count. A read lease is kept after its release. It is renewed once
@@ -182,8 +179,6 @@ func (w *watch) end(h *history.History, stalls *stalls, ttl, may time.Duration) 
 		since, what, may := s.first, "which nobody's lease had", may
 		left, known := over[s.token]
 		switch {
-		case s.token == turn:
-			continue // the next turn may begin before the next read
 		case known && strings.Contains(s.token, "~"):
 			may, since, what = ttl+may, max(left, s.first), "after its last holder"
 		case known && s.reader:
@@ -257,9 +252,9 @@ func clientOf(id string) string {
 	return id
 }
 
-// keys returns the lock keys that stand on the masters. Unless turns is true, those do not count that stand for readers
-// that were woken and have ended since, or by a grant to a claim that a master has revived.
-func (r *run) keys(turns bool) (all []history.Violation, err error) {
+// keys returns the lock keys that stand on the masters. Unless revived is true, those do not count that stand by a grant to a claim that a master
+// has revived.
+func (r *run) keys(revived bool) (all []history.Violation, err error) {
 	names := r.names()
 	for i, s := range r.fleet {
 		conn, err := redis.Dial("tcp", s.Addr())
@@ -282,7 +277,7 @@ func (r *run) keys(turns bool) (all []history.Violation, err error) {
 				continue
 			}
 			for _, token := range tokens {
-				if !turns && (token == "reader "+turn || r.revived(i, names[n].Name, token)) {
+				if !revived && r.revived(i, names[n].Name, token) {
 					continue
 				}
 				all = append(all, history.Violation{Kind: keyLeft, At: history.Now(), Name: names[n].Name,

@@ -47,7 +47,6 @@ func TestKeysThatAreLeftAreFound(t *testing.T) {
 		{"left by a call for several names", sighting{name: "b", token: "part", first: ms(200), last: ms(3700)}, 1},
 		{"held by Do of a semaphore", sighting{name: "semaphore", token: "unknown", first: ms(190), last: ms(3100)}, 0},
 		{"left by Do of a semaphore", sighting{name: "semaphore", token: "unknown", first: ms(190), last: ms(3700)}, 1},
-		{"the turn of readers", sighting{name: "a", token: turn, reader: true, first: ms(0), last: ms(9000)}, 0},
 		{"while the machine stood still", sighting{name: "a", token: "unknown", first: ms(10_000), last: ms(11_500)}, 0},
 	} {
 		t.Run(test.name, func(t *testing.T) {
