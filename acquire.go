@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"math/rand/v2"
 	"time"
 
 	"github.com/redlock-go/redlock/internal/clock"
@@ -169,47 +170,38 @@ func (w *call) firstKind() (kind wire.Kind) {
 // tryAcquire makes one attempt to acquire the lock. It needs the gate.
 func (w *wait) tryAcquire() bool {
 	w.letOthers()
-	first, _ := w.locker.kind.begins()
-	return w.attempt(max(w.firstKind(), first))
+	return w.attempt(max(w.firstKind(), w.locker.kind.begins()))
 }
 
 // acquire acquires the lock, and waits until it can. It needs the gate.
 //
-//   - The first attempt is a plain SET. Soon after a release by this Client it is a Register, which leaves the lock
-//     to the clients in the queue: see package turns.
-//   - If a release may grant the lock to this wait, the first attempt is light: it joins no queue. If it is refused,
-//     a claim is registered: see contender. If other clients are likely to want the lock, there is no such
-//     attempt, and the claim is registered at once. That recalls a lock that another Client keeps. So a Locker with Keep
-//     does the same.
-//   - If no release can grant the lock, further attempts follow: see contender.
+// The first attempt is light: it is a plain SET, and joins no queue. If it is refused, a claim is registered: see contender. If other clients
+// are likely to want the lock, there is no such attempt, and the claim is registered at once. That recalls a lock that another Client keeps. So
+// a Locker with Keep does the same.
 func (w *wait) acquire() bool {
 	l, c := w.locker, w.locker.client
 	w.letOthers()
 	if w.over() {
 		return false
 	}
-	first, _ := l.kind.begins()
 	kind, contended := c.releases.Next(l.key)
-	kind = max(kind, first)
-	w.light = l.grantable
-	claims := w.light && (contended || first == wire.Register) && w.grantFor() > 0
-	attempts := !claims && (w.light || kind == wire.Set)
-	if attempts && w.attempt(kind) {
-		return true // without a contender, which a free lock does not need
+	first := l.kind.begins()
+	q := &contender{wait: w}
+	if contended || first == wire.Register {
+		q.life, q.contended = l.opts.TTL, contended
+		return q.contend()
 	}
-	q := newContender(w)
-	q.kind = kind
-	switch {
-	case claims:
-		q.claims.life, q.claims.contended = l.opts.TTL, contended
-	case attempts:
-		w.warn()
-		q.kind = wire.Again
-		if more := q.refusedAs(kind); !more {
-			return false
-		}
+	w.light = true
+	won := w.attempt(max(kind, first))
+	if w.light = false; won {
+		return true
 	}
-	w.light = false
+	w.warn()
+	q.resume = c.clock().Time()
+	if w.split() {
+		// Several clients contend for a free lock. If they registered at the same moment, they would split the votes again.
+		q.resume = q.resume.Add(rand.N(c.group.Distance() + 1))
+	}
 	return q.contend()
 }
 
@@ -244,7 +236,7 @@ func (w *wait) attempt(kind wire.Kind) bool {
 func (w *wait) waited() time.Duration {
 	switch {
 	case w.once && w.locker.client.releases.PassedOn(w.locker.key):
-		return wire.OutOfTurn
+		return wire.TakesFree
 	case w.once || w.light:
 		return wire.NoQueue
 	}
@@ -286,9 +278,6 @@ func (w *lastAttempt) byReaders() bool {
 // masters one grants the lock, two refuse because of readers, and two do not answer in time.
 func (w *wait) announce() {
 	l, c := w.locker, w.locker.client
-	if l.grantable && !w.once { // the wait joins the queue, whose first asks the readers to leave
-		return
-	}
 	if !isTakenError(w.last) && !w.byReaders() || !l.kind.announces(w) {
 		return
 	}
@@ -422,10 +411,7 @@ func (w *wait) attemptWithin(kind wire.Kind, within quorum.Limit) error {
 		t.claim = &all.claim
 		var of wire.ClaimOf
 		of, t.holders = l.kind.claimOf(w, w.waited())
-		of.Fence = w.propose(w.sentAt.Wall())
-		if !c.opts.DisableWakeups {
-			of.Kind = kind
-		}
+		of.Fence, of.Kind = w.propose(w.sentAt.Wall()), kind
 		t.claim.Claim = wire.NewClaim(&l.terms, of)
 	}
 	all.lease.initHolder(t)

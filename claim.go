@@ -8,6 +8,7 @@ import (
 
 	"github.com/redlock-go/redlock/internal/clock"
 	"github.com/redlock-go/redlock/internal/fence"
+	"github.com/redlock-go/redlock/internal/gate"
 	"github.com/redlock-go/redlock/internal/master"
 	"github.com/redlock-go/redlock/internal/quorum"
 	"github.com/redlock-go/redlock/internal/renew"
@@ -30,48 +31,38 @@ import (
 // the lease has its TTL from then on. A claim is released if it has had votes for as long as a grant lasts, or if fewer
 // than a quorum of masters answer. After a random delay another one is registered, with another token.
 
-// canBeGranted reports whether these options allow that a release grants the lock to a wait. The lease is short until
-// its first renewal. grantFor says whether the masters allow it, too.
-func (o *Options) canBeGranted(opts LockOptions) bool {
-	return !o.DisableWakeups && opts.bears(wire.GrantLeast)
-}
-
-// bears reports whether a lease with these options may begin with a grant of g. A lease that is not renewed begins when its keys were
-// extended, and must then last for clearly longer than g: see winsAt.
-func (o *LockOptions) bears(g time.Duration) bool {
-	return o.TTL >= g && (o.RenewEvery >= 0 || o.TTL >= 2*g)
-}
-
-// grantFor returns for how long the lock may be granted, in docs/grant.md called g. It returns 0 if the lock cannot be
-// granted: the options or the kind do not allow it, too few masters tell their run_id, or they are too far away for the TTL
-// and the drift of the clocks.
+// grantFor returns for how long a release may grant the lock to the wait, in docs/protocol.md called g. Where a grant of the usual length could not
+// be used, since the TTL is short or the masters are far, it lasts for the TTL. A lease that is not renewed begins when its keys were extended,
+// and must then last for clearly longer than g: see winsAt.
 func (w *call) grantFor() time.Duration {
-	l, c := w.locker, w.locker.client
-	if !l.grantable {
-		return 0
+	c, o := w.locker.client, &w.locker.opts
+	g := cmp.Or(c.opts.bounds.Grant(o.TTL, c.group.RoundTrip()), o.TTL)
+	if o.RenewEvery < 0 {
+		g = min(g, o.TTL/2)
 	}
-	g := c.opts.bounds.Grant(l.opts.TTL, c.group.RoundTrip())
-	if !l.opts.bears(g) {
-		g = 0
-	}
-	return l.on.grantFor(c, g)
+	return g.Truncate(time.Millisecond)
 }
 
-// claiming is the part of a contender that registers claims, one after the other: what it knows of them, and what it decides. While there is
-// none, the next one is registered at resume: see contender.step. Otherwise await does what the first of these lines says that holds:
+// A contender is a wait that registers claims, one after the other: what it knows of them, and what it decides. While there is no claim, the
+// next one is registered at resume: see step. Otherwise await does what the first of these lines says that holds:
 //
 //	a quorum of votes, and a value of SingleFlight end the wait of SingleFlight
 //	a quorum of votes that last                    win; if the claim cannot become a lease after all: back off
 //	a quorum of votes that soon end, of a lock     extend the keys, once
-//	... of slots                                   back off; but after a wake-up, or while a round is under way, go on below
+//	... of slots                                   back off; but after a message, or while a round is under way, go on below
 //	grants of a quorum had expired on receipt      drop the claim; another one is registered
 //	a round is under way                           wait for its answers
 //	the round that has ended was to extend         back off
 //	a round has ended                              judge: see waits.Finding.Verdict for a lock, waits.SlotFinding.Verdict for slots
-//	there was a wake-up, or a poll is due          poll
+//	a message asks for it, or a poll is due        poll
 //	none of these                                  wait for the poll, or for news
-type claiming struct {
-	*contender
+type contender struct {
+	*wait
+	inbox  *waits.Inbox // what the masters' messages say
+	place  *gate.Place  // among the goroutines that want permits; nil: it wants a lock
+	delays waits.Delays
+	resume time.Time // while there is no claim: when the next one is registered; zero: now
+	told   bool      // a message has asked for a poll, and none has followed
 
 	claim     *waits.Ballot // nil: the next one is registered at resume
 	holders   holders       // of the tenure of the claim
@@ -92,11 +83,104 @@ type claiming struct {
 	beats int   // of a claim on slots: how many rounds in a row have found it beaten
 }
 
-// register registers a new claim. g is computed for each claim, since the masters may have become slower.
-func (q *claiming) register(g time.Duration) {
-	if q.queued {
-		q.quit()
+// contend waits until the wait has the lock, and reports whether it has.
+func (q *contender) contend() bool {
+	c := q.locker.client
+	q.delays = q.wait.delays()
+	q.inbox = c.waits.Begin(q.locker.key)
+	defer q.inbox.End()
+	q.pace = q.inbox.NewPace(c.group, c.opts.claimPolls, c.opts.bounds.Drift)
+	if q.flight != nil {
+		q.inbox.WantsValue()
 	}
+	defer q.leave()
+	for !q.handedOver() && !q.over() {
+		if q.gaveValue() {
+			return false
+		}
+		now := c.clock()
+		next, more := q.step(now)
+		if q.lease != nil || !more {
+			return q.lease != nil
+		}
+		q.sleep(next.Sub(now.Time()))
+	}
+	if q.last == nil {
+		q.noteRound()
+	}
+	return q.lease != nil
+}
+
+// handedOver takes permits that another goroutine of the Client has handed over, and reports whether there are any. The claim is not
+// needed any more.
+func (q *contender) handedOver() bool {
+	if q.lease, _ = q.place.Take().(*Lease); q.lease == nil {
+		return false
+	}
+	if q.claim != nil {
+		q.dropClaim(wire.Release)
+	}
+	return true
+}
+
+// gaveValue reports whether another client's value has come, which ends a wait of SingleFlight.
+func (q *contender) gaveValue() bool {
+	if q.flight == nil {
+		return false
+	}
+	value, received := q.inbox.ReceivedValue()
+	if received {
+		q.flight.Receive(value)
+	}
+	return received
+}
+
+// sleep waits for d, the end of ctx or the Client, a message, or news of the claim.
+func (q *contender) sleep(d time.Duration) {
+	if d <= 0 {
+		select {
+		case <-q.inbox.Look:
+			q.told = true
+		default:
+		}
+		return
+	}
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-q.inbox.News:
+	case <-q.inbox.Look:
+		q.told = true
+	case <-q.place.Passed():
+	case <-t.C:
+	case <-q.ctx.Done():
+	case <-q.locker.client.closing:
+	}
+}
+
+// step does what is due, and returns when it is to be called again at the latest. If more is false, the schedule has
+// stopped.
+func (q *contender) step(now clock.Reading) (next time.Time, more bool) {
+	if q.claim != nil {
+		return q.await(now)
+	}
+	if q.resume.After(now.Time()) {
+		return q.resume, true
+	}
+	q.register(q.grantFor())
+	return now.Time(), true
+}
+
+// leave takes the wait out of the queues. A wait that has acquired the lock is in no queue any more. The release of a claim also passes on what was
+// granted.
+func (q *contender) leave() {
+	if q.lease == nil && q.claim != nil {
+		q.dropClaim(wire.Release)
+	}
+}
+
+// register registers a new claim. g is computed for each claim, since the masters may have become slower.
+func (q *contender) register(g time.Duration) {
 	l, c := q.locker, q.locker.client
 	life, spared, contended := cmp.Or(q.life, g), q.spared, q.contended
 	q.life, q.spared, q.contended, q.apart = 0, 0, false, 0
@@ -124,7 +208,7 @@ func (q *claiming) register(g time.Duration) {
 }
 
 // ask begins a round of the claim. A Register or an Again sets a free key for life.
-func (q *claiming) ask(request wire.Request, life time.Duration) {
+func (q *contender) ask(request wire.Request, life time.Duration) {
 	l, c, claim, kind := q.locker, q.locker.client, q.claim, request.Kind()
 	q.endRound()
 	mark := claim.Began
@@ -178,7 +262,7 @@ func (h *answerOfOne) Answered(i int, a wire.Answer) {
 
 // await does what is due while a claim waits, and returns when it is to be called again at the latest. If more is false, the
 // schedule has stopped.
-func (q *claiming) await(now clock.Reading) (next time.Time, more bool) {
+func (q *contender) await(now clock.Reading) (next time.Time, more bool) {
 	c := q.locker.client
 	left := time.Duration(0)
 	if q.pending {
@@ -194,9 +278,9 @@ func (q *claiming) await(now clock.Reading) (next time.Time, more bool) {
 	switch {
 	case won != nil && q.gaveValue(): // it has come since contend looked for it, as a rule just before the last grant
 		return now.Time(), false
-	case won != nil && won.Left >= q.winsAt():
+	case won != nil && (won.Left >= q.winsAt() || q.extends && quorum.Count(q.round.Votes()).Won()):
 		return now.Time(), q.win(now, won)
-	case won != nil && won.Slots != nil && (q.woken || q.pending) && !q.once: // a poll tells for how long the slots live
+	case won != nil && won.Slots != nil && (q.told || q.pending) && !q.once: // a poll tells for how long the slots live
 	case won != nil && won.Slots != nil: // its votes end soon
 		return now.Time(), !q.once && q.backOff(now)
 	case won != nil && !q.extends:
@@ -218,19 +302,19 @@ func (q *claiming) await(now clock.Reading) (next time.Time, more bool) {
 		}
 	}
 	due := q.pace.Due(q.claim, now, mine != 0, q.beats > 0, q.notPast)
-	if q.woken || mine != 0 {
+	if q.told || mine != 0 {
 		q.apart = 0
 	}
-	q.blind = q.woken || mine != 0 || q.pace.Far()
+	q.blind = q.told || mine != 0 || q.pace.Far()
 	free := q.inbox.FoundFree(q.claim)
 	switch {
-	case q.woken:
-		q.woken = false
+	case q.told:
+		q.told = false
 	case free != 0 && mine == 0:
 		q.apart = free // the holder may lack the key there
 	case due.After(now.Time()):
 		return due, true
-	case mine == 0 && q.pace.One() && c.group.Grants(): // otherwise a round says which masters are missing
+	case mine == 0 && q.pace.One() && c.group.Up(): // otherwise a round says which masters are missing
 		return now.Time(), q.pollOne(now)
 	}
 	q.ask(q.locker.on.poll(q, now), q.claim.G)
@@ -239,7 +323,7 @@ func (q *claiming) await(now clock.Reading) (next time.Time, more bool) {
 
 // winsAt returns for how long the votes of the claim must last at least if they are to become a lease. Those of a lease that is not renewed
 // must last for longer than a grant, so its keys are extended first.
-func (q *claiming) winsAt() time.Duration {
+func (q *contender) winsAt() time.Duration {
 	if q.locker.opts.RenewEvery < 0 {
 		return q.claim.G + 1
 	}
@@ -247,7 +331,7 @@ func (q *claiming) winsAt() time.Duration {
 }
 
 // pollOne polls one master that is up, the next in turn, which leaves a free key alone. It reports false if the schedule has stopped.
-func (q *claiming) pollOne(now clock.Reading) (more bool) {
+func (q *contender) pollOne(now clock.Reading) (more bool) {
 	c, claim := q.locker.client, q.claim
 	for range c.masters {
 		q.polled = (q.polled + 1) % len(c.masters)
@@ -265,14 +349,14 @@ func (q *claiming) pollOne(now clock.Reading) (more bool) {
 
 // standing reports whether the next poll is likely to be refused: nothing has happened since the last round, in which a quorum of masters
 // have said that their keys live for longer. Polls of far claims serve as heartbeats, so a probe follows them: they are not standing.
-func (q *claiming) standing(now clock.Reading) bool {
+func (q *contender) standing(now clock.Reading) bool {
 	left, known := waits.FreeAfter(q.round.Votes())
 	return known && !q.blind && left > now.Since(q.sentAt)+2*q.locker.client.group.Distance()
 }
 
 // roundOver acts on the current round, which is over and did not win. The masters in mine, as bits, have voted for the
 // claim, the first of them at firstVote. It reports false if the schedule has stopped.
-func (q *claiming) roundOver(now clock.Reading, mine uint64, firstVote time.Time) (more bool) {
+func (q *contender) roundOver(now clock.Reading, mine uint64, firstVote time.Time) (more bool) {
 	q.pending = false
 	if q.extends {
 		q.noteRound()
@@ -282,12 +366,18 @@ func (q *claiming) roundOver(now clock.Reading, mine uint64, firstVote time.Time
 }
 
 // schedule sets when the next poll is due, after a round. It reports false if the schedule of Options.NewBackOff has
-// stopped. That schedule only says when the wait stops. A claim polls at its Pace, since messages can be lost.
-func (q *claiming) schedule(now clock.Reading) (more bool) {
-	if !q.stop.After(now.Time()) {
-		d, more := q.pauses.Next()
+// stopped. That schedule only says when the wait stops. A claim polls at its Pace, since messages can be lost. With DisableWakeups, it
+// polls as the schedule says.
+func (q *contender) schedule(now clock.Reading) (more bool) {
+	deaf := q.locker.client.opts.DisableWakeups
+	if deaf || !q.stop.After(now.Time()) {
+		d, more := q.delays.Next()
 		if !more {
 			return false
+		}
+		if deaf {
+			q.pace.PollAfter(now, q.notPast(d))
+			return true
 		}
 		if q.stop = q.stop.Add(d); !q.stop.After(now.Time()) {
 			q.stop = now.Time().Add(d)
@@ -299,8 +389,8 @@ func (q *claiming) schedule(now clock.Reading) (more bool) {
 
 // backOff releases the claim, and has another one registered after a random delay. If the schedule has stopped, it does
 // nothing and reports false.
-func (q *claiming) backOff(now clock.Reading) (more bool) {
-	d, more := q.pauses.Next()
+func (q *contender) backOff(now clock.Reading) (more bool) {
+	d, more := q.delays.Next()
 	if more {
 		q.dropClaim(wire.Release)
 		q.stop = now.Time().Add(d)
@@ -310,7 +400,7 @@ func (q *claiming) backOff(now clock.Reading) (more bool) {
 }
 
 // dropClaim releases the claim, whose votes never count again.
-func (q *claiming) dropClaim(how wire.Request) {
+func (q *contender) dropClaim(how wire.Request) {
 	c := q.locker.client
 	q.inbox.SetBallot(nil)
 	c.group.Send(how, q.claim.SentClaim)
@@ -319,7 +409,7 @@ func (q *claiming) dropClaim(how wire.Request) {
 
 // judgeLock has the claim do what waits.Finding.Verdict decides, after a round that did not win. mine and firstVote are those of roundOver. It
 // reports false if the schedule has stopped.
-func (q *claiming) judgeLock(now clock.Reading, mine uint64, firstVote time.Time) (more bool) {
+func (q *contender) judgeLock(now clock.Reading, mine uint64, firstVote time.Time) (more bool) {
 	c := q.locker.client
 	votes := fence.Usable(q.round.Votes(), q.highestFence(now), now.Wall())
 	q.hearOwner(votes)
@@ -336,6 +426,9 @@ func (q *claiming) judgeLock(now clock.Reading, mine uint64, firstVote time.Time
 	}
 	if found.Split() {
 		q.pace.FoundSplit(now.Time())
+		if !c.group.Listening() { // a release in its favour, or in that of a rival, grants nothing to a claim that is in no queue
+			return q.backOff(now)
+		}
 	}
 	own := q.claim.Token()
 	if q.claim.Reads() { // as the rival sees it
@@ -360,14 +453,14 @@ func (q *claiming) judgeLock(now clock.Reading, mine uint64, firstVote time.Time
 }
 
 // noteRound notes the outcome of the current round, which did not win.
-func (q *claiming) noteRound() {
+func (q *contender) noteRound() {
 	if q.round != nil {
 		q.noteOutcome(q.locker.client.names.quorumError(opAcquire, q.locker.name, q.round.Votes()))
 	}
 }
 
 // win makes a quorum of votes a lease. If that fails, it backs off. It reports false if the schedule has stopped.
-func (q *claiming) win(now clock.Reading, won *waits.Quorum) (more bool) {
+func (q *contender) win(now clock.Reading, won *waits.Quorum) (more bool) {
 	l, c := q.locker, q.locker.client
 	if !q.place.Suspend() {
 		return true // permits were handed over

@@ -36,8 +36,8 @@ type Client struct {
 	// Immutable.
 	opts    *Options
 	clock   clock.Clock
-	names   masterNames   // Options.Names
-	id      string        // for wake-ups; "": there are none
+	names   masterNames // Options.Names
+	id      string
 	pools   []*redis.Pool // closed by Close; nil after New
 	masters []*master.Master
 	group   *quorum.Group   // of the masters
@@ -98,9 +98,7 @@ func newClient(pools []*redis.Pool, opts *Options) (*Client, error) {
 	c.kept.Most, c.kept.Used = keptMost, (*entrance).lastEntered
 	c.gates.Queued = c.entrances.queued
 	c.servers = master.NewServers(opts.Names)
-	if !opts.DisableWakeups {
-		c.id = wire.NewID(len(pools), opts.Owner)
-	}
+	c.id = wire.NewID(len(pools), opts.Owner)
 	for i, pool := range pools {
 		c.masters = append(c.masters, master.Start(c.masterConfig(i, pool)))
 	}
@@ -121,7 +119,8 @@ func (c *Client) masterConfig(i int, pool *redis.Pool) master.Config {
 		Raising:     c.notices.Raising,
 		Clock:       c.opts.clock,
 		ID:          c.id,
-		Woken:       c.heardWake,
+		Deaf:        c.opts.DisableWakeups,
+		Freed:       c.heardFree,
 		Recalled:    c.entrances.recall,
 		Granted:     c.granted,
 		Waiting:     c.waits.NearAt,
@@ -134,13 +133,12 @@ func (c *Client) masterConfig(i int, pool *redis.Pool) master.Config {
 			}
 			return known
 		},
-		Value:        c.waits.Value,
-		Subscribed:   c.waits.Up,
-		ResponseTime: func() time.Duration { return waits.ResponseTime(c.group) },
-		Patience:     func() (near, far time.Duration) { return c.waits.Patience(c.group, c.opts.claimPolls) },
-		Sample:       c.opts.Prefix + "redlock-rights-" + wire.NewToken(""),
-		Redial:       func() interface{ NextBackOff() time.Duration } { return schedule(longestDial) },
-		Changed:      func(before master.State, now master.Status) { c.masterChanged(i, before, now) },
+		Value:      c.waits.Value,
+		Subscribed: c.waits.Up,
+		Patience:   func() (near, far time.Duration) { return c.waits.Patience(c.group, c.opts.claimPolls) },
+		Sample:     c.opts.Prefix + "redlock-rights-" + wire.NewToken(""),
+		Redial:     func() interface{ NextBackOff() time.Duration } { return schedule(longestDial) },
+		Changed:    func(before master.State, now master.Status) { c.masterChanged(i, before, now) },
 	}
 }
 
@@ -186,7 +184,7 @@ func (c *Client) NewLocker(name string, opts *LockOptions, more ...string) (*Loc
 			return newSet(c, names, o)
 		}
 	}
-	l := &Locker{client: c, name: name, key: key, opts: o, terms: wire.NewTerms(key, o.TTL), grantable: c.opts.canBeGranted(o)}
+	l := &Locker{client: c, name: name, key: key, opts: o, terms: wire.NewTerms(key, o.TTL)}
 	l.kind, l.on = c.entrances.kindOf(l), theLock{}
 	return l, nil
 }

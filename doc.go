@@ -128,7 +128,7 @@
 //
 // The key of a lock is Options.Prefix + name, and its value is the holder's token. Redlock clients in other
 // languages use the same key, so locks exclude each other. Keys that begin with "redlock:" are reserved.
-// docs/wire.md describes all keys, values and channels. A token names its owner, Options.Owner: the host and
+// docs/protocol.md describes all keys, values and channels. A token names its owner, Options.Owner: the host and
 // the process id by default. Errors and log lines of a long wait name it. [Client.Inspect] and redlock
 // status show the owner, the time left, and who waits. redlock break ends the lease of a holder that hangs.
 //

@@ -59,7 +59,7 @@ type MasterStatus struct {
 	// wake it, and with Options.DisableWakeups.
 	WakeErr error
 
-	// WakesDropped counts the wake-ups from this master that were ignored: malformed ones, and those about
+	// WakesDropped counts the messages from this master that were ignored: malformed ones, and those about
 	// locks that this Client has not waited for lately. If there are more than a few, another program
 	// publishes on this Client's channel.
 	WakesDropped uint64

@@ -68,7 +68,7 @@ func (h *entrances) kindOf(l *Locker) kind {
 }
 
 // begins: a plain SET recalls no lock.
-func (k *keeper) begins() (first, afterWake wire.Kind) { return wire.Register, wire.Set }
+func (k *keeper) begins() wire.Kind { return wire.Register }
 
 func (k *keeper) claimOf(w *wait, waited time.Duration) (wire.ClaimOf, holders) {
 	if !k.client.releases.Keeps(k.key) {

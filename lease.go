@@ -106,7 +106,7 @@ func (s *Lease) Done() <-chan struct{} {
 //
 //   - A goroutine of this Client that waits closes it at once.
 //   - Another Client that waits closes it with the next renewal, after LockOptions.RenewEvery at the latest; with LockOptions.Keep after
-//     one trip of a message. If renewals are off, Extend does. A Client that polls (Options.DisableWakeups) is noticed after a second.
+//     one trip of a message. If renewals are off, Extend does. A Client without a subscription (Options.DisableWakeups) is noticed after a second.
 //   - Of a read lock, it is writers that are noticed.
 //   - The channel of a permit is closed a round trip after a goroutine of this Client begins to wait, and so are those of all holders.
 //   - Calls that do not wait are not noticed: TryLock, unless the lock has LockOptions.Keep, and clients of other libraries.
@@ -388,7 +388,7 @@ func (o *releasing) info(err error) ReleasedInfo {
 // answered, it also notes that for the next acquisition: see package turns.
 func (o *releasing) outcome(ctx context.Context, tally quorum.Tally, round *quorum.Round) error {
 	t := (*tenure)(o)
-	if tally.Answered() { // otherwise later votes may still say that a client was woken
+	if tally.Answered() { // otherwise later votes may still say that the lock was passed on
 		t.client.releases.Answered(t.claim, round.Any(passedOn))
 	}
 	if !tally.RuledOut() && tally.Answered() {
@@ -406,4 +406,4 @@ func (o *releasing) outcome(ctx context.Context, tally quorum.Tally, round *quor
 }
 
 // passedOn reports whether a vote on a release says that the master has passed the lock on.
-func passedOn(v quorum.Vote) bool { return v.Outcome == wire.Woke }
+func passedOn(v quorum.Vote) bool { return v.Outcome == wire.PassedOn }

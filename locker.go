@@ -34,8 +34,7 @@ type Locker struct {
 	names  []string // of a set, in the order of the keys; nil: l has one name
 	keys   []string // of these names; sorted, all different
 
-	grantable bool // a release may grant the lock to a wait, as far as the options and the kind decide
-	silent    bool // it is for one name of a set: neither losses nor releases of its leases are reported
+	silent bool // it is for one name of a set: neither losses nor releases of its leases are reported
 
 	lease atomic.Pointer[Lease] // set by locking, nil after unlocking; not used by readers
 }
@@ -196,7 +195,7 @@ func mustBeMade(c *Client, what string) {
 //	claimOf       own     .       .       own     own
 //	numbers       .       .       .       own     .
 //	explain       .       own     .       .       .
-//	announces     .       .       own     own     .
+//	announces     .       own     own     own     .
 type kind interface {
 	entering
 	requests
@@ -226,10 +225,10 @@ type entering interface {
 
 // requests are what a Locker asks the masters for, and what becomes of their answers.
 type requests interface {
-	// begins returns the kinds of the first attempt of a wait, and of one after a wake-up.
-	begins() (first, afterWake wire.Kind)
+	// begins returns the kind of the first attempt of a wait.
+	begins() wire.Kind
 	// claimOf returns what the claim of an acquisition by the wait says, token included, and how its tenure is shared.
-	// waited is for how long the wait has lasted, or wire.NoQueue, or wire.OutOfTurn.
+	// waited is for how long the wait has lasted, or wire.NoQueue, or wire.TakesFree.
 	claimOf(w *wait, waited time.Duration) (wire.ClaimOf, holders)
 	// numbers returns where the fences come from.
 	numbers(c *Client) fence.Source
@@ -243,16 +242,14 @@ type requests interface {
 type subject interface {
 	// newClaim returns a registered claim without votes. It may be granted the lock for g.
 	newClaim(c *Client, registered *master.SentClaim, began clock.Reading, g time.Duration) *waits.Ballot
-	// grantFor returns for how long a release may grant the lock, or 0, given what the options and the distance of the masters allow.
-	grantFor(c *Client, g time.Duration) time.Duration
 	// permits returns how many permits of which limit are wanted; 0 for a lock.
 	permits() (n, limit int)
 	// poll returns the next poll of a claim.
-	poll(q *claiming, now clock.Reading) wire.Request
-	// judge decides what becomes of a claim after a round that did not win, and does it: see claiming.roundOver.
-	judge(q *claiming, now clock.Reading, mine uint64, firstVote time.Time) (more bool)
+	poll(q *contender, now clock.Reading) wire.Request
+	// judge decides what becomes of a claim after a round that did not win, and does it: see contender.roundOver.
+	judge(q *contender, now clock.Reading, mine uint64, firstVote time.Time) (more bool)
 	// accept ends the claim, since a quorum of votes makes it a tenure. It reports false if one of the votes has become void.
-	accept(q *claiming, won *waits.Quorum, t *tenure) bool
+	accept(q *contender, won *waits.Quorum, t *tenure) bool
 }
 
 // mutex is the kind of a Locker of one name, and a part of that of several names.
@@ -308,7 +305,7 @@ func (mutex) unlocked(ctx context.Context, l *Locker, s *Lease, block bool) erro
 }
 
 // A plain SET leaves the lock to nobody, so an acquisition soon after a release is another command: see package turns.
-func (mutex) begins() (first, afterWake wire.Kind) { return wire.Set, wire.Set }
+func (mutex) begins() wire.Kind { return wire.Set }
 
 func (mutex) claimOf(w *wait, waited time.Duration) (wire.ClaimOf, holders) {
 	return wire.ClaimOf{Token: wire.NewToken(w.locker.client.opts.Owner), Waited: waited}, alone
@@ -318,9 +315,11 @@ func (mutex) numbers(c *Client) fence.Source { return c.fences }
 
 func (mutex) explain(*wait, error) {}
 
-// announces: the refusal of a plain SET does not say whether readers hold the lock. Later attempts are calls of the script, whose refusals
-// do. TryLock asks nobody, since it does not wait.
-func (mutex) announces(w *wait) bool { return !w.once && w.byReaders() }
+// announces: a claim in the queue asks the readers to leave. Without a subscription, it joins the queue late. TryLock asks nobody, since it
+// does not wait.
+func (mutex) announces(w *wait) bool {
+	return !w.once && w.locker.client.opts.DisableWakeups && w.byReaders()
+}
 
 // theLock is the subject of a Locker that is not for permits.
 type theLock struct{}
@@ -331,23 +330,16 @@ func (theLock) newClaim(c *Client, registered *master.SentClaim, began clock.Rea
 	return waits.NewBallot(registered, began, g, len(c.masters))
 }
 
-func (theLock) grantFor(c *Client, g time.Duration) time.Duration {
-	if !c.group.Grants() {
-		return 0
-	}
-	return g
-}
-
 func (theLock) permits() (n, limit int) { return 0, 0 }
 
-func (theLock) poll(q *claiming, now clock.Reading) wire.Request {
+func (theLock) poll(q *contender, now clock.Reading) wire.Request {
 	return wire.Polling(q.apart, q.standing(now), false)
 }
 
-func (theLock) judge(q *claiming, now clock.Reading, mine uint64, firstVote time.Time) (more bool) {
+func (theLock) judge(q *contender, now clock.Reading, mine uint64, firstVote time.Time) (more bool) {
 	return q.judgeLock(now, mine, firstVote)
 }
 
-func (theLock) accept(q *claiming, won *waits.Quorum, t *tenure) bool {
+func (theLock) accept(q *contender, won *waits.Quorum, t *tenure) bool {
 	return q.inbox.Won(q.claim, won, t.doubt)
 }

@@ -48,6 +48,9 @@ func newSet(c *Client, names []string, opts LockOptions) (*Locker, error) {
 // errHeldInSet is the reason that is stored for the gate of a name while a goroutine of the Client holds a set with that name.
 var errHeldInSet = fmt.Errorf("%w with other names by a goroutine of this Client", ErrHeld)
 
+// announces: a set stands in no queue, whose first would ask the readers to leave. TryLock asks nobody, since it does not wait.
+func (set) announces(w *wait) bool { return !w.once && w.byReaders() }
+
 // explain has the error of an attempt say which name is held.
 func (set) explain(w *wait, err error) {
 	l, votes := w.locker, w.round.Votes()
@@ -286,7 +289,7 @@ func (set) merge(w *wait, parts []*Locker) (again bool) {
 		if w.lease == nil {
 			c.group.Send(wire.Release, w.merged)
 		} else {
-			undoParts(w, parts)
+			leaveParts(w, parts)
 		}
 		w.merged = nil
 	}()
@@ -302,15 +305,10 @@ func (set) merge(w *wait, parts []*Locker) (again bool) {
 	return false
 }
 
-// undoParts deletes the keys of the parts at the masters where they may still stand, since these masters have not
-// granted the merger.
-func undoParts(w *wait, parts []*Locker) {
-	for i, v := range w.round.Votes() {
-		if v.Granted() {
-			continue
-		}
-		for _, part := range parts {
-			w.locker.client.masters[i].Ask(wire.Undo, part.lease.Load().tenure.claim, nil)
-		}
+// leaveParts takes the claims of the parts out of the queues where they may still stand, and deletes their keys at masters that have not granted the
+// merger.
+func leaveParts(w *wait, parts []*Locker) {
+	for _, part := range parts {
+		w.locker.client.group.Send(wire.Release, part.lease.Load().tenure.claim)
 	}
 }

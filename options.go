@@ -74,19 +74,18 @@ type Options struct {
 	// an error.
 	DriftFactor float64
 
-	// NewBackOff returns a new schedule for one wait. It is a function because schedules keep state. It says how long
-	// a wait pauses between two attempts, and when it stops: then LockContext returns the error of the last attempt,
-	// and Lock continues with the longest delay of the schedule. A client to which a release may grant the lock waits
-	// in a queue, and polls whatever the schedule says; the schedule still says when the
-	// wait stops. Several goroutines may call it at once. If it returns nil, the call that locks panics. Nil means
+	// NewBackOff returns a new schedule for one wait. It is a function because schedules keep state. It says when
+	// a wait stops: then LockContext returns the error of the last attempt, and Lock continues with the longest delay of
+	// the schedule. It says how long a wait pauses between two attempts with DisableWakeups, and for Lockers of several
+	// names. All other waits stand in a queue, and poll whatever the schedule says. Several goroutines may call it at once. If it returns nil, the call that locks panics. Nil means
 	// delays that start at 5 ms and grow by half, up to 250 ms, each randomised by half, and never stop.
 	NewBackOff func() BackOff
 
-	// DisableWakeups turns off the queue, and the messages by which a release grants the lock to the next waiting
-	// process or wakes it. It is for servers that forbid what these need: keys that begin with "redlock:queue:"
-	// and channels that begin with "redlock:wake:". Waiting clients then poll, as they do at masters that deny
-	// the subscription: see MasterStatus.WakeErr. Where others queue, a client that has polled for a second queues
-	// with them, if it may write to the queue. In its turn the lock is left free for it for up to 400 ms.
+	// DisableWakeups turns off the messages by which a master tells a waiting process that a release has granted it the
+	// lock. It is for servers that forbid channels that begin with "redlock:wake:". Waiting clients then poll, as
+	// NewBackOff says. A client that has waited for a second stands in the queue with all others, if it may write
+	// to the queue. In its turn, a release leaves the lock free for it. Clients at masters that deny the
+	// subscription do the same, but poll at their own pace: see MasterStatus.WakeErr.
 	DisableWakeups bool
 
 	// DisableRestartGuard makes votes count at once from masters that have restarted, lost their memory, or

@@ -62,8 +62,8 @@ func (c *Client) NewRWLocker(name string, opts *LockOptions) (*RWLocker, error) 
 	for _, side := range []*Locker{&rw.writer, &rw.reader} {
 		side.client, side.name, side.key, side.opts, side.terms, side.on = c, l.name, l.key, l.opts, l.terms, l.on
 	}
-	rw.writer.kind, rw.writer.grantable = writer{l.kind, c.opts.DisableWakeups}, l.grantable
-	rw.reader.terms, rw.reader.grantable, rw.reader.on = l.terms.ForReaders(), !c.opts.DisableWakeups, sharedLock{opts: l.opts}
+	rw.writer.kind = writer{l.kind}
+	rw.reader.terms, rw.reader.on = l.terms.ForReaders(), sharedLock{}
 	rw.readers = &c.entrances.of(c, l.key).readers
 	rw.reader.kind = rw.readers
 	return rw, nil
@@ -138,22 +138,15 @@ func (l *RWLocker) RLocker() *Locker { return &l.reader }
 // writer is the kind of the writer's side of an RWLocker: that of a Locker of the name, but that it counts on readers.
 type writer struct {
 	kind
-	alone bool // there are no wake-ups
 }
 
 var _ kind = writer{}
 
 // begins: a plain SET could overtake writers that wait beside readers.
-func (wr writer) begins() (first, afterWake wire.Kind) {
-	first, afterWake = wr.kind.begins()
-	if !wr.alone {
-		first = wire.Register
-	}
-	return first, afterWake
-}
+func (writer) begins() wire.Kind { return wire.Register }
 
-// announces: the refusal of a plain SET does not say whether readers are the cause, so a writer asks anyway, TryLock included.
-func (writer) announces(*wait) bool { return true }
+// announces: the refusal of a plain SET does not say whether readers are the cause, so TryLock asks anyway. For a claim, see mutex.announces.
+func (writer) announces(w *wait) bool { return w.once || w.locker.client.opts.DisableWakeups }
 
 // readers is the kind of the reader's side of an RWLocker. The goroutines of a Client that hold or want a read lock of one name
 // share a tenure and its Lease: see entrance.
@@ -180,29 +173,17 @@ type reading struct{ *entrance }
 var _ holders = (*reading)(nil)
 
 // A sharedLock is the subject of the readers' side of an RWLocker.
-type sharedLock struct {
-	theLock
-	opts LockOptions // immutable
-}
+type sharedLock struct{ theLock }
 
 var _ subject = sharedLock{}
 
-// grantFor: a reader that waits has no other way to be let in. If a grant cannot be short, it lasts for the TTL, or for half of it if the lease
-// is not renewed: see claiming.winsAt. A master that does not tell its run_id is polled.
-func (s sharedLock) grantFor(_ *Client, g time.Duration) time.Duration {
-	if g == 0 && s.opts.RenewEvery < 0 {
-		return s.opts.TTL / 2
-	}
-	return cmp.Or(g, s.opts.TTL)
-}
-
 // poll: a claim with votes joins the readers of other masters although a writer waits there. Else neither of the two might have a quorum.
-func (sharedLock) poll(q *claiming, now clock.Reading) wire.Request {
+func (sharedLock) poll(q *contender, now clock.Reading) wire.Request {
 	return wire.Polling(q.apart, q.standing(now), q.voted)
 }
 
 // begins: readers have one kind of attempt.
-func (*readers) begins() (first, afterWake wire.Kind) { return wire.Register, wire.Register }
+func (*readers) begins() wire.Kind { return wire.Register }
 
 func (r *readers) claimOf(_ *wait, waited time.Duration) (wire.ClaimOf, holders) {
 	return wire.ClaimOf{Token: wire.NewToken(r.client.opts.Owner), Waited: waited}, &r.reading

@@ -1,7 +1,6 @@
 package redlock
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -79,7 +78,7 @@ func (c *Client) Semaphore(name string, limit int) *Semaphore {
 // NewSemaphore returns a Semaphore for name that has limit permits, with opts, which replace Options.LockOptions; nil means
 // Options.LockOptions. Keep does not matter: permits stay with no Client. With Fencing, each acquisition takes a round trip more, or
 // two, and its permits have a fence: see Permit. NewSemaphore returns an error if the name or the options are invalid, if limit is below 1
-// or above 65536, without renewals or wake-ups, and for a TTL below 400 ms.
+// or above 65536, without renewals, with Options.DisableWakeups, and for a TTL below 400 ms.
 func (c *Client) NewSemaphore(name string, limit int, opts *LockOptions) (*Semaphore, error) {
 	key, err := c.opts.key(name)
 	if err != nil {
@@ -91,7 +90,7 @@ func (c *Client) NewSemaphore(name string, limit int, opts *LockOptions) (*Semap
 		return nil, err
 	case limit < 1 || limit > wire.LimitMost:
 		return nil, fmt.Errorf("redlock: a Semaphore has a limit of %d; it must be from 1 to %d", limit, wire.LimitMost)
-	case o.RenewEvery < 0 || !c.opts.canBeGranted(o):
+	case c.opts.DisableWakeups || o.RenewEvery < 0 || o.TTL < wire.GrantLeast:
 		return nil, fmt.Errorf("redlock: a Semaphore needs wake-ups, renewals, and a TTL of %v or more", wire.GrantLeast)
 	}
 	o.Keep = 0
@@ -156,7 +155,7 @@ func (s *Semaphore) locker(n int) (*Locker, error) {
 	if n < 1 || n > s.limit || n > wire.SlotsMost {
 		return nil, fmt.Errorf("redlock: %d permits of %s were asked for; from 1 to %d can be had", n, quote(s.name), min(s.limit, wire.SlotsMost))
 	}
-	l := &Locker{client: s.client, name: s.name, opts: s.opts, terms: wire.NewSlotTerms(s.key, s.limit, n, s.opts.TTL), grantable: true}
+	l := &Locker{client: s.client, name: s.name, opts: s.opts, terms: wire.NewSlotTerms(s.key, s.limit, n, s.opts.TTL)}
 	l.key = fmt.Sprintf("redlock:permit:%d:%s", s.client.permits.Add(1), s.key)
 	p := &permits{crowd: s.crowd, n: n, limit: s.limit, ttl: s.opts.TTL}
 	l.kind, l.on = p, p
@@ -350,9 +349,6 @@ func (p *permits) newClaim(c *Client, registered *master.SentClaim, began clock.
 	return waits.NewSlotBallot(registered, began, g, len(c.masters), p.n, p.limit)
 }
 
-// grantFor: there is no other way to get permits. A master that does not tell its run_id is polled.
-func (p *permits) grantFor(_ *Client, g time.Duration) time.Duration { return cmp.Or(g, p.ttl) }
-
 // A slotHolder is for a tenure of permits, whose commands name the slots.
 type slotHolder struct {
 	oneHolder
@@ -411,8 +407,7 @@ func (p *permits) contend(w *wait) bool {
 	}
 	l := w.locker
 	l.terms = p.prefer(l.terms)
-	q := newContender(w)
-	q.place, q.claims.life, q.claims.contended = p.place, l.opts.TTL, p.crowd.full() && !w.once
+	q := &contender{wait: w, place: p.place, life: l.opts.TTL, contended: p.crowd.full() && !w.once}
 	return q.contend()
 }
 
@@ -456,7 +451,7 @@ func (p *permits) pass(make func(tag any) any) bool {
 }
 
 // poll asks who stands in the slots of the claim, or aims.
-func (p *permits) poll(q *claiming, now clock.Reading) wire.Request {
+func (p *permits) poll(q *contender, now clock.Reading) wire.Request {
 	if q.aim != nil {
 		q.asks = true
 		return wire.AimAt(q.aim)
@@ -472,14 +467,14 @@ func (p *permits) poll(q *claiming, now clock.Reading) wire.Request {
 }
 
 // aimAt has the claim aim at slots, and returns the poll that does so.
-func (q *claiming) aimAt(at []int) wire.Request {
+func (q *contender) aimAt(at []int) wire.Request {
 	q.aim, q.asks = slices.Sorted(slices.Values(at)), true
 	q.inbox.Aim(q.claim, q.aim)
 	return wire.AimAt(q.aim)
 }
 
 // judge has the claim do what waits.SlotFinding.Verdict decides.
-func (p *permits) judge(q *claiming, now clock.Reading, _ uint64, firstVote time.Time) (more bool) {
+func (p *permits) judge(q *contender, now clock.Reading, _ uint64, firstVote time.Time) (more bool) {
 	c := q.locker.client
 	votes := q.round.Votes()
 	tally := quorum.Count(votes)
@@ -562,7 +557,7 @@ func (w *call) commitSlots(t *tenure) error {
 }
 
 // accept has the permit stand in its slots at the masters that gave it others, or may do so later.
-func (p *permits) accept(q *claiming, won *waits.Quorum, t *tenure) bool {
+func (p *permits) accept(q *contender, won *waits.Quorum, t *tenure) bool {
 	elsewhere, queued, ok := q.inbox.WonSlots(q.claim, won, t.doubt, func(i int) { t.heal(1 << i) })
 	t.heal(elsewhere)
 	if queued != 0 {

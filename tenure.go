@@ -407,7 +407,7 @@ func (t *tenure) overLocked(now clock.Reading) *lostError {
 }
 
 // lose ends the tenure for a reason, unless it has ended, and returns its error. A lost tenure is released on
-// all masters, and the release wakes a waiting client. The order matters: the holder knows of the end, no further
+// all masters, and the release passes the lock on. The order matters: the holder knows of the end, no further
 // reader enters, the release is queued, and then the gate may be left. From endLocked until the release is queued,
 // nothing may wait for another goroutine, since finish waits for this one.
 func (t *tenure) lose(err *lostError) error {

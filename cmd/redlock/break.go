@@ -19,9 +19,9 @@ import (
 	"github.com/redlock-go/redlock/internal/wire"
 )
 
-const breakDescription = `Ends the lease by which somebody holds the lock NAME, and wakes the client
-that has waited longest. It says whose lease that is, and asks first. NAME
-includes the prefix that clients use, if any.
+const breakDescription = `Ends the lease by which somebody holds the lock NAME, and passes the lock on.
+It says whose lease that is, and asks first. NAME includes the prefix that
+clients use, if any.
 
 NAME#3 is the lease of slot 3 of the semaphore NAME, unless somebody holds a
 lock NAME#3. It ends with all its slots. 'NAME#*' is all leases of the
@@ -318,12 +318,10 @@ func (b *breaking) remove(seen *observation, token string) (deleted []int, other
 		mu.Lock()
 		defer mu.Unlock()
 		for _, reader := range some {
-			if reader != "turn" { // of readers that may come
-				b.readers[reader] = true
-			}
+			b.readers[reader] = true
 		}
 		switch outcome {
-		case wire.Granted, wire.Woke:
+		case wire.Granted, wire.PassedOn:
 			deleted = append(deleted, i)
 		case wire.OtherToken:
 			others++

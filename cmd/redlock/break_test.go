@@ -33,7 +33,7 @@ func TestBreakEndsALeaseAndSaysWhose(t *testing.T) {
 
 	out, _ = runCommandLine(t, exitOK, "y\n", "break", "--masters", masters, "stock")
 	want(t, endedOnAll(out), held, "Ended the lease of web-1 on 3 of 3 masters.\n")
-	until(t, func() bool { // the client that waits was woken
+	until(t, func() bool { // the client that waits was granted the lock
 		h, err := a.Inspect(t.Context(), "stock")
 		return err == nil && h.Owner == "web-2"
 	})
@@ -71,15 +71,12 @@ func endedOnAll(out string) string {
 	return replaceAll(out, `(Ended the leases? of .*) on 2 of 3 masters`, "$1 on 3 of 3 masters")
 }
 
-// waitAsleep returns a Client that waits for a lock until it is woken. The holder's TTL is an hour.
+// waitAsleep returns a Client that waits in the queue for a lock. The holder's TTL is an hour.
 func waitAsleep(t *testing.T, masters, owner, name string) *redlock.Client {
 	t.Helper()
-	// Once it is in the queues, it tries again in an hour, when the key expires, unless it is woken. Before, its
-	// subscriptions may not stand yet. Its MaxTTL is that of the holder, so that no connection is lost when one of
-	// them raises that of the masters' records.
+	// Its MaxTTL is that of the holder, so that no connection is lost when one of them raises that of the masters' records.
 	var queued, sleeping atomic.Bool
-	woken := redlock.LockOptions{RenewEvery: -1} // a claim would poll, whatever the schedule says
-	c := openQuietly(t, masters, redlock.Options{Owner: owner, MaxTTL: time.Hour, LockOptions: woken, NewBackOff: func() redlock.BackOff {
+	c := openQuietly(t, masters, redlock.Options{Owner: owner, MaxTTL: time.Hour, NewBackOff: func() redlock.BackOff {
 		return backOffFunc(func() time.Duration {
 			if !queued.Load() {
 				return 50 * time.Millisecond

@@ -24,12 +24,12 @@ tries every command that clients send, on keys of its own that it deletes.
   VOTES    yes, no, or how long until its votes count
   RTT      the median of five round trips, compared with NodeTimeout
   CLOCK    how far the master's clock is ahead (+) or behind (-)
-  CLIENTS  how many clients listen for wake-ups; - if PUBSUB CHANNELS is
+  CLIENTS  how many clients are subscribed; - if PUBSUB CHANNELS is
            forbidden, which clients do not need
 
 Clients that have another list of masters are named: two clients with
-different lists can hold the same lock. Clients without wake-ups are not
-seen.
+different lists can hold the same lock. Clients without a subscription are
+not seen.
 
 Below each master are the age of its memory, the largest MaxTTL that a client
 has declared, and settings. CONFIG GET, which clients do not need, says more.

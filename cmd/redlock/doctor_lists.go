@@ -68,7 +68,7 @@ func idsOf(ctx context.Context, m master) []string {
 	return ids
 }
 
-// wakeClients returns the ids of the clients that listen at a server. Clients without wake-ups do not listen.
+// wakeClients returns the ids of the clients that listen at a server. Clients without a subscription do not listen.
 func wakeClients(conn redis.Conn) ([]string, error) {
 	channels, err := redis.Strings(conn.Do("PUBSUB", "CHANNELS", wire.WakeChannel+"*"))
 	if err != nil {

@@ -76,7 +76,7 @@ type listChange struct {
 	needOld, needNext int  // for a quorum
 	able              int  // servers that can vote
 	lately            int  // servers that may have voted within the last quarantine
-	sure              bool // every client with the old list is seen, unless it has no wake-ups
+	sure              bool // every client with the old list is seen, unless it has no subscription
 
 	withOld, withNext, withEither, withOther []string // clients, by the list that they have
 }

@@ -36,7 +36,7 @@ var without = [...]string{
 	forLocks:      "so no lock can be acquired, renewed or released here",
 	forGuard:      "so its votes count only with DisableRestartGuard",
 	forFences:     "so it grants no lock with a fence",
-	forQueues:     "so a release wakes no waiting client",
+	forQueues:     "so a release grants no waiting client the lock",
 	forReconnects: "so a delayed command of a lost connection can leave a key for one TTL",
 	forRestarts:   "so replicas are not detected, and restarts only by the loss of its record",
 	forDatabases:  "so swapped databases are not detected",

@@ -62,7 +62,7 @@ const (
 	leastTrips = 4
 )
 
-// Grant returns for how long the lock may be granted, in docs/grant.md called g, for a TTL and a round trip of trip. It returns 0
+// Grant returns for how long the lock may be granted, in docs/protocol.md called g, for a TTL and a round trip of trip. It returns 0
 // if a claim could not win with it. The votes of a claim must last until they are counted, and until the keys are extended.
 // The mark of a vote is older than the message by up to the time between two pings and a round trip, and to extend the keys
 // takes another one.

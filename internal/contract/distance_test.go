@@ -437,8 +437,8 @@ func (r slowRow) String() string {
 
 func (r slowRow) options() *redlock.Options {
 	opts := &redlock.Options{NodeTimeout: r.timeout}
-	if r.kind == "woken" {
-		opts.LockOptions.RenewEvery = -1 // a release cannot grant the lock
+	if r.kind == "unrenewed" {
+		opts.LockOptions.RenewEvery = -1
 	}
 	return opts
 }
@@ -517,13 +517,13 @@ func TestASlowMasterDelaysNobody(t *testing.T) {
 		{"granted", 3, hangs, 2 * time.Second, false},
 		{"granted", 5, 900 * time.Millisecond, 2 * time.Second, false},
 		{"granted", 3, 600 * time.Millisecond, time.Second, true},
-		{"woken", 3, 600 * time.Millisecond, 2 * time.Second, false},
-		{"woken", 3, 600 * time.Millisecond, time.Second, true},
+		{"unrenewed", 3, 600 * time.Millisecond, 2 * time.Second, false},
+		{"unrenewed", 3, 600 * time.Millisecond, time.Second, true},
 		{"set", 3, 600 * time.Millisecond, 2 * time.Second, false},
 	}
 	if *slow {
 		last, rows = 2*time.Second, nil
-		for _, kind := range []string{"granted", "woken", "set"} {
+		for _, kind := range []string{"granted", "unrenewed", "set"} {
 			for _, masters := range []int{3, 5} {
 				for _, unequal := range []bool{false, true} {
 					for _, timeout := range []time.Duration{0, time.Second, 2 * time.Second} {

@@ -579,7 +579,7 @@ func TestAHolderWhoseValidityIsOverSharesNothing(t *testing.T) {
 	})
 }
 
-// Clients that cannot be granted the lock, and Lockers, take turns with SingleFlight, and take no value.
+// Clients without wake-ups, and Lockers, take turns with SingleFlight, and take no value.
 func TestSingleFlightTakesTurnsWithOthers(t *testing.T) {
 	bubble(t, 3, func(t *testing.T, ms *redlocktest.Masters) {
 		f := &fleet{t: t, hold: 20 * time.Millisecond}
@@ -588,7 +588,6 @@ func TestSingleFlightTakesTurnsWithOthers(t *testing.T) {
 		locked := locktest.Enter(locker)
 		all := []<-chan landing{
 			f.start(connected(t, ms, nil)),
-			f.start(connected(t, ms, &redlock.Options{LockOptions: redlock.LockOptions{TTL: wire.GrantLeast - time.Millisecond}})),
 			f.start(connected(t, ms, &redlock.Options{DisableWakeups: true})),
 		}
 		time.Sleep(100 * time.Millisecond)

@@ -137,16 +137,15 @@ func TestALeaseThatIsNotRenewedHasItsWholeTTLAfterAWait(t *testing.T) {
 	})
 }
 
-// A client that cannot tell the memories of a majority of masters apart is woken instead of being granted the lock.
-func TestALockIsNotGrantedWhereMastersHideTheirRunIDs(t *testing.T) {
+// A client that cannot tell the memories of masters apart finds by a poll that it was granted the lock.
+func TestALockIsGrantedWhereMastersHideTheirRunIDs(t *testing.T) {
 	for _, row := range []struct {
-		name    string
-		hide    []int // masters
-		granted bool
+		name string
+		hide []int // masters
 	}{
-		{"all hide it", []int{0, 1, 2}, false},
-		{"a majority hides it", []int{0, 2}, false},
-		{"a minority hides it", []int{1}, true},
+		{"all hide it", []int{0, 1, 2}},
+		{"a majority hides it", []int{0, 2}},
+		{"a minority hides it", []int{1}},
 	} {
 		t.Run(row.name, func(t *testing.T) {
 			bubble(t, 3, func(t *testing.T, ms *redlocktest.Masters) {
@@ -157,13 +156,10 @@ func TestALockIsNotGrantedWhereMastersHideTheirRunIDs(t *testing.T) {
 					}
 					return conn, err
 				})
-				for n := range 100 {
+				for range 100 {
 					l, _ := passedTo(t, ms, c)
-					switch left := time.Until(l.Lease().Until()); {
-					case row.granted && left <= grantLasts, !row.granted && n == 5:
+					if time.Until(l.Lease().Until()) <= grantLasts {
 						return
-					case !row.granted && left < 9*time.Second:
-						t.Fatalf("the lease is valid for %v, want the TTL", left)
 					}
 					l.Unlock()
 					synctest.Wait()

@@ -467,7 +467,7 @@ func TestUnlockOfSeveralNamesWakesTheWaitersOfEach(t *testing.T) {
 		set.Unlock()
 		for range 2 {
 			if d := <-times; d > 5*time.Millisecond {
-				t.Errorf("a waiter got its name after %v, want it woken", d)
+				t.Errorf("a waiter got its name after %v, want it granted at once", d)
 			}
 		}
 	})

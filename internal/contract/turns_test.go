@@ -325,7 +325,7 @@ func TestAHolderThatDoesNotWaitForItsReleaseLeavesTheLockToAWaiter(t *testing.T)
 }
 
 // Clients that are granted the lock hand it to each other without a gap. Others must get their turns, too.
-func TestClientsThatCannotBeGrantedGetTheirTurns(t *testing.T) {
+func TestClientsWithoutRenewalOrWakeUpsGetTheirTurns(t *testing.T) {
 	for _, row := range []struct {
 		name string
 		opts redlock.Options
@@ -401,9 +401,8 @@ func turnsOf(t *testing.T, last, held time.Duration, lockers ...lockerContext) [
 	return turns
 }
 
-// A client that cannot be granted the lock is woken, and needs a round trip to come. Near ones must not take the lock
-// until then, however far away it is.
-func TestAClientFarAwayThatIsWokenGetsItsTurns(t *testing.T) {
+// Near clients do not take the lock while a message about a grant travels, however far away the client is.
+func TestAClientFarAwayGetsItsTurnsWhateverItLocks(t *testing.T) {
 	for _, row := range []struct {
 		name   string
 		locker func(c *redlock.Client) lockerContext
@@ -438,9 +437,8 @@ func TestAClientFarAwayThatIsWokenGetsItsTurns(t *testing.T) {
 	}
 }
 
-// Clients that are granted the lock and clients that are woken, as all older ones are, exclude each other. Both kinds
-// get their turns.
-func TestClientsThatAreGrantedTheLockAndClientsThatAreWokenTakeTurns(t *testing.T) {
+// Clients whose leases are renewed and clients whose leases are not exclude each other. Both kinds get their turns.
+func TestClientsWithAndWithoutRenewalTakeTurns(t *testing.T) {
 	bubble(t, 3, func(t *testing.T, ms *redlocktest.Masters) {
 		const each, way, turns = 2, time.Millisecond, 200
 		far := ms.WithDelays(way, way, way)
@@ -452,7 +450,7 @@ func TestClientsThatAreGrantedTheLockAndClientsThatAreWokenTakeTurns(t *testing.
 		for kind := range got {
 			opts := &redlock.Options{}
 			if kind == 1 {
-				opts.LockOptions.RenewEvery = -1 // it is woken, and never granted the lock
+				opts.LockOptions.RenewEvery = -1
 			}
 			for range each {
 				l := far.Open(opts).Locker("a")
@@ -484,7 +482,7 @@ func TestClientsThatAreGrantedTheLockAndClientsThatAreWokenTakeTurns(t *testing.
 		}
 		began := time.Now()
 		all.Wait()
-		t.Logf("%v turns of those that are granted the lock and of those that are woken in %v", got, time.Since(began))
+		t.Logf("%v turns of those whose leases are renewed, and of the others, in %v", got, time.Since(began))
 		for kind, n := range got {
 			if n < turns/10 {
 				t.Errorf("clients of kind %d got %d of %d turns, want at least a tenth", kind, n, turns)
@@ -583,7 +581,7 @@ func TestClientsThatPollTakeTurnsWithThoseThatAreGranted(t *testing.T) {
 	}
 }
 
-// A client that is woken, and whose schedule has long pauses, is not taken for one that is stopped: it has its turn
+// A client whose schedule has long pauses is not taken for one that is stopped: it has its turn
 // although no release falls into the time after one of its attempts.
 func TestAClientWithLongPausesTakesItsTurn(t *testing.T) {
 	bubble(t, 3, func(t *testing.T, ms *redlocktest.Masters) {
@@ -633,20 +631,20 @@ func TestATryLockLoopTakesTurnsBesideThoseThatQueue(t *testing.T) {
 	})
 }
 
-// The lock is reserved for a client that was woken until its SET arrives, and a TryLock near the masters does not take it.
-func TestATryLockLoopDoesNotStarveAClientFarAwayThatIsWoken(t *testing.T) {
+// A lock that was granted to a client far away is not free for a TryLock near the masters.
+func TestATryLockLoopDoesNotStarveAClientFarAway(t *testing.T) {
 	bubble(t, 3, func(t *testing.T, ms *redlocktest.Masters) {
 		near, away := ms.WithDelays(5e6, 5e6, 5e6), ms.WithDelays(1e8, 1e8, 1e8)
-		woken, err := away.Open(&redlock.Options{NodeTimeout: 2 * time.Second, DialTimeout: 10 * time.Second}).NewLocker("a", &redlock.LockOptions{RenewEvery: -1})
+		far, err := away.Open(&redlock.Options{NodeTimeout: 2 * time.Second, DialTimeout: 10 * time.Second}).NewLocker("a", &redlock.LockOptions{RenewEvery: -1})
 		if err != nil {
 			t.Fatal(err)
 		}
 		loop := tryLoop{near.Open(nil).Locker("a")}
 		time.Sleep(4 * time.Second)
-		turns := turnsOf(t, 5*time.Second, 20*time.Millisecond, woken, loop)
+		turns := turnsOf(t, 5*time.Second, 20*time.Millisecond, far, loop)
 		t.Logf("turns %d", turns)
 		if turns[0] < 5 {
-			t.Errorf("the client that was woken had %d turns, want 5 or more", turns[0])
+			t.Errorf("the client far away had %d turns, want 5 or more", turns[0])
 		}
 	})
 }

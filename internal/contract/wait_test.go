@@ -13,7 +13,6 @@ import (
 
 	"github.com/redlock-go/redlock"
 	"github.com/redlock-go/redlock/internal/locktest"
-	"github.com/redlock-go/redlock/internal/wire"
 	"github.com/redlock-go/redlock/redlocktest"
 )
 
@@ -270,7 +269,7 @@ func TestAScheduleThatStopsEndsTheWait(t *testing.T) {
 		var attempts atomic.Int32
 		opts := &redlock.Options{Trace: &redlock.Trace{
 			AttemptDone: func(context.Context, redlock.AttemptInfo) { attempts.Add(1) },
-		}, LockOptions: redlock.LockOptions{TTL: wire.GrantLeast - time.Millisecond}, NewBackOff: func() redlock.BackOff { // a claim has a pace of its own
+		}, DisableWakeups: true, NewBackOff: func() redlock.BackOff { // with wake-ups, a claim polls at a pace of its own
 			steps = 0
 			return locktest.BackOffFunc(func() time.Duration {
 				if steps++; steps > 3 {

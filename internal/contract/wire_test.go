@@ -15,9 +15,9 @@ import (
 	"github.com/redlock-go/redlock/redlocktest"
 )
 
-// TestTheWireDocumentHolds runs the examples of docs/wire.md on a server.
+// TestTheWireDocumentHolds runs the examples of docs/protocol.md on a server.
 func TestTheWireDocumentHolds(t *testing.T) {
-	document, err := os.ReadFile("../../docs/wire.md")
+	document, err := os.ReadFile("../../docs/protocol.md")
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -144,23 +144,23 @@ var All = []Defect{
 			New:  "given = math.min(proposal or now, now + second)",
 		}},
 	}, {
-		Name: "wakeup-lost-on-leaving",
-		Rule: "A waiter that leaves passes on the wake-up that it may have been sent.",
+		Name: "given-up-not-passed",
+		Rule: "A claim that is given up passes a free lock on.",
 		Edits: []Edit{{
 			File: "internal/wire/batch.lua",
 			Old:  "if n == -1 or how == 'free'",
 			New:  "if n ~= 1 or how == 'free'",
 		}},
 	}, {
-		Name: "wakes-nobody",
-		Rule: "A release wakes the client that has waited longest.",
+		Name: "tells-nobody",
+		Rule: "A release tells the claim that has waited longest.",
 		Edits: []Edit{{
 			File: "internal/wire/batch.lua",
-			Old:  "    if not polls then\n      redis.pcall('PUBLISH', 'redlock:wake:' .. client, token .. ' ' .. key)\n    end\n",
+			Old:  "      redis.pcall('PUBLISH', 'redlock:wake:' .. client, token .. ' ' .. key)\n",
 			New:  "",
 		}, {
 			File: "internal/wire/batch.lua",
-			Old:  "if redis.pcall('PUBLISH', 'redlock:wake:' .. client, token .. ' ' .. key) == 0 or redis",
+			Old:  "if redis.pcall('PUBLISH', 'redlock:wake:' .. client, token .. ' ' .. key) == 0 and not deaf or redis",
 			New:  "if redis",
 		}, {
 			File: "internal/wire/batch.lua",
@@ -174,6 +174,14 @@ var All = []Defect{
 			File: "internal/master/wake.go",
 			Old:  "l.sure(told.Memory, mark)}\n",
 			New:  "l.sure(told.Memory, mark)}\n\t\tg.Mark = l.cfg.Clock()\n",
+		}},
+	}, {
+		Name: "grant-without-run",
+		Rule: "A grant that does not tell the run_id is no vote.",
+		Edits: []Edit{{
+			File: "internal/master/grant.go",
+			Old:  "case in.Run == wire.NoRun:",
+			New:  "case in.Run == \"\":",
 		}},
 	}, {
 		Name: "grant-unsure",
@@ -196,8 +204,8 @@ var All = []Defect{
 		Rule: "Each claim has a token of its own.",
 		Edits: []Edit{{
 			File: "claim.go",
-			Old:  "type claiming struct {\n",
-			New:  "type claiming struct {\n\ttoken string\n",
+			Old:  "type contender struct {\n",
+			New:  "type contender struct {\n\ttoken string\n",
 		}, {
 			File: "claim.go",
 			Old:  "\tof, holders := l.kind.claimOf(q.wait, waited)\n",
@@ -247,9 +255,9 @@ var All = []Defect{
 			Old:  "wait >= worthWaiting {",
 			New:  "wait >= worthWaiting && false {",
 		}, {
-			File: "internal/waits/pauses.go",
-			Old:  "	extra := rand.N(group.Distance()<<min(p.splits, splitsMost) + 1)\n",
-			New:  "	extra := time.Duration(0)\n	if group.Listening() {\n		return now.Add(max(d, Step)), true\n	}\n",
+			File: "acquire.go",
+			Old:  "		q.resume = q.resume.Add(rand.N(c.group.Distance() + 1))\n",
+			New:  "		q.resume = q.resume.Add(rand.N(time.Duration(1)))\n",
 		}},
 	}, {
 		Name: "own-maxttl",
@@ -331,7 +339,7 @@ var All = []Defect{
 		Name: "recall-message-ignored",
 		Rule: "Readers leave when a message asks them to.",
 		Edits: []Edit{{
-			File: "queue.go",
+			File: "owners.go",
 			Old:  "\t\treturn c.entrances.recallReaders(key)\n",
 			New:  "\t\treturn true\n",
 		}},
@@ -436,7 +444,7 @@ var All = []Defect{
 		Rule: "When single names become one lease, their keys are deleted where that was refused.",
 		Edits: []Edit{{
 			File: "names.go",
-			Old:  "\t\t\tundoParts(w, parts)\n",
+			Old:  "\t\t\tleaveParts(w, parts)\n",
 			New:  "",
 		}},
 	}, {
@@ -592,8 +600,8 @@ var All = []Defect{
 			New:  "front[next]) == -1 then",
 		}, {
 			File: "internal/wire/batch.lua",
-			Old:  "elseif m == 'woken' or not counts.err and tonumber(counts[2 * i]) == 0 then",
-			New:  "elseif m == 'woken' then",
+			Old:  "elseif not counts.err and tonumber(counts[2 * i]) == 0 then",
+			New:  "elseif counts == nil then",
 		}},
 	}, {
 		Name: "no-yielding",

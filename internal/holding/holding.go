@@ -165,7 +165,7 @@ func (q *Queue) Census(ask func(wire.Query) []quorum.Vote) {
 	q.Drop(listening)
 }
 
-// Drop removes the clients for whose wake-ups no master has a subscription. Such clients have ended, but the
+// Drop removes the clients of which no master has a subscription. Such clients have ended, but the
 // queues keep them for a while. listening is the answer of each master to a census.
 func (q *Queue) Drop(listening []map[string]bool) {
 	if len(listening) == 0 {

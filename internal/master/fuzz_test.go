@@ -99,9 +99,9 @@ func FuzzHostileServer(f *testing.F) {
 				NodeTimeout: 50 * time.Millisecond, DialTimeout: time.Second,
 				Redial:  func() interface{ NextBackOff() time.Duration } { return every(100 * time.Millisecond) },
 				Changed: func(State, Status) {},
-				Woken: func(_ int, key, token string) bool {
+				Freed: func(_ int, key, token string) bool {
 					if key == "" || token == "" {
-						t.Errorf("woken for the key %q by the token %q", key, token)
+						t.Errorf("told that %q was left free by %q", key, token)
 					}
 					return true
 				},

@@ -41,6 +41,8 @@ func (m *Master) sure(in wire.Memory, mark clock.Reading) bool {
 		return true
 	case g.careful:
 		return false // the key may have been evicted before; the probe behind a poll finds out
+	case in.Run == wire.NoRun:
+		return false // whoever has granted the lock could not ask, and the record may say so, too
 	case g.known == nil || in.Run != g.known.Record.Run || mark.Time().Before(g.ended):
 		return false
 	}

@@ -79,6 +79,23 @@ func TestAGrantCountsOnlyIfTheMemoryIsUnchanged(t *testing.T) {
 	}
 }
 
+// A client without the right to INFO has written the record, and another one has granted the lock.
+func TestAGrantWithoutARunIDDoesNotCountWhateverTheRecordSays(t *testing.T) {
+	guarded(t, 1, func(t *testing.T, masters []*Master, servers []*memory) {
+		m := masters[0]
+		mark := clock.System()
+		time.Sleep(100 * time.Millisecond)
+		grant := servers[0].grants()
+		grant.Run = wire.NoRun
+		m.mu.Lock()
+		m.guard.known.Record.Run = wire.NoRun
+		m.mu.Unlock()
+		if m.sure(grant, mark) {
+			t.Error("the grant counts, want that a poll asks")
+		}
+	})
+}
+
 // A grant of a memory that has forgotten locks counts when all leases that it has forgotten have ended.
 func TestAGrantCountsOnlyAfterTheQuarantine(t *testing.T) {
 	guarded(t, 1, func(t *testing.T, masters []*Master, servers []*memory) {
@@ -192,7 +209,7 @@ func TestAGrantCountsFromTheLastPingThatWasAnswered(t *testing.T) {
 			NodeTimeout: 50 * time.Millisecond, DialTimeout: time.Second,
 			Redial:  func() interface{ NextBackOff() time.Duration } { return every(time.Second) },
 			Changed: func(State, Status) {},
-			Woken:   func(_ int, key, token string) bool { t.Errorf("woken for %q by %q", key, token); return true },
+			Freed:   func(_ int, key, token string) bool { t.Errorf("%q was left free by %q", key, token); return true },
 			Waiting: func(int) (time.Time, bool) { return time.Time{}, true },
 			Granted: func(i int, g Grant) bool {
 				mu.Lock()

@@ -107,7 +107,7 @@ func TestVotesOfEveryKindAreVoidAfterALossOfMemory(t *testing.T) {
 					t.Fatal(err)
 				}
 				synctest.Wait()
-				votes := kind != wire.Heal && kind != wire.Wake && !kind.Releases()
+				votes := kind != wire.Heal && !kind.Releases()
 				if all := got.get(); len(all) != 1 || (all[0].Err != nil) != (lost && votes) {
 					t.Errorf("%v, the memory lost: %v: answered %+v", kind, lost, all)
 				}

@@ -35,10 +35,10 @@ type link struct {
 	once  sync.Once          // sets err
 	err   error              // why the link has ended
 	// The writer's:
-	own                              atomic.Pointer[wire.Own] // the texts of scripts for the server's process; nil: those for all. The reader drops it
-	args                             []any
-	responseArg, patienceArg, farArg boxedTime
-	told                             time.Time // when the client's response time and patience were told last
+	own                 atomic.Pointer[wire.Own] // the texts of scripts for the server's process; nil: those for all. The reader drops it
+	args                []any
+	patienceArg, farArg boxedTime
+	told                time.Time // when the client's patience was told last
 	// The reader's:
 	now     time.Time // taken once for each reply
 	overdue time.Time // since when replies are overdue; zero: they are not
@@ -213,13 +213,13 @@ func (l *link) send(items []item) error {
 }
 
 const (
-	// toldFor is for how long new claims need not tell the client's response time and patience again. The server keeps its note for twice as long.
+	// toldFor is for how long new claims need not tell the client's patience again. The server keeps its note for twice as long.
 	toldFor = 5 * time.Second
 	// shortPatience is the longest patience that a client need not tell again. A claim that has joined counts as live for about as long.
 	shortPatience = 600 * time.Millisecond
 )
 
-// appendPatience appends the client's response time and patience if the items are to tell them.
+// appendPatience appends the client's patience if the items are to tell them.
 func (l *link) appendPatience(args []any, items []item) []any {
 	joins, must := false, false
 	for i := range items {
@@ -235,7 +235,7 @@ func (l *link) appendPatience(args []any, items []item) []any {
 		return args
 	}
 	l.told, l.m.noted = now, true
-	return append(args, l.responseArg.boxed(l.m.responseTime()), l.patienceArg.boxed(patience+time.Millisecond), l.farArg.boxed(far))
+	return append(args, l.patienceArg.boxed(patience+time.Millisecond), l.farArg.boxed(far))
 }
 
 // sendQuery sends the commands of a query.
@@ -246,14 +246,6 @@ func sendQuery(conn redis.Conn, q wire.Query) error {
 		}
 	}
 	return nil
-}
-
-// responseTime returns what Config.ResponseTime returns, rounded up.
-func (m *Master) responseTime() time.Duration {
-	if m.cfg.ResponseTime == nil {
-		return 0
-	}
-	return m.cfg.ResponseTime() + time.Millisecond
 }
 
 // patience returns what Config.Patience returns.

@@ -24,7 +24,7 @@ const listsForbidden = 20
 // Logger. A new connection does not ask at once: others may not have subscribed again yet.
 func (m *Master) askListsLocked(now time.Time) {
 	period := 1 + int(now.Sub(m.cfg.Servers.began)/listsEvery)
-	if m.cfg.ID == "" || period <= m.listsAsked {
+	if m.cfg.ID == "" || m.cfg.Deaf || period <= m.listsAsked {
 		return
 	}
 	m.listsAsked = period

@@ -11,17 +11,17 @@
 //   - The commands of a master: outbox.go, claim.go and batch.go. One connection: link.go sends, receive.go receives.
 //   - Connecting: dial.go, and supervise.go with rights.go, database.go and servers.go.
 //   - The restart guard: guard.go, with inspect.go, probe.go and clocks.go.
-//   - Wake-ups and grants: wake.go and grant.go.
+//   - Messages, and grants among them: wake.go and grant.go.
 //   - Clients with other lists of masters: lists.go.
 //
 // # Concurrency
 //
 // A Master has a supervisor goroutine, which dials, and a writer and a reader while there is a
-// connection. With wake-ups it has a listener, which has a connection of its own. Callers only append to
+// connection. Unless the client is Deaf, it has a listener, which has a connection of its own. Callers only append to
 // a queue: they never wait for the network here.
 //
 // The mutexes, in the order in which a goroutine may take them, are Servers.declaring, Master.mu, and then
-// Servers.mu or clocks.mu. No mutex is held during I/O, Answered, Changed or Woken.
+// Servers.mu or clocks.mu. No mutex is held during I/O, Answered, Changed or Freed.
 package master
 
 import (
@@ -72,13 +72,13 @@ type Status struct {
 	Until time.Time     // when a quarantine ends
 	Err   error         // why it is down, quarantined or refused
 	RTT   time.Duration // of the last reply; 0 before the first
-	// WakeErr says why this master wakes no client of this process; nil if it does, or need not.
+	// WakeErr says why this master cannot tell this client of grants; nil if it can, or need not.
 	WakeErr error
 	// WriteErr says why the server refuses writes, and so grants no locks; nil if it does not, or if that is not known.
 	WriteErr error
 	// WriteSince is when WriteErr became nil or not nil.
 	WriteSince time.Time
-	// WakesDropped counts the wake-ups that were ignored: malformed, or not expected.
+	// WakesDropped counts the messages that were ignored: malformed, or not expected.
 	WakesDropped uint64
 	// MaxTTL is the MaxTTL in the master's record; 0 if it is not known.
 	MaxTTL time.Duration
@@ -90,7 +90,7 @@ type Status struct {
 	ListErr error
 }
 
-// Config configures a Master. ID, Woken and Sample are optional. Without Guard, MaxTTL and Clock are, too.
+// Config configures a Master. ID, Freed and Sample are optional. Without Guard, MaxTTL and Clock are, too.
 type Config struct {
 	Pool        *redis.Pool   // where connections come from
 	Index       int           // the master's position in the list, below MaxMasters
@@ -107,17 +107,17 @@ type Config struct {
 	Raising func(before, now time.Duration)
 	// ID identifies the client in queues and to the masters' messages. Empty: the client uses neither.
 	ID string
-	// Woken is called with each well-formed wake-up: the key that became free, and the token that held
-	// it. It reports whether the wake-up was expected. It must not block.
-	Woken func(master int, key, token string) (expected bool)
+	// Deaf says that this client opens no subscription, so that no master can tell it anything.
+	Deaf bool
+	// Freed is called with each well-formed message that a key was left free: the key, and the token that it held. It reports whether the message
+	// was expected. It must not block.
+	Freed func(master int, key, token string) (expected bool)
 	// Recalled is called with each well-formed recall: another client wants the lock of key, which this client may keep with
 	// this token. It reports whether the recall was expected. It must not block. It is optional.
 	Recalled func(key, token string) (expected bool)
 	// Granted is called with each well-formed message about a grant. It reports whether the grant was expected. It
 	// must not block. It is optional.
 	Granted func(master int, g Grant) (expected bool)
-	// ResponseTime returns how long this client takes at most to come back with an attempt when it is woken. It is optional.
-	ResponseTime func() time.Duration
 	// Patience returns how long it takes at most until a claim that is near is sent again, and how much longer while none
 	// is. It is optional.
 	Patience func() (near, far time.Duration)
@@ -180,7 +180,7 @@ type Master struct {
 	run          string        // the run_id of the last connection's server; "": it does not tell
 	links        int           // how many connections there were
 	contact      int           // see Contact
-	subscription *subscription // to wake-ups; nil: there is none at the server of the last connection
+	subscription *subscription // nil: there is none at the server of the last connection
 	deaf         time.Time     // since when there is no subscription; zero: there is one
 	listsAsked   int           // the last period of asking for the lists of other clients: see askListsLocked
 	listsNone    bool          // its last answer to that found none
@@ -219,7 +219,7 @@ func Start(cfg Config) *Master {
 	shared := cfg.Pool.ActiveCount() > 0
 	var all sync.WaitGroup
 	all.Go(func() { m.supervise(shared) })
-	if cfg.ID != "" {
+	if cfg.ID != "" && !cfg.Deaf {
 		all.Go(m.listen)
 	}
 	go func() {
@@ -239,7 +239,7 @@ func (m *Master) Status() Status {
 // Connecting reports whether the first connection is still under way.
 func (m *Master) Connecting() bool { return m.Status().State == Connecting }
 
-// Listening reports whether the master can wake this client.
+// Listening reports whether the master can tell this client of grants.
 func (m *Master) Listening() bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -274,7 +274,7 @@ func (m *Master) Contact() int {
 }
 
 func (m *Master) contactLocked() int {
-	if m.cfg.ID != "" && m.subscription == nil {
+	if m.cfg.ID != "" && !m.cfg.Deaf && m.subscription == nil {
 		return 0
 	}
 	return m.contact
@@ -334,11 +334,11 @@ func (m *Master) admitLocked(kind wire.Kind, claim *SentClaim) error {
 	return errFull
 }
 
-// Grants reports whether the server can grant locks: it tells its run_id.
-func (m *Master) Grants() bool {
+// Up reports whether the votes of the master count.
+func (m *Master) Up() bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	return m.status.State == Up && m.run != ""
+	return m.status.State == Up
 }
 
 // calm returns what Config.Calm returns. Commands must reach the master for a poll to be a heartbeat, and the end of the subscription

@@ -49,7 +49,7 @@ func TestAMasterMayHoldATokenUnlessEverySetWasRefused(t *testing.T) {
 func TestNoCommandThatSetsTheKeyIsTakenAfterItsRelease(t *testing.T) {
 	run(t, ok, func(t *testing.T, m *Master, server *fake) {
 		for _, kind := range []wire.Kind{wire.Set, wire.Again, wire.Register, wire.Heal} {
-			for _, release := range []wire.Kind{wire.Release, wire.Undo, wire.Quit} {
+			for _, release := range []wire.Kind{wire.Release, wire.Undo} {
 				c := claimOf("a")
 				if err := m.Ask(wire.Set, c, nil); err != nil {
 					t.Fatal(err)

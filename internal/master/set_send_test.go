@@ -25,7 +25,7 @@ func TestCommandsForSeveralNamesAreOneVote(t *testing.T) {
 		{wire.Renew, "*2\r\n:1\r\n:0\r\n", "missing <nil>"},
 		{wire.Renew, "*2\r\n:0\r\n:-1\r\n", "other token <nil>"},
 		{wire.Renew, "*2\r\n:-1\r\n-OOM no\r\n", "failed OOM no"},
-		{wire.Release, "*2\r\n:1\r\n:2\r\n", "woke <nil>"},
+		{wire.Release, "*2\r\n:1\r\n:2\r\n", "passed on <nil>"},
 		{wire.Release, "*2\r\n:2\r\n:0\r\n", "missing <nil>"},
 		{wire.Commit, "*2\r\n*2\r\n:1\r\n:7\r\n*2\r\n:-2\r\n:9\r\n", "overtaken <nil>"},
 		{wire.Heal, "*2\r\n:0\r\n:1\r\n", "granted <nil>"},

@@ -14,12 +14,11 @@ import (
 	"github.com/redlock-go/redlock/internal/wire"
 )
 
-// A listener keeps a subscription to the client's channel, on a connection of its own. Three kinds of messages come
-// on it. A wake-up is only a hint: without it a waiting client tries again when its schedule says so. A grant is a
-// vote: see grant.go.
+// A listener keeps a subscription to the client's channel, on a connection of its own. A grant that
+// comes on it is a vote: see grant.go. All other messages are hints: a claim that misses one finds out by its next poll.
 //
 // An address may lead to another server from one connection to the next, for example after a failover. Only the server
-// that executes the commands wakes the client. So a subscription must be at the server of the connection for commands,
+// that executes the commands publishes to the client. So a subscription must be at the server of the connection for commands,
 // and ends if that connection is replaced by one to another server.
 type listener struct {
 	*Master
@@ -275,8 +274,8 @@ func (l listener) message(parts []any) {
 		}
 		text = ""
 	}
-	token, key, ok := wire.ParseWakeUp(text)
-	if ok && l.cfg.Woken(l.cfg.Index, key, token) {
+	token, key, ok := wire.ParseFreed(text)
+	if ok && l.cfg.Freed(l.cfg.Index, key, token) {
 		return
 	}
 	l.mu.Lock()

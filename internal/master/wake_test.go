@@ -52,7 +52,7 @@ func TestASubscriptionCountsOnlyIfTheServerConfirmsIt(t *testing.T) {
 			m := Start(Config{
 				Pool: server.Pool(), ID: "me", Servers: NewServers([]string{"it"}),
 				NodeTimeout: 50 * time.Millisecond, DialTimeout: time.Second,
-				Woken:   func(int, string, string) bool { t.Errorf("%q woke somebody", row.reply); return true },
+				Freed:   func(int, string, string) bool { t.Errorf("%q says that a lock was left free", row.reply); return true },
 				Redial:  func() interface{ NextBackOff() time.Duration } { return every(time.Second) },
 				Changed: func(State, Status) {},
 			})

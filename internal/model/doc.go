@@ -97,7 +97,7 @@
 //   - All worlds at once. Each world has some of the faults, and bounds on the commands under way.
 //   - Rates of clocks, steps of clocks, and the margins above.
 //   - Handover, and the count of local holders in the fence.
-//   - The queue and its wake-ups, on which no property depends.
+//   - The queue and its messages, on which no property depends.
 //   - How a client identifies an incarnation: the record, its fingerprint, adoption.
 //   - Fences that expire after 24 h.
 //   - Whether a client ever acquires the lock.

@@ -126,11 +126,11 @@ func (g *Group) Send(request wire.Request, claim *master.SentClaim) {
 	}
 }
 
-// Listening reports whether a quorum of masters can wake this Client.
+// Listening reports whether a quorum of masters can tell this Client of grants.
 func (g *Group) Listening() bool { return g.most((*master.Master).Listening) }
 
-// Grants reports whether a quorum of masters can grant a lock to a claim.
-func (g *Group) Grants() bool { return g.most((*master.Master).Grants) }
+// Up reports whether the votes of a quorum of masters count.
+func (g *Group) Up() bool { return g.most((*master.Master).Up) }
 
 // most reports whether is reports true for a quorum of masters.
 func (g *Group) most(is func(*master.Master) bool) bool {

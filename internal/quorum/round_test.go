@@ -490,9 +490,9 @@ func TestMostAreAQuorum(t *testing.T) {
 			t.Errorf("%v: %t, want %t", row.are, got, row.want)
 		}
 	}
-	among(t, []*station{{}, {}, {}}, func(t *testing.T, g *Group) { // without wake-ups
-		if g.Listening() || g.Grants() {
-			t.Errorf("masters without a subscription listen: %t, and grant: %t", g.Listening(), g.Grants())
+	among(t, []*station{{}, {}, {}}, func(t *testing.T, g *Group) { // without a subscription
+		if g.Listening() || !g.Up() {
+			t.Errorf("masters without a subscription listen: %t, and are up: %t", g.Listening(), g.Up())
 		}
 	})
 }

@@ -46,13 +46,12 @@ func TestForbiddenWakeUpsAreReportedAndWaitersPoll(t *testing.T) {
 		name  string
 		rules []any
 		deaf  bool
-		full  bool // the waiter cannot be granted the lock, so its lease has the TTL at once
 	}{
-		{"no channels", []any{"+@all", "~*", "resetchannels"}, true, false},
-		{"no SUBSCRIBE", []any{"+@all", "-subscribe", "~*", "&*"}, true, false},
-		{"no PUBLISH", []any{"+@all", "-publish", "~*", "&*"}, false, false},
-		{"no queues", []any{"+@all", "~a", "~redlock:incarnation", "&*"}, false, false},
-		{"no INFO", []any{"+@all", "-info", "~*", "&*"}, false, true},
+		{"no channels", []any{"+@all", "~*", "resetchannels"}, true},
+		{"no SUBSCRIBE", []any{"+@all", "-subscribe", "~*", "&*"}, true},
+		{"no PUBLISH", []any{"+@all", "-publish", "~*", "&*"}, false},
+		{"no queues", []any{"+@all", "~a", "~redlock:incarnation", "&*"}, false},
+		{"no INFO", []any{"+@all", "-info", "~*", "&*"}, false},
 	} {
 		t.Run(row.name, func(t *testing.T) {
 			t.Parallel()
@@ -70,16 +69,13 @@ func TestForbiddenWakeUpsAreReportedAndWaitersPoll(t *testing.T) {
 				}
 				select {
 				case <-in:
-					if left := time.Until(waiter.Lease().Until()); row.full && left < time.Second {
-						t.Errorf("the lease is valid for %v, want the TTL", left)
-					}
 					waiter.Unlock()
 				case <-time.After(20 * time.Second):
 					t.Fatal("the waiter hangs")
 				}
 			}
 			if row.deaf {
-				eventually(t, "Masters tells why nobody is woken", func() bool {
+				eventually(t, "Masters tells why nobody is told of grants", func() bool {
 					for _, m := range b.Masters() {
 						if m.State != redlock.MasterUp || m.WakeErr == nil || !strings.Contains(m.WakeErr.Error(), "NOPERM") {
 							return false

@@ -11,7 +11,7 @@ import (
 	"github.com/redlock-go/redlock/internal/redisserver"
 )
 
-// New users of Redis 7 have no right to channels. A client of such a user takes turns with a client in a loop that is woken,
+// New users of Redis 7 have no right to channels. A client of such a user takes turns with a client in a loop that is told of grants,
 // and both go on when the right is given and taken away.
 func TestAUserWithoutTheRightToSubscribeTakesTurns(t *testing.T) {
 	t.Parallel()

@@ -9,7 +9,7 @@ import (
 )
 
 // Bounds of one reply, with everything in it. The longest text that this library asks for is INFO's, a
-// few kilobytes, or a key in a wake-up. The longest array is a list of clients; a batch has 128 answers
+// few kilobytes, or a key in a message. The longest array is a list of clients; a batch has 128 answers
 // of 2 elements each. The reply to EXEC has 2 levels.
 const (
 	textMost     = 1 << 20 // bytes of all strings, errors and numbers

@@ -1,17 +1,16 @@
 // Package turns says what a Client must leave to others, by its last releases. It sends nothing.
 //
 // Unlock does not wait for the masters, so the next acquisition of the name by this Client may follow the
-// release on the same ordered connections. A plain SET would then arrive directly behind the release, before the
-// SET of a client that the release wakes, and would always get the lock. So this Client could keep the lock for
-// ever. Three rules leave the lock to other clients:
+// release on the same ordered connections. If the release has left the lock open, a plain SET would arrive directly behind
+// it, before the poll of the claim that was told so, and would always get the lock. So this Client could keep the lock
+// for ever. Three rules leave the lock to other clients:
 //
-//   - The acquisition is wire.Register, which leaves the lock to the clients in the queue.
-//   - A release may have woken another client, whose SET is on its way for up to one of its own round trips.
-//     So all acquisitions within the next second are wire.Register, too. Otherwise a Client near the masters,
-//     even if it waits for the answer of each release, would always be faster than a client far from them.
-//     A TryLock joins no queue, so after the answer it takes a lock that was left open, unless that is reserved
-//     for a client that was woken: see wire.OutOfTurn.
-//   - Clients without wake-ups, and those of other libraries, do not queue. They get the lock only if its
+//   - The acquisition is wire.Register, which leaves the lock to the claims in the queue.
+//   - The poll of another client may be on its way for up to one of its own round trips. So all acquisitions within
+//     the next second are wire.Register, too. Otherwise a Client near the masters, even if it waits for the answer of each
+//     release, would always be faster than a client far from them. A TryLock joins no queue, so after the answer it takes
+//     a lock that was left open: see wire.TakesFree.
+//   - Calls of TryLock, sets, and clients of other libraries do not queue. They get the lock only if its
 //     holder leaves a gap. So after followMost acquisitions the next one waits for the answer to the release.
 //     With DisableWakeups, each acquisition waits for it.
 package turns

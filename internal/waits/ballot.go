@@ -108,7 +108,7 @@ func (s *Waits) Granted(i int, g master.Grant) bool {
 		return left || in != nil // of a claim that was given up
 	}
 	if !g.Sure {
-		in.wakeAfterLocked(0) // a poll finds out
+		in.lookAfterLocked(0) // a poll finds out
 		return true
 	}
 	if began := in.claim.Began; began.Time().After(g.Mark.Time()) {
@@ -119,7 +119,7 @@ func (s *Waits) Granted(i int, g master.Grant) bool {
 	if time.Since(g.Mark.Time()) > in.claim.G/2 {
 		// The vote is over, or soon. The claim may have been far, or this Client may have been stopped. A poll asks for how
 		// long the key lives, or finds that the grant was in vain.
-		in.wakeAfterLocked(0)
+		in.lookAfterLocked(0)
 	}
 	in.voteLocked(i, v)
 	poke(in.News)
@@ -216,7 +216,7 @@ func (in *Inbox) Answered(c *Ballot, kind wire.Kind, i int, a wire.Answer, mark 
 	return false
 }
 
-// Counted wakes the wait, after an answer to a command of its claim was counted in the round of that command.
+// Counted tells the wait, after an answer to a command of its claim was counted in the round of that command.
 func (in *Inbox) Counted() { poke(in.News) }
 
 // A Quorum is a quorum of votes for a claim.

@@ -155,7 +155,7 @@ func TestAGrantThatIsOverOrSoonWhenItsMessageComesIsPolled(t *testing.T) {
 		s.Granted(i, master.Grant{Key: "a", Token: "token", Mark: now, Sure: true})
 	}
 	select {
-	case <-in.Wake:
+	case <-in.Look:
 	default:
 		t.Error("no poll is due")
 	}
@@ -190,14 +190,14 @@ func TestGrantsThatDoNotCountWakeAWaitNowAndThen(t *testing.T) {
 				time.Sleep(row.age)
 				mark := c.Began
 				granted := func() { s.Granted(1, master.Grant{Key: "a", Token: "mine", Mark: mark, Sure: row.sure}) }
-				// woken returns how often the wait is woken within d, if it is granted the lock each 100 µs for flood.
-				woken := func(flood, d time.Duration) (n int) {
+				// polls returns how often a poll is asked for within d, if it is granted the lock each 100 µs for flood.
+				polls := func(flood, d time.Duration) (n int) {
 					for at := time.Duration(0); at < d; at += 100 * time.Microsecond {
 						if at < flood {
 							granted()
 						}
 						select {
-						case <-in.Wake:
+						case <-in.Look:
 							n++
 						default:
 						}
@@ -206,14 +206,14 @@ func TestGrantsThatDoNotCountWakeAWaitNowAndThen(t *testing.T) {
 					}
 					return n
 				}
-				if n := woken(time.Nanosecond, time.Millisecond); n != 1 {
+				if n := polls(time.Nanosecond, time.Millisecond); n != 1 {
 					t.Errorf("the first grant wakes the wait %d times within 1 ms, want once", n)
 				}
-				if n := woken(time.Nanosecond, earlyEvery); n != 1 {
+				if n := polls(time.Nanosecond, earlyEvery); n != 1 {
 					t.Errorf("another one 1 ms later wakes it %d times within 10 ms, want once", n)
 				}
 				time.Sleep(time.Second)
-				if n := woken(time.Second, time.Second+earlyEvery); n < 50 || n > 101 {
+				if n := polls(time.Second, time.Second+earlyEvery); n < 50 || n > 101 {
 					t.Errorf("grants in a row wake it %d times in a second, want at most each 10 ms", n)
 				}
 			})

@@ -47,7 +47,7 @@ func listening(t *testing.T, f func(t *testing.T, group *quorum.Group)) {
 				Servers:     servers,
 				NodeTimeout: 50 * time.Millisecond,
 				DialTimeout: time.Second,
-				Woken:       func(int, string, string) bool { return true },
+				Freed:       func(int, string, string) bool { return true },
 				Redial:      func() interface{ NextBackOff() time.Duration } { return every(100 * time.Millisecond) },
 				Changed:     func(master.State, master.Status) {},
 			}))
@@ -118,30 +118,6 @@ func TestAFarClaimPollsSeldom(t *testing.T) {
 				p.Pause(c, at, row.first, as)
 				if d := p.poll.Sub(at.Time()); d < least || d > most || p.Far() != row.far || p.One() != row.one {
 					t.Errorf("%s, with %d ahead: it polls after %v, far %t, one %t; want %v to %v, %t, %t", row.name, row.ahead, d, p.Far(), p.One(), least, most, row.far, row.one)
-				}
-			}
-		}
-	})
-}
-
-// A wait for a lock that somebody holds is woken. So its pauses may be long.
-func TestTheNextAttemptAtALockThatIsHeldIsDueLater(t *testing.T) {
-	as := func(d time.Duration) time.Duration { return d }
-	listening(t, func(t *testing.T, group *quorum.Group) {
-		now := time.Now()
-		for _, row := range []struct {
-			held        bool
-			delay       time.Duration
-			least, most time.Duration
-		}{
-			{true, time.Millisecond, Step / 2, Step * 3 / 2},
-			{true, time.Second, time.Second, time.Second},
-			{false, time.Millisecond, time.Millisecond, time.Millisecond},
-		} {
-			for range 20 {
-				p := Pauses{Delays: Delays{Start: func() Schedule { return every(row.delay) }}}
-				if at, more := p.Begin(New(3), group, now, false, row.held, as); !more || at.Sub(now) < row.least || at.Sub(now) > row.most {
-					t.Errorf("held %t, a delay of %v: the next attempt is due after %v (%t), want %v to %v", row.held, row.delay, at.Sub(now), more, row.least, row.most)
 				}
 			}
 		}

@@ -193,6 +193,9 @@ func (p *Pace) Pause(c *Ballot, now clock.Reading, first bool, notPast func(time
 	p.poll = now.Time().Add(d*3/4 + rand.N(d/2))
 }
 
+// PollAfter has the next poll due after d.
+func (p *Pace) PollAfter(now clock.Reading, d time.Duration) { p.poll = now.Time().Add(d) }
+
 // firstPoll returns how long after its registration a claim that is far polls for the first time, on average. A Client that takes turns is
 // likely to have the lock again after as long as the last time, and polls only if that takes half as long again.
 func (p *Pace) firstPoll(c *Ballot, ahead int) time.Duration {
@@ -272,31 +275,17 @@ func Without(votes []quorum.Vote, token string) (masters uint64) {
 }
 
 const (
-	// responseLeast is for how long a lock is reserved at least for a client that was woken.
-	responseLeast = 20 * time.Millisecond
+	// roundLeast is how long a poll may take at least, beside its pause.
+	roundLeast = 20 * time.Millisecond
 	// patienceSteps is how many polls of a claim must fail to come before its client is taken for one that is stopped.
 	patienceSteps = 5
 )
 
-// ResponseTime returns how long a Client takes at most to come back with an attempt after a wake-up.
-func ResponseTime(group *quorum.Group) time.Duration { return max(responseLeast, 3*group.Distance()) }
-
-// paused notes a pause between two attempts, of a wait that is woken.
-func (s *Waits) paused(d time.Duration) {
-	for longest := s.longestPause.Load(); int64(d) > longest; longest = s.longestPause.Load() {
-		if s.longestPause.CompareAndSwap(longest, int64(d)) {
-			return
-		}
-	}
-}
-
 // Patience returns how long it takes at most until a claim of this Client that is near is sent again, and how much longer if
-// none is. A round may last until the slowest master has answered. A wait that is woken pauses for as long as
-// Options.NewBackOff says. The first pause that is longer than all before may make the Client look stopped.
+// none is. A round may last until the slowest master has answered.
 func (s *Waits) Patience(group *quorum.Group, step time.Duration) (near, far time.Duration) {
 	if n := s.Soonest(); n >= wire.Near {
 		far = time.Duration(n) * step * 5 / 4
 	}
-	longest := time.Duration(s.longestPause.Load())
-	return max(patienceSteps*step, longest+step) + max(ResponseTime(group), group.Slowest()), far
+	return patienceSteps*step + max(roundLeast, 3*group.Distance(), group.Slowest()), far
 }

@@ -11,7 +11,7 @@ import (
 )
 
 // The first clients of a queue are near: they watch the key, and are pinged often, since they will be granted the lock soon. All
-// others are far, and cost little: see docs/grant.md. Masters differ in the order of their queues, so a claim has a place in
+// others are far, and cost little: see docs/protocol.md. Masters differ in the order of their queues, so a claim has a place in
 // each.
 //
 //   - A claim is near if one master says so. If nearness needed a quorum, nobody might be near where the orders differ.

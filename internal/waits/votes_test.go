@@ -136,20 +136,20 @@ func TestAGrantIsAVoteForItsClaimOnly(t *testing.T) {
 			if got := s.Granted(1, row.g); got != row.expected {
 				t.Errorf("the grant was expected: %v, want %v", got, row.expected)
 			}
-			told, woken := false, false
+			told, polls := false, false
 			select {
 			case <-in.News:
 				told = true
 			default:
 			}
 			select {
-			case <-in.Wake:
-				woken = true
+			case <-in.Look:
+				polls = true
 			default:
 			}
 			v := c.votes[1]
-			if told != row.votes || (v.life > 0) != row.votes || woken != row.poll {
-				t.Errorf("the vote is %+v, told %v, a poll is due: %v; want a vote: %v, a poll: %v", v, told, woken, row.votes, row.poll)
+			if told != row.votes || (v.life > 0) != row.votes || polls != row.poll {
+				t.Errorf("the vote is %+v, told %v, a poll is due: %v; want a vote: %v, a poll: %v", v, told, polls, row.votes, row.poll)
 			}
 			want := row.g.Mark
 			if c.Began.Time().After(want.Time()) {

@@ -1,17 +1,13 @@
-// Package waits keeps what the messages and answers of the masters say about the waits of a Client: wake-ups, and the votes
-// for claims that are registered. It knows keys, tokens and votes, but no lease.
+// Package waits keeps what the messages and answers of the masters say about the waits of a Client: the votes for claims that are
+// registered. It knows keys, tokens and votes, but no lease.
 //
-// Clients that wait for a lock are in the queue of its name on each master. A release takes the head out of the queue,
-// which is the client that has waited longest, and publishes a message to the channel of that client.
-//
-//   - If the head is a registered claim, the release grants it the lock, and the message says so: see Claim.
-//   - Otherwise the message is a wake-up. It is only a hint: the client's next SET decides whether it gets the lock. A
-//     lost message costs one step of its schedule.
+// The claims that wait for a lock are in the queue of its name on each master. A release grants the lock to the head of the queue, which is the
+// claim that has waited longest, and publishes that to the channel of its client: see Ballot. Some releases leave the lock free instead, and
+// tell the head to look.
 package waits
 
 import (
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/redlock-go/redlock/internal/master"
@@ -22,7 +18,7 @@ import (
 
 // An Inbox receives the messages for one wait of a Client for a name.
 type Inbox struct {
-	Wake chan struct{} // immutable; cap 1: a wake-up has come
+	Look chan struct{} // immutable; cap 1: a message asks for a poll
 	News chan struct{} // immutable; cap 1: the votes for the claim have changed
 
 	waits *Waits // immutable
@@ -30,8 +26,8 @@ type Inbox struct {
 
 	// Guarded by Waits.mu:
 	tokens []string    // by master: the token in its last message, that of the released lease
-	timer  *time.Timer // wakes the wait if too few masters send a message; nil: not running
-	early  time.Time   // when messages from less than a quorum, or grants that do not count, last woke the wait
+	timer  *time.Timer // asks for a poll if too few masters send a message; nil: not running
+	early  time.Time   // when messages from less than a quorum, or grants that do not count, last asked for a poll
 
 	claim *Ballot // the claim of the wait; nil: it has none. setClaimLocked changes it
 	steps int     // after how many pauses a master hears of the claim again; noClaim: there is none
@@ -46,13 +42,13 @@ type Inbox struct {
 }
 
 const (
-	// wakeAnyway is how long after the first message a wait waits for messages from a quorum of masters. A
+	// lookAnyway is how long after the first message a wait waits for messages from a quorum of masters. A
 	// lock that is free at one master will soon be free at the others.
-	wakeAnyway = 2 * time.Millisecond
-	// earlyEvery is how often messages from less than a quorum, and grants that do not count, may wake a wait. Each wake-up costs a
-	// round, and one master can send them again and again.
+	lookAnyway = 2 * time.Millisecond
+	// earlyEvery is how often messages from less than a quorum, and grants that do not count, may ask for a poll. One master can send them
+	// again and again.
 	earlyEvery = 10 * time.Millisecond
-	// leftFor is how long after the end of a wait wake-ups for it are still expected.
+	// leftFor is how long after the end of a wait messages for it are still expected.
 	leftFor = 10 * time.Second
 )
 
@@ -61,8 +57,7 @@ const (
 type Waits struct {
 	Need int // immutable; how many masters are a quorum
 
-	masters      int          // immutable
-	longestPause atomic.Int64 // of the waits that are woken: see paused
+	masters int // immutable
 
 	mu      sync.Mutex // guards what follows
 	byKey   map[string]*Inbox
@@ -70,14 +65,14 @@ type Waits struct {
 	steps   [noClaim + 1]int    // how many claims have these Inbox.steps; of noClaim, the number says nothing
 	far     int                 // how many claims are far
 	bySlots map[string]*Inbox   // by the token of their claim on slots
-	left    recent.Map[uint64]  // by key of an ended wait: the masters, as bits, that may still send a wake-up
+	left    recent.Map[bool]    // the keys of waits that have ended lately
 	past    []*master.SentClaim // the last claims on slots, also those that were released: a ring
 	oldest  int                 // of past
 }
 
 // New returns the Waits of a Client with this number of masters.
 func New(masters int) *Waits {
-	s := &Waits{masters: masters, Need: quorum.Majority(masters), byKey: make(map[string]*Inbox), bySlots: make(map[string]*Inbox), left: recent.Map[uint64]{Keep: leftFor}}
+	s := &Waits{masters: masters, Need: quorum.Majority(masters), byKey: make(map[string]*Inbox), bySlots: make(map[string]*Inbox), left: recent.Map[bool]{Keep: leftFor}}
 	for i := range masters {
 		s.near = append(s.near, nearest{master: i})
 	}
@@ -85,11 +80,11 @@ func New(masters int) *Waits {
 }
 
 // Begin makes the Inbox of a key. It must be called before the command that joins the queue is sent, because
-// the wake-up may come at once.
+// a message may come at once.
 func (s *Waits) Begin(key string) *Inbox {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	in := &Inbox{Wake: make(chan struct{}, 1), News: make(chan struct{}, 1), waits: s, key: key, steps: noClaim, tokens: make([]string, s.masters)}
+	in := &Inbox{Look: make(chan struct{}, 1), News: make(chan struct{}, 1), waits: s, key: key, steps: noClaim, tokens: make([]string, s.masters)}
 	s.byKey[key] = in
 	return in
 }
@@ -107,20 +102,20 @@ func (in *Inbox) End() {
 	if in.slots { // its key is used once
 		return
 	}
-	s.left.Put(in.key, 1<<s.masters-1)
+	s.left.Put(in.key, true)
 }
 
-// Heard handles a well-formed message from master i about a release that deleted token from key. It reports
-// false if no goroutine waits for the key.
+// Free handles the message of master i that the release of token has left key free. It reports false if this Client has not queued for the key.
 //
 // Only the last message of each master counts. So one master alone cannot make a quorum, however many
 // messages it sends, and cannot displace the messages of other masters.
-func (s *Waits) Heard(i int, key, token string) bool {
+func (s *Waits) Free(i int, key, token string) (expected bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	in := s.byKey[key]
 	if in == nil {
-		return false
+		_, left := s.left.Get(key)
+		return left
 	}
 	if in.tokens[i] == token {
 		return true
@@ -134,68 +129,54 @@ func (s *Waits) Heard(i int, key, token string) bool {
 	}
 	switch {
 	case heard == s.Need:
-		in.wakeLocked()
+		in.lookLocked()
 	case heard > s.Need:
-		// The quorum-th message has woken the wait.
+		// The quorum-th message has asked for the poll.
 	case heard == s.Need-1:
-		// One message less than a quorum. While the attempt is on its way, the release will have reached one
-		// more master. If the first message woke the wait, some attempts would come too early, and the
-		// client would have to join the queue again. If only the quorum-th did, all attempts would come later
-		// than necessary. If this wake-up is too early, the quorum-th message wakes the wait again.
-		in.wakeAfterLocked(0)
+		// One message less than a quorum. While the poll is on its way, the release will have reached one more master. If the first message asked
+		// for the poll, some polls would come too early. If only the quorum-th did, all would come later than necessary. If this one is too early,
+		// the quorum-th message asks for another one.
+		in.lookAfterLocked(0)
 	default:
 		// There may be no quorum-th message: if several readers leave together, the last of them is another one at
 		// each master, and the messages have several tokens.
-		in.wakeAfterLocked(wakeAnyway)
+		in.lookAfterLocked(lookAnyway)
 	}
 	return true
 }
 
-// wakeAfterLocked wakes the wait after d, or later: when earlyEvery has passed since it last did.
-func (in *Inbox) wakeAfterLocked(d time.Duration) {
+// lookAfterLocked asks for a poll after d, or later: when earlyEvery has passed since it last did.
+func (in *Inbox) lookAfterLocked(d time.Duration) {
 	if d = max(d, earlyEvery-time.Since(in.early)); d <= 0 {
 		in.early = time.Now()
-		in.wakeLocked()
+		in.lookLocked()
 	} else if in.timer == nil {
 		in.timer = time.AfterFunc(d, func() { in.waits.timeUp(in) })
 	}
 }
 
-// wakeLocked wakes the wait.
-func (in *Inbox) wakeLocked() {
+// lookLocked asks for a poll.
+func (in *Inbox) lookLocked() {
 	if in.timer != nil {
 		in.timer.Stop()
 		in.timer = nil
 	}
-	poke(in.Wake)
+	poke(in.Look)
 }
 
-// timeUp wakes a wait some time after a message.
+// timeUp asks for a poll some time after a message.
 func (s *Waits) timeUp(in *Inbox) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if in.timer != nil { // otherwise a message has woken it
+	if in.timer != nil { // otherwise a message has asked for it
 		in.early = time.Now()
-		in.wakeLocked()
+		in.lookLocked()
 	}
-}
-
-// TakeExpected reports whether a message from master i about a key is expected although no goroutine waits for the key:
-// the wait may have ended a moment ago. It counts the message: only one of each master is expected.
-func (s *Waits) TakeExpected(i int, key string) bool {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	masters, _ := s.left.Get(key)
-	if masters&(1<<i) == 0 {
-		return false
-	}
-	s.left.Put(key, masters&^(1<<i))
-	return true
 }
 
 func poke(c chan struct{}) {
 	select {
 	case c <- struct{}{}:
-	default: // an earlier wake-up was not received yet
+	default: // an earlier one was not received yet
 	}
 }

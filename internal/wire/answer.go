@@ -14,7 +14,7 @@ type Outcome uint8
 const (
 	Failed     Outcome = iota // nothing is known about the key; Answer.Err says why
 	Granted                   // the command was carried out
-	Woke                      // the command was carried out, and the lock was passed on to a waiting client
+	PassedOn                  // the command was carried out, and the lock was passed on to a waiting client
 	Taken                     // an acquisition found another token under the key
 	Missing                   // there is no such key
 	OtherToken                // the key holds another token, or is no lock
@@ -23,7 +23,7 @@ const (
 
 // String returns the outcome's name.
 func (o Outcome) String() string {
-	return [...]string{"failed", "granted", "woke", "taken", "missing", "other token", "overtaken"}[o]
+	return [...]string{"failed", "granted", "passed on", "taken", "missing", "other token", "overtaken"}[o]
 }
 
 // Unknown is the value of Answer.Left if the master does not report a time to live.
@@ -39,7 +39,7 @@ type Answer struct {
 	Fence    int64         // the key's fence, if the command asks for it
 	Recalled bool          // with Granted: to a reader, a writer waits for the readers to leave; to Renew, somebody waits for the lock: see RenewingAsked
 
-	// To an acquisition by a claim that can be granted the lock:
+	// To an acquisition by a claim with a g:
 	Standing string        // with Taken: what the key holds: the whole token, if it is ours; on slots: see Rivals
 	Holds    time.Duration // with Granted: how long the key lives for the claim, or 0 if it was set just now
 	New      bool          // the claim was not in the queue before
@@ -53,7 +53,7 @@ type Answer struct {
 }
 
 // Done reports whether the master carried the command out.
-func (a Answer) Done() bool { return a.Outcome == Granted || a.Outcome == Woke }
+func (a Answer) Done() bool { return a.Outcome == Granted || a.Outcome == PassedOn }
 
 // leftMost bounds Answer.Left. The keys of this library live for a week at most.
 const leftMost = 10 * 365 * 24 * time.Hour
@@ -135,8 +135,7 @@ const standingMost = tokenMost
 // aheadMost bounds Answer.Ahead.
 const aheadMost = 1 << 20
 
-// decodeGrantable decodes the reply to an acquisition of a claim that can be granted the lock, or that readers have
-// refused.
+// decodeGrantable decodes the reply to an acquisition of a claim with a g, or of one that readers have refused.
 func decodeGrantable(cmd *Command, reply any) (a Answer, ok bool) {
 	if reply == int64(1) {
 		return Answer{Outcome: Granted}, !cmd.Claim.fenced()
@@ -193,7 +192,7 @@ func (k Kind) decode(n int64) (a Answer, ok bool) {
 	case n == 2 && k == Renew:
 		return Answer{Outcome: Granted, Recalled: true}, true
 	case n == 2:
-		return Answer{Outcome: Woke}, k.Releases() || k == Wake
+		return Answer{Outcome: PassedOn}, k.Releases()
 	case n == 0:
 		return Answer{Outcome: Missing}, true
 	case n == -1:

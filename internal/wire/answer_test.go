@@ -66,8 +66,6 @@ func TestAnAnswerThatItsCommandCannotGiveIsAnError(t *testing.T) {
 		{Renew, plain, []any{number(2), number(1), number(0), number(-1)}, []any{number(3), number(-2), number(most), number(least), pair(number(1), number(5)), nil}},
 		{Release, plain, []any{number(2), number(1), number(0), number(-1)}, []any{number(3), number(-2), number(most), nil, []byte("1")}},
 		{Undo, plain, []any{number(1), number(0), number(-1)}, []any{number(3), number(least)}},
-		{Quit, plain, []any{number(1), number(0), number(-1)}, []any{number(3), number(least)}},
-		{Wake, plain, []any{number(2), number(1), number(0)}, []any{number(3), number(-2)}},
 	} {
 		it := &Command{Kind: row.kind, Claim: row.claim}
 		for _, reply := range row.good {

@@ -1,21 +1,23 @@
 --!df flags=allow-undeclared-keys
 -- Executes commands on locks, many in one call. KEYS are the keys of the locks. A key may occur more than once:
--- its commands are executed in order. ARGV[1] is the id of the calling client, or '' if the client uses no
--- wake-ups. Then follow two arguments for each key: a command, which is called its word, and a token. At last there may
--- be three more, in ms: the client's response time, which is how long it takes at most to come back when it is woken; its patience,
--- which is how long it takes at most to poll again if it is near; and how much longer it may take if it is not, or 0.
+-- its commands are executed in order. ARGV[1] is the id of the calling client. Then follow two arguments for each key: a command, which
+-- is called its word, and a token. At last there may be two more, in ms: the client's patience, which is how long it takes at most to poll
+-- again if it is near, and how much longer it may take if it is not, or 0.
 --
--- A client polls if it has no wake-ups, or has no subscription on this server. It is not in the queue with a member of its
--- own. When it has waited for a second, the member 'polling' stands for it, and for all other clients that poll.
+-- A claim is an acquisition that waits. Its member of the queue is the client's id, its token and its g: for how many ms the lock may be granted
+-- to it, with an f behind if it wants a fence. Passing the lock on to a claim means to set the key to its token, and to publish that: this is a
+-- grant. A client without a subscription on this server cannot be told of a grant: it is deaf. When it has waited for a second, its claim joins the
+-- queue, too, with a p behind its g. If it is the head, a release leaves the key free: the first deaf claim that polls takes it, unless the head
+-- has waited for more than four times as long. If
+-- another claim polls before, that grants the lock to the head, which finds by its own poll that it has the lock.
 --
---   register ttl waited g [fence]  set the key, for ttl ms, unless it exists or another client is the head of the
---            queue; else join the queue as a client that has waited for waited ms. A negative waited puts it behind
---            clients that join in that time. A client that polls has a '-' behind the ms. A client with a waited of '-'
---            joins no queue, and neither does one with '--': that one also sets a free key although others queue, unless
---            it is reserved for a client that was woken. With a proposed fence, give the key a fence. A ttl of 0 never
---            sets the key
---   again ttl waited g [fence]     the same for a client that has registered before. If the key is free and
---            another client is the head of the queue, pass the lock on to that client. A ttl of 0 never does
+--   register ttl waited g [fence]  set the key, for ttl ms, unless it exists or another claim is the head of the
+--            queue; else join the queue as a claim that has waited for waited ms. A negative waited puts it behind
+--            claims that join in that time. A client without a subscription has a '-' behind the ms. A client that does
+--            not wait has a g of 0, and a waited of '-', or of '--': then it also sets a free key although others queue. With
+--            a proposed fence, give the key a fence. A ttl of 0 never sets the key
+--   again ttl waited g [fence]     the same for a claim that has registered before. If the key is free and
+--            another claim is the head of the queue, pass the lock on to that claim. A ttl of 0 never does
 --   acquire ttl - - fence  set the key, unless it exists, and give it a fence
 --   heal ttl fence    set the key, unless it exists, and raise its fence
 --   commit fence ttl  raise the key's fence to this one, and let the key live for ttl ms, if it holds the token.
@@ -24,23 +26,14 @@
 --            has a ~, say whether somebody waits for the lock
 --   release [g how fence]  delete the key if it holds the token, and leave the queue. If the key is free then, pass the lock on, to the
 --            readers that wait if there are any. The fence is proposed for the next lease; 0 proposes none
---   pass     pass the lock on, if the key is free. The token is that of the message that woke the client. It may have
---            become that of a lease, if a poll has woken the client, so the key is never deleted
---   quit     as release, for a client that polls and gives up: remove the member 'polling', too. Other clients that poll
---            add it again
---   undo     as release, but do not leave the queue, and do not wake clients with a g of 0
+--   undo     as release, but do not leave the queue
 --   readers …  a command of readers, or one about them: see readers.lua
---
--- A client whose wait can be granted has a g: for how many ms the lock may be granted to it, with an f behind if it
--- wants a fence. Its member of the queue is its id, its token and its g. Passing the lock on to it means to set
--- the key to its token, and to publish that: this is a grant. A client with a g of 0 cannot be granted the lock. Its
--- member is its id, and passing the lock on to it means to wake it: it is told that the key is free.
 --
 -- How a release passes the lock on is one of these:
 --   -        to the head of the queue
---   open     wake the head, and leave the key free, so that clients that do not queue can get the lock
+--   open     leave the key free, so that clients that do not queue can get the lock, and tell the head so
 --   free     not at all
---   =token   to the client in the queue whose token begins with this, or else to the head; to the readers that wait if this is their marker
+--   =token   to the claim in the queue whose token begins with this, or else to the head; to the readers that wait if this is their marker
 --   +token   the same, by the holder of a lease: readers come before, as with -
 --
 -- Each command has its own answer:
@@ -52,19 +45,19 @@
 --   below -1: an acquisition was refused, and the key will live for -(answer + 2) ms
 -- or an error, which does not affect the other commands. With a proposed fence, and for commit, the answer is a
 -- list of this number and the key's fence. For commit, -2 means that the key's fence is above the one to commit.
--- The answer to register and again with a g is 1 (this command has set the key), or a list of five:
---   1. a number: as above, or 2 + n: the key holds the client's token, and lives for n ms. A client that is not near is not told how
+-- The answer to register and again of a claim is 1 (this command has set the key), or a list of five:
+--   1. a number: as above, or 2 + n: the key holds the client's token, and lives for n ms. A claim that is not near is not told how
 --      long the key of another token lives
 --   2. the fence, or 0
 --   3. the first 256 bytes of another token that the key holds
---   4. 1 if the client had not been in the queue, else 0
---   5. how many members of the queue are ahead of the client's; 10: they were not counted, and are three or more
+--   4. 1 if the claim had not been in the queue, else 0
+--   5. how many members of the queue are ahead of it; 10: they were not counted, and are three or more
 -- If readers hold the key, any acquisition is answered by such a list, with their marker in the place of the token. The first claim of the
 -- queue asks them to leave.
 --
--- The first three clients of a queue are near: they poll often, and others seldom. Whatever takes members out of the first three
--- tells the clients that become near, if their waits can be granted: the message is =, the token, and the key. To tell a client
--- again does no harm, so nothing is kept of who was told. A release that passes the lock on does not tell a client that has joined the
+-- The first three claims of a queue are near: they poll often, and others seldom. Whatever takes members out of the first three
+-- tells the claims that become near: the message is =, the token, and the key. To tell a claim
+-- again does no harm, so nothing is kept of who was told. A release that passes the lock on does not tell a claim that has joined the
 -- queue in the last 150 ms: where turns are fast, it has the lock before it needs to know, and else it polls soon.
 --
 -- A single key's answer is returned without a list around it. If all answers of a call are 1, a single 1 stands
@@ -77,7 +70,7 @@ local marker = const.readersMarker
 -- Keys that were released in this call while they had no queue.
 local free = {}
 
-local function isRelease(what) return what == 'undo' or what == 'quit' or string.sub(what, 1, 7) == 'release' end
+local function isRelease(what) return what == 'undo' or string.sub(what, 1, 7) == 'release' end
 
 -- Returns the TTL of an acquisition without a fence that sets a key.
 local function plainTTL(word) return string.match(word, '^register ([1-9]%d*) [%d-]+ %d+$') end
@@ -207,11 +200,11 @@ if #KEYS == 1 then
   end
 end
 
--- Reports whether a client with this g can be granted a lock.
-local function grantable(g) return string.find(g, '[1-9]') end
+-- Reports whether an acquisition with this g is a claim.
+local function claims(g) return string.find(g, '[1-9]') end
 
--- Returns the client's member of a queue.
-local function member(token, g) return grantable(g) and id .. ' ' .. token .. ' ' .. g or id end
+-- Returns the member of a queue of a claim of this client.
+local function member(token, g) return id .. ' ' .. token .. ' ' .. g end
 
 -- The run_id of this server's process, or nil. A grant tells it, so that its client knows whether this is the memory that it has
 -- inspected. In the text that a client loads for one process, the next line has it. Otherwise it is read: see runID.
@@ -221,16 +214,7 @@ local run
 -- that was left open may be set by the next command, so only calls of two commands leave keys open in this way: see handOver.
 local granted, opened = {}, {}
 
--- The time in µs. The score of a client in a queue is such a time: since when it waits.
---
--- The member 'woken' of a queue says that a client was woken and that the lock is reserved for it until its SET arrives. The
--- score of 'woken' is the end of the reservation, minus ahead. So the score is below 0, and 'woken' is the first of the
--- queue. Example: at 5.0 s a client with a round trip of 200 ms is woken; it has told a response time of 600 ms (three round trips). The
--- score is 5 600 000 - ahead, and until 5.6 s other clients are refused.
---
--- A reservation lasts at least reserved ms, and at most responseMost ms. For clients that poll it lasts 4 * reserved ms, which is
--- longer than the pauses of the default schedule.
-local ahead, reserved, responseMost = 9000000000000000, 100, const.clientResponseMost
+-- The time in µs. The score of a claim in a queue is such a time: since when it waits.
 local time -- as it was read first in this call, and 1 µs more for each client that has joined a queue since
 local began -- as it was read
 local function micros()
@@ -257,12 +241,19 @@ end
 -- score that is not over, and one that was set aside, too.
 local function joinedIn(ms, score) return score and score <= micros() and score + ms * 1000 >= micros() end
 
--- How many clients at the front of a queue are near.
+-- How many claims at the front of a queue are near.
 local near = const.near
 
 local claimText = '^(%S+) (%S+) (%d+f?)p?$'
 
 -- include waiters.lua
+
+-- Reports whether a member of a queue is that of a claim whose client has no subscription.
+local function isDeaf(m) return string.sub(m, -1) == 'p' and parse(m) ~= m end
+
+-- Returns the other member that the claim of a member may have in the queue: one is from when its client had a subscription, and one from when
+-- it had none.
+local function otherOf(m) return isDeaf(m) and string.sub(m, 1, -2) or m .. 'p' end
 
 -- Tells a client that it was granted a key, and who comes next, as a text behind a slash. Of a lock, that is the claim at the head of the queue,
 -- whose member is head: where masters differ in that, the release of the client names one of them. Returns how many have heard of it.
@@ -347,10 +338,17 @@ local function acquired(key, n, g, proposal, standing, new, given, rank)
   end
   if err then
     return err
-  elseif standing == marker or grantable(g) and (n ~= 1 or new or proposal ~= '') then
+  elseif standing == marker or claims(g) and (n ~= 1 or new or proposal ~= '') then
     return {n, last, standing, new and 1 or 0, rank or 0}
   end
   return proposal ~= '' and {n, last} or n
+end
+
+-- Takes a claim of this client out of a queue. Returns how many members it had there.
+local function dequeue(key, token, g, rqueue)
+  local m = member(token, g)
+  local n = redis.pcall('ZREM', rqueue or 'redlock:queue:' .. key, m, otherOf(m))
+  return type(n) == 'number' and n or 0
 end
 
 -- Returns the functions that few calls need, which are made in the first call of this one.
@@ -399,20 +397,15 @@ local function more()
     return (is ~= 'silent' or joinedIn(lately + again, score)) and 'unheard' or 'silent'
   end
 
-  -- Reports whether a member of a queue is that of clients that poll, or of a claim that polls: see readers.lua. Nothing is known of them.
-  local function polls(m)
-    local _, claim = parse(m)
-    return m == 'polling' or claim and string.sub(m, -1) == 'p'
-  end
-
-  -- Says of each of these members of a queue whether its client is gone, silent, unheard or live, and the response times of the clients.
+  -- Says of each of these members of a queue whether its client is gone, silent, unheard or live.
   --
   --   gone     its channel has no subscriber
-  --   live     it has noted lately that it waits, or has joined the queue lately, or it makes this call, or it polls
+  --   live     it has noted lately that it waits, or has joined the queue lately, or it makes this call, or it has no subscription: nothing is
+  --            known of it
   --   unheard  it has not, but it was not near then, and so need not have; or it has no note: that has expired, or its user may not write it
   --   silent   it should have: it may be stopped
   local function judge(queue, members)
-    local notes, channels, states, responses = {}, {}, {}, {}
+    local notes, channels, states = {}, {}, {}
     for i, m in ipairs(members) do
       local client = parse(m)
       notes[i] = 'redlock:waiter:' .. client
@@ -421,17 +414,15 @@ local function more()
     notes = redis.pcall('MGET', unpack(notes)) -- an error has no elements
     local counts = redis.pcall('PUBSUB', 'NUMSUB', unpack(channels))
     for i, m in ipairs(members) do
-      local response = string.match(notes[i] or '', '^%d+ (%d+)')
-      responses[i] = math.min(tonumber(response) or 0, responseMost)
-      if polls(m) then
+      if isDeaf(m) then
         states[i] = 'live'
-      elseif m == 'woken' or not counts.err and tonumber(counts[2 * i]) == 0 then
+      elseif not counts.err and tonumber(counts[2 * i]) == 0 then
         states[i] = 'gone'
       else
         states[i] = heard(queue, m, notes[i])
       end
     end
-    return states, responses
+    return states
   end
 
   -- Returns the member of a queue whose token begins with a text, if it is one of the first 256.
@@ -445,10 +436,11 @@ local function more()
     end
   end
 
-  -- Grants a free key to a client of the queue. Reports whether it was granted. If not, the key is still free.
+  -- Grants a free key to a claim of the queue. Reports whether it was granted. If not, the key is still free.
   local function grant(key, client, token, g, proposal)
     local ms, fenced = string.match(g, '^(%d+)(f?)$')
-    local reply = runID() and redis.pcall('SET', key, token, 'NX', 'PX', ms)
+    runID()
+    local reply = redis.pcall('SET', key, token, 'NX', 'PX', ms)
     if not reply or reply.err then
       return false
     end
@@ -476,13 +468,12 @@ local function more()
   -- unless a silent one is ahead of it; for a poll it does not, since somebody else has failed to use the lock; for a newcomer,
   -- who would overtake it, it does. careful is nil, 'poll' or 'newcomer' for these.
   --
-  -- Members whose clients are gone are removed. Returns nil if there is none that is left, or else a table: m is the member, and
-  -- response that of its client; silent says that none is live, and then m is the first of them; over are those that it
-  -- overtakes. left is how many were removed: the caller tells those that have
-  -- become near.
+  -- Members whose clients are gone are removed. Returns nil if there is none that is left, or else a table: m is the member;
+  -- silent says that none is live, and then m is the first of them; over are those that it overtakes. left is how many were removed: the caller
+  -- tells those that have become near.
   local function firstLive(key, chosen, careful)
     local queue, at, size, left = 'redlock:queue:' .. key, 0, 1, 0
-    local found = {over = {}, response = 0}
+    local found = {over = {}}
     while budget > 0 and not found.m do
       local members = chosen and {chosen} or redis.pcall('ZRANGE', queue, at, at + size - 1)
       if members.err or #members == 0 then
@@ -490,12 +481,11 @@ local function more()
         found.silent = true
         break
       end
-      local states, responses = judge(queue, members)
+      local states = judge(queue, members)
       local gone = {}
       for i, m in ipairs(members) do
         if states[i] == 'live' or states[i] == 'unheard' and (not careful or careful == 'newcomer') then
           found.m = m
-          found.response = responses[i]
           break
         elseif states[i] == 'gone' then
           gone[#gone + 1] = m
@@ -519,30 +509,18 @@ local function more()
     return found.m and found or nil
   end
 
-  -- Returns the head of a queue, and reports whether the lock is reserved for a client that was woken. After that time the
-  -- member 'woken' is removed if a client is in the queue. Otherwise it stays for the rest of a second, and keeps new clients
-  -- from taking the lock. If the third result is not nil, it is the member that becomes near when the head leaves; '': there is none.
+  -- Returns the head of a queue, and the member that becomes near when the head leaves; '': there is none.
   local function headOf(key)
-    local queue = 'redlock:queue:' .. key
-    local first = redis.pcall('ZRANGE', queue, 0, near, 'WITHSCORES')
-    local score = first[1] == 'woken' and tonumber(first[2])
-    if not score then
-      return first[1], false, first[2 * near + 1] or ''
-    elseif score < 0 and score + ahead > micros() then
-      return 'woken', true
-    elseif first[3] then
-      redis.pcall('ZREM', queue, 'woken')
-      tellNear(key, 1)
-    end
-    return first[3] or 'woken'
+    local first = redis.pcall('ZRANGE', 'redlock:queue:' .. key, 0, near)
+    return first[1], first[near + 1] or ''
   end
 
-  -- Passes a free key on to a client in the queue, and reports whether it did. token is the one that a wake-up tells. how, named and
-  -- proposal are those of a release: named is the token after = or +. A failure costs one step of a client's schedule.
+  -- Passes a free key on to a claim in the queue, and reports whether it did. token is the one that a message tells by which the key is left
+  -- free. how, named and proposal are those of a release: named is the token after = or +.
   --
-  -- A client that was woken needs a round trip to get the lock by a plain SET. The member 'woken' stands for it: see headOf.
-  -- If all clients are silent, the readers that wait are granted the lock. If there are none, the first client is woken, and the key stays
-  -- free: whoever comes next can have it. Clients that are passed over are told that they are near, and so poll.
+  -- If all clients are silent, the readers that wait are granted the lock. If there are none, the first claim is told to look, and the key stays
+  -- free: whoever comes next can have it. For a head that is deaf, only a poll of another claim sets the key, and a claim that gives way. Claims
+  -- that are passed over are told that they are near, and so poll.
   --
   -- Readers come first if others is true and they have waited for longer: then it is not known who has left the key free.
   local function pass(key, token, how, named, proposal, careful, others)
@@ -558,63 +536,46 @@ local function more()
     elseif not found then
       return false
     end
-    local head, response, left = found.m, found.response, found.left
+    local head, left = found.m, found.left
     local client, claim, g = parse(head)
-    local polls = head == 'polling'
-    if how == 'undo' and not claim then
-      tellNear(key, left)
-      return false
-    end
     for _, m in ipairs(found.over) do
       if not found.silent then
         left = left + setAside(queue, m, scoreOf(queue, m))
       end
       tell(m, key)
     end
-    local stays = found.silent or how == 'open' and claim
+    local polls = careful == 'poll' or string.sub(how or '', 1, 1) == '=' -- a claim that has votes polls, too
+    local stays = found.silent or how == 'open' or not polls and isDeaf(head)
     if not stays and redis.pcall('ZREM', queue, head) ~= 1 then
       tellNear(key, left)
       return false -- the client may not write to the queue
     end
     tellNear(key, left + (stays and 0 or 1))
-    if not stays and claim and grant(key, client, claim, g, proposal) then
-      return true
-    end
-    local alone = redis.pcall('EXISTS', queue) == 0
-    if not claim and not stays then
-      response = polls and 4 * reserved or math.max(response, reserved)
-      redis.pcall('ZADD', queue, string.format('%.0f', micros() + response * 1000 - ahead), 'woken')
-    elseif alone then
-      redis.pcall('ZADD', queue, '+inf', 'woken') -- it polls, and so it does not need a reservation
-    end
-    if alone then
-      redis.pcall('PEXPIRE', queue, math.max(response, 1000))
-    end
-    if not polls then
+    if stays or not claim or not grant(key, client, claim, g, proposal) then
       redis.pcall('PUBLISH', 'redlock:wake:' .. client, token .. ' ' .. key)
     end
     return true
   end
 
-  -- Sets a free key, and removes a member of its queue. Returns the answer to the acquisition. new is that of the answer. third is
-  -- the third result of headOf if the member is the head.
-  local function take(key, token, ttl, m, g, proposal, new, third)
+  -- Sets a free key, and takes a claim of this client out of its queue. Returns the answer to the acquisition. third is
+  -- the second result of headOf if the claim is the head. polls says that the claim was sent before: it is new if it was not in the queue any
+  -- more, also if this call has put it there, which is joined.
+  local function take(key, token, ttl, g, proposal, third, polls, joined)
     local reply = redis.pcall('SET', key, token, 'NX', 'PX', ttl)
     if not reply or reply.err then
       return reply or -1
     end
-    if m and redis.pcall('ZREM', 'redlock:queue:' .. key, m) == 1 then
-      if third then
-        tell(third, key)
-      else
-        tellNear(key, 1)
-      end
+    local n = claims(g) and dequeue(key, token, g) or 0
+    if n == 1 and third then
+      tell(third, key)
+    elseif n > 0 then
+      tellNear(key, n)
     end
     local given, err
     if proposal ~= '' then
       given, err = fences().number(key, tonumber(proposal))
     end
-    return err or acquired(key, 1, g, proposal, '', new, given)
+    return err or acquired(key, 1, g, proposal, '', polls and (joined or n == 0), given)
   end
 
   -- Reports whether no client of a queue can come: all are gone or silent.
@@ -647,11 +608,11 @@ local thirds = {}
 
 -- Passes a lock on in the usual case, with few commands: no readers wait, and the head of the queue is a live claim, or that which is
 -- named is one of the first four. The key still holds the token that is released, and is set anew instead of deleted and set; with open,
--- it is deleted, and the head is woken. mine is the member of the client that releases. Returns whether the lock was passed on, or nil if nothing was done. If it was not,
--- the key is free.
+-- it is deleted, and the head is told so. mine is the member of the client that releases. Returns whether the lock was passed on, or nil if
+-- nothing was done. If it was not, the key is free.
 --
 -- Whether the client of the head is gone is not asked before: then the message about the grant reaches nobody. (It also reaches a monitor's
--- PSUBSCRIBE *. Beside one, a client that is gone costs g.)
+-- PSUBSCRIBE *. Beside one, a client that is gone costs g.) A client without a subscription never hears it, and keeps the lock.
 local function handOver(key, token, mine, proposal, open, named)
   local queue = 'redlock:queue:' .. key
   local front = redis.pcall('ZRANGE', queue, 0, near, 'WITHSCORES')
@@ -664,19 +625,23 @@ local function handOver(key, token, mine, proposal, open, named)
   if head then
     client, claim, g = parse(head)
   end
-  if not claim or head == mine or not open and not (run or more().runID()) then
+  if not claim or head == mine or otherOf(head) == mine then
     return nil
   end
-  local score = tonumber(front[at + 1])
-  if not joinedIn(lately + again, score) and more().heard(queue, head, redis.pcall('GET', 'redlock:waiter:' .. client), score) == 'silent' then
+  local score, deaf = tonumber(front[at + 1]), isDeaf(head)
+  open = open or deaf
+  if not open and not run then
+    more().runID()
+  end
+  if not deaf and not joinedIn(lately + again, score) and more().heard(queue, head, redis.pcall('GET', 'redlock:waiter:' .. client), score) == 'silent' then
     return nil
   end
   if open then
-    if redis.pcall('PUBLISH', 'redlock:wake:' .. client, token .. ' ' .. key) == 0 or redis.pcall('DEL', key) ~= 1 then
+    if redis.pcall('PUBLISH', 'redlock:wake:' .. client, token .. ' ' .. key) == 0 and not deaf or redis.pcall('DEL', key) ~= 1 then
       return nil
     end
     opened[key] = true
-    local left = redis.pcall('ZREM', queue, mine)
+    local left = redis.pcall('ZREM', queue, mine, otherOf(mine))
     if type(left) == 'number' and left > 0 then
       more().tellNear(key, left)
     end
@@ -691,7 +656,7 @@ local function handOver(key, token, mine, proposal, open, named)
   if err or redis.pcall('SET', key, claim, 'PX', ms).err then
     return nil
   end
-  local left = redis.pcall('ZREM', queue, head, mine)
+  local left = redis.pcall('ZREM', queue, head, mine, otherOf(mine))
   if type(left) ~= 'number' or left == 0 then
     redis.pcall('DEL', key)
     return false -- the client may not write to the queue
@@ -706,7 +671,7 @@ local function handOver(key, token, mine, proposal, open, named)
     thirds[key] = third
   end
   local next = 1
-  while front[next] == head or front[next] == mine do
+  while front[next] and (front[next] == head or front[next] == mine or front[next] == otherOf(mine)) do
     next = next + 2
   end
   granted[key] = claim
@@ -718,10 +683,10 @@ local function handOver(key, token, mine, proposal, open, named)
   return true
 end
 
--- Puts a client that waits into the queue, or into rqueue, that of readers, or takes it back to its place. Returns whether it had not been
--- there, which is not said of a client that polls, and how many members are ahead of it. If its user may not ask for that, none is: then it polls
+-- Puts a claim into the queue, or into rqueue, that of readers, or takes it back to its place. Returns whether it had not been
+-- there, and how many members are ahead of it. If its user may not ask for that, none is: then it polls
 -- often. If a release in front of it in the call has seen that three are, they are not counted. A queue is kept for ten minutes after its head
--- polled, or after a client joined that is the first, or behind the member 'woken', or one in 16: longer than any sleep between two attempts.
+-- polled, or after a claim joined that is one of the first two, or one in 16: longer than any sleep between two polls.
 local uncounted = 10 -- as if so many were ahead
 function join(what, key, mine, ms, rqueue)
   if not mine or not ms then
@@ -730,13 +695,20 @@ function join(what, key, mine, ms, rqueue)
   free[key] = nil
   local queue, new = rqueue or 'redlock:queue:' .. key, false
   local ticket = micros() - ms * 1000
-  time = time + 1 -- clients that join in one call stay in the order of their commands
-  if mine ~= 'polling' then -- it counts as live for its patience
-    noteRuns()
-  end
+  time = time + 1 -- claims that join in one call stay in the order of their commands
+  noteRuns()
   local score = what ~= 'register' and scoreOf(queue, mine) or nil
   if not score then
-    new = redis.pcall('ZADD', queue, 'NX', string.format('%.0f', ticket), mine) == 1
+    local was
+    if what ~= 'register' then -- its subscription may have begun or ended since: then it keeps its place
+      local other = otherOf(mine)
+      was = scoreOf(queue, other)
+      if was then
+        redis.pcall('ZREM', queue, other)
+        was = was % const.setAside -- it may have been set aside
+      end
+    end
+    new = redis.pcall('ZADD', queue, 'NX', string.format('%.0f', was or ticket), mine) == 1 and not was
   elseif score >= const.setAside then
     more().takeBack(queue, mine, score)
   end
@@ -748,61 +720,53 @@ function join(what, key, mine, ms, rqueue)
   if rank == 0 or not score and (rank == 1 or micros() % 16 == 0) then
     redis.pcall('PEXPIRE', queue, const.queueLife)
   end
-  return new and mine ~= 'polling', rank
+  return new, rank
+end
+
+-- Reports whether a deaf claim that has waited for ms may take the key although another one is the head: that one is deaf, too, and has not
+-- waited for more than four times as long.
+local function outwaits(key, head, ms)
+  local since = isDeaf(head) and scoreOf('redlock:queue:' .. key, head)
+  return since and micros() - since <= 4000 * ms
 end
 
 -- held is what the key holds.
 local function acquire(what, key, token, held, ttl, waited, g, proposal)
-  local ms, polls = string.match(waited, '^(-?%d+)(-?)$') -- for how long the client has waited, if it joins the queue
-  ms = tonumber(ms)
-  local mine = member(token, g) -- or nil, if the client polls and has not waited for a second
-  if ms and (polls == '-' or id == '') then
-    mine = ms >= 1000 and 'polling' or nil
-  end
-  local new, isReserved, rank = false, nil, 0
-  -- A claim behind an open release is not the head, which was woken. The member 'polling' may be the head: it has waited for ms.
-  local yields = what == 'register' and opened[key] and ms and mine ~= id and mine ~= 'polling'
-  if not held and ttl ~= '0' and not yields then
-    local head, third
+  local text, dash = string.match(waited, '^(-?%d+)(-?)$')
+  local ms, deaf = claims(g) and tonumber(text), dash == '-' -- ms is for how long the claim has waited, if it is one
+  local mine = ms and id ~= '' and (not deaf or ms >= 1000) and member(token, g) .. (deaf and 'p' or '') -- or nil: it joins no queue
+  local new, rank, head = false, 0, nil
+  -- A claim behind an open release is not the head, which was told to look.
+  if not held and ttl ~= '0' and not (what == 'register' and opened[key] and ms) then
+    local third
     if what ~= 'acquire' and not free[key] then
-      head, isReserved, third = more().headOf(key)
-      if head and mine == 'polling' and not isReserved then
-        join(what, key, mine, ms)
-        head, isReserved, third = more().headOf(key)
-      end
+      head, third = more().headOf(key)
     end
-    if not head or head == mine or what == 'again' and head == 'woken' and (mine == 'polling' or not isReserved)
-      or what == 'register' and head ~= 'woken' and (waited == '--' or more().deserted(key)) then
-      -- The member 'polling' is no claim's own: others may have had the key since the last poll.
-      local isNew = what == 'again' and (not head or head ~= mine or mine == 'polling')
-      return more().take(key, token, ttl, head == 'woken' and head or head and mine, g, proposal, isNew, head == mine and third)
-    end
-    if what == 'register' and mine == id then
-      redis.pcall('ZREM', 'redlock:queue:' .. key, mine) -- left from an earlier wait
+    if not head or head == mine or what == 'again' and deaf and outwaits(key, head, ms) or what == 'register' and (waited == '--' or more().deserted(key)) then
+      return more().take(key, token, ttl, g, proposal, head == mine and third, what == 'again')
     end
   end
   if held ~= token then
     new, rank = join(what, key, mine, ms)
-    if what == 'again' and not held and not isReserved and ttl ~= '0' then
+    if what == 'again' and not held and ttl ~= '0' and not (deaf and head and isDeaf(head)) then
       if more().pass(key, token, nil, nil, nil, 'poll') then
         held = redis.pcall('GET', key)
       elseif budget <= 0 then -- it may be that nobody else comes
-        return more().take(key, token, ttl, mine, g, proposal, new)
+        return more().take(key, token, ttl, g, proposal, nil, true, new)
       end
     end
-    if held == marker and mine and ms then
+    if held == marker and ms then
       readers().recallFor(key, mine, new)
     end
     -- Messages get lost, so the head of the queue recalls the lock with each poll.
-    if held and held ~= token and string.find(held, '~', 1, true)
-      and (new or not mine or not ms or id == '' or rank == 0) then
+    if held and held ~= token and string.find(held, '~', 1, true) and (new or not mine or rank == 0) then
       more().recall(key, held)
     end
   end
   local left = (held == token or rank < near) and redis.pcall('PTTL', key)
   left = type(left) == 'number' and left or -1
   if held == token then
-    return acquired(key, grantable(g) and 2 + math.max(left, 0) or 1, g, proposal, '', new)
+    return acquired(key, claims(g) and 2 + math.max(left, 0) or 1, g, proposal, '', new)
   end
   return acquired(key, left < 0 and -1 or -2 - left, g, proposal, held and string.sub(held, 1, const.tokenMost) or '', new, nil, rank)
 end
@@ -811,7 +775,6 @@ end
 --
 -- - The readers that wait come first after a lease. After a claim that gives way, and after an attempt that is undone, they come behind the
 --   queue.
--- - A reservation ends with the release of a client without a g, which is woken or polls: that client has had its turn.
 local function release(what, key, token, held, exist)
   local verb, g, how, proposal = string.match(what, '^(%a+) ?(%w*) ?(%S*) ?(%d*)$')
   if verb == 'undo' then
@@ -821,7 +784,7 @@ local function release(what, key, token, held, exist)
   local passed
   local by, named = string.match(how or '', '^([=+])(.+)$')
   local byHolder = how == '' or how == '-' or how == 'open' or by == '+'
-  if held == token and exist == 1 and byHolder and grantable(g) then
+  if held == token and exist == 1 and byHolder and claims(g) then
     passed = handOver(key, token, member(token, g), tonumber(proposal) ~= 0 and tonumber(proposal) or nil, how == 'open', named)
   end
   if passed then
@@ -833,12 +796,9 @@ local function release(what, key, token, held, exist)
   if type(n) == 'table' then
     return n
   end
-  if verb ~= 'undo' then
-    local mine = member(token, g)
-    local n = redis.pcall('ZREM', 'redlock:queue:' .. key, mine, mine == id and 'woken' or mine, verb == 'quit' and 'polling' or mine)
-    if type(n) == 'number' and n > 0 then
-      more().tellNear(key, n)
-    end
+  local left = verb ~= 'undo' and claims(g) and dequeue(key, token, g) or 0
+  if left > 0 then
+    more().tellNear(key, left)
   end
   if n == -1 or how == 'free' or how == 'undo' and n == 0 or queuesOf(key) == 0 then
     return n
@@ -877,8 +837,8 @@ local function answer(what, key, token, held, exist)
   elseif verb == 'register' or verb == 'again' or verb == 'acquire' then
     local ttl, waited = one, two
     return acquire(verb, key, token, held, ttl, waited, g, proposal)
-  elseif verb == 'pass' then
-    return held and -1 or more().pass(key, token, nil, nil, nil, nil, true) and 2 or 1
+  elseif verb ~= 'commit' then
+    return redis.error_reply('ERR unknown word')
   elseif held ~= token then
     return {held and -1 or 0, 0}
   end

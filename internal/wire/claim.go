@@ -21,7 +21,7 @@ type Claim struct {
 	most        int64     // the same; 0: there is no limit
 	kind        Kind      // of the acquisition that has word
 	word        any       // of an acquisition at each master with a subscription; nil: it is made for each master
-	g           string    // for how many ms the lock may be granted, and wantsFence; "": it cannot be granted
+	g           string    // for how many ms the lock may be granted, and wantsFence; "": the client does not wait
 	release     any       // with a g: the word of a Release to the head of the queue
 	registerTTL string    // with a g: the ttl of a Register, in ms
 	spared      uint64    // see ClaimOf
@@ -49,7 +49,7 @@ func NewTerms(key string, ttl time.Duration) Terms {
 type ClaimOf struct {
 	Token string // which nobody else has
 	// Waited is how long the client has waited already. If it is negative, the claim joins the queue behind clients that
-	// join it until that time has passed. If it is NoQueue or OutOfTurn, a refused Again or Register does not join the queue.
+	// join it until that time has passed. If it is NoQueue or TakesFree, a refused Again or Register does not join the queue.
 	Waited time.Duration
 	Fence  Proposal
 	// Kind is that of the acquisition that will be asked for. Its word is made once, rather than once for each master.
@@ -110,8 +110,8 @@ func waitedFor(waited time.Duration) string {
 	switch {
 	case waited == NoQueue:
 		return noQueue
-	case waited == OutOfTurn:
-		return outOfTurn
+	case waited == TakesFree:
+		return takesFree
 	case waited > -time.Millisecond && waited < time.Millisecond:
 		return "0"
 	}
@@ -121,19 +121,18 @@ func waitedFor(waited time.Duration) string {
 const (
 	// NoQueue says that a client does not wait for the lock, or not yet.
 	NoQueue time.Duration = -1
-	// OutOfTurn says that a client will not wait for the lock. Its Register takes a free lock although others queue, unless
-	// the lock is reserved for a client that was woken.
-	OutOfTurn time.Duration = -2
+	// TakesFree says that a client will not wait for the lock. Its Register takes a free lock although others queue.
+	TakesFree time.Duration = -2
 )
 
-// These are NoQueue and OutOfTurn for the script.
-const noQueue, outOfTurn = "-", "--"
+// These are NoQueue and TakesFree for the script.
+const noQueue, takesFree = "-", "--"
 
 // queues reports whether the claim joins a queue if it is refused.
-func (c *Claim) queues() bool { return c.waited != noQueue && c.waited != outOfTurn }
+func (c *Claim) queues() bool { return c.waited != noQueue && c.waited != takesFree }
 
-// polling returns how long the client has waited, for a command to a master where it has no subscription.
-func (c *Claim) polling(sent time.Time) string {
+// deafWaited returns how long the client has waited, for a command to a master where it has no subscription.
+func (c *Claim) deafWaited(sent time.Time) string {
 	waited, err := strconv.ParseInt(c.waited, 10, 64)
 	if err != nil {
 		return c.waited
@@ -152,7 +151,7 @@ func (c *Claim) Grantable() bool { return c.g != "" }
 // How the Release of a claim passes the lock on: see batch.lua, and ToToken.
 const (
 	ToHead = "-"    // to the head of the queue
-	Open   = "open" // to nobody: the head is woken, and the key stays free
+	Open   = "open" // to nobody: the key stays free, and the head is told so
 )
 
 // ToToken returns how the Release of a claim that gives way passes the lock on to the claim in the queue whose token begins with this

@@ -57,8 +57,6 @@ func TestTheWordSaysWhatTheClaimAndTheRequestDo(t *testing.T) {
 		{plain.RenewingAsked(), plain, "renew 9000 -", "renew 9000 -"},
 		{reader.RenewingAsked(), reader, "readers renew 9000", "readers renew 9000"},
 		{Undo, queued, "undo", "undo"},
-		{Wake, plain, "pass", "pass"},
-		{Quit, plain, "release", "quit"},
 		{Announce, waited, "readers announce 1500", "readers announce 1500"},
 		{Announce, once, "readers announce -", "readers announce -"},
 		{Release, plain, "release", "release"},

@@ -4,7 +4,7 @@
 //   - A command is asked for with a Request, mostly a Kind: command.go. How it is written: call.go. What it concerns:
 //     the Claim of claim.go, and for several names set.go, for readers readers.go, for semaphores slots.go.
 //   - What is answered: answer.go.
-//   - Messages to a client, which are grants and wake-ups: message.go. What a server says of itself: info.go.
+//   - Messages to a client, mostly about grants: message.go. What a server says of itself: info.go.
 //   - What people ask about a lock: query.go; about a semaphore: taken.go. Who that is: owner.go.
 //   - The scripts: batch.lua, set.lua, slots.lua, members.lua, taken.lua and flight.lua, and their parts, in scripts.go.
 package wire
@@ -39,11 +39,11 @@ type Kind uint8
 const (
 	// Set sets the key unless it exists: Granted or Taken.
 	Set Kind = iota
-	// Again is Register, repeated by a client that has registered before, as a poll. If the key is free, and
-	// another client is the head of the queue, the lock is passed on to that client: Granted or Taken.
+	// Again is Register, repeated for a claim that has registered before, as a poll. If the key is free, and
+	// another claim is the head of the queue, the lock is passed on to that one: Granted or Taken.
 	Again
-	// Register is Set that does not overtake the clients in the key's queue. If the key exists, or others queue,
-	// it joins the queue: Granted or Taken.
+	// Register is Set that does not overtake the claims in the key's queue. If the key exists, or others queue,
+	// the claim joins the queue: Granted or Taken.
 	Register
 	// Heal is Set by the key's holder at a master that has lost it. It is no vote.
 	Heal
@@ -52,16 +52,11 @@ const (
 	Commit
 	// Renew gives the key its full TTL again: Granted, Missing or OtherToken. It never makes a key.
 	Renew
-	// Release deletes the key and passes the lock on to the client that has queued longest: Granted, Woke, Missing
+	// Release deletes the key and passes the lock on to the claim that has waited longest: Granted, PassedOn, Missing
 	// or OtherToken. It also leaves the queue.
 	Release
-	// Undo deletes the key, and grants the lock to the client that has queued longest, but does not wake one that
-	// cannot be granted it. It does not leave the queue.
+	// Undo deletes the key and passes the lock on, as Release does. It does not leave the queue.
 	Undo
-	// Quit is Release on behalf of a client that polls and gives up: see batch.lua.
-	Quit
-	// Wake passes the lock on, if the key is free: Woke, Granted, Missing or OtherToken.
-	Wake
 	// Ping is granted if the server answers and its votes count. It has no claim.
 	Ping
 	// Asks is a Query: Granted, with Answer.Replies.
@@ -92,8 +87,6 @@ var kinds = [...]struct {
 	Renew:    {"renew", "renew"},
 	Release:  {"release", "release"},
 	Undo:     {"release", "undo"},
-	Quit:     {"release", "quit"},
-	Wake:     {"wake", "pass"},
 	Ping:     {"ping", nil},
 	Asks:     {"inspect", nil},
 	Announce: {"announce", "readers announce"},
@@ -132,7 +125,7 @@ func (cmd *Command) Unproved() bool {
 }
 
 // Releases reports whether a command of the kind deletes the key.
-func (k Kind) Releases() bool { return k == Release || k == Undo || k == Quit }
+func (k Kind) Releases() bool { return k == Release || k == Undo }
 
 // word returns the command for the script of a master: see batch.lua.
 func (cmd *Command) word(master int) any {
@@ -153,8 +146,8 @@ func (cmd *Command) word(master int) any {
 	switch k := cmd.Kind; {
 	case k.Acquires() && c.word != nil && c.kind == k && (cmd.Listening || k == Set):
 		return c.word
-	case k.Acquires() && !cmd.Listening: // nobody could wake us
-		return c.acquisition(k, c.polling(cmd.Sent), cmd.spares(master))
+	case k.Acquires() && !cmd.Listening: // nobody could tell us of a grant
+		return c.acquisition(k, c.deafWaited(cmd.Sent), cmd.spares(master))
 	case k.Acquires():
 		return c.acquisition(k, c.waited, cmd.spares(master))
 	case k == Heal:
@@ -165,13 +158,11 @@ func (cmd *Command) word(master int) any {
 		return word.(string) + " " + c.waited
 	case k == Release && c.release != nil:
 		return c.release
-	case k == Quit && cmd.Listening:
-		return "release"
 	}
 	return word
 }
 
-// Joins reports whether the command may join a queue of batch.lua or slots.lua, so that its call may tell the client's response time and patience. It
+// Joins reports whether the command may join a queue of batch.lua or slots.lua, so that its call may tell the client's patience. It
 // must, unless the client has told them a short time ago and new is true: a claim on a lock that has joined lately counts as live.
 func (cmd *Command) Joins() (joins, new bool) {
 	c := cmd.Claim

@@ -34,9 +34,6 @@ const (
 	// setAside is what the score of a client is more while it is set aside, in µs.
 	setAside = 4e15
 
-	// clientResponseMost is the longest response time of a client that is woken.
-	clientResponseMost = 2 * time.Second
-
 	// noteLife is for how long the note of a client stays when it is over. It then says that the client is silent.
 	noteLife = 10 * time.Second
 
@@ -60,7 +57,6 @@ var Constants = func() *strings.Replacer {
 		"const.ticksASecond", strconv.FormatInt(int64(time.Second/FenceTick), 10),
 		"const.tokenMost", strconv.Itoa(tokenMost),
 		"const.setAside", strconv.FormatInt(setAside, 10),
-		"const.clientResponseMost", ms(clientResponseMost),
 		"const.noteLife", ms(noteLife),
 		"const.queueLife", ms(queueLife),
 		"const.lookedThrough", strconv.Itoa(lookedThrough),

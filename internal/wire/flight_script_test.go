@@ -22,7 +22,7 @@ func TestAValueIsSentToTheClaimsThatWait(t *testing.T) {
 	}{
 		{"claims", "R", "R", "v", of(w, x), of("w", "x"), "R", false},
 		{"nobody waits", "R", "R", "v", nil, nil, "", false},
-		{"clients that are woken, and those that poll", "R", "R", "v", of("w", "polling", x, "woken"), of("x"), "R", false},
+		{"claims without a subscription, and what is no claim", "R", "R", "v", of("w W@shop 60000p", x, "w", "w W@shop"), of("x"), "R", false},
 		{"a long token", long, long, "v", of(w), of("w"), long[:32], false},
 		{"an empty value", "R", "R", "", of(w), of("w"), "R", false},
 		{"a value of all kinds of bytes", "R", "R", "\x00\r\n! 5 \xff", of(w), of("w"), "R", false},

@@ -43,7 +43,7 @@ func TestAGrantGivesTheFenceThatTheReleaseProposes(t *testing.T) {
 			{"none is proposed, and the last is ahead of the clock", "w W 60000f", ahead, "release", ahead + 1, ahead + 1},
 			{"to a client that is named", "w W-AND-MORE 60000f", 5, "release 0 W-AND- 9", 9, 9},
 			{"by a poll", "w W 60000f", 5, "again 60000 0 60000f 3", s.now(), s.now() + minute - 1},
-			{"by a client that passes the lock on", "w W 60000f", 5, "pass", s.now(), s.now() + minute - 1},
+			{"by a release, whose key has expired", "w W 60000f", 5, "release", s.now(), s.now() + minute - 1},
 			{"the client wants none", "w W 60000", 5, "release 0 - 9", 0, 0},
 		} {
 			for _, held := range []bool{false, true} { // a release finds its key, or not
@@ -76,7 +76,7 @@ func TestAGrantGivesTheFenceThatTheReleaseProposes(t *testing.T) {
 	})
 }
 
-// What is kept as the fence may be anything. Then the client is woken, and hears of the error itself.
+// What is kept as the fence may be anything. Then the client is told that the key is free, and hears of the error itself.
 func TestNoLockIsGrantedWhoseFenceIsNotANumber(t *testing.T) {
 	onBoth(t, func(t *testing.T, dial func() redis.Conn) {
 		s := newQueueScene(t, dial, "w")
@@ -102,26 +102,21 @@ func TestNoLockIsGrantedWhoseFenceIsNotANumber(t *testing.T) {
 	})
 }
 
-// A client that is alone in its queue, and cannot be granted the lock, is woken. No new client overtakes it on its way.
-func TestAClientThatIsWokenInsteadOfGrantedKeepsItsTurn(t *testing.T) {
+// A claim that cannot be granted the lock has left the queue, so that it does not block it. Its next poll gets the error, or the lock.
+func TestAClaimThatCannotBeGrantedTheLockLeavesTheQueue(t *testing.T) {
 	onBoth(t, func(t *testing.T, dial func() redis.Conn) {
-		s := newQueueScene(t, dial, "w")
-		s.reset("w W 60000f")
-		s.must("SET", "redlock:fence:k", "x")
-		s.must("SET", "k", "A", "PX", 60_000)
-		s.conn.Send("MULTI") // the member woken is there for a second only
-		s.conn.Send("EVALSHA", batchLua.sha, 1, "k", "a", "release 0 - 9", "A")
-		s.conn.Send("ZRANGE", "redlock:queue:k", 0, -1)
-		s.conn.Send("EVALSHA", batchLua.sha, 1, "k", "c", "register 60000 0 0", "C")
-		replies, err := redis.Values(s.conn.Do("EXEC"))
-		if err != nil || len(replies) != 3 {
-			t.Fatalf("%q, %v", replies, err)
+		s := newQueueScene(t, dial, "w", "x")
+		for _, release := range []string{"release 0 - 9", "release 400 - 9"} {
+			s.reset("w W 60000f", "x X 400")
+			s.must("SET", "redlock:fence:k", "x")
+			s.must("SET", "k", "A", "PX", 60_000)
+			s.as("a", release, 2)
+			s.holds("")
+			s.queue("x X 400")
+			s.told("w", "A k")
+			s.as("x", "again 400 0 400", 1)
+			s.nobodyTold()
 		}
-		s.answered("a", "release", replies[0], 2)
-		s.queueIs(replies[1], []string{"woken"})
-		s.answered("c", "register", replies[2], -1)
-		s.told("w", "A k")
-		s.nobodyTold()
 	})
 }
 
@@ -175,8 +170,8 @@ func TestAHealDoesNotQueue(t *testing.T) {
 	})
 }
 
-// A client that may not read run_id cannot say which memory a grant is of.
-func TestAClientWithoutTheRightToInfoWakesInsteadOfGranting(t *testing.T) {
+// A client that may not read run_id cannot say which memory a grant is of. Then the message says none, and a poll finds the grant.
+func TestAClientWithoutTheRightToInfoGrantsWithoutTheRunID(t *testing.T) {
 	server := redisserver.StartTB(t, 1)[0]
 	s := newQueueScene(t, func() redis.Conn { return dialAs(t, server) }, "w", "x")
 	s.must("ACL", "SETUSER", "blind", "reset", "on", "nopass", "+@all", "&*", "~*", "-info")
@@ -185,13 +180,17 @@ func TestAClientWithoutTheRightToInfoWakesInsteadOfGranting(t *testing.T) {
 	if _, err := blind.conn.Do("AUTH", "blind", "x"); err != nil {
 		t.Fatal(err)
 	}
-	for _, word := range []string{"release 0 - 0", "again 60000 - 60000", "pass"} {
+	for _, row := range []struct{ key, word string }{{"A", "release 0 - 0"}, {"A", "release 400 - 0"}, {"A", "undo"}, {"", "release"}, {"", "again 60000 - 60000"}} {
 		s.reset("w W 60000", "x X 60000")
-		blind.must("EVALSHA", batchLua.sha, 1, "k", "a", word, "A")
-		s.holds("")
-		s.told("w", "A k")
-		s.queue("x X 60000") // otherwise w would block the queue if it never came
-		s.as("w", "again 60000 0 60000", four{below, 0, "X", 1})
+		if row.key != "" {
+			s.must("SET", "k", row.key, "PX", 60_000)
+		}
+		blind.must("EVALSHA", batchLua.sha, 1, "k", "a", row.word, "A")
+		s.key("W", 50*time.Second, 60*time.Second)
+		s.queue("x X 60000")
+		s.told("w", "+ W - -2 0 k")
+		s.as("w", "again 60000 0 60000", four{held, 0, "", 0})
+		s.as("w", "release 60000 - 0", 2)
 		s.told("x", "+ X "+s.run+" -2 0 k")
 		s.nobodyTold()
 	}
@@ -246,7 +245,7 @@ func TestAHandoverTakesFewCommands(t *testing.T) {
 		how   string
 		want  int // with that of the call
 		told  string
-		polls int // the commands of the poll of a client that was woken
+		polls int // the commands of the poll of the head, which was told that the key is free
 	}{
 		{"-", 11, "+ B $run -2 0 k", 0}, // EVALSHA GET EXISTS ZRANGE TIME SET ZREM PTTL, two PUBLISH, ZADD
 		{"open", 9, "A k", 6},           // EVALSHA GET EXISTS ZRANGE TIME PUBLISH DEL ZREM ZADD
@@ -270,9 +269,9 @@ func TestAHandoverTakesFewCommands(t *testing.T) {
 		s.told("b", strings.ReplaceAll(row.told, "$run", s.run))
 		if row.how == "open" {
 			if calls := s.calls(func() {
-				s.must("EVALSHA", own.sha(batchLua), 1, "k", "b", "again 400 0 400", "B", 20, 520, 0)
+				s.must("EVALSHA", own.sha(batchLua), 1, "k", "b", "again 400 0 400", "B", 520, 0)
 			}); calls != row.polls {
-				t.Errorf("the poll of a client that was woken takes %d commands, want %d", calls, row.polls)
+				t.Errorf("the poll of the head, which was told so, takes %d commands, want %d", calls, row.polls)
 			}
 		}
 		s.holds("B")
@@ -485,13 +484,14 @@ func TestAKeyOfAnotherTypeInPlaceOfTheQueueIsLeftAlone(t *testing.T) {
 			want any
 		}{
 			{"register 60000 0 400", 1},
-			{"register 60000 0 0", 1},
+			{"register 60000 - 0", 1},
 			{"again 60000 0 400", four{1, 0, "", 1}},
-			{"again 60000 0 0", 1},
+			{"again 60000 1000- 400", four{1, 0, "", 1}},
+			{"again 60000 - 0", 1},
 			{"release 400 - 0", 0},
 			{"release 400 =LONG-TOKEN 0", 0},
+			{"release", 0},
 			{"undo", 0},
-			{"pass", 1},
 		} {
 			s.reset()
 			s.must("SET", "redlock:queue:k", "no queue")
@@ -521,7 +521,7 @@ func TestAKeyThatIsNoLockIsLeftAlone(t *testing.T) {
 		s.as("c", "heal 60000 5", 0)
 		s.as("c", "commit 5 60000", []any{int64(-1), int64(0)})
 		s.as("c", "undo", -1)
-		s.as("c", "pass", -1)
+		s.as("c", "release", -1)
 		s.as("c", "release 400 - 0", -1)
 		s.queue("w W 60000")
 		if n, _ := redis.Int(s.conn.Do("LLEN", "k")); n != 1 {
@@ -531,26 +531,24 @@ func TestAKeyThatIsNoLockIsLeftAlone(t *testing.T) {
 	})
 }
 
-// Members of clients that cannot be granted a lock, which are an id, stand beside claims in one queue. Each gets its turn.
-func TestClientsOfBothKindsGetTheirTurns(t *testing.T) {
+// Claims with and without a subscription stand in one queue. Each gets its turn.
+func TestClaimsWithAndWithoutASubscriptionGetTheirTurns(t *testing.T) {
 	onBoth(t, func(t *testing.T, dial func() redis.Conn) {
-		s := newQueueScene(t, dial, "o", "p", "w", "x")
+		s := newQueueScene(t, dial, "w", "x")
 		s.as("a", "register 60000 - 0", 1)
-		s.as("o", "again 60000 4000 0", below)
+		s.as("d", "again 60000 4000- 60000", four{below, 0, "A", 1})
 		s.as("w", "register 60000 3000 60000", four{below, 0, "A", 1})
-		s.as("p", "again 60000 2000 0", below)
+		s.as("e", "again 60000 2000- 60000", four{below, 0, "A", 1})
 		s.as("x", "register 60000 1000 60000", four{below, 0, "A", 1})
-		s.queue("o", "w W 60000", "p", "x X 60000")
+		s.queue("d D 60000p", "w W 60000", "e E 60000p", "x X 60000")
 		s.as("a", "release 0 - 0", 2)
-		s.told("o", "A k")
-		s.must("SET", "k", "O", "NX", "PX", 60_000) // as a client does that is woken
-		s.as("o", "release 0 - 0", 2)
+		s.as("d", "again 60000 4100- 60000", 1)
+		s.as("d", "release 60000 - 0", 2)
 		s.told("w", "+ W "+s.run+" -2 0 k")
 		s.as("w", "release 60000 - 0", 2)
-		s.told("p", "W k")
-		s.queue("woken", "x X 60000")
-		s.must("SET", "k", "P", "NX", "PX", 60_000)
-		s.as("p", "release", 2)
+		s.as("e", "again 60000 2100- 60000", 1)
+		s.queue("x X 60000")
+		s.as("e", "release 60000", 2)
 		s.told("x", "+ X "+s.run+" -2 0 k")
 		s.queue()
 		s.nobodyTold()
@@ -569,8 +567,8 @@ func TestACallSeesTheKeysThatItHasSet(t *testing.T) {
 			for _, undone := range []string{"release 400", "undo"} {
 				s.reset("b B 400")
 				s.must("SET", "k", "A", "PX", 60_000)
-				s.must("SET", "redlock:waiter:b", "99999999999999 20 0")
-				s.must("EVALSHA", batchLua.sha, 3, "k", "k", "k", "a", "release 400 open 0", "A", row.sets, "C", undone, "C", 20, 520, 0)
+				s.must("SET", "redlock:waiter:b", "99999999999999 0")
+				s.must("EVALSHA", batchLua.sha, 3, "k", "k", "k", "a", "release 400 open 0", "A", row.sets, "C", undone, "C", 520, 0)
 				if got, _ := redis.String(s.must("GET", "k"), nil); got == "C" {
 					t.Errorf("%s, then %s: the key was left", row.name, undone)
 				}
@@ -630,7 +628,7 @@ func TestAQueueIsKeptForItsFirstClients(t *testing.T) {
 	}
 }
 
-// A release has left the lock open, and woken a client, which may be far. A client that does not wait need not leave the lock to that one.
+// A release has left the lock open, and told a client so, which may be far. A client that does not wait need not leave the lock to that one.
 func TestOneThatWillNotWaitTakesALockThatIsLeftOpen(t *testing.T) {
 	onBoth(t, func(t *testing.T, dial func() redis.Conn) {
 		s := newQueueScene(t, dial, "w")

@@ -6,21 +6,21 @@ import (
 	"time"
 )
 
-// WakeChannel is the prefix of the channel on which masters wake a client. The client's id follows it.
+// WakeChannel is the prefix of the channel on which masters tell a client. The client's id follows it.
 const WakeChannel = "redlock:wake:"
 
-// KeyMost is how long a lock's key may be, in bytes. A wake-up names the key, and must be
+// KeyMost is how long a lock's key may be, in bytes. A message names the key, and must be
 // read within the bound on replies.
 const KeyMost = 64 << 10
 
-// ParseWakeUp splits a message: the token of the lock that was released, a space, and its key.
+// ParseFreed splits the message that a lock was left free: the token of the lock that was released, a space, and its key.
 // Whoever may publish on the channel decides what comes, so it reports false for anything else.
-func ParseWakeUp(text string) (token, key string, ok bool) {
+func ParseFreed(text string) (token, key string, ok bool) {
 	token, key, ok = strings.Cut(text, " ")
 	return token, key, ok && token != "" && len(token) <= tokenMost && key != ""
 }
 
-// recallMark begins a recall. No token is a ?, so a wake-up never begins with one and a space.
+// recallMark begins a recall. No token is a ?, so no message that a lock was left free begins with one and a space.
 const recallMark = "? "
 
 // ParseRecall splits a recall: a ?, the token of the lock that another client wants, and its key. It reports false for anything
@@ -30,7 +30,7 @@ func ParseRecall(text string) (token, key string, ok bool) {
 	if !ok {
 		return "", "", false
 	}
-	return ParseWakeUp(text)
+	return ParseFreed(text)
 }
 
 // nearMark begins the message that a claim is near.
@@ -42,7 +42,7 @@ func ParseNear(text string) (token, key string, ok bool) {
 	if !ok {
 		return "", "", false
 	}
-	return ParseWakeUp(text)
+	return ParseFreed(text)
 }
 
 // OfSlots reports whether a key that a message names is that of the slots of a semaphore.
@@ -96,14 +96,18 @@ type Grant struct {
 	Memory
 }
 
+// NoRun is the run_id in a grant by a client that has no right to INFO.
+const NoRun = "-"
+
 // A Memory is what a grant says of the memory in which it was made.
 type Memory struct {
-	Run  string // the server's run_id
+	Run  string // the server's run_id, or NoRun
 	Left int64  // how many ms the record lives
 }
 
 // ParseGrant splits the message about a grant: +, the token, the run_id, how long the record lives, the fence or 0, perhaps a / and the
-// token of the next head, and the key. It reports false for anything else. A wake-up never begins with a + and a space, since no token is a +.
+// token of the next head, and the key. It reports false for anything else. The message that a lock was left free never begins with a + and a
+// space, since no token is a +.
 func ParseGrant(text string) (g Grant, ok bool) {
 	if strings.HasPrefix(text, slotsMark) {
 		return parseSlotGrant(text)

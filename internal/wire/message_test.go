@@ -57,7 +57,7 @@ func TestARecallIsReadFromItsMessage(t *testing.T) {
 	}
 }
 
-// FuzzMessage checks that a message is a grant, a wake-up or neither, and that what is read from it is within bounds.
+// FuzzMessage checks that a message is a grant, says that a lock was left free, or neither, and that what is read from it is within bounds.
 func FuzzMessage(f *testing.F) {
 	for _, text := range []string{
 		"", "T k", "+ T run -2 0 k", "+ T run 5 123456789012345 a key", "+ T  5 0 k", "+ + + + + +", "+ T run +5 -0 k", "+ T run 5 0", "+\x00T run 5 0 k",
@@ -87,8 +87,8 @@ func FuzzMessage(f *testing.F) {
 		if g2, ok := ParseGrant(again); !ok || g2 != g {
 			t.Errorf("ParseGrant(%q) = %+v, but ParseGrant(%q) = %+v, %t", text, g, again, g2, ok)
 		}
-		if token, _, ok := ParseWakeUp(text); ok && token != "+" {
-			t.Errorf("%q is a grant, and a wake-up about %q", text, token)
+		if token, _, ok := ParseFreed(text); ok && token != "+" {
+			t.Errorf("%q is a grant, and says that the lock of %q was left free", text, token)
 		}
 	})
 }

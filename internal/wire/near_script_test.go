@@ -13,7 +13,7 @@ import (
 func (s *queueScene) unhear(clients ...string) {
 	s.Helper()
 	for _, client := range clients {
-		s.must("SET", "redlock:waiter:"+client, "1000 900 99999999999999")
+		s.must("SET", "redlock:waiter:"+client, "1000 99999999999999")
 	}
 }
 
@@ -38,13 +38,15 @@ func TestWhoBecomesNearIsTold(t *testing.T) {
 		{"a release grants the first of five", "A", of(v, w, x, y, z), nil, nil, "a", "release 0", 2, "V", of(w, x, y, z), of("y")},
 		{"a release grants one that is far", "A", of(w, x), nil, of("w"), "a", "release 0", 2, "W", of(x), nil},
 		{"a release removes two that have ended", "A", of("gone G 60000", "gone2 G2 60000", v, w, x, y, z), nil, nil, "a", "release 0", 2, "V", of(w, x, y, z), of("w", "x", "y")},
-		{"an undo removes two that have ended, and passes nothing on", "A", of("gone G 60000", "gone2 G2 60000", "o", w, x, y), nil, nil, "a", "undo", 1, "", of("o", w, x, y), of("w", "x")},
+		{"an undo removes two that have ended, and finds none that is live", "A", of("gone G 60000", "gone2 G2 60000", v, w, x), of("v", "w", "x"), nil, "a", "undo", 2, "", of(v, w, x), of("v", "w", "w", "x", "x")},
 		{"a registration removes two that have ended", "", of("gone G 60000", "gone2 G2 60000", w, x, y), nil, nil, "c", "register 60000 0 60000", four{-1, 0, "", 1}, "", of(w, x, y, "c C 60000"), of("x", "y")},
 		{"a release grants the first, and leaves the queue itself", "A", of(v, "a A 60000", w, x, y), nil, nil, "a", "release 60000 - 0", 2, "V", of(w, x, y), of("x", "y")},
 		{"an open release leaves the queue itself", "A", of(w, "a A 60000", x, y), nil, nil, "a", "release 60000 open 0", 2, "", of(w, x, y), of("y")},
 		{"a release to a token", "A", of(v, w, x, "y LONG-TOKEN 60000", z), nil, nil, "a", "release 0 =LONG-TOKEN", 2, "LONG-TOKEN", of(v, w, x, z), of("x")},
 		{"an open release leaves the head", "A", of(w, x, y, z), nil, nil, "a", "release 0 open", 2, "", of(w, x, y, z), nil},
-		{"a release wakes the head", "A", of("o", w, x, y), nil, nil, "a", "release 0", 2, "", of("woken", w, x, y), of("y")},
+		{"a poll grants one without a subscription", "", of("d D 60000p", w, x, y), nil, nil, "w", "again 400 0 60000", four{below, 0, "D", 0}, "D", of(w, x, y), of("y")},
+		{"a claim leaves under both its names", "A", of(v, "c C 400", "c C 400p", w, x, y), nil, nil, "c", "release 400", -1, "A", of(v, w, x, y), of("w", "x")},
+		{"a poll gets the lock, and leaves under both its names", "", of("c C 60000p", "c C 60000", w, x, y, z), nil, nil, "c", "again 60000 1000- 60000", 1, "C", of(w, x, y, z), of("x", "y")},
 		{"a claim leaves", "A", of(v, "c C 400", w, x, y), nil, nil, "c", "release 400", -1, "A", of(v, w, x, y), of("x")},
 		{"a claim leaves that was not there", "A", of(v, w, x, y), nil, nil, "c", "release 400", -1, "A", of(v, w, x, y), nil},
 		{"a poll gets the lock", "", of("c C 60000", w, x, y, z), nil, nil, "c", "again 60000 0 60000", 1, "C", of(w, x, y, z), of("y")},

@@ -97,7 +97,7 @@ func OwnerOf(token string) string {
 }
 
 // IsOwner reports whether text may be an owner: 1 to OwnerMost printable characters of ASCII, and no
-// space, since a space ends a token in a wake-up.
+// space, since a space ends a token in a message.
 func IsOwner(text string) bool {
 	return text != "" && len(text) <= OwnerMost && !strings.ContainsFunc(text, notGraphic)
 }

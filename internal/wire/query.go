@@ -75,7 +75,7 @@ func DecodePeek(replies []any) (look Look, err error) {
 	return look, nil
 }
 
-// NewCensus returns a query for which of some clients still listen for wake-ups. DecodeCensus reads
+// NewCensus returns a query for which of some clients still have subscriptions. DecodeCensus reads
 // the reply.
 func NewCensus(ids []string) Query {
 	args := []any{"PUBSUB", "NUMSUB"}
@@ -180,8 +180,8 @@ func (look *Look) waiters(clock, count, queue any, permits bool) {
 	entries, _ := redis.Strings(queue, nil)
 	for i := 0; i+1 < len(entries); i += 2 {
 		score, err := strconv.ParseFloat(entries[i+1], 64)
-		if err != nil || math.IsInf(score, 0) || math.IsNaN(score) || entries[i] == "woken" || entries[i] == "polling" {
-			continue // the script's own members, which stand for no single client
+		if err != nil || math.IsInf(score, 0) || math.IsNaN(score) {
+			continue
 		}
 		if score >= setAside {
 			score -= setAside
@@ -257,15 +257,15 @@ func oddReply(reply any) error {
 	return errOddReply
 }
 
-// NewBreak returns a query that deletes a key that holds the token, and wakes the client that has queued longest.
+// NewBreak returns a query that deletes a key that holds the token, and passes the lock on.
 // DecodeBreak reads the replies.
 func NewBreak(key, token string) Query {
 	return newBreak(batchLua, key, kinds[Release].word, token)
 }
 
-// NewPass returns a query that wakes the client that has queued longest, if the key is free. It follows NewBreakReaders.
+// NewPass returns a query that passes the lock on, if the key is free. It follows NewBreakReaders.
 func NewPass(key string) Query {
-	return newBreak(batchLua, key, kinds[Wake].word, breaker)
+	return newBreak(batchLua, key, kinds[Release].word, breaker)
 }
 
 // NewBreakReaders returns a query that ends those of the readers of a key, or all if none is given. DecodeBreak reads
@@ -279,7 +279,7 @@ func NewBreakPermit(key, token string) Query {
 	return newBreak(slotsLua, slotsKey+key, "release 1 1 0 "+strconv.FormatInt(GrantLeast.Milliseconds(), 10), token)
 }
 
-// breaker is the id of a client that breaks leases. No client has it. Without a client's id a call would wake nobody.
+// breaker is the id of a client that breaks leases, and a token. No client has it, and no lock.
 const breaker = "redlock-break"
 
 func newBreak(l *lua, key string, word, token any) Query {

@@ -55,7 +55,7 @@ func TestDecodeLookReturnsWhatTheRepliesSay(t *testing.T) {
 		{"half a clock", map[int]any{3: texts("1000")}, "token 9s 17 0 []"},
 		{"more than are listed", map[int]any{4: int64(1000)}, "token 9s 17 1000 [{a 2s} {b 1s}]"},
 		{"an odd list", map[int]any{6: texts("a", "998500000", "b")}, "token 9s 17 1 [{a 2s}]"},
-		{"scores that are no times", map[int]any{6: texts("woken", "inf", "x", "nan", "y", "-inf", "z", "soon", "b", "999500000")}, "token 9s 17 1 [{b 1s}]"},
+		{"scores that are no times", map[int]any{6: texts("v", "inf", "x", "nan", "y", "-inf", "z", "soon", "b", "999500000")}, "token 9s 17 1 [{b 1s}]"},
 		{"from the future", map[int]any{6: texts("a", "1e300")}, "token 9s 17 1 [{a 0s}]"},
 	} {
 		t.Run(row.name, func(t *testing.T) {
@@ -106,7 +106,7 @@ func TestDecodeBreakReturnsWhatTheRepliesSay(t *testing.T) {
 		want    string
 	}{
 		{[]any{"sha", int64(1)}, "[] granted <nil>"},
-		{[]any{"sha", int64(2)}, "[] woke <nil>"},
+		{[]any{"sha", int64(2)}, "[] passed on <nil>"},
 		{[]any{"sha", int64(0)}, "[] missing <nil>"},
 		{[]any{"sha", int64(-1)}, "[] other token <nil>"},
 		{[]any{"sha", []any{int64(1), []byte("r1 R1"), []byte("turn")}}, "[r1 R1 turn] granted <nil>"},

@@ -11,9 +11,6 @@ import (
 
 // tokenOf returns the token of a client in a queueScene: its name in capitals.
 func tokenOf(client string) string {
-	if client == "" {
-		return "NONE"
-	}
 	return strings.ToUpper(client)
 }
 
@@ -46,14 +43,9 @@ func (s *queueScene) reset(members ...string) {
 	s.Helper()
 	s.must("FLUSHALL")
 	for i, m := range members {
-		score := any(i + 1)
-		if m == "woken" {
-			score = "+inf"
-		}
-		s.must("ZADD", "redlock:queue:k", score, m)
-		if client, _, _ := strings.Cut(m, " "); client != "woken" && client != "polling" {
-			s.must("SET", "redlock:waiter:"+client, "99999999999999 20 0")
-		}
+		s.must("ZADD", "redlock:queue:k", i+1, m)
+		client, _, _ := strings.Cut(m, " ")
+		s.must("SET", "redlock:waiter:"+client, "99999999999999 0")
 	}
 }
 
@@ -66,7 +58,7 @@ func (s *queueScene) must(command string, args ...any) any {
 	return reply
 }
 
-// four is the wanted answer to an acquisition that may be granted, without the place in the queue.
+// four is the wanted answer to an acquisition of a claim, without the place in the queue.
 type four struct {
 	n        int // below: a refusal with the remaining time; held: the key holds the token
 	fence    int64
@@ -132,12 +124,7 @@ func (s *queueScene) answered(client, word string, got, want any) {
 // queue checks the members of the queue.
 func (s *queueScene) queue(want ...string) {
 	s.Helper()
-	s.queueIs(s.must("ZRANGE", "redlock:queue:k", 0, -1), want)
-}
-
-func (s *queueScene) queueIs(reply any, want []string) {
-	s.Helper()
-	if got, _ := redis.Strings(reply, nil); !slices.Equal(got, want) {
+	if got, _ := redis.Strings(s.must("ZRANGE", "redlock:queue:k", 0, -1), nil); !slices.Equal(got, want) {
 		s.Errorf("the queue is %q, want %q", got, want)
 	}
 }
@@ -191,7 +178,7 @@ type call struct {
 func (s *queueScene) silence(clients ...string) {
 	s.Helper()
 	for _, client := range clients {
-		s.must("SET", "redlock:waiter:"+client, "1000 900 0")
+		s.must("SET", "redlock:waiter:"+client, "1000 0")
 	}
 }
 
@@ -209,15 +196,8 @@ func (c call) beside(silent []string, client string, there ...string) func(*test
 		if c.key != "" {
 			s.must("SET", "k", c.key, "PX", 60_000)
 		}
-		s.conn.Send("MULTI") // the member woken is there for a second only
-		s.conn.Send("EVALSHA", batchLua.sha, 1, "k", client, c.word, tokenOf(client))
-		s.conn.Send("ZRANGE", "redlock:queue:k", 0, -1)
-		replies, err := redis.Values(s.conn.Do("EXEC"))
-		if err != nil || len(replies) != 2 {
-			t.Fatalf("%q, %v", replies, err)
-		}
-		s.answered(client, c.word, replies[0], c.want)
-		s.queueIs(replies[1], c.left)
+		s.as(client, c.word, c.want)
+		s.queue(c.left...)
 		s.holds(c.holds)
 		if c.told != nil {
 			s.told(c.told[0], strings.ReplaceAll(c.told[1], "$run", s.run))

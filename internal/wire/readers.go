@@ -64,7 +64,7 @@ func (c *Claim) reading(cmd *Command, master int) string {
 	case !c.queues():
 		waited, g = "0", noQueue
 	case !cmd.Listening && g != noQueue: // nobody could tell us of a grant
-		waited = c.polling(cmd.Sent)
+		waited = c.deafWaited(cmd.Sent)
 	}
 	word = ofReaders + word + ttl + " " + waited + " " + g
 	if c.fenced() {

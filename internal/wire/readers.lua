@@ -2,8 +2,7 @@
 --
 -- While readers hold a key, it holds a marker, which is no token. The readers are the members of the sorted set redlock:readers:, each scored
 -- by its own expiry, in ms of this server's clock. The marker lives as long as the longest member. The claims of readers that wait are in a
--- queue of their own, redlock:rqueue:, whose members are those of redlock:queue:. A client without a subscription cannot be told of a grant. When
--- it has waited for a second, its claim joins the queue, too, with a p behind its g: it finds by a poll that it stands.
+-- queue of their own, redlock:rqueue:, whose members are those of redlock:queue:. A deaf claim is granted the lock with the others, and finds by a poll that it stands.
 --
 -- After a writer, all readers that wait are granted the lock. After the last reader, the first writer is. A reader that comes while a writer
 -- waits joins the queue of readers. So either side waits for one turn of the other. A claim that polls and finds the key free passes it on to its
@@ -11,9 +10,10 @@
 --
 --   readers register ttl waited g [fence]  stand as a reader for ttl ms, unless a writer holds the key, or waits for it, or the key is free and
 --            readers wait. Else join the queue of readers as a claim that has waited for waited ms. A ttl of 0 never stands where there is no
---            marker. A claim that polls has a '-' behind the ms. One that has not waited for a second, and one with a g of '-', joins no
---            queue. It stands if the key is free although others wait in queues, and beside readers if it has waited
---            for longer than the first writer. With a proposed fence, raise the key's fence to it if the reader stands
+--            marker. A client without a subscription has a '-' behind the ms. Its claim joins no queue until it has waited for a
+--            second, and one with a g of '-' never does. Such a claim stands if the key is free although others wait in queues,
+--            and beside readers if it has waited for longer than the first writer. With a proposed fence, raise the key's fence
+--            to it if the reader stands
 --   readers again …  the same for a claim that has registered before, as a poll. Writers that are unheard do not count. If the key is free, it
 --            is passed on
 --   readers asks …   as again, by a claim that has votes at other masters: beside readers, it stands although a writer waits
@@ -81,11 +81,6 @@ local function firstWriter(key, careful)
   local members = redis.pcall('ZRANGE', queue, 0, 7)
   if members.err or #members == 0 then
     return nil
-  elseif members[1] == 'woken' then
-    local _, reserved = more().headOf(key)
-    if reserved then
-      return 'woken'
-    end
   end
   local states = more().judge(queue, members)
   for i, m in ipairs(members) do
@@ -117,8 +112,8 @@ end
 
 -- Returns who comes after readers, for the message about a grant: the first writer.
 local function writerText(key)
-  local client, claim = parse(firstWriter(key) or '')
-  return client ~= '' and '/' .. (claim or client) or ''
+  local _, claim = parse(firstWriter(key) or '')
+  return claim and '/' .. claim or ''
 end
 
 -- Has readers that wait stand: all but those whose clients are gone, which are removed, and those whose clients are silent, which are set
@@ -190,7 +185,7 @@ end
 
 -- Grants a free key to the readers that wait for it. Reports whether it did. An announcement ends with the lease of a holder. Otherwise it stands
 -- for a client that does not queue, and no reader is granted the key. With open, the token that was released, the key is left free if others
--- wait, too, and the first reader is woken.
+-- wait, too, and the first reader is told so.
 local function letIn(key, proposal, byHolder, open)
   if byHolder then
     redis.pcall('DEL', 'redlock:intent:' .. key)
@@ -221,12 +216,6 @@ local function standing(key, token, now, held)
   return score and score > now and score, 0
 end
 
--- Takes a claim out of the queue of readers. Returns how many members it had there.
-local function dequeue(key, token, g)
-  local m = id .. ' ' .. token .. ' ' .. g
-  return redis.call('ZREM', 'redlock:rqueue:' .. key, m, m .. 'p')
-end
-
 -- Reports whether the reader of an acquisition is to stand. announced is since when a writer that stands in no queue has waited, or nil.
 local function enters(what, key, held, mine, ttl, waited, announced)
   local writer = firstWriter(key, what ~= 'register')
@@ -236,7 +225,7 @@ local function enters(what, key, held, mine, ttl, waited, announced)
     local since = scoreOf('redlock:queue:' .. key, writer)
     return since and since > micros() - waited * 1000, true
   elseif not mine then
-    return ttl > 0 and (writer ~= 'woken' or waited >= 1000), writer or announced
+    return ttl > 0, writer or announced
   elseif held then
     return not writer or what == 'asks', writer or announced
   end
@@ -261,14 +250,14 @@ local function vote(what, key, token, ttl, waited, g, deaf)
     is, writer = enters(what, key, held, mine, ttl, waited, announced)
   end
   if is and enter(key, held, token, ttl > 0 and ttl or tonumber(string.match(g, '%d+'))) then
-    local was = g ~= '-' and dequeue(key, token, g) or 0
+    local was = g ~= '-' and dequeue(key, token, g, 'redlock:rqueue:' .. key) or 0
     if mine and not writer and more().readersWait(key) then
       admit(key, nil, '')
     end
     return 1, '', polls and was == 0, writer and 1 or 0
   end
   local new, rank = join(what, key, mine, waited, 'redlock:rqueue:' .. key)
-  if mine and polls and not held and ttl > 0 and writer ~= 'woken' and letIn(key) then
+  if mine and polls and not held and ttl > 0 and letIn(key) then
     held = redis.call('GET', key)
     till = standing(key, token, now, held)
     if till then
@@ -325,7 +314,7 @@ local function leave(key, token, g, how)
   local score, no = standing(key, token, now, redis.pcall('GET', key))
   local readersKey = 'redlock:readers:' .. key
   local stood = redis.call('ZREM', readersKey, id .. ' ' .. token) == 1
-  local left = g and g ~= '' and dequeue(key, token, g) or 0
+  local left = g and g ~= '' and dequeue(key, token, g, 'redlock:rqueue:' .. key) or 0
   if left > 0 then
     more().tellNear(key, left, 'redlock:rqueue:' .. key, const.readersNear)
   end

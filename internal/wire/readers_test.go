@@ -150,17 +150,17 @@ func TestLeasesOfReadersAreEndedByAPerson(t *testing.T) {
 		w2 := listen(t, dial(), "w2")
 		s.do("r1", "readers register 50000 0 -", 1)
 		s.do("r2", "readers register 100000 0 -", 1)
-		s.do("w2", "register 100000 0 0", byReaders)
+		s.do("w2", "register 100000 0 400", byReaders)
 		breakOff(Granted, []string{"r2 R2"}, "r2 R2", "r3 R3")
 		s.key(ReadersMarker, 40*time.Second, 50*time.Second)
 		s.do("r2", "readers renew 100000", 0)
 		s.do("r2", "readers heal 100000 0", 1) // of a renewal that has succeeded meanwhile
 		breakOff(Granted, []string{"r1 R1", "r2 R2"})
-		s.key("", 0, 0)
-		if got := w2(); got != "redlock-break k" {
-			t.Errorf("the writer was told %q", got)
+		s.key("W2", 0, 400*time.Millisecond)
+		if g, ok := ParseGrant(w2()); !ok || g.Token != "W2" {
+			t.Errorf("the writer was told %+v, want that it was granted the lock", g)
 		}
-		s.conn.Do("DEL", "redlock:queue:k") // where the lock is reserved for the writer
+		s.conn.Do("DEL", "k") // it has expired
 		s.do("r3", "readers register 100000 0 -", 1)
 		breakOff(Missing, nil, "r1 R1", "r2 R2")
 		s.expire("r3") // nobody stands, and the marker does
@@ -169,7 +169,7 @@ func TestLeasesOfReadersAreEndedByAPerson(t *testing.T) {
 		s.do("r3", "readers register 100000 0 -", 1)
 		s.key(ReadersMarker, 90*time.Second, 100*time.Second)
 		s.conn.Do("DEL", "k")
-		s.conn.Do("SET", "k", "W2", "PX", 100000) // as a client does that is woken
+		s.conn.Do("SET", "k", "W2", "PX", 100000) // a writer has it meanwhile
 		breakOff(OtherToken, nil)
 	})
 }
@@ -489,5 +489,21 @@ func TestAReaderWithoutASubscriptionFindsByAPollThatItStands(t *testing.T) {
 		s.as("r", "readers again 400 1300- 400", four{below, 0, "A", 1})
 		s.as("r", "readers release 400", -1)
 		s.lanes(nil, nil)
+	})
+}
+
+// A reader that has lost its subscription, or has one again, has one member in the queue.
+func TestAReaderHasOneMemberWhenItsSubscriptionBeginsOrEnds(t *testing.T) {
+	onBoth(t, func(t *testing.T, dial func() redis.Conn) {
+		s := newQueueScene(t, dial, "r")
+		s.as("a", "register 9000 0 400", 1)
+		s.as("r", "readers register 9000 3000 400", four{below, 0, "A", 1})
+		s.as("q", "readers again 400 2000- 400", four{below, 0, "A", 1})
+		s.as("r", "readers again 400 1000- 400", four{below, 0, "A", 0})
+		s.lanes(nil, []string{"q Q 400p", "r R 400p"})
+		s.as("r", "readers again 400 0 400", four{below, 0, "A", 0})
+		s.lanes(nil, []string{"q Q 400p", "r R 400"})
+		s.as("a", "release 400", 2)
+		s.lanes([]string{"q Q", "r R"}, nil)
 	})
 }

@@ -24,23 +24,19 @@ func TestARefusedAttemptRecallsALockThatMayBeKept(t *testing.T) {
 		{"a poll of the head", keptToken, of(w, x), "again 9000 0 60000", standing(0), keptToken, of(w, x), recall},
 		{"a poll behind the head", keptToken, of(x, w), "again 9000 0 60000", standing(0), keptToken, of(x, w), nil},
 		{"a client that does not queue", keptToken, of(x), "register 9000 - 0", below, keptToken, of(x), recall},
-		{"a client that cannot be granted", keptToken, none, "again 9000 0 0", below, keptToken, of("w"), recall},
-		{"a client that polls", keptToken, none, "again 9000 0- 0", below, keptToken, none, recall},
+		{"a client that does not wait", keptToken, none, "again 9000 - 0", below, keptToken, none, recall},
+		{"a claim without a subscription that does not queue yet", keptToken, of(x), "again 9000 999- 60000", standing(0), keptToken, of(x), recall},
+		{"a claim without a subscription that is new", keptToken, of(x), "again 9000 1000- 60000", standing(1), keptToken, of(x, w+"p"), recall},
+		{"a claim without a subscription that is the head", keptToken, of(w+"p", x), "again 9000 1100- 60000", standing(0), keptToken, of(w+"p", x), recall},
+		{"a claim without a subscription behind the head", keptToken, of(x, w+"p"), "again 9000 1100- 60000", standing(0), keptToken, of(x, w+"p"), nil},
 		{"an acquisition that joins no queue", keptToken, none, "acquire 9000 - -", below, keptToken, none, recall},
-		{"a lock that cannot be kept", "Q7wq2Jm0cX9_-aZbYcXdWeVfUgT@k", none, "again 9000 0 0", below, "Q7wq2Jm0cX9_-aZbYcXdWeVfUgT@k", of("w"), nil},
-		{"the longest token", longToken, none, "again 9000 0 0", below, longToken, of("w"), of(longToken[28:], "? "+longToken+" k")},
-		{"a text that is too long for a token", longToken + "k", none, "again 9000 0 0", below, longToken + "k", of("w"), nil},
-		{"a client's owner has a ~", "Q7wq2Jm0cX9_-aZbYcXdWeVfUgT@me~k", none, "again 9000 0 0", below, "Q7wq2Jm0cX9_-aZbYcXdWeVfUgT@me~k", of("w"), nil},
+		{"a lock that cannot be kept", "Q7wq2Jm0cX9_-aZbYcXdWeVfUgT@k", none, "again 9000 - 0", below, "Q7wq2Jm0cX9_-aZbYcXdWeVfUgT@k", none, nil},
+		{"the longest token", longToken, none, "again 9000 - 0", below, longToken, none, of(longToken[28:], "? "+longToken+" k")},
+		{"a text that is too long for a token", longToken + "k", none, "again 9000 - 0", below, longToken + "k", none, nil},
+		{"a client's owner has a ~", "Q7wq2Jm0cX9_-aZbYcXdWeVfUgT@me~k", none, "again 9000 - 0", below, "Q7wq2Jm0cX9_-aZbYcXdWeVfUgT@me~k", none, nil},
 	} {
 		t.Run(c.name, func(t *testing.T) { onBoth(t, c.by("w", "w", "x", "k", longToken[28:], longToken[28:]+"k")) })
 	}
-}
-
-// A client without wake-ups is not told that it has become the head of its queue. So each of its polls recalls the lock.
-func TestAClientThatPollsRecallsALockBehindOthers(t *testing.T) {
-	const w = "w W 60000"
-	c := call{"behind another", keptToken, []string{w}, "again 9000 2000 0", below, keptToken, []string{w, "polling"}, []string{"k", "? " + keptToken + " k"}}
-	onBoth(t, c.by("", "k", "w"))
 }
 
 func TestARenewalSaysThatSomebodyWaitsForALockThatMayBeKept(t *testing.T) {
@@ -56,7 +52,7 @@ func TestARenewalSaysThatSomebodyWaitsForALockThatMayBeKept(t *testing.T) {
 		}
 		renew(keptToken, 1)
 		for _, queue := range []string{"redlock:queue:k", "redlock:rqueue:k"} {
-			s.must("ZADD", queue, 1, "w")
+			s.must("ZADD", queue, 1, "w W 400")
 			renew(keptToken, 2)
 			renew("Q7wq2Jm0cX9_-aZbYcXdWeVfUgT", 1)
 			s.must("DEL", queue)

@@ -169,7 +169,7 @@ func rank(a Answer) int {
 	switch a.Outcome {
 	case Granted:
 		return 0
-	case Woke:
+	case PassedOn:
 		return 1
 	case Overtaken:
 		return 2

@@ -4,7 +4,7 @@
 -- each key, an earlier token of the same client, which gives way to the token.
 --
 --   acquire  set the keys, unless one of them exists and holds neither the token nor the earlier one
---   behind   the same, but do not overtake clients in the queue of a key, nor the client that was woken last
+--   behind   the same, but do not overtake clients in the queue of a key
 --   follow   release the keys, which hold the earlier tokens, and acquire them at once, if no client is in a
 --            queue, neither of readers nor of others. Else do nothing, and return an error: then the commands are sent one by one
 --
@@ -14,7 +14,7 @@
 -- second number is the fence that all keys were given, or the highest fence of the keys. The fourth number is 1 if
 -- nobody but readers is in the way. All commands for several
 -- names but the acquisition are calls of batch.lua.
-local id, word, ttl, proposal, token = ARGV[1], ARGV[2], ARGV[3], ARGV[4], ARGV[5]
+local word, ttl, proposal, token = ARGV[2], ARGV[3], ARGV[4], ARGV[5]
 
 -- Sets all keys, and returns an error if that is impossible. Then none is set.
 local function setAll()
@@ -52,7 +52,7 @@ if word == 'follow' then
 end
 
 -- Usually no key exists, and none has a queue. Such a call returns before the functions below are made.
-local yields = word == 'behind' and id ~= ''
+local yields = word == 'behind'
 if proposal == '' and redis.pcall('EXISTS', unpack(KEYS)) == 0
   and not (yields and redis.pcall('EXISTS', unpack(queues('redlock:queue:'))) ~= 0) then
   return setAll() or 1

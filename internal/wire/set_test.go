@@ -108,28 +108,26 @@ func TestTheScriptForSeveralNamesSetsAllKeysOrNone(t *testing.T) {
 	})
 }
 
-// A client with wake-ups goes behind those that queue for one of the names, unless it acquires out of turn.
+// A client goes behind those that queue for one of the names, unless it acquires out of turn.
 func TestTheScriptForSeveralNamesGoesBehindQueues(t *testing.T) {
 	onEachServer(t, func(t *testing.T, conn redis.Conn) {
 		for _, row := range []struct {
 			name     string
 			queued   bool // for b
 			held     bool // a, by another client
-			id, word string
+			word     string
 			proposal any
 			want     any // nil: it is acquired
 		}{
-			{"nobody queues", false, false, "me", "behind", 5, nil},
-			{"somebody queues", true, false, "me", "behind", 5, []any{int64(-1), int64(0), int64(2), int64(0)}},
-			{"somebody queues, and no fence is wanted", true, false, "me", "behind", "", []any{int64(-1), int64(0), int64(2), int64(0)}},
-			{"somebody queues, and one is held", true, true, "me", "behind", "", []any{int64(-9002), int64(0), int64(1), int64(0)}},
-			{"out of turn", true, false, "me", "acquire", 5, nil},
-			{"a client without wake-ups", true, false, "", "behind", 5, nil},
-			{"a client without wake-ups, and no fence", true, false, "", "behind", "", nil},
+			{"nobody queues", false, false, "behind", 5, nil},
+			{"somebody queues", true, false, "behind", 5, []any{int64(-1), int64(0), int64(2), int64(0)}},
+			{"somebody queues, and no fence is wanted", true, false, "behind", "", []any{int64(-1), int64(0), int64(2), int64(0)}},
+			{"somebody queues, and one is held", true, true, "behind", "", []any{int64(-9002), int64(0), int64(1), int64(0)}},
+			{"out of turn", true, false, "acquire", 5, nil},
 		} {
 			conn.Send("FLUSHALL")
 			if row.queued {
-				conn.Send("ZADD", "redlock:queue:b", 1, "other")
+				conn.Send("ZADD", "redlock:queue:b", 1, "other O 400")
 			}
 			if row.held {
 				conn.Send("SET", "a", "X", "PX", 9000)
@@ -137,7 +135,7 @@ func TestTheScriptForSeveralNamesGoesBehindQueues(t *testing.T) {
 			if _, err := conn.Do(""); err != nil {
 				t.Fatal(err)
 			}
-			got, err := callSet(conn, []string{"a", "b"}, row.id, row.word, row.proposal, "T")
+			got, err := callSet(conn, []string{"a", "b"}, "me", row.word, row.proposal, "T")
 			if list, ok := got.([]any); row.want == nil && ok && len(list) == 4 {
 				got = list[0]
 			}

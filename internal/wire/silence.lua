@@ -2,7 +2,7 @@
 
 -- Returns what the note of a client says of it: live, unheard or silent; nil: there is no note. The client of this call is live.
 local function liveness(client, note)
-  local till, far = string.match(type(note) == 'string' and note or '', '^(%d+) %d+ (%d+)$')
+  local till, far = string.match(type(note) == 'string' and note or '', '^(%d+) (%d+)$')
   if client == id or till and till * 1000 >= micros() then
     return 'live'
   end

@@ -14,7 +14,7 @@ import (
 // A client that has not polled for some time may be stopped: a lock that was granted to it would stand still for g.
 func TestASilentClientIsSkippedAndKeepsItsPlace(t *testing.T) {
 	of := func(members ...string) []string { return members }
-	const w, x = "w W 60000", "x X 60000"
+	const o, w, x = "o O 60000", "w W 60000", "x X 60000"
 	granted := func(client string) []string {
 		return of(client, "+ "+strings.ToUpper(client)+" $run -2 0 k")
 	}
@@ -23,18 +23,19 @@ func TestASilentClientIsSkippedAndKeepsItsPlace(t *testing.T) {
 		call
 	}{
 		{of("w"), call{"release: the head", "A", of(w, x), "release 0", 2, "X", of(w), granted("x")}},
-		{of("o"), call{"release: the head, which cannot be granted", "A", of("o", x), "release 0", 2, "X", of("o"), granted("x")}},
-		{of("w", "o"), call{"release: some, and some that are gone", "A", of("gone", w, "gone2", "gone3", "o", x), "release 0", 2, "X", of(w, "o"), granted("x")}},
-		{of("w"), call{"release: to a client that cannot be granted", "A", of(w, "o"), "release 0", 2, "", of("woken", w), of("o", "A k")}},
+		{of("w", "o"), call{"release: some, and some that are gone", "A", of("gone G 400", w, "gone2 G2 400", "gone3 G3 400", o, x), "release 0", 2, "X", of(w, o), granted("x")}},
+		{of("w"), call{"release: the head, by one that waited", "A", of(w, x), "release 400", 2, "X", of(w), granted("x")}},
 		{of("w"), call{"release: open", "A", of(w, x), "release 0 open", 2, "", of(x, w), of("x", "A k")}},
 		{of("x"), call{"release: to a token", "A", of(w, "x LONG-TOKEN 60000", "y Y 60000"), "release 0 =LONG-TOKEN", 2, "W", of("x LONG-TOKEN 60000", "y Y 60000"), granted("w")}},
-		{of("w"), call{"release: to clients without wake-ups", "A", of(w, "polling"), "release 0", 2, "", of("woken", w), nil}},
-		{of("w", "x"), call{"release: it is woken if all are silent", "A", of(w, x), "release 0", 2, "", of(w, x), of("w", "A k")}},
-		{of("w"), call{"release: it is woken if all others are gone", "A", of("gone", w, "gone2"), "release 0", 2, "", of(w), of("w", "A k")}},
-		{of("w", "o"), call{"release: it cannot be granted, and is woken if all are silent", "A", of("o", w), "release 0", 2, "", of("o", w), of("o", "A k")}},
+		{of("w"), call{"release: to a claim without a subscription", "A", of(w, "d D 400p"), "release 0", 2, "", of("d D 400p", w), nil}},
+		{of("d"), call{"release: a claim without a subscription is never silent", "A", of("d D 400p", x), "release 0", 2, "", of("d D 400p", x), nil}},
+		{of("d"), call{"release: a claim without a subscription is never silent, by one that waited", "A", of("d D 400p", x), "release 400", 2, "", of("d D 400p", x), nil}},
+		{of("w", "x"), call{"release: it is told that the key is free if all are silent", "A", of(w, x), "release 0", 2, "", of(w, x), of("w", "A k")}},
+		{of("w"), call{"release: it is told that the key is free if all others are gone", "A", of("gone G 400", w, "gone2 G2 400"), "release 0", 2, "", of(w), of("w", "A k")}},
 		{of("w"), call{"undo", "A", of(w, x), "undo", 2, "X", of(w), granted("x")}},
-		{of("w"), call{"pass", "", of(w, x), "pass", 2, "X", of(w), granted("x")}},
+		{of("w"), call{"release: the key is free", "", of(w, x), "release", 0, "X", of(w), granted("x")}},
 		{of("w"), call{"register: the head", "", of(w, x), "register 60000 0 400", four{-1, 0, "", 1}, "", of(w, x, "c C 400"), nil}},
+		{of("w", "d"), call{"register: the head, and one has no subscription", "", of(w, "d D 400p"), "register 60000 0 400", four{-1, 0, "", 1}, "", of(w, "d D 400p", "c C 400"), nil}},
 		{of("w", "x"), call{"register: all are silent", "", of(w, x), "register 60000 0 400", 1, "C", of(w, x), nil}},
 		{of("w"), call{"again: it is live", "", of(w, "c C 60000", x), "again 60000 0 60000", four{held, 0, "", 0}, "C", of(x, w), of("c", "+ C $run -2 0 k")}},
 		{of("w"), call{"again: another one is", "", of(w, x), "again 60000 0 60000", four{below, 0, "X", 1}, "X", of("c C 60000", w), granted("x")}},
@@ -56,32 +57,32 @@ func TestAClientIsSilentSomeTimeAfterItsLastPoll(t *testing.T) {
 	onBoth(t, func(t *testing.T, dial func() redis.Conn) {
 		s := newQueueScene(t, dial, "w", "x")
 		for _, row := range []struct {
-			word, response, patience, far string
-			want                          string // the response time, and how much longer a far client may be silent, that are noted; "": nothing is
+			word, patience, far string
+			want                string // how much longer a far client may be silent, that is noted; "": nothing is
 		}{
-			{"register 60000 0 60000", "20", "520", "0", "20 0"},
-			{"again 60000 0 60000", "600", "1100", "12500", "600 12500"},
-			{"again 60000 0 0", "600", "1100", "0", "600 0"},
-			{"again 60000 0 60000", "1000000", "1100", "0", "2000 0"},
-			{"again 60000 0 60000", "20", "?", "0", ""},
-			{"again 60000 0 60000", "20", "520", "?", ""},
-			{"again 60000 0 60000", "?", "520", "0", ""},
-			{"again 60000 - 60000", "600", "1100", "0", ""}, // it does not wait
+			{"register 60000 0 60000", "520", "0", "0"},
+			{"again 60000 0 60000", "1100", "12500", "12500"},
+			{"again 60000 1000- 60000", "1100", "0", "0"},
+			{"again 60000 999- 60000", "1100", "0", ""}, // it does not queue yet
+			{"again 60000 0 60000", "?", "0", ""},
+			{"again 60000 0 60000", "520", "?", ""},
+			{"again 60000 - 60000", "1100", "0", ""}, // it does not wait
+			{"again 60000 - 0", "1100", "0", ""},
 		} {
 			s.reset()
 			s.must("SET", "k", "A", "PX", 60_000)
-			s.must("EVALSHA", batchLua.sha, 1, "k", "w", row.word, "W", row.response, row.patience, row.far)
+			s.must("EVALSHA", batchLua.sha, 1, "k", "w", row.word, "W", row.patience, row.far)
 			now, err := redis.Int64s(s.conn.Do("TIME"))
 			if err != nil {
 				t.Fatal(err)
 			}
 			note, _ := redis.String(s.conn.Do("GET", "redlock:waiter:w"))
-			text, response, _ := strings.Cut(note, " ")
+			text, far, _ := strings.Cut(note, " ")
 			till, _ := strconv.ParseInt(text, 10, 64)
 			patience, _ := strconv.ParseInt(row.patience, 10, 64)
 			at := now[0]*1000 + now[1]/1000
-			if response != row.want || row.want != "" && (till > at+patience+1 || till < at) {
-				t.Errorf("%s, a response of %s, a patience of %s: noted %q at %d, want a response of %q", row.word, row.response, row.patience, note, at, row.want)
+			if far != row.want || row.want != "" && (till > at+patience+1 || till < at) {
+				t.Errorf("%s, a patience of %s: noted %q at %d, want that it may be silent for %q more", row.word, row.patience, note, at, row.want)
 			}
 		}
 	})
@@ -106,7 +107,9 @@ func TestAClaimThatHasJoinedLatelyIsLive(t *testing.T) {
 			{"w W 400", 6 * time.Second, "release 400 - 0", "X"},
 			{"w W 400", 6 * time.Second, "undo", "X"},
 			{"w W 400", -time.Second, "release 400 - 0", "X"}, // it waits behind those that come later, since some time
-			{"w", 100 * time.Millisecond, "undo", "X"},        // it cannot be granted the lock, and notes that it runs
+			{"w W 400p", time.Minute, "release 400 - 0", ""},  // it has no subscription, and notes nothing
+			{"w W 400p", time.Minute, "undo", ""},
+			{"w W 400p", time.Minute, "again 400 0 400", "W"},
 		} {
 			s.reset()
 			s.silence("w")
@@ -116,7 +119,7 @@ func TestAClaimThatHasJoinedLatelyIsLive(t *testing.T) {
 			}
 			joined := now[0]*1_000_000 + now[1] - row.ago.Microseconds()
 			s.must("ZADD", "redlock:queue:k", fmt.Sprint(joined), row.member, fmt.Sprint(joined+1), "x X 400")
-			s.must("SET", "redlock:waiter:x", "99999999999999 20 0")
+			s.must("SET", "redlock:waiter:x", "99999999999999 0")
 			if !strings.HasPrefix(row.word, "again") {
 				s.must("SET", "k", "C", "PX", 60_000)
 			}
@@ -128,47 +131,8 @@ func TestAClaimThatHasJoinedLatelyIsLive(t *testing.T) {
 	})
 }
 
-// A client that was woken has the lock reserved for its response time.
-func TestTheLockIsReservedForTheTurnOfTheClientThatIsWoken(t *testing.T) {
-	onBoth(t, func(t *testing.T, dial func() redis.Conn) {
-		s := newQueueScene(t, dial, "o")
-		for _, row := range []struct {
-			note string
-			want int64 // ms
-		}{{"", 100}, {"20", 100}, {"900", 900}, {"2000", 2000}, {"99999999", 2000}, {"x", 100}} {
-			s.reset("o")
-			if row.note != "" {
-				s.must("SET", "redlock:waiter:o", "99999999999999 "+row.note)
-			}
-			s.must("SET", "k", "A", "PX", 60_000)
-			s.conn.Send("MULTI")
-			s.conn.Send("TIME")
-			s.conn.Send("EVALSHA", batchLua.sha, 1, "k", "a", "release", "A")
-			s.conn.Send("ZSCORE", "redlock:queue:k", "woken")
-			s.conn.Send("PTTL", "redlock:queue:k")
-			s.conn.Send("TIME")
-			replies, err := redis.Values(s.conn.Do("EXEC"))
-			if err != nil {
-				t.Fatal(err)
-			}
-			score, _ := redis.Float64(replies[2], nil)
-			left, _ := redis.Int64(replies[3], nil)
-			from := func(reply any) int64 { // that moment; in ms
-				now, _ := redis.Int64s(reply, nil)
-				return (int64(score) + 9_000_000_000_000_000 - now[0]*1_000_000 - now[1]) / 1000
-			}
-			if before, after := from(replies[0]), from(replies[4]); before < row.want || after > row.want {
-				t.Errorf("a response of %q: reserved for %d ms from before the release, and for %d ms from after it, want %d", row.note, before, after, row.want)
-			}
-			if left < from(replies[4])-10 { // a server rounds, and the commands of a transaction take time
-				t.Errorf("a response of %q: the queue lives for %d ms, want about %d at least", row.note, left, row.want)
-			}
-		}
-	})
-}
-
 // However many members of queues are gone or silent, and however many keys a call has, it looks through few of them. A
-// client that polls gets a free lock all the same.
+// claim that polls gets a free lock all the same.
 func TestACallLooksThroughFewMembersOfQueues(t *testing.T) {
 	onBoth(t, func(t *testing.T, dial func() redis.Conn) {
 		const keys, members = 128, 1000
@@ -208,7 +172,7 @@ func TestACallLooksThroughFewMembersOfQueues(t *testing.T) {
 				}
 				return n
 			}
-			s.must("EVALSHA", append(args, "20", "520")...)
+			s.must("EVALSHA", append(args, "520", "0")...)
 			if n := keys*members - cards(); n > 1200 {
 				t.Errorf("%s: %d members were looked through, want 1200 at most", row.name, n)
 			}
@@ -283,7 +247,7 @@ func TestANewClientDoesNotOvertakeThoseThatACallDoesNotLookAt(t *testing.T) {
 		}
 		s.must("ZADD", queue...)
 		s.must("ZADD", "redlock:queue:k", 1, "w W 400")
-		answers, err := redis.Ints(s.must("EVALSHA", batchLua.sha, 2, "j", "k", "c", "register 60000 0 0", "C", "register 60000 0 0", "C"), nil)
+		answers, err := redis.Ints(s.must("EVALSHA", batchLua.sha, 2, "j", "k", "c", "register 60000 - 0", "C", "register 60000 - 0", "C"), nil)
 		if err != nil || !slices.Equal(answers, []int{-1, -1}) {
 			t.Errorf("answered %v (%v), want that it waits for both", answers, err)
 		}
@@ -308,13 +272,13 @@ func TestACallLooksThroughFewReaders(t *testing.T) {
 		for i := range keys {
 			queue := []any{fmt.Sprint("redlock:rqueue:k", i)}
 			for j := range readers {
-				queue = append(queue, 20, fmt.Sprintf("gone-%d", j))
+				queue = append(queue, 20, fmt.Sprintf("gone-%d G%d 400", j, j))
 			}
 			s.must("ZADD", queue...)
 			s.must("SET", fmt.Sprint("k", i), "C")
 			args = append(args, "release 0", "C")
 		}
-		s.must("EVALSHA", append(args, "20", "520")...)
+		s.must("EVALSHA", append(args, "520", "0")...)
 		left := 0
 		for i := range keys {
 			left += int(s.must("ZCARD", fmt.Sprint("redlock:rqueue:k", i)).(int64))
@@ -324,51 +288,6 @@ func TestACallLooksThroughFewReaders(t *testing.T) {
 		}
 		if n := keys*readers - left; n != 1000 {
 			t.Errorf("%d readers were looked through, want 1000", n)
-		}
-	})
-}
-
-// A client that was woken and has not come in its time has lost the lock to the first of the queue.
-func TestAReservationEnds(t *testing.T) {
-	onBoth(t, func(t *testing.T, dial func() redis.Conn) {
-		s := newQueueScene(t, dial, "v", "w", "x", "y")
-		of := func(members ...string) []string { return members }
-		const v, w, x, y = "v V 400", "w W 400", "x X 400", "y Y 400"
-		for _, row := range []struct {
-			name         string
-			ends         int64 // from now on, in µs
-			queue        []string
-			client, word string
-			want         any
-			holds        string
-			left         []string
-			nears        []string
-			granted      bool // v is
-		}{
-			{"the first of the queue polls", -1000, of(v, w, x, y), "v", "again 60000 0 400", 1, "V", of(w, x, y), of("x", "y"), false},
-			{"the second polls", -1000, of(v, w, x), "w", "again 60000 0 400", four{below, 0, "V", 0}, "V", of(w, x), of("x"), true},
-			{"nobody else queues", -1000, nil, "v", "again 60000 0 400", four{1, 0, "", 1}, "V", nil, nil, false},
-			{"nobody else queues, and one is new", -1000, nil, "v", "register 60000 0 0", -1, "", of("woken", "v"), nil, false},
-			{"it has not ended", 1_000_000_000, of(v, w, x), "v", "again 60000 0 400", four{-1, 0, "", 0}, "", of("woken", v, w, x), nil, false},
-		} {
-			s.reset(row.queue...)
-			now, err := redis.Int64s(s.must("TIME"), nil)
-			if err != nil {
-				t.Fatal(err)
-			}
-			s.must("ZADD", "redlock:queue:k", fmt.Sprint(now[0]*1_000_000+now[1]+row.ends-9_000_000_000_000_000), "woken")
-			s.nears = nil
-			s.as(row.client, row.word, row.want)
-			s.holds(row.holds)
-			s.queue(row.left...)
-			if row.granted {
-				s.told("v", "+ V "+s.run+" -2 0 k")
-			}
-			s.nobodyTold()
-			slices.Sort(s.nears)
-			if !slices.Equal(s.nears, row.nears) {
-				t.Errorf("%s: told that they are near: %q, want %q", row.name, s.nears, row.nears)
-			}
 		}
 	})
 }

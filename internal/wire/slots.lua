@@ -1,6 +1,6 @@
 --!df flags=allow-undeclared-keys
 -- Executes the commands of semaphores. The form of a call is that of batch.lua: KEYS are the keys of the semaphores, ARGV[1] is the
--- id of the calling client, and two arguments follow for each key, a word and a token. At last there may be the client's response time, its patience and
+-- id of the calling client, and two arguments follow for each key, a word and a token. At last there may be the client's patience and
 -- how much longer it may take, as in batch.lua: see stateOf.
 --
 -- A semaphore with a limit of K has the slots 0 to K-1. A token stands in slots: a slot is given to one token, which leaves it only by

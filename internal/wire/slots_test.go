@@ -481,7 +481,7 @@ func (s *slotScene) note(id string, live, unheard int) {
 	if err != nil {
 		s.Fatal(err)
 	}
-	if _, err := s.conn.Do("SET", "redlock:waiter:"+id, fmt.Sprintf("%d 20 %d", now[0]*1000+now[1]/1000+int64(live), unheard)); err != nil {
+	if _, err := s.conn.Do("SET", "redlock:waiter:"+id, fmt.Sprintf("%d %d", now[0]*1000+now[1]/1000+int64(live), unheard)); err != nil {
 		s.Fatal(err)
 	}
 }
@@ -534,7 +534,7 @@ func TestAClientThatIsSilentIsNotGivenSlots(t *testing.T) {
 					s.says("B", "release 2 1 1 400", "1")
 				} else {
 					s.conn.Do("ZADD", "redlock:until:k", 1, "1")
-					s.conn.Do("EVALSHA", slotsLua.sha, 1, slotsKey+"k", row.poll, "again 400 "+word[row.poll], row.poll, "20", "520", "0")
+					s.conn.Do("EVALSHA", slotsLua.sha, 1, slotsKey+"k", row.poll, "again 400 "+word[row.poll], row.poll, "520", "0")
 				}
 				got, _ := redis.String(s.conn.Do("HGET", slotsKey+"k", "1"))
 				if got != row.want {
@@ -583,7 +583,7 @@ func TestAClientThatWasPassedOverHasItsPlaceAgain(t *testing.T) {
 		}
 		s.says("D", "register 60000 1 1 0 400 0", "0||1")
 		s.says("E", "register 60000 1 1 0 400 0", "||1")
-		reply, err := redis.Values(s.conn.Do("EVALSHA", slotsLua.sha, 1, slotsKey+"k", "C", "again 400 1 1 0 400 900", "C", "20", "520", "0"))
+		reply, err := redis.Values(s.conn.Do("EVALSHA", slotsLua.sha, 1, slotsKey+"k", "C", "again 400 1 1 0 400 900", "C", "520", "0"))
 		if err != nil || len(reply) != 6 || reply[5] != int64(0) {
 			t.Errorf("C has polled: %v, %v, want that none is ahead", reply, err)
 		}
@@ -635,11 +635,11 @@ func TestClientsThatWaitForSlotsNoteThatTheyRun(t *testing.T) {
 			{"register 60000 1 1 0 400 -", false},
 		} {
 			s.conn.Do("DEL", "redlock:waiter:C")
-			if _, err := s.conn.Do("EVALSHA", slotsLua.sha, 1, slotsKey+"k", "C", row.word, "C", "20", "520", "1250"); err != nil {
+			if _, err := s.conn.Do("EVALSHA", slotsLua.sha, 1, slotsKey+"k", "C", row.word, "C", "520", "1250"); err != nil {
 				t.Fatal(err)
 			}
 			note, _ := redis.String(s.conn.Do("GET", "redlock:waiter:C"))
-			if got := strings.HasSuffix(note, " 20 1250"); got != row.notes {
+			if got := strings.HasSuffix(note, " 1250"); got != row.notes {
 				t.Errorf("%s: noted %q", row.word, note)
 			}
 		}

@@ -63,7 +63,7 @@ func benchmarkTurns(b *testing.B, script *lua, key, register, release string, re
 		conn.Do("CONFIG", "RESETSTAT")
 		before := cpuOf(b, conn)
 		for range turns {
-			reply, err := redis.Values(conn.Do("EVALSHA", sha, 2, key, key, turn%clients, release, token(turn), register, token(turn+clients), 20, 520, 1250))
+			reply, err := redis.Values(conn.Do("EVALSHA", sha, 2, key, key, turn%clients, release, token(turn), register, token(turn+clients), 520, 1250))
 			if err != nil || len(reply) != 2 || reply[0] != released {
 				b.Fatalf("turn %d: %v, %v", turn, reply, err)
 			}

@@ -8,14 +8,14 @@ local function parse(m)
   return client or m, token, g
 end
 
--- Notes that the client of this call waits and runs: until when it is live, what its response time is, and for how long after that it is unheard.
+-- Notes that the client of this call waits and runs: until when it is live, and for how long after that it is unheard.
 local hasNoted = false
 local function noteRuns()
   local at = 2 * #KEYS + 2
-  local response, patience, far = tonumber(ARGV[at]), tonumber(ARGV[at + 1]), tonumber(ARGV[at + 2])
-  if response and patience and far and not hasNoted then
+  local patience, far = tonumber(ARGV[at]), tonumber(ARGV[at + 1])
+  if patience and far and not hasNoted then
     hasNoted = true
-    redis.pcall('SET', 'redlock:waiter:' .. id, string.format('%.0f %.0f %.0f', micros() / 1000 + patience, math.min(response, const.clientResponseMost), far),
+    redis.pcall('SET', 'redlock:waiter:' .. id, string.format('%.0f %.0f', micros() / 1000 + patience, far),
       'PX', string.format('%.0f', patience + far + const.noteLife)) -- at last it says that the client is silent
   end
 end

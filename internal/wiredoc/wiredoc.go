@@ -1,4 +1,4 @@
-// Package wiredoc runs the examples of docs/wire.md on a server. That document describes the notation of the
+// Package wiredoc runs the examples of docs/protocol.md on a server. That document describes the notation of the
 // examples.
 package wiredoc
 

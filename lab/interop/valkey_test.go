@@ -17,10 +17,10 @@ import (
 	"github.com/redlock-go/redlock/internal/wiredoc"
 )
 
-// TestTheWireDocumentHoldsOnValkey runs the examples of docs/wire.md on Valkey 9, which is
+// TestTheWireDocumentHoldsOnValkey runs the examples of docs/protocol.md on Valkey 9, which is
 // compiled to WebAssembly and runs in Node.
 func TestTheWireDocumentHoldsOnValkey(t *testing.T) {
-	document, err := os.ReadFile("../../docs/wire.md")
+	document, err := os.ReadFile("../../docs/protocol.md")
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -27,9 +27,9 @@ var (
 
 // complete are the files all of whose mutants have been tried. In the others, somebody still has to look at the survivors.
 var complete = []string{
-	"internal/wire/batch.lua", "internal/wire/slots.lua", "internal/wire/fences.lua", "internal/wire/recall.lua",
+	"internal/wire/slots.lua", "internal/wire/fences.lua", "internal/wire/recall.lua",
 	"internal/wire/set.lua", "internal/wire/flight.lua", "internal/wire/taken.lua",
-	"internal/waits/slots.go", "internal/waits/pace.go", "internal/waits/pauses.go", "internal/waits/ballot.go", "internal/waits/value.go", "internal/flight/flight.go", "internal/waits/verdict.go",
+	"internal/waits/slots.go", "internal/waits/delays.go", "internal/waits/ballot.go", "internal/waits/value.go", "internal/flight/flight.go", "internal/waits/verdict.go",
 	"internal/fence/fence.go", "internal/fence/slots.go", "internal/holding/semaphore.go",
 	"internal/quorum/round.go", "internal/quorum/together.go", "internal/quorum/limit.go", "internal/quorum/tally.go", "internal/quorum/ballot.go", "internal/bounds/bounds.go",
 	"internal/occupancy/occupancy.go", "internal/recent/order.go", "internal/turns/turns.go",
@@ -71,14 +71,14 @@ var targets = []target{
 	{"internal/fence/fence.go", []step{{"./internal/fence", ""}, whole}},
 	{"internal/fence/slots.go", []step{{"./internal/fence", ""}, permits}},
 	{"internal/waits/verdict.go", []step{{"./internal/waits", ""}, whole}},
-	{"internal/waits/pauses.go", []step{{"./internal/waits", ""}, whole}},
+	{"internal/waits/delays.go", []step{{"./internal/waits", ""}, whole}},
 	{"internal/waits/pace.go", []step{{"./internal/waits", ""}, whole}},
 	{"internal/waits/ballot.go", []step{{"./internal/waits", ""}, inside, whole}},
 	{"internal/waits/waits.go", []step{inside, whole}},
 	{"internal/renew/validity.go", []step{{"./internal/renew", ""}, whole}},
 	{"internal/turns/turns.go", []step{{"./internal/turns", ""}, whole}},
 	{"claim.go", []step{inside, whole}},
-	{"queue.go", []step{inside, whole}},
+	{"owners.go", []step{inside, whole}},
 	{"lease.go", []step{inside, whole}},
 	{"holders.go", []step{inside, kept, readers, whole}},
 	{"rwlocker.go", []step{inside, readers, whole}},

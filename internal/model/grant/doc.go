@@ -88,7 +88,7 @@
 // key. Then the client must wait before it registers.
 //
 // If keys are left open, a release must also grant the head if it finds the key free, because the client that
-// was woken may have given up.
+// was told so may have given up.
 //
 // A SET without a quorum must be undone by the release script, because clients may have queued behind it. Or
 // it is not undone, and the claim is registered with the same token.
@@ -133,7 +133,7 @@
 // A claim that is released in favour of another names its token. Without that, four clients near different masters gave each other keys in
 // turns for 2 s.
 //
-// A client that was woken, and no longer waits, passes the lock on. That never deletes a key: by then the token may be that of a lease.
+// A client that was told that the lock is free, and no longer waits, passes the lock on by the release of its claim.
 //
 // # What the model does not cover
 //

@@ -187,10 +187,10 @@ var struckOut = []strike{
 	{"a claim counts that was given up, beside a dead master", crippled, rules{givenUpCounts: true}, oneHolder, false},
 	{"a claim that is kept by a client that is cut off", apart, rules{keepsMinority: true}, notLockedOut, false},
 	{"the dead are granted the lock", mortal, rules{grantsTheDead: true}, notStuck, false},
-	{"a client that is woken and does not poll", queue, rules{deafToWakes: true}, notStuck, false},
+	{"a client that is told to look and does not poll", queue, rules{ignoresLook: true}, notStuck, false},
 	{"the stopped are granted the lock", halted, rules{grantsTheDead: true}, notStuck, false},
 	{"a silent client loses its place", slow, rules{forgetsSilent: true}, notStuck, false},
-	{"all are silent, and none is woken", slow, rules{leavesSilent: true}, notStuck, false},
+	{"all are silent, and none is told to look", slow, rules{leavesSilent: true}, notStuck, false},
 	{"a newcomer waits for the silent", halted, rules{waitsForSilent: true}, notStuck, false},
 
 	{"no release leaves the key open", street, rules{neverOpen: true}, notLockedOut, false},

@@ -215,7 +215,7 @@ func (w *world) release(s state, i, c int, a step, next func(step, state)) {
 		for _, head := range m.queue {
 			if head == free || head != orphan {
 				if head != free {
-					n.masters[i].lanes[head-1].said |= wakes
+					n.masters[i].lanes[head-1].said |= looks
 				}
 				break
 			} else if !w.stops {
@@ -230,7 +230,7 @@ func (w *world) release(s state, i, c int, a step, next func(step, state)) {
 }
 
 // grantHead sets the key for the first claim of the queue that is not silent, and publishes a message. If all are silent,
-// the first of them is woken.
+// the first of them is told to look.
 func (w *world) grantHead(s state, i int, a step, next func(step, state)) {
 	m := &s.masters[i]
 	for m.queue[0] == orphan && !w.stops && !w.grantsTheDead && !w.loses {
@@ -252,7 +252,7 @@ func (w *world) grantHead(s state, i int, a step, next func(step, state)) {
 		}
 	}
 	if first := m.queue[0]; first != free && first != orphan && !w.leavesSilent {
-		m.lanes[first-1].said |= wakes
+		m.lanes[first-1].said |= looks
 	}
 	next(a, s)
 }

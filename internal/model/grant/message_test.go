@@ -6,10 +6,10 @@ package grant
 func (w *world) messages(s *state, i, c int, next func(step, state)) {
 	m := &s.masters[i]
 	l := &m.lanes[c]
-	if l.said&wakes != 0 {
+	if l.said&looks != 0 {
 		n := *s
-		n.masters[i].lanes[c].said &^= wakes
-		if n.clients[c].phase == waiting && !w.deafToWakes {
+		n.masters[i].lanes[c].said &^= looks
+		if n.clients[c].phase == waiting && !w.ignoresLook {
 			q := &n.masters[i].lanes[c]
 			if q.has(again) || w.send(q, again) || w.loses {
 				next(step{verb: hears, client: c, master: i, open: true}, n)

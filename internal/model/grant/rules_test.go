@@ -27,9 +27,9 @@ type rules struct {
 	noYield        bool // "after a split vote all but one give up in favour of that one"
 	keepsMinority  bool // "a claim that fewer than a quorum of masters answer is released"
 	grantsTheDead  bool // "a client without a subscriber is skipped"
-	deafToWakes    bool // "a waiter that is woken polls"
+	ignoresLook    bool // "a waiter that is told to look polls"
 	forgetsSilent  bool // "a client that is silent is skipped, and stays in the queue"
-	leavesSilent   bool // "if all clients of a queue are silent, the first of them is woken"
+	leavesSilent   bool // "if all clients of a queue are silent, the first of them is told to look"
 	waitsForSilent bool // "a newcomer overtakes clients that are silent"
 
 	// Fairness.

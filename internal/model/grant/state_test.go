@@ -99,7 +99,7 @@ const (
 	tells   message = 1 << iota // the key was set for the claim
 	checked                     // by a memory that is known and out of quarantine
 	lost                        // by a memory that was lost since
-	wakes                       // the key was deleted, and left open
+	looks                       // the key was deleted, and left open
 )
 
 // An age is what world.ages adds to a lane. There are two marks: at mark 0 the registration was sent, at mark 1

@@ -106,7 +106,7 @@ func (a step) String() string {
 	case hears:
 		switch {
 		case a.open:
-			return fmt.Sprintf("%s's wake-up reaches %s, who polls", where, who)
+			return fmt.Sprintf("%s tells %s to look, who polls", where, who)
 		case a.done:
 			return fmt.Sprintf("%s's grant reaches %s and counts", where, who)
 		}
@@ -148,7 +148,7 @@ func (a step) outcome() (text string) {
 	}
 	switch {
 	case a.open:
-		text += "; left open, the head of the queue is woken"
+		text += "; left open, the head of the queue is told to look"
 	case a.grants != free:
 		text += "; GRANTED TO " + name(int(a.grants)-1)
 	}

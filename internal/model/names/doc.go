@@ -34,7 +34,7 @@
 //
 // # What is abstracted
 //
-// Single names are acquired by SETs that are repeated, without queues and wake-ups. Leases are not renewed: their
+// Single names are acquired by SETs that are repeated, without queues and grants. Leases are not renewed: their
 // validity lasts as long as it needs to. In some worlds the first name is healed.
 //
 // In the worlds of every run each client acquires its names once, and a command is sent only when all earlier ones to the

@@ -18,7 +18,7 @@ type call struct {
 	deaf       func(client string) bool // it is known that it has no subscription
 	run        func() string            // returns the run_id of the server's process, which grants tell
 
-	terms    [3]float64 // the client's response time, patience and far, in ms
+	terms    [2]float64 // the client's patience and far, in ms
 	hasTerms bool
 	noted    bool
 
@@ -38,9 +38,8 @@ func (c *call) publish(client, format string, args ...any) {
 
 // tell tells a claim that it is near.
 func (c *call) tell(key, name string) {
-	if m, ok := parse(name); ok {
-		c.told = append(c.told, message{m.client, "= " + m.token + " " + key})
-	}
+	m := parse(name)
+	c.told = append(c.told, message{m.client, "= " + m.token + " " + key})
 }
 
 // An errText is the beginning of an error that a script returns.
@@ -89,7 +88,7 @@ func (c *call) batch(keys, args []string) any {
 
 // readTerms reads what a call says of its client at its end, if it does.
 func (c *call) readTerms(rest []string) {
-	if c.hasTerms = len(rest) == 3; c.hasTerms {
+	if c.hasTerms = len(rest) == 2; c.hasTerms {
 		for i, text := range rest {
 			fmt.Sscanf(text, "%g", &c.terms[i])
 		}
@@ -102,20 +101,12 @@ func (c *call) answer(w word, key, token string) any {
 	switch w.verb {
 	case "readers":
 		return c.readWord(word{w.arg(0), w.args[1:]}, key, token)
-	case "release", "undo", "quit":
+	case "release", "undo":
 		return c.release(w, key, token)
 	case "register", "again", "acquire":
 		return c.acquire(w, key, token)
 	case "heal":
 		return c.heal(l, token, w)
-	case "pass":
-		switch {
-		case l.Token != "":
-			return int64(-1)
-		case c.pass(key, token, passing{others: true}):
-			return int64(2)
-		}
-		return int64(1)
 	}
 	if l.Token != token {
 		n := int64(0)
@@ -220,28 +211,27 @@ const (
 const lately, pollsWithin = 500e3, 5000e3 // µs
 
 // judge says how a member of a queue is.
-func (c *call) judge(m member) (is state, response float64) {
-	of, grantable := parse(m.name)
+func (c *call) judge(m member) (is state) {
+	of := parse(m.name)
 	n, ok := c.notes[of.client]
 	if ok && !n.until.After(c.now) { // it has expired
 		n, ok = note{}, false
 	}
-	response = min(n.response, responseMost)
 	joined := math.Inf(1) // how long ago
-	if grantable && m.score <= c.micros {
+	if m.score <= c.micros {
 		joined = c.micros - m.score
 	}
 	switch {
-	case m.name == woken || m.name != polling && !of.polls && !c.subscribed(of.client):
+	case !of.deaf && !c.subscribed(of.client):
 		is = gone
-	case m.name == polling || of.polls || of.client == c.id || ok && n.till*1000 >= c.micros || joined <= lately:
+	case of.deaf || of.client == c.id || ok && n.till*1000 >= c.micros || joined <= lately:
 		is = live
 	case !ok || (n.till+n.far)*1000 >= c.micros || joined <= lately+pollsWithin:
 		is = unheard
 	default:
 		is = silent
 	}
-	return is, response
+	return is
 }
 
 // noteBeyond is how much longer than its client is unheard a note lives: it says that the client is silent.
@@ -251,8 +241,8 @@ const noteBeyond = 10_000 // ms
 func (c *call) note() {
 	if c.hasTerms && !c.noted {
 		c.noted = true
-		response, patience, far := c.terms[0], c.terms[1], c.terms[2]
-		c.notes[c.id] = note{even(c.micros/1000 + patience), even(min(response, responseMost)), even(far), c.now.Add(time.Duration(patience+far+noteBeyond) * time.Millisecond)}
+		patience, far := c.terms[0], c.terms[1]
+		c.notes[c.id] = note{even(c.micros/1000 + patience), even(far), c.now.Add(time.Duration(patience+far+noteBeyond) * time.Millisecond)}
 	}
 }
 

@@ -1,6 +1,6 @@
 // Package server specifies what one master does about locks and semaphores: what a key, its queue and its fence are after each command,
 // who stands in which slot of a semaphore, how the command is answered, and which messages are sent. The scripts of internal/wire
-// carry this out. The specification is written from docs/wire.md and docs/grant.md, as plain Go on plain values, and knows nothing of
+// carry this out. The specification is written from docs/protocol.md, as plain Go on plain values, and knows nothing of
 // how the scripts save commands.
 //
 // The simulation has each call that a master executes explained by it. A call that is not explained is a violation: either the

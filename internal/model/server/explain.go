@@ -85,8 +85,7 @@ func (s *Server) clients(step *Step) (all []string) {
 		}
 		l := s.lock(key)
 		for _, m := range slices.Concat(l.queue, l.waiting) {
-			c, _ := parse(m.name)
-			all = append(all, c.client)
+			all = append(all, parse(m.name).client)
 		}
 	}
 	slices.Sort(all)
@@ -109,7 +108,7 @@ func (s *Server) loadNotes(step *Step) {
 			continue
 		}
 		var n note
-		if _, err := fmt.Sscan(text(step.call.Read("GET", "redlock:waiter:"+client)), &n.till, &n.response, &n.far); err == nil {
+		if _, err := fmt.Sscan(text(step.call.Read("GET", "redlock:waiter:"+client)), &n.till, &n.far); err == nil {
 			n.until = step.call.Now.Add(left(step.call, "redlock:waiter:"+client))
 			s.notes[client] = n
 		}

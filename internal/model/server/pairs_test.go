@@ -104,7 +104,7 @@ func (m *master) call(scene, client, key string, words ...[2]string) {
 		args = append(args, w[0], w[1])
 	}
 	m.err = nil
-	if _, err := m.conn.Do("EVALSHA", append(args, 900, 700, 0)...); err != nil && strings.HasPrefix(err.Error(), "NOSCRIPT") {
+	if _, err := m.conn.Do("EVALSHA", append(args, 700, 0)...); err != nil && strings.HasPrefix(err.Error(), "NOSCRIPT") {
 		m.Fatal(err)
 	}
 	if m.err != nil {
@@ -118,7 +118,7 @@ func (m *master) pairs(scene, client, key string, prepare func(), firsts, second
 	for _, first := range firsts {
 		for _, second := range seconds {
 			m.must("FLUSHDB")
-			m.must("SET", "redlock:waiter:s", "1000 900 0")
+			m.must("SET", "redlock:waiter:s", "1000 0")
 			prepare()
 			m.call(scene, client, key, [2]string{first, "A"}, [2]string{second, "B"})
 		}
@@ -126,33 +126,35 @@ func (m *master) pairs(scene, client, key string, prepare func(), firsts, second
 }
 
 // The scripts save commands where a call has a release and what its client does next. So a word may do something else than in a call of its own: an
-// open release refused a client that polls, although it had waited longest.
+// open release refused a client without a subscription, although it had waited longest.
 func TestEachWordBehindOneThatLeavesTheLockFreeIsExplained(t *testing.T) {
 	none, of := []string(nil), func(members ...string) []string { return members }
-	const reserved = "woken/-8053311599000000" // for a minute of the bubble's time
-	seconds := of("acquire 9000 - - 9", "pass", "undo", "quit", "heal 9000 9", "renew 9000")
+	seconds := of("acquire 9000 - - 9", "undo", "heal 9000 9", "renew 9000", "register 9000 - 0", "register 9000 -- 0", "register 9000 -- 0 9")
 	for _, verb := range []string{"register", "again"} {
-		for _, waited := range of("999-", "1000-", "5000-", "-", "--", "5000") {
-			for _, g := range []string{"0", "400", "400f 9"} {
+		for _, waited := range of("999-", "1000-", "5000-", "-", "5000") {
+			for _, g := range []string{"400", "400f 9"} {
 				seconds = append(seconds, verb+" 9000 "+waited+" "+g)
 			}
 		}
 	}
 	firsts := of("release 0", "release 400", "release 400 open 0", "release 0 open 0", "release 400f open 7", "release 400 free 0", "release 400 LONG- 0",
-		"release 400 +LONG- 0", "undo", "quit", "pass")
+		"release 400 +LONG- 0", "undo")
 	type scene struct {
 		holds, client  string
 		queue, readers []string
 	}
 	var scenes []scene
-	for _, queue := range [][]string{none, of("w W 400"), of("w W 400", "v LONG-V 400f"), of("w"), of("polling"), of("polling/5", "w W 400"), of("w W 400", "polling"),
-		of("s S 400"), of("s S 400/7", "w W 400"), of("gone G 400/7", "w W 400"), of(reserved, "w W 400"), of("c A 400/5", "w W 400"),
+	for _, queue := range [][]string{none, of("w W 400"), of("w W 400", "v LONG-V 400f"), of("d D 400p"), of("d D 400fp/5", "w W 400"), of("w W 400", "d D 400p/7"),
+		of("s S 400"), of("s S 400/7", "w W 400"), of("gone G 400/7", "w W 400"), of("c A 400/5", "w W 400"),
+		of("c A 400p/5", "w W 400"), of("w W 400/5", "c A 400p/6", "c A 400/7", "v V 400"), of("w W 400p/5", "v V 400/6", "w W 400/7"),
+		of("w W 400/5", "v V 400/6", "v V2 400/7", "w W 400p/8", "v V3 400/9"),
 		of("c A 400/5", "v V 400/6", "v V2 400/7", "v V3 400/8", "w W 400")} {
 		scenes = append(scenes, scene{"A", "c", queue, none})
 	}
-	for _, queue := range [][]string{of("w W 400"), of("polling/5", "w W 400")} {
+	for _, queue := range [][]string{of("w W 400"), of("d D 400p/5", "w W 400")} {
 		scenes = append(scenes, scene{"A", "", queue, none}, scene{"", "c", queue, none}, scene{"A", "c", queue, of("w R 400")})
 	}
+	scenes = append(scenes, scene{"A", "c", of("w W 400"), of("s R 400/5", "s R 400p/6", "w R 400")}, scene{"A", "c", none, of("s R 400/5", "s R 400p/6", "s R2 400/7")})
 	bubbletest.Test(t, func(t *testing.T) {
 		m := newMaster(t, server.Batch, "batch")
 		for _, s := range scenes {
@@ -170,7 +172,7 @@ func TestEachWordBehindOneThatLeavesTheLockFreeIsExplained(t *testing.T) {
 func TestEachWordBehindOneOfAReaderThatLeavesIsExplained(t *testing.T) {
 	none, of := []string(nil), func(members ...string) []string { return members }
 	firsts := of("readers release 400", "readers release 400 =W", "readers release 400f free", "readers undo", "release 400", "release 400 open 0")
-	seconds := of("readers announce -", "readers announce 500", "readers announce 5000", "readers renew 9000", "readers heal 9000 9", "readers commit 9 9000", "register 9000 0 400", "again 400 5000 400", "pass")
+	seconds := of("readers announce -", "readers announce 500", "readers announce 5000", "readers renew 9000", "readers heal 9000 9", "readers commit 9 9000", "register 9000 0 400", "again 400 5000 400", "undo")
 	seconds = append(seconds, firsts...)
 	for _, verb := range of("register", "again", "asks") {
 		for _, waited := range of("0", "5000", "999-", "5000-") {

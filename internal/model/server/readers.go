@@ -14,13 +14,8 @@ import (
 // more than lookedAt members are looked at.
 func (c *call) runs(key string, polls bool) string {
 	queue := slices.Clone(c.lock(key).queue)
-	if len(queue) > 0 && queue[0].name == woken {
-		if _, isReserved := c.head(key); isReserved {
-			return woken
-		}
-	}
 	for _, m := range queue[:min(lookedAt, len(queue))] {
-		if is, _ := c.judge(m); is == live || is == unheard && !polls {
+		if is := c.judge(m); is == live || is == unheard && !polls {
 			return m.name
 		}
 	}
@@ -38,13 +33,13 @@ func (c *call) admit(key, proposal string, beside bool) bool {
 	var over []member
 	fences := false
 	for _, m := range slices.Clone(l.waiting) {
-		is, _ := c.judge(m)
+		is := c.judge(m)
 		if is == silent {
 			over = append(over, m)
 			continue
 		}
 		l.waiting, _ = remove(l.waiting, m.name)
-		if of, grantable := parse(m.name); grantable && is != gone {
+		if of := parse(m.name); is != gone {
 			entering, fences = append(entering, of), fences || of.fenced
 		}
 	}
@@ -74,10 +69,7 @@ func (c *call) admit(key, proposal string, beside bool) bool {
 	next := ""
 	if !beside {
 		if writer := c.runs(key, false); writer != "" {
-			of, grantable := parse(writer)
-			if next = "/" + of.client; grantable {
-				next = "/" + of.token
-			}
+			next = "/" + parse(writer).token
 		}
 	}
 	for _, of := range entering {
@@ -110,8 +102,7 @@ func (c *call) letIn(key, proposal string, byHolder bool, open string) bool {
 		if len(l.waiting) == 0 {
 			return false
 		}
-		of, _ := parse(l.waiting[0].name)
-		c.publish(of.client, "%s %s", open, key)
+		c.publish(parse(l.waiting[0].name).client, "%s %s", open, key)
 		return true
 	}
 	return c.admit(key, proposal, false)
@@ -289,7 +280,7 @@ func (c *call) vote(w word, key, token string) vote {
 		fresh, rank := c.enqueue(&l.waiting, w.verb, mine, waited)
 		v.fresh, v.rank = fresh, int64(rank)
 	}
-	if mine != "" && polls && l.Token == "" && ttl > 0 && writer != woken && c.letIn(key, "", false, "") {
+	if mine != "" && polls && l.Token == "" && ttl > 0 && c.letIn(key, "", false, "") {
 		if admitted, does := c.stood(key, token); does {
 			admitted.fresh = v.fresh
 			return admitted
@@ -326,7 +317,7 @@ func (c *call) entered(w word, key, token string, ttl int64, queues bool, writer
 	c.stand(l, c.id+" "+token, ttl, true)
 	was := 0
 	if g != "-" {
-		was = c.dequeue(l, token, g)
+		was = c.dequeue(&l.waiting, token, g)
 	}
 	if queues && writer == "" && len(l.waiting) > 0 {
 		c.admit(key, "", true)
@@ -336,13 +327,6 @@ func (c *call) entered(w word, key, token string, ttl int64, queues bool, writer
 		v.rank = 1
 	}
 	return v
-}
-
-// dequeue takes a claim out of the queue of readers.
-func (c *call) dequeue(l *Lock, token, g string) (was int) {
-	name := c.id + " " + token + " " + g
-	l.waiting, was = remove(l.waiting, name, name+"p")
-	return was
 }
 
 // announcer stands for a writer that has announced itself, and is in no queue.
@@ -363,7 +347,7 @@ func (c *call) enters(verb, key string, queues bool, ttl, waited int64) (enters 
 		since := l.queue[find(l.queue, writer)].score
 		return since > c.micros-float64(waited)*1000, writer
 	case !queues:
-		return ttl > 0 && (writer != woken || waited >= 1000), cmp.Or(writer, young)
+		return ttl > 0, cmp.Or(writer, young)
 	case held:
 		return writer == "" || verb == "asks", cmp.Or(writer, young)
 	}
@@ -383,7 +367,7 @@ func (c *call) leave(w word, key, token string, now float64) any {
 	l.readers, was = remove(l.readers, name)
 	if g := w.arg(0); w.verb == "release" && g != "" {
 		before := slices.Clone(l.waiting)
-		c.dequeue(l, token, g)
+		c.dequeue(&l.waiting, token, g)
 		for i, m := range l.waiting[:min(readersNear, len(l.waiting))] {
 			if i >= len(before) || find(before[:min(readersNear, len(before))], m.name) < 0 {
 				c.tell(key, m.name)

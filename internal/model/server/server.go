@@ -51,15 +51,9 @@ type member struct {
 
 // A note says how long a client that waits counts as live, and for how long after that it is unheard.
 type note struct {
-	till, response, far float64 // in ms
-	until               time.Time
+	till, far float64 // in ms
+	until     time.Time
 }
-
-// Members of a queue that stand for no single client.
-const (
-	woken   = "woken"
-	polling = "polling"
-)
 
 // Marker is what the key holds while readers hold the lock.
 const Marker = "redlock:readers"
@@ -67,12 +61,8 @@ const Marker = "redlock:readers"
 // near is how many members at the front of a queue are near.
 const near = 3
 
-const (
-	aside        = 4e15 // what the score of a member is more while it is set aside
-	ahead        = 9e15 // what the end of a reservation is more than the score of woken
-	reserved     = 100  // ms for which a lock is reserved for a client that was woken, at least
-	responseMost = 2000 // and at most
-)
+// aside is what the score of a member is more while it is set aside.
+const aside = 4e15
 
 // clone returns a copy that can be changed alone.
 func (l *Lock) clone() *Lock {
@@ -161,23 +151,20 @@ func remove(set []member, names ...string) ([]member, int) {
 	return set, n - len(set)
 }
 
-// A claim is a member of a queue that can be granted the lock.
+// A claim is a member of a queue.
 type claim struct {
 	client, token string
 	ms            int64 // for how long
 	fenced        bool
-	polls         bool // its client has no subscription
+	deaf          bool // its client has no subscription
 }
 
-// parse splits a member of a queue. It reports false for a client that cannot be granted the lock.
-func parse(name string) (c claim, grantable bool) {
+// parse splits a member of a queue.
+func parse(name string) claim {
 	parts := strings.Split(name, " ")
-	if len(parts) != 3 {
-		return claim{client: name}, false
-	}
-	g, polls := strings.CutSuffix(parts[2], "p")
+	g, deaf := strings.CutSuffix(parts[2], "p")
 	g, fenced := strings.CutSuffix(g, "f")
-	return claim{parts[0], parts[1], number(g), fenced, polls}, true
+	return claim{parts[0], parts[1], number(g), fenced, deaf}
 }
 
 // number returns a number that is written in decimal digits; else 0.

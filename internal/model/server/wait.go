@@ -19,10 +19,9 @@ type passing struct {
 
 // A choice is the member of a queue to which a free lock is passed on.
 type choice struct {
-	name     string
-	response float64
-	silent   bool // none is live
-	over     []string
+	name   string
+	silent bool // none is live
+	over   []string
 }
 
 // choose finds the member to which a lock is passed on: the one that the release names, if it is live, or else the first that is.
@@ -33,18 +32,17 @@ func (c *call) choose(key, chosen, careful string) (found choice, ok bool) {
 		return is == live || is == unheard && (careful == "" || careful == "newcomer")
 	}
 	if chosen != "" {
-		switch is, response := c.judge(l.queue[find(l.queue, chosen)]); {
+		switch is := c.judge(l.queue[find(l.queue, chosen)]); {
 		case accepts(is):
-			return choice{name: chosen, response: response}, true
+			return choice{name: chosen}, true
 		case is == gone:
 			l.queue, _ = remove(l.queue, chosen)
 		}
 	}
 	for _, m := range slices.Clone(l.queue) {
-		is, response := c.judge(m)
-		switch {
+		switch is := c.judge(m); {
 		case accepts(is):
-			found.name, found.response = m.name, response
+			found.name = m.name
 			return found, true
 		case is == gone:
 			l.queue, _ = remove(l.queue, m.name)
@@ -58,7 +56,7 @@ func (c *call) choose(key, chosen, careful string) (found choice, ok bool) {
 	if len(found.over) == 0 {
 		return found, false
 	}
-	found.name, found.silent, found.response = found.over[0], true, 0
+	found.name, found.silent = found.over[0], true
 	return found, true
 }
 
@@ -90,34 +88,20 @@ func (c *call) pass(key, token string, p passing) bool {
 	if !ok {
 		return false
 	}
-	m, grantable := parse(found.name)
-	if p.how == "undo" && !grantable {
-		return false
-	}
+	m := parse(found.name)
 	for _, name := range found.over {
 		if at := find(l.queue, name); !found.silent && l.queue[at].score < aside {
 			l.queue = add(l.queue, name, even(l.queue[at].score+aside))
 		}
 		c.tell(key, name)
 	}
-	stays := found.silent || p.how == "open" && grantable
-	if !stays {
-		l.queue, _ = remove(l.queue, found.name)
-	}
-	if !stays && grantable {
-		c.grant(l, key, m, p.proposal)
+	polls := p.careful == "poll" || strings.HasPrefix(p.how, "=")
+	if found.silent || p.how == "open" || m.deaf && !polls {
+		c.publish(m.client, "%s %s", token, key)
 		return true
 	}
-	if !stays { // a client that is woken has the lock reserved
-		response := max(found.response, reserved)
-		if found.name == polling {
-			response = 4 * reserved
-		}
-		l.queue = add(l.queue, woken, even(c.micros+response*1000-ahead))
-	}
-	if found.name != polling {
-		c.publish(m.client, "%s %s", token, key)
-	}
+	l.queue, _ = remove(l.queue, found.name)
+	c.grant(l, key, m, p.proposal)
 	return true
 }
 
@@ -130,33 +114,9 @@ func (c *call) grant(l *Lock, key string, m claim, proposal string) {
 	c.set(l, m.token, m.ms)
 	next := ""
 	if len(l.queue) > 0 {
-		if head, grantable := parse(l.queue[0].name); grantable {
-			next = "/" + head.token
-		}
+		next = "/" + parse(l.queue[0].name).token
 	}
 	c.publish(m.client, "+ %s %s * %d%s %s", m.token, c.run(), given, next, key)
-}
-
-// head returns the head of a queue, and whether the lock is reserved for a client that was woken. A reservation that is over is
-// removed, unless nobody else is in the queue.
-func (c *call) head(key string) (name string, isReserved bool) {
-	l := c.lock(key)
-	if len(l.queue) == 0 {
-		return "", false
-	}
-	first := l.queue[0]
-	switch {
-	case first.name != woken:
-		return first.name, false
-	case first.score < 0 && first.score+ahead > c.micros:
-		return woken, true
-	case len(l.queue) == 1:
-		return woken, false
-	}
-	before := slices.Clone(l.queue)
-	l.queue, _ = remove(l.queue, woken)
-	c.tellNear(key, before)
-	return l.queue[0].name, false
 }
 
 // An acquisition is a command to register, to poll or to acquire.
@@ -165,76 +125,74 @@ type acquisition struct {
 	ttl              int64
 	waited, g        string
 	proposal         string
-	mine             string // the client's member of the queue; "": it has none
-	grantable        bool
-	queues           bool // a client that is refused joins the queue
+	claims           bool   // it is that of a claim, which waits
+	deaf             bool   // its client has no subscription
+	mine             string // the claim's member of the queue; "": it joins none
 }
 
-// isGrantable reports whether a client with this g can be granted a lock.
-func isGrantable(g string) bool { return strings.ContainsAny(g, "123456789") }
+// isClaim reports whether an acquisition with this g is that of a claim.
+func isClaim(g string) bool { return strings.ContainsAny(g, "123456789") }
 
-// memberOf returns the member of a client in queues.
-func (c *call) memberOf(token, g string) string {
-	if isGrantable(g) {
-		return c.id + " " + token + " " + g
-	}
-	return c.id
-}
+// memberOf returns the member of a claim in queues.
+func (c *call) memberOf(token, g string) string { return c.id + " " + token + " " + g }
 
 func (c *call) acquisition(w word, key, token string) acquisition {
 	a := acquisition{verb: w.verb, key: key, token: token, ttl: number(w.arg(0)), waited: w.arg(1), g: w.arg(2), proposal: w.arg(3)}
-	a.grantable = isGrantable(a.g)
-	a.queues = strings.ContainsAny(a.waited, "0123456789")
-	a.mine = c.memberOf(token, a.g)
-	if a.queues && (c.id == "" || strings.HasSuffix(a.waited, "-")) { // it polls
-		if a.mine = ""; number(a.waited) >= 1000 {
-			a.mine = polling
-		}
+	a.claims = isClaim(a.g)
+	text, deaf := strings.CutSuffix(a.waited, "-")
+	if a.deaf = deaf && text != ""; !a.claims || text == "" || c.id == "" || deaf && number(text) < 1000 {
+		return a
+	}
+	if a.mine = c.memberOf(token, a.g); deaf {
+		a.mine += "p"
 	}
 	return a
+}
+
+// waits reports whether the claim waits.
+func (a acquisition) waits() bool { return a.claims && strings.ContainsAny(a.waited, "0123456789") }
+
+// head returns the head of a queue; "": it is empty.
+func (l *Lock) head() string {
+	if len(l.queue) == 0 {
+		return ""
+	}
+	return l.queue[0].name
 }
 
 // acquire executes a command to register, to poll or to acquire.
 func (c *call) acquire(w word, key, token string) any {
 	a := c.acquisition(w, key, token)
 	l := c.lock(key)
-	isReserved, fresh, rank := false, false, 0
+	head := ""
 	if l.Token == "" && a.ttl > 0 {
-		var head string
 		if a.verb != "acquire" {
-			head, isReserved = c.head(key)
-			if head != "" && a.mine == polling && !isReserved {
-				c.join(a)
-				head, isReserved = c.head(key)
-			}
+			head = l.head()
 		}
-		if c.mayTake(a, head, isReserved) {
-			return c.take(a, head)
-		}
-		if a.verb == "register" && a.mine == c.id {
-			l.queue, _ = remove(l.queue, a.mine)
+		if c.mayTake(a, head) {
+			return c.take(a)
 		}
 	}
 	if l.Token == token {
 		n := int64(1)
-		if a.grantable {
+		if a.claims {
 			n = 2 + millis(l.Until, c.now)
 		}
 		return c.acquired(a, n, "", false, 0, 0)
 	}
-	fresh, rank = c.join(a)
-	if a.verb == "again" && l.Token == "" && !isReserved && a.ttl > 0 {
+	fresh, rank := c.join(a)
+	if a.verb == "again" && l.Token == "" && a.ttl > 0 && !(a.deaf && head != "" && parse(head).deaf) {
 		c.pass(key, token, passing{careful: "poll"})
 		if l.Token == token {
 			return c.acquired(a, 2+millis(l.Until, c.now), "", fresh, 0, 0)
 		}
 	}
-	if l.Token == Marker && a.mine != "" && a.queues {
+	if l.Token == Marker && a.waits() {
 		if first := c.runs(key, false); first == "" || first == a.mine {
 			c.recallReaders(key, fresh)
 		}
 	}
-	if strings.Contains(l.Token, "~") && (fresh || a.mine == "" || !a.queues || c.id == "" || rank == 0) {
+	if strings.Contains(l.Token, "~") && (fresh || a.mine == "" || rank == 0) {
 		c.recall(key, l.Token)
 	}
 	n := int64(-1)
@@ -245,12 +203,10 @@ func (c *call) acquire(w word, key, token string) any {
 }
 
 // mayTake reports whether an acquisition sets the free key although head is the head of the queue.
-func (c *call) mayTake(a acquisition, head string, isReserved bool) bool {
+func (c *call) mayTake(a acquisition, head string) bool {
 	switch {
-	case head == "" || head == a.mine:
+	case head == "" || head == a.mine || a.verb == "again" && a.deaf && c.outwaits(a, head):
 		return true
-	case head == woken:
-		return a.verb == "again" && (a.mine == polling || !isReserved)
 	case a.verb != "register":
 		return false
 	case a.waited == "--":
@@ -262,44 +218,55 @@ func (c *call) mayTake(a acquisition, head string, isReserved bool) bool {
 	return !ok || found.silent
 }
 
+// outwaits reports whether a deaf claim may take the key although another one is the head: that one is deaf, too, and has not waited for more
+// than four times as long.
+func (c *call) outwaits(a acquisition, head string) bool {
+	queue := c.lock(a.key).queue
+	return parse(head).deaf && c.micros-queue[0].score <= 4000*float64(number(a.waited))
+}
+
 // take sets a free key.
-func (c *call) take(a acquisition, head string) any {
+func (c *call) take(a acquisition) any {
 	l := c.lock(a.key)
 	c.set(l, a.token, a.ttl)
-	if head != "" {
+	was := 0
+	if a.claims {
 		before := slices.Clone(l.queue)
-		name := a.mine
-		if head == woken {
-			name = woken
-		}
-		l.queue, _ = remove(l.queue, name)
+		was = c.dequeue(&l.queue, a.token, a.g)
 		c.tellNear(a.key, before)
 	}
 	given := int64(0)
 	if a.proposal != "" {
 		given = c.nextFence(&l.fenced, a.proposal)
 	}
-	return c.acquired(a, 1, "", a.verb == "again" && (head == "" || head != a.mine || a.mine == polling), given, 0)
+	return c.acquired(a, 1, "", a.verb == "again" && was == 0, given, 0)
 }
 
-// join puts a client that waits into the queue, or takes it back to its place. Returns whether it had not been there, and how many
+// join puts a claim into the queue, or takes it back to its place. Returns whether it had not been there, and how many
 // are ahead of it.
 func (c *call) join(a acquisition) (fresh bool, rank int) {
-	if a.mine == "" || !a.queues {
+	if a.mine == "" {
 		return false, 0
 	}
-	fresh, rank = c.enqueue(&c.lock(a.key).queue, a.verb, a.mine, number(a.waited))
-	return fresh && a.mine != polling, rank
+	return c.enqueue(&c.lock(a.key).queue, a.verb, a.mine, number(a.waited))
 }
 
 // enqueue puts a member into a queue, or takes it back to its place.
 func (c *call) enqueue(queue *[]member, verb, mine string, waited int64) (fresh bool, rank int) {
 	ticket := even(c.micros - float64(waited)*1000)
 	c.micros++
-	if mine != polling {
-		c.note()
+	c.note()
+	other := mine + "p" // its member from when it had no subscription
+	if text, deaf := strings.CutSuffix(mine, "p"); deaf {
+		other = text
 	}
 	switch at := find(*queue, mine); {
+	case at < 0 && verb != "register" && find(*queue, other) >= 0: // it keeps its place
+		if ticket = (*queue)[find(*queue, other)].score; ticket >= aside {
+			ticket = even(ticket - aside)
+		}
+		*queue, _ = remove(*queue, other)
+		*queue = add(*queue, mine, ticket)
 	case at < 0:
 		*queue, fresh = add(*queue, mine, ticket), true
 	case verb != "register" && (*queue)[at].score >= aside:
@@ -308,13 +275,20 @@ func (c *call) enqueue(queue *[]member, verb, mine string, waited int64) (fresh 
 	return fresh, find(*queue, mine)
 }
 
+// dequeue takes a claim out of a queue, and returns how many members it had there: one may be from when its client had no subscription.
+func (c *call) dequeue(queue *[]member, token, g string) (was int) {
+	name := c.memberOf(token, g)
+	*queue, was = remove(*queue, name, name+"p")
+	return was
+}
+
 // acquired returns the answer to an acquisition.
 func (c *call) acquired(a acquisition, n int64, standing string, fresh bool, given int64, rank int) any {
 	last := given
 	if a.proposal != "" && given == 0 {
 		last = c.lock(a.key).fence
 	}
-	if standing == Marker || a.grantable && (n != 1 || fresh || a.proposal != "") {
+	if standing == Marker || a.claims && (n != 1 || fresh || a.proposal != "") {
 		f := int64(0)
 		if fresh {
 			f = 1
@@ -359,16 +333,8 @@ func (c *call) release(w word, key, token string) any {
 		n = -1
 	}
 	if w.verb != "undo" {
-		mine := c.memberOf(token, g)
-		leaving := []string{mine}
-		if mine == c.id {
-			leaving = append(leaving, woken)
-		}
-		if w.verb == "quit" {
-			leaving = append(leaving, polling)
-		}
 		before := slices.Clone(l.queue)
-		l.queue, _ = remove(l.queue, leaving...)
+		c.dequeue(&l.queue, token, g)
 		c.tellNear(key, before)
 	}
 	switch {
@@ -398,7 +364,7 @@ func openFor(how, token string) string {
 // client has ended.
 func (c *call) grantInVain(w word, l *Lock, token, proposal string) {
 	named, isNamed := strings.CutPrefix(w.arg(1), "+")
-	if !c.first || len(l.queue) == 0 || len(l.waiting) > 0 || w.verb == "undo" || !isGrantable(w.arg(0)) || w.arg(1) != "" && w.arg(1) != "-" && !isNamed {
+	if !c.first || len(l.queue) == 0 || len(l.waiting) > 0 || w.verb == "undo" || !isClaim(w.arg(0)) || w.arg(1) != "" && w.arg(1) != "-" && !isNamed {
 		return
 	}
 	head := l.queue[0]
@@ -410,13 +376,13 @@ func (c *call) grantInVain(w word, l *Lock, token, proposal string) {
 		}
 		head = front[at]
 	}
-	m, grantable := parse(head.name)
-	if !grantable || !m.fenced || head.name == c.memberOf(token, w.arg(0)) {
+	m := parse(head.name)
+	if !m.fenced || m.deaf || head.name == c.memberOf(token, w.arg(0)) {
 		return
 	}
 	subscribed := c.subscribed
 	c.subscribed = func(string) bool { return true }
-	is, _ := c.judge(head)
+	is := c.judge(head)
 	if c.subscribed = subscribed; is != silent && !subscribed(m.client) {
 		c.nextFence(&l.fenced, proposal)
 	}
@@ -434,14 +400,16 @@ func (c *call) tellValue(key string, args []string) any {
 		return told
 	}
 	for _, m := range l.queue[:min(1024, len(l.queue))] {
-		if of, grantable := parse(m.name); grantable {
-			text := fmt.Sprintf("%s %s %s %d %s%s", mark, of.token, token[:min(32, len(token))], len(key), key, value)
-			if left -= len(text); left < 0 {
-				break
-			}
-			c.publish(of.client, "%s", text)
-			told++
+		of := parse(m.name)
+		if of.deaf {
+			continue
 		}
+		text := fmt.Sprintf("%s %s %s %d %s%s", mark, of.token, token[:min(32, len(token))], len(key), key, value)
+		if left -= len(text); left < 0 {
+			break
+		}
+		c.publish(of.client, "%s", text)
+		told++
 	}
 	return told
 }

@@ -19,7 +19,6 @@ import (
 	"github.com/redlock-go/redlock"
 	"github.com/redlock-go/redlock/internal/clock"
 	"github.com/redlock-go/redlock/internal/locktest"
-	"github.com/redlock-go/redlock/internal/wire"
 	"github.com/redlock-go/redlock/redlocktest"
 )
 
@@ -53,7 +52,7 @@ func queue(t *testing.T, ms *redlocktest.Masters, i int, key string) []string {
 	return queueOf(t, ms, i, "redlock:queue:"+key)
 }
 
-// lazy returns options with a schedule whose steps are far longer than a wake-up takes.
+// lazy returns options with a schedule whose steps are far longer than a message takes.
 func lazy() *redlock.Options {
 	o := &redlock.Options{NewBackOff: func() redlock.BackOff {
 		return locktest.BackOffFunc(func() time.Duration { return 5 * time.Second })
@@ -83,7 +82,7 @@ func TestAHolderDoesNotStayInTheQueueOfAMasterThatRefusedIt(t *testing.T) {
 	})
 }
 
-func TestAReleaseWakesTheNextProcessAtOnce(t *testing.T) {
+func TestAReleaseGrantsTheLockToTheNextProcessAtOnce(t *testing.T) {
 	bubble(t, 5, func(t *testing.T, ms *redlocktest.Masters) {
 		a, b := connected(t, ms, lazy()).Locker("a"), connected(t, ms, lazy()).Locker("a")
 		take(a)
@@ -149,7 +148,7 @@ func TestAReleasePassesTheLockToOneProcessWhateverTheNumberWaiting(t *testing.T)
 		before := len(ms.Master(0).Commands())
 		holder.Unlock()
 		synctest.Wait()
-		// The release, and the polls of the client that was woken, if the release has granted the lock to no client: the first poll
+		// The release, and the polls of the client that was told to look, if the release has left the lock open: the first poll
 		// may come to the other masters before the release does. No other client sends anything.
 		clients, polls, sets := make(map[string]bool), 0, 0
 		for _, c := range ms.Master(0).Commands()[before:] {
@@ -167,7 +166,7 @@ func TestAReleasePassesTheLockToOneProcessWhateverTheNumberWaiting(t *testing.T)
 	})
 }
 
-func TestWakeUpsThatFailCostOneStep(t *testing.T) {
+func TestAMessageThatIsLostCostsOnePoll(t *testing.T) {
 	const step = 5 * time.Second
 	for _, row := range []struct {
 		name  string
@@ -181,7 +180,7 @@ func TestWakeUpsThatFailCostOneStep(t *testing.T) {
 				ms.Master(i).Cut()
 			}
 		}},
-		// The waiter tries when all but one of a quorum have woken it. If the last one still has the key
+		// The waiter tries when all but one of a quorum have told it. If the last one still has the key
 		// then, the attempt is undecided until the frozen masters have had their NodeTimeout.
 		{name: "a minority is frozen", max: 50 * time.Millisecond, fault: func(t *testing.T, ms *redlocktest.Masters, _ *redlock.Client) {
 			ms.Master(0).Freeze()
@@ -278,7 +277,7 @@ func queueHead(t *testing.T, ms *redlocktest.Masters, key string) string {
 // clientOf returns the id of the client in a member of a queue.
 func clientOf(member string) string { return strings.Fields(member)[0] }
 
-func TestAClientDoesNotOvertakeTheClientThatItsReleaseWoke(t *testing.T) {
+func TestAClientDoesNotOvertakeTheClientThatItsReleaseGrantsTheLock(t *testing.T) {
 	bubble(t, 5, func(t *testing.T, ms *redlocktest.Masters) {
 		// Two processes that lock and unlock without a pause take turns.
 		var mu sync.Mutex
@@ -406,36 +405,6 @@ func TestAClaimThatBacksOffIsRegisteredAgainSoon(t *testing.T) {
 	})
 }
 
-func TestAWakeUpThatNobodyWantsIsPassedOn(t *testing.T) {
-	bubble(t, 5, func(t *testing.T, ms *redlocktest.Masters) {
-		a := connected(t, ms, lazy()).Locker("a")
-		take(a)
-		// The first client leaves. Its entries are put back, as if the commands by which it left had been lost. So
-		// it is woken although it no longer waits.
-		opts := lazy()
-		opts.LockOptions.TTL = wire.GrantLeast - time.Millisecond // it is woken, and never granted the lock
-		first := connected(t, ms, opts)
-		ctx, cancel := context.WithCancel(t.Context())
-		go first.Locker("a").LockContext(ctx)
-		queued(t, ms, "a", 1)
-		id := queueHead(t, ms, "a")
-		cancel()
-		queued(t, ms, "a", 0)
-		in := locktest.Enter(connected(t, ms, lazy()).Locker("a"))
-		queued(t, ms, "a", 1)
-		for i := range 5 {
-			conn := ms.Pools()[i].Get()
-			conn.Do("ZADD", "redlock:queue:a", 1, id)
-			conn.Close()
-		}
-		released := time.Now()
-		a.Unlock()
-		if took := (<-in).Sub(released); took > 2*time.Millisecond {
-			t.Errorf("the waiter behind entered after %v, want the wake-up passed on", took)
-		}
-	})
-}
-
 // A grant to a claim that was given up stands until it expires.
 func TestAGrantThatNobodyWantsDelaysTheOthersUntilItExpires(t *testing.T) {
 	bubble(t, 5, func(t *testing.T, ms *redlocktest.Masters) {
@@ -480,7 +449,7 @@ func TestLeavingTheWaitLeavesTheQueue(t *testing.T) {
 	})
 }
 
-func TestWaitersOfACrashedHolderWakeWhenItsKeyExpires(t *testing.T) {
+func TestWaitersOfACrashedHolderEnterWhenItsKeyExpires(t *testing.T) {
 	bubble(t, 5, func(t *testing.T, ms *redlocktest.Masters) {
 		for i := range 5 {
 			ms.Master(i).Set("a", "of one that crashed", 1234*time.Millisecond)
@@ -493,9 +462,9 @@ func TestWaitersOfACrashedHolderWakeWhenItsKeyExpires(t *testing.T) {
 	})
 }
 
-// The client that has waited longest is woken, and leaves before its attempt is answered. The next client
+// The client that has waited longest is granted the lock, and leaves before it has heard of it. The next client
 // must not wait until its own next poll, an hour later.
-func TestAWokenWaiterThatLeavesPassesTheWakeUpOn(t *testing.T) {
+func TestAWaiterThatLeavesWhileItIsGrantedTheLockPassesItOn(t *testing.T) {
 	bubble(t, 5, func(t *testing.T, ms *redlocktest.Masters) {
 		rarely := &redlock.Options{
 			NewBackOff:  func() redlock.BackOff { return hourly{} },
@@ -519,7 +488,7 @@ func TestAWokenWaiterThatLeavesPassesTheWakeUpOn(t *testing.T) {
 
 		unlocked := time.Now()
 		holder.Unlock()
-		time.Sleep(30 * time.Millisecond) // far has been woken, and its attempt is under way
+		time.Sleep(30 * time.Millisecond) // the messages to far are under way
 		leave()
 		if err := <-left; err == nil {
 			t.Fatal("the far waiter has the lock: the test has lost its subject")
@@ -590,7 +559,7 @@ func (a *address) move(target *redlocktest.Master) {
 }
 
 // After a failover behind an address, the subscription to the former server lives on.
-func TestAfterAFailoverAClientIsWokenByTheServerThatExecutesItsCommands(t *testing.T) {
+func TestAfterAFailoverAClientIsToldByTheServerThatExecutesItsCommands(t *testing.T) {
 	for _, row := range []struct {
 		name      string
 		hidesINFO bool
