@@ -303,7 +303,7 @@ func ExampleClient_Inspect() {
 		log.Fatal(err)
 	}
 	defer holder.Close()
-	viewer, err := redlock.New(masters, &redlock.Options{NodeTimeout: 4 * time.Second})
+	viewer, err := redlock.New(masters, &redlock.Options{NodeTimeout: 4 * time.Second, DialTimeout: 10 * time.Second})
 	if err != nil {
 		log.Fatal(err)
 	}
