@@ -405,6 +405,37 @@ func TestAClaimThatBacksOffIsRegisteredAgainSoon(t *testing.T) {
 	})
 }
 
+// Nobody knows that the client has ended. Its claim has waited for longer than the others ever will.
+func TestAClientWithoutASubscriptionThatHasEndedDoesNotStopTheOthers(t *testing.T) {
+	bubble(t, 3, func(t *testing.T, ms *redlocktest.Masters) {
+		for i := range 3 {
+			conn := ms.Pools()[i].Get()
+			if _, err := conn.Do("ZADD", "redlock:queue:a", 1, "ended token 400p"); err != nil {
+				t.Fatal(err)
+			}
+			conn.Close()
+		}
+		var all []lockerContext
+		for range 4 {
+			all = append(all, connected(t, ms, &redlock.Options{DisableWakeups: true}).Locker("a"))
+		}
+		turns := turnsOf(t, 20*time.Second, 300*time.Millisecond, all...)
+		sum := 0
+		for _, n := range turns {
+			sum += n
+		}
+		t.Logf("turns %v", turns)
+		if slices.Min(turns) < 3 || sum < 30 {
+			t.Errorf("turns %v in 20 s, want 3 or more for each, and 30 for all", turns)
+		}
+		for i := range 3 {
+			if slices.Contains(queue(t, ms, i, "a"), "ended token 400p") {
+				t.Errorf("the claim is in the queue of master %d", i+1)
+			}
+		}
+	})
+}
+
 // A grant to a claim that was given up stands until it expires.
 func TestAGrantThatNobodyWantsDelaysTheOthersUntilItExpires(t *testing.T) {
 	bubble(t, 5, func(t *testing.T, ms *redlocktest.Masters) {

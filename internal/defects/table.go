@@ -176,6 +176,14 @@ var All = []Defect{
 			New:  "l.sure(told.Memory, mark)}\n\t\tg.Mark = l.cfg.Clock()\n",
 		}},
 	}, {
+		Name: "dead-before-the-deaf",
+		Rule: "A claim without a subscription whose client has ended leaves the queue, by the poll of any other claim in it.",
+		Edits: []Edit{{
+			File: "internal/wire/batch.lua",
+			Old:  "and (mine or not deaf or not head or not isDeaf(head)) then",
+			New:  "and not (deaf and head and isDeaf(head)) then",
+		}},
+	}, {
 		Name: "grant-without-run",
 		Rule: "A grant that does not tell the run_id is no vote.",
 		Edits: []Edit{{

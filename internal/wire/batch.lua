@@ -8,8 +8,8 @@
 -- to it, with an f behind if it wants a fence. Passing the lock on to a claim means to set the key to its token, and to publish that: this is a
 -- grant. A client without a subscription on this server cannot be told of a grant: it is deaf. When it has waited for a second, its claim joins the
 -- queue, too, with a p behind its g. If it is the head, a release leaves the key free: the first deaf claim that polls takes it, unless the head
--- has waited for more than four times as long. If
--- another claim polls before, that grants the lock to the head, which finds by its own poll that it has the lock.
+-- has waited for more than four times as long. A poll of any other claim that may join the queue grants the lock to the head, which finds by
+-- its own poll that it has the lock. So a head whose client has ended leaves the queue.
 --
 --   register ttl waited g [fence]  set the key, for ttl ms, unless it exists or another claim is the head of the
 --            queue; else join the queue as a claim that has waited for waited ms. A negative waited puts it behind
@@ -205,6 +205,11 @@ local function claims(g) return string.find(g, '[1-9]') end
 
 -- Returns the member of a queue of a claim of this client.
 local function member(token, g) return id .. ' ' .. token .. ' ' .. g end
+
+-- Returns the member with which a claim that has waited for ms joins a queue, or nil: it joins none yet.
+local function joining(token, g, ms, deaf)
+  return ms and id ~= '' and (not deaf or ms >= 1000) and member(token, g) .. (deaf and 'p' or '') or nil
+end
 
 -- The run_id of this server's process, or nil. A grant tells it, so that its client knows whether this is the memory that it has
 -- inspected. In the text that a client loads for one process, the next line has it. Otherwise it is read: see runID.
@@ -734,7 +739,7 @@ end
 local function acquire(what, key, token, held, ttl, waited, g, proposal)
   local text, dash = string.match(waited, '^(-?%d+)(-?)$')
   local ms, deaf = claims(g) and tonumber(text), dash == '-' -- ms is for how long the claim has waited, if it is one
-  local mine = ms and id ~= '' and (not deaf or ms >= 1000) and member(token, g) .. (deaf and 'p' or '') -- or nil: it joins no queue
+  local mine = joining(token, g, ms, deaf)
   local new, rank, head = false, 0, nil
   -- A claim behind an open release is not the head, which was told to look.
   if not held and ttl ~= '0' and not (what == 'register' and opened[key] and ms) then
@@ -748,7 +753,7 @@ local function acquire(what, key, token, held, ttl, waited, g, proposal)
   end
   if held ~= token then
     new, rank = join(what, key, mine, ms)
-    if what == 'again' and not held and ttl ~= '0' and not (deaf and head and isDeaf(head)) then
+    if what == 'again' and not held and ttl ~= '0' and (mine or not deaf or not head or not isDeaf(head)) then
       if more().pass(key, token, nil, nil, nil, 'poll') then
         held = redis.pcall('GET', key)
       elseif budget <= 0 then -- it may be that nobody else comes

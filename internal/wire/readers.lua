@@ -244,7 +244,7 @@ local function vote(what, key, token, ttl, waited, g, deaf)
   if till then
     return 2 + till - now, '', false, (announced or firstWriter(key)) and 1 or 0
   end
-  local mine = g ~= '-' and id ~= '' and (not deaf or waited >= 1000) and id .. ' ' .. token .. ' ' .. g .. (deaf and 'p' or '')
+  local mine = g ~= '-' and joining(token, g, waited, deaf)
   local is, writer = false, nil
   if not held or held == marker then
     is, writer = enters(what, key, held, mine, ttl, waited, announced)

@@ -181,7 +181,7 @@ func (c *call) acquire(w word, key, token string) any {
 		return c.acquired(a, n, "", false, 0, 0)
 	}
 	fresh, rank := c.join(a)
-	if a.verb == "again" && l.Token == "" && a.ttl > 0 && !(a.deaf && head != "" && parse(head).deaf) {
+	if a.verb == "again" && l.Token == "" && a.ttl > 0 && (a.mine != "" || !a.deaf || head == "" || !parse(head).deaf) {
 		c.pass(key, token, passing{careful: "poll"})
 		if l.Token == token {
 			return c.acquired(a, 2+millis(l.Until, c.now), "", fresh, 0, 0)

@@ -61,6 +61,7 @@ var targets = []target{
 	{defect: "given-up-not-passed", profile: "impatient", seeds: 200},
 	{defect: "tells-nobody", profile: "impatient", seeds: 20},
 	{defect: "grant-from-receipt", test: "TestAGrantThatIsReceivedLateIsOver"},
+	{defect: "dead-before-the-deaf", test: "TestAClientWithoutASubscriptionThatHasEndedDoesNotStopTheOthers"},
 	{defect: "grant-without-run", test: "TestAGrantWithoutARunIDDoesNotCountWhateverTheRecordSays", in: "./internal/master"},
 	{defect: "grant-unsure", test: "TestAGrantOfAnUnknownMemoryDoesNotCount"},
 	{defect: "given-up-counts", test: "TestAGrantForAClaimThatWasGivenUpDoesNotCount"},
