@@ -128,8 +128,8 @@ func lossOf(s *Lease, err error) error {
 //     is returned, too.
 //   - Other errors are those of LockContext.
 //
-// The lock is that of Locker(name), with Options.LockOptions, but is not kept. With DisableWakeups, SingleFlight shares nothing between processes. Values pass through the masters unencrypted, but for TLS: whoever may subscribe to the clients' channels can read
-// them. A value counts that a quorum of masters has sent. Whoever may publish at these, and read their queues, can forge one.
+// The lock is that of Locker(name), with Options.LockOptions, but is not kept. With DisableWakeups, SingleFlight shares nothing between
+// processes. Values pass through the masters unencrypted, but for TLS: whoever may subscribe to the clients' channels can read them. A value counts that a quorum of masters has sent. Whoever may publish at these, and read their queues, can forge one.
 func (c *Client) SingleFlight(ctx context.Context, name string, f func(ctx context.Context) ([]byte, error)) (value []byte, shared bool, err error) {
 	opts := c.opts.LockOptions
 	opts.Keep = 0

@@ -77,8 +77,8 @@ type Options struct {
 	// NewBackOff returns a new schedule for one wait. It is a function because schedules keep state. It says when
 	// a wait stops: then LockContext returns the error of the last attempt, and Lock continues with the longest delay of
 	// the schedule. It says how long a wait pauses between two attempts with DisableWakeups, and for Lockers of several
-	// names. All other waits stand in a queue, and poll whatever the schedule says. Several goroutines may call it at once. If it returns nil, the call that locks panics. Nil means
-	// delays that start at 5 ms and grow by half, up to 250 ms, each randomised by half, and never stop.
+	// names. All other waits stand in a queue, and poll whatever the schedule says. Several goroutines may call it at once.
+	// If it returns nil, the call that locks panics. Nil means delays that start at 5 ms and grow by half, up to 250 ms, each randomised by half, and never stop.
 	NewBackOff func() BackOff
 
 	// DisableWakeups turns off the messages by which a master tells a waiting process that a release has granted it the
