@@ -78,9 +78,9 @@ func TestVerifyShowsWhatItsClientsHeld(t *testing.T) {
 	want(t, errOut, "redlock: error: --history: open "+file+": file exists")
 }
 
-// TestVerifyFindsTwoHolders deletes the keys of a verification by hand again and again. Then its locks cannot exclude anybody.
+// TestVerifyFindsTwoHolders deletes the keys of a verification by hand again and again. Then its locks cannot exclude anybody. It runs beside no
+// other test of the package: on a busy machine, it acquires few locks.
 func TestVerifyFindsTwoHolders(t *testing.T) {
-	t.Parallel()
 	servers := redisserver.AdoptedTB(t, 3)
 	stop := make(chan struct{})
 	var all sync.WaitGroup
@@ -94,7 +94,7 @@ func TestVerifyFindsTwoHolders(t *testing.T) {
 			}
 		})
 	}
-	out, errOut := runCommandLine(t, exitFailure, "", "verify", "--masters", listOf(servers), "--for", "5s", "--history", filepath.Join(t.TempDir(), "history.jsonl"))
+	out, errOut := runCommandLine(t, exitFailure, "", "verify", "--masters", listOf(servers), "--for", "8s", "--history", filepath.Join(t.TempDir(), "history.jsonl"))
 	want(t, out, "VIOLATION: two holders: ", " together")
 	want(t, errOut, "redlock: hint: please report it as a bug of redlock, with the history")
 	if strings.Contains(out, "two holders:       0\n") {
