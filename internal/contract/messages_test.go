@@ -436,6 +436,29 @@ func TestAClientWithoutASubscriptionThatHasEndedDoesNotStopTheOthers(t *testing.
 	})
 }
 
+func TestAWriterWithoutASubscriptionThatHasEndedDoesNotStopReaders(t *testing.T) {
+	bubble(t, 3, func(t *testing.T, ms *redlocktest.Masters) {
+		ms = ms.WithDelays(1e6, 1e6, 1e6)
+		for i := range 3 {
+			conn := ms.Pools()[i].Get()
+			if _, err := conn.Do("ZADD", "redlock:queue:a", 1, "ended token 400p"); err != nil {
+				t.Fatal(err)
+			}
+			conn.Close()
+		}
+		var all []lockerContext
+		for range 3 {
+			all = append(all, ms.Open(nil).RWLocker("a").RLocker())
+		}
+		time.Sleep(3 * time.Second)
+		turns := turnsOf(t, 20*time.Second, 10*time.Millisecond, all...)
+		t.Logf("turns %v", turns)
+		if slices.Min(turns) < 1000 {
+			t.Errorf("turns %v in 20 s, want 1000 or more for each", turns)
+		}
+	})
+}
+
 // A grant to a claim that was given up stands until it expires.
 func TestAGrantThatNobodyWantsDelaysTheOthersUntilItExpires(t *testing.T) {
 	bubble(t, 5, func(t *testing.T, ms *redlocktest.Masters) {

@@ -524,8 +524,10 @@ local function more()
   -- free. how, named and proposal are those of a release: named is the token after = or +.
   --
   -- If all clients are silent, the readers that wait are granted the lock. If there are none, the first claim is told to look, and the key stays
-  -- free: whoever comes next can have it. For a head that is deaf, only a poll of another claim sets the key, and a claim that gives way. Claims
-  -- that are passed over are told that they are near, and so poll.
+  -- free: whoever comes next can have it. Claims that are passed over are told that they are near, and so poll.
+  --
+  -- To a head that is deaf, the lock is granted only by a poll of another claim, by a claim that gives way, and while readers wait, who would
+  -- take a key that is free.
   --
   -- Readers come first if others is true and they have waited for longer: then it is not known who has left the key free.
   local function pass(key, token, how, named, proposal, careful, others)
@@ -549,8 +551,8 @@ local function more()
       end
       tell(m, key)
     end
-    local polls = careful == 'poll' or string.sub(how or '', 1, 1) == '=' -- a claim that has votes polls, too
-    local stays = found.silent or how == 'open' or not polls and isDeaf(head)
+    local grants = careful == 'poll' or wait or string.sub(how or '', 1, 1) == '='
+    local stays = found.silent or how == 'open' or not grants and isDeaf(head)
     if not stays and redis.pcall('ZREM', queue, head) ~= 1 then
       tellNear(key, left)
       return false -- the client may not write to the queue
@@ -738,7 +740,8 @@ end
 -- held is what the key holds.
 local function acquire(what, key, token, held, ttl, waited, g, proposal)
   local text, dash = string.match(waited, '^(-?%d+)(-?)$')
-  local ms, deaf = claims(g) and tonumber(text), dash == '-' -- ms is for how long the claim has waited, if it is one
+  local ms = claims(g) and tonumber(text) -- for how long the claim has waited, if it is one
+  local deaf = ms and dash == '-'
   local mine = joining(token, g, ms, deaf)
   local new, rank, head = false, 0, nil
   -- A claim behind an open release is not the head, which was told to look.

@@ -78,6 +78,7 @@ func (c *call) pass(key, token string, p passing) bool {
 	l := c.lock(key)
 	before := slices.Clone(l.queue)
 	defer func() { c.tellNear(key, before) }()
+	wait := len(l.waiting) > 0
 	if p.how != "open" && p.others && len(l.waiting) > 0 && (len(l.queue) == 0 || l.waiting[0].score < l.queue[0].score) && c.letIn(key, p.proposal, false, "") {
 		return true
 	}
@@ -95,8 +96,8 @@ func (c *call) pass(key, token string, p passing) bool {
 		}
 		c.tell(key, name)
 	}
-	polls := p.careful == "poll" || strings.HasPrefix(p.how, "=")
-	if found.silent || p.how == "open" || m.deaf && !polls {
+	grants := p.careful == "poll" || wait || strings.HasPrefix(p.how, "=")
+	if found.silent || p.how == "open" || m.deaf && !grants {
 		c.publish(m.client, "%s %s", token, key)
 		return true
 	}
@@ -140,7 +141,7 @@ func (c *call) acquisition(w word, key, token string) acquisition {
 	a := acquisition{verb: w.verb, key: key, token: token, ttl: number(w.arg(0)), waited: w.arg(1), g: w.arg(2), proposal: w.arg(3)}
 	a.claims = isClaim(a.g)
 	text, deaf := strings.CutSuffix(a.waited, "-")
-	if a.deaf = deaf && text != ""; !a.claims || text == "" || c.id == "" || deaf && number(text) < 1000 {
+	if a.deaf = a.claims && deaf && text != ""; !a.claims || text == "" || c.id == "" || deaf && number(text) < 1000 {
 		return a
 	}
 	if a.mine = c.memberOf(token, a.g); deaf {
