@@ -6,7 +6,6 @@
 package gate
 
 import (
-	"container/list"
 	"context"
 	"errors"
 	"sync"
@@ -24,39 +23,44 @@ type Gates struct {
 
 	mu     sync.Mutex // guards the fields below and every gate
 	names  map[string]*gate
-	idle   []*gate // to be used again
+	idle   []*gate   // to be used again
+	spare  []*waiter // to be used again: goroutines that pass a lock on wait a million times a second
 	closed bool
 	empty  chan struct{} // closed when the Gates are closed and no gate is taken; nil until Close
 }
 
 // A gate exists while it is taken.
 type gate struct {
-	waiters list.List // of *waiter, oldest first
-	reason  error     // why callers that find the gate taken do not get it: see SetReason
-	watch   []func()  // see Watch
+	first, last *waiter  // the oldest and the newest; nil: nobody waits
+	reason      error    // why callers that find the gate taken do not get it: see SetReason
+	watch       []func() // see Watch
 }
 
+// A waiter is a goroutine in Enter. But for ready, its fields are guarded by Gates.mu.
 type waiter struct {
-	ready  chan struct{} // closed when this waiter has the gate, or the Gates are closed
-	tag    any           // immutable; for the function given to Pass
-	inside bool          // this waiter has the gate; guarded by Gates.mu
-	baton  any           // from Pass; guarded by Gates.mu
+	ready  chan struct{} // immutable, with room for the one value that is sent when the waiter has the gate, or the Gates are closed
+	tag    any           // for the function given to Pass
+	inside bool          // the waiter has the gate
+	baton  any           // from Pass
+
+	before, after *waiter // in the queue of the gate
 }
 
 // Enter waits for the gate of name and takes it. Once the gate is taken, the error is nil, and baton is the
 // one from Pass, or nil. If ctx ends first, Enter returns ctx's error. If the Gates are closed, it returns
 // ErrClosed. If the gate becomes free just as ctx ends, Enter takes it, because a baton must not be lost.
 func (g *Gates) Enter(ctx context.Context, name string, tag any) (baton any, err error) {
-	place, err := g.takeOrQueue(name, tag)
-	if place == nil {
+	w, err := g.takeOrQueue(name, tag)
+	if w == nil {
 		return nil, err
 	}
-	w := place.Value.(*waiter)
 	if g.Queued != nil {
 		g.Queued(name)
 	}
+	told := false
 	select {
 	case <-w.ready:
+		told = true
 	case <-ctx.Done():
 		err = ctx.Err()
 	}
@@ -64,12 +68,20 @@ func (g *Gates) Enter(ctx context.Context, name string, tag any) (baton any, err
 	defer g.mu.Unlock()
 	switch {
 	case w.inside:
-		return w.baton, nil
+		if baton = w.baton; !told {
+			<-w.ready
+		}
+		err = nil
 	case g.closed:
 		return nil, ErrClosed
+	default:
+		g.names[name].remove(w) // the gate exists, since it has a waiter
 	}
-	g.names[name].waiters.Remove(place) // the gate exists, since it has a waiter
-	return nil, err
+	if len(g.spare) < idleMost {
+		*w = waiter{ready: w.ready}
+		g.spare = append(g.spare, w)
+	}
+	return baton, err
 }
 
 // TryEnter takes the gate of name if it is free, and reports whether it did. If not, reason is the one that the
@@ -115,10 +127,10 @@ func (g *Gates) Pass(name string, make func(tag any) any) bool {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	gt := g.names[name]
-	if gt == nil || gt.waiters.Len() == 0 {
+	if gt == nil || gt.first == nil {
 		return false
 	}
-	w := gt.waiters.Front().Value.(*waiter)
+	w := gt.first
 	if w.baton = make(w.tag); w.baton == nil {
 		return false
 	}
@@ -138,7 +150,7 @@ func (g *Gates) Waiting(name string) bool {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	gt := g.names[name]
-	return gt != nil && gt.waiters.Len() > 0
+	return gt != nil && gt.first != nil
 }
 
 // Leave gives each of the gates to the waiter that has waited longest for it, or frees
@@ -171,10 +183,10 @@ func (g *Gates) Close() {
 	}
 	g.closed = true
 	for _, gt := range g.names {
-		for place := gt.waiters.Front(); place != nil; place = place.Next() {
-			close(place.Value.(*waiter).ready)
+		for gt.first != nil {
+			gt.first.ready <- struct{}{}
+			gt.remove(gt.first)
 		}
-		gt.waiters.Init()
 	}
 	g.empty = make(chan struct{})
 	if len(g.names) == 0 {
@@ -202,9 +214,8 @@ func (g *Gates) Count(is func(reason error) bool) (n int) {
 	return n
 }
 
-// takeOrQueue takes the gate if it is free, and returns nil. Otherwise it returns the place of a waiter that
-// has joined the queue.
-func (g *Gates) takeOrQueue(name string, tag any) (*list.Element, error) {
+// takeOrQueue takes the gate if it is free, and returns nil. Otherwise it returns a waiter that has joined the queue.
+func (g *Gates) takeOrQueue(name string, tag any) (*waiter, error) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	if g.closed {
@@ -218,7 +229,20 @@ func (g *Gates) takeOrQueue(name string, tag any) (*list.Element, error) {
 	for _, f := range gt.watch {
 		f()
 	}
-	return gt.waiters.PushBack(&waiter{ready: make(chan struct{}), tag: tag}), nil
+	w := g.newWaiterLocked()
+	w.tag = tag
+	gt.add(w)
+	return w, nil
+}
+
+func (g *Gates) newWaiterLocked() *waiter {
+	n := len(g.spare)
+	if n == 0 {
+		return &waiter{ready: make(chan struct{}, 1)}
+	}
+	w := g.spare[n-1]
+	g.spare = g.spare[:n-1]
+	return w
 }
 
 func (g *Gates) takeLocked(name string) {
@@ -234,7 +258,7 @@ func (g *Gates) takeLocked(name string) {
 	g.names[name] = gt
 }
 
-// idleMost is how many gates are kept to be used again.
+// idleMost is how many gates, and how many waiters, are kept to be used again.
 const idleMost = 64
 
 func (g *Gates) leaveLocked(name string) {
@@ -242,7 +266,7 @@ func (g *Gates) leaveLocked(name string) {
 	if gt == nil {
 		panic("redlock: bug: leaving a gate that is not taken: " + name)
 	}
-	if gt.waiters.Len() == 0 {
+	if gt.first == nil {
 		delete(g.names, name)
 		if len(g.idle) < idleMost {
 			*gt = gate{}
@@ -259,7 +283,33 @@ func (g *Gates) leaveLocked(name string) {
 
 // admitLocked lets the first waiter in.
 func (g *Gates) admitLocked(gt *gate) {
-	w := gt.waiters.Remove(gt.waiters.Front()).(*waiter)
+	w := gt.first
+	gt.remove(w)
 	w.inside = true
-	close(w.ready)
+	w.ready <- struct{}{}
+}
+
+// add adds a waiter at the end of the queue.
+func (gt *gate) add(w *waiter) {
+	if w.before = gt.last; w.before == nil {
+		gt.first = w
+	} else {
+		w.before.after = w
+	}
+	gt.last = w
+}
+
+// remove removes a waiter from the queue.
+func (gt *gate) remove(w *waiter) {
+	if w.before == nil {
+		gt.first = w.after
+	} else {
+		w.before.after = w.after
+	}
+	if w.after == nil {
+		gt.last = w.before
+	} else {
+		w.after.before = w.before
+	}
+	w.before, w.after = nil, nil
 }
