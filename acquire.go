@@ -170,7 +170,7 @@ func (w *call) firstKind() (kind wire.Kind) {
 // tryAcquire makes one attempt to acquire the lock. It needs the gate.
 func (w *wait) tryAcquire() bool {
 	w.letOthers()
-	return w.attempt(max(w.firstKind(), w.locker.kind.begins()))
+	return w.attempt(max(w.firstKind(), w.locker.first))
 }
 
 // acquire acquires the lock, and waits until it can. It needs the gate.
@@ -185,14 +185,13 @@ func (w *wait) acquire() bool {
 		return false
 	}
 	kind, contended := c.releases.Next(l.key)
-	first := l.kind.begins()
 	q := &contender{wait: w}
-	if contended || first == wire.Register {
+	if contended || l.first == wire.Register {
 		q.life, q.contended = l.opts.TTL, contended
 		return q.contend()
 	}
 	w.light = true
-	won := w.attempt(max(kind, first))
+	won := w.attempt(max(kind, l.first))
 	if w.light = false; won {
 		return true
 	}
@@ -225,8 +224,8 @@ func (w *wait) attempt(kind wire.Kind) bool {
 	within := c.opts.bounds.Limit(l.opts.TTL)
 	within.Hurry = !w.once // TryLock waits for all votes, which make its error more exact
 	err := w.attemptWithin(kind, within)
-	if err != nil {
-		l.kind.explain(w, err)
+	if err != nil && l.names != nil {
+		l.explain(err, w.round.Votes())
 	}
 	w.noteOutcome(err)
 	return err == nil
@@ -278,7 +277,7 @@ func (w *lastAttempt) byReaders() bool {
 // masters one grants the lock, two refuse because of readers, and two do not answer in time.
 func (w *wait) announce() {
 	l, c := w.locker, w.locker.client
-	if !isTakenError(w.last) && !w.byReaders() || !l.kind.announces(w) {
+	if !isTakenError(w.last) && !w.byReaders() || !w.announces() {
 		return
 	}
 	waited := c.clock().Since(w.began)
@@ -286,6 +285,20 @@ func (w *wait) announce() {
 		waited = wire.NoQueue
 	}
 	c.group.Send(wire.Announce, master.NewSentClaim(&l.terms, wire.ClaimOf{Token: "-", Waited: waited}))
+}
+
+// announces reports whether the wait has to ask the readers to leave. A claim in the queue need not: the masters ask for it. In no queue stand TryLock, a
+// set that polls, and, at first, a claim without a subscription. The refusal of a plain SET does not say whether readers are the cause, so
+// writers of an RWLocker ask anyway. TryLock of another Locker asks nobody, since it does not wait.
+func (w *wait) announces() bool {
+	l := w.locker
+	switch {
+	case l.terms.Reads():
+		return false
+	case l.writes && (w.once || l.client.opts.DisableWakeups):
+		return true
+	}
+	return !w.once && (l.names != nil || l.client.opts.DisableWakeups) && w.byReaders()
 }
 
 func (w *lastAttempt) endRound() {
@@ -456,7 +469,7 @@ func (w *call) propose(now time.Time) wire.Proposal {
 	if !l.opts.Fencing || l.terms.OfSlots() {
 		return wire.Proposal{}
 	}
-	return l.kind.numbers(l.client).Propose(l.terms.Key(), now, l.client.opts.bounds.FencedWithin(l.opts.TTL))
+	return l.numbers().Propose(l.terms.Key(), now, l.client.opts.bounds.FencedWithin(l.opts.TTL))
 }
 
 // highestFence returns the highest number that an acquisition can use now; 0: any.
@@ -474,7 +487,7 @@ func (w *call) highestFence(now clock.Reading) int64 {
 // acquisition.
 func (w *call) commitFence(claim *master.SentClaim, votes []quorum.Vote, start clock.Reading) (number int64, rounds int, last clock.Reading, err error) {
 	l, c := w.locker, w.locker.client
-	a := l.kind.numbers(c).Agree(votes, start.Wall(), c.opts.MaxTTL)
+	a := l.numbers().Agree(votes, start.Wall(), c.opts.MaxTTL)
 	for err = w.awaitClock(a.Number, start); err == nil && !a.Agreed; {
 		last = c.clock()
 		round := c.group.Ask(claim.Committing(a.Number), claim, c.opts.bounds.Limit(l.opts.TTL))

@@ -469,7 +469,9 @@ func (q *contender) win(now clock.Reading, won *waits.Quorum) (more bool) {
 	contended := q.attempts > 1 || q.round.Any(isTaken)
 	t := &tenure{client: c, name: l.name, opts: l.opts, claim: q.claim.SentClaim, holders: q.holders, sentAt: now, contended: contended, rounds: 1,
 		validity: renew.Validity{Start: now, Length: won.Left, Short: won.Left < q.claim.G}, slots: won.Slots, successor: q.inbox.Successor(q.claim)}
-	t.renews = t.holders.renewing(t)
+	if t.slots != nil {
+		t.renews = wire.RenewSlots(t.slots)
+	}
 	new(Lease).initHolder(t)
 	if q.flight != nil {
 		inbox, claim := q.inbox, q.claim

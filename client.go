@@ -185,7 +185,7 @@ func (c *Client) NewLocker(name string, opts *LockOptions, more ...string) (*Loc
 		}
 	}
 	l := &Locker{client: c, name: name, key: key, opts: o, terms: wire.NewTerms(key, o.TTL)}
-	l.kind, l.on = c.entrances.kindOf(l), theLock{}
+	c.entrances.initKind(l)
 	return l, nil
 }
 

@@ -47,12 +47,13 @@ var _ holders = (*keeping)(nil)
 // is released that has not been used for long.
 const keptMost = 10_000
 
-// kindOf returns the kind of a Locker of one name. Lockers of a name with different LockOptions do not share a keeper: only
+// initKind sets the kind of a Locker of one name. Lockers of a name with different LockOptions do not share a keeper: only
 // those with the options of the first one keep the lock.
-func (h *entrances) kindOf(l *Locker) kind {
+func (h *entrances) initKind(l *Locker) {
+	l.kind, l.on = mutex{}, theLock{}
 	c := l.client
 	if l.opts.Keep == 0 || l.opts.RenewEvery < 0 || c.opts.DisableWakeups {
-		return mutex{}
+		return
 	}
 	k := &h.of(c, l.key).keeper
 	k.mu.Lock()
@@ -61,14 +62,10 @@ func (h *entrances) kindOf(l *Locker) kind {
 		opts := l.opts
 		k.opts = &opts
 	}
-	if *k.opts != l.opts {
-		return mutex{}
+	if *k.opts == l.opts {
+		l.kind, l.first = k, wire.Register
 	}
-	return k
 }
-
-// begins: a plain SET recalls no lock.
-func (k *keeper) begins() wire.Kind { return wire.Register }
 
 func (k *keeper) claimOf(w *wait, waited time.Duration) (wire.ClaimOf, holders) {
 	if !k.client.releases.Keeps(k.key) {

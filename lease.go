@@ -269,7 +269,10 @@ func (s *Lease) handedOver(ctx context.Context, next *Lease) {
 
 // initHolder makes s the Lease of the first holder of t.
 func (s *Lease) initHolder(t *tenure) {
-	*s = Lease{tenure: t, acquired: t.sentAt, handovers: t.holders.handovers()}
+	*s = Lease{tenure: t, acquired: t.sentAt}
+	if t.claim.Reads() { // how often the last writer's lease was handed over is not known
+		s.handovers = fence.HandoversMost
+	}
 	t.holder = s
 }
 
@@ -305,7 +308,7 @@ func (o *releasing) queue() error {
 	t := (*tenure)(o)
 	err := o.finish()
 	if err == nil {
-		t.client.group.Tell(t.holders.releasing(t), t.claim, o)
+		t.client.group.Tell(o.passesOn(), t.claim, o)
 	}
 	return err
 }
@@ -313,8 +316,12 @@ func (o *releasing) queue() error {
 // held returns for how long the last holder has held the tenure.
 func (o *releasing) held() time.Duration { return o.unlocked.Since(o.holder.acquired) }
 
-// passesOn returns a release that says how it passes the lock on, and which fence it proposes.
+// passesOn returns the release, which says how it passes the lock on, and which fence it proposes. That of readers, who have turns of their
+// own, says neither, nor does that of permits, which no client of another library wants.
 func (o *releasing) passesOn() wire.Request {
+	if o.claim.Reads() || o.slots != nil {
+		return wire.Release
+	}
 	how, number := wire.ToHead, int64(0)
 	switch {
 	case !o.successor.Differ && !o.recalled && turns.DrawOpen(o.successor.Crowded, o.held(), o.client.group.Distance):

@@ -30,9 +30,11 @@ type Locker struct {
 	opts   LockOptions
 	terms  wire.Terms // of all claims
 	kind   kind
-	on     subject  // what claims are on
-	names  []string // of a set, in the order of the keys; nil: l has one name
-	keys   []string // of these names; sorted, all different
+	first  wire.Kind // of the first attempt of a wait. Register: a plain SET would recall no kept lock, or overtake writers that wait beside readers
+	writes bool      // it is the writer's side of an RWLocker
+	on     subject   // what claims are on
+	names  []string  // of a set, in the order of the keys; nil: l has one name
+	keys   []string  // of these names; sorted, all different
 
 	silent bool // it is for one name of a set: neither losses nor releases of its leases are reported
 
@@ -144,9 +146,17 @@ func (l *Locker) releaseLease(ctx context.Context, s *Lease, block bool) error {
 		l.leaveGate()
 		return err
 	}
-	round := c.group.Ask(t.holders.releasing(t), t.claim, c.opts.bounds.Limit(t.opts.TTL))
+	round := c.group.Ask((*releasing)(t).passesOn(), t.claim, c.opts.bounds.Limit(t.opts.TTL))
 	l.leaveGate()
 	return (*releasing)(t).await(ctx, round)
+}
+
+// numbers returns where the fences of l come from.
+func (l *Locker) numbers() fence.Source {
+	if l.terms.Reads() {
+		return fence.Readers{}
+	}
+	return l.client.fences
 }
 
 // leaveGate leaves the gate of l and, for a set, those of its names.
@@ -175,34 +185,24 @@ func mustBeMade(c *Client, what string) {
 }
 
 // A kind is what differs between Lockers: of one name (mutex), of one name with Keep (keeper), of several names (set), of the
-// two sides of an RWLocker (writer and readers), and of an acquisition of a Semaphore (permits). The methods with a wait are those of
+// readers' side of an RWLocker (readers), and of an acquisition of a Semaphore (permits). The methods with a wait are those of
 // that call. What differs between a lock and slots of a semaphore is a subject. Other code may ask
 // whether a wait is for slots (wire.Terms.OfSlots, wire.OfSlots), but not of which kind a Locker is.
 //
-// A kind is like mutex, but for the methods that it has of its own (a writer is like a mutex or a keeper):
+// A kind is like mutex, but for the methods that it has of its own:
 //
-//	              keeper  set     writer  readers permits
-//	join          own     .       .       own     .
-//	lock          own     own     .       own     own
-//	try           own     own     .       own     own
-//	hold          own     .       .       own     own
-//	giveUp        .       own     .       own     own
-//	held          own     .       .       own     .
-//	unlock        .       .       .       own     .
-//	unlockLease   .       .       .       own     .
-//	unlocked      own     .       .       .       own
-//	begins        own     .       own     own     .
-//	claimOf       own     .       .       own     own
-//	numbers       .       .       .       own     .
-//	explain       .       own     .       .       .
-//	announces     .       own     own     own     .
+//	              keeper  set     readers permits
+//	join          own     .       own     .
+//	lock          own     own     own     own
+//	try           own     own     own     own
+//	hold          own     .       own     own
+//	giveUp        .       own     own     own
+//	held          own     .       own     .
+//	unlock        .       .       own     .
+//	unlockLease   .       .       own     .
+//	unlocked      own     .       .       own
+//	claimOf       own     .       own     own
 type kind interface {
-	entering
-	requests
-}
-
-// entering is how goroutines come to hold a Locker, and unlock it.
-type entering interface {
 	// join returns a lease that the caller now holds without asking the masters, or nil.
 	join(l *Locker) *Lease
 	// lock waits until the goroutine has a lease, and reports whether it has: see wait.outcome.
@@ -221,21 +221,9 @@ type entering interface {
 	unlockLease(ctx context.Context, l *Locker, s *Lease) error
 	// unlocked is the second half of unlock. It keeps, hands over or releases the lease s, to which l no longer refers.
 	unlocked(ctx context.Context, l *Locker, s *Lease, block bool) error
-}
-
-// requests are what a Locker asks the masters for, and what becomes of their answers.
-type requests interface {
-	// begins returns the kind of the first attempt of a wait.
-	begins() wire.Kind
 	// claimOf returns what the claim of an acquisition by the wait says, token included, and how its tenure is shared.
 	// waited is for how long the wait has lasted, or wire.NoQueue, or wire.TakesFree.
 	claimOf(w *wait, waited time.Duration) (wire.ClaimOf, holders)
-	// numbers returns where the fences come from.
-	numbers(c *Client) fence.Source
-	// explain completes the error of an attempt of the wait, given its votes.
-	explain(w *wait, err error)
-	// announces reports whether to ask readers to leave, after an attempt that was refused.
-	announces(w *wait) bool
 }
 
 // A subject is what the claims of a Locker are on: a lock (theLock), or slots of a semaphore (permits).
@@ -304,21 +292,8 @@ func (mutex) unlocked(ctx context.Context, l *Locker, s *Lease, block bool) erro
 	return l.releaseLease(ctx, s, block)
 }
 
-// A plain SET leaves the lock to nobody, so an acquisition soon after a release is another command: see package turns.
-func (mutex) begins() wire.Kind { return wire.Set }
-
 func (mutex) claimOf(w *wait, waited time.Duration) (wire.ClaimOf, holders) {
 	return wire.ClaimOf{Token: wire.NewToken(w.locker.client.opts.Owner), Waited: waited}, alone
-}
-
-func (mutex) numbers(c *Client) fence.Source { return c.fences }
-
-func (mutex) explain(*wait, error) {}
-
-// announces: a claim in the queue asks the readers to leave. Without a subscription, it joins the queue late. TryLock asks nobody, since it
-// does not wait.
-func (mutex) announces(w *wait) bool {
-	return !w.once && w.locker.client.opts.DisableWakeups && w.byReaders()
 }
 
 // theLock is the subject of a Locker that is not for permits.

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/redlock-go/redlock/internal/master"
+	"github.com/redlock-go/redlock/internal/quorum"
 	"github.com/redlock-go/redlock/internal/reasons"
 	"github.com/redlock-go/redlock/internal/wire"
 )
@@ -48,12 +49,8 @@ func newSet(c *Client, names []string, opts LockOptions) (*Locker, error) {
 // errHeldInSet is the reason that is stored for the gate of a name while a goroutine of the Client holds a set with that name.
 var errHeldInSet = fmt.Errorf("%w with other names by a goroutine of this Client", ErrHeld)
 
-// announces: a set stands in no queue, whose first would ask the readers to leave. TryLock asks nobody, since it does not wait.
-func (set) announces(w *wait) bool { return !w.once && w.byReaders() }
-
-// explain has the error of an attempt say which name is held.
-func (set) explain(w *wait, err error) {
-	l, votes := w.locker, w.round.Votes()
+// explain has the error of an attempt say which of several names is held.
+func (l *Locker) explain(err error, votes []quorum.Vote) {
 	q, ok := err.(*QuorumError)
 	if !ok {
 		return

@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"github.com/redlock-go/redlock/internal/clock"
-	"github.com/redlock-go/redlock/internal/fence"
 	"github.com/redlock-go/redlock/internal/gate"
 	"github.com/redlock-go/redlock/internal/occupancy"
 	"github.com/redlock-go/redlock/internal/quorum"
@@ -60,12 +59,11 @@ func (c *Client) NewRWLocker(name string, opts *LockOptions) (*RWLocker, error) 
 	}
 	rw := &RWLocker{}
 	for _, side := range []*Locker{&rw.writer, &rw.reader} {
-		side.client, side.name, side.key, side.opts, side.terms, side.on = c, l.name, l.key, l.opts, l.terms, l.on
+		side.client, side.name, side.key, side.opts, side.terms, side.on, side.first = c, l.name, l.key, l.opts, l.terms, l.on, wire.Register
 	}
-	rw.writer.kind = writer{l.kind}
-	rw.reader.terms, rw.reader.on = l.terms.ForReaders(), sharedLock{}
+	rw.writer.kind, rw.writer.writes = l.kind, true
 	rw.readers = &c.entrances.of(c, l.key).readers
-	rw.reader.kind = rw.readers
+	rw.reader.kind, rw.reader.terms, rw.reader.on = rw.readers, l.terms.ForReaders(), sharedLock{}
 	return rw, nil
 }
 
@@ -135,19 +133,6 @@ func (l *RWLocker) Locker() *Locker { return &l.writer }
 //   - Unlock cannot tell which goroutine calls it. So a function called by Do must not unlock.
 func (l *RWLocker) RLocker() *Locker { return &l.reader }
 
-// writer is the kind of the writer's side of an RWLocker: that of a Locker of the name, but that it counts on readers.
-type writer struct {
-	kind
-}
-
-var _ kind = writer{}
-
-// begins: a plain SET could overtake writers that wait beside readers.
-func (writer) begins() wire.Kind { return wire.Register }
-
-// announces: the refusal of a plain SET does not say whether readers are the cause, so TryLock asks anyway. For a claim, see mutex.announces.
-func (writer) announces(w *wait) bool { return w.once || w.locker.client.opts.DisableWakeups }
-
 // readers is the kind of the reader's side of an RWLocker. The goroutines of a Client that hold or want a read lock of one name
 // share a tenure and its Lease: see entrance.
 //
@@ -182,16 +167,9 @@ func (sharedLock) poll(q *contender, now clock.Reading) wire.Request {
 	return wire.Polling(q.apart, q.standing(now), q.voted)
 }
 
-// begins: readers have one kind of attempt.
-func (*readers) begins() wire.Kind { return wire.Register }
-
 func (r *readers) claimOf(_ *wait, waited time.Duration) (wire.ClaimOf, holders) {
 	return wire.ClaimOf{Token: wire.NewToken(r.client.opts.Owner), Waited: waited}, &r.reading
 }
-
-func (*readers) numbers(*Client) fence.Source { return fence.Readers{} }
-
-func (*readers) announces(*wait) bool { return false }
 
 // enter enters the tenure if it can be entered, and returns its Lease.
 func (r *readers) enter() *Lease {
@@ -367,12 +345,6 @@ func (r *reading) handsOver(*tenure) time.Duration { return 0 }
 
 // dueBy says that readers need no call between two renewals but those of skipRenewal.
 func (r *reading) dueBy(*tenure) time.Time { return time.Time{} }
-
-// handovers returns the greatest number that a fence can count, since those of the last writer's lease are not known.
-func (r *reading) handovers() int { return fence.HandoversMost }
-
-// releasing: readers queue for turns of their own, so no release of theirs passes the lock on.
-func (r *reading) releasing(*tenure) wire.Request { return wire.Release }
 
 // recalled keeps further readers out, since a writer waits.
 func (r *reading) recalled(*tenure) { r.readers.close() }

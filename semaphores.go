@@ -349,21 +349,13 @@ func (p *permits) newClaim(c *Client, registered *master.SentClaim, began clock.
 	return waits.NewSlotBallot(registered, began, g, len(c.masters), p.n, p.limit)
 }
 
-// A slotHolder is for a tenure of permits, whose commands name the slots.
+// A slotHolder is for a tenure of permits.
 type slotHolder struct {
 	oneHolder
 	crowd *crowd
 }
 
 func (h slotHolder) watch(t *tenure, _ bool) { h.crowd.watch(t) }
-
-func (slotHolder) renewing(t *tenure) wire.Request { return wire.RenewSlots(t.slots) }
-
-// healing has the permit stand in its slots at a master, and in no others.
-func (slotHolder) healing(t *tenure) wire.Request { return wire.HealSlots(t.slots) }
-
-// releasing: no client of another library wants a permit, so no release leaves it open.
-func (slotHolder) releasing(*tenure) wire.Request { return wire.Release }
 
 func (p *permits) lock(w *wait) bool { return p.enter(w) && p.contend(w) }
 

@@ -78,14 +78,6 @@ type holders interface {
 	decide(t *tenure)
 	// releaseTaken releases a tenure that the caller has taken, unless it has ended, and leaves the gate.
 	releaseTaken(t *tenure)
-	// handovers returns how many handovers the fence of the first Lease counts.
-	handovers() int
-	// renewing returns the command of a renewal; nil: wire.Renew.
-	renewing(t *tenure) wire.Request
-	// healing returns the command that sets the key again at a master that has lost it.
-	healing(t *tenure) wire.Request
-	// releasing returns the command of the release.
-	releasing(t *tenure) wire.Request
 }
 
 // oneHolder is for a tenure that nobody enters: it has one holder at a time.
@@ -102,10 +94,6 @@ func (oneHolder) recalled(*tenure)                        {}
 func (oneHolder) shutOut(*tenure) (held, took bool)       { return true, false }
 func (oneHolder) decide(*tenure)                          {}
 func (oneHolder) releaseTaken(*tenure)                    {}
-func (oneHolder) handovers() int                          { return 0 }
-func (oneHolder) renewing(*tenure) wire.Request           { return nil }
-func (oneHolder) healing(t *tenure) wire.Request          { return t.claim.Healing(t.fence) }
-func (oneHolder) releasing(t *tenure) wire.Request        { return (*releasing)(t).passesOn() }
 
 // begin schedules the tenure's first renewal, or its end. If the Client is closed, it ends the tenure and reports false.
 func (t *tenure) begin() (open bool) {
@@ -369,8 +357,12 @@ func (t *tenure) heal(masters uint64) {
 	if p := t.publish; p != nil {
 		p.voted &^= masters // the token is set anew
 	}
+	request := t.claim.Healing(t.fence)
+	if t.slots != nil { // the permit is to stand in its slots, and in no others
+		request = wire.HealSlots(t.slots)
+	}
 	for i := range bitsOf(masters) {
-		t.client.masters[i].Ask(t.holders.healing(t), t.claim, nil)
+		t.client.masters[i].Ask(request, t.claim, nil)
 	}
 }
 
