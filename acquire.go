@@ -8,42 +8,41 @@ import (
 	"time"
 
 	"github.com/redlock-go/redlock/internal/clock"
-	"github.com/redlock-go/redlock/internal/fence"
 	"github.com/redlock-go/redlock/internal/flight"
 	"github.com/redlock-go/redlock/internal/master"
 	"github.com/redlock-go/redlock/internal/notices"
 	"github.com/redlock-go/redlock/internal/quorum"
 	"github.com/redlock-go/redlock/internal/renew"
+	"github.com/redlock-go/redlock/internal/waits"
 	"github.com/redlock-go/redlock/internal/wire"
 )
 
-// A call is one call of Lock, LockContext, TryLock or another method that locks: its arguments, and its result so far.
-type call struct {
-	locker   *Locker
-	ctx      context.Context
-	forever  bool // nothing but Close ends it
-	once     bool // it makes one attempt, which joins no queue
-	began    clock.Reading
-	late     bool // the call waited before its first attempt, so the clocks are read again
-	attempts int
-	last     error          // of the last attempt that was not cut short
-	watched  bool           // the Logger tells of the wait if it lasts for long
-	told     notices.Wait   // what the Logger is told of it
-	traced   bool           // Trace.LockDone was called
-	flight   *flight.Flight // of SingleFlight; nil: the call is another one
-}
-
-// A wait is what a call has acquired so far.
+// A wait is one call of Lock, LockContext, TryLock or another method that locks: its arguments, and what it has acquired so far.
 type wait struct {
-	call
-	light        bool   // the attempt joins no queue, since a claim is registered after it
+	locker  *Locker
+	ctx     context.Context
+	forever bool           // nothing but Close ends it
+	once    bool           // it makes one attempt, which joins no queue
+	flight  *flight.Flight // of SingleFlight; nil: the call is another one
+	began   clock.Reading
+	late    bool // the call waited before its first attempt, so the clocks are read again
+
+	// What it has:
 	inside       bool   // the gate is taken
 	lease        *Lease // acquired, and not yet the Locker's
 	shared       *Lease // the lease of the readers, if the goroutine has entered it
 	leadsReaders bool   // the goroutine leads the readers: see readers
-	lastAttempt
-	revoked  int64 // master.Servers.Revoked before the first command of the last attempt or claim
-	contacts []int // of SingleFlight, by master: see master.Contact; from then, too
+
+	// What it asks:
+	try      attempt // the last one
+	attempts int     // how many it has made
+	light    bool    // the attempt joins no queue, since a claim is registered after it
+	last     error   // of the last attempt that was not cut short
+
+	// What users are told:
+	watched bool         // the Logger tells of the wait if it lasts for long
+	told    notices.Wait // what the Logger is told of it
+	traced  bool         // Trace.LockDone was called
 
 	// Of a Locker of several names:
 	nameGates int               // how many gates of names are taken
@@ -51,10 +50,12 @@ type wait struct {
 	whole     *wait             // of the Locker of several names, if this wait is for one of them
 }
 
-// A lastAttempt is the last attempt of a wait. Its round is kept until the next attempt, for late votes.
-type lastAttempt struct {
-	round  *quorum.Round // nil: there was none
-	sentAt clock.Reading // when it began
+// An attempt is a round of commands of a wait, of its claim included. The round is kept until the next attempt, for late votes.
+type attempt struct {
+	round    *quorum.Round // nil: there was none
+	sentAt   clock.Reading // when it began
+	revoked  int64         // master.Servers.Revoked before the first command of the attempt, or of the claim
+	contacts []int         // of SingleFlight, by master: see master.Contact; from then, too
 }
 
 // run waits for the lock. If the wait has won, its lease becomes that of the Locker. Otherwise run returns why it has not.
@@ -85,7 +86,7 @@ func (w *wait) run() (_ *Lease, err error) {
 }
 
 // over reports whether the wait is to end without the lock.
-func (w *call) over() bool { return w.ctx.Err() != nil || isClosed(w.locker.client.closing) }
+func (w *wait) over() bool { return w.ctx.Err() != nil || isClosed(w.locker.client.closing) }
 
 // enterGate waits for the gate, and reports whether it has entered. heir is the Locker to which a lease may be handed over with
 // the gate; nil: there is none.
@@ -118,7 +119,7 @@ func (w *wait) tryGate() bool {
 }
 
 // blocked notes that the wait has found a gate taken. reason is the one that the goroutine inside has stored.
-func (w *call) blocked(reason error) { w.last = w.locker.blockedBy(reason) }
+func (w *wait) blocked(reason error) { w.last = w.locker.blockedBy(reason) }
 
 // blockedBy returns the error for a gate that another goroutine has taken. reason is the one that it has stored.
 func (l *Locker) blockedBy(reason error) error {
@@ -130,19 +131,19 @@ func (l *Locker) blockedBy(reason error) error {
 
 // letOthers waits for the answer to this Client's last release of the name, if a rule of package turns requires it.
 // So other clients find the lock free.
-func (w *call) letOthers() {
+func (w *wait) letOthers() {
 	l, c := w.locker, w.locker.client
 	for key := range l.terms.Keys {
 		if answered := c.releases.Awaited(key); answered != nil {
 			w.late = true
 			// If package turns has forgotten the release, the channel is never closed. Then the limit ends this wait.
-			w.sleep(c.group.Timeout(c.opts.bounds.Limit(l.opts.TTL)), answered)
+			c.sleep(w.ctx, c.group.Timeout(c.opts.bounds.Limit(l.opts.TTL)), answered)
 		}
 	}
 }
 
 // sleep waits for d, the end of ctx or the Client, or for wake.
-func (w *call) sleep(d time.Duration, wake <-chan struct{}) {
+func (c *Client) sleep(ctx context.Context, d time.Duration, wake <-chan struct{}) {
 	if d <= 0 {
 		return
 	}
@@ -151,15 +152,14 @@ func (w *call) sleep(d time.Duration, wake <-chan struct{}) {
 	select {
 	case <-wake:
 	case <-t.C:
-	case <-w.ctx.Done():
-	case <-w.locker.client.closing:
+	case <-ctx.Done():
+	case <-c.closing:
 	}
 }
 
 // firstKind returns the kind of command for an attempt that is not followed by a claim. It counts the acquisition: see
 // turns.Releases.
-func (w *call) firstKind() (kind wire.Kind) {
-	l := w.locker
+func (l *Locker) firstKind() (kind wire.Kind) {
 	for key := range l.terms.Keys {
 		k, _ := l.client.releases.Next(key)
 		kind = max(kind, k)
@@ -170,7 +170,7 @@ func (w *call) firstKind() (kind wire.Kind) {
 // tryAcquire makes one attempt to acquire the lock. It needs the gate.
 func (w *wait) tryAcquire() bool {
 	w.letOthers()
-	return w.attempt(max(w.firstKind(), w.locker.first))
+	return w.attempt(max(w.locker.firstKind(), w.locker.first))
 }
 
 // acquire acquires the lock, and waits until it can. It needs the gate.
@@ -197,35 +197,27 @@ func (w *wait) acquire() bool {
 	}
 	w.warn()
 	q.resume = c.clock().Time()
-	if w.split() {
+	if w.try.split() {
 		// Several clients contend for a free lock. If they registered at the same moment, they would split the votes again.
 		q.resume = q.resume.Add(rand.N(c.group.Distance() + 1))
 	}
 	return q.contend()
 }
 
-// refused reports whether somebody else holds the lock, as far as the last attempt has found out. If a
-// master has granted the attempt, several clients may contend for a free lock.
-func (w *wait) refused() bool { return isTakenError(w.last) && !w.split() }
-
-// split reports whether a master has granted the last attempt, which failed all the same. The result may
-// change, since votes may come late.
-func (w *lastAttempt) split() bool { return w.round.Any(quorum.Vote.Granted) }
-
 // attempt makes one attempt, and reports whether it has acquired the lock. Otherwise last is a *QuorumError, even if ctx or
 // the Client ended the attempt: see outcome.
 func (w *wait) attempt(kind wire.Kind) bool {
 	l, c := w.locker, w.locker.client
-	w.endRound()
-	w.sentAt = w.began
+	w.try.end()
+	w.try.sentAt = w.began
 	if w.attempts++; w.attempts > 1 || w.late {
-		w.sentAt = c.clock() // time has passed since the call
+		w.try.sentAt = c.clock() // time has passed since the call
 	}
 	within := c.opts.bounds.Limit(l.opts.TTL)
 	within.Hurry = !w.once // TryLock waits for all votes, which make its error more exact
 	err := w.attemptWithin(kind, within)
 	if err != nil && l.names != nil {
-		l.explain(err, w.round.Votes())
+		l.explain(err, w.try.round.Votes())
 	}
 	w.noteOutcome(err)
 	return err == nil
@@ -239,7 +231,7 @@ func (w *wait) waited() time.Duration {
 	case w.once || w.light:
 		return wire.NoQueue
 	}
-	return w.sentAt.Since(w.began)
+	return w.try.sentAt.Since(w.began)
 }
 
 // noteOutcome notes the outcome of an attempt.
@@ -259,7 +251,7 @@ func (w *wait) noteOutcome(err error) {
 		w.announce()
 	}
 	if f := c.opts.Trace.AttemptDone; f != nil {
-		f(w.ctx, AttemptInfo{Name: l.name, Elapsed: c.clock().Since(w.sentAt), Err: err})
+		f(w.ctx, AttemptInfo{Name: l.name, Elapsed: c.clock().Since(w.try.sentAt), Err: err})
 	}
 	if f := c.opts.Trace.Acquired; f != nil && err == nil && !l.silent {
 		s := w.lease
@@ -268,16 +260,11 @@ func (w *wait) noteOutcome(err error) {
 	}
 }
 
-// byReaders reports whether a master has refused the last attempt because of readers.
-func (w *lastAttempt) byReaders() bool {
-	return w.round != nil && w.round.Any(func(v quorum.Vote) bool { return v.Readers })
-}
-
 // announce asks readers to leave after an attempt was refused because of them. Such an attempt need not end with ErrHeld. Example: of five
 // masters one grants the lock, two refuse because of readers, and two do not answer in time.
 func (w *wait) announce() {
 	l, c := w.locker, w.locker.client
-	if !isTakenError(w.last) && !w.byReaders() || !w.announces() {
+	if !isTakenError(w.last) && !w.try.byReaders() || !w.announces() {
 		return
 	}
 	waited := c.clock().Since(w.began)
@@ -298,14 +285,7 @@ func (w *wait) announces() bool {
 	case l.writes && (w.once || l.client.opts.DisableWakeups):
 		return true
 	}
-	return !w.once && (l.names != nil || l.client.opts.DisableWakeups) && w.byReaders()
-}
-
-func (w *lastAttempt) endRound() {
-	if w.round != nil {
-		w.round.End()
-		w.round = nil
-	}
+	return !w.once && (l.names != nil || l.client.opts.DisableWakeups) && w.try.byReaders()
 }
 
 // end ends the wait. Unless the caller has the lock now, end leaves the gate, and releases what may have
@@ -315,7 +295,7 @@ func (w *wait) end() {
 		w.locker.client.notices.Unwatch(&w.told)
 		w.watched = false
 	}
-	w.endRound()
+	w.try.end()
 	if w.lease != nil {
 		(*releasing)(w.lease.tenure).queue()
 		w.lease = nil
@@ -328,7 +308,7 @@ func (w *wait) end() {
 
 // outcome returns the error for the caller of a wait without the lock: the one place that tells the end of the Client, the
 // end of ctx, and the end of the schedule apart.
-func (w *call) outcome() error {
+func (w *wait) outcome() error {
 	c := w.locker.client
 	last := w.locker.named(w.last)
 	if w.flight != nil {
@@ -346,7 +326,7 @@ func (w *call) outcome() error {
 }
 
 // traceStart calls LockStart.
-func (w *call) traceStart() {
+func (w *wait) traceStart() {
 	if f := w.locker.client.opts.Trace.LockStart; f != nil {
 		info := LockStartInfo{Name: w.locker.name}
 		info.Permits, info.Limit = w.locker.on.permits()
@@ -355,7 +335,7 @@ func (w *call) traceStart() {
 }
 
 // traceDone calls LockDone, unless it was called before.
-func (w *call) traceDone(err error) {
+func (w *wait) traceDone(err error) {
 	f := w.locker.client.opts.Trace.LockDone
 	if f == nil || w.traced {
 		return
@@ -366,7 +346,7 @@ func (w *call) traceDone(err error) {
 }
 
 // warn has the Logger report the wait if it becomes long.
-func (w *call) warn() {
+func (w *wait) warn() {
 	if !w.watched && !w.locker.silent {
 		w.watched = true
 		_, ends := w.ctx.Deadline()
@@ -375,29 +355,9 @@ func (w *call) warn() {
 }
 
 // WaitsFor implements notices.Waiter.
-func (w *call) WaitsFor() notices.Cause {
+func (w *wait) WaitsFor() notices.Cause {
 	l := w.locker
 	return causeOf(l.named(l.blockedBy(l.client.gates.Reason(l.key))))
-}
-
-// noteMasters notes what is known of the masters before the first command of an attempt, or of a claim.
-func (w *wait) noteMasters() {
-	w.revoked = w.locker.client.servers.Revoked()
-	if w.flight == nil {
-		return
-	}
-	w.contacts = make([]int, len(w.locker.client.masters))
-	for i, m := range w.locker.client.masters {
-		w.contacts[i] = m.Contact()
-	}
-}
-
-// revokes returns an error if votes that have come since noteMasters must not be used.
-func (w *wait) revokes() error {
-	if c := w.locker.client; c.servers.Revoked() != w.revoked {
-		return fmt.Errorf("a MaxTTL of %v became known meanwhile: a master that has voted may have forgotten locks", c.servers.MaxTTL())
-	}
-	return nil
 }
 
 // attemptWithin makes a round of SETs and, unless the round is won, sends the releases that undo it. The releases go to all masters,
@@ -414,7 +374,7 @@ func (w *wait) attemptWithin(kind wire.Kind, within quorum.Limit) error {
 		tenure tenure
 		claim  master.SentClaim
 	}{tenure: tenure{client: c, name: l.name, opts: l.opts, holders: alone, silent: l.silent, contended: w.attempts > 1, rounds: 1,
-		sentAt: w.sentAt, validity: renew.Validity{Start: w.sentAt, Length: validity}}}
+		sentAt: w.try.sentAt, validity: renew.Validity{Start: w.try.sentAt, Length: validity}}}
 	t := &all.tenure
 	limit := validity
 	if l.opts.Fencing {
@@ -424,28 +384,28 @@ func (w *wait) attemptWithin(kind wire.Kind, within quorum.Limit) error {
 		t.claim = &all.claim
 		var of wire.ClaimOf
 		of, t.holders = l.kind.claimOf(w, w.waited())
-		of.Fence, of.Kind = w.propose(w.sentAt.Wall()), kind
+		of.Fence, of.Kind = w.locker.propose(w.try.sentAt.Wall()), kind
 		t.claim.Claim = wire.NewClaim(&l.terms, of)
 	}
 	all.lease.initHolder(t)
-	w.noteMasters()
-	w.round = c.group.Ask(kind, t.claim, within)
-	won := w.round.Wait(w.ctx, c.closing, quorum.Tally.Decided).Won()
+	w.try.noteMasters(c, w.flight != nil)
+	w.try.round = c.group.Ask(kind, t.claim, within)
+	won := w.try.round.Wait(w.ctx, c.closing, quorum.Tally.Decided).Won()
 	var err error
 	if l.opts.Fencing {
-		votes := w.round.Votes()
+		votes := w.try.round.Votes()
 		c.fences.Heard(l.key, votes)
 		if won {
-			t.fence, t.rounds, _, err = w.commitFence(t.claim, votes, w.sentAt)
+			t.fence, t.rounds, _, err = fencing{l, w.ctx}.commit(t.claim, votes, w.try.sentAt)
 		}
 	}
 	if w.flight != nil {
-		t.publish = w.publishing(w.round.Votes(), nil)
+		t.publish = w.publishing(w.try.round.Votes(), nil)
 	}
 	if won && err == nil {
-		err = w.revokes()
+		err = w.try.revokes(c)
 	}
-	took := c.clock().Since(w.sentAt)
+	took := c.clock().Since(w.try.sentAt)
 	if won && err == nil && took < limit && t.begin() {
 		w.lease = t.holder
 		return nil
@@ -454,71 +414,56 @@ func (w *wait) attemptWithin(kind wire.Kind, within quorum.Limit) error {
 		c.group.Send(wire.Undo, t.claim)
 	}
 	if won {
-		return c.names.wasted(l.name, w.round, err, took, limit, validity)
+		return c.names.wasted(l.name, w.try.round, err, took, limit, validity)
 	}
 	// The undoing is on its way. What follows only completes the error: because of one dead master, a lock
 	// that is held must not look like an outage.
-	w.round.Wait(w.ctx, c.closing, quorum.Tally.Explained)
-	return c.names.quorumError(opAcquire, l.name, w.round.Votes())
+	w.try.round.Wait(w.ctx, c.closing, quorum.Tally.Explained)
+	return c.names.quorumError(opAcquire, l.name, w.try.round.Votes())
 }
 
-// propose returns the number that an acquisition asks for, which begins now. Without fencing there is none. Permits ask for one when they are
-// won: see commitSlots.
-func (w *call) propose(now time.Time) wire.Proposal {
-	l := w.locker
-	if !l.opts.Fencing || l.terms.OfSlots() {
-		return wire.Proposal{}
+// end ends the round, whose late votes do not count any more.
+func (a *attempt) end() {
+	if a.round != nil {
+		a.round.End()
+		a.round = nil
 	}
-	return l.numbers().Propose(l.terms.Key(), now, l.client.opts.bounds.FencedWithin(l.opts.TTL))
 }
 
-// highestFence returns the highest number that an acquisition can use now; 0: any.
-func (w *call) highestFence(now clock.Reading) int64 {
-	l := w.locker
-	if !l.opts.Fencing {
-		return 0
-	}
-	return fence.Most(now.Wall(), l.client.opts.bounds.FencedWithin(l.opts.TTL))
+// split reports whether a master has granted the last attempt, which failed all the same. The result may
+// change, since votes may come late.
+func (a *attempt) split() bool { return a.round.Any(quorum.Vote.Granted) }
+
+// byReaders reports whether a master has refused the last attempt because of readers.
+func (a *attempt) byReaders() bool {
+	return a.round != nil && a.round.Any(func(v quorum.Vote) bool { return v.Readers })
 }
 
-// commitFence agrees with a quorum of masters on the number of an acquisition: see package fence. votes are those of the round
-// that won it, and start is when that began. commitFence returns the number, and how many rounds the acquisition has
-// taken. If there were several, last is when the last of them began. After an error the caller must undo the
-// acquisition.
-func (w *call) commitFence(claim *master.SentClaim, votes []quorum.Vote, start clock.Reading) (number int64, rounds int, last clock.Reading, err error) {
-	l, c := w.locker, w.locker.client
-	a := l.numbers().Agree(votes, start.Wall(), c.opts.MaxTTL)
-	for err = w.awaitClock(a.Number, start); err == nil && !a.Agreed; {
-		last = c.clock()
-		round := c.group.Ask(claim.Committing(a.Number), claim, c.opts.bounds.Limit(l.opts.TTL))
-		won := round.Wait(w.ctx, c.closing, quorum.Tally.Decided).Won()
-		votes = round.Votes()
-		round.End()
-		c.fences.Heard(l.key, votes)
-		switch more := a.Heard(votes, won); {
-		case !more:
-			err = c.names.quorumError(opFence, l.name, votes)
-		case !a.Agreed:
-			err = w.awaitClock(a.Number, start)
-		}
+// noteMasters notes what is known of the masters before the first command. contacts says whether that includes how often each master was connected to.
+func (a *attempt) noteMasters(c *Client, contacts bool) {
+	a.revoked = c.servers.Revoked()
+	if !contacts {
+		return
 	}
-	return a.Number, a.Rounds, last, err
+	a.contacts = make([]int, len(c.masters))
+	for i, m := range c.masters {
+		a.contacts[i] = m.Contact()
+	}
 }
 
-// awaitClock waits until a number is near the clock: see fence.AheadMost. It returns an error if that
-// takes longer than the acquisition may take, or if ctx or the Client ends first.
-func (w *call) awaitClock(number int64, start clock.Reading) error {
-	l, c := w.locker, w.locker.client
-	now := c.clock()
-	ahead := fence.Ahead(number, now.Wall())
-	if ahead <= 0 {
-		return nil
+// revokes returns an error if votes that have come since noteMasters must not be used.
+func (a *attempt) revokes(c *Client) error {
+	if c.servers.Revoked() != a.revoked {
+		return fmt.Errorf("a MaxTTL of %v became known meanwhile: a master that has voted may have forgotten locks", c.servers.MaxTTL())
 	}
-	if now.Since(start)+ahead < c.opts.bounds.FencedWithin(l.opts.TTL) {
-		w.sleep(ahead, nil)
-		if !w.over() {
-			return nil
-		}
+	return nil
+}
+
+// notPast returns the sleep d, or a shorter one that ends when the key is due to expire: see waits.NotPast.
+func (a *attempt) notPast(c *Client, d time.Duration) time.Duration {
+	left, known := waits.FreeAfter(a.round.Votes())
+	if !known {
+		return d
 	}
-	return fmt.Errorf("redlock: %s %q: the masters' number is %v ahead of our clock", opFence, l.name, ahead+fence.AheadMost)
+	return waits.NotPast(d, left, c.clock().Since(a.sentAt), c.group)
 }

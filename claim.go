@@ -31,11 +31,11 @@ import (
 // the lease has its TTL from then on. A claim is released if it has had votes for as long as a grant lasts, or if fewer
 // than a quorum of masters answer. After a random delay another one is registered, with another token.
 
-// grantFor returns for how long a release may grant the lock to the wait, in docs/protocol.md called g. Where a grant of the usual length could not
+// grantFor returns for how long a release may grant the lock to a claim on l, in docs/protocol.md called g. Where a grant of the usual length could not
 // be used, since the TTL is short or the masters are far, it lasts for the TTL. A lease that is not renewed begins when its keys were extended,
 // and must then last for clearly longer than g: see winsAt.
-func (w *call) grantFor() time.Duration {
-	c, o := w.locker.client, &w.locker.opts
+func (l *Locker) grantFor() time.Duration {
+	c, o := l.client, &l.opts
 	g := cmp.Or(c.opts.bounds.Grant(o.TTL, c.group.RoundTrip()), o.TTL)
 	if o.RenewEvery < 0 {
 		g = min(g, o.TTL/2)
@@ -57,7 +57,7 @@ func (w *call) grantFor() time.Duration {
 //	a message asks for it, or a poll is due        poll
 //	none of these                                  wait for the poll, or for news
 type contender struct {
-	*wait
+	wait   *wait
 	inbox  *waits.Inbox // what the masters' messages say
 	place  *gate.Place  // among the goroutines that want permits; nil: it wants a lock
 	delays waits.Delays
@@ -85,36 +85,36 @@ type contender struct {
 
 // contend waits until the wait has the lock, and reports whether it has.
 func (q *contender) contend() bool {
-	c := q.locker.client
-	q.delays = q.wait.delays()
-	q.inbox = c.waits.Begin(q.locker.key)
+	w, l, c := q.wait, q.wait.locker, q.wait.locker.client
+	q.delays = c.delays(w.forever)
+	q.inbox = c.waits.Begin(l.key)
 	defer q.inbox.End()
 	q.pace = q.inbox.NewPace(c.group, c.opts.claimPolls, c.opts.bounds.Drift)
-	if q.flight != nil {
+	if w.flight != nil {
 		q.inbox.WantsValue()
 	}
 	defer q.leave()
-	for !q.handedOver() && !q.over() {
+	for !q.handedOver() && !w.over() {
 		if q.gaveValue() {
 			return false
 		}
 		now := c.clock()
 		next, more := q.step(now)
-		if q.lease != nil || !more {
-			return q.lease != nil
+		if w.lease != nil || !more {
+			return w.lease != nil
 		}
 		q.sleep(next.Sub(now.Time()))
 	}
-	if q.last == nil {
+	if w.last == nil {
 		q.noteRound()
 	}
-	return q.lease != nil
+	return w.lease != nil
 }
 
 // handedOver takes permits that another goroutine of the Client has handed over, and reports whether there are any. The claim is not
 // needed any more.
 func (q *contender) handedOver() bool {
-	if q.lease, _ = q.place.Take().(*Lease); q.lease == nil {
+	if q.wait.lease, _ = q.place.Take().(*Lease); q.wait.lease == nil {
 		return false
 	}
 	if q.claim != nil {
@@ -125,12 +125,12 @@ func (q *contender) handedOver() bool {
 
 // gaveValue reports whether another client's value has come, which ends a wait of SingleFlight.
 func (q *contender) gaveValue() bool {
-	if q.flight == nil {
+	if q.wait.flight == nil {
 		return false
 	}
 	value, received := q.inbox.ReceivedValue()
 	if received {
-		q.flight.Receive(value)
+		q.wait.flight.Receive(value)
 	}
 	return received
 }
@@ -153,8 +153,8 @@ func (q *contender) sleep(d time.Duration) {
 		q.told = true
 	case <-q.place.Passed():
 	case <-t.C:
-	case <-q.ctx.Done():
-	case <-q.locker.client.closing:
+	case <-q.wait.ctx.Done():
+	case <-q.wait.locker.client.closing:
 	}
 }
 
@@ -167,63 +167,63 @@ func (q *contender) step(now clock.Reading) (next time.Time, more bool) {
 	if q.resume.After(now.Time()) {
 		return q.resume, true
 	}
-	q.register(q.grantFor())
+	q.register(q.wait.locker.grantFor())
 	return now.Time(), true
 }
 
 // leave takes the wait out of the queues. A wait that has acquired the lock is in no queue any more. The release of a claim also passes on what was
 // granted.
 func (q *contender) leave() {
-	if q.lease == nil && q.claim != nil {
+	if q.wait.lease == nil && q.claim != nil {
 		q.dropClaim(wire.Release)
 	}
 }
 
 // register registers a new claim. g is computed for each claim, since the masters may have become slower.
 func (q *contender) register(g time.Duration) {
-	l, c := q.locker, q.locker.client
+	w, l, c := q.wait, q.wait.locker, q.wait.locker.client
 	life, spared, contended := cmp.Or(q.life, g), q.spared, q.contended
 	q.life, q.spared, q.contended, q.apart = 0, 0, false, 0
-	now := q.began
-	if q.attempts > 0 || q.late {
+	now := w.began
+	if w.attempts > 0 || w.late {
 		now = c.clock()
 	}
-	if q.flight != nil {
-		q.flight.Seal()
+	if w.flight != nil {
+		w.flight.Seal()
 	}
-	waited := c.grants.Waited(now.Time(), now.Since(q.began))
-	if q.once {
+	waited := c.grants.Waited(now.Time(), now.Since(w.began))
+	if w.once {
 		waited = wire.NoQueue
 	}
-	of, holders := l.kind.claimOf(q.wait, waited)
-	of.Fence, of.Grant, of.RegisterTTL = q.propose(now.Wall()), g, life
+	of, holders := l.kind.claimOf(w, waited)
+	of.Fence, of.Grant, of.RegisterTTL = l.propose(now.Wall()), g, life
 	of.Spared, of.Contended, of.Made = spared, contended, time.Now()
 	claim := l.on.newClaim(c, master.NewSentClaim(&l.terms, of), now, g)
 	q.claim, q.holders, q.polled = claim, holders, rand.N(len(c.masters))
 	q.aim, q.asks, q.beats = nil, false, 0
 	q.pace.Registered(c.releases.Turnaround(l.key))
 	q.inbox.SetBallot(claim)
-	q.noteMasters()
+	w.try.noteMasters(c, w.flight != nil)
 	q.ask(wire.Register, life)
 }
 
 // ask begins a round of the claim. A Register or an Again sets a free key for life.
 func (q *contender) ask(request wire.Request, life time.Duration) {
-	l, c, claim, kind := q.locker, q.locker.client, q.claim, request.Kind()
-	q.endRound()
+	w, l, c, claim, kind := q.wait, q.wait.locker, q.wait.locker.client, q.claim, request.Kind()
+	w.try.end()
 	mark := claim.Began
 	if kind != wire.Register {
 		mark = c.clock()
 	}
-	q.attempts++
-	q.sentAt, q.pending, q.extends = mark, true, false
+	w.attempts++
+	w.try.sentAt, q.pending, q.extends = mark, true, false
 	q.pace.Sent()
 	if kind.Acquires() {
 		q.inbox.Sent(claim)
 	}
 	within := c.opts.bounds.Limit(l.opts.TTL)
 	within.Hurry = kind != wire.Renew
-	q.round = c.group.AskEach(request, claim.SentClaim, within, &answers{q.inbox, l, claim, kind, mark, life})
+	w.try.round = c.group.AskEach(request, claim.SentClaim, within, &answers{q.inbox, l, claim, kind, mark, life})
 }
 
 // answers takes the answers to a command of a claim.
@@ -263,12 +263,12 @@ func (h *answerOfOne) Answered(i int, a wire.Answer) {
 // await does what is due while a claim waits, and returns when it is to be called again at the latest. If more is false, the
 // schedule has stopped.
 func (q *contender) await(now clock.Reading) (next time.Time, more bool) {
-	c := q.locker.client
+	w, l, c := q.wait, q.wait.locker, q.wait.locker.client
 	left := time.Duration(0)
 	if q.pending {
-		left = q.round.Expire(now.Elapsed(q.sentAt)) // before the votes are counted, so that no vote of a round that is over is missed
+		left = w.try.round.Expire(now.Elapsed(w.try.sentAt)) // before the votes are counted, so that no vote of a round that is over is missed
 	}
-	mine, firstVote, won := q.inbox.Count(q.claim, now, c.opts.bounds.Drift, q.highestFence(now))
+	mine, firstVote, won := q.inbox.Count(q.claim, now, c.opts.bounds.Drift, l.highestFence(now))
 	q.voted = mine != 0
 	if mine != 0 { // it is about to win: permits of this Client go to those behind it
 		q.place.Suspend()
@@ -278,13 +278,13 @@ func (q *contender) await(now clock.Reading) (next time.Time, more bool) {
 	switch {
 	case won != nil && q.gaveValue(): // it has come since contend looked for it, as a rule just before the last grant
 		return now.Time(), false
-	case won != nil && (won.Left >= q.winsAt() || q.extends && quorum.Count(q.round.Votes()).Won()):
+	case won != nil && (won.Left >= q.winsAt() || q.extends && quorum.Count(w.try.round.Votes()).Won()):
 		return now.Time(), q.win(now, won)
-	case won != nil && won.Slots != nil && (q.told || q.pending) && !q.once: // a poll tells for how long the slots live
+	case won != nil && won.Slots != nil && (q.told || q.pending) && !w.once: // a poll tells for how long the slots live
 	case won != nil && won.Slots != nil: // its votes end soon
-		return now.Time(), !q.once && q.backOff(now)
+		return now.Time(), !w.once && q.backOff(now)
 	case won != nil && !q.extends:
-		q.ask(wire.Renew, q.locker.opts.TTL)
+		q.ask(wire.Renew, l.opts.TTL)
 		q.extends = true
 		return now.Time(), true
 	}
@@ -317,25 +317,25 @@ func (q *contender) await(now clock.Reading) (next time.Time, more bool) {
 	case mine == 0 && q.pace.One() && c.group.Up(): // otherwise a round says which masters are missing
 		return now.Time(), q.pollOne(now)
 	}
-	q.ask(q.locker.on.poll(q, now), q.claim.G)
+	q.ask(l.on.poll(q, now), q.claim.G)
 	return now.Time(), true
 }
 
 // winsAt returns for how long the votes of the claim must last at least if they are to become a lease. Those of a lease that is not renewed
 // must last for longer than a grant, so its keys are extended first.
 func (q *contender) winsAt() time.Duration {
-	if q.locker.opts.RenewEvery < 0 {
+	if q.wait.locker.opts.RenewEvery < 0 {
 		return q.claim.G + 1
 	}
-	return q.locker.client.opts.bounds.WinsAt(q.claim.G)
+	return q.wait.locker.client.opts.bounds.WinsAt(q.claim.G)
 }
 
 // pollOne polls one master that is up, the next in turn, which leaves a free key alone. It reports false if the schedule has stopped.
 func (q *contender) pollOne(now clock.Reading) (more bool) {
-	c, claim := q.locker.client, q.claim
+	c, claim := q.wait.locker.client, q.claim
 	for range c.masters {
 		q.polled = (q.polled + 1) % len(c.masters)
-		one := &answerOfOne{answers{q.inbox, q.locker, claim, wire.Again, now, claim.G}}
+		one := &answerOfOne{answers{q.inbox, q.wait.locker, claim, wire.Again, now, claim.G}}
 		q.inbox.SentOne(claim, q.polled)
 		err := c.masters[q.polled].Ask(wire.Polling(1<<q.polled, false, false), claim.SentClaim, one)
 		if err == nil {
@@ -350,8 +350,13 @@ func (q *contender) pollOne(now clock.Reading) (more bool) {
 // standing reports whether the next poll is likely to be refused: nothing has happened since the last round, in which a quorum of masters
 // have said that their keys live for longer. Polls of far claims serve as heartbeats, so a probe follows them: they are not standing.
 func (q *contender) standing(now clock.Reading) bool {
-	left, known := waits.FreeAfter(q.round.Votes())
-	return known && !q.blind && left > now.Since(q.sentAt)+2*q.locker.client.group.Distance()
+	left, known := waits.FreeAfter(q.wait.try.round.Votes())
+	return known && !q.blind && left > now.Since(q.wait.try.sentAt)+2*q.wait.locker.client.group.Distance()
+}
+
+// notPast returns the sleep d, or a shorter one that ends when the key is due to expire.
+func (q *contender) notPast(d time.Duration) time.Duration {
+	return q.wait.try.notPast(q.wait.locker.client, d)
 }
 
 // roundOver acts on the current round, which is over and did not win. The masters in mine, as bits, have voted for the
@@ -362,14 +367,14 @@ func (q *contender) roundOver(now clock.Reading, mine uint64, firstVote time.Tim
 		q.noteRound()
 		return q.backOff(now) // some keys live for the TTL now
 	}
-	return q.locker.on.judge(q, now, mine, firstVote)
+	return q.wait.locker.on.judge(q, now, mine, firstVote)
 }
 
 // schedule sets when the next poll is due, after a round. It reports false if the schedule of Options.NewBackOff has
 // stopped. That schedule only says when the wait stops. A claim polls at its Pace, since messages can be lost. With DisableWakeups, it
 // polls as the schedule says.
 func (q *contender) schedule(now clock.Reading) (more bool) {
-	deaf := q.locker.client.opts.DisableWakeups
+	deaf := q.wait.locker.client.opts.DisableWakeups
 	if deaf || !q.stop.After(now.Time()) {
 		d, more := q.delays.Next()
 		if !more {
@@ -383,7 +388,7 @@ func (q *contender) schedule(now clock.Reading) (more bool) {
 			q.stop = now.Time().Add(d)
 		}
 	}
-	q.pace.Pause(q.claim, now, q.sentAt == q.claim.Began, q.notPast)
+	q.pace.Pause(q.claim, now, q.wait.try.sentAt == q.claim.Began, q.notPast)
 	return true
 }
 
@@ -394,14 +399,14 @@ func (q *contender) backOff(now clock.Reading) (more bool) {
 	if more {
 		q.dropClaim(wire.Release)
 		q.stop = now.Time().Add(d)
-		q.resume = now.Time().Add(min(d, claimlessDelay) + rand.N(q.locker.client.group.Distance()+1))
+		q.resume = now.Time().Add(min(d, claimlessDelay) + rand.N(q.wait.locker.client.group.Distance()+1))
 	}
 	return more
 }
 
 // dropClaim releases the claim, whose votes never count again.
 func (q *contender) dropClaim(how wire.Request) {
-	c := q.locker.client
+	c := q.wait.locker.client
 	q.inbox.SetBallot(nil)
 	c.group.Send(how, q.claim.SentClaim)
 	q.claim = nil
@@ -410,17 +415,17 @@ func (q *contender) dropClaim(how wire.Request) {
 // judgeLock has the claim do what waits.Finding.Verdict decides, after a round that did not win. mine and firstVote are those of roundOver. It
 // reports false if the schedule has stopped.
 func (q *contender) judgeLock(now clock.Reading, mine uint64, firstVote time.Time) (more bool) {
-	c := q.locker.client
-	votes := fence.Usable(q.round.Votes(), q.highestFence(now), now.Wall())
+	w, l, c := q.wait, q.wait.locker, q.wait.locker.client
+	votes := fence.Usable(w.try.round.Votes(), l.highestFence(now), now.Wall())
 	q.hearOwner(votes)
-	q.noteOutcome(c.names.quorumError(opAcquire, q.locker.name, votes))
-	q.warn()
+	w.noteOutcome(c.names.quorumError(opAcquire, l.name, votes))
+	w.warn()
 	tally := quorum.Count(votes)
 	found := waits.Finding{
 		Answered: tally.Answered(), Granted: tally.Granted, Keys: bits.OnesCount64(mine),
-		Stale: !firstVote.Before(q.sentAt.Time()), Overdue: now.Time().Sub(firstVote) > q.claim.G,
+		Stale: !firstVote.Before(w.try.sentAt.Time()), Overdue: now.Time().Sub(firstVote) > q.claim.G,
 	}
-	found.Rival, found.RivalKeys = waits.Rival(votes, mine, q.locker.terms.Reads())
+	found.Rival, found.RivalKeys = waits.Rival(votes, mine, l.terms.Reads())
 	if q.apart = 0; mine == 0 && found.RivalKeys >= c.waits.Need {
 		q.apart = waits.Without(votes, found.Rival)
 	}
@@ -454,58 +459,58 @@ func (q *contender) judgeLock(now clock.Reading, mine uint64, firstVote time.Tim
 
 // noteRound notes the outcome of the current round, which did not win.
 func (q *contender) noteRound() {
-	if q.round != nil {
-		q.noteOutcome(q.locker.client.names.quorumError(opAcquire, q.locker.name, q.round.Votes()))
+	if q.wait.try.round != nil {
+		q.wait.noteOutcome(q.wait.locker.client.names.quorumError(opAcquire, q.wait.locker.name, q.wait.try.round.Votes()))
 	}
 }
 
 // win makes a quorum of votes a lease. If that fails, it backs off. It reports false if the schedule has stopped.
 func (q *contender) win(now clock.Reading, won *waits.Quorum) (more bool) {
-	l, c := q.locker, q.locker.client
+	w, l, c := q.wait, q.wait.locker, q.wait.locker.client
 	if !q.place.Suspend() {
 		return true // permits were handed over
 	}
 	full := c.opts.bounds.Validity(l.opts.TTL)
-	contended := q.attempts > 1 || q.round.Any(isTaken)
+	contended := w.attempts > 1 || w.try.round.Any(isTaken)
 	t := &tenure{client: c, name: l.name, opts: l.opts, claim: q.claim.SentClaim, holders: q.holders, sentAt: now, contended: contended, rounds: 1,
 		validity: renew.Validity{Start: now, Length: won.Left, Short: won.Left < q.claim.G}, slots: won.Slots, successor: q.inbox.Successor(q.claim)}
 	if t.slots != nil {
 		t.renews = wire.RenewSlots(t.slots)
 	}
 	new(Lease).initHolder(t)
-	if q.flight != nil {
+	if w.flight != nil {
 		inbox, claim := q.inbox, q.claim
-		t.publish = q.publishing(won.Votes, func() uint64 { return inbox.Settled(claim) })
+		t.publish = w.publishing(won.Votes, func() uint64 { return inbox.Settled(claim) })
 	}
 	var err error
 	if l.opts.Fencing && won.Slots != nil {
-		err = q.commitSlots(t)
+		err = fencing{l, w.ctx}.commitSlots(t)
 		t.validity.Length, t.validity.Short = full, false
 	} else if l.opts.Fencing {
 		var fixed clock.Reading
 		c.fences.Heard(l.key, won.Votes)
-		t.fence, t.rounds, fixed, err = q.commitFence(t.claim, won.Votes, now)
+		t.fence, t.rounds, fixed, err = fencing{l, w.ctx}.commit(t.claim, won.Votes, now)
 		if t.rounds > 1 && err == nil { // the last round has given the key its full TTL
 			t.validity = renew.Validity{Start: fixed, Length: full}
 		}
 	}
-	if err = cmp.Or(err, q.revokes()); err != nil {
-		err = c.names.wasted(l.name, q.round, err, 0, 0, 0)
+	if err = cmp.Or(err, w.try.revokes(c)); err != nil {
+		err = c.names.wasted(l.name, w.try.round, err, 0, 0, 0)
 	}
 	if err == nil && (t.validity.Over(c.clock()) || !l.on.accept(q, won, t)) {
-		err = c.names.quorumError(opAcquire, l.name, q.round.Votes())
+		err = c.names.quorumError(opAcquire, l.name, w.try.round.Votes())
 	}
 	if err == nil && !t.begin() {
 		err = ErrClosed
 	}
 	if err != nil {
 		q.place.Resume()
-		q.noteOutcome(err)
-		return !q.once && q.backOff(now)
+		w.noteOutcome(err)
+		return !w.once && q.backOff(now)
 	}
-	q.lease = t.holder
+	w.lease = t.holder
 	c.grants.Used(now.Time())
-	q.noteOutcome(nil)
+	w.noteOutcome(nil)
 	return true
 }
 

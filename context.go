@@ -38,7 +38,7 @@ func (l *Locker) TryLockContext(ctx context.Context) error {
 // tryLock is TryLockContext without the question who holds the lock.
 func (l *Locker) tryLock(ctx context.Context) error {
 	mustBeMade(l.client, "Locker")
-	_, err := (&wait{call: call{locker: l, ctx: ctx, once: true}}).run()
+	_, err := (&wait{locker: l, ctx: ctx, once: true}).run()
 	return err
 }
 
@@ -151,14 +151,14 @@ func (c *Client) SingleFlight(ctx context.Context, name string, f func(ctx conte
 		case <-ctx.Done():
 		case <-c.closing: // the other goroutine may be in its f
 		}
-		return nil, false, (&call{locker: l, ctx: ctx, last: l.blockedBy(c.gates.Reason(l.key))}).outcome()
+		return nil, false, (&wait{locker: l, ctx: ctx, last: l.blockedBy(c.gates.Reason(l.key))}).outcome()
 	}
 }
 
 // fly is SingleFlight for the goroutine that leads a flight.
 func (l *Locker) fly(ctx context.Context, fl *flight.Flight, f func(ctx context.Context) ([]byte, error)) (value []byte, shared bool, err error) {
 	defer fl.Land()
-	s, err := (&wait{call: call{locker: l, ctx: ctx, flight: fl}}).run()
+	s, err := (&wait{locker: l, ctx: ctx, flight: fl}).run()
 	if value, received := fl.Received(); received {
 		return value, true, nil
 	}
@@ -226,7 +226,7 @@ func (w *wait) publishing(votes []quorum.Vote, settled func() uint64) *publishin
 	if w.flight == nil {
 		return nil
 	}
-	p := &publishing{settled: settled, contacts: w.contacts}
+	p := &publishing{settled: settled, contacts: w.try.contacts}
 	for i, v := range votes {
 		if v.Granted() {
 			p.voted |= 1 << i

@@ -132,10 +132,10 @@ func (k *keeper) try(w *wait) bool {
 		return false
 	case w.tryAcquire():
 		return true
-	case !isTakenError(w.last) && !w.split():
+	case !isTakenError(w.last) && !w.try.split():
 		return false
 	}
-	w.sleep(c.group.Distance()+time.Millisecond, nil)
+	c.sleep(w.ctx, c.group.Distance()+time.Millisecond, nil)
 	return !w.over() && w.attempt(wire.Register)
 }
 

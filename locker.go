@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"github.com/redlock-go/redlock/internal/clock"
-	"github.com/redlock-go/redlock/internal/fence"
 	"github.com/redlock-go/redlock/internal/leasectx"
 	"github.com/redlock-go/redlock/internal/master"
 	"github.com/redlock-go/redlock/internal/waits"
@@ -50,7 +49,7 @@ func (l *Locker) Lock() {
 	if l.kind.join(l) != nil {
 		return
 	}
-	if _, err := (&wait{call: call{locker: l, ctx: context.Background(), forever: true}}).run(); err != nil {
+	if _, err := (&wait{locker: l, ctx: context.Background(), forever: true}).run(); err != nil {
 		panic("redlock: Lock of " + quote(l.name) + " on a closed Client")
 	}
 }
@@ -120,7 +119,7 @@ func (l *Locker) lock(ctx context.Context) (*Lease, error) {
 			return s, nil
 		}
 	}
-	return (&wait{call: call{locker: l, ctx: ctx}}).run()
+	return (&wait{locker: l, ctx: ctx}).run()
 }
 
 // releaseLease releases the lease s, which l no longer refers to, and leaves the gate. If block is
@@ -149,14 +148,6 @@ func (l *Locker) releaseLease(ctx context.Context, s *Lease, block bool) error {
 	round := c.group.Ask((*releasing)(t).passesOn(), t.claim, c.opts.bounds.Limit(t.opts.TTL))
 	l.leaveGate()
 	return (*releasing)(t).await(ctx, round)
-}
-
-// numbers returns where the fences of l come from.
-func (l *Locker) numbers() fence.Source {
-	if l.terms.Reads() {
-		return fence.Readers{}
-	}
-	return l.client.fences
 }
 
 // leaveGate leaves the gate of l and, for a set, those of its names.

@@ -115,12 +115,12 @@ func (s set) lock(w *wait) bool {
 func (s set) try(w *wait) bool { return w.tryGate() && s.tryNames(w) && w.tryAcquire() }
 
 // giveUp leaves the gates of the names.
-func (set) giveUp(w *wait) { w.leaveNames() }
+func (s set) giveUp(w *wait) { s.leaveNames(w) }
 
 // acquire is wait.acquire for a Locker of several names.
 func (s set) acquire(w *wait) bool {
 	l, c := w.locker, w.locker.client
-	delays := w.delays()
+	delays := c.delays(w.forever)
 	for refusals := 0; ; {
 		if !s.enterNames(w) {
 			return false
@@ -129,13 +129,13 @@ func (s set) acquire(w *wait) bool {
 		if w.over() {
 			return false
 		}
-		if w.attempt(w.firstKind()) {
+		if w.attempt(w.locker.firstKind()) {
 			return true
 		}
-		w.leaveNames()
+		s.leaveNames(w)
 		w.warn()
 		w.askOwner()
-		if w.refused() {
+		if isTakenError(w.last) && !w.try.split() {
 			refusals++
 		}
 		if refusals >= pollsMost || refusals > 0 && (c.clock().Since(w.began) >= pollsFor || c.contended.Has(l.key)) {
@@ -148,22 +148,23 @@ func (s set) acquire(w *wait) bool {
 		if !more {
 			return false
 		}
-		if w.split() {
+		if w.try.split() {
 			d += rand.N(c.group.Distance() + 1)
 		}
-		w.sleepAsking(w.notPast(d))
+		w.sleepAsking(w.try.notPast(c, d))
 	}
 }
 
 // sleepAsking waits for d, or the end of ctx or the Client. In a long sleep, it asks who holds the lock.
-func (w *call) sleepAsking(d time.Duration) {
+func (w *wait) sleepAsking(d time.Duration) {
+	c := w.locker.client
 	for step := ownerAfter; d > 2*ownerAfter && !w.over(); step = ownerEvery {
 		step = min(step, d)
-		w.sleep(step, nil)
+		c.sleep(w.ctx, step, nil)
 		w.askOwner()
 		d -= step
 	}
-	w.sleep(d, nil)
+	c.sleep(w.ctx, d, nil)
 }
 
 // enterNames waits for the gates of the names, and reports whether it has entered all.
@@ -199,7 +200,7 @@ func (set) tryNames(w *wait) bool {
 }
 
 // leaveNames leaves the gates of the names.
-func (w *wait) leaveNames() {
+func (set) leaveNames(w *wait) {
 	w.locker.client.gates.Leave(w.locker.keys[:w.nameGates]...)
 	w.nameGates = 0
 }
@@ -220,8 +221,8 @@ func (s set) oneByOne(w *wait) (again bool) {
 	}()
 	held := w.ctx // ends with the lease of any part, too
 	for i := range l.keys {
-		p := &wait{call: call{locker: s.part(l, i), ctx: held, forever: w.forever, began: w.began, late: true}, whole: w}
-		won := p.lockPart()
+		p := &wait{locker: s.part(l, i), ctx: held, forever: w.forever, began: w.began, late: true, whole: w}
+		won := s.lockPart(p)
 		w.attempts += p.attempts
 		if !won {
 			return held.Err() != nil && !w.over()
@@ -246,7 +247,7 @@ func (set) part(l *Locker, i int) *Locker {
 }
 
 // lockPart acquires a part of a set, and reports whether it has.
-func (w *wait) lockPart() bool {
+func (set) lockPart(w *wait) bool {
 	defer w.end()
 	won := w.enterGate(nil) && w.acquire()
 	if won {
@@ -281,7 +282,7 @@ func (set) merge(w *wait, parts []*Locker) (again bool) {
 	}
 	began := c.clock()
 	terms := l.terms.Merge(tokens)
-	w.merged = master.NewSentClaim(&terms, wire.ClaimOf{Token: wire.NewToken(c.opts.Owner), Waited: wire.NoQueue, Fence: w.propose(began.Wall())})
+	w.merged = master.NewSentClaim(&terms, wire.ClaimOf{Token: wire.NewToken(c.opts.Owner), Waited: wire.NoQueue, Fence: w.locker.propose(began.Wall())})
 	defer func() { // also if a function of the user has panicked
 		if w.lease == nil {
 			c.group.Send(wire.Release, w.merged)

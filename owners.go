@@ -13,22 +13,22 @@ import (
 // hearOwner notes who holds the lock, as the votes of the current round of the claim say.
 func (q *contender) hearOwner(votes []quorum.Vote) {
 	h, ask := holding.Standing(votes)
-	c, next := q.locker.client, time.Duration(0) // a near claim polls often
+	c, next := q.wait.locker.client, time.Duration(0) // a near claim polls often
 	if ask {
 		// With DisableWakeups, the schedule may have the next poll made long after.
-		if c.opts.DisableWakeups || c.clock().Since(q.began) >= ownerAfter {
-			c.askOwner(q.locker.key)
+		if c.opts.DisableWakeups || c.clock().Since(q.wait.began) >= ownerAfter {
+			c.askOwner(q.wait.locker.key)
 		}
 		return
 	}
 	if n := q.inbox.Ahead(q.claim); n >= wire.Near {
 		next = waits.FarPolls(c.opts.claimPolls, n, len(c.masters)) * 5 / 4
 	}
-	c.owners.Heard(q.locker.key, h, next)
+	c.owners.Heard(q.wait.locker.key, h, next)
 }
 
 // askOwner asks who holds the lock, if the wait is long enough for that. It waits for nothing.
-func (w *call) askOwner() {
+func (w *wait) askOwner() {
 	c := w.locker.client
 	if !isTakenError(w.last) || c.clock().Since(w.began) < ownerAfter {
 		return
@@ -69,19 +69,9 @@ func (c *Client) peek(ctx context.Context, key string, enough func(quorum.Tally)
 	c.owners.Heard(key, holding.Peeked(votes), 0)
 }
 
-// notPast returns the sleep d, or a shorter one that ends when the key is due to expire: see waits.NotPast.
-func (w *wait) notPast(d time.Duration) time.Duration {
-	left, known := waits.FreeAfter(w.round.Votes())
-	if !known {
-		return d
-	}
-	c := w.locker.client
-	return waits.NotPast(d, left, c.clock().Since(w.sentAt), c.group)
-}
-
-// delays returns the delays of a call, by schedules of the user.
-func (w *call) delays() waits.Delays {
-	return waits.Delays{Start: w.locker.client.opts.schedules, Forever: w.forever, Default: endlessDelay}
+// delays returns the delays of a call, by schedules of the user. If forever is true, they never stop.
+func (c *Client) delays(forever bool) waits.Delays {
+	return waits.Delays{Start: c.opts.schedules, Forever: forever, Default: endlessDelay}
 }
 
 // heardFree handles the message that a lock was left free, or that a writer waits for readers of this Client. It does nothing and reports

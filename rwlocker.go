@@ -281,7 +281,7 @@ func (r *readers) hold(w *wait) *Lease {
 		kind |= occupancy.Brief
 	}
 	r.lead.Share(func(waiting int) *Lease {
-		if r.early || w.round.Any(func(v quorum.Vote) bool { return v.Recalled }) { // a writer waits
+		if r.early || w.try.round.Any(func(v quorum.Vote) bool { return v.Recalled }) { // a writer waits
 			kind |= occupancy.Draining
 		}
 		r.early = false

@@ -10,7 +10,6 @@ import (
 	"time"
 
 	"github.com/redlock-go/redlock/internal/clock"
-	"github.com/redlock-go/redlock/internal/fence"
 	"github.com/redlock-go/redlock/internal/gate"
 	"github.com/redlock-go/redlock/internal/master"
 	"github.com/redlock-go/redlock/internal/quorum"
@@ -448,7 +447,7 @@ func (p *permits) poll(q *contender, now clock.Reading) wire.Request {
 		q.asks = true
 		return wire.AimAt(q.aim)
 	}
-	keys := q.inbox.Stands(q.claim, now, q.locker.client.opts.bounds.Drift)
+	keys := q.inbox.Stands(q.claim, now, q.wait.locker.client.opts.bounds.Drift)
 	mine := waits.BestSlots(keys, nil, "", 0)
 	if n := p.n; q.pace.VotesSplit() && q.beats == 0 && (len(mine) == n || len(mine) > n && keys[mine[n-1]] > keys[mine[n]]) {
 		return q.aimAt(mine[:n]) // the most keys are in these
@@ -467,23 +466,23 @@ func (q *contender) aimAt(at []int) wire.Request {
 
 // judge has the claim do what waits.SlotFinding.Verdict decides.
 func (p *permits) judge(q *contender, now clock.Reading, _ uint64, firstVote time.Time) (more bool) {
-	c := q.locker.client
-	votes := q.round.Votes()
+	c := q.wait.locker.client
+	votes := q.wait.try.round.Votes()
 	tally := quorum.Count(votes)
 	for i, v := range votes {
 		if v.Granted() { // others have these slots elsewhere
 			votes[i].Outcome, votes[i].Left = wire.Taken, wire.Unknown
 		}
 	}
-	q.noteOutcome(c.names.quorumError(opAcquire, q.locker.name, votes))
-	q.warn()
-	p.crowd.noteFailure(q.last)
-	if !q.once && errors.Is(q.last, ErrHeld) {
+	q.wait.noteOutcome(c.names.quorumError(opAcquire, q.wait.locker.name, votes))
+	q.wait.warn()
+	p.crowd.noteFailure(q.wait.last)
+	if !q.wait.once && errors.Is(q.wait.last, ErrHeld) {
 		p.noteWaiting()
 	}
 	found := waits.SlotFinding{
 		Answered: tally.Answered(), Granted: tally.Granted, Keys: q.inbox.Stands(q.claim, now, c.opts.bounds.Drift), Rivals: waits.SlotRivals(votes, q.claim.Token()),
-		Asked: q.asks && !q.sentAt.Time().Before(firstVote), Aimed: q.aim != nil, Overdue: now.Time().Sub(firstVote) > q.claim.G, Beaten: q.beats > 0, Once: q.once,
+		Asked: q.asks && !q.wait.try.sentAt.Time().Before(firstVote), Aimed: q.aim != nil, Overdue: now.Time().Sub(firstVote) > q.claim.G, Beaten: q.beats > 0, Once: q.wait.once,
 	}
 	verdict, best := found.Verdict(q.claim.Token(), p.n, c.waits.Need)
 	switch verdict {
@@ -504,56 +503,12 @@ func (p *permits) judge(q *contender, now clock.Reading, _ uint64, firstVote tim
 	return true
 }
 
-// commitSlots takes the fence of permits that a claim has won, in one further round or two. The slots live at a quorum for the TTL from the
-// last one on. After an error the caller must release the claim.
-//
-//   - In the first round, each master where the token stands in a slot raises its number above its last one. The fence is at least as high
-//     as the numbers of a quorum for each slot. One of these masters has acknowledged the fence of the last holder of the slot, so it is higher.
-//   - The permits are held only when a quorum for each slot has acknowledged the fence, while the token stood in the slot. If the numbers
-//     of these quorums are as high in the first round already, there is no second one.
-//   - The slots must not expire before that: another client could hold one, and commit a fence, between the rounds.
-//
-// It does no harm that holders of other slots raise the numbers meanwhile.
-func (w *call) commitSlots(t *tenure) error {
-	l, c := w.locker, w.locker.client
-	begun := c.clock()
-	p := c.fences.Propose(l.terms.Key(), begun.Wall(), c.opts.bounds.FencedWithin(l.opts.TTL))
-	a := fence.NewSlots(t.slots)
-	for request := wire.FenceSlots(t.slots, p.Number); ; request = wire.CommitSlots(t.slots, a.Number) {
-		t.validity.Start = c.clock()
-		t.rounds++
-		round := c.group.Ask(request, t.claim, c.opts.bounds.Limit(l.opts.TTL))
-		usable := func() []quorum.Vote { return fence.Usable(round.Votes(), p.Most, c.clock().Wall()) }
-		won := round.Wait(w.ctx, c.closing, quorum.Tally.Decided).Won()
-		more := a.Heard(usable(), begun.Wall(), c.opts.MaxTTL)
-		if !more && won { // not by a quorum for each slot, or with a number that is too far ahead
-			round.Wait(w.ctx, c.closing, func(quorum.Tally) bool { return false })
-			more = a.Heard(usable(), begun.Wall(), c.opts.MaxTTL)
-		}
-		votes := usable()
-		round.End()
-		if !more {
-			return c.names.quorumError(opFence, l.name, votes)
-		}
-		if err := w.awaitClock(a.Number, begun); err != nil {
-			return err
-		}
-		if took := c.clock().Since(begun); took >= c.opts.bounds.Validity(l.opts.TTL) {
-			return fmt.Errorf("redlock: %s %q: the votes of the first round have expired by now: it began %v ago", opFence, l.name, took)
-		}
-		if a.Agreed {
-			t.fence = a.Number
-			return nil
-		}
-	}
-}
-
 // accept has the permit stand in its slots at the masters that gave it others, or may do so later.
 func (p *permits) accept(q *contender, won *waits.Quorum, t *tenure) bool {
 	elsewhere, queued, ok := q.inbox.WonSlots(q.claim, won, t.doubt, func(i int) { t.heal(1 << i) })
 	t.heal(elsewhere)
 	if queued != 0 {
-		time.AfterFunc(lateTrips*q.locker.client.group.Distance()+waits.SplitAfter, func() { t.heal(queued) })
+		time.AfterFunc(lateTrips*q.wait.locker.client.group.Distance()+waits.SplitAfter, func() { t.heal(queued) })
 	}
 	return ok
 }

@@ -7,9 +7,9 @@ import (
 	"github.com/redlock-go/redlock/internal/clock"
 )
 
-// untraced returns a call of a Client without a Trace.
-func untraced() *call {
-	return &call{ctx: context.Background(), locker: &Locker{name: "a", client: &Client{opts: &Options{Trace: &Trace{}}, clock: clock.System}}}
+// untraced returns a wait of a Client without a Trace.
+func untraced() *wait {
+	return &wait{ctx: context.Background(), locker: &Locker{name: "a", client: &Client{opts: &Options{Trace: &Trace{}}, clock: clock.System}}}
 }
 
 func TestAnUnusedTraceAllocatesNothing(t *testing.T) {

@@ -216,8 +216,8 @@ var All = []Defect{
 			New:  "type contender struct {\n\ttoken string\n",
 		}, {
 			File: "claim.go",
-			Old:  "\tof, holders := l.kind.claimOf(q.wait, waited)\n",
-			New:  "\tof, holders := l.kind.claimOf(q.wait, waited)\n\tq.token = cmp.Or(q.token, of.Token)\n\tof.Token = q.token\n",
+			Old:  "\tof, holders := l.kind.claimOf(w, waited)\n",
+			New:  "\tof, holders := l.kind.claimOf(w, waited)\n\tq.token = cmp.Or(q.token, of.Token)\n\tof.Token = q.token\n",
 		}},
 	}, {
 		Name: "grant-overwrites",
@@ -356,8 +356,8 @@ var All = []Defect{
 		Rule: "Readers that are let in while a writer waits keep further ones out.",
 		Edits: []Edit{{
 			File: "rwlocker.go",
-			Old:  "\t\tif r.early || w.round.Any(",
-			New:  "\t\tif r.early || false && w.round.Any(",
+			Old:  "\t\tif r.early || w.try.round.Any(",
+			New:  "\t\tif r.early || false && w.try.round.Any(",
 		}},
 	}, {
 		Name: "recall-renewal-ignored",

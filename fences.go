@@ -1,0 +1,130 @@
+package redlock
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/redlock-go/redlock/internal/clock"
+	"github.com/redlock-go/redlock/internal/fence"
+	"github.com/redlock-go/redlock/internal/master"
+	"github.com/redlock-go/redlock/internal/quorum"
+	"github.com/redlock-go/redlock/internal/wire"
+)
+
+// numbers returns where the fences of l come from.
+func (l *Locker) numbers() fence.Source {
+	if l.terms.Reads() {
+		return fence.Readers{}
+	}
+	return l.client.fences
+}
+
+// propose returns the number that an acquisition asks for, which begins now. Without fencing there is none. Permits ask for one when they are
+// won: see commitSlots.
+func (l *Locker) propose(now time.Time) wire.Proposal {
+	if !l.opts.Fencing || l.terms.OfSlots() {
+		return wire.Proposal{}
+	}
+	return l.numbers().Propose(l.terms.Key(), now, l.client.opts.bounds.FencedWithin(l.opts.TTL))
+}
+
+// highestFence returns the highest number that an acquisition can use now; 0: any.
+func (l *Locker) highestFence(now clock.Reading) int64 {
+	if !l.opts.Fencing {
+		return 0
+	}
+	return fence.Most(now.Wall(), l.client.opts.bounds.FencedWithin(l.opts.TTL))
+}
+
+// A fencing is an acquisition with LockOptions.Fencing, which agrees with the masters on its number.
+type fencing struct {
+	locker *Locker
+	ctx    context.Context // of the wait
+}
+
+// commit agrees with a quorum of masters on the number of an acquisition: see package fence. votes are those of the round
+// that won it, and start is when that began. commit returns the number, and how many rounds the acquisition has
+// taken. If there were several, last is when the last of them began. After an error the caller must undo the
+// acquisition.
+func (f fencing) commit(claim *master.SentClaim, votes []quorum.Vote, start clock.Reading) (number int64, rounds int, last clock.Reading, err error) {
+	l, c := f.locker, f.locker.client
+	a := l.numbers().Agree(votes, start.Wall(), c.opts.MaxTTL)
+	for err = f.awaitClock(a.Number, start); err == nil && !a.Agreed; {
+		last = c.clock()
+		round := c.group.Ask(claim.Committing(a.Number), claim, c.opts.bounds.Limit(l.opts.TTL))
+		won := round.Wait(f.ctx, c.closing, quorum.Tally.Decided).Won()
+		votes = round.Votes()
+		round.End()
+		c.fences.Heard(l.key, votes)
+		switch more := a.Heard(votes, won); {
+		case !more:
+			err = c.names.quorumError(opFence, l.name, votes)
+		case !a.Agreed:
+			err = f.awaitClock(a.Number, start)
+		}
+	}
+	return a.Number, a.Rounds, last, err
+}
+
+// awaitClock waits until a number is near the clock: see fence.AheadMost. It returns an error if that
+// takes longer than the acquisition may take, or if ctx or the Client ends first.
+func (f fencing) awaitClock(number int64, start clock.Reading) error {
+	l, c := f.locker, f.locker.client
+	now := c.clock()
+	ahead := fence.Ahead(number, now.Wall())
+	if ahead <= 0 {
+		return nil
+	}
+	if now.Since(start)+ahead < c.opts.bounds.FencedWithin(l.opts.TTL) {
+		c.sleep(f.ctx, ahead, nil)
+		if f.ctx.Err() == nil && !isClosed(c.closing) {
+			return nil
+		}
+	}
+	return fmt.Errorf("redlock: %s %q: the masters' number is %v ahead of our clock", opFence, l.name, ahead+fence.AheadMost)
+}
+
+// commitSlots takes the fence of permits that a claim has won, in one further round or two. The slots live at a quorum for the TTL from the
+// last one on. After an error the caller must release the claim.
+//
+//   - In the first round, each master where the token stands in a slot raises its number above its last one. The fence is at least as high
+//     as the numbers of a quorum for each slot. One of these masters has acknowledged the fence of the last holder of the slot, so it is higher.
+//   - The permits are held only when a quorum for each slot has acknowledged the fence, while the token stood in the slot. If the numbers
+//     of these quorums are as high in the first round already, there is no second one.
+//   - The slots must not expire before that: another client could hold one, and commit a fence, between the rounds.
+//
+// It does no harm that holders of other slots raise the numbers meanwhile.
+func (f fencing) commitSlots(t *tenure) error {
+	l, c := f.locker, f.locker.client
+	begun := c.clock()
+	p := c.fences.Propose(l.terms.Key(), begun.Wall(), c.opts.bounds.FencedWithin(l.opts.TTL))
+	a := fence.NewSlots(t.slots)
+	for request := wire.FenceSlots(t.slots, p.Number); ; request = wire.CommitSlots(t.slots, a.Number) {
+		t.validity.Start = c.clock()
+		t.rounds++
+		round := c.group.Ask(request, t.claim, c.opts.bounds.Limit(l.opts.TTL))
+		usable := func() []quorum.Vote { return fence.Usable(round.Votes(), p.Most, c.clock().Wall()) }
+		won := round.Wait(f.ctx, c.closing, quorum.Tally.Decided).Won()
+		more := a.Heard(usable(), begun.Wall(), c.opts.MaxTTL)
+		if !more && won { // not by a quorum for each slot, or with a number that is too far ahead
+			round.Wait(f.ctx, c.closing, func(quorum.Tally) bool { return false })
+			more = a.Heard(usable(), begun.Wall(), c.opts.MaxTTL)
+		}
+		votes := usable()
+		round.End()
+		if !more {
+			return c.names.quorumError(opFence, l.name, votes)
+		}
+		if err := f.awaitClock(a.Number, begun); err != nil {
+			return err
+		}
+		if took := c.clock().Since(begun); took >= c.opts.bounds.Validity(l.opts.TTL) {
+			return fmt.Errorf("redlock: %s %q: the votes of the first round have expired by now: it began %v ago", opFence, l.name, took)
+		}
+		if a.Agreed {
+			t.fence = a.Number
+			return nil
+		}
+	}
+}
