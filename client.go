@@ -114,40 +114,68 @@ func (c *Client) masterConfig(i int, pool *redis.Pool) master.Config {
 		NodeTimeout: c.opts.NodeTimeout,
 		DialTimeout: c.opts.DialTimeout,
 		Servers:     c.servers,
+		Listener:    listener{c.waits, c},
 		Guard:       !c.opts.DisableRestartGuard,
 		MaxTTL:      c.opts.MaxTTL,
-		Raising:     c.notices.Raising,
 		Clock:       c.opts.clock,
 		ID:          c.id,
 		Deaf:        c.opts.DisableWakeups,
-		Freed:       c.heardFree,
-		Recalled:    c.entrances.recall,
-		Granted:     c.granted,
-		Waiting:     c.waits.NearAt,
-		// A holder, and a client that may soon be one, looks for restarts and other losses of memory once a second.
-		Calm: func() bool { return c.renewals.Empty() && c.waits.Calm() },
-		Near: func(i int, key, token string) bool {
-			known, released := c.waits.Near(i, key, token)
-			if released != nil {
-				c.masters[i].Ask(wire.Release, released, nil)
-			}
-			return known
-		},
-		Value:      c.waits.Value,
-		Subscribed: c.waits.Up,
-		Patience:   func() (near, far time.Duration) { return c.waits.Patience(c.group, c.opts.claimPolls) },
-		Sample:     c.opts.Prefix + "redlock-rights-" + wire.NewToken(""),
-		Redial:     func() interface{ NextBackOff() time.Duration } { return schedule(longestDial) },
-		Changed:    func(before master.State, now master.Status) { c.masterChanged(i, before, now) },
+		Sample:      c.opts.Prefix + "redlock-rights-" + wire.NewToken(""),
 	}
 }
 
-// granted handles a grant by master i. It reports false if this Client has not queued for the key. Readers are told of a writer that waits.
-func (c *Client) granted(i int, g master.Grant) bool {
-	if g.Next != "" && c.waits.Reads(g.Key) {
-		c.entrances.recallReaders(g.Key)
+// A listener is a Client as its masters know it. Its Waits take all that concerns claims only.
+type listener struct {
+	*waits.Waits
+	client *Client
+}
+
+var _ master.Listener = listener{}
+
+// Freed implements master.Listener. The readers' marker in the place of the token says that a writer waits for readers of this Client.
+func (l listener) Freed(i int, key, token string) (expected bool) {
+	if token == wire.ReadersMarker {
+		return l.client.entrances.recallReaders(key)
 	}
-	return c.waits.Granted(i, g)
+	return l.Waits.Freed(i, key, token)
+}
+
+// Granted implements master.Listener. A grant to a reader that names the next claim says that a writer waits: no further reader of this Client
+// enters.
+func (l listener) Granted(i int, g master.Grant) (expected bool) {
+	if g.Next != "" && l.Reads(g.Key) {
+		l.client.entrances.recallReaders(g.Key)
+	}
+	return l.Waits.Granted(i, g)
+}
+
+// Recalled implements master.Listener.
+func (l listener) Recalled(_ int, key, token string) (expected bool) {
+	return l.client.entrances.recall(key, token)
+}
+
+// Calm implements master.Listener. A holder, and a client that may soon be one, looks for restarts and other losses of memory once a second.
+func (l listener) Calm() bool { return l.client.renewals.Empty() && l.Waits.Calm() }
+
+// Patience implements master.Listener.
+func (l listener) Patience() (near, far time.Duration) {
+	return l.Waits.Patience(l.client.group, l.client.opts.claimPolls)
+}
+
+// Raising implements master.Listener.
+func (l listener) Raising(before, now time.Duration) { l.client.notices.Raising(before, now) }
+
+// Redial implements master.Listener.
+func (l listener) Redial() master.Schedule { return schedule(longestDial) }
+
+// Changed implements master.Listener.
+func (l listener) Changed(i int, before master.State, now master.Status) {
+	c := l.client
+	c.notices.MasterChanged(i, before, now)
+	if f := c.opts.Trace.MasterChanged; f != nil {
+		status := statusOf(c.names[i], now)
+		c.events.Post(func() { f(context.Background(), status) })
+	}
 }
 
 // Locker returns a Locker for name with Options.LockOptions. It is cheap and sends nothing. Each call returns

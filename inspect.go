@@ -102,18 +102,6 @@ func statusOf(name string, s master.Status) MasterStatus {
 	}
 }
 
-// masterChanged is called by a goroutine of the master.
-func (c *Client) masterChanged(i int, before master.State, now master.Status) {
-	if now.State == master.Up && before != master.Up {
-		c.waits.Up(i)
-	}
-	c.notices.MasterChanged(i, before, now)
-	if f := c.opts.Trace.MasterChanged; f != nil {
-		status := statusOf(c.names[i], now)
-		c.events.Post(func() { f(context.Background(), status) })
-	}
-}
-
 // A Holding says who holds a lock, and who waits for it. It is for people and their tools. It describes a
 // moment that has passed, so a program must not decide by it whether to write.
 type Holding struct {

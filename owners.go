@@ -73,12 +73,3 @@ func (c *Client) peek(ctx context.Context, key string, enough func(quorum.Tally)
 func (c *Client) delays(forever bool) waits.Delays {
 	return waits.Delays{Start: c.opts.schedules, Forever: forever, Default: endlessDelay}
 }
-
-// heardFree handles the message that a lock was left free, or that a writer waits for readers of this Client. It does nothing and reports
-// false if this Client has not queued for the key: every client that may publish on the channel can name any key.
-func (c *Client) heardFree(i int, key, token string) bool {
-	if token == wire.ReadersMarker {
-		return c.entrances.recallReaders(key)
-	}
-	return c.waits.Free(i, key, token)
-}

@@ -172,8 +172,8 @@ var All = []Defect{
 		Rule: "A grant counts from the last ping that was answered before its message.",
 		Edits: []Edit{{
 			File: "internal/master/wake.go",
-			Old:  "l.sure(told.Memory, mark)}\n",
-			New:  "l.sure(told.Memory, mark)}\n\t\tg.Mark = l.cfg.Clock()\n",
+			Old:  "told.Next, mark, l.sure(told.Memory, mark)}",
+			New:  "told.Next, l.cfg.Clock(), l.sure(told.Memory, mark)}",
 		}},
 	}, {
 		Name: "dead-before-the-deaf",
@@ -347,8 +347,8 @@ var All = []Defect{
 		Name: "recall-message-ignored",
 		Rule: "Readers leave when a message asks them to.",
 		Edits: []Edit{{
-			File: "owners.go",
-			Old:  "\t\treturn c.entrances.recallReaders(key)\n",
+			File: "client.go",
+			Old:  "\t\treturn l.client.entrances.recallReaders(key)\n",
 			New:  "\t\treturn true\n",
 		}},
 	}, {

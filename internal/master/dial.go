@@ -40,14 +40,14 @@ const steady = time.Second
 // run dials, serves the connection, waits, and dials again, until closing.
 func (d *dialer) run() {
 	defer d.await()
-	redial := d.cfg.Redial()
+	redial := d.cfg.Listener.Redial()
 	for {
 		conn, p, err := d.connect()
 		if err == nil {
 			began := time.Now()
 			err = d.serve(conn, p)
 			if time.Since(began) >= steady {
-				redial = d.cfg.Redial()
+				redial = d.cfg.Listener.Redial()
 			}
 		}
 		select {

@@ -93,8 +93,7 @@ func runOn(t *testing.T, pool func() *redis.Pool, f func(t *testing.T, m *Master
 			Servers:     NewServers([]string{"it"}),
 			NodeTimeout: 50 * time.Millisecond,
 			DialTimeout: time.Second,
-			Redial:      func() interface{ NextBackOff() time.Duration } { return every(100 * time.Millisecond) },
-			Changed:     func(State, Status) {},
+			Listener:    client{every: 100 * time.Millisecond},
 		})
 		synctest.Wait()
 		f(t, m)
@@ -107,6 +106,53 @@ func runOn(t *testing.T, pool func() *redis.Pool, f func(t *testing.T, m *Master
 type every time.Duration
 
 func (e every) NextBackOff() time.Duration { return time.Duration(e) }
+
+// A client is a Listener. It expects the messages for which it has a function.
+type client struct {
+	every   time.Duration // between dials
+	changed func(now Status)
+	freed   func(key, token string)
+	granted func(master int, g Grant)
+	near    func(token string) *SentClaim // returns the claim if it was released
+	calm    func() bool
+	waits   bool // a claim is near
+}
+
+func (c client) Changed(_ int, _ State, now Status) {
+	if c.changed != nil {
+		c.changed(now)
+	}
+}
+
+func (c client) Freed(_ int, key, token string) bool {
+	if c.freed != nil {
+		c.freed(key, token)
+	}
+	return c.freed != nil
+}
+
+func (c client) Granted(i int, g Grant) bool {
+	if c.granted != nil {
+		c.granted(i, g)
+	}
+	return c.granted != nil
+}
+
+func (c client) Near(_ int, _, token string) (released *SentClaim, expected bool) {
+	if c.near == nil {
+		return nil, false
+	}
+	return c.near(token), true
+}
+
+func (c client) Waiting(int) (time.Time, bool)       { return time.Time{}, c.waits }
+func (c client) Calm() bool                          { return c.calm != nil && c.calm() }
+func (c client) Redial() Schedule                    { return every(c.every) }
+func (c client) Up(int)                              {}
+func (c client) Recalled(int, string, string) bool   { return false }
+func (c client) Value(int, wire.Value) bool          { return false }
+func (c client) Patience() (near, far time.Duration) { return 0, 0 }
+func (c client) Raising(before, now time.Duration)   {}
 
 func claimOf(name string) *SentClaim { return claimWith(name, wire.ClaimOf{}) }
 

@@ -97,21 +97,15 @@ func FuzzHostileServer(f *testing.F) {
 			cfg := Config{
 				Pool: h.Pool(), Servers: NewServers([]string{"it"}), Clock: clock.System, ID: "id",
 				NodeTimeout: 50 * time.Millisecond, DialTimeout: time.Second,
-				Redial:  func() interface{ NextBackOff() time.Duration } { return every(100 * time.Millisecond) },
-				Changed: func(State, Status) {},
-				Freed: func(_ int, key, token string) bool {
+				Listener: client{every: 100 * time.Millisecond, waits: true, freed: func(key, token string) {
 					if key == "" || token == "" {
 						t.Errorf("told that %q was left free by %q", key, token)
 					}
-					return true
-				},
-				Waiting: func(int) (time.Time, bool) { return time.Time{}, true },
-				Granted: func(_ int, g Grant) bool {
+				}, granted: func(_ int, g Grant) {
 					if g.Key == "" || g.Token == "" || g.Fence < 0 {
 						t.Errorf("granted %+v", g)
 					}
-					return true
-				},
+				}},
 			}
 			if guarded {
 				cfg.Guard, cfg.MaxTTL = true, time.Second

@@ -54,7 +54,7 @@ func (m *Master) sure(in wire.Memory, mark clock.Reading) bool {
 // quietMost is for how long a client that was calm need not have heard of a master when its claim becomes near.
 const quietMost = 3 * heartbeat
 
-// PingOften makes the pings of the subscription frequent while Config.Waiting reports true. It is called when a claim is near. If the
+// PingOften makes the pings of the subscription frequent while Listener.Waiting reports true. It is called when a claim is near. If the
 // client was calm, it has had no heartbeats. Then one is sent at once, before the claim is granted the lock, unless a command was
 // answered a moment ago: clients that take turns become near again and again.
 func (m *Master) PingOften() {
@@ -73,7 +73,7 @@ func (m *Master) PingOften() {
 // marks are the moments at which the pings of a subscription were sent. What arrives behind the answer to a ping was
 // sent after the ping.
 type marks struct {
-	last clock.Reading // before the last ping that was answered, or SUBSCRIBE; the listener's own
+	last clock.Reading // before the last ping that was answered, or SUBSCRIBE; the subscriber's own
 
 	mu   sync.Mutex // guards what follows
 	next int        // the number of the next ping

@@ -207,11 +207,9 @@ func TestAGrantCountsFromTheLastPingThatWasAnswered(t *testing.T) {
 		m := Start(Config{
 			Pool: v.Pool(), ID: "me", Servers: NewServers([]string{"it"}), Guard: true, MaxTTL: minute, Clock: clock.System,
 			NodeTimeout: 50 * time.Millisecond, DialTimeout: time.Second,
-			Redial:  func() interface{ NextBackOff() time.Duration } { return every(time.Second) },
-			Changed: func(State, Status) {},
-			Freed:   func(_ int, key, token string) bool { t.Errorf("%q was left free by %q", key, token); return true },
-			Waiting: func(int) (time.Time, bool) { return time.Time{}, true },
-			Granted: func(i int, g Grant) bool {
+			Listener: client{every: time.Second, waits: true, freed: func(key, token string) {
+				t.Errorf("%q was left free by %q", key, token)
+			}, granted: func(i int, g Grant) {
 				mu.Lock()
 				defer mu.Unlock()
 				if i != 0 || g.Key != "k" {
@@ -222,8 +220,7 @@ func TestAGrantCountsFromTheLastPingThatWasAnswered(t *testing.T) {
 				if strings.Contains(g.Token, "-3") && !g.Sure {
 					t.Errorf("the grant %s does not count", g.Token)
 				}
-				return true
-			},
+			}},
 		})
 		synctest.Wait()
 		m.PingOften()

@@ -220,8 +220,7 @@ func TestOneNewRecordIsWrittenAfterTheClockWasSetBack(t *testing.T) {
 				more = append(more, Start(Config{
 					Pool: v.Pool(), Index: i, Servers: all,
 					NodeTimeout: 50 * time.Millisecond, DialTimeout: time.Second, Guard: true, MaxTTL: minute, Clock: clock.System,
-					Redial:  func() interface{ NextBackOff() time.Duration } { return every(100 * time.Millisecond) },
-					Changed: func(State, Status) {},
+					Listener: client{every: 100 * time.Millisecond},
 				}))
 			}
 		}

@@ -117,8 +117,7 @@ func TestErrorsOfDiallingAndListeningContainNoControlCharacters(t *testing.T) {
 			m := Start(Config{
 				Pool: &redis.Pool{DialContext: dial}, ID: "me", Servers: NewServers([]string{"it"}),
 				NodeTimeout: 50 * time.Millisecond, DialTimeout: time.Second,
-				Redial:  func() interface{ NextBackOff() time.Duration } { return every(time.Second) },
-				Changed: func(State, Status) {},
+				Listener: client{every: time.Second},
 			})
 			time.Sleep(10 * time.Second)
 			return m

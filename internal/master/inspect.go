@@ -96,8 +96,8 @@ func (s *supervisor) raises(of time.Duration, declared *time.Duration) bool {
 	if of >= most || *declared >= most {
 		return false
 	}
-	if of < s.cfg.MaxTTL && s.cfg.Raising != nil {
-		s.cfg.Raising(of, s.cfg.MaxTTL)
+	if of < s.cfg.MaxTTL {
+		s.cfg.Listener.Raising(of, s.cfg.MaxTTL)
 	}
 	*declared = most
 	return true

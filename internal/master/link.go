@@ -229,7 +229,7 @@ func (l *link) appendPatience(args []any, items []item) []any {
 	if !joins {
 		return args
 	}
-	patience, far := l.m.patience()
+	patience, far := l.m.cfg.Listener.Patience()
 	now := items[0].Sent
 	if !must && patience <= shortPatience && now.Sub(l.told) < toldFor {
 		return args
@@ -246,14 +246,6 @@ func sendQuery(conn redis.Conn, q wire.Query) error {
 		}
 	}
 	return nil
-}
-
-// patience returns what Config.Patience returns.
-func (m *Master) patience() (near, far time.Duration) {
-	if m.cfg.Patience == nil {
-		return 0, 0
-	}
-	return m.cfg.Patience()
 }
 
 // A boxedTime is a time in ms as an argument. It is kept, so that it is seldom boxed.

@@ -203,8 +203,7 @@ func TestCloseWaitsForQueuedCommands(t *testing.T) {
 		server := &fake{Handle: handle}
 		m := Start(Config{
 			Pool: server.Pool(), Servers: NewServers([]string{"it"}), NodeTimeout: 50 * time.Millisecond, DialTimeout: time.Second,
-			Redial:  func() interface{ NextBackOff() time.Duration } { return every(time.Second) },
-			Changed: func(State, Status) {},
+			Listener: client{every: time.Second},
 		})
 		time.Sleep(time.Second)
 		var got answers
@@ -288,8 +287,7 @@ func TestAConnectionThatEndsInAnErrorDoesNotGoBackToItsPool(t *testing.T) {
 		pool.MaxIdle = 5
 		m := Start(Config{
 			Pool: pool, Servers: NewServers([]string{"it"}), NodeTimeout: 50 * time.Millisecond, DialTimeout: time.Second,
-			Redial:  func() interface{ NextBackOff() time.Duration } { return every(10 * time.Second) },
-			Changed: func(State, Status) {},
+			Listener: client{every: 10 * time.Second},
 		})
 		synctest.Wait()
 		odd.Store(true)
@@ -389,8 +387,7 @@ func TestWhatAServerSaysBeforeItClosesAConnectionIsTheReason(t *testing.T) {
 			}}
 			m := Start(Config{
 				Pool: server.Pool(), Servers: NewServers([]string{"it"}), NodeTimeout: 50 * time.Millisecond, DialTimeout: time.Second,
-				Redial:  func() interface{ NextBackOff() time.Duration } { return every(time.Second) },
-				Changed: func(State, Status) {},
+				Listener: client{every: time.Second},
 			})
 			time.Sleep(100 * time.Millisecond)
 			if got := m.Status(); got.State != Down || got.Err.Error() != row.want {

@@ -57,8 +57,7 @@ func TestAMasterIsAskedForOtherListsTwiceAMinute(t *testing.T) {
 				m := Start(Config{
 					Pool: server.Pool(), ID: row.id, Servers: NewServers([]string{"it"}),
 					NodeTimeout: 50 * time.Millisecond, DialTimeout: time.Second,
-					Redial:  func() interface{ NextBackOff() time.Duration } { return every(time.Minute) },
-					Changed: func(State, Status) {},
+					Listener: client{every: time.Minute},
 				})
 				time.Sleep(59 * time.Second)
 				synctest.Wait()

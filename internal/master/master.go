@@ -17,11 +17,11 @@
 // # Concurrency
 //
 // A Master has a supervisor goroutine, which dials, and a writer and a reader while there is a
-// connection. Unless the client is Deaf, it has a listener, which has a connection of its own. Callers only append to
+// connection. Unless the client is Deaf, it has a subscriber, which has a connection of its own. Callers only append to
 // a queue: they never wait for the network here.
 //
 // The mutexes, in the order in which a goroutine may take them, are Servers.declaring, Master.mu, and then
-// Servers.mu or clocks.mu. No mutex is held during I/O, Answered, Changed or Freed.
+// Servers.mu or clocks.mu. No mutex is held during I/O, Answered, or a call of the Listener.
 package master
 
 import (
@@ -90,61 +90,68 @@ type Status struct {
 	ListErr error
 }
 
-// Config configures a Master. ID, Freed and Sample are optional. Without Guard, MaxTTL and Clock are, too.
+// Config configures a Master. ID and Sample are optional. Without Guard, MaxTTL and Clock are, too.
 type Config struct {
 	Pool        *redis.Pool   // where connections come from
 	Index       int           // the master's position in the list, below MaxMasters
 	NodeTimeout time.Duration // how long a healthy master may take to answer
 	DialTimeout time.Duration // bounds connecting, and how late a reply may be
-	// Servers is shared by the Client's masters.
-	Servers *Servers
+	Servers     *Servers      // shared by the Client's masters
+	Listener    Listener      // the Client; its masters may share it
 	// Guard turns the restart guard on, which needs the client's MaxTTL and Clock.
 	Guard  bool
 	MaxTTL time.Duration
 	Clock  clock.Clock
-	// Raising is called before this client's MaxTTL replaces a smaller one in the master's record; 0 if there was none. It
-	// must not block for long. It is optional.
-	Raising func(before, now time.Duration)
 	// ID identifies the client in queues and to the masters' messages. Empty: the client uses neither.
 	ID string
 	// Deaf says that this client opens no subscription, so that no master can tell it anything.
 	Deaf bool
-	// Freed is called with each well-formed message that a key was left free: the key, and the token that it held. It reports whether the message
-	// was expected. It must not block.
-	Freed func(master int, key, token string) (expected bool)
-	// Recalled is called with each well-formed recall: another client wants the lock of key, which this client may keep with
-	// this token. It reports whether the recall was expected. It must not block. It is optional.
-	Recalled func(key, token string) (expected bool)
-	// Granted is called with each well-formed message about a grant. It reports whether the grant was expected. It
-	// must not block. It is optional.
-	Granted func(master int, g Grant) (expected bool)
-	// Patience returns how long it takes at most until a claim that is near is sent again, and how much longer while none
-	// is. It is optional.
-	Patience func() (near, far time.Duration)
-	// Waiting reports whether a claim of this client is near at a master, so that a grant may come soon. Such a grant counts from
-	// since on, at the earliest. It is optional.
-	Waiting func(master int) (since time.Time, near bool)
-	// Calm reports whether this client holds no lock, and waits far from the heads of all queues. Then its polls, which have probes, are its
-	// heartbeats. It is optional.
-	Calm func() bool
-	// Subscribed is called when a subscription begins: from then on a claim can be in the queue of the master. It must not
-	// block. It is optional.
-	Subscribed func(master int)
-	// Near is called with each well-formed message that a claim has become near. It reports whether the message was expected.
-	// It must not block. It is optional.
-	Near func(master int, key, token string) (expected bool)
-	// Value is called with each well-formed message with a value. It reports whether the message was expected. It must not
-	// block. It is optional.
-	Value func(master int, v wire.Value) (expected bool)
 	// Sample is a key that a lock could have and none has. The user's rights are tried on it, and whether the
 	// server accepts writes. Empty: they are not tried.
 	Sample string
-	// Redial returns a new schedule of waits between dials.
-	Redial func() interface{ NextBackOff() time.Duration }
-	// Changed is called after each change of the state, and of whether WakeErr, WriteErr or ListErr is nil. The calls are
-	// in order, one at a time. It must not block.
-	Changed func(before State, now Status)
 }
+
+// A Listener is what a Master knows of its Client. It is told what the server says, and answers what the Client waits for. Its methods must not
+// block, but for Raising. They may be called from several goroutines at a time, and without any mutex of the Master. The integer is Config.Index.
+//
+// The methods that return expected take well-formed messages. They report whether this Client may have been sent the message: every
+// client that may publish on the channel can name any key.
+type Listener interface {
+	// Changed is called after each change of the state, and of whether WakeErr, WriteErr or ListErr is nil. The calls are
+	// in order, one at a time.
+	Changed(master int, before State, now Status)
+	// Up is called when the master has come up, ahead of Changed, and when a subscription begins: from then on a claim can be in its queue.
+	Up(master int)
+
+	// Freed takes the message that the release of a token has left a key free.
+	Freed(master int, key, token string) (expected bool)
+	// Granted takes a grant.
+	Granted(master int, g Grant) (expected bool)
+	// Near takes the message that a claim has become near. released is the claim if it was released; else nil.
+	Near(master int, key, token string) (released *SentClaim, expected bool)
+	// Recalled takes a recall: another client wants the lock of key, which this client may keep with this token.
+	Recalled(master int, key, token string) (expected bool)
+	// Value takes a value.
+	Value(master int, v wire.Value) (expected bool)
+
+	// Waiting reports whether a claim of this client is near at a master, so that a grant may come soon. Such a grant counts from
+	// since on, at the earliest.
+	Waiting(master int) (since time.Time, near bool)
+	// Calm reports whether this client holds no lock, and waits far from the heads of all queues. Then its polls, which have probes, are its
+	// heartbeats.
+	Calm() bool
+	// Patience returns how long it takes at most until a claim that is near is sent again, and how much longer while none is.
+	Patience() (near, far time.Duration)
+
+	// Raising is called before this client's MaxTTL replaces a smaller one in the master's record; 0 if there was none. It
+	// must not block for long.
+	Raising(before, now time.Duration)
+	// Redial returns a new schedule of waits between dials.
+	Redial() Schedule
+}
+
+// A Schedule returns one wait after the other. It need not be safe for concurrent use.
+type Schedule interface{ NextBackOff() time.Duration }
 
 // An Asker receives the answers to commands.
 type Asker interface {
@@ -164,9 +171,9 @@ var (
 type Master struct {
 	cfg     Config        // immutable
 	closing chan struct{} // closed by Close
-	done    chan struct{} // closed when supervisor and listener have ended
+	done    chan struct{} // closed when supervisor and subscriber have ended
 
-	pingOften chan struct{} // cap 1: Waiting may report true; received by the listener
+	pingOften chan struct{} // cap 1: Listener.Waiting may report true; received by the subscriber
 	hurry     chan struct{} // cap 1: Hurry was called; received by the supervisor's dialer
 
 	mu           sync.Mutex // guards what follows
@@ -220,7 +227,7 @@ func Start(cfg Config) *Master {
 	var all sync.WaitGroup
 	all.Go(func() { m.supervise(shared) })
 	if cfg.ID != "" && !cfg.Deaf {
-		all.Go(m.listen)
+		all.Go(m.subscribe)
 	}
 	go func() {
 		all.Wait()
@@ -341,10 +348,10 @@ func (m *Master) Up() bool {
 	return m.status.State == Up
 }
 
-// calm returns what Config.Calm returns. Commands must reach the master for a poll to be a heartbeat, and the end of the subscription
+// calm reports whether the client is calm. Commands must reach the master for a poll to be a heartbeat, and the end of the subscription
 // tells at once that the server has ended.
 func (m *Master) calm() bool {
-	if m.cfg.Calm == nil || !m.cfg.Calm() {
+	if !m.cfg.Listener.Calm() {
 		return false
 	}
 	m.mu.Lock()
@@ -424,7 +431,10 @@ func (m *Master) report() {
 		n := m.news[0]
 		m.news = m.news[1:]
 		m.mu.Unlock()
-		m.cfg.Changed(n.before, n.now)
+		if n.now.State == Up && n.before != Up {
+			m.cfg.Listener.Up(m.cfg.Index)
+		}
+		m.cfg.Listener.Changed(m.cfg.Index, n.before, n.now)
 		m.mu.Lock()
 	}
 	m.reporting = false

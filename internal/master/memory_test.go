@@ -309,8 +309,7 @@ func guardedBy(t *testing.T, n int, clock clock.Clock, f func(t *testing.T, mast
 				Guard:       true,
 				MaxTTL:      minute,
 				Clock:       clock,
-				Redial:      func() interface{ NextBackOff() time.Duration } { return every(100 * time.Millisecond) },
-				Changed:     func(State, Status) {},
+				Listener:    client{every: 100 * time.Millisecond},
 			}))
 		}
 		synctest.Wait()

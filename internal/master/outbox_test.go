@@ -99,8 +99,7 @@ func TestAcquisitionsAskedForWhileConnectingAreNotSentToAServerInQuarantine(t *t
 		m := Start(Config{
 			Pool: pool, Servers: NewServers([]string{"it"}), NodeTimeout: 50 * time.Millisecond, DialTimeout: time.Second,
 			Guard: true, MaxTTL: minute, Clock: clock.System,
-			Redial:  func() interface{ NextBackOff() time.Duration } { return every(time.Second) },
-			Changed: func(State, Status) {},
+			Listener: client{every: time.Second},
 		})
 		var got, released answers
 		c := claimOf("a")

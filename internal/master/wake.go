@@ -14,25 +14,25 @@ import (
 	"github.com/redlock-go/redlock/internal/wire"
 )
 
-// A listener keeps a subscription to the client's channel, on a connection of its own. A grant that
+// A subscriber keeps a subscription to the client's channel, on a connection of its own. A grant that
 // comes on it is a vote: see grant.go. All other messages are hints: a claim that misses one finds out by its next poll.
 //
 // An address may lead to another server from one connection to the next, for example after a failover. Only the server
 // that executes the commands publishes to the client. So a subscription must be at the server of the connection for commands,
 // and ends if that connection is replaced by one to another server.
-type listener struct {
+type subscriber struct {
 	*Master
 	marks *marks
 }
 
-// listen keeps the subscription until Close.
-func (m *Master) listen() {
-	l := listener{m, &marks{}}
-	d := &dialer{cfg: &m.cfg, closing: m.closing, greet: l.subscribe, serve: l.serve, failed: l.failed}
+// subscribe keeps the subscription until Close.
+func (m *Master) subscribe() {
+	l := subscriber{m, &marks{}}
+	d := &dialer{cfg: &m.cfg, closing: m.closing, greet: l.greet, serve: l.serve, failed: l.failed}
 	d.run()
 }
 
-// A subscription is that of a listener.
+// A subscription is that of a subscriber.
 type subscription struct {
 	run   string        // immutable; the run_id of its server; "": it does not tell
 	links int           // immutable; Master.links when it was made
@@ -68,8 +68,8 @@ func (m *Master) subscribedLocked(s *subscription) {
 	m.contact++
 }
 
-// subscribe makes a connection ready: it returns when the server has confirmed the subscription.
-func (l listener) subscribe(ctx context.Context, conn redis.Conn) (p peer, err error) {
+// greet makes a connection ready: it returns when the server has confirmed the subscription.
+func (l subscriber) greet(ctx context.Context, conn redis.Conn) (p peer, err error) {
 	l.mu.Lock()
 	p.links = l.links
 	l.mu.Unlock()
@@ -111,7 +111,7 @@ func pushKind(reply any) string {
 }
 
 // serve uses a subscription until its connection fails, commands go to another server, or the Master is closed.
-func (l listener) serve(conn redis.Conn, p peer) error {
+func (l subscriber) serve(conn redis.Conn, p peer) error {
 	s := &subscription{run: p.run, links: p.links, moved: make(chan struct{})}
 	l.mu.Lock()
 	connected := l.status.State == Up || l.status.State == Quarantined
@@ -124,9 +124,7 @@ func (l listener) serve(conn redis.Conn, p peer) error {
 		redisconn.Discard(conn)
 		return errElsewhere
 	}
-	if l.cfg.Subscribed != nil {
-		l.cfg.Subscribed(l.cfg.Index)
-	}
+	l.cfg.Listener.Up(l.cfg.Index)
 	err := l.receive(conn, s)
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -144,7 +142,7 @@ const calmPings = 15
 // receive reads messages until the connection fails or the subscription is ended. It pings the server; if nothing
 // arrives for DialTimeout, the connection has failed. A calm client waits for longer, as its pings are fewer: the receiver says so
 // before it waits, so that no wait ends before a ping is due.
-func (l listener) receive(conn redis.Conn, s *subscription) error {
+func (l subscriber) receive(conn redis.Conn, s *subscription) error {
 	stop := make(chan struct{})
 	pings := make(chan struct{})
 	defer func() {
@@ -190,7 +188,7 @@ func (l listener) receive(conn redis.Conn, s *subscription) error {
 const PingEvery = 100 * time.Millisecond
 
 // ping pings the server until stop, and unsubscribes when the Master is closed or commands go to another server.
-func (l listener) ping(conn redis.Conn, s *subscription, stop <-chan struct{}) {
+func (l subscriber) ping(conn redis.Conn, s *subscription, stop <-chan struct{}) {
 	const least = time.Millisecond
 	seldom := max(l.cfg.DialTimeout/2, least)
 	last := time.Now()
@@ -218,12 +216,10 @@ func (l listener) ping(conn redis.Conn, s *subscription, stop <-chan struct{}) {
 			most = calmPings * l.cfg.DialTimeout
 		}
 		every, from := most, last
-		if l.cfg.Waiting != nil {
-			if since, near := l.cfg.Waiting(l.cfg.Index); near {
-				every = min(every, max(PingEvery, least))
-				if since.After(last) {
-					from = since // where a lock is passed on fast, clients send no pings
-				}
+		if since, near := l.cfg.Listener.Waiting(l.cfg.Index); near {
+			every = min(every, max(PingEvery, least))
+			if since.After(last) {
+				from = since // where a lock is passed on fast, clients send no pings
 			}
 		}
 		if left := min(every-time.Since(from), most-time.Since(last)); left > 0 && command == "PING" {
@@ -242,40 +238,12 @@ func (l listener) ping(conn redis.Conn, s *subscription, stop <-chan struct{}) {
 }
 
 // message handles a message on the client's channel.
-func (l listener) message(parts []any) {
+func (l subscriber) message(parts []any) {
 	text := ""
 	if len(parts) == 3 {
 		text, _ = redis.String(parts[2], nil)
 	}
-	if told, ok := wire.ParseGrant(text); ok {
-		mark := l.marks.last
-		g := Grant{told.Key, told.Token, told.Fence, told.Slots, told.Next, mark, l.sure(told.Memory, mark)}
-		if l.cfg.Granted != nil && l.cfg.Granted(l.cfg.Index, g) {
-			return
-		}
-		text = ""
-	}
-	if v, ok := wire.ParseValue(text); ok {
-		if l.cfg.Value != nil && l.cfg.Value(l.cfg.Index, v) {
-			return
-		}
-		text = ""
-	}
-	if token, key, ok := wire.ParseNear(text); ok {
-		if l.cfg.Near != nil && l.cfg.Near(l.cfg.Index, key, token) {
-			l.PingOften()
-			return
-		}
-		text = ""
-	}
-	if token, key, ok := wire.ParseRecall(text); ok {
-		if l.cfg.Recalled != nil && l.cfg.Recalled(key, token) {
-			return
-		}
-		text = ""
-	}
-	token, key, ok := wire.ParseFreed(text)
-	if ok && l.cfg.Freed(l.cfg.Index, key, token) {
+	if l.tell(text) {
 		return
 	}
 	l.mu.Lock()
@@ -283,8 +251,41 @@ func (l listener) message(parts []any) {
 	l.status.WakesDropped++
 }
 
+// tell tells the Listener what a message says. It reports false if the message is malformed or was not expected.
+func (l subscriber) tell(text string) (expected bool) {
+	to, i := l.cfg.Listener, l.cfg.Index
+	if told, ok := wire.ParseGrant(text); ok {
+		mark := l.marks.last
+		return to.Granted(i, Grant{told.Key, told.Token, told.Fence, told.Slots, told.Next, mark, l.sure(told.Memory, mark)})
+	}
+	if v, ok := wire.ParseValue(text); ok {
+		return to.Value(i, v)
+	}
+	if token, key, ok := wire.ParseNear(text); ok {
+		return l.becameNear(key, token)
+	}
+	if token, key, ok := wire.ParseRecall(text); ok {
+		return to.Recalled(i, key, token)
+	}
+	token, key, ok := wire.ParseFreed(text)
+	return ok && to.Freed(i, key, token)
+}
+
+// becameNear takes the message that a claim has become near. A released claim is released again: the server has it in its queue, so it may have
+// lost the release by a restart. Otherwise it would grant the lock to a claim that nobody uses.
+func (l subscriber) becameNear(key, token string) (expected bool) {
+	released, expected := l.cfg.Listener.Near(l.cfg.Index, key, token)
+	if released != nil {
+		l.Ask(wire.Release, released, nil)
+	}
+	if expected {
+		l.PingOften()
+	}
+	return expected
+}
+
 // succeeded notes that the subscription has stood for a while.
-func (l listener) succeeded() {
+func (l subscriber) succeeded() {
 	l.update(func() {
 		l.deaf = time.Time{}
 		l.setWakeErrLocked(nil)
@@ -294,7 +295,7 @@ func (l listener) succeeded() {
 // failed notes that the subscription has ended, or could not be had. It reports that at once if the user has no right to
 // it, and otherwise once no subscription has stood for a while although the master is up. If the master is down, that is
 // known by then.
-func (l listener) failed(err error) {
+func (l subscriber) failed(err error) {
 	l.update(func() {
 		now := time.Now()
 		if l.deaf.IsZero() {
@@ -307,7 +308,7 @@ func (l listener) failed(err error) {
 	})
 }
 
-func (l listener) setWakeErrLocked(err error) {
+func (l subscriber) setWakeErrLocked(err error) {
 	changed := (l.status.WakeErr == nil) != (err == nil)
 	l.status.WakeErr = err
 	if changed {

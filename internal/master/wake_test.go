@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/redlock-go/redlock/internal/bubbletest"
+	"github.com/redlock-go/redlock/internal/fakeserver"
 )
 
 // A subscription with any other answer is not confirmed: nobody could wake the Client.
@@ -52,9 +53,7 @@ func TestASubscriptionCountsOnlyIfTheServerConfirmsIt(t *testing.T) {
 			m := Start(Config{
 				Pool: server.Pool(), ID: "me", Servers: NewServers([]string{"it"}),
 				NodeTimeout: 50 * time.Millisecond, DialTimeout: time.Second,
-				Freed:   func(int, string, string) bool { t.Errorf("%q says that a lock was left free", row.reply); return true },
-				Redial:  func() interface{ NextBackOff() time.Duration } { return every(time.Second) },
-				Changed: func(State, Status) {},
+				Listener: client{every: time.Second, freed: func(string, string) { t.Errorf("%q says that a lock was left free", row.reply) }},
 			})
 			time.Sleep(10*time.Second + time.Millisecond)
 			synctest.Wait()
@@ -73,6 +72,43 @@ func TestASubscriptionCountsOnlyIfTheServerConfirmsIt(t *testing.T) {
 			time.Sleep(2 * time.Hour)
 		})
 	}
+}
+
+// A master that was restarted may have lost the release, and has the claim in its queue.
+func TestAReleasedClaimThatAMasterCallsNearIsReleasedThereAgain(t *testing.T) {
+	bubbletest.Test(t, func(t *testing.T) {
+		message := func(token string) string {
+			return "*3\r\n" + fakeserver.Bulk("message") + fakeserver.Bulk("c") + fakeserver.Bulk("= "+token+" k")
+		}
+		server := &fake{Handle: func(conn int, cmd []string) string {
+			switch {
+			case cmd[0] == "SUBSCRIBE":
+				return "*3\r\n" + fakeserver.Bulk("subscribe") + fakeserver.Bulk(cmd[1]) + ":1\r\n" + message("live") + message("released")
+			case cmd[0] == "UNSUBSCRIBE":
+				return hangUp
+			case cmd[0] == "PING" && len(cmd) == 2:
+				return "*2\r\n" + fakeserver.Bulk("pong") + fakeserver.Bulk(cmd[1])
+			}
+			return ok(conn, cmd)
+		}}
+		claims := map[string]*SentClaim{"released": claimBy("token-42", "k")}
+		m := Start(Config{
+			Pool: server.Pool(), ID: "me", Servers: NewServers([]string{"it"}),
+			NodeTimeout: 50 * time.Millisecond, DialTimeout: time.Second,
+			Listener: client{every: time.Second, near: func(token string) *SentClaim { return claims[token] }},
+		})
+		time.Sleep(10 * time.Second)
+		// Each subscription has one such message.
+		if sent, told := server.Seen("token-42"), len(server.Seen("SUBSCRIBE redlock:wake")); len(sent) != told || told == 0 || !strings.Contains(sent[0], "release") {
+			t.Errorf("%.200q was sent for the claim, want its release %d times", sent, told)
+		}
+		if n := m.Status().WakesDropped; n != 0 {
+			t.Errorf("%d messages were dropped", n)
+		}
+		m.Close()
+		<-m.Done()
+		time.Sleep(2 * time.Hour)
+	})
 }
 
 func TestWorkingWakeUpsAreReportedOnceTheSubscriptionHasLasted(t *testing.T) {
@@ -99,12 +135,11 @@ func TestWorkingWakeUpsAreReportedOnceTheSubscriptionHasLasted(t *testing.T) {
 		m := Start(Config{
 			Pool: server.Pool(), ID: "me", Servers: NewServers([]string{"it"}),
 			NodeTimeout: 50 * time.Millisecond, DialTimeout: time.Second,
-			Redial: func() interface{ NextBackOff() time.Duration } { return every(time.Second) },
-			Changed: func(_ State, now Status) {
+			Listener: client{every: time.Second, changed: func(now Status) {
 				mu.Lock()
 				defer mu.Unlock()
 				told = append(told, fmt.Sprint(now.State, " ", now.WakeErr))
-			},
+			}},
 		})
 		time.Sleep(10*time.Second + time.Millisecond)
 		allowed.Store(true)
@@ -151,10 +186,9 @@ func TestACalmClientPingsItsSubscriptionSeldom(t *testing.T) {
 			return ok(conn, cmd)
 		}}
 		m := Start(Config{
-			Pool: server.Pool(), ID: "me", Servers: NewServers([]string{"it"}), Calm: calm.Load,
+			Pool: server.Pool(), ID: "me", Servers: NewServers([]string{"it"}),
 			NodeTimeout: 50 * time.Millisecond, DialTimeout: time.Second,
-			Redial:  func() interface{ NextBackOff() time.Duration } { return every(time.Second) },
-			Changed: func(State, Status) {},
+			Listener: client{every: time.Second, calm: calm.Load},
 		})
 		in := func(d time.Duration) int64 {
 			before := pings.Load()

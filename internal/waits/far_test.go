@@ -17,6 +17,15 @@ type every time.Duration
 
 func (e every) NextBackOff() time.Duration { return time.Duration(e) }
 
+// A listener is a Waits with what else a Listener needs.
+type listener struct{ *Waits }
+
+func (listener) Redial() master.Schedule                  { return every(100 * time.Millisecond) }
+func (listener) Changed(int, master.State, master.Status) {}
+func (listener) Recalled(int, string, string) bool        { return false }
+func (listener) Patience() (near, far time.Duration)      { return 0, 0 }
+func (listener) Raising(before, now time.Duration)        {}
+
 // listening runs f in a bubble with a group of three masters that can wake this client.
 func listening(t *testing.T, f func(t *testing.T, group *quorum.Group)) {
 	t.Helper()
@@ -47,9 +56,7 @@ func listening(t *testing.T, f func(t *testing.T, group *quorum.Group)) {
 				Servers:     servers,
 				NodeTimeout: 50 * time.Millisecond,
 				DialTimeout: time.Second,
-				Freed:       func(int, string, string) bool { return true },
-				Redial:      func() interface{ NextBackOff() time.Duration } { return every(100 * time.Millisecond) },
-				Changed:     func(master.State, master.Status) {},
+				Listener:    listener{New(3)},
 			}))
 		}
 		synctest.Wait()

@@ -123,19 +123,19 @@ func (in *Inbox) Standing(c *Ballot) []quorum.Vote {
 }
 
 // Near handles the message of master i that a claim has become near. It reports false if this Client has not queued for the key. If
-// the claim is one on slots that was released, it is to be released there again.
-func (s *Waits) Near(i int, key, token string) (known bool, released *master.SentClaim) {
+// the claim is one on slots that was released, Near returns it.
+func (s *Waits) Near(i int, key, token string) (released *master.SentClaim, expected bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	in := s.byKey[key]
 	if wire.OfSlots(key) {
 		if in = s.bySlots[token]; in == nil {
-			return true, s.releasedLocked(token) // of a claim that has won, or was given up
+			return s.releasedLocked(token), true // of a claim that has won, or was given up
 		}
 	}
 	if in == nil || in.claim == nil || in.claim.Token() != token {
 		_, left := s.left.Get(key)
-		return left || in != nil, nil // of a claim that was given up
+		return nil, left || in != nil // of a claim that was given up
 	}
 	p := &in.claim.places[i]
 	p.told = time.Now()
@@ -147,10 +147,10 @@ func (s *Waits) Near(i int, key, token string) (known bool, released *master.Sen
 		in.claim.passed = true
 		poke(in.News)
 	}
-	return true, nil
+	return nil, true
 }
 
-// NearAt, Calm and Soonest concern all claims of a Client, and are called for each message and each call of a script. If they looked at each
+// Waiting, Calm and Soonest concern all claims of a Client, and are called for each message and each call of a script. If they looked at each
 // wait, n waits would take n² steps. So what they tell is kept up to date: Waits.near, Waits.far and Waits.steps.
 
 // noClaim is in the place of Inbox.steps where a wait has no claim. All pauses are shorter.
@@ -246,9 +246,9 @@ func (n *nearest) Pop() any {
 	return c
 }
 
-// NearAt reports whether a claim of this Client is near at master i, so that a grant may come soon. since is when the first of these
+// Waiting reports whether a claim of this Client is near at master i, so that a grant may come soon. since is when the first of these
 // was registered: grants to them count from then on, or from a later ping.
-func (s *Waits) NearAt(i int) (since time.Time, near bool) {
+func (s *Waits) Waiting(i int) (since time.Time, near bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if all := s.near[i].claims; len(all) > 0 {

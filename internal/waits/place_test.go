@@ -50,10 +50,10 @@ func TestAClaimIsNearIfOneMasterSaysSo(t *testing.T) {
 	p.want("a quorum have: it would poll once in 7, 9 and 8 steps", 8)
 	p.answer(3, 1, now)
 	p.want("it is near at one", 1)
-	if since, near := p.s.NearAt(3); !near || !since.Equal(p.c.Began.Time()) {
+	if since, near := p.s.Waiting(3); !near || !since.Equal(p.c.Began.Time()) {
 		t.Errorf("near at that master is %t since %v, want since the registration", near, since)
 	}
-	if _, near := p.s.NearAt(0); near {
+	if _, near := p.s.Waiting(0); near {
 		t.Error("it is near at another master than that one")
 	}
 	p.answer(3, 3, now)
@@ -102,7 +102,7 @@ func TestAnAnswerThatWasAskedForBeforeTheLastMessageDoesNotChangeThePlace(t *tes
 	for i := range 5 {
 		p.answer(i, 7, before)
 	}
-	if known, _ := p.s.Near(1, "a", "token"); !known {
+	if _, known := p.s.Near(1, "a", "token"); !known {
 		t.Error("the message was not expected")
 	}
 	p.want("a message has come", wire.Near-1)
@@ -124,15 +124,15 @@ func TestAMessageThatAClaimIsNearIsExpectedOfAClaim(t *testing.T) {
 	for i := range 5 {
 		p.answer(i, 7, clock.System())
 	}
-	if known, _ := p.s.Near(0, "b", "token"); known {
+	if _, known := p.s.Near(0, "b", "token"); known {
 		t.Error("a message about another name was expected")
 	}
-	if known, _ := p.s.Near(0, "a", "earlier"); !known {
+	if _, known := p.s.Near(0, "a", "earlier"); !known {
 		t.Error("a message for an earlier claim was not expected")
 	}
 	p.want("another claim is near", 7)
 	p.in.End()
-	if known, _ := p.s.Near(0, "a", "token"); !known {
+	if _, known := p.s.Near(0, "a", "token"); !known {
 		t.Error("a message for a wait that has just ended was not expected")
 	}
 }
@@ -213,7 +213,7 @@ func TestWhatIsAskedOfAllClaimsLooksAtNoWait(t *testing.T) {
 			s.byKey[key] = nil // so that it panics
 		}
 		far := ahead > 0
-		_, near := s.NearAt(3)
+		_, near := s.Waiting(3)
 		if soonest := s.Soonest(); near == far || s.Calm() != far || (soonest == 0) == far {
 			t.Errorf("with %d ahead of each claim: one is near: %t, all are far: %t, the soonest poll is after %d pauses", ahead, near, s.Calm(), soonest)
 		}
@@ -229,7 +229,7 @@ func BenchmarkAnAnswerBesideManyWaits(b *testing.B) {
 				s, answer := manyWaits(n, ahead)
 				for k := 0; b.Loop(); k++ {
 					answer(k%n, k%5)
-					s.NearAt(k % 5)
+					s.Waiting(k % 5)
 					s.Soonest()
 					s.Calm()
 				}
@@ -276,7 +276,7 @@ func TestWhatIsKeptOfAllClaimsIsWhatTheySay(t *testing.T) {
 						}
 					}
 				}
-				if got, is := s.NearAt(i); is != (near > 0) || !got.Equal(since) || len(s.near[i].claims) != near {
+				if got, is := s.Waiting(i); is != (near > 0) || !got.Equal(since) || len(s.near[i].claims) != near {
 					t.Fatalf("seed %d: after %s, at master %d one is near: %t, since %v, of %d; want since %v, of %d", seed, step, i, is, got, len(s.near[i].claims), since, near)
 				}
 			}

@@ -77,11 +77,11 @@ func TestAClaimOnSlotsIsNearIfItsTokenIsTold(t *testing.T) {
 	}
 	first, one := claim("T", 20)
 	second, other := claim("U", 30)
-	if _, near := s.NearAt(1); near || !s.Calm() {
+	if _, near := s.Waiting(1); near || !s.Calm() {
 		t.Errorf("a claim with 20 ahead is near: %t, the Client is calm: %t", near, s.Calm())
 	}
 	near := func(key, token string) bool {
-		known, _ := s.Near(1, key, token)
+		_, known := s.Near(1, key, token)
 		return known
 	}
 	if !near(terms.Key(), "T") || !near(terms.Key(), "another") || near("b", "T") {
@@ -93,7 +93,7 @@ func TestAClaimOnSlotsIsNearIfItsTokenIsTold(t *testing.T) {
 	if got := second.Ahead(other); got != 30 {
 		t.Errorf("%d are ahead of the other, want 30", got)
 	}
-	if _, near := s.NearAt(1); !near || s.Calm() {
+	if _, near := s.Waiting(1); !near || s.Calm() {
 		t.Errorf("a claim that was told is near: %t, the Client is calm: %t", near, s.Calm())
 	}
 	if got := s.Soonest(); got != 5 {
@@ -276,7 +276,7 @@ func TestAClaimOnSlotsThatWasReleasedIsKnownForAWhile(t *testing.T) {
 	}
 	near := func(token string, want *master.SentClaim) {
 		t.Helper()
-		if known, released := s.Near(1, terms.Key(), token); !known || released != want {
+		if released, known := s.Near(1, terms.Key(), token); !known || released != want {
 			t.Errorf("the claim of %s is expected: %t, and released again: %v, want %v", token, known, released, want)
 		}
 	}

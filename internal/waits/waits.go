@@ -105,11 +105,11 @@ func (in *Inbox) End() {
 	s.left.Put(in.key, true)
 }
 
-// Free handles the message of master i that the release of token has left key free. It reports false if this Client has not queued for the key.
+// Freed handles the message of master i that the release of token has left key free. It reports false if this Client has not queued for the key.
 //
 // Only the last message of each master counts. So one master alone cannot make a quorum, however many
 // messages it sends, and cannot displace the messages of other masters.
-func (s *Waits) Free(i int, key, token string) (expected bool) {
+func (s *Waits) Freed(i int, key, token string) (expected bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	in := s.byKey[key]
