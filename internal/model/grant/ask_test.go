@@ -2,39 +2,43 @@ package grant
 
 // This file defines what a waiter may ask again.
 
-// ask lets a waiter register again, ping, or act on a split vote.
+// ask lets a waiter poll, ping, or act on a split vote.
 func (w *world) ask(s *state, c int, next func(step, state)) {
 	yes, pinged, under := 0, 0, false
 	for i := range w.masters {
-		if s.masters[i].lanes[c].age.ping != unsent {
+		if s.masters[i].links[c].age.ping != unsent {
 			pinged++
 		}
 	}
 	for i := range w.masters {
-		l := &s.masters[i].lanes[c]
+		l := &s.masters[i].links[c]
 		if l.vote&granted != 0 {
 			yes++
 		}
-		under = under || l.has(acquire) || l.has(again)
+		under = under || l.acquires()
 		if w.polls {
 			w.poll(s, c, i, next)
 		}
 		// A sends none, which saves states: the others reach a quorum with their polls. In the large world A polls too.
 		if w.ages && !w.fences && l.age.ping == unsent && c > 0 && (pinged < w.majority() || w.latePolls) {
 			n := *s
-			n.masters[i].lanes[c].age.ping = sent
+			n.masters[i].links[c].age.ping = sent
 			next(step{verb: pings, client: c, master: i}, n)
 		}
 	}
 	switch {
-	case !w.settles || yes == 0 || yes >= w.majority() || under:
+	case !w.settles || w.tries(c) || yes == 0 || yes >= w.majority() || under:
 	case !s.clients[c].asked:
 		n := *s
 		n.clients[c].asked = true
 		for i := range w.masters {
-			n.masters[i].lanes[c].view = free
+			n.masters[i].links[c].view = free
 		}
-		if !w.noSplitTimer && w.sendAll(&n, c, again) {
+		k := asks
+		if w.oneQueue() {
+			k = again
+		}
+		if !w.noSplitTimer && w.sendAll(&n, c, k) {
 			next(step{verb: asksAgain, client: c}, n)
 		}
 	case w.yields(s, c):
@@ -42,11 +46,11 @@ func (w *world) ask(s *state, c int, next func(step, state)) {
 		w.close(&n, c)
 		n.clients[c] = client{phase: waiting}
 		for i := range w.masters {
-			l := &n.masters[i].lanes[c]
+			l := &n.masters[i].links[c]
 			if !w.reaches(c, i) {
 				continue
 			}
-			l.sendRelease()
+			l.sendRelease(release)
 			if !w.send(l, acquire) {
 				return
 			}
@@ -65,9 +69,9 @@ const pollsUpTo = 3
 // poll registers again at one master.
 func (w *world) poll(s *state, c, i int, next func(step, state)) {
 	n := *s
-	l := &n.masters[i].lanes[c]
+	l := &n.masters[i].links[c]
 	switch {
-	case l.has(acquire) || l.has(again):
+	case l.acquires():
 		return
 	case n.masters[i].fence >= pollsUpTo: // otherwise the numbers would not be bounded
 		return
@@ -88,38 +92,49 @@ func (w *world) poll(s *state, c, i int, next func(step, state)) {
 	}
 }
 
-// yields reports whether the client must give up its claim. It must if too few masters have answered. It also
-// must if, by the answers that it has, another token has more keys, or as many keys and a smaller hash.
+// yields reports whether the client must give up its claim, by the answers that it has: too few masters have answered, or
+// another side has more of them, or as many and is to stay. The readers are one side, and each writer is one.
 func (w *world) yields(s *state, c int) bool {
-	var keys [orphan + 1]int
+	var keys [marker + 1]int
 	me := ownerOf(c)
-	answers := 0
+	if w.reads(c) {
+		me = marker
+	}
+	answers, own := 0, 0
 	for i := range w.masters {
-		switch l := &s.masters[i].lanes[c]; {
+		switch l := &s.masters[i].links[c]; {
 		case l.vote&granted != 0:
 			keys[me]++
+			own++
 			answers++
 		case l.view != free:
 			keys[l.view]++
 			answers++
 		}
 	}
+	if w.noAllies && w.reads(c) {
+		keys[marker] = own
+	}
 	if answers < w.majority() && !w.keepsMinority {
 		return true
 	}
-	for o := range owner(orphan + 1) {
+	for o := range marker + 1 {
 		if o == free || o == me || keys[o] < keys[me] {
 			continue
 		}
-		if keys[o] > keys[me] || o != orphan && s.clients[o-1].before(&s.clients[c], o < me) {
+		if keys[o] > keys[me] || o != orphan && w.before(s, o, c) {
 			return !w.noYield
 		}
 	}
 	return false
 }
 
-// before reports whether a token's hash is smaller than another's. If they are equal, the clients' numbers
-// decide.
-func (a *client) before(b *client, first bool) bool {
-	return a.rank < b.rank || a.rank == b.rank && first
+// before reports whether another side stays if the claim of c has as many masters: a writer does beside readers, and of two writers
+// the one with the smaller hash.
+func (w *world) before(s *state, o owner, c int) bool {
+	if o == marker || w.reads(c) {
+		return o != marker
+	}
+	a, b := &s.clients[o-1], &s.clients[c]
+	return a.rank < b.rank || a.rank == b.rank && o < ownerOf(c)
 }

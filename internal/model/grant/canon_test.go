@@ -6,8 +6,8 @@ import (
 	"github.com/redlock-go/redlock/internal/model/explore"
 )
 
-// States that differ only by a permutation of masters or clients have the same futures, up to the permutation.
-// Only one of them is explored. If a property concerns one client, or clients differ, only masters are permuted.
+// States that differ only by a permutation of masters, or of clients of one role, have the same futures, up to the permutation.
+// Only one of them is explored. If a property concerns one client, or masters differ, less is permuted.
 
 // canonical returns the representative of s: of its permutations the first one by the codes of the clients, then by those of the
 // masters. Most states need the codes of the masters of one permutation only, since the codes of the clients differ.
@@ -23,21 +23,23 @@ func (w *world) canonical(s state) state {
 	for c := range codes {
 		codes[c] = s.clients[c].code()
 	}
-	all, least := permutations[w.clients], codes
+	least := codes
+	all := permutations[w.clients()]
 	for _, p := range all {
-		if its := permuted(codes, p); slices.Compare(its[:], least[:]) < 0 {
+		if its := permuted(codes, p); w.keepsRoles(p) && slices.Compare(its[:], least[:]) < 0 {
 			least = its
 		}
 	}
 	var best state
 	var mine [mostMasters]explore.Code
-	for i, found := 0, false; i < len(all); i++ {
-		if permuted(codes, all[i]) != least {
+	found := false
+	for i, p := range all {
+		if !w.keepsRoles(p) || permuted(codes, p) != least {
 			continue
 		}
 		other := s
 		if i > 0 {
-			other.permute(all[i])
+			other.permute(p)
 		}
 		if its := other.sortMasters(w.masters); !found || explore.Compare(its[:], mine[:]) < 0 {
 			best, mine, found = other, its, true
@@ -53,6 +55,16 @@ var permutations = [mostClients + 1][][mostClients]uint8{
 	3: {{0, 1, 2}, {0, 2, 1}, {1, 0, 2}, {1, 2, 0}, {2, 0, 1}, {2, 1, 0}},
 }
 
+// keepsRoles reports whether a permutation puts each client into the place of one with the same role.
+func (w *world) keepsRoles(p [mostClients]uint8) bool {
+	for c := range w.clients() {
+		if w.roles[c] != w.roles[p[c]] {
+			return false
+		}
+	}
+	return true
+}
+
 // permuted returns the codes of the clients after permute.
 func permuted(codes [mostClients]uint64, p [mostClients]uint8) [mostClients]uint64 {
 	return [mostClients]uint64{codes[p[0]], codes[p[1]], codes[p[2]]}
@@ -60,20 +72,23 @@ func permuted(codes [mostClients]uint64, p [mostClients]uint8) [mostClients]uint
 
 // permute puts client p[c] in the place of client c.
 func (s *state) permute(p [mostClients]uint8) {
-	var place [orphan + 1]owner
-	place[orphan] = orphan
+	var place [marker + 1]owner
+	place[orphan], place[marker] = orphan, marker
 	before := *s
 	for c, from := range p {
 		s.clients[c] = before.clients[from]
 		place[ownerOf(int(from))] = ownerOf(c)
 	}
 	for i := range s.masters {
-		m := &s.masters[i]
+		m, old := &s.masters[i], &before.masters[i]
+		m.set, m.passed = old.set&dead, 0
 		for c, from := range p {
-			m.lanes[c] = before.masters[i].lanes[from]
-			m.lanes[c].view = place[m.lanes[c].view]
+			m.links[c] = old.links[from]
+			m.links[c].view = place[m.links[c].view]
+			m.set |= old.set >> from & 1 << c
+			m.passed |= old.passed >> from & 1 << c
 		}
-		m.owner = place[m.owner]
+		m.owner, m.last = place[m.owner], place[m.last]
 		for at := range m.queue {
 			m.queue[at] = place[m.queue[at]]
 		}
@@ -89,13 +104,14 @@ func (s *state) sortMasters(n int) (codes [mostMasters]explore.Code) {
 }
 
 func (m *master) code() (all explore.Code) {
-	own := uint64(m.owner)<<40 | uint64(m.fence)<<16 | uint64(m.past)<<8 | explore.Bit(m.quarantined)
+	own := uint64(m.owner)<<40 | uint64(m.set)<<32 | uint64(m.passed)<<28 | uint64(m.last)<<24 | uint64(m.fence)<<16 | uint64(m.past)<<8 |
+		explore.Bit(m.announced)<<1 | explore.Bit(m.quarantined)
 	for i, o := range m.queue {
 		own |= uint64(o) << (44 + 4*i)
 	}
 	all[0] = own
-	for c := range m.lanes {
-		l := &m.lanes[c]
+	for c := range m.links {
+		l := &m.links[c]
 		for _, k := range l.commands {
 			all[1+2*c] = all[1+2*c]<<8 | uint64(k)
 		}
@@ -107,5 +123,6 @@ func (m *master) code() (all explore.Code) {
 }
 
 func (c *client) code() uint64 {
-	return uint64(c.phase)<<32 | uint64(c.want)<<24 | uint64(c.rank)<<16 | explore.Bit(c.died)<<4 | explore.Bit(c.asked)<<3 | explore.Bit(c.over)<<2 | explore.Bit(c.overtaken)<<1 | explore.Bit(c.doomed)
+	return uint64(c.phase)<<32 | uint64(c.want)<<24 | uint64(c.rank)<<16 | explore.Bit(c.recalled)<<5 | explore.Bit(c.died)<<4 | explore.Bit(c.asked)<<3 |
+		explore.Bit(c.over)<<2 | explore.Bit(c.overtaken)<<1 | explore.Bit(c.doomed)
 }

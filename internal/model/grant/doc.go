@@ -1,14 +1,17 @@
-// Package grant explores exhaustively a protocol in which a release gives the lock to the client that has
-// waited longest. Package model explores acquisitions by SET. Package grant consists of tests only, and it
-// models the protocol, not the code.
+// Package grant explores exhaustively a protocol in which a release gives the lock to a client that has waited: of a lock with one
+// queue, and of a lock with lanes, which readers and writers share. Package model explores acquisitions by SET. Package grant consists
+// of tests only, and it models the protocol, not the code.
 //
-//	go test -v ./internal/model/grant                                    a million states
+//	go test -v ./internal/model/grant                                    some million states
 //	go test -v ./internal/model/grant -run Holds -timeout 30m -args -large  many more
 //
 // The search ends at a state that breaks a property. The test then prints the shortest way to that state, one
-// step a line. TestEachRuleIsNeeded switches off one rule at a time and finds what the rule prevents.
+// step a line. The tests of strikes_test.go switch off one rule at a time and find what the rule prevents.
 //
-// # The protocol
+// The two kinds of locks differ only in what a master executes: queue_test.go has the registrations and releases of one queue,
+// master_test.go and pass_test.go those of lanes and all that both share. The roles of a world say which kind it has.
+//
+// # The protocol of a queue
 //
 // A client that waits has a claim, which is one fresh token. It registers the claim at all masters. If the key
 // is free and no client is in the queue, the master sets the key to the token. Otherwise it appends the token
@@ -25,6 +28,23 @@
 //	          the head. This also ends a claim that is given up, and a SET without a quorum.
 //	commit    The second round for the fence: raise the fence, and extend the key.
 //
+// # The protocol of lanes
+//
+// Each client is a reader or a writer. A writer's vote is a key that holds its token. While readers hold a master, its key is a marker
+// that belongs to nobody, and a set contains a member for each reader. A member stands until its own expiry. Afterwards it may still be in the
+// set: then it has passed. The marker stands as long as one member does.
+//
+// Clients that wait have a claim in one of two queues, here called lanes: that of writers, and that of readers.
+//
+//	register  A writer sets a free key, and a reader stands where the key is free or holds the marker, unless others wait that run.
+//	          Otherwise both join their lane. The registration of a writer recalls the readers that stand.
+//	poll      The same, repeated. If the key is free, it is passed on.
+//	asks      A poll of a reader that has votes at other masters: beside readers, it stands although a writer waits.
+//	release   Delete the key, or the member, and leave the lane. What leaves the key free passes it on: behind a writer, all readers
+//	          that wait are granted it; behind the last reader, the first writer is.
+//	commit    The second round for the fence: raise the fence, and extend the key or the member.
+//	announce  By a client that stands in no lane: the readers are recalled, and others stay out for a while.
+//
 // # What is modelled
 //
 // The steps are: registrations, polls, plain SETs of clients that do not queue, grants, giving up, renewals
@@ -35,11 +55,12 @@
 // Clients may die.
 //
 // These properties are checked in every state:
-//   - oneHolder: at most one client has a lease that is valid.
-//   - honestLoss: a renewal that began after another client held the lock does not extend the lease.
-//   - risingFences: each committed fence is larger than all fences committed before.
+//   - apart: at most one client has a lease that is valid, or readers alone have.
+//   - honestLoss: a renewal that began after a client held the lock which the lease excludes does not extend the lease.
+//   - fencesInOrder: each committed fence is larger than all fences committed before. That of a reader is not smaller than those of
+//     earlier writers, and smaller than those of later ones.
 //   - nothingLeft: a client that is idle, and whose commands have all been executed, has no key on any
-//     master and no entry in a queue.
+//     master, no member, and no entry in a queue.
 //   - notStuck: if a client waits and no client has the lock, a command or a message is under way, or a
 //     waiter has some grants, and so a short timer. Polls do not count.
 //   - notLockedOut: from each state in which a client waits, a state can be reached in which that client
@@ -124,6 +145,11 @@
 //
 // Whether a poll takes a free key for itself or grants the head matters only to fairness.
 //
+// # Bounds
+//
+// The worlds of bound_test.go have time in ticks. They say for how long a lock with lanes may be unused although somebody waits, if
+// clients are stopped and messages are lost.
+//
 // # What was tried
 //
 // In an earlier design, a claim extended the keys that it had with each poll. With one of three masters dead, waiting processes were refused by both
@@ -144,5 +170,6 @@
 //   - How a client identifies a memory.
 //   - Holders that are stopped while no clock shows it, and whose keys expire one by one: see package model.
 //   - Clients of other libraries and versions, except that they send SETs.
-//   - Handover inside a client.
+//   - Handover inside a client, and the sharing of a lease by the goroutines of a process: see package kept.
+//   - Who is near: with lanes, any reader may find the message about its grant too old, and polls then.
 package grant

@@ -10,23 +10,23 @@ import (
 type property uint8
 
 const (
-	intact       property = iota
-	oneHolder             // at most one client has the lock
-	honestLoss            // no renewal that began after another client held the lock prolongs the lease
-	risingFences          // each committed fence is above all that were committed before
-	nothingLeft           // a client at rest has no key and no entry at a master that has executed all it was sent
-	notStuck              // if a client waits and none holds the lock, something is under way, or a short timer runs
-	notLockedOut          // a client that waits can still get the lock
+	intact        property = iota
+	apart                  // a writer has the lock alone: of clients of one queue, at most one
+	honestLoss             // no renewal that began after one that the lease excludes held the lock prolongs the lease
+	fencesInOrder          // a reader's fence is not below that of an earlier writer; a writer's is above all earlier ones
+	nothingLeft            // a client at rest has no key, no member and no entry at a master that has executed all it was sent
+	notStuck               // if a client waits, and nobody who will leave has the lock, something is under way, or a short timer runs
+	notLockedOut           // a client that waits can still get the lock
 )
 
 func (p property) String() string {
 	return [...]string{
 		"all properties hold",
-		"TWO HOLD THE LOCK",
-		"A LEASE IS PROLONGED THOUGH ANOTHER HELD THE LOCK MEANWHILE",
-		"A FENCE DOES NOT RISE",
-		"A KEY OR AN ENTRY IS LEFT BEHIND",
-		"SOMEBODY WAITS, NOBODY HOLDS THE LOCK, AND NOTHING IS UNDER WAY",
+		"TWO HOLD THE LOCK THAT EXCLUDE EACH OTHER",
+		"A LEASE IS PROLONGED THOUGH ONE THAT IT EXCLUDES HELD THE LOCK MEANWHILE",
+		"A FENCE IS OUT OF ORDER",
+		"A KEY, A MEMBER OR AN ENTRY IS LEFT BEHIND",
+		"SOMEBODY WAITS, NOBODY WILL LEAVE, AND NOTHING IS UNDER WAY",
 		"SOMEBODY WAITS AND CANNOT GET IN ANY MORE",
 	}[p]
 }
@@ -36,23 +36,28 @@ func (w *world) check(s *state) property {
 	if s.broken != intact {
 		return s.broken
 	}
-	holders := 0
-	for c := range w.clients {
+	readers, writers := 0, 0
+	for c := range w.clients() {
 		cl := &s.clients[c]
 		if cl.phase.holds() && !cl.over {
-			holders++
+			if w.reads(c) {
+				readers++
+			} else {
+				writers++
+			}
 		}
 		if cl.phase != idle || cl.died {
 			continue
 		}
 		for i := range w.masters {
-			if m := &s.masters[i]; (m.owner == ownerOf(c) || m.queued(ownerOf(c))) && m.lanes[c].commands[0] == nothing {
+			m := &s.masters[i]
+			if has := w.mine(m, c) || m.passed.has(c) && m.owner == marker; (has || m.queued(ownerOf(c))) && m.links[c].commands[0] == nothing {
 				return nothingLeft
 			}
 		}
 	}
-	if holders > 1 {
-		return oneHolder
+	if writers > 1 || writers == 1 && readers > 0 {
+		return apart
 	}
 	if w.live && w.stuck(s) {
 		return notStuck
@@ -60,21 +65,23 @@ func (w *world) check(s *state) property {
 	return intact
 }
 
-// stuck reports whether a client waits, no client has the lock or asks for it, and nothing is under way. A
-// client with a grant has a short timer.
+// stuck reports whether a client waits, no client has the lock that will leave, or asks for it, and nothing is under way. A
+// client with a grant has a short timer. What the dead have left expires, where it does, and announcements end.
 func (w *world) stuck(s *state) bool {
 	waiters := 0
-	for c := range w.clients {
+	for c := range w.clients() {
 		yes := 0
-		switch s.clients[c].phase {
-		case idle:
-		case waiting:
+		switch cl := &s.clients[c]; {
+		case cl.phase == idle:
+		case cl.phase == waiting && w.tries(c):
+		case cl.phase == waiting:
 			waiters++
+		case w.keeps(c) && !cl.recalled: // it stays
 		default:
 			return false
 		}
 		for i := range w.masters {
-			l := &s.masters[i].lanes[c]
+			l := &s.masters[i].links[c]
 			if l.commands[0] != nothing || l.said != 0 {
 				return false
 			}
@@ -82,7 +89,13 @@ func (w *world) stuck(s *state) bool {
 				yes++
 			}
 		}
-		if yes >= w.majority() || yes > 0 && !w.noSplitTimer {
+		if s.clients[c].phase == waiting && (yes >= w.majority() || yes > 0 && !w.noSplitTimer) {
+			return false
+		}
+	}
+	for i := range w.masters {
+		m := &s.masters[i]
+		if w.expires && (m.owner == orphan || m.set&dead != 0) || m.announced {
 			return false
 		}
 	}
@@ -94,7 +107,8 @@ type result struct {
 	states int
 	steps  int
 	did    [verbs]int
-	grants int      // steps that grant the head of a queue
+	grants int      // steps that grant the lock to a writer
+	lets   int      // steps that grant it to readers
 	broken property // the first found, in the fewest steps; intact if none
 	trace  []string // those steps
 }
@@ -102,32 +116,41 @@ type result struct {
 // initial returns the state before the first step. If world.held is set, it returns a later state, which makes
 // the search shorter: A has the lock, and all others wait for it.
 func (w *world) initial() state {
-	s := state{calls: w.calls, restarts: w.restarts, crashes: w.crashes, silences: w.silences}
+	s := state{calls: w.calls, restarts: w.restarts, crashes: w.crashes, silences: w.silences, stales: w.stales}
 	if w.fences {
 		s.clock = 1
 	}
 	if !w.held {
 		return s
 	}
-	for c := range w.clients {
+	for c := range w.clients() {
 		s.clients[c].phase = waiting
 	}
 	s.clients[0].phase = holding
+	s.clients[0].recalled = w.keeps(0)
 	for i := range w.masters {
 		m := &s.masters[i]
-		m.owner = ownerOf(0)
-		for c := 1; c < w.clients; c++ {
+		w.give(m, 0)
+		for c := 1; c < w.clients(); c++ {
+			if w.reads(0) && w.reads(c) && !w.writerWaits(m, free) {
+				panic("grant: bug: a reader waits behind readers alone")
+			}
 			m.join(ownerOf(c))
 		}
 		if i < w.majority() {
-			m.lanes[0].vote = rests
+			m.links[0].vote = rests
 		}
 		if w.fences { // A has acquired the lock twice at the first ones
-			m.fence, s.highest = 1, 2
+			m.fence = 1
 			if i < w.majority() {
 				m.fence = 2
 			}
 		}
+	}
+	if w.fences && w.reads(0) {
+		s.read = 2
+	} else if w.fences {
+		s.written = 2
 	}
 	return s
 }
@@ -142,7 +165,7 @@ func (w *world) successors(s *state, next func(step, state)) {
 		n.settle(w)
 		emit(a, n)
 	}
-	for c := range w.clients {
+	for c := range w.clients() {
 		w.clientSteps(s, c, settled)
 	}
 	for i := range w.masters {
@@ -153,9 +176,13 @@ func (w *world) successors(s *state, next func(step, state)) {
 // drain executes all commands at once.
 func (w *world) drain(a step, s state, next func(step, state)) {
 	for i := range w.masters {
-		for c := range w.clients {
-			if s.masters[i].lanes[c].commands[0] != nothing {
-				w.execute(&s, i, c, func(_ step, n state) { w.drain(a, n, next) })
+		for c := range w.clients() {
+			if s.masters[i].links[c].commands[0] != nothing {
+				w.execute(&s, i, c, func(b step, n state) {
+					a := a
+					a.grants, a.letsIn = max(a.grants, b.grants), a.letsIn|b.letsIn
+					w.drain(a, n, next)
+				})
 				return
 			}
 		}
@@ -164,12 +191,13 @@ func (w *world) drain(a step, s state, next func(step, state)) {
 }
 
 // settle executes commands that have no effect now and cannot have one later: a release at the head of a queue
-// of commands, if the client has neither a key nor an entry and no client waits.
+// of commands, if the client has neither a key nor a member, and nobody waits.
 func (s *state) settle(w *world) {
 	for i := range w.masters {
 		m := &s.masters[i]
-		for c := range w.clients {
-			for l := &m.lanes[c]; l.commands[0] == release && m.owner != ownerOf(c) && m.queue[0] == free && !w.overwrites; {
+		for c := range w.clients() {
+			has := m.owner == ownerOf(c) || (m.set | m.passed).has(c)
+			for l := &m.links[c]; l.commands[0].releases() && l.commands[0] != undo && !has && m.queue[0] == free && !(w.overwrites && w.oneQueue()); {
 				l.drop(0)
 			}
 		}
@@ -196,6 +224,9 @@ var exploration = explore.Once(func(w world) (r result) {
 		if a.grants != free {
 			r.grants++
 		}
+		if a.letsIn != 0 {
+			r.lets++
+		}
 	}
 	found := m.Explore()
 	r.states = len(found.States)
@@ -203,9 +234,12 @@ var exploration = explore.Once(func(w world) (r result) {
 	if at >= 0 {
 		r.broken = w.check(&found.States[at])
 	}
-	for c := 0; w.live && c < w.clients && at < 0; c++ {
+	for c := 0; w.live && c < w.clients() && at < 0; c++ {
 		if w.cut && c > 0 {
 			break // the clients that reach one master never get the lock
+		}
+		if w.tries(c) && w.calls > 0 {
+			continue // there may be no acquisition left for it
 		}
 		if at = w.lockedOut(found, c); at >= 0 {
 			r.broken = notLockedOut
@@ -220,13 +254,12 @@ var exploration = explore.Once(func(w world) (r result) {
 // lockedOut returns the first state in which client c waits, and from which it cannot get the lock without
 // giving up before. It returns -1 if there is none. A client that only tries may try again at any time.
 func (w *world) lockedOut(found *explore.Search[state, step], c int) int {
-	barges := w.busy && c == w.clients-1
 	return found.Trapped(
-		func(s *state) bool { return barges || s.clients[c].phase == waiting },
+		func(s *state) bool { return w.tries(c) || w.isBarger(c) || s.clients[c].phase == waiting },
 		func(s *state) bool { return s.clients[c].phase.holds() },
 	)
 }
 
 func (r result) String() string {
-	return explore.Text(fmt.Sprintf("%d states, %d steps: %s", r.states, r.steps, r.broken), r.trace)
+	return explore.Text(fmt.Sprintf("%d states, %d steps, %d and %d of them grants to writers and to readers: %s", r.states, r.steps, r.grants, r.lets, r.broken), r.trace)
 }

@@ -1,24 +1,24 @@
 package grant
 
 // This file defines what may happen at a master next: the oldest command of a client is executed or lost, a
-// message arrives, the key expires, or the master loses its memory.
+// message arrives, something expires, or the master loses its memory.
 
 func (w *world) masterSteps(s *state, i int, next func(step, state)) {
 	m := &s.masters[i]
-	for c := range w.clients {
-		l := &m.lanes[c]
+	for c := range w.clients() {
+		l := &m.links[c]
 		if k := l.commands[0]; k != nothing {
 			w.execute(s, i, c, next)
 			// A release is owed until it is executed. The loss of a command that no other follows has the
 			// same effect as a late execution.
-			if w.loses && k != release && k != undo && l.commands[1] != nothing {
+			if w.loses && !k.releases() && l.commands[1] != nothing {
 				n := *s
-				n.masters[i].lanes[c].drop(0)
+				n.masters[i].links[c].drop(0)
 				next(step{verb: loses, client: c, master: i, command: k}, n)
 			}
-			if w.quitOvertakes && k != release && l.commands[1] == release {
+			if w.quitOvertakes && !k.releases() && l.commands[1].releases() {
 				n := *s
-				q := &n.masters[i].lanes[c].commands
+				q := &n.masters[i].links[c].commands
 				q[0], q[1] = q[1], q[0]
 				next(step{verb: overtakes, client: c, master: i, command: k}, n)
 			}
@@ -28,9 +28,10 @@ func (w *world) masterSteps(s *state, i int, next func(step, state)) {
 			w.time(s, i, c, next)
 		}
 	}
-	if m.owner != free && w.expires {
+	if w.expires {
 		w.expire(s, i, next)
 	}
+	w.lapse(s, i, next)
 	w.restart(s, i, next)
 	w.endQuarantine(s, i, next)
 }
@@ -39,11 +40,10 @@ func (w *world) masterSteps(s *state, i int, next func(step, state)) {
 func (w *world) execute(s *state, i, c int, next func(step, state)) {
 	n := *s
 	m := &n.masters[i]
-	l := &m.lanes[c]
+	l := &m.links[c]
 	k := l.commands[0]
 	l.drop(0)
 	a := step{verb: executes, client: c, master: i, command: k}
-	me := ownerOf(c)
 	switch k.kind() {
 	case set:
 		if m.owner != free {
@@ -51,83 +51,183 @@ func (w *world) execute(s *state, i, c int, next func(step, state)) {
 		}
 		w.take(n, i, c, a, next)
 		return
-	case acquire, again:
-		if k == again && m.owner != me && l.current() && n.clients[c].phase.holds() && !w.ignoresLoss {
-			// The key is gone, and the client learns this before it learns of an extension at this master.
-			l.vote = void
+	case acquire, again, asks:
+		if w.oneQueue() {
+			w.enqueue(n, i, c, a, next)
+		} else {
+			w.acquire(n, i, c, a, next)
 		}
-		first := m.queue[0] == free || m.queue[0] == me || w.pollsForItself && k == again
-		if m.owner == me || m.owner == free && first {
-			w.take(n, i, c, a, next)
-			return
-		}
-		if m.owner == free && k == acquire && !w.waitsForSilent {
-			if w.stops && !m.queuedLive() {
-				w.take(n, i, c, a, next)
-				return
-			} else if n.silences > 0 {
-				n := n
-				n.silences--
-				w.take(n, i, c, a, next)
-			}
-		}
-		m.join(me)
-		if m.owner == free && (k == again || w.newcomersGrant) {
-			w.grantHead(n, i, a, func(a step, n state) {
-				w.refuse(&n, i, c)
-				next(a, n)
-			})
-			return
-		}
-		w.refuse(&n, i, c)
+		return
 	case raise:
-		if m.owner == me {
-			m.fence = max(m.fence, k.fence())
-			if l.current() && !w.raisesOnly {
-				l.age.mark = l.age.last()
+		if !w.mine(m, c) {
+			break
+		}
+		a.done = true
+		m.fence = max(m.fence, k.fence())
+		if l.current() && !w.raisesOnly {
+			l.age.mark = l.age.last()
+		}
+		if l.current() && n.clients[c].want == k.fence() {
+			acked := m.fence // the client counts it only if it is the one that was asked for
+			if w.acksLower && w.reads(c) {
+				acked = k.fence()
 			}
-			if l.current() && n.clients[c].want == k.fence() {
-				w.vote(&n, i, c, m.fence, 1)
-			}
-			a.done = true
+			w.vote(&n, i, c, acked, 1)
 		}
 	case extend:
-		if m.owner == me {
+		if w.extends(m, c) {
 			a.done = true
 			if l.current() && n.clients[c].phase == renewing && l.vote&void == 0 {
 				w.vote(&n, i, c, 0, 0)
 			}
 		}
 	case heal:
-		if m.owner == free {
+		if m.owner == free || w.reads(c) && m.owner == marker {
 			a.done = true
-			m.owner = me
-			m.part(me)
+			w.give(m, c)
+			m.part(ownerOf(c))
 		}
-	case release, undo:
-		w.release(n, i, c, a, next)
+	case release, openly, undo:
+		if w.oneQueue() {
+			w.releaseQueued(n, i, c, a, next)
+		} else {
+			w.release(n, i, c, a, next)
+		}
 		return
 	}
 	next(a, n)
 }
 
-// refuse answers a registration with the token that the key holds.
-func (w *world) refuse(s *state, i, c int) {
-	if m := &s.masters[i]; w.settles && m.lanes[c].current() {
-		m.lanes[c].view = m.owner
+// extends extends the key or the member of client c, and reports whether it did.
+func (w *world) extends(m *master, c int) bool {
+	if !w.reads(c) {
+		return m.owner == ownerOf(c)
+	}
+	stands := m.set.has(c) || w.passedCounts && m.passed.has(c) || w.renewalJoins
+	if !stands || m.owner != marker && !(w.renewalMarks && m.owner == free) {
+		return false
+	}
+	w.give(m, c)
+	return true
+}
+
+// findLoss has a poll find that what a holder had is gone. The client learns this before it learns of an extension at this master.
+func (w *world) findLoss(s *state, i, c int, k command) {
+	m := &s.masters[i]
+	if l := &m.links[c]; k != acquire && !w.mine(m, c) && l.current() && s.clients[c].phase.holds() && !w.ignoresLoss {
+		l.vote = void
 	}
 }
 
-// take sets or extends the key for the client itself, in answer to its command.
+// acquire executes a registration or a poll.
+func (w *world) acquire(n state, i, c int, a step, next func(step, state)) {
+	m := &n.masters[i]
+	k := a.command
+	w.findLoss(&n, i, c, k)
+	silent := false // the clients in the way may be taken for silent
+	switch {
+	case w.mine(m, c), m.owner == free && w.takesFree(m, c):
+		w.take(n, i, c, a, next)
+		return
+	case w.reads(c) && m.owner == marker:
+		if w.joins(&n, i, c, k) {
+			w.take(n, i, c, a, next)
+			return
+		}
+		silent = k == acquire && !m.announced
+	case m.owner == free:
+		silent = k == acquire && !(w.reads(c) && m.announced)
+	}
+	if silent && n.silences > 0 {
+		n := n
+		n.silences--
+		w.take(n, i, c, a, next)
+	}
+	w.wait(n, i, c, a, next)
+}
+
+// takesFree reports whether client c takes a free key.
+func (w *world) takesFree(m *master, c int) bool {
+	me := ownerOf(c)
+	if w.reads(c) && m.announced && !w.passesBy && !w.tries(c) {
+		return false
+	}
+	if w.tries(c) && !(w.shutsOut && w.reads(c)) {
+		return true
+	}
+	if m.queue[0] == orphan && (w.waitsForSilent || w.grantsTheDead && !w.stops) {
+		return false
+	}
+	return !m.anyLive(me)
+}
+
+// joins reports whether a reader joins those who hold the lock at a master.
+func (w *world) joins(s *state, i, c int, k command) bool {
+	m := &s.masters[i]
+	waits := w.writerWaits(m, ownerOf(c)) || w.waitsForSilent && w.deadWrites && m.queue[0] == orphan
+	if k == asks && !w.staysBehind && s.clients[c].phase == waiting && m.links[c].current() {
+		return true
+	}
+	return (!waits || w.barges) && (!m.announced || w.passesBy)
+}
+
+// wait has a claim wait that is refused.
+func (w *world) wait(n state, i, c int, a step, next func(step, state)) {
+	m := &n.masters[i]
+	switch {
+	case w.tries(c):
+		if m.owner == marker && w.roles[c] == 'T' && !w.triesQuietly {
+			m.announced = true
+			w.recall(m)
+		}
+		next(a, n)
+		return
+	default:
+		m.join(ownerOf(c))
+	}
+	if m.owner == marker && !w.reads(c) || m.owner != marker {
+		w.recall(m)
+	}
+	refused := func(a step, n state) {
+		if !w.mine(&n.masters[i], c) {
+			w.refuse(&n, i, c)
+		}
+		next(a, n)
+	}
+	if m.owner == free && (a.command != acquire || w.newcomersGrant) {
+		w.pass(n, i, byOther, a, refused)
+		return
+	}
+	refused(a, n)
+}
+
+// recall asks those who hold the lock at a master to leave.
+func (w *world) recall(m *master) {
+	if w.noRecall {
+		return
+	}
+	for c := range w.clients() {
+		if w.mine(m, c) && w.keeps(c) {
+			m.links[c].said |= recalls
+		}
+	}
+}
+
+// refuse answers a registration with what the key holds.
+func (w *world) refuse(s *state, i, c int) {
+	if m := &s.masters[i]; w.settles && m.links[c].current() {
+		m.links[c].view = m.owner
+	}
+}
+
+// take gives the lock to the client itself, in answer to its command.
 func (w *world) take(s state, i, c int, a step, next func(step, state)) {
 	m := &s.masters[i]
-	l := &m.lanes[c]
+	l := &m.links[c]
 	a.done = true
-	mine := m.owner == ownerOf(c)
-	m.owner = ownerOf(c)
+	mine := w.mine(m, c)
+	w.give(m, c)
 	m.part(ownerOf(c))
-	p := s.clients[c].phase
-	votes := l.current() && (p == waiting || p == trying)
 	mark := uint8(0)
 	if l.age.ping == poll && a.command == again {
 		mark = 1
@@ -135,32 +235,44 @@ func (w *world) take(s state, i, c int, a step, next func(step, state)) {
 	if l.current() {
 		l.age.mark = l.age.last()
 	}
-	if mine && votes && w.fences {
-		w.vote(&s, i, c, m.fence, mark) // the fence that it was given before
-		next(a, s)
-		return
+	p := s.clients[c].phase
+	votes := l.current() && (p == waiting || p == trying)
+	if votes && w.keeps(c) && w.keepsOut(m, c) {
+		s.clients[c].recalled = true
 	}
-	w.number(s, i, false, func(n state, fence uint8) {
+	told := func(n state, fence uint8) {
 		a := a
 		a.fence = fence
 		if votes {
 			w.vote(&n, i, c, fence, mark)
 		}
+		if w.reads(c) && a.command != acquire && !w.writerWaits(&n.masters[i], free) && !n.masters[i].announced {
+			w.letIn(n, i, a, next) // others that wait come in, too
+			return
+		}
 		next(a, n)
-	})
+	}
+	if mine && votes && w.fences {
+		told(s, m.fence) // at least the fence that it was given before
+		return
+	}
+	w.raise(s, i, !w.reads(c), false, told)
 }
 
-// number gives a fence to the key that was set: the larger of the proposed one and the successor of the last.
-// A client that registers proposes from its clock now. A client whose release is executed may have proposed
-// long ago.
-func (w *world) number(s state, i int, byRelease bool, next func(state, uint8)) {
+// raise gives a fence to a key that was set, or to a member. That of a writer is the larger of the proposed one and the successor of the
+// last; that of a reader may be equal to the last. A client that registers proposes from its clock now. A client whose release is executed may
+// have proposed long ago.
+func (w *world) raise(s state, i int, writes, byRelease bool, next func(state, uint8)) {
 	if !w.fences {
 		next(s, 0)
 		return
 	}
 	before, last := s.masters[i].fence, uint8(0)
+	if writes && !w.staysBelow {
+		before++
+	}
 	give := func(fence uint8) {
-		if fence = max(before+1, fence); fence == last {
+		if fence = max(before, fence, 1); fence == last {
 			return
 		}
 		if fence > maxFence {
@@ -182,8 +294,8 @@ func (w *world) number(s state, i int, byRelease bool, next func(state, uint8)) 
 // vote gives the client a vote, whose validity counts from a mark.
 func (w *world) vote(s *state, i, c int, fence, mark uint8) {
 	m := &s.masters[i]
-	l := &m.lanes[c]
-	if m.quarantined && !w.noQuarantine {
+	l := &m.links[c]
+	if m.quarantined && !w.noQuarantine && !(w.countQuarantined && s.clients[c].phase == renewing) {
 		return
 	}
 	if w.ages && mark < l.age.ended {
@@ -195,94 +307,44 @@ func (w *world) vote(s *state, i, c int, fence, mark uint8) {
 	l.view = free
 }
 
-// release deletes the key if it belongs to the client, leaves the queue, and grants the head of the queue.
-func (w *world) release(s state, i, c int, a step, next func(step, state)) {
-	m := &s.masters[i]
-	me := ownerOf(c)
-	a.done = m.owner == me
-	if a.done {
-		m.owner = free
+// release takes the lock from the client, and waits no longer for it. If the key is free then, it grants the lock, or leaves it free.
+func (w *world) release(n state, i, c int, a step, next func(step, state)) {
+	m := &n.masters[i]
+	freed := w.drop(m, c)
+	a.done = freed
+	left := false
+	if freed || !w.staysQueued {
+		left = m.part(ownerOf(c))
 	}
-	if a.done || !w.staysQueued {
-		m.part(me)
+	if freed && !w.reads(c) && !w.staysAnnounced {
+		m.announced = false
 	}
-	if m.owner != free && !w.overwrites || m.queue[0] == free || w.silentRelease || w.onlyIfDeleted && !a.done || a.command == undo {
-		next(a, s)
-		return
+	why := byOther
+	switch {
+	case freed && w.reads(c):
+		why = byReader
+	case freed:
+		why = byWriter
 	}
-	if w.opens && a.done && !w.neverOpen {
-		n := s
-		for _, head := range m.queue {
-			if head == free || head != orphan {
-				if head != free {
-					n.masters[i].lanes[head-1].said |= looks
-				}
-				break
-			} else if !w.stops {
-				break
-			}
-		}
-		a := a
+	switch {
+	case w.silentRelease, w.onlyIfDeleted && !freed, w.quietUndo && w.tries(c):
+	case a.command == openly && freed && m.queue[0] != free:
 		a.open = true
-		next(a, n)
-	}
-	w.grantHead(s, i, a, next)
-}
-
-// grantHead sets the key for the first claim of the queue that is not silent, and publishes a message. If all are silent,
-// the first of them is told to look.
-func (w *world) grantHead(s state, i int, a step, next func(step, state)) {
-	m := &s.masters[i]
-	for m.queue[0] == orphan && !w.stops && !w.grantsTheDead && !w.loses {
-		m.part(orphan)
-	}
-	for _, head := range m.queue {
-		if head == free {
-			break
-		}
-		if stopped := head == orphan && w.stops && !w.grantsTheDead; !stopped {
-			w.grantTo(s, i, head, a, next)
-			if s.silences == 0 || head == orphan || a.command == again && head == ownerOf(a.client) { // which has just polled
-				return
-			}
-			s.silences--
-			if w.forgetsSilent {
-				m.part(head)
-			}
-		}
-	}
-	if first := m.queue[0]; first != free && first != orphan && !w.leavesSilent {
-		m.lanes[first-1].said |= looks
-	}
-	next(a, s)
-}
-
-// grantTo sets the key for a claim of the queue, and publishes a message.
-func (w *world) grantTo(s state, i int, head owner, a step, next func(step, state)) {
-	m := &s.masters[i]
-	m.part(head)
-	m.owner = head
-	a.grants = head
-	if head == orphan {
-		next(a, s)
+		w.tellFirst(m)
+	case left && !freed && w.quietQueue && m.owner == marker:
+	default:
+		w.pass(n, i, why, a, next)
 		return
 	}
-	l := &m.lanes[head-1]
-	l.age.mark = l.age.last()
-	w.number(s, i, true, func(n state, fence uint8) {
-		l := &n.masters[i].lanes[head-1]
-		told := l.current() && n.clients[head-1].phase == waiting
-		if told || w.tokenTwice || w.givenUpCounts {
-			l.clearMessage()
-			l.said |= tells
-			if !m.quarantined {
-				l.said |= checked
-			}
-			l.number = fence
-			l.age.behind = l.age.ping == answered || l.age.ping == received
+	next(a, n)
+}
+
+// tellFirst tells the first that waits, and has not stopped, to look.
+func (w *world) tellFirst(m *master) {
+	for _, o := range m.queue {
+		if o != free && o != orphan {
+			m.links[o-1].said |= looks
+			return
 		}
-		a := a
-		a.fence = fence
-		next(a, n)
-	})
+	}
 }

@@ -4,48 +4,67 @@ package grant
 
 // messages delivers what a master has published to a client. A lost message is one that is never delivered.
 func (w *world) messages(s *state, i, c int, next func(step, state)) {
-	m := &s.masters[i]
-	l := &m.lanes[c]
+	l := &s.masters[i].links[c]
 	if l.said&looks != 0 {
 		n := *s
-		n.masters[i].lanes[c].said &^= looks
-		if n.clients[c].phase == waiting && !w.ignoresLook {
-			q := &n.masters[i].lanes[c]
-			if q.has(again) || w.send(q, again) || w.loses {
-				next(step{verb: hears, client: c, master: i, open: true}, n)
-			}
-		} else {
-			next(step{verb: hears, client: c, master: i, open: true}, n)
+		q := &n.masters[i].links[c]
+		q.said &^= looks
+		if n.clients[c].phase != waiting || w.deafToLooks || q.has(again) || w.send(q, again) || w.loses {
+			next(step{verb: isToLook, client: c, master: i}, n)
 		}
 	}
-	if l.said&tells != 0 && !(w.ages && l.age.behind && l.age.ping != received) {
+	if l.said&recalls != 0 {
 		n := *s
-		q := &n.masters[i].lanes[c]
-		counts := l.said&checked != 0 || w.memoryUnchecked
-		phase := s.clients[c].phase
-		q.clearMessage()
-		if counts && (phase == waiting || phase == idle && w.givenUpCounts) && l.vote&granted == 0 {
-			w.receive(q, l)
+		n.masters[i].links[c].said &^= recalls
+		if p := n.clients[c].phase; p.holds() || p == waiting && !w.forgetsEarly {
+			n.clients[c].recalled = true
 		}
-		next(step{verb: hears, client: c, master: i, done: q.vote&granted != 0}, n)
+		next(step{verb: isRecalled, client: c, master: i}, n)
+	}
+	if l.said&tells != 0 && !(w.ages && l.age.behind && l.age.ping != received) {
+		w.hear(s, i, c, next)
 	}
 	if w.ages {
 		switch a := &l.age; {
 		case a.ping == sent:
 			n := *s
-			n.masters[i].lanes[c].age.ping = answered
+			n.masters[i].links[c].age.ping = answered
 			next(step{verb: pongs, client: c, master: i}, n)
 		case a.ping == answered && (l.said&tells == 0 || a.behind):
 			n := *s
-			n.masters[i].lanes[c].age.ping = received
+			n.masters[i].links[c].age.ping = received
 			next(step{verb: hearsPong, client: c, master: i}, n)
 		}
 	}
 }
 
+// hear delivers a message about a grant. The mark of a client that is far may be too old for it: then it polls.
+func (w *world) hear(s *state, i, c int, next func(step, state)) {
+	n := *s
+	l := &s.masters[i].links[c]
+	q := &n.masters[i].links[c]
+	phase := s.clients[c].phase
+	if l.said&waits != 0 && (phase.holds() || phase == waiting) {
+		n.clients[c].recalled = true
+	}
+	q.clearGrant()
+	if n.stales > 0 && phase == waiting && l.vote&granted == 0 {
+		late := n
+		late.stales--
+		if w.ignoresLate || l.acquires() || w.send(&late.masters[i].links[c], again) {
+			next(step{verb: hearsLate, client: c, master: i}, late)
+		}
+	}
+	counts := l.said&checked != 0 || w.readerUnchecked && w.reads(c) || w.writerUnchecked && !w.reads(c)
+	if counts && (phase == waiting || phase == idle && w.givenUpCounts) && l.vote&granted == 0 {
+		w.receive(q, l)
+	}
+	next(step{verb: hears, client: c, master: i, done: q.vote&granted != 0}, n)
+}
+
 // receive turns a message into a vote. Its validity counts from the last PING whose PONG came before the
 // message, or else from the registration.
-func (w *world) receive(q *lane, before *lane) {
+func (w *world) receive(q *link, before *link) {
 	bound := uint8(0)
 	switch a := &before.age; {
 	case !w.ages:

@@ -6,16 +6,28 @@ func (w *world) beginRenewal(s *state, c int, next func(step, state)) {
 	n := *s
 	n.clients[c].phase, n.clients[c].doomed = renewing, n.clients[c].overtaken
 	for i := range w.masters {
-		w.send(&n.masters[i].lanes[c], extend)
+		w.send(&n.masters[i].links[c], extend)
 	}
 	next(step{verb: renews, client: c}, n)
 }
 
-// commitRenewal extends the lease, and after that sets the keys that may be missing.
+// repeatRenewal repeats the renewal to a master that has not granted it.
+func (w *world) repeatRenewal(s *state, c int, next func(step, state)) {
+	for i := range w.masters {
+		if l := &s.masters[i].links[c]; w.repeats && l.vote&granted == 0 && !l.has(extend) {
+			n := *s
+			if w.send(&n.masters[i].links[c], extend) {
+				next(step{verb: repeats, client: c, master: i}, n)
+			}
+		}
+	}
+}
+
+// commitRenewal extends the lease, and after that sets what may be missing.
 func (w *world) commitRenewal(s *state, c int, next func(step, state)) {
 	yes := 0
 	for i := range w.masters {
-		if s.masters[i].lanes[c].vote&granted != 0 {
+		if s.masters[i].links[c].vote&granted != 0 {
 			yes++
 		}
 	}
@@ -26,9 +38,10 @@ func (w *world) commitRenewal(s *state, c int, next func(step, state)) {
 	if n.clients[c].doomed {
 		n.broken = honestLoss
 	}
-	n.clients[c] = client{phase: holding}
+	w.sendHeals(&n, c)
+	n.clients[c] = client{phase: holding, recalled: n.clients[c].recalled}
 	for i := range w.masters {
-		l := &n.masters[i].lanes[c]
+		l := &n.masters[i].links[c]
 		v := l.vote
 		l.vote = 0
 		if v&granted != 0 {
@@ -36,33 +49,35 @@ func (w *world) commitRenewal(s *state, c int, next func(step, state)) {
 			if v&past != 0 {
 				l.vote |= restsPast
 			}
-		} else if !l.has(heal) {
+		}
+	}
+	next(step{verb: prolongs, client: c}, n)
+}
+
+// sendHeals sends a heal to each master that has not granted the renewal: with lanes in the place of the extension, else behind it.
+func (w *world) sendHeals(s *state, c int) {
+	for i := range w.masters {
+		l := &s.masters[i].links[c]
+		if !w.oneQueue() {
+			l.dropExtend()
+		}
+		if l.vote&granted == 0 && !l.has(heal) {
 			w.send(l, heal)
 		}
 		l.dropExtend()
 	}
-	next(step{verb: prolongs, client: c}, n)
 }
 
 func (w *world) giveUpRenewal(s *state, c int, next func(step, state)) {
 	n := *s
 	n.clients[c].phase, n.clients[c].doomed = holding, false
+	if w.healForRetry {
+		w.sendHeals(&n, c)
+	}
 	for i := range w.masters {
-		l := &n.masters[i].lanes[c]
+		l := &n.masters[i].links[c]
 		l.clearVote()
 		l.dropExtend()
 	}
 	next(step{verb: fails, client: c}, n)
-}
-
-// dropExtend drops an extension whose renewal is decided: it would only make a key stay longer, and keys stay
-// for any time.
-func (l *lane) dropExtend() {
-	for at := 0; at < mostRoom; {
-		if l.commands[at] == extend {
-			l.drop(at)
-		} else {
-			at++
-		}
-	}
 }

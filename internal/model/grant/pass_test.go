@@ -1,6 +1,6 @@
-package lanes
+package grant
 
-// This file defines whom a master grants a lock that is free.
+// This file defines whom a master grants a lock with lanes that is free.
 
 // A cause says what has left the key free.
 type cause uint8
@@ -141,7 +141,7 @@ func (w *world) tell(s *state, i int, o owner, fence uint8) {
 	m := &s.masters[i]
 	l := &m.links[c]
 	l.age.mark = l.age.last()
-	if !(l.current() && s.clients[c].phase == waiting) && !w.givenUpCounts {
+	if !(l.current() && s.clients[c].phase == waiting) && !w.givenUpCounts && !w.tokenTwice {
 		return
 	}
 	l.clearGrant()

@@ -1,8 +1,44 @@
-package lanes
+package grant
 
 // The worlds. Those that begin with a holder have few acquisitions left.
 
-// Exclusion.
+// A lock with one queue: exclusion, and fences.
+var (
+	locksQ     = world{masters: 3, roles: "QQ", room: 3, leaves: true, polls: true, loses: true, expires: true}
+	behindQ    = world{masters: 3, roles: "QQ", room: 3, leaves: true, loses: true, expires: true}
+	mixedQ     = world{masters: 3, roles: "QQ", room: 2, calls: 2, held: true, leaves: true, sets: true, loses: true, expires: true}
+	crowdQ     = world{masters: 3, roles: "QQQ", room: 2, calls: 1, held: true, leaves: true, polls: true, expires: true}
+	forgetfulQ = world{masters: 3, roles: "QQ", room: 2, leaves: true, polls: true, loses: true, expires: true, restarts: 1}
+	restoredQ  = world{masters: 3, roles: "QQ", room: 2, calls: 1, held: true, leaves: true, loses: true, expires: true, restarts: 1, snapshots: true}
+	thirdQ     = world{masters: 3, roles: "QQQ", room: 2, calls: 1, held: true, leaves: true, polls: true, expires: true, restarts: 1}
+	renewedQ   = world{masters: 3, roles: "QQ", room: 2, calls: 2, held: true, leaves: true, loses: true, expires: true, renewals: true}
+	shakenQ    = world{masters: 3, roles: "QQ", room: 2, calls: 1, held: true, polls: true, expires: true, renewals: true, restarts: 1}
+	asleepQ    = world{masters: 3, roles: "QQ", room: 3, calls: 1, held: true, polls: true, latePolls: true, renewals: true, sleeps: true}
+	agedQ      = world{masters: 3, roles: "QQ", room: 2, calls: 1, held: true, expires: true, ages: true}
+	raisedQ    = world{masters: 3, roles: "QQ", room: 2, calls: 1, held: true, expires: true, ages: true, fences: true, spread: 1}
+	fencedQ    = world{masters: 3, roles: "QQ", room: 2, calls: 1, held: true, leaves: true, expires: true, fences: true, spread: 1}
+	anewQ      = world{masters: 3, roles: "QQ", room: 2, calls: 1, held: true, leaves: true, expires: true, fences: true, spread: 1, restarts: 1}
+	numberedQ  = world{masters: 3, roles: "QQ", room: 2, calls: 1, held: true, polls: true, expires: true, fences: true, spread: 1, restarts: 1}
+)
+
+// Progress in one queue, without polls: what a lock that is free waits for is under way, or a short timer.
+var (
+	pairQ     = world{masters: 2, roles: "QQ", room: 4, calls: 3, live: true, settles: true, sets: true}
+	threeQ    = world{masters: 3, roles: "QQ", room: 4, calls: 3, live: true, settles: true}
+	queueQ    = world{masters: 1, roles: "QQQ", room: 4, calls: 4, live: true, settles: true, leaves: true, opens: true}
+	mortalQ   = world{masters: 1, roles: "QQQ", room: 4, calls: 4, live: true, settles: true, crashes: 1, allDie: true}
+	slowQ     = world{masters: 1, roles: "QQQ", room: 4, calls: 4, live: true, settles: true, leaves: true, silences: 3}
+	slowerQ   = world{masters: 2, roles: "QQ", room: 4, calls: 3, live: true, settles: true, silences: 2}
+	haltedQ   = world{masters: 1, roles: "QQQ", room: 4, calls: 4, live: true, settles: true, crashes: 1, allDie: true, stops: true}
+	streetQ   = world{masters: 1, roles: "QQB", room: 3, live: true, settles: true, opens: true, busy: true, prompt: true}
+	apartQ    = world{masters: 3, roles: "QQQ", room: 4, calls: 3, live: true, settles: true, cut: true} // two clients reach one master each
+	maimedQ   = world{masters: 3, roles: "QQ", room: 4, calls: 3, live: true, settles: true, dead: true}
+	crippledQ = world{masters: 3, roles: "QQ", room: 3, leaves: true, loses: true, expires: true, dead: true}
+	loneQ     = world{masters: 1, roles: "QB", room: 3, live: true, settles: true, opens: true, busy: true, prompt: true}
+	twiceQ    = world{masters: 3, roles: "QQ", room: 3, calls: 2, held: true, leaves: true}
+)
+
+// A lock with lanes: exclusion.
 var (
 	pair      = world{masters: 3, roles: "RW", room: 2, leaves: true, polls: true, loses: true, expires: true}
 	behind    = world{masters: 3, roles: "RW", room: 3, leaves: true, expires: true}
@@ -26,7 +62,7 @@ var (
 	agedW     = world{masters: 3, roles: "RW", room: 2, calls: 1, held: true, expires: true, ages: true}
 )
 
-// Fences.
+// Fences of readers and writers.
 var (
 	raisedR  = world{masters: 3, roles: "WR", room: 2, calls: 1, held: true, expires: true, ages: true, fences: true, spread: 1}
 	raisedW  = world{masters: 3, roles: "RW", room: 2, calls: 1, held: true, expires: true, ages: true, fences: true, spread: 1}
@@ -42,7 +78,7 @@ var (
 	numberW  = world{masters: 3, roles: "RW", room: 2, calls: 1, held: true, polls: true, expires: true, fences: true, spread: 1, restarts: 1}
 )
 
-// Progress, without polls: what a lock that is free waits for is under way, or a short timer.
+// Progress with lanes, without polls: what a lock that is free waits for is under way, or a short timer.
 var (
 	live     = world{masters: 3, roles: "RW", room: 4, calls: 3, live: true, settles: true}
 	kept     = world{masters: 3, roles: "RW", room: 4, calls: 3, live: true, settles: true, readersIn: true}
@@ -67,7 +103,7 @@ var (
 	slowW    = world{masters: 1, roles: "RWW", room: 4, calls: 4, live: true, settles: true, leaves: true, silences: 2}
 )
 
-// Turns: clients that come again and again.
+// Turns with lanes: clients that come again and again.
 var (
 	streetR    = world{masters: 1, roles: "RRW", room: 3, live: true, settles: true, busy: true, prompt: true}
 	streetW    = world{masters: 1, roles: "RWW", room: 3, live: true, settles: true, busy: true, prompt: true}
