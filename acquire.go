@@ -54,7 +54,7 @@ type wait struct {
 type attempt struct {
 	round    *quorum.Round // nil: there was none
 	sentAt   clock.Reading // when it began
-	revoked  int64         // master.Servers.Revoked before the first command of the attempt, or of the claim
+	revoked  int64         // guard.Servers.Revoked before the first command of the attempt, or of the claim
 	contacts []int         // of SingleFlight, by master: see master.Contact; from then, too
 }
 

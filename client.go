@@ -16,6 +16,7 @@ import (
 	"github.com/redlock-go/redlock/internal/fence"
 	"github.com/redlock-go/redlock/internal/flight"
 	"github.com/redlock-go/redlock/internal/gate"
+	"github.com/redlock-go/redlock/internal/guard"
 	"github.com/redlock-go/redlock/internal/holding"
 	"github.com/redlock-go/redlock/internal/master"
 	"github.com/redlock-go/redlock/internal/notices"
@@ -40,8 +41,8 @@ type Client struct {
 	id      string
 	pools   []*redis.Pool // closed by Close; nil after New
 	masters []*master.Master
-	group   *quorum.Group   // of the masters
-	servers *master.Servers // what is known of all masters
+	group   *quorum.Group  // of the masters
+	servers *guard.Servers // what is known of the memories of all masters
 
 	// Waiting: who is next among the goroutines of this Client, and what the masters say.
 	gates     gate.Gates
@@ -97,7 +98,7 @@ func newClient(pools []*redis.Pool, opts *Options) (*Client, error) {
 	c.renewals = renew.Start(c.clock)
 	c.kept.Most, c.kept.Used = keptMost, (*entrance).lastEntered
 	c.gates.Queued = c.entrances.queued
-	c.servers = master.NewServers(opts.Names)
+	c.servers = guard.NewServers(guard.Settings{Names: opts.Names, Off: opts.DisableRestartGuard, MaxTTL: opts.MaxTTL, Clock: opts.clock})
 	c.id = wire.NewID(len(pools), opts.Owner)
 	for i, pool := range pools {
 		c.masters = append(c.masters, master.Start(c.masterConfig(i, pool)))
@@ -115,9 +116,6 @@ func (c *Client) masterConfig(i int, pool *redis.Pool) master.Config {
 		DialTimeout: c.opts.DialTimeout,
 		Servers:     c.servers,
 		Listener:    listener{c.waits, c},
-		Guard:       !c.opts.DisableRestartGuard,
-		MaxTTL:      c.opts.MaxTTL,
-		Clock:       c.opts.clock,
 		ID:          c.id,
 		Deaf:        c.opts.DisableWakeups,
 		Sample:      c.opts.Prefix + "redlock-rights-" + wire.NewToken(""),

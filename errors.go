@@ -10,8 +10,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/redlock-go/redlock/internal/guard"
 	"github.com/redlock-go/redlock/internal/holding"
-	"github.com/redlock-go/redlock/internal/master"
 	"github.com/redlock-go/redlock/internal/notices"
 	"github.com/redlock-go/redlock/internal/quorum"
 	"github.com/redlock-go/redlock/internal/reasons"
@@ -41,7 +41,7 @@ var (
 	// (MasterStatus.Err) matches it. The error of a round (of Ping, TryLockContext, LockContext)
 	// matches it if waiting until the quarantines end is enough; then MasterStatus.Until says when
 	// that is. By it, a readiness check can distinguish masters in quarantine from masters that are down.
-	ErrQuarantined = master.ErrQuarantined
+	ErrQuarantined = guard.ErrQuarantined
 	// ErrClosed says that the Client is closed.
 	ErrClosed = errors.New("redlock: client is closed")
 	// ErrTooLarge says that a value is too long to be shared: see Client.SingleFlight.

@@ -11,6 +11,7 @@ import (
 
 	"github.com/redlock-go/redlock/internal/clock"
 	"github.com/redlock-go/redlock/internal/fence"
+	"github.com/redlock-go/redlock/internal/guard"
 	"github.com/redlock-go/redlock/internal/master"
 	"github.com/redlock-go/redlock/internal/renew"
 	"github.com/redlock-go/redlock/internal/waits"
@@ -271,7 +272,7 @@ func (k *task) voteLocked(i int, a wire.Answer, now time.Time) {
 	var again time.Time
 	if a.Err != nil {
 		again = now.Add(k.client.group.Timeout(k.client.opts.bounds.Limit(k.opts.TTL)))
-		if q := (*master.QuarantineError)(nil); errors.As(a.Err, &q) && q.Until.After(again) {
+		if q := (*guard.QuarantineError)(nil); errors.As(a.Err, &q) && q.Until.After(again) {
 			again = q.Until // not earlier, since ten thousand leases may be asking
 		}
 	}

@@ -7,15 +7,15 @@ var All = []Defect{
 		Name: "guard-off",
 		Rule: "A vote counts only if the master's memory is older than MaxTTL + 2 s.",
 		Edits: []Edit{{
-			File: "internal/master/master.go",
-			Old:  "\tcfg.Servers.add(m)\n",
-			New:  "\tm.cfg.Guard = false\n\tcfg.Servers.add(m)\n",
+			File: "internal/guard/servers.go",
+			Old:  "\tif client.Clock == nil {\n",
+			New:  "\tclient.Off = true\n\tif client.Clock == nil {\n",
 		}},
 	}, {
 		Name: "short-quarantine",
 		Rule: "A quarantine lasts for MaxTTL and 2 s.",
 		Edits: []Edit{{
-			File: "internal/master/guard.go",
+			File: "internal/guard/guard.go",
 			Old:  "since.Add(most + incarnation.Margin)",
 			New:  "since.Add(most/10 + 0*incarnation.Margin)",
 		}},
@@ -23,9 +23,9 @@ var All = []Defect{
 		Name: "probe-ignored",
 		Rule: "A vote counts only if the probe behind it finds the memory and the clock as they were.",
 		Edits: []Edit{{
-			File: "internal/master/probe.go",
-			Old:  "	if !same {\n		return nil, errChanged\n	}\n",
-			New:  "	if !same {\n		return m.guard.takeHeld(), nil\n	}\n",
+			File: "internal/guard/probe.go",
+			Old:  "	if !found.same {\n		return false, ErrChanged\n	}\n",
+			New:  "	if !found.same {\n		return true, nil\n	}\n",
 		}},
 	}, {
 		Name: "release-without-compare",
@@ -173,7 +173,7 @@ var All = []Defect{
 		Edits: []Edit{{
 			File: "internal/master/wake.go",
 			Old:  "told.Next, mark, l.sure(told.Memory, mark)}",
-			New:  "told.Next, l.cfg.Clock(), l.sure(told.Memory, mark)}",
+			New:  "told.Next, l.cfg.Servers.Client.Clock(), l.sure(told.Memory, mark)}",
 		}},
 	}, {
 		Name: "dead-before-the-deaf",
@@ -187,7 +187,7 @@ var All = []Defect{
 		Name: "grant-without-run",
 		Rule: "A grant that does not tell the run_id is no vote.",
 		Edits: []Edit{{
-			File: "internal/master/grant.go",
+			File: "internal/guard/guard.go",
 			Old:  "case in.Run == wire.NoRun:",
 			New:  "case in.Run == \"\":",
 		}},
@@ -271,8 +271,8 @@ var All = []Defect{
 		Name: "own-maxttl",
 		Rule: "A quarantine follows the largest MaxTTL that any client of the masters has declared.",
 		Edits: []Edit{{
-			File: "internal/master/inspect.go",
-			Old:  "		s.cfg.Servers.declare(o.found.Record.MaxTTL)\n",
+			File: "internal/guard/inspect.go",
+			Old:  "	i.servers.declare(found.Record.MaxTTL)\n",
 			New:  "",
 		}},
 	}, {
@@ -564,14 +564,14 @@ var All = []Defect{
 		Rule: "A ping that is not answered does not count as sent before a grant.",
 		Edits: []Edit{{
 			File: "internal/master/grant.go",
-			Old:  "\tk.sent.push(m)\n",
-			New:  "\tk.sent.push(m)\n\tk.last = m.at\n",
+			Old:  "\tk.sent.Push(m)\n",
+			New:  "\tk.sent.Push(m)\n\tk.last = m.at\n",
 		}},
 	}, {
 		Name: "record-time-unchecked",
 		Rule: "A grant counts only if the record of the memory has the time that the client knows.",
 		Edits: []Edit{{
-			File: "internal/master/grant.go",
+			File: "internal/guard/guard.go",
 			Old:  "return there && drift.Compare(at, mark, now) == 0",
 			New:  "drift.Compare(at, mark, now)\n\treturn there",
 		}},
@@ -579,7 +579,7 @@ var All = []Defect{
 		Name: "run-unchecked",
 		Rule: "A grant counts only if the server's process is the one that the client knows.",
 		Edits: []Edit{{
-			File: "internal/master/grant.go",
+			File: "internal/guard/guard.go",
 			Old:  "g.known == nil || in.Run != g.known.Record.Run || ",
 			New:  "g.known == nil || ",
 		}},
@@ -587,7 +587,7 @@ var All = []Defect{
 		Name: "mark-in-quarantine",
 		Rule: "A grant counts only if it was made after the quarantine of the master.",
 		Edits: []Edit{{
-			File: "internal/master/grant.go",
+			File: "internal/guard/guard.go",
 			Old:  " || mark.Time().Before(g.ended):",
 			New:  ":",
 		}},

@@ -7,6 +7,7 @@ import (
 
 	"github.com/gomodule/redigo/redis"
 
+	"github.com/redlock-go/redlock/internal/guard"
 	"github.com/redlock-go/redlock/internal/redisconn"
 	"github.com/redlock-go/redlock/internal/remedy"
 )
@@ -56,7 +57,7 @@ func (d *dialer) run() {
 		default:
 		}
 		d.failed(err)
-		spread := redialAfter(err)
+		spread := guard.RedialAfter(err)
 		if !d.pause(redial.NextBackOff()+spread, d.cfg.NodeTimeout+spread) {
 			return
 		}

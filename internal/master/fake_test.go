@@ -14,6 +14,7 @@ import (
 
 	"github.com/redlock-go/redlock/internal/bubbletest"
 	"github.com/redlock-go/redlock/internal/fakeserver"
+	"github.com/redlock-go/redlock/internal/guard"
 	"github.com/redlock-go/redlock/internal/wire"
 )
 
@@ -90,7 +91,7 @@ func runOn(t *testing.T, pool func() *redis.Pool, f func(t *testing.T, m *Master
 	bubbletest.Test(t, func(t *testing.T) {
 		m := Start(Config{
 			Pool:        pool(),
-			Servers:     NewServers([]string{"it"}),
+			Servers:     alone(0),
 			NodeTimeout: 50 * time.Millisecond,
 			DialTimeout: time.Second,
 			Listener:    client{every: 100 * time.Millisecond},
@@ -101,6 +102,11 @@ func runOn(t *testing.T, pool func() *redis.Pool, f func(t *testing.T, m *Master
 		<-m.Done()
 		time.Sleep(2 * time.Hour) // the goroutines of servers that stall have ended
 	})
+}
+
+// alone returns the Servers of a client of one master, with a MaxTTL; 0: without the restart guard.
+func alone(maxTTL time.Duration) *guard.Servers {
+	return guard.NewServers(guard.Settings{Names: []string{"it"}, MaxTTL: maxTTL, Off: maxTTL == 0})
 }
 
 type every time.Duration

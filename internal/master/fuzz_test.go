@@ -9,7 +9,6 @@ import (
 	"unicode"
 
 	"github.com/redlock-go/redlock/internal/bubbletest"
-	"github.com/redlock-go/redlock/internal/clock"
 	"github.com/redlock-go/redlock/internal/fakeserver"
 	"github.com/redlock-go/redlock/internal/wire"
 )
@@ -95,7 +94,7 @@ func FuzzHostileServer(f *testing.F) {
 		bubbletest.Test(t, func(t *testing.T) {
 			h := newHostile(int(healthy%64), list, pushes)
 			cfg := Config{
-				Pool: h.Pool(), Servers: NewServers([]string{"it"}), Clock: clock.System, ID: "id",
+				Pool: h.Pool(), Servers: alone(0), ID: "id",
 				NodeTimeout: 50 * time.Millisecond, DialTimeout: time.Second,
 				Listener: client{every: 100 * time.Millisecond, waits: true, freed: func(key, token string) {
 					if key == "" || token == "" {
@@ -108,7 +107,7 @@ func FuzzHostileServer(f *testing.F) {
 				}},
 			}
 			if guarded {
-				cfg.Guard, cfg.MaxTTL = true, time.Second
+				cfg.Servers = alone(time.Second)
 			}
 			askAll(t, Start(cfg), h)
 		})

@@ -8,6 +8,7 @@ import (
 	"github.com/gomodule/redigo/redis"
 
 	"github.com/redlock-go/redlock/internal/clock"
+	"github.com/redlock-go/redlock/internal/fifo"
 	"github.com/redlock-go/redlock/internal/wire"
 )
 
@@ -27,28 +28,11 @@ type Grant struct {
 	Sure  bool          // the memory is known, and out of quarantine
 }
 
-// sure reports whether a grant was made in the memory that is known, after its quarantine. mark is a moment before the
-// grant.
+// sure reports whether a grant counts: see guard.Guard.Sure. mark is a moment before the grant.
 func (m *Master) sure(in wire.Memory, mark clock.Reading) bool {
-	now := m.cfg.Clock()
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	g := &m.guard
-	switch {
-	case m.status.State != Up:
-		return false
-	case !m.cfg.Guard:
-		return true
-	case g.careful:
-		return false // the key may have been evicted before; the probe behind a poll finds out
-	case in.Run == wire.NoRun:
-		return false // whoever has granted the lock could not ask, and the record may say so, too
-	case g.known == nil || in.Run != g.known.Record.Run || mark.Time().Before(g.ended):
-		return false
-	}
-	at, there := g.known.Time(in.Left)
-	drift := g.drift
-	return there && drift.Compare(at, mark, now) == 0
+	return m.status.State == Up && m.guard.Sure(in, mark)
 }
 
 // quietMost is for how long a client that was calm need not have heard of a master when its claim becomes near.
@@ -61,11 +45,7 @@ func (m *Master) PingOften() {
 	poke(m.pingOften)
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if !m.cfg.Guard || m.status.State != Up {
-		return
-	}
-	if looked := time.Since(m.guard.looked); looked >= calmLooks || looked > heartbeat && time.Since(m.timed) > quietMost {
-		m.guard.thorough, m.guard.looked = true, time.Now()
+	if m.status.State == Up && m.guard.Near(time.Since(m.timed) > quietMost) {
 		m.outbox.push(newItem(wire.Ping, nil, nil))
 	}
 }
@@ -77,7 +57,7 @@ type marks struct {
 
 	mu   sync.Mutex // guards what follows
 	next int        // the number of the next ping
-	sent fifo[sentPing]
+	sent fifo.Queue[sentPing]
 }
 
 // unansweredMost is how many pings are kept that are not answered.
@@ -93,7 +73,7 @@ type sentPing struct {
 func (k *marks) begin(c clock.Clock) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	k.last, k.sent = c(), fifo[sentPing]{}
+	k.last, k.sent = c(), fifo.Queue[sentPing]{}
 }
 
 // ping returns the argument of a ping that is about to be sent.
@@ -102,10 +82,10 @@ func (k *marks) ping(c clock.Clock) string {
 	defer k.mu.Unlock()
 	k.next++
 	m := sentPing{strconv.Itoa(k.next), c()}
-	if k.sent.len() == unansweredMost {
-		k.sent.pop()
+	if k.sent.Len() == unansweredMost {
+		k.sent.Pop()
 	}
-	k.sent.push(m)
+	k.sent.Push(m)
 	return m.number
 }
 
@@ -117,11 +97,11 @@ func (k *marks) pong(parts []any) {
 	number, _ := redis.String(parts[1], nil)
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	for i, m := range k.sent.items[k.sent.head:] {
+	for i, m := range k.sent.All() {
 		if m.number == number {
 			k.last = m.at
 			for range i + 1 {
-				k.sent.pop()
+				k.sent.Pop()
 			}
 			return
 		}

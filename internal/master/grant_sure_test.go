@@ -12,6 +12,7 @@ import (
 	"github.com/redlock-go/redlock/internal/bubbletest"
 	"github.com/redlock-go/redlock/internal/clock"
 	"github.com/redlock-go/redlock/internal/fakeserver"
+	"github.com/redlock-go/redlock/internal/incarnation"
 	"github.com/redlock-go/redlock/internal/wire"
 )
 
@@ -82,14 +83,19 @@ func TestAGrantCountsOnlyIfTheMemoryIsUnchanged(t *testing.T) {
 // A client without the right to INFO has written the record, and another one has granted the lock.
 func TestAGrantWithoutARunIDDoesNotCountWhateverTheRecordSays(t *testing.T) {
 	guarded(t, 1, func(t *testing.T, masters []*Master, servers []*memory) {
-		m := masters[0]
+		v, m := servers[0], masters[0]
+		v.hide()
+		v.set("")
+		vote(t, m) // finds out
+		time.Sleep(time.Minute)
+		wantState(t, m, Up, "")
+		if r, _ := incarnation.Parse(v.get()); r.Run != wire.NoRun {
+			t.Fatalf("the record says %q, want no run_id", v.get())
+		}
 		mark := clock.System()
 		time.Sleep(100 * time.Millisecond)
-		grant := servers[0].grants()
+		grant := v.grants()
 		grant.Run = wire.NoRun
-		m.mu.Lock()
-		m.guard.known.Record.Run = wire.NoRun
-		m.mu.Unlock()
 		if m.sure(grant, mark) {
 			t.Error("the grant counts, want that a poll asks")
 		}
@@ -205,7 +211,7 @@ func TestAGrantCountsFromTheLastPingThatWasAnswered(t *testing.T) {
 			return ""
 		})
 		m := Start(Config{
-			Pool: v.Pool(), ID: "me", Servers: NewServers([]string{"it"}), Guard: true, MaxTTL: minute, Clock: clock.System,
+			Pool: v.Pool(), ID: "me", Servers: alone(minute),
 			NodeTimeout: 50 * time.Millisecond, DialTimeout: time.Second,
 			Listener: client{every: time.Second, waits: true, freed: func(key, token string) {
 				t.Errorf("%q was left free by %q", key, token)

@@ -74,7 +74,7 @@ func TestPingsThatAreNeverAnsweredAreForgotten(t *testing.T) {
 	for range pings {
 		s.ping(s.clock)
 	}
-	if n, room := s.sent.len(), cap(s.sent.items); n > unansweredMost || room > 10*unansweredMost {
+	if n, room := s.sent.Len(), cap(s.sent.All()); n > unansweredMost || room > 10*unansweredMost {
 		t.Errorf("%d pings are kept, in room for %d, want %d at most", n, room, unansweredMost)
 	}
 	if s.pong(pong([]byte(strconv.Itoa(pings - unansweredMost)))); s.at() != 0 {

@@ -8,7 +8,7 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/redlock-go/redlock/internal/clock"
+	"github.com/redlock-go/redlock/internal/guard"
 	"github.com/redlock-go/redlock/internal/incarnation"
 	"github.com/redlock-go/redlock/internal/wire"
 )
@@ -214,12 +214,12 @@ func TestOneNewRecordIsWrittenAfterTheClockWasSetBack(t *testing.T) {
 	guarded(t, 2, func(t *testing.T, masters []*Master, servers []*memory) {
 		var more []*Master
 		for range 30 {
-			all := NewServers([]string{"0", "1"})
+			all := guard.NewServers(guard.Settings{Names: []string{"0", "1"}, MaxTTL: minute})
 			for i, v := range servers {
 				time.Sleep(7 * time.Millisecond)
 				more = append(more, Start(Config{
 					Pool: v.Pool(), Index: i, Servers: all,
-					NodeTimeout: 50 * time.Millisecond, DialTimeout: time.Second, Guard: true, MaxTTL: minute, Clock: clock.System,
+					NodeTimeout: 50 * time.Millisecond, DialTimeout: time.Second,
 					Listener: client{every: 100 * time.Millisecond},
 				}))
 			}

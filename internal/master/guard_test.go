@@ -6,10 +6,14 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
 
+	"github.com/redlock-go/redlock/internal/bubbletest"
+	"github.com/redlock-go/redlock/internal/fakeserver"
+	"github.com/redlock-go/redlock/internal/guard"
 	"github.com/redlock-go/redlock/internal/incarnation"
 	"github.com/redlock-go/redlock/internal/wire"
 )
@@ -169,36 +173,40 @@ func TestAVoteWithoutAProbeWaitsForALaterOne(t *testing.T) {
 
 // A calm client has no heartbeats. When it becomes near, it looks at once whether keys may be evicted, unless it has a moment ago.
 func TestAClientThatBecomesNearLooksAtTheMemory(t *testing.T) {
-	guarded(t, 1, func(t *testing.T, masters []*Master, servers []*memory) {
-		m, v := masters[0], servers[0]
-		var mu sync.Mutex
-		infos := 0
+	bubbletest.Test(t, func(t *testing.T) {
+		var infos atomic.Int64
+		v := newMemory(0)
 		v.before(func(cmd []string) string {
-			mu.Lock()
-			defer mu.Unlock()
-			if cmd[0] == "INFO" && cmd[1] == "memory" {
-				infos++
+			switch {
+			case cmd[0] == "INFO" && cmd[1] == "memory":
+				infos.Add(1)
+			case cmd[0] == "SUBSCRIBE":
+				return "*3\r\n" + fakeserver.Bulk("subscribe") + fakeserver.Bulk(cmd[1]) + ":1\r\n"
+			case cmd[0] == "UNSUBSCRIBE":
+				return hangUp
+			case cmd[0] == "PING" && len(cmd) == 2:
+				return "*2\r\n" + fakeserver.Bulk("pong") + fakeserver.Bulk(cmd[1])
 			}
 			return ""
 		})
+		m := Start(Config{
+			Pool: v.Pool(), ID: "me", Servers: alone(minute), NodeTimeout: 50 * time.Millisecond, DialTimeout: time.Second,
+			Listener: client{every: time.Second, calm: func() bool { return true }},
+		})
 		for _, row := range []struct {
 			ago  time.Duration
-			want int
-		}{{time.Second / 2, 0}, {5 * time.Second, 1}, {0, 0}} {
-			m.mu.Lock()
-			if row.ago > 0 {
-				m.guard.looked = time.Now().Add(-row.ago)
-			}
-			m.mu.Unlock()
+			want int64
+		}{{time.Second / 2, 0}, {5 * time.Second, 1}, {time.Second / 2, 0}, {2 * time.Second, 0}, {3 * time.Second, 1}} {
+			time.Sleep(row.ago)
+			infos.Store(0)
 			m.PingOften()
-			synctest.Wait()
-			mu.Lock()
-			if infos != row.want {
-				t.Errorf("it looked %d times after it had looked %v ago, want %d", infos, row.ago, row.want)
+			time.Sleep(time.Millisecond)
+			if n := infos.Load(); n != row.want {
+				t.Errorf("it looked %d times after nothing for %v, want %d", n, row.ago, row.want)
 			}
-			infos = 0
-			mu.Unlock()
 		}
+		m.Close()
+		<-m.Done()
 	})
 }
 
@@ -285,7 +293,7 @@ func TestAnOddProbeVoidsEveryVoteUnderWay(t *testing.T) {
 		v.mu.Unlock()
 		close(thaw)
 		time.Sleep(2 * time.Second)
-		if got := votes.get(); len(got) != 30 || slices.ContainsFunc(got, func(a wire.Answer) bool { return a.Err != errChanged }) {
+		if got := votes.get(); len(got) != 30 || slices.ContainsFunc(got, func(a wire.Answer) bool { return a.Err != guard.ErrChanged }) {
 			t.Errorf("the votes: %v, want 30 that do not count", got)
 		}
 		v.mu.Lock()
@@ -373,7 +381,7 @@ func TestAServerThatHidesItsRunIDIsDoubtedWithoutItsScripts(t *testing.T) {
 			t.Fatalf("the vote: %+v, want it to count", a)
 		}
 		v.flushScripts()
-		if a := vote(t, m); a.Err != errChanged {
+		if a := vote(t, m); a.Err != guard.ErrChanged {
 			t.Errorf("the vote: %+v, want it not to count", a)
 		}
 	})
@@ -462,7 +470,7 @@ func TestAQuarantineOutlastsInspectionsAndConnections(t *testing.T) {
 		if got := m.Status(); got.State != Quarantined || !got.Until.Equal(until) {
 			t.Errorf("the master is %v until %v, want quarantined until %v", got.State, got.Until, until)
 		}
-		var q *QuarantineError
+		var q *guard.QuarantineError
 		if a := vote(t, m); !errors.As(a.Err, &q) || !q.Until.Equal(until) {
 			t.Errorf("the vote: %+v, want an error that tells when votes will count", a)
 		}

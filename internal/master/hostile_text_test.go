@@ -115,7 +115,7 @@ func TestErrorsOfDiallingAndListeningContainNoControlCharacters(t *testing.T) {
 	bubbletest.Test(t, func(t *testing.T) {
 		start := func(dial func(context.Context) (redis.Conn, error)) *Master {
 			m := Start(Config{
-				Pool: &redis.Pool{DialContext: dial}, ID: "me", Servers: NewServers([]string{"it"}),
+				Pool: &redis.Pool{DialContext: dial}, ID: "me", Servers: alone(0),
 				NodeTimeout: 50 * time.Millisecond, DialTimeout: time.Second,
 				Listener: client{every: time.Second},
 			})

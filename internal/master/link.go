@@ -11,7 +11,6 @@ import (
 
 	"github.com/gomodule/redigo/redis"
 
-	"github.com/redlock-go/redlock/internal/incarnation"
 	"github.com/redlock-go/redlock/internal/redisconn"
 	"github.com/redlock-go/redlock/internal/wire"
 )
@@ -25,15 +24,14 @@ import (
 //   - The reader breaks the connection when the link ends, which frees a writer that is stuck in a
 //     full socket.
 type link struct {
-	m     *Master            // immutable
-	conn  redis.Conn         // immutable
-	peer                     // immutable
-	id    any                // immutable; the client's, for the script
-	known *incarnation.Known // immutable; the record that every probe must find
-	due   chan struct{}      // cap 1: a reply is due, for the reader
-	dead  chan struct{}      // closed once err is set
-	once  sync.Once          // sets err
-	err   error              // why the link has ended
+	m    *Master       // immutable
+	conn redis.Conn    // immutable
+	peer               // immutable
+	id   any           // immutable; the client's, for the script
+	due  chan struct{} // cap 1: a reply is due, for the reader
+	dead chan struct{} // closed once err is set
+	once sync.Once     // sets err
+	err  error         // why the link has ended
 	// The writer's:
 	own                 atomic.Pointer[wire.Own] // the texts of scripts for the server's process; nil: those for all. The reader drops it
 	args                []any
@@ -50,9 +48,10 @@ var errStopped = errors.New("stopped")
 // serve uses a connection until it fails, or until everything is answered after Close, and returns the
 // reason. In the latter case the connection goes back to its pool in working order.
 func (m *Master) serve(conn redis.Conn, p peer) error {
-	l := &link{m: m, peer: p, conn: conn, id: m.cfg.ID, known: p.inspected.known,
-		due: make(chan struct{}, 1), dead: make(chan struct{})}
-	l.own.Store(p.own)
+	l := &link{m: m, peer: p, conn: conn, id: m.cfg.ID, due: make(chan struct{}, 1), dead: make(chan struct{})}
+	if p.memory != nil {
+		l.own.Store(p.memory.Own)
+	}
 	var reader sync.WaitGroup
 	reader.Go(func() {
 		l.read()
@@ -123,19 +122,14 @@ func (l *link) write() {
 	}
 }
 
-// calmLooks is how often the polls of a calm client find out whether the server is still a master, and evicts no keys. When it becomes
-// near, it finds out at once.
-const calmLooks = 10 * heartbeat
-
 // beat does what is due once a second. It sends owed releases again. It sends a Ping to an idle
 // master, so that a lost connection is noticed, and to a master without recent votes, so that a restart
 // is. It finds out whether the server accepts writes. While the client is calm, its polls find that out. It asks for clients with other lists of masters. It ends the
 // link if the server's clock is known to have jumped.
 func (l *link) beat() error {
 	m := l.m
-	if m.cfg.Servers.clocks.blame(m.cfg.Index) {
-		m.markStale()
-		return errJumped
+	if err := m.guard.Jumped(); err != nil {
+		return err
 	}
 	calm := m.calm()
 	m.mu.Lock()
@@ -143,14 +137,12 @@ func (l *link) beat() error {
 	for _, it := range m.outbox.due(time.Now()) {
 		m.outbox.push(it)
 	}
-	if !calm && (m.outbox.idle() || m.cfg.Guard && !m.guard.probed) {
+	if due := m.guard.Beat(calm); !calm && (due || m.outbox.idle()) {
 		m.outbox.push(newItem(wire.Ping, nil, nil))
 	}
 	if !calm || m.status.WriteErr != nil {
 		m.tryLocked()
 	}
-	m.guard.probed = false
-	m.guard.thorough = m.guard.thorough || !calm || time.Since(m.guard.looked) >= calmLooks
 	m.askListsLocked(time.Now())
 	return nil
 }
@@ -161,9 +153,9 @@ func (l *link) take() []item {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	items, votes := m.outbox.take(now, m.subscription != nil)
-	if (votes || m.guard.anew) && m.cfg.Guard {
-		it := m.guard.probe(m.cfg.Clock())
-		it.Sent = now
+	if probe, needed := m.guard.Next(votes); needed {
+		it := newItem(wire.Probe, nil, nil)
+		it.Sent, it.probe = now, probe
 		items = m.outbox.follow(it)
 	}
 	return items
@@ -192,7 +184,7 @@ func (l *link) send(items []item) error {
 	case it.Kind == wire.Asks:
 		return sendQuery(l.conn, it.Request.(wire.Query))
 	case it.Kind == wire.Probe:
-		return l.sendProbe(it)
+		return l.memory.Send(l.conn, it.probe)
 	case it.OfSet() && len(items) == 2:
 		args = items[1].AppendFollow(args, l.id, it.Claim)
 	case it.OfSet() || !it.Scripted():

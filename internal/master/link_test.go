@@ -188,8 +188,8 @@ func TestAFullQueueRefusesSetsAndNeverTheirReleases(t *testing.T) {
 		}
 		m.mu.Lock()
 		defer m.mu.Unlock()
-		if len(m.outbox.owed) != 0 || len(m.outbox.queue) != 0 || m.outbox.flight.len() != 0 {
-			t.Errorf("owed %d, queued %d, in flight %d, want nothing left", len(m.outbox.owed), len(m.outbox.queue), m.outbox.flight.len())
+		if len(m.outbox.owed) != 0 || len(m.outbox.queue) != 0 || m.outbox.flight.Len() != 0 {
+			t.Errorf("owed %d, queued %d, in flight %d, want nothing left", len(m.outbox.owed), len(m.outbox.queue), m.outbox.flight.Len())
 		}
 	})
 }
@@ -202,7 +202,7 @@ func TestCloseWaitsForQueuedCommands(t *testing.T) {
 	bubbletest.Test(t, func(t *testing.T) {
 		server := &fake{Handle: handle}
 		m := Start(Config{
-			Pool: server.Pool(), Servers: NewServers([]string{"it"}), NodeTimeout: 50 * time.Millisecond, DialTimeout: time.Second,
+			Pool: server.Pool(), Servers: alone(0), NodeTimeout: 50 * time.Millisecond, DialTimeout: time.Second,
 			Listener: client{every: time.Second},
 		})
 		time.Sleep(time.Second)
@@ -286,7 +286,7 @@ func TestAConnectionThatEndsInAnErrorDoesNotGoBackToItsPool(t *testing.T) {
 		pool := server.Pool()
 		pool.MaxIdle = 5
 		m := Start(Config{
-			Pool: pool, Servers: NewServers([]string{"it"}), NodeTimeout: 50 * time.Millisecond, DialTimeout: time.Second,
+			Pool: pool, Servers: alone(0), NodeTimeout: 50 * time.Millisecond, DialTimeout: time.Second,
 			Listener: client{every: 10 * time.Second},
 		})
 		synctest.Wait()
@@ -386,7 +386,7 @@ func TestWhatAServerSaysBeforeItClosesAConnectionIsTheReason(t *testing.T) {
 				return silence
 			}}
 			m := Start(Config{
-				Pool: server.Pool(), Servers: NewServers([]string{"it"}), NodeTimeout: 50 * time.Millisecond, DialTimeout: time.Second,
+				Pool: server.Pool(), Servers: alone(0), NodeTimeout: 50 * time.Millisecond, DialTimeout: time.Second,
 				Listener: client{every: time.Second},
 			})
 			time.Sleep(100 * time.Millisecond)

@@ -23,7 +23,7 @@ const listsForbidden = 20
 // whenever a period of listsEvery begins. The periods are the same for all masters of a Client, so that what it finds becomes one line for the
 // Logger. A new connection does not ask at once: others may not have subscribed again yet.
 func (m *Master) askListsLocked(now time.Time) {
-	period := 1 + int(now.Sub(m.cfg.Servers.began)/listsEvery)
+	period := 1 + int(now.Sub(m.began)/listsEvery)
 	if m.cfg.ID == "" || m.cfg.Deaf || period <= m.listsAsked {
 		return
 	}
@@ -39,7 +39,7 @@ func (l lists) Answered(_ int, a wire.Answer) {
 	if a.Err != nil {
 		return // the connection was lost
 	}
-	mine := len(l.m.cfg.Servers.names)
+	mine := len(l.m.cfg.Servers.Client.Names)
 	others, ok := wire.DecodeLists(a.Replies, mine)
 	l.m.update(func() {
 		if !ok {
@@ -56,7 +56,7 @@ func (l lists) Answered(_ int, a wire.Answer) {
 	})
 }
 
-// setListErrLocked sets ListErr. The caller calls report without the mutex: see update.
+// setListErrLocked sets ListErr. The caller calls Report without the mutex: see update.
 func (m *Master) setListErrLocked(err error) {
 	changed := (m.status.ListErr == nil) != (err == nil)
 	m.status.ListErr = err

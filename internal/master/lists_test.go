@@ -55,7 +55,7 @@ func TestAMasterIsAskedForOtherListsTwiceAMinute(t *testing.T) {
 					return ok(conn, cmd)
 				}}
 				m := Start(Config{
-					Pool: server.Pool(), ID: row.id, Servers: NewServers([]string{"it"}),
+					Pool: server.Pool(), ID: row.id, Servers: alone(0),
 					NodeTimeout: 50 * time.Millisecond, DialTimeout: time.Second,
 					Listener: client{every: time.Minute},
 				})

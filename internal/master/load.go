@@ -25,8 +25,8 @@ type loading struct {
 	has   bool      // it has all of them
 }
 
-// send sends what is due, ahead of an inspection.
-func (l *loading) send(conn redis.Conn) {
+// Send sends what is due, ahead of an inspection.
+func (l *loading) Send(conn redis.Conn) {
 	for _, script := range l.lacks {
 		conn.Send("SCRIPT", "LOAD", script)
 	}
@@ -41,8 +41,8 @@ func (l *loading) send(conn redis.Conn) {
 	}
 }
 
-// receive reads the replies to what send has sent. Without its own texts, a process can be used.
-func (l *loading) receive(ctx context.Context, conn redis.Conn) (failed error) {
+// Receive reads the replies to what Send has sent. Without its own texts, a process can be used.
+func (l *loading) Receive(ctx context.Context, conn redis.Conn) (failed error) {
 	for range l.lacks {
 		if _, err := redis.String(redisconn.Receive(ctx, conn)); err != nil && failed == nil {
 			failed = fmt.Errorf("SCRIPT LOAD: %w", err)
@@ -79,15 +79,15 @@ func (l *loading) replies() int {
 
 // load loads scripts without an inspection.
 func (l *loading) load(ctx context.Context, conn redis.Conn) error {
-	l.send(conn)
+	l.Send(conn)
 	if err := conn.Flush(); err != nil {
 		return err
 	}
-	return l.receive(ctx, conn)
+	return l.Receive(ctx, conn)
 }
 
-// had returns the texts for the process, or nil if the server does not have them.
-func (l *loading) had() *wire.Own {
+// Had returns the texts for the process, or nil if the server does not have them.
+func (l *loading) Had() *wire.Own {
 	if l.has {
 		return l.own
 	}

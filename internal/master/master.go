@@ -8,9 +8,9 @@
 // The package knows Redis, and nothing of quorums.
 //
 //   - What is sent and answered: package wire.
-//   - The commands of a master: outbox.go, claim.go and batch.go. One connection: link.go sends, receive.go receives.
-//   - Connecting: dial.go, and supervise.go with rights.go, database.go and servers.go.
-//   - The restart guard: guard.go, with inspect.go, probe.go and clocks.go.
+//   - Whether votes count: package guard, and held.go.
+//   - The commands of a master: outbox.go, sent.go and batch.go. One connection: link.go sends, receive.go receives.
+//   - Connecting: dial.go, and supervise.go with rights.go, load.go and database.go.
 //   - Messages, and grants among them: wake.go and grant.go.
 //   - Clients with other lists of masters: lists.go.
 //
@@ -20,8 +20,7 @@
 // connection. Unless the client is Deaf, it has a subscriber, which has a connection of its own. Callers only append to
 // a queue: they never wait for the network here.
 //
-// The mutexes, in the order in which a goroutine may take them, are Servers.declaring, Master.mu, and then
-// Servers.mu or clocks.mu. No mutex is held during I/O, Answered, or a call of the Listener.
+// A goroutine may take Guard.mu when it has Master.mu, and Master.mu when it has Servers.declaring. No mutex is held during I/O, Answered, or a call of the Listener.
 package master
 
 import (
@@ -31,7 +30,7 @@ import (
 
 	"github.com/gomodule/redigo/redis"
 
-	"github.com/redlock-go/redlock/internal/clock"
+	"github.com/redlock-go/redlock/internal/guard"
 	"github.com/redlock-go/redlock/internal/wire"
 )
 
@@ -90,18 +89,14 @@ type Status struct {
 	ListErr error
 }
 
-// Config configures a Master. ID and Sample are optional. Without Guard, MaxTTL and Clock are, too.
+// Config configures a Master. ID and Sample are optional.
 type Config struct {
-	Pool        *redis.Pool   // where connections come from
-	Index       int           // the master's position in the list, below MaxMasters
-	NodeTimeout time.Duration // how long a healthy master may take to answer
-	DialTimeout time.Duration // bounds connecting, and how late a reply may be
-	Servers     *Servers      // shared by the Client's masters
-	Listener    Listener      // the Client; its masters may share it
-	// Guard turns the restart guard on, which needs the client's MaxTTL and Clock.
-	Guard  bool
-	MaxTTL time.Duration
-	Clock  clock.Clock
+	Pool        *redis.Pool    // where connections come from
+	Index       int            // the master's position in the list, below MaxMasters
+	NodeTimeout time.Duration  // how long a healthy master may take to answer
+	DialTimeout time.Duration  // bounds connecting, and how late a reply may be
+	Servers     *guard.Servers // shared by the Client's masters
+	Listener    Listener       // the Client; its masters may share it
 	// ID identifies the client in queues and to the masters' messages. Empty: the client uses neither.
 	ID string
 	// Deaf says that this client opens no subscription, so that no master can tell it anything.
@@ -172,6 +167,8 @@ type Master struct {
 	cfg     Config        // immutable
 	closing chan struct{} // closed by Close
 	done    chan struct{} // closed when supervisor and subscriber have ended
+	began   time.Time     // immutable
+	guard   *guard.Guard  // immutable
 
 	pingOften chan struct{} // cap 1: Listener.Waiting may report true; received by the subscriber
 	hurry     chan struct{} // cap 1: Hurry was called; received by the supervisor's dialer
@@ -181,7 +178,8 @@ type Master struct {
 	closed       bool
 	closedAt     time.Time // when Close was called; may be read without mu once closing is closed
 	outbox       outbox
-	guard        guard
+	held         []verdict     // votes, in the order of their answers, until a probe confirms them
+	heldSpare    []verdict     // the other buffer of held
 	noSlots      error         // why it gives no permits; nil: it does
 	noRight      error         // why the user may set no key under the prefix; nil: it may
 	run          string        // the run_id of the last connection's server; "": it does not tell
@@ -212,6 +210,7 @@ func Start(cfg Config) *Master {
 		cfg:     cfg,
 		closing: make(chan struct{}),
 		done:    make(chan struct{}),
+		began:   time.Now(),
 
 		pingOften: make(chan struct{}, 1),
 		hurry:     make(chan struct{}, 1),
@@ -219,10 +218,7 @@ func Start(cfg Config) *Master {
 		status: Status{State: Connecting, Since: time.Now()},
 		outbox: outbox{index: cfg.Index, wake: make(chan struct{}, 1)},
 	}
-	if m.cfg.Clock == nil {
-		m.cfg.Clock = clock.System
-	}
-	cfg.Servers.add(m)
+	m.guard = cfg.Servers.Guard(cfg.Index, m)
 	shared := cfg.Pool.ActiveCount() > 0
 	var all sync.WaitGroup
 	all.Go(func() { m.supervise(shared) })
@@ -397,15 +393,48 @@ func (m *Master) leftToClose(now time.Time) (left time.Duration, closed bool) {
 // Done is closed when every goroutine of the master has ended.
 func (m *Master) Done() <-chan struct{} { return m.done }
 
+// guarded reports whether the restart guard is on.
+func (m *Master) guarded() bool { return !m.cfg.Servers.Client.Off }
+
+// quarantineLocked sets the state of a connected master by what the guard says.
+func (m *Master) quarantineLocked() {
+	if err := m.guard.Quarantine(); err != nil {
+		m.setLocked(Quarantined, err, err.Until)
+	} else {
+		m.setLocked(Up, nil, time.Time{})
+	}
+}
+
+// Prolong implements guard.Voter.
+func (m *Master) Prolong() {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.status.State == Up || m.status.State == Quarantined {
+		m.quarantineLocked()
+	}
+}
+
+// endQuarantine ends the quarantine if its time is over. It returns the end of the quarantine, or the
+// zero Time.
+func (m *Master) endQuarantine() (until time.Time) {
+	m.update(func() {
+		if m.status.State == Quarantined {
+			m.quarantineLocked()
+			until = m.status.Until
+		}
+	})
+	return until
+}
+
 // update calls f, which needs the mutex, and then reports the changes of the status.
 func (m *Master) update(f func()) {
 	m.mu.Lock()
 	f()
 	m.mu.Unlock()
-	m.report()
+	m.Report()
 }
 
-// setLocked sets the state. The caller calls report without the mutex: see update.
+// setLocked sets the state. The caller calls Report without the mutex: see update.
 func (m *Master) setLocked(s State, err error, until time.Time) {
 	before := m.status.State
 	if before != s {
@@ -418,9 +447,9 @@ func (m *Master) setLocked(s State, err error, until time.Time) {
 	}
 }
 
-// report reports changes of the status in order, each to one call of Changed at a time. If another
-// goroutine is reporting, that one goes on with the new changes, so that report never waits.
-func (m *Master) report() {
+// Report reports changes of the status in order, each to one call of Changed at a time. If another
+// goroutine is reporting, that one goes on with the new changes, so that Report never waits.
+func (m *Master) Report() {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if m.reporting {

@@ -14,6 +14,7 @@ import (
 	"github.com/redlock-go/redlock/internal/bubbletest"
 	"github.com/redlock-go/redlock/internal/clock"
 	"github.com/redlock-go/redlock/internal/fakeserver"
+	"github.com/redlock-go/redlock/internal/guard"
 	"github.com/redlock-go/redlock/internal/incarnation"
 	"github.com/redlock-go/redlock/internal/wire"
 )
@@ -294,7 +295,7 @@ func guardedBy(t *testing.T, n int, clock clock.Clock, f func(t *testing.T, mast
 		for i := range names {
 			names[i] = strconv.Itoa(i)
 		}
-		all := NewServers(names)
+		all := guard.NewServers(guard.Settings{Names: names, MaxTTL: minute, Clock: clock})
 		var masters []*Master
 		var servers []*memory
 		for i := range n {
@@ -306,9 +307,6 @@ func guardedBy(t *testing.T, n int, clock clock.Clock, f func(t *testing.T, mast
 				Servers:     all,
 				NodeTimeout: 50 * time.Millisecond,
 				DialTimeout: time.Second,
-				Guard:       true,
-				MaxTTL:      minute,
-				Clock:       clock,
 				Listener:    client{every: 100 * time.Millisecond},
 			}))
 		}

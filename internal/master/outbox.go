@@ -1,8 +1,12 @@
 package master
 
-import "github.com/redlock-go/redlock/internal/wire"
+import (
+	"time"
 
-import "time"
+	"github.com/redlock-go/redlock/internal/fifo"
+	"github.com/redlock-go/redlock/internal/guard"
+	"github.com/redlock-go/redlock/internal/wire"
+)
 
 // An item is one command on its way.
 type item struct {
@@ -13,9 +17,7 @@ type item struct {
 	batch    int        // the number of items that share one script call, from this one on; 0: none begins here
 	alone    bool       // not to be batched: an earlier batch with this item was answered by an error
 	reloaded bool       // sent again after the script was loaded again
-	thorough bool       // a probe that includes INFO
-	careful  bool       // a probe that finds out whether keys were evicted
-	anew     bool       // a probe that is an inspection, since the probe's script was gone
+	probe    guard.Probe
 }
 
 // newItem returns the item for a request.
@@ -36,19 +38,19 @@ type outbox struct {
 	index int           // immutable; of the master
 	wake  chan struct{} // cap 1: the queue has something for the writer
 
-	queue  []item     // not yet taken by the writer
-	spare  []item     // the queue's other buffer
-	plan   plan       // arranges what the writer takes
-	flight fifo[item] // taken by the writer, not yet answered
+	queue  []item           // not yet taken by the writer
+	spare  []item           // the queue's other buffer
+	plan   plan             // arranges what the writer takes
+	flight fifo.Queue[item] // taken by the writer, not yet answered
 	owed   []*debt
 	apart  time.Time // until then plan.apart is set
 }
 
 // size returns how many commands are queued, in flight or owed.
-func (o *outbox) size() int { return len(o.queue) + o.flight.len() + len(o.owed) }
+func (o *outbox) size() int { return len(o.queue) + o.flight.Len() + len(o.owed) }
 
 // idle reports whether nothing is queued or in flight.
-func (o *outbox) idle() bool { return len(o.queue) == 0 && o.flight.len() == 0 }
+func (o *outbox) idle() bool { return len(o.queue) == 0 && o.flight.Len() == 0 }
 
 // push queues a command.
 func (o *outbox) push(it item) {
@@ -73,14 +75,14 @@ func (o *outbox) take(now time.Time, listening bool) (items []item, votes bool) 
 			it.claim.at[o.index].write()
 		}
 		votes = votes || it.Kind.Votes() && !it.Unproved()
-		o.flight.push(*it)
+		o.flight.Push(*it)
 	}
 	return items, votes
 }
 
 // follow adds a command to what take has returned.
 func (o *outbox) follow(it item) []item {
-	o.flight.push(it)
+	o.flight.Push(it)
 	o.plan.items = append(o.plan.items, it)
 	return o.plan.items
 }
@@ -103,9 +105,9 @@ func (o *outbox) withdraw(drop func(*item) bool) (askers []Asker) {
 // empty takes everything out of queue and flight when the connection is gone. Releases become owed.
 // It returns the Askers of all commands.
 func (o *outbox) empty() (askers []Asker) {
-	lost := make([]item, 0, o.flight.len()+len(o.queue))
-	for o.flight.len() > 0 {
-		it := o.flight.pop()
+	lost := make([]item, 0, o.flight.Len()+len(o.queue))
+	for o.flight.Len() > 0 {
+		it := o.flight.Pop()
 		if it.Kind.Sets() {
 			it.claim.at[o.index].lose()
 		}
@@ -171,29 +173,4 @@ func poke(c chan struct{}) {
 	case c <- struct{}{}:
 	default:
 	}
-}
-
-// A fifo is a queue, oldest first.
-type fifo[T any] struct {
-	items []T
-	head  int
-}
-
-func (f *fifo[T]) len() int  { return len(f.items) - f.head }
-func (f *fifo[T]) first() *T { return &f.items[f.head] }
-func (f *fifo[T]) push(it T) { f.items = append(f.items, it) }
-
-func (f *fifo[T]) pop() T {
-	var zero T
-	it := f.items[f.head]
-	f.items[f.head] = zero
-	f.head++
-	if f.head == len(f.items) {
-		f.items, f.head = f.items[:0], 0
-	} else if f.head > 1024 && f.head > len(f.items)/2 {
-		n := copy(f.items, f.items[f.head:])
-		clear(f.items[n:])
-		f.items, f.head = f.items[:n], 0
-	}
-	return it
 }

@@ -11,7 +11,6 @@ import (
 
 	"github.com/gomodule/redigo/redis"
 	"github.com/redlock-go/redlock/internal/bubbletest"
-	"github.com/redlock-go/redlock/internal/clock"
 	"github.com/redlock-go/redlock/internal/wire"
 )
 
@@ -97,8 +96,7 @@ func TestAcquisitionsAskedForWhileConnectingAreNotSentToAServerInQuarantine(t *t
 			return dial(ctx)
 		}
 		m := Start(Config{
-			Pool: pool, Servers: NewServers([]string{"it"}), NodeTimeout: 50 * time.Millisecond, DialTimeout: time.Second,
-			Guard: true, MaxTTL: minute, Clock: clock.System,
+			Pool: pool, Servers: alone(minute), NodeTimeout: 50 * time.Millisecond, DialTimeout: time.Second,
 			Listener: client{every: time.Second},
 		})
 		var got, released answers
@@ -129,7 +127,7 @@ func TestTheCommandsOfOneFlushAreOneRoundTrip(t *testing.T) {
 	m.roundTrip.begin(time.Millisecond)
 	at := time.Unix(0, 0)
 	for range 100 {
-		m.outbox.flight.push(item{Command: wire.Command{Sent: at}})
+		m.outbox.flight.Push(item{Command: wire.Command{Sent: at}})
 	}
 	for range 100 {
 		m.popLocked(at.Add(time.Second))

@@ -2,7 +2,6 @@ package master
 
 import (
 	"fmt"
-	"strings"
 	"time"
 
 	"github.com/redlock-go/redlock/internal/redisconn"
@@ -118,14 +117,14 @@ func (l *link) accept(it item, reply any) error {
 
 // refused settles the oldest command, or the batch that begins with it, after an error reply.
 func (l *link) refused(it item, err error) error {
-	if it.Scripted() && noScript(err) {
+	if it.Scripted() && wire.IsNoScript(err) {
 		if it.Owned() {
 			l.own.Store(nil) // it may be another process: there, the texts for all find out
 		}
 		// Ahead of the commands that settle sends again, and once for a batch.
 		l.m.push(newItem(it.script(), nil, nil))
 	}
-	if it.OfSet() && it.batch == 2 && !noScript(err) {
+	if it.OfSet() && it.batch == 2 && !wire.IsNoScript(err) {
 		l.m.mu.Lock()
 		l.m.outbox.apart = l.now.Add(apartFor)
 		l.m.mu.Unlock()
@@ -138,10 +137,10 @@ func (l *link) refused(it item, err error) error {
 
 // checkRole returns an error if an error reply shows that the server is a replica.
 func (l *link) checkRole(err error) error {
-	if !l.m.cfg.Guard || !isReadOnly(err) {
+	if !l.m.guarded() || !wire.IsReadOnly(err) {
 		return nil
 	}
-	l.m.markStale()
+	l.m.guard.MarkStale()
 	return wire.ErrReplica
 }
 
@@ -173,8 +172,8 @@ func (l *link) settle(a wire.Answer, batch int) {
 			a = wire.Answer{Err: err}
 		}
 	}
-	if asker != nil && m.cfg.Guard && it.Kind.Votes() && a.Done() {
-		m.guard.hold(asker, a)
+	if asker != nil && m.guarded() && it.Kind.Votes() && a.Done() {
+		m.held = append(m.held, verdict{asker, a})
 		asker = nil
 		if it.Unproved() {
 			m.outbox.push(newItem(wire.Ping, nil, nil)) // with a probe
@@ -183,7 +182,7 @@ func (l *link) settle(a wire.Answer, batch int) {
 	changed := len(m.news) > 0
 	m.mu.Unlock()
 	if changed {
-		m.report()
+		m.Report()
 	}
 	if asker != nil {
 		asker.Answered(m.cfg.Index, a)
@@ -198,7 +197,7 @@ func sendAgain(it *item, err error, batch int) bool {
 		return false
 	case (it.Kind.Sets() || it.Kind == wire.Renew || it.Kind == wire.Commit) && it.claim.released.Load():
 		return false // it would follow its release
-	case noScript(err) && !it.reloaded:
+	case wire.IsNoScript(err) && !it.reloaded:
 		it.reloaded = true
 		return true
 	case batch > 1:
@@ -212,23 +211,23 @@ func sendAgain(it *item, err error, batch int) bool {
 func (m *Master) oldest() (item, bool) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if m.outbox.flight.len() == 0 {
+	if m.outbox.flight.Len() == 0 {
 		return item{}, false
 	}
-	return *m.outbox.flight.first(), true
+	return *m.outbox.flight.First(), true
 }
 
 // popLocked takes the oldest command, which was answered, out of flight. The first answer to what was
 // written at one moment is a round trip. The others are not: they waited for the server to execute the
 // commands before them.
 func (m *Master) popLocked(now time.Time) item {
-	it := m.outbox.flight.pop()
+	it := m.outbox.flight.Pop()
 	if it.Sent != m.timed {
 		m.timed = it.Sent
 		m.status.RTT = now.Sub(it.Sent)
 		m.roundTrip.observe(m.status.RTT)
 	}
-	if m.closed && m.outbox.flight.len() == 0 {
+	if m.closed && m.outbox.flight.Len() == 0 {
 		poke(m.outbox.wake) // the writer may be waiting for this to stop
 	}
 	return it
@@ -238,12 +237,4 @@ func (m *Master) popLocked(now time.Time) item {
 // of step with the commands.
 func garbled(k wire.Kind, reply any) error {
 	return fmt.Errorf("unexpected reply of type %T to %v", reply, k)
-}
-
-func isReadOnly(err error) bool {
-	return err != nil && strings.HasPrefix(err.Error(), "READONLY")
-}
-
-func noScript(err error) bool {
-	return err != nil && strings.HasPrefix(err.Error(), "NOSCRIPT")
 }

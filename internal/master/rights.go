@@ -22,7 +22,7 @@ func (s *supervisor) rights() (tries wire.Query) {
 		return nil
 	}
 	tries = wire.Rights(sample)
-	if s.cfg.Guard {
+	if s.guarded() {
 		tries = append(tries, []any{"PTTL", incarnation.Key})
 	}
 	return tries

@@ -7,7 +7,7 @@ import (
 
 	"github.com/gomodule/redigo/redis"
 
-	"github.com/redlock-go/redlock/internal/clock"
+	"github.com/redlock-go/redlock/internal/guard"
 	"github.com/redlock-go/redlock/internal/incarnation"
 	"github.com/redlock-go/redlock/internal/redisconn"
 	"github.com/redlock-go/redlock/internal/remedy"
@@ -20,8 +20,7 @@ import (
 //   - the user's rights are tried: see rights.go;
 //   - the database is selected: see database.go;
 //   - the server closes the last connection, so that no command from it is executed late;
-//   - the record is inspected: see inspect.go;
-//   - no other master of the Client votes for the same server: see servers.go.
+//   - the record is inspected, and no other master of the Client votes for the same server: see package guard.
 type supervisor struct {
 	*Master
 	last   peer   // the last connection; no dial is under way when it changes
@@ -31,20 +30,15 @@ type supervisor struct {
 
 // A peer is what the server says about a connection.
 type peer struct {
-	client    int64         // CLIENT ID; 0 if the server does not tell
-	run       string        // run_id; "" if the server does not tell
-	rtt       time.Duration // the round trip of the first command
-	database  string        // the selected one, or incarnation.Unknown
-	legacy    bool          // it keeps scripts when it restarts
-	recorded  time.Duration // the MaxTTL in its record, before the inspection; 0 if there is none, or it does not tell
-	tight     bool          // its memory is nearly full
-	trial     error         // the reply to a trial
-	noSlots   error         // what its user lacks for semaphores; else nil
-	inspected inspection    // with the guard
-	lacks     []string      // the scripts that the server does not have
-	own       *wire.Own     // the texts of scripts for its process, if it has them
-	broken    bool          // the connection was lost, perhaps with commands on the way
-	links     int           // of a subscription: Master.links before it
+	guard.Server
+	memory  *guard.Memory // nil without the guard
+	client  int64         // CLIENT ID; 0 if the server does not tell
+	rtt     time.Duration // the round trip of the first command
+	trial   error         // the reply to a trial
+	noSlots error         // what its user lacks for semaphores; else nil
+	lacks   []string      // the scripts that the server does not have
+	broken  bool          // the connection was lost, perhaps with commands on the way
+	links   int           // of a subscription: Master.links before it
 }
 
 // supervise keeps the connection until Close.
@@ -59,7 +53,7 @@ func (m *Master) supervise(shared bool) {
 func (s *supervisor) connected(conn redis.Conn, p peer) error {
 	s.up(p)
 	err := s.serve(conn, p)
-	s.cfg.Servers.giveUpVote(s.cfg.Index, p.run)
+	s.cfg.Servers.GiveUpVote(s.cfg.Index, p.Run)
 	p.broken = !errors.Is(err, errStopped)
 	s.last = p
 	return err
@@ -71,18 +65,15 @@ func (m *Master) up(p peer) {
 	var err error
 	m.update(func() {
 		m.status.RTT = p.rtt
-		m.connectedLocked(p.run)
+		m.connectedLocked(p.Run)
 		m.roundTrip.begin(p.rtt)
 		m.outbox.queue = append(m.outbox.due(time.Now()), m.outbox.queue...)
 		poke(m.outbox.wake)
-		if m.cfg.Guard {
-			m.guard.know(p, m.cfg.Index, m.cfg.Servers)
-			m.status.MaxTTL, m.status.GuardErr = m.guard.known.Record.MaxTTL, nil
-			if p.inspected.found.Run == incarnation.Unknown {
-				m.status.GuardErr = errBlind
-			}
+		if p.memory != nil {
+			m.guard.Begin(p.memory)
+			m.status.MaxTTL, m.status.GuardErr = p.memory.MaxTTL(), p.memory.Err()
 		}
-		m.quarantineLocked(time.Now())
+		m.quarantineLocked()
 		m.triedLocked(p.trial)
 		if m.noSlots = p.noSlots; m.noSlots != nil {
 			refused = m.outbox.withdraw(func(it *item) bool { return it.Kind.Acquires() && it.Claim.OfSlots() })
@@ -98,8 +89,6 @@ func (m *Master) up(p peer) {
 		asker.Answered(m.cfg.Index, wire.Answer{Err: err})
 	}
 }
-
-var errBlind = errors.New("restarts cannot be detected: the server does not report its run_id")
 
 // disconnected notes that there is no connection. Nothing is let in from then on. The commands that
 // cannot be answered any more fail before the change is reported.
@@ -120,15 +109,15 @@ func (m *Master) disconnected(err error) {
 	}
 	m.mu.Unlock()
 	m.abandon(err)
-	m.report()
+	m.Report()
 }
 
 // abandon fails all commands with err after the connection has ended. Nothing is let in meanwhile:
 // the state is Down or Refused, or the Master is closed.
 func (m *Master) abandon(err error) {
 	m.mu.Lock()
-	held := m.guard.takeHeld()
-	m.guard.probes, m.guard.anew, m.guard.inspecting = fifo[clock.Reading]{}, false, false
+	held := m.takeHeldLocked()
+	m.guard.End()
 	askers := m.outbox.empty()
 	m.mu.Unlock()
 	m.deliver(held, err)
@@ -153,25 +142,18 @@ func (s *supervisor) hello(ctx context.Context, conn redis.Conn) (p peer, err er
 		}
 	}
 	scripts := loading{lacks: p.lacks}
-	if !s.cfg.Guard {
-		if err := scripts.load(ctx, conn); err != nil {
-			return p, err
+	if s.guarded() {
+		if !p.Legacy { // else a process could have the texts of the one before
+			scripts.own = wire.OwnOf(p.Run)
 		}
+		p.memory, err = s.guard.Inspect(ctx, conn, p.Server, &scripts, s.cfg.Listener.Raising)
 	} else {
-		if !p.legacy { // else a process could have the texts of the one before
-			scripts.own = wire.OwnOf(p.run)
-		}
-		if p.inspected, err = s.inspect(ctx, conn, p.database, p.recorded, &scripts); err != nil {
-			return p, err
-		}
-		if p.inspected.found.Run == p.run {
-			p.own = scripts.had()
-		}
-		if run := p.inspected.found.Run; p.run != "" && run != incarnation.Unknown && run != p.run {
-			return p, errSwitched
-		}
+		err = scripts.load(ctx, conn)
 	}
-	return p, s.cfg.Servers.takeVote(s.cfg.Index, p.run)
+	if err != nil {
+		return p, err
+	}
+	return p, s.cfg.Servers.TakeVote(s.cfg.Index, p.Run)
 }
 
 // sendQuestions sends what ask reads, in one flush.
@@ -224,21 +206,21 @@ func (s *supervisor) ask(ctx context.Context, conn redis.Conn) (p peer, err erro
 		section, _ := redis.String(reply, nil)
 		info += section
 	}
-	p.run, p.legacy, p.tight = wire.InfoField(info, "run_id"), wire.IsLegacy(info), wire.IsTight(info)
+	p.Run, p.Legacy, p.Tight = wire.InfoField(info, "run_id"), wire.IsLegacy(info), wire.IsTight(info)
 	text, _ := redis.String(replies[2+len(sections)], nil)
 	if record, is := incarnation.Parse(text); is && len(text) <= incarnation.LongestRecord {
-		p.recorded = record.MaxTTL
+		p.Recorded = record.MaxTTL
 	}
 	if err := wire.Judge(info); err != nil {
 		if err == wire.ErrReplica {
-			s.markStale()
+			s.guard.MarkStale()
 		}
 		return p, err
 	}
 	if missing != nil {
 		return p, missing
 	}
-	p.database, err = s.selectHome(ctx, conn, incarnation.DatabaseOf(client))
+	p.Database, err = s.selectHome(ctx, conn, incarnation.DatabaseOf(client))
 	return p, err
 }
 
@@ -247,7 +229,7 @@ func (s *supervisor) ask(ctx context.Context, conn redis.Conn) (p peer, err erro
 // forbidden, or the server does not tell its run_id, a SET that is executed late leaves a key for one
 // TTL. If the run_id is another one, the last connection ended with its process.
 func killLast(ctx context.Context, conn redis.Conn, last, now peer) error {
-	if last.run == "" || now.run != last.run || last.client == 0 {
+	if last.Run == "" || now.Run != last.Run || last.client == 0 {
 		return nil
 	}
 	// Client ids are never reused within one run_id, so this kills no other client's connection.

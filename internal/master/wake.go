@@ -74,8 +74,8 @@ func (l subscriber) greet(ctx context.Context, conn redis.Conn) (p peer, err err
 	p.links = l.links
 	l.mu.Unlock()
 	conn.Send("INFO", sections[0])
-	l.marks.begin(l.cfg.Clock)
-	conn.Send("SUBSCRIBE", wire.WakeChannel+l.cfg.ID, wire.ListChannel(len(l.cfg.Servers.names)))
+	l.marks.begin(l.cfg.Servers.Client.Clock)
+	conn.Send("SUBSCRIBE", wire.WakeChannel+l.cfg.ID, wire.ListChannel(len(l.cfg.Servers.Client.Names)))
 	if err := conn.Flush(); err != nil {
 		return p, fmt.Errorf("SUBSCRIBE: %w", err)
 	}
@@ -83,7 +83,7 @@ func (l subscriber) greet(ctx context.Context, conn redis.Conn) (p peer, err err
 	if err != nil && conn.Err() != nil {
 		return p, fmt.Errorf("INFO: %w", err)
 	}
-	p.run = wire.InfoField(info, "run_id") // a server that forbids the question can be used
+	p.Run = wire.InfoField(info, "run_id") // a server that forbids the question can be used
 	reply, err := redisconn.Receive(ctx, conn)
 	if err == nil && pushKind(reply) != "subscribe" {
 		err = errSubscription
@@ -112,7 +112,7 @@ func pushKind(reply any) string {
 
 // serve uses a subscription until its connection fails, commands go to another server, or the Master is closed.
 func (l subscriber) serve(conn redis.Conn, p peer) error {
-	s := &subscription{run: p.run, links: p.links, moved: make(chan struct{})}
+	s := &subscription{run: p.Run, links: p.links, moved: make(chan struct{})}
 	l.mu.Lock()
 	connected := l.status.State == Up || l.status.State == Quarantined
 	beside := !connected || l.besideLocked(s) // otherwise connectedLocked will compare them
@@ -229,7 +229,7 @@ func (l subscriber) ping(conn redis.Conn, s *subscription, stop <-chan struct{})
 		if command == "PING" {
 			last = time.Now()
 			due.Reset(every)
-			args = []any{l.marks.ping(l.cfg.Clock)}
+			args = []any{l.marks.ping(l.cfg.Servers.Client.Clock)}
 		}
 		if conn.Send(command, args...) != nil || conn.Flush() != nil || command == "UNSUBSCRIBE" {
 			return

@@ -51,7 +51,7 @@ func TestASubscriptionCountsOnlyIfTheServerConfirmsIt(t *testing.T) {
 				return ok(conn, cmd)
 			}}
 			m := Start(Config{
-				Pool: server.Pool(), ID: "me", Servers: NewServers([]string{"it"}),
+				Pool: server.Pool(), ID: "me", Servers: alone(0),
 				NodeTimeout: 50 * time.Millisecond, DialTimeout: time.Second,
 				Listener: client{every: time.Second, freed: func(string, string) { t.Errorf("%q says that a lock was left free", row.reply) }},
 			})
@@ -93,7 +93,7 @@ func TestAReleasedClaimThatAMasterCallsNearIsReleasedThereAgain(t *testing.T) {
 		}}
 		claims := map[string]*SentClaim{"released": claimBy("token-42", "k")}
 		m := Start(Config{
-			Pool: server.Pool(), ID: "me", Servers: NewServers([]string{"it"}),
+			Pool: server.Pool(), ID: "me", Servers: alone(0),
 			NodeTimeout: 50 * time.Millisecond, DialTimeout: time.Second,
 			Listener: client{every: time.Second, near: func(token string) *SentClaim { return claims[token] }},
 		})
@@ -133,7 +133,7 @@ func TestWorkingWakeUpsAreReportedOnceTheSubscriptionHasLasted(t *testing.T) {
 		var mu sync.Mutex
 		var told []string
 		m := Start(Config{
-			Pool: server.Pool(), ID: "me", Servers: NewServers([]string{"it"}),
+			Pool: server.Pool(), ID: "me", Servers: alone(0),
 			NodeTimeout: 50 * time.Millisecond, DialTimeout: time.Second,
 			Listener: client{every: time.Second, changed: func(now Status) {
 				mu.Lock()
@@ -186,7 +186,7 @@ func TestACalmClientPingsItsSubscriptionSeldom(t *testing.T) {
 			return ok(conn, cmd)
 		}}
 		m := Start(Config{
-			Pool: server.Pool(), ID: "me", Servers: NewServers([]string{"it"}),
+			Pool: server.Pool(), ID: "me", Servers: alone(0),
 			NodeTimeout: 50 * time.Millisecond, DialTimeout: time.Second,
 			Listener: client{every: time.Second, calm: calm.Load},
 		})

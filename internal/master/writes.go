@@ -33,7 +33,7 @@ func (m *Master) tryLocked() {
 	}
 }
 
-// triedLocked takes in the answer to a trial. The caller calls report without the mutex: see update.
+// triedLocked takes in the answer to a trial. The caller calls Report without the mutex: see update.
 func (m *Master) triedLocked(err error) {
 	m.noRight = nil
 	switch {
@@ -41,14 +41,14 @@ func (m *Master) triedLocked(err error) {
 		m.setWriteErrLocked(nil)
 	case strings.HasPrefix(err.Error(), "NOPERM"): // the server looks at the rights first
 		m.noRight = remedy.With(err)
-	case remedy.Ends(err), m.cfg.Guard && isReadOnly(err):
+	case remedy.Ends(err), m.guarded() && wire.IsReadOnly(err):
 		// It answers nothing at all, as every command finds out, or is a replica, as probes do.
 	default:
 		m.setWriteErrLocked(err)
 	}
 }
 
-// setWriteErrLocked sets WriteErr by the reply to a write. The caller calls report without the mutex: see update.
+// setWriteErrLocked sets WriteErr by the reply to a write. The caller calls Report without the mutex: see update.
 func (m *Master) setWriteErrLocked(err error) {
 	changed := (m.status.WriteErr == nil) != (err == nil)
 	m.status.WriteErr = remedy.With(err)
@@ -58,10 +58,10 @@ func (m *Master) setWriteErrLocked(err error) {
 	}
 }
 
-// votedLocked takes in what the answer to a command that sets a key tells. The caller calls report without the mutex: see update.
+// votedLocked takes in what the answer to a command that sets a key tells. The caller calls Report without the mutex: see update.
 func (m *Master) votedLocked(a wire.Answer) {
 	switch {
-	case wire.RefusesWrites(a.Err) && !(m.cfg.Guard && isReadOnly(a.Err)):
+	case wire.RefusesWrites(a.Err) && !(m.guarded() && wire.IsReadOnly(a.Err)):
 		m.setWriteErrLocked(a.Err)
 	case a.Outcome == wire.Granted && m.status.WriteErr != nil:
 		m.setWriteErrLocked(nil)

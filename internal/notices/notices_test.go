@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/redlock-go/redlock/internal/bubbletest"
+	"github.com/redlock-go/redlock/internal/guard"
 	"github.com/redlock-go/redlock/internal/master"
 	"github.com/redlock-go/redlock/internal/notices"
 )
@@ -112,7 +113,7 @@ func TestLinesOnOneTopicAreApart(t *testing.T) {
 		up()
 		time.Sleep(3 * time.Second)
 		s.want(t, 1, "masters are up again")
-		s.change(0, master.Status{State: master.Quarantined, Err: &master.QuarantineError{Why: "new"}})
+		s.change(0, master.Status{State: master.Quarantined, Err: &guard.QuarantineError{Why: "new"}})
 		time.Sleep(3 * time.Second)
 		s.want(t, 1, "masters are in quarantine")
 		up()

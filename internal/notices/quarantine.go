@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/redlock-go/redlock/internal/guard"
 	"github.com/redlock-go/redlock/internal/incarnation"
 	"github.com/redlock-go/redlock/internal/master"
 	"github.com/redlock-go/redlock/internal/quorum"
@@ -34,7 +35,7 @@ func (n *Notices) writeQuarantine(now []master.Status) {
 	unused := true // as far as this Client has seen, no master has ever granted a lock
 	for i, s := range now {
 		unused = unused && s.State != master.Up && !n.told[i].voted
-		if q := (*master.QuarantineError)(nil); errors.As(s.Err, &q) {
+		if q := (*guard.QuarantineError)(nil); errors.As(s.Err, &q) {
 			names, untils = append(names, n.names[i]), append(untils, q.Until)
 			failures = append(failures, reasons.Failure{Master: n.names[i], Err: errors.New(q.Why)})
 			unused = unused && q.Why == incarnation.Absent.String()

@@ -11,6 +11,7 @@ import (
 
 	"github.com/redlock-go/redlock/internal/bubbletest"
 	"github.com/redlock-go/redlock/internal/fakeserver"
+	"github.com/redlock-go/redlock/internal/guard"
 	"github.com/redlock-go/redlock/internal/master"
 	"github.com/redlock-go/redlock/internal/wire"
 )
@@ -119,7 +120,7 @@ func among(t *testing.T, stations []*station, f func(t *testing.T, g *Group)) {
 		for i := range names {
 			names[i] = string(rune('a' + i))
 		}
-		servers := master.NewServers(names)
+		servers := guard.NewServers(guard.Settings{Names: names, Off: true})
 		var masters []*master.Master
 		ready := make(chan struct{})
 		for i, s := range stations {

@@ -13,7 +13,7 @@ import (
 	"strings"
 	"unicode"
 
-	"github.com/redlock-go/redlock/internal/master"
+	"github.com/redlock-go/redlock/internal/guard"
 	"github.com/redlock-go/redlock/internal/quorum"
 	"github.com/redlock-go/redlock/internal/redisconn"
 	"github.com/redlock-go/redlock/internal/remedy"
@@ -71,7 +71,7 @@ func inCommon(a, b error) (error, bool) {
 	if a == nil || b == nil { // messages without a reason
 		return a, a == b
 	}
-	if p, q := as[*master.QuarantineError](a), as[*master.QuarantineError](b); p != nil && q != nil {
+	if p, q := as[*guard.QuarantineError](a), as[*guard.QuarantineError](b); p != nil && q != nil {
 		if p.Until.Before(q.Until) {
 			a = b
 		}
@@ -98,7 +98,7 @@ func Kind(errs ...error) string {
 	kinds := make(map[string]bool)
 	for _, err := range errs {
 		switch {
-		case as[*master.QuarantineError](err) != nil:
+		case as[*guard.QuarantineError](err) != nil:
 			kinds["in quarantine"] = true
 		case as[*quorum.LateError](err) != nil, isUnreachable(err):
 			kinds["down"] = true

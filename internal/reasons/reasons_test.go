@@ -8,7 +8,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/redlock-go/redlock/internal/master"
+	"github.com/redlock-go/redlock/internal/guard"
 	"github.com/redlock-go/redlock/internal/quorum"
 	"github.com/redlock-go/redlock/internal/reasons"
 )
@@ -23,7 +23,7 @@ func TestKindIsEqualForErrorsWithOneCause(t *testing.T) {
 	}{
 		{"no master at fault", nil, ""},
 		{"an outage", []error{down, io.EOF, fmt.Errorf("connection 3: %w", io.ErrUnexpectedEOF), &quorum.LateError{Timeout: time.Second}}, "down"},
-		{"a restart", []error{&master.QuarantineError{Until: later, Why: "new"}, &master.QuarantineError{Why: "restarted"}}, "in quarantine"},
+		{"a restart", []error{&guard.QuarantineError{Until: later, Why: "new"}, &guard.QuarantineError{Why: "restarted"}}, "in quarantine"},
 		{"digits", []error{errors.New("it took 5ms"), errors.New("it took 17ms")}, "it took ms"},
 		{"several", []error{errors.New("OOM"), down, errors.New("LOADING")}, "LOADING; OOM; down"},
 	} {

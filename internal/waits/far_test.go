@@ -8,6 +8,7 @@ import (
 	"github.com/redlock-go/redlock/internal/bubbletest"
 	"github.com/redlock-go/redlock/internal/clock"
 	"github.com/redlock-go/redlock/internal/fakeserver"
+	"github.com/redlock-go/redlock/internal/guard"
 	"github.com/redlock-go/redlock/internal/master"
 	"github.com/redlock-go/redlock/internal/quorum"
 	"github.com/redlock-go/redlock/internal/wire"
@@ -46,7 +47,7 @@ func listening(t *testing.T, f func(t *testing.T, group *quorum.Group)) {
 		return "-ERR unknown command\r\n"
 	}
 	bubbletest.Test(t, func(t *testing.T) {
-		servers := master.NewServers([]string{"a", "b", "c"})
+		servers := guard.NewServers(guard.Settings{Names: []string{"a", "b", "c"}, Off: true})
 		var masters []*master.Master
 		for i := range 3 {
 			masters = append(masters, master.Start(master.Config{

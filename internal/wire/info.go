@@ -50,6 +50,12 @@ func JudgeMemory(info string) error {
 // refusals are how the error replies of a server begin that refuses writes.
 var refusals = []string{"OOM command not allowed", "OOM allow-oom", "MISCONF ", "NOREPLICAS ", "READONLY "}
 
+// IsReadOnly reports whether an error reply says that the server is a replica, which does not write.
+func IsReadOnly(err error) bool { return err != nil && strings.HasPrefix(err.Error(), "READONLY") }
+
+// IsNoScript reports whether an error reply says that the server does not have the script that it was to run.
+func IsNoScript(err error) bool { return err != nil && strings.HasPrefix(err.Error(), "NOSCRIPT") }
+
 // RefusesWrites reports whether an error reply says that the server refuses to write, although it may answer other commands. Redis before
 // 7 has other words before those of a command that a script calls.
 func RefusesWrites(err error) bool {

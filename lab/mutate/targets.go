@@ -14,6 +14,7 @@ type target struct {
 var (
 	inside  = step{".", ""}
 	whole   = step{"./internal/contract", ""}
+	guard   = step{"./internal/guard", ""}
 	master  = step{"./internal/master", ""}
 	wire    = step{"./internal/wire", ""}
 	scripts = step{"./internal/wire", "Reader|Writer|Announce|Script|Grant|Queue|Several|Fence|Key|Recall"}
@@ -56,12 +57,12 @@ var targets = []target{
 	{"internal/flight/flight.go", []step{{"./internal/flight", ""}, flights}},
 	{"context.go", []step{flights, whole}},
 	{"internal/incarnation/incarnation.lua", []step{{"./internal/incarnation", ""}, master, {"./internal/contract", "Guard|Restart|Memory"}}},
-	{"internal/master/guard.go", []step{master, whole}},
-	{"internal/master/probe.go", []step{master, whole}},
+	{"internal/guard/guard.go", []step{guard, master, whole}},
+	{"internal/guard/probe.go", []step{guard, master, whole}},
 	{"internal/master/grant.go", []step{master, whole}},
 	{"internal/wire/info.go", []step{wire, master, whole}},
 	{"internal/wire/message.go", []step{wire, master, whole}},
-	{"internal/master/clocks.go", []step{master, whole}},
+	{"internal/guard/clocks.go", []step{guard, master, whole}},
 	{"internal/quorum/ballot.go", []step{quorum, whole}},
 	{"internal/quorum/limit.go", []step{quorum, whole}},
 	{"internal/quorum/round.go", []step{quorum, whole}},
