@@ -350,7 +350,8 @@ func (w *wait) warn() {
 	if !w.watched && !w.locker.silent {
 		w.watched = true
 		_, ends := w.ctx.Deadline()
-		w.locker.client.notices.Watch(&w.told, w.locker.name, notices.Waiting{NoError: w.forever, Endless: !ends}, w)
+		w.told = notices.Wait{Began: w.began.Time(), Name: w.locker.name, NoError: w.forever, Endless: !ends, On: w}
+		w.locker.client.notices.Watch(&w.told)
 	}
 }
 

@@ -13,6 +13,7 @@ import (
 
 	"github.com/redlock-go/redlock/internal/calls"
 	"github.com/redlock-go/redlock/internal/clock"
+	"github.com/redlock-go/redlock/internal/events"
 	"github.com/redlock-go/redlock/internal/fence"
 	"github.com/redlock-go/redlock/internal/flight"
 	"github.com/redlock-go/redlock/internal/gate"
@@ -62,7 +63,7 @@ type Client struct {
 
 	// Telling users.
 	notices *notices.Notices
-	events  notices.Events
+	events  events.Queue
 	owners  *holding.Owners // of locks that a goroutine waits for
 
 	// Ending.
@@ -169,7 +170,7 @@ func (l listener) Redial() master.Schedule { return schedule(longestDial) }
 // Changed implements master.Listener.
 func (l listener) Changed(i int, before master.State, now master.Status) {
 	c := l.client
-	c.notices.MasterChanged(i, before, now)
+	c.notices.MasterChanged(i, now)
 	if f := c.opts.Trace.MasterChanged; f != nil {
 		status := statusOf(c.names[i], now)
 		c.events.Post(func() { f(context.Background(), status) })

@@ -1,13 +1,16 @@
 package notices
 
 import (
-	"context"
+	"errors"
 	"log/slog"
 	"slices"
 	"strings"
 	"time"
 
+	"github.com/redlock-go/redlock/internal/guard"
+	"github.com/redlock-go/redlock/internal/incarnation"
 	"github.com/redlock-go/redlock/internal/master"
+	"github.com/redlock-go/redlock/internal/quorum"
 	"github.com/redlock-go/redlock/internal/reasons"
 	"github.com/redlock-go/redlock/internal/remedy"
 )
@@ -24,56 +27,79 @@ const (
 
 // Messages about masters. The message is the same for one master and for many.
 const (
-	msgDown       = "redlock: masters are down"
-	msgRefused    = "redlock: masters must not vote"
-	msgPassword   = "redlock: masters reject the user or the password"
-	msgNoPassword = "redlock: masters require a password"
-	msgRights     = "redlock: masters deny the user a right"
-	msgTLS        = "redlock: TLS with masters fails"
-	msgMoment     = "redlock: masters were down for a moment"
-	msgUp         = "redlock: masters are up again"
-	msgReleased   = "redlock: masters vote again: their quarantine is over"
-	msgWakes      = "redlock: masters do not wake waiters"
-	msgWrites     = "redlock: masters grant no locks: they refuse writes"
-	msgWritable   = "redlock: masters accept writes again"
-	msgGuard      = "redlock: restarts of masters may go unnoticed"
-	msgLists      = "redlock: other clients have another list of masters"
+	msgDown        = "redlock: masters are down"
+	msgRefused     = "redlock: masters must not vote"
+	msgDenied      = "redlock: masters deny access"
+	msgTLS         = "redlock: TLS with masters fails"
+	msgMoment      = "redlock: masters were down for a moment"
+	msgUp          = "redlock: masters are up again"
+	msgQuarantined = "redlock: masters are in quarantine, and do not vote"
+	msgHaveToWait  = msgQuarantined + ": locks have to wait"
+	msgReleased    = "redlock: masters vote again: their quarantine is over"
+	msgWrites      = "redlock: masters grant no locks: they refuse writes"
+	msgWritable    = "redlock: masters accept writes again"
+	msgWakes       = "redlock: masters do not wake waiters"
+	msgGuard       = "redlock: restarts of masters may go unnoticed"
+	msgLists       = "redlock: other clients have another list of masters"
 )
 
-// A defect is what may be wrong with a master whose votes count.
-type defect struct {
+// ends are the messages that another one does not hold any more. The end of a message that is not here is not written.
+var ends = map[string]string{msgDown: msgUp, msgRefused: msgUp, msgDenied: msgUp, msgTLS: msgUp, msgQuarantined: msgReleased, msgWrites: msgWritable}
+
+// untilShift is by how much the end of a quarantine may differ from the one that was written. Each new connection to the
+// same memory computes it anew.
+const untilShift = time.Second
+
+// A subject is a master: what was written about it, and what the goroutine that writes may not have seen.
+type subject struct {
+	topics [4]topic // in the order of factsOf
+	voted  bool     // it was up once
+}
+
+// A topic is something about a master for which one message holds at most. The first topic is its state.
+type topic struct {
+	written string    // the message that was written and still holds; empty: there is none
+	until   time.Time // the end of the quarantine, if that was written
+	since   time.Time // when there began to be something to write; zero: there is nothing
+	bad     error     // why the master was first down or refused since then; nil: it was neither
+}
+
+// A fact is the message that holds of a topic, and why. It is empty if nothing is wrong.
+type fact struct {
 	msg string
-	err error // nil: the master does not have the defect
+	err error
 }
 
-func defectsOf(s master.Status) []defect {
-	return []defect{{msgWakes, s.WakeErr}, {msgWrites, s.WriteErr}, {msgGuard, s.GuardErr}, {msgLists, s.ListErr}}
-}
-
-// topicOf returns the topic of a message: one of the messages that share a limit on how often they are
-// written.
-func topicOf(msg string) string {
-	switch msg {
-	case msgRefused, msgPassword, msgNoPassword, msgRights, msgTLS, msgMoment:
-		return msgDown
-	case msgReleased:
-		return msgUp
+// factsOf returns what is known of the first topics.
+func factsOf(s master.Status) []fact {
+	switch {
+	case s.State == master.Connecting: // as every master at first
+		return nil
+	case isBad(s.State):
+		return []fact{{badMessage(s), s.Err}}
 	}
-	return msg
+	facts := []fact{{msgWrites, s.WriteErr}, {msgWakes, s.WakeErr}, {msgGuard, s.GuardErr}, {msgLists, s.ListErr}}
+	if s.State == master.Quarantined {
+		facts[0] = fact{msgQuarantined, s.Err}
+	}
+	for i := range facts {
+		if facts[i].err == nil {
+			facts[i].msg = ""
+		}
+	}
+	return facts
 }
+
+func isBad(s master.State) bool { return s == master.Down || s == master.Refused }
 
 // badMessage returns the message for a master that is down or refused.
 func badMessage(s master.Status) string {
-	text := s.Err.Error()
+	denies := func(word string) bool { return strings.Contains(s.Err.Error(), word) }
 	switch {
 	case s.WriteErr != nil: // a new connection cannot be made ready
 		return msgWrites
-	case strings.Contains(text, "WRONGPASS"), strings.Contains(text, "invalid password"):
-		return msgPassword
-	case strings.Contains(text, "NOAUTH"):
-		return msgNoPassword
-	case strings.Contains(text, "NOPERM"):
-		return msgRights
+	case slices.ContainsFunc([]string{"WRONGPASS", "invalid password", "NOAUTH", "NOPERM"}, denies):
+		return msgDenied
 	case remedy.IsTLS(s.Err):
 		return msgTLS
 	case s.State == master.Refused:
@@ -82,254 +108,116 @@ func badMessage(s master.Status) string {
 	return msgDown
 }
 
-func isBad(s master.State) bool { return s == master.Down || s == master.Refused }
-
-// A change is a change of a master's state that was not written yet.
-type change struct {
-	since time.Time
-	later time.Time    // the change is not written before this time; zero: no such bound
-	state master.State // the last state
-	first bool         // it is the master's first state after connecting
-	bad   error        // why the master was first down or refused; nil: it was neither
-	voted bool         // the master was up
-}
-
-// due returns when the change is to be written.
-func (c *change) due() time.Time {
-	at := c.since.Add(gatherGood)
-	switch {
-	case isBad(c.state):
-		at = c.since.Add(gatherBad)
-	case c.isEarly():
-		at = c.since.Add(gatherFirst)
-	}
-	return latest(at, c.later)
-}
-
-// isEarly reports whether the state is written before all other news about the master.
-func (c *change) isEarly() bool { return c.first && c.state == master.Quarantined }
-
-// kind returns the state. It returns master.Down for both states that are written together, down and refused.
-func (c *change) kind() master.State {
-	if isBad(c.state) {
-		return master.Down
-	}
-	return c.state
-}
-
 // MasterChanged notes a new state of a master, or that it has a defect or has it no longer.
-func (n *Notices) MasterChanged(i int, before master.State, s master.Status) {
+func (n *Notices) MasterChanged(i int, s master.Status) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	c := n.changed[i]
-	if c == nil {
-		c = &change{since: time.Now()}
-		n.changed[i] = c
+	state := &n.masters[i].topics[0]
+	if state.bad == nil && isBad(s.State) {
+		state.bad, state.since = s.Err, time.Now() // further masters may follow, even if better news was about to be written
 	}
-	c.first = before == master.Connecting && s.State != before
-	c.state = s.State
-	c.voted = c.voted || s.State == master.Up
-	if c.bad == nil && isBad(s.State) {
-		c.bad = s.Err
-		c.since = time.Now() // further masters may follow, even if better news was about to be written
-	}
+	n.masters[i].voted = n.masters[i].voted || s.State == master.Up
 	n.wakeWriter()
 }
 
-// takeChanges removes and returns the changes that are due. If one change of a kind is due, all changes of
-// that kind are taken, except those whose later has not come.
-func (n *Notices) takeChanges(d *deadlines) map[int]*change {
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	due := make(map[master.State]bool) // by kind
-	for _, c := range n.changed {
-		if d.due(c.due()) {
-			due[c.kind()] = true
+// mastersNews returns what is true of masters and was not written yet. The caller holds n.mu.
+func (n *Notices) mastersNews(d *deadlines, status []master.Status) (lines []*event) {
+	for i, s := range status {
+		t := &n.masters[i]
+		for j, f := range factsOf(s) {
+			if d.all && j > 0 {
+				break // a program that runs for a moment does not tell of defects
+			}
+			about := &t.topics[j]
+			e := about.news(f, s, !t.voted)
+			if e == nil {
+				continue
+			}
+			if about.since.IsZero() {
+				about.since = d.now
+			}
+			key := n.names[i] + e.msg
+			if last, ok := n.told[key]; ok && !d.due(last.Add(every)) {
+				continue
+			}
+			e.of, e.names, e.began = ofMasters, []string{n.names[i]}, about.since
+			e.taken = []func(){func() { *about, n.told[key] = topic{written: f.msg, until: s.Until}, d.now }}
+			if e.msg == msgQuarantined {
+				n.tellQuarantine(e, status)
+			}
+			lines = join(lines, e)
 		}
-	}
-	taken := make(map[int]*change)
-	for i, c := range n.changed {
-		if due[c.kind()] && (d.all || !c.later.After(d.now)) {
-			taken[i] = c
-			delete(n.changed, i)
-		}
-	}
-	return taken
-}
-
-// putBack keeps a change, which takeChanges has returned, until later.
-func (n *Notices) putBack(i int, c *change, later time.Time) {
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	if next := n.changed[i]; next != nil { // the master has changed since
-		c.state, c.first, c.voted = next.state, next.first, c.voted || next.voted
-		if c.bad == nil {
-			c.bad = next.bad
-		}
-	}
-	c.later = later
-	n.changed[i] = c
-}
-
-// writeMasters writes the changes of masters that are due.
-func (n *Notices) writeMasters(d *deadlines) {
-	changes := n.takeChanges(d)
-	now := make([]master.Status, len(n.names)) // no older than the changes
-	for i := range now {
-		now[i] = n.status(i)
-	}
-	var lines []line
-	for i, s := range now {
-		t, c := &n.told[i], changes[i]
-		if c == nil {
-			c = t.otherReason(s, d)
-		}
-		if c == nil {
-			continue
-		}
-		t.voted = t.voted || c.voted
-		rest := c.since.Add(gatherGood)
-		early := c.isEarly() && !d.all && rest.After(d.now)
-		news := t.news(s, c, early || d.all)
-		if later := t.soonest(news); !d.due(later) {
-			n.putBack(i, c, later)
-			continue
-		}
-		t.written(s, news, d.now)
-		for _, l := range news {
-			l.about.Master = n.names[i]
-			lines = append(lines, l)
-		}
-		if early {
-			n.putBack(i, &change{since: c.since, state: c.state}, rest)
-			d.due(rest)
-		}
-	}
-	n.writeLines(lines, now)
-	n.writeMaxTTL(now)
-}
-
-// A told is what was written about a master.
-type told struct {
-	state master.State         // the state at the time of the last line
-	until time.Time            // the end of its quarantine, as of the last line about that
-	bad   string               // the last message, if it said that the master is down or refused
-	has   map[string]bool      // by message: it was written; of a defect: and the master still has it
-	voted bool                 // the master was up once; this is not written
-	at    map[string]time.Time // when a line about each topic was last written
-}
-
-// A line is a message about one master. Messages with the same text and the same reason are written as one.
-type line struct {
-	level slog.Level
-	msg   string
-	about reasons.Failure // the master, and why if there is a reason
-}
-
-// otherReason returns a change if a master that was down or refused still is, but its reason now has another
-// message. Masters do not report such a change, so the reason is checked from time to time.
-func (t *told) otherReason(s master.Status, d *deadlines) *change {
-	if !isBad(t.state) || !isBad(s.State) {
-		return nil
-	}
-	d.due(d.now.Add(every)) // the next check
-	if badMessage(s) == t.bad {
-		return nil
-	}
-	return &change{since: d.now, state: s.State}
-}
-
-// news returns the lines to write about a master. If urgent is true, it returns only the line about the
-// state. urgent is true while further masters are still awaited, and when the Client is closed.
-func (t *told) news(s master.Status, c *change, urgent bool) (lines []line) {
-	add := func(level slog.Level, msg string, why error) {
-		lines = append(lines, line{level, msg, reasons.Failure{Err: why}})
-	}
-	switch {
-	case isBad(s.State):
-		if msg := badMessage(s); msg != t.bad {
-			add(slog.LevelWarn, msg, s.Err)
-		}
-		return lines
-	case s.State == master.Quarantined:
-		// After a restart in quarantine, the quarantine has begun again, and the time is told anew.
-		if t.state != master.Quarantined || s.Until.Sub(t.until) > untilShift {
-			add(slog.LevelWarn, msgQuarantined, s.Err)
-		}
-	case s.State == master.Connecting: // the state of every master at first
-	case t.state == master.Quarantined:
-		add(slog.LevelInfo, msgReleased, nil)
-	case isBad(t.state) && t.bad != msgWrites: // else msgWritable says it
-		add(slog.LevelInfo, msgUp, nil)
-	case c.bad != nil:
-		add(slog.LevelWarn, msgMoment, c.bad)
-	}
-	if t.has[msgWrites] && s.WriteErr == nil && s.State != master.Connecting && !urgent {
-		add(slog.LevelInfo, msgWritable, nil)
-	}
-	for _, f := range defectsOf(s) {
-		if f.err != nil && !t.has[f.msg] && !urgent {
-			add(slog.LevelWarn, f.msg, f.err)
+		if isBad(s.State) {
+			d.due(d.now.Add(every)) // masters do not report that the reason has changed
 		}
 	}
 	return lines
 }
 
-// soonest returns when the lines may be written. Lines about the same topic are every apart.
-func (t *told) soonest(lines []line) (at time.Time) {
-	for _, l := range lines {
-		if last, told := t.at[topicOf(l.msg)]; told {
-			at = latest(at, last.Add(every))
-		}
+// news returns what is to be written about a topic, of which f holds now; nil if there is nothing.
+func (t *topic) news(f fact, s master.Status, isNew bool) *event {
+	e := &event{msg: f.msg, level: slog.LevelWarn, gather: gatherGood}
+	// After a restart in quarantine, the quarantine has begun again, and the time is told anew.
+	again := f.msg == msgQuarantined && s.Until.Sub(t.until) > untilShift
+	switch {
+	case f.msg == "" && t.written == "" && t.bad != nil:
+		e.msg, f.err = msgMoment, t.bad
+	case f.msg == t.written && !again, f.msg == "" && t.written == msgGuard: // msgGuard is written once
+		*t = topic{written: t.written, until: t.until}
+		return nil
+	case f.msg == "" && ends[t.written] == "":
+		*t = topic{}
+		return nil
+	case f.msg == "":
+		e.msg, e.level = ends[t.written], slog.LevelInfo
+	case isBad(s.State):
+		e.gather = gatherBad
+	case f.msg == msgQuarantined && t.written == "" && isNew:
+		e.gather = gatherFirst
 	}
-	return at
+	if f.err != nil {
+		e.Text = reasons.Plain(f.err)
+		e.Kind = e.Text
+	}
+	return e
 }
 
-// written notes that lines about a master are written.
-func (t *told) written(s master.Status, lines []line, now time.Time) {
-	if t.at == nil {
-		t.at, t.has = make(map[string]time.Time), make(map[string]bool)
-	}
-	if s.State != master.Connecting {
-		t.state = s.State
-	}
-	t.bad = ""
-	if isBad(s.State) {
-		t.bad = badMessage(s)
-	}
-	for _, f := range defectsOf(s) {
-		t.has[f.msg] = t.has[f.msg] && (f.err != nil || f.msg == msgGuard) // msgGuard is written once
-	}
-	for _, l := range lines {
-		t.at[topicOf(l.msg)] = now
-		t.has[l.msg] = true
-		if l.msg == msgQuarantined {
-			t.until = s.Until
+// tellQuarantine words the line which says what masters are in quarantine, and whether locks have to wait for its end. It
+// mentions redlock doctor --adopt only if the masters may be new. The caller holds n.mu.
+func (n *Notices) tellQuarantine(e *event, status []master.Status) {
+	var names, whys []string
+	var failures []reasons.Failure
+	var untils []time.Time
+	unused := true // as far as this Client has seen, no master has ever granted a lock
+	for i, s := range status {
+		unused = unused && !n.masters[i].voted && s.State != master.Up
+		if q := (*guard.QuarantineError)(nil); errors.As(s.Err, &q) {
+			names, whys, untils = append(names, n.names[i]), append(whys, q.Why), append(untils, q.Until)
+			failures = append(failures, reasons.Failure{Master: n.names[i], Err: errors.New(q.Why)})
+			unused = unused && q.Why == incarnation.Absent.String()
 		}
 	}
-}
-
-// writeLines writes lines about masters, one for each message and reason.
-func (n *Notices) writeLines(lines []line, now []master.Status) {
-	for len(lines) > 0 {
-		first := lines[0]
-		var about []reasons.Failure
-		lines = slices.DeleteFunc(lines, func(l line) bool {
-			if l.msg == first.msg {
-				about = append(about, l.about)
-			}
-			return l.msg == first.msg
-		})
-		if first.msg == msgQuarantined {
-			n.writeQuarantine(now)
-			continue
-		}
-		for _, r := range reasons.Group(about) {
-			attrs := []any{"masters", strings.Join(r.Masters, ", ")}
-			if r.Err != nil {
-				attrs = append(attrs, "why", reasons.Plain(r.Err))
-			}
-			n.log.Log(context.Background(), first.level, first.msg, attrs...)
-		}
+	slices.SortFunc(untils, time.Time.Compare)
+	until, hint := untils[len(untils)-1], ""
+	missing := quorum.Majority(len(status)) - (len(status) - len(names)) // how many of these a quorum needs
+	if missing > 0 {
+		e.msg, until = msgHaveToWait, untils[missing-1]
+	}
+	switch {
+	case missing <= 0 || !unused:
+	case len(status) == 1:
+		hint = "wait; or, if this master is new and nobody holds a lock on it: redlock doctor --adopt --single"
+	default:
+		hint = "wait; or, if these masters are new and nobody holds a lock on them: redlock doctor --adopt"
+	}
+	why := whys[0]
+	if len(slices.Compact(whys)) > 1 {
+		why = reasons.Text(failures)
+	}
+	e.Cause, e.names = Cause{}, nil // all masters that are in quarantine are named
+	e.attrs = []any{ofMasters, strings.Join(names, ", "), "until", until.Format(time.RFC3339),
+		"for", time.Until(until).Round(100 * time.Millisecond).String(), "why", why}
+	if hint != "" {
+		e.attrs = append(e.attrs, "hint", hint)
 	}
 }

@@ -1,17 +1,18 @@
 // Package notices writes to a Logger what callers of Lock do not see otherwise: changes of masters, long waits, lost
 // leases, and releases that fail. Events with the same cause are one line, however many masters, locks or leases are
-// concerned. Functions of a Trace are called in the background, too. The user's code delays neither masters nor leases.
+// concerned. The user's Logger delays neither masters nor leases.
 //
-//   - notices.go: the goroutine that writes, and losses.
-//   - masters.go: changes of masters.
-//   - quarantine.go: quarantines, and the MaxTTL on which their length depends.
+//   - notices.go: which events are one line, when it is due, and the goroutine that writes it.
+//   - locks.go: what happens to locks: losses, failed releases, other limits of semaphores, and a larger MaxTTL.
+//   - masters.go: what is true of masters, and was not written yet.
 //   - waits.go: long waits.
-//   - limits.go: different limits of semaphores.
-//   - events.go: the goroutine that calls functions of a Trace.
 package notices
 
 import (
+	"context"
 	"log/slog"
+	"maps"
+	"slices"
 	"sync"
 	"time"
 
@@ -23,6 +24,13 @@ import (
 // every is how often the same event may be logged. A master that goes up and down repeatedly, or a thousand waiting
 // goroutines, must not fill a disk.
 const every = 10 * time.Second
+
+// forgottenAfter is for how long no event of a line must have been found, so that the next one is written as the first
+// was. Waits that last are looked for every 10 s at least.
+const forgottenAfter = 2 * every
+
+// idle is how long the goroutine that writes sleeps if nothing is pending.
+const idle = time.Hour
 
 // Notices are the events of one Client.
 //
@@ -37,22 +45,19 @@ type Notices struct {
 	done       chan struct{} // closed when it has ended
 
 	mu      sync.Mutex // guards what follows
-	changed map[int]*change
-	waits   Wait             // the list of all: the first is behind it, and the last before it
-	next    time.Time        // when the goroutine writes next; zero: nothing is pending
-	losses  map[string]*loss // by cause
-	raise   *raise           // nil until the Client raises MaxTTL
-
-	limits      recent.Map[int] // of this Client, of semaphores for which another one was written
-	differences []difference    // that were not written yet
+	noted   []*event   // that happened to locks, and were not written yet: one for each line
+	masters []subject
+	waits   Wait            // the list of all: the first is behind it, and the last before it
+	next    time.Time       // when the goroutine that writes looks for events at the latest
+	limits  recent.Map[int] // of this Client, of semaphores for which another one was noted
+	raised  chan struct{}   // closed when it is written that this Client raises MaxTTL; nil: it does not
 
 	// Used only by the goroutine that writes:
-	status  func(i int) master.Status
-	told    []told             // about each master
-	reasons map[string]*reason // why locks are waited for, by cause
-	checked time.Time          // when the causes of waits were last determined
-	maxTTL  time.Duration      // the Client's MaxTTL, or the largest that was written
-	raised  bool               // raise was written
+	status func(i int) master.Status
+	lines  map[string]*line     // that were written lately, by the key of their events, except those about masters
+	told   map[string]time.Time // when each message about each master was last written
+	look   time.Time            // when the causes of waits are determined next
+	maxTTL time.Duration        // the Client's MaxTTL, or the largest that was noted
 }
 
 // A Cause is why a lock is waited for, or why a lease was lost or a release failed.
@@ -62,6 +67,83 @@ type Cause struct {
 	Holder string // who holds the lock, if that is known
 	Held   bool   // somebody holds the lock, which ends by itself
 	InVain bool   // waiting cannot help: somebody has to mend something
+}
+
+// An event is what a line tells. Events with the same message and the same Kind are one line.
+type event struct {
+	Cause             // of the event that began first, if there are several
+	began   time.Time // when it happened, or began to be true
+	msg     string
+	level   slog.Level
+	of      string   // what the names are of: "names" of locks, or "masters"
+	names   []string // of a wait all; otherwise reasons.NamesMost at most
+	more    int      // how many names were left out
+	holders []string
+	attrs   []any         // at the end of the line
+	gather  time.Duration // how long further events are waited for before the line is written
+	wait    bool          // the line comes again while the wait lasts
+	endless int           // how many of the waits have no deadline
+	taken   []func()      // called under Notices.mu when the line is about to be written
+	written chan struct{} // closed when the line is written; nil: nobody waits for that
+}
+
+const (
+	ofLocks   = "names"
+	ofMasters = "masters"
+)
+
+func (e *event) key() string { return e.msg + e.Kind }
+
+// join adds an event to those of its line.
+func join(lines []*event, e *event) []*event {
+	i := slices.IndexFunc(lines, func(l *event) bool { return l.msg == e.msg && l.Kind == e.Kind })
+	if i < 0 {
+		return append(lines, e)
+	}
+	l := lines[i]
+	if e.began.Before(l.began) {
+		l.Cause, l.began = e.Cause, e.began
+	}
+	for _, name := range e.names {
+		if l.wait || len(l.names) < reasons.NamesMost {
+			l.names = append(l.names, name)
+		} else {
+			l.more++
+		}
+	}
+	for _, holder := range e.holders {
+		if !slices.Contains(l.holders, holder) {
+			l.holders = append(l.holders, holder)
+		}
+	}
+	l.level, l.endless, l.taken = max(l.level, e.level), l.endless+e.endless, append(l.taken, e.taken...)
+	return lines
+}
+
+// A line is one about locks that was written lately.
+type line struct {
+	first time.Time // when the first event of the first such line began
+	last  time.Time // when the last such line was written
+	seen  time.Time // when such an event was last found
+	names []string  // in the last line
+}
+
+// next returns when e is to be written. l is nil if no such line was written lately.
+func (l *line) next(e *event) time.Time {
+	at := e.began.Add(e.gather)
+	if l == nil {
+		return at
+	}
+	limit := l.last.Add(every)
+	if !e.wait {
+		return latest(at, limit)
+	}
+	at = l.first.Add(again(l.last.Sub(l.first)))
+	isNew := func(name string) bool { _, was := slices.BinarySearch(l.names, name); return !was }
+	if limit.Before(at) && slices.ContainsFunc(e.names, isNew) {
+		return limit
+	}
+	return at
 }
 
 // New returns the Notices of a Client whose masters have these names, and which has declared maxTTL.
@@ -74,11 +156,11 @@ func New(log *slog.Logger, names []string, maxTTL, defaultTTL time.Duration) *No
 		poke:       make(chan struct{}, 1),
 		stop:       make(chan struct{}),
 		done:       make(chan struct{}),
-		changed:    make(map[int]*change),
-		losses:     make(map[string]*loss),
+		masters:    make([]subject, len(names)),
 		limits:     recent.Map[int]{Keep: limitsFor},
-		told:       make([]told, len(names)),
-		reasons:    make(map[string]*reason),
+		next:       time.Now().Add(idle),
+		lines:      make(map[string]*line),
+		told:       make(map[string]time.Time),
 	}
 	n.waits.before, n.waits.after = &n.waits, &n.waits
 	return n
@@ -89,25 +171,20 @@ func New(log *slog.Logger, names []string, maxTTL, defaultTTL time.Duration) *No
 func (n *Notices) Run(status func(i int) master.Status) {
 	defer close(n.done)
 	n.status = status
-	timer := time.NewTimer(time.Hour)
+	timer := time.NewTimer(idle)
 	defer timer.Stop()
 	for {
-		d := &deadlines{now: time.Now()}
-		n.write(d)
+		d := &deadlines{now: time.Now(), next: time.Now().Add(idle)}
+		n.writeDue(d)
 		n.mu.Lock()
 		n.next = d.next
 		n.mu.Unlock()
-		// No timer with a duration of zero is used: see package bubbletest.
-		pause := time.Hour
-		if !d.next.IsZero() {
-			pause = max(time.Until(d.next), time.Millisecond)
-		}
-		timer.Reset(pause)
+		timer.Reset(max(time.Until(d.next), time.Millisecond)) // not zero: see package bubbletest
 		select {
 		case <-n.poke:
 		case <-timer.C:
 		case <-n.stop:
-			n.write(&deadlines{now: time.Now(), all: true})
+			n.writeDue(&deadlines{now: time.Now(), all: true})
 			return
 		}
 	}
@@ -117,17 +194,6 @@ func (n *Notices) Run(status func(i int) master.Status) {
 func (n *Notices) Stop() <-chan struct{} {
 	close(n.stop)
 	return n.done
-}
-
-// write writes the events that are due.
-func (n *Notices) write(d *deadlines) {
-	n.writeRaise()
-	n.writeMasters(d)
-	n.writeLosses(d)
-	n.writeLimits()
-	if !d.all {
-		n.writeWaits(d)
-	}
 }
 
 // wakeWriter wakes the goroutine that writes.
@@ -141,8 +207,8 @@ func (n *Notices) wakeWriter() {
 // deadlines decides which events are due, and collects the time at which the next event is due.
 type deadlines struct {
 	now  time.Time
-	all  bool      // everything is due
-	next time.Time // zero: nothing is pending
+	all  bool // everything is due
+	next time.Time
 }
 
 // due reports whether an event that is to be written at a given time is due now.
@@ -150,72 +216,75 @@ func (d *deadlines) due(at time.Time) bool {
 	if d.all || !at.After(d.now) {
 		return true
 	}
-	if d.next.IsZero() || at.Before(d.next) {
+	if at.Before(d.next) {
 		d.next = at
 	}
 	return false
 }
 
-// A loss is a set of lost leases, or of failed releases, with one cause.
-type loss struct {
-	msg   string    // what has happened
-	since time.Time // when the first loss occurred that was not written yet
-	names []string  // of the locks not written yet, reasons.NamesMost at most
-	count int       // how many are not written yet
-	why   string    // the reason of the last loss
-	told  time.Time // when a line was last written
+// writeDue writes the lines that are due.
+func (n *Notices) writeDue(d *deadlines) {
+	status := make([]master.Status, len(n.names))
+	for i := range status {
+		status[i] = n.status(i)
+	}
+	waits := n.waitsNews(d) // without the mutex: it asks for their causes
+	n.mu.Lock()
+	n.noteMaxTTL(status)
+	due := n.take(d, slices.Concat(n.noted, n.mastersNews(d, status), waits))
+	n.noted = slices.DeleteFunc(n.noted, func(e *event) bool { return slices.Contains(due, e) })
+	n.mu.Unlock()
+	n.lookAgain(d, waits)
+	for _, e := range due {
+		n.write(e, d.now)
+	}
 }
 
-const (
-	msgLost       = "redlock: leases were lost"
-	msgUnreleased = "redlock: releases were not answered by a quorum of masters: locks stay taken until they are, or for their TTL"
-)
-
-// Lost notes a lost lease of the lock of this name.
-func (n *Notices) Lost(name string, why Cause) { n.noteLoss(msgLost, name, why) }
-
-// Unreleased notes a release of the lock of this name that has failed, and that no caller waits for.
-func (n *Notices) Unreleased(name string, why Cause) { n.noteLoss(msgUnreleased, name, why) }
-
-func (n *Notices) noteLoss(msg, name string, why Cause) {
-	now := time.Now()
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	l := n.losses[msg+why.Kind]
-	if l == nil {
-		l = &loss{msg: msg}
-		n.losses[msg+why.Kind] = l
+// take returns the events that are due, and notes that they are written. The caller holds n.mu.
+func (n *Notices) take(d *deadlines, all []*event) (due []*event) {
+	maps.DeleteFunc(n.lines, func(_ string, l *line) bool { return d.now.Sub(l.seen) > forgottenAfter })
+	for _, e := range all {
+		l := n.lines[e.key()]
+		if l != nil {
+			l.seen = d.now
+		}
+		if !d.due(l.next(e)) {
+			continue
+		}
+		due = append(due, e)
+		for _, f := range e.taken {
+			f()
+		}
+		if e.of == ofMasters { // the limit holds for each master
+			continue
+		}
+		if l == nil {
+			l = &line{first: e.began}
+			n.lines[e.key()] = l
+		}
+		l.last, l.seen, l.names = d.now, d.now, e.names
 	}
-	if l.count == 0 {
-		l.since = now
-		n.wakeWriter()
-	}
-	l.count++
-	if len(l.names) < reasons.NamesMost {
-		l.names = append(l.names, name)
-	}
-	l.why = why.Text
+	return due
 }
 
-// lossGather is how long the goroutine waits for further losses with the same cause.
-const lossGather = 50 * time.Millisecond
-
-func (n *Notices) writeLosses(d *deadlines) {
-	var due []loss
-	n.mu.Lock()
-	for cause, l := range n.losses {
-		switch {
-		case l.count == 0 && d.now.Sub(l.told) >= every:
-			delete(n.losses, cause)
-		case l.count == 0:
-			d.due(l.told.Add(every))
-		case d.due(l.since.Add(lossGather)) && (l.told.IsZero() || d.due(l.told.Add(every))):
-			due = append(due, *l)
-			*l = loss{msg: l.msg, told: d.now}
+// write writes a line.
+func (n *Notices) write(e *event, now time.Time) {
+	var args []any
+	add := func(is bool, key string, value any) {
+		if is {
+			args = append(args, key, value)
 		}
 	}
-	n.mu.Unlock()
-	for _, l := range due {
-		n.log.Warn(l.msg, "names", reasons.Names(l.names, l.count), "why", l.why)
+	add(len(e.names) > 0, e.of, reasons.Names(e.names, len(e.names)+e.more))
+	add(e.wait, "waited", now.Sub(e.began).Round(time.Millisecond).String())
+	add(e.Text != "", "why", e.Text)
+	add(len(e.holders) > 0, "holders", reasons.Names(e.holders, len(e.holders)))
+	add(e.InVain && e.endless > 0, "waits_without_deadline", e.endless)
+	n.log.Log(context.Background(), e.level, e.msg, append(args, e.attrs...)...)
+	if e.written != nil {
+		close(e.written)
 	}
 }
+
+// latest returns the latest of some times.
+func latest(times ...time.Time) time.Time { return slices.MaxFunc(times, time.Time.Compare) }

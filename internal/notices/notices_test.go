@@ -12,7 +12,6 @@ import (
 	"time"
 
 	"github.com/redlock-go/redlock/internal/bubbletest"
-	"github.com/redlock-go/redlock/internal/guard"
 	"github.com/redlock-go/redlock/internal/master"
 	"github.com/redlock-go/redlock/internal/notices"
 )
@@ -52,10 +51,9 @@ func bubble(t *testing.T, f func(t *testing.T, s *scene)) {
 // change changes the status of a master.
 func (s *scene) change(i int, now master.Status) {
 	s.mu.Lock()
-	before := s.status[i].State
 	s.status[i] = now
 	s.mu.Unlock()
-	s.MasterChanged(i, before, now)
+	s.MasterChanged(i, now)
 }
 
 // want checks how many lines with a text there are.
@@ -92,35 +90,67 @@ func TestADefectIsLoggedOnceWhileItLasts(t *testing.T) {
 	})
 }
 
-// TestLinesOnOneTopicAreApart changes the state of a master again and again: a line that says that it is down, or that it
-// is up, follows the last one of its kind after 10 s, whatever the message is.
-func TestLinesOnOneTopicAreApart(t *testing.T) {
+// TestOneMessageAboutAMasterComesOnceInAWhile changes the state of a master again and again: each message follows the last one
+// with the same text after 10 s at the earliest. Another message does not wait for that.
+func TestOneMessageAboutAMasterComesOnceInAWhile(t *testing.T) {
 	bubble(t, func(t *testing.T, s *scene) {
-		down := func(text string) { s.change(0, master.Status{State: master.Down, Err: errors.New(text)}) }
-		up := func() { s.change(0, master.Status{State: master.Up}) }
+		down := func(i int, text string) { s.change(i, master.Status{State: master.Down, Err: errors.New(text)}) }
+		up := func(i int) { s.change(i, master.Status{State: master.Up}) }
 		time.Sleep(time.Minute)
-		down("gone")
-		up()
+		down(0, "gone")
+		up(0)
 		time.Sleep(5 * time.Second)
 		s.want(t, 1, "masters were down for a moment")
-		down("NOAUTH")
-		time.Sleep(4 * time.Second)
-		s.want(t, 1, "level=WARN")
-		time.Sleep(4 * time.Second)
-		s.want(t, 1, "masters require a password")
-		time.Sleep(time.Minute)
-
-		up()
+		down(0, "NOAUTH")
+		time.Sleep(2 * time.Second)
+		s.want(t, 1, `msg="redlock: masters deny access" masters=m1 why=NOAUTH`)
+		up(0)
 		time.Sleep(3 * time.Second)
 		s.want(t, 1, "masters are up again")
-		s.change(0, master.Status{State: master.Quarantined, Err: &guard.QuarantineError{Why: "new"}})
+		down(0, "NOAUTH")
 		time.Sleep(3 * time.Second)
-		s.want(t, 1, "masters are in quarantine")
-		up()
+		s.want(t, 1, "masters deny access")
+		down(1, "NOAUTH") // the limit is that of each master
+		time.Sleep(2 * time.Second)
+		s.want(t, 1, `masters=m2 why=NOAUTH`)
 		time.Sleep(3 * time.Second)
-		s.want(t, 1, "level=INFO")
-		time.Sleep(4 * time.Second)
-		s.want(t, 1, "masters vote again")
+		s.want(t, 2, `masters=m1 why=NOAUTH`)
+		s.want(t, 3, "masters deny access")
+	})
+}
+
+// A master that comes up again before the line says that it is down has news all the same.
+func TestAMasterThatIsUpWhenItsLineIsDueWasDownForAMoment(t *testing.T) {
+	bubble(t, func(t *testing.T, s *scene) {
+		time.Sleep(time.Minute)
+		s.change(0, master.Status{State: master.Refused, Err: errors.New("replica")})
+		time.Sleep(time.Second)
+		s.change(0, master.Status{State: master.Up})
+		time.Sleep(time.Minute)
+		s.want(t, 1, "level=")
+		s.want(t, 1, `msg="redlock: masters were down for a moment" masters=m1 why=replica`)
+		s.change(0, master.Status{State: master.Refused, Err: errors.New("replica")})
+		time.Sleep(2 * time.Second)
+		s.want(t, 1, `msg="redlock: masters must not vote" masters=m1 why=replica`)
+		s.change(0, master.Status{State: master.Up})
+		time.Sleep(time.Second)
+		s.change(0, master.Status{State: master.Refused, Err: errors.New("replica")}) // nothing is new
+		time.Sleep(time.Minute)
+		s.want(t, 2, "level=")
+	})
+}
+
+// Masters do not report another reason while they are down: it is found within 10 s.
+func TestAnotherReasonOfAMasterThatStaysDownIsLogged(t *testing.T) {
+	bubble(t, func(t *testing.T, s *scene) {
+		s.change(0, master.Status{State: master.Down, Err: errors.New("gone")})
+		time.Sleep(time.Minute)
+		s.mu.Lock()
+		s.status[0].Err = errors.New("WRONGPASS")
+		s.mu.Unlock()
+		time.Sleep(12 * time.Second)
+		s.want(t, 1, "masters are down")
+		s.want(t, 1, "masters deny access")
 	})
 }
 
@@ -144,7 +174,7 @@ func TestLossesOfOneKindAreOneLineInAWhile(t *testing.T) {
 		s.Lost("b", notices.Cause{Kind: "deleted", Text: "deleted"})
 		s.Unreleased("c", notices.Cause{Kind: "down", Text: "no answer"})
 		time.Sleep(time.Second)
-		s.want(t, 1, `msg="redlock: leases were lost" names="a00, a01, a02, a03, a04, a05, a06, a07, a08, a09 and 2 more" why="down for 11 s"`)
+		s.want(t, 1, `msg="redlock: leases were lost" names="a00, a01, a02, a03, a04, a05, a06, a07, a08, a09 and 2 more" why="down for 0 s"`)
 		s.want(t, 1, `msg="redlock: leases were lost" names=b why=deleted`)
 		s.want(t, 1, `msg="redlock: releases were not answered by a quorum of masters: locks stay taken until they are, or for their TTL" names=c`)
 		s.Lost("d", notices.Cause{Kind: "down", Text: "down again"})
@@ -160,12 +190,86 @@ type waiter func() notices.Cause
 
 func (w waiter) WaitsFor() notices.Cause { return w() }
 
+// watch watches a wait for the lock of a name, which begins now.
+func (s *scene) watch(name string, why *notices.Cause) *notices.Wait {
+	w := &notices.Wait{Began: time.Now(), Name: name, NoError: true, On: waiter(func() notices.Cause { return *why })}
+	s.Watch(w)
+	return w
+}
+
+// TestWaitsInVainAreALineOfTheirOwn has two locks wait for the same reason. One of them waits in vain.
+func TestWaitsInVainAreALineOfTheirOwn(t *testing.T) {
+	bubble(t, func(t *testing.T, s *scene) {
+		defer s.Unwatch(s.watch("a", &notices.Cause{Kind: "NOPERM; down", Text: "two masters are down"}))
+		time.Sleep(100 * time.Millisecond)
+		defer s.Unwatch(s.watch("b", &notices.Cause{Kind: "NOPERM; down", Text: "two masters deny it", InVain: true}))
+		time.Sleep(2 * time.Second)
+		s.want(t, 1, `level=WARN msg="redlock: still waiting for locks" names=a waited=1s`)
+		s.want(t, 1, `level=ERROR msg="redlock: waiting for locks in vain: waiting cannot help until the cause is mended" names=b waited=1s`)
+	})
+}
+
+// TestAWaitIsWrittenASecondAfterItsCallBegan watches a wait half a second late.
+func TestAWaitIsWrittenASecondAfterItsCallBegan(t *testing.T) {
+	bubble(t, func(t *testing.T, s *scene) {
+		held := &notices.Cause{Kind: "held", Text: "held", Held: true}
+		late := &notices.Wait{Began: time.Now(), Name: "late", On: waiter(func() notices.Cause { return *held })}
+		time.Sleep(500 * time.Millisecond)
+		s.Watch(late)
+		defer s.Unwatch(late)
+		time.Sleep(500 * time.Millisecond)
+		s.want(t, 1, `level=INFO msg="redlock: still waiting for locks" names=late waited=1s`)
+	})
+}
+
+// TestALineAboutWaitsComesOnTheScheduleOfItsCause has goroutines wait for a lock one after the other, with a line about it on the way: the
+// line comes on the schedule of the first wait, and ten seconds after the last one for another lock.
+func TestALineAboutWaitsComesOnTheScheduleOfItsCause(t *testing.T) {
+	bubble(t, func(t *testing.T, s *scene) {
+		held := &notices.Cause{Kind: "held", Text: "held", Held: true}
+		first := s.watch("a", held)
+		time.Sleep(12 * time.Second)
+		s.want(t, 2, "still waiting") // after 1 and 10 s
+		second := s.watch("a", held)
+		s.Unwatch(first)
+		time.Sleep(10 * time.Second)
+		s.want(t, 2, "still waiting")
+		third := s.watch("b", held)
+		time.Sleep(2 * time.Second) // 24 s: the last line was written more than 10 s ago
+		s.want(t, 3, "still waiting")
+		s.want(t, 1, `names="a, b" waited=11s`)
+		s.Unwatch(third)
+		time.Sleep(37 * time.Second)
+		s.want(t, 4, "still waiting") // after a minute
+		s.Unwatch(second)
+		time.Sleep(30 * time.Second)
+		last := s.watch("a", held)
+		time.Sleep(2 * time.Second)
+		s.want(t, 5, "still waiting") // the cause was forgotten
+		s.Unwatch(last)
+	})
+}
+
+func TestWatchAllocatesNothing(t *testing.T) {
+	bubble(t, func(t *testing.T, s *scene) {
+		on := waiter(func() notices.Cause { return notices.Cause{} })
+		w := notices.Wait{}
+		if n := testing.AllocsPerRun(100, func() {
+			w = notices.Wait{Began: time.Now(), Name: "a", On: on}
+			s.Watch(&w)
+			s.Unwatch(&w)
+		}); n > 0 {
+			t.Errorf("a wait that is watched allocates %v times", n)
+		}
+	})
+}
+
 // TestStopWritesWhatIsPendingExceptWaits stops when a loss waits for others, and a wait for the next tick.
 func TestStopWritesWhatIsPendingExceptWaits(t *testing.T) {
 	var s *scene
 	bubble(t, func(t *testing.T, running *scene) {
 		s = running
-		s.Watch(&notices.Wait{}, "b", notices.Waiting{NoError: true}, waiter(func() notices.Cause { return notices.Cause{Kind: "held", Text: "held"} }))
+		s.watch("b", &notices.Cause{Kind: "held", Text: "held"})
 		time.Sleep(990 * time.Millisecond)
 		s.Lost("a", notices.Cause{Kind: "down", Text: "down"})
 		time.Sleep(30 * time.Millisecond)
@@ -174,36 +278,6 @@ func TestStopWritesWhatIsPendingExceptWaits(t *testing.T) {
 	if log := s.log.String(); !strings.Contains(log, "names=a why=down") || strings.Count(log, "\n") != 1 {
 		t.Errorf("logged, want one line about a:\n%s", log)
 	}
-}
-
-func TestEventsAreDeliveredInOrderAndBounded(t *testing.T) {
-	bubbletest.Test(t, func(t *testing.T) {
-		const most = 1 << 14
-		var e notices.Events
-		<-e.Done()
-		resume := make(chan struct{})
-		e.Post(func() { <-resume })
-		synctest.Wait()
-		var got []int
-		for i := range most + 10 {
-			e.Post(func() { got = append(got, i) })
-		}
-		select {
-		case <-e.Done():
-			t.Error("the events are done while a function has not returned")
-		default:
-		}
-		close(resume)
-		<-e.Done()
-		if len(got) != most {
-			t.Fatalf("%d events were delivered, want %d", len(got), most)
-		}
-		for i, n := range got {
-			if n != i {
-				t.Fatalf("event %d was delivered as number %d", n, i)
-			}
-		}
-	})
 }
 
 func TestAnotherLimitIsLoggedOncePerSemaphore(t *testing.T) {
@@ -215,6 +289,9 @@ func TestAnotherLimitIsLoggedOncePerSemaphore(t *testing.T) {
 		s.want(t, 1, "different limits")
 		s.want(t, 1, `names=a limit=4 other=8`)
 		s.OtherLimit("b", 4, 8)
+		time.Sleep(9 * time.Second)
+		s.want(t, 0, "names=b")
+		time.Sleep(2 * time.Second)
 		s.want(t, 1, `names=b limit=4 other=8`)
 		s.OtherLimit("a", 5, 8) // this Client has changed its limit
 		s.want(t, 1, `names=a limit=5 other=8`)

@@ -19,58 +19,39 @@ import (
 	"github.com/redlock-go/redlock/internal/remedy"
 )
 
-// A Failure is why one master did not execute a command.
+// A Failure is why one master did not execute a command, or several that are named together.
 type Failure struct {
 	Master string // its name; empty for an error that concerns no single master
-	Err    error  // nil for a message without a reason
+	Err    error  // why it did not
 }
 
-// A Reason is why one or more masters did not execute a command.
-type Reason struct {
-	Masters []string // the names, in order; empty for an error that concerns no single master
-	Err     error    // the error of one of the masters
-}
-
-// Text returns the masters' errors as text, one part for each reason.
+// Text returns the masters' errors as text, one part for each reason, in the order in which each reason first occurs.
 func Text(failures []Failure) string {
+	var all []Failure
+next:
+	for _, f := range failures {
+		for i, g := range all {
+			if shown, is := inCommon(g.Err, f.Err); is && f.Master != "" && g.Master != "" {
+				all[i] = Failure{g.Master + ", " + f.Master, shown}
+				continue next
+			}
+		}
+		all = append(all, f)
+	}
 	var parts []string
-	for _, r := range Group(failures) {
-		part := Plain(r.Err)
-		if len(r.Masters) > 0 {
-			part = strings.Join(r.Masters, ", ") + ": " + part
+	for _, f := range all {
+		part := Plain(f.Err)
+		if f.Master != "" {
+			part = f.Master + ": " + part
 		}
 		parts = append(parts, part)
 	}
 	return strings.Join(parts, "; ")
 }
 
-// Group groups the masters' errors, in the order in which each reason first occurs.
-func Group(failures []Failure) []Reason {
-	var all []Reason
-next:
-	for _, f := range failures {
-		if f.Master == "" {
-			all = append(all, Reason{Err: f.Err})
-			continue
-		}
-		for i := range all {
-			r := &all[i]
-			if common, ok := inCommon(r.Err, f.Err); ok && len(r.Masters) > 0 {
-				r.Masters, r.Err = append(r.Masters, f.Master), common
-				continue next
-			}
-		}
-		all = append(all, Reason{[]string{f.Master}, f.Err})
-	}
-	return all
-}
-
 // inCommon reports whether a and b are the same reason, and returns the error to show. Of two quarantines
 // this is the one that ends later. Of two late answers it is that of the slower master.
 func inCommon(a, b error) (error, bool) {
-	if a == nil || b == nil { // messages without a reason
-		return a, a == b
-	}
 	if p, q := as[*guard.QuarantineError](a), as[*guard.QuarantineError](b); p != nil && q != nil {
 		if p.Until.Before(q.Until) {
 			a = b

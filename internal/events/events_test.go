@@ -1,0 +1,39 @@
+package events_test
+
+import (
+	"testing"
+	"testing/synctest"
+
+	"github.com/redlock-go/redlock/internal/bubbletest"
+	"github.com/redlock-go/redlock/internal/events"
+)
+
+func TestEventsAreDeliveredInOrderAndBounded(t *testing.T) {
+	bubbletest.Test(t, func(t *testing.T) {
+		const most = 1 << 14
+		var q events.Queue
+		<-q.Done()
+		resume := make(chan struct{})
+		q.Post(func() { <-resume })
+		synctest.Wait()
+		var got []int
+		for i := range most + 10 {
+			q.Post(func() { got = append(got, i) })
+		}
+		select {
+		case <-q.Done():
+			t.Error("the events are done while a function has not returned")
+		default:
+		}
+		close(resume)
+		<-q.Done()
+		if len(got) != most {
+			t.Fatalf("%d events were delivered, want %d", len(got), most)
+		}
+		for i, n := range got {
+			if n != i {
+				t.Fatalf("event %d was delivered as number %d", n, i)
+			}
+		}
+	})
+}
