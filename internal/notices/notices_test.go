@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -247,6 +248,35 @@ func TestALineAboutWaitsComesOnTheScheduleOfItsCause(t *testing.T) {
 		time.Sleep(2 * time.Second)
 		s.want(t, 5, "still waiting") // the cause was forgotten
 		s.Unwatch(last)
+	})
+}
+
+// TestTheCauseOfALongWaitIsDeterminedEvery10S changes the cause of a wait, while other waits come and go.
+func TestTheCauseOfALongWaitIsDeterminedEvery10S(t *testing.T) {
+	bubble(t, func(t *testing.T, s *scene) {
+		var asked atomic.Int32
+		var down atomic.Bool
+		w := &notices.Wait{Began: time.Now(), Name: "a", On: waiter(func() notices.Cause {
+			asked.Add(1)
+			if down.Load() {
+				return notices.Cause{Kind: "down", Text: "down"}
+			}
+			return notices.Cause{Kind: "held", Text: "held"}
+		})}
+		s.Watch(w)
+		defer s.Unwatch(w)
+		for range 250 {
+			short := s.watch("b", &notices.Cause{})
+			time.Sleep(100 * time.Millisecond)
+			s.Unwatch(short)
+		}
+		synctest.Wait()
+		if n := asked.Load(); n != 3 {
+			t.Errorf("the cause of the wait was determined %d times in 25 s, want after 1, 10 and 20 s", n)
+		}
+		down.Store(true)
+		time.Sleep(6 * time.Second)
+		s.want(t, 1, "names=a waited=30s why=down")
 	})
 }
 
