@@ -48,8 +48,8 @@ func TestTextNamesMastersWithOneReasonTogether(t *testing.T) {
 		{"network errors of two addresses", []reasons.Failure{{"a", refused(1)}, {"b", errors.New("OOM")}, {"c", refused(2)}}, "a, c: connection refused; b: OOM"},
 		{"late answers", []reasons.Failure{{"a", &quorum.LateError{Timeout: time.Second}}, {"b", &quorum.LateError{Timeout: time.Second, RTT: 3 * time.Second}}},
 			"a, b: " + (&quorum.LateError{Timeout: time.Second, RTT: 3 * time.Second}).Error()},
-		{"quarantines", []reasons.Failure{{"a", &master.QuarantineError{Why: "new"}}, {"b", &master.QuarantineError{Why: "new", Until: time.Unix(99, 0)}}, {"c", &master.QuarantineError{Why: "restarted"}}},
-			"a, b: " + (&master.QuarantineError{Why: "new", Until: time.Unix(99, 0)}).Error() + "; c: " + (&master.QuarantineError{Why: "restarted"}).Error()},
+		{"quarantines", []reasons.Failure{{"a", &guard.QuarantineError{Why: "new"}}, {"b", &guard.QuarantineError{Why: "new", Until: time.Unix(99, 0)}}, {"c", &guard.QuarantineError{Why: "restarted"}}},
+			"a, b: " + (&guard.QuarantineError{Why: "new", Until: time.Unix(99, 0)}).Error() + "; c: " + (&guard.QuarantineError{Why: "restarted"}).Error()},
 		{"an error of no master", []reasons.Failure{{"", errors.New("x")}, {"a", errors.New("x")}, {"", errors.New("x")}}, "x; a: x; x"},
 		{"control characters", []reasons.Failure{{"a", errors.New("x\ny")}}, "a: " + reasons.OneLine(errors.New("x\ny"))},
 	} {
