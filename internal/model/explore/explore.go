@@ -9,7 +9,6 @@
 package explore
 
 import (
-	"flag"
 	"fmt"
 	"strings"
 	"sync"
@@ -25,14 +24,25 @@ type Model[S comparable, A any] struct {
 	Successors func(s *S, next func(A, S)) // calls next for each step from s, in the same order each time
 	Canonical  func(S) S                   // the representative of the permutations of a state; nil: each state is its own
 	Broken     func(*S) bool               // the search ends at a state for which Broken returns true
+	Check      func(*S) string             // returns the property that a state breaks, or ""; the search ends at the first such state
+	Goals      []Goal[S]                   // what must stay possible, checked after a search in which no state breaks a property
 	Observe    func(A)                     // is called once for each step of the search; may be nil
 	Progress   bool                        // record what Search.Trapped needs; takes more memory
 }
 
+// A Goal is what those who wait must be able to reach.
+type Goal[S any] struct {
+	Property string // breaks if they cannot
+	Waits    func(*S) bool
+	Done     func(*S) bool
+}
+
 // A Search is the result of Model.Explore.
 type Search[S comparable, A any] struct {
-	States []S // representatives, nearest to the initial state first
-	Broken int // the index of the broken state at which the search ended; -1: there is none
+	States   []S    // representatives, nearest to the initial state first
+	Steps    int    // from all states
+	Broken   int    // the index of the state that breaks a property; -1: there is none
+	Property string // that property
 
 	model  Model[S, A]
 	parent []int32 // by state: the state from which it was found; -1 for the initial state
@@ -49,18 +59,27 @@ type edge struct {
 // most is how much processor time an exploration may use: many times as much as any needs. The worlds behind the flag
 // -large of the tests take longer.
 func most() time.Duration {
-	if f := flag.Lookup("large"); f != nil && f.Value.String() == "true" {
+	if *Large {
 		return 2 * time.Hour
 	}
 	return 5 * time.Minute
 }
 
-// Explore visits all states that can be reached, until one is broken. If it does not end, it ends the process: see
+// Explore visits all states that can be reached, until one breaks a property. If it does not end, it ends the process: see
 // package stall.
 func (m Model[S, A]) Explore() *Search[S, A] {
 	defer stall.Watch(fmt.Sprintf("the exploration of %T", m.Initial), most())()
 	if m.Canonical == nil {
 		m.Canonical = func(s S) S { return s }
+	}
+	m.Progress = m.Progress || len(m.Goals) > 0
+	if m.Check == nil {
+		m.Check = func(s *S) string {
+			if m.Broken(s) {
+				return "broken"
+			}
+			return ""
+		}
 	}
 	r := &Search[S, A]{Broken: -1, model: m}
 	seen := newIndex[S]()
@@ -81,18 +100,34 @@ func (m Model[S, A]) Explore() *Search[S, A] {
 	visit(m.Initial, -1)
 	for at := 0; at < len(r.States); at++ {
 		here := r.States[at]
-		if m.Broken(&here) {
+		if r.Property = m.Check(&here); r.Property != "" {
 			r.Broken = at
 			return r
 		}
 		m.Successors(&here, func(a A, s S) {
+			r.Steps++
 			if m.Observe != nil {
 				m.Observe(a)
 			}
 			visit(s, int32(at))
 		})
 	}
+	for _, g := range m.Goals {
+		if at := r.Trapped(g.Waits, g.Done); at >= 0 {
+			r.Broken, r.Property = at, g.Property
+			break
+		}
+	}
 	return r
+}
+
+// Result returns what the search has found.
+func (r *Search[S, A]) Result() Result {
+	all := Result{States: len(r.States), Steps: r.Steps, Broken: r.Property}
+	if r.Broken >= 0 {
+		all.Trace = r.Trace(r.Broken)
+	}
+	return all
 }
 
 // Text describes the outcome of a search, and the steps to the state at which it ended, if there are any.

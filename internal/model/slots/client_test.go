@@ -1,7 +1,13 @@
 package slots
 
+import (
+	"fmt"
+
+	"github.com/redlock-go/redlock/internal/model/explore"
+)
+
 // successors calls next for each step from a state.
-func (w *world) successors(s *state, next func(step, state)) {
+func (w *world) successors(s *state, next func(string, state)) {
 	if w.patient && !s.frozen {
 		n := *s
 		n.frozen = true
@@ -36,14 +42,14 @@ func (w *world) successors(s *state, next func(step, state)) {
 // tell sends a command to all masters that live. It reports false if there is no room.
 func (w *world) tell(s *state, c int, k command) bool {
 	for i := range s.masters {
-		if w.alive(i) && !s.masters[i].lanes[c].push(k) {
+		if w.alive(i) && !explore.Push(s.masters[i].lanes[c].commands[:], k) {
 			return false
 		}
 	}
 	return true
 }
 
-func (w *world) begin(s *state, c int, next func(step, state)) {
+func (w *world) begin(s *state, c int, next func(string, state)) {
 	cl := s.clients[c]
 	if cl.turns == w.turns || w.patient && s.releasing(c) {
 		return
@@ -51,12 +57,12 @@ func (w *world) begin(s *state, c int, next func(step, state)) {
 	n := *s
 	n.clients[c] = client{phase: waiting, turns: cl.turns + 1}
 	if w.tell(&n, c, register) {
-		next(stepf("%c registers", 'A'+c), n)
+		next(fmt.Sprintf("%c registers", 'A'+c), n)
 	}
 }
 
 // win has a client win a slot for which it has a quorum of votes. It leaves other slots.
-func (w *world) win(s *state, c int, next func(step, state)) {
+func (w *world) win(s *state, c int, next func(string, state)) {
 	cl := s.clients[c]
 	for x := range nSlots {
 		votes := s.votes(c, x)
@@ -75,11 +81,11 @@ func (w *world) win(s *state, c int, next func(step, state)) {
 			l.votes &= only(x)
 			l.messages = 0
 			if !clean && w.alive(i) && !w.noTidy && int(cl.aim) != x+1 {
-				sent = sent && l.push(aim+command(x))
+				sent = sent && explore.Push(l.commands[:], aim+command(x))
 			}
 		}
 		if sent {
-			next(stepf("%c wins slot %d", 'A'+c, x), n)
+			next(fmt.Sprintf("%c wins slot %d", 'A'+c, x), n)
 		}
 		if w.countsAnySlot {
 			return
@@ -88,7 +94,7 @@ func (w *world) win(s *state, c int, next func(step, state)) {
 }
 
 // aimAnywhere has a claim with votes aim at any slot at any moment.
-func (w *world) aimAnywhere(s *state, c int, next func(step, state)) {
+func (w *world) aimAnywhere(s *state, c int, next func(string, state)) {
 	if s.clients[c].aim != 0 || s.aims == 0 || s.voters(c) == 0 {
 		return
 	}
@@ -96,7 +102,7 @@ func (w *world) aimAnywhere(s *state, c int, next func(step, state)) {
 		n := *s
 		n.aims--
 		if w.aim(&n, c, x) {
-			next(stepf("%c aims at %d", 'A'+c, x), n)
+			next(fmt.Sprintf("%c aims at %d", 'A'+c, x), n)
 		}
 	}
 }
@@ -112,7 +118,7 @@ func (w *world) aim(n *state, c, x int) bool {
 }
 
 // decide is what a claim does a round trip after its votes came, without a quorum.
-func (w *world) decide(s *state, c int, next func(step, state)) {
+func (w *world) decide(s *state, c int, next func(string, state)) {
 	if s.busy(c) {
 		return
 	}
@@ -130,11 +136,11 @@ func (w *world) decide(s *state, c int, next func(step, state)) {
 	switch at, beaten := w.judge(s, c); {
 	case beaten && !w.noYield:
 		if w.give(&n, c) && w.tell(&n, c, register) {
-			next(stepf("%c registers anew", 'A'+c), n)
+			next(fmt.Sprintf("%c registers anew", 'A'+c), n)
 		}
 	case at >= 0 && !w.noAim:
 		if w.aim(&n, c, at) {
-			next(stepf("%c aims at %d", 'A'+c, at), n)
+			next(fmt.Sprintf("%c aims at %d", 'A'+c, at), n)
 		}
 	}
 }
@@ -173,7 +179,7 @@ func (w *world) judge(s *state, c int) (at int, beaten bool) {
 }
 
 // tidy is a renewal of a holder: it leaves other slots, and stands in its own.
-func (w *world) tidy(s *state, c int, next func(step, state)) {
+func (w *world) tidy(s *state, c int, next func(string, state)) {
 	if !w.patient || w.noTidy || s.busy(c) {
 		return
 	}
@@ -184,13 +190,13 @@ func (w *world) tidy(s *state, c int, next func(step, state)) {
 		n := *s
 		w.aimAt(&n, &n.masters[i], present(c), int(s.clients[c].slot))
 		if n != *s {
-			next(stepf("%c renews at %d", 'A'+c, i), n)
+			next(fmt.Sprintf("%c renews at %d", 'A'+c, i), n)
 		}
 	}
 }
 
 // end has a holder release its permit, or a claim be given up.
-func (w *world) end(s *state, c int, next func(step, state)) {
+func (w *world) end(s *state, c int, next func(string, state)) {
 	cl := s.clients[c]
 	ends := cl.phase == waiting && !w.patient || cl.phase == holding && !s.frozen && s.releases > 0
 	if !ends || s.releasing(c) {
@@ -202,7 +208,7 @@ func (w *world) end(s *state, c int, next func(step, state)) {
 	}
 	n.clients[c] = client{phase: idle, turns: cl.turns}
 	if w.give(&n, c) {
-		next(stepf("%c ends", 'A'+c), n)
+		next(fmt.Sprintf("%c ends", 'A'+c), n)
 	}
 }
 
@@ -235,7 +241,7 @@ func outdated(o token, c int) token {
 }
 
 // forget has a vote of a client end. A holder without a quorum of votes has lost its permit.
-func (w *world) forget(s *state, c int, next func(step, state)) {
+func (w *world) forget(s *state, c int, next func(string, state)) {
 	if w.patient || s.faults == 0 {
 		return
 	}
@@ -253,13 +259,13 @@ func (w *world) forget(s *state, c int, next func(step, state)) {
 					continue
 				}
 			}
-			next(stepf("the vote of %d for %c in slot %d ends", i, 'A'+c, x), n)
+			next(fmt.Sprintf("the vote of %d for %c in slot %d ends", i, 'A'+c, x), n)
 		}
 	}
 }
 
 // carryOut has a master execute a command, or lose it.
-func (w *world) carryOut(s *state, i int, next func(step, state)) {
+func (w *world) carryOut(s *state, i int, next func(string, state)) {
 	for c := range w.clients {
 		l := &s.masters[i].lanes[c]
 		if !l.busy() {
@@ -272,21 +278,21 @@ func (w *world) carryOut(s *state, i int, next func(step, state)) {
 		}
 		for _, pick := range picks {
 			n := *s
-			n.masters[i].lanes[c].pop()
+			explore.Drop(n.masters[i].lanes[c].commands[:], 0)
 			w.execute(&n, i, c, k, k != release && l.releasing() && !w.tokenTwice, pick)
-			next(stepf("%d executes command %d of %c", i, k, 'A'+c), n)
+			next(fmt.Sprintf("%d executes command %d of %c", i, k, 'A'+c), n)
 		}
 		if k != release && !w.patient && s.faults > 0 {
 			n := *s
 			n.faults--
-			n.masters[i].lanes[c].pop()
-			next(stepf("%d loses command %d of %c", i, k, 'A'+c), n)
+			explore.Drop(n.masters[i].lanes[c].commands[:], 0)
+			next(fmt.Sprintf("%d loses command %d of %c", i, k, 'A'+c), n)
 		}
 	}
 }
 
 // hear has a claim take an answer or a message of a master, or poll it.
-func (w *world) hear(s *state, i int, next func(step, state)) {
+func (w *world) hear(s *state, i int, next func(string, state)) {
 	for c := range w.clients {
 		if s.clients[c].phase != waiting {
 			continue
@@ -301,7 +307,7 @@ func (w *world) hear(s *state, i int, next func(step, state)) {
 			if s.clients[c].heeds(x) || w.countsOthers {
 				n.masters[i].lanes[c].votes |= only(x)
 			}
-			next(stepf("%c hears of slot %d at %d", 'A'+c, x, i), n)
+			next(fmt.Sprintf("%c hears of slot %d at %d", 'A'+c, x, i), n)
 		}
 		if w.quiet || l.busy() && w.patient {
 			continue
@@ -309,13 +315,13 @@ func (w *world) hear(s *state, i int, next func(step, state)) {
 		n := *s
 		w.poll(&n, &n.masters[i], c)
 		if n != *s {
-			next(stepf("%c polls %d", 'A'+c, i), n)
+			next(fmt.Sprintf("%c polls %d", 'A'+c, i), n)
 		}
 	}
 }
 
 // expire has a slot expire whose token's client does not count the vote.
-func (w *world) expire(s *state, i int, next func(step, state)) {
+func (w *world) expire(s *state, i int, next func(string, state)) {
 	if w.patient || s.faults == 0 {
 		return
 	}
@@ -333,6 +339,6 @@ func (w *world) expire(s *state, i int, next func(step, state)) {
 		if ok {
 			n.masters[i].lanes[c].messages &^= only(x)
 		}
-		next(stepf("slot %d expires at %d", x, i), n)
+		next(fmt.Sprintf("slot %d expires at %d", x, i), n)
 	}
 }

@@ -1,35 +1,16 @@
 package slots
 
-func (m *master) queued(o token) bool {
-	for _, q := range m.queue {
-		if q == o {
-			return true
-		}
-	}
-	return false
-}
+import (
+	"slices"
 
-func (m *master) unqueue(o token) {
-	var queue [nClients]token
-	n := 0
-	for _, q := range m.queue {
-		if q != nobody && q != o {
-			queue[n] = q
-			n++
-		}
-	}
-	m.queue = queue
-}
+	"github.com/redlock-go/redlock/internal/model/explore"
+)
+
+func (m *master) queued(o token) bool { return slices.Contains(m.queue[:], o) }
 
 func (m *master) enqueue(o token) {
-	for i := range m.queue {
-		if m.queue[i] == o {
-			return
-		}
-		if m.queue[i] == nobody {
-			m.queue[i] = o
-			return
-		}
+	if !m.queued(o) {
+		explore.Push(m.queue[:], o)
 	}
 }
 
@@ -74,7 +55,7 @@ func (w *world) pass(st *state, m *master) {
 		} else if o := m.inTheWay(st); o != nobody && !w.noExchange {
 			m.give(st, s, o)
 		} else if o := m.queue[0]; o != nobody {
-			m.unqueue(o)
+			explore.Remove(m.queue[:], o)
 			m.give(st, s, o)
 		}
 	}
@@ -82,7 +63,7 @@ func (w *world) pass(st *state, m *master) {
 
 // aimAt has a token aim at a slot.
 func (w *world) aimAt(st *state, m *master, o token, s int) {
-	m.unqueue(o)
+	explore.Remove(m.queue[:], o)
 	if c, ok := o.client(); ok {
 		m.aimed |= 1 << c
 	}
@@ -135,7 +116,7 @@ func (w *world) execute(st *state, i, c int, k command, old bool, pick int) {
 			o = present(c)
 		}
 		if !w.staysQueued {
-			m.unqueue(o)
+			explore.Remove(m.queue[:], o)
 		}
 		for s := range nSlots {
 			if m.owner[s] == o {

@@ -1,6 +1,16 @@
 package slots
 
-import "testing"
+import (
+	"testing"
+
+	"github.com/redlock-go/redlock/internal/model/explore"
+)
+
+// without returns a world without some rules.
+func (w world) without(off rules) world {
+	w.rules = off
+	return w
+}
 
 func TestEachRuleIsNeeded(t *testing.T) {
 	var (
@@ -9,63 +19,33 @@ func TestEachRuleIsNeeded(t *testing.T) {
 		once   = world{clients: 2, turns: 1, quiet: true, deadOne: true}
 		three  = world{clients: 3, turns: 1, quiet: true, patient: true}
 		giveUp = world{clients: 3, turns: 1, quiet: true, deadOne: true}
-		two    = world{clients: 2, turns: 1, releases: 1, patient: true, deadOne: true}
-		left   = world{clients: 3, turns: 1, patient: true, deadOne: true}
+		pair   = world{clients: 2, turns: 1, releases: 1, patient: true, deadOne: true}
+		gives  = world{clients: 3, turns: 1, patient: true, deadOne: true}
 	)
-	for _, v := range []struct {
-		name  string
-		world world
-		off   rules
-		want  string
-		steps int
-	}{
-		{"a slot is given although another token has it", once, rules{overwrites: true}, "two hold a slot", 12},
-		{"votes for several slots are added up", three, rules{countsAnySlot: true}, "more than K hold", 18},
-		{"votes for other slots count after an aim", aiming, rules{countsOthers: true, keepsCounted: true}, "two hold a slot", 14},
-		{"an aim takes a slot from another token", aiming, rules{aimOverwrites: true}, "two hold a slot", 14},
-		{"an aim exchanges the slots of two tokens", aiming, rules{swapsAtOnce: true}, "two hold a slot", 14},
-		{"a new claim has the old token", again, rules{tokenTwice: true}, "two hold a slot", 16},
-		{"nothing passes slots on", two, rules{silentRelease: true, silentPoll: true}, lost, 15},
-		{"a winner stays in other slots", two, rules{noTidy: true}, lost, 14},
-		{"an aim stays in other slots", two, rules{staysElsewhere: true}, lost, 12},
-		{"an aim leaves no wish", two, rules{noWish: true}, lost, 15},
-		{"a release leaves the wishes", two, rules{keepsWishes: true}, lost, 24},
-		{"a claim does not aim", two, rules{noAim: true}, lost, 5},
-		{"a claim that is beaten stays", left, rules{noYield: true}, lost, 8},
-		{"a release stays in the queue", giveUp, rules{staysQueued: true}, "something is left", 18},
-	} {
-		t.Run(v.name, func(t *testing.T) {
-			t.Parallel()
-			w := v.world
-			w.rules = v.off
-			if r := w.explore(); r.broken != v.want || len(r.trace) != v.steps {
-				t.Errorf("want %q in %d steps; %v", v.want, v.steps, r)
-			} else {
-				t.Log(r)
-			}
-		})
-	}
+	explore.Check(t, []explore.Case[world]{
+		{Name: "a slot is given although another token has it", World: once.without(rules{overwrites: true}), Want: two, Steps: 12},
+		{Name: "votes for several slots are added up", World: three.without(rules{countsAnySlot: true}), Want: many, Steps: 18},
+		{Name: "votes for other slots count after an aim", World: aiming.without(rules{countsOthers: true, keepsCounted: true}), Want: two, Steps: 14},
+		{Name: "an aim takes a slot from another token", World: aiming.without(rules{aimOverwrites: true}), Want: two, Steps: 14},
+		{Name: "an aim exchanges the slots of two tokens", World: aiming.without(rules{swapsAtOnce: true}), Want: two, Steps: 14},
+		{Name: "a new claim has the old token", World: again.without(rules{tokenTwice: true}), Want: two, Steps: 16},
+		{Name: "nothing passes slots on", World: pair.without(rules{silentRelease: true, silentPoll: true}), Want: lost, Steps: 15},
+		{Name: "a winner stays in other slots", World: pair.without(rules{noTidy: true}), Want: lost, Steps: 14},
+		{Name: "an aim stays in other slots", World: pair.without(rules{staysElsewhere: true}), Want: lost, Steps: 12},
+		{Name: "an aim leaves no wish", World: pair.without(rules{noWish: true}), Want: lost, Steps: 15},
+		{Name: "a release leaves the wishes", World: pair.without(rules{keepsWishes: true}), Want: lost, Steps: 24},
+		{Name: "a claim does not aim", World: pair.without(rules{noAim: true}), Want: lost, Steps: 5},
+		{Name: "a claim that is beaten stays", World: gives.without(rules{noYield: true}), Want: lost, Steps: 8},
+		{Name: "a release stays in the queue", World: giveUp.without(rules{staysQueued: true}), Want: left, Steps: 18},
+	}, world.explore)
 }
 
 // Other rules keep what these would. They are for speed and fairness, or a second guard at the same place.
 func TestRulesThatOtherRulesCover(t *testing.T) {
-	for _, v := range []struct {
-		name  string
-		world world
-		off   rules
-	}{
-		{"votes are kept, and do not count after an aim", world{clients: 2, turns: 1, aims: 1, quiet: true}, rules{keepsCounted: true}},
-		{"what an aim leaves goes to the head of the queue", calmCut, rules{noPartner: true}},
-		{"a free slot goes to the head of the queue, although a claim is in the way of another one", calmThree, rules{noExchange: true}},
-		{"a newcomer overtakes the queue", calmCut, rules{newcomersTake: true}},
-	} {
-		t.Run(v.name, func(t *testing.T) {
-			t.Parallel()
-			w := v.world
-			w.rules = v.off
-			if r := w.explore(); r.broken != "" {
-				t.Error(r)
-			}
-		})
-	}
+	explore.Check(t, []explore.Case[world]{
+		{Name: "votes are kept, and do not count after an aim", World: world{clients: 2, turns: 1, aims: 1, quiet: true}.without(rules{keepsCounted: true})},
+		{Name: "what an aim leaves goes to the head of the queue", World: calmCut.without(rules{noPartner: true})},
+		{Name: "a free slot goes to the head of the queue, although a claim is in the way of another one", World: calmThree.without(rules{noExchange: true})},
+		{Name: "a newcomer overtakes the queue", World: calmCut.without(rules{newcomersTake: true})},
+	}, world.explore)
 }

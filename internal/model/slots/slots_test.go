@@ -1,19 +1,11 @@
 package slots
 
 import (
-	"flag"
-	"fmt"
+	"slices"
 	"testing"
 
 	"github.com/redlock-go/redlock/internal/model/explore"
 )
-
-var large = flag.Bool("large", false, "explore the larger worlds, too")
-
-// A step describes what happens.
-type step string
-
-func stepf(format string, args ...any) step { return step(fmt.Sprintf(format, args...)) }
 
 // rules are the rules of the protocol; true: the rule is switched off.
 type rules struct {
@@ -56,7 +48,7 @@ func (w *world) alive(i int) bool { return !w.deadOne || i != nMasters-1 }
 // broken returns which property a state breaks, if any.
 func (w *world) broken(s *state) string {
 	if s.holders() > nSlots {
-		return "more than K hold"
+		return many
 	}
 	var holders [nSlots]int
 	for _, cl := range s.clients {
@@ -66,7 +58,7 @@ func (w *world) broken(s *state) string {
 	}
 	for _, n := range holders {
 		if n > 1 && !w.countsAnySlot { // where several slots count for one, the number of a slot says nothing
-			return "two hold a slot"
+			return two
 		}
 	}
 	for c := range w.clients {
@@ -76,7 +68,7 @@ func (w *world) broken(s *state) string {
 	}
 	for i := range s.masters {
 		if m := &s.masters[i]; m.owner != [nSlots]token{} || m.wish != [nSlots]token{} || m.queue != [nClients]token{} {
-			return "something is left"
+			return left
 		}
 	}
 	return ""
@@ -110,46 +102,33 @@ func (w *world) canonical(s state) state {
 	return s
 }
 
-// A result is the outcome of an exploration.
-type result struct {
-	states int
-	most   int    // held at one time
-	broken string // the property; "": none
-	trace  []string
-}
+const (
+	lost = "a permit is lost"
+	two  = "two hold a slot"
+	many = "more than K hold"
+	left = "something is left"
+)
 
-func (r result) String() string {
-	return explore.Text(fmt.Sprintf("%d states: %q", r.states, r.broken), r.trace)
-}
-
-const lost = "a permit is lost"
-
-func (w world) explore() (r result) {
-	search := explore.Model[state, step]{
+func (w world) explore() explore.Result {
+	m := explore.Model[state, string]{
 		Initial:    state{releases: w.releases, faults: w.faults, aims: w.aims},
 		Successors: w.successors,
 		Canonical:  w.canonical,
-		Broken:     func(s *state) bool { return w.broken(s) != "" },
-		Progress:   w.patient,
-	}.Explore()
-	r.states = len(search.States)
-	for _, s := range search.States {
-		r.most = max(r.most, s.holders())
-	}
-	if search.Broken >= 0 {
-		r.broken, r.trace = w.broken(&search.States[search.Broken]), search.Trace(search.Broken)
-		return r
+		Check:      w.broken,
 	}
 	for h := range nSlots {
-		if !w.patient {
-			break
+		if w.patient {
+			m.Goals = append(m.Goals, explore.Goal[state]{
+				Property: lost,
+				Waits:    func(s *state) bool { return s.frozen && s.holders() == h && s.waits() },
+				Done:     func(s *state) bool { return s.frozen && s.holders() == h+1 },
+			})
 		}
-		waits := func(s *state) bool { return s.frozen && s.holders() == h && s.waits() }
-		more := func(s *state) bool { return s.frozen && s.holders() == h+1 }
-		if at := search.Trapped(waits, more); at >= 0 {
-			r.broken, r.trace = lost, search.Trace(at)
-			break
-		}
+	}
+	search := m.Explore()
+	r := search.Result()
+	if !slices.ContainsFunc(search.States, func(s state) bool { return s.holders() == nSlots }) {
+		r.Missed = "all permits are held"
 	}
 	return r
 }
@@ -170,36 +149,16 @@ var (
 )
 
 func TestNeverMoreThanKAndNoPermitIsLost(t *testing.T) {
-	type named struct {
-		name  string
-		world world
-	}
-	worlds := []named{
-		{"aims at any moment", aimed},
-		{"faults, one master down, any slot", cut},
-		{"two clients", calm},
-		{"two clients twice", calmTwice},
-		{"two clients twice, one master down", calmCut},
-		{"three clients, one master down", calmThree},
-	}
-	if *large {
-		worlds = append(worlds, []named{
-			{"faults", faulty},
-			{"each client twice, aims at any moment", twice},
-			{"three clients, two releases, one master down", calmLeft},
-			{"three clients, nobody releases", calmFull},
-		}...)
-	}
-	for _, v := range worlds {
-		t.Run(v.name, func(t *testing.T) {
-			t.Parallel()
-			r := v.world.explore()
-			if t.Log(r); r.broken != "" {
-				t.Error(r.broken)
-			}
-			if r.most != nSlots {
-				t.Errorf("at most %d hold; part of the model is not reached", r.most)
-			}
-		})
-	}
+	explore.Check(t, []explore.Case[world]{
+		{Name: "aims at any moment", World: aimed, Floor: 40_000},
+		{Name: "faults, one master down, any slot", World: cut, Floor: 100_000},
+		{Name: "two clients", World: calm, Floor: 9_000},
+		{Name: "two clients twice", World: calmTwice, Floor: 40_000},
+		{Name: "two clients twice, one master down", World: calmCut, Floor: 25_000},
+		{Name: "three clients, one master down", World: calmThree, Floor: 300_000},
+		{Name: "faults", World: faulty, Floor: 1, Large: true},
+		{Name: "each client twice, aims at any moment", World: twice, Floor: 1, Large: true},
+		{Name: "three clients, two releases, one master down", World: calmLeft, Floor: 1, Large: true},
+		{Name: "three clients, nobody releases", World: calmFull, Floor: 1, Large: true},
+	}, world.explore)
 }

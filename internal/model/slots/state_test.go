@@ -1,5 +1,7 @@
 package slots
 
+import "slices"
+
 const (
 	nMasters = 3
 	nSlots   = 2
@@ -78,33 +80,9 @@ type client struct {
 // heeds reports whether votes for a slot may count for the client.
 func (cl client) heeds(s int) bool { return cl.aim == 0 || int(cl.aim) == s+1 }
 
-func (l *lane) push(k command) bool {
-	for i := range l.commands {
-		if l.commands[i] == nothing {
-			l.commands[i] = k
-			return true
-		}
-	}
-	return false
-}
-
-func (l *lane) pop() (k command) {
-	k = l.commands[0]
-	copy(l.commands[:], l.commands[1:])
-	l.commands[room-1] = nothing
-	return k
-}
-
 func (l *lane) busy() bool { return l.commands[0] != nothing }
 
-func (l *lane) releasing() bool {
-	for _, k := range l.commands {
-		if k == release {
-			return true
-		}
-	}
-	return false
-}
+func (l *lane) releasing() bool { return slices.Contains(l.commands[:], release) }
 
 // votes returns how many masters have voted for a slot of a client.
 func (s *state) votes(c, slot int) (n int) {
@@ -137,29 +115,14 @@ func (s *state) holders() (n int) {
 
 // waits reports whether a client waits.
 func (s *state) waits() bool {
-	for _, cl := range s.clients {
-		if cl.phase == waiting {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(s.clients[:], func(cl client) bool { return cl.phase == waiting })
 }
 
 // busy reports whether a command of a client is under way.
 func (s *state) busy(c int) bool {
-	for i := range s.masters {
-		if s.masters[i].lanes[c].busy() {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(s.masters[:], func(m master) bool { return m.lanes[c].busy() })
 }
 
 func (s *state) releasing(c int) bool {
-	for i := range s.masters {
-		if s.masters[i].lanes[c].releasing() {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(s.masters[:], func(m master) bool { return m.lanes[c].releasing() })
 }
