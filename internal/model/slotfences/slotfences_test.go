@@ -88,11 +88,7 @@ type state struct {
 	bad     string
 }
 
-type step string
-
-func stepf(format string, args ...any) step { return step(fmt.Sprintf(format, args...)) }
-
-func (w *world) successors(s *state, next func(step, state)) {
+func (w *world) successors(s *state, next func(string, state)) {
 	for c := range s.clients {
 		w.client(s, c, next)
 	}
@@ -103,19 +99,19 @@ func (w *world) successors(s *state, next func(step, state)) {
 
 func (s *state) stands(i, c int, slot uint8) bool { return s.masters[i].owner[slot] == present(c) }
 
-func (w *world) client(s *state, c int, next func(step, state)) {
+func (w *world) client(s *state, c int, next func(string, state)) {
 	cl := s.clients[c]
 	if cl.phase == idle {
 		if cl.turns < w.turns {
 			n := *s
 			n.clients[c] = client{phase: waiting, turns: cl.turns + 1}
-			next(stepf("%c registers", 'A'+c), n)
+			next(fmt.Sprintf("%c registers", 'A'+c), n)
 		}
 		return
 	}
 	n := *s
 	n.end(c)
-	next(stepf("%c ends", 'A'+c), n)
+	next(fmt.Sprintf("%c ends", 'A'+c), n)
 	switch cl.phase {
 	case waiting:
 		for slot := range uint8(w.slots) {
@@ -130,7 +126,7 @@ func (w *world) client(s *state, c int, next func(step, state)) {
 					n := *s
 					n.clients[c].phase, n.clients[c].slot, n.clients[c].proposal = asking, slot, proposal
 					n.tell(c, fence)
-					next(stepf("%c wins slot %d and proposes %d", 'A'+c, slot, proposal), n)
+					next(fmt.Sprintf("%c wins slot %d and proposes %d", 'A'+c, slot, proposal), n)
 				}
 			}
 		}
@@ -161,7 +157,7 @@ func (s *state) tell(c int, k command) {
 }
 
 // count has a client count the acknowledgements of its current round.
-func (w *world) count(s *state, c int, next func(step, state)) {
+func (w *world) count(s *state, c int, next func(string, state)) {
 	cl := s.clients[c]
 	var numbers []uint8
 	for i := range s.masters {
@@ -207,38 +203,38 @@ func (w *world) count(s *state, c int, next func(step, state)) {
 	if have < need && !w.notAwaited {
 		n.clients[c].phase = committing
 		n.tell(c, commit)
-		next(stepf("%c commits %d", 'A'+c, cl.fence), n)
+		next(fmt.Sprintf("%c commits %d", 'A'+c, cl.fence), n)
 		return
 	}
 	n.clients[c].phase = holding
 	if cl.fence <= n.last[cl.slot] {
-		n.bad = "a fence does not rise"
+		n.bad = falls
 	}
 	n.last[cl.slot] = cl.fence
-	next(stepf("%c holds slot %d with fence %d", 'A'+c, cl.slot, cl.fence), n)
+	next(fmt.Sprintf("%c holds slot %d with fence %d", 'A'+c, cl.slot, cl.fence), n)
 }
 
-func (w *world) master(s *state, i int, next func(step, state)) {
+func (w *world) master(s *state, i int, next func(string, state)) {
 	m := &s.masters[i]
 	for x, o := range m.owner[:w.slots] {
 		for c, cl := range s.clients {
 			if o == nobody && (cl.phase == waiting || cl.phase != idle && int(cl.slot) == x) {
 				n := *s
 				n.masters[i].owner[x] = present(c)
-				next(stepf("%d gives slot %d to %c", i, x, 'A'+c), n)
+				next(fmt.Sprintf("%d gives slot %d to %c", i, x, 'A'+c), n)
 			}
 		}
 		n := *s
 		n.masters[i].owner[x] = nobody
 		if o > nClients {
-			next(stepf("%d hears that %c has ended", i, 'A'+int(o)-1-nClients), n)
+			next(fmt.Sprintf("%d hears that %c has ended", i, 'A'+int(o)-1-nClients), n)
 		} else if o != nobody && s.faults > 0 {
 			c := int(o) - 1
 			n.faults--
 			if int(n.clients[c].slot) == x && !w.countsExpired {
 				n.forget(i, c)
 			}
-			next(stepf("slot %d of %c expires at %d", x, 'A'+c, i), n)
+			next(fmt.Sprintf("slot %d of %c expires at %d", x, 'A'+c, i), n)
 		}
 	}
 	for c, k := range m.command {
@@ -247,11 +243,11 @@ func (w *world) master(s *state, i int, next func(step, state)) {
 		}
 		n := *s
 		w.execute(&n, i, c)
-		next(stepf("%d executes command %d of %c", i, k, 'A'+c), n)
+		next(fmt.Sprintf("%d executes command %d of %c", i, k, 'A'+c), n)
 		if s.faults > 0 {
 			n.faults--
 			n.masters[i].acked[c] = 0
-			next(stepf("%d executes command %d of %c, and the answer is lost", i, k, 'A'+c), n)
+			next(fmt.Sprintf("%d executes command %d of %c, and the answer is lost", i, k, 'A'+c), n)
 		}
 	}
 	if m.out == 0 && s.losses > 0 {
@@ -265,7 +261,7 @@ func (w *world) master(s *state, i int, next func(step, state)) {
 				l.out |= 1 << c
 			}
 		}
-		next(stepf("%d loses its memory", i), n)
+		next(fmt.Sprintf("%d loses its memory", i), n)
 	}
 	if m.out == 1<<7 { // all claims of that time have ended
 		n := *s
@@ -274,7 +270,7 @@ func (w *world) master(s *state, i int, next func(step, state)) {
 		if !w.forgets {
 			l.number = max(s.last[0], s.last[1])
 		}
-		next(stepf("%d votes again", i), n)
+		next(fmt.Sprintf("%d votes again", i), n)
 	}
 }
 
@@ -311,12 +307,17 @@ func (w *world) execute(s *state, i, c int) {
 	m.acked[c] = m.number
 }
 
+const (
+	two   = "two hold a slot"
+	falls = "a fence does not rise"
+)
+
 func (s *state) broken() string {
 	holders := [nSlots]int{}
 	for _, cl := range s.clients {
 		if cl.phase == holding {
 			if holders[cl.slot]++; holders[cl.slot] > 1 {
-				return "two hold a slot"
+				return two
 			}
 		}
 	}
@@ -343,33 +344,21 @@ func canonical(s state) state {
 	return s
 }
 
-// A result is the outcome of an exploration.
-type result struct {
-	states int
-	broken string
-	trace  []string
-	second bool // a second round was needed
-}
-
-func (r result) String() string {
-	return explore.Text(fmt.Sprintf("%d states: %q", r.states, r.broken), r.trace)
-}
-
-func (w world) explore() (r result) {
-	search := explore.Model[state, step]{
+func (w world) explore() explore.Result {
+	second := false // a second round was needed
+	r := explore.Model[state, string]{
 		Initial:    state{faults: w.faults, losses: w.forgets1},
 		Successors: w.successors,
 		Canonical:  canonical,
-		Broken: func(s *state) bool {
+		Check: func(s *state) string {
 			for _, cl := range s.clients {
-				r.second = r.second || cl.phase == committing
+				second = second || cl.phase == committing
 			}
-			return s.broken() != ""
+			return s.broken()
 		},
-	}.Explore()
-	r.states = len(search.States)
-	if search.Broken >= 0 {
-		r.broken, r.trace = search.States[search.Broken].broken(), search.Trace(search.Broken)
+	}.Explore().Result()
+	if !second {
+		r.Missed = "a second round"
 	}
 	return r
 }
@@ -381,46 +370,29 @@ var (
 )
 
 func TestFencesRiseBySlot(t *testing.T) {
-	for name, w := range map[string]world{"one slot": oneSlot, "two slots": twoSlots, "a master loses its memory": forgetful} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			r := w.explore()
-			if t.Log(r); r.broken != "" {
-				t.Error(r.broken)
-			}
-			if !r.second {
-				t.Error("no claim needs a second round; part of the model is not reached")
-			}
-		})
-	}
+	explore.Check(t, []explore.Case[world]{
+		{Name: "one slot", World: oneSlot, Floor: 1},
+		{Name: "two slots", World: twoSlots, Floor: 1},
+		{Name: "a master loses its memory", World: forgetful, Floor: 1},
+	}, world.explore)
 }
 
-var struckOut = []struct {
-	name  string
-	world world
-	off   rules
-}{
-	{"a master acknowledges a fence without the token in the slot", oneSlot, rules{needsNoToken: true}},
-	{"a master acknowledges a fence for another slot", world{turns: 1, faults: 1, slots: 2}, rules{inAnySlot: true}},
-	{"a number is not above the last one", oneSlot, rules{notAbove: true}},
-	{"the lowest number is the fence", oneSlot, rules{lowest: true}},
-	{"the commit is not awaited", oneSlot, rules{notAwaited: true}},
-	{"one acknowledgement is enough", oneSlot, rules{one: true}},
-	{"an acknowledgement counts when its slot has expired", oneSlot, rules{countsExpired: true}},
-	{"the first round has expired when the second ends", oneSlot, rules{firstExpired: true}},
-	{"a master that has lost its number begins anew", forgetful, rules{forgets: true}},
+// without returns a world without some rules.
+func (w world) without(off rules) world {
+	w.rules = off
+	return w
 }
 
 func TestEachRuleIsNeeded(t *testing.T) {
-	for _, v := range struckOut {
-		t.Run(v.name, func(t *testing.T) {
-			t.Parallel()
-			w := v.world
-			w.rules = v.off
-			r := w.explore()
-			if t.Log(r); r.broken == "" {
-				t.Error("nothing is found")
-			}
-		})
-	}
+	explore.Check(t, []explore.Case[world]{
+		{Name: "a master acknowledges a fence without the token in the slot", World: oneSlot.without(rules{needsNoToken: true}), Want: two},
+		{Name: "a master acknowledges a fence for another slot", World: world{turns: 1, faults: 1, slots: 2}.without(rules{inAnySlot: true}), Want: two},
+		{Name: "a number is not above the last one", World: oneSlot.without(rules{notAbove: true}), Want: falls},
+		{Name: "the lowest number is the fence", World: oneSlot.without(rules{lowest: true}), Want: falls},
+		{Name: "the commit is not awaited", World: oneSlot.without(rules{notAwaited: true}), Want: falls},
+		{Name: "one acknowledgement is enough", World: oneSlot.without(rules{one: true}), Want: two},
+		{Name: "an acknowledgement counts when its slot has expired", World: oneSlot.without(rules{countsExpired: true}), Want: two},
+		{Name: "the first round has expired when the second ends", World: oneSlot.without(rules{firstExpired: true}), Want: falls},
+		{Name: "a master that has lost its number begins anew", World: forgetful.without(rules{forgets: true}), Want: falls},
+	}, world.explore)
 }
