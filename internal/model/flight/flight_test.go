@@ -1,38 +1,25 @@
 package flight
 
 import (
-	"fmt"
 	"testing"
 
 	"github.com/redlock-go/redlock/internal/model/explore"
 )
 
-// A result is the outcome of an exploration.
-type result struct {
-	states int
-	found  string
-	trace  []string
-	fresh  bool // in some state, B could take a result
-}
-
-func (r result) String() string {
-	return explore.Text(fmt.Sprintf("%d states: %q", r.states, r.found), r.trace)
-}
-
-func (w world) explore() (r result) {
+func (w world) explore() explore.Result {
 	initial := state{left: w}
 	initial.left.rules = rules{}
-	search := explore.Model[state, step]{
+	fresh := false // B could take a result
+	r := explore.Model[state, string]{
 		Initial:    initial,
 		Successors: w.successors,
-		Broken: func(s *state) bool {
-			r.fresh = r.fresh || s.values>>s.claim&1 == 1 && s.claim != 0 && s.unseen
-			return s.bad != ""
+		Check: func(s *state) string {
+			fresh = fresh || s.values>>s.claim&1 == 1 && s.claim != 0 && s.unseen
+			return s.bad
 		},
-	}.Explore()
-	r.states = len(search.States)
-	if search.Broken >= 0 {
-		r.found, r.trace = search.States[search.Broken].bad, search.Trace(search.Broken)
+	}.Explore().Result()
+	if !fresh {
+		r.Missed = "a result that can be taken"
 	}
 	return r
 }
@@ -50,49 +37,33 @@ var worlds = map[string]world{
 }
 
 func TestAResultIsNeverOlderThanTheCall(t *testing.T) {
+	var cases []explore.Case[world]
 	for name, w := range worlds {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			r := w.explore()
-			if t.Log(r); r.found != "" {
-				t.Errorf("found: %s", r.found)
-			}
-			if r.states < 1000 || !r.fresh {
-				t.Errorf("%d states, a result could be taken: %v; part of the model is not reached", r.states, r.fresh)
-			}
-		})
+		cases = append(cases, explore.Case[world]{Name: name, World: w, Floor: 1000})
 	}
+	explore.Check(t, cases, world.explore)
 }
 
-var struckOut = []struct {
-	name string
-	in   string
-	off  rules
-}{
-	{"a poll is not answered when the result is published", "deleted", rules{ignoresPoll: true}},
-	{"a poll has found the claim missing", "deleted", rules{ignoresNew: true}},
-	{"the subscription was lost", "deaf", rules{ignoresDeaf: true}},
-	{"a heal was sent", "healed", rules{ignoresHeal: true}},
-	{"a poll was lost with its connection", "cut", rules{ignoresLink: true}},
-	{"the master has restarted while the function ran", "restored", rules{ignoresLink: true}},
-	{"the master votes later", "plain", rules{votesLate: true}},
-	{"the script does not look at the key", "deleted", rules{publishesBlind: true}},
-	{"B does not wait for the answer", "plain", rules{takesUnasked: true}},
-	{"B does not heed the answer", "plain", rules{takesSeen: true}},
-	{"B believes an answer to a poll", "cut off", rules{believesPolls: true}},
-	{"B takes a result that an earlier claim was sent", "again", rules{takesAnyClaim: true}},
+// without returns a world without some rules.
+func without(name string, off rules) world {
+	w := worlds[name]
+	w.rules = off
+	return w
 }
 
 func TestEachRuleIsNeeded(t *testing.T) {
-	for _, v := range struckOut {
-		t.Run(v.name, func(t *testing.T) {
-			t.Parallel()
-			w := worlds[v.in]
-			w.rules = v.off
-			r := w.explore()
-			if t.Log(r); r.found != stale {
-				t.Errorf("found: %q, want %q", r.found, stale)
-			}
-		})
-	}
+	explore.Check(t, []explore.Case[world]{
+		{Name: "a poll is not answered when the result is published", World: without("deleted", rules{ignoresPoll: true}), Want: stale},
+		{Name: "a poll has found the claim missing", World: without("deleted", rules{ignoresNew: true}), Want: stale},
+		{Name: "the subscription was lost", World: without("deaf", rules{ignoresDeaf: true}), Want: stale},
+		{Name: "a heal was sent", World: without("healed", rules{ignoresHeal: true}), Want: stale},
+		{Name: "a poll was lost with its connection", World: without("cut", rules{ignoresLink: true}), Want: stale},
+		{Name: "the master has restarted while the function ran", World: without("restored", rules{ignoresLink: true}), Want: stale},
+		{Name: "the master votes later", World: without("plain", rules{votesLate: true}), Want: stale},
+		{Name: "the script does not look at the key", World: without("deleted", rules{publishesBlind: true}), Want: stale},
+		{Name: "B does not wait for the answer", World: without("plain", rules{takesUnasked: true}), Want: stale},
+		{Name: "B does not heed the answer", World: without("plain", rules{takesSeen: true}), Want: stale},
+		{Name: "B believes an answer to a poll", World: without("cut off", rules{believesPolls: true}), Want: stale},
+		{Name: "B takes a result that an earlier claim was sent", World: without("again", rules{takesAnyClaim: true}), Want: stale},
+	}, world.explore)
 }

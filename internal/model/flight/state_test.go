@@ -1,5 +1,7 @@
 package flight
 
+import "github.com/redlock-go/redlock/internal/model/explore"
+
 // rules are the rules that can be switched off. The zero value is the complete protocol.
 type rules struct {
 	// Of the holder:
@@ -69,22 +71,12 @@ type lane[T comparable] [3]T
 
 func (l *lane[T]) full() bool  { return l[len(l)-1] != *new(T) }
 func (l *lane[T]) empty() bool { return l[0] == *new(T) }
+func (l *lane[T]) pop() T      { return explore.Drop(l[:], 0) }
 
 func (l *lane[T]) put(m T) {
-	for i := range l {
-		if l[i] == *new(T) {
-			l[i] = m
-			return
-		}
+	if !explore.Push(l[:], m) {
+		panic("a lane is full")
 	}
-	panic("a lane is full")
-}
-
-func (l *lane[T]) pop() (m T) {
-	m = l[0]
-	copy(l[:], l[1:])
-	l[len(l)-1] = *new(T)
-	return m
 }
 
 // A client is R or B: what is on its way to the master, on the last connection and on the one before, and back.

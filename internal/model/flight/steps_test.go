@@ -1,26 +1,18 @@
 package flight
 
-// A step is described by a text.
-type step string
+import "github.com/redlock-go/redlock/internal/model/explore"
 
-// A way calls back for the steps from a state.
+// A way has the steps from a state.
 type way struct {
 	*world
-	s     *state
-	yield func(step, state)
+	explore.Way[state]
 }
 
-func (w *way) do(name string, change func(n *state)) {
-	n := *w.s
-	change(&n)
-	w.yield(step(name), n)
-}
-
-func (w *world) successors(s *state, yield func(step, state)) {
+func (w *world) successors(s *state, next func(string, state)) {
 	if s.bad != "" {
 		return
 	}
-	y := &way{w, s, yield}
+	y := &way{w, explore.Way[state]{S: s, Next: next}}
 	y.holder()
 	y.waiter()
 	y.traffic("R", s, func(s *state) *client { return &s.r })
@@ -31,35 +23,35 @@ func (w *world) successors(s *state, yield func(step, state)) {
 
 // holder has R act.
 func (w *way) holder() {
-	s := w.s
+	s := w.S
 	if s.r.out.full() {
 		return
 	}
 	switch s.phase {
 	case idle:
-		w.do("R registers", func(n *state) {
+		w.Do("R registers", func(n *state) {
 			n.phase = waiting
 			n.r.send(command{register, ofR, n.noSub})
 			n.r.cuts, n.deaf = 0, n.noSub
 		})
 	case waiting:
 		if s.left.polls > 0 {
-			w.do("R polls", func(n *state) { n.left.polls--; n.r.send(command{poll, ofR, n.noSub}) })
+			w.Do("R polls", func(n *state) { n.left.polls--; n.r.send(command{poll, ofR, n.noSub}) })
 		}
-		w.do("R has the lock, and its function begins", func(n *state) {
+		w.Do("R has the lock, and its function begins", func(n *state) {
 			n.phase = inside
 			n.sure = w.isSure(n)
 		})
 	case inside:
 		if s.left.heals > 0 {
-			w.do("R heals", func(n *state) { n.left.heals--; n.healed = true; n.r.out.put(command{heal, ofR, false}) })
+			w.Do("R heals", func(n *state) { n.left.heals--; n.healed = true; n.r.out.put(command{heal, ofR, false}) })
 		}
-		w.do("the function returns", func(n *state) { n.phase = over })
+		w.Do("the function returns", func(n *state) { n.phase = over })
 	case over:
 		sure := (s.sure || w.votesLate && w.isSure(s)) && (!s.healed || w.ignoresHeal) &&
 			(s.r.pending == 0 || w.ignoresPoll) && (!s.missed || w.ignoresNew) && (s.r.cuts == 0 || w.ignoresLink) && (!s.deaf || w.ignoresDeaf)
 		if sure && !s.r.out.full() && s.r.out[1] == (command{}) {
-			w.do("R publishes and releases", func(n *state) {
+			w.Do("R publishes and releases", func(n *state) {
 				n.sure, n.voted = false, false
 				n.r.out.put(command{publish, ofR, false})
 				n.r.out.put(command{release, ofR, false})
@@ -67,7 +59,7 @@ func (w *way) holder() {
 		}
 	}
 	if s.told {
-		w.do("R learns of a grant", func(n *state) { n.told, n.voted = false, true })
+		w.Do("R learns of a grant", func(n *state) { n.told, n.voted = false, true })
 	}
 }
 
@@ -83,14 +75,14 @@ func (c *client) send(m command) {
 
 // waiter has B act.
 func (w *way) waiter() {
-	s := w.s
+	s := w.S
 	if !s.b.out.full() && s.left.calls > 0 {
 		name := "B calls and registers"
 		if s.claim != 0 {
 			name = "B gives up, and calls again"
 		}
 		if s.claim == 0 || s.b.out[1] == (command{}) {
-			w.do(name, func(n *state) {
+			w.Do(name, func(n *state) {
 				if n.left.calls--; n.claim != 0 {
 					n.b.out.put(command{release, n.claim, false})
 				}
@@ -101,11 +93,11 @@ func (w *way) waiter() {
 		}
 	}
 	if !s.b.out.full() && s.claim != 0 && s.left.pollsOfB > 0 {
-		w.do("B polls", func(n *state) { n.left.pollsOfB--; n.b.send(command{poll, n.claim, false}) })
+		w.Do("B polls", func(n *state) { n.left.pollsOfB--; n.b.send(command{poll, n.claim, false}) })
 	}
 	for token := uint8(ofB); token <= s.claim; token++ {
 		if s.values>>token&1 == 1 {
-			w.do("B receives the result", func(n *state) { n.values &^= 1 << token; w.receive(n, token) })
+			w.Do("B receives the result", func(n *state) { n.values &^= 1 << token; w.receive(n, token) })
 		}
 	}
 }
@@ -123,7 +115,7 @@ const stale = "B TAKES THE RESULT OF A FUNCTION THAT BEGAN BEFORE ITS CALL"
 func (w *way) traffic(name string, s *state, of func(*state) *client) {
 	c := of(s)
 	if !c.out.empty() && !c.in.full() {
-		w.do("the master executes a command of "+name, func(n *state) {
+		w.Do("the master executes a command of "+name, func(n *state) {
 			c := of(n)
 			if a, ok := w.execute(n, c.out.pop()); ok {
 				c.in.put(a)
@@ -131,10 +123,10 @@ func (w *way) traffic(name string, s *state, of func(*state) *client) {
 		})
 	}
 	if !c.stray.empty() {
-		w.do("the master executes a command of "+name+" from a lost connection", func(n *state) { w.execute(n, of(n).stray.pop()) })
+		w.Do("the master executes a command of "+name+" from a lost connection", func(n *state) { w.execute(n, of(n).stray.pop()) })
 	}
 	if !c.in.empty() {
-		w.do(name+" reads an answer", func(n *state) {
+		w.Do(name+" reads an answer", func(n *state) {
 			c := of(n)
 			c.pending--
 			w.learn(n, c.in.pop())
@@ -200,17 +192,17 @@ func (w *world) acquire(s *state, m command) answer {
 
 // others has S take a free key, and whoever leaves it free pass it on.
 func (w *way) others() {
-	s := w.s
+	s := w.S
 	if s.key == ofS {
-		w.do("S releases", func(n *state) { n.key = nobody })
+		w.Do("S releases", func(n *state) { n.key = nobody })
 	}
 	if s.key != nobody {
 		return
 	}
-	w.do("S takes the key", func(n *state) { n.key = ofS })
+	w.Do("S takes the key", func(n *state) { n.key = ofS })
 	for token := uint8(ofR); token <= ofB+1; token++ {
 		if s.queued(token) {
-			w.do("the key is granted", func(n *state) {
+			w.Do("the key is granted", func(n *state) {
 				n.key = token
 				n.queue &^= 1 << token
 				n.told = n.told || token == ofR && !n.noSub
@@ -221,30 +213,30 @@ func (w *way) others() {
 
 // misfortunes has connections and memories be lost.
 func (w *way) misfortunes() {
-	s := w.s
+	s := w.S
 	if s.left.deletes > 0 && s.key != nobody {
-		w.do("the key is gone", func(n *state) { n.left.deletes--; n.key = nobody })
+		w.Do("the key is gone", func(n *state) { n.left.deletes--; n.key = nobody })
 	}
 	if s.left.breaks > 0 {
-		w.do("R loses its connection", func(n *state) { n.left.breaks--; n.r.cut() })
+		w.Do("R loses its connection", func(n *state) { n.left.breaks--; n.r.cut() })
 	}
 	if s.left.breaksOfB > 0 {
-		w.do("B loses its connection", func(n *state) { n.left.breaksOfB--; n.b.cut() })
+		w.Do("B loses its connection", func(n *state) { n.left.breaksOfB--; n.b.cut() })
 	}
 	if s.left.deaf > 0 && !s.noSub {
-		w.do("R loses its subscription", func(n *state) { n.left.deaf--; n.noSub, n.deaf, n.told = true, true, false })
+		w.Do("R loses its subscription", func(n *state) { n.left.deaf--; n.noSub, n.deaf, n.told = true, true, false })
 	}
 	if s.noSub {
-		w.do("R subscribes again", func(n *state) { n.noSub = false })
+		w.Do("R subscribes again", func(n *state) { n.noSub = false })
 	}
 	if s.left.saves > 0 {
-		w.do("the memory is copied", func(n *state) { n.left.saves--; n.saved, n.copied = n.memory, true })
+		w.Do("the memory is copied", func(n *state) { n.left.saves--; n.saved, n.copied = n.memory, true })
 	}
 	if s.left.restores > 0 && s.copied {
-		w.do("the master restarts with the copy", func(n *state) { n.left.restores--; n.memory = n.saved; n.restart() })
+		w.Do("the master restarts with the copy", func(n *state) { n.left.restores--; n.memory = n.saved; n.restart() })
 	}
 	if s.left.forgets > 0 {
-		w.do("the master restarts without its memory", func(n *state) { n.left.forgets--; n.memory = memory{}; n.restart() })
+		w.Do("the master restarts without its memory", func(n *state) { n.left.forgets--; n.memory = memory{}; n.restart() })
 	}
 }
 
