@@ -3,31 +3,22 @@ package kept
 import (
 	"fmt"
 
+	"github.com/redlock-go/redlock/internal/model/explore"
 	"github.com/redlock-go/redlock/internal/occupancy"
 )
 
-// A step is described by a text.
-type step string
-
-// A way calls back for the steps from a state.
+// A way has the steps from a state.
 type way struct {
 	*world
-	s     *state
-	room  bool // K can send a command
-	yield func(step, state)
+	explore.Way[state]
+	room bool // K can send a command
 }
 
-func (w *way) do(name string, change func(n *state)) {
-	n := *w.s
-	change(&n)
-	w.yield(step(name), n)
-}
-
-func (w *world) successors(s *state, yield func(step, state)) {
+func (w *world) successors(s *state, next func(string, state)) {
 	if s.bad != "" {
 		return
 	}
-	y := &way{w, s, !s.toMaster.full(), yield}
+	y := &way{w, explore.Way[state]{S: s, Next: next}, !s.toMaster.full()}
 	for i := range w.goers {
 		name := fmt.Sprintf("K%d ", i+1)
 		switch p := s.goers[i]; {
@@ -83,43 +74,43 @@ func (w *world) hold(s *state, i int) {
 
 // lock has goroutine i lock.
 func (w *way) lock(i int, name string) {
-	s := w.s
+	s := w.S
 	switch s.goers[i] {
 	case out:
 		w.call(i, name)
 	case loaded:
-		w.do(name+"takes the lease", func(n *state) { n.st, n.goers[i] = occupancy.One, checking })
+		w.Do(name+"takes the lease", func(n *state) { n.st, n.goers[i] = occupancy.One, checking })
 	case checked:
 		if next, ok := s.st.Enter(w.many); ok {
-			w.do(name+"takes the lease", func(n *state) { n.st = next; w.enter(n, i) })
+			w.Do(name+"takes the lease", func(n *state) { n.st = next; w.enter(n, i) })
 		} else {
-			w.do(name+"comes too late", func(n *state) { n.goers[i] = out })
+			w.Do(name+"comes too late", func(n *state) { n.goers[i] = out })
 		}
 	case checking:
 		if (s.valid > 0 || w.checksNone) && (!s.st.Has(occupancy.Draining) || w.checksNoBit) {
-			w.do(name+"enters", func(n *state) { w.enter(n, i) })
+			w.Do(name+"enters", func(n *state) { w.enter(n, i) })
 		} else {
-			w.do(name+"does not enter", func(n *state) { n.goers[i] = dropping })
+			w.Do(name+"does not enter", func(n *state) { n.goers[i] = dropping })
 		}
 	case dropping:
-		w.do(name+"leaves its bit", func(n *state) { n.st, _ = n.st.Mark(occupancy.Draining); n.goers[i] = quitting })
+		w.Do(name+"leaves its bit", func(n *state) { n.st, _ = n.st.Mark(occupancy.Draining); n.goers[i] = quitting })
 	case quitting:
-		w.do(name+"leaves", func(n *state) { n.goers[i] = out; n.calls++; w.leave(n) })
+		w.Do(name+"leaves", func(n *state) { n.goers[i] = out; n.calls++; w.leave(n) })
 	case away:
 		if s.leading {
-			w.do(name+"follows", func(n *state) { n.goers[i] = following })
+			w.Do(name+"follows", func(n *state) { n.goers[i] = following })
 		} else {
-			w.do(name+"leads", func(n *state) { n.leading = true; n.toGate(i) })
+			w.Do(name+"leads", func(n *state) { n.leading = true; n.toGate(i) })
 		}
 	case queued:
-		w.do(name+"leaves its bit", func(n *state) {
+		w.Do(name+"leaves its bit", func(n *state) {
 			if n.goers[i] = waiting; !w.noMark {
 				w.mark(n, occupancy.Wanted)
 			}
 		})
 	case acquiring:
 		if s.token == s.last && w.room && s.last < 9 && s.decider == out && s.ended {
-			w.do(name+"registers", func(n *state) { n.last++; n.toMaster.put(message{register, n.last, validity}) })
+			w.Do(name+"registers", func(n *state) { n.last++; n.toMaster.put(message{register, n.last, validity}) })
 		}
 	default:
 		w.begin(i, name)
@@ -128,26 +119,26 @@ func (w *way) lock(i int, name string) {
 
 // call begins a call of Lock.
 func (w *way) call(i int, name string) {
-	s := w.s
+	s := w.S
 	next, canEnter := s.st.Enter(w.many)
 	gone := w.entersGone && !s.ended && s.st != occupancy.None && s.insiders() == 0
 	canEnter = canEnter && !w.isStranger(i)
 	switch {
 	case s.calls == 0:
 	case (canEnter || gone) && w.looseEnter:
-		w.do(name+"sees the lease idle", func(n *state) { n.calls--; n.goers[i] = loaded })
+		w.Do(name+"sees the lease idle", func(n *state) { n.calls--; n.goers[i] = loaded })
 	case canEnter && w.checksFirst:
 		if s.valid > 0 {
-			w.do(name+"reads the clocks", func(n *state) { n.calls--; n.goers[i] = checked })
+			w.Do(name+"reads the clocks", func(n *state) { n.calls--; n.goers[i] = checked })
 		}
 	case canEnter:
-		w.do(name+"takes the lease", func(n *state) { n.calls--; n.st, n.goers[i] = next, checking })
+		w.Do(name+"takes the lease", func(n *state) { n.calls--; n.st, n.goers[i] = next, checking })
 	case gone:
-		w.do(name+"takes the lease", func(n *state) { n.calls--; n.st, n.goers[i] = occupancy.One, checking })
+		w.Do(name+"takes the lease", func(n *state) { n.calls--; n.st, n.goers[i] = occupancy.One, checking })
 	case w.reads(i):
-		w.do(name+"cannot enter", func(n *state) { n.calls--; n.goers[i] = away })
+		w.Do(name+"cannot enter", func(n *state) { n.calls--; n.goers[i] = away })
 	default:
-		w.do(name+"goes to the gate", func(n *state) { n.calls--; n.toGate(i) })
+		w.Do(name+"goes to the gate", func(n *state) { n.calls--; n.toGate(i) })
 	}
 }
 
@@ -163,7 +154,7 @@ func (s *state) toGate(i int) {
 
 // begin has goroutine i hold a lease that it has acquired, or was handed.
 func (w *way) begin(i int, name string) {
-	s := w.s
+	s := w.S
 	open := func(n *state, looks bool) {
 		switch n.goers[i] = begun; {
 		case w.isStranger(i): // nobody else enters its lease
@@ -190,18 +181,18 @@ func (w *way) begin(i int, name string) {
 	switch s.goers[i] {
 	case acquired:
 		if w.looksEarly {
-			w.do(name+"looks whether the lease has ended", func(n *state) {
+			w.Do(name+"looks whether the lease has ended", func(n *state) {
 				if n.goers[i] = looked; n.ended {
 					open(n, true)
 				}
 			})
 			return
 		}
-		w.do(name+"begins the lease", func(n *state) { open(n, true) })
+		w.Do(name+"begins the lease", func(n *state) { open(n, true) })
 	case looked:
-		w.do(name+"begins the lease", func(n *state) { open(n, false) })
+		w.Do(name+"begins the lease", func(n *state) { open(n, false) })
 	case begun:
-		w.do(name+"holds the lease", func(n *state) {
+		w.Do(name+"holds the lease", func(n *state) {
 			if n.remembered == n.token {
 				n.st, _ = n.st.Mark(occupancy.Draining)
 			}
@@ -211,7 +202,7 @@ func (w *way) begin(i int, name string) {
 			w.hold(n, i)
 		})
 	case handed:
-		w.do(name+"holds the lease that it was handed", func(n *state) {
+		w.Do(name+"holds the lease that it was handed", func(n *state) {
 			if n.waiters() > 0 && !w.oneMark {
 				n.st, _ = n.st.Mark(occupancy.Wanted)
 			}
@@ -222,16 +213,16 @@ func (w *way) begin(i int, name string) {
 
 // unlock has goroutine i unlock.
 func (w *way) unlock(i int, name string) {
-	s := w.s
+	s := w.S
 	switch next, keeps := s.st.Keep(); {
 	case w.reads(i):
-		w.do(name+"leaves", func(n *state) { n.goers[i] = out; w.leave(n) })
+		w.Do(name+"leaves", func(n *state) { n.goers[i] = out; w.leave(n) })
 	case keeps || w.blindUnlock && s.st.Held() && !s.ended:
-		w.do(name+"unlocks and keeps", func(n *state) { n.st, n.goers[i] = next, out })
+		w.Do(name+"unlocks and keeps", func(n *state) { n.st, n.goers[i] = next, out })
 	case w.isStranger(i):
-		w.do(name+"unlocks", func(n *state) { n.goers[i] = keeping })
+		w.Do(name+"unlocks", func(n *state) { n.goers[i] = keeping })
 	default:
-		w.do(name+"unlocks", func(n *state) { n.goers[i] = clearing })
+		w.Do(name+"unlocks", func(n *state) { n.goers[i] = clearing })
 	}
 }
 
@@ -248,43 +239,43 @@ func (w *world) leave(s *state) {
 
 // pass has whoever holds the lease, or decides about it, hand it over, keep it or release it. at is where that is.
 func (w *way) pass(name string, at phase, set func(n *state, p phase), decider bool) {
-	s := w.s
+	s := w.S
 	switch at {
 	case clearing:
-		w.do(name+"clears the bit", func(n *state) {
+		w.Do(name+"clears the bit", func(n *state) {
 			if set(n, passing); !w.clearsLate {
 				n.st &^= occupancy.Wanted
 			}
 		})
 	case passing:
 		if w.canHandOver(s) {
-			w.do(name+"hands over", func(n *state) { set(n, out); n.goers[n.next()] = handed })
+			w.Do(name+"hands over", func(n *state) { set(n, out); n.goers[n.next()] = handed })
 		} else {
-			w.do(name+"finds nobody to hand over to", func(n *state) { set(n, keeping) })
+			w.Do(name+"finds nobody to hand over to", func(n *state) { set(n, keeping) })
 		}
 	case keeping:
 		free := s.st == occupancy.One || w.clearsLate && s.st == occupancy.One|occupancy.Wanted
 		switch {
 		case s.st.Has(occupancy.Wanted) && !s.st.Has(occupancy.Draining) && !w.clearsLate:
-			w.do(name+"looks again", func(n *state) { set(n, clearing) })
+			w.Do(name+"looks again", func(n *state) { set(n, clearing) })
 		case free && s.valid > 0 && !s.ended && (s.waiters() == 0 || w.keepsBeside):
-			w.do(name+"sees that nobody waits", func(n *state) {
+			w.Do(name+"sees that nobody waits", func(n *state) {
 				if set(n, exchanging); w.clearsLate {
 					set(n, lateClear)
 				}
 			})
 		case decider:
-			w.do(name+"takes the lease again", func(n *state) { n.st = n.st.Yield(); set(n, releasing) })
+			w.Do(name+"takes the lease again", func(n *state) { n.st = n.st.Yield(); set(n, releasing) })
 		case w.canRelease():
-			w.do(name+"releases", func(n *state) { set(n, out); n.release() })
+			w.Do(name+"releases", func(n *state) { set(n, out); n.release() })
 		}
 	case lateClear:
-		w.do(name+"clears the bit", func(n *state) { n.st &^= occupancy.Wanted; set(n, exchanging) })
+		w.Do(name+"clears the bit", func(n *state) { n.st &^= occupancy.Wanted; set(n, exchanging) })
 	case exchanging:
 		if next, ok := s.st.Keep(); ok {
-			w.do(name+"keeps", func(n *state) { n.st = next; set(n, out) })
+			w.Do(name+"keeps", func(n *state) { n.st = next; set(n, out) })
 		} else {
-			w.do(name+"looks again", func(n *state) { set(n, clearing) })
+			w.Do(name+"looks again", func(n *state) { set(n, clearing) })
 		}
 	}
 }
@@ -292,8 +283,8 @@ func (w *way) pass(name string, at phase, set func(n *state, p phase), decider b
 // canRelease reports whether whoever has taken the lease can end it now. If it has ended before, its release is queued by
 // another goroutine, for which this one waits.
 func (w *way) canRelease() bool {
-	if w.s.ended {
-		return w.s.released && w.s.told
+	if w.S.ended {
+		return w.S.released && w.S.told
 	}
 	return w.room
 }

@@ -53,25 +53,25 @@ func (w *world) hear(s *state, token uint8) {
 
 // decide goes on with a lease that was taken.
 func (w *way) decide() {
-	s := w.s
+	s := w.S
 	switch s.decider {
 	case out:
 	case seen:
 		if w.room && !s.ended {
-			w.do("K gives the idle lease up", func(n *state) { n.release() })
+			w.Do("K gives the idle lease up", func(n *state) { n.release() })
 		}
 	case leavesNow:
-		w.do("K leaves the gate", func(n *state) {
+		w.Do("K leaves the gate", func(n *state) {
 			if n.decider = out; n.st&^occupancy.Many == occupancy.Idle {
 				n.st = occupancy.None
 				n.leaveGate()
 			}
 		})
 	case admitting:
-		w.do("K looks for a holder of the lease that was taken", func(n *state) { n.st, n.decider = n.st.Admit(), clearing })
+		w.Do("K looks for a holder of the lease that was taken", func(n *state) { n.st, n.decider = n.st.Admit(), clearing })
 	case releasing:
 		if w.canRelease() {
-			w.do("K releases the lease that was taken", func(n *state) { n.release() })
+			w.Do("K releases the lease that was taken", func(n *state) { n.release() })
 		}
 	default:
 		w.pass("K ", s.decider, func(n *state, p phase) { n.decider = p }, true)
@@ -84,7 +84,7 @@ func (s *state) lose() { s.ended, s.told, s.released = true, false, false }
 // loss has K notice that the lease is over, and act on a loss in steps: the keeper is told, the release is queued, and the
 // gate is left unless a goroutine holds the lease.
 func (w *way) loss() {
-	s := w.s
+	s := w.S
 	tell, queue := s.ended && !s.told, s.ended && !s.released && w.room
 	switch {
 	case w.lossSilent:
@@ -95,34 +95,34 @@ func (w *way) loss() {
 		queue = queue && s.told
 	}
 	if !s.ended && s.valid == 0 {
-		w.do("K notices that the lease is over", (*state).lose)
+		w.Do("K notices that the lease is over", (*state).lose)
 	}
 	if tell {
-		w.do("the loss takes the lease, or leaves its bit", func(n *state) {
+		w.Do("the loss takes the lease, or leaves its bit", func(n *state) {
 			n.told = true
 			n.st, n.lossTook = n.st.Mark(occupancy.Draining)
 		})
 	}
 	if queue {
-		w.do("the release of the lost lease is queued", func(n *state) {
+		w.Do("the release of the lost lease is queued", func(n *state) {
 			n.released = true
 			n.told = n.told || w.lossSilent
 			n.toMaster.put(message{release, n.token, 0})
 		})
 	}
 	if s.ended && s.released && s.told && s.lossTook {
-		w.do("the loss leaves the gate", func(n *state) { n.lossTook = false; n.release() })
+		w.Do("the loss leaves the gate", func(n *state) { n.lossTook = false; n.release() })
 	}
 }
 
 // upkeep renews and heals.
 func (w *way) upkeep() {
-	s := w.s
+	s := w.S
 	if s.token == 0 || s.renewals == 0 || !w.room {
 		return
 	}
 	send := func(name string, k kind, left uint8) {
-		w.do(name, func(n *state) {
+		w.Do(name, func(n *state) {
 			n.renewals--
 			n.renewing = n.renewing || k == renew
 			n.toMaster.put(message{k, n.token, left})
@@ -138,21 +138,21 @@ func (w *way) upkeep() {
 
 // traffic executes commands, and has answers and recalls arrive.
 func (w *way) traffic() {
-	s := w.s
+	s := w.S
 	if !s.toMaster.empty() && !s.fromM.full() {
-		w.do("the master executes K's "+s.toMaster[0].kind.String(), func(n *state) { w.execute(n, n.toMaster.pop(), &n.fromM) })
+		w.Do("the master executes K's "+s.toMaster[0].kind.String(), func(n *state) { w.execute(n, n.toMaster.pop(), &n.fromM) })
 	}
 	if !s.wOut.empty() && !s.wIn.full() {
-		w.do("the master executes W's "+s.wOut[0].kind.String(), func(n *state) { w.execute(n, n.wOut.pop(), &n.wIn) })
+		w.Do("the master executes W's "+s.wOut[0].kind.String(), func(n *state) { w.execute(n, n.wOut.pop(), &n.wIn) })
 	}
 	if s.recall != 0 && (w.room || !w.releasesFirst && !w.givesHeld) {
-		w.do("K hears a recall", func(n *state) { token := n.recall; n.recall = 0; w.hear(n, token) })
+		w.Do("K hears a recall", func(n *state) { token := n.recall; n.recall = 0; w.hear(n, token) })
 	}
 	if s.recall != 0 && s.loses > 0 {
-		w.do("the recall is lost", func(n *state) { n.loses--; n.recall = 0 })
+		w.Do("the recall is lost", func(n *state) { n.loses--; n.recall = 0 })
 	}
 	if m := s.fromM[0]; m.kind != 0 && (w.room || m.kind != granted || m.left > 0) {
-		w.do("K learns of "+s.fromM[0].kind.String(), func(n *state) { w.learn(n, n.fromM.pop()) })
+		w.Do("K learns of "+s.fromM[0].kind.String(), func(n *state) { w.learn(n, n.fromM.pop()) })
 	}
 }
 
@@ -185,9 +185,9 @@ func (w *world) learn(s *state, m message) {
 
 // other has W lock and unlock.
 func (w *way) other() {
-	s := w.s
+	s := w.S
 	if !s.wIn.empty() {
-		w.do("W learns of "+s.wIn[0].kind.String(), func(n *state) {
+		w.Do("W learns of "+s.wIn[0].kind.String(), func(n *state) {
 			m := n.wIn.pop()
 			if m.kind != granted || n.w != waiting || m.token != n.wToken || m.left == 0 {
 				return
@@ -200,27 +200,27 @@ func (w *way) other() {
 	}
 	switch {
 	case s.w == out && s.others > 0 && !s.wOut.full():
-		w.do("W registers", func(n *state) {
+		w.Do("W registers", func(n *state) {
 			n.others--
 			n.wToken = max(n.wToken, wToken) + 1
 			n.w = waiting
 			n.wOut.put(message{register, n.wToken, validity})
 		})
 	case s.w == waiting && w.polls && s.wOut.empty() && s.wIn.empty():
-		w.do("W polls", func(n *state) { n.wOut.put(message{poll, n.wToken, validity}) })
+		w.Do("W polls", func(n *state) { n.wOut.put(message{poll, n.wToken, validity}) })
 	case s.w == inside && !s.wOut.full():
-		w.do("W unlocks", func(n *state) { n.w = out; n.wOut.put(message{release, n.wToken, 0}) })
+		w.Do("W unlocks", func(n *state) { n.w = out; n.wOut.put(message{release, n.wToken, 0}) })
 	}
 }
 
 // misfortunes lets time pass, and the master lose keys.
 func (w *way) misfortunes() {
-	s := w.s
+	s := w.S
 	if s.deletes > 0 && s.key != 0 && s.key < wToken {
-		w.do("somebody deletes the key", func(n *state) { n.deletes--; n.key = 0 })
+		w.Do("somebody deletes the key", func(n *state) { n.deletes--; n.key = 0 })
 	}
 	if s.restarts > 0 {
-		w.do("the master loses its memory", func(n *state) {
+		w.Do("the master loses its memory", func(n *state) {
 			n.restarts--
 			n.key, n.left, n.queue = 0, 0, [2]uint8{}
 			if !w.noQuarantine {
@@ -231,7 +231,7 @@ func (w *way) misfortunes() {
 	if s.ticks == 0 {
 		return
 	}
-	w.do("a tick passes", func(n *state) {
+	w.Do("a tick passes", func(n *state) {
 		n.ticks--
 		for _, v := range []*uint8{&n.valid, &n.wLeft, &n.quarantine, &n.left} {
 			if *v > 0 {

@@ -1,9 +1,7 @@
 package kept
 
 import (
-	"flag"
 	"fmt"
-	"maps"
 	"strings"
 	"testing"
 
@@ -43,39 +41,28 @@ func (w *world) check(s *state) string {
 	return ""
 }
 
-// A result is the outcome of an exploration.
-type result struct {
-	states  int
-	found   string
-	trace   []string
-	entered bool // in some state, a goroutine has entered a kept lease
-	waited  bool // in some state, W has the lock
-}
-
-func (r result) String() string {
-	return explore.Text(fmt.Sprintf("%d states: %q", r.states, r.found), r.trace)
-}
-
-func (w world) explore() (r result) {
-	search := explore.Model[state, step]{
+func (w world) explore() explore.Result {
+	entered, held := false, false // a goroutine has entered a kept lease; W has the lock
+	m := explore.Model[state, string]{
 		Initial: state{calls: w.calls, others: w.others, ticks: w.ticks, renewals: w.renewals, loses: w.loses,
 			deletes: w.deletes, restarts: w.restarts, ended: true, told: true, released: true},
 		Successors: w.successors,
-		Broken:     func(s *state) bool { return w.check(s) != "" },
-		Progress:   w.polls,
-		Observe: func(s step) {
-			r.entered = r.entered || strings.HasSuffix(string(s), " enters")
-			r.waited = r.waited || s == "W unlocks"
+		Check:      w.check,
+		Observe: func(s string) {
+			entered = entered || strings.HasSuffix(s, " enters")
+			held = held || s == "W unlocks"
 		},
-	}.Explore()
-	r.states = len(search.States)
-	if search.Broken >= 0 {
-		r.found, r.trace = w.check(&search.States[search.Broken]), search.Trace(search.Broken)
-	} else if w.polls { // they must end each wait
-		waits, not := func(s *state) bool { return s.w == waiting }, func(s *state) bool { return s.w != waiting }
-		if at := search.Trapped(waits, not); at >= 0 {
-			r.found, r.trace = untold, search.Trace(at)
-		}
+	}
+	if w.polls { // they must end each wait
+		m.Goals = []explore.Goal[state]{{
+			Property: untold,
+			Waits:    func(s *state) bool { return s.w == waiting },
+			Done:     func(s *state) bool { return s.w != waiting },
+		}}
+	}
+	r := m.Explore().Result()
+	if !entered || held != (w.others > 0) {
+		r.Missed = fmt.Sprintf("entered: %v, W had the lock: %v", entered, held)
 	}
 	return r
 }
@@ -98,8 +85,6 @@ var worlds = map[string]world{
 	"readers, writer":  {goers: 3, calls: 4, stranger: true, many: true},
 }
 
-var large = flag.Bool("large", false, "explore larger worlds, too")
-
 // These worlds are explored only with the flag -large.
 var largeWorlds = map[string]world{
 	"large: goroutines":    {goers: 3, calls: 5, others: 2},
@@ -113,30 +98,25 @@ var largeWorlds = map[string]world{
 }
 
 func TestAKeptLockHolds(t *testing.T) {
-	worlds := maps.Clone(worlds)
-	if *large {
-		maps.Copy(worlds, largeWorlds)
+	var cases []explore.Case[world]
+	for _, all := range []map[string]world{worlds, largeWorlds} {
+		for name, w := range all {
+			cases = append(cases, explore.Case[world]{Name: name, World: w, Floor: 100, Large: strings.HasPrefix(name, "large")})
+		}
 	}
-	for name, w := range worlds {
-		t.Run(name, func(t *testing.T) {
-			r := w.explore()
-			if t.Log(r); r.found != "" {
-				t.Errorf("found: %s", r.found)
-			}
-			if r.states < 100 || !r.entered || r.waited != (w.others > 0) {
-				t.Errorf("%d states, entered: %v, W had the lock: %v; part of the model is not reached", r.states, r.entered, r.waited)
-			}
-		})
-	}
+	explore.Check(t, cases, world.explore)
+}
+
+// without returns a world without some rules.
+func without(name string, off rules) world {
+	w := worlds[name]
+	w.rules = off
+	return w
 }
 
 // TestALateRenewalDoesNoHarm switches off a rule that another rule covers: a renewal makes no key.
 func TestALateRenewalDoesNoHarm(t *testing.T) {
-	w := worlds["aged"]
-	w.renewsLate = true
-	if r := w.explore(); r.found != "" {
-		t.Errorf("found: %s", r)
-	}
+	explore.Check(t, []explore.Case[world]{{Name: "aged", World: without("aged", rules{renewsLate: true})}}, world.explore)
 }
 
 func TestEachRuleIsNeeded(t *testing.T) {
@@ -152,56 +132,42 @@ func TestEachRuleIsNeeded(t *testing.T) {
 	)
 	noPolls := worlds["lossy"]
 	noPolls.polls = false
-	for _, v := range []struct {
-		name  string
-		world world
-		off   rules
-		want  string
-	}{
-		{"the lease is taken in two steps", worlds["recalled"], rules{looseEnter: true}, two},
-		{"a lease that is not idle is entered", worlds["recalled"], rules{entersGone: true}, two},
-		{"an idle lease is given up without taking it", worlds["recalled"], rules{looseGiveUp: true}, late},
-		{"the release is queued before the lease is taken", worlds["recalled"], rules{releasesFirst: true}, late},
-		{"a recall releases a lease that a goroutine holds", worlds["recalled"], rules{givesHeld: true}, late},
-		{"the clocks are read before the lease is taken", worlds["aged"], rules{checksFirst: true}, over},
-		{"the clocks are not read", worlds["aged"], rules{checksNone: true}, over},
-		{"the bits are not looked at", worlds["deleted"], rules{checksNoBit: true}, recalled},
-		{"the release of a lost lease is queued before the keeper is told", worlds["deleted"], rules{marksLate: true}, late},
-		{"the keeper is not told of a loss", worlds["deleted"], rules{lossSilent: true}, late},
-		{"a recall while the lease is held is dropped", worlds["recalled"], rules{forgetsAsk: true}, waits},
-		{"a recall before the lease is held is dropped", worlds["recalled"], rules{forgetsSoon: true}, waits},
-		{"a registration sends no recall", worlds["recalled"], rules{silent: true}, waits},
-		{"a recall is lost, and there are no polls", noPolls, rules{}, waits},
-		{"a recall is lost, and polls send none", worlds["lossy"], rules{silentPolls: true}, waits},
-		{"Unlock ignores the bits", worlds["twice"], rules{blindUnlock: true}, waits},
-		{"a goroutine at the gate leaves no bit", worlds["gate"], rules{noMark: true}, sleeps},
-		{"a goroutine that was handed the lease does not look for others", worlds["gate"], rules{oneMark: true}, sleeps},
-		{"the bit of the gate is cleared late", worlds["gate"], rules{clearsLate: true}, sleeps},
-		{"a lease is kept beside a goroutine that it cannot be handed to", worlds["stranger"], rules{keepsBeside: true}, sleeps},
-		{"readers: a lease that is not idle is given up", worlds["readers"], rules{givesHeld: true}, late},
-		{"readers: the clocks are read before the lease is entered", worlds["readers, aged"], rules{checksFirst: true}, over},
-		{"readers: the clocks are not read", worlds["readers, aged"], rules{checksNone: true}, over},
-		{"readers: the bits are not looked at", worlds["readers"], rules{checksNoBit: true}, recalled},
-		{"readers: the release of a lost lease is queued first", worlds["readers, deleted"], rules{marksLate: true}, late},
-		{"readers: nobody is told of a loss", worlds["readers, deleted"], rules{lossSilent: true}, late},
-		{"readers: a recall while the lease is held is dropped", worlds["readers"], rules{forgetsAsk: true}, waits},
-		{"readers: a recall before the lease is held is dropped", worlds["readers"], rules{forgetsSoon: true}, waits},
-		{"readers: the last one that leaves ignores the bits", worlds["readers"], rules{blindUnlock: true}, sleeps},
-		{"readers: a writer at the gate leaves no bit", worlds["readers, writer"], rules{noMark: true}, sleeps},
-		{"readers: a lease is given up without taking it", worlds["readers"], rules{looseGiveUp: true}, late},
-		{"a lease begins later than it was seen to last", worlds["deleted"], rules{looksEarly: true}, late},
-		{"readers: a lease begins later than it was seen to last", worlds["readers, deleted"], rules{looksEarly: true}, late},
-		{"a heal follows the release", worlds["aged"], rules{healsLate: true}, left},
-		{"a renewal that sets the key follows the release", worlds["aged"], rules{renewsLate: true, renewSets: true}, left},
-		{"there is no quarantine", worlds["restarted"], rules{noQuarantine: true}, clients},
-	} {
-		t.Run(v.name, func(t *testing.T) {
-			w := v.world
-			w.rules = v.off
-			r := w.explore()
-			if t.Log(r); r.found != v.want {
-				t.Errorf("found: %q, want %q", r.found, v.want)
-			}
-		})
-	}
+	explore.Check(t, []explore.Case[world]{
+		{Name: "the lease is taken in two steps", World: without("recalled", rules{looseEnter: true}), Want: two},
+		{Name: "a lease that is not idle is entered", World: without("recalled", rules{entersGone: true}), Want: two},
+		{Name: "an idle lease is given up without taking it", World: without("recalled", rules{looseGiveUp: true}), Want: late},
+		{Name: "the release is queued before the lease is taken", World: without("recalled", rules{releasesFirst: true}), Want: late},
+		{Name: "a recall releases a lease that a goroutine holds", World: without("recalled", rules{givesHeld: true}), Want: late},
+		{Name: "the clocks are read before the lease is taken", World: without("aged", rules{checksFirst: true}), Want: over},
+		{Name: "the clocks are not read", World: without("aged", rules{checksNone: true}), Want: over},
+		{Name: "the bits are not looked at", World: without("deleted", rules{checksNoBit: true}), Want: recalled},
+		{Name: "the release of a lost lease is queued before the keeper is told", World: without("deleted", rules{marksLate: true}), Want: late},
+		{Name: "the keeper is not told of a loss", World: without("deleted", rules{lossSilent: true}), Want: late},
+		{Name: "a recall while the lease is held is dropped", World: without("recalled", rules{forgetsAsk: true}), Want: waits},
+		{Name: "a recall before the lease is held is dropped", World: without("recalled", rules{forgetsSoon: true}), Want: waits},
+		{Name: "a registration sends no recall", World: without("recalled", rules{silent: true}), Want: waits},
+		{Name: "a recall is lost, and there are no polls", World: noPolls, Want: waits},
+		{Name: "a recall is lost, and polls send none", World: without("lossy", rules{silentPolls: true}), Want: waits},
+		{Name: "Unlock ignores the bits", World: without("twice", rules{blindUnlock: true}), Want: waits},
+		{Name: "a goroutine at the gate leaves no bit", World: without("gate", rules{noMark: true}), Want: sleeps},
+		{Name: "a goroutine that was handed the lease does not look for others", World: without("gate", rules{oneMark: true}), Want: sleeps},
+		{Name: "the bit of the gate is cleared late", World: without("gate", rules{clearsLate: true}), Want: sleeps},
+		{Name: "a lease is kept beside a goroutine that it cannot be handed to", World: without("stranger", rules{keepsBeside: true}), Want: sleeps},
+		{Name: "readers: a lease that is not idle is given up", World: without("readers", rules{givesHeld: true}), Want: late},
+		{Name: "readers: the clocks are read before the lease is entered", World: without("readers, aged", rules{checksFirst: true}), Want: over},
+		{Name: "readers: the clocks are not read", World: without("readers, aged", rules{checksNone: true}), Want: over},
+		{Name: "readers: the bits are not looked at", World: without("readers", rules{checksNoBit: true}), Want: recalled},
+		{Name: "readers: the release of a lost lease is queued first", World: without("readers, deleted", rules{marksLate: true}), Want: late},
+		{Name: "readers: nobody is told of a loss", World: without("readers, deleted", rules{lossSilent: true}), Want: late},
+		{Name: "readers: a recall while the lease is held is dropped", World: without("readers", rules{forgetsAsk: true}), Want: waits},
+		{Name: "readers: a recall before the lease is held is dropped", World: without("readers", rules{forgetsSoon: true}), Want: waits},
+		{Name: "readers: the last one that leaves ignores the bits", World: without("readers", rules{blindUnlock: true}), Want: sleeps},
+		{Name: "readers: a writer at the gate leaves no bit", World: without("readers, writer", rules{noMark: true}), Want: sleeps},
+		{Name: "readers: a lease is given up without taking it", World: without("readers", rules{looseGiveUp: true}), Want: late},
+		{Name: "a lease begins later than it was seen to last", World: without("deleted", rules{looksEarly: true}), Want: late},
+		{Name: "readers: a lease begins later than it was seen to last", World: without("readers, deleted", rules{looksEarly: true}), Want: late},
+		{Name: "a heal follows the release", World: without("aged", rules{healsLate: true}), Want: left},
+		{Name: "a renewal that sets the key follows the release", World: without("aged", rules{renewsLate: true, renewSets: true}), Want: left},
+		{Name: "there is no quarantine", World: without("restarted", rules{noQuarantine: true}), Want: clients},
+	}, world.explore)
 }

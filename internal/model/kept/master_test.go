@@ -1,5 +1,7 @@
 package kept
 
+import "github.com/redlock-go/redlock/internal/model/explore"
+
 // grantHead grants a free key to the head of the queue.
 func (s *state) grantHead() {
 	if s.key != 0 || s.queue[0] == 0 || s.quarantine > 0 {
@@ -17,23 +19,13 @@ func (s *state) grantHead() {
 	to.put(message{granted, token, validity})
 }
 
-func (s *state) leaveQueue(token uint8) {
-	if s.queue[0] == token {
-		s.queue[0], s.queue[1] = s.queue[1], 0
-	} else if s.queue[1] == token {
-		s.queue[1] = 0
-	}
-}
+func (s *state) leaveQueue(token uint8) { explore.Remove(s.queue[:], token) }
 
 func (s *state) inQueue(token uint8) bool { return s.queue[0] == token || s.queue[1] == token }
 
 func (s *state) join(token uint8) {
-	switch {
-	case s.inQueue(token):
-	case s.queue[0] == 0:
-		s.queue[0] = token
-	default:
-		s.queue[1] = token
+	if !s.inQueue(token) {
+		explore.Push(s.queue[:], token)
 	}
 }
 

@@ -1,6 +1,9 @@
 package kept
 
-import "github.com/redlock-go/redlock/internal/occupancy"
+import (
+	"github.com/redlock-go/redlock/internal/model/explore"
+	"github.com/redlock-go/redlock/internal/occupancy"
+)
 
 // rules are the rules that can be switched off. The zero value is the complete protocol.
 type rules struct {
@@ -118,21 +121,12 @@ type lane [3]message
 func (l *lane) full() bool  { return l[len(l)-1].kind != 0 }
 func (l *lane) empty() bool { return l[0].kind == 0 }
 
-func (l *lane) put(m message) {
-	for i := range l {
-		if l[i].kind == 0 {
-			l[i] = m
-			return
-		}
-	}
-	panic("a lane is full")
-}
+func (l *lane) pop() message { return explore.Drop(l[:], 0) }
 
-func (l *lane) pop() (m message) {
-	m = l[0]
-	copy(l[:], l[1:])
-	l[len(l)-1] = message{}
-	return m
+func (l *lane) put(m message) {
+	if !explore.Push(l[:], m) {
+		panic("a lane is full")
+	}
 }
 
 func (l *lane) tick() {
@@ -192,22 +186,10 @@ func (w *world) crowded(s *state) bool {
 	return s.insiders() > 1 && !readers
 }
 
-func (s *state) waiters() (n int) {
-	for _, x := range s.order {
-		if x != 0 {
-			n++
-		}
-	}
-	return n
-}
+func (s *state) waiters() int { return explore.Len(s.order[:]) }
 
 // next takes the first goroutine out of the queue of the gate.
-func (s *state) next() (goer int) {
-	goer = int(s.order[0]) - 1
-	copy(s.order[:], s.order[1:])
-	s.order[mostGoers-1] = 0
-	return goer
-}
+func (s *state) next() (goer int) { return int(explore.Drop(s.order[:], 0)) - 1 }
 
 // leaveGate lets the next goroutine acquire.
 func (s *state) leaveGate() {
