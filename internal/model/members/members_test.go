@@ -7,47 +7,38 @@ import (
 	"github.com/redlock-go/redlock/internal/model/explore"
 )
 
-// A step describes what happens.
-type step string
+const two = "two hold the lock"
 
-func stepf(format string, args ...any) step { return step(fmt.Sprintf(format, args...)) }
-
-// A result is the outcome of an exploration.
-type result struct {
-	states int
-	two    bool // two clients hold the lock
-	trace  []string
-	held   [2]bool // clients have held the lock with the old list, with the new list
-	voted  list    // servers whose votes have counted
-}
-
-func (r result) String() string {
-	return explore.Text(fmt.Sprintf("%d states: two hold the lock %t", r.states, r.two), r.trace)
-}
-
-func (w world) explore() (r result) {
-	search := explore.Model[state, step]{
+func (w world) explore() explore.Result {
+	search := explore.Model[state, string]{
 		Initial:    w.initial(),
 		Successors: w.successors,
 		Canonical:  w.canonical,
-		Broken:     func(s *state) bool { return s.holders() > 1 },
+		Check: func(s *state) string {
+			if s.holders() > 1 {
+				return two
+			}
+			return ""
+		},
 	}.Explore()
-	r.states = len(search.States)
+	r := search.Result()
+	var held [2]bool // clients have held the lock with the old list, with the new list
+	var voted list   // servers whose votes have counted
 	for _, s := range search.States {
 		for c, cl := range s.clients {
 			for i := range s.servers {
 				if s.servers[i].lanes[c].vote == counted {
-					r.voted |= 1 << i
+					voted |= 1 << i
 				}
 			}
 			if cl.phase.holds() {
-				r.held[0] = r.held[0] || cl.list == w.old
-				r.held[1] = r.held[1] || cl.list == w.new
+				held[0] = held[0] || cl.list == w.old
+				held[1] = held[1] || cl.list == w.new
 			}
 		}
 	}
-	if search.Broken >= 0 {
-		r.two, r.trace = true, search.Trace(search.Broken)
+	if held != [2]bool{true, true} || voted != w.old|w.new {
+		r.Missed = fmt.Sprintf("held by the old and the new list: %v, votes of %04b", held, voted)
 	}
 	return r
 }
@@ -131,65 +122,42 @@ func losing(w *world)   { w.losses = 1 }
 func probing(w *world)  { w.probes = true }
 
 func TestTheListIsChangedSafely(t *testing.T) {
-	for _, v := range []struct {
-		name  string
-		world world
-	}{
-		{"the old server is stopped before clients change", stopped},
-		{"the same with renewals", stopped.with(renewed)},
-		{"the same with a loss of memory", stopped.with(losing)},
-		{"replace", replaced},
-		{"replace with renewals", replaced.with(renewed)},
-		{"replace with a loss of memory", replaced.with(losing)},
-		{"replace with late probes", replaced.with(probing)},
-		{"replace, and the new server is adopted", replaced.with(adopting)},
-		{"replace two at once", replacedTwo},
-		{"replace two at once, and both are adopted", replacedTwo.with(adopting)},
-		{"grow, and the new servers are adopted", grown.with(adopting)},
-		{"grow", grown},
-		{"grow with renewals", grown.with(renewed)},
-		{"grow with late probes", grown.with(probing)},
-		{"shrink", shrunk},
-		{"shrink with renewals", shrunk.with(renewed)},
-		{"shrink with late probes", shrunk.with(probing)},
-	} {
-		t.Run(v.name, func(t *testing.T) {
-			t.Parallel()
-			r := v.world.explore()
-			if t.Log(r); r.two {
-				t.Error("two hold the lock")
-			}
-			if r.held != [2]bool{true, true} || r.voted != v.world.old|v.world.new {
-				t.Errorf("held by the old and the new list: %v, votes of %04b; part of the model is not reached", r.held, r.voted)
-			}
-		})
-	}
+	explore.Check(t, []explore.Case[world]{
+		{Name: "the old server is stopped before clients change", World: stopped, Floor: 1},
+		{Name: "the same with renewals", World: stopped.with(renewed), Floor: 1},
+		{Name: "the same with a loss of memory", World: stopped.with(losing), Floor: 1},
+		{Name: "replace", World: replaced, Floor: 1},
+		{Name: "replace with renewals", World: replaced.with(renewed), Floor: 1},
+		{Name: "replace with a loss of memory", World: replaced.with(losing), Floor: 1},
+		{Name: "replace with late probes", World: replaced.with(probing), Floor: 1},
+		{Name: "replace, and the new server is adopted", World: replaced.with(adopting), Floor: 1},
+		{Name: "replace two at once", World: replacedTwo, Floor: 1},
+		{Name: "replace two at once, and both are adopted", World: replacedTwo.with(adopting), Floor: 1},
+		{Name: "grow, and the new servers are adopted", World: grown.with(adopting), Floor: 1},
+		{Name: "grow", World: grown, Floor: 1},
+		{Name: "grow with renewals", World: grown.with(renewed), Floor: 1},
+		{Name: "grow with late probes", World: grown.with(probing), Floor: 1},
+		{Name: "shrink", World: shrunk, Floor: 1},
+		{Name: "shrink with renewals", World: shrunk.with(renewed), Floor: 1},
+		{Name: "shrink with late probes", World: shrunk.with(probing), Floor: 1},
+	}, world.explore)
+}
+
+// without returns a world without some rules.
+func (w world) without(off rules) world {
+	w.rules = off
+	return w
 }
 
 func TestEachRuleIsNeeded(t *testing.T) {
-	for _, v := range []struct {
-		name  string
-		world world
-		off   rules
-		steps int
-	}{
-		{"a client has the new list before the old server is stopped", stopped, rules{rollEarly: true}, 14},
-		{"the old server comes back, and the new one ran before", stopped, rules{comesBack: true}, 17},
-		{"the new server is started before the old one is stopped", replaced, rules{startEarly: true}, 15},
-		{"the new server is adopted, for clients with any list", replaced.with(adopting), rules{adopted: true}, 15},
-		{"two new servers are adopted, for clients with any list", replacedTwo.with(adopting), rules{adopted: true}, 16},
-		{"grow: new servers are started while a client has the old list", grown, rules{startEarly: true}, 15},
-		{"shrink: clients change before a quarantine has passed", shrunk, rules{dontWait: true}, 13},
-		{"shrink: clients change before the servers are stopped", shrunk, rules{rollEarly: true}, 11},
-	} {
-		t.Run(v.name, func(t *testing.T) {
-			t.Parallel()
-			w := v.world
-			w.rules = v.off
-			r := w.explore()
-			if t.Log(r); !r.two || len(r.trace) != v.steps {
-				t.Errorf("two hold the lock: %v, in %d steps; want %d", r.two, len(r.trace), v.steps)
-			}
-		})
-	}
+	explore.Check(t, []explore.Case[world]{
+		{Name: "a client has the new list before the old server is stopped", World: stopped.without(rules{rollEarly: true}), Want: two, Steps: 14},
+		{Name: "the old server comes back, and the new one ran before", World: stopped.without(rules{comesBack: true}), Want: two, Steps: 17},
+		{Name: "the new server is started before the old one is stopped", World: replaced.without(rules{startEarly: true}), Want: two, Steps: 15},
+		{Name: "the new server is adopted, for clients with any list", World: replaced.with(adopting).without(rules{adopted: true}), Want: two, Steps: 15},
+		{Name: "two new servers are adopted, for clients with any list", World: replacedTwo.with(adopting).without(rules{adopted: true}), Want: two, Steps: 16},
+		{Name: "grow: new servers are started while a client has the old list", World: grown.without(rules{startEarly: true}), Want: two, Steps: 15},
+		{Name: "shrink: clients change before a quarantine has passed", World: shrunk.without(rules{dontWait: true}), Want: two, Steps: 13},
+		{Name: "shrink: clients change before the servers are stopped", World: shrunk.without(rules{rollEarly: true}), Want: two, Steps: 11},
+	}, world.explore)
 }

@@ -1,5 +1,10 @@
 package members
 
+import (
+	"fmt"
+	"slices"
+)
+
 // A world says what may happen. Each field of rules switches off one rule.
 type world struct {
 	rules
@@ -44,7 +49,7 @@ func (w *world) initial() state {
 	return s
 }
 
-func (w *world) successors(s *state, next func(step, state)) {
+func (w *world) successors(s *state, next func(string, state)) {
 	for c := range s.clients {
 		w.clientSteps(s, c, next)
 	}
@@ -57,7 +62,7 @@ func (w *world) successors(s *state, next func(step, state)) {
 }
 
 // clientSteps are those of one client.
-func (w *world) clientSteps(s *state, c int, next func(step, state)) {
+func (w *world) clientSteps(s *state, c int, next func(string, state)) {
 	cl := &s.clients[c]
 	for i := range s.servers {
 		if cl.list.has(i) && s.servers[i].life == up && !s.servers[i].lanes[c].inspected {
@@ -68,7 +73,7 @@ func (w *world) clientSteps(s *state, c int, next func(step, state)) {
 	case idle:
 		n := *s
 		n.clients[c].phase = acquiring
-		next(stepf("client %d asks its masters for the lock", c+1), n)
+		next(fmt.Sprintf("client %d asks its masters for the lock", c+1), n)
 		w.restart(s, c, next)
 	case acquiring:
 		w.askAll(s, c, next)
@@ -76,14 +81,14 @@ func (w *world) clientSteps(s *state, c int, next func(step, state)) {
 			n := *s
 			n.clients[c].phase = holding
 			n.restOn(c)
-			next(stepf("client %d has a quorum and HOLDS the lock", c+1), n)
+			next(fmt.Sprintf("client %d has a quorum and HOLDS the lock", c+1), n)
 		}
 		w.end(s, c, next)
 	case holding:
 		if w.renewals {
 			n := *s
 			n.clients[c].phase = renewing
-			next(stepf("client %d begins to renew", c+1), n)
+			next(fmt.Sprintf("client %d begins to renew", c+1), n)
 			w.heal(s, c, next)
 		}
 		w.end(s, c, next)
@@ -94,7 +99,7 @@ func (w *world) clientSteps(s *state, c int, next func(step, state)) {
 }
 
 // inspect has a client read the record of a memory that is new to it. Without a record, a quarantine begins.
-func (w *world) inspect(s *state, i, c int, next func(step, state)) {
+func (w *world) inspect(s *state, i, c int, next func(string, state)) {
 	n := *s
 	sv := &n.servers[i]
 	if !sv.record {
@@ -102,11 +107,11 @@ func (w *world) inspect(s *state, i, c int, next func(step, state)) {
 		sv.quarantined, sv.earlier = true, s.open()
 	}
 	sv.lanes[c].inspected = true
-	next(stepf("client %d inspects %s", c+1, serverNames[i]), n)
+	next(fmt.Sprintf("client %d inspects %s", c+1, serverNames[i]), n)
 }
 
 // askAll has each server execute a command of a client: a SET, or an extension.
-func (w *world) askAll(s *state, c int, next func(step, state)) {
+func (w *world) askAll(s *state, c int, next func(string, state)) {
 	set := s.clients[c].phase == acquiring
 	for i := range s.servers {
 		sv := &s.servers[i]
@@ -128,20 +133,20 @@ func (w *world) askAll(s *state, c int, next func(step, state)) {
 			n.probe(i, c)
 		}
 		if set {
-			next(stepf("%s grants the SET of client %d", serverNames[i], c+1), n)
+			next(fmt.Sprintf("%s grants the SET of client %d", serverNames[i], c+1), n)
 		} else {
-			next(stepf("%s extends the key of client %d", serverNames[i], c+1), n)
+			next(fmt.Sprintf("%s extends the key of client %d", serverNames[i], c+1), n)
 		}
 	}
 }
 
 // heal sets the key again. It does not count before a renewal has extended it.
-func (w *world) heal(s *state, c int, next func(step, state)) {
+func (w *world) heal(s *state, c int, next func(string, state)) {
 	for i := range s.servers {
 		if s.clients[c].list.has(i) && s.servers[i].life == up && s.servers[i].owner == free {
 			n := *s
 			n.servers[i].owner, n.servers[i].cover = ownerOf(c), loose
-			next(stepf("%s is healed for client %d", serverNames[i], c+1), n)
+			next(fmt.Sprintf("%s is healed for client %d", serverNames[i], c+1), n)
 		}
 	}
 }
@@ -194,13 +199,13 @@ func (r rounds) rest(c int) rounds {
 }
 
 // renew are the steps of a renewal.
-func (w *world) renew(s *state, c int, next func(step, state)) {
+func (w *world) renew(s *state, c int, next func(string, state)) {
 	w.askAll(s, c, next)
 	if s.votes(c) >= s.clients[c].list.need() {
 		n := *s
 		n.clients[c].phase = holding
 		n.restOn(c)
-		next(stepf("client %d has a quorum and its lease is RENEWED", c+1), n)
+		next(fmt.Sprintf("client %d has a quorum and its lease is RENEWED", c+1), n)
 	}
 	n := *s
 	for i := range n.servers {
@@ -212,11 +217,11 @@ func (w *world) renew(s *state, c int, next func(step, state)) {
 	}
 	n.close(roundOf(c))
 	n.clients[c].phase = holding
-	next(stepf("client %d fails to renew", c+1), n)
+	next(fmt.Sprintf("client %d fails to renew", c+1), n)
 }
 
 // end ends an attempt or a lease. The release arrives, or the key expires, at any later time.
-func (w *world) end(s *state, c int, next func(step, state)) {
+func (w *world) end(s *state, c int, next func(string, state)) {
 	n := *s
 	n.clients[c].phase = idle
 	n.close(leaseOf(c) | roundOf(c))
@@ -228,14 +233,14 @@ func (w *world) end(s *state, c int, next func(step, state)) {
 		sv.lanes[c].vote = none
 	}
 	if s.clients[c].phase == acquiring {
-		next(stepf("client %d gives up", c+1), n)
+		next(fmt.Sprintf("client %d gives up", c+1), n)
 		return
 	}
-	next(stepf("the lease of client %d ENDS", c+1), n)
+	next(fmt.Sprintf("the lease of client %d ENDS", c+1), n)
 }
 
 // restart starts an idle client anew, perhaps with the other list.
-func (w *world) restart(s *state, c int, next func(step, state)) {
+func (w *world) restart(s *state, c int, next func(string, state)) {
 	for _, l := range []list{w.old, w.new} {
 		if !w.freely && !(w.rolls && l == w.new && s.clients[c].list == w.old && w.mayRoll(s)) {
 			continue
@@ -246,7 +251,7 @@ func (w *world) restart(s *state, c int, next func(step, state)) {
 			n.servers[i].lanes[c] = lane{}
 		}
 		if n != *s {
-			next(stepf("client %d is restarted with the %s list", c+1, map[bool]string{true: "NEW", false: "old"}[l == w.new]), n)
+			next(fmt.Sprintf("client %d is restarted with the %s list", c+1, map[bool]string{true: "NEW", false: "old"}[l == w.new]), n)
 		}
 	}
 }
@@ -267,19 +272,19 @@ func (w *world) running(s *state) bool {
 }
 
 // serverSteps are those of one server.
-func (w *world) serverSteps(s *state, i int, next func(step, state)) {
+func (w *world) serverSteps(s *state, i int, next func(string, state)) {
 	sv := &s.servers[i]
 	for c := range sv.lanes {
 		if sv.lanes[c].vote == pending {
 			n := *s
 			n.probe(i, c)
-			next(stepf("the probe of client %d is executed at %s", c+1, serverNames[i]), n)
+			next(fmt.Sprintf("the probe of client %d is executed at %s", c+1, serverNames[i]), n)
 		}
 	}
 	if sv.owner != free && sv.cover == loose {
 		n := *s
 		n.servers[i].owner = free
-		next(stepf("the key at %s is gone", serverNames[i]), n)
+		next(fmt.Sprintf("the key at %s is gone", serverNames[i]), n)
 	}
 	if s.losses > 0 && sv.record {
 		n := *s
@@ -287,17 +292,17 @@ func (w *world) serverSteps(s *state, i int, next func(step, state)) {
 		m := &n.servers[i]
 		m.owner, m.cover, m.record, m.quarantined, m.earlier = free, loose, false, false, 0
 		m.forget()
-		next(stepf("%s LOSES ITS MEMORY", serverNames[i]), n)
+		next(fmt.Sprintf("%s LOSES ITS MEMORY", serverNames[i]), n)
 	}
 	if sv.quarantined && sv.earlier == 0 {
 		n := *s
 		n.servers[i].quarantined = false
-		next(stepf("the quarantine of %s is over", serverNames[i]), n)
+		next(fmt.Sprintf("the quarantine of %s is over", serverNames[i]), n)
 	}
 }
 
 // operatorSteps stop and start servers.
-func (w *world) operatorSteps(s *state, next func(step, state)) {
+func (w *world) operatorSteps(s *state, next func(string, state)) {
 	for i := range s.servers {
 		sv := &s.servers[i]
 		switch {
@@ -310,19 +315,19 @@ func (w *world) operatorSteps(s *state, next func(step, state)) {
 					n.servers[i].lanes[c].vote = counted
 				}
 			}
-			next(stepf("%s is STOPPED", serverNames[i]), n)
+			next(fmt.Sprintf("%s is STOPPED", serverNames[i]), n)
 		case w.stops.has(i) && sv.life == gone && s.returns > 0:
 			n := *s
 			n.returns--
 			n.servers[i].life = up
-			next(stepf("%s COMES BACK", serverNames[i]), n)
+			next(fmt.Sprintf("%s COMES BACK", serverNames[i]), n)
 		case sv.life == absent && w.mayStart(s):
 			n := *s
 			n.servers[i].life = up
 			if w.adopts {
 				w.adopt(&n.servers[i], s.open())
 			}
-			next(stepf("%s is STARTED", serverNames[i]), n)
+			next(fmt.Sprintf("%s is STARTED", serverNames[i]), n)
 		}
 	}
 }
@@ -344,10 +349,5 @@ func (w *world) mayStart(s *state) bool {
 	if w.stops != 0 { // replace
 		return !w.running(s)
 	}
-	for c := range s.clients {
-		if s.clients[c].list == w.old {
-			return false
-		}
-	}
-	return true
+	return !slices.ContainsFunc(s.clients[:], func(c client) bool { return c.list == w.old })
 }
