@@ -2,7 +2,6 @@ package agree
 
 import (
 	"fmt"
-	"strings"
 	"testing"
 
 	"github.com/redlock-go/redlock/internal/model/explore"
@@ -197,26 +196,24 @@ func (w *world) pass(s *state, next func(string, state)) {
 	}
 }
 
-// broken reports whether the other client has a quorum.
-func (s *state) broken() bool {
+const two = "two hold the lock"
+
+// broken reports whether the other client has a quorum beside the holder.
+func (s *state) broken() string {
 	votes := 0
 	for i := range s.masters {
 		if s.masters[i].vote {
 			votes++
 		}
 	}
-	return votes >= majority
+	if votes >= majority {
+		return two
+	}
+	return ""
 }
 
-// explore returns the number of states, and the shortest way to two holders. If there is none, it returns nil.
-func (w *world) explore() (states int, trace []string) {
-	found := explore.Model[state, string]{
-		Initial: w.initial(), Successors: w.successors, Broken: (*state).broken,
-	}.Explore()
-	if found.Broken >= 0 {
-		trace = found.Trace(found.Broken)
-	}
-	return len(found.States), trace
+func (w world) explore() explore.Result {
+	return explore.Model[state, string]{Initial: w.initial(), Successors: w.successors, Check: (*state).broken}.Explore().Result()
 }
 
 var (
@@ -228,29 +225,15 @@ var (
 )
 
 func TestClientsAgreeOnTheLongerQuarantine(t *testing.T) {
-	for _, v := range []struct {
-		name  string
-		world world
-	}{
-		{"the holder reaches all masters", world{reach: everywhere}},
-		{"the holder reaches a majority", world{reach: most}},
-		{"the holder reaches a minority, the other has seen the long MaxTTL", world{reach: one, acquainted: true}},
-		{"the holder reaches no master, the other has seen the long MaxTTL", world{reach: nowhere, acquainted: true}},
-		{"one master loses its memory, the other is a stranger, a third master lacks the key", world{losses: 1, without: last}},
-		{"the same, and the holder reaches the first master", world{reach: one, losses: 1, without: last}},
-		{"the master loses its memory again", world{losses: 3, without: last}},
-	} {
-		t.Run(v.name, func(t *testing.T) {
-			states, trace := v.world.explore()
-			t.Logf("%d states", states)
-			if trace != nil {
-				t.Errorf("two hold the lock:\n%s", strings.Join(trace, "\n"))
-			}
-			if states < 20 {
-				t.Error("part of the model is not reached")
-			}
-		})
-	}
+	explore.Check(t, []explore.Case[world]{
+		{Name: "the holder reaches all masters", World: world{reach: everywhere}, Floor: 20},
+		{Name: "the holder reaches a majority", World: world{reach: most}, Floor: 20},
+		{Name: "the holder reaches a minority, the other has seen the long MaxTTL", World: world{reach: one, acquainted: true}, Floor: 20},
+		{Name: "the holder reaches no master, the other has seen the long MaxTTL", World: world{reach: nowhere, acquainted: true}, Floor: 20},
+		{Name: "one master loses its memory, the other is a stranger, a third master lacks the key", World: world{losses: 1, without: last}, Floor: 20},
+		{Name: "the same, and the holder reaches the first master", World: world{reach: one, losses: 1, without: last}, Floor: 20},
+		{Name: "the master loses its memory again", World: world{losses: 3, without: last}, Floor: 20},
+	}, world.explore)
 }
 
 // TestEachRuleIsNeeded switches off one rule at a time and finds two holders. It also finds what
@@ -258,29 +241,18 @@ func TestClientsAgreeOnTheLongerQuarantine(t *testing.T) {
 // their memory, and another client that has never seen its MaxTTL; or a holder that has never reached a
 // minority of the masters, and another client that has reached none of the masters that know its MaxTTL.
 func TestEachRuleIsNeeded(t *testing.T) {
-	for _, v := range []struct {
-		name  string
-		world world
-	}{
-		{"each client knows its own MaxTTL only", world{reach: everywhere, rules: rules{ownOnly: true}}},
-		{"a record is not raised", world{reach: everywhere, rules: rules{noRaise: true}}},
-		{"a client forgets what it has seen", world{reach: nowhere, acquainted: true, rules: rules{noMemory: true}}},
-		{"votes count at once", world{reach: most, rules: rules{uncounted: true}}},
-		{"a quarantine that has ended does not begin again", world{losses: 1, without: last, rules: rules{notAgain: true}}},
-		{"it does not, whether or not the records of other masters were confirmed", world{losses: 1, without: last, rules: rules{settles: true}}},
-		{"votes from before it begins again are used", world{losses: 1, without: last, rules: rules{votesStay: true}}},
-		{"votes of a master that has lost its memory again meanwhile are used", world{losses: 2, without: last, rules: rules{connected: true}}},
+	explore.Check(t, []explore.Case[world]{
+		{Name: "each client knows its own MaxTTL only", World: world{reach: everywhere, rules: rules{ownOnly: true}}, Want: two},
+		{Name: "a record is not raised", World: world{reach: everywhere, rules: rules{noRaise: true}}, Want: two},
+		{Name: "a client forgets what it has seen", World: world{reach: nowhere, acquainted: true, rules: rules{noMemory: true}}, Want: two},
+		{Name: "votes count at once", World: world{reach: most, rules: rules{uncounted: true}}, Want: two},
+		{Name: "a quarantine that has ended does not begin again", World: world{losses: 1, without: last, rules: rules{notAgain: true}}, Want: two},
+		{Name: "it does not, whether or not the records of other masters were confirmed", World: world{losses: 1, without: last, rules: rules{settles: true}}, Want: two},
+		{Name: "votes from before it begins again are used", World: world{losses: 1, without: last, rules: rules{votesStay: true}}, Want: two},
+		{Name: "votes of a master that has lost its memory again meanwhile are used", World: world{losses: 2, without: last, rules: rules{connected: true}}, Want: two},
 
-		{"all rules; the holder reaches a minority, the other is a stranger", world{reach: one}},
-		{"all rules; the holder reaches no master, the other is a stranger", world{reach: nowhere}},
-		{"all rules; one master loses its memory, a third lacks the key and the long MaxTTL", world{losses: 1, without: last, undeclared: last}},
-	} {
-		t.Run(v.name, func(t *testing.T) {
-			states, trace := v.world.explore()
-			t.Logf("%d states; two hold the lock in %d steps\n\t%s", states, len(trace), strings.Join(trace, "\n\t"))
-			if trace == nil {
-				t.Error("nobody gets in")
-			}
-		})
-	}
+		{Name: "all rules; the holder reaches a minority, the other is a stranger", World: world{reach: one}, Want: two},
+		{Name: "all rules; the holder reaches no master, the other is a stranger", World: world{reach: nowhere}, Want: two},
+		{Name: "all rules; one master loses its memory, a third lacks the key and the long MaxTTL", World: world{losses: 1, without: last, undeclared: last}, Want: two},
+	}, world.explore)
 }
