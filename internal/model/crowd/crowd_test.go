@@ -8,31 +8,25 @@ import (
 	"github.com/redlock-go/redlock/internal/model/explore"
 )
 
-// A result is the outcome of an exploration.
-type result struct {
-	states int
-	idle   uint8 // the longest time
-	trace  []string
-}
+const idle = "A LOCK IS IDLE FOR TOO LONG"
 
-func (r result) String() string {
-	return explore.Text(fmt.Sprintf("%d states, a lock idle for up to %d ticks", r.states, r.idle), r.trace)
-}
-
-// explore visits all states, or ends at the first one in which the lock has been idle for longer than bound.
-func (w world) explore(bound uint8) (r result) {
-	search := explore.Model[state, step]{
+// explore visits all states, or ends at the first one in which the lock has been idle for longer than the bound, which must be exact.
+func (w bounded) explore() explore.Result {
+	longest := uint8(0)
+	r := explore.Model[state, string]{
 		Initial:    w.initial(),
 		Successors: w.successors,
 		Canonical:  canonical,
-		Broken: func(s *state) bool {
-			r.idle = max(r.idle, s.idle)
-			return s.idle > bound
+		Check: func(s *state) string {
+			if longest = max(longest, s.idle); s.idle > w.bound {
+				return idle
+			}
+			return ""
 		},
-	}.Explore()
-	r.states = len(search.States)
-	if search.Broken >= 0 {
-		r.trace = search.Trace(search.Broken)
+	}.Explore().Result()
+	r.Note = fmt.Sprintf("a lock idle for up to %d ticks", longest)
+	if longest < w.bound {
+		r.Missed = "the bound"
 	}
 	return r
 }
@@ -41,122 +35,107 @@ func (w world) explore(bound uint8) (r result) {
 type bounded struct {
 	world
 	bound uint8
-	floor int // so many states at least, else a part of the model is not reached
+}
+
+// without returns a world without some rules.
+func (w bounded) without(off rules) bounded {
+	w.rules = off
+	return w
 }
 
 var (
-	orderly   = bounded{world{leaves: true}, 0, 6_000}
-	mortal    = bounded{world{leaves: true, deaths: 1}, 1, 25_000} // the near ones poll
-	mortals   = bounded{world{deaths: 2}, 2, 50_000}               // one dies in the tick in which its poll is due
-	lossy     = bounded{world{losses: 1}, 1, 25_000}               // the other near one polls
-	lossier   = bounded{world{losses: 1, deaths: 1}, 4, 90_000}    // nobody near is left, and a far one polls
-	halted    = bounded{world{stops: 1}, g, 40_000}
-	halting   = bounded{world{stops: 2}, 2*g + 1, 90_000}     // one after the other is granted the lock, and stopped; a far one polls
-	all       = bounded{world{stops: 3}, 3*g + 2, 120_000}    // the same of all but the last one
-	forgetful = bounded{world{restarts: 1}, first, 30_000}    // a far one joins the queue again
-	skipped   = bounded{world{silent: 1, unheard: 1}, 1, 300} // all are told, and the live one polls
-	expired   = bounded{world{unheard: 2}, g, 500}            // one grant is wasted
-	fast      = bounded{world{fast: true, leaves: true}, 0, 6_000}
-	fastDeath = bounded{world{fast: true, deaths: 1}, 2, 20_000} // a client that was not told polls
-	fastLoss  = bounded{world{fast: true, losses: 1}, 2, 20_000}
-	beside    = bounded{world{silent: 2, found: true, deaths: 1}, 1, 80} // those behind silent ones are near
+	orderly   = bounded{world{leaves: true}, 0}
+	mortal    = bounded{world{leaves: true, deaths: 1}, 1} // the near ones poll
+	mortals   = bounded{world{deaths: 2}, 2}               // one dies in the tick in which its poll is due
+	lossy     = bounded{world{losses: 1}, 1}               // the other near one polls
+	lossier   = bounded{world{losses: 1, deaths: 1}, 4}    // nobody near is left, and a far one polls
+	halted    = bounded{world{stops: 1}, g}
+	halting   = bounded{world{stops: 2}, 2*g + 1}        // one after the other is granted the lock, and stopped; a far one polls
+	all       = bounded{world{stops: 3}, 3*g + 2}        // the same of all but the last one
+	forgetful = bounded{world{restarts: 1}, first}       // a far one joins the queue again
+	skipped   = bounded{world{silent: 1, unheard: 1}, 1} // all are told, and the live one polls
+	expired   = bounded{world{unheard: 2}, g}            // one grant is wasted
+	fast      = bounded{world{fast: true, leaves: true}, 0}
+	fastDeath = bounded{world{fast: true, deaths: 1}, 2} // a client that was not told polls
+	fastLoss  = bounded{world{fast: true, losses: 1}, 2}
+	beside    = bounded{world{silent: 2, found: true, deaths: 1}, 1} // those behind silent ones are near
 )
 
 // TestAFreeLockIsHadWithinABound checks that some live client has the lock in time, and that the bounds are exact.
 func TestAFreeLockIsHadWithinABound(t *testing.T) {
-	for name, w := range map[string]bounded{
-		"no misfortune": orderly, "a client dies": mortal, "two clients die": mortals, "a message is lost": lossy,
-		"a message is lost, a client dies": lossier, "a client is stopped": halted, "two are stopped": halting,
-		"all but one are stopped": all, "a master loses its queue": forgetful, "one that is silent, one that is far": skipped,
-		"two that are far are stopped": expired, "two that are silent, a holder dies": beside,
-		"turns are fast": fast, "turns are fast, a client dies": fastDeath, "turns are fast, a message is lost": fastLoss,
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			r := w.explore(w.bound)
-			if t.Log(r); r.idle != w.bound || r.states < w.floor {
-				t.Errorf("%d states, idle for up to %d ticks; want %d at least, %d exactly", r.states, r.idle, w.floor, w.bound)
-			}
-		})
-	}
+	explore.Check(t, []explore.Case[bounded]{
+		{Name: "no misfortune", World: orderly, Floor: 6_000},
+		{Name: "a client dies", World: mortal, Floor: 25_000},
+		{Name: "two clients die", World: mortals, Floor: 50_000},
+		{Name: "a message is lost", World: lossy, Floor: 25_000},
+		{Name: "a message is lost, a client dies", World: lossier, Floor: 90_000},
+		{Name: "a client is stopped", World: halted, Floor: 40_000},
+		{Name: "two are stopped", World: halting, Floor: 90_000},
+		{Name: "all but one are stopped", World: all, Floor: 120_000},
+		{Name: "a master loses its queue", World: forgetful, Floor: 30_000},
+		{Name: "one that is silent, one that is far", World: skipped, Floor: 300},
+		{Name: "two that are far are stopped", World: expired, Floor: 500},
+		{Name: "two that are silent, a holder dies", World: beside, Floor: 80},
+		{Name: "turns are fast", World: fast, Floor: 6_000},
+		{Name: "turns are fast, a client dies", World: fastDeath, Floor: 20_000},
+		{Name: "turns are fast, a message is lost", World: fastLoss, Floor: 20_000},
+	}, bounded.explore)
 }
 
 // The same of a semaphore of two permits.
 var (
-	orderlyTwo   = bounded{world{limit: 2, leaves: true}, 0, 30_000}
-	mortalTwo    = bounded{world{limit: 2, leaves: true, deaths: 1}, 1, 90_000}
-	mortalsTwo   = bounded{world{limit: 2, deaths: 2}, 2, 150_000}
-	lossyTwo     = bounded{world{limit: 2, losses: 1}, 1, 150_000}
-	haltedTwo    = bounded{world{limit: 2, stops: 1}, g, 150_000}
-	forgetfulTwo = bounded{world{limit: 2, restarts: 1}, first, 200_000}
-	skippedTwo   = bounded{world{limit: 2, silent: 1, unheard: 1}, 1, 1_500}
-	expiredTwo   = bounded{world{limit: 2, unheard: 2}, 2 * g, 1_000} // two grants are wasted, one after the other
-	besideTwo    = bounded{world{limit: 2, silent: 2, found: true, deaths: 1}, 1, 1_000}
+	orderlyTwo   = bounded{world{limit: 2, leaves: true}, 0}
+	mortalTwo    = bounded{world{limit: 2, leaves: true, deaths: 1}, 1}
+	mortalsTwo   = bounded{world{limit: 2, deaths: 2}, 2}
+	lossyTwo     = bounded{world{limit: 2, losses: 1}, 1}
+	haltedTwo    = bounded{world{limit: 2, stops: 1}, g}
+	forgetfulTwo = bounded{world{limit: 2, restarts: 1}, first}
+	skippedTwo   = bounded{world{limit: 2, silent: 1, unheard: 1}, 1}
+	expiredTwo   = bounded{world{limit: 2, unheard: 2}, 2 * g} // two grants are wasted, one after the other
+	besideTwo    = bounded{world{limit: 2, silent: 2, found: true, deaths: 1}, 1}
 )
 
 // TestAFreePermitIsHadWithinABound checks that a client that waits has a permit in time, if fewer are held than the limit is. The bounds are
 // those of a lock, but for two grants that are wasted one after the other.
 func TestAFreePermitIsHadWithinABound(t *testing.T) {
-	for name, w := range map[string]bounded{
-		"no misfortune": orderlyTwo, "a client dies": mortalTwo, "a message is lost": lossyTwo, "a client is stopped": haltedTwo,
-		"a master loses its queue": forgetfulTwo, "one that is silent, one that is far": skippedTwo, "two that are far are stopped": expiredTwo,
-		"two that are silent, a holder dies": besideTwo, "two clients die": mortalsTwo,
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			r := w.explore(w.bound)
-			if t.Log(r); r.idle != w.bound || r.states < w.floor {
-				t.Errorf("%d states, idle for up to %d ticks; want %d at least, %d exactly", r.states, r.idle, w.floor, w.bound)
-			}
-		})
-	}
-}
-
-// A strike is a world without a rule, in which a lock is idle for longer than with it.
-type strike struct {
-	name  string
-	in    bounded
-	rules rules
-}
-
-var struckOut = []strike{
-	{"a grant does not tell who becomes near", mortal, rules{quietGrant: true}},
-	{"a claim that leaves does not tell who becomes near", mortal, rules{quietLeaving: true}},
-	{"a poll that gets the lock does not tell who becomes near", mortals, rules{quietWin: true}},
-	{"who removes the dead does not tell who becomes near", mortals, rules{quietRemoval: true}},
-	{"the answer that is read last says the place", mortal, rules{lastAnswer: true}},
-	{"far clients do not poll", lossier, rules{farSleep: true}},
-	{"a grant to a far client makes no poll", orderly, rules{ignoresLate: true}},
-	{"a poll grants the lock to who has not polled lately", expired, rules{waitsForFar: true}},
-	{"a release does so behind one that is silent", skipped, rules{trustsFar: true}},
-	{"who was passed over stays among the near", beside, rules{staysAhead: true}},
-	{"a far client is silent as soon as a near one is", orderly, rules{farSilent: true}},
-	{"a master that comes up makes no claim poll", forgetful, rules{deafToUp: true}},
-
-	{"a permit: a grant does not tell who becomes near", mortalTwo, rules{quietGrant: true}},
-	{"a permit: a claim that leaves does not tell who becomes near", mortalTwo, rules{quietLeaving: true}},
-	{"a permit: the answer that is read last says the place", mortalTwo, rules{lastAnswer: true}},
-	{"a permit: a grant to a far client makes no poll", orderlyTwo, rules{ignoresLate: true}},
-	{"a permit: a release does so behind one that is silent", skippedTwo, rules{trustsFar: true}},
-	{"a permit: who was passed over stays among the near", besideTwo, rules{staysAhead: true}},
-	{"a permit: a far client is silent as soon as a near one is", orderlyTwo, rules{farSilent: true}},
-	{"a permit: a master that comes up makes no claim poll", forgetfulTwo, rules{deafToUp: true}},
-	{"a client that expects its turn soon polls as late as others", fastDeath, rules{lateFirst: true}},
+	explore.Check(t, []explore.Case[bounded]{
+		{Name: "no misfortune", World: orderlyTwo, Floor: 30_000},
+		{Name: "a client dies", World: mortalTwo, Floor: 90_000},
+		{Name: "a message is lost", World: lossyTwo, Floor: 150_000},
+		{Name: "a client is stopped", World: haltedTwo, Floor: 150_000},
+		{Name: "a master loses its queue", World: forgetfulTwo, Floor: 200_000},
+		{Name: "one that is silent, one that is far", World: skippedTwo, Floor: 1_500},
+		{Name: "two that are far are stopped", World: expiredTwo, Floor: 1_000},
+		{Name: "two that are silent, a holder dies", World: besideTwo, Floor: 1_000},
+		{Name: "two clients die", World: mortalsTwo, Floor: 150_000},
+	}, bounded.explore)
 }
 
 // TestEachRuleIsNeeded switches off one rule at a time, and finds a lock that is idle for longer.
 func TestEachRuleIsNeeded(t *testing.T) {
-	for _, v := range struckOut {
-		t.Run(v.name, func(t *testing.T) {
-			t.Parallel()
-			w := v.in.world
-			w.rules = v.rules
-			r := w.explore(v.in.bound)
-			if t.Log(r); r.idle <= v.in.bound {
-				t.Errorf("a lock is idle for up to %d ticks, as with the rule", r.idle)
-			}
-		})
-	}
+	explore.Check(t, []explore.Case[bounded]{
+		{Name: "a grant does not tell who becomes near", World: mortal.without(rules{quietGrant: true}), Want: idle},
+		{Name: "a claim that leaves does not tell who becomes near", World: mortal.without(rules{quietLeaving: true}), Want: idle},
+		{Name: "a poll that gets the lock does not tell who becomes near", World: mortals.without(rules{quietWin: true}), Want: idle},
+		{Name: "who removes the dead does not tell who becomes near", World: mortals.without(rules{quietRemoval: true}), Want: idle},
+		{Name: "the answer that is read last says the place", World: mortal.without(rules{lastAnswer: true}), Want: idle},
+		{Name: "far clients do not poll", World: lossier.without(rules{farSleep: true}), Want: idle},
+		{Name: "a grant to a far client makes no poll", World: orderly.without(rules{ignoresLate: true}), Want: idle},
+		{Name: "a poll grants the lock to who has not polled lately", World: expired.without(rules{waitsForFar: true}), Want: idle},
+		{Name: "a release does so behind one that is silent", World: skipped.without(rules{trustsFar: true}), Want: idle},
+		{Name: "who was passed over stays among the near", World: beside.without(rules{staysAhead: true}), Want: idle},
+		{Name: "a far client is silent as soon as a near one is", World: orderly.without(rules{farSilent: true}), Want: idle},
+		{Name: "a master that comes up makes no claim poll", World: forgetful.without(rules{deafToUp: true}), Want: idle},
+		{Name: "a permit: a grant does not tell who becomes near", World: mortalTwo.without(rules{quietGrant: true}), Want: idle},
+		{Name: "a permit: a claim that leaves does not tell who becomes near", World: mortalTwo.without(rules{quietLeaving: true}), Want: idle},
+		{Name: "a permit: the answer that is read last says the place", World: mortalTwo.without(rules{lastAnswer: true}), Want: idle},
+		{Name: "a permit: a grant to a far client makes no poll", World: orderlyTwo.without(rules{ignoresLate: true}), Want: idle},
+		{Name: "a permit: a release does so behind one that is silent", World: skippedTwo.without(rules{trustsFar: true}), Want: idle},
+		{Name: "a permit: who was passed over stays among the near", World: besideTwo.without(rules{staysAhead: true}), Want: idle},
+		{Name: "a permit: a far client is silent as soon as a near one is", World: orderlyTwo.without(rules{farSilent: true}), Want: idle},
+		{Name: "a permit: a master that comes up makes no claim poll", World: forgetfulTwo.without(rules{deafToUp: true}), Want: idle},
+		{Name: "a client that expects its turn soon polls as late as others", World: fastDeath.without(rules{lateFirst: true}), Want: idle},
+	}, bounded.explore)
 }
 
 // TestSomebodyIsNearWhateverTheOrders checks the rule by which a claim is near that has a place on each of three masters:

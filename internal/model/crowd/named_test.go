@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"math/bits"
 	"slices"
-	"strings"
 	"testing"
 
 	"github.com/redlock-go/redlock/internal/model/explore"
@@ -58,7 +57,7 @@ func (r *rotation) chosen() (most name) {
 // release has each master grant the lock to the claim that is named, if it waits, or else to the head of its queue. The claim with
 // a quorum has the lock. Without a quorum one of those with a grant has it, later, and by answers to its polls. Grants in vain are
 // given back, and the claims keep their places. The holder queues again. With ownHeads, no claim is named.
-func (r *rotation) release(ownHeads bool, next func(step, rotation)) {
+func (r *rotation) release(ownHeads bool, next func(string, rotation)) {
 	chosen := r.chosen()
 	var grants [votes]uint8
 	for i, q := range r.queues {
@@ -93,7 +92,7 @@ func (r *rotation) release(ownHeads bool, next func(step, rotation)) {
 					n.named[j] = nameOf(n.queues[j][0])
 				}
 			}
-			next(step(fmt.Sprintf("%c releases the lock to %v, and %c has it", 'A'+r.holder, grants, 'A'+c)), n)
+			next(fmt.Sprintf("%c releases the lock to %v, and %c has it", 'A'+r.holder, grants, 'A'+c), n)
 			if split {
 				break
 			}
@@ -113,41 +112,38 @@ func (r rotation) giveUp(c uint8, before [votes]int) rotation {
 }
 
 // rotations visits all states, or ends at one in which a release was split.
-func rotations(ownHeads bool) *explore.Search[rotation, step] {
+func rotations(ownHeads bool) explore.Result {
 	initial := rotation{holder: rotators - 1}
 	for i := range initial.queues {
 		for c := range initial.queues[i] {
 			initial.queues[i][c] = uint8(c)
 		}
 	}
-	return explore.Model[rotation, step]{
+	return explore.Model[rotation, string]{
 		Initial:   initial,
 		Canonical: func(r rotation) rotation { return r },
-		Broken:    func(r *rotation) bool { return r.split },
-		Successors: func(r *rotation, next func(step, rotation)) {
+		Check: func(r *rotation) string {
+			if r.split {
+				return "a release is split"
+			}
+			return ""
+		},
+		Successors: func(r *rotation, next func(string, rotation)) {
 			r.release(ownHeads, next)
 			for c := range uint8(rotators) {
 				for n := 0; c != r.holder && n < 27; n++ {
-					next(step(fmt.Sprintf("%c gives up, and registers again", 'A'+c)), r.giveUp(c, [votes]int{n / 9, n / 3 % 3, n % 3}))
+					next(fmt.Sprintf("%c gives up, and registers again", 'A'+c), r.giveUp(c, [votes]int{n / 9, n / 3 % 3, n % 3}))
 				}
 			}
 		},
-	}.Explore()
+	}.Explore().Result()
 }
 
 // TestAReleaseIsNotSplitIfItNamesAClaim checks the rule that a grant names the next head, and a release the one that most masters have
 // named: unless that claim was given up since, some claim has a quorum of grants, whatever the orders of the queues.
 func TestAReleaseIsNotSplitIfItNamesAClaim(t *testing.T) {
-	all := rotations(false)
-	if t.Log(len(all.States), "states"); all.Broken >= 0 {
-		t.Error("a release is split:\n\t" + strings.Join(all.Trace(all.Broken), "\n\t"))
-	}
-	if len(all.States) < 50_000 {
-		t.Error("a part of the model is not reached")
-	}
-	if without := rotations(true); without.Broken < 0 {
-		t.Error("no release is split if each master passes the lock on to the head of its own queue: the rule is not needed")
-	} else {
-		t.Log("without the rule:\n\t" + strings.Join(without.Trace(without.Broken), "\n\t"))
-	}
+	explore.Check(t, []explore.Case[bool]{
+		{Name: "a release names a claim", World: false, Floor: 50_000},
+		{Name: "each master passes the lock on to the head of its own queue", World: true, Want: "a release is split"},
+	}, rotations)
 }

@@ -62,17 +62,14 @@ func (w *world) initial() (s state) {
 	return s
 }
 
-// A step is what has happened, for the output.
-type step string
-
 // successors calls next for each step from s.
-func (w *world) successors(s *state, next func(step, state)) {
+func (w *world) successors(s *state, next func(string, state)) {
 	busy := false // something arrives before the next tick
 	do := func(c int, what string, f func(n *state)) {
 		n := *s
 		f(&n)
 		n.settle()
-		next(step(fmt.Sprintf("%c %s", 'A'+c, what)), n)
+		next(fmt.Sprintf("%c %s", 'A'+c, what), n)
 	}
 	for c := range s.clients {
 		cl := &s.clients[c]
@@ -167,7 +164,7 @@ func (s *state) settle() {
 }
 
 // tick lets time pass. Before that, all that was under way has arrived, and all polls that were due were made.
-func (w *world) tick(s *state, next func(step, state)) {
+func (w *world) tick(s *state, next func(string, state)) {
 	n := *s
 	for c := range n.clients {
 		cl := &n.clients[c]
@@ -189,7 +186,7 @@ func (w *world) tick(s *state, next func(step, state)) {
 
 // restart removes the queue of the master while somebody has the lock at the others. The clients learn that the master is
 // up again.
-func (w *world) restart(s *state, next func(step, state)) {
+func (w *world) restart(s *state, next func(string, state)) {
 	if !s.held() {
 		return
 	}
