@@ -97,19 +97,10 @@ func (k command) String() string {
 // ends reports whether the command only deletes. Such commands are sent until they are executed.
 func (k command) ends() bool { return k != nothing && k != setFirst && k != setSecond && k != merge }
 
-func (l *lane) len() int {
-	n := slices.Index(l.queue[:], nothing)
-	if n < 0 {
-		return maxRoom
-	}
-	return n
-}
+func (l *lane) len() int { return explore.Len(l.queue[:]) }
 
 // drop removes the oldest command.
-func (l *lane) drop() {
-	copy(l.queue[:], l.queue[1:])
-	l.queue[maxRoom-1] = nothing
-}
+func (l *lane) drop() { explore.Drop(l.queue[:], 0) }
 
 func (l *lane) has(k command) bool { return slices.Contains(l.queue[:], k) }
 
@@ -147,22 +138,15 @@ func (w *world) holds(s *state, c int) int {
 	return 0
 }
 
-// A property must hold in every state.
-type property uint8
-
+// What must hold in every state breaks as follows.
 const (
-	intact property = iota
-	oneHolder
-	nothingLeft
-	notLockedOut
+	oneHolder    = "TWO CLIENTS HOLD A NAME"
+	nothingLeft  = "A KEY IS LEFT BEHIND"
+	notLockedOut = "A CLIENT IS LOCKED OUT"
 )
 
-func (p property) String() string {
-	return [...]string{"all properties hold", "TWO CLIENTS HOLD A NAME", "A KEY IS LEFT BEHIND", "A CLIENT IS LOCKED OUT"}[p]
-}
-
-// check returns the property that s breaks, or intact.
-func (w *world) check(s *state) property {
+// check returns the property that s breaks, if any.
+func (w *world) check(s *state) string {
 	var holders [nNames]int
 	for c := range w.roles {
 		for _, name := range w.order(c)[:w.holds(s, c)] {
@@ -178,7 +162,7 @@ func (w *world) check(s *state) property {
 			}
 		}
 	}
-	return intact
+	return ""
 }
 
 // left reports whether a master has a key that a client left behind.
