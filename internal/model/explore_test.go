@@ -6,16 +6,6 @@ import (
 	"github.com/redlock-go/redlock/internal/model/explore"
 )
 
-// A result is the outcome of an exploration.
-type result struct {
-	states int
-	steps  int
-	depth  int // steps to the state farthest from the initial one
-	did    [verbs]int
-	broken property // the property broken after the fewest steps; intact if none
-	trace  []string // the steps that break it
-}
-
 // initial returns the state before the first step.
 func (w *world) initial() state {
 	s := state{attempts: w.attempts, restarts: w.restarts}
@@ -58,25 +48,22 @@ func (w *world) model() explore.Model[state, action] {
 		Initial:    w.initial(),
 		Successors: w.successors,
 		Canonical:  state.canonical,
-		Broken:     func(s *state) bool { return w.check(s) != intact },
+		Check:      w.check,
 	}
 }
 
 // exploration explores a world once for all tests.
-var exploration = explore.Once(func(w world) (r result) {
+var exploration = explore.Once(func(w world) explore.Result {
+	var did [verbs]bool
 	m := w.model()
-	m.Observe = func(a action) {
-		r.steps++
-		r.did[a.verb]++
-	}
+	m.Observe = func(a action) { did[a.verb] = true }
 	found := m.Explore()
-	r.states, r.depth = len(found.States), found.Depth()
-	if found.Broken >= 0 {
-		r.broken, r.trace = w.check(&found.States[found.Broken]), found.Trace(found.Broken)
+	r := found.Result()
+	r.Note = fmt.Sprintf("%d deep", found.Depth())
+	for _, v := range w.verbs() {
+		if !did[v] {
+			r.Missed += action{verb: v}.String() + "; "
+		}
 	}
 	return r
 })
-
-func (r result) String() string {
-	return explore.Text(fmt.Sprintf("%d states, %d steps, %d deep: %s", r.states, r.steps, r.depth, r.broken), r.trace)
-}

@@ -1,30 +1,20 @@
 package model
 
-// A property must hold in every state.
-type property uint8
-
+// What must hold in every state breaks as follows.
 const (
-	intact       property = iota
-	oneHolder             // at most one client has a lease whose validity lasts
-	risingFences          // committed fences rise; where keys vanish: differ, and exceed those committed before
-	honestLoss            // a renewal begun after another client held the lock does not extend the lease
-	nothingLeft           // a client at rest has no key at a master that has executed all it was sent
+	oneHolder    = "TWO HOLD THE LOCK"                                           // at most one client has a lease whose validity lasts
+	risingFences = "A FENCE DOES NOT RISE"                                       // committed fences rise; where keys vanish: differ, and exceed those committed before
+	honestLoss   = "A LEASE IS PROLONGED THOUGH ANOTHER HELD THE LOCK MEANWHILE" // a renewal begun after another client held the lock does not extend the lease
+	nothingLeft  = "A KEY IS LEFT BEHIND"                                        // a client at rest has no key at a master that has executed all it was sent
 )
 
-func (p property) String() string {
-	return [...]string{
-		"all properties hold",
-		"TWO HOLD THE LOCK",
-		"A FENCE DOES NOT RISE",
-		"A LEASE IS PROLONGED THOUGH ANOTHER HELD THE LOCK MEANWHILE",
-		"A KEY IS LEFT BEHIND",
-	}[p]
-}
-
-// check returns the property that s breaks, or intact.
-func (w *world) check(s *state) property {
-	if s.broken != intact {
-		return s.broken
+// check returns the property that s breaks, if any.
+func (w *world) check(s *state) string {
+	switch {
+	case s.unordered:
+		return risingFences
+	case s.prolonged:
+		return honestLoss
 	}
 	holders := 0
 	for c := range s.clients {
@@ -43,7 +33,7 @@ func (w *world) check(s *state) property {
 			}
 		}
 	}
-	return intact
+	return ""
 }
 
 // checkFence checks a fence when it is committed. In a world where keys vanish, two clients may hold the lock
@@ -54,6 +44,6 @@ func (s *state) checkFence(c int, fence uint8, w *world) {
 	case w.vanish && s.committed>>fence&1 == 1,
 		w.vanish && fence <= s.clients[c].floor,
 		!w.vanish && fence <= s.highest:
-		s.broken = risingFences
+		s.unordered = true
 	}
 }

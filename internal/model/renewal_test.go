@@ -40,7 +40,7 @@ func (w *world) commitRenewal(s *state, c int, next func(action, state)) {
 		}
 	}
 	if cl.doomed {
-		n.broken = honestLoss
+		n.prolonged = true
 	}
 	cl.phase, cl.over = holding, cl.openOver
 	cl.openOver, cl.doomed = false, false

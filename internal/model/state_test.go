@@ -1,5 +1,7 @@
 package model
 
+import "github.com/redlock-go/redlock/internal/model/explore"
+
 // Sizes of the model.
 const (
 	nMasters = 3
@@ -14,12 +16,13 @@ type state struct {
 	masters [nMasters]master
 	clients [nClients]client
 
-	highest   uint8    // the highest fence committed so far
-	committed uint16   // the set of committed fences, in worlds where keys vanish
-	clock     uint8    // the least proposal of a client that reads its clock now
-	attempts  uint8    // acquisitions still to come, if they are bounded
-	restarts  uint8    // restarts still to come
-	broken    property // the property that the last step broke
+	highest   uint8  // the highest fence committed so far
+	committed uint16 // the set of committed fences, in worlds where keys vanish
+	clock     uint8  // the least proposal of a client that reads its clock now
+	attempts  uint8  // acquisitions still to come, if they are bounded
+	restarts  uint8  // restarts still to come
+	prolonged bool   // the last step has broken honestLoss
+	unordered bool   // the last step has broken risingFences
 }
 
 // A master is one server with everything that concerns it. So permuting these values permutes the masters.
@@ -126,19 +129,10 @@ func (k command) with(fence uint8) command { return k + command(fence)*kinds }
 func (k command) kind() command            { return k % kinds }
 func (k command) fence() uint8             { return uint8(k / kinds) }
 
-func (l *lane) len() int {
-	n := 0
-	for n < maxRoom && l.queue[n] != nothing {
-		n++
-	}
-	return n
-}
+func (l *lane) len() int { return explore.Len(l.queue[:]) }
 
 // drop removes the i-th command from the queue.
-func (l *lane) drop(i int) {
-	copy(l.queue[i:], l.queue[i+1:])
-	l.queue[maxRoom-1] = nothing
-}
+func (l *lane) drop(i int) { explore.Drop(l.queue[:], i) }
 
 // has reports whether a command of that kind is under way.
 func (l *lane) has(kind command) bool {
