@@ -28,12 +28,16 @@ const (
 
 // A timed is a world with a bound.
 type timed struct {
+	timedRules
 	roles  string
 	stops  uint8
 	losses uint8
 	silent int   // so many clients are stopped at the beginning, and silent; the next one has the lock
 	bound  uint8 // ticks
+}
 
+// timedRules are rules that can be switched off.
+type timedRules struct {
 	oneReader    bool // rules.firstOnly
 	ignoresLate  bool // rules.ignoresLate
 	grantsSilent bool // rules.grantsTheDead
@@ -42,6 +46,12 @@ type timed struct {
 	oneRank      bool // "near is who is among the first of the own lane"
 	staysAhead   bool // "who was passed over is behind all others until its next poll"
 	quietNear    bool // "whoever becomes near is told"
+}
+
+// without returns a world without some rules.
+func (w timed) without(off timedRules) timed {
+	w.timedRules = off
+	return w
 }
 
 // A waiter is a client.
@@ -407,31 +417,26 @@ func (w *timed) initial() (m moment) {
 	return m
 }
 
-var timedExploration = explore.Once(func(w timed) (r timedResult) {
-	found := explore.Model[moment, string]{
+const unused = "A LOCK IS UNUSED FOR TOO LONG"
+
+var timedExploration = explore.Once(func(w timed) explore.Result {
+	longest := uint8(0)
+	r := explore.Model[moment, string]{
 		Initial:    w.initial(),
 		Successors: w.successors,
-		Broken: func(s *moment) bool {
-			r.unused = max(r.unused, s.unused)
-			return s.unused > w.bound
+		Check: func(s *moment) string {
+			if longest = max(longest, s.unused); s.unused > w.bound {
+				return unused
+			}
+			return ""
 		},
-	}.Explore()
-	r.states = len(found.States)
-	if found.Broken >= 0 {
-		r.trace = found.Trace(found.Broken)
+	}.Explore().Result()
+	r.Note = fmt.Sprintf("a lock unused for up to %d ticks", longest)
+	if longest < w.bound {
+		r.Missed = "the bound"
 	}
 	return r
 })
-
-type timedResult struct {
-	states int
-	unused uint8 // the longest time
-	trace  []string
-}
-
-func (r timedResult) String() string {
-	return explore.Text(fmt.Sprintf("%d states, a lock unused for up to %d ticks", r.states, r.unused), r.trace)
-}
 
 // The worlds. Their bounds are exact.
 var (
@@ -447,46 +452,29 @@ var (
 
 // TestALockThatSomebodyWaitsForIsUsedWithinABound checks that some client that runs has the lock in time, and that the bounds are exact.
 func TestALockThatSomebodyWaitsForIsUsedWithinABound(t *testing.T) {
-	for name, w := range map[string]timed{
-		"no misfortune": orderly, "a message is lost": lossy, "a client is stopped": haltedOne, "two are stopped": haltedTwo,
-		"a client beside two writers is stopped": writer, "a client beside a silent one is stopped": besideOne, "the same of two readers": besideTwo,
-		"a writer is silent": skipped,
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			r := timedExploration(w)
-			if t.Log(r); r.unused != w.bound {
-				t.Errorf("unused for up to %d ticks, want %d exactly", r.unused, w.bound)
-			}
-		})
-	}
+	explore.Check(t, []explore.Case[timed]{
+		{Name: "no misfortune", World: orderly, Floor: 1},
+		{Name: "a message is lost", World: lossy, Floor: 1},
+		{Name: "a client is stopped", World: haltedOne, Floor: 1},
+		{Name: "two are stopped", World: haltedTwo, Floor: 1},
+		{Name: "a client beside two writers is stopped", World: writer, Floor: 1},
+		{Name: "a client beside a silent one is stopped", World: besideOne, Floor: 1},
+		{Name: "the same of two readers", World: besideTwo, Floor: 1},
+		{Name: "a writer is silent", World: skipped, Floor: 1},
+	}, timedExploration)
 }
 
 // TestEachRuleOfTheBoundIsNeeded switches off one rule at a time, and finds a lock that is unused for longer.
 func TestEachRuleOfTheBoundIsNeeded(t *testing.T) {
-	for _, v := range []struct {
-		name string
-		in   timed
-		off  func(w *timed)
-	}{
-		{"a grant to the first reader only", orderly, func(w *timed) { w.oneReader = true }},
-		{"a grant to a far reader makes no poll", orderly, func(w *timed) { w.ignoresLate = true }},
-		{"readers make a writer far", orderly, func(w *timed) { w.oneRank = true }},
-		{"the silent are granted the lock", skipped, func(w *timed) { w.grantsSilent = true }},
-		{"the silent are granted the lock, beside a writer", besideOne, func(w *timed) { w.grantsSilent = true }},
-		{"a newcomer waits for the silent", haltedOne, func(w *timed) { w.waits = true }},
-		{"who waits does not poll", haltedOne, func(w *timed) { w.noPolls = true }},
-		{"a reader that was passed over stays ahead in the lane", besideTwo, func(w *timed) { w.staysAhead = true }},
-		{"who becomes near is not told", writer, func(w *timed) { w.quietNear = true }},
-	} {
-		t.Run(v.name, func(t *testing.T) {
-			t.Parallel()
-			w := v.in
-			v.off(&w)
-			r := timedExploration(w)
-			if t.Log(r); r.unused <= w.bound {
-				t.Errorf("unused for up to %d ticks, as with the rule", r.unused)
-			}
-		})
-	}
+	explore.Check(t, []explore.Case[timed]{
+		{Name: "a grant to the first reader only", World: orderly.without(timedRules{oneReader: true}), Want: unused},
+		{Name: "a grant to a far reader makes no poll", World: orderly.without(timedRules{ignoresLate: true}), Want: unused},
+		{Name: "readers make a writer far", World: orderly.without(timedRules{oneRank: true}), Want: unused},
+		{Name: "the silent are granted the lock", World: skipped.without(timedRules{grantsSilent: true}), Want: unused},
+		{Name: "the silent are granted the lock, beside a writer", World: besideOne.without(timedRules{grantsSilent: true}), Want: unused},
+		{Name: "a newcomer waits for the silent", World: haltedOne.without(timedRules{waits: true}), Want: unused},
+		{Name: "who waits does not poll", World: haltedOne.without(timedRules{noPolls: true}), Want: unused},
+		{Name: "a reader that was passed over stays ahead in the lane", World: besideTwo.without(timedRules{staysAhead: true}), Want: unused},
+		{Name: "who becomes near is not told", World: writer.without(timedRules{quietNear: true}), Want: unused},
+	}, timedExploration)
 }

@@ -184,13 +184,13 @@ func (w *world) hold(s *state, c, used int, fence uint8) {
 func (w *world) number(s *state, c int, fence uint8) {
 	if w.reads(c) {
 		if fence < s.written || w.rises && fence < s.read {
-			s.broken = fencesInOrder
+			s.unordered = true
 		}
 		s.read = max(s.read, fence)
 		return
 	}
 	if fence <= s.written || fence <= s.read {
-		s.broken = fencesInOrder
+		s.unordered = true
 	}
 	s.written = max(s.written, fence)
 }

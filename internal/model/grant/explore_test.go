@@ -6,35 +6,23 @@ import (
 	"github.com/redlock-go/redlock/internal/model/explore"
 )
 
-// A property must hold in every state.
-type property uint8
-
+// What must hold in every state breaks as follows.
 const (
-	intact        property = iota
-	apart                  // a writer has the lock alone: of clients of one queue, at most one
-	honestLoss             // no renewal that began after one that the lease excludes held the lock prolongs the lease
-	fencesInOrder          // a reader's fence is not below that of an earlier writer; a writer's is above all earlier ones
-	nothingLeft            // a client at rest has no key, no member and no entry at a master that has executed all it was sent
-	notStuck               // if a client waits, and nobody who will leave has the lock, something is under way, or a short timer runs
-	notLockedOut           // a client that waits can still get the lock
+	apart         = "TWO HOLD THE LOCK THAT EXCLUDE EACH OTHER"                                // a writer has the lock alone: of clients of one queue, at most one
+	honestLoss    = "A LEASE IS PROLONGED THOUGH ONE THAT IT EXCLUDES HELD THE LOCK MEANWHILE" // no renewal that began after such a one held the lock prolongs the lease
+	fencesInOrder = "A FENCE IS OUT OF ORDER"                                                  // a reader's fence is not below that of an earlier writer; a writer's is above all earlier ones
+	nothingLeft   = "A KEY, A MEMBER OR AN ENTRY IS LEFT BEHIND"                               // by a client at rest, at a master that has executed all it was sent
+	notStuck      = "SOMEBODY WAITS, NOBODY WILL LEAVE, AND NOTHING IS UNDER WAY"              // if a client waits, and nobody who will leave has the lock, something is under way, or a short timer runs
+	notLockedOut  = "SOMEBODY WAITS AND CANNOT GET IN ANY MORE"                                // a client that waits can still get the lock
 )
 
-func (p property) String() string {
-	return [...]string{
-		"all properties hold",
-		"TWO HOLD THE LOCK THAT EXCLUDE EACH OTHER",
-		"A LEASE IS PROLONGED THOUGH ONE THAT IT EXCLUDES HELD THE LOCK MEANWHILE",
-		"A FENCE IS OUT OF ORDER",
-		"A KEY, A MEMBER OR AN ENTRY IS LEFT BEHIND",
-		"SOMEBODY WAITS, NOBODY WILL LEAVE, AND NOTHING IS UNDER WAY",
-		"SOMEBODY WAITS AND CANNOT GET IN ANY MORE",
-	}[p]
-}
-
-// check returns the property that s breaks.
-func (w *world) check(s *state) property {
-	if s.broken != intact {
-		return s.broken
+// check returns the property that s breaks, if any.
+func (w *world) check(s *state) string {
+	switch {
+	case s.prolonged:
+		return honestLoss
+	case s.unordered:
+		return fencesInOrder
 	}
 	readers, writers := 0, 0
 	for c := range w.clients() {
@@ -62,7 +50,7 @@ func (w *world) check(s *state) property {
 	if w.live && w.stuck(s) {
 		return notStuck
 	}
-	return intact
+	return ""
 }
 
 // stuck reports whether a client waits, no client has the lock that will leave, or asks for it, and nothing is under way. A
@@ -100,17 +88,6 @@ func (w *world) stuck(s *state) bool {
 		}
 	}
 	return waiters > 0
-}
-
-// A result is the outcome of an exploration.
-type result struct {
-	states int
-	steps  int
-	did    [verbs]int
-	grants int      // steps that grant the lock to a writer
-	lets   int      // steps that grant it to readers
-	broken property // the first found, in the fewest steps; intact if none
-	trace  []string // those steps
 }
 
 // initial returns the state before the first step. If world.held is set, it returns a later state, which makes
@@ -204,62 +181,54 @@ func (s *state) settle(w *world) {
 	}
 }
 
-// model returns the world for exploring.
+// model returns the world for exploring. If progress is checked, each client that waits can get the lock without giving up before. A
+// client that only tries may try again at any time.
 func (w *world) model() explore.Model[state, step] {
-	return explore.Model[state, step]{
+	m := explore.Model[state, step]{
 		Initial:    w.initial(),
 		Successors: w.successors,
 		Canonical:  w.canonical,
-		Broken:     func(s *state) bool { return w.check(s) != intact },
-		Progress:   w.live,
+		Check:      w.check,
 	}
+	for c := range w.clients() {
+		switch {
+		case !w.live:
+		case w.cut && c > 0: // the clients that reach one master never get the lock
+		case w.tries(c) && w.calls > 0: // there may be no acquisition left for it
+		default:
+			m.Goals = append(m.Goals, explore.Goal[state]{
+				Property: notLockedOut,
+				Waits:    func(s *state) bool { return w.tries(c) || w.isBarger(c) || s.clients[c].phase == waiting },
+				Done:     func(s *state) bool { return s.clients[c].phase.holds() },
+			})
+		}
+	}
+	return m
 }
 
 // exploration explores a world once for all tests.
-var exploration = explore.Once(func(w world) (r result) {
+var exploration = explore.Once(func(w world) explore.Result {
+	var did [verbs]bool
+	writers, readers := 0, 0 // steps that grant them the lock
 	m := w.model()
 	m.Observe = func(a step) {
-		r.steps++
-		r.did[a.verb]++
+		did[a.verb] = true
 		if a.grants != free {
-			r.grants++
+			writers++
 		}
 		if a.letsIn != 0 {
-			r.lets++
+			readers++
 		}
 	}
-	found := m.Explore()
-	r.states = len(found.States)
-	at := found.Broken
-	if at >= 0 {
-		r.broken = w.check(&found.States[at])
+	r := m.Explore().Result()
+	r.Note = fmt.Sprintf("%d and %d of them grants to writers and to readers", writers, readers)
+	if writers+readers == 0 && !w.prompt {
+		r.Missed = "a grant; "
 	}
-	for c := 0; w.live && c < w.clients() && at < 0; c++ {
-		if w.cut && c > 0 {
-			break // the clients that reach one master never get the lock
+	for _, v := range w.verbs() {
+		if !did[v] {
+			r.Missed += step{verb: v}.String() + "; "
 		}
-		if w.tries(c) && w.calls > 0 {
-			continue // there may be no acquisition left for it
-		}
-		if at = w.lockedOut(found, c); at >= 0 {
-			r.broken = notLockedOut
-		}
-	}
-	if at >= 0 {
-		r.trace = found.Trace(at)
 	}
 	return r
 })
-
-// lockedOut returns the first state in which client c waits, and from which it cannot get the lock without
-// giving up before. It returns -1 if there is none. A client that only tries may try again at any time.
-func (w *world) lockedOut(found *explore.Search[state, step], c int) int {
-	return found.Trapped(
-		func(s *state) bool { return w.tries(c) || w.isBarger(c) || s.clients[c].phase == waiting },
-		func(s *state) bool { return s.clients[c].phase.holds() },
-	)
-}
-
-func (r result) String() string {
-	return explore.Text(fmt.Sprintf("%d states, %d steps, %d and %d of them grants to writers and to readers: %s", r.states, r.steps, r.grants, r.lets, r.broken), r.trace)
-}

@@ -1,169 +1,126 @@
 package grant
 
 import (
-	"flag"
 	"testing"
+
+	"github.com/redlock-go/redlock/internal/model/explore"
 )
 
-var large = flag.Bool("large", false, "explore the larger worlds too: minutes, and some gigabytes")
+var queueWorlds = []explore.Case[world]{
+	{Name: "locks", World: locksQ, Floor: 150_000},
+	{Name: "SETs beside registrations", World: mixedQ, Floor: 30_000},
+	{Name: "three clients", World: crowdQ, Floor: 100_000},
+	{Name: "a master that restarts", World: forgetfulQ, Floor: 150_000},
+	{Name: "a master that wakes with a snapshot", World: restoredQ, Floor: 30_000},
+	{Name: "renewals", World: renewedQ, Floor: 30_000},
+	{Name: "renewals, a master that restarts", World: shakenQ, Floor: 30_000},
+	{Name: "renewals, holders that sleep", World: asleepQ, Floor: 50_000},
+	{Name: "ages", World: agedQ, Floor: 150_000},
+	{Name: "fences", World: fencedQ, Floor: 20_000},
+	{Name: "fences, ages", World: raisedQ, Floor: 50_000},
+	{Name: "fences, a master that restarts", World: anewQ, Floor: 100_000},
+	{Name: "fences, a master that restarts, polls", World: numberedQ, Floor: 400_000},
+	{Name: "waiting, masters that split their votes", World: pairQ, Floor: 20_000},
+	{Name: "waiting, three masters", World: threeQ, Floor: 50_000},
+	{Name: "waiting, three clients", World: queueQ, Floor: 30_000},
+	{Name: "waiting, clients that die", World: mortalQ, Floor: 5_000},
+	{Name: "waiting, clients that are taken for silent", World: slowQ, Floor: 30_000},
+	{Name: "waiting, masters that take clients for silent", World: slowerQ, Floor: 20_000},
+	{Name: "waiting, clients that are stopped", World: haltedQ, Floor: 5_000},
+	{Name: "waiting, a client that only tries", World: streetQ, Floor: 3_000},
+	{Name: "waiting, clients that are cut off", World: apartQ, Floor: 100_000},
+	{Name: "waiting, a dead master", World: maimedQ, Floor: 5_000},
+	{Name: "a dead master", World: crippledQ, Floor: 10_000},
 
-// An explored world must have at least floor states, since a model that does nothing breaks no property
-// either.
-type explored struct {
-	name  string
-	world world
-	floor int
+	{Name: "SETs beside registrations, from the beginning", World: world{masters: 3, roles: "QQ", room: 2, leaves: true, sets: true, loses: true, expires: true}, Floor: 300_000, Large: true},
+	{Name: "three clients, a restart, polls", World: thirdQ, Floor: 1_000_000, Large: true},
+	{Name: "three clients, registrations behind releases", World: world{masters: 3, roles: "QQQ", room: 3, calls: 2, held: true, leaves: true, loses: true, expires: true}, Floor: 400_000, Large: true},
+	{Name: "late polls", World: world{masters: 3, roles: "QQ", room: 2, calls: 2, held: true, leaves: true, polls: true, latePolls: true, loses: true, expires: true}, Floor: 100_000, Large: true},
+	{Name: "a snapshot, polls", World: world{masters: 3, roles: "QQ", room: 2, calls: 1, held: true, leaves: true, polls: true, loses: true, expires: true, restarts: 1, snapshots: true}, Floor: 100_000, Large: true},
+	{Name: "two restarts", World: world{masters: 3, roles: "QQ", room: 2, leaves: true, polls: true, loses: true, expires: true, restarts: 2}, Floor: 700_000, Large: true},
+	{Name: "ages, PINGs to all masters", World: world{masters: 3, roles: "QQ", room: 2, calls: 1, held: true, expires: true, ages: true, latePolls: true}, Floor: 800_000, Large: true},
+	{Name: "ages, polls of two masters", World: world{masters: 2, roles: "QQ", room: 2, calls: 1, held: true, expires: true, ages: true, polls: true, latePolls: true}, Floor: 400_000, Large: true},
+	{Name: "fences, from the beginning", World: world{masters: 3, roles: "QQ", room: 2, calls: 3, leaves: true, expires: true, fences: true, spread: 1}, Floor: 300_000, Large: true},
+	{Name: "waiting, split votes of three clients", World: world{masters: 2, roles: "QQQ", room: 4, calls: 1, held: true, live: true, settles: true}, Floor: 1_500_000, Large: true},
+	{Name: "waiting, three masters that take clients for silent", World: world{masters: 3, roles: "QQ", room: 4, calls: 3, live: true, settles: true, silences: 2}, Floor: 2_000_000, Large: true},
+	{Name: "waiting, three masters, a SET", World: world{masters: 3, roles: "QQ", room: 4, calls: 3, live: true, settles: true, sets: true}, Floor: 100_000, Large: true},
 }
 
-var queueWorlds = []explored{
-	{"locks", locksQ, 150_000},
-	{"SETs beside registrations", mixedQ, 30_000},
-	{"three clients", crowdQ, 100_000},
-	{"a master that restarts", forgetfulQ, 150_000},
-	{"a master that wakes with a snapshot", restoredQ, 30_000},
-	{"renewals", renewedQ, 30_000},
-	{"renewals, a master that restarts", shakenQ, 30_000},
-	{"renewals, holders that sleep", asleepQ, 50_000},
-	{"ages", agedQ, 150_000},
-	{"fences", fencedQ, 20_000},
-	{"fences, ages", raisedQ, 50_000},
-	{"fences, a master that restarts", anewQ, 100_000},
-	{"fences, a master that restarts, polls", numberedQ, 400_000},
-	{"waiting, masters that split their votes", pairQ, 20_000},
-	{"waiting, three masters", threeQ, 50_000},
-	{"waiting, three clients", queueQ, 30_000},
-	{"waiting, clients that die", mortalQ, 5_000},
-	{"waiting, clients that are taken for silent", slowQ, 30_000},
-	{"waiting, masters that take clients for silent", slowerQ, 20_000},
-	{"waiting, clients that are stopped", haltedQ, 5_000},
-	{"waiting, a client that only tries", streetQ, 3_000},
-	{"waiting, clients that are cut off", apartQ, 100_000},
-	{"waiting, a dead master", maimedQ, 5_000},
-	{"a dead master", crippledQ, 10_000},
+var laneWorlds = []explore.Case[world]{
+	{Name: "a reader and a writer", World: pair, Floor: 35_000},
+	{Name: "registrations behind releases", World: behind, Floor: 20_000},
+	{Name: "a writer, two readers wait", World: crowdR, Floor: 80_000},
+	{Name: "a reader, a writer and a reader wait", World: crowdW, Floor: 120_000},
+	{Name: "two readers and a writer", World: three, Floor: 50_000},
+	{Name: "a reader and two writers", World: writers, Floor: 70_000},
+	{Name: "clients that die", World: dying, Floor: 25_000},
+	{Name: "a master that restarts", World: forgetful, Floor: 40_000},
+	{Name: "a master that wakes with a snapshot", World: restored, Floor: 30_000},
+	{Name: "renewals", World: renewed, Floor: 50_000},
+	{Name: "renewals, a master that restarts", World: shaken, Floor: 30_000},
+	{Name: "renewals, holders that sleep", World: asleep, Floor: 100_000},
+	{Name: "ages, a reader waits", World: agedR, Floor: 200_000},
+	{Name: "fences, a reader waits", World: fencedR, Floor: 15_000},
+	{Name: "fences, a writer waits", World: fencedW, Floor: 20_000},
+	{Name: "fences, a writer and a reader wait", World: fencedS, Floor: 70_000},
+	{Name: "fences, polls", World: polledR, Floor: 40_000},
+	{Name: "fences, two readers wait", World: fencedRR, Floor: 300_000},
+	{Name: "fences, ages, a reader waits", World: raisedR, Floor: 60_000},
+	{Name: "fences, ages, a writer waits", World: raisedW, Floor: 60_000},
+	{Name: "fences, a master that restarts", World: anewW, Floor: 120_000},
+	{Name: "waiting, kept by readers", World: kept, Floor: 400_000},
+	{Name: "waiting, two readers and a writer", World: queueR, Floor: 5_000},
+	{Name: "waiting, a reader and two writers", World: queueW, Floor: 3_500},
+	{Name: "waiting, kept by writers", World: keptW, Floor: 3_000},
+	{Name: "waiting, kept by both", World: keptBoth, Floor: 9_000},
+	{Name: "waiting, clients that are far", World: far, Floor: 3_500},
+	{Name: "waiting, clients that are far, three masters", World: farAll, Floor: 9_000},
+	{Name: "waiting, releases that leave the key free", World: open, Floor: 6_000},
+	{Name: "waiting, a SET that is undone", World: undone, Floor: 20_000},
+	{Name: "waiting, an announcement beside two readers", World: lapsing, Floor: 4_000},
+	{Name: "waiting, an announcement beside a reader and a writer", World: lapsingW, Floor: 3_000},
+	{Name: "waiting, a dead master", World: maimed, Floor: 6_000},
+	{Name: "waiting, a dead master, two readers", World: maimedRR, Floor: 300_000},
+	{Name: "waiting, readers that are cut off", World: apartR, Floor: 120_000},
+	{Name: "waiting, a writer that dies", World: mortalW, Floor: 500},
+	{Name: "waiting, readers that die", World: mortalR, Floor: 800},
+	{Name: "waiting, a writer that is stopped", World: haltedW, Floor: 500},
+	{Name: "waiting, readers that are stopped", World: haltedR, Floor: 900},
+	{Name: "waiting, clients that are taken for silent", World: slow, Floor: 8_000},
+	{Name: "waiting, writers that are taken for silent", World: slowW, Floor: 8_000},
+	{Name: "turns, two readers and a writer", World: streetR, Floor: 70},
+	{Name: "turns, a reader and two writers", World: streetW, Floor: 70},
+	{Name: "turns, a client that only tries beside writers", World: streetT, Floor: 250},
+	{Name: "turns, a client that only tries beside readers", World: streetTR, Floor: 200},
+	{Name: "turns, a client that only tries beside a reader and a writer", World: streetRT, Floor: 400},
+	{Name: "turns, a reader that only tries beside writers", World: streetOpen, Floor: 250},
+	{Name: "turns, a reader that only tries beside a reader and a writer", World: streetMt, Floor: 250},
+	{Name: "turns, a client that only tries beside a writer", World: loneT, Floor: 10},
+	{Name: "turns, a client of another library beside a reader", World: loneS, Floor: 10},
+
+	{Name: "a reader and a writer, registrations behind releases, losses", World: world{masters: 3, roles: "RW", room: 3, leaves: true, loses: true, expires: true}, Floor: 250_000, Large: true},
+	{Name: "a reader and a writer, a restart, losses", World: world{masters: 3, roles: "RW", room: 2, leaves: true, polls: true, loses: true, expires: true, restarts: 1}, Floor: 350_000, Large: true},
+	{Name: "a reader and a writer, a snapshot", World: world{masters: 3, roles: "RW", room: 2, loses: true, expires: true, restarts: 1, snapshots: true}, Floor: 400_000, Large: true},
+	{Name: "a reader and a writer, two restarts", World: world{masters: 3, roles: "RW", room: 2, leaves: true, expires: true, restarts: 2}, Floor: 50_000, Large: true},
+	{Name: "renewals, a restart to a snapshot", World: world{masters: 3, roles: "RW", room: 2, expires: true, restarts: 1, snapshots: true, renewals: true}, Floor: 100_000, Large: true},
+	{Name: "two readers and a writer, members that linger", World: sharing, Floor: 300_000, Large: true},
+	{Name: "two readers and a writer, four acquisitions", World: world{masters: 3, roles: "RRW", room: 2, calls: 4, expires: true}, Floor: 200_000, Large: true},
+	{Name: "three clients, a restart, polls", World: thirdW, Floor: 900_000, Large: true},
+	{Name: "three clients, a restart, polls, a writer waits", World: thirdR, Floor: 900_000, Large: true},
+	{Name: "renewals, readers that sleep, late polls", World: asleepR, Floor: 400_000, Large: true},
+	{Name: "ages, a writer waits", World: agedW, Floor: 200_000, Large: true},
+	{Name: "fences, clocks that differ", World: spread, Floor: 150_000, Large: true},
+	{Name: "fences, a writer and two readers", World: world{masters: 3, roles: "WRR", room: 2, calls: 1, held: true, expires: true, fences: true, spread: 1}, Floor: 300_000, Large: true},
+	{Name: "fences, a master that restarts, a reader waits", World: anewR, Floor: 200_000, Large: true},
+	{Name: "fences, a master that restarts, polls, a reader waits", World: numberR, Floor: 700_000, Large: true},
+	{Name: "fences, a master that restarts, polls, a writer waits", World: numberW, Floor: 600_000, Large: true},
+	{Name: "waiting, three masters", World: live, Floor: 400_000, Large: true},
+	{Name: "waiting, three masters, kept by both", World: world{masters: 3, roles: "RW", room: 4, calls: 3, live: true, settles: true, readersIn: true, writersIn: true}, Floor: 400_000, Large: true},
 }
 
-var laneWorlds = []explored{
-	{"a reader and a writer", pair, 35_000},
-	{"registrations behind releases", behind, 20_000},
-	{"a writer, two readers wait", crowdR, 80_000},
-	{"a reader, a writer and a reader wait", crowdW, 120_000},
-	{"two readers and a writer", three, 50_000},
-	{"a reader and two writers", writers, 70_000},
-	{"clients that die", dying, 25_000},
-	{"a master that restarts", forgetful, 40_000},
-	{"a master that wakes with a snapshot", restored, 30_000},
-	{"renewals", renewed, 50_000},
-	{"renewals, a master that restarts", shaken, 30_000},
-	{"renewals, holders that sleep", asleep, 100_000},
-	{"ages, a reader waits", agedR, 200_000},
-	{"fences, a reader waits", fencedR, 15_000},
-	{"fences, a writer waits", fencedW, 20_000},
-	{"fences, a writer and a reader wait", fencedS, 70_000},
-	{"fences, polls", polledR, 40_000},
-	{"fences, two readers wait", fencedRR, 300_000},
-	{"fences, ages, a reader waits", raisedR, 60_000},
-	{"fences, ages, a writer waits", raisedW, 60_000},
-	{"fences, a master that restarts", anewW, 120_000},
-	{"waiting, kept by readers", kept, 400_000},
-	{"waiting, two readers and a writer", queueR, 5_000},
-	{"waiting, a reader and two writers", queueW, 3_500},
-	{"waiting, kept by writers", keptW, 3_000},
-	{"waiting, kept by both", keptBoth, 9_000},
-	{"waiting, clients that are far", far, 3_500},
-	{"waiting, clients that are far, three masters", farAll, 9_000},
-	{"waiting, releases that leave the key free", open, 6_000},
-	{"waiting, a SET that is undone", undone, 20_000},
-	{"waiting, an announcement beside two readers", lapsing, 4_000},
-	{"waiting, an announcement beside a reader and a writer", lapsingW, 3_000},
-	{"waiting, a dead master", maimed, 6_000},
-	{"waiting, a dead master, two readers", maimedRR, 300_000},
-	{"waiting, readers that are cut off", apartR, 120_000},
-	{"waiting, a writer that dies", mortalW, 500},
-	{"waiting, readers that die", mortalR, 800},
-	{"waiting, a writer that is stopped", haltedW, 500},
-	{"waiting, readers that are stopped", haltedR, 900},
-	{"waiting, clients that are taken for silent", slow, 8_000},
-	{"waiting, writers that are taken for silent", slowW, 8_000},
-	{"turns, two readers and a writer", streetR, 70},
-	{"turns, a reader and two writers", streetW, 70},
-	{"turns, a client that only tries beside writers", streetT, 250},
-	{"turns, a client that only tries beside readers", streetTR, 200},
-	{"turns, a client that only tries beside a reader and a writer", streetRT, 400},
-	{"turns, a reader that only tries beside writers", streetOpen, 250},
-	{"turns, a reader that only tries beside a reader and a writer", streetMt, 250},
-	{"turns, a client that only tries beside a writer", loneT, 10},
-	{"turns, a client of another library beside a reader", loneS, 10},
-}
-
-// The worlds behind the flag.
-var largeQueueWorlds = []explored{
-	{"SETs beside registrations, from the beginning", world{masters: 3, roles: "QQ", room: 2, leaves: true, sets: true, loses: true, expires: true}, 300_000},
-	{"three clients, a restart, polls", thirdQ, 1_000_000},
-	{"three clients, registrations behind releases", world{masters: 3, roles: "QQQ", room: 3, calls: 2, held: true, leaves: true, loses: true, expires: true}, 400_000},
-	{"late polls", world{masters: 3, roles: "QQ", room: 2, calls: 2, held: true, leaves: true, polls: true, latePolls: true, loses: true, expires: true}, 100_000},
-	{"a snapshot, polls", world{masters: 3, roles: "QQ", room: 2, calls: 1, held: true, leaves: true, polls: true, loses: true, expires: true, restarts: 1, snapshots: true}, 100_000},
-	{"two restarts", world{masters: 3, roles: "QQ", room: 2, leaves: true, polls: true, loses: true, expires: true, restarts: 2}, 700_000},
-	{"ages, PINGs to all masters", world{masters: 3, roles: "QQ", room: 2, calls: 1, held: true, expires: true, ages: true, latePolls: true}, 800_000},
-	{"ages, polls of two masters", world{masters: 2, roles: "QQ", room: 2, calls: 1, held: true, expires: true, ages: true, polls: true, latePolls: true}, 400_000},
-	{"fences, from the beginning", world{masters: 3, roles: "QQ", room: 2, calls: 3, leaves: true, expires: true, fences: true, spread: 1}, 300_000},
-	{"waiting, split votes of three clients", world{masters: 2, roles: "QQQ", room: 4, calls: 1, held: true, live: true, settles: true}, 1_500_000},
-	{"waiting, three masters that take clients for silent", world{masters: 3, roles: "QQ", room: 4, calls: 3, live: true, settles: true, silences: 2}, 2_000_000},
-	{"waiting, three masters, a SET", world{masters: 3, roles: "QQ", room: 4, calls: 3, live: true, settles: true, sets: true}, 100_000},
-}
-
-var largeLaneWorlds = []explored{
-	{"a reader and a writer, registrations behind releases, losses", world{masters: 3, roles: "RW", room: 3, leaves: true, loses: true, expires: true}, 250_000},
-	{"a reader and a writer, a restart, losses", world{masters: 3, roles: "RW", room: 2, leaves: true, polls: true, loses: true, expires: true, restarts: 1}, 350_000},
-	{"a reader and a writer, a snapshot", world{masters: 3, roles: "RW", room: 2, loses: true, expires: true, restarts: 1, snapshots: true}, 400_000},
-	{"a reader and a writer, two restarts", world{masters: 3, roles: "RW", room: 2, leaves: true, expires: true, restarts: 2}, 50_000},
-	{"renewals, a restart to a snapshot", world{masters: 3, roles: "RW", room: 2, expires: true, restarts: 1, snapshots: true, renewals: true}, 100_000},
-	{"two readers and a writer, members that linger", sharing, 300_000},
-	{"two readers and a writer, four acquisitions", world{masters: 3, roles: "RRW", room: 2, calls: 4, expires: true}, 200_000},
-	{"three clients, a restart, polls", thirdW, 900_000},
-	{"three clients, a restart, polls, a writer waits", thirdR, 900_000},
-	{"renewals, readers that sleep, late polls", asleepR, 400_000},
-	{"ages, a writer waits", agedW, 200_000},
-	{"fences, clocks that differ", spread, 150_000},
-	{"fences, a writer and two readers", world{masters: 3, roles: "WRR", room: 2, calls: 1, held: true, expires: true, fences: true, spread: 1}, 300_000},
-	{"fences, a master that restarts, a reader waits", anewR, 200_000},
-	{"fences, a master that restarts, polls, a reader waits", numberR, 700_000},
-	{"fences, a master that restarts, polls, a writer waits", numberW, 600_000},
-	{"waiting, three masters", live, 400_000},
-	{"waiting, three masters, kept by both", world{masters: 3, roles: "RW", room: 4, calls: 3, live: true, settles: true, readersIn: true, writersIn: true}, 400_000},
-}
-
-func TestTheProtocolOfAQueueHolds(t *testing.T) { hold(t, queueWorlds, largeQueueWorlds) }
-func TestTheProtocolOfLanesHolds(t *testing.T)  { hold(t, laneWorlds, largeLaneWorlds) }
-
-// hold checks that no property is broken while all rules are in force.
-func hold(t *testing.T, worlds, more []explored) {
-	if *large {
-		worlds = append(worlds[:len(worlds):len(worlds)], more...)
-	}
-	for _, e := range worlds {
-		t.Run(e.name, func(t *testing.T) {
-			if testing.Short() && e.floor > 50_000 {
-				t.Skip("not with -short")
-			}
-			if !*large {
-				t.Parallel() // the large worlds run in turn, since each needs much memory
-			}
-			r := exploration(e.world)
-			t.Log(r)
-			if r.broken != intact {
-				t.Errorf("the protocol does not hold")
-			}
-			if r.states < e.floor || r.grants+r.lets == 0 && !e.world.prompt {
-				t.Errorf("%d states, %d and %d grants, want at least %d states: part of the model is not reached", r.states, r.grants, r.lets, e.floor)
-			}
-			for _, v := range e.world.verbs() {
-				if r.did[v] == 0 {
-					t.Errorf("never seen: %v", step{verb: v})
-				}
-			}
-		})
-	}
-}
+// These tests check that no property is broken while all rules are in force.
+func TestTheProtocolOfAQueueHolds(t *testing.T) { explore.Check(t, queueWorlds, exploration) }
+func TestTheProtocolOfLanesHolds(t *testing.T)  { explore.Check(t, laneWorlds, exploration) }
 
 // verbs returns the kinds of steps that must occur in a world. A world without them would show nothing about
 // them.
@@ -191,7 +148,7 @@ func TestPermutationsLoseNothing(t *testing.T) {
 		{masters: 3, roles: "QQ", room: 2, calls: 2, leaves: true, expires: true},
 		{masters: 3, roles: "RRW", room: 2, calls: 2, leaves: true, expires: true, lingers: true},
 	} {
-		want := exploration(w).states
+		want := exploration(w).States
 		m := w.model()
 		m.Canonical = nil
 		all := m.Explore().States

@@ -36,7 +36,7 @@ func (w *world) commitRenewal(s *state, c int, next func(step, state)) {
 	}
 	n := *s
 	if n.clients[c].doomed {
-		n.broken = honestLoss
+		n.prolonged = true
 	}
 	w.sendHeals(&n, c)
 	n.clients[c] = client{phase: holding, recalled: n.clients[c].recalled}

@@ -1,5 +1,11 @@
 package grant
 
+import (
+	"slices"
+
+	"github.com/redlock-go/redlock/internal/model/explore"
+)
+
 // Sizes of the largest world.
 const (
 	mostMasters = 3
@@ -13,15 +19,16 @@ type state struct {
 	masters [mostMasters]master
 	clients [mostClients]client
 
-	calls    uint8    // acquisitions still to come, where they are bounded
-	restarts uint8    // still to come, and so on
-	crashes  uint8    //
-	silences uint8    //
-	stales   uint8    //
-	clock    uint8    // the least fence that a clock proposes now
-	written  uint8    // the highest fence that a writer has committed so far
-	read     uint8    // the same of readers
-	broken   property // what the last step broke
+	calls     uint8 // acquisitions still to come, where they are bounded
+	restarts  uint8 // still to come, and so on
+	crashes   uint8 //
+	silences  uint8 //
+	stales    uint8 //
+	clock     uint8 // the least fence that a clock proposes now
+	written   uint8 // the highest fence that a writer has committed so far
+	read      uint8 // the same of readers
+	prolonged bool  // the last step has broken honestLoss
+	unordered bool  // the last step has broken fencesInOrder
 }
 
 // A master is one server with everything that concerns it. So permuting these values permutes the masters.
@@ -182,19 +189,10 @@ func (k command) kind() command            { return k % kinds }
 func (k command) fence() uint8             { return uint8(k / kinds) }
 func (k command) releases() bool           { return k == release || k == openly || k == undo }
 
-func (l *link) len() int {
-	n := 0
-	for n < mostRoom && l.commands[n] != nothing {
-		n++
-	}
-	return n
-}
+func (l *link) len() int { return explore.Len(l.commands[:]) }
 
 // drop removes the i-th command.
-func (l *link) drop(i int) {
-	copy(l.commands[i:], l.commands[i+1:])
-	l.commands[mostRoom-1] = nothing
-}
+func (l *link) drop(i int) { explore.Drop(l.commands[:], i) }
 
 func (l *link) has(kind command) bool {
 	for _, k := range l.commands {
@@ -226,38 +224,16 @@ func (l *link) clearGrant() { l.said, l.number, l.age.behind = l.said&^grant, 0,
 
 // join appends o to those who wait, unless it waits.
 func (m *master) join(o owner) {
-	for i := range m.queue {
-		if m.queue[i] == o {
-			return
-		}
-		if m.queue[i] == free {
-			m.queue[i] = o
-			return
-		}
+	if !m.queued(o) {
+		explore.Push(m.queue[:], o)
 	}
 }
 
 // queued reports whether o waits.
-func (m *master) queued(o owner) bool {
-	for _, q := range m.queue {
-		if q == o {
-			return true
-		}
-	}
-	return false
-}
+func (m *master) queued(o owner) bool { return slices.Contains(m.queue[:], o) }
 
 // part removes o from those who wait, and reports whether it waited.
-func (m *master) part(o owner) bool {
-	for i := range m.queue {
-		if m.queue[i] == o {
-			copy(m.queue[i:], m.queue[i+1:])
-			m.queue[mostClients-1] = free
-			return true
-		}
-	}
-	return false
-}
+func (m *master) part(o owner) bool { return explore.Remove(m.queue[:], o) }
 
 // anyLive reports whether anybody waits who has not stopped, other than o.
 func (m *master) anyLive(o owner) bool {
