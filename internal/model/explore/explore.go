@@ -10,7 +10,6 @@ package explore
 
 import (
 	"fmt"
-	"strings"
 	"sync"
 	"time"
 
@@ -23,11 +22,9 @@ type Model[S comparable, A any] struct {
 	Initial    S                           // the state before the first step
 	Successors func(s *S, next func(A, S)) // calls next for each step from s, in the same order each time
 	Canonical  func(S) S                   // the representative of the permutations of a state; nil: each state is its own
-	Broken     func(*S) bool               // the search ends at a state for which Broken returns true
 	Check      func(*S) string             // returns the property that a state breaks, or ""; the search ends at the first such state
 	Goals      []Goal[S]                   // what must stay possible, checked after a search in which no state breaks a property
 	Observe    func(A)                     // is called once for each step of the search; may be nil
-	Progress   bool                        // record what Search.Trapped needs; takes more memory
 }
 
 // A Goal is what those who wait must be able to reach.
@@ -37,7 +34,7 @@ type Goal[S any] struct {
 	Done     func(*S) bool
 }
 
-// A Search is the result of Model.Explore.
+// A Search has the states that Model.Explore has visited.
 type Search[S comparable, A any] struct {
 	States   []S    // representatives, nearest to the initial state first
 	Steps    int    // from all states
@@ -46,7 +43,7 @@ type Search[S comparable, A any] struct {
 
 	model  Model[S, A]
 	parent []int32 // by state: the state from which it was found; -1 for the initial state
-	into   []int32 // by state: the last of the edges that lead to it; -1: none. Only with Progress
+	into   []int32 // by state: the last of the edges that lead to it; -1: none. Only with goals
 	edges  []edge
 }
 
@@ -72,15 +69,6 @@ func (m Model[S, A]) Explore() *Search[S, A] {
 	if m.Canonical == nil {
 		m.Canonical = func(s S) S { return s }
 	}
-	m.Progress = m.Progress || len(m.Goals) > 0
-	if m.Check == nil {
-		m.Check = func(s *S) string {
-			if m.Broken(s) {
-				return "broken"
-			}
-			return ""
-		}
-	}
 	r := &Search[S, A]{Broken: -1, model: m}
 	seen := newIndex[S]()
 	visit := func(s S, from int32) {
@@ -88,11 +76,11 @@ func (m Model[S, A]) Explore() *Search[S, A] {
 		to, ok := seen.find(s, r.States)
 		if !ok {
 			r.States, r.parent = append(r.States, s), append(r.parent, from)
-			if m.Progress {
+			if len(m.Goals) > 0 {
 				r.into = append(r.into, -1)
 			}
 		}
-		if m.Progress && from >= 0 {
+		if len(m.Goals) > 0 && from >= 0 {
 			r.edges = append(r.edges, edge{from, r.into[to]})
 			r.into[to] = int32(len(r.edges) - 1)
 		}
@@ -113,7 +101,7 @@ func (m Model[S, A]) Explore() *Search[S, A] {
 		})
 	}
 	for _, g := range m.Goals {
-		if at := r.Trapped(g.Waits, g.Done); at >= 0 {
+		if at := r.trapped(g.Waits, g.Done); at >= 0 {
 			r.Broken, r.Property = at, g.Property
 			break
 		}
@@ -128,14 +116,6 @@ func (r *Search[S, A]) Result() Result {
 		all.Trace = r.Trace(r.Broken)
 	}
 	return all
-}
-
-// Text describes the outcome of a search, and the steps to the state at which it ended, if there are any.
-func Text(outcome string, steps []string) string {
-	if len(steps) == 0 {
-		return outcome
-	}
-	return fmt.Sprintf("%s in %d steps\n\t%s", outcome, len(steps), strings.Join(steps, "\n\t"))
 }
 
 // path returns the indexes of the states after the initial one on the shortest way to States[at].
@@ -170,9 +150,9 @@ func (r *Search[S, A]) Trace(at int) (steps []string) {
 	return steps
 }
 
-// Trapped returns the index of the first state for which waits is true, and from which no path through such
-// states leads to a state for which done is true. It returns -1 if there is none. The model needs Progress.
-func (r *Search[S, A]) Trapped(waits, done func(*S) bool) int {
+// trapped returns the index of the first state for which waits is true, and from which no path through such
+// states leads to a state for which done is true. It returns -1 if there is none. The model needs goals.
+func (r *Search[S, A]) trapped(waits, done func(*S) bool) int {
 	canEnd := make([]bool, len(r.States))
 	var todo []int32
 	for i := range r.States {

@@ -10,7 +10,7 @@ import (
 type pots [2]int
 
 // filled returns a model in which each step puts a coin into a pot.
-func filled(broken func(*pots) bool) Model[pots, string] {
+func filled(check func(*pots) string) Model[pots, string] {
 	return Model[pots, string]{
 		Successors: func(s *pots, next func(string, pots)) {
 			for i := range s {
@@ -21,12 +21,11 @@ func filled(broken func(*pots) bool) Model[pots, string] {
 			}
 		},
 		Canonical: func(s pots) pots { slices.Sort(s[:]); return s },
-		Broken:    broken,
-		Progress:  true,
+		Check:     check,
 	}
 }
 
-func never(*pots) bool { return false }
+func never(*pots) string { return "" }
 
 func TestSearchVisitsEachRepresentativeOnce(t *testing.T) {
 	m, steps := filled(never), 0
@@ -42,7 +41,12 @@ func TestSearchVisitsEachRepresentativeOnce(t *testing.T) {
 }
 
 func TestTraceIsTheShortestWayAndKeepsNames(t *testing.T) {
-	r := filled(func(s *pots) bool { return s[1] == 2 && s[0] == 1 }).Explore()
+	r := filled(func(s *pots) string {
+		if s[1] == 2 && s[0] == 1 {
+			return "three coins"
+		}
+		return ""
+	}).Explore()
 	if r.Broken < 0 {
 		t.Fatal("the broken state is not found")
 	}
@@ -59,15 +63,16 @@ func TestTraceIsTheShortestWayAndKeepsNames(t *testing.T) {
 	}
 }
 
-func TestTrappedStateCannotReachTheEnd(t *testing.T) {
-	r := filled(never).Explore()
+func TestAGoalBreaksAtAStateThatCannotReachTheEnd(t *testing.T) {
+	m := filled(never)
 	waits := func(s *pots) bool { return s[0]+s[1] < 6 }
-	if at := r.Trapped(waits, func(s *pots) bool { return s[0] == 3 }); at != -1 {
-		t.Errorf("%v is trapped, but both pots can always be filled", r.States[at])
+	m.Goals = []Goal[pots]{{"one is filled", waits, func(s *pots) bool { return s[0] == 3 }}}
+	if r := m.Explore(); r.Property != "" {
+		t.Errorf("%v is trapped, but both pots can always be filled", r.States[r.Broken])
 	}
-	at := r.Trapped(waits, func(s *pots) bool { return s[0] == 1 && s[1] == 1 })
-	if at < 0 || r.States[at] != (pots{0, 2}) {
-		t.Errorf("state %d is trapped, want the one with two coins in one pot", at)
+	m.Goals = append(m.Goals, Goal[pots]{"one in each", waits, func(s *pots) bool { return s[0] == 1 && s[1] == 1 }})
+	if r := m.Explore(); r.Property != "one in each" || r.States[r.Broken] != (pots{0, 2}) {
+		t.Errorf("%q breaks at state %d, want the one with two coins in one pot", r.Property, r.Broken)
 	}
 }
 
