@@ -12,8 +12,8 @@ var Large = flag.Bool("large", false, "explore the larger worlds, too: minutes, 
 
 // A Case is a row of a table of worlds: a world, maybe without a rule, and what its exploration finds.
 type Case[W any] struct {
-	Name  string
-	World W
+	Name  string // of the subtest
+	World W      // with the rules that are struck out, if any
 	Want  string // the property that breaks; "": none
 	Steps int    // in which it breaks; 0: in any number
 	Floor int    // the least number of states. 0: any number, and the exploration need not reach all of the model
@@ -22,7 +22,7 @@ type Case[W any] struct {
 
 // A Result is what an exploration has found.
 type Result struct {
-	States int
+	States int      // how many there are, up to permutation
 	Steps  int      // from all states
 	Broken string   // the property that breaks after the fewest steps; "": none
 	Trace  []string // these steps

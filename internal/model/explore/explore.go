@@ -29,9 +29,9 @@ type Model[S comparable, A any] struct {
 
 // A Goal is what those who wait must be able to reach.
 type Goal[S any] struct {
-	Property string // breaks if they cannot
-	Waits    func(*S) bool
-	Done     func(*S) bool
+	Property string        // breaks if they cannot
+	Waits    func(*S) bool // reports whether somebody waits
+	Done     func(*S) bool // reports whether the goal is reached
 }
 
 // A Search has the states that Model.Explore has visited.

@@ -2,8 +2,8 @@ package explore
 
 // A Way calls back for the steps from a state, each of which a text describes.
 type Way[S any] struct {
-	S    *S // is not changed
-	Next func(string, S)
+	S    *S              // the state, which is not changed
+	Next func(string, S) // is called with each step, and the state behind it
 }
 
 // Do takes a step that changes the state.
