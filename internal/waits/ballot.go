@@ -104,8 +104,7 @@ func (s *Waits) Granted(i int, g master.Grant) bool {
 		}
 	}
 	if in == nil || in.claim == nil || in.claim.Token() != g.Token {
-		_, left := s.left.Get(g.Key)
-		return left || in != nil // of a claim that was given up
+		return s.left.Has(g.Key) || in != nil // of a claim that was given up
 	}
 	if !g.Sure {
 		in.lookAfterLocked(0) // a poll finds out

@@ -134,8 +134,7 @@ func (s *Waits) Near(i int, key, token string) (released *master.SentClaim, expe
 		}
 	}
 	if in == nil || in.claim == nil || in.claim.Token() != token {
-		_, left := s.left.Get(key)
-		return nil, left || in != nil // of a claim that was given up
+		return nil, s.left.Has(key) || in != nil // of a claim that was given up
 	}
 	p := &in.claim.places[i]
 	p.told = time.Now()

@@ -41,8 +41,7 @@ func (s *Waits) Value(i int, v wire.Value) bool {
 	defer s.mu.Unlock()
 	in := s.byKey[v.Key]
 	if in == nil || in.claim == nil || in.claim.Token() != v.Token {
-		_, left := s.left.Get(v.Key)
-		return left || in != nil // to a claim that was given up
+		return s.left.Has(v.Key) || in != nil // to a claim that was given up
 	}
 	if in.said == nil {
 		return true

@@ -65,14 +65,14 @@ type Waits struct {
 	steps   [noClaim + 1]int    // how many claims have these Inbox.steps; of noClaim, the number says nothing
 	far     int                 // how many claims are far
 	bySlots map[string]*Inbox   // by the token of their claim on slots
-	left    recent.Map[bool]    // the keys of waits that have ended lately
+	left    *recent.Set         // the keys of waits that have ended lately
 	past    []*master.SentClaim // the last claims on slots, also those that were released: a ring
 	oldest  int                 // of past
 }
 
 // New returns the Waits of a Client with this number of masters.
 func New(masters int) *Waits {
-	s := &Waits{masters: masters, Need: quorum.Majority(masters), byKey: make(map[string]*Inbox), bySlots: make(map[string]*Inbox), left: recent.Map[bool]{Keep: leftFor}}
+	s := &Waits{masters: masters, Need: quorum.Majority(masters), byKey: make(map[string]*Inbox), bySlots: make(map[string]*Inbox), left: recent.NewSet(leftFor)}
 	for i := range masters {
 		s.near = append(s.near, nearest{master: i})
 	}
@@ -102,7 +102,7 @@ func (in *Inbox) End() {
 	if in.slots { // its key is used once
 		return
 	}
-	s.left.Put(in.key, true)
+	s.left.Add(in.key)
 }
 
 // Freed handles the message of master i that the release of token has left key free. It reports false if this Client has not queued for the key.
@@ -114,8 +114,7 @@ func (s *Waits) Freed(i int, key, token string) (expected bool) {
 	defer s.mu.Unlock()
 	in := s.byKey[key]
 	if in == nil {
-		_, left := s.left.Get(key)
-		return left
+		return s.left.Has(key)
 	}
 	if in.tokens[i] == token {
 		return true
