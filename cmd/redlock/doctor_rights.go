@@ -72,75 +72,103 @@ const (
 // own.
 func tries(prefix string) (tries, listening []try) {
 	id := rand.Text()
-	key := prefix + trialName + id
-	queue, fence, channel := "redlock:queue:"+key, "redlock:fence:"+key, trialChannel+id
-	waiter := "redlock:waiter:doctor-" + id
-	readers, readersQueue, intent := "redlock:readers:"+key, "redlock:rqueue:"+key, "redlock:intent:"+key
-	slots, until, taken, permits := "redlock:slots:"+key, "redlock:until:"+key, "redlock:taken:"+key, "redlock:permits:"+key
-	const script = "return 1"
+	key, channel := prefix+trialName+id, trialChannel+id
+	tries = slices.Concat(triesOfLocks(key, id), triesOfQueues(key, id, channel), triesOfConnections(key), triesOfReaders(key, id), triesOfSemaphores(key, id), []try{
+		{forGuard, []any{"MULTI"}},
+		{forGuard, []any{"EXEC"}},
+	})
+	return tries, []try{
+		{forQueues, []any{"SUBSCRIBE", channel}},
+		{forQueues, []any{"UNSUBSCRIBE", channel}},
+	}
+}
+
+// trialScript is a script that does nothing.
+const trialScript = "return 1"
+
+func triesOfLocks(key, id string) []try {
+	fence := "redlock:fence:" + key
 	return []try{
-			{forLocks, []any{"PING"}},
-			{forLocks, []any{"SET", key, id, "NX", "PX", trialLife}},
-			{forLocks, []any{"GET", key}},
-			{forLocks, []any{"PTTL", key}},
-			{forLocks, []any{"PEXPIRE", key, trialLife}},
-			{forLocks, []any{"SCRIPT", "LOAD", script}},
-			{forLocks, []any{"EVALSHA", redis.NewScript(1, script).Hash(), 1, key}},
-			{forLocks, []any{"DEL", key}},
-			{forGuard, []any{"GET", incarnation.Key}},
-			{forGuard, []any{"PTTL", incarnation.Key}},
-			{forGuard, []any{"SET", incarnation.Key, "x", "PX", 0}},  // fails: no valid expiry
-			{forGuard, []any{"PEXPIREAT", incarnation.Key, "never"}}, // fails: no integer
-			{forGuard, []any{"TIME"}},
-			{forFences, []any{"SET", fence, 1, "PX", trialLife}},
-			{forFences, []any{"GET", fence}},
-			{forFences, []any{"DEL", fence}},
-			{forFences, []any{"GET", "redlock:fence:" + slots}},
-			{forQueues, []any{"ZADD", queue, "NX", 1, id}},
-			{forQueues, []any{"PEXPIRE", queue, trialLife}},
-			{forQueues, []any{"EXISTS", queue}},
-			{forQueues, []any{"ZREM", queue, id}},
-			{forQueues, []any{"ZRANGE", queue, 0, 0}},
-			{forQueues, []any{"ZRANK", queue, id}},
-			{forQueues, []any{"ZSCORE", queue, id}},
-			{forQueues, []any{"PUBSUB", "NUMSUB", channel}},
-			{forQueues, []any{"PUBLISH", channel, "x"}},
-			{forQueues, []any{"SET", waiter, "x", "PX", 0}}, // fails: no valid expiry
-			{forQueues, []any{"MGET", waiter}},
-			{forLooking, []any{"GETRANGE", key, 0, 0}},
-			{forLooking, []any{"ZCARD", queue}},
-			{forLooking, []any{"ZRANGE", queue, 0, 0, "WITHSCORES"}},
-			{forReconnects, []any{"CLIENT", "ID"}},
-			{forReconnects, []any{"CLIENT", "KILL", "ID", int64(math.MaxInt64)}}, // no client has this id
-			{forRestarts, []any{"INFO", "server"}},
-			{forDatabases, []any{"CLIENT", "INFO"}},
-			{forBatches, []any{"MGET", key}},
-			{forScripts, []any{"SCRIPT", "EXISTS", redis.NewScript(1, script).Hash()}},
-			{forReaders, []any{"ZADD", readers, 1, id}},
-			{forReaders, []any{"PEXPIRE", readers, trialLife}},
-			{forReaders, []any{"ZSCORE", readers, id}},
-			{forReaders, []any{"ZREVRANGE", readers, 0, 0, "WITHSCORES"}},
-			{forReaders, []any{"ZRANGEBYSCORE", readers, 0, 0}},
-			{forReaders, []any{"ZRANDMEMBER", readers, 1}},
-			{forReaders, []any{"ZREMRANGEBYSCORE", readers, 0, 0}},
-			{forReaders, []any{"DEL", readers}},
-			{forReaders, []any{"ZREM", readersQueue, id}},
-			{forReaders, []any{"MGET", intent}},
-			{forSemaphores, []any{"HSET", slots, "0", id}},
-			{forSemaphores, []any{"HGET", slots, "0"}},
-			{forSemaphores, []any{"HDEL", slots, "0"}},
-			{forSemaphores, []any{"ZADD", until, 1, "0"}},
-			{forSemaphores, []any{"DEL", until}},
-			{forSemaphores, []any{"SETBIT", taken, 0, 0}},
-			{forSemaphores, []any{"BITPOS", taken, 0}},
-			{forSemaphores, []any{"DEL", taken}},
-			{forSemaphores, []any{"ZREM", permits, id}},
-			{forGuard, []any{"MULTI"}},
-			{forGuard, []any{"EXEC"}},
-		}, []try{
-			{forQueues, []any{"SUBSCRIBE", channel}},
-			{forQueues, []any{"UNSUBSCRIBE", channel}},
-		}
+		{forLocks, []any{"PING"}},
+		{forLocks, []any{"SET", key, id, "NX", "PX", trialLife}},
+		{forLocks, []any{"GET", key}},
+		{forLocks, []any{"PTTL", key}},
+		{forLocks, []any{"PEXPIRE", key, trialLife}},
+		{forLocks, []any{"SCRIPT", "LOAD", trialScript}},
+		{forLocks, []any{"EVALSHA", redis.NewScript(1, trialScript).Hash(), 1, key}},
+		{forLocks, []any{"DEL", key}},
+		{forGuard, []any{"GET", incarnation.Key}},
+		{forGuard, []any{"PTTL", incarnation.Key}},
+		{forGuard, []any{"SET", incarnation.Key, "x", "PX", 0}},  // fails: no valid expiry
+		{forGuard, []any{"PEXPIREAT", incarnation.Key, "never"}}, // fails: no integer
+		{forGuard, []any{"TIME"}},
+		{forFences, []any{"SET", fence, 1, "PX", trialLife}},
+		{forFences, []any{"GET", fence}},
+		{forFences, []any{"DEL", fence}},
+		{forFences, []any{"GET", "redlock:fence:redlock:slots:" + key}},
+	}
+}
+
+func triesOfQueues(key, id, channel string) []try {
+	queue, waiter := "redlock:queue:"+key, "redlock:waiter:doctor-"+id
+	return []try{
+		{forQueues, []any{"ZADD", queue, "NX", 1, id}},
+		{forQueues, []any{"PEXPIRE", queue, trialLife}},
+		{forQueues, []any{"EXISTS", queue}},
+		{forQueues, []any{"ZREM", queue, id}},
+		{forQueues, []any{"ZRANGE", queue, 0, 0}},
+		{forQueues, []any{"ZRANK", queue, id}},
+		{forQueues, []any{"ZSCORE", queue, id}},
+		{forQueues, []any{"PUBSUB", "NUMSUB", channel}},
+		{forQueues, []any{"PUBLISH", channel, "x"}},
+		{forQueues, []any{"SET", waiter, "x", "PX", 0}}, // fails: no valid expiry
+		{forQueues, []any{"MGET", waiter}},
+		{forLooking, []any{"GETRANGE", key, 0, 0}},
+		{forLooking, []any{"ZCARD", queue}},
+		{forLooking, []any{"ZRANGE", queue, 0, 0, "WITHSCORES"}},
+	}
+}
+
+func triesOfConnections(key string) []try {
+	return []try{
+		{forReconnects, []any{"CLIENT", "ID"}},
+		{forReconnects, []any{"CLIENT", "KILL", "ID", int64(math.MaxInt64)}}, // no client has this id
+		{forRestarts, []any{"INFO", "server"}},
+		{forDatabases, []any{"CLIENT", "INFO"}},
+		{forBatches, []any{"MGET", key}},
+		{forScripts, []any{"SCRIPT", "EXISTS", redis.NewScript(1, trialScript).Hash()}},
+	}
+}
+
+func triesOfReaders(key, id string) []try {
+	readers, readersQueue, intent := "redlock:readers:"+key, "redlock:rqueue:"+key, "redlock:intent:"+key
+	return []try{
+		{forReaders, []any{"ZADD", readers, 1, id}},
+		{forReaders, []any{"PEXPIRE", readers, trialLife}},
+		{forReaders, []any{"ZSCORE", readers, id}},
+		{forReaders, []any{"ZREVRANGE", readers, 0, 0, "WITHSCORES"}},
+		{forReaders, []any{"ZRANGEBYSCORE", readers, 0, 0}},
+		{forReaders, []any{"ZRANDMEMBER", readers, 1}},
+		{forReaders, []any{"ZREMRANGEBYSCORE", readers, 0, 0}},
+		{forReaders, []any{"DEL", readers}},
+		{forReaders, []any{"ZREM", readersQueue, id}},
+		{forReaders, []any{"MGET", intent}},
+	}
+}
+
+func triesOfSemaphores(key, id string) []try {
+	slots, until, taken, permits := "redlock:slots:"+key, "redlock:until:"+key, "redlock:taken:"+key, "redlock:permits:"+key
+	return []try{
+		{forSemaphores, []any{"HSET", slots, "0", id}},
+		{forSemaphores, []any{"HGET", slots, "0"}},
+		{forSemaphores, []any{"HDEL", slots, "0"}},
+		{forSemaphores, []any{"ZADD", until, 1, "0"}},
+		{forSemaphores, []any{"DEL", until}},
+		{forSemaphores, []any{"SETBIT", taken, 0, 0}},
+		{forSemaphores, []any{"BITPOS", taken, 0}},
+		{forSemaphores, []any{"DEL", taken}},
+		{forSemaphores, []any{"ZREM", permits, id}},
+	}
 }
 
 // A lack is what a server refuses to do.
