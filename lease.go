@@ -324,7 +324,7 @@ func (o *releasing) passesOn() wire.Request {
 	}
 	how, number := wire.ToHead, int64(0)
 	switch {
-	case !o.successor.Differ && !o.recalled && turns.DrawOpen(o.successor.Crowded, o.held(), o.client.group.Distance):
+	case !o.successor.Differ && !o.recalled && turns.DrawOpen():
 		how = wire.Open
 	case o.successor.Token != "": // if each master had its own head, and these differed, nobody would have the votes of a quorum
 		how = wire.ToNext(o.successor.Token)

@@ -16,6 +16,7 @@
 package turns
 
 import (
+	"math/rand/v2"
 	"sync"
 	"time"
 
@@ -30,6 +31,8 @@ const (
 	// followMost is how many acquisitions in a row may follow a release without waiting for its
 	// answer. A lock and unlock then takes 17/16 round trips on average.
 	followMost = 16
+	// openOneIn is how many releases there are for each that leaves the lock open.
+	openOneIn = 12
 	// unkeptLeast is for how long a lock is not kept after others have wanted it: see LockOptions.Keep.
 	unkeptLeast = politeFor
 	// unkeptMost is the longest such time. It is doubled each time that the lock had been kept in vain.
@@ -103,6 +106,10 @@ func (p *Releases) Released(claim *master.SentClaim, contended bool) {
 		p.last.Put(key, release{token: claim.Token(), until: now.Add(politeFor), followed: before.followed, contended: contended, turnaround: claim.Age(now)})
 	}
 }
+
+// DrawOpen draws at random whether a release leaves the lock open. Otherwise, clients that do not queue would never find it free while others
+// queue. An open release costs the next holder a round trip.
+func DrawOpen() bool { return rand.N(openOneIn) == 0 }
 
 // Turnaround returns how long the last turn of this Client took, from when it made a claim to the release of the lease. It is 0 if
 //

@@ -112,6 +112,19 @@ func TestOneAcquisitionInSeventeenWaitsForTheAnswer(t *testing.T) {
 	})
 }
 
+func TestOneReleaseInTwelveIsOpen(t *testing.T) {
+	const draws = 120_000
+	open := 0
+	for range draws {
+		if DrawOpen() {
+			open++
+		}
+	}
+	if want := draws / 12; open < want*9/10 || open > want*11/10 {
+		t.Errorf("%d of %d are left open, want about %d", open, draws, want)
+	}
+}
+
 func TestAClientWithoutWakeUpsWaitsForEachAnswer(t *testing.T) {
 	bubbletest.Test(t, func(t *testing.T) {
 		r, n := NewReleases(true), claims(0)

@@ -40,7 +40,6 @@ type Ballot struct {
 	stands   []string // by master: what the key held when it refused the claim last
 	free     uint64   // the masters, as bits, where a poll of one master has found the key free
 	nexts    []string // by master: the token of the head of its queue when the lock was granted to the claim; "": it is not known
-	crowded  uint64   // the masters, as bits, where several clients were ahead of it when it was registered
 	answered bool     // a master has answered it
 	returned bool     // a master has come up since its last poll
 	passed   bool     // a master has passed over it, though it is near
@@ -178,9 +177,6 @@ func (in *Inbox) Answered(c *Ballot, kind wire.Kind, i int, a wire.Answer, mark 
 		in.placedLocked()
 		if kind == wire.Register {
 			in.registeredLocked(i, a)
-			if a.Outcome == wire.Taken && a.Ahead >= wire.Near {
-				c.crowded |= bit
-			}
 		}
 		if gone {
 			c.votes[i] = vote{fence: c.votes[i].fence}
@@ -274,16 +270,14 @@ type left struct {
 
 // Successor says who is to have the lock after a claim.
 type Successor struct {
-	Token   string // the token of the head of the queue at the largest number of masters; on a tie, the first of these; "": nothing is known
-	Differ  bool   // the heads of the queues differ
-	Crowded bool   // a quorum of masters have said that several clients were ahead of the claim when it was registered
+	Token  string // the token of the head of the queue at the largest number of masters; on a tie, the first of these; "": nothing is known
+	Differ bool   // the heads of the queues differ
 }
 
 // Successor returns who is to have the lock after a claim.
 func (in *Inbox) Successor(c *Ballot) (b Successor) {
 	in.waits.mu.Lock()
 	defer in.waits.mu.Unlock()
-	b.Crowded = bits.OnesCount64(c.crowded) >= in.waits.Need
 	most := 0
 	for _, next := range c.nexts {
 		n := 0
