@@ -76,7 +76,7 @@ func (c crowd) trial(b *bench, s *subject, rep int) (figures, error) {
 // resumeAt has a process that stops itself go on at that time of now, and when the returned function is called.
 func (r *remote) resumeAt(at int64) (atOnce func()) {
 	wait := time.Duration(at - now())
-	resume := func() { r.cmd.Process.Signal(syscall.SIGCONT) }
+	resume := func() { r.Process.Signal(syscall.SIGCONT) }
 	t := time.AfterFunc(wait, resume)
 	return func() { t.Stop(); resume() }
 }

@@ -13,7 +13,7 @@ const takers = 64
 
 // leases is the workload of holding many locks and doing nothing with them.
 func leases(b *bench, s *subject, rep int) (figures, error) {
-	l, err := s.open(setup{Addrs: b.fleet.addrs(), TTL: ttl, NodeTimeout: patient, Callers: takers})
+	l, err := s.open(setup{Addrs: b.fleet.Addrs(), TTL: ttl, NodeTimeout: patient, Callers: takers})
 	if err != nil {
 		return nil, err
 	}

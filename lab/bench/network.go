@@ -69,7 +69,7 @@ func (n *network) lead(d distances) ([]string, error) {
 	if n.addrs[d] != nil {
 		return n.addrs[d], nil
 	}
-	addrs := n.fleet.addrs()
+	addrs := n.fleet.Addrs()
 	for i := range addrs {
 		if d[i] == 0 {
 			continue
@@ -107,7 +107,7 @@ func forward() error {
 // at returns the addresses at which the fleet's masters are so far away.
 func (f *fleet) at(d distances) ([]string, error) {
 	if d == (distances{}) {
-		return f.addrs(), nil
+		return f.Addrs(), nil
 	}
 	if f.network == nil {
 		var err error

@@ -38,7 +38,7 @@ func (b *bench) fleetOf(s *subject) *fleet {
 // know the record that this commit writes, and this program cannot rely on another commit's internal packages.
 func (s *subject) adoptMasters(f *fleet) error {
 	command := filepath.Join(filepath.Dir(s.program), "redlock")
-	out, err := exec.Command(command, "doctor", "--adopt", "--masters", strings.Join(f.addrs(), ",")).CombinedOutput()
+	out, err := exec.Command(command, "doctor", "--adopt", "--masters", strings.Join(f.Addrs(), ",")).CombinedOutput()
 	if err != nil {
 		return fmt.Errorf("%w\n%s", err, out)
 	}

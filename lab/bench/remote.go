@@ -4,16 +4,16 @@ import (
 	"encoding/gob"
 	"errors"
 	"os"
-	"os/exec"
 	"time"
+
+	"github.com/redlock-go/redlock/lab/internal/child"
 )
 
 // remote is a worker process, as its master sees it. It serves one goroutine.
 type remote struct {
-	cmd  *exec.Cmd
-	in   *gob.Encoder
-	out  chan report // closed when the worker has ended
-	stop func()
+	*child.Worker
+	orders *gob.Encoder
+	out    chan report // closed when the worker has ended
 }
 
 // readyLimit is how long a worker may take to start, or to answer when it should be done.
@@ -72,34 +72,17 @@ func startWorker(s *subject, first order) (*remote, error) {
 
 // startProcess starts the program, by default this one, in a worker's role.
 func startProcess(program, role string) (*remote, error) {
-	if program == "" {
-		var err error
-		if program, err = os.Executable(); err != nil {
-			return nil, err
-		}
-	}
-	cmd := exec.Command(program)
-	cmd.Env = append(os.Environ(), workerEnv+"="+role)
-	cmd.Stderr = os.Stderr
-	in, err := cmd.StdinPipe()
+	p, err := child.Start(program, os.Stderr, workerEnv+"="+role)
 	if err != nil {
 		return nil, err
 	}
-	out, err := cmd.StdoutPipe()
-	if err != nil {
-		return nil, err
-	}
-	if err := cmd.Start(); err != nil {
-		return nil, err
-	}
-	r := &remote{cmd: cmd, in: gob.NewEncoder(in), out: make(chan report, 1)}
-	r.stop = func() { in.Close() }
+	r := &remote{Worker: p, orders: gob.NewEncoder(p.In), out: make(chan report, 1)}
 	go func() {
 		defer close(r.out)
-		for dec := gob.NewDecoder(out); ; {
+		for dec := gob.NewDecoder(p.Out); ; {
 			var got report
 			if dec.Decode(&got) != nil {
-				cmd.Wait() // how it ended, its answers or their lack have said
+				p.Wait() // how it ended, its answers or their lack have said
 				return
 			}
 			r.out <- got
@@ -109,7 +92,7 @@ func startProcess(program, role string) (*remote, error) {
 }
 
 // tell sends an order and does not wait for the answer.
-func (r *remote) tell(o order) error { return r.in.Encode(o) }
+func (r *remote) tell(o order) error { return r.orders.Encode(o) }
 
 var errSilent = errors.New("a worker does not answer")
 
@@ -138,12 +121,12 @@ func (r *remote) ask(o order, limit time.Duration) (report, error) {
 }
 
 // kill ends the process by SIGKILL.
-func (r *remote) kill() { r.cmd.Process.Kill() }
+func (r *remote) kill() { r.Process.Kill() }
 
 // stopAll ends workers and returns when they are gone.
 func stopAll(all []*remote) {
 	for _, r := range all {
-		r.stop()
+		r.In.Close()
 	}
 	for _, r := range all {
 		if _, err := r.answer(time.Second); errors.Is(err, errSilent) {

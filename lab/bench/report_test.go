@@ -8,6 +8,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/redlock-go/redlock/lab/internal/servers"
 )
 
 // fake returns results of a run in which ours took and peers took that long.
@@ -178,16 +180,9 @@ func TestNumber(t *testing.T) {
 	}
 }
 
-func TestParseInfo(t *testing.T) {
-	info := "# CPU\r\nused_cpu_sys:1.5\r\nused_cpu_user:0.25\r\nused_cpu_sys_children:9\r\n" +
-		"# Commandstats\r\ncmdstat_set:calls=10,usec=1\r\ncmdstat_evalsha:calls=4,usec=1\r\n" +
-		"cmdstat_client|setinfo:calls=3,usec=1\r\ncmdstat_info:calls=2,usec=1\r\n"
-	got, err := parseInfo(info)
-	want := load{cpu: 1750 * time.Millisecond, commands: 14, scripts: 4}
-	if err != nil || got != want {
-		t.Errorf("parseInfo = %+v, %v, want %+v", got, err, want)
-	}
-	if _, err := parseInfo("# nothing\r\n"); err == nil {
-		t.Error("parseInfo of nothing has no error")
+func TestAdministrativeCommandsAreNoLoad(t *testing.T) {
+	got := loadOf(servers.Load{CPU: time.Second, Calls: map[string]int64{"set": 10, "evalsha": 4, "client|setinfo": 3, "info": 2}})
+	if want := (load{cpu: time.Second, commands: 14, scripts: 4}); got != want {
+		t.Errorf("loadOf = %+v, want %+v", got, want)
 	}
 }

@@ -3,12 +3,13 @@ package main
 import (
 	"fmt"
 	"math"
-	"strconv"
 	"strings"
 	"sync"
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/redlock-go/redlock/lab/internal/servers"
 )
 
 // now returns the time of CLOCK_MONOTONIC, which all processes of this machine
@@ -78,39 +79,15 @@ func (l load) minus(m load) load {
 // this benchmark's.
 var administrative = []string{"info", "hello", "client", "ping", "select", "config", "command", "auth"}
 
-// parseInfo reads a server's INFO all.
-func parseInfo(info string) (load, error) {
-	var l load
-	seen := 0
-	for line := range strings.Lines(info) {
-		key, value, _ := strings.Cut(strings.TrimSpace(line), ":")
-		switch {
-		case key == "used_cpu_sys" || key == "used_cpu_user":
-			s, err := strconv.ParseFloat(value, 64)
-			if err != nil {
-				return l, fmt.Errorf("%s: %w", key, err)
-			}
-			l.cpu += time.Duration(s * float64(time.Second))
-			seen++
-		case strings.HasPrefix(key, "cmdstat_"):
-			name := strings.TrimPrefix(key, "cmdstat_")
-			calls, _, _ := strings.Cut(strings.TrimPrefix(value, "calls="), ",")
-			n, err := strconv.ParseInt(calls, 10, 64)
-			if err != nil {
-				return l, fmt.Errorf("%s: %w", key, err)
-			}
-			if !isAdministrative(name) {
-				l.commands += n
-			}
-			if name == "evalsha" {
-				l.scripts += n
-			}
+// loadOf returns what the benchmark counts of a server's load.
+func loadOf(all servers.Load) load {
+	l := load{cpu: all.CPU, scripts: all.Calls["evalsha"]}
+	for name, n := range all.Calls {
+		if !isAdministrative(name) {
+			l.commands += n
 		}
 	}
-	if seen != 2 {
-		return l, fmt.Errorf("INFO has %d of 2 CPU times", seen)
-	}
-	return l, nil
+	return l
 }
 
 func isAdministrative(name string) bool {

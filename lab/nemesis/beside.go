@@ -8,8 +8,8 @@ import (
 	"strings"
 )
 
-// buildCommit builds this program as it is at a commit, and returns its path. The working directory must be that of the nemesis
-// module, in a clone that has the commit.
+// buildCommit builds this program as it is at a commit, and returns its path. The working directory must be lab/nemesis, in a
+// clone that has the commit.
 func buildCommit(commit, dir string) (string, error) {
 	top, err := exec.Command("git", "rev-parse", "--show-toplevel").Output()
 	if err != nil {

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"os/exec"
 	"slices"
 	"sync"
 	"syscall"
@@ -14,6 +13,7 @@ import (
 
 	"github.com/redlock-go/redlock/internal/history"
 	"github.com/redlock-go/redlock/internal/proxy"
+	"github.com/redlock-go/redlock/lab/internal/child"
 )
 
 // A client is one client. Each process that runs it is one life of the client.
@@ -43,9 +43,8 @@ type death struct {
 
 // A process is one life of a client.
 type process struct {
+	*child.Worker
 	life  int
-	cmd   *exec.Cmd
-	in    io.WriteCloser
 	began int64
 	ready chan struct{} // closed when it is connected
 	done  chan struct{} // closed when it has unlocked all and closed
@@ -60,21 +59,12 @@ func (c *client) start() error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	p := &process{
-		life: c.job.Life, cmd: exec.Command(c.program), began: history.Now(),
+		life: c.job.Life, began: history.Now(),
 		ready: make(chan struct{}), done: make(chan struct{}), gone: make(chan struct{}),
 	}
-	p.cmd.Env = append(os.Environ(), workerEnv+"=1", "GORACE=halt_on_error=1") // with go run -race, a race ends the client
-	p.cmd.Stderr = c.stderr
-	in, err := p.cmd.StdinPipe()
+	var err error
+	p.Worker, err = child.Start(c.program, c.stderr, workerEnv+"=1", "GORACE=halt_on_error=1") // with go run -race, a race ends the client
 	if err != nil {
-		return err
-	}
-	out, err := p.cmd.StdoutPipe()
-	if err != nil {
-		return err
-	}
-	p.in = in
-	if err := p.cmd.Start(); err != nil {
 		return err
 	}
 	c.proc = p
@@ -83,15 +73,15 @@ func (c *client) start() error {
 		return err
 	}
 	c.job.Life++
-	go c.follow(p, out)
-	_, err = p.in.Write(append(line, '\n'))
+	go c.follow(p)
+	_, err = p.In.Write(append(line, '\n'))
 	return err
 }
 
 // follow takes in the records of a life until it ends.
-func (c *client) follow(p *process, out io.Reader) {
+func (c *client) follow(p *process) {
 	finished := false
-	unread := history.Read(out, func(r history.Record) {
+	unread := history.Read(p.Out, func(r history.Record) {
 		switch r.Kind {
 		case history.Ready:
 			close(p.ready)
@@ -105,7 +95,7 @@ func (c *client) follow(p *process, out io.Reader) {
 	if unread != nil {
 		c.log.printf("client %d: its records: %v", c.index, unread)
 	}
-	err := p.cmd.Wait()
+	err := p.Wait()
 	c.mu.Lock()
 	if !finished {
 		c.deaths = append(c.deaths, death{p.life, history.Now()})
@@ -127,7 +117,7 @@ func (c *client) process() *process {
 
 // order sends a line to the client.
 func (c *client) order(what string) {
-	io.WriteString(c.process().in, what+"\n") // an error: it has ended
+	io.WriteString(c.process().In, what+"\n") // an error: it has ended
 }
 
 // pause stops the process for a while.
@@ -157,7 +147,7 @@ func (c *client) stutter(length, each time.Duration) error {
 func (c *client) stop(length time.Duration) {
 	p := c.process()
 	at := history.Now()
-	if err := p.cmd.Process.Signal(syscall.SIGSTOP); err != nil {
+	if err := p.Process.Signal(syscall.SIGSTOP); err != nil {
 		return // it has just ended
 	}
 	c.mu.Lock()
@@ -165,7 +155,7 @@ func (c *client) stop(length time.Duration) {
 	c.pauses = append(c.pauses, history.Span{From: at})
 	c.mu.Unlock()
 	time.Sleep(length)
-	p.cmd.Process.Signal(syscall.SIGCONT)
+	p.Process.Signal(syscall.SIGCONT)
 	c.mu.Lock()
 	c.pauses[i].To = history.Now()
 	c.mu.Unlock()
@@ -186,14 +176,14 @@ func (c *client) end(kill bool, patience time.Duration) (stuck bool) {
 			} // otherwise what follows is the exit
 		} else {
 			stuck = true
-			p.cmd.Process.Signal(syscall.SIGQUIT) // its goroutines go to its log
+			p.Process.Signal(syscall.SIGQUIT) // its goroutines go to its log
 			select {
 			case <-p.gone:
 			case <-time.After(time.Second):
 			}
 		}
 	}
-	p.cmd.Process.Kill()
+	p.Process.Kill()
 	<-p.gone
 	return stuck
 }

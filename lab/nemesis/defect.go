@@ -10,7 +10,7 @@ import (
 )
 
 // buildDefect builds this program with a defect in the library, and returns its path.
-// The working directory must be that of the nemesis module.
+// The working directory must be lab/nemesis.
 func buildDefect(name, dir string) (string, error) {
 	d, err := defects.Find(name)
 	if err != nil {
@@ -18,7 +18,7 @@ func buildDefect(name, dir string) (string, error) {
 	}
 	root, err := exec.Command("go", "list", "-m", "-f", "{{.Dir}}", "github.com/redlock-go/redlock").Output()
 	if err != nil {
-		return "", fmt.Errorf("-defect needs the go command, and the module's directory: %w", err)
+		return "", fmt.Errorf("-defect needs the go command, and lab/nemesis as the working directory: %w", err)
 	}
 	overlay, err := d.Overlay(strings.TrimSpace(string(root)), dir)
 	if err != nil {

@@ -9,11 +9,11 @@ import (
 	"log/slog"
 	"math/rand/v2"
 	"os"
-	"os/exec"
 	"sync"
 	"time"
 
 	"github.com/redlock-go/redlock"
+	"github.com/redlock-go/redlock/lab/internal/child"
 )
 
 const (
@@ -32,11 +32,11 @@ func busy(o *options) error {
 	if err != nil {
 		return err
 	}
-	defer f.stop()
+	defer f.Stop()
 	var all []*worker
 	defer func() {
 		for _, w := range all {
-			w.kill()
+			w.Kill()
 		}
 	}()
 	for range busyClients {
@@ -47,14 +47,14 @@ func busy(o *options) error {
 		all = append(all, w)
 	}
 	for _, w := range all {
-		io.WriteString(w.in, "go\n")
+		io.WriteString(w.In, "go\n")
 	}
 	load, err := computeBeside(o.busy, o.span)
 	if err != nil {
 		return err
 	}
 	for _, w := range all {
-		w.in.Close()
+		w.In.Close()
 	}
 	var sum turns
 	for _, w := range all {
@@ -71,20 +71,12 @@ func busy(o *options) error {
 
 // computeBeside has n processes compute for a time. It returns the average load of the machine, by the kernel's averages of a minute.
 func computeBeside(n int, span time.Duration) (load float64, err error) {
-	self, err := os.Executable()
-	if err != nil {
-		return 0, err
-	}
 	for range n {
-		c := exec.Command(self)
-		c.Env = append(os.Environ(), busyEnv+"=compute", workerEnv+"=none")
-		if err := c.Start(); err != nil {
+		c, err := child.Start("", os.Stderr, busyEnv+"=compute", workerEnv+"=none")
+		if err != nil {
 			return 0, err
 		}
-		defer func() {
-			c.Process.Kill()
-			c.Wait()
-		}()
+		defer c.Kill()
 	}
 	const each = 5 * time.Second
 	samples := 0

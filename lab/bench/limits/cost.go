@@ -44,14 +44,14 @@ func costOf(f fleet, c *redlock.Client, callers int) error {
 		})
 	}
 	time.Sleep(time.Second)
-	before, err := f.load()
+	before, err := f.Load()
 	if err != nil {
 		return err
 	}
 	had, used := locks.Load(), cpu()
 	time.Sleep(costSpan)
 	had, used = locks.Load()-had, cpu()-used
-	after, err := f.load()
+	after, err := f.Load()
 	if err != nil {
 		return err
 	}
@@ -60,8 +60,8 @@ func costOf(f fleet, c *redlock.Client, callers int) error {
 	at := float64(had) * float64(len(f)) // locks, each at all masters
 	row(fmt.Sprint(callers), fmt.Sprintf("%.0f", float64(had)/costSpan.Seconds()),
 		(used / time.Duration(max(had, 1))).Round(100*time.Nanosecond).String(),
-		time.Duration(float64(after.cpu-before.cpu)/at).Round(100*time.Nanosecond).String(),
-		fmt.Sprintf("%.2f", float64(after.commands-before.commands)/at),
-		fmt.Sprintf("%.0f", float64(after.network-before.network)/at))
+		time.Duration(float64(after.CPU-before.CPU)/at).Round(100*time.Nanosecond).String(),
+		fmt.Sprintf("%.2f", float64(after.Commands-before.Commands)/at),
+		fmt.Sprintf("%.0f", float64(after.Network-before.Network)/at))
 	return nil
 }

@@ -94,12 +94,12 @@ func (s *crashScene) end() {
 	for _, c := range s.clients {
 		c.Close()
 	}
-	s.fleet.stop()
+	s.fleet.Stop()
 }
 
 // open opens a client of this process.
 func (s *crashScene) open() (*redlock.Client, error) {
-	c, err := open(s.fleet.addrs(), crashOptions)
+	c, err := open(s.fleet.Addrs(), crashOptions)
 	if err == nil {
 		s.clients = append(s.clients, c)
 	}
@@ -154,11 +154,11 @@ func killed(n int) (time.Duration, error) {
 	if err != nil {
 		return 0, err
 	}
-	defer holder.kill()
+	defer holder.Kill()
 	if err := s.join(n); err != nil {
 		return 0, err
 	}
-	holder.kill()
+	holder.Kill()
 	var expire []time.Time
 	for _, m := range s.fleet {
 		ms, err := redis.Int64(m.Do("PTTL", crowdName))
@@ -194,11 +194,11 @@ func stopped(n, first int) (time.Duration, error) {
 	if err != nil {
 		return 0, err
 	}
-	defer w.kill()
+	defer w.Kill()
 	if err := s.join(n - first); err != nil {
 		return 0, err
 	}
-	if err := w.cmd.Process.Signal(syscall.SIGSTOP); err != nil {
+	if err := w.Process.Signal(syscall.SIGSTOP); err != nil {
 		return 0, err
 	}
 	time.Sleep(crowdSettles / 40)

@@ -136,9 +136,9 @@ func crowdOf(o *options, n int, name string, open func([]string) (*waiter, error
 	if err != nil {
 		return err
 	}
-	defer f.stop()
+	defer f.Stop()
 	m := &crowdFigures{n: n, span: max(crowdSpan, time.Duration(n)*crowdTurn)}
-	if m.fresh, err = f.load(); err != nil {
+	if m.fresh, err = f.Load(); err != nil {
 		return err
 	}
 	before := memory()
@@ -146,7 +146,7 @@ func crowdOf(o *options, n int, name string, open func([]string) (*waiter, error
 	if n > crowdAtOnce {
 		first = crowdIdle
 	}
-	all, err := openCrowd(first+1, f.addrs(), open)
+	all, err := openCrowd(first+1, f.Addrs(), open)
 	defer func() { closeCrowd(all) }()
 	if err != nil {
 		return err
@@ -162,7 +162,7 @@ func crowdOf(o *options, n int, name string, open func([]string) (*waiter, error
 		turns.join(i, w)
 	}
 	for i := len(all) - 1; i < n; i++ {
-		w, err := open(f.addrs())
+		w, err := open(f.Addrs())
 		if err != nil {
 			return err
 		}
@@ -171,7 +171,7 @@ func crowdOf(o *options, n int, name string, open func([]string) (*waiter, error
 	}
 	time.Sleep(crowdSettles)
 	m.own = memory() - before
-	if m.queued, err = f.load(); err != nil {
+	if m.queued, err = f.Load(); err != nil {
 		return err
 	}
 	if m.waiting, m.waited, err = spent(f, m.span); err != nil {
@@ -183,8 +183,8 @@ func crowdOf(o *options, n int, name string, open func([]string) (*waiter, error
 		return err
 	}
 	if o.commands {
-		m.waiting.print(fmt.Sprintf("%d clients of %s wait, per second", n, name), m.span.Seconds())
-		m.turns.print(fmt.Sprintf("%d clients of %s take turns, per lock", n, name), max(m.locks, 1))
+		printCalls(m.waiting, fmt.Sprintf("%d clients of %s wait, per second", n, name), m.span.Seconds())
+		printCalls(m.turns, fmt.Sprintf("%d clients of %s take turns, per lock", n, name), max(m.locks, 1))
 	}
 	m.row(name)
 	return nil
@@ -216,10 +216,10 @@ func (m *crowdFigures) row(name string) {
 		return (d / time.Duration(max(m.locks, 1))).Round(time.Microsecond).String()
 	}
 	each := func(bytes int64) string { return fmt.Sprintf("%d KB", bytes/int64(m.n+1)/1024) }
-	row(fmt.Sprint(m.n), name, fmt.Sprintf("%d KB", m.idle/1024), each(m.own), fmt.Sprintf("%.1f", float64(m.queued.clients-m.fresh.clients)/float64(m.n+1)),
-		each(m.queued.memory-m.fresh.memory), fmt.Sprintf("%.0f", float64(m.waiting.commands)/m.span.Seconds()), percent(m.waiting.cpu), percent(m.waited),
-		fmt.Sprintf("%.0f", m.locks/m.span.Seconds()), fmt.Sprintf("%.1f", float64(m.turns.commands)/max(m.locks, 1)),
-		perLock(m.turns.cpu), perLock(m.taken), fmt.Sprintf("%.3f", m.fairness), m.longest.Round(time.Millisecond).String())
+	row(fmt.Sprint(m.n), name, fmt.Sprintf("%d KB", m.idle/1024), each(m.own), fmt.Sprintf("%.1f", float64(m.queued.Clients-m.fresh.Clients)/float64(m.n+1)),
+		each(m.queued.Memory-m.fresh.Memory), fmt.Sprintf("%.0f", float64(m.waiting.Commands)/m.span.Seconds()), percent(m.waiting.CPU), percent(m.waited),
+		fmt.Sprintf("%.0f", m.locks/m.span.Seconds()), fmt.Sprintf("%.1f", float64(m.turns.Commands)/max(m.locks, 1)),
+		perLock(m.turns.CPU), perLock(m.taken), fmt.Sprintf("%.3f", m.fairness), m.longest.Round(time.Millisecond).String())
 }
 
 // A rota is clients that take turns with a lock, each for 1 ms.
@@ -273,26 +273,26 @@ func (r *rota) end() {
 
 // spent returns what the masters and this process use in some time.
 func spent(f fleet, span time.Duration) (load, time.Duration, error) {
-	before, err := f.load()
+	before, err := f.Load()
 	if err != nil {
 		return load{}, 0, err
 	}
 	used := cpu()
 	time.Sleep(span)
 	used = cpu() - used
-	after, err := f.load()
-	for name, calls := range before.by {
-		after.by[name] -= calls
+	after, err := f.Load()
+	for name, calls := range before.Calls {
+		after.Calls[name] -= calls
 	}
-	return load{cpu: after.cpu - before.cpu, commands: after.commands - before.commands, by: after.by}, used, err
+	return load{CPU: after.CPU - before.CPU, Commands: after.Commands - before.Commands, Calls: after.Calls}, used, err
 }
 
 // print prints how often each command was executed, the most frequent first.
-func (l load) print(what string, per float64) {
+func printCalls(l load, what string, per float64) {
 	fmt.Printf("\n%s:", what)
-	for _, name := range slices.SortedFunc(maps.Keys(l.by), func(a, b string) int { return cmp.Compare(l.by[b], l.by[a]) }) {
-		if l.by[name] > 0 {
-			fmt.Printf(" %s %.1f", name, float64(l.by[name])/per)
+	for _, name := range slices.SortedFunc(maps.Keys(l.Calls), func(a, b string) int { return cmp.Compare(l.Calls[b], l.Calls[a]) }) {
+		if l.Calls[name] > 0 {
+			fmt.Printf(" %s %.1f", name, float64(l.Calls[name])/per)
 		}
 	}
 	fmt.Print("\n\n")

@@ -46,7 +46,7 @@ func held(o *options) error {
 	table("names held", "client memory per name", "client CPU", "server CPU, all five", "server memory per key", "lost")
 	for _, n := range o.leases {
 		err := with(5, nil, func(f fleet, c *redlock.Client) error {
-			before, err := f.load()
+			before, err := f.Load()
 			if err != nil {
 				return err
 			}
@@ -58,7 +58,7 @@ func held(o *options) error {
 			if err := lockAll(all); err != nil {
 				return err
 			}
-			taken, err := f.load()
+			taken, err := f.Load()
 			if err != nil {
 				return err
 			}
@@ -66,7 +66,7 @@ func held(o *options) error {
 			used := cpu()
 			time.Sleep(watch)
 			used = cpu() - used
-			after, err := f.load()
+			after, err := f.Load()
 			if err != nil {
 				return err
 			}
@@ -78,8 +78,8 @@ func held(o *options) error {
 			}
 			row(fmt.Sprint(n), fmt.Sprintf("%d B", own/int64(n)),
 				fmt.Sprintf("%.2f %% of a core", 100*used.Seconds()/watch.Seconds()),
-				fmt.Sprintf("%.2f %% of a core", 100*(after.cpu-taken.cpu).Seconds()/watch.Seconds()),
-				fmt.Sprintf("%d B", (taken.memory-before.memory)/int64(5*n)), fmt.Sprint(lost))
+				fmt.Sprintf("%.2f %% of a core", 100*(after.CPU-taken.CPU).Seconds()/watch.Seconds()),
+				fmt.Sprintf("%d B", (taken.Memory-before.Memory)/int64(5*n)), fmt.Sprint(lost))
 			return nil
 		})
 		if err != nil {
@@ -198,7 +198,7 @@ func masters(*options) error {
 			for i := range warm + count {
 				if i == warm {
 					var err error
-					if before, err = f.load(); err != nil {
+					if before, err = f.Load(); err != nil {
 						return err
 					}
 				}
@@ -209,13 +209,13 @@ func masters(*options) error {
 					took = append(took, time.Since(began))
 				}
 			}
-			after, err := f.load()
+			after, err := f.Load()
 			if err != nil {
 				return err
 			}
 			slices.Sort(took)
 			row(fmt.Sprint(n), took[count/2].Round(time.Microsecond).String(), took[count*99/100].Round(time.Microsecond).String(),
-				fmt.Sprintf("%.1f", float64(after.commands-before.commands)/count))
+				fmt.Sprintf("%.1f", float64(after.Commands-before.Commands)/count))
 			return nil
 		})
 		if err != nil {

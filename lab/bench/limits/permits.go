@@ -25,10 +25,10 @@ func permits(*options) error {
 	if err != nil {
 		return err
 	}
-	defer f.stop()
+	defer f.Stop()
 	var all []*redlock.Client
 	for range permitClients {
-		c, err := open(f.addrs(), nil)
+		c, err := open(f.Addrs(), nil)
 		if err != nil {
 			return err
 		}
@@ -118,7 +118,7 @@ func rateOf(f fleet, all []*redlock.Client, use func(context.Context, *redlock.C
 	defer wg.Wait()
 	defer cancel()
 	time.Sleep(time.Second)
-	loaded, err := f.load()
+	loaded, err := f.Load()
 	if err != nil {
 		return 0, err
 	}
@@ -127,8 +127,8 @@ func rateOf(f fleet, all []*redlock.Client, use func(context.Context, *redlock.C
 	had, took := turns.Load()-before, time.Since(began)
 	cost.turns += had
 	cost.clients += cpu() - used
-	after, err := f.load()
-	cost.masters += after.cpu - loaded.cpu
-	cost.commands += after.commands - loaded.commands
+	after, err := f.Load()
+	cost.masters += after.CPU - loaded.CPU
+	cost.commands += after.Commands - loaded.Commands
 	return float64(had) / took.Seconds(), err
 }

@@ -5,11 +5,11 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"os/exec"
 	"strings"
 	"time"
 
 	"github.com/redlock-go/redlock"
+	"github.com/redlock-go/redlock/lab/internal/child"
 )
 
 // workerEnv makes this program a worker: it holds the addresses of the masters.
@@ -57,14 +57,8 @@ func turn(mu *redlock.Locker, locks int, longest time.Duration) (int, time.Durat
 }
 
 type worker struct {
-	cmd *exec.Cmd
-	in  io.WriteCloser
+	*child.Worker
 	out *bufio.Reader
-}
-
-func (w *worker) kill() {
-	w.cmd.Process.Kill()
-	w.cmd.Wait()
 }
 
 // processes measures many processes that contend for one name.
@@ -77,7 +71,7 @@ func processes(*options) error {
 			return err
 		}
 		err = contend(f, n, span)
-		f.stop()
+		f.Stop()
 		if err != nil {
 			return err
 		}
@@ -89,7 +83,7 @@ func contend(f fleet, n int, span time.Duration) error {
 	var all []*worker
 	defer func() {
 		for _, w := range all {
-			w.kill()
+			w.Kill()
 		}
 	}()
 	for range n {
@@ -99,20 +93,20 @@ func contend(f fleet, n int, span time.Duration) error {
 		}
 		all = append(all, w)
 	}
-	before, err := f.load()
+	before, err := f.Load()
 	if err != nil {
 		return err
 	}
 	for _, w := range all {
-		io.WriteString(w.in, "go\n")
+		io.WriteString(w.In, "go\n")
 	}
 	time.Sleep(span)
-	after, err := f.load()
+	after, err := f.Load()
 	if err != nil {
 		return err
 	}
 	for _, w := range all {
-		w.in.Close()
+		w.In.Close()
 	}
 	total, fewest, most := 0, -1, 0
 	var longest, used int64
@@ -132,32 +126,19 @@ func contend(f fleet, n int, span time.Duration) error {
 	row(fmt.Sprint(n), fmt.Sprintf("%.0f", float64(total)/span.Seconds()), fmt.Sprintf("%d, %d", fewest, most),
 		time.Duration(longest).Round(time.Millisecond).String(),
 		fmt.Sprintf("%.0f %% of a core", 100*time.Duration(used).Seconds()/span.Seconds()),
-		fmt.Sprintf("%.0f %% of a core", 100*(after.cpu-before.cpu).Seconds()/span.Seconds()))
+		fmt.Sprintf("%.0f %% of a core", 100*(after.CPU-before.CPU).Seconds()/span.Seconds()))
 	return nil
 }
 
 // startWorker starts this program as a worker, with more of an environment.
 func startWorker(f fleet, env ...string) (*worker, error) {
-	self, err := os.Executable()
+	p, err := child.Start("", os.Stderr, append(env, workerEnv+"="+strings.Join(f.Addrs(), ","))...)
 	if err != nil {
 		return nil, err
 	}
-	w := &worker{cmd: exec.Command(self)}
-	w.cmd.Env = append(append(os.Environ(), workerEnv+"="+strings.Join(f.addrs(), ",")), env...)
-	w.cmd.Stderr = os.Stderr
-	if w.in, err = w.cmd.StdinPipe(); err != nil {
-		return nil, err
-	}
-	out, err := w.cmd.StdoutPipe()
-	if err != nil {
-		return nil, err
-	}
-	w.out = bufio.NewReader(out)
-	if err := w.cmd.Start(); err != nil {
-		return nil, err
-	}
+	w := &worker{p, bufio.NewReader(p.Out)}
 	if _, err := w.out.ReadString('\n'); err != nil {
-		w.cmd.Process.Kill()
+		w.Kill()
 		return nil, fmt.Errorf("a worker did not start: %w", err)
 	}
 	return w, nil
