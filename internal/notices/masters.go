@@ -136,12 +136,15 @@ func (n *Notices) mastersNews(d *deadlines, status []master.Status) (lines []*ev
 			if about.since.IsZero() {
 				about.since = d.now
 			}
-			key := n.names[i] + e.msg
-			if last, ok := n.told[key]; ok && !d.due(last.Add(every)) {
+			key := n.names[i] + e.msg // the limit holds for each master
+			if l := n.lines[key]; l != nil && !d.due(l.last.Add(every)) {
 				continue
 			}
 			e.of, e.names, e.began = ofMasters, []string{n.names[i]}, about.since
-			e.taken = []func(){func() { *about, n.told[key] = topic{written: f.msg, until: s.Until}, d.now }}
+			e.taken = []func(){func() {
+				*about = topic{written: f.msg, until: s.Until}
+				n.lines[key] = &line{last: d.now, seen: d.now}
+			}}
 			if e.msg == msgQuarantined {
 				n.tellQuarantine(e, status)
 			}

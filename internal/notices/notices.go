@@ -54,10 +54,9 @@ type Notices struct {
 
 	// Used only by the goroutine that writes:
 	status func(i int) master.Status
-	lines  map[string]*line     // that were written lately, by the key of their events, except those about masters
-	told   map[string]time.Time // when each message about each master was last written
-	look   time.Time            // when the causes of waits are determined next
-	maxTTL time.Duration        // the Client's MaxTTL, or the largest that was noted
+	lines  map[string]*line // that were written lately, by the key of their events; of each master, by its name and the message
+	look   time.Time        // when the causes of waits are determined next
+	maxTTL time.Duration    // the Client's MaxTTL, or the largest that was noted
 }
 
 // A Cause is why a lock is waited for, or why a lease was lost or a release failed.
@@ -120,7 +119,7 @@ func join(lines []*event, e *event) []*event {
 	return lines
 }
 
-// A line is one about locks that was written lately.
+// A line is one that was written lately.
 type line struct {
 	first time.Time // when the first event of the first such line began
 	last  time.Time // when the last such line was written
@@ -160,7 +159,6 @@ func New(log *slog.Logger, names []string, maxTTL, defaultTTL time.Duration) *No
 		limits:     recent.Map[int]{Keep: limitsFor},
 		next:       time.Now().Add(idle),
 		lines:      make(map[string]*line),
-		told:       make(map[string]time.Time),
 	}
 	n.waits.before, n.waits.after = &n.waits, &n.waits
 	return n
@@ -255,7 +253,7 @@ func (n *Notices) take(d *deadlines, all []*event) (due []*event) {
 		for _, f := range e.taken {
 			f()
 		}
-		if e.of == ofMasters { // the limit holds for each master
+		if e.of == ofMasters {
 			continue
 		}
 		if l == nil {

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/redlock-go/redlock/internal/bubbletest"
+	"github.com/redlock-go/redlock/internal/guard"
 	"github.com/redlock-go/redlock/internal/master"
 	"github.com/redlock-go/redlock/internal/notices"
 )
@@ -190,6 +191,36 @@ func TestLossesOfOneKindAreOneLineInAWhile(t *testing.T) {
 type waiter func() notices.Cause
 
 func (w waiter) WaitsFor() notices.Cause { return w() }
+
+// A new connection to the same memory computes the end of its quarantine anew.
+func TestAQuarantineIsLoggedAgainOnlyIfItsEndIsLater(t *testing.T) {
+	bubble(t, func(t *testing.T, s *scene) {
+		quarantined := func(until time.Time) {
+			s.change(0, master.Status{State: master.Quarantined, Until: until, Err: &guard.QuarantineError{Until: until, Why: "new"}})
+			time.Sleep(20 * time.Second)
+		}
+		until := time.Now().Add(time.Hour)
+		quarantined(until)
+		quarantined(until.Add(500 * time.Millisecond))
+		s.want(t, 1, "masters=m1 until=")
+		quarantined(until.Add(2 * time.Second))
+		s.want(t, 2, "masters=m1 until=")
+	})
+}
+
+// A program that runs for a moment does not tell of defects, but of masters that are down.
+func TestStopWritesThatMastersAreDownAndNotTheirDefects(t *testing.T) {
+	var s *scene
+	bubble(t, func(t *testing.T, running *scene) {
+		s = running
+		s.change(0, master.Status{State: master.Up, GuardErr: errors.New("no run_id")})
+		s.change(1, master.Status{State: master.Down, Err: errors.New("gone")})
+		s.want(t, 0, "level=")
+	})
+	if log := s.log.String(); !strings.Contains(log, `msg="redlock: masters are down" masters=m2 why=gone`) || strings.Count(log, "\n") != 1 {
+		t.Errorf("logged, want one line about m2:\n%s", log)
+	}
+}
 
 // watch watches a wait for the lock of a name, which begins now.
 func (s *scene) watch(name string, why *notices.Cause) *notices.Wait {
