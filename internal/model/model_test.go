@@ -66,24 +66,7 @@ func (w *world) verbs() []verb {
 	return all
 }
 
-// TestPermutationsLoseNothing explores a world without merging permutations, and checks that the states are
-// the same up to permutation.
 func TestPermutationsLoseNothing(t *testing.T) {
 	w := world{room: 2, attempts: 2, restarts: 1}
-	want := exploration(w).States
-	m := w.model()
-	m.Canonical = nil
-	all := m.Explore().States
-	canonical := make(map[state]bool)
-	for _, s := range all {
-		c := s.canonical()
-		if c != c.canonical() {
-			t.Fatalf("the representative of %v is not its own", c)
-		}
-		canonical[c] = true
-	}
-	t.Logf("%d states, %d up to permutation", len(all), len(canonical))
-	if len(canonical) != want || len(all) < 4*want {
-		t.Errorf("%d states up to permutation of %d, want %d", len(canonical), len(all), want)
-	}
+	explore.CheckPermutations(t, w.model(), 4)
 }

@@ -1,7 +1,6 @@
 package crowd
 
 import (
-	"fmt"
 	"slices"
 	"testing"
 
@@ -12,23 +11,11 @@ const idle = "A LOCK IS IDLE FOR TOO LONG"
 
 // explore visits all states, or ends at the first one in which the lock has been idle for longer than the bound, which must be exact.
 func (w bounded) explore() explore.Result {
-	longest := uint8(0)
-	r := explore.Model[state, string]{
+	return explore.Model[state, string]{
 		Initial:    w.initial(),
 		Successors: w.successors,
 		Canonical:  canonical,
-		Check: func(s *state) string {
-			if longest = max(longest, s.idle); s.idle > w.bound {
-				return idle
-			}
-			return ""
-		},
-	}.Explore().Result()
-	r.Note = fmt.Sprintf("a lock idle for up to %d ticks", longest)
-	if longest < w.bound {
-		r.Missed = "the bound"
-	}
-	return r
+	}.Within(w.bound, func(s *state) uint8 { return s.idle }, idle)
 }
 
 // A bounded is a world, and how long a lock is idle there at most, in ticks.

@@ -41,6 +41,42 @@ func (r Result) String() string {
 	return fmt.Sprintf("%s%s in %d steps\n\t%s", text, r.Broken, len(r.Trace), strings.Join(r.Trace, "\n\t"))
 }
 
+// Within explores a model in which a number, such as a time, is at most a bound. The result misses a bound that is not reached.
+func (m Model[S, A]) Within(bound uint8, number func(*S) uint8, property string) Result {
+	most := uint8(0)
+	m.Check = func(s *S) string {
+		if most = max(most, number(s)); most > bound {
+			return property
+		}
+		return ""
+	}
+	r := m.Explore().Result()
+	if r.Note = fmt.Sprintf("up to %d of %d", most, bound); most < bound {
+		r.Missed = "the bound"
+	}
+	return r
+}
+
+// CheckPermutations explores a model with and without merging permutations, and checks that the states are the same up to permutation:
+// merged, there are less by the factor at least.
+func CheckPermutations[S comparable, A any](t *testing.T, m Model[S, A], factor int) {
+	t.Helper()
+	want, canonical := len(m.Explore().States), m.Canonical
+	m.Canonical = nil
+	all, merged := m.Explore().States, make(map[S]bool)
+	for _, s := range all {
+		c := canonical(s)
+		if c != canonical(c) {
+			t.Fatalf("the representative of %v is not its own", c)
+		}
+		merged[c] = true
+	}
+	t.Logf("%d states, %d up to permutation", len(all), len(merged))
+	if len(merged) != want || len(all) < factor*want {
+		t.Errorf("%d states up to permutation of %d, want %d", len(merged), len(all), want)
+	}
+}
+
 // Check explores the world of each case in a subtest, and checks what it finds. A model that does nothing breaks no property either:
 // so cases have floors.
 func Check[W any](t *testing.T, cases []Case[W], explore func(W) Result) {

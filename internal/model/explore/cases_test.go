@@ -24,6 +24,18 @@ func TestAResultSaysWhatIsFoundAndInHowManySteps(t *testing.T) {
 	}
 }
 
+func TestABoundIsKeptAndReached(t *testing.T) {
+	coins := func(s *pots) uint8 { return uint8(s[0] + s[1]) }
+	for _, c := range []struct {
+		bound          uint8
+		broken, missed string
+	}{{5, "too many", ""}, {6, "", ""}, {7, "", "the bound"}} {
+		if r := filled(nil).Within(c.bound, coins, "too many"); r.Broken != c.broken || r.Missed != c.missed {
+			t.Errorf("within %d: %v, missed: %q", c.bound, r, r.Missed)
+		}
+	}
+}
+
 func TestAQueueKeepsItsOrder(t *testing.T) {
 	var q [3]uint8
 	for i := range uint8(4) {

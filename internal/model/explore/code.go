@@ -25,6 +25,15 @@ func Sort[P any](parts []P, codes []Code) {
 	}
 }
 
+// SortBy sorts parts, of which there are 8 at most, by their codes.
+func SortBy[P any](parts []P, code func(*P) Code) {
+	var codes [8]Code
+	for i := range parts {
+		codes[i] = code(&parts[i])
+	}
+	Sort(parts, codes[:len(parts)])
+}
+
 // Compare compares the first codes of a and b that differ.
 func Compare(a, b []Code) int {
 	for i := range a {

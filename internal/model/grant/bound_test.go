@@ -420,22 +420,10 @@ func (w *timed) initial() (m moment) {
 const unused = "A LOCK IS UNUSED FOR TOO LONG"
 
 var timedExploration = explore.Once(func(w timed) explore.Result {
-	longest := uint8(0)
-	r := explore.Model[moment, string]{
+	return explore.Model[moment, string]{
 		Initial:    w.initial(),
 		Successors: w.successors,
-		Check: func(s *moment) string {
-			if longest = max(longest, s.unused); s.unused > w.bound {
-				return unused
-			}
-			return ""
-		},
-	}.Explore().Result()
-	r.Note = fmt.Sprintf("a lock unused for up to %d ticks", longest)
-	if longest < w.bound {
-		r.Missed = "the bound"
-	}
-	return r
+	}.Within(w.bound, func(s *moment) uint8 { return s.unused }, unused)
 })
 
 // The worlds. Their bounds are exact.

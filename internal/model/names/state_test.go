@@ -181,11 +181,7 @@ func (w *world) several(c int) bool { return len(w.order(c)) > 1 }
 
 // canonical returns the representative of the permutations of masters.
 func canonical(s state) state {
-	var codes [nMasters]explore.Code
-	for i := range s.masters {
-		codes[i] = s.masters[i].code()
-	}
-	explore.Sort(s.masters[:], codes[:])
+	explore.SortBy(s.masters[:], (*master).code)
 	return s
 }
 

@@ -336,11 +336,7 @@ func (m *master) code() (code explore.Code) {
 }
 
 func canonical(s state) state {
-	var codes [nMasters]explore.Code
-	for i := range s.masters {
-		codes[i] = s.masters[i].code()
-	}
-	explore.Sort(s.masters[:], codes[:])
+	explore.SortBy(s.masters[:], (*master).code)
 	return s
 }
 

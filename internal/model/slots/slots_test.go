@@ -91,14 +91,9 @@ func (m *master) code() (all explore.Code) {
 
 // canonical exchanges the masters, unless one of them is down.
 func (w *world) canonical(s state) state {
-	if w.deadOne {
-		return s
+	if !w.deadOne {
+		explore.SortBy(s.masters[:], (*master).code)
 	}
-	var codes [nMasters]explore.Code
-	for i := range s.masters {
-		codes[i] = s.masters[i].code()
-	}
-	explore.Sort(s.masters[:], codes[:])
 	return s
 }
 
