@@ -21,16 +21,16 @@ var ofWaits = []Defect{
 		Rule: "A release tells the claim that has waited longest.",
 		Edits: []Edit{{
 			File: "internal/wire/batch.lua",
-			Old:  "      redis.pcall('PUBLISH', 'redlock:wake:' .. client, token .. ' ' .. key)\n",
+			Old:  "      redis.pcall('PUBLISH', 'redlock:wake:' .. parse(found.m), token .. ' ' .. key)\n",
 			New:  "",
 		}, {
 			File: "internal/wire/batch.lua",
 			Old:  "if redis.pcall('PUBLISH', 'redlock:wake:' .. client, token .. ' ' .. key) == 0 and not deaf or redis",
 			New:  "if redis",
 		}, {
-			File: "internal/wire/batch.lua",
-			Old:  "redis.pcall('PUBLISH', 'redlock:wake:' .. client, string.format(",
-			New:  "redis.pcall('PUBLISH', 'redlock:nobody', string.format(",
+			File: "internal/wire/queue.lua",
+			Old:  "return redis.pcall('PUBLISH', 'redlock:wake:' .. client, sign",
+			New:  "return redis.pcall('PUBLISH', 'redlock:nobody', sign",
 		}},
 	}, {
 		Name: "grant-from-receipt",
@@ -81,12 +81,12 @@ var ofWaits = []Defect{
 		Rule: "A grant sets the key only where there is none.",
 		Edits: []Edit{{
 			File: "internal/wire/batch.lua",
-			Old:  "redis.pcall('SET', key, token, 'NX', 'PX', ms)",
-			New:  "redis.pcall('SET', key, token, 'PX', ms)",
+			Old:  "reply = redis.pcall('SET', key, claim, 'PX', string.match(g, '%d+'), mine and 'XX' or 'NX')",
+			New:  "reply = redis.pcall('SET', key, claim, 'PX', string.match(g, '%d+'))",
 		}, {
 			File: "internal/wire/batch.lua",
-			Old:  "  local n = held and -1 or 0\n  local passed\n",
-			New:  "  local n = 0\n  local passed\n",
+			Old:  "  local n = held and -1 or 0\n  if held == token then",
+			New:  "  local n = 0\n  if held == token then",
 		}},
 	}, {
 		Name: "latest-vote",
@@ -221,8 +221,8 @@ var ofWaits = []Defect{
 		Rule: "After a writer, the readers that waited are granted the lock.",
 		Edits: []Edit{{
 			File: "internal/wire/batch.lua",
-			Old:  "  local lease = n == 1 and byHolder\n",
-			New:  "  local lease = false\n",
+			Old:  "  ofLease = ofLease and n == 1\n",
+			New:  "  ofLease = false\n",
 		}},
 	}, {
 		Name: "reader-fence-old",
@@ -237,24 +237,24 @@ var ofWaits = []Defect{
 		Rule: "The second round for the fence of a reader prolongs its time, too: the votes of a grant last for g only.",
 		Edits: []Edit{{
 			File: "internal/wire/readers.lua",
-			Old:  "  if not err and last == fixed then\n    prolong(key, token, ttl, now)\n  end\n",
-			New:  "",
+			Old:  "function() prolong(key, token, ttl, now) end)",
+			New:  "function() end)",
 		}},
 	}, {
 		Name: "reader-number-at-least",
 		Rule: "A master acknowledges the number of a reader only if it is exactly the last one.",
 		Edits: []Edit{{
 			File: "internal/wire/readers.lua",
-			Old:  "  return err or {last == fixed and 1 or -2, last}\n",
-			New:  "  return err or {1, fixed}\n",
+			Old:  "  return fences().commit(key, fixed, ",
+			New:  "  return fences().raiseTo(key, fixed) and {1, fixed} or fences().commit(key, fixed, ",
 		}},
 	}, {
 		Name: "granted-to-one-reader",
 		Rule: "After a writer, all readers that wait are granted the lock.",
 		Edits: []Edit{{
 			File: "internal/wire/readers.lua",
-			Old:  "redis.pcall('ZRANGE', rqueue, 0, budget - 1, 'WITHSCORES')",
-			New:  "redis.pcall('ZRANGE', rqueue, 0, 0, 'WITHSCORES')",
+			Old:  "redis.pcall('ZRANGE', q.name, 0, budget - 1, 'WITHSCORES')",
+			New:  "redis.pcall('ZRANGE', q.name, 0, 0, 'WITHSCORES')",
 		}},
 	}, {
 		Name: "reader-stays-behind",
@@ -301,10 +301,10 @@ var ofWaits = []Defect{
 		Rule: "A client that has ended is not granted the lock.",
 		Edits: []Edit{{
 			File: "internal/wire/batch.lua",
-			Old:  "front[next]) == 0 then",
-			New:  "front[next]) == -1 then",
+			Old:  "if heard == 0 or heard == false then",
+			New:  "if heard == false then",
 		}, {
-			File: "internal/wire/batch.lua",
+			File: "internal/wire/queue.lua",
 			Old:  "elseif not counts.err and tonumber(counts[2 * i]) == 0 then",
 			New:  "elseif counts == nil then",
 		}},
@@ -329,8 +329,8 @@ var ofWaits = []Defect{
 		Rule: "The second round of a fence lets the keys live for the TTL.",
 		Edits: []Edit{{
 			File: "internal/wire/batch.lua",
-			Old:  "    if not err and last == fixed then\n      redis.pcall('PEXPIRE', key, ttl)\n    end\n",
-			New:  "",
+			Old:  "function() redis.pcall('PEXPIRE', key, ttl) end)",
+			New:  "function() end)",
 		}},
 	},
 }

@@ -200,6 +200,30 @@ if #KEYS == 1 then
   end
 end
 
+-- What this call knows of keys: the tokens to which it has granted them, and which it has left open for the head of the queue. A key
+-- that was left open may be set by the next command, so only calls of two commands leave keys open in this way: see handOver.
+local granted, opened = {}, {}
+
+local claimText = '^(%S*) (%S+) (%d+f?)p?$'
+
+-- include queue.lua
+
+-- The queues that this call has opened, by the keys of their sorted sets: those of writers, and those of readers.
+local queues = {}
+local function queueAt(name, key, near)
+  local q = queues[name]
+  if not q then
+    q = {name = name, key = key, near = near, left = 0}
+    queues[name] = q
+  end
+  return q
+end
+local function queueOf(key) return queueAt('redlock:queue:' .. key, key, const.near) end
+local function readersQueue(key) return queueAt('redlock:rqueue:' .. key, key, const.readersNear) end
+
+-- Reports whether readers wait for a key.
+local function readersWait(key) return redis.pcall('EXISTS', 'redlock:rqueue:' .. key) == 1 end
+
 -- Reports whether an acquisition with this g is a claim.
 local function claims(g) return string.find(g, '[1-9]') end
 
@@ -207,74 +231,13 @@ local function claims(g) return string.find(g, '[1-9]') end
 local function member(token, g) return id .. ' ' .. token .. ' ' .. g end
 
 -- Returns the member with which a claim that has waited for ms joins a queue, or nil: it joins none yet.
-local function joining(token, g, ms, deaf)
-  return ms and id ~= '' and (not deaf or ms >= 1000) and member(token, g) .. (deaf and 'p' or '') or nil
+local function joining(token, g, ms, deaf) return (not deaf or ms >= 1000) and member(token, g) .. (deaf and 'p' or '') or nil end
+
+-- Takes a claim of this client out of a queue. Returns how many members it had there.
+local function dequeue(q, token, g)
+  local m = member(token, g)
+  return leave(q, m, otherOf(m))
 end
-
--- The run_id of this server's process, or nil. A grant tells it, so that its client knows whether this is the memory that it has
--- inspected. In the text that a client loads for one process, the next line has it. Otherwise it is read: see runID.
-local run
-
--- What this call knows of keys: the tokens to which it has granted them, and which it has left open for the head of the queue. A key
--- that was left open may be set by the next command, so only calls of two commands leave keys open in this way: see handOver.
-local granted, opened = {}, {}
-
--- The time in µs. The score of a claim in a queue is such a time: since when it waits.
-local time -- as it was read first in this call, and 1 µs more for each client that has joined a queue since
-local began -- as it was read
-local function micros()
-  if not time then
-    local now = redis.call('TIME')
-    began = now[1] * 1000000 + now[2]
-    time = began
-  end
-  return time
-end
-
--- A claim that has joined its queue so lately, in ms, is live without a note, and after that unheard for as long as it takes at
--- most until it is sent again. So a client that registers claims again and again need not note that each time.
--- One that has joined newly, and becomes near when a lock is passed on, need not be told: it polls soon.
-local lately, again, newly = 500, const.pollsWithin, const.joinedNewly
-
--- The score of a member of a queue, or nil.
-local function scoreOf(queue, m)
-  local score = redis.pcall('ZSCORE', queue, m)
-  return type(score) == 'string' and tonumber(score) or nil
-end
-
--- Reports whether a member with this score has joined its queue in the last ms. A claim that waits behind those that come later has a
--- score that is not over, and one that was set aside, too.
-local function joinedIn(ms, score) return score and score <= micros() and score + ms * 1000 >= micros() end
-
--- How many claims at the front of a queue are near.
-local near = const.near
-
-local claimText = '^(%S+) (%S+) (%d+f?)p?$'
-
--- include waiters.lua
-
--- Reports whether a member of a queue is that of a claim whose client has no subscription.
-local function isDeaf(m) return string.sub(m, -1) == 'p' and parse(m) ~= m end
-
--- Returns the other member that the claim of a member may have in the queue: one is from when its client had a subscription, and one from when
--- it had none.
-local function otherOf(m) return isDeaf(m) and string.sub(m, 1, -2) or m .. 'p' end
-
--- Tells a client that it was granted a key, and who comes next, as a text behind a slash. Of a lock, that is the claim at the head of the queue,
--- whose member is head: where masters differ in that, the release of the client names one of them. Returns how many have heard of it.
-local age -- of the record of this server's memory: for how many ms it lives
-local function tellGrant(key, client, token, given, head, next)
-  if head then
-    local _, claim = parse(head)
-    next = claim and '/' .. claim
-  end
-  age = age or redis.pcall('PTTL', 'redlock:incarnation')
-  return redis.pcall('PUBLISH', 'redlock:wake:' .. client, string.format('+ %s %s %.0f %.0f%s %s', token, run or '-',
-    type(age) == 'number' and age or -1, given, next or '', key))
-end
-
--- How many members of queues may still be looked through in this call, whatever its number of keys.
-local budget = const.lookedThrough
 
 -- Returns the functions that concern fences, which are made in the first call of this one.
 local fenced
@@ -291,15 +254,6 @@ local function fences()
     local now = ticks()
     local given = math.max((last or 0) + 1, math.min(proposal or now, now + second))
     return given, err or raise(key, given, now)
-  end
-
-  -- Gives a key, which was just set, a fence, and returns it. After an error the key is deleted.
-  local function number(key, proposal)
-    local given, err = nextFence(key, proposal)
-    if err then
-      redis.pcall('DEL', key)
-    end
-    return given, err
   end
 
   local function heal(key, token, ttl, least)
@@ -322,16 +276,16 @@ local function fences()
     return raiseTo(key, math.min(proposal or now - now % (second / 4), now + second))
   end
 
-  -- Raises the fence. Only exactly this number is acknowledged: otherwise two holders could commit the same.
-  local function commit(key, fixed, ttl)
+  -- Raises the fence. Only exactly this number is acknowledged: otherwise two holders could commit the same. extend lets the lease live for longer.
+  local function commit(key, fixed, extend)
     local last, err = raiseTo(key, fixed)
     if not err and last == fixed then
-      redis.pcall('PEXPIRE', key, ttl)
+      extend()
     end
     return err or {last == fixed and 1 or -2, last}
   end
 
-  fenced = {last = fence, next = nextFence, raiseTo = raiseTo, shared = shared, number = number, heal = heal, commit = commit}
+  fenced = {last = fence, next = nextFence, raiseTo = raiseTo, shared = shared, heal = heal, commit = commit}
   return fenced
 end
 
@@ -349,253 +303,104 @@ local function acquired(key, n, g, proposal, standing, new, given, rank)
   return proposal ~= '' and {n, last} or n
 end
 
--- Takes a claim of this client out of a queue. Returns how many members it had there.
-local function dequeue(key, token, g, rqueue)
-  local m = member(token, g)
-  local n = redis.pcall('ZREM', rqueue or 'redlock:queue:' .. key, m, otherOf(m))
-  return type(n) == 'number' and n or 0
+local readers
+
+-- Grants a lock to a member of its queue. The key is free, or, with mine, holds the token of this client, whose member in the queue that is. Returns how
+-- many have heard of it, or nil if the key could not be set: then the claim is told to look, with token. false: the client may not write to the queue.
+local function grant(q, m, token, proposal, mine)
+  local key = q.key
+  local client, claim, g = parse(m)
+  local left = mine and leave(q, m, mine, otherOf(mine)) or leave(q, m)
+  if left == 0 then
+    return false
+  end
+  local given, err, reply = 0, nil, nil
+  if claim and string.sub(g, -1) == 'f' then
+    given, err = fences().next(key, proposal)
+  end
+  if claim and not err then
+    reply = redis.pcall('SET', key, claim, 'PX', string.match(g, '%d+'), mine and 'XX' or 'NX')
+  end
+  if not reply or reply.err then
+    redis.pcall('PUBLISH', 'redlock:wake:' .. client, token .. ' ' .. key)
+    return nil
+  end
+  granted[key] = claim
+  local _, next = parse(frontOf(q)[1] or '')
+  return tellGrant('+', client, claim, text(given) .. (next and '/' .. next or ''), key)
+end
+
+-- Sets a free key, and takes a claim of this client out of its queue. Returns the answer to the acquisition. polls says that the claim was sent
+-- before: it is new if it was not in the queue any more, also if this call has put it there, which is joined.
+local function take(q, token, ttl, g, proposal, polls, joined)
+  local key = q.key
+  local reply = redis.pcall('SET', key, token, 'NX', 'PX', ttl)
+  if not reply or reply.err then
+    return reply or -1
+  end
+  local was = claims(g) and dequeue(q, token, g) or 0
+  local given, err
+  if proposal ~= '' then
+    given, err = fences().next(key, tonumber(proposal))
+  end
+  if err then
+    redis.pcall('DEL', key)
+    return err
+  end
+  return acquired(key, 1, g, proposal, '', polls and (joined or was == 0), given)
 end
 
 -- Returns the functions that few calls need, which are made in the first call of this one.
-local others, readers, join
+local others
 local function more()
   if others then
     return others
   end
 
-  -- include silence.lua
-
-  -- Reports whether readers wait for a key.
-  local function readersWait(key) return redis.pcall('EXISTS', 'redlock:rqueue:' .. key) == 1 end
-
-  -- Returns the run_id, or nil if this client may not read it.
-  local function runID()
-    if not run then
-      local info = redis.pcall('INFO', 'server')
-      run = type(info) == 'string' and string.match(info, 'run_id:(%x+)') or nil
-    end
-    return run
-  end
-
-  -- Tells the clients that have become near, since so many members have left the front of the queue.
-  local function tellNear(key, left, queue, most)
-    if left > 0 then
-      local last = most or near
-      for _, m in ipairs(redis.pcall('ZRANGE', queue or 'redlock:queue:' .. key, math.max(last - left, 0), last - 1)) do
-        tell(m, key)
-      end
-    end
-  end
-
-  -- Says whether the client of a member of a queue is live, unheard or silent. note is that of the client, and score that of the member, if
-  -- it is known.
-  local function heard(queue, m, note, score)
-    local client, claim = parse(m)
-    local is = liveness(client, note)
-    if is == 'live' then
-      return is
-    end
-    score = score or claim and scoreOf(queue, m) or nil
-    if joinedIn(lately, score) then
-      return 'live'
-    end
-    return (is ~= 'silent' or joinedIn(lately + again, score)) and 'unheard' or 'silent'
-  end
-
-  -- Says of each of these members of a queue whether its client is gone, silent, unheard or live.
-  --
-  --   gone     its channel has no subscriber
-  --   live     it has noted lately that it waits, or has joined the queue lately, or it makes this call, or it has no subscription: nothing is
-  --            known of it
-  --   unheard  it has not, but it was not near then, and so need not have; or it has no note: that has expired, or its user may not write it
-  --   silent   it should have: it may be stopped
-  local function judge(queue, members)
-    local notes, channels, states = {}, {}, {}
-    for i, m in ipairs(members) do
-      local client = parse(m)
-      notes[i] = 'redlock:waiter:' .. client
-      channels[i] = 'redlock:wake:' .. client
-    end
-    notes = redis.pcall('MGET', unpack(notes)) -- an error has no elements
-    local counts = redis.pcall('PUBSUB', 'NUMSUB', unpack(channels))
-    for i, m in ipairs(members) do
-      if isDeaf(m) then
-        states[i] = 'live'
-      elseif not counts.err and tonumber(counts[2 * i]) == 0 then
-        states[i] = 'gone'
-      else
-        states[i] = heard(queue, m, notes[i])
-      end
-    end
-    return states
-  end
-
-  -- Returns the member of a queue whose token begins with a text, if it is one of the first 256.
-  local function find(queue, text)
-    local members = budget > 0 and redis.pcall('ZRANGE', queue, 0, 255) or {}
-    budget = budget - #members
-    for _, m in ipairs(members) do
-      if string.find(m, ' ' .. text, 1, true) then
-        return m
-      end
-    end
-  end
-
-  -- Grants a free key to a claim of the queue. Reports whether it was granted. If not, the key is still free.
-  local function grant(key, client, token, g, proposal)
-    local ms, fenced = string.match(g, '^(%d+)(f?)$')
-    runID()
-    local reply = redis.pcall('SET', key, token, 'NX', 'PX', ms)
-    if not reply or reply.err then
-      return false
-    end
-    local given, err = 0, nil
-    if fenced == 'f' then
-      given, err = fences().number(key, proposal)
-    end
-    if err then
-      return false
-    end
-    granted[key] = token
-    local next = redis.pcall('ZRANGE', 'redlock:queue:' .. key, 0, 0)
-    tellGrant(key, client, token, given, next[1])
-    return true
-  end
-
   -- Reports whether the head of a queue has waited for longer than that of another one.
-  local function waitedLonger(queue, other)
-    local one, two = redis.pcall('ZRANGE', queue, 0, 0, 'WITHSCORES'), redis.pcall('ZRANGE', other, 0, 0, 'WITHSCORES')
-    return one[2] and (not two[2] or tonumber(one[2]) < tonumber(two[2]))
-  end
-
-  -- Finds the member of a queue that the lock is to be passed on to. That is the one that is chosen, if it is live, or else the
-  -- first live one. A client that is unheard may be stopped, or be far and have nothing to say. For a release it counts as live,
-  -- unless a silent one is ahead of it; for a poll it does not, since somebody else has failed to use the lock; for a newcomer,
-  -- who would overtake it, it does. careful is nil, 'poll' or 'newcomer' for these.
-  --
-  -- Members whose clients are gone are removed. Returns nil if there is none that is left, or else a table: m is the member;
-  -- silent says that none is live, and then m is the first of them; over are those that it overtakes. left is how many were removed: the caller
-  -- tells those that have become near.
-  local function firstLive(key, chosen, careful)
-    local queue, at, size, left = 'redlock:queue:' .. key, 0, 1, 0
-    local found = {over = {}}
-    while budget > 0 and not found.m do
-      local members = chosen and {chosen} or redis.pcall('ZRANGE', queue, at, at + size - 1)
-      if members.err or #members == 0 then
-        found.m = found.over[1]
-        found.silent = true
-        break
-      end
-      local states = judge(queue, members)
-      local gone = {}
-      for i, m in ipairs(members) do
-        if states[i] == 'live' or states[i] == 'unheard' and (not careful or careful == 'newcomer') then
-          found.m = m
-          break
-        elseif states[i] == 'gone' then
-          gone[#gone + 1] = m
-        elseif not chosen then
-          found.over[#found.over + 1] = m
-          at = at + 1
-          careful = careful or 'silent'
-        end
-      end
-      if #gone > 0 and redis.pcall('ZREM', queue, unpack(gone)) ~= #gone then
-        return nil -- the client may not write to the queue
-      end
-      left = left + #gone
-      if not found.m then
-        budget = budget - #members
-        size = chosen and 1 or math.min(4 * size, 64)
-        chosen = nil
-      end
-    end
-    found.left = left
-    return found.m and found or nil
-  end
-
-  -- Returns the head of a queue, and the member that becomes near when the head leaves; '': there is none.
-  local function headOf(key)
-    local first = redis.pcall('ZRANGE', 'redlock:queue:' .. key, 0, near)
-    return first[1], first[near + 1] or ''
+  local function waitedLonger(q, other)
+    local one, two = frontOf(q)[2], frontOf(other)[2]
+    return one and (not two or tonumber(one) < tonumber(two))
   end
 
   -- Passes a free key on to a claim in the queue, and reports whether it did. token is the one that a message tells by which the key is left
-  -- free. how, named and proposal are those of a release: named is the token after = or +.
+  -- free. by has these:
+  --
+  --   proposal  the fence that a release proposes
+  --   open      leave the key free
+  --   named     the beginning of the token that is next
+  --   yields    a claim gives way
+  --   polls     a claim polls
+  --   others    it is not known who has left the key free: readers come first if they have waited for longer
   --
   -- If all clients are silent, the readers that wait are granted the lock. If there are none, the first claim is told to look, and the key stays
-  -- free: whoever comes next can have it. Claims that are passed over are told that they are near, and so poll.
+  -- free: whoever comes next can have it.
   --
   -- To a head that is deaf, the lock is granted only by a poll of another claim, by a claim that gives way, and while readers wait, who would
   -- take a key that is free.
-  --
-  -- Readers come first if others is true and they have waited for longer: then it is not known who has left the key free.
-  local function pass(key, token, how, named, proposal, careful, others)
-    local queue = 'redlock:queue:' .. key
+  local function pass(key, token, by)
+    local q, rare = queueOf(key), queueing()
     local wait = readersWait(key)
-    if wait and how ~= 'open' and others and waitedLonger('redlock:rqueue:' .. key, queue) and readers().letIn(key, proposal) then
+    if wait and not by.open and by.others and waitedLonger(readersQueue(key), q) and readers().letIn(key, by.proposal) then
       return true
     end
-    local found = firstLive(key, named and find(queue, named), careful)
-    if (not found or found.silent) and wait and readers().letIn(key, proposal) then
-      tellNear(key, found and found.left or 0)
+    local found = rare.firstLive(q, by.named and rare.find(q, by.named), by.polls and 'poll')
+    if wait and (not found or found.silent) and readers().letIn(key, by.proposal) then
       return true
     elseif not found then
       return false
     end
-    local head, left = found.m, found.left
-    local client, claim, g = parse(head)
-    for _, m in ipairs(found.over) do
-      if not found.silent then
-        left = left + setAside(queue, m, scoreOf(queue, m))
-      end
-      tell(m, key)
+    rare.passOver(q, found)
+    if found.silent or by.open or isDeaf(found.m) and not (by.polls or by.yields or wait) then
+      redis.pcall('PUBLISH', 'redlock:wake:' .. parse(found.m), token .. ' ' .. key)
+      return true
     end
-    local grants = careful == 'poll' or wait or string.sub(how or '', 1, 1) == '='
-    local stays = found.silent or how == 'open' or not grants and isDeaf(head)
-    if not stays and redis.pcall('ZREM', queue, head) ~= 1 then
-      tellNear(key, left)
-      return false -- the client may not write to the queue
-    end
-    tellNear(key, left + (stays and 0 or 1))
-    if stays or not claim or not grant(key, client, claim, g, proposal) then
-      redis.pcall('PUBLISH', 'redlock:wake:' .. client, token .. ' ' .. key)
-    end
-    return true
-  end
-
-  -- Sets a free key, and takes a claim of this client out of its queue. Returns the answer to the acquisition. third is
-  -- the second result of headOf if the claim is the head. polls says that the claim was sent before: it is new if it was not in the queue any
-  -- more, also if this call has put it there, which is joined.
-  local function take(key, token, ttl, g, proposal, third, polls, joined)
-    local reply = redis.pcall('SET', key, token, 'NX', 'PX', ttl)
-    if not reply or reply.err then
-      return reply or -1
-    end
-    local n = claims(g) and dequeue(key, token, g) or 0
-    if n == 1 and third then
-      tell(third, key)
-    elseif n > 0 then
-      tellNear(key, n)
-    end
-    local given, err
-    if proposal ~= '' then
-      given, err = fences().number(key, tonumber(proposal))
-    end
-    return err or acquired(key, 1, g, proposal, '', polls and (joined or n == 0), given)
-  end
-
-  -- Reports whether no client of a queue can come: all are gone or silent.
-  local function deserted(key)
-    local found = firstLive(key, nil, 'newcomer')
-    tellNear(key, found and found.left or 0)
-    return found and found.silent or not found and budget > 0
+    return grant(q, found.m, token, by.proposal) ~= false
   end
 
   -- include recall.lua
 
-  others = {runID = runID, tellNear = tellNear, heard = heard, judge = judge, headOf = headOf, deserted = deserted, take = take, pass = pass,
-    recall = recall, readersWait = readersWait, setAside = setAside, takeBack = takeBack}
+  others = {pass = pass, recall = recall}
   return others
 end
 
@@ -610,157 +415,94 @@ function readers()
   return sharing
 end
 
--- What this call knows of queues: the score of their third member, if there is one. Whoever joins with a greater score is far.
-local thirds = {}
-
 -- Passes a lock on in the usual case, with few commands: no readers wait, and the head of the queue is a live claim, or that which is
 -- named is one of the first four. The key still holds the token that is released, and is set anew instead of deleted and set; with open,
--- it is deleted, and the head is told so. mine is the member of the client that releases. Returns whether the lock was passed on, or nil if
--- nothing was done. If it was not, the key is free.
+-- it is deleted, and the head is told so. mine is the member of the client that releases. Reports whether the lock was passed on. If it was
+-- not, the key is to be deleted, and the lock to be passed on by pass().
 --
 -- Whether the client of the head is gone is not asked before: then the message about the grant reaches nobody. (It also reaches a monitor's
 -- PSUBSCRIBE *. Beside one, a client that is gone costs g.) A client without a subscription never hears it, and keeps the lock.
 local function handOver(key, token, mine, proposal, open, named)
-  local queue = 'redlock:queue:' .. key
-  local front = redis.pcall('ZRANGE', queue, 0, near, 'WITHSCORES')
+  local q = queueOf(key)
+  local front = frontOf(q)
   local at = 1
   while named and front[at] and not string.find(front[at], ' ' .. named, 1, true) do
     at = at + 2
   end
-  local head = front[at] -- nil, too, after an error
-  local client, claim, g
-  if head then
-    client, claim, g = parse(head)
-  end
+  local head, score = front[at], tonumber(front[at + 1])
+  local client, claim = parse(head or '')
   if not claim or head == mine or otherOf(head) == mine then
-    return nil
+    return false
   end
-  local score, deaf = tonumber(front[at + 1]), isDeaf(head)
-  open = open or deaf
-  if not open and not run then
-    more().runID()
+  local deaf = isDeaf(head)
+  if not deaf and not joinedIn(lately + again, score) and
+    queueing().heard(q, head, redis.pcall('GET', 'redlock:waiter:' .. client), score) == 'silent' then
+    return false
   end
-  if not deaf and not joinedIn(lately + again, score) and more().heard(queue, head, redis.pcall('GET', 'redlock:waiter:' .. client), score) == 'silent' then
-    return nil
-  end
-  if open then
-    if redis.pcall('PUBLISH', 'redlock:wake:' .. client, token .. ' ' .. key) == 0 and not deaf or redis.pcall('DEL', key) ~= 1 then
-      return nil
+  if not open and not deaf then
+    local heard = grant(q, head, token, proposal, mine)
+    if heard == 0 or heard == false then
+      return false
+    elseif not heard then
+      redis.pcall('DEL', key)
     end
-    opened[key] = true
-    local left = redis.pcall('ZREM', queue, mine, otherOf(mine))
-    if type(left) == 'number' and left > 0 then
-      more().tellNear(key, left)
+    if at > 2 * q.near then
+      q.left = q.left - 1 -- it was not near
     end
-    thirds[key] = left == 0 and tonumber(front[6])
+    tellNear(q, const.joinedNewly)
+    q.passed = true
     return true
+  elseif redis.pcall('PUBLISH', 'redlock:wake:' .. client, token .. ' ' .. key) == 0 and not deaf or redis.pcall('DEL', key) ~= 1 then
+    return false
   end
-  local ms, fenced = string.match(g, '^(%d+)(f?)$')
-  local given, err = 0, nil
-  if fenced == 'f' then
-    given, err = fences().next(key, proposal)
-  end
-  if err or redis.pcall('SET', key, claim, 'PX', ms).err then
-    return nil
-  end
-  local left = redis.pcall('ZREM', queue, head, mine, otherOf(mine))
-  if type(left) ~= 'number' or left == 0 then
-    redis.pcall('DEL', key)
-    return false -- the client may not write to the queue
-  end
-  if left > 1 then
-    more().tellNear(key, left)
-  elseif at < 2 * near then
-    local third = tonumber(front[2 * near + 2])
-    if third and not joinedIn(newly, third) then
-      tell(front[2 * near + 1], key)
-    end
-    thirds[key] = third
-  end
-  local next = 1
-  while front[next] and (front[next] == head or front[next] == mine or front[next] == otherOf(mine)) do
-    next = next + 2
-  end
-  granted[key] = claim
-  if tellGrant(key, client, claim, given, front[next]) == 0 then
-    granted[key], thirds[key] = nil, nil
-    redis.pcall('DEL', key)
-    return false -- the client is gone
-  end
+  opened[key] = true
+  leave(q, mine, otherOf(mine))
+  q.passed = true
   return true
-end
-
--- Puts a claim into the queue, or into rqueue, that of readers, or takes it back to its place. Returns whether it had not been
--- there, and how many members are ahead of it. If its user may not ask for that, none is: then it polls
--- often. If a release in front of it in the call has seen that three are, they are not counted. A queue is kept for ten minutes after its head
--- polled, or after a claim joined that is one of the first two, or one in 16: longer than any sleep between two polls.
-local uncounted = 10 -- as if so many were ahead
-function join(what, key, mine, ms, rqueue)
-  if not mine or not ms then
-    return false, 0
-  end
-  free[key] = nil
-  local queue, new = rqueue or 'redlock:queue:' .. key, false
-  local ticket = micros() - ms * 1000
-  time = time + 1 -- claims that join in one call stay in the order of their commands
-  noteRuns()
-  local score = what ~= 'register' and scoreOf(queue, mine) or nil
-  if not score then
-    local was
-    if what ~= 'register' then -- its subscription may have begun or ended since: then it keeps its place
-      local other = otherOf(mine)
-      was = scoreOf(queue, other)
-      if was then
-        redis.pcall('ZREM', queue, other)
-        was = was % const.setAside -- it may have been set aside
-      end
-    end
-    new = redis.pcall('ZADD', queue, 'NX', string.format('%.0f', was or ticket), mine) == 1 and not was
-  elseif score >= const.setAside then
-    more().takeBack(queue, mine, score)
-  end
-  local rank = uncounted
-  if rqueue or not (new and thirds[key] and thirds[key] < ticket) then
-    rank = redis.pcall('ZRANK', queue, mine)
-    rank = type(rank) == 'number' and rank or 0
-  end
-  if rank == 0 or not score and (rank == 1 or micros() % 16 == 0) then
-    redis.pcall('PEXPIRE', queue, const.queueLife)
-  end
-  return new, rank
 end
 
 -- Reports whether a deaf claim that has waited for ms may take the key although another one is the head: that one is deaf, too, and has not
 -- waited for more than four times as long.
-local function outwaits(key, head, ms)
-  local since = isDeaf(head) and scoreOf('redlock:queue:' .. key, head)
+local function outwaits(q, head, ms)
+  local since = isDeaf(head) and scoreOf(q, head)
   return since and micros() - since <= 4000 * ms
 end
 
+-- Reports whether an acquisition sets a free key although head is the head of the queue. ms is for how long a claim has waited, and mine is its member.
+local function mayTake(verb, q, head, mine, waited, ms, deaf)
+  if not head or head == mine or verb == 'again' and deaf and outwaits(q, head, ms) then
+    return true
+  end
+  return verb == 'register' and (waited == '--' or queueing().deserted(q))
+end
+
 -- held is what the key holds.
-local function acquire(what, key, token, held, ttl, waited, g, proposal)
-  local text, dash = string.match(waited, '^(-?%d+)(-?)$')
-  local ms = claims(g) and tonumber(text) -- for how long the claim has waited, if it is one
+local function acquire(verb, key, token, held, ttl, waited, g, proposal)
+  local number, dash = string.match(waited, '^(-?%d+)(-?)$')
+  local ms = claims(g) and tonumber(number) -- for how long the claim has waited, if it is one
   local deaf = ms and dash == '-'
-  local mine = joining(token, g, ms, deaf)
+  local mine = ms and joining(token, g, ms, deaf)
+  local q, polls = queueOf(key), verb == 'again'
   local new, rank, head = false, 0, nil
   -- A claim behind an open release is not the head, which was told to look.
-  if not held and ttl ~= '0' and not (what == 'register' and opened[key] and ms) then
-    local third
-    if what ~= 'acquire' and not free[key] then
-      head, third = more().headOf(key)
+  if not held and ttl ~= '0' and not (verb == 'register' and opened[key] and ms) then
+    if verb ~= 'acquire' and not free[key] then
+      head = frontOf(q)[1]
     end
-    if not head or head == mine or what == 'again' and deaf and outwaits(key, head, ms) or what == 'register' and (waited == '--' or more().deserted(key)) then
-      return more().take(key, token, ttl, g, proposal, head == mine and third, what == 'again')
+    if mayTake(verb, q, head, mine, waited, ms, deaf) then
+      return take(q, token, ttl, g, proposal, polls)
     end
   end
   if held ~= token then
-    new, rank = join(what, key, mine, ms)
-    if what == 'again' and not held and ttl ~= '0' and (mine or not deaf or not head or not isDeaf(head)) then
-      if more().pass(key, token, nil, nil, nil, 'poll') then
+    if mine then
+      free[key] = nil
+      new, rank = join(q, mine, verb ~= 'register', ms)
+    end
+    if polls and not held and ttl ~= '0' and (mine or not deaf or not head or not isDeaf(head)) then
+      if more().pass(key, token, {polls = true}) then
         held = redis.pcall('GET', key)
       elseif budget <= 0 then -- it may be that nobody else comes
-        return more().take(key, token, ttl, g, proposal, nil, true, new)
+        return take(q, token, ttl, g, proposal, true, new)
       end
     end
     if held == marker and ms then
@@ -771,7 +513,7 @@ local function acquire(what, key, token, held, ttl, waited, g, proposal)
       more().recall(key, held)
     end
   end
-  local left = (held == token or rank < near) and redis.pcall('PTTL', key)
+  local left = (held == token or rank < q.near) and redis.pcall('PTTL', key)
   left = type(left) == 'number' and left or -1
   if held == token then
     return acquired(key, claims(g) and 2 + math.max(left, 0) or 1, g, proposal, '', new)
@@ -781,47 +523,38 @@ end
 
 -- Deletes the key if it holds the token. held is what the key holds, and exist how many of its queues do, or nil.
 --
--- - The readers that wait come first after a lease. After a claim that gives way, and after an attempt that is undone, they come behind the
---   queue.
+-- The readers that wait come first after a lease. After a claim that gives way, and after an attempt that is undone, they come behind the queue.
 local function release(what, key, token, held, exist)
   local verb, g, how, proposal = string.match(what, '^(%a+) ?(%w*) ?(%S*) ?(%d*)$')
-  if verb == 'undo' then
-    how = verb
+  proposal = tonumber(proposal) ~= 0 and tonumber(proposal) or nil
+  local by, named = string.match(how or '', '^([=+])(.+)$')
+  local undoes, open = verb == 'undo', how == 'open'
+  local ofLease = not undoes and (how == '' or how == '-' or open or by == '+')
+  if held == token and exist == 1 and ofLease and claims(g) and handOver(key, token, member(token, g), proposal, open, named) then
+    return 2
   end
   local n = held and -1 or 0
-  local passed
-  local by, named = string.match(how or '', '^([=+])(.+)$')
-  local byHolder = how == '' or how == '-' or how == 'open' or by == '+'
-  if held == token and exist == 1 and byHolder and claims(g) then
-    passed = handOver(key, token, member(token, g), tonumber(proposal) ~= 0 and tonumber(proposal) or nil, how == 'open', named)
-  end
-  if passed then
-    return 2
-  elseif held == token then
-    n = passed == nil and redis.pcall('DEL', key) or 1
+  if held == token then
+    n = redis.pcall('DEL', key)
     granted[key] = nil
   end
   if type(n) == 'table' then
     return n
+  elseif not undoes and claims(g) then
+    dequeue(queueOf(key), token, g)
   end
-  local left = verb ~= 'undo' and claims(g) and dequeue(key, token, g) or 0
-  if left > 0 then
-    more().tellNear(key, left)
-  end
-  if n == -1 or how == 'free' or how == 'undo' and n == 0 or queuesOf(key) == 0 then
+  if n == -1 or how == 'free' or undoes and n == 0 or queuesOf(key) == 0 then
     return n
   end
-  proposal = tonumber(proposal) ~= 0 and tonumber(proposal) or nil
-  local lease = n == 1 and byHolder
-  if (lease or named == marker) and readers().letIn(key, proposal, lease, how == 'open' and token) then
-    return n == 1 and 2 or n
-  end
-  return more().pass(key, token, how, named, proposal, nil, not lease) and n == 1 and 2 or n
+  ofLease = ofLease and n == 1
+  local passed = (ofLease or named == marker) and readers().letIn(key, proposal, ofLease, open and token)
+    or more().pass(key, token, {open = open, named = named, proposal = proposal, yields = by == '=', others = not ofLease})
+  return passed and n == 1 and 2 or n
 end
 
--- Answers a command. held is what the key holds, and exist how many of its queues do. nil: that is not known.
+-- Executes a command. held is what the key holds, and exist how many of its queues do. nil: that is not known.
 local word, parts -- the last word and its parts
-local function answer(what, key, token, held, exist)
+local function execute(what, key, token, held, exist)
   if held == nil then
     held = granted[key] or not opened[key] and valueOf(key)
   end
@@ -850,8 +583,17 @@ local function answer(what, key, token, held, exist)
   elseif held ~= token then
     return {held and -1 or 0, 0}
   end
-  local fixed, ttl = tonumber(one), two -- to commit
-  return fences().commit(key, fixed, ttl)
+  local fixed, ttl = tonumber(one), two
+  return fences().commit(key, fixed, function() redis.pcall('PEXPIRE', key, ttl) end)
+end
+
+local function answer(what, key, token, held, exist)
+  local result = execute(what, key, token, held, exist)
+  local q = queues['redlock:queue:' .. key]
+  if q then
+    tellNear(q)
+  end
+  return result
 end
 
 if #KEYS == 1 then

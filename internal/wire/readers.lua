@@ -31,12 +31,6 @@
 -- Answers are those of batch.lua. Of an acquisition without a g, and of renew, 2 says that a writer waits. In the list of five, the
 -- last number of a reader that stands is 1 if a writer waits.
 
--- Returns the time in ms. It is the same for the whole call.
-local function clock()
-  micros()
-  return math.floor(began / 1000)
-end
-
 -- Returns the time at which the longest member expires, or nil if there is none.
 local function longest(readersKey)
   return tonumber(redis.call('ZREVRANGE', readersKey, 0, 0, 'WITHSCORES')[2])
@@ -77,12 +71,12 @@ end
 -- Returns the first member of the queue whose client runs, or nil. careful is that of firstLive() in batch.lua. Eight are looked through: whoever
 -- is behind eight that are stopped becomes near when the lock is passed on.
 local function firstWriter(key, careful)
-  local queue = 'redlock:queue:' .. key
-  local members = redis.pcall('ZRANGE', queue, 0, 7)
+  local q = queueOf(key)
+  local members = redis.pcall('ZRANGE', q.name, 0, 7)
   if members.err or #members == 0 then
     return nil
   end
-  local states = more().judge(queue, members)
+  local states = queueing().judge(q, members)
   for i, m in ipairs(members) do
     if states[i] == 'live' or states[i] == 'unheard' and not careful then
       return m
@@ -120,18 +114,17 @@ end
 -- aside. If all are silent, the first is told to look. The key is free, or holds the marker. Reports whether a reader stands now. next is that
 -- of the message about the grant; nil: who comes next is looked up.
 local function admit(key, proposal, next)
-  local rqueue = 'redlock:rqueue:' .. key
-  local waiting = budget > 0 and redis.pcall('ZRANGE', rqueue, 0, budget - 1, 'WITHSCORES') or {}
+  local q = readersQueue(key)
+  local waiting = budget > 0 and redis.pcall('ZRANGE', q.name, 0, budget - 1, 'WITHSCORES') or {}
   if waiting.err or #waiting == 0 then
     return false
   end
-  more().runID() -- without the right to it, the clients poll: the memory of the grant is unknown
   local all, scores = {}, {}
   for i = 1, #waiting, 2 do
     all[#all + 1], scores[#scores + 1] = waiting[i], tonumber(waiting[i + 1])
   end
   budget = budget - #all
-  local states = more().judge(rqueue, all)
+  local states = queueing().judge(q, all)
   local leaving, over, entering, now, life, fenced = {}, {}, {}, clock(), 0, false
   for i, m in ipairs(all) do
     local client, claim, g = parse(m)
@@ -146,7 +139,7 @@ local function admit(key, proposal, next)
       life, fenced = math.max(life, tonumber(ms)), fenced or f == 'f'
     end
   end
-  if #leaving > 0 and redis.pcall('ZREM', rqueue, unpack(leaving)) ~= #leaving then
+  if #leaving > 0 and leave(q, unpack(leaving)) ~= #leaving then
     return false -- the client may not write to the queue
   elseif #entering == 0 then
     if over[1] then
@@ -166,7 +159,7 @@ local function admit(key, proposal, next)
   end
   granted[key] = marker
   for _, i in ipairs(over) do
-    more().setAside(rqueue, all[i], scores[i])
+    queueing().setAside(q, all[i], scores[i])
     tell(all[i], key)
   end
   local members = {}
@@ -178,7 +171,7 @@ local function admit(key, proposal, next)
   mark(key, readersKey, longest(readersKey), now)
   next = next or writerText(key)
   for _, reader in ipairs(entering) do
-    tellGrant(key, reader[1], reader[2], given, nil, next)
+    tellGrant('+', reader[1], reader[2], text(given) .. next, key)
   end
   return true
 end
@@ -222,14 +215,14 @@ local function enters(what, key, held, mine, ttl, waited, announced)
   if announced and announced <= clock() - waited then
     return held and what == 'asks', true
   elseif not mine and writer and held then -- beside readers, age decides
-    local since = scoreOf('redlock:queue:' .. key, writer)
+    local since = scoreOf(queueOf(key), writer)
     return since and since > micros() - waited * 1000, true
   elseif not mine then
     return ttl > 0, writer or announced
   elseif held then
     return not writer or what == 'asks', writer or announced
   end
-  return ttl > 0 and not writer and (what ~= 'register' or not more().readersWait(key)), writer
+  return ttl > 0 and not writer and (what ~= 'register' or not readersWait(key)), writer
 end
 
 -- Executes an acquisition. Returns the number of the answer, what stands in the way, whether the claim had not been there before, and how many
@@ -244,19 +237,23 @@ local function vote(what, key, token, ttl, waited, g, deaf)
   if till then
     return 2 + till - now, '', false, (announced or firstWriter(key)) and 1 or 0
   end
+  local q = readersQueue(key)
   local mine = g ~= '-' and joining(token, g, waited, deaf)
   local is, writer = false, nil
   if not held or held == marker then
     is, writer = enters(what, key, held, mine, ttl, waited, announced)
   end
   if is and enter(key, held, token, ttl > 0 and ttl or tonumber(string.match(g, '%d+'))) then
-    local was = g ~= '-' and dequeue(key, token, g, 'redlock:rqueue:' .. key) or 0
-    if mine and not writer and more().readersWait(key) then
+    local was = g ~= '-' and dequeue(q, token, g) or 0
+    if mine and not writer and readersWait(key) then
       admit(key, nil, '')
     end
     return 1, '', polls and was == 0, writer and 1 or 0
   end
-  local new, rank = join(what, key, mine, waited, 'redlock:rqueue:' .. key)
+  local new, rank = false, 0
+  if mine then
+    new, rank = join(q, mine, polls, waited)
+  end
   if mine and polls and not held and ttl > 0 and letIn(key) then
     held = redis.call('GET', key)
     till = standing(key, token, now, held)
@@ -267,7 +264,7 @@ local function vote(what, key, token, ttl, waited, g, deaf)
   if held and held ~= marker and (new or rank == 0) then
     more().recall(key, held)
   end
-  local left = held and rank < const.readersNear and redis.call('PTTL', key) or -1
+  local left = held and rank < q.near and redis.call('PTTL', key) or -1
   return left >= 0 and -2 - left or -1, held and string.sub(held, 1, const.tokenMost) or '', new, rank
 end
 
@@ -309,14 +306,14 @@ local function renewal(key, token, ttl)
   return (redis.call('EXISTS', 'redlock:intent:' .. key) == 1 or firstWriter(key)) and 2 or 1
 end
 
-local function leave(key, token, g, how)
+local function exit(key, token, g, how)
   local now = clock()
   local score, no = standing(key, token, now, redis.pcall('GET', key))
   local readersKey = 'redlock:readers:' .. key
   local stood = redis.call('ZREM', readersKey, id .. ' ' .. token) == 1
-  local left = g and g ~= '' and dequeue(key, token, g, 'redlock:rqueue:' .. key) or 0
-  if left > 0 then
-    more().tellNear(key, left, 'redlock:rqueue:' .. key, const.readersNear)
+  if g and g ~= '' then
+    dequeue(readersQueue(key), token, g)
+    tellNear(readersQueue(key))
   end
   if no == -1 then
     return no
@@ -332,7 +329,7 @@ local function leave(key, token, g, how)
   elseif redis.call('EXISTS', key) == 1 then
     return no
   end
-  local passed = how ~= 'free' and queuesOf(key) ~= 0 and more().pass(key, token, nil, string.match(how or '', '^=(.+)'), nil, nil, not score)
+  local passed = how ~= 'free' and queuesOf(key) ~= 0 and more().pass(key, token, {named = string.match(how or '', '^=(.+)'), others = not score})
   return not score and no or passed and 2 or 1
 end
 
@@ -392,11 +389,7 @@ local function commit(key, token, fixed, ttl)
   if not is then
     return {no, 0}
   end
-  local last, err = fences().raiseTo(key, fixed)
-  if not err and last == fixed then
-    prolong(key, token, ttl, now)
-  end
-  return err or {last == fixed and 1 or -2, last}
+  return fences().commit(key, fixed, function() prolong(key, token, ttl, now) end)
 end
 
 local function heal(key, token, ttl, least)
@@ -429,11 +422,11 @@ local function execute(word, key, token)
     local list = token
     return breakOff(key, list)
   elseif what == 'undo' then
-    return leave(key, token)
+    return exit(key, token)
   end
   local g, how = string.match(word, '^readers release ?(%w*) ?(%S*)$')
   if g then
-    return leave(key, token, g, how)
+    return exit(key, token, g, how)
   end
   return redis.error_reply('ERR unknown word')
 end

@@ -262,7 +262,7 @@ func (c *call) vote(w word, key, token string) vote {
 		}
 	}
 	mine := ""
-	if g != "-" && c.id != "" && (!deaf || waited >= 1000) {
+	if g != "-" && (!deaf || waited >= 1000) {
 		mine = c.id + " " + token + " " + g
 		if deaf {
 			mine += "p"

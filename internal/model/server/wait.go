@@ -141,7 +141,7 @@ func (c *call) acquisition(w word, key, token string) acquisition {
 	a := acquisition{verb: w.verb, key: key, token: token, ttl: number(w.arg(0)), waited: w.arg(1), g: w.arg(2), proposal: w.arg(3)}
 	a.claims = isClaim(a.g)
 	text, deaf := strings.CutSuffix(a.waited, "-")
-	if a.deaf = a.claims && deaf && text != ""; !a.claims || text == "" || c.id == "" || deaf && number(text) < 1000 {
+	if a.deaf = a.claims && deaf && text != ""; !a.claims || text == "" || deaf && number(text) < 1000 {
 		return a
 	}
 	if a.mine = c.memberOf(token, a.g); deaf {
