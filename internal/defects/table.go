@@ -81,8 +81,8 @@ var ofWaits = []Defect{
 		Rule: "A grant sets the key only where there is none.",
 		Edits: []Edit{{
 			File: "internal/wire/batch.lua",
-			Old:  "reply = redis.pcall('SET', key, claim, 'PX', string.match(g, '%d+'), mine and 'XX' or 'NX')",
-			New:  "reply = redis.pcall('SET', key, claim, 'PX', string.match(g, '%d+'))",
+			Old:  "reply = redis.pcall('SET', key, claim, 'PX', g, mine and 'XX' or 'NX')",
+			New:  "reply = redis.pcall('SET', key, claim, 'PX', g)",
 		}, {
 			File: "internal/wire/batch.lua",
 			Old:  "  local n = held and -1 or 0\n  if held == token then",
@@ -301,7 +301,7 @@ var ofWaits = []Defect{
 		Rule: "A client that has ended is not granted the lock.",
 		Edits: []Edit{{
 			File: "internal/wire/batch.lua",
-			Old:  "if heard == 0 or heard == false then",
+			Old:  "if heard == false or heard == 0 then",
 			New:  "if heard == false then",
 		}, {
 			File: "internal/wire/queue.lua",

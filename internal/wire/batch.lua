@@ -208,21 +208,18 @@ local claimText = '^(%S*) (%S+) (%d+f?)p?$'
 
 -- include queue.lua
 
--- The queues that this call has opened, by the keys of their sorted sets: those of writers, and those of readers.
-local queues = {}
-local function queueAt(name, key, near)
-  local q = queues[name]
-  if not q then
-    q = {name = name, key = key, near = near, left = 0}
-    queues[name] = q
-  end
-  return q
-end
-local function queueOf(key) return queueAt('redlock:queue:' .. key, key, const.near) end
-local function readersQueue(key) return queueAt('redlock:rqueue:' .. key, key, const.readersNear) end
+-- The commands are in a function of their own. To make a function, Lua looks for each local that it uses among all that others of the same level
+-- use, which takes longer than all else that a call does.
+local function commands()
 
--- Reports whether readers wait for a key.
-local function readersWait(key) return redis.pcall('EXISTS', 'redlock:rqueue:' .. key) == 1 end
+-- Returns the queue of a lock, which stays open until that of another lock is opened.
+local queue
+local function queueOf(key)
+  if not queue or queue.key ~= key then
+    queue = {name = 'redlock:queue:' .. key, key = key, near = const.near, left = 0, front = nil, whole = nil, last = nil}
+  end
+  return queue
+end
 
 -- Reports whether an acquisition with this g is a claim.
 local function claims(g) return string.find(g, '[1-9]') end
@@ -305,29 +302,28 @@ end
 
 local readers
 
--- Grants a lock to a member of its queue. The key is free, or, with mine, holds the token of this client, whose member in the queue that is. Returns how
--- many have heard of it, or nil if the key could not be set: then the claim is told to look, with token. false: the client may not write to the queue.
-local function grant(q, m, token, proposal, mine)
+-- Grants a lock to a member of its queue, which is taken out of the queue. The key is free, or, with mine, holds the token of this client, whose member
+-- of the queue that is. If the key cannot be set, the claim is told to look, with token. Returns how many have heard of it, or false: the client
+-- may not write to the queue.
+local function grant(q, m, token, proposal, mine, client, claim, g)
   local key = q.key
-  local client, claim, g = parse(m)
-  local left = mine and leave(q, m, mine, otherOf(mine)) or leave(q, m)
-  if left == 0 then
+  if leave(q, m, mine, mine and otherOf(mine)) == 0 then
     return false
   end
-  local given, err, reply = 0, nil, nil
+  local given, err, reply = nil, nil, nil
   if claim and string.sub(g, -1) == 'f' then
     given, err = fences().next(key, proposal)
+    g = string.sub(g, 1, -2)
   end
   if claim and not err then
-    reply = redis.pcall('SET', key, claim, 'PX', string.match(g, '%d+'), mine and 'XX' or 'NX')
+    reply = redis.pcall('SET', key, claim, 'PX', g, mine and 'XX' or 'NX')
   end
   if not reply or reply.err then
-    redis.pcall('PUBLISH', 'redlock:wake:' .. client, token .. ' ' .. key)
-    return nil
+    return redis.pcall('PUBLISH', 'redlock:wake:' .. client, token .. ' ' .. key)
   end
   granted[key] = claim
   local _, next = parse(frontOf(q)[1] or '')
-  return tellGrant('+', client, claim, text(given) .. (next and '/' .. next or ''), key)
+  return tellGrant('+', client, claim, (given and text(given) or '0') .. (next and '/' .. next or ''), key)
 end
 
 -- Sets a free key, and takes a claim of this client out of its queue. Returns the answer to the acquisition. polls says that the claim was sent
@@ -357,10 +353,14 @@ local function more()
     return others
   end
 
-  -- Reports whether the head of a queue has waited for longer than that of another one.
-  local function waitedLonger(q, other)
-    local one, two = frontOf(q)[2], frontOf(other)[2]
-    return one and (not two or tonumber(one) < tonumber(two))
+  -- Reports whether readers wait for a key.
+  local function readersWait(key) return redis.pcall('EXISTS', 'redlock:rqueue:' .. key) == 1 end
+
+  -- Reports whether the first reader that waits has waited for longer than the first writer.
+  local function readersWaitLonger(key)
+    local reader = redis.pcall('ZRANGE', 'redlock:rqueue:' .. key, 0, 0, 'WITHSCORES')[2]
+    local writer = frontOf(queueOf(key))[2]
+    return reader and (not writer or tonumber(reader) < tonumber(writer))
   end
 
   -- Passes a free key on to a claim in the queue, and reports whether it did. token is the one that a message tells by which the key is left
@@ -381,7 +381,7 @@ local function more()
   local function pass(key, token, by)
     local q, rare = queueOf(key), queueing()
     local wait = readersWait(key)
-    if wait and not by.open and by.others and waitedLonger(readersQueue(key), q) and readers().letIn(key, by.proposal) then
+    if wait and not by.open and by.others and readersWaitLonger(key) and readers().letIn(key, by.proposal) then
       return true
     end
     local found = rare.firstLive(q, by.named and rare.find(q, by.named), by.polls and 'poll')
@@ -395,12 +395,12 @@ local function more()
       redis.pcall('PUBLISH', 'redlock:wake:' .. parse(found.m), token .. ' ' .. key)
       return true
     end
-    return grant(q, found.m, token, by.proposal) ~= false
+    return grant(q, found.m, token, by.proposal, nil, parse(found.m)) ~= false
   end
 
   -- include recall.lua
 
-  others = {pass = pass, recall = recall}
+  others = {pass = pass, recall = recall, readersWait = readersWait}
   return others
 end
 
@@ -430,48 +430,45 @@ local function handOver(key, token, mine, proposal, open, named)
     at = at + 2
   end
   local head, score = front[at], tonumber(front[at + 1])
-  local client, claim = parse(head or '')
-  if not claim or head == mine or otherOf(head) == mine then
+  local client, claim, g = parse(head or '')
+  if not claim or claim == token then
     return false
   end
   local deaf = isDeaf(head)
-  if not deaf and not joinedIn(lately + again, score) and
+  if not deaf and not joinedIn(const.joinedLately + const.pollsWithin, score) and
     queueing().heard(q, head, redis.pcall('GET', 'redlock:waiter:' .. client), score) == 'silent' then
     return false
   end
   if not open and not deaf then
-    local heard = grant(q, head, token, proposal, mine)
-    if heard == 0 or heard == false then
+    local heard = grant(q, head, token, proposal, mine, client, claim, g)
+    if heard == false or heard == 0 then
       return false
-    elseif not heard then
+    elseif granted[key] ~= claim then
       redis.pcall('DEL', key)
     end
     if at > 2 * q.near then
       q.left = q.left - 1 -- it was not near
     end
+    q.last = tonumber(q.front and q.front[2 * q.near])
     tellNear(q, const.joinedNewly)
-    q.passed = true
     return true
   elseif redis.pcall('PUBLISH', 'redlock:wake:' .. client, token .. ' ' .. key) == 0 and not deaf or redis.pcall('DEL', key) ~= 1 then
     return false
   end
   opened[key] = true
   leave(q, mine, otherOf(mine))
-  q.passed = true
+  q.last = tonumber(front[2 * q.near])
   return true
 end
 
--- Reports whether a deaf claim that has waited for ms may take the key although another one is the head: that one is deaf, too, and has not
--- waited for more than four times as long.
-local function outwaits(q, head, ms)
-  local since = isDeaf(head) and scoreOf(q, head)
-  return since and micros() - since <= 4000 * ms
-end
-
 -- Reports whether an acquisition sets a free key although head is the head of the queue. ms is for how long a claim has waited, and mine is its member.
+-- A deaf claim that polls need not be the head if that is deaf, too, and has not waited for more than four times as long.
 local function mayTake(verb, q, head, mine, waited, ms, deaf)
-  if not head or head == mine or verb == 'again' and deaf and outwaits(q, head, ms) then
+  if not head or head == mine then
     return true
+  elseif verb == 'again' and deaf and isDeaf(head) then
+    local since = scoreOf(q, head)
+    return since and micros() - since <= 4000 * ms
   end
   return verb == 'register' and (waited == '--' or queueing().deserted(q))
 end
@@ -587,20 +584,22 @@ local function execute(what, key, token, held, exist)
   return fences().commit(key, fixed, function() redis.pcall('PEXPIRE', key, ttl) end)
 end
 
-local function answer(what, key, token, held, exist)
-  local result = execute(what, key, token, held, exist)
-  local q = queues['redlock:queue:' .. key]
-  if q then
-    tellNear(q)
+local function answer(i)
+  local result = execute(ARGV[2 * i], KEYS[i], ARGV[2 * i + 1], before, exist)
+  before, exist = nil, nil
+  if queue then
+    tellNear(queue)
   end
   return result
 end
 
 if #KEYS == 1 then
-  return answer(ARGV[2], KEYS[1], ARGV[3], before, exist)
+  return answer(1)
 end
-for i, key in ipairs(KEYS) do
-  answers[i] = answers[i] or answer(ARGV[2 * i], key, ARGV[2 * i + 1], before, exist)
-  before, exist = nil, nil
+for i = 1, #KEYS do
+  answers[i] = answers[i] or answer(i)
 end
 return reply(answers)
+end
+
+return commands()

@@ -25,6 +25,10 @@ const (
 	// PollsWithin is after how long, since it has joined, a claim has polled for the first time, unless its client is stopped.
 	PollsWithin = 5 * time.Second
 
+	// joinedLately is for how long a claim that has joined its queue is live without a note. After that it is unheard for PollsWithin: so a client
+	// that registers claims again and again need not note that each time.
+	joinedLately = 500 * time.Millisecond
+
 	// FenceTick is the unit in which fences count the time.
 	FenceTick = 250 * time.Microsecond
 
@@ -52,6 +56,7 @@ var Constants = func() *strings.Replacer {
 		"const.readersMarker", "'"+ReadersMarker+"'",
 		"const.readersNear", strconv.Itoa(ReadersNear),
 		"const.joinedNewly", ms(JoinedNewly),
+		"const.joinedLately", ms(joinedLately),
 		"const.pollsWithin", ms(PollsWithin),
 		"const.tickMicros", strconv.FormatInt(FenceTick.Microseconds(), 10),
 		"const.ticksASecond", strconv.FormatInt(int64(time.Second/FenceTick), 10),

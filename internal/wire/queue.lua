@@ -8,7 +8,7 @@
 --   left    how many members have left the front since claims were told that they have become near
 --   front   the first members, each with its score behind it: those that are near and one more; nil: they have to be read
 --   whole   the front has all members
---   passed  a release of this call has passed the lock on, and has counted the front
+--   last    the score of the last claim that is near, if a release of this call has passed the lock on
 --   stays   of a semaphore: reports whether a member stays at its place though it is unheard
 
 local function text(n) return string.format('%.0f', n) end
@@ -34,13 +34,6 @@ end
 -- The run_id of this server's process. A grant tells it, so that its client knows whether this is the memory that it has inspected. In
 -- the text that a client loads for one process, the next line has it. Otherwise it is read, as far as this client may.
 local run
-local function runID()
-  if not run then
-    local info = redis.pcall('INFO', 'server')
-    run = type(info) == 'string' and string.match(info, 'run_id:(%x+)') or '-'
-  end
-  return run
-end
 
 -- Splits a member of a queue: the client, the token of its claim, and for how many ms it may be granted what it waits for, with an f behind
 -- if it wants a fence. What is no claim is a client.
@@ -63,7 +56,7 @@ local function noteRuns()
   local patience, far = tonumber(ARGV[at]), tonumber(ARGV[at + 1])
   if patience and far and not hasNoted then
     hasNoted = true
-    redis.pcall('SET', 'redlock:waiter:' .. id, text(micros() / 1000 + patience) .. ' ' .. text(far),
+    redis.pcall('SET', 'redlock:waiter:' .. id, string.format('%.0f %.0f', micros() / 1000 + patience, far),
       'PX', text(patience + far + const.noteLife)) -- at last it says that the client is silent
   end
 end
@@ -83,7 +76,11 @@ local function tellGrant(sign, client, token, what, key)
     local left = redis.pcall('PTTL', 'redlock:incarnation')
     age = type(left) == 'number' and text(left) or '-1'
   end
-  return redis.pcall('PUBLISH', 'redlock:wake:' .. client, sign .. ' ' .. token .. ' ' .. runID() .. ' ' .. age .. ' ' .. what .. ' ' .. key)
+  if not run then
+    local info = redis.pcall('INFO', 'server')
+    run = type(info) == 'string' and string.match(info, 'run_id:(%x+)') or '-'
+  end
+  return redis.pcall('PUBLISH', 'redlock:wake:' .. client, sign .. ' ' .. token .. ' ' .. run .. ' ' .. age .. ' ' .. what .. ' ' .. key)
 end
 
 -- Returns the score of a member, or nil.
@@ -105,23 +102,22 @@ local function frontOf(q)
   return q.front
 end
 
--- Takes members out of a queue, and returns how many it had.
-local function leave(q, ...)
-  local n = redis.pcall('ZREM', q.name, ...)
+-- Takes up to three members out of a queue, and returns how many it had.
+local function leave(q, m, second, third)
+  local n = redis.pcall('ZREM', q.name, m, second or m, third or m)
   if type(n) ~= 'number' or n == 0 then
     return 0
   end
   q.left = q.left + n
-  local front = q.front or {}
-  for i = 1, select('#', ...) do
-    local m = select(i, ...)
-    for at = 1, #front, 2 do
-      if front[at] == m then
-        table.remove(front, at)
-        table.remove(front, at)
-        break
-      end
+  local front, last = q.front or {}, 0
+  for i = 1, #front, 2 do
+    if front[i] ~= m and front[i] ~= second and front[i] ~= third then
+      front[last + 1], front[last + 2] = front[i], front[i + 1]
+      last = last + 2
     end
+  end
+  for i = #front, last + 1, -1 do
+    front[i] = nil
   end
   return n
 end
@@ -141,14 +137,6 @@ end
 
 -- How many members of queues may still be looked through in this call, whatever its number of keys.
 local budget = const.lookedThrough
-
--- The score of a member that was passed over is this much more: it is behind all others, in their order, until its next poll. Otherwise those
--- that are stopped would be the near ones for ever.
-local aside = const.setAside
-
--- A claim that has joined its queue so lately, in ms, is live without a note, and after that unheard for as long as it takes at
--- most until it is sent again. So a client that registers claims again and again need not note that each time.
-local lately, again = 500, const.pollsWithin
 
 -- Returns the functions that few calls need, which are made in the first call of this one.
 local rare
@@ -176,11 +164,11 @@ local function queueing()
     if q.stays and till then
       return over and 'silent' or 'unheard'
     elseif q.stays then
-      return score and micros() - score % aside <= const.noteLife * 1000 and 'live' or 'silent'
-    elseif joinedIn(lately, score) then
+      return score and micros() - score % const.setAside <= const.noteLife * 1000 and 'live' or 'silent'
+    elseif joinedIn(const.joinedLately, score) then
       return 'live'
     end
-    return (not over or joinedIn(lately + again, score)) and 'unheard' or 'silent'
+    return (not over or joinedIn(const.joinedLately + const.pollsWithin, score)) and 'unheard' or 'silent'
   end
 
   -- Says of each of these members of a queue what heard() says, or that its client is gone: its channel has no subscriber. Of a client without
@@ -206,19 +194,30 @@ local function queueing()
     return states
   end
 
+  -- Sets a member that was passed over aside: behind all others, in their order, until its next poll. Otherwise those that are stopped would be
+  -- the near ones for ever.
   local function setAside(q, m, score)
-    if score and score < aside then
-      redis.pcall('ZADD', q.name, 'XX', text(score + aside), m)
+    if score and score < const.setAside then
+      redis.pcall('ZADD', q.name, 'XX', text(score + const.setAside), m)
       q.front = nil
       q.left = q.left + 1
     end
   end
 
   local function takeBack(q, m, score)
-    if score >= aside then
-      redis.pcall('ZADD', q.name, 'XX', text(score - aside), m)
+    if score >= const.setAside then
+      redis.pcall('ZADD', q.name, 'XX', text(score - const.setAside), m)
       q.front = nil
     end
+  end
+
+  -- Takes all these members out of a queue, and returns how many it had.
+  local function leaveAll(q, members)
+    local n = redis.pcall('ZREM', q.name, unpack(members))
+    n = type(n) == 'number' and n or 0
+    q.front = nil
+    q.left = q.left + n
+    return n
   end
 
   -- Returns the member of a queue whose token begins with a text, if it is one of the first 256.
@@ -261,7 +260,7 @@ local function queueing()
         end
       end
       at = #found.over
-      if #gone > 0 and leave(q, unpack(gone)) ~= #gone then
+      if #gone > 0 and leaveAll(q, gone) ~= #gone then
         return nil -- the client may not write to the queue
       elseif found.m then
         return found
@@ -288,7 +287,7 @@ local function queueing()
     return found and found.silent or not found and budget > 0
   end
 
-  rare = {heard = heard, judge = judge, setAside = setAside, takeBack = takeBack, find = find, firstLive = firstLive,
+  rare = {heard = heard, judge = judge, setAside = setAside, takeBack = takeBack, leaveAll = leaveAll, find = find, firstLive = firstLive,
     passOver = passOver, deserted = deserted}
   return rare
 end
@@ -297,7 +296,6 @@ end
 -- ahead of it. If its user may not ask for that, none is: then it polls often. If a release in front of it in the call has
 -- seen that three are, they are not counted. A queue is kept for ten minutes after its head polled, or after a claim joined that is one of the first
 -- two, or one in 16: longer than any sleep between two polls.
-local uncounted = 10 -- as if so many were ahead
 local function join(q, m, polls, ms)
   local ticket = micros() - ms * 1000
   local new = false
@@ -305,7 +303,7 @@ local function join(q, m, polls, ms)
   noteRuns()
   local score = polls and scoreOf(q, m) or nil
   if score then
-    if score >= aside then
+    if score >= const.setAside then
       queueing().takeBack(q, m, score)
     end
   else
@@ -313,19 +311,13 @@ local function join(q, m, polls, ms)
     local was = other and scoreOf(q, other)
     if was then -- its subscription has begun or ended since: it keeps its place
       redis.pcall('ZREM', q.name, other)
-      ticket = was % aside
+      ticket = was % const.setAside
     end
     new = redis.pcall('ZADD', q.name, 'NX', text(ticket), m) == 1 and not was
   end
-  local last = q.front and tonumber(q.front[2 * q.near]) -- the score of the last near claim
-  local behind = new and last and last < ticket
-  if behind then
-    q.whole = false
-  elseif not score then
-    q.front = nil
-  end
-  local rank = uncounted
-  if not (behind and q.passed) then
+  q.front = nil
+  local rank = 10 -- they are not counted
+  if not (new and q.last and q.last < ticket) then
     rank = redis.pcall('ZRANK', q.name, m)
     rank = type(rank) == 'number' and rank or 0
   end

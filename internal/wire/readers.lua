@@ -31,6 +31,11 @@
 -- Answers are those of batch.lua. Of an acquisition without a g, and of renew, 2 says that a writer waits. In the list of five, the
 -- last number of a reader that stands is 1 if a writer waits.
 
+-- Returns the queue of the readers that wait for a lock.
+local function readersQueue(key)
+  return {name = 'redlock:rqueue:' .. key, key = key, near = const.readersNear, left = 0}
+end
+
 -- Returns the time at which the longest member expires, or nil if there is none.
 local function longest(readersKey)
   return tonumber(redis.call('ZREVRANGE', readersKey, 0, 0, 'WITHSCORES')[2])
@@ -139,7 +144,7 @@ local function admit(key, proposal, next)
       life, fenced = math.max(life, tonumber(ms)), fenced or f == 'f'
     end
   end
-  if #leaving > 0 and leave(q, unpack(leaving)) ~= #leaving then
+  if #leaving > 0 and queueing().leaveAll(q, leaving) ~= #leaving then
     return false -- the client may not write to the queue
   elseif #entering == 0 then
     if over[1] then
@@ -222,7 +227,7 @@ local function enters(what, key, held, mine, ttl, waited, announced)
   elseif held then
     return not writer or what == 'asks', writer or announced
   end
-  return ttl > 0 and not writer and (what ~= 'register' or not readersWait(key)), writer
+  return ttl > 0 and not writer and (what ~= 'register' or not more().readersWait(key)), writer
 end
 
 -- Executes an acquisition. Returns the number of the answer, what stands in the way, whether the claim had not been there before, and how many
@@ -245,7 +250,7 @@ local function vote(what, key, token, ttl, waited, g, deaf)
   end
   if is and enter(key, held, token, ttl > 0 and ttl or tonumber(string.match(g, '%d+'))) then
     local was = g ~= '-' and dequeue(q, token, g) or 0
-    if mine and not writer and readersWait(key) then
+    if mine and not writer and more().readersWait(key) then
       admit(key, nil, '')
     end
     return 1, '', polls and was == 0, writer and 1 or 0
@@ -312,8 +317,9 @@ local function exit(key, token, g, how)
   local readersKey = 'redlock:readers:' .. key
   local stood = redis.call('ZREM', readersKey, id .. ' ' .. token) == 1
   if g and g ~= '' then
-    dequeue(readersQueue(key), token, g)
-    tellNear(readersQueue(key))
+    local q = readersQueue(key)
+    dequeue(q, token, g)
+    tellNear(q)
   end
   if no == -1 then
     return no
