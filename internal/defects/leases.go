@@ -114,7 +114,7 @@ var ofLeases = []Defect{
 		Name: "fence-forgotten",
 		Rule: "A master gives a fence above the last.",
 		Edits: []Edit{{
-			File: "internal/wire/batch.lua",
+			File: "internal/wire/fences.lua",
 			Old:  "given = math.max((last or 0) + 1, math.min(proposal or now, now + second))",
 			New:  "given = math.min(proposal or now, now + second)",
 		}},

@@ -31,8 +31,8 @@ var ofSlots = []Defect{
 		Rule: "A master gives a fence of permits above the last.",
 		Edits: []Edit{{
 			File: "internal/wire/slots.lua",
-			Old:  "last = math.max(last + 1, math.min(number, now + second))",
-			New:  "last = math.min(number, now + second)",
+			Old:  "    last, err = nextFence(slotsKey, number)\n",
+			New:  "    last, err = number, nil\n",
 		}},
 	}, {
 		Name: "slots-shortened",

@@ -37,6 +37,15 @@ local function raise(key, number, now)
   return reply.err and reply
 end
 
+-- Gives a key a fence, and returns it. This is the proposed one, unless that is not above the last fence, or is far ahead
+-- of the clock. A fence far ahead would raise all later ones. Without a proposal it is the clock.
+local function nextFence(key, proposal)
+  local last, err = fence(key)
+  local now = ticks()
+  local given = math.max((last or 0) + 1, math.min(proposal or now, now + second))
+  return given, err or raise(key, given, now)
+end
+
 -- Raises a fence to an agreed number, unless it is as high or higher. Such a number is at most a second ahead
 -- of a client's clock, and clocks differ by half a second at most. One further ahead must not spread.
 local function raiseTo(key, fixed)

@@ -9,7 +9,7 @@
 --   front   the first members, each with its score behind it: those that are near and one more; nil: they have to be read
 --   whole   the front has all members
 --   last    the score of the last claim that is near, if a release of this call has passed the lock on
---   stays   of a semaphore: reports whether a member stays at its place though it is unheard
+--   slots   it is that of a semaphore
 
 local function text(n) return string.format('%.0f', n) end
 
@@ -44,10 +44,6 @@ end
 
 -- Reports whether a member of a queue is that of a claim whose client has no subscription.
 local function isDeaf(m) return string.sub(m, -1) == 'p' and parse(m) ~= m end
-
--- Returns the other member that the claim of a member may have in the queue: one is from when its client had a subscription, and one from when
--- it had none.
-local function otherOf(m) return isDeaf(m) and string.sub(m, 1, -2) or m .. 'p' end
 
 -- Notes that the client of this call waits and runs: until when it is live, and for how long after that it is unheard.
 local hasNoted = false
@@ -161,9 +157,9 @@ local function queueing()
     end
     local over = till and (till + far) * 1000 < micros()
     score = score or claim and scoreOf(q, m) or nil
-    if q.stays and till then
+    if q.slots and till then
       return over and 'silent' or 'unheard'
-    elseif q.stays then
+    elseif q.slots then
       return score and micros() - score % const.setAside <= const.noteLife * 1000 and 'live' or 'silent'
     elseif joinedIn(const.joinedLately, score) then
       return 'live'
@@ -249,7 +245,7 @@ local function queueing()
       local states = judge(q, members)
       local gone = {}
       for i, m in ipairs(members) do
-        if states[i] == 'live' or states[i] == 'unheard' and (not careful or careful == 'newcomer' or q.stays and q.stays(m)) then
+        if states[i] == 'live' or states[i] == 'unheard' and (not careful or careful == 'newcomer') then
           found.m = m
           break
         elseif states[i] == 'gone' then
@@ -307,7 +303,7 @@ local function join(q, m, polls, ms)
       queueing().takeBack(q, m, score)
     end
   else
-    local other = polls and otherOf(m)
+    local other = polls and (isDeaf(m) and string.sub(m, 1, -2) or m .. 'p')
     local was = other and scoreOf(q, other)
     if was then -- its subscription has begun or ended since: it keeps its place
       redis.pcall('ZREM', q.name, other)

@@ -73,7 +73,7 @@ local function enter(key, held, token, ttl)
   return true
 end
 
--- Returns the first member of the queue whose client runs, or nil. careful is that of firstLive() in batch.lua. Eight are looked through: whoever
+-- Returns the first member of the queue whose client runs, or nil. careful is that of firstLive() in queue.lua. Eight are looked through: whoever
 -- is behind eight that are stopped becomes near when the lock is passed on.
 local function firstWriter(key, careful)
   local q = queueOf(key)

@@ -36,10 +36,6 @@ var (
 	readersText string
 	//go:embed queue.lua
 	queueText string
-	//go:embed waiters.lua
-	waitersText string
-	//go:embed silence.lua
-	silenceText string
 	//go:embed fences.lua
 	fencesText string
 	//go:embed recall.lua
@@ -49,7 +45,7 @@ var (
 // include puts the files that a script includes into the places of its lines that say so, and the values of constants into theirs. Calls
 // that end before a line with a file do not make the functions behind it.
 func include(text string) string {
-	text = strings.NewReplacer("-- include readers.lua\n", readersText, "-- include queue.lua\n", queueText, "-- include waiters.lua\n", waitersText, "-- include silence.lua\n", silenceText,
+	text = strings.NewReplacer("-- include readers.lua\n", readersText, "-- include queue.lua\n", queueText,
 		"-- include fences.lua\n", fencesText, "-- include recall.lua\n", recallText).Replace(text)
 	return Constants.Replace(text)
 }

@@ -1,7 +1,7 @@
 --!df flags=allow-undeclared-keys
 -- Executes the commands of semaphores. The form of a call is that of batch.lua: KEYS are the keys of the semaphores, ARGV[1] is the
 -- id of the calling client, and two arguments follow for each key, a word and a token. At last there may be the client's patience and
--- how much longer it may take, as in batch.lua: see stateOf.
+-- how much longer it may take. docs/protocol.md has the rules.
 --
 -- A semaphore with a limit of K has the slots 0 to K-1. A token stands in slots: a slot is given to one token, which leaves it only by
 -- its own command, or when the slot expires. The token that stands in a slot at a quorum of masters holds it.
@@ -28,48 +28,23 @@
 -- there are its slots, who stands in the slots that were asked for, and 1 if the claim was not known before, else 0. Then there is, to register,
 -- the limit that was in use last if that is another one, else 0. The last is how many are ahead of the claim in the queue.
 --
--- The first claims of a queue are near: as many as the limit, but 3 at least and 16 at most, since a release may free several slots.
--- Whatever takes claims out of these tells those that become near: the message is =, the token, and KEYS[i].
---
 -- KEYS[i] is redlock:slots: and the key of the semaphore. It is a hash. A slot has the field of its number with the token, and a field
 -- with a w before the number with the token that wishes it, until when, and 1 if that is a claim. A token has a field with an @ before
 -- it: its client, g, its limit, '!' if it has aimed, else '-', and its slots. The field limit has the limit of the token whose field
--- was written last. The field crossed has slots that were wished while a token stood in them: see exchange. redlock:until: is a sorted set of the slots that are taken, by
--- their expiry in ms of this server's clock, and redlock:taken: a bitmap of them. redlock:permits: is the queue. redlock:fence: and KEYS[i] is the
--- number: see fences.lua. Claims without a fence do not touch it.
+-- was written last. The field crossed has slots that were wished while a token stood in them: see exchange. docs/protocol.md has the other keys.
 local id = ARGV[1]
 
--- Returns this server's time in µs. It is the same for the whole script.
-local now
-local function micros()
-  if not now then
-    local t = redis.call('TIME')
-    now = t[1] * 1000000 + t[2]
-  end
-  return now
-end
+-- The form of a claim in a queue: more follows.
+local claimText = '^(%S*) (%S+) (%d+) '
 
--- Returns this server's time in ms.
-local function clock()
-  return math.floor(micros() / 1000)
-end
-
--- The run_id of this server's process, as in batch.lua: in the text that a client loads for one process, the next line has it.
-local run
-local function runID()
-  if not run then
-    local info = redis.pcall('INFO', 'server')
-    run = type(info) == 'string' and string.match(info, 'run_id:(%x+)') or '-'
-  end
-  return run
-end
+-- include queue.lua
 
 -- The keys of the current semaphore, and what is known of it in this call: for how many ms the keys live, and
 --   count     how many slots are taken
 --   purged    no slot has expired
 --   loose     slots that a release has left, and that are still marked as taken: the next claims are given these
---   front     the first of the queue with their scores, as many as are near and one more, or all: see fetch
-local slotsKey, untilKey, takenKey, queueKey, lives, count, purged, loose, front, whole
+--   queue     the claims that wait: see queue.lua
+local slotsKey, untilKey, takenKey, lives, count, purged, loose, queue
 
 local function switchTo(key)
   if key == slotsKey then
@@ -79,11 +54,9 @@ local function switchTo(key)
   slotsKey = key
   untilKey = 'redlock:until:' .. base
   takenKey = 'redlock:taken:' .. base
-  queueKey = 'redlock:permits:' .. base
-  lives, count, purged, loose, front = 0, nil, false, {}, nil
+  lives, count, purged, loose = 0, nil, false, {}
+  queue = {name = 'redlock:permits:' .. base, key = key, near = nil, left = 0, slots = true, front = nil, whole = nil}
 end
-
-local function text(n) return string.format('%.0f', n) end
 
 -- Lets the keys live for longer than all that is in them.
 local function keep(life)
@@ -129,13 +102,6 @@ end
 
 local function with(list, slot)
   return list == '' and slot or list .. ',' .. slot
-end
-
--- Tells a claim all its slots, which live for g from now on. Returns how many have heard of it.
-local function tellSlots(client, token, list)
-  local age = redis.pcall('PTTL', 'redlock:incarnation')
-  age = type(age) == 'number' and age or -1
-  return redis.call('PUBLISH', 'redlock:wake:' .. client, '* ' .. token .. ' ' .. runID() .. ' ' .. text(age) .. ' ' .. list .. ' ' .. slotsKey)
 end
 
 -- Lets a slot of a token live until a time. It never lives for less than before: the token may be that of a holder.
@@ -192,7 +158,7 @@ local function grant(slot, token, client, terms, aimed, list)
   list = with(list, slot)
   store(token, client, terms, aimed, list)
   keep(g)
-  tellSlots(client, token, list)
+  tellGrant('*', client, token, list, slotsKey) -- all its slots live for g from now on
 end
 
 -- Gives a slot that a token leaves to the token that wishes it, or to partner, or makes it free: loose says that the next claim is to have it.
@@ -228,6 +194,9 @@ local function vacate(slot, token, partner, isLoose)
     remove(slot)
   end
 end
+
+-- The commands are in a function of their own: see batch.lua.
+local function commands()
 
 -- Makes the bitmap that of the slots that are taken. A script that ended with an error may have left another one.
 local function restore()
@@ -315,48 +284,6 @@ local function purge()
   return #old > 0
 end
 
--- How many claims at the front of the queue are near, and how many have left the front in this command.
-local near, left
-
--- Returns the first of the queue: all that are near, and more.
-local function fetch()
-  if not front or not whole and #front < 2 * near then
-    front = redis.call('ZRANGE', queueKey, 0, near, 'WITHSCORES')
-    whole = #front <= 2 * near
-  end
-  return front
-end
-
--- Takes members out of the queue, and returns how many there were.
-local function leave(m)
-  local n = redis.call('ZREM', queueKey, m)
-  left = left + n
-  for i = 1, front and #front or 0, 2 do
-    if front[i] == m then
-      table.remove(front, i)
-      table.remove(front, i)
-      break
-    end
-  end
-  return n
-end
-
-local claimText = '^(%S*) (%S+) (%d+) '
-
--- include waiters.lua
-
--- include silence.lua
-
--- Tells the claims that have become near. To tell one again does no harm.
-local function tellNear()
-  if left > 0 then
-    local members = fetch()
-    for i = 2 * math.max(near - left, 0) + 1, math.min(#members, 2 * near), 2 do
-      tell(members[i], slotsKey)
-    end
-  end
-end
-
 -- Returns the place in members of the one that a free slot goes to. members are the first of a queue, with their scores. As a rule it is one that prefers
 -- the slot: masters that see several slots become free, each in another order, then give each slot to the same claim. If none of the members
 -- does, it is the first that prefers no slot that it has released, or the same one as a member before it, else the head.
@@ -367,7 +294,7 @@ local passing = 30000 -- in µs
 local function choose(slot, members, limit)
   local latest = (tonumber(members[2]) + micros()) / 2 + passing
   local same, other = {}, nil
-  for i = 1, math.min(#members, 2 * near), 2 do
+  for i = 1, math.min(#members, 2 * queue.near), 2 do
     local n, size, prefers = string.match(members[i], ' (%d+) (%d+) (%d+!?)$')
     if n ~= '1' or size ~= limit or tonumber(members[i + 1]) > latest then
       break
@@ -383,15 +310,6 @@ end
 -- Reports whether a client has ended: its channel has no subscriber. Where it is sent a message, the answer to that says so, too.
 local function gone(client)
   return tonumber(redis.call('PUBSUB', 'NUMSUB', 'redlock:wake:' .. client)[2]) == 0
-end
-
--- How long a client without a note is live after it has joined the queue, in µs: as long as a note lives beyond its use. Then it is silent, since a
--- client that is unheard may keep others waiting until more slots are free. A client that may not write notes is given slots when it polls.
-local unnoted = const.noteLife * 1000
-
--- Says of the client of a member with this score whether it is silent, unheard or live: see judge in batch.lua.
-local function stateOf(client, score)
-  return liveness(client, redis.pcall('GET', 'redlock:waiter:' .. client)) or micros() - score % aside <= unnoted and 'live' or 'silent'
 end
 
 -- Notes that a claim may be in the way of the token that wishes its slot: see exchange.
@@ -443,30 +361,26 @@ local suspect
 -- a client has ended that can be given slots is seen when it is told: see pass.
 local function ready(m, score, blocked)
   local client, token = parse(m)
-  local state = token and stateOf(client, score)
+  local state = token and queueing().heard(queue, m, redis.pcall('GET', 'redlock:waiter:' .. client), score)
   local ended = not token or blocked and gone(client)
   if not ended and (state == 'live' or state == 'unheard' and (blocked or not suspect)) then
     return true
-  elseif ended or score < aside and tell(m, slotsKey) == 0 or score >= aside and gone(client) then
-    leave(m)
+  elseif ended or gone(client) then
+    leave(queue, m)
     return false
-  elseif setAside(queueKey, m, score) == 1 then
-    front = nil
-    left = left + 1
+  elseif score < const.setAside then
+    tell(m, slotsKey)
+    queueing().setAside(queue, m, score)
   end
   suspect = true
   return false
 end
 
--- How many members of queues may still be looked through in this call, whatever its number of keys. Slots that are taken back count, too. The
--- next call goes on: slots that are left free go to those who wait then.
-local budget = const.lookedThrough
-
 -- Returns the member of the queue that free slots are to be passed on to, the slots, and which were loose before: nil if there is none.
 local function nextOf()
   while budget > 0 do
     budget = budget - 1
-    local members = fetch()
+    local members = frontOf(queue)
     local m, score = members[1], tonumber(members[2])
     if not m then
       return nil
@@ -486,7 +400,7 @@ local function nextOf()
         return members[at], slots, before
       end
       table.insert(loose, 1, slots[1])
-    elseif score >= aside then
+    elseif score >= const.setAside then
       return nil -- all are silent
     end
   end
@@ -513,11 +427,11 @@ local function pass(careful)
   suspect = careful
   exchange()
   for m, slots, before in nextOf do
-    leave(m)
+    leave(queue, m)
     local client, token, g, limit = string.match(m, '^(%S*) (%S+) (%d+) %d+ (%d+)')
     local list = give(slots, token, client, g .. ' ' .. limit, clock() + g)
     keep(tonumber(g))
-    if tellSlots(client, token, list) == 0 then
+    if tellGrant('*', client, token, list, slotsKey) == 0 then
       takeBackFrom(token, slots, before)
     end
   end
@@ -565,7 +479,7 @@ local function state(token, asked, new, other, m, absent)
     return {2 + math.max(least - clock(), 0), list, standing(asked), new, other, 0}
   end
   local first = redis.call('ZRANGE', untilKey, 0, 0, 'WITHSCORES')[2]
-  local rank = redis.pcall('ZRANK', queueKey, m) -- without the right to it, all are near
+  local rank = redis.pcall('ZRANK', queue.name, m) -- without the right to it, all are near
   return {-2 - (first and math.max(tonumber(first) - clock(), 0) or 0), '', standing(asked), new, other,
     type(rank) == 'number' and rank or 0}
 end
@@ -598,39 +512,26 @@ local function register(what, token, life, limit, n, g, waited, slots)
   if known(token) then
     return state(token, slots, 0, other, m)
   end
-  local head = front and (whole or front[1]) and front or redis.call('ZRANGE', queueKey, 0, 0, 'WITHSCORES')
-  if not head[1] or tonumber(head[2]) >= aside then -- nobody queues, or all who do are silent
+  local front = frontOf(queue)
+  if not front[1] or tonumber(front[2]) >= const.setAside then -- nobody queues, or all who do are silent
     local list = take(token, life, limit, n, g)
     if list then
       return {1, list, standing(slots), 1, other, 0}
     end
   end
-  local new = 0
-  if waited ~= '-' then
-    new = redis.call('ZADD', queueKey, 'NX', text(micros() - waited * 1000), m)
-    if new == 0 then
-      if takeBack(queueKey, m, tonumber(redis.call('ZSCORE', queueKey, m))) == 1 then
-        front = nil
-      end
-    else
-      front = nil
-    end
-    if new == 0 or not head[1] or micros() % 16 == 0 then -- claims poll more often
-      redis.call('PEXPIRE', queueKey, const.queueLife)
-    end
-  end
-  local passes = expired or what == 'again'
-  if passes then
+  local polls = what == 'again'
+  local new = waited ~= '-' and join(queue, m, polls, waited)
+  if expired or polls then
     pass(true)
-    if budget <= 0 and what == 'again' and not known(token) and take(token, life, limit, n, g) then -- it may be that nobody else comes
-      leave(m)
+    if budget <= 0 and polls and not known(token) and take(token, life, limit, n, g) then -- it may be that nobody else comes
+      leave(queue, m)
     end
   end
-  return state(token, slots, new, other, m, not passes)
+  return state(token, slots, new and 1 or 0, other, m, not (expired or polls))
 end
 
 local function aim(token, life, limit, n, g, slots, claims)
-  local queued = leave(member(token, limit, n, g)) == 1
+  local queued = leave(queue, member(token, limit, n, g)) == 1
   purge()
   local client, _, _, list = known(token)
   local expiry, have, target, partner = clock() + life, '', {}, nil
@@ -690,7 +591,7 @@ local function renew(token, ttl, slots)
     end
     pass(true)
   end
-  return redis.call('EXISTS', queueKey) + 1
+  return redis.call('EXISTS', queue.name) + 1
 end
 
 local function commit(what, token, ttl, slots, number)
@@ -709,12 +610,7 @@ local function commit(what, token, ttl, slots, number)
   if what == 'commit' then
     last, err = raiseTo(slotsKey, number)
   else
-    last, err = fence(slotsKey)
-    if not err then
-      local now = ticks()
-      last = math.max(last + 1, math.min(number, now + second))
-      err = raise(slotsKey, last, now)
-    end
+    last, err = nextFence(slotsKey, number)
   end
   if err then
     return err
@@ -728,7 +624,7 @@ end
 
 -- The wishes of the token end with its record: see vacate.
 local function release(token, limit, n, g)
-  leave(member(token, limit, n, g))
+  leave(queue, member(token, limit, n, g))
   purge()
   local client, _, _, list = known(token)
   if client then
@@ -741,8 +637,8 @@ local function release(token, limit, n, g)
   return client and list ~= '' and 1 or 0
 end
 
--- Sets how many are near, by a limit. A client knows the same number: see NearOf in slots.go.
-local function setNear(limit) near = math.max(3, math.min(tonumber(limit), 16)) end
+-- Sets how many are near, by a limit: a release may free several slots. A client knows the same number: see NearOf in slots.go.
+local function setNear(limit) queue.near = math.max(3, math.min(tonumber(limit), 16)) end
 
 local function answer(word, token)
   local what, life, limit, n, prefers, g, waited, slots =
@@ -781,10 +677,9 @@ end
 -- An error about one key must not affect the others.
 local function guarded(key, word, token)
   switchTo(key)
-  left = 0
   local ok, result = pcall(answer, word, token)
   if ok then
-    tellNear()
+    tellNear(queue)
   end
   if not ok then
     slotsKey = nil
@@ -801,3 +696,6 @@ for i, key in ipairs(KEYS) do
   answers[i] = guarded(key, ARGV[2 * i], ARGV[2 * i + 1])
 end
 return answers
+end
+
+return commands()

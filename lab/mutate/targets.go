@@ -50,6 +50,7 @@ var targets = []target{
 	{"cmd/redlock/run_lease.go", []step{{"./cmd/redlock", "Limit|Permit|Runs|Variable|Environment"}}},
 	{"internal/wire/set.lua", []step{scripts, sets}},
 	{"internal/wire/batch.lua", []step{wire, master, whole}},
+	{"internal/wire/queue.lua", []step{wire, master, whole, permits}},
 	{"internal/wire/fences.lua", []step{scripts, whole}},
 	{"internal/wire/recall.lua", []step{scripts, kept}},
 	{"internal/wire/flight.lua", []step{{"./internal/wire", "Value"}}},

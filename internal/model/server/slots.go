@@ -502,11 +502,7 @@ func (t *execution) register(r request, verb string, life int64, waited string, 
 	}
 	fresh := false
 	if waited != "-" {
-		if at := find(t.queue, r.member()); at < 0 {
-			t.queue, fresh = add(t.queue, r.member(), even(t.micros-float64(number(waited))*1000)), true
-		} else if score := t.queue[at].score; score >= aside {
-			t.queue = add(t.queue, r.member(), even(score-aside))
-		}
+		fresh, _ = t.enqueue(&t.queue, verb, r.member(), number(waited))
 	}
 	if purged || verb == "again" {
 		t.pass(true)
