@@ -36,7 +36,7 @@ var ofWaits = []Defect{
 		Name: "grant-from-receipt",
 		Rule: "A grant counts from the last ping that was answered before its message.",
 		Edits: []Edit{{
-			File: "internal/master/wake.go",
+			File: "internal/master/grant.go",
 			Old:  "told.Next, mark, l.sure(told.Memory, mark)}",
 			New:  "told.Next, l.cfg.Servers.Client.Clock(), l.sure(told.Memory, mark)}",
 		}},

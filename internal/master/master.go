@@ -7,6 +7,7 @@
 //
 // The package knows Redis, and nothing of quorums.
 //
+//   - What the Client says and is told: config.go. What users are told: status.go.
 //   - What is sent and answered: package wire.
 //   - Whether votes count: package guard, and held.go.
 //   - The commands of a master: outbox.go, sent.go and batch.go. One connection: link.go sends, receive.go receives.
@@ -20,15 +21,14 @@
 // connection. Unless the client is Deaf, it has a subscriber, which has a connection of its own. Callers only append to
 // a queue: they never wait for the network here.
 //
-// A goroutine may take Guard.mu when it has Master.mu, and Master.mu when it has Servers.declaring. No mutex is held during I/O, Answered, or a call of the Listener.
+// A goroutine may take Guard.mu when it has Master.mu, and Master.mu when it has Servers.declaring. No mutex is held during I/O, Answered, or a
+// call of the Listener.
 package master
 
 import (
 	"errors"
 	"sync"
 	"time"
-
-	"github.com/gomodule/redigo/redis"
 
 	"github.com/redlock-go/redlock/internal/guard"
 	"github.com/redlock-go/redlock/internal/wire"
@@ -40,120 +40,7 @@ const limit = 1 << 14
 
 // heartbeat is how often an idle connection is checked, and how long a release that was answered by an
 // error waits before it is sent again.
-const heartbeat = time.Second
-
-// A State says what a master can be used for. Package redlock exports the same numbers.
-type State uint8
-
-const (
-	// Connecting: the first connection is under way. Next: any other state.
-	Connecting State = iota
-	// Up: commands are sent. Next: Down or Refused, when the connection ends.
-	Up
-	// Down: commands fail at once, and releases are owed. Next: Up, Quarantined or Refused.
-	Down
-	// Refused is like Down, but the server answers and may not vote.
-	Refused
-	// Quarantined: the server may have lost locks, so its votes do not count. Acquisitions are not sent:
-	// their keys would only prevent the heals of a holder. All other commands are sent. Next: Up, when
-	// the time is over, or as after Up.
-	Quarantined
-)
-
-func (s State) String() string {
-	return [...]string{"connecting", "up", "down", "refused", "quarantined"}[s]
-}
-
-// A Status is a master's state and the reason for it.
-type Status struct {
-	State State         // what the master can be used for
-	Since time.Time     // when the state began
-	Until time.Time     // when a quarantine ends
-	Err   error         // why it is down, quarantined or refused
-	RTT   time.Duration // of the last reply; 0 before the first
-	// WakeErr says why this master cannot tell this client of grants; nil if it can, or need not.
-	WakeErr error
-	// WriteErr says why the server refuses writes, and so grants no locks; nil if it does not, or if that is not known.
-	WriteErr error
-	// WriteSince is when WriteErr became nil or not nil.
-	WriteSince time.Time
-	// WakesDropped counts the messages that were ignored: malformed, or not expected.
-	WakesDropped uint64
-	// MaxTTL is the MaxTTL in the master's record; 0 if it is not known.
-	MaxTTL time.Duration
-	// GuardErr says why a restart of this master may remain unnoticed; nil if it cannot, or the guard is
-	// off.
-	GuardErr error
-	// ListErr says that other clients of this master have another number of masters; nil if none was found. It is as old as
-	// the last answer, also while the master is down.
-	ListErr error
-}
-
-// Config configures a Master. ID and Sample are optional.
-type Config struct {
-	Pool        *redis.Pool    // where connections come from
-	Index       int            // the master's position in the list, below MaxMasters
-	NodeTimeout time.Duration  // how long a healthy master may take to answer
-	DialTimeout time.Duration  // bounds connecting, and how late a reply may be
-	Servers     *guard.Servers // shared by the Client's masters
-	Listener    Listener       // the Client; its masters may share it
-	// ID identifies the client in queues and to the masters' messages. Empty: the client uses neither.
-	ID string
-	// Deaf says that this client opens no subscription, so that no master can tell it anything.
-	Deaf bool
-	// Sample is a key that a lock could have and none has. The user's rights are tried on it, and whether the
-	// server accepts writes. Empty: they are not tried.
-	Sample string
-}
-
-// A Listener is what a Master knows of its Client. It is told what the server says, and answers what the Client waits for. Its methods must not
-// block, but for Raising. They may be called from several goroutines at a time, and without any mutex of the Master. The integer is Config.Index.
-//
-// The methods that return expected take well-formed messages. They report whether this Client may have been sent the message: every
-// client that may publish on the channel can name any key.
-type Listener interface {
-	// Changed is called after each change of the state, and of whether WakeErr, WriteErr or ListErr is nil. The calls are
-	// in order, one at a time.
-	Changed(master int, before State, now Status)
-	// Up is called when the master has come up, ahead of Changed, and when a subscription begins: from then on a claim can be in its queue.
-	Up(master int)
-
-	// Freed takes the message that the release of a token has left a key free.
-	Freed(master int, key, token string) (expected bool)
-	// Granted takes a grant.
-	Granted(master int, g Grant) (expected bool)
-	// Near takes the message that a claim has become near. released is the claim if it was released; else nil.
-	Near(master int, key, token string) (released *SentClaim, expected bool)
-	// Recalled takes a recall: another client wants the lock of key, which this client may keep with this token.
-	Recalled(master int, key, token string) (expected bool)
-	// Value takes a value.
-	Value(master int, v wire.Value) (expected bool)
-
-	// Waiting reports whether a claim of this client is near at a master, so that a grant may come soon. Such a grant counts from
-	// since on, at the earliest.
-	Waiting(master int) (since time.Time, near bool)
-	// Calm reports whether this client holds no lock, and waits far from the heads of all queues. Then its polls, which have probes, are its
-	// heartbeats.
-	Calm() bool
-	// Patience returns how long it takes at most until a claim that is near is sent again, and how much longer while none is.
-	Patience() (near, far time.Duration)
-
-	// Raising is called before this client's MaxTTL replaces a smaller one in the master's record; 0 if there was none. It
-	// must not block for long.
-	Raising(before, now time.Duration)
-	// Redial returns a new schedule of waits between dials.
-	Redial() Schedule
-}
-
-// A Schedule returns one wait after the other. It need not be safe for concurrent use.
-type Schedule interface{ NextBackOff() time.Duration }
-
-// An Asker receives the answers to commands.
-type Asker interface {
-	// Answered is called once for each command that Ask has let in, by the goroutine that read the reply
-	// or found that there will be none. It must not block.
-	Answered(master int, a wire.Answer)
-}
+const heartbeat = guard.Heartbeat
 
 // Errors of answers.
 var (
@@ -198,12 +85,6 @@ type Master struct {
 	roundTrip roundTrip // its methods need mu
 }
 
-// A change is one call of Changed.
-type change struct {
-	before State
-	now    Status
-}
-
 // Start returns a Master that connects in the background.
 func Start(cfg Config) *Master {
 	m := &Master{
@@ -231,16 +112,6 @@ func Start(cfg Config) *Master {
 	}()
 	return m
 }
-
-// Status returns the master's status.
-func (m *Master) Status() Status {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	return m.status
-}
-
-// Connecting reports whether the first connection is still under way.
-func (m *Master) Connecting() bool { return m.Status().State == Connecting }
 
 // Listening reports whether the master can tell this client of grants.
 func (m *Master) Listening() bool {
@@ -337,13 +208,6 @@ func (m *Master) admitLocked(kind wire.Kind, claim *SentClaim) error {
 	return errFull
 }
 
-// Up reports whether the votes of the master count.
-func (m *Master) Up() bool {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	return m.status.State == Up
-}
-
 // calm reports whether the client is calm. Commands must reach the master for a poll to be a heartbeat, and the end of the subscription
 // tells at once that the server has ended.
 func (m *Master) calm() bool {
@@ -392,79 +256,3 @@ func (m *Master) leftToClose(now time.Time) (left time.Duration, closed bool) {
 
 // Done is closed when every goroutine of the master has ended.
 func (m *Master) Done() <-chan struct{} { return m.done }
-
-// guarded reports whether the restart guard is on.
-func (m *Master) guarded() bool { return !m.cfg.Servers.Client.Off }
-
-// quarantineLocked sets the state of a connected master by what the guard says.
-func (m *Master) quarantineLocked() {
-	if err := m.guard.Quarantine(); err != nil {
-		m.setLocked(Quarantined, err, err.Until)
-	} else {
-		m.setLocked(Up, nil, time.Time{})
-	}
-}
-
-// Prolong implements guard.Voter.
-func (m *Master) Prolong() {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	if m.status.State == Up || m.status.State == Quarantined {
-		m.quarantineLocked()
-	}
-}
-
-// endQuarantine ends the quarantine if its time is over. It returns the end of the quarantine, or the
-// zero Time.
-func (m *Master) endQuarantine() (until time.Time) {
-	m.update(func() {
-		if m.status.State == Quarantined {
-			m.quarantineLocked()
-			until = m.status.Until
-		}
-	})
-	return until
-}
-
-// update calls f, which needs the mutex, and then reports the changes of the status.
-func (m *Master) update(f func()) {
-	m.mu.Lock()
-	f()
-	m.mu.Unlock()
-	m.Report()
-}
-
-// setLocked sets the state. The caller calls Report without the mutex: see update.
-func (m *Master) setLocked(s State, err error, until time.Time) {
-	before := m.status.State
-	if before != s {
-		m.status.State, m.status.Since = s, time.Now()
-		m.roundTrip.up.Store(s == Up)
-	}
-	m.status.Err, m.status.Until = err, until
-	if before != s {
-		m.news = append(m.news, change{before, m.status})
-	}
-}
-
-// Report reports changes of the status in order, each to one call of Changed at a time. If another
-// goroutine is reporting, that one goes on with the new changes, so that Report never waits.
-func (m *Master) Report() {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	if m.reporting {
-		return
-	}
-	m.reporting = true
-	for len(m.news) > 0 {
-		n := m.news[0]
-		m.news = m.news[1:]
-		m.mu.Unlock()
-		if n.now.State == Up && n.before != Up {
-			m.cfg.Listener.Up(m.cfg.Index)
-		}
-		m.cfg.Listener.Changed(m.cfg.Index, n.before, n.now)
-		m.mu.Lock()
-	}
-	m.reporting = false
-}

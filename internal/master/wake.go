@@ -237,53 +237,6 @@ func (l subscriber) ping(conn redis.Conn, s *subscription, stop <-chan struct{})
 	}
 }
 
-// message handles a message on the client's channel.
-func (l subscriber) message(parts []any) {
-	text := ""
-	if len(parts) == 3 {
-		text, _ = redis.String(parts[2], nil)
-	}
-	if l.tell(text) {
-		return
-	}
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.status.WakesDropped++
-}
-
-// tell tells the Listener what a message says. It reports false if the message is malformed or was not expected.
-func (l subscriber) tell(text string) (expected bool) {
-	to, i := l.cfg.Listener, l.cfg.Index
-	if told, ok := wire.ParseGrant(text); ok {
-		mark := l.marks.last
-		return to.Granted(i, Grant{told.Key, told.Token, told.Fence, told.Slots, told.Next, mark, l.sure(told.Memory, mark)})
-	}
-	if v, ok := wire.ParseValue(text); ok {
-		return to.Value(i, v)
-	}
-	if token, key, ok := wire.ParseNear(text); ok {
-		return l.becameNear(key, token)
-	}
-	if token, key, ok := wire.ParseRecall(text); ok {
-		return to.Recalled(i, key, token)
-	}
-	token, key, ok := wire.ParseFreed(text)
-	return ok && to.Freed(i, key, token)
-}
-
-// becameNear takes the message that a claim has become near. A released claim is released again: the server has it in its queue, so it may have
-// lost the release by a restart. Otherwise it would grant the lock to a claim that nobody uses.
-func (l subscriber) becameNear(key, token string) (expected bool) {
-	released, expected := l.cfg.Listener.Near(l.cfg.Index, key, token)
-	if released != nil {
-		l.Ask(wire.Release, released, nil)
-	}
-	if expected {
-		l.PingOften()
-	}
-	return expected
-}
-
 // succeeded notes that the subscription has stood for a while.
 func (l subscriber) succeeded() {
 	l.update(func() {
