@@ -25,9 +25,6 @@ const (
 	delayJitter  = 0.5
 	longestDelay = 250 * time.Millisecond
 	longestDial  = time.Second // between dials of a master that is down
-
-	endlessDelay   = longestDelay // of Lock, if a schedule of the user stops at once
-	claimlessDelay = longestDelay // the longest between two claims of a wait: meanwhile, no release can grant it the lock
 )
 
 // newBackOff returns the default schedule between attempts.

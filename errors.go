@@ -8,10 +8,9 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"time"
 
+	"github.com/redlock-go/redlock/internal/engine"
 	"github.com/redlock-go/redlock/internal/guard"
-	"github.com/redlock-go/redlock/internal/holding"
 	"github.com/redlock-go/redlock/internal/notices"
 	"github.com/redlock-go/redlock/internal/quorum"
 	"github.com/redlock-go/redlock/internal/reasons"
@@ -33,9 +32,9 @@ var (
 	// ErrLost says that a lease ended before it was unlocked.
 	ErrLost = errors.New("redlock: lease lost")
 	// ErrReleased says that a lease ended because it was unlocked.
-	ErrReleased = errors.New("redlock: lease released")
+	ErrReleased = engine.ErrReleased
 	// ErrNotHeld says that the Locker was not locked.
-	ErrNotHeld = errors.New("redlock: not locked")
+	ErrNotHeld = engine.ErrNotHeld
 	// ErrQuarantined says that masters are in quarantine: they answer, but they may have lost locks
 	// that somebody holds, so their votes do not count yet. The error of a quarantined master
 	// (MasterStatus.Err) matches it. The error of a round (of Ping, TryLockContext, LockContext)
@@ -43,15 +42,9 @@ var (
 	// that is. By it, a readiness check can distinguish masters in quarantine from masters that are down.
 	ErrQuarantined = guard.ErrQuarantined
 	// ErrClosed says that the Client is closed.
-	ErrClosed = errors.New("redlock: client is closed")
+	ErrClosed = engine.ErrClosed
 	// ErrTooLarge says that a value is too long to be shared: see Client.SingleFlight.
 	ErrTooLarge = errors.New("redlock: value is too large to be shared")
-)
-
-// Errors that only LockDoneInfo has.
-var (
-	errPanicked = errors.New("a function of the caller panicked")
-	errReceived = errors.New("redlock: another caller's value was taken") // see Client.SingleFlight
 )
 
 // A NodeError is what went wrong with one master.
@@ -101,7 +94,7 @@ func (e *QuorumError) Error() string {
 	if e.Name == "" {
 		return "redlock: " + e.unnamed()
 	}
-	s := "redlock: " + e.Op + " " + quote(e.Name) + strings.TrimPrefix(e.unnamed(), e.Op)
+	s := "redlock: " + e.Op + " " + strconv.Quote(e.Name) + strings.TrimPrefix(e.unnamed(), e.Op)
 	if e.Owner != "" {
 		s += "; the holder is " + e.Owner
 	} else if text := reasons.Readers(e.Readers); text != "" {
@@ -188,49 +181,77 @@ func (e *QuorumError) Unwrap() []error {
 	return slices.DeleteFunc(slices.Clone(e.Errs), quarantined)
 }
 
-// masterNames are the names of the masters. They make the errors of rounds.
-type masterNames []string
-
-// quorumError returns the error for a round that was not won, with these votes.
-func (m masterNames) quorumError(op, name string, votes []quorum.Vote) *QuorumError {
-	t := quorum.Count(votes)
-	e := &QuorumError{Op: op, Name: name, Granted: t.Granted, Need: t.Need, held: op == opAcquire && t.RuledOut()}
-	if e.held {
-		e.Held = name
-	}
-	for i, v := range votes {
-		if !v.Granted() {
-			e.Errs = append(e.Errs, &NodeError{Master: m[i], Op: op, Err: reasons.OfVote(v, t.Settled())})
+// errorOf returns the error for users that says what f says. It is called for each Failure once, so that an error is the same one wherever a user
+// meets it.
+func (c *Client) errorOf(f *engine.Failure) error {
+	switch {
+	case f.Ended != nil:
+		e := &endedError{op: f.Op, name: f.Name, ctx: f.Ended}
+		if f.Last != nil {
+			e.last = c.errorOf(f.Last)
 		}
+		return e
+	case f.Lost != nil:
+		e := &lostError{name: f.Name, reason: f.Lost}
+		if f.Last != nil {
+			e.votes = c.quorumError(f.Last)
+		}
+		return e
+	case f.Own == engine.HeldAlone:
+		return ErrHeld
+	case f.Own != "":
+		return fmt.Errorf("%w %s", ErrHeld, f.Own)
 	}
-	return e
+	return c.quorumError(f)
 }
 
-// unasked returns the error for a caller that does not ask the masters, because another goroutine of
-// the Client is asking and has no answer yet.
-func (m masterNames) unasked(op, name string) *QuorumError {
-	e := &QuorumError{Op: op, Name: name, Need: quorum.Majority(len(m))}
-	for _, name := range m {
-		e.Errs = append(e.Errs, &NodeError{Master: name, Op: op, Err: reasons.ErrUnasked})
-	}
-	return e
-}
-
-// wasted returns the error for a round of grants that did not become a lease: because of err, or because
-// it took too long.
-func (m masterNames) wasted(name string, round *quorum.Round, err error, took, limit, validity time.Duration) *QuorumError {
-	if e, ok := err.(*QuorumError); ok {
+// quorumError returns the error for a round that was not won, or for a call that has not asked the masters.
+func (c *Client) quorumError(f *engine.Failure) *QuorumError {
+	e := &QuorumError{Op: f.Op, Name: f.Name, Need: quorum.Majority(len(c.opts.Names)), Held: f.Held, held: f.Held != "", Owner: f.Owner, Readers: f.Readers}
+	if f.Votes == nil {
+		for _, name := range c.opts.Names {
+			e.Errs = append(e.Errs, &NodeError{Master: name, Op: f.Op, Err: reasons.ErrUnasked})
+		}
 		return e
 	}
-	e := m.quorumError(opAcquire, name, round.Votes())
-	if err == nil && limit < validity {
-		err = fmt.Errorf("it took %v: with Fencing, %v is the limit", took, limit)
-	} else if err == nil {
-		err = fmt.Errorf("it took %v, which leaves nothing of a validity of %v", took, limit)
+	t := quorum.Count(f.Votes)
+	e.Granted = t.Granted
+	for i, v := range f.Votes {
+		if !v.Granted() {
+			e.Errs = append(e.Errs, &NodeError{Master: c.opts.Names[i], Op: f.Op, Err: nodeErr(f, i, t.Settled())})
+		}
 	}
-	e.Errs = append(e.Errs, err)
+	if f.NotALock != nil && e.rulesOut(e.count(wire.IsNotALock)) {
+		e.held, e.notALock = false, true
+	}
+	if f.Vain != nil {
+		e.Errs = append(e.Errs, f.Vain)
+	}
 	return e
 }
+
+// nodeErr returns why master i has not granted what it was asked.
+func nodeErr(f *engine.Failure, i int, settled bool) error {
+	v, err := f.Votes[i], reasons.OfVote(f.Votes[i], settled)
+	name := "" // of several, the one that the master has found held
+	if err == reasons.ErrRefused && f.Names != nil && v.Which > 0 {
+		name = f.Names[v.Which-1]
+	}
+	switch {
+	case f.NotALock != nil && f.NotALock[i] != nil && name != "" && name == f.Held:
+		return fmt.Errorf("%q: %w", name, f.NotALock[i])
+	case f.NotALock != nil && f.NotALock[i] != nil && name == "" && (err == reasons.ErrRefused || reasons.Unanswered(err)):
+		return f.NotALock[i]
+	case name != "":
+		return &heldError{name}
+	}
+	return err
+}
+
+// A heldError says which of several names a master has found held. Like reasons.ErrRefused, it does not match ErrHeld.
+type heldError struct{ name string }
+
+func (e *heldError) Error() string { return strconv.Quote(e.name) + " is held by another" }
 
 // An endedError says that a context ended a wait. It matches the context's
 // error and cause, and wraps what the last attempt had to say.
@@ -243,7 +264,7 @@ type endedError struct {
 func (e *endedError) Error() string {
 	s := "redlock: " + e.op
 	if e.name != "" {
-		s += " " + quote(e.name)
+		s += " " + strconv.Quote(e.name)
 	}
 	s += ": " + reasons.OneLine(e.cause())
 	if e.last != nil {
@@ -255,7 +276,7 @@ func (e *endedError) Error() string {
 // cause returns why the context ended. For a release it returns only the context's error: the cause may be
 // the loss of another lease, and then the error of the release must not match ErrLost.
 func (e *endedError) cause() error {
-	if e.op == opRelease {
+	if e.op == engine.OpRelease {
 		return e.ctx.Err()
 	}
 	return context.Cause(e.ctx)
@@ -268,13 +289,6 @@ func (e *endedError) Unwrap() []error {
 	}
 	return errs
 }
-
-// Reasons why a lease was lost.
-var (
-	errGone = errors.New("its key is gone, or somebody else's, at too many masters " +
-		"(deleted by hand or by redlock break, or lost by masters)")
-	errGoneAtUnlock = errors.New("the key was gone when it was unlocked")
-)
 
 // A lostError says why a lease was lost. It matches ErrLost.
 type lostError struct {
@@ -359,84 +373,5 @@ func inVain(err error) bool {
 	return errors.As(err, &q) && q.inVain()
 }
 
-// Errors and logs name who holds a lock. The answers to a claim say which token stands, so a claim asks only for readers. Any
-// other wait asks the masters who holds the lock. Waiting does not depend on the answer, so nobody waits for it.
-
-const (
-	// ownerAfter is how long a wait lasts before the owner is asked for: most waits are shorter.
-	ownerAfter = 100 * time.Millisecond
-	ownerEvery = holding.AskEvery // how often the owner of one lock is asked for
-)
-
-// named returns err with the owner of the lock, if err says that the lock is held, and the owner is
-// known. If it is known that the key is not a lock, it returns an error that says so instead.
-func (l *Locker) named(err error) error {
-	q, ok := err.(*QuorumError)
-	if !ok || !q.held || q.Owner != "" || q.Readers != nil {
-		return err
-	}
-	key, is := l.heldKey(err)
-	if !is {
-		return err
-	}
-	h, known := l.client.owners.Of(key)
-	if !known {
-		return err
-	}
-	named := *q // others may read q
-	if h.NotALock != nil {
-		named.tellNotALock(h.NotALock, l.client.names)
-	} else {
-		named.Owner, named.Readers = h.Owner(), h.Readers
-	}
-	return &named
-}
-
-// tellNotALock replaces the refusals of masters whose keys are not locks, and the answers that were not waited for. why says by master what is wrong with its key, or is nil.
-func (e *QuorumError) tellNotALock(why []error, names masterNames) {
-	e.Errs = slices.Clone(e.Errs)
-	for i, err := range e.Errs {
-		node, ok := err.(*NodeError)
-		if !ok {
-			continue
-		}
-		held, ofSet := node.Err.(*heldError)
-		at := slices.Index(names, node.Master)
-		switch {
-		case at < 0 || why[at] == nil:
-		case ofSet && held.name == e.Held:
-			e.Errs[i] = &NodeError{Master: node.Master, Op: node.Op, Err: fmt.Errorf("%q: %w", e.Held, why[at])}
-		case node.Err == reasons.ErrRefused, reasons.Unanswered(node.Err):
-			e.Errs[i] = &NodeError{Master: node.Master, Op: node.Op, Err: why[at]}
-		}
-	}
-	if e.rulesOut(e.count(wire.IsNotALock)) {
-		e.held, e.notALock = false, true
-	}
-}
-
-// isTakenError reports whether masters have refused an attempt since its key was there: the lock is held, or the key is not a lock.
-func isTakenError(err error) bool { return errors.Is(err, ErrHeld) || errors.Is(err, ErrNotALock) }
-
-// heldKey returns the key of the lock that err says is held, or is not a lock. A semaphore is none.
-func (l *Locker) heldKey(err error) (key string, is bool) {
-	if q := (*QuorumError)(nil); errors.As(err, &q) && q.Held != "" {
-		return l.client.opts.Prefix + q.Held, !l.terms.OfSlots()
-	}
-	return l.key, !l.terms.OfSlots()
-}
-
 // unprefixed returns err's text for use inside another of ours.
 func unprefixed(err error) string { return strings.TrimPrefix(reasons.OneLine(err), "redlock: ") }
-
-func quote(name string) string { return strconv.Quote(name) }
-
-// The operations in errors.
-var (
-	opAcquire = wire.Set.String()
-	opFence   = wire.Commit.String()
-	opRenew   = wire.Renew.String()
-	opRelease = wire.Release.String()
-	opPing    = wire.Ping.String()
-	opInspect = wire.Asks.String()
-)

@@ -81,9 +81,10 @@ type MasterStatus struct {
 
 // Masters returns the status of each master, in the order of the masters.
 func (c *Client) Masters() []MasterStatus {
-	all := make([]MasterStatus, len(c.masters))
-	for i, m := range c.masters {
-		all[i] = statusOf(c.names[i], m.Status())
+	masters := c.core.Masters()
+	all := make([]MasterStatus, len(masters))
+	for i, m := range masters {
+		all[i] = statusOf(c.opts.Names[i], m.Status())
 	}
 	return all
 }
@@ -99,6 +100,15 @@ func statusOf(name string, s master.Status) MasterStatus {
 		Name: name, State: state, Since: since, Until: s.Until, Err: err, RTT: s.RTT,
 		WakeErr: s.WakeErr, WakesDropped: s.WakesDropped, MaxTTL: s.MaxTTL, GuardErr: s.GuardErr,
 		ListErr: s.ListErr,
+	}
+}
+
+// masterChanged is called by a goroutine of the master.
+func (c *Client) masterChanged(i int, now master.Status) {
+	c.notices.MasterChanged(i, now)
+	if f := c.opts.Trace.MasterChanged; f != nil {
+		status := statusOf(c.opts.Names[i], now)
+		c.events.Post(func() { f(context.Background(), status) })
 	}
 }
 
@@ -203,7 +213,7 @@ type SlotHolding struct {
 // Holding.Errs. If fewer than a quorum answer, the error is a *QuorumError, and the Holding has what
 // the others say. If ctx ends, or the Client is closed, the error is that of LockContext.
 func (c *Client) Inspect(ctx context.Context, name string) (Holding, error) {
-	h := Holding{Name: name, Need: c.waits.Need}
+	h := Holding{Name: name, Need: c.core.Need()}
 	errs, err := c.inspect(ctx, name, wire.NewLook, func(votes []quorum.Vote, ask func(wire.Query) []quorum.Vote) (known int) {
 		looks := holding.Decode(votes, wire.DecodeLook)
 		sum := holding.Of(looks, len(votes))
@@ -219,7 +229,7 @@ func (c *Client) Inspect(ctx context.Context, name string) (Holding, error) {
 
 // InspectSemaphore is Inspect for the semaphore of a name, whatever its limit. It says who holds its permits, and who waits.
 func (c *Client) InspectSemaphore(ctx context.Context, name string) (SemaphoreHolding, error) {
-	h := SemaphoreHolding{Name: name, Need: c.waits.Need}
+	h := SemaphoreHolding{Name: name, Need: c.core.Need()}
 	errs, err := c.inspect(ctx, name, wire.NewSlotLook, func(votes []quorum.Vote, ask func(wire.Query) []quorum.Vote) (known int) {
 		looks := holding.Decode(votes, wire.DecodeSlotLook)
 		sum := holding.OfSemaphore(looks, len(votes))
@@ -243,28 +253,11 @@ func (c *Client) inspect(ctx context.Context, name string, of func(key string) w
 	if err != nil {
 		return nil, err
 	}
-	if ctx.Err() != nil {
-		return nil, &endedError{op: opInspect, name: name, ctx: ctx}
+	failure, err := c.core.Inspect(ctx, name, of(key), heard)
+	if q, ok := failure.(*QuorumError); ok {
+		errs = q.Errs
 	}
-	if !c.calls.Begin() {
-		return nil, ErrClosed
-	}
-	defer c.calls.Done()
-	ask := func(q wire.Query) []quorum.Vote {
-		return c.group.Query(ctx, c.closing, q, c.opts.bounds.Limit(c.opts.LockOptions.TTL), quorum.All)
-	}
-	votes := ask(of(key))
-	known := heard(votes, ask)
-	failed := c.names.quorumError(opInspect, name, votes)
-	switch {
-	case isClosed(c.closing):
-		return failed.Errs, ErrClosed
-	case ctx.Err() != nil:
-		return failed.Errs, &endedError{op: opInspect, name: name, ctx: ctx, last: failed}
-	case known < c.waits.Need:
-		return failed.Errs, failed
-	}
-	return failed.Errs, nil
+	return errs, err
 }
 
 // take takes over what the masters say.

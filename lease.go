@@ -2,44 +2,23 @@ package redlock
 
 import (
 	"context"
-	"sync/atomic"
 	"time"
 
-	"github.com/redlock-go/redlock/internal/clock"
-	"github.com/redlock-go/redlock/internal/fence"
-	"github.com/redlock-go/redlock/internal/leasectx"
-	"github.com/redlock-go/redlock/internal/quorum"
-	"github.com/redlock-go/redlock/internal/turns"
-	"github.com/redlock-go/redlock/internal/wire"
+	"github.com/redlock-go/redlock/internal/engine"
 )
 
 // A Lease is one successful acquisition of a lock. Locking the same Locker again makes another Lease. A
 // Lease ends when the lock is unlocked, when the lease is lost, or when the Client is closed. It does not
 // begin again. Its methods are safe for concurrent use. Those of a nil Lease report that nothing is held.
-type Lease struct {
-	tenure    *tenure       // immutable
-	acquired  clock.Reading // immutable; the time before the first byte of the round that was won, or that of the handover
-	handovers int           // immutable; how often the tenure was handed over before
-	seen      atomic.Bool   // a caller may have a pointer to it, or know its fence: it ends with the unlock, even if the tenure is kept
+type Lease engine.Lease
 
-	contexts leasectx.Contexts // it has a mutex of its own
-
-	// Guarded by tenure.mu:
-	err    error         // why it ended; nil while it lasts
-	done   chan struct{} // made by the first Done; closed when err is set
-	wanted chan struct{} // made by the first Wanted; closed when somebody waits for the lock
-	unheld time.Duration // since acquired, when the Lease is used again: see keeping.longer
-}
+// lease returns s as the engine knows it.
+func (s *Lease) lease() *engine.Lease { return (*engine.Lease)(s) }
 
 // Token returns the value that stands on the masters while the lease lasts: random text, and behind
 // an @ the owner, if there is one (see Options.Owner). Whoever knows it can release the lock. It is
 // empty for a nil Lease.
-func (s *Lease) Token() string {
-	if s == nil {
-		return ""
-	}
-	return s.tenure.claim.Token()
-}
+func (s *Lease) Token() string { return s.lease().Token() }
 
 // Until returns the end of validity as known now: the start of the acquisition, or of the last successful
 // renewal, plus the TTL less drift. It is the zero Time for a nil Lease.
@@ -47,58 +26,22 @@ func (s *Lease) Token() string {
 // A lease that the release of another process has granted is short until its first renewal: it is valid for a tenth of the
 // TTL, but for 400 ms at least and 1 s at most, or for 8 round trips if these are longer. It is renewed after 100 ms, or a quarter of its
 // validity if that is less. A process that is stopped for longer meanwhile loses it. Extend gives it the TTL at once.
-func (s *Lease) Until() time.Time {
-	if s == nil {
-		return time.Time{}
-	}
-	s.tenure.mu.Lock()
-	defer s.tenure.mu.Unlock()
-	return s.tenure.validity.Until()
-}
+func (s *Lease) Until() time.Time { return s.lease().Until() }
 
 // Valid reports whether the holder may still rely on the lease. It reads the monotonic clock, the
 // wall clock and, on Linux, the clock that counts sleep. The one that shows the most elapsed time counts. So
 // Valid is correct right after a pause of the process or the machine.
-func (s *Lease) Valid() bool { return s.Err() == nil }
+func (s *Lease) Valid() bool { return s.lease().Valid() }
 
 // Err returns nil while the lease lasts. Afterwards it returns ErrReleased if the lock was unlocked,
 // ErrClosed if the Client was closed, or an error that matches ErrLost and says why. Like Valid it reads
 // the clocks. It returns ErrNotHeld for a nil Lease.
-func (s *Lease) Err() error {
-	if s == nil {
-		return ErrNotHeld
-	}
-	t := s.tenure
-	now := t.client.clock()
-	t.mu.Lock()
-	if err := s.err; err != nil || !t.validity.Over(now) {
-		t.mu.Unlock()
-		return err
-	}
-	t.mu.Unlock()
-	t.check(now)
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	return s.err
-}
+func (s *Lease) Err() error { return s.lease().Err() }
 
 // Done returns a channel that is closed when the lease ends, for whatever reason: at the end of validity at
 // the latest, even if no master answers. After a pause of the process the timers may be late, and Done with
 // them; Valid and Err are not. For a nil Lease the channel is closed.
-func (s *Lease) Done() <-chan struct{} {
-	if s == nil {
-		return closedChannel
-	}
-	s.tenure.mu.Lock()
-	defer s.tenure.mu.Unlock()
-	if s.done == nil {
-		if s.err != nil {
-			return closedChannel
-		}
-		s.done = make(chan struct{})
-	}
-	return s.done
-}
+func (s *Lease) Done() <-chan struct{} { return s.lease().Done() }
 
 // Wanted returns a channel that is closed when somebody else waits for the lock. So a long holder can yield: it unlocks and locks
 // again, and those that waited have their turn in between. The end of the lease does not close the channel: see Done. It is nil, and
@@ -113,70 +56,14 @@ func (s *Lease) Done() <-chan struct{} {
 //   - Whoever waited may have given up, or died, when the channel is closed or later.
 //
 // Locks cost no more for it, unless Wanted is called: then each renewal of the lease asks whether somebody waits.
-func (s *Lease) Wanted() <-chan struct{} {
-	if s == nil {
-		return nil
-	}
-	t := s.tenure
-	t.mu.Lock()
-	if s.wanted != nil || s.err != nil {
-		defer t.mu.Unlock()
-		return s.wanted
-	}
-	wanted := make(chan struct{})
-	s.wanted = wanted
-	watches := t.renews != nil
-	if !watches {
-		t.renews = t.claim.RenewingAsked()
-	}
-	t.mu.Unlock()
-	t.holders.watch(t, watches)
-	return wanted
-}
-
-func (oneHolder) watch(t *tenure, already bool) {
-	watch := func(key string) {
-		if !already {
-			t.client.gates.Watch(key, t.tellWanted)
-		}
-		if t.client.gates.Waiting(key) {
-			t.tellWanted()
-		}
-	}
-	watch(t.claim.Key())
-	for key := range t.claim.Keys {
-		if key != t.claim.Key() { // one of several names, each of which has a gate
-			watch(key)
-		}
-	}
-}
-
-// tellWanted tells the present holder that somebody waits for the lock. It may be called under the mutex of the gates.
-func (t *tenure) tellWanted() {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	if s := t.holder; s.wanted != nil && s.err == nil && !isClosed(s.wanted) {
-		close(s.wanted)
-	}
-}
-
-var closedChannel = func() chan struct{} {
-	c := make(chan struct{})
-	close(c)
-	return c
-}()
+func (s *Lease) Wanted() <-chan struct{} { return s.lease().Wanted() }
 
 // Fence returns the lease's number, which is greater than that of each earlier lease of the name. A resource
 // can store the highest number and refuse requests with a lower one. Then a holder that was stopped for
 // longer than its lease cannot overwrite later writes. Without LockOptions.Fencing, and for a nil Lease,
 // Fence returns 0, which the resource must refuse. It is below 2⁵³ until 2039, so it fits an SQL BIGINT and a
 // JSON number. The fences of permits rise by slot: see Permit.
-func (s *Lease) Fence() uint64 {
-	if s == nil {
-		return 0
-	}
-	return fence.Of(s.tenure.fence, s.handovers)
-}
+func (s *Lease) Fence() uint64 { return s.lease().Fence() }
 
 // Extend renews the lease now and waits for the outcome. It is for users who have turned renewal off. If a
 // renewal is under way, Extend waits for that one, and validity counts from its start. Masters that fail are
@@ -184,233 +71,4 @@ func (s *Lease) Fence() uint64 {
 //
 // Extend returns nil if a quorum has renewed the lease. It returns Err if the lease has ended. If ctx ends
 // first, the error matches ctx.Err and wraps a *QuorumError; the renewal goes on.
-func (s *Lease) Extend(ctx context.Context) error {
-	if err := s.Err(); err != nil {
-		return err
-	}
-	t := s.tenure
-	if ctx.Err() != nil {
-		return &endedError{op: opRenew, name: t.name, ctx: ctx}
-	}
-	t.mu.Lock()
-	if s.err != nil {
-		defer t.mu.Unlock()
-		return s.err
-	}
-	r := t.validity.Pending()
-	if r == nil {
-		r = t.renewLocked(t.client.clock())
-	}
-	d := t.settleLocked()
-	t.mu.Unlock()
-	t.conclude(d)
-	select {
-	case <-r.Won():
-		return nil
-	case <-s.Done():
-		return s.Err()
-	case <-ctx.Done():
-	}
-	t.mu.Lock()
-	votes := t.client.names.quorumError(opRenew, t.name, r.Votes())
-	t.mu.Unlock()
-	return &endedError{op: opRenew, name: t.name, ctx: ctx, last: votes}
-}
-
-// endLocked ends the lease for the reason err, unless it has ended. The caller gives up the mutex, and then ends
-// the contexts.
-func (s *Lease) endLocked(err error) {
-	if s.err != nil {
-		return
-	}
-	s.err = err
-	if s.done != nil {
-		close(s.done)
-	}
-}
-
-// handOver passes the lock from the holder of the lease to the goroutine of the Client that has waited longest, without
-// any command to the masters, and returns the lease of that goroutine. It stops when LockOptions.Handover has passed since
-// the masters granted the lock. So other processes wait for no more than that and one critical section of this process.
-//
-// handOver does nothing and returns nil if no goroutine waits, if the first one waits with other LockOptions, or
-// if the tenure cannot be handed over.
-//
-// The argument of is nil for a lock, whose goroutines wait at the gate. Those that want permits wait in the crowd of these.
-func (s *Lease) handOver(of *permits) (next *Lease) {
-	t := s.tenure
-	if t.opts.Handover < 0 || t.opts.RenewEvery < 0 {
-		return nil
-	}
-	succeed := func(tag any) any {
-		if next, ok := tag.(*Locker); !ok || next.opts != t.opts { // it must get the TTL and MaxHold of its own Locker
-			return nil
-		}
-		if next = t.handOver(t.client.clock()); next == nil {
-			return nil
-		}
-		return next
-	}
-	// Neither call lets succeed escape, so it costs no allocation.
-	if of != nil && !of.pass(succeed) || of == nil && !t.client.gates.Pass(t.claim.Key(), succeed) {
-		return nil
-	}
-	s.contexts.End(ErrReleased)
-	return next
-}
-
-// handedOver calls Trace.HandedOver. ctx is that of the call that unlocks the lease.
-func (s *Lease) handedOver(ctx context.Context, next *Lease) {
-	t := s.tenure
-	if f := t.client.opts.Trace.HandedOver; f != nil {
-		f(ctx, HandedOverInfo{Name: t.name, Held: t.client.clock().Since(s.acquired), Until: next.Until(), Fence: next.Fence(), Permits: len(t.slots)})
-	}
-}
-
-// initHolder makes s the Lease of the first holder of t.
-func (s *Lease) initHolder(t *tenure) {
-	*s = Lease{tenure: t, acquired: t.sentAt}
-	if t.claim.Reads() { // how often the last writer's lease was handed over is not known
-		s.handovers = fence.HandoversMost
-	}
-	t.holder = s
-}
-
-// A releasing is a tenure that was unlocked, and its release.
-type releasing tenure
-
-var _ quorum.Observer = (*releasing)(nil)
-
-// finish ends the tenure because it is unlocked. If it returns nil, the caller must queue the release. If the
-// tenure has ended before, finish returns the reason. If it was lost, its release has been queued by then.
-func (o *releasing) finish() error {
-	t := (*tenure)(o)
-	now := t.client.clock()
-	t.check(now) // ends it if its validity is over
-	t.mu.Lock()
-	ended := t.endLocked(ErrReleased)
-	err, queued := t.err, t.queued
-	t.mu.Unlock()
-	if !ended {
-		if queued != nil {
-			<-queued // another goroutine may be about to queue the release; it waits for nothing
-		}
-		return err
-	}
-	t.tellHolders(ErrReleased)
-	t.unlocked = now
-	t.client.releases.Released(t.claim, t.contended)
-	return nil
-}
-
-// queue ends the tenure, and queues its release. Nobody waits for the outcome. If the tenure has ended before, it returns why.
-func (o *releasing) queue() error {
-	t := (*tenure)(o)
-	err := o.finish()
-	if err == nil {
-		t.client.group.Tell(o.passesOn(), t.claim, o)
-	}
-	return err
-}
-
-// held returns for how long the last holder has held the tenure.
-func (o *releasing) held() time.Duration { return o.unlocked.Since(o.holder.acquired) }
-
-// passesOn returns the release, which says how it passes the lock on, and which fence it proposes. That of readers, who have turns of their
-// own, says neither, nor does that of permits, which no client of another library wants.
-func (o *releasing) passesOn() wire.Request {
-	if o.claim.Reads() || o.slots != nil {
-		return wire.Release
-	}
-	how, number := wire.ToHead, int64(0)
-	switch {
-	case !o.successor.Differ && !o.recalled && turns.DrawOpen():
-		how = wire.Open
-	case o.successor.Token != "": // if each master had its own head, and these differed, nobody would have the votes of a quorum
-		how = wire.ToNext(o.successor.Token)
-	}
-	if o.fence != 0 {
-		// It is not stored: as a rule nobody waits, and numbers may not run ahead of the clock.
-		number = max(fence.At(o.unlocked.Wall()), o.fence+1)
-	}
-	return o.claim.Releasing(how, number)
-}
-
-// An unreported is a tenure whose release is on its way, and whose outcome matters to the next acquisition only: the tenure was lost, or
-// UnlockContext has returned before the masters had answered.
-type unreported tenure
-
-var _ quorum.Observer = (*unreported)(nil)
-
-// Settled implements quorum.Observer.
-func (o *unreported) Settled(round *quorum.Round, _ quorum.Tally) {
-	t := (*tenure)(o)
-	t.client.releases.Answered(t.claim, round.Any(passedOn))
-}
-
-// Settled implements quorum.Observer, for a release that nobody waits for.
-func (o *releasing) Settled(round *quorum.Round, tally quorum.Tally) {
-	t := (*tenure)(o)
-	err := o.outcome(context.Background(), tally, round)
-	if t.silent {
-		return
-	}
-	switch err := err.(type) {
-	case *lostError:
-		if t.kept {
-			break
-		}
-		t.client.notices.Lost(t.name, err.cause())
-	case *QuorumError:
-		t.client.notices.Unreleased(t.name, causeOf(err))
-	}
-	if f := t.client.opts.Trace.Released; f != nil {
-		info := o.info(err)
-		t.client.events.Post(func() { f(context.Background(), info) })
-	}
-}
-
-// await waits until the votes on the release of the lease are settled, or until ctx ends, and returns the
-// outcome. The release goes on without it.
-func (o *releasing) await(ctx context.Context, round *quorum.Round) error {
-	t := (*tenure)(o)
-	tally := round.Wait(ctx, nil, quorum.Tally.Settled)
-	err := o.outcome(ctx, tally, round)
-	if tally.Answered() {
-		round.End()
-	} else {
-		round.Leave((*unreported)(t))
-	}
-	if f := t.client.opts.Trace.Released; f != nil {
-		f(ctx, o.info(err))
-	}
-	return err
-}
-
-func (o *releasing) info(err error) ReleasedInfo {
-	return ReleasedInfo{Name: o.name, Held: o.held(), Kept: o.kept, Err: err, Permits: len(o.slots)}
-}
-
-// outcome returns the error of the release, given the votes on it, or nil. If a quorum has
-// answered, it also notes that for the next acquisition: see package turns.
-func (o *releasing) outcome(ctx context.Context, tally quorum.Tally, round *quorum.Round) error {
-	t := (*tenure)(o)
-	if tally.Answered() { // otherwise later votes may still say that the lock was passed on
-		t.client.releases.Answered(t.claim, round.Any(passedOn))
-	}
-	if !tally.RuledOut() && tally.Answered() {
-		return nil
-	}
-	err := t.client.names.quorumError(opRelease, t.name, round.Votes())
-	switch {
-	case tally.RuledOut():
-		// The key was gone at so many masters that others could get in.
-		return &lostError{name: t.name, reason: errGoneAtUnlock, votes: err}
-	case ctx.Err() != nil:
-		return &endedError{op: opRelease, name: t.name, ctx: ctx, last: err}
-	}
-	return err
-}
-
-// passedOn reports whether a vote on a release says that the master has passed the lock on.
-func passedOn(v quorum.Vote) bool { return v.Outcome == wire.PassedOn }
+func (s *Lease) Extend(ctx context.Context) error { return s.lease().Extend(ctx) }

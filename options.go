@@ -112,10 +112,9 @@ type Options struct {
 	// Trace receives every event. Nil disables tracing. JoinTraces makes one Trace of several.
 	Trace *Trace
 
-	clock      clock.Clock           // set by tests: see clock.Attach
-	claimPolls time.Duration         // how long after a round a claim polls, on average; set by tests: see clock.Pace
-	bounds     bounds.Bounds         // computed by withDefaults
-	schedules  func() waits.Schedule // NewBackOff
+	clock      clock.Clock   // set by tests: see clock.Attach
+	claimPolls time.Duration // how long after a round a claim polls, on average; set by tests: see clock.Pace
+	bounds     bounds.Bounds // computed by withDefaults
 }
 
 func init() {
@@ -242,7 +241,6 @@ func (o *Options) withDefaults(n int) (*Options, error) {
 	if c.NewBackOff == nil {
 		c.NewBackOff = newBackOff
 	}
-	c.schedules = schedules(c.NewBackOff)
 	if c.Logger == nil {
 		c.Logger = slog.Default()
 	}

@@ -6,6 +6,8 @@ import (
 	"log/slog"
 	"time"
 
+	"github.com/redlock-go/redlock/internal/engine"
+	"github.com/redlock-go/redlock/internal/notices"
 	"github.com/redlock-go/redlock/internal/reasons"
 )
 
@@ -113,7 +115,7 @@ func (i LockDoneInfo) Outcome() string {
 	switch {
 	case i.Err == nil:
 		return "acquired"
-	case i.Err == errReceived:
+	case i.Err == engine.ErrReceived:
 		return "shared"
 	case errors.Is(i.Err, ErrClosed):
 		return "closed"
@@ -185,6 +187,67 @@ type ReleasedInfo struct {
 	Err  error         // as UnlockContext returns it
 
 	Permits int // of a Semaphore: how many; 0: a lock
+}
+
+// hooks returns how the engine tells c what happens: what the Logger is told of it, and the functions of Options.Trace.
+func (c *Client) hooks() engine.Hooks {
+	t := c.opts.Trace
+	h := engine.Hooks{Error: c.errorOf, Cause: func(f *engine.Failure) notices.Cause { return causeOf(c.errorOf(f)) }}
+	h.TellHeld = t.HandedOver != nil || t.Released != nil || t.Lost != nil
+	if f := t.LockStart; f != nil {
+		h.LockStart = func(ctx context.Context, e engine.Event) { f(ctx, LockStartInfo{e.Name, e.Permits, e.Limit}) }
+	}
+	if f := t.LockDone; f != nil {
+		h.LockDone = func(ctx context.Context, e engine.Event) {
+			f(ctx, LockDoneInfo{e.Name, e.Waited, e.Attempts, e.Permits, e.Err})
+		}
+	}
+	if f := t.AttemptDone; f != nil {
+		h.AttemptDone = func(ctx context.Context, e engine.Event) { f(ctx, AttemptInfo{e.Name, e.Elapsed, e.Err}) }
+	}
+	if f := t.Acquired; f != nil {
+		h.Acquired = func(ctx context.Context, e engine.Event) {
+			f(ctx, AcquiredInfo{e.Name, e.Attempts, e.Waited, e.Until, e.Rounds, e.Fence, e.Permits})
+		}
+	}
+	if f := t.HandedOver; f != nil {
+		h.HandedOver = func(ctx context.Context, e engine.Event) {
+			f(ctx, HandedOverInfo{e.Name, e.Held, e.Until, e.Fence, e.Permits})
+		}
+	}
+	if f := t.Renewed; f != nil {
+		h.Renewed = func(e engine.Event) {
+			c.events.Post(func() { f(context.Background(), RenewedInfo{e.Name, e.Elapsed, e.Until}) })
+		}
+	}
+	h.Lost = func(e engine.Event) {
+		if !e.Kept {
+			c.notices.Lost(e.Name, e.Err.(*lostError).cause())
+		}
+		if f := t.Lost; f != nil {
+			c.events.Post(func() { f(context.Background(), LostInfo{e.Name, e.Held, e.Kept, e.Err, e.Permits}) })
+		}
+	}
+	released := func(ctx context.Context, e engine.Event) {
+		t.Released(ctx, ReleasedInfo{e.Name, e.Held, e.Kept, e.Err, e.Permits})
+	}
+	if t.Released != nil {
+		h.Released = released
+	}
+	h.ReleasedLater = func(e engine.Event) {
+		switch err := e.Err.(type) {
+		case *lostError:
+			if !e.Kept {
+				c.notices.Lost(e.Name, err.cause())
+			}
+		case *QuorumError:
+			c.notices.Unreleased(e.Name, causeOf(err))
+		}
+		if t.Released != nil {
+			c.events.Post(func() { released(context.Background(), e) })
+		}
+	}
+	return h
 }
 
 // LogTrace returns a Trace that logs each event at level Debug, and losses at level Warn, with the

@@ -14,7 +14,7 @@ var ofLeases = []Defect{
 		Name: "no-rollback",
 		Rule: "An acquisition that fails is undone on all masters.",
 		Edits: []Edit{{
-			File: "acquire.go",
+			File: "internal/engine/acquire.go",
 			Old:  "c.group.Send(wire.Undo, t.claim)",
 			New:  "",
 		}},
@@ -38,7 +38,7 @@ var ofLeases = []Defect{
 		Name: "clock-not-asked",
 		Rule: "Valid asks the clocks whenever it is called; it does not wait for a timer.",
 		Edits: []Edit{{
-			File: "lease.go",
+			File: "internal/engine/lease.go",
 			Old:  "if err := s.err; err != nil || !t.validity.Over(now) {",
 			New:  "if err := s.err; true {",
 		}},
@@ -70,7 +70,7 @@ var ofLeases = []Defect{
 		Name: "heal-after-release",
 		Rule: "Nothing of a lease follows its release.",
 		Edits: []Edit{{
-			File: "tenure.go",
+			File: "internal/engine/tenure.go",
 			Old:  "if t.err != nil || !t.validity.Current(r) {",
 			New:  "if !t.validity.Current(r) {",
 		}, {
@@ -82,7 +82,7 @@ var ofLeases = []Defect{
 		Name: "heal-never",
 		Rule: "A master that has lost the key gets it again after a renewal that succeeds.",
 		Edits: []Edit{{
-			File: "tenure.go",
+			File: "internal/engine/tenure.go",
 			Old:  "\t\t\tt.heal(r.Missing())\n",
 			New:  "",
 		}},
@@ -98,7 +98,7 @@ var ofLeases = []Defect{
 		Name: "done-open",
 		Rule: "Done is closed when the lease ends.",
 		Edits: []Edit{{
-			File: "lease.go",
+			File: "internal/engine/lease.go",
 			Old:  "\tif s.done != nil {\n\t\tclose(s.done)\n",
 			New:  "\tif s.done != nil {\n",
 		}},

@@ -22,7 +22,7 @@ var ofSets = []Defect{
 		Name: "parts-not-undone",
 		Rule: "When single names become one lease, their keys are deleted where that was refused.",
 		Edits: []Edit{{
-			File: "names.go",
+			File: "internal/engine/names.go",
 			Old:  "\t\t\tleaveParts(w, parts)\n",
 			New:  "",
 		}},
@@ -30,7 +30,7 @@ var ofSets = []Defect{
 		Name: "merger-kept",
 		Rule: "A claim for several names that took over single ones is released if it fails.",
 		Edits: []Edit{{
-			File: "names.go",
+			File: "internal/engine/names.go",
 			Old:  "\t\t\tc.group.Send(wire.Release, w.merged)\n",
 			New:  "",
 		}},
@@ -38,7 +38,7 @@ var ofSets = []Defect{
 		Name: "parts-live-on",
 		Rule: "The leases of single names end before they become one lease.",
 		Edits: []Edit{{
-			File: "names.go",
+			File: "internal/engine/names.go",
 			Old:  "\t\tif !t.end(ErrReleased) { // from now on, nothing of it but its release is sent\n\t\t\treturn true\n\t\t}\n",
 			New:  "",
 		}},

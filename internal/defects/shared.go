@@ -6,15 +6,15 @@ var ofClients = []Defect{
 		Name: "kept-clocks-unread",
 		Rule: "A goroutine that enters a kept lock reads the clocks after it has taken it.",
 		Edits: []Edit{{
-			File: "kept.go",
-			Old:  "enters.Ahead(t.client.clock) && !k.state",
+			File: "internal/engine/kept.go",
+			Old:  "enters.Ahead(t.core.clock) && !k.state",
 			New:  "!k.state",
 		}},
 	}, {
 		Name: "kept-recall-dropped",
 		Rule: "A recall that comes while a goroutine holds the lock is heeded by its Unlock.",
 		Edits: []Edit{{
-			File: "kept.go",
+			File: "internal/engine/kept.go",
 			Old:  "if mine && !k.mark(occupancy.Draining) {",
 			New:  "if mine && !k.giveBack() {",
 		}},
@@ -22,15 +22,15 @@ var ofClients = []Defect{
 		Name: "kept-beside-others",
 		Rule: "A lock is not kept beside a goroutine that it cannot be handed to.",
 		Edits: []Edit{{
-			File: "kept.go",
-			Old:  "k.client.gates.Waiting(k.key) || !k.vacate(s)",
+			File: "internal/engine/kept.go",
+			Old:  "k.core.gates.Waiting(k.key) || !k.vacate(s)",
 			New:  "!k.vacate(s)",
 		}},
 	}, {
 		Name: "kept-loss-untold",
 		Rule: "A loss takes a kept lock from its keeper before the release is queued.",
 		Edits: []Edit{{
-			File: "holders.go",
+			File: "internal/engine/entrance.go",
 			Old:  "\tif e.tenure.Load() != t {\n",
 			New:  "\tif e.tenure.Load() != nil {\n",
 		}},
@@ -38,7 +38,7 @@ var ofClients = []Defect{
 		Name: "kept-begun-late",
 		Rule: "A lease that is lost before others can enter it is not entered.",
 		Edits: []Edit{{
-			File: "holders.go",
+			File: "internal/engine/entrance.go",
 			Old:  "\tif t.err != nil { // shutOut",
 			New:  "\tif false { // shutOut",
 		}},

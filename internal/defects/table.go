@@ -68,11 +68,11 @@ var ofWaits = []Defect{
 		Name: "token-twice",
 		Rule: "Each claim has a token of its own.",
 		Edits: []Edit{{
-			File: "claim.go",
+			File: "internal/engine/claim.go",
 			Old:  "type contender struct {\n",
 			New:  "type contender struct {\n\ttoken string\n",
 		}, {
-			File: "claim.go",
+			File: "internal/engine/claim.go",
 			Old:  "\tof, holders := l.kind.claimOf(w, waited)\n",
 			New:  "\tof, holders := l.kind.claimOf(w, waited)\n\tq.token = cmp.Or(q.token, of.Token)\n\tof.Token = q.token\n",
 		}},
@@ -100,7 +100,7 @@ var ofWaits = []Defect{
 		Name: "keeps-to-itself",
 		Rule: "A claim that is given up passes on what it was granted.",
 		Edits: []Edit{{
-			File: "claim.go",
+			File: "internal/engine/claim.go",
 			Old:  "\tc.group.Send(how, q.claim.SentClaim)\n",
 			New:  "\tc.group.Send(q.claim.ReleasingFree(1<<len(c.masters)-1), q.claim.SentClaim)\n",
 		}},
@@ -120,7 +120,7 @@ var ofWaits = []Defect{
 			Old:  "wait >= worthWaiting {",
 			New:  "wait >= worthWaiting && false {",
 		}, {
-			File: "acquire.go",
+			File: "internal/engine/acquire.go",
 			Old:  "		q.resume = q.resume.Add(rand.N(c.group.Distance() + 1))\n",
 			New:  "		q.resume = q.resume.Add(rand.N(time.Duration(1)))\n",
 		}},
@@ -176,27 +176,27 @@ var ofWaits = []Defect{
 		Name: "entered-by-an-old-clock",
 		Rule: "A goroutine reads the clocks after it has entered a read lease.",
 		Edits: []Edit{{
-			File: "rwlocker.go",
-			Old:  "\tif !e.state.Enter(true) {\n\t\treturn nil\n\t}\n\tt := e.tenure.Load()\n\tif t.snapshot.Load().enters.Ahead(e.client.clock) && ",
-			New:  "\tt := e.tenure.Load()\n\tfresh := t != nil && t.snapshot.Load().enters.Ahead(e.client.clock)\n\truntime.Gosched()\n\tif !e.state.Enter(true) {\n\t\treturn nil\n\t}\n\tt = e.tenure.Load()\n\tif fresh && ",
+			File: "internal/engine/readers.go",
+			Old:  "\tif !e.state.Enter(true) {\n\t\treturn nil\n\t}\n\tt := e.tenure.Load()\n\tif t.snapshot.Load().enters.Ahead(e.core.clock) && ",
+			New:  "\tt := e.tenure.Load()\n\tfresh := t != nil && t.snapshot.Load().enters.Ahead(e.core.clock)\n\truntime.Gosched()\n\tif !e.state.Enter(true) {\n\t\treturn nil\n\t}\n\tt = e.tenure.Load()\n\tif fresh && ",
 		}, {
-			File: "rwlocker.go",
-			Old:  "\t\"fmt\"\n\t\"sync\"\n",
-			New:  "\t\"fmt\"\n\t\"runtime\"\n\t\"sync\"\n",
+			File: "internal/engine/readers.go",
+			Old:  "\t\"context\"\n",
+			New:  "\t\"context\"\n\t\"runtime\"\n",
 		}},
 	}, {
 		Name: "recall-message-ignored",
 		Rule: "Readers leave when a message asks them to.",
 		Edits: []Edit{{
-			File: "client.go",
-			Old:  "\t\treturn l.client.entrances.recallReaders(key)\n",
+			File: "internal/engine/core.go",
+			Old:  "\t\treturn l.core.entrances.recallReaders(key)\n",
 			New:  "\t\treturn true\n",
 		}},
 	}, {
 		Name: "recall-vote-ignored",
 		Rule: "Readers that are let in while a writer waits keep further ones out.",
 		Edits: []Edit{{
-			File: "rwlocker.go",
+			File: "internal/engine/readers.go",
 			Old:  "\t\tif r.early || w.try.round.Any(",
 			New:  "\t\tif r.early || false && w.try.round.Any(",
 		}},
@@ -204,7 +204,7 @@ var ofWaits = []Defect{
 		Name: "recall-renewal-ignored",
 		Rule: "Readers learn of a writer from the answer to their renewal.",
 		Edits: []Edit{{
-			File: "tenure.go",
+			File: "internal/engine/tenure.go",
 			Old:  "\tif a.Recalled {",
 			New:  "\tif false {",
 		}},

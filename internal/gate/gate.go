@@ -32,8 +32,14 @@ type Gates struct {
 // A gate exists while it is taken.
 type gate struct {
 	first, last *waiter  // the oldest and the newest; nil: nobody waits
-	reason      error    // why callers that find the gate taken do not get it: see SetReason
+	inside      Inside   // see SetInside
 	watch       []func() // see Watch
+}
+
+// An Inside says what the goroutine inside a gate does, for callers that find the gate taken.
+type Inside struct {
+	Holds string // how it holds the thing that the gate is for; empty: it acquires that
+	Why   error  // why its last attempt has failed; nil: it holds the thing, or knows nothing yet
 }
 
 // A waiter is a goroutine in Enter. But for ready, its fields are guarded by Gates.mu.
@@ -84,39 +90,38 @@ func (g *Gates) Enter(ctx context.Context, name string, tag any) (baton any, err
 	return baton, err
 }
 
-// TryEnter takes the gate of name if it is free, and reports whether it did. If not, reason is the one that the
+// TryEnter takes the gate of name if it is free, and reports whether it did. If not, inside is what the
 // goroutine inside has stored last.
-func (g *Gates) TryEnter(name string) (ok bool, reason error, err error) {
+func (g *Gates) TryEnter(name string) (ok bool, inside Inside, err error) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	if g.closed {
-		return false, nil, ErrClosed
+		return false, Inside{}, ErrClosed
 	}
 	if gt := g.names[name]; gt != nil {
-		return false, gt.reason, nil
+		return false, gt.inside, nil
 	}
 	g.takeLocked(name)
-	return true, nil, nil
+	return true, Inside{}, nil
 }
 
-// SetReason stores a reason for callers that find the gate of name taken: how the last attempt of the goroutine
-// inside ended. Only that goroutine may call SetReason.
-func (g *Gates) SetReason(name string, reason error) {
+// SetInside stores what callers are told that find the gate of name taken. Only the goroutine inside may call it.
+func (g *Gates) SetInside(name string, inside Inside) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	if gt := g.names[name]; gt != nil {
-		gt.reason = reason
+		gt.inside = inside
 	}
 }
 
-// Reason returns the reason that the goroutine inside the gate of name has stored last, or nil.
-func (g *Gates) Reason(name string) error {
+// Inside returns what the goroutine inside the gate of name has stored last.
+func (g *Gates) Inside(name string) Inside {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	if gt := g.names[name]; gt != nil {
-		return gt.reason
+		return gt.inside
 	}
-	return nil
+	return Inside{}
 }
 
 // Pass gives the gate of name, with a baton, to the waiter that has waited longest. It does so only if there
@@ -202,12 +207,12 @@ func (g *Gates) Drained() <-chan struct{} {
 	return g.empty
 }
 
-// Count returns the number of taken gates for whose reason is returns true.
-func (g *Gates) Count(is func(reason error) bool) (n int) {
+// Count returns the number of taken gates for whose Inside is returns true.
+func (g *Gates) Count(is func(inside Inside) bool) (n int) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	for _, gt := range g.names {
-		if is(gt.reason) {
+		if is(gt.inside) {
 			n++
 		}
 	}
@@ -277,7 +282,7 @@ func (g *Gates) leaveLocked(name string) {
 		}
 		return
 	}
-	gt.reason, gt.watch = nil, nil
+	gt.inside, gt.watch = Inside{}, nil
 	g.admitLocked(gt)
 }
 

@@ -155,20 +155,20 @@ func TestAGateThatComesFreeAsItsWaiterGivesUpIsNotLost(t *testing.T) {
 	}
 }
 
-func TestANoteIsGoneWhenItsGoroutineLeavesTheGate(t *testing.T) {
+func TestWhatIsInsideIsForgottenWhenItsGoroutineLeavesTheGate(t *testing.T) {
 	bubbletest.Test(t, func(t *testing.T) {
 		var g Gates
 		word := errors.New("word")
 		g.TryEnter("a")
-		g.SetReason("a", word)
-		if ok, reason, _ := g.TryEnter("a"); ok || reason != word {
-			t.Errorf("TryEnter = %v, %v, want false and the reason", ok, reason)
+		g.SetInside("a", Inside{Why: word})
+		if ok, inside, _ := g.TryEnter("a"); ok || inside.Why != word {
+			t.Errorf("TryEnter = %v, %v, want false and the reason", ok, inside)
 		}
 		go g.Enter(t.Context(), "a", nil)
 		synctest.Wait()
 		g.Leave("a")
 		synctest.Wait()
-		if got := g.Reason("a"); got != nil {
+		if got := g.Inside("a"); got != (Inside{}) {
 			t.Errorf("the next one inside has said %v, want nothing yet", got)
 		}
 	})

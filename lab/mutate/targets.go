@@ -12,7 +12,7 @@ type target struct {
 }
 
 var (
-	inside  = step{".", ""}
+	inside  = step{"./internal/engine", ""}
 	whole   = step{"./internal/contract", ""}
 	guard   = step{"./internal/guard", ""}
 	master  = step{"./internal/master", ""}
@@ -44,7 +44,7 @@ var targets = []target{
 	{"internal/wire/slots.go", []step{wire, permits}},
 	{"internal/waits/slots.go", []step{{"./internal/waits", ""}, permits}},
 	{"internal/holding/semaphore.go", []step{{"./internal/holding", ""}}},
-	{"semaphores.go", []step{inside, permits, {"./internal/contract", "Permit"}}},
+	{"internal/engine/permits.go", []step{inside, permits, {"./internal/contract", "Permit"}}},
 	{"redlocktest/slots.go", []step{{"./redlocktest", "Slot|Permit"}}},
 	{"cmd/redlock/permits.go", []step{{"./cmd/redlock", "Slot|Permit|Document|Semaphore"}}},
 	{"cmd/redlock/run_lease.go", []step{{"./cmd/redlock", "Limit|Permit|Runs|Variable|Environment"}}},
@@ -56,7 +56,7 @@ var targets = []target{
 	{"internal/wire/flight.lua", []step{{"./internal/wire", "Value"}}},
 	{"internal/waits/value.go", []step{{"./internal/waits", ""}, flights}},
 	{"internal/flight/flight.go", []step{{"./internal/flight", ""}, flights}},
-	{"context.go", []step{flights, whole}},
+	{"internal/engine/publish.go", []step{flights, whole}},
 	{"internal/incarnation/incarnation.lua", []step{{"./internal/incarnation", ""}, master, {"./internal/contract", "Guard|Restart|Memory"}}},
 	{"internal/guard/guard.go", []step{guard, master, whole}},
 	{"internal/guard/probe.go", []step{guard, master, whole}},
@@ -66,7 +66,6 @@ var targets = []target{
 	{"internal/guard/clocks.go", []step{guard, master, whole}},
 	{"internal/quorum/ballot.go", []step{quorum, whole}},
 	{"internal/quorum/limit.go", []step{quorum, whole}},
-	{"internal/quorum/distance.go", []step{quorum, whole}},
 	{"internal/quorum/round.go", []step{quorum, whole}},
 	{"internal/quorum/tally.go", []step{quorum, whole}},
 	{"internal/quorum/together.go", []step{quorum, whole}},
@@ -80,13 +79,14 @@ var targets = []target{
 	{"internal/waits/waits.go", []step{inside, whole}},
 	{"internal/renew/validity.go", []step{{"./internal/renew", ""}, whole}},
 	{"internal/turns/turns.go", []step{{"./internal/turns", ""}, whole}},
-	{"claim.go", []step{inside, whole}},
-	{"owners.go", []step{inside, whole}},
-	{"lease.go", []step{inside, whole}},
-	{"holders.go", []step{inside, kept, readers, whole}},
-	{"rwlocker.go", []step{inside, readers, whole}},
-	{"kept.go", []step{inside, kept, whole}},
+	{"internal/engine/claim.go", []step{inside, whole}},
+	{"internal/engine/owners.go", []step{inside, whole}},
+	{"internal/engine/lease.go", []step{inside, whole}},
+	{"internal/engine/entrance.go", []step{inside, kept, readers, whole}},
+	{"internal/engine/readers.go", []step{inside, readers, whole}},
+	{"internal/engine/kept.go", []step{inside, kept, whole}},
 	{"internal/occupancy/occupancy.go", []step{{"./internal/occupancy", ""}, kept, readers, whole}},
 	{"internal/recent/order.go", []step{{"./internal/recent", ""}, inside, kept, whole}},
-	{"tenure.go", []step{inside, whole}},
+	{"internal/engine/tenure.go", []step{inside, whole}},
+	{"internal/engine/fences.go", []step{inside, whole, permits}},
 }

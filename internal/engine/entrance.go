@@ -1,4 +1,4 @@
-package redlock
+package engine
 
 import (
 	"sync/atomic"
@@ -29,17 +29,17 @@ import (
 type entrance struct {
 	oneHolder // for the commands
 
-	client *Client // immutable
-	key    string  // immutable
-	traced bool    // immutable; each call is reported to Trace
-	timed  bool    // immutable; for how long each holder held the lock is reported to Trace: no Lease is used again
+	core   *Core  // immutable
+	key    string // immutable
+	traced bool   // immutable; each call is reported to a hook
+	timed  bool   // immutable; for how long each holder held the lock is reported to a hook: no Lease is used again
 
 	// What a goroutine reads that enters is side by side.
 	state  occupancy.Atomic
 	tenure atomic.Pointer[tenure] // changes while the state is none, or held by one
 	keeper keeper                 // goroutines that hold the lock one after the other
 
-	readers readers // goroutines that hold it at the same time
+	readers Readers // goroutines that hold it at the same time
 	reading reading
 	place   recent.Place[*entrance] // among the locks that the Client keeps
 }
@@ -69,8 +69,8 @@ func (e *entrance) begin(t *tenure, n int, flags occupancy.State) {
 	e.tenure.Store(t)
 	e.state.Begin(n, flags)
 	t.mu.Unlock()
-	e.client.entrances.Pin(e.key, e)
-	if isClosed(e.client.closing) {
+	e.core.entrances.Pin(e.key, e)
+	if isClosed(e.core.closing) {
 		e.state.Mark(occupancy.Draining)
 	}
 }
@@ -126,15 +126,15 @@ func (e *entrance) shutOut(t *tenure) (held, took bool) {
 func (e *entrance) releaseTaken(t *tenure) {
 	(*releasing)(t).queue()
 	e.end()
-	e.client.gates.Leave(e.key)
+	e.core.gates.Leave(e.key)
 }
 
 // end says that there is no tenure any more that goroutines may enter. The caller has taken it, or holds it alone.
 func (e *entrance) end() {
-	e.client.kept.Leave(&e.place)
+	e.core.kept.Leave(&e.place)
 	e.state.End()
 	e.tenure.Store(nil)
-	e.client.entrances.Unpin(e.key)
+	e.core.entrances.Unpin(e.key)
 }
 
 // entrances are those of a Client, by key. One with a tenure is pinned: after a loss, nothing else may refer to it, while goroutines
@@ -142,13 +142,9 @@ func (e *entrance) end() {
 type entrances struct{ weakmap.Map[entrance] }
 
 // of returns the entrance of a key.
-func (h *entrances) of(c *Client, key string) *entrance {
+func (h *entrances) of(c *Core, key string) *entrance {
 	return h.Of(key, func() *entrance {
-		trace := c.opts.Trace
-		e := &entrance{
-			client: c, key: key, traced: trace.LockStart != nil || trace.LockDone != nil,
-			timed: trace.HandedOver != nil || trace.Released != nil || trace.Lost != nil,
-		}
+		e := &entrance{core: c, key: key, traced: c.hooks.LockStart != nil || c.hooks.LockDone != nil, timed: c.hooks.TellHeld}
 		e.readers.entrance, e.keeper.entrance, e.reading.entrance = e, e, e
 		return e
 	})
@@ -163,12 +159,12 @@ func (h *entrances) queued(key string) {
 
 // tryGate takes the gate of a key if it is free. If a kept tenure has the gate, tryGate releases that tenure first. It returns what
 // TryEnter returns.
-func (h *entrances) tryGate(gates *gate.Gates, key string) (ok bool, reason, err error) {
-	ok, reason, err = gates.TryEnter(key)
+func (h *entrances) tryGate(gates *gate.Gates, key string) (ok bool, inside gate.Inside, err error) {
+	ok, inside, err = gates.TryEnter(key)
 	if !ok && h.giveBack(key) {
 		return gates.TryEnter(key)
 	}
-	return ok, reason, err
+	return ok, inside, err
 }
 
 // giveBack gives up a tenure of key that nobody holds, and reports whether there was one.

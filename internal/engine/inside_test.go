@@ -1,4 +1,4 @@
-package redlock_test
+package engine_test
 
 import (
 	"context"
@@ -13,28 +13,26 @@ import (
 	"time"
 
 	"github.com/redlock-go/redlock"
-	"github.com/redlock-go/redlock/internal/bubbletest"
+	"github.com/redlock-go/redlock/internal/engine"
 	"github.com/redlock-go/redlock/internal/locktest"
 	"github.com/redlock-go/redlock/redlocktest"
 )
 
-// These tests use export_test.go. All other tests of the API are in internal/contract.
+// These tests use export_test.go. All other tests of what users see are in internal/contract.
+
+// core returns the engine of a Client.
+func core(c *redlock.Client) *engine.Core {
+	l, err := c.NewLocker("core", &redlock.LockOptions{}) // without Keep, it has no entrance
+	if err != nil {
+		panic(err)
+	}
+	return (*engine.Locker)(l).Core()
+}
+
+// lease returns a lease as the engine knows it.
+func lease(s *redlock.Lease) *engine.Lease { return (*engine.Lease)(s) }
 
 func TestMain(m *testing.M) { locktest.Main(m) }
-
-// The default of package backoff stops after 15 minutes.
-func TestTheDefaultScheduleNeverStops(t *testing.T) {
-	bubbletest.Test(t, func(t *testing.T) {
-		start, delays := time.Now(), redlock.NewBackOff()
-		for time.Since(start) < 16*time.Minute {
-			d := delays.NextBackOff()
-			if d <= 0 {
-				t.Fatalf("the schedule stops after %v", time.Since(start))
-			}
-			time.Sleep(d)
-		}
-	})
-}
 
 func TestALeaseForgetsContextsThatHaveEnded(t *testing.T) {
 	locktest.Bubble(t, 3, func(t *testing.T, ms *redlocktest.Masters) {
@@ -47,7 +45,7 @@ func TestALeaseForgetsContextsThatHaveEnded(t *testing.T) {
 			cancel()
 		}
 		synctest.Wait()
-		if n := s.Contexts(); n != 0 {
+		if n := lease(s).Contexts(); n != 0 {
 			t.Errorf("the lease keeps %d contexts that have ended", n)
 		}
 		l.Unlock()
@@ -63,8 +61,8 @@ func TestALeaseThatHasEndedIsNotScheduled(t *testing.T) {
 		l.Lock()
 		s := l.Lease()
 		l.Unlock()
-		s.Begin()
-		if n := c.Scheduled(); n != 0 {
+		lease(s).Begin()
+		if n := core(c).Scheduled(); n != 0 {
 			t.Errorf("%d leases are scheduled, want none", n)
 		}
 	})
@@ -82,7 +80,7 @@ func TestUnlockWaitsUntilTheReleaseOfALostLeaseIsQueued(t *testing.T) {
 		l := c.Locker("a")
 		l.Lock()
 		s := l.Lease()
-		resume := s.HoldRelease()
+		resume := lease(s).HoldRelease()
 		asleep.Store(int64(time.Minute))
 		go s.Valid() // loses the lease
 		<-s.Done()
@@ -117,7 +115,7 @@ func TestAGrantThatWasNotUsedPutsTheNextClaimBehindOthers(t *testing.T) {
 		ended := make(chan error)
 		go func() { ended <- c.Locker("m").LockContext(ctx) }()
 		time.Sleep(2 * time.Second)
-		c.GrantInVain("m")
+		core(c).GrantInVain("m")
 		time.Sleep(50 * time.Millisecond)
 		registered := regexp.MustCompile(`"register \d+ (-?\d+) \d+"`).FindAllStringSubmatch(strings.Join(ms.Master(0).Commands(), "\n"), -1)
 		if len(registered) != 2 || registered[0][1] != "0" || !strings.HasPrefix(registered[1][1], "-") {
@@ -140,7 +138,7 @@ func TestARecallThatPassesAKeptLockOnCallsNoFunctionOfTheUser(t *testing.T) {
 		l := c.Locker("stock")
 		l.Lock()
 		token := l.Lease().Token()
-		c.IgnoreQueued()
+		core(c).IgnoreQueued()
 		in := locktest.Enter(c.Locker("stock"))
 		synctest.Wait()
 		l.Unlock()
@@ -150,7 +148,7 @@ func TestARecallThatPassesAKeptLockOnCallsNoFunctionOfTheUser(t *testing.T) {
 			t.Fatal("Unlock has passed the lock on: nothing is tested")
 		default:
 		}
-		c.Recall("stock", token)
+		core(c).Recall("stock", token)
 		<-in
 		if called != 0 {
 			t.Errorf("HandedOver was called %d times, want never", called)
@@ -162,7 +160,7 @@ func TestARecallThatPassesAKeptLockOnCallsNoFunctionOfTheUser(t *testing.T) {
 func TestALockThatHasEndedTakesNoPlaceAmongThoseThatAreKept(t *testing.T) {
 	locktest.Bubble(t, 3, func(t *testing.T, ms *redlocktest.Masters) {
 		c, other := locktest.Connected(t, ms, &redlock.Options{LockOptions: redlock.LockOptions{Keep: time.Minute}}), locktest.Connected(t, ms, nil)
-		c.KeepMost(2)
+		core(c).KeepMost(2)
 		for i := range 12 {
 			l := c.Locker(fmt.Sprint("stock", i))
 			locktest.Pass(l)
@@ -199,7 +197,7 @@ func TestAPanicInAKeptLockTakesNoPlaceAmongThoseThatAreKept(t *testing.T) {
 			}
 		}}
 		c := locktest.Connected(t, ms, opts)
-		c.KeepMost(2)
+		core(c).KeepMost(2)
 		for range 4 {
 			l := c.Locker("stock")
 			locktest.Pass(l)
@@ -231,7 +229,7 @@ func TestANameThatIsNotUsedAnyMoreTakesNoMemory(t *testing.T) {
 			locktest.Pass(c.RWLocker(fmt.Sprint("table", i)).RLocker())
 		}
 		runtime.GC()
-		if n := c.Entrances(); n < 40 {
+		if n := core(c).Entrances(); n < 40 {
 			t.Errorf("%d names are in memory while their leases are kept, want 40", n)
 		}
 		time.Sleep(time.Hour)
@@ -240,11 +238,11 @@ func TestANameThatIsNotUsedAnyMoreTakesNoMemory(t *testing.T) {
 		}
 		for range 10 { // a goroutine that has just ended may still be seen on a stack
 			runtime.GC()
-			if c.Entrances() == 0 {
+			if core(c).Entrances() == 0 {
 				break
 			}
 		}
-		if n := c.Entrances(); n != 0 {
+		if n := core(c).Entrances(); n != 0 {
 			t.Errorf("%d names are in memory an hour later, want none", n)
 		}
 	})
@@ -257,7 +255,7 @@ func TestAClientKeepsALimitedNumberOfLocks(t *testing.T) {
 	const used, more = 100, 200
 	locktest.Bubble(t, 1, func(t *testing.T, ms *redlocktest.Masters) {
 		c := locktest.Connected(t, ms, &redlock.Options{LockOptions: redlock.LockOptions{Keep: time.Hour}})
-		if n := c.KeepMost(*most); n != 10_000 {
+		if n := core(c).KeepMost(*most); n != 10_000 {
 			t.Errorf("a Client keeps %d locks, want 10 000", n)
 		}
 		lockers := make([]*redlock.Locker, *most+more)

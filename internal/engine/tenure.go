@@ -1,7 +1,6 @@
-package redlock
+package engine
 
 import (
-	"context"
 	"errors"
 	"iter"
 	"math/bits"
@@ -25,9 +24,9 @@ import (
 // Nothing that follows the end of a tenure runs under its mutex: neither the end of contexts, nor a release, nor a function
 // of the user.
 type tenure struct {
-	client    *Client           // immutable
+	core      *Core             // immutable
 	name      string            // immutable
-	opts      LockOptions       // immutable
+	opts      Options           // immutable
 	claim     *master.SentClaim // immutable
 	holders   holders           // immutable
 	sentAt    clock.Reading     // immutable; the time before the first byte of the round that was won
@@ -40,7 +39,7 @@ type tenure struct {
 
 	// Set once, before the release is queued:
 	recalled bool          // another client has asked for it
-	kept     bool          // nobody held it any more: see LockOptions.Keep
+	kept     bool          // nobody held it any more: see Options.Keep
 	unlocked clock.Reading // when its last holder unlocked it
 
 	snapshot atomic.Pointer[snapshot] // start and validity, for those who enter
@@ -171,7 +170,7 @@ func (t *tenure) endLocked(err error) bool {
 	}
 	t.err = err
 	t.holder.endLocked(err)
-	t.client.renewals.Remove(&t.entry)
+	t.core.renewals.Remove(&t.entry)
 	return true
 }
 
@@ -192,7 +191,7 @@ func (t *tenure) planLocked() renew.Plan {
 // Client is still open.
 func (t *tenure) scheduleLocked() bool {
 	at, slack := t.validity.Next(t.planLocked())
-	return t.client.renewals.Schedule(&t.entry, (*task)(t), at, slack)
+	return t.core.renewals.Schedule(&t.entry, (*task)(t), at, slack)
 }
 
 // A task is what package renew sees of a tenure.
@@ -220,7 +219,7 @@ func (k *task) Due(now clock.Reading) {
 	if r := t.validity.Pending(); r != nil {
 		for i := range bitsOf(r.Retry(now)) {
 			if !k.askLocked(r, i, now) {
-				t.client.masters[i].Hurry()
+				t.core.masters[i].Hurry()
 			}
 		}
 	} else if _, ok := t.validity.Renews(t.planLocked()); ok {
@@ -260,7 +259,7 @@ func (k *task) askLocked(r *renew.Renewal, i int, now clock.Reading) bool {
 	if request == nil {
 		request = wire.Renew
 	}
-	err := k.client.masters[i].Ask(request, k.claim, r)
+	err := k.core.masters[i].Ask(request, k.claim, r)
 	if err != nil {
 		k.voteLocked(i, wire.Answer{Err: err}, now.Time())
 	}
@@ -271,7 +270,7 @@ func (k *task) askLocked(r *renew.Renewal, i int, now clock.Reading) bool {
 func (k *task) voteLocked(i int, a wire.Answer, now time.Time) {
 	var again time.Time
 	if a.Err != nil {
-		again = now.Add(k.client.group.Timeout(k.client.opts.bounds.Limit(k.opts.TTL)))
+		again = now.Add(k.core.group.Timeout(k.core.cfg.Bounds.Limit(k.opts.TTL)))
 		if q := (*guard.QuarantineError)(nil); errors.As(a.Err, &q) && q.Until.After(again) {
 			again = q.Until // not earlier, since ten thousand leases may be asking
 		}
@@ -283,7 +282,7 @@ func (k *task) voteLocked(i int, a wire.Answer, now time.Time) {
 type settlement struct {
 	won    *renew.Renewal // the renewal, if it has just succeeded
 	until  time.Time      // the end of validity
-	lost   *lostError     // why the lease is lost
+	lost   *Failure       // why the lease is lost
 	closed bool           // the Client is closed
 }
 
@@ -291,10 +290,10 @@ type settlement struct {
 // renewal ends with it. The caller gives up the mutex and calls conclude.
 func (t *tenure) settleLocked() (d settlement) {
 	if r := t.validity.Pending(); r != nil {
-		c := t.client
-		switch now := c.clock(); t.validity.Count(now, c.opts.bounds.Validity(t.opts.TTL)) {
+		c := t.core
+		switch now := c.clock(); t.validity.Count(now, c.cfg.Bounds.Validity(t.opts.TTL)) {
 		case renew.Gone:
-			d.lost = &lostError{name: t.name, reason: errGone, votes: c.names.quorumError(opRenew, t.name, r.Votes())}
+			d.lost = &Failure{Name: t.name, Lost: errGone, Last: failed(OpRenew, t.name, r.Votes())}
 		case renew.Late:
 			d.lost = t.overLocked(now)
 		case renew.Succeeded:
@@ -310,21 +309,20 @@ func (t *tenure) settleLocked() (d settlement) {
 
 // conclude does what settleLocked has left to do.
 func (t *tenure) conclude(d settlement) {
-	switch f := t.client.opts.Trace.Renewed; {
+	switch hook := t.core.hooks.Renewed; {
 	case d.lost != nil:
 		t.lose(d.lost)
 	case d.closed:
 		t.end(ErrClosed)
-	case d.won != nil && f != nil:
-		info := RenewedInfo{Name: t.name, Elapsed: t.client.clock().Since(d.won.Start), Until: d.until}
-		t.client.events.Post(func() { f(context.Background(), info) })
+	case d.won != nil && hook != nil:
+		hook(Event{Name: t.name, Elapsed: t.core.clock().Since(d.won.Start), Until: d.until})
 	}
 }
 
 // renewLocked begins a renewal.
 func (t *tenure) renewLocked(now clock.Reading) *renew.Renewal {
-	r := t.validity.Begin(now, len(t.client.masters), (*task)(t))
-	for i := range t.client.masters {
+	r := t.validity.Begin(now, len(t.core.masters), (*task)(t))
+	for i := range t.core.masters {
 		(*task)(t).askLocked(r, i, now)
 	}
 	return r
@@ -337,7 +335,7 @@ func (t *tenure) renewLocked(now clock.Reading) *renew.Renewal {
 // The answer to the poll comes ahead of that to any renewal of the lease, by the order of the commands. While the renewal
 // is not decided, the lease is not handed over.
 func (t *tenure) doubt(i int) {
-	now := t.client.clock()
+	now := t.core.clock()
 	t.mu.Lock()
 	if t.err != nil {
 		t.mu.Unlock()
@@ -363,7 +361,7 @@ func (t *tenure) heal(masters uint64) {
 		request = wire.HealSlots(t.slots)
 	}
 	for i := range bitsOf(masters) {
-		t.client.masters[i].Ask(request, t.claim, nil)
+		t.core.masters[i].Ask(request, t.claim, nil)
 	}
 }
 
@@ -391,19 +389,20 @@ func (t *tenure) check(now clock.Reading) error {
 }
 
 // overLocked returns why the lease was not renewed before its validity ended.
-func (t *tenure) overLocked(now clock.Reading) *lostError {
-	err := &lostError{name: t.name, reason: t.validity.WhyOver(now, t.planLocked())}
-	if err.reason == renew.ErrUnrenewed {
-		err.votes = t.client.names.quorumError(opRenew, t.name, t.validity.Pending().Votes())
+func (t *tenure) overLocked(now clock.Reading) *Failure {
+	f := &Failure{Name: t.name, Lost: t.validity.WhyOver(now, t.planLocked())}
+	if f.Lost == renew.ErrUnrenewed {
+		f.Last = failed(OpRenew, t.name, t.validity.Pending().Votes())
 	}
-	return err
+	return f
 }
 
 // lose ends the tenure for a reason, unless it has ended, and returns its error. A lost tenure is released on
 // all masters, and the release passes the lock on. The order matters: the holder knows of the end, no further
 // reader enters, the release is queued, and then the gate may be left. From endLocked until the release is queued,
 // nothing may wait for another goroutine, since finish waits for this one.
-func (t *tenure) lose(err *lostError) error {
+func (t *tenure) lose(why *Failure) error {
+	err := t.core.errorOf(why)
 	t.mu.Lock()
 	if !t.endLocked(err) {
 		defer t.mu.Unlock()
@@ -413,30 +412,14 @@ func (t *tenure) lose(err *lostError) error {
 	t.queued = queued
 	t.mu.Unlock()
 	held, took := t.tellHolders(err)
-	t.client.releases.Released(t.claim, t.contended)
-	t.client.group.Tell(wire.Release, t.claim, (*unreported)(t))
+	t.core.releases.Released(t.claim, t.contended)
+	t.core.group.Tell(wire.Release, t.claim, (*unreported)(t))
 	close(queued) // only now may the readers' gate be left, or that of a holder that unlocks meanwhile
 	if took {
 		t.holders.releaseTaken(t)
 	}
-	if t.silent {
-		return err
-	}
-	if held {
-		t.client.notices.Lost(t.name, err.cause())
-	}
-	if f := t.client.opts.Trace.Lost; f != nil {
-		info := LostInfo{Name: t.name, Held: t.client.clock().Since(t.holder.acquired), Kept: !held, Err: err, Permits: len(t.slots)}
-		t.client.events.Post(func() { f(context.Background(), info) })
+	if hook := t.core.hooks.Lost; hook != nil && !t.silent {
+		hook(Event{Name: t.name, Held: t.core.clock().Since(t.holder.acquired), Kept: !held, Err: err, Permits: len(t.slots)})
 	}
 	return err
-}
-
-func isClosed(c <-chan struct{}) bool {
-	select {
-	case <-c:
-		return true
-	default:
-		return false
-	}
 }

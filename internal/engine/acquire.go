@@ -1,4 +1,4 @@
-package redlock
+package engine
 
 import (
 	"cmp"
@@ -9,6 +9,7 @@ import (
 
 	"github.com/redlock-go/redlock/internal/clock"
 	"github.com/redlock-go/redlock/internal/flight"
+	"github.com/redlock-go/redlock/internal/gate"
 	"github.com/redlock-go/redlock/internal/master"
 	"github.com/redlock-go/redlock/internal/notices"
 	"github.com/redlock-go/redlock/internal/quorum"
@@ -34,15 +35,15 @@ type wait struct {
 	leadsReaders bool   // the goroutine leads the readers: see readers
 
 	// What it asks:
-	try      attempt // the last one
-	attempts int     // how many it has made
-	light    bool    // the attempt joins no queue, since a claim is registered after it
-	last     error   // of the last attempt that was not cut short
+	try      attempt  // the last one
+	attempts int      // how many it has made
+	light    bool     // the attempt joins no queue, since a claim is registered after it
+	last     *Failure // of the last attempt that was not cut short
 
 	// What users are told:
 	watched bool         // the Logger tells of the wait if it lasts for long
 	told    notices.Wait // what the Logger is told of it
-	traced  bool         // Trace.LockDone was called
+	traced  bool         // Hooks.LockDone was called
 
 	// Of a Locker of several names:
 	nameGates int               // how many gates of names are taken
@@ -60,14 +61,14 @@ type attempt struct {
 
 // run waits for the lock. If the wait has won, its lease becomes that of the Locker. Otherwise run returns why it has not.
 func (w *wait) run() (_ *Lease, err error) {
-	l, c := w.locker, w.locker.client
+	l, c := w.locker, w.locker.core
 	if !c.calls.Begin() {
 		return nil, ErrClosed
 	}
 	defer c.calls.Done()
 	w.began = c.clock()
 	w.traceStart()
-	defer func() { w.traceDone(cmp.Or(err, errPanicked)) }() // if err is nil here, it was called before, or a function of the user panicked
+	defer func() { w.traceDone(cmp.Or(err, ErrPanicked)) }() // if err is nil here, it was called before, or a function of the user panicked
 	if w.ctx.Err() != nil {
 		return nil, w.outcome()
 	}
@@ -86,12 +87,12 @@ func (w *wait) run() (_ *Lease, err error) {
 }
 
 // over reports whether the wait is to end without the lock.
-func (w *wait) over() bool { return w.ctx.Err() != nil || isClosed(w.locker.client.closing) }
+func (w *wait) over() bool { return w.ctx.Err() != nil || isClosed(w.locker.core.closing) }
 
 // enterGate waits for the gate, and reports whether it has entered. heir is the Locker to which a lease may be handed over with
 // the gate; nil: there is none.
 func (w *wait) enterGate(heir any) bool {
-	l, c := w.locker, w.locker.client
+	l, c := w.locker, w.locker.core
 	if ok, _, _ := c.gates.TryEnter(l.key); ok {
 		w.inside = true
 		return true
@@ -100,7 +101,7 @@ func (w *wait) enterGate(heir any) bool {
 	w.warn()
 	baton, err := c.gates.Enter(w.ctx, l.key, heir)
 	if err != nil {
-		w.blocked(c.gates.Reason(l.key))
+		w.blocked(c.gates.Inside(l.key))
 		return false
 	}
 	w.inside = true
@@ -110,50 +111,35 @@ func (w *wait) enterGate(heir any) bool {
 
 // tryGate enters the gate if it is free, and reports whether it is.
 func (w *wait) tryGate() bool {
-	ok, reason, _ := w.locker.client.entrances.tryGate(&w.locker.client.gates, w.locker.key)
+	ok, inside, _ := w.locker.core.entrances.tryGate(&w.locker.core.gates, w.locker.key)
 	if !ok {
-		w.blocked(reason)
+		w.blocked(inside)
 	}
 	w.inside = ok
 	return ok
 }
 
-// blocked notes that the wait has found a gate taken. reason is the one that the goroutine inside has stored.
-func (w *wait) blocked(reason error) { w.last = w.locker.blockedBy(reason) }
+// blocked notes that the wait has found a gate taken, and what the goroutine inside has stored.
+func (w *wait) blocked(inside gate.Inside) { w.last = w.locker.blockedBy(inside) }
 
-// blockedBy returns the error for a gate that another goroutine has taken. reason is the one that it has stored.
-func (l *Locker) blockedBy(reason error) error {
-	if reason == nil {
-		return l.client.names.unasked(opAcquire, l.name)
+// blockedBy returns the failure of a call that has found a gate taken.
+func (l *Locker) blockedBy(inside gate.Inside) *Failure {
+	if f, ok := inside.Why.(*Failure); ok {
+		return f
 	}
-	return reason
+	return &Failure{Op: OpAcquire, Name: l.name, Own: inside.Holds}
 }
 
 // letOthers waits for the answer to this Client's last release of the name, if a rule of package turns requires it.
 // So other clients find the lock free.
 func (w *wait) letOthers() {
-	l, c := w.locker, w.locker.client
+	l, c := w.locker, w.locker.core
 	for key := range l.terms.Keys {
 		if answered := c.releases.Awaited(key); answered != nil {
 			w.late = true
 			// If package turns has forgotten the release, the channel is never closed. Then the limit ends this wait.
-			c.sleep(w.ctx, c.group.Timeout(c.opts.bounds.Limit(l.opts.TTL)), answered)
+			c.sleep(w.ctx, c.group.Timeout(c.cfg.Bounds.Limit(l.opts.TTL)), answered)
 		}
-	}
-}
-
-// sleep waits for d, the end of ctx or the Client, or for wake.
-func (c *Client) sleep(ctx context.Context, d time.Duration, wake <-chan struct{}) {
-	if d <= 0 {
-		return
-	}
-	t := time.NewTimer(d)
-	defer t.Stop()
-	select {
-	case <-wake:
-	case <-t.C:
-	case <-ctx.Done():
-	case <-c.closing:
 	}
 }
 
@@ -161,7 +147,7 @@ func (c *Client) sleep(ctx context.Context, d time.Duration, wake <-chan struct{
 // turns.Releases.
 func (l *Locker) firstKind() (kind wire.Kind) {
 	for key := range l.terms.Keys {
-		k, _ := l.client.releases.Next(key)
+		k, _ := l.core.releases.Next(key)
 		kind = max(kind, k)
 	}
 	return kind
@@ -179,7 +165,7 @@ func (w *wait) tryAcquire() bool {
 // are likely to want the lock, there is no such attempt, and the claim is registered at once. That recalls a lock that another Client keeps. So
 // a Locker with Keep does the same.
 func (w *wait) acquire() bool {
-	l, c := w.locker, w.locker.client
+	l, c := w.locker, w.locker.core
 	w.letOthers()
 	if w.over() {
 		return false
@@ -204,29 +190,29 @@ func (w *wait) acquire() bool {
 	return q.contend()
 }
 
-// attempt makes one attempt, and reports whether it has acquired the lock. Otherwise last is a *QuorumError, even if ctx or
+// attempt makes one attempt, and reports whether it has acquired the lock. Otherwise last says why, even if ctx or
 // the Client ended the attempt: see outcome.
 func (w *wait) attempt(kind wire.Kind) bool {
-	l, c := w.locker, w.locker.client
+	l, c := w.locker, w.locker.core
 	w.try.end()
 	w.try.sentAt = w.began
 	if w.attempts++; w.attempts > 1 || w.late {
 		w.try.sentAt = c.clock() // time has passed since the call
 	}
-	within := c.opts.bounds.Limit(l.opts.TTL)
+	within := c.cfg.Bounds.Limit(l.opts.TTL)
 	within.Hurry = !w.once // TryLock waits for all votes, which make its error more exact
-	err := w.attemptWithin(kind, within)
-	if err != nil && l.names != nil {
-		l.explain(err, w.try.round.Votes())
+	f := w.attemptWithin(kind, within)
+	if f != nil && l.names != nil {
+		f.ofSet(l.names)
 	}
-	w.noteOutcome(err)
-	return err == nil
+	w.noteOutcome(f)
+	return f == nil
 }
 
 // waited returns what an attempt that begins tells the queue of the name: for how long the wait has lasted, or that it does not queue.
 func (w *wait) waited() time.Duration {
 	switch {
-	case w.once && w.locker.client.releases.PassedOn(w.locker.key):
+	case w.once && w.locker.core.releases.PassedOn(w.locker.key):
 		return wire.TakesFree
 	case w.once || w.light:
 		return wire.NoQueue
@@ -234,37 +220,35 @@ func (w *wait) waited() time.Duration {
 	return w.try.sentAt.Since(w.began)
 }
 
-// noteOutcome notes the outcome of an attempt.
-func (w *wait) noteOutcome(err error) {
-	l, c := w.locker, w.locker.client
-	if err != nil {
-		err = l.named(err)
-	}
+// noteOutcome notes the outcome of an attempt: why it has failed, or nil.
+func (w *wait) noteOutcome(f *Failure) {
+	l, c := w.locker, w.locker.core
+	f = l.named(f)
 	if w.last == nil || w.ctx.Err() == nil {
-		w.last = err
+		w.last = f
 	}
-	if err != nil {
+	if f != nil {
 		for v := w; v != nil; v = v.whole {
 			v.last = w.last
-			c.gates.SetReason(v.locker.key, w.last)
+			c.gates.SetInside(v.locker.key, gate.Inside{Why: w.last})
 		}
 		w.announce()
 	}
-	if f := c.opts.Trace.AttemptDone; f != nil {
-		f(w.ctx, AttemptInfo{Name: l.name, Elapsed: c.clock().Since(w.try.sentAt), Err: err})
+	if hook := c.hooks.AttemptDone; hook != nil {
+		hook(w.ctx, Event{Name: l.name, Elapsed: c.clock().Since(w.try.sentAt), Err: c.errorOf(f)})
 	}
-	if f := c.opts.Trace.Acquired; f != nil && err == nil && !l.silent {
+	if hook := c.hooks.Acquired; hook != nil && f == nil && !l.silent {
 		s := w.lease
-		s.seen.Store(true) // f is told its fence, which the next holder must not have
-		f(w.ctx, AcquiredInfo{Name: l.name, Attempts: w.attempts, Waited: c.clock().Since(w.began), Until: s.Until(), Rounds: s.tenure.rounds, Fence: s.Fence(), Permits: len(s.tenure.slots)})
+		s.seen.Store(true) // the user is told its fence, which the next holder must not have
+		hook(w.ctx, Event{Name: l.name, Attempts: w.attempts, Waited: c.clock().Since(w.began), Until: s.Until(), Rounds: s.tenure.rounds, Fence: s.Fence(), Permits: len(s.tenure.slots)})
 	}
 }
 
-// announce asks readers to leave after an attempt was refused because of them. Such an attempt need not end with ErrHeld. Example: of five
+// announce asks readers to leave after an attempt was refused because of them. Such an attempt need not find the lock held. Example: of five
 // masters one grants the lock, two refuse because of readers, and two do not answer in time.
 func (w *wait) announce() {
-	l, c := w.locker, w.locker.client
-	if !isTakenError(w.last) && !w.try.byReaders() || !w.announces() {
+	l, c := w.locker, w.locker.core
+	if !w.last.taken() && !w.try.byReaders() || !w.announces() {
 		return
 	}
 	waited := c.clock().Since(w.began)
@@ -282,17 +266,17 @@ func (w *wait) announces() bool {
 	switch {
 	case l.terms.Reads():
 		return false
-	case l.writes && (w.once || l.client.opts.DisableWakeups):
+	case l.writes && (w.once || l.core.cfg.Deaf):
 		return true
 	}
-	return !w.once && (l.names != nil || l.client.opts.DisableWakeups) && w.try.byReaders()
+	return !w.once && (l.names != nil || l.core.cfg.Deaf) && w.try.byReaders()
 }
 
 // end ends the wait. Unless the caller has the lock now, end leaves the gate, and releases what may have
-// been acquired: a function of the user, in the Trace or the schedule, may have panicked.
+// been acquired: a function of the user, in a hook or the schedule, may have panicked.
 func (w *wait) end() {
 	if w.watched {
-		w.locker.client.notices.Unwatch(&w.told)
+		w.locker.core.cfg.Notices.Unwatch(&w.told)
 		w.watched = false
 	}
 	w.try.end()
@@ -302,47 +286,48 @@ func (w *wait) end() {
 	}
 	w.locker.kind.giveUp(w)
 	if w.inside {
-		w.locker.client.gates.Leave(w.locker.key)
+		w.locker.core.gates.Leave(w.locker.key)
 	}
 }
 
-// outcome returns the error for the caller of a wait without the lock: the one place that tells the end of the Client, the
-// end of ctx, and the end of the schedule apart.
+// outcome returns why a wait has ended without the lock: the one place that tells the end of the Client, the
+// end of ctx, and the end of the schedule apart. It is a *Failure, ErrClosed or ErrReceived.
 func (w *wait) outcome() error {
-	c := w.locker.client
+	c := w.locker.core
 	last := w.locker.named(w.last)
 	if w.flight != nil {
 		if _, received := w.flight.Received(); received {
-			return errReceived
+			return ErrReceived
 		}
 	}
 	switch {
 	case isClosed(c.closing):
 		return ErrClosed
 	case w.ctx.Err() != nil:
-		return &endedError{op: opAcquire, name: w.locker.name, ctx: w.ctx, last: last}
+		return &Failure{Op: OpAcquire, Name: w.locker.name, Ended: w.ctx, Last: last}
+	case last == nil:
+		return &Failure{Op: OpAcquire, Name: w.locker.name}
 	}
 	return last
 }
 
-// traceStart calls LockStart.
+// traceStart calls Hooks.LockStart.
 func (w *wait) traceStart() {
-	if f := w.locker.client.opts.Trace.LockStart; f != nil {
-		info := LockStartInfo{Name: w.locker.name}
-		info.Permits, info.Limit = w.locker.on.permits()
-		f(w.ctx, info)
+	if hook := w.locker.core.hooks.LockStart; hook != nil {
+		permits, limit := w.locker.on.permits()
+		hook(w.ctx, Event{Name: w.locker.name, Permits: permits, Limit: limit})
 	}
 }
 
-// traceDone calls LockDone, unless it was called before.
+// traceDone calls Hooks.LockDone, unless it was called before.
 func (w *wait) traceDone(err error) {
-	f := w.locker.client.opts.Trace.LockDone
-	if f == nil || w.traced {
+	hook := w.locker.core.hooks.LockDone
+	if hook == nil || w.traced {
 		return
 	}
 	w.traced = true
 	permits, _ := w.locker.on.permits()
-	f(w.ctx, LockDoneInfo{Name: w.locker.name, Waited: w.locker.client.clock().Since(w.began), Attempts: w.attempts, Permits: permits, Err: err})
+	hook(w.ctx, Event{Name: w.locker.name, Waited: w.locker.core.clock().Since(w.began), Attempts: w.attempts, Permits: permits, Err: w.locker.core.public(err)})
 }
 
 // warn has the Logger report the wait if it becomes long.
@@ -351,14 +336,14 @@ func (w *wait) warn() {
 		w.watched = true
 		_, ends := w.ctx.Deadline()
 		w.told = notices.Wait{Began: w.began.Time(), Name: w.locker.name, NoError: w.forever, Endless: !ends, On: w}
-		w.locker.client.notices.Watch(&w.told)
+		w.locker.core.cfg.Notices.Watch(&w.told)
 	}
 }
 
 // WaitsFor implements notices.Waiter.
 func (w *wait) WaitsFor() notices.Cause {
 	l := w.locker
-	return causeOf(l.named(l.blockedBy(l.client.gates.Reason(l.key))))
+	return l.core.hooks.Cause(l.named(l.blockedBy(l.core.gates.Inside(l.key))))
 }
 
 // attemptWithin makes a round of SETs and, unless the round is won, sends the releases that undo it. The releases go to all masters,
@@ -367,19 +352,19 @@ func (w *wait) WaitsFor() notices.Cause {
 //
 // within says how long the masters may take to answer. An attempt to merge the names of a set has a claim already, and is
 // not undone.
-func (w *wait) attemptWithin(kind wire.Kind, within quorum.Limit) error {
-	l, c := w.locker, w.locker.client
-	validity := c.opts.bounds.Validity(l.opts.TTL)
+func (w *wait) attemptWithin(kind wire.Kind, within quorum.Limit) *Failure {
+	l, c := w.locker, w.locker.core
+	validity := c.cfg.Bounds.Validity(l.opts.TTL)
 	all := &struct { // in one allocation
 		lease  Lease
 		tenure tenure
 		claim  master.SentClaim
-	}{tenure: tenure{client: c, name: l.name, opts: l.opts, holders: alone, silent: l.silent, contended: w.attempts > 1, rounds: 1,
+	}{tenure: tenure{core: c, name: l.name, opts: l.opts, holders: alone, silent: l.silent, contended: w.attempts > 1, rounds: 1,
 		sentAt: w.try.sentAt, validity: renew.Validity{Start: w.try.sentAt, Length: validity}}}
 	t := &all.tenure
 	limit := validity
 	if l.opts.Fencing {
-		limit = c.opts.bounds.FencedWithin(l.opts.TTL)
+		limit = c.cfg.Bounds.FencedWithin(l.opts.TTL)
 	}
 	if t.claim = w.merged; t.claim == nil {
 		t.claim = &all.claim
@@ -415,12 +400,12 @@ func (w *wait) attemptWithin(kind wire.Kind, within quorum.Limit) error {
 		c.group.Send(wire.Undo, t.claim)
 	}
 	if won {
-		return c.names.wasted(l.name, w.try.round, err, took, limit, validity)
+		return wasted(l.name, w.try.round, err, took, limit, validity)
 	}
 	// The undoing is on its way. What follows only completes the error: because of one dead master, a lock
 	// that is held must not look like an outage.
 	w.try.round.Wait(w.ctx, c.closing, quorum.Tally.Explained)
-	return c.names.quorumError(opAcquire, l.name, w.try.round.Votes())
+	return failed(OpAcquire, l.name, w.try.round.Votes())
 }
 
 // end ends the round, whose late votes do not count any more.
@@ -441,7 +426,7 @@ func (a *attempt) byReaders() bool {
 }
 
 // noteMasters notes what is known of the masters before the first command. contacts says whether that includes how often each master was connected to.
-func (a *attempt) noteMasters(c *Client, contacts bool) {
+func (a *attempt) noteMasters(c *Core, contacts bool) {
 	a.revoked = c.servers.Revoked()
 	if !contacts {
 		return
@@ -453,7 +438,7 @@ func (a *attempt) noteMasters(c *Client, contacts bool) {
 }
 
 // revokes returns an error if votes that have come since noteMasters must not be used.
-func (a *attempt) revokes(c *Client) error {
+func (a *attempt) revokes(c *Core) error {
 	if c.servers.Revoked() != a.revoked {
 		return fmt.Errorf("a MaxTTL of %v became known meanwhile: a master that has voted may have forgotten locks", c.servers.MaxTTL())
 	}
@@ -461,7 +446,7 @@ func (a *attempt) revokes(c *Client) error {
 }
 
 // notPast returns the sleep d, or a shorter one that ends when the key is due to expire: see waits.NotPast.
-func (a *attempt) notPast(c *Client, d time.Duration) time.Duration {
+func (a *attempt) notPast(c *Core, d time.Duration) time.Duration {
 	left, known := waits.FreeAfter(a.round.Votes())
 	if !known {
 		return d

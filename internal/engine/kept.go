@@ -1,4 +1,4 @@
-package redlock
+package engine
 
 import (
 	"context"
@@ -11,7 +11,7 @@ import (
 	"github.com/redlock-go/redlock/internal/wire"
 )
 
-// keeper is the kind of a Locker with LockOptions.Keep. The Lockers of a name share it. Between two holders it keeps the
+// keeper is the kind of a Locker with Options.Keep. The Lockers of a name share it. Between two holders it keeps the
 // tenure: nobody holds the lock, and the next goroutine of this Client that locks needs no network: see entrance. A kept
 // tenure is renewed while goroutines use it.
 //
@@ -24,9 +24,9 @@ type keeper struct {
 	mutex
 	*entrance
 
-	mu         sync.Mutex   // guards what follows
-	opts       *LockOptions // of the first Locker that keeps the lock; set once; nil: there is none
-	lastRecall string       // the token of the last recall
+	mu         sync.Mutex // guards what follows
+	opts       *Options   // of the first Locker that keeps the lock; set once; nil: there is none
+	lastRecall string     // the token of the last recall
 }
 
 var _ kind = (*keeper)(nil)
@@ -47,12 +47,12 @@ var _ holders = (*keeping)(nil)
 // is released that has not been used for long.
 const keptMost = 10_000
 
-// initKind sets the kind of a Locker of one name. Lockers of a name with different LockOptions do not share a keeper: only
+// initKind sets the kind of a Locker of one name. Lockers of a name with different Options do not share a keeper: only
 // those with the options of the first one keep the lock.
 func (h *entrances) initKind(l *Locker) {
 	l.kind, l.on = mutex{}, theLock{}
-	c := l.client
-	if l.opts.Keep == 0 || l.opts.RenewEvery < 0 || c.opts.DisableWakeups {
+	c := l.core
+	if l.opts.Keep == 0 || l.opts.RenewEvery < 0 || c.cfg.Deaf {
 		return
 	}
 	k := &h.of(c, l.key).keeper
@@ -68,10 +68,10 @@ func (h *entrances) initKind(l *Locker) {
 }
 
 func (k *keeper) claimOf(w *wait, waited time.Duration) (wire.ClaimOf, holders) {
-	if !k.client.releases.Keeps(k.key) {
+	if !k.core.releases.Keeps(k.key) {
 		return k.mutex.claimOf(w, waited)
 	}
-	return wire.ClaimOf{Token: wire.KeptBy(wire.NewToken(""), w.locker.client.id), Waited: waited}, &keeping{entrance: k.entrance}
+	return wire.ClaimOf{Token: wire.KeptBy(wire.NewToken(""), w.locker.core.id), Waited: waited}, &keeping{entrance: k.entrance}
 }
 
 // enter enters the tenure if it is kept, and returns the Lease of its new holder. A Lease that nobody has seen is used
@@ -83,10 +83,10 @@ func (k *keeper) enter() *Lease {
 	t := k.tenure.Load()
 	s, enters := t.holder, &t.snapshot.Load().enters
 	if !k.timed && !s.seen.Load() {
-		if enters.Ahead(t.client.clock) && !k.state.Load().Has(occupancy.Draining) {
+		if enters.Ahead(t.core.clock) && !k.state.Load().Has(occupancy.Draining) {
 			return s
 		}
-	} else if now, ahead := enters.Read(t.client.clock); ahead && !k.state.Load().Has(occupancy.Draining) {
+	} else if now, ahead := enters.Read(t.core.clock); ahead && !k.state.Load().Has(occupancy.Draining) {
 		if s := k.succeed(t, now); s != nil {
 			return s
 		}
@@ -124,7 +124,7 @@ func (k *keeper) enterFor(w *wait) bool {
 
 // try makes a second attempt a round trip after one that has found the lock held: that one has recalled it.
 func (k *keeper) try(w *wait) bool {
-	c := w.locker.client
+	c := w.locker.core
 	switch {
 	case k.enterFor(w):
 		return true
@@ -132,7 +132,7 @@ func (k *keeper) try(w *wait) bool {
 		return false
 	case w.tryAcquire():
 		return true
-	case !isTakenError(w.last) && !w.try.split():
+	case !w.last.taken() && !w.try.split():
 		return false
 	}
 	c.sleep(w.ctx, c.group.Distance()+time.Millisecond, nil)
@@ -143,7 +143,7 @@ func (k *keeper) hold(w *wait) *Lease {
 	if t := w.lease.tenure; t != k.tenure.Load() {
 		k.acquired(t)
 	}
-	if k.client.gates.Waiting(k.key) {
+	if k.core.gates.Waiting(k.key) {
 		k.state.Mark(occupancy.Wanted)
 	}
 	return k.mutex.hold(w)
@@ -151,7 +151,7 @@ func (k *keeper) hold(w *wait) *Lease {
 
 // acquired notes that a goroutine holds a new tenure, and whether it may be kept.
 func (k *keeper) acquired(t *tenure) {
-	c := k.client
+	c := k.core
 	k.end() // of an earlier tenure, if a function of the user has panicked
 	if t.contended {
 		c.releases.Wanted(k.key, false)
@@ -223,7 +223,7 @@ func (k *keeper) pass(s *Lease) (next *Lease, kept bool) {
 			continue // a goroutine has come meanwhile
 		}
 		// A goroutine that waits at the gate cannot have it: release it.
-		if now.Has(occupancy.Draining) || k.client.gates.Waiting(k.key) || !k.vacate(s) {
+		if now.Has(occupancy.Draining) || k.core.gates.Waiting(k.key) || !k.vacate(s) {
 			s.tenure.recalled = now.Has(occupancy.Draining)
 			return nil, false
 		}
@@ -253,14 +253,14 @@ func (k *keeper) vacate(s *Lease) bool {
 }
 
 // decide passes on, or releases, a tenure that the caller has taken. The caller may be the goroutine of a connection or the
-// scheduler, and nobody has unlocked. So decide does not call Trace.HandedOver.
+// scheduler, and nobody has unlocked. So decide does not call Hooks.HandedOver.
 func (k *keeping) decide(t *tenure) {
 	k.state.Admit() // for the next holder, if there is one
 	if next, kept := k.keeper.pass(t.holder); next != nil || kept {
 		return
 	}
-	if k.isOver(t, k.client.clock()) {
-		k.client.releases.Wanted(k.key, true) // clients that cannot recall the lock find it free now and then
+	if k.isOver(t, k.core.clock()) {
+		k.core.releases.Wanted(k.key, true) // clients that cannot recall the lock find it free now and then
 	}
 	t.kept = true
 	k.state.Yield()
@@ -276,7 +276,7 @@ func (k *keeper) recall(token string) bool {
 	t := k.tenure.Load()
 	mine := t != nil && t.claim.Token() == token
 	if !again {
-		k.client.releases.Wanted(k.key, mine && t.used())
+		k.core.releases.Wanted(k.key, mine && t.used())
 	}
 	if mine && !k.mark(occupancy.Draining) {
 		t.tellWanted()

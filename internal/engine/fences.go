@@ -1,4 +1,4 @@
-package redlock
+package engine
 
 import (
 	"context"
@@ -17,7 +17,7 @@ func (l *Locker) numbers() fence.Source {
 	if l.terms.Reads() {
 		return fence.Readers{}
 	}
-	return l.client.fences
+	return l.core.fences
 }
 
 // propose returns the number that an acquisition asks for, which begins now. Without fencing there is none. Permits ask for one when they are
@@ -26,7 +26,7 @@ func (l *Locker) propose(now time.Time) wire.Proposal {
 	if !l.opts.Fencing || l.terms.OfSlots() {
 		return wire.Proposal{}
 	}
-	return l.numbers().Propose(l.terms.Key(), now, l.client.opts.bounds.FencedWithin(l.opts.TTL))
+	return l.numbers().Propose(l.terms.Key(), now, l.core.cfg.Bounds.FencedWithin(l.opts.TTL))
 }
 
 // highestFence returns the highest number that an acquisition can use now; 0: any.
@@ -34,10 +34,10 @@ func (l *Locker) highestFence(now clock.Reading) int64 {
 	if !l.opts.Fencing {
 		return 0
 	}
-	return fence.Most(now.Wall(), l.client.opts.bounds.FencedWithin(l.opts.TTL))
+	return fence.Most(now.Wall(), l.core.cfg.Bounds.FencedWithin(l.opts.TTL))
 }
 
-// A fencing is an acquisition with LockOptions.Fencing, which agrees with the masters on its number.
+// A fencing is an acquisition with Options.Fencing, which agrees with the masters on its number.
 type fencing struct {
 	locker *Locker
 	ctx    context.Context // of the wait
@@ -48,18 +48,18 @@ type fencing struct {
 // taken. If there were several, last is when the last of them began. After an error the caller must undo the
 // acquisition.
 func (f fencing) commit(claim *master.SentClaim, votes []quorum.Vote, start clock.Reading) (number int64, rounds int, last clock.Reading, err error) {
-	l, c := f.locker, f.locker.client
-	a := l.numbers().Agree(votes, start.Wall(), c.opts.MaxTTL)
+	l, c := f.locker, f.locker.core
+	a := l.numbers().Agree(votes, start.Wall(), c.cfg.MaxTTL)
 	for err = f.awaitClock(a.Number, start); err == nil && !a.Agreed; {
 		last = c.clock()
-		round := c.group.Ask(claim.Committing(a.Number), claim, c.opts.bounds.Limit(l.opts.TTL))
+		round := c.group.Ask(claim.Committing(a.Number), claim, c.cfg.Bounds.Limit(l.opts.TTL))
 		won := round.Wait(f.ctx, c.closing, quorum.Tally.Decided).Won()
 		votes = round.Votes()
 		round.End()
 		c.fences.Heard(l.key, votes)
 		switch more := a.Heard(votes, won); {
 		case !more:
-			err = c.names.quorumError(opFence, l.name, votes)
+			err = failed(OpFence, l.name, votes)
 		case !a.Agreed:
 			err = f.awaitClock(a.Number, start)
 		}
@@ -70,19 +70,19 @@ func (f fencing) commit(claim *master.SentClaim, votes []quorum.Vote, start cloc
 // awaitClock waits until a number is near the clock: see fence.AheadMost. It returns an error if that
 // takes longer than the acquisition may take, or if ctx or the Client ends first.
 func (f fencing) awaitClock(number int64, start clock.Reading) error {
-	l, c := f.locker, f.locker.client
+	l, c := f.locker, f.locker.core
 	now := c.clock()
 	ahead := fence.Ahead(number, now.Wall())
 	if ahead <= 0 {
 		return nil
 	}
-	if now.Since(start)+ahead < c.opts.bounds.FencedWithin(l.opts.TTL) {
+	if now.Since(start)+ahead < c.cfg.Bounds.FencedWithin(l.opts.TTL) {
 		c.sleep(f.ctx, ahead, nil)
 		if f.ctx.Err() == nil && !isClosed(c.closing) {
 			return nil
 		}
 	}
-	return fmt.Errorf("redlock: %s %q: the masters' number is %v ahead of our clock", opFence, l.name, ahead+fence.AheadMost)
+	return fmt.Errorf("redlock: %s %q: the masters' number is %v ahead of our clock", OpFence, l.name, ahead+fence.AheadMost)
 }
 
 // commitSlots takes the fence of permits that a claim has won, in one further round or two. The slots live at a quorum for the TTL from the
@@ -96,31 +96,31 @@ func (f fencing) awaitClock(number int64, start clock.Reading) error {
 //
 // It does no harm that holders of other slots raise the numbers meanwhile.
 func (f fencing) commitSlots(t *tenure) error {
-	l, c := f.locker, f.locker.client
+	l, c := f.locker, f.locker.core
 	begun := c.clock()
-	p := c.fences.Propose(l.terms.Key(), begun.Wall(), c.opts.bounds.FencedWithin(l.opts.TTL))
+	p := c.fences.Propose(l.terms.Key(), begun.Wall(), c.cfg.Bounds.FencedWithin(l.opts.TTL))
 	a := fence.NewSlots(t.slots)
 	for request := wire.FenceSlots(t.slots, p.Number); ; request = wire.CommitSlots(t.slots, a.Number) {
 		t.validity.Start = c.clock()
 		t.rounds++
-		round := c.group.Ask(request, t.claim, c.opts.bounds.Limit(l.opts.TTL))
+		round := c.group.Ask(request, t.claim, c.cfg.Bounds.Limit(l.opts.TTL))
 		usable := func() []quorum.Vote { return fence.Usable(round.Votes(), p.Most, c.clock().Wall()) }
 		won := round.Wait(f.ctx, c.closing, quorum.Tally.Decided).Won()
-		more := a.Heard(usable(), begun.Wall(), c.opts.MaxTTL)
+		more := a.Heard(usable(), begun.Wall(), c.cfg.MaxTTL)
 		if !more && won { // not by a quorum for each slot, or with a number that is too far ahead
 			round.Wait(f.ctx, c.closing, func(quorum.Tally) bool { return false })
-			more = a.Heard(usable(), begun.Wall(), c.opts.MaxTTL)
+			more = a.Heard(usable(), begun.Wall(), c.cfg.MaxTTL)
 		}
 		votes := usable()
 		round.End()
 		if !more {
-			return c.names.quorumError(opFence, l.name, votes)
+			return failed(OpFence, l.name, votes)
 		}
 		if err := f.awaitClock(a.Number, begun); err != nil {
 			return err
 		}
-		if took := c.clock().Since(begun); took >= c.opts.bounds.Validity(l.opts.TTL) {
-			return fmt.Errorf("redlock: %s %q: the votes of the first round have expired by now: it began %v ago", opFence, l.name, took)
+		if took := c.clock().Since(begun); took >= c.cfg.Bounds.Validity(l.opts.TTL) {
+			return fmt.Errorf("redlock: %s %q: the votes of the first round have expired by now: it began %v ago", OpFence, l.name, took)
 		}
 		if a.Agreed {
 			t.fence = a.Number

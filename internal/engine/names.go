@@ -1,14 +1,11 @@
-package redlock
+package engine
 
 import (
-	"fmt"
 	"math/rand/v2"
 	"strings"
 	"time"
 
 	"github.com/redlock-go/redlock/internal/master"
-	"github.com/redlock-go/redlock/internal/quorum"
-	"github.com/redlock-go/redlock/internal/reasons"
 	"github.com/redlock-go/redlock/internal/wire"
 )
 
@@ -28,57 +25,13 @@ import (
 //     many, which would have to arrive and be answered within the validity.
 type set struct{ mutex }
 
-// newSet returns a Locker of several names, which are sorted and all different. So their keys are, too.
-func newSet(c *Client, names []string, opts LockOptions) (*Locker, error) {
-	if len(names) > wire.NamesMost {
-		return nil, fmt.Errorf("redlock: a Locker has %d names, the limit is %d", len(names), wire.NamesMost)
-	}
-	keys := make([]string, len(names))
-	for i, name := range names {
-		var err error
-		if keys[i], err = c.opts.key(name); err != nil {
-			return nil, err
-		}
-	}
+// Set returns a Locker of several names. They are sorted and all different, and so are their keys.
+func (c *Core) Set(names, keys []string, opts Options) *Locker {
 	terms := wire.NewSetTerms(keys, opts.TTL)
-	l := &Locker{client: c, name: strings.Join(names, ", "), key: terms.Key(), opts: opts, terms: terms, names: names, keys: keys}
+	l := &Locker{core: c, name: strings.Join(names, ", "), key: terms.Key(), opts: opts, terms: terms, names: names, keys: keys}
 	l.kind, l.on = set{}, theLock{}
-	return l, nil
+	return l
 }
-
-// errHeldInSet is the reason that is stored for the gate of a name while a goroutine of the Client holds a set with that name.
-var errHeldInSet = fmt.Errorf("%w with other names by a goroutine of this Client", ErrHeld)
-
-// explain has the error of an attempt say which of several names is held.
-func (l *Locker) explain(err error, votes []quorum.Vote) {
-	q, ok := err.(*QuorumError)
-	if !ok {
-		return
-	}
-	masters := make(map[string]int) // at how many a name is held
-	for i, v := range votes {
-		if v.Outcome != wire.Taken || v.Which == 0 {
-			continue
-		}
-		name := l.names[v.Which-1]
-		masters[name]++
-		for _, err := range q.Errs {
-			if node, ok := err.(*NodeError); ok && node.Master == l.client.opts.Names[i] && node.Err == reasons.ErrRefused {
-				node.Err = &heldError{name}
-			}
-		}
-	}
-	for i, name := range l.names {
-		if q.held && (i == 0 || masters[name] > masters[q.Held]) {
-			q.Held = name
-		}
-	}
-}
-
-// A heldError says which of several names a master has found held. Like reasons.ErrRefused, it does not match ErrHeld.
-type heldError struct{ name string }
-
-func (e *heldError) Error() string { return quote(e.name) + " is held by another" }
 
 // A Locker of several names acquires them in one of two ways.
 //
@@ -119,7 +72,7 @@ func (s set) giveUp(w *wait) { s.leaveNames(w) }
 
 // acquire is wait.acquire for a Locker of several names.
 func (s set) acquire(w *wait) bool {
-	l, c := w.locker, w.locker.client
+	l, c := w.locker, w.locker.core
 	delays := c.delays(w.forever)
 	for refusals := 0; ; {
 		if !s.enterNames(w) {
@@ -135,7 +88,7 @@ func (s set) acquire(w *wait) bool {
 		s.leaveNames(w)
 		w.warn()
 		w.askOwner()
-		if isTakenError(w.last) && !w.try.split() {
+		if w.last.taken() && !w.try.split() {
 			refusals++
 		}
 		if refusals >= pollsMost || refusals > 0 && (c.clock().Since(w.began) >= pollsFor || c.contended.Has(l.key)) {
@@ -157,7 +110,7 @@ func (s set) acquire(w *wait) bool {
 
 // sleepAsking waits for d, or the end of ctx or the Client. In a long sleep, it asks who holds the lock.
 func (w *wait) sleepAsking(d time.Duration) {
-	c := w.locker.client
+	c := w.locker.core
 	for step := ownerAfter; d > 2*ownerAfter && !w.over(); step = ownerEvery {
 		step = min(step, d)
 		c.sleep(w.ctx, step, nil)
@@ -169,13 +122,13 @@ func (w *wait) sleepAsking(d time.Duration) {
 
 // enterNames waits for the gates of the names, and reports whether it has entered all.
 func (set) enterNames(w *wait) bool {
-	l, c := w.locker, w.locker.client
+	l, c := w.locker, w.locker.core
 	for _, key := range l.keys[w.nameGates:] {
 		if ok, _, _ := c.gates.TryEnter(key); !ok {
 			w.late = true
 			w.warn()
 			if _, err := c.gates.Enter(w.ctx, key, nil); err != nil { // a lease of one name is not handed over to a set
-				w.blocked(c.gates.Reason(key))
+				w.blocked(c.gates.Inside(key))
 				return false
 			}
 		}
@@ -189,9 +142,9 @@ func (set) enterNames(w *wait) bool {
 func (set) tryNames(w *wait) bool {
 	l := w.locker
 	for _, key := range l.keys {
-		ok, reason, _ := l.client.entrances.tryGate(&l.client.gates, key)
+		ok, inside, _ := l.core.entrances.tryGate(&l.core.gates, key)
 		if !ok {
-			w.blocked(reason)
+			w.blocked(inside)
 			return false
 		}
 		w.nameGates++
@@ -201,7 +154,7 @@ func (set) tryNames(w *wait) bool {
 
 // leaveNames leaves the gates of the names.
 func (set) leaveNames(w *wait) {
-	w.locker.client.gates.Leave(w.locker.keys[:w.nameGates]...)
+	w.locker.core.gates.Leave(w.locker.keys[:w.nameGates]...)
 	w.nameGates = 0
 }
 
@@ -241,7 +194,7 @@ func (set) part(l *Locker, i int) *Locker {
 	if opts.RenewEvery < 0 {
 		opts.RenewEvery = opts.TTL / 3
 	}
-	part := &Locker{client: l.client, name: l.names[i], key: l.keys[i], silent: true, opts: opts, terms: wire.NewTerms(l.keys[i], opts.TTL)}
+	part := &Locker{core: l.core, name: l.names[i], key: l.keys[i], silent: true, opts: opts, terms: wire.NewTerms(l.keys[i], opts.TTL)}
 	part.kind, part.on = mutex{}, theLock{}
 	return part
 }
@@ -261,8 +214,8 @@ func (set) lockPart(w *wait) bool {
 func (set) releasePart(l *Locker) {
 	t := l.lease.Load().tenure
 	t.end(ErrReleased)
-	l.client.group.Send(wire.Release, t.claim)
-	l.client.gates.Leave(l.key)
+	l.core.group.Send(wire.Release, t.claim)
+	l.core.gates.Leave(l.key)
 }
 
 // merge makes the leases of the parts one lease, by an acquisition with one token. A master grants it if each key
@@ -271,7 +224,7 @@ func (set) releasePart(l *Locker) {
 // that fails need not be undone before the next one, which repeats it. merge reports that the set is to be polled for again
 // if it has failed for that long, or if a part was lost.
 func (set) merge(w *wait, parts []*Locker) (again bool) {
-	l, c := w.locker, w.locker.client
+	l, c := w.locker, w.locker.core
 	var tokens []string
 	for _, part := range parts {
 		t := part.lease.Load().tenure
@@ -282,7 +235,7 @@ func (set) merge(w *wait, parts []*Locker) (again bool) {
 	}
 	began := c.clock()
 	terms := l.terms.Merge(tokens)
-	w.merged = master.NewSentClaim(&terms, wire.ClaimOf{Token: wire.NewToken(c.opts.Owner), Waited: wire.NoQueue, Fence: w.locker.propose(began.Wall())})
+	w.merged = master.NewSentClaim(&terms, wire.ClaimOf{Token: wire.NewToken(c.cfg.Owner), Waited: wire.NoQueue, Fence: w.locker.propose(began.Wall())})
 	defer func() { // also if a function of the user has panicked
 		if w.lease == nil {
 			c.group.Send(wire.Release, w.merged)
@@ -291,7 +244,7 @@ func (set) merge(w *wait, parts []*Locker) (again bool) {
 		}
 		w.merged = nil
 	}()
-	for delays := newBackOff(); !w.attempt(wire.Set); {
+	for delays := c.cfg.Delays(); !w.attempt(wire.Set); {
 		switch {
 		case w.over():
 			return false
@@ -307,6 +260,6 @@ func (set) merge(w *wait, parts []*Locker) (again bool) {
 // merger.
 func leaveParts(w *wait, parts []*Locker) {
 	for _, part := range parts {
-		w.locker.client.group.Send(wire.Release, part.lease.Load().tenure.claim)
+		w.locker.core.group.Send(wire.Release, part.lease.Load().tenure.claim)
 	}
 }

@@ -1,4 +1,4 @@
-package redlock
+package engine
 
 import (
 	"cmp"
@@ -35,13 +35,17 @@ import (
 // be used, since the TTL is short or the masters are far, it lasts for the TTL. A lease that is not renewed begins when its keys were extended,
 // and must then last for clearly longer than g: see winsAt.
 func (l *Locker) grantFor() time.Duration {
-	c, o := l.client, &l.opts
-	g := cmp.Or(c.opts.bounds.Grant(o.TTL, c.group.RoundTrip()), o.TTL)
+	c, o := l.core, &l.opts
+	g := cmp.Or(c.cfg.Bounds.Grant(o.TTL, c.group.RoundTrip()), o.TTL)
 	if o.RenewEvery < 0 {
 		g = min(g, o.TTL/2)
 	}
 	return g.Truncate(time.Millisecond)
 }
+
+// longestDelay is the longest time between two claims of a wait, since no release can grant it the lock meanwhile, and that between two attempts of
+// a wait that never ends, if a schedule of the user stops at once.
+const longestDelay = 250 * time.Millisecond
 
 // A contender is a wait that registers claims, one after the other: what it knows of them, and what it decides. While there is no claim, the
 // next one is registered at resume: see step. Otherwise await does what the first of these lines says that holds:
@@ -85,11 +89,11 @@ type contender struct {
 
 // contend waits until the wait has the lock, and reports whether it has.
 func (q *contender) contend() bool {
-	w, l, c := q.wait, q.wait.locker, q.wait.locker.client
+	w, l, c := q.wait, q.wait.locker, q.wait.locker.core
 	q.delays = c.delays(w.forever)
 	q.inbox = c.waits.Begin(l.key)
 	defer q.inbox.End()
-	q.pace = q.inbox.NewPace(c.group, c.opts.claimPolls, c.opts.bounds.Drift)
+	q.pace = q.inbox.NewPace(c.group, c.cfg.ClaimPolls, c.cfg.Bounds.Drift)
 	if w.flight != nil {
 		q.inbox.WantsValue()
 	}
@@ -154,7 +158,7 @@ func (q *contender) sleep(d time.Duration) {
 	case <-q.place.Passed():
 	case <-t.C:
 	case <-q.wait.ctx.Done():
-	case <-q.wait.locker.client.closing:
+	case <-q.wait.locker.core.closing:
 	}
 }
 
@@ -181,7 +185,7 @@ func (q *contender) leave() {
 
 // register registers a new claim. g is computed for each claim, since the masters may have become slower.
 func (q *contender) register(g time.Duration) {
-	w, l, c := q.wait, q.wait.locker, q.wait.locker.client
+	w, l, c := q.wait, q.wait.locker, q.wait.locker.core
 	life, spared, contended := cmp.Or(q.life, g), q.spared, q.contended
 	q.life, q.spared, q.contended, q.apart = 0, 0, false, 0
 	now := w.began
@@ -209,7 +213,7 @@ func (q *contender) register(g time.Duration) {
 
 // ask begins a round of the claim. A Register or an Again sets a free key for life.
 func (q *contender) ask(request wire.Request, life time.Duration) {
-	w, l, c, claim, kind := q.wait, q.wait.locker, q.wait.locker.client, q.claim, request.Kind()
+	w, l, c, claim, kind := q.wait, q.wait.locker, q.wait.locker.core, q.claim, request.Kind()
 	w.try.end()
 	mark := claim.Began
 	if kind != wire.Register {
@@ -221,7 +225,7 @@ func (q *contender) ask(request wire.Request, life time.Duration) {
 	if kind.Acquires() {
 		q.inbox.Sent(claim)
 	}
-	within := c.opts.bounds.Limit(l.opts.TTL)
+	within := c.cfg.Bounds.Limit(l.opts.TTL)
 	within.Hurry = kind != wire.Renew
 	w.try.round = c.group.AskEach(request, claim.SentClaim, within, &answers{q.inbox, l, claim, kind, mark, life})
 }
@@ -242,9 +246,9 @@ var _ quorum.Listener = (*answers)(nil)
 func (h *answers) Heard(i int, a wire.Answer) {
 	if a.OtherLimit > 0 {
 		_, limit := h.locker.on.permits()
-		h.locker.client.notices.OtherLimit(h.locker.name, limit, a.OtherLimit)
+		h.locker.core.cfg.Notices.OtherLimit(h.locker.name, limit, a.OtherLimit)
 	}
-	if m := h.locker.client.masters[i]; h.Answered(h.claim, h.kind, i, a, h.mark, h.life, m.Listening()) {
+	if m := h.locker.core.masters[i]; h.Answered(h.claim, h.kind, i, a, h.mark, h.life, m.Listening()) {
 		m.PingOften()
 	}
 }
@@ -263,12 +267,12 @@ func (h *answerOfOne) Answered(i int, a wire.Answer) {
 // await does what is due while a claim waits, and returns when it is to be called again at the latest. If more is false, the
 // schedule has stopped.
 func (q *contender) await(now clock.Reading) (next time.Time, more bool) {
-	w, l, c := q.wait, q.wait.locker, q.wait.locker.client
+	w, l, c := q.wait, q.wait.locker, q.wait.locker.core
 	left := time.Duration(0)
 	if q.pending {
 		left = w.try.round.Expire(now.Elapsed(w.try.sentAt)) // before the votes are counted, so that no vote of a round that is over is missed
 	}
-	mine, firstVote, won := q.inbox.Count(q.claim, now, c.opts.bounds.Drift, l.highestFence(now))
+	mine, firstVote, won := q.inbox.Count(q.claim, now, c.cfg.Bounds.Drift, l.highestFence(now))
 	q.voted = mine != 0
 	if mine != 0 { // it is about to win: permits of this Client go to those behind it
 		q.place.Suspend()
@@ -327,12 +331,12 @@ func (q *contender) winsAt() time.Duration {
 	if q.wait.locker.opts.RenewEvery < 0 {
 		return q.claim.G + 1
 	}
-	return q.wait.locker.client.opts.bounds.WinsAt(q.claim.G)
+	return q.wait.locker.core.cfg.Bounds.WinsAt(q.claim.G)
 }
 
 // pollOne polls one master that is up, the next in turn, which leaves a free key alone. It reports false if the schedule has stopped.
 func (q *contender) pollOne(now clock.Reading) (more bool) {
-	c, claim := q.wait.locker.client, q.claim
+	c, claim := q.wait.locker.core, q.claim
 	for range c.masters {
 		q.polled = (q.polled + 1) % len(c.masters)
 		one := &answerOfOne{answers{q.inbox, q.wait.locker, claim, wire.Again, now, claim.G}}
@@ -351,12 +355,12 @@ func (q *contender) pollOne(now clock.Reading) (more bool) {
 // have said that their keys live for longer. Polls of far claims serve as heartbeats, so a probe follows them: they are not standing.
 func (q *contender) standing(now clock.Reading) bool {
 	left, known := waits.FreeAfter(q.wait.try.round.Votes())
-	return known && !q.blind && left > now.Since(q.wait.try.sentAt)+2*q.wait.locker.client.group.Distance()
+	return known && !q.blind && left > now.Since(q.wait.try.sentAt)+2*q.wait.locker.core.group.Distance()
 }
 
 // notPast returns the sleep d, or a shorter one that ends when the key is due to expire.
 func (q *contender) notPast(d time.Duration) time.Duration {
-	return q.wait.try.notPast(q.wait.locker.client, d)
+	return q.wait.try.notPast(q.wait.locker.core, d)
 }
 
 // roundOver acts on the current round, which is over and did not win. The masters in mine, as bits, have voted for the
@@ -374,7 +378,7 @@ func (q *contender) roundOver(now clock.Reading, mine uint64, firstVote time.Tim
 // stopped. That schedule only says when the wait stops. A claim polls at its Pace, since messages can be lost. With DisableWakeups, it
 // polls as the schedule says.
 func (q *contender) schedule(now clock.Reading) (more bool) {
-	deaf := q.wait.locker.client.opts.DisableWakeups
+	deaf := q.wait.locker.core.cfg.Deaf
 	if deaf || !q.stop.After(now.Time()) {
 		d, more := q.delays.Next()
 		if !more {
@@ -399,14 +403,14 @@ func (q *contender) backOff(now clock.Reading) (more bool) {
 	if more {
 		q.dropClaim(wire.Release)
 		q.stop = now.Time().Add(d)
-		q.resume = now.Time().Add(min(d, claimlessDelay) + rand.N(q.wait.locker.client.group.Distance()+1))
+		q.resume = now.Time().Add(min(d, longestDelay) + rand.N(q.wait.locker.core.group.Distance()+1))
 	}
 	return more
 }
 
 // dropClaim releases the claim, whose votes never count again.
 func (q *contender) dropClaim(how wire.Request) {
-	c := q.wait.locker.client
+	c := q.wait.locker.core
 	q.inbox.SetBallot(nil)
 	c.group.Send(how, q.claim.SentClaim)
 	q.claim = nil
@@ -415,10 +419,10 @@ func (q *contender) dropClaim(how wire.Request) {
 // judgeLock has the claim do what waits.Finding.Verdict decides, after a round that did not win. mine and firstVote are those of roundOver. It
 // reports false if the schedule has stopped.
 func (q *contender) judgeLock(now clock.Reading, mine uint64, firstVote time.Time) (more bool) {
-	w, l, c := q.wait, q.wait.locker, q.wait.locker.client
+	w, l, c := q.wait, q.wait.locker, q.wait.locker.core
 	votes := fence.Usable(w.try.round.Votes(), l.highestFence(now), now.Wall())
 	q.hearOwner(votes)
-	w.noteOutcome(c.names.quorumError(opAcquire, l.name, votes))
+	w.noteOutcome(failed(OpAcquire, l.name, votes))
 	w.warn()
 	tally := quorum.Count(votes)
 	found := waits.Finding{
@@ -460,19 +464,19 @@ func (q *contender) judgeLock(now clock.Reading, mine uint64, firstVote time.Tim
 // noteRound notes the outcome of the current round, which did not win.
 func (q *contender) noteRound() {
 	if q.wait.try.round != nil {
-		q.wait.noteOutcome(q.wait.locker.client.names.quorumError(opAcquire, q.wait.locker.name, q.wait.try.round.Votes()))
+		q.wait.noteOutcome(failed(OpAcquire, q.wait.locker.name, q.wait.try.round.Votes()))
 	}
 }
 
 // win makes a quorum of votes a lease. If that fails, it backs off. It reports false if the schedule has stopped.
 func (q *contender) win(now clock.Reading, won *waits.Quorum) (more bool) {
-	w, l, c := q.wait, q.wait.locker, q.wait.locker.client
+	w, l, c := q.wait, q.wait.locker, q.wait.locker.core
 	if !q.place.Suspend() {
 		return true // permits were handed over
 	}
-	full := c.opts.bounds.Validity(l.opts.TTL)
+	full := c.cfg.Bounds.Validity(l.opts.TTL)
 	contended := w.attempts > 1 || w.try.round.Any(isTaken)
-	t := &tenure{client: c, name: l.name, opts: l.opts, claim: q.claim.SentClaim, holders: q.holders, sentAt: now, contended: contended, rounds: 1,
+	t := &tenure{core: c, name: l.name, opts: l.opts, claim: q.claim.SentClaim, holders: q.holders, sentAt: now, contended: contended, rounds: 1,
 		validity: renew.Validity{Start: now, Length: won.Left, Short: won.Left < q.claim.G}, slots: won.Slots, successor: q.inbox.Successor(q.claim)}
 	if t.slots != nil {
 		t.renews = wire.RenewSlots(t.slots)
@@ -494,18 +498,15 @@ func (q *contender) win(now clock.Reading, won *waits.Quorum) (more bool) {
 			t.validity = renew.Validity{Start: fixed, Length: full}
 		}
 	}
+	var f *Failure
 	if err = cmp.Or(err, w.try.revokes(c)); err != nil {
-		err = c.names.wasted(l.name, w.try.round, err, 0, 0, 0)
+		f = wasted(l.name, w.try.round, err, 0, 0, 0)
+	} else if t.validity.Over(c.clock()) || !l.on.accept(q, won, t) || !t.begin() {
+		f = failed(OpAcquire, l.name, w.try.round.Votes())
 	}
-	if err == nil && (t.validity.Over(c.clock()) || !l.on.accept(q, won, t)) {
-		err = c.names.quorumError(opAcquire, l.name, w.try.round.Votes())
-	}
-	if err == nil && !t.begin() {
-		err = ErrClosed
-	}
-	if err != nil {
+	if f != nil {
 		q.place.Resume()
-		w.noteOutcome(err)
+		w.noteOutcome(f)
 		return !w.once && q.backOff(now)
 	}
 	w.lease = t.holder

@@ -1,0 +1,57 @@
+package engine
+
+import "github.com/redlock-go/redlock/internal/wire"
+
+// Core returns what l shares with the other locks of its Client.
+func (l *Locker) Core() *Core { return l.core }
+
+// Contexts returns how many contexts are registered with the lease.
+func (s *Lease) Contexts() int { return s.contexts.Len() }
+
+// Scheduled returns how many leases the Client has scheduled. It also stops all renewals.
+func (c *Core) Scheduled() int { return len(c.renewals.Stop()) }
+
+// Begin schedules the lease, as an acquisition or a handover does.
+func (s *Lease) Begin() { s.tenure.begin() }
+
+// HoldRelease keeps the release of the lease from being queued, when the lease is lost, until the returned function is called.
+func (s *Lease) HoldRelease() (resume func()) {
+	held := heldRelease{s.tenure.holders, make(chan struct{})}
+	s.tenure.holders = held
+	return func() { close(held.resume) }
+}
+
+// A heldRelease waits where nobody enters a lost tenure any more, and its release is about to be queued.
+type heldRelease struct {
+	holders
+	resume chan struct{}
+}
+
+func (h heldRelease) shutOut(t *tenure) (held, took bool) {
+	<-h.resume
+	return h.holders.shutOut(t)
+}
+
+// GrantInVain has the polls of a wait for key find that grants are over, as those of a process do that did not run meanwhile.
+func (c *Core) GrantInVain(key string) {
+	w, claim := c.waits.BallotOf(key)
+	for i := range c.masters {
+		w.Answered(claim, wire.Again, i, wire.Answer{Outcome: wire.Taken, New: true}, c.clock(), claim.G, true)
+	}
+	w.Counted()
+}
+
+// IgnoreQueued has goroutines that come to a gate not say so, as if they were stopped just before.
+func (c *Core) IgnoreQueued() { c.gates.Queued = nil }
+
+// Recall handles a recall of a lock.
+func (c *Core) Recall(key, token string) { c.entrances.recall(key, token) }
+
+// KeepMost sets how many locks the Client keeps at most, and returns how many it was.
+func (c *Core) KeepMost(n int) (was int) {
+	was, c.kept.Most = c.kept.Most, n
+	return was
+}
+
+// Entrances returns how many names have an entrance in memory.
+func (c *Core) Entrances() int { return len(c.entrances.All()) }

@@ -1,0 +1,152 @@
+package engine
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/redlock-go/redlock/internal/notices"
+	"github.com/redlock-go/redlock/internal/quorum"
+	"github.com/redlock-go/redlock/internal/wire"
+)
+
+// Ends of a lease, and of an operation, that need no explanation. They are what users see.
+var (
+	ErrReleased = errors.New("redlock: lease released")
+	ErrNotHeld  = errors.New("redlock: not locked")
+	ErrClosed   = errors.New("redlock: client is closed")
+	ErrReceived = errors.New("redlock: another caller's value was taken") // see Flight
+	ErrPanicked = errors.New("a function of the caller panicked")
+)
+
+// Reasons why a lease was lost: see Failure.Lost. Others are those of package renew.
+var (
+	errGone = errors.New("its key is gone, or somebody else's, at too many masters " +
+		"(deleted by hand or by redlock break, or lost by masters)")
+	errGoneAtUnlock = errors.New("the key was gone when it was unlocked")
+)
+
+// What an operation is called in errors.
+var (
+	OpAcquire = wire.Set.String()
+	OpFence   = wire.Commit.String()
+	OpRenew   = wire.Renew.String()
+	OpRelease = wire.Release.String()
+	OpPing    = wire.Ping.String()
+	OpInspect = wire.Asks.String()
+)
+
+// A Failure says why an operation has failed. Hooks.Error makes the error for users. It is one of these:
+//
+//   - Ended is set: a context has ended the operation;
+//   - Lost is set: a lease was lost;
+//   - Own is set: a goroutine of this Client holds the lock, so the masters were not asked;
+//   - Votes are set: too few masters have granted what they were asked, or Vain says why their grants are of no use;
+//   - none of these: another goroutine of this Client asks the masters, and has no answer yet.
+type Failure struct {
+	Op   string // what was to be done
+	Name string // of the lock; empty for a ping
+
+	Ended context.Context // the context that has ended the operation
+	Lost  error           // the reason of the loss
+	Own   string          // how the goroutine holds the lock
+	Votes []quorum.Vote   // by master
+	Vain  error           // why the grants are of no use; nil: there were too few
+	Last  *Failure        // with Ended: of the last attempt; with Lost: of the last renewal; nil: there was none
+
+	Names    []string // of several names, those that Vote.Which counts
+	Held     string   // the name that is held, or whose key is not a lock; empty: none is known to be
+	Owner    string   // who holds Held, if that is known
+	Readers  []string // the same, if readers do
+	NotALock []error  // by master, what is wrong with the key of Held; nil: nothing is known to be
+}
+
+// Error is for tests and bugs: users see what Hooks.Error returns.
+func (f *Failure) Error() string { return fmt.Sprintf("failed to %s %q", f.Op, f.Name) }
+
+// failed returns why a round was not won that had these votes.
+func failed(op, name string, votes []quorum.Vote) *Failure {
+	f := &Failure{Op: op, Name: name, Votes: votes}
+	if op == OpAcquire && quorum.Count(votes).RuledOut() {
+		f.Held = name
+	}
+	return f
+}
+
+// wasted returns why a round of grants did not become a lease: because of err, or because it took too long.
+func wasted(name string, round *quorum.Round, err error, took, limit, validity time.Duration) *Failure {
+	if f, ok := err.(*Failure); ok {
+		return f
+	}
+	f := failed(OpAcquire, name, round.Votes())
+	switch {
+	case err != nil:
+		f.Vain = err
+	case limit < validity:
+		f.Vain = fmt.Errorf("it took %v: with Fencing, %v is the limit", took, limit)
+	default:
+		f.Vain = fmt.Errorf("it took %v, which leaves nothing of a validity of %v", took, limit)
+	}
+	return f
+}
+
+// ofSet completes f for a Locker of several names: it says which of them is held, at most of the masters.
+func (f *Failure) ofSet(names []string) {
+	f.Names = names
+	if f.Held == "" || f.Votes == nil {
+		return
+	}
+	masters := make([]int, len(names)) // at how many a name is held
+	most := 0
+	for _, v := range f.Votes {
+		if v.Outcome == wire.Taken && v.Which > 0 {
+			masters[v.Which-1]++
+		}
+	}
+	for i, n := range masters {
+		if n > masters[most] {
+			most = i
+		}
+	}
+	f.Held = names[most]
+}
+
+// taken reports whether masters have refused an attempt since its key was there, or a goroutine of this Client holds the lock. The lock is held
+// then, or its key is not a lock.
+func (f *Failure) taken() bool { return f != nil && (f.Held != "" || f.Own != "") }
+
+// Hooks are how a Core tells its Client what happens. They are called outside every mutex. But for Error and Cause, one that is nil is not called.
+// Those without a context are called for what no call waits for: in order, as they happen.
+type Hooks struct {
+	Error func(f *Failure) error         // returns the error for users
+	Cause func(f *Failure) notices.Cause // returns what the Logger is told of a wait that lasts because of f; nil: nothing is known yet
+
+	LockStart     func(ctx context.Context, e Event) // a call begins to lock
+	LockDone      func(ctx context.Context, e Event) // it has ended
+	AttemptDone   func(ctx context.Context, e Event) // an attempt has ended
+	Acquired      func(ctx context.Context, e Event) // the masters have granted a lease
+	HandedOver    func(ctx context.Context, e Event) // an unlock has passed the lock on within the Client
+	Released      func(ctx context.Context, e Event) // a release has ended for which a call waits
+	Renewed       func(e Event)                      // a renewal has succeeded
+	Lost          func(e Event)                      // a lease was lost
+	ReleasedLater func(e Event)                      // a release has ended for which no call waits
+
+	TellHeld bool // users are told for how long each holder has held a lock
+}
+
+// An Event is what happens to a lock. The fields that do not apply are zero.
+type Event struct {
+	Name     string        // of the lock
+	Permits  int           // of a Semaphore: how many
+	Limit    int           // of the Semaphore
+	Attempts int           // that the call has made
+	Rounds   int           // of the attempt that has won
+	Elapsed  time.Duration // of an attempt, or a renewal
+	Waited   time.Duration // since the call began
+	Held     time.Duration // since the lock was acquired
+	Until    time.Time     // the end of validity
+	Fence    uint64        // of the lease
+	Kept     bool          // nobody held the lock any more
+	Err      error         // for users; nil: it has succeeded
+}

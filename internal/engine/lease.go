@@ -1,0 +1,390 @@
+package engine
+
+import (
+	"context"
+	"sync/atomic"
+	"time"
+
+	"github.com/redlock-go/redlock/internal/clock"
+	"github.com/redlock-go/redlock/internal/fence"
+	"github.com/redlock-go/redlock/internal/leasectx"
+	"github.com/redlock-go/redlock/internal/quorum"
+	"github.com/redlock-go/redlock/internal/turns"
+	"github.com/redlock-go/redlock/internal/wire"
+)
+
+// A Lease is one acquisition of a lock by one holder: see Lease of package redlock. The methods that are exported may be called for a nil Lease,
+// but for Slots and Publish.
+type Lease struct {
+	tenure    *tenure       // immutable
+	acquired  clock.Reading // immutable; the time before the first byte of the round that was won, or that of the handover
+	handovers int           // immutable; how often the tenure was handed over before
+	seen      atomic.Bool   // a caller may have a pointer to it, or know its fence: it ends with the unlock, even if the tenure is kept
+
+	contexts leasectx.Contexts // it has a mutex of its own
+
+	// Guarded by tenure.mu:
+	err    error         // why it ended; nil while it lasts
+	done   chan struct{} // made by the first Done; closed when err is set
+	wanted chan struct{} // made by the first Wanted; closed when somebody waits for the lock
+	unheld time.Duration // since acquired, when the Lease is used again: see keeping.longer
+}
+
+// Token returns the token of s; "" for a nil Lease.
+func (s *Lease) Token() string {
+	if s == nil {
+		return ""
+	}
+	return s.tenure.claim.Token()
+}
+
+// Until returns the end of validity as known now; the zero Time for a nil Lease.
+func (s *Lease) Until() time.Time {
+	if s == nil {
+		return time.Time{}
+	}
+	s.tenure.mu.Lock()
+	defer s.tenure.mu.Unlock()
+	return s.tenure.validity.Until()
+}
+
+// Valid reports whether Err is nil.
+func (s *Lease) Valid() bool { return s.Err() == nil }
+
+// Err returns nil while the lease lasts, and then why it has ended, as an error for users. It reads the clocks.
+func (s *Lease) Err() error {
+	if s == nil {
+		return ErrNotHeld
+	}
+	t := s.tenure
+	now := t.core.clock()
+	t.mu.Lock()
+	if err := s.err; err != nil || !t.validity.Over(now) {
+		t.mu.Unlock()
+		return err
+	}
+	t.mu.Unlock()
+	t.check(now)
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return s.err
+}
+
+// Done returns a channel that is closed when the lease ends.
+func (s *Lease) Done() <-chan struct{} {
+	if s == nil {
+		return closedChannel
+	}
+	s.tenure.mu.Lock()
+	defer s.tenure.mu.Unlock()
+	if s.done == nil {
+		if s.err != nil {
+			return closedChannel
+		}
+		s.done = make(chan struct{})
+	}
+	return s.done
+}
+
+// Wanted returns a channel that is closed when somebody else waits for the lock; nil if the lease has ended before the first call.
+func (s *Lease) Wanted() <-chan struct{} {
+	if s == nil {
+		return nil
+	}
+	t := s.tenure
+	t.mu.Lock()
+	if s.wanted != nil || s.err != nil {
+		defer t.mu.Unlock()
+		return s.wanted
+	}
+	wanted := make(chan struct{})
+	s.wanted = wanted
+	watches := t.renews != nil
+	if !watches {
+		t.renews = t.claim.RenewingAsked()
+	}
+	t.mu.Unlock()
+	t.holders.watch(t, watches)
+	return wanted
+}
+
+func (oneHolder) watch(t *tenure, already bool) {
+	watch := func(key string) {
+		if !already {
+			t.core.gates.Watch(key, t.tellWanted)
+		}
+		if t.core.gates.Waiting(key) {
+			t.tellWanted()
+		}
+	}
+	watch(t.claim.Key())
+	for key := range t.claim.Keys {
+		if key != t.claim.Key() { // one of several names, each of which has a gate
+			watch(key)
+		}
+	}
+}
+
+// tellWanted tells the present holder that somebody waits for the lock. It may be called under the mutex of the gates.
+func (t *tenure) tellWanted() {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if s := t.holder; s.wanted != nil && s.err == nil && !isClosed(s.wanted) {
+		close(s.wanted)
+	}
+}
+
+var closedChannel = func() chan struct{} {
+	c := make(chan struct{})
+	close(c)
+	return c
+}()
+
+// Fence returns the number of the lease, or 0.
+func (s *Lease) Fence() uint64 {
+	if s == nil {
+		return 0
+	}
+	return fence.Of(s.tenure.fence, s.handovers)
+}
+
+// Extend renews the lease now, and waits for the outcome. Its error is one for users.
+func (s *Lease) Extend(ctx context.Context) error {
+	if err := s.Err(); err != nil {
+		return err
+	}
+	t := s.tenure
+	if ctx.Err() != nil {
+		return t.core.errorOf(&Failure{Op: OpRenew, Name: t.name, Ended: ctx})
+	}
+	t.mu.Lock()
+	if s.err != nil {
+		defer t.mu.Unlock()
+		return s.err
+	}
+	r := t.validity.Pending()
+	if r == nil {
+		r = t.renewLocked(t.core.clock())
+	}
+	d := t.settleLocked()
+	t.mu.Unlock()
+	t.conclude(d)
+	select {
+	case <-r.Won():
+		return nil
+	case <-s.Done():
+		return s.Err()
+	case <-ctx.Done():
+	}
+	t.mu.Lock()
+	votes := failed(OpRenew, t.name, r.Votes())
+	t.mu.Unlock()
+	return t.core.errorOf(&Failure{Op: OpRenew, Name: t.name, Ended: ctx, Last: votes})
+}
+
+// Name returns the name of the lock. s must not be nil.
+func (s *Lease) Name() string { return s.tenure.name }
+
+// Context returns a context that ends with parent or with the lease, whose Err is then its cause.
+func (s *Lease) Context(parent context.Context) context.Context {
+	if s == nil {
+		ctx, cancel := context.WithCancelCause(parent)
+		cancel(ErrNotHeld)
+		return ctx
+	}
+	return s.contexts.New(parent, s)
+}
+
+// Work is Context for a function that works while the lock is held. end ends the context earlier.
+func (s *Lease) Work(parent context.Context) (ctx context.Context, end func(err error)) {
+	s.seen.Store(true)
+	inner := s.contexts.New(parent, s)
+	return inner, inner.End
+}
+
+// endLocked ends the lease for the reason err, unless it has ended. The caller gives up the mutex, and then ends
+// the contexts.
+func (s *Lease) endLocked(err error) {
+	if s.err != nil {
+		return
+	}
+	s.err = err
+	if s.done != nil {
+		close(s.done)
+	}
+}
+
+// handOver passes the lock from the holder of the lease to the goroutine of the Client that has waited longest, without
+// any command to the masters, and returns the lease of that goroutine. It stops when Options.Handover has passed since
+// the masters granted the lock. So other processes wait for no more than that and one critical section of this process.
+//
+// handOver does nothing and returns nil if no goroutine waits, if the first one waits with other Options, or
+// if the tenure cannot be handed over.
+//
+// The argument of is nil for a lock, whose goroutines wait at the gate. Those that want permits wait in the crowd of these.
+func (s *Lease) handOver(of *permits) (next *Lease) {
+	t := s.tenure
+	if t.opts.Handover < 0 || t.opts.RenewEvery < 0 {
+		return nil
+	}
+	succeed := func(tag any) any {
+		if next, ok := tag.(*Locker); !ok || next.opts != t.opts { // it must get the TTL and MaxHold of its own Locker
+			return nil
+		}
+		if next = t.handOver(t.core.clock()); next == nil {
+			return nil
+		}
+		return next
+	}
+	// Neither call lets succeed escape, so it costs no allocation.
+	if of != nil && !of.pass(succeed) || of == nil && !t.core.gates.Pass(t.claim.Key(), succeed) {
+		return nil
+	}
+	s.contexts.End(ErrReleased)
+	return next
+}
+
+// handedOver calls Hooks.HandedOver. ctx is that of the call that unlocks the lease.
+func (s *Lease) handedOver(ctx context.Context, next *Lease) {
+	t := s.tenure
+	if hook := t.core.hooks.HandedOver; hook != nil {
+		hook(ctx, Event{Name: t.name, Held: t.core.clock().Since(s.acquired), Until: next.Until(), Fence: next.Fence(), Permits: len(t.slots)})
+	}
+}
+
+// initHolder makes s the Lease of the first holder of t.
+func (s *Lease) initHolder(t *tenure) {
+	*s = Lease{tenure: t, acquired: t.sentAt}
+	if t.claim.Reads() { // how often the last writer's lease was handed over is not known
+		s.handovers = fence.HandoversMost
+	}
+	t.holder = s
+}
+
+// A releasing is a tenure that was unlocked, and its release.
+type releasing tenure
+
+var _ quorum.Observer = (*releasing)(nil)
+
+// finish ends the tenure because it is unlocked. If it returns nil, the caller must queue the release. If the
+// tenure has ended before, finish returns the reason. If it was lost, its release has been queued by then.
+func (o *releasing) finish() error {
+	t := (*tenure)(o)
+	now := t.core.clock()
+	t.check(now) // ends it if its validity is over
+	t.mu.Lock()
+	ended := t.endLocked(ErrReleased)
+	err, queued := t.err, t.queued
+	t.mu.Unlock()
+	if !ended {
+		if queued != nil {
+			<-queued // another goroutine may be about to queue the release; it waits for nothing
+		}
+		return err
+	}
+	t.tellHolders(ErrReleased)
+	t.unlocked = now
+	t.core.releases.Released(t.claim, t.contended)
+	return nil
+}
+
+// queue ends the tenure, and queues its release. Nobody waits for the outcome. If the tenure has ended before, it returns why.
+func (o *releasing) queue() error {
+	t := (*tenure)(o)
+	err := o.finish()
+	if err == nil {
+		t.core.group.Tell(o.passesOn(), t.claim, o)
+	}
+	return err
+}
+
+// held returns for how long the last holder has held the tenure.
+func (o *releasing) held() time.Duration { return o.unlocked.Since(o.holder.acquired) }
+
+// passesOn returns the release, which says how it passes the lock on, and which fence it proposes. That of readers, who have turns of their
+// own, says neither, nor does that of permits, which no client of another library wants.
+func (o *releasing) passesOn() wire.Request {
+	if o.claim.Reads() || o.slots != nil {
+		return wire.Release
+	}
+	how, number := wire.ToHead, int64(0)
+	switch {
+	case !o.successor.Differ && !o.recalled && turns.DrawOpen():
+		how = wire.Open
+	case o.successor.Token != "": // if each master had its own head, and these differed, nobody would have the votes of a quorum
+		how = wire.ToNext(o.successor.Token)
+	}
+	if o.fence != 0 {
+		// It is not stored: as a rule nobody waits, and numbers may not run ahead of the clock.
+		number = max(fence.At(o.unlocked.Wall()), o.fence+1)
+	}
+	return o.claim.Releasing(how, number)
+}
+
+// An unreported is a tenure whose release is on its way, and whose outcome matters to the next acquisition only: the tenure was lost, or
+// UnlockContext has returned before the masters had answered.
+type unreported tenure
+
+var _ quorum.Observer = (*unreported)(nil)
+
+// Settled implements quorum.Observer.
+func (o *unreported) Settled(round *quorum.Round, _ quorum.Tally) {
+	t := (*tenure)(o)
+	t.core.releases.Answered(t.claim, round.Any(passedOn))
+}
+
+// Settled implements quorum.Observer, for a release that nobody waits for.
+func (o *releasing) Settled(round *quorum.Round, tally quorum.Tally) {
+	t := (*tenure)(o)
+	f := o.outcome(context.Background(), tally, round)
+	if hook := t.core.hooks.ReleasedLater; hook != nil && !t.silent {
+		hook(o.event(f))
+	}
+}
+
+// await waits until the votes on the release of the lease are settled, or until ctx ends, and returns the
+// outcome. The release goes on without it.
+func (o *releasing) await(ctx context.Context, round *quorum.Round) error {
+	t := (*tenure)(o)
+	tally := round.Wait(ctx, nil, quorum.Tally.Settled)
+	f := o.outcome(ctx, tally, round)
+	if tally.Answered() {
+		round.End()
+	} else {
+		round.Leave((*unreported)(t))
+	}
+	e := o.event(f)
+	if hook := t.core.hooks.Released; hook != nil {
+		hook(ctx, e)
+	}
+	return e.Err
+}
+
+// event returns what users are told of the release, given its outcome.
+func (o *releasing) event(f *Failure) Event {
+	return Event{Name: o.name, Held: o.held(), Kept: o.kept, Err: o.core.errorOf(f), Permits: len(o.slots)}
+}
+
+// outcome returns why the release has failed, given the votes on it, or nil. If a quorum has
+// answered, it also notes that for the next acquisition: see package turns.
+func (o *releasing) outcome(ctx context.Context, tally quorum.Tally, round *quorum.Round) *Failure {
+	t := (*tenure)(o)
+	if tally.Answered() { // otherwise later votes may still say that the lock was passed on
+		t.core.releases.Answered(t.claim, round.Any(passedOn))
+	}
+	if !tally.RuledOut() && tally.Answered() {
+		return nil
+	}
+	f := failed(OpRelease, t.name, round.Votes())
+	switch {
+	case tally.RuledOut():
+		// The key was gone at so many masters that others could get in.
+		return &Failure{Name: t.name, Lost: errGoneAtUnlock, Last: f}
+	case ctx.Err() != nil:
+		return &Failure{Op: OpRelease, Name: t.name, Ended: ctx, Last: f}
+	}
+	return f
+}
+
+// passedOn reports whether a vote on a release says that the master has passed the lock on.
+func passedOn(v quorum.Vote) bool { return v.Outcome == wire.PassedOn }

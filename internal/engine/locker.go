@@ -1,0 +1,316 @@
+package engine
+
+import (
+	"context"
+	"strconv"
+	"sync/atomic"
+	"time"
+
+	"github.com/redlock-go/redlock/internal/clock"
+	"github.com/redlock-go/redlock/internal/flight"
+	"github.com/redlock-go/redlock/internal/gate"
+	"github.com/redlock-go/redlock/internal/leasectx"
+	"github.com/redlock-go/redlock/internal/master"
+	"github.com/redlock-go/redlock/internal/waits"
+	"github.com/redlock-go/redlock/internal/wire"
+)
+
+// A Locker is a lock: see Locker of package redlock. The methods that lock and unlock return errors for users.
+type Locker struct {
+	core   *Core
+	name   string
+	key    string // prefix + name; for several names it stands for all: see set
+	opts   Options
+	terms  wire.Terms // of all claims
+	kind   kind
+	first  wire.Kind // of the first attempt of a wait. Register: a plain SET would recall no kept lock, or overtake writers that wait beside readers
+	writes bool      // it is the writer's side of an RWLocker
+	on     subject   // what claims are on
+	names  []string  // of a set, in the order of the keys; nil: l has one name
+	keys   []string  // of these names; sorted, all different
+
+	silent bool // it is for one name of a set: neither losses nor releases of its leases are reported
+
+	lease atomic.Pointer[Lease] // set by locking, nil after unlocking; not used by readers
+}
+
+// Locker returns a Locker of one name, whose key is key.
+func (c *Core) Locker(name, key string, opts Options) *Locker {
+	l := &Locker{core: c, name: name, key: key, opts: opts, terms: wire.NewTerms(key, opts.TTL)}
+	c.entrances.initKind(l)
+	return l
+}
+
+// Made reports whether l is not the zero Locker.
+func (l *Locker) Made() bool { return l.core != nil }
+
+// Name returns the name, or the names in the order of their keys, separated by a comma and a space.
+func (l *Locker) Name() string { return l.name }
+
+// Forever waits for the lock until the Client is closed, whatever the schedule says. Then it reports false.
+func (l *Locker) Forever() bool {
+	if l.kind.join(l) != nil {
+		return true
+	}
+	_, err := (&wait{locker: l, ctx: context.Background(), forever: true}).run()
+	return err == nil
+}
+
+// Lock waits for the lock until ctx ends, or the schedule stops.
+func (l *Locker) Lock(ctx context.Context) (*Lease, error) {
+	if ctx.Err() == nil {
+		if s := l.kind.join(l); s != nil {
+			return s, nil
+		}
+	}
+	s, err := (&wait{locker: l, ctx: ctx}).run()
+	return s, l.core.public(err)
+}
+
+// LockFor is Lock for a flight, which the caller leads. It ends with ErrReceived if the value of another Client has come.
+func (l *Locker) LockFor(ctx context.Context, f *flight.Flight) (*Lease, error) {
+	s, err := (&wait{locker: l, ctx: ctx, flight: f}).run()
+	return s, l.core.public(err)
+}
+
+// Join returns the flight of l's name that the next goroutine can join, and the place of the caller in it: see flight.Flights.
+func (l *Locker) Join() (f *flight.Flight, place int) { return l.core.flights.Join(l.key) }
+
+// NotServed returns the error for a goroutine that has waited for the value of a flight until ctx or the Client ended.
+func (l *Locker) NotServed(ctx context.Context) error {
+	w := &wait{locker: l, ctx: ctx, last: l.blockedBy(l.core.gates.Inside(l.key))}
+	return l.core.public(w.outcome())
+}
+
+// Closing returns a channel that is closed when l's Client refuses locks.
+func (l *Locker) Closing() <-chan struct{} { return l.core.closing }
+
+// TryLock makes one attempt to lock l. If explain is true, its error says who holds the lock, or why its key is not a lock: see explained.
+func (l *Locker) TryLock(ctx context.Context, explain bool) error {
+	_, err := (&wait{locker: l, ctx: ctx, once: true}).run()
+	if f, ok := err.(*Failure); ok && explain {
+		err = l.explained(ctx, f)
+	}
+	return l.core.public(err)
+}
+
+// Unlock unlocks l. If block is true, it waits for the outcome. It returns ErrNotHeld if l is not locked.
+func (l *Locker) Unlock(ctx context.Context, block bool) error { return l.kind.unlock(ctx, l, block) }
+
+// UnlockLease unlocks l if s is its lease, and waits for the outcome. It returns why s has ended if it is not.
+func (l *Locker) UnlockLease(ctx context.Context, s *Lease) error {
+	return l.kind.unlockLease(ctx, l, s)
+}
+
+// Lease returns the lease of the present holder, or nil.
+func (l *Locker) Lease() *Lease { return l.kind.held(l) }
+
+// HeldOtherwise says who holds l in this Client, for the error of an Unlock of a Locker that is not locked. Such an Unlock does not unlock
+// another Locker of the name: that one may belong to another goroutine, and the Unlock may be the second of its own goroutine.
+func (l *Locker) HeldOtherwise() string {
+	names, keys := l.names, l.keys
+	if keys == nil {
+		names, keys = []string{l.name}, []string{l.key}
+	}
+	for i, key := range keys {
+		holds := l.core.gates.Inside(key).Holds
+		if e := l.core.entrances.of(l.core, key); e.tenure.Load() != nil && !e.state.Load().Held() {
+			continue // it is kept
+		}
+		switch holds {
+		case HeldByReaders:
+			return ": readers of this Client hold " + strconv.Quote(names[i]) + "; they call RUnlock"
+		case HeldAlone, heldInSet:
+			return ": another Locker of this Client holds " + strconv.Quote(names[i]) + "; unlock the Locker that was locked"
+		}
+	}
+	return ""
+}
+
+// How a goroutine of this Client holds a lock: see gate.Inside.
+const (
+	HeldAlone     = "by a goroutine of this Client"
+	HeldByReaders = "by readers of this Client"
+	heldInSet     = "with other names by a goroutine of this Client"
+)
+
+// releaseLease releases the lease s, which l no longer refers to, and leaves the gate. If block is
+// true, it waits for the outcome of the release and returns it.
+//
+// The gate is left as soon as the release is queued. The next acquisition of the name then follows the
+// release on the same ordered connections, so it finds the key deleted: see package turns.
+func (l *Locker) releaseLease(ctx context.Context, s *Lease, block bool) error {
+	c, t := l.core, s.tenure
+	l.noteHeld(false) // from now on, our lease does not hold the lock
+	if !c.calls.Begin() {
+		l.leaveGate()
+		return ErrClosed
+	}
+	defer c.calls.Done()
+	if !block {
+		defer l.leaveGate()
+		return (*releasing)(t).queue()
+	}
+	ctx, cancel := leasectx.Outlive(ctx, s) // the release ends the contexts of the lease, and ctx may be one of them
+	defer cancel()
+	if err := (*releasing)(t).finish(); err != nil {
+		l.leaveGate()
+		return err
+	}
+	round := c.group.Ask((*releasing)(t).passesOn(), t.claim, c.cfg.Bounds.Limit(t.opts.TTL))
+	l.leaveGate()
+	return (*releasing)(t).await(ctx, round)
+}
+
+// leaveGate leaves the gate of l and, for a set, those of its names.
+func (l *Locker) leaveGate() {
+	l.core.gates.Leave(l.keys...)
+	l.core.gates.Leave(l.key)
+}
+
+// noteHeld says to goroutines that find a gate of l taken that the lock is held, or, if is is false, that it is not.
+func (l *Locker) noteHeld(is bool) {
+	alone, inSet := gate.Inside{}, gate.Inside{}
+	if is {
+		alone.Holds, inSet.Holds = HeldAlone, heldInSet
+	}
+	l.core.gates.SetInside(l.key, alone)
+	for _, key := range l.keys {
+		l.core.gates.SetInside(key, inSet)
+	}
+}
+
+// A kind is what differs between Lockers: of one name (mutex), of one name with Keep (keeper), of several names (set), of the
+// readers' side of an RWLocker (readers), and of an acquisition of a Semaphore (permits). The methods with a wait are those of
+// that call. What differs between a lock and slots of a semaphore is a subject. Other code may ask
+// whether a wait is for slots (wire.Terms.OfSlots, wire.OfSlots), but not of which kind a Locker is.
+//
+// A kind is like mutex, but for the methods that it has of its own:
+//
+//	              keeper  set     Readers permits
+//	join          own     .       own     .
+//	lock          own     own     own     own
+//	try           own     own     own     own
+//	hold          own     .       own     own
+//	giveUp        .       own     own     own
+//	held          own     .       own     .
+//	unlock        .       .       own     .
+//	unlockLease   .       .       own     .
+//	unlocked      own     .       .       own
+//	claimOf       own     .       own     own
+type kind interface {
+	// join returns a lease that the caller now holds without asking the masters, or nil.
+	join(l *Locker) *Lease
+	// lock waits until the goroutine has a lease, and reports whether it has: see wait.outcome.
+	lock(w *wait) bool
+	// try is lock in one attempt.
+	try(w *wait) bool
+	// hold makes the lease of the wait that of the Locker.
+	hold(w *wait) *Lease
+	// giveUp leaves what the wait has entered, unless it has ended with hold.
+	giveUp(w *wait)
+	// held returns the lease of the present holder, or nil.
+	held(l *Locker) *Lease
+	// unlock unlocks l. If block is true, it waits for the outcome. It returns ErrNotHeld if l is not locked.
+	unlock(ctx context.Context, l *Locker, block bool) error
+	// unlockLease unlocks l if s is its lease, and waits for the outcome. It returns why s has ended if it is not.
+	unlockLease(ctx context.Context, l *Locker, s *Lease) error
+	// unlocked is the second half of unlock. It keeps, hands over or releases the lease s, to which l no longer refers.
+	unlocked(ctx context.Context, l *Locker, s *Lease, block bool) error
+	// claimOf returns what the claim of an acquisition by the wait says, token included, and how its tenure is shared.
+	// waited is for how long the wait has lasted, or wire.NoQueue, or wire.TakesFree.
+	claimOf(w *wait, waited time.Duration) (wire.ClaimOf, holders)
+}
+
+// A subject is what the claims of a Locker are on: a lock (theLock), or slots of a semaphore (permits).
+type subject interface {
+	// newClaim returns a registered claim without votes. It may be granted the lock for g.
+	newClaim(c *Core, registered *master.SentClaim, began clock.Reading, g time.Duration) *waits.Ballot
+	// permits returns how many permits of which limit are wanted; 0 for a lock.
+	permits() (n, limit int)
+	// poll returns the next poll of a claim.
+	poll(q *contender, now clock.Reading) wire.Request
+	// judge decides what becomes of a claim after a round that did not win, and does it: see contender.roundOver.
+	judge(q *contender, now clock.Reading, mine uint64, firstVote time.Time) (more bool)
+	// accept ends the claim, since a quorum of votes makes it a tenure. It reports false if one of the votes has become void.
+	accept(q *contender, won *waits.Quorum, t *tenure) bool
+}
+
+// mutex is the kind of a Locker of one name, and a part of that of several names.
+type mutex struct{}
+
+var _ kind = mutex{}
+
+func (mutex) join(*Locker) *Lease { return nil }
+
+func (mutex) lock(w *wait) bool {
+	return w.enterGate(w.locker) && (w.lease != nil || w.acquire())
+}
+
+func (mutex) try(w *wait) bool {
+	return w.tryGate() && w.tryAcquire()
+}
+
+func (mutex) hold(w *wait) *Lease {
+	l, s := w.locker, w.lease
+	// It tells goroutines that find the gate taken who holds it, until the unlock, even if the lease
+	// is lost before. It is made first, since another goroutine may unlock l, and so leave the gate, as soon
+	// as l has the lease.
+	l.noteHeld(true)
+	l.lease.Store(s)
+	w.inside, w.nameGates, w.lease = false, 0, nil
+	return s
+}
+
+func (mutex) giveUp(*wait) {}
+
+func (mutex) held(l *Locker) *Lease { return l.lease.Load() }
+
+func (mutex) unlock(ctx context.Context, l *Locker, block bool) error {
+	if s := l.lease.Swap(nil); s != nil {
+		return l.kind.unlocked(ctx, l, s, block)
+	}
+	return ErrNotHeld
+}
+
+func (mutex) unlockLease(ctx context.Context, l *Locker, s *Lease) error {
+	if !l.lease.CompareAndSwap(s, nil) {
+		return s.Err()
+	}
+	return l.kind.unlocked(ctx, l, s, true)
+}
+
+func (mutex) unlocked(ctx context.Context, l *Locker, s *Lease, block bool) error {
+	if next := s.handOver(nil); next != nil {
+		s.handedOver(ctx, next)
+		return nil
+	}
+	return l.releaseLease(ctx, s, block)
+}
+
+func (mutex) claimOf(w *wait, waited time.Duration) (wire.ClaimOf, holders) {
+	return wire.ClaimOf{Token: wire.NewToken(w.locker.core.cfg.Owner), Waited: waited}, alone
+}
+
+// theLock is the subject of a Locker that is not for permits.
+type theLock struct{}
+
+var _ subject = theLock{}
+
+func (theLock) newClaim(c *Core, registered *master.SentClaim, began clock.Reading, g time.Duration) *waits.Ballot {
+	return waits.NewBallot(registered, began, g, len(c.masters))
+}
+
+func (theLock) permits() (n, limit int) { return 0, 0 }
+
+func (theLock) poll(q *contender, now clock.Reading) wire.Request {
+	return wire.Polling(q.apart, q.standing(now), false)
+}
+
+func (theLock) judge(q *contender, now clock.Reading, mine uint64, firstVote time.Time) (more bool) {
+	return q.judgeLock(now, mine, firstVote)
+}
+
+func (theLock) accept(q *contender, won *waits.Quorum, t *tenure) bool {
+	return q.inbox.Won(q.claim, won, t.doubt)
+}

@@ -1,0 +1,361 @@
+package engine
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/redlock-go/redlock/internal/clock"
+	"github.com/redlock-go/redlock/internal/gate"
+	"github.com/redlock-go/redlock/internal/master"
+	"github.com/redlock-go/redlock/internal/quorum"
+	"github.com/redlock-go/redlock/internal/waits"
+	"github.com/redlock-go/redlock/internal/weakmap"
+	"github.com/redlock-go/redlock/internal/wire"
+)
+
+// Permits returns a Locker for one acquisition of n of limit permits. key is that of the semaphore, and crowd that of this key.
+func (c *Core) Permits(name, key string, opts Options, crowd *Crowd, n, limit int) *Locker {
+	l := &Locker{core: c, name: name, opts: opts, terms: wire.NewSlotTerms(key, limit, n, opts.TTL)}
+	l.key = fmt.Sprintf("redlock:permit:%d:%s", c.permits.Add(1), key)
+	p := &permits{crowd: crowd, n: n, limit: limit, ttl: opts.TTL}
+	l.kind, l.on = p, p
+	return l
+}
+
+// Crowd returns the goroutines that want permits of a semaphore with this key.
+func (c *Core) Crowd(key string) *Crowd { return c.crowds.ofKey(key) }
+
+// Slots returns the numbers of the permits of s, in ascending order. It must not be changed.
+func (s *Lease) Slots() []int { return s.tenure.slots }
+
+// permits are the kind of a Locker for one acquisition of a Semaphore. Each acquisition has a Locker of its own, whose key
+// stands for it in the gates and the waits of the Client, and is no key on the masters. So any number of goroutines hold permits of
+// a name. Such a Locker always registers a claim, since no plain SET gives a slot.
+//
+// Each claim prefers a slot that its Client has released. So a slot goes from client to client as if it were a lock of its own. Several
+// slots may become free in another order at each master: most of the masters give each of them to the same claim nevertheless.
+//
+// A claim on n slots wins if a quorum of masters has its token in each of n slots: see package waits. The masters choose the slots. Masters
+// that have executed the same commands choose the same ones. If they have not, a claim may have votes, but no quorum for any
+// slot. Then it asks who stands in its slots. In a slot, the token with the most keys is the best, and of several the least.
+//
+//   - If the claim is the best in n slots, it aims at these: it leaves all others, and wishes these where others stand in them.
+//   - If it is not, it is found beaten, and asks again a round trip later. A claim that was found beaten twice is released, and
+//     registered anew with a fresh token and the time that it has waited; after a pause if others have a quorum in its slots.
+//
+// If no slot can have a quorum by the votes of the masters that have not voted yet, it does so at once, and if it has more keys of n slots than
+// of all others, it aims at those without a question.
+//
+// A claim aims once. The best of all claims always aims, and all others leave its slots, so some claim wins.
+type permits struct {
+	mutex
+	crowd   *Crowd
+	n       int // how many slots it needs
+	limit   int
+	ttl     time.Duration
+	place   *gate.Place // in crowd
+	waiting bool        // crowd.beginWaiting was called
+}
+
+var (
+	_ kind    = (*permits)(nil)
+	_ subject = (*permits)(nil)
+)
+
+// A Crowd is what the goroutines of a Client that want permits of one name have in common. Those at the front register claims.
+type Crowd struct {
+	gate.Crowd
+
+	mu       sync.Mutex // guards the fields below
+	last     *Failure   // of the last attempt that failed
+	lastAt   time.Time  // when it did
+	waited   bool       // the last goroutine that has got permits had to wait for them
+	released []int      // slots that were released and that no claim prefers yet, the last one last
+	waiting  int        // goroutines that have found no permits free
+	watching []*tenure  // permits whose holders have called Lease.Wanted, and were not told since
+}
+
+// releasedMost is how many released slots a crowd knows: as many as may be near.
+const releasedMost = 16
+
+// crowds are those of a Client, by key.
+type crowds struct{ weakmap.Map[Crowd] }
+
+func (h *crowds) ofKey(key string) *Crowd {
+	return h.Of(key, func() *Crowd { return new(Crowd) })
+}
+
+func (o *Crowd) noteFailure(f *Failure) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.last, o.lastAt = f, time.Now()
+}
+
+// beginWaiting notes that a goroutine waits, since no permits are free, and tells the holders of permits.
+func (o *Crowd) beginWaiting() {
+	o.mu.Lock()
+	o.waiting++
+	watching := o.watching
+	o.watching = nil
+	o.mu.Unlock()
+	for _, t := range watching {
+		t.tellWanted()
+	}
+}
+
+func (o *Crowd) endWaiting() {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.waiting--
+}
+
+// watch has the holder of t told when a goroutine waits, or now if one does.
+func (o *Crowd) watch(t *tenure) {
+	o.mu.Lock()
+	waits := o.waiting > 0
+	if !waits {
+		o.watching = append(slices.DeleteFunc(o.watching, (*tenure).isOver), t)
+	}
+	o.mu.Unlock()
+	if waits {
+		t.tellWanted()
+	}
+}
+
+// noteFull notes whether a goroutine has had to wait for the permits that it has. full returns that: the next one is likely to wait, too.
+func (o *Crowd) noteFull(is bool) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.waited = is
+}
+
+func (o *Crowd) full() bool {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.waited
+}
+
+// noteReleased notes that a goroutine has released slots.
+func (o *Crowd) noteReleased(slots []int) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.released = append(o.released, slots...)
+	o.released = slices.Delete(o.released, 0, max(len(o.released)-releasedMost, 0))
+}
+
+// takeReleased returns the slot below a limit that was released last, and forgets it. Slots from the limit on are forgotten, too.
+func (o *Crowd) takeReleased(limit int) (slot int, ok bool) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	for n := len(o.released); n > 0 && !ok; n-- {
+		slot = o.released[n-1]
+		o.released, ok = o.released[:n-1], slot < limit
+	}
+	return slot, ok
+}
+
+// prefer returns the terms of claims that prefer the slot which this Client has released last. If other claims prefer all slots that it
+// has released, they only ask for a slot first.
+func (p *permits) prefer(terms wire.Terms) wire.Terms {
+	if slot, ok := p.crowd.takeReleased(p.limit); ok {
+		return terms.Prefer(slot, true)
+	}
+	return terms.Prefer(rand.N(p.limit), false)
+}
+
+// whyFor is for how long the reason why an attempt failed is told to others: somewhat longer than the longest pause between polls.
+const whyFor = 15 * time.Second
+
+// why returns why the last attempt of a goroutine of the crowd failed, if there was one lately.
+func (o *Crowd) why() (inside gate.Inside) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if o.last != nil && time.Since(o.lastAt) <= whyFor {
+		inside.Why = o.last
+	}
+	return inside
+}
+
+func (p *permits) permits() (n, limit int) { return p.n, p.limit }
+
+func (p *permits) claimOf(w *wait, waited time.Duration) (wire.ClaimOf, holders) {
+	of, _ := p.mutex.claimOf(w, waited)
+	return of, slotHolder{crowd: p.crowd}
+}
+
+func (p *permits) newClaim(c *Core, registered *master.SentClaim, began clock.Reading, g time.Duration) *waits.Ballot {
+	return waits.NewSlotBallot(registered, began, g, len(c.masters), p.n, p.limit)
+}
+
+// A slotHolder is for a tenure of permits.
+type slotHolder struct {
+	oneHolder
+	crowd *Crowd
+}
+
+func (h slotHolder) watch(t *tenure, _ bool) { h.crowd.watch(t) }
+
+func (p *permits) lock(w *wait) bool { return p.enter(w) && p.contend(w) }
+
+func (p *permits) try(w *wait) bool { return p.lock(w) }
+
+// enter waits for a place at the front of the crowd, and reports whether it has one. One attempt does not wait.
+func (p *permits) enter(w *wait) bool {
+	if w.once {
+		p.place = p.crowd.TryJoin()
+		if p.place == nil {
+			w.blocked(p.crowd.why())
+		}
+		return p.place != nil
+	}
+	p.place = p.crowd.Join(w.locker)
+	if isClosed(p.place.Ready()) {
+		return true
+	}
+	w.late = true
+	select {
+	case <-p.place.Ready():
+		return true
+	case <-w.ctx.Done():
+	case <-w.locker.core.closing:
+	}
+	w.blocked(p.crowd.why())
+	return false
+}
+
+// noteWaiting notes that the goroutine waits, since no permits are free.
+func (p *permits) noteWaiting() {
+	if !p.waiting {
+		p.waiting = true
+		p.crowd.beginWaiting()
+	}
+}
+
+func (p *permits) contend(w *wait) bool {
+	if !w.enterGate(nil) { // which nobody else wants. It is taken for as long as the permits are held
+		return false
+	}
+	l := w.locker
+	l.terms = p.prefer(l.terms)
+	q := &contender{wait: w, place: p.place, life: l.opts.TTL, contended: p.crowd.full() && !w.once}
+	return q.contend()
+}
+
+func (p *permits) hold(w *wait) *Lease {
+	p.crowd.Held(1)
+	p.crowd.noteFull(w.lease.tenure.contended)
+	return p.mutex.hold(w)
+}
+
+// giveUp leaves the crowd. If permits were handed over that the goroutine has not taken, since its ctx ended at that moment, they are released.
+func (p *permits) giveUp(w *wait) {
+	if p.waiting {
+		p.waiting = false
+		p.crowd.endWaiting()
+	}
+	if s, ok := p.place.Leave().(*Lease); ok {
+		(*releasing)(s.tenure).queue()
+	}
+}
+
+func (p *permits) unlocked(ctx context.Context, l *Locker, s *Lease, block bool) error {
+	p.crowd.Held(-1)
+	if next := s.handOver(p); next != nil {
+		l.core.gates.Leave(l.key) // the next one has a gate of its own
+		s.handedOver(ctx, next)
+		return nil
+	}
+	p.crowd.noteReleased(s.tenure.slots)
+	return l.releaseLease(ctx, s, block)
+}
+
+// pass passes permits on to the goroutine of the crowd that has waited longest, if it wants as many of the same limit. If it does not, they
+// go back to the masters: else calls for several would starve.
+func (p *permits) pass(make func(tag any) any) bool {
+	return p.crowd.Pass(func(tag any) any {
+		if n, limit := tag.(*Locker).on.permits(); n != p.n || limit != p.limit {
+			return nil
+		}
+		return make(tag)
+	})
+}
+
+// poll asks who stands in the slots of the claim, or aims.
+func (p *permits) poll(q *contender, now clock.Reading) wire.Request {
+	if q.aim != nil {
+		q.asks = true
+		return wire.AimAt(q.aim)
+	}
+	keys := q.inbox.Stands(q.claim, now, q.wait.locker.core.cfg.Bounds.Drift)
+	mine := waits.BestSlots(keys, nil, "", 0)
+	if n := p.n; q.pace.VotesSplit() && q.beats == 0 && (len(mine) == n || len(mine) > n && keys[mine[n-1]] > keys[mine[n]]) {
+		return q.aimAt(mine[:n]) // the most keys are in these
+	}
+	slices.Sort(mine)
+	q.asks = len(mine) > 0
+	return wire.AskAbout(mine[:min(len(mine), wire.SlotsMost)])
+}
+
+// aimAt has the claim aim at slots, and returns the poll that does so.
+func (q *contender) aimAt(at []int) wire.Request {
+	q.aim, q.asks = slices.Sorted(slices.Values(at)), true
+	q.inbox.Aim(q.claim, q.aim)
+	return wire.AimAt(q.aim)
+}
+
+// judge has the claim do what waits.SlotFinding.Verdict decides.
+func (p *permits) judge(q *contender, now clock.Reading, _ uint64, firstVote time.Time) (more bool) {
+	c := q.wait.locker.core
+	votes := q.wait.try.round.Votes()
+	tally := quorum.Count(votes)
+	for i, v := range votes {
+		if v.Granted() { // others have these slots elsewhere
+			votes[i].Outcome, votes[i].Left = wire.Taken, wire.Unknown
+		}
+	}
+	q.wait.noteOutcome(failed(OpAcquire, q.wait.locker.name, votes))
+	q.wait.warn()
+	p.crowd.noteFailure(q.wait.last)
+	if !q.wait.once && q.wait.last.taken() {
+		p.noteWaiting()
+	}
+	found := waits.SlotFinding{
+		Answered: tally.Answered(), Granted: tally.Granted, Keys: q.inbox.Stands(q.claim, now, c.cfg.Bounds.Drift), Rivals: waits.SlotRivals(votes, q.claim.Token()),
+		Asked: q.asks && !q.wait.try.sentAt.Time().Before(firstVote), Aimed: q.aim != nil, Overdue: now.Time().Sub(firstVote) > q.claim.G, Beaten: q.beats > 0, Once: q.wait.once,
+	}
+	verdict, best := found.Verdict(q.claim.Token(), p.n, c.waits.Need)
+	switch verdict {
+	case waits.GivesUp:
+		return false
+	case waits.BacksOff:
+		return q.backOff(now)
+	case waits.Polls:
+		return q.schedule(now)
+	case waits.Yields:
+		q.dropClaim(wire.Release)
+		q.resume = now.Time()
+	case waits.Aims:
+		q.ask(q.aimAt(best), q.claim.G)
+	case waits.Beaten:
+		q.beats++
+	}
+	return true
+}
+
+// accept has the permit stand in its slots at the masters that gave it others, or may do so later.
+func (p *permits) accept(q *contender, won *waits.Quorum, t *tenure) bool {
+	elsewhere, queued, ok := q.inbox.WonSlots(q.claim, won, t.doubt, func(i int) { t.heal(1 << i) })
+	t.heal(elsewhere)
+	if queued != 0 {
+		time.AfterFunc(lateTrips*q.wait.locker.core.group.Distance()+waits.SplitAfter, func() { t.heal(queued) })
+	}
+	return ok
+}
+
+// A winner waits for lateTrips round trips and waits.SplitAfter for the grants of the masters that have its claim in their queues. Most come
+// with the next message. If permits are held for a shorter time, nothing need be healed.
+const lateTrips = 2

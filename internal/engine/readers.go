@@ -1,0 +1,284 @@
+package engine
+
+import (
+	"context"
+	"time"
+
+	"github.com/redlock-go/redlock/internal/clock"
+	"github.com/redlock-go/redlock/internal/gate"
+	"github.com/redlock-go/redlock/internal/occupancy"
+	"github.com/redlock-go/redlock/internal/quorum"
+	"github.com/redlock-go/redlock/internal/wire"
+)
+
+// Sides makes writer and reader the two sides of a reader/writer lock, which is otherwise like l. It returns the readers.
+func (l *Locker) Sides(writer, reader *Locker) *Readers {
+	c := l.core
+	for _, side := range []*Locker{writer, reader} {
+		side.core, side.name, side.key, side.opts, side.terms, side.on, side.first = c, l.name, l.key, l.opts, l.terms, l.on, wire.Register
+	}
+	r := &c.entrances.of(c, l.key).readers
+	writer.kind, writer.writes = l.kind, true
+	reader.kind, reader.terms, reader.on = r, l.terms.ForReaders(), sharedLock{}
+	return r
+}
+
+// Readers is the kind of the reader's side of an RWLocker. The goroutines of a Client that hold or want a read lock of one name
+// share a tenure and its Lease: see entrance.
+//
+//   - A goroutine enters as long as no writer waits, here or elsewhere, and half of the validity is left. While nobody holds
+//     the tenure, it is kept. If a writer waits, the last reader that leaves releases it.
+//   - Since the tenure has the gate of the name, a writer of this process waits there, and readers that are kept out wait behind
+//     that writer.
+//   - While there is no tenure to enter, one of the goroutines that wait leads: it goes through the gate and acquires one for
+//     all of them.
+type Readers struct {
+	mutex // for what does not differ
+	*entrance
+
+	lead  gate.Lead[Lease] // a tenure begins in its Share
+	early bool             // close was called while a goroutine led, and since then one has led without a break: a message may overtake the votes; used in Look and Share
+}
+
+var _ kind = (*Readers)(nil)
+
+// reading is how readers share a tenure.
+type reading struct{ *entrance }
+
+var _ holders = (*reading)(nil)
+
+// A sharedLock is the subject of the readers' side of an RWLocker.
+type sharedLock struct{ theLock }
+
+var _ subject = sharedLock{}
+
+// poll: a claim with votes joins the readers of other masters although a writer waits there. Else neither of the two might have a quorum.
+func (sharedLock) poll(q *contender, now clock.Reading) wire.Request {
+	return wire.Polling(q.apart, q.standing(now), q.voted)
+}
+
+func (r *Readers) claimOf(_ *wait, waited time.Duration) (wire.ClaimOf, holders) {
+	return wire.ClaimOf{Token: wire.NewToken(r.core.cfg.Owner), Waited: waited}, &r.reading
+}
+
+// Enter enters the readers' tenure without the masters, and reports whether it did. It does not if calls are reported to a hook.
+func (r *Readers) Enter() bool { return !r.traced && r.enter() != nil }
+
+// Leave undoes one Enter, or one Lock of the reader's side. It reports false if no reader holds the lock. A writer that keeps its tenure is none.
+func (r *Readers) Leave() bool { return r.leave() }
+
+// enter enters the tenure if it can be entered, and returns its Lease.
+func (r *Readers) enter() *Lease {
+	e := r.entrance // loaded once
+	if !e.state.Enter(true) {
+		return nil
+	}
+	t := e.tenure.Load()
+	if t.snapshot.Load().enters.Ahead(e.core.clock) && !e.state.Load().Has(occupancy.Draining) {
+		return t.holder
+	}
+	e.drop(true)
+	return nil
+}
+
+// leave has one reader leave, and reports false if there is none. A writer that keeps its tenure is none.
+func (r *Readers) leave() bool { return r.entrance.leave(true) }
+
+// close keeps further readers out, since a writer of another Client waits.
+func (r *Readers) close() {
+	took := false
+	r.lead.Look(func(leading bool) {
+		if r.state.Load().Has(occupancy.Many) {
+			_, took = r.state.Mark(occupancy.Draining)
+		} else {
+			r.early = leading
+		}
+	})
+	if took {
+		r.dispose()
+	}
+}
+
+// decide releases a tenure that the last reader has left, or that a writer wants.
+func (r *reading) decide(t *tenure) { r.releaseTaken(t) }
+
+func (r *Readers) join(*Locker) *Lease {
+	if r.traced {
+		return nil
+	}
+	return r.enter()
+}
+
+func (r *Readers) lock(w *wait) bool {
+	if w.shared = r.enter(); w.shared != nil {
+		return true
+	}
+	s, leads, err := r.lead.Join(w.ctx, r.core.closing, func() {
+		w.late = true
+		w.warn()
+	})
+	switch {
+	case err != nil:
+		inside := r.core.gates.Inside(r.key)
+		if inside == (gate.Inside{}) {
+			inside.Why = r.lead.Reason()
+		}
+		w.blocked(inside)
+		return false
+	case s != nil:
+		w.shared = s
+		return true
+	}
+	w.leadsReaders = leads
+	if !leads || !w.enterGate(nil) {
+		return false
+	}
+	w.last, _ = r.lead.Reason().(*Failure)
+	return w.acquire()
+}
+
+func (r *Readers) try(w *wait) bool {
+	if w.shared = r.enter(); w.shared != nil {
+		return true
+	}
+	if w.leadsReaders = r.lead.Try(); !w.leadsReaders {
+		w.blocked(r.core.gates.Inside(r.key))
+		return false
+	}
+	return w.tryGate() && w.tryAcquire()
+}
+
+func (r *Readers) giveUp(w *wait) {
+	if w.shared != nil { // a function of the user has panicked
+		r.leave()
+		return
+	}
+	if !w.leadsReaders {
+		return
+	}
+	if !w.inside {
+		w.last = nil // it did not ask the masters
+	}
+	var last error
+	if w.last != nil {
+		last = w.last
+	}
+	r.lead.Resign(last)
+	r.lead.Look(func(leading bool) { r.early = r.early && leading })
+}
+
+// hold has the leader and all goroutines that wait share the tenure that the leader has acquired. If a writer waits already,
+// no others enter it.
+func (r *Readers) hold(w *wait) *Lease {
+	if s := w.shared; s != nil {
+		w.shared = nil
+		return s
+	}
+	s := w.lease
+	r.core.gates.SetInside(r.key, gate.Inside{Holds: HeldByReaders})
+	w.inside, w.leadsReaders, w.lease = false, false, nil
+	kind := occupancy.Many
+	if o := &s.tenure.opts; o.Handover < 0 || o.RenewEvery < 0 || r.core.cfg.Deaf {
+		kind |= occupancy.Brief
+	}
+	r.lead.Share(func(waiting int) *Lease {
+		if r.early || w.try.round.Any(func(v quorum.Vote) bool { return v.Recalled }) { // a writer waits
+			kind |= occupancy.Draining
+		}
+		r.early = false
+		r.begin(s.tenure, 1+waiting, kind)
+		return s
+	})
+	if r.core.gates.Waiting(r.key) { // a local writer that came before has found nothing to ask
+		r.state.Mark(occupancy.Wanted)
+	}
+	return s
+}
+
+// held returns the Lease if a reader holds the lock.
+func (r *Readers) held(*Locker) *Lease {
+	t := r.tenure.Load()
+	if now := r.state.Load(); t != nil && now.Held() && now.Has(occupancy.Many) {
+		return t.holder
+	}
+	return nil
+}
+
+func (r *Readers) unlock(_ context.Context, _ *Locker, block bool) error {
+	if !block {
+		if !r.leave() {
+			panic("redlock: RUnlock of unlocked RWLocker" + r.heldByWriter())
+		}
+		return nil
+	}
+	s := r.held(nil)
+	err := s.Err()
+	if s == nil || !r.leave() {
+		return ErrNotHeld
+	}
+	return err
+}
+
+// heldByWriter says that a writer of this Client holds the lock, for the error of an RUnlock.
+func (r *Readers) heldByWriter() string {
+	if now := r.state.Load(); r.core.gates.Inside(r.key).Holds != HeldAlone || r.tenure.Load() != nil && !now.Held() {
+		return ""
+	}
+	return ": a writer of this Client holds it, and calls Unlock"
+}
+
+func (r *Readers) unlockLease(_ context.Context, _ *Locker, s *Lease) error {
+	err := s.Err()
+	r.leave()
+	return err
+}
+
+// extendedLocked has readers enter for half of the validity.
+func (r *reading) extendedLocked(t *tenure) {
+	t.snapshot.Store(newSnapshot(&t.validity, t.validity.Length))
+}
+
+// longer has a tenure renewed for twice MaxHold: after MaxHold no reader enters, see skipRenewal.
+func (r *reading) longer(t *tenure) time.Duration { return t.opts.MaxHold }
+
+// handsOver says that readers do not hand their lease over.
+func (r *reading) handsOver(*tenure) time.Duration { return 0 }
+
+// dueBy says that readers need no call between two renewals but those of skipRenewal.
+func (r *reading) dueBy(*tenure) time.Time { return time.Time{} }
+
+// recalled keeps further readers out, since a writer waits.
+func (r *reading) recalled(*tenure) { r.readers.close() }
+
+// idleParts is how often a lease without readers is checked in the time between two renewals.
+const idleParts = 4
+
+// skipRenewal decides what becomes of the lease of the readers when a renewal is due, and reports whether the
+// renewal is left out. If it is, skipRenewal has released the lease or scheduled the next call.
+//
+//   - A lease with readers is renewed.
+//   - A lease without readers is renewed once more if a goroutine has entered it since the last renewal. So a name
+//     that is read often never waits for the masters.
+//   - Any other lease without readers is kept, until half of its validity has passed, and is then released. So a
+//     goroutine that enters has at least the other half in which the lease can be renewed.
+//
+// After MaxHold no reader enters, and the last one that leaves releases the lease.
+func (r *reading) skipRenewal(t *tenure, now clock.Reading) bool {
+	if r.tenure.Load() != t {
+		return false
+	}
+	if t.opts.MaxHold >= 0 && now.Since(t.sentAt) >= t.opts.MaxHold && r.mark(occupancy.Draining) {
+		return true
+	}
+	seen := t.snapshot.Load()
+	age := now.Since(seen.start)
+	if r.state.Load().Held() || seen.enters.Checked() && age < seen.validity/2 {
+		return false
+	}
+	if age >= seen.validity/2 {
+		return r.giveBack()
+	}
+	next := min(t.opts.RenewEvery/idleParts, seen.validity/2-age)
+	r.core.renewals.Schedule(&t.entry, (*task)(t), now.Time().Add(max(next, time.Millisecond)), 0)
+	return true
+}
