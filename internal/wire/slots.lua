@@ -464,9 +464,10 @@ local function otherLimit(limit)
   return last and last ~= limit and tonumber(last) or 0
 end
 
-local function state(token, asked, new, other, m, absent)
+-- ahead is how many are ahead of a claim that stands in no slot, or nil if that is not known.
+local function state(token, asked, new, other, m, ahead)
   local list = ''
-  if not absent then
+  if not ahead then
     local _, _, _, all = known(token)
     list = all or ''
   end
@@ -479,7 +480,7 @@ local function state(token, asked, new, other, m, absent)
     return {2 + math.max(least - clock(), 0), list, standing(asked), new, other, 0}
   end
   local first = redis.call('ZRANGE', untilKey, 0, 0, 'WITHSCORES')[2]
-  local rank = redis.pcall('ZRANK', queue.name, m) -- without the right to it, all are near
+  local rank = ahead or redis.pcall('ZRANK', queue.name, m) -- without the right to it, all are near
   return {-2 - (first and math.max(tonumber(first) - clock(), 0) or 0), '', standing(asked), new, other,
     type(rank) == 'number' and rank or 0}
 end
@@ -520,14 +521,17 @@ local function register(what, token, life, limit, n, g, waited, slots)
     end
   end
   local polls = what == 'again'
-  local new = waited ~= '-' and join(queue, m, polls, waited)
+  local new, ahead = false, 0
+  if waited ~= '-' then
+    new, ahead = join(queue, m, polls, waited)
+  end
   if expired or polls then
     pass(true)
     if budget <= 0 and polls and not known(token) and take(token, life, limit, n, g) then -- it may be that nobody else comes
       leave(queue, m)
     end
   end
-  return state(token, slots, new and 1 or 0, other, m, not (expired or polls))
+  return state(token, slots, new and 1 or 0, other, m, not (expired or polls) and ahead)
 end
 
 local function aim(token, life, limit, n, g, slots, claims)
