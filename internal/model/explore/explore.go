@@ -4,6 +4,9 @@
 // breadth-first, so the first broken state that it finds is one with the fewest steps, and Search.Trace
 // returns these steps.
 //
+// The tests of a model are tables of cases, which Check runs: worlds in which all properties hold, and worlds without a rule, in which
+// one breaks.
+//
 // States that differ only by a permutation of masters or clients have the same futures. Model.Canonical
 // selects one of them, and the search visits only that one. Sort and Compare help to select it.
 package explore
