@@ -27,8 +27,8 @@ import (
 // inspection, on the same connection: it loads the script again. The votes before it wait for it, and count if the process is the one that the
 // connection began with, and its record is unchanged. Anything else is a doubt, and so is a missing script of a server that does not tell its run_id.
 //
-// That inspection replaces a record that does not hold, as every inspection does, and declares the MaxTTL that was in it. Otherwise the script that it loads would be a proof for other clients
-// that an old record holds.
+// That inspection replaces a record that does not hold, as every inspection does, and declares the MaxTTL that was in it. Otherwise the script that
+// it loads would be a proof for other clients that an old record holds.
 
 // Heartbeat is how often Beat is called.
 const Heartbeat = time.Second

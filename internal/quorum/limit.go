@@ -2,19 +2,16 @@ package quorum
 
 import (
 	"fmt"
-	"slices"
 	"time"
-
-	"github.com/redlock-go/redlock/internal/master"
 )
 
 // A Limit bounds how long a master may take to answer in a round. Where Most and Slowest are not above Least, it is Least;
-// otherwise it depends on the network: see For.
+// otherwise it depends on the network: see For and Distances.
 type Limit struct {
 	Least   time.Duration // above 0
 	Most    time.Duration // where the network is slow
 	Slowest time.Duration // where a round trip takes longer than half of Most
-	// Hurry: once a quorum of masters has answered, the others have less time: see Group.hurried. So a slow master
+	// Hurry: once a quorum of masters has answered, the others have less time: see Distances.Late. So a slow master
 	// delays nobody. It is for rounds that are repeated if they fail.
 	Hurry bool
 }
@@ -42,41 +39,6 @@ const roundTrips = 4
 // leastTrips is how many round trips a master has where so many take longer than Limit.Most. Less than one would mean that no lock
 // can be acquired.
 const leastTrips = 2
-
-// Timeout returns how long a master may take to answer a command that is sent now: see Limit.For. Masters that are not up
-// do not count, since their votes do not. Before a quorum of masters is up, the farthest one that is up counts.
-func (g *Group) Timeout(limit Limit) time.Duration {
-	if limit.Slowest <= limit.Least {
-		return limit.Least // without asking the masters
-	}
-	farthest, _ := g.farthest((*master.Master).RoundTrip)
-	return limit.For(farthest)
-}
-
-// hurryLeast is added to the round trips of Group.hurried: masters nearby are often late by a millisecond.
-const hurryLeast = 2 * time.Millisecond
-
-// hurried returns how long a master may take to answer where a quorum of others has answered, and the round has a
-// Limit.Hurry: two round trips to the farthest master that a quorum needs.
-func (g *Group) hurried() time.Duration { return (2*g.RoundTrip() + hurryLeast).Round(exact) }
-
-// farthest returns how many masters are up, and how far away the farthest one is that a quorum
-// needs, or the farthest of all if fewer are up. distance returns how far away a master is, and 0
-// unless it is up.
-func (g *Group) farthest(distance func(*master.Master) time.Duration) (d time.Duration, up int) {
-	var array [master.MaxMasters]time.Duration
-	known := array[:0]
-	for _, m := range g.masters {
-		if d := distance(m); d > 0 {
-			known = append(known, d)
-		}
-	}
-	if len(known) == 0 {
-		return 0, 0
-	}
-	slices.Sort(known)
-	return known[min(Majority(len(g.masters)), len(known))-1], len(known)
-}
 
 // For returns the time-out if a round trip to the farthest master that a quorum needs takes so long: four round trips, but no
 // less than l.Least and no more than l.Most; or, if that is longer, two round trips, but no more than l.Slowest.

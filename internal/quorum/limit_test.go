@@ -62,7 +62,7 @@ func TestTheFarthestMasterIsTheLastThatAQuorumNeeds(t *testing.T) {
 		{[]time.Duration{4, 4, 4}, 4, 3},
 		{[]time.Duration{0, 0, 0}, 0, 0},
 	} {
-		g := &Group{masters: make([]*master.Master, len(row.away))}
+		g := Distances{make([]*master.Master, len(row.away))}
 		next := 0
 		got, up := g.farthest(func(*master.Master) time.Duration {
 			next++

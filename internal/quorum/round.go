@@ -12,14 +12,14 @@ import (
 
 // A Group is a set of masters that vote together. It is safe for concurrent use.
 type Group struct {
-	masters []*master.Master // immutable
+	Distances // immutable
 	// Rounds to be used again, which cost a dozen allocations each. There is a pool for each Group, because
 	// rounds hold channels and timers, and those of a synctest bubble must not be used in the next.
 	idle sync.Pool
 }
 
 // NewGroup returns a Group of masters.
-func NewGroup(masters []*master.Master) *Group { return &Group{masters: masters} }
+func NewGroup(masters []*master.Master) *Group { return &Group{Distances: Distances{masters}} }
 
 // A Round is one command sent to all masters, with their votes. One goroutine waits for it. Votes may arrive
 // at any time, also after the round has ended.
@@ -244,7 +244,7 @@ func (r *Round) voteLocked(i int, a wire.Answer) {
 // hurryLocked shortens the time of the masters that have not answered. Those that are too far away for it fail at once.
 func (r *Round) hurryLocked() {
 	r.hurries = true
-	r.timeout = min(r.timeout, r.group.hurried())
+	r.timeout = min(r.timeout, r.group.Late().Round(exact))
 	if !r.ended {
 		r.expiry.Reset(time.Until(r.began.Add(r.timeout)))
 	}

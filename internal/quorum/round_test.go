@@ -480,7 +480,7 @@ func TestMostAreAQuorum(t *testing.T) {
 		{[]bool{true, true, false, false}, false},
 		{[]bool{true}, true},
 	} {
-		g := &Group{masters: make([]*master.Master, len(row.are))}
+		g := NewGroup(make([]*master.Master, len(row.are)))
 		next := 0
 		got := g.most(func(*master.Master) bool {
 			next++
@@ -554,20 +554,21 @@ func TestACommandOfAReleasedClaimIsNotSentLater(t *testing.T) {
 func TestDistancesAreThoseOfAQuorum(t *testing.T) {
 	type masters []*station
 	for _, row := range []struct {
-		name                         string
-		stations                     masters
-		distance, roundTrip, slowest time.Duration
+		name                string
+		stations            masters
+		distance, roundTrip time.Duration
 	}{
-		{"three of five", masters{{away: 5 * ms}, {away: ms}, {away: 30 * ms}, {away: 3 * ms}, {away: 9 * ms}}, 5 * ms, 5 * ms, 30 * ms},
-		{"two of three are up", masters{{away: 5 * ms}, {down: true}, {away: 30 * ms}}, 30 * ms, 30 * ms, 30 * ms},
-		{"one of three is up", masters{{away: 5 * ms}, {down: true}, {down: true}}, 0, 5 * ms, 5 * ms},
-		{"a microsecond", masters{{away: time.Microsecond}, {away: time.Microsecond}, {away: ms}}, time.Microsecond, time.Microsecond, ms},
-		{"less than a microsecond", masters{{away: 900}, {away: 900}, {away: ms}}, 0, 900, ms},
+		{"three of five", masters{{away: 5 * ms}, {away: ms}, {away: 30 * ms}, {away: 3 * ms}, {away: 9 * ms}}, 5 * ms, 5 * ms},
+		{"two of three are up", masters{{away: 5 * ms}, {down: true}, {away: 30 * ms}}, 30 * ms, 30 * ms},
+		{"one of three is up", masters{{away: 5 * ms}, {down: true}, {down: true}}, 0, 5 * ms},
+		{"a microsecond", masters{{away: time.Microsecond}, {away: time.Microsecond}, {away: ms}}, time.Microsecond, time.Microsecond},
+		{"less than a microsecond", masters{{away: 900}, {away: 900}, {away: ms}}, 0, 900},
 	} {
 		t.Run(row.name, func(t *testing.T) {
 			among(t, row.stations, func(t *testing.T, g *Group) {
-				if d, trip, slowest := g.Distance(), g.RoundTrip(), g.Slowest(); d != row.distance || trip != row.roundTrip || slowest != row.slowest {
-					t.Errorf("Distance %v, RoundTrip %v, Slowest %v, want %v, %v, %v", d, trip, slowest, row.distance, row.roundTrip, row.slowest)
+				late := 2*row.roundTrip + lateLeast
+				if d, trip := g.Distance(), g.RoundTrip(); d != row.distance || trip != row.roundTrip || g.Late() != late {
+					t.Errorf("Distance %v, RoundTrip %v, Late %v, want %v, %v, %v", d, trip, g.Late(), row.distance, row.roundTrip, late)
 				}
 			})
 		})

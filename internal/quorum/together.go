@@ -23,29 +23,6 @@ import (
 // delayed: they share a call, and nobody can be first in between. The estimates may be wrong by milliseconds where many callers
 // share each write.
 
-// Distance returns the round trip to the farthest master that a quorum needs. It is 0 while less than a quorum
-// of masters is up, and if it is below a microsecond, which not even two processes of one machine achieve.
-func (g *Group) Distance() time.Duration {
-	if d, up := g.farthest((*master.Master).Distance); up >= Majority(len(g.masters)) && d >= time.Microsecond {
-		return d
-	}
-	return 0
-}
-
-// RoundTrip is Distance with the time that busy servers and the client take. It follows when the masters become slower.
-func (g *Group) RoundTrip() time.Duration {
-	d, _ := g.farthest((*master.Master).RoundTrip)
-	return d
-}
-
-// Slowest returns the longest round trip to a master.
-func (g *Group) Slowest() (d time.Duration) {
-	for _, m := range g.masters {
-		d = max(d, m.RoundTrip())
-	}
-	return d
-}
-
 // worthWaiting is the least difference of two one-way distances that is evened out. Within a data
 // centre there is nothing to gain.
 const worthWaiting = time.Millisecond

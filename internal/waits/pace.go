@@ -19,7 +19,7 @@ const (
 	SplitAfter = 2 * time.Millisecond
 	// slowMost is for how long a claim waits for votes that are late since masters or clients are busy. Longer pauses make
 	// splits last longer.
-	slowMost = 6 * time.Millisecond
+	slowMost = 8 * time.Millisecond
 	// splitRoundsMost is how many rounds in a row may find the votes split before the time between such rounds is
 	// doubled. It is then doubled with each further one, up to Step: a key that no claim will release may keep
 	// the votes split.
@@ -158,8 +158,8 @@ func (p *Pace) splitDelay(now clock.Reading, beaten bool) time.Duration {
 	if beaten {
 		return distance // the first question has waited for votes that are late: the second one makes sure of its answers
 	}
-	slow := min(2*p.group.RoundTrip().Truncate(time.Microsecond), slowMost) // the other votes may only be late
-	d := SplitAfter + max(distance, slow) + rand.N(distance/2+1)
+	slow := min(p.group.Late(), slowMost) // the other votes may only be late
+	d := max(SplitAfter+distance, slow) + rand.N(distance/2+1)
 	for n := splitRoundsMost; n < p.splits && d < Step; n++ {
 		d *= 2
 	}
@@ -282,10 +282,10 @@ const (
 )
 
 // Patience returns how long it takes at most until a claim of this Client that is near is sent again, and how much longer if
-// none is. A round may last until the slowest master has answered.
+// none is. A round lasts until a quorum of masters has answered, and a little longer.
 func (s *Waits) Patience(group *quorum.Group, step time.Duration) (near, far time.Duration) {
 	if n := s.Soonest(); n >= wire.Near {
 		far = time.Duration(n) * step * 5 / 4
 	}
-	return patienceSteps*step + max(roundLeast, 3*group.Distance(), group.Slowest()), far
+	return patienceSteps*step + max(roundLeast, 3*group.Distance(), group.RoundTrip()), far
 }
