@@ -66,6 +66,7 @@ var targets = []target{
 	{"internal/guard/clocks.go", []step{guard, master, whole}},
 	{"internal/quorum/ballot.go", []step{quorum, whole}},
 	{"internal/quorum/limit.go", []step{quorum, whole}},
+	{"internal/quorum/distance.go", []step{quorum, whole}},
 	{"internal/quorum/round.go", []step{quorum, whole}},
 	{"internal/quorum/tally.go", []step{quorum, whole}},
 	{"internal/quorum/together.go", []step{quorum, whole}},
