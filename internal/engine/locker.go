@@ -181,7 +181,7 @@ func (l *Locker) noteHeld(is bool) {
 }
 
 // A kind is what differs between Lockers: of one name (mutex), of one name with Keep (keeper), of several names (set), of the
-// readers' side of an RWLocker (readers), and of an acquisition of a Semaphore (permits). The methods with a wait are those of
+// readers' side of an RWLocker (Readers), and of an acquisition of a Semaphore (permits). The methods with a wait are those of
 // that call. What differs between a lock and slots of a semaphore is a subject. Other code may ask
 // whether a wait is for slots (wire.Terms.OfSlots, wire.OfSlots), but not of which kind a Locker is.
 //

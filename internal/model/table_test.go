@@ -24,7 +24,7 @@ func TestTheTableOfRulesNamesTheCode(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	functions := functionsOf(t, "../..", "../bounds", "../waits", "../master", "../guard", "../wire", "../incarnation", "../quorum", "../fence", "../turns", "../gate", "../renew")
+	functions := functionsOf(t, "../..", "../engine", "../bounds", "../waits", "../master", "../guard", "../wire", "../incarnation", "../quorum", "../fence", "../turns", "../gate", "../renew")
 	rows := make(map[string]bool)
 	for line := range strings.Lines(string(text)) {
 		m := row.FindStringSubmatch(strings.TrimSuffix(line, "\n"))
