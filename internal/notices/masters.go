@@ -29,7 +29,9 @@ const (
 const (
 	msgDown        = "redlock: masters are down"
 	msgRefused     = "redlock: masters must not vote"
-	msgDenied      = "redlock: masters deny access"
+	msgPassword    = "redlock: masters reject the user or the password"
+	msgNoPassword  = "redlock: masters require a password"
+	msgRights      = "redlock: masters deny the user a right"
 	msgTLS         = "redlock: TLS with masters fails"
 	msgMoment      = "redlock: masters were down for a moment"
 	msgUp          = "redlock: masters are up again"
@@ -44,7 +46,7 @@ const (
 )
 
 // ends are the messages that another one does not hold any more. The end of a message that is not here is not written.
-var ends = map[string]string{msgDown: msgUp, msgRefused: msgUp, msgDenied: msgUp, msgTLS: msgUp, msgQuarantined: msgReleased, msgWrites: msgWritable}
+var ends = map[string]string{msgDown: msgUp, msgRefused: msgUp, msgPassword: msgUp, msgNoPassword: msgUp, msgRights: msgUp, msgTLS: msgUp, msgQuarantined: msgReleased, msgWrites: msgWritable}
 
 // untilShift is by how much the end of a quarantine may differ from the one that was written. Each new connection to the
 // same memory computes it anew.
@@ -94,12 +96,16 @@ func isBad(s master.State) bool { return s == master.Down || s == master.Refused
 
 // badMessage returns the message for a master that is down or refused.
 func badMessage(s master.Status) string {
-	denies := func(word string) bool { return strings.Contains(s.Err.Error(), word) }
+	says := func(word string) bool { return strings.Contains(s.Err.Error(), word) }
 	switch {
 	case s.WriteErr != nil: // a new connection cannot be made ready
 		return msgWrites
-	case slices.ContainsFunc([]string{"WRONGPASS", "invalid password", "NOAUTH", "NOPERM"}, denies):
-		return msgDenied
+	case says("WRONGPASS"), says("invalid password"):
+		return msgPassword
+	case says("NOAUTH"):
+		return msgNoPassword
+	case says("NOPERM"):
+		return msgRights
 	case remedy.IsTLS(s.Err):
 		return msgTLS
 	case s.State == master.Refused:

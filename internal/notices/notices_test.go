@@ -105,19 +105,19 @@ func TestOneMessageAboutAMasterComesOnceInAWhile(t *testing.T) {
 		s.want(t, 1, "masters were down for a moment")
 		down(0, "NOAUTH")
 		time.Sleep(2 * time.Second)
-		s.want(t, 1, `msg="redlock: masters deny access" masters=m1 why=NOAUTH`)
+		s.want(t, 1, `msg="redlock: masters require a password" masters=m1 why=NOAUTH`)
 		up(0)
 		time.Sleep(3 * time.Second)
 		s.want(t, 1, "masters are up again")
 		down(0, "NOAUTH")
 		time.Sleep(3 * time.Second)
-		s.want(t, 1, "masters deny access")
+		s.want(t, 1, "masters require a password")
 		down(1, "NOAUTH") // the limit is that of each master
 		time.Sleep(2 * time.Second)
 		s.want(t, 1, `masters=m2 why=NOAUTH`)
 		time.Sleep(3 * time.Second)
 		s.want(t, 2, `masters=m1 why=NOAUTH`)
-		s.want(t, 3, "masters deny access")
+		s.want(t, 3, "masters require a password")
 	})
 }
 
@@ -152,7 +152,7 @@ func TestAnotherReasonOfAMasterThatStaysDownIsLogged(t *testing.T) {
 		s.mu.Unlock()
 		time.Sleep(12 * time.Second)
 		s.want(t, 1, "masters are down")
-		s.want(t, 1, "masters deny access")
+		s.want(t, 1, "masters reject the user or the password")
 	})
 }
 

@@ -158,7 +158,7 @@ func (p *Pace) splitDelay(now clock.Reading, beaten bool) time.Duration {
 	if beaten {
 		return distance // the first question has waited for votes that are late: the second one makes sure of its answers
 	}
-	slow := min(p.group.Late(), slowMost) // the other votes may only be late
+	slow := min(p.group.Late().Truncate(time.Microsecond), slowMost) // the other votes may only be late
 	d := max(SplitAfter+distance, slow) + rand.N(distance/2+1)
 	for n := splitRoundsMost; n < p.splits && d < Step; n++ {
 		d *= 2
