@@ -98,9 +98,9 @@ func TestAReleasedClaimThatAMasterCallsNearIsReleasedThereAgain(t *testing.T) {
 			Listener: client{every: time.Second, near: func(token string) *SentClaim { return claims[token] }},
 		})
 		time.Sleep(10 * time.Second)
-		// Each subscription has one such message.
-		if sent, told := server.Seen("token-42"), len(server.Seen("SUBSCRIBE redlock:wake")); len(sent) != told || told == 0 || !strings.Contains(sent[0], "release") {
-			t.Errorf("%.200q was sent for the claim, want its release %d times", sent, told)
+		// Each subscription has one such message. One that has just begun may not have been read yet.
+		if sent, told := server.Seen("token-42"), len(server.Seen("SUBSCRIBE redlock:wake")); len(sent) == 0 || len(sent) > told || !strings.Contains(sent[0], "release") {
+			t.Errorf("%.200q was sent for the claim, want its release %d times at most, and once at least", sent, told)
 		}
 		if n := m.Status().WakesDropped; n != 0 {
 			t.Errorf("%d messages were dropped", n)
