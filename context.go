@@ -75,9 +75,9 @@ func (l *Locker) Do(ctx context.Context, f func(ctx context.Context) error) (err
 
 // call is Do once l is locked, with the lease s.
 func call(ctx context.Context, l *engine.Locker, s *engine.Lease, f func(ctx context.Context) error) (err error) {
-	inner, end := s.Work(ctx)
+	inner := s.Work(ctx)
 	defer func() {
-		end(ErrReleased) // the lease may last, if readers share it
+		inner.End(ErrReleased) // the lease may last, if readers share it
 		// The end of ctx must neither prevent the release nor shorten the wait for its outcome.
 		if lost := lossOf(s, l.UnlockLease(context.WithoutCancel(ctx), s)); lost != nil {
 			err = &doError{lost: lost, err: err}

@@ -181,20 +181,19 @@ func (e *QuorumError) Unwrap() []error {
 	return slices.DeleteFunc(slices.Clone(e.Errs), quarantined)
 }
 
-// errorOf returns the error for users that says what f says. It is called for each Failure once, so that an error is the same one wherever a user
-// meets it.
+// errorOf returns the error for users that says what f says.
 func (c *Client) errorOf(f *engine.Failure) error {
 	switch {
 	case f.Ended != nil:
 		e := &endedError{op: f.Op, name: f.Name, ctx: f.Ended}
 		if f.Last != nil {
-			e.last = c.errorOf(f.Last)
+			e.last = c.core.ErrorOf(f.Last)
 		}
 		return e
 	case f.Lost != nil:
 		e := &lostError{name: f.Name, reason: f.Lost}
 		if f.Last != nil {
-			e.votes = c.quorumError(f.Last)
+			e.votes, _ = c.core.ErrorOf(f.Last).(*QuorumError)
 		}
 		return e
 	case f.Own == engine.HeldAlone:

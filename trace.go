@@ -220,18 +220,20 @@ func (c *Client) hooks() engine.Hooks {
 			c.events.Post(func() { f(context.Background(), RenewedInfo{e.Name, e.Elapsed, e.Until}) })
 		}
 	}
+	lost := t.Lost
 	h.Lost = func(e engine.Event) {
 		if !e.Kept {
 			c.notices.Lost(e.Name, e.Err.(*lostError).cause())
 		}
-		if f := t.Lost; f != nil {
-			c.events.Post(func() { f(context.Background(), LostInfo{e.Name, e.Held, e.Kept, e.Err, e.Permits}) })
+		if lost != nil {
+			c.events.Post(func() { lost(context.Background(), LostInfo{e.Name, e.Held, e.Kept, e.Err, e.Permits}) })
 		}
 	}
+	tell := t.Released
 	released := func(ctx context.Context, e engine.Event) {
-		t.Released(ctx, ReleasedInfo{e.Name, e.Held, e.Kept, e.Err, e.Permits})
+		tell(ctx, ReleasedInfo{e.Name, e.Held, e.Kept, e.Err, e.Permits})
 	}
-	if t.Released != nil {
+	if tell != nil {
 		h.Released = released
 	}
 	h.ReleasedLater = func(e engine.Event) {
@@ -243,7 +245,7 @@ func (c *Client) hooks() engine.Hooks {
 		case *QuorumError:
 			c.notices.Unreleased(e.Name, causeOf(err))
 		}
-		if t.Released != nil {
+		if tell != nil {
 			c.events.Post(func() { released(context.Background(), e) })
 		}
 	}

@@ -291,7 +291,7 @@ func runLocked(ctx context.Context, cfg runConfig, errOut io.Writer) error {
 	in := listen()
 	defer in.close()
 	logged := newAsyncWriter(errOut)
-	defer logged.flush() // after the Client was closed: then it logs nothing more
+	defer logged.drain(time.Second) // after the Client was closed
 	shown := &progress{}
 	if !cfg.quiet {
 		shown = newProgress(errOut)
@@ -327,7 +327,7 @@ func runLocked(ctx context.Context, cfg runConfig, errOut io.Writer) error {
 		return inFlags(err)
 	}
 	held, err := wait.acquire(ctx, client, acquire, in)
-	logged.drain() // the command may use the terminal from now on
+	logged.drain(time.Second / 10) // the command may use the terminal from now on
 	if err != nil {
 		return err
 	}

@@ -32,8 +32,7 @@ func (h runHandler) Handle(ctx context.Context, r slog.Record) error {
 // nobody reads, for example of a pager that was stopped. A blocked log line must not keep redlock
 // from ending its command. Lines that do not fit into the buffer are dropped.
 type asyncWriter struct {
-	lines chan asyncLine
-	done  chan struct{}
+	lines chan asyncLine // never closed: a Client whose Shutdown was cut short may still log
 }
 
 // An asyncLine is a line, or a question whether all before it are written.
@@ -43,9 +42,8 @@ type asyncLine struct {
 }
 
 func newAsyncWriter(w io.Writer) *asyncWriter {
-	p := &asyncWriter{lines: make(chan asyncLine, 64), done: make(chan struct{})}
+	p := &asyncWriter{lines: make(chan asyncLine, 64)}
 	go func() {
-		defer close(p.done)
 		for line := range p.lines {
 			if line.written != nil {
 				close(line.written)
@@ -65,24 +63,17 @@ func (p *asyncWriter) Write(line []byte) (int, error) {
 	return len(line), nil
 }
 
-// drain waits until what Write was given is written, for a tenth of a second at most.
-func (p *asyncWriter) drain() {
+// drain waits until what Write was given is written, for limit at most.
+func (p *asyncWriter) drain(limit time.Duration) {
 	line := asyncLine{written: make(chan struct{})}
+	late := time.After(limit)
 	select {
 	case p.lines <- line:
-		select {
-		case <-line.written:
-		case <-time.After(time.Second / 10):
-		}
-	default:
+	case <-late:
+		return
 	}
-}
-
-// flush waits up to a second until all lines are written. Write must not be called after it.
-func (p *asyncWriter) flush() {
-	close(p.lines)
 	select {
-	case <-p.done:
-	case <-time.After(time.Second):
+	case <-line.written:
+	case <-late:
 	}
 }

@@ -304,7 +304,7 @@ func (w *wait) outcome() error {
 	case isClosed(c.closing):
 		return ErrClosed
 	case w.ctx.Err() != nil:
-		return &Failure{Op: OpAcquire, Name: w.locker.name, Ended: w.ctx, Last: last}
+		return &Failure{Op: OpAcquire, Name: w.locker.name, Ended: w.ctx, Last: last, made: new(made)}
 	case last == nil:
 		return &Failure{Op: OpAcquire, Name: w.locker.name}
 	}

@@ -285,8 +285,11 @@ func (q *contender) await(now clock.Reading) (next time.Time, more bool) {
 	case won != nil && (won.Left >= q.winsAt() || q.extends && quorum.Count(w.try.round.Votes()).Won()):
 		return now.Time(), q.win(now, won)
 	case won != nil && won.Slots != nil && (q.told || q.pending) && !w.once: // a poll tells for how long the slots live
-	case won != nil && won.Slots != nil: // its votes end soon
-		return now.Time(), !w.once && q.backOff(now)
+	case won != nil && won.Slots != nil && w.once: // its votes end soon
+		q.noteRound()
+		return now.Time(), false
+	case won != nil && won.Slots != nil:
+		return now.Time(), q.backOff(now)
 	case won != nil && !q.extends:
 		q.ask(wire.Renew, l.opts.TTL)
 		q.extends = true
@@ -501,8 +504,10 @@ func (q *contender) win(now clock.Reading, won *waits.Quorum) (more bool) {
 	var f *Failure
 	if err = cmp.Or(err, w.try.revokes(c)); err != nil {
 		f = wasted(l.name, w.try.round, err, 0, 0, 0)
-	} else if t.validity.Over(c.clock()) || !l.on.accept(q, won, t) || !t.begin() {
+	} else if t.validity.Over(c.clock()) || !l.on.accept(q, won, t) {
 		f = failed(OpAcquire, l.name, w.try.round.Votes())
+	} else if !t.begin() {
+		f = wasted(l.name, w.try.round, ErrClosed, 0, 0, 0)
 	}
 	if f != nil {
 		q.place.Resume()

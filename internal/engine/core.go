@@ -2,7 +2,8 @@
 // of: that package has the API, its documentation, the errors and the events for users.
 //
 // A Core has what the locks of a Client share. A Locker is one lock, and a Lease one acquisition of it. The engine tells its Client what happens
-// by Hooks. It makes no error that users see, but for those that need no explanation: others are a Failure, from which Hooks.Error makes one.
+// by Hooks. What has failed is a Failure, from which Hooks.Error makes the error that users see. Only what needs no explanation is an error of the
+// engine, such as ErrReleased.
 package engine
 
 import (
@@ -185,11 +186,18 @@ func (l listener) Changed(i int, _ master.State, now master.Status) {
 
 // errorOf returns the error for users; nil for nil.
 func (c *Core) errorOf(f *Failure) error {
-	if f == nil {
+	switch {
+	case f == nil:
 		return nil
+	case f.made == nil:
+		return c.hooks.Error(f)
 	}
-	return c.hooks.Error(f)
+	f.made.once.Do(func() { f.made.err = c.hooks.Error(f) })
+	return f.made.err
 }
+
+// ErrorOf returns the error for users, for Hooks.Error, whose error wraps that of Failure.Last.
+func (c *Core) ErrorOf(f *Failure) error { return c.errorOf(f) }
 
 // public returns err, or the error for users if err is a Failure.
 func (c *Core) public(err error) error {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sync"
 	"time"
 
 	"github.com/redlock-go/redlock/internal/notices"
@@ -60,6 +61,14 @@ type Failure struct {
 	Owner    string   // who holds Held, if that is known
 	Readers  []string // the same, if readers do
 	NotALock []error  // by master, what is wrong with the key of Held; nil: nothing is known to be
+
+	made *made // the error for users; nil: it is made anew each time
+}
+
+// A made error is made once: the last attempt of a wait is told to hooks, to the caller, and to goroutines that wait behind it.
+type made struct {
+	once sync.Once
+	err  error
 }
 
 // Error is for tests and bugs: users see what Hooks.Error returns.
@@ -67,7 +76,7 @@ func (f *Failure) Error() string { return fmt.Sprintf("failed to %s %q", f.Op, f
 
 // failed returns why a round was not won that had these votes.
 func failed(op, name string, votes []quorum.Vote) *Failure {
-	f := &Failure{Op: op, Name: name, Votes: votes}
+	f := &Failure{Op: op, Name: name, Votes: votes, made: new(made)}
 	if op == OpAcquire && quorum.Count(votes).RuledOut() {
 		f.Held = name
 	}
@@ -120,7 +129,7 @@ func (f *Failure) taken() bool { return f != nil && (f.Held != "" || f.Own != ""
 // Those without a context are called for what no call waits for: in order, as they happen.
 type Hooks struct {
 	Error func(f *Failure) error         // returns the error for users
-	Cause func(f *Failure) notices.Cause // returns what the Logger is told of a wait that lasts because of f; nil: nothing is known yet
+	Cause func(f *Failure) notices.Cause // returns what the Logger is told of a wait that lasts because of f
 
 	LockStart     func(ctx context.Context, e Event) // a call begins to lock
 	LockDone      func(ctx context.Context, e Event) // it has ended

@@ -195,11 +195,10 @@ func (s *Lease) Context(parent context.Context) context.Context {
 	return s.contexts.New(parent, s)
 }
 
-// Work is Context for a function that works while the lock is held. end ends the context earlier.
-func (s *Lease) Work(parent context.Context) (ctx context.Context, end func(err error)) {
+// Work is Context for a function that works while the lock is held. The context can be ended earlier.
+func (s *Lease) Work(parent context.Context) *leasectx.Context {
 	s.seen.Store(true)
-	inner := s.contexts.New(parent, s)
-	return inner, inner.End
+	return s.contexts.New(parent, s)
 }
 
 // endLocked ends the lease for the reason err, unless it has ended. The caller gives up the mutex, and then ends

@@ -86,6 +86,7 @@ func (l *Locker) named(f *Failure) *Failure {
 		return f
 	}
 	named := *f // others may read f
+	named.made = new(made)
 	if h.NotALock != nil {
 		named.NotALock = h.NotALock
 	} else {
