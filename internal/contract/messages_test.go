@@ -405,16 +405,25 @@ func TestAClaimThatBacksOffIsRegisteredAgainSoon(t *testing.T) {
 	})
 }
 
+// ended is the claim of a client without a subscription that has ended, and has waited for longer than all others.
+const ended = "ended token 400p"
+
+// queueEnded has that claim stand in the queues of a.
+func queueEnded(t *testing.T, ms *redlocktest.Masters) {
+	t.Helper()
+	for _, pool := range ms.Pools() {
+		conn := pool.Get()
+		defer conn.Close()
+		if _, err := conn.Do("ZADD", "redlock:queue:a", 1, ended); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
 // Nobody knows that the client has ended. Its claim has waited for longer than the others ever will.
 func TestAClientWithoutASubscriptionThatHasEndedDoesNotStopTheOthers(t *testing.T) {
 	bubble(t, 3, func(t *testing.T, ms *redlocktest.Masters) {
-		for i := range 3 {
-			conn := ms.Pools()[i].Get()
-			if _, err := conn.Do("ZADD", "redlock:queue:a", 1, "ended token 400p"); err != nil {
-				t.Fatal(err)
-			}
-			conn.Close()
-		}
+		queueEnded(t, ms)
 		var all []lockerContext
 		for range 4 {
 			all = append(all, connected(t, ms, &redlock.Options{DisableWakeups: true}).Locker("a"))
@@ -429,7 +438,7 @@ func TestAClientWithoutASubscriptionThatHasEndedDoesNotStopTheOthers(t *testing.
 			t.Errorf("turns %v in 20 s, want 3 or more for each, and 30 for all", turns)
 		}
 		for i := range 3 {
-			if slices.Contains(queue(t, ms, i, "a"), "ended token 400p") {
+			if slices.Contains(queue(t, ms, i, "a"), ended) {
 				t.Errorf("the claim is in the queue of master %d", i+1)
 			}
 		}
@@ -439,13 +448,7 @@ func TestAClientWithoutASubscriptionThatHasEndedDoesNotStopTheOthers(t *testing.
 func TestAWriterWithoutASubscriptionThatHasEndedDoesNotStopReaders(t *testing.T) {
 	bubble(t, 3, func(t *testing.T, ms *redlocktest.Masters) {
 		ms = ms.WithDelays(1e6, 1e6, 1e6)
-		for i := range 3 {
-			conn := ms.Pools()[i].Get()
-			if _, err := conn.Do("ZADD", "redlock:queue:a", 1, "ended token 400p"); err != nil {
-				t.Fatal(err)
-			}
-			conn.Close()
-		}
+		queueEnded(t, ms)
 		var all []lockerContext
 		for range 3 {
 			all = append(all, ms.Open(nil).RWLocker("a").RLocker())

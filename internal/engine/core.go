@@ -180,9 +180,7 @@ func (l listener) Raising(before, now time.Duration) { l.core.cfg.Notices.Raisin
 func (l listener) Redial() master.Schedule { return l.core.cfg.Redials() }
 
 // Changed implements master.Listener.
-func (l listener) Changed(i int, _ master.State, now master.Status) {
-	l.core.cfg.Changed(i, now)
-}
+func (l listener) Changed(i int, now master.Status) { l.core.cfg.Changed(i, now) }
 
 // errorOf returns the error for users; nil for nil.
 func (c *Core) errorOf(f *Failure) error {

@@ -17,7 +17,7 @@ var (
 	ErrReleased = errors.New("redlock: lease released")
 	ErrNotHeld  = errors.New("redlock: not locked")
 	ErrClosed   = errors.New("redlock: client is closed")
-	ErrReceived = errors.New("redlock: another caller's value was taken") // see Flight
+	ErrReceived = errors.New("redlock: another caller's value was taken") // see Locker.LockFor
 	ErrPanicked = errors.New("a function of the caller panicked")
 )
 
@@ -125,7 +125,7 @@ func (f *Failure) ofSet(names []string) {
 // then, or its key is not a lock.
 func (f *Failure) taken() bool { return f != nil && (f.Held != "" || f.Own != "") }
 
-// Hooks are how a Core tells its Client what happens. They are called outside every mutex. But for Error and Cause, one that is nil is not called.
+// Hooks are how a Core tells its Client what happens. They are called outside every mutex. Error and Cause are set; any other may be nil.
 // Those without a context are called for what no call waits for: in order, as they happen.
 type Hooks struct {
 	Error func(f *Failure) error         // returns the error for users

@@ -34,7 +34,7 @@ type Config struct {
 type Listener interface {
 	// Changed is called after each change of the state, and of whether WakeErr, WriteErr or ListErr is nil. The calls are
 	// in order, one at a time.
-	Changed(master int, before State, now Status)
+	Changed(master int, now Status)
 	// Up is called when the master has come up, ahead of Changed, and when a subscription begins: from then on a claim can be in its queue.
 	Up(master int)
 

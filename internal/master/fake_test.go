@@ -124,7 +124,7 @@ type client struct {
 	waits   bool // a claim is near
 }
 
-func (c client) Changed(_ int, _ State, now Status) {
+func (c client) Changed(_ int, now Status) {
 	if c.changed != nil {
 		c.changed(now)
 	}

@@ -142,7 +142,7 @@ func (m *Master) Report() {
 		if n.now.State == Up && n.before != Up {
 			m.cfg.Listener.Up(m.cfg.Index)
 		}
-		m.cfg.Listener.Changed(m.cfg.Index, n.before, n.now)
+		m.cfg.Listener.Changed(m.cfg.Index, n.now)
 		m.mu.Lock()
 	}
 	m.reporting = false

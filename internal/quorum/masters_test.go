@@ -107,10 +107,10 @@ func (e every) NextBackOff() time.Duration { return time.Duration(e) }
 // A patient is the Listener of a client without a subscription.
 type patient struct{ master.Listener }
 
-func (patient) Redial() master.Schedule                  { return every(time.Minute) }
-func (patient) Changed(int, master.State, master.Status) {}
-func (patient) Up(int)                                   {}
-func (patient) Calm() bool                               { return false }
+func (patient) Redial() master.Schedule    { return every(time.Minute) }
+func (patient) Changed(int, master.Status) {}
+func (patient) Up(int)                     {}
+func (patient) Calm() bool                 { return false }
 
 // among runs f in a bubble with a Group of these masters. All are connected whose dial is 0.
 func among(t *testing.T, stations []*station, f func(t *testing.T, g *Group)) {

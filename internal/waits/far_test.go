@@ -21,11 +21,11 @@ func (e every) NextBackOff() time.Duration { return time.Duration(e) }
 // A listener is a Waits with what else a Listener needs.
 type listener struct{ *Waits }
 
-func (listener) Redial() master.Schedule                  { return every(100 * time.Millisecond) }
-func (listener) Changed(int, master.State, master.Status) {}
-func (listener) Recalled(int, string, string) bool        { return false }
-func (listener) Patience() (near, far time.Duration)      { return 0, 0 }
-func (listener) Raising(before, now time.Duration)        {}
+func (listener) Redial() master.Schedule             { return every(100 * time.Millisecond) }
+func (listener) Changed(int, master.Status)          {}
+func (listener) Recalled(int, string, string) bool   { return false }
+func (listener) Patience() (near, far time.Duration) { return 0, 0 }
+func (listener) Raising(before, now time.Duration)   {}
 
 // listening runs f in a bubble with a group of three masters that can wake this client.
 func listening(t *testing.T, f func(t *testing.T, group *quorum.Group)) {
