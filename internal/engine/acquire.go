@@ -220,11 +220,11 @@ func (w *wait) waited() time.Duration {
 	return w.try.sentAt.Since(w.began)
 }
 
-// noteOutcome notes the outcome of an attempt: why it has failed, or nil.
+// noteOutcome notes the outcome of an attempt: why it has failed, or nil. That a right is missing is not forgotten because the lock is held, too.
 func (w *wait) noteOutcome(f *Failure) {
 	l, c := w.locker, w.locker.core
 	f = l.named(f)
-	if w.last == nil || w.ctx.Err() == nil {
+	if w.last == nil || w.ctx.Err() == nil && !(w.last.denied() && f.taken()) {
 		w.last = f
 	}
 	if f != nil {

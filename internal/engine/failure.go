@@ -9,6 +9,7 @@ import (
 
 	"github.com/redlock-go/redlock/internal/notices"
 	"github.com/redlock-go/redlock/internal/quorum"
+	"github.com/redlock-go/redlock/internal/reasons"
 	"github.com/redlock-go/redlock/internal/wire"
 )
 
@@ -124,6 +125,17 @@ func (f *Failure) ofSet(names []string) {
 // taken reports whether masters have refused an attempt since its key was there, or a goroutine of this Client holds the lock. The lock is held
 // then, or its key is not a lock.
 func (f *Failure) taken() bool { return f != nil && (f.Held != "" || f.Own != "") }
+
+// denied reports whether so many masters have denied a right that waiting does not help.
+func (f *Failure) denied() bool {
+	n := 0
+	for _, v := range f.Votes {
+		if v.Err != nil && reasons.IsDenied(v.Err) {
+			n++
+		}
+	}
+	return len(f.Votes) > 0 && len(f.Votes)-n < len(f.Votes)/2+1
+}
 
 // Hooks are how a Core tells its Client what happens. They are called outside every mutex. Error and Cause are set; any other may be nil.
 // Those without a context are called for what no call waits for: in order, as they happen.

@@ -126,6 +126,57 @@ func TestEachSingleRightMissing(t *testing.T) {
 	}
 }
 
+// TestAWaitWithoutARightNamesItThoughTheLockIsHeld: a client may not take permits. It finds that out by its first attempt. Then somebody else has the
+// permit, and goes on to have it. The error of the wait still says that a right is missing.
+func TestAWaitWithoutARightNamesItThoughTheLockIsHeld(t *testing.T) {
+	t.Parallel()
+	servers := redisserver.AdoptedTB(t, 3)
+	var urls []string
+	for _, s := range servers {
+		do(t, s, "ACL", "SETUSER", "few", "reset", "on", ">s3cr3t", "~*", "&*", "+@all", "-zadd")
+		urls = append(urls, "redis://few:s3cr3t@"+s.Addr())
+	}
+	attempts := make(chan error, 100)
+	lacking := open(t, &redlock.Options{Trace: &redlock.Trace{AttemptDone: func(_ context.Context, i redlock.AttemptInfo) {
+		select {
+		case attempts <- i.Err:
+		default:
+		}
+	}}}, urls...)
+	eventually(t, "it is connected", func() bool { return locktest.States(lacking, redlock.MasterConnecting) == 0 })
+	until := func(want error) {
+		t.Helper()
+		for {
+			select {
+			case err := <-attempts:
+				if errors.Is(err, want) {
+					return
+				}
+			case <-time.After(20 * time.Second):
+				t.Fatalf("no attempt has failed with: %v", want)
+			}
+		}
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	waited := make(chan error, 1)
+	go func() {
+		_, err := lacking.Semaphore("permits", 1).Acquire(ctx)
+		waited <- err
+	}()
+	until(redlock.ErrDenied)
+	p, err := openReal(t, servers, nil).Semaphore("permits", 1).Acquire(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer p.Release()
+	until(redlock.ErrHeld)
+	cancel()
+	if err := <-waited; !errors.Is(err, redlock.ErrDenied) {
+		t.Errorf("%v, want ErrDenied", err)
+	}
+}
+
 // A stay is from when until when somebody had a lock.
 type stay struct{ from, to time.Time }
 
