@@ -363,18 +363,20 @@ local function more()
     if wait and not by.open and by.others and readersWaitLonger(key) and readers().letIn(key, by.proposal) then
       return true
     end
-    local found = rare.firstLive(q, by.named and rare.find(q, by.named), by.polls and 'poll')
-    if wait and (not found or found.silent) and readers().letIn(key, by.proposal) then
+    q.careful = by.polls
+    local m, silent = by.named and rare.find(q, by.named), false
+    if not (m and rare.ready(q, m, scoreOf(q, m))) then
+      m, silent = rare.firstReady(q)
+    end
+    if wait and (not m or silent) and readers().letIn(key, by.proposal) then
       return true
-    elseif not found then
+    elseif not m then
       return false
-    end
-    rare.passOver(q, found)
-    if found.silent or by.open or isDeaf(found.m) and not (by.polls or by.yields or wait) then
-      redis.pcall('PUBLISH', 'redlock:wake:' .. parse(found.m), token .. ' ' .. key)
+    elseif silent or by.open or isDeaf(m) and not (by.polls or by.yields or wait) then
+      redis.pcall('PUBLISH', 'redlock:wake:' .. parse(m), token .. ' ' .. key)
       return true
     end
-    return grant(q, found.m, token, by.proposal, nil, parse(found.m)) ~= false
+    return grant(q, m, token, by.proposal, nil, parse(m)) ~= false
   end
 
   -- include recall.lua
@@ -450,7 +452,11 @@ local function mayTake(verb, q, head, mine, overtakes, ms, deaf)
     local since = scoreOf(q, head)
     return since and micros() - since <= 4000 * ms
   end
-  return verb == 'register' and (overtakes or queueing().deserted(q))
+  if verb ~= 'register' or overtakes then
+    return overtakes and verb == 'register'
+  end
+  local first, silent = queueing().firstReady(q, true)
+  return silent or not first and budget > 0
 end
 
 -- held is what the key holds.

@@ -380,7 +380,7 @@ func TestAReleasePassesTheLockOnToTheClaimThatItsHolderNames(t *testing.T) {
 			{"the third", "TOKEN-W", "", "TOKEN-W", []string{u, v, x, y}, []string{"x"}, "TOKEN-U"},
 			{"the fourth", "TOKEN-X", "", "TOKEN-X", []string{u, v, w, y}, nil, "TOKEN-U"},
 			{"the fifth", "TOKEN-Y", "", "TOKEN-Y", []string{u, v, w, x}, []string{"w"}, "TOKEN-U"},
-			{"one that is silent", "TOKEN-V", "v", "TOKEN-U", []string{v, w, x, y}, []string{"x"}, "TOKEN-V"},
+			{"one that is silent", "TOKEN-V", "v", "TOKEN-U", []string{w, x, y, v}, []string{"v", "x", "y"}, "TOKEN-W"},
 			{"one that has left", "TOKEN-Z", "", "TOKEN-U", []string{v, w, x, y}, []string{"x"}, "TOKEN-V"},
 		} {
 			s.reset(u, v, w, x, y)

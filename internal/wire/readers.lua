@@ -73,7 +73,39 @@ local function enter(key, held, token, ttl)
   return true
 end
 
--- Returns the first member of the queue whose client runs, or nil. careful is that of firstLive() in queue.lua. Eight are looked through: whoever
+-- Says of each of these members of a queue what heard() says, or that its client is gone: its channel has no subscriber. Of a client without
+-- a subscription nothing is known: it counts as live.
+local function judge(q, members)
+  local notes, channels, states = {}, {}, {}
+  for i, m in ipairs(members) do
+    local client = parse(m)
+    notes[i] = 'redlock:waiter:' .. client
+    channels[i] = 'redlock:wake:' .. client
+  end
+  notes = redis.pcall('MGET', unpack(notes)) -- an error has no elements
+  local counts = redis.pcall('PUBSUB', 'NUMSUB', unpack(channels))
+  for i, m in ipairs(members) do
+    if isDeaf(m) then
+      states[i] = 'live'
+    elseif not counts.err and tonumber(counts[2 * i]) == 0 then
+      states[i] = 'gone'
+    else
+      states[i] = queueing().heard(q, m, notes[i])
+    end
+  end
+  return states
+end
+
+-- Takes all these members out of a queue, and returns how many it had.
+local function leaveAll(q, members)
+  local n = redis.pcall('ZREM', q.name, unpack(members))
+  n = type(n) == 'number' and n or 0
+  q.front = nil
+  q.left = q.left + n
+  return n
+end
+
+-- Returns the first member of the queue whose client runs, or nil. careful is a queue's: see ready() in queue.lua. Eight are looked through: whoever
 -- is behind eight that are stopped becomes near when the lock is passed on.
 local function firstWriter(key, careful)
   local q = queueOf(key)
@@ -81,7 +113,7 @@ local function firstWriter(key, careful)
   if members.err or #members == 0 then
     return nil
   end
-  local states = queueing().judge(q, members)
+  local states = judge(q, members)
   for i, m in ipairs(members) do
     if states[i] == 'live' or states[i] == 'unheard' and not careful then
       return m
@@ -129,7 +161,7 @@ local function admit(key, proposal, next)
     all[#all + 1], scores[#scores + 1] = waiting[i], tonumber(waiting[i + 1])
   end
   budget = budget - #all
-  local states = queueing().judge(q, all)
+  local states = judge(q, all)
   local leaving, over, entering, now, life, fenced = {}, {}, {}, clock(), 0, false
   for i, m in ipairs(all) do
     local client, claim, g = parse(m)
@@ -144,7 +176,7 @@ local function admit(key, proposal, next)
       life, fenced = math.max(life, tonumber(ms)), fenced or f == 'f'
     end
   end
-  if #leaving > 0 and queueing().leaveAll(q, leaving) ~= #leaving then
+  if #leaving > 0 and leaveAll(q, leaving) ~= #leaving then
     return false -- the client may not write to the queue
   elseif #entering == 0 then
     if over[1] then
@@ -165,7 +197,6 @@ local function admit(key, proposal, next)
   granted[key] = marker
   for _, i in ipairs(over) do
     queueing().setAside(q, all[i], scores[i])
-    tell(all[i], key)
   end
   local members = {}
   for _, reader in ipairs(entering) do

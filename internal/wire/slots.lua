@@ -307,11 +307,6 @@ local function choose(slot, members, limit)
   return other or 1
 end
 
--- Reports whether a client has ended: its channel has no subscriber. Where it is sent a message, the answer to that says so, too.
-local function gone(client)
-  return tonumber(redis.call('PUBSUB', 'NUMSUB', 'redlock:wake:' .. client)[2]) == 0
-end
-
 -- Notes that a claim may be in the way of the token that wishes its slot: see exchange.
 local function noteCrossed(slot)
   local crossed = redis.call('HGET', slotsKey, 'crossed') or ''
@@ -336,7 +331,7 @@ local function exchange()
     if token and redis.call('HGET', slotsKey, 'w' .. slot) then
       client, terms, aimed, list = known(token)
     end
-    if client and not aimed and list == slot and not gone(client) then
+    if client and not aimed and list == slot and not queueing().ended(client) then
       local slots = free(1, tonumber(string.match(terms, '%d+$')))
       if slots then
         count = count + 1
@@ -353,31 +348,9 @@ local function exchange()
   end
 end
 
--- It is assumed that a client that is unheard is stopped: one was found silent, or slots are free that nobody has released.
-local suspect
-
--- Reports whether a member of the queue can be given slots. If not, it is taken out of the way: a client that has ended is removed, and one that may
--- be stopped is told that it is near, so that it polls, and set aside. If fewer slots are free than it wants, one that is unheard stays. Whether
--- a client has ended that can be given slots is seen when it is told: see pass.
-local function ready(m, score, blocked)
-  local client, token = parse(m)
-  local state = token and queueing().heard(queue, m, redis.pcall('GET', 'redlock:waiter:' .. client), score)
-  local ended = not token or blocked and gone(client)
-  if not ended and (state == 'live' or state == 'unheard' and (blocked or not suspect)) then
-    return true
-  elseif ended or gone(client) then
-    leave(queue, m)
-    return false
-  elseif score < const.setAside then
-    tell(m, slotsKey)
-    queueing().setAside(queue, m, score)
-  end
-  suspect = true
-  return false
-end
-
 -- Returns the member of the queue that free slots are to be passed on to, the slots, and which were loose before: nil if there is none.
 local function nextOf()
+  local ready = queueing().ready
   while budget > 0 do
     budget = budget - 1
     local members = frontOf(queue)
@@ -389,18 +362,18 @@ local function nextOf()
     local room = limit and limit - taken() or 1
     if room < 1 then
       return nil
-    elseif ready(m, score, room < (tonumber(n) or 0)) then
+    elseif ready(queue, m, score, room < (tonumber(n) or 0)) then
       local before = loose
       local slots = free(tonumber(n), tonumber(limit))
       if not slots then
         return nil
       end
       local at = n == '1' and #members > 2 and choose(slots[1] .. '!', members, limit) or 1
-      if at == 1 or ready(members[at], tonumber(members[at + 1])) then
+      if at == 1 or ready(queue, members[at], tonumber(members[at + 1])) then
         return members[at], slots, before
       end
       table.insert(loose, 1, slots[1])
-    elseif score >= const.setAside then
+    elseif frontOf(queue)[1] == m then
       return nil -- all are silent
     end
   end
@@ -422,9 +395,9 @@ local function takeBackFrom(token, slots, before)
 end
 
 -- Passes free slots on: to claims that are in the way, and to those in the queue. Whether a client is gone is not asked before: then the
--- message about the grant reaches nobody. (It also reaches a monitor's PSUBSCRIBE *. Beside one, a client that is gone costs g.) All but releases are careful: see suspect.
+-- message about the grant reaches nobody. (It also reaches a monitor's PSUBSCRIBE *. Beside one, a client that is gone costs g.) All but releases are careful: see queue.lua.
 local function pass(careful)
-  suspect = careful
+  queue.careful = careful
   exchange()
   for m, slots, before in nextOf do
     leave(queue, m)
