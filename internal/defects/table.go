@@ -305,8 +305,8 @@ var ofWaits = []Defect{
 			New:  "if heard == false then",
 		}, {
 			File: "internal/wire/queue.lua",
-			Old:  "and (not token or ended(client)) then",
-			New:  "and not token then",
+			Old:  "if not token or ended(client) then",
+			New:  "if not token then",
 		}},
 	}, {
 		Name: "no-yielding",

@@ -203,7 +203,7 @@ local function queueing()
   -- be stopped: a claim polls, so somebody else has failed to use what is free, or a silent one was found. With waits, it counts as live even
   -- so: a newcomer must not overtake it, nor is it set aside while too few slots are free for it.
   --
-  -- Of a semaphore, whether a live client is gone is seen when it is told, and asked only with waits. Of a deaf client nothing is known: it is live.
+  -- Of a deaf client nothing is known: it is live.
   local function ready(q, m, score, waits)
     if isDeaf(m) then
       return true
@@ -211,7 +211,7 @@ local function queueing()
     local client, token = parse(m)
     local state = token and heard(q, m, redis.pcall('GET', 'redlock:waiter:' .. client), score)
     local counts = state == 'live' or state == 'unheard' and (waits or not q.careful)
-    if (waits or not counts or not q.slots) and (not token or ended(client)) then
+    if not token or ended(client) then
       leave(q, m)
       return false
     elseif not counts then

@@ -348,7 +348,7 @@ local function exchange()
   end
 end
 
--- Returns the member of the queue that free slots are to be passed on to, the slots, and which were loose before: nil if there is none.
+-- Returns the member of the queue that free slots are to be passed on to, and the slots, or nil if there is none.
 local function nextOf()
   local ready = queueing().ready
   while budget > 0 do
@@ -363,14 +363,13 @@ local function nextOf()
     if room < 1 then
       return nil
     elseif ready(queue, m, score, room < (tonumber(n) or 0)) then
-      local before = loose
       local slots = free(tonumber(n), tonumber(limit))
       if not slots then
         return nil
       end
       local at = n == '1' and #members > 2 and choose(slots[1] .. '!', members, limit) or 1
       if at == 1 or ready(queue, members[at], tonumber(members[at + 1])) then
-        return members[at], slots, before
+        return members[at], slots
       end
       table.insert(loose, 1, slots[1])
     elseif frontOf(queue)[1] == m then
@@ -379,34 +378,16 @@ local function nextOf()
   end
 end
 
--- Takes back the slots that a claim was given that has not heard of it. before are those that were loose before that.
-local function takeBackFrom(token, slots, before)
-  local free = {}
-  for _, slot in ipairs(before) do
-    free[slot] = true
-  end
-  for _, slot in ipairs(slots) do
-    before[#before + 1] = not free[slot] and slot or nil
-  end
-  loose = before
-  count = count - #slots
-  budget = budget - #slots
-  redis.call('HDEL', slotsKey, '@' .. token, unpack(slots))
-end
-
--- Passes free slots on: to claims that are in the way, and to those in the queue. Whether a client is gone is not asked before: then the
--- message about the grant reaches nobody. (It also reaches a monitor's PSUBSCRIBE *. Beside one, a client that is gone costs g.) All but releases are careful: see queue.lua.
+-- Passes free slots on: to claims that are in the way, and to those in the queue. All but releases are careful: see queue.lua.
 local function pass(careful)
   queue.careful = careful
   exchange()
-  for m, slots, before in nextOf do
+  for m, slots in nextOf do
     leave(queue, m)
     local client, token, g, limit = string.match(m, '^(%S*) (%S+) (%d+) %d+ (%d+)')
     local list = give(slots, token, client, g .. ' ' .. limit, clock() + g)
     keep(tonumber(g))
-    if tellGrant('*', client, token, list, slotsKey) == 0 then
-      takeBackFrom(token, slots, before)
-    end
+    tellGrant('*', client, token, list, slotsKey)
   end
   if not careful and taken() == 0 then -- nothing else is kept
     redis.call('DEL', slotsKey, untilKey, takenKey)
