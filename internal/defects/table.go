@@ -73,8 +73,8 @@ var ofWaits = []Defect{
 			New:  "type contender struct {\n\ttoken string\n",
 		}, {
 			File: "internal/engine/claim.go",
-			Old:  "\tof, holders := l.kind.claimOf(w, waited)\n",
-			New:  "\tof, holders := l.kind.claimOf(w, waited)\n\tq.token = cmp.Or(q.token, of.Token)\n\tof.Token = q.token\n",
+			Old:  "\tof, by := l.kind.claimOf(w, waited)\n",
+			New:  "\tof, by := l.kind.claimOf(w, waited)\n\tq.token = cmp.Or(q.token, of.Token)\n\tof.Token = q.token\n",
 		}},
 	}, {
 		Name: "grant-overwrites",

@@ -73,13 +73,7 @@ func (w *wait) run() (_ *Lease, err error) {
 		return nil, w.outcome()
 	}
 	defer w.end()
-	var won bool
-	if w.once {
-		won = l.kind.try(w)
-	} else {
-		won = l.kind.lock(w)
-	}
-	if !won {
+	if !l.kind.lock(w) {
 		return nil, w.outcome()
 	}
 	w.traceDone(nil) // if this panics, w.end still releases the lock
@@ -92,31 +86,31 @@ func (w *wait) over() bool { return w.ctx.Err() != nil || isClosed(w.locker.core
 // enterGate waits for the gate, and reports whether it has entered. heir is the Locker to which a lease may be handed over with
 // the gate; nil: there is none.
 func (w *wait) enterGate(heir any) bool {
-	l, c := w.locker, w.locker.core
-	if ok, _, _ := c.gates.TryEnter(l.key); ok {
-		w.inside = true
-		return true
-	}
-	w.late = true
-	w.warn()
-	baton, err := c.gates.Enter(w.ctx, l.key, heir)
-	if err != nil {
-		w.blocked(c.gates.Inside(l.key))
-		return false
-	}
-	w.inside = true
+	baton, ok := w.enter(w.locker.key, heir)
+	w.inside = ok
 	w.lease, _ = baton.(*Lease)
-	return true
+	return ok
 }
 
-// tryGate enters the gate if it is free, and reports whether it is.
-func (w *wait) tryGate() bool {
-	ok, inside, _ := w.locker.core.entrances.tryGate(&w.locker.core.gates, w.locker.key)
+// enter waits for the gate of a key, and reports whether it has entered. One attempt only enters a gate that is free, or that of a kept tenure,
+// which it gives up.
+func (w *wait) enter(key string, heir any) (baton any, ok bool) {
+	c := w.locker.core
+	ok, inside, _ := c.gates.TryEnter(key)
+	if !ok && w.once && c.entrances.giveBack(key) {
+		ok, inside, _ = c.gates.TryEnter(key)
+	}
+	if !ok && !w.once {
+		w.late = true
+		w.warn()
+		var err error
+		baton, err = c.gates.Enter(w.ctx, key, heir)
+		ok, inside = err == nil, c.gates.Inside(key)
+	}
 	if !ok {
 		w.blocked(inside)
 	}
-	w.inside = ok
-	return ok
+	return baton, ok
 }
 
 // blocked notes that the wait has found a gate taken, and what the goroutine inside has stored.
@@ -143,20 +137,14 @@ func (w *wait) letOthers() {
 	}
 }
 
-// firstKind returns the kind of command for an attempt that is not followed by a claim. It counts the acquisition: see
-// turns.Releases.
-func (l *Locker) firstKind() (kind wire.Kind) {
+// firstKind returns the kind of command for an attempt that is not followed by a claim, and whether other clients are likely to want the lock. It
+// counts the acquisition: see turns.Releases.
+func (l *Locker) firstKind() (kind wire.Kind, contended bool) {
 	for key := range l.terms.Keys {
-		k, _ := l.core.releases.Next(key)
-		kind = max(kind, k)
+		k, others := l.core.releases.Next(key)
+		kind, contended = max(kind, k), contended || others
 	}
-	return kind
-}
-
-// tryAcquire makes one attempt to acquire the lock. It needs the gate.
-func (w *wait) tryAcquire() bool {
-	w.letOthers()
-	return w.attempt(max(w.locker.firstKind(), w.locker.first))
+	return kind, contended
 }
 
 // acquire acquires the lock, and waits until it can. It needs the gate.
@@ -167,17 +155,20 @@ func (w *wait) tryAcquire() bool {
 func (w *wait) acquire() bool {
 	l, c := w.locker, w.locker.core
 	w.letOthers()
-	if w.over() {
+	if !w.once && w.over() {
 		return false
 	}
-	kind, contended := c.releases.Next(l.key)
+	kind, contended := l.firstKind()
+	if w.once {
+		return w.attempt(max(kind, l.first))
+	}
 	q := &contender{wait: w}
 	if contended || l.first == wire.Register {
 		q.life, q.contended = l.opts.TTL, contended
 		return q.contend()
 	}
 	w.light = true
-	won := w.attempt(max(kind, l.first))
+	won := w.attempt(kind)
 	if w.light = false; won {
 		return true
 	}
@@ -223,7 +214,7 @@ func (w *wait) waited() time.Duration {
 // noteOutcome notes the outcome of an attempt: why it has failed, or nil. That a right is missing is not forgotten because the lock is held, too.
 func (w *wait) noteOutcome(f *Failure) {
 	l, c := w.locker, w.locker.core
-	f = l.named(f)
+	f = c.owners.named(l, f)
 	if w.last == nil || w.ctx.Err() == nil && !(w.last.denied() && f.taken()) {
 		w.last = f
 	}
@@ -235,7 +226,7 @@ func (w *wait) noteOutcome(f *Failure) {
 		w.announce()
 	}
 	if hook := c.hooks.AttemptDone; hook != nil {
-		hook(w.ctx, Event{Name: l.name, Elapsed: c.clock().Since(w.try.sentAt), Err: c.errorOf(f)})
+		hook(w.ctx, Event{Name: l.name, Elapsed: c.clock().Since(w.try.sentAt), Err: c.ErrorOf(f)})
 	}
 	if hook := c.hooks.Acquired; hook != nil && f == nil && !l.silent {
 		s := w.lease
@@ -294,7 +285,7 @@ func (w *wait) end() {
 // end of ctx, and the end of the schedule apart. It is a *Failure, ErrClosed or ErrReceived.
 func (w *wait) outcome() error {
 	c := w.locker.core
-	last := w.locker.named(w.last)
+	last := c.owners.named(w.locker, w.last)
 	if w.flight != nil {
 		if _, received := w.flight.Received(); received {
 			return ErrReceived
@@ -314,8 +305,7 @@ func (w *wait) outcome() error {
 // traceStart calls Hooks.LockStart.
 func (w *wait) traceStart() {
 	if hook := w.locker.core.hooks.LockStart; hook != nil {
-		permits, limit := w.locker.on.permits()
-		hook(w.ctx, Event{Name: w.locker.name, Permits: permits, Limit: limit})
+		hook(w.ctx, Event{Name: w.locker.name, Permits: w.locker.permits, Limit: w.locker.limit})
 	}
 }
 
@@ -326,8 +316,7 @@ func (w *wait) traceDone(err error) {
 		return
 	}
 	w.traced = true
-	permits, _ := w.locker.on.permits()
-	hook(w.ctx, Event{Name: w.locker.name, Waited: w.locker.core.clock().Since(w.began), Attempts: w.attempts, Permits: permits, Err: w.locker.core.public(err)})
+	hook(w.ctx, Event{Name: w.locker.name, Waited: w.locker.core.clock().Since(w.began), Attempts: w.attempts, Permits: w.locker.permits, Err: w.locker.core.public(err)})
 }
 
 // warn has the Logger report the wait if it becomes long.
@@ -343,7 +332,7 @@ func (w *wait) warn() {
 // WaitsFor implements notices.Waiter.
 func (w *wait) WaitsFor() notices.Cause {
 	l := w.locker
-	return l.core.hooks.Cause(l.named(l.blockedBy(l.core.gates.Inside(l.key))))
+	return l.core.hooks.Cause(l.core.owners.named(l, l.blockedBy(l.core.gates.Inside(l.key))))
 }
 
 // attemptWithin makes a round of SETs and, unless the round is won, sends the releases that undo it. The releases go to all masters,
@@ -355,25 +344,18 @@ func (w *wait) WaitsFor() notices.Cause {
 func (w *wait) attemptWithin(kind wire.Kind, within quorum.Limit) *Failure {
 	l, c := w.locker, w.locker.core
 	validity := c.cfg.Bounds.Validity(l.opts.TTL)
-	all := &struct { // in one allocation
-		lease  Lease
-		tenure tenure
-		claim  master.SentClaim
-	}{tenure: tenure{core: c, name: l.name, opts: l.opts, holders: alone, silent: l.silent, contended: w.attempts > 1, rounds: 1,
-		sentAt: w.try.sentAt, validity: renew.Validity{Start: w.try.sentAt, Length: validity}}}
-	t := &all.tenure
 	limit := validity
 	if l.opts.Fencing {
 		limit = c.cfg.Bounds.FencedWithin(l.opts.TTL)
 	}
-	if t.claim = w.merged; t.claim == nil {
-		t.claim = &all.claim
-		var of wire.ClaimOf
-		of, t.holders = l.kind.claimOf(w, w.waited())
-		of.Fence, of.Kind = w.locker.propose(w.try.sentAt.Wall()), kind
-		t.claim.Claim = wire.NewClaim(&l.terms, of)
+	of, by := l.kind.claimOf(w, w.waited())
+	t, claim := newTenure(l, by, w.try.sentAt, renew.Validity{Start: w.try.sentAt, Length: validity})
+	if t.contended = w.attempts > 1; w.merged != nil {
+		t.claim = w.merged
+	} else {
+		of.Fence, of.Kind = fencing{l, w.ctx}.propose(w.try.sentAt.Wall()), kind
+		claim.Claim = wire.NewClaim(&l.terms, of)
 	}
-	all.lease.initHolder(t)
 	w.try.noteMasters(c, w.flight != nil)
 	w.try.round = c.group.Ask(kind, t.claim, within)
 	won := w.try.round.Wait(w.ctx, c.closing, quorum.Tally.Decided).Won()
@@ -386,7 +368,7 @@ func (w *wait) attemptWithin(kind wire.Kind, within quorum.Limit) *Failure {
 		}
 	}
 	if w.flight != nil {
-		t.publish = w.publishing(w.try.round.Votes(), nil)
+		t.publish = newPublishing(w.try.contacts, w.try.round.Votes(), nil)
 	}
 	if won && err == nil {
 		err = w.try.revokes(c)

@@ -69,7 +69,7 @@ type contender struct {
 	told   bool      // a message has asked for a poll, and none has followed
 
 	claim     *waits.Ballot // nil: the next one is registered at resume
-	holders   holders       // of the tenure of the claim
+	sharing   sharing       // of the tenure of the claim
 	life      time.Duration // for how long the next registration sets a free key; 0: for g
 	spared    uint64        // the masters, as bits, at which the next registration leaves a free key alone
 	contended bool          // the next registration is likely to be refused, since others wait
@@ -97,7 +97,11 @@ func (q *contender) contend() bool {
 	if w.flight != nil {
 		q.inbox.WantsValue()
 	}
-	defer q.leave()
+	defer func() { // also if a function of the user has panicked. The release of a claim passes on what was granted
+		if w.lease == nil && q.claim != nil {
+			q.dropClaim(wire.Release)
+		}
+	}()
 	for !q.handedOver() && !w.over() {
 		if q.gaveValue() {
 			return false
@@ -175,14 +179,6 @@ func (q *contender) step(now clock.Reading) (next time.Time, more bool) {
 	return now.Time(), true
 }
 
-// leave takes the wait out of the queues. A wait that has acquired the lock is in no queue any more. The release of a claim also passes on what was
-// granted.
-func (q *contender) leave() {
-	if q.wait.lease == nil && q.claim != nil {
-		q.dropClaim(wire.Release)
-	}
-}
-
 // register registers a new claim. g is computed for each claim, since the masters may have become slower.
 func (q *contender) register(g time.Duration) {
 	w, l, c := q.wait, q.wait.locker, q.wait.locker.core
@@ -199,11 +195,11 @@ func (q *contender) register(g time.Duration) {
 	if w.once {
 		waited = wire.NoQueue
 	}
-	of, holders := l.kind.claimOf(w, waited)
-	of.Fence, of.Grant, of.RegisterTTL = l.propose(now.Wall()), g, life
+	of, by := l.kind.claimOf(w, waited)
+	of.Fence, of.Grant, of.RegisterTTL = fencing{l, w.ctx}.propose(now.Wall()), g, life
 	of.Spared, of.Contended, of.Made = spared, contended, time.Now()
-	claim := l.on.newClaim(c, master.NewSentClaim(&l.terms, of), now, g)
-	q.claim, q.holders, q.polled = claim, holders, rand.N(len(c.masters))
+	claim := waits.NewBallot(master.NewSentClaim(&l.terms, of), now, g, len(c.masters), l.permits, l.limit)
+	q.claim, q.sharing, q.polled = claim, by, rand.N(len(c.masters))
 	q.aim, q.asks, q.beats = nil, false, 0
 	q.pace.Registered(c.releases.Turnaround(l.key))
 	q.inbox.SetBallot(claim)
@@ -232,7 +228,7 @@ func (q *contender) ask(request wire.Request, life time.Duration) {
 
 // answers takes the answers to a command of a claim.
 type answers struct {
-	*waits.Inbox
+	inbox  *waits.Inbox
 	locker *Locker
 	claim  *waits.Ballot
 	kind   wire.Kind
@@ -242,26 +238,28 @@ type answers struct {
 
 var _ quorum.Listener = (*answers)(nil)
 
-// Heard implements quorum.Listener. Counted is that of the Wait.
+// Counted implements quorum.Listener.
+func (h *answers) Counted() { h.inbox.Counted() }
+
+// Heard implements quorum.Listener.
 func (h *answers) Heard(i int, a wire.Answer) {
 	if a.OtherLimit > 0 {
-		_, limit := h.locker.on.permits()
-		h.locker.core.cfg.Notices.OtherLimit(h.locker.name, limit, a.OtherLimit)
+		h.locker.core.cfg.Notices.OtherLimit(h.locker.name, h.locker.limit, a.OtherLimit)
 	}
-	if m := h.locker.core.masters[i]; h.Answered(h.claim, h.kind, i, a, h.mark, h.life, m.Listening()) {
+	if m := h.locker.core.masters[i]; h.inbox.Answered(h.claim, h.kind, i, a, h.mark, h.life, m.Listening()) {
 		m.PingOften()
 	}
 }
 
 // An answerOfOne takes the answer to a poll of one master.
-type answerOfOne struct{ answers }
+type answerOfOne answers
 
 var _ master.Asker = (*answerOfOne)(nil)
 
 // Answered implements master.Asker.
 func (h *answerOfOne) Answered(i int, a wire.Answer) {
-	h.Heard(i, a)
-	h.AnsweredOne(h.claim, i, a)
+	(*answers)(h).Heard(i, a)
+	h.inbox.AnsweredOne(h.claim, i, a)
 }
 
 // await does what is due while a claim waits, and returns when it is to be called again at the latest. If more is false, the
@@ -272,7 +270,7 @@ func (q *contender) await(now clock.Reading) (next time.Time, more bool) {
 	if q.pending {
 		left = w.try.round.Expire(now.Elapsed(w.try.sentAt)) // before the votes are counted, so that no vote of a round that is over is missed
 	}
-	mine, firstVote, won := q.inbox.Count(q.claim, now, c.cfg.Bounds.Drift, l.highestFence(now))
+	mine, firstVote, won := q.inbox.Count(q.claim, now, c.cfg.Bounds.Drift, fencing{l, w.ctx}.highest(now))
 	q.voted = mine != 0
 	if mine != 0 { // it is about to win: permits of this Client go to those behind it
 		q.place.Suspend()
@@ -342,7 +340,7 @@ func (q *contender) pollOne(now clock.Reading) (more bool) {
 	c, claim := q.wait.locker.core, q.claim
 	for range c.masters {
 		q.polled = (q.polled + 1) % len(c.masters)
-		one := &answerOfOne{answers{q.inbox, q.wait.locker, claim, wire.Again, now, claim.G}}
+		one := &answerOfOne{q.inbox, q.wait.locker, claim, wire.Again, now, claim.G}
 		q.inbox.SentOne(claim, q.polled)
 		err := c.masters[q.polled].Ask(wire.Polling(1<<q.polled, false, false), claim.SentClaim, one)
 		if err == nil {
@@ -350,7 +348,7 @@ func (q *contender) pollOne(now clock.Reading) (more bool) {
 		}
 		one.Answered(q.polled, wire.Answer{Err: err})
 	}
-	q.hearOwner(q.inbox.Standing(claim))
+	c.owners.heard(q, q.inbox.Standing(claim))
 	return q.schedule(now)
 }
 
@@ -419,12 +417,26 @@ func (q *contender) dropClaim(how wire.Request) {
 	q.claim = nil
 }
 
-// judgeLock has the claim do what waits.Finding.Verdict decides, after a round that did not win. mine and firstVote are those of roundOver. It
+// theLock is the subject of a Locker that is not for permits.
+type theLock struct{}
+
+var _ subject = theLock{}
+
+// poll: a reader's claim with votes joins the readers of other masters although a writer waits there. Else neither of the two might have a quorum.
+func (theLock) poll(q *contender, now clock.Reading) wire.Request {
+	return wire.Polling(q.apart, q.standing(now), q.voted && q.claim.Reads())
+}
+
+func (theLock) accept(q *contender, won *waits.Quorum, t *tenure) bool {
+	return q.inbox.Won(q.claim, won, t.doubt)
+}
+
+// judge has the claim do what waits.Finding.Verdict decides, after a round that did not win. mine and firstVote are those of roundOver. It
 // reports false if the schedule has stopped.
-func (q *contender) judgeLock(now clock.Reading, mine uint64, firstVote time.Time) (more bool) {
+func (theLock) judge(q *contender, now clock.Reading, mine uint64, firstVote time.Time) (more bool) {
 	w, l, c := q.wait, q.wait.locker, q.wait.locker.core
-	votes := fence.Usable(w.try.round.Votes(), l.highestFence(now), now.Wall())
-	q.hearOwner(votes)
+	votes := fence.Usable(w.try.round.Votes(), fencing{l, w.ctx}.highest(now), now.Wall())
+	c.owners.heard(q, votes)
 	w.noteOutcome(failed(OpAcquire, l.name, votes))
 	w.warn()
 	tally := quorum.Count(votes)
@@ -479,15 +491,14 @@ func (q *contender) win(now clock.Reading, won *waits.Quorum) (more bool) {
 	}
 	full := c.cfg.Bounds.Validity(l.opts.TTL)
 	contended := w.attempts > 1 || w.try.round.Any(isTaken)
-	t := &tenure{core: c, name: l.name, opts: l.opts, claim: q.claim.SentClaim, holders: q.holders, sentAt: now, contended: contended, rounds: 1,
-		validity: renew.Validity{Start: now, Length: won.Left, Short: won.Left < q.claim.G}, slots: won.Slots, successor: q.inbox.Successor(q.claim)}
+	t, _ := newTenure(l, q.sharing, now, renew.Validity{Start: now, Length: won.Left, Short: won.Left < q.claim.G})
+	t.claim, t.contended, t.slots, t.successor = q.claim.SentClaim, contended, won.Slots, q.inbox.Successor(q.claim)
 	if t.slots != nil {
 		t.renews = wire.RenewSlots(t.slots)
 	}
-	new(Lease).initHolder(t)
 	if w.flight != nil {
 		inbox, claim := q.inbox, q.claim
-		t.publish = w.publishing(won.Votes, func() uint64 { return inbox.Settled(claim) })
+		t.publish = newPublishing(w.try.contacts, won.Votes, func() uint64 { return inbox.Settled(claim) })
 	}
 	var err error
 	if l.opts.Fencing && won.Slots != nil {

@@ -29,6 +29,7 @@ import (
 	"github.com/redlock-go/redlock/internal/renew"
 	"github.com/redlock-go/redlock/internal/turns"
 	"github.com/redlock-go/redlock/internal/waits"
+	"github.com/redlock-go/redlock/internal/weakmap"
 	"github.com/redlock-go/redlock/internal/wire"
 )
 
@@ -79,12 +80,12 @@ type Core struct {
 	gates     gate.Gates
 	waits     *waits.Waits
 	grants    waits.Grants
-	crowds    crowds        // of goroutines that want permits
-	permits   atomic.Uint64 // how many acquisitions of permits have begun
+	crowds    weakmap.Map[Crowd] // of goroutines that want permits, by the key of the semaphore
+	permits   atomic.Uint64      // how many acquisitions of permits have begun
 	releases  *turns.Releases
-	contended *recent.Set     // the sets that had to acquire their names one by one, by key
-	flights   flight.Flights  // of SingleFlight
-	owners    *holding.Owners // of locks that a goroutine waits for
+	contended *recent.Set    // the sets that had to acquire their names one by one, by key
+	flights   flight.Flights // of SingleFlight
+	owners    owners         // of locks that a goroutine waits for
 
 	// Holding.
 	renewals  *renew.Scheduler
@@ -111,8 +112,8 @@ func Start(cfg Config, hooks Hooks, pools []*redis.Pool) *Core {
 		releases:  turns.NewReleases(cfg.Deaf),
 		fences:    fence.NewNumbers(),
 		contended: recent.NewSet(contendedFor),
-		owners:    holding.NewOwners(),
 	}
+	c.owners = owners{core: c, known: holding.NewOwners()}
 	c.renewals = renew.Start(c.clock)
 	c.kept.Most, c.kept.Used = keptMost, (*entrance).lastEntered
 	c.gates.Queued = c.entrances.queued
@@ -125,7 +126,7 @@ func Start(cfg Config, hooks Hooks, pools []*redis.Pool) *Core {
 			NodeTimeout: cfg.NodeTimeout,
 			DialTimeout: cfg.DialTimeout,
 			Servers:     c.servers,
-			Listener:    listener{c.waits, c},
+			Listener:    listener{c},
 			ID:          c.id,
 			Deaf:        cfg.Deaf,
 			Sample:      cfg.Prefix + "redlock-rights-" + wire.NewToken(""),
@@ -136,10 +137,7 @@ func Start(cfg Config, hooks Hooks, pools []*redis.Pool) *Core {
 }
 
 // A listener is a Core as its masters know it. Its Waits take all that concerns claims only.
-type listener struct {
-	*waits.Waits
-	core *Core
-}
+type listener struct{ core *Core }
 
 var _ master.Listener = listener{}
 
@@ -148,17 +146,31 @@ func (l listener) Freed(i int, key, token string) (expected bool) {
 	if token == wire.ReadersMarker {
 		return l.core.entrances.recallReaders(key)
 	}
-	return l.Waits.Freed(i, key, token)
+	return l.core.waits.Freed(i, key, token)
 }
 
 // Granted implements master.Listener. A grant to a reader that names the next claim says that a writer waits: no further reader of this Client
 // enters.
 func (l listener) Granted(i int, g master.Grant) (expected bool) {
-	if g.Next != "" && l.Reads(g.Key) {
+	if g.Next != "" && l.core.waits.Reads(g.Key) {
 		l.core.entrances.recallReaders(g.Key)
 	}
-	return l.Waits.Granted(i, g)
+	return l.core.waits.Granted(i, g)
 }
+
+// Near implements master.Listener.
+func (l listener) Near(i int, key, token string) (released *master.SentClaim, expected bool) {
+	return l.core.waits.Near(i, key, token)
+}
+
+// Value implements master.Listener.
+func (l listener) Value(i int, v wire.Value) (expected bool) { return l.core.waits.Value(i, v) }
+
+// Up implements master.Listener.
+func (l listener) Up(i int) { l.core.waits.Up(i) }
+
+// Waiting implements master.Listener.
+func (l listener) Waiting(i int) (since time.Time, near bool) { return l.core.waits.Waiting(i) }
 
 // Recalled implements master.Listener.
 func (l listener) Recalled(_ int, key, token string) (expected bool) {
@@ -166,11 +178,11 @@ func (l listener) Recalled(_ int, key, token string) (expected bool) {
 }
 
 // Calm implements master.Listener. A holder, and a client that may soon be one, looks for restarts and other losses of memory once a second.
-func (l listener) Calm() bool { return l.core.renewals.Empty() && l.Waits.Calm() }
+func (l listener) Calm() bool { return l.core.renewals.Empty() && l.core.waits.Calm() }
 
 // Patience implements master.Listener.
 func (l listener) Patience() (near, far time.Duration) {
-	return l.Waits.Patience(l.core.group, l.core.cfg.ClaimPolls)
+	return l.core.waits.Patience(l.core.group, l.core.cfg.ClaimPolls)
 }
 
 // Raising implements master.Listener.
@@ -182,8 +194,8 @@ func (l listener) Redial() master.Schedule { return l.core.cfg.Redials() }
 // Changed implements master.Listener.
 func (l listener) Changed(i int, now master.Status) { l.core.cfg.Changed(i, now) }
 
-// errorOf returns the error for users; nil for nil.
-func (c *Core) errorOf(f *Failure) error {
+// ErrorOf returns the error for users; nil for nil.
+func (c *Core) ErrorOf(f *Failure) error {
 	switch {
 	case f == nil:
 		return nil
@@ -194,13 +206,10 @@ func (c *Core) errorOf(f *Failure) error {
 	return f.made.err
 }
 
-// ErrorOf returns the error for users, for Hooks.Error, whose error wraps that of Failure.Last.
-func (c *Core) ErrorOf(f *Failure) error { return c.errorOf(f) }
-
 // public returns err, or the error for users if err is a Failure.
 func (c *Core) public(err error) error {
 	if f, ok := err.(*Failure); ok {
-		return c.errorOf(f)
+		return c.ErrorOf(f)
 	}
 	return err
 }
@@ -231,14 +240,14 @@ func (c *Core) Ping(ctx context.Context) error {
 	} else if isClosed(c.closing) {
 		return ErrClosed
 	}
-	return c.errorOf(f)
+	return c.ErrorOf(f)
 }
 
 // Inspect sends a query about a name to all masters, and calls heard with the answers, and with a function for further queries. heard returns
 // how many of the answers it could use. Inspect returns the error of the masters that did not answer, and its own. Both are for users.
 func (c *Core) Inspect(ctx context.Context, name string, q wire.Query, heard func(votes []quorum.Vote, ask func(wire.Query) []quorum.Vote) (known int)) (failure, err error) {
 	if ctx.Err() != nil {
-		return nil, c.errorOf(&Failure{Op: OpInspect, Name: name, Ended: ctx})
+		return nil, c.ErrorOf(&Failure{Op: OpInspect, Name: name, Ended: ctx})
 	}
 	if !c.calls.Begin() {
 		return nil, ErrClosed
@@ -250,12 +259,12 @@ func (c *Core) Inspect(ctx context.Context, name string, q wire.Query, heard fun
 	votes := ask(q)
 	known := heard(votes, ask)
 	f := failed(OpInspect, name, votes)
-	failure = c.errorOf(f)
+	failure = c.ErrorOf(f)
 	switch {
 	case isClosed(c.closing):
 		return failure, ErrClosed
 	case ctx.Err() != nil:
-		return failure, c.errorOf(&Failure{Op: OpInspect, Name: name, Ended: ctx, Last: f})
+		return failure, c.ErrorOf(&Failure{Op: OpInspect, Name: name, Ended: ctx, Last: f})
 	case known < c.waits.Need:
 		return failure, failure
 	}
@@ -308,6 +317,11 @@ func (c *Core) sleep(ctx context.Context, d time.Duration, wake <-chan struct{})
 	case <-ctx.Done():
 	case <-c.closing:
 	}
+}
+
+// delays returns the delays of a call, by schedules of the user. If forever is true, they never stop.
+func (c *Core) delays(forever bool) waits.Delays {
+	return waits.Delays{Start: c.cfg.Schedules, Forever: forever, Default: longestDelay}
 }
 
 func isClosed(c <-chan struct{}) bool {

@@ -5,7 +5,6 @@ import (
 	"time"
 
 	"github.com/redlock-go/redlock/internal/clock"
-	"github.com/redlock-go/redlock/internal/gate"
 	"github.com/redlock-go/redlock/internal/occupancy"
 	"github.com/redlock-go/redlock/internal/recent"
 	"github.com/redlock-go/redlock/internal/renew"
@@ -27,8 +26,6 @@ import (
 //
 // internal/model/kept explores these rules.
 type entrance struct {
-	oneHolder // for the commands
-
 	core   *Core  // immutable
 	key    string // immutable
 	traced bool   // immutable; each call is reported to a hook
@@ -39,8 +36,7 @@ type entrance struct {
 	tenure atomic.Pointer[tenure] // changes while the state is none, or held by one
 	keeper keeper                 // goroutines that hold the lock one after the other
 
-	readers Readers // goroutines that hold it at the same time
-	reading reading
+	readers Readers                 // goroutines that hold it at the same time
 	place   recent.Place[*entrance] // among the locks that the Client keeps
 }
 
@@ -62,14 +58,14 @@ func newSnapshot(v *renew.Validity, most time.Duration) *snapshot {
 // begin says that n goroutines hold a new tenure. The caller has the gate, and is one of them. flags are those of occupancy.Begin.
 func (e *entrance) begin(t *tenure, n int, flags occupancy.State) {
 	t.mu.Lock()
-	t.holders.extendedLocked(t)
+	t.sharing.holders.extendedLocked(t)
 	if t.err != nil { // shutOut has not found the tenure
 		flags |= occupancy.Draining
 	}
 	e.tenure.Store(t)
 	e.state.Begin(n, flags)
 	t.mu.Unlock()
-	e.core.entrances.Pin(e.key, e)
+	e.core.entrances.byKey.Pin(e.key, e)
 	if isClosed(e.core.closing) {
 		e.state.Mark(occupancy.Draining)
 	}
@@ -112,9 +108,11 @@ func (e *entrance) giveBack() bool {
 // a lost lease: finish waits for that.
 func (e *entrance) dispose() {
 	t := e.tenure.Load()
-	t.holders.decide(t)
+	t.sharing.holders.decide(t)
 }
 
+// shutOut is called when a tenure has ended: nobody else enters it. held reports whether a goroutine may hold the lock. If took is true, the
+// caller must call releaseTaken once the release of the lost tenure is queued.
 func (e *entrance) shutOut(t *tenure) (held, took bool) {
 	if e.tenure.Load() != t {
 		return true, false
@@ -123,6 +121,7 @@ func (e *entrance) shutOut(t *tenure) (held, took bool) {
 	return !now.Taken(), took
 }
 
+// releaseTaken releases a tenure that the caller has taken, unless it has ended, and leaves the gate.
 func (e *entrance) releaseTaken(t *tenure) {
 	(*releasing)(t).queue()
 	e.end()
@@ -134,54 +133,44 @@ func (e *entrance) end() {
 	e.core.kept.Leave(&e.place)
 	e.state.End()
 	e.tenure.Store(nil)
-	e.core.entrances.Unpin(e.key)
+	e.core.entrances.byKey.Unpin(e.key)
 }
 
 // entrances are those of a Client, by key. One with a tenure is pinned: after a loss, nothing else may refer to it, while goroutines
 // hold the tenure, and have yet to unlock it.
-type entrances struct{ weakmap.Map[entrance] }
+type entrances struct{ byKey weakmap.Map[entrance] }
 
 // of returns the entrance of a key.
 func (h *entrances) of(c *Core, key string) *entrance {
-	return h.Of(key, func() *entrance {
+	return h.byKey.Of(key, func() *entrance {
 		e := &entrance{core: c, key: key, traced: c.hooks.LockStart != nil || c.hooks.LockDone != nil, timed: c.hooks.TellHeld}
-		e.readers.entrance, e.keeper.entrance, e.reading.entrance = e, e, e
+		e.readers.entrance, e.keeper.entrance = e, e
 		return e
 	})
 }
 
 // queued is called when a goroutine has come to the gate of a key.
 func (h *entrances) queued(key string) {
-	if e := h.Find(key); e != nil {
+	if e := h.byKey.Find(key); e != nil {
 		e.mark(occupancy.Wanted)
 	}
 }
 
-// tryGate takes the gate of a key if it is free. If a kept tenure has the gate, tryGate releases that tenure first. It returns what
-// TryEnter returns.
-func (h *entrances) tryGate(gates *gate.Gates, key string) (ok bool, inside gate.Inside, err error) {
-	ok, inside, err = gates.TryEnter(key)
-	if !ok && h.giveBack(key) {
-		return gates.TryEnter(key)
-	}
-	return ok, inside, err
-}
-
 // giveBack gives up a tenure of key that nobody holds, and reports whether there was one.
 func (h *entrances) giveBack(key string) bool {
-	e := h.Find(key)
+	e := h.byKey.Find(key)
 	return e != nil && e.giveBack()
 }
 
 // recall handles a recall of a kept lock. It reports false if no Locker of this Client keeps it.
 func (h *entrances) recall(key, token string) bool {
-	e := h.Find(key)
+	e := h.byKey.Find(key)
 	return e != nil && e.keeper.recall(token)
 }
 
 // recallReaders asks the readers of a key to leave, because a writer waits. It reports whether this Client may have readers.
 func (h *entrances) recallReaders(key string) bool {
-	e := h.Find(key)
+	e := h.byKey.Find(key)
 	if e != nil {
 		e.readers.close()
 	}
@@ -190,7 +179,7 @@ func (h *entrances) recallReaders(key string) bool {
 
 // closeAll gives up all tenures, those that goroutines hold when they have left.
 func (h *entrances) closeAll() {
-	for _, e := range h.All() {
+	for _, e := range h.byKey.All() {
 		e.mark(occupancy.Draining)
 	}
 }

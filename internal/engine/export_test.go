@@ -14,23 +14,8 @@ func (c *Core) Scheduled() int { return len(c.renewals.Stop()) }
 // Begin schedules the lease, as an acquisition or a handover does.
 func (s *Lease) Begin() { s.tenure.begin() }
 
-// HoldRelease keeps the release of the lease from being queued, when the lease is lost, until the returned function is called.
-func (s *Lease) HoldRelease() (resume func()) {
-	held := heldRelease{s.tenure.holders, make(chan struct{})}
-	s.tenure.holders = held
-	return func() { close(held.resume) }
-}
-
-// A heldRelease waits where nobody enters a lost tenure any more, and its release is about to be queued.
-type heldRelease struct {
-	holders
-	resume chan struct{}
-}
-
-func (h heldRelease) shutOut(t *tenure) (held, took bool) {
-	<-h.resume
-	return h.holders.shutOut(t)
-}
+// HoldRelease keeps the release of a lease from being queued, when the lease is lost, until the returned function is called.
+func (c *Core) HoldRelease() (resume func()) { return c.releases.Hold() }
 
 // GrantInVain has the polls of a wait for key find that grants are over, as those of a process do that did not run meanwhile.
 func (c *Core) GrantInVain(key string) {
@@ -54,4 +39,4 @@ func (c *Core) KeepMost(n int) (was int) {
 }
 
 // Entrances returns how many names have an entrance in memory.
-func (c *Core) Entrances() int { return len(c.entrances.All()) }
+func (c *Core) Entrances() int { return len(c.entrances.byKey.All()) }

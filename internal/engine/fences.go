@@ -12,8 +12,15 @@ import (
 	"github.com/redlock-go/redlock/internal/wire"
 )
 
-// numbers returns where the fences of l come from.
-func (l *Locker) numbers() fence.Source {
+// A fencing is an acquisition with Options.Fencing, which agrees with the masters on its number.
+type fencing struct {
+	locker *Locker
+	ctx    context.Context // of the wait
+}
+
+// numbers returns where the fences come from.
+func (f fencing) numbers() fence.Source {
+	l := f.locker
 	if l.terms.Reads() {
 		return fence.Readers{}
 	}
@@ -22,25 +29,21 @@ func (l *Locker) numbers() fence.Source {
 
 // propose returns the number that an acquisition asks for, which begins now. Without fencing there is none. Permits ask for one when they are
 // won: see commitSlots.
-func (l *Locker) propose(now time.Time) wire.Proposal {
+func (f fencing) propose(now time.Time) wire.Proposal {
+	l := f.locker
 	if !l.opts.Fencing || l.terms.OfSlots() {
 		return wire.Proposal{}
 	}
-	return l.numbers().Propose(l.terms.Key(), now, l.core.cfg.Bounds.FencedWithin(l.opts.TTL))
+	return f.numbers().Propose(l.terms.Key(), now, l.core.cfg.Bounds.FencedWithin(l.opts.TTL))
 }
 
-// highestFence returns the highest number that an acquisition can use now; 0: any.
-func (l *Locker) highestFence(now clock.Reading) int64 {
+// highest returns the highest number that an acquisition can use now; 0: any.
+func (f fencing) highest(now clock.Reading) int64 {
+	l := f.locker
 	if !l.opts.Fencing {
 		return 0
 	}
 	return fence.Most(now.Wall(), l.core.cfg.Bounds.FencedWithin(l.opts.TTL))
-}
-
-// A fencing is an acquisition with Options.Fencing, which agrees with the masters on its number.
-type fencing struct {
-	locker *Locker
-	ctx    context.Context // of the wait
 }
 
 // commit agrees with a quorum of masters on the number of an acquisition: see package fence. votes are those of the round
@@ -49,7 +52,7 @@ type fencing struct {
 // acquisition.
 func (f fencing) commit(claim *master.SentClaim, votes []quorum.Vote, start clock.Reading) (number int64, rounds int, last clock.Reading, err error) {
 	l, c := f.locker, f.locker.core
-	a := l.numbers().Agree(votes, start.Wall(), c.cfg.MaxTTL)
+	a := f.numbers().Agree(votes, start.Wall(), c.cfg.MaxTTL)
 	for err = f.awaitClock(a.Number, start); err == nil && !a.Agreed; {
 		last = c.clock()
 		round := c.group.Ask(claim.Committing(a.Number), claim, c.cfg.Bounds.Limit(l.opts.TTL))

@@ -80,7 +80,7 @@ func TestUnlockWaitsUntilTheReleaseOfALostLeaseIsQueued(t *testing.T) {
 		l := c.Locker("a")
 		l.Lock()
 		s := l.Lease()
-		resume := lease(s).HoldRelease()
+		resume := core(c).HoldRelease()
 		asleep.Store(int64(time.Minute))
 		go s.Valid() // loses the lease
 		<-s.Done()

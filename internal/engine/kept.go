@@ -22,7 +22,7 @@ import (
 //   - A lock that others want is not kept for a while: see package turns.
 type keeper struct {
 	mutex
-	*entrance
+	entrance *entrance // immutable
 
 	mu         sync.Mutex // guards what follows
 	opts       *Options   // of the first Locker that keeps the lock; set once; nil: there is none
@@ -33,7 +33,7 @@ var _ kind = (*keeper)(nil)
 
 // keeping is how a tenure is shared that may be kept. Each such tenure has one of its own.
 type keeping struct {
-	*entrance // immutable
+	entrance *entrance // immutable
 
 	// Guarded by the tenure's mutex:
 	busy    bool      // a goroutine held the lock when a renewal was due last
@@ -67,31 +67,31 @@ func (h *entrances) initKind(l *Locker) {
 	}
 }
 
-func (k *keeper) claimOf(w *wait, waited time.Duration) (wire.ClaimOf, holders) {
-	if !k.core.releases.Keeps(k.key) {
+func (k *keeper) claimOf(w *wait, waited time.Duration) (wire.ClaimOf, sharing) {
+	if !k.entrance.core.releases.Keeps(k.entrance.key) {
 		return k.mutex.claimOf(w, waited)
 	}
-	return wire.ClaimOf{Token: wire.KeptBy(wire.NewToken(""), w.locker.core.id), Waited: waited}, &keeping{entrance: k.entrance}
+	return wire.ClaimOf{Token: wire.KeptBy(wire.NewToken(""), w.locker.core.id), Waited: waited}, sharing{entrance: k.entrance, holders: &keeping{entrance: k.entrance}, keep: w.locker.opts.Keep}
 }
 
 // enter enters the tenure if it is kept, and returns the Lease of its new holder. A Lease that nobody has seen is used
 // again: see Lease.seen.
 func (k *keeper) enter() *Lease {
-	if !k.state.Enter(false) {
+	if !k.entrance.state.Enter(false) {
 		return nil
 	}
-	t := k.tenure.Load()
+	t := k.entrance.tenure.Load()
 	s, enters := t.holder, &t.snapshot.Load().enters
-	if !k.timed && !s.seen.Load() {
-		if enters.Ahead(t.core.clock) && !k.state.Load().Has(occupancy.Draining) {
+	if !k.entrance.timed && !s.seen.Load() {
+		if enters.Ahead(t.core.clock) && !k.entrance.state.Load().Has(occupancy.Draining) {
 			return s
 		}
-	} else if now, ahead := enters.Read(t.core.clock); ahead && !k.state.Load().Has(occupancy.Draining) {
+	} else if now, ahead := enters.Read(t.core.clock); ahead && !k.entrance.state.Load().Has(occupancy.Draining) {
 		if s := k.succeed(t, now); s != nil {
 			return s
 		}
 	}
-	k.drop(false)
+	k.entrance.drop(false)
 	return nil
 }
 
@@ -103,7 +103,7 @@ func (k *keeper) succeed(t *tenure, now clock.Reading) *Lease {
 }
 
 func (k *keeper) join(l *Locker) *Lease {
-	if k.traced {
+	if k.entrance.traced {
 		return nil
 	}
 	s := k.enter()
@@ -113,63 +113,52 @@ func (k *keeper) join(l *Locker) *Lease {
 	return s
 }
 
-func (k *keeper) lock(w *wait) bool { return k.enterFor(w) || k.mutex.lock(w) }
-
-// enterFor enters the tenure if it is kept, and reports whether it did.
-func (k *keeper) enterFor(w *wait) bool {
-	w.lease = k.enter()
-	w.inside = w.lease != nil // with the tenure, it has the gate
-	return w.inside
-}
-
-// try makes a second attempt a round trip after one that has found the lock held: that one has recalled it.
-func (k *keeper) try(w *wait) bool {
-	c := w.locker.core
-	switch {
-	case k.enterFor(w):
+// lock enters the tenure if it is kept. One attempt that has found the lock held makes a second one a round trip later: the first has recalled it.
+func (k *keeper) lock(w *wait) bool {
+	if w.lease = k.enter(); w.lease != nil {
+		w.inside = true // with the tenure, it has the gate
 		return true
-	case !w.tryGate():
-		return false
-	case w.tryAcquire():
-		return true
-	case !w.last.taken() && !w.try.split():
-		return false
 	}
+	won := k.mutex.lock(w)
+	if won || !w.once || !w.inside || !w.last.taken() && !w.try.split() {
+		return won
+	}
+	c := w.locker.core
 	c.sleep(w.ctx, c.group.Distance()+time.Millisecond, nil)
 	return !w.over() && w.attempt(wire.Register)
 }
 
 func (k *keeper) hold(w *wait) *Lease {
-	if t := w.lease.tenure; t != k.tenure.Load() {
+	if t := w.lease.tenure; t != k.entrance.tenure.Load() {
 		k.acquired(t)
 	}
-	if k.core.gates.Waiting(k.key) {
-		k.state.Mark(occupancy.Wanted)
+	if k.entrance.core.gates.Waiting(k.entrance.key) {
+		k.entrance.state.Mark(occupancy.Wanted)
 	}
 	return k.mutex.hold(w)
 }
 
 // acquired notes that a goroutine holds a new tenure, and whether it may be kept.
 func (k *keeper) acquired(t *tenure) {
-	c := k.core
-	k.end() // of an earlier tenure, if a function of the user has panicked
+	c := k.entrance.core
+	k.entrance.end() // of an earlier tenure, if a function of the user has panicked
 	if t.contended {
-		c.releases.Wanted(k.key, false)
+		c.releases.Wanted(k.entrance.key, false)
 	}
-	if _, keeps := t.holders.(*keeping); !keeps || t.contended || !c.group.Listening() {
+	if t.sharing.keep == 0 || t.contended || !c.group.Listening() {
 		return
 	}
-	spare, spared, ok := c.kept.Take(&k.place, k.entrance)
+	spare, spared, ok := c.kept.Take(&k.entrance.place, k.entrance)
 	if !ok || spared && !spare.giveBack() { // a goroutine has entered the other one just now
-		k.end()
+		k.entrance.end()
 		return
 	}
-	k.begin(t, 1, 0)
+	k.entrance.begin(t, 1, 0)
 	k.mu.Lock()
 	recalled := k.lastRecall == t.claim.Token()
 	k.mu.Unlock()
 	if recalled {
-		k.state.Mark(occupancy.Draining)
+		k.entrance.state.Mark(occupancy.Draining)
 	}
 }
 
@@ -192,10 +181,10 @@ func (k *keeper) held(l *Locker) *Lease {
 // is not kept.
 func (k *keeper) unlocked(ctx context.Context, l *Locker, s *Lease, block bool) error {
 	lost := block && s.Err() != nil
-	if !lost && k.vacate(s) && k.state.Keep() { // nobody wants the lock
+	if !lost && k.vacate(s) && k.entrance.state.Keep() { // nobody wants the lock
 		return nil
 	}
-	if k.tenure.Load() == s.tenure {
+	if k.entrance.tenure.Load() == s.tenure {
 		if !lost {
 			next, kept := k.pass(s)
 			if next != nil {
@@ -205,7 +194,7 @@ func (k *keeper) unlocked(ctx context.Context, l *Locker, s *Lease, block bool) 
 				return nil
 			}
 		}
-		k.end()
+		k.entrance.end()
 	}
 	return k.mutex.unlocked(ctx, l, s, block)
 }
@@ -214,20 +203,24 @@ func (k *keeper) unlocked(ctx context.Context, l *Locker, s *Lease, block bool) 
 // be released. The caller holds it.
 func (k *keeper) pass(s *Lease) (next *Lease, kept bool) {
 	for {
-		k.state.Clear(occupancy.Wanted)
-		if next := s.handOver(nil); next != nil {
+		k.entrance.state.Clear(occupancy.Wanted)
+		within := s.tenure.opts.Handover
+		if !k.entrance.state.Load().Has(occupancy.Draining) { // no other client wants it: it may be handed over as long as it may be kept
+			within = max(within, s.tenure.opts.Keep)
+		}
+		if next := s.handOver(nil, within); next != nil {
 			return next, false
 		}
-		now := k.state.Load()
+		now := k.entrance.state.Load()
 		if now.Has(occupancy.Wanted) {
 			continue // a goroutine has come meanwhile
 		}
 		// A goroutine that waits at the gate cannot have it: release it.
-		if now.Has(occupancy.Draining) || k.core.gates.Waiting(k.key) || !k.vacate(s) {
+		if now.Has(occupancy.Draining) || k.entrance.core.gates.Waiting(k.entrance.key) || !k.vacate(s) {
 			s.tenure.recalled = now.Has(occupancy.Draining)
 			return nil, false
 		}
-		if k.state.Keep() {
+		if k.entrance.state.Keep() {
 			return nil, true
 		}
 	}
@@ -255,16 +248,16 @@ func (k *keeper) vacate(s *Lease) bool {
 // decide passes on, or releases, a tenure that the caller has taken. The caller may be the goroutine of a connection or the
 // scheduler, and nobody has unlocked. So decide does not call Hooks.HandedOver.
 func (k *keeping) decide(t *tenure) {
-	k.state.Admit() // for the next holder, if there is one
-	if next, kept := k.keeper.pass(t.holder); next != nil || kept {
+	k.entrance.state.Admit() // for the next holder, if there is one
+	if next, kept := k.entrance.keeper.pass(t.holder); next != nil || kept {
 		return
 	}
-	if k.isOver(t, k.core.clock()) {
-		k.core.releases.Wanted(k.key, true) // clients that cannot recall the lock find it free now and then
+	if k.isOver(t, k.entrance.core.clock()) {
+		k.entrance.core.releases.Wanted(k.entrance.key, true) // clients that cannot recall the lock find it free now and then
 	}
 	t.kept = true
-	k.state.Yield()
-	k.releaseTaken(t)
+	k.entrance.state.Yield()
+	k.entrance.releaseTaken(t)
 }
 
 // recall handles a recall of the lock with this token. It reports false if no Locker keeps the lock.
@@ -273,12 +266,12 @@ func (k *keeper) recall(token string) bool {
 	again, keeps := k.lastRecall == token, k.opts != nil
 	k.lastRecall = token
 	k.mu.Unlock()
-	t := k.tenure.Load()
+	t := k.entrance.tenure.Load()
 	mine := t != nil && t.claim.Token() == token
 	if !again {
-		k.core.releases.Wanted(k.key, mine && t.used())
+		k.entrance.core.releases.Wanted(k.entrance.key, mine && t.used())
 	}
-	if mine && !k.mark(occupancy.Draining) {
+	if mine && !k.entrance.mark(occupancy.Draining) {
 		t.tellWanted()
 	}
 	return keeps
@@ -303,7 +296,7 @@ func (e *entrance) lastEntered() (at time.Time, idle bool) {
 	if at = t.snapshot.Load().enters.Last(); !at.IsZero() {
 		return at, true
 	}
-	if h, ok := t.holders.(*keeping); ok { // otherwise readers hold the lock by now
+	if h, ok := t.sharing.holders.(*keeping); ok { // otherwise readers hold the lock by now
 		at = h.entered
 	}
 	return at, true
@@ -317,21 +310,6 @@ func (k *keeping) extendedLocked(t *tenure) {
 	t.snapshot.Store(newSnapshot(&t.validity, t.opts.Keep-t.validity.Start.Since(t.sentAt)))
 }
 
-// longer prolongs MaxHold by the time from the acquisition of a Lease that is used again to the last renewal before which a
-// goroutine had entered it, or at which nobody held it.
-func (k *keeping) longer(t *tenure) time.Duration { return t.holder.unheld }
-
-// handsOver says that goroutines hand the lock over for as long as it may be kept, unless another client wants it.
-func (k *keeping) handsOver(t *tenure) time.Duration {
-	if now := k.state.Load(); now.Held() && !now.Has(occupancy.Draining) {
-		return max(t.opts.Handover, t.opts.Keep)
-	}
-	return t.opts.Handover
-}
-
-// dueBy has skipRenewal called when Keep is over.
-func (k *keeping) dueBy(t *tenure) time.Time { return t.sentAt.Time().Add(t.opts.Keep) }
-
 // isOver reports whether Keep is over, or will be before the scheduler calls again.
 func (k *keeping) isOver(t *tenure, now clock.Reading) bool {
 	return now.Since(t.sentAt) >= t.opts.Keep-renew.Slack(t.opts.RenewEvery)
@@ -342,26 +320,26 @@ func (k *keeping) isOver(t *tenure, now clock.Reading) bool {
 // holder, because of MaxHold, the tenure is not kept any more: the next holder would lose it early.
 func (k *keeping) skipRenewal(t *tenure, now clock.Reading) bool {
 	switch {
-	case k.tenure.Load() != t:
+	case k.entrance.tenure.Load() != t:
 		return false
 	case k.isOver(t, now):
-		return k.mark(occupancy.Draining)
+		return k.entrance.mark(occupancy.Draining)
 	}
-	held := k.state.Load().Held()
+	held := k.entrance.state.Load().Held()
 	entered := t.snapshot.Load().enters.Checked() // looked at second: so a goroutine that holds the lock, and has entered lately, is not missed
 	t.mu.Lock()
 	used := entered || k.busy
 	k.busy = held
 	age := now.Since(t.holder.acquired)
 	if entered || !held {
-		t.holder.unheld = age
+		t.holder.longer = age
 	}
-	last := t.opts.MaxHold >= 0 && age+t.opts.RenewEvery >= t.opts.MaxHold+t.holder.unheld
+	last := t.opts.MaxHold >= 0 && age+t.opts.RenewEvery >= t.opts.MaxHold+t.holder.longer
 	t.mu.Unlock()
 	if last {
-		return k.mark(occupancy.Draining)
+		return k.entrance.mark(occupancy.Draining)
 	}
-	return !used && k.giveBack()
+	return !used && k.entrance.giveBack()
 }
 
-func (k *keeping) recalled(t *tenure) { k.keeper.recall(t.claim.Token()) }
+func (k *keeping) recalled(t *tenure) { k.entrance.keeper.recall(t.claim.Token()) }

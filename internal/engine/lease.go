@@ -27,7 +27,7 @@ type Lease struct {
 	err    error         // why it ended; nil while it lasts
 	done   chan struct{} // made by the first Done; closed when err is set
 	wanted chan struct{} // made by the first Wanted; closed when somebody waits for the lock
-	unheld time.Duration // since acquired, when the Lease is used again: see keeping.longer
+	longer time.Duration // by how much MaxHold is prolonged. If the Lease is used again: by the time from acquired to the last renewal before which a goroutine had entered it, or at which nobody held it
 }
 
 // Token returns the token of s; "" for a nil Lease.
@@ -104,11 +104,16 @@ func (s *Lease) Wanted() <-chan struct{} {
 		t.renews = t.claim.RenewingAsked()
 	}
 	t.mu.Unlock()
-	t.holders.watch(t, watches)
+	if crowd := t.sharing.crowd; crowd != nil {
+		crowd.watch(t)
+	} else {
+		t.watchGates(watches)
+	}
 	return wanted
 }
 
-func (oneHolder) watch(t *tenure, already bool) {
+// watchGates calls tellWanted for each goroutine that waits now or later at a gate of the tenure. already reports that it was called before.
+func (t *tenure) watchGates(already bool) {
 	watch := func(key string) {
 		if !already {
 			t.core.gates.Watch(key, t.tellWanted)
@@ -155,7 +160,7 @@ func (s *Lease) Extend(ctx context.Context) error {
 	}
 	t := s.tenure
 	if ctx.Err() != nil {
-		return t.core.errorOf(&Failure{Op: OpRenew, Name: t.name, Ended: ctx})
+		return t.core.ErrorOf(&Failure{Op: OpRenew, Name: t.name, Ended: ctx})
 	}
 	t.mu.Lock()
 	if s.err != nil {
@@ -179,7 +184,7 @@ func (s *Lease) Extend(ctx context.Context) error {
 	t.mu.Lock()
 	votes := failed(OpRenew, t.name, r.Votes())
 	t.mu.Unlock()
-	return t.core.errorOf(&Failure{Op: OpRenew, Name: t.name, Ended: ctx, Last: votes})
+	return t.core.ErrorOf(&Failure{Op: OpRenew, Name: t.name, Ended: ctx, Last: votes})
 }
 
 // Name returns the name of the lock. s must not be nil.
@@ -220,8 +225,9 @@ func (s *Lease) endLocked(err error) {
 // handOver does nothing and returns nil if no goroutine waits, if the first one waits with other Options, or
 // if the tenure cannot be handed over.
 //
-// The argument of is nil for a lock, whose goroutines wait at the gate. Those that want permits wait in the crowd of these.
-func (s *Lease) handOver(of *permits) (next *Lease) {
+// The argument of is nil for a lock, whose goroutines wait at the gate. Those that want permits wait in the crowd of these. within is for how long
+// after the grant the tenure may be handed over.
+func (s *Lease) handOver(of *permits, within time.Duration) (next *Lease) {
 	t := s.tenure
 	if t.opts.Handover < 0 || t.opts.RenewEvery < 0 {
 		return nil
@@ -230,7 +236,7 @@ func (s *Lease) handOver(of *permits) (next *Lease) {
 		if next, ok := tag.(*Locker); !ok || next.opts != t.opts { // it must get the TTL and MaxHold of its own Locker
 			return nil
 		}
-		if next = t.handOver(t.core.clock()); next == nil {
+		if next = t.handOver(t.core.clock(), within); next == nil {
 			return nil
 		}
 		return next
@@ -249,15 +255,6 @@ func (s *Lease) handedOver(ctx context.Context, next *Lease) {
 	if hook := t.core.hooks.HandedOver; hook != nil {
 		hook(ctx, Event{Name: t.name, Held: t.core.clock().Since(s.acquired), Until: next.Until(), Fence: next.Fence(), Permits: len(t.slots)})
 	}
-}
-
-// initHolder makes s the Lease of the first holder of t.
-func (s *Lease) initHolder(t *tenure) {
-	*s = Lease{tenure: t, acquired: t.sentAt}
-	if t.claim.Reads() { // how often the last writer's lease was handed over is not known
-		s.handovers = fence.HandoversMost
-	}
-	t.holder = s
 }
 
 // A releasing is a tenure that was unlocked, and its release.
@@ -361,7 +358,7 @@ func (o *releasing) await(ctx context.Context, round *quorum.Round) error {
 
 // event returns what users are told of the release, given its outcome.
 func (o *releasing) event(f *Failure) Event {
-	return Event{Name: o.name, Held: o.held(), Kept: o.kept, Err: o.core.errorOf(f), Permits: len(o.slots)}
+	return Event{Name: o.name, Held: o.held(), Kept: o.kept, Err: o.core.ErrorOf(f), Permits: len(o.slots)}
 }
 
 // outcome returns why the release has failed, given the votes on it, or nil. If a quorum has

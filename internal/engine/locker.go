@@ -10,24 +10,24 @@ import (
 	"github.com/redlock-go/redlock/internal/flight"
 	"github.com/redlock-go/redlock/internal/gate"
 	"github.com/redlock-go/redlock/internal/leasectx"
-	"github.com/redlock-go/redlock/internal/master"
 	"github.com/redlock-go/redlock/internal/waits"
 	"github.com/redlock-go/redlock/internal/wire"
 )
 
 // A Locker is a lock: see Locker of package redlock. The methods that lock and unlock return errors for users.
 type Locker struct {
-	core   *Core
-	name   string
-	key    string // prefix + name; for several names it stands for all: see set
-	opts   Options
-	terms  wire.Terms // of all claims
-	kind   kind
-	first  wire.Kind // of the first attempt of a wait. Register: a plain SET would recall no kept lock, or overtake writers that wait beside readers
-	writes bool      // it is the writer's side of an RWLocker
-	on     subject   // what claims are on
-	names  []string  // of a set, in the order of the keys; nil: l has one name
-	keys   []string  // of these names; sorted, all different
+	core           *Core
+	name           string
+	key            string // prefix + name; for several names it stands for all: see set
+	opts           Options
+	terms          wire.Terms // of all claims
+	kind           kind
+	first          wire.Kind // of the first attempt of a wait. Register: a plain SET would recall no kept lock, or overtake writers that wait beside readers
+	writes         bool      // it is the writer's side of an RWLocker
+	on             subject   // what claims are on
+	permits, limit int       // of an acquisition of a Semaphore: how many of how many; 0: it is for a lock
+	names          []string  // of a set, in the order of the keys; nil: l has one name
+	keys           []string  // of these names; sorted, all different
 
 	silent bool // it is for one name of a set: neither losses nor releases of its leases are reported
 
@@ -89,17 +89,19 @@ func (l *Locker) Closing() <-chan struct{} { return l.core.closing }
 func (l *Locker) TryLock(ctx context.Context, explain bool) error {
 	_, err := (&wait{locker: l, ctx: ctx, once: true}).run()
 	if f, ok := err.(*Failure); ok && explain {
-		err = l.explained(ctx, f)
+		err = l.core.owners.explained(ctx, l, f)
 	}
 	return l.core.public(err)
 }
 
 // Unlock unlocks l. If block is true, it waits for the outcome. It returns ErrNotHeld if l is not locked.
-func (l *Locker) Unlock(ctx context.Context, block bool) error { return l.kind.unlock(ctx, l, block) }
+func (l *Locker) Unlock(ctx context.Context, block bool) error {
+	return l.kind.unlock(ctx, l, nil, block)
+}
 
 // UnlockLease unlocks l if s is its lease, and waits for the outcome. It returns why s has ended if it is not.
 func (l *Locker) UnlockLease(ctx context.Context, s *Lease) error {
-	return l.kind.unlockLease(ctx, l, s)
+	return l.kind.unlock(ctx, l, s, true)
 }
 
 // Lease returns the lease of the present holder, or nil.
@@ -190,44 +192,35 @@ func (l *Locker) noteHeld(is bool) {
 //	              keeper  set     Readers permits
 //	join          own     .       own     .
 //	lock          own     own     own     own
-//	try           own     own     own     own
 //	hold          own     .       own     own
 //	giveUp        .       own     own     own
 //	held          own     .       own     .
 //	unlock        .       .       own     .
-//	unlockLease   .       .       own     .
 //	unlocked      own     .       .       own
 //	claimOf       own     .       own     own
 type kind interface {
 	// join returns a lease that the caller now holds without asking the masters, or nil.
 	join(l *Locker) *Lease
-	// lock waits until the goroutine has a lease, and reports whether it has: see wait.outcome.
+	// lock waits until the goroutine has a lease, and reports whether it has: see wait.outcome. With wait.once it makes one attempt.
 	lock(w *wait) bool
-	// try is lock in one attempt.
-	try(w *wait) bool
 	// hold makes the lease of the wait that of the Locker.
 	hold(w *wait) *Lease
 	// giveUp leaves what the wait has entered, unless it has ended with hold.
 	giveUp(w *wait)
 	// held returns the lease of the present holder, or nil.
 	held(l *Locker) *Lease
-	// unlock unlocks l. If block is true, it waits for the outcome. It returns ErrNotHeld if l is not locked.
-	unlock(ctx context.Context, l *Locker, block bool) error
-	// unlockLease unlocks l if s is its lease, and waits for the outcome. It returns why s has ended if it is not.
-	unlockLease(ctx context.Context, l *Locker, s *Lease) error
+	// unlock unlocks l if s is its lease; nil: any. If block is true, it waits for the outcome. It returns ErrNotHeld if l is not locked, and
+	// why s has ended if it is not the lease.
+	unlock(ctx context.Context, l *Locker, s *Lease, block bool) error
 	// unlocked is the second half of unlock. It keeps, hands over or releases the lease s, to which l no longer refers.
 	unlocked(ctx context.Context, l *Locker, s *Lease, block bool) error
 	// claimOf returns what the claim of an acquisition by the wait says, token included, and how its tenure is shared.
 	// waited is for how long the wait has lasted, or wire.NoQueue, or wire.TakesFree.
-	claimOf(w *wait, waited time.Duration) (wire.ClaimOf, holders)
+	claimOf(w *wait, waited time.Duration) (wire.ClaimOf, sharing)
 }
 
 // A subject is what the claims of a Locker are on: a lock (theLock), or slots of a semaphore (permits).
 type subject interface {
-	// newClaim returns a registered claim without votes. It may be granted the lock for g.
-	newClaim(c *Core, registered *master.SentClaim, began clock.Reading, g time.Duration) *waits.Ballot
-	// permits returns how many permits of which limit are wanted; 0 for a lock.
-	permits() (n, limit int)
 	// poll returns the next poll of a claim.
 	poll(q *contender, now clock.Reading) wire.Request
 	// judge decides what becomes of a claim after a round that did not win, and does it: see contender.roundOver.
@@ -247,10 +240,6 @@ func (mutex) lock(w *wait) bool {
 	return w.enterGate(w.locker) && (w.lease != nil || w.acquire())
 }
 
-func (mutex) try(w *wait) bool {
-	return w.tryGate() && w.tryAcquire()
-}
-
 func (mutex) hold(w *wait) *Lease {
 	l, s := w.locker, w.lease
 	// It tells goroutines that find the gate taken who holds it, until the unlock, even if the lease
@@ -266,51 +255,25 @@ func (mutex) giveUp(*wait) {}
 
 func (mutex) held(l *Locker) *Lease { return l.lease.Load() }
 
-func (mutex) unlock(ctx context.Context, l *Locker, block bool) error {
-	if s := l.lease.Swap(nil); s != nil {
-		return l.kind.unlocked(ctx, l, s, block)
-	}
-	return ErrNotHeld
-}
-
-func (mutex) unlockLease(ctx context.Context, l *Locker, s *Lease) error {
-	if !l.lease.CompareAndSwap(s, nil) {
+func (mutex) unlock(ctx context.Context, l *Locker, s *Lease, block bool) error {
+	if s == nil {
+		if s = l.lease.Swap(nil); s == nil {
+			return ErrNotHeld
+		}
+	} else if !l.lease.CompareAndSwap(s, nil) {
 		return s.Err()
 	}
-	return l.kind.unlocked(ctx, l, s, true)
+	return l.kind.unlocked(ctx, l, s, block)
 }
 
 func (mutex) unlocked(ctx context.Context, l *Locker, s *Lease, block bool) error {
-	if next := s.handOver(nil); next != nil {
+	if next := s.handOver(nil, s.tenure.opts.Handover); next != nil {
 		s.handedOver(ctx, next)
 		return nil
 	}
 	return l.releaseLease(ctx, s, block)
 }
 
-func (mutex) claimOf(w *wait, waited time.Duration) (wire.ClaimOf, holders) {
-	return wire.ClaimOf{Token: wire.NewToken(w.locker.core.cfg.Owner), Waited: waited}, alone
-}
-
-// theLock is the subject of a Locker that is not for permits.
-type theLock struct{}
-
-var _ subject = theLock{}
-
-func (theLock) newClaim(c *Core, registered *master.SentClaim, began clock.Reading, g time.Duration) *waits.Ballot {
-	return waits.NewBallot(registered, began, g, len(c.masters))
-}
-
-func (theLock) permits() (n, limit int) { return 0, 0 }
-
-func (theLock) poll(q *contender, now clock.Reading) wire.Request {
-	return wire.Polling(q.apart, q.standing(now), false)
-}
-
-func (theLock) judge(q *contender, now clock.Reading, mine uint64, firstVote time.Time) (more bool) {
-	return q.judgeLock(now, mine, firstVote)
-}
-
-func (theLock) accept(q *contender, won *waits.Quorum, t *tenure) bool {
-	return q.inbox.Won(q.claim, won, t.doubt)
+func (mutex) claimOf(w *wait, waited time.Duration) (wire.ClaimOf, sharing) {
+	return wire.ClaimOf{Token: wire.NewToken(w.locker.core.cfg.Owner), Waited: waited}, sharing{}
 }

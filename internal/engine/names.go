@@ -62,10 +62,11 @@ func (s set) lock(w *wait) bool {
 		w.nameGates = len(w.locker.keys) // they are handed over with the lease
 		return true
 	}
+	if w.once {
+		return s.enterNames(w) && w.acquire()
+	}
 	return s.acquire(w)
 }
-
-func (s set) try(w *wait) bool { return w.tryGate() && s.tryNames(w) && w.tryAcquire() }
 
 // giveUp leaves the gates of the names.
 func (s set) giveUp(w *wait) { s.leaveNames(w) }
@@ -82,12 +83,13 @@ func (s set) acquire(w *wait) bool {
 		if w.over() {
 			return false
 		}
-		if w.attempt(w.locker.firstKind()) {
+		kind, _ := l.firstKind()
+		if w.attempt(kind) {
 			return true
 		}
 		s.leaveNames(w)
 		w.warn()
-		w.askOwner()
+		c.owners.askFor(w)
 		if w.last.taken() && !w.try.split() {
 			refusals++
 		}
@@ -104,47 +106,27 @@ func (s set) acquire(w *wait) bool {
 		if w.try.split() {
 			d += rand.N(c.group.Distance() + 1)
 		}
-		w.sleepAsking(w.try.notPast(c, d))
+		s.sleep(w, w.try.notPast(c, d))
 	}
 }
 
-// sleepAsking waits for d, or the end of ctx or the Client. In a long sleep, it asks who holds the lock.
-func (w *wait) sleepAsking(d time.Duration) {
+// sleep waits for d, or the end of ctx or the Client. In a long sleep, it asks who holds the lock.
+func (set) sleep(w *wait, d time.Duration) {
 	c := w.locker.core
 	for step := ownerAfter; d > 2*ownerAfter && !w.over(); step = ownerEvery {
 		step = min(step, d)
 		c.sleep(w.ctx, step, nil)
-		w.askOwner()
+		c.owners.askFor(w)
 		d -= step
 	}
 	c.sleep(w.ctx, d, nil)
 }
 
-// enterNames waits for the gates of the names, and reports whether it has entered all.
+// enterNames waits for the gates of the names, and reports whether it has entered all. Without w.once, it waits for each. giveUp leaves those that it
+// has entered.
 func (set) enterNames(w *wait) bool {
-	l, c := w.locker, w.locker.core
-	for _, key := range l.keys[w.nameGates:] {
-		if ok, _, _ := c.gates.TryEnter(key); !ok {
-			w.late = true
-			w.warn()
-			if _, err := c.gates.Enter(w.ctx, key, nil); err != nil { // a lease of one name is not handed over to a set
-				w.blocked(c.gates.Inside(key))
-				return false
-			}
-		}
-		w.nameGates++
-	}
-	return true
-}
-
-// tryNames takes the gates of the names if they are free, and reports whether it has taken all. giveUp leaves those that
-// it has taken.
-func (set) tryNames(w *wait) bool {
-	l := w.locker
-	for _, key := range l.keys {
-		ok, inside, _ := l.core.entrances.tryGate(&l.core.gates, key)
-		if !ok {
-			w.blocked(inside)
+	for _, key := range w.locker.keys[w.nameGates:] {
+		if _, ok := w.enter(key, nil); !ok { // a lease of one name is not handed over to a set
 			return false
 		}
 		w.nameGates++
@@ -223,7 +205,7 @@ func (set) releasePart(l *Locker) {
 // between. Its vote counts like any other: all keys hold the new token, and are no other client's. So an attempt
 // that fails need not be undone before the next one, which repeats it. merge reports that the set is to be polled for again
 // if it has failed for that long, or if a part was lost.
-func (set) merge(w *wait, parts []*Locker) (again bool) {
+func (s set) merge(w *wait, parts []*Locker) (again bool) {
 	l, c := w.locker, w.locker.core
 	var tokens []string
 	for _, part := range parts {
@@ -235,7 +217,7 @@ func (set) merge(w *wait, parts []*Locker) (again bool) {
 	}
 	began := c.clock()
 	terms := l.terms.Merge(tokens)
-	w.merged = master.NewSentClaim(&terms, wire.ClaimOf{Token: wire.NewToken(c.cfg.Owner), Waited: wire.NoQueue, Fence: w.locker.propose(began.Wall())})
+	w.merged = master.NewSentClaim(&terms, wire.ClaimOf{Token: wire.NewToken(c.cfg.Owner), Waited: wire.NoQueue, Fence: fencing{l, w.ctx}.propose(began.Wall())})
 	defer func() { // also if a function of the user has panicked
 		if w.lease == nil {
 			c.group.Send(wire.Release, w.merged)
@@ -251,7 +233,7 @@ func (set) merge(w *wait, parts []*Locker) (again bool) {
 		case c.clock().Since(began) >= mergeFor:
 			return true
 		}
-		w.sleepAsking(delays.NextBackOff() + rand.N(c.group.Distance()+1))
+		s.sleep(w, delays.NextBackOff()+rand.N(c.group.Distance()+1))
 	}
 	return false
 }

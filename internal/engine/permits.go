@@ -10,10 +10,8 @@ import (
 
 	"github.com/redlock-go/redlock/internal/clock"
 	"github.com/redlock-go/redlock/internal/gate"
-	"github.com/redlock-go/redlock/internal/master"
 	"github.com/redlock-go/redlock/internal/quorum"
 	"github.com/redlock-go/redlock/internal/waits"
-	"github.com/redlock-go/redlock/internal/weakmap"
 	"github.com/redlock-go/redlock/internal/wire"
 )
 
@@ -21,13 +19,16 @@ import (
 func (c *Core) Permits(name, key string, opts Options, crowd *Crowd, n, limit int) *Locker {
 	l := &Locker{core: c, name: name, opts: opts, terms: wire.NewSlotTerms(key, limit, n, opts.TTL)}
 	l.key = fmt.Sprintf("redlock:permit:%d:%s", c.permits.Add(1), key)
+	l.permits, l.limit = n, limit
 	p := &permits{crowd: crowd, n: n, limit: limit, ttl: opts.TTL}
 	l.kind, l.on = p, p
 	return l
 }
 
 // Crowd returns the goroutines that want permits of a semaphore with this key.
-func (c *Core) Crowd(key string) *Crowd { return c.crowds.ofKey(key) }
+func (c *Core) Crowd(key string) *Crowd {
+	return c.crowds.Of(key, func() *Crowd { return new(Crowd) })
+}
 
 // Slots returns the numbers of the permits of s, in ascending order. It must not be changed.
 func (s *Lease) Slots() []int { return s.tenure.slots }
@@ -68,7 +69,7 @@ var (
 
 // A Crowd is what the goroutines of a Client that want permits of one name have in common. Those at the front register claims.
 type Crowd struct {
-	gate.Crowd
+	gate gate.Crowd
 
 	mu       sync.Mutex // guards the fields below
 	last     *Failure   // of the last attempt that failed
@@ -81,13 +82,6 @@ type Crowd struct {
 
 // releasedMost is how many released slots a crowd knows: as many as may be near.
 const releasedMost = 16
-
-// crowds are those of a Client, by key.
-type crowds struct{ weakmap.Map[Crowd] }
-
-func (h *crowds) ofKey(key string) *Crowd {
-	return h.Of(key, func() *Crowd { return new(Crowd) })
-}
 
 func (o *Crowd) noteFailure(f *Failure) {
 	o.mu.Lock()
@@ -180,39 +174,24 @@ func (o *Crowd) why() (inside gate.Inside) {
 	return inside
 }
 
-func (p *permits) permits() (n, limit int) { return p.n, p.limit }
-
-func (p *permits) claimOf(w *wait, waited time.Duration) (wire.ClaimOf, holders) {
-	of, _ := p.mutex.claimOf(w, waited)
-	return of, slotHolder{crowd: p.crowd}
+func (p *permits) claimOf(w *wait, waited time.Duration) (wire.ClaimOf, sharing) {
+	of, by := p.mutex.claimOf(w, waited)
+	by.crowd = p.crowd
+	return of, by
 }
-
-func (p *permits) newClaim(c *Core, registered *master.SentClaim, began clock.Reading, g time.Duration) *waits.Ballot {
-	return waits.NewSlotBallot(registered, began, g, len(c.masters), p.n, p.limit)
-}
-
-// A slotHolder is for a tenure of permits.
-type slotHolder struct {
-	oneHolder
-	crowd *Crowd
-}
-
-func (h slotHolder) watch(t *tenure, _ bool) { h.crowd.watch(t) }
 
 func (p *permits) lock(w *wait) bool { return p.enter(w) && p.contend(w) }
-
-func (p *permits) try(w *wait) bool { return p.lock(w) }
 
 // enter waits for a place at the front of the crowd, and reports whether it has one. One attempt does not wait.
 func (p *permits) enter(w *wait) bool {
 	if w.once {
-		p.place = p.crowd.TryJoin()
+		p.place = p.crowd.gate.TryJoin()
 		if p.place == nil {
 			w.blocked(p.crowd.why())
 		}
 		return p.place != nil
 	}
-	p.place = p.crowd.Join(w.locker)
+	p.place = p.crowd.gate.Join(w.locker)
 	if isClosed(p.place.Ready()) {
 		return true
 	}
@@ -246,7 +225,7 @@ func (p *permits) contend(w *wait) bool {
 }
 
 func (p *permits) hold(w *wait) *Lease {
-	p.crowd.Held(1)
+	p.crowd.gate.Held(1)
 	p.crowd.noteFull(w.lease.tenure.contended)
 	return p.mutex.hold(w)
 }
@@ -263,8 +242,8 @@ func (p *permits) giveUp(w *wait) {
 }
 
 func (p *permits) unlocked(ctx context.Context, l *Locker, s *Lease, block bool) error {
-	p.crowd.Held(-1)
-	if next := s.handOver(p); next != nil {
+	p.crowd.gate.Held(-1)
+	if next := s.handOver(p, s.tenure.opts.Handover); next != nil {
 		l.core.gates.Leave(l.key) // the next one has a gate of its own
 		s.handedOver(ctx, next)
 		return nil
@@ -276,8 +255,8 @@ func (p *permits) unlocked(ctx context.Context, l *Locker, s *Lease, block bool)
 // pass passes permits on to the goroutine of the crowd that has waited longest, if it wants as many of the same limit. If it does not, they
 // go back to the masters: else calls for several would starve.
 func (p *permits) pass(make func(tag any) any) bool {
-	return p.crowd.Pass(func(tag any) any {
-		if n, limit := tag.(*Locker).on.permits(); n != p.n || limit != p.limit {
+	return p.crowd.gate.Pass(func(tag any) any {
+		if l := tag.(*Locker); l.permits != p.n || l.limit != p.limit {
 			return nil
 		}
 		return make(tag)
@@ -293,7 +272,7 @@ func (p *permits) poll(q *contender, now clock.Reading) wire.Request {
 	keys := q.inbox.Stands(q.claim, now, q.wait.locker.core.cfg.Bounds.Drift)
 	mine := waits.BestSlots(keys, nil, "", 0)
 	if n := p.n; q.pace.VotesSplit() && q.beats == 0 && (len(mine) == n || len(mine) > n && keys[mine[n-1]] > keys[mine[n]]) {
-		return q.aimAt(mine[:n]) // the most keys are in these
+		return p.aimAt(q, mine[:n]) // the most keys are in these
 	}
 	slices.Sort(mine)
 	q.asks = len(mine) > 0
@@ -301,7 +280,7 @@ func (p *permits) poll(q *contender, now clock.Reading) wire.Request {
 }
 
 // aimAt has the claim aim at slots, and returns the poll that does so.
-func (q *contender) aimAt(at []int) wire.Request {
+func (*permits) aimAt(q *contender, at []int) wire.Request {
 	q.aim, q.asks = slices.Sorted(slices.Values(at)), true
 	q.inbox.Aim(q.claim, q.aim)
 	return wire.AimAt(q.aim)
@@ -339,7 +318,7 @@ func (p *permits) judge(q *contender, now clock.Reading, _ uint64, firstVote tim
 		q.dropClaim(wire.Release)
 		q.resume = now.Time()
 	case waits.Aims:
-		q.ask(q.aimAt(best), q.claim.G)
+		q.ask(p.aimAt(q, best), q.claim.G)
 	case waits.Beaten:
 		q.beats++
 	}

@@ -39,12 +39,9 @@ type publishing struct {
 	contacts []int         // by master: the contact that must have lasted until the value is sent
 }
 
-// publishing returns how the tenure of a wait that has won may send a value; nil: it need not.
-func (w *wait) publishing(votes []quorum.Vote, settled func() uint64) *publishing {
-	if w.flight == nil {
-		return nil
-	}
-	p := &publishing{settled: settled, contacts: w.try.contacts}
+// newPublishing returns how the tenure of a wait that has won by these votes may send a value.
+func newPublishing(contacts []int, votes []quorum.Vote, settled func() uint64) *publishing {
+	p := &publishing{settled: settled, contacts: contacts}
 	for i, v := range votes {
 		if v.Granted() {
 			p.voted |= 1 << i

@@ -19,7 +19,7 @@ func (l *Locker) Sides(writer, reader *Locker) *Readers {
 	}
 	r := &c.entrances.of(c, l.key).readers
 	writer.kind, writer.writes = l.kind, true
-	reader.kind, reader.terms, reader.on = r, l.terms.ForReaders(), sharedLock{}
+	reader.kind, reader.terms = r, l.terms.ForReaders()
 	return r
 }
 
@@ -33,8 +33,8 @@ func (l *Locker) Sides(writer, reader *Locker) *Readers {
 //   - While there is no tenure to enter, one of the goroutines that wait leads: it goes through the gate and acquires one for
 //     all of them.
 type Readers struct {
-	mutex // for what does not differ
-	*entrance
+	mutex              // for what does not differ
+	entrance *entrance // immutable
 
 	lead  gate.Lead[Lease] // a tenure begins in its Share
 	early bool             // close was called while a goroutine led, and since then one has led without a break: a message may overtake the votes; used in Look and Share
@@ -43,26 +43,16 @@ type Readers struct {
 var _ kind = (*Readers)(nil)
 
 // reading is how readers share a tenure.
-type reading struct{ *entrance }
+type reading entrance
 
 var _ holders = (*reading)(nil)
 
-// A sharedLock is the subject of the readers' side of an RWLocker.
-type sharedLock struct{ theLock }
-
-var _ subject = sharedLock{}
-
-// poll: a claim with votes joins the readers of other masters although a writer waits there. Else neither of the two might have a quorum.
-func (sharedLock) poll(q *contender, now clock.Reading) wire.Request {
-	return wire.Polling(q.apart, q.standing(now), q.voted)
-}
-
-func (r *Readers) claimOf(_ *wait, waited time.Duration) (wire.ClaimOf, holders) {
-	return wire.ClaimOf{Token: wire.NewToken(r.core.cfg.Owner), Waited: waited}, &r.reading
+func (r *Readers) claimOf(_ *wait, waited time.Duration) (wire.ClaimOf, sharing) {
+	return wire.ClaimOf{Token: wire.NewToken(r.entrance.core.cfg.Owner), Waited: waited}, sharing{entrance: r.entrance, holders: (*reading)(r.entrance)}
 }
 
 // Enter enters the readers' tenure without the masters, and reports whether it did. It does not if calls are reported to a hook.
-func (r *Readers) Enter() bool { return !r.traced && r.enter() != nil }
+func (r *Readers) Enter() bool { return !r.entrance.traced && r.enter() != nil }
 
 // Leave undoes one Enter, or one Lock of the reader's side. It reports false if no reader holds the lock. A writer that keeps its tenure is none.
 func (r *Readers) Leave() bool { return r.leave() }
@@ -88,22 +78,22 @@ func (r *Readers) leave() bool { return r.entrance.leave(true) }
 func (r *Readers) close() {
 	took := false
 	r.lead.Look(func(leading bool) {
-		if r.state.Load().Has(occupancy.Many) {
-			_, took = r.state.Mark(occupancy.Draining)
+		if r.entrance.state.Load().Has(occupancy.Many) {
+			_, took = r.entrance.state.Mark(occupancy.Draining)
 		} else {
 			r.early = leading
 		}
 	})
 	if took {
-		r.dispose()
+		r.entrance.dispose()
 	}
 }
 
 // decide releases a tenure that the last reader has left, or that a writer wants.
-func (r *reading) decide(t *tenure) { r.releaseTaken(t) }
+func (r *reading) decide(t *tenure) { (*entrance)(r).releaseTaken(t) }
 
 func (r *Readers) join(*Locker) *Lease {
-	if r.traced {
+	if r.entrance.traced {
 		return nil
 	}
 	return r.enter()
@@ -113,39 +103,37 @@ func (r *Readers) lock(w *wait) bool {
 	if w.shared = r.enter(); w.shared != nil {
 		return true
 	}
-	s, leads, err := r.lead.Join(w.ctx, r.core.closing, func() {
+	if w.once {
+		if w.leadsReaders = r.lead.Try(); !w.leadsReaders {
+			w.blocked(r.entrance.core.gates.Inside(r.entrance.key))
+		}
+	} else {
+		r.follow(w)
+	}
+	if w.shared != nil || !w.leadsReaders {
+		return w.shared != nil
+	}
+	return w.enterGate(nil) && w.acquire()
+}
+
+// follow waits until another goroutine has acquired a tenure for the wait, or until the wait leads.
+func (r *Readers) follow(w *wait) {
+	e := r.entrance
+	s, leads, err := r.lead.Join(w.ctx, e.core.closing, func() {
 		w.late = true
 		w.warn()
 	})
-	switch {
-	case err != nil:
-		inside := r.core.gates.Inside(r.key)
+	w.shared, w.leadsReaders = s, leads
+	if leads {
+		w.last, _ = r.lead.Reason().(*Failure)
+	}
+	if err != nil {
+		inside := e.core.gates.Inside(e.key)
 		if inside == (gate.Inside{}) {
 			inside.Why = r.lead.Reason()
 		}
 		w.blocked(inside)
-		return false
-	case s != nil:
-		w.shared = s
-		return true
 	}
-	w.leadsReaders = leads
-	if !leads || !w.enterGate(nil) {
-		return false
-	}
-	w.last, _ = r.lead.Reason().(*Failure)
-	return w.acquire()
-}
-
-func (r *Readers) try(w *wait) bool {
-	if w.shared = r.enter(); w.shared != nil {
-		return true
-	}
-	if w.leadsReaders = r.lead.Try(); !w.leadsReaders {
-		w.blocked(r.core.gates.Inside(r.key))
-		return false
-	}
-	return w.tryGate() && w.tryAcquire()
 }
 
 func (r *Readers) giveUp(w *wait) {
@@ -175,10 +163,10 @@ func (r *Readers) hold(w *wait) *Lease {
 		return s
 	}
 	s := w.lease
-	r.core.gates.SetInside(r.key, gate.Inside{Holds: HeldByReaders})
+	r.entrance.core.gates.SetInside(r.entrance.key, gate.Inside{Holds: HeldByReaders})
 	w.inside, w.leadsReaders, w.lease = false, false, nil
 	kind := occupancy.Many
-	if o := &s.tenure.opts; o.Handover < 0 || o.RenewEvery < 0 || r.core.cfg.Deaf {
+	if o := &s.tenure.opts; o.Handover < 0 || o.RenewEvery < 0 || r.entrance.core.cfg.Deaf {
 		kind |= occupancy.Brief
 	}
 	r.lead.Share(func(waiting int) *Lease {
@@ -186,32 +174,37 @@ func (r *Readers) hold(w *wait) *Lease {
 			kind |= occupancy.Draining
 		}
 		r.early = false
-		r.begin(s.tenure, 1+waiting, kind)
+		r.entrance.begin(s.tenure, 1+waiting, kind)
 		return s
 	})
-	if r.core.gates.Waiting(r.key) { // a local writer that came before has found nothing to ask
-		r.state.Mark(occupancy.Wanted)
+	if r.entrance.core.gates.Waiting(r.entrance.key) { // a local writer that came before has found nothing to ask
+		r.entrance.state.Mark(occupancy.Wanted)
 	}
 	return s
 }
 
 // held returns the Lease if a reader holds the lock.
 func (r *Readers) held(*Locker) *Lease {
-	t := r.tenure.Load()
-	if now := r.state.Load(); t != nil && now.Held() && now.Has(occupancy.Many) {
+	t := r.entrance.tenure.Load()
+	if now := r.entrance.state.Load(); t != nil && now.Held() && now.Has(occupancy.Many) {
 		return t.holder
 	}
 	return nil
 }
 
-func (r *Readers) unlock(_ context.Context, _ *Locker, block bool) error {
+func (r *Readers) unlock(_ context.Context, _ *Locker, s *Lease, block bool) error {
+	if s != nil {
+		err := s.Err()
+		r.leave()
+		return err
+	}
 	if !block {
 		if !r.leave() {
 			panic("redlock: RUnlock of unlocked RWLocker" + r.heldByWriter())
 		}
 		return nil
 	}
-	s := r.held(nil)
+	s = r.held(nil)
 	err := s.Err()
 	if s == nil || !r.leave() {
 		return ErrNotHeld
@@ -221,31 +214,16 @@ func (r *Readers) unlock(_ context.Context, _ *Locker, block bool) error {
 
 // heldByWriter says that a writer of this Client holds the lock, for the error of an RUnlock.
 func (r *Readers) heldByWriter() string {
-	if now := r.state.Load(); r.core.gates.Inside(r.key).Holds != HeldAlone || r.tenure.Load() != nil && !now.Held() {
+	if now := r.entrance.state.Load(); r.entrance.core.gates.Inside(r.entrance.key).Holds != HeldAlone || r.entrance.tenure.Load() != nil && !now.Held() {
 		return ""
 	}
 	return ": a writer of this Client holds it, and calls Unlock"
-}
-
-func (r *Readers) unlockLease(_ context.Context, _ *Locker, s *Lease) error {
-	err := s.Err()
-	r.leave()
-	return err
 }
 
 // extendedLocked has readers enter for half of the validity.
 func (r *reading) extendedLocked(t *tenure) {
 	t.snapshot.Store(newSnapshot(&t.validity, t.validity.Length))
 }
-
-// longer has a tenure renewed for twice MaxHold: after MaxHold no reader enters, see skipRenewal.
-func (r *reading) longer(t *tenure) time.Duration { return t.opts.MaxHold }
-
-// handsOver says that readers do not hand their lease over.
-func (r *reading) handsOver(*tenure) time.Duration { return 0 }
-
-// dueBy says that readers need no call between two renewals but those of skipRenewal.
-func (r *reading) dueBy(*tenure) time.Time { return time.Time{} }
 
 // recalled keeps further readers out, since a writer waits.
 func (r *reading) recalled(*tenure) { r.readers.close() }
@@ -267,7 +245,7 @@ func (r *reading) skipRenewal(t *tenure, now clock.Reading) bool {
 	if r.tenure.Load() != t {
 		return false
 	}
-	if t.opts.MaxHold >= 0 && now.Since(t.sentAt) >= t.opts.MaxHold && r.mark(occupancy.Draining) {
+	if t.opts.MaxHold >= 0 && now.Since(t.sentAt) >= t.opts.MaxHold && (*entrance)(r).mark(occupancy.Draining) {
 		return true
 	}
 	seen := t.snapshot.Load()
@@ -276,7 +254,7 @@ func (r *reading) skipRenewal(t *tenure, now clock.Reading) bool {
 		return false
 	}
 	if age >= seen.validity/2 {
-		return r.giveBack()
+		return (*entrance)(r).giveBack()
 	}
 	next := min(t.opts.RenewEvery/idleParts, seen.validity/2-age)
 	r.core.renewals.Schedule(&t.entry, (*task)(t), now.Time().Add(max(next, time.Millisecond)), 0)

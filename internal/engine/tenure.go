@@ -28,7 +28,7 @@ type tenure struct {
 	name      string            // immutable
 	opts      Options           // immutable
 	claim     *master.SentClaim // immutable
-	holders   holders           // immutable
+	sharing   sharing           // immutable
 	sentAt    clock.Reading     // immutable; the time before the first byte of the round that was won
 	contended bool              // immutable; not acquired by the first attempt: others want the lock
 	successor waits.Successor   // immutable; who is to have the lock next
@@ -54,46 +54,44 @@ type tenure struct {
 	publish  *publishing    // how a value is sent to those who wait; nil: it is not
 }
 
-// holders say how a tenure is shared: by one holder after the other (keeper), or at the same time (readers). A tenure that is
-// only handed over has oneHolder.
+// A sharing says how the goroutines of a Client share a tenure. By the zero sharing, one holds it after the other: it is handed over at the gate.
+type sharing struct {
+	entrance *entrance     // where they enter and leave it without the masters; nil: they do not
+	holders  holders       // with an entrance: what differs between readers and a lock that may be kept; else nil
+	keep     time.Duration // of a lock that may be kept: for how long after the acquisition; else 0
+	crowd    *Crowd        // of permits: those who wait for others; nil: they wait at the gate
+}
+
+// holders are what differs between tenures that goroutines enter: one at a time (keeping), or several (reading).
 type holders interface {
 	// extendedLocked is called under the tenure's mutex when its validity has changed.
 	extendedLocked(t *tenure)
-	// longer returns by how much MaxHold is prolonged, after which a tenure is renewed no more. It is called under the tenure's mutex.
-	longer(t *tenure) time.Duration
 	// skipRenewal decides about a renewal that is due, and reports whether it is left out.
 	skipRenewal(t *tenure, now clock.Reading) bool
-	// handsOver returns for how long after the grant a tenure may be handed over.
-	handsOver(t *tenure) time.Duration
-	// dueBy returns the latest time of the next call of skipRenewal; zero: there is no limit.
-	dueBy(t *tenure) time.Time
 	// recalled is called when a master says, in the answer to a renewal, that another client waits.
 	recalled(t *tenure)
-	// watch calls tellWanted for each goroutine of the Client that waits now or later. already reports that watch was called before.
-	watch(t *tenure, already bool)
-	// shutOut is called when the tenure has ended: nobody else enters it. held reports whether a goroutine may hold the lock.
-	// If took is true, the caller must call releaseTaken once the release of the lost tenure is queued.
-	shutOut(t *tenure) (held, took bool)
 	// decide decides what becomes of a tenure that the caller has taken, since nobody holds it.
 	decide(t *tenure)
-	// releaseTaken releases a tenure that the caller has taken, unless it has ended, and leaves the gate.
-	releaseTaken(t *tenure)
 }
 
-// oneHolder is for a tenure that nobody enters: it has one holder at a time.
-type oneHolder struct{}
-
-var alone holders = oneHolder{}
-
-func (oneHolder) extendedLocked(*tenure)                  {}
-func (oneHolder) longer(*tenure) time.Duration            { return 0 }
-func (oneHolder) skipRenewal(*tenure, clock.Reading) bool { return false }
-func (oneHolder) handsOver(t *tenure) time.Duration       { return t.opts.Handover }
-func (oneHolder) dueBy(*tenure) time.Time                 { return time.Time{} }
-func (oneHolder) recalled(*tenure)                        {}
-func (oneHolder) shutOut(*tenure) (held, took bool)       { return true, false }
-func (oneHolder) decide(*tenure)                          {}
-func (oneHolder) releaseTaken(*tenure)                    {}
+// newTenure returns a tenure of l, with the Lease of its first holder, and a claim that the caller may fill in: all are one allocation. sentAt is
+// when the round began that was won.
+func newTenure(l *Locker, by sharing, sentAt clock.Reading, v renew.Validity) (t *tenure, claim *master.SentClaim) {
+	all := &struct {
+		lease  Lease
+		tenure tenure
+		claim  master.SentClaim
+	}{tenure: tenure{core: l.core, name: l.name, opts: l.opts, sharing: by, sentAt: sentAt, rounds: 1, silent: l.silent, validity: v}}
+	t = &all.tenure
+	t.claim, t.holder = &all.claim, &all.lease
+	s := t.holder
+	s.tenure, s.acquired = t, sentAt
+	if l.terms.Reads() {
+		s.handovers = fence.HandoversMost // how often the last writer's lease was handed over is not known
+		s.longer = l.opts.MaxHold         // after MaxHold no reader enters: see reading.skipRenewal
+	}
+	return t, t.claim
+}
 
 // begin schedules the tenure's first renewal, or its end. If the Client is closed, it ends the tenure and reports false.
 func (t *tenure) begin() (open bool) {
@@ -117,14 +115,14 @@ func (t *tenure) isOver() bool {
 // former one. handOver returns nil if the tenure
 //
 //   - has ended;
-//   - was granted by the masters longer ago than Handover, or than Keep if it may be kept and nobody else wants it;
+//   - was granted by the masters longer ago than within;
 //   - was handed over as often as its fence can count;
 //   - has little validity left;
 //   - is in doubt: see doubt.
-func (t *tenure) handOver(now clock.Reading) (next *Lease) {
+func (t *tenure) handOver(now clock.Reading, within time.Duration) (next *Lease) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if t.validity.Left(now) < t.validity.Length/2 || now.Since(t.sentAt) >= t.holders.handsOver(t) || t.validity.Doubted() {
+	if t.validity.Left(now) < t.validity.Length/2 || now.Since(t.sentAt) >= within || t.validity.Doubted() {
 		return nil
 	}
 	former := t.holder
@@ -152,7 +150,7 @@ func (t *tenure) end(err error) bool {
 	t.mu.Unlock()
 	if ended {
 		if _, took := t.tellHolders(err); took {
-			t.holders.releaseTaken(t)
+			t.sharing.entrance.releaseTaken(t)
 		}
 	}
 	return ended
@@ -174,16 +172,21 @@ func (t *tenure) endLocked(err error) bool {
 	return true
 }
 
-// tellHolders tells the holders of a tenure that has just ended. It returns what holders.shutOut returns.
+// tellHolders tells the holders of a tenure that has just ended. It returns what entrance.shutOut returns.
 func (t *tenure) tellHolders(err error) (held, took bool) {
 	t.holder.contexts.End(err) // it does not change any more
-	return t.holders.shutOut(t)
+	if e := t.sharing.entrance; e != nil {
+		return e.shutOut(t)
+	}
+	return true, false
 }
 
 // planLocked returns when the tenure is to be renewed.
 func (t *tenure) planLocked() renew.Plan {
-	p := renew.Plan{Every: t.opts.RenewEvery, MaxHold: t.opts.MaxHold, Held: t.holder.acquired, By: t.holders.dueBy(t)}
-	p.Longer = t.holders.longer(t)
+	p := renew.Plan{Every: t.opts.RenewEvery, MaxHold: t.opts.MaxHold, Longer: t.holder.longer, Held: t.holder.acquired}
+	if keep := t.sharing.keep; keep > 0 { // skipRenewal is to be called when Keep is over
+		p.By = t.sentAt.Time().Add(keep)
+	}
 	return p
 }
 
@@ -208,7 +211,7 @@ func (k *task) Check(now clock.Reading) { (*tenure)(k).check(now) }
 // Due implements renew.Task.
 func (k *task) Due(now clock.Reading) {
 	t := (*tenure)(k)
-	if t.check(now) != nil || t.holders.skipRenewal(t, now) {
+	if h := t.sharing.holders; t.check(now) != nil || h != nil && h.skipRenewal(t, now) {
 		return
 	}
 	t.mu.Lock()
@@ -234,7 +237,9 @@ func (k *task) Due(now clock.Reading) {
 func (k *task) Answered(r *renew.Renewal, i int, a wire.Answer) {
 	t := (*tenure)(k)
 	if a.Recalled {
-		t.holders.recalled(t)
+		if h := t.sharing.holders; h != nil {
+			h.recalled(t)
+		}
 		t.tellWanted()
 	}
 	t.mu.Lock()
@@ -298,7 +303,9 @@ func (t *tenure) settleLocked() (d settlement) {
 			d.lost = t.overLocked(now)
 		case renew.Succeeded:
 			d.won = r
-			t.holders.extendedLocked(t)
+			if h := t.sharing.holders; h != nil {
+				h.extendedLocked(t)
+			}
 			t.heal(r.Missing())
 		}
 	}
@@ -402,7 +409,7 @@ func (t *tenure) overLocked(now clock.Reading) *Failure {
 // reader enters, the release is queued, and then the gate may be left. From endLocked until the release is queued,
 // nothing may wait for another goroutine, since finish waits for this one.
 func (t *tenure) lose(why *Failure) error {
-	err := t.core.errorOf(why)
+	err := t.core.ErrorOf(why)
 	t.mu.Lock()
 	if !t.endLocked(err) {
 		defer t.mu.Unlock()
@@ -416,7 +423,7 @@ func (t *tenure) lose(why *Failure) error {
 	t.core.group.Tell(wire.Release, t.claim, (*unreported)(t))
 	close(queued) // only now may the readers' gate be left, or that of a holder that unlocks meanwhile
 	if took {
-		t.holders.releaseTaken(t)
+		t.sharing.entrance.releaseTaken(t)
 	}
 	if hook := t.core.hooks.Lost; hook != nil && !t.silent {
 		hook(Event{Name: t.name, Held: t.core.clock().Since(t.holder.acquired), Kept: !held, Err: err, Permits: len(t.slots)})

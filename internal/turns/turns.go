@@ -96,6 +96,12 @@ func (p *Releases) Keeps(key string) bool {
 	return time.Since(u.since) >= u.pause
 }
 
+// Hold has Released wait until the returned function is called. It is for tests.
+func (p *Releases) Hold() (resume func()) {
+	p.mu.Lock()
+	return p.mu.Unlock
+}
+
 // Released notes that a lease of this Client is about to be released.
 func (p *Releases) Released(claim *master.SentClaim, contended bool) {
 	p.mu.Lock()

@@ -62,13 +62,16 @@ type vote struct {
 
 func (v *vote) end() time.Time { return v.mark.Time().Add(v.life) }
 
-// NewBallot returns a Ballot of a Client with this number of masters.
-func NewBallot(c *master.SentClaim, began clock.Reading, g time.Duration, masters int) *Ballot {
+// NewBallot returns a Ballot of a Client with this number of masters, for a claim on a lock, or on n slots of a semaphore with a limit.
+func NewBallot(c *master.SentClaim, began clock.Reading, g time.Duration, masters, n, limit int) *Ballot {
 	near := wire.Near
-	if c.Reads() {
+	switch {
+	case n > 0:
+		near = wire.NearOf(limit)
+	case c.Reads():
 		near = wire.ReadersNear
 	}
-	return &Ballot{SentClaim: c, Began: began, G: g, Near: near, votes: make([]vote, masters), places: make([]place, masters), stands: make([]string, masters), nexts: make([]string, masters)}
+	return &Ballot{SentClaim: c, Began: began, G: g, Near: near, slots: n, votes: make([]vote, masters), places: make([]place, masters), stands: make([]string, masters), nexts: make([]string, masters)}
 }
 
 // SetBallot sets the claim of a wait; nil: it has none. The votes for an earlier claim never count again.

@@ -45,7 +45,7 @@ func TestAVoteWhoseKeyIsGoneDoesNotCount(t *testing.T) {
 		t.Run(row.name, func(t *testing.T) {
 			s := New(3)
 			in := s.Begin("a")
-			c := NewBallot(new(master.SentClaim), now, 0, 3)
+			c := NewBallot(new(master.SentClaim), now, 0, 3, 0, 0)
 			in.SetBallot(c)
 			in.voteLocked(0, vote{mark: now, life: time.Second})
 			in.voteLocked(1, vote{mark: now, life: time.Second})
@@ -80,7 +80,7 @@ func TestALeaseNamesTheNextOfMostMasters(t *testing.T) {
 			s := New(5)
 			in := s.Begin("a")
 			terms := wire.NewTerms("a", time.Second)
-			c := NewBallot(master.NewSentClaim(&terms, wire.ClaimOf{Token: "token"}), clock.System(), 400*time.Millisecond, 5)
+			c := NewBallot(master.NewSentClaim(&terms, wire.ClaimOf{Token: "token"}), clock.System(), 400*time.Millisecond, 5, 0, 0)
 			in.SetBallot(c)
 			for i, next := range row.heads {
 				if next != "" {
@@ -101,7 +101,7 @@ func TestAClaimIsInAQueueOnlyIfTheMasterCanTellItOfAGrant(t *testing.T) {
 	now := clock.System()
 	s := New(3)
 	in := s.Begin("a")
-	c := NewBallot(new(master.SentClaim), now, 0, 4)
+	c := NewBallot(new(master.SentClaim), now, 0, 4, 0, 0)
 	in.SetBallot(c)
 	in.Answered(c, wire.Register, 0, wire.Answer{Outcome: wire.Taken}, now, time.Second, true)
 	in.Answered(c, wire.Register, 1, wire.Answer{Outcome: wire.Taken}, now, time.Second, false)
@@ -146,7 +146,7 @@ func TestAGrantThatIsOverOrSoonWhenItsMessageComesIsPolled(t *testing.T) {
 	s := New(3)
 	in := s.Begin("a")
 	terms := wire.NewTerms("a", time.Second)
-	c := NewBallot(master.NewSentClaim(&terms, wire.ClaimOf{Token: "token"}), clock.System(), 400*time.Millisecond, 3)
+	c := NewBallot(master.NewSentClaim(&terms, wire.ClaimOf{Token: "token"}), clock.System(), 400*time.Millisecond, 3, 0, 0)
 	in.SetBallot(c)
 	now := clock.System()
 	time.Sleep(2 * time.Millisecond)
@@ -239,7 +239,7 @@ func TestClaimsOnSlotsAreKeptUntilTheyEnd(t *testing.T) {
 	} {
 		s := New(3)
 		in := s.Begin("a")
-		c := NewSlotBallot(master.NewSentClaim(&terms, wire.ClaimOf{Token: "T"}), now, time.Minute, 3, 1, 8)
+		c := NewBallot(master.NewSentClaim(&terms, wire.ClaimOf{Token: "T"}), now, time.Minute, 3, 1, 8)
 		in.SetBallot(c)
 		in.voteLocked(0, vote{mark: now, life: time.Minute, slots: []int{5}})
 		in.voteLocked(1, vote{mark: now, life: time.Minute, slots: []int{5}})

@@ -110,7 +110,7 @@ func TestAFarClaimPollsSeldom(t *testing.T) {
 			at := clock.System()
 			in, c := New(3).Begin("a"), claimOf("mine", 3)
 			if row.slots {
-				c = NewSlotBallot(master.NewSentClaim(&terms, wire.ClaimOf{Token: "T"}), at, time.Minute, 3, 1, 8)
+				c = NewBallot(master.NewSentClaim(&terms, wire.ClaimOf{Token: "T"}), at, time.Minute, 3, 1, 8)
 			}
 			in.SetBallot(c)
 			for i := range 3 {

@@ -178,7 +178,7 @@ func TestWhenAClaimAsksWhoHasTheOtherKeys(t *testing.T) {
 		}
 	}
 	terms := wire.NewSlotTerms("a", 8, 1, time.Minute)
-	permit := NewSlotBallot(master.NewSentClaim(&terms, wire.ClaimOf{Token: "T"}), now(), time.Minute, 3, 1, 8)
+	permit := NewBallot(master.NewSentClaim(&terms, wire.ClaimOf{Token: "T"}), now(), time.Minute, 3, 1, 8)
 	pauses(c, 1)
 	for _, c := range []*Ballot{c, permit} {
 		for i := range 2 {
@@ -196,7 +196,7 @@ func TestAClaimThatWasFarPollsSoon(t *testing.T) {
 	as := func(d time.Duration) time.Duration { return d }
 	terms := wire.NewSlotTerms("a", 8, 1, time.Minute)
 	slots := func() *Ballot {
-		return NewSlotBallot(master.NewSentClaim(&terms, wire.ClaimOf{Token: "T"}), now, time.Minute, 3, 1, 8)
+		return NewBallot(master.NewSentClaim(&terms, wire.ClaimOf{Token: "T"}), now, time.Minute, 3, 1, 8)
 	}
 	lock := func() *Ballot { return claimOf("mine", 3) }
 	for _, row := range []struct {
@@ -255,8 +255,8 @@ func TestAClaimOnSlotsWithSplitVotesAimsOnce(t *testing.T) {
 		voters int
 		split  bool
 	}{
-		{"on slots", NewSlotBallot(master.NewSentClaim(&terms, wire.ClaimOf{Token: "T"}), now, time.Minute, 3, 1, 8), 3, true},
-		{"on slots, with a vote to come", NewSlotBallot(master.NewSentClaim(&terms, wire.ClaimOf{Token: "T"}), now, time.Minute, 3, 1, 8), 2, false},
+		{"on slots", NewBallot(master.NewSentClaim(&terms, wire.ClaimOf{Token: "T"}), now, time.Minute, 3, 1, 8), 3, true},
+		{"on slots, with a vote to come", NewBallot(master.NewSentClaim(&terms, wire.ClaimOf{Token: "T"}), now, time.Minute, 3, 1, 8), 2, false},
 		{"on a lock", claimOf("mine", 3), 3, false},
 	} {
 		in := New(3).Begin("a")

@@ -21,7 +21,7 @@ type placed struct {
 
 func newPlaced(t *testing.T) *placed {
 	terms := wire.NewTerms("a", time.Second)
-	p := &placed{T: t, s: New(5), c: NewBallot(master.NewSentClaim(&terms, wire.ClaimOf{Token: "token"}), clock.System(), time.Second, 5)}
+	p := &placed{T: t, s: New(5), c: NewBallot(master.NewSentClaim(&terms, wire.ClaimOf{Token: "token"}), clock.System(), time.Second, 5, 0, 0)}
 	p.in = p.s.Begin("a")
 	p.in.SetBallot(p.c)
 	return p
@@ -174,7 +174,7 @@ func TestHowSoonAMasterHearsOfAClaimAgain(t *testing.T) {
 	want("the claim is far", 60)
 	other := p.s.Begin("b")
 	want("another wait has no claim", 60)
-	c := NewBallot(new(master.SentClaim), clock.System(), time.Second, 5)
+	c := NewBallot(new(master.SentClaim), clock.System(), time.Second, 5, 0, 0)
 	other.SetBallot(c)
 	want("another claim is new", 10)
 	for i := range 5 {
@@ -298,9 +298,9 @@ func TestWhatIsKeptOfAllClaimsIsWhatTheySay(t *testing.T) {
 				step = "a claim is registered"
 				at := began.Add(time.Duration(random.IntN(1000)) * time.Millisecond)
 				terms := wire.NewTerms(key, time.Second)
-				c = NewBallot(master.NewSentClaim(&terms, wire.ClaimOf{Token: key}), clock.At(at, at, 0), time.Second, masters)
+				c = NewBallot(master.NewSentClaim(&terms, wire.ClaimOf{Token: key}), clock.At(at, at, 0), time.Second, masters, 0, 0)
 				if random.IntN(3) == 0 {
-					c = NewSlotBallot(c.SentClaim, c.Began, time.Second, masters, 1, 8)
+					c = NewBallot(c.SentClaim, c.Began, time.Second, masters, 1, 8)
 				}
 				in.SetBallot(c)
 				claims[in] = c

@@ -21,13 +21,6 @@ import (
 // theLock is what a vote for a lock stands for.
 var theLock = []int{0}
 
-// NewSlotBallot is NewClaim for a claim on n slots of a semaphore with a limit.
-func NewSlotBallot(c *master.SentClaim, began clock.Reading, g time.Duration, masters, n, limit int) *Ballot {
-	claim := NewBallot(c, began, g, masters)
-	claim.slots, claim.Near = n, wire.NearOf(limit)
-	return claim
-}
-
 // setSlotsLocked makes w the wait of a claim on slots; nil: none. It does nothing for nil and for a claim on a lock.
 func (s *Waits) setSlotsLocked(c *Ballot, in *Inbox) {
 	switch {

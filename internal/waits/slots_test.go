@@ -33,7 +33,7 @@ func TestVotesForSlotsAreCountedBySlot(t *testing.T) {
 			terms := wire.NewSlotTerms("a", 10, row.n, time.Minute)
 			now := clock.System()
 			in := New(5).Begin("a")
-			c := NewSlotBallot(master.NewSentClaim(&terms, wire.ClaimOf{Token: "T"}), now, time.Minute, 5, row.n, 10)
+			c := NewBallot(master.NewSentClaim(&terms, wire.ClaimOf{Token: "T"}), now, time.Minute, 5, row.n, 10)
 			in.SetBallot(c)
 			for i, slots := range row.votes {
 				if slots != nil {
@@ -68,7 +68,7 @@ func TestAClaimOnSlotsIsNearIfItsTokenIsTold(t *testing.T) {
 	s := New(3)
 	terms := wire.NewSlotTerms("a", 8, 1, time.Minute)
 	claim := func(token string, ahead int) (*Inbox, *Ballot) {
-		in, c := s.Begin("permit of "+token), NewSlotBallot(master.NewSentClaim(&terms, wire.ClaimOf{Token: token}), clock.System(), time.Minute, 3, 1, 8)
+		in, c := s.Begin("permit of "+token), NewBallot(master.NewSentClaim(&terms, wire.ClaimOf{Token: token}), clock.System(), time.Minute, 3, 1, 8)
 		in.SetBallot(c)
 		for i := range 3 {
 			in.Answered(c, wire.Again, i, wire.Answer{Outcome: wire.Taken, Ahead: ahead}, clock.System(), time.Minute, true)
@@ -109,7 +109,7 @@ func TestAClaimOnSlotsIsNearIfItsTokenIsTold(t *testing.T) {
 func TestAClaimOnSlotsLearnsThatItWasPassedOver(t *testing.T) {
 	s := New(3)
 	terms := wire.NewSlotTerms("a", 8, 1, time.Minute)
-	in, c := s.Begin("permit of T"), NewSlotBallot(master.NewSentClaim(&terms, wire.ClaimOf{Token: "T"}), clock.System(), time.Minute, 3, 1, 8)
+	in, c := s.Begin("permit of T"), NewBallot(master.NewSentClaim(&terms, wire.ClaimOf{Token: "T"}), clock.System(), time.Minute, 3, 1, 8)
 	in.SetBallot(c)
 	for i := range 3 {
 		in.Answered(c, wire.Again, i, wire.Answer{Outcome: wire.Taken, Ahead: 20}, clock.System(), time.Minute, true)
@@ -152,7 +152,7 @@ func TestAQuorumForSlots(t *testing.T) {
 			now := clock.At(at, at, 0)
 			terms := wire.NewSlotTerms("a", 10, row.n, time.Minute)
 			in := New(3).Begin("a")
-			c := NewSlotBallot(master.NewSentClaim(&terms, wire.ClaimOf{Token: "T"}), now, time.Minute, 3, row.n, 10)
+			c := NewBallot(master.NewSentClaim(&terms, wire.ClaimOf{Token: "T"}), now, time.Minute, 3, row.n, 10)
 			in.SetBallot(c)
 			for i, v := range row.votes {
 				if v.life > 0 {
@@ -189,7 +189,7 @@ func TestVotesThatAreOverAreNotSplit(t *testing.T) {
 			now := clock.At(at, at, 0)
 			terms := wire.NewSlotTerms("a", 10, 1, time.Minute)
 			in := New(3).Begin("a")
-			c := NewSlotBallot(master.NewSentClaim(&terms, wire.ClaimOf{Token: "T"}), now, time.Minute, 3, 1, 10)
+			c := NewBallot(master.NewSentClaim(&terms, wire.ClaimOf{Token: "T"}), now, time.Minute, 3, 1, 10)
 			in.SetBallot(c)
 			if row.aim != nil {
 				in.Aim(c, row.aim)
@@ -230,7 +230,7 @@ func TestAClaimThatHasWonSlotsLeavesAllOthers(t *testing.T) {
 			s := New(6)
 			in := s.Begin("a")
 			terms := wire.NewSlotTerms("a", 10, 1, time.Minute)
-			c := NewSlotBallot(master.NewSentClaim(&terms, wire.ClaimOf{Token: "T"}), now, time.Minute, 6, 1, 10)
+			c := NewBallot(master.NewSentClaim(&terms, wire.ClaimOf{Token: "T"}), now, time.Minute, 6, 1, 10)
 			in.SetBallot(c)
 			in.Answered(c, wire.Register, 0, taken, now, time.Minute, true) // it grants the slot later; the last one does not answer
 			in.Answered(c, wire.Register, 4, taken, now, time.Minute, true)
@@ -268,7 +268,7 @@ func TestAClaimOnSlotsThatWasReleasedIsKnownForAWhile(t *testing.T) {
 	s := New(3)
 	terms := wire.NewSlotTerms("a", 8, 1, time.Minute)
 	claim := func(token string) *master.SentClaim {
-		in, c := s.Begin("permit of "+token), NewSlotBallot(master.NewSentClaim(&terms, wire.ClaimOf{Token: token}), clock.System(), time.Minute, 3, 1, 8)
+		in, c := s.Begin("permit of "+token), NewBallot(master.NewSentClaim(&terms, wire.ClaimOf{Token: token}), clock.System(), time.Minute, 3, 1, 8)
 		in.SetBallot(c)
 		in.SetBallot(nil)
 		in.End()

@@ -15,7 +15,7 @@ func flying(s *Waits) (*Inbox, *Ballot) {
 	in := s.Begin("a")
 	in.WantsValue()
 	terms := wire.NewTerms("a", 0)
-	c := NewBallot(master.NewSentClaim(&terms, wire.ClaimOf{Token: "mine", Grant: wire.GrantLeast}), clock.System(), wire.GrantLeast, s.masters)
+	c := NewBallot(master.NewSentClaim(&terms, wire.ClaimOf{Token: "mine", Grant: wire.GrantLeast}), clock.System(), wire.GrantLeast, s.masters, 0, 0)
 	in.SetBallot(c)
 	return in, c
 }
@@ -87,7 +87,7 @@ func TestAWaitForALockTakesNoValue(t *testing.T) {
 	s := New(3)
 	in := s.Begin("a")
 	terms := wire.NewTerms("a", 0)
-	c := NewBallot(master.NewSentClaim(&terms, wire.ClaimOf{Token: "mine", Grant: wire.GrantLeast}), clock.System(), wire.GrantLeast, 3)
+	c := NewBallot(master.NewSentClaim(&terms, wire.ClaimOf{Token: "mine", Grant: wire.GrantLeast}), clock.System(), wire.GrantLeast, 3, 0, 0)
 	in.SetBallot(c)
 	in.Answered(c, wire.Register, 1, wire.Answer{Outcome: wire.Granted}, c.Began, wire.GrantLeast, true)
 	for i := range 3 {
@@ -104,7 +104,7 @@ func TestTheRegistrationOfAnEarlierClaimDoesNotCount(t *testing.T) {
 	in, c := flying(s)
 	in.Answered(c, wire.Register, 1, wire.Answer{Outcome: wire.Granted}, c.Began, wire.GrantLeast, true)
 	terms := wire.NewTerms("a", 0)
-	next := NewBallot(master.NewSentClaim(&terms, wire.ClaimOf{Token: "next", Grant: wire.GrantLeast}), clock.System(), wire.GrantLeast, 3)
+	next := NewBallot(master.NewSentClaim(&terms, wire.ClaimOf{Token: "next", Grant: wire.GrantLeast}), clock.System(), wire.GrantLeast, 3, 0, 0)
 	in.SetBallot(next)
 	in.Answered(c, wire.Register, 2, wire.Answer{Outcome: wire.Granted}, c.Began, wire.GrantLeast, true)
 	for i := range 3 {

@@ -14,7 +14,7 @@ import (
 // claimOf returns a claim with this token on the key "a", and with a g of 400 ms.
 func claimOf(token string, masters int) *Ballot {
 	terms := wire.NewTerms("a", time.Second)
-	return NewBallot(master.NewSentClaim(&terms, wire.ClaimOf{Token: token}), clock.System(), 400*time.Millisecond, masters)
+	return NewBallot(master.NewSentClaim(&terms, wire.ClaimOf{Token: token}), clock.System(), 400*time.Millisecond, masters, 0, 0)
 }
 
 func TestVotesThatLastAreCounted(t *testing.T) {
