@@ -1,21 +1,14 @@
 -- Readers: a part of batch.lua, which makes these functions in the first call that needs them.
 --
--- While readers hold a key, it holds a marker, which is no token. The readers are the members of the sorted set redlock:readers:, each scored
--- by its own expiry, in ms of this server's clock. The marker lives as long as the longest member. The claims of readers that wait are in a
--- queue of their own, redlock:rqueue:, whose members are those of redlock:queue:. A deaf claim is granted the lock with the others, and finds by a poll that it stands.
---
--- After a writer, all readers that wait are granted the lock. After the last reader, the first writer is. A reader that comes while a writer
--- waits joins the queue of readers. So either side waits for one turn of the other. A claim that polls and finds the key free passes it on to its
--- own side, and one that is given up to the side that has waited for longer.
+-- While readers hold a key, it holds a marker, which is no token and lives as long as the longest of them. They are members of redlock:readers:,
+-- each scored by its own expiry, in ms of this server's clock. The claims of readers that wait are in a queue of their own, redlock:rqueue:. A
+-- deaf claim is granted the lock with the others, and finds by a poll that it stands. docs/protocol.md says who is next.
 --
 --   readers register ttl waited g [fence]  stand as a reader for ttl ms, unless a writer holds the key, or waits for it, or the key is free and
---            readers wait. Else join the queue of readers as a claim that has waited for waited ms. A ttl of 0 never stands where there is no
---            marker. A client without a subscription has a '-' behind the ms. Its claim joins no queue until it has waited for a
---            second, and one with a g of '-' never does. Such a claim stands if the key is free although others wait in queues,
---            and beside readers if it has waited for longer than the first writer. With a proposed fence, raise the key's fence
---            to it if the reader stands
---   readers again …  the same for a claim that has registered before, as a poll. Writers that are unheard do not count. If the key is free, it
---            is passed on
+--            readers wait. Else join the queue of readers. A ttl of 0 never stands where there is no marker. A claim that joins no queue (a deaf
+--            one in its first second, or one with a g of '-') stands if the key is free although others wait in queues, and beside readers if
+--            it has waited for longer than the first writer. With a proposed fence, raise the key's fence to it if the reader stands
+--   readers again …  the same as a poll. Writers that are unheard do not count. If the key is free, it is passed on
 --   readers asks …   as again, by a claim that has votes at other masters: beside readers, it stands although a writer waits
 --   readers renew ttl       stand for ttl ms from now on, if the marker stands and the reader has not expired
 --   readers heal ttl fence  stand as a reader, unless a writer holds the key, and raise the key's fence

@@ -1,37 +1,36 @@
 --!df flags=allow-undeclared-keys
--- Executes the commands of semaphores. The form of a call is that of batch.lua: KEYS are the keys of the semaphores, ARGV[1] is the
--- id of the calling client, and two arguments follow for each key, a word and a token. At last there may be the client's patience and
--- how much longer it may take. docs/protocol.md has the rules.
+-- Executes the commands of semaphores. The form of a call is that of batch.lua, and KEYS are redlock:slots: and the keys of the semaphores.
+-- docs/protocol.md has the rules.
 --
 -- A semaphore with a limit of K has the slots 0 to K-1. A token stands in slots: a slot is given to one token, which leaves it only by
 -- its own command, or when the slot expires. The token that stands in a slot at a quorum of masters holds it.
 --
 --   register ttl limit n first g waited  stand in n free slots for ttl ms, unless clients queue, or fewer are free. Else join the
 --            queue for slots that are granted for g ms, unless waited is '-'. The slot first is preferred
---   again g limit n first g waited slots  the same for a claim that was registered, as a poll. Free slots are passed on. The answer
---            tells who stands in these slots
+--   again g limit n first g waited slots  the same as a poll. Free slots are passed on. The answer tells who stands in these slots
 --   aim g limit n first g waited slots  as a poll: leave the queue and all slots but these. Stand in these for g ms where they are free, and
 --            else wish them: a slot that becomes free is given to the token that wishes it. The answer is that of again
 --   heal ttl limit n first g - slots  by a holder: aim for ttl ms. The answer is 1 if the token stands in all of them, else 0
 --   renew ttl slots  stand in these slots for ttl ms from now on, and leave others, if the token stands in all of them. The answer
 --            is 1, 2 if a client queues, or 0
---   fence ttl slots number  by a claim that has a quorum for each of these slots: as commit, but the number of the semaphore
---            rises by one at least, and to the lower of number and a second ahead of the clock
+--   fence ttl slots number  as commit, but the number of the semaphore rises by one at least, and to the lower of number and a second
+--            ahead of the clock
 --   commit ttl slots number  raise the number of the semaphore to this one, if it is lower. Let these slots live for ttl ms from now on,
---            as far as the token stands in them. If it stands in none, change nothing. The answer has two parts: the slots in which the token
---            stands, and the number, or 0 if there are none. The answer to fence is the same
---   release limit n first g  leave all slots, all wishes and the queue. The slots are passed on. The answer is 1, or 0 if the token stood
---            in no slot
+--            as far as the token stands in them. The answer is the slots in which it stands, and the number. If there are none, change nothing
+--   release limit n first g  leave all slots, all wishes and the queue, and pass the slots on. The answer is 1, or 0: the token stood in none
 --
--- The answer to register, again and aim has six parts. The first is 1 if the token was given slots just now. It is 2 and the time for which
--- they live if it stood in slots before. It is -2 and less by the time until the next slot expires if it stands in none. Then
--- there are its slots, who stands in the slots that were asked for, and 1 if the claim was not known before, else 0. Then there is, to register,
--- the limit that was in use last if that is another one, else 0. The last is how many are ahead of the claim in the queue.
+-- The answer to register, again and aim has six parts:
+--   1. 1: the token was given slots just now; 2 + n: it stood in slots before, which live for n ms; -2 - n: it stands in none, and the next slot
+--      expires in n ms
+--   2. its slots
+--   3. who stands in the slots that were asked for
+--   4. 1 if the claim was not known before, else 0
+--   5. to register, the limit that was in use last if that is another one, else 0
+--   6. how many are ahead of the claim in the queue
 --
--- KEYS[i] is redlock:slots: and the key of the semaphore. It is a hash. A slot has the field of its number with the token, and a field
--- with a w before the number with the token that wishes it, until when, and 1 if that is a claim. A token has a field with an @ before
--- it: its client, g, its limit, '!' if it has aimed, else '-', and its slots. The field limit has the limit of the token whose field
--- was written last. The field crossed has slots that were wished while a token stood in them: see exchange. docs/protocol.md has the other keys.
+-- The hash has these fields: for a slot, its number with the token, and a w and the number with the token that wishes it, until when, and 1 if
+-- that is a claim; for a token, an @ and the token with its client, g, its limit, '!' if it has aimed, else '-', and its slots; limit, that of
+-- the token whose field was written last; and crossed, the slots that were wished while a token stood in them: see exchange.
 local id = ARGV[1]
 
 -- The form of a claim in a queue: more follows.
