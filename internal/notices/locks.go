@@ -27,29 +27,23 @@ const limitsFor = 24 * time.Hour
 const raiseWithin = 250 * time.Millisecond
 
 // Lost notes a lost lease of the lock of this name.
-func (n *Notices) Lost(name string, why Cause) { n.noteLoss(msgLost, name, why) }
+func (n *Notices) Lost(name string, why Cause) {
+	n.note(&event{Cause: why, msg: msgLost, names: []string{name}, gather: gatherLosses})
+}
 
 // Unreleased notes a release of the lock of this name that has failed, and that no caller waits for.
-func (n *Notices) Unreleased(name string, why Cause) { n.noteLoss(msgUnreleased, name, why) }
-
-func (n *Notices) noteLoss(msg, name string, why Cause) {
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	n.note(&event{Cause: why, msg: msg, names: []string{name}, gather: gatherLosses})
+func (n *Notices) Unreleased(name string, why Cause) {
+	n.note(&event{Cause: why, msg: msgUnreleased, names: []string{name}, gather: gatherLosses})
 }
 
 // OtherLimit notes that another limit than this Client's is in use for the semaphore of this name. It is written once.
 func (n *Notices) OtherLimit(name string, own, other int) {
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	if known, ok := n.limits.Get(name); ok && known == own {
-		return
+	if n.limits.Add(fmt.Sprint(own, " ", name)) {
+		n.note(&event{Cause: Cause{Kind: fmt.Sprint(own, other)}, msg: msgLimits, names: []string{name}, attrs: []any{"limit", own, "other", other}})
 	}
-	n.limits.Put(name, own)
-	n.note(&event{Cause: Cause{Kind: fmt.Sprint(own, other)}, msg: msgLimits, names: []string{name}, attrs: []any{"limit", own, "other", other}})
 }
 
-// noteMaxTTL notes that another client has declared a larger MaxTTL, once for each larger value. The caller holds n.mu.
+// noteMaxTTL notes that another client has declared a larger MaxTTL, once for each larger value.
 func (n *Notices) noteMaxTTL(status []master.Status) {
 	before := n.maxTTL
 	for _, s := range status {
@@ -67,15 +61,11 @@ func (n *Notices) Raising(before, now time.Duration) {
 	if before == 0 && now <= n.defaultTTL {
 		return
 	}
-	n.mu.Lock()
-	if n.raised == nil {
-		n.raised = make(chan struct{})
+	n.raise.Do(func() {
 		n.note(&event{msg: msgRaising, attrs: attrsOfTTL(before, now, cmp.Or(before, n.defaultTTL)), written: n.raised})
-	}
-	raised := n.raised
-	n.mu.Unlock()
+	})
 	select {
-	case <-raised:
+	case <-n.raised:
 	case <-time.After(raiseWithin):
 	}
 }
@@ -86,9 +76,11 @@ func attrsOfTTL(before, now, usual time.Duration) []any {
 		"hint", "to lower it, stop all clients, and then: redlock doctor --adopt --max-ttl " + usual.String()}
 }
 
-// note notes what has happened to a lock, or to all. The caller holds n.mu.
+// note notes what has happened to a lock, or to all.
 func (n *Notices) note(e *event) {
 	e.began, e.level, e.of = time.Now(), slog.LevelWarn, ofLocks
+	n.mu.Lock()
+	defer n.mu.Unlock()
 	if lines := join(n.noted, e); len(lines) > len(n.noted) {
 		n.noted = lines
 		n.wakeWriter()

@@ -43,14 +43,15 @@ type Notices struct {
 	poke       chan struct{} // cap 1: an event was noted
 	stop       chan struct{} // closed to end the goroutine
 	done       chan struct{} // closed when it has ended
+	limits     *recent.Set   // immutable; the semaphores for which another limit was noted, with that of this Client
+	raise      sync.Once     // notes that this Client raises MaxTTL
+	raised     chan struct{} // closed when that is written
 
 	mu      sync.Mutex // guards what follows
 	noted   []*event   // that happened to locks, and were not written yet: one for each line
 	masters []subject
-	waits   Wait            // the list of all: the first is behind it, and the last before it
-	next    time.Time       // when the goroutine that writes looks for events at the latest
-	limits  recent.Map[int] // of this Client, of semaphores for which another one was noted
-	raised  chan struct{}   // closed when it is written that this Client raises MaxTTL; nil: it does not
+	waits   Wait      // the list of all: the first is behind it, and the last before it
+	next    time.Time // when the goroutine that writes looks for events at the latest
 
 	// Used only by the goroutine that writes:
 	status func(i int) master.Status
@@ -156,7 +157,8 @@ func New(log *slog.Logger, names []string, maxTTL, defaultTTL time.Duration) *No
 		stop:       make(chan struct{}),
 		done:       make(chan struct{}),
 		masters:    make([]subject, len(names)),
-		limits:     recent.Map[int]{Keep: limitsFor},
+		limits:     recent.NewSet(limitsFor),
+		raised:     make(chan struct{}),
 		next:       time.Now().Add(idle),
 		lines:      make(map[string]*line),
 	}
@@ -227,8 +229,8 @@ func (n *Notices) writeDue(d *deadlines) {
 		status[i] = n.status(i)
 	}
 	waits := n.waitsNews(d) // without the mutex: it asks for their causes
-	n.mu.Lock()
 	n.noteMaxTTL(status)
+	n.mu.Lock()
 	due := n.take(d, slices.Concat(n.noted, n.mastersNews(d, status), waits))
 	n.noted = slices.DeleteFunc(n.noted, func(e *event) bool { return slices.Contains(due, e) })
 	n.mu.Unlock()

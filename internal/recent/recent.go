@@ -71,11 +71,13 @@ type Set struct {
 // NewSet returns a Set that keeps a name for at least keep.
 func NewSet(keep time.Duration) *Set { return &Set{names: Map[struct{}]{Keep: keep}} }
 
-// Add adds a name.
-func (s *Set) Add(name string) {
+// Add adds a name, and reports whether it is new.
+func (s *Set) Add(name string) (isNew bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	_, kept := s.names.Get(name)
 	s.names.Put(name, struct{}{})
+	return !kept
 }
 
 // Has reports whether a name is kept.
