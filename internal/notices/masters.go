@@ -194,39 +194,32 @@ func (t *topic) news(f fact, s master.Status, isNew bool) *event {
 // tellQuarantine words the line which says what masters are in quarantine, and whether locks have to wait for its end. It
 // mentions redlock doctor --adopt only if the masters may be new. The caller holds n.mu.
 func (n *Notices) tellQuarantine(e *event, status []master.Status) {
-	var names, whys []string
+	var names []string
 	var failures []reasons.Failure
 	var untils []time.Time
 	unused := true // as far as this Client has seen, no master has ever granted a lock
 	for i, s := range status {
 		unused = unused && !n.masters[i].voted && s.State != master.Up
 		if q := (*guard.QuarantineError)(nil); errors.As(s.Err, &q) {
-			names, whys, untils = append(names, n.names[i]), append(whys, q.Why), append(untils, q.Until)
+			names, untils = append(names, n.names[i]), append(untils, q.Until)
 			failures = append(failures, reasons.Failure{Master: n.names[i], Err: errors.New(q.Why)})
 			unused = unused && q.Why == incarnation.Absent.String()
 		}
 	}
 	slices.SortFunc(untils, time.Time.Compare)
-	until, hint := untils[len(untils)-1], ""
+	until, all := untils[len(untils)-1], strings.Join(names, ", ")
 	missing := quorum.Majority(len(status)) - (len(status) - len(names)) // how many of these a quorum needs
 	if missing > 0 {
 		e.msg, until = msgHaveToWait, untils[missing-1]
 	}
-	switch {
-	case missing <= 0 || !unused:
-	case len(status) == 1:
-		hint = "wait; or, if this master is new and nobody holds a lock on it: redlock doctor --adopt --single"
-	default:
-		hint = "wait; or, if these masters are new and nobody holds a lock on them: redlock doctor --adopt"
-	}
-	why := whys[0]
-	if len(slices.Compact(whys)) > 1 {
-		why = reasons.Text(failures)
-	}
 	e.Cause, e.names = Cause{}, nil // all masters that are in quarantine are named
-	e.attrs = []any{ofMasters, strings.Join(names, ", "), "until", until.Format(time.RFC3339),
-		"for", time.Until(until).Round(100 * time.Millisecond).String(), "why", why}
-	if hint != "" {
-		e.attrs = append(e.attrs, "hint", hint)
+	e.attrs = []any{ofMasters, all, "until", until.Format(time.RFC3339), "for", time.Until(until).Round(100 * time.Millisecond).String(),
+		"why", strings.TrimPrefix(reasons.Text(failures), all+": ")} // a reason of all needs no names
+	if missing > 0 && unused {
+		which := "these masters are new and nobody holds a lock on them: redlock doctor --adopt"
+		if len(status) == 1 {
+			which = "this master is new and nobody holds a lock on it: redlock doctor --adopt --single"
+		}
+		e.attrs = append(e.attrs, "hint", "wait; or, if "+which)
 	}
 }
