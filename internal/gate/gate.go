@@ -143,13 +143,6 @@ func (g *Gates) Pass(name string, make func(tag any) any) bool {
 	return true
 }
 
-// Occupied reports whether a goroutine is inside the gate of name.
-func (g *Gates) Occupied(name string) bool {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	return g.names[name] != nil
-}
-
 // Waiting reports whether a goroutine waits for the gate of name.
 func (g *Gates) Waiting(name string) bool {
 	g.mu.Lock()
