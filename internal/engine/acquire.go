@@ -211,11 +211,11 @@ func (w *wait) waited() time.Duration {
 	return w.try.sentAt.Since(w.began)
 }
 
-// noteOutcome notes the outcome of an attempt: why it has failed, or nil. That a right is missing is not forgotten because the lock is held, too.
+// noteOutcome notes the outcome of an attempt: why it has failed, or nil. That a right is missing is not forgotten before a master grants something.
 func (w *wait) noteOutcome(f *Failure) {
 	l, c := w.locker, w.locker.core
 	f = c.owners.named(l, f)
-	if w.last == nil || w.ctx.Err() == nil && !(w.last.denied() && f.taken()) {
+	if w.last == nil || w.ctx.Err() == nil && !(w.last.denied() && f.grantedNothing()) {
 		w.last = f
 	}
 	if f != nil {

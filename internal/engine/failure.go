@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 	"time"
 
@@ -135,6 +136,11 @@ func (f *Failure) denied() bool {
 		}
 	}
 	return len(f.Votes) > 0 && len(f.Votes)-n < len(f.Votes)/2+1
+}
+
+// grantedNothing reports whether an attempt has failed, and no master has granted it.
+func (f *Failure) grantedNothing() bool {
+	return f != nil && !slices.ContainsFunc(f.Votes, quorum.Vote.Granted)
 }
 
 // Hooks are how a Core tells its Client what happens. They are called outside every mutex. Error and Cause are set; any other may be nil.
