@@ -21,7 +21,7 @@ var ofWaits = []Defect{
 		Rule: "A release tells the claim that has waited longest.",
 		Edits: []Edit{{
 			File: "internal/wire/batch.lua",
-			Old:  "      redis.pcall('PUBLISH', 'redlock:wake:' .. parse(m), token .. ' ' .. key)\n",
+			Old:  "      redis.pcall('PUBLISH', 'redlock:wake:' .. parse(found.m), token .. ' ' .. key)\n",
 			New:  "",
 		}, {
 			File: "internal/wire/batch.lua",
@@ -305,8 +305,8 @@ var ofWaits = []Defect{
 			New:  "if heard == false then",
 		}, {
 			File: "internal/wire/queue.lua",
-			Old:  "if not token or ended(client) then",
-			New:  "if not token then",
+			Old:  "elseif not counts.err and tonumber(counts[2 * i]) == 0 then",
+			New:  "elseif counts == nil then",
 		}},
 	}, {
 		Name: "no-yielding",

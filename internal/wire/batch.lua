@@ -1,40 +1,55 @@
 --!df flags=allow-undeclared-keys
--- Executes commands on locks, many in one call. docs/protocol.md has the terms, the keys, the messages, who sends which command, and the rules.
+-- Executes commands on locks, many in one call. docs/protocol.md has the terms, the keys, the messages and the rules.
 --
 -- KEYS are the keys of the locks. A key may occur more than once: its commands are executed in order. ARGV[1] is the id of the calling
 -- client. Then follow two arguments for each key: a command, which is called its word, and a token. At last there may be the client's patience,
 -- and how much longer it may take to poll again if it is far, in ms. A client without a subscription on this server is called deaf.
 --
---   register ttl waited g [fence]  set the key, for ttl ms, unless it exists or another claim is the head of the queue; else join the queue as a
---            claim that has waited for waited ms. A negative waited puts it behind claims that join in that time. A deaf client has a '-' behind
---            the ms. A client that does not wait has a g of 0, and a waited of '-', or of '--': then it also sets a free key although others
---            queue. With a proposed fence, give the key a fence. A ttl of 0 never sets the key
---   again ttl waited g [fence]     the same as a poll. If the key is free and another claim is the head, pass the lock on. A ttl of 0 never does
+--   register ttl waited g [fence]  set the key, for ttl ms, unless it exists or another claim is the head of the
+--            queue; else join the queue as a claim that has waited for waited ms. A negative waited puts it behind
+--            claims that join in that time. A client without a subscription has a '-' behind the ms. A client that does
+--            not wait has a g of 0, and a waited of '-', or of '--': then it also sets a free key although others queue. With
+--            a proposed fence, give the key a fence. A ttl of 0 never sets the key
+--   again ttl waited g [fence]     the same for a claim that has registered before. If the key is free and
+--            another claim is the head of the queue, pass the lock on to that claim. A ttl of 0 never does
 --   acquire ttl - - fence  set the key, unless it exists, and give it a fence
 --   heal ttl fence    set the key, unless it exists, and raise its fence
---   commit fence ttl  raise the key's fence to this one, and let the key live for ttl ms, if it holds the token
---   renew ttl [-]     let the key live for ttl ms, if it holds the token. With a '-', or if the token has a ~, say whether somebody waits
+--   commit fence ttl  raise the key's fence to this one, and let the key live for ttl ms, if it holds the token.
+--            commit and heal fail, and heal sets no key, if the fence is more than 2 s ahead of this server's clock
+--   renew ttl [-]     set the key's time to live to ttl ms, if the key holds the token. With a '-' behind it, or if the token
+--            has a ~, say whether somebody waits for the lock
 --   release [g how fence]  delete the key if it holds the token, and leave the queue. If the key is free then, pass the lock on, to the
---            readers that wait if there are any. The fence is proposed for the next lease; 0 proposes none. how is one of these:
---            '-' to the head of the queue; 'open' leave the key free, and tell the head so; 'free' not at all; '=token' to the claim whose token
---            begins with this, or else to the head, and to the readers that wait if this is their marker; '+token' the same, by a holder: readers come before
+--            readers that wait if there are any. The fence is proposed for the next lease; 0 proposes none
 --   undo     as release, but do not leave the queue
 --   readers …  a command of readers, or one about them: see readers.lua
 --
--- Each command has its own answer, or an error, which does not affect the other commands:
---    2  done, and the lock was passed on. To renew: done, and somebody waits for the lock
+-- How a release passes the lock on is one of these:
+--   -        to the head of the queue
+--   open     leave the key free, so that clients that do not queue can get the lock, and tell the head so
+--   free     not at all
+--   =token   to the claim in the queue whose token begins with this, or else to the head; to the readers that wait if this is their marker
+--   +token   the same, by the holder of a lease: readers come before, as with -
+--
+-- Each command has its own answer:
+--    2  done, and the lock was passed on. To renew, if that was asked: done, and somebody waits for the lock
 --    1  done
 --    0  there is no key
---   -1  the key holds another token, is not a lock, or lives for ever. To register and again also: the key is free, and others queue
+--   -1  the key holds another token, a value that is not a lock, or one that lives for ever. To register and again also:
+--       the key is free, and others queue
 --   below -1: an acquisition was refused, and the key will live for -(answer + 2) ms
--- With a proposed fence, and for commit, the answer is a list of this number and the key's fence. For commit, -2 means that the fence is above
--- the one to commit. The answer to a claim, and to all if readers hold the key, is 1 (this command has set the key), or a list of five:
---   1. a number: as above, or 2 + n: the key holds the client's token, and lives for n ms. A far claim is not told how long another's key lives
+-- or an error, which does not affect the other commands. With a proposed fence, and for commit, the answer is a
+-- list of this number and the key's fence. For commit, -2 means that the key's fence is above the one to commit.
+-- The answer to register and again of a claim is 1 (this command has set the key), or a list of five:
+--   1. a number: as above, or 2 + n: the key holds the client's token, and lives for n ms. A claim that is not near is not told how
+--      long the key of another token lives
 --   2. the fence, or 0
 --   3. the first 256 bytes of another token that the key holds
 --   4. 1 if the claim had not been in the queue, else 0
 --   5. how many members of the queue are ahead of it; 10: they were not counted, and are three or more
--- The answer about a single key is returned without a list around it. If all answers of a call are 1, a single 1 stands for all of them.
+-- If readers hold the key, any acquisition is answered by such a list, with their marker in the place of the token.
+--
+-- A single key's answer is returned without a list around it. If all answers of a call are 1, a single 1 stands
+-- for all of them. Only register, again, acquire, heal and grants create a key.
 local id = ARGV[1]
 
 -- What a key holds while readers hold it: see readers.lua.
@@ -348,20 +363,18 @@ local function more()
     if wait and not by.open and by.others and readersWaitLonger(key) and readers().letIn(key, by.proposal) then
       return true
     end
-    q.careful = by.polls
-    local m, silent = by.named and rare.find(q, by.named), false
-    if not (m and rare.ready(q, m, scoreOf(q, m))) then
-      m, silent = rare.firstReady(q)
-    end
-    if wait and (not m or silent) and readers().letIn(key, by.proposal) then
+    local found = rare.firstLive(q, by.named and rare.find(q, by.named), by.polls and 'poll')
+    if wait and (not found or found.silent) and readers().letIn(key, by.proposal) then
       return true
-    elseif not m then
+    elseif not found then
       return false
-    elseif silent or by.open or isDeaf(m) and not (by.polls or by.yields or wait) then
-      redis.pcall('PUBLISH', 'redlock:wake:' .. parse(m), token .. ' ' .. key)
+    end
+    rare.passOver(q, found)
+    if found.silent or by.open or isDeaf(found.m) and not (by.polls or by.yields or wait) then
+      redis.pcall('PUBLISH', 'redlock:wake:' .. parse(found.m), token .. ' ' .. key)
       return true
     end
-    return grant(q, m, token, by.proposal, nil, parse(m)) ~= false
+    return grant(q, found.m, token, by.proposal, nil, parse(found.m)) ~= false
   end
 
   -- include recall.lua
@@ -437,11 +450,7 @@ local function mayTake(verb, q, head, mine, overtakes, ms, deaf)
     local since = scoreOf(q, head)
     return since and micros() - since <= 4000 * ms
   end
-  if verb ~= 'register' or overtakes then
-    return overtakes and verb == 'register'
-  end
-  local first, silent = queueing().firstReady(q, true)
-  return silent or not first and budget > 0
+  return verb == 'register' and (overtakes or queueing().deserted(q))
 end
 
 -- held is what the key holds.

@@ -380,7 +380,7 @@ func TestAReleasePassesTheLockOnToTheClaimThatItsHolderNames(t *testing.T) {
 			{"the third", "TOKEN-W", "", "TOKEN-W", []string{u, v, x, y}, []string{"x"}, "TOKEN-U"},
 			{"the fourth", "TOKEN-X", "", "TOKEN-X", []string{u, v, w, y}, nil, "TOKEN-U"},
 			{"the fifth", "TOKEN-Y", "", "TOKEN-Y", []string{u, v, w, x}, []string{"w"}, "TOKEN-U"},
-			{"one that is silent", "TOKEN-V", "v", "TOKEN-U", []string{w, x, y, v}, []string{"v", "x", "y"}, "TOKEN-W"},
+			{"one that is silent", "TOKEN-V", "v", "TOKEN-U", []string{v, w, x, y}, []string{"x"}, "TOKEN-V"},
 			{"one that has left", "TOKEN-Z", "", "TOKEN-U", []string{v, w, x, y}, []string{"x"}, "TOKEN-V"},
 		} {
 			s.reset(u, v, w, x, y)
@@ -395,7 +395,6 @@ func TestAReleasePassesTheLockOnToTheClaimThatItsHolderNames(t *testing.T) {
 			winner := strings.ToLower(strings.TrimPrefix(row.holds, "TOKEN-"))
 			s.told(winner, "+ "+row.holds+" "+s.run+" -2 0 k")
 			s.nobodyTold()
-			slices.Sort(s.nears) // the order of messages on different connections is not that in which they were sent
 			if !slices.Equal(s.nears, row.nears) || !slices.Equal(s.nexts, []string{row.next}) {
 				t.Errorf("%s: told that they are near: %q, and that the next head is %q, want %q and %q", row.name, s.nears, s.nexts, row.nears, row.next)
 			}

@@ -10,7 +10,6 @@
 --   whole   the front has all members
 --   last    the score of the last claim that is near, if a release of this call has passed the lock on
 --   slots   it is that of a semaphore
---   careful a claim whose client is unheard is passed over: see ready
 
 local function text(n) return string.format('%.0f', n) end
 
@@ -168,21 +167,53 @@ local function queueing()
     return (not over or joinedIn(const.joinedLately + const.pollsWithin, score)) and 'unheard' or 'silent'
   end
 
-  -- Reports whether a client has ended: its channel has no subscriber.
-  local function ended(client)
-    local counts = redis.pcall('PUBSUB', 'NUMSUB', 'redlock:wake:' .. client)
-    return not counts.err and tonumber(counts[2]) == 0
+  -- Says of each of these members of a queue what heard() says, or that its client is gone: its channel has no subscriber. Of a client without
+  -- a subscription nothing is known: it counts as live.
+  local function judge(q, members)
+    local notes, channels, states = {}, {}, {}
+    for i, m in ipairs(members) do
+      local client = parse(m)
+      notes[i] = 'redlock:waiter:' .. client
+      channels[i] = 'redlock:wake:' .. client
+    end
+    notes = redis.pcall('MGET', unpack(notes)) -- an error has no elements
+    local counts = redis.pcall('PUBSUB', 'NUMSUB', unpack(channels))
+    for i, m in ipairs(members) do
+      if isDeaf(m) then
+        states[i] = 'live'
+      elseif not counts.err and tonumber(counts[2 * i]) == 0 then
+        states[i] = 'gone'
+      else
+        states[i] = heard(q, m, notes[i])
+      end
+    end
+    return states
   end
 
-  -- Sets a member that was passed over aside: behind all others, in their order, until its next poll, for which it is told that it is near.
-  -- Otherwise those that are stopped would be the near ones for ever.
+  -- Sets a member that was passed over aside: behind all others, in their order, until its next poll. Otherwise those that are stopped would be
+  -- the near ones for ever.
   local function setAside(q, m, score)
     if score and score < const.setAside then
-      tell(m, q.key)
       redis.pcall('ZADD', q.name, 'XX', text(score + const.setAside), m)
       q.front = nil
       q.left = q.left + 1
     end
+  end
+
+  local function takeBack(q, m, score)
+    if score >= const.setAside then
+      redis.pcall('ZADD', q.name, 'XX', text(score - const.setAside), m)
+      q.front = nil
+    end
+  end
+
+  -- Takes all these members out of a queue, and returns how many it had.
+  local function leaveAll(q, members)
+    local n = redis.pcall('ZREM', q.name, unpack(members))
+    n = type(n) == 'number' and n or 0
+    q.front = nil
+    q.left = q.left + n
+    return n
   end
 
   -- Returns the member of a queue whose token begins with a text, if it is one of the first 256.
@@ -196,52 +227,64 @@ local function queueing()
     end
   end
 
-  -- Reports whether a member of a queue can be granted what it waits for, or is to be waited for. If not, it is taken out of the way: a claim whose
-  -- client is gone is removed, and another one is set aside.
+  -- Finds the member of a queue that is next. That is the one that is chosen, if it is live, or else the first live one. A client
+  -- that is unheard may be stopped, or be far and have nothing to say. For a release it counts as live, unless a silent one is ahead of it;
+  -- for a poll it does not, since somebody else has failed to use the lock; for a newcomer, who would overtake it, it does.
+  -- careful is nil, 'poll' or 'newcomer' for these.
   --
-  -- A client that is unheard may be stopped, or be far and have nothing to say. It counts as live, unless q.careful says that it is likely to
-  -- be stopped: a claim polls, so somebody else has failed to use what is free, or a silent one was found. With waits, it counts as live even
-  -- so: a newcomer must not overtake it, nor is it set aside while too few slots are free for it.
-  --
-  -- Of a deaf client nothing is known: it is live.
-  local function ready(q, m, score, waits)
-    if isDeaf(m) then
-      return true
-    end
-    local client, token = parse(m)
-    local state = token and heard(q, m, redis.pcall('GET', 'redlock:waiter:' .. client), score)
-    local counts = state == 'live' or state == 'unheard' and (waits or not q.careful)
-    if not token or ended(client) then
-      leave(q, m)
-      return false
-    elseif not counts then
-      setAside(q, m, score)
-      q.careful = true
-    end
-    return counts
-  end
-
-  -- Returns the first member of a queue that is ready, or nil if none is left, or if no more may be looked through. If all are set aside, returns the
-  -- first of these, and true. If the client may not write to the queue, returns nil and true.
-  local function firstReady(q, waits)
+  -- Members whose clients are gone are removed. Returns nil if there is none that is left, or else a table: m is the member;
+  -- silent says that none is live, and then m is the first of them; over are those that it overtakes.
+  local function firstLive(q, chosen, careful)
+    local found, at, size = {over = {}}, 0, 1
     while budget > 0 do
-      local front = frontOf(q)
-      local m = front[1]
-      if not m then
-        return nil
+      local members = chosen and {chosen} or redis.pcall('ZRANGE', q.name, at, at + size - 1)
+      if members.err or #members == 0 then
+        found.m, found.silent = found.over[1], true
+        return found.m and found or nil
       end
-      budget = budget - 1
-      if ready(q, m, tonumber(front[2]), waits) then
-        return m
+      local states = judge(q, members)
+      local gone = {}
+      for i, m in ipairs(members) do
+        if states[i] == 'live' or states[i] == 'unheard' and (not careful or careful == 'newcomer') then
+          found.m = m
+          break
+        elseif states[i] == 'gone' then
+          gone[#gone + 1] = m
+        elseif not chosen then
+          found.over[#found.over + 1] = m
+          careful = careful or 'silent'
+        end
       end
-      front = frontOf(q)
-      if front[1] == m then
-        return tonumber(front[2]) >= const.setAside and m or nil, true
+      at = #found.over
+      if #gone > 0 and leaveAll(q, gone) ~= #gone then
+        return nil -- the client may not write to the queue
+      elseif found.m then
+        return found
       end
+      budget = budget - #members
+      size = chosen and 1 or math.min(4 * size, 64)
+      chosen = nil
     end
   end
 
-  rare = {heard = heard, ended = ended, setAside = setAside, find = find, ready = ready, firstReady = firstReady}
+  -- Tells the claims that are overtaken that they are near, so that they poll, and sets them aside, unless all are silent.
+  local function passOver(q, found)
+    for _, m in ipairs(found.over) do
+      if not found.silent then
+        setAside(q, m, scoreOf(q, m))
+      end
+      tell(m, q.key)
+    end
+  end
+
+  -- Reports whether no client of a queue can come: all are gone or silent.
+  local function deserted(q)
+    local found = firstLive(q, nil, 'newcomer')
+    return found and found.silent or not found and budget > 0
+  end
+
+  rare = {heard = heard, judge = judge, setAside = setAside, takeBack = takeBack, leaveAll = leaveAll, find = find, firstLive = firstLive,
+    passOver = passOver, deserted = deserted}
   return rare
 end
 
@@ -257,7 +300,7 @@ local function join(q, m, polls, ms)
   local score = polls and scoreOf(q, m) or nil
   if score then
     if score >= const.setAside then
-      redis.pcall('ZADD', q.name, 'XX', text(score - const.setAside), m)
+      queueing().takeBack(q, m, score)
     end
   else
     local other = polls and (isDeaf(m) and string.sub(m, 1, -2) or m .. 'p')

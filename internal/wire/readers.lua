@@ -1,14 +1,21 @@
 -- Readers: a part of batch.lua, which makes these functions in the first call that needs them.
 --
--- While readers hold a key, it holds a marker, which is no token and lives as long as the longest of them. They are members of redlock:readers:,
--- each scored by its own expiry, in ms of this server's clock. The claims of readers that wait are in a queue of their own, redlock:rqueue:. A
--- deaf claim is granted the lock with the others, and finds by a poll that it stands. docs/protocol.md says who is next.
+-- While readers hold a key, it holds a marker, which is no token. The readers are the members of the sorted set redlock:readers:, each scored
+-- by its own expiry, in ms of this server's clock. The marker lives as long as the longest member. The claims of readers that wait are in a
+-- queue of their own, redlock:rqueue:, whose members are those of redlock:queue:. A deaf claim is granted the lock with the others, and finds by a poll that it stands.
+--
+-- After a writer, all readers that wait are granted the lock. After the last reader, the first writer is. A reader that comes while a writer
+-- waits joins the queue of readers. So either side waits for one turn of the other. A claim that polls and finds the key free passes it on to its
+-- own side, and one that is given up to the side that has waited for longer.
 --
 --   readers register ttl waited g [fence]  stand as a reader for ttl ms, unless a writer holds the key, or waits for it, or the key is free and
---            readers wait. Else join the queue of readers. A ttl of 0 never stands where there is no marker. A claim that joins no queue (a deaf
---            one in its first second, or one with a g of '-') stands if the key is free although others wait in queues, and beside readers if
---            it has waited for longer than the first writer. With a proposed fence, raise the key's fence to it if the reader stands
---   readers again …  the same as a poll. Writers that are unheard do not count. If the key is free, it is passed on
+--            readers wait. Else join the queue of readers as a claim that has waited for waited ms. A ttl of 0 never stands where there is no
+--            marker. A client without a subscription has a '-' behind the ms. Its claim joins no queue until it has waited for a
+--            second, and one with a g of '-' never does. Such a claim stands if the key is free although others wait in queues,
+--            and beside readers if it has waited for longer than the first writer. With a proposed fence, raise the key's fence
+--            to it if the reader stands
+--   readers again …  the same for a claim that has registered before, as a poll. Writers that are unheard do not count. If the key is free, it
+--            is passed on
 --   readers asks …   as again, by a claim that has votes at other masters: beside readers, it stands although a writer waits
 --   readers renew ttl       stand for ttl ms from now on, if the marker stands and the reader has not expired
 --   readers heal ttl fence  stand as a reader, unless a writer holds the key, and raise the key's fence
@@ -66,39 +73,7 @@ local function enter(key, held, token, ttl)
   return true
 end
 
--- Says of each of these members of a queue what heard() says, or that its client is gone: its channel has no subscriber. Of a client without
--- a subscription nothing is known: it counts as live.
-local function judge(q, members)
-  local notes, channels, states = {}, {}, {}
-  for i, m in ipairs(members) do
-    local client = parse(m)
-    notes[i] = 'redlock:waiter:' .. client
-    channels[i] = 'redlock:wake:' .. client
-  end
-  notes = redis.pcall('MGET', unpack(notes)) -- an error has no elements
-  local counts = redis.pcall('PUBSUB', 'NUMSUB', unpack(channels))
-  for i, m in ipairs(members) do
-    if isDeaf(m) then
-      states[i] = 'live'
-    elseif not counts.err and tonumber(counts[2 * i]) == 0 then
-      states[i] = 'gone'
-    else
-      states[i] = queueing().heard(q, m, notes[i])
-    end
-  end
-  return states
-end
-
--- Takes all these members out of a queue, and returns how many it had.
-local function leaveAll(q, members)
-  local n = redis.pcall('ZREM', q.name, unpack(members))
-  n = type(n) == 'number' and n or 0
-  q.front = nil
-  q.left = q.left + n
-  return n
-end
-
--- Returns the first member of the queue whose client runs, or nil. careful is a queue's: see ready() in queue.lua. Eight are looked through: whoever
+-- Returns the first member of the queue whose client runs, or nil. careful is that of firstLive() in queue.lua. Eight are looked through: whoever
 -- is behind eight that are stopped becomes near when the lock is passed on.
 local function firstWriter(key, careful)
   local q = queueOf(key)
@@ -106,7 +81,7 @@ local function firstWriter(key, careful)
   if members.err or #members == 0 then
     return nil
   end
-  local states = judge(q, members)
+  local states = queueing().judge(q, members)
   for i, m in ipairs(members) do
     if states[i] == 'live' or states[i] == 'unheard' and not careful then
       return m
@@ -154,7 +129,7 @@ local function admit(key, proposal, next)
     all[#all + 1], scores[#scores + 1] = waiting[i], tonumber(waiting[i + 1])
   end
   budget = budget - #all
-  local states = judge(q, all)
+  local states = queueing().judge(q, all)
   local leaving, over, entering, now, life, fenced = {}, {}, {}, clock(), 0, false
   for i, m in ipairs(all) do
     local client, claim, g = parse(m)
@@ -169,7 +144,7 @@ local function admit(key, proposal, next)
       life, fenced = math.max(life, tonumber(ms)), fenced or f == 'f'
     end
   end
-  if #leaving > 0 and leaveAll(q, leaving) ~= #leaving then
+  if #leaving > 0 and queueing().leaveAll(q, leaving) ~= #leaving then
     return false -- the client may not write to the queue
   elseif #entering == 0 then
     if over[1] then
@@ -190,6 +165,7 @@ local function admit(key, proposal, next)
   granted[key] = marker
   for _, i in ipairs(over) do
     queueing().setAside(q, all[i], scores[i])
+    tell(all[i], key)
   end
   local members = {}
   for _, reader in ipairs(entering) do

@@ -1,6 +1,6 @@
 --!df flags=allow-undeclared-keys
--- Acquires the locks of several names: sets all keys, or none. All other commands for several names are calls of batch.lua. KEYS are the keys
--- of the locks. ARGV are the id of the calling client, a word, the ttl in ms, a proposed fence or '', and the token. Then there may follow, for
+-- Acquires the locks of several names: sets all keys, or none. KEYS are the keys of the locks. ARGV are the id of
+-- the calling client, a word, the ttl in ms, a proposed fence or '', and the token. Then there may follow, for
 -- each key, an earlier token of the same client, which gives way to the token.
 --
 --   acquire  set the keys, unless one of them exists and holds neither the token nor the earlier one
@@ -8,9 +8,12 @@
 --   follow   release the keys, which hold the earlier tokens, and acquire them at once, if no client is in a
 --            queue, neither of readers nor of others. Else do nothing, and return an error: then the commands are sent one by one
 --
--- The answer is 1 if the keys were set, and no fence was proposed. Otherwise it is a list of four numbers: that of batch.lua for an acquisition,
--- where the key in the way that lives longest counts; the fence that all keys were given, or the highest one that they have; which key this is,
--- from 1 on; and 1 if nobody but readers is in the way.
+-- The answer is 1 if the keys were set, and no fence was proposed. Otherwise it is a list of four numbers. The
+-- first one is that of batch.lua for an acquisition. If it was refused, the time to live is that of the key in the
+-- way that lives longest, and the third number says which key this is, from 1 on. With a proposed fence, the
+-- second number is the fence that all keys were given, or the highest fence of the keys. The fourth number is 1 if
+-- nobody but readers is in the way. All commands for several
+-- names but the acquisition are calls of batch.lua.
 local word, ttl, proposal, token = ARGV[2], ARGV[3], ARGV[4], ARGV[5]
 
 -- Sets all keys, and returns an error if that is impossible. Then none is set.

@@ -1,36 +1,37 @@
 --!df flags=allow-undeclared-keys
--- Executes the commands of semaphores. The form of a call is that of batch.lua, and KEYS are redlock:slots: and the keys of the semaphores.
--- docs/protocol.md has the rules.
+-- Executes the commands of semaphores. The form of a call is that of batch.lua: KEYS are the keys of the semaphores, ARGV[1] is the
+-- id of the calling client, and two arguments follow for each key, a word and a token. At last there may be the client's patience and
+-- how much longer it may take. docs/protocol.md has the rules.
 --
 -- A semaphore with a limit of K has the slots 0 to K-1. A token stands in slots: a slot is given to one token, which leaves it only by
 -- its own command, or when the slot expires. The token that stands in a slot at a quorum of masters holds it.
 --
 --   register ttl limit n first g waited  stand in n free slots for ttl ms, unless clients queue, or fewer are free. Else join the
 --            queue for slots that are granted for g ms, unless waited is '-'. The slot first is preferred
---   again g limit n first g waited slots  the same as a poll. Free slots are passed on. The answer tells who stands in these slots
+--   again g limit n first g waited slots  the same for a claim that was registered, as a poll. Free slots are passed on. The answer
+--            tells who stands in these slots
 --   aim g limit n first g waited slots  as a poll: leave the queue and all slots but these. Stand in these for g ms where they are free, and
 --            else wish them: a slot that becomes free is given to the token that wishes it. The answer is that of again
 --   heal ttl limit n first g - slots  by a holder: aim for ttl ms. The answer is 1 if the token stands in all of them, else 0
 --   renew ttl slots  stand in these slots for ttl ms from now on, and leave others, if the token stands in all of them. The answer
 --            is 1, 2 if a client queues, or 0
---   fence ttl slots number  as commit, but the number of the semaphore rises by one at least, and to the lower of number and a second
---            ahead of the clock
+--   fence ttl slots number  by a claim that has a quorum for each of these slots: as commit, but the number of the semaphore
+--            rises by one at least, and to the lower of number and a second ahead of the clock
 --   commit ttl slots number  raise the number of the semaphore to this one, if it is lower. Let these slots live for ttl ms from now on,
---            as far as the token stands in them. The answer is the slots in which it stands, and the number. If there are none, change nothing
---   release limit n first g  leave all slots, all wishes and the queue, and pass the slots on. The answer is 1, or 0: the token stood in none
+--            as far as the token stands in them. If it stands in none, change nothing. The answer has two parts: the slots in which the token
+--            stands, and the number, or 0 if there are none. The answer to fence is the same
+--   release limit n first g  leave all slots, all wishes and the queue. The slots are passed on. The answer is 1, or 0 if the token stood
+--            in no slot
 --
--- The answer to register, again and aim has six parts:
---   1. 1: the token was given slots just now; 2 + n: it stood in slots before, which live for n ms; -2 - n: it stands in none, and the next slot
---      expires in n ms
---   2. its slots
---   3. who stands in the slots that were asked for
---   4. 1 if the claim was not known before, else 0
---   5. to register, the limit that was in use last if that is another one, else 0
---   6. how many are ahead of the claim in the queue
+-- The answer to register, again and aim has six parts. The first is 1 if the token was given slots just now. It is 2 and the time for which
+-- they live if it stood in slots before. It is -2 and less by the time until the next slot expires if it stands in none. Then
+-- there are its slots, who stands in the slots that were asked for, and 1 if the claim was not known before, else 0. Then there is, to register,
+-- the limit that was in use last if that is another one, else 0. The last is how many are ahead of the claim in the queue.
 --
--- The hash has these fields: for a slot, its number with the token, and a w and the number with the token that wishes it, until when, and 1 if
--- that is a claim; for a token, an @ and the token with its client, g, its limit, '!' if it has aimed, else '-', and its slots; limit, that of
--- the token whose field was written last; and crossed, the slots that were wished while a token stood in them: see exchange.
+-- KEYS[i] is redlock:slots: and the key of the semaphore. It is a hash. A slot has the field of its number with the token, and a field
+-- with a w before the number with the token that wishes it, until when, and 1 if that is a claim. A token has a field with an @ before
+-- it: its client, g, its limit, '!' if it has aimed, else '-', and its slots. The field limit has the limit of the token whose field
+-- was written last. The field crossed has slots that were wished while a token stood in them: see exchange. docs/protocol.md has the other keys.
 local id = ARGV[1]
 
 -- The form of a claim in a queue: more follows.
@@ -306,6 +307,11 @@ local function choose(slot, members, limit)
   return other or 1
 end
 
+-- Reports whether a client has ended: its channel has no subscriber. Where it is sent a message, the answer to that says so, too.
+local function gone(client)
+  return tonumber(redis.call('PUBSUB', 'NUMSUB', 'redlock:wake:' .. client)[2]) == 0
+end
+
 -- Notes that a claim may be in the way of the token that wishes its slot: see exchange.
 local function noteCrossed(slot)
   local crossed = redis.call('HGET', slotsKey, 'crossed') or ''
@@ -330,7 +336,7 @@ local function exchange()
     if token and redis.call('HGET', slotsKey, 'w' .. slot) then
       client, terms, aimed, list = known(token)
     end
-    if client and not aimed and list == slot and not queueing().ended(client) then
+    if client and not aimed and list == slot and not gone(client) then
       local slots = free(1, tonumber(string.match(terms, '%d+$')))
       if slots then
         count = count + 1
@@ -347,9 +353,31 @@ local function exchange()
   end
 end
 
--- Returns the member of the queue that free slots are to be passed on to, and the slots, or nil if there is none.
+-- It is assumed that a client that is unheard is stopped: one was found silent, or slots are free that nobody has released.
+local suspect
+
+-- Reports whether a member of the queue can be given slots. If not, it is taken out of the way: a client that has ended is removed, and one that may
+-- be stopped is told that it is near, so that it polls, and set aside. If fewer slots are free than it wants, one that is unheard stays. Whether
+-- a client has ended that can be given slots is seen when it is told: see pass.
+local function ready(m, score, blocked)
+  local client, token = parse(m)
+  local state = token and queueing().heard(queue, m, redis.pcall('GET', 'redlock:waiter:' .. client), score)
+  local ended = not token or blocked and gone(client)
+  if not ended and (state == 'live' or state == 'unheard' and (blocked or not suspect)) then
+    return true
+  elseif ended or gone(client) then
+    leave(queue, m)
+    return false
+  elseif score < const.setAside then
+    tell(m, slotsKey)
+    queueing().setAside(queue, m, score)
+  end
+  suspect = true
+  return false
+end
+
+-- Returns the member of the queue that free slots are to be passed on to, the slots, and which were loose before: nil if there is none.
 local function nextOf()
-  local ready = queueing().ready
   while budget > 0 do
     budget = budget - 1
     local members = frontOf(queue)
@@ -361,32 +389,51 @@ local function nextOf()
     local room = limit and limit - taken() or 1
     if room < 1 then
       return nil
-    elseif ready(queue, m, score, room < (tonumber(n) or 0)) then
+    elseif ready(m, score, room < (tonumber(n) or 0)) then
+      local before = loose
       local slots = free(tonumber(n), tonumber(limit))
       if not slots then
         return nil
       end
       local at = n == '1' and #members > 2 and choose(slots[1] .. '!', members, limit) or 1
-      if at == 1 or ready(queue, members[at], tonumber(members[at + 1])) then
-        return members[at], slots
+      if at == 1 or ready(members[at], tonumber(members[at + 1])) then
+        return members[at], slots, before
       end
       table.insert(loose, 1, slots[1])
-    elseif frontOf(queue)[1] == m then
+    elseif score >= const.setAside then
       return nil -- all are silent
     end
   end
 end
 
--- Passes free slots on: to claims that are in the way, and to those in the queue. All but releases are careful: see queue.lua.
+-- Takes back the slots that a claim was given that has not heard of it. before are those that were loose before that.
+local function takeBackFrom(token, slots, before)
+  local free = {}
+  for _, slot in ipairs(before) do
+    free[slot] = true
+  end
+  for _, slot in ipairs(slots) do
+    before[#before + 1] = not free[slot] and slot or nil
+  end
+  loose = before
+  count = count - #slots
+  budget = budget - #slots
+  redis.call('HDEL', slotsKey, '@' .. token, unpack(slots))
+end
+
+-- Passes free slots on: to claims that are in the way, and to those in the queue. Whether a client is gone is not asked before: then the
+-- message about the grant reaches nobody. (It also reaches a monitor's PSUBSCRIBE *. Beside one, a client that is gone costs g.) All but releases are careful: see suspect.
 local function pass(careful)
-  queue.careful = careful
+  suspect = careful
   exchange()
-  for m, slots in nextOf do
+  for m, slots, before in nextOf do
     leave(queue, m)
     local client, token, g, limit = string.match(m, '^(%S*) (%S+) (%d+) %d+ (%d+)')
     local list = give(slots, token, client, g .. ' ' .. limit, clock() + g)
     keep(tonumber(g))
-    tellGrant('*', client, token, list, slotsKey)
+    if tellGrant('*', client, token, list, slotsKey) == 0 then
+      takeBackFrom(token, slots, before)
+    end
   end
   if not careful and taken() == 0 then -- nothing else is kept
     redis.call('DEL', slotsKey, untilKey, takenKey)

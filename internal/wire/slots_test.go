@@ -272,11 +272,11 @@ func TestACallLooksThroughFewClaims(t *testing.T) {
 			want          int      // how many claims are looked through
 		}{
 			{"releases, silent clients", false, 16, 200, 1, []string{"silent"}, 1000},
-			{"releases, clients without a note", false, 16, 200, 1, []string{"gone"}, 1000},
-			{"a release, some clients without a note", false, 1, 3200, 1, []string{"silent", "silent", "silent", "gone"}, 1000},
-			{"a release, claims for many slots", false, 1, 200, 100, []string{"gone"}, 200},
+			{"releases, clients without a note", false, 16, 200, 1, []string{"gone"}, 500},
+			{"a release, some clients without a note", false, 1, 3200, 1, []string{"silent", "silent", "silent", "gone"}, 800},
+			{"a release, claims for many slots", false, 1, 200, 100, []string{"gone"}, 10},
 			{"polls, silent clients", true, 16, 200, 1, []string{"silent"}, 1000},
-			{"polls, clients without a note", true, 16, 200, 1, []string{"gone"}, 1000},
+			{"polls, clients without a note", true, 16, 200, 1, []string{"gone"}, 500},
 		} {
 			t.Run(row.name, func(t *testing.T) {
 				s := newSlotScene(t, dial, "c")

@@ -359,11 +359,10 @@ func (w *world) passOne(s *state, poller int, suspect *bool) bool {
 		left = 0
 	}
 	if chosen < 0 {
+		s.tell(left)
 		for _, c := range over {
-			s.clients[c].aside = s.clients[c].aside || !w.staysAhead
 			s.tellOne(c)
 		}
-		s.tell(left)
 		return false
 	}
 	for _, c := range over {

@@ -69,16 +69,18 @@ func (t *execution) exchange() {
 }
 
 // ready reports whether a member of the queue can be given slots. If it cannot, it is removed or set aside. blocked says that fewer slots are
-// free than it wants, and careful that a client that is unheard is passed over.
+// free than it wants, and careful that a client that is unheard is passed over. If a client can be given slots, it is told of that, which shows whether it is gone.
 func (t *execution) ready(m member, blocked bool, careful *bool) bool {
 	r, ok := requestOf(m.name)
 	is := t.is(r.client, m.score)
+	passes := is == live || is == unheard && (blocked || !*careful)
+	ended := !ok || !t.subscribed(r.client)
 	switch {
-	case !ok || !t.subscribed(r.client):
+	case ok && passes && !(ended && blocked):
+		return true
+	case ended:
 		t.queue, _ = remove(t.queue, m.name)
 		return false
-	case is == live || is == unheard && (blocked || !*careful):
-		return true
 	case m.score < aside:
 		t.queue = add(t.queue, m.name, even(m.score+aside))
 		t.tell(m.name)
@@ -150,6 +152,12 @@ func (t *execution) pass(careful bool) {
 		r, _ := requestOf(name)
 		t.give(r, slots, r.g)
 		t.tellSlots(r.client, r.token, slots)
+		if !t.subscribed(r.client) {
+			delete(t.tokens, r.token)
+			for _, slot := range slots {
+				delete(t.taken, slot)
+			}
+		}
 	}
 }
 

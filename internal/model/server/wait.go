@@ -17,42 +17,47 @@ type passing struct {
 	others   bool   // it is not known who has left the key free: readers come first if they have waited for longer
 }
 
-// choose finds the member to which a lock is passed on: the one that the release names, if it is live, or else the first that is.
-// Members whose clients are gone are removed, and those that are passed over are set aside. If all that are left were, it returns the first of
-// them, and that it is silent. The name is "" if the queue is empty.
-func (c *call) choose(key, chosen, careful string) (name string, silent bool) {
-	l := c.lock(key)
-	if chosen != "" && c.ready(key, l.queue[find(l.queue, chosen)], &careful) {
-		return chosen, false
-	}
-	for len(l.queue) > 0 {
-		head := l.queue[0]
-		if c.ready(key, head, &careful) {
-			return head.name, false
-		} else if head.score >= aside && len(l.queue) > 0 && l.queue[0] == head {
-			return head.name, true
-		}
-	}
-	return "", false
+// A choice is the member of a queue to which a free lock is passed on.
+type choice struct {
+	name   string
+	silent bool // none is live
+	over   []string
 }
 
-// ready reports whether a member of a queue is live. If it is not, it is removed, or told that it is near, and set aside.
-func (c *call) ready(key string, m member, careful *string) bool {
+// choose finds the member to which a lock is passed on: the one that the release names, if it is live, or else the first that is.
+// Members whose clients are gone are removed. It reports false if the queue is empty then.
+func (c *call) choose(key, chosen, careful string) (found choice, ok bool) {
 	l := c.lock(key)
-	switch is := c.judge(m); {
-	case is == live || is == unheard && (*careful == "" || *careful == "newcomer"):
-		return true
-	case is == gone:
-		l.queue, _ = remove(l.queue, m.name)
-		return false
-	case m.score < aside:
-		l.queue = add(l.queue, m.name, even(m.score+aside))
-		c.tell(key, m.name)
+	accepts := func(is state) bool {
+		return is == live || is == unheard && (careful == "" || careful == "newcomer")
 	}
-	if *careful == "" {
-		*careful = "silent"
+	if chosen != "" {
+		switch is := c.judge(l.queue[find(l.queue, chosen)]); {
+		case accepts(is):
+			return choice{name: chosen}, true
+		case is == gone:
+			l.queue, _ = remove(l.queue, chosen)
+		}
 	}
-	return false
+	for _, m := range slices.Clone(l.queue) {
+		switch is := c.judge(m); {
+		case accepts(is):
+			found.name = m.name
+			return found, true
+		case is == gone:
+			l.queue, _ = remove(l.queue, m.name)
+		default:
+			found.over = append(found.over, m.name)
+			if careful == "" {
+				careful = "silent"
+			}
+		}
+	}
+	if len(found.over) == 0 {
+		return found, false
+	}
+	found.name, found.silent = found.over[0], true
+	return found, true
 }
 
 // named returns the member of a queue whose token begins with start, or "".
@@ -77,20 +82,26 @@ func (c *call) pass(key, token string, p passing) bool {
 	if p.how != "open" && p.others && len(l.waiting) > 0 && (len(l.queue) == 0 || l.waiting[0].score < l.queue[0].score) && c.letIn(key, p.proposal, false, "") {
 		return true
 	}
-	name, silent := c.choose(key, l.named(p.named), p.careful)
-	if (name == "" || silent) && len(l.waiting) > 0 && c.letIn(key, p.proposal, false, "") {
+	found, ok := c.choose(key, l.named(p.named), p.careful)
+	if (!ok || found.silent) && len(l.waiting) > 0 && c.letIn(key, p.proposal, false, "") {
 		return true
 	}
-	if name == "" {
+	if !ok {
 		return false
 	}
-	m := parse(name)
+	m := parse(found.name)
+	for _, name := range found.over {
+		if at := find(l.queue, name); !found.silent && l.queue[at].score < aside {
+			l.queue = add(l.queue, name, even(l.queue[at].score+aside))
+		}
+		c.tell(key, name)
+	}
 	grants := p.careful == "poll" || wait || strings.HasPrefix(p.how, "=")
-	if silent || p.how == "open" || m.deaf && !grants {
+	if found.silent || p.how == "open" || m.deaf && !grants {
 		c.publish(m.client, "%s %s", token, key)
 		return true
 	}
-	l.queue, _ = remove(l.queue, name)
+	l.queue, _ = remove(l.queue, found.name)
 	c.grant(l, key, m, p.proposal)
 	return true
 }
@@ -203,9 +214,9 @@ func (c *call) mayTake(a acquisition, head string) bool {
 		return true
 	}
 	before := slices.Clone(c.lock(a.key).queue)
-	name, silent := c.choose(a.key, "", "newcomer")
+	found, ok := c.choose(a.key, "", "newcomer")
 	c.tellNear(a.key, before)
-	return name == "" || silent
+	return !ok || found.silent
 }
 
 // outwaits reports whether a deaf claim may take the key although another one is the head: that one is deaf, too, and has not waited for more
