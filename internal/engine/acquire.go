@@ -105,7 +105,9 @@ func (w *wait) enter(key string, heir any) (baton any, ok bool) {
 		w.warn()
 		var err error
 		baton, err = c.gates.Enter(w.ctx, key, heir)
-		ok, inside = err == nil, c.gates.Inside(key)
+		if ok = err == nil; !ok {
+			inside = c.gates.Inside(key)
+		}
 	}
 	if !ok {
 		w.blocked(inside)
@@ -223,7 +225,7 @@ func (w *wait) noteOutcome(f *Failure) {
 			v.last = w.last
 			c.gates.SetInside(v.locker.key, gate.Inside{Why: w.last})
 		}
-		w.announce()
+		w.announce(f)
 	}
 	if hook := c.hooks.AttemptDone; hook != nil {
 		hook(w.ctx, Event{Name: l.name, Elapsed: c.clock().Since(w.try.sentAt), Err: c.ErrorOf(f)})
@@ -235,11 +237,11 @@ func (w *wait) noteOutcome(f *Failure) {
 	}
 }
 
-// announce asks readers to leave after an attempt was refused because of them. Such an attempt need not find the lock held. Example: of five
+// announce asks readers to leave after an attempt has failed with f because of them. Such an attempt need not find the lock held. Example: of five
 // masters one grants the lock, two refuse because of readers, and two do not answer in time.
-func (w *wait) announce() {
+func (w *wait) announce(f *Failure) {
 	l, c := w.locker, w.locker.core
-	if !w.last.taken() && !w.try.byReaders() || !w.announces() {
+	if !f.taken() && !w.try.byReaders() || !w.announces() {
 		return
 	}
 	waited := c.clock().Since(w.began)
