@@ -379,16 +379,29 @@ func TestEachAcquiredLeaseIsReleasedOrLostOnce(t *testing.T) {
 // While a set acquires its names one by one, it holds leases that no caller knows of. Neither their acquisition nor
 // their loss is an event.
 func TestALeaseOfOneNameOfASetIsNoEvent(t *testing.T) {
+	t.Run("a plain SET has acquired it", func(t *testing.T) { leaseOfOneName(t, false) })
+	t.Run("a release has granted it", func(t *testing.T) { leaseOfOneName(t, true) })
+}
+
+func leaseOfOneName(t *testing.T, granted bool) {
 	bubble(t, 3, func(t *testing.T, ms *redlocktest.Masters) {
 		var got leases
 		other := connected(t, ms, nil).Locker("b")
 		other.Lock()
+		before := connected(t, ms, nil).Locker("a")
+		if granted {
+			before.Lock()
+		}
 		set := connected(t, ms, &redlock.Options{Trace: got.trace()}).Locker("a", "b")
 		locked := make(chan struct{})
 		go func() {
 			set.Lock()
 			close(locked)
 		}()
+		if granted {
+			queued(t, ms, "a", 1)
+			before.Unlock()
+		}
 		for range 50 { // until the set has a, and waits for b
 			time.Sleep(100 * time.Millisecond)
 			if len(holders(ms, "a")) == ms.Len() {
