@@ -53,7 +53,9 @@ const longestDelay = 250 * time.Millisecond
 //	a quorum of votes, and a value of SingleFlight end the wait of SingleFlight
 //	a quorum of votes that last                    win; if the claim cannot become a lease after all: back off
 //	a quorum of votes that soon end, of a lock     extend the keys, once
-//	... of slots                                   back off; but after a message, or while a round is under way, go on below
+//	... of slots; a message has come, or a round is under way: go on below
+//	... of slots, of one attempt                   end without the lock
+//	... of slots                                   back off
 //	grants of a quorum had expired on receipt      drop the claim; another one is registered
 //	a round is under way                           wait for its answers
 //	the round that has ended was to extend         back off

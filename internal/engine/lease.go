@@ -27,7 +27,10 @@ type Lease struct {
 	err    error         // why it ended; nil while it lasts
 	done   chan struct{} // made by the first Done; closed when err is set
 	wanted chan struct{} // made by the first Wanted; closed when somebody waits for the lock
-	longer time.Duration // by how much MaxHold is prolonged. If the Lease is used again: by the time from acquired to the last renewal before which a goroutine had entered it, or at which nobody held it
+
+	// By how much MaxHold is prolonged. For a kept Lease: its age at the last renewal that found it idle, or entered since the renewal before. So
+	// MaxHold counts from there.
+	longer time.Duration
 }
 
 // Token returns the token of s; "" for a nil Lease.
@@ -297,8 +300,8 @@ func (o *releasing) queue() error {
 // held returns for how long the last holder has held the tenure.
 func (o *releasing) held() time.Duration { return o.unlocked.Since(o.holder.acquired) }
 
-// passesOn returns the release, which says how it passes the lock on, and which fence it proposes. That of readers, who have turns of their
-// own, says neither, nor does that of permits, which no client of another library wants.
+// passesOn returns the release, which says how it passes the lock on, and which fence it proposes. A release by readers says
+// neither, since readers and writers take turns by rules of their own. A release of permits says neither, since only clients that queue want permits.
 func (o *releasing) passesOn() wire.Request {
 	if o.claim.Reads() || o.slots != nil {
 		return wire.Release

@@ -48,8 +48,8 @@ func (s *Lease) Slots() []int { return s.tenure.slots }
 //   - If it is not, it is found beaten, and asks again a round trip later. A claim that was found beaten twice is released, and
 //     registered anew with a fresh token and the time that it has waited; after a pause if others have a quorum in its slots.
 //
-// If no slot can have a quorum by the votes of the masters that have not voted yet, it does so at once, and if it has more keys of n slots than
-// of all others, it aims at those without a question.
+// If the votes that are still missing cannot give any slot a quorum, the claim does not wait before it asks. If n of its slots have more of its
+// keys than all others, it aims at these without asking.
 //
 // A claim aims once. The best of all claims always aims, and all others leave its slots, so some claim wins.
 type permits struct {

@@ -37,7 +37,7 @@ type Readers struct {
 	entrance *entrance // immutable
 
 	lead  gate.Lead[Lease] // a tenure begins in its Share
-	early bool             // close was called while a goroutine led, and since then one has led without a break: a message may overtake the votes; used in Look and Share
+	early bool             // a writer's message came while a goroutine led, so the next tenure admits no further readers; cleared when nobody leads; guarded by lead: used in Look and Share
 }
 
 var _ kind = (*Readers)(nil)

@@ -27,15 +27,15 @@ type tenure struct {
 	core      *Core             // immutable
 	name      string            // immutable
 	opts      Options           // immutable
-	claim     *master.SentClaim // immutable
-	sharing   sharing           // immutable
-	sentAt    clock.Reading     // immutable; the time before the first byte of the round that was won
-	contended bool              // immutable; not acquired by the first attempt: others want the lock
-	successor waits.Successor   // immutable; who is to have the lock next
-	fence     int64             // immutable; 0: none
-	rounds    int               // immutable; how many rounds the acquisition took
-	slots     []int             // immutable; of a permit; nil for a lock
-	silent    bool              // immutable; neither its loss nor its release is reported: see Locker.silent
+	claim     *master.SentClaim // immutable after begin
+	sharing   sharing           // immutable after begin
+	sentAt    clock.Reading     // immutable after begin; the time before the first byte of the round that was won
+	contended bool              // immutable after begin; not acquired by the first attempt: others want the lock
+	successor waits.Successor   // immutable after begin; who is to have the lock next
+	fence     int64             // immutable after begin; 0: none
+	rounds    int               // immutable after begin; how many rounds the acquisition took
+	slots     []int             // immutable after begin; of a permit; nil for a lock
+	silent    bool              // immutable after begin; neither its loss nor its release is reported: see Locker.silent
 
 	// Set once, before the release is queued:
 	recalled bool          // another client has asked for it
@@ -160,8 +160,8 @@ func (t *tenure) end(err error) bool {
 // the caller gives up the mutex, calls tellHolders, and then queues the releases, if any. So the holder
 // knows of the end before another client can acquire the lock.
 //
-// No command of the tenure can follow its release, since all its commands are queued under the mutex while
-// err is nil. A key that is set after the release would lock the name for nobody.
+// No command of the tenure can follow its release: renewals are queued under the mutex while err is nil, and no command that sets the
+// key is sent for a SentClaim that was released. A key that is set after the release would lock the name for nobody.
 func (t *tenure) endLocked(err error) bool {
 	if t.err != nil {
 		return false

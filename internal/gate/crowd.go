@@ -25,7 +25,7 @@ const (
 	frontMost  = 64
 )
 
-// A Place is that of one goroutine in a Crowd. The methods of a nil Place do nothing; its Close reports true.
+// A Place is that of one goroutine in a Crowd. The methods of a nil Place do nothing; its Suspend reports true.
 type Place struct {
 	crowd  *Crowd        // immutable
 	tag    any           // immutable; for the function given to Pass
