@@ -254,7 +254,7 @@ func kept(t *testing.T, holder *redlock.Locker, others ...<-chan time.Time) {
 	}
 }
 
-// oftenEnough runs f in some bubbles with three masters, one after another: one release in eight grants nobody.
+// oftenEnough runs f in some bubbles with three masters, one after another: one release in twelve grants nobody.
 func oftenEnough(t *testing.T, f func(t *testing.T, ms *redlocktest.Masters)) {
 	t.Helper()
 	for range 4 {

@@ -29,7 +29,7 @@ func TestWhoeverWaitsHasTheLockARoundTripAfterItsHoldersLeave(t *testing.T) {
 			var trips []float64
 			rounds := 5
 			if len(test.wait) == 1 {
-				rounds = 21 // one release in eight may leave the lock open, which takes a round trip more: it is not half of so many
+				rounds = 21 // one release in twelve may leave the lock open, which takes a round trip more: it is not half of so many
 			}
 			for i := range rounds {
 				wait := time.Duration(113 + 331*i%1200)

@@ -148,7 +148,7 @@ func TestTheNextLockOfAClientDoesNotOvertakeAWaiter(t *testing.T) {
 	for _, row := range []struct {
 		name   string
 		unlock func(l *redlock.Locker)
-		most   int // how many TryLocks of ten may succeed: one release in eight leaves the lock open
+		most   int // how many TryLocks of ten may succeed: one release in twelve leaves the lock open
 	}{
 		{"Unlock", (*redlock.Locker).Unlock, 0},
 		{"UnlockContext", func(l *redlock.Locker) { l.UnlockContext(context.Background()) }, 6},

@@ -32,7 +32,7 @@ const (
 	// answer. A lock and unlock then takes 17/16 round trips on average.
 	followMost = 16
 	// openOneIn is how many releases there are for each that leaves the lock open.
-	openOneIn = 8
+	openOneIn = 12
 	// unkeptLeast is for how long a lock is not kept after others have wanted it: see LockOptions.Keep.
 	unkeptLeast = politeFor
 	// unkeptMost is the longest such time. It is doubled each time that the lock had been kept in vain.

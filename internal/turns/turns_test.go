@@ -112,7 +112,7 @@ func TestOneAcquisitionInSeventeenWaitsForTheAnswer(t *testing.T) {
 	})
 }
 
-func TestOneReleaseInEightIsOpen(t *testing.T) {
+func TestOneReleaseInTwelveIsOpen(t *testing.T) {
 	const draws = 120_000
 	open := 0
 	for range draws {
@@ -120,7 +120,7 @@ func TestOneReleaseInEightIsOpen(t *testing.T) {
 			open++
 		}
 	}
-	if want := draws / 8; open < want*9/10 || open > want*11/10 {
+	if want := draws / 12; open < want*9/10 || open > want*11/10 {
 		t.Errorf("%d of %d are left open, want about %d", open, draws, want)
 	}
 }
