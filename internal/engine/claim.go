@@ -296,7 +296,7 @@ func (q *contender) await(now clock.Reading) (next time.Time, more bool) {
 		return now.Time(), true
 	}
 	if q.inbox.Unused(q.claim) >= c.waits.Need {
-		c.grants.Unused(now.Time())
+		c.grants.Unused(now.Time(), q.claim.Began.Time())
 		q.dropClaim(wire.Release)
 		return now.Time(), true // another claim is registered
 	}

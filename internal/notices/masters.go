@@ -213,7 +213,7 @@ func (n *Notices) tellQuarantine(e *event, status []master.Status) {
 		e.msg, until = msgHaveToWait, untils[missing-1]
 	}
 	e.Cause, e.names = Cause{}, nil // all masters that are in quarantine are named
-	e.attrs = []any{ofMasters, all, "until", until.Format(time.RFC3339), "for", time.Until(until).Round(100 * time.Millisecond).String(),
+	e.attrs = []any{ofMasters, all, "until", until.Format(time.RFC3339), "for", max(time.Until(until), 0).Round(100 * time.Millisecond).String(),
 		"why", strings.TrimPrefix(reasons.Text(failures), all+": ")} // a reason of all needs no names
 	if missing > 0 && unused {
 		which := "these masters are new and nobody holds a lock on them: redlock doctor --adopt"

@@ -122,18 +122,24 @@ func TestUnusedGrantsPutAClientBehindOthers(t *testing.T) {
 		}
 	}
 	want("no unused grant", waited)
-	s.Unused(now)
+	registered := now.Add(-time.Millisecond)
+	s.Unused(now, registered)
 	want("one unused grant", -time.Second)
+	for range 10 {
+		s.Unused(now.Add(time.Millisecond), registered)
+	}
+	want("unused grants of ten other names, of the same stop", -time.Second)
 	s.Used(now)
 	want("a grant that was used too early to tell", -time.Second)
 	now = now.Add(3 * time.Second)
 	want("2s after the time behind others", 2*time.Second)
-	s.Unused(now)
-	want("two unused grants", -2*time.Second)
+	s.Unused(now, now.Add(-time.Millisecond))
+	want("a second stop", -2*time.Second)
 	for range 10 {
-		s.Unused(now)
+		now = now.Add(time.Millisecond)
+		s.Unused(now, now)
 	}
-	want("many unused grants", -32*time.Second)
+	want("many stops", -8*time.Second)
 	for range 6 {
 		now = now.Add(time.Minute)
 		s.Used(now)

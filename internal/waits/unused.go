@@ -8,29 +8,35 @@ import (
 // A process that runs for a moment now and then, as one that is throttled, may be granted the lock while it does not run.
 // The grant ends unused, and nobody has the lock meanwhile. If it then went on with the waiting time that it has, it
 // would be granted the lock again at once, before clients that would use it. So a grant that was not used puts the claims
-// of the Client behind those of others for some time, which is doubled with each further one. If nobody else waits, that
-// costs nothing.
+// of the Client behind those of others for some time, which is doubled with each further stop of the process. A stop may
+// leave a grant of each name unused for which the Client waits: these count once. If nobody else waits, all that costs
+// nothing.
 
 const (
 	// behindLeast is for how long one unused grant puts the claims of the Client behind others.
 	behindLeast = time.Second
-	// behindMost is the longest such time.
-	behindMost = 32 * time.Second
+	// behindMost is the longest such time. Beside others, a Client that was stopped waits for as long in addition.
+	behindMost = 8 * time.Second
 )
 
 // Grants are the grants of a Client that came too late.
 type Grants struct {
 	mu    sync.Mutex    // guards what follows
-	delay time.Duration // that of the last unused grant; 0: there was none
+	delay time.Duration // that of the last stop; 0: there was none
 	until time.Time     // until then the claims of the Client are behind others
+	noted time.Time     // when the last stop was noted
 }
 
-// Unused notes a grant that was over when the Client learned of it.
-func (g *Grants) Unused(now time.Time) {
+// Unused notes a grant that was over when the Client learned of it, to a claim that was registered at a time. If a stop was noted after that
+// time, the grant belongs to that stop.
+func (g *Grants) Unused(now, registered time.Time) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
+	if g.delay > 0 && !registered.After(g.noted) {
+		return
+	}
 	g.delay = min(max(2*g.delay, behindLeast), behindMost)
-	g.until = now.Add(g.delay)
+	g.until, g.noted = now.Add(g.delay), now
 }
 
 // Used notes a grant that became a lease. It counts if it came when the claims of the Client were no longer behind others.
