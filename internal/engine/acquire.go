@@ -59,6 +59,41 @@ type attempt struct {
 	contacts []int         // of SingleFlight, by master: see master.Contact; from then, too
 }
 
+// Forever waits for the lock until the Client is closed, whatever the schedule says. Then it reports false.
+func (l *Locker) Forever() bool {
+	if l.kind.join(l) != nil {
+		return true
+	}
+	_, err := (&wait{locker: l, ctx: context.Background(), forever: true}).run()
+	return err == nil
+}
+
+// Lock waits for the lock until ctx ends, or the schedule stops.
+func (l *Locker) Lock(ctx context.Context) (*Lease, error) {
+	if ctx.Err() == nil {
+		if s := l.kind.join(l); s != nil {
+			return s, nil
+		}
+	}
+	s, err := (&wait{locker: l, ctx: ctx}).run()
+	return s, l.core.public(err)
+}
+
+// LockFor is Lock for a flight, which the caller leads. It ends with ErrReceived if the value of another Client has come.
+func (l *Locker) LockFor(ctx context.Context, f *flight.Flight) (*Lease, error) {
+	s, err := (&wait{locker: l, ctx: ctx, flight: f}).run()
+	return s, l.core.public(err)
+}
+
+// TryLock makes one attempt to lock l. If explain is true, its error says who holds the lock, or why its key is not a lock: see explained.
+func (l *Locker) TryLock(ctx context.Context, explain bool) error {
+	_, err := (&wait{locker: l, ctx: ctx, once: true}).run()
+	if f, ok := err.(*Failure); ok && explain {
+		err = l.core.owners.explained(ctx, l, f)
+	}
+	return l.core.public(err)
+}
+
 // run waits for the lock. If the wait has won, its lease becomes that of the Locker. Otherwise run returns why it has not.
 func (w *wait) run() (_ *Lease, err error) {
 	l, c := w.locker, w.locker.core
@@ -80,8 +115,16 @@ func (w *wait) run() (_ *Lease, err error) {
 	return l.kind.hold(w), nil
 }
 
-// over reports whether the wait is to end without the lock.
-func (w *wait) over() bool { return w.ctx.Err() != nil || isClosed(w.locker.core.closing) }
+// mutex is the kind of a Locker of one name, and a part of that of several names.
+type mutex struct{}
+
+var _ kind = mutex{}
+
+func (mutex) join(*Locker) *Lease { return nil }
+
+func (mutex) lock(w *wait) bool {
+	return w.enterGate(w.locker) && (w.lease != nil || w.acquire())
+}
 
 // enterGate waits for the gate, and reports whether it has entered. heir is the Locker to which a lease may be handed over with
 // the gate; nil: there is none.
@@ -126,29 +169,6 @@ func (l *Locker) blockedBy(inside gate.Inside) *Failure {
 	return &Failure{Op: OpAcquire, Name: l.name, Own: inside.Holds}
 }
 
-// letOthers waits for the answer to this Client's last release of the name, if a rule of package turns requires it.
-// So other clients find the lock free.
-func (w *wait) letOthers() {
-	l, c := w.locker, w.locker.core
-	for key := range l.terms.Keys {
-		if answered := c.releases.Awaited(key); answered != nil {
-			w.late = true
-			// If package turns has forgotten the release, the channel is never closed. Then the limit ends this wait.
-			c.sleep(w.ctx, c.group.Timeout(c.cfg.Bounds.Limit(l.opts.TTL)), answered)
-		}
-	}
-}
-
-// firstKind returns the kind of command for an attempt that is not followed by a claim, and whether other clients are likely to want the lock. It
-// counts the acquisition: see turns.Releases.
-func (l *Locker) firstKind() (kind wire.Kind, contended bool) {
-	for key := range l.terms.Keys {
-		k, others := l.core.releases.Next(key)
-		kind, contended = max(kind, k), contended || others
-	}
-	return kind, contended
-}
-
 // acquire acquires the lock, and waits until it can. It needs the gate.
 //
 // The first attempt is light: it is a plain SET, and joins no queue. If it is refused, a claim is registered: see contender. If other clients
@@ -183,6 +203,29 @@ func (w *wait) acquire() bool {
 	return q.contend()
 }
 
+// letOthers waits for the answer to this Client's last release of the name, if a rule of package turns requires it.
+// So other clients find the lock free.
+func (w *wait) letOthers() {
+	l, c := w.locker, w.locker.core
+	for key := range l.terms.Keys {
+		if answered := c.releases.Awaited(key); answered != nil {
+			w.late = true
+			// If package turns has forgotten the release, the channel is never closed. Then the limit ends this wait.
+			c.sleep(w.ctx, c.group.Timeout(c.cfg.Bounds.Limit(l.opts.TTL)), answered)
+		}
+	}
+}
+
+// firstKind returns the kind of command for an attempt that is not followed by a claim, and whether other clients are likely to want the lock. It
+// counts the acquisition: see turns.Releases.
+func (l *Locker) firstKind() (kind wire.Kind, contended bool) {
+	for key := range l.terms.Keys {
+		k, others := l.core.releases.Next(key)
+		kind, contended = max(kind, k), contended || others
+	}
+	return kind, contended
+}
+
 // attempt makes one attempt, and reports whether it has acquired the lock. Otherwise last says why, even if ctx or
 // the Client ended the attempt: see outcome.
 func (w *wait) attempt(kind wire.Kind) bool {
@@ -200,141 +243,6 @@ func (w *wait) attempt(kind wire.Kind) bool {
 	}
 	w.noteOutcome(f)
 	return f == nil
-}
-
-// waited returns what an attempt that begins tells the queue of the name: for how long the wait has lasted, or that it does not queue.
-func (w *wait) waited() time.Duration {
-	switch {
-	case w.once && w.locker.core.releases.PassedOn(w.locker.key):
-		return wire.TakesFree
-	case w.once || w.light:
-		return wire.NoQueue
-	}
-	return w.try.sentAt.Since(w.began)
-}
-
-// noteOutcome notes the outcome of an attempt: why it has failed, or nil. That a right is missing is not forgotten before a master grants something.
-func (w *wait) noteOutcome(f *Failure) {
-	l, c := w.locker, w.locker.core
-	f = c.owners.named(l, f)
-	if w.last == nil || w.ctx.Err() == nil && !(w.last.denied() && f.grantedNothing()) {
-		w.last = f
-	}
-	if f != nil {
-		for v := w; v != nil; v = v.whole {
-			v.last = w.last
-			c.gates.SetInside(v.locker.key, gate.Inside{Why: w.last})
-		}
-		w.announce(f)
-	}
-	if hook := c.hooks.AttemptDone; hook != nil {
-		hook(w.ctx, Event{Name: l.name, Elapsed: c.clock().Since(w.try.sentAt), Err: c.ErrorOf(f)})
-	}
-	if hook := c.hooks.Acquired; hook != nil && f == nil && !l.silent {
-		s := w.lease
-		s.seen.Store(true) // the user is told its fence, which the next holder must not have
-		hook(w.ctx, Event{Name: l.name, Attempts: w.attempts, Waited: c.clock().Since(w.began), Until: s.Until(), Rounds: s.tenure.rounds, Fence: s.Fence(), Permits: len(s.tenure.slots)})
-	}
-}
-
-// announce asks readers to leave after an attempt has failed with f because of them. Such an attempt need not find the lock held. Example: of five
-// masters one grants the lock, two refuse because of readers, and two do not answer in time.
-func (w *wait) announce(f *Failure) {
-	l, c := w.locker, w.locker.core
-	if !f.taken() && !w.try.byReaders() || !w.announces() {
-		return
-	}
-	waited := c.clock().Since(w.began)
-	if w.once {
-		waited = wire.NoQueue
-	}
-	c.group.Send(wire.Announce, master.NewSentClaim(&l.terms, wire.ClaimOf{Token: "-", Waited: waited}))
-}
-
-// announces reports whether the wait has to ask the readers to leave. A claim in the queue need not: the masters ask for it. In no queue stand TryLock, a
-// set that polls, and, at first, a claim without a subscription. The refusal of a plain SET does not say whether readers are the cause, so
-// writers of an RWLocker ask anyway. TryLock of another Locker asks nobody, since it does not wait.
-func (w *wait) announces() bool {
-	l := w.locker
-	switch {
-	case l.terms.Reads():
-		return false
-	case l.writes && (w.once || l.core.cfg.Deaf):
-		return true
-	}
-	return !w.once && (l.names != nil || l.core.cfg.Deaf) && w.try.byReaders()
-}
-
-// end ends the wait. Unless the caller has the lock now, end leaves the gate, and releases what may have
-// been acquired: a function of the user, in a hook or the schedule, may have panicked.
-func (w *wait) end() {
-	if w.watched {
-		w.locker.core.cfg.Notices.Unwatch(&w.told)
-		w.watched = false
-	}
-	w.try.end()
-	if w.lease != nil {
-		(*releasing)(w.lease.tenure).queue()
-		w.lease = nil
-	}
-	w.locker.kind.giveUp(w)
-	if w.inside {
-		w.locker.core.gates.Leave(w.locker.key)
-	}
-}
-
-// outcome returns why a wait has ended without the lock: the one place that tells the end of the Client, the
-// end of ctx, and the end of the schedule apart. It is a *Failure, ErrClosed or ErrReceived.
-func (w *wait) outcome() error {
-	c := w.locker.core
-	last := c.owners.named(w.locker, w.last)
-	if w.flight != nil {
-		if _, received := w.flight.Received(); received {
-			return ErrReceived
-		}
-	}
-	switch {
-	case isClosed(c.closing):
-		return ErrClosed
-	case w.ctx.Err() != nil:
-		return &Failure{Op: OpAcquire, Name: w.locker.name, Ended: w.ctx, Last: last, made: new(made)}
-	case last == nil:
-		return &Failure{Op: OpAcquire, Name: w.locker.name}
-	}
-	return last
-}
-
-// traceStart calls Hooks.LockStart.
-func (w *wait) traceStart() {
-	if hook := w.locker.core.hooks.LockStart; hook != nil {
-		hook(w.ctx, Event{Name: w.locker.name, Permits: w.locker.permits, Limit: w.locker.limit})
-	}
-}
-
-// traceDone calls Hooks.LockDone, unless it was called before.
-func (w *wait) traceDone(err error) {
-	hook := w.locker.core.hooks.LockDone
-	if hook == nil || w.traced {
-		return
-	}
-	w.traced = true
-	hook(w.ctx, Event{Name: w.locker.name, Waited: w.locker.core.clock().Since(w.began), Attempts: w.attempts, Permits: w.locker.permits, Err: w.locker.core.public(err)})
-}
-
-// warn has the Logger report the wait if it becomes long.
-func (w *wait) warn() {
-	if !w.watched && !w.locker.silent {
-		w.watched = true
-		_, ends := w.ctx.Deadline()
-		w.told = notices.Wait{Began: w.began.Time(), Name: w.locker.name, NoError: w.forever, Endless: !ends, On: w}
-		w.locker.core.cfg.Notices.Watch(&w.told)
-	}
-}
-
-// WaitsFor implements notices.Waiter.
-func (w *wait) WaitsFor() notices.Cause {
-	l := w.locker
-	return l.core.hooks.Cause(l.core.owners.named(l, l.blockedBy(l.core.gates.Inside(l.key))))
 }
 
 // attemptWithin makes a round of SETs and, unless the round is won, sends the releases that undo it. The releases go to all masters,
@@ -392,21 +300,19 @@ func (w *wait) attemptWithin(kind wire.Kind, within quorum.Limit) *Failure {
 	return failed(OpAcquire, l.name, w.try.round.Votes())
 }
 
-// end ends the round, whose late votes do not count any more.
-func (a *attempt) end() {
-	if a.round != nil {
-		a.round.End()
-		a.round = nil
-	}
+func (mutex) claimOf(w *wait, waited time.Duration) (wire.ClaimOf, sharing) {
+	return wire.ClaimOf{Token: wire.NewToken(w.locker.core.cfg.Owner), Waited: waited}, sharing{}
 }
 
-// split reports whether a master has granted the last attempt, which failed all the same. The result may
-// change, since votes may come late.
-func (a *attempt) split() bool { return a.round.Any(quorum.Vote.Granted) }
-
-// byReaders reports whether a master has refused the last attempt because of readers.
-func (a *attempt) byReaders() bool {
-	return a.round != nil && a.round.Any(func(v quorum.Vote) bool { return v.Readers })
+// waited returns what an attempt that begins tells the queue of the name: for how long the wait has lasted, or that it does not queue.
+func (w *wait) waited() time.Duration {
+	switch {
+	case w.once && w.locker.core.releases.PassedOn(w.locker.key):
+		return wire.TakesFree
+	case w.once || w.light:
+		return wire.NoQueue
+	}
+	return w.try.sentAt.Since(w.began)
 }
 
 // noteMasters notes what is known of the masters before the first command. contacts says whether that includes how often each master was connected to.
@@ -427,6 +333,144 @@ func (a *attempt) revokes(c *Core) error {
 		return fmt.Errorf("a MaxTTL of %v became known meanwhile: a master that has voted may have forgotten locks", c.servers.MaxTTL())
 	}
 	return nil
+}
+
+// noteOutcome notes the outcome of an attempt: why it has failed, or nil. That a right is missing is not forgotten before a master grants something.
+func (w *wait) noteOutcome(f *Failure) {
+	l, c := w.locker, w.locker.core
+	f = c.owners.named(l, f)
+	if w.last == nil || w.ctx.Err() == nil && !(w.last.denied() && f.grantedNothing()) {
+		w.last = f
+	}
+	if f != nil {
+		for v := w; v != nil; v = v.whole {
+			v.last = w.last
+			c.gates.SetInside(v.locker.key, gate.Inside{Why: w.last})
+		}
+		w.announce(f)
+	}
+	if hook := c.hooks.AttemptDone; hook != nil {
+		hook(w.ctx, Event{Name: l.name, Elapsed: c.clock().Since(w.try.sentAt), Err: c.ErrorOf(f)})
+	}
+	if hook := c.hooks.Acquired; hook != nil && f == nil && !l.silent {
+		s := w.lease
+		s.seen.Store(true) // the user is told its fence, which the next holder must not have
+		hook(w.ctx, Event{Name: l.name, Attempts: w.attempts, Waited: c.clock().Since(w.began), Until: s.Until(), Rounds: s.tenure.rounds, Fence: s.Fence(), Permits: len(s.tenure.slots)})
+	}
+}
+
+// announce asks readers to leave after an attempt has failed with f because of them. Such an attempt need not find the lock held. Example: of five
+// masters one grants the lock, two refuse because of readers, and two do not answer in time.
+func (w *wait) announce(f *Failure) {
+	l, c := w.locker, w.locker.core
+	if !f.taken() && !w.try.byReaders() || !w.announces() {
+		return
+	}
+	waited := c.clock().Since(w.began)
+	if w.once {
+		waited = wire.NoQueue
+	}
+	c.group.Send(wire.Announce, master.NewSentClaim(&l.terms, wire.ClaimOf{Token: "-", Waited: waited}))
+}
+
+// announces reports whether the wait has to ask the readers to leave. A claim in the queue need not: the masters ask for it. In no queue stand TryLock, a
+// set that polls, and, at first, a claim without a subscription. The refusal of a plain SET does not say whether readers are the cause, so
+// writers of an RWLocker ask anyway. TryLock of another Locker asks nobody, since it does not wait.
+func (w *wait) announces() bool {
+	l := w.locker
+	switch {
+	case l.terms.Reads():
+		return false
+	case l.writes && (w.once || l.core.cfg.Deaf):
+		return true
+	}
+	return !w.once && (l.names != nil || l.core.cfg.Deaf) && w.try.byReaders()
+}
+
+func (mutex) hold(w *wait) *Lease {
+	l, s := w.locker, w.lease
+	// It tells goroutines that find the gate taken who holds it, until the unlock, even if the lease
+	// is lost before. It is made first, since another goroutine may unlock l, and so leave the gate, as soon
+	// as l has the lease.
+	l.noteHeld(true)
+	l.lease.Store(s)
+	w.inside, w.nameGates, w.lease = false, 0, nil
+	return s
+}
+
+// noteHeld says to goroutines that find a gate of l taken that the lock is held, or, if is is false, that it is not.
+func (l *Locker) noteHeld(is bool) {
+	alone, inSet := gate.Inside{}, gate.Inside{}
+	if is {
+		alone.Holds, inSet.Holds = HeldAlone, heldInSet
+	}
+	l.core.gates.SetInside(l.key, alone)
+	for _, key := range l.keys {
+		l.core.gates.SetInside(key, inSet)
+	}
+}
+
+func (mutex) held(l *Locker) *Lease { return l.lease.Load() }
+
+func (mutex) giveUp(*wait) {}
+
+// end ends the wait. Unless the caller has the lock now, end leaves the gate, and releases what may have
+// been acquired: a function of the user, in a hook or the schedule, may have panicked.
+func (w *wait) end() {
+	if w.watched {
+		w.locker.core.cfg.Notices.Unwatch(&w.told)
+		w.watched = false
+	}
+	w.try.end()
+	if w.lease != nil {
+		(*releasing)(w.lease.tenure).queue()
+		w.lease = nil
+	}
+	w.locker.kind.giveUp(w)
+	if w.inside {
+		w.locker.core.gates.Leave(w.locker.key)
+	}
+}
+
+// outcome returns why a wait has ended without the lock: the one place that tells the end of the Client, the
+// end of ctx, and the end of the schedule apart. It is a *Failure, ErrClosed or ErrReceived.
+func (w *wait) outcome() error {
+	c := w.locker.core
+	last := c.owners.named(w.locker, w.last)
+	if w.flight != nil {
+		if _, received := w.flight.Received(); received {
+			return ErrReceived
+		}
+	}
+	switch {
+	case isClosed(c.closing):
+		return ErrClosed
+	case w.ctx.Err() != nil:
+		return &Failure{Op: OpAcquire, Name: w.locker.name, Ended: w.ctx, Last: last, made: new(made)}
+	case last == nil:
+		return &Failure{Op: OpAcquire, Name: w.locker.name}
+	}
+	return last
+}
+
+// over reports whether the wait is to end without the lock.
+func (w *wait) over() bool { return w.ctx.Err() != nil || isClosed(w.locker.core.closing) }
+
+// end ends the round, whose late votes do not count any more.
+func (a *attempt) end() {
+	if a.round != nil {
+		a.round.End()
+		a.round = nil
+	}
+}
+
+// split reports whether a master has granted the last attempt, which failed all the same. The result may
+// change, since votes may come late.
+func (a *attempt) split() bool { return a.round.Any(quorum.Vote.Granted) }
+
+// byReaders reports whether a master has refused the last attempt because of readers.
+func (a *attempt) byReaders() bool {
+	return a.round != nil && a.round.Any(func(v quorum.Vote) bool { return v.Readers })
 }
 
 // notPast returns the sleep d, or a shorter one that ends when the key is due to expire: see waits.NotPast.

@@ -31,22 +31,6 @@ import (
 // the lease has its TTL from then on. A claim is released if it has had votes for as long as a grant lasts, or if fewer
 // than a quorum of masters answer. After a random delay another one is registered, with another token.
 
-// grantFor returns for how long a release may grant the lock to a claim on l, in docs/protocol.md called g. Where a grant of the usual length could not
-// be used, since the TTL is short or the masters are far, it lasts for the TTL. A lease that is not renewed begins when its keys were extended,
-// and must then last for clearly longer than g: see winsAt.
-func (l *Locker) grantFor() time.Duration {
-	c, o := l.core, &l.opts
-	g := cmp.Or(c.cfg.Bounds.Grant(o.TTL, c.group.RoundTrip()), o.TTL)
-	if o.RenewEvery < 0 {
-		g = min(g, o.TTL/2)
-	}
-	return g.Truncate(time.Millisecond)
-}
-
-// longestDelay is the longest time between two claims of a wait, since no release can grant it the lock meanwhile, and that between two attempts of
-// a wait that never ends, if a schedule of the user stops at once.
-const longestDelay = 250 * time.Millisecond
-
 // A contender is a wait that registers claims, one after the other: what it knows of them, and what it decides. While there is no claim, the
 // next one is registered at resume: see step. Otherwise await does what the first of these lines says that holds:
 //
@@ -181,6 +165,18 @@ func (q *contender) step(now clock.Reading) (next time.Time, more bool) {
 	return now.Time(), true
 }
 
+// grantFor returns for how long a release may grant the lock to a claim on l, in docs/protocol.md called g. Where a grant of the usual length could not
+// be used, since the TTL is short or the masters are far, it lasts for the TTL. A lease that is not renewed begins when its keys were extended,
+// and must then last for clearly longer than g: see winsAt.
+func (l *Locker) grantFor() time.Duration {
+	c, o := l.core, &l.opts
+	g := cmp.Or(c.cfg.Bounds.Grant(o.TTL, c.group.RoundTrip()), o.TTL)
+	if o.RenewEvery < 0 {
+		g = min(g, o.TTL/2)
+	}
+	return g.Truncate(time.Millisecond)
+}
+
 // register registers a new claim. g is computed for each claim, since the masters may have become slower.
 func (q *contender) register(g time.Duration) {
 	w, l, c := q.wait, q.wait.locker, q.wait.locker.core
@@ -240,9 +236,6 @@ type answers struct {
 
 var _ quorum.Listener = (*answers)(nil)
 
-// Counted implements quorum.Listener.
-func (h *answers) Counted() { h.inbox.Counted() }
-
 // Heard implements quorum.Listener.
 func (h *answers) Heard(i int, a wire.Answer) {
 	if a.OtherLimit > 0 {
@@ -253,16 +246,8 @@ func (h *answers) Heard(i int, a wire.Answer) {
 	}
 }
 
-// An answerOfOne takes the answer to a poll of one master.
-type answerOfOne answers
-
-var _ master.Asker = (*answerOfOne)(nil)
-
-// Answered implements master.Asker.
-func (h *answerOfOne) Answered(i int, a wire.Answer) {
-	(*answers)(h).Heard(i, a)
-	h.inbox.AnsweredOne(h.claim, i, a)
-}
+// Counted implements quorum.Listener.
+func (h *answers) Counted() { h.inbox.Counted() }
 
 // await does what is due while a claim waits, and returns when it is to be called again at the latest. If more is false, the
 // schedule has stopped.
@@ -337,34 +322,55 @@ func (q *contender) winsAt() time.Duration {
 	return q.wait.locker.core.cfg.Bounds.WinsAt(q.claim.G)
 }
 
-// pollOne polls one master that is up, the next in turn, which leaves a free key alone. It reports false if the schedule has stopped.
-func (q *contender) pollOne(now clock.Reading) (more bool) {
-	c, claim := q.wait.locker.core, q.claim
-	for range c.masters {
-		q.polled = (q.polled + 1) % len(c.masters)
-		one := &answerOfOne{q.inbox, q.wait.locker, claim, wire.Again, now, claim.G}
-		q.inbox.SentOne(claim, q.polled)
-		err := c.masters[q.polled].Ask(wire.Polling(1<<q.polled, false, false), claim.SentClaim, one)
-		if err == nil {
-			break
-		}
-		one.Answered(q.polled, wire.Answer{Err: err})
+// win makes a quorum of votes a lease. If that fails, it backs off. It reports false if the schedule has stopped.
+func (q *contender) win(now clock.Reading, won *waits.Quorum) (more bool) {
+	w, l, c := q.wait, q.wait.locker, q.wait.locker.core
+	if !q.place.Suspend() {
+		return true // permits were handed over
 	}
-	c.owners.heard(q, q.inbox.Standing(claim))
-	return q.schedule(now)
+	full := c.cfg.Bounds.Validity(l.opts.TTL)
+	contended := w.attempts > 1 || w.try.round.Any(isTaken)
+	t, _ := newTenure(l, q.sharing, now, renew.Validity{Start: now, Length: won.Left, Short: won.Left < q.claim.G})
+	t.claim, t.contended, t.slots, t.successor = q.claim.SentClaim, contended, won.Slots, q.inbox.Successor(q.claim)
+	if t.slots != nil {
+		t.renews = wire.RenewSlots(t.slots)
+	}
+	if w.flight != nil {
+		inbox, claim := q.inbox, q.claim
+		t.publish = newPublishing(w.try.contacts, won.Votes, func() uint64 { return inbox.Settled(claim) })
+	}
+	var err error
+	if l.opts.Fencing && won.Slots != nil {
+		err = fencing{l, w.ctx}.commitSlots(t)
+		t.validity.Length, t.validity.Short = full, false
+	} else if l.opts.Fencing {
+		var fixed clock.Reading
+		c.fences.Heard(l.key, won.Votes)
+		t.fence, t.rounds, fixed, err = fencing{l, w.ctx}.commit(t.claim, won.Votes, now)
+		if t.rounds > 1 && err == nil { // the last round has given the key its full TTL
+			t.validity = renew.Validity{Start: fixed, Length: full}
+		}
+	}
+	var f *Failure
+	if err = cmp.Or(err, w.try.revokes(c)); err != nil {
+		f = wasted(l.name, w.try.round, err, 0, 0, 0)
+	} else if t.validity.Over(c.clock()) || !l.on.accept(q, won, t) {
+		f = failed(OpAcquire, l.name, w.try.round.Votes())
+	} else if !t.begin() {
+		f = wasted(l.name, w.try.round, ErrClosed, 0, 0, 0)
+	}
+	if f != nil {
+		q.place.Resume()
+		w.noteOutcome(f)
+		return !w.once && q.backOff(now)
+	}
+	w.lease = t.holder
+	c.grants.Used(now.Time())
+	w.noteOutcome(nil)
+	return true
 }
 
-// standing reports whether the next poll is likely to be refused: nothing has happened since the last round, in which a quorum of masters
-// have said that their keys live for longer. Polls of far claims serve as heartbeats, so a probe follows them: they are not standing.
-func (q *contender) standing(now clock.Reading) bool {
-	left, known := waits.FreeAfter(q.wait.try.round.Votes())
-	return known && !q.blind && left > now.Since(q.wait.try.sentAt)+2*q.wait.locker.core.group.Distance()
-}
-
-// notPast returns the sleep d, or a shorter one that ends when the key is due to expire.
-func (q *contender) notPast(d time.Duration) time.Duration {
-	return q.wait.try.notPast(q.wait.locker.core, d)
-}
+func isTaken(v quorum.Vote) bool { return v.Outcome == wire.Taken }
 
 // roundOver acts on the current round, which is over and did not win. The masters in mine, as bits, have voted for the
 // claim, the first of them at firstVote. It reports false if the schedule has stopped.
@@ -377,57 +383,10 @@ func (q *contender) roundOver(now clock.Reading, mine uint64, firstVote time.Tim
 	return q.wait.locker.on.judge(q, now, mine, firstVote)
 }
 
-// schedule sets when the next poll is due, after a round. It reports false if the schedule of Options.NewBackOff has
-// stopped. That schedule only says when the wait stops. A claim polls at its Pace, since messages can be lost. With DisableWakeups, it
-// polls as the schedule says.
-func (q *contender) schedule(now clock.Reading) (more bool) {
-	deaf := q.wait.locker.core.cfg.Deaf
-	if deaf || !q.stop.After(now.Time()) {
-		d, more := q.delays.Next()
-		if !more {
-			return false
-		}
-		if deaf {
-			q.pace.PollAfter(now, q.notPast(d))
-			return true
-		}
-		if q.stop = q.stop.Add(d); !q.stop.After(now.Time()) {
-			q.stop = now.Time().Add(d)
-		}
-	}
-	q.pace.Pause(q.claim, now, q.wait.try.sentAt == q.claim.Began, q.notPast)
-	return true
-}
-
-// backOff releases the claim, and has another one registered after a random delay. If the schedule has stopped, it does
-// nothing and reports false.
-func (q *contender) backOff(now clock.Reading) (more bool) {
-	d, more := q.delays.Next()
-	if more {
-		q.dropClaim(wire.Release)
-		q.stop = now.Time().Add(d)
-		q.resume = now.Time().Add(min(d, longestDelay) + rand.N(q.wait.locker.core.group.Distance()+1))
-	}
-	return more
-}
-
-// dropClaim releases the claim, whose votes never count again.
-func (q *contender) dropClaim(how wire.Request) {
-	c := q.wait.locker.core
-	q.inbox.SetBallot(nil)
-	c.group.Send(how, q.claim.SentClaim)
-	q.claim = nil
-}
-
 // theLock is the subject of a Locker that is not for permits.
 type theLock struct{}
 
 var _ subject = theLock{}
-
-// poll: a reader's claim with votes joins the readers of other masters although a writer waits there. Else neither of the two might have a quorum.
-func (theLock) poll(q *contender, now clock.Reading) wire.Request {
-	return wire.Polling(q.apart, q.standing(now), q.voted && q.claim.Reads())
-}
 
 func (theLock) accept(q *contender, won *waits.Quorum, t *tenure) bool {
 	return q.inbox.Won(q.claim, won, t.doubt)
@@ -485,52 +444,93 @@ func (q *contender) noteRound() {
 	}
 }
 
-// win makes a quorum of votes a lease. If that fails, it backs off. It reports false if the schedule has stopped.
-func (q *contender) win(now clock.Reading, won *waits.Quorum) (more bool) {
-	w, l, c := q.wait, q.wait.locker, q.wait.locker.core
-	if !q.place.Suspend() {
-		return true // permits were handed over
-	}
-	full := c.cfg.Bounds.Validity(l.opts.TTL)
-	contended := w.attempts > 1 || w.try.round.Any(isTaken)
-	t, _ := newTenure(l, q.sharing, now, renew.Validity{Start: now, Length: won.Left, Short: won.Left < q.claim.G})
-	t.claim, t.contended, t.slots, t.successor = q.claim.SentClaim, contended, won.Slots, q.inbox.Successor(q.claim)
-	if t.slots != nil {
-		t.renews = wire.RenewSlots(t.slots)
-	}
-	if w.flight != nil {
-		inbox, claim := q.inbox, q.claim
-		t.publish = newPublishing(w.try.contacts, won.Votes, func() uint64 { return inbox.Settled(claim) })
-	}
-	var err error
-	if l.opts.Fencing && won.Slots != nil {
-		err = fencing{l, w.ctx}.commitSlots(t)
-		t.validity.Length, t.validity.Short = full, false
-	} else if l.opts.Fencing {
-		var fixed clock.Reading
-		c.fences.Heard(l.key, won.Votes)
-		t.fence, t.rounds, fixed, err = fencing{l, w.ctx}.commit(t.claim, won.Votes, now)
-		if t.rounds > 1 && err == nil { // the last round has given the key its full TTL
-			t.validity = renew.Validity{Start: fixed, Length: full}
+// schedule sets when the next poll is due, after a round. It reports false if the schedule of Options.NewBackOff has
+// stopped. That schedule only says when the wait stops. A claim polls at its Pace, since messages can be lost. With DisableWakeups, it
+// polls as the schedule says.
+func (q *contender) schedule(now clock.Reading) (more bool) {
+	deaf := q.wait.locker.core.cfg.Deaf
+	if deaf || !q.stop.After(now.Time()) {
+		d, more := q.delays.Next()
+		if !more {
+			return false
+		}
+		if deaf {
+			q.pace.PollAfter(now, q.notPast(d))
+			return true
+		}
+		if q.stop = q.stop.Add(d); !q.stop.After(now.Time()) {
+			q.stop = now.Time().Add(d)
 		}
 	}
-	var f *Failure
-	if err = cmp.Or(err, w.try.revokes(c)); err != nil {
-		f = wasted(l.name, w.try.round, err, 0, 0, 0)
-	} else if t.validity.Over(c.clock()) || !l.on.accept(q, won, t) {
-		f = failed(OpAcquire, l.name, w.try.round.Votes())
-	} else if !t.begin() {
-		f = wasted(l.name, w.try.round, ErrClosed, 0, 0, 0)
-	}
-	if f != nil {
-		q.place.Resume()
-		w.noteOutcome(f)
-		return !w.once && q.backOff(now)
-	}
-	w.lease = t.holder
-	c.grants.Used(now.Time())
-	w.noteOutcome(nil)
+	q.pace.Pause(q.claim, now, q.wait.try.sentAt == q.claim.Began, q.notPast)
 	return true
 }
 
-func isTaken(v quorum.Vote) bool { return v.Outcome == wire.Taken }
+// backOff releases the claim, and has another one registered after a random delay. If the schedule has stopped, it does
+// nothing and reports false.
+func (q *contender) backOff(now clock.Reading) (more bool) {
+	d, more := q.delays.Next()
+	if more {
+		q.dropClaim(wire.Release)
+		q.stop = now.Time().Add(d)
+		q.resume = now.Time().Add(min(d, longestDelay) + rand.N(q.wait.locker.core.group.Distance()+1))
+	}
+	return more
+}
+
+// longestDelay is the longest time between two claims of a wait, since no release can grant it the lock meanwhile, and that between two attempts of
+// a wait that never ends, if a schedule of the user stops at once.
+const longestDelay = 250 * time.Millisecond
+
+// dropClaim releases the claim, whose votes never count again.
+func (q *contender) dropClaim(how wire.Request) {
+	c := q.wait.locker.core
+	q.inbox.SetBallot(nil)
+	c.group.Send(how, q.claim.SentClaim)
+	q.claim = nil
+}
+
+// poll: a reader's claim with votes joins the readers of other masters although a writer waits there. Else neither of the two might have a quorum.
+func (theLock) poll(q *contender, now clock.Reading) wire.Request {
+	return wire.Polling(q.apart, q.standing(now), q.voted && q.claim.Reads())
+}
+
+// standing reports whether the next poll is likely to be refused: nothing has happened since the last round, in which a quorum of masters
+// have said that their keys live for longer. Polls of far claims serve as heartbeats, so a probe follows them: they are not standing.
+func (q *contender) standing(now clock.Reading) bool {
+	left, known := waits.FreeAfter(q.wait.try.round.Votes())
+	return known && !q.blind && left > now.Since(q.wait.try.sentAt)+2*q.wait.locker.core.group.Distance()
+}
+
+// notPast returns the sleep d, or a shorter one that ends when the key is due to expire.
+func (q *contender) notPast(d time.Duration) time.Duration {
+	return q.wait.try.notPast(q.wait.locker.core, d)
+}
+
+// pollOne polls one master that is up, the next in turn, which leaves a free key alone. It reports false if the schedule has stopped.
+func (q *contender) pollOne(now clock.Reading) (more bool) {
+	c, claim := q.wait.locker.core, q.claim
+	for range c.masters {
+		q.polled = (q.polled + 1) % len(c.masters)
+		one := &answerOfOne{q.inbox, q.wait.locker, claim, wire.Again, now, claim.G}
+		q.inbox.SentOne(claim, q.polled)
+		err := c.masters[q.polled].Ask(wire.Polling(1<<q.polled, false, false), claim.SentClaim, one)
+		if err == nil {
+			break
+		}
+		one.Answered(q.polled, wire.Answer{Err: err})
+	}
+	c.owners.heard(q, q.inbox.Standing(claim))
+	return q.schedule(now)
+}
+
+// An answerOfOne takes the answer to a poll of one master.
+type answerOfOne answers
+
+var _ master.Asker = (*answerOfOne)(nil)
+
+// Answered implements master.Asker.
+func (h *answerOfOne) Answered(i int, a wire.Answer) {
+	(*answers)(h).Heard(i, a)
+	h.inbox.AnsweredOne(h.claim, i, a)
+}

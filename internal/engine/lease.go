@@ -41,6 +41,9 @@ func (s *Lease) Token() string {
 	return s.tenure.claim.Token()
 }
 
+// Name returns the name of the lock. s must not be nil.
+func (s *Lease) Name() string { return s.tenure.name }
+
 // Until returns the end of validity as known now; the zero Time for a nil Lease.
 func (s *Lease) Until() time.Time {
 	if s == nil {
@@ -88,6 +91,12 @@ func (s *Lease) Done() <-chan struct{} {
 	}
 	return s.done
 }
+
+var closedChannel = func() chan struct{} {
+	c := make(chan struct{})
+	close(c)
+	return c
+}()
 
 // Wanted returns a channel that is closed when somebody else waits for the lock; nil if the lease has ended before the first call.
 func (s *Lease) Wanted() <-chan struct{} {
@@ -142,12 +151,6 @@ func (t *tenure) tellWanted() {
 	}
 }
 
-var closedChannel = func() chan struct{} {
-	c := make(chan struct{})
-	close(c)
-	return c
-}()
-
 // Fence returns the number of the lease, or 0.
 func (s *Lease) Fence() uint64 {
 	if s == nil {
@@ -190,9 +193,6 @@ func (s *Lease) Extend(ctx context.Context) error {
 	return t.core.ErrorOf(&Failure{Op: OpRenew, Name: t.name, Ended: ctx, Last: votes})
 }
 
-// Name returns the name of the lock. s must not be nil.
-func (s *Lease) Name() string { return s.tenure.name }
-
 // Context returns a context that ends with parent or with the lease, whose Err is then its cause.
 func (s *Lease) Context(parent context.Context) context.Context {
 	if s == nil {
@@ -219,6 +219,35 @@ func (s *Lease) endLocked(err error) {
 	if s.done != nil {
 		close(s.done)
 	}
+}
+
+// Unlock unlocks l. If block is true, it waits for the outcome. It returns ErrNotHeld if l is not locked.
+func (l *Locker) Unlock(ctx context.Context, block bool) error {
+	return l.kind.unlock(ctx, l, nil, block)
+}
+
+// UnlockLease unlocks l if s is its lease, and waits for the outcome. It returns why s has ended if it is not.
+func (l *Locker) UnlockLease(ctx context.Context, s *Lease) error {
+	return l.kind.unlock(ctx, l, s, true)
+}
+
+func (mutex) unlock(ctx context.Context, l *Locker, s *Lease, block bool) error {
+	if s == nil {
+		if s = l.lease.Swap(nil); s == nil {
+			return ErrNotHeld
+		}
+	} else if !l.lease.CompareAndSwap(s, nil) {
+		return s.Err()
+	}
+	return l.kind.unlocked(ctx, l, s, block)
+}
+
+func (mutex) unlocked(ctx context.Context, l *Locker, s *Lease, block bool) error {
+	if next := s.handOver(nil, s.tenure.opts.Handover); next != nil {
+		s.handedOver(ctx, next)
+		return nil
+	}
+	return l.releaseLease(ctx, s, block)
 }
 
 // handOver passes the lock from the holder of the lease to the goroutine of the Client that has waited longest, without
@@ -260,6 +289,40 @@ func (s *Lease) handedOver(ctx context.Context, next *Lease) {
 	}
 }
 
+// releaseLease releases the lease s, which l no longer refers to, and leaves the gate. If block is
+// true, it waits for the outcome of the release and returns it.
+//
+// The gate is left as soon as the release is queued. The next acquisition of the name then follows the
+// release on the same ordered connections, so it finds the key deleted: see package turns.
+func (l *Locker) releaseLease(ctx context.Context, s *Lease, block bool) error {
+	c, t := l.core, s.tenure
+	l.noteHeld(false) // from now on, our lease does not hold the lock
+	if !c.calls.Begin() {
+		l.leaveGate()
+		return ErrClosed
+	}
+	defer c.calls.Done()
+	if !block {
+		defer l.leaveGate()
+		return (*releasing)(t).queue()
+	}
+	ctx, cancel := leasectx.Outlive(ctx, s) // the release ends the contexts of the lease, and ctx may be one of them
+	defer cancel()
+	if err := (*releasing)(t).finish(); err != nil {
+		l.leaveGate()
+		return err
+	}
+	round := c.group.Ask((*releasing)(t).passesOn(), t.claim, c.cfg.Bounds.Limit(t.opts.TTL))
+	l.leaveGate()
+	return (*releasing)(t).await(ctx, round)
+}
+
+// leaveGate leaves the gate of l and, for a set, those of its names.
+func (l *Locker) leaveGate() {
+	l.core.gates.Leave(l.keys...)
+	l.core.gates.Leave(l.key)
+}
+
 // A releasing is a tenure that was unlocked, and its release.
 type releasing tenure
 
@@ -297,9 +360,6 @@ func (o *releasing) queue() error {
 	return err
 }
 
-// held returns for how long the last holder has held the tenure.
-func (o *releasing) held() time.Duration { return o.unlocked.Since(o.holder.acquired) }
-
 // passesOn returns the release, which says how it passes the lock on, and which fence it proposes. A release by readers says
 // neither, since readers and writers take turns by rules of their own. A release of permits says neither, since only clients that queue want permits.
 func (o *releasing) passesOn() wire.Request {
@@ -320,27 +380,6 @@ func (o *releasing) passesOn() wire.Request {
 	return o.claim.Releasing(how, number)
 }
 
-// An unreported is a tenure whose release is on its way, and whose outcome matters to the next acquisition only: the tenure was lost, or
-// UnlockContext has returned before the masters had answered.
-type unreported tenure
-
-var _ quorum.Observer = (*unreported)(nil)
-
-// Settled implements quorum.Observer.
-func (o *unreported) Settled(round *quorum.Round, _ quorum.Tally) {
-	t := (*tenure)(o)
-	t.core.releases.Answered(t.claim, round.Any(passedOn))
-}
-
-// Settled implements quorum.Observer, for a release that nobody waits for.
-func (o *releasing) Settled(round *quorum.Round, tally quorum.Tally) {
-	t := (*tenure)(o)
-	f := o.outcome(context.Background(), tally, round)
-	if hook := t.core.hooks.ReleasedLater; hook != nil && !t.silent {
-		hook(o.event(f))
-	}
-}
-
 // await waits until the votes on the release of the lease are settled, or until ctx ends, and returns the
 // outcome. The release goes on without it.
 func (o *releasing) await(ctx context.Context, round *quorum.Round) error {
@@ -359,9 +398,13 @@ func (o *releasing) await(ctx context.Context, round *quorum.Round) error {
 	return e.Err
 }
 
-// event returns what users are told of the release, given its outcome.
-func (o *releasing) event(f *Failure) Event {
-	return Event{Name: o.name, Held: o.held(), Kept: o.kept, Err: o.core.ErrorOf(f), Permits: len(o.slots)}
+// Settled implements quorum.Observer, for a release that nobody waits for.
+func (o *releasing) Settled(round *quorum.Round, tally quorum.Tally) {
+	t := (*tenure)(o)
+	f := o.outcome(context.Background(), tally, round)
+	if hook := t.core.hooks.ReleasedLater; hook != nil && !t.silent {
+		hook(o.event(f))
+	}
 }
 
 // outcome returns why the release has failed, given the votes on it, or nil. If a quorum has
@@ -387,3 +430,94 @@ func (o *releasing) outcome(ctx context.Context, tally quorum.Tally, round *quor
 
 // passedOn reports whether a vote on a release says that the master has passed the lock on.
 func passedOn(v quorum.Vote) bool { return v.Outcome == wire.PassedOn }
+
+// event returns what users are told of the release, given its outcome.
+func (o *releasing) event(f *Failure) Event {
+	return Event{Name: o.name, Held: o.held(), Kept: o.kept, Err: o.core.ErrorOf(f), Permits: len(o.slots)}
+}
+
+// held returns for how long the last holder has held the tenure.
+func (o *releasing) held() time.Duration { return o.unlocked.Since(o.holder.acquired) }
+
+// An unreported is a tenure whose release is on its way, and whose outcome matters to the next acquisition only: the tenure was lost, or
+// UnlockContext has returned before the masters had answered.
+type unreported tenure
+
+var _ quorum.Observer = (*unreported)(nil)
+
+// Settled implements quorum.Observer.
+func (o *unreported) Settled(round *quorum.Round, _ quorum.Tally) {
+	t := (*tenure)(o)
+	t.core.releases.Answered(t.claim, round.Any(passedOn))
+}
+
+// A publishing says of which masters the holder of a tenure is sure, when it sends a value to those who wait: those where its token was set before
+// the holder had the lock, and was not set again.
+//
+// A value must be that of a function that began after the call that takes it. No clock is needed for that. The holder has token R. A client B
+// waits with claim C, which it has registered at a master after its call.
+//
+//  1. The script at the master sends the value only while the key holds R, and only to claims in the queue. So C was registered before that.
+//  2. The answer to the registration says what the key held. If that was not R, R was set there later.
+//  3. If the holder is sure of that master, R was set there before the holder had the lock, and so before the function began.
+//
+// So the call of B came before the registration, that before R was set, and that before the function began. One such master is enough to show
+// it. A quorum must have sent the same value, so that a minority that lies cannot forge one.
+//
+// The holder is sure of a master if all of these hold. internal/model/flight strikes out each, and finds a value of a function that began
+// before the call; its switches are in brackets.
+//
+//   - The master had voted when the holder got the lock [votesLate].
+//   - All registrations and polls of the claim are answered when the value is sent: one that is executed late may set the key again [ignoresPoll].
+//   - No poll has found the claim missing from the queue: then the key was lost, and may have been set again [ignoresNew].
+//   - No heal was sent to the master [ignoresHeal].
+//   - The connection has lasted since the registration: a command that was lost with it may be executed late, and a master that restarts may
+//     have an earlier memory, in which the claim waits [ignoresLink].
+//   - The subscription has lasted as well: a poll without one takes the key and leaves the claim in the queue, where it may be granted the key
+//     later [ignoresDeaf].
+//   - The script sends the value only if the key holds the token, whether the holder is sure or not [publishesBlind].
+//
+// The rules of a client that waits are at waits.Inbox.Value.
+//
+// The next client in the queue may miss the value: if the release of the former holder reaches a master after the commands of the new one, the
+// new one is granted the lock at that master, and has a quorum with one more, when the value has come from that one alone. It then calls its own function. So
+// does a client that was granted the lock while a poll of its claim was on its way, if its function is over before the poll is answered.
+type publishing struct {
+	voted    uint64        // the masters, as bits, that had voted when the holder got the lock, and were sent no heal since
+	settled  func() uint64 // those that set the token no more, see waits.Inbox.Settled; nil: all
+	contacts []int         // by master: the contact that must have lasted until the value is sent
+}
+
+// newPublishing returns how the tenure of a wait that has won by these votes may send a value.
+func newPublishing(contacts []int, votes []quorum.Vote, settled func() uint64) *publishing {
+	p := &publishing{settled: settled, contacts: contacts}
+	for i, v := range votes {
+		if v.Granted() {
+			p.voted |= 1 << i
+		}
+	}
+	return p
+}
+
+// Publish sends a value to those who wait in a flight for the lock of s. The lease must be one of LockFor.
+func (s *Lease) Publish(value []byte) { s.tenure.publish.send(s.tenure, value) }
+
+// send sends a value to those who wait for the lock of the tenure, ahead of the release.
+func (p *publishing) send(t *tenure, value []byte) {
+	if p == nil {
+		return
+	}
+	sure := ^uint64(0)
+	if p.settled != nil {
+		sure = p.settled()
+	}
+	now := t.core.clock()
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.err != nil || t.validity.Over(now) {
+		return
+	}
+	for i, m := range t.core.masters {
+		m.Publish(value, (sure&p.voted)>>i&1 == 1, p.contacts[i], t.claim)
+	}
+}

@@ -8,8 +8,6 @@ import (
 
 	"github.com/redlock-go/redlock/internal/clock"
 	"github.com/redlock-go/redlock/internal/flight"
-	"github.com/redlock-go/redlock/internal/gate"
-	"github.com/redlock-go/redlock/internal/leasectx"
 	"github.com/redlock-go/redlock/internal/waits"
 	"github.com/redlock-go/redlock/internal/wire"
 )
@@ -47,63 +45,6 @@ func (l *Locker) Made() bool { return l.core != nil }
 // Name returns the name, or the names in the order of their keys, separated by a comma and a space.
 func (l *Locker) Name() string { return l.name }
 
-// Forever waits for the lock until the Client is closed, whatever the schedule says. Then it reports false.
-func (l *Locker) Forever() bool {
-	if l.kind.join(l) != nil {
-		return true
-	}
-	_, err := (&wait{locker: l, ctx: context.Background(), forever: true}).run()
-	return err == nil
-}
-
-// Lock waits for the lock until ctx ends, or the schedule stops.
-func (l *Locker) Lock(ctx context.Context) (*Lease, error) {
-	if ctx.Err() == nil {
-		if s := l.kind.join(l); s != nil {
-			return s, nil
-		}
-	}
-	s, err := (&wait{locker: l, ctx: ctx}).run()
-	return s, l.core.public(err)
-}
-
-// LockFor is Lock for a flight, which the caller leads. It ends with ErrReceived if the value of another Client has come.
-func (l *Locker) LockFor(ctx context.Context, f *flight.Flight) (*Lease, error) {
-	s, err := (&wait{locker: l, ctx: ctx, flight: f}).run()
-	return s, l.core.public(err)
-}
-
-// Join returns the flight of l's name that the next goroutine can join, and the place of the caller in it: see flight.Flights.
-func (l *Locker) Join() (f *flight.Flight, place int) { return l.core.flights.Join(l.key) }
-
-// NotServed returns the error for a goroutine that has waited for the value of a flight until ctx or the Client ended.
-func (l *Locker) NotServed(ctx context.Context) error {
-	w := &wait{locker: l, ctx: ctx, last: l.blockedBy(l.core.gates.Inside(l.key))}
-	return l.core.public(w.outcome())
-}
-
-// Closing returns a channel that is closed when l's Client refuses locks.
-func (l *Locker) Closing() <-chan struct{} { return l.core.closing }
-
-// TryLock makes one attempt to lock l. If explain is true, its error says who holds the lock, or why its key is not a lock: see explained.
-func (l *Locker) TryLock(ctx context.Context, explain bool) error {
-	_, err := (&wait{locker: l, ctx: ctx, once: true}).run()
-	if f, ok := err.(*Failure); ok && explain {
-		err = l.core.owners.explained(ctx, l, f)
-	}
-	return l.core.public(err)
-}
-
-// Unlock unlocks l. If block is true, it waits for the outcome. It returns ErrNotHeld if l is not locked.
-func (l *Locker) Unlock(ctx context.Context, block bool) error {
-	return l.kind.unlock(ctx, l, nil, block)
-}
-
-// UnlockLease unlocks l if s is its lease, and waits for the outcome. It returns why s has ended if it is not.
-func (l *Locker) UnlockLease(ctx context.Context, s *Lease) error {
-	return l.kind.unlock(ctx, l, s, true)
-}
-
 // Lease returns the lease of the present holder, or nil.
 func (l *Locker) Lease() *Lease { return l.kind.held(l) }
 
@@ -136,51 +77,17 @@ const (
 	heldInSet     = "with other names by a goroutine of this Client"
 )
 
-// releaseLease releases the lease s, which l no longer refers to, and leaves the gate. If block is
-// true, it waits for the outcome of the release and returns it.
-//
-// The gate is left as soon as the release is queued. The next acquisition of the name then follows the
-// release on the same ordered connections, so it finds the key deleted: see package turns.
-func (l *Locker) releaseLease(ctx context.Context, s *Lease, block bool) error {
-	c, t := l.core, s.tenure
-	l.noteHeld(false) // from now on, our lease does not hold the lock
-	if !c.calls.Begin() {
-		l.leaveGate()
-		return ErrClosed
-	}
-	defer c.calls.Done()
-	if !block {
-		defer l.leaveGate()
-		return (*releasing)(t).queue()
-	}
-	ctx, cancel := leasectx.Outlive(ctx, s) // the release ends the contexts of the lease, and ctx may be one of them
-	defer cancel()
-	if err := (*releasing)(t).finish(); err != nil {
-		l.leaveGate()
-		return err
-	}
-	round := c.group.Ask((*releasing)(t).passesOn(), t.claim, c.cfg.Bounds.Limit(t.opts.TTL))
-	l.leaveGate()
-	return (*releasing)(t).await(ctx, round)
+// Join returns the flight of l's name that the next goroutine can join, and the place of the caller in it: see flight.Flights.
+func (l *Locker) Join() (f *flight.Flight, place int) { return l.core.flights.Join(l.key) }
+
+// NotServed returns the error for a goroutine that has waited for the value of a flight until ctx or the Client ended.
+func (l *Locker) NotServed(ctx context.Context) error {
+	w := &wait{locker: l, ctx: ctx, last: l.blockedBy(l.core.gates.Inside(l.key))}
+	return l.core.public(w.outcome())
 }
 
-// leaveGate leaves the gate of l and, for a set, those of its names.
-func (l *Locker) leaveGate() {
-	l.core.gates.Leave(l.keys...)
-	l.core.gates.Leave(l.key)
-}
-
-// noteHeld says to goroutines that find a gate of l taken that the lock is held, or, if is is false, that it is not.
-func (l *Locker) noteHeld(is bool) {
-	alone, inSet := gate.Inside{}, gate.Inside{}
-	if is {
-		alone.Holds, inSet.Holds = HeldAlone, heldInSet
-	}
-	l.core.gates.SetInside(l.key, alone)
-	for _, key := range l.keys {
-		l.core.gates.SetInside(key, inSet)
-	}
-}
+// Closing returns a channel that is closed when l's Client refuses locks.
+func (l *Locker) Closing() <-chan struct{} { return l.core.closing }
 
 // A kind is what differs between Lockers: of one name (mutex), of one name with Keep (keeper), of several names (set), of the
 // readers' side of an RWLocker (Readers), and of an acquisition of a Semaphore (permits). The methods with a wait are those of
@@ -227,53 +134,4 @@ type subject interface {
 	judge(q *contender, now clock.Reading, mine uint64, firstVote time.Time) (more bool)
 	// accept ends the claim, since a quorum of votes makes it a tenure. It reports false if one of the votes has become void.
 	accept(q *contender, won *waits.Quorum, t *tenure) bool
-}
-
-// mutex is the kind of a Locker of one name, and a part of that of several names.
-type mutex struct{}
-
-var _ kind = mutex{}
-
-func (mutex) join(*Locker) *Lease { return nil }
-
-func (mutex) lock(w *wait) bool {
-	return w.enterGate(w.locker) && (w.lease != nil || w.acquire())
-}
-
-func (mutex) hold(w *wait) *Lease {
-	l, s := w.locker, w.lease
-	// It tells goroutines that find the gate taken who holds it, until the unlock, even if the lease
-	// is lost before. It is made first, since another goroutine may unlock l, and so leave the gate, as soon
-	// as l has the lease.
-	l.noteHeld(true)
-	l.lease.Store(s)
-	w.inside, w.nameGates, w.lease = false, 0, nil
-	return s
-}
-
-func (mutex) giveUp(*wait) {}
-
-func (mutex) held(l *Locker) *Lease { return l.lease.Load() }
-
-func (mutex) unlock(ctx context.Context, l *Locker, s *Lease, block bool) error {
-	if s == nil {
-		if s = l.lease.Swap(nil); s == nil {
-			return ErrNotHeld
-		}
-	} else if !l.lease.CompareAndSwap(s, nil) {
-		return s.Err()
-	}
-	return l.kind.unlocked(ctx, l, s, block)
-}
-
-func (mutex) unlocked(ctx context.Context, l *Locker, s *Lease, block bool) error {
-	if next := s.handOver(nil, s.tenure.opts.Handover); next != nil {
-		s.handedOver(ctx, next)
-		return nil
-	}
-	return l.releaseLease(ctx, s, block)
-}
-
-func (mutex) claimOf(w *wait, waited time.Duration) (wire.ClaimOf, sharing) {
-	return wire.ClaimOf{Token: wire.NewToken(w.locker.core.cfg.Owner), Waited: waited}, sharing{}
 }

@@ -15,24 +15,6 @@ import (
 	"github.com/redlock-go/redlock/internal/wire"
 )
 
-// Permits returns a Locker for one acquisition of n of limit permits. key is that of the semaphore, and crowd that of this key.
-func (c *Core) Permits(name, key string, opts Options, crowd *Crowd, n, limit int) *Locker {
-	l := &Locker{core: c, name: name, opts: opts, terms: wire.NewSlotTerms(key, limit, n, opts.TTL)}
-	l.key = fmt.Sprintf("redlock:permit:%d:%s", c.permits.Add(1), key)
-	l.permits, l.limit = n, limit
-	p := &permits{crowd: crowd, n: n, limit: limit, ttl: opts.TTL}
-	l.kind, l.on = p, p
-	return l
-}
-
-// Crowd returns the goroutines that want permits of a semaphore with this key.
-func (c *Core) Crowd(key string) *Crowd {
-	return c.crowds.Of(key, func() *Crowd { return new(Crowd) })
-}
-
-// Slots returns the numbers of the permits of s, in ascending order. It must not be changed.
-func (s *Lease) Slots() []int { return s.tenure.slots }
-
 // permits are the kind of a Locker for one acquisition of a Semaphore. Each acquisition has a Locker of its own, whose key
 // stands for it in the gates and the waits of the Client, and is no key on the masters. So any number of goroutines hold permits of
 // a name. Such a Locker always registers a claim, since no plain SET gives a slot.
@@ -67,117 +49,14 @@ var (
 	_ subject = (*permits)(nil)
 )
 
-// A Crowd is what the goroutines of a Client that want permits of one name have in common. Those at the front register claims.
-type Crowd struct {
-	gate gate.Crowd
-
-	mu       sync.Mutex // guards the fields below
-	last     *Failure   // of the last attempt that failed
-	lastAt   time.Time  // when it did
-	waited   bool       // the last goroutine that has got permits had to wait for them
-	released []int      // slots that were released and that no claim prefers yet, the last one last
-	waiting  int        // goroutines that have found no permits free
-	watching []*tenure  // permits whose holders have called Lease.Wanted, and were not told since
-}
-
-// releasedMost is how many released slots a crowd knows: as many as may be near.
-const releasedMost = 16
-
-func (o *Crowd) noteFailure(f *Failure) {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	o.last, o.lastAt = f, time.Now()
-}
-
-// beginWaiting notes that a goroutine waits, since no permits are free, and tells the holders of permits.
-func (o *Crowd) beginWaiting() {
-	o.mu.Lock()
-	o.waiting++
-	watching := o.watching
-	o.watching = nil
-	o.mu.Unlock()
-	for _, t := range watching {
-		t.tellWanted()
-	}
-}
-
-func (o *Crowd) endWaiting() {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	o.waiting--
-}
-
-// watch has the holder of t told when a goroutine waits, or now if one does.
-func (o *Crowd) watch(t *tenure) {
-	o.mu.Lock()
-	waits := o.waiting > 0
-	if !waits {
-		o.watching = append(slices.DeleteFunc(o.watching, (*tenure).isOver), t)
-	}
-	o.mu.Unlock()
-	if waits {
-		t.tellWanted()
-	}
-}
-
-// noteFull notes whether a goroutine has had to wait for the permits that it has. full returns that: the next one is likely to wait, too.
-func (o *Crowd) noteFull(is bool) {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	o.waited = is
-}
-
-func (o *Crowd) full() bool {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	return o.waited
-}
-
-// noteReleased notes that a goroutine has released slots.
-func (o *Crowd) noteReleased(slots []int) {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	o.released = append(o.released, slots...)
-	o.released = slices.Delete(o.released, 0, max(len(o.released)-releasedMost, 0))
-}
-
-// takeReleased returns the slot below a limit that was released last, and forgets it. Slots from the limit on are forgotten, too.
-func (o *Crowd) takeReleased(limit int) (slot int, ok bool) {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	for n := len(o.released); n > 0 && !ok; n-- {
-		slot = o.released[n-1]
-		o.released, ok = o.released[:n-1], slot < limit
-	}
-	return slot, ok
-}
-
-// prefer returns the terms of claims that prefer the slot which this Client has released last. If other claims prefer all slots that it
-// has released, they only ask for a slot first.
-func (p *permits) prefer(terms wire.Terms) wire.Terms {
-	if slot, ok := p.crowd.takeReleased(p.limit); ok {
-		return terms.Prefer(slot, true)
-	}
-	return terms.Prefer(rand.N(p.limit), false)
-}
-
-// whyFor is for how long the reason why an attempt failed is told to others: somewhat longer than the longest pause between polls.
-const whyFor = 15 * time.Second
-
-// why returns why the last attempt of a goroutine of the crowd failed, if there was one lately.
-func (o *Crowd) why() (inside gate.Inside) {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	if o.last != nil && time.Since(o.lastAt) <= whyFor {
-		inside.Why = o.last
-	}
-	return inside
-}
-
-func (p *permits) claimOf(w *wait, waited time.Duration) (wire.ClaimOf, sharing) {
-	of, by := p.mutex.claimOf(w, waited)
-	by.crowd = p.crowd
-	return of, by
+// Permits returns a Locker for one acquisition of n of limit permits. key is that of the semaphore, and crowd that of this key.
+func (c *Core) Permits(name, key string, opts Options, crowd *Crowd, n, limit int) *Locker {
+	l := &Locker{core: c, name: name, opts: opts, terms: wire.NewSlotTerms(key, limit, n, opts.TTL)}
+	l.key = fmt.Sprintf("redlock:permit:%d:%s", c.permits.Add(1), key)
+	l.permits, l.limit = n, limit
+	p := &permits{crowd: crowd, n: n, limit: limit, ttl: opts.TTL}
+	l.kind, l.on = p, p
+	return l
 }
 
 func (p *permits) lock(w *wait) bool { return p.enter(w) && p.contend(w) }
@@ -206,14 +85,6 @@ func (p *permits) enter(w *wait) bool {
 	return false
 }
 
-// noteWaiting notes that the goroutine waits, since no permits are free.
-func (p *permits) noteWaiting() {
-	if !p.waiting {
-		p.waiting = true
-		p.crowd.beginWaiting()
-	}
-}
-
 func (p *permits) contend(w *wait) bool {
 	if !w.enterGate(nil) { // which nobody else wants. It is taken for as long as the permits are held
 		return false
@@ -224,43 +95,19 @@ func (p *permits) contend(w *wait) bool {
 	return q.contend()
 }
 
-func (p *permits) hold(w *wait) *Lease {
-	p.crowd.gate.Held(1)
-	p.crowd.noteFull(w.lease.tenure.contended)
-	return p.mutex.hold(w)
+// prefer returns the terms of claims that prefer the slot which this Client has released last. If other claims prefer all slots that it
+// has released, they only ask for a slot first.
+func (p *permits) prefer(terms wire.Terms) wire.Terms {
+	if slot, ok := p.crowd.takeReleased(p.limit); ok {
+		return terms.Prefer(slot, true)
+	}
+	return terms.Prefer(rand.N(p.limit), false)
 }
 
-// giveUp leaves the crowd. If permits were handed over that the goroutine has not taken, since its ctx ended at that moment, they are released.
-func (p *permits) giveUp(w *wait) {
-	if p.waiting {
-		p.waiting = false
-		p.crowd.endWaiting()
-	}
-	if s, ok := p.place.Leave().(*Lease); ok {
-		(*releasing)(s.tenure).queue()
-	}
-}
-
-func (p *permits) unlocked(ctx context.Context, l *Locker, s *Lease, block bool) error {
-	p.crowd.gate.Held(-1)
-	if next := s.handOver(p, s.tenure.opts.Handover); next != nil {
-		l.core.gates.Leave(l.key) // the next one has a gate of its own
-		s.handedOver(ctx, next)
-		return nil
-	}
-	p.crowd.noteReleased(s.tenure.slots)
-	return l.releaseLease(ctx, s, block)
-}
-
-// pass passes permits on to the goroutine of the crowd that has waited longest, if it wants as many of the same limit. If it does not, they
-// go back to the masters: else calls for several would starve.
-func (p *permits) pass(make func(tag any) any) bool {
-	return p.crowd.gate.Pass(func(tag any) any {
-		if l := tag.(*Locker); l.permits != p.n || l.limit != p.limit {
-			return nil
-		}
-		return make(tag)
-	})
+func (p *permits) claimOf(w *wait, waited time.Duration) (wire.ClaimOf, sharing) {
+	of, by := p.mutex.claimOf(w, waited)
+	by.crowd = p.crowd
+	return of, by
 }
 
 // poll asks who stands in the slots of the claim, or aims.
@@ -325,6 +172,14 @@ func (p *permits) judge(q *contender, now clock.Reading, _ uint64, firstVote tim
 	return true
 }
 
+// noteWaiting notes that the goroutine waits, since no permits are free.
+func (p *permits) noteWaiting() {
+	if !p.waiting {
+		p.waiting = true
+		p.crowd.beginWaiting()
+	}
+}
+
 // accept has the permit stand in its slots at the masters that gave it others, or may do so later.
 func (p *permits) accept(q *contender, won *waits.Quorum, t *tenure) bool {
 	elsewhere, queued, ok := q.inbox.WonSlots(q.claim, won, t.doubt, func(i int) { t.heal(1 << i) })
@@ -338,3 +193,148 @@ func (p *permits) accept(q *contender, won *waits.Quorum, t *tenure) bool {
 // A winner waits for lateTrips round trips and waits.SplitAfter for the grants of the masters that have its claim in their queues. Most come
 // with the next message. If permits are held for a shorter time, nothing need be healed.
 const lateTrips = 2
+
+func (p *permits) hold(w *wait) *Lease {
+	p.crowd.gate.Held(1)
+	p.crowd.noteFull(w.lease.tenure.contended)
+	return p.mutex.hold(w)
+}
+
+// giveUp leaves the crowd. If permits were handed over that the goroutine has not taken, since its ctx ended at that moment, they are released.
+func (p *permits) giveUp(w *wait) {
+	if p.waiting {
+		p.waiting = false
+		p.crowd.endWaiting()
+	}
+	if s, ok := p.place.Leave().(*Lease); ok {
+		(*releasing)(s.tenure).queue()
+	}
+}
+
+func (p *permits) unlocked(ctx context.Context, l *Locker, s *Lease, block bool) error {
+	p.crowd.gate.Held(-1)
+	if next := s.handOver(p, s.tenure.opts.Handover); next != nil {
+		l.core.gates.Leave(l.key) // the next one has a gate of its own
+		s.handedOver(ctx, next)
+		return nil
+	}
+	p.crowd.noteReleased(s.tenure.slots)
+	return l.releaseLease(ctx, s, block)
+}
+
+// pass passes permits on to the goroutine of the crowd that has waited longest, if it wants as many of the same limit. If it does not, they
+// go back to the masters: else calls for several would starve.
+func (p *permits) pass(make func(tag any) any) bool {
+	return p.crowd.gate.Pass(func(tag any) any {
+		if l := tag.(*Locker); l.permits != p.n || l.limit != p.limit {
+			return nil
+		}
+		return make(tag)
+	})
+}
+
+// Slots returns the numbers of the permits of s, in ascending order. It must not be changed.
+func (s *Lease) Slots() []int { return s.tenure.slots }
+
+// A Crowd is what the goroutines of a Client that want permits of one name have in common. Those at the front register claims.
+type Crowd struct {
+	gate gate.Crowd
+
+	mu       sync.Mutex // guards the fields below
+	last     *Failure   // of the last attempt that failed
+	lastAt   time.Time  // when it did
+	waited   bool       // the last goroutine that has got permits had to wait for them
+	released []int      // slots that were released and that no claim prefers yet, the last one last
+	waiting  int        // goroutines that have found no permits free
+	watching []*tenure  // permits whose holders have called Lease.Wanted, and were not told since
+}
+
+// Crowd returns the goroutines that want permits of a semaphore with this key.
+func (c *Core) Crowd(key string) *Crowd {
+	return c.crowds.Of(key, func() *Crowd { return new(Crowd) })
+}
+
+func (o *Crowd) noteFailure(f *Failure) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.last, o.lastAt = f, time.Now()
+}
+
+// whyFor is for how long the reason why an attempt failed is told to others: somewhat longer than the longest pause between polls.
+const whyFor = 15 * time.Second
+
+// why returns why the last attempt of a goroutine of the crowd failed, if there was one lately.
+func (o *Crowd) why() (inside gate.Inside) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if o.last != nil && time.Since(o.lastAt) <= whyFor {
+		inside.Why = o.last
+	}
+	return inside
+}
+
+// beginWaiting notes that a goroutine waits, since no permits are free, and tells the holders of permits.
+func (o *Crowd) beginWaiting() {
+	o.mu.Lock()
+	o.waiting++
+	watching := o.watching
+	o.watching = nil
+	o.mu.Unlock()
+	for _, t := range watching {
+		t.tellWanted()
+	}
+}
+
+func (o *Crowd) endWaiting() {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.waiting--
+}
+
+// watch has the holder of t told when a goroutine waits, or now if one does.
+func (o *Crowd) watch(t *tenure) {
+	o.mu.Lock()
+	waits := o.waiting > 0
+	if !waits {
+		o.watching = append(slices.DeleteFunc(o.watching, (*tenure).isOver), t)
+	}
+	o.mu.Unlock()
+	if waits {
+		t.tellWanted()
+	}
+}
+
+// noteFull notes whether a goroutine has had to wait for the permits that it has. full returns that: the next one is likely to wait, too.
+func (o *Crowd) noteFull(is bool) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.waited = is
+}
+
+func (o *Crowd) full() bool {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.waited
+}
+
+// releasedMost is how many released slots a crowd knows: as many as may be near.
+const releasedMost = 16
+
+// noteReleased notes that a goroutine has released slots.
+func (o *Crowd) noteReleased(slots []int) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.released = append(o.released, slots...)
+	o.released = slices.Delete(o.released, 0, max(len(o.released)-releasedMost, 0))
+}
+
+// takeReleased returns the slot below a limit that was released last, and forgets it. Slots from the limit on are forgotten, too.
+func (o *Crowd) takeReleased(limit int) (slot int, ok bool) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	for n := len(o.released); n > 0 && !ok; n-- {
+		slot = o.released[n-1]
+		o.released, ok = o.released[:n-1], slot < limit
+	}
+	return slot, ok
+}
