@@ -4,8 +4,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 
 	"github.com/redlock-go/redlock/internal/engine"
+	"github.com/redlock-go/redlock/internal/reasons"
 )
 
 // LockContext locks l like Lock, but stops waiting when ctx ends. ctx bounds the wait, not how long the lock
@@ -98,6 +100,31 @@ func lossOf(s *engine.Lease, err error) error {
 		return err
 	}
 	return nil
+}
+
+// A doError says that a lease did not outlast the function that Do called.
+type doError struct {
+	lost error
+	err  error // what the function returned
+}
+
+func (e *doError) Error() string {
+	lost := e.lost.Error()
+	if e.err == nil {
+		return lost
+	}
+	said := reasons.OneLine(e.err)
+	if strings.Contains(said, lost) { // the function returned the cause of its context, which says the same
+		return said
+	}
+	return lost + "; the function returned: " + said
+}
+
+func (e *doError) Unwrap() []error {
+	if e.err == nil {
+		return []error{e.lost}
+	}
+	return []error{e.lost, e.err}
 }
 
 // Context returns a context that ends with parent or with the lease. If the lease ended it, its cause is

@@ -1,7 +1,6 @@
 package redlock
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -11,7 +10,6 @@ import (
 
 	"github.com/redlock-go/redlock/internal/engine"
 	"github.com/redlock-go/redlock/internal/guard"
-	"github.com/redlock-go/redlock/internal/notices"
 	"github.com/redlock-go/redlock/internal/quorum"
 	"github.com/redlock-go/redlock/internal/reasons"
 	"github.com/redlock-go/redlock/internal/wire"
@@ -309,15 +307,6 @@ func (e *lostError) why() string {
 	return s
 }
 
-// cause returns what the Logger is told of the loss.
-func (e *lostError) cause() notices.Cause {
-	kind := reasons.Kind(e.reason)
-	if e.votes != nil {
-		kind += causeOf(e.votes).Kind
-	}
-	return notices.Cause{Kind: kind, Text: e.why()}
-}
-
 func (e *lostError) Is(target error) bool { return target == ErrLost }
 
 func (e *lostError) Unwrap() []error {
@@ -325,51 +314,6 @@ func (e *lostError) Unwrap() []error {
 		return []error{e.reason}
 	}
 	return []error{e.reason, e.votes}
-}
-
-// A doError says that a lease did not outlast the function that Do called.
-type doError struct {
-	lost error
-	err  error // what the function returned
-}
-
-func (e *doError) Error() string {
-	lost := e.lost.Error()
-	if e.err == nil {
-		return lost
-	}
-	said := reasons.OneLine(e.err)
-	if strings.Contains(said, lost) { // the function returned the cause of its context, which says the same
-		return said
-	}
-	return lost + "; the function returned: " + said
-}
-
-func (e *doError) Unwrap() []error {
-	if e.err == nil {
-		return []error{e.lost}
-	}
-	return []error{e.lost, e.err}
-}
-
-// causeOf returns what the Logger is told of a wait that lasts because of err, or of a release that failed with it.
-func causeOf(err error) notices.Cause {
-	c, faults := notices.Cause{Text: unprefixed(err)}, []error{err}
-	if q := (*QuorumError)(nil); errors.As(err, &q) {
-		c.Text, c.Holder = q.unnamed(), cmp.Or(q.Owner, reasons.Readers(q.Readers))
-		faults = reasons.Faults(q.failures())
-	}
-	if c.Held = errors.Is(err, ErrHeld); c.Held {
-		faults = []error{ErrHeld}
-	}
-	c.Kind, c.InVain = reasons.Kind(faults...), inVain(err)
-	return c
-}
-
-// inVain reports whether waiting cannot help against err.
-func inVain(err error) bool {
-	q := (*QuorumError)(nil)
-	return errors.As(err, &q) && q.inVain()
 }
 
 // unprefixed returns err's text for use inside another of ours.

@@ -1,6 +1,7 @@
 package redlock
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"log/slog"
@@ -250,6 +251,35 @@ func (c *Client) hooks() engine.Hooks {
 		}
 	}
 	return h
+}
+
+// cause returns what the Logger is told of the loss.
+func (e *lostError) cause() notices.Cause {
+	kind := reasons.Kind(e.reason)
+	if e.votes != nil {
+		kind += causeOf(e.votes).Kind
+	}
+	return notices.Cause{Kind: kind, Text: e.why()}
+}
+
+// causeOf returns what the Logger is told of a wait that lasts because of err, or of a release that failed with it.
+func causeOf(err error) notices.Cause {
+	c, faults := notices.Cause{Text: unprefixed(err)}, []error{err}
+	if q := (*QuorumError)(nil); errors.As(err, &q) {
+		c.Text, c.Holder = q.unnamed(), cmp.Or(q.Owner, reasons.Readers(q.Readers))
+		faults = reasons.Faults(q.failures())
+	}
+	if c.Held = errors.Is(err, ErrHeld); c.Held {
+		faults = []error{ErrHeld}
+	}
+	c.Kind, c.InVain = reasons.Kind(faults...), inVain(err)
+	return c
+}
+
+// inVain reports whether waiting cannot help against err.
+func inVain(err error) bool {
+	q := (*QuorumError)(nil)
+	return errors.As(err, &q) && q.inVain()
 }
 
 // LogTrace returns a Trace that logs each event at level Debug, and losses at level Warn, with the
