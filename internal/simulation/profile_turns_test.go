@@ -49,7 +49,7 @@ var turnsProfiles = []*profile{
 	{name: "far", make: makeFar, free: 5 * time.Second},
 	{name: "mixed", make: makeMixed, free: 3 * time.Second},
 	{name: "slowing", make: makeSlowing, free: 8 * time.Second},
-	{name: "stopped", make: makeStopped, free: 2250 * time.Millisecond}, // see run.freeFor
+	{name: "stopped", make: makeStopped, free: 2300 * time.Millisecond}, // see run.freeFor; the round trips are of 4 ms at most
 	{name: "promotion", make: makePromotion, free: 2 * time.Second},
 	{name: "stalls", make: makeStalls, free: 2 * time.Second},
 	{name: "crowd", make: makeCrowd, free: crowdFree},

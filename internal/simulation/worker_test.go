@@ -163,6 +163,9 @@ func (t *turn) checkTook(what string, took time.Duration) {
 		if t.process.run.plan.lock.Fencing {
 			limit += 5 * t.process.run.plan.timeout()
 		}
+		if t.process.run.plan.lock.Keep > 0 { // a second attempt follows the first a round trip later
+			limit += 2 * t.process.run.plan.timeout()
+		}
 	}
 	if limit > 0 && took > limit+time.Millisecond && t.undisturbed() {
 		t.fail("bounds", "%v %s after %v, want %v at most", t.call.kind, what, took, limit)
