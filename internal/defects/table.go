@@ -109,8 +109,8 @@ var ofWaits = []Defect{
 		Rule: "A claim that fewer than a quorum of masters answer is released.",
 		Edits: []Edit{{
 			File: "internal/waits/verdict.go",
-			Old:  "if !f.Answered {",
-			New:  "if false {",
+			Old:  "case !f.Answered || len(f.Keys) == 0 && f.Granted > 0:",
+			New:  "case f.Answered && len(f.Keys) == 0 && f.Granted > 0:",
 		}},
 	}, {
 		Name: "lockstep",
@@ -313,8 +313,8 @@ var ofWaits = []Defect{
 		Rule: "Of claims that have split the votes, the others are given up in favour of the best.",
 		Edits: []Edit{{
 			File: "internal/waits/verdict.go",
-			Old:  "\t\treturn Yields\n",
-			New:  "\t\treturn Stays\n",
+			Old:  "\treturn Yields, nil\n",
+			New:  "\treturn Stays, nil\n",
 		}},
 	}, {
 		Name: "late-poll-ignored",

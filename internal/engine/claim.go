@@ -43,7 +43,7 @@ import (
 //	grants of a quorum had expired on receipt      drop the claim; another one is registered
 //	a round is under way                           wait for its answers
 //	the round that has ended was to extend         back off
-//	a round has ended                              judge: see waits.Finding.Verdict for a lock, waits.SlotFinding.Verdict for slots
+//	a round has ended                              judge: see waits.Finding.Verdict
 //	a message asks for it, or a poll is due        poll
 //	none of these                                  wait for the poll, or for news
 type contender struct {
@@ -402,12 +402,13 @@ func (theLock) judge(q *contender, now clock.Reading, mine uint64, firstVote tim
 	w.warn()
 	tally := quorum.Count(votes)
 	found := waits.Finding{
-		Answered: tally.Answered(), Granted: tally.Granted, Keys: bits.OnesCount64(mine),
-		Stale: !firstVote.Before(w.try.sentAt.Time()), Overdue: now.Time().Sub(firstVote) > q.claim.G,
+		Answered: tally.Answered(), Granted: tally.Granted,
+		Asked: firstVote.Before(w.try.sentAt.Time()), Overdue: now.Time().Sub(firstVote) > q.claim.G,
 	}
-	found.Rival, found.RivalKeys = waits.Rival(votes, mine, l.terms.Reads())
-	if q.apart = 0; mine == 0 && found.RivalKeys >= c.waits.Need {
-		q.apart = waits.Without(votes, found.Rival)
+	rival, theirs := waits.Rival(votes, mine, l.terms.Reads())
+	found.OnLock(bits.OnesCount64(mine), rival, theirs)
+	if q.apart = 0; mine == 0 && theirs >= c.waits.Need {
+		q.apart = waits.Without(votes, rival)
 	}
 	if found.Split() {
 		q.pace.FoundSplit(now.Time())
@@ -419,19 +420,19 @@ func (theLock) judge(q *contender, now clock.Reading, mine uint64, firstVote tim
 	if q.claim.Reads() { // as the rival sees it
 		own = wire.ReadersMarker
 	}
-	switch found.Verdict(own, c.waits.Need) {
+	switch verdict, _ := found.Verdict(own, 1, c.waits.Need); verdict {
 	case waits.Polls:
 		return q.schedule(now)
 	case waits.BacksOff:
 		return q.backOff(now)
-	case waits.LeavesFree:
+	case waits.Excluded:
 		// The rival's holder may heal the key where it is ours. So our release leaves the key free there, and the next claim does not set
 		// it. Elsewhere the release passes the lock on as usual: the lease may have ended, and its release may have granted the lock to
 		// our claim.
 		q.dropClaim(q.claim.ReleasingFree(mine))
 		q.spared, q.resume = mine, now.Time()
 	case waits.Yields:
-		q.dropClaim(q.claim.Releasing(wire.ToToken(found.Rival), 0))
+		q.dropClaim(q.claim.Releasing(wire.ToToken(rival), 0))
 		q.resume = now.Time()
 	}
 	return true

@@ -133,7 +133,7 @@ func (*permits) aimAt(q *contender, at []int) wire.Request {
 	return wire.AimAt(q.aim)
 }
 
-// judge has the claim do what waits.SlotFinding.Verdict decides.
+// judge has the claim do what waits.Finding.Verdict decides.
 func (p *permits) judge(q *contender, now clock.Reading, _ uint64, firstVote time.Time) (more bool) {
 	c := q.wait.locker.core
 	votes := q.wait.try.round.Votes()
@@ -149,7 +149,7 @@ func (p *permits) judge(q *contender, now clock.Reading, _ uint64, firstVote tim
 	if !q.wait.once && q.wait.last.taken() {
 		p.noteWaiting()
 	}
-	found := waits.SlotFinding{
+	found := waits.Finding{
 		Answered: tally.Answered(), Granted: tally.Granted, Keys: q.inbox.Stands(q.claim, now, c.cfg.Bounds.Drift), Rivals: waits.SlotRivals(votes, q.claim.Token()),
 		Asked: q.asks && !q.wait.try.sentAt.Time().Before(firstVote), Aimed: q.aim != nil, Overdue: now.Time().Sub(firstVote) > q.claim.G, Beaten: q.beats > 0, Once: q.wait.once,
 	}
@@ -157,7 +157,7 @@ func (p *permits) judge(q *contender, now clock.Reading, _ uint64, firstVote tim
 	switch verdict {
 	case waits.GivesUp:
 		return false
-	case waits.BacksOff:
+	case waits.BacksOff, waits.Excluded: // at once, the next claim would be given the same slots
 		return q.backOff(now)
 	case waits.Polls:
 		return q.schedule(now)

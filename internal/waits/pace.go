@@ -244,36 +244,6 @@ func FreeAfter(votes []quorum.Vote) (time.Duration, bool) {
 	return lefts[need-1], true
 }
 
-// Rival returns the token that the most masters have said to be in the way, and how many masters. On a tie, it returns the smallest
-// token; "" if there is none. The masters in mine, as bits, do not count: they have voted for the claim. Other readers are no rivals of a
-// claim that reads.
-func Rival(votes []quorum.Vote, mine uint64, reads bool) (rival string, keys int) {
-	rivals := make(map[string]int)
-	for i, v := range votes {
-		if v.Outcome == wire.Taken && v.Standing != "" && mine&(1<<i) == 0 && !(reads && v.Standing == wire.ReadersMarker) {
-			rivals[v.Standing]++
-		}
-	}
-	for token, n := range rivals {
-		if n > keys || n == keys && token < rival {
-			rival, keys = token, n
-		}
-	}
-	return rival, keys
-}
-
-// Without returns the masters, as bits, that have answered that another token than this one is in the way, or none. The token has a quorum,
-// so it is likely to be that of a lease, whose holder heals the key there when it renews the lease. If all who wait set that
-// key again and again, and gave way again and again, the holder would seldom find it free.
-func Without(votes []quorum.Vote, token string) (masters uint64) {
-	for i, v := range votes {
-		if v.In && v.Outcome == wire.Taken && v.Standing != token {
-			masters |= 1 << i
-		}
-	}
-	return masters
-}
-
 const (
 	// roundLeast is how long a poll may take at least, beside its pause.
 	roundLeast = 20 * time.Millisecond

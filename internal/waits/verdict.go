@@ -6,132 +6,93 @@ import (
 	"slices"
 
 	"github.com/redlock-go/redlock/internal/quorum"
+	"github.com/redlock-go/redlock/internal/wire"
 )
 
-// A Finding is what is known of a claim for a lock after a round that did not win.
+// A Finding is what is known of a claim after a round that did not win. A lock is a semaphore with one slot, and a claim on it has aimed.
 type Finding struct {
-	Answered  bool   // a quorum of masters has answered
-	Granted   int    // how many have granted the claim the lock in this round
-	Keys      int    // how many have its key, so they have voted for it, and the votes last
-	Stale     bool   // the answers may be older than the votes
-	Overdue   bool   // it has had votes for longer than g
-	Rival     string // see Rival
-	RivalKeys int    // how many have the key of the rival
-}
-
-// A Verdict is what becomes of the claim.
-type Verdict int
-
-const (
-	Stays      Verdict = iota // it asks again a moment later
-	Polls                     // it is sent again when a poll is due
-	BacksOff                  // it is released. Another one is registered after a random delay
-	LeavesFree                // it is released, and its keys are left free, since the rival has a lease. Another one is registered at once
-	Yields                    // it is released in favour of the rival. Another one is registered at once
-
-	// Of claims on slots only:
-	Aims    // it aims at some of its slots
-	Beaten  // others are better in its slots. It asks once more
-	GivesUp // it does not wait
-)
-
-// Split reports whether the votes are split: the claim has some, and the answers say who has the others.
-func (f Finding) Split() bool { return f.Answered && f.Keys > 0 && !f.Stale }
-
-// Verdict returns what becomes of a claim with the token own, of need masters for a quorum.
-//
-//	the round, the keys of the claim        the rival                          verdict
-//	too few answers                                                            BacksOff
-//	no keys, a grant in this round                                             BacksOff: its votes do not last until they are counted
-//	no keys, or the answers may be older                                       Polls
-//	keys                                    has a quorum                       LeavesFree
-//	keys                                    has more, or as many and a         Yields
-//	                                        smaller token
-//	keys, for longer than g                 has fewer                          BacksOff
-//	keys                                    has fewer                          Stays
-//
-// Of claims that know of each other, one stays.
-func (f Finding) Verdict(own string, need int) Verdict {
-	if !f.Answered {
-		return BacksOff
-	}
-	switch {
-	case f.Keys == 0 && f.Granted > 0:
-		return BacksOff
-	case !f.Split():
-		return Polls
-	case f.RivalKeys >= need:
-		return LeavesFree
-	case f.RivalKeys > f.Keys || f.RivalKeys == f.Keys && f.Rival < own:
-		return Yields
-	case f.Overdue:
-		return BacksOff
-	}
-	return Stays
-}
-
-// A SlotFinding is what is known of a claim on slots after a round that did not win.
-type SlotFinding struct {
 	Answered bool                   // a quorum of masters has answered
-	Granted  int                    // how many have granted the claim slots in this round
+	Granted  int                    // how many have granted the claim what it wants in this round
 	Keys     map[int]int            // at how many it stands in each of its slots, by votes that last
-	Asked    bool                   // the round has asked who stands in its slots, and the answers are not older than the votes
-	Rivals   map[int]map[string]int // see SlotRivals
+	Asked    bool                   // the round has asked who stands in these slots, and the answers are not older than the votes
+	Rivals   map[int]map[string]int // at how many others stand there, by token
 	Aimed    bool                   // it has aimed
 	Overdue  bool                   // it has had votes for longer than g
-	Beaten   bool                   // a round before has found it beaten
+	Beaten   bool                   // a round before has found it beaten, or it need not ask twice
 	Once     bool                   // it does not wait
 }
 
+// OnLock sets the Keys and Rivals of a claim on a lock, for which masters have voted, and says that it need not ask twice. rival and theirs
+// are those of Rival.
+func (f *Finding) OnLock(mine int, rival string, theirs int) {
+	f.Aimed, f.Beaten = true, true
+	if mine > 0 {
+		f.Keys, f.Rivals = map[int]int{0: mine}, map[int]map[string]int{0: {rival: theirs}}
+	}
+}
+
+// A Verdict is what becomes of the claim. If it is released, another one is registered.
+type Verdict int
+
+const (
+	Stays    Verdict = iota // it asks again a moment later
+	Polls                   // it is sent again when a poll is due
+	BacksOff                // it is released; the next one is registered after a random delay
+	Yields                  // it is released in favour of the rivals; the next one is registered at once
+	Excluded                // it is released, since rivals have leases
+	Aims                    // it aims at some of its slots
+	Beaten                  // others are better in its slots; it asks once more
+	GivesUp                 // it is released, and the wait ends
+)
+
+// Split reports whether the votes are split: the claim has some, and the answers say who has the others.
+func (f Finding) Split() bool { return f.Answered && len(f.Keys) > 0 && f.Asked }
+
 // Verdict returns what becomes of a claim on n slots with the token own, of need masters for a quorum. It also returns the best n slots of a
-// claim that Aims. The claim is beaten if it is the best in fewer than n slots.
+// claim that Aims. The claim is beaten if it is the best in fewer than n slots: see BestSlots.
 //
 //	the round, the slots of the claim       the others                         verdict
 //	too few answers                                                            BacksOff
 //	no slots, a grant in this round                                            BacksOff: its votes do not last until they are counted
 //	no slots, or not asked                                                     Polls
-//	beaten for the first time                                                  Beaten
-//	beaten for the second time              have a quorum in too many          BacksOff: at once, the next claim would be given the same slots
-//	beaten for the second time              do not                             Yields
 //	the best, has not aimed                                                    Aims
 //	the best, for longer than g                                                BacksOff
 //	the best                                                                   Stays
+//	beaten for the first time                                                  Beaten
+//	beaten for the second time              have a quorum in too many          Excluded
+//	beaten for the second time              do not                             Yields
 //
-// A claim that does not wait GivesUp where another one is Beaten or BacksOff, and if it has no slots.
-func (f SlotFinding) Verdict(own string, n, need int) (v Verdict, aim []int) {
+// A claim that does not wait GivesUp where another one is Beaten or BacksOff, and if it has no slots. Of claims on one slot that know of
+// each other, one stays.
+func (f Finding) Verdict(own string, n, need int) (v Verdict, aim []int) {
 	switch {
 	case f.Once && (len(f.Keys) == 0 || !f.Answered):
 		return GivesUp, nil
 	case !f.Answered || len(f.Keys) == 0 && f.Granted > 0:
 		return BacksOff, nil
-	case len(f.Keys) == 0 || !f.Asked:
+	case !f.Split():
 		return Polls, nil
 	}
 	best := BestSlots(f.Keys, f.Rivals, own, need)
-	if len(best) >= n {
-		switch {
-		case !f.Aimed:
-			return Aims, best[:n]
-		case f.Overdue && f.Once:
-			return GivesUp, nil
-		case f.Overdue:
-			return BacksOff, nil
-		}
+	switch beaten := len(best) < n; {
+	case !beaten && !f.Aimed:
+		return Aims, best[:n]
+	case !beaten && !f.Overdue:
 		return Stays, nil
-	}
-	switch {
 	case f.Once:
 		return GivesUp, nil
+	case !beaten:
+		return BacksOff, nil
 	case !f.Beaten:
 		return Beaten, nil
 	case f.unheld(need) < n:
-		return BacksOff, nil
+		return Excluded, nil
 	}
 	return Yields, nil
 }
 
 // unheld returns in how many of the slots of the claim no other token has a quorum.
-func (f SlotFinding) unheld(need int) (n int) {
+func (f Finding) unheld(need int) (n int) {
 	for slot := range f.Keys {
 		if !slices.ContainsFunc(slices.Collect(maps.Values(f.Rivals[slot])), func(keys int) bool { return keys >= need }) {
 			n++
@@ -168,4 +129,34 @@ func SlotRivals(votes []quorum.Vote, own string) map[int]map[string]int {
 		})
 	}
 	return all
+}
+
+// Rival returns the token that the most masters have said to be in the way, and how many masters. On a tie, it returns the smallest
+// token; "" if there is none. The masters in mine, as bits, do not count: they have voted for the claim. Other readers are no rivals of a
+// claim that reads.
+func Rival(votes []quorum.Vote, mine uint64, reads bool) (rival string, keys int) {
+	rivals := make(map[string]int)
+	for i, v := range votes {
+		if v.Outcome == wire.Taken && v.Standing != "" && mine&(1<<i) == 0 && !(reads && v.Standing == wire.ReadersMarker) {
+			rivals[v.Standing]++
+		}
+	}
+	for token, n := range rivals {
+		if n > keys || n == keys && token < rival {
+			rival, keys = token, n
+		}
+	}
+	return rival, keys
+}
+
+// Without returns the masters, as bits, that have answered that another token than this one is in the way, or none. The token has a quorum,
+// so it is likely to be that of a lease, whose holder heals the key there when it renews the lease. If all who wait set that
+// key again and again, and gave way again and again, the holder would seldom find it free.
+func Without(votes []quorum.Vote, token string) (masters uint64) {
+	for i, v := range votes {
+		if v.In && v.Outcome == wire.Taken && v.Standing != token {
+			masters |= 1 << i
+		}
+	}
+	return masters
 }

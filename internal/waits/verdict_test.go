@@ -35,11 +35,12 @@ func TestOfClaimsWithSplitVotesOneStays(t *testing.T) {
 				lease = lease || bits.OnesCount64(k) >= need
 			}
 			for c, mine := range keys {
-				f := Finding{Answered: true, Keys: bits.OnesCount64(mine)}
-				f.Rival, f.RivalKeys = Rival(votes, mine, false)
-				if v := f.Verdict(token(c), need); v == Stays {
+				f := Finding{Answered: true, Asked: true}
+				rival, theirs := Rival(votes, mine, false)
+				f.OnLock(bits.OnesCount64(mine), rival, theirs)
+				if v, _ := f.Verdict(token(c), 1, need); v == Stays {
 					stay++
-				} else if want := map[bool]Verdict{true: LeavesFree, false: Yields}[lease]; f.Keys > 0 && v != want {
+				} else if want := map[bool]Verdict{true: Excluded, false: Yields}[lease]; mine != 0 && v != want {
 					t.Errorf("%d masters, keys %b: client %d has verdict %d, want %d", masters, keys, c, v, want)
 				}
 			}
@@ -56,17 +57,22 @@ func TestAClaimThatCannotWinBacksOff(t *testing.T) {
 	for _, row := range []struct {
 		name string
 		Finding
-		want  Verdict
-		split bool
+		mine, theirs int
+		want         Verdict
+		split        bool
 	}{
-		{"too few answers", Finding{Keys: 1}, BacksOff, false},
-		{"a grant that is over", Finding{Answered: true, Granted: 1}, BacksOff, false},
-		{"the best for longer than g", Finding{Answered: true, Keys: 1, Overdue: true}, BacksOff, true},
-		{"the best", Finding{Answered: true, Keys: 1, Granted: 1}, Stays, true},
-		{"no keys", Finding{Answered: true, RivalKeys: 2}, Polls, false},
-		{"answers that may be older than the votes", Finding{Answered: true, Keys: 1, RivalKeys: 2, Stale: true, Overdue: true}, Polls, false},
+		{"too few answers", Finding{Asked: true}, 1, 0, BacksOff, false},
+		{"a grant that is over", Finding{Answered: true, Granted: 1, Asked: true}, 0, 0, BacksOff, false},
+		{"the best for longer than g", Finding{Answered: true, Asked: true, Overdue: true}, 1, 0, BacksOff, true},
+		{"the best", Finding{Answered: true, Granted: 1, Asked: true}, 1, 0, Stays, true},
+		{"no keys", Finding{Answered: true, Asked: true}, 0, 2, Polls, false},
+		{"answers that may be older than the votes", Finding{Answered: true, Overdue: true}, 1, 2, Polls, false},
+		{"as many keys, a smaller token", Finding{Answered: true, Asked: true, Overdue: true}, 1, 1, Yields, true},
+		{"a rival with a lease", Finding{Answered: true, Asked: true, Overdue: true}, 1, 2, Excluded, true},
 	} {
-		if got, split := row.Verdict("own", 2), row.Split(); got != row.want || split != row.split {
+		row.OnLock(row.mine, "a", row.theirs)
+		got, _ := row.Verdict("own", 1, 2)
+		if split := row.Split(); got != row.want || split != row.split {
 			t.Errorf("%s: verdict %d, split %v, want %d, %v", row.name, got, split, row.want, row.split)
 		}
 	}
@@ -94,7 +100,7 @@ func TestOfClaimsOnSlotsWithSplitVotesOneAims(t *testing.T) {
 		}
 		var best [slots]int
 		for c := range clients {
-			f := SlotFinding{Answered: true, Asked: true, Keys: make(map[int]int), Rivals: make(map[int]map[string]int)}
+			f := Finding{Answered: true, Asked: true, Keys: make(map[int]int), Rivals: make(map[int]map[string]int)}
 			for slot := range slots {
 				if n := keys[slot][token(c)]; n > 0 && n < need {
 					f.Keys[slot] = n
@@ -132,40 +138,40 @@ func TestAClaimOnSlotsThatCannotWinLeavesThem(t *testing.T) {
 	held := map[int]map[string]int{3: {"other": 3}, 5: {"other": 3}}
 	for _, row := range []struct {
 		name string
-		SlotFinding
+		Finding
 		n    int
 		want Verdict
 		aim  []int
 	}{
-		{"too few answers", SlotFinding{Keys: mine}, 1, BacksOff, nil},
-		{"a grant that is over", SlotFinding{Answered: true, Granted: 1}, 1, BacksOff, nil},
-		{"no slots", SlotFinding{Answered: true}, 1, Polls, nil},
-		{"not asked", SlotFinding{Answered: true, Keys: mine}, 1, Polls, nil},
-		{"the best", SlotFinding{Answered: true, Keys: mine, Asked: true}, 1, Aims, []int{5}},
-		{"the best in both", SlotFinding{Answered: true, Keys: mine, Asked: true}, 2, Aims, []int{5, 3}},
-		{"too few slots", SlotFinding{Answered: true, Keys: mine, Asked: true}, 3, Beaten, nil},
-		{"the best, and has aimed", SlotFinding{Answered: true, Keys: mine, Asked: true, Aimed: true}, 1, Stays, nil},
-		{"the best for longer than g", SlotFinding{Answered: true, Keys: mine, Asked: true, Aimed: true, Overdue: true}, 1, BacksOff, nil},
-		{"beaten", SlotFinding{Answered: true, Keys: mine, Asked: true, Rivals: better}, 2, Beaten, nil},
-		{"as many keys, a smaller token", SlotFinding{Answered: true, Keys: mine, Asked: true, Rivals: map[int]map[string]int{5: {"a": 2}}}, 1, Aims, []int{3}},
-		{"as many keys, a larger token", SlotFinding{Answered: true, Keys: mine, Asked: true, Rivals: map[int]map[string]int{5: {"z": 2}}}, 1, Aims, []int{5}},
-		{"fewer keys, a smaller token", SlotFinding{Answered: true, Keys: mine, Asked: true, Rivals: map[int]map[string]int{5: {"a": 1}}}, 1, Aims, []int{5}},
-		{"more keys, a larger token", SlotFinding{Answered: true, Keys: mine, Asked: true, Rivals: map[int]map[string]int{3: {"z": 2}}}, 2, Beaten, nil},
-		{"more votes than a holder has keys", SlotFinding{Answered: true, Keys: map[int]int{5: 4}, Asked: true, Rivals: map[int]map[string]int{5: {"z": 3}}}, 1, Beaten, nil},
-		{"the best, a grant in this round", SlotFinding{Answered: true, Granted: 1, Keys: mine, Asked: true}, 1, Aims, []int{5}},
-		{"does not wait, has aimed", SlotFinding{Answered: true, Keys: mine, Asked: true, Aimed: true, Once: true}, 1, Stays, nil},
-		{"does not wait, overdue before it aims", SlotFinding{Answered: true, Keys: mine, Asked: true, Overdue: true, Once: true}, 1, Aims, []int{5}},
-		{"one slot has a holder", SlotFinding{Answered: true, Keys: mine, Asked: true, Beaten: true, Rivals: map[int]map[string]int{3: {"a": 3}, 5: {"a": 2}}}, 1, Yields, nil},
-		{"has aimed, beaten", SlotFinding{Answered: true, Keys: mine, Asked: true, Aimed: true, Overdue: true, Rivals: better}, 2, Beaten, nil},
-		{"beaten twice", SlotFinding{Answered: true, Keys: mine, Asked: true, Rivals: better, Beaten: true}, 2, Yields, nil},
-		{"beaten twice, by holders", SlotFinding{Answered: true, Keys: mine, Asked: true, Rivals: held, Beaten: true}, 2, BacksOff, nil},
-		{"does not wait, no slots", SlotFinding{Answered: true, Once: true}, 1, GivesUp, nil},
-		{"does not wait, a grant that is over", SlotFinding{Answered: true, Once: true, Granted: 1}, 1, GivesUp, nil},
-		{"does not wait, too few answers", SlotFinding{Keys: mine, Once: true}, 1, GivesUp, nil},
-		{"does not wait, not asked", SlotFinding{Answered: true, Keys: mine, Once: true}, 1, Polls, nil},
-		{"does not wait, the best", SlotFinding{Answered: true, Keys: mine, Asked: true, Once: true}, 1, Aims, []int{5}},
-		{"does not wait, beaten", SlotFinding{Answered: true, Keys: mine, Asked: true, Rivals: better, Once: true}, 2, GivesUp, nil},
-		{"does not wait, the best for longer than g", SlotFinding{Answered: true, Keys: mine, Asked: true, Aimed: true, Overdue: true, Once: true}, 1, GivesUp, nil},
+		{"too few answers", Finding{Keys: mine}, 1, BacksOff, nil},
+		{"a grant that is over", Finding{Answered: true, Granted: 1}, 1, BacksOff, nil},
+		{"no slots", Finding{Answered: true}, 1, Polls, nil},
+		{"not asked", Finding{Answered: true, Keys: mine}, 1, Polls, nil},
+		{"the best", Finding{Answered: true, Keys: mine, Asked: true}, 1, Aims, []int{5}},
+		{"the best in both", Finding{Answered: true, Keys: mine, Asked: true}, 2, Aims, []int{5, 3}},
+		{"too few slots", Finding{Answered: true, Keys: mine, Asked: true}, 3, Beaten, nil},
+		{"the best, and has aimed", Finding{Answered: true, Keys: mine, Asked: true, Aimed: true}, 1, Stays, nil},
+		{"the best for longer than g", Finding{Answered: true, Keys: mine, Asked: true, Aimed: true, Overdue: true}, 1, BacksOff, nil},
+		{"beaten", Finding{Answered: true, Keys: mine, Asked: true, Rivals: better}, 2, Beaten, nil},
+		{"as many keys, a smaller token", Finding{Answered: true, Keys: mine, Asked: true, Rivals: map[int]map[string]int{5: {"a": 2}}}, 1, Aims, []int{3}},
+		{"as many keys, a larger token", Finding{Answered: true, Keys: mine, Asked: true, Rivals: map[int]map[string]int{5: {"z": 2}}}, 1, Aims, []int{5}},
+		{"fewer keys, a smaller token", Finding{Answered: true, Keys: mine, Asked: true, Rivals: map[int]map[string]int{5: {"a": 1}}}, 1, Aims, []int{5}},
+		{"more keys, a larger token", Finding{Answered: true, Keys: mine, Asked: true, Rivals: map[int]map[string]int{3: {"z": 2}}}, 2, Beaten, nil},
+		{"more votes than a holder has keys", Finding{Answered: true, Keys: map[int]int{5: 4}, Asked: true, Rivals: map[int]map[string]int{5: {"z": 3}}}, 1, Beaten, nil},
+		{"the best, a grant in this round", Finding{Answered: true, Granted: 1, Keys: mine, Asked: true}, 1, Aims, []int{5}},
+		{"does not wait, has aimed", Finding{Answered: true, Keys: mine, Asked: true, Aimed: true, Once: true}, 1, Stays, nil},
+		{"does not wait, overdue before it aims", Finding{Answered: true, Keys: mine, Asked: true, Overdue: true, Once: true}, 1, Aims, []int{5}},
+		{"one slot has a holder", Finding{Answered: true, Keys: mine, Asked: true, Beaten: true, Rivals: map[int]map[string]int{3: {"a": 3}, 5: {"a": 2}}}, 1, Yields, nil},
+		{"has aimed, beaten", Finding{Answered: true, Keys: mine, Asked: true, Aimed: true, Overdue: true, Rivals: better}, 2, Beaten, nil},
+		{"beaten twice", Finding{Answered: true, Keys: mine, Asked: true, Rivals: better, Beaten: true}, 2, Yields, nil},
+		{"beaten twice, by holders", Finding{Answered: true, Keys: mine, Asked: true, Rivals: held, Beaten: true}, 2, Excluded, nil},
+		{"does not wait, no slots", Finding{Answered: true, Once: true}, 1, GivesUp, nil},
+		{"does not wait, a grant that is over", Finding{Answered: true, Once: true, Granted: 1}, 1, GivesUp, nil},
+		{"does not wait, too few answers", Finding{Keys: mine, Once: true}, 1, GivesUp, nil},
+		{"does not wait, not asked", Finding{Answered: true, Keys: mine, Once: true}, 1, Polls, nil},
+		{"does not wait, the best", Finding{Answered: true, Keys: mine, Asked: true, Once: true}, 1, Aims, []int{5}},
+		{"does not wait, beaten", Finding{Answered: true, Keys: mine, Asked: true, Rivals: better, Once: true}, 2, GivesUp, nil},
+		{"does not wait, the best for longer than g", Finding{Answered: true, Keys: mine, Asked: true, Aimed: true, Overdue: true, Once: true}, 1, GivesUp, nil},
 	} {
 		got, aim := row.Verdict("own", row.n, 3)
 		if got != row.want || !slices.Equal(aim, row.aim) {
