@@ -127,11 +127,11 @@ func (n *Notices) MasterChanged(i int, s master.Status) {
 }
 
 // mastersNews returns what is true of masters and was not written yet. The caller holds n.mu.
-func (n *Notices) mastersNews(d *deadlines, status []master.Status) (lines []*event) {
+func (n *Notices) mastersNews(status []master.Status) (lines []*event) {
 	for i, s := range status {
 		t := &n.masters[i]
 		for j, f := range factsOf(s) {
-			if d.all && j > 0 {
+			if n.ends && j > 0 {
 				break // a program that runs for a moment does not tell of defects
 			}
 			about := &t.topics[j]
@@ -140,16 +140,16 @@ func (n *Notices) mastersNews(d *deadlines, status []master.Status) (lines []*ev
 				continue
 			}
 			if about.since.IsZero() {
-				about.since = d.now
+				about.since = n.now
 			}
 			key := n.names[i] + e.msg // the limit holds for each master
-			if l := n.lines[key]; l != nil && !d.due(l.last.Add(every)) {
+			if l := n.lines[key]; l != nil && !n.due(l.last.Add(every)) {
 				continue
 			}
 			e.of, e.names, e.began = ofMasters, []string{n.names[i]}, about.since
 			e.taken = []func(){func() {
 				*about = topic{written: f.msg, until: s.Until}
-				n.lines[key] = &line{last: d.now, seen: d.now}
+				n.lines[key] = &line{last: n.now, seen: n.now}
 			}}
 			if e.msg == msgQuarantined {
 				n.tellQuarantine(e, status)
@@ -157,7 +157,7 @@ func (n *Notices) mastersNews(d *deadlines, status []master.Status) (lines []*ev
 			lines = join(lines, e)
 		}
 		if isBad(s.State) {
-			d.due(d.now.Add(every)) // masters do not report that the reason has changed
+			n.due(n.now.Add(every)) // masters do not report that the reason has changed
 		}
 	}
 	return lines

@@ -58,6 +58,9 @@ type Notices struct {
 	lines  map[string]*line // that were written lately, by the key of their events; of each master, by its name and the message
 	look   time.Time        // when the causes of waits are determined next
 	maxTTL time.Duration    // the Client's MaxTTL, or the largest that was noted
+	now    time.Time        // when it woke
+	wake   time.Time        // when it wakes next
+	ends   bool             // it wakes for the last time: everything is due but waits
 }
 
 // A Cause is why a lock is waited for, or why a lease was lost or a release failed.
@@ -104,16 +107,16 @@ func join(lines []*event, e *event) []*event {
 	if e.began.Before(l.began) {
 		l.Cause, l.began = e.Cause, e.began
 	}
+	for _, holder := range e.holders {
+		if !slices.Contains(l.holders, holder) {
+			l.holders = append(l.holders, holder)
+		}
+	}
 	for _, name := range e.names {
 		if l.wait || len(l.names) < reasons.NamesMost {
 			l.names = append(l.names, name)
 		} else {
 			l.more++
-		}
-	}
-	for _, holder := range e.holders {
-		if !slices.Contains(l.holders, holder) {
-			l.holders = append(l.holders, holder)
 		}
 	}
 	l.level, l.endless, l.taken = max(l.level, e.level), l.endless+e.endless, append(l.taken, e.taken...)
@@ -173,21 +176,17 @@ func (n *Notices) Run(status func(i int) master.Status) {
 	n.status = status
 	timer := time.NewTimer(idle)
 	defer timer.Stop()
-	for {
-		d := &deadlines{now: time.Now(), next: time.Now().Add(idle)}
-		n.writeDue(d)
-		n.mu.Lock()
-		n.next = d.next
-		n.mu.Unlock()
-		timer.Reset(max(time.Until(d.next), time.Millisecond)) // not zero: see package bubbletest
+	for !n.ends {
+		n.writeDue()
+		timer.Reset(max(time.Until(n.wake), time.Millisecond)) // not zero: see package bubbletest
 		select {
 		case <-n.poke:
 		case <-timer.C:
 		case <-n.stop:
-			n.writeDue(&deadlines{now: time.Now(), all: true})
-			return
+			n.ends = true
 		}
 	}
+	n.writeDue()
 }
 
 // Stop ends Run, and returns a channel that is closed when Run has ended. It must be called once.
@@ -204,51 +203,48 @@ func (n *Notices) wakeWriter() {
 	}
 }
 
-// deadlines decides which events are due, and collects the time at which the next event is due.
-type deadlines struct {
-	now  time.Time
-	all  bool // everything is due
-	next time.Time
-}
-
-// due reports whether an event that is to be written at a given time is due now.
-func (d *deadlines) due(at time.Time) bool {
-	if d.all || !at.After(d.now) {
+// due reports whether what is to be done at a time is due now. If it is not, the goroutine wakes then.
+func (n *Notices) due(at time.Time) bool {
+	if n.ends || !at.After(n.now) {
 		return true
 	}
-	if at.Before(d.next) {
-		d.next = at
-	}
+	n.wake = earliest(n.wake, at)
 	return false
 }
 
 // writeDue writes the lines that are due.
-func (n *Notices) writeDue(d *deadlines) {
+func (n *Notices) writeDue() {
+	n.now = time.Now()
+	n.wake = n.now.Add(idle)
 	status := make([]master.Status, len(n.names))
 	for i := range status {
 		status[i] = n.status(i)
 	}
-	waits := n.waitsNews(d) // without the mutex: it asks for their causes
+	waits := n.waitsNews() // without the mutex: it asks for their causes
 	n.noteMaxTTL(status)
 	n.mu.Lock()
-	due := n.take(d, slices.Concat(n.noted, n.mastersNews(d, status), waits))
+	due := n.take(slices.Concat(n.noted, n.mastersNews(status), waits))
 	n.noted = slices.DeleteFunc(n.noted, func(e *event) bool { return slices.Contains(due, e) })
+	for _, e := range waits {
+		n.look = earliest(n.look, n.lines[e.key()].next(e))
+		n.due(n.look)
+	}
+	n.next = n.wake
 	n.mu.Unlock()
-	n.lookAgain(d, waits)
 	for _, e := range due {
-		n.write(e, d.now)
+		n.write(e)
 	}
 }
 
 // take returns the events that are due, and notes that they are written. The caller holds n.mu.
-func (n *Notices) take(d *deadlines, all []*event) (due []*event) {
-	maps.DeleteFunc(n.lines, func(_ string, l *line) bool { return d.now.Sub(l.seen) > forgottenAfter })
+func (n *Notices) take(all []*event) (due []*event) {
+	maps.DeleteFunc(n.lines, func(_ string, l *line) bool { return n.now.Sub(l.seen) > forgottenAfter })
 	for _, e := range all {
 		l := n.lines[e.key()]
 		if l != nil {
-			l.seen = d.now
+			l.seen = n.now
 		}
-		if !d.due(l.next(e)) {
+		if !n.due(l.next(e)) {
 			continue
 		}
 		due = append(due, e)
@@ -262,13 +258,13 @@ func (n *Notices) take(d *deadlines, all []*event) (due []*event) {
 			l = &line{first: e.began}
 			n.lines[e.key()] = l
 		}
-		l.last, l.seen, l.names = d.now, d.now, e.names
+		l.last, l.seen, l.names = n.now, n.now, e.names
 	}
 	return due
 }
 
 // write writes a line.
-func (n *Notices) write(e *event, now time.Time) {
+func (n *Notices) write(e *event) {
 	var args []any
 	add := func(is bool, key string, value any) {
 		if is {
@@ -276,7 +272,7 @@ func (n *Notices) write(e *event, now time.Time) {
 		}
 	}
 	add(len(e.names) > 0, e.of, reasons.Names(e.names, len(e.names)+e.more))
-	add(e.wait, "waited", now.Sub(e.began).Round(time.Millisecond).String())
+	add(e.wait, "waited", n.now.Sub(e.began).Round(time.Millisecond).String())
 	add(e.Text != "", "why", e.Text)
 	add(len(e.holders) > 0, "holders", reasons.Names(e.holders, len(e.holders)))
 	add(e.InVain && e.endless > 0, "waits_without_deadline", e.endless)
@@ -286,5 +282,5 @@ func (n *Notices) write(e *event, now time.Time) {
 	}
 }
 
-// latest returns the latest of some times.
-func latest(times ...time.Time) time.Time { return slices.MaxFunc(times, time.Time.Compare) }
+func earliest(a, b time.Time) time.Time { return slices.MinFunc([]time.Time{a, b}, time.Time.Compare) }
+func latest(a, b time.Time) time.Time   { return slices.MaxFunc([]time.Time{a, b}, time.Time.Compare) }

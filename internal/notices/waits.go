@@ -70,12 +70,12 @@ func (n *Notices) Unwatch(w *Wait) {
 }
 
 // longWaits returns the waits that have lasted for at least warnAfter.
-func (n *Notices) longWaits(d *deadlines) (long []*Wait) {
+func (n *Notices) longWaits() (long []*Wait) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	for w := n.waits.after; w != &n.waits; w = w.after {
-		if at := w.Began.Add(warnAfter); at.After(d.now) {
-			d.due(latest(at, d.now.Add(waitTick))) // waitTick: many waits end before a line is due
+		if at := w.Began.Add(warnAfter); at.After(n.now) {
+			n.due(latest(at, n.now.Add(waitTick))) // waitTick: many waits end before a line is due
 			break                                  // those behind it were watched later, and are found when it is long, or has ended
 		}
 		long = append(long, w)
@@ -84,15 +84,16 @@ func (n *Notices) longWaits(d *deadlines) (long []*Wait) {
 }
 
 // waitsNews returns the waits that are long, if their causes are to be determined now.
-func (n *Notices) waitsNews(d *deadlines) (lines []*event) {
-	if d.all {
+func (n *Notices) waitsNews() (lines []*event) {
+	if n.ends {
 		return nil
 	}
-	long := n.longWaits(d)
+	long := n.longWaits()
 	isNew := func(w *Wait) bool { return !w.seen }
-	if len(long) == 0 || !slices.ContainsFunc(long, isNew) && !d.due(n.look) {
+	if len(long) == 0 || !slices.ContainsFunc(long, isNew) && !n.due(n.look) {
 		return nil
 	}
+	n.look = n.now.Add(every)
 	causes := make(map[string]Cause) // by name: a thousand goroutines may wait for one lock
 	for _, w := range long {
 		w.seen = true
@@ -129,18 +130,4 @@ func (w *Wait) event(c Cause, named bool) *event {
 		e.endless = 1
 	}
 	return e
-}
-
-// lookAgain sets when the causes of waits are determined next, after some were.
-func (n *Notices) lookAgain(d *deadlines, waits []*event) {
-	if len(waits) == 0 {
-		return
-	}
-	n.look = d.now.Add(every)
-	for _, e := range waits {
-		if at := n.lines[e.key()].next(e); at.Before(n.look) {
-			n.look = at
-		}
-	}
-	d.due(n.look)
 }
