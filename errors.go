@@ -131,35 +131,24 @@ func (e *QuorumError) Is(target error) bool {
 	case ErrNotALock:
 		return e.notALock
 	case ErrDenied:
-		return e.rulesOut(e.count(reasons.IsDenied))
+		return e.rulesOut(reasons.IsDenied)
 	}
 	return false
 }
 
-// inVain reports whether waiting cannot help: keys that are not locks, or missing rights, rule a quorum out.
-func (e *QuorumError) inVain() bool {
-	return e.rulesOut(e.count(func(err error) bool { return wire.IsNotALock(err) || reasons.IsDenied(err) }))
-}
-
-// count returns how many masters have failed with an error of which is is true.
-func (e *QuorumError) count(is func(error) bool) (n int) {
+// rulesOut reports whether the masters that have failed with an error of which is is true rule a quorum out.
+func (e *QuorumError) rulesOut(is func(error) bool) bool {
+	failed, others := 0, e.Granted
 	for _, f := range e.failures() {
-		if f.Master != "" && is(f.Err) {
-			n++
+		switch {
+		case f.Master == "":
+		case is(f.Err):
+			failed++
+		default:
+			others++
 		}
 	}
-	return n
-}
-
-// rulesOut reports whether n masters that do not grant rule a quorum out.
-func (e *QuorumError) rulesOut(n int) bool {
-	masters := e.Granted
-	for _, f := range e.failures() {
-		if f.Master != "" {
-			masters++
-		}
-	}
-	return n > 0 && masters-n < e.Need
+	return failed > 0 && others < e.Need
 }
 
 // Unwrap returns the masters' errors. It leaves out the masters in quarantine if too many others
@@ -218,7 +207,7 @@ func (c *Client) quorumError(f *engine.Failure) *QuorumError {
 			e.Errs = append(e.Errs, &NodeError{Master: c.opts.Names[i], Op: f.Op, Err: nodeErr(f, i, t.Settled())})
 		}
 	}
-	if f.NotALock != nil && e.rulesOut(e.count(wire.IsNotALock)) {
+	if f.NotALock != nil && e.rulesOut(wire.IsNotALock) {
 		e.held, e.notALock = false, true
 	}
 	if f.Vain != nil {

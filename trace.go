@@ -10,6 +10,7 @@ import (
 	"github.com/redlock-go/redlock/internal/engine"
 	"github.com/redlock-go/redlock/internal/notices"
 	"github.com/redlock-go/redlock/internal/reasons"
+	"github.com/redlock-go/redlock/internal/wire"
 )
 
 // A Trace is a set of functions that a Client calls when something happens. Any of them may be nil.
@@ -195,48 +196,31 @@ func (c *Client) hooks() engine.Hooks {
 	t := c.opts.Trace
 	h := engine.Hooks{Error: c.errorOf, Cause: func(f *engine.Failure) notices.Cause { return causeOf(c.errorOf(f)) }}
 	h.TellHeld = t.HandedOver != nil || t.Released != nil || t.Lost != nil
-	if f := t.LockStart; f != nil {
-		h.LockStart = func(ctx context.Context, e engine.Event) { f(ctx, LockStartInfo{e.Name, e.Permits, e.Limit}) }
-	}
-	if f := t.LockDone; f != nil {
-		h.LockDone = func(ctx context.Context, e engine.Event) {
-			f(ctx, LockDoneInfo{e.Name, e.Waited, e.Attempts, e.Permits, e.Err})
-		}
-	}
-	if f := t.AttemptDone; f != nil {
-		h.AttemptDone = func(ctx context.Context, e engine.Event) { f(ctx, AttemptInfo{e.Name, e.Elapsed, e.Err}) }
-	}
-	if f := t.Acquired; f != nil {
-		h.Acquired = func(ctx context.Context, e engine.Event) {
-			f(ctx, AcquiredInfo{e.Name, e.Attempts, e.Waited, e.Until, e.Rounds, e.Fence, e.Permits})
-		}
-	}
-	if f := t.HandedOver; f != nil {
-		h.HandedOver = func(ctx context.Context, e engine.Event) {
-			f(ctx, HandedOverInfo{e.Name, e.Held, e.Until, e.Fence, e.Permits})
-		}
-	}
-	if f := t.Renewed; f != nil {
-		h.Renewed = func(e engine.Event) {
-			c.events.Post(func() { f(context.Background(), RenewedInfo{e.Name, e.Elapsed, e.Until}) })
-		}
-	}
-	lost := t.Lost
+	h.LockStart = with(t.LockStart, func(e engine.Event) LockStartInfo { return LockStartInfo{e.Name, e.Permits, e.Limit} })
+	h.LockDone = with(t.LockDone, func(e engine.Event) LockDoneInfo {
+		return LockDoneInfo{e.Name, e.Waited, e.Attempts, e.Permits, e.Err}
+	})
+	h.AttemptDone = with(t.AttemptDone, func(e engine.Event) AttemptInfo { return AttemptInfo{e.Name, e.Elapsed, e.Err} })
+	h.Acquired = with(t.Acquired, func(e engine.Event) AcquiredInfo {
+		return AcquiredInfo{e.Name, e.Attempts, e.Waited, e.Until, e.Rounds, e.Fence, e.Permits}
+	})
+	h.HandedOver = with(t.HandedOver, func(e engine.Event) HandedOverInfo {
+		return HandedOverInfo{e.Name, e.Held, e.Until, e.Fence, e.Permits}
+	})
+	h.Released = with(t.Released, func(e engine.Event) ReleasedInfo {
+		return ReleasedInfo{e.Name, e.Held, e.Kept, e.Err, e.Permits}
+	})
+	h.Renewed = c.posted(with(t.Renewed, func(e engine.Event) RenewedInfo { return RenewedInfo{e.Name, e.Elapsed, e.Until} }))
+	lost := c.posted(with(t.Lost, func(e engine.Event) LostInfo { return LostInfo{e.Name, e.Held, e.Kept, e.Err, e.Permits} }))
 	h.Lost = func(e engine.Event) {
 		if !e.Kept {
 			c.notices.Lost(e.Name, e.Err.(*lostError).cause())
 		}
 		if lost != nil {
-			c.events.Post(func() { lost(context.Background(), LostInfo{e.Name, e.Held, e.Kept, e.Err, e.Permits}) })
+			lost(e)
 		}
 	}
-	tell := t.Released
-	released := func(ctx context.Context, e engine.Event) {
-		tell(ctx, ReleasedInfo{e.Name, e.Held, e.Kept, e.Err, e.Permits})
-	}
-	if tell != nil {
-		h.Released = released
-	}
+	released := c.posted(h.Released)
 	h.ReleasedLater = func(e engine.Event) {
 		switch err := e.Err.(type) {
 		case *lostError:
@@ -246,11 +230,27 @@ func (c *Client) hooks() engine.Hooks {
 		case *QuorumError:
 			c.notices.Unreleased(e.Name, causeOf(err))
 		}
-		if tell != nil {
-			c.events.Post(func() { released(context.Background(), e) })
+		if released != nil {
+			released(e)
 		}
 	}
 	return h
+}
+
+// with returns a function that calls f with what an event says, or nil if f is nil.
+func with[I any](f func(context.Context, I), info func(engine.Event) I) func(context.Context, engine.Event) {
+	if f == nil {
+		return nil
+	}
+	return func(ctx context.Context, e engine.Event) { f(ctx, info(e)) }
+}
+
+// posted returns a function that has f called on the goroutine of c.events, or nil if f is nil.
+func (c *Client) posted(f func(context.Context, engine.Event)) func(engine.Event) {
+	if f == nil {
+		return nil
+	}
+	return func(e engine.Event) { c.events.Post(func() { f(context.Background(), e) }) }
 }
 
 // cause returns what the Logger is told of the loss.
@@ -267,19 +267,15 @@ func causeOf(err error) notices.Cause {
 	c, faults := notices.Cause{Text: unprefixed(err)}, []error{err}
 	if q := (*QuorumError)(nil); errors.As(err, &q) {
 		c.Text, c.Holder = q.unnamed(), cmp.Or(q.Owner, reasons.Readers(q.Readers))
+		// Keys that are not locks, and missing rights, rule a quorum out, so waiting cannot help.
+		c.InVain = q.rulesOut(func(err error) bool { return wire.IsNotALock(err) || reasons.IsDenied(err) })
 		faults = reasons.Faults(q.failures())
 	}
 	if c.Held = errors.Is(err, ErrHeld); c.Held {
 		faults = []error{ErrHeld}
 	}
-	c.Kind, c.InVain = reasons.Kind(faults...), inVain(err)
+	c.Kind = reasons.Kind(faults...)
 	return c
-}
-
-// inVain reports whether waiting cannot help against err.
-func inVain(err error) bool {
-	q := (*QuorumError)(nil)
-	return errors.As(err, &q) && q.inVain()
 }
 
 // LogTrace returns a Trace that logs each event at level Debug, and losses at level Warn, with the
