@@ -24,6 +24,8 @@ type trace struct {
 	votes    map[held][]vote // in the order of their execution
 	released map[held]time.Time
 	renewed  map[held]time.Time       // when a renewal was executed last, successful or not
+	polled   map[held]string          // the connection of the last registration or poll
+	doubted  map[held]bool            // the first renewal came on another connection than that: the answer may be lost
 	ended    map[string]map[held]bool // what was released on each connection
 	born     time.Time                // since when the memory is known; zero: from the beginning
 	safe     time.Time                // when all leases have ended that the master may have forgotten
@@ -47,7 +49,8 @@ const unspecified = "unspecified"
 func (r *run) observe() {
 	for i := range r.plan.servers() {
 		t := &trace{run: r, master: i, spec: server.New(), calls: map[string]int{}, votes: map[held][]vote{},
-			released: map[held]time.Time{}, renewed: map[held]time.Time{}, ended: map[string]map[held]bool{}}
+			released: map[held]time.Time{}, renewed: map[held]time.Time{},
+			polled: map[held]string{}, doubted: map[held]bool{}, ended: map[string]map[held]bool{}}
 		r.traces = append(r.traces, t)
 		executed.Attach(r.masters.Master(i), t)
 	}
@@ -114,7 +117,11 @@ func (t *trace) orderLocked(c *executed.Call) error {
 	for _, w := range t.step.Words() {
 		of := held{w.Name, w.Token}
 		ended := t.ended[c.Link]
-		if w.Verb == "renew" {
+		switch w.Verb {
+		case "register", "again", "asks":
+			t.polled[of] = c.Link
+		case "renew":
+			t.doubted[of] = t.renewed[of].IsZero() && t.polled[of] != c.Link
 			t.renewed[of] = c.Now
 		}
 		switch w.Verb {
@@ -264,8 +271,8 @@ func (j *judge) explainLossLocked(h *holding) {
 		ms(h.lease.Until().Sub(j.run.begun)), h.lease.Err()))
 }
 
-// holds reports whether a master lets a token hold a name, as its holder counts it: a key that was healed since the last renewal, or a slot that
-// a wish has brought since, counts from the next one on.
+// holds reports whether a master lets a token hold a name, as its holder counts it. A key that was healed since the last renewal, or a slot that
+// a wish has brought since, counts from the next one on. So does a key whose last poll may have had no answer: see waits.Inbox.Answered.
 func (t *trace) holds(of held, now time.Time) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -275,7 +282,8 @@ func (t *trace) holds(of held, now time.Time) bool {
 	}
 	last := all[len(all)-1]
 	record, _, _ := strings.Cut(of.name, "#") // the commands of permits are about all their slots
-	if renewed, ok := t.renewed[held{record, of.token}]; ok && last.at.After(renewed) {
+	whole := held{record, of.token}
+	if renewed, ok := t.renewed[whole]; ok && (last.at.After(renewed) || t.doubted[whole]) {
 		return false
 	}
 	return last.until.After(now) && !last.at.Before(t.born)
