@@ -36,6 +36,33 @@ func openWaiter(addrs []string) (*waiter, error) {
 	return &waiter{lock: l.LockContext, unlock: l.Unlock, close: func() { c.Close() }}, nil
 }
 
+// openReader returns a client of an RWLocker that reads, but writes in one of eight turns of all such clients. turns counts these, so the
+// first turn of all writes.
+func openReader(turns *atomic.Int64) func([]string) (*waiter, error) {
+	return func(addrs []string) (*waiter, error) {
+		c, err := open(addrs, nil)
+		if err != nil {
+			return nil, err
+		}
+		l := c.RWLocker(crowdName)
+		writes := false
+		lock := func(ctx context.Context) error {
+			if writes = turns.Add(1)%8 == 1; writes {
+				return l.LockContext(ctx)
+			}
+			return l.RLocker().LockContext(ctx)
+		}
+		unlock := func() {
+			if writes {
+				l.Unlock()
+			} else {
+				l.RUnlock()
+			}
+		}
+		return &waiter{lock: lock, unlock: unlock, close: func() { c.Close() }}, nil
+	}
+}
+
 // openBlind returns a client that polls blindly: redsync on redigo, which waits 50 to 250 ms between two attempts.
 func openBlind(addrs []string) (*waiter, error) {
 	var pools []rsredis.Pool
@@ -72,7 +99,7 @@ func crowd(o *options) error {
 		for _, of := range []struct {
 			name string
 			open func([]string) (*waiter, error)
-		}{{"redlock", openWaiter}, {"redsync", openBlind}} {
+		}{{"redlock", openWaiter}, {"redlock, readers", openReader(new(atomic.Int64))}, {"redsync", openBlind}} {
 			if err := crowdOf(o, n, of.name, of.open); err != nil {
 				return fmt.Errorf("%d clients of %s: %w", n, of.name, err)
 			}
