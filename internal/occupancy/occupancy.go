@@ -53,7 +53,10 @@ func Begin(n int, flags State) State { return Present | flags | State(n) }
 // idle. It must not be taken, and neither Wanted nor Draining may be set. The goroutine then reads the clocks, and then looks for Draining. In another order it could
 // enter a tenure that has ended.
 func (s State) Enter(many bool) (next State, ok bool) {
-	return s + 1, s == Idle && !many || s&^(count|Brief) == Present|Many && many
+	if s == Idle && !many || s&^(count|Brief) == Present|Many && many {
+		return s + 1, true
+	}
+	return s, false
 }
 
 // Leave has one goroutine leave. If it is the last one, and Wanted or Draining is set or the tenure is Brief, it takes the tenure, and
@@ -110,67 +113,45 @@ func (a *Atomic) End() { a.v.Store(uint64(None)) }
 
 // Enter is State.Enter.
 func (a *Atomic) Enter(many bool) (ok bool) {
-	for {
-		s := a.Load()
-		next, ok := s.Enter(many)
-		if !ok || a.step(s, next) {
-			return ok
-		}
-	}
+	_, ok = a.do(func(s State) (State, bool) { return s.Enter(many) })
+	return ok
 }
 
 // Leave is State.Leave, and returns the new State.
 func (a *Atomic) Leave(many bool) (next State, ok bool) {
-	for {
-		s := a.Load()
-		next, ok = s.Leave(many)
-		if !ok || a.step(s, next) {
-			return next, ok
-		}
-	}
+	return a.do(func(s State) (State, bool) { return s.Leave(many) })
 }
 
 // Keep is State.Keep.
-func (a *Atomic) Keep() (ok bool) { return a.step(One, Idle) }
+func (a *Atomic) Keep() (ok bool) { return a.v.CompareAndSwap(uint64(One), uint64(Idle)) }
 
 // Mark is State.Mark, and returns the new State.
 func (a *Atomic) Mark(bit State) (next State, took bool) {
-	for {
-		s := a.Load()
-		next, took = s.Mark(bit)
-		if next == s || a.step(s, next) {
-			return next, took
-		}
-	}
+	return a.do(func(s State) (State, bool) { return s.Mark(bit) })
 }
 
 // Take is State.Take.
 func (a *Atomic) Take() (took bool) {
-	for {
-		s := a.Load()
-		next, took := s.Take()
-		if !took || a.step(s, next) {
-			return took
-		}
-	}
+	_, took = a.do(State.Take)
+	return took
 }
+
+// Admit is State.Admit.
+func (a *Atomic) Admit() { a.do(func(s State) (State, bool) { return s.Admit(), true }) }
+
+// Yield is State.Yield.
+func (a *Atomic) Yield() { a.do(func(s State) (State, bool) { return s.Yield(), true }) }
 
 // Clear removes a bit.
 func (a *Atomic) Clear(bit State) { a.v.And(^uint64(bit)) }
 
-// Admit is State.Admit.
-func (a *Atomic) Admit() { a.always(State.Admit) }
-
-// Yield is State.Yield.
-func (a *Atomic) Yield() { a.always(State.Yield) }
-
-// always takes a step that nobody else can take, while others may leave bits.
-func (a *Atomic) always(step func(State) State) {
+// do takes a step from the present State, and returns what the step returns.
+func (a *Atomic) do(step func(State) (next State, ok bool)) (next State, ok bool) {
 	for {
-		if s := a.Load(); a.step(s, step(s)) {
-			return
+		s := a.Load()
+		next, ok = step(s)
+		if next == s || a.v.CompareAndSwap(uint64(s), uint64(next)) {
+			return next, ok
 		}
 	}
 }
-
-func (a *Atomic) step(from, to State) bool { return a.v.CompareAndSwap(uint64(from), uint64(to)) }
