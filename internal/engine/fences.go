@@ -18,15 +18,6 @@ type fencing struct {
 	ctx    context.Context // of the wait
 }
 
-// numbers returns where the fences come from.
-func (f fencing) numbers() fence.Source {
-	l := f.locker
-	if l.terms.Reads() {
-		return fence.Readers{}
-	}
-	return l.core.fences
-}
-
 // propose returns the number that an acquisition asks for, which begins now. Without fencing there is none. Permits ask for one when they are
 // won: see commitSlots.
 func (f fencing) propose(now time.Time) wire.Proposal {
@@ -34,7 +25,11 @@ func (f fencing) propose(now time.Time) wire.Proposal {
 	if !l.opts.Fencing || l.terms.OfSlots() {
 		return wire.Proposal{}
 	}
-	return f.numbers().Propose(l.terms.Key(), now, l.core.cfg.Bounds.FencedWithin(l.opts.TTL))
+	limit := l.core.cfg.Bounds.FencedWithin(l.opts.TTL)
+	if l.terms.Reads() {
+		return fence.OfReader(now, limit)
+	}
+	return l.core.fences.Propose(l.terms.Key(), now, limit)
 }
 
 // highest returns the highest number that an acquisition can use now; 0: any.
@@ -52,7 +47,7 @@ func (f fencing) highest(now clock.Reading) int64 {
 // acquisition.
 func (f fencing) commit(claim *master.SentClaim, votes []quorum.Vote, start clock.Reading) (number int64, rounds int, last clock.Reading, err error) {
 	l, c := f.locker, f.locker.core
-	a := f.numbers().Agree(votes, start.Wall(), c.cfg.MaxTTL)
+	a := fence.Agree(votes, start.Wall(), c.cfg.MaxTTL)
 	for err = f.awaitClock(a.Number, start); err == nil && !a.Agreed; {
 		last = c.clock()
 		round := c.group.Ask(claim.Committing(a.Number), claim, c.cfg.Bounds.Limit(l.opts.TTL))

@@ -71,28 +71,12 @@ func Most(now time.Time, limit time.Duration) int64 { return At(now.Add(limit + 
 // over, the clock has passed the writer's number, since a fenced acquisition takes no longer than half of MaxTTL.
 func read(now time.Time) int64 { return At(now.Truncate(readStep)) }
 
-// A Source says which numbers the acquisitions of writers, or of readers, ask for, and when they are agreed on.
-type Source interface {
-	// Propose returns the number that an acquisition of the key asks for. It begins now and must end within limit.
-	Propose(key string, now time.Time, limit time.Duration) wire.Proposal
-	// Agree begins an agreement by the votes of the round that won an acquisition, which began at start.
-	Agree(votes []quorum.Vote, start time.Time, maxTTL time.Duration) *Agreement
-}
-
-// Readers are the Source of readers, who may have equal numbers.
-type Readers struct{}
-
-// Propose implements Source.
-func (Readers) Propose(_ string, now time.Time, limit time.Duration) wire.Proposal {
+// OfReader returns what an acquisition by a reader asks for, which begins now and must end within limit. Readers may have equal numbers.
+func OfReader(now time.Time, limit time.Duration) wire.Proposal {
 	return wire.Proposal{Number: read(now), Now: At(now), Most: Most(now, limit)}
 }
 
-// Agree implements Source.
-func (Readers) Agree(votes []quorum.Vote, start time.Time, maxTTL time.Duration) *Agreement {
-	return agree(votes, start, maxTTL)
-}
-
-// Numbers are the Source of writers. They store the highest number of each name that was proposed or received, so that the next proposal is
+// Numbers say what the acquisitions of writers ask for. They store the highest number of each name that was proposed or received, so that the next proposal is
 // above it. A number that is no longer stored costs a round. Numbers are safe for concurrent use.
 type Numbers struct {
 	mu      sync.Mutex // guards what follows
@@ -102,7 +86,7 @@ type Numbers struct {
 // NewNumbers returns Numbers that store none yet.
 func NewNumbers() *Numbers { return &Numbers{highest: recent.Map[int64]{Keep: keepFor}} }
 
-// Propose implements Source. A number too far ahead of the clock cannot be used.
+// Propose returns what an acquisition of the key asks for, which begins now and must end within limit. A number too far ahead of the clock cannot be used.
 func (n *Numbers) Propose(key string, now time.Time, limit time.Duration) wire.Proposal {
 	p := wire.Proposal{Number: At(now), Now: At(now), Most: Most(now, limit)}
 	n.mu.Lock()
@@ -155,14 +139,9 @@ type Agreement struct {
 	Agreed bool  // a quorum has exactly this number
 }
 
-// Agree implements Source.
-func (n *Numbers) Agree(votes []quorum.Vote, start time.Time, maxTTL time.Duration) *Agreement {
-	return agree(votes, start, maxTTL)
-}
-
-// agree begins an agreement. A number that is older than maxTTL is replaced by that of the clock. A master that has lost its
+// Agree begins an agreement by the votes of the round that won an acquisition, which began at start. A number that is older than maxTTL is replaced by that of the clock. A master that has lost its
 // numbers may give such a number with a grant, and the grant may count once the quarantine is over.
-func agree(votes []quorum.Vote, start time.Time, maxTTL time.Duration) *Agreement {
+func Agree(votes []quorum.Vote, start time.Time, maxTTL time.Duration) *Agreement {
 	_, number := highest(votes)
 	if number < At(start.Add(-maxTTL)) {
 		return &Agreement{Number: At(start), Rounds: 1}
