@@ -235,23 +235,15 @@ func (o *Options) withDefaults(n int) (*Options, error) {
 	if !(c.DriftFactor >= 0 && c.DriftFactor < 1) {
 		return nil, fmt.Errorf("redlock: Options.DriftFactor is %v, want at least 0 and below 1", c.DriftFactor)
 	}
-	if c.DriftFactor == 0 {
-		c.DriftFactor = defaultDriftFactor
-	}
+	c.DriftFactor = cmp.Or(c.DriftFactor, defaultDriftFactor)
+	c.Logger = cmp.Or(c.Logger, slog.Default())
+	c.Trace = cmp.Or(c.Trace, &Trace{})
+	c.claimPolls = cmp.Or(c.claimPolls, waits.Step)
 	if c.NewBackOff == nil {
 		c.NewBackOff = newBackOff
 	}
-	if c.Logger == nil {
-		c.Logger = slog.Default()
-	}
 	if c.clock == nil {
 		c.clock = clock.System
-	}
-	if c.claimPolls == 0 {
-		c.claimPolls = waits.Step
-	}
-	if c.Trace == nil {
-		c.Trace = &Trace{}
 	}
 	if err := cmp.Or(c.checkNames(n), c.checkOwner()); err != nil {
 		return nil, err
@@ -279,9 +271,7 @@ func (o *Options) defaultDurations() error {
 		if err := checkDuration(d.name, *d.val, false, longest); err != nil {
 			return err
 		}
-		if *d.val == 0 {
-			*d.val = d.def
-		}
+		*d.val = cmp.Or(*d.val, d.def)
 	}
 	return nil
 }
@@ -340,9 +330,9 @@ func (o *Options) lockOptions(l *LockOptions) (LockOptions, error) {
 			return c, err
 		}
 	}
-	if c.TTL == 0 {
-		c.TTL = defaultTTL
-	}
+	c.TTL = cmp.Or(c.TTL, defaultTTL)
+	c.MaxHold = cmp.Or(c.MaxHold, defaultMaxHold)
+	c.Handover = cmp.Or(c.Handover, defaultHandover)
 	// Redis counts whole milliseconds. Validity must be computed from the rounded TTL, or it would outlast
 	// the key.
 	c.TTL = c.TTL.Truncate(time.Millisecond)
@@ -355,17 +345,9 @@ func (o *Options) lockOptions(l *LockOptions) (LockOptions, error) {
 	if limit := o.bounds.FencedWithin(c.TTL); c.Fencing && limit <= o.NodeTimeout {
 		return c, fmt.Errorf("redlock: with LockOptions.Fencing an acquisition may take %v, at most half of Options.MaxTTL: that must be more than NodeTimeout, %v", limit, o.NodeTimeout)
 	}
-	if c.RenewEvery == 0 {
-		c.RenewEvery = c.TTL / 3
-	}
+	c.RenewEvery = cmp.Or(c.RenewEvery, c.TTL/3)
 	if validity := o.bounds.Validity(c.TTL); c.RenewEvery >= validity {
 		return c, fmt.Errorf("redlock: LockOptions.RenewEvery of %v is not below the validity of %v", c.RenewEvery, validity)
-	}
-	if c.MaxHold == 0 {
-		c.MaxHold = defaultMaxHold
-	}
-	if c.Handover == 0 {
-		c.Handover = defaultHandover
 	}
 	return c, nil
 }

@@ -10,6 +10,7 @@ import (
 	"crypto/sha1"
 	"encoding/hex"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -40,7 +41,7 @@ var ofProcess sync.Map
 
 // loadOwn compiles a script that is a text for one process, and reports whether it is.
 func loadOwn(text string) bool {
-	if !wire.IsOwn(text) {
+	if slices.Contains(wire.AllScripts, text) || wire.Name(text) == "" {
 		return false
 	}
 	proto, err := compile(text)

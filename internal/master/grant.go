@@ -36,13 +36,13 @@ func (l subscriber) tell(text string) (expected bool) {
 	if v, ok := wire.ParseValue(text); ok {
 		return to.Value(i, v)
 	}
-	if token, key, ok := wire.ParseNear(text); ok {
+	if token, key, ok := wire.IsNear.Parse(text); ok {
 		return l.becameNear(key, token)
 	}
-	if token, key, ok := wire.ParseRecall(text); ok {
+	if token, key, ok := wire.Recall.Parse(text); ok {
 		return to.Recalled(i, key, token)
 	}
-	token, key, ok := wire.ParseFreed(text)
+	token, key, ok := wire.Freed.Parse(text)
 	return ok && to.Freed(i, key, token)
 }
 

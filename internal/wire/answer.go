@@ -67,6 +67,35 @@ func taken(ms int64) Answer {
 	return Answer{Outcome: Taken, Left: time.Duration(ms) * time.Millisecond}
 }
 
+// holds returns the answer to an acquisition by a claim with a g that was granted, and reports false for a number out of range. n is 1 if
+// the key was set just now, otherwise 2 more than the milliseconds for which the key lives.
+func holds(n int64) (a Answer, ok bool) {
+	if n == 1 {
+		return Answer{Outcome: Granted}, true
+	}
+	return Answer{Outcome: Granted, Holds: max(time.Duration(n-2)*time.Millisecond, 1)}, n-2 <= leftMost.Milliseconds()
+}
+
+// scan stores the elements of a list, each an *int64 or a *[]byte. It reports false if the reply is no list of these types.
+func scan(reply any, elements ...any) (ok bool) {
+	list, _ := reply.([]any)
+	if len(list) != len(elements) {
+		return false
+	}
+	for i, e := range elements {
+		switch e := e.(type) {
+		case *int64:
+			*e, ok = list[i].(int64)
+		case *[]byte:
+			*e, ok = list[i].([]byte)
+		}
+		if !ok {
+			return false
+		}
+	}
+	return true
+}
+
 // Decode decodes the reply to a command, or to one member of a batch. It reports false for a reply of the
 // wrong shape: the replies on that connection may be out of step with the commands.
 func Decode(cmd *Command, reply any) (a Answer, ok bool) {
@@ -103,20 +132,14 @@ func decodeScripted(cmd *Command, reply any) (a Answer, ok bool) {
 	if list, _ := reply.([]any); cmd.Kind.Acquires() && (len(list) == 5 || cmd.Claim.Grantable() && !cmd.Claim.reads) {
 		return decodeGrantable(cmd, reply)
 	}
-	fence := int64(0)
+	var n, fence int64
 	fenced := cmd.Kind.Acquires() && cmd.Claim.fenced()
 	if cmd.Kind == Commit || fenced {
-		pair, _ := reply.([]any)
-		if len(pair) != 2 {
-			return Answer{}, false
-		}
-		if fence, ok = pair[1].(int64); !ok || fence < 0 {
-			return Answer{}, false
-		}
-		reply = pair[0]
+		ok = scan(reply, &n, &fence)
+	} else {
+		n, ok = reply.(int64)
 	}
-	n, ok := reply.(int64)
-	if !ok {
+	if !ok || fence < 0 {
 		return Answer{}, false
 	}
 	reader := cmd.Claim.reads
@@ -140,16 +163,9 @@ func decodeGrantable(cmd *Command, reply any) (a Answer, ok bool) {
 	if reply == int64(1) {
 		return Answer{Outcome: Granted}, !cmd.Claim.fenced()
 	}
-	list, _ := reply.([]any)
-	if len(list) != 5 {
-		return Answer{}, false
-	}
-	n, ok1 := list[0].(int64)
-	fence, ok2 := list[1].(int64)
-	standing, ok3 := list[2].([]byte)
-	isNew, ok4 := list[3].(int64)
-	ahead, ok5 := list[4].(int64)
-	if !ok1 || !ok2 || !ok3 || !ok4 || !ok5 || n == 0 || fence < 0 || len(standing) > standingMost || isNew < 0 || isNew > 1 || ahead < 0 {
+	var n, fence, isNew, ahead int64
+	var standing []byte
+	if !scan(reply, &n, &fence, &standing, &isNew, &ahead) || n == 0 || fence < 0 || len(standing) > standingMost || isNew < 0 || isNew > 1 || ahead < 0 {
 		return Answer{}, false
 	}
 	switch {
@@ -164,12 +180,10 @@ func decodeGrantable(cmd *Command, reply any) (a Answer, ok bool) {
 		}
 	case !cmd.Claim.Grantable():
 		return Answer{}, false
-	case n == 1:
-		a.Outcome = Granted
-	case n-2 > leftMost.Milliseconds():
-		return Answer{}, false
 	default:
-		a.Outcome, a.Holds = Granted, max(time.Duration(n-2)*time.Millisecond, 1)
+		if a, ok = holds(n); !ok {
+			return Answer{}, false
+		}
 	}
 	a.Fence, a.New = fence, isNew == 1
 	if cmd.Claim.reads { // its fence may be that of readers before, or 0

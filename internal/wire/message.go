@@ -13,36 +13,20 @@ const WakeChannel = "redlock:wake:"
 // read within the bound on replies.
 const KeyMost = 64 << 10
 
-// ParseFreed splits the message that a lock was left free: the token of the lock that was released, a space, and its key.
-// Whoever may publish on the channel decides what comes, so it reports false for anything else.
-func ParseFreed(text string) (token, key string, ok bool) {
+// A Mark begins a message that is only about a token: it is followed by the token, a space, and the key. No token is a mark.
+type Mark string
+
+const (
+	Freed  Mark = ""   // the lock was left free: the token is that of the lock that was released
+	Recall Mark = "? " // another client wants the lock that has the token
+	IsNear Mark = "= " // the claim with the token is near
+)
+
+// Parse splits a message with the mark. Whoever may publish on the channel decides what comes, so it reports false for anything else.
+func (m Mark) Parse(text string) (token, key string, ok bool) {
+	text, marked := strings.CutPrefix(text, string(m))
 	token, key, ok = strings.Cut(text, " ")
-	return token, key, ok && token != "" && len(token) <= tokenMost && key != ""
-}
-
-// recallMark begins a recall. No token is a ?, so no message that a lock was left free begins with one and a space.
-const recallMark = "? "
-
-// ParseRecall splits a recall: a ?, the token of the lock that another client wants, and its key. It reports false for anything
-// else.
-func ParseRecall(text string) (token, key string, ok bool) {
-	text, ok = strings.CutPrefix(text, recallMark)
-	if !ok {
-		return "", "", false
-	}
-	return ParseFreed(text)
-}
-
-// nearMark begins the message that a claim is near.
-const nearMark = "= "
-
-// ParseNear splits the message that a claim is near: a =, its token, and the key. It reports false for anything else.
-func ParseNear(text string) (token, key string, ok bool) {
-	text, ok = strings.CutPrefix(text, nearMark)
-	if !ok {
-		return "", "", false
-	}
-	return ParseFreed(text)
+	return token, key, ok && marked && token != "" && len(token) <= tokenMost && key != ""
 }
 
 // OfSlots reports whether a key that a message names is that of the slots of a semaphore.
@@ -106,24 +90,34 @@ type Memory struct {
 }
 
 // ParseGrant splits the message about a grant: +, the token, the run_id, how long the record lives, the fence or 0, perhaps a / and the
-// token of the next head, and the key. It reports false for anything else. The message that a lock was left free never begins with a + and a
-// space, since no token is a +.
+// token of the next head, and the key. For a semaphore it begins with a *, and all slots of the token are in the place of the fence. It reports
+// false for anything else. The message that a lock was left free never begins with one of these and a space, since no token is one of them.
 func ParseGrant(text string) (g Grant, ok bool) {
-	if strings.HasPrefix(text, slotsMark) {
-		return parseSlotGrant(text)
-	}
 	parts := strings.SplitN(text, " ", 6)
-	if len(parts) != 6 || parts[0] != "+" || parts[1] == "" || len(parts[1]) > tokenMost || parts[5] == "" {
+	if len(parts) != 6 || parts[1] == "" || len(parts[1]) > tokenMost || len(parts[3]) > fenceDigits || parts[5] == "" {
 		return Grant{}, false
 	}
-	left, err1 := strconv.ParseInt(parts[3], 10, 64)
-	number, next, named := strings.Cut(parts[4], "/")
-	fence, err2 := strconv.ParseInt(number, 10, 64)
-	if err1 != nil || err2 != nil || fence < 0 || len(number) > fenceDigits || len(parts[3]) > fenceDigits ||
-		named && next == "" || len(next) > tokenMost {
+	left, err := strconv.ParseInt(parts[3], 10, 64)
+	g = Grant{Key: parts[5], Token: parts[1], Memory: Memory{parts[2], left}}
+	switch parts[0] {
+	case "+":
+		number, next, named := strings.Cut(parts[4], "/")
+		g.Fence, ok = parseFence(number)
+		g.Next, ok = next, ok && (next != "" || !named) && len(next) <= tokenMost
+	case "*":
+		g.Slots, ok = parseSlots(parts[4])
+		ok = ok && g.Slots != "" && OfSlots(g.Key)
+	}
+	if !ok || err != nil {
 		return Grant{}, false
 	}
-	return Grant{Key: parts[5], Token: parts[1], Fence: fence, Next: next, Memory: Memory{parts[2], left}}, true
+	return g, true
+}
+
+// parseFence parses a fence, or 0.
+func parseFence(text string) (fence int64, ok bool) {
+	fence, err := strconv.ParseInt(text, 10, 64)
+	return fence, err == nil && fence >= 0 && len(text) <= fenceDigits
 }
 
 // GrantLeast is the least time for which a lock may be granted. A client that was granted the lock must learn it,

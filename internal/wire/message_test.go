@@ -50,9 +50,9 @@ func TestARecallIsReadFromItsMessage(t *testing.T) {
 		{"T k", "", "", false},
 		{"? " + strings.Repeat("T", tokenMost+1) + " k", "", "", false},
 	} {
-		token, key, ok := ParseRecall(row.text)
+		token, key, ok := Recall.Parse(row.text)
 		if ok != row.ok || ok && (token != row.token || key != row.key) {
-			t.Errorf("ParseRecall(%q) = %q, %q, %t, want %q, %q, %t", row.text, token, key, ok, row.token, row.key, row.ok)
+			t.Errorf("Recall.Parse(%q) = %q, %q, %t, want %q, %q, %t", row.text, token, key, ok, row.token, row.key, row.ok)
 		}
 	}
 }
@@ -87,7 +87,7 @@ func FuzzMessage(f *testing.F) {
 		if g2, ok := ParseGrant(again); !ok || g2 != g {
 			t.Errorf("ParseGrant(%q) = %+v, but ParseGrant(%q) = %+v, %t", text, g, again, g2, ok)
 		}
-		if token, _, ok := ParseFreed(text); ok && token != "+" {
+		if token, _, ok := Freed.Parse(text); ok && token != "+" {
 			t.Errorf("%q is a grant, and says that the lock of %q was left free", text, token)
 		}
 	})

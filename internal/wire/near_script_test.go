@@ -76,7 +76,7 @@ func TestWhoBecomesNearIsTold(t *testing.T) {
 					s.must("PUBLISH", WakeChannel+client, "the last")
 					for got := ""; got != "the last"; {
 						got = s.inbox[client]()
-						if token, key, ok := ParseNear(got); ok && token == strings.ToUpper(client) && key == "k" {
+						if token, key, ok := IsNear.Parse(got); ok && token == strings.ToUpper(client) && key == "k" {
 							s.nears = append(s.nears, client)
 						} else if ok {
 							s.Errorf("%s is told %q", client, got)

@@ -73,7 +73,7 @@ func MastersOf(id string) int {
 }
 
 // KeptBy returns a token for a lock that the client with this id may keep while nobody else wants it. random is the random part
-// of the token. The id is behind it, so that the scripts can send a recall to the client: see ParseRecall. It ends with the
+// of the token. The id is behind it, so that the scripts can send a recall to the client: see Recall. It ends with the
 // owner, if there is one.
 func KeptBy(random, id string) string { return random + keeperMark + id }
 
@@ -116,7 +116,7 @@ func ProcessOwner() string {
 		host = "unknown"
 	}
 	host = strings.Map(func(r rune) rune {
-		if r <= ' ' || r > '~' {
+		if notGraphic(r) {
 			return '-'
 		}
 		return r

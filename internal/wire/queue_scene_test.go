@@ -141,7 +141,7 @@ func (s *queueScene) holds(want string) {
 func (s *queueScene) told(client, want string) {
 	s.Helper()
 	got := s.inbox[client]()
-	for ; strings.HasPrefix(got, nearMark); got = s.inbox[client]() {
+	for ; strings.HasPrefix(got, string(IsNear)); got = s.inbox[client]() {
 		s.nears = append(s.nears, client)
 	}
 	if g, ok := ParseGrant(got); ok && g.Next != "" {

@@ -76,13 +76,19 @@ const BatchMost = 128
 // AllScripts are all scripts of this package.
 var AllScripts = []string{batchScript, setScript, slotsScript, membersScript, takenScript, flightScript}
 
-// Name returns the name of a script by its text, as that of its file without .lua; "": it is none of ours.
+// Name returns the name of a script by its text, or by its text for some process: see OwnOf. It is that of the script's file without
+// .lua; "": it is none of ours.
 func Name(text string) string {
 	i := slices.Index(AllScripts, text)
 	if i >= 0 {
 		return [...]string{"batch", "set", "slots", "members", "taken", "flight"}[i]
-	} else if own := ownedBy(text); own != nil {
-		return Name(own.text)
+	}
+	for _, own := range ownTexts {
+		rest, begins := strings.CutPrefix(text, own.before)
+		run, ends := strings.CutSuffix(rest, own.after)
+		if begins && ends && isRunID(run) {
+			return Name(own.of.text)
+		}
 	}
 	return ""
 }
@@ -162,21 +168,6 @@ func (o *Own) sha(script *lua) any {
 func indexOfOwn(script *lua) int {
 	return slices.IndexFunc(ownTexts, func(own ownText) bool { return own.of == script })
 }
-
-// ownedBy returns the script of which a text is the text for some process, or nil.
-func ownedBy(text string) *lua {
-	for _, own := range ownTexts {
-		rest, begins := strings.CutPrefix(text, own.before)
-		run, ends := strings.CutSuffix(rest, own.after)
-		if begins && ends && isRunID(run) {
-			return own.of
-		}
-	}
-	return nil
-}
-
-// IsOwn reports whether a script is a text for some process.
-func IsOwn(text string) bool { return ownedBy(text) != nil }
 
 // Exists is the question whether a server has the texts.
 func (o *Own) Exists() []any { return append([]any{"EXISTS"}, o.shas...) }

@@ -112,7 +112,7 @@ func decodeSet(cmd *Command, reply any) (a Answer, ok bool) {
 	case reply == int64(1): // for all keys
 		return decodeScripted(cmd, reply)
 	case cmd.Kind.Acquires():
-		return decodeSetAcquisition(cmd.Claim, list)
+		return decodeSetAcquisition(cmd.Claim, reply)
 	}
 	if len(list) != len(cmd.Claim.set.keys) {
 		return Answer{}, false
@@ -133,17 +133,11 @@ func decodeSet(cmd *Command, reply any) (a Answer, ok bool) {
 }
 
 // decodeSetAcquisition decodes the reply of set.lua.
-func decodeSetAcquisition(c *Claim, list []any) (a Answer, ok bool) {
-	var n [4]int64
-	if len(list) != len(n) {
+func decodeSetAcquisition(c *Claim, reply any) (a Answer, ok bool) {
+	var result, fence, which, readers int64
+	if !scan(reply, &result, &fence, &which, &readers) {
 		return Answer{}, false
 	}
-	for i := range n {
-		if n[i], ok = list[i].(int64); !ok {
-			return Answer{}, false
-		}
-	}
-	result, fence, which, readers := n[0], n[1], n[2], n[3]
 	if a, ok = Set.decode(result); !ok || fence < 0 || which < 0 || which > int64(len(c.set.keys)) {
 		return Answer{}, false
 	}

@@ -168,33 +168,20 @@ func (cmd *Command) slotWord() string {
 
 // decodeSlots decodes the reply to an acquisition of slots, and reports false as Decode does.
 func decodeSlots(reply any) (a Answer, ok bool) {
-	list, _ := reply.([]any)
-	if len(list) != 6 {
-		return Answer{}, false
-	}
-	n, ok1 := list[0].(int64)
-	mine, ok2 := list[1].([]byte)
-	standing, ok3 := list[2].([]byte)
-	isNew, ok4 := list[3].(int64)
-	other, ok5 := list[4].(int64)
-	ahead, ok6 := list[5].(int64)
-	if !ok1 || !ok2 || !ok3 || !ok4 || !ok5 || !ok6 || n == 0 || isNew < 0 || isNew > 1 || other < 0 || other > LimitMost || ahead < 0 {
+	var n, isNew, other, ahead int64
+	var mine, standing []byte
+	if !scan(reply, &n, &mine, &standing, &isNew, &other, &ahead) || n == 0 || isNew < 0 || isNew > 1 || other < 0 || other > LimitMost || ahead < 0 {
 		return Answer{}, false
 	}
 	slots, ok := parseSlots(string(mine))
 	if !ok || (slots != "") != (n > 0) {
 		return Answer{}, false
 	}
-	switch {
-	case n < 0:
+	if n < 0 {
 		a = taken(-2 - n)
 		a.Ahead = int(min(ahead, aheadMost))
-	case n == 1:
-		a.Outcome = Granted
-	case n-2 > leftMost.Milliseconds():
+	} else if a, ok = holds(n); !ok {
 		return Answer{}, false
-	default:
-		a.Outcome, a.Holds = Granted, max(time.Duration(n-2)*time.Millisecond, 1)
 	}
 	a.Slots, a.Standing, a.New, a.OtherLimit = slots, string(standing), isNew == 1, int(other)
 	return a, true
@@ -202,14 +189,11 @@ func decodeSlots(reply any) (a Answer, ok bool) {
 
 // decodeSlotCommit decodes the reply to a Commit of slots, and reports false as Decode does.
 func decodeSlotCommit(reply any) (a Answer, ok bool) {
-	list, _ := reply.([]any)
-	if len(list) != 2 {
-		return Answer{}, false
-	}
-	mine, ok1 := list[0].([]byte)
-	number, ok2 := list[1].(int64)
-	slots, ok := parseSlots(string(mine))
-	if !ok1 || !ok2 || !ok || number < 0 || (slots != "") != (number > 0) {
+	var mine []byte
+	var number int64
+	ok = scan(reply, &mine, &number)
+	slots, parsed := parseSlots(string(mine))
+	if !ok || !parsed || number < 0 || (slots != "") != (number > 0) {
 		return Answer{}, false
 	}
 	if slots == "" {
@@ -227,22 +211,4 @@ func (a *Answer) Rivals(own string, yield func(slot int, token string)) {
 			yield(slot, token)
 		}
 	}
-}
-
-// slotsMark begins the message about a grant of slots.
-const slotsMark = "* "
-
-// parseSlotGrant splits the message about a grant of slots: *, the token, the run_id, how long the record lives, all slots of the
-// token, and the key of the record. It reports false for anything else.
-func parseSlotGrant(text string) (g Grant, ok bool) {
-	parts := strings.SplitN(text, " ", 6)
-	if len(parts) != 6 || parts[1] == "" || len(parts[1]) > tokenMost || !strings.HasPrefix(parts[5], slotsKey) || len(parts[3]) > fenceDigits {
-		return Grant{}, false
-	}
-	left, err := strconv.ParseInt(parts[3], 10, 64)
-	slots, ok := parseSlots(parts[4])
-	if err != nil || !ok || slots == "" {
-		return Grant{}, false
-	}
-	return Grant{Key: parts[5], Token: parts[1], Slots: slots, Memory: Memory{parts[2], left}}, true
 }
