@@ -42,12 +42,26 @@ var (
 	recallText string
 )
 
+var parts = map[string]string{"readers.lua": readersText, "queue.lua": queueText, "fences.lua": fencesText, "recall.lua": recallText}
+
 // include puts the files that a script includes into the places of its lines that say so, and the values of constants into theirs. Calls
 // that end before a line with a file do not make the functions behind it.
 func include(text string) string {
-	text = strings.NewReplacer("-- include readers.lua\n", readersText, "-- include queue.lua\n", queueText,
-		"-- include fences.lua\n", fencesText, "-- include recall.lua\n", recallText).Replace(text)
-	return Constants.Replace(text)
+	var b strings.Builder
+	for {
+		before, rest, found := strings.Cut(text, "-- include ")
+		b.WriteString(before)
+		if !found {
+			return Constants(b.String())
+		}
+		name, rest, _ := strings.Cut(rest, "\n")
+		part, is := parts[name]
+		if !is {
+			panic("redlock: bug: a script includes " + name)
+		}
+		b.WriteString(part)
+		text = rest
+	}
 }
 
 // A lua is a script whose commands share calls, and the Request to load it.

@@ -150,7 +150,7 @@ func included(text, dir string) (all string, err error) {
 		}
 		return parts[1] + string(file)
 	})
-	return wire.Constants.Replace(all), err
+	return wire.Constants(all), err
 }
 
 func (r *Runner) arguments(command string) (args []any, err error) {

@@ -58,8 +58,6 @@ var drawing string
 //go:embed page.js
 var acting string
 
-var page = template.Must(template.New("page").Parse(pageText))
-
 // violationsMost is how many violations the list has. All of them are counted.
 const violationsMost = 500
 
@@ -106,6 +104,7 @@ func Write(out io.Writer, p Page) error {
 		}
 		f.Listed = append(f.Listed, l)
 	}
+	page := template.Must(template.New("page").Parse(pageText)) // not when the program begins, which may be for something else
 	return page.Execute(out, f)
 }
 
