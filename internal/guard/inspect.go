@@ -22,6 +22,7 @@ type Server struct {
 	Database string        // the selected one, or incarnation.Unknown
 	Legacy   bool          // it keeps scripts when it restarts
 	Tight    bool          // its memory is nearly full
+	Inspects bool          // it has the script of inspections
 	Recorded time.Duration // the MaxTTL in its record, before the inspection; 0 if there is none, or it does not tell
 }
 
@@ -71,6 +72,7 @@ type inspector struct {
 	*Guard
 	known    *incarnation.Known
 	stale    bool
+	loaded   bool // the server has the script
 	seen     time.Time
 	wrote    incarnation.Inspection
 	why      incarnation.Why // why the last record was written
@@ -83,14 +85,20 @@ type inspector struct {
 // MaxTTL replaces a smaller one in the record.
 func (g *Guard) Inspect(ctx context.Context, conn redis.Conn, server Server, scripts Scripts, raising func(before, now time.Duration)) (*Memory, error) {
 	g.mu.Lock()
-	i := inspector{Guard: g, known: g.known, stale: g.stale, seen: g.seen, wrote: g.wrote, why: incarnation.Holds, raising: raising}
+	i := inspector{Guard: g, known: g.known, stale: g.stale, loaded: server.Inspects, seen: g.seen, wrote: g.wrote, why: incarnation.Holds, raising: raising}
 	g.mu.Unlock()
 	i.raises(server.Recorded)
 	for range inspectionsMost {
 		m := &Memory{Server: server, known: i.known, before: g.servers.Client.Clock()}
-		if err := i.ask(ctx, conn, m, scripts); err != nil {
+		err := i.ask(ctx, conn, m, scripts)
+		if i.loaded && wire.IsNoScript(err) {
+			i.loaded = false // the server has it no more
+			continue
+		}
+		if err != nil {
 			return nil, err
 		}
+		i.loaded = true
 		if !i.take(m) {
 			continue
 		}
@@ -107,7 +115,7 @@ func (g *Guard) Inspect(ctx context.Context, conn redis.Conn, server Server, scr
 // ask makes one inspection.
 func (i *inspector) ask(ctx context.Context, conn redis.Conn, m *Memory, scripts Scripts) (err error) {
 	scripts.Send(conn)
-	if err := incarnation.SendInspection(conn, m.Database, i.known, i.stale, i.declared); err != nil {
+	if err := incarnation.SendInspection(conn, m.Database, i.known, i.stale, i.declared, i.loaded); err != nil {
 		return err
 	}
 	if err := conn.Flush(); err != nil {
@@ -116,12 +124,14 @@ func (i *inspector) ask(ctx context.Context, conn redis.Conn, m *Memory, scripts
 	if err := scripts.Receive(ctx, conn); err != nil {
 		return err
 	}
-	m.found, err = incarnation.ReadInspection(func() (any, error) { return redisconn.Receive(ctx, conn) })
+	m.found, err = incarnation.ReadInspection(func() (any, error) { return redisconn.Receive(ctx, conn) }, i.loaded)
 	m.after = i.servers.Client.Clock()
 	switch {
 	case err == nil:
 		return nil
 	case conn.Err() != nil:
+		return err
+	case i.loaded && wire.IsNoScript(err):
 		return err
 	case wire.IsReadOnly(err):
 		i.MarkStale()

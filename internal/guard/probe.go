@@ -115,7 +115,7 @@ func (m *Memory) Send(conn redis.Conn, p Probe) error {
 		for _, text := range m.ownTexts() {
 			conn.Send("SCRIPT", "LOAD", text)
 		}
-		if err := incarnation.SendInspection(conn, m.Database, m.known, false, m.MaxTTL()); err != nil {
+		if err := incarnation.SendInspection(conn, m.Database, m.known, false, m.MaxTTL(), false); err != nil {
 			return err
 		}
 	}
@@ -233,7 +233,7 @@ func (g *Guard) receiveInspection(conn redis.Conn, patience time.Duration, m *Me
 		}
 		loaded = loaded && reply != nil
 	}
-	o, err := incarnation.ReadInspection(func() (any, error) { return redisconn.ReceiveWithin(conn, patience) })
+	o, err := incarnation.ReadInspection(func() (any, error) { return redisconn.ReceiveWithin(conn, patience) }, false)
 	if err != nil && conn.Err() != nil {
 		return found, redisconn.Ended(err)
 	}

@@ -79,7 +79,7 @@ func FuzzReadInspection(f *testing.F) {
 			return // redigo allocates what is announced; package redisconn bounds that
 		}
 		conn := redis.NewConn(stream{r: bytes.NewReader(reply)}, 0, 0)
-		look, err := incarnation.ReadInspection(conn.Receive)
+		look, err := incarnation.ReadInspection(conn.Receive, false)
 		if err != nil {
 			if look != (incarnation.Inspection{}) {
 				t.Errorf("ReadInspection = %+v beside the error %v", look, err)

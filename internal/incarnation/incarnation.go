@@ -45,6 +45,9 @@ var script string
 // Script is the text of the script that inspects a master's record.
 func Script() string { return script }
 
+// Hash is the digest of Script. It is boxed once for redigo.
+func Hash() any { return scriptSHA }
+
 var scriptSHA any = redis.NewScript(-1, script).Hash()
 
 // What the script is to do: see incarnation.lua.
@@ -283,7 +286,10 @@ func (k *Known) Time(ms int64) (now time.Time, there bool) {
 // If k is not nil, its record is also loaded as a script, in the same transaction. If the reply is that very
 // record, the record, the script and the process belong together. Without the transaction, the script could
 // be loaded into one process, and the record be read from another.
-func SendInspection(conn redis.Conn, database string, k *Known, stale bool, maxTTL time.Duration) error {
+//
+// has says that the server has had the script of inspections lately. Then the script is not loaded: it is most of what a new connection sends.
+// If the server has it no more, ReadInspection returns the error NOSCRIPT.
+func SendInspection(conn redis.Conn, database string, k *Known, stale bool, maxTTL time.Duration, has bool) error {
 	probe, old := probeCode, ""
 	if k != nil {
 		probe = k.script
@@ -291,17 +297,23 @@ func SendInspection(conn redis.Conn, database string, k *Known, stale bool, maxT
 			old = k.Record.Text
 		}
 	}
-	conn.Send("SCRIPT", "LOAD", script)
+	if !has {
+		conn.Send("SCRIPT", "LOAD", script)
+	}
 	conn.Send("MULTI")
 	conn.Send("SCRIPT", "LOAD", probe)
 	conn.Send("EVALSHA", scriptSHA, 1, keyArg, database, keep, old, maxTTL.Milliseconds())
 	return conn.Send("EXEC") // which fails if one of the others has
 }
 
-// ReadInspection reads the replies to SendInspection with receive.
-func ReadInspection(receive func() (any, error)) (Inspection, error) {
+// ReadInspection reads the replies to SendInspection with receive. has is that of SendInspection.
+func ReadInspection(receive func() (any, error), has bool) (Inspection, error) {
+	pending := 4 // replies: SCRIPT LOAD, MULTI, and two that are queued
+	if has {
+		pending--
+	}
 	var first error
-	for range 4 { // SCRIPT LOAD, MULTI, and two that are queued
+	for range pending {
 		if _, err := receive(); err != nil && first == nil {
 			first = err
 		}

@@ -53,13 +53,13 @@ func look(t *testing.T, conn redis.Conn, database string, known *incarnation.Kno
 // declare inspects the record, as a client with a MaxTTL does.
 func declare(t *testing.T, conn redis.Conn, database string, known *incarnation.Known, stale bool, maxTTL time.Duration) incarnation.Inspection {
 	t.Helper()
-	if err := incarnation.SendInspection(conn, database, known, stale, maxTTL); err != nil {
+	if err := incarnation.SendInspection(conn, database, known, stale, maxTTL, false); err != nil {
 		t.Fatal(err)
 	}
 	if err := conn.Flush(); err != nil {
 		t.Fatal(err)
 	}
-	l, err := incarnation.ReadInspection(conn.Receive)
+	l, err := incarnation.ReadInspection(conn.Receive, false)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -286,7 +286,7 @@ func TestAnInspectionThatFailsSaysWhy(t *testing.T) {
 		{"a record that held no more", all("sha", []any{[]byte("junk"), int64(1), "absent", run}), "none"},
 		{"all is well", all("sha", []any{record, int64(1), "", run}), "none"},
 	} {
-		_, err := incarnation.ReadInspection(replies(row.replies...))
+		_, err := incarnation.ReadInspection(replies(row.replies...), false)
 		if got := fmt.Sprint(err); (err == nil) != (row.want == "none") || err != nil && !strings.Contains(got, row.want) {
 			t.Errorf("%s: ReadInspection = %v, want %q", row.name, err, row.want)
 		}

@@ -370,6 +370,45 @@ func TestARecordThatIsReplacedAfterTheScriptsWereFlushedKeepsItsMaxTTL(t *testin
 	})
 }
 
+// inspectionsLoaded returns how often the script of inspections was loaded.
+func inspectionsLoaded(v *memory) (n int) {
+	for _, command := range v.Seen("SCRIPT LOAD") {
+		if strings.Contains(command, incarnation.Script()[:100]) {
+			n++
+		}
+	}
+	return n
+}
+
+func TestAServerThatHasTheScriptOfInspectionsIsNotSentIt(t *testing.T) {
+	guarded(t, 1, func(t *testing.T, masters []*Master, servers []*memory) {
+		v, m := servers[0], masters[0]
+		v.doubt()
+		vote(t, m) // it ends the connection
+		if a := vote(t, m); !a.Done() || v.Connections() < 2 {
+			t.Fatalf("the vote: %+v on %d connections, want it to count on another one", a, v.Connections())
+		}
+		if n := inspectionsLoaded(v); n != 1 {
+			t.Errorf("the script was loaded %d times, want once", n)
+		}
+	})
+}
+
+func TestAnInspectionThatFindsItsScriptGoneLoadsItOnTheSameConnection(t *testing.T) {
+	guarded(t, 1, func(t *testing.T, masters []*Master, servers []*memory) {
+		v, m := servers[0], masters[0]
+		v.before(on("MULTI", v.flushScripts)) // of the next connection
+		v.doubt()
+		vote(t, m) // it ends the connection
+		if a := vote(t, m); !a.Done() {
+			t.Errorf("the vote: %+v, want it to count", a)
+		}
+		if n, conns := inspectionsLoaded(v), v.Connections(); n != 2 || conns != 2 {
+			t.Errorf("the script was loaded %d times on %d connections, want twice on 2", n, conns)
+		}
+	})
+}
+
 // Without a run_id, a server without the probe's script may be another process.
 func TestAServerThatHidesItsRunIDIsDoubtedWithoutItsScripts(t *testing.T) {
 	guarded(t, 1, func(t *testing.T, masters []*Master, servers []*memory) {

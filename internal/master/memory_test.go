@@ -217,6 +217,8 @@ func (v *memory) executeLocked(conn int, cmd []string) string {
 		return ":-3\r\n"
 	case cmd[0] == "PROBE":
 		return ":" + strconv.FormatInt(v.expiry-now.UnixMilli(), 10) + "\r\n"
+	case cmd[0] == "EVALSHA" && cmd[3] == incarnation.Key && !v.scripts[cmd[1]]:
+		return "-NOSCRIPT No matching script. Please use EVAL.\r\n"
 	case cmd[0] == "EVALSHA" && cmd[3] == incarnation.Key && v.role == "master":
 		declared, _ := strconv.Atoi(cmd[7])
 		return v.lookLocked(now, cmd[6], time.Duration(declared)*time.Millisecond)
