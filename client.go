@@ -10,7 +10,6 @@ import (
 	"github.com/gomodule/redigo/redis"
 
 	"github.com/redlock-go/redlock/internal/engine"
-	"github.com/redlock-go/redlock/internal/events"
 	"github.com/redlock-go/redlock/internal/master"
 	"github.com/redlock-go/redlock/internal/notices"
 	"github.com/redlock-go/redlock/internal/waits"
@@ -27,7 +26,7 @@ type Client struct {
 	core    *engine.Core
 	pools   []*redis.Pool // closed by Close; nil after New
 	notices *notices.Notices
-	events  events.Queue
+	events  background
 	closed  chan struct{} // closed when Close has ended
 }
 
@@ -171,7 +170,7 @@ func (c *Client) endConnections() error {
 		await(m.Done(), c.opts.Names[i]+": a connection, or the dialling of one, has not ended yet")
 	}
 	await(c.core.Renewed(), "a renewal has not ended yet")
-	await(c.events.Done(), "a function of Options.Trace has not returned yet")
+	await(c.events.done(), "a function of Options.Trace has not returned yet")
 	await(c.notices.Stop(), "the Logger has not returned yet")
 	for _, p := range c.pools {
 		p.Close()

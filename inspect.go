@@ -108,7 +108,7 @@ func (c *Client) masterChanged(i int, now master.Status) {
 	c.notices.MasterChanged(i, now)
 	if f := c.opts.Trace.MasterChanged; f != nil {
 		status := statusOf(c.opts.Names[i], now)
-		c.events.Post(func() { f(context.Background(), status) })
+		c.events.post(func() { f(context.Background(), status) })
 	}
 }
 

@@ -57,7 +57,7 @@ func TestPackagesImportOnlyPackagesBelowThem(t *testing.T) {
 	const redigo = "github.com/gomodule/redigo/redis"
 	const backoff = "github.com/cenkalti/backoff/v4"
 	may := map[string][]string{
-		".":                    {"internal/engine", "internal/bounds", "internal/flight", "internal/quorum", "internal/master", "internal/guard", "internal/wire", "internal/holding", "internal/clock", "internal/waits", "internal/events", "internal/notices", "internal/reasons", "internal/redisconn", "internal/masterurl", redigo},
+		".":                    {"internal/engine", "internal/bounds", "internal/flight", "internal/quorum", "internal/master", "internal/guard", "internal/wire", "internal/holding", "internal/clock", "internal/waits", "internal/notices", "internal/reasons", "internal/redisconn", "internal/masterurl", redigo},
 		"internal/engine":      {"internal/leasectx", "internal/bounds", "internal/calls", "internal/gate", "internal/quorum", "internal/fence", "internal/flight", "internal/turns", "internal/master", "internal/guard", "internal/wire", "internal/holding", "internal/clock", "internal/renew", "internal/waits", "internal/notices", "internal/reasons", "internal/recent", "internal/occupancy", "internal/weakmap", redigo},
 		"internal/leasectx":    {},
 		"internal/bounds":      {"internal/master", "internal/quorum", "internal/wire"},
@@ -70,7 +70,6 @@ func TestPackagesImportOnlyPackagesBelowThem(t *testing.T) {
 		"internal/recent":      {},
 		"internal/occupancy":   {},
 		"internal/weakmap":     {},
-		"internal/events":      {},
 		"internal/notices":     {"internal/master", "internal/guard", "internal/quorum", "internal/incarnation", "internal/reasons", "internal/recent", "internal/remedy"},
 		"internal/reasons":     {"internal/guard", "internal/quorum", "internal/wire", "internal/redisconn", "internal/remedy"},
 		"internal/clock":       {},

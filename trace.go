@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"sync"
 	"time"
 
 	"github.com/redlock-go/redlock/internal/engine"
@@ -245,12 +246,12 @@ func with[I any](f func(context.Context, I), info func(engine.Event) I) func(con
 	return func(ctx context.Context, e engine.Event) { f(ctx, info(e)) }
 }
 
-// posted returns a function that has f called on the goroutine of c.events, or nil if f is nil.
+// posted returns a function that has f called in the background, or nil if f is nil.
 func (c *Client) posted(f func(context.Context, engine.Event)) func(engine.Event) {
 	if f == nil {
 		return nil
 	}
-	return func(e engine.Event) { c.events.Post(func() { f(context.Background(), e) }) }
+	return func(e engine.Event) { c.events.post(func() { f(context.Background(), e) }) }
 }
 
 // cause returns what the Logger is told of the loss.
@@ -276,6 +277,58 @@ func causeOf(err error) notices.Cause {
 	}
 	c.Kind = reasons.Kind(faults...)
 	return c
+}
+
+// A background calls functions of a Trace in order, one at a time, on its own goroutine. So a function that is slow, or that calls the
+// Client, does not delay a renewal or a master, and cannot deadlock. The zero background is ready for use.
+type background struct {
+	mu      sync.Mutex // guards what follows
+	waiting []func()
+	idle    chan struct{} // closed when the goroutine ends; nil: it does not run
+}
+
+// eventsMost is how many events may wait for a slow function. Further events are dropped.
+const eventsMost = 1 << 14
+
+// post queues f to be called on the goroutine.
+func (b *background) post(f func()) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if len(b.waiting) >= eventsMost {
+		return
+	}
+	b.waiting = append(b.waiting, f)
+	if b.idle == nil {
+		b.idle = make(chan struct{})
+		go b.run()
+	}
+}
+
+func (b *background) run() {
+	b.mu.Lock()
+	for len(b.waiting) > 0 {
+		f := b.waiting[0]
+		b.waiting[0] = nil
+		b.waiting = b.waiting[1:]
+		b.mu.Unlock()
+		f()
+		b.mu.Lock()
+	}
+	close(b.idle)
+	b.idle = nil
+	b.mu.Unlock()
+}
+
+// done returns a channel that is closed when all events have been delivered.
+func (b *background) done() <-chan struct{} {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.idle == nil {
+		idle := make(chan struct{})
+		close(idle)
+		return idle
+	}
+	return b.idle
 }
 
 // LogTrace returns a Trace that logs each event at level Debug, and losses at level Warn, with the

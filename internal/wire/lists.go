@@ -38,17 +38,13 @@ func DecodeLists(replies []any, masters int) (others []int, ok bool) {
 	if len(replies) != 1 {
 		return nil, false
 	}
-	counts, err := redis.Values(replies[0], nil)
-	if err != nil || len(counts) != 2*MastersMost {
+	counts, err := redis.IntMap(replies[0], nil)
+	if err != nil || len(counts) != MastersMost {
 		return nil, false
 	}
-	for n := range MastersMost {
-		count, err := redis.Int64(counts[2*n+1], nil)
-		if err != nil {
-			return nil, false
-		}
-		if count > 0 && n+1 != masters {
-			others = append(others, n+1)
+	for n := 1; n <= MastersMost; n++ {
+		if counts[ListChannel(n)] > 0 && n != masters {
+			others = append(others, n)
 		}
 	}
 	return others, true

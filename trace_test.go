@@ -1,32 +1,32 @@
-package events_test
+package redlock_test
 
 import (
 	"testing"
 	"testing/synctest"
 
+	"github.com/redlock-go/redlock"
 	"github.com/redlock-go/redlock/internal/bubbletest"
-	"github.com/redlock-go/redlock/internal/events"
 )
 
 func TestEventsAreDeliveredInOrderAndBounded(t *testing.T) {
 	bubbletest.Test(t, func(t *testing.T) {
 		const most = 1 << 14
-		var q events.Queue
-		<-q.Done()
+		var b redlock.Background
+		<-b.Done()
 		resume := make(chan struct{})
-		q.Post(func() { <-resume })
+		b.Post(func() { <-resume })
 		synctest.Wait()
 		var got []int
 		for i := range most + 10 {
-			q.Post(func() { got = append(got, i) })
+			b.Post(func() { got = append(got, i) })
 		}
 		select {
-		case <-q.Done():
+		case <-b.Done():
 			t.Error("the events are done while a function has not returned")
 		default:
 		}
 		close(resume)
-		<-q.Done()
+		<-b.Done()
 		if len(got) != most {
 			t.Fatalf("%d events were delivered, want %d", len(got), most)
 		}
