@@ -24,8 +24,8 @@ type trace struct {
 	votes    map[held][]vote // in the order of their execution
 	released map[held]time.Time
 	renewed  map[held]time.Time       // when a renewal was executed last, successful or not
-	polled   map[held]string          // the connection of the last registration or poll
-	doubted  map[held]bool            // the first renewal came on another connection than that: the answer may be lost
+	polled   map[held]*executed.Call  // the last registration or poll
+	doubted  map[held]bool            // of what was renewed once, see holds
 	ended    map[string]map[held]bool // what was released on each connection
 	born     time.Time                // since when the memory is known; zero: from the beginning
 	safe     time.Time                // when all leases have ended that the master may have forgotten
@@ -50,7 +50,7 @@ func (r *run) observe() {
 	for i := range r.plan.servers() {
 		t := &trace{run: r, master: i, spec: server.New(), calls: map[string]int{}, votes: map[held][]vote{},
 			released: map[held]time.Time{}, renewed: map[held]time.Time{},
-			polled: map[held]string{}, doubted: map[held]bool{}, ended: map[string]map[held]bool{}}
+			polled: map[held]*executed.Call{}, doubted: map[held]bool{}, ended: map[string]map[held]bool{}}
 		r.traces = append(r.traces, t)
 		executed.Attach(r.masters.Master(i), t)
 	}
@@ -119,9 +119,10 @@ func (t *trace) orderLocked(c *executed.Call) error {
 		ended := t.ended[c.Link]
 		switch w.Verb {
 		case "register", "again", "asks":
-			t.polled[of] = c.Link
+			t.polled[of] = c
 		case "renew":
-			t.doubted[of] = t.renewed[of].IsZero() && t.polled[of] != c.Link
+			p, all := t.polled[of], t.votes[of]
+			t.doubted[of] = t.renewed[of].IsZero() && p != nil && (p.Link != c.Link || len(all) > 0 && all[len(all)-1].at.Equal(p.Now))
 			t.renewed[of] = c.Now
 		}
 		switch w.Verb {
@@ -272,7 +273,8 @@ func (j *judge) explainLossLocked(h *holding) {
 }
 
 // holds reports whether a master lets a token hold a name, as its holder counts it. A key that was healed since the last renewal, or a slot that
-// a wish has brought since, counts from the next one on. So does a key whose last poll may have had no answer: see waits.Inbox.Answered.
+// a wish has brought since, counts from the next one on. So does a key whose last poll may have had no answer, or has brought the vote: the message about
+// the grant may come ahead of the answer, which says that the claim had not been in the queue. See waits.Inbox.Answered.
 func (t *trace) holds(of held, now time.Time) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
