@@ -365,7 +365,6 @@ func (q *contender) win(now clock.Reading, won *waits.Quorum) (more bool) {
 		return !w.once && q.backOff(now)
 	}
 	w.lease = t.holder
-	c.grants.Used(now.Time())
 	w.noteOutcome(nil)
 	return true
 }

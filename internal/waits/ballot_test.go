@@ -129,22 +129,19 @@ func TestUnusedGrantsPutAClientBehindOthers(t *testing.T) {
 		s.Unused(now.Add(time.Millisecond), registered)
 	}
 	want("unused grants of ten other names, of the same stop", -time.Second)
-	s.Used(now)
-	want("a grant that was used too early to tell", -time.Second)
-	now = now.Add(3 * time.Second)
-	want("2s after the time behind others", 2*time.Second)
-	s.Unused(now, now.Add(-time.Millisecond))
+	now = now.Add(1500 * time.Millisecond)
+	want("half a second after the time behind others", 500*time.Millisecond)
+	s.Unused(now, now)
 	want("a second stop", -2*time.Second)
 	for range 10 {
 		now = now.Add(time.Millisecond)
 		s.Unused(now, now)
 	}
 	want("many stops", -8*time.Second)
-	for range 6 {
-		now = now.Add(time.Minute)
-		s.Used(now)
-	}
-	want("grants that were used", waited)
+	now = now.Add(17 * time.Second)
+	want("9s after the time behind others", waited)
+	s.Unused(now, now)
+	want("a stop after the Client has run for longer than it was behind", -time.Second)
 }
 
 // The client may have been far, or stopped. The poll says which of the two it was.

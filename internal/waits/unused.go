@@ -8,14 +8,14 @@ import (
 // A process that runs for a moment now and then, as one that is throttled, may be granted the lock while it does not run.
 // The grant ends unused, and nobody has the lock meanwhile. If it then went on with the waiting time that it has, it
 // would be granted the lock again at once, before clients that would use it. So a grant that was not used puts the claims
-// of the Client behind those of others for some time, which is doubled with each further stop of the process. A stop may
+// of the Client behind those of others for some time, which is doubled if it happens again soon. A stop may
 // leave a grant of each name unused for which the Client waits: these count once. If nobody else waits, all that costs
 // nothing.
 
 const (
 	// behindLeast is for how long one unused grant puts the claims of the Client behind others.
 	behindLeast = time.Second
-	// behindMost is the longest such time. Beside others, a Client that was stopped waits for as long in addition.
+	// behindMost is the longest such time. Beside others, a Client that is stopped again and again waits for as long in addition.
 	behindMost = 8 * time.Second
 )
 
@@ -35,19 +35,11 @@ func (g *Grants) Unused(now, registered time.Time) {
 	if g.delay > 0 && !registered.After(g.noted) {
 		return
 	}
+	if now.Sub(g.until) > g.delay { // the Client has run for as long as it was behind
+		g.delay = 0
+	}
 	g.delay = min(max(2*g.delay, behindLeast), behindMost)
 	g.until, g.noted = now.Add(g.delay), now
-}
-
-// Used notes a grant that became a lease. It counts if it came when the claims of the Client were no longer behind others.
-func (g *Grants) Used(now time.Time) {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	if g.delay > 0 && !now.Before(g.until) {
-		if g.delay /= 2; g.delay < behindLeast {
-			g.delay = 0
-		}
-	}
 }
 
 // Waited returns the waiting time of a claim that is registered now, instead of waited. It is negative while the claims of
