@@ -163,12 +163,8 @@ func ofTLS(err error) (cause, remedy string) {
 
 // IsTLS reports whether err is a failure of TLS, not of the network.
 func IsTLS(err error) bool {
-	var (
-		alert     tls.AlertError
-		verify    *tls.CertificateVerificationError
-		authority x509.UnknownAuthorityError
-	)
-	if errors.As(err, &alert) || errors.As(err, &verify) || errors.As(err, &authority) || errors.Is(err, masterurl.ErrNoTLS) || errors.Is(err, masterurl.ErrOnlyTLS) {
+	if errors.As(err, new(tls.AlertError)) || errors.As(err, new(*tls.CertificateVerificationError)) || errors.As(err, new(x509.UnknownAuthorityError)) ||
+		errors.Is(err, masterurl.ErrNoTLS) || errors.Is(err, masterurl.ErrOnlyTLS) {
 		return true
 	}
 	for ; err != nil; err = errors.Unwrap(err) {
