@@ -15,8 +15,8 @@ var ofSets = []Defect{
 		Rule: "A lease of several names is renewed only where all keys hold its token.",
 		Edits: []Edit{{
 			File: "internal/wire/set.go",
-			Old:  "\treturn rank(a) > rank(b)\n",
-			New:  "\treturn rank(a) > rank(b) != (k == Renew)\n",
+			Old:  "\treturn ranks[a.Outcome] > ranks[b.Outcome]\n",
+			New:  "\treturn ranks[a.Outcome] > ranks[b.Outcome] != (k == Renew)\n",
 		}},
 	}, {
 		Name: "parts-not-undone",

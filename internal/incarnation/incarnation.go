@@ -17,6 +17,7 @@
 package incarnation
 
 import (
+	"cmp"
 	"crypto/sha1"
 	_ "embed"
 	"encoding/binary"
@@ -145,24 +146,19 @@ const (
 	Stale    Why = "stale"    // a client has declared that it no longer holds
 )
 
+// whys says what each reason means.
+var whys = map[Why]string{
+	Holds:    "its record holds",
+	Absent:   "it has no memory of redlock: it is new, or has lost it",
+	Restart:  "it was restarted, or another server has taken its place",
+	Database: "its databases were swapped",
+	Evicted:  "it has evicted keys, for lack of memory",
+	Clock:    "its clock was set back",
+	Stale:    "its clock has jumped, or it was a replica meanwhile",
+}
+
 func (w Why) String() string {
-	switch w {
-	case Holds:
-		return "its record holds"
-	case Absent:
-		return "it has no memory of redlock: it is new, or has lost it"
-	case Restart:
-		return "it was restarted, or another server has taken its place"
-	case Database:
-		return "its databases were swapped"
-	case Evicted:
-		return "it has evicted keys, for lack of memory"
-	case Clock:
-		return "its clock was set back"
-	case Stale:
-		return "its clock has jumped, or it was a replica meanwhile"
-	}
-	return "its record does not hold: " + string(w)
+	return cmp.Or(whys[w], "its record does not hold: "+string(w))
 }
 
 // An Inspection is a master's answer about its record.

@@ -1,6 +1,7 @@
 package reasons
 
 import (
+	"cmp"
 	"errors"
 	"slices"
 	"strconv"
@@ -32,18 +33,11 @@ func OfVote(v quorum.Vote, settled bool) error {
 	if !v.In {
 		return ErrNoAnswer
 	}
-	switch v.Outcome {
-	case wire.Taken:
-		return ErrRefused
-	case wire.Missing:
-		return errMissing
-	case wire.OtherToken:
-		return errNotOurs
-	case wire.Overtaken:
-		return errOvertaken
-	}
-	return v.Err
+	return cmp.Or(outcomes[v.Outcome], v.Err)
 }
+
+// outcomes are the reasons that an outcome says.
+var outcomes = map[wire.Outcome]error{wire.Taken: ErrRefused, wire.Missing: errMissing, wire.OtherToken: errNotOurs, wire.Overtaken: errOvertaken}
 
 // Unanswered reports whether err is the reason of a vote that has not come. The master may still grant it.
 func Unanswered(err error) bool { return errors.Is(err, ErrNoAnswer) || errors.Is(err, errUnawaited) }

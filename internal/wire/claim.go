@@ -242,9 +242,6 @@ func (c *Claim) Publishing(value []byte, sure bool) Request {
 
 // Committing returns a Commit of a fence.
 func (c *Claim) Committing(fence int64) Request {
-	if c.reads {
-		return &request{kind: Commit, word: c.committing(fence)}
-	}
 	return &request{kind: Commit, word: "commit " + strconv.FormatInt(fence, 10) + " " + c.ttl.(string)}
 }
 

@@ -1,9 +1,6 @@
 package wire
 
-import (
-	"strconv"
-	"strings"
-)
+import "strings"
 
 // Commands of readers, and about them: see readers.lua. A writer's commands are those of any lock, but for Announce.
 
@@ -24,11 +21,8 @@ func (cmd *Command) readerWord(master int) any {
 	c, k := cmd.Claim, cmd.Kind
 	switch r := cmd.Request.(type) {
 	case *request:
-		switch {
-		case k == Release:
+		if k == Release {
 			return c.leaving(r, master)
-		case k == Commit:
-			return r.word
 		}
 		return ofReaders + r.word.(string)
 	}
@@ -82,11 +76,6 @@ func (c *Claim) leaving(r *request, master int) string {
 		return word + " " + r.to
 	}
 	return strings.TrimSuffix(word, " ")
-}
-
-// committing returns the word of a Commit by a reader.
-func (c *Claim) committing(fence int64) string {
-	return ofReaders + "commit " + strconv.FormatInt(fence, 10) + " " + c.ttl.(string)
 }
 
 // decodeReader decodes the script's number for a command of a reader, as Kind.decode does.

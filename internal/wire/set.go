@@ -154,23 +154,9 @@ func (k Kind) decides(a, b Answer) bool {
 	if k == Heal {
 		return a.Done() && !b.Done()
 	}
-	return rank(a) > rank(b)
+	return ranks[a.Outcome] > ranks[b.Outcome]
 }
 
-// rank orders the answers for the keys of one command. A key that holds another token ranks above a
+// ranks orders the answers for the keys of one command. A key that holds another token ranks above a
 // missing one: a missing key may be set again.
-func rank(a Answer) int {
-	switch a.Outcome {
-	case Granted:
-		return 0
-	case PassedOn:
-		return 1
-	case Overtaken:
-		return 2
-	case Missing:
-		return 3
-	case Failed:
-		return 5
-	}
-	return 4
-}
+var ranks = [...]int{Granted: 0, PassedOn: 1, Overtaken: 2, Missing: 3, Taken: 4, OtherToken: 4, Failed: 5}
