@@ -23,8 +23,8 @@ const (
 type Grants struct {
 	mu    sync.Mutex    // guards what follows
 	delay time.Duration // that of the last stop; 0: there was none
-	until time.Time     // until then the claims of the Client are behind others
-	noted time.Time     // when the last stop was noted
+	until time.Time     // until then the claims of the Client are behind others; zero: there was no stop
+	noted time.Time     // when the last stop was noted; zero: never
 }
 
 // Unused notes a grant that was over when the Client learned of it, to a claim that was registered at a time. If a stop was noted after that
@@ -32,7 +32,7 @@ type Grants struct {
 func (g *Grants) Unused(now, registered time.Time) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	if g.delay > 0 && !registered.After(g.noted) {
+	if !registered.After(g.noted) {
 		return
 	}
 	if now.Sub(g.until) > g.delay { // the Client has run for as long as it was behind
@@ -47,8 +47,5 @@ func (g *Grants) Unused(now, registered time.Time) {
 func (g *Grants) Waited(now time.Time, waited time.Duration) time.Duration {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	if g.delay == 0 {
-		return waited
-	}
 	return min(waited, now.Sub(g.until)).Truncate(time.Millisecond)
 }

@@ -75,6 +75,7 @@ var targets = []target{
 	{"internal/waits/verdict.go", []step{{"./internal/waits", ""}, whole}},
 	{"internal/waits/delays.go", []step{{"./internal/waits", ""}, whole}},
 	{"internal/waits/pace.go", []step{{"./internal/waits", ""}, whole}},
+	{"internal/waits/unused.go", []step{{"./internal/waits", ""}, inside}},
 	{"internal/waits/ballot.go", []step{{"./internal/waits", ""}, inside, whole}},
 	{"internal/waits/waits.go", []step{inside, whole}},
 	{"internal/renew/validity.go", []step{{"./internal/renew", ""}, whole}},
