@@ -301,7 +301,7 @@ func (w *wait) attemptWithin(kind wire.Kind, within quorum.Limit) *Failure {
 }
 
 func (mutex) claimOf(w *wait, waited time.Duration) (wire.ClaimOf, sharing) {
-	return wire.ClaimOf{Token: wire.NewToken(w.locker.core.cfg.Owner), Waited: waited}, sharing{}
+	return wire.ClaimOf{Token: wire.NewToken(w.locker.core.cfg.Owner), Waited: waited}, w.locker.shares
 }
 
 // waited returns what an attempt that begins tells the queue of the name: for how long the wait has lasted, or that it does not queue.

@@ -234,7 +234,10 @@ type answers struct {
 	life   time.Duration
 }
 
-var _ quorum.Listener = (*answers)(nil)
+var (
+	_ quorum.Listener = (*answers)(nil)
+	_ master.Asker    = (*answers)(nil)
+)
 
 // Heard implements quorum.Listener.
 func (h *answers) Heard(i int, a wire.Answer) {
@@ -512,7 +515,7 @@ func (q *contender) pollOne(now clock.Reading) (more bool) {
 	c, claim := q.wait.locker.core, q.claim
 	for range c.masters {
 		q.polled = (q.polled + 1) % len(c.masters)
-		one := &answerOfOne{q.inbox, q.wait.locker, claim, wire.Again, now, claim.G}
+		one := &answers{q.inbox, q.wait.locker, claim, wire.Again, now, claim.G}
 		q.inbox.SentOne(claim, q.polled)
 		err := c.masters[q.polled].Ask(wire.Polling(1<<q.polled, false, false), claim.SentClaim, one)
 		if err == nil {
@@ -524,13 +527,8 @@ func (q *contender) pollOne(now clock.Reading) (more bool) {
 	return q.schedule(now)
 }
 
-// An answerOfOne takes the answer to a poll of one master.
-type answerOfOne answers
-
-var _ master.Asker = (*answerOfOne)(nil)
-
-// Answered implements master.Asker.
-func (h *answerOfOne) Answered(i int, a wire.Answer) {
-	(*answers)(h).Heard(i, a)
+// Answered implements master.Asker, for a poll of one master.
+func (h *answers) Answered(i int, a wire.Answer) {
+	h.Heard(i, a)
 	h.inbox.AnsweredOne(h.claim, i, a)
 }

@@ -23,6 +23,7 @@ type Locker struct {
 	first          wire.Kind // of the first attempt of a wait. Register: a plain SET would recall no kept lock, or overtake writers that wait beside readers
 	writes         bool      // it is the writer's side of an RWLocker
 	on             subject   // what claims are on
+	shares         sharing   // how goroutines share a tenure, unless the kind says otherwise
 	permits, limit int       // of an acquisition of a Semaphore: how many of how many; 0: it is for a lock
 	names          []string  // of a set, in the order of the keys; nil: l has one name
 	keys           []string  // of these names; sorted, all different
@@ -104,7 +105,7 @@ func (l *Locker) Closing() <-chan struct{} { return l.core.closing }
 //	held          own     .       own     .
 //	unlock        .       .       own     .
 //	unlocked      own     .       .       own
-//	claimOf       own     .       own     own
+//	claimOf       own     .       .       .
 type kind interface {
 	// join returns a lease that the caller now holds without asking the masters, or nil.
 	join(l *Locker) *Lease

@@ -6,6 +6,7 @@ import (
 	"math/rand/v2"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/redlock-go/redlock/internal/clock"
@@ -22,15 +23,9 @@ import (
 // Each claim prefers a slot that its Client has released. So a slot goes from client to client as if it were a lock of its own. Several
 // slots may become free in another order at each master: most of the masters give each of them to the same claim nevertheless.
 //
-// A claim on n slots wins if a quorum of masters has its token in each of n slots: see package waits. The masters choose the slots. Masters
-// that have executed the same commands choose the same ones. If they have not, a claim may have votes, but no quorum for any
-// slot. Then it asks who stands in its slots. In a slot, the token with the most keys is the best, and of several the least.
-//
-//   - If the claim is the best in n slots, it aims at these: it leaves all others, and wishes these where others stand in them.
-//   - If it is not, it is found beaten, and asks again a round trip later. A claim that was found beaten twice is released, and
-//     registered anew with a fresh token and the time that it has waited; after a pause if others have a quorum in its slots.
-//
-// If the votes that are still missing cannot give any slot a quorum, the claim does not wait before it asks. If n of its slots have more of its
+// A claim on n slots wins if a quorum of masters has its token in each of n slots: see package waits. The masters choose the slots. If they have
+// chosen different ones, a claim may have votes, but no quorum for any slot. Then it asks who stands in its slots: see waits.Finding.Verdict.
+// If the votes that are still missing cannot give any slot a quorum, it does not wait before it asks, and if n of its slots have more of its
 // keys than all others, it aims at these without asking.
 //
 // A claim aims once. The best of all claims always aims, and all others leave its slots, so some claim wins.
@@ -39,7 +34,6 @@ type permits struct {
 	crowd   *Crowd
 	n       int // how many slots it needs
 	limit   int
-	ttl     time.Duration
 	place   *gate.Place // in crowd
 	waiting bool        // crowd.beginWaiting was called
 }
@@ -54,8 +48,8 @@ func (c *Core) Permits(name, key string, opts Options, crowd *Crowd, n, limit in
 	l := &Locker{core: c, name: name, opts: opts, terms: wire.NewSlotTerms(key, limit, n, opts.TTL)}
 	l.key = fmt.Sprintf("redlock:permit:%d:%s", c.permits.Add(1), key)
 	l.permits, l.limit = n, limit
-	p := &permits{crowd: crowd, n: n, limit: limit, ttl: opts.TTL}
-	l.kind, l.on = p, p
+	p := &permits{crowd: crowd, n: n, limit: limit}
+	l.kind, l.on, l.shares = p, p, sharing{crowd: crowd}
 	return l
 }
 
@@ -91,7 +85,7 @@ func (p *permits) contend(w *wait) bool {
 	}
 	l := w.locker
 	l.terms = p.prefer(l.terms)
-	q := &contender{wait: w, place: p.place, life: l.opts.TTL, contended: p.crowd.full() && !w.once}
+	q := &contender{wait: w, place: p.place, life: l.opts.TTL, contended: p.crowd.full.Load() && !w.once}
 	return q.contend()
 }
 
@@ -102,12 +96,6 @@ func (p *permits) prefer(terms wire.Terms) wire.Terms {
 		return terms.Prefer(slot, true)
 	}
 	return terms.Prefer(rand.N(p.limit), false)
-}
-
-func (p *permits) claimOf(w *wait, waited time.Duration) (wire.ClaimOf, sharing) {
-	of, by := p.mutex.claimOf(w, waited)
-	by.crowd = p.crowd
-	return of, by
 }
 
 // poll asks who stands in the slots of the claim, or aims.
@@ -146,8 +134,9 @@ func (p *permits) judge(q *contender, now clock.Reading, _ uint64, firstVote tim
 	q.wait.noteOutcome(failed(OpAcquire, q.wait.locker.name, votes))
 	q.wait.warn()
 	p.crowd.noteFailure(q.wait.last)
-	if !q.wait.once && q.wait.last.taken() {
-		p.noteWaiting()
+	if !q.wait.once && q.wait.last.taken() && !p.waiting {
+		p.waiting = true
+		p.crowd.beginWaiting()
 	}
 	found := waits.Finding{
 		Answered: tally.Answered(), Granted: tally.Granted, Keys: q.inbox.Stands(q.claim, now, c.cfg.Bounds.Drift), Rivals: waits.SlotRivals(votes, q.claim.Token()),
@@ -172,14 +161,6 @@ func (p *permits) judge(q *contender, now clock.Reading, _ uint64, firstVote tim
 	return true
 }
 
-// noteWaiting notes that the goroutine waits, since no permits are free.
-func (p *permits) noteWaiting() {
-	if !p.waiting {
-		p.waiting = true
-		p.crowd.beginWaiting()
-	}
-}
-
 // accept has the permit stand in its slots at the masters that gave it others, or may do so later.
 func (p *permits) accept(q *contender, won *waits.Quorum, t *tenure) bool {
 	elsewhere, queued, ok := q.inbox.WonSlots(q.claim, won, t.doubt, func(i int) { t.heal(1 << i) })
@@ -196,7 +177,7 @@ const lateTrips = 2
 
 func (p *permits) hold(w *wait) *Lease {
 	p.crowd.gate.Held(1)
-	p.crowd.noteFull(w.lease.tenure.contended)
+	p.crowd.full.Store(w.lease.tenure.contended)
 	return p.mutex.hold(w)
 }
 
@@ -239,11 +220,11 @@ func (s *Lease) Slots() []int { return s.tenure.slots }
 // A Crowd is what the goroutines of a Client that want permits of one name have in common. Those at the front register claims.
 type Crowd struct {
 	gate gate.Crowd
+	full atomic.Bool // the last goroutine that has got permits had to wait for them: the next one is likely to wait, too
 
 	mu       sync.Mutex // guards the fields below
 	last     *Failure   // of the last attempt that failed
 	lastAt   time.Time  // when it did
-	waited   bool       // the last goroutine that has got permits had to wait for them
 	released []int      // slots that were released and that no claim prefers yet, the last one last
 	waiting  int        // goroutines that have found no permits free
 	watching []*tenure  // permits whose holders have called Lease.Wanted, and were not told since
@@ -302,19 +283,6 @@ func (o *Crowd) watch(t *tenure) {
 	if waits {
 		t.tellWanted()
 	}
-}
-
-// noteFull notes whether a goroutine has had to wait for the permits that it has. full returns that: the next one is likely to wait, too.
-func (o *Crowd) noteFull(is bool) {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	o.waited = is
-}
-
-func (o *Crowd) full() bool {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	return o.waited
 }
 
 // releasedMost is how many released slots a crowd knows: as many as may be near.

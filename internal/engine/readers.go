@@ -20,6 +20,7 @@ func (l *Locker) Sides(writer, reader *Locker) *Readers {
 	r := &c.entrances.of(c, l.key).readers
 	writer.kind, writer.writes = l.kind, true
 	reader.kind, reader.terms = r, l.terms.ForReaders()
+	reader.shares = sharing{entrance: r.entrance, holders: (*reading)(r.entrance)}
 	return r
 }
 
@@ -47,15 +48,11 @@ type reading entrance
 
 var _ holders = (*reading)(nil)
 
-func (r *Readers) claimOf(_ *wait, waited time.Duration) (wire.ClaimOf, sharing) {
-	return wire.ClaimOf{Token: wire.NewToken(r.entrance.core.cfg.Owner), Waited: waited}, sharing{entrance: r.entrance, holders: (*reading)(r.entrance)}
-}
-
 // Enter enters the readers' tenure without the masters, and reports whether it did. It does not if calls are reported to a hook.
 func (r *Readers) Enter() bool { return !r.entrance.traced && r.enter() != nil }
 
 // Leave undoes one Enter, or one Lock of the reader's side. It reports false if no reader holds the lock. A writer that keeps its tenure is none.
-func (r *Readers) Leave() bool { return r.leave() }
+func (r *Readers) Leave() bool { return r.entrance.leave(true) }
 
 // enter enters the tenure if it can be entered, and returns its Lease.
 func (r *Readers) enter() *Lease {
@@ -70,9 +67,6 @@ func (r *Readers) enter() *Lease {
 	e.drop(true)
 	return nil
 }
-
-// leave has one reader leave, and reports false if there is none. A writer that keeps its tenure is none.
-func (r *Readers) leave() bool { return r.entrance.leave(true) }
 
 // close keeps further readers out, since a writer of another Client waits.
 func (r *Readers) close() {
@@ -138,7 +132,7 @@ func (r *Readers) follow(w *wait) {
 
 func (r *Readers) giveUp(w *wait) {
 	if w.shared != nil { // a function of the user has panicked
-		r.leave()
+		r.Leave()
 		return
 	}
 	if !w.leadsReaders {
@@ -195,18 +189,18 @@ func (r *Readers) held(*Locker) *Lease {
 func (r *Readers) unlock(_ context.Context, _ *Locker, s *Lease, block bool) error {
 	if s != nil {
 		err := s.Err()
-		r.leave()
+		r.Leave()
 		return err
 	}
 	if !block {
-		if !r.leave() {
+		if !r.Leave() {
 			panic("redlock: RUnlock of unlocked RWLocker" + r.heldByWriter())
 		}
 		return nil
 	}
 	s = r.held(nil)
 	err := s.Err()
-	if s == nil || !r.leave() {
+	if s == nil || !r.Leave() {
 		return ErrNotHeld
 	}
 	return err
