@@ -259,7 +259,7 @@ func (w *wait) attemptWithin(kind wire.Kind, within quorum.Limit) *Failure {
 		limit = c.cfg.Bounds.FencedWithin(l.opts.TTL)
 	}
 	of, by := l.kind.claimOf(w, w.waited())
-	t, claim := newTenure(l, by, w.try.sentAt, renew.Validity{Start: w.try.sentAt, Length: validity})
+	t, claim := newTenure(l, by, renew.Validity{Start: w.try.sentAt, Length: validity})
 	if t.contended = w.attempts > 1; w.merged != nil {
 		t.claim = w.merged
 	} else {
@@ -274,7 +274,7 @@ func (w *wait) attemptWithin(kind wire.Kind, within quorum.Limit) *Failure {
 		votes := w.try.round.Votes()
 		c.fences.Heard(l.key, votes)
 		if won {
-			t.fence, t.rounds, _, err = fencing{l, w.ctx}.commit(t.claim, votes, w.try.sentAt)
+			_, err = fencing{l, w.ctx}.commit(t, votes)
 		}
 	}
 	if w.flight != nil {
@@ -474,10 +474,11 @@ func (a *attempt) byReaders() bool {
 }
 
 // notPast returns the sleep d, or a shorter one that ends when the key is due to expire: see waits.NotPast.
-func (a *attempt) notPast(c *Core, d time.Duration) time.Duration {
-	left, known := waits.FreeAfter(a.round.Votes())
+func (w *wait) notPast(d time.Duration) time.Duration {
+	c := w.locker.core
+	left, known := waits.FreeAfter(w.try.round.Votes())
 	if !known {
 		return d
 	}
-	return waits.NotPast(d, left, c.clock().Since(a.sentAt), c.group)
+	return waits.NotPast(d, left, c.clock().Since(w.try.sentAt), c.group)
 }

@@ -16,20 +16,12 @@ import (
 	"github.com/redlock-go/redlock/internal/wire"
 )
 
-// A wait that may be granted the lock registers a claim at all masters. A release by another client then grants the
-// lock to the claim that has waited longest, and a message says so. Messages get lost, and no script runs when a
-// key expires. So the claim is also sent again from time to time: this is a poll.
-//
-// Masters may disagree on who has waited longest, or some may have a key that others have not. Then several claims
-// have some votes each, and no claim has a quorum: the votes are split. A moment after its first vote, a claim asks
-// all masters who has their keys. Of the claims without a quorum, the one with the most keys stays. If several
-// have the same number of keys, the one with the smallest token stays. The others are released in its favour, by
-// releases that name it, and register anew.
+// A wait that may be granted the lock registers a claim at all masters, and sends it again from time to time, since messages get lost, and no
+// script runs when a key expires. If the votes are split, one claim stays: see docs/protocol.md#a-claim-that-waits.
 //
 // No claim keeps a key for longer than it can win with it: a key that was granted expires, and is never extended
 // before the claim has a quorum. If the votes of the quorum end soon, the keys are extended first, as by a renewal, and
-// the lease has its TTL from then on. A claim is released if it has had votes for as long as a grant lasts, or if fewer
-// than a quorum of masters answer. After a random delay another one is registered, with another token.
+// the lease has its TTL from then on.
 
 // A contender is a wait that registers claims, one after the other: what it knows of them, and what it decides. While there is no claim, the
 // next one is registered at resume: see step. Otherwise await does what the first of these lines says that holds:
@@ -296,7 +288,7 @@ func (q *contender) await(now clock.Reading) (next time.Time, more bool) {
 			return now.Time(), more
 		}
 	}
-	due := q.pace.Due(q.claim, now, mine != 0, q.beats > 0, q.notPast)
+	due := q.pace.Due(q.claim, now, mine != 0, q.beats > 0, q.wait.notPast)
 	if q.told || mine != 0 {
 		q.apart = 0
 	}
@@ -332,8 +324,8 @@ func (q *contender) win(now clock.Reading, won *waits.Quorum) (more bool) {
 		return true // permits were handed over
 	}
 	full := c.cfg.Bounds.Validity(l.opts.TTL)
-	contended := w.attempts > 1 || w.try.round.Any(isTaken)
-	t, _ := newTenure(l, q.sharing, now, renew.Validity{Start: now, Length: won.Left, Short: won.Left < q.claim.G})
+	contended := w.attempts > 1 || w.try.round.Any(func(v quorum.Vote) bool { return v.Outcome == wire.Taken })
+	t, _ := newTenure(l, q.sharing, renew.Validity{Start: now, Length: won.Left, Short: won.Left < q.claim.G})
 	t.claim, t.contended, t.slots, t.successor = q.claim.SentClaim, contended, won.Slots, q.inbox.Successor(q.claim)
 	if t.slots != nil {
 		t.renews = wire.RenewSlots(t.slots)
@@ -349,7 +341,7 @@ func (q *contender) win(now clock.Reading, won *waits.Quorum) (more bool) {
 	} else if l.opts.Fencing {
 		var fixed clock.Reading
 		c.fences.Heard(l.key, won.Votes)
-		t.fence, t.rounds, fixed, err = fencing{l, w.ctx}.commit(t.claim, won.Votes, now)
+		fixed, err = fencing{l, w.ctx}.commit(t, won.Votes)
 		if t.rounds > 1 && err == nil { // the last round has given the key its full TTL
 			t.validity = renew.Validity{Start: fixed, Length: full}
 		}
@@ -371,8 +363,6 @@ func (q *contender) win(now clock.Reading, won *waits.Quorum) (more bool) {
 	w.noteOutcome(nil)
 	return true
 }
-
-func isTaken(v quorum.Vote) bool { return v.Outcome == wire.Taken }
 
 // roundOver acts on the current round, which is over and did not win. The masters in mine, as bits, have voted for the
 // claim, the first of them at firstVote. It reports false if the schedule has stopped.
@@ -458,14 +448,14 @@ func (q *contender) schedule(now clock.Reading) (more bool) {
 			return false
 		}
 		if deaf {
-			q.pace.PollAfter(now, q.notPast(d))
+			q.pace.PollAfter(now, q.wait.notPast(d))
 			return true
 		}
 		if q.stop = q.stop.Add(d); !q.stop.After(now.Time()) {
 			q.stop = now.Time().Add(d)
 		}
 	}
-	q.pace.Pause(q.claim, now, q.wait.try.sentAt == q.claim.Began, q.notPast)
+	q.pace.Pause(q.claim, now, q.wait.try.sentAt == q.claim.Began, q.wait.notPast)
 	return true
 }
 
@@ -503,11 +493,6 @@ func (theLock) poll(q *contender, now clock.Reading) wire.Request {
 func (q *contender) standing(now clock.Reading) bool {
 	left, known := waits.FreeAfter(q.wait.try.round.Votes())
 	return known && !q.blind && left > now.Since(q.wait.try.sentAt)+2*q.wait.locker.core.group.Distance()
-}
-
-// notPast returns the sleep d, or a shorter one that ends when the key is due to expire.
-func (q *contender) notPast(d time.Duration) time.Duration {
-	return q.wait.try.notPast(q.wait.locker.core, d)
 }
 
 // pollOne polls one master that is up, the next in turn, which leaves a free key alone. It reports false if the schedule has stopped.

@@ -136,7 +136,7 @@ func Start(cfg Config, hooks Hooks, pools []*redis.Pool) *Core {
 	return c
 }
 
-// A listener is a Core as its masters know it. Its Waits take all that concerns claims only.
+// A listener is a Core as its masters know it: see master.Listener. Its Waits take all that concerns claims only.
 type listener struct{ core *Core }
 
 var _ master.Listener = listener{}
@@ -158,21 +158,10 @@ func (l listener) Granted(i int, g master.Grant) (expected bool) {
 	return l.core.waits.Granted(i, g)
 }
 
-// Near implements master.Listener.
 func (l listener) Near(i int, key, token string) (released *master.SentClaim, expected bool) {
 	return l.core.waits.Near(i, key, token)
 }
 
-// Value implements master.Listener.
-func (l listener) Value(i int, v wire.Value) (expected bool) { return l.core.waits.Value(i, v) }
-
-// Up implements master.Listener.
-func (l listener) Up(i int) { l.core.waits.Up(i) }
-
-// Waiting implements master.Listener.
-func (l listener) Waiting(i int) (since time.Time, near bool) { return l.core.waits.Waiting(i) }
-
-// Recalled implements master.Listener.
 func (l listener) Recalled(_ int, key, token string) (expected bool) {
 	return l.core.entrances.recall(key, token)
 }
@@ -180,19 +169,16 @@ func (l listener) Recalled(_ int, key, token string) (expected bool) {
 // Calm implements master.Listener. A holder, and a client that may soon be one, looks for restarts and other losses of memory once a second.
 func (l listener) Calm() bool { return l.core.renewals.Empty() && l.core.waits.Calm() }
 
-// Patience implements master.Listener.
 func (l listener) Patience() (near, far time.Duration) {
 	return l.core.waits.Patience(l.core.group, l.core.cfg.ClaimPolls)
 }
 
-// Raising implements master.Listener.
-func (l listener) Raising(before, now time.Duration) { l.core.cfg.Notices.Raising(before, now) }
-
-// Redial implements master.Listener.
-func (l listener) Redial() master.Schedule { return l.core.cfg.Redials() }
-
-// Changed implements master.Listener.
-func (l listener) Changed(i int, now master.Status) { l.core.cfg.Changed(i, now) }
+func (l listener) Value(i int, v wire.Value) (expected bool)  { return l.core.waits.Value(i, v) }
+func (l listener) Up(i int)                                   { l.core.waits.Up(i) }
+func (l listener) Waiting(i int) (since time.Time, near bool) { return l.core.waits.Waiting(i) }
+func (l listener) Raising(before, now time.Duration)          { l.core.cfg.Notices.Raising(before, now) }
+func (l listener) Redial() master.Schedule                    { return l.core.cfg.Redials() }
+func (l listener) Changed(i int, now master.Status)           { l.core.cfg.Changed(i, now) }
 
 // ErrorOf returns the error for users; nil for nil.
 func (c *Core) ErrorOf(f *Failure) error {

@@ -7,7 +7,6 @@ import (
 	"github.com/redlock-go/redlock/internal/clock"
 	"github.com/redlock-go/redlock/internal/occupancy"
 	"github.com/redlock-go/redlock/internal/recent"
-	"github.com/redlock-go/redlock/internal/renew"
 	"github.com/redlock-go/redlock/internal/weakmap"
 )
 
@@ -15,16 +14,8 @@ import (
 // or one that stays with the Client between two holders. The tenure has the gate of the name. So there is one at a time, and
 // all who cannot enter it wait at the gate.
 //
-//   - The state says who decides about the tenure: see package occupancy. Whoever takes it from idle, in one step, either holds
-//     the lock or gives the tenure up: a goroutine that locks, one that comes to the gate, a recall, the scheduler, Close, a
-//     loss. So no tenure is entered after its release was queued, and none is released while a goroutine enters.
-//   - A goroutine reads the clocks after it has entered, and then looks for the bit of a recall or of a loss. Otherwise it could
-//     be stopped before, and enter a tenure that has ended.
-//   - While goroutines hold the tenure, all others leave a bit. It keeps further goroutines out, and the last one that leaves
-//     decides what becomes of the tenure.
-//   - A loss takes the tenure, or leaves a bit, before its release is queued.
-//
-// internal/model/kept explores these rules.
+// The state says who decides about the tenure. docs/design.md#a-tenure-that-goroutines-share has its states and rules, and internal/model/kept
+// explores them.
 type entrance struct {
 	core   *Core  // immutable
 	key    string // immutable
@@ -45,14 +36,26 @@ type snapshot struct {
 	start    clock.Reading
 	validity time.Duration
 	enters   clock.Limit // until it has passed, a goroutine may enter
+	entered  time.Time   // when a goroutine had entered last before
 }
 
-// newSnapshot has goroutines enter for most, or for half of the validity, after the start of the acquisition or of the last
+// newSnapshotLocked has goroutines enter for most, or for half of the validity, after the start of the acquisition or of the last
 // renewal. So each has at least the other half in which the tenure can be renewed.
-func newSnapshot(v *renew.Validity, most time.Duration) *snapshot {
-	now := &snapshot{start: v.Start, validity: v.Length}
-	now.enters.Init(v.Start, min(v.Length/2, most))
-	return now
+func (t *tenure) newSnapshotLocked(most time.Duration) {
+	now := &snapshot{start: t.validity.Start, validity: t.validity.Length}
+	if last := t.snapshot.Load(); last != nil {
+		now.entered = last.lastEntered()
+	}
+	now.enters.Init(now.start, min(now.validity/2, most))
+	t.snapshot.Store(now)
+}
+
+// lastEntered returns when a goroutine has entered the tenure last, to 10 ms; zero: none has.
+func (s *snapshot) lastEntered() time.Time {
+	if at := s.enters.Last(); !at.IsZero() {
+		return at
+	}
+	return s.entered
 }
 
 // begin says that n goroutines hold a new tenure. The caller has the gate, and is one of them. flags are those of occupancy.Begin.

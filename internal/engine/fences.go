@@ -7,7 +7,6 @@ import (
 
 	"github.com/redlock-go/redlock/internal/clock"
 	"github.com/redlock-go/redlock/internal/fence"
-	"github.com/redlock-go/redlock/internal/master"
 	"github.com/redlock-go/redlock/internal/quorum"
 	"github.com/redlock-go/redlock/internal/wire"
 )
@@ -42,15 +41,13 @@ func (f fencing) highest(now clock.Reading) int64 {
 }
 
 // commit agrees with a quorum of masters on the number of an acquisition: see package fence. votes are those of the round
-// that won it, and start is when that began. commit returns the number, and how many rounds the acquisition has
-// taken. If there were several, last is when the last of them began. After an error the caller must undo the
-// acquisition.
-func (f fencing) commit(claim *master.SentClaim, votes []quorum.Vote, start clock.Reading) (number int64, rounds int, last clock.Reading, err error) {
+// that won it. If that took further rounds, last is when the last of them began. After an error the caller must undo the acquisition.
+func (f fencing) commit(t *tenure, votes []quorum.Vote) (last clock.Reading, err error) {
 	l, c := f.locker, f.locker.core
-	a := fence.Agree(votes, start.Wall(), c.cfg.MaxTTL)
-	for err = f.awaitClock(a.Number, start); err == nil && !a.Agreed; {
+	a := fence.Agree(votes, t.sentAt.Wall(), c.cfg.MaxTTL)
+	for err = f.awaitClock(a.Number, t.sentAt); err == nil && !a.Agreed; {
 		last = c.clock()
-		round := c.group.Ask(claim.Committing(a.Number), claim, c.cfg.Bounds.Limit(l.opts.TTL))
+		round := c.group.Ask(t.claim.Committing(a.Number), t.claim, c.cfg.Bounds.Limit(l.opts.TTL))
 		won := round.Wait(f.ctx, c.closing, quorum.Tally.Decided).Won()
 		votes = round.Votes()
 		round.End()
@@ -59,10 +56,11 @@ func (f fencing) commit(claim *master.SentClaim, votes []quorum.Vote, start cloc
 		case !more:
 			err = failed(OpFence, l.name, votes)
 		case !a.Agreed:
-			err = f.awaitClock(a.Number, start)
+			err = f.awaitClock(a.Number, t.sentAt)
 		}
 	}
-	return a.Number, a.Rounds, last, err
+	t.fence, t.rounds = a.Number, a.Rounds
+	return last, err
 }
 
 // awaitClock waits until a number is near the clock: see fence.AheadMost. It returns an error if that

@@ -17,8 +17,7 @@ import (
 //
 //   - Unlock keeps a tenure by a step from held, without a bit, to idle. With a bit, it hands the tenure over or releases it.
 //     It clears the bit of the gate before it looks for goroutines that wait there.
-//   - Unlock keeps no tenure while a goroutine waits at the gate: if the tenure cannot be handed to that goroutine, it is released.
-//   - A recall may come before the lock is held. So the last one is remembered.
+//   - If the tenure cannot be handed to a goroutine that waits at the gate, Unlock releases it.
 //   - A lock that others want is not kept for a while: see package turns.
 type keeper struct {
 	mutex
@@ -26,7 +25,7 @@ type keeper struct {
 
 	mu         sync.Mutex // guards what follows
 	opts       *Options   // of the first Locker that keeps the lock; set once; nil: there is none
-	lastRecall string     // the token of the last recall
+	lastRecall string     // the token of the last recall, which may come before the lock is held
 }
 
 var _ kind = (*keeper)(nil)
@@ -34,10 +33,7 @@ var _ kind = (*keeper)(nil)
 // keeping is how a tenure is shared that may be kept. Each such tenure has one of its own.
 type keeping struct {
 	entrance *entrance // immutable
-
-	// Guarded by the tenure's mutex:
-	busy    bool      // a goroutine held the lock when a renewal was due last
-	entered time.Time // when a goroutine has entered the tenure last, before its last renewal; zero: none has
+	busy     bool      // a goroutine held the lock when a renewal was due last; guarded by the tenure's mutex
 }
 
 var _ holders = (*keeping)(nil)
@@ -284,30 +280,18 @@ func (t *tenure) used() bool {
 	return t.holder.handovers > 0 || t.snapshot.Load().enters.Checked()
 }
 
-// lastEntered returns when a goroutine has entered a tenure that is kept, to 10 ms, or zero if none has. It
-// reports whether nobody holds the lock.
+// lastEntered returns when a goroutine has entered a tenure that is kept, or zero if none has. It reports whether nobody holds the lock.
 func (e *entrance) lastEntered() (at time.Time, idle bool) {
 	t := e.tenure.Load()
 	if t == nil || e.state.Load() != occupancy.Idle {
 		return time.Time{}, false
 	}
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	if at = t.snapshot.Load().enters.Last(); !at.IsZero() {
-		return at, true
-	}
-	if h, ok := t.sharing.holders.(*keeping); ok { // otherwise readers hold the lock by now
-		at = h.entered
-	}
-	return at, true
+	return t.snapshot.Load().lastEntered(), true
 }
 
 // extendedLocked publishes until when a goroutine may enter: half of the validity is left, and Keep is not over.
 func (k *keeping) extendedLocked(t *tenure) {
-	if last := t.snapshot.Load(); last != nil && last.enters.Checked() {
-		k.entered = last.enters.Last()
-	}
-	t.snapshot.Store(newSnapshot(&t.validity, t.opts.Keep-t.validity.Start.Since(t.sentAt)))
+	t.newSnapshotLocked(t.opts.Keep - t.validity.Start.Since(t.sentAt))
 }
 
 // isOver reports whether Keep is over, or will be before the scheduler calls again.

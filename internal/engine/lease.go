@@ -433,11 +433,8 @@ func passedOn(v quorum.Vote) bool { return v.Outcome == wire.PassedOn }
 
 // event returns what users are told of the release, given its outcome.
 func (o *releasing) event(f *Failure) Event {
-	return Event{Name: o.name, Held: o.held(), Kept: o.kept, Err: o.core.ErrorOf(f), Permits: len(o.slots)}
+	return Event{Name: o.name, Held: o.unlocked.Since(o.holder.acquired), Kept: o.kept, Err: o.core.ErrorOf(f), Permits: len(o.slots)}
 }
-
-// held returns for how long the last holder has held the tenure.
-func (o *releasing) held() time.Duration { return o.unlocked.Since(o.holder.acquired) }
 
 // An unreported is a tenure whose release is on its way, and whose outcome matters to the next acquisition only: the tenure was lost, or
 // UnlockContext has returned before the masters had answered.

@@ -35,12 +35,9 @@ func (c *Core) Set(names, keys []string, opts Options) *Locker {
 
 // A Locker of several names acquires them in one of two ways.
 //
-//   - At first it polls. An attempt sets all keys of a master or none, and is undone if it fails. Between two
-//     attempts it holds nothing, neither keys nor the gates of the names, so it blocks nobody.
-//   - A set whose names are often held by others might never find all of them free. So after some refusals it
-//     acquires its names one by one, in the order of their keys, as if each were a Locker of its own: it joins
-//     the queue of each name, and holds the names that it has. Since all sets have one order, they do not
-//     deadlock. At last one attempt takes over all names with one token, and makes them one lease.
+//   - At first it polls. Between two attempts it holds nothing, neither keys nor the gates of the names, so it blocks nobody.
+//   - After some refusals it acquires its names one by one, in the order of their keys, as if each were a Locker of its own. At last one
+//     attempt takes over all names with one token, and makes them one lease: see docs/design.md#several-names.
 
 const (
 	// pollsMost is how often a set is refused before it acquires its names one by one.
@@ -106,7 +103,7 @@ func (s set) acquire(w *wait) bool {
 		if w.try.split() {
 			d += rand.N(c.group.Distance() + 1)
 		}
-		s.sleep(w, w.try.notPast(c, d))
+		s.sleep(w, w.notPast(d))
 	}
 }
 
