@@ -92,9 +92,9 @@ var ofWaits = []Defect{
 		Name: "latest-vote",
 		Rule: "A lease that was granted ends with the first of the votes that it rests on.",
 		Edits: []Edit{{
-			File: "internal/waits/ballot.go",
-			Old:  "Left: lefts[s.Need-1].d",
-			New:  "Left: lefts[0].d",
+			File: "internal/waits/slots.go",
+			Old:  "s.rests[need-1].d",
+			New:  "s.rests[0].d",
 		}},
 	}, {
 		Name: "keeps-to-itself",

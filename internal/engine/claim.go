@@ -292,7 +292,7 @@ func (q *contender) await(now clock.Reading) (next time.Time, more bool) {
 	if q.told || mine != 0 {
 		q.apart = 0
 	}
-	q.blind = q.told || mine != 0 || q.pace.Far()
+	q.blind = q.told || mine != 0 || q.pace.Far
 	free := q.inbox.FoundFree(q.claim)
 	switch {
 	case q.told:
@@ -301,7 +301,7 @@ func (q *contender) await(now clock.Reading) (next time.Time, more bool) {
 		q.apart = free // the holder may lack the key there
 	case due.After(now.Time()):
 		return due, true
-	case mine == 0 && q.pace.One() && c.group.Up(): // otherwise a round says which masters are missing
+	case mine == 0 && q.pace.One && c.group.Up(): // otherwise a round says which masters are missing
 		return now.Time(), q.pollOne(now)
 	}
 	q.ask(l.on.poll(q, now), q.claim.G)
@@ -349,7 +349,7 @@ func (q *contender) win(now clock.Reading, won *waits.Quorum) (more bool) {
 	var f *Failure
 	if err = cmp.Or(err, w.try.revokes(c)); err != nil {
 		f = wasted(l.name, w.try.round, err, 0, 0, 0)
-	} else if t.validity.Over(c.clock()) || !l.on.accept(q, won, t) {
+	} else if t.validity.Over(c.clock()) || !q.accept(won, t) {
 		f = failed(OpAcquire, l.name, w.try.round.Votes())
 	} else if !t.begin() {
 		f = wasted(l.name, w.try.round, ErrClosed, 0, 0, 0)
@@ -363,6 +363,21 @@ func (q *contender) win(now clock.Reading, won *waits.Quorum) (more bool) {
 	w.noteOutcome(nil)
 	return true
 }
+
+// accept ends the claim, since a quorum of votes makes it a tenure. It reports false if one of the votes has become void. Permits then stand
+// in their slots at the masters that gave them others, or may do so later.
+func (q *contender) accept(won *waits.Quorum, t *tenure) bool {
+	elsewhere, queued, ok := q.inbox.Won(q.claim, won, t.doubt, func(i int) { t.heal(1 << i) })
+	t.heal(elsewhere)
+	if queued != 0 {
+		time.AfterFunc(lateTrips*q.wait.locker.core.group.Distance()+waits.SplitAfter, func() { t.heal(queued) })
+	}
+	return ok
+}
+
+// A winner waits for lateTrips round trips and waits.SplitAfter for the grants of the masters that have its claim in their queues. Most come
+// with the next message. If permits are held for a shorter time, nothing need be healed.
+const lateTrips = 2
 
 // roundOver acts on the current round, which is over and did not win. The masters in mine, as bits, have voted for the
 // claim, the first of them at firstVote. It reports false if the schedule has stopped.
@@ -379,10 +394,6 @@ func (q *contender) roundOver(now clock.Reading, mine uint64, firstVote time.Tim
 type theLock struct{}
 
 var _ subject = theLock{}
-
-func (theLock) accept(q *contender, won *waits.Quorum, t *tenure) bool {
-	return q.inbox.Won(q.claim, won, t.doubt)
-}
 
 // judge has the claim do what waits.Finding.Verdict decides, after a round that did not win. mine and firstVote are those of roundOver. It
 // reports false if the schedule has stopped.

@@ -8,7 +8,6 @@ import (
 
 	"github.com/redlock-go/redlock/internal/clock"
 	"github.com/redlock-go/redlock/internal/flight"
-	"github.com/redlock-go/redlock/internal/waits"
 	"github.com/redlock-go/redlock/internal/wire"
 )
 
@@ -133,6 +132,4 @@ type subject interface {
 	poll(q *contender, now clock.Reading) wire.Request
 	// judge decides what becomes of a claim after a round that did not win, and does it: see contender.roundOver.
 	judge(q *contender, now clock.Reading, mine uint64, firstVote time.Time) (more bool)
-	// accept ends the claim, since a quorum of votes makes it a tenure. It reports false if one of the votes has become void.
-	accept(q *contender, won *waits.Quorum, t *tenure) bool
 }

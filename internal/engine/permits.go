@@ -106,7 +106,7 @@ func (p *permits) poll(q *contender, now clock.Reading) wire.Request {
 	}
 	keys := q.inbox.Stands(q.claim, now, q.wait.locker.core.cfg.Bounds.Drift)
 	mine := waits.BestSlots(keys, nil, "", 0)
-	if n := p.n; q.pace.VotesSplit() && q.beats == 0 && (len(mine) == n || len(mine) > n && keys[mine[n-1]] > keys[mine[n]]) {
+	if n := p.n; q.pace.Split && q.beats == 0 && (len(mine) == n || len(mine) > n && keys[mine[n-1]] > keys[mine[n]]) {
 		return p.aimAt(q, mine[:n]) // the most keys are in these
 	}
 	slices.Sort(mine)
@@ -160,20 +160,6 @@ func (p *permits) judge(q *contender, now clock.Reading, _ uint64, firstVote tim
 	}
 	return true
 }
-
-// accept has the permit stand in its slots at the masters that gave it others, or may do so later.
-func (p *permits) accept(q *contender, won *waits.Quorum, t *tenure) bool {
-	elsewhere, queued, ok := q.inbox.WonSlots(q.claim, won, t.doubt, func(i int) { t.heal(1 << i) })
-	t.heal(elsewhere)
-	if queued != 0 {
-		time.AfterFunc(lateTrips*q.wait.locker.core.group.Distance()+waits.SplitAfter, func() { t.heal(queued) })
-	}
-	return ok
-}
-
-// A winner waits for lateTrips round trips and waits.SplitAfter for the grants of the masters that have its claim in their queues. Most come
-// with the next message. If permits are held for a shorter time, nothing need be healed.
-const lateTrips = 2
 
 func (p *permits) hold(w *wait) *Lease {
 	p.crowd.gate.Held(1)

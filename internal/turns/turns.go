@@ -6,13 +6,11 @@
 // for ever. Three rules leave the lock to other clients:
 //
 //   - The acquisition is wire.Register, which leaves the lock to the claims in the queue.
-//   - The poll of another client may be on its way for up to one of its own round trips. So all acquisitions within
-//     the next second are wire.Register, too. Otherwise a Client near the masters, even if it waits for the answer of each
-//     release, would always be faster than a client far from them. A TryLock joins no queue, so after the answer it takes
+//   - All acquisitions within the next second are wire.Register, too. Otherwise a Client near the masters, even if it waits for the answer of
+//     each release, would always be faster than a client far from them. A TryLock joins no queue, so after the answer it takes
 //     a lock that was left open: see wire.TakesFree.
-//   - Calls of TryLock, sets, and clients of other libraries do not queue. They get the lock only if its
-//     holder leaves a gap. So after followMost acquisitions the next one waits for the answer to the release.
-//     With DisableWakeups, each acquisition waits for it.
+//   - Calls of TryLock, sets, and clients of other libraries get the lock only if its holder leaves a gap. So after followMost acquisitions
+//     the next one waits for the answer to the release. With DisableWakeups, each acquisition waits for it.
 package turns
 
 import (

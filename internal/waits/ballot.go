@@ -48,7 +48,7 @@ type Ballot struct {
 	aim    []int       // votes for other slots never count; nil: the claim has not aimed
 	held   []int       // the slots of its lease, once it was acquired; nil: that of a lock
 	queued uint64      // the masters, as bits, whose last answer was a refusal: it may be in their queues
-	settle func(i int) // see Inbox.WonSlots
+	settle func(i int) // see Inbox.Won
 	unused uint64      // the masters, as bits, whose grants were over before this Client used them
 }
 
@@ -78,11 +78,9 @@ func NewBallot(c *master.SentClaim, began clock.Reading, g time.Duration, master
 func (in *Inbox) SetBallot(c *Ballot) {
 	in.waits.mu.Lock()
 	defer in.waits.mu.Unlock()
-	in.waits.setSlotsLocked(in.claim, nil)
 	in.setClaimLocked(c)
 	in.registered = 0
 	clear(in.said)
-	in.waits.setSlotsLocked(c, in)
 }
 
 // BallotOf returns the wait for a key, and its claim; nil if there is none. It is for tests.
@@ -186,11 +184,8 @@ func (in *Inbox) Answered(c *Ballot, kind wire.Kind, i int, a wire.Answer, mark 
 			c.gone |= bit
 			c.unused |= bit
 		}
-		switch {
-		case a.Done() && a.Holds > 0:
-			in.voteLocked(i, vote{mark, a.Holds, a.Fence, a.Slots.All()})
-		case a.Done():
-			in.voteLocked(i, vote{mark, life, a.Fence, a.Slots.All()})
+		if a.Done() {
+			in.voteLocked(i, vote{mark, cmp.Or(max(a.Holds, 0), life), a.Fence, a.Slots.All()})
 		}
 		s.mu.Unlock()
 		return near
@@ -254,14 +249,7 @@ func (in *Inbox) Count(c *Ballot, now clock.Reading, drift func(time.Duration) t
 		return mine, c.firstVote, nil
 	}
 	slices.SortFunc(lefts, func(a, b left) int { return cmp.Compare(b.d, a.d) })
-	if c.slots > 0 {
-		return mine, c.firstVote, c.wonLocked(votes, lefts, s.Need)
-	}
-	won = &Quorum{Votes: votes, Left: lefts[s.Need-1].d}
-	for _, l := range lefts[:s.Need] {
-		won.rests |= 1 << l.i
-	}
-	return mine, c.firstVote, won
+	return mine, c.firstVote, c.quorumLocked(votes, lefts, s.Need)
 }
 
 // A left says how long the vote of a master lasts.
@@ -305,23 +293,4 @@ func (in *Inbox) Unused(c *Ballot) int {
 	in.waits.mu.Lock()
 	defer in.waits.mu.Unlock()
 	return bits.OnesCount64(c.unused)
-}
-
-// Won says that the claim becomes a lease by a quorum, so it can no longer be granted the lock. Won does nothing and
-// reports false if a vote of the quorum has become void since it was counted. Later, doubt is called if a late poll has
-// found that a master had lost the key.
-func (in *Inbox) Won(c *Ballot, q *Quorum, doubt func(i int)) bool {
-	in.waits.mu.Lock()
-	defer in.waits.mu.Unlock()
-	return in.wonLocked(c, q, doubt)
-}
-
-func (in *Inbox) wonLocked(c *Ballot, q *Quorum, doubt func(i int)) bool {
-	if c.gone&q.rests != 0 {
-		return false
-	}
-	in.waits.setSlotsLocked(c, nil)
-	in.setClaimLocked(nil)
-	c.doubt = doubt
-	return true
 }

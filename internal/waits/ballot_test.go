@@ -17,7 +17,7 @@ func TestAMajorityEndsWithItsEarliestVote(t *testing.T) {
 	in := New(3).Begin("a")
 	none := func(time.Duration) time.Duration { return 0 }
 	for _, long := range []time.Duration{time.Second, 3 * time.Second, 10 * time.Second, 7 * 24 * time.Hour} {
-		c := &Ballot{votes: []vote{{mark: now, life: long}, {mark: now, life: 400 * time.Millisecond}, {}}}
+		c := &Ballot{votes: []vote{{mark: now, life: long, slots: theLock}, {mark: now, life: 400 * time.Millisecond, slots: theLock}, {}}}
 		_, _, m := in.Count(c, now, none, 0)
 		if m == nil || m.Left != 400*time.Millisecond {
 			t.Errorf("votes for 400ms and %v: a quorum for %v, want 400ms", long, m.Left)
@@ -51,7 +51,7 @@ func TestAVoteWhoseKeyIsGoneDoesNotCount(t *testing.T) {
 			in.voteLocked(1, vote{mark: now, life: time.Second})
 			_, _, m := in.Count(c, now, none, 0)
 			in.Answered(c, row.kind, row.from, row.answer, now, time.Second, true)
-			if got := in.Won(c, m, func(int) {}); got != row.wins {
+			if _, _, got := in.Won(c, m, func(int) {}, nil); got != row.wins {
 				t.Errorf("the claim wins: %v, want %v", got, row.wins)
 			}
 			if _, _, m := in.Count(c, now, none, 0); (m != nil) != row.wins {
@@ -237,7 +237,7 @@ func TestClaimsOnSlotsAreKeptUntilTheyEnd(t *testing.T) {
 		{"another one follows", func(in *Inbox, _ *Ballot) { in.SetBallot(claimOf("next", 3)) }},
 		{"it has won", func(in *Inbox, c *Ballot) {
 			_, _, q := in.Count(c, now, none, 0)
-			in.WonSlots(c, q, func(int) {}, func(int) {})
+			in.Won(c, q, func(int) {}, func(int) {})
 		}},
 	} {
 		s := New(3)

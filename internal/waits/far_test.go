@@ -122,10 +122,10 @@ func TestAFarClaimPollsSeldom(t *testing.T) {
 			}
 			for range 20 { // a part of it is random
 				p := in.NewPace(group, Step, as)
-				p.one = !row.one
+				p.One = !row.one
 				p.Pause(c, at, row.first, as)
-				if d := p.poll.Sub(at.Time()); d < least || d > most || p.Far() != row.far || p.One() != row.one {
-					t.Errorf("%s, with %d ahead: it polls after %v, far %t, one %t; want %v to %v, %t, %t", row.name, row.ahead, d, p.Far(), p.One(), least, most, row.far, row.one)
+				if d := p.poll.Sub(at.Time()); d < least || d > most || p.Far != row.far || p.One != row.one {
+					t.Errorf("%s, with %d ahead: it polls after %v, far %t, one %t; want %v to %v, %t, %t", row.name, row.ahead, d, p.Far, p.One, least, most, row.far, row.one)
 				}
 			}
 		}

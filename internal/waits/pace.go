@@ -66,20 +66,21 @@ func nearSoon(turnaround time.Duration, ahead int) bool {
 }
 
 // A Pace says when the claims of a wait are sent again: when the next poll is due, and when a claim with votes asks who has the other
-// keys. It is used by the goroutine that waits. notPast, an argument of Due and Pause, returns a pause, or a shorter one that ends when the
-// key is due to expire.
+// keys. It is used by the goroutine that waits, which reads the exported fields. notPast, an argument of Due and Pause, returns a pause, or a
+// shorter one that ends when the key is due to expire.
 type Pace struct {
 	inbox *Inbox
 	group *quorum.Group
 	step  time.Duration // the average pause of a near claim
 	drift func(time.Duration) time.Duration
 
+	Far   bool // the claim was far after its last round
+	One   bool // the next poll is one of a single master
+	Split bool // of a claim on slots: no slot can have a quorum by further votes
+
 	poll       time.Time     // when the next poll is due
-	far        bool          // others are ahead of the claim
-	one        bool          // the next poll is one of a single master
 	turnaround time.Duration // see Registered
 	askAt      time.Time     // when to ask who has the other keys; zero: the claim has no vote, or they were asked
-	split      bool          // of a claim on slots: no slot can have a quorum by further votes
 
 	splits    int       // how many rounds in a row have found the votes split
 	lastSplit time.Time // when the last of them did
@@ -92,19 +93,10 @@ func (in *Inbox) NewPace(group *quorum.Group, step time.Duration, drift func(tim
 
 // Registered says that a new claim is registered. turnaround is how long the last turn of this Client took, from its claim to the release; 0: it
 // has had none lately.
-func (p *Pace) Registered(turnaround time.Duration) { p.split, p.turnaround = false, turnaround }
+func (p *Pace) Registered(turnaround time.Duration) { p.Split, p.turnaround = false, turnaround }
 
 // Sent says that the claim is sent.
 func (p *Pace) Sent() { p.askAt = time.Time{} }
-
-// Far reports whether the claim was far after its last round.
-func (p *Pace) Far() bool { return p.far }
-
-// One reports whether the next poll is one of a single master.
-func (p *Pace) One() bool { return p.one }
-
-// VotesSplit reports whether a claim on slots was found to have votes of which no slot can have a quorum.
-func (p *Pace) VotesSplit() bool { return p.split }
 
 // FoundSplit says that a round has found the votes split.
 func (p *Pace) FoundSplit(now time.Time) { p.splits, p.lastSplit = p.splits+1, now }
@@ -113,9 +105,9 @@ func (p *Pace) FoundSplit(now time.Time) { p.splits, p.lastSplit = p.splits+1, n
 // far, and has become near, polls soon. One that is far when a master comes up polls within a second. beaten says that the last
 // question has found a claim on slots beaten.
 func (p *Pace) Due(c *Ballot, now clock.Reading, voted, beaten bool, notPast func(time.Duration) time.Duration) time.Time {
-	if p.far {
+	if p.Far {
 		if ahead := p.inbox.Ahead(c); ahead < wire.Near {
-			p.far, p.one = false, false
+			p.Far, p.One = false, false
 			p.soon(now, rand.N(p.step))
 		} else if ahead < c.Near {
 			p.soon(now, notPast(nearSteps*p.step))
@@ -123,15 +115,15 @@ func (p *Pace) Due(c *Ballot, now clock.Reading, voted, beaten bool, notPast fun
 				p.soon(now, rand.N(p.step))
 			}
 		} else if p.inbox.Returned(c) {
-			p.one = false
+			p.One = false
 			p.soon(now, rand.N(returnMost*p.step))
 		}
 	}
 	switch {
 	case !voted:
 		p.askAt = time.Time{}
-	case c.OfSlots() && !p.split && p.inbox.Split(c, now, p.drift):
-		p.split, p.askAt = true, now.Time()
+	case c.OfSlots() && !p.Split && p.inbox.Split(c, now, p.drift):
+		p.Split, p.askAt = true, now.Time()
 	case p.askAt.IsZero():
 		p.askAt = now.Time().Add(p.splitDelay(now, beaten))
 	}
@@ -169,8 +161,8 @@ func (p *Pace) splitDelay(now clock.Reading, beaten bool) time.Duration {
 // Pause sets when the next poll is due, after a round. first says that the round was the registration.
 func (p *Pace) Pause(c *Ballot, now clock.Reading, first bool, notPast func(time.Duration) time.Duration) {
 	ahead := p.inbox.Ahead(c)
-	p.one = false
-	if p.far = ahead >= wire.Near && p.group.Listening(); !p.far {
+	p.One = false
+	if p.Far = ahead >= wire.Near && p.group.Listening(); !p.Far {
 		step := p.step
 		if !c.OfSlots() && !p.inbox.NearAtQuorum(c) {
 			step *= followSteps
@@ -187,7 +179,7 @@ func (p *Pace) Pause(c *Ballot, now clock.Reading, first bool, notPast func(time
 	case first && ahead >= c.Near:
 		d = p.firstPoll(c, ahead)
 	case !c.OfSlots() && !near:
-		p.one = true
+		p.One = true
 		d = FarPolls(p.step, ahead, masters) / time.Duration(masters)
 	}
 	p.poll = now.Time().Add(d*3/4 + rand.N(d/2))

@@ -171,10 +171,10 @@ func TestWhenAClaimAsksWhoHasTheOtherKeys(t *testing.T) {
 	due(false, false, time.Hour-splitRoundsFor-2*time.Millisecond)
 	pauses := func(c *Ballot, steps time.Duration) {
 		t.Helper()
-		p.one = true
+		p.One = true
 		p.Pause(c, now(), false, as)
-		if d := p.poll.Sub(at); p.Far() || p.One() || d < steps*Step/2 || d > steps*Step*3/2 {
-			t.Errorf("the next poll is due after %v, far %t, one %t, want %d pauses", d, p.Far(), p.One(), steps)
+		if d := p.poll.Sub(at); p.Far || p.One || d < steps*Step/2 || d > steps*Step*3/2 {
+			t.Errorf("the next poll is due after %v, far %t, one %t, want %d pauses", d, p.Far, p.One, steps)
 		}
 	}
 	terms := wire.NewSlotTerms("a", 8, 1, time.Minute)
@@ -228,10 +228,10 @@ func TestAClaimThatWasFarPollsSoon(t *testing.T) {
 			}
 			c.passed, c.returned = row.passed, row.returned
 			p := in.NewPace(quorum.NewGroup(nil), Step, as)
-			p.far, p.one, p.poll = true, true, at.Add(row.poll)
+			p.Far, p.One, p.poll = true, true, at.Add(row.poll)
 			due := p.Due(c, now, false, false, as).Sub(at)
-			if due < row.least || due > row.most || p.Far() != row.far || p.One() != row.one {
-				t.Errorf("it polls after %v, far %t, one %t; want %v to %v, %t, %t", due, p.Far(), p.One(), row.least, row.most, row.far, row.one)
+			if due < row.least || due > row.most || p.Far != row.far || p.One != row.one {
+				t.Errorf("it polls after %v, far %t, one %t; want %v to %v, %t, %t", due, p.Far, p.One, row.least, row.most, row.far, row.one)
 			}
 			if !row.far {
 				p.Pause(c, now, false, as)
@@ -267,20 +267,20 @@ func TestAClaimOnSlotsWithSplitVotesAimsOnce(t *testing.T) {
 		p := in.NewPace(quorum.NewGroup(nil), Step, none)
 		p.poll = at.Add(time.Hour)
 		if row.split {
-			if due := p.Due(row.claim, now, true, false, nil); due != at || !p.VotesSplit() {
+			if due := p.Due(row.claim, now, true, false, nil); due != at || !p.Split {
 				t.Errorf("%s: the votes are split, and it asks after %v", row.name, due.Sub(at))
 			}
 			p.Sent()
 		} else if !row.claim.OfSlots() { // whose votes are for nothing but the lock
 			row.claim.votes = []vote{{mark: now, life: time.Minute, slots: []int{1}}, {mark: now, life: time.Minute, slots: []int{2}}, {mark: now, life: time.Minute, slots: []int{3}}}
 		}
-		if due := p.Due(row.claim, now, true, false, nil); due != at.Add(SplitAfter) || p.VotesSplit() != row.split {
+		if due := p.Due(row.claim, now, true, false, nil); due != at.Add(SplitAfter) || p.Split != row.split {
 			t.Errorf("%s: it asks after %v, want %v", row.name, due.Sub(at), SplitAfter)
 		}
 		p.turnaround = time.Second
 		p.Registered(2 * time.Second)
-		if p.VotesSplit() || p.turnaround != 2*time.Second {
-			t.Errorf("%s: of a new claim, the votes are split: %t, and the last turn took %v", row.name, p.VotesSplit(), p.turnaround)
+		if p.Split || p.turnaround != 2*time.Second {
+			t.Errorf("%s: of a new claim, the votes are split: %t, and the last turn took %v", row.name, p.Split, p.turnaround)
 		}
 	}
 }

@@ -1,8 +1,8 @@
 package waits
 
 import (
-	"container/heap"
 	"math"
+	"slices"
 	"time"
 
 	"github.com/redlock-go/redlock/internal/master"
@@ -14,22 +14,19 @@ import (
 // others are far, and cost little: see docs/protocol.md. Masters differ in the order of their queues, so a claim has a place in
 // each.
 //
-//   - A claim is near if one master says so. If nearness needed a quorum, nobody might be near where the orders differ.
-//     So more than three can be near somewhere. Those that are near at fewer than a quorum poll a third as often: see NearAtQuorum.
+//   - A claim is near if one master says so, or fewer than a quorum have said anything. If nearness needed a quorum, nobody might be near where the
+//     orders differ. So more than three can be near somewhere. Those that are near at fewer than a quorum poll a third as often: see NearAtQuorum.
 //   - A claim that is far polls at the mean of the rates for its places. So all claims together send as many polls as if the
-//     orders were the same, and the first live one of each master has its part in these. It polls one master at a time: see
-//     FarPolls.
-//   - It is near if fewer than a quorum of masters have said anything: others may be down, or new.
-//   - An answer says the place when the command was executed. A message says that the claim has become near since. Both
-//     travel on connections of their own. So an answer to a command that was sent before the last such message came does not
-//     count.
+//     orders were the same, and the first live one of each master has its part in these: see FarPolls.
+//   - An answer says the place when the command was executed. A message says that the claim has become near since. Both travel on connections
+//     of their own. So an answer to a command that was sent before the last such message came does not count.
 
 // A place is that of a claim in the queue of one master.
 type place struct {
-	known bool
-	ahead int       // how many are ahead of it
-	told  time.Time // when the last message came that it is near
-	at    int       // in nearest.claims, from 1 on; 0: it is not there
+	known  bool
+	ahead  int       // how many are ahead of it
+	told   time.Time // when the last message came that it is near
+	listed bool      // it is in Waits.near
 }
 
 // nearAt reports whether the claim is near at master i.
@@ -157,12 +154,19 @@ const noClaim = farMost + 1
 
 // setClaimLocked sets the claim of a wait; nil: it has none.
 func (in *Inbox) setClaimLocked(c *Ballot) {
-	if in.claim != nil {
-		for i := range in.waits.near {
-			in.waits.near[i].update(in.claim, false)
+	s := in.waits
+	if old := in.claim; old != nil {
+		for i := range s.near {
+			s.nearLocked(i, old, false)
+		}
+		if old.slots > 0 {
+			delete(s.bySlots, old.Token())
 		}
 	}
-	in.claim = c
+	if in.claim = c; c != nil && c.slots > 0 {
+		s.bySlots[c.Token()], in.slots = in, true
+		s.noteSlotsLocked(c.SentClaim)
+	}
 	in.placedLocked()
 }
 
@@ -174,7 +178,7 @@ func (in *Inbox) placedLocked() {
 	if c != nil {
 		in.steps, in.far = c.stepsLocked(s)
 		for i := range s.near {
-			s.near[i].update(c, c.nearAt(i))
+			s.nearLocked(i, c, c.nearAt(i))
 		}
 	}
 	s.countLocked(in, 1)
@@ -204,45 +208,20 @@ func (c *Ballot) stepsLocked(s *Waits) (n int, far bool) {
 	return n, far
 }
 
-// A nearest has the claims that are near at a master. It is a heap: the first of them was registered first.
-type nearest struct {
-	master int
-	claims []*Ballot
-}
-
-// update says whether a claim is near.
-func (n *nearest) update(c *Ballot, near bool) {
-	switch at := c.places[n.master].at - 1; {
-	case near && at < 0:
-		heap.Push(n, c)
-	case !near && at >= 0:
-		heap.Remove(n, at)
+// nearLocked notes that a claim is near at master i, or that it is not. A change moves a pointer for each near claim that is younger.
+func (s *Waits) nearLocked(i int, c *Ballot, near bool) {
+	p := &c.places[i]
+	if p.listed == near {
+		return
 	}
-}
-
-var _ heap.Interface = (*nearest)(nil)
-
-func (n *nearest) Len() int { return len(n.claims) }
-func (n *nearest) Less(a, b int) bool {
-	return n.claims[a].Began.Time().Before(n.claims[b].Began.Time())
-}
-
-func (n *nearest) Swap(a, b int) {
-	n.claims[a], n.claims[b] = n.claims[b], n.claims[a]
-	n.claims[a].places[n.master].at, n.claims[b].places[n.master].at = a+1, b+1
-}
-
-func (n *nearest) Push(c any) {
-	n.claims = append(n.claims, c.(*Ballot))
-	c.(*Ballot).places[n.master].at = len(n.claims)
-}
-
-func (n *nearest) Pop() any {
-	last := len(n.claims) - 1
-	c := n.claims[last]
-	n.claims[last], n.claims = nil, n.claims[:last]
-	c.places[n.master].at = 0
-	return c
+	p.listed = near
+	at, _ := slices.BinarySearchFunc(s.near[i], c, func(a, b *Ballot) int { return a.Began.Time().Compare(b.Began.Time()) })
+	if near {
+		s.near[i] = slices.Insert(s.near[i], at, c)
+	} else {
+		at += slices.Index(s.near[i][at:], c) // several may have begun at the same time
+		s.near[i] = slices.Delete(s.near[i], at, at+1)
+	}
 }
 
 // Waiting reports whether a claim of this Client is near at master i, so that a grant may come soon. since is when the first of these
@@ -250,7 +229,7 @@ func (n *nearest) Pop() any {
 func (s *Waits) Waiting(i int) (since time.Time, near bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if all := s.near[i].claims; len(all) > 0 {
+	if all := s.near[i]; len(all) > 0 {
 		return all[0].Began.Time(), true
 	}
 	return time.Time{}, false
@@ -291,9 +270,10 @@ func (s *Waits) Soonest() int {
 func (s *Waits) Up(i int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	s.near[i] = nil
 	for _, in := range s.byKey {
 		if c := in.claim; c != nil {
-			c.places[i] = place{at: c.places[i].at}
+			c.places[i] = place{}
 			c.returned = true
 			in.placedLocked()
 			poke(in.News)

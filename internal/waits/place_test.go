@@ -276,8 +276,8 @@ func TestWhatIsKeptOfAllClaimsIsWhatTheySay(t *testing.T) {
 						}
 					}
 				}
-				if got, is := s.Waiting(i); is != (near > 0) || !got.Equal(since) || len(s.near[i].claims) != near {
-					t.Fatalf("seed %d: after %s, at master %d one is near: %t, since %v, of %d; want since %v, of %d", seed, step, i, is, got, len(s.near[i].claims), since, near)
+				if got, is := s.Waiting(i); is != (near > 0) || !got.Equal(since) || len(s.near[i]) != near {
+					t.Fatalf("seed %d: after %s, at master %d one is near: %t, since %v, of %d; want since %v, of %d", seed, step, i, is, got, len(s.near[i]), since, near)
 				}
 			}
 		}
@@ -309,7 +309,7 @@ func TestWhatIsKeptOfAllClaimsIsWhatTheySay(t *testing.T) {
 				in.SetBallot(nil)
 			case n == 3:
 				step = "a claim wins"
-				in.Won(c, &Quorum{}, func(int) {})
+				in.Won(c, &Quorum{}, func(int) {}, nil)
 			case n == 4:
 				step = "a master comes up"
 				s.Up(i)

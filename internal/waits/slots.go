@@ -21,19 +21,6 @@ import (
 // theLock is what a vote for a lock stands for.
 var theLock = []int{0}
 
-// setSlotsLocked makes w the wait of a claim on slots; nil: none. It does nothing for nil and for a claim on a lock.
-func (s *Waits) setSlotsLocked(c *Ballot, in *Inbox) {
-	switch {
-	case c == nil || c.slots == 0:
-	case in == nil:
-		delete(s.bySlots, c.Token())
-	default:
-		s.bySlots[c.Token()] = in
-		s.noteSlotsLocked(c.SentClaim)
-		in.slots = true
-	}
-}
-
 // pastMost is how many claims on slots a Client remembers.
 const pastMost = 1024
 
@@ -115,8 +102,8 @@ func (in *Inbox) Split(c *Ballot, now clock.Reading, drift func(time.Duration) t
 	return c.aim == nil && most > 0 && most+pending < in.waits.Need
 }
 
-// wonLocked returns the quorum for as many slots as a claim needs, or nil. lefts are the votes that last, the longest first.
-func (c *Ballot) wonLocked(votes []quorum.Vote, lefts []left, need int) *Quorum {
+// quorumLocked returns the quorum for as many slots as a claim needs, or nil; a lock has one slot. lefts are the votes that last, the longest first.
+func (c *Ballot) quorumLocked(votes []quorum.Vote, lefts []left, need int) *Quorum {
 	type slot struct {
 		number int
 		rests  []left // the first need votes
@@ -137,13 +124,16 @@ func (c *Ballot) wonLocked(votes []quorum.Vote, lefts []left, need int) *Quorum 
 		}
 	}
 	slots = slices.DeleteFunc(slots, func(s slot) bool { return len(s.rests) < need })
-	if len(slots) < c.slots {
+	n := max(c.slots, 1)
+	if len(slots) < n {
 		return nil
 	}
 	slices.SortFunc(slots, func(a, b slot) int { return cmp.Or(b.all-a.all, a.number-b.number) })
 	won := &Quorum{Votes: votes, Left: lefts[0].d}
-	for _, s := range slots[:c.slots] {
-		won.Slots = append(won.Slots, s.number)
+	for _, s := range slots[:n] {
+		if c.slots > 0 {
+			won.Slots = append(won.Slots, s.number)
+		}
 		won.Left = min(won.Left, s.rests[need-1].d)
 		for _, l := range s.rests {
 			won.rests |= 1 << l.i
@@ -153,16 +143,22 @@ func (c *Ballot) wonLocked(votes []quorum.Vote, lefts []left, need int) *Quorum 
 	return won
 }
 
-// WonSlots is Won for a claim on slots. It also returns the masters, as bits, that are known to have the token in other slots, and those that have it in
+// Won says that the claim becomes a lease by a quorum, so it can no longer be granted the lock. Won does nothing and
+// reports false if a vote of the quorum has become void since it was counted. Later, doubt is called if a late poll has
+// found that a master had lost the key.
+//
+// Of a claim on slots, Won also returns the masters, as bits, that are known to have the token in other slots, and those that have it in
 // the queue. Later, settle is called if the answer to an earlier command says so of a master. There, the holder is to stand in
 // its slots, and to leave all others: else nobody could have those. A claim that has aimed does so everywhere.
-func (in *Inbox) WonSlots(c *Ballot, q *Quorum, doubt, settle func(i int)) (elsewhere, queued uint64, ok bool) {
+func (in *Inbox) Won(c *Ballot, q *Quorum, doubt, settle func(i int)) (elsewhere, queued uint64, ok bool) {
 	in.waits.mu.Lock()
 	defer in.waits.mu.Unlock()
-	if !in.wonLocked(c, q, doubt) {
+	if c.gone&q.rests != 0 {
 		return 0, 0, false
 	}
-	if c.aim != nil {
+	in.setClaimLocked(nil)
+	c.doubt = doubt
+	if c.slots == 0 || c.aim != nil {
 		return 0, 0, true
 	}
 	c.held, c.settle = q.Slots, settle

@@ -248,9 +248,9 @@ func TestAClaimThatHasWonSlotsLeavesAllOthers(t *testing.T) {
 				in.Answered(c, wire.Again, 0, wire.Answer{Outcome: wire.Taken, New: true}, now, time.Minute, true)
 			}
 			var settled []int
-			elsewhere, queued, won := in.WonSlots(c, q, func(int) {}, func(i int) { settled = append(settled, i) })
+			elsewhere, queued, won := in.Won(c, q, func(int) {}, func(i int) { settled = append(settled, i) })
 			if elsewhere != row.elsewhere || queued != row.queued || won != row.won {
-				t.Errorf("WonSlots = %b, %b, %t, want %b, %b, %t", elsewhere, queued, won, row.elsewhere, row.queued, row.won)
+				t.Errorf("Won = %b, %b, %t, want %b, %b, %t", elsewhere, queued, won, row.elsewhere, row.queued, row.won)
 			}
 			for i, a := range []wire.Answer{{Outcome: wire.Granted, Slots: "4"}, taken, {Outcome: wire.Granted, Slots: "4,6"}, {Outcome: wire.Missing}} {
 				in.Answered(c, wire.Again, i, a, now, time.Minute, true)

@@ -6,11 +6,8 @@ import (
 	"github.com/redlock-go/redlock/internal/wire"
 )
 
-// A wait may end without the lock: with the value of a function that another client has called while it had the lock. The
-// function must have begun after the call that waits. No clock can tell. But the claim's registration was sent after that call,
-// and a holder says by which masters its token was set before the function began. So if the answer to the
-// registration says that the key did not hold that token, the token was set later, and the function began later still. One such
-// master is enough. But a quorum of masters must have sent the value, so that no master can forge one.
+// A wait may end without the lock: with the value of a function that another client has called while it had the lock, if the function has begun
+// after the call that waits. How both sides know that without a clock is told at engine.publishing.
 
 // WantsValue says that the wait may end with a value. It is called before the first SetBallot.
 func (in *Inbox) WantsValue() {

@@ -152,7 +152,7 @@ func TestAMasterIsSettledWhenNothingMoreSetsTheToken(t *testing.T) {
 			}
 			for i, a := range row.answers {
 				if won && i == len(row.answers)-1 {
-					in.Won(c, &Quorum{}, func(int) {})
+					in.Won(c, &Quorum{}, func(int) {}, nil)
 				}
 				in.Answered(c, a.kind, 0, a.Answer, c.Began, wire.GrantLeast, true)
 			}

@@ -50,7 +50,7 @@ func TestVotesThatLastAreCounted(t *testing.T) {
 				for i, v := range row.votes {
 					if v.life > 0 {
 						at := now.Time().Add(-v.age)
-						c.votes[i] = vote{mark: clock.At(at, at, 0), life: v.life, fence: v.fence}
+						c.votes[i] = vote{mark: clock.At(at, at, 0), life: v.life, fence: v.fence, slots: theLock}
 					}
 				}
 				now = clock.At(now.Time(), now.Time(), 0)
@@ -235,7 +235,10 @@ func TestALatePollOfALeaseCausesADoubt(t *testing.T) {
 			}
 			_, _, won := in.Count(c, clock.System(), func(time.Duration) time.Duration { return 0 }, 0)
 			doubted := -1
-			if won == nil || !in.Won(c, won, func(i int) { doubted = i }) {
+			if won == nil {
+				t.Fatal("there is no quorum")
+			}
+			if _, _, ok := in.Won(c, won, func(i int) { doubted = i }, nil); !ok {
 				t.Fatal("the claim does not win")
 			}
 			s.Granted(0, master.Grant{Key: "a", Token: "mine", Mark: clock.System(), Sure: true, Fence: 99})

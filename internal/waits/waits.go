@@ -61,7 +61,7 @@ type Waits struct {
 
 	mu      sync.Mutex // guards what follows
 	byKey   map[string]*Inbox
-	near    []nearest           // by master
+	near    [][]*Ballot         // by master: the claims that are near there, the one that was registered first at the front
 	steps   [noClaim + 1]int    // how many claims have these Inbox.steps; of noClaim, the number says nothing
 	far     int                 // how many claims are far
 	bySlots map[string]*Inbox   // by the token of their claim on slots
@@ -72,11 +72,10 @@ type Waits struct {
 
 // New returns the Waits of a Client with this number of masters.
 func New(masters int) *Waits {
-	s := &Waits{masters: masters, Need: quorum.Majority(masters), byKey: make(map[string]*Inbox), bySlots: make(map[string]*Inbox), left: recent.NewSet(leftFor)}
-	for i := range masters {
-		s.near = append(s.near, nearest{master: i})
+	return &Waits{
+		Need: quorum.Majority(masters), masters: masters,
+		byKey: make(map[string]*Inbox), bySlots: make(map[string]*Inbox), near: make([][]*Ballot, masters), left: recent.NewSet(leftFor),
 	}
-	return s
 }
 
 // Begin makes the Inbox of a key. It must be called before the command that joins the queue is sent, because
