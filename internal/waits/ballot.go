@@ -32,8 +32,7 @@ type Ballot struct {
 	gone      uint64    // the masters, as bits, whose votes have become void since the last count
 	firstVote time.Time // when the first vote came
 
-	sent   [master.MaxMasters]uint16 // by master: how many registrations and polls were sent
-	heard  [master.MaxMasters]uint16 // the same: how many of them were answered
+	open   [master.MaxMasters]uint16 // by master: how many registrations and polls were sent, and are not answered
 	missed uint64                    // the masters, as bits, where one was lost, or has found that the claim was not in the queue
 
 	places   []place  // by master

@@ -75,7 +75,7 @@ func (in *Inbox) Settled(c *Ballot) (masters uint64) {
 	in.waits.mu.Lock()
 	defer in.waits.mu.Unlock()
 	for i := range c.votes {
-		if c.heard[i] == c.sent[i] && c.missed>>i&1 == 0 {
+		if c.open[i] == 0 && c.missed>>i&1 == 0 {
 			masters |= 1 << i
 		}
 	}
@@ -87,7 +87,7 @@ func (in *Inbox) Sent(c *Ballot) {
 	in.waits.mu.Lock()
 	defer in.waits.mu.Unlock()
 	for i := range c.votes {
-		c.sent[i]++
+		c.open[i]++
 	}
 }
 
@@ -95,7 +95,7 @@ func (in *Inbox) Sent(c *Ballot) {
 func (in *Inbox) SentOne(c *Ballot, i int) {
 	in.waits.mu.Lock()
 	defer in.waits.mu.Unlock()
-	c.sent[i]++
+	c.open[i]++
 }
 
 // heardLocked notes the answer of master i to a registration or a poll.
@@ -103,7 +103,7 @@ func (c *Ballot) heardLocked(i int, kind wire.Kind, a wire.Answer) {
 	if !kind.Acquires() {
 		return
 	}
-	c.heard[i]++
+	c.open[i]--
 	if a.Err != nil || kind == wire.Again && a.New {
 		c.missed |= 1 << i
 	}
