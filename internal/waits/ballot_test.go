@@ -51,7 +51,11 @@ func TestAVoteWhoseKeyIsGoneDoesNotCount(t *testing.T) {
 			in.voteLocked(1, vote{mark: now, life: time.Second})
 			_, _, m := in.Count(c, now, none, 0)
 			in.Answered(c, row.kind, row.from, row.answer, now, time.Second, true)
-			if _, _, got := in.Won(c, m, func(int) {}, nil); got != row.wins {
+			elsewhere, queued, got := in.Won(c, m, func(int) {}, nil)
+			if elsewhere|queued != 0 {
+				t.Errorf("a claim on a lock stands elsewhere at %b, and in the queue at %b", elsewhere, queued)
+			}
+			if got != row.wins {
 				t.Errorf("the claim wins: %v, want %v", got, row.wins)
 			}
 			if _, _, m := in.Count(c, now, none, 0); (m != nil) != row.wins {

@@ -208,18 +208,17 @@ func (c *Ballot) stepsLocked(s *Waits) (n int, far bool) {
 	return n, far
 }
 
-// nearLocked notes that a claim is near at master i, or that it is not. A change moves a pointer for each near claim that is younger.
+// nearLocked notes that a claim is near at master i, or that it is not. A change moves what is kept of younger ones.
 func (s *Waits) nearLocked(i int, c *Ballot, near bool) {
 	p := &c.places[i]
 	if p.listed == near {
 		return
 	}
 	p.listed = near
-	at, _ := slices.BinarySearchFunc(s.near[i], c, func(a, b *Ballot) int { return a.Began.Time().Compare(b.Began.Time()) })
+	at, _ := slices.BinarySearchFunc(s.near[i], c.Began.Time(), time.Time.Compare)
 	if near {
-		s.near[i] = slices.Insert(s.near[i], at, c)
+		s.near[i] = slices.Insert(s.near[i], at, c.Began.Time())
 	} else {
-		at += slices.Index(s.near[i][at:], c) // several may have begun at the same time
 		s.near[i] = slices.Delete(s.near[i], at, at+1)
 	}
 }
@@ -230,7 +229,7 @@ func (s *Waits) Waiting(i int) (since time.Time, near bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if all := s.near[i]; len(all) > 0 {
-		return all[0].Began.Time(), true
+		return all[0], true
 	}
 	return time.Time{}, false
 }

@@ -58,7 +58,7 @@ func TestVotesThatLastAreCounted(t *testing.T) {
 				if mine != row.mine || first.IsZero() != (row.mine == 0) || c.gone != 0 {
 					t.Errorf("votes of %b, the first at %v, gone %b; want votes of %b", mine, first, c.gone, row.mine)
 				}
-				if (won != nil) != (row.left > 0) || won != nil && (won.Left != row.left || won.rests != row.rests) {
+				if (won != nil) != (row.left > 0) || won != nil && (won.Slots != nil || won.Left != row.left || won.rests != row.rests) {
 					t.Fatalf("the quorum is %+v, want one that lasts for %v and rests on %b", won, row.left, row.rests)
 				}
 				for i, v := range row.votes {

@@ -61,7 +61,7 @@ type Waits struct {
 
 	mu      sync.Mutex // guards what follows
 	byKey   map[string]*Inbox
-	near    [][]*Ballot         // by master: the claims that are near there, the one that was registered first at the front
+	near    [][]time.Time       // by master: when the claims began that are near there, in ascending order
 	steps   [noClaim + 1]int    // how many claims have these Inbox.steps; of noClaim, the number says nothing
 	far     int                 // how many claims are far
 	bySlots map[string]*Inbox   // by the token of their claim on slots
@@ -74,7 +74,7 @@ type Waits struct {
 func New(masters int) *Waits {
 	return &Waits{
 		Need: quorum.Majority(masters), masters: masters,
-		byKey: make(map[string]*Inbox), bySlots: make(map[string]*Inbox), near: make([][]*Ballot, masters), left: recent.NewSet(leftFor),
+		byKey: make(map[string]*Inbox), bySlots: make(map[string]*Inbox), near: make([][]time.Time, masters), left: recent.NewSet(leftFor),
 	}
 }
 
