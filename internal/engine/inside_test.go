@@ -205,6 +205,26 @@ func TestALockThatHasEndedTakesNoPlaceAmongThoseThatAreKept(t *testing.T) {
 	})
 }
 
+// A renewal begins to note anew when a lock was used. What was noted before still says which lock was not used for longest.
+func TestALockThatWasUsedBeforeItsRenewalOutlastsOneThatWasUsedEarlier(t *testing.T) {
+	locktest.Bubble(t, 3, func(t *testing.T, ms *redlocktest.Masters) {
+		c := locktest.Connected(t, ms, &redlock.Options{LockOptions: redlock.LockOptions{Keep: time.Minute}})
+		core(c).KeepMost(2)
+		for _, name := range []string{"late", "early", "early", "late"} {
+			locktest.Pass(c.Locker(name))
+			time.Sleep(500 * time.Millisecond)
+		}
+		time.Sleep(2500 * time.Millisecond) // both are renewed
+		locktest.Pass(c.Locker("other"))
+		synctest.Wait()
+		for name, want := range map[string]int{"late": 3, "early": 0, "other": 3} {
+			if n := len(locktest.Holders(ms, name)); n != want {
+				t.Errorf("%d masters have %s, want %d", n, name, want)
+			}
+		}
+	})
+}
+
 // A function of the user that panics between entering a kept tenure and holding it leaves that tenure to the next acquisition.
 func TestAPanicInAKeptLockTakesNoPlaceAmongThoseThatAreKept(t *testing.T) {
 	locktest.Bubble(t, 3, func(t *testing.T, ms *redlocktest.Masters) {
