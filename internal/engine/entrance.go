@@ -41,7 +41,7 @@ type snapshot struct {
 
 // newSnapshotLocked has goroutines enter for most, or for half of the validity, after the start of the acquisition or of the last
 // renewal. So each has at least the other half in which the tenure can be renewed.
-func (t *tenure) newSnapshotLocked(most time.Duration) {
+func newSnapshotLocked(t *tenure, most time.Duration) {
 	now := &snapshot{start: t.validity.Start, validity: t.validity.Length}
 	if last := t.snapshot.Load(); last != nil {
 		now.entered = last.lastEntered()

@@ -216,7 +216,7 @@ func (r *Readers) heldByWriter() string {
 
 // extendedLocked has readers enter for half of the validity.
 func (r *reading) extendedLocked(t *tenure) {
-	t.newSnapshotLocked(t.validity.Length)
+	newSnapshotLocked(t, t.validity.Length)
 }
 
 // recalled keeps further readers out, since a writer waits.
