@@ -291,7 +291,7 @@ func (e *entrance) lastEntered() (at time.Time, idle bool) {
 
 // extendedLocked publishes until when a goroutine may enter: half of the validity is left, and Keep is not over.
 func (k *keeping) extendedLocked(t *tenure) {
-	newSnapshotLocked(t, t.opts.Keep - t.validity.Start.Since(t.sentAt))
+	newSnapshotLocked(t, t.opts.Keep-t.validity.Start.Since(t.sentAt))
 }
 
 // isOver reports whether Keep is over, or will be before the scheduler calls again.
