@@ -23,7 +23,6 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
-	"regexp"
 	"strconv"
 	"strings"
 	"time"
@@ -81,24 +80,34 @@ const MaxTTLMost = 7 * 24 * time.Hour
 // LongestRecord is the length of the longest text that the script takes for a record.
 const LongestRecord = 128
 
-// recordText is the text of a record: run_id, time in µs, database, MaxTTL in ms, evicted keys, and whether it was adopted, with how many
-// masters. Text from a server appears in errors and tables, where control characters would reach the terminal.
-var recordText = regexp.MustCompile(`^([!-~]+) (\d+) ([!-~]+) (\d{1,9}) (-|\d{1,20})( adopted(?: ([1-9]\d?))?)?$`)
-
 // Parse reads a record's text and reports whether it is a record.
 func Parse(text string) (Record, bool) {
-	f := recordText.FindStringSubmatch(text)
-	if f == nil {
+	r := Record{Text: text}
+	f := strings.Split(text, " ")
+	if last := len(f) - 1; last >= 4 && f[last-1] == "adopted" && isNumberOfMasters(f[last]) {
+		r.Masters, _ = strconv.Atoi(f[last])
+		f = f[:last]
+	}
+	if last := len(f) - 1; last >= 3 && f[last] == "adopted" {
+		r.Adopted, f = true, f[:last]
+	}
+	if len(f) != 5 || !isWord(f[0]) || !isWord(f[2]) || !isCount(f[4]) {
 		return Record{}, false
 	}
-	micros, err := strconv.ParseInt(f[2], 10, 64)
-	ms, _ := strconv.Atoi(f[4])
-	masters, _ := strconv.Atoi(f[7])
-	maxTTL := time.Duration(ms) * time.Millisecond
-	if err != nil || maxTTL > MaxTTLMost {
+	micros, err1 := strconv.ParseUint(f[1], 10, 63)
+	ms, err2 := strconv.ParseUint(f[3], 10, 63)
+	if err1 != nil || err2 != nil || len(f[3]) > 9 || ms > uint64(MaxTTLMost.Milliseconds()) {
 		return Record{}, false
 	}
-	return Record{text, f[1], time.UnixMicro(micros), f[3], f[6] != "", masters, maxTTL, f[5]}, true
+	r.Run, r.Since, r.Database, r.Evicted = f[0], time.UnixMicro(int64(micros)), f[2], f[4]
+	r.MaxTTL = time.Duration(ms) * time.Millisecond
+	return r, true
+}
+
+// isNumberOfMasters reports whether s is a number from 1 to 99.
+func isNumberOfMasters(s string) bool {
+	n, err := strconv.Atoi(s)
+	return err == nil && 1 <= n && n <= 99 && s == strconv.Itoa(n)
 }
 
 // AdoptedFor reports whether clients with this number of masters need not wait for a quarantine, since no lock was held when the
@@ -118,7 +127,13 @@ func (r Record) SameMemory(other Record) bool {
 // CountsEvictions reports whether the record shows that keys were evicted since it was written.
 func (r Record) CountsEvictions() bool { return r.Evicted != Unknown }
 
-// isWord reports whether s consists of visible ASCII characters.
+// isCount reports whether s is a number of keys, or Unknown.
+func isCount(s string) bool {
+	return s == Unknown || s != "" && len(s) <= 20 && !strings.ContainsFunc(s, func(c rune) bool { return c < '0' || c > '9' })
+}
+
+// isWord reports whether s consists of visible ASCII characters. Text from a server appears in errors and
+// tables, where control characters would reach the terminal.
 func isWord(s string) bool {
 	return s != "" && !strings.ContainsFunc(s, func(r rune) bool { return r <= ' ' || r > '~' })
 }
@@ -184,9 +199,14 @@ func decode(reply any) (Inspection, error) {
 	if err != nil || len(parts) != 4 {
 		return Inspection{}, fmt.Errorf("unexpected reply of type %T", reply)
 	}
-	var text, why, run string
-	var micros int64
-	if _, err := redis.Scan(parts, &text, &micros, &why, &run); err != nil || !isWord(run) || why != "" && !isWord(why) {
+	text, err1 := redis.String(parts[0], nil)
+	micros, err2 := redis.Int64(parts[1], nil)
+	why, err3 := redis.String(parts[2], nil)
+	run, err4 := redis.String(parts[3], nil)
+	if err := errors.Join(err1, err2, err3, err4); err != nil {
+		return Inspection{}, errors.New("unexpected reply")
+	}
+	if !isWord(run) || why != "" && !isWord(why) {
 		return Inspection{}, errors.New("unexpected reply")
 	}
 	l := Inspection{Now: time.UnixMicro(micros), Why: Why(why), Run: run}
