@@ -18,12 +18,12 @@ import (
 
 // A Server is what a server has said on a new connection.
 type Server struct {
-	Run      string        // run_id; "" if the server does not tell
-	Database string        // the selected one, or incarnation.Unknown
-	Legacy   bool          // it keeps scripts when it restarts
-	Tight    bool          // its memory is nearly full
-	Inspects bool          // it has the script of inspections
-	Recorded time.Duration // the MaxTTL in its record, before the inspection; 0 if there is none, or it does not tell
+	Run      string             // run_id; "" if the server does not tell
+	Database string             // the selected one, or incarnation.Unknown
+	Legacy   bool               // it keeps scripts when it restarts
+	Tight    bool               // its memory is nearly full
+	Inspects bool               // it has the script of inspections
+	Record   incarnation.Record // before the inspection; the zero Record if there is none, or the server does not tell
 }
 
 // A Memory is the memory that the inspection of a new connection has found. Each probe on that connection must find it again.
@@ -53,6 +53,8 @@ type Scripts interface {
 	Send(redis.Conn)
 	// Receive reads the replies.
 	Receive(context.Context, redis.Conn) error
+	// Due reports whether Send would send a script.
+	Due() bool
 	// Had returns the texts for the server's process, or nil if the server does not have them.
 	Had() *wire.Own
 }
@@ -72,6 +74,7 @@ type inspector struct {
 	*Guard
 	known    *incarnation.Known
 	stale    bool
+	guessed  bool // known is what the server has said before the inspection
 	loaded   bool // the server has the script
 	seen     time.Time
 	wrote    incarnation.Inspection
@@ -87,7 +90,7 @@ func (g *Guard) Inspect(ctx context.Context, conn redis.Conn, server Server, scr
 	g.mu.Lock()
 	i := inspector{Guard: g, known: g.known, stale: g.stale, loaded: server.Inspects, seen: g.seen, wrote: g.wrote, why: incarnation.Holds, raising: raising}
 	g.mu.Unlock()
-	i.raises(server.Recorded)
+	i.guess(&server)
 	for range inspectionsMost {
 		m := &Memory{Server: server, known: i.known, before: g.servers.Client.Clock()}
 		err := i.ask(ctx, conn, m, scripts)
@@ -102,6 +105,10 @@ func (g *Guard) Inspect(ctx context.Context, conn redis.Conn, server Server, scr
 		if !i.take(m) {
 			continue
 		}
+		if i.guessed && scripts.Due() {
+			i.guessed = false // the scripts need another inspection behind them
+			continue
+		}
 		if m.found.Run == server.Run {
 			m.Own = scripts.Had()
 		} else if server.Run != "" && m.found.Run != incarnation.Unknown {
@@ -110,6 +117,16 @@ func (g *Guard) Inspect(ctx context.Context, conn redis.Conn, server Server, scr
 		return m, nil
 	}
 	return nil, errRestless
+}
+
+// guess takes the record that the server has said it has for what the first inspection will find, which saves a client that knows no record
+// the second one. It must be the record of the process that this connection leads to: its probe's script is a proof of that for other clients.
+func (i *inspector) guess(server *Server) {
+	r := &server.Record
+	if raises := i.raises(r.MaxTTL); raises || i.known != nil || i.stale || server.Run == "" || r.Run != server.Run {
+		return
+	}
+	i.known, i.guessed = incarnation.Know(incarnation.Inspection{Record: *r, Run: r.Run}), true
 }
 
 // ask makes one inspection.
@@ -143,8 +160,15 @@ func (i *inspector) ask(ctx context.Context, conn redis.Conn, m *Memory, scripts
 // next inspection finds out.
 func (i *inspector) take(m *Memory) (is bool) {
 	found := &m.found
+	i.servers.declare(found.Record.MaxTTL)
 	if found.Why == incarnation.Holds && i.wrote.Why != incarnation.Holds && found.Record.SameMemory(i.wrote.Record) {
 		found.Why = i.wrote.Why // a probe of the last connection has written it
+	}
+	if i.guessed && (found.Record.Text != i.known.Record.Text || found.Run != m.Run) {
+		i.known, i.guessed = nil, false
+	}
+	if i.guessed {
+		i.why = found.Why
 	}
 	// The stale record is not replaced if its MaxTTL has just been raised to the text that is known.
 	stands := i.stale && found.Why == incarnation.Holds
@@ -153,7 +177,6 @@ func (i *inspector) take(m *Memory) (is bool) {
 		found.Why = i.why
 		return true
 	}
-	i.servers.declare(found.Record.MaxTTL)
 	if i.known == nil || found.Why != incarnation.Holds || !i.known.Record.SameMemory(found.Record) {
 		i.why = found.Why // else MaxTTL was raised in a record that may have just been written
 	}

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/redlock-go/redlock/internal/bubbletest"
+	"github.com/redlock-go/redlock/internal/clock"
 	"github.com/redlock-go/redlock/internal/fakeserver"
 	"github.com/redlock-go/redlock/internal/guard"
 	"github.com/redlock-go/redlock/internal/incarnation"
@@ -390,6 +391,63 @@ func TestAServerThatHasTheScriptOfInspectionsIsNotSentIt(t *testing.T) {
 		}
 		if n := inspectionsLoaded(v); n != 1 {
 			t.Errorf("the script was loaded %d times, want once", n)
+		}
+	})
+}
+
+// connectAnother connects another client with a smaller MaxTTL to a server. It returns what it then knows of the server, how many
+// inspections that took, and with which MaxTTL it reckons.
+func connectAnother(t *testing.T, v *memory) (s Status, looks int, maxTTL time.Duration) {
+	t.Helper()
+	inspections := func() int {
+		v.mu.Lock()
+		defer v.mu.Unlock()
+		return v.looks
+	}
+	before := inspections()
+	all := guard.NewServers(guard.Settings{Names: []string{"0"}, MaxTTL: minute / 2, Clock: clock.System})
+	m := Start(Config{
+		Pool:        v.Pool(),
+		Servers:     all,
+		NodeTimeout: 50 * time.Millisecond,
+		DialTimeout: time.Second,
+		Listener:    client{every: 100 * time.Millisecond},
+	})
+	synctest.Wait()
+	s, looks = m.Status(), inspections()-before
+	m.Close()
+	<-m.Done()
+	return s, looks, all.MaxTTL()
+}
+
+func TestAClientInspectsOnceIfTheRecordIsThatOfTheServersProcess(t *testing.T) {
+	guarded(t, 1, func(t *testing.T, _ []*Master, servers []*memory) {
+		if s, looks, maxTTL := connectAnother(t, servers[0]); looks != 1 || s.State != Up || maxTTL != minute {
+			t.Errorf("%d inspections, then %v with a MaxTTL of %v, want 1, %v and %v", looks, s.State, maxTTL, Up, minute)
+		}
+	})
+}
+
+// It loads the scripts that it lacks, such as the texts for its process, ahead of the second inspection.
+func TestAClientInspectsTwiceIfTheServerLacksScripts(t *testing.T) {
+	guarded(t, 1, func(t *testing.T, _ []*Master, servers []*memory) {
+		servers[0].flushScripts()
+		if s, looks, _ := connectAnother(t, servers[0]); looks != 2 || s.State != Up {
+			t.Errorf("%d inspections, then %v, want 2 and %v", looks, s.State, Up)
+		}
+	})
+}
+
+// The script of a record is a proof for other clients that the server's process is the one that wrote the record.
+func TestTheScriptOfAnotherProcesssRecordIsNotLoaded(t *testing.T) {
+	guarded(t, 1, func(t *testing.T, _ []*Master, servers []*memory) {
+		v, other := servers[0], strings.Repeat("e", 40)
+		v.set(strings.Replace(v.get(), v.run, other, 1))
+		if s, looks, _ := connectAnother(t, v); looks != 2 || s.State != Quarantined {
+			t.Errorf("%d inspections, then %v, want 2 and %v", looks, s.State, Quarantined)
+		}
+		if loaded := v.Seen("--" + other); loaded != nil {
+			t.Errorf("it was sent %q", loaded)
 		}
 	})
 }

@@ -16,8 +16,7 @@ import (
 // sends when it connects.
 //
 // The scripts that the server lacks go ahead of the first inspection. In that flush it is also asked whether it has the texts for its
-// process. If not, the second inspection is preceded by them: a client that does not know the record yet inspects twice. So no load
-// takes a round trip of its own, and each is on the connection ahead of an inspection that says which process this is.
+// process. If not, they go ahead of a second inspection. So each load is on the connection ahead of an inspection that says which process this is.
 type loading struct {
 	lacks []string  // scripts to load
 	own   *wire.Own // the texts for the process; nil: there are none
@@ -85,6 +84,9 @@ func (l *loading) load(ctx context.Context, conn redis.Conn) error {
 	}
 	return l.Receive(ctx, conn)
 }
+
+// Due reports whether Send would send a script.
+func (l *loading) Due() bool { return len(l.lacks) > 0 || l.own != nil && l.asked && !l.has }
 
 // Had returns the texts for the process, or nil if the server does not have them.
 func (l *loading) Had() *wire.Own {

@@ -205,6 +205,8 @@ func (v *memory) executeLocked(conn int, cmd []string) string {
 			reply += fmt.Sprintf(":%d\r\n", n)
 		}
 		return reply
+	case cmd[0] == "GETRANGE":
+		return fakeserver.Bulk(v.record)
 	case cmd[0] == "INFO" && v.run != "":
 		return fakeserver.Bulk("redis_version:" + v.version + "\r\nrun_id:" + v.run + "\r\nrole:" + v.role + "\r\n" + v.room)
 	case what == "CLIENT INFO":

@@ -214,7 +214,7 @@ func (s *supervisor) ask(ctx context.Context, conn redis.Conn) (p peer, err erro
 	p.Run, p.Legacy, p.Tight = wire.InfoField(info, "run_id"), wire.IsLegacy(info), wire.IsTight(info)
 	text, _ := redis.String(replies[2+len(sections)], nil)
 	if record, is := incarnation.Parse(text); is && len(text) <= incarnation.LongestRecord {
-		p.Recorded = record.MaxTTL
+		p.Record = record
 	}
 	if err := wire.Judge(info); err != nil {
 		if err == wire.ErrReplica {
