@@ -318,3 +318,14 @@ func TestAnIllFormedReplyForSeveralNamesEndsTheConnection(t *testing.T) {
 		}
 	}
 }
+
+// A missing key may be set again, so the answer for all keys must say that another token stands under one.
+func TestAKeyWithAnotherTokenDecidesOverAMissingOne(t *testing.T) {
+	terms := NewSetTerms([]string{"a", "b"}, time.Second)
+	claim := NewClaim(&terms, ClaimOf{Token: "T"})
+	for _, reply := range [][]any{{int64(0), int64(-1)}, {int64(-1), int64(0)}} {
+		if a, ok := Decode(&Command{Kind: Renew, Claim: &claim}, reply); !ok || a.Outcome != OtherToken {
+			t.Errorf("the reply %v to a renewal means %v, %t, want %v", reply, a.Outcome, ok, OtherToken)
+		}
+	}
+}
