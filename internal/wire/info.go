@@ -59,10 +59,13 @@ func IsNoScript(err error) bool { return err != nil && strings.HasPrefix(err.Err
 // RefusesWrites reports whether an error reply says that the server refuses to write, although it may answer other commands. Redis before
 // 7 has other words before those of a command that a script calls.
 func RefusesWrites(err error) bool {
+	if err == nil { // as nearly always: what follows allocates
+		return false
+	}
 	if reply := redis.Error(""); errors.As(err, &reply) {
 		err = reply // not its explanation
 	}
-	return err != nil && slices.ContainsFunc(refusals, func(begins string) bool { return strings.Contains(err.Error(), begins) })
+	return slices.ContainsFunc(refusals, func(begins string) bool { return strings.Contains(err.Error(), begins) })
 }
 
 // IsTight reports whether so much of a server's maxmemory is used that it may be full before the next thorough probe.

@@ -63,3 +63,10 @@ func TestClientsShareTheTextsOfAProcess(t *testing.T) {
 		t.Error("the texts are not shared by those who ask for the same process")
 	}
 }
+
+// It is asked of each answer of a master.
+func TestToAskWhetherASuccessRefusesWritesAllocatesNothing(t *testing.T) {
+	if n := testing.AllocsPerRun(100, func() { RefusesWrites(nil) }); n != 0 {
+		t.Errorf("%v allocations, want none", n)
+	}
+}
