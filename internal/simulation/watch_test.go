@@ -87,8 +87,8 @@ func (j *judge) checkFreeLocked(k *lock, now time.Time) {
 // freeFor is for how long a lock may be free for a waiter: it depends on the distance of the farthest process, which the lock may be granted
 // to, up to the profile's bound. The part that does not is for the case that the process to which the lock was granted and the three that are
 // near are stopped at one moment. Then the next one polls 1.25 s after its registration at the latest. Its release may pass the lock on to
-// another process that is stopped and not silent yet, which has it for 1 s. Without wake-ups a client joins no queue for a second, and chance ends a split of
-// the votes: the profile's bound is three times as long (seen in the profile split: 1.51 s).
+// another process that is stopped and not silent yet, which has it for 1 s. In the profile split
+// without wake-ups a client joins no queue for a second, and chance ends a split of the votes: seen 1.51 s.
 func (r *run) freeFor() time.Duration {
 	var far time.Duration
 	for _, p := range r.procs {
@@ -97,7 +97,7 @@ func (r *run) freeFor() time.Duration {
 		}
 	}
 	most := r.plan.profile.free
-	if !r.plan.wakeups {
+	if r.plan.profile.name == "split" && !r.plan.wakeups {
 		most *= 3
 	}
 	return min(most, 2250*time.Millisecond+12*far)
