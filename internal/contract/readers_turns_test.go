@@ -324,7 +324,7 @@ func TestReadersAndWritersThatNeverStopWaitForAFewRoundTrips(t *testing.T) {
 		far                   func(process int) time.Duration
 		reader, writer        time.Duration // the longest waits
 	}{
-		{"one writer", 4, 3, 1, equal, 12 * time.Millisecond, 20 * time.Millisecond}, // seen: 8.5 ms, and 10.5 ms in one run of fifteen
+		{"one writer", 4, 3, 1, equal, 12 * time.Millisecond, 20 * time.Millisecond}, // a reader that comes while the writer waits, for 8.5 ms, waits for its hold and a round trip, too: 10.5 ms
 		{"eight writers at unequal distances", 2, 1, 8, unequal, 200 * time.Millisecond, 200 * time.Millisecond},
 	} {
 		t.Run(test.name, func(t *testing.T) {
