@@ -208,6 +208,17 @@ func TestAQuarantineIsLoggedAgainOnlyIfItsEndIsLater(t *testing.T) {
 	})
 }
 
+// A process that was stopped writes its lines late.
+func TestAQuarantineThatIsOverWhenItIsLoggedLastsForNoTime(t *testing.T) {
+	bubble(t, func(t *testing.T, s *scene) {
+		until := time.Now().Add(-time.Second)
+		s.change(0, master.Status{State: master.Quarantined, Until: until, Err: &guard.QuarantineError{Until: until, Why: "new"}})
+		time.Sleep(20 * time.Second)
+		s.want(t, 1, "masters=m1 until=")
+		s.want(t, 1, " for=0s ")
+	})
+}
+
 // A program that runs for a moment does not tell of defects, but of masters that are down.
 func TestStopWritesThatMastersAreDownAndNotTheirDefects(t *testing.T) {
 	var s *scene
