@@ -173,6 +173,25 @@ func TestALockThatWasWaitedForIsNotKeptForASecond(t *testing.T) {
 	})
 }
 
+// A master that does not answer in time does not show that others want the lock.
+func TestALockWhoseFirstAttemptWasNotAnsweredIsKept(t *testing.T) {
+	bubble(t, 3, func(t *testing.T, ms *redlocktest.Masters) {
+		l := connected(t, ms, keeping(time.Hour)).Locker("stock")
+		ms.Master(0).Freeze()
+		ms.Master(1).Freeze()
+		in := locktest.Enter(l)
+		time.Sleep(2 * time.Second)
+		ms.Master(0).Thaw()
+		ms.Master(1).Thaw()
+		<-in
+		l.Unlock()
+		synctest.Wait()
+		if got := holders(ms, "stock"); len(got) != ms.Len() {
+			t.Errorf("%d masters keep the lock, want %d", len(got), ms.Len())
+		}
+	})
+}
+
 func TestWithoutMaxHoldALockIsKeptForAsLongAsItIsUsed(t *testing.T) {
 	bubble(t, 3, func(t *testing.T, ms *redlocktest.Masters) {
 		opts := keeping(time.Hour)

@@ -52,16 +52,11 @@ func registrations(ms *redlocktest.Masters) (most int) {
 // keep has l keep its lock.
 func keep(t *testing.T, ms *redlocktest.Masters, l *redlock.Locker) {
 	t.Helper()
-	for range 3 { // it is not kept if the acquisition has needed two attempts by chance
-		locktest.Pass(l)
-		locktest.Pass(l)
-		synctest.Wait()
-		if len(holders(ms, l.Name())) == ms.Len() {
-			return
-		}
-		time.Sleep(3 * time.Second)
+	locktest.Pass(l)
+	synctest.Wait()
+	if got := holders(ms, l.Name()); len(got) != ms.Len() {
+		t.Fatalf("%d masters keep the lock, want %d", len(got), ms.Len())
 	}
-	t.Fatal("the lock is not kept")
 }
 
 // unkeptMost is longer than a lock is not kept after others have wanted it, whatever has happened.

@@ -37,6 +37,7 @@ type wait struct {
 	// What it asks:
 	try      attempt  // the last one
 	attempts int      // how many it has made
+	refused  bool     // a master has refused one before the last one: others want the lock
 	light    bool     // the attempt joins no queue, since a claim is registered after it
 	last     *Failure // of the last attempt that was not cut short
 
@@ -226,13 +227,20 @@ func (l *Locker) firstKind() (kind wire.Kind, contended bool) {
 	return kind, contended
 }
 
+// newAttempt ends the last attempt, and counts the next one.
+func (w *wait) newAttempt() {
+	w.refused = w.refused || w.try.refused()
+	w.try.end()
+	w.attempts++
+}
+
 // attempt makes one attempt, and reports whether it has acquired the lock. Otherwise last says why, even if ctx or
 // the Client ended the attempt: see outcome.
 func (w *wait) attempt(kind wire.Kind) bool {
 	l, c := w.locker, w.locker.core
-	w.try.end()
+	w.newAttempt()
 	w.try.sentAt = w.began
-	if w.attempts++; w.attempts > 1 || w.late {
+	if w.attempts > 1 || w.late {
 		w.try.sentAt = c.clock() // time has passed since the call
 	}
 	within := c.cfg.Bounds.Limit(l.opts.TTL)
@@ -260,7 +268,7 @@ func (w *wait) attemptWithin(kind wire.Kind, within quorum.Limit) *Failure {
 	}
 	of, by := l.kind.claimOf(w, w.waited())
 	t, claim := newTenure(l, by, renew.Validity{Start: w.try.sentAt, Length: validity})
-	if t.contended = w.attempts > 1; w.merged != nil {
+	if t.contended = w.refused; w.merged != nil {
 		t.claim = w.merged
 	} else {
 		of.Fence, of.Kind = fencing{l, w.ctx}.propose(w.try.sentAt.Wall()), kind
@@ -467,6 +475,11 @@ func (a *attempt) end() {
 // split reports whether a master has granted the last attempt, which failed all the same. The result may
 // change, since votes may come late.
 func (a *attempt) split() bool { return a.round.Any(quorum.Vote.Granted) }
+
+// refused reports whether a master has refused the last attempt, since it has another token. A master that has not answered refuses nothing.
+func (a *attempt) refused() bool {
+	return a.round != nil && a.round.Any(func(v quorum.Vote) bool { return v.Outcome == wire.Taken })
+}
 
 // byReaders reports whether a master has refused the last attempt because of readers.
 func (a *attempt) byReaders() bool {

@@ -30,7 +30,7 @@ type tenure struct {
 	claim     *master.SentClaim // immutable after begin
 	sharing   sharing           // immutable after begin
 	sentAt    clock.Reading     // immutable after begin; the time before the first byte of the round that was won
-	contended bool              // immutable after begin; not acquired by the first attempt: others want the lock
+	contended bool              // immutable after begin; a master has refused an attempt: others want the lock
 	successor waits.Successor   // immutable after begin; who is to have the lock next
 	fence     int64             // immutable after begin; 0: none
 	rounds    int               // immutable after begin; how many rounds the acquisition took

@@ -52,7 +52,7 @@ type release struct {
 	until      time.Time     // when the release no longer matters
 	answered   bool          // a quorum has answered
 	passedOn   bool          // a master has passed the lock on
-	contended  bool          // the lease was not acquired by the first attempt: other clients want the lock
+	contended  bool          // a master has refused an attempt of the acquisition: other clients want the lock
 	turnaround time.Duration // from when the claim of the lease was made to its release; 0: it had none that can be granted the lock
 	followed   int           // how many acquisitions in a row, that of the lease included, did not wait for an answer
 	gap        chan struct{} // closed when the release is answered; nil: no goroutine waits for that
