@@ -138,6 +138,12 @@ func (p *process) running() *life {
 // awake waits while the process is stopped, and reports whether l still lives.
 func (p *process) awake(l *life) bool { return p.running() == l }
 
+func (p *process) isStopped() bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.pauses > 0
+}
+
 // present returns the process's life if it is alive and not stopped, or nil.
 func (p *process) present() *life {
 	p.mu.Lock()
