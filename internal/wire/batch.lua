@@ -70,9 +70,8 @@ local function replace(key, ttl, token)
   return type(reply) == 'table' and not reply.err
 end
 
--- Returns how many of these exist of a key: the queue, the queue of readers, and an announcement. If none does, a release only deletes
--- the key.
-local function queuesOf(key) return redis.pcall('EXISTS', 'redlock:queue:' .. key, 'redlock:rqueue:' .. key, 'redlock:intent:' .. key) end
+-- Returns how many of these exist of a key: the queue, and the queue of readers. If none does, a release only deletes the key.
+local function queuesOf(key) return redis.pcall('EXISTS', 'redlock:queue:' .. key, 'redlock:rqueue:' .. key) end
 
 -- Returns what a key holds: false if there is no key, ' ' if it is not a string, and so no lock, or an error.
 local function valueOf(key)
@@ -129,7 +128,6 @@ if #KEYS > 1 and (before == nil or exist == 0) then
         ours[#ours + 1] = i
         queues[#queues + 1] = 'redlock:queue:' .. keys[j]
         queues[#queues + 1] = 'redlock:rqueue:' .. keys[j]
-        queues[#queues + 1] = 'redlock:intent:' .. keys[j]
       end
     end
     if #queues > 0 and redis.pcall('EXISTS', unpack(queues)) ~= 0 then

@@ -59,6 +59,7 @@ func TestTheWordSaysWhatTheClaimAndTheRequestDo(t *testing.T) {
 		{Undo, queued, "undo", "undo"},
 		{Announce, waited, "readers announce 1500", "readers announce 1500"},
 		{Announce, once, "readers announce -", "readers announce -"},
+		{Retract, once, "readers retract", "readers retract"},
 		{Release, plain, "release", "release"},
 		{Release, queued, "release 400f", "release 400f"},
 		{plain.Releasing(ToHead, 0), plain, "release", "release"},

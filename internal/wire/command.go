@@ -64,6 +64,8 @@ const (
 	// Announce asks the readers that hold the key to leave, on behalf of a client that was refused:
 	// Granted, or Missing if no readers hold it.
 	Announce
+	// Retract ends the announcement, on behalf of the same client, which holds the lock: Granted, or Missing if there is none.
+	Retract
 	// Forget deletes the note that this client waits: always Granted.
 	Forget
 	// Publish sends a value to the clients that wait for the lock, if the key holds the token: see Publishing. Always Granted.
@@ -90,6 +92,7 @@ var kinds = [...]struct {
 	Ping:     {"ping", nil},
 	Asks:     {"inspect", nil},
 	Announce: {"announce", "readers announce"},
+	Retract:  {"retract", "readers retract"},
 	Forget:   {"forget", nil},
 	Publish:  {"publish", nil},
 	Load:     {"script load", nil},

@@ -25,6 +25,7 @@
 --   readers undo            leave
 --   readers announce waited  by a writer that stands in no queue: if readers hold the key, ask them to leave, and keep readers out that have
 --            not waited as long. One that does not wait at all says '-', and keeps them out for 50 ms at most
+--   readers retract         by that writer, once it holds the lock: the announcement ends
 --   readers break           for a person: end the readers that are listed, one on a line instead of the token, or all if
 --            none is listed. The answer is a list: 1 if any was ended, or the key deleted, and the readers
 --
@@ -181,11 +182,14 @@ local function admit(key, proposal, next)
   return true
 end
 
--- Grants a free key to the readers that wait for it. Reports whether it did. An announcement ends with the lease of a holder. Otherwise it stands
--- for a client that does not queue, and no reader is granted the key. With open, the token that was released, the key is left free if others
+-- Grants a free key to the readers that wait for it. Reports whether it did. An announcement ends with the lease of a holder that lets readers in.
+-- Otherwise it stands for a client that does not queue, and no reader is granted the key. With open, the token that was released, the key is left free if others
 -- wait, too, and the first reader is told so.
 local function letIn(key, proposal, byHolder, open)
   if byHolder then
+    if not more().readersWait(key) then
+      return false
+    end
     redis.pcall('DEL', 'redlock:intent:' .. key)
   elseif redis.pcall('EXISTS', 'redlock:intent:' .. key) ~= 0 then
     return false
@@ -424,6 +428,8 @@ local function execute(word, key, token)
   elseif what == 'announce' then
     local waited = one
     return announce(key, waited)
+  elseif what == 'retract' then
+    return redis.call('DEL', 'redlock:intent:' .. key)
   elseif what == 'break' then
     local list = token
     return breakOff(key, list)

@@ -407,7 +407,7 @@ func TestAnAnnouncementKeepsTheKeyFree(t *testing.T) {
 		s.as("r2", "readers again 400 0 400", four{-1, 0, "", 0})
 		s.nobodyTold()
 		s.as("x", "acquire 9000 - -", 1)
-		s.as("x", "release 0", 2) // the announcement ends with its lease
+		s.as("x", "release 0", 2) // it lets the readers in, and so ends the announcement
 		s.holds(ReadersMarker)
 		s.told("r2", "+ R2 "+s.run+" -2 0 k")
 		s.as("x", "readers announce 0", 1)
@@ -415,6 +415,10 @@ func TestAnAnnouncementKeepsTheKeyFree(t *testing.T) {
 		s.as("w", "register 9000 0 400", byReaders)
 		s.as("r2", "readers release 400", 2)
 		s.holds("W")
+		s.as("x", "readers retract", 1)
+		s.as("w", "release 400", 1)
+		s.as("x", "readers retract", 0)
+		s.as("r2", "readers register 9000 0 400", 1)
 	})
 }
 

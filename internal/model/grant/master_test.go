@@ -316,7 +316,8 @@ func (w *world) release(n state, i, c int, a step, next func(step, state)) {
 	if freed || !w.staysQueued {
 		left = m.part(ownerOf(c))
 	}
-	if freed && !w.reads(c) && !w.staysAnnounced {
+	_, reader, _ := w.firsts(m)
+	if freed && !w.reads(c) && !w.staysAnnounced && (w.tries(c) || reader != free) {
 		m.announced = false
 	}
 	why := byOther

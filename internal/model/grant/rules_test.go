@@ -65,7 +65,7 @@ type rules struct {
 	shutsOut       bool // "a reader that only tries takes a free key although others wait"
 	triesQuietly   bool // "a client that only tries, and finds readers, asks them to leave": it makes an announcement
 	passesBy       bool // "readers that come, and readers that wait, stay out while an announcement stands"
-	staysAnnounced bool // "the release of a writer ends the announcement"
+	staysAnnounced bool // "a writer that has made the announcement ends it, and so does the release of one that lets readers in"
 
 	// Fences.
 	oldNumbers  bool // "a number that is older than a quarantine is not committed": a second round raises it to the clock

@@ -172,7 +172,7 @@ func TestEachWordBehindOneThatLeavesTheLockFreeIsExplained(t *testing.T) {
 func TestEachWordBehindOneOfAReaderThatLeavesIsExplained(t *testing.T) {
 	none, of := []string(nil), func(members ...string) []string { return members }
 	firsts := of("readers release 400", "readers release 400 =W", "readers release 400f free", "readers undo", "release 400", "release 400 open 0")
-	seconds := of("readers announce -", "readers announce 500", "readers announce 5000", "readers renew 9000", "readers heal 9000 9", "readers commit 9 9000", "register 9000 0 400", "again 400 5000 400", "undo")
+	seconds := of("readers retract", "readers announce -", "readers announce 500", "readers announce 5000", "readers renew 9000", "readers heal 9000 9", "readers commit 9 9000", "register 9000 0 400", "again 400 5000 400", "undo")
 	seconds = append(seconds, firsts...)
 	for _, verb := range of("register", "again", "asks") {
 		for _, waited := range of("0", "5000", "999-", "5000-") {

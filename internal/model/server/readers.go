@@ -89,19 +89,18 @@ func (c *call) sharedFence(l *fenced, proposal string) int64 {
 }
 
 // letIn grants a free key to the readers that wait for it. It reports whether the lock is passed on to readers. An announcement ends with a
-// lease. Otherwise it stands for a client that does not queue. open is the token of a lease that leaves the key free if others wait, too.
+// lease whose holder lets readers in. Otherwise it stands for a client that does not queue. open is the token of a lease that leaves the key free if others wait, too.
 func (c *call) letIn(key, proposal string, byHolder bool, open string) bool {
 	l := c.lock(key)
 	switch {
+	case len(l.waiting) == 0:
+		return false
 	case byHolder:
 		l.intent = 0
 	case l.intent != 0:
 		return false
 	}
 	if open != "" && len(l.queue) > 0 {
-		if len(l.waiting) == 0 {
-			return false
-		}
 		c.publish(parse(l.waiting[0].name).client, "%s %s", open, key)
 		return true
 	}
@@ -145,6 +144,10 @@ func (c *call) readWord(w word, key, token string) any {
 		return c.readFenced(w, key, token)
 	case "announce":
 		return c.announce(l, key, w.arg(0))
+	case "retract":
+		was := l.intent
+		l.intent = 0
+		return int64(min(was, 1))
 	case "heal":
 		if l.Token != "" && l.Token != Marker {
 			return int64(0)
