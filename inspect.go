@@ -166,6 +166,7 @@ type Holding struct {
 type Waiter struct {
 	Owner   string    // see Options.Owner; empty for a Client with DisableOwner
 	Since   time.Time // since when it waits, by this machine's clock
+	Reads   bool      // it waits to read: see RWLocker
 	Permits int       // for how many it waits; 0 for a lock
 	Limit   int       // with which it waits for them: see Semaphore.Limit
 }
@@ -272,7 +273,7 @@ func (h *Holding) take(sum holding.Holding) {
 func waitersOf(q holding.Queue) (waiters []Waiter) {
 	now := time.Now()
 	for _, w := range q.Waiters {
-		waiters = append(waiters, Waiter{Owner: w.Owner, Since: now.Add(-w.For), Permits: w.Permits, Limit: w.Limit})
+		waiters = append(waiters, Waiter{Owner: w.Owner, Since: now.Add(-w.For), Reads: w.Reads, Permits: w.Permits, Limit: w.Limit})
 	}
 	return waiters
 }

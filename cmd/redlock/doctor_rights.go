@@ -290,7 +290,7 @@ func aclLine(prefix string, selects, adopts bool) string {
 func statusLine(prefix string, selects bool) string {
 	names := []string{"evalsha", "getrange", "hget", "pttl", "pubsub|numsub", "scan", "script|load", "time", "zcard", "zrange", "zscore"}
 	keys := globEscape(prefix) + "*"
-	return aclRule("redlock-status", keys, selects, names, "redlock:queue:"+keys, "redlock:fence:"+keys, "redlock:readers:"+keys,
+	return aclRule("redlock-status", keys, selects, names, "redlock:queue:"+keys, "redlock:rqueue:"+keys, "redlock:fence:"+keys, "redlock:readers:"+keys,
 		"redlock:slots:"+keys, "redlock:until:"+keys, "redlock:taken:"+keys, "redlock:permits:"+keys)
 }
 

@@ -23,8 +23,8 @@ that looks like a lock. The masters are only read.
            twice: if LEFT has risen, the holder is alive and renews
   MASTERS  how many of the masters agree; below a majority nobody holds it
   FENCE    the lock's last fence; a handover inside a process adds a little
-  WAITING  how many clients wait, who, and for how long. Clients without
-           a subscription are not seen.
+  WAITING  how many clients wait, who, for how long, and whether to read.
+           Clients without a subscription are not seen.
 
 A semaphore has one line with how many of its permits are held, the largest
 limit in use, and how many calls wait. Each slot that is taken has a line of

@@ -59,6 +59,7 @@ type (
 	waiterJSON struct {
 		Owner  string `json:"owner"`
 		Waited int64  `json:"waited_ms"`
+		Reads  bool   `json:"reads,omitempty"`
 
 		Permits int `json:"permits,omitempty"` // of a semaphore: for how many
 		Limit   int `json:"limit,omitempty"`
@@ -116,7 +117,7 @@ func notUTF8(name string) []byte {
 func waitersJSON(q holding.Queue) []waiterJSON {
 	all := []waiterJSON{}
 	for _, w := range q.Waiters {
-		all = append(all, waiterJSON{w.Owner, w.For.Milliseconds(), w.Permits, w.Limit})
+		all = append(all, waiterJSON{w.Owner, w.For.Milliseconds(), w.Reads, w.Permits, w.Limit})
 	}
 	return all
 }

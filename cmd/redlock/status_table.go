@@ -116,6 +116,9 @@ func waiters(q holding.Queue) string {
 	var some []string
 	for _, w := range q.Waiters[:min(len(q.Waiters), namedWaiters)] {
 		text := ownerOr(w.Owner) + " " + short(w.For)
+		if w.Reads {
+			text += " to read"
+		}
 		if w.Permits > 1 {
 			text += fmt.Sprintf(" for %d", w.Permits)
 		}

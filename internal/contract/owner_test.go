@@ -309,6 +309,30 @@ func TestInspectNamesTheHolderAndThoseWhoWait(t *testing.T) {
 	})
 }
 
+func TestInspectNamesReadersWhoWait(t *testing.T) {
+	bubble(t, 3, func(t *testing.T, ms *redlocktest.Masters) {
+		as := func(owner string) *redlock.RWLocker {
+			return connected(t, ms, &redlock.Options{Owner: owner}).RWLocker("stock")
+		}
+		l := as("web-1/11").Locker()
+		l.Lock()
+		go locktest.Pass(as("web-2/22").RLocker())
+		time.Sleep(time.Second)
+		go locktest.Pass(as("web-3/33").Locker())
+		time.Sleep(time.Second)
+		h := locktest.Inspected(t, connected(t, ms, nil), "stock")
+		var waiters []string
+		for _, w := range h.Waiters {
+			waiters = append(waiters, fmt.Sprint(w.Owner, " ", time.Since(w.Since).Round(time.Second), " ", w.Reads))
+		}
+		if want := []string{"web-2/22 2s true", "web-3/33 1s false"}; h.Waiting != 2 || !slices.Equal(waiters, want) {
+			t.Errorf("%d wait, %v, want 2, %v", h.Waiting, waiters, want)
+		}
+		l.Unlock()
+		time.Sleep(time.Second)
+	})
+}
+
 // The masters do not know whether the lock is kept. Its token says that it may be.
 func TestInspectSaysThatALockMayBeKept(t *testing.T) {
 	bubble(t, 3, func(t *testing.T, ms *redlocktest.Masters) {

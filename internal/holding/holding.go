@@ -36,6 +36,7 @@ type Queue struct {
 type Waiter struct {
 	Owner string        // empty if the client's id names none
 	For   time.Duration // since when it waits
+	Reads bool          // it waits to read
 
 	// Of a claim on slots of a semaphore:
 	Permits int // how many it waits for
@@ -123,7 +124,10 @@ func queueOf(looks []wire.Look, n int) (q Queue) {
 		}
 		for _, w := range look.Waiters {
 			key := w.ID + " " + w.Token
-			all[key] = Waiter{Owner: wire.OwnerOf(w.ID), For: max(all[key].For, w.For), Permits: w.Permits, Limit: w.Limit, id: w.ID, token: w.Token}
+			if w.Reads {
+				key += " reads"
+			}
+			all[key] = Waiter{Owner: wire.OwnerOf(w.ID), For: max(all[key].For, w.For), Reads: w.Reads, Permits: w.Permits, Limit: w.Limit, id: w.ID, token: w.Token}
 			queues[key]++
 		}
 	}

@@ -39,6 +39,8 @@ func NewLook(key string) Query {
 		{"SCRIPT", "LOAD", membersScript},
 		{"EVALSHA", membersSHA, 1, queue, waitersMost - 1, memberMost},
 		{"EVALSHA", membersSHA, 1, readersKey + key, waitersMost - 1, memberMost},
+		{"ZCARD", readersQueueKey + key},
+		{"EVALSHA", membersSHA, 1, readersQueueKey + key, waitersMost - 1, memberMost},
 	}
 }
 
@@ -90,7 +92,8 @@ const (
 	queueKey = "redlock:queue:"
 	fenceKey = "redlock:fence:"
 
-	readersKey = "redlock:readers:"
+	readersKey      = "redlock:readers:"
+	readersQueueKey = "redlock:rqueue:"
 )
 
 // fenceDigits is how many digits a fence has at most.
@@ -104,15 +107,16 @@ type Look struct {
 	Token   string        // what stands there; empty for nothing
 	Left    time.Duration // how long the key lives, or Forever; 0 if there is none
 	Fence   int64         // the last fence of the name, or 0
-	Waiting int           // how many clients are in the queue
+	Waiting int           // how many clients are in the queue, and in that of the readers
 	Waiters []Waiter      // the first of them
 	Readers []string      // the ids of some of the clients whose readers hold the key
 }
 
-// A Waiter is a client in the queue of a name.
+// A Waiter is a client in a queue of a name.
 type Waiter struct {
-	ID  string        // the client's
-	For time.Duration // since when it waits
+	ID    string        // the client's
+	For   time.Duration // since when it waits
+	Reads bool          // it is in the queue of the readers
 
 	// Of a claim on slots of a semaphore, of which a client can have several:
 	Token   string // the claim's
@@ -124,7 +128,7 @@ type Waiter struct {
 // read. What else could not be read is left out.
 func DecodeLook(replies []any) (Look, error) {
 	var look Look
-	if len(replies) != 8 {
+	if len(replies) != 10 {
 		return look, errOddReply
 	}
 	ms, err := redis.Int64(replies[1], nil)
@@ -146,7 +150,8 @@ func DecodeLook(replies []any) (Look, error) {
 			look.Fence = fence
 		}
 	}
-	look.waiters(replies[3], replies[4], replies[6], false)
+	look.waiters(replies[3], replies[4], replies[6], func(*Waiter, string) {})
+	look.waiters(replies[3], replies[8], replies[9], func(w *Waiter, _ string) { w.Reads = true })
 	if look.Token == ReadersMarker {
 		look.readers(replies[3], replies[7])
 	}
@@ -169,15 +174,16 @@ func (look *Look) readers(clock, set any) {
 	}
 }
 
-// waiters decodes the queue. The score of a client is the server's time in µs, less what the client
-// had waited for. The queue may be that of a semaphore, of permits.
-func (look *Look) waiters(clock, count, queue any, permits bool) {
+// waiters decodes a queue. The score of a client is the server's time in µs, less what the client
+// had waited for. What follows the client's id in a member is for complete.
+func (look *Look) waiters(clock, count, queue any, complete func(w *Waiter, rest string)) {
 	now, err := redis.Int64s(clock, nil)
 	if err != nil || len(now) != 2 {
 		return
 	}
 	micros := float64(now[0])*1e6 + float64(now[1])
 	entries, _ := redis.Strings(queue, nil)
+	before := len(look.Waiters)
 	for i := 0; i+1 < len(entries); i += 2 {
 		score, err := strconv.ParseFloat(entries[i+1], 64)
 		if err != nil || math.IsInf(score, 0) || math.IsNaN(score) {
@@ -189,15 +195,14 @@ func (look *Look) waiters(clock, count, queue any, permits bool) {
 		waited := min(max(micros-score, 0), float64(math.MaxInt64/2/int64(time.Microsecond)))
 		id, rest, _ := strings.Cut(entries[i], " ") // behind it are the token and how long it may be granted
 		w := Waiter{ID: id, For: time.Duration(waited) * time.Microsecond}
-		if permits {
-			w.wants(rest)
-		}
+		complete(&w, rest)
 		look.Waiters = append(look.Waiters, w)
 	}
-	look.Waiting = len(look.Waiters)
+	listed := len(look.Waiters) - before
 	if n, _ := redis.Int(count, nil); n > waitersMost {
-		look.Waiting = n
+		listed = n
 	}
+	look.Waiting += listed
 }
 
 // Errors of a key that is not a lock. No client can acquire the lock while it is there.

@@ -21,7 +21,7 @@ func texts(all ...string) []any {
 
 // lookReplies returns good replies to NewLook's query, of which some are replaced.
 func lookReplies(replace map[int]any) []any {
-	all := []any{[]byte("token"), int64(9000), []byte("17"), texts("1000", "500000"), int64(2), []byte(membersSHA), texts("a", "998500000", "b", "999500000"), texts()}
+	all := []any{[]byte("token"), int64(9000), []byte("17"), texts("1000", "500000"), int64(2), []byte(membersSHA), texts("a", "998500000", "b", "999500000"), texts(), int64(0), texts()}
 	for i, reply := range replace {
 		all[i] = reply
 	}
@@ -56,13 +56,20 @@ func TestDecodeLookReturnsWhatTheRepliesSay(t *testing.T) {
 		{"more than are listed", map[int]any{4: int64(1000)}, "token 9s 17 1000 [{a 2s} {b 1s}]"},
 		{"an odd list", map[int]any{6: texts("a", "998500000", "b")}, "token 9s 17 1 [{a 2s}]"},
 		{"scores that are no times", map[int]any{6: texts("v", "inf", "x", "nan", "y", "-inf", "z", "soon", "b", "999500000")}, "token 9s 17 1 [{b 1s}]"},
+		{"readers wait", map[int]any{8: int64(2), 9: texts("a r", "999500000", "c", "998500000")}, "token 9s 17 4 [{a 2s} {b 1s} {a 1s reads} {c 2s reads}]"},
+		{"more readers than are listed", map[int]any{8: int64(1000), 9: texts("c", "998500000")}, "token 9s 17 1002 [{a 2s} {b 1s} {c 2s reads}]"},
+		{"the queue of the readers is forbidden", map[int]any{8: redis.Error("NOPERM no"), 9: redis.Error("NOPERM no")}, good},
 		{"from the future", map[int]any{6: texts("a", "1e300")}, "token 9s 17 1 [{a 0s}]"},
 	} {
 		t.Run(row.name, func(t *testing.T) {
 			look, err := DecodeLook(lookReplies(row.replace))
 			var waiters []string
 			for _, w := range look.Waiters {
-				waiters = append(waiters, fmt.Sprintf("{%s %v}", w.ID, w.For))
+				reads := ""
+				if w.Reads {
+					reads = " reads"
+				}
+				waiters = append(waiters, fmt.Sprintf("{%s %v%s}", w.ID, w.For, reads))
 			}
 			got := fmt.Sprint(look.Token, " ", look.Left, " ", look.Fence, " ", look.Waiting, " ", waiters)
 			if err != nil {

@@ -85,7 +85,7 @@ func DecodeSlotLook(replies []any) (look SlotLook, err error) {
 		look.Taken = min(n, LimitMost)
 	}
 	var queue Look
-	queue.waiters(replies[0], replies[4], replies[6], true)
+	queue.waiters(replies[0], replies[4], replies[6], (*Waiter).wants)
 	look.Waiting, look.Waiters = queue.Waiting, queue.Waiters
 	return look, nil
 }
