@@ -228,18 +228,12 @@ func (l *Locker) firstKind() (kind wire.Kind, contended bool) {
 	return kind, contended
 }
 
-// newAttempt ends the last attempt, and counts the next one.
-func (w *wait) newAttempt() {
-	w.refused = w.refused || w.try.refused()
-	w.try.end()
-	w.attempts++
-}
-
 // attempt makes one attempt, and reports whether it has acquired the lock. Otherwise last says why, even if ctx or
 // the Client ended the attempt: see outcome.
 func (w *wait) attempt(kind wire.Kind) bool {
 	l, c := w.locker, w.locker.core
-	w.newAttempt()
+	w.refused = w.try.end() || w.refused
+	w.attempts++
 	w.try.sentAt = w.began
 	if w.attempts > 1 || w.late {
 		w.try.sentAt = c.clock() // time has passed since the call
@@ -268,12 +262,12 @@ func (w *wait) attemptWithin(kind wire.Kind, within quorum.Limit) *Failure {
 		limit = c.cfg.Bounds.FencedWithin(l.opts.TTL)
 	}
 	of, by := l.kind.claimOf(w, w.waited())
-	t, claim := newTenure(l, by, renew.Validity{Start: w.try.sentAt, Length: validity})
+	t := newTenure(l, by, renew.Validity{Start: w.try.sentAt, Length: validity})
 	if t.contended = w.refused; w.merged != nil {
 		t.claim = w.merged
 	} else {
 		of.Fence, of.Kind = fencing{l, w.ctx}.propose(w.try.sentAt.Wall()), kind
-		claim.Claim = wire.NewClaim(&l.terms, of)
+		t.claim.Claim = wire.NewClaim(&l.terms, of)
 	}
 	w.try.noteMasters(c, w.flight != nil)
 	w.try.round = c.group.Ask(kind, t.claim, within)
@@ -469,12 +463,14 @@ func (w *wait) outcome() error {
 // over reports whether the wait is to end without the lock.
 func (w *wait) over() bool { return w.ctx.Err() != nil || isClosed(w.locker.core.closing) }
 
-// end ends the round, whose late votes do not count any more.
-func (a *attempt) end() {
+// end ends the round, whose late votes do not count any more. It reports whether a master has refused the attempt.
+func (a *attempt) end() (refused bool) {
+	refused = a.refused()
 	if a.round != nil {
 		a.round.End()
 		a.round = nil
 	}
+	return refused
 }
 
 // split reports whether a master has granted the last attempt, which failed all the same. The result may

@@ -200,7 +200,8 @@ func (q *contender) register(g time.Duration) {
 // ask begins a round of the claim. A Register or an Again sets a free key for life.
 func (q *contender) ask(request wire.Request, life time.Duration) {
 	w, l, c, claim, kind := q.wait, q.wait.locker, q.wait.locker.core, q.claim, request.Kind()
-	w.newAttempt()
+	w.refused = w.try.end() || w.refused
+	w.attempts++
 	mark := claim.Began
 	if kind != wire.Register {
 		mark = c.clock()
@@ -323,7 +324,7 @@ func (q *contender) win(now clock.Reading, won *waits.Quorum) (more bool) {
 		return true // permits were handed over
 	}
 	full := c.cfg.Bounds.Validity(l.opts.TTL)
-	t, _ := newTenure(l, q.sharing, renew.Validity{Start: now, Length: won.Left, Short: won.Left < q.claim.G})
+	t := newTenure(l, q.sharing, renew.Validity{Start: now, Length: won.Left, Short: won.Left < q.claim.G})
 	t.claim, t.contended, t.slots, t.successor = q.claim.SentClaim, w.refused || w.try.refused(), won.Slots, q.inbox.Successor(q.claim)
 	if t.slots != nil {
 		t.renews = wire.RenewSlots(t.slots)

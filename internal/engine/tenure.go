@@ -76,13 +76,13 @@ type holders interface {
 
 // newTenure returns a tenure of l, with the Lease of its first holder, and a claim that the caller may fill in: all are one allocation. v.Start is
 // when the round began that was won.
-func newTenure(l *Locker, by sharing, v renew.Validity) (t *tenure, claim *master.SentClaim) {
+func newTenure(l *Locker, by sharing, v renew.Validity) *tenure {
 	all := &struct {
 		lease  Lease
 		tenure tenure
 		claim  master.SentClaim
 	}{tenure: tenure{core: l.core, name: l.name, opts: l.opts, sharing: by, sentAt: v.Start, rounds: 1, silent: l.silent, validity: v}}
-	t = &all.tenure
+	t := &all.tenure
 	t.claim, t.holder = &all.claim, &all.lease
 	s := t.holder
 	s.tenure, s.acquired = t, v.Start
@@ -90,7 +90,7 @@ func newTenure(l *Locker, by sharing, v renew.Validity) (t *tenure, claim *maste
 		s.handovers = fence.HandoversMost // how often the last writer's lease was handed over is not known
 		s.longer = l.opts.MaxHold         // after MaxHold no reader enters: see reading.skipRenewal
 	}
-	return t, t.claim
+	return t
 }
 
 // begin schedules the tenure's first renewal, or its end. If the Client is closed, it ends the tenure and reports false.

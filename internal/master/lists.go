@@ -52,17 +52,8 @@ func (l lists) Answered(_ int, a wire.Answer) {
 			return
 		}
 		l.m.listsNone = err == nil
-		l.m.setListErrLocked(err)
+		l.m.noteLocked(&l.m.status.ListErr, err)
 	})
-}
-
-// setListErrLocked sets ListErr. The caller calls Report without the mutex: see update.
-func (m *Master) setListErrLocked(err error) {
-	changed := (m.status.ListErr == nil) != (err == nil)
-	m.status.ListErr = err
-	if changed {
-		m.news = append(m.news, change{m.status.State, m.status})
-	}
 }
 
 // listError returns an error which says that other clients have these numbers of masters, or nil if there are none.

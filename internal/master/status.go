@@ -126,6 +126,14 @@ func (m *Master) setLocked(s State, err error, until time.Time) {
 	}
 }
 
+// noteLocked sets an error of the status, or removes it. The caller calls Report without the mutex: see update.
+func (m *Master) noteLocked(of *error, err error) {
+	changed := (*of == nil) != (err == nil)
+	if *of = err; changed {
+		m.news = append(m.news, change{m.status.State, m.status})
+	}
+}
+
 // Report reports changes of the status in order, each to one call of Changed at a time. If another
 // goroutine is reporting, that one goes on with the new changes, so that Report never waits.
 func (m *Master) Report() {

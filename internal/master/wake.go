@@ -241,7 +241,7 @@ func (l subscriber) ping(conn redis.Conn, s *subscription, stop <-chan struct{})
 func (l subscriber) succeeded() {
 	l.update(func() {
 		l.deaf = time.Time{}
-		l.setWakeErrLocked(nil)
+		l.noteLocked(&l.status.WakeErr, nil)
 	})
 }
 
@@ -256,15 +256,7 @@ func (l subscriber) failed(err error) {
 		}
 		denied := strings.Contains(err.Error(), "NOPERM")
 		if l.status.State == Up && (denied || now.Sub(l.deaf) >= 2*heartbeat+l.cfg.DialTimeout) {
-			l.setWakeErrLocked(redisconn.PrintableError(err))
+			l.noteLocked(&l.status.WakeErr, redisconn.PrintableError(err))
 		}
 	})
-}
-
-func (l subscriber) setWakeErrLocked(err error) {
-	changed := (l.status.WakeErr == nil) != (err == nil)
-	l.status.WakeErr = err
-	if changed {
-		l.news = append(l.news, change{l.status.State, l.status})
-	}
 }

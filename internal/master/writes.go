@@ -50,12 +50,10 @@ func (m *Master) triedLocked(err error) {
 
 // setWriteErrLocked sets WriteErr by the reply to a write. The caller calls Report without the mutex: see update.
 func (m *Master) setWriteErrLocked(err error) {
-	changed := (m.status.WriteErr == nil) != (err == nil)
-	m.status.WriteErr = remedy.With(err)
-	if changed {
+	if (m.status.WriteErr == nil) != (err == nil) {
 		m.status.WriteSince = time.Now()
-		m.news = append(m.news, change{m.status.State, m.status})
 	}
+	m.noteLocked(&m.status.WriteErr, remedy.With(err))
 }
 
 // votedLocked takes in what the answer to a command that sets a key tells. The caller calls Report without the mutex: see update.

@@ -17,7 +17,7 @@ package occupancy
 import "sync/atomic"
 
 // A State says whether there is a tenure that goroutines may enter, and how many hold it. None is the zero State. In the other
-// states, Open is set, and the low bits count those that hold the tenure.
+// states, Present is set, and the low bits count those that hold the tenure.
 type State uint64
 
 const (

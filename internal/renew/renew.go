@@ -1,4 +1,4 @@
-// Package renew says when leases are renewed, and for how long their holders may rely on them. It sends nothing: package redlock
+// Package renew says when leases are renewed, and for how long their holders may rely on them. It sends nothing: package engine
 // sends the commands.
 //
 // A Validity counts the votes on the renewals of one lease, and says which masters are asked again. A Scheduler calls when a
@@ -19,9 +19,9 @@ import (
 const CheckEvery = time.Second
 
 // A Task is something to do at a time. The scheduler's goroutine calls its methods. They must not block, and
-// may call Set and Remove.
+// may call Schedule and Remove.
 type Task interface {
-	// Due is called at the task's time. The task is then no longer scheduled, until it is Set again.
+	// Due is called at the task's time. The task is then no longer scheduled, until it is scheduled again.
 	Due(now clock.Reading)
 	// Check is called every CheckEvery while the task is scheduled.
 	Check(now clock.Reading)

@@ -83,7 +83,7 @@ func (in *Inbox) NearAtQuorum(c *Ballot) bool {
 	return near >= in.waits.Need || said < in.waits.Need
 }
 
-// Ahead returns how many clients are ahead of a claim, on average. It is near if these are fewer than Claim.Near.
+// Ahead returns how many clients are ahead of a claim, on average. It is near if these are fewer than Ballot.Near.
 func (in *Inbox) Ahead(c *Ballot) int {
 	in.waits.mu.Lock()
 	defer in.waits.mu.Unlock()

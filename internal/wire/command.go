@@ -91,8 +91,8 @@ var kinds = [...]struct {
 	Undo:     {"release", "undo"},
 	Ping:     {"ping", nil},
 	Asks:     {"inspect", nil},
-	Announce: {"announce", "readers announce"},
-	Retract:  {"retract", "readers retract"},
+	Announce: {"announce", "announce"},
+	Retract:  {"retract", "retract"},
 	Forget:   {"forget", nil},
 	Publish:  {"publish", nil},
 	Load:     {"script load", nil},
@@ -136,7 +136,7 @@ func (cmd *Command) word(master int) any {
 	if c.slots != nil {
 		return cmd.slotWord()
 	}
-	if c.reads {
+	if c.reads || cmd.Kind == Announce || cmd.Kind == Retract {
 		return cmd.readerWord(master)
 	}
 	if r, ok := cmd.Request.(*request); ok {
@@ -157,8 +157,6 @@ func (cmd *Command) word(master int) any {
 		return "heal " + c.ttl.(string) + " 0"
 	case k == Renew:
 		return word.(string) + " " + c.ttl.(string)
-	case k == Announce:
-		return word.(string) + " " + c.waited
 	case k == Release && c.release != nil:
 		return c.release
 	}

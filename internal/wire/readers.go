@@ -16,7 +16,7 @@ func (t *Terms) Reads() bool { return t.reads }
 // ofReaders begins each word that is about readers.
 const ofReaders = "readers "
 
-// readerWord returns a command of a reader for the script.
+// readerWord returns a command of a reader, or about readers, for the script.
 func (cmd *Command) readerWord(master int) any {
 	c, k := cmd.Claim, cmd.Kind
 	switch r := cmd.Request.(type) {
@@ -33,6 +33,8 @@ func (cmd *Command) readerWord(master int) any {
 		return ofReaders + "heal " + c.ttl.(string) + " 0"
 	case k == Renew:
 		return ofReaders + "renew " + c.ttl.(string)
+	case k == Announce:
+		return ofReaders + "announce " + c.waited
 	case k == Release:
 		return strings.TrimSuffix(ofReaders+"release "+c.g, " ")
 	}
