@@ -338,7 +338,8 @@ func (a *attempt) revokes(c *Core) error {
 	return nil
 }
 
-// noteOutcome notes the outcome of an attempt: why it has failed, or nil. That a right is missing is not forgotten before a master grants something.
+// noteOutcome notes the outcome of an attempt: why it has failed, or nil. A failure for want of a right is kept until a master grants something,
+// so that the user is told of it.
 func (w *wait) noteOutcome(f *Failure) {
 	l, c := w.locker, w.locker.core
 	f = c.owners.named(l, f)

@@ -29,8 +29,8 @@ import (
 //	a quorum of votes, and a value of SingleFlight end the wait of SingleFlight
 //	a quorum of votes that last                    win; if the claim cannot become a lease after all: back off
 //	a quorum of votes that soon end, of a lock     extend the keys, once
-//	... of slots; a message has come, or a round is under way: go on below
 //	... of slots, of one attempt                   end without the lock
+//	... of slots; a message has come, or a round is under way: go on below
 //	... of slots                                   back off
 //	grants of a quorum had expired on receipt      drop the claim; another one is registered
 //	a round is under way                           wait for its answers
@@ -158,8 +158,8 @@ func (q *contender) step(now clock.Reading) (next time.Time, more bool) {
 }
 
 // grantFor returns for how long a release may grant the lock to a claim on l, in docs/protocol.md called g. Where a grant of the usual length could not
-// be used, since the TTL is short or the masters are far, it lasts for the TTL. A lease that is not renewed begins when its keys were extended,
-// and must then last for clearly longer than g: see winsAt.
+// be used, since the TTL is short or the masters are far, it lasts for the TTL. The keys of a
+// lease that is not renewed are extended before it begins, so it lasts for longer than g: see winsAt.
 func (l *Locker) grantFor() time.Duration {
 	c, o := l.core, &l.opts
 	g := cmp.Or(c.cfg.Bounds.Grant(o.TTL, c.group.RoundTrip()), o.TTL)
@@ -493,7 +493,8 @@ func (q *contender) dropClaim(how wire.Request) {
 	q.claim = nil
 }
 
-// poll: a reader's claim with votes joins the readers of other masters although a writer waits there. Else neither of the two might have a quorum.
+// poll: a reader's claim with votes joins the readers of other masters although a writer waits there. Otherwise the reader and the writer could
+// each have votes at some masters, and neither a quorum.
 func (theLock) poll(q *contender, now clock.Reading) wire.Request {
 	return wire.Polling(q.apart, q.standing(now), q.voted && q.claim.Reads())
 }

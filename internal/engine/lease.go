@@ -28,8 +28,8 @@ type Lease struct {
 	done   chan struct{} // made by the first Done; closed when err is set
 	wanted chan struct{} // made by the first Wanted; closed when somebody waits for the lock
 
-	// By how much MaxHold is prolonged. For a kept Lease: its age at the last renewal that found it idle, or entered since the renewal before. So
-	// MaxHold counts from there.
+	// By how much MaxHold is prolonged. A goroutine that enters a kept lock has its own MaxHold, so for a kept Lease longer is its age at the last
+	// renewal at which nobody held the lock, or a goroutine had entered since the renewal before.
 	longer time.Duration
 }
 

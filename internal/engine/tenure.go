@@ -339,7 +339,7 @@ func (t *tenure) renewLocked(now clock.Reading) *renew.Renewal {
 // again by now. It counts again only after one renewal has succeeded without it, as a key that was healed does. So
 // a renewal decides whether the lease is lost. If none is under way, doubt begins one.
 //
-// The answer to the poll comes ahead of that to any renewal of the lease, by the order of the commands. While the renewal
+// The poll was sent before the first renewal of the lease, so it is answered first. While the renewal
 // is not decided, the lease is not handed over.
 func (t *tenure) doubt(i int) {
 	now := t.core.clock()

@@ -16,8 +16,8 @@ import (
 //
 //   - A claim is near if one master says so, or fewer than a quorum have said anything. If nearness needed a quorum, nobody might be near where the
 //     orders differ. So more than three can be near somewhere. Those that are near at fewer than a quorum poll a third as often: see NearAtQuorum.
-//   - A claim that is far polls at the mean of the rates for its places. So all claims together send as many polls as if the
-//     orders were the same, and the first live one of each master has its part in these: see FarPolls.
+//   - Each place of a far claim has a rate of polls: see FarPolls. The claim polls at the mean of these rates. So all claims together send as many
+//     polls as if the masters had the same order, and the first live claim of each master polls often enough.
 //   - An answer says the place when the command was executed. A message says that the claim has become near since. Both travel on connections
 //     of their own. So an answer to a command that was sent before the last such message came does not count.
 
@@ -251,8 +251,8 @@ func (in *Inbox) PassedOver(c *Ballot) (is bool) {
 }
 
 // Soonest returns after how many pauses of a near claim a master hears again of the claim of this Client that polls most often, and 0 if no
-// claim waits. It is below wire.Near if that claim is near. A claim that no master has answered counts as one before its first poll, and one on
-// slots that is near as one with nearSteps ahead at most.
+// claim waits. It is below wire.Near if that claim is near. It is farFirst for a claim that no master has answered, and nearSteps at most for one
+// on slots that is near.
 func (s *Waits) Soonest() int {
 	s.mu.Lock()
 	defer s.mu.Unlock()

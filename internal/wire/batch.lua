@@ -353,8 +353,8 @@ local function more()
   -- If all clients are silent, the readers that wait are granted the lock. If there are none, the first claim is told to look, and the key stays
   -- free: whoever comes next can have it.
   --
-  -- To a head that is deaf, the lock is granted only by a poll of another claim, by a claim that gives way, and while readers wait, who would
-  -- take a key that is free.
+  -- A head that is deaf is granted the lock only by a poll of another claim, by a claim that gives way, or while readers wait. In other cases the
+  -- key stays free for it. While readers wait, these would take the key.
   local function pass(key, token, by)
     local q, rare = queueOf(key), queueing()
     local wait = readersWait(key)

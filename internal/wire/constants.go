@@ -36,7 +36,7 @@ const (
 	// tokenMost is how many bytes of a token are read and told at most. Ours have 27, and up to 129 for the owner.
 	tokenMost = 256
 
-	// setAside is what the score of a client is more while it is set aside, in µs.
+	// setAside is added to the score of a member while it is set aside, in µs.
 	setAside = 4e15
 
 	// noteLife is for how long the note of a client stays when it is over. It then says that the client is silent.

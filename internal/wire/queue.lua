@@ -147,8 +147,8 @@ local function queueing()
   --   unheard  it has not, but it was not near then, and so need not have; or it has no note: that has expired, or its user may not write it
   --   silent   it should have: it may be stopped
   --
-  -- In the queue of a semaphore, a claim that is unheard may keep others waiting until more slots are free. So one without a note is silent when it
-  -- has been there for as long as a note lives beyond its use.
+  -- At the head of the queue of a semaphore, a claim that is unheard may keep others waiting until more slots are free. So there a claim without a
+  -- note is silent once it has waited for longer than const.noteLife.
   local function heard(q, m, note, score)
     local client, claim = parse(m)
     local till, far = string.match(type(note) == 'string' and note or '', '^(%d+) (%d+)$')
