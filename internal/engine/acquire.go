@@ -38,7 +38,6 @@ type wait struct {
 	try       attempt  // the last one
 	attempts  int      // how many it has made
 	refused   bool     // a master has refused one before the last one: others want the lock
-	light     bool     // the attempt joins no queue, since a claim is registered after it
 	announced bool     // it has asked readers to leave
 	last      *Failure // of the last attempt that was not cut short
 
@@ -191,9 +190,7 @@ func (w *wait) acquire() bool {
 		q.life, q.contended = l.opts.TTL, contended
 		return q.contend()
 	}
-	w.light = true
-	won := w.attempt(kind)
-	if w.light = false; won {
+	if w.attempt(kind) {
 		return true
 	}
 	w.warn()
@@ -307,15 +304,12 @@ func (mutex) claimOf(w *wait, waited time.Duration) (wire.ClaimOf, sharing) {
 	return wire.ClaimOf{Token: wire.NewToken(w.locker.core.cfg.Owner), Waited: waited}, w.locker.shares
 }
 
-// waited returns what an attempt that begins tells the queue of the name: for how long the wait has lasted, or that it does not queue.
+// waited returns what an attempt that joins no queue tells the masters.
 func (w *wait) waited() time.Duration {
-	switch {
-	case w.once && w.locker.core.releases.PassedOn(w.locker.key):
+	if w.once && w.locker.core.releases.PassedOn(w.locker.key) {
 		return wire.TakesFree
-	case w.once || w.light:
-		return wire.NoQueue
 	}
-	return w.try.sentAt.Since(w.began)
+	return wire.NoQueue
 }
 
 // noteMasters notes what is known of the masters before the first command. contacts says whether that includes how often each master was connected to.
