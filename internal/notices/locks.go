@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"log/slog"
+	"slices"
 	"time"
 
 	"github.com/redlock-go/redlock/internal/master"
@@ -78,11 +79,131 @@ func attrsOfTTL(before, now, usual time.Duration) []any {
 
 // note notes what has happened to a lock, or to all.
 func (n *Notices) note(e *event) {
-	e.began, e.level, e.of = time.Now(), slog.LevelWarn, ofLocks
+	e.began, e.level = time.Now(), slog.LevelWarn
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	if lines := join(n.noted, e); len(lines) > len(n.noted) {
 		n.noted = lines
 		n.wakeWriter()
 	}
+}
+
+// Waits are written after 1, 10 and 60 s, and then every minute. The schedule belongs to the cause of the
+// waits, not to each wait: while masters are down, one line names all waiting locks. A lock that starts to
+// wait for the same cause is written 10 s after the last line at the latest.
+
+// warnAfter is how long a Lock waits before its wait is written.
+const warnAfter = time.Second
+
+// again returns how long the longest wait has lasted when the next line about it is due, after a line that was written when
+// it had lasted for waited. waited is negative if there was no line.
+func again(waited time.Duration) time.Duration {
+	switch {
+	case waited < 0:
+		return warnAfter
+	case waited < 10*time.Second:
+		return 10 * time.Second
+	}
+	return waited.Truncate(time.Minute) + time.Minute
+}
+
+// waitTick is the precision of the schedule.
+const waitTick = 100 * time.Millisecond
+
+const (
+	msgWaiting = "redlock: still waiting for locks"
+	msgInVain  = "redlock: waiting for locks in vain: waiting cannot help until the cause is mended"
+)
+
+// A Wait is a call that waits for a lock, and may have to be written. It is part of what waits: goroutines that pass a lock on
+// wait a million times a second. Its exported fields are immutable from Watch on.
+type Wait struct {
+	Began   time.Time // when the call began
+	Name    string    // of the lock
+	NoError bool      // the call returns no error, so nothing but the Logger tells of its wait
+	Endless bool      // the call has no deadline
+	On      Waiter    // says why
+
+	// Guarded by Notices.mu:
+	seen          bool  // it was found to be long
+	before, after *Wait // in the order of Watch
+}
+
+// A Waiter says why it waits.
+type Waiter interface {
+	// WaitsFor returns why the wait lasts now. It is called if the wait lasts for long. Waits for one name have one cause.
+	WaitsFor() Cause
+}
+
+// Watch notes that a call waits. A Wait is watched once.
+func (n *Notices) Watch(w *Wait) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	w.before, w.after = n.waits.before, &n.waits
+	w.before.after, n.waits.before = w, w
+	if at := w.Began.Add(warnAfter); at.Before(n.wake) {
+		n.wake = at // waits that begin later need not wake the goroutine
+		n.wakeWriter()
+	}
+}
+
+// Unwatch notes the end of a wait.
+func (n *Notices) Unwatch(w *Wait) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	w.before.after, w.after.before = w.after, w.before
+	w.before, w.after = nil, nil
+}
+
+// longWaits returns the waits that have lasted for at least warnAfter, if their causes are to be determined now: every 10 s, or if
+// another wait has become long. The caller holds n.mu.
+func (n *Notices) longWaits() (long []*Wait) {
+	if n.ends {
+		return nil
+	}
+	isNew := false
+	for w := n.waits.after; w != &n.waits; w = w.after {
+		if at := w.Began.Add(warnAfter); at.After(n.now) {
+			n.due(latest(at, n.now.Add(waitTick))) // waitTick: many waits end before a line is due
+			break                                  // those behind it were watched later, and are found when it is long, or has ended
+		}
+		long, isNew, w.seen = append(long, w), isNew || !w.seen, true
+	}
+	if len(long) == 0 || !isNew && !n.due(n.look) {
+		return nil
+	}
+	n.look = n.now.Add(every)
+	return long
+}
+
+// waitEvents returns the events that waits last.
+func waitEvents(long []*Wait) (lines []*event) {
+	causes := make(map[string]Cause) // by name: a thousand goroutines may wait for one lock
+	for _, w := range long {
+		e := &event{began: w.Began, msg: msgWaiting, level: slog.LevelWarn, wait: true}
+		var known bool
+		if e.Cause, known = causes[w.Name]; !known {
+			e.Cause, e.names = w.On.WaitsFor(), []string{w.Name}
+			causes[w.Name] = e.Cause
+		}
+		switch {
+		case e.InVain:
+			e.msg, e.level = msgInVain, slog.LevelError
+		case e.Held && !w.NoError:
+			e.level = slog.LevelInfo
+		}
+		if e.Holder != "" {
+			e.holders = []string{e.Holder}
+		}
+		if w.Endless {
+			e.endless = 1
+		}
+		lines = join(lines, e)
+	}
+	for _, l := range lines {
+		slices.Sort(l.names)
+		slices.Sort(l.holders)
+		l.holders = slices.Compact(l.holders)
+	}
+	return lines
 }

@@ -1,6 +1,7 @@
 package notices
 
 import (
+	"cmp"
 	"errors"
 	"log/slog"
 	"slices"
@@ -58,38 +59,34 @@ type subject struct {
 	voted  bool     // it was up once
 }
 
-// A topic is something about a master for which one message holds at most. The first topic is its state.
+// A topic is something about a master for which one fact holds at most. The first topic is its state.
 type topic struct {
-	written string    // the message that was written and still holds; empty: there is none
-	until   time.Time // the end of the quarantine, if that was written
-	since   time.Time // when there began to be something to write; zero: there is nothing
-	bad     error     // why the master was first down or refused since then; nil: it was neither
+	told  fact      // what was written and still holds
+	next  fact      // what holds when the next line is written
+	since time.Time // when there began to be something to write; zero: there is nothing
+	bad   error     // why the master was first down or refused since then; nil: it was neither
 }
 
-// A fact is the message that holds of a topic, and why. It is empty if nothing is wrong.
+// A fact is a message about a master. It holds if there is a reason.
 type fact struct {
-	msg string
-	err error
+	msg   string
+	why   error
+	until time.Time // the end of a quarantine
 }
 
-// factsOf returns what is known of the first topics.
+// factsOf returns what is known of the first topics of a master.
 func factsOf(s master.Status) []fact {
 	switch {
 	case s.State == master.Connecting: // as every master at first
 		return nil
 	case isBad(s.State):
-		return []fact{{badMessage(s), s.Err}}
+		return []fact{{msg: badMessage(s), why: s.Err}}
 	}
-	facts := []fact{{msgWrites, s.WriteErr}, {msgWakes, s.WakeErr}, {msgGuard, s.GuardErr}, {msgLists, s.ListErr}}
+	state := fact{msg: msgWrites, why: s.WriteErr}
 	if s.State == master.Quarantined {
-		facts[0] = fact{msgQuarantined, s.Err}
+		state = fact{msgQuarantined, s.Err, s.Until}
 	}
-	for i := range facts {
-		if facts[i].err == nil {
-			facts[i].msg = ""
-		}
-	}
-	return facts
+	return []fact{state, {msg: msgWakes, why: s.WakeErr}, {msg: msgGuard, why: s.GuardErr}, {msg: msgLists, why: s.ListErr}}
 }
 
 func isBad(s master.State) bool { return s == master.Down || s == master.Refused }
@@ -126,100 +123,101 @@ func (n *Notices) MasterChanged(i int, s master.Status) {
 	n.wakeWriter()
 }
 
-// mastersNews returns what is true of masters and was not written yet. The caller holds n.mu.
-func (n *Notices) mastersNews(status []master.Status) (lines []*event) {
+// masterEvents returns what is true of masters and was not written yet. The caller holds n.mu.
+func (n *Notices) masterEvents(status []master.Status) (lines []*event) {
 	for i, s := range status {
-		t := &n.masters[i]
+		m, gather := &n.masters[i], gatherGood
+		switch {
+		case isBad(s.State):
+			gather = gatherBad
+			n.due(n.now.Add(every)) // masters do not report that the reason has changed
+		case s.State == master.Quarantined && !m.voted:
+			gather = gatherFirst
+		}
 		for j, f := range factsOf(s) {
 			if n.ends && j > 0 {
 				break // a program that runs for a moment does not tell of defects
 			}
-			about := &t.topics[j]
-			e := about.news(f, s, !t.voted)
-			if e == nil {
-				continue
+			t := &m.topics[j]
+			if msg, why := t.news(f); msg != "" {
+				t.since = cmp.Or(t.since, n.now)
+				e := &event{msg: msg, level: slog.LevelInfo, began: t.since, gather: gather, masters: []reasons.Failure{{Master: n.names[i], Err: why}}, topics: []*topic{t}}
+				if why != nil {
+					e.level, e.Kind = slog.LevelWarn, reasons.Kind(why)
+				}
+				lines = join(lines, e)
 			}
-			if about.since.IsZero() {
-				about.since = n.now
-			}
-			key := n.names[i] + e.msg // the limit holds for each master
-			if l := n.lines[key]; l != nil && !n.due(l.last.Add(every)) {
-				continue
-			}
-			e.of, e.names, e.began = ofMasters, []string{n.names[i]}, about.since
-			e.taken = []func(){func() {
-				*about = topic{written: f.msg, until: s.Until}
-				n.lines[key] = &line{last: n.now, seen: n.now}
-			}}
-			if e.msg == msgQuarantined {
-				n.tellQuarantine(e, status)
-			}
-			lines = join(lines, e)
-		}
-		if isBad(s.State) {
-			n.due(n.now.Add(every)) // masters do not report that the reason has changed
 		}
 	}
 	return lines
 }
 
-// news returns what is to be written about a topic, of which f holds now; nil if there is nothing.
-func (t *topic) news(f fact, s master.Status, isNew bool) *event {
-	e := &event{msg: f.msg, level: slog.LevelWarn, gather: gatherGood}
-	// After a restart in quarantine, the quarantine has begun again, and the time is told anew.
-	again := f.msg == msgQuarantined && s.Until.Sub(t.until) > untilShift
+// news returns what is to be written about a topic for which f holds; no message if there is nothing.
+func (t *topic) news(f fact) (msg string, why error) {
+	if f.why == nil {
+		f = fact{}
+	}
+	t.next = f
 	switch {
-	case f.msg == "" && t.written == "" && t.bad != nil:
-		e.msg, f.err = msgMoment, t.bad
-	case f.msg == t.written && !again, f.msg == "" && t.written == msgGuard: // msgGuard is written once
-		*t = topic{written: t.written, until: t.until}
-		return nil
-	case f.msg == "" && ends[t.written] == "":
-		*t = topic{}
-		return nil
+	case f.msg == "" && t.told.msg == "" && t.bad != nil:
+		return msgMoment, t.bad
+	case f.msg == "" && ends[t.told.msg] != "":
+		return ends[t.told.msg], nil
 	case f.msg == "":
-		e.msg, e.level = ends[t.written], slog.LevelInfo
-	case isBad(s.State):
-		e.gather = gatherBad
-	case f.msg == msgQuarantined && t.written == "" && isNew:
-		e.gather = gatherFirst
+		*t = topic{}
+	case f.msg == t.told.msg && f.until.Sub(t.told.until) <= untilShift: // a later end of a quarantine is news
+		*t = topic{told: t.told}
+		return "", nil
 	}
-	if f.err != nil {
-		e.Text = reasons.Plain(f.err)
-		e.Kind = e.Text
-	}
-	return e
+	return f.msg, f.why
 }
 
-// tellQuarantine words the line which says what masters are in quarantine, and whether locks have to wait for its end. It
+// tell notes that an event is written, and has its line name the masters, and why. The caller holds n.mu.
+func (n *Notices) tell(e *event, status []master.Status) {
+	for _, t := range e.topics {
+		*t = topic{told: t.next}
+	}
+	if e.msg == msgQuarantined {
+		n.tellQuarantine(e, status)
+	}
+	var names []string
+	for _, f := range e.masters {
+		names = append(names, f.Master)
+	}
+	all := strings.Join(names, ", ")
+	about := []any{"masters", all}
+	if e.level > slog.LevelInfo {
+		about = append(about, "why", strings.TrimPrefix(reasons.Text(e.masters), all+": ")) // a reason of all needs no names
+	}
+	e.attrs = append(about, e.attrs...)
+}
+
+// tellQuarantine has the line name all masters that are in quarantine, and say whether locks have to wait for its end. It
 // mentions redlock doctor --adopt only if the masters may be new. The caller holds n.mu.
 func (n *Notices) tellQuarantine(e *event, status []master.Status) {
-	var names []string
-	var failures []reasons.Failure
+	e.masters = nil
 	var untils []time.Time
 	unused := true // as far as this Client has seen, no master has ever granted a lock
 	for i, s := range status {
 		unused = unused && !n.masters[i].voted && s.State != master.Up
 		if q := (*guard.QuarantineError)(nil); errors.As(s.Err, &q) {
-			names, untils = append(names, n.names[i]), append(untils, q.Until)
-			failures = append(failures, reasons.Failure{Master: n.names[i], Err: errors.New(q.Why)})
+			e.masters = append(e.masters, reasons.Failure{Master: n.names[i], Err: errors.New(q.Why)})
+			untils = append(untils, q.Until)
 			unused = unused && q.Why == incarnation.Absent.String()
 		}
 	}
 	slices.SortFunc(untils, time.Time.Compare)
-	until, all := untils[len(untils)-1], strings.Join(names, ", ")
-	missing := quorum.Majority(len(status)) - (len(status) - len(names)) // how many of these a quorum needs
+	until := untils[len(untils)-1]
+	missing := quorum.Majority(len(status)) - (len(status) - len(untils)) // how many of these a quorum needs
 	if missing > 0 {
 		e.msg, until = msgHaveToWait, untils[missing-1]
 	}
-	e.Cause, e.names = Cause{}, nil // all masters that are in quarantine are named
-	e.attrs = []any{ofMasters, all, "until", until.Format(time.RFC3339), "for", max(time.Until(until), 0).Round(100 * time.Millisecond).String(),
-		"why", strings.TrimPrefix(reasons.Text(failures), all+": ")} // a reason of all needs no names
+	e.attrs = []any{"until", until.Format(time.RFC3339), "for", max(time.Until(until), 0).Round(100 * time.Millisecond).String()}
 	if missing > 0 && unused {
-		which := "these masters are new and nobody holds a lock on them: redlock doctor --adopt"
+		hint := "wait; or, if these masters are new and nobody holds a lock on them: redlock doctor --adopt"
 		if len(status) == 1 {
-			which = "this master is new and nobody holds a lock on it: redlock doctor --adopt --single"
+			hint = "wait; or, if this master is new and nobody holds a lock on it: redlock doctor --adopt --single"
 		}
-		e.attrs = append(e.attrs, "hint", "wait; or, if "+which)
+		e.attrs = append(e.attrs, "hint", hint)
 	}
 }

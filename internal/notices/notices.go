@@ -3,9 +3,8 @@
 // concerned. The user's Logger delays neither masters nor leases.
 //
 //   - notices.go: which events are one line, when it is due, and the goroutine that writes it.
-//   - locks.go: what happens to locks: losses, failed releases, other limits of semaphores, and a larger MaxTTL.
+//   - locks.go: losses, failed releases, other limits of semaphores, a larger MaxTTL, and long waits.
 //   - masters.go: what is true of masters, and was not written yet.
-//   - waits.go: long waits.
 package notices
 
 import (
@@ -21,8 +20,8 @@ import (
 	"github.com/redlock-go/redlock/internal/recent"
 )
 
-// every is how often the same event may be logged. A master that goes up and down repeatedly, or a thousand waiting
-// goroutines, must not fill a disk.
+// every is how often lines with the same message and cause may be written. A master that goes up and down repeatedly, or a thousand
+// waiting goroutines, must not fill a disk.
 const every = 10 * time.Second
 
 // forgottenAfter is for how long no event of a line must have been found, so that the next one is written as the first
@@ -51,15 +50,13 @@ type Notices struct {
 	noted   []*event   // that happened to locks, and were not written yet: one for each line
 	masters []subject
 	waits   Wait      // the list of all: the first is behind it, and the last before it
-	next    time.Time // when the goroutine that writes looks for events at the latest
+	wake    time.Time // when the goroutine that writes wakes at the latest
 
 	// Used only by the goroutine that writes:
-	status func(i int) master.Status
-	lines  map[string]*line // that were written lately, by the key of their events; of each master, by its name and the message
+	lines  map[string]*line // that were written lately, or are pending, by the key of their events
 	look   time.Time        // when the causes of waits are determined next
 	maxTTL time.Duration    // the Client's MaxTTL, or the largest that was noted
 	now    time.Time        // when it woke
-	wake   time.Time        // when it wakes next
 	ends   bool             // it wakes for the last time: everything is due but waits
 }
 
@@ -74,43 +71,33 @@ type Cause struct {
 
 // An event is what a line tells. Events with the same message and the same Kind are one line.
 type event struct {
-	Cause             // of the event that began first, if there are several
-	began   time.Time // when it happened, or began to be true
+	Cause   // of the event that began first, if there are several; without Text if it is about masters
 	msg     string
 	level   slog.Level
-	of      string   // what the names are of: "names" of locks, or "masters"
-	names   []string // of a wait all; otherwise reasons.NamesMost at most
-	more    int      // how many names were left out
-	holders []string
-	attrs   []any         // at the end of the line
+	began   time.Time     // when it happened, or began to be true
 	gather  time.Duration // how long further events are waited for before the line is written
-	wait    bool          // the line comes again while the wait lasts
-	endless int           // how many of the waits have no deadline
-	taken   []func()      // called under Notices.mu when the line is about to be written
-	written chan struct{} // closed when the line is written; nil: nobody waits for that
+	names   []string      // of locks; of a wait all, otherwise reasons.NamesMost at most
+	more    int           // how many names were left out
+	holders []string
+	masters []reasons.Failure // what is wrong with each; no error if it is over
+	topics  []*topic          // of the masters
+	attrs   []any             // at the end of the line
+	wait    bool              // the line comes again while the wait lasts
+	endless int               // how many of the waits have no deadline
+	written chan struct{}     // closed when the line is written; nil: nobody waits for that
 }
-
-const (
-	ofLocks   = "names"
-	ofMasters = "masters"
-)
 
 func (e *event) key() string { return e.msg + e.Kind }
 
 // join adds an event to those of its line.
 func join(lines []*event, e *event) []*event {
-	i := slices.IndexFunc(lines, func(l *event) bool { return l.msg == e.msg && l.Kind == e.Kind })
+	i := slices.IndexFunc(lines, func(l *event) bool { return l.key() == e.key() })
 	if i < 0 {
 		return append(lines, e)
 	}
 	l := lines[i]
 	if e.began.Before(l.began) {
 		l.Cause, l.began = e.Cause, e.began
-	}
-	for _, holder := range e.holders {
-		if !slices.Contains(l.holders, holder) {
-			l.holders = append(l.holders, holder)
-		}
 	}
 	for _, name := range e.names {
 		if l.wait || len(l.names) < reasons.NamesMost {
@@ -119,29 +106,26 @@ func join(lines []*event, e *event) []*event {
 			l.more++
 		}
 	}
-	l.level, l.endless, l.taken = max(l.level, e.level), l.endless+e.endless, append(l.taken, e.taken...)
+	l.holders, l.masters, l.topics = append(l.holders, e.holders...), append(l.masters, e.masters...), append(l.topics, e.topics...)
+	l.level, l.endless = max(l.level, e.level), l.endless+e.endless
 	return lines
 }
 
-// A line is one that was written lately.
+// A line is what is known of the events of one key.
 type line struct {
-	first time.Time // when the first event of the first such line began
-	last  time.Time // when the last such line was written
-	seen  time.Time // when such an event was last found
+	first time.Time // when the first of them began
+	seen  time.Time // when one was last found
+	last  time.Time // when the last line was written; zero: none was
 	names []string  // in the last line
 }
 
-// next returns when e is to be written. l is nil if no such line was written lately.
+// next returns when e is to be written.
 func (l *line) next(e *event) time.Time {
-	at := e.began.Add(e.gather)
-	if l == nil {
-		return at
-	}
 	limit := l.last.Add(every)
 	if !e.wait {
-		return latest(at, limit)
+		return latest(e.began.Add(e.gather), limit)
 	}
-	at = l.first.Add(again(l.last.Sub(l.first)))
+	at := l.first.Add(again(l.last.Sub(l.first)))
 	isNew := func(name string) bool { _, was := slices.BinarySearch(l.names, name); return !was }
 	if limit.Before(at) && slices.ContainsFunc(e.names, isNew) {
 		return limit
@@ -162,7 +146,6 @@ func New(log *slog.Logger, names []string, maxTTL, defaultTTL time.Duration) *No
 		masters:    make([]subject, len(names)),
 		limits:     recent.NewSet(limitsFor),
 		raised:     make(chan struct{}),
-		next:       time.Now().Add(idle),
 		lines:      make(map[string]*line),
 	}
 	n.waits.before, n.waits.after = &n.waits, &n.waits
@@ -173,12 +156,10 @@ func New(log *slog.Logger, names []string, maxTTL, defaultTTL time.Duration) *No
 // of a master.
 func (n *Notices) Run(status func(i int) master.Status) {
 	defer close(n.done)
-	n.status = status
 	timer := time.NewTimer(idle)
 	defer timer.Stop()
 	for !n.ends {
-		n.writeDue()
-		timer.Reset(max(time.Until(n.wake), time.Millisecond)) // not zero: see package bubbletest
+		timer.Reset(max(time.Until(n.writeDue(status)), time.Millisecond)) // not zero: see package bubbletest
 		select {
 		case <-n.poke:
 		case <-timer.C:
@@ -186,7 +167,7 @@ func (n *Notices) Run(status func(i int) master.Status) {
 			n.ends = true
 		}
 	}
-	n.writeDue()
+	n.writeDue(status)
 }
 
 // Stop ends Run, and returns a channel that is closed when Run has ended. It must be called once.
@@ -203,7 +184,7 @@ func (n *Notices) wakeWriter() {
 	}
 }
 
-// due reports whether what is to be done at a time is due now. If it is not, the goroutine wakes then.
+// due reports whether what is to be done at a time is due now. If it is not, the goroutine wakes then. The caller holds n.mu.
 func (n *Notices) due(at time.Time) bool {
 	if n.ends || !at.After(n.now) {
 		return true
@@ -212,53 +193,51 @@ func (n *Notices) due(at time.Time) bool {
 	return false
 }
 
-// writeDue writes the lines that are due.
-func (n *Notices) writeDue() {
-	n.now = time.Now()
-	n.wake = n.now.Add(idle)
+// writeDue writes the lines that are due, and returns when it is to be called again at the latest.
+func (n *Notices) writeDue(statusOf func(i int) master.Status) (wake time.Time) {
 	status := make([]master.Status, len(n.names))
 	for i := range status {
-		status[i] = n.status(i)
+		status[i] = statusOf(i)
 	}
-	waits := n.waitsNews() // without the mutex: it asks for their causes
 	n.noteMaxTTL(status)
 	n.mu.Lock()
-	due := n.take(slices.Concat(n.noted, n.mastersNews(status), waits))
+	n.now = time.Now()
+	n.wake = n.now.Add(idle)
+	long := n.longWaits()
+	n.mu.Unlock()
+	waits := waitEvents(long) // without the mutex: it asks for their causes
+	n.mu.Lock()
+	due := n.take(slices.Concat(n.noted, n.masterEvents(status), waits), status)
 	n.noted = slices.DeleteFunc(n.noted, func(e *event) bool { return slices.Contains(due, e) })
-	for _, e := range waits {
-		n.look = earliest(n.look, n.lines[e.key()].next(e))
-		n.due(n.look)
-	}
-	n.next = n.wake
+	wake = n.wake
 	n.mu.Unlock()
 	for _, e := range due {
 		n.write(e)
 	}
+	return wake
 }
 
 // take returns the events that are due, and notes that they are written. The caller holds n.mu.
-func (n *Notices) take(all []*event) (due []*event) {
+func (n *Notices) take(all []*event, status []master.Status) (due []*event) {
 	maps.DeleteFunc(n.lines, func(_ string, l *line) bool { return n.now.Sub(l.seen) > forgottenAfter })
 	for _, e := range all {
 		l := n.lines[e.key()]
-		if l != nil {
-			l.seen = n.now
-		}
-		if !n.due(l.next(e)) {
-			continue
-		}
-		due = append(due, e)
-		for _, f := range e.taken {
-			f()
-		}
-		if e.of == ofMasters {
-			continue
-		}
 		if l == nil {
 			l = &line{first: e.began}
 			n.lines[e.key()] = l
 		}
-		l.last, l.seen, l.names = n.now, n.now, e.names
+		l.seen = n.now
+		if n.due(l.next(e)) {
+			l.last, l.names = n.now, e.names
+			if len(e.masters) > 0 {
+				n.tell(e, status)
+			}
+			due = append(due, e)
+		}
+		if e.wait {
+			n.look = earliest(n.look, l.next(e))
+			n.due(n.look)
+		}
 	}
 	return due
 }
@@ -271,7 +250,7 @@ func (n *Notices) write(e *event) {
 			args = append(args, key, value)
 		}
 	}
-	add(len(e.names) > 0, e.of, reasons.Names(e.names, len(e.names)+e.more))
+	add(len(e.names) > 0, "names", reasons.Names(e.names, len(e.names)+e.more))
 	add(e.wait, "waited", n.now.Sub(e.began).Round(time.Millisecond).String())
 	add(e.Text != "", "why", e.Text)
 	add(len(e.holders) > 0, "holders", reasons.Names(e.holders, len(e.holders)))

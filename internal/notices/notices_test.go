@@ -4,7 +4,9 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
+	"io"
 	"log/slog"
+	"net"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -92,9 +94,9 @@ func TestADefectIsLoggedOnceWhileItLasts(t *testing.T) {
 	})
 }
 
-// TestOneMessageAboutAMasterComesOnceInAWhile changes the state of a master again and again: each message follows the last one
-// with the same text after 10 s at the earliest. Another message does not wait for that.
-func TestOneMessageAboutAMasterComesOnceInAWhile(t *testing.T) {
+// TestOneMessageAboutMastersComesOnceInAWhile changes the state of masters again and again: each message follows the last one
+// with the same cause after 10 s at the earliest, and names all masters. Another message does not wait for that.
+func TestOneMessageAboutMastersComesOnceInAWhile(t *testing.T) {
 	bubble(t, func(t *testing.T, s *scene) {
 		down := func(i int, text string) { s.change(i, master.Status{State: master.Down, Err: errors.New(text)}) }
 		up := func(i int) { s.change(i, master.Status{State: master.Up}) }
@@ -112,12 +114,12 @@ func TestOneMessageAboutAMasterComesOnceInAWhile(t *testing.T) {
 		down(0, "NOAUTH")
 		time.Sleep(3 * time.Second)
 		s.want(t, 1, "masters require a password")
-		down(1, "NOAUTH") // the limit is that of each master
+		down(1, "NOAUTH")
 		time.Sleep(2 * time.Second)
-		s.want(t, 1, `masters=m2 why=NOAUTH`)
+		s.want(t, 1, "masters require a password")
 		time.Sleep(3 * time.Second)
-		s.want(t, 2, `masters=m1 why=NOAUTH`)
-		s.want(t, 3, "masters require a password")
+		s.want(t, 1, `masters="m1, m2" why=NOAUTH`)
+		s.want(t, 2, "masters require a password")
 	})
 }
 
@@ -156,15 +158,27 @@ func TestAnotherReasonOfAMasterThatStaysDownIsLogged(t *testing.T) {
 	})
 }
 
-func TestThatRestartsMayGoUnnoticedIsLoggedOnce(t *testing.T) {
+func TestThatRestartsMayGoUnnoticedIsLoggedOnceHoweverOftenAMasterIsDown(t *testing.T) {
 	bubble(t, func(t *testing.T, s *scene) {
+		blind := errors.New("no run_id")
 		for range 3 {
-			s.change(1, master.Status{State: master.Up, GuardErr: errors.New("no run_id")})
+			s.change(1, master.Status{State: master.Up, GuardErr: blind})
 			time.Sleep(time.Minute)
-			s.change(1, master.Status{State: master.Up})
+			s.change(1, master.Status{State: master.Down, Err: errors.New("gone"), GuardErr: blind})
 			time.Sleep(time.Minute)
 		}
 		s.want(t, 1, `msg="redlock: restarts of masters may go unnoticed" masters=m2 why="no run_id"`)
+	})
+}
+
+// One outage shows itself by different errors. The line tells them all.
+func TestMastersThatAreDownWithDifferentErrorsOfTheNetworkAreOneLine(t *testing.T) {
+	bubble(t, func(t *testing.T, s *scene) {
+		s.change(0, master.Status{State: master.Down, Err: io.EOF})
+		s.change(1, master.Status{State: master.Down, Err: &net.OpError{Op: "dial", Net: "tcp", Err: errors.New("connection refused")}})
+		time.Sleep(20 * time.Second)
+		s.want(t, 1, `msg="redlock: masters are down" masters="m1, m2" why="m1: EOF; m2: dial tcp: connection refused"`)
+		s.want(t, 1, "level=")
 	})
 }
 
@@ -202,9 +216,9 @@ func TestAQuarantineIsLoggedAgainOnlyIfItsEndIsLater(t *testing.T) {
 		until := time.Now().Add(time.Hour)
 		quarantined(until)
 		quarantined(until.Add(500 * time.Millisecond))
-		s.want(t, 1, "masters=m1 until=")
+		s.want(t, 1, "masters=m1 why=new until=")
 		quarantined(until.Add(2 * time.Second))
-		s.want(t, 2, "masters=m1 until=")
+		s.want(t, 2, "masters=m1 why=new until=")
 	})
 }
 
@@ -214,8 +228,8 @@ func TestAQuarantineThatIsOverWhenItIsLoggedLastsForNoTime(t *testing.T) {
 		until := time.Now().Add(-time.Second)
 		s.change(0, master.Status{State: master.Quarantined, Until: until, Err: &guard.QuarantineError{Until: until, Why: "new"}})
 		time.Sleep(20 * time.Second)
-		s.want(t, 1, "masters=m1 until=")
-		s.want(t, 1, " for=0s ")
+		s.want(t, 1, "masters=m1 why=new until=")
+		s.want(t, 1, " for=0s\n")
 	})
 }
 

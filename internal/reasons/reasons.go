@@ -3,13 +3,14 @@
 package reasons
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io"
-	"maps"
 	"net"
 	"os"
 	"slices"
+	"strconv"
 	"strings"
 	"unicode"
 
@@ -17,6 +18,7 @@ import (
 	"github.com/redlock-go/redlock/internal/quorum"
 	"github.com/redlock-go/redlock/internal/redisconn"
 	"github.com/redlock-go/redlock/internal/remedy"
+	"github.com/redlock-go/redlock/internal/wire"
 )
 
 // A Failure is why one master did not execute a command, or several that are named together.
@@ -76,36 +78,26 @@ func as[E error](err error) (found E) {
 // Kind returns text that is equal for errors of different attempts, and of different locks, with one cause. It leaves
 // out the names of the masters that failed, and all digits, because both change from attempt to attempt.
 func Kind(errs ...error) string {
-	kinds := make(map[string]bool)
+	var kinds []string
 	for _, err := range errs {
 		switch {
 		case as[*guard.QuarantineError](err) != nil:
-			kinds["in quarantine"] = true
+			kinds = append(kinds, "in quarantine")
 		case as[*quorum.LateError](err) != nil, isUnreachable(err):
-			kinds["down"] = true
+			kinds = append(kinds, "down")
 		default:
-			kinds[withoutDigits(Plain(err))] = true
+			kinds = append(kinds, strings.Join(strings.FieldsFunc(Plain(err), unicode.IsDigit), ""))
 		}
 	}
-	return strings.Join(slices.Sorted(maps.Keys(kinds)), "; ")
+	slices.Sort(kinds)
+	return strings.Join(slices.Compact(kinds), "; ")
 }
 
 // isUnreachable reports whether err is a failure of the network, or of a server that does not answer. One
 // outage causes many such errors, one after the other.
 func isUnreachable(err error) bool {
-	var network net.Error
-	text := err.Error()
-	return errors.As(err, &network) || errors.Is(err, io.EOF) || as[*remedy.LateError](err) != nil ||
-		strings.HasPrefix(text, "connection ") // texts of package master
-}
-
-func withoutDigits(text string) string {
-	return strings.Map(func(r rune) rune {
-		if unicode.IsDigit(r) {
-			return -1
-		}
-		return r
-	}, text)
+	return as[net.Error](err) != nil || errors.Is(err, io.EOF) || as[*remedy.LateError](err) != nil ||
+		strings.HasPrefix(err.Error(), "connection ") // texts of package master
 }
 
 // Plain returns err's text on one line, without the addresses of a network error: the master's name is shown
@@ -146,4 +138,65 @@ func Names(names []string, count int) string {
 		text += fmt.Sprintf(" and %d more", more)
 	}
 	return text
+}
+
+// Reasons for a vote that was not granted.
+var (
+	ErrRefused  = errors.New("held by another")
+	ErrNoAnswer = errors.New("no answer yet")
+	ErrUnasked  = errors.New("not asked, since another goroutine is asking")
+
+	errMissing   = errors.New("the key is gone")
+	errNotOurs   = errors.New("the key is somebody else's")
+	errUnawaited = errors.New("not waited for")
+	errOvertaken = errors.New("it has given a higher fence")
+)
+
+// outcomes are the reasons that an outcome says.
+var outcomes = map[wire.Outcome]error{wire.Taken: ErrRefused, wire.Missing: errMissing, wire.OtherToken: errNotOurs, wire.Overtaken: errOvertaken}
+
+// OfVote returns the reason why a vote was not granted in a round. settled says whether the votes that are in
+// have settled the round.
+func OfVote(v quorum.Vote, settled bool) error {
+	switch {
+	case v.In:
+		return cmp.Or(outcomes[v.Outcome], v.Err)
+	case settled:
+		return errUnawaited
+	}
+	return ErrNoAnswer
+}
+
+// Unanswered reports whether err is the reason of a vote that has not come. The master may still grant it.
+func Unanswered(err error) bool { return errors.Is(err, ErrNoAnswer) || errors.Is(err, errUnawaited) }
+
+// IsDenied reports whether err says that the master's user lacks a right.
+func IsDenied(err error) bool {
+	return redisconn.IsReply(err) && (strings.Contains(err.Error(), "NOPERM") || strings.Contains(err.Error(), scriptDenied))
+}
+
+// Faults returns the errors of the failures that are a fault of the master.
+func Faults(failures []Failure) (errs []error) {
+	for _, f := range failures {
+		if f.Err != ErrRefused && f.Err != ErrUnasked && f.Err != ErrNoAnswer && f.Err != errUnawaited {
+			errs = append(errs, f.Err)
+		}
+	}
+	return errs
+}
+
+// Readers returns how many readers there are, and their owners as far as they are known. An owner that is not known is empty.
+func Readers(owners []string) string {
+	text := strconv.Itoa(len(owners)) + " readers"
+	switch len(owners) {
+	case 0:
+		return ""
+	case 1:
+		text = "1 reader"
+	}
+	known := slices.DeleteFunc(slices.Clone(owners), func(owner string) bool { return owner == "" })
+	if len(known) == 0 {
+		return text
+	}
+	return text + " (" + Names(known, len(owners)) + ")"
 }
