@@ -96,12 +96,9 @@ func (n *Notices) note(e *event) {
 const warnAfter = time.Second
 
 // again returns how long the longest wait has lasted when the next line about it is due, after a line that was written when
-// it had lasted for waited. waited is negative if there was no line.
+// it had lasted for waited.
 func again(waited time.Duration) time.Duration {
-	switch {
-	case waited < 0:
-		return warnAfter
-	case waited < 10*time.Second:
+	if waited < 10*time.Second {
 		return 10 * time.Second
 	}
 	return waited.Truncate(time.Minute) + time.Minute

@@ -64,7 +64,7 @@ type topic struct {
 	told  fact      // what was written and still holds
 	next  fact      // what holds when the next line is written
 	since time.Time // when there began to be something to write; zero: there is nothing
-	bad   error     // why the master was first down or refused since then; nil: it was neither
+	bad   error     // why the master was first down or refused since the last line; nil: it was neither
 }
 
 // A fact is a message about a master. It holds if there is a reason.
@@ -115,11 +115,11 @@ func badMessage(s master.Status) string {
 func (n *Notices) MasterChanged(i int, s master.Status) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	state := &n.masters[i].topics[0]
-	if state.bad == nil && isBad(s.State) {
-		state.bad, state.since = s.Err, time.Now() // further masters may follow, even if better news was about to be written
+	m := &n.masters[i]
+	if isBad(s.State) {
+		m.topics[0].bad = cmp.Or(m.topics[0].bad, s.Err)
 	}
-	n.masters[i].voted = n.masters[i].voted || s.State == master.Up
+	m.voted = m.voted || s.State == master.Up
 	n.wakeWriter()
 }
 

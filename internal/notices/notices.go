@@ -71,7 +71,7 @@ type Cause struct {
 
 // An event is what a line tells. Events with the same message and the same Kind are one line.
 type event struct {
-	Cause   // of the event that began first, if there are several; without Text if it is about masters
+	Cause   // of the first, if there are several; without Text if it is about masters
 	msg     string
 	level   slog.Level
 	began   time.Time     // when it happened, or began to be true
@@ -96,9 +96,7 @@ func join(lines []*event, e *event) []*event {
 		return append(lines, e)
 	}
 	l := lines[i]
-	if e.began.Before(l.began) {
-		l.Cause, l.began = e.Cause, e.began
-	}
+	l.began = earliest(l.began, e.began)
 	for _, name := range e.names {
 		if l.wait || len(l.names) < reasons.NamesMost {
 			l.names = append(l.names, name)
@@ -119,7 +117,7 @@ type line struct {
 	names []string  // in the last line
 }
 
-// next returns when e is to be written.
+// next returns when e is to be written. A wait is found when it is long, so the first line about it is due at once.
 func (l *line) next(e *event) time.Time {
 	limit := l.last.Add(every)
 	if !e.wait {

@@ -176,8 +176,9 @@ func TestMastersThatAreDownWithDifferentErrorsOfTheNetworkAreOneLine(t *testing.
 	bubble(t, func(t *testing.T, s *scene) {
 		s.change(0, master.Status{State: master.Down, Err: io.EOF})
 		s.change(1, master.Status{State: master.Down, Err: &net.OpError{Op: "dial", Net: "tcp", Err: errors.New("connection refused")}})
-		time.Sleep(20 * time.Second)
+		time.Sleep(1100 * time.Millisecond) // after a heartbeat of all
 		s.want(t, 1, `msg="redlock: masters are down" masters="m1, m2" why="m1: EOF; m2: dial tcp: connection refused"`)
+		time.Sleep(time.Minute)
 		s.want(t, 1, "level=")
 	})
 }
@@ -198,6 +199,26 @@ func TestLossesOfOneKindAreOneLineInAWhile(t *testing.T) {
 		s.want(t, 0, "names=d")
 		time.Sleep(2 * time.Second)
 		s.want(t, 1, `names=d why="down again"`)
+	})
+}
+
+// A master is up for a moment, while its line says that it is down. That does not hurry the next line.
+func TestALineThatSaysThatMastersAreUpAgainWaitsForFurtherMasters(t *testing.T) {
+	bubble(t, func(t *testing.T, s *scene) {
+		down, up := master.Status{State: master.Down, Err: errors.New("gone")}, master.Status{State: master.Up}
+		s.change(0, down)
+		s.change(1, down)
+		time.Sleep(20 * time.Second)
+		s.change(0, up)
+		time.Sleep(time.Second)
+		s.change(0, down)
+		time.Sleep(20 * time.Second)
+		s.change(0, up)
+		time.Sleep(time.Second)
+		s.change(1, up)
+		time.Sleep(20 * time.Second)
+		s.want(t, 1, `msg="redlock: masters are up again" masters="m1, m2"`)
+		s.want(t, 2, "level=")
 	})
 }
 
@@ -263,6 +284,22 @@ func TestWaitsInVainAreALineOfTheirOwn(t *testing.T) {
 		time.Sleep(2 * time.Second)
 		s.want(t, 1, `level=WARN msg="redlock: still waiting for locks" names=a waited=1s`)
 		s.want(t, 1, `level=ERROR msg="redlock: waiting for locks in vain: waiting cannot help until the cause is mended" names=b waited=1s`)
+	})
+}
+
+// For each lock, one of the calls that wait returns no error, so the line is a warning at least.
+func TestALineAboutWaitsHasTheHighestLevelOfThem(t *testing.T) {
+	bubble(t, func(t *testing.T, s *scene) {
+		for name, cause := range map[string]notices.Cause{"a": {Kind: "held", Held: true}, "b": {Kind: "denied", InVain: true}} {
+			for _, noError := range []bool{false, true} {
+				w := &notices.Wait{Began: time.Now(), Name: name, NoError: noError, Endless: true, On: waiter(func() notices.Cause { return cause })}
+				s.Watch(w)
+				defer s.Unwatch(w)
+			}
+		}
+		time.Sleep(2 * time.Second)
+		s.want(t, 1, `level=WARN msg="redlock: still waiting for locks" names=a waited=1s`)
+		s.want(t, 1, `names=b waited=1s waits_without_deadline=2`)
 	})
 }
 
