@@ -271,15 +271,12 @@ func (o *Crowd) watch(t *tenure) {
 	}
 }
 
-// releasedMost is how many released slots a crowd knows: as many as may be near.
-const releasedMost = 16
-
 // noteReleased notes that a goroutine has released slots.
 func (o *Crowd) noteReleased(slots []int) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	o.released = append(o.released, slots...)
-	o.released = slices.Delete(o.released, 0, max(len(o.released)-releasedMost, 0))
+	o.released = slices.Delete(o.released, 0, max(len(o.released)-wire.NearMost, 0))
 }
 
 // takeReleased returns the slot below a limit that was released last, and forgets it. Slots from the limit on are forgotten, too.

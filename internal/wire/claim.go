@@ -205,15 +205,15 @@ func (c *Claim) ReleasingFree(masters uint64) Request {
 	return &request{kind: Release, word: c.release, free: masters}
 }
 
-// A polling is an Again of a claim with a g that is not a plain one.
-type polling struct {
+// A poll is an Again of a claim with a g that is not a plain one.
+type poll struct {
 	spared  uint64 // masters, as bits, where it leaves a free key alone
 	refused bool   // it is likely to be refused
 	voted   bool   // the claim has votes
 }
 
 // Kind implements Request.
-func (*polling) Kind() Kind { return Again }
+func (*poll) Kind() Kind { return Again }
 
 // Polling returns an Again of a claim with a g. At the spared masters, as bits, it neither sets a free key nor passes it on. With
 // refused, it is likely to be refused, so that no probe is sent with it. With voted, the claim has votes: beside readers, that of a reader
@@ -222,7 +222,7 @@ func Polling(spared uint64, refused, voted bool) Request {
 	if spared == 0 && !refused && !voted {
 		return Again
 	}
-	return &polling{spared, refused, voted}
+	return &poll{spared, refused, voted}
 }
 
 // A publishing is a Publish.

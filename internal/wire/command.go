@@ -121,7 +121,7 @@ func (k Kind) Votes() bool {
 // Unproved reports whether the command is sent without a probe, although its answer may be a vote: it is likely to be refused. If it
 // is granted after all, the vote counts when a later probe is answered.
 func (cmd *Command) Unproved() bool {
-	if r, ok := cmd.Request.(*polling); ok {
+	if r, ok := cmd.Request.(*poll); ok {
 		return r.refused
 	}
 	return cmd.Kind == Register && cmd.Claim.contended
@@ -174,7 +174,7 @@ func (cmd *Command) Joins() (joins, new bool) {
 // spares reports whether the command leaves a free key alone at a master.
 func (cmd *Command) spares(master int) bool {
 	spared := uint64(0)
-	if r, ok := cmd.Request.(*polling); ok {
+	if r, ok := cmd.Request.(*poll); ok {
 		spared = r.spared
 	} else if cmd.Kind == Register {
 		spared = cmd.Claim.spared

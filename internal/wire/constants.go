@@ -19,6 +19,12 @@ const (
 	// ReadersNear is how many readers at the front of their queue are near. A release grants the lock to all of them at once.
 	ReadersNear = 16
 
+	// NearMost is how many claims on slots are near at most: see NearOf.
+	NearMost = 16
+
+	// standingBytes is how many bytes of a token the script tells of those who stand in slots.
+	standingBytes = 16
+
 	// JoinedNewly is for how long a claim counts as one that has joined its queue just now. A release that passes the lock on does not tell such
 	// a claim that it is near: the claim polls soon.
 	JoinedNewly = 150 * time.Millisecond
@@ -55,6 +61,8 @@ var constants = func() map[string]string {
 		"near":          strconv.Itoa(Near),
 		"readersMarker": "'" + ReadersMarker + "'",
 		"readersNear":   strconv.Itoa(ReadersNear),
+		"nearMost":      strconv.Itoa(NearMost),
+		"standingBytes": strconv.Itoa(standingBytes),
 		"joinedNewly":   ms(JoinedNewly),
 		"joinedLately":  ms(joinedLately),
 		"pollsWithin":   ms(PollsWithin),

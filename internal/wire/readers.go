@@ -49,7 +49,7 @@ func (c *Claim) reading(cmd *Command, master int) string {
 		if cmd.Kind == Again {
 			word, ttl = "again ", strings.TrimSuffix(g, wantsFence)
 		}
-		if r, ok := cmd.Request.(*polling); ok && r.voted {
+		if r, ok := cmd.Request.(*poll); ok && r.voted {
 			word = "asks "
 		}
 		if cmd.spares(master) {

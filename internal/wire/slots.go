@@ -14,14 +14,10 @@ const (
 	LimitMost = 1 << 16
 	// SlotsMost is how many slots a claim can have.
 	SlotsMost = 128
-	// standingBytes is how many bytes of a token the script tells of those who stand in slots.
-	standingBytes = 16
-	// nearMost is how many claims are near at most: see NearOf.
-	nearMost = 16
 )
 
 // NearOf returns how many claims at the front of the queue of a semaphore with this limit are near. It is that of slots.lua.
-func NearOf(limit int) int { return max(Near, min(limit, nearMost)) }
+func NearOf(limit int) int { return max(Near, min(limit, NearMost)) }
 
 // A permits is what a claim on slots has beside its token.
 type permits struct {

@@ -452,7 +452,7 @@ local function standing(slots)
   for s in string.gmatch(slots, '%d+') do
     local token = redis.call('HGET', slotsKey, s)
     if token then
-      all[#all + 1] = s .. '=' .. string.sub(token, 1, 16)
+      all[#all + 1] = s .. '=' .. string.sub(token, 1, const.standingBytes)
     end
   end
   return table.concat(all, ' ')
@@ -641,8 +641,8 @@ local function release(token, limit, n, g)
   return client and list ~= '' and 1 or 0
 end
 
--- Sets how many are near, by a limit: a release may free several slots. A client knows the same number: see NearOf in slots.go.
-local function setNear(limit) queue.near = math.max(3, math.min(tonumber(limit), 16)) end
+-- Sets how many are near, by a limit: a release may free several slots. It is NearOf in slots.go.
+local function setNear(limit) queue.near = math.max(const.near, math.min(tonumber(limit), const.nearMost)) end
 
 local function answer(word, token)
   local what, life, limit, n, prefers, g, waited, slots =
@@ -661,12 +661,12 @@ local function answer(word, token)
   end
   local ttl, list = string.match(word, '^renew (%d+) (%S+)$')
   if ttl then
-    setNear(16) -- more are told than are near, perhaps
+    setNear(const.nearMost) -- more are told than are near, perhaps
     return renew(token, ttl, list)
   end
   local verb, within, numbers, number = string.match(word, '^(%a+) (%d+) (%S+) (%d+)$')
   if verb == 'fence' or verb == 'commit' then
-    setNear(16)
+    setNear(const.nearMost)
     return commit(verb, token, within, numbers, tonumber(number))
   end
   local size, count, prefers, grantFor = string.match(word, '^release (%d+) (%d+) (%d+!?) (%d+)$')
