@@ -53,6 +53,7 @@ func registrations(ms *redlocktest.Masters) (most int) {
 func keep(t *testing.T, ms *redlocktest.Masters, l *redlock.Locker) {
 	t.Helper()
 	locktest.Pass(l)
+	locktest.Pass(l) // enters it
 	synctest.Wait()
 	if got := holders(ms, l.Name()); len(got) != ms.Len() {
 		t.Fatalf("%d masters keep the lock, want %d", len(got), ms.Len())
