@@ -216,10 +216,8 @@ func (r *run) close(l *life) {
 		err := l.client.Close()
 		took := time.Since(began)
 		r.history.note("%v has closed its Client in %v: %v", l.process, ms(took), err)
-		if stopped || l.process.isStopped() { // its connections end when it runs again
-			return
-		}
-		if err != nil || took > closeWithin {
+		stopped = stopped || l.process.isStopped() // then its connections end when it runs again
+		if err != nil && !stopped || took > closeWithin {
 			r.judge.fail("close", fmt.Sprintf("%v: Close took %v: %v", l.process, took, err))
 		}
 	})
