@@ -98,7 +98,7 @@ var targets = []target{
 	{defect: "readers-of-before", test: "TestAReaderIsRenewedOnlyWhereItStands", in: "./internal/wire"},
 	{defect: "entered-by-an-old-clock", test: "TestAReaderIsInsideBeforeTheClocksAreRead"},
 	{defect: "recall-message-ignored", test: "TestAWriterTakesAKeptReadLease"},
-	{defect: "recall-vote-ignored", test: "TestReadersThatAreLetInWhileAWriterWaitsKeepFurtherOnesOut"},
+	{defect: "recall-vote-ignored", test: "TestAReaderThatTakesAFreeKeyWhileAWriterWaitsKeepsFurtherOnesOut"},
 	{defect: "recall-renewal-ignored", test: "TestReadersLearnOfAWriterFromTheirRenewal"},
 	{defect: "intent-ignored", test: "TestAWaitingWriterKeepsLaterReadersOut", in: "./internal/wire"},
 	{defect: "readers-behind-writers", test: "TestAfterAWriterAllReadersThatWaitAreGrantedTheLock", in: "./internal/wire"},
