@@ -25,6 +25,9 @@ const memberMost = 2*tokenMost + 16
 // waitersMost is how many clients of a queue are listed.
 const waitersMost = 256
 
+// countMost is how many clients of a queue are believed in.
+const countMost = 1 << 24
+
 // NewLook returns a query for what a master knows of a lock's key. DecodeLook reads the replies. The
 // key and the queue may hold anything, so no more is read of each value than a token's length. The script is
 // loaded each time: this costs no round trip, and somebody may have flushed the scripts.
@@ -200,7 +203,7 @@ func (look *Look) waiters(clock, count, queue any, complete func(w *Waiter, rest
 	}
 	listed := len(look.Waiters) - before
 	if n, _ := redis.Int(count, nil); n > waitersMost {
-		listed = n
+		listed = min(n, countMost)
 	}
 	look.Waiting += listed
 }
