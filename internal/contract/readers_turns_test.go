@@ -189,6 +189,56 @@ func TestReadersThatAreLetInWhileAWriterWaitsKeepFurtherOnesOut(t *testing.T) {
 	})
 }
 
+// Goroutines whose Client has a key that was left free enter without the masters, unless the answer has said that a writer waits.
+func TestAReaderThatTakesAFreeKeyWhileAWriterWaitsKeepsFurtherOnesOut(t *testing.T) {
+	bubble(t, 3, func(t *testing.T, ms *redlocktest.Masters) {
+		c := connected(t, ms, nil)
+		one, two := c.RWLocker("stock").RLocker(), c.RWLocker("stock").RLocker()
+		hold(ms, "stock", 0, 1, 2)
+		writes := locktest.Enter(connected(t, ms, nil).RWLocker("stock").Locker())
+		time.Sleep(time.Second)
+		for i := range ms.Len() {
+			ms.Master(i).Del("stock")
+		}
+		if !one.TryLock() {
+			t.Fatal("a reader that does not wait has not got the free lock: nothing is tested")
+		}
+		if two.TryLock() {
+			t.Error("another goroutine has joined the reader, although a writer waits")
+		}
+		one.Unlock()
+		<-writes
+	})
+}
+
+// A writer that does not wait asks the readers to leave, and keeps others out for a while. That ends when it has the lock, by whichever call.
+func TestATryLockEndsWhatAnEarlierOneHasAnnounced(t *testing.T) {
+	bubble(t, 3, func(t *testing.T, ms *redlocktest.Masters) {
+		reader := connected(t, ms, nil).RWLocker("stock").RLocker()
+		l := connected(t, ms, nil).RWLocker("stock").Locker()
+		other := connected(t, ms, nil).RWLocker("stock").RLocker()
+		reader.Lock()
+		if l.TryLock() {
+			t.Fatal("a writer has the lock beside a reader")
+		}
+		reader.Unlock()
+		time.Sleep(10 * time.Millisecond)
+		if other.TryLock() {
+			t.Fatal("the writer has announced nothing: nothing is tested")
+		}
+		if !l.TryLock() {
+			t.Fatal("the lock is not free")
+		}
+		l.Unlock()
+		synctest.Wait()
+		if !other.TryLock() {
+			t.Error("a reader is kept out although the writer has had the lock")
+		} else {
+			other.Unlock()
+		}
+	})
+}
+
 // Lockers that are no writers of an RWLocker wait beside readers of other processes.
 var besideReaders = []struct {
 	name  string

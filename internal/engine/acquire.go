@@ -35,11 +35,10 @@ type wait struct {
 	leadsReaders bool   // the goroutine leads the readers: see readers
 
 	// What it asks:
-	try       attempt  // the last one
-	attempts  int      // how many it has made
-	refused   bool     // a master has refused one before the last one: others want the lock
-	announced bool     // it has asked readers to leave
-	last      *Failure // of the last attempt that was not cut short
+	try      attempt  // the last one
+	attempts int      // how many it has made
+	refused  bool     // a master has refused one before the last one: others want the lock
+	last     *Failure // of the last attempt that was not cut short
 
 	// What users are told:
 	watched bool         // the Logger tells of the wait if it lasts for long
@@ -340,7 +339,7 @@ func (w *wait) noteOutcome(f *Failure) {
 	if w.last == nil || w.ctx.Err() == nil && !(w.last.denied() && f.grantedNothing()) {
 		w.last = f
 	}
-	if f == nil && w.announced {
+	if f == nil && l.announced.Load() && l.announced.Swap(false) {
 		c.group.Send(wire.Retract, master.NewSentClaim(&l.terms, wire.ClaimOf{Token: "-"}))
 	}
 	if f != nil {
@@ -371,7 +370,7 @@ func (w *wait) announce(f *Failure) {
 	if w.once {
 		waited = wire.NoQueue
 	}
-	w.announced = true
+	l.announced.Store(true)
 	c.group.Send(wire.Announce, master.NewSentClaim(&l.terms, wire.ClaimOf{Token: "-", Waited: waited}))
 }
 

@@ -158,8 +158,8 @@ func (q *contender) step(now clock.Reading) (next time.Time, more bool) {
 }
 
 // grantFor returns for how long a release may grant the lock to a claim on l, in docs/protocol.md called g. Where a grant of the usual length could not
-// be used, since the TTL is short or the masters are far, it lasts for the TTL. The keys of a
-// lease that is not renewed are extended before it begins, so it lasts for longer than g: see winsAt.
+// be used, since the TTL is short or the masters are far, it lasts for the TTL. The keys of a lease that is not renewed are extended before it
+// begins, so it lasts for longer than g: see winsAt.
 func (l *Locker) grantFor() time.Duration {
 	c, o := l.core, &l.opts
 	g := cmp.Or(c.cfg.Bounds.Grant(o.TTL, c.group.RoundTrip()), o.TTL)

@@ -29,7 +29,8 @@ type Locker struct {
 
 	silent bool // it is for one name of a set: neither losses nor releases of its leases are reported
 
-	lease atomic.Pointer[Lease] // set by locking, nil after unlocking; not used by readers
+	lease     atomic.Pointer[Lease] // set by locking, nil after unlocking; not used by readers
+	announced atomic.Bool           // a call has asked readers to leave, and none has had the lock since
 }
 
 // Locker returns a Locker of one name, whose key is key.

@@ -182,8 +182,8 @@ local function admit(key, proposal, next)
   return true
 end
 
--- Grants a free key to the readers that wait for it. Reports whether it did. An announcement ends with the lease of a holder that lets readers in.
--- Otherwise it stands for a client that does not queue, and no reader is granted the key. With open, the token that was released, the key is left free if others
+-- Grants a free key to the readers that wait for it. Reports whether it did. A holder that lets readers in ends an announcement. Otherwise it stands
+-- for a client that does not queue, and no reader is granted the key. With open, the token that was released, the key is left free if others
 -- wait, too, and the first reader is told so.
 local function letIn(key, proposal, byHolder, open)
   if byHolder then
