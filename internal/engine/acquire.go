@@ -184,9 +184,9 @@ func (w *wait) acquire() bool {
 	if w.once {
 		return w.attempt(max(kind, l.first))
 	}
-	q := &contender{wait: w}
+	q := &contender{wait: w, on: new(onLock)}
 	if contended || l.first == wire.Register {
-		q.life, q.contended = l.opts.TTL, contended
+		q.next = registration{life: l.opts.TTL, contended: contended}
 		return q.contend()
 	}
 	if w.attempt(kind) {
@@ -291,7 +291,7 @@ func (w *wait) attemptWithin(kind wire.Kind, within quorum.Limit) *Failure {
 		c.group.Send(wire.Undo, t.claim)
 	}
 	if won {
-		return wasted(l.name, w.try.round, err, took, limit, validity)
+		return wasted(l.name, w.try.round, cmp.Or(err, tooLate(took, limit, validity)))
 	}
 	// The undoing is on its way. What follows only completes the error: because of one dead master, a lock
 	// that is held must not look like an outage.

@@ -28,41 +28,51 @@ import (
 //
 //	a quorum of votes, and a value of SingleFlight end the wait of SingleFlight
 //	a quorum of votes that last                    win; if the claim cannot become a lease after all: back off
-//	a quorum of votes that soon end, of a lock     extend the keys, once
-//	... of slots, of one attempt                   end without the lock
-//	... of slots; a message has come, or a round is under way: go on below
-//	... of slots                                   back off
+//	a quorum of votes that soon end                see subject.expire; it may leave the decision to the lines below
 //	grants of a quorum had expired on receipt      drop the claim; another one is registered
 //	a round is under way                           wait for its answers
 //	the round that has ended was to extend         back off
-//	a round has ended                              judge: see waits.Finding.Verdict
+//	a round has ended                              see subject.judge
 //	a message asks for it, or a poll is due        poll
 //	none of these                                  wait for the poll, or for news
 type contender struct {
 	wait   *wait
-	inbox  *waits.Inbox // what the masters' messages say
+	on     subject      // what its claims are on
 	place  *gate.Place  // among the goroutines that want permits; nil: it wants a lock
+	inbox  *waits.Inbox // what the masters' messages say
+	pace   *waits.Pace  // when the claim is sent again
 	delays waits.Delays
+	stop   time.Time // when to ask the user's schedule whether the wait goes on; zero: at once
+
+	next   registration
 	resume time.Time // while there is no claim: when the next one is registered; zero: now
-	told   bool      // a message has asked for a poll, and none has followed
 
-	claim     *waits.Ballot // nil: the next one is registered at resume
-	sharing   sharing       // of the tenure of the claim
-	life      time.Duration // for how long the next registration sets a free key; 0: for g
-	spared    uint64        // the masters, as bits, at which the next registration leaves a free key alone
-	contended bool          // the next registration is likely to be refused, since others wait
-	apart     uint64        // the masters, as bits, at which polls leave a free key alone: others have the key of one client
-	extends   bool          // the current round is to extend the keys: the claim has a quorum of votes that soon end
-	pending   bool          // the current round is not over
-	voted     bool          // the claim has votes
-	blind     bool          // the result of the last round may be out of date
-	pace      *waits.Pace   // when the claim is sent again
-	polled    int           // the master that was polled last by itself
-	stop      time.Time     // when to ask the user's schedule whether the wait goes on; zero: at once
+	claim   *waits.Ballot // nil: the next one is registered at resume
+	sharing sharing       // of the tenure of the claim
+	pending bool          // the current round of the claim is not over
+	extends bool          // the current round is to extend the keys: the claim has a quorum of votes that soon end
+	told    bool          // a message has asked for a poll, and none has followed
+	polled  int           // the master that was polled last by itself
+}
 
-	aim   []int // of a claim on slots: it has aimed at these; nil: it has not
-	asks  bool  // of a claim on slots: the current round asks who stands in its slots
-	beats int   // of a claim on slots: how many rounds in a row have found it beaten
+// A registration is what the next one says.
+type registration struct {
+	life      time.Duration // for how long it sets a free key; 0: for g
+	spared    uint64        // the masters, as bits, at which it leaves a free key alone
+	contended bool          // it is likely to be refused, since others wait
+}
+
+// A subject is what the claims of a wait are on: a lock (onLock), or slots of a semaphore (permits). It has what is known of the claim for that.
+type subject interface {
+	// registered forgets what was known of the claim before this one.
+	registered()
+	// expire says what to do about a quorum of votes that soon end: see contender.await. If it reports true, it has done it. If more is false,
+	// the wait ends.
+	expire(q *contender, now clock.Reading) (done, more bool)
+	// poll returns the next poll of the claim. The masters in mine, as bits, have voted for it. Those in free were found free by a poll of one.
+	poll(q *contender, now clock.Reading, mine, free uint64) wire.Request
+	// judge decides what becomes of the claim after a round that did not win, and does it: see contender.roundOver.
+	judge(q *contender, now clock.Reading, mine uint64, firstVote time.Time) (more bool)
 }
 
 // contend waits until the wait has the lock, and reports whether it has.
@@ -172,8 +182,9 @@ func (l *Locker) grantFor() time.Duration {
 // register registers a new claim. g is computed for each claim, since the masters may have become slower.
 func (q *contender) register(g time.Duration) {
 	w, l, c := q.wait, q.wait.locker, q.wait.locker.core
-	life, spared, contended := cmp.Or(q.life, g), q.spared, q.contended
-	q.life, q.spared, q.contended, q.apart = 0, 0, false, 0
+	next, life := q.next, cmp.Or(q.next.life, g)
+	q.next = registration{}
+	q.on.registered()
 	now := w.began
 	if w.attempts > 0 || w.late {
 		now = c.clock()
@@ -187,10 +198,9 @@ func (q *contender) register(g time.Duration) {
 	}
 	of, by := l.kind.claimOf(w, waited)
 	of.Fence, of.Grant, of.RegisterTTL = fencing{l, w.ctx}.propose(now.Wall()), g, life
-	of.Spared, of.Contended, of.Made = spared, contended, time.Now()
+	of.Spared, of.Contended, of.Made = next.spared, next.contended, time.Now()
 	claim := waits.NewBallot(master.NewSentClaim(&l.terms, of), now, g, len(c.masters), l.permits, l.limit)
 	q.claim, q.sharing, q.polled = claim, by, rand.N(len(c.masters))
-	q.aim, q.asks, q.beats = nil, false, 0
 	q.pace.Registered(c.releases.Turnaround(l.key))
 	q.inbox.SetBallot(claim)
 	w.try.noteMasters(c, w.flight != nil)
@@ -253,7 +263,6 @@ func (q *contender) await(now clock.Reading) (next time.Time, more bool) {
 		left = w.try.round.Expire(now.Elapsed(w.try.sentAt)) // before the votes are counted, so that no vote of a round that is over is missed
 	}
 	mine, firstVote, won := q.inbox.Count(q.claim, now, c.cfg.Bounds.Drift, fencing{l, w.ctx}.highest(now))
-	q.voted = mine != 0
 	if mine != 0 { // it is about to win: permits of this Client go to those behind it
 		q.place.Suspend()
 	} else {
@@ -264,16 +273,10 @@ func (q *contender) await(now clock.Reading) (next time.Time, more bool) {
 		return now.Time(), false
 	case won != nil && (won.Left >= q.winsAt() || q.extends && quorum.Count(w.try.round.Votes()).Won()):
 		return now.Time(), q.win(now, won)
-	case won != nil && won.Slots != nil && (q.told || q.pending) && !w.once: // a poll tells for how long the slots live
-	case won != nil && won.Slots != nil && w.once: // its votes end soon
-		q.noteRound()
-		return now.Time(), false
-	case won != nil && won.Slots != nil:
-		return now.Time(), q.backOff(now)
-	case won != nil && !q.extends:
-		q.ask(wire.Renew, l.opts.TTL)
-		q.extends = true
-		return now.Time(), true
+	case won != nil:
+		if done, more := q.on.expire(q, now); done {
+			return now.Time(), more
+		}
 	}
 	if q.inbox.Unused(q.claim) >= c.waits.Need {
 		c.grants.Unused(now.Time(), q.claim.Began.Time())
@@ -288,23 +291,16 @@ func (q *contender) await(now clock.Reading) (next time.Time, more bool) {
 			return now.Time(), more
 		}
 	}
-	due := q.pace.Due(q.claim, now, mine != 0, q.beats > 0, q.wait.notPast)
-	if q.told || mine != 0 {
-		q.apart = 0
-	}
-	q.blind = q.told || mine != 0 || q.pace.Far
-	free := q.inbox.FoundFree(q.claim)
+	due, free := q.pace.Due(q.claim, now, mine != 0, w.notPast), q.inbox.FoundFree(q.claim)
 	switch {
-	case q.told:
-		q.told = false
-	case free != 0 && mine == 0:
-		q.apart = free // the holder may lack the key there
+	case q.told, free != 0 && mine == 0:
 	case due.After(now.Time()):
 		return due, true
 	case mine == 0 && q.pace.One && c.group.Up(): // otherwise a round says which masters are missing
 		return now.Time(), q.pollOne(now)
 	}
-	q.ask(l.on.poll(q, now), q.claim.G)
+	q.ask(q.on.poll(q, now, mine, free), q.claim.G)
+	q.told = false
 	return now.Time(), true
 }
 
@@ -347,11 +343,11 @@ func (q *contender) win(now clock.Reading, won *waits.Quorum) (more bool) {
 	}
 	var f *Failure
 	if err = cmp.Or(err, w.try.revokes(c)); err != nil {
-		f = wasted(l.name, w.try.round, err, 0, 0, 0)
+		f = wasted(l.name, w.try.round, err)
 	} else if t.validity.Over(c.clock()) || !q.accept(won, t) {
 		f = failed(OpAcquire, l.name, w.try.round.Votes())
 	} else if !t.begin() {
-		f = wasted(l.name, w.try.round, ErrClosed, 0, 0, 0)
+		f = wasted(l.name, w.try.round, ErrClosed)
 	}
 	if f != nil {
 		q.place.Resume()
@@ -386,17 +382,44 @@ func (q *contender) roundOver(now clock.Reading, mine uint64, firstVote time.Tim
 		q.noteRound()
 		return q.backOff(now) // some keys live for the TTL now
 	}
-	return q.wait.locker.on.judge(q, now, mine, firstVote)
+	return q.on.judge(q, now, mine, firstVote)
 }
 
-// theLock is the subject of a Locker that is not for permits.
-type theLock struct{}
+// onLock is the subject of a wait for a lock.
+type onLock struct {
+	apart uint64 // the masters, as bits, at which polls leave a free key alone: others have the key of one client
+}
 
-var _ subject = theLock{}
+var _ subject = (*onLock)(nil)
+
+func (o *onLock) registered() { o.apart = 0 }
+
+// expire extends the keys, once.
+func (*onLock) expire(q *contender, _ clock.Reading) (done, more bool) {
+	if q.extends {
+		return false, true
+	}
+	q.ask(wire.Renew, q.wait.locker.opts.TTL)
+	q.extends = true
+	return true, true
+}
+
+// poll: a reader's claim with votes joins the readers of other masters although a writer waits there. Otherwise the reader and the writer could
+// each have votes at some masters, and neither a quorum.
+func (o *onLock) poll(q *contender, now clock.Reading, mine, free uint64) wire.Request {
+	happened := q.told || mine != 0
+	switch {
+	case happened:
+		o.apart = 0
+	case free != 0:
+		o.apart = free // the holder may lack the key there
+	}
+	return wire.Polling(o.apart, !happened && q.standing(now), mine != 0 && q.claim.Reads())
+}
 
 // judge has the claim do what waits.Finding.Verdict decides, after a round that did not win. mine and firstVote are those of roundOver. It
 // reports false if the schedule has stopped.
-func (theLock) judge(q *contender, now clock.Reading, mine uint64, firstVote time.Time) (more bool) {
+func (o *onLock) judge(q *contender, now clock.Reading, mine uint64, firstVote time.Time) (more bool) {
 	w, l, c := q.wait, q.wait.locker, q.wait.locker.core
 	votes := fence.Usable(w.try.round.Votes(), fencing{l, w.ctx}.highest(now), now.Wall())
 	c.owners.heard(q, votes)
@@ -409,8 +432,8 @@ func (theLock) judge(q *contender, now clock.Reading, mine uint64, firstVote tim
 	}
 	rival, theirs := waits.Rival(votes, mine, l.terms.Reads())
 	found.OnLock(bits.OnesCount64(mine), rival, theirs)
-	if q.apart = 0; mine == 0 && theirs >= c.waits.Need {
-		q.apart = waits.Without(votes, rival)
+	if o.apart = 0; mine == 0 && theirs >= c.waits.Need {
+		o.apart = waits.Without(votes, rival)
 	}
 	if found.Split() {
 		q.pace.FoundSplit(now.Time())
@@ -432,7 +455,7 @@ func (theLock) judge(q *contender, now clock.Reading, mine uint64, firstVote tim
 		// it. Elsewhere the release passes the lock on as usual: the lease may have ended, and its release may have granted the lock to
 		// our claim.
 		q.dropClaim(q.claim.ReleasingFree(mine))
-		q.spared, q.resume = mine, now.Time()
+		q.next.spared, q.resume = mine, now.Time()
 	case waits.Yields:
 		q.dropClaim(q.claim.Releasing(wire.ToToken(rival), 0))
 		q.resume = now.Time()
@@ -493,17 +516,11 @@ func (q *contender) dropClaim(how wire.Request) {
 	q.claim = nil
 }
 
-// poll: a reader's claim with votes joins the readers of other masters although a writer waits there. Otherwise the reader and the writer could
-// each have votes at some masters, and neither a quorum.
-func (theLock) poll(q *contender, now clock.Reading) wire.Request {
-	return wire.Polling(q.apart, q.standing(now), q.voted && q.claim.Reads())
-}
-
-// standing reports whether the next poll is likely to be refused: nothing has happened since the last round, in which a quorum of masters
-// have said that their keys live for longer. Polls of far claims serve as heartbeats, so a probe follows them: they are not standing.
+// standing reports whether the next poll is likely to be refused if nothing has happened since the last round: in that round, a quorum of
+// masters have said that their keys live for longer. Polls of far claims serve as heartbeats, so a probe follows them: they are not standing.
 func (q *contender) standing(now clock.Reading) bool {
 	left, known := waits.FreeAfter(q.wait.try.round.Votes())
-	return known && !q.blind && left > now.Since(q.wait.try.sentAt)+2*q.wait.locker.core.group.Distance()
+	return known && !q.pace.Far && left > now.Since(q.wait.try.sentAt)+2*q.wait.locker.core.group.Distance()
 }
 
 // pollOne polls one master that is up, the next in turn, which leaves a free key alone. It reports false if the schedule has stopped.

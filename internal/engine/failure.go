@@ -87,21 +87,22 @@ func failed(op, name string, votes []quorum.Vote) *Failure {
 	return f
 }
 
-// wasted returns why a round of grants did not become a lease: because of err, or because it took too long.
-func wasted(name string, round *quorum.Round, err error, took, limit, validity time.Duration) *Failure {
+// wasted returns why a round of grants did not become a lease: because of err.
+func wasted(name string, round *quorum.Round, err error) *Failure {
 	if f, ok := err.(*Failure); ok {
 		return f
 	}
 	f := failed(OpAcquire, name, round.Votes())
-	switch {
-	case err != nil:
-		f.Vain = err
-	case limit < validity:
-		f.Vain = fmt.Errorf("it took %v: with Fencing, %v is the limit", took, limit)
-	default:
-		f.Vain = fmt.Errorf("it took %v, which leaves nothing of a validity of %v", took, limit)
-	}
+	f.Vain = err
 	return f
+}
+
+// tooLate returns the reason of wasted for a round that took longer than limit.
+func tooLate(took, limit, validity time.Duration) error {
+	if limit < validity {
+		return fmt.Errorf("it took %v: with Fencing, %v is the limit", took, limit)
+	}
+	return fmt.Errorf("it took %v, which leaves nothing of a validity of %v", took, limit)
 }
 
 // ofSet completes f for a Locker of several names: it says which of them is held, at most of the masters.
@@ -137,7 +138,7 @@ func (f *Failure) denied() bool {
 			n++
 		}
 	}
-	return len(f.Votes) > 0 && len(f.Votes)-n < len(f.Votes)/2+1
+	return n > 0 && len(f.Votes)-n < quorum.Majority(len(f.Votes))
 }
 
 // grantedNothing reports whether an attempt has failed, and no master has granted it.

@@ -46,7 +46,7 @@ const keptMost = 10_000
 // initKind sets the kind of a Locker of one name. Lockers of a name with different Options do not share a keeper: only
 // those with the options of the first one keep the lock.
 func (h *entrances) initKind(l *Locker) {
-	l.kind, l.on = mutex{}, theLock{}
+	l.kind = mutex{}
 	c := l.core
 	if l.opts.Keep == 0 || l.opts.RenewEvery < 0 || c.cfg.Deaf {
 		return

@@ -385,13 +385,8 @@ func (o *releasing) passesOn() wire.Request {
 func (o *releasing) await(ctx context.Context, round *quorum.Round) error {
 	t := (*tenure)(o)
 	tally := round.Wait(ctx, nil, quorum.Tally.Settled)
-	f := o.outcome(ctx, tally, round)
-	if tally.Answered() {
-		round.End()
-	} else {
-		round.Leave((*unreported)(t))
-	}
-	e := o.event(f)
+	e := o.event(o.outcome(ctx, tally, round))
+	round.Leave((*unreported)(t))
 	if hook := t.core.hooks.Released; hook != nil {
 		hook(ctx, e)
 	}
@@ -401,29 +396,25 @@ func (o *releasing) await(ctx context.Context, round *quorum.Round) error {
 // Settled implements quorum.Observer, for a release that nobody waits for.
 func (o *releasing) Settled(round *quorum.Round, tally quorum.Tally) {
 	t := (*tenure)(o)
+	(*unreported)(t).Settled(round, tally)
 	f := o.outcome(context.Background(), tally, round)
 	if hook := t.core.hooks.ReleasedLater; hook != nil && !t.silent {
 		hook(o.event(f))
 	}
 }
 
-// outcome returns why the release has failed, given the votes on it, or nil. If a quorum has
-// answered, it also notes that for the next acquisition: see package turns.
+// outcome returns why the release has failed, given the votes on it, or nil.
 func (o *releasing) outcome(ctx context.Context, tally quorum.Tally, round *quorum.Round) *Failure {
-	t := (*tenure)(o)
-	if tally.Answered() { // otherwise later votes may still say that the lock was passed on
-		t.core.releases.Answered(t.claim, round.Any(passedOn))
-	}
 	if !tally.RuledOut() && tally.Answered() {
 		return nil
 	}
-	f := failed(OpRelease, t.name, round.Votes())
+	f := failed(OpRelease, o.name, round.Votes())
 	switch {
 	case tally.RuledOut():
 		// The key was gone at so many masters that others could get in.
-		return &Failure{Name: t.name, Lost: errGoneAtUnlock, Last: f}
+		return &Failure{Name: o.name, Lost: errGoneAtUnlock, Last: f}
 	case ctx.Err() != nil:
-		return &Failure{Op: OpRelease, Name: t.name, Ended: ctx, Last: f}
+		return &Failure{Op: OpRelease, Name: o.name, Ended: ctx, Last: f}
 	}
 	return f
 }
@@ -436,8 +427,8 @@ func (o *releasing) event(f *Failure) Event {
 	return Event{Name: o.name, Held: o.unlocked.Since(o.holder.acquired), Kept: o.kept, Err: o.core.ErrorOf(f), Permits: len(o.slots)}
 }
 
-// An unreported is a tenure whose release is on its way, and whose outcome matters to the next acquisition only: the tenure was lost, or
-// UnlockContext has returned before the masters had answered.
+// An unreported is a tenure whose release is on its way. The end of that matters to the next acquisition: see package turns. No user is told of
+// it here, since the tenure was lost, or whoever waited for the release is told elsewhere.
 type unreported tenure
 
 var _ quorum.Observer = (*unreported)(nil)

@@ -6,7 +6,6 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/redlock-go/redlock/internal/clock"
 	"github.com/redlock-go/redlock/internal/flight"
 	"github.com/redlock-go/redlock/internal/wire"
 )
@@ -21,7 +20,6 @@ type Locker struct {
 	kind           kind
 	first          wire.Kind // of the first attempt of a wait. Register: a plain SET would recall no kept lock, or overtake writers that wait beside readers
 	writes         bool      // it is the writer's side of an RWLocker
-	on             subject   // what claims are on
 	shares         sharing   // how goroutines share a tenure, unless the kind says otherwise
 	permits, limit int       // of an acquisition of a Semaphore: how many of how many; 0: it is for a lock
 	names          []string  // of a set, in the order of the keys; nil: l has one name
@@ -92,7 +90,7 @@ func (l *Locker) Closing() <-chan struct{} { return l.core.closing }
 
 // A kind is what differs between Lockers: of one name (mutex), of one name with Keep (keeper), of several names (set), of the
 // readers' side of an RWLocker (Readers), and of an acquisition of a Semaphore (permits). The methods with a wait are those of
-// that call. What differs between a lock and slots of a semaphore is a subject. Other code may ask
+// that call. What differs between the claims on a lock and those on slots of a semaphore is a subject. Other code may ask
 // whether a wait is for slots (wire.Terms.OfSlots, wire.OfSlots), but not of which kind a Locker is.
 //
 // A kind is like mutex, but for the methods that it has of its own:
@@ -125,12 +123,4 @@ type kind interface {
 	// claimOf returns what the claim of an acquisition by the wait says, token included, and how its tenure is shared.
 	// waited is for how long the wait has lasted, or wire.NoQueue, or wire.TakesFree.
 	claimOf(w *wait, waited time.Duration) (wire.ClaimOf, sharing)
-}
-
-// A subject is what the claims of a Locker are on: a lock (theLock), or slots of a semaphore (permits).
-type subject interface {
-	// poll returns the next poll of a claim.
-	poll(q *contender, now clock.Reading) wire.Request
-	// judge decides what becomes of a claim after a round that did not win, and does it: see contender.roundOver.
-	judge(q *contender, now clock.Reading, mine uint64, firstVote time.Time) (more bool)
 }

@@ -29,7 +29,7 @@ type set struct{ mutex }
 func (c *Core) Set(names, keys []string, opts Options) *Locker {
 	terms := wire.NewSetTerms(keys, opts.TTL)
 	l := &Locker{core: c, name: strings.Join(names, ", "), key: terms.Key(), opts: opts, terms: terms, names: names, keys: keys}
-	l.kind, l.on = set{}, theLock{}
+	l.kind = set{}
 	return l
 }
 
@@ -174,7 +174,7 @@ func (set) part(l *Locker, i int) *Locker {
 		opts.RenewEvery = opts.TTL / 3
 	}
 	part := &Locker{core: l.core, name: l.names[i], key: l.keys[i], silent: true, opts: opts, terms: wire.NewTerms(l.keys[i], opts.TTL)}
-	part.kind, part.on = mutex{}, theLock{}
+	part.kind = mutex{}
 	return part
 }
 

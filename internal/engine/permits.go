@@ -36,6 +36,10 @@ type permits struct {
 	limit   int
 	place   *gate.Place // in crowd
 	waiting bool        // crowd.beginWaiting was called
+
+	aim   []int // its claim has aimed at these slots; nil: it has not
+	asks  bool  // the current round asks who stands in its slots
+	beats int   // how many rounds in a row have found the claim beaten
 }
 
 var (
@@ -49,7 +53,7 @@ func (c *Core) Permits(name, key string, opts Options, crowd *Crowd, n, limit in
 	l.key = fmt.Sprintf("redlock:permit:%d:%s", c.permits.Add(1), key)
 	l.permits, l.limit = n, limit
 	p := &permits{crowd: crowd, n: n, limit: limit}
-	l.kind, l.on, l.shares = p, p, sharing{crowd: crowd}
+	l.kind, l.shares = p, sharing{crowd: crowd}
 	return l
 }
 
@@ -85,7 +89,7 @@ func (p *permits) contend(w *wait) bool {
 	}
 	l := w.locker
 	l.terms = p.prefer(l.terms)
-	q := &contender{wait: w, place: p.place, life: l.opts.TTL, contended: p.crowd.full.Load() && !w.once}
+	q := &contender{wait: w, on: p, place: p.place, next: registration{life: l.opts.TTL, contended: p.crowd.full.Load() && !w.once}}
 	return q.contend()
 }
 
@@ -98,27 +102,41 @@ func (p *permits) prefer(terms wire.Terms) wire.Terms {
 	return terms.Prefer(rand.N(p.limit), false)
 }
 
+func (p *permits) registered() { p.aim, p.asks, p.beats = nil, false, 0 }
+
+// expire: one attempt ends. Any other claim backs off, unless a poll is under way, or comes next, which tells for how long the slots live.
+func (*permits) expire(q *contender, now clock.Reading) (done, more bool) {
+	switch {
+	case q.wait.once:
+		q.noteRound()
+		return true, false
+	case q.told, q.pending:
+		return false, true
+	}
+	return true, q.backOff(now)
+}
+
 // poll asks who stands in the slots of the claim, or aims.
-func (p *permits) poll(q *contender, now clock.Reading) wire.Request {
-	if q.aim != nil {
-		q.asks = true
-		return wire.AimAt(q.aim)
+func (p *permits) poll(q *contender, now clock.Reading, _, _ uint64) wire.Request {
+	if p.aim != nil {
+		p.asks = true
+		return wire.AimAt(p.aim)
 	}
 	keys := q.inbox.Stands(q.claim, now, q.wait.locker.core.cfg.Bounds.Drift)
 	mine := waits.BestSlots(keys, nil, "", 0)
-	if n := p.n; q.pace.Split && q.beats == 0 && (len(mine) == n || len(mine) > n && keys[mine[n-1]] > keys[mine[n]]) {
+	if n := p.n; q.pace.Split && p.beats == 0 && (len(mine) == n || len(mine) > n && keys[mine[n-1]] > keys[mine[n]]) {
 		return p.aimAt(q, mine[:n]) // the most keys are in these
 	}
 	slices.Sort(mine)
-	q.asks = len(mine) > 0
+	p.asks = len(mine) > 0
 	return wire.AskAbout(mine[:min(len(mine), wire.SlotsMost)])
 }
 
 // aimAt has the claim aim at slots, and returns the poll that does so.
-func (*permits) aimAt(q *contender, at []int) wire.Request {
-	q.aim, q.asks = slices.Sorted(slices.Values(at)), true
-	q.inbox.Aim(q.claim, q.aim)
-	return wire.AimAt(q.aim)
+func (p *permits) aimAt(q *contender, at []int) wire.Request {
+	p.aim, p.asks = slices.Sorted(slices.Values(at)), true
+	q.inbox.Aim(q.claim, p.aim)
+	return wire.AimAt(p.aim)
 }
 
 // judge has the claim do what waits.Finding.Verdict decides.
@@ -140,7 +158,7 @@ func (p *permits) judge(q *contender, now clock.Reading, _ uint64, firstVote tim
 	}
 	found := waits.Finding{
 		Answered: tally.Answered(), Granted: tally.Granted, Keys: q.inbox.Stands(q.claim, now, c.cfg.Bounds.Drift), Rivals: waits.SlotRivals(votes, q.claim.Token()),
-		Asked: q.asks && !q.wait.try.sentAt.Time().Before(firstVote), Aimed: q.aim != nil, Overdue: now.Time().Sub(firstVote) > q.claim.G, Beaten: q.beats > 0, Once: q.wait.once,
+		Asked: p.asks && !q.wait.try.sentAt.Time().Before(firstVote), Aimed: p.aim != nil, Overdue: now.Time().Sub(firstVote) > q.claim.G, AskedTwice: p.beats > 0, Once: q.wait.once,
 	}
 	verdict, best := found.Verdict(q.claim.Token(), p.n, c.waits.Need)
 	switch verdict {
@@ -156,7 +174,8 @@ func (p *permits) judge(q *contender, now clock.Reading, _ uint64, firstVote tim
 	case waits.Aims:
 		q.ask(p.aimAt(q, best), q.claim.G)
 	case waits.Beaten:
-		q.beats++
+		p.beats++
+		q.pace.AskAgain()
 	}
 	return true
 }

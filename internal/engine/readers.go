@@ -15,7 +15,7 @@ import (
 func (l *Locker) Sides(writer, reader *Locker) *Readers {
 	c := l.core
 	for _, side := range []*Locker{writer, reader} {
-		side.core, side.name, side.key, side.opts, side.terms, side.on, side.first = c, l.name, l.key, l.opts, l.terms, l.on, wire.Register
+		side.core, side.name, side.key, side.opts, side.terms, side.first = c, l.name, l.key, l.opts, l.terms, wire.Register
 	}
 	r := &c.entrances.of(c, l.key).readers
 	writer.kind, writer.writes = l.kind, true

@@ -50,7 +50,7 @@ type Releases struct {
 type release struct {
 	token      string        // of the lease
 	until      time.Time     // when the release no longer matters
-	answered   bool          // a quorum has answered
+	answered   bool          // a quorum has answered, or no further master will
 	passedOn   bool          // a master has passed the lock on
 	contended  bool          // a master has refused an attempt of the acquisition: other clients want the lock
 	turnaround time.Duration // from when the claim of the lease was made to its release; 0: it had none that can be granted the lock

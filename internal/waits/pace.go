@@ -81,6 +81,7 @@ type Pace struct {
 	poll       time.Time     // when the next poll is due
 	turnaround time.Duration // see Registered
 	askAt      time.Time     // when to ask who has the other keys; zero: the claim has no vote, or they were asked
+	again      bool          // see AskAgain
 
 	splits    int       // how many rounds in a row have found the votes split
 	lastSplit time.Time // when the last of them did
@@ -93,7 +94,12 @@ func (in *Inbox) NewPace(group *quorum.Group, step time.Duration, drift func(tim
 
 // Registered says that a new claim is registered. turnaround is how long the last turn of this Client took, from its claim to the release; 0: it
 // has had none lately.
-func (p *Pace) Registered(turnaround time.Duration) { p.Split, p.turnaround = false, turnaround }
+func (p *Pace) Registered(turnaround time.Duration) {
+	p.Split, p.again, p.turnaround = false, false, turnaround
+}
+
+// AskAgain says that a question has found the claim, which is on slots, beaten. From then on it does not wait for votes that are late.
+func (p *Pace) AskAgain() { p.again = true }
 
 // Sent says that the claim is sent.
 func (p *Pace) Sent() { p.askAt = time.Time{} }
@@ -102,9 +108,8 @@ func (p *Pace) Sent() { p.askAt = time.Time{} }
 func (p *Pace) FoundSplit(now time.Time) { p.splits, p.lastSplit = p.splits+1, now }
 
 // Due returns when the next round is due. A claim with votes asks who has the other keys, any other claim polls. One that was
-// far, and has become near, polls soon. One that is far when a master comes up polls within a second. beaten says that the last
-// question has found a claim on slots beaten.
-func (p *Pace) Due(c *Ballot, now clock.Reading, voted, beaten bool, notPast func(time.Duration) time.Duration) time.Time {
+// far, and has become near, polls soon. One that is far when a master comes up polls within a second.
+func (p *Pace) Due(c *Ballot, now clock.Reading, voted bool, notPast func(time.Duration) time.Duration) time.Time {
 	if p.Far {
 		if ahead := p.inbox.Ahead(c); ahead < wire.Near {
 			p.Far, p.One = false, false
@@ -125,7 +130,7 @@ func (p *Pace) Due(c *Ballot, now clock.Reading, voted, beaten bool, notPast fun
 	case c.OfSlots() && !p.Split && p.inbox.Split(c, now, p.drift):
 		p.Split, p.askAt = true, now.Time()
 	case p.askAt.IsZero():
-		p.askAt = now.Time().Add(p.splitDelay(now, beaten))
+		p.askAt = now.Time().Add(p.splitDelay(now))
 	}
 	if p.askAt.IsZero() {
 		return p.poll
@@ -140,14 +145,13 @@ func (p *Pace) soon(now clock.Reading, d time.Duration) {
 	}
 }
 
-// splitDelay returns how long after a vote, or after a question that found the claim beaten, to ask who has the other keys. It
-// forgets rounds that found the votes split if the last of them was long ago.
-func (p *Pace) splitDelay(now clock.Reading, beaten bool) time.Duration {
+// splitDelay returns how long after a vote, or after a question, to ask who has the other keys. It forgets rounds that found the votes split if the last of them was long ago.
+func (p *Pace) splitDelay(now clock.Reading) time.Duration {
 	if now.Time().Sub(p.lastSplit) > splitRoundsFor {
 		p.splits = 0
 	}
 	distance := p.group.Distance()
-	if beaten {
+	if p.again {
 		return distance // the first question has waited for votes that are late: the second one makes sure of its answers
 	}
 	slow := min(p.group.Late().Truncate(time.Microsecond), slowMost) // the other votes may only be late

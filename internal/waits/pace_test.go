@@ -143,32 +143,34 @@ func TestWhenAClaimAsksWhoHasTheOtherKeys(t *testing.T) {
 	c := claimOf("mine", 3)
 	p.poll = at.Add(time.Hour)
 	as := func(d time.Duration) time.Duration { return d }
-	due := func(voted, beaten bool, want time.Duration) {
+	due := func(voted bool, want time.Duration) {
 		t.Helper()
-		if got := p.Due(c, now(), voted, beaten, as).Sub(at); got != want {
+		if got := p.Due(c, now(), voted, as).Sub(at); got != want {
 			t.Errorf("the next round is due after %v, want %v", got, want)
 		}
 	}
-	due(false, false, time.Hour)
-	due(true, false, SplitAfter)
+	due(false, time.Hour)
+	due(true, SplitAfter)
 	at = at.Add(time.Millisecond)
-	due(true, false, SplitAfter-time.Millisecond) // counted from the first vote
+	due(true, SplitAfter-time.Millisecond) // counted from the first vote
 	p.Sent()
-	due(true, true, 0) // it is beaten: the second question follows at once
+	p.AskAgain()
+	due(true, 0) // the second question follows at once
+	p.Registered(0)
 	p.Sent()
 	for range splitRoundsMost + 2 {
 		p.FoundSplit(at)
 	}
-	due(true, false, 4*SplitAfter) // two rounds too many
+	due(true, 4*SplitAfter) // two rounds too many
 	p.Sent()
 	for range 20 {
 		p.FoundSplit(at)
 	}
-	due(true, false, 64*SplitAfter) // 128 ms: no less than Step
+	due(true, 64*SplitAfter) // 128 ms: no less than Step
 	p.Sent()
 	at = at.Add(splitRoundsFor + time.Millisecond)
-	due(true, false, SplitAfter) // they were long ago
-	due(false, false, time.Hour-splitRoundsFor-2*time.Millisecond)
+	due(true, SplitAfter) // they were long ago
+	due(false, time.Hour-splitRoundsFor-2*time.Millisecond)
 	pauses := func(c *Ballot, steps time.Duration) {
 		t.Helper()
 		p.One = true
@@ -229,7 +231,7 @@ func TestAClaimThatWasFarPollsSoon(t *testing.T) {
 			c.passed, c.returned = row.passed, row.returned
 			p := in.NewPace(quorum.NewGroup(nil), Step, as)
 			p.Far, p.One, p.poll = true, true, at.Add(row.poll)
-			due := p.Due(c, now, false, false, as).Sub(at)
+			due := p.Due(c, now, false, as).Sub(at)
 			if due < row.least || due > row.most || p.Far != row.far || p.One != row.one {
 				t.Errorf("it polls after %v, far %t, one %t; want %v to %v, %t, %t", due, p.Far, p.One, row.least, row.most, row.far, row.one)
 			}
@@ -267,14 +269,14 @@ func TestAClaimOnSlotsWithSplitVotesAimsOnce(t *testing.T) {
 		p := in.NewPace(quorum.NewGroup(nil), Step, none)
 		p.poll = at.Add(time.Hour)
 		if row.split {
-			if due := p.Due(row.claim, now, true, false, nil); due != at || !p.Split {
+			if due := p.Due(row.claim, now, true, nil); due != at || !p.Split {
 				t.Errorf("%s: the votes are split, and it asks after %v", row.name, due.Sub(at))
 			}
 			p.Sent()
 		} else if !row.claim.OfSlots() { // whose votes are for nothing but the lock
 			row.claim.votes = []vote{{mark: now, life: time.Minute, slots: []int{1}}, {mark: now, life: time.Minute, slots: []int{2}}, {mark: now, life: time.Minute, slots: []int{3}}}
 		}
-		if due := p.Due(row.claim, now, true, false, nil); due != at.Add(SplitAfter) || p.Split != row.split {
+		if due := p.Due(row.claim, now, true, nil); due != at.Add(SplitAfter) || p.Split != row.split {
 			t.Errorf("%s: it asks after %v, want %v", row.name, due.Sub(at), SplitAfter)
 		}
 		p.turnaround = time.Second

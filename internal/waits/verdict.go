@@ -11,21 +11,21 @@ import (
 
 // A Finding is what is known of a claim after a round that did not win. A lock is a semaphore with one slot, and a claim on it has aimed.
 type Finding struct {
-	Answered bool                   // a quorum of masters has answered
-	Granted  int                    // how many have granted the claim what it wants in this round
-	Keys     map[int]int            // at how many it stands in each of its slots, by votes that last
-	Asked    bool                   // the round has asked who stands in these slots, and the answers are not older than the votes
-	Rivals   map[int]map[string]int // at how many others stand there, by token
-	Aimed    bool                   // it has aimed
-	Overdue  bool                   // it has had votes for longer than g
-	Beaten   bool                   // a round before has found it beaten, or it need not ask twice
-	Once     bool                   // it does not wait
+	Answered   bool                   // a quorum of masters has answered
+	Granted    int                    // how many have granted the claim what it wants in this round
+	Keys       map[int]int            // at how many it stands in each of its slots, by votes that last
+	Asked      bool                   // the round has asked who stands in these slots, and the answers are not older than the votes
+	Rivals     map[int]map[string]int // at how many others stand there, by token
+	Aimed      bool                   // it has aimed
+	Overdue    bool                   // it has had votes for longer than g
+	AskedTwice bool                   // a round before has found it beaten, or it need not ask twice
+	Once       bool                   // it does not wait
 }
 
 // OnLock sets the Keys and Rivals of a claim on a lock, for which masters have voted, and says that it need not ask twice. rival and theirs
 // are those of Rival.
 func (f *Finding) OnLock(mine int, rival string, theirs int) {
-	f.Aimed, f.Beaten = true, true
+	f.Aimed, f.AskedTwice = true, true
 	if mine > 0 {
 		f.Keys, f.Rivals = map[int]int{0: mine}, map[int]map[string]int{0: {rival: theirs}}
 	}
@@ -83,7 +83,7 @@ func (f Finding) Verdict(own string, n, need int) (v Verdict, aim []int) {
 		return GivesUp, nil
 	case !beaten:
 		return BacksOff, nil
-	case !f.Beaten:
+	case !f.AskedTwice:
 		return Beaten, nil
 	case f.unheld(need) < n:
 		return Excluded, nil
