@@ -184,8 +184,8 @@ func (w *wait) acquire() bool {
 	if w.once {
 		return w.attempt(max(kind, l.first))
 	}
-	q := &contender{wait: w, on: new(onLock)}
 	if contended || l.first == wire.Register {
+		q := newContender(w)
 		q.next = registration{life: l.opts.TTL, contended: contended}
 		return q.contend()
 	}
@@ -193,6 +193,7 @@ func (w *wait) acquire() bool {
 		return true
 	}
 	w.warn()
+	q := newContender(w)
 	q.resume = c.clock().Time()
 	if w.try.split() {
 		// Several clients contend for a free lock. If they registered at the same moment, they would split the votes again.

@@ -75,6 +75,9 @@ type subject interface {
 	judge(q *contender, now clock.Reading, mine uint64, firstVote time.Time) (more bool)
 }
 
+// newContender returns the contender of a wait for a lock. Most locks need none.
+func newContender(w *wait) *contender { return &contender{wait: w, on: new(onLock)} }
+
 // contend waits until the wait has the lock, and reports whether it has.
 func (q *contender) contend() bool {
 	w, l, c := q.wait, q.wait.locker, q.wait.locker.core

@@ -50,6 +50,7 @@ var sections = []section{
 	{"crowd", crowd},
 	{"crash", crash},
 	{"processes", processes},
+	{"ring", ring},
 	{"permits", permits},
 	{"names", names},
 	{"masters", masters},
@@ -83,12 +84,15 @@ func runWorker(addrs []string) error {
 	if n, err := strconv.Atoi(os.Getenv(crowdEnv)); err == nil {
 		return joinCrowd(addrs, n)
 	}
+	if i, n, ok := ringOf(os.Getenv(ringEnv)); ok {
+		return joinRing(addrs, i, n)
+	}
 	return work(addrs)
 }
 
 func run() error {
 	o := &options{leases: []int{1, 1_000, 10_000, 100_000}, clients: []int{16, 64, 200, 400}}
-	only := flag.String("only", "cost,scripts,held,waiters,crowd,crash,processes,permits,names,masters,ttls", "the sections to run")
+	only := flag.String("only", "cost,scripts,held,waiters,crowd,crash,processes,ring,permits,names,masters,ttls", "the sections to run")
 	flag.DurationVar(&o.hold, "hold", time.Minute, "how long the section hold holds its locks")
 	flag.IntVar(&o.busy, "busy", 12, "how many processes compute in the section busy")
 	flag.DurationVar(&o.span, "span", time.Minute, "how long the section busy takes")

@@ -70,7 +70,7 @@ func processes(*options) error {
 		if err != nil {
 			return err
 		}
-		err = contend(f, n, span)
+		err = contend(f, n, span, func(int) string { return "" })
 		f.Stop()
 		if err != nil {
 			return err
@@ -79,15 +79,16 @@ func processes(*options) error {
 	return nil
 }
 
-func contend(f fleet, n int, span time.Duration) error {
+// contend has n workers take turns. env returns more of the environment of each; "": nothing.
+func contend(f fleet, n int, span time.Duration, env func(i int) string) error {
 	var all []*worker
 	defer func() {
 		for _, w := range all {
 			w.Kill()
 		}
 	}()
-	for range n {
-		w, err := startWorker(f)
+	for i := range n {
+		w, err := startWorker(f, env(i))
 		if err != nil {
 			return err
 		}
