@@ -27,21 +27,16 @@ type Ballot struct {
 	slots int           // immutable; how many slots it needs; 0: it is for a lock
 
 	// Guarded by Waits.mu:
-	votes     []vote    // by master
-	known     uint64    // the masters, as bits, that are known to have had it in the queue, or the key for it
-	gone      uint64    // the masters, as bits, whose votes have become void since the last count
-	firstVote time.Time // when the first vote came
+	at        []atMaster // by master
+	known     uint64     // the masters, as bits, that are known to have had it in the queue, or the key for it
+	gone      uint64     // the masters, as bits, whose votes have become void since the last count
+	firstVote time.Time  // when the first vote came
 
-	open   [master.MaxMasters]uint16 // by master: how many registrations and polls were sent, and are not answered
-	missed uint64                    // the masters, as bits, where one was lost, or has found that the claim was not in the queue
-
-	places   []place  // by master
-	stands   []string // by master: what the key held when it refused the claim last
-	free     uint64   // the masters, as bits, where a poll of one master has found the key free
-	nexts    []string // by master: the token of the head of its queue when the lock was granted to the claim; "": it is not known
-	answered bool     // a master has answered it
-	returned bool     // a master has come up since its last poll
-	passed   bool     // a master has passed over it, though it is near
+	missed   uint64 // the masters, as bits, where a registration or a poll was lost, or has found that the claim was not in the queue
+	free     uint64 // the masters, as bits, where a poll of one master has found the key free
+	answered bool   // a master has answered it
+	returned bool   // a master has come up since its last poll
+	passed   bool   // a master has passed over it, though it is near
 
 	doubt  func(i int) // of its lease, once it was acquired: see Inbox.Won
 	aim    []int       // votes for other slots never count; nil: the claim has not aimed
@@ -49,6 +44,15 @@ type Ballot struct {
 	queued uint64      // the masters, as bits, whose last answer was a refusal: it may be in their queues
 	settle func(i int) // see Inbox.Won
 	unused uint64      // the masters, as bits, whose grants were over before this Client used them
+}
+
+// An atMaster is what is known of a claim at one master.
+type atMaster struct {
+	vote   vote
+	place  place
+	open   uint16 // how many registrations and polls were sent, and are not answered
+	stands string // what the key held when it refused the claim last
+	next   string // the token of the head of the queue when the lock was granted to the claim; "": it is not known
 }
 
 // A vote is a vote for a claim.
@@ -59,7 +63,18 @@ type vote struct {
 	slots []int // that the key stands for; of a lock theLock
 }
 
-func (v *vote) end() time.Time { return v.mark.Time().Add(v.life) }
+func (v *vote) ends() time.Time { return v.mark.Time().Add(v.life) }
+
+// end says that there is no vote any more. The fence of a master rises, so it stays.
+func (v *vote) end() { *v = vote{fence: v.fence} }
+
+// left returns for how long the vote lasts; 0 or less: it does not.
+func (v *vote) left(now clock.Reading, drift func(time.Duration) time.Duration) time.Duration {
+	if v.life == 0 {
+		return 0
+	}
+	return v.life - drift(v.life) - now.Since(v.mark)
+}
 
 // NewBallot returns a Ballot of a Client with this number of masters, for a claim on a lock, or on n slots of a semaphore with a limit.
 func NewBallot(c *master.SentClaim, began clock.Reading, g time.Duration, masters, n, limit int) *Ballot {
@@ -70,7 +85,7 @@ func NewBallot(c *master.SentClaim, began clock.Reading, g time.Duration, master
 	case c.Reads():
 		near = wire.ReadersNear
 	}
-	return &Ballot{SentClaim: c, Began: began, G: g, Near: near, slots: n, votes: make([]vote, masters), places: make([]place, masters), stands: make([]string, masters), nexts: make([]string, masters)}
+	return &Ballot{SentClaim: c, Began: began, G: g, Near: near, slots: n, at: make([]atMaster, masters)}
 }
 
 // SetBallot sets the claim of a wait; nil: it has none. The votes for an earlier claim never count again.
@@ -112,7 +127,7 @@ func (s *Waits) Granted(i int, g master.Grant) bool {
 	if began := in.claim.Began; began.Time().After(g.Mark.Time()) {
 		g.Mark = began
 	}
-	in.claim.nexts[i] = g.Next
+	in.claim.at[i].next = g.Next
 	v := vote{g.Mark, in.claim.G, g.Fence, g.Slots.All()}
 	if time.Since(g.Mark.Time()) > in.claim.G/2 {
 		// The vote is over, or soon. The claim may have been far, or this Client may have been stopped. A poll asks for how
@@ -139,9 +154,9 @@ func (in *Inbox) voteLocked(i int, v vote) {
 	if v.slots = c.aimed(v.slots); len(v.slots) == 0 {
 		return
 	}
-	old := &c.votes[i]
+	old := &c.at[i].vote
 	v.fence = max(v.fence, old.fence)
-	if old.life > 0 && old.end().After(v.end()) {
+	if old.life > 0 && old.ends().After(v.ends()) {
 		v.mark, v.life, v.slots = old.mark, old.life, old.slots
 	}
 	if c.firstVote.IsZero() {
@@ -179,7 +194,7 @@ func (in *Inbox) Answered(c *Ballot, kind wire.Kind, i int, a wire.Answer, mark 
 			in.registeredLocked(i, a)
 		}
 		if gone {
-			c.votes[i] = vote{fence: c.votes[i].fence}
+			c.at[i].vote.end()
 			c.gone |= bit
 			c.unused |= bit
 		}
@@ -228,10 +243,11 @@ func (in *Inbox) Count(c *Ballot, now clock.Reading, drift func(time.Duration) t
 	defer s.mu.Unlock()
 	var lefts []left
 	c.gone = 0
-	votes := make([]quorum.Vote, len(c.votes))
-	for i, v := range c.votes {
-		d := v.life - drift(v.life) - now.Since(v.mark)
-		if v.life == 0 || d <= 0 {
+	votes := make([]quorum.Vote, len(c.at))
+	for i := range c.at {
+		v := &c.at[i].vote
+		d := v.left(now, drift)
+		if d <= 0 {
 			continue
 		}
 		mine |= 1 << i
@@ -269,10 +285,10 @@ func (in *Inbox) Successor(c *Ballot) (b Successor) {
 	in.waits.mu.Lock()
 	defer in.waits.mu.Unlock()
 	most := 0
-	for _, next := range c.nexts {
-		n := 0
-		for _, other := range c.nexts {
-			if other == next {
+	for i := range c.at {
+		next, n := c.at[i].next, 0
+		for j := range c.at {
+			if c.at[j].next == next {
 				n++
 			}
 		}

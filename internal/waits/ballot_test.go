@@ -17,7 +17,7 @@ func TestAMajorityEndsWithItsEarliestVote(t *testing.T) {
 	in := New(3).Begin("a")
 	none := func(time.Duration) time.Duration { return 0 }
 	for _, long := range []time.Duration{time.Second, 3 * time.Second, 10 * time.Second, 7 * 24 * time.Hour} {
-		c := &Ballot{votes: []vote{{mark: now, life: long, slots: theLock}, {mark: now, life: 400 * time.Millisecond, slots: theLock}, {}}}
+		c := &Ballot{at: []atMaster{{vote: vote{mark: now, life: long, slots: theLock}}, {vote: vote{mark: now, life: 400 * time.Millisecond, slots: theLock}}, {}}}
 		_, _, m := in.Count(c, now, none, 0)
 		if m == nil || m.Left != 400*time.Millisecond {
 			t.Errorf("votes for 400ms and %v: a quorum for %v, want 400ms", long, m.Left)
@@ -251,7 +251,7 @@ func TestClaimsOnSlotsAreKeptUntilTheyEnd(t *testing.T) {
 		in.voteLocked(0, vote{mark: now, life: time.Minute, slots: []int{5}})
 		in.voteLocked(1, vote{mark: now, life: time.Minute, slots: []int{5}})
 		in.voteLocked(1, vote{mark: now, life: time.Hour}) // for no slot
-		if got := c.votes[1]; got.life != time.Minute || len(got.slots) != 1 {
+		if got := c.at[1].vote; got.life != time.Minute || len(got.slots) != 1 {
 			t.Errorf("a vote for no slot counts: %+v", got)
 		}
 		if s.bySlots["T"] != in {

@@ -274,7 +274,9 @@ func TestAClaimOnSlotsWithSplitVotesAimsOnce(t *testing.T) {
 			}
 			p.Sent()
 		} else if !row.claim.OfSlots() { // whose votes are for nothing but the lock
-			row.claim.votes = []vote{{mark: now, life: time.Minute, slots: []int{1}}, {mark: now, life: time.Minute, slots: []int{2}}, {mark: now, life: time.Minute, slots: []int{3}}}
+			for i := range row.claim.at {
+				row.claim.at[i].vote = vote{mark: now, life: time.Minute, slots: []int{i + 1}}
+			}
 		}
 		if due := p.Due(row.claim, now, true, nil); due != at.Add(SplitAfter) || p.Split != row.split {
 			t.Errorf("%s: it asks after %v, want %v", row.name, due.Sub(at), SplitAfter)

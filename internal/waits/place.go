@@ -30,13 +30,16 @@ type place struct {
 }
 
 // nearAt reports whether the claim is near at master i.
-func (c *Ballot) nearAt(i int) bool { return c.places[i].known && c.places[i].ahead < c.Near }
+func (c *Ballot) nearAt(i int) bool {
+	p := &c.at[i].place
+	return p.known && p.ahead < c.Near
+}
 
 // saidLocked takes in the answer of master i to a command that was sent at sent.
 func (c *Ballot) saidLocked(i int, a wire.Answer, sent time.Time, listening bool) {
-	p := &c.places[i]
+	p := &c.at[i].place
 	if a.Outcome == wire.Taken {
-		c.stands[i] = a.Standing
+		c.at[i].stands = a.Standing
 	}
 	switch {
 	case a.Outcome != wire.Taken || !listening: // it is in no queue there, by itself
@@ -51,8 +54,8 @@ func (c *Ballot) saidLocked(i int, a wire.Answer, sent time.Time, listening bool
 // steps.
 func (c *Ballot) aheadLocked(need int) int {
 	said, least, rate := 0, -1, 0.0
-	for i := range c.places {
-		if p := &c.places[i]; p.known {
+	for i := range c.at {
+		if p := &c.at[i].place; p.known {
 			if said++; least < 0 || p.ahead < least {
 				least = p.ahead
 			}
@@ -72,8 +75,8 @@ func (in *Inbox) NearAtQuorum(c *Ballot) bool {
 	in.waits.mu.Lock()
 	defer in.waits.mu.Unlock()
 	said, near := 0, 0
-	for i := range c.places {
-		if c.places[i].known {
+	for i := range c.at {
+		if c.at[i].place.known {
 			said++
 		}
 		if c.nearAt(i) {
@@ -112,8 +115,9 @@ func (in *Inbox) FoundFree(c *Ballot) (masters uint64) {
 func (in *Inbox) Standing(c *Ballot) []quorum.Vote {
 	in.waits.mu.Lock()
 	defer in.waits.mu.Unlock()
-	votes := make([]quorum.Vote, len(c.stands))
-	for i, token := range c.stands {
+	votes := make([]quorum.Vote, len(c.at))
+	for i := range c.at {
+		token := c.at[i].stands
 		votes[i] = quorum.Vote{In: true, Answer: wire.Answer{Outcome: wire.Taken, Standing: token, Readers: token == wire.ReadersMarker}}
 	}
 	return votes
@@ -133,7 +137,7 @@ func (s *Waits) Near(i int, key, token string) (released *master.SentClaim, expe
 	if in == nil || in.claim == nil || in.claim.Token() != token {
 		return nil, s.left.Has(key) || in != nil // of a claim that was given up
 	}
-	p := &in.claim.places[i]
+	p := &in.claim.at[i].place
 	p.told = time.Now()
 	if !in.claim.nearAt(i) {
 		p.known, p.ahead = true, in.claim.Near-1
@@ -210,7 +214,7 @@ func (c *Ballot) stepsLocked(s *Waits) (n int, far bool) {
 
 // nearLocked notes that a claim is near at master i, or that it is not. A change moves what is kept of younger ones.
 func (s *Waits) nearLocked(i int, c *Ballot, near bool) {
-	p := &c.places[i]
+	p := &c.at[i].place
 	if p.listed == near {
 		return
 	}
@@ -272,7 +276,7 @@ func (s *Waits) Up(i int) {
 	s.near[i] = nil
 	for _, in := range s.byKey {
 		if c := in.claim; c != nil {
-			c.places[i] = place{}
+			c.at[i].place = place{}
 			c.returned = true
 			in.placedLocked()
 			poke(in.News)

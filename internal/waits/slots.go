@@ -61,10 +61,10 @@ func (in *Inbox) Aim(c *Ballot, slots []int) {
 	in.waits.mu.Lock()
 	defer in.waits.mu.Unlock()
 	c.aim = slots
-	for i := range c.votes {
-		v := &c.votes[i]
+	for i := range c.at {
+		v := &c.at[i].vote
 		if v.slots = c.aimed(v.slots); len(v.slots) == 0 {
-			*v = vote{fence: v.fence}
+			v.end()
 		}
 	}
 }
@@ -74,8 +74,8 @@ func (in *Inbox) Stands(c *Ballot, now clock.Reading, drift func(time.Duration) 
 	in.waits.mu.Lock()
 	defer in.waits.mu.Unlock()
 	keys := make(map[int]int)
-	for _, v := range c.votes {
-		if v.life > 0 && v.life-drift(v.life)-now.Since(v.mark) > 0 {
+	for i := range c.at {
+		if v := &c.at[i].vote; v.left(now, drift) > 0 {
 			for _, slot := range v.slots {
 				keys[slot]++
 			}
@@ -94,8 +94,8 @@ func (in *Inbox) Split(c *Ballot, now clock.Reading, drift func(time.Duration) t
 	for _, n := range keys {
 		most = max(most, n)
 	}
-	for _, v := range c.votes {
-		if v.life == 0 {
+	for i := range c.at {
+		if c.at[i].vote.life == 0 {
 			pending++
 		}
 	}
@@ -162,8 +162,8 @@ func (in *Inbox) Won(c *Ballot, q *Quorum, doubt, settle func(i int)) (elsewhere
 		return 0, 0, true
 	}
 	c.held, c.settle = q.Slots, settle
-	for i, v := range c.votes {
-		switch {
+	for i := range c.at {
+		switch v := &c.at[i].vote; {
 		case v.life > 0 && !slices.Equal(v.slots, q.Slots):
 			elsewhere |= 1 << i
 		case v.life == 0 && c.queued>>i&1 == 1:

@@ -74,8 +74,8 @@ func (in *Inbox) ReceivedValue() (value []byte, ok bool) {
 func (in *Inbox) Settled(c *Ballot) (masters uint64) {
 	in.waits.mu.Lock()
 	defer in.waits.mu.Unlock()
-	for i := range c.votes {
-		if c.open[i] == 0 && c.missed>>i&1 == 0 {
+	for i := range c.at {
+		if c.at[i].open == 0 && c.missed>>i&1 == 0 {
 			masters |= 1 << i
 		}
 	}
@@ -86,8 +86,8 @@ func (in *Inbox) Settled(c *Ballot) (masters uint64) {
 func (in *Inbox) Sent(c *Ballot) {
 	in.waits.mu.Lock()
 	defer in.waits.mu.Unlock()
-	for i := range c.votes {
-		c.open[i]++
+	for i := range c.at {
+		c.at[i].open++
 	}
 }
 
@@ -95,7 +95,7 @@ func (in *Inbox) Sent(c *Ballot) {
 func (in *Inbox) SentOne(c *Ballot, i int) {
 	in.waits.mu.Lock()
 	defer in.waits.mu.Unlock()
-	c.open[i]++
+	c.at[i].open++
 }
 
 // heardLocked notes the answer of master i to a registration or a poll.
@@ -103,7 +103,7 @@ func (c *Ballot) heardLocked(i int, kind wire.Kind, a wire.Answer) {
 	if !kind.Acquires() {
 		return
 	}
-	c.open[i]--
+	c.at[i].open--
 	if a.Err != nil || kind == wire.Again && a.New {
 		c.missed |= 1 << i
 	}

@@ -50,7 +50,7 @@ func TestVotesThatLastAreCounted(t *testing.T) {
 				for i, v := range row.votes {
 					if v.life > 0 {
 						at := now.Time().Add(-v.age)
-						c.votes[i] = vote{mark: clock.At(at, at, 0), life: v.life, fence: v.fence, slots: theLock}
+						c.at[i].vote = vote{mark: clock.At(at, at, 0), life: v.life, fence: v.fence, slots: theLock}
 					}
 				}
 				now = clock.At(now.Time(), now.Time(), 0)
@@ -91,7 +91,7 @@ func TestOfTwoVotesOfAMasterTheOneThatEndsLaterCounts(t *testing.T) {
 			began := c.firstVote
 			time.Sleep(time.Millisecond)
 			in.voteLocked(1, row.second)
-			if got := c.votes[1]; got.mark != row.want.mark || got.life != row.want.life || got.fence != row.want.fence {
+			if got := c.at[1].vote; got.mark != row.want.mark || got.life != row.want.life || got.fence != row.want.fence {
 				t.Errorf("%s: the vote is %+v, want %+v", row.name, got, row.want)
 			}
 			if began.IsZero() || c.firstVote != began || c.known != 0b010 {
@@ -147,7 +147,7 @@ func TestAGrantIsAVoteForItsClaimOnly(t *testing.T) {
 				polls = true
 			default:
 			}
-			v := c.votes[1]
+			v := c.at[1].vote
 			if told != row.votes || (v.life > 0) != row.votes || polls != row.poll {
 				t.Errorf("the vote is %+v, told %v, a poll is due: %v; want a vote: %v, a poll: %v", v, told, polls, row.votes, row.poll)
 			}
@@ -188,7 +188,7 @@ func TestAnAnswerToACommandOfAClaimIsAVote(t *testing.T) {
 					t.Errorf("the claim is near: %v, want %v", near, want)
 				}
 			}
-			if v := c.votes[1]; v.life != row.life || (c.queued == 0b011) != row.queued {
+			if v := c.at[1].vote; v.life != row.life || (c.queued == 0b011) != row.queued {
 				t.Errorf("the vote is %+v, queued %b; want a life of %v, %v", v, c.queued, row.life, row.queued)
 			}
 			in.Answered(c, wire.Again, 1, wire.Answer{Err: errors.New("lost")}, c.Began, time.Second, true)
@@ -242,7 +242,7 @@ func TestALatePollOfALeaseCausesADoubt(t *testing.T) {
 				t.Fatal("the claim does not win")
 			}
 			s.Granted(0, master.Grant{Key: "a", Token: "mine", Mark: clock.System(), Sure: true, Fence: 99})
-			if c.votes[0].fence == 99 {
+			if c.at[0].vote.fence == 99 {
 				t.Error("a lease is granted the lock")
 			}
 			in.Answered(c, row.kind, row.from, row.answer, clock.System(), time.Second, true)
