@@ -84,7 +84,7 @@ func (q *contender) contend() bool {
 	q.delays = c.delays(w.forever)
 	q.inbox = c.waits.Begin(l.key)
 	defer q.inbox.End()
-	q.pace = q.inbox.NewPace(c.group, c.cfg.ClaimPolls, c.cfg.Bounds.Drift)
+	q.pace = q.inbox.NewPace(c.group, c.cfg.ClaimPolls)
 	if w.flight != nil {
 		q.inbox.WantsValue()
 	}
@@ -265,7 +265,7 @@ func (q *contender) await(now clock.Reading) (next time.Time, more bool) {
 	if q.pending {
 		left = w.try.round.Expire(now.Elapsed(w.try.sentAt)) // before the votes are counted, so that no vote of a round that is over is missed
 	}
-	mine, firstVote, won := q.inbox.Count(q.claim, now, c.cfg.Bounds.Drift, fencing{l, w.ctx}.highest(now))
+	mine, firstVote, won := q.inbox.Count(q.claim, now, fencing{l, w.ctx}.highest(now))
 	if mine != 0 { // it is about to win: permits of this Client go to those behind it
 		q.place.Suspend()
 	} else {

@@ -108,7 +108,7 @@ func Start(cfg Config, hooks Hooks, pools []*redis.Pool) *Core {
 		closing: make(chan struct{}),
 		calls:   calls.New(),
 
-		waits:     waits.New(len(pools)),
+		waits:     waits.New(len(pools), cfg.Bounds.Drift),
 		releases:  turns.NewReleases(cfg.Deaf),
 		fences:    fence.NewNumbers(),
 		contended: recent.NewSet(contendedFor),

@@ -122,7 +122,7 @@ func (p *permits) poll(q *contender, now clock.Reading, _, _ uint64) wire.Reques
 		p.asks = true
 		return wire.AimAt(p.aim)
 	}
-	keys := q.inbox.Stands(q.claim, now, q.wait.locker.core.cfg.Bounds.Drift)
+	keys := q.inbox.Stands(q.claim, now)
 	mine := waits.BestSlots(keys, nil, "", 0)
 	if n := p.n; q.pace.Split && p.beats == 0 && (len(mine) == n || len(mine) > n && keys[mine[n-1]] > keys[mine[n]]) {
 		return p.aimAt(q, mine[:n]) // the most keys are in these
@@ -157,7 +157,7 @@ func (p *permits) judge(q *contender, now clock.Reading, _ uint64, firstVote tim
 		p.crowd.beginWaiting()
 	}
 	found := waits.Finding{
-		Answered: tally.Answered(), Granted: tally.Granted, Keys: q.inbox.Stands(q.claim, now, c.cfg.Bounds.Drift), Rivals: waits.SlotRivals(votes, q.claim.Token()),
+		Answered: tally.Answered(), Granted: tally.Granted, Keys: q.inbox.Stands(q.claim, now), Rivals: waits.SlotRivals(votes, q.claim.Token()),
 		Asked: p.asks && !q.wait.try.sentAt.Time().Before(firstVote), Aimed: p.aim != nil, Overdue: now.Time().Sub(firstVote) > q.claim.G, AskedTwice: p.beats > 0, Once: q.wait.once,
 	}
 	verdict, best := found.Verdict(q.claim.Token(), p.n, c.waits.Need)

@@ -68,12 +68,12 @@ func (v *vote) ends() time.Time { return v.mark.Time().Add(v.life) }
 // end says that there is no vote any more. The fence of a master rises, so it stays.
 func (v *vote) end() { *v = vote{fence: v.fence} }
 
-// left returns for how long the vote lasts; 0 or less: it does not.
-func (v *vote) left(now clock.Reading, drift func(time.Duration) time.Duration) time.Duration {
+// lasts returns for how long a vote lasts; 0 or less: it does not.
+func (s *Waits) lasts(v *vote, now clock.Reading) time.Duration {
 	if v.life == 0 {
 		return 0
 	}
-	return v.life - drift(v.life) - now.Since(v.mark)
+	return v.life - s.drift(v.life) - now.Since(v.mark)
 }
 
 // NewBallot returns a Ballot of a Client with this number of masters, for a claim on a lock, or on n slots of a semaphore with a limit.
@@ -237,7 +237,7 @@ type Quorum struct {
 // Count counts the votes for a claim. It returns the masters, as bits, whose votes last, when the first vote came,
 // and the quorum if there is one. Votes with a fence above most cannot be part of the quorum; 0: any can. Won
 // finds votes that become void from here on.
-func (in *Inbox) Count(c *Ballot, now clock.Reading, drift func(time.Duration) time.Duration, most int64) (mine uint64, firstVote time.Time, won *Quorum) {
+func (in *Inbox) Count(c *Ballot, now clock.Reading, most int64) (mine uint64, firstVote time.Time, won *Quorum) {
 	s := in.waits
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -246,7 +246,7 @@ func (in *Inbox) Count(c *Ballot, now clock.Reading, drift func(time.Duration) t
 	votes := make([]quorum.Vote, len(c.at))
 	for i := range c.at {
 		v := &c.at[i].vote
-		d := v.left(now, drift)
+		d := s.lasts(v, now)
 		if d <= 0 {
 			continue
 		}

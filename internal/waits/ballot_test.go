@@ -14,11 +14,10 @@ import (
 // The lives may differ by more than an int of 32 bits can say in nanoseconds.
 func TestAMajorityEndsWithItsEarliestVote(t *testing.T) {
 	now := clock.System()
-	in := New(3).Begin("a")
-	none := func(time.Duration) time.Duration { return 0 }
+	in := New(3, noDrift).Begin("a")
 	for _, long := range []time.Duration{time.Second, 3 * time.Second, 10 * time.Second, 7 * 24 * time.Hour} {
 		c := &Ballot{at: []atMaster{{vote: vote{mark: now, life: long, slots: theLock}}, {vote: vote{mark: now, life: 400 * time.Millisecond, slots: theLock}}, {}}}
-		_, _, m := in.Count(c, now, none, 0)
+		_, _, m := in.Count(c, now, 0)
 		if m == nil || m.Left != 400*time.Millisecond {
 			t.Errorf("votes for 400ms and %v: a quorum for %v, want 400ms", long, m.Left)
 		}
@@ -28,7 +27,6 @@ func TestAMajorityEndsWithItsEarliestVote(t *testing.T) {
 // A poll that finds the claim gone from the queue, and its key too, is answered while the lease is made.
 func TestAVoteWhoseKeyIsGoneDoesNotCount(t *testing.T) {
 	now := clock.System()
-	none := func(time.Duration) time.Duration { return 0 }
 	gone := wire.Answer{Outcome: wire.Taken, New: true}
 	for _, row := range []struct {
 		name   string
@@ -43,13 +41,13 @@ func TestAVoteWhoseKeyIsGoneDoesNotCount(t *testing.T) {
 		{"a master without a vote", wire.Again, gone, 2, true},
 	} {
 		t.Run(row.name, func(t *testing.T) {
-			s := New(3)
+			s := New(3, noDrift)
 			in := s.Begin("a")
 			c := NewBallot(new(master.SentClaim), now, 0, 3, 0, 0)
 			in.SetBallot(c)
 			in.voteLocked(0, vote{mark: now, life: time.Second})
 			in.voteLocked(1, vote{mark: now, life: time.Second})
-			_, _, m := in.Count(c, now, none, 0)
+			_, _, m := in.Count(c, now, 0)
 			in.Answered(c, row.kind, row.from, row.answer, now, time.Second, true)
 			elsewhere, queued, got := in.Won(c, m, func(int) {}, nil)
 			if elsewhere|queued != 0 {
@@ -58,7 +56,7 @@ func TestAVoteWhoseKeyIsGoneDoesNotCount(t *testing.T) {
 			if got != row.wins {
 				t.Errorf("the claim wins: %v, want %v", got, row.wins)
 			}
-			if _, _, m := in.Count(c, now, none, 0); (m != nil) != row.wins {
+			if _, _, m := in.Count(c, now, 0); (m != nil) != row.wins {
 				t.Errorf("a quorum is left: %v, want %v", m != nil, row.wins)
 			}
 		})
@@ -81,7 +79,7 @@ func TestALeaseNamesTheNextOfMostMasters(t *testing.T) {
 		{"each has another one", []string{"", "C", "B", "A", "D"}, "C", true},
 	} {
 		t.Run(row.name, func(t *testing.T) {
-			s := New(5)
+			s := New(5, noDrift)
 			in := s.Begin("a")
 			terms := wire.NewTerms("a", time.Second)
 			c := NewBallot(master.NewSentClaim(&terms, wire.ClaimOf{Token: "token"}), clock.System(), 400*time.Millisecond, 5, 0, 0)
@@ -103,7 +101,7 @@ func TestALeaseNamesTheNextOfMostMasters(t *testing.T) {
 // Only what a master is known to have had can be gone from there.
 func TestAClaimIsInAQueueOnlyIfTheMasterCanTellItOfAGrant(t *testing.T) {
 	now := clock.System()
-	s := New(3)
+	s := New(3, noDrift)
 	in := s.Begin("a")
 	c := NewBallot(new(master.SentClaim), now, 0, 4, 0, 0)
 	in.SetBallot(c)
@@ -150,7 +148,7 @@ func TestUnusedGrantsPutAClientBehindOthers(t *testing.T) {
 
 // The client may have been far, or stopped. The poll says which of the two it was.
 func TestAGrantThatIsOverOrSoonWhenItsMessageComesIsPolled(t *testing.T) {
-	s := New(3)
+	s := New(3, noDrift)
 	in := s.Begin("a")
 	terms := wire.NewTerms("a", time.Second)
 	c := NewBallot(master.NewSentClaim(&terms, wire.ClaimOf{Token: "token"}), clock.System(), 400*time.Millisecond, 3, 0, 0)
@@ -190,7 +188,7 @@ func TestGrantsThatDoNotCountWakeAWaitNowAndThen(t *testing.T) {
 	} {
 		t.Run(row.name, func(t *testing.T) {
 			bubbletest.Test(t, func(t *testing.T) {
-				s := New(3)
+				s := New(3, noDrift)
 				in, c := s.Begin("a"), claimOf("mine", 3)
 				defer in.End()
 				in.SetBallot(c)
@@ -231,7 +229,6 @@ func TestGrantsThatDoNotCountWakeAWaitNowAndThen(t *testing.T) {
 // A message about a slot names the token only. So the claims on slots are kept by their tokens, for as long as they can be granted some.
 func TestClaimsOnSlotsAreKeptUntilTheyEnd(t *testing.T) {
 	now := clock.System()
-	none := func(time.Duration) time.Duration { return 0 }
 	terms := wire.NewSlotTerms("a", 8, 1, time.Minute)
 	for _, row := range []struct {
 		name string
@@ -240,11 +237,11 @@ func TestClaimsOnSlotsAreKeptUntilTheyEnd(t *testing.T) {
 		{"it is given up", func(in *Inbox, _ *Ballot) { in.SetBallot(nil) }},
 		{"another one follows", func(in *Inbox, _ *Ballot) { in.SetBallot(claimOf("next", 3)) }},
 		{"it has won", func(in *Inbox, c *Ballot) {
-			_, _, q := in.Count(c, now, none, 0)
+			_, _, q := in.Count(c, now, 0)
 			in.Won(c, q, func(int) {}, func(int) {})
 		}},
 	} {
-		s := New(3)
+		s := New(3, noDrift)
 		in := s.Begin("a")
 		c := NewBallot(master.NewSentClaim(&terms, wire.ClaimOf{Token: "T"}), now, time.Minute, 3, 1, 8)
 		in.SetBallot(c)
@@ -264,7 +261,7 @@ func TestClaimsOnSlotsAreKeptUntilTheyEnd(t *testing.T) {
 }
 
 func TestBallotOfReturnsTheBallotOfAWait(t *testing.T) {
-	s := New(3)
+	s := New(3, noDrift)
 	if in, c := s.BallotOf("a"); in != nil || c != nil {
 		t.Errorf("nobody waits: %v, %v", in, c)
 	}

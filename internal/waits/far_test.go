@@ -57,7 +57,7 @@ func listening(t *testing.T, f func(t *testing.T, group *quorum.Group)) {
 				Servers:     servers,
 				NodeTimeout: 50 * time.Millisecond,
 				DialTimeout: time.Second,
-				Listener:    listener{New(3)},
+				Listener:    listener{New(3, noDrift)},
 			}))
 		}
 		synctest.Wait()
@@ -108,7 +108,7 @@ func TestAFarClaimPollsSeldom(t *testing.T) {
 			{"on slots, farther", true, 400, false, 10_000 * ms, true, false},
 		} {
 			at := clock.System()
-			in, c := New(3).Begin("a"), claimOf("mine", 3)
+			in, c := New(3, noDrift).Begin("a"), claimOf("mine", 3)
 			if row.slots {
 				c = NewBallot(master.NewSentClaim(&terms, wire.ClaimOf{Token: "T"}), at, time.Minute, 3, 1, 8)
 			}
@@ -121,7 +121,7 @@ func TestAFarClaimPollsSeldom(t *testing.T) {
 				least, most = Step/2, Step*3/2
 			}
 			for range 20 { // a part of it is random
-				p := in.NewPace(group, Step, as)
+				p := in.NewPace(group, Step)
 				p.One = !row.one
 				p.Pause(c, at, row.first, as)
 				if d := p.poll.Sub(at.Time()); d < least || d > most || p.Far != row.far || p.One != row.one {

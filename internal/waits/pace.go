@@ -72,7 +72,6 @@ type Pace struct {
 	inbox *Inbox
 	group *quorum.Group
 	step  time.Duration // the average pause of a near claim
-	drift func(time.Duration) time.Duration
 
 	Far   bool // the claim was far after its last round
 	One   bool // the next poll is one of a single master
@@ -87,9 +86,9 @@ type Pace struct {
 	lastSplit time.Time // when the last of them did
 }
 
-// NewPace returns the Pace of a wait, whose near claims pause for step on average. drift is that of Inbox.Count.
-func (in *Inbox) NewPace(group *quorum.Group, step time.Duration, drift func(time.Duration) time.Duration) *Pace {
-	return &Pace{inbox: in, group: group, step: step, drift: drift}
+// NewPace returns the Pace of a wait, whose near claims pause for step on average.
+func (in *Inbox) NewPace(group *quorum.Group, step time.Duration) *Pace {
+	return &Pace{inbox: in, group: group, step: step}
 }
 
 // Registered says that a new claim is registered. turnaround is how long the last turn of this Client took, from its claim to the release; 0: it
@@ -127,7 +126,7 @@ func (p *Pace) Due(c *Ballot, now clock.Reading, voted bool, notPast func(time.D
 	switch {
 	case !voted:
 		p.askAt = time.Time{}
-	case c.OfSlots() && !p.Split && p.inbox.Split(c, now, p.drift):
+	case c.OfSlots() && !p.Split && p.inbox.Split(c, now):
 		p.Split, p.askAt = true, now.Time()
 	case p.askAt.IsZero():
 		p.askAt = now.Time().Add(p.splitDelay(now))

@@ -139,7 +139,7 @@ func TestWhenAClaimAsksWhoHasTheOtherKeys(t *testing.T) {
 	at := time.Unix(1000, 0)
 	now := func() clock.Reading { return clock.At(at, at, 0) }
 	group := quorum.NewGroup(nil)
-	p := New(3).Begin("a").NewPace(group, Step, nil)
+	p := New(3, noDrift).Begin("a").NewPace(group, Step)
 	c := claimOf("mine", 3)
 	p.poll = at.Add(time.Hour)
 	as := func(d time.Duration) time.Duration { return d }
@@ -223,13 +223,13 @@ func TestAClaimThatWasFarPollsSoon(t *testing.T) {
 		{"on slots, it is far", slots, 8, true, false, time.Hour, time.Hour, time.Hour, true, true},
 	} {
 		t.Run(row.name, func(t *testing.T) {
-			in, c := New(3).Begin("a"), row.claim()
+			in, c := New(3, noDrift).Begin("a"), row.claim()
 			in.SetBallot(c)
 			for i := range 3 {
 				in.Answered(c, wire.Again, i, wire.Answer{Outcome: wire.Taken, Ahead: row.ahead}, now, time.Minute, true)
 			}
 			c.passed, c.returned = row.passed, row.returned
-			p := in.NewPace(quorum.NewGroup(nil), Step, as)
+			p := in.NewPace(quorum.NewGroup(nil), Step)
 			p.Far, p.One, p.poll = true, true, at.Add(row.poll)
 			due := p.Due(c, now, false, as).Sub(at)
 			if due < row.least || due > row.most || p.Far != row.far || p.One != row.one {
@@ -249,7 +249,6 @@ func TestAClaimThatWasFarPollsSoon(t *testing.T) {
 func TestAClaimOnSlotsWithSplitVotesAimsOnce(t *testing.T) {
 	at := time.Unix(1000, 0)
 	now := clock.At(at, at, 0)
-	none := func(time.Duration) time.Duration { return 0 }
 	terms := wire.NewSlotTerms("a", 8, 1, time.Minute)
 	for _, row := range []struct {
 		name   string
@@ -261,12 +260,12 @@ func TestAClaimOnSlotsWithSplitVotesAimsOnce(t *testing.T) {
 		{"on slots, with a vote to come", NewBallot(master.NewSentClaim(&terms, wire.ClaimOf{Token: "T"}), now, time.Minute, 3, 1, 8), 2, false},
 		{"on a lock", claimOf("mine", 3), 3, false},
 	} {
-		in := New(3).Begin("a")
+		in := New(3, noDrift).Begin("a")
 		in.SetBallot(row.claim)
 		for i := range row.voters {
 			in.voteLocked(i, vote{mark: now, life: time.Minute, slots: []int{i}})
 		}
-		p := in.NewPace(quorum.NewGroup(nil), Step, none)
+		p := in.NewPace(quorum.NewGroup(nil), Step)
 		p.poll = at.Add(time.Hour)
 		if row.split {
 			if due := p.Due(row.claim, now, true, nil); due != at || !p.Split {
@@ -292,7 +291,7 @@ func TestAClaimOnSlotsWithSplitVotesAimsOnce(t *testing.T) {
 // A Client whose claims are all far is expected to say less often that it runs.
 func TestAClientThatIsFarIsUnheardForLonger(t *testing.T) {
 	for _, row := range []struct{ ahead, want int }{{2, 0}, {3, 15}, {50, 60}, {400, 100}} {
-		s := New(5)
+		s := New(5, noDrift)
 		in, c := s.Begin("a"), claimOf("mine", 5)
 		in.SetBallot(c)
 		for i := range 5 {

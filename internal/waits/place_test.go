@@ -21,7 +21,7 @@ type placed struct {
 
 func newPlaced(t *testing.T) *placed {
 	terms := wire.NewTerms("a", time.Second)
-	p := &placed{T: t, s: New(5), c: NewBallot(master.NewSentClaim(&terms, wire.ClaimOf{Token: "token"}), clock.System(), time.Second, 5, 0, 0)}
+	p := &placed{T: t, s: New(5, noDrift), c: NewBallot(master.NewSentClaim(&terms, wire.ClaimOf{Token: "token"}), clock.System(), time.Second, 5, 0, 0)}
 	p.in = p.s.Begin("a")
 	p.in.SetBallot(p.c)
 	return p
@@ -190,7 +190,7 @@ func TestHowSoonAMasterHearsOfAClaimAgain(t *testing.T) {
 // master answer the claim of a wait again.
 func manyWaits(n, ahead int) (s *Waits, answer func(wait, master int)) {
 	const masters = 5
-	s = New(masters)
+	s = New(masters, noDrift)
 	ins, claims := make([]*Inbox, n), make([]*Ballot, n)
 	answer = func(j, i int) {
 		ins[j].Answered(claims[j], wire.Again, i, wire.Answer{Outcome: wire.Taken, Ahead: ahead}, clock.System(), time.Second, true)
@@ -243,7 +243,7 @@ func TestWhatIsKeptOfAllClaimsIsWhatTheySay(t *testing.T) {
 	const masters, keys = 5, 6
 	for seed := range uint64(50) {
 		random := rand.New(rand.NewPCG(seed, 0))
-		s := New(masters)
+		s := New(masters, noDrift)
 		waits, claims := make(map[string]*Inbox), make(map[*Inbox]*Ballot)
 		compare := func(step string) {
 			t.Helper()

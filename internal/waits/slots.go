@@ -3,7 +3,6 @@ package waits
 import (
 	"cmp"
 	"slices"
-	"time"
 
 	"github.com/redlock-go/redlock/internal/clock"
 	"github.com/redlock-go/redlock/internal/master"
@@ -70,12 +69,12 @@ func (in *Inbox) Aim(c *Ballot, slots []int) {
 }
 
 // Stands returns at how many masters a claim stands in each of its slots, as far as it has votes that last.
-func (in *Inbox) Stands(c *Ballot, now clock.Reading, drift func(time.Duration) time.Duration) map[int]int {
+func (in *Inbox) Stands(c *Ballot, now clock.Reading) map[int]int {
 	in.waits.mu.Lock()
 	defer in.waits.mu.Unlock()
 	keys := make(map[int]int)
 	for i := range c.at {
-		if v := &c.at[i].vote; v.left(now, drift) > 0 {
+		if v := &c.at[i].vote; in.waits.lasts(v, now) > 0 {
 			for _, slot := range v.slots {
 				keys[slot]++
 			}
@@ -86,8 +85,8 @@ func (in *Inbox) Stands(c *Ballot, now clock.Reading, drift func(time.Duration) 
 
 // Split reports whether a claim that has not aimed has votes that last, and cannot have a quorum for any slot by the first votes of the
 // masters that have not voted.
-func (in *Inbox) Split(c *Ballot, now clock.Reading, drift func(time.Duration) time.Duration) bool {
-	keys := in.Stands(c, now, drift)
+func (in *Inbox) Split(c *Ballot, now clock.Reading) bool {
+	keys := in.Stands(c, now)
 	in.waits.mu.Lock()
 	defer in.waits.mu.Unlock()
 	most, pending := 0, 0

@@ -11,7 +11,6 @@ import (
 )
 
 func TestVotesForSlotsAreCountedBySlot(t *testing.T) {
-	none := func(time.Duration) time.Duration { return 0 }
 	for _, row := range []struct {
 		name  string
 		n     int
@@ -32,7 +31,7 @@ func TestVotesForSlotsAreCountedBySlot(t *testing.T) {
 		t.Run(row.name, func(t *testing.T) {
 			terms := wire.NewSlotTerms("a", 10, row.n, time.Minute)
 			now := clock.System()
-			in := New(5).Begin("a")
+			in := New(5, noDrift).Begin("a")
 			c := NewBallot(master.NewSentClaim(&terms, wire.ClaimOf{Token: "T"}), now, time.Minute, 5, row.n, 10)
 			in.SetBallot(c)
 			for i, slots := range row.votes {
@@ -44,7 +43,7 @@ func TestVotesForSlotsAreCountedBySlot(t *testing.T) {
 				in.Aim(c, row.aim)
 				in.voteLocked(0, vote{mark: now, life: time.Hour, slots: []int{4}})
 			}
-			mine, _, won := in.Count(c, now, none, 0)
+			mine, _, won := in.Count(c, now, 0)
 			if (won != nil) != (row.won != nil) || won != nil && !slices.Equal(won.Slots, row.won) {
 				t.Errorf("won = %+v, want %v", won, row.won)
 			}
@@ -55,7 +54,7 @@ func TestVotesForSlotsAreCountedBySlot(t *testing.T) {
 				}
 			}
 			for range 2 {
-				if got := in.Split(c, now, none); got != row.split {
+				if got := in.Split(c, now); got != row.split {
 					t.Errorf("Split = %t, want %t", got, row.split)
 				}
 			}
@@ -65,7 +64,7 @@ func TestVotesForSlotsAreCountedBySlot(t *testing.T) {
 
 // A message that a claim on slots is near names the semaphore, for which a Client may have several claims.
 func TestAClaimOnSlotsIsNearIfItsTokenIsTold(t *testing.T) {
-	s := New(3)
+	s := New(3, noDrift)
 	terms := wire.NewSlotTerms("a", 8, 1, time.Minute)
 	claim := func(token string, ahead int) (*Inbox, *Ballot) {
 		in, c := s.Begin("permit of "+token), NewBallot(master.NewSentClaim(&terms, wire.ClaimOf{Token: token}), clock.System(), time.Minute, 3, 1, 8)
@@ -107,7 +106,7 @@ func TestAClaimOnSlotsIsNearIfItsTokenIsTold(t *testing.T) {
 
 // A claim that is near already, and is told so, was passed over. It polls soon.
 func TestAClaimOnSlotsLearnsThatItWasPassedOver(t *testing.T) {
-	s := New(3)
+	s := New(3, noDrift)
 	terms := wire.NewSlotTerms("a", 8, 1, time.Minute)
 	in, c := s.Begin("permit of T"), NewBallot(master.NewSentClaim(&terms, wire.ClaimOf{Token: "T"}), clock.System(), time.Minute, 3, 1, 8)
 	in.SetBallot(c)
@@ -151,7 +150,7 @@ func TestAQuorumForSlots(t *testing.T) {
 			at := time.Now()
 			now := clock.At(at, at, 0)
 			terms := wire.NewSlotTerms("a", 10, row.n, time.Minute)
-			in := New(3).Begin("a")
+			in := New(3, tenMillis).Begin("a")
 			c := NewBallot(master.NewSentClaim(&terms, wire.ClaimOf{Token: "T"}), now, time.Minute, 3, row.n, 10)
 			in.SetBallot(c)
 			for i, v := range row.votes {
@@ -159,7 +158,7 @@ func TestAQuorumForSlots(t *testing.T) {
 					in.voteLocked(i, vote{mark: clock.At(at.Add(-v.age), at.Add(-v.age), 0), life: v.life, slots: v.slots})
 				}
 			}
-			_, _, won := in.Count(c, now, func(time.Duration) time.Duration { return 10 * ms }, 0)
+			_, _, won := in.Count(c, now, 0)
 			if (won != nil) != (row.won != nil) || won != nil && (!slices.Equal(won.Slots, row.won) || won.Left != row.left || won.rests != row.rests) {
 				t.Errorf("the quorum is %+v, want slots %v for %v by %b", won, row.won, row.left, row.rests)
 			}
@@ -170,7 +169,6 @@ func TestAQuorumForSlots(t *testing.T) {
 // Votes that are over count neither for a slot nor as split, and a claim that has aimed does not aim again.
 func TestVotesThatAreOverAreNotSplit(t *testing.T) {
 	const ms = time.Millisecond
-	drift := func(time.Duration) time.Duration { return 10 * ms }
 	for _, row := range []struct {
 		name  string
 		lives [3]time.Duration // of votes for slot 1, 2 and 3
@@ -188,7 +186,7 @@ func TestVotesThatAreOverAreNotSplit(t *testing.T) {
 			at := time.Now()
 			now := clock.At(at, at, 0)
 			terms := wire.NewSlotTerms("a", 10, 1, time.Minute)
-			in := New(3).Begin("a")
+			in := New(3, tenMillis).Begin("a")
 			c := NewBallot(master.NewSentClaim(&terms, wire.ClaimOf{Token: "T"}), now, time.Minute, 3, 1, 10)
 			in.SetBallot(c)
 			if row.aim != nil {
@@ -199,10 +197,10 @@ func TestVotesThatAreOverAreNotSplit(t *testing.T) {
 					in.voteLocked(i, vote{mark: clock.At(at.Add(-100*ms), at.Add(-100*ms), 0), life: life, slots: []int{i + 1}})
 				}
 			}
-			if got := in.Stands(c, now, drift); len(got) != row.keys {
+			if got := in.Stands(c, now); len(got) != row.keys {
 				t.Errorf("Stands = %v, want %d slots", got, row.keys)
 			}
-			if got := in.Split(c, now, drift); got != row.split {
+			if got := in.Split(c, now); got != row.split {
 				t.Errorf("Split = %t, want %t", got, row.split)
 			}
 		})
@@ -213,7 +211,6 @@ func TestVotesThatAreOverAreNotSplit(t *testing.T) {
 // later.
 func TestAClaimThatHasWonSlotsLeavesAllOthers(t *testing.T) {
 	now := clock.System()
-	none := func(time.Duration) time.Duration { return 0 }
 	taken := wire.Answer{Outcome: wire.Taken}
 	for _, row := range []struct {
 		name              string
@@ -227,7 +224,7 @@ func TestAClaimThatHasWonSlotsLeavesAllOthers(t *testing.T) {
 		{"a vote has become void", true, false, 0, 0, false, nil},
 	} {
 		t.Run(row.name, func(t *testing.T) {
-			s := New(6)
+			s := New(6, noDrift)
 			in := s.Begin("a")
 			terms := wire.NewSlotTerms("a", 10, 1, time.Minute)
 			c := NewBallot(master.NewSentClaim(&terms, wire.ClaimOf{Token: "T"}), now, time.Minute, 6, 1, 10)
@@ -240,7 +237,7 @@ func TestAClaimThatHasWonSlotsLeavesAllOthers(t *testing.T) {
 			if row.aimed {
 				in.Aim(c, []int{4})
 			}
-			_, _, q := in.Count(c, now, none, 0)
+			_, _, q := in.Count(c, now, 0)
 			if q == nil {
 				t.Fatal("there is no quorum")
 			}
@@ -265,7 +262,7 @@ func TestAClaimThatHasWonSlotsLeavesAllOthers(t *testing.T) {
 // A master may tell a claim that it is near after the claim was released there in vain. Only a claim that was released is released again, and
 // only the last ones are known.
 func TestAClaimOnSlotsThatWasReleasedIsKnownForAWhile(t *testing.T) {
-	s := New(3)
+	s := New(3, noDrift)
 	terms := wire.NewSlotTerms("a", 8, 1, time.Minute)
 	claim := func(token string) *master.SentClaim {
 		in, c := s.Begin("permit of "+token), NewBallot(master.NewSentClaim(&terms, wire.ClaimOf{Token: token}), clock.System(), time.Minute, 3, 1, 8)

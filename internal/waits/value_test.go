@@ -44,7 +44,7 @@ func TestAWaitTakesAValueOnlyIfItsFunctionBeganAfterTheCall(t *testing.T) {
 		{"it is for another key", register, wire.Answer{Outcome: wire.Granted}, wire.Value{Key: "b", Token: "mine", Holder: "holder", Sure: true}, false},
 	} {
 		t.Run(row.name, func(t *testing.T) {
-			s := New(3)
+			s := New(3, noDrift)
 			in, c := flying(s)
 			in.Answered(c, row.kind, 1, row.answer, c.Began, wire.GrantLeast, true)
 			if expected := s.Value(1, row.value); expected != (row.value.Key == "a") {
@@ -63,7 +63,7 @@ func TestAWaitTakesAValueOnlyIfItsFunctionBeganAfterTheCall(t *testing.T) {
 
 // A master that lies cannot forge a value.
 func TestAQuorumOfMastersMustSendTheSameValue(t *testing.T) {
-	s := New(5)
+	s := New(5, noDrift)
 	in, c := flying(s)
 	forged := wire.Value{Key: "a", Token: "mine", Holder: "holder", Value: []byte("forged"), Sure: true}
 	value, other := forged, forged
@@ -84,7 +84,7 @@ func TestAQuorumOfMastersMustSendTheSameValue(t *testing.T) {
 }
 
 func TestAWaitForALockTakesNoValue(t *testing.T) {
-	s := New(3)
+	s := New(3, noDrift)
 	in := s.Begin("a")
 	terms := wire.NewTerms("a", 0)
 	c := NewBallot(master.NewSentClaim(&terms, wire.ClaimOf{Token: "mine", Grant: wire.GrantLeast}), clock.System(), wire.GrantLeast, 3, 0, 0)
@@ -100,7 +100,7 @@ func TestAWaitForALockTakesNoValue(t *testing.T) {
 
 // An answer to the registration of an earlier claim says nothing of the present one.
 func TestTheRegistrationOfAnEarlierClaimDoesNotCount(t *testing.T) {
-	s := New(3)
+	s := New(3, noDrift)
 	in, c := flying(s)
 	in.Answered(c, wire.Register, 1, wire.Answer{Outcome: wire.Granted}, c.Began, wire.GrantLeast, true)
 	terms := wire.NewTerms("a", 0)
@@ -145,7 +145,7 @@ func TestAMasterIsSettledWhenNothingMoreSetsTheToken(t *testing.T) {
 		{"a poll set the key", 2, []answer{{register, taken}, {poll, wire.Answer{Outcome: wire.Granted, New: true}}}, false},
 	} {
 		for _, won := range []bool{false, true} { // before the last answer
-			s := New(1)
+			s := New(1, noDrift)
 			in, c := flying(s)
 			for range row.sent {
 				in.Sent(c)
@@ -164,7 +164,7 @@ func TestAMasterIsSettledWhenNothingMoreSetsTheToken(t *testing.T) {
 }
 
 func TestAWaitThatHasAValueKeepsIt(t *testing.T) {
-	s := New(3)
+	s := New(3, noDrift)
 	in, c := flying(s)
 	in.Answered(c, wire.Register, 1, wire.Answer{Outcome: wire.Granted}, c.Began, wire.GrantLeast, true)
 	for _, text := range []string{"first", "second"} {
@@ -192,7 +192,7 @@ func TestAWaitThatHasAValueKeepsIt(t *testing.T) {
 }
 
 func TestValuesForAClaimThatWasGivenUpDoNotCount(t *testing.T) {
-	s := New(3)
+	s := New(3, noDrift)
 	in, c := flying(s)
 	value := wire.Value{Key: "a", Token: "mine", Holder: "holder", Value: []byte("v"), Sure: true}
 	s.Value(0, value)

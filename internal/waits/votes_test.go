@@ -45,7 +45,7 @@ func TestVotesThatLastAreCounted(t *testing.T) {
 				began := clock.System()
 				time.Sleep(time.Second)
 				now := clock.System()
-				in, c := New(3).Begin("a"), claimOf("mine", 3)
+				in, c := New(3, tenMillis).Begin("a"), claimOf("mine", 3)
 				c.Began, c.firstVote, c.gone = began, began.Time(), 0b111
 				for i, v := range row.votes {
 					if v.life > 0 {
@@ -54,7 +54,7 @@ func TestVotesThatLastAreCounted(t *testing.T) {
 					}
 				}
 				now = clock.At(now.Time(), now.Time(), 0)
-				mine, first, won := in.Count(c, now, func(time.Duration) time.Duration { return 10 * ms }, row.most)
+				mine, first, won := in.Count(c, now, row.most)
 				if mine != row.mine || first.IsZero() != (row.mine == 0) || c.gone != 0 {
 					t.Errorf("votes of %b, the first at %v, gone %b; want votes of %b", mine, first, c.gone, row.mine)
 				}
@@ -85,7 +85,7 @@ func TestOfTwoVotesOfAMasterTheOneThatEndsLaterCounts(t *testing.T) {
 			{"the second", vote{mark: early, life: time.Second, fence: 72}, vote{mark: late, life: time.Second, fence: 71}, vote{mark: late, life: time.Second, fence: 72}},
 			{"only one", vote{fence: 70}, vote{mark: early, life: time.Second}, vote{mark: early, life: time.Second, fence: 70}},
 		} {
-			in, c := New(3).Begin("a"), claimOf("mine", 3)
+			in, c := New(3, noDrift).Begin("a"), claimOf("mine", 3)
 			in.SetBallot(c)
 			in.voteLocked(1, row.first)
 			began := c.firstVote
@@ -124,7 +124,7 @@ func TestAGrantIsAVoteForItsClaimOnly(t *testing.T) {
 		{name: "for slots of a claim that is not known", g: master.Grant{Key: "a", Token: "mine", Slots: "1", Mark: after(), Sure: true}, expected: true},
 	} {
 		t.Run(row.name, func(t *testing.T) {
-			s := New(3)
+			s := New(3, noDrift)
 			in, c := s.Begin("a"), claimOf("mine", 3)
 			c.G = time.Hour
 			if !row.noClaim {
@@ -180,7 +180,7 @@ func TestAnAnswerToACommandOfAClaimIsAVote(t *testing.T) {
 		{"failed", wire.Register, wire.Answer{Err: errors.New("lost")}, 0, false},
 	} {
 		t.Run(row.name, func(t *testing.T) {
-			in, c := New(3).Begin("a"), claimOf("mine", 3)
+			in, c := New(3, noDrift).Begin("a"), claimOf("mine", 3)
 			in.SetBallot(c)
 			for i := range 2 {
 				near := in.Answered(c, row.kind, i, row.answer, c.Began, time.Second, true)
@@ -227,13 +227,13 @@ func TestALatePollOfALeaseCausesADoubt(t *testing.T) {
 		{"the lost answer of a master that has never had the claim", wire.Again, 2, lost, false},
 	} {
 		t.Run(row.name, func(t *testing.T) {
-			s := New(3)
+			s := New(3, noDrift)
 			in, c := s.Begin("a"), claimOf("mine", 3)
 			in.SetBallot(c)
 			for i := range 2 {
 				in.Answered(c, wire.Register, i, wire.Answer{Outcome: wire.Granted}, c.Began, time.Second, true)
 			}
-			_, _, won := in.Count(c, clock.System(), func(time.Duration) time.Duration { return 0 }, 0)
+			_, _, won := in.Count(c, clock.System(), 0)
 			doubted := -1
 			if won == nil {
 				t.Fatal("there is no quorum")
@@ -257,7 +257,7 @@ func TestALatePollOfALeaseCausesADoubt(t *testing.T) {
 }
 
 func TestAWaitIsToldWhenAnAnswerIsCounted(t *testing.T) {
-	in := New(3).Begin("a")
+	in := New(3, noDrift).Begin("a")
 	in.Counted()
 	select {
 	case <-in.News:
@@ -265,3 +265,7 @@ func TestAWaitIsToldWhenAnAnswerIsCounted(t *testing.T) {
 		t.Error("it is not told")
 	}
 }
+
+func noDrift(time.Duration) time.Duration { return 0 }
+
+func tenMillis(time.Duration) time.Duration { return 10 * time.Millisecond }

@@ -57,7 +57,8 @@ const (
 type Waits struct {
 	Need int // immutable; how many masters are a quorum
 
-	masters int // immutable
+	masters int                               // immutable
+	drift   func(time.Duration) time.Duration // immutable; what is subtracted from the life of a key, since clocks may run at different speeds
 
 	mu      sync.Mutex // guards what follows
 	byKey   map[string]*Inbox
@@ -70,10 +71,10 @@ type Waits struct {
 	oldest  int                 // of past
 }
 
-// New returns the Waits of a Client with this number of masters.
-func New(masters int) *Waits {
+// New returns the Waits of a Client with this number of masters. drift returns what is subtracted from the life of a key.
+func New(masters int, drift func(time.Duration) time.Duration) *Waits {
 	return &Waits{
-		Need: quorum.Majority(masters), masters: masters,
+		Need: quorum.Majority(masters), masters: masters, drift: drift,
 		byKey: make(map[string]*Inbox), bySlots: make(map[string]*Inbox), near: make([][]time.Time, masters), left: recent.NewSet(leftFor),
 	}
 }
