@@ -249,12 +249,13 @@ func (c *call) note() {
 // newly is how long ago, in µs, a claim has joined a queue at most that need not be told that it is near: it polls soon.
 const newly = 150e3
 
-// tellNear tells the claims that are near since members have left a queue: before is what the queue was.
-func (c *call) tellNear(key string, before []member) {
+// tellNear tells the claims that are near since members have left a queue: before is what the queue was. The claim of the call, mine, need not be
+// told: the answer says so.
+func (c *call) tellNear(key string, before []member, mine string) {
 	was := before[:min(near, len(before))]
 	for i, m := range c.lock(key).queue {
 		joinedNewly := m.score <= c.micros && m.score+newly >= c.micros
-		if i < near && !joinedNewly && !slices.ContainsFunc(was, func(o member) bool { return o.name == m.name }) {
+		if i < near && m.name != mine && !joinedNewly && !slices.ContainsFunc(was, func(o member) bool { return o.name == m.name }) {
 			c.tell(key, m.name)
 		}
 	}

@@ -77,7 +77,7 @@ func (l *Lock) named(start string) string {
 func (c *call) pass(key, token string, p passing) bool {
 	l := c.lock(key)
 	before := slices.Clone(l.queue)
-	defer func() { c.tellNear(key, before) }()
+	defer func() { c.tellNear(key, before, "") }()
 	wait := len(l.waiting) > 0
 	if p.how != "open" && p.others && len(l.waiting) > 0 && (len(l.queue) == 0 || l.waiting[0].score < l.queue[0].score) && c.letIn(key, p.proposal, false, "") {
 		return true
@@ -165,12 +165,13 @@ func (l *Lock) head() string {
 func (c *call) acquire(w word, key, token string) any {
 	a := c.acquisition(w, key, token)
 	l := c.lock(key)
-	head := ""
+	head, before := "", slices.Clone(l.queue)
 	if l.Token == "" && a.ttl > 0 {
 		if a.verb != "acquire" {
 			head = l.head()
 		}
 		if c.mayTake(a, head) {
+			c.tellNear(key, before, a.mine)
 			return c.take(a)
 		}
 	}
@@ -182,6 +183,7 @@ func (c *call) acquire(w word, key, token string) any {
 		return c.acquired(a, n, "", false, 0, 0)
 	}
 	fresh, rank := c.join(a)
+	c.tellNear(key, before, a.mine) // mayTake may have removed members, and the claim may have joined ahead of others
 	if a.verb == "again" && l.Token == "" && a.ttl > 0 && (a.mine != "" || !a.deaf || head == "" || !parse(head).deaf) {
 		c.pass(key, token, passing{careful: "poll"})
 		if l.Token == token {
@@ -213,9 +215,7 @@ func (c *call) mayTake(a acquisition, head string) bool {
 	case a.waited == "--":
 		return true
 	}
-	before := slices.Clone(c.lock(a.key).queue)
 	found, ok := c.choose(a.key, "", "newcomer")
-	c.tellNear(a.key, before)
 	return !ok || found.silent
 }
 
@@ -234,7 +234,7 @@ func (c *call) take(a acquisition) any {
 	if a.claims {
 		before := slices.Clone(l.queue)
 		was = c.dequeue(&l.queue, a.token, a.g)
-		c.tellNear(a.key, before)
+		c.tellNear(a.key, before, "")
 	}
 	given := int64(0)
 	if a.proposal != "" {
@@ -336,7 +336,7 @@ func (c *call) release(w word, key, token string) any {
 	if w.verb != "undo" {
 		before := slices.Clone(l.queue)
 		c.dequeue(&l.queue, token, g)
-		c.tellNear(key, before)
+		c.tellNear(key, before, "")
 	}
 	switch {
 	case n == -1, how == "free", how == "undo" && n == 0:
