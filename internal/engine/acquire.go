@@ -263,7 +263,7 @@ func (w *wait) attemptWithin(kind wire.Kind, within quorum.Limit) *Failure {
 	if t.contended = w.refused; w.merged != nil {
 		t.claim = w.merged
 	} else {
-		of.Fence, of.Kind = fencing{l, w.ctx}.propose(w.try.sentAt.Wall()), kind
+		of.Fence, of.Kind = (*fencing)(w).propose(w.try.sentAt.Wall()), kind
 		t.claim.Claim = wire.NewClaim(&l.terms, of)
 	}
 	w.try.noteMasters(c, w.flight != nil)
@@ -274,7 +274,7 @@ func (w *wait) attemptWithin(kind wire.Kind, within quorum.Limit) *Failure {
 		votes := w.try.round.Votes()
 		c.fences.Heard(l.key, votes)
 		if won {
-			_, err = fencing{l, w.ctx}.commit(t, votes)
+			_, err = (*fencing)(w).commit(t, votes)
 		}
 	}
 	if w.flight != nil {

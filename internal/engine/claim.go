@@ -200,7 +200,7 @@ func (q *contender) register(g time.Duration) {
 		waited = wire.NoQueue
 	}
 	of, by := l.kind.claimOf(w, waited)
-	of.Fence, of.Grant, of.RegisterTTL = fencing{l, w.ctx}.propose(now.Wall()), g, life
+	of.Fence, of.Grant, of.RegisterTTL = (*fencing)(w).propose(now.Wall()), g, life
 	of.Spared, of.Contended, of.Made = next.spared, next.contended, time.Now()
 	claim := waits.NewBallot(master.NewSentClaim(&l.terms, of), now, g, len(c.masters), l.permits, l.limit)
 	q.claim, q.sharing, q.polled = claim, by, rand.N(len(c.masters))
@@ -260,12 +260,12 @@ func (h *answers) Counted() { h.inbox.Counted() }
 // await does what is due while a claim waits, and returns when it is to be called again at the latest. If more is false, the
 // schedule has stopped.
 func (q *contender) await(now clock.Reading) (next time.Time, more bool) {
-	w, l, c := q.wait, q.wait.locker, q.wait.locker.core
+	w, c := q.wait, q.wait.locker.core
 	left := time.Duration(0)
 	if q.pending {
 		left = w.try.round.Expire(now.Elapsed(w.try.sentAt)) // before the votes are counted, so that no vote of a round that is over is missed
 	}
-	mine, firstVote, won := q.inbox.Count(q.claim, now, fencing{l, w.ctx}.highest(now))
+	mine, firstVote, won := q.inbox.Count(q.claim, now, (*fencing)(w).highest(now))
 	if mine != 0 { // it is about to win: permits of this Client go to those behind it
 		q.place.Suspend()
 	} else {
@@ -334,12 +334,12 @@ func (q *contender) win(now clock.Reading, won *waits.Quorum) (more bool) {
 	}
 	var err error
 	if l.opts.Fencing && won.Slots != nil {
-		err = fencing{l, w.ctx}.commitSlots(t)
+		err = (*fencing)(w).commitSlots(t)
 		t.validity.Length, t.validity.Short = full, false
 	} else if l.opts.Fencing {
 		var fixed clock.Reading
 		c.fences.Heard(l.key, won.Votes)
-		fixed, err = fencing{l, w.ctx}.commit(t, won.Votes)
+		fixed, err = (*fencing)(w).commit(t, won.Votes)
 		if t.rounds > 1 && err == nil { // the last round has given the key its full TTL
 			t.validity = renew.Validity{Start: fixed, Length: full}
 		}
@@ -424,7 +424,7 @@ func (o *onLock) poll(q *contender, now clock.Reading, mine, free uint64) wire.R
 // reports false if the schedule has stopped.
 func (o *onLock) judge(q *contender, now clock.Reading, mine uint64, firstVote time.Time) (more bool) {
 	w, l, c := q.wait, q.wait.locker, q.wait.locker.core
-	votes := fence.Usable(w.try.round.Votes(), fencing{l, w.ctx}.highest(now), now.Wall())
+	votes := fence.Usable(w.try.round.Votes(), (*fencing)(w).highest(now), now.Wall())
 	c.owners.heard(q, votes)
 	w.noteOutcome(failed(OpAcquire, l.name, votes))
 	w.warn()

@@ -1,7 +1,6 @@
 package engine
 
 import (
-	"context"
 	"fmt"
 	"time"
 
@@ -11,15 +10,12 @@ import (
 	"github.com/redlock-go/redlock/internal/wire"
 )
 
-// A fencing is an acquisition with Options.Fencing, which agrees with the masters on its number.
-type fencing struct {
-	locker *Locker
-	ctx    context.Context // of the wait
-}
+// A fencing is a wait of a Locker with Options.Fencing, which agrees with the masters on the number of its lease.
+type fencing wait
 
 // propose returns the number that an acquisition asks for, which begins now. Without fencing there is none. Permits ask for one when they are
 // won: see commitSlots.
-func (f fencing) propose(now time.Time) wire.Proposal {
+func (f *fencing) propose(now time.Time) wire.Proposal {
 	l := f.locker
 	if !l.opts.Fencing || l.terms.OfSlots() {
 		return wire.Proposal{}
@@ -32,7 +28,7 @@ func (f fencing) propose(now time.Time) wire.Proposal {
 }
 
 // highest returns the highest number that an acquisition can use now; 0: any.
-func (f fencing) highest(now clock.Reading) int64 {
+func (f *fencing) highest(now clock.Reading) int64 {
 	l := f.locker
 	if !l.opts.Fencing {
 		return 0
@@ -42,7 +38,7 @@ func (f fencing) highest(now clock.Reading) int64 {
 
 // commit agrees with a quorum of masters on the number of an acquisition: see package fence. votes are those of the round
 // that won it. If that took further rounds, last is when the last of them began. After an error the caller must undo the acquisition.
-func (f fencing) commit(t *tenure, votes []quorum.Vote) (last clock.Reading, err error) {
+func (f *fencing) commit(t *tenure, votes []quorum.Vote) (last clock.Reading, err error) {
 	l, c := f.locker, f.locker.core
 	a := fence.Agree(votes, t.sentAt.Wall(), c.cfg.MaxTTL)
 	for err = f.awaitClock(a.Number, t.sentAt); err == nil && !a.Agreed; {
@@ -65,7 +61,7 @@ func (f fencing) commit(t *tenure, votes []quorum.Vote) (last clock.Reading, err
 
 // awaitClock waits until a number is near the clock: see fence.AheadMost. It returns an error if that
 // takes longer than the acquisition may take, or if ctx or the Client ends first.
-func (f fencing) awaitClock(number int64, start clock.Reading) error {
+func (f *fencing) awaitClock(number int64, start clock.Reading) error {
 	l, c := f.locker, f.locker.core
 	now := c.clock()
 	ahead := fence.Ahead(number, now.Wall())
@@ -91,7 +87,7 @@ func (f fencing) awaitClock(number int64, start clock.Reading) error {
 //   - The slots must not expire before that: another client could hold one, and commit a fence, between the rounds.
 //
 // It does no harm that holders of other slots raise the numbers meanwhile.
-func (f fencing) commitSlots(t *tenure) error {
+func (f *fencing) commitSlots(t *tenure) error {
 	l, c := f.locker, f.locker.core
 	begun := c.clock()
 	p := c.fences.Propose(l.terms.Key(), begun.Wall(), c.cfg.Bounds.FencedWithin(l.opts.TTL))
