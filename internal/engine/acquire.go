@@ -38,7 +38,7 @@ type wait struct {
 	try      attempt  // the last one
 	attempts int      // how many it has made
 	refused  bool     // a master has refused one before the last one: others want the lock
-	last     *Failure // of the last attempt that was not cut short
+	last     *Failure // why there is no lock yet: of the last attempt that was not cut short, or of the gate; nil: nothing is known
 
 	// What users are told:
 	watched bool         // the Logger tells of the wait if it lasts for long
@@ -51,7 +51,7 @@ type wait struct {
 	whole     *wait             // of the Locker of several names, if this wait is for one of them
 }
 
-// An attempt is a round of commands of a wait, of its claim included. The round is kept until the next attempt, for late votes.
+// An attempt is a round of a wait, with or without a claim. The round is kept until the next attempt, for late votes.
 type attempt struct {
 	round    *quorum.Round // nil: there was none
 	sentAt   clock.Reading // when it began
@@ -171,9 +171,9 @@ func (l *Locker) blockedBy(inside gate.Inside) *Failure {
 
 // acquire acquires the lock, and waits until it can. It needs the gate.
 //
-// The first attempt is light: it is a plain SET, and joins no queue. If it is refused, a claim is registered: see contender. If other clients
-// are likely to want the lock, there is no such attempt, and the claim is registered at once. That recalls a lock that another Client keeps. So
-// a Locker with Keep does the same.
+// The first attempt joins no queue: it is a plain SET or, soon after a release, a Register. If it is refused, a claim is registered: see contender. If
+// other clients are likely to want the lock, there is no such attempt, and the claim is registered at once. So it is with Keep, since that recalls a
+// lock that another Client keeps, and for an RWLocker.
 func (w *wait) acquire() bool {
 	l, c := w.locker, w.locker.core
 	w.letOthers()
@@ -215,8 +215,8 @@ func (w *wait) letOthers() {
 	}
 }
 
-// firstKind returns the kind of command for an attempt that is not followed by a claim, and whether other clients are likely to want the lock. It
-// counts the acquisition: see turns.Releases.
+// firstKind returns the kind of an attempt that joins no queue, and reports whether other clients are likely to want the lock. It counts
+// the acquisition: see turns.Releases.
 func (l *Locker) firstKind() (kind wire.Kind, contended bool) {
 	for key := range l.terms.Keys {
 		k, others := l.core.releases.Next(key)
@@ -258,7 +258,7 @@ func (w *wait) attemptWithin(kind wire.Kind, within quorum.Limit) *Failure {
 	if l.opts.Fencing {
 		limit = c.cfg.Bounds.FencedWithin(l.opts.TTL)
 	}
-	of, by := l.kind.claimOf(w, w.waited())
+	of, by := l.kind.claimOf(w, w.noQueue())
 	t := newTenure(l, by, renew.Validity{Start: w.try.sentAt, Length: validity})
 	if t.contended = w.refused; w.merged != nil {
 		t.claim = w.merged
@@ -304,8 +304,8 @@ func (mutex) claimOf(w *wait, waited time.Duration) (wire.ClaimOf, sharing) {
 	return wire.ClaimOf{Token: wire.NewToken(w.locker.core.cfg.Owner), Waited: waited}, w.locker.shares
 }
 
-// waited returns what an attempt that joins no queue tells the masters.
-func (w *wait) waited() time.Duration {
+// noQueue returns what an attempt that joins no queue tells the masters.
+func (w *wait) noQueue() time.Duration {
 	if w.once && w.locker.core.releases.PassedOn(w.locker.key) {
 		return wire.TakesFree
 	}
@@ -336,7 +336,7 @@ func (a *attempt) revokes(c *Core) error {
 // so that the user is told of it.
 func (w *wait) noteOutcome(f *Failure) {
 	l, c := w.locker, w.locker.core
-	f = c.owners.named(l, f)
+	f = c.owners.withOwner(l, f)
 	if w.last == nil || w.ctx.Err() == nil && !(w.last.denied() && f.grantedNothing()) {
 		w.last = f
 	}
@@ -438,7 +438,7 @@ func (w *wait) end() {
 // end of ctx, and the end of the schedule apart. It is a *Failure, ErrClosed or ErrReceived.
 func (w *wait) outcome() error {
 	c := w.locker.core
-	last := c.owners.named(w.locker, w.last)
+	last := c.owners.withOwner(w.locker, w.last)
 	if w.flight != nil {
 		if _, received := w.flight.Received(); received {
 			return ErrReceived

@@ -36,13 +36,13 @@ import (
 //	a message asks for it, or a poll is due        poll
 //	none of these                                  wait for the poll, or for news
 type contender struct {
-	wait   *wait
-	on     subject      // what its claims are on
-	place  *gate.Place  // among the goroutines that want permits; nil: it wants a lock
-	inbox  *waits.Inbox // what the masters' messages say
-	pace   *waits.Pace  // when the claim is sent again
-	delays waits.Delays
-	stop   time.Time // when to ask the user's schedule whether the wait goes on; zero: at once
+	wait        *wait
+	on          subject      // what its claims are on
+	place       *gate.Place  // among the goroutines that want permits; nil: it wants a lock
+	inbox       *waits.Inbox // what the masters' messages say
+	pace        *waits.Pace  // when the claim is sent again
+	delays      waits.Delays
+	askSchedule time.Time // when to ask the user's schedule whether the wait goes on; zero: at once
 
 	next   registration
 	resume time.Time // while there is no claim: when the next one is registered; zero: now
@@ -55,7 +55,7 @@ type contender struct {
 	polled  int           // the master that was polled last by itself
 }
 
-// A registration is what the next one says.
+// A registration is how the next claim is registered.
 type registration struct {
 	life      time.Duration // for how long it sets a free key; 0: for g
 	spared    uint64        // the masters, as bits, at which it leaves a free key alone
@@ -93,8 +93,8 @@ func (q *contender) contend() bool {
 			q.dropClaim(wire.Release)
 		}
 	}()
-	for !q.handedOver() && !w.over() {
-		if q.gaveValue() {
+	for !q.takeHandedOver() && !w.over() {
+		if q.takeValue() {
 			return false
 		}
 		now := c.clock()
@@ -110,9 +110,9 @@ func (q *contender) contend() bool {
 	return w.lease != nil
 }
 
-// handedOver takes permits that another goroutine of the Client has handed over, and reports whether there are any. The claim is not
+// takeHandedOver takes permits that another goroutine of the Client has handed over, and reports whether there are any. The claim is not
 // needed any more.
-func (q *contender) handedOver() bool {
+func (q *contender) takeHandedOver() bool {
 	if q.wait.lease, _ = q.place.Take().(*Lease); q.wait.lease == nil {
 		return false
 	}
@@ -122,8 +122,8 @@ func (q *contender) handedOver() bool {
 	return true
 }
 
-// gaveValue reports whether another client's value has come, which ends a wait of SingleFlight.
-func (q *contender) gaveValue() bool {
+// takeValue reports whether another client's value has come, which ends a wait of SingleFlight.
+func (q *contender) takeValue() bool {
 	if q.wait.flight == nil {
 		return false
 	}
@@ -272,7 +272,7 @@ func (q *contender) await(now clock.Reading) (next time.Time, more bool) {
 		q.place.Resume()
 	}
 	switch {
-	case won != nil && q.gaveValue(): // it has come since contend looked for it, as a rule just before the last grant
+	case won != nil && q.takeValue(): // it has come since contend looked for it, as a rule just before the last grant
 		return now.Time(), false
 	case won != nil && (won.Left >= q.winsAt() || q.extends && quorum.Count(w.try.round.Votes()).Won()):
 		return now.Time(), q.win(now, won)
@@ -478,7 +478,7 @@ func (q *contender) noteRound() {
 // polls as the schedule says.
 func (q *contender) schedule(now clock.Reading) (more bool) {
 	deaf := q.wait.locker.core.cfg.Deaf
-	if deaf || !q.stop.After(now.Time()) {
+	if deaf || !q.askSchedule.After(now.Time()) {
 		d, more := q.delays.Next()
 		if !more {
 			return false
@@ -487,8 +487,8 @@ func (q *contender) schedule(now clock.Reading) (more bool) {
 			q.pace.PollAfter(now, q.wait.notPast(d))
 			return true
 		}
-		if q.stop = q.stop.Add(d); !q.stop.After(now.Time()) {
-			q.stop = now.Time().Add(d)
+		if q.askSchedule = q.askSchedule.Add(d); !q.askSchedule.After(now.Time()) {
+			q.askSchedule = now.Time().Add(d)
 		}
 	}
 	q.pace.Pause(q.claim, now, q.wait.try.sentAt == q.claim.Began, q.wait.notPast)
@@ -501,14 +501,14 @@ func (q *contender) backOff(now clock.Reading) (more bool) {
 	d, more := q.delays.Next()
 	if more {
 		q.dropClaim(wire.Release)
-		q.stop = now.Time().Add(d)
+		q.askSchedule = now.Time().Add(d)
 		q.resume = now.Time().Add(min(d, longestDelay) + rand.N(q.wait.locker.core.group.Distance()+1))
 	}
 	return more
 }
 
-// longestDelay is the longest time between two claims of a wait, since no release can grant it the lock meanwhile, and that between two attempts of
-// a wait that never ends, if a schedule of the user stops at once.
+// longestDelay bounds the pause between two claims of a wait, during which no release can grant it the lock. It is also the pause of a wait that
+// never ends if a schedule of the user stops at once.
 const longestDelay = 250 * time.Millisecond
 
 // dropClaim releases the claim, whose votes never count again.

@@ -74,6 +74,9 @@ func (e *entrance) begin(t *tenure, n int, flags occupancy.State) {
 	}
 }
 
+// idle reports whether there is a tenure that nobody holds: it is kept.
+func (e *entrance) idle() bool { return e.tenure.Load() != nil && !e.state.Load().Held() }
+
 // drop is called by a goroutine that has entered a tenure that is over, or that is not to be entered any more. many is as for Enter.
 func (e *entrance) drop(many bool) {
 	e.state.Mark(occupancy.Draining)

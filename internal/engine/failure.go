@@ -214,7 +214,7 @@ func (w *wait) warn() {
 // WaitsFor implements notices.Waiter.
 func (w *wait) WaitsFor() notices.Cause {
 	l := w.locker
-	return l.core.hooks.Cause(l.core.owners.named(l, l.blockedBy(l.core.gates.Inside(l.key))))
+	return l.core.hooks.Cause(l.core.owners.withOwner(l, l.blockedBy(l.core.gates.Inside(l.key))))
 }
 
 // Errors and logs name who holds a lock. The answers to a claim say which token stands, so a claim asks only for readers. Any
@@ -282,11 +282,11 @@ func (o owners) explained(ctx context.Context, l *Locker, f *Failure) *Failure {
 		defer o.core.calls.Done()
 		o.peek(ctx, key, quorum.Tally.Won) // far masters delay nobody
 	}
-	return o.named(l, f)
+	return o.withOwner(l, f)
 }
 
-// named returns f with who holds the lock, or with why its key is not a lock, if f says that it is held, and that is known.
-func (o owners) named(l *Locker, f *Failure) *Failure {
+// withOwner returns f with who holds the lock, or with why its key is not a lock, if f says that it is held, and that is known.
+func (o owners) withOwner(l *Locker, f *Failure) *Failure {
 	if f == nil || f.Held == "" || f.named() || l.terms.OfSlots() {
 		return f
 	}

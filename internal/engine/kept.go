@@ -184,7 +184,7 @@ func (k *keeper) unlocked(ctx context.Context, l *Locker, s *Lease, block bool) 
 		if !lost {
 			next, kept := k.pass(s)
 			if next != nil {
-				s.handedOver(ctx, next)
+				s.traceHandover(ctx, next)
 			}
 			if next != nil || kept {
 				return nil

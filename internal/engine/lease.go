@@ -17,7 +17,7 @@ import (
 // but for Slots and Publish.
 type Lease struct {
 	tenure    *tenure       // immutable
-	acquired  clock.Reading // immutable; the time before the first byte of the round that was won, or that of the handover
+	acquired  clock.Reading // immutable; tenure.sentAt, or the time of the handover
 	handovers int           // immutable; how often the tenure was handed over before
 	seen      atomic.Bool   // a caller may have a pointer to it, or know its fence: it ends with the unlock, even if the tenure is kept
 
@@ -28,8 +28,8 @@ type Lease struct {
 	done   chan struct{} // made by the first Done; closed when err is set
 	wanted chan struct{} // made by the first Wanted; closed when somebody waits for the lock
 
-	// By how much MaxHold is prolonged. A goroutine that enters a kept lock has its own MaxHold, so for a kept Lease longer is its age at the last
-	// renewal at which nobody held the lock, or a goroutine had entered since the renewal before.
+	// By how much MaxHold is prolonged; not of readers: see reading.skipRenewal. A goroutine that enters a kept lock has its own MaxHold. So for a
+	// kept Lease longer is its age at the last renewal at which nobody held the lock, or a goroutine had entered since the renewal before.
 	longer time.Duration
 }
 
@@ -244,21 +244,20 @@ func (mutex) unlock(ctx context.Context, l *Locker, s *Lease, block bool) error 
 
 func (mutex) unlocked(ctx context.Context, l *Locker, s *Lease, block bool) error {
 	if next := s.handOver(nil, s.tenure.opts.Handover); next != nil {
-		s.handedOver(ctx, next)
+		s.traceHandover(ctx, next)
 		return nil
 	}
 	return l.releaseLease(ctx, s, block)
 }
 
 // handOver passes the lock from the holder of the lease to the goroutine of the Client that has waited longest, without
-// any command to the masters, and returns the lease of that goroutine. It stops when Options.Handover has passed since
-// the masters granted the lock. So other processes wait for no more than that and one critical section of this process.
+// any command to the masters, and returns the lease of that goroutine. It stops when within has passed since the masters granted the lock:
+// Options.Handover, or Keep while no other client wants the lock. So other processes wait for no more than that and one critical section of this process.
 //
 // handOver does nothing and returns nil if no goroutine waits, if the first one waits with other Options, or
 // if the tenure cannot be handed over.
 //
-// The argument of is nil for a lock, whose goroutines wait at the gate. Those that want permits wait in the crowd of these. within is for how long
-// after the grant the tenure may be handed over.
+// The argument of is nil for a lock, whose goroutines wait at the gate. Those that want permits wait in the crowd of these.
 func (s *Lease) handOver(of *permits, within time.Duration) (next *Lease) {
 	t := s.tenure
 	if t.opts.Handover < 0 || t.opts.RenewEvery < 0 {
@@ -281,8 +280,8 @@ func (s *Lease) handOver(of *permits, within time.Duration) (next *Lease) {
 	return next
 }
 
-// handedOver calls Hooks.HandedOver. ctx is that of the call that unlocks the lease.
-func (s *Lease) handedOver(ctx context.Context, next *Lease) {
+// traceHandover calls Hooks.HandedOver. ctx is that of the call that unlocks the lease.
+func (s *Lease) traceHandover(ctx context.Context, next *Lease) {
 	t := s.tenure
 	if hook := t.core.hooks.HandedOver; hook != nil {
 		hook(ctx, Event{Name: t.name, Held: t.core.clock().Since(s.acquired), Until: next.Until(), Fence: next.Fence(), Permits: len(t.slots)})
@@ -312,7 +311,7 @@ func (l *Locker) releaseLease(ctx context.Context, s *Lease, block bool) error {
 		l.leaveGate()
 		return err
 	}
-	round := c.group.Ask((*releasing)(t).passesOn(), t.claim, c.cfg.Bounds.Limit(t.opts.TTL))
+	round := c.group.Ask((*releasing)(t).releaseRequest(), t.claim, c.cfg.Bounds.Limit(t.opts.TTL))
 	l.leaveGate()
 	return (*releasing)(t).await(ctx, round)
 }
@@ -355,14 +354,14 @@ func (o *releasing) queue() error {
 	t := (*tenure)(o)
 	err := o.finish()
 	if err == nil {
-		t.core.group.Tell(o.passesOn(), t.claim, o)
+		t.core.group.Tell(o.releaseRequest(), t.claim, o)
 	}
 	return err
 }
 
-// passesOn returns the release, which says how it passes the lock on, and which fence it proposes. A release by readers says
+// releaseRequest returns the release, which says how it passes the lock on, and which fence it proposes. A release by readers says
 // neither, since readers and writers take turns by rules of their own. A release of permits says neither, since only clients that queue want permits.
-func (o *releasing) passesOn() wire.Request {
+func (o *releasing) releaseRequest() wire.Request {
 	if o.claim.Reads() || o.slots != nil {
 		return wire.Release
 	}

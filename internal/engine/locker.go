@@ -56,8 +56,8 @@ func (l *Locker) HeldOtherwise() string {
 	}
 	for i, key := range keys {
 		holds := l.core.gates.Inside(key).Holds
-		if e := l.core.entrances.of(l.core, key); e.tenure.Load() != nil && !e.state.Load().Held() {
-			continue // it is kept
+		if e := l.core.entrances.byKey.Find(key); e != nil && e.idle() {
+			continue
 		}
 		switch holds {
 		case HeldByReaders:

@@ -201,7 +201,7 @@ func (p *permits) unlocked(ctx context.Context, l *Locker, s *Lease, block bool)
 	p.crowd.gate.Held(-1)
 	if next := s.handOver(p, s.tenure.opts.Handover); next != nil {
 		l.core.gates.Leave(l.key) // the next one has a gate of its own
-		s.handedOver(ctx, next)
+		s.traceHandover(ctx, next)
 		return nil
 	}
 	p.crowd.noteReleased(s.tenure.slots)

@@ -138,11 +138,8 @@ func (r *Readers) giveUp(w *wait) {
 	if !w.leadsReaders {
 		return
 	}
-	if !w.inside {
-		w.last = nil // it did not ask the masters
-	}
 	var last error
-	if w.last != nil {
+	if w.inside && w.last != nil { // it has asked the masters
 		last = w.last
 	}
 	r.lead.Resign(last)
@@ -208,7 +205,7 @@ func (r *Readers) unlock(_ context.Context, _ *Locker, s *Lease, block bool) err
 
 // heldByWriter says that a writer of this Client holds the lock, for the error of an RUnlock.
 func (r *Readers) heldByWriter() string {
-	if now := r.entrance.state.Load(); r.entrance.core.gates.Inside(r.entrance.key).Holds != HeldAlone || r.entrance.tenure.Load() != nil && !now.Held() {
+	if r.entrance.core.gates.Inside(r.entrance.key).Holds != HeldAlone || r.entrance.idle() {
 		return ""
 	}
 	return ": a writer of this Client holds it, and calls Unlock"

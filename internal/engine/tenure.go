@@ -29,7 +29,7 @@ type tenure struct {
 	opts      Options           // immutable
 	claim     *master.SentClaim // immutable after begin
 	sharing   sharing           // immutable after begin
-	sentAt    clock.Reading     // immutable after begin; the time before the first byte of the round that was won
+	sentAt    clock.Reading     // immutable after begin; when the round began that was won; of a granted claim, when its votes were counted
 	contended bool              // immutable after begin; a master has refused an attempt: others want the lock
 	successor waits.Successor   // immutable after begin; who is to have the lock next
 	fence     int64             // immutable after begin; 0: none
@@ -54,7 +54,7 @@ type tenure struct {
 	publish  *publishing    // how a value is sent to those who wait; nil: it is not
 }
 
-// A sharing says how the goroutines of a Client share a tenure. By the zero sharing, one holds it after the other: it is handed over at the gate.
+// A sharing says how the goroutines of a Client share a tenure. By the zero sharing, there is one holder at a time, and the tenure is handed over at the gate.
 type sharing struct {
 	entrance *entrance     // where they enter and leave it without the masters; nil: they do not
 	holders  holders       // with an entrance: what differs between readers and a lock that may be kept; else nil

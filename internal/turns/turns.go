@@ -5,7 +5,7 @@
 // it, before the poll of the claim that was told so, and would always get the lock. So this Client could keep the lock
 // for ever. Three rules leave the lock to other clients:
 //
-//   - The acquisition is wire.Register, which leaves the lock to the claims in the queue.
+//   - The next acquisition is wire.Register, which leaves the lock to the claims in the queue.
 //   - All acquisitions within the next second are wire.Register, too. Otherwise a Client near the masters, even if it waits for the answer of
 //     each release, would always be faster than a client far from them. A TryLock joins no queue, so after the answer it takes
 //     a lock that was left open: see wire.TakesFree.

@@ -42,7 +42,7 @@ func (c *Ballot) saidLocked(i int, a wire.Answer, sent time.Time, listening bool
 		c.at[i].stands = a.Standing
 	}
 	switch {
-	case a.Outcome != wire.Taken || !listening: // it is in no queue there, by itself
+	case a.Outcome != wire.Taken || !listening: // nothing is known of its place there
 		p.known = false
 	case p.told.Before(sent):
 		p.known, p.ahead = true, a.Ahead

@@ -11,7 +11,7 @@
 //
 // The state says who decides about the lease: none, idle, held, or taken. Whoever takes it from idle, in one step, either enters
 // the lease or decides what becomes of it. While it is held, all others leave a bit: wanted is that of a goroutine at the
-// gate, asked that of a recall or of a loss. Unlock keeps a lease by a step from held without bits to idle. The last one that
+// gate, draining that of a recall or of a loss. Unlock keeps a lease by a step from held without bits to idle. The last one that
 // leaves a lease with a bit takes it, and decides: a lease that one goroutine may hold is handed to the first that waits at the
 // gate, or is kept after all, or released; that of readers is released.
 //
