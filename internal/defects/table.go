@@ -52,7 +52,7 @@ var ofWaits = []Defect{
 		Name: "grant-unsure",
 		Rule: "A grant counts only if it was made in the memory that is known, after its quarantine.",
 		Edits: []Edit{{
-			File: "internal/waits/ballot.go",
+			File: "internal/waits/claim.go",
 			Old:  "if !g.Sure {",
 			New:  "if false {",
 		}},
@@ -60,7 +60,7 @@ var ofWaits = []Defect{
 		Name: "given-up-counts",
 		Rule: "A grant counts only for the claim whose token it names: one that was given up never counts.",
 		Edits: []Edit{{
-			File: "internal/waits/ballot.go",
+			File: "internal/waits/claim.go",
 			Old:  "in == nil || in.claim == nil || in.claim.Token() != g.Token",
 			New:  "in == nil || in.claim == nil",
 		}},
@@ -320,7 +320,7 @@ var ofWaits = []Defect{
 		Name: "late-poll-ignored",
 		Rule: "A vote of a lease ends when a late poll finds that the master has lost the key.",
 		Edits: []Edit{{
-			File: "internal/waits/ballot.go",
+			File: "internal/waits/claim.go",
 			Old:  "\tdoubt(i)\n\treturn false\n",
 			New:  "\treturn false\n",
 		}},

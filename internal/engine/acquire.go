@@ -153,13 +153,10 @@ func (w *wait) enter(key string, heir any) (baton any, ok bool) {
 		}
 	}
 	if !ok {
-		w.blocked(inside)
+		w.last = w.locker.blockedBy(inside)
 	}
 	return baton, ok
 }
-
-// blocked notes that the wait has found a gate taken, and what the goroutine inside has stored.
-func (w *wait) blocked(inside gate.Inside) { w.last = w.locker.blockedBy(inside) }
 
 // blockedBy returns the failure of a call that has found a gate taken.
 func (l *Locker) blockedBy(inside gate.Inside) *Failure {
@@ -238,11 +235,15 @@ func (w *wait) attempt(kind wire.Kind) bool {
 	within := c.cfg.Bounds.Limit(l.opts.TTL)
 	within.Hurry = !w.once // TryLock waits for all votes, which make its error more exact
 	f := w.attemptWithin(kind, within)
-	if f != nil && l.names != nil {
+	if f == nil {
+		w.noteWon()
+		return true
+	}
+	if l.names != nil {
 		f.ofSet(l.names)
 	}
-	w.noteOutcome(f)
-	return f == nil
+	w.noteFailure(f)
+	return false
 }
 
 // attemptWithin makes a round of SETs and, unless the round is won, sends the releases that undo it. The releases go to all masters,
@@ -332,29 +333,32 @@ func (a *attempt) revokes(c *Core) error {
 	return nil
 }
 
-// noteOutcome notes the outcome of an attempt: why it has failed, or nil. A failure for want of a right is kept until a master grants something,
-// so that the user is told of it.
-func (w *wait) noteOutcome(f *Failure) {
-	l, c := w.locker, w.locker.core
-	f = c.owners.withOwner(l, f)
+// noteFailure notes why an attempt has failed. A failure for want of a right is kept until a master grants something, so that the user is told of it.
+func (w *wait) noteFailure(f *Failure) {
+	c := w.locker.core
+	f = c.owners.withOwner(w.locker, f)
 	if w.last == nil || w.ctx.Err() == nil && !(w.last.denied() && f.grantedNothing()) {
 		w.last = f
 	}
-	if f == nil && l.announced.Load() && l.announced.Swap(false) {
+	for v := w; v != nil; v = v.whole {
+		v.last = w.last
+		c.gates.SetInside(v.locker.key, gate.Inside{Why: w.last})
+	}
+	w.announce(f)
+	w.try.trace(w, f)
+}
+
+// noteWon notes that an attempt, or a claim, has won the lease of the wait. If an earlier attempt has asked readers to leave, that ends.
+func (w *wait) noteWon() {
+	l, c, s := w.locker, w.locker.core, w.lease
+	if w.ctx.Err() == nil {
+		w.last = nil
+	}
+	if l.announced.Load() && l.announced.Swap(false) {
 		c.group.Send(wire.Retract, master.NewSentClaim(&l.terms, wire.ClaimOf{Token: "-"}))
 	}
-	if f != nil {
-		for v := w; v != nil; v = v.whole {
-			v.last = w.last
-			c.gates.SetInside(v.locker.key, gate.Inside{Why: w.last})
-		}
-		w.announce(f)
-	}
-	if hook := c.hooks.AttemptDone; hook != nil {
-		hook(w.ctx, Event{Name: l.name, Elapsed: c.clock().Since(w.try.sentAt), Err: c.ErrorOf(f)})
-	}
-	if hook := c.hooks.Acquired; hook != nil && f == nil && !l.silent {
-		s := w.lease
+	w.try.trace(w, nil)
+	if hook := c.hooks.Acquired; hook != nil && !l.silent {
 		s.seen.Store(true) // the user is told its fence, which the next holder must not have
 		hook(w.ctx, Event{Name: l.name, Attempts: w.attempts, Waited: c.clock().Since(w.began), Until: s.Until(), Rounds: s.tenure.rounds, Fence: s.Fence(), Permits: len(s.tenure.slots)})
 	}
@@ -466,6 +470,14 @@ func (a *attempt) end() (refused bool) {
 		a.round = nil
 	}
 	return refused
+}
+
+// trace calls Hooks.AttemptDone for the attempt, which is one of w. f says why it has failed; nil: it has not.
+func (a *attempt) trace(w *wait, f *Failure) {
+	c := w.locker.core
+	if hook := c.hooks.AttemptDone; hook != nil {
+		hook(w.ctx, Event{Name: w.locker.name, Elapsed: c.clock().Since(a.sentAt), Err: c.ErrorOf(f)})
+	}
 }
 
 // split reports whether a master has granted the last attempt, which failed all the same. The result may

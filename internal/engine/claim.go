@@ -47,12 +47,13 @@ type contender struct {
 	next   registration
 	resume time.Time // while there is no claim: when the next one is registered; zero: now
 
-	claim   *waits.Ballot // nil: the next one is registered at resume
-	sharing sharing       // of the tenure of the claim
-	pending bool          // the current round of the claim is not over
-	extends bool          // the current round is to extend the keys: the claim has a quorum of votes that soon end
-	told    bool          // a message has asked for a poll, and none has followed
-	polled  int           // the master that was polled last by itself
+	claim   *waits.Claim // nil: the next one is registered at resume
+	votes   waits.Count  // for the claim, as counted last
+	sharing sharing      // of the tenure of the claim
+	pending bool         // the current round of the claim is not over
+	extends bool         // the current round is to extend the keys: the claim has a quorum of votes that soon end
+	told    bool         // a message has asked for a poll, and none has followed
+	polled  int          // the master that was polled last by itself
 }
 
 // A registration is how the next claim is registered.
@@ -69,10 +70,10 @@ type subject interface {
 	// expire says what to do about a quorum of votes that soon end: see contender.await. If it reports true, it has done it. If more is false,
 	// the wait ends.
 	expire(q *contender, now clock.Reading) (done, more bool)
-	// poll returns the next poll of the claim. The masters in mine, as bits, have voted for it. Those in free were found free by a poll of one.
-	poll(q *contender, now clock.Reading, mine, free uint64) wire.Request
+	// poll returns the next poll of the claim. The masters in free, as bits, were found free by a poll of one.
+	poll(q *contender, now clock.Reading, free uint64) wire.Request
 	// judge decides what becomes of the claim after a round that did not win, and does it: see contender.roundOver.
-	judge(q *contender, now clock.Reading, mine uint64, firstVote time.Time) (more bool)
+	judge(q *contender, now clock.Reading) (more bool)
 }
 
 // newContender returns the contender of a wait for a lock. Most locks need none.
@@ -84,7 +85,7 @@ func (q *contender) contend() bool {
 	q.delays = c.delays(w.forever)
 	q.inbox = c.waits.Begin(l.key)
 	defer q.inbox.End()
-	q.pace = q.inbox.NewPace(c.group, c.cfg.ClaimPolls)
+	q.pace = waits.NewPace(c.group, c.cfg.ClaimPolls)
 	if w.flight != nil {
 		q.inbox.WantsValue()
 	}
@@ -202,10 +203,10 @@ func (q *contender) register(g time.Duration) {
 	of, by := l.kind.claimOf(w, waited)
 	of.Fence, of.Grant, of.RegisterTTL = (*fencing)(w).propose(now.Wall()), g, life
 	of.Spared, of.Contended, of.Made = next.spared, next.contended, time.Now()
-	claim := waits.NewBallot(master.NewSentClaim(&l.terms, of), now, g, len(c.masters), l.permits, l.limit)
+	claim := q.inbox.NewClaim(master.NewSentClaim(&l.terms, of), now, g, l.permits, l.limit)
 	q.claim, q.sharing, q.polled = claim, by, rand.N(len(c.masters))
 	q.pace.Registered(c.releases.Turnaround(l.key))
-	q.inbox.SetBallot(claim)
+	q.inbox.SetClaim(claim)
 	w.try.noteMasters(c, w.flight != nil)
 	q.ask(wire.Register, life)
 }
@@ -222,18 +223,17 @@ func (q *contender) ask(request wire.Request, life time.Duration) {
 	w.try.sentAt, q.pending, q.extends = mark, true, false
 	q.pace.Sent()
 	if kind.Acquires() {
-		q.inbox.Sent(claim)
+		claim.Sent()
 	}
 	within := c.cfg.Bounds.Limit(l.opts.TTL)
 	within.Hurry = kind != wire.Renew
-	w.try.round = c.group.AskEach(request, claim.SentClaim, within, &answers{q.inbox, l, claim, kind, mark, life})
+	w.try.round = c.group.AskEach(request, claim.SentClaim, within, &answers{l, claim, kind, mark, life})
 }
 
 // answers takes the answers to a command of a claim.
 type answers struct {
-	inbox  *waits.Inbox
 	locker *Locker
-	claim  *waits.Ballot
+	claim  *waits.Claim
 	kind   wire.Kind
 	mark   clock.Reading
 	life   time.Duration
@@ -249,13 +249,13 @@ func (h *answers) Heard(i int, a wire.Answer) {
 	if a.OtherLimit > 0 {
 		h.locker.core.cfg.Notices.OtherLimit(h.locker.name, h.locker.limit, a.OtherLimit)
 	}
-	if m := h.locker.core.masters[i]; h.inbox.Answered(h.claim, h.kind, i, a, h.mark, h.life, m.Listening()) {
+	if m := h.locker.core.masters[i]; h.claim.Answered(h.kind, i, a, h.mark, h.life, m.Listening()) {
 		m.PingOften()
 	}
 }
 
 // Counted implements quorum.Listener.
-func (h *answers) Counted() { h.inbox.Counted() }
+func (h *answers) Counted() { h.claim.Counted() }
 
 // await does what is due while a claim waits, and returns when it is to be called again at the latest. If more is false, the
 // schedule has stopped.
@@ -265,7 +265,8 @@ func (q *contender) await(now clock.Reading) (next time.Time, more bool) {
 	if q.pending {
 		left = w.try.round.Expire(now.Elapsed(w.try.sentAt)) // before the votes are counted, so that no vote of a round that is over is missed
 	}
-	mine, firstVote, won := q.inbox.Count(q.claim, now, (*fencing)(w).highest(now))
+	q.votes = q.claim.Count(now, (*fencing)(w).highest(now))
+	mine, won := q.votes.Mine, q.votes.Won
 	if mine != 0 { // it is about to win: permits of this Client go to those behind it
 		q.place.Suspend()
 	} else {
@@ -281,7 +282,7 @@ func (q *contender) await(now clock.Reading) (next time.Time, more bool) {
 			return now.Time(), more
 		}
 	}
-	if q.inbox.Unused(q.claim) >= c.waits.Need {
+	if q.claim.Unused() >= c.waits.Need {
 		c.grants.Unused(now.Time(), q.claim.Began.Time())
 		q.dropClaim(wire.Release)
 		return now.Time(), true // another claim is registered
@@ -290,11 +291,11 @@ func (q *contender) await(now clock.Reading) (next time.Time, more bool) {
 		if left > 0 {
 			return now.Time().Add(left), true
 		}
-		if more := q.roundOver(now, mine, firstVote); !more || q.claim == nil || q.pending {
+		if more := q.roundOver(now); !more || q.claim == nil || q.pending {
 			return now.Time(), more
 		}
 	}
-	due, free := q.pace.Due(q.claim, now, mine != 0, w.notPast), q.inbox.FoundFree(q.claim)
+	due, free := q.pace.Due(q.claim, now, mine != 0, w.notPast), q.claim.FoundFree()
 	switch {
 	case q.told, free != 0 && mine == 0:
 	case due.After(now.Time()):
@@ -302,7 +303,7 @@ func (q *contender) await(now clock.Reading) (next time.Time, more bool) {
 	case mine == 0 && q.pace.One && c.group.Up(): // otherwise a round says which masters are missing
 		return now.Time(), q.pollOne(now)
 	}
-	q.ask(q.on.poll(q, now, mine, free), q.claim.G)
+	q.ask(q.on.poll(q, now, free), q.claim.G)
 	q.told = false
 	return now.Time(), true
 }
@@ -322,27 +323,17 @@ func (q *contender) win(now clock.Reading, won *waits.Quorum) (more bool) {
 	if !q.place.Suspend() {
 		return true // permits were handed over
 	}
-	full := c.cfg.Bounds.Validity(l.opts.TTL)
 	t := newTenure(l, q.sharing, renew.Validity{Start: now, Length: won.Left, Short: won.Left < q.claim.G})
-	t.claim, t.contended, t.slots, t.successor = q.claim.SentClaim, w.refused || w.try.refused(), won.Slots, q.inbox.Successor(q.claim)
+	t.claim, t.contended, t.slots, t.successor = q.claim.SentClaim, w.refused || w.try.refused(), won.Slots, q.claim.Successor()
 	if t.slots != nil {
 		t.renews = wire.RenewSlots(t.slots)
 	}
 	if w.flight != nil {
-		inbox, claim := q.inbox, q.claim
-		t.publish = newPublishing(w.try.contacts, won.Votes, func() uint64 { return inbox.Settled(claim) })
+		t.publish = newPublishing(w.try.contacts, won.Votes, q.claim.Settled)
 	}
 	var err error
-	if l.opts.Fencing && won.Slots != nil {
-		err = (*fencing)(w).commitSlots(t)
-		t.validity.Length, t.validity.Short = full, false
-	} else if l.opts.Fencing {
-		var fixed clock.Reading
-		c.fences.Heard(l.key, won.Votes)
-		fixed, err = (*fencing)(w).commit(t, won.Votes)
-		if t.rounds > 1 && err == nil { // the last round has given the key its full TTL
-			t.validity = renew.Validity{Start: fixed, Length: full}
-		}
+	if l.opts.Fencing {
+		err = (*fencing)(w).commitClaim(t, won.Votes)
 	}
 	var f *Failure
 	if err = cmp.Or(err, w.try.revokes(c)); err != nil {
@@ -354,18 +345,18 @@ func (q *contender) win(now clock.Reading, won *waits.Quorum) (more bool) {
 	}
 	if f != nil {
 		q.place.Resume()
-		w.noteOutcome(f)
+		w.noteFailure(f)
 		return !w.once && q.backOff(now)
 	}
 	w.lease = t.holder
-	w.noteOutcome(nil)
+	w.noteWon()
 	return true
 }
 
 // accept ends the claim, since a quorum of votes makes it a tenure. It reports false if one of the votes has become void. Permits then stand
 // in their slots at the masters that gave them others, or may do so later.
 func (q *contender) accept(won *waits.Quorum, t *tenure) bool {
-	elsewhere, queued, ok := q.inbox.Won(q.claim, won, t.doubt, func(i int) { t.heal(1 << i) })
+	elsewhere, queued, ok := q.claim.Won(won, t.doubt, func(i int) { t.heal(1 << i) })
 	t.heal(elsewhere)
 	if queued != 0 {
 		time.AfterFunc(lateTrips*q.wait.locker.core.group.Distance()+waits.SplitAfter, func() { t.heal(queued) })
@@ -377,15 +368,14 @@ func (q *contender) accept(won *waits.Quorum, t *tenure) bool {
 // with the next message. If permits are held for a shorter time, nothing need be healed.
 const lateTrips = 2
 
-// roundOver acts on the current round, which is over and did not win. The masters in mine, as bits, have voted for the
-// claim, the first of them at firstVote. It reports false if the schedule has stopped.
-func (q *contender) roundOver(now clock.Reading, mine uint64, firstVote time.Time) (more bool) {
+// roundOver acts on the current round, which is over and did not win. It reports false if the schedule has stopped.
+func (q *contender) roundOver(now clock.Reading) (more bool) {
 	q.pending = false
 	if q.extends {
 		q.noteRound()
 		return q.backOff(now) // some keys live for the TTL now
 	}
-	return q.on.judge(q, now, mine, firstVote)
+	return q.on.judge(q, now)
 }
 
 // onLock is the subject of a wait for a lock.
@@ -409,29 +399,31 @@ func (*onLock) expire(q *contender, _ clock.Reading) (done, more bool) {
 
 // poll: a reader's claim with votes joins the readers of other masters although a writer waits there. Otherwise the reader and the writer could
 // each have votes at some masters, and neither a quorum.
-func (o *onLock) poll(q *contender, now clock.Reading, mine, free uint64) wire.Request {
-	happened := q.told || mine != 0
+func (o *onLock) poll(q *contender, now clock.Reading, free uint64) wire.Request {
+	voted := q.votes.Mine != 0
+	happened := q.told || voted
 	switch {
 	case happened:
 		o.apart = 0
 	case free != 0:
 		o.apart = free // the holder may lack the key there
 	}
-	return wire.Polling(o.apart, !happened && q.standing(now), mine != 0 && q.claim.Reads())
+	return wire.Polling(o.apart, !happened && q.standing(now), voted && q.claim.Reads())
 }
 
-// judge has the claim do what waits.Finding.Verdict decides, after a round that did not win. mine and firstVote are those of roundOver. It
+// judge has the claim do what waits.Finding.Verdict decides, after a round that did not win. It
 // reports false if the schedule has stopped.
-func (o *onLock) judge(q *contender, now clock.Reading, mine uint64, firstVote time.Time) (more bool) {
+func (o *onLock) judge(q *contender, now clock.Reading) (more bool) {
+	mine, first := q.votes.Mine, q.votes.First
 	w, l, c := q.wait, q.wait.locker, q.wait.locker.core
 	votes := fence.Usable(w.try.round.Votes(), (*fencing)(w).highest(now), now.Wall())
 	c.owners.heard(q, votes)
-	w.noteOutcome(failed(OpAcquire, l.name, votes))
+	w.noteFailure(failed(OpAcquire, l.name, votes))
 	w.warn()
 	tally := quorum.Count(votes)
 	found := waits.Finding{
 		Answered: tally.Answered(), Granted: tally.Granted,
-		Asked: firstVote.Before(w.try.sentAt.Time()), Overdue: now.Time().Sub(firstVote) > q.claim.G,
+		Asked: first.Before(w.try.sentAt.Time()), Overdue: now.Time().Sub(first) > q.claim.G,
 	}
 	rival, theirs := waits.Rival(votes, mine, l.terms.Reads())
 	found.OnLock(bits.OnesCount64(mine), rival, theirs)
@@ -469,7 +461,7 @@ func (o *onLock) judge(q *contender, now clock.Reading, mine uint64, firstVote t
 // noteRound notes the outcome of the current round, which did not win.
 func (q *contender) noteRound() {
 	if q.wait.try.round != nil {
-		q.wait.noteOutcome(failed(OpAcquire, q.wait.locker.name, q.wait.try.round.Votes()))
+		q.wait.noteFailure(failed(OpAcquire, q.wait.locker.name, q.wait.try.round.Votes()))
 	}
 }
 
@@ -514,7 +506,7 @@ const longestDelay = 250 * time.Millisecond
 // dropClaim releases the claim, whose votes never count again.
 func (q *contender) dropClaim(how wire.Request) {
 	c := q.wait.locker.core
-	q.inbox.SetBallot(nil)
+	q.inbox.SetClaim(nil)
 	c.group.Send(how, q.claim.SentClaim)
 	q.claim = nil
 }
@@ -531,20 +523,20 @@ func (q *contender) pollOne(now clock.Reading) (more bool) {
 	c, claim := q.wait.locker.core, q.claim
 	for range c.masters {
 		q.polled = (q.polled + 1) % len(c.masters)
-		one := &answers{q.inbox, q.wait.locker, claim, wire.Again, now, claim.G}
-		q.inbox.SentOne(claim, q.polled)
+		one := &answers{q.wait.locker, claim, wire.Again, now, claim.G}
+		claim.SentOne(q.polled)
 		err := c.masters[q.polled].Ask(wire.Polling(1<<q.polled, false, false), claim.SentClaim, one)
 		if err == nil {
 			break
 		}
 		one.Answered(q.polled, wire.Answer{Err: err})
 	}
-	c.owners.heard(q, q.inbox.Standing(claim))
+	c.owners.heard(q, claim.Standing())
 	return q.schedule(now)
 }
 
 // Answered implements master.Asker, for a poll of one master.
 func (h *answers) Answered(i int, a wire.Answer) {
 	h.Heard(i, a)
-	h.inbox.AnsweredOne(h.claim, i, a)
+	h.claim.AnsweredOne(i, a)
 }

@@ -19,11 +19,11 @@ func (c *Core) HoldRelease() (resume func()) { return c.releases.Hold() }
 
 // GrantInVain has the polls of a wait for key find that grants are over, as those of a process do that did not run meanwhile.
 func (c *Core) GrantInVain(key string) {
-	w, claim := c.waits.BallotOf(key)
+	claim := c.waits.ClaimFor(key)
 	for i := range c.masters {
-		w.Answered(claim, wire.Again, i, wire.Answer{Outcome: wire.Taken, New: true}, c.clock(), claim.G, true)
+		claim.Answered(wire.Again, i, wire.Answer{Outcome: wire.Taken, New: true}, c.clock(), claim.G, true)
 	}
-	w.Counted()
+	claim.Counted()
 }
 
 // IgnoreQueued has goroutines that come to a gate not say so, as if they were stopped just before.

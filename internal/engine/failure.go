@@ -243,7 +243,7 @@ func (o owners) heard(q *contender, votes []quorum.Vote) {
 		}
 		return
 	}
-	if n := q.inbox.Ahead(q.claim); n >= wire.Near {
+	if n := q.claim.Ahead(); n >= wire.Near {
 		next = waits.FarPolls(c.cfg.ClaimPolls, n, len(c.masters)) * 5 / 4
 	}
 	o.known.Heard(q.wait.locker.key, h, next)

@@ -7,6 +7,7 @@ import (
 	"github.com/redlock-go/redlock/internal/clock"
 	"github.com/redlock-go/redlock/internal/fence"
 	"github.com/redlock-go/redlock/internal/quorum"
+	"github.com/redlock-go/redlock/internal/renew"
 	"github.com/redlock-go/redlock/internal/wire"
 )
 
@@ -59,6 +60,23 @@ func (f *fencing) commit(t *tenure, votes []quorum.Vote) (last clock.Reading, er
 	return last, err
 }
 
+// commitClaim is commit, or commitSlots, for a tenure whose claim was granted: votes. A round that fixes the number gives the keys their full TTL, and
+// the lease is valid from then on.
+func (f *fencing) commitClaim(t *tenure, votes []quorum.Vote) (err error) {
+	c, full := f.locker.core, f.locker.core.cfg.Bounds.Validity(f.locker.opts.TTL)
+	if t.slots != nil {
+		start, err := f.commitSlots(t)
+		t.validity = renew.Validity{Start: start, Length: full}
+		return err
+	}
+	c.fences.Heard(f.locker.key, votes)
+	last, err := f.commit(t, votes)
+	if t.rounds > 1 && err == nil {
+		t.validity = renew.Validity{Start: last, Length: full}
+	}
+	return err
+}
+
 // awaitClock waits until a number is near the clock: see fence.AheadMost. It returns an error if that
 // takes longer than the acquisition may take, or if ctx or the Client ends first.
 func (f *fencing) awaitClock(number int64, start clock.Reading) error {
@@ -77,8 +95,8 @@ func (f *fencing) awaitClock(number int64, start clock.Reading) error {
 	return fmt.Errorf("redlock: %s %q: the masters' number is %v ahead of our clock", OpFence, l.name, ahead+fence.AheadMost)
 }
 
-// commitSlots takes the fence of permits that a claim has won, in one further round or two. The slots live at a quorum for the TTL from the
-// last one on. After an error the caller must release the claim.
+// commitSlots takes the fence of permits that a claim has won, in one further round or two. last is when the last of them began: the slots live at
+// a quorum for the TTL from then on. After an error the caller must release the claim.
 //
 //   - In the first round, each master where the token stands in a slot raises its number above its last one. The fence is at least as high
 //     as the numbers of a quorum for each slot. One of these masters has acknowledged the fence of the last holder of the slot, so it is higher.
@@ -87,13 +105,13 @@ func (f *fencing) awaitClock(number int64, start clock.Reading) error {
 //   - The slots must not expire before that: another client could hold one, and commit a fence, between the rounds.
 //
 // It does no harm that holders of other slots raise the numbers meanwhile.
-func (f *fencing) commitSlots(t *tenure) error {
+func (f *fencing) commitSlots(t *tenure) (last clock.Reading, err error) {
 	l, c := f.locker, f.locker.core
 	begun := c.clock()
 	p := c.fences.Propose(l.terms.Key(), begun.Wall(), c.cfg.Bounds.FencedWithin(l.opts.TTL))
 	a := fence.NewSlots(t.slots)
 	for request := wire.FenceSlots(t.slots, p.Number); ; request = wire.CommitSlots(t.slots, a.Number) {
-		t.validity.Start = c.clock()
+		last = c.clock()
 		t.rounds++
 		round := c.group.Ask(request, t.claim, c.cfg.Bounds.Limit(l.opts.TTL))
 		usable := func() []quorum.Vote { return fence.Usable(round.Votes(), p.Most, c.clock().Wall()) }
@@ -106,17 +124,17 @@ func (f *fencing) commitSlots(t *tenure) error {
 		votes := usable()
 		round.End()
 		if !more {
-			return failed(OpFence, l.name, votes)
+			return last, failed(OpFence, l.name, votes)
 		}
 		if err := f.awaitClock(a.Number, begun); err != nil {
-			return err
+			return last, err
 		}
 		if took := c.clock().Since(begun); took >= c.cfg.Bounds.Validity(l.opts.TTL) {
-			return fmt.Errorf("redlock: %s %q: the votes of the first round have expired by now: it began %v ago", OpFence, l.name, took)
+			return last, fmt.Errorf("redlock: %s %q: the votes of the first round have expired by now: it began %v ago", OpFence, l.name, took)
 		}
 		if a.Agreed {
 			t.fence = a.Number
-			return nil
+			return last, nil
 		}
 	}
 }

@@ -64,7 +64,7 @@ func (p *permits) enter(w *wait) bool {
 	if w.once {
 		p.place = p.crowd.gate.TryJoin()
 		if p.place == nil {
-			w.blocked(p.crowd.why())
+			w.last = w.locker.blockedBy(p.crowd.why())
 		}
 		return p.place != nil
 	}
@@ -79,7 +79,7 @@ func (p *permits) enter(w *wait) bool {
 	case <-w.ctx.Done():
 	case <-w.locker.core.closing:
 	}
-	w.blocked(p.crowd.why())
+	w.last = w.locker.blockedBy(p.crowd.why())
 	return false
 }
 
@@ -117,12 +117,12 @@ func (*permits) expire(q *contender, now clock.Reading) (done, more bool) {
 }
 
 // poll asks who stands in the slots of the claim, or aims.
-func (p *permits) poll(q *contender, now clock.Reading, _, _ uint64) wire.Request {
+func (p *permits) poll(q *contender, now clock.Reading, _ uint64) wire.Request {
 	if p.aim != nil {
 		p.asks = true
 		return wire.AimAt(p.aim)
 	}
-	keys := q.inbox.Stands(q.claim, now)
+	keys := q.claim.Stands(now)
 	mine := waits.BestSlots(keys, nil, "", 0)
 	if n := p.n; q.pace.Split && p.beats == 0 && (len(mine) == n || len(mine) > n && keys[mine[n-1]] > keys[mine[n]]) {
 		return p.aimAt(q, mine[:n]) // the most keys are in these
@@ -135,12 +135,12 @@ func (p *permits) poll(q *contender, now clock.Reading, _, _ uint64) wire.Reques
 // aimAt has the claim aim at slots, and returns the poll that does so.
 func (p *permits) aimAt(q *contender, at []int) wire.Request {
 	p.aim, p.asks = slices.Sorted(slices.Values(at)), true
-	q.inbox.Aim(q.claim, p.aim)
+	q.claim.Aim(p.aim)
 	return wire.AimAt(p.aim)
 }
 
 // judge has the claim do what waits.Finding.Verdict decides.
-func (p *permits) judge(q *contender, now clock.Reading, _ uint64, firstVote time.Time) (more bool) {
+func (p *permits) judge(q *contender, now clock.Reading) (more bool) {
 	c := q.wait.locker.core
 	votes := q.wait.try.round.Votes()
 	tally := quorum.Count(votes)
@@ -149,7 +149,7 @@ func (p *permits) judge(q *contender, now clock.Reading, _ uint64, firstVote tim
 			votes[i].Outcome, votes[i].Left = wire.Taken, wire.Unknown
 		}
 	}
-	q.wait.noteOutcome(failed(OpAcquire, q.wait.locker.name, votes))
+	q.wait.noteFailure(failed(OpAcquire, q.wait.locker.name, votes))
 	q.wait.warn()
 	p.crowd.noteFailure(q.wait.last)
 	if !q.wait.once && q.wait.last.taken() && !p.waiting {
@@ -157,8 +157,8 @@ func (p *permits) judge(q *contender, now clock.Reading, _ uint64, firstVote tim
 		p.crowd.beginWaiting()
 	}
 	found := waits.Finding{
-		Answered: tally.Answered(), Granted: tally.Granted, Keys: q.inbox.Stands(q.claim, now), Rivals: waits.SlotRivals(votes, q.claim.Token()),
-		Asked: p.asks && !q.wait.try.sentAt.Time().Before(firstVote), Aimed: p.aim != nil, Overdue: now.Time().Sub(firstVote) > q.claim.G, AskedTwice: p.beats > 0, Once: q.wait.once,
+		Answered: tally.Answered(), Granted: tally.Granted, Keys: q.claim.Stands(now), Rivals: waits.SlotRivals(votes, q.claim.Token()),
+		Asked: p.asks && !q.wait.try.sentAt.Time().Before(q.votes.First), Aimed: p.aim != nil, Overdue: now.Time().Sub(q.votes.First) > q.claim.G, AskedTwice: p.beats > 0, Once: q.wait.once,
 	}
 	verdict, best := found.Verdict(q.claim.Token(), p.n, c.waits.Need)
 	switch verdict {

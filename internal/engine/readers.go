@@ -99,7 +99,7 @@ func (r *Readers) lock(w *wait) bool {
 	}
 	if w.once {
 		if w.leadsReaders = r.lead.Try(); !w.leadsReaders {
-			w.blocked(r.entrance.core.gates.Inside(r.entrance.key))
+			w.last = w.locker.blockedBy(r.entrance.core.gates.Inside(r.entrance.key))
 		}
 	} else {
 		r.follow(w)
@@ -126,7 +126,7 @@ func (r *Readers) follow(w *wait) {
 		if inside == (gate.Inside{}) {
 			inside.Why = r.lead.Reason()
 		}
-		w.blocked(inside)
+		w.last = w.locker.blockedBy(inside)
 	}
 }
 

@@ -108,20 +108,21 @@ func TestAFarClaimPollsSeldom(t *testing.T) {
 			{"on slots, farther", true, 400, false, 10_000 * ms, true, false},
 		} {
 			at := clock.System()
-			in, c := New(3, noDrift).Begin("a"), claimOf("mine", 3)
+			in := New(3, noDrift).Begin("a")
+			c := claimOf(in, "mine")
 			if row.slots {
-				c = NewBallot(master.NewSentClaim(&terms, wire.ClaimOf{Token: "T"}), at, time.Minute, 3, 1, 8)
+				c = in.NewClaim(master.NewSentClaim(&terms, wire.ClaimOf{Token: "T"}), at, time.Minute, 1, 8)
 			}
-			in.SetBallot(c)
+			in.SetClaim(c)
 			for i := range 3 {
-				in.Answered(c, wire.Again, i, wire.Answer{Outcome: wire.Taken, Ahead: row.ahead}, at, time.Minute, true)
+				c.Answered(wire.Again, i, wire.Answer{Outcome: wire.Taken, Ahead: row.ahead}, at, time.Minute, true)
 			}
 			least, most := row.want*3/4, row.want*5/4
 			if row.want == 0 {
 				least, most = Step/2, Step*3/2
 			}
 			for range 20 { // a part of it is random
-				p := in.NewPace(group, Step)
+				p := NewPace(group, Step)
 				p.One = !row.one
 				p.Pause(c, at, row.first, as)
 				if d := p.poll.Sub(at.Time()); d < least || d > most || p.Far != row.far || p.One != row.one {

@@ -69,7 +69,6 @@ func nearSoon(turnaround time.Duration, ahead int) bool {
 // keys. It is used by the goroutine that waits, which reads the exported fields. notPast, an argument of Due and Pause, returns a pause, or a
 // shorter one that ends when the key is due to expire.
 type Pace struct {
-	inbox *Inbox
 	group *quorum.Group
 	step  time.Duration // the average pause of a near claim
 
@@ -87,8 +86,8 @@ type Pace struct {
 }
 
 // NewPace returns the Pace of a wait, whose near claims pause for step on average.
-func (in *Inbox) NewPace(group *quorum.Group, step time.Duration) *Pace {
-	return &Pace{inbox: in, group: group, step: step}
+func NewPace(group *quorum.Group, step time.Duration) *Pace {
+	return &Pace{group: group, step: step}
 }
 
 // Registered says that a new claim is registered. turnaround is how long the last turn of this Client took, from its claim to the release; 0: it
@@ -108,17 +107,17 @@ func (p *Pace) FoundSplit(now time.Time) { p.splits, p.lastSplit = p.splits+1, n
 
 // Due returns when the next round is due. A claim with votes asks who has the other keys, any other claim polls. One that was
 // far, and has become near, polls soon. One that is far when a master comes up polls within a second.
-func (p *Pace) Due(c *Ballot, now clock.Reading, voted bool, notPast func(time.Duration) time.Duration) time.Time {
+func (p *Pace) Due(c *Claim, now clock.Reading, voted bool, notPast func(time.Duration) time.Duration) time.Time {
 	if p.Far {
-		if ahead := p.inbox.Ahead(c); ahead < wire.Near {
+		if ahead := c.Ahead(); ahead < wire.Near {
 			p.Far, p.One = false, false
 			p.soon(now, rand.N(p.step))
 		} else if ahead < c.Near {
 			p.soon(now, notPast(nearSteps*p.step))
-			if p.inbox.PassedOver(c) {
+			if c.PassedOver() {
 				p.soon(now, rand.N(p.step))
 			}
-		} else if p.inbox.Returned(c) {
+		} else if c.Returned() {
 			p.One = false
 			p.soon(now, rand.N(returnMost*p.step))
 		}
@@ -126,7 +125,7 @@ func (p *Pace) Due(c *Ballot, now clock.Reading, voted bool, notPast func(time.D
 	switch {
 	case !voted:
 		p.askAt = time.Time{}
-	case c.OfSlots() && !p.Split && p.inbox.Split(c, now):
+	case c.OfSlots() && !p.Split && c.Split(now):
 		p.Split, p.askAt = true, now.Time()
 	case p.askAt.IsZero():
 		p.askAt = now.Time().Add(p.splitDelay(now))
@@ -162,12 +161,12 @@ func (p *Pace) splitDelay(now clock.Reading) time.Duration {
 }
 
 // Pause sets when the next poll is due, after a round. first says that the round was the registration.
-func (p *Pace) Pause(c *Ballot, now clock.Reading, first bool, notPast func(time.Duration) time.Duration) {
-	ahead := p.inbox.Ahead(c)
+func (p *Pace) Pause(c *Claim, now clock.Reading, first bool, notPast func(time.Duration) time.Duration) {
+	ahead := c.Ahead()
 	p.One = false
 	if p.Far = ahead >= wire.Near && p.group.Listening(); !p.Far {
 		step := p.step
-		if !c.OfSlots() && !p.inbox.NearAtQuorum(c) {
+		if !c.OfSlots() && !c.NearAtQuorum() {
 			step *= followSteps
 		}
 		p.poll = now.Time().Add(notPast(step/2 + rand.N(step)))
@@ -178,7 +177,7 @@ func (p *Pace) Pause(c *Ballot, now clock.Reading, first bool, notPast func(time
 		ahead = min(ahead, nearSteps)
 	}
 	d := time.Duration(min(ahead, farMost)) * p.step
-	switch masters := p.inbox.waits.masters; {
+	switch masters := len(c.at); {
 	case first && ahead >= c.Near:
 		d = p.firstPoll(c, ahead)
 	case !c.OfSlots() && !near:
@@ -193,7 +192,7 @@ func (p *Pace) PollAfter(now clock.Reading, d time.Duration) { p.poll = now.Time
 
 // firstPoll returns how long after its registration a claim that is far polls for the first time, on average. A Client that takes turns is
 // likely to have the lock again after as long as the last time, and polls only if that takes half as long again.
-func (p *Pace) firstPoll(c *Ballot, ahead int) time.Duration {
+func (p *Pace) firstPoll(c *Claim, ahead int) time.Duration {
 	if c.slots > 0 {
 		return farFirst * p.step
 	}

@@ -51,7 +51,7 @@ func TestTheFirstPollOfAFarClaim(t *testing.T) {
 		{130 * ms, 90, 1, 1000 * ms},
 	} {
 		p := &Pace{step: Step, turnaround: row.turnaround}
-		if got := p.firstPoll(&Ballot{Near: wire.Near, slots: row.slots}, row.ahead); got != row.want {
+		if got := p.firstPoll(&Claim{Near: wire.Near, slots: row.slots}, row.ahead); got != row.want {
 			t.Errorf("a claim on %d slots with %d ahead, after a turn of %v, polls first after %v, want %v", row.slots, row.ahead, row.turnaround, got, row.want)
 		}
 	}
@@ -139,8 +139,8 @@ func TestWhenAClaimAsksWhoHasTheOtherKeys(t *testing.T) {
 	at := time.Unix(1000, 0)
 	now := func() clock.Reading { return clock.At(at, at, 0) }
 	group := quorum.NewGroup(nil)
-	p := New(3, noDrift).Begin("a").NewPace(group, Step)
-	c := claimOf("mine", 3)
+	p, in := NewPace(group, Step), New(3, noDrift).Begin("a")
+	c := claimOf(in, "mine")
 	p.poll = at.Add(time.Hour)
 	as := func(d time.Duration) time.Duration { return d }
 	due := func(voted bool, want time.Duration) {
@@ -171,7 +171,7 @@ func TestWhenAClaimAsksWhoHasTheOtherKeys(t *testing.T) {
 	at = at.Add(splitRoundsFor + time.Millisecond)
 	due(true, SplitAfter) // they were long ago
 	due(false, time.Hour-splitRoundsFor-2*time.Millisecond)
-	pauses := func(c *Ballot, steps time.Duration) {
+	pauses := func(c *Claim, steps time.Duration) {
 		t.Helper()
 		p.One = true
 		p.Pause(c, now(), false, as)
@@ -180,11 +180,11 @@ func TestWhenAClaimAsksWhoHasTheOtherKeys(t *testing.T) {
 		}
 	}
 	terms := wire.NewSlotTerms("a", 8, 1, time.Minute)
-	permit := NewBallot(master.NewSentClaim(&terms, wire.ClaimOf{Token: "T"}), now(), time.Minute, 3, 1, 8)
+	permit := in.NewClaim(master.NewSentClaim(&terms, wire.ClaimOf{Token: "T"}), now(), time.Minute, 1, 8)
 	pauses(c, 1)
-	for _, c := range []*Ballot{c, permit} {
+	for _, c := range []*Claim{c, permit} {
 		for i := range 2 {
-			p.inbox.Answered(c, wire.Again, i, wire.Answer{Outcome: wire.Taken, Ahead: 20}, now(), time.Second, true)
+			c.Answered(wire.Again, i, wire.Answer{Outcome: wire.Taken, Ahead: 20}, now(), time.Second, true)
 		}
 	}
 	pauses(c, followSteps) // others watch the keys, too
@@ -197,13 +197,13 @@ func TestAClaimThatWasFarPollsSoon(t *testing.T) {
 	now := clock.At(at, at, 0)
 	as := func(d time.Duration) time.Duration { return d }
 	terms := wire.NewSlotTerms("a", 8, 1, time.Minute)
-	slots := func() *Ballot {
-		return NewBallot(master.NewSentClaim(&terms, wire.ClaimOf{Token: "T"}), now, time.Minute, 3, 1, 8)
+	slots := func(in *Inbox) *Claim {
+		return in.NewClaim(master.NewSentClaim(&terms, wire.ClaimOf{Token: "T"}), now, time.Minute, 1, 8)
 	}
-	lock := func() *Ballot { return claimOf("mine", 3) }
+	lock := func(in *Inbox) *Claim { return claimOf(in, "mine") }
 	for _, row := range []struct {
 		name     string
-		claim    func() *Ballot
+		claim    func(*Inbox) *Claim
 		ahead    int
 		passed   bool
 		returned bool
@@ -223,13 +223,14 @@ func TestAClaimThatWasFarPollsSoon(t *testing.T) {
 		{"on slots, it is far", slots, 8, true, false, time.Hour, time.Hour, time.Hour, true, true},
 	} {
 		t.Run(row.name, func(t *testing.T) {
-			in, c := New(3, noDrift).Begin("a"), row.claim()
-			in.SetBallot(c)
+			in := New(3, noDrift).Begin("a")
+			c := row.claim(in)
+			in.SetClaim(c)
 			for i := range 3 {
-				in.Answered(c, wire.Again, i, wire.Answer{Outcome: wire.Taken, Ahead: row.ahead}, now, time.Minute, true)
+				c.Answered(wire.Again, i, wire.Answer{Outcome: wire.Taken, Ahead: row.ahead}, now, time.Minute, true)
 			}
 			c.passed, c.returned = row.passed, row.returned
-			p := in.NewPace(quorum.NewGroup(nil), Step)
+			p := NewPace(quorum.NewGroup(nil), Step)
 			p.Far, p.One, p.poll = true, true, at.Add(row.poll)
 			due := p.Due(c, now, false, as).Sub(at)
 			if due < row.least || due > row.most || p.Far != row.far || p.One != row.one {
@@ -250,22 +251,22 @@ func TestAClaimOnSlotsWithSplitVotesAimsOnce(t *testing.T) {
 	at := time.Unix(1000, 0)
 	now := clock.At(at, at, 0)
 	terms := wire.NewSlotTerms("a", 8, 1, time.Minute)
+	in := New(3, noDrift).Begin("a")
 	for _, row := range []struct {
 		name   string
-		claim  *Ballot
+		claim  *Claim
 		voters int
 		split  bool
 	}{
-		{"on slots", NewBallot(master.NewSentClaim(&terms, wire.ClaimOf{Token: "T"}), now, time.Minute, 3, 1, 8), 3, true},
-		{"on slots, with a vote to come", NewBallot(master.NewSentClaim(&terms, wire.ClaimOf{Token: "T"}), now, time.Minute, 3, 1, 8), 2, false},
-		{"on a lock", claimOf("mine", 3), 3, false},
+		{"on slots", in.NewClaim(master.NewSentClaim(&terms, wire.ClaimOf{Token: "T"}), now, time.Minute, 1, 8), 3, true},
+		{"on slots, with a vote to come", in.NewClaim(master.NewSentClaim(&terms, wire.ClaimOf{Token: "T"}), now, time.Minute, 1, 8), 2, false},
+		{"on a lock", claimOf(in, "mine"), 3, false},
 	} {
-		in := New(3, noDrift).Begin("a")
-		in.SetBallot(row.claim)
+		in.SetClaim(row.claim)
 		for i := range row.voters {
-			in.voteLocked(i, vote{mark: now, life: time.Minute, slots: []int{i}})
+			row.claim.voteLocked(i, vote{mark: now, life: time.Minute, slots: []int{i}})
 		}
-		p := in.NewPace(quorum.NewGroup(nil), Step)
+		p := NewPace(quorum.NewGroup(nil), Step)
 		p.poll = at.Add(time.Hour)
 		if row.split {
 			if due := p.Due(row.claim, now, true, nil); due != at || !p.Split {
@@ -292,10 +293,11 @@ func TestAClaimOnSlotsWithSplitVotesAimsOnce(t *testing.T) {
 func TestAClientThatIsFarIsUnheardForLonger(t *testing.T) {
 	for _, row := range []struct{ ahead, want int }{{2, 0}, {3, 15}, {50, 60}, {400, 100}} {
 		s := New(5, noDrift)
-		in, c := s.Begin("a"), claimOf("mine", 5)
-		in.SetBallot(c)
+		in := s.Begin("a")
+		c := claimOf(in, "mine")
+		in.SetClaim(c)
 		for i := range 5 {
-			in.Answered(c, wire.Again, i, wire.Answer{Outcome: wire.Taken, Ahead: row.ahead}, clock.System(), time.Minute, true)
+			c.Answered(wire.Again, i, wire.Answer{Outcome: wire.Taken, Ahead: row.ahead}, clock.System(), time.Minute, true)
 		}
 		if _, far := s.Patience(quorum.NewGroup(nil), Step); far != time.Duration(row.want)*Step*5/4 {
 			t.Errorf("with %d ahead, it is unheard for %v, want %d pauses and a quarter", row.ahead, far, row.want)

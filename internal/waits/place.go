@@ -30,13 +30,13 @@ type place struct {
 }
 
 // nearAt reports whether the claim is near at master i.
-func (c *Ballot) nearAt(i int) bool {
+func (c *Claim) nearAt(i int) bool {
 	p := &c.at[i].place
 	return p.known && p.ahead < c.Near
 }
 
 // saidLocked takes in the answer of master i to a command that was sent at sent.
-func (c *Ballot) saidLocked(i int, a wire.Answer, sent time.Time, listening bool) {
+func (c *Claim) saidLocked(i int, a wire.Answer, sent time.Time, listening bool) {
 	p := &c.at[i].place
 	if a.Outcome == wire.Taken {
 		c.at[i].stands = a.Standing
@@ -52,7 +52,7 @@ func (c *Ballot) saidLocked(i int, a wire.Answer, sent time.Time, listening bool
 // aheadLocked returns how many are ahead of the claim, and 0 if fewer than need masters have said anything. If it is near at a
 // master, that is the least number that one has said. Else it is the harmonic mean: at a master with n ahead, it would poll once in n
 // steps.
-func (c *Ballot) aheadLocked(need int) int {
+func (c *Claim) aheadLocked(need int) int {
 	said, least, rate := 0, -1, 0.0
 	for i := range c.at {
 		if p := &c.at[i].place; p.known {
@@ -71,9 +71,9 @@ func (c *Ballot) aheadLocked(need int) int {
 }
 
 // NearAtQuorum reports whether a claim is near at a quorum of masters, or fewer have said anything.
-func (in *Inbox) NearAtQuorum(c *Ballot) bool {
-	in.waits.mu.Lock()
-	defer in.waits.mu.Unlock()
+func (c *Claim) NearAtQuorum() bool {
+	c.inbox.waits.mu.Lock()
+	defer c.inbox.waits.mu.Unlock()
 	said, near := 0, 0
 	for i := range c.at {
 		if c.at[i].place.known {
@@ -83,38 +83,38 @@ func (in *Inbox) NearAtQuorum(c *Ballot) bool {
 			near++
 		}
 	}
-	return near >= in.waits.Need || said < in.waits.Need
+	return near >= c.inbox.waits.Need || said < c.inbox.waits.Need
 }
 
-// Ahead returns how many clients are ahead of a claim, on average. It is near if these are fewer than Ballot.Near.
-func (in *Inbox) Ahead(c *Ballot) int {
-	in.waits.mu.Lock()
-	defer in.waits.mu.Unlock()
-	return c.aheadLocked(in.waits.Need)
+// Ahead returns how many clients are ahead of a claim, on average. It is near if these are fewer than Claim.Near.
+func (c *Claim) Ahead() int {
+	c.inbox.waits.mu.Lock()
+	defer c.inbox.waits.mu.Unlock()
+	return c.aheadLocked(c.inbox.waits.Need)
 }
 
 // AnsweredOne says that a poll of master i alone was answered, behind Answered.
-func (in *Inbox) AnsweredOne(c *Ballot, i int, a wire.Answer) {
-	in.waits.mu.Lock()
-	defer in.waits.mu.Unlock()
+func (c *Claim) AnsweredOne(i int, a wire.Answer) {
+	c.inbox.waits.mu.Lock()
+	defer c.inbox.waits.mu.Unlock()
 	if a.Outcome == wire.Taken && a.Standing == "" {
 		c.free |= 1 << i
 	}
-	poke(in.News)
+	poke(c.inbox.News)
 }
 
 // FoundFree returns the masters, as bits, where polls of one master have found the key free since the last call.
-func (in *Inbox) FoundFree(c *Ballot) (masters uint64) {
-	in.waits.mu.Lock()
-	defer in.waits.mu.Unlock()
+func (c *Claim) FoundFree() (masters uint64) {
+	c.inbox.waits.mu.Lock()
+	defer c.inbox.waits.mu.Unlock()
 	masters, c.free = c.free, 0
 	return masters
 }
 
 // Standing returns what the masters have said last that their keys hold, as votes.
-func (in *Inbox) Standing(c *Ballot) []quorum.Vote {
-	in.waits.mu.Lock()
-	defer in.waits.mu.Unlock()
+func (c *Claim) Standing() []quorum.Vote {
+	c.inbox.waits.mu.Lock()
+	defer c.inbox.waits.mu.Unlock()
 	votes := make([]quorum.Vote, len(c.at))
 	for i := range c.at {
 		token := c.at[i].stands
@@ -157,7 +157,7 @@ func (s *Waits) Near(i int, key, token string) (released *master.SentClaim, expe
 const noClaim = farMost + 1
 
 // setClaimLocked sets the claim of a wait; nil: it has none.
-func (in *Inbox) setClaimLocked(c *Ballot) {
+func (in *Inbox) setClaimLocked(c *Claim) {
 	s := in.waits
 	if old := in.claim; old != nil {
 		for i := range s.near {
@@ -197,7 +197,7 @@ func (s *Waits) countLocked(in *Inbox, by int) {
 }
 
 // stepsLocked returns after how many pauses of a near claim a master hears of the claim again, and reports whether it is far.
-func (c *Ballot) stepsLocked(s *Waits) (n int, far bool) {
+func (c *Claim) stepsLocked(s *Waits) (n int, far bool) {
 	n = c.aheadLocked(s.Need)
 	switch far = n >= c.Near; {
 	case !c.answered:
@@ -213,7 +213,7 @@ func (c *Ballot) stepsLocked(s *Waits) (n int, far bool) {
 }
 
 // nearLocked notes that a claim is near at master i, or that it is not. A change moves what is kept of younger ones.
-func (s *Waits) nearLocked(i int, c *Ballot, near bool) {
+func (s *Waits) nearLocked(i int, c *Claim, near bool) {
 	p := &c.at[i].place
 	if p.listed == near {
 		return
@@ -247,9 +247,9 @@ func (s *Waits) Calm() bool {
 }
 
 // PassedOver reports whether a master has passed over a claim on slots since the last call, since this Client may have been stopped.
-func (in *Inbox) PassedOver(c *Ballot) (is bool) {
-	in.waits.mu.Lock()
-	defer in.waits.mu.Unlock()
+func (c *Claim) PassedOver() (is bool) {
+	c.inbox.waits.mu.Lock()
+	defer c.inbox.waits.mu.Unlock()
 	is, c.passed = c.passed, false
 	return is
 }
@@ -285,9 +285,9 @@ func (s *Waits) Up(i int) {
 }
 
 // Returned reports whether a master has come up since the last call.
-func (in *Inbox) Returned(c *Ballot) (is bool) {
-	in.waits.mu.Lock()
-	defer in.waits.mu.Unlock()
+func (c *Claim) Returned() (is bool) {
+	c.inbox.waits.mu.Lock()
+	defer c.inbox.waits.mu.Unlock()
 	is, c.returned = c.returned, false
 	return is
 }

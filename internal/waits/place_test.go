@@ -16,25 +16,26 @@ type placed struct {
 	*testing.T
 	s  *Waits
 	in *Inbox
-	c  *Ballot
+	c  *Claim
 }
 
 func newPlaced(t *testing.T) *placed {
 	terms := wire.NewTerms("a", time.Second)
-	p := &placed{T: t, s: New(5, noDrift), c: NewBallot(master.NewSentClaim(&terms, wire.ClaimOf{Token: "token"}), clock.System(), time.Second, 5, 0, 0)}
+	p := &placed{T: t, s: New(5, noDrift)}
 	p.in = p.s.Begin("a")
-	p.in.SetBallot(p.c)
+	p.c = p.in.NewClaim(master.NewSentClaim(&terms, wire.ClaimOf{Token: "token"}), clock.System(), time.Second, 0, 0)
+	p.in.SetClaim(p.c)
 	return p
 }
 
 // answer has master i answer a command that was sent at sent.
 func (p *placed) answer(i, ahead int, sent clock.Reading) {
-	p.in.Answered(p.c, wire.Again, i, wire.Answer{Outcome: wire.Taken, Ahead: ahead}, sent, time.Second, true)
+	p.c.Answered(wire.Again, i, wire.Answer{Outcome: wire.Taken, Ahead: ahead}, sent, time.Second, true)
 }
 
 func (p *placed) want(when string, ahead int) {
 	p.Helper()
-	if got := p.in.Ahead(p.c); got != ahead {
+	if got := p.c.Ahead(); got != ahead {
 		p.Errorf("%s: %d are ahead, want %d", when, got, ahead)
 	}
 }
@@ -59,7 +60,7 @@ func TestAClaimIsNearIfOneMasterSaysSo(t *testing.T) {
 	p.answer(3, 3, now)
 	p.want("and far again", 6)
 	for i := range 3 {
-		p.in.Answered(p.c, wire.Again, i, wire.Answer{Err: errTest}, now, time.Second, true)
+		p.c.Answered(wire.Again, i, wire.Answer{Err: errTest}, now, time.Second, true)
 	}
 	p.want("a quorum are down", 0)
 }
@@ -83,7 +84,7 @@ func TestAClaimLeadsIfAQuorumSaysThatItIsNear(t *testing.T) {
 			for i, ahead := range row.places {
 				p.answer(i, ahead, clock.System())
 			}
-			if got := p.in.NearAtQuorum(p.c); got != row.want {
+			if got := p.c.NearAtQuorum(); got != row.want {
 				t.Errorf("NearAtQuorum = %t, want %t", got, row.want)
 			}
 		})
@@ -114,7 +115,7 @@ func TestAnAnswerThatWasAskedForBeforeTheLastMessageDoesNotChangeThePlace(t *tes
 	p.s.Near(1, "a", "token")
 	p.s.Up(1)
 	p.want("the master has come up anew", 7)
-	if !p.in.Returned(p.c) || p.in.Returned(p.c) {
+	if !p.c.Returned() || p.c.Returned() {
 		t.Error("the master has not come up once")
 	}
 }
@@ -174,11 +175,11 @@ func TestHowSoonAMasterHearsOfAClaimAgain(t *testing.T) {
 	want("the claim is far", 60)
 	other := p.s.Begin("b")
 	want("another wait has no claim", 60)
-	c := NewBallot(new(master.SentClaim), clock.System(), time.Second, 5, 0, 0)
-	other.SetBallot(c)
+	c := other.NewClaim(new(master.SentClaim), clock.System(), time.Second, 0, 0)
+	other.SetClaim(c)
 	want("another claim is new", 10)
 	for i := range 5 {
-		other.Answered(c, wire.Register, i, wire.Answer{Outcome: wire.Taken, Ahead: 2}, clock.System(), time.Second, true)
+		c.Answered(wire.Register, i, wire.Answer{Outcome: wire.Taken, Ahead: 2}, clock.System(), time.Second, true)
 	}
 	want("another claim is near", 2)
 	other.End()
@@ -191,13 +192,14 @@ func TestHowSoonAMasterHearsOfAClaimAgain(t *testing.T) {
 func manyWaits(n, ahead int) (s *Waits, answer func(wait, master int)) {
 	const masters = 5
 	s = New(masters, noDrift)
-	ins, claims := make([]*Inbox, n), make([]*Ballot, n)
+	ins, claims := make([]*Inbox, n), make([]*Claim, n)
 	answer = func(j, i int) {
-		ins[j].Answered(claims[j], wire.Again, i, wire.Answer{Outcome: wire.Taken, Ahead: ahead}, clock.System(), time.Second, true)
+		claims[j].Answered(wire.Again, i, wire.Answer{Outcome: wire.Taken, Ahead: ahead}, clock.System(), time.Second, true)
 	}
 	for j := range n {
-		ins[j], claims[j] = s.Begin(fmt.Sprint("k", j)), claimOf("token", masters)
-		ins[j].SetBallot(claims[j])
+		ins[j] = s.Begin(fmt.Sprint("k", j))
+		claims[j] = claimOf(ins[j], "token")
+		ins[j].SetClaim(claims[j])
 		for i := range masters {
 			answer(j, i)
 		}
@@ -244,7 +246,7 @@ func TestWhatIsKeptOfAllClaimsIsWhatTheySay(t *testing.T) {
 	for seed := range uint64(50) {
 		random := rand.New(rand.NewPCG(seed, 0))
 		s := New(masters, noDrift)
-		waits, claims := make(map[string]*Inbox), make(map[*Inbox]*Ballot)
+		waits, claims := make(map[string]*Inbox), make(map[*Inbox]*Claim)
 		compare := func(step string) {
 			t.Helper()
 			least, calm := -1, len(s.byKey) > 0
@@ -298,18 +300,18 @@ func TestWhatIsKeptOfAllClaimsIsWhatTheySay(t *testing.T) {
 				step = "a claim is registered"
 				at := began.Add(time.Duration(random.IntN(1000)) * time.Millisecond)
 				terms := wire.NewTerms(key, time.Second)
-				c = NewBallot(master.NewSentClaim(&terms, wire.ClaimOf{Token: key}), clock.At(at, at, 0), time.Second, masters, 0, 0)
+				c = in.NewClaim(master.NewSentClaim(&terms, wire.ClaimOf{Token: key}), clock.At(at, at, 0), time.Second, 0, 0)
 				if random.IntN(3) == 0 {
-					c = NewBallot(c.SentClaim, c.Began, time.Second, masters, 1, 8)
+					c = in.NewClaim(c.SentClaim, c.Began, time.Second, 1, 8)
 				}
-				in.SetBallot(c)
+				in.SetClaim(c)
 				claims[in] = c
 			case n == 2:
 				step = "a claim is given up"
-				in.SetBallot(nil)
+				in.SetClaim(nil)
 			case n == 3:
 				step = "a claim wins"
-				in.Won(c, &Quorum{}, func(int) {}, nil)
+				c.Won(&Quorum{}, func(int) {}, nil)
 			case n == 4:
 				step = "a master comes up"
 				s.Up(i)
@@ -322,7 +324,7 @@ func TestWhatIsKeptOfAllClaimsIsWhatTheySay(t *testing.T) {
 				if random.IntN(8) == 0 {
 					a = wire.Answer{Err: errTest}
 				}
-				in.Answered(c, wire.Again, i, a, clock.System(), time.Second, random.IntN(8) > 0)
+				c.Answered(wire.Again, i, a, clock.System(), time.Second, random.IntN(8) > 0)
 			}
 			compare(step)
 		}
@@ -339,17 +341,17 @@ func TestAPollOfOneMasterFindsTheKeyFree(t *testing.T) {
 		{Outcome: wire.Granted, Holds: time.Second},
 		{Outcome: wire.Taken, Standing: wire.ReadersMarker},
 	} {
-		p.in.Answered(p.c, wire.Again, i, a, now, time.Second, true)
-		p.in.AnsweredOne(p.c, i, a)
+		p.c.Answered(wire.Again, i, a, now, time.Second, true)
+		p.c.AnsweredOne(i, a)
 	}
-	if got := p.in.FoundFree(p.c); got != 1<<1 {
+	if got := p.c.FoundFree(); got != 1<<1 {
 		t.Errorf("the key is free at the masters %b, want %b", got, 1<<1)
 	}
-	if got := p.in.FoundFree(p.c); got != 0 {
+	if got := p.c.FoundFree(); got != 0 {
 		t.Errorf("asked again, the key is free at the masters %b, want none", got)
 	}
 	for i, want := range []string{"holder", "", "", "", wire.ReadersMarker} {
-		if v := p.in.Standing(p.c)[i]; v.Standing != want || v.Readers != (want == wire.ReadersMarker) {
+		if v := p.c.Standing()[i]; v.Standing != want || v.Readers != (want == wire.ReadersMarker) {
 			t.Errorf("master %d holds %q, readers %v; want %q", i, v.Standing, v.Readers, want)
 		}
 	}

@@ -44,7 +44,7 @@ func (s *Waits) releasedLocked(token string) *master.SentClaim {
 }
 
 // aimed returns those of the slots of a vote that may count.
-func (c *Ballot) aimed(slots []int) []int {
+func (c *Claim) aimed(slots []int) []int {
 	switch {
 	case c.slots == 0:
 		return theLock
@@ -56,9 +56,9 @@ func (c *Ballot) aimed(slots []int) []int {
 
 // Aim drops the votes of a claim for all slots but these, and has later votes for others not count. It must be called before the
 // command to aim is sent.
-func (in *Inbox) Aim(c *Ballot, slots []int) {
-	in.waits.mu.Lock()
-	defer in.waits.mu.Unlock()
+func (c *Claim) Aim(slots []int) {
+	c.inbox.waits.mu.Lock()
+	defer c.inbox.waits.mu.Unlock()
 	c.aim = slots
 	for i := range c.at {
 		v := &c.at[i].vote
@@ -69,12 +69,12 @@ func (in *Inbox) Aim(c *Ballot, slots []int) {
 }
 
 // Stands returns at how many masters a claim stands in each of its slots, as far as it has votes that last.
-func (in *Inbox) Stands(c *Ballot, now clock.Reading) map[int]int {
-	in.waits.mu.Lock()
-	defer in.waits.mu.Unlock()
+func (c *Claim) Stands(now clock.Reading) map[int]int {
+	c.inbox.waits.mu.Lock()
+	defer c.inbox.waits.mu.Unlock()
 	keys := make(map[int]int)
 	for i := range c.at {
-		if v := &c.at[i].vote; in.waits.lasts(v, now) > 0 {
+		if v := &c.at[i].vote; c.inbox.waits.lasts(v, now) > 0 {
 			for _, slot := range v.slots {
 				keys[slot]++
 			}
@@ -85,10 +85,10 @@ func (in *Inbox) Stands(c *Ballot, now clock.Reading) map[int]int {
 
 // Split reports whether a claim that has not aimed has votes that last, and cannot have a quorum for any slot by the first votes of the
 // masters that have not voted.
-func (in *Inbox) Split(c *Ballot, now clock.Reading) bool {
-	keys := in.Stands(c, now)
-	in.waits.mu.Lock()
-	defer in.waits.mu.Unlock()
+func (c *Claim) Split(now clock.Reading) bool {
+	keys := c.Stands(now)
+	c.inbox.waits.mu.Lock()
+	defer c.inbox.waits.mu.Unlock()
 	most, pending := 0, 0
 	for _, n := range keys {
 		most = max(most, n)
@@ -98,11 +98,11 @@ func (in *Inbox) Split(c *Ballot, now clock.Reading) bool {
 			pending++
 		}
 	}
-	return c.aim == nil && most > 0 && most+pending < in.waits.Need
+	return c.aim == nil && most > 0 && most+pending < c.inbox.waits.Need
 }
 
 // quorumLocked returns the quorum for as many slots as a claim needs, or nil; a lock has one slot. lefts are the votes that last, the longest first.
-func (c *Ballot) quorumLocked(votes []quorum.Vote, lefts []left, need int) *Quorum {
+func (c *Claim) quorumLocked(votes []quorum.Vote, lefts []left, need int) *Quorum {
 	type slot struct {
 		number int
 		rests  []left // the first need votes
@@ -149,13 +149,13 @@ func (c *Ballot) quorumLocked(votes []quorum.Vote, lefts []left, need int) *Quor
 // Of a claim on slots, Won also returns the masters, as bits, that are known to have the token in other slots, and those that have it in
 // the queue. Later, settle is called if the answer to an earlier command says so of a master. There, the holder is to stand in
 // its slots, and to leave all others: else nobody could have those. A claim that has aimed does so everywhere.
-func (in *Inbox) Won(c *Ballot, q *Quorum, doubt, settle func(i int)) (elsewhere, queued uint64, ok bool) {
-	in.waits.mu.Lock()
-	defer in.waits.mu.Unlock()
+func (c *Claim) Won(q *Quorum, doubt, settle func(i int)) (elsewhere, queued uint64, ok bool) {
+	c.inbox.waits.mu.Lock()
+	defer c.inbox.waits.mu.Unlock()
 	if c.gone&q.rests != 0 {
 		return 0, 0, false
 	}
-	in.setClaimLocked(nil)
+	c.inbox.setClaimLocked(nil)
 	c.doubt = doubt
 	if c.slots == 0 || c.aim != nil {
 		return 0, 0, true
@@ -173,6 +173,6 @@ func (in *Inbox) Won(c *Ballot, q *Quorum, doubt, settle func(i int)) (elsewhere
 }
 
 // elsewhereLocked reports whether an answer says that the token of a lease stands in other slots, or in the queue.
-func (c *Ballot) elsewhereLocked(a wire.Answer) bool {
+func (c *Claim) elsewhereLocked(a wire.Answer) bool {
 	return a.Outcome == wire.Taken || a.Done() && !slices.Equal(a.Slots.All(), c.held)
 }

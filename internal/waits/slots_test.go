@@ -32,18 +32,19 @@ func TestVotesForSlotsAreCountedBySlot(t *testing.T) {
 			terms := wire.NewSlotTerms("a", 10, row.n, time.Minute)
 			now := clock.System()
 			in := New(5, noDrift).Begin("a")
-			c := NewBallot(master.NewSentClaim(&terms, wire.ClaimOf{Token: "T"}), now, time.Minute, 5, row.n, 10)
-			in.SetBallot(c)
+			c := in.NewClaim(master.NewSentClaim(&terms, wire.ClaimOf{Token: "T"}), now, time.Minute, row.n, 10)
+			in.SetClaim(c)
 			for i, slots := range row.votes {
 				if slots != nil {
-					in.voteLocked(i, vote{mark: now, life: time.Minute, slots: slots})
+					c.voteLocked(i, vote{mark: now, life: time.Minute, slots: slots})
 				}
 			}
 			if row.aim != nil {
-				in.Aim(c, row.aim)
-				in.voteLocked(0, vote{mark: now, life: time.Hour, slots: []int{4}})
+				c.Aim(row.aim)
+				c.voteLocked(0, vote{mark: now, life: time.Hour, slots: []int{4}})
 			}
-			mine, _, won := in.Count(c, now, 0)
+			n := c.Count(now, 0)
+			mine, won := n.Mine, n.Won
 			if (won != nil) != (row.won != nil) || won != nil && !slices.Equal(won.Slots, row.won) {
 				t.Errorf("won = %+v, want %v", won, row.won)
 			}
@@ -54,7 +55,7 @@ func TestVotesForSlotsAreCountedBySlot(t *testing.T) {
 				}
 			}
 			for range 2 {
-				if got := in.Split(c, now); got != row.split {
+				if got := c.Split(now); got != row.split {
 					t.Errorf("Split = %t, want %t", got, row.split)
 				}
 			}
@@ -66,16 +67,17 @@ func TestVotesForSlotsAreCountedBySlot(t *testing.T) {
 func TestAClaimOnSlotsIsNearIfItsTokenIsTold(t *testing.T) {
 	s := New(3, noDrift)
 	terms := wire.NewSlotTerms("a", 8, 1, time.Minute)
-	claim := func(token string, ahead int) (*Inbox, *Ballot) {
-		in, c := s.Begin("permit of "+token), NewBallot(master.NewSentClaim(&terms, wire.ClaimOf{Token: token}), clock.System(), time.Minute, 3, 1, 8)
-		in.SetBallot(c)
+	claim := func(token string, ahead int) (*Inbox, *Claim) {
+		in := s.Begin("permit of " + token)
+		c := in.NewClaim(master.NewSentClaim(&terms, wire.ClaimOf{Token: token}), clock.System(), time.Minute, 1, 8)
+		in.SetClaim(c)
 		for i := range 3 {
-			in.Answered(c, wire.Again, i, wire.Answer{Outcome: wire.Taken, Ahead: ahead}, clock.System(), time.Minute, true)
+			c.Answered(wire.Again, i, wire.Answer{Outcome: wire.Taken, Ahead: ahead}, clock.System(), time.Minute, true)
 		}
 		return in, c
 	}
 	first, one := claim("T", 20)
-	second, other := claim("U", 30)
+	_, other := claim("U", 30)
 	if _, near := s.Waiting(1); near || !s.Calm() {
 		t.Errorf("a claim with 20 ahead is near: %t, the Client is calm: %t", near, s.Calm())
 	}
@@ -86,10 +88,10 @@ func TestAClaimOnSlotsIsNearIfItsTokenIsTold(t *testing.T) {
 	if !near(terms.Key(), "T") || !near(terms.Key(), "another") || near("b", "T") {
 		t.Error("the message is expected of the semaphore, whichever claim has won or was given up, and of no other key")
 	}
-	if got, want := first.Ahead(one), 7; got != want {
+	if got, want := one.Ahead(), 7; got != want {
 		t.Errorf("%d are ahead of the claim that was told, want %d: the limit is 8", got, want)
 	}
-	if got := second.Ahead(other); got != 30 {
+	if got := other.Ahead(); got != 30 {
 		t.Errorf("%d are ahead of the other, want 30", got)
 	}
 	if _, near := s.Waiting(1); !near || s.Calm() {
@@ -108,17 +110,18 @@ func TestAClaimOnSlotsIsNearIfItsTokenIsTold(t *testing.T) {
 func TestAClaimOnSlotsLearnsThatItWasPassedOver(t *testing.T) {
 	s := New(3, noDrift)
 	terms := wire.NewSlotTerms("a", 8, 1, time.Minute)
-	in, c := s.Begin("permit of T"), NewBallot(master.NewSentClaim(&terms, wire.ClaimOf{Token: "T"}), clock.System(), time.Minute, 3, 1, 8)
-	in.SetBallot(c)
+	in := s.Begin("permit of T")
+	c := in.NewClaim(master.NewSentClaim(&terms, wire.ClaimOf{Token: "T"}), clock.System(), time.Minute, 1, 8)
+	in.SetClaim(c)
 	for i := range 3 {
-		in.Answered(c, wire.Again, i, wire.Answer{Outcome: wire.Taken, Ahead: 20}, clock.System(), time.Minute, true)
+		c.Answered(wire.Again, i, wire.Answer{Outcome: wire.Taken, Ahead: 20}, clock.System(), time.Minute, true)
 	}
 	for _, want := range []bool{false, true, true} {
 		s.Near(1, terms.Key(), "T")
-		if got := in.PassedOver(c); got != want {
+		if got := c.PassedOver(); got != want {
 			t.Errorf("it was passed over: %t, want %t", got, want)
 		}
-		if in.PassedOver(c) {
+		if c.PassedOver() {
 			t.Error("it was passed over twice by one message")
 		}
 	}
@@ -151,14 +154,14 @@ func TestAQuorumForSlots(t *testing.T) {
 			now := clock.At(at, at, 0)
 			terms := wire.NewSlotTerms("a", 10, row.n, time.Minute)
 			in := New(3, tenMillis).Begin("a")
-			c := NewBallot(master.NewSentClaim(&terms, wire.ClaimOf{Token: "T"}), now, time.Minute, 3, row.n, 10)
-			in.SetBallot(c)
+			c := in.NewClaim(master.NewSentClaim(&terms, wire.ClaimOf{Token: "T"}), now, time.Minute, row.n, 10)
+			in.SetClaim(c)
 			for i, v := range row.votes {
 				if v.life > 0 {
-					in.voteLocked(i, vote{mark: clock.At(at.Add(-v.age), at.Add(-v.age), 0), life: v.life, slots: v.slots})
+					c.voteLocked(i, vote{mark: clock.At(at.Add(-v.age), at.Add(-v.age), 0), life: v.life, slots: v.slots})
 				}
 			}
-			_, _, won := in.Count(c, now, 0)
+			won := c.Count(now, 0).Won
 			if (won != nil) != (row.won != nil) || won != nil && (!slices.Equal(won.Slots, row.won) || won.Left != row.left || won.rests != row.rests) {
 				t.Errorf("the quorum is %+v, want slots %v for %v by %b", won, row.won, row.left, row.rests)
 			}
@@ -187,20 +190,20 @@ func TestVotesThatAreOverAreNotSplit(t *testing.T) {
 			now := clock.At(at, at, 0)
 			terms := wire.NewSlotTerms("a", 10, 1, time.Minute)
 			in := New(3, tenMillis).Begin("a")
-			c := NewBallot(master.NewSentClaim(&terms, wire.ClaimOf{Token: "T"}), now, time.Minute, 3, 1, 10)
-			in.SetBallot(c)
+			c := in.NewClaim(master.NewSentClaim(&terms, wire.ClaimOf{Token: "T"}), now, time.Minute, 1, 10)
+			in.SetClaim(c)
 			if row.aim != nil {
-				in.Aim(c, row.aim)
+				c.Aim(row.aim)
 			}
 			for i, life := range row.lives {
 				if life > 0 {
-					in.voteLocked(i, vote{mark: clock.At(at.Add(-100*ms), at.Add(-100*ms), 0), life: life, slots: []int{i + 1}})
+					c.voteLocked(i, vote{mark: clock.At(at.Add(-100*ms), at.Add(-100*ms), 0), life: life, slots: []int{i + 1}})
 				}
 			}
-			if got := in.Stands(c, now); len(got) != row.keys {
+			if got := c.Stands(now); len(got) != row.keys {
 				t.Errorf("Stands = %v, want %d slots", got, row.keys)
 			}
-			if got := in.Split(c, now); got != row.split {
+			if got := c.Split(now); got != row.split {
 				t.Errorf("Split = %t, want %t", got, row.split)
 			}
 		})
@@ -227,30 +230,30 @@ func TestAClaimThatHasWonSlotsLeavesAllOthers(t *testing.T) {
 			s := New(6, noDrift)
 			in := s.Begin("a")
 			terms := wire.NewSlotTerms("a", 10, 1, time.Minute)
-			c := NewBallot(master.NewSentClaim(&terms, wire.ClaimOf{Token: "T"}), now, time.Minute, 6, 1, 10)
-			in.SetBallot(c)
-			in.Answered(c, wire.Register, 0, taken, now, time.Minute, true) // it grants the slot later; the last one does not answer
-			in.Answered(c, wire.Register, 4, taken, now, time.Minute, true)
+			c := in.NewClaim(master.NewSentClaim(&terms, wire.ClaimOf{Token: "T"}), now, time.Minute, 1, 10)
+			in.SetClaim(c)
+			c.Answered(wire.Register, 0, taken, now, time.Minute, true) // it grants the slot later; the last one does not answer
+			c.Answered(wire.Register, 4, taken, now, time.Minute, true)
 			for i, slots := range [][]int{{4}, {4}, {4}, {4, 5}} {
-				in.voteLocked(i, vote{mark: now, life: time.Minute, slots: slots})
+				c.voteLocked(i, vote{mark: now, life: time.Minute, slots: slots})
 			}
 			if row.aimed {
-				in.Aim(c, []int{4})
+				c.Aim([]int{4})
 			}
-			_, _, q := in.Count(c, now, 0)
+			q := c.Count(now, 0).Won
 			if q == nil {
 				t.Fatal("there is no quorum")
 			}
 			if row.gone {
-				in.Answered(c, wire.Again, 0, wire.Answer{Outcome: wire.Taken, New: true}, now, time.Minute, true)
+				c.Answered(wire.Again, 0, wire.Answer{Outcome: wire.Taken, New: true}, now, time.Minute, true)
 			}
 			var settled []int
-			elsewhere, queued, won := in.Won(c, q, func(int) {}, func(i int) { settled = append(settled, i) })
+			elsewhere, queued, won := c.Won(q, func(int) {}, func(i int) { settled = append(settled, i) })
 			if elsewhere != row.elsewhere || queued != row.queued || won != row.won {
 				t.Errorf("Won = %b, %b, %t, want %b, %b, %t", elsewhere, queued, won, row.elsewhere, row.queued, row.won)
 			}
 			for i, a := range []wire.Answer{{Outcome: wire.Granted, Slots: "4"}, taken, {Outcome: wire.Granted, Slots: "4,6"}, {Outcome: wire.Missing}} {
-				in.Answered(c, wire.Again, i, a, now, time.Minute, true)
+				c.Answered(wire.Again, i, a, now, time.Minute, true)
 			}
 			if !slices.Equal(settled, row.settles) {
 				t.Errorf("masters %v are settled, want %v", settled, row.settles)
@@ -265,9 +268,10 @@ func TestAClaimOnSlotsThatWasReleasedIsKnownForAWhile(t *testing.T) {
 	s := New(3, noDrift)
 	terms := wire.NewSlotTerms("a", 8, 1, time.Minute)
 	claim := func(token string) *master.SentClaim {
-		in, c := s.Begin("permit of "+token), NewBallot(master.NewSentClaim(&terms, wire.ClaimOf{Token: token}), clock.System(), time.Minute, 3, 1, 8)
-		in.SetBallot(c)
-		in.SetBallot(nil)
+		in := s.Begin("permit of " + token)
+		c := in.NewClaim(master.NewSentClaim(&terms, wire.ClaimOf{Token: token}), clock.System(), time.Minute, 1, 8)
+		in.SetClaim(c)
+		in.SetClaim(nil)
 		in.End()
 		return c.SentClaim
 	}

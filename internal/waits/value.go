@@ -9,7 +9,7 @@ import (
 // A wait may end without the lock: with the value of a function that another client has called while it had the lock, if the function has begun
 // after the call that waits. How both sides know that without a clock is told at engine.publishing.
 
-// WantsValue says that the wait may end with a value. It is called before the first SetBallot.
+// WantsValue says that the wait may end with a value. It is called before the first SetClaim.
 func (in *Inbox) WantsValue() {
 	in.waits.mu.Lock()
 	defer in.waits.mu.Unlock()
@@ -71,9 +71,9 @@ func (in *Inbox) ReceivedValue() (value []byte, ok bool) {
 
 // Settled returns the masters, as bits, that set the token of a claim no more, as far as registrations and polls go: all were
 // answered, and none was lost or has found that the claim was not in the queue. It is asked when the claim has become a lease.
-func (in *Inbox) Settled(c *Ballot) (masters uint64) {
-	in.waits.mu.Lock()
-	defer in.waits.mu.Unlock()
+func (c *Claim) Settled() (masters uint64) {
+	c.inbox.waits.mu.Lock()
+	defer c.inbox.waits.mu.Unlock()
 	for i := range c.at {
 		if c.at[i].open == 0 && c.missed>>i&1 == 0 {
 			masters |= 1 << i
@@ -83,23 +83,23 @@ func (in *Inbox) Settled(c *Ballot) (masters uint64) {
 }
 
 // Sent notes that a registration or a poll of the claim is about to be sent to all masters.
-func (in *Inbox) Sent(c *Ballot) {
-	in.waits.mu.Lock()
-	defer in.waits.mu.Unlock()
+func (c *Claim) Sent() {
+	c.inbox.waits.mu.Lock()
+	defer c.inbox.waits.mu.Unlock()
 	for i := range c.at {
 		c.at[i].open++
 	}
 }
 
 // SentOne is Sent for a poll of one master.
-func (in *Inbox) SentOne(c *Ballot, i int) {
-	in.waits.mu.Lock()
-	defer in.waits.mu.Unlock()
+func (c *Claim) SentOne(i int) {
+	c.inbox.waits.mu.Lock()
+	defer c.inbox.waits.mu.Unlock()
 	c.at[i].open++
 }
 
 // heardLocked notes the answer of master i to a registration or a poll.
-func (c *Ballot) heardLocked(i int, kind wire.Kind, a wire.Answer) {
+func (c *Claim) heardLocked(i int, kind wire.Kind, a wire.Answer) {
 	if !kind.Acquires() {
 		return
 	}

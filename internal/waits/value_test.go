@@ -11,12 +11,12 @@ import (
 )
 
 // flying returns a wait for the key "a", which takes values, and its claim.
-func flying(s *Waits) (*Inbox, *Ballot) {
+func flying(s *Waits) (*Inbox, *Claim) {
 	in := s.Begin("a")
 	in.WantsValue()
 	terms := wire.NewTerms("a", 0)
-	c := NewBallot(master.NewSentClaim(&terms, wire.ClaimOf{Token: "mine", Grant: wire.GrantLeast}), clock.System(), wire.GrantLeast, s.masters, 0, 0)
-	in.SetBallot(c)
+	c := in.NewClaim(master.NewSentClaim(&terms, wire.ClaimOf{Token: "mine", Grant: wire.GrantLeast}), clock.System(), wire.GrantLeast, 0, 0)
+	in.SetClaim(c)
 	return in, c
 }
 
@@ -46,7 +46,7 @@ func TestAWaitTakesAValueOnlyIfItsFunctionBeganAfterTheCall(t *testing.T) {
 		t.Run(row.name, func(t *testing.T) {
 			s := New(3, noDrift)
 			in, c := flying(s)
-			in.Answered(c, row.kind, 1, row.answer, c.Began, wire.GrantLeast, true)
+			c.Answered(row.kind, 1, row.answer, c.Began, wire.GrantLeast, true)
 			if expected := s.Value(1, row.value); expected != (row.value.Key == "a") {
 				t.Errorf("the message was expected: %v", expected)
 			}
@@ -69,7 +69,7 @@ func TestAQuorumOfMastersMustSendTheSameValue(t *testing.T) {
 	value, other := forged, forged
 	value.Value, other.Holder = []byte("v"), "another"
 	for i := range 5 {
-		in.Answered(c, wire.Register, i, wire.Answer{Outcome: wire.Taken, Standing: "before"}, c.Began, wire.GrantLeast, true)
+		c.Answered(wire.Register, i, wire.Answer{Outcome: wire.Taken, Standing: "before"}, c.Began, wire.GrantLeast, true)
 	}
 	for _, said := range []struct {
 		master int
@@ -87,9 +87,9 @@ func TestAWaitForALockTakesNoValue(t *testing.T) {
 	s := New(3, noDrift)
 	in := s.Begin("a")
 	terms := wire.NewTerms("a", 0)
-	c := NewBallot(master.NewSentClaim(&terms, wire.ClaimOf{Token: "mine", Grant: wire.GrantLeast}), clock.System(), wire.GrantLeast, 3, 0, 0)
-	in.SetBallot(c)
-	in.Answered(c, wire.Register, 1, wire.Answer{Outcome: wire.Granted}, c.Began, wire.GrantLeast, true)
+	c := in.NewClaim(master.NewSentClaim(&terms, wire.ClaimOf{Token: "mine", Grant: wire.GrantLeast}), clock.System(), wire.GrantLeast, 0, 0)
+	in.SetClaim(c)
+	c.Answered(wire.Register, 1, wire.Answer{Outcome: wire.Granted}, c.Began, wire.GrantLeast, true)
 	for i := range 3 {
 		s.Value(i, wire.Value{Key: "a", Token: "mine", Holder: "holder", Sure: true})
 	}
@@ -102,18 +102,18 @@ func TestAWaitForALockTakesNoValue(t *testing.T) {
 func TestTheRegistrationOfAnEarlierClaimDoesNotCount(t *testing.T) {
 	s := New(3, noDrift)
 	in, c := flying(s)
-	in.Answered(c, wire.Register, 1, wire.Answer{Outcome: wire.Granted}, c.Began, wire.GrantLeast, true)
+	c.Answered(wire.Register, 1, wire.Answer{Outcome: wire.Granted}, c.Began, wire.GrantLeast, true)
 	terms := wire.NewTerms("a", 0)
-	next := NewBallot(master.NewSentClaim(&terms, wire.ClaimOf{Token: "next", Grant: wire.GrantLeast}), clock.System(), wire.GrantLeast, 3, 0, 0)
-	in.SetBallot(next)
-	in.Answered(c, wire.Register, 2, wire.Answer{Outcome: wire.Granted}, c.Began, wire.GrantLeast, true)
+	next := in.NewClaim(master.NewSentClaim(&terms, wire.ClaimOf{Token: "next", Grant: wire.GrantLeast}), clock.System(), wire.GrantLeast, 0, 0)
+	in.SetClaim(next)
+	c.Answered(wire.Register, 2, wire.Answer{Outcome: wire.Granted}, c.Began, wire.GrantLeast, true)
 	for i := range 3 {
 		s.Value(i, wire.Value{Key: "a", Token: "next", Holder: "holder", Sure: true})
 	}
 	if _, ok := in.ReceivedValue(); ok {
 		t.Error("a value was taken")
 	}
-	in.SetBallot(nil)
+	in.SetClaim(nil)
 	if !s.Value(1, wire.Value{Key: "a", Token: "next", Holder: "holder"}) {
 		t.Error("a message to a claim that was given up is not expected")
 	}
@@ -146,17 +146,17 @@ func TestAMasterIsSettledWhenNothingMoreSetsTheToken(t *testing.T) {
 	} {
 		for _, won := range []bool{false, true} { // before the last answer
 			s := New(1, noDrift)
-			in, c := flying(s)
+			_, c := flying(s)
 			for range row.sent {
-				in.Sent(c)
+				c.Sent()
 			}
 			for i, a := range row.answers {
 				if won && i == len(row.answers)-1 {
-					in.Won(c, &Quorum{}, func(int) {}, nil)
+					c.Won(&Quorum{}, func(int) {}, nil)
 				}
-				in.Answered(c, a.kind, 0, a.Answer, c.Began, wire.GrantLeast, true)
+				c.Answered(a.kind, 0, a.Answer, c.Began, wire.GrantLeast, true)
 			}
-			if got := in.Settled(c)&1 == 1; got != row.want {
+			if got := c.Settled()&1 == 1; got != row.want {
 				t.Errorf("%s, won %v: settled %v, want %v", row.name, won, got, row.want)
 			}
 		}
@@ -166,7 +166,7 @@ func TestAMasterIsSettledWhenNothingMoreSetsTheToken(t *testing.T) {
 func TestAWaitThatHasAValueKeepsIt(t *testing.T) {
 	s := New(3, noDrift)
 	in, c := flying(s)
-	in.Answered(c, wire.Register, 1, wire.Answer{Outcome: wire.Granted}, c.Began, wire.GrantLeast, true)
+	c.Answered(wire.Register, 1, wire.Answer{Outcome: wire.Granted}, c.Began, wire.GrantLeast, true)
 	for _, text := range []string{"first", "second"} {
 		for i := range 3 {
 			s.Value(i, wire.Value{Key: "a", Token: "mine", Holder: "holder", Value: []byte(text), Sure: true})
@@ -196,9 +196,9 @@ func TestValuesForAClaimThatWasGivenUpDoNotCount(t *testing.T) {
 	in, c := flying(s)
 	value := wire.Value{Key: "a", Token: "mine", Holder: "holder", Value: []byte("v"), Sure: true}
 	s.Value(0, value)
-	next := claimOf("next", 3)
-	in.SetBallot(next)
-	in.Answered(next, wire.Register, 1, wire.Answer{Outcome: wire.Granted}, c.Began, wire.GrantLeast, true)
+	next := claimOf(in, "next")
+	in.SetClaim(next)
+	next.Answered(wire.Register, 1, wire.Answer{Outcome: wire.Granted}, c.Began, wire.GrantLeast, true)
 	value.Token = "next"
 	s.Value(1, value)
 	if _, ok := in.ReceivedValue(); ok {

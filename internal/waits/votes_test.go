@@ -12,9 +12,9 @@ import (
 )
 
 // claimOf returns a claim with this token on the key "a", and with a g of 400 ms.
-func claimOf(token string, masters int) *Ballot {
+func claimOf(in *Inbox, token string) *Claim {
 	terms := wire.NewTerms("a", time.Second)
-	return NewBallot(master.NewSentClaim(&terms, wire.ClaimOf{Token: token}), clock.System(), 400*time.Millisecond, masters, 0, 0)
+	return in.NewClaim(master.NewSentClaim(&terms, wire.ClaimOf{Token: token}), clock.System(), 400*time.Millisecond, 0, 0)
 }
 
 func TestVotesThatLastAreCounted(t *testing.T) {
@@ -45,7 +45,8 @@ func TestVotesThatLastAreCounted(t *testing.T) {
 				began := clock.System()
 				time.Sleep(time.Second)
 				now := clock.System()
-				in, c := New(3, tenMillis).Begin("a"), claimOf("mine", 3)
+				in := New(3, tenMillis).Begin("a")
+				c := claimOf(in, "mine")
 				c.Began, c.firstVote, c.gone = began, began.Time(), 0b111
 				for i, v := range row.votes {
 					if v.life > 0 {
@@ -54,7 +55,8 @@ func TestVotesThatLastAreCounted(t *testing.T) {
 					}
 				}
 				now = clock.At(now.Time(), now.Time(), 0)
-				mine, first, won := in.Count(c, now, row.most)
+				n := c.Count(now, row.most)
+				mine, first, won := n.Mine, n.First, n.Won
 				if mine != row.mine || first.IsZero() != (row.mine == 0) || c.gone != 0 {
 					t.Errorf("votes of %b, the first at %v, gone %b; want votes of %b", mine, first, c.gone, row.mine)
 				}
@@ -85,12 +87,13 @@ func TestOfTwoVotesOfAMasterTheOneThatEndsLaterCounts(t *testing.T) {
 			{"the second", vote{mark: early, life: time.Second, fence: 72}, vote{mark: late, life: time.Second, fence: 71}, vote{mark: late, life: time.Second, fence: 72}},
 			{"only one", vote{fence: 70}, vote{mark: early, life: time.Second}, vote{mark: early, life: time.Second, fence: 70}},
 		} {
-			in, c := New(3, noDrift).Begin("a"), claimOf("mine", 3)
-			in.SetBallot(c)
-			in.voteLocked(1, row.first)
+			in := New(3, noDrift).Begin("a")
+			c := claimOf(in, "mine")
+			in.SetClaim(c)
+			c.voteLocked(1, row.first)
 			began := c.firstVote
 			time.Sleep(time.Millisecond)
-			in.voteLocked(1, row.second)
+			c.voteLocked(1, row.second)
 			if got := c.at[1].vote; got.mark != row.want.mark || got.life != row.want.life || got.fence != row.want.fence {
 				t.Errorf("%s: the vote is %+v, want %+v", row.name, got, row.want)
 			}
@@ -125,10 +128,11 @@ func TestAGrantIsAVoteForItsClaimOnly(t *testing.T) {
 	} {
 		t.Run(row.name, func(t *testing.T) {
 			s := New(3, noDrift)
-			in, c := s.Begin("a"), claimOf("mine", 3)
+			in := s.Begin("a")
+			c := claimOf(in, "mine")
 			c.G = time.Hour
 			if !row.noClaim {
-				in.SetBallot(c)
+				in.SetClaim(c)
 			}
 			if row.ended {
 				in.End()
@@ -180,10 +184,11 @@ func TestAnAnswerToACommandOfAClaimIsAVote(t *testing.T) {
 		{"failed", wire.Register, wire.Answer{Err: errors.New("lost")}, 0, false},
 	} {
 		t.Run(row.name, func(t *testing.T) {
-			in, c := New(3, noDrift).Begin("a"), claimOf("mine", 3)
-			in.SetBallot(c)
+			in := New(3, noDrift).Begin("a")
+			c := claimOf(in, "mine")
+			in.SetClaim(c)
 			for i := range 2 {
-				near := in.Answered(c, row.kind, i, row.answer, c.Began, time.Second, true)
+				near := c.Answered(row.kind, i, row.answer, c.Began, time.Second, true)
 				if want := row.queued && row.answer.Ahead < wire.Near; near != want {
 					t.Errorf("the claim is near: %v, want %v", near, want)
 				}
@@ -191,15 +196,15 @@ func TestAnAnswerToACommandOfAClaimIsAVote(t *testing.T) {
 			if v := c.at[1].vote; v.life != row.life || (c.queued == 0b011) != row.queued {
 				t.Errorf("the vote is %+v, queued %b; want a life of %v, %v", v, c.queued, row.life, row.queued)
 			}
-			in.Answered(c, wire.Again, 1, wire.Answer{Err: errors.New("lost")}, c.Began, time.Second, true)
+			c.Answered(wire.Again, 1, wire.Answer{Err: errors.New("lost")}, c.Began, time.Second, true)
 			if c.queued&0b010 != 0 {
 				t.Error("the claim is said to be in a queue although the last answer was lost")
 			}
 			if c.answered != row.queued {
 				t.Errorf("a master has refused the claim: %v, want %v, whatever others answer later", c.answered, row.queued)
 			}
-			former := claimOf("former", 3) // which the wait has given up
-			in.Answered(former, row.kind, 1, row.answer, c.Began, time.Second, true)
+			former := claimOf(in, "former") // which the wait has given up
+			former.Answered(row.kind, 1, row.answer, c.Began, time.Second, true)
 			if had := former.known == 0b010; had != (row.answer.Err == nil) {
 				t.Errorf("a master has had a claim that was given up: %v", had)
 			}
@@ -228,37 +233,38 @@ func TestALatePollOfALeaseCausesADoubt(t *testing.T) {
 	} {
 		t.Run(row.name, func(t *testing.T) {
 			s := New(3, noDrift)
-			in, c := s.Begin("a"), claimOf("mine", 3)
-			in.SetBallot(c)
+			in := s.Begin("a")
+			c := claimOf(in, "mine")
+			in.SetClaim(c)
 			for i := range 2 {
-				in.Answered(c, wire.Register, i, wire.Answer{Outcome: wire.Granted}, c.Began, time.Second, true)
+				c.Answered(wire.Register, i, wire.Answer{Outcome: wire.Granted}, c.Began, time.Second, true)
 			}
-			_, _, won := in.Count(c, clock.System(), 0)
+			won := c.Count(clock.System(), 0).Won
 			doubted := -1
 			if won == nil {
 				t.Fatal("there is no quorum")
 			}
-			if _, _, ok := in.Won(c, won, func(i int) { doubted = i }, nil); !ok {
+			if _, _, ok := c.Won(won, func(i int) { doubted = i }, nil); !ok {
 				t.Fatal("the claim does not win")
 			}
 			s.Granted(0, master.Grant{Key: "a", Token: "mine", Mark: clock.System(), Sure: true, Fence: 99})
 			if c.at[0].vote.fence == 99 {
 				t.Error("a lease is granted the lock")
 			}
-			in.Answered(c, row.kind, row.from, row.answer, clock.System(), time.Second, true)
+			c.Answered(row.kind, row.from, row.answer, clock.System(), time.Second, true)
 			if row.want && doubted != row.from || !row.want && doubted != -1 {
 				t.Errorf("a doubt about master %d, want one: %v", doubted, row.want)
 			}
-			given := claimOf("given up", 3) // it has no lease
+			given := claimOf(in, "given up") // it has no lease
 			given.known = 0b111
-			in.Answered(given, row.kind, row.from, row.answer, clock.System(), time.Second, true)
+			given.Answered(row.kind, row.from, row.answer, clock.System(), time.Second, true)
 		})
 	}
 }
 
 func TestAWaitIsToldWhenAnAnswerIsCounted(t *testing.T) {
 	in := New(3, noDrift).Begin("a")
-	in.Counted()
+	claimOf(in, "mine").Counted()
 	select {
 	case <-in.News:
 	default:

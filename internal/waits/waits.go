@@ -2,7 +2,7 @@
 // registered. It knows keys, tokens and votes, but no lease.
 //
 // The claims that wait for a lock are in the queue of its name on each master. A release grants the lock to the head of the queue, which is the
-// claim that has waited longest, and publishes that to the channel of its client: see Ballot. Some releases leave the lock free instead, and
+// claim that has waited longest, and publishes that to the channel of its client: see Claim. Some releases leave the lock free instead, and
 // tell the head to look.
 package waits
 
@@ -29,10 +29,10 @@ type Inbox struct {
 	timer  *time.Timer // asks for a poll if too few masters send a message; nil: not running
 	early  time.Time   // when messages from less than a quorum, or grants that do not count, last asked for a poll
 
-	claim *Ballot // the claim of the wait; nil: it has none. setClaimLocked changes it
-	steps int     // after how many pauses a master hears of the claim again; noClaim: there is none
-	far   bool    // the claim is far
-	slots bool    // it has had a claim on slots
+	claim *Claim // the claim of the wait; nil: it has none. setClaimLocked changes it
+	steps int    // after how many pauses a master hears of the claim again; noClaim: there is none
+	far   bool   // the claim is far
+	slots bool   // it has had a claim on slots
 
 	// Of a wait that may end with a value, see WantsValue:
 	stood      []string      // by master: what its key held when it executed the registration of the claim, as in wire.Value.Holder

@@ -16,8 +16,8 @@ func TestAMajorityEndsWithItsEarliestVote(t *testing.T) {
 	now := clock.System()
 	in := New(3, noDrift).Begin("a")
 	for _, long := range []time.Duration{time.Second, 3 * time.Second, 10 * time.Second, 7 * 24 * time.Hour} {
-		c := &Ballot{at: []atMaster{{vote: vote{mark: now, life: long, slots: theLock}}, {vote: vote{mark: now, life: 400 * time.Millisecond, slots: theLock}}, {}}}
-		_, _, m := in.Count(c, now, 0)
+		c := &Claim{inbox: in, at: []atMaster{{vote: vote{mark: now, life: long, slots: theLock}}, {vote: vote{mark: now, life: 400 * time.Millisecond, slots: theLock}}, {}}}
+		m := c.Count(now, 0).Won
 		if m == nil || m.Left != 400*time.Millisecond {
 			t.Errorf("votes for 400ms and %v: a quorum for %v, want 400ms", long, m.Left)
 		}
@@ -43,20 +43,20 @@ func TestAVoteWhoseKeyIsGoneDoesNotCount(t *testing.T) {
 		t.Run(row.name, func(t *testing.T) {
 			s := New(3, noDrift)
 			in := s.Begin("a")
-			c := NewBallot(new(master.SentClaim), now, 0, 3, 0, 0)
-			in.SetBallot(c)
-			in.voteLocked(0, vote{mark: now, life: time.Second})
-			in.voteLocked(1, vote{mark: now, life: time.Second})
-			_, _, m := in.Count(c, now, 0)
-			in.Answered(c, row.kind, row.from, row.answer, now, time.Second, true)
-			elsewhere, queued, got := in.Won(c, m, func(int) {}, nil)
+			c := in.NewClaim(new(master.SentClaim), now, 0, 0, 0)
+			in.SetClaim(c)
+			c.voteLocked(0, vote{mark: now, life: time.Second})
+			c.voteLocked(1, vote{mark: now, life: time.Second})
+			m := c.Count(now, 0).Won
+			c.Answered(row.kind, row.from, row.answer, now, time.Second, true)
+			elsewhere, queued, got := c.Won(m, func(int) {}, nil)
 			if elsewhere|queued != 0 {
 				t.Errorf("a claim on a lock stands elsewhere at %b, and in the queue at %b", elsewhere, queued)
 			}
 			if got != row.wins {
 				t.Errorf("the claim wins: %v, want %v", got, row.wins)
 			}
-			if _, _, m := in.Count(c, now, 0); (m != nil) != row.wins {
+			if m := c.Count(now, 0).Won; (m != nil) != row.wins {
 				t.Errorf("a quorum is left: %v, want %v", m != nil, row.wins)
 			}
 		})
@@ -82,15 +82,15 @@ func TestALeaseNamesTheNextOfMostMasters(t *testing.T) {
 			s := New(5, noDrift)
 			in := s.Begin("a")
 			terms := wire.NewTerms("a", time.Second)
-			c := NewBallot(master.NewSentClaim(&terms, wire.ClaimOf{Token: "token"}), clock.System(), 400*time.Millisecond, 5, 0, 0)
-			in.SetBallot(c)
+			c := in.NewClaim(master.NewSentClaim(&terms, wire.ClaimOf{Token: "token"}), clock.System(), 400*time.Millisecond, 0, 0)
+			in.SetClaim(c)
 			for i, next := range row.heads {
 				if next != "" {
 					s.Granted(i, master.Grant{Key: "a", Token: "token", Next: next, Mark: clock.System(), Sure: true})
 				}
 			}
 			for range 2 {
-				if b := in.Successor(c); b.Token != row.token || b.Differ != row.differ {
+				if b := c.Successor(); b.Token != row.token || b.Differ != row.differ {
 					t.Errorf("Successor = %+v, want %q, %t", b, row.token, row.differ)
 				}
 			}
@@ -101,14 +101,14 @@ func TestALeaseNamesTheNextOfMostMasters(t *testing.T) {
 // Only what a master is known to have had can be gone from there.
 func TestAClaimIsInAQueueOnlyIfTheMasterCanTellItOfAGrant(t *testing.T) {
 	now := clock.System()
-	s := New(3, noDrift)
+	s := New(4, noDrift)
 	in := s.Begin("a")
-	c := NewBallot(new(master.SentClaim), now, 0, 4, 0, 0)
-	in.SetBallot(c)
-	in.Answered(c, wire.Register, 0, wire.Answer{Outcome: wire.Taken}, now, time.Second, true)
-	in.Answered(c, wire.Register, 1, wire.Answer{Outcome: wire.Taken}, now, time.Second, false)
-	in.Answered(c, wire.Register, 2, wire.Answer{Outcome: wire.Taken, New: true}, now, time.Second, false)
-	in.Answered(c, wire.Register, 3, wire.Answer{Outcome: wire.Granted}, now, time.Second, false)
+	c := in.NewClaim(new(master.SentClaim), now, 0, 0, 0)
+	in.SetClaim(c)
+	c.Answered(wire.Register, 0, wire.Answer{Outcome: wire.Taken}, now, time.Second, true)
+	c.Answered(wire.Register, 1, wire.Answer{Outcome: wire.Taken}, now, time.Second, false)
+	c.Answered(wire.Register, 2, wire.Answer{Outcome: wire.Taken, New: true}, now, time.Second, false)
+	c.Answered(wire.Register, 3, wire.Answer{Outcome: wire.Granted}, now, time.Second, false)
 	if c.known != 0b1101 {
 		t.Errorf("known at %b, want 1101", c.known)
 	}
@@ -151,8 +151,8 @@ func TestAGrantThatIsOverOrSoonWhenItsMessageComesIsPolled(t *testing.T) {
 	s := New(3, noDrift)
 	in := s.Begin("a")
 	terms := wire.NewTerms("a", time.Second)
-	c := NewBallot(master.NewSentClaim(&terms, wire.ClaimOf{Token: "token"}), clock.System(), 400*time.Millisecond, 3, 0, 0)
-	in.SetBallot(c)
+	c := in.NewClaim(master.NewSentClaim(&terms, wire.ClaimOf{Token: "token"}), clock.System(), 400*time.Millisecond, 0, 0)
+	in.SetClaim(c)
 	now := clock.System()
 	time.Sleep(2 * time.Millisecond)
 	for i, g := range []time.Duration{time.Millisecond, time.Hour, time.Millisecond} {
@@ -166,11 +166,11 @@ func TestAGrantThatIsOverOrSoonWhenItsMessageComesIsPolled(t *testing.T) {
 	}
 	gone := wire.Answer{Outcome: wire.Taken, New: true}
 	for i, want := range []int{1, 2, 3} {
-		if got := in.Unused(c); got != want-1 {
+		if got := c.Unused(); got != want-1 {
 			t.Errorf("%d grants were in vain, want %d", got, want-1)
 		}
-		in.Answered(c, wire.Again, i, gone, clock.System(), time.Second, true)
-		if got := in.Unused(c); got != want {
+		c.Answered(wire.Again, i, gone, clock.System(), time.Second, true)
+		if got := c.Unused(); got != want {
 			t.Errorf("%d grants were in vain, want %d", got, want)
 		}
 	}
@@ -189,9 +189,10 @@ func TestGrantsThatDoNotCountWakeAWaitNowAndThen(t *testing.T) {
 		t.Run(row.name, func(t *testing.T) {
 			bubbletest.Test(t, func(t *testing.T) {
 				s := New(3, noDrift)
-				in, c := s.Begin("a"), claimOf("mine", 3)
+				in := s.Begin("a")
+				c := claimOf(in, "mine")
 				defer in.End()
-				in.SetBallot(c)
+				in.SetClaim(c)
 				time.Sleep(row.age)
 				mark := c.Began
 				granted := func() { s.Granted(1, master.Grant{Key: "a", Token: "mine", Mark: mark, Sure: row.sure}) }
@@ -232,22 +233,22 @@ func TestClaimsOnSlotsAreKeptUntilTheyEnd(t *testing.T) {
 	terms := wire.NewSlotTerms("a", 8, 1, time.Minute)
 	for _, row := range []struct {
 		name string
-		end  func(in *Inbox, c *Ballot)
+		end  func(in *Inbox, c *Claim)
 	}{
-		{"it is given up", func(in *Inbox, _ *Ballot) { in.SetBallot(nil) }},
-		{"another one follows", func(in *Inbox, _ *Ballot) { in.SetBallot(claimOf("next", 3)) }},
-		{"it has won", func(in *Inbox, c *Ballot) {
-			_, _, q := in.Count(c, now, 0)
-			in.Won(c, q, func(int) {}, func(int) {})
+		{"it is given up", func(in *Inbox, _ *Claim) { in.SetClaim(nil) }},
+		{"another one follows", func(in *Inbox, _ *Claim) { in.SetClaim(claimOf(in, "next")) }},
+		{"it has won", func(in *Inbox, c *Claim) {
+			q := c.Count(now, 0).Won
+			c.Won(q, func(int) {}, func(int) {})
 		}},
 	} {
 		s := New(3, noDrift)
 		in := s.Begin("a")
-		c := NewBallot(master.NewSentClaim(&terms, wire.ClaimOf{Token: "T"}), now, time.Minute, 3, 1, 8)
-		in.SetBallot(c)
-		in.voteLocked(0, vote{mark: now, life: time.Minute, slots: []int{5}})
-		in.voteLocked(1, vote{mark: now, life: time.Minute, slots: []int{5}})
-		in.voteLocked(1, vote{mark: now, life: time.Hour}) // for no slot
+		c := in.NewClaim(master.NewSentClaim(&terms, wire.ClaimOf{Token: "T"}), now, time.Minute, 1, 8)
+		in.SetClaim(c)
+		c.voteLocked(0, vote{mark: now, life: time.Minute, slots: []int{5}})
+		c.voteLocked(1, vote{mark: now, life: time.Minute, slots: []int{5}})
+		c.voteLocked(1, vote{mark: now, life: time.Hour}) // for no slot
 		if got := c.at[1].vote; got.life != time.Minute || len(got.slots) != 1 {
 			t.Errorf("a vote for no slot counts: %+v", got)
 		}
@@ -260,15 +261,16 @@ func TestClaimsOnSlotsAreKeptUntilTheyEnd(t *testing.T) {
 	}
 }
 
-func TestBallotOfReturnsTheBallotOfAWait(t *testing.T) {
+func TestTheClaimOfAWait(t *testing.T) {
 	s := New(3, noDrift)
-	if in, c := s.BallotOf("a"); in != nil || c != nil {
-		t.Errorf("nobody waits: %v, %v", in, c)
+	if c := s.ClaimFor("a"); c != nil {
+		t.Errorf("nobody waits: %v", c)
 	}
-	want, c := s.Begin("a"), claimOf("mine", 3)
-	want.SetBallot(c)
-	if in, got := s.BallotOf("a"); in != want || got != c {
-		t.Errorf("BallotOf = %v, %v, want the wait and its claim", in, got)
+	in := s.Begin("a")
+	c := claimOf(in, "mine")
+	in.SetClaim(c)
+	if got := s.ClaimFor("a"); got != c {
+		t.Errorf("ClaimFor = %v, want the claim", got)
 	}
 	if !s.mu.TryLock() {
 		t.Error("the mutex is locked")

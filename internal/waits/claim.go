@@ -12,15 +12,16 @@ import (
 	"github.com/redlock-go/redlock/internal/wire"
 )
 
-// A Ballot is a claim that is registered, and the votes for it. The claim waits in the queues of the masters, where releases of other clients
+// A Claim is what a wait has registered at the masters, and the votes for it. It waits in the queues of the masters, where releases of other clients
 // may grant it the lock. It has one fresh token, from its registration to its lease or its release. A quorum of votes makes a
 // lease. A vote comes with a master's answer to a registration or a poll, or with the message about a grant. It
 // counts from a moment before the key was set, so the claim has the vote for no longer than the master keeps the
 // key.
 //
-// A claim may be on slots of a semaphore: see slots.go. A lock is a semaphore with one slot.
-type Ballot struct {
+// It may be on slots of a semaphore: see slots.go. A lock is a semaphore with one slot.
+type Claim struct {
 	*master.SentClaim
+	inbox *Inbox        // immutable; of the wait
 	Began clock.Reading // immutable; before its first command
 	G     time.Duration // immutable; for how long it may be granted the lock
 	Near  int           // immutable; how many claims at the front of a queue are near
@@ -76,20 +77,20 @@ func (s *Waits) lasts(v *vote, now clock.Reading) time.Duration {
 	return v.life - s.drift(v.life) - now.Since(v.mark)
 }
 
-// NewBallot returns a Ballot of a Client with this number of masters, for a claim on a lock, or on n slots of a semaphore with a limit.
-func NewBallot(c *master.SentClaim, began clock.Reading, g time.Duration, masters, n, limit int) *Ballot {
+// NewClaim returns a claim of the wait on a lock, or on n slots of a semaphore with a limit. It counts from SetClaim on.
+func (in *Inbox) NewClaim(sent *master.SentClaim, began clock.Reading, g time.Duration, n, limit int) *Claim {
 	near := wire.Near
 	switch {
 	case n > 0:
 		near = wire.NearOf(limit)
-	case c.Reads():
+	case sent.Reads():
 		near = wire.ReadersNear
 	}
-	return &Ballot{SentClaim: c, Began: began, G: g, Near: near, slots: n, at: make([]atMaster, masters)}
+	return &Claim{SentClaim: sent, inbox: in, Began: began, G: g, Near: near, slots: n, at: make([]atMaster, in.waits.masters)}
 }
 
-// SetBallot sets the claim of a wait; nil: it has none. The votes for an earlier claim never count again.
-func (in *Inbox) SetBallot(c *Ballot) {
+// SetClaim sets the claim of a wait; nil: it has none. The votes for an earlier claim never count again.
+func (in *Inbox) SetClaim(c *Claim) {
 	in.waits.mu.Lock()
 	defer in.waits.mu.Unlock()
 	in.setClaimLocked(c)
@@ -97,14 +98,14 @@ func (in *Inbox) SetBallot(c *Ballot) {
 	clear(in.said)
 }
 
-// BallotOf returns the wait for a key, and its claim; nil if there is none. It is for tests.
-func (s *Waits) BallotOf(key string) (*Inbox, *Ballot) {
+// ClaimFor returns the claim of the wait for a key; nil if there is none. It is for tests.
+func (s *Waits) ClaimFor(key string) *Claim {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if in := s.byKey[key]; in != nil {
-		return in, in.claim
+		return in.claim
 	}
-	return nil, nil
+	return nil
 }
 
 // Granted handles a grant by master i. It reports false if this Client has not queued for the key.
@@ -134,7 +135,7 @@ func (s *Waits) Granted(i int, g master.Grant) bool {
 		// long the key lives, or finds that the grant was in vain.
 		in.lookAfterLocked(0)
 	}
-	in.voteLocked(i, v)
+	in.claim.voteLocked(i, v)
 	poke(in.News)
 	return true
 }
@@ -149,8 +150,7 @@ func (s *Waits) Reads(key string) bool {
 
 // voteLocked takes a vote of master i. Of two votes of one master, the one that ends later counts. Of two fences, the
 // higher one counts, since a master's fences rise.
-func (in *Inbox) voteLocked(i int, v vote) {
-	c := in.claim
+func (c *Claim) voteLocked(i int, v vote) {
 	if v.slots = c.aimed(v.slots); len(v.slots) == 0 {
 		return
 	}
@@ -173,8 +173,8 @@ func (in *Inbox) voteLocked(i int, v vote) {
 //
 // The answers of a master come in the order of the commands. When an answer was counted in its round, too, Counted follows.
 // Answered reports whether the claim is near at this master.
-func (in *Inbox) Answered(c *Ballot, kind wire.Kind, i int, a wire.Answer, mark clock.Reading, life time.Duration, listening bool) (near bool) {
-	s, bit := in.waits, uint64(1)<<i
+func (c *Claim) Answered(kind wire.Kind, i int, a wire.Answer, mark clock.Reading, life time.Duration, listening bool) (near bool) {
+	s, bit := c.inbox.waits, uint64(1)<<i
 	s.mu.Lock()
 	c.saidLocked(i, a, mark.Time(), listening)
 	c.heardLocked(i, kind, a)
@@ -188,7 +188,7 @@ func (in *Inbox) Answered(c *Ballot, kind wire.Kind, i int, a wire.Answer, mark 
 	if c.queued &^= bit; a.Outcome == wire.Taken {
 		c.queued |= bit
 	}
-	if in.claim == c {
+	if in := c.inbox; in.claim == c {
 		in.placedLocked()
 		if kind == wire.Register {
 			in.registeredLocked(i, a)
@@ -199,7 +199,7 @@ func (in *Inbox) Answered(c *Ballot, kind wire.Kind, i int, a wire.Answer, mark 
 			c.unused |= bit
 		}
 		if a.Done() {
-			in.voteLocked(i, vote{mark, cmp.Or(max(a.Holds, 0), life), a.Fence, a.Slots.All()})
+			c.voteLocked(i, vote{mark, cmp.Or(max(a.Holds, 0), life), a.Fence, a.Slots.All()})
 		}
 		s.mu.Unlock()
 		return near
@@ -224,7 +224,7 @@ func (in *Inbox) Answered(c *Ballot, kind wire.Kind, i int, a wire.Answer, mark 
 }
 
 // Counted tells the wait, after an answer to a command of its claim was counted in the round of that command.
-func (in *Inbox) Counted() { poke(in.News) }
+func (c *Claim) Counted() { poke(c.inbox.News) }
 
 // A Quorum is a quorum of votes for a claim.
 type Quorum struct {
@@ -234,11 +234,17 @@ type Quorum struct {
 	rests uint64        // the masters of the quorum, as bits
 }
 
-// Count counts the votes for a claim. It returns the masters, as bits, whose votes last, when the first vote came,
-// and the quorum if there is one. Votes with a fence above most cannot be part of the quorum; 0: any can. Won
+// A Count is what the votes for a claim say.
+type Count struct {
+	Mine  uint64    // the masters, as bits, whose votes last
+	First time.Time // when the first vote came; zero: none lasts
+	Won   *Quorum   // the quorum; nil: there is none
+}
+
+// Count counts the votes for a claim. Votes with a fence above most cannot be part of the quorum; 0: any can. Won
 // finds votes that become void from here on.
-func (in *Inbox) Count(c *Ballot, now clock.Reading, most int64) (mine uint64, firstVote time.Time, won *Quorum) {
-	s := in.waits
+func (c *Claim) Count(now clock.Reading, most int64) (n Count) {
+	s := c.inbox.waits
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	var lefts []left
@@ -250,21 +256,21 @@ func (in *Inbox) Count(c *Ballot, now clock.Reading, most int64) (mine uint64, f
 		if d <= 0 {
 			continue
 		}
-		mine |= 1 << i
+		n.Mine |= 1 << i
 		if most > 0 && v.fence > most {
 			continue
 		}
 		lefts = append(lefts, left{i, d, v.slots})
 		votes[i] = quorum.Vote{In: true, Answer: wire.Answer{Outcome: wire.Granted, Fence: v.fence}}
 	}
-	if mine == 0 {
+	if n.Mine == 0 {
 		c.firstVote = time.Time{} // its grants have expired
 	}
-	if len(lefts) < s.Need {
-		return mine, c.firstVote, nil
+	if n.First = c.firstVote; len(lefts) >= s.Need {
+		slices.SortFunc(lefts, func(a, b left) int { return cmp.Compare(b.d, a.d) })
+		n.Won = c.quorumLocked(votes, lefts, s.Need)
 	}
-	slices.SortFunc(lefts, func(a, b left) int { return cmp.Compare(b.d, a.d) })
-	return mine, c.firstVote, c.quorumLocked(votes, lefts, s.Need)
+	return n
 }
 
 // A left says how long the vote of a master lasts.
@@ -281,9 +287,9 @@ type Successor struct {
 }
 
 // Successor returns who is to have the lock after a claim.
-func (in *Inbox) Successor(c *Ballot) (b Successor) {
-	in.waits.mu.Lock()
-	defer in.waits.mu.Unlock()
+func (c *Claim) Successor() (b Successor) {
+	c.inbox.waits.mu.Lock()
+	defer c.inbox.waits.mu.Unlock()
 	most := 0
 	for i := range c.at {
 		next, n := c.at[i].next, 0
@@ -304,8 +310,8 @@ func (in *Inbox) Successor(c *Ballot) (b Successor) {
 }
 
 // Unused returns how many masters have granted the lock to a claim in vain.
-func (in *Inbox) Unused(c *Ballot) int {
-	in.waits.mu.Lock()
-	defer in.waits.mu.Unlock()
+func (c *Claim) Unused() int {
+	c.inbox.waits.mu.Lock()
+	defer c.inbox.waits.mu.Unlock()
 	return bits.OnesCount64(c.unused)
 }
