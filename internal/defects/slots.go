@@ -14,7 +14,7 @@ var ofSlots = []Defect{
 		Name: "slots-added-up",
 		Rule: "Votes for several slots are not added up.",
 		Edits: []Edit{{
-			File: "internal/waits/slots.go",
+			File: "internal/waits/count.go",
 			Old:  "s.number == number",
 			New:  "s.number >= 0",
 		}},

@@ -92,7 +92,7 @@ var ofWaits = []Defect{
 		Name: "latest-vote",
 		Rule: "A lease that was granted ends with the first of the votes that it rests on.",
 		Edits: []Edit{{
-			File: "internal/waits/slots.go",
+			File: "internal/waits/count.go",
 			Old:  "s.rests[need-1].d",
 			New:  "s.rests[0].d",
 		}},

@@ -3,12 +3,10 @@ package waits
 import (
 	"cmp"
 	"math/bits"
-	"slices"
 	"time"
 
 	"github.com/redlock-go/redlock/internal/clock"
 	"github.com/redlock-go/redlock/internal/master"
-	"github.com/redlock-go/redlock/internal/quorum"
 	"github.com/redlock-go/redlock/internal/wire"
 )
 
@@ -226,60 +224,6 @@ func (c *Claim) Answered(kind wire.Kind, i int, a wire.Answer, mark clock.Readin
 // Counted tells the wait, after an answer to a command of its claim was counted in the round of that command.
 func (c *Claim) Counted() { poke(c.inbox.News) }
 
-// A Quorum is a quorum of votes for a claim.
-type Quorum struct {
-	Votes []quorum.Vote // of all masters
-	Left  time.Duration // how long the votes of the quorum last
-	Slots []int         // for which it is, in ascending order; nil for a lock
-	rests uint64        // the masters of the quorum, as bits
-}
-
-// A Count is what the votes for a claim say.
-type Count struct {
-	Mine  uint64    // the masters, as bits, whose votes last
-	First time.Time // when the first vote came; zero: none lasts
-	Won   *Quorum   // the quorum; nil: there is none
-}
-
-// Count counts the votes for a claim. Votes with a fence above most cannot be part of the quorum; 0: any can. Won
-// finds votes that become void from here on.
-func (c *Claim) Count(now clock.Reading, most int64) (n Count) {
-	s := c.inbox.waits
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	var lefts []left
-	c.gone = 0
-	votes := make([]quorum.Vote, len(c.at))
-	for i := range c.at {
-		v := &c.at[i].vote
-		d := s.lasts(v, now)
-		if d <= 0 {
-			continue
-		}
-		n.Mine |= 1 << i
-		if most > 0 && v.fence > most {
-			continue
-		}
-		lefts = append(lefts, left{i, d, v.slots})
-		votes[i] = quorum.Vote{In: true, Answer: wire.Answer{Outcome: wire.Granted, Fence: v.fence}}
-	}
-	if n.Mine == 0 {
-		c.firstVote = time.Time{} // its grants have expired
-	}
-	if n.First = c.firstVote; len(lefts) >= s.Need {
-		slices.SortFunc(lefts, func(a, b left) int { return cmp.Compare(b.d, a.d) })
-		n.Won = c.quorumLocked(votes, lefts, s.Need)
-	}
-	return n
-}
-
-// A left says how long the vote of a master lasts.
-type left struct {
-	i     int
-	d     time.Duration
-	slots []int
-}
-
 // Successor says who is to have the lock after a claim.
 type Successor struct {
 	Token  string // the token of the head of the queue at the largest number of masters; on a tie, the first of these; "": nothing is known
@@ -314,4 +258,44 @@ func (c *Claim) Unused() int {
 	c.inbox.waits.mu.Lock()
 	defer c.inbox.waits.mu.Unlock()
 	return bits.OnesCount64(c.unused)
+}
+
+// Sent notes that a registration or a poll of the claim is about to be sent to all masters.
+func (c *Claim) Sent() {
+	c.inbox.waits.mu.Lock()
+	defer c.inbox.waits.mu.Unlock()
+	for i := range c.at {
+		c.at[i].open++
+	}
+}
+
+// SentOne is Sent for a poll of one master.
+func (c *Claim) SentOne(i int) {
+	c.inbox.waits.mu.Lock()
+	defer c.inbox.waits.mu.Unlock()
+	c.at[i].open++
+}
+
+// heardLocked notes the answer of master i to a registration or a poll.
+func (c *Claim) heardLocked(i int, kind wire.Kind, a wire.Answer) {
+	if !kind.Acquires() {
+		return
+	}
+	c.at[i].open--
+	if a.Err != nil || kind == wire.Again && a.New {
+		c.missed |= 1 << i
+	}
+}
+
+// Settled returns the masters, as bits, that set the token of a claim no more, as far as registrations and polls go: all were
+// answered, and none was lost or has found that the claim was not in the queue. It is asked when the claim has become a lease.
+func (c *Claim) Settled() (masters uint64) {
+	c.inbox.waits.mu.Lock()
+	defer c.inbox.waits.mu.Unlock()
+	for i := range c.at {
+		if c.at[i].open == 0 && c.missed>>i&1 == 0 {
+			masters |= 1 << i
+		}
+	}
+	return masters
 }

@@ -1,13 +1,10 @@
 package waits
 
 import (
-	"cmp"
 	"slices"
 
 	"github.com/redlock-go/redlock/internal/clock"
 	"github.com/redlock-go/redlock/internal/master"
-	"github.com/redlock-go/redlock/internal/quorum"
-	"github.com/redlock-go/redlock/internal/wire"
 )
 
 // A claim may be on n slots of a semaphore. Then a vote says in which slots the token stands, and the claim needs a quorum of
@@ -99,80 +96,4 @@ func (c *Claim) Split(now clock.Reading) bool {
 		}
 	}
 	return c.aim == nil && most > 0 && most+pending < c.inbox.waits.Need
-}
-
-// quorumLocked returns the quorum for as many slots as a claim needs, or nil; a lock has one slot. lefts are the votes that last, the longest first.
-func (c *Claim) quorumLocked(votes []quorum.Vote, lefts []left, need int) *Quorum {
-	type slot struct {
-		number int
-		rests  []left // the first need votes
-		all    int
-	}
-	var slots []slot
-	for _, l := range lefts {
-		for _, number := range l.slots {
-			at := slices.IndexFunc(slots, func(s slot) bool { return s.number == number })
-			if at < 0 {
-				at = len(slots)
-				slots = append(slots, slot{number: number})
-			}
-			if s := &slots[at]; len(s.rests) < need {
-				s.rests = append(s.rests, l)
-			}
-			slots[at].all++
-		}
-	}
-	slots = slices.DeleteFunc(slots, func(s slot) bool { return len(s.rests) < need })
-	n := max(c.slots, 1)
-	if len(slots) < n {
-		return nil
-	}
-	slices.SortFunc(slots, func(a, b slot) int { return cmp.Or(b.all-a.all, a.number-b.number) })
-	won := &Quorum{Votes: votes, Left: lefts[0].d}
-	for _, s := range slots[:n] {
-		if c.slots > 0 {
-			won.Slots = append(won.Slots, s.number)
-		}
-		won.Left = min(won.Left, s.rests[need-1].d)
-		for _, l := range s.rests {
-			won.rests |= 1 << l.i
-		}
-	}
-	slices.Sort(won.Slots)
-	return won
-}
-
-// Won says that the claim becomes a lease by a quorum, so it can no longer be granted the lock. Won does nothing and
-// reports false if a vote of the quorum has become void since it was counted. Later, doubt is called if a late poll has
-// found that a master had lost the key.
-//
-// Of a claim on slots, Won also returns the masters, as bits, that are known to have the token in other slots, and those that have it in
-// the queue. Later, settle is called if the answer to an earlier command says so of a master. There, the holder is to stand in
-// its slots, and to leave all others: else nobody could have those. A claim that has aimed does so everywhere.
-func (c *Claim) Won(q *Quorum, doubt, settle func(i int)) (elsewhere, queued uint64, ok bool) {
-	c.inbox.waits.mu.Lock()
-	defer c.inbox.waits.mu.Unlock()
-	if c.gone&q.rests != 0 {
-		return 0, 0, false
-	}
-	c.inbox.setClaimLocked(nil)
-	c.doubt = doubt
-	if c.slots == 0 || c.aim != nil {
-		return 0, 0, true
-	}
-	c.held, c.settle = q.Slots, settle
-	for i := range c.at {
-		switch v := &c.at[i].vote; {
-		case v.life > 0 && !slices.Equal(v.slots, q.Slots):
-			elsewhere |= 1 << i
-		case v.life == 0 && c.queued>>i&1 == 1:
-			queued |= 1 << i
-		}
-	}
-	return elsewhere, queued, true
-}
-
-// elsewhereLocked reports whether an answer says that the token of a lease stands in other slots, or in the queue.
-func (c *Claim) elsewhereLocked(a wire.Answer) bool {
-	return a.Outcome == wire.Taken || a.Done() && !slices.Equal(a.Slots.All(), c.held)
 }

@@ -30,7 +30,7 @@ var (
 var complete = []string{
 	"internal/wire/slots.lua", "internal/wire/fences.lua", "internal/wire/recall.lua",
 	"internal/wire/set.lua", "internal/wire/flight.lua", "internal/wire/taken.lua",
-	"internal/waits/slots.go", "internal/waits/delays.go", "internal/waits/claim.go", "internal/waits/value.go", "internal/flight/flight.go", "internal/waits/verdict.go",
+	"internal/waits/slots.go", "internal/waits/delays.go", "internal/waits/claim.go", "internal/waits/count.go", "internal/waits/value.go", "internal/flight/flight.go", "internal/waits/verdict.go",
 	"internal/fence/fence.go", "internal/fence/slots.go", "internal/holding/semaphore.go",
 	"internal/quorum/round.go", "internal/quorum/together.go", "internal/quorum/limit.go", "internal/quorum/tally.go", "internal/quorum/ballot.go", "internal/bounds/bounds.go",
 	"internal/occupancy/occupancy.go", "internal/recent/order.go", "internal/turns/turns.go",
@@ -77,6 +77,7 @@ var targets = []target{
 	{"internal/waits/pace.go", []step{{"./internal/waits", ""}, whole}},
 	{"internal/waits/unused.go", []step{{"./internal/waits", ""}, inside}},
 	{"internal/waits/claim.go", []step{{"./internal/waits", ""}, inside, whole}},
+	{"internal/waits/count.go", []step{{"./internal/waits", ""}, inside, whole}},
 	{"internal/waits/waits.go", []step{inside, whole}},
 	{"internal/renew/validity.go", []step{{"./internal/renew", ""}, whole}},
 	{"internal/turns/turns.go", []step{{"./internal/turns", ""}, whole}},
