@@ -178,10 +178,12 @@ func (w *wait) acquire() bool {
 		return false
 	}
 	kind, contended := l.firstKind()
-	if w.once {
-		return w.attempt(max(kind, l.first))
-	}
-	if contended || l.first == wire.Register {
+	switch {
+	case w.once && l.registers:
+		return w.attempt(wire.Register)
+	case w.once:
+		return w.attempt(kind)
+	case contended || l.registers:
 		q := newContender(w)
 		q.next = registration{life: l.opts.TTL, contended: contended}
 		return q.contend()

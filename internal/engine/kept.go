@@ -59,7 +59,7 @@ func (h *entrances) initKind(l *Locker) {
 		k.opts = &opts
 	}
 	if *k.opts == l.opts {
-		l.kind, l.first = k, wire.Register
+		l.kind, l.registers = k, true
 	}
 }
 

@@ -18,12 +18,12 @@ type Locker struct {
 	opts           Options
 	terms          wire.Terms // of all claims
 	kind           kind
-	first          wire.Kind // of the first attempt of a wait. Register: a plain SET would recall no kept lock, or overtake writers that wait beside readers
-	writes         bool      // it is the writer's side of an RWLocker
-	shares         sharing   // how goroutines share a tenure, unless the kind says otherwise
-	permits, limit int       // of an acquisition of a Semaphore: how many of how many; 0: it is for a lock
-	names          []string  // of a set, in the order of the keys; nil: l has one name
-	keys           []string  // of these names; sorted, all different
+	registers      bool     // all attempts are a Register: a plain SET would recall no kept lock, or overtake writers that wait beside readers
+	writes         bool     // it is the writer's side of an RWLocker
+	shares         sharing  // how goroutines share a tenure, unless the kind says otherwise
+	permits, limit int      // of an acquisition of a Semaphore: how many of how many; 0: it is for a lock
+	names          []string // of a set, in the order of the keys; nil: l has one name
+	keys           []string // of these names; sorted, all different
 
 	silent bool // it is for one name of a set: neither losses nor releases of its leases are reported
 

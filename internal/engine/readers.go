@@ -8,14 +8,13 @@ import (
 	"github.com/redlock-go/redlock/internal/gate"
 	"github.com/redlock-go/redlock/internal/occupancy"
 	"github.com/redlock-go/redlock/internal/quorum"
-	"github.com/redlock-go/redlock/internal/wire"
 )
 
 // Sides makes writer and reader the two sides of a reader/writer lock, which is otherwise like l. It returns the readers.
 func (l *Locker) Sides(writer, reader *Locker) *Readers {
 	c := l.core
 	for _, side := range []*Locker{writer, reader} {
-		side.core, side.name, side.key, side.opts, side.terms, side.first = c, l.name, l.key, l.opts, l.terms, wire.Register
+		side.core, side.name, side.key, side.opts, side.terms, side.registers = c, l.name, l.key, l.opts, l.terms, true
 	}
 	r := &c.entrances.of(c, l.key).readers
 	writer.kind, writer.writes = l.kind, true
