@@ -63,7 +63,7 @@ type registration struct {
 	contended bool          // it is likely to be refused, since others wait
 }
 
-// A subject is what the claims of a wait are on: a lock (onLock), or slots of a semaphore (permits). It has what is known of the claim for that.
+// A subject is what the claims of a wait are on: a lock (onLock), or slots of a semaphore (permits). It keeps what only such claims need.
 type subject interface {
 	// registered forgets what was known of the claim before this one.
 	registered()
