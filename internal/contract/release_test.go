@@ -621,6 +621,25 @@ func TestAnUnlockThatIsCutShortDoesNotDelayTheNextLock(t *testing.T) {
 	}
 }
 
+// If the connections to a majority end before they answer the release, no further answer will come.
+func TestAReleaseThatNoMajorityAnswersDoesNotDelayTheNextLock(t *testing.T) {
+	bubble(t, 5, func(t *testing.T, ms *redlocktest.Masters) {
+		const oneWay = 20 * time.Millisecond
+		l := openAt(ms, oneWay, &redlock.Options{DisableWakeups: true, NodeTimeout: time.Second}).Locker("a")
+		take(l)
+		l.Unlock()
+		for i := range 3 {
+			ms.Master(i).Cut()
+		}
+		time.Sleep(300 * time.Millisecond)
+		start := time.Now()
+		l.Lock()
+		if took := time.Since(start); took > 4*oneWay {
+			t.Errorf("the next Lock took %v, want two round trips at most", took)
+		}
+	})
+}
+
 func TestAnUnlockWithANilContextPanicsAndLeavesTheLockLocked(t *testing.T) {
 	bubble(t, 3, func(t *testing.T, ms *redlocktest.Masters) {
 		c := connected(t, ms, nil)
