@@ -281,7 +281,7 @@ func (w *wait) attemptWithin(kind wire.Kind, within quorum.Limit) *Failure {
 		}
 	}
 	if w.flight != nil {
-		t.publish = newPublishing(w.try.contacts, w.try.round.Votes(), nil)
+		t.publish = w.try.publishing(w.try.round.Votes(), nil)
 	}
 	if won && err == nil {
 		err = w.try.revokes(c)

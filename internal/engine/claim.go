@@ -329,7 +329,7 @@ func (q *contender) win(now clock.Reading, won *waits.Quorum) (more bool) {
 		t.renews = wire.RenewSlots(t.slots)
 	}
 	if w.flight != nil {
-		t.publish = newPublishing(w.try.contacts, won.Votes, q.claim.Settled)
+		t.publish = w.try.publishing(won.Votes, q.claim.Settled)
 	}
 	var err error
 	if l.opts.Fencing {

@@ -10,6 +10,7 @@ import (
 
 	"github.com/redlock-go/redlock/internal/clock"
 	"github.com/redlock-go/redlock/internal/fence"
+	"github.com/redlock-go/redlock/internal/flight"
 	"github.com/redlock-go/redlock/internal/guard"
 	"github.com/redlock-go/redlock/internal/master"
 	"github.com/redlock-go/redlock/internal/renew"
@@ -45,13 +46,13 @@ type tenure struct {
 	snapshot atomic.Pointer[snapshot] // start and validity, for those who enter
 	entry    renew.Entry              // in the scheduler: the time to renew, to ask again, or to end
 
-	mu       sync.Mutex     // guards what follows, and the Leases; the tenure's commands are queued under it
-	holder   *Lease         // of the present holder, or of the last one; never nil
-	validity renew.Validity // and the renewals that prolong it
-	err      error          // why it ended; nil while it lasts
-	queued   chan struct{}  // closed when the release of a lost tenure is queued; nil: it was not lost
-	renews   wire.Request   // a Renew that asks who waits; nil: nobody has called Wanted. Of a permit: one that names its slots
-	publish  *publishing    // how a value is sent to those who wait; nil: it is not
+	mu       sync.Mutex         // guards what follows, and the Leases; the tenure's commands are queued under it
+	holder   *Lease             // of the present holder, or of the last one; never nil
+	validity renew.Validity     // and the renewals that prolong it
+	err      error              // why it ended; nil while it lasts
+	queued   chan struct{}      // closed when the release of a lost tenure is queued; nil: it was not lost
+	renews   wire.Request       // a Renew that asks who waits; nil: nobody has called Wanted. Of a permit: one that names its slots
+	publish  *flight.Publishing // how a value is sent to those who wait; nil: it is not
 }
 
 // A sharing says how the goroutines of a Client share a tenure. By the zero sharing, there is one holder at a time, and the tenure is handed over at the gate.
@@ -360,9 +361,7 @@ func (t *tenure) doubt(i int) {
 // heal sets the key again at masters, as bits, that have lost it: see renew.Renewal.Missing. It does nothing if the tenure was
 // released. A tenure that publishes a value calls it under its mutex.
 func (t *tenure) heal(masters uint64) {
-	if p := t.publish; p != nil {
-		p.voted &^= masters // the token is set anew
-	}
+	t.publish.Healed(masters)
 	request := t.claim.Healing(t.fence)
 	if t.slots != nil { // the permit is to stand in its slots, and in no others
 		request = wire.HealSlots(t.slots)

@@ -7,7 +7,7 @@ import (
 )
 
 // A wait may end without the lock: with the value of a function that another client has called while it had the lock, if the function has begun
-// after the call that waits. How both sides know that without a clock is told at engine.publishing.
+// after the call that waits. How both sides know that without a clock is told at flight.Publishing.
 
 // WantsValue says that the wait may end with a value. It is called before the first SetClaim.
 func (in *Inbox) WantsValue() {
