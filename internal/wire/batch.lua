@@ -63,7 +63,10 @@ local function isRelease(what) return what == 'undo' or string.sub(what, 1, 7) =
 -- Returns the TTL of an acquisition without a fence that sets a key.
 local function plainTTL(word) return string.match(word, '^register ([1-9]%d*) [%d-]+ %d+$') end
 
--- Sets a key that a client releases and acquires again in one call, without a fence, to the client's new
+-- Returns the TTL of an acquisition with a fence that sets a key and does not queue, and the proposed fence.
+local function fencedTTL(word) return string.match(word, '^register ([1-9]%d*) %-+ 0 (%d+)$') end
+
+-- Sets a key that a client releases and acquires again in one call to the client's new
 -- token. This takes one command instead of a DEL and a SET. Reports whether the key was set.
 local function replace(key, ttl, token)
   local reply = ttl and redis.pcall('SET', key, token, 'PX', ttl)
@@ -91,6 +94,56 @@ end
 -- The usual calls are short, and making a function takes about as long as a command. So calls that need few functions return before
 -- those below are made, and functions that few calls need are made when they are needed: see fences and more.
 
+-- Returns the functions that concern fences, which are made in the first call of this one.
+local fenced
+local function fences()
+  if fenced then
+    return fenced
+  end
+  -- include fences.lua
+
+  -- Gives the next fence to a key that this call has set. After an error the key is deleted.
+  local function begin(key, proposal)
+    local given, err = nextFence(key, proposal)
+    if err then
+      redis.pcall('DEL', key)
+    end
+    return given, err
+  end
+
+  local function heal(key, token, ttl, least)
+    local reply = redis.pcall('SET', key, token, 'NX', 'PX', ttl)
+    if not reply or reply.err then
+      return reply or 0
+    end
+    local _, err = raiseTo(key, tonumber(least))
+    if err then
+      redis.pcall('DEL', key)
+      return err
+    end
+    return 1
+  end
+
+  -- Returns the fence that readers are given, and raises that of the key to it. It may be that of readers before. Without a proposal it is the
+  -- last quarter of a second of the clock: masters that do not know of each other are likely to give the same.
+  local function shared(key, proposal)
+    local now = ticks()
+    return raiseTo(key, math.min(proposal or now - now % (second / 4), now + second))
+  end
+
+  -- Raises the fence. Only exactly this number is acknowledged: otherwise two holders could commit the same. extend lets the lease live for longer.
+  local function commit(key, fixed, extend)
+    local last, err = raiseTo(key, fixed)
+    if not err and last == fixed then
+      extend()
+    end
+    return err or {last == fixed and 1 or -2, last}
+  end
+
+  fenced = {last = fence, next = nextFence, begin = begin, raiseTo = raiseTo, shared = shared, heal = heal, commit = commit}
+  return fenced
+end
+
 -- A release, and a release with the next acquisition of its key. What they have read is not read again: what the key held, and how
 -- many of its queues exist. nil: that is not known.
 local answers, done = {}, 0
@@ -103,6 +156,12 @@ if (#KEYS == 1 or pair) and isRelease(ARGV[2]) then
     return redis.pcall('DEL', KEYS[1])
   elseif exist == 0 and replace(KEYS[1], plainTTL(ARGV[4]), ARGV[5]) then
     return 1
+  elseif exist == 0 then
+    local ttl, proposal = fencedTTL(ARGV[4])
+    if replace(KEYS[1], ttl, ARGV[5]) then
+      local given, err = fences().begin(KEYS[1], tonumber(proposal))
+      return {1, err or {1, given}}
+    end
   end
 end
 
@@ -222,47 +281,6 @@ local function dequeue(q, token, g)
   return leave(q, m, m .. 'p')
 end
 
--- Returns the functions that concern fences, which are made in the first call of this one.
-local fenced
-local function fences()
-  if fenced then
-    return fenced
-  end
-  -- include fences.lua
-
-  local function heal(key, token, ttl, least)
-    local reply = redis.pcall('SET', key, token, 'NX', 'PX', ttl)
-    if not reply or reply.err then
-      return reply or 0
-    end
-    local _, err = raiseTo(key, tonumber(least))
-    if err then
-      redis.pcall('DEL', key)
-      return err
-    end
-    return 1
-  end
-
-  -- Returns the fence that readers are given, and raises that of the key to it. It may be that of readers before. Without a proposal it is the
-  -- last quarter of a second of the clock: masters that do not know of each other are likely to give the same.
-  local function shared(key, proposal)
-    local now = ticks()
-    return raiseTo(key, math.min(proposal or now - now % (second / 4), now + second))
-  end
-
-  -- Raises the fence. Only exactly this number is acknowledged: otherwise two holders could commit the same. extend lets the lease live for longer.
-  local function commit(key, fixed, extend)
-    local last, err = raiseTo(key, fixed)
-    if not err and last == fixed then
-      extend()
-    end
-    return err or {last == fixed and 1 or -2, last}
-  end
-
-  fenced = {last = fence, next = nextFence, raiseTo = raiseTo, shared = shared, heal = heal, commit = commit}
-  return fenced
-end
-
 -- Returns the answer to an acquisition. n is the number, and given the fence if the key has just been given one.
 local function acquired(key, n, g, proposal, standing, new, given, rank)
   local last, err = given or 0, nil
@@ -314,10 +332,9 @@ local function take(q, token, ttl, g, proposal, polls, joined)
   local was = claims(g) and dequeue(q, token, g) or 0
   local given, err
   if proposal ~= '' then
-    given, err = fences().next(key, tonumber(proposal))
+    given, err = fences().begin(key, tonumber(proposal))
   end
   if err then
-    redis.pcall('DEL', key)
     return err
   end
   return acquired(key, 1, g, proposal, '', polls and (joined or was == 0), given)
