@@ -7,23 +7,23 @@ var ofClients = []Defect{
 		Rule: "A goroutine that enters a kept lock reads the clocks after it has taken it.",
 		Edits: []Edit{{
 			File: "internal/engine/kept.go",
-			Old:  "enters.Ahead(t.core.clock) && !k.entrance.state",
-			New:  "!k.entrance.state",
+			Old:  "enters.Ahead(t.core.clock) && !e.state",
+			New:  "!e.state",
 		}},
 	}, {
 		Name: "kept-recall-dropped",
 		Rule: "A recall that comes while a goroutine holds the lock is heeded by its Unlock.",
 		Edits: []Edit{{
 			File: "internal/engine/kept.go",
-			Old:  "if mine && !k.entrance.mark(occupancy.Draining) {",
-			New:  "if mine && !k.entrance.giveBack() {",
+			Old:  "if mine && !e.mark(occupancy.Draining) {",
+			New:  "if mine && !e.giveBack() {",
 		}},
 	}, {
 		Name: "kept-beside-others",
 		Rule: "A lock is not kept beside a goroutine that it cannot be handed to.",
 		Edits: []Edit{{
 			File: "internal/engine/kept.go",
-			Old:  "k.entrance.core.gates.Waiting(k.entrance.key) || !k.vacate(s)",
+			Old:  "e.core.gates.Waiting(e.key) || !k.vacate(s)",
 			New:  "!k.vacate(s)",
 		}},
 	}, {

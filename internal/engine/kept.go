@@ -64,30 +64,32 @@ func (h *entrances) initKind(l *Locker) {
 }
 
 func (k *keeper) claimOf(w *wait, waited time.Duration) (wire.ClaimOf, sharing) {
-	if !k.entrance.core.releases.Keeps(k.entrance.key) {
+	e := k.entrance
+	if !e.core.releases.Keeps(e.key) {
 		return k.mutex.claimOf(w, waited)
 	}
-	return wire.ClaimOf{Token: wire.KeptBy(wire.NewToken(""), w.locker.core.id), Waited: waited}, sharing{entrance: k.entrance, holders: &keeping{entrance: k.entrance}, keep: w.locker.opts.Keep}
+	return wire.ClaimOf{Token: wire.KeptBy(wire.NewToken(""), w.locker.core.id), Waited: waited}, sharing{entrance: e, holders: &keeping{entrance: e}, keep: w.locker.opts.Keep}
 }
 
 // enter enters the tenure if it is kept, and returns the Lease of its new holder. A Lease that nobody has seen is used
 // again: see Lease.seen.
 func (k *keeper) enter() *Lease {
-	if !k.entrance.state.Enter(false) {
+	e := k.entrance
+	if !e.state.Enter(false) {
 		return nil
 	}
-	t := k.entrance.tenure.Load()
+	t := e.tenure.Load()
 	s, enters := t.holder, &t.snapshot.Load().enters
-	if !k.entrance.timed && !s.seen.Load() {
-		if enters.Ahead(t.core.clock) && !k.entrance.state.Load().Has(occupancy.Draining) {
+	if !e.timed && !s.seen.Load() {
+		if enters.Ahead(t.core.clock) && !e.state.Load().Has(occupancy.Draining) {
 			return s
 		}
-	} else if now, ahead := enters.Read(t.core.clock); ahead && !k.entrance.state.Load().Has(occupancy.Draining) {
+	} else if now, ahead := enters.Read(t.core.clock); ahead && !e.state.Load().Has(occupancy.Draining) {
 		if s := k.succeed(t, now); s != nil {
 			return s
 		}
 	}
-	k.entrance.drop(false)
+	e.drop(false)
 	return nil
 }
 
@@ -125,36 +127,38 @@ func (k *keeper) lock(w *wait) bool {
 }
 
 func (k *keeper) hold(w *wait) *Lease {
-	if t := w.lease.tenure; t != k.entrance.tenure.Load() {
+	e := k.entrance
+	if t := w.lease.tenure; t != e.tenure.Load() {
 		k.acquired(t)
 	}
-	if k.entrance.core.gates.Waiting(k.entrance.key) {
-		k.entrance.state.Mark(occupancy.Wanted)
+	if e.core.gates.Waiting(e.key) {
+		e.state.Mark(occupancy.Wanted)
 	}
 	return k.mutex.hold(w)
 }
 
 // acquired notes that a goroutine holds a new tenure, and whether it may be kept.
 func (k *keeper) acquired(t *tenure) {
-	c := k.entrance.core
-	k.entrance.end() // of an earlier tenure, if a function of the user has panicked
+	e := k.entrance
+	c := e.core
+	e.end() // of an earlier tenure, if a function of the user has panicked
 	if t.contended {
-		c.releases.Wanted(k.entrance.key, false)
+		c.releases.Wanted(e.key, false)
 	}
 	if t.sharing.keep == 0 || t.contended || !c.group.Listening() {
 		return
 	}
-	spare, spared, ok := c.kept.Take(&k.entrance.place, k.entrance)
+	spare, spared, ok := c.kept.Take(&e.place, e)
 	if !ok || spared && !spare.giveBack() { // a goroutine has entered the other one just now
-		k.entrance.end()
+		e.end()
 		return
 	}
-	k.entrance.begin(t, 1, 0)
+	e.begin(t, 1, 0)
 	k.mu.Lock()
 	recalled := k.lastRecall == t.claim.Token()
 	k.mu.Unlock()
 	if recalled {
-		k.entrance.state.Mark(occupancy.Draining)
+		e.state.Mark(occupancy.Draining)
 	}
 }
 
@@ -176,11 +180,12 @@ func (k *keeper) held(l *Locker) *Lease {
 // unlocked keeps the tenure of s, hands it over, or releases it. If block is true, it returns the outcome: a lease that has ended
 // is not kept.
 func (k *keeper) unlocked(ctx context.Context, l *Locker, s *Lease, block bool) error {
+	e := k.entrance
 	lost := block && s.Err() != nil
-	if !lost && k.vacate(s) && k.entrance.state.Keep() { // nobody wants the lock
+	if !lost && k.vacate(s) && e.state.Keep() { // nobody wants the lock
 		return nil
 	}
-	if k.entrance.tenure.Load() == s.tenure {
+	if e.tenure.Load() == s.tenure {
 		if !lost {
 			next, kept := k.pass(s)
 			if next != nil {
@@ -190,7 +195,7 @@ func (k *keeper) unlocked(ctx context.Context, l *Locker, s *Lease, block bool) 
 				return nil
 			}
 		}
-		k.entrance.end()
+		e.end()
 	}
 	return k.mutex.unlocked(ctx, l, s, block)
 }
@@ -198,25 +203,26 @@ func (k *keeper) unlocked(ctx context.Context, l *Locker, s *Lease, block bool) 
 // pass hands the tenure over to a goroutine that waits, and returns the lease of that goroutine, or keeps it. Otherwise it is to
 // be released. The caller holds it.
 func (k *keeper) pass(s *Lease) (next *Lease, kept bool) {
+	e := k.entrance
 	for {
-		k.entrance.state.Clear(occupancy.Wanted)
+		e.state.Clear(occupancy.Wanted)
 		within := s.tenure.opts.Handover
-		if !k.entrance.state.Load().Has(occupancy.Draining) { // no other client wants it: it may be handed over as long as it may be kept
+		if !e.state.Load().Has(occupancy.Draining) { // no other client wants it: it may be handed over as long as it may be kept
 			within = max(within, s.tenure.opts.Keep)
 		}
 		if next := s.handOver(nil, within); next != nil {
 			return next, false
 		}
-		now := k.entrance.state.Load()
+		now := e.state.Load()
 		if now.Has(occupancy.Wanted) {
 			continue // a goroutine has come meanwhile
 		}
 		// A goroutine that waits at the gate cannot have it: release it.
-		if now.Has(occupancy.Draining) || k.entrance.core.gates.Waiting(k.entrance.key) || !k.vacate(s) {
+		if now.Has(occupancy.Draining) || e.core.gates.Waiting(e.key) || !k.vacate(s) {
 			s.tenure.recalled = now.Has(occupancy.Draining)
 			return nil, false
 		}
-		if k.entrance.state.Keep() {
+		if e.state.Keep() {
 			return nil, true
 		}
 	}
@@ -244,30 +250,32 @@ func (k *keeper) vacate(s *Lease) bool {
 // decide passes on, or releases, a tenure that the caller has taken. The caller may be the goroutine of a connection or the
 // scheduler, and nobody has unlocked. So decide does not call Hooks.HandedOver.
 func (k *keeping) decide(t *tenure) {
-	k.entrance.state.Admit() // for the next holder, if there is one
-	if next, kept := k.entrance.keeper.pass(t.holder); next != nil || kept {
+	e := k.entrance
+	e.state.Admit() // for the next holder, if there is one
+	if next, kept := e.keeper.pass(t.holder); next != nil || kept {
 		return
 	}
-	if k.isOver(t, k.entrance.core.clock()) {
-		k.entrance.core.releases.Wanted(k.entrance.key, true) // clients that cannot recall the lock find it free now and then
+	if k.isOver(t, e.core.clock()) {
+		e.core.releases.Wanted(e.key, true) // clients that cannot recall the lock find it free now and then
 	}
 	t.kept = true
-	k.entrance.state.Yield()
-	k.entrance.releaseTaken(t)
+	e.state.Yield()
+	e.releaseTaken(t)
 }
 
 // recall handles a recall of the lock with this token. It reports false if no Locker keeps the lock.
 func (k *keeper) recall(token string) bool {
+	e := k.entrance
 	k.mu.Lock()
 	again, keeps := k.lastRecall == token, k.opts != nil
 	k.lastRecall = token
 	k.mu.Unlock()
-	t := k.entrance.tenure.Load()
+	t := e.tenure.Load()
 	mine := t != nil && t.claim.Token() == token
 	if !again {
-		k.entrance.core.releases.Wanted(k.entrance.key, mine && t.used())
+		e.core.releases.Wanted(e.key, mine && t.used())
 	}
-	if mine && !k.entrance.mark(occupancy.Draining) {
+	if mine && !e.mark(occupancy.Draining) {
 		t.tellWanted()
 	}
 	return keeps
@@ -303,13 +311,14 @@ func (k *keeping) isOver(t *tenure, now clock.Reading) bool {
 // kept is renewed if a goroutine has entered it since the last renewal, or held the lock then. If this renewal is the last one for its
 // holder, because of MaxHold, the tenure is not kept any more: the next holder would lose it early.
 func (k *keeping) skipRenewal(t *tenure, now clock.Reading) bool {
+	e := k.entrance
 	switch {
-	case k.entrance.tenure.Load() != t:
+	case e.tenure.Load() != t:
 		return false
 	case k.isOver(t, now):
-		return k.entrance.mark(occupancy.Draining)
+		return e.mark(occupancy.Draining)
 	}
-	held := k.entrance.state.Load().Held()
+	held := e.state.Load().Held()
 	entered := t.snapshot.Load().enters.Checked() // looked at second: so a goroutine that holds the lock, and has entered lately, is not missed
 	t.mu.Lock()
 	used := entered || k.busy
@@ -321,9 +330,9 @@ func (k *keeping) skipRenewal(t *tenure, now clock.Reading) bool {
 	last := t.opts.MaxHold >= 0 && age+t.opts.RenewEvery >= t.opts.MaxHold+t.holder.longer
 	t.mu.Unlock()
 	if last {
-		return k.entrance.mark(occupancy.Draining)
+		return e.mark(occupancy.Draining)
 	}
-	return !used && k.entrance.giveBack()
+	return !used && e.giveBack()
 }
 
 func (k *keeping) recalled(t *tenure) { k.entrance.keeper.recall(t.claim.Token()) }

@@ -69,16 +69,17 @@ func (r *Readers) enter() *Lease {
 
 // close keeps further readers out, since a writer of another Client waits.
 func (r *Readers) close() {
+	e := r.entrance
 	took := false
 	r.lead.Look(func(leading bool) {
-		if r.entrance.state.Load().Has(occupancy.Many) {
-			_, took = r.entrance.state.Mark(occupancy.Draining)
+		if e.state.Load().Has(occupancy.Many) {
+			_, took = e.state.Mark(occupancy.Draining)
 		} else {
 			r.early = leading
 		}
 	})
 	if took {
-		r.entrance.dispose()
+		e.dispose()
 	}
 }
 
@@ -93,12 +94,13 @@ func (r *Readers) join(*Locker) *Lease {
 }
 
 func (r *Readers) lock(w *wait) bool {
+	e := r.entrance
 	if w.shared = r.enter(); w.shared != nil {
 		return true
 	}
 	if w.once {
 		if w.leadsReaders = r.lead.Try(); !w.leadsReaders {
-			w.last = w.locker.blockedBy(r.entrance.core.gates.Inside(r.entrance.key))
+			w.last = w.locker.blockedBy(e.core.gates.Inside(e.key))
 		}
 	} else {
 		r.follow(w)
@@ -148,15 +150,16 @@ func (r *Readers) giveUp(w *wait) {
 // hold has the leader and all goroutines that wait share the tenure that the leader has acquired. If a writer waits already,
 // no others enter it.
 func (r *Readers) hold(w *wait) *Lease {
+	e := r.entrance
 	if s := w.shared; s != nil {
 		w.shared = nil
 		return s
 	}
 	s := w.lease
-	r.entrance.core.gates.SetInside(r.entrance.key, gate.Inside{Holds: HeldByReaders})
+	e.core.gates.SetInside(e.key, gate.Inside{Holds: HeldByReaders})
 	w.inside, w.leadsReaders, w.lease = false, false, nil
 	kind := occupancy.Many
-	if o := &s.tenure.opts; o.Handover < 0 || o.RenewEvery < 0 || r.entrance.core.cfg.Deaf {
+	if o := &s.tenure.opts; o.Handover < 0 || o.RenewEvery < 0 || e.core.cfg.Deaf {
 		kind |= occupancy.Brief
 	}
 	r.lead.Share(func(waiting int) *Lease {
@@ -164,19 +167,20 @@ func (r *Readers) hold(w *wait) *Lease {
 			kind |= occupancy.Draining
 		}
 		r.early = false
-		r.entrance.begin(s.tenure, 1+waiting, kind)
+		e.begin(s.tenure, 1+waiting, kind)
 		return s
 	})
-	if r.entrance.core.gates.Waiting(r.entrance.key) { // a local writer that came before has found nothing to ask
-		r.entrance.state.Mark(occupancy.Wanted)
+	if e.core.gates.Waiting(e.key) { // a local writer that came before has found nothing to ask
+		e.state.Mark(occupancy.Wanted)
 	}
 	return s
 }
 
 // held returns the Lease if a reader holds the lock.
 func (r *Readers) held(*Locker) *Lease {
-	t := r.entrance.tenure.Load()
-	if now := r.entrance.state.Load(); t != nil && now.Held() && now.Has(occupancy.Many) {
+	e := r.entrance
+	t := e.tenure.Load()
+	if now := e.state.Load(); t != nil && now.Held() && now.Has(occupancy.Many) {
 		return t.holder
 	}
 	return nil
@@ -204,7 +208,8 @@ func (r *Readers) unlock(_ context.Context, _ *Locker, s *Lease, block bool) err
 
 // heldByWriter says that a writer of this Client holds the lock, for the error of an RUnlock.
 func (r *Readers) heldByWriter() string {
-	if r.entrance.core.gates.Inside(r.entrance.key).Holds != HeldAlone || r.entrance.idle() {
+	e := r.entrance
+	if e.core.gates.Inside(e.key).Holds != HeldAlone || e.idle() {
 		return ""
 	}
 	return ": a writer of this Client holds it, and calls Unlock"
