@@ -29,11 +29,12 @@ local function setAll()
   end
 end
 
--- Returns the keys of the queues that begin with a prefix.
-local function queues(prefix)
+-- Returns the keys of the queues, and those of the queues of readers if readers is set.
+local function queues(readers)
   local all = {}
-  for i, key in ipairs(KEYS) do
-    all[i] = prefix .. key
+  for _, key in ipairs(KEYS) do
+    all[#all + 1] = 'redlock:queue:' .. key
+    all[#all + 1] = readers and 'redlock:rqueue:' .. key or nil
   end
   return all
 end
@@ -45,7 +46,7 @@ if word == 'follow' then
       return redis.error_reply('ERR a key is not held')
     end
   end
-  if redis.pcall('EXISTS', unpack(queues('redlock:queue:'))) ~= 0 or redis.pcall('EXISTS', unpack(queues('redlock:rqueue:'))) ~= 0 then
+  if redis.pcall('EXISTS', unpack(queues(true))) ~= 0 then
     return redis.error_reply('ERR a client is in a queue')
   end
   return setAll() or 1
@@ -54,7 +55,7 @@ end
 -- Usually no key exists, and none has a queue. Such a call returns before the functions below are made.
 local yields = word == 'behind'
 if proposal == '' and redis.pcall('EXISTS', unpack(KEYS)) == 0
-  and not (yields and redis.pcall('EXISTS', unpack(queues('redlock:queue:'))) ~= 0) then
+  and not (yields and redis.pcall('EXISTS', unpack(queues())) ~= 0) then
   return setAll() or 1
 end
 
@@ -87,7 +88,7 @@ end
 
 -- Returns the number of a key that has a queue, or 0.
 local function queued()
-  for i, queue in ipairs(queues('redlock:queue:')) do
+  for i, queue in ipairs(queues()) do
     if redis.pcall('EXISTS', queue) == 1 then
       return i
     end
