@@ -169,8 +169,8 @@ func (l *Locker) blockedBy(inside gate.Inside) *Failure {
 // acquire acquires the lock, and waits until it can. It needs the gate.
 //
 // The first attempt joins no queue: it is a plain SET or, soon after a release, a Register. If it is refused, a claim is registered: see contender. If
-// other clients are likely to want the lock, there is no such attempt, and the claim is registered at once. So it is with Keep, since that recalls a
-// lock that another Client keeps, and for an RWLocker.
+// other clients are likely to want the lock, there is no such attempt, and the claim is registered at once. A Locker with Keep also does so, since
+// that recalls a lock that another Client keeps, and both sides of an RWLocker do.
 func (w *wait) acquire() bool {
 	l, c := w.locker, w.locker.core
 	w.letOthers()

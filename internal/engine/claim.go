@@ -411,8 +411,7 @@ func (o *onLock) poll(q *contender, now clock.Reading, free uint64) wire.Request
 	return wire.Polling(o.apart, !happened && q.standing(now), voted && q.claim.Reads())
 }
 
-// judge has the claim do what waits.Finding.Verdict decides, after a round that did not win. It
-// reports false if the schedule has stopped.
+// judge has the claim do what waits.Finding.Verdict decides, after a round that did not win. It reports false if the schedule has stopped.
 func (o *onLock) judge(q *contender, now clock.Reading) (more bool) {
 	mine, first := q.votes.Mine, q.votes.First
 	w, l, c := q.wait, q.wait.locker, q.wait.locker.core

@@ -60,8 +60,8 @@ func (f *fencing) commit(t *tenure, votes []quorum.Vote) (last clock.Reading, er
 	return last, err
 }
 
-// commitClaim is commit, or commitSlots, for a tenure whose claim was granted: votes. A round that fixes the number gives the keys their full TTL, and
-// the lease is valid from then on.
+// commitClaim is commit, or commitSlots, for a tenure whose claim has won by these votes. A round that fixes the number gives the keys their full TTL,
+// and the validity counts from its beginning.
 func (f *fencing) commitClaim(t *tenure, votes []quorum.Vote) (err error) {
 	c, full := f.locker.core, f.locker.core.cfg.Bounds.Validity(f.locker.opts.TTL)
 	if t.slots != nil {
