@@ -37,9 +37,8 @@ type permits struct {
 	place   *gate.Place // in crowd
 	waiting bool        // crowd.beginWaiting was called
 
-	aim   []int // its claim has aimed at these slots; nil: it has not
-	asks  bool  // the current round asks who stands in its slots
-	beats int   // how many rounds in a row have found the claim beaten
+	aim  []int // its claim has aimed at these slots; nil: it has not
+	asks bool  // the current round asks who stands in its slots
 }
 
 var (
@@ -102,7 +101,7 @@ func (p *permits) prefer(terms wire.Terms) wire.Terms {
 	return terms.Prefer(rand.N(p.limit), false)
 }
 
-func (p *permits) registered() { p.aim, p.asks, p.beats = nil, false, 0 }
+func (p *permits) registered() { p.aim, p.asks = nil, false }
 
 // expire: one attempt ends. Any other claim backs off, unless a poll is under way, or comes next, which tells for how long the slots live.
 func (*permits) expire(q *contender, now clock.Reading) (done, more bool) {
@@ -124,7 +123,7 @@ func (p *permits) poll(q *contender, now clock.Reading, _ uint64) wire.Request {
 	}
 	keys := q.claim.Stands(now)
 	mine := waits.BestSlots(keys, nil, "", 0)
-	if n := p.n; q.pace.Split && p.beats == 0 && (len(mine) == n || len(mine) > n && keys[mine[n-1]] > keys[mine[n]]) {
+	if n := p.n; q.pace.Split && !q.pace.Again && (len(mine) == n || len(mine) > n && keys[mine[n-1]] > keys[mine[n]]) {
 		return p.aimAt(q, mine[:n]) // the most keys are in these
 	}
 	slices.Sort(mine)
@@ -158,7 +157,7 @@ func (p *permits) judge(q *contender, now clock.Reading) (more bool) {
 	}
 	found := waits.Finding{
 		Answered: tally.Answered(), Granted: tally.Granted, Keys: q.claim.Stands(now), Rivals: waits.SlotRivals(votes, q.claim.Token()),
-		Asked: p.asks && !q.wait.try.sentAt.Time().Before(q.votes.First), Aimed: p.aim != nil, Overdue: now.Time().Sub(q.votes.First) > q.claim.G, AskedTwice: p.beats > 0, Once: q.wait.once,
+		Asked: p.asks && !q.wait.try.sentAt.Time().Before(q.votes.First), Aimed: p.aim != nil, Overdue: now.Time().Sub(q.votes.First) > q.claim.G, AskedTwice: q.pace.Again, Once: q.wait.once,
 	}
 	verdict, best := found.Verdict(q.claim.Token(), p.n, c.waits.Need)
 	switch verdict {
@@ -174,8 +173,7 @@ func (p *permits) judge(q *contender, now clock.Reading) (more bool) {
 	case waits.Aims:
 		q.ask(p.aimAt(q, best), q.claim.G)
 	case waits.Beaten:
-		p.beats++
-		q.pace.AskAgain()
+		q.pace.Again = true
 	}
 	return true
 }

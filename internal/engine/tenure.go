@@ -336,7 +336,7 @@ func (t *tenure) renewLocked(now clock.Reading) *renew.Renewal {
 	return r
 }
 
-// doubt is called when a late poll has found that master i had lost the key: see waits.Inbox.Answered. The key may be there
+// doubt is called when a late poll has found that master i had lost the key: see waits.Claim.Answered. The key may be there
 // again by now. It counts again only after one renewal has succeeded without it, as a key that was healed does. So
 // a renewal decides whether the lease is lost. If none is under way, doubt begins one.
 //

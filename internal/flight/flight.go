@@ -1,5 +1,5 @@
-// Package flight says which goroutines of one process share a value: those that have joined one call for it in time. It
-// knows no lock, and sends nothing.
+// Package flight has rules of SingleFlight: which goroutines of one process share a value, those that have joined one call for it in time; and of
+// which masters the holder is sure that sends one to other processes. It knows no lock, and sends nothing.
 package flight
 
 import (
@@ -17,7 +17,7 @@ type Flights struct {
 // A Flight is one call for a value, and those that have joined it before the function that makes the value begins.
 //
 // If the flight ends with its own value, all of them get it. If it ends with the value of another client, they get it only if
-// they joined before the claim was registered: see waits.Inbox.Value. The others make calls of their own.
+// they joined before the claim was registered: see waits.Waits.Value. The others make calls of their own.
 type Flight struct {
 	all    *Flights      // immutable
 	key    string        // immutable

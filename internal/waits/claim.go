@@ -37,11 +37,11 @@ type Claim struct {
 	returned bool   // a master has come up since its last poll
 	passed   bool   // a master has passed over it, though it is near
 
-	doubt  func(i int) // of its lease, once it was acquired: see Inbox.Won
+	doubt  func(i int) // of its lease, once it was acquired: see Claim.Won
 	aim    []int       // votes for other slots never count; nil: the claim has not aimed
 	held   []int       // the slots of its lease, once it was acquired; nil: that of a lock
 	queued uint64      // the masters, as bits, whose last answer was a refusal: it may be in their queues
-	settle func(i int) // see Inbox.Won
+	settle func(i int) // see Claim.Won
 	unused uint64      // the masters, as bits, whose grants were over before this Client used them
 }
 

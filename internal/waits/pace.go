@@ -66,7 +66,7 @@ func nearSoon(turnaround time.Duration, ahead int) bool {
 }
 
 // A Pace says when the claims of a wait are sent again: when the next poll is due, and when a claim with votes asks who has the other
-// keys. It is used by the goroutine that waits, which reads the exported fields. notPast, an argument of Due and Pause, returns a pause, or a
+// keys. It is used by the goroutine that waits, which uses the exported fields. notPast, an argument of Due and Pause, returns a pause, or a
 // shorter one that ends when the key is due to expire.
 type Pace struct {
 	group *quorum.Group
@@ -75,11 +75,11 @@ type Pace struct {
 	Far   bool // the claim was far after its last round
 	One   bool // the next poll is one of a single master
 	Split bool // of a claim on slots: no slot can have a quorum by further votes
+	Again bool // of a claim on slots: a question has found it beaten. From then on it does not wait for votes that are late
 
 	poll       time.Time     // when the next poll is due
 	turnaround time.Duration // see Registered
 	askAt      time.Time     // when to ask who has the other keys; zero: the claim has no vote, or they were asked
-	again      bool          // see AskAgain
 
 	splits    int       // how many rounds in a row have found the votes split
 	lastSplit time.Time // when the last of them did
@@ -93,11 +93,8 @@ func NewPace(group *quorum.Group, step time.Duration) *Pace {
 // Registered says that a new claim is registered. turnaround is how long the last turn of this Client took, from its claim to the release; 0: it
 // has had none lately.
 func (p *Pace) Registered(turnaround time.Duration) {
-	p.Split, p.again, p.turnaround = false, false, turnaround
+	p.Split, p.Again, p.turnaround = false, false, turnaround
 }
-
-// AskAgain says that a question has found the claim, which is on slots, beaten. From then on it does not wait for votes that are late.
-func (p *Pace) AskAgain() { p.again = true }
 
 // Sent says that the claim is sent.
 func (p *Pace) Sent() { p.askAt = time.Time{} }
@@ -143,13 +140,14 @@ func (p *Pace) soon(now clock.Reading, d time.Duration) {
 	}
 }
 
-// splitDelay returns how long after a vote, or after a question, to ask who has the other keys. It forgets rounds that found the votes split if the last of them was long ago.
+// splitDelay returns how long after a vote, or after a question, to ask who has the other keys. It forgets rounds that found the votes split if
+// the last of them was long ago.
 func (p *Pace) splitDelay(now clock.Reading) time.Duration {
 	if now.Time().Sub(p.lastSplit) > splitRoundsFor {
 		p.splits = 0
 	}
 	distance := p.group.Distance()
-	if p.again {
+	if p.Again {
 		return distance // the first question has waited for votes that are late: the second one makes sure of its answers
 	}
 	slow := min(p.group.Late().Truncate(time.Microsecond), slowMost) // the other votes may only be late

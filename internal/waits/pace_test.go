@@ -154,7 +154,7 @@ func TestWhenAClaimAsksWhoHasTheOtherKeys(t *testing.T) {
 	at = at.Add(time.Millisecond)
 	due(true, SplitAfter-time.Millisecond) // counted from the first vote
 	p.Sent()
-	p.AskAgain()
+	p.Again = true
 	due(true, 0) // the second question follows at once
 	p.Registered(0)
 	p.Sent()
