@@ -70,7 +70,7 @@ func processes(*options) error {
 		if err != nil {
 			return err
 		}
-		err = contend(f, n, span, func(int) string { return "" })
+		err = contend(f, n, span, func(int) []string { return nil })
 		f.Stop()
 		if err != nil {
 			return err
@@ -79,8 +79,8 @@ func processes(*options) error {
 	return nil
 }
 
-// contend has n workers take turns. env returns more of the environment of each; "": nothing.
-func contend(f fleet, n int, span time.Duration, env func(i int) string) error {
+// contend has n workers take turns. env returns more of the environment of each.
+func contend(f fleet, n int, span time.Duration, env func(i int) []string) error {
 	var all []*worker
 	defer func() {
 		for _, w := range all {
@@ -88,7 +88,7 @@ func contend(f fleet, n int, span time.Duration, env func(i int) string) error {
 		}
 	}()
 	for i := range n {
-		w, err := startWorker(f, env(i))
+		w, err := startWorker(f, env(i)...)
 		if err != nil {
 			return err
 		}

@@ -2,12 +2,12 @@ package main
 
 import (
 	"bufio"
+	"errors"
 	"fmt"
 	"io"
 	"os"
 	"strconv"
 	"strings"
-	"sync/atomic"
 	"time"
 
 	"github.com/gomodule/redigo/redis"
@@ -29,90 +29,114 @@ func ring(*options) error {
 		return err
 	}
 	defer f.Stop()
-	return contend(f, n, span, func(i int) string { return fmt.Sprintf("%s=%d/%d", ringEnv, i, n) })
+	return contend(f, n, span, func(i int) []string { return []string{fmt.Sprintf("%s=%d/%d", ringEnv, i, n)} })
+}
+
+// A member is a worker of a ring.
+type member struct {
+	conns []redis.Conn // for commands, by master
+	next  string       // the channel of the next one
+	turns chan int64   // a turn begins, by the message of one master; 0: standard input has ended
 }
 
 // joinRing is worker i of a ring of n: see work for what it reads and prints.
 func joinRing(addrs []string, i, n int) error {
-	turns := make(chan int64, len(addrs))
-	conns := make([]redis.Conn, len(addrs))
-	for m, addr := range addrs {
-		conn, err := redis.Dial("tcp", addr)
-		if err != nil {
+	w := &member{next: channel((i + 1) % n), turns: make(chan int64, len(addrs))}
+	for _, addr := range addrs {
+		if err := w.connect(addr, channel(i)); err != nil {
 			return err
 		}
-		defer conn.Close()
-		if err := passOn.Load(conn); err != nil {
-			return err
-		}
-		conns[m] = conn
-		told, err := redis.Dial("tcp", addr)
-		if err != nil {
-			return err
-		}
-		defer told.Close()
-		sub := redis.PubSubConn{Conn: told}
-		if err := sub.Subscribe(channel(i)); err != nil {
-			return err
-		}
-		sub.Receive()
-		go func() {
-			for {
-				switch message := sub.Receive().(type) {
-				case redis.Message:
-					turn, _ := strconv.ParseInt(string(message.Data), 10, 64)
-					turns <- turn
-				case error:
-					return
-				}
-			}
-		}()
 	}
 	fmt.Println("ready")
 	in := bufio.NewReader(os.Stdin)
 	if _, err := in.ReadString('\n'); err != nil {
 		return err
 	}
-	var over atomic.Bool
 	go func() {
 		io.Copy(io.Discard, in)
-		over.Store(true)
-		turns <- 0
+		w.turns <- 0
 	}()
-	pass := func(turn int64) {
-		mine := strconv.FormatInt(turn, 10)
-		if turn == 0 {
-			mine = ""
-		}
-		for _, conn := range conns {
-			passOn.SendHash(conn, "limits", mine, turn+1, channel((i+1)%n))
-			conn.Flush()
-		}
-		for _, conn := range conns { // they have been answered by the time of the next turn, but for the first process
-			go conn.Receive()
-		}
-	}
 	if i == 0 {
 		time.Sleep(100 * time.Millisecond) // all others are ready
-		pass(0)
-	}
-	heard, locks, longest := map[int64]int{}, 0, time.Duration(0)
-	used, left := cpu(), time.Now()
-	for turn := range turns {
-		if over.Load() {
-			_, err := fmt.Println(locks, int64(longest), int64(cpu()-used))
+		if err := w.pass(0); err != nil {
 			return err
 		}
-		if heard[turn]++; heard[turn] != len(addrs)/2+1 {
-			continue
+	}
+	return w.takeTurns()
+}
+
+// connect connects to a master, for commands and for the messages of a channel.
+func (w *member) connect(addr, channel string) error {
+	conn, err := redis.Dial("tcp", addr)
+	if err != nil {
+		return err
+	}
+	w.conns = append(w.conns, conn)
+	if err := passOn.Load(conn); err != nil {
+		return err
+	}
+	told, err := redis.Dial("tcp", addr)
+	if err != nil {
+		return err
+	}
+	sub := redis.PubSubConn{Conn: told}
+	if err := sub.Subscribe(channel); err != nil {
+		return err
+	}
+	if err, failed := sub.Receive().(error); failed {
+		return err
+	}
+	go func() {
+		for {
+			switch message := sub.Receive().(type) {
+			case redis.Message:
+				turn, _ := strconv.ParseInt(string(message.Data), 10, 64)
+				w.turns <- turn
+			case error:
+				return
+			}
 		}
-		delete(heard, turn-int64(n))
-		longest = max(longest, time.Since(left))
-		time.Sleep(time.Millisecond)
-		pass(turn)
-		locks, left = locks+1, time.Now()
+	}()
+	return nil
+}
+
+// pass begins the turn of the next one, behind this one; 0: the first turn.
+func (w *member) pass(turn int64) error {
+	mine := strconv.FormatInt(turn, 10)
+	if turn == 0 {
+		mine = ""
+	}
+	for _, conn := range w.conns {
+		if err := errors.Join(passOn.SendHash(conn, "limits", mine, turn+1, w.next), conn.Flush()); err != nil {
+			return err
+		}
+	}
+	for _, conn := range w.conns { // they are answered long before the next turn of this one
+		go conn.Receive()
 	}
 	return nil
+}
+
+// takeTurns takes the lock when a majority of masters has said so, and passes it on, until standard input ends.
+func (w *member) takeTurns() error {
+	heard, locks, longest := map[int64]int{}, 0, time.Duration(0)
+	used, left := cpu(), time.Now()
+	for turn := range w.turns {
+		if turn == 0 {
+			break
+		}
+		if heard[turn]++; heard[turn] != len(w.conns)/2+1 {
+			continue
+		}
+		longest = max(longest, time.Since(left))
+		time.Sleep(time.Millisecond)
+		if err := w.pass(turn); err != nil {
+			return err
+		}
+		locks, left = locks+1, time.Now()
+	}
+	_, err := fmt.Println(locks, int64(longest), int64(cpu()-used))
+	return err
 }
 
 func channel(i int) string { return "ring:" + strconv.Itoa(i) }
