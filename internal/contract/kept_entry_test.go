@@ -180,7 +180,7 @@ func TestALockWhoseFirstAttemptWasNotAnsweredIsKept(t *testing.T) {
 		ms.Master(0).Freeze()
 		ms.Master(1).Freeze()
 		in := locktest.Enter(l)
-		time.Sleep(2 * time.Second)
+		time.Sleep(300 * time.Millisecond) // the subscriptions last: without them, the lock could not be recalled, and would not be kept
 		ms.Master(0).Thaw()
 		ms.Master(1).Thaw()
 		<-in
