@@ -221,7 +221,9 @@ func (c *Client) Inspect(ctx context.Context, name string) (Holding, error) {
 		if ctx.Err() == nil {
 			sum.Census(ask)
 		}
-		h.take(sum)
+		h.Held, h.Owner, h.Token, h.MayBeKept = sum.Held(), sum.Owner(), sum.Token, sum.MayBeKept()
+		h.Left, h.Masters, h.Fence, h.Readers = sum.Left, sum.Masters, sum.Fence, sum.Readers
+		h.Waiting, h.Waiters = sum.Waiting, waitersOf(sum.Queue)
 		return len(looks)
 	})
 	h.Errs = errs
@@ -261,19 +263,11 @@ func (c *Client) inspect(ctx context.Context, name string, of func(key string) w
 	return errs, err
 }
 
-// take takes over what the masters say.
-func (h *Holding) take(sum holding.Holding) {
-	h.Held, h.Owner, h.Token, h.MayBeKept = sum.Held(), sum.Owner(), sum.Token, sum.MayBeKept()
-	h.Left, h.Masters, h.Need = sum.Left, sum.Masters, sum.Need
-	h.Fence, h.Waiting, h.Readers = sum.Fence, sum.Waiting, sum.Readers
-	h.Waiters = waitersOf(sum.Queue)
-}
-
 // waitersOf returns who waits.
 func waitersOf(q holding.Queue) (waiters []Waiter) {
 	now := time.Now()
 	for _, w := range q.Waiters {
-		waiters = append(waiters, Waiter{Owner: w.Owner, Since: now.Add(-w.For), Reads: w.Reads, Permits: w.Permits, Limit: w.Limit})
+		waiters = append(waiters, Waiter{Owner: w.Owner(), Since: now.Add(-w.For), Reads: w.Reads, Permits: w.Permits, Limit: w.Limit})
 	}
 	return waiters
 }

@@ -13,6 +13,7 @@ import (
 
 	"github.com/redlock-go/redlock"
 	"github.com/redlock-go/redlock/internal/holding"
+	"github.com/redlock-go/redlock/internal/wire"
 )
 
 // holdPermits makes c hold n permits on all masters, for longer than the 400 ms for which a permit is valid before its first renewal.
@@ -191,12 +192,12 @@ func TestANameIsThatOfALockOfASemaphoreOrOfBoth(t *testing.T) {
 		lock, semaphore bool
 	}{
 		{"nothing", lockOfNames{}, false, false},
-		{"a key", lockOfNames{Holding: holding.Holding{Token: "t"}}, true, false},
+		{"a key", lockOfNames{Holding: holding.Holding{Holder: wire.Holder{Token: "t"}}}, true, false},
 		{"somebody waits for the lock", lockOfNames{Holding: holding.Holding{Queue: holding.Queue{Waiting: 1}}}, true, false},
 		{"it cannot be read", lockOfNames{problem: errors.New("a problem")}, true, false},
 		{"a slot", lockOfNames{permits: holding.Semaphore{Taken: 1}}, false, true},
 		{"somebody waits for a permit", lockOfNames{permits: holding.Semaphore{Queue: holding.Queue{Waiting: 1}}}, false, true},
-		{"a key and a slot", lockOfNames{Holding: holding.Holding{Token: "t"}, permits: holding.Semaphore{Taken: 1}}, true, true},
+		{"a key and a slot", lockOfNames{Holding: holding.Holding{Holder: wire.Holder{Token: "t"}}, permits: holding.Semaphore{Taken: 1}}, true, true},
 	} {
 		if lock, semaphore := row.seen.isLock(), row.seen.isSemaphore(); lock != row.lock || semaphore != row.semaphore {
 			t.Errorf("%s: isLock is %v and isSemaphore %v", row.name, lock, semaphore)
@@ -207,7 +208,7 @@ func TestANameIsThatOfALockOfASemaphoreOrOfBoth(t *testing.T) {
 func TestTheLeasesOfASemaphoreAreNamedByAllTheirSlots(t *testing.T) {
 	l := lockOfNames{name: "gpus"}
 	for i, token := range []string{"a", "b", "a", "c"} {
-		l.permits.Slots = append(l.permits.Slots, holding.Slot{Number: i, Holding: holding.Holding{Token: token}})
+		l.permits.Slots = append(l.permits.Slots, holding.Slot{Number: i, Holding: holding.Holding{Holder: wire.Holder{Token: token}}})
 	}
 	for slot, want := range map[int]string{-1: "gpus#0,2 gpus#1 gpus#3", 0: "gpus#0,2", 2: "gpus#0,2", 3: "gpus#3", 4: ""} {
 		var got []string
@@ -251,9 +252,9 @@ func TestTheDocumentShowsTheTableOfASemaphore(t *testing.T) {
 		t.Fatal(err)
 	}
 	l := lockOfNames{name: "gpus", permits: holding.Semaphore{Taken: 2, Slots: []holding.Slot{
-		{Number: 0, Limit: 4, Holding: holding.Holding{Token: token + "web-1/4711", Masters: 5, Need: 3, Left: 8200 * time.Millisecond}},
-		{Number: 3, Limit: 4, Holding: holding.Holding{Token: token + "web-2/88", Masters: 5, Need: 3, Left: 9700 * time.Millisecond}},
-	}, Queue: holding.Queue{Waiting: 1, Waiters: []holding.Waiter{{Owner: "web-3/9", For: 200 * time.Millisecond, Permits: 2, Limit: 4}}}}}
+		{Number: 0, Holding: holding.Holding{Holder: wire.Holder{Token: token + "web-1/4711", Left: 8200 * time.Millisecond, Limit: 4}, Masters: 5, Need: 3}},
+		{Number: 3, Holding: holding.Holding{Holder: wire.Holder{Token: token + "web-2/88", Left: 9700 * time.Millisecond, Limit: 4}, Masters: 5, Need: 3}},
+	}, Queue: holding.Queue{Waiting: 1, Waiters: []wire.Waiter{{ID: token + "web-3/9", For: 200 * time.Millisecond, Permits: 2, Limit: 4}}}}}
 	table := locksTable(observation{masters: 5, need: 3, locks: []lockOfNames{l}}, nil).String()
 	if !strings.Contains(string(text), "```\n"+table+"```\n") {
 		t.Errorf("docs/operations.md does not have this table:\n%s", table)
@@ -264,10 +265,10 @@ func TestATableOfManySlotsSaysWhatItLeavesOut(t *testing.T) {
 	l := lockOfNames{name: strings.Repeat("n", 70)}
 	l.permits.Taken = 300
 	for i := range 2 {
-		l.permits.Slots = append(l.permits.Slots, holding.Slot{Number: i, Limit: 400, Holding: holding.Holding{Token: "t", Masters: 3, Need: 2}})
+		l.permits.Slots = append(l.permits.Slots, holding.Slot{Number: i, Holding: holding.Holding{Holder: wire.Holder{Token: "t", Limit: 400}, Masters: 3, Need: 2}})
 	}
 	l.permits.Slots[0].Limit = 0 // it is unknown
-	l.permits.Waiters = []holding.Waiter{{Limit: 300}}
+	l.permits.Waiters = []wire.Waiter{{Limit: 300}}
 	out := locksTable(observation{masters: 3, need: 2, locks: []lockOfNames{l}}, nil).String()
 	if strings.Contains(out, "(limit 0)") || !strings.Contains(out, "(limit 400)") {
 		t.Errorf("the limits of the slots are not those that are known:\n%s", out)

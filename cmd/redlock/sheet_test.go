@@ -10,6 +10,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/redlock-go/redlock/internal/holding"
+	"github.com/redlock-go/redlock/internal/wire"
 )
 
 // wantNarrow fails t if a line is wider than a screen.
@@ -75,8 +76,8 @@ func TestFoldBreaksLinesAtBlanks(t *testing.T) {
 
 func TestTheTableOfLocksFitsAScreen(t *testing.T) {
 	const token = "Q7wq2Jm0cX9_-aZbYcXdWeVfUgT@"
-	lock := lockOfNames{name: "shop:stock", Holding: holding.Holding{Token: token + "web-1/4711", Masters: 5, Need: 3, Left: 8 * time.Second, Fence: 1 << 53, Queue: holding.Queue{Waiting: 2,
-		Waiters: []holding.Waiter{{Owner: "web-2/88", For: time.Second}, {Owner: "web-3/9", For: time.Second}}}}}
+	lock := lockOfNames{name: "shop:stock", Holding: holding.Holding{Holder: wire.Holder{Token: token + "web-1/4711", Left: 8 * time.Second}, Masters: 5, Need: 3, Fence: 1 << 53, Queue: holding.Queue{Waiting: 2,
+		Waiters: []wire.Waiter{{ID: token + "web-2/88", For: time.Second}, {ID: token + "web-3/9", For: time.Second}}}}}
 	long := lock
 	long.name, long.Token = strings.Repeat("n", 70), token+"payments-7d9f8b6c5d-x2x4z/1"
 	broken := lockOfNames{name: "list", problem: errors.New("the key holds data that is not a lock")}
@@ -99,8 +100,8 @@ func TestTheTableInTheDocumentIsThatOfStatus(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	lock := lockOfNames{name: "shop:stock", Holding: holding.Holding{Token: token + "web-1/4711", Masters: 5, Need: 3, Left: 8200 * time.Millisecond, Queue: holding.Queue{Waiting: 2,
-		Waiters: []holding.Waiter{{Owner: "web-2/88", For: 1600 * time.Millisecond}, {Owner: "web-3/9", For: 200 * time.Millisecond}}}}}
+	lock := lockOfNames{name: "shop:stock", Holding: holding.Holding{Holder: wire.Holder{Token: token + "web-1/4711", Left: 8200 * time.Millisecond}, Masters: 5, Need: 3, Queue: holding.Queue{Waiting: 2,
+		Waiters: []wire.Waiter{{ID: token + "web-2/88", For: 1600 * time.Millisecond}, {ID: token + "web-3/9", For: 200 * time.Millisecond}}}}}
 	table := locksTable(observation{masters: 5, need: 3, locks: []lockOfNames{lock}}, nil).String()
 	if !strings.Contains(string(text), "```\n"+table+"```\n") {
 		t.Errorf("docs/operations.md does not have this table:\n%s", table)

@@ -117,7 +117,7 @@ func notUTF8(name string) []byte {
 func waitersJSON(q holding.Queue) []waiterJSON {
 	all := []waiterJSON{}
 	for _, w := range q.Waiters {
-		all = append(all, waiterJSON{w.Owner, w.For.Milliseconds(), w.Reads, w.Permits, w.Limit})
+		all = append(all, waiterJSON{w.Owner(), w.For.Milliseconds(), w.Reads, w.Permits, w.Limit})
 	}
 	return all
 }

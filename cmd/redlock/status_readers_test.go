@@ -19,7 +19,7 @@ func TestStatusSaysThatALockMayBeKept(t *testing.T) {
 		{wire.KeptBy(random, random+"@web"), 3, "web (may keep it)", "is held, or kept while nobody holds it, by web,"},
 		{wire.KeptBy(random, random+"@web"), 1, "web (no majority)", "is not held;"},
 	} {
-		l := lockOfNames{name: "stock", Holding: holding.Holding{Token: row.token, Masters: row.masters, Need: 2}}
+		l := lockOfNames{name: "stock", Holding: holding.Holding{Holder: wire.Holder{Token: row.token}, Masters: row.masters, Need: 2}}
 		if got := l.cells(3)[1]; got != row.cell {
 			t.Errorf("the owner of %s is shown as %q, want %q", row.token, got, row.cell)
 		}
@@ -39,7 +39,7 @@ func TestStatusNamesSomeReaders(t *testing.T) {
 		{[]string{"a", "", "c"}, "3 reading: a, unknown, c"},
 		{[]string{"a", "b", "c", "d"}, "4 reading: a, b, c, …"},
 	} {
-		l := lockOfNames{Holding: holding.Holding{Token: wire.ReadersMarker, Readers: row.readers}}
+		l := lockOfNames{Holding: holding.Holding{Holder: wire.Holder{Token: wire.ReadersMarker}, Readers: row.readers}}
 		if got := l.owner(); got != row.want {
 			t.Errorf("owner() of %q = %q, want %q", row.readers, got, row.want)
 		}

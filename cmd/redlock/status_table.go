@@ -115,7 +115,7 @@ func waiting(q holding.Queue) string {
 func waiters(q holding.Queue) string {
 	var some []string
 	for _, w := range q.Waiters[:min(len(q.Waiters), namedWaiters)] {
-		text := ownerOr(w.Owner) + " " + short(w.For)
+		text := ownerOr(w.Owner()) + " " + short(w.For)
 		if w.Reads {
 			text += " to read"
 		}

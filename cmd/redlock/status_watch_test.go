@@ -17,7 +17,7 @@ func TestWatchMarksLocksWithAnotherHolderForAWhile(t *testing.T) {
 	lock := func(name, token string) lockOfNames {
 		l := lockOfNames{name: name}
 		if token != "" {
-			l.Holding = holding.Of([]wire.Look{{Token: token, Left: time.Second}}, 1)
+			l.Holding = holding.Of([]wire.Look{{Holder: wire.Holder{Token: token, Left: time.Second}}}, 1)
 		}
 		return l
 	}

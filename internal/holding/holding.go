@@ -6,7 +6,6 @@ import (
 	"cmp"
 	"maps"
 	"slices"
-	"time"
 
 	"github.com/redlock-go/redlock/internal/quorum"
 	"github.com/redlock-go/redlock/internal/wire"
@@ -14,46 +13,25 @@ import (
 
 // A Holding is the combined state of one lock on several masters.
 type Holding struct {
-	Token   string        // the token that is on the most masters; empty if no master has one
-	Masters int           // how many masters have the token
-	Need    int           // how many masters are a quorum
-	Left    time.Duration // how long Need masters keep the token, or all that have it if fewer; or wire.Forever
-	Fence   uint64        // the last fence of the name, as Lease.Fence returns it, without handovers
-	Readers []string      // the owners of the clients whose readers hold the lock; only some if there are many
+	// The Holder has the token that is on the most masters, or none. Need of these masters keep it for Left, or all of them if they are
+	// fewer. All other facts are what one of them says.
+	wire.Holder
+
+	Masters int      // how many masters have the token
+	Need    int      // how many masters are a quorum
+	Fence   uint64   // the last fence of the name, as Lease.Fence returns it, without handovers
+	Readers []string // the owners of the clients whose readers hold the lock; only some if there are many
 	Queue
 
 	// NotALock says by master why its key is not a lock. An element is nil if the key may be one. It is nil if all may be.
 	NotALock []error
 }
 
-// A Queue says who waits.
-type Queue struct {
-	Waiting int      // how many clients wait; for a semaphore: how many claims
-	Waiters []Waiter // the first of them, the longest first; only some if many wait
-}
-
-// A Waiter is a client that waits.
-type Waiter struct {
-	Owner string        // empty if the client's id names none
-	For   time.Duration // since when it waits
-	Reads bool          // it waits to read
-
-	// Of a claim on slots of a semaphore:
-	Permits int // how many it waits for
-	Limit   int // with which it waits
-
-	id, token string
-}
+// A Queue is the combined queue of several masters. Those who have waited the longest are first.
+type Queue wire.Queue
 
 // Held reports whether a quorum has the token.
 func (h Holding) Held() bool { return h.Masters >= h.Need }
-
-// Owner returns the owner in the token: who holds the lock, or tries to acquire it. It is empty if the token
-// names no owner.
-func (h Holding) Owner() string { return wire.OwnerOf(h.Token) }
-
-// MayBeKept reports whether the client that has the token may keep the lock while nobody holds it.
-func (h Holding) MayBeKept() bool { return wire.MayBeKept(h.Token) }
 
 // Peeked returns what the answers to a peek say.
 func Peeked(votes []quorum.Vote) Holding {
@@ -72,11 +50,13 @@ func Peeked(votes []quorum.Vote) Holding {
 // Of combines the looks of the masters that have answered, out of n masters.
 func Of(looks []wire.Look, n int) Holding {
 	h := Holding{Need: quorum.Majority(n)}
-	byToken := make(map[string][]time.Duration)
+	byToken := make(map[string][]wire.Holder)
+	var queues []wire.Queue
 	for _, look := range looks {
 		if look.Token != "" {
-			byToken[look.Token] = append(byToken[look.Token], look.Left)
+			byToken[look.Token] = append(byToken[look.Token], look.Holder)
 		}
+		queues = append(queues, look.Queue)
 	}
 	for _, token := range slices.Sorted(maps.Keys(byToken)) {
 		if n := len(byToken[token]); n > h.Masters {
@@ -84,16 +64,16 @@ func Of(looks []wire.Look, n int) Holding {
 		}
 	}
 	if h.Masters > 0 {
-		lefts := byToken[h.Token]
-		slices.SortFunc(lefts, func(a, b time.Duration) int { return cmp.Compare(uint64(b), uint64(a)) }) // Forever first
-		h.Left = lefts[min(h.Need, h.Masters)-1]
+		all := byToken[h.Token]
+		slices.SortStableFunc(all, func(a, b wire.Holder) int { return cmp.Compare(uint64(b.Left), uint64(a.Left)) }) // Forever first
+		h.Holder = all[min(h.Need, h.Masters)-1]
 	}
 	for _, look := range looks {
 		if h.Token == "" || look.Token == h.Token {
 			h.Fence = max(h.Fence, uint64(look.Fence)<<wire.FenceBits)
 		}
 	}
-	h.Queue = queueOf(looks, n)
+	h.Queue = queueOf(queues, n)
 	h.readers(looks, n)
 	return h
 }
@@ -115,30 +95,28 @@ func (h *Holding) readers(looks []wire.Look, n int) {
 }
 
 // queueOf merges the masters' queues. A client waits if it may be in the queues of a quorum. One in fewer
-// queues may have got the lock: masters outside its quorum keep it in their queues.
-func queueOf(looks []wire.Look, n int) (q Queue) {
-	all, queues := make(map[string]Waiter), make(map[string]int)
-	for _, look := range looks {
-		if look.Waiting > len(look.Waiters) {
-			q.Waiting = max(q.Waiting, look.Waiting)
+// queues may have got the lock: masters outside its quorum keep it in their queues. All facts but For are what one of the masters says.
+func queueOf(queues []wire.Queue, n int) (q Queue) {
+	all, stands := make(map[wire.Waiter]wire.Waiter), make(map[wire.Waiter]int)
+	for _, queue := range queues {
+		if queue.Waiting > len(queue.Waiters) {
+			q.Waiting = max(q.Waiting, queue.Waiting)
 		}
-		for _, w := range look.Waiters {
-			key := w.ID + " " + w.Token
-			if w.Reads {
-				key += " reads"
-			}
-			all[key] = Waiter{Owner: wire.OwnerOf(w.ID), For: max(all[key].For, w.For), Reads: w.Reads, Permits: w.Permits, Limit: w.Limit, id: w.ID, token: w.Token}
-			queues[key]++
+		for _, w := range queue.Waiters {
+			key := wire.Waiter{ID: w.ID, Token: w.Token, Reads: w.Reads}
+			w.For = max(w.For, all[key].For)
+			all[key] = w
+			stands[key]++
 		}
 	}
-	least := quorum.Majority(n) - (n - len(looks))
+	least := quorum.Majority(n) - (n - len(queues))
 	for key, w := range all {
-		if queues[key] >= least {
+		if stands[key] >= least {
 			q.Waiters = append(q.Waiters, w)
 		}
 	}
-	slices.SortFunc(q.Waiters, func(a, b Waiter) int {
-		return cmp.Or(cmp.Compare(b.For, a.For), cmp.Compare(a.id, b.id), cmp.Compare(a.token, b.token))
+	slices.SortFunc(q.Waiters, func(a, b wire.Waiter) int {
+		return cmp.Or(cmp.Compare(b.For, a.For), cmp.Compare(a.ID, b.ID), cmp.Compare(a.Token, b.Token))
 	})
 	q.Waiting = max(q.Waiting, len(q.Waiters))
 	return q
@@ -148,7 +126,7 @@ func queueOf(looks []wire.Look, n int) (q Queue) {
 func (q Queue) IDs() []string {
 	ids := make([]string, len(q.Waiters))
 	for i, w := range q.Waiters {
-		ids[i] = w.id
+		ids[i] = w.ID
 	}
 	slices.Sort(ids)
 	return slices.Compact(ids)
@@ -176,8 +154,8 @@ func (q *Queue) Drop(listening []map[string]bool) {
 		return
 	}
 	before := len(q.Waiters)
-	q.Waiters = slices.DeleteFunc(q.Waiters, func(w Waiter) bool {
-		return !slices.ContainsFunc(listening, func(ids map[string]bool) bool { return ids[w.id] })
+	q.Waiters = slices.DeleteFunc(q.Waiters, func(w wire.Waiter) bool {
+		return !slices.ContainsFunc(listening, func(ids map[string]bool) bool { return ids[w.ID] })
 	})
 	q.Waiting -= before - len(q.Waiters)
 }

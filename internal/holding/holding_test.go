@@ -13,7 +13,9 @@ import (
 const s = time.Second
 
 // has returns the look of a master with a token.
-func has(token string, left time.Duration) wire.Look { return wire.Look{Token: token, Left: left} }
+func has(token string, left time.Duration) wire.Look {
+	return wire.Look{Holder: wire.Holder{Token: token, Left: left}}
+}
 
 // queue returns the look of a master whose queue has clients, each as "id seconds".
 func queue(clients ...string) wire.Look {
@@ -60,7 +62,8 @@ func TestTheTokenOnTheMostMastersCounts(t *testing.T) {
 }
 
 func TestTheFenceIsThatOfTheHolder(t *testing.T) {
-	looks := []wire.Look{{Token: "a", Fence: 7}, {Token: "a", Fence: 8}, {Token: "b", Fence: 99}}
+	looks := []wire.Look{has("a", s), has("a", s), has("b", s)}
+	looks[0].Fence, looks[1].Fence, looks[2].Fence = 7, 8, 99
 	if h := Of(looks, 3); h.Fence != 8<<wire.FenceBits {
 		t.Errorf("Fence = %d, want the holder's, %d", h.Fence, 8<<wire.FenceBits)
 	}
@@ -81,7 +84,7 @@ func TestClientsThatMayStandInAQuorumOfQueuesWait(t *testing.T) {
 		{"one queue of three has it", 3, []wire.Look{queue("a 1", "left 9"), queue("a 1"), queue("a 1")}, "1 a/1s"},
 		{"the third does not answer", 3, []wire.Look{queue("a 1", "b 9"), queue("a 1")}, "2 b/9s a/1s"},
 		{"two of five do not answer", 5, []wire.Look{queue("a 1"), queue(), queue()}, "1 a/1s"},
-		{"more than are listed", 3, []wire.Look{{Waiting: 400}, {Waiting: 300}, {}}, "400"},
+		{"more than are listed", 3, []wire.Look{{Queue: wire.Queue{Waiting: 400}}, {Queue: wire.Queue{Waiting: 300}}, {}}, "400"},
 	} {
 		t.Run(row.name, func(t *testing.T) {
 			if got := waiters(Of(row.looks, row.n)); got != row.want {
@@ -127,7 +130,7 @@ func TestReadersThatMayHaveAQuorumAreNamedByTheirOwners(t *testing.T) {
 func waiters(h Holding) string {
 	words := []string{fmt.Sprint(h.Waiting)}
 	for _, w := range h.Waiters {
-		words = append(words, fmt.Sprintf("%s/%v", w.id, w.For))
+		words = append(words, fmt.Sprintf("%s/%v", w.ID, w.For))
 	}
 	return strings.Join(words, " ")
 }

@@ -17,7 +17,6 @@ type Semaphore struct {
 // A Slot is the combined state of one slot: a Holding without a fence and a queue.
 type Slot struct {
 	Number int // of the slot
-	Limit  int // with which the token was acquired; 0 if that is unknown
 	Holding
 }
 
@@ -25,17 +24,17 @@ type Slot struct {
 func OfSemaphore(looks []wire.SlotLook, n int) (s Semaphore) {
 	slots := make(map[int][]wire.Look)
 	limits := make(map[string]int) // by token
-	var queues []wire.Look
+	var queues []wire.Queue
 	for i, look := range looks {
 		for _, slot := range look.Slots {
 			if slots[slot.Slot] == nil {
 				slots[slot.Slot] = make([]wire.Look, len(looks))
 			}
-			slots[slot.Slot][i] = wire.Look{Token: slot.Token, Left: slot.Left}
+			slots[slot.Slot][i] = wire.Look{Holder: slot.Holder}
 			limits[slot.Token] = max(limits[slot.Token], slot.Limit)
 		}
 		s.Taken = max(s.Taken, look.Taken)
-		queues = append(queues, wire.Look{Waiting: look.Waiting, Waiters: look.Waiters})
+		queues = append(queues, look.Queue)
 	}
 	for _, number := range slices.Sorted(maps.Keys(slots)) {
 		slot := Slot{Number: number, Holding: Of(slots[number], n)}

@@ -12,7 +12,7 @@ import (
 func takes(tokens string) (look wire.SlotLook) {
 	for i, token := range strings.Fields(tokens) {
 		if token != "-" {
-			look.Slots = append(look.Slots, wire.SlotTaken{Slot: i, Token: token, Left: 9 * s, Limit: 4})
+			look.Slots = append(look.Slots, wire.SlotTaken{Slot: i, Holder: wire.Holder{Token: token, Left: 9 * s, Limit: 4}})
 		}
 	}
 	look.Taken = len(look.Slots)

@@ -77,9 +77,9 @@ func MastersOf(id string) int {
 // owner, if there is one.
 func KeptBy(random, id string) string { return random + keeperMark + id }
 
-// MayBeKept reports whether a token is of a lock that its client may keep: see KeptBy.
-func MayBeKept(token string) bool {
-	text, _, _ := strings.Cut(token, ownerMark)
+// MayBeKept reports whether the client that has the token may keep the lock while nobody holds it: see KeptBy.
+func (h Holder) MayBeKept() bool {
+	text, _, _ := strings.Cut(h.Token, ownerMark)
 	random, id, marked := strings.Cut(text, keeperMark)
 	return marked && len(random) >= randomLeast && id != "" && !strings.ContainsFunc(random+id, notRandom)
 }

@@ -46,7 +46,7 @@ func TestATokenSaysWhetherItsLockMayBeKept(t *testing.T) {
 		random + "~\x1b[31m":                 false,
 		"":                                   false,
 	} {
-		if got := MayBeKept(token); got != want {
+		if got := (Holder{Token: token}).MayBeKept(); got != want {
 			t.Errorf("MayBeKept(%q) = %t, want %t", token, got, want)
 		}
 	}

@@ -107,25 +107,43 @@ const Forever time.Duration = -1
 
 // A Look is what one master knows of a lock's key.
 type Look struct {
-	Token   string        // what stands there; empty for nothing
-	Left    time.Duration // how long the key lives, or Forever; 0 if there is none
-	Fence   int64         // the last fence of the name, or 0
-	Waiting int           // how many clients are in the queue, and in that of the readers
-	Waiters []Waiter      // the first of them
-	Readers []string      // the ids of some of the clients whose readers hold the key
+	Holder
+	Fence   int64    // the last fence of the name, or 0
+	Readers []string // the ids of some of the clients whose readers hold the key
+	Queue            // of the clients that wait, and of those that wait to read
+}
+
+// A Holder is who has a key, or a slot of a semaphore.
+type Holder struct {
+	Token string        // that stands there; empty for none
+	Left  time.Duration // for how long it stands there, or Forever; 0 if there is none
+	Limit int           // of a slot: with which it was acquired; 0 if that is unknown
+}
+
+// Owner returns the owner in the token: who holds the lock, or tries to acquire it. It is empty if the token
+// names no owner.
+func (h Holder) Owner() string { return OwnerOf(h.Token) }
+
+// A Queue is who waits.
+type Queue struct {
+	Waiting int      // how many clients wait; for a semaphore: how many claims
+	Waiters []Waiter // the first of them; only some if many wait
 }
 
 // A Waiter is a client in a queue of a name.
 type Waiter struct {
 	ID    string        // the client's
 	For   time.Duration // since when it waits
-	Reads bool          // it is in the queue of the readers
+	Reads bool          // it waits to read
 
 	// Of a claim on slots of a semaphore, of which a client can have several:
 	Token   string // the claim's
 	Permits int    // how many slots it waits for
 	Limit   int    // with which it waits
 }
+
+// Owner returns the owner in the client's id. It is empty if the id names none.
+func (w Waiter) Owner() string { return OwnerOf(w.ID) }
 
 // DecodeLook returns what the replies to NewLook's query mean. The error says why the key could not be
 // read. What else could not be read is left out.
@@ -153,8 +171,8 @@ func DecodeLook(replies []any) (Look, error) {
 			look.Fence = fence
 		}
 	}
-	look.waiters(replies[3], replies[4], replies[6], func(*Waiter, string) {})
-	look.waiters(replies[3], replies[8], replies[9], func(w *Waiter, _ string) { w.Reads = true })
+	look.add(replies[3], replies[4], replies[6], func(*Waiter, string) {})
+	look.add(replies[3], replies[8], replies[9], func(w *Waiter, _ string) { w.Reads = true })
 	if look.Token == ReadersMarker {
 		look.readers(replies[3], replies[7])
 	}
@@ -177,16 +195,16 @@ func (look *Look) readers(clock, set any) {
 	}
 }
 
-// waiters decodes a queue. The score of a client is the server's time in µs, less what the client
+// add decodes a queue, and adds those who wait there. The score of a client is the server's time in µs, less what the client
 // had waited for. What follows the client's id in a member is for complete.
-func (look *Look) waiters(clock, count, queue any, complete func(w *Waiter, rest string)) {
+func (q *Queue) add(clock, count, queue any, complete func(w *Waiter, rest string)) {
 	now, err := redis.Int64s(clock, nil)
 	if err != nil || len(now) != 2 {
 		return
 	}
 	micros := float64(now[0])*1e6 + float64(now[1])
 	entries, _ := redis.Strings(queue, nil)
-	before := len(look.Waiters)
+	before := len(q.Waiters)
 	for i := 0; i+1 < len(entries); i += 2 {
 		score, err := strconv.ParseFloat(entries[i+1], 64)
 		if err != nil || math.IsInf(score, 0) || math.IsNaN(score) {
@@ -199,13 +217,13 @@ func (look *Look) waiters(clock, count, queue any, complete func(w *Waiter, rest
 		id, rest, _ := strings.Cut(entries[i], " ") // behind it are the token and how long it may be granted
 		w := Waiter{ID: id, For: time.Duration(waited) * time.Microsecond}
 		complete(&w, rest)
-		look.Waiters = append(look.Waiters, w)
+		q.Waiters = append(q.Waiters, w)
 	}
-	listed := len(look.Waiters) - before
+	listed := len(q.Waiters) - before
 	if n, _ := redis.Int(count, nil); n > waitersMost {
 		listed = min(n, countMost)
 	}
-	look.Waiting += listed
+	q.Waiting += listed
 }
 
 // Errors of a key that is not a lock. No client can acquire the lock while it is there.

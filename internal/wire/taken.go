@@ -10,18 +10,15 @@ import (
 
 // A SlotLook is what one master knows of a semaphore.
 type SlotLook struct {
-	Slots   []SlotTaken // the first of the slots that are taken, in ascending order
-	Taken   int         // how many slots are taken; more than there are in Slots if only some are listed
-	Waiting int         // how many claims are in the queue
-	Waiters []Waiter    // the first of them
+	Slots []SlotTaken // the first of the slots that are taken, in ascending order
+	Taken int         // how many slots are taken; more than there are in Slots if only some are listed
+	Queue
 }
 
 // A SlotTaken is a slot in which a token stands.
 type SlotTaken struct {
-	Slot  int           // its number
-	Token string        // that stands in it
-	Left  time.Duration // for how long it stands there; above 0
-	Limit int           // with which the token was acquired; 0 if that is unknown
+	Slot int // its number
+	Holder
 }
 
 // slotsListed is how many slots are listed.
@@ -77,16 +74,14 @@ func DecodeSlotLook(replies []any) (look SlotLook, err error) {
 		}
 		if left := expiry - ms; left > 0 { // else it has expired
 			left = min(left, float64(leftMost.Milliseconds()))
-			look.Slots = append(look.Slots, SlotTaken{slot, parts[2], time.Duration(left) * time.Millisecond, limit})
+			look.Slots = append(look.Slots, SlotTaken{slot, Holder{Token: parts[2], Left: time.Duration(left) * time.Millisecond, Limit: limit}})
 		}
 	}
 	look.Taken = len(look.Slots)
 	if n, _ := redis.Int(replies[1], nil); n > slotsListed {
 		look.Taken = min(n, LimitMost)
 	}
-	var queue Look
-	queue.waiters(replies[0], replies[4], replies[6], (*Waiter).wants)
-	look.Waiting, look.Waiters = queue.Waiting, queue.Waiters
+	look.add(replies[0], replies[4], replies[6], (*Waiter).wants)
 	return look, nil
 }
 

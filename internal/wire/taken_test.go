@@ -2,6 +2,7 @@ package wire
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -125,7 +126,8 @@ func numbers(first, n int) (all []string) {
 func TestALookAtWhatIsNoSemaphoreIsAnError(t *testing.T) {
 	clock := []any{[]byte("1"), []byte("0")}
 	good := []any{clock, int64(1), []byte("sha"), texts("3", "2000", "token", "4"), int64(0), []byte("sha"), []any{}}
-	if look, err := DecodeSlotLook(good); err != nil || fmt.Sprint(look.Slots) != "[{3 token 1s 4}]" {
+	want := []SlotTaken{{3, Holder{Token: "token", Left: time.Second, Limit: 4}}}
+	if look, err := DecodeSlotLook(good); err != nil || !slices.Equal(look.Slots, want) {
 		t.Errorf("a good answer: %v, %v", look, err)
 	}
 	if _, err := DecodeSlotLook(good[1:]); err == nil {
