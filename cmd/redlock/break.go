@@ -9,6 +9,7 @@ import (
 	"io"
 	"maps"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"time"
@@ -137,6 +138,37 @@ func (b *breaking) run(ctx context.Context) error {
 		return err
 	}
 	return b.end(ctx, &seen, leases)
+}
+
+// parseSlotName splits what redlock break is given to end the lease of a permit: NAME#SLOT, or NAME#* for all, which is -1. It reports
+// false for anything else.
+func parseSlotName(text string) (name string, slot int, ok bool) {
+	at := strings.LastIndexByte(text, '#')
+	if at <= 0 {
+		return "", 0, false
+	}
+	if text[at+1:] == "*" {
+		return text[:at], -1, true
+	}
+	n, err := strconv.ParseUint(text[at+1:], 10, 16)
+	return text[:at], int(n), err == nil
+}
+
+// leasesOf returns the leases that stand in a slot of a semaphore, or in any if slot is -1. Each is named by all its slots.
+func (l lockOfNames) leasesOf(slot int) (leases []lockOfNames) {
+	for _, s := range l.permits.Slots {
+		if slot >= 0 && s.Number != slot || slices.ContainsFunc(leases, func(other lockOfNames) bool { return other.Token == s.Token }) {
+			continue
+		}
+		lease := lockOfNames{name: l.name, Holding: s.Holding}
+		for _, other := range l.permits.Slots {
+			if other.Token == s.Token {
+				lease.slots = append(lease.slots, other.Number)
+			}
+		}
+		leases = append(leases, lease)
+	}
+	return leases
 }
 
 // ask says which leases will end, and returns nil if the user agrees.

@@ -64,6 +64,12 @@ type lockOfNames struct {
 	slots   []int             // of a permit: those of its slots; nil for a lock
 }
 
+// isLock reports whether somebody has a key of the lock, or waits for it, or it cannot be read.
+func (l lockOfNames) isLock() bool { return l.Token != "" || l.Waiting > 0 || l.problem != nil }
+
+// isSemaphore reports whether somebody stands in a slot of the semaphore of this name, or waits for one.
+func (l lockOfNames) isSemaphore() bool { return l.permits.Taken > 0 || l.permits.Waiting > 0 }
+
 // locksMost is how many locks are listed.
 const locksMost = 1000
 

@@ -1,11 +1,16 @@
 package main
 
 import (
+	"encoding/json"
 	"fmt"
 	"io"
 	"os"
 	"strings"
+	"unicode"
+	"unicode/utf16"
 	"unicode/utf8"
+
+	"github.com/redlock-go/redlock/internal/redisconn"
 )
 
 // screenWidth is how many columns a screen has. Tables and texts are folded to fit in.
@@ -117,6 +122,19 @@ func foldAt(line []rune, from int) int {
 	return -1
 }
 
+// shown returns a name for a table: quoted if it is not plain, and cut if it is long.
+func shown(name string) string {
+	const most = 60
+	cut := ""
+	if len(name) > most {
+		name, cut = strings.ToValidUTF8(name[:most], ""), "…"
+	}
+	if strings.ContainsAny(name, " \t\"") || redisconn.Printable(name) != name {
+		return fmt.Sprintf("%q", name) + cut
+	}
+	return name + cut
+}
+
 // The colors of cells.
 const (
 	red    = "31"
@@ -133,10 +151,36 @@ func wantsColor(out io.Writer) bool {
 	return ok && isTerminal(f) && os.Getenv("NO_COLOR") == ""
 }
 
+// isTerminal reports whether f is a terminal that understands escape sequences.
+func isTerminal(f *os.File) bool {
+	info, err := f.Stat()
+	return err == nil && info.Mode()&os.ModeCharDevice != 0 && os.Getenv("TERM") != "dumb"
+}
+
 // plural returns n and its noun.
 func plural(n int, noun string) string {
 	if n == 1 {
 		return "1 " + noun
 	}
 	return fmt.Sprintf("%d %ss", n, noun)
+}
+
+// writeJSON writes v as one line. Characters that a terminal could obey are escaped.
+func writeJSON(out io.Writer, v any) error {
+	text, err := json.Marshal(v)
+	if err != nil {
+		return err
+	}
+	var line strings.Builder
+	for _, r := range string(text) {
+		if unicode.IsGraphic(r) {
+			line.WriteRune(r)
+			continue
+		}
+		for _, unit := range utf16.Encode([]rune{r}) {
+			fmt.Fprintf(&line, `\u%04x`, unit)
+		}
+	}
+	_, err = fmt.Fprintln(out, line.String())
+	return err
 }

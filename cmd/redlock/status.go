@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"fmt"
 	"io"
 	"strings"
 	"time"
@@ -13,24 +14,7 @@ const statusDescription = `Shows who holds the locks NAME, and who waits for the
 prefix that clients use, if any. With --prefix it shows all locks under
 PREFIX, which must be used for nothing else. With neither it shows every key
 that looks like a lock. The masters are only read.
-
-  OWNER    who holds the lock: host/pid, or what Options.Owner or
-           redlock run --owner says; unknown if the client does not say.
-           "may keep it": the client has LockOptions.Keep, so perhaps nobody
-           holds the lock any more. Only that client knows. A client that
-           locks finds out: it gets a lock that is kept at once
-  LEFT     how long the lock lasts unless the holder renews it. Run status
-           twice: if LEFT has risen, the holder is alive and renews
-  MASTERS  how many of the masters agree; below a majority nobody holds it
-  FENCE    the lock's last fence; a handover inside a process adds a little
-  WAITING  how many clients wait, who, for how long, and whether to read.
-           Clients without a subscription are not seen.
-
-A semaphore has one line with how many of its permits are held, the largest
-limit in use, and how many calls wait. Each slot that is taken has a line of
-its own, with a name such as NAME#3, which redlock break accepts. If clients
-use different limits, a line says so.
-
+` + fieldsHelp + `
 With --watch it shows them again and again: on a terminal in place, elsewhere
 one table below the other; with --json, one object a line. A * before OWNER
 marks for 5 s that another call holds the lock than before, perhaps of the
@@ -145,6 +129,49 @@ func (s *status) run(ctx context.Context, out io.Writer) error {
 			return s.interrupted(ctx)
 		}
 	}
+}
+
+// text renders what was seen as a table.
+func (s *status) text(seen observation) string {
+	var b strings.Builder
+	if len(seen.locks) > 0 {
+		b.WriteString(locksTable(seen, s.watch).String())
+	} else if seen.answered >= seen.need {
+		b.WriteString("No locks.\n")
+	}
+	if seen.more > 0 {
+		fmt.Fprintf(&b, "%d more locks are not shown: use --prefix.\n", seen.more)
+	}
+	if lines := seen.troubles(s.masters); len(lines) > 0 {
+		b.WriteString("\n" + fold(strings.Join(lines, "\n"), "", "  "))
+	}
+	return b.String()
+}
+
+// statusJSON is the JSON form of what was seen.
+type statusJSON struct {
+	Masters    int             `json:"masters"`
+	Need       int             `json:"need"`
+	Answered   int             `json:"answered"`
+	Locks      []lockJSON      `json:"locks"`
+	Semaphores []semaphoreJSON `json:"semaphores"`
+	More       int             `json:"more,omitempty"`
+	Troubles   []string        `json:"troubles"`
+}
+
+// printJSON prints what was seen as one line.
+func (s *status) printJSON(out io.Writer, seen observation) error {
+	all := statusJSON{Masters: seen.masters, Need: seen.need, Answered: seen.answered, Locks: []lockJSON{}, Semaphores: []semaphoreJSON{},
+		More: max(seen.more, 0), Troubles: append([]string{}, seen.troubles(s.masters)...)}
+	for _, l := range seen.locks {
+		if l.isSemaphore() {
+			all.Semaphores = append(all.Semaphores, l.semaphoreJSON())
+		}
+		if l.isLock() || !l.isSemaphore() {
+			all.Locks = append(all.Locks, l.lockJSON())
+		}
+	}
+	return writeJSON(out, all)
 }
 
 // watchedText renders what was seen for --watch. That there is no quorum may pass.

@@ -2,6 +2,8 @@ package main
 
 import (
 	"fmt"
+	"io"
+	"os"
 	"slices"
 	"strings"
 	"time"
@@ -57,7 +59,7 @@ func (w *watching) look(seen observation, at time.Time) {
 	for _, lock := range seen.locks {
 		holders[lock.title()] = takenBy(lock)
 		for _, slot := range lock.permits.Slots {
-			one := lockOfNames{name: lock.name, slots: []int{slot.Number}, Holding: slot.Holding}
+			one := lock.slot(slot)
 			holders[one.title()] = takenBy(one)
 		}
 	}
@@ -103,4 +105,47 @@ func (w *watching) footer(marked bool) string {
 		text = "* another holder than before\n" + text
 	}
 	return "\n" + fold(text, "", "  ")
+}
+
+// A screen shows one text after the other: in its place on a terminal, and below it elsewhere.
+type screen struct {
+	out      io.Writer
+	terminal bool
+	size     func() (rows, columns int) // of the terminal
+	shown    bool
+}
+
+func newScreen(out io.Writer, redraw bool) *screen {
+	f, ok := out.(*os.File)
+	return &screen{out: out, terminal: redraw && ok && isTerminal(f), size: func() (rows, columns int) { return terminalSize(f) }}
+}
+
+// show shows a text. It returns an error if the output is closed.
+func (s *screen) show(text string) error {
+	switch {
+	case s.terminal:
+		// From the upper left corner, line by line, and then clear the rest: so it does not flicker.
+		text = strings.ReplaceAll(fit(text, s.size), "\n", "\x1b[K\r\n")
+		text = "\x1b[H" + text + "\x1b[J"
+	case s.shown:
+		text = "\n" + text
+	}
+	s.shown = true
+	_, err := fmt.Fprint(s.out, text)
+	return err
+}
+
+// fit cuts text to what a terminal shows: the last line, where the cursor stays, is free.
+func fit(text string, size func() (rows, columns int)) string {
+	rows, columns := size()
+	lines := strings.Split(strings.TrimSuffix(text, "\n"), "\n")
+	if rows > 1 && len(lines) > rows-1 {
+		lines = append(lines[:rows-2], fmt.Sprintf("… %d more lines", len(lines)-rows+2))
+	}
+	for i, line := range lines {
+		if runes := []rune(line); columns > 0 && len(runes) > columns {
+			lines[i] = string(runes[:columns-1]) + "…"
+		}
+	}
+	return strings.Join(lines, "\n") + "\n"
 }

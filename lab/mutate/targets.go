@@ -46,7 +46,7 @@ var targets = []target{
 	{"internal/holding/semaphore.go", []step{{"./internal/holding", ""}}},
 	{"internal/engine/permits.go", []step{inside, permits, {"./internal/contract", "Permit"}}},
 	{"redlocktest/slots.go", []step{{"./redlocktest", "Slot|Permit"}}},
-	{"cmd/redlock/permits.go", []step{{"./cmd/redlock", "Slot|Permit|Document|Semaphore"}}},
+	{"cmd/redlock/status_fields.go", []step{{"./cmd/redlock", "Status|Table|Slot|Permit|Document|Semaphore"}}},
 	{"cmd/redlock/run_lease.go", []step{{"./cmd/redlock", "Limit|Permit|Runs|Variable|Environment"}}},
 	{"internal/wire/set.lua", []step{scripts, sets}},
 	{"internal/wire/batch.lua", []step{wire, master, whole}},
