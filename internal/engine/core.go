@@ -173,12 +173,15 @@ func (l listener) Patience() (near, far time.Duration) {
 	return l.core.waits.Patience(l.core.group, l.core.cfg.ClaimPolls)
 }
 
-func (l listener) Value(i int, v wire.Value) (expected bool)  { return l.core.waits.Value(i, v) }
-func (l listener) Up(i int)                                   { l.core.waits.Up(i) }
-func (l listener) Waiting(i int) (since time.Time, near bool) { return l.core.waits.Waiting(i) }
-func (l listener) Raising(before, now time.Duration)          { l.core.cfg.Notices.Raising(before, now) }
-func (l listener) Redial() master.Schedule                    { return l.core.cfg.Redials() }
-func (l listener) Changed(i int, now master.Status)           { l.core.cfg.Changed(i, now) }
+func (l listener) Waiting(i int) (since time.Time, g time.Duration, near bool) {
+	return l.core.waits.Waiting(i)
+}
+
+func (l listener) Value(i int, v wire.Value) (expected bool) { return l.core.waits.Value(i, v) }
+func (l listener) Up(i int)                                  { l.core.waits.Up(i) }
+func (l listener) Raising(before, now time.Duration)         { l.core.cfg.Notices.Raising(before, now) }
+func (l listener) Redial() master.Schedule                   { return l.core.cfg.Redials() }
+func (l listener) Changed(i int, now master.Status)          { l.core.cfg.Changed(i, now) }
 
 // ErrorOf returns the error for users; nil for nil.
 func (c *Core) ErrorOf(f *Failure) error {

@@ -50,8 +50,8 @@ type Listener interface {
 	Value(master int, v wire.Value) (expected bool)
 
 	// Waiting reports whether a claim of this client is near at a master, so that a grant may come soon. Such a grant counts from
-	// since on, at the earliest.
-	Waiting(master int) (since time.Time, near bool)
+	// since on, at the earliest, and lasts for g at least.
+	Waiting(master int) (since time.Time, g time.Duration, near bool)
 	// Calm reports whether this client holds no lock, and waits far from the heads of all queues. Then its polls, which have probes, are its
 	// heartbeats.
 	Calm() bool

@@ -121,7 +121,7 @@ type client struct {
 	granted func(master int, g Grant)
 	near    func(token string) *SentClaim // returns the claim if it was released
 	calm    func() bool
-	waits   bool // a claim is near
+	g       time.Duration // that of a claim that is near; 0: none is
 }
 
 func (c client) Changed(_ int, now Status) {
@@ -151,14 +151,14 @@ func (c client) Near(_ int, _, token string) (released *SentClaim, expected bool
 	return c.near(token), true
 }
 
-func (c client) Waiting(int) (time.Time, bool)       { return time.Time{}, c.waits }
-func (c client) Calm() bool                          { return c.calm != nil && c.calm() }
-func (c client) Redial() Schedule                    { return every(c.every) }
-func (c client) Up(int)                              {}
-func (c client) Recalled(int, string, string) bool   { return false }
-func (c client) Value(int, wire.Value) bool          { return false }
-func (c client) Patience() (near, far time.Duration) { return 0, 0 }
-func (c client) Raising(before, now time.Duration)   {}
+func (c client) Waiting(int) (time.Time, time.Duration, bool) { return time.Time{}, c.g, c.g > 0 }
+func (c client) Calm() bool                                   { return c.calm != nil && c.calm() }
+func (c client) Redial() Schedule                             { return every(c.every) }
+func (c client) Up(int)                                       {}
+func (c client) Recalled(int, string, string) bool            { return false }
+func (c client) Value(int, wire.Value) bool                   { return false }
+func (c client) Patience() (near, far time.Duration)          { return 0, 0 }
+func (c client) Raising(before, now time.Duration)            {}
 
 func claimOf(name string) *SentClaim { return claimWith(name, wire.ClaimOf{}) }
 

@@ -96,7 +96,7 @@ func FuzzHostileServer(f *testing.F) {
 			cfg := Config{
 				Pool: h.Pool(), Servers: alone(0), ID: "id",
 				NodeTimeout: 50 * time.Millisecond, DialTimeout: time.Second,
-				Listener: client{every: 100 * time.Millisecond, waits: true, freed: func(key, token string) {
+				Listener: client{every: 100 * time.Millisecond, g: time.Second, freed: func(key, token string) {
 					if key == "" || token == "" {
 						t.Errorf("told that %q was left free by %q", key, token)
 					}

@@ -183,6 +183,14 @@ func TestAMessageDoesNotChangeWhatIsKnownOfTheServersClock(t *testing.T) {
 // TestAGrantCountsFromTheLastPingThatWasAnswered sends a grant behind the answers to SUBSCRIBE and to the first ping,
 // and between a ping that has arrived and its answer. The last of these may have been made before that ping.
 func TestAGrantCountsFromTheLastPingThatWasAnswered(t *testing.T) {
+	for _, row := range []struct{ g, every time.Duration }{{wire.GrantLeast, PingEvery}, {time.Second, 240 * time.Millisecond}} {
+		t.Run(row.g.String(), func(t *testing.T) { grantsBetweenPings(t, row.g, row.every) })
+	}
+}
+
+// grantsBetweenPings has a server send a grant before and after its answer to each ping. A claim with this g is near, so pings are sent as often as every
+// says.
+func grantsBetweenPings(t *testing.T, g, every time.Duration) {
 	bubbletest.Test(t, func(t *testing.T) {
 		v := newMemory(0)
 		message := func(name string) string {
@@ -213,7 +221,7 @@ func TestAGrantCountsFromTheLastPingThatWasAnswered(t *testing.T) {
 		m := Start(Config{
 			Pool: v.Pool(), ID: "me", Servers: alone(minute),
 			NodeTimeout: 50 * time.Millisecond, DialTimeout: time.Second,
-			Listener: client{every: time.Second, waits: true, freed: func(key, token string) {
+			Listener: client{every: time.Second, g: g, freed: func(key, token string) {
 				t.Errorf("%q was left free by %q", key, token)
 			}, granted: func(i int, g Grant) {
 				mu.Lock()
@@ -230,7 +238,7 @@ func TestAGrantCountsFromTheLastPingThatWasAnswered(t *testing.T) {
 		})
 		synctest.Wait()
 		m.PingOften()
-		time.Sleep(PingEvery * 7 / 2)
+		time.Sleep(every * 7 / 2)
 		synctest.Wait()
 		m.Close()
 		<-m.Done()
@@ -249,8 +257,8 @@ func TestAGrantCountsFromTheLastPingThatWasAnswered(t *testing.T) {
 			}
 		}
 		for i := 2; i < 4; i++ {
-			if d := sent[i].Sub(sent[i-1]); d != PingEvery {
-				t.Errorf("ping %d is sent %v after the one before, want %v", i, d, PingEvery)
+			if d := sent[i].Sub(sent[i-1]); d != every {
+				t.Errorf("ping %d is sent %v after the one before, want %v", i, d, every)
 			}
 		}
 	})

@@ -183,8 +183,8 @@ func (l subscriber) receive(conn redis.Conn, s *subscription) error {
 	}
 }
 
-// PingEvery is how often the server is pinged while a claim of this client is near: a grant counts from the
-// last ping that was answered before it.
+// PingEvery is how often the server is pinged at most while a claim of this client is near: a grant counts from the last ping that was answered
+// before it. If grants last for longer, two pings are sent within wire.YoungFor.
 const PingEvery = 100 * time.Millisecond
 
 // ping pings the server until stop, and unsubscribes when the Master is closed or commands go to another server.
@@ -216,8 +216,8 @@ func (l subscriber) ping(conn redis.Conn, s *subscription, stop <-chan struct{})
 			most = calmPings * l.cfg.DialTimeout
 		}
 		every, from := most, last
-		if since, near := l.cfg.Listener.Waiting(l.cfg.Index); near {
-			every = min(every, max(PingEvery, least))
+		if since, g, near := l.cfg.Listener.Waiting(l.cfg.Index); near {
+			every = min(every, max(PingEvery, wire.YoungFor(g)/2))
 			if since.After(last) {
 				from = since // where a lock is passed on fast, clients send no pings
 			}

@@ -32,9 +32,8 @@ const (
 	// farFirst is the pause of a far claim before its first poll. If another client had been granted the lock when the claim registered,
 	// that grant has ended or ends soon.
 	farFirst = 10
-	// soonFirst is the shortest pause before the first poll of a claim that may become near while it has joined newly. The master
-	// does not tell such a claim that it is near, so the claim has to ask: see wire.JoinedNewly and nearSoon. Any other claim becomes near that
-	// soon only if many clients leave at once, and learns it from its first poll.
+	// soonFirst is the pause of a far claim that may become near while its registration is a young mark: see untold. Any other claim becomes near that soon only if
+	// many clients leave at once, and learns it from its first poll.
 	soonFirst = 2
 	// lateFirst is the longest pause before the first poll. After a quarter more, wire.PollsWithin, a claim that has not polled is taken
 	// for that of a stopped client.
@@ -44,6 +43,8 @@ const (
 	// farMost is the longest time until a far claim polls a master again. With a hundred clients ahead, or fewer, it is farCrowd: see
 	// FarPolls.
 	farMost, farCrowd = 100, 60
+	// behindSteps is that of a claim that is near, but not the head: it becomes the head by a grant to the claim ahead of it.
+	behindSteps = 2
 	// followSteps is that of a claim that is near, but not at a quorum of masters: others watch the keys, too. It is short beside the
 	// patience of the Client.
 	followSteps = 3
@@ -51,18 +52,20 @@ const (
 	nearSteps = 5
 )
 
-const (
-	soonNear  = 2 * wire.JoinedNewly // twice, since turns differ
-	soonAhead = 75                   // of 2 ms each
-)
+// soonAhead is behind how many others a claim may become near while its registration is a young mark, if it is not known how long turns take.
+const soonAhead = 75
 
-// nearSoon reports whether a far claim with so many others ahead may become near within wire.JoinedNewly. turnaround is how long the last turn of its Client
-// took: these others and itself. 0: it has had none lately.
-func nearSoon(turnaround time.Duration, ahead int) bool {
-	if turnaround == 0 {
+// untold reports whether a far claim with so many others ahead may become near while its registration is a young mark of a grant. Masters do not tell
+// the claim that, so it has to poll, in case the message about the grant is lost.
+func (p *Pace) untold(c *Claim, now clock.Reading, ahead int) bool {
+	within := wire.YoungFor(c.G)
+	if now.Since(c.Began) >= within {
+		return false
+	} else if p.turnaround == 0 {
 		return ahead <= soonAhead
 	}
-	return turnaround/time.Duration(ahead+1)*time.Duration(ahead+1-wire.Near) < soonNear
+	// The last turn of the Client took as long as those of all others ahead and its own. This one may take two thirds of that.
+	return p.turnaround/time.Duration(ahead+1)*time.Duration(ahead+1-wire.Near) < within*3/2
 }
 
 // A Pace says when the claims of a wait are sent again: when the next poll is due, and when a claim with votes asks who has the other
@@ -164,8 +167,12 @@ func (p *Pace) Pause(c *Claim, now clock.Reading, first bool, notPast func(time.
 	p.One = false
 	if p.Far = ahead >= wire.Near && p.group.Listening(); !p.Far {
 		step := p.step
-		if !c.OfSlots() && !c.NearAtQuorum() {
+		switch {
+		case c.OfSlots():
+		case !c.NearAtQuorum():
 			step *= followSteps
+		case ahead > 0:
+			step *= behindSteps
 		}
 		p.poll = now.Time().Add(notPast(step/2 + rand.N(step)))
 		return
@@ -176,9 +183,11 @@ func (p *Pace) Pause(c *Claim, now clock.Reading, first bool, notPast func(time.
 	}
 	d := time.Duration(min(ahead, farMost)) * p.step
 	switch masters := len(c.at); {
-	case first && ahead >= c.Near:
-		d = p.firstPoll(c, ahead)
-	case !c.OfSlots() && !near:
+	case !near && c.slots == 0 && p.untold(c, now, ahead):
+		d = p.soonPoll(first)
+	case !near && first:
+		d = p.firstPoll(c)
+	case !near && c.slots == 0:
 		p.One = true
 		d = FarPolls(p.step, ahead, masters) / time.Duration(masters)
 	}
@@ -188,17 +197,22 @@ func (p *Pace) Pause(c *Claim, now clock.Reading, first bool, notPast func(time.
 // PollAfter has the next poll due after d.
 func (p *Pace) PollAfter(now clock.Reading, d time.Duration) { p.poll = now.Time().Add(d) }
 
-// firstPoll returns how long after its registration a claim that is far polls for the first time, on average. A Client that takes turns is
-// likely to have the lock again after as long as the last time, and polls only if that takes half as long again.
-func (p *Pace) firstPoll(c *Claim, ahead int) time.Duration {
+// soonPoll returns how long after a round a claim polls that may become near and is not told so. A Client that takes turns is likely to have the lock
+// again after as long as the last time, and polls only after that.
+func (p *Pace) soonPoll(first bool) time.Duration {
+	d := soonFirst * p.step
+	if first {
+		d = max(d, p.turnaround+min(p.turnaround, d))
+	}
+	return d
+}
+
+// firstPoll returns how long after its registration any other claim that is far polls for the first time, on average.
+func (p *Pace) firstPoll(c *Claim) time.Duration {
 	if c.slots > 0 {
 		return farFirst * p.step
 	}
-	least := farFirst * p.step
-	if nearSoon(p.turnaround, ahead) {
-		least = soonFirst * p.step
-	}
-	return min(max(least, 2*p.turnaround), lateFirst*p.step)
+	return min(max(farFirst*p.step, 2*p.turnaround), lateFirst*p.step)
 }
 
 // FarPolls returns how long it takes on average until a claim that is far polls a master again; step is the pause of a near one. The pause

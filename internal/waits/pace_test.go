@@ -10,25 +10,32 @@ import (
 	"github.com/redlock-go/redlock/internal/wire"
 )
 
-// A claim that has joined its queue in the last 150 ms is not told that it becomes near. So it must expect that.
+// A claim whose registration is a young mark of a grant is not told that it becomes near. So it must expect that.
 func TestAClaimThatIsNotToldThatItIsNearExpectsIt(t *testing.T) {
 	const ms = time.Millisecond
 	for _, row := range []struct {
 		turnaround time.Duration
 		ahead      int
+		waited     time.Duration
 		want       bool
 	}{
-		{0, 75, true}, {0, 76, false}, // no turn is known
-		{40 * ms, 15, true}, {40 * ms, 1000, true},
-		{160 * ms, 4, true},     // it becomes near after 64 ms
-		{160 * ms, 1000, true},  // after 160 ms, of turns that differ
-		{320 * ms, 3, true},     // after 80 ms
-		{320 * ms, 1000, false}, // after 320 ms
-		{1600 * ms, 3, false},   // after 400 ms
-		{7 * 24 * time.Hour, 1 << 20, false},
+		{0, 75, 0, true}, {0, 76, 0, false}, // no turn is known
+		{40 * ms, 15, 0, true}, {40 * ms, 1000, 0, true},
+		{160 * ms, 4, 0, true},     // it becomes near after 64 ms
+		{700 * ms, 1000, 0, true},  // after 700 ms, of turns that differ
+		{760 * ms, 1000, 0, false}, // after 760 ms
+		{1600 * ms, 3, 0, true},    // after 400 ms
+		{3200 * ms, 3, 0, false},   // after 800 ms
+		{160 * ms, 4, 479 * ms, true},
+		{160 * ms, 4, 480 * ms, false}, // it is told
+		{7 * 24 * time.Hour, 1 << 20, 0, false},
 	} {
-		if got := nearSoon(row.turnaround, row.ahead); got != row.want {
-			t.Errorf("nearSoon(%v, %d) = %v, want %v", row.turnaround, row.ahead, got, row.want)
+		at := time.Unix(1000, 0)
+		p := &Pace{step: Step, turnaround: row.turnaround}
+		c := &Claim{Began: clock.At(at, at, 0), G: time.Second}
+		now := at.Add(row.waited)
+		if got := p.untold(c, clock.At(now, now, 0), row.ahead); got != row.want {
+			t.Errorf("untold = %v after %v, with %d ahead and a turnaround of %v, want %v", got, row.waited, row.ahead, row.turnaround, row.want)
 		}
 	}
 }
@@ -36,6 +43,8 @@ func TestAClaimThatIsNotToldThatItIsNearExpectsIt(t *testing.T) {
 // A Client that takes turns is likely to have the lock again before its claim polls.
 func TestTheFirstPollOfAFarClaim(t *testing.T) {
 	const ms = time.Millisecond
+	at := time.Unix(1000, 0)
+	now := clock.At(at, at, 0)
 	for _, row := range []struct {
 		turnaround   time.Duration
 		ahead, slots int
@@ -45,13 +54,18 @@ func TestTheFirstPollOfAFarClaim(t *testing.T) {
 		{0, 76, 0, 1000 * ms}, // it is told
 		{50 * ms, 90, 0, 200 * ms},
 		{130 * ms, 90, 0, 260 * ms},
-		{400 * ms, 90, 0, 1000 * ms}, // it is told
-		{900 * ms, 400, 0, 1800 * ms},
+		{400 * ms, 90, 0, 600 * ms},
+		{900 * ms, 400, 0, 1800 * ms},    // it is told
 		{time.Minute, 400, 0, 4000 * ms}, // it must not be taken for that of a stopped client
 		{130 * ms, 90, 1, 1000 * ms},
 	} {
+		c := &Claim{Began: now, G: time.Second, Near: wire.Near, slots: row.slots}
 		p := &Pace{step: Step, turnaround: row.turnaround}
-		if got := p.firstPoll(&Claim{Near: wire.Near, slots: row.slots}, row.ahead); got != row.want {
+		got := p.firstPoll(c)
+		if row.slots == 0 && p.untold(c, now, row.ahead) {
+			got = p.soonPoll(true)
+		}
+		if got != row.want {
 			t.Errorf("a claim on %d slots with %d ahead, after a turn of %v, polls first after %v, want %v", row.slots, row.ahead, row.turnaround, got, row.want)
 		}
 	}
@@ -188,6 +202,10 @@ func TestWhenAClaimAsksWhoHasTheOtherKeys(t *testing.T) {
 		}
 	}
 	pauses(c, followSteps) // others watch the keys, too
+	for i := range 2 {
+		c.Answered(wire.Again, i, wire.Answer{Outcome: wire.Taken, Ahead: 1}, now(), time.Second, true)
+	}
+	pauses(c, behindSteps) // the head watches them
 	pauses(permit, 1)
 }
 
@@ -212,11 +230,11 @@ func TestAClaimThatWasFarPollsSoon(t *testing.T) {
 		most     time.Duration
 		far, one bool
 	}{
-		{"it is near", lock, 2, false, false, time.Hour, 0, Step, false, false},
-		{"it is near, and polls sooner", lock, 2, false, false, 0, 0, 0, false, false},
+		{"it is near", lock, 0, false, false, time.Hour, 0, Step, false, false},
+		{"it is near, and polls sooner", lock, 0, false, false, 0, 0, 0, false, false},
 		{"it is far", lock, 3, false, false, time.Hour, time.Hour, time.Hour, true, true},
 		{"a master has come up", lock, 20, false, true, time.Hour, 0, returnMost * Step, true, false},
-		{"it is near, and a master has come up", lock, 2, false, true, time.Hour, 0, Step, false, false},
+		{"it is near, and a master has come up", lock, 0, false, true, time.Hour, 0, Step, false, false},
 		{"on slots, it is among the first", slots, 2, false, false, time.Hour, 0, Step, false, false},
 		{"on slots, it is near", slots, 5, false, false, time.Hour, nearSteps * Step, nearSteps * Step, true, true},
 		{"on slots, it was passed over", slots, 5, true, false, time.Hour, 0, Step, true, true},

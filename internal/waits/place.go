@@ -212,6 +212,12 @@ func (c *Claim) stepsLocked(s *Waits) (n int, far bool) {
 	return n, far
 }
 
+// A nearClaims is the claims that are near at one master.
+type nearClaims struct {
+	began []time.Time   // when they began, in ascending order
+	g     time.Duration // the shortest G of these, and of those that were near beside them
+}
+
 // nearLocked notes that a claim is near at master i, or that it is not. A change moves what is kept of younger ones.
 func (s *Waits) nearLocked(i int, c *Claim, near bool) {
 	p := &c.at[i].place
@@ -219,23 +225,27 @@ func (s *Waits) nearLocked(i int, c *Claim, near bool) {
 		return
 	}
 	p.listed = near
-	at, _ := slices.BinarySearchFunc(s.near[i], c.Began.Time(), time.Time.Compare)
-	if near {
-		s.near[i] = slices.Insert(s.near[i], at, c.Began.Time())
-	} else {
-		s.near[i] = slices.Delete(s.near[i], at, at+1)
+	n := &s.near[i]
+	at, _ := slices.BinarySearchFunc(n.began, c.Began.Time(), time.Time.Compare)
+	if !near {
+		n.began = slices.Delete(n.began, at, at+1)
+		return
 	}
+	if len(n.began) == 0 || c.G < n.g {
+		n.g = c.G
+	}
+	n.began = slices.Insert(n.began, at, c.Began.Time())
 }
 
 // Waiting reports whether a claim of this Client is near at master i, so that a grant may come soon. since is when the first of these
-// was registered: grants to them count from then on, or from a later ping.
-func (s *Waits) Waiting(i int) (since time.Time, near bool) {
+// was registered: grants to them count from then on, or from a later ping. g is how long such a grant lasts at least.
+func (s *Waits) Waiting(i int) (since time.Time, g time.Duration, near bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if all := s.near[i]; len(all) > 0 {
-		return all[0], true
+	if n := s.near[i]; len(n.began) > 0 {
+		return n.began[0], n.g, true
 	}
-	return time.Time{}, false
+	return time.Time{}, 0, false
 }
 
 // Calm reports whether all waits of this Client have claims that are far, and there is one. Nothing that this Client waits for
@@ -273,7 +283,7 @@ func (s *Waits) Soonest() int {
 func (s *Waits) Up(i int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.near[i] = nil
+	s.near[i] = nearClaims{}
 	for _, in := range s.byKey {
 		if c := in.claim; c != nil {
 			c.at[i].place = place{}

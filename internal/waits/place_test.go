@@ -51,10 +51,10 @@ func TestAClaimIsNearIfOneMasterSaysSo(t *testing.T) {
 	p.want("a quorum have: it would poll once in 7, 9 and 8 steps", 8)
 	p.answer(3, 1, now)
 	p.want("it is near at one", 1)
-	if since, near := p.s.Waiting(3); !near || !since.Equal(p.c.Began.Time()) {
+	if since, _, near := p.s.Waiting(3); !near || !since.Equal(p.c.Began.Time()) {
 		t.Errorf("near at that master is %t since %v, want since the registration", near, since)
 	}
-	if _, near := p.s.Waiting(0); near {
+	if _, _, near := p.s.Waiting(0); near {
 		t.Error("it is near at another master than that one")
 	}
 	p.answer(3, 3, now)
@@ -215,7 +215,7 @@ func TestWhatIsAskedOfAllClaimsLooksAtNoWait(t *testing.T) {
 			s.byKey[key] = nil // so that it panics
 		}
 		far := ahead > 0
-		_, near := s.Waiting(3)
+		_, _, near := s.Waiting(3)
 		if soonest := s.Soonest(); near == far || s.Calm() != far || (soonest == 0) == far {
 			t.Errorf("with %d ahead of each claim: one is near: %t, all are far: %t, the soonest poll is after %d pauses", ahead, near, s.Calm(), soonest)
 		}
@@ -238,6 +238,37 @@ func BenchmarkAnAnswerBesideManyWaits(b *testing.B) {
 			})
 		}
 	}
+}
+
+// The pings depend on the shortest g of the claims that are near.
+func TestThePingsFollowTheShortestGrant(t *testing.T) {
+	s, terms := New(3, noDrift), wire.NewTerms("a", time.Second)
+	near := func(key string, g time.Duration) *Inbox {
+		in := s.Begin(key)
+		c := in.NewClaim(master.NewSentClaim(&terms, wire.ClaimOf{Token: key}), clock.System(), g, 0, 0)
+		in.SetClaim(c)
+		c.Answered(wire.Register, 1, wire.Answer{Outcome: wire.Taken, Ahead: 2}, clock.System(), time.Second, true)
+		return in
+	}
+	want := func(when string, want time.Duration) {
+		t.Helper()
+		if _, g, is := s.Waiting(1); g != want || is != (want > 0) {
+			t.Errorf("%s: a claim is near: %t, and is granted the lock for %v, want %v", when, is, g, want)
+		}
+	}
+	want("at first", 0)
+	long := near("long", time.Second)
+	want("with one", time.Second)
+	short := near("short", 400*time.Millisecond)
+	want("with a shorter one", 400*time.Millisecond)
+	longer := near("longer", 2*time.Second)
+	want("with a longer one", 400*time.Millisecond)
+	short.End()
+	long.End()
+	longer.End()
+	want("without any", 0)
+	near("again", time.Second)
+	want("with the long one again", time.Second)
 }
 
 // What is kept of all claims is compared with what the claims say, after each of many random steps.
@@ -278,8 +309,8 @@ func TestWhatIsKeptOfAllClaimsIsWhatTheySay(t *testing.T) {
 						}
 					}
 				}
-				if got, is := s.Waiting(i); is != (near > 0) || !got.Equal(since) || len(s.near[i]) != near {
-					t.Fatalf("seed %d: after %s, at master %d one is near: %t, since %v, of %d; want since %v, of %d", seed, step, i, is, got, len(s.near[i]), since, near)
+				if got, _, is := s.Waiting(i); is != (near > 0) || !got.Equal(since) || len(s.near[i].began) != near {
+					t.Fatalf("seed %d: after %s, at master %d one is near: %t, since %v, of %d; want since %v, of %d", seed, step, i, is, got, len(s.near[i].began), since, near)
 				}
 			}
 		}

@@ -78,7 +78,7 @@ func TestAClaimOnSlotsIsNearIfItsTokenIsTold(t *testing.T) {
 	}
 	first, one := claim("T", 20)
 	_, other := claim("U", 30)
-	if _, near := s.Waiting(1); near || !s.Calm() {
+	if _, _, near := s.Waiting(1); near || !s.Calm() {
 		t.Errorf("a claim with 20 ahead is near: %t, the Client is calm: %t", near, s.Calm())
 	}
 	near := func(key, token string) bool {
@@ -94,7 +94,7 @@ func TestAClaimOnSlotsIsNearIfItsTokenIsTold(t *testing.T) {
 	if got := other.Ahead(); got != 30 {
 		t.Errorf("%d are ahead of the other, want 30", got)
 	}
-	if _, near := s.Waiting(1); !near || s.Calm() {
+	if _, _, near := s.Waiting(1); !near || s.Calm() {
 		t.Errorf("a claim that was told is near: %t, the Client is calm: %t", near, s.Calm())
 	}
 	if got := s.Soonest(); got != 5 {

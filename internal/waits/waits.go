@@ -62,7 +62,7 @@ type Waits struct {
 
 	mu      sync.Mutex // guards what follows
 	byKey   map[string]*Inbox
-	near    [][]time.Time       // by master: when the claims began that are near there, in ascending order
+	near    []nearClaims        // by master
 	steps   [noClaim + 1]int    // how many claims have these Inbox.steps; of noClaim, the number says nothing
 	far     int                 // how many claims are far
 	bySlots map[string]*Inbox   // by the token of their claim on slots
@@ -75,7 +75,7 @@ type Waits struct {
 func New(masters int, drift func(time.Duration) time.Duration) *Waits {
 	return &Waits{
 		Need: quorum.Majority(masters), masters: masters, drift: drift,
-		byKey: make(map[string]*Inbox), bySlots: make(map[string]*Inbox), near: make([][]time.Time, masters), left: recent.NewSet(leftFor),
+		byKey: make(map[string]*Inbox), bySlots: make(map[string]*Inbox), near: make([]nearClaims, masters), left: recent.NewSet(leftFor),
 	}
 }
 

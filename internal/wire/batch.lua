@@ -444,7 +444,7 @@ local function handOver(key, token, mine, proposal, open, named)
       q.left = q.left - 1 -- it was not near
     end
     q.last = tonumber(q.front and q.front[2 * q.near])
-    tellNear(q, const.joinedNewly)
+    tellNear(q, true)
     return true
   elseif redis.pcall('PUBLISH', 'redlock:wake:' .. client, token .. ' ' .. key) == 0 and not deaf or redis.pcall('DEL', key) ~= 1 then
     return false

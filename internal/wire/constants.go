@@ -25,9 +25,9 @@ const (
 	// standingBytes is how many bytes of a token the script tells of those who stand in slots.
 	standingBytes = 16
 
-	// JoinedNewly is for how long a claim counts as one that has joined its queue just now. A release that passes the lock on does not tell such
-	// a claim that it is near: the claim polls soon.
-	JoinedNewly = 150 * time.Millisecond
+	// markLeast and stopMost: see YoungFor.
+	markLeast = 150 * time.Millisecond
+	stopMost  = 520 * time.Millisecond
 
 	// PollsWithin is after how long, since it has joined, a claim has polled for the first time, unless its client is stopped.
 	PollsWithin = 5 * time.Second
@@ -55,6 +55,11 @@ const (
 	lookedThrough = 1000
 )
 
+// YoungFor returns for how long the registration of a claim with this g is a young mark of a grant. A release does not tell such a claim that it is near:
+// the claim need not ping before it is granted the lock, and polls soon. If g is a second, a process that stops for half a second right after the grant
+// keeps the lease: stopMost has the drift of its clock, too. A mark that is older than half of g is too old.
+func YoungFor(g time.Duration) time.Duration { return max(markLeast, min(g-stopMost, g/2)) }
+
 var constants = func() map[string]string {
 	ms := func(d time.Duration) string { return strconv.FormatInt(d.Milliseconds(), 10) }
 	return map[string]string{
@@ -63,8 +68,9 @@ var constants = func() map[string]string {
 		"readersNear":   strconv.Itoa(ReadersNear),
 		"nearMost":      strconv.Itoa(NearMost),
 		"standingBytes": strconv.Itoa(standingBytes),
-		"joinedNewly":   ms(JoinedNewly),
 		"joinedLately":  ms(joinedLately),
+		"markLeast":     ms(markLeast),
+		"stopMost":      ms(stopMost),
 		"pollsWithin":   ms(PollsWithin),
 		"tickMicros":    strconv.FormatInt(FenceTick.Microseconds(), 10),
 		"ticksASecond":  strconv.FormatInt(int64(time.Second/FenceTick), 10),

@@ -283,7 +283,7 @@ func TestAHandoverTakesFewCommands(t *testing.T) {
 	}
 }
 
-// A claim that has joined in the last 150 ms polls soon, and is not told. The time of this server stands still.
+// A claim whose registration is a young mark of a grant polls soon, and is not told. The time of this server stands still.
 func TestAHandoverTellsTheClaimThatBecomesNearUnlessItIsNew(t *testing.T) {
 	s := newQueueScene(t, dialling(t, startMiniredis(t).Addr()), "v", "w", "x", "y")
 	now, err := redis.Int64s(s.must("TIME"), nil)
@@ -292,10 +292,15 @@ func TestAHandoverTellsTheClaimThatBecomesNearUnlessItIsNew(t *testing.T) {
 	}
 	for _, row := range []struct {
 		ago   int64 // in µs
+		g     string
 		nears []string
-	}{{0, nil}, {150_000, nil}, {150_001, []string{"y"}}} {
+	}{
+		{0, "400", nil}, {150_000, "400", nil}, {150_001, "400", []string{"y"}},
+		{150_001, "700f", nil}, {180_000, "700f", nil}, {180_001, "700f", []string{"y"}}, {480_000, "1000", nil}, {480_001, "1000", []string{"y"}},
+		{1_000_000, "2000", nil}, {1_000_001, "2000", []string{"y"}},
+	} {
 		s.reset("v V 400", "w W 400", "x X 400")
-		s.must("ZADD", "redlock:queue:k", now[0]*1_000_000+now[1]-row.ago, "y Y 400")
+		s.must("ZADD", "redlock:queue:k", now[0]*1_000_000+now[1]-row.ago, "y Y "+row.g)
 		s.must("SET", "k", "A", "PX", 60_000)
 		s.nears = nil
 		s.as("a", "release 400 - 0", 2)
@@ -303,7 +308,7 @@ func TestAHandoverTellsTheClaimThatBecomesNearUnlessItIsNew(t *testing.T) {
 		s.told("v", "+ V "+s.run+" -2 0 k")
 		s.nobodyTold()
 		if !slices.Equal(s.nears, row.nears) {
-			t.Errorf("joined %d µs ago: told that they are near: %q, want %q", row.ago, s.nears, row.nears)
+			t.Errorf("joined %d µs ago, with a g of %s: told that they are near: %q, want %q", row.ago, row.g, s.nears, row.nears)
 		}
 	}
 }

@@ -118,12 +118,20 @@ local function leave(q, m, second, third)
   return n
 end
 
--- Tells the claims that have become near, since members have left the front, but not those that have joined in the last ms. To tell a claim again does no harm.
-local function tellNear(q, newly)
+-- Reports whether the registration of a claim is a young mark of a grant: see YoungFor in constants.go.
+local function isYoung(m, score)
+  local _, _, g = parse(m)
+  g = g and string.match(g, '%d+')
+  return g and joinedIn(math.max(const.markLeast, math.min(g - const.stopMost, g / 2)), tonumber(score))
+end
+
+-- Tells the claims that have become near, since members have left the front. With sparing, those are not told whose registration is a young
+-- mark of a grant: they poll soon. To tell a claim again does no harm.
+local function tellNear(q, sparing)
   if q.left > 0 then
     local front = frontOf(q)
     for i = 2 * math.max(q.near - q.left, 0) + 1, math.min(#front, 2 * q.near), 2 do
-      if not newly or not joinedIn(newly, tonumber(front[i + 1])) then
+      if not (sparing and isYoung(front[i], front[i + 1])) then
         tell(front[i], q.key)
       end
     end
